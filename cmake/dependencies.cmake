@@ -1,0 +1,22 @@
+# Every library that crema is built on (docs/architecture.md says what for), each
+# as one imported target.
+find_package(PkgConfig REQUIRED)
+find_package(Threads REQUIRED)
+find_package(PNG REQUIRED)
+find_package(ZLIB REQUIRED)
+pkg_check_modules(PROTOBUF_C REQUIRED IMPORTED_TARGET libprotobuf-c)
+pkg_check_modules(LMDB REQUIRED IMPORTED_TARGET lmdb)
+pkg_check_modules(TURBOJPEG REQUIRED IMPORTED_TARGET libturbojpeg)
+pkg_check_modules(OPENBLAS REQUIRED IMPORTED_TARGET openblas)
+pkg_check_modules(HDF5 REQUIRED IMPORTED_TARGET hdf5)
+find_program(PROTOC_C protoc-c REQUIRED)
+
+find_library(DNNL_LIBRARY dnnl REQUIRED)
+find_path(DNNL_INCLUDE_DIR dnnl.h REQUIRED)
+add_library(crema_dnnl INTERFACE)
+target_include_directories(crema_dnnl SYSTEM INTERFACE ${DNNL_INCLUDE_DIR})
+target_link_libraries(crema_dnnl INTERFACE ${DNNL_LIBRARY})
+
+if(CREMA_OPENMP)
+  find_package(OpenMP REQUIRED COMPONENTS C)
+endif()

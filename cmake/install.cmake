@@ -1,0 +1,11 @@
+# make install: libraries, headers, the command under both names, pkg-config file.
+include(GNUInstallDirs)
+install(TARGETS crema_shared crema_static crema_cli
+  RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR}
+  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+  ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(DIRECTORY include/crema DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
+install(CODE "execute_process(COMMAND \${CMAKE_COMMAND} -E create_symlink crema
+  \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR}/caffe\")")
+configure_file(cmake/crema.pc.in crema.pc @ONLY)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/crema.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

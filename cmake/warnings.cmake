@@ -1,0 +1,16 @@
+# crema_options: what every target of the project is compiled with.
+add_library(crema_options INTERFACE)
+target_compile_options(crema_options INTERFACE
+  -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wpointer-arith
+  -Wwrite-strings -Werror $<$<CONFIG:Debug>:-g>)
+target_compile_definitions(crema_options INTERFACE _POSIX_C_SOURCE=200809L _DEFAULT_SOURCE)
+if(CREMA_SANITIZE)
+  target_compile_options(crema_options INTERFACE
+    -fsanitize=${CREMA_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all -g)
+  target_link_options(crema_options INTERFACE -fsanitize=${CREMA_SANITIZE})
+endif()
+if(CREMA_OPENMP)
+  target_link_libraries(crema_options INTERFACE OpenMP::OpenMP_C)
+else()
+  target_compile_options(crema_options INTERFACE -Wno-unknown-pragmas)
+endif()

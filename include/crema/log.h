@@ -1,0 +1,32 @@
+/* The log sink: the only way by which the library says anything by itself. */
+#ifndef CREMA_LOG_H
+#define CREMA_LOG_H
+
+#include "crema/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum crema_log_level {
+  CREMA_LOG_DEBUG = 0,
+  CREMA_LOG_INFO = 1,
+  CREMA_LOG_WARNING = 2,
+  CREMA_LOG_ERROR = 3
+} crema_log_level;
+
+/* Receives one message without a trailing newline. `file` and `line` name the
+ * place in the library's source. May be called from any thread, never twice at
+ * the same time. */
+typedef void (*crema_log_fn)(void *user, crema_log_level level, const char *file, int line,
+                             const char *message);
+
+/* Sends all messages of at least `level` to `fn`, process-wide. NULL for `fn`
+ * silences the library, which is also how it starts. `user` is passed through
+ * and stays the caller's; it must outlive the setting. */
+CREMA_API void crema_log_set(crema_log_fn fn, void *user, crema_log_level level);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

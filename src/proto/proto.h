@@ -1,0 +1,93 @@
+/* Reading, writing and upgrading the messages of the Caffe schema.
+ *
+ * The schema is caffe.proto; protobuf-c generates a struct for each message
+ * (Caffe__NetParameter and so on). Messages read here are owned by the caller
+ * and freed with cr_message_free. */
+#ifndef CR_PROTO_PROTO_H
+#define CR_PROTO_PROTO_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "caffe.pb-c.h"
+#include "core/buffer.h"
+#include "crema/status.h"
+
+/* What to do with a field name that the schema does not know. */
+typedef enum cr_unknown_fields { CR_UNKNOWN_ERROR, CR_UNKNOWN_WARN } cr_unknown_fields;
+
+/* ---- any message --------------------------------------------------------- */
+
+/* Parses protobuf text format. `source` names the text in messages
+ * ("file:line:column: ..."). On success *out is a new message. Errors: CREMA_E_PARSE
+ * (with position, offending token, nearest known field name). */
+crema_status cr_text_parse(const ProtobufCMessageDescriptor *type, const char *text, size_t size,
+                           const char *source, cr_unknown_fields unknown,
+                           ProtobufCMessage **out) CREMA_MUST_USE;
+
+/* Appends the canonical text form, two-space indented, fields in number order. */
+crema_status cr_text_print(const ProtobufCMessage *message, cr_buffer *out) CREMA_MUST_USE;
+
+/* Parses wire format, packed or not, of any size; fields whose numbers collide
+ * between dialects are told apart by wire type. Unknown fields are kept.
+ * Errors: CREMA_E_CORRUPT, with `source` and the byte offset where known. */
+crema_status cr_wire_parse(const ProtobufCMessageDescriptor *type, const uint8_t *bytes,
+                           size_t size, const char *source, ProtobufCMessage **out) CREMA_MUST_USE;
+
+/* Appends the wire form, fields in number order. */
+crema_status cr_wire_print(const ProtobufCMessage *message, cr_buffer *out) CREMA_MUST_USE;
+
+/* A deep copy. */
+crema_status cr_message_copy(const ProtobufCMessage *message, ProtobufCMessage **out) CREMA_MUST_USE;
+
+/* Accepts NULL. */
+void cr_message_free(ProtobufCMessage *message);
+
+/* Allocation for editing messages: memory that cr_message_free can free. */
+void *cr_proto_alloc(size_t size);
+char *cr_proto_strdup(const char *text);
+
+/* ---- files --------------------------------------------------------------- */
+
+/* Reads a net from text (any dialect) and upgrades it to today's form. */
+crema_status cr_net_param_read_text(const char *path, Caffe__NetParameter **out) CREMA_MUST_USE;
+/* The same from memory; `source` names it in messages. */
+crema_status cr_net_param_parse_text(const char *text, size_t size, const char *source,
+                                     Caffe__NetParameter **out) CREMA_MUST_USE;
+
+/* Reads a net (weights as a rule) from wire format and upgrades it. */
+crema_status cr_net_param_read_binary(const char *path, Caffe__NetParameter **out) CREMA_MUST_USE;
+
+/* Reads a solver from text and upgrades it. */
+crema_status cr_solver_param_read_text(const char *path, Caffe__SolverParameter **out)
+    CREMA_MUST_USE;
+
+/* Reads/writes any message in wire or text format; writing goes through a temporary file,
+ * flush and rename. */
+crema_status cr_message_read_binary(const ProtobufCMessageDescriptor *type, const char *path,
+                                    ProtobufCMessage **out) CREMA_MUST_USE;
+crema_status cr_message_read_text(const ProtobufCMessageDescriptor *type, const char *path,
+                                  ProtobufCMessage **out) CREMA_MUST_USE;
+crema_status cr_message_write_binary(const ProtobufCMessage *message, const char *path)
+    CREMA_MUST_USE;
+crema_status cr_message_write_text(const ProtobufCMessage *message, const char *path)
+    CREMA_MUST_USE;
+
+/* Process-wide policy of the *_read_text functions for unknown fields is per call chain, not
+ * global: this variant takes it explicitly. */
+crema_status cr_net_param_read_text_with(const char *path, cr_unknown_fields unknown,
+                                         Caffe__NetParameter **out) CREMA_MUST_USE;
+
+/* ---- upgrades ------------------------------------------------------------ */
+
+/* Brings a net of any dialect (V0, V1, input/input_dim, legacy transform and
+ * BatchNorm fields) to today's form in place. *compatible (may be NULL) is false when stray fields
+ * had to be dropped. Each kind of upgrade is logged once. */
+crema_status cr_net_param_upgrade(Caffe__NetParameter *net, bool *compatible) CREMA_MUST_USE;
+bool cr_net_param_needs_upgrade(const Caffe__NetParameter *net);
+
+/* solver_type (enum) to type (string). */
+crema_status cr_solver_param_upgrade(Caffe__SolverParameter *solver) CREMA_MUST_USE;
+
+#endif
