@@ -1,0 +1,43 @@
+/* Blobs: a named-axis-free array of values with a gradient of the same shape.
+ *
+ * A blob owns two tensors, data and diff. The host accessors return pointers to
+ * plain, densely packed float32 values in row-major order (NCHW for images) and
+ * copy or convert only when the newest values are in another place or form. A
+ * pointer stays valid until the blob is reshaped, freed, or its values are next
+ * computed or accessed in another form. One thread uses a blob at a time. */
+#ifndef CREMA_BLOB_H
+#define CREMA_BLOB_H
+
+#include "crema/types.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct crema_blob crema_blob;
+
+/* Makes a blob of float32 values, all zero on first access. Free with crema_blob_destroy. */
+CREMA_API crema_status crema_blob_create(const crema_shape *shape, crema_blob **out)
+    CREMA_MUST_USE;
+CREMA_API void crema_blob_destroy(crema_blob *blob);
+
+/* The current shape. Owned by the blob. */
+CREMA_API const crema_shape *crema_blob_shape(const crema_blob *blob);
+CREMA_API int64_t crema_blob_count(const crema_blob *blob);
+
+/* Changes the shape. Memory is kept when it is large enough; values are kept only while the
+ * count does not grow. Errors: CREMA_E_SHAPE. */
+CREMA_API crema_status crema_blob_reshape(crema_blob *blob, const crema_shape *shape)
+    CREMA_MUST_USE;
+
+/* Host access to data and diff: to read, or (mutable) to read and change.
+ * *out stays owned by the blob. Errors: CREMA_E_NO_MEMORY, CREMA_E_DEVICE. */
+CREMA_API crema_status crema_blob_cpu_data(crema_blob *blob, const float **out) CREMA_MUST_USE;
+CREMA_API crema_status crema_blob_cpu_diff(crema_blob *blob, const float **out) CREMA_MUST_USE;
+CREMA_API crema_status crema_blob_mutable_cpu_data(crema_blob *blob, float **out) CREMA_MUST_USE;
+CREMA_API crema_status crema_blob_mutable_cpu_diff(crema_blob *blob, float **out) CREMA_MUST_USE;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,14 @@
+/* Crema: Caffe networks in C. This header includes all the others. */
+#ifndef CREMA_CREMA_H
+#define CREMA_CREMA_H
+
+#include "crema/blob.h"
+#include "crema/device.h"
+#include "crema/log.h"
+#include "crema/net.h"
+#include "crema/solver.h"
+#include "crema/status.h"
+#include "crema/syncedmem.h"
+#include "crema/types.h"
+
+#endif

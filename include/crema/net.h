@@ -1,0 +1,85 @@
+/* Nets: loading, running, reading and writing weights. */
+#ifndef CREMA_NET_H
+#define CREMA_NET_H
+
+#include "crema/blob.h"
+#include "crema/device.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct crema_net crema_net;
+
+typedef enum crema_phase { CREMA_TRAIN = 0, CREMA_TEST = 1 } crema_phase;
+
+/* How a net is built. Start from crema_net_options_init. */
+typedef struct crema_net_options {
+  crema_phase phase;
+  int level;
+  const char *const *stages; /* names; not kept */
+  size_t stage_count;
+  crema_device *device;  /* NULL: the CPU */
+  int64_t seed;          /* below 0: differs from run to run */
+  bool warn_unknown_fields; /* unknown fields in text are warned of instead of refused */
+  bool force_backward;   /* as the net's own field */
+} crema_net_options;
+
+/* phase TEST, level 0, no stages, CPU, seed -1. */
+CREMA_API void crema_net_options_init(crema_net_options *options);
+
+/* Builds a net from a text file of any dialect (or from `size` bytes of text; `source` names
+ * them in messages). Relative paths inside are tried from the working directory, then from the
+ * file's folder. `options` may be NULL. Free with crema_net_destroy.
+ * Errors name file, line, layer and blob. */
+CREMA_API crema_status crema_net_load(const char *path, const crema_net_options *options,
+                                      crema_net **out) CREMA_MUST_USE;
+CREMA_API crema_status crema_net_parse(const char *text, size_t size, const char *source,
+                                       const crema_net_options *options, crema_net **out)
+    CREMA_MUST_USE;
+CREMA_API void crema_net_destroy(crema_net *net);
+
+/* Copies weights from a .caffemodel (binary or, named .h5, HDF5) into the layers of the same name.
+ * Layers that only one side has are skipped (and logged). Errors: CREMA_E_SHAPE with both shapes. */
+CREMA_API crema_status crema_net_load_weights(crema_net *net, const char *path) CREMA_MUST_USE;
+
+/* Writes the weights: HDF5 when the name ends in .h5, wire format otherwise. The old file stays
+ * whole when anything fails. */
+CREMA_API crema_status crema_net_save_weights(crema_net *net, const char *path) CREMA_MUST_USE;
+
+/* Runs all layers forward. *loss (may be NULL) gets the weighted sum of the losses. */
+CREMA_API crema_status crema_net_forward(crema_net *net, double *loss) CREMA_MUST_USE;
+/* Runs all layers that need it backward; parameter diffs are added to. */
+CREMA_API crema_status crema_net_backward(crema_net *net) CREMA_MUST_USE;
+/* Sets the diffs of all parameters to zero. */
+CREMA_API void crema_net_clear_param_diffs(crema_net *net);
+
+/* Propagates the input blobs' new shapes through all layers. forward does it by itself when
+ * a blob's shape changed. */
+CREMA_API crema_status crema_net_reshape(crema_net *net) CREMA_MUST_USE;
+
+/* Inputs (tops of Input layers) and outputs (blobs that no layer consumes, alphabetical). */
+CREMA_API int crema_net_input_count(const crema_net *net);
+CREMA_API crema_blob *crema_net_input(crema_net *net, int index);
+CREMA_API int crema_net_output_count(const crema_net *net);
+CREMA_API crema_blob *crema_net_output(crema_net *net, int index);
+CREMA_API const char *crema_net_output_name(const crema_net *net, int index);
+
+/* A blob by its name. Errors: CREMA_E_UNKNOWN_NAME with the nearest name. Blobs stay owned by the net. */
+CREMA_API crema_status crema_net_blob(crema_net *net, const char *name, crema_blob **out)
+    CREMA_MUST_USE;
+CREMA_API int crema_net_blob_count(const crema_net *net);
+CREMA_API const char *crema_net_blob_name(const crema_net *net, int index);
+
+/* Layers in the order of running, with splits inserted. */
+CREMA_API const char *crema_net_name(const crema_net *net);
+CREMA_API int crema_net_layer_count(const crema_net *net);
+CREMA_API const char *crema_net_layer_name(const crema_net *net, int layer);
+CREMA_API const char *crema_net_layer_type(const crema_net *net, int layer);
+CREMA_API int crema_net_layer_param_count(const crema_net *net, int layer);
+CREMA_API crema_blob *crema_net_layer_param(crema_net *net, int layer, int index);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,62 @@
+/* The memory automaton: one block of bytes held on the host, on a device, or both.
+ *
+ * Four states say where the newest bytes are; the accessors move them only when
+ * needed. On a device whose memory is host memory both sides are one and the state
+ * never leaves HEAD_AT_CPU once set. */
+#ifndef CREMA_SYNCEDMEM_H
+#define CREMA_SYNCEDMEM_H
+
+#include "crema/device.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum crema_head {
+  CREMA_UNINITIALIZED = 0,
+  CREMA_HEAD_AT_CPU = 1,
+  CREMA_HEAD_AT_GPU = 2,
+  CREMA_SYNCED = 3
+} crema_head;
+
+typedef struct crema_syncedmem crema_syncedmem;
+
+/* Makes a block of `size` bytes for use on the host and on `device`. Allocates nothing until
+ * first access. Free with crema_syncedmem_destroy. */
+CREMA_API crema_status crema_syncedmem_create(crema_device *device, size_t size,
+                                              crema_syncedmem **out) CREMA_MUST_USE;
+CREMA_API void crema_syncedmem_destroy(crema_syncedmem *memory);
+
+CREMA_API crema_head crema_syncedmem_head(const crema_syncedmem *memory);
+CREMA_API size_t crema_syncedmem_size(const crema_syncedmem *memory);
+
+/* To read: makes the side valid. From UNINITIALIZED the side is made and zero-filled.
+ * A failure leaves the block as it was. */
+CREMA_API crema_status crema_syncedmem_cpu_data(crema_syncedmem *memory, const void **out)
+    CREMA_MUST_USE;
+CREMA_API crema_status crema_syncedmem_gpu_data(crema_syncedmem *memory, crema_context *context,
+                                                crema_devptr *out) CREMA_MUST_USE;
+
+/* To read and change: makes the side valid, then the head. With `keep` false the old
+ * content is not needed and is not copied (write-only access). */
+CREMA_API crema_status crema_syncedmem_mutable_cpu_data(crema_syncedmem *memory, bool keep,
+                                                        void **out) CREMA_MUST_USE;
+CREMA_API crema_status crema_syncedmem_mutable_gpu_data(crema_syncedmem *memory,
+                                                        crema_context *context, bool keep,
+                                                        crema_devptr *out) CREMA_MUST_USE;
+
+/* Adopts a caller's memory of at least size bytes as the newest side; it stays the caller's. */
+CREMA_API crema_status crema_syncedmem_set_cpu_data(crema_syncedmem *memory, void *data)
+    CREMA_MUST_USE;
+CREMA_API crema_status crema_syncedmem_set_gpu_data(crema_syncedmem *memory, crema_devptr data)
+    CREMA_MUST_USE;
+
+/* In HEAD_AT_CPU only: queues the copy to the device on `context` and becomes SYNCED at once. The
+ * caller waits for the context before the device copy is used or the host side changed. */
+CREMA_API crema_status crema_syncedmem_async_push(crema_syncedmem *memory, crema_context *context)
+    CREMA_MUST_USE;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

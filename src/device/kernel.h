@@ -1,0 +1,51 @@
+/* Kernels: what a back end can compute.
+ *
+ * An op (ops/op.h) is planned when shapes are known and run many times. A kernel is
+ * one way of running an op on one back end; the back end's table lists its kernels,
+ * best first. Kernels see raw device addresses, never tensors. */
+#ifndef CR_DEVICE_KERNEL_H
+#define CR_DEVICE_KERNEL_H
+
+#include "device/device.h"
+#include "device/op_desc.h"
+
+/* Where a kernel keeps what it decided at plan time. */
+typedef struct cr_plan {
+  const cr_op_desc *desc; /* what is to be computed; outlives the plan */
+  crema_context *context; /* planned for this context's device */
+  /* In: for each argument that is read, the form in which its newest values are held when
+   * the plan is made (a hint); plain for the others. Out: the form that run() wants. A kernel
+   * that sets nothing gets plain memory of the argument's type. */
+  cr_form *form;
+  /* Scratch memory that the caller provides at run time, shared between ops. */
+  size_t workspace_bytes;
+  void *state; /* the kernel's own; freed by destroy() */
+} cr_plan;
+
+struct cr_kernel {
+  const char *name; /* "conv_fwd_f32_dnnl": cr_<name> is the run function */
+  cr_op_kind op;
+  crema_dtype type; /* of the arithmetic: desc->type */
+  /* The result depends on the hints: plan again when they change. */
+  bool follows_hints;
+  /* ACCUMULATE arguments: the kernel adds to what is there when `accumulate` says so. Kernels
+   * without this only overwrite; the dispatcher adds through a temporary. */
+  bool can_accumulate;
+  /* CREMA_E_UNSUPPORTED: try the next row (not an error). Allocates plan->state. May be NULL. */
+  crema_status (*plan)(cr_plan *plan);
+  /* buffer[i]: argument i in plan->form[i]; address 0 for an absent optional argument.
+   * accumulate[i]: only for ACCUMULATE arguments. Allocates nothing. Queues work on
+   * `context`, which is on the device of the plan. `scalars` holds the op's run-time scalars
+   * (learning rate, seed; see op_desc.h), NULL for most ops. */
+  crema_status (*run)(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
+                      const bool *accumulate, const cr_op_scalars *scalars,
+                      crema_devptr workspace);
+  void (*destroy)(cr_plan *plan); /* may be NULL */
+};
+
+/* For kernels on host memory: argument i as a pointer; NULL when absent. */
+static inline float *cr_f32(const crema_devptr *buffer, int i) {
+  return (float *)buffer[i].address; /* NOLINT: device addresses are host addresses here */
+}
+
+#endif

@@ -1,0 +1,32 @@
+/* Memory layouts that are private to a back end.
+ *
+ * A layout says how the values of one shape and element type lie in memory when
+ * a compute library prefers another order than plain row-major (blocked channels,
+ * say). Layouts are interned by their device: equal layouts are the same pointer, and a
+ * pointer lives as long as its device. NULL stands for the plain layout. */
+#ifndef CR_DEVICE_LAYOUT_H
+#define CR_DEVICE_LAYOUT_H
+
+#include "crema/device.h"
+
+typedef struct cr_layout {
+  crema_device *device; /* who understands it */
+  crema_dtype type;
+  crema_shape shape;
+  size_t bytes; /* memory it takes, padding included */
+  const void *detail; /* the back end's own description */
+} cr_layout;
+
+/* One form in which the values of a tensor can be held. */
+typedef struct cr_form {
+  crema_dtype type;
+  const cr_layout *layout; /* NULL: plain */
+} cr_form;
+
+#define CR_PLAIN_F32 ((cr_form){CREMA_F32, NULL})
+
+static inline bool cr_form_equal(cr_form a, cr_form b) {
+  return a.type == b.type && a.layout == b.layout;
+}
+
+#endif

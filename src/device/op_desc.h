@@ -1,0 +1,102 @@
+/* What an op is: its kind, the shapes of its arguments and its parameters. */
+#ifndef CR_DEVICE_OP_DESC_H
+#define CR_DEVICE_OP_DESC_H
+
+#include "crema/types.h"
+
+typedef enum cr_op_kind {
+#define CR_OP(NAME, name, args) CR_OP_##NAME,
+#include "device/ops.inc"
+#undef CR_OP
+  CR_OP_KINDS
+} cr_op_kind;
+
+enum { CR_MAX_SPATIAL = 8 };
+
+/* Window of a convolution or pooling, one entry a spatial axis. */
+typedef struct cr_window {
+  int axes;
+  int64_t kernel[CR_MAX_SPATIAL];
+  int64_t stride[CR_MAX_SPATIAL];
+  int64_t pad[CR_MAX_SPATIAL]; /* before the first element; after the last as far as needed */
+  int64_t dilation[CR_MAX_SPATIAL]; /* 1: dense */
+} cr_window;
+
+typedef struct cr_conv_params {
+  cr_window window;
+  int64_t group;
+  /* Fused activation: y > 0 ? y : relu_slope * y. Forward only. */
+  bool relu;
+  float relu_slope;
+} cr_conv_params;
+
+typedef enum cr_pool_method { CR_POOL_MAX, CR_POOL_AVERAGE } cr_pool_method;
+
+typedef struct cr_pool_params {
+  cr_window window;
+  cr_pool_method method;
+  /* Average: the divisor is the window clipped to the padded input, padding counted. */
+  int64_t src[CR_MAX_SPATIAL]; /* input extents, for POOL_MASK */
+} cr_pool_params;
+
+typedef struct cr_lrn_params {
+  int64_t size;
+  float alpha, beta, k;
+  bool within_channel;
+} cr_lrn_params;
+
+typedef enum cr_unary {
+  CR_UNARY_RELU,    /* alpha: slope for x < 0 */
+  CR_UNARY_SIGMOID,
+  CR_UNARY_TANH
+} cr_unary;
+
+typedef enum cr_reduction { CR_REDUCE_SUM, CR_REDUCE_ASUM, CR_REDUCE_SUMSQ } cr_reduction;
+
+/* g' = grad_scale * g + decay term (L2: decay * w, L1: decay * sign(w)). */
+typedef enum cr_update_rule {
+  CR_UPDATE_SGD,      /* h = momentum h + rate g'; w -= h */
+  CR_UPDATE_NESTEROV, /* h' = momentum h + rate g'; w -= (1 + momentum) h' - momentum h */
+  CR_UPDATE_ADAGRAD,  /* h += g'^2; w -= rate g' / (sqrt(h) + delta) */
+  CR_UPDATE_RMSPROP,  /* h = rms_decay h + (1 - rms_decay) g'^2; as AdaGrad */
+  CR_UPDATE_ADADELTA, /* h0: squared gradients, h1: squared steps */
+  CR_UPDATE_ADAM      /* h0: first, h1: second moment; rate holds the bias correction */
+} cr_update_rule;
+
+typedef struct cr_op_arg {
+  crema_shape shape;
+  crema_dtype type;
+} cr_op_arg;
+
+typedef struct cr_op_desc {
+  cr_op_kind kind;
+  crema_dtype type; /* of the arithmetic */
+  int args;         /* absent optional arguments are counted too; their shape has axes -1 */
+  cr_op_arg *arg;
+  union {
+    cr_conv_params conv;
+    cr_pool_params pool;
+    cr_lrn_params lrn;
+    struct { bool transpose; } ip;
+    struct { float eps; bool global; } bn;
+    struct { cr_unary function; float alpha, beta, gamma; } unary;
+    struct { float *coeff; } sum; /* one a source; NULL: all 1 */
+    struct { float ratio; } dropout; /* share set to zero; the rest is scaled by 1/(1-ratio) */
+    struct { bool has_ignore; int ignore; } nll;
+    struct { int top_k; bool has_ignore; int ignore; } accuracy;
+    struct { cr_update_rule rule; bool l1; } update;
+    cr_reduction reduce;
+    int axis;
+    int index;
+    float value;
+  } u;
+} cr_op_desc;
+
+/* Scalars that change from run to run. Each op's comment in ops.inc names those it reads. */
+typedef struct cr_op_scalars {
+  float alpha, beta;
+  float rate, momentum, momentum2, rms_decay, decay, delta, grad_scale;
+  uint64_t seed, counter;
+} cr_op_scalars;
+
+#endif

@@ -1,0 +1,100 @@
+/* What a layer is.
+ *
+ * A layer file defines one cr_layer_class: parameters, shapes, which ops in which order,
+ * forward and backward. layers.inc lists the classes. Layers compute through ops only; host
+ * access (cr_tensor_host_read and so on) is for control values and input layers. */
+#ifndef CR_LAYERS_LAYER_H
+#define CR_LAYERS_LAYER_H
+
+#include "memory/blob.h"
+#include "ops/op.h"
+#include "proto/proto.h"
+
+typedef struct cr_layer cr_layer;
+
+enum { CR_ANY = -1 };
+
+typedef struct cr_layer_class {
+  const char *type; /* as in the prototxt */
+  size_t state_size; /* bytes of cr_layer.state, zero-initialised */
+  /* Numbers of bottoms and tops; max CR_ANY: no bound. */
+  int min_bottoms, max_bottoms;
+  int min_tops, max_tops;
+  bool equal_bottoms_tops; /* as many tops as bottoms */
+  bool auto_tops;          /* missing tops up to max(min_tops, 1) get blobs without a name */
+  bool loss;               /* the first top has loss weight 1 by default */
+  bool data_source;        /* produces samples; shared state on resume through save/restore */
+  /* Bottoms that may receive no gradient (labels): bit i for bottom i. force_backward leaves
+   * them out. */
+  unsigned no_gradient_bottoms;
+
+  /* Reads parameters, creates layer->param blobs (filled). Called once, bottoms shaped. */
+  crema_status (*setup)(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top);
+  /* Shapes the tops (and internal tensors) from the bottoms' shapes; makes the ops when shapes
+   * changed. Called after setup and before a forward pass whose bottoms changed shape. */
+  crema_status (*reshape)(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top);
+  crema_status (*forward)(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
+                          crema_blob *const *top);
+  /* Computes diffs of bottoms i with propagate_down[i] (overwritten) and of parameters p with
+   * layer->param_propagate_down[p] (accumulated). NULL: has no backward; fails only when a
+   * gradient is asked for. */
+  crema_status (*backward)(cr_layer *layer, crema_context *context, crema_blob *const *top,
+                           const bool *propagate_down, crema_blob *const *bottom);
+  void (*destroy)(cr_layer *layer); /* frees what state holds; may be NULL */
+  /* Reader position and the like, for exact resume; may be NULL. Text of their own format. */
+  crema_status (*save)(cr_layer *layer, cr_buffer *out);
+  crema_status (*restore)(cr_layer *layer, const char *bytes, size_t size);
+} cr_layer_class;
+
+struct cr_layer {
+  const cr_layer_class *class;
+  const Caffe__LayerParameter *param; /* owned by the net; outlives the layer */
+  const char *name;
+  Caffe__Phase phase;
+  crema_context *context; /* of the net: fillers, allocation at setup */
+  const char *source_dir_file; /* path of the net's file, to resolve relative paths; may be NULL */
+  uint64_t key; /* mixes the seed and the layer's name; for counter-based draws */
+  uint64_t pass; /* forward passes so far in TRAIN; part of the counter */
+  int bottoms, tops;
+  int params;
+  crema_blob **blob; /* the layer's parameters, owned by the layer, `params` of them */
+  bool *param_propagate_down;
+  float *loss_weight; /* one a top */
+  void *state;
+  /* For a ReLU that the net fused into this layer's op (convolution, inner product):
+   * set between setup and the first reshape. */
+  bool fused_relu;
+  float fused_relu_slope;
+};
+
+/* Finds the class for a type name. Errors: CREMA_E_UNKNOWN_NAME with the nearest name. */
+crema_status cr_layer_class_find(const char *type, const cr_layer_class **out) CREMA_MUST_USE;
+/* All class names, in alphabetical order; *count of them. Static storage. */
+const char *const *cr_layer_class_names(size_t *count);
+
+/* Makes and frees a layer. `param` must outlive it. Loss weights and the number of bottoms and
+ * tops are checked by the caller (src/net). */
+crema_status cr_layer_create(const Caffe__LayerParameter *param, Caffe__Phase phase,
+                             crema_context *context, uint64_t seed, const char *net_path,
+                             cr_layer **out) CREMA_MUST_USE;
+void cr_layer_destroy(cr_layer *layer);
+
+/* ---- for layer files ---- */
+
+/* Sets the number of parameter blobs (all NULL at first). */
+crema_status cr_layer_set_params(cr_layer *layer, int count) CREMA_MUST_USE;
+/* Creates parameter `index` with `shape`, filled by `filler` (NULL: constant 0). */
+crema_status cr_layer_add_param(cr_layer *layer, int index, const crema_shape *shape,
+                                const Caffe__FillerParameter *filler) CREMA_MUST_USE;
+/* An error text that starts with "layer 'name' (Type): ". */
+crema_status cr_layer_fail(const cr_layer *layer, crema_status code, const char *fmt, ...)
+    CREMA_PRINTF(3, 4);
+
+/* Fills `blob`'s data as the filler says (constant, uniform, gaussian with sparse, positive_unitball,
+ * xavier, msra, bilinear; fan from the shape as Caffe: fan_in = count / dim 0, fan_out =
+ * count / dim 1). Draws from `context`'s generator in index order. */
+crema_status cr_fill(const Caffe__FillerParameter *filler, crema_context *context,
+                     crema_blob *blob) CREMA_MUST_USE;
+
+
+#endif

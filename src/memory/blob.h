@@ -1,0 +1,35 @@
+/* A blob: data and diff tensors under one shape. */
+#ifndef CR_MEMORY_BLOB_H
+#define CR_MEMORY_BLOB_H
+
+#include "crema/blob.h"
+#include "memory/tensor.h"
+
+struct crema_blob {
+  crema_shape shape;
+  cr_tensor *data;
+  cr_tensor *diff; /* its memory is made on first use */
+};
+
+/* Values of another element type than float32 (host accessors of crema/blob.h convert). */
+crema_status cr_blob_create_typed(const crema_shape *shape, crema_dtype data_type,
+                                  crema_dtype diff_type, crema_blob **out) CREMA_MUST_USE;
+
+/* Shares data (or diff) of equal count with `donor`; see cr_tensor_share. */
+crema_status cr_blob_share_data(crema_blob *blob, crema_blob *donor) CREMA_MUST_USE;
+crema_status cr_blob_share_diff(crema_blob *blob, crema_blob *donor) CREMA_MUST_USE;
+
+/* Sums over the values where they are. Errors: CREMA_E_TYPE for integer blobs. */
+crema_status cr_blob_asum_data(crema_blob *blob, double *out) CREMA_MUST_USE;
+crema_status cr_blob_asum_diff(crema_blob *blob, double *out) CREMA_MUST_USE;
+crema_status cr_blob_sumsq_data(crema_blob *blob, double *out) CREMA_MUST_USE;
+crema_status cr_blob_sumsq_diff(crema_blob *blob, double *out) CREMA_MUST_USE;
+
+/* Short ways to make shapes. */
+crema_shape cr_shape(int axes, const int64_t *dim);
+crema_shape cr_shape_1(int64_t a);
+crema_shape cr_shape_2(int64_t a, int64_t b);
+crema_shape cr_shape_3(int64_t a, int64_t b, int64_t c);
+crema_shape cr_shape_4(int64_t a, int64_t b, int64_t c, int64_t d);
+
+#endif

@@ -1,0 +1,75 @@
+/* A tensor: one array of values held in one or more forms.
+ *
+ * A form is an element type and a layout. Each form that is held is a syncedmem with a
+ * valid mark. Reading asks for a form and makes it valid by the cheapest route (another
+ * side of the same form: a copy; another form: a conversion). Writing makes one form the
+ * head and all others stale. Nothing is copied or converted twice.
+ *
+ * A tensor can share its values with others (in-place layers, Split, Flatten, parameters
+ * shared by name): sharing tensors see each other's writes at once. */
+#ifndef CR_MEMORY_TENSOR_H
+#define CR_MEMORY_TENSOR_H
+
+#include "crema/types.h"
+#include "device/device.h"
+#include "device/layout.h"
+
+typedef struct cr_tensor cr_tensor;
+
+/* Makes a tensor of `count` elements whose plain form has element type `type`; all zero. */
+crema_status cr_tensor_create(crema_dtype type, int64_t count, cr_tensor **out) CREMA_MUST_USE;
+void cr_tensor_destroy(cr_tensor *tensor);
+
+int64_t cr_tensor_count(const cr_tensor *tensor);
+crema_dtype cr_tensor_type(const cr_tensor *tensor);
+
+/* Changes the count. Growing beyond the capacity drops the values (all zero on next read) in
+ * every form; otherwise the first values are kept in plain form. Sharing tensors all change. */
+crema_status cr_tensor_resize(cr_tensor *tensor, int64_t count) CREMA_MUST_USE;
+
+/* Access on `context`'s device in `form`:
+ *   read    the newest values; the form's memory must not be changed
+ *   write   content undefined; the form becomes the only valid one
+ *   update  the newest values, then as write
+ * *out stays valid until the next access in another form or on another device. */
+crema_status cr_tensor_read(cr_tensor *tensor, crema_context *context, cr_form form,
+                            crema_devptr *out) CREMA_MUST_USE;
+crema_status cr_tensor_write(cr_tensor *tensor, crema_context *context, cr_form form,
+                             crema_devptr *out) CREMA_MUST_USE;
+crema_status cr_tensor_update(cr_tensor *tensor, crema_context *context, cr_form form,
+                              crema_devptr *out) CREMA_MUST_USE;
+
+/* The same on the host, in plain form of the tensor's own element type. */
+crema_status cr_tensor_host_read(cr_tensor *tensor, const void **out) CREMA_MUST_USE;
+crema_status cr_tensor_host_write(cr_tensor *tensor, void **out) CREMA_MUST_USE;
+crema_status cr_tensor_host_update(cr_tensor *tensor, void **out) CREMA_MUST_USE;
+
+/* The form that was written last. */
+cr_form cr_tensor_head(const cr_tensor *tensor);
+
+/* Marks all values as zero without touching memory; the next read fills, the next write
+ * or accumulation simply overwrites. */
+void cr_tensor_set_zero(cr_tensor *tensor);
+bool cr_tensor_is_zero(const cr_tensor *tensor);
+
+/* Makes `tensor` hold the same values as `donor` from now on (its own are let go); counts must
+ * be equal. Shared values live until the last sharer is destroyed. Sharing with itself
+ * or with what it already shares is a no-op. */
+crema_status cr_tensor_share(cr_tensor *tensor, cr_tensor *donor) CREMA_MUST_USE;
+bool cr_tensor_shares_with(const cr_tensor *a, const cr_tensor *b);
+
+/* Ends sharing: the tensor gets values of its own, all zero. */
+crema_status cr_tensor_unshare(cr_tensor *tensor) CREMA_MUST_USE;
+
+/* Takes host memory of at least count elements, plain form of the tensor's type, as the newest
+ * values; it stays the caller's and must outlive its use. */
+crema_status cr_tensor_adopt_host(cr_tensor *tensor, void *memory) CREMA_MUST_USE;
+
+/* Copies all values of `src` (same count, same element type), keeping its head form. */
+crema_status cr_tensor_copy(cr_tensor *dst, cr_tensor *src, crema_context *context)
+    CREMA_MUST_USE;
+
+/* Bytes that all forms of the tensor take now, on all sides. */
+size_t cr_tensor_bytes(const cr_tensor *tensor);
+
+#endif

@@ -1,0 +1,41 @@
+/* Ops: planned once per shape, run many times.
+ *
+ * A layer describes what is to be computed (cr_op_desc), creates an op and runs it on
+ * tensors. Running resolves each tensor to the form that the planned kernel wants; the kernel
+ * is the first row of the context's back end that accepts the op. A back end without a row
+ * falls back to the CPU through the tensors' automaton, logged once a kind and counted. */
+#ifndef CR_OPS_OP_H
+#define CR_OPS_OP_H
+
+#include "device/op_desc.h"
+#include "memory/tensor.h"
+
+typedef struct cr_op cr_op;
+
+/* A descriptor under construction: zero-initialise, then add arguments in the order of
+ * ops.inc. cr_op_create takes the arguments over. */
+crema_status cr_op_desc_add(cr_op_desc *desc, const crema_shape *shape, crema_dtype type)
+    CREMA_MUST_USE;
+/* An optional argument that is absent. */
+crema_status cr_op_desc_add_absent(cr_op_desc *desc) CREMA_MUST_USE;
+void cr_op_desc_free(cr_op_desc *desc);
+
+/* Checks arity and takes `desc`'s arguments (and u.sum.coeff, allocated with malloc) over, also
+ * on failure; *desc is zeroed. The kernel is chosen at the first run on a context. */
+crema_status cr_op_create(cr_op_desc *desc, cr_op **out) CREMA_MUST_USE;
+void cr_op_destroy(cr_op *op);
+
+/* Runs on `context`. tensor[i] is argument i, NULL when absent; its count must be that of the
+ * argument's shape. `scalars` may be NULL for ops that read none. In the steady state
+ * nothing is allocated. Errors carry the op's name. */
+crema_status cr_op_run(cr_op *op, crema_context *context, cr_tensor *const *tensor,
+                       const cr_op_scalars *scalars) CREMA_MUST_USE;
+
+/* The name of the kernel that ran last; "" before the first run. For reports and tests. */
+const char *cr_op_kernel_name(const cr_op *op);
+
+/* The op's lower-case name and argument letters (ops.inc). */
+const char *cr_op_kind_name(cr_op_kind kind);
+const char *cr_op_kind_args(cr_op_kind kind);
+
+#endif
