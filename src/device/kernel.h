@@ -13,9 +13,10 @@
 typedef struct cr_plan {
   const cr_op_desc *desc; /* what is to be computed; outlives the plan */
   crema_context *context; /* planned for this context's device */
-  /* In: for each argument that is read, the form in which its newest values are held when
-   * the plan is made (a hint); plain for the others. Out: the form that run() wants. A kernel
-   * that sets nothing gets plain memory of the argument's type. */
+  /* For each argument that is read: the form in which its newest values are held when the
+   * plan is made; plain for the others. */
+  const cr_form *hint;
+  /* For each argument: the form that run() wants. Starts as plain of the argument's type. */
   cr_form *form;
   /* Scratch memory that the caller provides at run time, shared between ops. */
   size_t workspace_bytes;

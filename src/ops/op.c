@@ -1,0 +1,370 @@
+#include "ops/op.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/fail.h"
+#include "core/log.h"
+#include "device/kernel.h"
+
+static const struct {
+  const char *name, *args;
+} op_kinds[] = {
+#define CR_OP(NAME, name, args) {#name, args},
+#include "device/ops.inc"
+#undef CR_OP
+};
+
+/* Plans kept for alternating hints and devices; the oldest makes room. */
+enum { PLANS_MAX = 4 };
+
+typedef struct planned {
+  const cr_kernel *kernel;
+  crema_device *device;
+  bool fallback; /* planned for the CPU on behalf of another device */
+  cr_plan plan;
+  cr_form *hint, *form;
+} planned;
+
+struct cr_op {
+  cr_op_desc desc;
+  char *access; /* one letter an argument: R, W, U or A */
+  planned *slot[PLANS_MAX];
+  int slots;
+  planned *last;
+  /* Per run, one an argument. */
+  crema_devptr *buffer;
+  bool *accumulate;
+  cr_form *hint;
+  /* For kernels that cannot accumulate: the fresh values, and the op that adds them. */
+  cr_tensor **fresh;
+  cr_op **add;
+  bool fallback_logged;
+};
+
+const char *cr_op_kind_name(cr_op_kind kind) {
+  return (unsigned)kind < CR_OP_KINDS ? op_kinds[kind].name : "?";
+}
+
+const char *cr_op_kind_args(cr_op_kind kind) {
+  return (unsigned)kind < CR_OP_KINDS ? op_kinds[kind].args : "";
+}
+
+/* ---- descriptors --------------------------------------------------------- */
+
+static crema_status desc_grow(cr_op_desc *desc) {
+  cr_op_arg *arg = realloc(desc->arg, ((size_t)desc->args + 1) * sizeof *arg);
+  if (arg == NULL) return cr_fail_memory(((size_t)desc->args + 1) * sizeof *arg, "an op");
+  desc->arg = arg;
+  memset(&arg[desc->args], 0, sizeof *arg);
+  return CREMA_OK;
+}
+
+crema_status cr_op_desc_add(cr_op_desc *desc, const crema_shape *shape, crema_dtype type) {
+  CR_TRY(crema_shape_check(shape));
+  CR_TRY(desc_grow(desc));
+  desc->arg[desc->args].shape = *shape;
+  desc->arg[desc->args].type = type;
+  ++desc->args;
+  return CREMA_OK;
+}
+
+crema_status cr_op_desc_add_absent(cr_op_desc *desc) {
+  CR_TRY(desc_grow(desc));
+  desc->arg[desc->args].shape.axes = -1;
+  desc->arg[desc->args].type = CREMA_F32;
+  ++desc->args;
+  return CREMA_OK;
+}
+
+void cr_op_desc_free(cr_op_desc *desc) {
+  if (desc == NULL) return;
+  free(desc->arg);
+  if (desc->kind == CR_OP_SUM) free(desc->u.sum.coeff);
+  *desc = (cr_op_desc){0};
+}
+
+static bool is_absent(const cr_op_arg *arg) { return arg->shape.axes < 0; }
+
+/* Expands the argument letters of the kind to one letter an argument. */
+static crema_status expand_access(const cr_op_desc *desc, char *access) {
+  const char *letters = cr_op_kind_args(desc->kind);
+  int fixed = 0;
+  bool star = false;
+  for (const char *p = letters; *p != '\0'; ++p) {
+    if (*p == '*') star = true;
+    else ++fixed;
+  }
+  if (desc->args < fixed || (!star && desc->args > fixed)) {
+    return cr_fail(CREMA_E_INTERNAL, "op %s: %d arguments given, %d wanted",
+                   cr_op_kind_name(desc->kind), desc->args, fixed);
+  }
+  int n = 0;
+  for (const char *p = letters; *p != '\0'; ++p) {
+    int repeat = p[1] == '*' ? 1 + desc->args - fixed : 1;
+    for (int i = 0; i < repeat; ++i, ++n) {
+      access[n] = (char)toupper((unsigned char)*p);
+      if (is_absent(&desc->arg[n]) && !islower((unsigned char)*p)) {
+        return cr_fail(CREMA_E_INTERNAL, "op %s: argument %d may not be absent",
+                       cr_op_kind_name(desc->kind), n);
+      }
+    }
+    if (p[1] == '*') ++p;
+  }
+  return CREMA_OK;
+}
+
+crema_status cr_op_create(cr_op_desc *desc, cr_op **out) {
+  crema_status status = CREMA_OK;
+  size_t args = (size_t)desc->args;
+  cr_op *op = calloc(1, sizeof *op);
+  if (op == NULL) {
+    cr_op_desc_free(desc);
+    return cr_fail_memory(sizeof *op, "an op");
+  }
+  op->desc = *desc;
+  *desc = (cr_op_desc){0};
+  op->access = calloc(args + 1, 1);
+  op->buffer = calloc(args + 1, sizeof *op->buffer);
+  op->accumulate = calloc(args + 1, sizeof *op->accumulate);
+  op->hint = calloc(args + 1, sizeof *op->hint);
+  op->fresh = calloc(args + 1, sizeof *op->fresh);
+  op->add = calloc(args + 1, sizeof *op->add);
+  if (op->access == NULL || op->buffer == NULL || op->accumulate == NULL || op->hint == NULL ||
+      op->fresh == NULL || op->add == NULL) {
+    status = cr_fail_memory(args * sizeof *op->buffer, "an op");
+    goto fail;
+  }
+  CR_TRY_GOTO(expand_access(&op->desc, op->access), fail);
+  *out = op;
+  return CREMA_OK;
+fail:
+  cr_op_destroy(op);
+  return status;
+}
+
+static void planned_destroy(planned *p) {
+  if (p == NULL) return;
+  if (p->kernel != NULL && p->kernel->destroy != NULL) p->kernel->destroy(&p->plan);
+  free(p->hint);
+  free(p->form);
+  free(p);
+}
+
+void cr_op_destroy(cr_op *op) {
+  if (op == NULL) return;
+  for (int i = 0; i < op->slots; ++i) planned_destroy(op->slot[i]);
+  for (int i = 0; i < op->desc.args; ++i) {
+    if (op->add != NULL) cr_op_destroy(op->add[i]);
+    if (op->fresh != NULL) cr_tensor_destroy(op->fresh[i]);
+  }
+  free(op->add);
+  free(op->fresh);
+  free(op->hint);
+  free(op->accumulate);
+  free(op->buffer);
+  free(op->access);
+  cr_op_desc_free(&op->desc);
+  free(op);
+}
+
+const char *cr_op_kernel_name(const cr_op *op) {
+  return op->last == NULL ? "" : op->last->kernel->name;
+}
+
+/* ---- planning ------------------------------------------------------------ */
+
+static bool hints_equal(const cr_op *op, const planned *p) {
+  for (int i = 0; i < op->desc.args; ++i) {
+    if (!cr_form_equal(op->hint[i], p->hint[i])) return false;
+  }
+  return true;
+}
+
+/* Offers the op to the rows of `context`'s back end, best first. */
+static crema_status choose_kernel(cr_op *op, crema_context *context, planned *p) {
+  size_t args = (size_t)op->desc.args;
+  for (const cr_kernel *const *row = context->device->backend->kernels; *row != NULL; ++row) {
+    const cr_kernel *kernel = *row;
+    if (kernel->op != op->desc.kind || kernel->type != op->desc.type) continue;
+    memcpy(p->hint, op->hint, args * sizeof *p->hint);
+    for (size_t i = 0; i < args; ++i) p->form[i] = (cr_form){op->desc.arg[i].type, NULL};
+    p->plan = (cr_plan){.desc = &op->desc, .context = context, .hint = p->hint, .form = p->form};
+    crema_status status = kernel->plan == NULL ? CREMA_OK : kernel->plan(&p->plan);
+    if (status == CREMA_OK) {
+      p->kernel = kernel;
+      return CREMA_OK;
+    }
+    if (status != CREMA_E_UNSUPPORTED) return cr_fail_in(status, "op %s", kernel->name);
+    cr_log_debug("%s declined: %s", kernel->name, crema_error_text());
+  }
+  return cr_fail(CREMA_E_UNSUPPORTED, "op %s of type %s: no kernel on %s",
+                 cr_op_kind_name(op->desc.kind), crema_dtype_name(op->desc.type),
+                 context->device->backend->name);
+}
+
+static void keep_plan(cr_op *op, planned *p) {
+  if (op->slots == PLANS_MAX) {
+    planned_destroy(op->slot[0]);
+    memmove(&op->slot[0], &op->slot[1], (PLANS_MAX - 1) * sizeof op->slot[0]);
+    --op->slots;
+  }
+  op->slot[op->slots++] = p;
+}
+
+static crema_status make_plan(cr_op *op, crema_context *context, planned **out) {
+  size_t args = (size_t)op->desc.args;
+  planned *p = calloc(1, sizeof *p);
+  if (p == NULL) return cr_fail_memory(sizeof *p, "a plan");
+  p->hint = calloc(args + 1, sizeof *p->hint);
+  p->form = calloc(args + 1, sizeof *p->form);
+  crema_status status = CREMA_OK;
+  if (p->hint == NULL || p->form == NULL) {
+    status = cr_fail_memory(args * sizeof *p->form, "a plan");
+    goto fail;
+  }
+  status = choose_kernel(op, context, p);
+  if (status == CREMA_E_UNSUPPORTED && !context->device->backend->host_memory) {
+    if (!op->fallback_logged) {
+      cr_log_warning("op %s has no kernel on %s and runs on the CPU",
+                     cr_op_kind_name(op->desc.kind), context->device->backend->name);
+      op->fallback_logged = true;
+    }
+    p->fallback = true;
+    status = choose_kernel(op, cr_host_context(), p);
+  }
+  if (status != CREMA_OK) goto fail;
+  p->device = context->device;
+  keep_plan(op, p);
+  *out = p;
+  return CREMA_OK;
+fail:
+  planned_destroy(p);
+  return status;
+}
+
+static crema_status find_plan(cr_op *op, crema_context *context, cr_tensor *const *tensor,
+                              planned **out) {
+  for (int i = 0; i < op->desc.args; ++i) {
+    bool read = tensor[i] != NULL && (op->access[i] == 'R' || op->access[i] == 'U');
+    op->hint[i] = read ? cr_tensor_head(tensor[i]) : (cr_form){op->desc.arg[i].type, NULL};
+  }
+  for (int i = 0; i < op->slots; ++i) {
+    planned *p = op->slot[i];
+    if (p->device == context->device && (!p->kernel->follows_hints || hints_equal(op, p))) {
+      *out = p;
+      return CREMA_OK;
+    }
+  }
+  return make_plan(op, context, out);
+}
+
+/* ---- running ------------------------------------------------------------- */
+
+static crema_status check_tensors(const cr_op *op, cr_tensor *const *tensor) {
+  for (int i = 0; i < op->desc.args; ++i) {
+    const cr_op_arg *arg = &op->desc.arg[i];
+    if (is_absent(arg) != (tensor[i] == NULL)) {
+      return cr_fail(CREMA_E_INTERNAL, "op %s: argument %d is %s", cr_op_kind_name(op->desc.kind),
+                     i, tensor[i] == NULL ? "missing" : "not expected");
+    }
+    if (tensor[i] == NULL) continue;
+    int64_t want = crema_shape_count(&arg->shape, 0, arg->shape.axes);
+    if (cr_tensor_count(tensor[i]) != want) {
+      return cr_fail(CREMA_E_INTERNAL,
+                     "op %s: argument %d has %" PRId64 " elements, %" PRId64 " wanted",
+                     cr_op_kind_name(op->desc.kind), i, cr_tensor_count(tensor[i]), want);
+    }
+  }
+  return CREMA_OK;
+}
+
+/* The tensor that receives argument i's new values when the kernel cannot add by itself. */
+static crema_status fresh_tensor(cr_op *op, int i, cr_tensor **out) {
+  const cr_op_arg *arg = &op->desc.arg[i];
+  if (op->fresh[i] == NULL) {
+    CR_TRY(cr_tensor_create(arg->type, crema_shape_count(&arg->shape, 0, arg->shape.axes),
+                            &op->fresh[i]));
+  }
+  *out = op->fresh[i];
+  return CREMA_OK;
+}
+
+static crema_status add_fresh(cr_op *op, int i, crema_context *context, cr_tensor *sum) {
+  if (op->add[i] == NULL) {
+    cr_op_desc desc = {.kind = CR_OP_AXPBY, .type = op->desc.type};
+    crema_status status = cr_op_desc_add(&desc, &op->desc.arg[i].shape, op->desc.arg[i].type);
+    if (status == CREMA_OK) {
+      status = cr_op_desc_add(&desc, &op->desc.arg[i].shape, op->desc.arg[i].type);
+    }
+    if (status != CREMA_OK) {
+      cr_op_desc_free(&desc);
+      return status;
+    }
+    CR_TRY(cr_op_create(&desc, &op->add[i]));
+  }
+  cr_tensor *args[2] = {op->fresh[i], sum};
+  cr_op_scalars one = {.alpha = 1.0f, .beta = 1.0f};
+  return cr_op_run(op->add[i], context, args, &one);
+}
+
+/* Resolves argument i to memory in the planned form. */
+static crema_status resolve(cr_op *op, planned *p, int i, crema_context *context,
+                            cr_tensor *tensor) {
+  cr_form form = p->form[i];
+  crema_devptr *buffer = &op->buffer[i];
+  switch (op->access[i]) {
+    case 'R': return cr_tensor_read(tensor, context, form, buffer);
+    case 'U': return cr_tensor_update(tensor, context, form, buffer);
+    case 'W': return cr_tensor_write(tensor, context, form, buffer);
+    default: break;
+  }
+  if (cr_tensor_is_zero(tensor)) return cr_tensor_write(tensor, context, form, buffer);
+  op->accumulate[i] = true;
+  if (p->kernel->can_accumulate) return cr_tensor_update(tensor, context, form, buffer);
+  cr_tensor *fresh = NULL;
+  CR_TRY(fresh_tensor(op, i, &fresh));
+  return cr_tensor_write(fresh, context, form, buffer);
+}
+
+/* Everything that is read comes first, so that a tensor that is also written is still valid
+ * in the form that is asked for. */
+static crema_status resolve_all(cr_op *op, planned *p, crema_context *context,
+                                cr_tensor *const *tensor) {
+  for (int pass = 0; pass < 2; ++pass) {
+    for (int i = 0; i < op->desc.args; ++i) {
+      bool reads = op->access[i] == 'R';
+      if (reads != (pass == 0)) continue;
+      op->buffer[i] = (crema_devptr){0};
+      op->accumulate[i] = false;
+      if (tensor[i] != NULL) CR_TRY(resolve(op, p, i, context, tensor[i]));
+    }
+  }
+  return CREMA_OK;
+}
+
+crema_status cr_op_run(cr_op *op, crema_context *context, cr_tensor *const *tensor,
+                       const cr_op_scalars *scalars) {
+  CR_TRY(check_tensors(op, tensor));
+  planned *p = NULL;
+  CR_TRY(find_plan(op, context, tensor, &p));
+  op->last = p;
+  if (p->fallback) context = cr_host_context();
+  crema_status status = resolve_all(op, p, context, tensor);
+  crema_devptr workspace = {0};
+  if (status == CREMA_OK && p->plan.workspace_bytes > 0) {
+    status = cr_context_workspace(context, p->plan.workspace_bytes, &workspace);
+  }
+  if (status == CREMA_OK) {
+    status = p->kernel->run(&p->plan, context, op->buffer, op->accumulate, scalars, workspace);
+  }
+  if (status != CREMA_OK) return cr_fail_in(status, "op %s", p->kernel->name);
+  for (int i = 0; i < op->desc.args; ++i) {
+    if (op->accumulate[i] && !p->kernel->can_accumulate) {
+      CR_TRY(add_fresh(op, i, context, tensor[i]));
+    }
+  }
+  return CREMA_OK;
+}
