@@ -1,0 +1,110 @@
+/* What every subcommand of `crema` shares: flags, help, errors.
+ *
+ * A subcommand is one file tools/<name>.c with a function crema_cmd_<name> and one row in
+ * commands.inc. The function describes itself in a cli_spec, calls cli_parse and does its work:
+ *
+ *   int crema_cmd_greet(int argc, char **argv) {
+ *     const char *name = "you";
+ *     int64_t times = 1;
+ *     const cli_flag flags[] = {
+ *         {"name", CLI_STRING, &name, "whom to greet"},
+ *         {"times", CLI_INT, &times, "how often"},
+ *     };
+ *     const cli_spec spec = {
+ *         .command = "greet", .arguments = "FILE", .min_arguments = 1, .max_arguments = 1,
+ *         .help = "Greets somebody.\n\nExample:\n  crema greet -name Ada out.txt\n",
+ *         .flags = flags, .flag_count = sizeof flags / sizeof *flags};
+ *     int exit_code;
+ *     if (!cli_parse(&spec, &argc, argv, &exit_code)) return exit_code;
+ *     ... argv[1] is the file ...
+ *     if (crema_...(...) != CREMA_OK) return cli_fail();
+ *     return 0;
+ *   }
+ */
+#ifndef CREMA_TOOLS_CLI_H
+#define CREMA_TOOLS_CLI_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "crema/status.h"
+
+/* What a flag's value is, and what cli_flag.value points to. */
+typedef enum cli_flag_type {
+  CLI_STRING, /* const char *; points into argv */
+  CLI_INT,    /* int64_t */
+  CLI_DOUBLE, /* double */
+  CLI_BOOL    /* bool; -x, -x=false, -nox */
+} cli_flag_type;
+
+typedef struct cli_flag {
+  const char *name; /* without dashes */
+  cli_flag_type type;
+  void *value; /* holds the default, receives what the user gave */
+  const char *help;
+} cli_flag;
+
+typedef struct cli_spec {
+  const char *command;
+  const char *arguments; /* positional arguments for the usage line, "" for none */
+  int min_arguments;
+  int max_arguments; /* -1: any number */
+  const char *help;  /* what it does, then an example; ends in a newline */
+  const cli_flag *flags;
+  size_t flag_count;
+} cli_spec;
+
+/* Reads the flags of argv[1..*argc-1] into spec->flags. Accepted: -flag value, -flag=value and
+ * the same with two dashes; flags and positional arguments in any order; "--" ends the flags.
+ * A bool flag never takes the next word as its value, save true, false, 0 and 1 spelt out after
+ * "=". All commands know the log's flags too (see help). Afterwards argv[1..*argc-1] are the
+ * positional arguments.
+ * Returns true when the command should go on; false when it should return *exit_code: help was
+ * asked for and printed (0), or the flags are wrong and the error was printed (1). */
+bool cli_parse(const cli_spec *spec, int *argc, char **argv, int *exit_code);
+
+/* Prints "crema: error: <text>" once to standard error and returns 1, the exit code. */
+#if defined(__GNUC__)
+__attribute__((format(printf, 1, 2)))
+#endif
+int cli_error(const char *fmt, ...);
+
+/* The same with the text of the library call that just failed on this thread. */
+int cli_fail(void);
+
+/* One row of commands.inc. */
+typedef struct cli_command {
+  const char *name;
+  int (*run)(int argc, char **argv); /* argv[0] is the command's name */
+  const char *summary;
+} cli_command;
+
+#define CLI_COMMAND(name, summary) int crema_cmd_##name(int argc, char **argv);
+#include "commands.inc"
+#undef CLI_COMMAND
+
+/* The commands in the order of commands.inc. */
+const cli_command *cli_commands(size_t *count);
+
+/* NULL when there is none of that name. */
+const cli_command *cli_find_command(const char *name);
+
+/* ---- log_sink.c ---- */
+
+/* Sends the library's log to standard error, in lines such as
+ *   I1121 10:04:33.123456  1234 solver.c:218] Iteration 100, lr = 0.01
+ * and, after cli_log_file, to a file as well. Lines below `level` (crema_log_level) are left
+ * out. The progress line, if one is shown, is moved below each line written. */
+void cli_log_start(void);
+void cli_log_level(int level);
+/* Appends to `path` as well. False (error printed) when it cannot be opened. */
+bool cli_log_file(const char *path);
+void cli_log_stop(void);
+
+/* The last line of a terminal, rewritten in place; nothing happens when standard error is not a
+ * terminal. An empty text removes it. */
+bool cli_progress_wanted(void);
+void cli_progress(const char *text);
+
+#endif
