@@ -1,0 +1,89 @@
+/* Blocking queues: the only way by which threads hand things to each other.
+ *
+ * A queue holds untyped items in order of arrival and never looks into them. Any number of
+ * threads may push and pop. A queue can be closed, which wakes everyone who waits on it, and a
+ * thread that is asked to stop (core/thread.h) is woken from any queue it waits on. */
+#ifndef CR_CORE_QUEUE_H
+#define CR_CORE_QUEUE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "crema/status.h"
+
+typedef struct cr_queue cr_queue;
+
+/* Makes an empty queue for at most `capacity` items; 0: as many as memory holds. Free with
+ * cr_queue_destroy. Errors: CREMA_E_NO_MEMORY. */
+crema_status cr_queue_create(size_t capacity, cr_queue **out) CREMA_MUST_USE;
+
+/* Frees the queue, not the items in it. Nobody may be using it any more. Accepts NULL. */
+void cr_queue_destroy(cr_queue *queue);
+
+/* Appends `item`; waits while a bounded queue is full. Errors, with the item not taken:
+ * CREMA_E_CLOSED, CREMA_E_INTERRUPTED (the calling thread was asked to stop),
+ * CREMA_E_NO_MEMORY (unbounded queues only). */
+crema_status cr_queue_push(cr_queue *queue, void *item) CREMA_MUST_USE;
+
+/* Removes the oldest item; waits while there is none. A closed queue is drained first.
+ * `waiting_for` (may be NULL) is logged at debug level at every 1000th call that found the queue
+ * empty. Errors, with *out unchanged: CREMA_E_CLOSED or what cr_queue_fail said;
+ * CREMA_E_INTERRUPTED when the calling thread was asked to stop. */
+crema_status cr_queue_pop(cr_queue *queue, const char *waiting_for, void **out) CREMA_MUST_USE;
+
+/* As cr_queue_pop, but leaves the item where it is. */
+crema_status cr_queue_peek(cr_queue *queue, void **out) CREMA_MUST_USE;
+
+/* Without waiting: true and the item, or false when there is none (or, for a push, no room or
+ * the queue is closed). */
+bool cr_queue_try_push(cr_queue *queue, void *item);
+bool cr_queue_try_pop(cr_queue *queue, void **out);
+bool cr_queue_try_peek(cr_queue *queue, void **out);
+
+/* The number of items at this moment. */
+size_t cr_queue_size(cr_queue *queue);
+
+/* From now on nothing is taken in; items that are in it can still be popped, after
+ * that poppers get CREMA_E_CLOSED. Closing twice is a no-op. */
+void cr_queue_close(cr_queue *queue);
+
+/* Closes with a reason: after the remaining items poppers, and at once pushers, get `code` and
+ * `text` (copied; NULL: the calling thread's error text). The first reason stays. */
+void cr_queue_fail(cr_queue *queue, crema_status code, const char *text);
+
+/* Opens a closed queue again, without its items or reason. Nobody may be using it. */
+void cr_queue_reopen(cr_queue *queue);
+
+/* How often and for how long (seconds) poppers found the queue empty and had to wait. */
+typedef struct cr_queue_stalls {
+  uint64_t count;
+  double seconds;
+} cr_queue_stalls;
+cr_queue_stalls cr_queue_pop_stalls(cr_queue *queue);
+
+/* Two queues through which a fixed set of elements goes round: the producer takes an empty one
+ * from `free` and puts it, filled, into `full`; the consumer takes it from there and gives it back
+ * to `free`. Neither queue can overflow, so only empty queues make anyone wait. */
+typedef struct cr_queue_pair {
+  cr_queue *free;
+  cr_queue *full;
+} cr_queue_pair;
+
+/* Makes both queues and fills `free` with the `count` elements (count >= 1). On failure nothing is
+ * left to free and the elements stay the caller's. */
+crema_status cr_queue_pair_init(cr_queue_pair *pair, void *const *element,
+                                size_t count) CREMA_MUST_USE;
+
+/* Closes both queues. */
+void cr_queue_pair_close(cr_queue_pair *pair);
+
+/* Closes both queues with a reason; see cr_queue_fail. */
+void cr_queue_pair_fail(cr_queue_pair *pair, crema_status code, const char *text);
+
+/* Calls `free_element` (may be NULL) for every element that is in either queue, frees the
+ * queues and zeroes *pair. Elements that a party holds at this time are the party's to free.
+ * Nobody may be using the pair any more. Accepts a zeroed pair. */
+void cr_queue_pair_free(cr_queue_pair *pair, void (*free_element)(void *element));
+
+#endif

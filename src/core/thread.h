@@ -1,0 +1,48 @@
+/* Threads with a name, a way to be stopped and an error that reaches whoever joins them. */
+#ifndef CR_CORE_THREAD_H
+#define CR_CORE_THREAD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/rng.h"
+#include "crema/status.h"
+
+typedef struct cr_thread cr_thread;
+
+/* What a thread does. The status it returns, with the thread's error text, is handed to the
+ * joiner. */
+typedef crema_status (*cr_thread_fn)(void *arg);
+
+/* Starts `fn(arg)` in a thread called `name` (the system shows 15 characters) and sets *thread.
+ * `arg` stays the caller's and must live until the thread was joined. Signals are blocked in the
+ * new thread. Errors: CREMA_E_STATE when *thread is not NULL (already started);
+ * CREMA_E_NO_MEMORY. */
+crema_status cr_thread_start(cr_thread **thread, const char *name, cr_thread_fn fn,
+                             void *arg) CREMA_MUST_USE;
+
+/* Asks the thread to stop and returns at once: cr_thread_must_stop() becomes true in it, and
+ * it is woken from a queue that it waits on with CREMA_E_INTERRUPTED. Accepts NULL. */
+void cr_thread_request_stop(cr_thread *thread);
+
+/* Waits for the end of the thread, frees it and sets *thread to NULL. Returns what `fn`
+ * returned and takes over its error text. CREMA_OK when *thread is NULL. */
+crema_status cr_thread_join(cr_thread **thread);
+
+/* cr_thread_request_stop, then cr_thread_join. CREMA_E_INTERRUPTED and CREMA_E_CLOSED, the
+ * usual ends of a stopped thread, count as CREMA_OK. Idempotent. */
+crema_status cr_thread_stop(cr_thread **thread);
+
+/* True when the calling thread was asked to stop. For loops that wait on no queue. */
+bool cr_thread_must_stop(void);
+
+/* The thread object of the calling thread; NULL in threads that crema did not start. */
+cr_thread *cr_thread_current(void);
+
+/* The seed of a child thread's generator: the parent's next draw. Parent and child then give
+ * the same numbers in every run. */
+static inline uint32_t cr_thread_child_seed(cr_mt19937 *parent) {
+  return cr_mt19937_next(parent);
+}
+
+#endif
