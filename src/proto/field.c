@@ -1,0 +1,119 @@
+#include "proto/field.h"
+
+#include <locale.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/fail.h"
+
+crema_status cr_message_new(const ProtobufCMessageDescriptor *type, ProtobufCMessage **out) {
+  ProtobufCMessage *message = malloc(type->sizeof_message);
+  if (message == NULL) return cr_fail_memory(type->sizeof_message, type->short_name);
+  protobuf_c_message_init(type, message);
+  *out = message;
+  return CREMA_OK;
+}
+
+size_t cr_field_width(const ProtobufCFieldDescriptor *field) {
+  switch (field->type) {
+    case PROTOBUF_C_TYPE_INT32:
+    case PROTOBUF_C_TYPE_SINT32:
+    case PROTOBUF_C_TYPE_SFIXED32:
+    case PROTOBUF_C_TYPE_UINT32:
+    case PROTOBUF_C_TYPE_FIXED32:
+    case PROTOBUF_C_TYPE_FLOAT: return 4;
+    case PROTOBUF_C_TYPE_ENUM: return sizeof(int);
+    case PROTOBUF_C_TYPE_BOOL: return sizeof(protobuf_c_boolean);
+    case PROTOBUF_C_TYPE_INT64:
+    case PROTOBUF_C_TYPE_SINT64:
+    case PROTOBUF_C_TYPE_SFIXED64:
+    case PROTOBUF_C_TYPE_UINT64:
+    case PROTOBUF_C_TYPE_FIXED64:
+    case PROTOBUF_C_TYPE_DOUBLE: return 8;
+    case PROTOBUF_C_TYPE_STRING: return sizeof(char *);
+    case PROTOBUF_C_TYPE_BYTES: return sizeof(ProtobufCBinaryData);
+    case PROTOBUF_C_TYPE_MESSAGE: return sizeof(ProtobufCMessage *);
+  }
+  return 0;
+}
+
+void *cr_field_slot(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field) {
+  return (char *)message + field->offset;
+}
+
+size_t *cr_field_length(ProtobufCMessage *message, const ProtobufCFieldDescriptor *field) {
+  return (size_t *)((char *)message + field->quantifier_offset);
+}
+
+static bool is_pointer(const ProtobufCFieldDescriptor *field) {
+  return field->type == PROTOBUF_C_TYPE_STRING || field->type == PROTOBUF_C_TYPE_MESSAGE;
+}
+
+size_t cr_field_count(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field) {
+  if (field->label == PROTOBUF_C_LABEL_REPEATED) {
+    return *(const size_t *)((const char *)message + field->quantifier_offset);
+  }
+  if (is_pointer(field)) {
+    const void *value = *(void *const *)cr_field_slot(message, field);
+    return value != NULL && value != field->default_value;
+  }
+  if (field->label == PROTOBUF_C_LABEL_REQUIRED) return 1;
+  return *(const protobuf_c_boolean *)((const char *)message + field->quantifier_offset) != 0;
+}
+
+const void *cr_field_value(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field,
+                           size_t index) {
+  const void *slot = cr_field_slot(message, field);
+  if (field->label != PROTOBUF_C_LABEL_REPEATED) return slot;
+  return *(const char *const *)slot + index * cr_field_width(field);
+}
+
+void cr_field_mark(ProtobufCMessage *message, const ProtobufCFieldDescriptor *field) {
+  if (field->label != PROTOBUF_C_LABEL_OPTIONAL || is_pointer(field)) return;
+  *(protobuf_c_boolean *)((char *)message + field->quantifier_offset) = 1;
+}
+
+crema_status cr_field_reserve(ProtobufCMessage *message, const ProtobufCFieldDescriptor *field,
+                              size_t extra) {
+  size_t count = *cr_field_length(message, field);
+  size_t width = cr_field_width(field);
+  if (extra == 0) return CREMA_OK;
+  if (extra > SIZE_MAX / width - count) return cr_fail_memory(SIZE_MAX, field->name);
+  void **slot = cr_field_slot(message, field);
+  void *grown = realloc(*slot, (count + extra) * width);
+  if (grown == NULL) return cr_fail_memory((count + extra) * width, field->name);
+  *slot = grown;
+  return CREMA_OK;
+}
+
+int cr_field_name_length(const char *name) {
+  size_t length = strlen(name);
+  if (length > 0 && name[length - 1] == '_') --length;
+  return (int)length;
+}
+
+crema_status cr_c_locale_begin(cr_c_locale *locale) {
+  locale_t made = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+  if (made == (locale_t)0) return cr_fail(CREMA_E_NO_MEMORY, "cannot make the C locale");
+  locale->made = made;
+  locale->before = uselocale(made);
+  return CREMA_OK;
+}
+
+void cr_c_locale_end(cr_c_locale *locale) {
+  uselocale((locale_t)locale->before);
+  freelocale((locale_t)locale->made);
+}
+
+void cr_message_free(ProtobufCMessage *message) {
+  if (message != NULL) protobuf_c_message_free_unpacked(message, NULL);
+}
+
+void *cr_proto_alloc(size_t size) {
+  return malloc(size > 0 ? size : 1);
+}
+
+char *cr_proto_strdup(const char *text) {
+  return strdup(text);
+}

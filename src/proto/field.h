@@ -1,0 +1,54 @@
+/* Messages seen through their descriptors: what the text and wire formats share. */
+#ifndef CR_PROTO_FIELD_H
+#define CR_PROTO_FIELD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "proto/proto.h"
+
+/* No message of the schema has more fields than this; parsers keep one mark a field on the
+ * stack. */
+enum { CR_FIELDS_MAX = 128 };
+
+/* A new empty message with all defaults, to be freed with cr_message_free. */
+crema_status cr_message_new(const ProtobufCMessageDescriptor *type,
+                            ProtobufCMessage **out) CREMA_MUST_USE;
+
+/* Bytes that one value of the field takes in memory. */
+size_t cr_field_width(const ProtobufCFieldDescriptor *field);
+
+/* Where the value lives (for a repeated field: the pointer to its array). */
+void *cr_field_slot(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field);
+
+/* Number of values: of a repeated field its length, otherwise 1 when it was given and 0 when
+ * not. A required scalar has no mark of its own and counts as given. */
+size_t cr_field_count(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field);
+
+/* Value number `index` of the field. */
+const void *cr_field_value(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field,
+                           size_t index);
+
+/* Marks a scalar as given; nothing to do for other fields. */
+void cr_field_mark(ProtobufCMessage *message, const ProtobufCFieldDescriptor *field);
+
+/* Makes room for `extra` more values of a repeated field behind those it has. Its length stays;
+ * the caller adds to it as it fills. */
+crema_status cr_field_reserve(ProtobufCMessage *message, const ProtobufCFieldDescriptor *field,
+                              size_t extra) CREMA_MUST_USE;
+
+/* The length of a repeated field, to be written to. */
+size_t *cr_field_length(ProtobufCMessage *message, const ProtobufCFieldDescriptor *field);
+
+/* The field's name in text format: without a trailing underscore. Returns its length. */
+int cr_field_name_length(const char *name);
+
+/* The C locale for the calling thread, so that "0.5" is a number wherever the program runs. */
+typedef struct cr_c_locale {
+  void *made;
+  void *before;
+} cr_c_locale;
+crema_status cr_c_locale_begin(cr_c_locale *locale) CREMA_MUST_USE;
+void cr_c_locale_end(cr_c_locale *locale);
+
+#endif

@@ -1,0 +1,132 @@
+/* Messages to protobuf text format: one field a line, two spaces a level, numbers with as few
+ * digits as read back to the same value. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/fail.h"
+#include "proto/field.h"
+
+enum { NUMBER_SIZE = 40 };
+
+static const char *non_finite(double value) {
+  if (isnan(value)) return "nan";
+  return value > 0 ? "inf" : "-inf";
+}
+
+static crema_status print_float(float value, cr_buffer *out) {
+  if (!isfinite(value)) return cr_buffer_print(out, "%s", non_finite(value));
+  char text[NUMBER_SIZE];
+  snprintf(text, sizeof text, "%.6g", (double)value);
+  if (strtof(text, NULL) != value) snprintf(text, sizeof text, "%.9g", (double)value);
+  return cr_buffer_append(out, text, strlen(text));
+}
+
+static crema_status print_double(double value, cr_buffer *out) {
+  if (!isfinite(value)) return cr_buffer_print(out, "%s", non_finite(value));
+  char text[NUMBER_SIZE];
+  snprintf(text, sizeof text, "%.15g", value);
+  if (strtod(text, NULL) != value) snprintf(text, sizeof text, "%.17g", value);
+  return cr_buffer_append(out, text, strlen(text));
+}
+
+/* The escaped form of one byte; returns its length. */
+static size_t escape_byte(unsigned char c, char out[5]) {
+  static const char plain[] = "\n\r\t\"'\\";
+  static const char named[] = "nrt\"'\\";
+  const char *special = c == '\0' ? NULL : strchr(plain, c);
+  if (special != NULL) {
+    out[0] = '\\';
+    out[1] = named[special - plain];
+    return 2;
+  }
+  if (c >= 0x20 && c < 0x7F) {
+    out[0] = (char)c;
+    return 1;
+  }
+  return (size_t)snprintf(out, 5, "\\%03o", c);
+}
+
+static crema_status print_bytes(const void *data, size_t size, cr_buffer *out) {
+  const unsigned char *bytes = data;
+  CR_TRY(cr_buffer_append(out, "\"", 1));
+  for (size_t i = 0; i < size; ++i) {
+    char escaped[5];
+    size_t length = escape_byte(bytes[i], escaped);
+    CR_TRY(cr_buffer_append(out, escaped, length));
+  }
+  return cr_buffer_append(out, "\"", 1);
+}
+
+static crema_status print_enum(const ProtobufCEnumDescriptor *type, int number, cr_buffer *out) {
+  const ProtobufCEnumValue *value = protobuf_c_enum_descriptor_get_value(type, number);
+  if (value == NULL) return cr_buffer_print(out, "%d", number);
+  return cr_buffer_append(out, value->name, strlen(value->name));
+}
+
+static crema_status print_scalar(const ProtobufCFieldDescriptor *field, const void *value,
+                                 cr_buffer *out) {
+  switch (field->type) {
+    case PROTOBUF_C_TYPE_INT32:
+    case PROTOBUF_C_TYPE_SINT32:
+    case PROTOBUF_C_TYPE_SFIXED32: return cr_buffer_print(out, "%d", *(const int32_t *)value);
+    case PROTOBUF_C_TYPE_UINT32:
+    case PROTOBUF_C_TYPE_FIXED32: return cr_buffer_print(out, "%u", *(const uint32_t *)value);
+    case PROTOBUF_C_TYPE_INT64:
+    case PROTOBUF_C_TYPE_SINT64:
+    case PROTOBUF_C_TYPE_SFIXED64:
+      return cr_buffer_print(out, "%lld", (long long)*(const int64_t *)value);
+    case PROTOBUF_C_TYPE_UINT64:
+    case PROTOBUF_C_TYPE_FIXED64:
+      return cr_buffer_print(out, "%llu", (unsigned long long)*(const uint64_t *)value);
+    case PROTOBUF_C_TYPE_FLOAT: return print_float(*(const float *)value, out);
+    case PROTOBUF_C_TYPE_DOUBLE: return print_double(*(const double *)value, out);
+    case PROTOBUF_C_TYPE_BOOL:
+      return cr_buffer_print(out, "%s", *(const protobuf_c_boolean *)value ? "true" : "false");
+    case PROTOBUF_C_TYPE_ENUM: return print_enum(field->descriptor, *(const int *)value, out);
+    case PROTOBUF_C_TYPE_STRING: {
+      const char *text = *(char *const *)value;
+      return print_bytes(text, strlen(text), out);
+    }
+    case PROTOBUF_C_TYPE_BYTES: {
+      const ProtobufCBinaryData *bytes = value;
+      return print_bytes(bytes->data, bytes->len, out);
+    }
+    case PROTOBUF_C_TYPE_MESSAGE: break;
+  }
+  return cr_fail(CREMA_E_INTERNAL, "%s is not a scalar", field->name);
+}
+
+static crema_status print_fields(const ProtobufCMessage *message, int indent, cr_buffer *out) {
+  const ProtobufCMessageDescriptor *type = message->descriptor;
+  for (unsigned f = 0; f < type->n_fields; ++f) {
+    const ProtobufCFieldDescriptor *field = &type->fields[f];
+    size_t count = cr_field_count(message, field);
+    int length = cr_field_name_length(field->name);
+    for (size_t i = 0; i < count; ++i) {
+      const void *value = cr_field_value(message, field, i);
+      CR_TRY(cr_buffer_print(out, "%*s%.*s", indent, "", length, field->name));
+      if (field->type == PROTOBUF_C_TYPE_MESSAGE) {
+        CR_TRY(cr_buffer_append(out, " {\n", 3));
+        CR_TRY(print_fields(*(ProtobufCMessage *const *)value, indent + 2, out));
+        CR_TRY(cr_buffer_print(out, "%*s}\n", indent, ""));
+      } else {
+        CR_TRY(cr_buffer_append(out, ": ", 2));
+        CR_TRY(print_scalar(field, value, out));
+        CR_TRY(cr_buffer_append(out, "\n", 1));
+      }
+    }
+  }
+  return CREMA_OK;
+}
+
+crema_status cr_text_print(const ProtobufCMessage *message, cr_buffer *out) {
+  cr_c_locale locale;
+  CR_TRY(cr_c_locale_begin(&locale));
+  crema_status status = print_fields(message, 0, out);
+  /* An empty message is an empty text, not a missing one. */
+  if (status == CREMA_OK) status = cr_buffer_append(out, "", 0);
+  cr_c_locale_end(&locale);
+  return status;
+}
