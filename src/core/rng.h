@@ -36,4 +36,8 @@ uint64_t cr_hash_text(const char *text);
  * 51551 * counter++ + 61631 * pid + 64997 * seconds + 111857 * microseconds mod 2^32. */
 uint32_t cr_random_seed(void);
 
+/* The same formula with its inputs given; unsigned wrap-around is the mod 2^32. */
+uint32_t cr_random_seed_from(uint32_t counter, uint32_t pid, uint32_t seconds,
+                             uint32_t microseconds);
+
 #endif
