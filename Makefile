@@ -1,0 +1,36 @@
+# The few things that people do; everything else is cmake --preset <name> (CMakePresets.json).
+
+BUILD := build
+CREMA := $(BUILD)/bin/crema
+MNIST := $(BUILD)/mnist
+
+.PHONY: all run test install deps asan tsan clean help
+
+all: deps        ## Install what is needed and build
+	@cmake --preset release >/dev/null
+	@cmake --build --preset release
+
+run: all         ## Build, make the MNIST databases, train LeNet, print its accuracy
+	@$(CREMA) convert_mnist -skip_existing data/mnist/train-images-idx3-ubyte.gz \
+	  data/mnist/train-labels-idx1-ubyte.gz $(MNIST)/train_lmdb
+	@$(CREMA) convert_mnist -skip_existing data/mnist/t10k-images-idx3-ubyte.gz \
+	  data/mnist/t10k-labels-idx1-ubyte.gz $(MNIST)/test_lmdb
+	@$(CREMA) train -solver models/lenet/lenet_solver.prototxt
+
+test: all        ## Build and run the whole test suite
+	@ctest --preset release -j 2
+
+install: all     ## Install the library and the command (PREFIX=/usr/local, DESTDIR)
+	@cmake --install $(BUILD) --prefix $(or $(PREFIX),/usr/local)
+
+asan tsan: deps  ## Build with sanitizers and test
+	@cmake --preset $@ >/dev/null && cmake --build --preset $@ && ctest --preset $@ -j 2
+
+deps:
+	@scripts/setup.sh
+
+clean:           ## Remove all build folders
+	@rm -rf build build-*
+
+help:            ## Show this list
+	@grep -hE '^[a-z ]+:.*##' Makefile | sed -E 's/^([a-z ]+):[^#]*## */  make \1\t/' | expand -t 24

@@ -1,0 +1,31 @@
+/* The conformance runner: each kind of golden case has one function that runs a case
+ * directory and says how it went. The layout of the directories is described in
+ * tests/golden/README.md. */
+#ifndef CR_TESTS_GOLDEN_H
+#define CR_TESTS_GOLDEN_H
+
+#include <stddef.h>
+
+#include "crema/status.h"
+
+typedef enum golden_result {
+  GOLDEN_FAIL = 0,
+  GOLDEN_PASS = 1,
+  GOLDEN_PENDING = 2 /* needs a layer type that crema does not have; `why` holds its name */
+} golden_result;
+
+/* Each writes the reason of a failure (or the pending layer type) to `why`. `dir` is the path
+ * of the case directory. */
+int golden_run_layer_case(const char *dir, char *why, size_t why_size);
+int golden_run_proto_case(const char *dir, char *why, size_t why_size);
+int golden_run_net_case(const char *dir, char *why, size_t why_size);
+int golden_run_weights_case(const char *dir, char *why, size_t why_size);
+int golden_run_solver_case(const char *dir, char *why, size_t why_size);
+int golden_run_transform_case(const char *dir, char *why, size_t why_size);
+int golden_run_model_case(const char *dir, char *why, size_t why_size);
+
+/* Fails with `why` set from the calling thread's error text; a layer type that crema does not
+ * have makes it pending: "unknown layer type 'X'" texts are recognised. */
+int golden_from_status(crema_status status, const char *what, char *why, size_t why_size);
+
+#endif
