@@ -101,6 +101,8 @@ void cli_log_level(int level);
 /* Appends to `path` as well. False (error printed) when it cannot be opened. */
 bool cli_log_file(const char *path);
 void cli_log_stop(void);
+/* The line "crema: error: <text>"; use cli_error. */
+void cli_log_print_error(const char *text);
 
 /* The last line of a terminal, rewritten in place; nothing happens when standard error is not a
  * terminal. An empty text removes it. */

@@ -1,1 +1,75 @@
-int main(void) { return 0; }
+/* The command `crema`, which also answers to the name `caffe`. */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli.h"
+#include "core/nearest.h"
+
+enum { MAX_COMMANDS = 64 };
+
+static const cli_command commands[] = {
+#define CLI_COMMAND(name, summary) {#name, crema_cmd_##name, summary},
+#include "commands.inc"
+#undef CLI_COMMAND
+};
+
+_Static_assert(sizeof commands / sizeof *commands <= MAX_COMMANDS, "raise MAX_COMMANDS");
+
+const cli_command *cli_commands(size_t *count) {
+  *count = sizeof commands / sizeof *commands;
+  return commands;
+}
+
+const cli_command *cli_find_command(const char *name) {
+  for (size_t i = 0; i < sizeof commands / sizeof *commands; ++i) {
+    if (strcmp(name, commands[i].name) == 0) return &commands[i];
+  }
+  return NULL;
+}
+
+static int unknown_command(const char *word) {
+  const char *names[MAX_COMMANDS];
+  size_t count = sizeof commands / sizeof *commands;
+  for (size_t i = 0; i < count; ++i) names[i] = commands[i].name;
+  const char *nearest = cr_nearest(word, names, count);
+  if (nearest != NULL) return cli_error("unknown command \"%s\"; did you mean %s?", word, nearest);
+  return cli_error("unknown command \"%s\"; `crema help` lists the commands", word);
+}
+
+/* Brings the command's name to the front: flags may stand before it. */
+static void command_first(int argc, char **argv) {
+  if (argv[1][0] != '-') return;
+  for (int i = 2; i < argc; ++i) {
+    if (cli_find_command(argv[i]) == NULL) continue;
+    char *name = argv[i];
+    memmove(argv + 2, argv + 1, (size_t)(i - 1) * sizeof *argv);
+    argv[1] = name;
+    return;
+  }
+}
+
+static int run(int argc, char **argv) {
+  if (argc < 2) {
+    return cli_error("no command given; `crema help` lists the commands");
+  }
+  const char *word = argv[1];
+  if (strcmp(word, "-version") == 0 || strcmp(word, "--version") == 0) {
+    return crema_cmd_version(1, argv);
+  }
+  command_first(argc, argv);
+  word = argv[1];
+  if (strcmp(word, "-help") == 0 || strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {
+    return crema_cmd_help(1, argv);
+  }
+  const cli_command *command = cli_find_command(word);
+  if (command == NULL) return unknown_command(word);
+  return command->run(argc - 1, argv + 1);
+}
+
+int main(int argc, char **argv) {
+  cli_log_start();
+  int code = run(argc, argv);
+  cli_log_stop();
+  if (fflush(stdout) != 0 && code == 0) code = cli_error("cannot write the standard output");
+  return code;
+}

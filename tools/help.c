@@ -1,0 +1,60 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "cli.h"
+#include "core/nearest.h"
+
+#ifndef CREMA_VERSION
+#define CREMA_VERSION "0.1.0"
+#endif
+
+static void list_commands(void) {
+  size_t count;
+  const cli_command *list = cli_commands(&count);
+  printf("crema trains, tests and runs Caffe networks.\n\nUsage: crema COMMAND [flags]\n\n");
+  for (size_t i = 0; i < count; ++i) printf("  %-28s %s\n", list[i].name, list[i].summary);
+  printf("\n`crema help COMMAND` explains one with an example.\n");
+}
+
+int crema_cmd_help(int argc, char **argv) {
+  static const cli_spec spec = {
+      .command = "help",
+      .arguments = "[COMMAND]",
+      .max_arguments = 1,
+      .help =
+          "Lists the commands, or explains one of them.\n\n"
+          "Example:\n"
+          "  crema help train\n",
+  };
+  int exit_code;
+  if (!cli_parse(&spec, &argc, argv, &exit_code)) return exit_code;
+  if (argc < 2) {
+    list_commands();
+    return 0;
+  }
+  size_t count;
+  const cli_command *command = cli_find_command(argv[1]);
+  if (command != NULL) {
+    char flag[] = "-help";
+    char *words[] = {argv[1], flag, NULL};
+    return command->run(2, words);
+  }
+  const char *names[64];
+  const cli_command *list = cli_commands(&count);
+  for (size_t i = 0; i < count; ++i) names[i] = list[i].name;
+  const char *nearest = cr_nearest(argv[1], names, count);
+  if (nearest == NULL) return cli_error("help: there is no command \"%s\"", argv[1]);
+  return cli_error("help: there is no command \"%s\"; did you mean %s?", argv[1], nearest);
+}
+
+int crema_cmd_version(int argc, char **argv) {
+  static const cli_spec spec = {
+      .command = "version",
+      .arguments = "",
+      .help = "Prints the version.\n\nExample:\n  crema version\n",
+  };
+  int exit_code;
+  if (!cli_parse(&spec, &argc, argv, &exit_code)) return exit_code;
+  printf("crema %s\n", CREMA_VERSION);
+  return 0;
+}

@@ -1,0 +1,99 @@
+/* Where the library's log goes: standard error, in glog's line format because log parsers
+ * match on it, a file if asked for, and a progress line below both. */
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli.h"
+#include "crema/log.h"
+
+enum { MAX_FILES = 2, PROGRESS_MAX = 256 };
+
+typedef struct log_sink {
+  pthread_mutex_t lock;
+  bool terminal;
+  FILE *file[MAX_FILES];
+  int files;
+  char progress[PROGRESS_MAX];
+} log_sink;
+
+static log_sink sink = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static const char *const clear_line = "\r\033[K";
+
+static void write_line(void *user, crema_log_level level, const char *file, int line,
+                       const char *message) {
+  log_sink *self = user;
+  struct timespec now;
+  struct tm local;
+  clock_gettime(CLOCK_REALTIME, &now);
+  localtime_r(&now.tv_sec, &local);
+  char letter = level >= CREMA_LOG_ERROR ? 'E' : level == CREMA_LOG_WARNING ? 'W' : 'I';
+  char head[160];
+  snprintf(head, sizeof head, "%c%02d%02d %02d:%02d:%02d.%06ld %5ld %.80s:%d] ", letter,
+           local.tm_mon + 1, local.tm_mday, local.tm_hour, local.tm_min, local.tm_sec,
+           now.tv_nsec / 1000, (long)syscall(SYS_gettid), file, line);
+  pthread_mutex_lock(&self->lock);
+  bool progress = self->progress[0] != '\0';
+  fprintf(stderr, "%s%s%s\n%s", progress ? clear_line : "", head, message, self->progress);
+  for (int i = 0; i < self->files; ++i) {
+    fprintf(self->file[i], "%s%s\n", head, message);
+    fflush(self->file[i]);
+  }
+  pthread_mutex_unlock(&self->lock);
+}
+
+void cli_log_start(void) {
+  sink.terminal = isatty(STDERR_FILENO) == 1;
+  crema_log_set(write_line, &sink, CREMA_LOG_INFO);
+}
+
+void cli_log_level(int level) {
+  crema_log_set(write_line, &sink, (crema_log_level)level);
+}
+
+bool cli_log_file(const char *path) {
+  if (sink.files == MAX_FILES) {
+    cli_error("%s: too many log files", path);
+    return false;
+  }
+  FILE *file = fopen(path, "ae");
+  if (file == NULL) {
+    cli_error("%s: cannot open the log file", path);
+    return false;
+  }
+  pthread_mutex_lock(&sink.lock);
+  sink.file[sink.files++] = file;
+  pthread_mutex_unlock(&sink.lock);
+  return true;
+}
+
+void cli_log_stop(void) {
+  crema_log_set(NULL, NULL, CREMA_LOG_ERROR);
+  cli_progress("");
+  while (sink.files > 0) fclose(sink.file[--sink.files]);
+}
+
+void cli_log_print_error(const char *text) {
+  cli_progress("");
+  fprintf(stderr, "crema: error: %s\n", text);
+  for (int i = 0; i < sink.files; ++i) fprintf(sink.file[i], "crema: error: %s\n", text);
+}
+
+bool cli_progress_wanted(void) {
+  return sink.terminal;
+}
+
+void cli_progress(const char *text) {
+  if (!sink.terminal) return;
+  pthread_mutex_lock(&sink.lock);
+  if (sink.progress[0] != '\0' || text[0] != '\0') {
+    snprintf(sink.progress, sizeof sink.progress, "%s", text);
+    fprintf(stderr, "%s%s", clear_line, sink.progress);
+    fflush(stderr);
+  }
+  pthread_mutex_unlock(&sink.lock);
+}
