@@ -54,8 +54,8 @@ typedef struct cr_backend {
   crema_status (*zero)(crema_context *context, crema_devptr memory, size_t bytes);
   /* Converts `count` values from one form to another; at most one of the two is not plain,
    * or the element types are equal. */
-  crema_status (*convert)(crema_context *context, int64_t count, cr_form dst_form,
-                          crema_devptr dst, cr_form src_form, crema_devptr src);
+  crema_status (*convert)(crema_context *context, int64_t count, cr_form dst_form, crema_devptr dst,
+                          cr_form src_form, crema_devptr src);
 
   crema_status (*event_create)(crema_device *device, cr_event **out);
   void (*event_destroy)(cr_event *event);
@@ -65,8 +65,8 @@ typedef struct cr_backend {
   crema_status (*event_query)(cr_event *event, bool *done);
   crema_status (*event_finish)(cr_event *event);
 
-  /* The kernel table: rows best first, a plain reference row last; ends with a row whose
-   * name is NULL. See device/kernel.h. */
+  /* The kernel table: rows best first, a plain reference row last; ends with NULL.
+   * See device/kernel.h. */
   const cr_kernel *const *kernels;
 } cr_backend;
 
@@ -80,6 +80,9 @@ struct crema_context {
   crema_device *device;
   cr_mt19937 rng;
   void *state;
+  /* Scratch memory of cr_context_workspace. */
+  crema_devptr workspace;
+  size_t workspace_bytes;
 };
 
 /* The CPU device; always there. */
@@ -89,13 +92,26 @@ crema_device *cr_cpu_device(void);
  * work that falls back to the CPU. Never NULL. */
 crema_context *cr_host_context(void);
 
+/* Scratch memory of at least `bytes` bytes on the context's device. It is the context's, grows
+ * only, and is shared by everything that runs on the context: its content lasts until the next
+ * user. bytes 0 gives what there is, possibly no memory. On failure the old memory stays.
+ * Errors: CREMA_E_NO_MEMORY, CREMA_E_DEVICE. */
+crema_status cr_context_workspace(crema_context *context, size_t bytes,
+                                  crema_devptr *out) CREMA_MUST_USE;
+
 /* ---- thin wrappers over the table, with checks and error context ---- */
 
 crema_status cr_device_alloc(crema_device *device, size_t bytes, crema_devptr *out) CREMA_MUST_USE;
 void cr_device_free(crema_device *device, crema_devptr memory);
 
-/* 64-byte aligned host memory; bytes 0 is legal and gives a non-NULL pointer. */
+/* 64-byte aligned host memory, content undefined; bytes 0 is legal and gives a non-NULL pointer. */
 crema_status cr_host_alloc(size_t bytes, void **out) CREMA_MUST_USE;
 void cr_host_free(void *memory);
+
+/* Converts `count` values between plain element types at host addresses: float targets are rounded
+ * to nearest even, integer targets too, and are limited to their range (NaN becomes 0).
+ * Errors: CREMA_E_TYPE for types without values (bool). */
+crema_status cr_convert_plain(int64_t count, crema_dtype dst_type, void *dst, crema_dtype src_type,
+                              const void *src) CREMA_MUST_USE;
 
 #endif

@@ -5,4 +5,54 @@
 #include "crema/syncedmem.h"
 #include "device/device.h"
 
+/* One side of a block. */
+typedef struct cr_host_side {
+  void *data;
+  bool own;
+  /* Whose host_alloc made it, so that the right host_free ends it; NULL: not owned. */
+  crema_device *maker;
+} cr_host_side;
+
+typedef struct cr_device_side {
+  crema_devptr data;
+  bool own;
+  crema_device *device; /* whose memory it is */
+} cr_device_side;
+
+struct crema_syncedmem {
+  crema_device *device; /* for which host memory is made page-locked, and the home of gpu data */
+  crema_head head;
+  size_t size;     /* bytes that are in use and are copied */
+  size_t capacity; /* bytes that each side is made with; adopted sides hold at least `size` */
+  cr_host_side host;
+  cr_device_side gpu;
+};
+
+/* For blocks that are part of another struct: as crema_syncedmem_create and _destroy. */
+void cr_syncedmem_init(crema_syncedmem *memory, crema_device *device, size_t size);
+void cr_syncedmem_clear(crema_syncedmem *memory);
+
+/* Changes the size. Within the capacity memory and the first bytes are kept; beyond it both
+ * sides are let go and the block is UNINITIALIZED again. */
+void cr_syncedmem_resize(crema_syncedmem *memory, size_t size);
+
+/* True when data of the context's kind can be handed out without doing anything: both
+ * accessors below then succeed in a few nanoseconds. */
+static inline bool cr_syncedmem_at_host(const crema_syncedmem *memory) {
+  return memory->head == CREMA_HEAD_AT_CPU || memory->head == CREMA_SYNCED;
+}
+
+/* Where a device's kernels find the bytes: crema_syncedmem_gpu_data and
+ * crema_syncedmem_mutable_gpu_data for any device, the CPU included. */
+crema_status cr_syncedmem_read(crema_syncedmem *memory, crema_context *context,
+                               crema_devptr *out) CREMA_MUST_USE;
+crema_status cr_syncedmem_write(crema_syncedmem *memory, crema_context *context, bool keep,
+                                crema_devptr *out) CREMA_MUST_USE;
+
+/* Fills all bytes with zero on the context's device, which becomes the head. */
+crema_status cr_syncedmem_zero(crema_syncedmem *memory, crema_context *context) CREMA_MUST_USE;
+
+/* Bytes of memory that the block owns, both sides together. */
+size_t cr_syncedmem_bytes(const crema_syncedmem *memory);
+
 #endif

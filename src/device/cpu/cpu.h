@@ -1,0 +1,15 @@
+/* What the CPU's back-end table is put together from. */
+#ifndef CR_DEVICE_CPU_CPU_H
+#define CR_DEVICE_CPU_CPU_H
+
+#include "device/device.h"
+
+/* The kernel table, ends with NULL (kernels.c). */
+extern const cr_kernel *const cr_cpu_kernels[];
+
+/* Converts `count` values where at least one of the two forms is a layout of oneDNN
+ * (dnnl_layout.c). Errors: CREMA_E_UNSUPPORTED, CREMA_E_NO_MEMORY, CREMA_E_DEVICE. */
+crema_status cr_dnnl_convert(crema_context *context, int64_t count, cr_form dst_form,
+                             crema_devptr dst, cr_form src_form, crema_devptr src) CREMA_MUST_USE;
+
+#endif

@@ -1,0 +1,97 @@
+/* The list of back ends and the devices opened so far: the only place that knows which
+ * back ends exist. */
+#include "device/registry.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "core/fail.h"
+
+enum { MAX_DEVICES = 16, BACKENDS = 3 };
+
+/* Indexed by crema_device_type. */
+static const cr_backend *const backends[BACKENDS] = {
+    [CREMA_DEVICE_CPU] = &cr_backend_cpu,
+};
+
+static struct {
+  pthread_mutex_t lock;
+  crema_device *_Atomic device[BACKENDS][MAX_DEVICES]; /* set once, never cleared */
+} registry = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static const cr_backend *find_backend(crema_device_type type) {
+  int i = (int)type;
+  return i >= 0 && i < BACKENDS ? backends[i] : NULL;
+}
+
+static const char *type_name(crema_device_type type) {
+  switch (type) {
+    case CREMA_DEVICE_CPU: return "cpu";
+    case CREMA_DEVICE_CUDA: return "cuda";
+    case CREMA_DEVICE_SIM: return "sim";
+  }
+  return "unknown";
+}
+
+int crema_device_count(crema_device_type type) {
+  const cr_backend *backend = find_backend(type);
+  int count = 0;
+  if (backend == NULL || backend->count(&count) != CREMA_OK) return 0;
+  return count;
+}
+
+/* With the registry's lock held. */
+static crema_status open_device(const cr_backend *backend, int index, crema_device **out) {
+  if (backend == &cr_backend_cpu) {
+    *out = cr_cpu_device();
+    return CREMA_OK;
+  }
+  crema_device *device = calloc(1, sizeof *device);
+  if (device == NULL) return cr_fail_memory(sizeof *device, "a device");
+  device->backend = backend;
+  device->index = index;
+  crema_status status = backend->open(device);
+  if (status != CREMA_OK) {
+    free(device);
+    return cr_fail_in(status, "device %s:%d", backend->name, index);
+  }
+  *out = device;
+  return CREMA_OK;
+}
+
+crema_status crema_device_get(crema_device_type type, int index, crema_device **out) {
+  const cr_backend *backend = find_backend(type);
+  if (backend == NULL) {
+    return cr_fail(CREMA_E_NO_DEVICE, "no %s devices: this build has no such back end",
+                   type_name(type));
+  }
+  int count = 0;
+  crema_status status = backend->count(&count);
+  if (status != CREMA_OK) {
+    return cr_fail_in(CREMA_E_NO_DEVICE, "no %s devices", backend->name);
+  }
+  if (count > MAX_DEVICES) {
+    return cr_fail(CREMA_E_RANGE, "%d %s devices are more than the %d that crema supports", count,
+                   backend->name, MAX_DEVICES);
+  }
+  if (index < 0 || index >= count) {
+    return cr_fail(CREMA_E_NO_DEVICE, "no device %s:%d: there are %d", backend->name, index, count);
+  }
+  crema_device *device = atomic_load(&registry.device[type][index]);
+  if (device == NULL) {
+    pthread_mutex_lock(&registry.lock);
+    device = atomic_load(&registry.device[type][index]);
+    if (device == NULL) status = open_device(backend, index, &device);
+    if (status == CREMA_OK) atomic_store(&registry.device[type][index], device);
+    pthread_mutex_unlock(&registry.lock);
+  }
+  if (status == CREMA_OK) *out = device;
+  return status;
+}
+
+crema_device *cr_cpu_device(void) {
+  /* Opening needs no memory and cannot fail, so that host code always has a device. */
+  static crema_device cpu = {.backend = &cr_backend_cpu, .index = 0};
+  return &cpu;
+}
