@@ -1,0 +1,205 @@
+#!/usr/bin/env python3
+"""The gates of the house: rules on how the code is laid out, checked over the tree.
+
+Prints each breach and exits 1 when there is one. Generated files and the schema are left out.
+"""
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+# Which rooms of src/ each room may include from; every room may include its own headers and
+# crema/*.h. Calls go downwards only.
+ROOMS = {
+    "core": set(),
+    "proto": {"core"},
+    "device": {"core"},
+    "device/cpu": {"core", "device"},
+    "device/sim": {"core", "device", "device/cpu"},
+    "device/cuda": {"core", "device"},
+    "memory": {"core", "device"},
+    "ops": {"core", "device", "memory"},
+    "data": {"core", "proto", "device", "memory"},
+    "layers": {"core", "proto", "device", "memory", "ops", "data"},
+    "net": {"core", "proto", "device", "memory", "ops", "layers"},
+    "solver": {"core", "proto", "device", "memory", "ops", "layers", "net"},
+    "parallel": {"core", "proto", "device", "memory", "ops", "layers", "net", "solver"},
+}
+
+# Headers that only one folder may include.
+FENCED = {
+    r"(dnnl|oneapi/dnnl/\w+)\w*\.h": "src/device/cpu",
+    r"(cblas|openblas\w*)\.h": "src/device/cpu",
+    r"(cuda|cublas|cudnn|nccl|curand)\w*\.h": "src/device/cuda",
+    r"protobuf-c/.*\.h": "src/proto",
+    r"(lmdb|leveldb/c|turbojpeg|png|jpeglib)\.h": "src/data",
+    r"caffe\.pb-c\.h": "src/proto",
+}
+
+FORBIDDEN = re.compile(r"(?<![\w.>])(exit|_exit|abort|printf|puts|putchar|perror|fprintf)\s*\(")
+
+
+GENERATED = {"src/proto/caffe.proto"}
+
+
+def sources(*patterns):
+    found = []
+    for pattern in patterns:
+        found += sorted(ROOT.glob(pattern))
+    return [p for p in found if str(p.relative_to(ROOT)) not in GENERATED]
+
+
+def room_of(path):
+    parts = path.relative_to(ROOT / "src").parts[:-1]
+    return "/".join(parts[:2]) if "/".join(parts[:2]) in ROOMS else parts[0]
+
+
+def strip_comments_and_strings(text):
+    """Replaces comments, strings and characters by blanks, keeping line breaks."""
+    pattern = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
+    return pattern.sub(lambda m: re.sub(r"[^\n]", " ", m.group()), text)
+
+
+def include_gate(breaches):
+    for path in sources("src/**/*.[ch]", "src/**/*.inc", "src/**/*.cu"):
+        room = room_of(path)
+        for line, text in enumerate(path.read_text().splitlines(), 1):
+            match = re.match(r'\s*#\s*include\s*([<"])([^>"]+)[>"]', text)
+            if not match:
+                continue
+            name = match.group(2)
+            where = f"{path.relative_to(ROOT)}:{line}"
+            folder = str(path.parent.relative_to(ROOT))
+            for pattern, home in FENCED.items():
+                if re.fullmatch(pattern, name) and not folder.startswith(home):
+                    breaches.append(f"{where}: {name} may only be included under {home}")
+            target = ROOT / "src" / name
+            if match.group(1) == '"' and target.is_file():
+                other = room_of(target)
+                if other != room and other not in ROOMS[room]:
+                    breaches.append(f"{where}: {room} may not include from {other}")
+
+
+def forbidden_gate(breaches):
+    for path in sources("src/**/*.c", "src/**/*.h"):
+        clean = strip_comments_and_strings(path.read_text())
+        for line, text in enumerate(clean.splitlines(), 1):
+            match = FORBIDDEN.search(text)
+            if match:
+                breaches.append(f"{path.relative_to(ROOT)}:{line}: the library calls {match.group(1)}")
+
+
+def conditional_gate(breaches):
+    lines = conditionals = 0
+    for path in sources("src/**/*.[ch]"):
+        if path.relative_to(ROOT / "src").parts[0] == "device":
+            continue
+        text = path.read_text().splitlines()
+        lines += len(text)
+        guard = path.suffix == ".h"
+        found = [t for t in text if re.match(r"\s*#\s*(if|ifdef|ifndef|elif)\b", t)]
+        conditionals += len(found) - (1 if guard and found else 0)
+    if conditionals > 2 * lines / 1000:
+        breaches.append(f"src outside device: {conditionals} conditionals in {lines} lines (2 per 1000)")
+
+
+def docstring_gate(breaches):
+    for path in sources("include/crema/*.h"):
+        text = path.read_text().splitlines()
+        for line, t in enumerate(text):
+            if not t.startswith("CREMA_API"):
+                continue
+            above = line - 1
+            # Prototypes in one block share the comment above the block.
+            while above >= 0 and text[above].strip() and not text[above].rstrip().endswith("*/"):
+                above -= 1
+            if above < 0 or not text[above].rstrip().endswith("*/"):
+                breaches.append(f"{path.relative_to(ROOT)}:{line + 1}: prototype without a docstring")
+
+
+def function_lengths(path):
+    """Lengths of function bodies: a line that is '{'-opened at column 0 up to '}' at column 0."""
+    text = strip_comments_and_strings(path.read_text()).splitlines()
+    start = None
+    for line, t in enumerate(text, 1):
+        if start is None and t.rstrip().endswith("{") and ")" in t and not t.startswith(("#", "}")):
+            if not t[:1].isspace() or re.match(r"    +\S", t):
+                start = line
+        elif start is not None and t.startswith("}"):
+            yield start, line - start + 1
+            start = None
+
+
+def percentile(values, share):
+    values = sorted(values)
+    return values[min(len(values) - 1, int(share * len(values)))] if values else 0
+
+
+def length_gate(breaches):
+    files, functions = [], []
+    for path in sources("src/**/*.[ch]", "tools/*.[ch]", "include/crema/*.h", "tests/**/*.[ch]",
+                        "bench/**/*.[ch]", "fuzz/*.c", "src/**/*.cu", "examples/**/*.c"):
+        count = len(path.read_text().splitlines())
+        files.append(count)
+        if count > 1000:
+            breaches.append(f"{path.relative_to(ROOT)}: {count} lines (1000 at most)")
+        if path.suffix in (".c", ".cu"):
+            for start, length in function_lengths(path):
+                functions.append(length)
+                if length > 150:
+                    breaches.append(f"{path.relative_to(ROOT)}:{start}: function of {length} lines (150 at most)")
+    if percentile(files, 0.95) > 500:
+        breaches.append(f"95th percentile of file length is {percentile(files, 0.95)} (500 at most)")
+    if percentile(functions, 0.95) > 60:
+        breaches.append(f"95th percentile of function length is {percentile(functions, 0.95)} (60 at most)")
+
+
+def global_gate(breaches, allowed):
+    """Static or file-scope objects that are neither const nor thread-local."""
+    pattern = re.compile(r"^(?:static\s+)?(?!const\b|typedef\b|extern\b|enum\b|return\b|#)"
+                         r"(?:struct\s*\{|(?:struct\s+|unsigned\s+)?\w+[\s*]+)(\w+)(?:\[[^\]]*\])*\s*(?:=|;)")
+    for path in sources("src/**/*.c"):
+        depth = 0
+        for line, t in enumerate(strip_comments_and_strings(path.read_text()).splitlines(), 1):
+            if depth == 0 and "_Thread_local" not in t and "(" not in t:
+                match = pattern.match(t)
+                if match and not re.search(r"\bconst\b", t.split("=")[0]):
+                    name = match.group(1)
+                    if name not in allowed:
+                        breaches.append(f"{path.relative_to(ROOT)}:{line}: writable global '{name}'")
+            depth += t.count("{") - t.count("}")
+
+
+def leak_gate(breaches):
+    """The project speaks of itself alone: no absolute paths of a build machine."""
+    for path in sources("**/*.md", "src/**/*.[ch]", "tools/*.c", "scripts/*", "tests/**/*.[chp]*"):
+        if "build" in path.relative_to(ROOT).parts[0] or not path.is_file():
+            continue
+        for line, t in enumerate(path.read_text(errors="replace").splitlines(), 1):
+            if re.search(r"(?<![\w.])/(home|root|work)/\w", t):
+                breaches.append(f"{path.relative_to(ROOT)}:{line}: absolute path of one machine")
+
+
+def allowed_globals():
+    text = (pathlib.Path(__file__).parent / "globals.txt").read_text()
+    return {t.split("#")[0].strip() for t in text.splitlines() if t.split("#")[0].strip()}
+
+
+def main():
+    breaches = []
+    include_gate(breaches)
+    forbidden_gate(breaches)
+    conditional_gate(breaches)
+    docstring_gate(breaches)
+    length_gate(breaches)
+    global_gate(breaches, allowed_globals())
+    leak_gate(breaches)
+    for breach in breaches:
+        print(breach)
+    print(f"gates: {len(breaches)} breaches")
+    return 1 if breaches else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
