@@ -7,14 +7,6 @@
 
 #include "core/fail.h"
 
-crema_status cr_message_new(const ProtobufCMessageDescriptor *type, ProtobufCMessage **out) {
-  ProtobufCMessage *message = malloc(type->sizeof_message);
-  if (message == NULL) return cr_fail_memory(type->sizeof_message, type->short_name);
-  protobuf_c_message_init(type, message);
-  *out = message;
-  return CREMA_OK;
-}
-
 size_t cr_field_width(const ProtobufCFieldDescriptor *field) {
   switch (field->type) {
     case PROTOBUF_C_TYPE_INT32:
@@ -104,16 +96,4 @@ crema_status cr_c_locale_begin(cr_c_locale *locale) {
 void cr_c_locale_end(cr_c_locale *locale) {
   uselocale((locale_t)locale->before);
   freelocale((locale_t)locale->made);
-}
-
-void cr_message_free(ProtobufCMessage *message) {
-  if (message != NULL) protobuf_c_message_free_unpacked(message, NULL);
-}
-
-void *cr_proto_alloc(size_t size) {
-  return malloc(size > 0 ? size : 1);
-}
-
-char *cr_proto_strdup(const char *text) {
-  return strdup(text);
 }

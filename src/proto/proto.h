@@ -39,7 +39,8 @@ crema_status cr_wire_parse(const ProtobufCMessageDescriptor *type, const uint8_t
 crema_status cr_wire_print(const ProtobufCMessage *message, cr_buffer *out) CREMA_MUST_USE;
 
 /* A deep copy. */
-crema_status cr_message_copy(const ProtobufCMessage *message, ProtobufCMessage **out) CREMA_MUST_USE;
+crema_status cr_message_copy(const ProtobufCMessage *message,
+                             ProtobufCMessage **out) CREMA_MUST_USE;
 
 /* Accepts NULL. */
 void cr_message_free(ProtobufCMessage *message);
@@ -60,8 +61,8 @@ crema_status cr_net_param_parse_text(const char *text, size_t size, const char *
 crema_status cr_net_param_read_binary(const char *path, Caffe__NetParameter **out) CREMA_MUST_USE;
 
 /* Reads a solver from text and upgrades it. */
-crema_status cr_solver_param_read_text(const char *path, Caffe__SolverParameter **out)
-    CREMA_MUST_USE;
+crema_status cr_solver_param_read_text(const char *path,
+                                       Caffe__SolverParameter **out) CREMA_MUST_USE;
 
 /* Reads/writes any message in wire or text format; writing goes through a temporary file,
  * flush and rename. */
@@ -69,10 +70,10 @@ crema_status cr_message_read_binary(const ProtobufCMessageDescriptor *type, cons
                                     ProtobufCMessage **out) CREMA_MUST_USE;
 crema_status cr_message_read_text(const ProtobufCMessageDescriptor *type, const char *path,
                                   ProtobufCMessage **out) CREMA_MUST_USE;
-crema_status cr_message_write_binary(const ProtobufCMessage *message, const char *path)
-    CREMA_MUST_USE;
-crema_status cr_message_write_text(const ProtobufCMessage *message, const char *path)
-    CREMA_MUST_USE;
+crema_status cr_message_write_binary(const ProtobufCMessage *message,
+                                     const char *path) CREMA_MUST_USE;
+crema_status cr_message_write_text(const ProtobufCMessage *message,
+                                   const char *path) CREMA_MUST_USE;
 
 /* Process-wide policy of the *_read_text functions for unknown fields is per call chain, not
  * global: this variant takes it explicitly. */

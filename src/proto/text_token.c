@@ -49,15 +49,14 @@ crema_status cr_token_fail(const cr_scanner *scanner, const cr_token *token, con
 }
 
 const char *cr_token_show(const cr_token *token, char *out) {
-  enum { KEEP = 48 };
+  enum { KEEP = 44 };
   if (token->kind == CR_TOKEN_END) {
     snprintf(out, CR_TOKEN_SHOW, "end of text");
     return out;
   }
   bool quoted = token->kind == CR_TOKEN_STRING;
   size_t keep = token->size < KEEP ? token->size : KEEP;
-  size_t n = 0;
-  if (!quoted) out[n++] = '"';
+  size_t n = (size_t)snprintf(out, CR_TOKEN_SHOW, "%s", quoted ? "the string " : "\"");
   for (size_t i = 0; i < keep; ++i) {
     unsigned char c = (unsigned char)token->text[i];
     out[n++] = c < 0x20 || c == 0x7F ? '?' : (char)c;

@@ -1,0 +1,226 @@
+/* Messages from and to files. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/fail.h"
+#include "core/file.h"
+#include "proto/field.h"
+#include "proto/wire_writer.h"
+
+/* The bytes of a file: mapped where that works, which spares a copy of a large model, read
+ * otherwise (pipes). */
+typedef struct file_bytes {
+  const uint8_t *data;
+  size_t size;
+  void *mapped; /* NULL when `read` holds the bytes */
+  cr_buffer read;
+} file_bytes;
+
+static void *map_file(const char *path, size_t *size) {
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return NULL;
+  struct stat info;
+  void *mapped = MAP_FAILED;
+  if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_size > 0) {
+    *size = (size_t)info.st_size;
+    mapped = mmap(NULL, *size, PROT_READ, MAP_PRIVATE, fd, 0);
+  }
+  close(fd);
+  if (mapped == MAP_FAILED) return NULL;
+  (void)posix_madvise(mapped, *size, POSIX_MADV_SEQUENTIAL);
+  return mapped;
+}
+
+static crema_status file_bytes_open(const char *path, file_bytes *out) {
+  *out = (file_bytes){0};
+  out->mapped = map_file(path, &out->size);
+  out->data = out->mapped;
+  if (out->mapped != NULL) return CREMA_OK;
+  crema_status status = cr_file_read(path, &out->read);
+  if (status != CREMA_OK) {
+    cr_buffer_free(&out->read);
+    return status;
+  }
+  out->data = (const uint8_t *)out->read.data;
+  out->size = out->read.size;
+  return CREMA_OK;
+}
+
+static void file_bytes_close(file_bytes *bytes) {
+  if (bytes->mapped != NULL) munmap(bytes->mapped, bytes->size);
+  cr_buffer_free(&bytes->read);
+}
+
+/* ---- binary ------------------------------------------------------------------ */
+
+/* Almost any bytes can be read as fields that nobody knows: a file of such fields alone is not
+ * what it was taken for. */
+static bool holds_only_unknown(const ProtobufCMessage *message) {
+  const ProtobufCMessageDescriptor *type = message->descriptor;
+  if (message->n_unknown_fields == 0) return false;
+  for (unsigned i = 0; i < type->n_fields; ++i) {
+    if (cr_field_count(message, &type->fields[i]) > 0) return false;
+  }
+  return true;
+}
+
+/* What a file that cannot be parsed might be instead; NULL when nothing comes to mind. */
+static const char *guess_format(const file_bytes *bytes) {
+  static const char hdf5[] = "\x89HDF\r\n\x1a\n";
+  if (bytes->size >= 8 && memcmp(bytes->data, hdf5, 8) == 0) return "HDF5";
+  size_t look = bytes->size < 64 ? bytes->size : 64;
+  for (size_t i = 0; i < look; ++i) {
+    uint8_t c = bytes->data[i];
+    if (c >= 0x7F || (c < 0x20 && c != '\n' && c != '\r' && c != '\t')) return NULL;
+  }
+  return "text";
+}
+
+static crema_status parse_binary(const ProtobufCMessageDescriptor *type, const char *path,
+                                 const file_bytes *bytes, ProtobufCMessage **out) {
+  if (bytes->size == 0) {
+    return cr_fail(CREMA_E_CORRUPT, "%s: the file is empty; expected a %s", path, type->short_name);
+  }
+  crema_status status = cr_wire_parse(type, bytes->data, bytes->size, path, out);
+  if (status == CREMA_OK && holds_only_unknown(*out)) {
+    status = cr_fail(CREMA_E_CORRUPT, "%s: holds no field of a %s", path, type->short_name);
+    cr_message_free(*out);
+    *out = NULL;
+  }
+  const char *guess = status == CREMA_E_CORRUPT ? guess_format(bytes) : NULL;
+  if (guess != NULL) {
+    status = cr_fail(status, "%s (not a binary %s; it looks like %s)", crema_error_text(),
+                     type->short_name, guess);
+  }
+  return status;
+}
+
+crema_status cr_message_read_binary(const ProtobufCMessageDescriptor *type, const char *path,
+                                    ProtobufCMessage **out) {
+  file_bytes bytes;
+  *out = NULL;
+  CR_TRY(file_bytes_open(path, &bytes));
+  crema_status status = parse_binary(type, path, &bytes, out);
+  file_bytes_close(&bytes);
+  return status;
+}
+
+typedef struct file_sink {
+  FILE *file;
+  const char *path;
+} file_sink;
+
+static crema_status write_to_file(void *user, const void *bytes, size_t size) {
+  file_sink *sink = user;
+  if (fwrite(bytes, 1, size, sink->file) == size) return CREMA_OK;
+  return cr_fail_errno(errno, "%s: cannot write", sink->path);
+}
+
+static crema_status send_to_file(const ProtobufCMessage *message, const char *path,
+                                 const char *temporary) {
+  enum { BUFFER_SIZE = 1 << 16 };
+  file_sink sink = {fopen(temporary, "wb"), path};
+  if (sink.file == NULL) return cr_fail_errno(errno, "%s: cannot write", path);
+  (void)setvbuf(sink.file, NULL, _IOFBF, BUFFER_SIZE);
+  crema_status status = cr_wire_send(message, write_to_file, &sink);
+  if (fclose(sink.file) != 0 && status == CREMA_OK) {
+    status = cr_fail_errno(errno, "%s: cannot write", path);
+  }
+  return status;
+}
+
+crema_status cr_message_write_binary(const ProtobufCMessage *message, const char *path) {
+  char *temporary;
+  CR_TRY(cr_file_replace_begin(path, &temporary));
+  crema_status status = send_to_file(message, path, temporary);
+  crema_status ended = cr_file_replace_end(path, temporary, status == CREMA_OK);
+  free(temporary);
+  return status != CREMA_OK ? status : ended;
+}
+
+/* ---- text ---------------------------------------------------------------------- */
+
+static crema_status read_text(const ProtobufCMessageDescriptor *type, const char *path,
+                              cr_unknown_fields unknown, ProtobufCMessage **out) {
+  cr_buffer text = {0};
+  *out = NULL;
+  crema_status status = cr_file_read(path, &text);
+  if (status == CREMA_OK) status = cr_text_parse(type, text.data, text.size, path, unknown, out);
+  cr_buffer_free(&text);
+  return status;
+}
+
+crema_status cr_message_read_text(const ProtobufCMessageDescriptor *type, const char *path,
+                                  ProtobufCMessage **out) {
+  return read_text(type, path, CR_UNKNOWN_ERROR, out);
+}
+
+crema_status cr_message_write_text(const ProtobufCMessage *message, const char *path) {
+  cr_buffer text = {0};
+  crema_status status = cr_text_print(message, &text);
+  if (status == CREMA_OK) status = cr_file_write(path, text.data, text.size);
+  cr_buffer_free(&text);
+  return status;
+}
+
+/* ---- nets and solvers ------------------------------------------------------------ */
+
+/* Upgrades a net that was just read; on failure frees it. */
+static crema_status finish_net(crema_status status, const char *source, ProtobufCMessage *message,
+                               Caffe__NetParameter **out) {
+  *out = NULL;
+  if (status != CREMA_OK) return status;
+  Caffe__NetParameter *net = (Caffe__NetParameter *)message;
+  status = cr_fail_in(cr_net_param_upgrade(net, NULL), "%s", source);
+  if (status != CREMA_OK) {
+    cr_message_free(message);
+    return status;
+  }
+  *out = net;
+  return CREMA_OK;
+}
+
+crema_status cr_net_param_read_text_with(const char *path, cr_unknown_fields unknown,
+                                         Caffe__NetParameter **out) {
+  ProtobufCMessage *message;
+  crema_status status = read_text(&caffe__net_parameter__descriptor, path, unknown, &message);
+  return finish_net(status, path, message, out);
+}
+
+crema_status cr_net_param_read_text(const char *path, Caffe__NetParameter **out) {
+  return cr_net_param_read_text_with(path, CR_UNKNOWN_ERROR, out);
+}
+
+crema_status cr_net_param_parse_text(const char *text, size_t size, const char *source,
+                                     Caffe__NetParameter **out) {
+  ProtobufCMessage *message;
+  crema_status status = cr_text_parse(&caffe__net_parameter__descriptor, text, size, source,
+                                      CR_UNKNOWN_ERROR, &message);
+  return finish_net(status, source, message, out);
+}
+
+crema_status cr_net_param_read_binary(const char *path, Caffe__NetParameter **out) {
+  ProtobufCMessage *message;
+  crema_status status = cr_message_read_binary(&caffe__net_parameter__descriptor, path, &message);
+  return finish_net(status, path, message, out);
+}
+
+crema_status cr_solver_param_read_text(const char *path, Caffe__SolverParameter **out) {
+  ProtobufCMessage *message;
+  *out = NULL;
+  CR_TRY(cr_message_read_text(&caffe__solver_parameter__descriptor, path, &message));
+  Caffe__SolverParameter *solver = (Caffe__SolverParameter *)message;
+  crema_status status = cr_fail_in(cr_solver_param_upgrade(solver), "%s", path);
+  if (status != CREMA_OK) {
+    cr_message_free(message);
+    return status;
+  }
+  *out = solver;
+  return CREMA_OK;
+}

@@ -1,0 +1,44 @@
+/* Protobuf wire format: constants, and the field numbers of the dialects. */
+#ifndef CR_PROTO_WIRE_FORMAT_H
+#define CR_PROTO_WIRE_FORMAT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "proto/proto.h"
+
+typedef enum cr_wire_type {
+  CR_WIRE_VARINT = 0,
+  CR_WIRE_FIXED64 = 1,
+  CR_WIRE_BYTES = 2, /* a length and that many bytes */
+  CR_WIRE_GROUP_START = 3,
+  CR_WIRE_GROUP_END = 4,
+  CR_WIRE_FIXED32 = 5
+} cr_wire_type;
+
+enum { CR_WIRE_NUMBER_MAX = 536870911, CR_WIRE_VARINT_MAX = 10, CR_WIRE_DEPTH_MAX = 100 };
+
+/* How a single value of the field is written. */
+cr_wire_type cr_wire_type_of(ProtobufCType type);
+
+/* True when a run of values may be packed into one length-delimited record. */
+bool cr_wire_packable(ProtobufCType type);
+
+/* True when a field of this number and wire type in a message of type `type` can only come from
+ * the nv dialect. */
+bool cr_dialect_shows_nv(const ProtobufCMessageDescriptor *type, uint32_t number,
+                         cr_wire_type wire);
+
+/* The number in our schema of what stands in a file as `number`. `nv`: some field of the message
+ * showed the nv dialect. */
+uint32_t cr_dialect_to_schema(const ProtobufCMessageDescriptor *type, uint32_t number,
+                              cr_wire_type wire, bool nv);
+
+/* The number that a field of our schema is written under. `nv`: the message holds a field that
+ * shows the nv dialect, so that its numbers are used throughout. */
+uint32_t cr_dialect_to_wire(const ProtobufCMessageDescriptor *type, uint32_t number, bool nv);
+
+/* True when a message of this type may need other numbers than the schema's. */
+bool cr_dialect_concerns(const ProtobufCMessageDescriptor *type);
+
+#endif

@@ -1,0 +1,427 @@
+/* Protobuf wire format to messages, driven by the descriptors.
+ *
+ * protobuf-c's own reader stops at fields of 2 GiB, which one layer of a large model exceeds, and
+ * keeps a record for each unpacked float; this one has no such limit. Each message is walked
+ * twice: once to count the values of its repeated fields and to learn its dialect, then to read
+ * them into arrays of the right size. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/fail.h"
+#include "proto/field.h"
+#include "proto/wire_format.h"
+
+typedef struct wire_reader {
+  const uint8_t *start;
+  const char *source;
+} wire_reader;
+
+/* The unread rest of one message. */
+typedef struct wire_cursor {
+  const uint8_t *at;
+  const uint8_t *end;
+} wire_cursor;
+
+/* One record: a tag and what follows. */
+typedef struct wire_record {
+  uint32_t number;
+  cr_wire_type wire;
+  const uint8_t *body;    /* everything after the tag */
+  const uint8_t *payload; /* after the length, for CR_WIRE_BYTES; else the same as body */
+  const uint8_t *end;
+  uint64_t varint; /* the value, for CR_WIRE_VARINT */
+} wire_record;
+
+/* What the first walk over a message learns. */
+typedef struct wire_survey {
+  size_t counts[CR_FIELDS_MAX]; /* values of each field, packed or not */
+  size_t unknown;
+  bool nv;
+} wire_survey;
+
+static crema_status fail_at(const wire_reader *r, const uint8_t *at, const char *what,
+                            const ProtobufCMessageDescriptor *type) {
+  return cr_fail(CREMA_E_CORRUPT, "%s: byte %zu: %s in %s", r->source, (size_t)(at - r->start),
+                 what, type->short_name);
+}
+
+/* ---- records ------------------------------------------------------------------ */
+
+/* NULL when no varint ends within 10 bytes and before `end`. */
+static const uint8_t *read_varint(const uint8_t *at, const uint8_t *end, uint64_t *out) {
+  uint64_t value = 0;
+  for (unsigned i = 0; i < CR_WIRE_VARINT_MAX && at < end; ++i) {
+    uint8_t byte = *at++;
+    value |= (uint64_t)(byte & 0x7F) << (7 * i);
+    if ((byte & 0x80) == 0) {
+      *out = value;
+      return at;
+    }
+  }
+  return NULL;
+}
+
+static bool read_tag(wire_cursor *c, uint32_t *number, cr_wire_type *wire) {
+  uint64_t tag;
+  const uint8_t *after = read_varint(c->at, c->end, &tag);
+  if (after == NULL || (tag >> 3) == 0 || (tag >> 3) > CR_WIRE_NUMBER_MAX || (tag & 7) > 5) {
+    return false;
+  }
+  *number = (uint32_t)(tag >> 3);
+  *wire = (cr_wire_type)(tag & 7);
+  c->at = after;
+  return true;
+}
+
+/* Moves over a payload that is not a group. False when it is cut off. */
+static bool skip_payload(wire_cursor *c, cr_wire_type wire) {
+  uint64_t size = wire == CR_WIRE_FIXED32 ? 4 : 8;
+  if (wire == CR_WIRE_VARINT || wire == CR_WIRE_BYTES) {
+    const uint8_t *after = read_varint(c->at, c->end, &size);
+    if (after == NULL) return false;
+    c->at = after;
+    if (wire == CR_WIRE_VARINT) return true;
+  }
+  if (size > (uint64_t)(c->end - c->at)) return false;
+  c->at += size;
+  return true;
+}
+
+/* Moves behind the end tag of a group whose start tag was just read. No field of the schema is
+ * a group; other dialects may have some. */
+static bool skip_group(wire_cursor *c, uint32_t number) {
+  uint32_t open[CR_WIRE_DEPTH_MAX];
+  size_t depth = 0;
+  open[depth++] = number;
+  while (depth > 0) {
+    cr_wire_type wire;
+    if (!read_tag(c, &number, &wire)) return false;
+    if (wire == CR_WIRE_GROUP_START) {
+      if (depth == CR_WIRE_DEPTH_MAX) return false;
+      open[depth++] = number;
+    } else if (wire == CR_WIRE_GROUP_END) {
+      if (number != open[--depth]) return false;
+    } else if (!skip_payload(c, wire)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+static crema_status next_record(const wire_reader *r, const ProtobufCMessageDescriptor *type,
+                                wire_cursor *c, wire_record *record) {
+  const uint8_t *start = c->at;
+  if (!read_tag(c, &record->number, &record->wire) || record->wire == CR_WIRE_GROUP_END) {
+    return fail_at(r, start, "no valid field tag", type);
+  }
+  record->body = c->at;
+  record->payload = c->at;
+  record->varint = 0;
+  if (record->wire == CR_WIRE_GROUP_START) {
+    if (!skip_group(c, record->number)) return fail_at(r, start, "unfinished group", type);
+  } else {
+    if (!skip_payload(c, record->wire)) {
+      return cr_fail(CREMA_E_CORRUPT, "%s: byte %zu: field %u of %s is cut off or damaged",
+                     r->source, (size_t)(start - r->start), record->number, type->short_name);
+    }
+    if (record->wire == CR_WIRE_VARINT || record->wire == CR_WIRE_BYTES) {
+      record->payload = read_varint(record->body, c->end, &record->varint);
+    }
+  }
+  record->end = c->at;
+  return CREMA_OK;
+}
+
+/* ---- which field, how many values ----------------------------------------------- */
+
+static bool is_enum_value(const ProtobufCEnumDescriptor *type, uint64_t number) {
+  return protobuf_c_enum_descriptor_get_value(type, (int)(uint32_t)number) != NULL;
+}
+
+/* Number of values in a packed record; false when it is damaged. A run with a number that its
+ * enum does not have counts as unknown: SIZE_MAX. */
+static bool count_packed(const ProtobufCFieldDescriptor *field, const wire_record *record,
+                         size_t *count) {
+  size_t size = (size_t)(record->end - record->payload);
+  cr_wire_type wire = cr_wire_type_of(field->type);
+  *count = 0;
+  if (wire != CR_WIRE_VARINT) {
+    size_t width = wire == CR_WIRE_FIXED32 ? 4 : 8;
+    *count = size / width;
+    return size % width == 0;
+  }
+  const uint8_t *at = record->payload;
+  bool known = true;
+  while (at < record->end) {
+    uint64_t value;
+    at = read_varint(at, record->end, &value);
+    if (at == NULL) return false;
+    if (field->type == PROTOBUF_C_TYPE_ENUM)
+      known = known && is_enum_value(field->descriptor, value);
+    ++*count;
+  }
+  if (!known) *count = SIZE_MAX;
+  return true;
+}
+
+/* The field that a record belongs to and the number of values it brings; NULL for a record to
+ * keep as it is: of a number that the schema lacks, of a wire type that the field does not have,
+ * or of an enum value that the schema lacks. */
+static crema_status find_field(const wire_reader *r, const ProtobufCMessageDescriptor *type,
+                               const wire_record *record, bool nv,
+                               const ProtobufCFieldDescriptor **out, size_t *count) {
+  uint32_t number = cr_dialect_to_schema(type, record->number, record->wire, nv);
+  const ProtobufCFieldDescriptor *field = protobuf_c_message_descriptor_get_field(type, number);
+  *out = NULL;
+  *count = 1;
+  if (field == NULL) return CREMA_OK;
+  if (record->wire == cr_wire_type_of(field->type)) {
+    bool known =
+        field->type != PROTOBUF_C_TYPE_ENUM || is_enum_value(field->descriptor, record->varint);
+    if (known) *out = field;
+    return CREMA_OK;
+  }
+  if (record->wire != CR_WIRE_BYTES || field->label != PROTOBUF_C_LABEL_REPEATED ||
+      !cr_wire_packable(field->type)) {
+    return CREMA_OK;
+  }
+  if (!count_packed(field, record, count)) {
+    return cr_fail(CREMA_E_CORRUPT, "%s: byte %zu: the values of %s.%s do not fill their record",
+                   r->source, (size_t)(record->body - r->start), type->short_name, field->name);
+  }
+  if (*count != SIZE_MAX) *out = field;
+  return CREMA_OK;
+}
+
+static crema_status learn_dialect(const wire_reader *r, const ProtobufCMessageDescriptor *type,
+                                  wire_cursor c, bool *nv) {
+  *nv = false;
+  if (!cr_dialect_concerns(type)) return CREMA_OK;
+  while (c.at < c.end) {
+    wire_record record;
+    CR_TRY(next_record(r, type, &c, &record));
+    *nv = *nv || cr_dialect_shows_nv(type, record.number, record.wire);
+  }
+  return CREMA_OK;
+}
+
+static crema_status survey(const wire_reader *r, const ProtobufCMessageDescriptor *type,
+                           wire_cursor c, wire_survey *out) {
+  memset(out, 0, sizeof *out);
+  CR_TRY(learn_dialect(r, type, c, &out->nv));
+  while (c.at < c.end) {
+    wire_record record;
+    const ProtobufCFieldDescriptor *field;
+    size_t count;
+    CR_TRY(next_record(r, type, &c, &record));
+    CR_TRY(find_field(r, type, &record, out->nv, &field, &count));
+    if (field == NULL) ++out->unknown;
+    else out->counts[field - type->fields] += count;
+  }
+  return CREMA_OK;
+}
+
+/* ---- values --------------------------------------------------------------------- */
+
+static crema_status read_message(const wire_reader *r, ProtobufCMessage *message, wire_cursor c,
+                                 bool fresh);
+
+static uint64_t read_fixed(const uint8_t *at, unsigned width) {
+  uint64_t value = 0;
+  for (unsigned i = 0; i < width; ++i) value |= (uint64_t)at[i] << (8 * i);
+  return value;
+}
+
+/* Stores a number given as the bits of its wire form. */
+static void store_number(ProtobufCType type, uint64_t bits, void *slot) {
+  uint32_t low = (uint32_t)bits;
+  switch (type) {
+    case PROTOBUF_C_TYPE_BOOL: *(protobuf_c_boolean *)slot = bits != 0; return;
+    case PROTOBUF_C_TYPE_SINT32: low = (low >> 1) ^ (0U - (low & 1)); break;
+    case PROTOBUF_C_TYPE_SINT64: bits = (bits >> 1) ^ (UINT64_C(0) - (bits & 1)); break;
+    default: break;
+  }
+  ProtobufCFieldDescriptor probe = {.type = type};
+  if (cr_field_width(&probe) == 4) memcpy(slot, &low, 4);
+  else memcpy(slot, &bits, 8);
+}
+
+static crema_status store_string(const wire_reader *r, const ProtobufCFieldDescriptor *field,
+                                 const wire_record *record, char **slot) {
+  size_t size = (size_t)(record->end - record->payload);
+  if (memchr(record->payload, '\0', size) != NULL) {
+    return cr_fail(CREMA_E_CORRUPT, "%s: byte %zu: a NUL byte in the string %s", r->source,
+                   (size_t)(record->payload - r->start), field->name);
+  }
+  char *text = malloc(size + 1);
+  if (text == NULL) return cr_fail_memory(size + 1, field->name);
+  memcpy(text, record->payload, size);
+  text[size] = '\0';
+  if (*slot != NULL && *slot != field->default_value) free(*slot);
+  *slot = text;
+  return CREMA_OK;
+}
+
+static crema_status store_bytes(const ProtobufCFieldDescriptor *field, const wire_record *record,
+                                ProtobufCBinaryData *slot) {
+  const ProtobufCBinaryData *fallback = field->default_value;
+  size_t size = (size_t)(record->end - record->payload);
+  uint8_t *data = malloc(size > 0 ? size : 1);
+  if (data == NULL) return cr_fail_memory(size, field->name);
+  memcpy(data, record->payload, size);
+  if (fallback == NULL || fallback->data != slot->data) free(slot->data);
+  *slot = (ProtobufCBinaryData){size, data};
+  return CREMA_OK;
+}
+
+static crema_status store_message(const wire_reader *r, const ProtobufCFieldDescriptor *field,
+                                  const wire_record *record, ProtobufCMessage **slot) {
+  bool fresh = *slot == NULL;
+  if (fresh) CR_TRY(cr_message_new(field->descriptor, slot));
+  return read_message(r, *slot, (wire_cursor){record->payload, record->end}, fresh);
+}
+
+static crema_status store_value(const wire_reader *r, const ProtobufCFieldDescriptor *field,
+                                const wire_record *record, void *slot) {
+  switch (field->type) {
+    case PROTOBUF_C_TYPE_STRING: return store_string(r, field, record, slot);
+    case PROTOBUF_C_TYPE_BYTES: return store_bytes(field, record, slot);
+    case PROTOBUF_C_TYPE_MESSAGE: return store_message(r, field, record, slot);
+    default: break;
+  }
+  uint64_t bits = record->varint;
+  if (record->wire == CR_WIRE_FIXED32) bits = read_fixed(record->body, 4);
+  if (record->wire == CR_WIRE_FIXED64) bits = read_fixed(record->body, 8);
+  store_number(field->type, bits, slot);
+  return CREMA_OK;
+}
+
+static bool is_little_endian(void) {
+  const uint16_t one = 1;
+  return *(const uint8_t *)&one == 1;
+}
+
+static void store_packed(const ProtobufCFieldDescriptor *field, const wire_record *record,
+                         char *slot) {
+  size_t width = cr_field_width(field);
+  const uint8_t *at = record->payload;
+  bool fixed = cr_wire_type_of(field->type) != CR_WIRE_VARINT;
+  if (fixed && is_little_endian()) {
+    memcpy(slot, at, (size_t)(record->end - at));
+    return;
+  }
+  for (; at < record->end; slot += width) {
+    uint64_t bits = 0;
+    if (fixed) {
+      bits = read_fixed(at, (unsigned)width);
+      at += width;
+    } else {
+      at = read_varint(at, record->end, &bits);
+    }
+    store_number(field->type, bits, slot);
+  }
+}
+
+static crema_status read_repeated(const wire_reader *r, ProtobufCMessage *message,
+                                  const ProtobufCFieldDescriptor *field, const wire_record *record,
+                                  size_t count) {
+  if (count == 0) return CREMA_OK;
+  size_t *length = cr_field_length(message, field);
+  size_t width = cr_field_width(field);
+  char *slot = *(char **)cr_field_slot(message, field) + *length * width;
+  if (record->wire != cr_wire_type_of(field->type)) {
+    store_packed(field, record, slot);
+    *length += count;
+    return CREMA_OK;
+  }
+  memset(slot, 0, width);
+  crema_status status = store_value(r, field, record, slot);
+  /* A message that failed half way is in the array already, to be freed with it. */
+  if (status == CREMA_OK || field->type == PROTOBUF_C_TYPE_MESSAGE) {
+    if (status == CREMA_OK || *(void **)slot != NULL) ++*length;
+  }
+  return status;
+}
+
+/* The array must have room for one more. */
+static crema_status keep_unknown(ProtobufCMessage *message, const wire_record *record) {
+  size_t size = (size_t)(record->end - record->body);
+  uint8_t *data = malloc(size > 0 ? size : 1);
+  if (data == NULL) return cr_fail_memory(size, "an unknown field");
+  memcpy(data, record->body, size);
+  message->unknown_fields[message->n_unknown_fields++] =
+      (ProtobufCMessageUnknownField){record->number, (ProtobufCWireType)record->wire, size, data};
+  return CREMA_OK;
+}
+
+/* ---- messages --------------------------------------------------------------------- */
+
+static crema_status reserve(ProtobufCMessage *message, const wire_survey *found) {
+  const ProtobufCMessageDescriptor *type = message->descriptor;
+  for (unsigned i = 0; i < type->n_fields; ++i) {
+    if (type->fields[i].label != PROTOBUF_C_LABEL_REPEATED) continue;
+    CR_TRY(cr_field_reserve(message, &type->fields[i], found->counts[i]));
+  }
+  if (found->unknown == 0) return CREMA_OK;
+  size_t size = (message->n_unknown_fields + found->unknown) * sizeof(ProtobufCMessageUnknownField);
+  void *grown = realloc(message->unknown_fields, size);
+  if (grown == NULL) return cr_fail_memory(size, "unknown fields");
+  message->unknown_fields = grown;
+  return CREMA_OK;
+}
+
+static crema_status check_required(const wire_reader *r, const ProtobufCMessageDescriptor *type,
+                                   const wire_survey *found, const uint8_t *at) {
+  for (unsigned i = 0; i < type->n_fields; ++i) {
+    if (type->fields[i].label == PROTOBUF_C_LABEL_REQUIRED && found->counts[i] == 0) {
+      return cr_fail(CREMA_E_CORRUPT, "%s: byte %zu: %s lacks its required field \"%s\"", r->source,
+                     (size_t)(at - r->start), type->short_name, type->fields[i].name);
+    }
+  }
+  return CREMA_OK;
+}
+
+/* Adds the fields in `c` to a message. `fresh`: the message was empty, so that `c` has all of its
+ * required fields. */
+static crema_status read_message(const wire_reader *r, ProtobufCMessage *message, wire_cursor c,
+                                 bool fresh) {
+  const ProtobufCMessageDescriptor *type = message->descriptor;
+  wire_survey found;
+  if (type->n_fields > CR_FIELDS_MAX)
+    return cr_fail(CREMA_E_INTERNAL, "%s is too wide", type->name);
+  CR_TRY(survey(r, type, c, &found));
+  if (fresh) CR_TRY(check_required(r, type, &found, c.at));
+  CR_TRY(reserve(message, &found));
+  while (c.at < c.end) {
+    wire_record record;
+    const ProtobufCFieldDescriptor *field;
+    size_t count;
+    CR_TRY(next_record(r, type, &c, &record));
+    CR_TRY(find_field(r, type, &record, found.nv, &field, &count));
+    if (field == NULL) {
+      CR_TRY(keep_unknown(message, &record));
+    } else if (field->label == PROTOBUF_C_LABEL_REPEATED) {
+      CR_TRY(read_repeated(r, message, field, &record, count));
+    } else {
+      CR_TRY(store_value(r, field, &record, cr_field_slot(message, field)));
+      cr_field_mark(message, field);
+    }
+  }
+  return CREMA_OK;
+}
+
+crema_status cr_wire_parse(const ProtobufCMessageDescriptor *type, const uint8_t *bytes,
+                           size_t size, const char *source, ProtobufCMessage **out) {
+  static const uint8_t nothing[1];
+  wire_reader r = {size > 0 ? bytes : nothing, source};
+  ProtobufCMessage *message;
+  *out = NULL;
+  CR_TRY(cr_message_new(type, &message));
+  crema_status status = read_message(&r, message, (wire_cursor){r.start, r.start + size}, true);
+  if (status != CREMA_OK) {
+    cr_message_free(message);
+    return status;
+  }
+  *out = message;
+  return CREMA_OK;
+}
