@@ -1,0 +1,183 @@
+/* Conversion between plain and private forms by cached oneDNN reorders. */
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/fail.h"
+#include "device/cpu/dnnl_layout.h"
+#include "device/device.h"
+
+enum { BUCKETS = 256 };
+
+/* One ready-made reorder; used by one thread at a time. */
+typedef struct reorder {
+  cr_form dst, src;
+  dnnl_primitive_t primitive;
+  dnnl_stream_t stream;
+  dnnl_memory_t dst_memory, src_memory;
+  struct reorder *next;
+} reorder;
+
+/* Idle reorders by their forms. */
+static struct {
+  pthread_mutex_t lock;
+  reorder *bucket[BUCKETS];
+} idle = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static size_t bucket_of(cr_form dst, cr_form src) {
+  uintptr_t mix = (uintptr_t)dst.layout / 64 * 31 + (uintptr_t)src.layout / 64;
+  mix = mix * 31 + (uintptr_t)dst.type * 16 + (uintptr_t)src.type;
+  return (size_t)(mix ^ (mix >> 8)) % BUCKETS;
+}
+
+static reorder *take_idle(cr_form dst, cr_form src) {
+  pthread_mutex_lock(&idle.lock);
+  reorder **link = &idle.bucket[bucket_of(dst, src)];
+  while (*link != NULL && !(cr_form_equal((*link)->dst, dst) && cr_form_equal((*link)->src, src))) {
+    link = &(*link)->next;
+  }
+  reorder *found = *link;
+  if (found != NULL) *link = found->next;
+  pthread_mutex_unlock(&idle.lock);
+  return found;
+}
+
+static void put_idle(reorder *r) {
+  pthread_mutex_lock(&idle.lock);
+  reorder **head = &idle.bucket[bucket_of(r->dst, r->src)];
+  r->next = *head;
+  *head = r;
+  pthread_mutex_unlock(&idle.lock);
+}
+
+static void reorder_destroy(reorder *r) {
+  if (r == NULL) return;
+  if (r->src_memory != NULL) dnnl_memory_destroy(r->src_memory);
+  if (r->dst_memory != NULL) dnnl_memory_destroy(r->dst_memory);
+  if (r->stream != NULL) dnnl_stream_destroy(r->stream);
+  if (r->primitive != NULL) dnnl_primitive_destroy(r->primitive);
+  free(r);
+}
+
+/* The descriptor of one side; the plain side takes the shape of the private one.
+ * *owned is what the caller destroys. */
+static crema_status side_md(cr_form form, const cr_layout *shape_from, cr_md *owned,
+                            cr_const_md *out) {
+  *owned = NULL;
+  if (form.layout != NULL) {
+    *out = cr_dnnl_layout_md(form.layout);
+    return CREMA_OK;
+  }
+  CR_TRY(
+      cr_dnnl_md_ordered(&shape_from->shape, form.type, (cr_dnnl_order){CR_DNNL_PLAIN, 1}, owned));
+  *out = *owned;
+  return CREMA_OK;
+}
+
+static crema_status fill_reorder(reorder *r, cr_const_md dst, cr_const_md src) {
+  dnnl_engine_t engine = NULL;
+  CR_TRY(cr_dnnl_engine(&engine));
+  dnnl_primitive_desc_t pd = NULL;
+  CR_TRY(cr_dnnl_check(dnnl_reorder_primitive_desc_create(&pd, src, engine, dst, engine, NULL),
+                       "reorder"));
+  dnnl_status_t status = dnnl_primitive_create(&r->primitive, pd);
+  dnnl_primitive_desc_destroy(pd);
+  CR_TRY(cr_dnnl_check(status, "reorder"));
+  CR_TRY(
+      cr_dnnl_check(dnnl_stream_create(&r->stream, engine, dnnl_stream_default_flags), "stream"));
+  CR_TRY(
+      cr_dnnl_check(dnnl_memory_create(&r->dst_memory, dst, engine, DNNL_MEMORY_NONE), "memory"));
+  return cr_dnnl_check(dnnl_memory_create(&r->src_memory, src, engine, DNNL_MEMORY_NONE), "memory");
+}
+
+static crema_status reorder_create(cr_form dst, cr_form src, reorder **out) {
+  crema_status status = CREMA_OK;
+  cr_md dst_owned = NULL, src_owned = NULL;
+  cr_const_md dst_md = NULL, src_md = NULL;
+  reorder *r = calloc(1, sizeof *r);
+  if (r == NULL) return cr_fail_memory(sizeof *r, "a reorder");
+  r->dst = dst;
+  r->src = src;
+  CR_TRY_GOTO(side_md(dst, src.layout, &dst_owned, &dst_md), done);
+  CR_TRY_GOTO(side_md(src, dst.layout, &src_owned, &src_md), done);
+  CR_TRY_GOTO(fill_reorder(r, dst_md, src_md), done);
+  *out = r;
+  r = NULL;
+done:
+  cr_md_destroy(src_owned);
+  cr_md_destroy(dst_owned);
+  reorder_destroy(r);
+  return status;
+}
+
+static crema_status run_reorder(cr_form dst_form, crema_devptr dst, cr_form src_form,
+                                crema_devptr src) {
+  reorder *r = take_idle(dst_form, src_form);
+  if (r == NULL) CR_TRY(reorder_create(dst_form, src_form, &r));
+  dnnl_exec_arg_t args[2] = {{DNNL_ARG_FROM, r->src_memory}, {DNNL_ARG_TO, r->dst_memory}};
+  dnnl_status_t status = dnnl_memory_set_data_handle(r->src_memory, (void *)src.address);
+  if (status == dnnl_success) {
+    status = dnnl_memory_set_data_handle(r->dst_memory, (void *)dst.address);
+  }
+  if (status == dnnl_success) status = dnnl_primitive_execute(r->primitive, r->stream, 2, args);
+  if (status == dnnl_success) status = dnnl_stream_wait(r->stream);
+  put_idle(r);
+  return cr_dnnl_check(status, "reorder");
+}
+
+static bool is_computable(cr_form form) {
+  return form.layout != NULL || form.type == CREMA_F32 || form.type == CREMA_I32 ||
+         form.type == CREMA_I8 || form.type == CREMA_U8 || form.type == CREMA_BF16;
+}
+
+/* Goes through plain memory of the private side's element type: for element types that oneDNN
+ * lacks, and between private layouts of different shapes. */
+static crema_status convert_via_plain(int64_t count, cr_form dst_form, crema_devptr dst,
+                                      cr_form src_form, crema_devptr src) {
+  cr_form middle = {src_form.layout != NULL ? src_form.type : dst_form.type, NULL};
+  size_t bytes = (size_t)count * crema_dtype_size(middle.type);
+  void *memory = NULL;
+  CR_TRY(cr_host_alloc(bytes, &memory));
+  crema_devptr between = {(uintptr_t)memory};
+  crema_status status =
+      src_form.layout != NULL
+          ? run_reorder(middle, between, src_form, src)
+          : cr_convert_plain(count, middle.type, memory, src_form.type, (void *)src.address);
+  if (status == CREMA_OK) {
+    status = dst_form.layout != NULL
+                 ? run_reorder(dst_form, dst, middle, between)
+                 : cr_convert_plain(count, dst_form.type, (void *)dst.address, middle.type, memory);
+  }
+  cr_host_free(memory);
+  return status;
+}
+
+static crema_status check_form(int64_t count, cr_form form) {
+  if (form.layout == NULL) return CREMA_OK;
+  int64_t values = crema_shape_count(&form.layout->shape, 0, form.layout->shape.axes);
+  if (values == count) return CREMA_OK;
+  return cr_fail(CREMA_E_INTERNAL, "a layout of %" PRId64 " values for %" PRId64, values, count);
+}
+
+crema_status cr_dnnl_convert(crema_context *context, int64_t count, cr_form dst_form,
+                             crema_devptr dst, cr_form src_form, crema_devptr src) {
+  (void)context; /* the CPU works in the calling thread */
+  CR_TRY(check_form(count, dst_form));
+  CR_TRY(check_form(count, src_form));
+  if (src_form.layout != NULL && cr_dnnl_layout_is_opaque(src_form.layout)) {
+    size_t bytes = dst_form.layout != NULL ? dst_form.layout->bytes
+                                           : (size_t)count * crema_dtype_size(dst_form.type);
+    memset((void *)dst.address, 0, bytes);
+    return CREMA_OK;
+  }
+  if (dst_form.layout != NULL && cr_dnnl_layout_is_opaque(dst_form.layout)) {
+    return cr_fail(CREMA_E_INTERNAL, "values cannot be converted to a library's own notes");
+  }
+  bool same_shape = dst_form.layout == NULL || src_form.layout == NULL ||
+                    crema_shape_equal(&dst_form.layout->shape, &src_form.layout->shape);
+  if (!same_shape || !is_computable(dst_form) || !is_computable(src_form)) {
+    return convert_via_plain(count, dst_form, dst, src_form, src);
+  }
+  return run_reorder(dst_form, dst, src_form, src);
+}

@@ -1,0 +1,220 @@
+#include "device/cpu/dnnl_layout.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/fail.h"
+#include "device/device.h"
+
+typedef struct layout_node {
+  cr_layout layout;
+  cr_md md;
+  bool opaque;
+  cr_dnnl_order order;
+  struct layout_node *next;
+} layout_node;
+
+/* What is shared by the process: the engine and the interned layouts. */
+static struct {
+  pthread_mutex_t lock;
+  dnnl_engine_t engine;
+  layout_node *layouts;
+} registry = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+crema_status cr_dnnl_check(dnnl_status_t status, const char *what) {
+  switch (status) {
+    case dnnl_success: return CREMA_OK;
+    case dnnl_out_of_memory: return cr_fail(CREMA_E_NO_MEMORY, "oneDNN, %s: out of memory", what);
+    case dnnl_unimplemented:
+      return cr_fail(CREMA_E_UNSUPPORTED, "oneDNN, %s: not implemented", what);
+    case dnnl_invalid_arguments:
+      return cr_fail(CREMA_E_UNSUPPORTED, "oneDNN, %s: arguments not accepted", what);
+    default: return cr_fail(CREMA_E_DEVICE, "oneDNN, %s: status %d", what, (int)status);
+  }
+}
+
+crema_status cr_dnnl_engine(dnnl_engine_t *out) {
+  dnnl_status_t status = dnnl_success;
+  pthread_mutex_lock(&registry.lock);
+  if (registry.engine == NULL) status = dnnl_engine_create(&registry.engine, dnnl_cpu, 0);
+  *out = registry.engine;
+  pthread_mutex_unlock(&registry.lock);
+  return cr_dnnl_check(status, "engine");
+}
+
+crema_status cr_dnnl_type(crema_dtype type, dnnl_data_type_t *out) {
+  switch (type) {
+    case CREMA_F32: *out = dnnl_f32; return CREMA_OK;
+    case CREMA_F16: *out = dnnl_f16; return CREMA_OK;
+    case CREMA_BF16: *out = dnnl_bf16; return CREMA_OK;
+    case CREMA_I32: *out = dnnl_s32; return CREMA_OK;
+    case CREMA_I8: *out = dnnl_s8; return CREMA_OK;
+    case CREMA_U8: *out = dnnl_u8; return CREMA_OK;
+    default:
+      return cr_fail(CREMA_E_UNSUPPORTED, "oneDNN has no element type %s", crema_dtype_name(type));
+  }
+}
+
+static crema_status our_type(dnnl_data_type_t type, crema_dtype *out) {
+  switch (type) {
+    case dnnl_f32: *out = CREMA_F32; return CREMA_OK;
+    case dnnl_f16: *out = CREMA_F16; return CREMA_OK;
+    case dnnl_bf16: *out = CREMA_BF16; return CREMA_OK;
+    case dnnl_s32: *out = CREMA_I32; return CREMA_OK;
+    case dnnl_s8: *out = CREMA_I8; return CREMA_OK;
+    case dnnl_u8: *out = CREMA_U8; return CREMA_OK;
+    default: return cr_fail(CREMA_E_UNSUPPORTED, "unknown element type %d of oneDNN", (int)type);
+  }
+}
+
+/* ---- orders of (N,C,S...) ------------------------------------------------ */
+
+/* Format tags with 3, 4 and 5 axes. */
+static const struct {
+  cr_dnnl_order order;
+  dnnl_format_tag_t tag[3];
+} orders[] = {
+    {{CR_DNNL_LAST, 1}, {dnnl_nwc, dnnl_nhwc, dnnl_ndhwc}},
+    {{CR_DNNL_BLOCKED, 4}, {dnnl_nCw4c, dnnl_nChw4c, dnnl_nCdhw4c}},
+    {{CR_DNNL_BLOCKED, 8}, {dnnl_nCw8c, dnnl_nChw8c, dnnl_nCdhw8c}},
+    {{CR_DNNL_BLOCKED, 16}, {dnnl_nCw16c, dnnl_nChw16c, dnnl_nCdhw16c}},
+};
+
+static dnnl_format_tag_t order_tag(cr_dnnl_order order, int axes) {
+  if (axes < 3 || axes > 5) return dnnl_format_tag_undef;
+  for (size_t i = 0; i < sizeof orders / sizeof orders[0]; ++i) {
+    if (orders[i].order.kind == order.kind && orders[i].order.block == order.block) {
+      return orders[i].tag[axes - 3];
+    }
+  }
+  return dnnl_format_tag_undef;
+}
+
+crema_status cr_dnnl_md_ordered(const crema_shape *shape, crema_dtype type, cr_dnnl_order order,
+                                cr_md *out) {
+  dnnl_data_type_t data_type;
+  CR_TRY(cr_dnnl_type(type, &data_type));
+  if (shape->axes < 1 || shape->axes > DNNL_MAX_NDIMS) {
+    return cr_fail(CREMA_E_UNSUPPORTED, "%d axes", shape->axes);
+  }
+  dnnl_dims_t dims;
+  for (int i = 0; i < shape->axes; ++i) {
+    dims[i] = shape->dim[i];
+    if (dims[i] < 1) return cr_fail(CREMA_E_UNSUPPORTED, "an empty shape");
+  }
+  if (order.kind == CR_DNNL_PLAIN) {
+    return cr_dnnl_check(cr_md_create(out, shape->axes, dims, data_type, NULL), "plain memory");
+  }
+  dnnl_format_tag_t tag = order_tag(order, shape->axes);
+  if (tag == dnnl_format_tag_undef) return cr_fail(CREMA_E_UNSUPPORTED, "no such memory order");
+  return cr_dnnl_check(cr_md_create_tag(out, shape->axes, dims, data_type, tag), "memory order");
+}
+
+static bool is_row_major(const cr_md_view *v) {
+  if (!v->blocked || v->inner_blocks != 0 || v->offset != 0) return false;
+  dnnl_dim_t step = 1;
+  for (int i = v->ndims - 1; i >= 0; --i) {
+    if (v->padded_dims[i] != v->dims[i]) return false;
+    if (v->dims[i] != 1 && v->strides[i] != step) return false;
+    step *= v->dims[i];
+  }
+  return true;
+}
+
+static cr_dnnl_order find_order(cr_const_md md, const cr_md_view *view) {
+  cr_dnnl_order none = {CR_DNNL_OTHER, 1};
+  if (!view->blocked || view->ndims < 3 || view->ndims > 5) return none;
+  for (size_t i = 0; i < sizeof orders / sizeof orders[0]; ++i) {
+    cr_md candidate = NULL;
+    if (cr_md_create_tag(&candidate, view->ndims, view->dims, view->type,
+                         orders[i].tag[view->ndims - 3]) != dnnl_success) {
+      continue;
+    }
+    bool equal = dnnl_memory_desc_equal(candidate, md) != 0;
+    cr_md_destroy(candidate);
+    if (equal) return orders[i].order;
+  }
+  return none;
+}
+
+/* ---- interning ----------------------------------------------------------- */
+
+static layout_node *find_layout(const crema_device *device, cr_const_md md, bool opaque,
+                                const crema_shape *shape, crema_dtype type) {
+  for (layout_node *node = registry.layouts; node != NULL; node = node->next) {
+    if (node->layout.device == device && node->opaque == opaque && node->layout.type == type &&
+        crema_shape_equal(&node->layout.shape, shape) && dnnl_memory_desc_equal(node->md, md)) {
+      return node;
+    }
+  }
+  return NULL;
+}
+
+static crema_status add_layout(crema_device *device, cr_const_md md, bool opaque,
+                               const crema_shape *shape, crema_dtype type, layout_node **out) {
+  layout_node *node = calloc(1, sizeof *node);
+  if (node == NULL) return cr_fail_memory(sizeof *node, "a memory layout");
+  crema_status status = cr_dnnl_check(cr_md_clone(&node->md, md), "memory descriptor");
+  if (status != CREMA_OK) {
+    free(node);
+    return status;
+  }
+  cr_md_view view;
+  cr_md_look(node->md, &view);
+  node->opaque = opaque;
+  node->order = opaque ? (cr_dnnl_order){CR_DNNL_OTHER, 1} : find_order(node->md, &view);
+  node->layout = (cr_layout){.device = device,
+                             .type = type,
+                             .shape = *shape,
+                             .bytes = dnnl_memory_desc_get_size(md),
+                             .detail = node};
+  node->next = registry.layouts;
+  registry.layouts = node;
+  *out = node;
+  return CREMA_OK;
+}
+
+static crema_status intern(crema_device *device, cr_const_md md, bool opaque,
+                           const crema_shape *shape, crema_dtype type, const cr_layout **out) {
+  pthread_mutex_lock(&registry.lock);
+  crema_status status = CREMA_OK;
+  layout_node *node = find_layout(device, md, opaque, shape, type);
+  if (node == NULL) status = add_layout(device, md, opaque, shape, type, &node);
+  pthread_mutex_unlock(&registry.lock);
+  if (status == CREMA_OK) *out = &node->layout;
+  return status;
+}
+
+crema_status cr_dnnl_layout(crema_device *device, cr_const_md md, const cr_layout **out) {
+  cr_md_view view;
+  cr_md_look(md, &view);
+  *out = NULL;
+  if (is_row_major(&view)) return CREMA_OK;
+  crema_dtype type;
+  CR_TRY(our_type(view.type, &type));
+  crema_shape shape = {.axes = view.ndims};
+  for (int i = 0; i < view.ndims; ++i) shape.dim[i] = view.dims[i];
+  return intern(device, md, false, &shape, type, out);
+}
+
+crema_status cr_dnnl_layout_opaque(crema_device *device, cr_const_md md, const crema_shape *shape,
+                                   crema_dtype type, const cr_layout **out) {
+  return intern(device, md, true, shape, type, out);
+}
+
+static const layout_node *node_of(const cr_layout *layout) {
+  return layout->detail;
+}
+
+cr_const_md cr_dnnl_layout_md(const cr_layout *layout) {
+  return node_of(layout)->md;
+}
+
+cr_dnnl_order cr_dnnl_layout_order(const cr_layout *layout) {
+  return layout == NULL ? (cr_dnnl_order){CR_DNNL_PLAIN, 1} : node_of(layout)->order;
+}
+
+bool cr_dnnl_layout_is_opaque(const cr_layout *layout) {
+  return node_of(layout)->opaque;
+}

@@ -1,0 +1,62 @@
+/* oneDNN's memory layouts as cr_layouts, conversion between them, and the engine.
+ *
+ * A layout is interned: the same memory descriptor on the same device is the same pointer, and
+ * a descriptor of row-major memory is NULL. Everything here may be called from any thread. */
+#ifndef CR_DEVICE_CPU_DNNL_LAYOUT_H
+#define CR_DEVICE_CPU_DNNL_LAYOUT_H
+
+#include "device/cpu/dnnl_compat.h"
+#include "device/layout.h"
+
+/* Turns oneDNN's status into ours; `what` names the step in the error text. What oneDNN has no
+ * implementation for is CREMA_E_UNSUPPORTED. */
+crema_status cr_dnnl_check(dnnl_status_t status, const char *what) CREMA_MUST_USE;
+
+/* The CPU engine of this process, made at the first call; never freed. */
+crema_status cr_dnnl_engine(dnnl_engine_t *out) CREMA_MUST_USE;
+
+/* Errors: CREMA_E_UNSUPPORTED for types that oneDNN does not compute with. */
+crema_status cr_dnnl_type(crema_dtype type, dnnl_data_type_t *out) CREMA_MUST_USE;
+
+/* The layout for `md`; *out is NULL when it is row-major. `md` is copied. */
+crema_status cr_dnnl_layout(crema_device *device, cr_const_md md,
+                            const cr_layout **out) CREMA_MUST_USE;
+
+/* A layout for the library's own notes (LRN's workspace) in a tensor of `shape` and `type`.
+ * It has no values: converted to plain memory it reads as zeros. */
+crema_status cr_dnnl_layout_opaque(crema_device *device, cr_const_md md, const crema_shape *shape,
+                                   crema_dtype type, const cr_layout **out) CREMA_MUST_USE;
+
+/* The descriptor behind a layout; borrowed, lives as long as the layout. */
+cr_const_md cr_dnnl_layout_md(const cr_layout *layout);
+
+bool cr_dnnl_layout_is_opaque(const cr_layout *layout);
+
+/* In which order a tensor (N,C,S...) of 3 to 5 axes lies in memory. */
+typedef enum cr_dnnl_order_kind {
+  CR_DNNL_PLAIN,   /* N C S... */
+  CR_DNNL_LAST,    /* N S... C */
+  CR_DNNL_BLOCKED, /* N C/b S... b */
+  CR_DNNL_OTHER
+} cr_dnnl_order_kind;
+
+typedef struct cr_dnnl_order {
+  cr_dnnl_order_kind kind;
+  int block; /* b; 1 unless blocked */
+} cr_dnnl_order;
+
+/* CR_DNNL_PLAIN for NULL. */
+cr_dnnl_order cr_dnnl_layout_order(const cr_layout *layout);
+
+/* A descriptor of `shape` in `order` (PLAIN for any number of axes from 1 to 12).
+ * Errors: CREMA_E_UNSUPPORTED where there is no such order. The caller destroys *out. */
+crema_status cr_dnnl_md_ordered(const crema_shape *shape, crema_dtype type, cr_dnnl_order order,
+                                cr_md *out) CREMA_MUST_USE;
+
+/* Converts `count` values from one form to another, at least one of them private; pads are filled
+ * with zeros. Runs on the calling thread and its OpenMP team; complete on return.
+ * Errors: CREMA_E_INTERNAL when count and layout do not fit, CREMA_E_NO_MEMORY. */
+crema_status cr_dnnl_convert(crema_context *context, int64_t count, cr_form dst_form,
+                             crema_devptr dst, cr_form src_form, crema_devptr src) CREMA_MUST_USE;
+
+#endif
