@@ -107,41 +107,38 @@ crema_status cr_syncedmem_read(crema_syncedmem *memory, crema_context *context, 
   return CREMA_OK;
 }
 
-crema_status cr_syncedmem_write(crema_syncedmem *memory, crema_context *context, bool keep,
-                                crema_devptr *out) {
+crema_status cr_syncedmem_overwrite(crema_syncedmem *memory, crema_context *context,
+                                    crema_devptr *out) {
   if (one_sided(context)) {
-    if (keep || memory->head == CREMA_UNINITIALIZED) {
-      CR_TRY(to_host(memory));
-    } else {
-      CR_TRY(need_host(memory));
-    }
+    CR_TRY(need_host(memory));
     memory->head = CREMA_HEAD_AT_CPU;
     out->address = (uintptr_t)memory->host.data;
     return CREMA_OK;
   }
   CR_TRY(move_to(memory, context->device));
-  if (keep || memory->head == CREMA_UNINITIALIZED) {
-    CR_TRY(to_gpu(memory, context));
-  } else {
-    CR_TRY(need_gpu(memory));
-  }
+  CR_TRY(need_gpu(memory));
   memory->head = CREMA_HEAD_AT_GPU;
   *out = memory->gpu.data;
   return CREMA_OK;
 }
 
-crema_status cr_syncedmem_zero(crema_syncedmem *memory, crema_context *context) {
-  if (one_sided(context)) {
-    CR_TRY(need_host(memory));
-    memset(memory->host.data, 0, memory->size);
-    memory->head = CREMA_HEAD_AT_CPU;
+crema_status cr_syncedmem_write(crema_syncedmem *memory, crema_context *context, bool keep,
+                                crema_devptr *out) {
+  if (keep || memory->head == CREMA_UNINITIALIZED) {
+    CR_TRY(cr_syncedmem_read(memory, context, out));
+    memory->head = one_sided(context) ? CREMA_HEAD_AT_CPU : CREMA_HEAD_AT_GPU;
     return CREMA_OK;
   }
-  CR_TRY(move_to(memory, context->device));
-  CR_TRY(need_gpu(memory));
-  CR_TRY(context->device->backend->zero(context, memory->gpu.data, memory->size));
-  memory->head = CREMA_HEAD_AT_GPU;
-  return CREMA_OK;
+  return cr_syncedmem_overwrite(memory, context, out);
+}
+
+crema_status cr_syncedmem_zero(crema_syncedmem *memory, crema_context *context) {
+  crema_head before = memory->head;
+  crema_devptr data = {0};
+  CR_TRY(cr_syncedmem_overwrite(memory, context, &data));
+  crema_status status = context->device->backend->zero(context, data, memory->size);
+  if (status != CREMA_OK) memory->head = before;
+  return status;
 }
 
 /* ---- life ---- */

@@ -49,6 +49,11 @@ crema_status cr_syncedmem_read(crema_syncedmem *memory, crema_context *context,
 crema_status cr_syncedmem_write(crema_syncedmem *memory, crema_context *context, bool keep,
                                 crema_devptr *out) CREMA_MUST_USE;
 
+/* As cr_syncedmem_write without keep, but the content is undefined even where nothing was
+ * written before. */
+crema_status cr_syncedmem_overwrite(crema_syncedmem *memory, crema_context *context,
+                                    crema_devptr *out) CREMA_MUST_USE;
+
 /* Fills all bytes with zero on the context's device, which becomes the head. */
 crema_status cr_syncedmem_zero(crema_syncedmem *memory, crema_context *context) CREMA_MUST_USE;
 

@@ -1,0 +1,404 @@
+#include "memory/tensor.h"
+
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/fail.h"
+#include "memory/syncedmem.h"
+
+enum { MAX_FORMS = 6, NO_FORM = -1 };
+
+/* One form that is held. A slot without memory of either side is free. */
+typedef struct form_slot {
+  cr_form form;
+  bool used;
+  bool valid;      /* holds the newest values */
+  unsigned access; /* number of the last access, for eviction */
+  crema_syncedmem memory;
+} form_slot;
+
+/* The values; sharing tensors point to the same ones. */
+typedef struct values {
+  atomic_int tensors; /* how many point here */
+  crema_dtype type;
+  int64_t count;
+  bool zero; /* all values are zero, whatever the slots say */
+  int head;  /* slot written last, NO_FORM when none */
+  cr_form head_form;
+  unsigned accesses;
+  form_slot slot[MAX_FORMS];
+} values;
+
+struct cr_tensor {
+  values *values;
+};
+
+/* ---- values ---- */
+
+static size_t form_bytes(const values *v, cr_form form) {
+  if (form.layout != NULL) return form.layout->bytes;
+  /* An even number of elements, so that pairs of half-precision values can be loaded. */
+  return (size_t)(v->count + (v->count & 1)) * crema_dtype_size(form.type);
+}
+
+static crema_status values_create(crema_dtype type, int64_t count, values **out) {
+  values *v = calloc(1, sizeof *v);
+  if (v == NULL) return cr_fail_memory(sizeof *v, "a tensor");
+  atomic_init(&v->tensors, 1);
+  v->type = type;
+  v->count = count;
+  v->zero = true;
+  v->head = NO_FORM;
+  v->head_form = (cr_form){type, NULL};
+  *out = v;
+  return CREMA_OK;
+}
+
+static void drop_slot(values *v, int index) {
+  form_slot *slot = &v->slot[index];
+  if (!slot->used) return;
+  cr_syncedmem_clear(&slot->memory);
+  slot->used = false;
+  slot->valid = false;
+  if (v->head == index) v->head = NO_FORM;
+}
+
+static void values_release(values *v) {
+  if (v == NULL || atomic_fetch_sub(&v->tensors, 1) != 1) return;
+  for (int i = 0; i < MAX_FORMS; i++) drop_slot(v, i);
+  free(v);
+}
+
+/* The slot that holds `form`, valid or not; NO_FORM when there is none. */
+static int find_slot(const values *v, cr_form form) {
+  for (int i = 0; i < MAX_FORMS; i++) {
+    if (v->slot[i].used && cr_form_equal(v->slot[i].form, form)) return i;
+  }
+  return NO_FORM;
+}
+
+/* A slot to put a new form in: a free one, or else the stale one that was not used for longest,
+ * or else (all valid) a valid one that is not the head. `keep` is never taken. */
+static int take_slot(values *v, int keep) {
+  int best = NO_FORM;
+  for (int i = 0; i < MAX_FORMS; i++) {
+    const form_slot *s = &v->slot[i];
+    if (!s->used) return i;
+    if (i == keep || (i == v->head && s->valid)) continue;
+    if (best == NO_FORM) {
+      best = i;
+      continue;
+    }
+    const form_slot *b = &v->slot[best];
+    if (s->valid != b->valid ? b->valid : s->access < b->access) best = i;
+  }
+  drop_slot(v, best);
+  return best;
+}
+
+/* The slot of `form`, made (without memory, not valid) when it is not there. */
+static int need_slot(values *v, crema_device *device, cr_form form, int keep) {
+  int index = find_slot(v, form);
+  if (index != NO_FORM) return index;
+  index = take_slot(v, keep);
+  form_slot *slot = &v->slot[index];
+  *slot = (form_slot){.form = form, .used = true};
+  cr_syncedmem_init(&slot->memory, device, form_bytes(v, form));
+  return index;
+}
+
+/* The valid slot to convert from: the head when it is valid, otherwise a plain one first. */
+static int find_source(const values *v) {
+  if (v->head != NO_FORM && v->slot[v->head].valid) return v->head;
+  int best = NO_FORM;
+  for (int i = 0; i < MAX_FORMS; i++) {
+    if (!v->slot[i].used || !v->slot[i].valid) continue;
+    if (best == NO_FORM || v->slot[i].form.layout == NULL) best = i;
+  }
+  return best;
+}
+
+static void only_valid(values *v, int index) {
+  for (int i = 0; i < MAX_FORMS; i++) v->slot[i].valid = i == index;
+  v->zero = false;
+  v->head = index;
+  v->head_form = v->slot[index].form;
+}
+
+static crema_status make_valid(values *v, crema_context *context, int index);
+
+/* Converts from slot `source` to slot `target` on the context's device. */
+static crema_status convert_slot(values *v, crema_context *context, int target, int source) {
+  form_slot *to = &v->slot[target], *from = &v->slot[source];
+  crema_devptr dst = {0}, src = {0};
+  crema_head before = to->memory.head;
+  CR_TRY(cr_syncedmem_read(&from->memory, context, &src));
+  CR_TRY(cr_syncedmem_overwrite(&to->memory, context, &dst));
+  crema_status status =
+      context->device->backend->convert(context, v->count, to->form, dst, from->form, src);
+  if (status == CREMA_E_UNSUPPORTED && !context->device->backend->host_memory) {
+    to->memory.head = before;
+    return convert_slot(v, cr_host_context(), target, source);
+  }
+  if (status != CREMA_OK) {
+    return cr_fail_in(status, "a tensor of %" PRId64 " values from %s%s to %s%s", v->count,
+                      crema_dtype_name(from->form.type), from->form.layout ? " (private)" : "",
+                      crema_dtype_name(to->form.type), to->form.layout ? " (private)" : "");
+  }
+  to->valid = true;
+  return CREMA_OK;
+}
+
+/* Brings the newest values into slot `index`, on whatever side is cheapest. */
+static crema_status make_valid(values *v, crema_context *context, int index) {
+  form_slot *slot = &v->slot[index];
+  if (slot->valid) return CREMA_OK;
+  if (v->zero) {
+    CR_TRY(cr_syncedmem_zero(&slot->memory, context));
+    slot->valid = true;
+    return CREMA_OK;
+  }
+  int source = find_source(v);
+  if (source == NO_FORM) return cr_fail(CREMA_E_INTERNAL, "a tensor without a valid form");
+  cr_form from = v->slot[source].form;
+  if (from.type != slot->form.type && (from.layout != NULL || slot->form.layout != NULL)) {
+    /* A change of type and layout at once goes by way of a plain form. */
+    cr_form middle = {from.layout != NULL ? from.type : slot->form.type, NULL};
+    int via = find_slot(v, middle);
+    if (via == NO_FORM) {
+      via = take_slot(v, index);
+      v->slot[via] = (form_slot){.form = middle, .used = true};
+      cr_syncedmem_init(&v->slot[via].memory, context->device, form_bytes(v, middle));
+    }
+    /* The source is the head or, when the head is gone, some valid slot: take_slot prefers stale
+     * ones, and there are more slots than the three that take part. */
+    CR_TRY(make_valid(v, context, via));
+    source = via;
+  }
+  return convert_slot(v, context, index, source);
+}
+
+/* ---- access ---- */
+
+static inline form_slot *access_slot(values *v, crema_context *context, cr_form form, int *index) {
+  int i = v->head;
+  if (i == NO_FORM || !cr_form_equal(v->slot[i].form, form)) {
+    i = need_slot(v, context->device, form, v->head);
+  }
+  form_slot *slot = &v->slot[i];
+  slot->access = ++v->accesses;
+  *index = i;
+  return slot;
+}
+
+crema_status cr_tensor_read(cr_tensor *tensor, crema_context *context, cr_form form,
+                            crema_devptr *out) {
+  values *v = tensor->values;
+  int index;
+  form_slot *slot = access_slot(v, context, form, &index);
+  if (!slot->valid) CR_TRY(make_valid(v, context, index));
+  return cr_syncedmem_read(&slot->memory, context, out);
+}
+
+crema_status cr_tensor_write(cr_tensor *tensor, crema_context *context, cr_form form,
+                             crema_devptr *out) {
+  values *v = tensor->values;
+  int index;
+  form_slot *slot = access_slot(v, context, form, &index);
+  CR_TRY(cr_syncedmem_overwrite(&slot->memory, context, out));
+  only_valid(v, index);
+  return CREMA_OK;
+}
+
+crema_status cr_tensor_update(cr_tensor *tensor, crema_context *context, cr_form form,
+                              crema_devptr *out) {
+  values *v = tensor->values;
+  int index;
+  form_slot *slot = access_slot(v, context, form, &index);
+  if (!slot->valid) CR_TRY(make_valid(v, context, index));
+  CR_TRY(cr_syncedmem_write(&slot->memory, context, true, out));
+  only_valid(v, index);
+  return CREMA_OK;
+}
+
+static cr_form plain_form(const cr_tensor *tensor) {
+  return (cr_form){tensor->values->type, NULL};
+}
+
+crema_status cr_tensor_host_read(cr_tensor *tensor, const void **out) {
+  crema_devptr data = {0};
+  CR_TRY(cr_tensor_read(tensor, cr_host_context(), plain_form(tensor), &data));
+  *out = (const void *)data.address;
+  return CREMA_OK;
+}
+
+crema_status cr_tensor_host_write(cr_tensor *tensor, void **out) {
+  crema_devptr data = {0};
+  CR_TRY(cr_tensor_write(tensor, cr_host_context(), plain_form(tensor), &data));
+  *out = (void *)data.address;
+  return CREMA_OK;
+}
+
+crema_status cr_tensor_host_update(cr_tensor *tensor, void **out) {
+  crema_devptr data = {0};
+  CR_TRY(cr_tensor_update(tensor, cr_host_context(), plain_form(tensor), &data));
+  *out = (void *)data.address;
+  return CREMA_OK;
+}
+
+cr_form cr_tensor_head(const cr_tensor *tensor) {
+  return tensor->values->head_form;
+}
+
+void cr_tensor_set_zero(cr_tensor *tensor) {
+  values *v = tensor->values;
+  for (int i = 0; i < MAX_FORMS; i++) v->slot[i].valid = false;
+  v->zero = true;
+}
+
+bool cr_tensor_is_zero(const cr_tensor *tensor) {
+  return tensor->values->zero;
+}
+
+/* ---- life, size, sharing ---- */
+
+static crema_status check_type_and_count(crema_dtype type, int64_t count) {
+  size_t size = crema_dtype_size(type);
+  if (size == 0) {
+    return cr_fail(CREMA_E_TYPE, "a tensor cannot hold elements of type %s",
+                   crema_dtype_name(type));
+  }
+  if (count < 0 || count > INT64_MAX / 8 - 1) {
+    return cr_fail(CREMA_E_SHAPE, "a tensor cannot hold %" PRId64 " elements", count);
+  }
+  return CREMA_OK;
+}
+
+crema_status cr_tensor_create(crema_dtype type, int64_t count, cr_tensor **out) {
+  CR_TRY(check_type_and_count(type, count));
+  cr_tensor *tensor = malloc(sizeof *tensor);
+  if (tensor == NULL) return cr_fail_memory(sizeof *tensor, "a tensor");
+  crema_status status = values_create(type, count, &tensor->values);
+  if (status != CREMA_OK) {
+    free(tensor);
+    return status;
+  }
+  *out = tensor;
+  return CREMA_OK;
+}
+
+void cr_tensor_destroy(cr_tensor *tensor) {
+  if (tensor == NULL) return;
+  values_release(tensor->values);
+  free(tensor);
+}
+
+int64_t cr_tensor_count(const cr_tensor *tensor) {
+  return tensor->values->count;
+}
+
+crema_dtype cr_tensor_type(const cr_tensor *tensor) {
+  return tensor->values->type;
+}
+
+crema_status cr_tensor_resize(cr_tensor *tensor, int64_t count) {
+  values *v = tensor->values;
+  if (count == v->count) return CREMA_OK;
+  CR_TRY(check_type_and_count(v->type, count));
+  cr_form plain = {v->type, NULL};
+  int keep = find_slot(v, plain);
+  int64_t old_count = v->count;
+  v->count = count;
+  size_t bytes = form_bytes(v, plain);
+  v->count = old_count;
+  bool fits = keep != NO_FORM ? bytes <= v->slot[keep].memory.capacity : count < old_count;
+  if (fits && !v->zero) {
+    /* The other forms belong to the old count, so their values move to the plain one now. */
+    if (keep == NO_FORM) keep = need_slot(v, cr_cpu_device(), plain, v->head);
+    CR_TRY(make_valid(v, cr_host_context(), keep));
+  }
+  for (int i = 0; i < MAX_FORMS; i++) {
+    if (i != keep) drop_slot(v, i);
+  }
+  v->count = count;
+  v->head_form = plain;
+  v->head = keep;
+  if (keep != NO_FORM) {
+    cr_syncedmem_resize(&v->slot[keep].memory, bytes);
+    if (!fits || v->zero) v->slot[keep].valid = false;
+  }
+  if (!fits) v->zero = true;
+  return CREMA_OK;
+}
+
+crema_status cr_tensor_share(cr_tensor *tensor, cr_tensor *donor) {
+  if (tensor->values == donor->values) return CREMA_OK;
+  if (tensor->values->count != donor->values->count) {
+    return cr_fail(CREMA_E_SHAPE,
+                   "a tensor of %" PRId64 " values cannot share the %" PRId64 " of another",
+                   tensor->values->count, donor->values->count);
+  }
+  atomic_fetch_add(&donor->values->tensors, 1);
+  values_release(tensor->values);
+  tensor->values = donor->values;
+  return CREMA_OK;
+}
+
+bool cr_tensor_shares_with(const cr_tensor *a, const cr_tensor *b) {
+  return a->values == b->values;
+}
+
+crema_status cr_tensor_unshare(cr_tensor *tensor) {
+  values *own = NULL;
+  CR_TRY(values_create(tensor->values->type, tensor->values->count, &own));
+  values_release(tensor->values);
+  tensor->values = own;
+  return CREMA_OK;
+}
+
+crema_status cr_tensor_adopt_host(cr_tensor *tensor, void *memory) {
+  values *v = tensor->values;
+  if (memory == NULL) return cr_fail(CREMA_E_ARGUMENT, "a tensor was given no memory to adopt");
+  int index = need_slot(v, cr_cpu_device(), (cr_form){v->type, NULL}, v->head);
+  form_slot *slot = &v->slot[index];
+  CR_TRY(crema_syncedmem_set_cpu_data(&slot->memory, memory));
+  /* The adopted memory holds `count` elements, without the rounding up of form_bytes. */
+  slot->memory.size = (size_t)v->count * crema_dtype_size(v->type);
+  slot->memory.capacity = slot->memory.size;
+  only_valid(v, index);
+  return CREMA_OK;
+}
+
+crema_status cr_tensor_copy(cr_tensor *dst, cr_tensor *src, crema_context *context) {
+  values *from = src->values, *to = dst->values;
+  if (from == to) return CREMA_OK;
+  if (from->count != to->count) {
+    return cr_fail(CREMA_E_SHAPE, "%" PRId64 " values cannot be copied to a tensor of %" PRId64,
+                   from->count, to->count);
+  }
+  if (from->type != to->type) {
+    return cr_fail(CREMA_E_TYPE, "values of type %s cannot be copied to a tensor of type %s",
+                   crema_dtype_name(from->type), crema_dtype_name(to->type));
+  }
+  if (from->zero) {
+    cr_tensor_set_zero(dst);
+    return CREMA_OK;
+  }
+  cr_form form = from->head_form;
+  crema_devptr source = {0}, target = {0};
+  CR_TRY(cr_tensor_read(src, context, form, &source));
+  CR_TRY(cr_tensor_write(dst, context, form, &target));
+  return context->device->backend->copy(context, CR_COPY_SAME_DEVICE, target.address,
+                                        source.address, form_bytes(from, form));
+}
+
+size_t cr_tensor_bytes(const cr_tensor *tensor) {
+  size_t bytes = 0;
+  for (int i = 0; i < MAX_FORMS; i++) {
+    const form_slot *slot = &tensor->values->slot[i];
+    if (slot->used) bytes += cr_syncedmem_bytes(&slot->memory);
+  }
+  return bytes;
+}
