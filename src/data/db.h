@@ -1,0 +1,102 @@
+/* Databases of records: ordered keys with values, as Caffe data sets are stored.
+ *
+ * A back end is a table of functions (db.c lists them). One database handle belongs to one
+ * thread at a time; a cursor of a database opened for reading may be handed to another
+ * thread as long as only one uses it. */
+#ifndef CR_DATA_DB_H
+#define CR_DATA_DB_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "crema/status.h"
+
+typedef struct cr_db cr_db;
+typedef struct cr_db_cursor cr_db_cursor;
+typedef struct cr_db_txn cr_db_txn;
+
+typedef enum cr_db_mode {
+  CR_DB_READ,  /* must exist */
+  CR_DB_WRITE, /* made when it does not exist */
+  CR_DB_NEW    /* must not exist */
+} cr_db_mode;
+
+/* Bytes that belong to somebody else. */
+typedef struct cr_db_bytes {
+  const uint8_t *data;
+  size_t size;
+} cr_db_bytes;
+
+/* What a back end provides. Calls get handles whose first member is the struct below, so each
+ * back end extends them; db.c checks modes and arguments. */
+typedef struct cr_db_backend {
+  const char *name; /* "lmdb"; compared without regard to case */
+  /* Values keep their address until the cursor is closed, whatever it moves to. */
+  bool stable_values;
+  crema_status (*open)(const char *path, cr_db_mode mode, cr_db **out);
+  void (*close)(cr_db *db);
+  crema_status (*count)(cr_db *db, uint64_t *out);
+  crema_status (*cursor_open)(cr_db *db, cr_db_cursor **out);
+  void (*cursor_close)(cr_db_cursor *cursor);
+  /* Move and fill cursor->key, value, valid. Running past the end is no failure. */
+  crema_status (*first)(cr_db_cursor *cursor);
+  crema_status (*next)(cr_db_cursor *cursor);
+  crema_status (*seek)(cr_db_cursor *cursor, cr_db_bytes key);
+  crema_status (*txn_begin)(cr_db *db, cr_db_txn **out);
+  crema_status (*put)(cr_db_txn *txn, cr_db_bytes key, cr_db_bytes value);
+  crema_status (*commit)(cr_db_txn *txn);
+  void (*abort)(cr_db_txn *txn);
+} cr_db_backend;
+
+struct cr_db {
+  const cr_db_backend *backend;
+  char *path;
+  cr_db_mode mode;
+};
+
+struct cr_db_cursor {
+  cr_db *db;
+  bool valid; /* stands on a record */
+  cr_db_bytes key, value;
+};
+
+struct cr_db_txn {
+  cr_db *db;
+};
+
+/* Opens the database at `path` with the back end called `backend` ("lmdb"; any case).
+ * Close with cr_db_close, after its cursors and transactions. Errors name the path:
+ * CREMA_E_NOT_FOUND (READ), CREMA_E_EXISTS (NEW), CREMA_E_CORRUPT (foreign or truncated file),
+ * CREMA_E_UNSUPPORTED (a back end that this build lacks), CREMA_E_IO. */
+crema_status cr_db_open(const char *backend, const char *path, cr_db_mode mode,
+                        cr_db **out) CREMA_MUST_USE;
+/* Accepts NULL. */
+void cr_db_close(cr_db *db);
+
+/* Number of records. */
+crema_status cr_db_count(cr_db *db, uint64_t *out) CREMA_MUST_USE;
+
+/* A cursor on the first record (not valid when there is none). Free with cr_db_cursor_close. */
+crema_status cr_db_cursor_open(cr_db *db, cr_db_cursor **out) CREMA_MUST_USE;
+void cr_db_cursor_close(cr_db_cursor *cursor);
+
+/* To the first record; to the next one (cursor->valid is false past the last); to the record
+ * with exactly this key (CREMA_E_NOT_FOUND, the cursor is then not valid). key and value stay
+ * owned by the database, until the cursor moves or, with stable values, is closed. */
+crema_status cr_db_cursor_first(cr_db_cursor *cursor) CREMA_MUST_USE;
+crema_status cr_db_cursor_next(cr_db_cursor *cursor) CREMA_MUST_USE;
+crema_status cr_db_cursor_seek(cr_db_cursor *cursor, cr_db_bytes key) CREMA_MUST_USE;
+
+/* A batch of writes. Nothing is visible to readers before the commit. Commit and abort both
+ * free the transaction; abort accepts NULL. A record whose key exists replaces the old one. */
+crema_status cr_db_txn_begin(cr_db *db, cr_db_txn **out) CREMA_MUST_USE;
+crema_status cr_db_put(cr_db_txn *txn, cr_db_bytes key, cr_db_bytes value) CREMA_MUST_USE;
+crema_status cr_db_commit(cr_db_txn *txn) CREMA_MUST_USE;
+void cr_db_abort(cr_db_txn *txn);
+
+/* Writes the key for messages: printable bytes as they are, others as \xNN, shortened to fit.
+ * Returns `text`. */
+const char *cr_db_key_text(cr_db_bytes key, char *text, size_t size);
+
+#endif

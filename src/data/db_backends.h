@@ -1,0 +1,10 @@
+/* The database back ends that db.c lists; a file each. */
+#ifndef CR_DATA_DB_BACKENDS_H
+#define CR_DATA_DB_BACKENDS_H
+
+#include "data/db.h"
+
+/* Lightning memory-mapped database: db_lmdb.c. */
+extern const cr_db_backend cr_db_lmdb;
+
+#endif

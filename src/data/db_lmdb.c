@@ -1,0 +1,353 @@
+/* LMDB behind the table of db.h.
+ *
+ * Reading: a read-only environment without thread-local reader slots, one transaction a cursor,
+ * so a cursor can be handed to the reader thread. Values are addresses inside the map and stay
+ * put while the transaction lives.
+ * Writing: the records of a transaction are gathered in memory and written at the commit, so that
+ * a full map can be doubled and the whole batch written again. */
+#include <errno.h>
+#include <lmdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "core/buffer.h"
+#include "core/fail.h"
+#include "core/file.h"
+#include "core/log.h"
+#include "data/db_backends.h"
+
+typedef struct lmdb_db {
+  cr_db base;
+  MDB_env *env;
+  MDB_dbi dbi;
+  uint64_t file_size; /* of the data file when it was opened for reading */
+} lmdb_db;
+
+typedef struct lmdb_cursor {
+  cr_db_cursor base;
+  MDB_txn *txn;
+  MDB_cursor *cursor;
+} lmdb_cursor;
+
+/* One gathered record: its bytes stand in `bytes` at `offset`, the key first. */
+typedef struct lmdb_record {
+  size_t offset, key_size, value_size;
+} lmdb_record;
+
+typedef struct lmdb_txn {
+  cr_db_txn base;
+  cr_buffer bytes;
+  cr_buffer records; /* of lmdb_record */
+} lmdb_txn;
+
+static crema_status fail_lmdb(int rc, const char *path, const char *what) {
+  switch (rc) {
+    case ENOMEM: return cr_fail(CREMA_E_NO_MEMORY, "%s: %s: out of memory", path, what);
+    case ENOSPC: return cr_fail(CREMA_E_IO, "%s: %s: the disk is full", path, what);
+    case MDB_INVALID:
+    case MDB_VERSION_MISMATCH:
+      return cr_fail(CREMA_E_CORRUPT, "%s: not an LMDB database (%s)", path, mdb_strerror(rc));
+    case MDB_CORRUPTED:
+    case MDB_PAGE_NOTFOUND:
+    case MDB_PANIC:
+      return cr_fail(CREMA_E_CORRUPT, "%s: %s: the database is corrupt (%s)", path, what,
+                     mdb_strerror(rc));
+    default: return cr_fail(CREMA_E_IO, "%s: %s: %s", path, what, mdb_strerror(rc));
+  }
+}
+
+/* ---- opening ------------------------------------------------------------- */
+
+static bool has_file(const char *directory, const char *name, struct stat *info) {
+  cr_buffer path = {0};
+  bool found = cr_buffer_print(&path, "%s/%s", directory, name) == CREMA_OK &&
+               stat(path.data, info) == 0 && S_ISREG(info->st_mode);
+  cr_buffer_free(&path);
+  return found;
+}
+
+/* LMDB follows page numbers into its map without asking whether the file reaches that far, so
+ * what can be seen from outside is looked at first. */
+static crema_status check_existing(const char *path, bool *is_file, uint64_t *size) {
+  struct stat info, other;
+  *is_file = false;
+  if (stat(path, &info) != 0) {
+    if (errno == ENOENT) return cr_fail(CREMA_E_NOT_FOUND, "%s: no such database", path);
+    return cr_fail_errno(errno, "%s: cannot open the database", path);
+  }
+  if (S_ISREG(info.st_mode)) {
+    *is_file = true;
+  } else if (!has_file(path, "data.mdb", &info)) {
+    if (has_file(path, "CURRENT", &other)) {
+      return cr_fail(CREMA_E_CORRUPT, "%s: a LevelDB database, not an LMDB one (backend: LEVELDB)",
+                     path);
+    }
+    return cr_fail(CREMA_E_NOT_FOUND, "%s: not an LMDB database (it has no data.mdb)", path);
+  }
+  *size = (uint64_t)info.st_size;
+  if (*size < 2 * 512) {
+    return cr_fail(CREMA_E_CORRUPT, "%s: truncated LMDB database (%llu bytes)", path,
+                   (unsigned long long)*size);
+  }
+  return CREMA_OK;
+}
+
+static int open_env(const char *path, unsigned flags, size_t map_size, MDB_env **out) {
+  MDB_env *env = NULL;
+  int rc = mdb_env_create(&env);
+  if (rc != 0) return rc;
+  if (map_size != 0) rc = mdb_env_set_mapsize(env, map_size);
+  if (rc == 0) rc = mdb_env_open(env, path, flags, 0664);
+  if (rc != 0) {
+    mdb_env_close(env);
+    return rc;
+  }
+  *out = env;
+  return 0;
+}
+
+/* The two meta pages say how many pages the file has. */
+static crema_status check_size(MDB_env *env, const char *path, uint64_t size) {
+  MDB_envinfo info;
+  MDB_stat stat_;
+  int rc = mdb_env_info(env, &info);
+  if (rc == 0) rc = mdb_env_stat(env, &stat_);
+  if (rc != 0) return fail_lmdb(rc, path, "cannot look at the database");
+  uint64_t pages = (uint64_t)info.me_last_pgno + 1;
+  if (stat_.ms_psize == 0 || pages > size / stat_.ms_psize) {
+    return cr_fail(CREMA_E_CORRUPT, "%s: truncated LMDB database (%llu bytes, its pages need %llu)",
+                   path, (unsigned long long)size, (unsigned long long)pages * stat_.ms_psize);
+  }
+  return CREMA_OK;
+}
+
+static crema_status open_dbi(lmdb_db *db, const char *path, unsigned txn_flags) {
+  MDB_txn *txn = NULL;
+  int rc = mdb_txn_begin(db->env, NULL, txn_flags, &txn);
+  if (rc != 0) return fail_lmdb(rc, path, "cannot begin");
+  rc = mdb_dbi_open(txn, NULL, 0, &db->dbi);
+  if (rc != 0) {
+    mdb_txn_abort(txn);
+    return fail_lmdb(rc, path, "cannot open");
+  }
+  rc = mdb_txn_commit(txn);
+  return rc == 0 ? CREMA_OK : fail_lmdb(rc, path, "cannot open");
+}
+
+static crema_status open_read(const char *path, lmdb_db *db) {
+  bool is_file = false;
+  CR_TRY(check_existing(path, &is_file, &db->file_size));
+  unsigned flags = MDB_RDONLY | MDB_NOTLS | (is_file ? MDB_NOSUBDIR : 0);
+  int rc = open_env(path, flags, 0, &db->env);
+  if (rc == EACCES || rc == EROFS || rc == EPERM || rc == ENOLCK) {
+    /* No lock file can be made here (read-only place, network file system). A reader without
+     * a lock is right as long as nobody writes. */
+    cr_log_info("%s: opened without a lock (%s)", path, mdb_strerror(rc));
+    rc = open_env(path, flags | MDB_NOLOCK, 0, &db->env);
+  }
+  if (rc != 0) return fail_lmdb(rc, path, "cannot open the database");
+  CR_TRY(check_size(db->env, path, db->file_size));
+  return open_dbi(db, path, MDB_RDONLY);
+}
+
+static crema_status open_write(const char *path, cr_db_mode mode, lmdb_db *db) {
+  enum { FIRST_MAP = 64 << 20 };
+  if (mkdir(path, 0755) != 0) {
+    if (errno != EEXIST) return cr_fail_errno(errno, "%s: cannot make the database", path);
+    if (mode == CR_DB_NEW) return cr_fail(CREMA_E_EXISTS, "%s: exists already", path);
+  }
+  struct stat info;
+  size_t map = FIRST_MAP;
+  if (has_file(path, "data.mdb", &info) && info.st_size > 0) {
+    bool is_file = false;
+    CR_TRY(check_existing(path, &is_file, &db->file_size));
+    if ((uint64_t)info.st_size > map) map = (size_t)info.st_size;
+  }
+  int rc = open_env(path, 0, map, &db->env);
+  if (rc != 0) return fail_lmdb(rc, path, "cannot open the database for writing");
+  if (db->file_size != 0) CR_TRY(check_size(db->env, path, db->file_size));
+  return open_dbi(db, path, 0);
+}
+
+static void lmdb_close(cr_db *base) {
+  lmdb_db *db = (lmdb_db *)base;
+  if (db->env != NULL) mdb_env_close(db->env);
+  free(db);
+}
+
+static crema_status lmdb_open(const char *path, cr_db_mode mode, cr_db **out) {
+  lmdb_db *db = calloc(1, sizeof *db);
+  if (db == NULL) return cr_fail_memory(sizeof *db, "a database");
+  crema_status status = mode == CR_DB_READ ? open_read(path, db) : open_write(path, mode, db);
+  if (status != CREMA_OK) {
+    lmdb_close(&db->base);
+    return status;
+  }
+  *out = &db->base;
+  return CREMA_OK;
+}
+
+static crema_status lmdb_count(cr_db *base, uint64_t *out) {
+  lmdb_db *db = (lmdb_db *)base;
+  MDB_stat info;
+  int rc = mdb_env_stat(db->env, &info);
+  if (rc != 0) return fail_lmdb(rc, base->path, "cannot count the records");
+  *out = info.ms_entries;
+  return CREMA_OK;
+}
+
+/* ---- reading ------------------------------------------------------------- */
+
+static void lmdb_cursor_close(cr_db_cursor *base) {
+  lmdb_cursor *cursor = (lmdb_cursor *)base;
+  if (cursor->cursor != NULL) mdb_cursor_close(cursor->cursor);
+  if (cursor->txn != NULL) mdb_txn_abort(cursor->txn);
+  free(cursor);
+}
+
+static crema_status lmdb_cursor_open(cr_db *base, cr_db_cursor **out) {
+  lmdb_db *db = (lmdb_db *)base;
+  lmdb_cursor *cursor = calloc(1, sizeof *cursor);
+  if (cursor == NULL) return cr_fail_memory(sizeof *cursor, "a cursor");
+  int rc = mdb_txn_begin(db->env, NULL, MDB_RDONLY, &cursor->txn);
+  if (rc == 0) rc = mdb_cursor_open(cursor->txn, db->dbi, &cursor->cursor);
+  if (rc != 0) {
+    lmdb_cursor_close(&cursor->base);
+    return fail_lmdb(rc, base->path, "cannot read");
+  }
+  *out = &cursor->base;
+  return CREMA_OK;
+}
+
+static crema_status move(cr_db_cursor *base, MDB_val *key, MDB_cursor_op op) {
+  lmdb_cursor *cursor = (lmdb_cursor *)base;
+  lmdb_db *db = (lmdb_db *)base->db;
+  MDB_val value = {0};
+  base->valid = false;
+  int rc = mdb_cursor_get(cursor->cursor, key, &value, op);
+  if (rc == MDB_NOTFOUND) return CREMA_OK;
+  if (rc != 0) return fail_lmdb(rc, base->db->path, "cannot read the next record");
+  base->key = (cr_db_bytes){key->mv_data, key->mv_size};
+  base->value = (cr_db_bytes){value.mv_data, value.mv_size};
+  if (db->file_size != 0 && (key->mv_size > db->file_size || value.mv_size > db->file_size)) {
+    return cr_fail(CREMA_E_CORRUPT, "%s: the database is corrupt (a record larger than the file)",
+                   base->db->path);
+  }
+  base->valid = true;
+  return CREMA_OK;
+}
+
+static crema_status lmdb_first(cr_db_cursor *cursor) {
+  MDB_val key = {0};
+  return move(cursor, &key, MDB_FIRST);
+}
+
+static crema_status lmdb_next(cr_db_cursor *cursor) {
+  MDB_val key = {0};
+  return move(cursor, &key, MDB_NEXT);
+}
+
+static crema_status lmdb_seek(cr_db_cursor *cursor, cr_db_bytes wanted) {
+  /* LMDB takes a pointer to non-const but does not write through it. */
+  MDB_val key = {wanted.size, (void *)(uintptr_t)wanted.data};
+  if (wanted.size == 0) {
+    cursor->valid = false;
+    return CREMA_OK;
+  }
+  return move(cursor, &key, MDB_SET_KEY);
+}
+
+/* ---- writing ------------------------------------------------------------- */
+
+static void lmdb_abort(cr_db_txn *base) {
+  lmdb_txn *txn = (lmdb_txn *)base;
+  cr_buffer_free(&txn->bytes);
+  cr_buffer_free(&txn->records);
+  free(txn);
+}
+
+static crema_status lmdb_txn_begin(cr_db *base, cr_db_txn **out) {
+  (void)base;
+  lmdb_txn *txn = calloc(1, sizeof *txn);
+  if (txn == NULL) return cr_fail_memory(sizeof *txn, "a transaction");
+  *out = &txn->base;
+  return CREMA_OK;
+}
+
+static crema_status lmdb_put(cr_db_txn *base, cr_db_bytes key, cr_db_bytes value) {
+  lmdb_txn *txn = (lmdb_txn *)base;
+  lmdb_db *db = (lmdb_db *)base->db;
+  size_t limit = (size_t)mdb_env_get_maxkeysize(db->env);
+  if (key.size == 0 || key.size > limit) {
+    char text[64];
+    return cr_fail(CREMA_E_RANGE, "%s: key '%s' has %zu bytes; LMDB allows 1 to %zu",
+                   base->db->path, cr_db_key_text(key, text, sizeof text), key.size, limit);
+  }
+  lmdb_record record = {txn->bytes.size, key.size, value.size};
+  CR_TRY(cr_buffer_append(&txn->bytes, key.data, key.size));
+  CR_TRY(cr_buffer_append(&txn->bytes, value.data, value.size));
+  return cr_buffer_append(&txn->records, &record, sizeof record);
+}
+
+static int write_all(lmdb_db *db, const lmdb_txn *txn) {
+  MDB_txn *mdb = NULL;
+  int rc = mdb_txn_begin(db->env, NULL, 0, &mdb);
+  if (rc != 0) return rc;
+  size_t count = txn->records.size / sizeof(lmdb_record);
+  for (size_t i = 0; rc == 0 && i < count; ++i) {
+    lmdb_record record;
+    memcpy(&record, txn->records.data + i * sizeof record, sizeof record);
+    char *bytes = txn->bytes.data + record.offset;
+    MDB_val key = {record.key_size, bytes};
+    MDB_val value = {record.value_size, bytes + record.key_size};
+    rc = mdb_put(mdb, db->dbi, &key, &value, 0);
+  }
+  if (rc != 0) {
+    mdb_txn_abort(mdb);
+    return rc;
+  }
+  return mdb_txn_commit(mdb);
+}
+
+static int double_map(lmdb_db *db) {
+  MDB_envinfo info;
+  int rc = mdb_env_info(db->env, &info);
+  if (rc != 0) return rc;
+  if (info.me_mapsize > SIZE_MAX / 2) return ENOMEM;
+  cr_log_info("%s: map doubled to %zu MB", db->base.path, (info.me_mapsize * 2) >> 20);
+  return mdb_env_set_mapsize(db->env, info.me_mapsize * 2);
+}
+
+static crema_status lmdb_commit(cr_db_txn *base) {
+  lmdb_txn *txn = (lmdb_txn *)base;
+  lmdb_db *db = (lmdb_db *)base->db;
+  int rc = 0;
+  if (txn->records.size > 0) rc = write_all(db, txn);
+  while (rc == MDB_MAP_FULL || rc == MDB_MAP_RESIZED) {
+    /* Resized: another process grew the database; size 0 takes its size over. */
+    rc = rc == MDB_MAP_FULL ? double_map(db) : mdb_env_set_mapsize(db->env, 0);
+    if (rc == 0) rc = write_all(db, txn);
+  }
+  crema_status status = rc == 0 ? CREMA_OK : fail_lmdb(rc, base->db->path, "cannot write");
+  lmdb_abort(base);
+  return status;
+}
+
+const cr_db_backend cr_db_lmdb = {
+    .name = "lmdb",
+    .stable_values = true,
+    .open = lmdb_open,
+    .close = lmdb_close,
+    .count = lmdb_count,
+    .cursor_open = lmdb_cursor_open,
+    .cursor_close = lmdb_cursor_close,
+    .first = lmdb_first,
+    .next = lmdb_next,
+    .seek = lmdb_seek,
+    .txn_begin = lmdb_txn_begin,
+    .put = lmdb_put,
+    .commit = lmdb_commit,
+    .abort = lmdb_abort,
+};

@@ -1,0 +1,20 @@
+/* The image formats that image.c chooses from; a file each. */
+#ifndef CR_DATA_IMAGE_CODEC_H
+#define CR_DATA_IMAGE_CODEC_H
+
+#include <stdbool.h>
+
+#include "data/image.h"
+
+/* As cr_image_decode, for bytes that begin like the format. With `probe`, only the extents of
+ * *out are set, channels to what NATIVE would give. */
+crema_status cr_jpeg_decode(const uint8_t *bytes, size_t size, cr_image_color color, bool probe,
+                            cr_image *out) CREMA_MUST_USE;
+crema_status cr_png_decode(const uint8_t *bytes, size_t size, cr_image_color color, bool probe,
+                           cr_image *out) CREMA_MUST_USE;
+
+/* As cr_image_encode. */
+crema_status cr_jpeg_encode(const cr_image *image, cr_buffer *out) CREMA_MUST_USE;
+crema_status cr_png_encode(const cr_image *image, cr_buffer *out) CREMA_MUST_USE;
+
+#endif

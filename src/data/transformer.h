@@ -1,0 +1,51 @@
+/* The transformer: from the pixels of a record to the values of a net's input.
+ *
+ * In this order: crop (at random in TRAIN, central in TEST), subtract the mean image or the mean
+ * values, scale, mirror at random. Draws belong to a sample: they come from a counter-based
+ * generator keyed by the transformer's key and the sample's index, so they do not depend on the
+ * order or the thread in which samples are transformed. */
+#ifndef CR_DATA_TRANSFORMER_H
+#define CR_DATA_TRANSFORMER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "crema/types.h"
+#include "data/image.h"
+#include "proto/proto.h"
+
+typedef struct cr_transformer cr_transformer;
+
+/* Pixels to transform; they stay the caller's. */
+typedef struct cr_pixels {
+  const void *values;
+  crema_dtype type; /* CREMA_U8 or CREMA_F32 */
+  bool interleaved; /* height x width x channels (decoded images), else channel-major */
+  int channels, height, width;
+} cr_pixels;
+
+/* Makes a transformer. `param` may be NULL (nothing is changed) and is not kept. A relative
+ * mean_file is tried from the working directory, then from the folder of `net_path` (may be NULL).
+ * Free with cr_transformer_destroy. Errors: CREMA_E_ARGUMENT (fields that exclude each
+ * other), CREMA_E_UNSUPPORTED (a field of another dialect, named), those of reading the file. */
+crema_status cr_transformer_create(const Caffe__TransformationParameter *param, Caffe__Phase phase,
+                                   uint64_t key, const char *net_path,
+                                   cr_transformer **out) CREMA_MUST_USE;
+/* Accepts NULL. */
+void cr_transformer_destroy(cr_transformer *transformer);
+
+/* What encoded records are decoded to. */
+cr_image_color cr_transformer_color(const cr_transformer *transformer);
+
+/* Channels, height and width of the result for pixels of these extents. Errors: CREMA_E_SHAPE
+ * (crop larger than the pixels, mean image or mean values that do not fit). */
+crema_status cr_transformer_shape(const cr_transformer *transformer, int channels, int height,
+                                  int width, int out[3]) CREMA_MUST_USE;
+
+/* Transforms the pixels of sample number `sample` into `out`, channel-major floats of the
+ * extents that cr_transformer_shape tells. Any number of threads may call it at once.
+ * Errors: as cr_transformer_shape; CREMA_E_TYPE. */
+crema_status cr_transformer_run(const cr_transformer *transformer, const cr_pixels *pixels,
+                                uint64_t sample, float *out) CREMA_MUST_USE;
+
+#endif
