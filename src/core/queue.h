@@ -1,8 +1,9 @@
 /* Blocking queues: the only way by which threads hand things to each other.
  *
  * A queue holds untyped items in order of arrival and never looks into them. Any number of
- * threads may push and pop. A queue can be closed, which wakes everyone who waits on it, and a
- * thread that is asked to stop (core/thread.h) is woken from any queue it waits on. */
+ * threads may push and pop. A queue can be closed, which wakes everyone who waits on it. In a
+ * thread that was asked to stop (core/thread.h) push, pop and peek fail with
+ * CREMA_E_INTERRUPTED at once, also when it waits already; the calls that begin with try work. */
 #ifndef CR_CORE_QUEUE_H
 #define CR_CORE_QUEUE_H
 

@@ -1,0 +1,128 @@
+#include "core/thread.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/fail.h"
+#include "core/thread_private.h"
+
+enum { NAME_MAX_BYTES = 16 };
+
+struct cr_thread {
+  pthread_t handle;
+  char name[NAME_MAX_BYTES];
+  cr_thread_fn fn;
+  void *arg;
+  atomic_bool stop;
+  /* Guards waits_on: whoever asks the thread to stop must find the queue it sleeps on alive. */
+  pthread_mutex_t lock;
+  cr_queue *waits_on;
+  crema_status status;
+  char *error_text; /* NULL when fn succeeded or memory was short */
+};
+
+static _Thread_local cr_thread *current;
+
+cr_thread *cr_thread_current(void) {
+  return current;
+}
+
+bool cr_thread_must_stop(void) {
+  return current != NULL && atomic_load_explicit(&current->stop, memory_order_acquire);
+}
+
+void cr_thread_waits_on(cr_queue *queue) {
+  if (current == NULL) return;
+  pthread_mutex_lock(&current->lock);
+  current->waits_on = queue;
+  pthread_mutex_unlock(&current->lock);
+}
+
+static void set_system_name(const char *name) {
+#ifdef __linux__
+  /* /proc/self/task is the portable way below glibc's extensions; a failure costs only the name. */
+  FILE *file = fopen("/proc/thread-self/comm", "w");
+  if (file == NULL) return;
+  fputs(name, file);
+  fclose(file);
+#else
+  (void)name;
+#endif
+}
+
+static void *run_thread(void *arg) {
+  cr_thread *thread = arg;
+  current = thread;
+  set_system_name(thread->name);
+  thread->status = thread->fn(thread->arg);
+  if (thread->status != CREMA_OK) thread->error_text = strdup(crema_error_text());
+  current = NULL;
+  return NULL;
+}
+
+/* Signals are the business of the threads that the program made itself. */
+static int start_with_signals_blocked(cr_thread *thread) {
+  sigset_t all, old;
+  sigfillset(&all);
+  int failed = pthread_sigmask(SIG_SETMASK, &all, &old);
+  if (failed != 0) return failed;
+  failed = pthread_create(&thread->handle, NULL, run_thread, thread);
+  pthread_sigmask(SIG_SETMASK, &old, NULL);
+  return failed;
+}
+
+crema_status cr_thread_start(cr_thread **thread, const char *name, cr_thread_fn fn, void *arg) {
+  if (*thread != NULL) {
+    return cr_fail(CREMA_E_STATE, "thread %s was started already", (*thread)->name);
+  }
+  cr_thread *fresh = calloc(1, sizeof *fresh);
+  if (fresh == NULL) return cr_fail_memory(sizeof *fresh, "a thread");
+  snprintf(fresh->name, sizeof fresh->name, "%s", name);
+  fresh->fn = fn;
+  fresh->arg = arg;
+  pthread_mutex_init(&fresh->lock, NULL);
+  /* The thread may look at *thread, so it is set before it runs. */
+  *thread = fresh;
+  int failed = start_with_signals_blocked(fresh);
+  if (failed != 0) {
+    *thread = NULL;
+    pthread_mutex_destroy(&fresh->lock);
+    free(fresh);
+    return cr_fail(CREMA_E_NO_MEMORY, "cannot start thread %s: error %d", name, failed);
+  }
+  return CREMA_OK;
+}
+
+void cr_thread_request_stop(cr_thread *thread) {
+  if (thread == NULL) return;
+  atomic_store_explicit(&thread->stop, true, memory_order_release);
+  pthread_mutex_lock(&thread->lock);
+  if (thread->waits_on != NULL) cr_queue_wake(thread->waits_on);
+  pthread_mutex_unlock(&thread->lock);
+}
+
+crema_status cr_thread_join(cr_thread **thread) {
+  cr_thread *t = *thread;
+  if (t == NULL) return CREMA_OK;
+  pthread_join(t->handle, NULL);
+  crema_status status = t->status;
+  if (status != CREMA_OK) {
+    cr_fail_text(status, t->error_text != NULL ? t->error_text : crema_status_message(status));
+  }
+  free(t->error_text);
+  pthread_mutex_destroy(&t->lock);
+  free(t);
+  *thread = NULL;
+  return status;
+}
+
+crema_status cr_thread_stop(cr_thread **thread) {
+  cr_thread_request_stop(*thread);
+  crema_status status = cr_thread_join(thread);
+  return status == CREMA_E_INTERRUPTED || status == CREMA_E_CLOSED ? CREMA_OK : status;
+}
