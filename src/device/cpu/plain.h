@@ -1,0 +1,40 @@
+/* What the plain C kernels share.
+ *
+ * Every plain kernel works on f32 values in plain row-major layout, unless its file says
+ * otherwise, and gives the same bits for any number of threads: a sum is either made by one
+ * thread or split into CR_PLAIN_PARTS parts that are added in order. */
+#ifndef CR_DEVICE_CPU_PLAIN_H
+#define CR_DEVICE_CPU_PLAIN_H
+
+#include "device/kernel.h"
+
+enum {
+  /* Loops over fewer elements than this run on one thread: starting the team costs more. */
+  CR_PLAIN_PARALLEL_MIN = 16384,
+  /* Long sums are made of this many partial sums, whatever the number of threads. */
+  CR_PLAIN_PARTS = 64
+};
+
+/* A shape seen as (outer, channels, inner), row-major. */
+typedef struct cr_ocs {
+  int64_t outer, channels, inner;
+} cr_ocs;
+
+/* Asks for plain memory of each argument's own type. The plan of kernels that need no more.
+ * Never fails. */
+crema_status cr_plain_plan(cr_plan *plan);
+
+/* The number of elements of argument i; 0 when it is absent. */
+int64_t cr_plain_count(const cr_plan *plan, int i);
+
+/* Argument i as (dim[0] ... dim[axis - 1], dim[axis], dim[axis + 1] ...). A missing axis has
+ * extent 1. */
+cr_ocs cr_plain_split(const cr_plan *plan, int i, int axis);
+
+/* The element of part `part` at which it begins, when `count` elements are cut into
+ * CR_PLAIN_PARTS parts of nearly equal length; part CR_PLAIN_PARTS begins at `count`. */
+static inline int64_t cr_plain_part(int64_t count, int part) {
+  return count / CR_PLAIN_PARTS * part + count % CR_PLAIN_PARTS * part / CR_PLAIN_PARTS;
+}
+
+#endif
