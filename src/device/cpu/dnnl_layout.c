@@ -93,7 +93,7 @@ static dnnl_format_tag_t order_tag(cr_dnnl_order order, int axes) {
 
 crema_status cr_dnnl_md_ordered(const crema_shape *shape, crema_dtype type, cr_dnnl_order order,
                                 cr_md *out) {
-  dnnl_data_type_t data_type;
+  dnnl_data_type_t data_type = dnnl_f32;
   CR_TRY(cr_dnnl_type(type, &data_type));
   if (shape->axes < 1 || shape->axes > DNNL_MAX_NDIMS) {
     return cr_fail(CREMA_E_UNSUPPORTED, "%d axes", shape->axes);
@@ -191,7 +191,7 @@ crema_status cr_dnnl_layout(crema_device *device, cr_const_md md, const cr_layou
   cr_md_look(md, &view);
   *out = NULL;
   if (is_row_major(&view)) return CREMA_OK;
-  crema_dtype type;
+  crema_dtype type = CREMA_F32;
   CR_TRY(our_type(view.type, &type));
   crema_shape shape = {.axes = view.ndims};
   for (int i = 0; i < view.ndims; ++i) shape.dim[i] = view.dims[i];

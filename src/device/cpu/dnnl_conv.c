@@ -1,0 +1,143 @@
+/* Convolution with 1 to 3 spatial axes, groups, dilation and a fused ReLU. All layouts are
+ * oneDNN's choice. */
+#include "core/fail.h"
+#include "device/cpu/dnnl_prim.h"
+#include "device/cpu/dnnl_rows.h"
+
+/* The descriptors of one convolution; which of the op's arguments each stems from. */
+typedef struct conv {
+  cr_pd_env env;
+  cr_pd_window window;
+  cr_md src, weights, bias, dst; /* bias NULL: none */
+} conv;
+
+/* weights (O,C/g,K...) seen with groups: (g,O/g,C/g,K...). */
+static crema_status weights_md(const cr_plan *plan, int arg, cr_md *out) {
+  const crema_shape *shape = &plan->desc->arg[arg].shape;
+  int64_t group = plan->desc->u.conv.group;
+  if (group == 1) return cr_dnnl_md_any(plan, arg, out);
+  if (group < 1 || shape->dim[0] % group != 0) {
+    return cr_fail(CREMA_E_UNSUPPORTED, "groups do not divide the channels");
+  }
+  dnnl_dims_t dims;
+  dims[0] = group;
+  dims[1] = shape->dim[0] / group;
+  for (int i = 1; i < shape->axes; ++i) {
+    dims[i + 1] = shape->dim[i];
+    if (dims[i + 1] < 1) return cr_fail(CREMA_E_UNSUPPORTED, "an empty shape");
+  }
+  return cr_dnnl_check(cr_md_create_tag(out, shape->axes + 1, dims, dnnl_f32, dnnl_format_tag_any),
+                       "memory");
+}
+
+/* The padding behind the last element follows from the output's extent. */
+static crema_status fill_window(const cr_plan *plan, int src, int dst, cr_pd_window *out) {
+  const cr_window *w = &plan->desc->u.conv.window;
+  const cr_op_arg *arg = plan->desc->arg;
+  if (w->axes < 1 || w->axes > 3 || arg[src].shape.axes != w->axes + 2 ||
+      arg[dst].shape.axes != w->axes + 2) {
+    return cr_fail(CREMA_E_UNSUPPORTED, "convolution over %d axes", w->axes);
+  }
+  for (int i = 0; i < w->axes; ++i) {
+    int64_t reach =
+        (arg[dst].shape.dim[i + 2] - 1) * w->stride[i] + (w->kernel[i] - 1) * w->dilation[i] + 1;
+    out->kernel[i] = w->kernel[i];
+    out->stride[i] = w->stride[i];
+    out->dilate[i] = w->dilation[i] - 1;
+    out->pad_begin[i] = w->pad[i];
+    out->pad_end[i] = reach - arg[src].shape.dim[i + 2] - w->pad[i];
+  }
+  return CREMA_OK;
+}
+
+static void conv_close(conv *c) {
+  cr_md_destroy(c->dst);
+  cr_md_destroy(c->bias);
+  cr_md_destroy(c->weights);
+  cr_md_destroy(c->src);
+  cr_dnnl_env_close(&c->env);
+}
+
+/* bias < 0: the op has no such argument. */
+static crema_status conv_open(const cr_plan *plan, int src, int weights, int bias, int dst,
+                              conv *c) {
+  *c = (conv){0};
+  crema_status status = CREMA_OK;
+  const cr_conv_params *p = &plan->desc->u.conv;
+  bool relu = p->relu && plan->desc->kind == CR_OP_CONV_FWD;
+  CR_TRY(fill_window(plan, src, dst, &c->window));
+  CR_TRY(cr_dnnl_env_open(&c->env, relu, p->relu_slope));
+  CR_TRY_GOTO(cr_dnnl_md_any(plan, src, &c->src), fail);
+  CR_TRY_GOTO(weights_md(plan, weights, &c->weights), fail);
+  if (bias >= 0 && !cr_dnnl_absent(plan, bias)) {
+    CR_TRY_GOTO(cr_dnnl_md_plain(plan, bias, &c->bias), fail);
+  }
+  CR_TRY_GOTO(cr_dnnl_md_any(plan, dst, &c->dst), fail);
+  return CREMA_OK;
+fail:
+  conv_close(c);
+  return status;
+}
+
+static crema_status plan_fwd(cr_plan *plan) {
+  conv c;
+  CR_TRY(conv_open(plan, 0, 1, 2, 3, &c));
+  dnnl_primitive_desc_t pd = NULL;
+  crema_status status = cr_dnnl_check(cr_pd_conv_fwd(&pd, &c.env, dnnl_forward_inference, c.src,
+                                                     c.weights, c.bias, c.dst, &c.window),
+                                      "convolution");
+  conv_close(&c);
+  static const cr_dnnl_bind bind[] = {{0, DNNL_ARG_SRC, false},
+                                      {1, DNNL_ARG_WEIGHTS, false},
+                                      {2, DNNL_ARG_BIAS, false},
+                                      {3, DNNL_ARG_DST, false}};
+  return status == CREMA_OK ? cr_dnnl_prim_create(plan, pd, bind, 4) : status;
+}
+
+static crema_status plan_bwd_data(cr_plan *plan) {
+  conv c;
+  CR_TRY(conv_open(plan, 2, 1, -1, 0, &c));
+  dnnl_primitive_desc_t pd = NULL;
+  crema_status status = cr_dnnl_check(
+      cr_pd_conv_bwd_data(&pd, &c.env, c.src, c.weights, c.dst, &c.window), "convolution backward");
+  conv_close(&c);
+  static const cr_dnnl_bind bind[] = {
+      {0, DNNL_ARG_DIFF_DST, false}, {1, DNNL_ARG_WEIGHTS, false}, {2, DNNL_ARG_DIFF_SRC, false}};
+  return status == CREMA_OK ? cr_dnnl_prim_create(plan, pd, bind, 3) : status;
+}
+
+static crema_status plan_bwd_weights(cr_plan *plan) {
+  conv c;
+  CR_TRY(conv_open(plan, 0, 2, 3, 1, &c));
+  dnnl_primitive_desc_t pd = NULL;
+  crema_status status =
+      cr_dnnl_check(cr_pd_conv_bwd_weights(&pd, &c.env, c.src, c.weights, c.bias, c.dst, &c.window),
+                    "convolution backward");
+  conv_close(&c);
+  static const cr_dnnl_bind bind[] = {{0, DNNL_ARG_SRC, false},
+                                      {1, DNNL_ARG_DIFF_DST, false},
+                                      {2, DNNL_ARG_DIFF_WEIGHTS, false},
+                                      {3, DNNL_ARG_DIFF_BIAS, false}};
+  return status == CREMA_OK ? cr_dnnl_prim_create(plan, pd, bind, 4) : status;
+}
+
+const cr_kernel cr_conv_fwd_f32_dnnl = {.name = "conv_fwd_f32_dnnl",
+                                        .op = CR_OP_CONV_FWD,
+                                        .type = CREMA_F32,
+                                        .plan = plan_fwd,
+                                        .run = cr_dnnl_prim_run,
+                                        .destroy = cr_dnnl_prim_destroy};
+
+const cr_kernel cr_conv_bwd_data_f32_dnnl = {.name = "conv_bwd_data_f32_dnnl",
+                                             .op = CR_OP_CONV_BWD_DATA,
+                                             .type = CREMA_F32,
+                                             .plan = plan_bwd_data,
+                                             .run = cr_dnnl_prim_run,
+                                             .destroy = cr_dnnl_prim_destroy};
+
+const cr_kernel cr_conv_bwd_weights_f32_dnnl = {.name = "conv_bwd_weights_f32_dnnl",
+                                                .op = CR_OP_CONV_BWD_WEIGHTS,
+                                                .type = CREMA_F32,
+                                                .plan = plan_bwd_weights,
+                                                .run = cr_dnnl_prim_run,
+                                                .destroy = cr_dnnl_prim_destroy};

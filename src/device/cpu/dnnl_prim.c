@@ -1,0 +1,182 @@
+#include "device/cpu/dnnl_prim.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/fail.h"
+
+enum { MAX_SLOTS = 8 };
+
+typedef struct prim {
+  dnnl_primitive_t primitive;
+  dnnl_stream_t stream; /* of this plan alone: plans run on one thread at a time */
+  int slots;
+  int arg[MAX_SLOTS];           /* the op's argument; -1: the workspace */
+  uintptr_t address[MAX_SLOTS]; /* where the memory object points now */
+  dnnl_exec_arg_t exec[MAX_SLOTS];
+} prim;
+
+crema_status cr_dnnl_env_open(cr_pd_env *env, bool relu, float relu_slope) {
+  *env = (cr_pd_env){0};
+  dnnl_primitive_attr_t attr = NULL;
+  dnnl_post_ops_t ops = NULL;
+  CR_TRY(cr_dnnl_engine(&env->engine));
+  CR_TRY(cr_dnnl_check(dnnl_primitive_attr_create(&attr), "attributes"));
+  dnnl_status_t status = dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user);
+  if (status == dnnl_success && relu) {
+    status = dnnl_post_ops_create(&ops);
+    if (status == dnnl_success) status = cr_post_ops_append_relu(ops, relu_slope);
+    if (status == dnnl_success) status = dnnl_primitive_attr_set_post_ops(attr, ops);
+    if (ops != NULL) dnnl_post_ops_destroy(ops);
+  }
+  if (status != dnnl_success) {
+    dnnl_primitive_attr_destroy(attr);
+    return cr_dnnl_check(status, "attributes");
+  }
+  env->attr = attr;
+  return CREMA_OK;
+}
+
+void cr_dnnl_env_close(cr_pd_env *env) {
+  if (env->attr != NULL) dnnl_primitive_attr_destroy((dnnl_primitive_attr_t)env->attr);
+  *env = (cr_pd_env){0};
+}
+
+static crema_status add_slot(prim *p, dnnl_engine_t engine, cr_const_md md, int arg, int id) {
+  dnnl_memory_t memory = NULL;
+  CR_TRY(cr_dnnl_check(dnnl_memory_create(&memory, md, engine, DNNL_MEMORY_NONE), "memory"));
+  p->arg[p->slots] = arg;
+  p->exec[p->slots] = (dnnl_exec_arg_t){id, memory};
+  ++p->slots;
+  return CREMA_OK;
+}
+
+static crema_status bind_argument(cr_plan *plan, prim *p, dnnl_engine_t engine,
+                                  const_dnnl_primitive_desc_t pd, const cr_dnnl_bind *bind) {
+  if (cr_dnnl_absent(plan, bind->arg)) return CREMA_OK;
+  cr_const_md md = dnnl_primitive_desc_query_md(pd, dnnl_query_exec_arg_md, bind->id);
+  if (md == NULL) return cr_fail(CREMA_E_INTERNAL, "oneDNN knows no argument %d", bind->id);
+  if (!bind->as_is) {
+    cr_md_view view;
+    cr_md_look(md, &view);
+    cr_form *form = &plan->form[bind->arg];
+    if (view.type == dnnl_u8) form->type = CREMA_U8;
+    CR_TRY(cr_dnnl_layout(plan->context->device, md, &form->layout));
+  }
+  return add_slot(p, engine, md, bind->arg, bind->id);
+}
+
+static crema_status check_implementation(const_dnnl_primitive_desc_t pd) {
+  const char *name = NULL;
+  CR_TRY(cr_dnnl_check(dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, (void *)&name),
+                       "implementation"));
+  if (strncmp(name, "ref", 3) != 0) return CREMA_OK;
+  return cr_fail(CREMA_E_UNSUPPORTED, "oneDNN has only its reference implementation '%s'", name);
+}
+
+static crema_status fill_prim(cr_plan *plan, prim *p, dnnl_primitive_desc_t pd,
+                              const cr_dnnl_bind *bind, int binds) {
+  dnnl_engine_t engine = NULL;
+  CR_TRY(check_implementation(pd));
+  CR_TRY(cr_dnnl_engine(&engine));
+  for (int i = 0; i < binds; ++i) CR_TRY(bind_argument(plan, p, engine, pd, &bind[i]));
+  cr_const_md scratch =
+      dnnl_primitive_desc_query_md(pd, dnnl_query_exec_arg_md, DNNL_ARG_SCRATCHPAD);
+  size_t bytes = scratch == NULL ? 0 : dnnl_memory_desc_get_size(scratch);
+  if (bytes > 0) {
+    CR_TRY(add_slot(p, engine, scratch, -1, DNNL_ARG_SCRATCHPAD));
+    plan->workspace_bytes = bytes;
+  }
+  CR_TRY(
+      cr_dnnl_check(dnnl_stream_create(&p->stream, engine, dnnl_stream_default_flags), "stream"));
+  return cr_dnnl_check(dnnl_primitive_create(&p->primitive, pd), "primitive");
+}
+
+crema_status cr_dnnl_prim_create(cr_plan *plan, dnnl_primitive_desc_t pd, const cr_dnnl_bind *bind,
+                                 int binds) {
+  prim *p = calloc(1, sizeof *p);
+  crema_status status;
+  if (p == NULL) {
+    status = cr_fail_memory(sizeof *p, "a primitive");
+  } else if (binds >= MAX_SLOTS) {
+    free(p);
+    status = cr_fail(CREMA_E_INTERNAL, "a primitive of %d arguments", binds);
+  } else {
+    plan->state = p;
+    status = fill_prim(plan, p, pd, bind, binds);
+    if (status != CREMA_OK) cr_dnnl_prim_destroy(plan);
+  }
+  dnnl_primitive_desc_destroy(pd);
+  return status;
+}
+
+crema_status cr_dnnl_prim_run(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
+                              const bool *accumulate, const cr_op_scalars *scalars,
+                              crema_devptr workspace) {
+  (void)context;
+  (void)accumulate;
+  (void)scalars;
+  prim *p = plan->state;
+  dnnl_status_t status = dnnl_success;
+  for (int i = 0; i < p->slots && status == dnnl_success; ++i) {
+    uintptr_t address = p->arg[i] < 0 ? workspace.address : buffer[p->arg[i]].address;
+    if (address == p->address[i]) continue;
+    status = dnnl_memory_set_data_handle(p->exec[i].memory, (void *)address);
+    p->address[i] = address;
+  }
+  if (status == dnnl_success) {
+    status = dnnl_primitive_execute(p->primitive, p->stream, p->slots, p->exec);
+  }
+  if (status == dnnl_success) status = dnnl_stream_wait(p->stream);
+  return status == dnnl_success ? CREMA_OK : cr_dnnl_check(status, "execution");
+}
+
+void cr_dnnl_prim_destroy(cr_plan *plan) {
+  prim *p = plan->state;
+  if (p == NULL) return;
+  if (p->primitive != NULL) dnnl_primitive_destroy(p->primitive);
+  if (p->stream != NULL) dnnl_stream_destroy(p->stream);
+  for (int i = p->slots - 1; i >= 0; --i) dnnl_memory_destroy(p->exec[i].memory);
+  free(p);
+  plan->state = NULL;
+}
+
+/* ---- descriptions of arguments ------------------------------------------- */
+
+crema_status cr_dnnl_md_any(const cr_plan *plan, int arg, cr_md *out) {
+  const crema_shape *shape = &plan->desc->arg[arg].shape;
+  dnnl_data_type_t type = dnnl_f32;
+  CR_TRY(cr_dnnl_type(plan->desc->arg[arg].type, &type));
+  if (shape->axes < 1 || shape->axes > DNNL_MAX_NDIMS) {
+    return cr_fail(CREMA_E_UNSUPPORTED, "%d axes", shape->axes);
+  }
+  dnnl_dims_t dims;
+  for (int i = 0; i < shape->axes; ++i) {
+    dims[i] = shape->dim[i];
+    if (dims[i] < 1) return cr_fail(CREMA_E_UNSUPPORTED, "an empty shape");
+  }
+  return cr_dnnl_check(cr_md_create_tag(out, shape->axes, dims, type, dnnl_format_tag_any),
+                       "memory");
+}
+
+crema_status cr_dnnl_md_plain(const cr_plan *plan, int arg, cr_md *out) {
+  return cr_dnnl_md_ordered(&plan->desc->arg[arg].shape, plan->desc->arg[arg].type,
+                            (cr_dnnl_order){CR_DNNL_PLAIN, 1}, out);
+}
+
+/* Whether `layout` holds a tensor of (N,C,S...) with this shape's N, C and number of axes. */
+static bool same_batch_and_channels(const cr_layout *layout, const crema_shape *shape) {
+  return layout->shape.axes == shape->axes && shape->axes >= 3 &&
+         layout->shape.dim[0] == shape->dim[0] && layout->shape.dim[1] == shape->dim[1];
+}
+
+crema_status cr_dnnl_md_follow(const cr_plan *plan, int arg, int hinted, cr_md *out) {
+  const cr_layout *layout = plan->hint[hinted].layout;
+  const crema_shape *shape = &plan->desc->arg[arg].shape;
+  cr_dnnl_order order = {CR_DNNL_PLAIN, 1};
+  if (layout != NULL && same_batch_and_channels(layout, shape)) {
+    order = cr_dnnl_layout_order(layout);
+    if (order.kind == CR_DNNL_OTHER) order = (cr_dnnl_order){CR_DNNL_PLAIN, 1};
+  }
+  return cr_dnnl_md_ordered(shape, plan->desc->arg[arg].type, order, out);
+}

@@ -1,0 +1,53 @@
+/* A planned oneDNN primitive: what most rows of this folder's dnnl_ files keep in their plan.
+ *
+ * A row's plan() describes memory, asks oneDNN for a primitive descriptor and hands it to
+ * cr_dnnl_prim_create with a list that says which of the op's arguments is which of the
+ * primitive's. The rest (forms, memory objects, scratch memory, execution) is common. */
+#ifndef CR_DEVICE_CPU_DNNL_PRIM_H
+#define CR_DEVICE_CPU_DNNL_PRIM_H
+
+#include "device/cpu/dnnl_layout.h"
+#include "device/kernel.h"
+
+/* Op argument `arg` is the primitive's argument `id` (DNNL_ARG_...). as_is: the primitive's view
+ * describes the argument's plain memory, though it is not row-major for the primitive's axes (a
+ * transposed matrix). */
+typedef struct cr_dnnl_bind {
+  int arg;
+  int id;
+  bool as_is;
+} cr_dnnl_bind;
+
+/* Fills env with the engine and attributes (scratch memory from the caller; with relu an
+ * activation of slope relu_slope fused behind). Free with cr_dnnl_env_close. */
+crema_status cr_dnnl_env_open(cr_pd_env *env, bool relu, float relu_slope) CREMA_MUST_USE;
+void cr_dnnl_env_close(cr_pd_env *env);
+
+/* Sets plan->form, plan->workspace_bytes and plan->state. Takes `pd` over, also on failure.
+ * Binds of absent arguments are skipped.
+ * Errors: CREMA_E_UNSUPPORTED when oneDNN has only its slow reference implementation. */
+crema_status cr_dnnl_prim_create(cr_plan *plan, dnnl_primitive_desc_t pd, const cr_dnnl_bind *bind,
+                                 int binds) CREMA_MUST_USE;
+
+/* kernel.run and kernel.destroy for plans made by cr_dnnl_prim_create. */
+crema_status cr_dnnl_prim_run(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
+                              const bool *accumulate, const cr_op_scalars *scalars,
+                              crema_devptr workspace);
+void cr_dnnl_prim_destroy(cr_plan *plan);
+
+static inline bool cr_dnnl_absent(const cr_plan *plan, int arg) {
+  return plan->desc->arg[arg].shape.axes < 0;
+}
+
+/* The descriptor of argument `arg` that leaves the layout to the primitive.
+ * Errors: CREMA_E_UNSUPPORTED for empty shapes, too many axes and element types without support. */
+crema_status cr_dnnl_md_any(const cr_plan *plan, int arg, cr_md *out) CREMA_MUST_USE;
+
+/* The descriptor of argument `arg` in the order in which argument `hinted` is held now, when that
+ * is an order of (N,C,S...) that both shapes allow; else in plain order. */
+crema_status cr_dnnl_md_follow(const cr_plan *plan, int arg, int hinted, cr_md *out) CREMA_MUST_USE;
+
+/* The descriptor of argument `arg` in plain order. */
+crema_status cr_dnnl_md_plain(const cr_plan *plan, int arg, cr_md *out) CREMA_MUST_USE;
+
+#endif
