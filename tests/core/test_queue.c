@@ -1,0 +1,310 @@
+/* Queues and queue pairs: rows S2-01 to S2-07. */
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/clock.h"
+#include "core/fail.h"
+#include "core/queue.h"
+#include "core/thread.h"
+
+static void *item(uintptr_t value) {
+  return (void *)value;
+}
+
+static void fifo_and_sizes(void **state) {
+  (void)state;
+  cr_queue *queue = NULL;
+  assert_int_equal(cr_queue_create(0, &queue), CREMA_OK);
+  void *out = NULL;
+  assert_false(cr_queue_try_pop(queue, &out));
+  assert_false(cr_queue_try_peek(queue, &out));
+  /* Pops between the pushes make the ring wrap before it grows. */
+  uintptr_t next = 1, expected = 1;
+  for (int round = 0; round < 100; round++) {
+    for (int i = 0; i < 7; i++) assert_int_equal(cr_queue_push(queue, item(next++)), CREMA_OK);
+    for (int i = 0; i < 5; i++) {
+      assert_int_equal(cr_queue_peek(queue, &out), CREMA_OK);
+      assert_ptr_equal(out, item(expected));
+      assert_int_equal(cr_queue_pop(queue, NULL, &out), CREMA_OK);
+      assert_ptr_equal(out, item(expected++));
+    }
+  }
+  assert_int_equal(cr_queue_size(queue), 200);
+  while (cr_queue_try_pop(queue, &out)) assert_ptr_equal(out, item(expected++));
+  assert_int_equal(expected, next);
+  cr_queue_destroy(queue);
+}
+
+static void bounded_queue_refuses_what_does_not_fit(void **state) {
+  (void)state;
+  cr_queue *queue = NULL;
+  assert_int_equal(cr_queue_create(2, &queue), CREMA_OK);
+  assert_true(cr_queue_try_push(queue, item(1)));
+  assert_true(cr_queue_try_push(queue, item(2)));
+  assert_false(cr_queue_try_push(queue, item(3)));
+  assert_int_equal(cr_queue_size(queue), 2);
+  cr_queue_destroy(queue);
+}
+
+static void close_drains_then_reports(void **state) {
+  (void)state;
+  cr_queue *queue = NULL;
+  void *out = NULL;
+  assert_int_equal(cr_queue_create(4, &queue), CREMA_OK);
+  assert_int_equal(cr_queue_push(queue, item(1)), CREMA_OK);
+  cr_queue_close(queue);
+  cr_queue_fail(queue, CREMA_E_IO, "too late");
+  assert_int_equal(cr_queue_push(queue, item(2)), CREMA_E_CLOSED);
+  assert_int_equal(cr_queue_pop(queue, NULL, &out), CREMA_OK);
+  assert_ptr_equal(out, item(1));
+  assert_int_equal(cr_queue_pop(queue, NULL, &out), CREMA_E_CLOSED);
+  assert_int_equal(cr_queue_peek(queue, &out), CREMA_E_CLOSED);
+  cr_queue_reopen(queue);
+  assert_int_equal(cr_queue_push(queue, item(3)), CREMA_OK);
+  cr_queue_fail(queue, CREMA_E_CORRUPT, "record 7 is broken");
+  assert_int_equal(cr_queue_pop(queue, NULL, &out), CREMA_OK);
+  assert_int_equal(cr_queue_pop(queue, NULL, &out), CREMA_E_CORRUPT);
+  assert_string_equal(crema_error_text(), "record 7 is broken");
+  cr_queue_destroy(queue);
+}
+
+/* ---- S2-01 ---- */
+
+enum { PRODUCERS = 4, CONSUMERS = 3, PER_PRODUCER = 20000 };
+
+typedef struct stress {
+  cr_queue *queue;
+  atomic_int next_producer;
+  atomic_int next_consumer;
+  /* By consumer: the last number seen of each producer. */
+  uintptr_t last[CONSUMERS][PRODUCERS];
+  atomic_long popped;
+} stress;
+
+static crema_status produce(void *arg) {
+  stress *s = arg;
+  uintptr_t me = (uintptr_t)atomic_fetch_add(&s->next_producer, 1);
+  for (uintptr_t i = 1; i <= PER_PRODUCER; i++) {
+    CR_TRY(cr_queue_push(s->queue, item(me * 1000000 + i)));
+  }
+  return CREMA_OK;
+}
+
+static crema_status consume(void *arg) {
+  stress *s = arg;
+  int me = atomic_fetch_add(&s->next_consumer, 1);
+  for (;;) {
+    void *out = NULL;
+    crema_status status = cr_queue_pop(s->queue, "stress", &out);
+    if (status == CREMA_E_CLOSED) return CREMA_OK;
+    CR_TRY(status);
+    uintptr_t producer = (uintptr_t)out / 1000000, number = (uintptr_t)out % 1000000;
+    if (number <= s->last[me][producer]) return cr_fail(CREMA_E_INTERNAL, "out of order");
+    s->last[me][producer] = number;
+    atomic_fetch_add(&s->popped, 1);
+  }
+}
+
+static void run_stress(size_t capacity) {
+  stress s = {0};
+  cr_thread *producer[PRODUCERS] = {0}, *consumer[CONSUMERS] = {0};
+  assert_int_equal(cr_queue_create(capacity, &s.queue), CREMA_OK);
+  for (int i = 0; i < CONSUMERS; i++) {
+    assert_int_equal(cr_thread_start(&consumer[i], "consumer", consume, &s), CREMA_OK);
+  }
+  for (int i = 0; i < PRODUCERS; i++) {
+    assert_int_equal(cr_thread_start(&producer[i], "producer", produce, &s), CREMA_OK);
+  }
+  for (int i = 0; i < PRODUCERS; i++) assert_int_equal(cr_thread_join(&producer[i]), CREMA_OK);
+  cr_queue_close(s.queue);
+  for (int i = 0; i < CONSUMERS; i++) assert_int_equal(cr_thread_join(&consumer[i]), CREMA_OK);
+  assert_int_equal(atomic_load(&s.popped), PRODUCERS * PER_PRODUCER);
+  cr_queue_destroy(s.queue);
+}
+
+static void s2_01_many_producers_and_consumers(void **state) {
+  (void)state;
+  run_stress(0);
+  run_stress(1);
+  run_stress(5);
+}
+
+/* ---- S2-02, S2-03 ---- */
+
+static crema_status pop_one(void *arg) {
+  void *out = NULL;
+  return cr_queue_pop(arg, "an item that never comes", &out);
+}
+
+static crema_status peek_one(void *arg) {
+  void *out = NULL;
+  return cr_queue_peek(arg, &out);
+}
+
+static crema_status push_one(void *arg) {
+  return cr_queue_push(arg, item(9));
+}
+
+static void s2_02_a_waiting_thread_can_be_stopped(void **state) {
+  (void)state;
+  cr_thread_fn waits[] = {pop_one, peek_one, push_one};
+  for (int i = 0; i < 3; i++) {
+    cr_queue *queue = NULL;
+    assert_int_equal(cr_queue_create(1, &queue), CREMA_OK);
+    if (waits[i] == push_one) assert_true(cr_queue_try_push(queue, item(1)));
+    cr_thread *thread = NULL;
+    assert_int_equal(cr_thread_start(&thread, "waits", waits[i], queue), CREMA_OK);
+    cr_clock_sleep(0.01);
+    cr_thread_request_stop(thread);
+    assert_int_equal(cr_thread_join(&thread), CREMA_E_INTERRUPTED);
+    cr_queue_destroy(queue);
+  }
+}
+
+static void s2_03_one_push_ends_a_peek_and_a_pop(void **state) {
+  (void)state;
+  for (int round = 0; round < 200; round++) {
+    cr_queue *queue = NULL;
+    cr_thread *peek = NULL, *pop = NULL;
+    assert_int_equal(cr_queue_create(0, &queue), CREMA_OK);
+    assert_int_equal(cr_thread_start(&peek, "peek", peek_one, queue), CREMA_OK);
+    assert_int_equal(cr_thread_start(&pop, "pop", pop_one, queue), CREMA_OK);
+    if (round % 2 == 0) cr_clock_sleep(0.0005);
+    assert_int_equal(cr_queue_push(queue, item(1)), CREMA_OK);
+    assert_int_equal(cr_thread_join(&pop), CREMA_OK);
+    /* The pop may have been first, so that the peek needs an item of its own. */
+    assert_int_equal(cr_queue_push(queue, item(2)), CREMA_OK);
+    assert_int_equal(cr_thread_join(&peek), CREMA_OK);
+    cr_queue_destroy(queue);
+  }
+}
+
+/* ---- S2-06, S2-07 ---- */
+
+typedef struct pipeline {
+  cr_queue_pair pair;
+  int items;
+} pipeline;
+
+static crema_status fill(void *arg) {
+  pipeline *p = arg;
+  for (int i = 0; i < p->items; i++) {
+    void *element = NULL;
+    CR_TRY(cr_queue_pop(p->pair.free, NULL, &element));
+    *(int *)element = i;
+    CR_TRY(cr_queue_push(p->pair.full, element));
+  }
+  return CREMA_OK;
+}
+
+static void run_pipeline(size_t elements, int items) {
+  int value[4];
+  void *element[4] = {&value[0], &value[1], &value[2], &value[3]};
+  pipeline p = {.items = items};
+  cr_thread *thread = NULL;
+  assert_int_equal(cr_queue_pair_init(&p.pair, element, elements), CREMA_OK);
+  assert_int_equal(cr_thread_start(&thread, "fill", fill, &p), CREMA_OK);
+  for (int i = 0; i < items; i++) {
+    void *got = NULL;
+    assert_int_equal(cr_queue_pop(p.pair.full, NULL, &got), CREMA_OK);
+    assert_int_equal(*(int *)got, i);
+    assert_int_equal(cr_queue_push(p.pair.free, got), CREMA_OK);
+  }
+  assert_int_equal(cr_thread_join(&thread), CREMA_OK);
+  assert_int_equal(cr_queue_size(p.pair.free), elements);
+  assert_int_equal(cr_queue_size(p.pair.full), 0);
+  cr_queue_pair_free(&p.pair, NULL);
+}
+
+static void s2_07_a_pipeline_works_with_one_element(void **state) {
+  (void)state;
+  run_pipeline(1, 100000);
+  run_pipeline(4, 100000);
+}
+
+static int live;
+
+static void count_free(void *element) {
+  free(element);
+  live--;
+}
+
+static void s2_06_torn_down_at_any_point_frees_each_element_once(void **state) {
+  (void)state;
+  for (int full = 0; full <= 3; full++) {
+    void *element[3];
+    for (int i = 0; i < 3; i++) element[i] = malloc(8);
+    live = 3;
+    cr_queue_pair pair;
+    assert_int_equal(cr_queue_pair_init(&pair, element, 3), CREMA_OK);
+    for (int i = 0; i < full; i++) {
+      void *out = NULL;
+      assert_int_equal(cr_queue_pop(pair.free, NULL, &out), CREMA_OK);
+      assert_int_equal(cr_queue_push(pair.full, out), CREMA_OK);
+      assert_int_equal(cr_queue_size(pair.free) + cr_queue_size(pair.full), 3);
+    }
+    cr_queue_pair_close(&pair);
+    cr_queue_pair_free(&pair, count_free);
+    assert_int_equal(live, 0);
+  }
+  cr_queue_pair none = {0};
+  cr_queue_pair_free(&none, count_free);
+  assert_int_equal(cr_queue_pair_init(&none, NULL, 0), CREMA_E_ARGUMENT);
+}
+
+static void a_failed_pair_tells_both_sides(void **state) {
+  (void)state;
+  int value;
+  void *element[1] = {&value}, *out = NULL;
+  cr_queue_pair pair;
+  assert_int_equal(cr_queue_pair_init(&pair, element, 1), CREMA_OK);
+  cr_queue_pair_fail(&pair, CREMA_E_NUMERIC, "loss is nan");
+  assert_int_equal(cr_queue_pop(pair.full, NULL, &out), CREMA_E_NUMERIC);
+  assert_string_equal(crema_error_text(), "loss is nan");
+  assert_int_equal(cr_queue_push(pair.full, &value), CREMA_E_NUMERIC);
+  cr_queue_pair_free(&pair, NULL);
+}
+
+static crema_status feed_slowly(void *arg) {
+  cr_clock_sleep(0.02);
+  return cr_queue_push(arg, item(1));
+}
+
+static void waiting_is_counted(void **state) {
+  (void)state;
+  cr_queue *queue = NULL;
+  cr_thread *thread = NULL;
+  void *out = NULL;
+  assert_int_equal(cr_queue_create(0, &queue), CREMA_OK);
+  assert_int_equal(cr_thread_start(&thread, "slow", feed_slowly, queue), CREMA_OK);
+  assert_int_equal(cr_queue_pop(queue, NULL, &out), CREMA_OK);
+  cr_queue_stalls stalls = cr_queue_pop_stalls(queue);
+  assert_int_equal(stalls.count, 1);
+  assert_true(stalls.seconds > 0.001 && stalls.seconds < 10);
+  assert_int_equal(cr_thread_join(&thread), CREMA_OK);
+  cr_queue_destroy(queue);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(fifo_and_sizes),
+      cmocka_unit_test(bounded_queue_refuses_what_does_not_fit),
+      cmocka_unit_test(close_drains_then_reports),
+      cmocka_unit_test(s2_01_many_producers_and_consumers),
+      cmocka_unit_test(s2_02_a_waiting_thread_can_be_stopped),
+      cmocka_unit_test(s2_03_one_push_ends_a_peek_and_a_pop),
+      cmocka_unit_test(s2_06_torn_down_at_any_point_frees_each_element_once),
+      cmocka_unit_test(s2_07_a_pipeline_works_with_one_element),
+      cmocka_unit_test(a_failed_pair_tells_both_sides),
+      cmocka_unit_test(waiting_is_counted),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
