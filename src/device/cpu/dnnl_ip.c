@@ -1,0 +1,116 @@
+/* Inner product on oneDNN's matrix multiplication.
+ *
+ * All arguments stay plain. A solver updates the weights in plain form every iteration, and
+ * bringing AlexNet's 38 million weights of fc6 into a private layout and their gradient back
+ * would cost more than the multiplication gains; its source, a few thousand times smaller, is what
+ * gets converted when a convolution left it in blocks. */
+#include "core/fail.h"
+#include "device/cpu/dnnl_prim.h"
+#include "device/cpu/dnnl_rows.h"
+
+typedef struct ip {
+  cr_pd_env env;
+  cr_md src, weights, bias, dst; /* bias NULL: none */
+} ip;
+
+static void ip_close(ip *p) {
+  cr_md_destroy(p->dst);
+  cr_md_destroy(p->bias);
+  cr_md_destroy(p->weights);
+  cr_md_destroy(p->src);
+  cr_dnnl_env_close(&p->env);
+}
+
+/* A matrix (rows, columns); transposed: held as (columns, rows). */
+static crema_status matrix_md(int64_t rows, int64_t columns, bool transposed, cr_md *out) {
+  if (rows < 1 || columns < 1) return cr_fail(CREMA_E_UNSUPPORTED, "an empty shape");
+  dnnl_dims_t dims = {rows, columns};
+  dnnl_dims_t strides = {transposed ? 1 : columns, transposed ? rows : 1};
+  return cr_dnnl_check(cr_md_create(out, 2, dims, dnnl_f32, strides), "matrix");
+}
+
+/* src, bias, dst: the numbers of the arguments shaped (M,K...), (N) and (M,N); bias < 0: the op
+ * has none. The weights are (N,K), or (K,N) when transposed. */
+static crema_status ip_open(const cr_plan *plan, int src, int bias, int dst, ip *p) {
+  *p = (ip){0};
+  const crema_shape *shape = &plan->desc->arg[src].shape;
+  if (shape->axes < 1) return cr_fail(CREMA_E_UNSUPPORTED, "a source without a batch axis");
+  int64_t m = shape->dim[0];
+  int64_t k = crema_shape_count(shape, 1, shape->axes);
+  const crema_shape *out = &plan->desc->arg[dst].shape;
+  int64_t n = crema_shape_count(out, 1, out->axes);
+  CR_TRY(cr_dnnl_env_open(&p->env, false, 0.0f));
+  crema_status status = CREMA_OK;
+  CR_TRY_GOTO(matrix_md(m, k, false, &p->src), fail);
+  CR_TRY_GOTO(matrix_md(n, k, plan->desc->u.ip.transpose, &p->weights), fail);
+  if (bias >= 0 && !cr_dnnl_absent(plan, bias)) {
+    CR_TRY_GOTO(cr_dnnl_md_plain(plan, bias, &p->bias), fail);
+  }
+  CR_TRY_GOTO(matrix_md(m, n, false, &p->dst), fail);
+  return CREMA_OK;
+fail:
+  ip_close(p);
+  return status;
+}
+
+static crema_status plan_fwd(cr_plan *plan) {
+  ip p;
+  CR_TRY(ip_open(plan, 0, 2, 3, &p));
+  dnnl_primitive_desc_t pd = NULL;
+  crema_status status = cr_dnnl_check(
+      cr_pd_ip_fwd(&pd, &p.env, dnnl_forward_training, p.src, p.weights, p.bias, p.dst),
+      "inner product");
+  ip_close(&p);
+  static const cr_dnnl_bind bind[] = {{0, DNNL_ARG_SRC, true},
+                                      {1, DNNL_ARG_WEIGHTS, true},
+                                      {2, DNNL_ARG_BIAS, true},
+                                      {3, DNNL_ARG_DST, true}};
+  return status == CREMA_OK ? cr_dnnl_prim_create(plan, pd, bind, 4) : status;
+}
+
+static crema_status plan_bwd_data(cr_plan *plan) {
+  ip p;
+  CR_TRY(ip_open(plan, 2, -1, 0, &p));
+  dnnl_primitive_desc_t pd = NULL;
+  crema_status status = cr_dnnl_check(cr_pd_ip_bwd_data(&pd, &p.env, p.src, p.weights, p.dst),
+                                      "inner product backward");
+  ip_close(&p);
+  static const cr_dnnl_bind bind[] = {
+      {0, DNNL_ARG_DIFF_DST, true}, {1, DNNL_ARG_WEIGHTS, true}, {2, DNNL_ARG_DIFF_SRC, true}};
+  return status == CREMA_OK ? cr_dnnl_prim_create(plan, pd, bind, 3) : status;
+}
+
+static crema_status plan_bwd_weights(cr_plan *plan) {
+  ip p;
+  CR_TRY(ip_open(plan, 0, 3, 1, &p));
+  dnnl_primitive_desc_t pd = NULL;
+  crema_status status = cr_dnnl_check(
+      cr_pd_ip_bwd_weights(&pd, &p.env, p.src, p.weights, p.bias, p.dst), "inner product backward");
+  ip_close(&p);
+  static const cr_dnnl_bind bind[] = {{0, DNNL_ARG_SRC, true},
+                                      {1, DNNL_ARG_DIFF_DST, true},
+                                      {2, DNNL_ARG_DIFF_WEIGHTS, true},
+                                      {3, DNNL_ARG_DIFF_BIAS, true}};
+  return status == CREMA_OK ? cr_dnnl_prim_create(plan, pd, bind, 4) : status;
+}
+
+const cr_kernel cr_ip_fwd_f32_dnnl = {.name = "ip_fwd_f32_dnnl",
+                                      .op = CR_OP_IP_FWD,
+                                      .type = CREMA_F32,
+                                      .plan = plan_fwd,
+                                      .run = cr_dnnl_prim_run,
+                                      .destroy = cr_dnnl_prim_destroy};
+
+const cr_kernel cr_ip_bwd_data_f32_dnnl = {.name = "ip_bwd_data_f32_dnnl",
+                                           .op = CR_OP_IP_BWD_DATA,
+                                           .type = CREMA_F32,
+                                           .plan = plan_bwd_data,
+                                           .run = cr_dnnl_prim_run,
+                                           .destroy = cr_dnnl_prim_destroy};
+
+const cr_kernel cr_ip_bwd_weights_f32_dnnl = {.name = "ip_bwd_weights_f32_dnnl",
+                                              .op = CR_OP_IP_BWD_WEIGHTS,
+                                              .type = CREMA_F32,
+                                              .plan = plan_bwd_weights,
+                                              .run = cr_dnnl_prim_run,
+                                              .destroy = cr_dnnl_prim_destroy};

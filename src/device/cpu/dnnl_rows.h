@@ -1,0 +1,24 @@
+/* The oneDNN rows of the CPU's kernel table (kernels.c), which come before the plain ones. */
+#ifndef CR_DEVICE_CPU_DNNL_ROWS_H
+#define CR_DEVICE_CPU_DNNL_ROWS_H
+
+#include "device/kernel.h"
+
+/* Every row, one macro call each, in the order of the table. */
+#define CR_DNNL_ROWS(X)        \
+  X(conv_fwd_f32_dnnl)         \
+  X(conv_bwd_data_f32_dnnl)    \
+  X(conv_bwd_weights_f32_dnnl) \
+  X(ip_fwd_f32_dnnl)           \
+  X(ip_bwd_data_f32_dnnl)      \
+  X(ip_bwd_weights_f32_dnnl)   \
+  X(pool_fwd_f32_dnnl)         \
+  X(pool_bwd_f32_dnnl)         \
+  X(unary_fwd_f32_dnnl)        \
+  X(unary_bwd_f32_dnnl)
+
+#define CR_DNNL_DECLARE(name) extern const cr_kernel cr_##name;
+CR_DNNL_ROWS(CR_DNNL_DECLARE)
+#undef CR_DNNL_DECLARE
+
+#endif
