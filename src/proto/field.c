@@ -79,6 +79,75 @@ crema_status cr_field_reserve(ProtobufCMessage *message, const ProtobufCFieldDes
   return CREMA_OK;
 }
 
+static void free_value(const ProtobufCFieldDescriptor *field, void *slot) {
+  if (field->type == PROTOBUF_C_TYPE_MESSAGE) {
+    cr_message_free(*(ProtobufCMessage **)slot);
+  } else if (field->type == PROTOBUF_C_TYPE_STRING) {
+    if (*(void **)slot != field->default_value) free(*(void **)slot);
+  } else if (field->type == PROTOBUF_C_TYPE_BYTES) {
+    const ProtobufCBinaryData *fallback = field->default_value;
+    ProtobufCBinaryData *bytes = slot;
+    if (fallback == NULL || bytes->data != fallback->data) free(bytes->data);
+  }
+}
+
+/* The state of a field that was never given; frees nothing. */
+static void forget(ProtobufCMessage *message, const ProtobufCFieldDescriptor *field) {
+  void *slot = cr_field_slot(message, field);
+  if (field->label == PROTOBUF_C_LABEL_REPEATED) {
+    *(void **)slot = NULL;
+    *cr_field_length(message, field) = 0;
+    return;
+  }
+  if (field->label == PROTOBUF_C_LABEL_OPTIONAL && !is_pointer(field)) {
+    *(protobuf_c_boolean *)((char *)message + field->quantifier_offset) = 0;
+  }
+  if (field->type == PROTOBUF_C_TYPE_STRING) *(const void **)slot = field->default_value;
+  else if (field->default_value != NULL) memcpy(slot, field->default_value, cr_field_width(field));
+  else memset(slot, 0, cr_field_width(field));
+}
+
+void cr_field_clear(ProtobufCMessage *message, const ProtobufCFieldDescriptor *field) {
+  char *slot = cr_field_slot(message, field);
+  if (field->label == PROTOBUF_C_LABEL_REPEATED) {
+    char *array = *(char **)slot;
+    size_t count = *cr_field_length(message, field);
+    for (size_t i = 0; i < count; ++i) free_value(field, array + i * cr_field_width(field));
+    free(array);
+  } else {
+    free_value(field, slot);
+  }
+  forget(message, field);
+}
+
+crema_status cr_field_move(ProtobufCMessage *from, const ProtobufCFieldDescriptor *from_field,
+                           ProtobufCMessage *to, const ProtobufCFieldDescriptor *to_field) {
+  bool repeated = to_field->label == PROTOBUF_C_LABEL_REPEATED;
+  if (repeated && from_field->label != PROTOBUF_C_LABEL_REPEATED) {
+    CR_TRY(cr_field_reserve(to, to_field, 1));
+    size_t width = cr_field_width(to_field);
+    char *array = *(char **)cr_field_slot(to, to_field);
+    size_t *length = cr_field_length(to, to_field);
+    memcpy(array + (*length)++ * width, cr_field_slot(from, from_field), width);
+  } else {
+    cr_field_clear(to, to_field);
+    size_t width = repeated ? sizeof(void *) : cr_field_width(to_field);
+    memcpy(cr_field_slot(to, to_field), cr_field_slot(from, from_field), width);
+    if (repeated) *cr_field_length(to, to_field) = *cr_field_length(from, from_field);
+    else cr_field_mark(to, to_field);
+  }
+  forget(from, from_field);
+  return CREMA_OK;
+}
+
+crema_status cr_field_message(ProtobufCMessage *message, const ProtobufCFieldDescriptor *field,
+                              ProtobufCMessage **out) {
+  ProtobufCMessage **slot = cr_field_slot(message, field);
+  if (*slot == NULL) CR_TRY(cr_message_new(field->descriptor, slot));
+  *out = *slot;
+  return CREMA_OK;
+}
+
 int cr_field_name_length(const char *name) {
   size_t length = strlen(name);
   if (length > 0 && name[length - 1] == '_') --length;

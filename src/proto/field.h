@@ -40,6 +40,19 @@ crema_status cr_field_reserve(ProtobufCMessage *message, const ProtobufCFieldDes
 /* The length of a repeated field, to be written to. */
 size_t *cr_field_length(ProtobufCMessage *message, const ProtobufCFieldDescriptor *field);
 
+/* Back to not given, or to no values; what it held is freed. */
+void cr_field_clear(ProtobufCMessage *message, const ProtobufCFieldDescriptor *field);
+
+/* Hands the value or values of a field over to a field of the same type in another message, which
+ * loses its own. A single value appends to a repeated field. */
+crema_status cr_field_move(ProtobufCMessage *from, const ProtobufCFieldDescriptor *from_field,
+                           ProtobufCMessage *to,
+                           const ProtobufCFieldDescriptor *to_field) CREMA_MUST_USE;
+
+/* The message in an optional message field, made when it is not there. */
+crema_status cr_field_message(ProtobufCMessage *message, const ProtobufCFieldDescriptor *field,
+                              ProtobufCMessage **out) CREMA_MUST_USE;
+
 /* The field's name in text format: without a trailing underscore. Returns its length. */
 int cr_field_name_length(const char *name);
 

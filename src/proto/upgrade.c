@@ -1,0 +1,193 @@
+/* Old nets and solvers to today's form. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/fail.h"
+#include "core/log.h"
+#include "proto/upgrade.h"
+
+/* ---- inputs -------------------------------------------------------------------- */
+
+static crema_status check_inputs(const Caffe__NetParameter *net) {
+  if (net->n_input_shape > 0) {
+    if (net->n_input_shape >= net->n_input) return CREMA_OK;
+    return cr_fail(CREMA_E_SHAPE, "the net has %zu \"input\" but %zu \"input_shape\"", net->n_input,
+                   net->n_input_shape);
+  }
+  if (net->n_input_dim / 4 >= net->n_input) return CREMA_OK;
+  return cr_fail(CREMA_E_SHAPE,
+                 "the net has %zu \"input\" but %zu \"input_dim\"; 4 each are needed", net->n_input,
+                 net->n_input_dim);
+}
+
+static crema_status copy_shape(const Caffe__NetParameter *net, size_t index,
+                               ProtobufCMessage **out) {
+  if (net->n_input_shape > 0) return cr_message_copy(&net->input_shape[index]->base, out);
+  CR_TRY(cr_message_new(&caffe__blob_shape__descriptor, out));
+  Caffe__BlobShape *shape = (Caffe__BlobShape *)*out;
+  CR_TRY(cr_field_reserve(*out, &shape->base.descriptor->fields[0], 4));
+  for (; shape->n_dim < 4; ++shape->n_dim) {
+    shape->dim[shape->n_dim] = net->input_dim[4 * index + shape->n_dim];
+  }
+  return CREMA_OK;
+}
+
+/* Fills an Input layer with the names and shapes of the net's inputs. */
+static crema_status fill_input_layer(Caffe__NetParameter *net, Caffe__LayerParameter *layer) {
+  const ProtobufCMessageDescriptor *type = layer->base.descriptor;
+  const ProtobufCFieldDescriptor *place =
+      protobuf_c_message_descriptor_get_field_by_name(type, "input_param");
+  ProtobufCMessage *param;
+  layer->name = cr_proto_strdup("input");
+  layer->type = cr_proto_strdup("Input");
+  if (layer->name == NULL || layer->type == NULL) return cr_fail_memory(6, "an Input layer");
+  CR_TRY(cr_field_message(&layer->base, place, &param));
+  CR_TRY(cr_field_reserve(param, &param->descriptor->fields[0], net->n_input));
+  Caffe__InputParameter *input = (Caffe__InputParameter *)param;
+  for (size_t i = 0; i < net->n_input; ++i) {
+    ProtobufCMessage *shape = NULL;
+    crema_status status = copy_shape(net, i, &shape);
+    if (shape != NULL) input->shape[input->n_shape++] = (Caffe__BlobShape *)shape;
+    if (status != CREMA_OK) return status;
+  }
+  return cr_field_move(
+      &net->base, protobuf_c_message_descriptor_get_field_by_name(net->base.descriptor, "input"),
+      &layer->base, protobuf_c_message_descriptor_get_field_by_name(type, "top"));
+}
+
+static crema_status upgrade_inputs(Caffe__NetParameter *net) {
+  const ProtobufCMessageDescriptor *type = net->base.descriptor;
+  if (net->n_input_shape > 0 || net->n_input_dim > 0) {
+    ProtobufCMessage *layer;
+    CR_TRY(check_inputs(net));
+    CR_TRY(cr_field_reserve(&net->base,
+                            protobuf_c_message_descriptor_get_field_by_name(type, "layer"), 1));
+    CR_TRY(cr_message_new(&caffe__layer_parameter__descriptor, &layer));
+    memmove(net->layer + 1, net->layer, net->n_layer * sizeof *net->layer);
+    net->layer[0] = (Caffe__LayerParameter *)layer;
+    ++net->n_layer;
+    CR_TRY(fill_input_layer(net, net->layer[0]));
+  }
+  static const char *const old[] = {"input", "input_shape", "input_dim"};
+  for (size_t i = 0; i < sizeof old / sizeof old[0]; ++i) {
+    cr_field_clear(&net->base, protobuf_c_message_descriptor_get_field_by_name(type, old[i]));
+  }
+  return CREMA_OK;
+}
+
+/* ---- batch normalization --------------------------------------------------------- */
+
+/* The three blobs of BatchNorm are statistics, not to be trained. Old nets say so in the layer;
+ * when their multipliers are not 0 they were forgotten. */
+static bool trains_statistics(const Caffe__LayerParameter *layer) {
+  if (layer->type == NULL || strcmp(layer->type, "BatchNorm") != 0 || layer->n_param != 3) {
+    return false;
+  }
+  for (size_t i = 0; i < layer->n_param; ++i) {
+    if (layer->param[i]->lr_mult != 0.0F || layer->param[i]->decay_mult != 0.0F) return true;
+  }
+  return false;
+}
+
+static bool batch_norm_needed(const Caffe__NetParameter *net) {
+  for (size_t i = 0; i < net->n_layer; ++i) {
+    if (trains_statistics(net->layer[i])) return true;
+  }
+  return false;
+}
+
+static void upgrade_batch_norm(Caffe__NetParameter *net) {
+  for (size_t i = 0; i < net->n_layer; ++i) {
+    if (!trains_statistics(net->layer[i])) continue;
+    for (size_t j = 0; j < net->layer[i]->n_param; ++j) {
+      Caffe__ParamSpec *param = net->layer[i]->param[j];
+      param->has_lr_mult = 1;
+      param->lr_mult = 0.0F;
+      param->has_decay_mult = 1;
+      param->decay_mult = 0.0F;
+    }
+  }
+}
+
+/* ---- nets ------------------------------------------------------------------------ */
+
+bool cr_net_param_needs_upgrade(const Caffe__NetParameter *net) {
+  return cr_upgrade_v0_needed(net) || cr_upgrade_v1_needed(net) || net->n_input > 0 ||
+         batch_norm_needed(net);
+}
+
+crema_status cr_net_param_upgrade(Caffe__NetParameter *net, bool *compatible) {
+  bool fine = true;
+  if (compatible != NULL) *compatible = false;
+  if (cr_upgrade_v0_needed(net)) {
+    cr_log_info("Upgrading layers of the first format (V0LayerParameter)");
+    CR_TRY(cr_upgrade_v0(net, &fine));
+  }
+  if (cr_upgrade_transform_needed(net)) {
+    cr_log_info("Upgrading transformation fields of data layers to transform_param");
+    CR_TRY(cr_upgrade_transform(net));
+  }
+  if (cr_upgrade_v1_needed(net)) {
+    cr_log_info("Upgrading layers of the second format (V1LayerParameter)");
+    CR_TRY(cr_upgrade_v1(net, &fine));
+  }
+  if (net->n_input > 0) {
+    cr_log_info("Upgrading \"input\" fields to an Input layer");
+    CR_TRY(upgrade_inputs(net));
+  }
+  if (batch_norm_needed(net)) {
+    cr_log_info("Upgrading BatchNorm layers: their statistics are not trained");
+    upgrade_batch_norm(net);
+  }
+  if (compatible != NULL) *compatible = fine;
+  return CREMA_OK;
+}
+
+/* ---- solvers ---------------------------------------------------------------------- */
+
+static const char *solver_name(Caffe__SolverParameter__SolverType type) {
+  switch (type) {
+    case CAFFE__SOLVER_PARAMETER__SOLVER_TYPE__SGD: return "SGD";
+    case CAFFE__SOLVER_PARAMETER__SOLVER_TYPE__NESTEROV: return "Nesterov";
+    case CAFFE__SOLVER_PARAMETER__SOLVER_TYPE__ADAGRAD: return "AdaGrad";
+    case CAFFE__SOLVER_PARAMETER__SOLVER_TYPE__RMSPROP: return "RMSProp";
+    case CAFFE__SOLVER_PARAMETER__SOLVER_TYPE__ADADELTA: return "AdaDelta";
+    case CAFFE__SOLVER_PARAMETER__SOLVER_TYPE__ADAM: return "Adam";
+    case CAFFE__SOLVER_PARAMETER__SOLVER_TYPE__SAG: return "SAG";
+    default: return NULL;
+  }
+}
+
+static crema_status upgrade_solver_type(Caffe__SolverParameter *solver) {
+  const ProtobufCFieldDescriptor *field =
+      protobuf_c_message_descriptor_get_field_by_name(solver->base.descriptor, "type");
+  if (cr_field_count(&solver->base, field) > 0) {
+    return cr_fail(CREMA_E_PARSE, "both \"type\" and \"solver_type\" are given; use \"type\"");
+  }
+  const char *name = solver_name(solver->solver_type);
+  if (name == NULL) {
+    return cr_fail(CREMA_E_UNKNOWN_NAME, "unknown solver_type %d", (int)solver->solver_type);
+  }
+  char *type = cr_proto_strdup(name);
+  if (type == NULL) return cr_fail_memory(strlen(name) + 1, "the solver's type");
+  cr_log_info("Upgrading solver_type to type: \"%s\"", name);
+  solver->type = type;
+  solver->has_solver_type = 0;
+  solver->solver_type = CAFFE__SOLVER_PARAMETER__SOLVER_TYPE__SGD;
+  return CREMA_OK;
+}
+
+crema_status cr_solver_param_upgrade(Caffe__SolverParameter *solver) {
+  if (solver->has_solver_type) CR_TRY(upgrade_solver_type(solver));
+  if (solver->net_param != NULL) {
+    CR_TRY(cr_fail_in(cr_net_param_upgrade(solver->net_param, NULL), "net_param"));
+  }
+  if (solver->train_net_param != NULL) {
+    CR_TRY(cr_fail_in(cr_net_param_upgrade(solver->train_net_param, NULL), "train_net_param"));
+  }
+  for (size_t i = 0; i < solver->n_test_net_param; ++i) {
+    CR_TRY(
+        cr_fail_in(cr_net_param_upgrade(solver->test_net_param[i], NULL), "test_net_param %zu", i));
+  }
+  return CREMA_OK;
+}

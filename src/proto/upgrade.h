@@ -1,0 +1,24 @@
+/* The steps of bringing an old net to today's form; proto.h has the whole. */
+#ifndef CR_PROTO_UPGRADE_H
+#define CR_PROTO_UPGRADE_H
+
+#include "proto/field.h"
+
+/* Layers of the first format (a V0LayerParameter inside a V1LayerParameter) become layers of the
+ * second, in place; padding layers become the pad of the layer behind them. *compatible becomes
+ * false when a field had to be dropped. Errors: CREMA_E_UNKNOWN_NAME for a layer type nobody
+ * knows, CREMA_E_UNSUPPORTED for padding in front of anything but convolution and pooling. */
+crema_status cr_upgrade_v0(Caffe__NetParameter *net, bool *compatible) CREMA_MUST_USE;
+bool cr_upgrade_v0_needed(const Caffe__NetParameter *net);
+
+/* Layers of the second format become LayerParameters. Errors: CREMA_E_PARSE when the net has
+ * layers of both kinds. */
+crema_status cr_upgrade_v1(Caffe__NetParameter *net, bool *compatible) CREMA_MUST_USE;
+bool cr_upgrade_v1_needed(const Caffe__NetParameter *net);
+
+/* In layers of the second format: scale, mean_file, crop_size and mirror of data layers move to
+ * transform_param. */
+crema_status cr_upgrade_transform(Caffe__NetParameter *net) CREMA_MUST_USE;
+bool cr_upgrade_transform_needed(const Caffe__NetParameter *net);
+
+#endif

@@ -1,0 +1,236 @@
+/* The second layer format: types as numbers, and name, learning rate and decay of a parameter in
+ * lists of their own. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/fail.h"
+#include "core/log.h"
+#include "proto/upgrade.h"
+
+/* Today's names of the types, by number. */
+#define LAYER_TYPE(name) [CAFFE__V1_LAYER_PARAMETER__LAYER_TYPE__##name]
+static const char *const type_names[] = {
+    LAYER_TYPE(NONE) = "",
+    LAYER_TYPE(ABSVAL) = "AbsVal",
+    LAYER_TYPE(ACCURACY) = "Accuracy",
+    LAYER_TYPE(ARGMAX) = "ArgMax",
+    LAYER_TYPE(BNLL) = "BNLL",
+    LAYER_TYPE(CONCAT) = "Concat",
+    LAYER_TYPE(CONTRASTIVE_LOSS) = "ContrastiveLoss",
+    LAYER_TYPE(CONVOLUTION) = "Convolution",
+    LAYER_TYPE(DATA) = "Data",
+    LAYER_TYPE(DECONVOLUTION) = "Deconvolution",
+    LAYER_TYPE(DROPOUT) = "Dropout",
+    LAYER_TYPE(DUMMY_DATA) = "DummyData",
+    LAYER_TYPE(ELTWISE) = "Eltwise",
+    LAYER_TYPE(EUCLIDEAN_LOSS) = "EuclideanLoss",
+    LAYER_TYPE(EXP) = "Exp",
+    LAYER_TYPE(FLATTEN) = "Flatten",
+    LAYER_TYPE(HDF5_DATA) = "HDF5Data",
+    LAYER_TYPE(HDF5_OUTPUT) = "HDF5Output",
+    LAYER_TYPE(HINGE_LOSS) = "HingeLoss",
+    LAYER_TYPE(IM2COL) = "Im2col",
+    LAYER_TYPE(IMAGE_DATA) = "ImageData",
+    LAYER_TYPE(INFOGAIN_LOSS) = "InfogainLoss",
+    LAYER_TYPE(INNER_PRODUCT) = "InnerProduct",
+    LAYER_TYPE(LRN) = "LRN",
+    LAYER_TYPE(MEMORY_DATA) = "MemoryData",
+    LAYER_TYPE(MULTINOMIAL_LOGISTIC_LOSS) = "MultinomialLogisticLoss",
+    LAYER_TYPE(MVN) = "MVN",
+    LAYER_TYPE(POOLING) = "Pooling",
+    LAYER_TYPE(POWER) = "Power",
+    LAYER_TYPE(RELU) = "ReLU",
+    LAYER_TYPE(SIGMOID) = "Sigmoid",
+    LAYER_TYPE(SIGMOID_CROSS_ENTROPY_LOSS) = "SigmoidCrossEntropyLoss",
+    LAYER_TYPE(SILENCE) = "Silence",
+    LAYER_TYPE(SLICE) = "Slice",
+    LAYER_TYPE(SOFTMAX) = "Softmax",
+    LAYER_TYPE(SOFTMAX_LOSS) = "SoftmaxWithLoss",
+    LAYER_TYPE(SPLIT) = "Split",
+    LAYER_TYPE(TANH) = "TanH",
+    LAYER_TYPE(THRESHOLD) = "Threshold",
+    LAYER_TYPE(WINDOW_DATA) = "WindowData",
+};
+
+enum { TYPE_COUNT = sizeof type_names / sizeof type_names[0] };
+
+bool cr_upgrade_v1_needed(const Caffe__NetParameter *net) {
+  return net->n_layers > 0;
+}
+
+/* Fields of V1LayerParameter that have no field of the same name and meaning today. */
+static bool is_special(const char *name) {
+  static const char *const special[] = {"layer",           "type",     "param",
+                                        "blob_share_mode", "blobs_lr", "weight_decay"};
+  for (size_t i = 0; i < sizeof special / sizeof special[0]; ++i) {
+    if (strcmp(special[i], name) == 0) return true;
+  }
+  return false;
+}
+
+static crema_status move_same_fields(Caffe__V1LayerParameter *old, Caffe__LayerParameter *layer) {
+  const ProtobufCMessageDescriptor *type = old->base.descriptor;
+  for (unsigned i = 0; i < type->n_fields; ++i) {
+    const ProtobufCFieldDescriptor *field = &type->fields[i];
+    if (is_special(field->name) || cr_field_count(&old->base, field) == 0) continue;
+    const ProtobufCFieldDescriptor *target =
+        protobuf_c_message_descriptor_get_field_by_name(layer->base.descriptor, field->name);
+    if (target == NULL) {
+      return cr_fail(CREMA_E_INTERNAL, "LayerParameter has no field %s", field->name);
+    }
+    CR_TRY(cr_field_move(&old->base, field, &layer->base, target));
+  }
+  return CREMA_OK;
+}
+
+static crema_status make_params(Caffe__LayerParameter *layer, size_t count) {
+  const ProtobufCFieldDescriptor *field =
+      protobuf_c_message_descriptor_get_field_by_name(layer->base.descriptor, "param");
+  CR_TRY(cr_field_reserve(&layer->base, field, count));
+  while (layer->n_param < count) {
+    ProtobufCMessage *param;
+    CR_TRY(cr_message_new(&caffe__param_spec__descriptor, &param));
+    layer->param[layer->n_param++] = (Caffe__ParamSpec *)param;
+  }
+  return CREMA_OK;
+}
+
+static size_t larger(size_t a, size_t b) {
+  return a > b ? a : b;
+}
+
+/* The four lists of the old layer become one list of ParamSpec. */
+static crema_status collect_params(Caffe__V1LayerParameter *old, Caffe__LayerParameter *layer) {
+  CR_TRY(make_params(layer, larger(larger(old->n_param, old->n_blob_share_mode),
+                                   larger(old->n_blobs_lr, old->n_weight_decay))));
+  for (size_t i = 0; i < old->n_param; ++i) {
+    layer->param[i]->name = old->param[i];
+    old->param[i] = NULL;
+  }
+  for (size_t i = 0; i < old->n_blob_share_mode; ++i) {
+    bool strict = old->blob_share_mode[i] == CAFFE__V1_LAYER_PARAMETER__DIM_CHECK_MODE__STRICT;
+    layer->param[i]->has_share_mode = 1;
+    layer->param[i]->share_mode = strict ? CAFFE__PARAM_SPEC__DIM_CHECK_MODE__STRICT
+                                         : CAFFE__PARAM_SPEC__DIM_CHECK_MODE__PERMISSIVE;
+  }
+  for (size_t i = 0; i < old->n_blobs_lr; ++i) {
+    layer->param[i]->has_lr_mult = 1;
+    layer->param[i]->lr_mult = old->blobs_lr[i];
+  }
+  for (size_t i = 0; i < old->n_weight_decay; ++i) {
+    layer->param[i]->has_decay_mult = 1;
+    layer->param[i]->decay_mult = old->weight_decay[i];
+  }
+  return CREMA_OK;
+}
+
+static crema_status upgrade_layer(Caffe__V1LayerParameter *old, Caffe__LayerParameter *layer,
+                                  bool *compatible) {
+  CR_TRY(move_same_fields(old, layer));
+  CR_TRY(collect_params(old, layer));
+  if (old->has_type) {
+    if ((size_t)old->type >= TYPE_COUNT || type_names[old->type] == NULL) {
+      return cr_fail(CREMA_E_UNKNOWN_NAME, "layer \"%s\": unknown layer type %d",
+                     layer->name != NULL ? layer->name : "", (int)old->type);
+    }
+    layer->type = cr_proto_strdup(type_names[old->type]);
+    if (layer->type == NULL) return cr_fail_memory(1, "a layer type");
+  }
+  if (old->layer != NULL) {
+    *compatible = false;
+    cr_log_error("layer \"%s\": a layer of the first format inside is dropped",
+                 layer->name != NULL ? layer->name : "");
+  }
+  return CREMA_OK;
+}
+
+crema_status cr_upgrade_v1(Caffe__NetParameter *net, bool *compatible) {
+  const ProtobufCMessageDescriptor *type = net->base.descriptor;
+  const ProtobufCFieldDescriptor *old_field =
+      protobuf_c_message_descriptor_get_field_by_name(type, "layers");
+  const ProtobufCFieldDescriptor *field =
+      protobuf_c_message_descriptor_get_field_by_name(type, "layer");
+  if (net->n_layer > 0) {
+    return cr_fail(CREMA_E_PARSE,
+                   "the net has both \"layer\" and \"layers\"; use \"layer\" for all of them");
+  }
+  CR_TRY(cr_field_reserve(&net->base, field, net->n_layers));
+  for (size_t i = 0; i < net->n_layers; ++i) {
+    ProtobufCMessage *layer;
+    CR_TRY(cr_message_new(&caffe__layer_parameter__descriptor, &layer));
+    net->layer[net->n_layer++] = (Caffe__LayerParameter *)layer;
+    CR_TRY(upgrade_layer(net->layers[i], net->layer[i], compatible));
+  }
+  cr_field_clear(&net->base, old_field);
+  return CREMA_OK;
+}
+
+/* ---- transformation fields -------------------------------------------------------- */
+
+static const struct {
+  Caffe__V1LayerParameter__LayerType type;
+  const char *param;
+} data_layers[] = {
+    {CAFFE__V1_LAYER_PARAMETER__LAYER_TYPE__DATA, "data_param"},
+    {CAFFE__V1_LAYER_PARAMETER__LAYER_TYPE__IMAGE_DATA, "image_data_param"},
+    {CAFFE__V1_LAYER_PARAMETER__LAYER_TYPE__WINDOW_DATA, "window_data_param"},
+};
+
+static const char *const transform_fields[] = {"scale", "mean_file", "crop_size", "mirror"};
+
+enum {
+  DATA_LAYER_COUNT = sizeof data_layers / sizeof data_layers[0],
+  TRANSFORM_FIELD_COUNT = sizeof transform_fields / sizeof transform_fields[0]
+};
+
+/* The field of a data layer that holds its parameters; NULL for any other layer. */
+static const ProtobufCFieldDescriptor *data_param_of(const Caffe__V1LayerParameter *layer) {
+  for (size_t i = 0; layer->has_type && i < DATA_LAYER_COUNT; ++i) {
+    if (layer->type != data_layers[i].type) continue;
+    return protobuf_c_message_descriptor_get_field_by_name(layer->base.descriptor,
+                                                           data_layers[i].param);
+  }
+  return NULL;
+}
+
+bool cr_upgrade_transform_needed(const Caffe__NetParameter *net) {
+  for (size_t i = 0; i < net->n_layers; ++i) {
+    const ProtobufCFieldDescriptor *field = data_param_of(net->layers[i]);
+    if (field == NULL) continue;
+    const ProtobufCMessage *param =
+        *(ProtobufCMessage **)cr_field_slot(&net->layers[i]->base, field);
+    for (size_t j = 0; param != NULL && j < TRANSFORM_FIELD_COUNT; ++j) {
+      const ProtobufCFieldDescriptor *old =
+          protobuf_c_message_descriptor_get_field_by_name(param->descriptor, transform_fields[j]);
+      if (cr_field_count(param, old) > 0) return true;
+    }
+  }
+  return false;
+}
+
+static crema_status move_transform(Caffe__V1LayerParameter *layer,
+                                   const ProtobufCFieldDescriptor *field) {
+  const ProtobufCFieldDescriptor *place =
+      protobuf_c_message_descriptor_get_field_by_name(layer->base.descriptor, "transform_param");
+  ProtobufCMessage *param;
+  ProtobufCMessage *transform;
+  CR_TRY(cr_field_message(&layer->base, field, &param));
+  CR_TRY(cr_field_message(&layer->base, place, &transform));
+  for (size_t i = 0; i < TRANSFORM_FIELD_COUNT; ++i) {
+    const ProtobufCFieldDescriptor *old =
+        protobuf_c_message_descriptor_get_field_by_name(param->descriptor, transform_fields[i]);
+    if (cr_field_count(param, old) == 0) continue;
+    CR_TRY(cr_field_move(param, old, transform,
+                         protobuf_c_message_descriptor_get_field_by_name(transform->descriptor,
+                                                                         transform_fields[i])));
+  }
+  return CREMA_OK;
+}
+
+crema_status cr_upgrade_transform(Caffe__NetParameter *net) {
+  for (size_t i = 0; i < net->n_layers; ++i) {
+    const ProtobufCFieldDescriptor *field = data_param_of(net->layers[i]);
+    if (field != NULL) CR_TRY(move_transform(net->layers[i], field));
+  }
+  return CREMA_OK;
+}
