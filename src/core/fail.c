@@ -8,13 +8,14 @@ enum { CR_ERROR_TEXT_MAX = 2048 };
 
 static _Thread_local char error_text[CR_ERROR_TEXT_MAX];
 
-const char *crema_error_text(void) { return error_text; }
+const char *crema_error_text(void) {
+  return error_text;
+}
 
 const char *crema_status_name(crema_status status) {
   switch (status) {
 #define CR_NAME(name, value, text) \
-  case CREMA_##name:               \
-    return #name;
+  case CREMA_##name: return #name;
     CREMA_STATUS_MAP(CR_NAME)
 #undef CR_NAME
   }
@@ -24,8 +25,7 @@ const char *crema_status_name(crema_status status) {
 const char *crema_status_message(crema_status status) {
   switch (status) {
 #define CR_MESSAGE(name, value, text) \
-  case CREMA_##name:                  \
-    return text;
+  case CREMA_##name: return text;
     CREMA_STATUS_MAP(CR_MESSAGE)
 #undef CR_MESSAGE
   }
@@ -42,6 +42,16 @@ crema_status cr_fail(crema_status code, const char *fmt, ...) {
   return cr_fail_text(code, text);
 }
 
+/* Appends at `end` what fits of `more`, with a NUL; returns the new end. */
+static size_t append_text(char text[CR_ERROR_TEXT_MAX], size_t end, const char *more) {
+  if (end > CR_ERROR_TEXT_MAX - 1) end = CR_ERROR_TEXT_MAX - 1;
+  size_t size = strlen(more);
+  if (size > CR_ERROR_TEXT_MAX - 1 - end) size = CR_ERROR_TEXT_MAX - 1 - end;
+  memcpy(text + end, more, size);
+  text[end + size] = '\0';
+  return end + size;
+}
+
 crema_status cr_fail_in(crema_status code, const char *fmt, ...) {
   if (code == CREMA_OK) return code;
   char text[CR_ERROR_TEXT_MAX];
@@ -49,11 +59,9 @@ crema_status cr_fail_in(crema_status code, const char *fmt, ...) {
   va_start(args, fmt);
   int used = vsnprintf(text, sizeof text, fmt, args);
   va_end(args);
-  if (used < 0) used = 0;
-  if ((size_t)used < sizeof text) {
-    snprintf(text + used, sizeof text - (size_t)used, ": %s",
-             error_text[0] != '\0' ? error_text : crema_status_message(code));
-  }
+  size_t end = used < 0 ? 0 : (size_t)used;
+  end = append_text(text, end, ": ");
+  append_text(text, end, error_text[0] != '\0' ? error_text : crema_status_message(code));
   return cr_fail_text(code, text);
 }
 
