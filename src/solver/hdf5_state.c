@@ -1,0 +1,309 @@
+/* Solver state as an HDF5 file, in Caffe's layout:
+ *   /iter, /current_step   int, one value each
+ *   /learned_net           string: name of the model file
+ *   /history/<i>           float, one data set a history blob
+ * and one that Caffe does not look for:
+ *   /crema_state           bytes: a CremaState message in wire format */
+#include <errno.h>
+#include <hdf5.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/fail.h"
+#include "core/file.h"
+#include "solver/solver.h"
+
+enum { NAME_LIMIT = 1 << 20 }; /* bytes of a file name that we are willing to read */
+
+/* The library prints its error stack by itself unless told not to. */
+typedef struct quiet {
+  H5E_auto2_t fn;
+  void *data;
+} quiet;
+
+static quiet quiet_begin(void) {
+  quiet old = {0};
+  H5Eget_auto2(H5E_DEFAULT, &old.fn, &old.data);
+  H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
+  return old;
+}
+
+static void quiet_end(quiet old) {
+  H5Eset_auto2(H5E_DEFAULT, old.fn, old.data);
+}
+
+/* ---- writing ------------------------------------------------------------- */
+
+/* axes 0: a scalar. */
+static bool write_dataset(hid_t where, const char *name, hid_t file_type, hid_t memory_type,
+                          int axes, const hsize_t *dim, const void *values) {
+  hid_t space = axes == 0 ? H5Screate(H5S_SCALAR) : H5Screate_simple(axes, dim, NULL);
+  hid_t set = H5Dcreate2(where, name, file_type, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+  bool good = space >= 0 && set >= 0 &&
+              H5Dwrite(set, memory_type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values) >= 0;
+  if (set >= 0) good = H5Dclose(set) >= 0 && good;
+  if (space >= 0) H5Sclose(space);
+  return good;
+}
+
+static bool write_int(hid_t file, const char *name, int value) {
+  const hsize_t one = 1;
+  return write_dataset(file, name, H5T_STD_I32LE, H5T_NATIVE_INT, 1, &one, &value);
+}
+
+static bool write_text(hid_t file, const char *name, const char *text) {
+  hid_t type = H5Tcopy(H5T_C_S1);
+  bool good = type >= 0 && H5Tset_size(type, strlen(text) + 1) >= 0 &&
+              write_dataset(file, name, type, type, 0, NULL, text);
+  if (type >= 0) H5Tclose(type);
+  return good;
+}
+
+static bool write_history(hid_t file, const Caffe__SolverState *state) {
+  hid_t group = H5Gcreate2(file, "history", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+  bool good = group >= 0;
+  for (size_t i = 0; good && i < state->n_history; ++i) {
+    const Caffe__BlobProto *blob = state->history[i];
+    hsize_t dim[CREMA_MAX_AXES];
+    crema_shape shape;
+    char name[32];
+    snprintf(name, sizeof name, "%zu", i);
+    good = cr_blob_proto_shape(blob, &shape) == CREMA_OK;
+    for (int a = 0; good && a < shape.axes; ++a) dim[a] = (hsize_t)shape.dim[a];
+    good = good && write_dataset(group, name, H5T_IEEE_F32LE, H5T_NATIVE_FLOAT, shape.axes, dim,
+                                 blob->data);
+  }
+  if (group >= 0) H5Gclose(group);
+  return good;
+}
+
+static bool write_extra(hid_t file, const cr_buffer *bytes) {
+  const hsize_t size = bytes->size;
+  return write_dataset(file, "crema_state", H5T_STD_U8LE, H5T_NATIVE_UINT8, 1, &size, bytes->data);
+}
+
+crema_status cr_state_write_hdf5(const Caffe__SolverState *state, const char *path) {
+  char *temporary = NULL;
+  cr_buffer extra = {0};
+  crema_status status = CREMA_OK;
+  CR_TRY_GOTO(cr_wire_print(&state->crema_state->base, &extra), out);
+  CR_TRY_GOTO(cr_file_replace_begin(path, &temporary), out);
+  quiet old = quiet_begin();
+  errno = 0;
+  hid_t file = H5Fcreate(temporary, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+  bool good = file >= 0 && write_int(file, "iter", state->iter) &&
+              write_text(file, "learned_net", state->learned_net) &&
+              write_int(file, "current_step", state->current_step) && write_history(file, state) &&
+              write_extra(file, &extra);
+  if (file >= 0) good = H5Fclose(file) >= 0 && good;
+  quiet_end(old);
+  if (good) {
+    status = cr_file_replace_end(path, temporary, true);
+  } else {
+    int why = errno;
+    status = cr_file_replace_end(path, temporary, false);
+    status = why != 0 ? cr_fail_errno(why, "%s: cannot write", path)
+                      : cr_fail(CREMA_E_IO, "%s: cannot write", path);
+  }
+out:
+  free(temporary);
+  cr_buffer_free(&extra);
+  return status;
+}
+
+/* ---- reading ------------------------------------------------------------- */
+
+static crema_status fail_dataset(const char *name) {
+  return cr_fail(CREMA_E_CORRUPT, "data set /%s is missing or damaged", name);
+}
+
+/* The extents and the number of values of an open data set. */
+static bool dataset_extents(hid_t set, int *axes, hsize_t *dim, hssize_t *count) {
+  hid_t space = H5Dget_space(set);
+  bool good = space >= 0;
+  *axes = good ? H5Sget_simple_extent_ndims(space) : -1;
+  good =
+      *axes >= 0 && *axes <= CREMA_MAX_AXES && H5Sget_simple_extent_dims(space, dim, NULL) == *axes;
+  *count = good ? H5Sget_simple_extent_npoints(space) : -1;
+  if (space >= 0) H5Sclose(space);
+  return good && *count >= 0;
+}
+
+static bool dataset_class_is(hid_t set, H5T_class_t wanted) {
+  hid_t type = H5Dget_type(set);
+  bool good = type >= 0 && H5Tget_class(type) == wanted;
+  if (type >= 0) H5Tclose(type);
+  return good;
+}
+
+static crema_status read_int(hid_t file, const char *name, int32_t *out) {
+  hsize_t dim[CREMA_MAX_AXES];
+  hssize_t count;
+  int axes, value = 0;
+  hid_t set = H5Dopen2(file, name, H5P_DEFAULT);
+  bool good = set >= 0 && dataset_extents(set, &axes, dim, &count) && count == 1 &&
+              dataset_class_is(set, H5T_INTEGER) &&
+              H5Dread(set, H5T_NATIVE_INT, H5S_ALL, H5S_ALL, H5P_DEFAULT, &value) >= 0;
+  if (set >= 0) H5Dclose(set);
+  *out = value;
+  return good ? CREMA_OK : fail_dataset(name);
+}
+
+/* A scalar string of fixed length. */
+static crema_status read_text(hid_t file, const char *name, char **out) {
+  hid_t set = H5Dopen2(file, name, H5P_DEFAULT);
+  hid_t type = set < 0 ? -1 : H5Dget_type(set);
+  hsize_t dim[CREMA_MAX_AXES];
+  hssize_t count = 0;
+  int axes;
+  bool good = type >= 0 && H5Tget_class(type) == H5T_STRING && H5Tis_variable_str(type) == 0 &&
+              dataset_extents(set, &axes, dim, &count) && count == 1;
+  size_t size = good ? H5Tget_size(type) : 0;
+  if (good && size <= NAME_LIMIT) {
+    *out = cr_proto_alloc(size + 1);
+    if (*out != NULL) {
+      memset(*out, 0, size + 1);
+      good = H5Dread(set, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, *out) >= 0;
+    }
+  } else {
+    good = false;
+  }
+  if (type >= 0) H5Tclose(type);
+  if (set >= 0) H5Dclose(set);
+  if (good && *out == NULL) return cr_fail_memory(size + 1, "a file name");
+  return good ? CREMA_OK : fail_dataset(name);
+}
+
+/* BlobProto with shape and data from /history/<i>. */
+static crema_status read_blob(hid_t group, size_t index, Caffe__BlobProto **out) {
+  char name[32];
+  hsize_t dim[CREMA_MAX_AXES];
+  hssize_t count = 0;
+  int axes = 0;
+  crema_status status = CREMA_OK;
+  snprintf(name, sizeof name, "%zu", index);
+  Caffe__BlobProto *blob = cr_proto_alloc(sizeof *blob);
+  if (blob == NULL) return cr_fail_memory(sizeof *blob, "history");
+  caffe__blob_proto__init(blob);
+  *out = blob;
+  hid_t set = H5Dopen2(group, name, H5P_DEFAULT);
+  if (set < 0 || !dataset_class_is(set, H5T_FLOAT) || !dataset_extents(set, &axes, dim, &count) ||
+      (size_t)count > SIZE_MAX / sizeof(float)) {
+    status = fail_dataset(name);
+    goto out;
+  }
+  blob->shape = cr_proto_alloc(sizeof *blob->shape);
+  if (blob->shape == NULL) goto memory;
+  caffe__blob_shape__init(blob->shape);
+  blob->shape->dim = cr_proto_alloc(((size_t)axes + 1) * sizeof *blob->shape->dim);
+  blob->data = cr_proto_alloc(((size_t)count + 1) * sizeof *blob->data);
+  if (blob->shape->dim == NULL || blob->data == NULL) goto memory;
+  for (int a = 0; a < axes; ++a) blob->shape->dim[a] = (int64_t)dim[a];
+  blob->shape->n_dim = (size_t)axes;
+  blob->n_data = (size_t)count;
+  if (H5Dread(set, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, blob->data) < 0) {
+    status = fail_dataset(name);
+  }
+  goto out;
+memory:
+  status = cr_fail_memory((size_t)count * sizeof(float), "history");
+out:
+  if (set >= 0) H5Dclose(set);
+  return cr_fail_in(status, "/history");
+}
+
+static crema_status read_history(hid_t file, Caffe__SolverState *state) {
+  H5G_info_t info;
+  crema_status status = CREMA_OK;
+  hid_t group = H5Gopen2(file, "history", H5P_DEFAULT);
+  if (group < 0 || H5Gget_info(group, &info) < 0) {
+    status = fail_dataset("history");
+    goto out;
+  }
+  state->history = cr_proto_alloc(((size_t)info.nlinks + 1) * sizeof *state->history);
+  if (state->history == NULL) {
+    status = cr_fail_memory((size_t)info.nlinks * sizeof *state->history, "history");
+    goto out;
+  }
+  for (size_t i = 0; i < (size_t)info.nlinks; ++i) {
+    state->history[i] = NULL;
+    status = read_blob(group, i, &state->history[i]);
+    if (state->history[i] != NULL) ++state->n_history;
+    if (status != CREMA_OK) goto out;
+  }
+out:
+  if (group >= 0) H5Gclose(group);
+  return status;
+}
+
+static crema_status read_extra(hid_t file, const char *path, Caffe__SolverState *state) {
+  hsize_t dim[CREMA_MAX_AXES];
+  hssize_t count = 0;
+  int axes;
+  uint8_t *bytes = NULL;
+  ProtobufCMessage *message = NULL;
+  crema_status status = CREMA_OK;
+  if (H5Lexists(file, "crema_state", H5P_DEFAULT) <= 0) return CREMA_OK;
+  hid_t set = H5Dopen2(file, "crema_state", H5P_DEFAULT);
+  if (set < 0 || !dataset_class_is(set, H5T_INTEGER) || !dataset_extents(set, &axes, dim, &count)) {
+    status = fail_dataset("crema_state");
+    goto out;
+  }
+  bytes = malloc((size_t)count + 1);
+  if (bytes == NULL) {
+    status = cr_fail_memory((size_t)count + 1, "a solver state");
+    goto out;
+  }
+  if (H5Dread(set, H5T_NATIVE_UINT8, H5S_ALL, H5S_ALL, H5P_DEFAULT, bytes) < 0) {
+    status = fail_dataset("crema_state");
+    goto out;
+  }
+  CR_TRY_GOTO(cr_wire_parse(&caffe__crema_state__descriptor, bytes, (size_t)count, path, &message),
+              out);
+  state->crema_state = (Caffe__CremaState *)message;
+out:
+  free(bytes);
+  if (set >= 0) H5Dclose(set);
+  return status;
+}
+
+static crema_status read_all(hid_t file, const char *path, Caffe__SolverState *state) {
+  CR_TRY(read_int(file, "iter", &state->iter));
+  state->has_iter = true;
+  /* Files of early versions have no name and no step. */
+  if (H5Lexists(file, "learned_net", H5P_DEFAULT) > 0) {
+    CR_TRY(read_text(file, "learned_net", &state->learned_net));
+  }
+  if (H5Lexists(file, "current_step", H5P_DEFAULT) > 0) {
+    CR_TRY(read_int(file, "current_step", &state->current_step));
+    state->has_current_step = true;
+  }
+  CR_TRY(read_history(file, state));
+  return read_extra(file, path, state);
+}
+
+crema_status cr_state_read_hdf5(const char *path, Caffe__SolverState **out) {
+  crema_status status = CREMA_OK;
+  if (!cr_file_exists(path)) {
+    return cr_fail(CREMA_E_NOT_FOUND, "%s: no such file or directory", path);
+  }
+  Caffe__SolverState *state = cr_proto_alloc(sizeof *state);
+  if (state == NULL) return cr_fail_memory(sizeof *state, "a solver state");
+  caffe__solver_state__init(state);
+  quiet old = quiet_begin();
+  hid_t file = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT);
+  if (file < 0) {
+    status = cr_fail(CREMA_E_CORRUPT, "%s: not an HDF5 file, or damaged", path);
+  } else {
+    status = cr_fail_in(read_all(file, path, state), "%s", path);
+    H5Fclose(file);
+  }
+  quiet_end(old);
+  if (status != CREMA_OK) {
+    cr_message_free(&state->base);
+    return status;
+  }
+  *out = state;
+  return CREMA_OK;
+}

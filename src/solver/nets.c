@@ -1,0 +1,174 @@
+/* Building the nets that a solver file names. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/fail.h"
+#include "core/file.h"
+#include "core/log.h"
+#include "solver/solver.h"
+
+/* Where one net comes from: a file or a message inside the solver file. */
+typedef struct net_source {
+  const char *file;
+  const Caffe__NetParameter *message;
+  const char *field; /* of the solver file */
+} net_source;
+
+/* The state that a net is built for: of its own text, of the solver file, of the caller. */
+typedef struct net_state {
+  int level;
+  const char **stage;
+  size_t stages;
+} net_state;
+
+static crema_status add_stages(net_state *state, const char *const *stage, size_t count) {
+  if (count == 0) return CREMA_OK;
+  const char **grown = realloc(state->stage, (state->stages + count) * sizeof *grown);
+  if (grown == NULL) return cr_fail_memory((state->stages + count) * sizeof *grown, "net stages");
+  state->stage = grown;
+  for (size_t i = 0; i < count; ++i) grown[state->stages++] = stage[i];
+  return CREMA_OK;
+}
+
+static crema_status merge_state(net_state *state, const Caffe__NetState *from) {
+  if (from == NULL) return CREMA_OK;
+  if (from->has_level) state->level = from->level;
+  return add_stages(state, (const char *const *)from->stage, from->n_stage);
+}
+
+/* A message of its own for one net, read or copied, in today's form. *path is the file that
+ * relative paths inside are tried from; to be freed. */
+static crema_status read_source(const crema_solver *solver, const net_source *source,
+                                Caffe__NetParameter **out, char **path) {
+  if (source->file != NULL) {
+    cr_unknown_fields unknown =
+        solver->options.warn_unknown_fields ? CR_UNKNOWN_WARN : CR_UNKNOWN_ERROR;
+    CR_TRY(cr_file_resolve(solver->path, source->file, path));
+    crema_status status = cr_net_param_read_text_with(*path, unknown, out);
+    return cr_fail_in(status, "%s of %s", source->field, solver->path);
+  }
+  ProtobufCMessage *copy;
+  *path = strdup(solver->path);
+  if (*path == NULL) return cr_fail_memory(strlen(solver->path) + 1, "a path");
+  CR_TRY(cr_message_copy(&source->message->base, &copy));
+  *out = (Caffe__NetParameter *)copy;
+  return cr_net_param_upgrade(*out, NULL);
+}
+
+static crema_status build(crema_solver *solver, const net_source *source, crema_phase phase,
+                          const Caffe__NetState *solver_state, crema_net **out) {
+  Caffe__NetParameter *param = NULL;
+  char *path = NULL;
+  net_state state = {0};
+  crema_net_options options;
+  crema_net_options_init(&options);
+  crema_status status = CREMA_OK;
+  CR_TRY_GOTO(read_source(solver, source, &param, &path), out);
+  CR_TRY_GOTO(merge_state(&state, param->state), out);
+  CR_TRY_GOTO(merge_state(&state, solver_state), out);
+  if (phase == CREMA_TRAIN) {
+    if (solver->options.level != 0) state.level = solver->options.level;
+    CR_TRY_GOTO(add_stages(&state, solver->options.stages, solver->options.stage_count), out);
+  }
+  options.phase = phase;
+  options.level = state.level;
+  options.stages = state.stage;
+  options.stage_count = state.stages;
+  options.device = solver->device;
+  options.seed = (int64_t)solver->seed;
+  options.warn_unknown_fields = solver->options.warn_unknown_fields;
+  Caffe__NetParameter *given = param;
+  param = NULL; /* taken over, also on failure */
+  status = cr_net_create(given, &options, solver->context, path, out);
+out:
+  cr_message_free((ProtobufCMessage *)param);
+  free((void *)state.stage);
+  free(path);
+  return status;
+}
+
+crema_status cr_solver_build_train_net(crema_solver *solver) {
+  const Caffe__SolverParameter *param = solver->param;
+  const net_source sources[] = {
+      {NULL, param->train_net_param, "train_net_param"},
+      {param->train_net, NULL, "train_net"},
+      {NULL, param->net_param, "net_param"},
+      {param->net, NULL, "net"},
+  };
+  const net_source *chosen = NULL;
+  for (size_t i = 0; i < sizeof sources / sizeof *sources; ++i) {
+    if (sources[i].file == NULL && sources[i].message == NULL) continue;
+    if (chosen != NULL) {
+      return cr_fail(CREMA_E_PARSE, "%s: both %s and %s name a net to train; give one",
+                     solver->path, chosen->field, sources[i].field);
+    }
+    chosen = &sources[i];
+  }
+  if (chosen == NULL) {
+    return cr_fail(CREMA_E_PARSE,
+                   "%s: no net to train; give net, net_param, train_net or train_net_param",
+                   solver->path);
+  }
+  if (chosen->file != NULL) {
+    cr_log_info("Creating training net from %s file: %s", chosen->field, chosen->file);
+  } else {
+    cr_log_info("Creating training net specified in %s.", chosen->field);
+  }
+  return build(solver, chosen, CREMA_TRAIN, param->train_state, &solver->net);
+}
+
+/* The source of test net `i`: test_net_param entries, then test_net, then net or net_param again
+ * for each test_iter entry that is left. */
+static net_source test_source(const Caffe__SolverParameter *param, size_t i) {
+  if (i < param->n_test_net_param) {
+    return (net_source){NULL, param->test_net_param[i], "test_net_param"};
+  }
+  i -= param->n_test_net_param;
+  if (i < param->n_test_net) return (net_source){param->test_net[i], NULL, "test_net"};
+  if (param->net != NULL) return (net_source){param->net, NULL, "net"};
+  return (net_source){NULL, param->net_param, "net_param"};
+}
+
+static crema_status check_test_counts(const crema_solver *solver, size_t nets) {
+  const Caffe__SolverParameter *param = solver->param;
+  size_t named = param->n_test_net_param + param->n_test_net;
+  bool generic = param->net != NULL || param->net_param != NULL;
+  if (generic ? param->n_test_iter < named : param->n_test_iter != named) {
+    return cr_fail(CREMA_E_PARSE, "%s: %zu test nets but %zu test_iter entries; give one for each",
+                   solver->path, named, param->n_test_iter);
+  }
+  if (param->n_test_state > 0 && param->n_test_state != nets) {
+    return cr_fail(CREMA_E_PARSE, "%s: %zu test nets but %zu test_state entries; give one for each",
+                   solver->path, nets, param->n_test_state);
+  }
+  if (nets > 0 && param->test_interval <= 0) {
+    return cr_fail(CREMA_E_PARSE, "%s: there are test nets but test_interval is %d, not above 0",
+                   solver->path, param->test_interval);
+  }
+  for (size_t i = 0; i < nets; ++i) {
+    if (param->test_iter[i] > 0) continue;
+    return cr_fail(CREMA_E_RANGE, "%s: test_iter must be above 0, found %d", solver->path,
+                   param->test_iter[i]);
+  }
+  return CREMA_OK;
+}
+
+crema_status cr_solver_build_test_nets(crema_solver *solver) {
+  const Caffe__SolverParameter *param = solver->param;
+  size_t nets = param->n_test_iter;
+  CR_TRY(check_test_counts(solver, nets));
+  solver->test_net = calloc(nets + 1, sizeof *solver->test_net);
+  if (solver->test_net == NULL) return cr_fail_memory(nets * sizeof *solver->test_net, "test nets");
+  for (size_t i = 0; i < nets; ++i) {
+    net_source source = test_source(param, i);
+    const Caffe__NetState *state = param->n_test_state > 0 ? param->test_state[i] : NULL;
+    cr_log_info("Creating test net (#%zu) specified by %s%s%s", i, source.field,
+                source.file != NULL ? " file: " : "", source.file != NULL ? source.file : "");
+    crema_status status = build(solver, &source, CREMA_TEST, state, &solver->test_net[i]);
+    if (status != CREMA_OK) return cr_fail_in(status, "test net #%zu", i);
+    solver->test_nets = (int)i + 1;
+    status = cr_net_share_params(solver->test_net[i], solver->net);
+    if (status != CREMA_OK) return cr_fail_in(status, "test net #%zu", i);
+  }
+  return CREMA_OK;
+}

@@ -1,0 +1,70 @@
+/* Snapshots: the model first, then the state that names it, so that a state on the disk always
+ * has its model. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/fail.h"
+#include "core/file.h"
+#include "core/log.h"
+#include "solver/solver.h"
+
+crema_status cr_snapshot_check(const crema_solver *solver) {
+  char *probe = NULL;
+  cr_buffer name = {0};
+  crema_status status = CREMA_OK;
+  CR_TRY_GOTO(cr_buffer_print(&name, "%s_iter_0.check", solver->snapshot_prefix), out);
+  CR_TRY_GOTO(cr_file_replace_begin(name.data, &probe), out);
+  int fd = open(probe, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (fd < 0) {
+    status = cr_fail_errno(errno,
+                           "snapshot_prefix \"%s\": cannot write there (give a prefix in a folder "
+                           "that exists and is writable, or set snapshot_after_train: false)",
+                           solver->snapshot_prefix);
+    goto out;
+  }
+  close(fd);
+  status = cr_file_replace_end(name.data, probe, false);
+out:
+  free(probe);
+  cr_buffer_free(&name);
+  return status;
+}
+
+static crema_status write_snapshot(crema_solver *solver, bool hdf5) {
+  const char *ending = hdf5 ? ".h5" : "";
+  const char *format = hdf5 ? "HDF5" : "binary proto";
+  cr_buffer model = {0}, path = {0};
+  Caffe__SolverState *state = NULL;
+  crema_status status = CREMA_OK;
+  long long iteration = (long long)solver->iteration;
+  CR_TRY_GOTO(cr_buffer_print(&model, "%s_iter_%lld.caffemodel%s", solver->snapshot_prefix,
+                              iteration, ending),
+              out);
+  CR_TRY_GOTO(cr_buffer_print(&path, "%s_iter_%lld.solverstate%s", solver->snapshot_prefix,
+                              iteration, ending),
+              out);
+  cr_log_info("Snapshotting to %s file %s", format, model.data);
+  CR_TRY_GOTO(cr_net_save(solver->net, model.data, solver->param->snapshot_diff), out);
+  CR_TRY_GOTO(cr_state_to_proto(solver, model.data, &state), out);
+  cr_log_info("Snapshotting solver state to %s file %s", format, path.data);
+  if (hdf5) {
+    status = cr_state_write_hdf5(state, path.data);
+  } else {
+    status = cr_message_write_binary(&state->base, path.data);
+  }
+out:
+  cr_message_free((ProtobufCMessage *)state);
+  cr_buffer_free(&path);
+  cr_buffer_free(&model);
+  return status;
+}
+
+crema_status crema_solver_snapshot(crema_solver *solver) {
+  bool hdf5 = solver->param->snapshot_format == CAFFE__SOLVER_PARAMETER__SNAPSHOT_FORMAT__HDF5;
+  crema_status status = write_snapshot(solver, hdf5);
+  return cr_fail_in(status, "snapshot after %lld iterations (earlier snapshots are kept)",
+                    (long long)solver->iteration);
+}

@@ -1,0 +1,232 @@
+#include "solver/solver.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "core/clock.h"
+#include "core/fail.h"
+#include "core/file.h"
+#include "core/log.h"
+
+void crema_solver_options_init(crema_solver_options *options) {
+  *options = (crema_solver_options){0};
+}
+
+static crema_status read_param(crema_solver *solver) {
+  cr_buffer text = {0};
+  ProtobufCMessage *message = NULL;
+  cr_unknown_fields unknown =
+      solver->options.warn_unknown_fields ? CR_UNKNOWN_WARN : CR_UNKNOWN_ERROR;
+  crema_status status = CREMA_OK;
+  CR_TRY_GOTO(cr_file_read(solver->path, &text), out);
+  CR_TRY_GOTO(cr_text_parse(&caffe__solver_parameter__descriptor, text.data, text.size,
+                            solver->path, unknown, &message),
+              out);
+  solver->param = (Caffe__SolverParameter *)message;
+  status = cr_solver_param_upgrade(solver->param);
+out:
+  cr_buffer_free(&text);
+  return status;
+}
+
+static bool is_directory(const char *path) {
+  struct stat info;
+  return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+/* The solver file's path without its extension. */
+static crema_status strip_extension(const char *path, char **out) {
+  const char *slash = strrchr(path, '/'), *dot = strrchr(path, '.');
+  size_t size = strlen(path);
+  if (dot != NULL && dot > path && (slash == NULL || dot > slash + 1)) size = (size_t)(dot - path);
+  *out = strndup(path, size);
+  return *out != NULL ? CREMA_OK : cr_fail_memory(size + 1, "a path");
+}
+
+/* The folder of the prefix is tried from the working directory, then from the solver file's
+ * folder. */
+static crema_status resolve_prefix(const crema_solver *solver, const char *prefix, char **out) {
+  const char *slash = strrchr(prefix, '/');
+  cr_buffer text = {0};
+  char *folder = NULL, *resolved = NULL;
+  crema_status status = CREMA_OK;
+  if (slash == NULL || slash == prefix) {
+    *out = strdup(prefix);
+    return *out != NULL ? CREMA_OK : cr_fail_memory(strlen(prefix) + 1, "a path");
+  }
+  folder = strndup(prefix, (size_t)(slash - prefix));
+  if (folder == NULL) return cr_fail_memory((size_t)(slash - prefix) + 1, "a path");
+  CR_TRY_GOTO(cr_file_resolve(solver->path, folder, &resolved), out);
+  CR_TRY_GOTO(cr_buffer_print(&text, "%s%s", resolved, slash), out);
+  *out = cr_buffer_take(&text);
+out:
+  cr_buffer_free(&text);
+  free(resolved);
+  free(folder);
+  return status;
+}
+
+/* snapshot_prefix as given; a folder gets the solver file's name added; absent, it is the solver
+ * file's path without extension. */
+static crema_status set_prefix(crema_solver *solver) {
+  const char *prefix = solver->param->snapshot_prefix;
+  char *stem = NULL;
+  crema_status status = CREMA_OK;
+  cr_buffer text = {0};
+  if (prefix != NULL && prefix[0] != '\0' && !is_directory(prefix)) {
+    return resolve_prefix(solver, prefix, &solver->snapshot_prefix);
+  }
+  CR_TRY_GOTO(strip_extension(solver->path, &stem), out);
+  if (prefix == NULL || prefix[0] == '\0') {
+    solver->snapshot_prefix = stem;
+    return CREMA_OK;
+  }
+  const char *slash = strrchr(stem, '/');
+  size_t size = strlen(prefix);
+  CR_TRY_GOTO(cr_buffer_print(&text, "%s%s%s", prefix, prefix[size - 1] == '/' ? "" : "/",
+                              slash == NULL ? stem : slash + 1),
+              out);
+  cr_log_info("snapshot_prefix is a folder; snapshots start with %s", text.data);
+  solver->snapshot_prefix = cr_buffer_take(&text);
+out:
+  cr_buffer_free(&text);
+  free(stem);
+  return status;
+}
+
+/* Fields of other dialects that change training and that this solver does not carry out. */
+static void warn_foreign_fields(const Caffe__SolverParameter *param, const char *path) {
+  const struct {
+    bool given;
+    const char *name;
+  } fields[] = {
+      {param->has_min_lr, "min_lr"},
+      {param->has_rampup_interval, "rampup_interval"},
+      {param->has_rampup_lr, "rampup_lr"},
+      {param->momentum_policy != NULL && strcmp(param->momentum_policy, "fixed") != 0,
+       "momentum_policy"},
+      {param->weight_decay_policy != NULL && strcmp(param->weight_decay_policy, "fixed") != 0,
+       "weight_decay_policy"},
+      {param->has_larc && param->larc, "larc"},
+      {param->n_plateau_winsize > 0, "plateau_winsize"},
+      {param->has_solver_data_type && param->solver_data_type != CAFFE__TYPE__FLOAT,
+       "solver_data_type"},
+  };
+  for (size_t i = 0; i < sizeof fields / sizeof *fields; ++i) {
+    if (fields[i].given) cr_log_warning("%s: %s has no effect here", path, fields[i].name);
+  }
+}
+
+static crema_status choose_device(crema_solver *solver) {
+  const Caffe__SolverParameter *param = solver->param;
+  solver->device = solver->options.device;
+  if (solver->device != NULL) return CREMA_OK;
+  if (param->solver_mode == CAFFE__SOLVER_PARAMETER__SOLVER_MODE__GPU) {
+    if (crema_device_count(CREMA_DEVICE_CUDA) > param->device_id) {
+      return crema_device_get(CREMA_DEVICE_CUDA, param->device_id, &solver->device);
+    }
+    if (param->has_solver_mode) {
+      cr_log_warning("solver_mode is GPU, but there is no GPU %d here; training on the CPU",
+                     param->device_id);
+    }
+  }
+  return crema_device_get(CREMA_DEVICE_CPU, 0, &solver->device);
+}
+
+/* Samples that one forward pass takes: the first extent of the first top of a source layer. */
+static int64_t count_batch(const crema_net *net) {
+  for (int i = 0; i < net->layers; ++i) {
+    if (net->layer[i].layer->bottoms > 0 || net->layer[i].layer->tops == 0) continue;
+    const crema_shape *shape = crema_blob_shape(net->layer[i].top[0]);
+    return shape->axes > 0 ? shape->dim[0] : 1;
+  }
+  return 0;
+}
+
+static crema_status load_initial_weights(crema_solver *solver) {
+  for (size_t i = 0; i < solver->param->n_weights; ++i) {
+    CR_TRY(crema_solver_load_weights(solver, solver->param->weights[i]));
+  }
+  return CREMA_OK;
+}
+
+static crema_status check_param(crema_solver *solver) {
+  crema_status status = cr_rate_check(solver->param);
+  if (status == CREMA_OK) {
+    status = cr_loss_window_init(&solver->window, solver->param->average_loss);
+  }
+  return cr_fail_in(status, "%s", solver->path);
+}
+
+static crema_status build(crema_solver *solver) {
+  CR_TRY(read_param(solver));
+  CR_TRY(check_param(solver));
+  const Caffe__SolverParameter *param = solver->param;
+  warn_foreign_fields(param, solver->path);
+  if (!param->has_base_lr) cr_log_warning("%s: base_lr is missing; it is 0", solver->path);
+  CR_TRY(set_prefix(solver));
+  CR_TRY(choose_device(solver));
+  solver->seed = param->random_seed >= 0 ? (uint64_t)param->random_seed : cr_random_seed();
+  CR_TRY(crema_context_create(solver->device, solver->seed, &solver->context));
+  CR_TRY(cr_solver_build_train_net(solver));
+  crema_status status = cr_updater_create(param, solver->net, &solver->updater);
+  if (status != CREMA_OK) return cr_fail_in(status, "%s", solver->path);
+  CR_TRY(cr_solver_build_test_nets(solver));
+  CR_TRY(load_initial_weights(solver));
+  solver->batch_samples = count_batch(solver->net);
+  return CREMA_OK;
+}
+
+crema_status crema_solver_load(const char *path, const crema_solver_options *options,
+                               crema_solver **out) {
+  crema_status status = CREMA_OK;
+  crema_solver *solver = calloc(1, sizeof *solver);
+  *out = NULL;
+  if (solver == NULL) return cr_fail_memory(sizeof *solver, "a solver");
+  if (options != NULL) solver->options = *options;
+  solver->path = strdup(path);
+  if (solver->path == NULL) {
+    status = cr_fail_memory(strlen(path) + 1, "a path");
+    goto fail;
+  }
+  CR_TRY_GOTO(build(solver), fail);
+  /* They were needed for building only and are not kept. */
+  solver->options.stages = NULL;
+  solver->options.stage_count = 0;
+  *out = solver;
+  return CREMA_OK;
+fail:
+  crema_solver_destroy(solver);
+  return status;
+}
+
+void crema_solver_destroy(crema_solver *solver) {
+  if (solver == NULL) return;
+  for (int i = 0; i < solver->test_nets; ++i) crema_net_destroy(solver->test_net[i]);
+  free(solver->test_net);
+  cr_updater_destroy(solver->updater);
+  crema_net_destroy(solver->net);
+  crema_context_destroy(solver->context);
+  free(solver->window.loss);
+  free(solver->snapshot_prefix);
+  cr_message_free((ProtobufCMessage *)solver->param);
+  free(solver->path);
+  free(solver);
+}
+
+int64_t crema_solver_iteration(const crema_solver *solver) {
+  return solver->iteration;
+}
+
+crema_net *crema_solver_net(crema_solver *solver) {
+  return solver->net;
+}
+
+int crema_solver_test_net_count(const crema_solver *solver) {
+  return solver->test_nets;
+}
+
+crema_net *crema_solver_test_net(crema_solver *solver, int index) {
+  return solver->test_net[index];
+}

@@ -1,0 +1,102 @@
+/* Inside a solver. Files of this room:
+ *   solver.c     making and freeing, public getters
+ *   nets.c       building the train net and the test nets
+ *   rate.c       learning-rate policies
+ *   update.c     update rules
+ *   train.c      the training loop
+ *   score.c      running the test nets
+ *   report.c     the lines of the log
+ *   snapshot.c   writing snapshots; restore.c reading them
+ *   state.c      solver state as a message; hdf5_state.c as an HDF5 file */
+#ifndef CR_SOLVER_SOLVER_H
+#define CR_SOLVER_SOLVER_H
+
+#include "crema/solver.h"
+#include "net/net.h"
+#include "solver/update.h"
+
+/* The mean of the last losses. */
+typedef struct cr_loss_window {
+  int size; /* average_loss */
+  int count, next;
+  double *loss;
+} cr_loss_window;
+
+struct crema_solver {
+  Caffe__SolverParameter *param;
+  char *path;                   /* the solver file */
+  char *snapshot_prefix;        /* NULL: none could be derived */
+  crema_solver_options options; /* stages are not kept */
+  crema_device *device;
+  crema_context *context;
+  uint64_t seed;
+  crema_net *net;
+  int test_nets;
+  crema_net **test_net;
+  cr_updater *updater;
+  int64_t iteration; /* updates done */
+  int current_step;  /* of the step and multistep policies */
+  int64_t passes;    /* forward passes of the train net since the solver was made */
+  cr_loss_window window;
+  int64_t batch_samples; /* samples a forward pass takes */
+  int64_t samples;
+  double seconds;
+  bool stop_requested;
+  /* For the speed in the display line. */
+  double display_time;
+  int64_t display_iteration;
+};
+
+/* ---- nets.c ---- */
+crema_status cr_solver_build_train_net(crema_solver *solver) CREMA_MUST_USE;
+crema_status cr_solver_build_test_nets(crema_solver *solver) CREMA_MUST_USE;
+
+/* ---- rate.c ---- */
+
+/* Refuses unknown policies and parameters that they cannot work with. */
+crema_status cr_rate_check(const Caffe__SolverParameter *param) CREMA_MUST_USE;
+/* The learning rate at `iteration`. multistep moves *current_step on, step sets it. */
+float cr_rate_at(const Caffe__SolverParameter *param, int64_t iteration, int *current_step);
+
+/* ---- score.c ---- */
+
+/* Runs all test nets and logs their mean outputs. solver->stop_requested is set when
+ * the caller's poll asked for it. */
+crema_status cr_solver_test_all(crema_solver *solver) CREMA_MUST_USE;
+
+/* ---- report.c ---- */
+void cr_report_iteration(crema_solver *solver, double loss);
+/* "    Train net output #0: loss = 0.5 (* 1 = 0.5 loss)" for all values of all outputs. */
+crema_status cr_report_train_outputs(crema_solver *solver) CREMA_MUST_USE;
+/* One such line; `kind` is "Train" or "Test". */
+void cr_report_output(const char *kind, int number, const char *name, double value,
+                      double loss_weight);
+/* The loss weight of an output blob; 0 for outputs that are no loss. */
+double cr_output_loss_weight(const crema_net *net, int output);
+
+/* ---- train.c ---- */
+crema_status cr_loss_window_init(cr_loss_window *window, int size) CREMA_MUST_USE;
+double cr_loss_window_add(cr_loss_window *window, double loss);
+
+/* ---- snapshot.c ---- */
+
+/* Fails unless files can be made where the snapshots go. */
+crema_status cr_snapshot_check(const crema_solver *solver) CREMA_MUST_USE;
+
+/* ---- state.c ---- */
+
+/* Iteration, history and what exact resume needs, as a message; free with cr_message_free. */
+crema_status cr_state_to_proto(crema_solver *solver, const char *learned_net,
+                               Caffe__SolverState **out) CREMA_MUST_USE;
+/* The part that Caffe does not know. */
+crema_status cr_state_extra_to_proto(crema_solver *solver, Caffe__CremaState **out) CREMA_MUST_USE;
+/* The reverse. Checks everything before it changes anything of the history.
+ * Errors: CREMA_E_SHAPE when the history does not fit the net. */
+crema_status cr_state_from_proto(crema_solver *solver,
+                                 const Caffe__SolverState *state) CREMA_MUST_USE;
+
+/* ---- hdf5_state.c ---- */
+crema_status cr_state_write_hdf5(const Caffe__SolverState *state, const char *path) CREMA_MUST_USE;
+crema_status cr_state_read_hdf5(const char *path, Caffe__SolverState **out) CREMA_MUST_USE;
+
+#endif

@@ -1,0 +1,237 @@
+/* Solver state as a message. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/fail.h"
+#include "core/log.h"
+#include "solver/solver.h"
+
+enum { GENERATOR_WORDS = 625 }; /* 624 words of state, then the place of the next */
+
+static crema_status fail_message(void) {
+  return cr_fail_memory(0, "a solver state");
+}
+
+/* ---- to a message -------------------------------------------------------- */
+
+static crema_status layer_to_proto(cr_layer *layer, Caffe__CremaState__Layer **out) {
+  cr_buffer bytes = {0};
+  Caffe__CremaState__Layer *message = cr_proto_alloc(sizeof *message);
+  crema_status status = CREMA_OK;
+  if (message == NULL) return fail_message();
+  caffe__crema_state__layer__init(message);
+  *out = message;
+  message->name = cr_proto_strdup(layer->name);
+  if (message->name == NULL) return fail_message();
+  message->has_key = message->has_pass = true;
+  message->key = layer->key;
+  message->pass = layer->pass;
+  if (layer->class->save == NULL) return CREMA_OK;
+  CR_TRY_GOTO(layer->class->save(layer, &bytes), out);
+  message->state.data = cr_proto_alloc(bytes.size + 1);
+  if (message->state.data == NULL) {
+    status = fail_message();
+    goto out;
+  }
+  if (bytes.size > 0) memcpy(message->state.data, bytes.data, bytes.size);
+  message->state.len = bytes.size;
+  message->has_state = true;
+out:
+  cr_buffer_free(&bytes);
+  return status;
+}
+
+static crema_status net_to_proto(crema_net *net, Caffe__CremaState__Net **out) {
+  Caffe__CremaState__Net *message = cr_proto_alloc(sizeof *message);
+  if (message == NULL) return fail_message();
+  caffe__crema_state__net__init(message);
+  *out = message;
+  message->layer = cr_proto_alloc(((size_t)net->layers + 1) * sizeof *message->layer);
+  if (message->layer == NULL) return fail_message();
+  for (int i = 0; i < net->layers; ++i) {
+    message->layer[i] = NULL;
+    crema_status status = layer_to_proto(net->layer[i].layer, &message->layer[i]);
+    if (message->layer[i] != NULL) ++message->n_layer;
+    if (status != CREMA_OK) return status;
+  }
+  return CREMA_OK;
+}
+
+static crema_status generator_to_proto(const cr_mt19937 *rng, Caffe__CremaState *message) {
+  message->generator = cr_proto_alloc(GENERATOR_WORDS * sizeof *message->generator);
+  if (message->generator == NULL) return fail_message();
+  memcpy(message->generator, rng->state, sizeof rng->state);
+  message->generator[GENERATOR_WORDS - 1] = (uint32_t)rng->next;
+  message->n_generator = GENERATOR_WORDS;
+  return CREMA_OK;
+}
+
+static crema_status window_to_proto(const cr_loss_window *window, Caffe__CremaState *message) {
+  message->loss = cr_proto_alloc(((size_t)window->count + 1) * sizeof *message->loss);
+  if (message->loss == NULL) return fail_message();
+  memcpy(message->loss, window->loss, (size_t)window->count * sizeof *message->loss);
+  message->n_loss = (size_t)window->count;
+  message->has_next_loss = true;
+  message->next_loss = window->next;
+  return CREMA_OK;
+}
+
+crema_status cr_state_extra_to_proto(crema_solver *solver, Caffe__CremaState **out) {
+  crema_status status = CREMA_OK;
+  Caffe__CremaState *message = cr_proto_alloc(sizeof *message);
+  if (message == NULL) return fail_message();
+  caffe__crema_state__init(message);
+  message->has_seed = true;
+  message->seed = solver->seed;
+  CR_TRY_GOTO(generator_to_proto(&solver->context->rng, message), fail);
+  CR_TRY_GOTO(window_to_proto(&solver->window, message), fail);
+  message->net = cr_proto_alloc(((size_t)solver->test_nets + 1) * sizeof *message->net);
+  if (message->net == NULL) {
+    status = fail_message();
+    goto fail;
+  }
+  for (int i = 0; i <= solver->test_nets; ++i) {
+    message->net[i] = NULL;
+    status = net_to_proto(i == 0 ? solver->net : solver->test_net[i - 1], &message->net[i]);
+    if (message->net[i] != NULL) ++message->n_net;
+    if (status != CREMA_OK) goto fail;
+  }
+  *out = message;
+  return CREMA_OK;
+fail:
+  cr_message_free(&message->base);
+  return status;
+}
+
+crema_status cr_state_to_proto(crema_solver *solver, const char *learned_net,
+                               Caffe__SolverState **out) {
+  crema_status status = CREMA_OK;
+  int histories = cr_updater_history_count(solver->updater);
+  Caffe__SolverState *message = cr_proto_alloc(sizeof *message);
+  if (message == NULL) return fail_message();
+  caffe__solver_state__init(message);
+  message->has_iter = message->has_current_step = true;
+  message->iter = (int32_t)solver->iteration;
+  message->current_step = solver->current_step;
+  message->learned_net = cr_proto_strdup(learned_net);
+  message->history = cr_proto_alloc(((size_t)histories + 1) * sizeof *message->history);
+  if (message->learned_net == NULL || message->history == NULL) {
+    status = fail_message();
+    goto fail;
+  }
+  for (int i = 0; i < histories; ++i) {
+    CR_TRY_GOTO(
+        cr_blob_to_proto(cr_updater_history(solver->updater, i), false, &message->history[i]),
+        fail);
+    ++message->n_history;
+  }
+  CR_TRY_GOTO(cr_state_extra_to_proto(solver, &message->crema_state), fail);
+  *out = message;
+  return CREMA_OK;
+fail:
+  cr_message_free(&message->base);
+  return status;
+}
+
+/* ---- from a message ------------------------------------------------------ */
+
+static crema_status check_history(crema_solver *solver, const Caffe__SolverState *state) {
+  int wanted = cr_updater_history_count(solver->updater);
+  if (state->n_history != (size_t)wanted) {
+    return cr_fail(CREMA_E_SHAPE,
+                   "the state has %zu history blobs, but %s on net '%s' (%d learnable parameters) "
+                   "needs %d",
+                   state->n_history, cr_updater_type(solver->updater), crema_net_name(solver->net),
+                   solver->net->learnables, wanted);
+  }
+  for (int i = 0; i < wanted; ++i) {
+    crema_shape found;
+    const crema_shape *shape = crema_blob_shape(cr_updater_history(solver->updater, i));
+    CR_TRY(cr_blob_proto_shape(state->history[i], &found));
+    if (crema_shape_count(&found, 0, found.axes) == crema_shape_count(shape, 0, shape->axes)) {
+      continue;
+    }
+    char expected_text[128], found_text[128];
+    return cr_fail(CREMA_E_SHAPE, "history blob %d: the net needs shape %s, the state has %s", i,
+                   crema_shape_text(shape, expected_text, sizeof expected_text),
+                   crema_shape_text(&found, found_text, sizeof found_text));
+  }
+  return CREMA_OK;
+}
+
+static const Caffe__CremaState__Layer *find_layer(const Caffe__CremaState__Net *net, int at,
+                                                  const char *name) {
+  if ((size_t)at < net->n_layer && net->layer[at]->name != NULL &&
+      strcmp(net->layer[at]->name, name) == 0) {
+    return net->layer[at];
+  }
+  for (size_t i = 0; i < net->n_layer; ++i) {
+    if (net->layer[i]->name != NULL && strcmp(net->layer[i]->name, name) == 0) return net->layer[i];
+  }
+  return NULL;
+}
+
+static crema_status net_from_proto(crema_net *net, const Caffe__CremaState__Net *message) {
+  for (int i = 0; i < net->layers; ++i) {
+    cr_layer *layer = net->layer[i].layer;
+    const Caffe__CremaState__Layer *from = find_layer(message, i, layer->name);
+    if (from == NULL) continue;
+    if (from->has_key) layer->key = from->key;
+    if (from->has_pass) layer->pass = from->pass;
+    if (!from->has_state || layer->class->restore == NULL) continue;
+    crema_status status =
+        layer->class->restore(layer, (const char *)from->state.data, from->state.len);
+    if (status != CREMA_OK) return cr_fail_in(status, "layer '%s'", layer->name);
+  }
+  return CREMA_OK;
+}
+
+static crema_status extra_from_proto(crema_solver *solver, const Caffe__CremaState *message) {
+  cr_loss_window *window = &solver->window;
+  cr_mt19937 *rng = &solver->context->rng;
+  if (message->n_generator == GENERATOR_WORDS &&
+      message->generator[GENERATOR_WORDS - 1] < GENERATOR_WORDS) {
+    memcpy(rng->state, message->generator, sizeof rng->state);
+    rng->next = (int)message->generator[GENERATOR_WORDS - 1];
+  } else {
+    return cr_fail(CREMA_E_CORRUPT, "the state of the random generator has %zu words, not %d",
+                   message->n_generator, GENERATOR_WORDS);
+  }
+  solver->seed = message->seed;
+  /* Another average_loss than before starts a new mean. */
+  if (message->n_loss <= (size_t)window->size && message->next_loss >= 0 &&
+      (message->n_loss == (size_t)window->size ? message->next_loss < window->size
+                                               : (size_t)message->next_loss == message->n_loss)) {
+    memcpy(window->loss, message->loss, message->n_loss * sizeof *window->loss);
+    window->count = (int)message->n_loss;
+    window->next = message->next_loss;
+  }
+  for (size_t i = 0; i < message->n_net && i <= (size_t)solver->test_nets; ++i) {
+    crema_net *net = i == 0 ? solver->net : solver->test_net[i - 1];
+    net->seed = message->seed;
+    CR_TRY(net_from_proto(net, message->net[i]));
+  }
+  return CREMA_OK;
+}
+
+crema_status cr_state_from_proto(crema_solver *solver, const Caffe__SolverState *state) {
+  if (state->iter < 0 || state->current_step < 0) {
+    return cr_fail(CREMA_E_CORRUPT, "iteration %d and step %d are not possible", state->iter,
+                   state->current_step);
+  }
+  CR_TRY(check_history(solver, state));
+  for (size_t i = 0; i < state->n_history; ++i) {
+    crema_blob *blob = cr_updater_history(solver->updater, (int)i);
+    crema_status status = cr_blob_from_proto(blob, state->history[i], false);
+    if (status != CREMA_OK) return cr_fail_in(status, "history blob %zu", i);
+  }
+  solver->iteration = state->iter;
+  solver->current_step = state->current_step;
+  if (state->crema_state == NULL) {
+    cr_log_info(
+        "The snapshot holds no reader positions and random state; data is read from the "
+        "start");
+    return CREMA_OK;
+  }
+  return extra_from_proto(solver, state->crema_state);
+}

@@ -1,0 +1,179 @@
+/* The training loop. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/clock.h"
+#include "core/fail.h"
+#include "core/log.h"
+#include "solver/solver.h"
+
+crema_status cr_loss_window_init(cr_loss_window *window, int size) {
+  if (size < 1) return cr_fail(CREMA_E_RANGE, "average_loss must be at least 1, found %d", size);
+  window->loss = calloc((size_t)size, sizeof *window->loss);
+  if (window->loss == NULL) {
+    return cr_fail_memory((size_t)size * sizeof *window->loss, "the losses to average");
+  }
+  window->size = size;
+  return CREMA_OK;
+}
+
+double cr_loss_window_add(cr_loss_window *window, double loss) {
+  window->loss[window->next] = loss;
+  window->next = (window->next + 1) % window->size;
+  if (window->count < window->size) ++window->count;
+  double sum = 0;
+  for (int i = 0; i < window->count; ++i) sum += window->loss[i];
+  return sum / window->count;
+}
+
+static crema_status fail_not_finite(crema_solver *solver, double loss) {
+  const char *layer = NULL, *blob = NULL;
+  long long iteration = (long long)solver->iteration;
+  bool found = false;
+  CR_TRY(cr_net_find_nonfinite(solver->net, &found, &layer, &blob));
+  if (found) {
+    return cr_fail(CREMA_E_NUMERIC,
+                   "iteration %lld: the loss is %g; the first values that are not finite are in "
+                   "blob '%s' of layer '%s' (a lower base_lr or clip_gradients may help)",
+                   iteration, loss, blob, layer);
+  }
+  return cr_fail(CREMA_E_NUMERIC, "iteration %lld: the loss is %g", iteration, loss);
+}
+
+/* iter_size forward and backward passes; *loss is their mean loss. */
+static crema_status accumulate_gradients(crema_solver *solver, double *loss) {
+  const int passes = solver->param->iter_size;
+  crema_net_clear_param_diffs(solver->net);
+  *loss = 0;
+  for (int i = 0; i < passes; ++i) {
+    double one;
+    if (solver->options.feed != NULL) {
+      CR_TRY(solver->options.feed(solver->options.user, solver->net, solver->passes));
+    }
+    crema_status status = crema_net_forward(solver->net, &one);
+    if (status != CREMA_OK) {
+      return cr_fail_in(status, "iteration %lld", (long long)solver->iteration);
+    }
+    if (!isfinite(one)) return fail_not_finite(solver, one);
+    CR_TRY(crema_net_backward(solver->net));
+    *loss += one;
+    ++solver->passes;
+    solver->samples += solver->batch_samples;
+  }
+  *loss /= passes;
+  return CREMA_OK;
+}
+
+/* Whether something that happens every `interval` iterations (0: never) happens now. */
+static bool is_due(int64_t iteration, int interval) {
+  return interval > 0 && iteration % interval == 0;
+}
+
+static void tell_progress(crema_solver *solver, double loss, double rate) {
+  if (solver->options.progress == NULL) return;
+  crema_solver_progress progress = {.iteration = solver->iteration,
+                                    .max_iterations = solver->param->max_iter,
+                                    .loss = loss,
+                                    .rate = rate,
+                                    .samples = solver->samples,
+                                    .seconds = solver->seconds};
+  solver->options.progress(solver->options.user, &progress);
+}
+
+/* One update of the weights. */
+static crema_status iterate(crema_solver *solver) {
+  const Caffe__SolverParameter *param = solver->param;
+  const bool display = is_due(solver->iteration, param->display);
+  double start = cr_clock_seconds(), loss;
+  solver->net->debug_info = display && param->debug_info;
+  CR_TRY(accumulate_gradients(solver, &loss));
+  double shown = cr_loss_window_add(&solver->window, loss);
+  if (display) {
+    cr_report_iteration(solver, shown);
+    CR_TRY(cr_report_train_outputs(solver));
+  }
+  float rate = cr_rate_at(param, solver->iteration, &solver->current_step);
+  if (display) cr_log_info("Iteration %lld, lr = %g", (long long)solver->iteration, (double)rate);
+  crema_status status = cr_updater_run(solver->updater, rate, solver->iteration);
+  if (status != CREMA_OK) {
+    return cr_fail_in(status, "iteration %lld", (long long)solver->iteration);
+  }
+  ++solver->iteration;
+  solver->seconds += cr_clock_seconds() - start;
+  tell_progress(solver, shown, (double)rate);
+  return CREMA_OK;
+}
+
+static bool test_is_due(const crema_solver *solver) {
+  if (!is_due(solver->iteration, solver->param->test_interval)) return false;
+  return solver->iteration > 0 || solver->param->test_initialization;
+}
+
+static crema_status step_until(crema_solver *solver, int64_t end) {
+  solver->display_time = cr_clock_seconds();
+  solver->display_iteration = solver->iteration;
+  while (solver->iteration < end) {
+    if (test_is_due(solver)) {
+      CR_TRY(cr_solver_test_all(solver));
+      if (solver->stop_requested) break;
+    }
+    CR_TRY(iterate(solver));
+    crema_solver_action action = CREMA_SOLVER_CONTINUE;
+    if (solver->options.poll != NULL) action = solver->options.poll(solver->options.user);
+    if (is_due(solver->iteration, solver->param->snapshot) || action == CREMA_SOLVER_SNAPSHOT) {
+      CR_TRY(crema_solver_snapshot(solver));
+    }
+    if (action == CREMA_SOLVER_STOP) {
+      solver->stop_requested = true;
+      break;
+    }
+  }
+  return CREMA_OK;
+}
+
+crema_status crema_solver_step(crema_solver *solver, int64_t iterations) {
+  if (iterations < 0) {
+    return cr_fail(CREMA_E_RANGE, "cannot train for %lld iterations", (long long)iterations);
+  }
+  solver->stop_requested = false;
+  return step_until(solver, solver->iteration + iterations);
+}
+
+/* The loss after the last update, and the last test. */
+static crema_status report_end(crema_solver *solver) {
+  const Caffe__SolverParameter *param = solver->param;
+  if (is_due(solver->iteration, param->display)) {
+    double loss;
+    if (solver->options.feed != NULL) {
+      CR_TRY(solver->options.feed(solver->options.user, solver->net, solver->passes));
+    }
+    CR_TRY(crema_net_forward(solver->net, &loss));
+    ++solver->passes;
+    if (!isfinite(loss)) return fail_not_finite(solver, loss);
+    cr_log_info("Iteration %lld, loss = %g", (long long)solver->iteration,
+                cr_loss_window_add(&solver->window, loss));
+  }
+  if (is_due(solver->iteration, param->test_interval)) CR_TRY(cr_solver_test_all(solver));
+  return CREMA_OK;
+}
+
+crema_status crema_solver_solve(crema_solver *solver) {
+  const Caffe__SolverParameter *param = solver->param;
+  const bool snapshots = param->snapshot > 0 || param->snapshot_after_train;
+  if (snapshots) CR_TRY(cr_snapshot_check(solver));
+  cr_log_info("Solving %s", crema_net_name(solver->net));
+  cr_log_info("Learning Rate Policy: %s", param->lr_policy);
+  solver->stop_requested = false;
+  CR_TRY(step_until(solver, param->max_iter));
+  if (param->snapshot_after_train && !is_due(solver->iteration, param->snapshot)) {
+    CR_TRY(crema_solver_snapshot(solver));
+  }
+  if (solver->stop_requested) {
+    cr_log_info("Optimization stopped early.");
+    return CREMA_OK;
+  }
+  CR_TRY(report_end(solver));
+  cr_log_info("Optimization Done.");
+  return CREMA_OK;
+}

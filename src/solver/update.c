@@ -1,0 +1,224 @@
+/* The rules, per learnable parameter with gradient g, weight w, history h (all element-wise):
+ *
+ *   g' = c g / iter_size + decay term    L2: d w, L1: d sign(w); d = weight_decay decay_mult
+ *   c  = min(1, clip_gradients / |g|)    |g| over the gradients of all parameters together
+ *   r  = rate lr_mult
+ *
+ *   SGD       h = m h + r g';                      w -= h
+ *   Nesterov  h' = m h + r g';                     w -= (1 + m) h' - m h
+ *   AdaGrad   h += g'^2;                           w -= r g' / (sqrt(h) + delta)
+ *   RMSProp   h = k h + (1 - k) g'^2;              w -= r g' / (sqrt(h) + delta)
+ *   AdaDelta  h0 = m h0 + (1 - m) g'^2;  u = g' sqrt((delta + h1) / (delta + h0));
+ *             h1 = m h1 + (1 - m) u^2;             w -= r u
+ *   Adam      h0 = m h0 + (1 - m) g';  h1 = m2 h1 + (1 - m2) g'^2;
+ *             w -= r sqrt(1 - m2^t) / (1 - m^t) h0 / (sqrt(h1) + delta),  t = iteration + 1
+ */
+#include "solver/update.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/fail.h"
+#include "core/log.h"
+#include "core/nearest.h"
+#include "ops/op.h"
+
+typedef struct rule_row {
+  const char *type;
+  cr_update_rule rule;
+  int histories;    /* blobs a parameter */
+  bool no_momentum; /* the rule has no use for it */
+} rule_row;
+
+static const rule_row rules[] = {
+    {"SGD", CR_UPDATE_SGD, 1, false},           {"Nesterov", CR_UPDATE_NESTEROV, 1, false},
+    {"AdaGrad", CR_UPDATE_ADAGRAD, 1, true},    {"RMSProp", CR_UPDATE_RMSPROP, 1, true},
+    {"AdaDelta", CR_UPDATE_ADADELTA, 2, false}, {"Adam", CR_UPDATE_ADAM, 2, false},
+};
+
+enum { RULES = sizeof rules / sizeof *rules };
+
+struct cr_updater {
+  const rule_row *row;
+  crema_net *net;
+  bool l1;
+  bool keep_step; /* leave the step in the diff, for snapshots with diffs */
+  float momentum, momentum2, rms_decay, delta, weight_decay, clip;
+  int iter_size;
+  int params;
+  cr_op **op;           /* one a parameter */
+  crema_blob **history; /* row->histories * params */
+};
+
+static crema_status find_rule(const char *type, const rule_row **out) {
+  const char *names[RULES];
+  for (size_t i = 0; i < RULES; ++i) {
+    names[i] = rules[i].type;
+    if (strcmp(type, rules[i].type) == 0) {
+      *out = &rules[i];
+      return CREMA_OK;
+    }
+  }
+  const char *nearest = cr_nearest(type, names, RULES);
+  return cr_fail(CREMA_E_UNKNOWN_NAME, "unknown solver type '%s'%s%s%s", type,
+                 nearest != NULL ? "; did you mean '"
+                                 : " (known: SGD, Nesterov, AdaGrad, RMSProp, "
+                                   "AdaDelta, Adam",
+                 nearest != NULL ? nearest : "", nearest != NULL ? "'?" : ")");
+}
+
+static crema_status read_settings(cr_updater *updater, const Caffe__SolverParameter *param) {
+  CR_TRY(find_rule(param->type, &updater->row));
+  const char *decay = param->regularization_type;
+  updater->l1 = strcmp(decay, "L1") == 0;
+  if (!updater->l1 && strcmp(decay, "L2") != 0) {
+    return cr_fail(CREMA_E_UNKNOWN_NAME, "unknown regularization_type '%s' (known: L1, L2)", decay);
+  }
+  updater->momentum = param->momentum;
+  updater->momentum2 = param->momentum2;
+  updater->rms_decay = param->rms_decay;
+  updater->delta = param->delta;
+  updater->weight_decay = param->weight_decay;
+  updater->clip = param->clip_gradients;
+  updater->iter_size = param->iter_size;
+  updater->keep_step = param->snapshot_diff;
+  if (updater->row->no_momentum && updater->momentum != 0) {
+    return cr_fail(CREMA_E_RANGE, "momentum cannot be used with %s, found %g", updater->row->type,
+                   (double)updater->momentum);
+  }
+  if (updater->row->rule == CR_UPDATE_RMSPROP &&
+      !(updater->rms_decay >= 0 && updater->rms_decay < 1)) {
+    return cr_fail(CREMA_E_RANGE, "rms_decay must lie between 0 and 1 (1 excluded), found %g",
+                   (double)updater->rms_decay);
+  }
+  if (updater->iter_size < 1) {
+    return cr_fail(CREMA_E_RANGE, "iter_size must be at least 1, found %d", updater->iter_size);
+  }
+  return CREMA_OK;
+}
+
+/* The op and the history of parameter `i`. */
+static crema_status add_param(cr_updater *updater, int i) {
+  const crema_shape *shape = crema_blob_shape(updater->net->learnable[i]);
+  cr_op_desc desc = {.kind = updater->keep_step ? CR_OP_UPDATE_KEEP : CR_OP_UPDATE,
+                     .type = CREMA_F32};
+  desc.u.update.rule = updater->row->rule;
+  desc.u.update.l1 = updater->l1;
+  crema_status status = CREMA_OK;
+  for (int h = 0; h < updater->row->histories; ++h) {
+    CR_TRY(crema_blob_create(shape, &updater->history[h * updater->params + i]));
+  }
+  for (int arg = 0; arg < 2 + updater->row->histories; ++arg) {
+    CR_TRY_GOTO(cr_op_desc_add(&desc, shape, CREMA_F32), fail);
+  }
+  if (updater->row->histories == 1) CR_TRY_GOTO(cr_op_desc_add_absent(&desc), fail);
+  return cr_op_create(&desc, &updater->op[i]);
+fail:
+  cr_op_desc_free(&desc);
+  return status;
+}
+
+crema_status cr_updater_create(const Caffe__SolverParameter *param, crema_net *net,
+                               cr_updater **out) {
+  crema_status status = CREMA_OK;
+  cr_updater *updater = calloc(1, sizeof *updater);
+  if (updater == NULL) return cr_fail_memory(sizeof *updater, "a solver");
+  updater->net = net;
+  CR_TRY_GOTO(read_settings(updater, param), fail);
+  updater->params = net->learnables;
+  size_t params = (size_t)net->learnables;
+  updater->op = calloc(params + 1, sizeof *updater->op);
+  updater->history = calloc(2 * params + 1, sizeof *updater->history);
+  if (updater->op == NULL || updater->history == NULL) {
+    status = cr_fail_memory(params * sizeof *updater->op, "a solver");
+    goto fail;
+  }
+  for (int i = 0; i < updater->params; ++i) CR_TRY_GOTO(add_param(updater, i), fail);
+  *out = updater;
+  return CREMA_OK;
+fail:
+  cr_updater_destroy(updater);
+  return status;
+}
+
+void cr_updater_destroy(cr_updater *updater) {
+  if (updater == NULL) return;
+  if (updater->history != NULL) {
+    for (int i = 0; i < cr_updater_history_count(updater); ++i) {
+      crema_blob_destroy(updater->history[i]);
+    }
+  }
+  if (updater->op != NULL) {
+    for (int i = 0; i < updater->params; ++i) cr_op_destroy(updater->op[i]);
+  }
+  free(updater->history);
+  free(updater->op);
+  free(updater);
+}
+
+/* The factor that brings the norm of all gradients down to clip_gradients; 1 when it is below. */
+static crema_status clip_factor(const cr_updater *updater, float *out) {
+  *out = 1;
+  if (updater->clip < 0) return CREMA_OK;
+  double sum = 0;
+  for (int i = 0; i < updater->params; ++i) {
+    double squares;
+    CR_TRY(cr_blob_sumsq_diff(updater->net->learnable[i], &squares));
+    sum += squares;
+  }
+  double norm = sqrt(sum);
+  if (!(norm > (double)updater->clip)) return CREMA_OK;
+  *out = (float)((double)updater->clip / norm);
+  cr_log_info("Gradient clipping: scaling down gradients (L2 norm %g > %g) by scale factor %g",
+              norm, (double)updater->clip, (double)*out);
+  return CREMA_OK;
+}
+
+/* Parameters that are held still (lr_mult 0) need no pass over memory while their
+ * momentum is zero, too: the step is zero and the history stays so. */
+static bool stands_still(const cr_updater *updater, int i) {
+  cr_update_rule rule = updater->row->rule;
+  if (rule != CR_UPDATE_SGD && rule != CR_UPDATE_NESTEROV) return false;
+  return updater->net->lr_mult[i] == 0 && cr_tensor_is_zero(updater->history[i]->data);
+}
+
+crema_status cr_updater_run(cr_updater *updater, float rate, int64_t iteration) {
+  crema_net *net = updater->net;
+  float clip;
+  CR_TRY(clip_factor(updater, &clip));
+  float correction = 1;
+  if (updater->row->rule == CR_UPDATE_ADAM) {
+    double t = (double)iteration + 1;
+    correction = (float)(sqrt(1 - pow((double)updater->momentum2, t)) /
+                         (1 - pow((double)updater->momentum, t)));
+  }
+  cr_op_scalars scalars = {.momentum = updater->momentum,
+                           .momentum2 = updater->momentum2,
+                           .rms_decay = updater->rms_decay,
+                           .delta = updater->delta,
+                           .grad_scale = clip / (float)updater->iter_size};
+  for (int i = 0; i < updater->params; ++i) {
+    if (stands_still(updater, i)) continue;
+    crema_blob *blob = net->learnable[i];
+    bool two = updater->row->histories == 2;
+    cr_tensor *tensors[] = {blob->data, blob->diff, updater->history[i]->data,
+                            two ? updater->history[updater->params + i]->data : NULL};
+    scalars.rate = rate * net->lr_mult[i] * correction;
+    scalars.decay = updater->weight_decay * net->decay_mult[i];
+    CR_TRY(cr_op_run(updater->op[i], net->context, tensors, &scalars));
+  }
+  return CREMA_OK;
+}
+
+int cr_updater_history_count(const cr_updater *updater) {
+  return updater->row->histories * updater->params;
+}
+
+crema_blob *cr_updater_history(cr_updater *updater, int index) {
+  return updater->history[index];
+}
+
+const char *cr_updater_type(const cr_updater *updater) {
+  return updater->row->type;
+}

@@ -1,0 +1,28 @@
+/* Update rules: from gradients to weights. */
+#ifndef CR_SOLVER_UPDATE_H
+#define CR_SOLVER_UPDATE_H
+
+#include "net/net.h"
+
+/* A rule with its history for the learnable parameters of one net. */
+typedef struct cr_updater cr_updater;
+
+/* Reads type, momentum, delta and so on. Errors: CREMA_E_UNKNOWN_NAME for a type or
+ * regularization_type, CREMA_E_RANGE for values that the rule cannot work with.
+ * `net` must outlive the updater. */
+crema_status cr_updater_create(const Caffe__SolverParameter *param, crema_net *net,
+                               cr_updater **out) CREMA_MUST_USE;
+void cr_updater_destroy(cr_updater *updater);
+
+/* One update of all learnable parameters from their diffs, which hold the sum of `iter_size`
+ * gradients: clipping (clip_gradients), then division by iter_size, weight decay, the rule.
+ * `iteration` counts the updates done before. */
+crema_status cr_updater_run(cr_updater *updater, float rate, int64_t iteration) CREMA_MUST_USE;
+
+/* History blobs in the order of Caffe's files: one a learnable parameter, then for AdaDelta and
+ * Adam a second for each. Owned by the updater. */
+int cr_updater_history_count(const cr_updater *updater);
+crema_blob *cr_updater_history(cr_updater *updater, int index);
+const char *cr_updater_type(const cr_updater *updater);
+
+#endif
