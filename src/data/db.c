@@ -5,7 +5,9 @@
 #include <string.h>
 #include <strings.h>
 
+#include "core/buffer.h"
 #include "core/fail.h"
+#include "core/file.h"
 #include "data/db_backends.h"
 
 /* Every back end. */
@@ -49,6 +51,20 @@ crema_status cr_db_open(const char *backend, const char *path, cr_db_mode mode, 
   db->mode = mode;
   *out = db;
   return CREMA_OK;
+}
+
+static bool has_file(const char *directory, const char *name) {
+  cr_buffer path = {0};
+  bool found =
+      cr_buffer_print(&path, "%s/%s", directory, name) == CREMA_OK && cr_file_exists(path.data);
+  cr_buffer_free(&path);
+  return found;
+}
+
+const char *cr_db_detect(const char *path) {
+  if (has_file(path, "data.mdb")) return "lmdb";
+  if (has_file(path, "CURRENT")) return "leveldb";
+  return NULL;
 }
 
 void cr_db_close(cr_db *db) {

@@ -74,6 +74,9 @@ crema_status cr_db_open(const char *backend, const char *path, cr_db_mode mode,
 /* Accepts NULL. */
 void cr_db_close(cr_db *db);
 
+/* The back end whose files lie at `path`: "lmdb", "leveldb", or NULL when it cannot be told. */
+const char *cr_db_detect(const char *path);
+
 /* Number of records. */
 crema_status cr_db_count(cr_db *db, uint64_t *out) CREMA_MUST_USE;
 

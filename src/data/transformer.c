@@ -120,6 +120,14 @@ void cr_transformer_destroy(cr_transformer *transformer) {
   free(transformer);
 }
 
+uint64_t cr_transformer_key(const cr_transformer *transformer) {
+  return transformer->key;
+}
+
+void cr_transformer_set_key(cr_transformer *transformer, uint64_t key) {
+  transformer->key = key;
+}
+
 cr_image_color cr_transformer_color(const cr_transformer *transformer) {
   return transformer->color;
 }

@@ -34,6 +34,10 @@ crema_status cr_transformer_create(const Caffe__TransformationParameter *param, 
 /* Accepts NULL. */
 void cr_transformer_destroy(cr_transformer *transformer);
 
+/* The key of its draws, to be saved and set again for an exact resume. */
+uint64_t cr_transformer_key(const cr_transformer *transformer);
+void cr_transformer_set_key(cr_transformer *transformer, uint64_t key);
+
 /* What encoded records are decoded to. */
 cr_image_color cr_transformer_color(const cr_transformer *transformer);
 

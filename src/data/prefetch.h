@@ -1,0 +1,62 @@
+/* Prefetching: a thread that makes batches ahead of the net that consumes them.
+ *
+ * It takes records from a reader, decodes and transforms them into the memory of a batch and
+ * passes the batch on through a free/full queue pair. The consumer works on the batch's own
+ * memory and gives the batch back when it takes the next one. */
+#ifndef CR_DATA_PREFETCH_H
+#define CR_DATA_PREFETCH_H
+
+#include "core/buffer.h"
+#include "data/reader.h"
+#include "data/transformer.h"
+
+typedef struct cr_prefetch cr_prefetch;
+
+/* A place in the stream of records: `index` were consumed, the last of them has `key`. */
+typedef struct cr_position {
+  uint64_t index; /* 0: nothing was consumed, there is no key */
+  cr_buffer key;
+} cr_position;
+
+typedef struct cr_batch {
+  int items;
+  int channels, height, width; /* of each item */
+  float *data;                 /* items x channels x height x width */
+  float *label;                /* items; NULL without labels */
+  size_t capacity;             /* values at data */
+  cr_position position;        /* after the batch */
+} cr_batch;
+
+typedef struct cr_prefetch_options {
+  cr_reader *reader;                 /* outlives the prefetcher */
+  int consumer;                      /* which of the reader's consumers this is */
+  const cr_transformer *transformer; /* outlives it too */
+  cr_image_color color;              /* what encoded records are decoded to */
+  int batch_size;
+  int depth; /* batches, at least 1; 2 for any overlap, as the consumer holds one */
+  bool labels;
+  bool skip_corrupt; /* warn of records that cannot be decoded and go on, instead of failing */
+} cr_prefetch_options;
+
+/* Finds out the shape from the reader's next record and makes the batches. No thread runs yet, nor
+ * may the reader's. Free with cr_prefetch_destroy. Errors name source and key. */
+crema_status cr_prefetch_create(const cr_prefetch_options *options,
+                                cr_prefetch **out) CREMA_MUST_USE;
+/* Stops the thread first. Accepts NULL. */
+void cr_prefetch_destroy(cr_prefetch *prefetch);
+
+/* Channels, height and width of the items, from the first record. With batch_size 1 later batches
+ * may have others; with more, a record that gives another shape is an error. */
+void cr_prefetch_shape(const cr_prefetch *prefetch, int out[3]);
+
+/* Starts the thread; the reader's must run. Stopping takes all batches back, those that the
+ * consumer holds too. */
+crema_status cr_prefetch_start(cr_prefetch *prefetch) CREMA_MUST_USE;
+void cr_prefetch_stop(cr_prefetch *prefetch);
+
+/* The next batch; waits for it. Errors: those of reading, decoding and transforming, with source
+ * and key; after one every further call fails the same way. */
+crema_status cr_prefetch_take(cr_prefetch *prefetch, cr_batch **out) CREMA_MUST_USE;
+crema_status cr_prefetch_give_back(cr_prefetch *prefetch, cr_batch *batch) CREMA_MUST_USE;
+
+#endif
