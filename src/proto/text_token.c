@@ -159,7 +159,7 @@ static crema_status scan_escape(cr_scanner *s, const cr_token *token) {
     ++s->at;
     return CREMA_OK;
   }
-  size_t digits = c == 'x' || c == 'X' ? 1 : c == 'u' ? 4 : c == 'U' ? 8 : 0;
+  size_t digits = c == 'x' ? 1 : c == 'u' ? 4 : c == 'U' ? 8 : 0;
   if (digits == 0) return cr_token_fail(s, &here, "unknown escape in a string");
   ++s->at;
   for (size_t i = 0; i < digits; ++i, ++s->at) {
@@ -305,7 +305,7 @@ static crema_status append_escape(const char **at, const char *end, cr_buffer *o
   unsigned code = 0;
   if (is_octal(c)) {
     for (int i = 0; i < 3 && is_octal(**at); ++i) code = code * 8 + (unsigned)(*(*at)++ - '0');
-  } else if (c == 'x' || c == 'X') {
+  } else if (c == 'x') {
     ++*at;
     for (int i = 0; i < 2 && is_hex(**at); ++i) code = code * 16 + hex_value(*(*at)++);
   } else {

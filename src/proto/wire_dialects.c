@@ -54,11 +54,17 @@ bool cr_dialect_concerns(const ProtobufCMessageDescriptor *type) {
 bool cr_dialect_shows_nv(const ProtobufCMessageDescriptor *type, uint32_t number,
                          cr_wire_type wire) {
   if (type != TRANSFORM) return false;
-  if ((number >= 15 && number <= 23) || (number >= 208 && number <= 214)) return true;
+  if (number >= 15 && number <= 23) {
+    const ProtobufCFieldDescriptor *field = protobuf_c_message_descriptor_get_field(type, number);
+    return field != NULL && wire == cr_wire_type_of(field->type);
+  }
   for (size_t i = 0; i < ROW_COUNT; ++i) {
     const dialect_row *row = &rows[i];
-    if (row->type != type || row->wire != wire || row->when != ALWAYS) continue;
-    if (row->wire_number == number || row->schema_number == number) return true;
+    if (row->type != type || row->wire != wire) continue;
+    if (row->when == ALWAYS && (row->wire_number == number || row->schema_number == number)) {
+      return true;
+    }
+    if (row->when == IN_NV && row->wire_number == number && number >= 208) return true;
   }
   return false;
 }

@@ -80,7 +80,7 @@ static size_t packed_size(const ProtobufCMessage *message, const ProtobufCFieldD
   return size;
 }
 
-/* True when the message holds a field that only the nv dialect has. */
+/* True when a reader of what is written will find a field that only the nv dialect has. */
 static bool shows_nv(const ProtobufCMessage *message) {
   const ProtobufCMessageDescriptor *type = message->descriptor;
   if (!cr_dialect_concerns(type)) return false;
@@ -90,6 +90,10 @@ static bool shows_nv(const ProtobufCMessage *message) {
         cr_dialect_shows_nv(type, field->id, cr_wire_type_of(field->type))) {
       return true;
     }
+  }
+  for (size_t i = 0; i < message->n_unknown_fields; ++i) {
+    const ProtobufCMessageUnknownField *unknown = &message->unknown_fields[i];
+    if (cr_dialect_shows_nv(type, unknown->tag, (cr_wire_type)unknown->wire_type)) return true;
   }
   return false;
 }
