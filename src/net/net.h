@@ -4,13 +4,14 @@
 
 #include "crema/net.h"
 #include "layers/layer.h"
+#include "net/name_map.h"
 
 /* One entry a parameter blob of a layer (owners and sharers). */
 typedef struct cr_net_param {
-  int layer, index;       /* whose, and which of its parameters */
-  const char *name;       /* ParamSpec name; "" when it has none */
-  int owner;              /* entry that owns the values; -1: this one does */
-  int learnable;          /* number among the learnable parameters */
+  int layer, index; /* whose, and which of its parameters */
+  const char *name; /* ParamSpec name; "" when it has none; owned by net->param */
+  int owner;        /* entry that owns the values; -1: this one does */
+  int learnable;    /* number among the learnable parameters */
 } cr_net_param;
 
 typedef struct cr_net_layer {
@@ -19,12 +20,16 @@ typedef struct cr_net_layer {
   int *bottom_id, *top_id; /* indices into net->blob */
   bool *propagate_down;    /* one a bottom */
   bool need_backward;
-  bool fused;              /* another layer computes it; forward and backward are skipped */
+  bool fused;        /* another layer computes its forward pass; backward runs as usual */
+  bool has_loss;     /* a top has a loss weight other than 0 */
+  bool loss_seeded;  /* the diffs of those tops hold the loss weights */
+  int first_param;   /* its first entry in net->net_param; layer->params of them */
+  crema_shape *seen; /* shapes at the last reshape: bottoms, then tops */
 } cr_net_layer;
 
 struct crema_net {
   char *name;
-  char *path; /* file it came from, or NULL */
+  char *path;                 /* file it came from, or NULL */
   Caffe__NetParameter *param; /* filtered, with splits inserted */
   crema_phase phase;
   crema_context *context;
@@ -34,7 +39,9 @@ struct crema_net {
   cr_net_layer *layer;
   int blobs;
   crema_blob **blob;
-  char **blob_name;
+  char **blob_name;        /* "(automatic)" for tops that the prototxt does not name */
+  cr_name_map blob_index;  /* without the automatic ones */
+  cr_name_map layer_index; /* the first layer of each name */
   int inputs, outputs;
   int *input, *output; /* blob indices */
   int params;
@@ -46,33 +53,69 @@ struct crema_net {
 };
 
 /* Builds from a parsed and upgraded message, which is taken over (also on failure).
- * `context` may be NULL: the net makes its own on options->device. */
+ * `context` may be NULL: the net makes its own on options->device. The stages that hold are the
+ * message's own and those of `options`; phase and level are those of `options`. */
 crema_status cr_net_create(Caffe__NetParameter *param, const crema_net_options *options,
-                           crema_context *context, const char *path, crema_net **out)
-    CREMA_MUST_USE;
+                           crema_context *context, const char *path,
+                           crema_net **out) CREMA_MUST_USE;
 
-/* Makes `net`'s parameters share the values of `donor`'s layers of the same name (test nets). */
+/* The first layer of that name; -1 when there is none. */
+int cr_net_find_layer(const crema_net *net, const char *name);
+
+/* Makes `net`'s parameters share the values (not the diffs) of `donor`'s layers of the same name
+ * (test nets). Layers that only the donor has are logged. Errors: CREMA_E_SHAPE with both
+ * shapes, CREMA_E_ARGUMENT when the numbers of parameters differ. */
 crema_status cr_net_share_params(crema_net *net, crema_net *donor) CREMA_MUST_USE;
 
-/* Layers `first` to `last`, both included. */
-crema_status cr_net_forward_range(crema_net *net, int first, int last, double *loss)
-    CREMA_MUST_USE;
+/* Layers `first` to `last`, both included; backward runs them from last to first.
+ * *loss (may be NULL) gets the weighted sum of the losses of these layers.
+ * Errors: CREMA_E_RANGE, and those of the layers, with the layer named. */
+crema_status cr_net_forward_range(crema_net *net, int first, int last, double *loss) CREMA_MUST_USE;
 crema_status cr_net_backward_range(crema_net *net, int first, int last) CREMA_MUST_USE;
 
-/* Weights as a message (with diffs when asked), and back. */
-crema_status cr_net_to_proto(crema_net *net, bool with_diffs, Caffe__NetParameter **out)
-    CREMA_MUST_USE;
+/* Finds the first layer, in the order of running, that holds a value which is not a finite
+ * number, in its parameters or its tops. *found says whether there is one; then *layer_name and
+ * *blob_name (a top's name, or "param 0" and so on) name it. The names are owned by the net
+ * or static. The loss of any of them may be NULL. */
+crema_status cr_net_find_nonfinite(crema_net *net, bool *found, const char **layer_name,
+                                   const char **blob_name) CREMA_MUST_USE;
+
+/* With debug_info: logs the mean absolute value and step of each parameter. To be called by a
+ * solver after the steps are known (diffs hold them). Does nothing without debug_info. */
+crema_status cr_net_debug_update(crema_net *net) CREMA_MUST_USE;
+
+/* Weights as a message (with diffs when asked), and back. from_proto checks all shapes before
+ * it changes anything. */
+crema_status cr_net_to_proto(crema_net *net, bool with_diffs,
+                             Caffe__NetParameter **out) CREMA_MUST_USE;
 crema_status cr_net_from_proto(crema_net *net, const Caffe__NetParameter *weights) CREMA_MUST_USE;
+
+/* crema_net_save_weights, with the diffs when asked. */
 crema_status cr_net_save(crema_net *net, const char *path, bool with_diffs) CREMA_MUST_USE;
 
-/* One blob as BlobProto and back; any dialect's fields; legacy 4-D shapes match when their
- * count and trailing extents do. */
-crema_status cr_blob_to_proto(crema_blob *blob, bool with_diff, Caffe__BlobProto **out)
-    CREMA_MUST_USE;
-crema_status cr_blob_from_proto(crema_blob *blob, const Caffe__BlobProto *proto, bool reshape)
-    CREMA_MUST_USE;
+/* Weights in HDF5: /data/<layer>/<i> and, with diffs, /diff/<layer>/<i>. Parameters that share
+ * another's values have no data set under /data. Loading checks all shapes before it changes
+ * anything. */
+crema_status cr_net_save_hdf5(crema_net *net, const char *path, bool with_diffs) CREMA_MUST_USE;
+crema_status cr_net_load_hdf5(crema_net *net, const char *path) CREMA_MUST_USE;
 
-/* Shape of a BlobProto, legacy num/channels/height/width included. */
+/* One blob as BlobProto and back; any dialect's fields. `reshape` false: the shapes must agree
+ * (cr_blob_proto_fits). Errors: CREMA_E_SHAPE, CREMA_E_CORRUPT when the number of values is not
+ * that of the shape. */
+crema_status cr_blob_to_proto(crema_blob *blob, bool with_diff,
+                              Caffe__BlobProto **out) CREMA_MUST_USE;
+crema_status cr_blob_from_proto(crema_blob *blob, const Caffe__BlobProto *proto,
+                                bool reshape) CREMA_MUST_USE;
+
+/* Shape of a BlobProto, legacy num/channels/height/width included. Errors: CREMA_E_SHAPE. */
 crema_status cr_blob_proto_shape(const Caffe__BlobProto *proto, crema_shape *out) CREMA_MUST_USE;
+
+/* Checks that the proto holds as many values as its shape, which goes to *shape, asks for.
+ * Errors: CREMA_E_SHAPE, CREMA_E_CORRUPT. */
+crema_status cr_blob_proto_check(const Caffe__BlobProto *proto, crema_shape *shape) CREMA_MUST_USE;
+
+/* Whether a blob of `shape` can take the proto's values: equal shapes, or, for a legacy 4-D
+ * proto, equal after ones are put in front of `shape`. */
+bool cr_blob_proto_fits(const Caffe__BlobProto *proto, const crema_shape *shape);
 
 #endif

@@ -1,0 +1,82 @@
+/* The steps of building a net; private to this folder. */
+#ifndef CR_NET_BUILD_H
+#define CR_NET_BUILD_H
+
+#include "net/net.h"
+
+/* What layers' rules are checked against: `own` are the stages of the net's own state (may be
+ * NULL), `stages` those that the caller adds. */
+typedef struct cr_net_state {
+  crema_phase phase;
+  int level;
+  const char *const *stages;
+  size_t stage_count;
+  const Caffe__NetState *own;
+} cr_net_state;
+
+/* What is needed while the graph is built, beside the net itself. */
+typedef struct cr_net_build {
+  crema_net *net;
+  const cr_layer_class **class;       /* one a layer */
+  int *fused_into;                    /* one a layer: the layer that does its work, -1: itself */
+  int blob_capacity;                  /* room in net->blob, net->blob_name and the two below */
+  bool *available;                    /* one a blob: no layer has consumed it yet */
+  bool *blob_need_backward;           /* one a blob */
+  int param_capacity;                 /* room in net->net_param and the learnables' arrays */
+  bool *has_lr_mult, *has_decay_mult; /* one a learnable: the prototxt gave the factor */
+  cr_name_map param_index;            /* ParamSpec names to entries of net->net_param */
+} cr_net_build;
+
+/* An error text that starts with "layer 'name' (Type): ". */
+crema_status cr_net_fail_layer(const Caffe__LayerParameter *param, crema_status code,
+                               const char *fmt, ...) CREMA_PRINTF(3, 4);
+
+/* Puts "layer 'name' (Type): " in front of the error text of a failure that is passed on, unless
+ * it starts so already. */
+crema_status cr_net_fail_in_layer(const Caffe__LayerParameter *param, crema_status code);
+
+/* A text field that may be missing. */
+const char *cr_net_text(const char *text);
+
+/* Removes the layers whose include/exclude rules do not fit the state. Errors: CREMA_E_ARGUMENT
+ * for a layer with rules of both kinds. */
+crema_status cr_net_filter(Caffe__NetParameter *param, const cr_net_state *state) CREMA_MUST_USE;
+
+/* Gives each blob at most one consumer: behind a top with more than one (a loss weight counts
+ * as one) comes a Split layer `<blob>_<layer>_<top>_split` with a copy for each, and the
+ * loss weight moves to the first copy. Errors: CREMA_E_UNKNOWN_NAME for a bottom that no earlier
+ * layer makes (with the nearest name), CREMA_E_ARGUMENT for in-place work on a blob that others
+ * read too. */
+crema_status cr_net_insert_splits(Caffe__NetParameter *param) CREMA_MUST_USE;
+
+/* Fills fused_into: an in-place ReLU that comes next to read what a convolution made is done by
+ * the convolution. The value that is kept is the ReLU's, as without fusion, and the ReLU's own
+ * gradient needs only that one; so backward is not concerned. */
+crema_status cr_net_plan_fusion(cr_net_build *build) CREMA_MUST_USE;
+
+/* Adds layer `index`'s parameters to the net's: ownership, sharing by name, factors.
+ * Errors: CREMA_E_SHAPE (both shapes), CREMA_E_ARGUMENT for different factors. */
+crema_status cr_net_append_params(cr_net_build *build, int index) CREMA_MUST_USE;
+
+/* Lets sharing parameters share data and diff with their owners. */
+crema_status cr_net_tie_params(crema_net *net) CREMA_MUST_USE;
+
+/* Takes back need_backward where no loss depends on a layer or nothing below it learns, then
+ * applies force_backward. */
+crema_status cr_net_prune_backward(cr_net_build *build, bool force_backward) CREMA_MUST_USE;
+
+/* debug_info lines of one layer, in Caffe's wording. */
+crema_status cr_net_debug_forward(crema_net *net, int index) CREMA_MUST_USE;
+crema_status cr_net_debug_backward(crema_net *net, int index) CREMA_MUST_USE;
+crema_status cr_net_debug_all_params(crema_net *net) CREMA_MUST_USE;
+
+/* Whether the file is there and starts as an HDF5 file does. */
+bool cr_net_is_hdf5(const char *path);
+
+/* Remembers the shapes with which a layer was last reshaped. */
+void cr_net_note_shapes(cr_net_layer *layer);
+
+/* Builds the graph of net->param (already filtered and split) into net. */
+crema_status cr_net_build_graph(crema_net *net, bool force_backward) CREMA_MUST_USE;
+
+#endif

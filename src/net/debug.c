@@ -1,0 +1,164 @@
+/* Looking into a net: debug_info lines and the search for values that are no numbers. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/fail.h"
+#include "core/log.h"
+#include "net/build.h"
+
+static double mean_of(double sum, const crema_blob *blob) {
+  int64_t count = crema_blob_count(blob);
+  return count == 0 ? 0.0 : sum / (double)count;
+}
+
+static crema_status mean_data(crema_blob *blob, double *out) {
+  double sum = 0.0;
+  CR_TRY(cr_blob_asum_data(blob, &sum));
+  *out = mean_of(sum, blob);
+  return CREMA_OK;
+}
+
+static crema_status mean_diff(crema_blob *blob, double *out) {
+  double sum = 0.0;
+  CR_TRY(cr_blob_asum_diff(blob, &sum));
+  *out = mean_of(sum, blob);
+  return CREMA_OK;
+}
+
+/* A parameter's name where it has one, its number in the layer where not. */
+static const char *param_label(const crema_net *net, int entry, char *text, size_t size) {
+  const cr_net_param *param = &net->net_param[entry];
+  if (param->name[0] != '\0') return param->name;
+  snprintf(text, size, "%d", param->index);
+  return text;
+}
+
+crema_status cr_net_debug_forward(crema_net *net, int index) {
+  cr_net_layer *layer = &net->layer[index];
+  const cr_layer *self = layer->layer;
+  char text[16];
+  double mean = 0.0;
+  for (int j = 0; j < self->tops; ++j) {
+    CR_TRY(mean_data(layer->top[j], &mean));
+    cr_log_info("    [Forward] Layer %s, top blob %s data: %g", self->name,
+                net->blob_name[layer->top_id[j]], mean);
+  }
+  for (int p = 0; p < self->params; ++p) {
+    CR_TRY(mean_data(self->blob[p], &mean));
+    cr_log_info("    [Forward] Layer %s, param blob %s data: %g", self->name,
+                param_label(net, layer->first_param + p, text, sizeof text), mean);
+  }
+  return CREMA_OK;
+}
+
+crema_status cr_net_debug_backward(crema_net *net, int index) {
+  cr_net_layer *layer = &net->layer[index];
+  const cr_layer *self = layer->layer;
+  char text[16];
+  double mean = 0.0;
+  for (int j = 0; j < self->bottoms; ++j) {
+    if (!layer->propagate_down[j]) continue;
+    CR_TRY(mean_diff(layer->bottom[j], &mean));
+    cr_log_info("    [Backward] Layer %s, bottom blob %s diff: %g", self->name,
+                net->blob_name[layer->bottom_id[j]], mean);
+  }
+  for (int p = 0; p < self->params; ++p) {
+    if (!self->param_propagate_down[p]) continue;
+    CR_TRY(mean_diff(self->blob[p], &mean));
+    cr_log_info("    [Backward] Layer %s, param blob %s diff: %g", self->name,
+                param_label(net, layer->first_param + p, text, sizeof text), mean);
+  }
+  return CREMA_OK;
+}
+
+crema_status cr_net_debug_all_params(crema_net *net) {
+  double asum_data = 0.0, asum_diff = 0.0, sumsq_data = 0.0, sumsq_diff = 0.0;
+  for (int i = 0; i < net->learnables; ++i) {
+    double part[4];
+    CR_TRY(cr_blob_asum_data(net->learnable[i], &part[0]));
+    CR_TRY(cr_blob_asum_diff(net->learnable[i], &part[1]));
+    CR_TRY(cr_blob_sumsq_data(net->learnable[i], &part[2]));
+    CR_TRY(cr_blob_sumsq_diff(net->learnable[i], &part[3]));
+    asum_data += part[0];
+    asum_diff += part[1];
+    sumsq_data += part[2];
+    sumsq_diff += part[3];
+  }
+  cr_log_info(
+      "    [Backward] All net params (data, diff): L1 norm = (%g, %g); "
+      "L2 norm = (%g, %g)",
+      asum_data, asum_diff, sqrt(sumsq_data), sqrt(sumsq_diff));
+  return CREMA_OK;
+}
+
+crema_status cr_net_debug_update(crema_net *net) {
+  if (!net->debug_info) return CREMA_OK;
+  for (int i = 0; i < net->params; ++i) {
+    const cr_net_param *param = &net->net_param[i];
+    cr_layer *self = net->layer[param->layer].layer;
+    char text[2][16];
+    const char *label = param_label(net, i, text[0], sizeof text[0]);
+    double data = 0.0, diff = 0.0;
+    CR_TRY(mean_diff(self->blob[param->index], &diff));
+    if (param->owner < 0) {
+      CR_TRY(mean_data(self->blob[param->index], &data));
+      cr_log_info("    [Update] Layer %s, param %s data: %g; diff: %g", self->name, label, data,
+                  diff);
+      continue;
+    }
+    const cr_net_param *owner = &net->net_param[param->owner];
+    cr_log_info("    [Update] Layer %s, param blob %s (owned by layer %s, param %s) diff: %g",
+                self->name, label, net->layer[owner->layer].layer->name,
+                param_label(net, param->owner, text[1], sizeof text[1]), diff);
+  }
+  return CREMA_OK;
+}
+
+static crema_status is_finite(crema_blob *blob, bool *out) {
+  const float *data = NULL;
+  int64_t count = crema_blob_count(blob);
+  *out = true;
+  CR_TRY(crema_blob_cpu_data(blob, &data));
+  for (int64_t k = 0; k < count && *out; ++k) *out = isfinite(data[k]);
+  return CREMA_OK;
+}
+
+/* "param 0" and so on as static text; parameters beyond the list share its last entry. */
+static const char *param_word(int index) {
+  static const char *const word[] = {"param 0", "param 1", "param 2", "param 3",
+                                     "param 4", "param 5", "a param"};
+  int last = (int)(sizeof word / sizeof word[0]) - 1;
+  return word[index < last ? index : last];
+}
+
+/* The first parameter or top of a layer that is not finite; *name NULL when there is none. */
+static crema_status search_layer(const crema_net *net, const cr_net_layer *layer,
+                                 const char **name) {
+  bool finite = true;
+  *name = NULL;
+  for (int p = 0; p < layer->layer->params && *name == NULL; ++p) {
+    CR_TRY(is_finite(layer->layer->blob[p], &finite));
+    if (!finite) *name = param_word(p);
+  }
+  for (int j = 0; j < layer->layer->tops && *name == NULL; ++j) {
+    CR_TRY(is_finite(layer->top[j], &finite));
+    if (!finite) *name = net->blob_name[layer->top_id[j]];
+  }
+  return CREMA_OK;
+}
+
+crema_status cr_net_find_nonfinite(crema_net *net, bool *found, const char **layer_name,
+                                   const char **blob_name) {
+  *found = false;
+  for (int i = 0; i < net->layers; ++i) {
+    const char *name = NULL;
+    CR_TRY(search_layer(net, &net->layer[i], &name));
+    if (name == NULL) continue;
+    *found = true;
+    if (layer_name != NULL) *layer_name = net->layer[i].layer->name;
+    if (blob_name != NULL) *blob_name = name;
+    return CREMA_OK;
+  }
+  return CREMA_OK;
+}

@@ -1,0 +1,42 @@
+/* Fusion: element-wise layers that the op before them can do on its way out. */
+#include <string.h>
+
+#include "core/fail.h"
+#include "net/build.h"
+
+/* Whether the layer's op takes a ReLU along (layer->fused_relu). */
+static bool takes_relu(const cr_layer_class *class) {
+  return strcmp(class->type, "Convolution") == 0;
+}
+
+static bool is_in_place_relu(const Caffe__LayerParameter *param, const cr_layer_class *class) {
+  return strcmp(class->type, "ReLU") == 0 && param->n_bottom == 1 && param->n_top == 1 &&
+         strcmp(param->bottom[0], param->top[0]) == 0;
+}
+
+crema_status cr_net_plan_fusion(cr_net_build *build) {
+  const crema_net *net = build->net;
+  if (net->debug_info) return CREMA_OK; /* it reports each layer's own values */
+  /* Maker of each blob as long as nobody has read it. */
+  cr_name_map maker = {0};
+  crema_status status = CREMA_OK;
+  for (int i = 0; i < net->layers && status == CREMA_OK; ++i) {
+    const Caffe__LayerParameter *param = net->param->layer[i];
+    if (is_in_place_relu(param, build->class[i])) {
+      int before = cr_name_map_get(&maker, param->bottom[0]);
+      if (before >= 0 && takes_relu(build->class[before]) &&
+          net->param->layer[before]->n_top == 1) {
+        build->fused_into[before] = i;
+        build->fused_into[i] = before;
+      }
+    }
+    for (size_t j = 0; j < param->n_bottom && status == CREMA_OK; ++j) {
+      status = cr_name_map_set(&maker, param->bottom[j], -1);
+    }
+    for (size_t j = 0; j < param->n_top && status == CREMA_OK; ++j) {
+      status = cr_name_map_set(&maker, param->top[j], i);
+    }
+  }
+  cr_name_map_free(&maker);
+  return status;
+}

@@ -1,0 +1,392 @@
+/* Building the graph: layers, their bottoms and tops, in the order of running. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/fail.h"
+#include "core/log.h"
+#include "net/build.h"
+
+static const char automatic[] = "(automatic)";
+
+const char *cr_net_text(const char *text) {
+  return text == NULL ? "" : text;
+}
+
+crema_status cr_net_fail_layer(const Caffe__LayerParameter *param, crema_status code,
+                               const char *fmt, ...) {
+  char text[1024];
+  va_list args;
+  va_start(args, fmt);
+  vsnprintf(text, sizeof text, fmt, args);
+  va_end(args);
+  return cr_fail(code, "layer '%s' (%s): %s", cr_net_text(param->name), cr_net_text(param->type),
+                 text);
+}
+
+crema_status cr_net_fail_in_layer(const Caffe__LayerParameter *param, crema_status code) {
+  static const char prefix[] = "layer '";
+  if (strncmp(crema_error_text(), prefix, sizeof prefix - 1) == 0) return code;
+  return cr_fail_in(code, "layer '%s' (%s)", cr_net_text(param->name), cr_net_text(param->type));
+}
+
+static crema_status allocate(void *out, size_t count, size_t width) {
+  if (count == 0) count = 1;
+  void *memory = calloc(count, width);
+  if (memory == NULL) return cr_fail_memory(count * width, "the net's graph");
+  memcpy(out, &memory, sizeof memory);
+  return CREMA_OK;
+}
+
+/* Tops a layer will have once automatic ones are added. */
+static int final_tops(const Caffe__LayerParameter *param, const cr_layer_class *class) {
+  int named = (int)param->n_top;
+  int least = class->min_tops > 1 ? class->min_tops : 1;
+  return class->auto_tops && named < least ? least : named;
+}
+
+/* Finds all classes and makes the arrays whose sizes follow from them. */
+static crema_status start_build(cr_net_build *build) {
+  crema_net *net = build->net;
+  Caffe__NetParameter *param = net->param;
+  net->layers = (int)param->n_layer;
+  CR_TRY(allocate(&net->layer, param->n_layer, sizeof *net->layer));
+  CR_TRY(allocate(&build->class, param->n_layer, sizeof *build->class));
+  CR_TRY(allocate(&build->fused_into, param->n_layer, sizeof *build->fused_into));
+  int64_t blobs = 0;
+  for (size_t i = 0; i < param->n_layer; ++i) {
+    Caffe__LayerParameter *layer = param->layer[i];
+    crema_status status = cr_layer_class_find(cr_net_text(layer->type), &build->class[i]);
+    if (status != CREMA_OK) return cr_fail_in(status, "layer '%s'", cr_net_text(layer->name));
+    blobs += final_tops(layer, build->class[i]);
+    build->fused_into[i] = -1;
+    if (cr_name_map_get(&net->layer_index, cr_net_text(layer->name)) < 0) {
+      CR_TRY(cr_name_map_set(&net->layer_index, cr_net_text(layer->name), (int)i));
+    }
+  }
+  if (blobs > INT32_MAX / 2) return cr_fail(CREMA_E_RANGE, "the net has too many blobs");
+  build->blob_capacity = (int)blobs;
+  CR_TRY(allocate(&net->blob, (size_t)blobs, sizeof *net->blob));
+  CR_TRY(allocate(&net->blob_name, (size_t)blobs, sizeof *net->blob_name));
+  CR_TRY(allocate(&net->input, (size_t)blobs, sizeof *net->input));
+  CR_TRY(allocate(&net->output, (size_t)blobs, sizeof *net->output));
+  CR_TRY(allocate(&build->available, (size_t)blobs, sizeof *build->available));
+  return allocate(&build->blob_need_backward, (size_t)blobs, sizeof *build->blob_need_backward);
+}
+
+static crema_status check_count(const Caffe__LayerParameter *param, const char *what, int found,
+                                int least, int most) {
+  if (found >= least && (most == CR_ANY || found <= most)) return CREMA_OK;
+  if (most == CR_ANY) {
+    return cr_net_fail_layer(param, CREMA_E_ARGUMENT, "takes at least %d %s blobs; found %d", least,
+                             what, found);
+  }
+  if (least == most) {
+    return cr_net_fail_layer(param, CREMA_E_ARGUMENT, "takes %d %s blob%s; found %d", least, what,
+                             least == 1 ? "" : "s", found);
+  }
+  return cr_net_fail_layer(param, CREMA_E_ARGUMENT, "takes %d to %d %s blobs; found %d", least,
+                           most, what, found);
+}
+
+/* All that can be checked before the layer is made. */
+static crema_status check_layer(const cr_net_build *build, int index) {
+  const Caffe__LayerParameter *param = build->net->param->layer[index];
+  const cr_layer_class *class = build->class[index];
+  int bottoms = (int)param->n_bottom, tops = final_tops(param, class);
+  CR_TRY(check_count(param, "bottom", bottoms, class->min_bottoms, class->max_bottoms));
+  CR_TRY(check_count(param, "top", tops, class->min_tops, class->max_tops));
+  if (class->equal_bottoms_tops && bottoms != tops) {
+    return cr_net_fail_layer(param, CREMA_E_ARGUMENT,
+                             "takes as many tops as bottoms; found %d bottoms and %d tops", bottoms,
+                             tops);
+  }
+  if (param->n_propagate_down > 0 && param->n_propagate_down != param->n_bottom) {
+    return cr_net_fail_layer(param, CREMA_E_ARGUMENT,
+                             "propagate_down must be given not at all or once a bottom (%d); "
+                             "found %zu",
+                             bottoms, param->n_propagate_down);
+  }
+  if (param->n_loss_weight > 0 && param->n_loss_weight != (size_t)tops) {
+    return cr_net_fail_layer(param, CREMA_E_ARGUMENT,
+                             "loss_weight must be given not at all or once a top (%d); found %zu",
+                             tops, param->n_loss_weight);
+  }
+  return CREMA_OK;
+}
+
+static crema_status make_layer(cr_net_build *build, int index) {
+  crema_net *net = build->net;
+  Caffe__LayerParameter *param = net->param->layer[index];
+  cr_net_layer *layer = &net->layer[index];
+  if (!param->has_phase) {
+    param->has_phase = 1;
+    param->phase = net->phase == CREMA_TRAIN ? CAFFE__PHASE__TRAIN : CAFFE__PHASE__TEST;
+  }
+  cr_log_debug("Creating Layer %s", cr_net_text(param->name));
+  CR_TRY(cr_layer_create(param, param->phase, net->context, net->seed, net->path, &layer->layer));
+  size_t bottoms = param->n_bottom, tops = (size_t)final_tops(param, build->class[index]);
+  layer->layer->tops = (int)tops;
+  CR_TRY(allocate(&layer->bottom, bottoms, sizeof *layer->bottom));
+  CR_TRY(allocate(&layer->bottom_id, bottoms, sizeof *layer->bottom_id));
+  CR_TRY(allocate(&layer->propagate_down, bottoms, sizeof *layer->propagate_down));
+  CR_TRY(allocate(&layer->top, tops, sizeof *layer->top));
+  CR_TRY(allocate(&layer->top_id, tops, sizeof *layer->top_id));
+  return allocate(&layer->seen, bottoms + tops, sizeof *layer->seen);
+}
+
+/* Splits have made sure that the blob exists; that it is still unread fails only when the
+ * prototxt itself uses the name of a split's copy. */
+static crema_status append_bottom(cr_net_build *build, int index, int bottom) {
+  crema_net *net = build->net;
+  const Caffe__LayerParameter *param = net->param->layer[index];
+  cr_net_layer *layer = &net->layer[index];
+  const char *name = param->bottom[bottom];
+  int blob = cr_name_map_get(&net->blob_index, name);
+  if (blob < 0 || !build->available[blob]) {
+    return cr_net_fail_layer(param, CREMA_E_UNKNOWN_NAME, "bottom %d '%s' is not available", bottom,
+                             name);
+  }
+  cr_log_debug("%s <- %s", layer->layer->name, name);
+  build->available[blob] = false;
+  layer->bottom[bottom] = net->blob[blob];
+  layer->bottom_id[bottom] = blob;
+  layer->propagate_down[bottom] = build->blob_need_backward[blob];
+  if (param->n_propagate_down > 0) layer->propagate_down[bottom] = param->propagate_down[bottom];
+  return CREMA_OK;
+}
+
+static crema_status add_blob(cr_net_build *build, const char *name, int *out) {
+  crema_net *net = build->net;
+  static const crema_shape empty = {.axes = 1, .dim = {0}};
+  if (net->blobs >= build->blob_capacity) return cr_fail(CREMA_E_INTERNAL, "too many blobs");
+  char *copy = strdup(name);
+  if (copy == NULL) return cr_fail_memory(strlen(name) + 1, "a blob's name");
+  crema_status status = crema_blob_create(&empty, &net->blob[net->blobs]);
+  if (status != CREMA_OK) {
+    free(copy);
+    return status;
+  }
+  net->blob_name[net->blobs] = copy;
+  *out = net->blobs++;
+  return CREMA_OK;
+}
+
+static crema_status fail_duplicate_top(const cr_net_build *build, int index, int top, int blob) {
+  const crema_net *net = build->net;
+  const Caffe__LayerParameter *param = net->param->layer[index];
+  for (int i = 0; i <= index; ++i) {
+    const cr_net_layer *other = &net->layer[i];
+    for (int j = 0; j < (i < index ? other->layer->tops : top); ++j) {
+      if (other->top_id[j] != blob) continue;
+      return cr_net_fail_layer(param, CREMA_E_EXISTS, "top '%s' is already made by layer '%s'",
+                               param->top[top], other->layer->name);
+    }
+  }
+  return cr_net_fail_layer(param, CREMA_E_EXISTS, "top '%s' is made twice", param->top[top]);
+}
+
+static crema_status append_top(cr_net_build *build, int index, int top) {
+  crema_net *net = build->net;
+  const Caffe__LayerParameter *param = net->param->layer[index];
+  cr_net_layer *layer = &net->layer[index];
+  bool named = (size_t)top < param->n_top;
+  const char *name = named ? param->top[top] : automatic;
+  int blob = named ? cr_name_map_get(&net->blob_index, name) : -1;
+  bool in_place = named && (size_t)top < param->n_bottom && strcmp(name, param->bottom[top]) == 0;
+  if (blob >= 0 && !in_place) return fail_duplicate_top(build, index, top, blob);
+  cr_log_debug("%s -> %s%s", layer->layer->name, name, in_place ? " (in-place)" : "");
+  if (blob < 0) {
+    CR_TRY(add_blob(build, name, &blob));
+    if (named) CR_TRY(cr_name_map_set(&net->blob_index, net->blob_name[blob], blob));
+  }
+  layer->top[top] = net->blob[blob];
+  layer->top_id[top] = blob;
+  build->available[blob] = named;
+  if (strcmp(layer->layer->class->type, "Input") == 0) net->input[net->inputs++] = blob;
+  return CREMA_OK;
+}
+
+/* Statistics are no learnable values: BatchNorm's parameters have lr_mult 0, said or not. */
+static crema_status pin_statistics(cr_net_build *build, int index) {
+  Caffe__LayerParameter *param = build->net->param->layer[index];
+  size_t params = (size_t)build->net->layer[index].layer->params;
+  if (strcmp(build->class[index] -> type, "BatchNorm") != 0) return CREMA_OK;
+  for (size_t i = 0; i < param->n_param; ++i) {
+    if (param->param[i]->lr_mult == 0.0f) continue;
+    return cr_net_fail_layer(param, CREMA_E_ARGUMENT,
+                             "param %zu has lr_mult %g; the statistics of a BatchNorm layer are "
+                             "not learned: give lr_mult 0 or no param at all",
+                             i, (double)param->param[i]->lr_mult);
+  }
+  if (param->n_param >= params) return CREMA_OK;
+  Caffe__ParamSpec **spec = realloc(param->param, params * sizeof(Caffe__ParamSpec *));
+  if (spec == NULL) return cr_fail_memory(params * sizeof *spec, "parameter factors");
+  param->param = spec;
+  while (param->n_param < params) {
+    Caffe__ParamSpec *added = cr_proto_alloc(sizeof *added);
+    if (added == NULL) return cr_fail_memory(sizeof *added, "parameter factors");
+    caffe__param_spec__init(added);
+    added->has_lr_mult = 1;
+    added->lr_mult = 0.0f;
+    param->param[param->n_param++] = added;
+  }
+  return CREMA_OK;
+}
+
+/* Values that the prototxt itself gives for the layer's parameters; freed once copied. */
+static crema_status take_inline_blobs(const crema_net *net, int index) {
+  Caffe__LayerParameter *param = net->param->layer[index];
+  cr_layer *layer = net->layer[index].layer;
+  if (param->n_blobs == 0) return CREMA_OK;
+  if (param->n_blobs != (size_t)layer->params) {
+    return cr_net_fail_layer(param, CREMA_E_ARGUMENT,
+                             "%zu blobs are given, but the layer has %d parameters", param->n_blobs,
+                             layer->params);
+  }
+  for (int i = 0; i < layer->params; ++i) {
+    crema_status status = cr_blob_from_proto(layer->blob[i], param->blobs[i], false);
+    if (status != CREMA_OK) return cr_fail_in(status, "blobs %d", i);
+  }
+  for (size_t i = 0; i < param->n_blobs; ++i) cr_message_free(&param->blobs[i]->base);
+  free(param->blobs);
+  param->blobs = NULL;
+  param->n_blobs = 0;
+  return CREMA_OK;
+}
+
+/* Tells a convolution of the ReLU that it does; see cr_net_plan_fusion. */
+static void apply_fusion(cr_net_build *build, int index) {
+  crema_net *net = build->net;
+  int relu = build->fused_into[index];
+  if (relu < 0) return;
+  if (relu < index) { /* `index` is the ReLU, `relu` the convolution before it */
+    net->layer[index].fused = true;
+    return;
+  }
+  const Caffe__ReLUParameter *param = net->param->layer[relu]->relu_param;
+  net->layer[index].layer->fused_relu = true;
+  net->layer[index].layer->fused_relu_slope = param == NULL ? 0.0f : param->negative_slope;
+}
+
+void cr_net_note_shapes(cr_net_layer *layer) {
+  int bottoms = layer->layer->bottoms;
+  for (int j = 0; j < bottoms; ++j) layer->seen[j] = layer->bottom[j]->shape;
+  for (int j = 0; j < layer->layer->tops; ++j) layer->seen[bottoms + j] = layer->top[j]->shape;
+}
+
+static crema_status shape_layer(cr_net_build *build, int index) {
+  crema_net *net = build->net;
+  cr_net_layer *layer = &net->layer[index];
+  cr_layer *self = layer->layer;
+  const cr_layer_class *class = self->class;
+  if (class->setup != NULL) CR_TRY(class->setup(self, layer->bottom, layer->top));
+  if (net->param->layer[index]->n_param > (size_t)self->params) {
+    return cr_net_fail_layer(net->param->layer[index], CREMA_E_ARGUMENT,
+                             "%zu param entries are given, but the layer has %d parameters",
+                             net->param->layer[index]->n_param, self->params);
+  }
+  CR_TRY(pin_statistics(build, index));
+  CR_TRY(take_inline_blobs(net, index));
+  apply_fusion(build, index);
+  if (class->reshape != NULL) CR_TRY(class->reshape(self, layer->bottom, layer->top));
+  cr_net_note_shapes(layer);
+  for (int j = 0; j < self->tops; ++j) {
+    char text[256];
+    layer->has_loss = layer->has_loss || self->loss_weight[j] != 0.0f;
+    if (!cr_log_enabled(CREMA_LOG_DEBUG)) continue;
+    cr_log_debug("Top shape: %s", crema_shape_text(&layer->top[j]->shape, text, sizeof text));
+    if (self->loss_weight[j] != 0.0f) {
+      cr_log_debug("    with loss weight %g", (double)self->loss_weight[j]);
+    }
+  }
+  return CREMA_OK;
+}
+
+/* A layer runs backward when a parameter or something below it learns. */
+static void mark_backward(cr_net_build *build, int index) {
+  cr_net_layer *layer = &build->net->layer[index];
+  cr_layer *self = layer->layer;
+  const Caffe__LayerParameter *param = self->param;
+  for (int j = 0; j < self->bottoms; ++j) {
+    if (build->blob_need_backward[layer->bottom_id[j]]) layer->need_backward = true;
+  }
+  for (int p = 0; p < self->params; ++p) {
+    float lr_mult = (size_t)p < param->n_param ? param->param[p]->lr_mult : 1.0f;
+    self->param_propagate_down[p] = lr_mult != 0.0f;
+    if (lr_mult != 0.0f) layer->need_backward = true;
+  }
+  if (!layer->need_backward) return;
+  for (int j = 0; j < self->tops; ++j) build->blob_need_backward[layer->top_id[j]] = true;
+}
+
+static crema_status add_layer(cr_net_build *build, int index) {
+  crema_net *net = build->net;
+  CR_TRY(check_layer(build, index));
+  CR_TRY(make_layer(build, index));
+  cr_layer *self = net->layer[index].layer;
+  for (int j = 0; j < self->bottoms; ++j) CR_TRY(append_bottom(build, index, j));
+  for (int j = 0; j < self->tops; ++j) CR_TRY(append_top(build, index, j));
+  CR_TRY(shape_layer(build, index));
+  mark_backward(build, index);
+  return cr_net_append_params(build, index);
+}
+
+static int by_name(const void *a, const void *b) {
+  return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* Outputs: blobs that no layer consumes, in the order of their names. */
+static crema_status find_outputs(cr_net_build *build) {
+  crema_net *net = build->net;
+  char **name = NULL;
+  size_t count = 0;
+  CR_TRY(allocate(&name, (size_t)net->blobs, sizeof *name));
+  for (int i = 0; i < net->blobs; ++i) {
+    if (build->available[i]) name[count++] = net->blob_name[i];
+  }
+  qsort(name, count, sizeof *name, by_name);
+  for (size_t i = 0; i < count; ++i) {
+    cr_log_debug("This network produces output %s", name[i]);
+    net->output[net->outputs++] = cr_name_map_get(&net->blob_index, name[i]);
+  }
+  free(name);
+  return CREMA_OK;
+}
+
+static void log_memory(const crema_net *net) {
+  if (!cr_log_enabled(CREMA_LOG_DEBUG)) return;
+  int64_t bytes = 0;
+  for (int i = 0; i < net->blobs; ++i) {
+    bytes += crema_blob_count(net->blob[i]) * (int64_t)sizeof(float);
+  }
+  cr_log_debug("Memory required for data: %lld", (long long)bytes);
+}
+
+crema_status cr_net_build_graph(crema_net *net, bool force_backward) {
+  cr_net_build build = {.net = net};
+  crema_status status = CREMA_OK;
+  CR_TRY_GOTO(start_build(&build), out);
+  CR_TRY_GOTO(cr_net_plan_fusion(&build), out);
+  for (int i = 0; i < net->layers; ++i) {
+    status = add_layer(&build, i);
+    if (status != CREMA_OK) {
+      status = cr_net_fail_in_layer(net->param->layer[i], status);
+      goto out;
+    }
+  }
+  CR_TRY_GOTO(find_outputs(&build), out);
+  CR_TRY_GOTO(cr_net_prune_backward(&build, force_backward), out);
+  CR_TRY_GOTO(cr_net_tie_params(net), out);
+  log_memory(net);
+out:
+  cr_name_map_free(&build.param_index);
+  free(build.has_decay_mult);
+  free(build.has_lr_mult);
+  free(build.blob_need_backward);
+  free(build.available);
+  free(build.fused_into);
+  free((void *)build.class);
+  return status;
+}

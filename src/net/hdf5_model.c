@@ -1,0 +1,276 @@
+/* Weights in HDF5 files: /data/<layer>/<i> and /diff/<layer>/<i>, 32-bit floats of the blob's
+ * shape. A layer's name may hold slashes; it is then a path of groups. */
+#include <hdf5.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/fail.h"
+#include "core/file.h"
+#include "core/log.h"
+#include "net/build.h"
+
+/* The HDF5 library prints its errors unless told otherwise; this holds what it was told before. */
+typedef struct hush {
+  H5E_auto2_t function;
+  void *data;
+} hush;
+
+static hush hush_begin(void) {
+  hush before = {0};
+  H5Eget_auto2(H5E_DEFAULT, &before.function, &before.data);
+  H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
+  return before;
+}
+
+static void hush_end(hush before) {
+  H5Eset_auto2(H5E_DEFAULT, before.function, before.data);
+}
+
+bool cr_net_is_hdf5(const char *path) {
+  hush before = hush_begin();
+  bool is_hdf5 = H5Fis_hdf5(path) > 0;
+  hush_end(before);
+  return is_hdf5;
+}
+
+/* "<group>/<layer>" or "<group>/<layer>/<index>" */
+static crema_status object_path(const char *group, const char *layer, int index, cr_buffer *out) {
+  cr_buffer_clear(out);
+  CR_TRY(cr_buffer_print(out, "%s/%s", group, layer));
+  return index < 0 ? CREMA_OK : cr_buffer_print(out, "/%d", index);
+}
+
+/* Whether every step of the path is there. */
+static bool path_exists(hid_t file, char *path) {
+  for (char *slash = strchr(path + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
+    *slash = '\0';
+    bool found = H5Lexists(file, path, H5P_DEFAULT) > 0;
+    *slash = '/';
+    if (!found) return false;
+  }
+  return H5Lexists(file, path, H5P_DEFAULT) > 0;
+}
+
+/* ---- writing ---- */
+
+static bool write_values(hid_t file, hid_t links, const char *path, const crema_shape *shape,
+                         const float *values) {
+  hsize_t dim[CREMA_MAX_AXES];
+  for (int i = 0; i < shape->axes; ++i) dim[i] = (hsize_t)shape->dim[i];
+  hid_t space = shape->axes == 0 ? H5Screate(H5S_SCALAR) : H5Screate_simple(shape->axes, dim, NULL);
+  hid_t set = H5Dcreate2(file, path, H5T_NATIVE_FLOAT, space, links, H5P_DEFAULT, H5P_DEFAULT);
+  bool good = set >= 0;
+  if (good && crema_shape_count(shape, 0, shape->axes) > 0) {
+    good = H5Dwrite(set, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, values) >= 0;
+  }
+  if (set >= 0) good = H5Dclose(set) >= 0 && good;
+  if (space >= 0) H5Sclose(space);
+  return good;
+}
+
+static crema_status save_group(hid_t file, hid_t links, const char *path) {
+  if (H5Lexists(file, path, H5P_DEFAULT) > 0) return CREMA_OK;
+  hid_t group = H5Gcreate2(file, path, links, H5P_DEFAULT, H5P_DEFAULT);
+  if (group < 0) return cr_fail(CREMA_E_IO, "cannot write group %s", path);
+  H5Gclose(group);
+  return CREMA_OK;
+}
+
+/* One half of the file: data of owners, or diffs of all. */
+static crema_status save_layer(const crema_net *net, int index, bool diffs, hid_t file, hid_t links,
+                               cr_buffer *path) {
+  const char *group = diffs ? "/diff" : "/data";
+  const cr_net_layer *layer = &net->layer[index];
+  const cr_layer *self = layer->layer;
+  CR_TRY(object_path(group, self->name, -1, path));
+  CR_TRY(save_group(file, links, path->data));
+  for (int p = 0; p < self->params; ++p) {
+    if (!diffs && net->net_param[layer->first_param + p].owner >= 0) continue;
+    crema_blob *blob = self->blob[p];
+    const float *values = NULL;
+    CR_TRY(diffs ? crema_blob_cpu_diff(blob, &values) : crema_blob_cpu_data(blob, &values));
+    CR_TRY(object_path(group, self->name, p, path));
+    if (H5Lexists(file, path->data, H5P_DEFAULT) > 0) {
+      return cr_fail(CREMA_E_EXISTS,
+                     "two layers are named '%s'; HDF5 models tell layers apart by "
+                     "their names",
+                     self->name);
+    }
+    if (!write_values(file, links, path->data, &blob->shape, values)) {
+      return cr_fail(CREMA_E_IO, "cannot write data set %s", path->data);
+    }
+  }
+  return CREMA_OK;
+}
+
+static crema_status save_all(const crema_net *net, hid_t file, bool with_diffs) {
+  cr_buffer path = {0};
+  crema_status status = CREMA_OK;
+  hid_t links = H5Pcreate(H5P_LINK_CREATE);
+  if (links < 0 || H5Pset_create_intermediate_group(links, 1) < 0) {
+    status = cr_fail(CREMA_E_IO, "cannot prepare HDF5 links");
+    goto out;
+  }
+  CR_TRY_GOTO(save_group(file, links, "/data"), out);
+  if (with_diffs) CR_TRY_GOTO(save_group(file, links, "/diff"), out);
+  for (int i = 0; i < net->layers; ++i) {
+    CR_TRY_GOTO(save_layer(net, i, false, file, links, &path), out);
+    if (with_diffs) CR_TRY_GOTO(save_layer(net, i, true, file, links, &path), out);
+  }
+out:
+  if (links >= 0) H5Pclose(links);
+  cr_buffer_free(&path);
+  return status;
+}
+
+crema_status cr_net_save_hdf5(crema_net *net, const char *path, bool with_diffs) {
+  char *temporary = NULL;
+  CR_TRY(cr_file_replace_begin(path, &temporary));
+  hush before = hush_begin();
+  crema_status status = CREMA_OK;
+  hid_t file = H5Fcreate(temporary, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+  if (file < 0) {
+    status = cr_fail(CREMA_E_IO, "cannot create the file");
+  } else {
+    status = save_all(net, file, with_diffs);
+    /* A full disk may show only when the library writes its caches out. */
+    bool flushed = H5Fflush(file, H5F_SCOPE_GLOBAL) >= 0;
+    flushed = H5Fclose(file) >= 0 && flushed;
+    if (status == CREMA_OK && !flushed) status = cr_fail(CREMA_E_IO, "cannot write the file");
+  }
+  hush_end(before);
+  if (status == CREMA_OK) {
+    status = cr_file_replace_end(path, temporary, true);
+  } else {
+    status = cr_fail_in(status, "%s", path);
+    crema_status ignored = cr_file_replace_end(path, temporary, false);
+    (void)ignored;
+  }
+  free(temporary);
+  return status;
+}
+
+/* ---- loading ---- */
+
+static crema_status read_extents(hid_t set, crema_shape *out) {
+  hid_t space = H5Dget_space(set);
+  hsize_t dim[H5S_MAX_RANK];
+  int axes = space < 0 ? -1 : H5Sget_simple_extent_ndims(space);
+  if (axes > 0 && axes <= CREMA_MAX_AXES) {
+    H5Sget_simple_extent_dims(space, dim, NULL);
+  }
+  if (space >= 0) H5Sclose(space);
+  if (axes < 0) return cr_fail(CREMA_E_CORRUPT, "its extents cannot be read");
+  if (axes > CREMA_MAX_AXES) return cr_fail(CREMA_E_SHAPE, "it has %d axes", axes);
+  memset(out, 0, sizeof *out);
+  out->axes = axes;
+  for (int i = 0; i < axes; ++i) {
+    out->dim[i] = dim[i] > INT64_MAX ? INT64_MAX : (int64_t)dim[i];
+  }
+  return crema_shape_check(out);
+}
+
+static crema_status check_set(hid_t set, const crema_blob *blob) {
+  hid_t type = H5Dget_type(set);
+  H5T_class_t class = type < 0 ? H5T_NO_CLASS : H5Tget_class(type);
+  if (type >= 0) H5Tclose(type);
+  if (class != H5T_FLOAT && class != H5T_INTEGER) {
+    return cr_fail(CREMA_E_TYPE, "its values are not numbers");
+  }
+  crema_shape shape;
+  char text[2][256];
+  CR_TRY(read_extents(set, &shape));
+  if (crema_shape_equal(&shape, &blob->shape)) return CREMA_OK;
+  return cr_fail(CREMA_E_SHAPE, "the file's shape is %s, the net's is %s",
+                 crema_shape_text(&shape, text[0], sizeof text[0]),
+                 crema_shape_text(&blob->shape, text[1], sizeof text[1]));
+}
+
+static crema_status read_set(hid_t set, crema_blob *blob) {
+  crema_devptr memory = {0};
+  if (crema_blob_count(blob) == 0) return CREMA_OK;
+  CR_TRY(cr_tensor_write(blob->data, cr_host_context(), CR_PLAIN_F32, &memory));
+  if (H5Dread(set, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, (void *)memory.address) < 0) {
+    return cr_fail(CREMA_E_CORRUPT, "its values cannot be read");
+  }
+  return CREMA_OK;
+}
+
+/* Checks (or, in the second round, copies) one parameter. A sharer may be missing. */
+static crema_status load_param(const crema_net *net, int entry, bool copy, hid_t file,
+                               cr_buffer *path) {
+  const cr_net_param *param = &net->net_param[entry];
+  const cr_layer *layer = net->layer[param->layer].layer;
+  CR_TRY(object_path("/data", layer->name, param->index, path));
+  if (H5Lexists(file, path->data, H5P_DEFAULT) <= 0) {
+    if (param->owner >= 0) return CREMA_OK;
+    return cr_fail(CREMA_E_ARGUMENT,
+                   "incompatible number of blobs for layer '%s' (%s): the file has no %s",
+                   layer->name, layer->class->type, path->data);
+  }
+  hid_t set = H5Dopen2(file, path->data, H5P_DEFAULT);
+  if (set < 0) return cr_fail(CREMA_E_CORRUPT, "%s is not a data set", path->data);
+  crema_status status =
+      copy ? read_set(set, layer->blob[param->index]) : check_set(set, layer->blob[param->index]);
+  H5Dclose(set);
+  return cr_fail_in(status, "%s (layer '%s', parameter %d)", path->data, layer->name, param->index);
+}
+
+/* The file may not have more parameters of a layer than the net. */
+static crema_status check_surplus(const cr_layer *layer, hid_t file, cr_buffer *path) {
+  CR_TRY(object_path("/data", layer->name, layer->params, path));
+  if (H5Lexists(file, path->data, H5P_DEFAULT) <= 0) return CREMA_OK;
+  return cr_fail(CREMA_E_ARGUMENT,
+                 "incompatible number of blobs for layer '%s' (%s): the file has %s, the net has "
+                 "%d parameters",
+                 layer->name, layer->class->type, path->data, layer->params);
+}
+
+static crema_status load_layers(const crema_net *net, bool copy, hid_t file) {
+  cr_buffer path = {0};
+  crema_status status = CREMA_OK;
+  for (int i = 0; i < net->layers; ++i) {
+    const cr_net_layer *layer = &net->layer[i];
+    CR_TRY_GOTO(object_path("/data", layer->layer->name, -1, &path), out);
+    /* Of several layers of one name the first takes the values. */
+    if (cr_net_find_layer(net, layer->layer->name) != i || !path_exists(file, path.data)) continue;
+    if (!copy) CR_TRY_GOTO(check_surplus(layer->layer, file, &path), out);
+    for (int p = 0; p < layer->layer->params; ++p) {
+      CR_TRY_GOTO(load_param(net, layer->first_param + p, copy, file, &path), out);
+    }
+  }
+out:
+  cr_buffer_free(&path);
+  return status;
+}
+
+static herr_t log_surplus(hid_t group, const char *name, const H5L_info_t *info, void *user) {
+  (void)group;
+  (void)info;
+  if (cr_net_find_layer(user, name) < 0) cr_log_debug("Ignoring source layer %s", name);
+  return 0;
+}
+
+static crema_status load_file(crema_net *net, hid_t file) {
+  if (H5Lexists(file, "/data", H5P_DEFAULT) <= 0) {
+    return cr_fail(CREMA_E_CORRUPT, "has no group /data: not a model");
+  }
+  CR_TRY(load_layers(net, false, file));
+  H5Literate_by_name(file, "/data", H5_INDEX_NAME, H5_ITER_INC, NULL, log_surplus, net,
+                     H5P_DEFAULT);
+  return load_layers(net, true, file);
+}
+
+crema_status cr_net_load_hdf5(crema_net *net, const char *path) {
+  if (!cr_file_exists(path)) {
+    return cr_fail(CREMA_E_NOT_FOUND, "%s: no such file or directory", path);
+  }
+  hush before = hush_begin();
+  hid_t file = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT);
+  crema_status status =
+      file < 0 ? cr_fail(CREMA_E_CORRUPT, "not an HDF5 file, or damaged") : load_file(net, file);
+  if (file >= 0) H5Fclose(file);
+  hush_end(before);
+  return cr_fail_in(status, "%s", path);
+}

@@ -1,0 +1,192 @@
+/* Making and freeing nets, and what they say of themselves. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/fail.h"
+#include "core/file.h"
+#include "core/log.h"
+#include "core/rng.h"
+#include "net/build.h"
+
+void crema_net_options_init(crema_net_options *options) {
+  *options = (crema_net_options){.phase = CREMA_TEST, .seed = -1};
+}
+
+static void free_layer(cr_net_layer *layer) {
+  cr_layer_destroy(layer->layer);
+  free(layer->seen);
+  free(layer->top_id);
+  free(layer->top);
+  free(layer->propagate_down);
+  free(layer->bottom_id);
+  free(layer->bottom);
+}
+
+void crema_net_destroy(crema_net *net) {
+  if (net == NULL) return;
+  free(net->decay_mult);
+  free(net->lr_mult);
+  free(net->learnable);
+  free(net->net_param);
+  free(net->output);
+  free(net->input);
+  for (int i = 0; net->layer != NULL && i < net->layers; ++i) free_layer(&net->layer[i]);
+  free(net->layer);
+  for (int i = 0; i < net->blobs; ++i) {
+    crema_blob_destroy(net->blob[i]);
+    free(net->blob_name[i]);
+  }
+  free(net->blob_name);
+  free(net->blob);
+  cr_name_map_free(&net->layer_index);
+  cr_name_map_free(&net->blob_index);
+  if (net->owns_context) crema_context_destroy(net->context);
+  if (net->param != NULL) cr_message_free(&net->param->base);
+  free(net->path);
+  free(net->name);
+  free(net);
+}
+
+static crema_status copy_text(const char *text, char **out) {
+  *out = strdup(text);
+  return *out == NULL ? cr_fail_memory(strlen(text) + 1, "a name") : CREMA_OK;
+}
+
+/* Everything but the graph. */
+static crema_status start_net(crema_net *net, const crema_net_options *options,
+                              crema_context *context, const char *path) {
+  net->phase = options->phase;
+  net->seed = options->seed < 0 ? cr_random_seed() : (uint64_t)options->seed;
+  net->debug_info = net->param->debug_info;
+  CR_TRY(copy_text(cr_net_text(net->param->name), &net->name));
+  if (path != NULL) CR_TRY(copy_text(path, &net->path));
+  net->context = context;
+  if (context != NULL) return CREMA_OK;
+  crema_device *device = options->device == NULL ? cr_cpu_device() : options->device;
+  CR_TRY(crema_context_create(device, net->seed, &net->context));
+  net->owns_context = true;
+  return CREMA_OK;
+}
+
+crema_status cr_net_create(Caffe__NetParameter *param, const crema_net_options *options,
+                           crema_context *context, const char *path, crema_net **out) {
+  crema_net *net = calloc(1, sizeof *net);
+  if (net == NULL) {
+    cr_message_free(&param->base);
+    return cr_fail_memory(sizeof *net, "a net");
+  }
+  net->param = param;
+  cr_net_state state = {.phase = options->phase,
+                        .level = options->level,
+                        .stages = options->stages,
+                        .stage_count = options->stage_count,
+                        .own = param->state};
+  crema_status status = CREMA_OK;
+  CR_TRY_GOTO(start_net(net, options, context, path), fail);
+  CR_TRY_GOTO(cr_net_filter(param, &state), fail);
+  CR_TRY_GOTO(cr_net_insert_splits(param), fail);
+  CR_TRY_GOTO(cr_net_build_graph(net, options->force_backward || param->force_backward), fail);
+  cr_log_debug("Network initialization done.");
+  *out = net;
+  return CREMA_OK;
+fail:
+  crema_net_destroy(net);
+  return path == NULL ? status : cr_fail_in(status, "%s", path);
+}
+
+static cr_unknown_fields unknown_policy(const crema_net_options *options) {
+  return options->warn_unknown_fields ? CR_UNKNOWN_WARN : CR_UNKNOWN_ERROR;
+}
+
+crema_status crema_net_load(const char *path, const crema_net_options *options, crema_net **out) {
+  crema_net_options standard;
+  crema_net_options_init(&standard);
+  if (options == NULL) options = &standard;
+  Caffe__NetParameter *param = NULL;
+  CR_TRY(cr_net_param_read_text_with(path, unknown_policy(options), &param));
+  return cr_net_create(param, options, NULL, path, out);
+}
+
+crema_status crema_net_parse(const char *text, size_t size, const char *source,
+                             const crema_net_options *options, crema_net **out) {
+  crema_net_options standard;
+  crema_net_options_init(&standard);
+  if (options == NULL) options = &standard;
+  ProtobufCMessage *message = NULL;
+  CR_TRY(cr_text_parse(&caffe__net_parameter__descriptor, text, size,
+                       source == NULL ? "net" : source, unknown_policy(options), &message));
+  Caffe__NetParameter *param = (Caffe__NetParameter *)message;
+  crema_status status = cr_net_param_upgrade(param, NULL);
+  if (status != CREMA_OK) {
+    cr_message_free(message);
+    return source == NULL ? status : cr_fail_in(status, "%s", source);
+  }
+  return cr_net_create(param, options, NULL, source, out);
+}
+
+/* ---- what a net says of itself ---- */
+
+int crema_net_input_count(const crema_net *net) {
+  return net->inputs;
+}
+
+crema_blob *crema_net_input(crema_net *net, int index) {
+  return index < 0 || index >= net->inputs ? NULL : net->blob[net->input[index]];
+}
+
+int crema_net_output_count(const crema_net *net) {
+  return net->outputs;
+}
+
+crema_blob *crema_net_output(crema_net *net, int index) {
+  return index < 0 || index >= net->outputs ? NULL : net->blob[net->output[index]];
+}
+
+const char *crema_net_output_name(const crema_net *net, int index) {
+  return index < 0 || index >= net->outputs ? NULL : net->blob_name[net->output[index]];
+}
+
+crema_status crema_net_blob(crema_net *net, const char *name, crema_blob **out) {
+  int index = cr_name_map_get(&net->blob_index, name);
+  if (index >= 0) {
+    *out = net->blob[index];
+    return CREMA_OK;
+  }
+  const char *nearest = cr_name_map_nearest(&net->blob_index, name);
+  return cr_fail(CREMA_E_UNKNOWN_NAME, "net '%s' has no blob '%s'%s%s%s", net->name, name,
+                 nearest == NULL ? "" : "; did you mean '", nearest == NULL ? "" : nearest,
+                 nearest == NULL ? "" : "'?");
+}
+
+int crema_net_blob_count(const crema_net *net) {
+  return net->blobs;
+}
+
+const char *crema_net_blob_name(const crema_net *net, int index) {
+  return index < 0 || index >= net->blobs ? NULL : net->blob_name[index];
+}
+
+const char *crema_net_name(const crema_net *net) {
+  return net->name;
+}
+
+int crema_net_layer_count(const crema_net *net) {
+  return net->layers;
+}
+
+const char *crema_net_layer_name(const crema_net *net, int layer) {
+  return layer < 0 || layer >= net->layers ? NULL : net->layer[layer].layer->name;
+}
+
+const char *crema_net_layer_type(const crema_net *net, int layer) {
+  return layer < 0 || layer >= net->layers ? NULL : net->layer[layer].layer->class->type;
+}
+
+int crema_net_layer_param_count(const crema_net *net, int layer) {
+  return layer < 0 || layer >= net->layers ? 0 : net->layer[layer].layer->params;
+}
+
+crema_blob *crema_net_layer_param(crema_net *net, int layer, int index) {
+  if (index < 0 || index >= crema_net_layer_param_count(net, layer)) return NULL;
+  return net->layer[layer].layer->blob[index];
+}

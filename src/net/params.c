@@ -1,0 +1,171 @@
+/* Parameters: who owns them, what factors they learn with, who shares them. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/fail.h"
+#include "core/log.h"
+#include "net/build.h"
+
+static crema_status resize(void *array, size_t count, size_t width) {
+  void *old = NULL;
+  memcpy(&old, array, sizeof old);
+  void *memory = realloc(old, count * width);
+  if (memory == NULL) return cr_fail_memory(count * width, "the net's parameters");
+  memcpy(array, &memory, sizeof memory);
+  return CREMA_OK;
+}
+
+static crema_status reserve(cr_net_build *build, int extra) {
+  crema_net *net = build->net;
+  int64_t needed = (int64_t)net->params + extra;
+  if (needed <= build->param_capacity) return CREMA_OK;
+  size_t count = (size_t)needed * 2;
+  if (count > INT32_MAX) return cr_fail(CREMA_E_RANGE, "the net has too many parameters");
+  CR_TRY(resize(&net->net_param, count, sizeof *net->net_param));
+  CR_TRY(resize(&net->learnable, count, sizeof *net->learnable));
+  CR_TRY(resize(&net->lr_mult, count, sizeof *net->lr_mult));
+  CR_TRY(resize(&net->decay_mult, count, sizeof *net->decay_mult));
+  CR_TRY(resize(&build->has_lr_mult, count, sizeof *build->has_lr_mult));
+  CR_TRY(resize(&build->has_decay_mult, count, sizeof *build->has_decay_mult));
+  build->param_capacity = (int)count;
+  return CREMA_OK;
+}
+
+static void add_owner(cr_net_build *build, cr_net_param *entry, crema_blob *blob,
+                      const Caffe__ParamSpec *spec) {
+  crema_net *net = build->net;
+  int id = net->learnables++;
+  entry->owner = -1;
+  entry->learnable = id;
+  net->learnable[id] = blob;
+  net->lr_mult[id] = spec->lr_mult;
+  net->decay_mult[id] = spec->decay_mult;
+  build->has_lr_mult[id] = spec->has_lr_mult;
+  build->has_decay_mult[id] = spec->has_decay_mult;
+}
+
+/* A factor may be given by any of the sharers; all that give it must agree. */
+static crema_status merge_factor(const Caffe__LayerParameter *layer, const cr_net_param *entry,
+                                 const char *what, bool given, float value, bool *has,
+                                 float *factor) {
+  if (!given) return CREMA_OK;
+  if (*has && *factor != value) {
+    return cr_net_fail_layer(layer, CREMA_E_ARGUMENT,
+                             "shared param '%s' has %s %g here and %g in another layer",
+                             entry->name, what, (double)value, (double)*factor);
+  }
+  *has = true;
+  *factor = value;
+  return CREMA_OK;
+}
+
+static crema_status check_sharer(const crema_net *net, const cr_net_param *entry,
+                                 const Caffe__ParamSpec *spec) {
+  const cr_net_param *owner = &net->net_param[entry->owner];
+  const cr_layer *owner_layer = net->layer[owner->layer].layer;
+  const crema_shape *mine = &net->layer[entry->layer].layer->blob[entry->index]->shape;
+  const crema_shape *theirs = &owner_layer->blob[owner->index]->shape;
+  bool permissive = spec->share_mode == CAFFE__PARAM_SPEC__DIM_CHECK_MODE__PERMISSIVE;
+  if (permissive
+          ? crema_shape_count(mine, 0, mine->axes) == crema_shape_count(theirs, 0, theirs->axes)
+          : crema_shape_equal(mine, theirs)) {
+    return CREMA_OK;
+  }
+  char text[2][256];
+  return cr_net_fail_layer(net->param->layer[entry->layer], CREMA_E_SHAPE,
+                           "cannot share param '%s' with layer '%s': %s differ; this layer's "
+                           "shape is %s, the owner's is %s",
+                           entry->name, owner_layer->name, permissive ? "counts" : "shapes",
+                           crema_shape_text(mine, text[0], sizeof text[0]),
+                           crema_shape_text(theirs, text[1], sizeof text[1]));
+}
+
+static crema_status add_sharer(cr_net_build *build, cr_net_param *entry, int owner,
+                               const Caffe__ParamSpec *spec) {
+  crema_net *net = build->net;
+  const Caffe__LayerParameter *layer = net->param->layer[entry->layer];
+  entry->owner = owner;
+  entry->learnable = net->net_param[owner].learnable;
+  int id = entry->learnable;
+  cr_log_debug("Sharing parameters '%s' owned by layer '%s', param index %d", entry->name,
+               net->layer[net->net_param[owner].layer].layer->name, net->net_param[owner].index);
+  CR_TRY(check_sharer(net, entry, spec));
+  CR_TRY(merge_factor(layer, entry, "lr_mult", spec->has_lr_mult, spec->lr_mult,
+                      &build->has_lr_mult[id], &net->lr_mult[id]));
+  return merge_factor(layer, entry, "decay_mult", spec->has_decay_mult, spec->decay_mult,
+                      &build->has_decay_mult[id], &net->decay_mult[id]);
+}
+
+crema_status cr_net_append_params(cr_net_build *build, int index) {
+  static const Caffe__ParamSpec plain = CAFFE__PARAM_SPEC__INIT;
+  crema_net *net = build->net;
+  const Caffe__LayerParameter *param = net->param->layer[index];
+  cr_layer *layer = net->layer[index].layer;
+  net->layer[index].first_param = net->params;
+  CR_TRY(reserve(build, layer->params));
+  for (int p = 0; p < layer->params; ++p) {
+    const Caffe__ParamSpec *spec = (size_t)p < param->n_param ? param->param[p] : &plain;
+    cr_net_param *entry = &net->net_param[net->params];
+    *entry = (cr_net_param){.layer = index, .index = p, .name = cr_net_text(spec->name)};
+    int owner = entry->name[0] == '\0' ? -1 : cr_name_map_get(&build->param_index, entry->name);
+    if (owner >= 0) {
+      CR_TRY(add_sharer(build, entry, owner, spec));
+    } else {
+      add_owner(build, entry, layer->blob[p], spec);
+      if (entry->name[0] != '\0') {
+        CR_TRY(cr_name_map_set(&build->param_index, entry->name, net->params));
+      }
+    }
+    net->params += 1;
+  }
+  return CREMA_OK;
+}
+
+crema_status cr_net_tie_params(crema_net *net) {
+  for (int i = 0; i < net->params; ++i) {
+    const cr_net_param *entry = &net->net_param[i];
+    if (entry->owner < 0) continue;
+    crema_blob *blob = net->layer[entry->layer].layer->blob[entry->index];
+    crema_blob *owner = net->learnable[entry->learnable];
+    CR_TRY(cr_blob_share_data(blob, owner));
+    CR_TRY(cr_blob_share_diff(blob, owner));
+  }
+  return CREMA_OK;
+}
+
+int cr_net_find_layer(const crema_net *net, const char *name) {
+  return cr_name_map_get(&net->layer_index, name);
+}
+
+static crema_status share_layer(cr_layer *target, const cr_layer *source) {
+  if (target->params != source->params) {
+    return cr_fail(CREMA_E_ARGUMENT, "layer '%s' has %d parameters here and %d in the other net",
+                   target->name, target->params, source->params);
+  }
+  for (int p = 0; p < target->params; ++p) {
+    if (!crema_shape_equal(&target->blob[p]->shape, &source->blob[p]->shape)) {
+      char text[2][256];
+      return cr_fail(CREMA_E_SHAPE,
+                     "cannot share parameter %d of layer '%s': its shape is %s, the other net's "
+                     "is %s",
+                     p, target->name,
+                     crema_shape_text(&target->blob[p]->shape, text[0], sizeof text[0]),
+                     crema_shape_text(&source->blob[p]->shape, text[1], sizeof text[1]));
+    }
+    CR_TRY(cr_blob_share_data(target->blob[p], source->blob[p]));
+  }
+  return CREMA_OK;
+}
+
+crema_status cr_net_share_params(crema_net *net, crema_net *donor) {
+  for (int i = 0; i < donor->layers; ++i) {
+    cr_layer *source = donor->layer[i].layer;
+    int target = cr_net_find_layer(net, source->name);
+    if (target < 0) {
+      cr_log_debug("Ignoring source layer %s", source->name);
+      continue;
+    }
+    CR_TRY(share_layer(net->layer[target].layer, source));
+  }
+  return CREMA_OK;
+}

@@ -1,0 +1,148 @@
+/* Running a net: shapes, forward, backward. */
+#include "core/fail.h"
+#include "net/build.h"
+
+static crema_status check_range(const crema_net *net, int first, int last) {
+  if (net->layers == 0 && first == 0 && last == -1) return CREMA_OK;
+  if (first >= 0 && last < net->layers && first <= last) return CREMA_OK;
+  return cr_fail(CREMA_E_RANGE, "layers %d to %d of a net with %d layers", first, last,
+                 net->layers);
+}
+
+/* Whether a bottom or a top has another shape than at the last reshape. Sources are left alone:
+ * the shapes of their tops are made by whoever fills them. */
+static bool has_new_shape(const cr_net_layer *layer) {
+  int bottoms = layer->layer->bottoms;
+  if (bottoms == 0) return false;
+  for (int j = 0; j < bottoms; ++j) {
+    if (!crema_shape_equal(&layer->bottom[j]->shape, &layer->seen[j])) return true;
+  }
+  for (int j = 0; j < layer->layer->tops; ++j) {
+    if (!crema_shape_equal(&layer->top[j]->shape, &layer->seen[bottoms + j])) return true;
+  }
+  return false;
+}
+
+static crema_status follow_shapes(cr_net_layer *layer) {
+  if (!has_new_shape(layer)) return CREMA_OK;
+  cr_layer *self = layer->layer;
+  if (self->class->reshape != NULL) {
+    CR_TRY(self->class->reshape(self, layer->bottom, layer->top));
+  }
+  cr_net_note_shapes(layer);
+  layer->loss_seeded = false;
+  return CREMA_OK;
+}
+
+crema_status crema_net_reshape(crema_net *net) {
+  for (int i = 0; i < net->layers; ++i) {
+    crema_status status = follow_shapes(&net->layer[i]);
+    if (status != CREMA_OK) return cr_net_fail_in_layer(net->layer[i].layer->param, status);
+  }
+  return CREMA_OK;
+}
+
+/* d loss / d top = loss weight. Written again only when somebody may have overwritten it: after
+ * a change of shape, or by the layer's own backward pass when it works in place. */
+static crema_status seed_loss(cr_net_layer *layer) {
+  const cr_layer *self = layer->layer;
+  bool in_place = false;
+  for (int j = 0; j < self->tops; ++j) {
+    if (self->loss_weight[j] == 0.0f) continue;
+    crema_devptr memory = {0};
+    int64_t count = crema_blob_count(layer->top[j]);
+    CR_TRY(cr_tensor_write(layer->top[j]->diff, cr_host_context(), CR_PLAIN_F32, &memory));
+    float *diff = (float *)memory.address;
+    for (int64_t k = 0; k < count; ++k) diff[k] = self->loss_weight[j];
+    in_place = in_place || (j < self->bottoms && layer->top[j] == layer->bottom[j]);
+  }
+  layer->loss_seeded = !in_place;
+  return CREMA_OK;
+}
+
+/* sum over tops of loss_weight * sum(top) */
+static crema_status add_loss(cr_net_layer *layer, double *loss) {
+  const cr_layer *self = layer->layer;
+  for (int j = 0; j < self->tops; ++j) {
+    if (self->loss_weight[j] == 0.0f) continue;
+    const float *data = NULL;
+    int64_t count = crema_blob_count(layer->top[j]);
+    double sum = 0.0;
+    CR_TRY(crema_blob_cpu_data(layer->top[j], &data));
+    for (int64_t k = 0; k < count; ++k) sum += (double)data[k];
+    *loss += sum * (double)self->loss_weight[j];
+  }
+  return CREMA_OK;
+}
+
+static crema_status forward_layer(crema_net *net, int index, double *loss) {
+  cr_net_layer *layer = &net->layer[index];
+  cr_layer *self = layer->layer;
+  CR_TRY(follow_shapes(layer));
+  if (!layer->fused) {
+    CR_TRY(self->class->forward(self, net->context, layer->bottom, layer->top));
+  }
+  if (self->phase == CAFFE__PHASE__TRAIN) self->pass += 1;
+  if (layer->has_loss) {
+    if (!layer->loss_seeded) CR_TRY(seed_loss(layer));
+    if (loss != NULL) CR_TRY(add_loss(layer, loss));
+  }
+  return net->debug_info ? cr_net_debug_forward(net, index) : CREMA_OK;
+}
+
+crema_status cr_net_forward_range(crema_net *net, int first, int last, double *loss) {
+  CR_TRY(check_range(net, first, last));
+  double total = 0.0;
+  for (int i = first; i <= last; ++i) {
+    crema_status status = forward_layer(net, i, loss == NULL ? NULL : &total);
+    if (status != CREMA_OK) return cr_net_fail_in_layer(net->layer[i].layer->param, status);
+  }
+  if (loss != NULL) *loss = total;
+  return CREMA_OK;
+}
+
+/* Whether backward has anything to compute; sources under force_backward have not. */
+static bool has_gradient(const cr_net_layer *layer) {
+  const cr_layer *self = layer->layer;
+  for (int j = 0; j < self->bottoms; ++j) {
+    if (layer->propagate_down[j]) return true;
+  }
+  for (int p = 0; p < self->params; ++p) {
+    if (self->param_propagate_down[p]) return true;
+  }
+  return false;
+}
+
+static crema_status backward_layer(crema_net *net, int index) {
+  cr_net_layer *layer = &net->layer[index];
+  cr_layer *self = layer->layer;
+  if (!layer->need_backward || !has_gradient(layer)) return CREMA_OK;
+  if (self->class->backward == NULL) {
+    return cr_net_fail_layer(self->param, CREMA_E_UNSUPPORTED, "has no backward pass");
+  }
+  CR_TRY(
+      self->class->backward(self, net->context, layer->top, layer->propagate_down, layer->bottom));
+  return net->debug_info ? cr_net_debug_backward(net, index) : CREMA_OK;
+}
+
+crema_status cr_net_backward_range(crema_net *net, int first, int last) {
+  CR_TRY(check_range(net, first, last));
+  for (int i = last; i >= first; --i) {
+    crema_status status = backward_layer(net, i);
+    if (status != CREMA_OK) return cr_net_fail_in_layer(net->layer[i].layer->param, status);
+  }
+  return CREMA_OK;
+}
+
+crema_status crema_net_forward(crema_net *net, double *loss) {
+  return cr_net_forward_range(net, 0, net->layers - 1, loss);
+}
+
+crema_status crema_net_backward(crema_net *net) {
+  CR_TRY(cr_net_backward_range(net, 0, net->layers - 1));
+  return net->debug_info ? cr_net_debug_all_params(net) : CREMA_OK;
+}
+
+void crema_net_clear_param_diffs(crema_net *net) {
+  for (int i = 0; i < net->learnables; ++i) cr_tensor_set_zero(net->learnable[i]->diff);
+}

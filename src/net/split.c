@@ -1,0 +1,241 @@
+/* Splits: copies of blobs that more than one layer reads. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/fail.h"
+#include "net/build.h"
+
+/* Tops are numbered through all layers, and so are bottoms. */
+typedef struct split_plan {
+  Caffe__NetParameter *param;
+  size_t tops, bottoms, splits;
+  size_t *first_top, *first_bottom; /* one a layer: the number of its first */
+  size_t *source;                   /* one a bottom: the top that made it */
+  size_t *uses;                     /* one a top: bottoms that read it, and its loss weight */
+  size_t *next;                     /* one a top: the next copy to be given away */
+  float *weight;                    /* one a top: loss weight */
+  int *maker;                       /* one a top: its layer */
+  int *reader;                      /* one a top: the first layer that reads it, or -1 */
+  Caffe__LayerParameter **split;    /* one a top: the layer behind it, or NULL */
+  cr_name_map latest;               /* blob name to the last top of that name */
+} split_plan;
+
+static void free_plan(split_plan *plan) {
+  cr_name_map_free(&plan->latest);
+  for (size_t t = 0; plan->split != NULL && t < plan->tops; ++t) {
+    if (plan->split[t] != NULL) cr_message_free(&plan->split[t]->base);
+  }
+  free(plan->split);
+  free(plan->reader);
+  free(plan->maker);
+  free(plan->weight);
+  free(plan->next);
+  free(plan->uses);
+  free(plan->source);
+  free(plan->first_bottom);
+  free(plan->first_top);
+}
+
+static crema_status allocate(void *out, size_t count, size_t width) {
+  if (count == 0) count = 1;
+  void *memory = calloc(count, width);
+  if (memory == NULL) return cr_fail_memory(count * width, "the net's graph");
+  memcpy(out, &memory, sizeof memory);
+  return CREMA_OK;
+}
+
+static crema_status start_plan(split_plan *plan) {
+  Caffe__NetParameter *param = plan->param;
+  if (param->n_layer > INT32_MAX / 2) {
+    return cr_fail(CREMA_E_RANGE, "%zu layers are too many", param->n_layer);
+  }
+  CR_TRY(allocate(&plan->first_top, param->n_layer, sizeof(size_t)));
+  CR_TRY(allocate(&plan->first_bottom, param->n_layer, sizeof(size_t)));
+  for (size_t i = 0; i < param->n_layer; ++i) {
+    plan->first_top[i] = plan->tops;
+    plan->first_bottom[i] = plan->bottoms;
+    plan->tops += param->layer[i]->n_top;
+    plan->bottoms += param->layer[i]->n_bottom;
+  }
+  if (plan->tops > INT32_MAX / 2 || plan->bottoms > INT32_MAX / 2) {
+    return cr_fail(CREMA_E_RANGE, "%zu tops and %zu bottoms are too many", plan->tops,
+                   plan->bottoms);
+  }
+  CR_TRY(allocate(&plan->source, plan->bottoms, sizeof(size_t)));
+  CR_TRY(allocate(&plan->uses, plan->tops, sizeof(size_t)));
+  CR_TRY(allocate(&plan->next, plan->tops, sizeof(size_t)));
+  CR_TRY(allocate(&plan->weight, plan->tops, sizeof(float)));
+  CR_TRY(allocate(&plan->maker, plan->tops, sizeof(int)));
+  CR_TRY(allocate(&plan->reader, plan->tops, sizeof(int)));
+  CR_TRY(allocate(&plan->split, plan->tops, sizeof(Caffe__LayerParameter *)));
+  return CREMA_OK;
+}
+
+static crema_status fail_unknown_bottom(split_plan *plan, size_t layer, size_t bottom) {
+  Caffe__LayerParameter *param = plan->param->layer[layer];
+  const char *name = param->bottom[bottom];
+  for (size_t i = layer; i < plan->param->n_layer; ++i) {
+    const Caffe__LayerParameter *later = plan->param->layer[i];
+    for (size_t j = 0; j < later->n_top; ++j) {
+      if (strcmp(later->top[j], name) != 0) continue;
+      return cr_net_fail_layer(param, CREMA_E_UNKNOWN_NAME,
+                               "bottom %zu '%s' is made only later, by layer '%s'", bottom, name,
+                               cr_net_text(later->name));
+    }
+  }
+  const char *nearest = cr_name_map_nearest(&plan->latest, name);
+  return cr_net_fail_layer(param, CREMA_E_UNKNOWN_NAME,
+                           "bottom %zu '%s' is not made by any earlier layer%s%s%s", bottom, name,
+                           nearest == NULL ? "" : "; did you mean '",
+                           nearest == NULL ? "" : nearest, nearest == NULL ? "" : "'?");
+}
+
+/* Counts the uses of each top. */
+static crema_status count_uses(split_plan *plan, size_t layer) {
+  Caffe__LayerParameter *param = plan->param->layer[layer];
+  for (size_t j = 0; j < param->n_bottom; ++j) {
+    int made = cr_name_map_get(&plan->latest, param->bottom[j]);
+    if (made < 0) return fail_unknown_bottom(plan, layer, j);
+    plan->source[plan->first_bottom[layer] + j] = (size_t)made;
+    if (plan->reader[made] < 0) plan->reader[made] = (int)layer;
+    plan->uses[made] += 1;
+  }
+  for (size_t j = 0; j < param->n_top; ++j) {
+    size_t top = plan->first_top[layer] + j;
+    plan->maker[top] = (int)layer;
+    plan->reader[top] = -1;
+    CR_TRY(cr_name_map_set(&plan->latest, param->top[j], (int)top));
+    if (j < param->n_loss_weight && param->loss_weight[j] != 0.0f) {
+      plan->weight[top] = param->loss_weight[j];
+      plan->uses[top] += 1;
+    }
+  }
+  return CREMA_OK;
+}
+
+/* A layer that works in place needs a blob of its own: the copies of a split share memory. */
+static crema_status check_in_place(const split_plan *plan, size_t layer) {
+  const Caffe__LayerParameter *param = plan->param->layer[layer];
+  for (size_t j = 0; j < param->n_top && j < param->n_bottom; ++j) {
+    if (strcmp(param->top[j], param->bottom[j]) != 0) continue;
+    size_t source = plan->source[plan->first_bottom[layer] + j];
+    if (plan->uses[source] < 2) continue;
+    int reader = plan->reader[source];
+    if (reader == (int)layer) {
+      return cr_net_fail_layer(param, CREMA_E_ARGUMENT,
+                               "cannot work in place on '%s', which is used more than once",
+                               param->top[j]);
+    }
+    return cr_net_fail_layer(param, CREMA_E_ARGUMENT,
+                             "cannot work in place on '%s', which layer '%s' reads too",
+                             param->top[j], cr_net_text(plan->param->layer[reader]->name));
+  }
+  return CREMA_OK;
+}
+
+/* "<blob>_<layer>_<top>_split", with "_<copy>" behind it when copy >= 0. */
+static crema_status split_name(const split_plan *plan, size_t top, long copy, char **out) {
+  const Caffe__LayerParameter *maker = plan->param->layer[plan->maker[top]];
+  size_t index = top - plan->first_top[plan->maker[top]];
+  cr_buffer text = {0};
+  crema_status status =
+      cr_buffer_print(&text, "%s_%s_%zu_split", maker->top[index], cr_net_text(maker->name), index);
+  if (status == CREMA_OK && copy >= 0) status = cr_buffer_print(&text, "_%ld", copy);
+  if (status == CREMA_OK) {
+    *out = cr_proto_strdup(text.data);
+    if (*out == NULL) status = cr_fail_memory(text.size + 1, "a blob's name");
+  }
+  cr_buffer_free(&text);
+  return status;
+}
+
+/* The split layer behind `top`, kept in the plan until it is put in its place. */
+static crema_status make_split(split_plan *plan, size_t top) {
+  const Caffe__LayerParameter *maker = plan->param->layer[plan->maker[top]];
+  size_t copies = plan->uses[top];
+  Caffe__LayerParameter *split = cr_proto_alloc(sizeof *split);
+  if (split == NULL) return cr_fail_memory(sizeof *split, "a split layer");
+  caffe__layer_parameter__init(split);
+  plan->split[top] = split;
+  CR_TRY(split_name(plan, top, -1, &split->name));
+  split->type = cr_proto_strdup("Split");
+  split->bottom = cr_proto_alloc(sizeof *split->bottom);
+  split->top = cr_proto_alloc(copies * sizeof *split->top);
+  split->loss_weight = cr_proto_alloc(copies * sizeof *split->loss_weight);
+  if (split->type == NULL || split->bottom == NULL || split->top == NULL ||
+      split->loss_weight == NULL) {
+    return cr_fail_memory(copies * sizeof *split->top, "a split layer");
+  }
+  split->bottom[0] = cr_proto_strdup(maker->top[top - plan->first_top[plan->maker[top]]]);
+  if (split->bottom[0] == NULL) return cr_fail_memory(1, "a blob's name");
+  split->n_bottom = 1;
+  for (size_t k = 0; k < copies; ++k) {
+    CR_TRY(split_name(plan, top, (long)k, &split->top[k]));
+    split->n_top += 1;
+  }
+  if (plan->weight[top] != 0.0f) {
+    for (size_t k = 0; k < copies; ++k) split->loss_weight[k] = k == 0 ? plan->weight[top] : 0.0f;
+    split->n_loss_weight = copies;
+    plan->next[top] = 1;
+  }
+  plan->splits += 1;
+  return CREMA_OK;
+}
+
+/* Lets the layer's bottoms read copies, and its loss weights move to them. A weight that moved
+ * stays behind as an explicit 0, so that a loss layer does not fall back to its default. */
+static crema_status rewire(split_plan *plan, size_t layer) {
+  Caffe__LayerParameter *param = plan->param->layer[layer];
+  for (size_t j = 0; j < param->n_bottom; ++j) {
+    size_t source = plan->source[plan->first_bottom[layer] + j];
+    if (plan->split[source] == NULL) continue;
+    char *name = cr_proto_strdup(plan->split[source]->top[plan->next[source]]);
+    if (name == NULL) return cr_fail_memory(1, "a blob's name");
+    plan->next[source] += 1;
+    free(param->bottom[j]);
+    param->bottom[j] = name;
+  }
+  for (size_t j = 0; j < param->n_top; ++j) {
+    size_t top = plan->first_top[layer] + j;
+    if (plan->split[top] != NULL && plan->weight[top] != 0.0f) param->loss_weight[j] = 0.0f;
+  }
+  return CREMA_OK;
+}
+
+/* Puts each split behind the layer whose top it copies. */
+static crema_status interleave(split_plan *plan) {
+  Caffe__NetParameter *param = plan->param;
+  size_t total = param->n_layer + plan->splits;
+  Caffe__LayerParameter **layer = cr_proto_alloc(total * sizeof(Caffe__LayerParameter *));
+  if (layer == NULL) return cr_fail_memory(total * sizeof *layer, "the net's layers");
+  size_t at = 0;
+  for (size_t i = 0; i < param->n_layer; ++i) {
+    layer[at++] = param->layer[i];
+    for (size_t j = 0; j < param->layer[i]->n_top; ++j) {
+      size_t top = plan->first_top[i] + j;
+      if (plan->split[top] != NULL) layer[at++] = plan->split[top];
+      plan->split[top] = NULL;
+    }
+  }
+  free(param->layer);
+  param->layer = layer;
+  param->n_layer = total;
+  return CREMA_OK;
+}
+
+crema_status cr_net_insert_splits(Caffe__NetParameter *param) {
+  split_plan plan = {.param = param};
+  crema_status status = CREMA_OK;
+  CR_TRY_GOTO(start_plan(&plan), out);
+  for (size_t i = 0; i < param->n_layer; ++i) CR_TRY_GOTO(count_uses(&plan, i), out);
+  for (size_t i = 0; i < param->n_layer; ++i) CR_TRY_GOTO(check_in_place(&plan, i), out);
+  for (size_t t = 0; t < plan.tops; ++t) {
+    if (plan.uses[t] > 1) CR_TRY_GOTO(make_split(&plan, t), out);
+  }
+  if (plan.splits == 0) goto out;
+  for (size_t i = 0; i < param->n_layer; ++i) CR_TRY_GOTO(rewire(&plan, i), out);
+  CR_TRY_GOTO(interleave(&plan), out);
+out:
+  free_plan(&plan);
+  return status;
+}

@@ -1,0 +1,166 @@
+/* A net's weights as a message and in files. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/fail.h"
+#include "core/log.h"
+#include "net/build.h"
+
+static crema_status layer_to_proto(const cr_layer *layer, bool with_diffs,
+                                   Caffe__LayerParameter **out) {
+  ProtobufCMessage *message = NULL;
+  CR_TRY(cr_message_copy(&layer->param->base, &message));
+  Caffe__LayerParameter *copy = (Caffe__LayerParameter *)message;
+  crema_status status = CREMA_OK;
+  copy->blobs = cr_proto_alloc((size_t)layer->params * sizeof *copy->blobs);
+  if (copy->blobs == NULL) {
+    status = cr_fail_memory((size_t)layer->params * sizeof *copy->blobs, "a layer's message");
+    goto fail;
+  }
+  for (int p = 0; p < layer->params; ++p) {
+    CR_TRY_GOTO(cr_blob_to_proto(layer->blob[p], with_diffs, &copy->blobs[p]), fail);
+    copy->n_blobs += 1;
+  }
+  *out = copy;
+  return CREMA_OK;
+fail:
+  cr_message_free(message);
+  return status;
+}
+
+crema_status cr_net_to_proto(crema_net *net, bool with_diffs, Caffe__NetParameter **out) {
+  Caffe__NetParameter *message = cr_proto_alloc(sizeof *message);
+  if (message == NULL) return cr_fail_memory(sizeof *message, "a net's message");
+  caffe__net_parameter__init(message);
+  crema_status status = CREMA_OK;
+  size_t layers = (size_t)net->layers;
+  message->name = cr_proto_strdup(net->name);
+  message->layer = cr_proto_alloc(layers * sizeof *message->layer);
+  if (message->name == NULL || message->layer == NULL) {
+    status = cr_fail_memory(layers * sizeof *message->layer, "a net's message");
+    goto fail;
+  }
+  for (int i = 0; i < net->layers; ++i) {
+    CR_TRY_GOTO(layer_to_proto(net->layer[i].layer, with_diffs, &message->layer[i]), fail);
+    message->n_layer += 1;
+  }
+  *out = message;
+  return CREMA_OK;
+fail:
+  cr_message_free(&message->base);
+  return status;
+}
+
+/* ---- loading ---- */
+
+/* Finds which layer takes the values of each source layer: the first of its name that is not
+ * taken yet, so that a net with several layers of one name gets its own values back. */
+static crema_status match_layers(const crema_net *net, const Caffe__NetParameter *weights,
+                                 int *target) {
+  bool *taken = calloc((size_t)net->layers + 1, sizeof *taken);
+  if (taken == NULL) return cr_fail_memory((size_t)net->layers, "matching layers");
+  for (size_t s = 0; s < weights->n_layer; ++s) {
+    const char *name = cr_net_text(weights->layer[s]->name);
+    int i = cr_net_find_layer(net, name);
+    while (i >= 0 && i < net->layers && taken[i]) {
+      do i += 1;
+      while (i < net->layers && strcmp(net->layer[i].layer->name, name) != 0);
+    }
+    target[s] = i < net->layers ? i : -1;
+    if (target[s] >= 0) taken[target[s]] = true;
+    else cr_log_debug("Ignoring source layer %s", name);
+  }
+  free(taken);
+  return CREMA_OK;
+}
+
+static crema_status check_source(const cr_layer *layer, const Caffe__LayerParameter *source) {
+  if ((size_t)layer->params != source->n_blobs) {
+    return cr_fail(CREMA_E_ARGUMENT,
+                   "incompatible number of blobs for layer '%s' (%s): the file has %zu, the net "
+                   "has %d",
+                   layer->name, layer->class->type, source->n_blobs, layer->params);
+  }
+  for (int p = 0; p < layer->params; ++p) {
+    crema_shape shape;
+    char text[2][256];
+    crema_status status = cr_blob_proto_check(source->blobs[p], &shape);
+    if (status != CREMA_OK) {
+      return cr_fail_in(status, "parameter %d of layer '%s' (%s)", p, layer->name,
+                        layer->class->type);
+    }
+    if (cr_blob_proto_fits(source->blobs[p], &layer->blob[p]->shape)) continue;
+    return cr_fail(CREMA_E_SHAPE,
+                   "cannot copy parameter %d of layer '%s' (%s): the file's shape is %s, the "
+                   "net's is %s; to learn it from scratch, rename the layer",
+                   p, layer->name, layer->class->type,
+                   crema_shape_text(&shape, text[0], sizeof text[0]),
+                   crema_shape_text(&layer->blob[p]->shape, text[1], sizeof text[1]));
+  }
+  return CREMA_OK;
+}
+
+static crema_status copy_layer(const cr_layer *layer, const Caffe__LayerParameter *source) {
+  for (int p = 0; p < layer->params; ++p) {
+    crema_status status = cr_blob_from_proto(layer->blob[p], source->blobs[p], false);
+    if (status != CREMA_OK) {
+      return cr_fail_in(status, "parameter %d of layer '%s' (%s)", p, layer->name,
+                        layer->class->type);
+    }
+  }
+  return CREMA_OK;
+}
+
+crema_status cr_net_from_proto(crema_net *net, const Caffe__NetParameter *weights) {
+  int *target = calloc(weights->n_layer + 1, sizeof *target);
+  if (target == NULL) return cr_fail_memory(weights->n_layer * sizeof *target, "matching layers");
+  crema_status status = CREMA_OK;
+  CR_TRY_GOTO(match_layers(net, weights, target), out);
+  for (size_t s = 0; s < weights->n_layer; ++s) {
+    if (target[s] < 0) continue;
+    CR_TRY_GOTO(check_source(net->layer[target[s]].layer, weights->layer[s]), out);
+  }
+  for (size_t s = 0; s < weights->n_layer; ++s) {
+    if (target[s] < 0) continue;
+    CR_TRY_GOTO(copy_layer(net->layer[target[s]].layer, weights->layer[s]), out);
+  }
+out:
+  free(target);
+  return status;
+}
+
+static bool is_named_hdf5(const char *path) {
+  size_t length = strlen(path);
+  return length >= 3 && strcmp(path + length - 3, ".h5") == 0;
+}
+
+static crema_status load_binary(crema_net *net, const char *path) {
+  Caffe__NetParameter *weights = NULL;
+  CR_TRY(cr_net_param_read_binary(path, &weights));
+  crema_status status = CREMA_OK;
+  if (weights->n_layer == 0) {
+    status = cr_fail(CREMA_E_CORRUPT, "holds no layers");
+  } else {
+    status = cr_net_from_proto(net, weights);
+  }
+  cr_message_free(&weights->base);
+  return cr_fail_in(status, "%s", path);
+}
+
+crema_status crema_net_load_weights(crema_net *net, const char *path) {
+  if (is_named_hdf5(path) || cr_net_is_hdf5(path)) return cr_net_load_hdf5(net, path);
+  return load_binary(net, path);
+}
+
+crema_status cr_net_save(crema_net *net, const char *path, bool with_diffs) {
+  if (is_named_hdf5(path)) return cr_net_save_hdf5(net, path, with_diffs);
+  Caffe__NetParameter *message = NULL;
+  CR_TRY(cr_net_to_proto(net, with_diffs, &message));
+  crema_status status = cr_message_write_binary(&message->base, path);
+  cr_message_free(&message->base);
+  return status;
+}
+
+crema_status crema_net_save_weights(crema_net *net, const char *path) {
+  return cr_net_save(net, path, false);
+}
