@@ -87,10 +87,10 @@ static crema_status plan_fwd(cr_plan *plan) {
                                                      c.weights, c.bias, c.dst, &c.window),
                                       "convolution");
   conv_close(&c);
-  static const cr_dnnl_bind bind[] = {{0, DNNL_ARG_SRC, false},
-                                      {1, DNNL_ARG_WEIGHTS, false},
-                                      {2, DNNL_ARG_BIAS, false},
-                                      {3, DNNL_ARG_DST, false}};
+  static const cr_dnnl_bind bind[] = {{0, DNNL_ARG_SRC, CR_DNNL_FORM},
+                                      {1, DNNL_ARG_WEIGHTS, CR_DNNL_FORM},
+                                      {2, DNNL_ARG_BIAS, CR_DNNL_FORM},
+                                      {3, DNNL_ARG_DST, CR_DNNL_FORM}};
   return status == CREMA_OK ? cr_dnnl_prim_create(plan, pd, bind, 4) : status;
 }
 
@@ -101,8 +101,9 @@ static crema_status plan_bwd_data(cr_plan *plan) {
   crema_status status = cr_dnnl_check(
       cr_pd_conv_bwd_data(&pd, &c.env, c.src, c.weights, c.dst, &c.window), "convolution backward");
   conv_close(&c);
-  static const cr_dnnl_bind bind[] = {
-      {0, DNNL_ARG_DIFF_DST, false}, {1, DNNL_ARG_WEIGHTS, false}, {2, DNNL_ARG_DIFF_SRC, false}};
+  static const cr_dnnl_bind bind[] = {{0, DNNL_ARG_DIFF_DST, CR_DNNL_FORM},
+                                      {1, DNNL_ARG_WEIGHTS, CR_DNNL_FORM},
+                                      {2, DNNL_ARG_DIFF_SRC, CR_DNNL_FORM}};
   return status == CREMA_OK ? cr_dnnl_prim_create(plan, pd, bind, 3) : status;
 }
 
@@ -114,10 +115,10 @@ static crema_status plan_bwd_weights(cr_plan *plan) {
       cr_dnnl_check(cr_pd_conv_bwd_weights(&pd, &c.env, c.src, c.weights, c.bias, c.dst, &c.window),
                     "convolution backward");
   conv_close(&c);
-  static const cr_dnnl_bind bind[] = {{0, DNNL_ARG_SRC, false},
-                                      {1, DNNL_ARG_DIFF_DST, false},
-                                      {2, DNNL_ARG_DIFF_WEIGHTS, false},
-                                      {3, DNNL_ARG_DIFF_BIAS, false}};
+  static const cr_dnnl_bind bind[] = {{0, DNNL_ARG_SRC, CR_DNNL_FORM},
+                                      {1, DNNL_ARG_DIFF_DST, CR_DNNL_FORM},
+                                      {2, DNNL_ARG_DIFF_WEIGHTS, CR_DNNL_FORM},
+                                      {3, DNNL_ARG_DIFF_BIAS, CR_DNNL_FORM}};
   return status == CREMA_OK ? cr_dnnl_prim_create(plan, pd, bind, 4) : status;
 }
 

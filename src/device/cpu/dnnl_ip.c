@@ -61,10 +61,10 @@ static crema_status plan_fwd(cr_plan *plan) {
       cr_pd_ip_fwd(&pd, &p.env, dnnl_forward_training, p.src, p.weights, p.bias, p.dst),
       "inner product");
   ip_close(&p);
-  static const cr_dnnl_bind bind[] = {{0, DNNL_ARG_SRC, true},
-                                      {1, DNNL_ARG_WEIGHTS, true},
-                                      {2, DNNL_ARG_BIAS, true},
-                                      {3, DNNL_ARG_DST, true}};
+  static const cr_dnnl_bind bind[] = {{0, DNNL_ARG_SRC, CR_DNNL_AS_IS},
+                                      {1, DNNL_ARG_WEIGHTS, CR_DNNL_AS_IS},
+                                      {2, DNNL_ARG_BIAS, CR_DNNL_AS_IS},
+                                      {3, DNNL_ARG_DST, CR_DNNL_AS_IS}};
   return status == CREMA_OK ? cr_dnnl_prim_create(plan, pd, bind, 4) : status;
 }
 
@@ -75,8 +75,9 @@ static crema_status plan_bwd_data(cr_plan *plan) {
   crema_status status = cr_dnnl_check(cr_pd_ip_bwd_data(&pd, &p.env, p.src, p.weights, p.dst),
                                       "inner product backward");
   ip_close(&p);
-  static const cr_dnnl_bind bind[] = {
-      {0, DNNL_ARG_DIFF_DST, true}, {1, DNNL_ARG_WEIGHTS, true}, {2, DNNL_ARG_DIFF_SRC, true}};
+  static const cr_dnnl_bind bind[] = {{0, DNNL_ARG_DIFF_DST, CR_DNNL_AS_IS},
+                                      {1, DNNL_ARG_WEIGHTS, CR_DNNL_AS_IS},
+                                      {2, DNNL_ARG_DIFF_SRC, CR_DNNL_AS_IS}};
   return status == CREMA_OK ? cr_dnnl_prim_create(plan, pd, bind, 3) : status;
 }
 
@@ -87,10 +88,10 @@ static crema_status plan_bwd_weights(cr_plan *plan) {
   crema_status status = cr_dnnl_check(
       cr_pd_ip_bwd_weights(&pd, &p.env, p.src, p.weights, p.bias, p.dst), "inner product backward");
   ip_close(&p);
-  static const cr_dnnl_bind bind[] = {{0, DNNL_ARG_SRC, true},
-                                      {1, DNNL_ARG_DIFF_DST, true},
-                                      {2, DNNL_ARG_DIFF_WEIGHTS, true},
-                                      {3, DNNL_ARG_DIFF_BIAS, true}};
+  static const cr_dnnl_bind bind[] = {{0, DNNL_ARG_SRC, CR_DNNL_AS_IS},
+                                      {1, DNNL_ARG_DIFF_DST, CR_DNNL_AS_IS},
+                                      {2, DNNL_ARG_DIFF_WEIGHTS, CR_DNNL_AS_IS},
+                                      {3, DNNL_ARG_DIFF_BIAS, CR_DNNL_AS_IS}};
   return status == CREMA_OK ? cr_dnnl_prim_create(plan, pd, bind, 4) : status;
 }
 

@@ -138,6 +138,16 @@ static cr_dnnl_order find_order(cr_const_md md, const cr_md_view *view) {
   return none;
 }
 
+/* Blocks of whole channels with one value a channel: the same bytes as row-major memory. */
+static bool is_row_major_in_blocks(cr_const_md md, const cr_md_view *v) {
+  cr_dnnl_order order = find_order(md, v);
+  if (order.kind != CR_DNNL_BLOCKED || v->dims[1] % order.block != 0) return false;
+  for (int i = 2; i < v->ndims; ++i) {
+    if (v->dims[i] != 1) return false;
+  }
+  return true;
+}
+
 /* ---- interning ----------------------------------------------------------- */
 
 static layout_node *find_layout(const crema_device *device, cr_const_md md, bool opaque,
@@ -190,7 +200,7 @@ crema_status cr_dnnl_layout(crema_device *device, cr_const_md md, const cr_layou
   cr_md_view view;
   cr_md_look(md, &view);
   *out = NULL;
-  if (is_row_major(&view)) return CREMA_OK;
+  if (is_row_major(&view) || is_row_major_in_blocks(md, &view)) return CREMA_OK;
   crema_dtype type = CREMA_F32;
   CR_TRY(our_type(view.type, &type));
   crema_shape shape = {.axes = view.ndims};

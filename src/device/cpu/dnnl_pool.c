@@ -83,8 +83,9 @@ static crema_status plan_fwd(cr_plan *plan) {
                      p.src, p.dst, &p.window),
       "pooling");
   pool_close(&p);
-  static const cr_dnnl_bind bind[] = {
-      {0, DNNL_ARG_SRC, false}, {1, DNNL_ARG_DST, false}, {2, DNNL_ARG_WORKSPACE, false}};
+  static const cr_dnnl_bind bind[] = {{0, DNNL_ARG_SRC, CR_DNNL_FORM},
+                                      {1, DNNL_ARG_DST, CR_DNNL_FORM},
+                                      {2, DNNL_ARG_WORKSPACE, CR_DNNL_FORM}};
   return status == CREMA_OK ? cr_dnnl_prim_create(plan, pd, bind, train ? 3 : 2) : status;
 }
 
@@ -104,8 +105,9 @@ static crema_status plan_bwd(cr_plan *plan) {
     dnnl_primitive_desc_destroy(forward);
   }
   pool_close(&p);
-  static const cr_dnnl_bind bind[] = {
-      {0, DNNL_ARG_DIFF_DST, false}, {2, DNNL_ARG_DIFF_SRC, false}, {1, DNNL_ARG_WORKSPACE, false}};
+  static const cr_dnnl_bind bind[] = {{0, DNNL_ARG_DIFF_DST, CR_DNNL_FORM},
+                                      {2, DNNL_ARG_DIFF_SRC, CR_DNNL_FORM},
+                                      {1, DNNL_ARG_WORKSPACE, CR_DNNL_FORM}};
   return status == CREMA_OK ? cr_dnnl_prim_create(plan, pd, bind, max ? 3 : 2) : status;
 }
 

@@ -51,18 +51,30 @@ static crema_status add_slot(prim *p, dnnl_engine_t engine, cr_const_md md, int 
   return CREMA_OK;
 }
 
+/* Which form argument `arg` takes when the primitive sees it as `md`. */
+static crema_status choose_form(cr_plan *plan, cr_const_md md, const cr_dnnl_bind *bind) {
+  cr_form *form = &plan->form[bind->arg];
+  const cr_op_arg *arg = &plan->desc->arg[bind->arg];
+  *form = (cr_form){arg->type, NULL};
+  if (bind->how == CR_DNNL_AS_IS) return CREMA_OK;
+  if (bind->how == CR_DNNL_NOTES) {
+    return cr_dnnl_layout_opaque(plan->context->device, md, &arg->shape, arg->type, &form->layout);
+  }
+  cr_md_view view;
+  cr_md_look(md, &view);
+  if (view.type == dnnl_u8) form->type = CREMA_U8;
+  return cr_dnnl_layout(plan->context->device, md, &form->layout);
+}
+
 static crema_status bind_argument(cr_plan *plan, prim *p, dnnl_engine_t engine,
                                   const_dnnl_primitive_desc_t pd, const cr_dnnl_bind *bind) {
   if (cr_dnnl_absent(plan, bind->arg)) return CREMA_OK;
   cr_const_md md = dnnl_primitive_desc_query_md(pd, dnnl_query_exec_arg_md, bind->id);
-  if (md == NULL) return cr_fail(CREMA_E_INTERNAL, "oneDNN knows no argument %d", bind->id);
-  if (!bind->as_is) {
-    cr_md_view view;
-    cr_md_look(md, &view);
-    cr_form *form = &plan->form[bind->arg];
-    if (view.type == dnnl_u8) form->type = CREMA_U8;
-    CR_TRY(cr_dnnl_layout(plan->context->device, md, &form->layout));
+  if (md == NULL || dnnl_memory_desc_get_size(md) == 0) {
+    if (bind->how == CR_DNNL_NOTES) return CREMA_OK;
+    return cr_fail(CREMA_E_UNSUPPORTED, "oneDNN's implementation has no argument %d", bind->id);
   }
+  CR_TRY(choose_form(plan, md, bind));
   return add_slot(p, engine, md, bind->arg, bind->id);
 }
 
@@ -79,6 +91,7 @@ static crema_status fill_prim(cr_plan *plan, prim *p, dnnl_primitive_desc_t pd,
   dnnl_engine_t engine = NULL;
   CR_TRY(check_implementation(pd));
   CR_TRY(cr_dnnl_engine(&engine));
+  for (int i = 0; i < plan->desc->args; ++i) plan->form[i] = plan->hint[i];
   for (int i = 0; i < binds; ++i) CR_TRY(bind_argument(plan, p, engine, pd, &bind[i]));
   cr_const_md scratch =
       dnnl_primitive_desc_query_md(pd, dnnl_query_exec_arg_md, DNNL_ARG_SCRATCHPAD);

@@ -9,13 +9,18 @@
 #include "device/cpu/dnnl_layout.h"
 #include "device/kernel.h"
 
-/* Op argument `arg` is the primitive's argument `id` (DNNL_ARG_...). as_is: the primitive's view
- * describes the argument's plain memory, though it is not row-major for the primitive's axes (a
- * transposed matrix). */
+typedef enum cr_dnnl_how {
+  CR_DNNL_FORM,  /* in the layout that the primitive asks for */
+  CR_DNNL_AS_IS, /* the primitive's view describes the argument's plain memory, though it is not
+                    row-major for the primitive's axes (a transposed matrix) */
+  CR_DNNL_NOTES  /* the library's own data, no values of anybody else's */
+} cr_dnnl_how;
+
+/* Op argument `arg` is the primitive's argument `id` (DNNL_ARG_...). */
 typedef struct cr_dnnl_bind {
   int arg;
   int id;
-  bool as_is;
+  cr_dnnl_how how;
 } cr_dnnl_bind;
 
 /* Fills env with the engine and attributes (scratch memory from the caller; with relu an
@@ -24,7 +29,8 @@ crema_status cr_dnnl_env_open(cr_pd_env *env, bool relu, float relu_slope) CREMA
 void cr_dnnl_env_close(cr_pd_env *env);
 
 /* Sets plan->form, plan->workspace_bytes and plan->state. Takes `pd` over, also on failure.
- * Binds of absent arguments are skipped.
+ * Binds of absent arguments, and of notes that the primitive does without, are skipped. What
+ * is bound to nothing is left in the form in which it is held.
  * Errors: CREMA_E_UNSUPPORTED when oneDNN has only its slow reference implementation. */
 crema_status cr_dnnl_prim_create(cr_plan *plan, dnnl_primitive_desc_t pd, const cr_dnnl_bind *bind,
                                  int binds) CREMA_MUST_USE;

@@ -1,0 +1,218 @@
+/* Local response and batch normalisation in the order in which the source is held, and softmax. */
+#include "core/fail.h"
+#include "device/cpu/dnnl_prim.h"
+#include "device/cpu/dnnl_rows.h"
+
+/* ---- local response normalisation ---------------------------------------- */
+
+/* Makes the forward descriptor and, with `backward`, that of the gradient.
+ * The source is argument 0 in both directions. */
+static crema_status lrn_descriptors(const cr_plan *plan, dnnl_prop_kind_t prop,
+                                    dnnl_primitive_desc_t *forward,
+                                    dnnl_primitive_desc_t *backward) {
+  const cr_lrn_params *p = &plan->desc->u.lrn;
+  const cr_pd_lrn lrn = {
+      .alg = p->within_channel ? dnnl_lrn_within_channel : dnnl_lrn_across_channels,
+      .size = p->size,
+      .alpha = p->alpha,
+      .beta = p->beta,
+      .k = p->k};
+  cr_pd_env env;
+  cr_md data = NULL;
+  *forward = NULL;
+  CR_TRY(cr_dnnl_env_open(&env, false, 0.0f));
+  crema_status status = cr_dnnl_md_follow(plan, 0, 0, &data);
+  if (status == CREMA_OK) {
+    status = cr_dnnl_check(cr_pd_lrn_fwd(forward, &env, prop, data, &lrn), "LRN");
+  }
+  if (status == CREMA_OK && backward != NULL) {
+    env.hint = *forward;
+    status = cr_dnnl_check(cr_pd_lrn_bwd(backward, &env, data, data, &lrn), "LRN backward");
+  }
+  cr_md_destroy(data);
+  cr_dnnl_env_close(&env);
+  return status;
+}
+
+static crema_status plan_lrn_fwd(cr_plan *plan) {
+  bool train = !cr_dnnl_absent(plan, 2);
+  dnnl_primitive_desc_t pd = NULL;
+  CR_TRY(lrn_descriptors(plan, train ? dnnl_forward_training : dnnl_forward_inference, &pd, NULL));
+  static const cr_dnnl_bind bind[] = {{0, DNNL_ARG_SRC, CR_DNNL_FORM},
+                                      {1, DNNL_ARG_DST, CR_DNNL_FORM},
+                                      {2, DNNL_ARG_WORKSPACE, CR_DNNL_NOTES}};
+  return cr_dnnl_prim_create(plan, pd, bind, train ? 3 : 2);
+}
+
+/* Needs the notes of a forward pass by the same implementation in the same layout. */
+static crema_status plan_lrn_bwd(cr_plan *plan) {
+  dnnl_primitive_desc_t forward = NULL, pd = NULL;
+  crema_status status = lrn_descriptors(plan, dnnl_forward_training, &forward, &pd);
+  if (forward != NULL) dnnl_primitive_desc_destroy(forward);
+  CR_TRY(status);
+  static const cr_dnnl_bind bind[] = {{0, DNNL_ARG_SRC, CR_DNNL_FORM},
+                                      {2, DNNL_ARG_DIFF_DST, CR_DNNL_FORM},
+                                      {4, DNNL_ARG_DIFF_SRC, CR_DNNL_FORM},
+                                      {3, DNNL_ARG_WORKSPACE, CR_DNNL_NOTES}};
+  CR_TRY(cr_dnnl_prim_create(plan, pd, bind, 4));
+  if (cr_dnnl_absent(plan, 3) || plan->form[3].layout == plan->hint[3].layout) return CREMA_OK;
+  cr_dnnl_prim_destroy(plan);
+  return cr_fail(CREMA_E_UNSUPPORTED, "the forward pass ran in another way");
+}
+
+/* ---- batch normalisation ------------------------------------------------- */
+
+static crema_status plan_bn_fwd(cr_plan *plan) {
+  bool global = plan->desc->kind == CR_OP_BN_FWD_GLOBAL;
+  cr_pd_env env;
+  cr_md data = NULL;
+  dnnl_primitive_desc_t pd = NULL;
+  CR_TRY(cr_dnnl_env_open(&env, false, 0.0f));
+  crema_status status = cr_dnnl_md_follow(plan, 0, 0, &data);
+  if (status == CREMA_OK) {
+    status = cr_dnnl_check(
+        cr_pd_bn_fwd(&pd, &env, global ? dnnl_forward_inference : dnnl_forward_training, data,
+                     plan->desc->u.bn.eps,
+                     global ? dnnl_use_global_stats : dnnl_normalization_flags_none),
+        "batch normalisation");
+  }
+  cr_md_destroy(data);
+  cr_dnnl_env_close(&env);
+  static const cr_dnnl_bind bind[] = {{0, DNNL_ARG_SRC, CR_DNNL_FORM},
+                                      {1, DNNL_ARG_DST, CR_DNNL_FORM},
+                                      {2, DNNL_ARG_MEAN, CR_DNNL_AS_IS},
+                                      {3, DNNL_ARG_VARIANCE, CR_DNNL_AS_IS}};
+  return status == CREMA_OK ? cr_dnnl_prim_create(plan, pd, bind, 4) : status;
+}
+
+static crema_status plan_bn_bwd(cr_plan *plan) {
+  unsigned flags = plan->desc->u.bn.global ? dnnl_use_global_stats : dnnl_normalization_flags_none;
+  float eps = plan->desc->u.bn.eps;
+  cr_pd_env env;
+  cr_md data = NULL;
+  dnnl_primitive_desc_t forward = NULL, pd = NULL;
+  CR_TRY(cr_dnnl_env_open(&env, false, 0.0f));
+  crema_status status = CREMA_OK;
+  CR_TRY_GOTO(cr_dnnl_md_follow(plan, 0, 0, &data), done);
+  CR_TRY_GOTO(cr_dnnl_check(cr_pd_bn_fwd(&forward, &env, dnnl_forward_training, data, eps, flags),
+                            "batch normalisation"),
+              done);
+  env.hint = forward;
+  CR_TRY_GOTO(cr_dnnl_check(cr_pd_bn_bwd(&pd, &env, data, data, eps, flags),
+                            "batch normalisation backward"),
+              done);
+done:
+  if (forward != NULL) dnnl_primitive_desc_destroy(forward);
+  cr_md_destroy(data);
+  cr_dnnl_env_close(&env);
+  static const cr_dnnl_bind bind[] = {{0, DNNL_ARG_SRC, CR_DNNL_FORM},
+                                      {1, DNNL_ARG_DIFF_DST, CR_DNNL_FORM},
+                                      {2, DNNL_ARG_MEAN, CR_DNNL_AS_IS},
+                                      {3, DNNL_ARG_VARIANCE, CR_DNNL_AS_IS},
+                                      {4, DNNL_ARG_DIFF_SRC, CR_DNNL_FORM}};
+  return status == CREMA_OK ? cr_dnnl_prim_create(plan, pd, bind, 5) : status;
+}
+
+/* ---- softmax ------------------------------------------------------------- */
+
+/* The matrix (outer, C) of argument `arg`; oneDNN is fast only when nothing lies behind the
+ * axis. */
+static crema_status softmax_md(const cr_plan *plan, int arg, cr_md *out) {
+  const crema_shape *shape = &plan->desc->arg[arg].shape;
+  int axis = plan->desc->u.axis;
+  if (axis < 0 || axis >= shape->axes || crema_shape_count(shape, axis + 1, shape->axes) != 1) {
+    return cr_fail(CREMA_E_UNSUPPORTED, "softmax over an inner axis");
+  }
+  crema_shape matrix = {.axes = 2, .dim = {crema_shape_count(shape, 0, axis), shape->dim[axis]}};
+  return cr_dnnl_md_ordered(&matrix, CREMA_F32, (cr_dnnl_order){CR_DNNL_PLAIN, 1}, out);
+}
+
+static crema_status plan_softmax_fwd(cr_plan *plan) {
+  cr_pd_env env;
+  cr_md data = NULL;
+  dnnl_primitive_desc_t pd = NULL;
+  CR_TRY(cr_dnnl_env_open(&env, false, 0.0f));
+  crema_status status = softmax_md(plan, 0, &data);
+  if (status == CREMA_OK) {
+    status = cr_dnnl_check(cr_pd_softmax_fwd(&pd, &env, data, 1), "softmax");
+  }
+  cr_md_destroy(data);
+  cr_dnnl_env_close(&env);
+  static const cr_dnnl_bind bind[] = {{0, DNNL_ARG_SRC, CR_DNNL_AS_IS},
+                                      {1, DNNL_ARG_DST, CR_DNNL_AS_IS}};
+  return status == CREMA_OK ? cr_dnnl_prim_create(plan, pd, bind, 2) : status;
+}
+
+static crema_status plan_softmax_bwd(cr_plan *plan) {
+  cr_pd_env env;
+  cr_md data = NULL;
+  dnnl_primitive_desc_t forward = NULL, pd = NULL;
+  CR_TRY(cr_dnnl_env_open(&env, false, 0.0f));
+  crema_status status = CREMA_OK;
+  CR_TRY_GOTO(softmax_md(plan, 0, &data), done);
+  CR_TRY_GOTO(cr_dnnl_check(cr_pd_softmax_fwd(&forward, &env, data, 1), "softmax"), done);
+  env.hint = forward;
+  CR_TRY_GOTO(cr_dnnl_check(cr_pd_softmax_bwd(&pd, &env, data, data, 1), "softmax backward"), done);
+done:
+  if (forward != NULL) dnnl_primitive_desc_destroy(forward);
+  cr_md_destroy(data);
+  cr_dnnl_env_close(&env);
+  static const cr_dnnl_bind bind[] = {{0, DNNL_ARG_DST, CR_DNNL_AS_IS},
+                                      {1, DNNL_ARG_DIFF_DST, CR_DNNL_AS_IS},
+                                      {2, DNNL_ARG_DIFF_SRC, CR_DNNL_AS_IS}};
+  return status == CREMA_OK ? cr_dnnl_prim_create(plan, pd, bind, 3) : status;
+}
+
+const cr_kernel cr_lrn_fwd_f32_dnnl = {.name = "lrn_fwd_f32_dnnl",
+                                       .op = CR_OP_LRN_FWD,
+                                       .type = CREMA_F32,
+                                       .follows_hints = true,
+                                       .plan = plan_lrn_fwd,
+                                       .run = cr_dnnl_prim_run,
+                                       .destroy = cr_dnnl_prim_destroy};
+
+const cr_kernel cr_lrn_bwd_f32_dnnl = {.name = "lrn_bwd_f32_dnnl",
+                                       .op = CR_OP_LRN_BWD,
+                                       .type = CREMA_F32,
+                                       .follows_hints = true,
+                                       .plan = plan_lrn_bwd,
+                                       .run = cr_dnnl_prim_run,
+                                       .destroy = cr_dnnl_prim_destroy};
+
+const cr_kernel cr_bn_fwd_train_f32_dnnl = {.name = "bn_fwd_train_f32_dnnl",
+                                            .op = CR_OP_BN_FWD_TRAIN,
+                                            .type = CREMA_F32,
+                                            .follows_hints = true,
+                                            .plan = plan_bn_fwd,
+                                            .run = cr_dnnl_prim_run,
+                                            .destroy = cr_dnnl_prim_destroy};
+
+const cr_kernel cr_bn_fwd_global_f32_dnnl = {.name = "bn_fwd_global_f32_dnnl",
+                                             .op = CR_OP_BN_FWD_GLOBAL,
+                                             .type = CREMA_F32,
+                                             .follows_hints = true,
+                                             .plan = plan_bn_fwd,
+                                             .run = cr_dnnl_prim_run,
+                                             .destroy = cr_dnnl_prim_destroy};
+
+const cr_kernel cr_bn_bwd_f32_dnnl = {.name = "bn_bwd_f32_dnnl",
+                                      .op = CR_OP_BN_BWD,
+                                      .type = CREMA_F32,
+                                      .follows_hints = true,
+                                      .plan = plan_bn_bwd,
+                                      .run = cr_dnnl_prim_run,
+                                      .destroy = cr_dnnl_prim_destroy};
+
+const cr_kernel cr_softmax_fwd_f32_dnnl = {.name = "softmax_fwd_f32_dnnl",
+                                           .op = CR_OP_SOFTMAX_FWD,
+                                           .type = CREMA_F32,
+                                           .plan = plan_softmax_fwd,
+                                           .run = cr_dnnl_prim_run,
+                                           .destroy = cr_dnnl_prim_destroy};
+
+const cr_kernel cr_softmax_bwd_f32_dnnl = {.name = "softmax_bwd_f32_dnnl",
+                                           .op = CR_OP_SOFTMAX_BWD,
+                                           .type = CREMA_F32,
+                                           .plan = plan_softmax_bwd,
+                                           .run = cr_dnnl_prim_run,
+                                           .destroy = cr_dnnl_prim_destroy};
