@@ -1,4 +1,4 @@
-#include "device/cpu/kernels.h"
+#include "device/cpu/cpu.h"
 
 #include "device/cpu/plain_rows.h"
 

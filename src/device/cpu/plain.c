@@ -1,12 +1,5 @@
 #include "device/cpu/plain.h"
 
-crema_status cr_plain_plan(cr_plan *plan) {
-  for (int i = 0; i < plan->desc->args; ++i) {
-    plan->form[i] = (cr_form){plan->desc->arg[i].type, NULL};
-  }
-  return CREMA_OK;
-}
-
 int64_t cr_plain_count(const cr_plan *plan, int i) {
   const crema_shape *shape = &plan->desc->arg[i].shape;
   int64_t count = shape->axes < 0 ? 0 : 1;

@@ -20,10 +20,6 @@ typedef struct cr_ocs {
   int64_t outer, channels, inner;
 } cr_ocs;
 
-/* Asks for plain memory of each argument's own type. The plan of kernels that need no more.
- * Never fails. */
-crema_status cr_plain_plan(cr_plan *plan);
-
 /* The number of elements of argument i; 0 when it is absent. */
 int64_t cr_plain_count(const cr_plan *plan, int i);
 

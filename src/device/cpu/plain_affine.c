@@ -109,25 +109,19 @@ static crema_status affine_bwd_bias(cr_plan *plan, crema_context *context,
   return CREMA_OK;
 }
 
-const cr_kernel cr_affine_fwd_f32_plain = {.name = "affine_fwd_f32_plain",
-                                           .op = CR_OP_AFFINE_FWD,
-                                           .type = CREMA_F32,
-                                           .plan = cr_plain_plan,
-                                           .run = affine_fwd};
+const cr_kernel cr_affine_fwd_f32_plain = {
+    .name = "affine_fwd_f32_plain", .op = CR_OP_AFFINE_FWD, .type = CREMA_F32, .run = affine_fwd};
 const cr_kernel cr_affine_bwd_data_f32_plain = {.name = "affine_bwd_data_f32_plain",
                                                 .op = CR_OP_AFFINE_BWD_DATA,
                                                 .type = CREMA_F32,
-                                                .plan = cr_plain_plan,
                                                 .run = affine_bwd_data};
 const cr_kernel cr_affine_bwd_scale_f32_plain = {.name = "affine_bwd_scale_f32_plain",
                                                  .op = CR_OP_AFFINE_BWD_SCALE,
                                                  .type = CREMA_F32,
                                                  .can_accumulate = true,
-                                                 .plan = cr_plain_plan,
                                                  .run = affine_bwd_scale};
 const cr_kernel cr_affine_bwd_bias_f32_plain = {.name = "affine_bwd_bias_f32_plain",
                                                 .op = CR_OP_AFFINE_BWD_BIAS,
                                                 .type = CREMA_F32,
                                                 .can_accumulate = true,
-                                                .plan = cr_plain_plan,
                                                 .run = affine_bwd_bias};

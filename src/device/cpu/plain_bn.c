@@ -123,15 +123,10 @@ static crema_status bn_bwd(cr_plan *plan, crema_context *context, const crema_de
 const cr_kernel cr_bn_fwd_train_f32_plain = {.name = "bn_fwd_train_f32_plain",
                                              .op = CR_OP_BN_FWD_TRAIN,
                                              .type = CREMA_F32,
-                                             .plan = cr_plain_plan,
                                              .run = bn_fwd_train};
 const cr_kernel cr_bn_fwd_global_f32_plain = {.name = "bn_fwd_global_f32_plain",
                                               .op = CR_OP_BN_FWD_GLOBAL,
                                               .type = CREMA_F32,
-                                              .plan = cr_plain_plan,
                                               .run = bn_fwd_global};
-const cr_kernel cr_bn_bwd_f32_plain = {.name = "bn_bwd_f32_plain",
-                                       .op = CR_OP_BN_BWD,
-                                       .type = CREMA_F32,
-                                       .plan = cr_plain_plan,
-                                       .run = bn_bwd};
+const cr_kernel cr_bn_bwd_f32_plain = {
+    .name = "bn_bwd_f32_plain", .op = CR_OP_BN_BWD, .type = CREMA_F32, .run = bn_bwd};

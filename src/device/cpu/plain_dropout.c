@@ -53,10 +53,8 @@ static crema_status dropout_bwd(cr_plan *plan, crema_context *context, const cre
 const cr_kernel cr_dropout_fwd_f32_plain = {.name = "dropout_fwd_f32_plain",
                                             .op = CR_OP_DROPOUT_FWD,
                                             .type = CREMA_F32,
-                                            .plan = cr_plain_plan,
                                             .run = dropout_fwd};
 const cr_kernel cr_dropout_bwd_f32_plain = {.name = "dropout_bwd_f32_plain",
                                             .op = CR_OP_DROPOUT_BWD,
                                             .type = CREMA_F32,
-                                            .plan = cr_plain_plan,
                                             .run = dropout_bwd};

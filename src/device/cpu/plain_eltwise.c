@@ -134,28 +134,13 @@ static crema_status max_bwd(cr_plan *plan, crema_context *context, const crema_d
   return CREMA_OK;
 }
 
-const cr_kernel cr_sum_f32_plain = {.name = "sum_f32_plain",
-                                    .op = CR_OP_SUM,
-                                    .type = CREMA_F32,
-                                    .plan = cr_plain_plan,
-                                    .run = sum_run};
-const cr_kernel cr_prod_f32_plain = {.name = "prod_f32_plain",
-                                     .op = CR_OP_PROD,
-                                     .type = CREMA_F32,
-                                     .plan = cr_plain_plan,
-                                     .run = prod_run};
-const cr_kernel cr_prod_bwd_f32_plain = {.name = "prod_bwd_f32_plain",
-                                         .op = CR_OP_PROD_BWD,
-                                         .type = CREMA_F32,
-                                         .plan = cr_plain_plan,
-                                         .run = prod_bwd};
-const cr_kernel cr_max_f32_plain = {.name = "max_f32_plain",
-                                    .op = CR_OP_MAX,
-                                    .type = CREMA_F32,
-                                    .plan = cr_plain_plan,
-                                    .run = max_run};
-const cr_kernel cr_max_bwd_f32_plain = {.name = "max_bwd_f32_plain",
-                                        .op = CR_OP_MAX_BWD,
-                                        .type = CREMA_F32,
-                                        .plan = cr_plain_plan,
-                                        .run = max_bwd};
+const cr_kernel cr_sum_f32_plain = {
+    .name = "sum_f32_plain", .op = CR_OP_SUM, .type = CREMA_F32, .run = sum_run};
+const cr_kernel cr_prod_f32_plain = {
+    .name = "prod_f32_plain", .op = CR_OP_PROD, .type = CREMA_F32, .run = prod_run};
+const cr_kernel cr_prod_bwd_f32_plain = {
+    .name = "prod_bwd_f32_plain", .op = CR_OP_PROD_BWD, .type = CREMA_F32, .run = prod_bwd};
+const cr_kernel cr_max_f32_plain = {
+    .name = "max_f32_plain", .op = CR_OP_MAX, .type = CREMA_F32, .run = max_run};
+const cr_kernel cr_max_bwd_f32_plain = {
+    .name = "max_bwd_f32_plain", .op = CR_OP_MAX_BWD, .type = CREMA_F32, .run = max_bwd};

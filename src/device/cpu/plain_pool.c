@@ -37,7 +37,7 @@ static crema_status pool_keep(cr_plan *plan, const crema_shape *in, const crema_
   if (!kept) return cr_fail_memory(sizeof *kept, "the plan of a pooling");
   *kept = state;
   plan->state = kept;
-  return cr_plain_plan(plan);
+  return CREMA_OK;
 }
 
 static crema_status pool_fwd_plan(cr_plan *plan) {

@@ -64,10 +64,8 @@ static crema_status softmax_bwd(cr_plan *plan, crema_context *context, const cre
 const cr_kernel cr_softmax_fwd_f32_plain = {.name = "softmax_fwd_f32_plain",
                                             .op = CR_OP_SOFTMAX_FWD,
                                             .type = CREMA_F32,
-                                            .plan = cr_plain_plan,
                                             .run = softmax_fwd};
 const cr_kernel cr_softmax_bwd_f32_plain = {.name = "softmax_bwd_f32_plain",
                                             .op = CR_OP_SOFTMAX_BWD,
                                             .type = CREMA_F32,
-                                            .plan = cr_plain_plan,
                                             .run = softmax_bwd};

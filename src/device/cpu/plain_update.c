@@ -17,16 +17,12 @@
 #include "device/cpu/plain.h"
 #include "device/cpu/plain_rows.h"
 
-#if defined(__GNUC__) && !defined(__clang__)
-/* Square roots by instruction: errno, which nobody reads here, would ask for a call. */
-#pragma GCC optimize("no-math-errno")
-#endif
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
 
 /* One run of elements. The arrays do not overlap. */
 typedef struct update_run {
   float *restrict w, *restrict g, *restrict h0, *restrict h1;
   float scale, l1, l2, rate, momentum, momentum2, rms_decay, delta;
-  bool keep; /* g becomes the step */
 } update_run;
 
 /* Where a run begins; parts of the arrays that the rule does not have stay NULL. */
@@ -38,22 +34,22 @@ static update_run at(const update_run *u, int64_t begin) {
 }
 
 static inline float regularised(const update_run *u, float g, float w) {
-  const float sign = (float)((w > 0) - (w < 0));
+  const float sign = w > 0 ? 1.0f : w < 0 ? -1.0f : 0.0f;
   return u->scale * g + (u->l2 * w + u->l1 * sign);
 }
 
-static void update_sgd(update_run u, int64_t n) {
+ALWAYS_INLINE void update_sgd(update_run u, bool keep, int64_t n) {
   float *restrict w = u.w, *restrict g = u.g, *restrict h = u.h0;
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) {
     const float d = u.momentum * h[i] + u.rate * regularised(&u, g[i], w[i]);
     h[i] = d;
     w[i] -= d;
-    if (u.keep) g[i] = d;
+    if (keep) g[i] = d;
   }
 }
 
-static void update_nesterov(update_run u, int64_t n) {
+ALWAYS_INLINE void update_nesterov(update_run u, bool keep, int64_t n) {
   float *restrict w = u.w, *restrict g = u.g, *restrict h = u.h0;
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) {
@@ -61,12 +57,12 @@ static void update_nesterov(update_run u, int64_t n) {
     const float d = (1 + u.momentum) * next - u.momentum * h[i];
     h[i] = next;
     w[i] -= d;
-    if (u.keep) g[i] = d;
+    if (keep) g[i] = d;
   }
 }
 
 /* AdaGrad and RMSProp: h = old h + fresh g'^2. */
-static void update_scaled(update_run u, float old, float fresh, int64_t n) {
+ALWAYS_INLINE void update_scaled(update_run u, float old, float fresh, bool keep, int64_t n) {
   float *restrict w = u.w, *restrict g = u.g, *restrict h = u.h0;
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) {
@@ -75,11 +71,11 @@ static void update_scaled(update_run u, float old, float fresh, int64_t n) {
     const float d = u.rate * (slope / (sqrtf(next) + u.delta));
     h[i] = next;
     w[i] -= d;
-    if (u.keep) g[i] = d;
+    if (keep) g[i] = d;
   }
 }
 
-static void update_adadelta(update_run u, int64_t n) {
+ALWAYS_INLINE void update_adadelta(update_run u, bool keep, int64_t n) {
   float *restrict w = u.w, *restrict g = u.g, *restrict a = u.h0, *restrict b = u.h1;
   const float fresh = 1 - u.momentum;
 #pragma omp simd
@@ -91,11 +87,11 @@ static void update_adadelta(update_run u, int64_t n) {
     a[i] = next;
     b[i] = u.momentum * b[i] + fresh * (step * step);
     w[i] -= d;
-    if (u.keep) g[i] = d;
+    if (keep) g[i] = d;
   }
 }
 
-static void update_adam(update_run u, int64_t n) {
+ALWAYS_INLINE void update_adam(update_run u, bool keep, int64_t n) {
   float *restrict w = u.w, *restrict g = u.g, *restrict m = u.h0, *restrict v = u.h1;
   const float fresh = 1 - u.momentum, fresh2 = 1 - u.momentum2;
 #pragma omp simd
@@ -107,19 +103,28 @@ static void update_adam(update_run u, int64_t n) {
     m[i] = first;
     v[i] = second;
     w[i] -= d;
-    if (u.keep) g[i] = d;
+    if (keep) g[i] = d;
   }
 }
 
-static void update_part(cr_update_rule rule, update_run u, int64_t n) {
+/* Inlined twice, with `keep` a constant: a store under a condition is not vectorised. */
+ALWAYS_INLINE void update_by(cr_update_rule rule, update_run u, bool keep, int64_t n) {
   switch (rule) {
-    case CR_UPDATE_SGD: update_sgd(u, n); break;
-    case CR_UPDATE_NESTEROV: update_nesterov(u, n); break;
-    case CR_UPDATE_ADAGRAD: update_scaled(u, 1, 1, n); break;
-    case CR_UPDATE_RMSPROP: update_scaled(u, u.rms_decay, 1 - u.rms_decay, n); break;
-    case CR_UPDATE_ADADELTA: update_adadelta(u, n); break;
-    case CR_UPDATE_ADAM: update_adam(u, n); break;
+    case CR_UPDATE_SGD: update_sgd(u, keep, n); break;
+    case CR_UPDATE_NESTEROV: update_nesterov(u, keep, n); break;
+    case CR_UPDATE_ADAGRAD: update_scaled(u, 1, 1, keep, n); break;
+    case CR_UPDATE_RMSPROP: update_scaled(u, u.rms_decay, 1 - u.rms_decay, keep, n); break;
+    case CR_UPDATE_ADADELTA: update_adadelta(u, keep, n); break;
+    case CR_UPDATE_ADAM: update_adam(u, keep, n); break;
   }
+}
+
+static void update_only(cr_update_rule rule, update_run u, int64_t n) {
+  update_by(rule, u, false, n);
+}
+
+static void update_and_keep(cr_update_rule rule, update_run u, int64_t n) {
+  update_by(rule, u, true, n);
 }
 
 static bool needs_two(cr_update_rule rule) {
@@ -133,7 +138,7 @@ static crema_status update_plan(cr_plan *plan) {
       (needs_two(rule) && cr_plain_count(plan, 3) != count)) {
     return cr_fail(CREMA_E_SHAPE, "update: gradient and history are not shaped like the weight");
   }
-  return cr_plain_plan(plan);
+  return CREMA_OK;
 }
 
 /* weight, gradient, history 0, history 1. */
@@ -155,13 +160,14 @@ static crema_status update(cr_plan *plan, crema_context *context, const crema_de
                           .momentum = scalars->momentum,
                           .momentum2 = scalars->momentum2,
                           .rms_decay = scalars->rms_decay,
-                          .delta = scalars->delta,
-                          .keep = plan->desc->kind == CR_OP_UPDATE_KEEP};
+                          .delta = scalars->delta};
+  const bool keep = plan->desc->kind == CR_OP_UPDATE_KEEP;
   const int64_t count = cr_plain_count(plan, 0);
 #pragma omp parallel for schedule(static) if (count >= CR_PLAIN_PARALLEL_MIN)
   for (int part = 0; part < CR_PLAIN_PARTS; ++part) {
     const int64_t begin = cr_plain_part(count, part), end = cr_plain_part(count, part + 1);
-    update_part(rule, at(&all, begin), end - begin);
+    if (keep) update_and_keep(rule, at(&all, begin), end - begin);
+    else update_only(rule, at(&all, begin), end - begin);
   }
   return CREMA_OK;
 }

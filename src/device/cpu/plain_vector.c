@@ -45,7 +45,7 @@ static crema_status copy_plan(cr_plan *plan) {
     return cr_fail(CREMA_E_UNSUPPORTED, "copy from %s to %s", crema_dtype_name(arg[0].type),
                    crema_dtype_name(arg[1].type));
   }
-  return cr_plain_plan(plan);
+  return CREMA_OK;
 }
 
 /* src, dst: any element type. */
@@ -105,13 +105,10 @@ static crema_status reduce(cr_plan *plan, crema_context *context, const crema_de
   return CREMA_OK;
 }
 
-const cr_kernel cr_axpby_f32_plain = {.name = "axpby_f32_plain",
-                                      .op = CR_OP_AXPBY,
-                                      .type = CREMA_F32,
-                                      .plan = cr_plain_plan,
-                                      .run = axpby};
+const cr_kernel cr_axpby_f32_plain = {
+    .name = "axpby_f32_plain", .op = CR_OP_AXPBY, .type = CREMA_F32, .run = axpby};
 const cr_kernel cr_set_f32_plain = {
-    .name = "set_f32_plain", .op = CR_OP_SET, .type = CREMA_F32, .plan = cr_plain_plan, .run = set};
+    .name = "set_f32_plain", .op = CR_OP_SET, .type = CREMA_F32, .run = set};
 const cr_kernel cr_copy_f32_plain = {
     .name = "copy_f32_plain", .op = CR_OP_COPY, .type = CREMA_F32, .plan = copy_plan, .run = copy};
 const cr_kernel cr_copy_f64_plain = {
@@ -120,8 +117,5 @@ const cr_kernel cr_copy_i32_plain = {
     .name = "copy_i32_plain", .op = CR_OP_COPY, .type = CREMA_I32, .plan = copy_plan, .run = copy};
 const cr_kernel cr_copy_u8_plain = {
     .name = "copy_u8_plain", .op = CR_OP_COPY, .type = CREMA_U8, .plan = copy_plan, .run = copy};
-const cr_kernel cr_reduce_f32_plain = {.name = "reduce_f32_plain",
-                                       .op = CR_OP_REDUCE,
-                                       .type = CREMA_F32,
-                                       .plan = cr_plain_plan,
-                                       .run = reduce};
+const cr_kernel cr_reduce_f32_plain = {
+    .name = "reduce_f32_plain", .op = CR_OP_REDUCE, .type = CREMA_F32, .run = reduce};
