@@ -1,0 +1,203 @@
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+#include "core/log.h"
+#include "crema/solver.h"
+#include "device_flag.h"
+
+enum { MAX_STAGES = 64 };
+
+/* Set by the signal handler, fetched by poll. */
+static volatile sig_atomic_t got_sigint, got_sighup;
+
+static void on_signal(int number) {
+  if (number == SIGINT) got_sigint = 1;
+  else if (number == SIGHUP) got_sighup = 1;
+}
+
+typedef struct train_flags {
+  const char *solver, *weights, *snapshot, *gpu, *phase, *stage;
+  const char *sigint_effect, *sighup_effect;
+  int64_t iterations, level;
+  bool warn_unknown_fields;
+} train_flags;
+
+typedef struct training {
+  crema_solver_action on_sigint, on_sighup;
+  int64_t stop_at; /* iterations of this run after which to stop; 0: no such limit */
+  int64_t done;    /* iterations of this run */
+  double shown;    /* seconds of training when the progress line was last drawn */
+} training;
+
+static crema_solver_action poll_signals(void *user) {
+  training *self = user;
+  if (got_sigint) {
+    got_sigint = 0;
+    if (self->on_sigint != CREMA_SOLVER_CONTINUE) return self->on_sigint;
+  }
+  if (got_sighup) {
+    got_sighup = 0;
+    if (self->on_sighup != CREMA_SOLVER_CONTINUE) return self->on_sighup;
+  }
+  if (self->stop_at > 0 && self->done >= self->stop_at) return CREMA_SOLVER_STOP;
+  return CREMA_SOLVER_CONTINUE;
+}
+
+static void format_time(double seconds, char *text, size_t size) {
+  long whole = (long)(seconds + 0.5);
+  if (whole >= 3600) {
+    snprintf(text, size, "%ldh%02ldm", whole / 3600, whole / 60 % 60);
+  } else {
+    snprintf(text, size, "%ldm%02lds", whole / 60, whole % 60);
+  }
+}
+
+static void show_progress(void *user, const crema_solver_progress *progress) {
+  training *self = user;
+  ++self->done;
+  if (!cli_progress_wanted()) return;
+  /* Redrawn a few times a second. */
+  if (progress->seconds - self->shown < 0.2 && progress->iteration < progress->max_iterations) {
+    return;
+  }
+  self->shown = progress->seconds;
+  int64_t left = progress->max_iterations - progress->iteration;
+  if (self->stop_at > 0 && self->stop_at - self->done < left) left = self->stop_at - self->done;
+  char text[240], time_left[32];
+  format_time(progress->seconds / (double)self->done * (double)left, time_left, sizeof time_left);
+  snprintf(text, sizeof text, "iteration %lld/%lld  loss %.4g  lr %.4g  %.0f samples/s  %s left",
+           (long long)progress->iteration, (long long)progress->max_iterations, progress->loss,
+           progress->rate, (double)progress->samples / progress->seconds, time_left);
+  cli_progress(text);
+}
+
+static bool parse_effect(const char *flag, const char *text, crema_solver_action *out) {
+  if (strcmp(text, "stop") == 0) {
+    *out = CREMA_SOLVER_STOP;
+  } else if (strcmp(text, "snapshot") == 0) {
+    *out = CREMA_SOLVER_SNAPSHOT;
+  } else if (strcmp(text, "none") == 0) {
+    *out = CREMA_SOLVER_CONTINUE;
+  } else {
+    cli_error("-%s: expected stop, snapshot or none, found \"%s\"", flag, text);
+    return false;
+  }
+  return true;
+}
+
+static bool check_flags(const train_flags *flags, training *run) {
+  crema_phase phase = CREMA_TRAIN;
+  if (flags->solver[0] == '\0') {
+    cli_error("train: -solver FILE is needed");
+    return false;
+  }
+  if (flags->weights[0] != '\0' && flags->snapshot[0] != '\0') {
+    cli_error(
+        "train: give -snapshot to go on from a snapshot or -weights to start from weights, "
+        "not both");
+    return false;
+  }
+  if (flags->iterations < 0) {
+    cli_error("-iterations: expected a number of at least 0");
+    return false;
+  }
+  run->stop_at = flags->iterations;
+  if (!cli_choose_phase(flags->phase, &phase)) return false;
+  if (phase != CREMA_TRAIN) cr_log_warning("-phase has no effect on train");
+  return parse_effect("sigint_effect", flags->sigint_effect, &run->on_sigint) &&
+         parse_effect("sighup_effect", flags->sighup_effect, &run->on_sighup);
+}
+
+static void catch_signals(void) {
+  struct sigaction action = {0};
+  action.sa_handler = on_signal;
+  action.sa_flags = SA_RESTART;
+  sigemptyset(&action.sa_mask);
+  sigaction(SIGINT, &action, NULL);
+  sigaction(SIGHUP, &action, NULL);
+}
+
+static crema_status train(const train_flags *flags, const crema_solver_options *options) {
+  crema_solver *solver = NULL;
+  crema_status status = crema_solver_load(flags->solver, options, &solver);
+  if (status == CREMA_OK && flags->snapshot[0] != '\0') {
+    cr_log_info("Resuming from %s", flags->snapshot);
+    status = crema_solver_restore(solver, flags->snapshot);
+  } else if (status == CREMA_OK && flags->weights[0] != '\0') {
+    status = crema_solver_load_weights(solver, flags->weights);
+  }
+  if (status == CREMA_OK) {
+    cr_log_info("Starting Optimization");
+    catch_signals();
+    status = crema_solver_solve(solver);
+  }
+  cli_progress("");
+  if (status == CREMA_OK) cr_log_info("Optimization Done.");
+  crema_solver_destroy(solver);
+  return status;
+}
+
+static const char help_text[] =
+    "Trains the net that the solver file names, testing and taking snapshots as it says.\n"
+    "-weights starts from a .caffemodel (or several, separated by commas); -snapshot goes on\n"
+    "from a .solverstate exactly where it was written: weights, history, iteration, learning\n"
+    "rate, place in the data and random state.\n"
+    "Ctrl-C stops after the current iteration and writes a snapshot; SIGHUP writes one and\n"
+    "goes on.\n"
+    "\n"
+    "Examples:\n"
+    "  crema train -solver examples/mnist/lenet_solver.prototxt\n"
+    "  crema train -solver lenet_solver.prototxt -snapshot lenet_iter_5000.solverstate\n";
+
+int crema_cmd_train(int argc, char **argv) {
+  train_flags flags = {.solver = "",
+                       .weights = "",
+                       .snapshot = "",
+                       .gpu = "",
+                       .phase = "",
+                       .stage = "",
+                       .sigint_effect = "stop",
+                       .sighup_effect = "snapshot"};
+  const cli_flag list[] = {
+      {"solver", CLI_STRING, &flags.solver, "the solver file (text)"},
+      {"weights", CLI_STRING, &flags.weights, "models to start from, separated by commas"},
+      {"snapshot", CLI_STRING, &flags.snapshot, "the .solverstate to go on from"},
+      {"iterations", CLI_INT, &flags.iterations, "stop after so many iterations of this run"},
+      {"gpu", CLI_STRING, &flags.gpu, "the GPU to train on; without it what the solver file says"},
+      {"phase", CLI_STRING, &flags.phase, "accepted; a net is always trained in phase TRAIN"},
+      {"level", CLI_INT, &flags.level, "level of the train net's state"},
+      {"stage", CLI_STRING, &flags.stage, "stages of the train net's state, separated by commas"},
+      {"sigint_effect", CLI_STRING, &flags.sigint_effect, "on Ctrl-C: stop, snapshot or none"},
+      {"sighup_effect", CLI_STRING, &flags.sighup_effect, "on SIGHUP: stop, snapshot or none"},
+      {"warn_unknown_fields", CLI_BOOL, &flags.warn_unknown_fields,
+       "go on when a text file has a field that is not known"},
+  };
+  const cli_spec spec = {.command = "train",
+                         .arguments = "",
+                         .help = help_text,
+                         .flags = list,
+                         .flag_count = sizeof list / sizeof *list};
+  int exit_code;
+  if (!cli_parse(&spec, &argc, argv, &exit_code)) return exit_code;
+  training run = {0};
+  crema_solver_options options;
+  crema_solver_options_init(&options);
+  if (!check_flags(&flags, &run)) return 1;
+  if (!cli_choose_device(flags.gpu, &options.device)) return 1;
+  const char *stage[MAX_STAGES];
+  char *stages = strdup(flags.stage);
+  if (stages == NULL) return cli_error("out of memory");
+  options.stage_count = cli_split_list(stages, stage, MAX_STAGES);
+  options.stages = stage;
+  options.level = (int)flags.level;
+  options.warn_unknown_fields = flags.warn_unknown_fields;
+  options.poll = poll_signals;
+  options.progress = show_progress;
+  options.user = &run;
+  crema_status status = train(&flags, &options);
+  free(stages);
+  return status == CREMA_OK ? 0 : cli_fail();
+}
