@@ -15,7 +15,7 @@ typedef struct cr_layer cr_layer;
 enum { CR_ANY = -1 };
 
 typedef struct cr_layer_class {
-  const char *type; /* as in the prototxt */
+  const char *type;  /* as in the prototxt */
   size_t state_size; /* bytes of cr_layer.state, zero-initialised */
   /* Numbers of bottoms and tops; max CR_ANY: no bound. */
   int min_bottoms, max_bottoms;
@@ -51,29 +51,37 @@ struct cr_layer {
   const Caffe__LayerParameter *param; /* owned by the net; outlives the layer */
   const char *name;
   Caffe__Phase phase;
-  crema_context *context; /* of the net: fillers, allocation at setup */
+  crema_context *context;      /* of the net: fillers, allocation at setup */
   const char *source_dir_file; /* path of the net's file, to resolve relative paths; may be NULL */
-  uint64_t key; /* mixes the seed and the layer's name; for counter-based draws */
-  uint64_t pass; /* forward passes so far in TRAIN; part of the counter */
+  uint64_t key;                /* mixes the seed and the layer's name; for counter-based draws */
+  uint64_t pass;               /* forward passes so far in TRAIN; part of the counter */
   int bottoms, tops;
   int params;
   crema_blob **blob; /* the layer's parameters, owned by the layer, `params` of them */
   bool *param_propagate_down;
   float *loss_weight; /* one a top */
   void *state;
+  /* False: the net will never run this layer's backward pass, so forward may skip what only that
+   * pass reads (masks, copies of overwritten inputs). True from cr_layer_create on; src/net may
+   * clear it before the first forward pass. */
+  bool needs_backward;
   /* For a ReLU that the net fused into this layer's op (convolution, inner product):
    * set between setup and the first reshape. */
   bool fused_relu;
   float fused_relu_slope;
 };
 
-/* Finds the class for a type name. Errors: CREMA_E_UNKNOWN_NAME with the nearest name. */
+/* Finds the class for a type name. Errors: CREMA_E_UNKNOWN_NAME with the nearest name and the
+ * list of known types. */
 crema_status cr_layer_class_find(const char *type, const cr_layer_class **out) CREMA_MUST_USE;
 /* All class names, in alphabetical order; *count of them. Static storage. */
 const char *const *cr_layer_class_names(size_t *count);
 
-/* Makes and frees a layer. `param` must outlive it. Loss weights and the number of bottoms and
- * tops are checked by the caller (src/net). */
+/* Makes and frees a layer. `param` must outlive it. layer->tops counts the tops that `param`
+ * names; the caller (src/net) adds automatic ones, and checks the number of bottoms and tops.
+ * layer->loss_weight has room for max(tops named, class->min_tops, 1) entries; it holds the
+ * weights that `param` gives, else 1 for the first top of a loss and 0 for all others. `net_path`
+ * (may be NULL) must outlive the layer. cr_layer_destroy accepts NULL. */
 crema_status cr_layer_create(const Caffe__LayerParameter *param, Caffe__Phase phase,
                              crema_context *context, uint64_t seed, const char *net_path,
                              cr_layer **out) CREMA_MUST_USE;
@@ -90,11 +98,10 @@ crema_status cr_layer_add_param(cr_layer *layer, int index, const crema_shape *s
 crema_status cr_layer_fail(const cr_layer *layer, crema_status code, const char *fmt, ...)
     CREMA_PRINTF(3, 4);
 
-/* Fills `blob`'s data as the filler says (constant, uniform, gaussian with sparse, positive_unitball,
- * xavier, msra, bilinear; fan from the shape as Caffe: fan_in = count / dim 0, fan_out =
- * count / dim 1). Draws from `context`'s generator in index order. */
+/* Fills `blob`'s data as the filler says (constant, uniform, gaussian with sparse,
+ * positive_unitball, xavier, msra, bilinear; fan from the shape as Caffe: fan_in = count / dim 0,
+ * fan_out = count / dim 1). Draws from `context`'s generator in index order. */
 crema_status cr_fill(const Caffe__FillerParameter *filler, crema_context *context,
                      crema_blob *blob) CREMA_MUST_USE;
-
 
 #endif

@@ -1,0 +1,85 @@
+/* Accuracy: the share of places whose label is among the top_k best scores. Bottoms: scores
+ * (outer, C, inner), labels (outer, inner). Tops: the share (a scalar) and, optionally, the share
+ * for each class (C). It has no gradient. */
+#include "core/fail.h"
+#include "layers/layer_op.h"
+
+typedef struct accuracy_state {
+  cr_layer_op op;
+} accuracy_state;
+
+static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
+  const Caffe__AccuracyParameter *param = layer->param->accuracy_param;
+  (void)bottom;
+  (void)top;
+  if (param && (param->top_k == 0 || param->top_k > INT32_MAX)) {
+    return cr_layer_fail(layer, CREMA_E_RANGE, "top_k is %u, must be 1 or more", param->top_k);
+  }
+  return CREMA_OK;
+}
+
+static crema_status check_shapes(const cr_layer *layer, const crema_shape *scores,
+                                 const crema_shape *labels, const crema_shape *folded, int top_k) {
+  char a[128], b[128];
+  int64_t places = folded->dim[0] * folded->dim[2];
+  if (top_k > folded->dim[1]) {
+    return cr_layer_fail(layer, CREMA_E_RANGE, "top_k is %d, but there are %lld classes", top_k,
+                         (long long)folded->dim[1]);
+  }
+  if (places == crema_shape_count(labels, 0, labels->axes)) return CREMA_OK;
+  return cr_layer_fail(layer, CREMA_E_SHAPE,
+                       "scores of shape %s need %lld labels, found labels of shape %s",
+                       crema_shape_text(scores, a, sizeof a), (long long)places,
+                       crema_shape_text(labels, b, sizeof b));
+}
+
+static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
+  static const Caffe__AccuracyParameter defaults = CAFFE__ACCURACY_PARAMETER__INIT;
+  accuracy_state *s = layer->state;
+  const Caffe__AccuracyParameter *param =
+      layer->param->accuracy_param ? layer->param->accuracy_param : &defaults;
+  const crema_shape *scores = &bottom[0]->shape;
+  const crema_shape scalar = cr_shape(0, NULL), one = cr_shape_1(1);
+  int axis = 0;
+  CR_TRY(cr_layer_axis(layer, scores, param->axis, "axis", &axis));
+  const crema_shape folded = cr_layer_fold(scores, axis, axis + 1);
+  CR_TRY(check_shapes(layer, scores, &bottom[1]->shape, &folded, (int)param->top_k));
+  const crema_shape labels = cr_shape_2(folded.dim[0], folded.dim[2]);
+  const crema_shape classes = cr_shape_1(folded.dim[1]);
+  CR_TRY(crema_blob_reshape(top[0], &scalar));
+  if (layer->tops > 1) CR_TRY(crema_blob_reshape(top[1], &classes));
+  cr_op_desc desc = cr_layer_op_desc(CR_OP_ACCURACY);
+  desc.u.accuracy.top_k = (int)param->top_k;
+  desc.u.accuracy.has_ignore = param->has_ignore_label;
+  desc.u.accuracy.ignore = param->ignore_label;
+  return cr_layer_op_make(
+      &s->op, &desc, 4,
+      (const crema_shape *[]){&folded, &labels, &one, layer->tops > 1 ? &classes : NULL}, NULL);
+}
+
+static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
+                            crema_blob *const *top) {
+  accuracy_state *s = layer->state;
+  cr_tensor *classes = layer->tops > 1 ? top[1]->data : NULL;
+  return cr_layer_op_run(&s->op, context,
+                         (cr_tensor *[]){bottom[0]->data, bottom[1]->data, top[0]->data, classes},
+                         NULL);
+}
+
+static void destroy(cr_layer *layer) {
+  accuracy_state *s = layer->state;
+  cr_layer_op_free(&s->op);
+}
+
+const cr_layer_class cr_layer_accuracy = {
+    .type = "Accuracy",
+    .state_size = sizeof(accuracy_state),
+    .min_bottoms = 2,
+    .max_bottoms = 2,
+    .min_tops = 1,
+    .max_tops = 2,
+    .setup = setup,
+    .reshape = reshape,
+    .forward = forward,
+    .destroy = destroy,
+};

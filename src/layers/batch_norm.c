@@ -1,0 +1,177 @@
+/* BatchNorm: y = (x - mean) / sqrt(variance + eps) for each channel (axis 1; a blob of one axis
+ * is one channel). Statistics are the batch's (Ioffe and Szegedy, "Batch normalization", 2015) or,
+ * with use_global_stats, the running ones.
+ *
+ * Parameters: 0 sum of means (C), 1 sum of variances (C), 2 the weight of both sums (1). A batch
+ * multiplies all three by moving_average_fraction and adds its mean, its variance times m/(m-1),
+ * m values a channel, and 1. They are no parameters for the solver: src/net gives them lr_mult 0.
+ */
+#include "core/fail.h"
+#include "layers/layer_op.h"
+
+typedef struct bn_state {
+  bool global;
+  float eps, fraction;
+  int64_t channels;
+  float bessel; /* m / (m - 1) */
+  cr_layer_op train, fixed, backward;
+  cr_layer_op keep;  /* copies the input that an in-place pass overwrites */
+  cr_layer_op add;   /* moving sums and their scaling, C values */
+  cr_layer_op add_1; /* the same of their weight */
+  cr_tensor *mean, *variance, *input, *one;
+} bn_state;
+
+static int64_t channels_of(const crema_shape *shape) {
+  return shape->axes < 2 ? 1 : shape->dim[1];
+}
+
+static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
+  static const Caffe__BatchNormParameter defaults = CAFFE__BATCH_NORM_PARAMETER__INIT;
+  bn_state *s = layer->state;
+  const Caffe__BatchNormParameter *param =
+      layer->param->batch_norm_param ? layer->param->batch_norm_param : &defaults;
+  void *memory = NULL;
+  (void)top;
+  if (param->scale_bias) {
+    return cr_layer_fail(layer, CREMA_E_UNSUPPORTED,
+                         "scale_bias is not supported, use a Scale layer with bias_term");
+  }
+  if (bottom[0]->shape.axes < 1) {
+    return cr_layer_fail(layer, CREMA_E_SHAPE, "the bottom must have axes, found a scalar");
+  }
+  s->global =
+      param->has_use_global_stats ? param->use_global_stats : layer->phase == CAFFE__PHASE__TEST;
+  s->eps = param->eps;
+  s->fraction = param->moving_average_fraction;
+  s->channels = channels_of(&bottom[0]->shape);
+  crema_shape sums = cr_shape_1(s->channels), weight = cr_shape_1(1);
+  CR_TRY(cr_layer_set_params(layer, 3));
+  CR_TRY(cr_layer_add_param(layer, 0, &sums, NULL));
+  CR_TRY(cr_layer_add_param(layer, 1, &sums, NULL));
+  CR_TRY(cr_layer_add_param(layer, 2, &weight, NULL));
+  for (int i = 0; i < 3; i++) layer->param_propagate_down[i] = false;
+  CR_TRY(cr_layer_tensor(&s->mean, CREMA_F32, s->channels));
+  CR_TRY(cr_layer_tensor(&s->variance, CREMA_F32, s->channels));
+  CR_TRY(cr_layer_tensor(&s->one, CREMA_F32, 1));
+  CR_TRY(cr_tensor_host_write(s->one, &memory));
+  *(float *)memory = 1;
+  return CREMA_OK;
+}
+
+static crema_status make_ops(bn_state *s, const crema_shape *shape) {
+  const crema_shape channels = cr_shape_1(s->channels), one = cr_shape_1(1);
+  cr_op_desc desc = cr_layer_op_desc(s->global ? CR_OP_BN_FWD_GLOBAL : CR_OP_BN_FWD_TRAIN);
+  desc.u.bn.eps = s->eps;
+  desc.u.bn.global = s->global;
+  CR_TRY(cr_layer_op_make(s->global ? &s->fixed : &s->train, &desc, 4,
+                          (const crema_shape *[]){shape, shape, &channels, &channels}, NULL));
+  desc.kind = CR_OP_BN_BWD;
+  CR_TRY(cr_layer_op_make(&s->backward, &desc, 5,
+                          (const crema_shape *[]){shape, shape, &channels, &channels, shape},
+                          NULL));
+  desc = cr_layer_op_desc(CR_OP_COPY);
+  CR_TRY(cr_layer_op_make(&s->keep, &desc, 2, (const crema_shape *[]){shape, shape}, NULL));
+  desc = cr_layer_op_desc(CR_OP_AXPBY);
+  CR_TRY(cr_layer_op_make(&s->add, &desc, 2, (const crema_shape *[]){&channels, &channels}, NULL));
+  return cr_layer_op_make(&s->add_1, &desc, 2, (const crema_shape *[]){&one, &one}, NULL);
+}
+
+static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
+  bn_state *s = layer->state;
+  crema_shape shape = bottom[0]->shape;
+  char text[128];
+  if (shape.axes < 1 || channels_of(&shape) != s->channels) {
+    return cr_layer_fail(layer, CREMA_E_SHAPE, "the statistics have %lld channels, found shape %s",
+                         (long long)s->channels, crema_shape_text(&shape, text, sizeof text));
+  }
+  if (top[0] != bottom[0]) CR_TRY(crema_blob_reshape(top[0], &shape));
+  int64_t count = crema_blob_count(bottom[0]);
+  int64_t values = s->channels > 0 ? count / s->channels : 0;
+  s->bessel = values > 1 ? (float)((double)values / (double)(values - 1)) : 1;
+  if (shape.axes == 1) shape = cr_shape_2(shape.dim[0], 1);
+  CR_TRY(cr_layer_tensor(&s->input, CREMA_F32, count));
+  return make_ops(s, &shape);
+}
+
+/* mean and variance from the running sums: the sums over their weight, 0 while that is 0. */
+static crema_status global_statistics(cr_layer *layer, crema_context *context) {
+  bn_state *s = layer->state;
+  const void *memory = NULL;
+  CR_TRY(cr_tensor_host_read(layer->blob[2]->data, &memory));
+  float weight = *(const float *)memory;
+  cr_op_scalars scalars = {.alpha = weight == 0 ? 0 : 1 / weight, .beta = 0};
+  CR_TRY(
+      cr_layer_op_run(&s->add, context, (cr_tensor *[]){layer->blob[0]->data, s->mean}, &scalars));
+  return cr_layer_op_run(&s->add, context, (cr_tensor *[]){layer->blob[1]->data, s->variance},
+                         &scalars);
+}
+
+static crema_status add_statistics(cr_layer *layer, crema_context *context) {
+  bn_state *s = layer->state;
+  cr_op_scalars scalars = {.alpha = 1, .beta = s->fraction};
+  CR_TRY(
+      cr_layer_op_run(&s->add_1, context, (cr_tensor *[]){s->one, layer->blob[2]->data}, &scalars));
+  CR_TRY(
+      cr_layer_op_run(&s->add, context, (cr_tensor *[]){s->mean, layer->blob[0]->data}, &scalars));
+  scalars.alpha = s->bessel;
+  return cr_layer_op_run(&s->add, context, (cr_tensor *[]){s->variance, layer->blob[1]->data},
+                         &scalars);
+}
+
+static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
+                            crema_blob *const *top) {
+  bn_state *s = layer->state;
+  cr_tensor *input = bottom[0]->data;
+  if (s->global) {
+    CR_TRY(global_statistics(layer, context));
+    return cr_layer_op_run(&s->fixed, context,
+                           (cr_tensor *[]){input, top[0]->data, s->mean, s->variance}, NULL);
+  }
+  if (layer->needs_backward && cr_layer_in_place(bottom[0], top[0])) {
+    CR_TRY(cr_layer_op_run(&s->keep, context, (cr_tensor *[]){input, s->input}, NULL));
+    input = s->input;
+  }
+  CR_TRY(cr_layer_op_run(&s->train, context,
+                         (cr_tensor *[]){input, top[0]->data, s->mean, s->variance}, NULL));
+  return add_statistics(layer, context);
+}
+
+static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
+                             const bool *propagate_down, crema_blob *const *bottom) {
+  bn_state *s = layer->state;
+  if (!propagate_down[0]) return CREMA_OK;
+  /* With constant statistics the input's values do not matter. */
+  bool kept = !s->global && cr_layer_in_place(bottom[0], top[0]);
+  cr_tensor *input = kept ? s->input : bottom[0]->data;
+  return cr_layer_op_run(
+      &s->backward, context,
+      (cr_tensor *[]){input, top[0]->diff, s->mean, s->variance, bottom[0]->diff}, NULL);
+}
+
+static void destroy(cr_layer *layer) {
+  bn_state *s = layer->state;
+  cr_layer_op_free(&s->add_1);
+  cr_layer_op_free(&s->add);
+  cr_layer_op_free(&s->keep);
+  cr_layer_op_free(&s->backward);
+  cr_layer_op_free(&s->fixed);
+  cr_layer_op_free(&s->train);
+  cr_tensor_destroy(s->one);
+  cr_tensor_destroy(s->input);
+  cr_tensor_destroy(s->variance);
+  cr_tensor_destroy(s->mean);
+}
+
+const cr_layer_class cr_layer_batch_norm = {
+    .type = "BatchNorm",
+    .state_size = sizeof(bn_state),
+    .min_bottoms = 1,
+    .max_bottoms = 1,
+    .min_tops = 1,
+    .max_tops = 1,
+    .setup = setup,
+    .reshape = reshape,
+    .forward = forward,
+    .backward = backward,
+    .destroy = destroy,
+};

@@ -1,0 +1,126 @@
+/* Concat: joins the bottoms along one axis. */
+#include "core/fail.h"
+#include "layers/layer_args.h"
+#include "layers/layer_op.h"
+
+typedef struct concat_state {
+  cr_layer_op forward, backward;
+  cr_layer_args args;
+} concat_state;
+
+static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
+  concat_state *s = layer->state;
+  const Caffe__ConcatParameter *param = layer->param->concat_param;
+  if (param && param->has_axis && param->has_concat_dim) {
+    return cr_layer_fail(layer, CREMA_E_ARGUMENT,
+                         "either axis or concat_dim can be given, not both");
+  }
+  for (int i = 0; i < layer->bottoms; i++) {
+    if (top[0] == bottom[i]) {
+      return cr_layer_fail(layer, CREMA_E_ARGUMENT, "cannot run in place: the top is bottom %d", i);
+    }
+  }
+  return cr_layer_args_make(&s->args, layer->bottoms + 1);
+}
+
+/* concat_dim is the legacy name of axis and counts from the front only. */
+static crema_status find_axis(const cr_layer *layer, const crema_shape *shape, int *out) {
+  const Caffe__ConcatParameter *param = layer->param->concat_param;
+  if (param && param->has_concat_dim) {
+    if (param->concat_dim >= (unsigned)shape->axes) {
+      return cr_layer_fail(layer, CREMA_E_RANGE,
+                           "concat_dim %u is out of range for a blob of %d axes", param->concat_dim,
+                           shape->axes);
+    }
+    *out = (int)param->concat_dim;
+    return CREMA_OK;
+  }
+  return cr_layer_axis(layer, shape, param ? param->axis : 1, "axis", out);
+}
+
+/* The joined shape of all bottoms, which must agree on all other axes. */
+static crema_status joined_shape(const cr_layer *layer, crema_blob *const *bottom, int axis,
+                                 crema_shape *out) {
+  char a[128], b[128];
+  *out = bottom[0]->shape;
+  for (int i = 1; i < layer->bottoms; i++) {
+    const crema_shape *shape = &bottom[i]->shape;
+    bool same = shape->axes == out->axes;
+    for (int k = 0; same && k < out->axes; k++) {
+      if (k != axis && shape->dim[k] != out->dim[k]) same = false;
+    }
+    if (!same) {
+      return cr_layer_fail(layer, CREMA_E_SHAPE,
+                           "bottom %d has shape %s, which must agree with bottom 0's %s on all "
+                           "axes but %d",
+                           i, crema_shape_text(shape, a, sizeof a),
+                           crema_shape_text(&bottom[0]->shape, b, sizeof b), axis);
+    }
+    out->dim[axis] += shape->dim[axis];
+  }
+  return CREMA_OK;
+}
+
+static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
+  concat_state *s = layer->state;
+  crema_shape to;
+  int n = layer->bottoms;
+  cr_op_desc desc = cr_layer_op_desc(CR_OP_CONCAT);
+  CR_TRY(find_axis(layer, &bottom[0]->shape, &desc.u.axis));
+  CR_TRY(joined_shape(layer, bottom, desc.u.axis, &to));
+  CR_TRY(crema_blob_reshape(top[0], &to));
+  if (n == 1) {
+    CR_TRY(cr_blob_share_data(top[0], bottom[0]));
+    return cr_blob_share_diff(top[0], bottom[0]);
+  }
+  for (int i = 0; i < n; i++) s->args.shape[i] = &bottom[i]->shape;
+  s->args.shape[n] = &to;
+  CR_TRY(cr_layer_op_make(&s->forward, &desc, n + 1, s->args.shape, NULL));
+  s->args.shape[0] = &to;
+  for (int i = 0; i < n; i++) s->args.shape[i + 1] = &bottom[i]->shape;
+  desc.kind = CR_OP_SLICE;
+  return cr_layer_op_make(&s->backward, &desc, n + 1, s->args.shape, NULL);
+}
+
+static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
+                            crema_blob *const *top) {
+  concat_state *s = layer->state;
+  if (layer->bottoms == 1) return CREMA_OK;
+  for (int i = 0; i < layer->bottoms; i++) s->args.tensor[i] = bottom[i]->data;
+  s->args.tensor[layer->bottoms] = top[0]->data;
+  return cr_layer_op_run(&s->forward, context, s->args.tensor, NULL);
+}
+
+/* Slices into all bottoms' diffs: one op is cheaper than one a bottom, and a diff that nobody asked
+ * for is read by nobody. */
+static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
+                             const bool *propagate_down, crema_blob *const *bottom) {
+  concat_state *s = layer->state;
+  bool any = false;
+  for (int i = 0; i < layer->bottoms; i++) any = any || propagate_down[i];
+  if (!any || layer->bottoms == 1) return CREMA_OK;
+  s->args.tensor[0] = top[0]->diff;
+  for (int i = 0; i < layer->bottoms; i++) s->args.tensor[i + 1] = bottom[i]->diff;
+  return cr_layer_op_run(&s->backward, context, s->args.tensor, NULL);
+}
+
+static void destroy(cr_layer *layer) {
+  concat_state *s = layer->state;
+  cr_layer_op_free(&s->backward);
+  cr_layer_op_free(&s->forward);
+  cr_layer_args_free(&s->args);
+}
+
+const cr_layer_class cr_layer_concat = {
+    .type = "Concat",
+    .state_size = sizeof(concat_state),
+    .min_bottoms = 1,
+    .max_bottoms = CR_ANY,
+    .min_tops = 1,
+    .max_tops = 1,
+    .setup = setup,
+    .reshape = reshape,
+    .forward = forward,
+    .backward = backward,
+    .destroy = destroy,
+};

@@ -1,0 +1,92 @@
+/* Dropout: in TRAIN, each value is set to zero with probability dropout_ratio and the others are
+ * scaled by 1 / (1 - dropout_ratio); in TEST, values pass unchanged. The mask depends on the
+ * layer's key and the number of the pass only. */
+#include "core/fail.h"
+#include "core/rng.h"
+#include "layers/layer_op.h"
+
+typedef struct dropout_state {
+  float ratio;
+  uint64_t key;
+  cr_layer_op forward, backward, copy;
+  cr_tensor *mask;
+} dropout_state;
+
+static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
+  dropout_state *s = layer->state;
+  const Caffe__DropoutParameter *param = layer->param->dropout_param;
+  (void)bottom;
+  (void)top;
+  s->ratio = param ? param->dropout_ratio : 0.5f;
+  if (!(s->ratio >= 0 && s->ratio < 1)) {
+    return cr_layer_fail(layer, CREMA_E_RANGE, "dropout_ratio is %g, must be in [0, 1)",
+                         (double)s->ratio);
+  }
+  s->key = layer->key;
+  if (param && param->random_seed >= 0) s->key = cr_mix_key((uint64_t)param->random_seed, 0);
+  return CREMA_OK;
+}
+
+static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
+  dropout_state *s = layer->state;
+  const crema_shape *shape = &bottom[0]->shape;
+  if (top[0] != bottom[0]) CR_TRY(crema_blob_reshape(top[0], shape));
+  if (layer->phase == CAFFE__PHASE__TEST) {
+    cr_op_desc copy = cr_layer_op_desc(CR_OP_COPY);
+    return cr_layer_op_make(&s->copy, &copy, 2, (const crema_shape *[]){shape, shape}, NULL);
+  }
+  CR_TRY(cr_layer_tensor(&s->mask, CREMA_U8, crema_blob_count(bottom[0])));
+  cr_op_desc desc = cr_layer_op_desc(CR_OP_DROPOUT_FWD);
+  desc.u.dropout.ratio = s->ratio;
+  CR_TRY(cr_layer_op_make(&s->forward, &desc, 3, (const crema_shape *[]){shape, shape, shape},
+                          (const crema_dtype[]){CREMA_F32, CREMA_F32, CREMA_U8}));
+  desc.kind = CR_OP_DROPOUT_BWD;
+  return cr_layer_op_make(&s->backward, &desc, 3, (const crema_shape *[]){shape, shape, shape},
+                          (const crema_dtype[]){CREMA_F32, CREMA_U8, CREMA_F32});
+}
+
+static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
+                            crema_blob *const *top) {
+  dropout_state *s = layer->state;
+  if (layer->phase == CAFFE__PHASE__TEST) {
+    if (cr_layer_in_place(bottom[0], top[0])) return CREMA_OK;
+    return cr_layer_op_run(&s->copy, context, (cr_tensor *[]){bottom[0]->data, top[0]->data}, NULL);
+  }
+  cr_op_scalars scalars = {.seed = s->key, .counter = layer->pass};
+  return cr_layer_op_run(&s->forward, context,
+                         (cr_tensor *[]){bottom[0]->data, top[0]->data, s->mask}, &scalars);
+}
+
+static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
+                             const bool *propagate_down, crema_blob *const *bottom) {
+  dropout_state *s = layer->state;
+  if (!propagate_down[0]) return CREMA_OK;
+  if (layer->phase == CAFFE__PHASE__TEST) {
+    if (bottom[0]->diff == top[0]->diff) return CREMA_OK;
+    return cr_layer_op_run(&s->copy, context, (cr_tensor *[]){top[0]->diff, bottom[0]->diff}, NULL);
+  }
+  return cr_layer_op_run(&s->backward, context,
+                         (cr_tensor *[]){top[0]->diff, s->mask, bottom[0]->diff}, NULL);
+}
+
+static void destroy(cr_layer *layer) {
+  dropout_state *s = layer->state;
+  cr_layer_op_free(&s->copy);
+  cr_layer_op_free(&s->backward);
+  cr_layer_op_free(&s->forward);
+  cr_tensor_destroy(s->mask);
+}
+
+const cr_layer_class cr_layer_dropout = {
+    .type = "Dropout",
+    .state_size = sizeof(dropout_state),
+    .min_bottoms = 1,
+    .max_bottoms = 1,
+    .min_tops = 1,
+    .max_tops = 1,
+    .setup = setup,
+    .reshape = reshape,
+    .forward = forward,
+    .backward = backward,
+    .destroy = destroy,
+};

@@ -1,0 +1,59 @@
+/* Flatten: joins the axes from `axis` to `end_axis` into one. Top and bottom share data and
+ * diff, so there is nothing to compute. */
+#include "core/fail.h"
+#include "layers/layer_op.h"
+
+static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
+  if (top[0] == bottom[0]) {
+    return cr_layer_fail(layer, CREMA_E_ARGUMENT, "cannot run in place: top and bottom are one");
+  }
+  return CREMA_OK;
+}
+
+static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
+  const Caffe__FlattenParameter *param = layer->param->flatten_param;
+  const crema_shape *from = &bottom[0]->shape;
+  int start = 0, end = 0;
+  CR_TRY(cr_layer_axis(layer, from, param ? param->axis : 1, "axis", &start));
+  CR_TRY(cr_layer_axis(layer, from, param ? param->end_axis : -1, "end_axis", &end));
+  if (start > end) {
+    return cr_layer_fail(layer, CREMA_E_RANGE, "axis %d comes after end_axis %d", start, end);
+  }
+  crema_shape to = cr_shape(start, from->dim);
+  to.dim[to.axes++] = crema_shape_count(from, start, end + 1);
+  for (int i = end + 1; i < from->axes; i++) to.dim[to.axes++] = from->dim[i];
+  CR_TRY(crema_blob_reshape(top[0], &to));
+  CR_TRY(cr_blob_share_data(top[0], bottom[0]));
+  return cr_blob_share_diff(top[0], bottom[0]);
+}
+
+static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
+                            crema_blob *const *top) {
+  (void)layer;
+  (void)context;
+  (void)bottom;
+  (void)top;
+  return CREMA_OK;
+}
+
+static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
+                             const bool *propagate_down, crema_blob *const *bottom) {
+  (void)layer;
+  (void)context;
+  (void)top;
+  (void)propagate_down;
+  (void)bottom;
+  return CREMA_OK;
+}
+
+const cr_layer_class cr_layer_flatten = {
+    .type = "Flatten",
+    .min_bottoms = 1,
+    .max_bottoms = 1,
+    .min_tops = 1,
+    .max_tops = 1,
+    .setup = setup,
+    .reshape = reshape,
+    .forward = forward,
+    .backward = backward,
+};

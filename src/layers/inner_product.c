@@ -1,0 +1,129 @@
+/* InnerProduct: top = bottom * weights' + bias, all axes from `axis` on taken as one vector.
+ * Shapes: bottom (M..., K...), weights (N, K) or, transposed, (K, N), bias (N), top (M..., N). */
+#include "core/fail.h"
+#include "layers/layer_op.h"
+
+typedef struct ip_state {
+  int64_t outputs, inputs; /* N, K */
+  bool bias, transpose;
+  cr_layer_op forward, backward_data, backward_weights;
+  cr_layer_op relu; /* the activation that the net fused into this layer */
+} ip_state;
+
+static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
+  ip_state *s = layer->state;
+  const Caffe__InnerProductParameter *param = layer->param->inner_product_param;
+  int axis = 0;
+  (void)top;
+  if (param == NULL || param->num_output == 0) {
+    return cr_layer_fail(layer, CREMA_E_ARGUMENT,
+                         "inner_product_param needs a num_output of 1 or more");
+  }
+  CR_TRY(cr_layer_axis(layer, &bottom[0]->shape, param->axis, "axis", &axis));
+  s->outputs = param->num_output;
+  s->inputs = crema_shape_count(&bottom[0]->shape, axis, bottom[0]->shape.axes);
+  s->bias = param->bias_term;
+  s->transpose = param->transpose;
+  if (s->inputs == 0) {
+    return cr_layer_fail(layer, CREMA_E_SHAPE, "the bottom has no values from axis %d on", axis);
+  }
+  crema_shape weights =
+      s->transpose ? cr_shape_2(s->inputs, s->outputs) : cr_shape_2(s->outputs, s->inputs);
+  crema_shape bias = cr_shape_1(s->outputs);
+  CR_TRY(cr_layer_set_params(layer, s->bias ? 2 : 1));
+  CR_TRY(cr_layer_add_param(layer, 0, &weights, param->weight_filler));
+  return s->bias ? cr_layer_add_param(layer, 1, &bias, param->bias_filler) : CREMA_OK;
+}
+
+static crema_status make_ops(cr_layer *layer, const crema_shape *src, const crema_shape *dst) {
+  ip_state *s = layer->state;
+  const crema_shape *weights = &layer->blob[0]->shape;
+  const crema_shape *bias = s->bias ? &layer->blob[1]->shape : NULL;
+  cr_op_desc desc = cr_layer_op_desc(CR_OP_IP_FWD);
+  desc.u.ip.transpose = s->transpose;
+  CR_TRY(cr_layer_op_make(&s->forward, &desc, 4, (const crema_shape *[]){src, weights, bias, dst},
+                          NULL));
+  desc.kind = CR_OP_IP_BWD_DATA;
+  CR_TRY(cr_layer_op_make(&s->backward_data, &desc, 3, (const crema_shape *[]){dst, weights, src},
+                          NULL));
+  desc.kind = CR_OP_IP_BWD_WEIGHTS;
+  CR_TRY(cr_layer_op_make(&s->backward_weights, &desc, 4,
+                          (const crema_shape *[]){src, dst, weights, bias}, NULL));
+  if (!layer->fused_relu) return CREMA_OK;
+  desc = cr_layer_op_desc(CR_OP_UNARY_FWD);
+  desc.u.unary.function = CR_UNARY_RELU;
+  desc.u.unary.alpha = layer->fused_relu_slope;
+  return cr_layer_op_make(&s->relu, &desc, 2, (const crema_shape *[]){dst, dst}, NULL);
+}
+
+static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
+  ip_state *s = layer->state;
+  const crema_shape *from = &bottom[0]->shape;
+  int axis = 0;
+  CR_TRY(cr_layer_axis(layer, from, layer->param->inner_product_param->axis, "axis", &axis));
+  int64_t inputs = crema_shape_count(from, axis, from->axes);
+  if (inputs != s->inputs) {
+    char text[128];
+    return cr_layer_fail(
+        layer, CREMA_E_SHAPE, "needs %lld values from axis %d on, found %lld in shape %s",
+        (long long)s->inputs, axis, (long long)inputs, crema_shape_text(from, text, sizeof text));
+  }
+  crema_shape to = cr_shape(axis, from->dim);
+  to.dim[to.axes++] = s->outputs;
+  /* The op's src keeps the trailing extents, so that a private layout of an image can be
+   * multiplied as it lies. */
+  crema_shape src = cr_shape_1(crema_shape_count(from, 0, axis));
+  for (int i = axis; i < from->axes; i++) src.dim[src.axes++] = from->dim[i];
+  crema_shape dst = cr_shape_2(src.dim[0], s->outputs);
+  CR_TRY(crema_blob_reshape(top[0], &to));
+  return make_ops(layer, &src, &dst);
+}
+
+static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
+                            crema_blob *const *top) {
+  ip_state *s = layer->state;
+  cr_tensor *bias = s->bias ? layer->blob[1]->data : NULL;
+  CR_TRY(cr_layer_op_run(&s->forward, context,
+                         (cr_tensor *[]){bottom[0]->data, layer->blob[0]->data, bias, top[0]->data},
+                         NULL));
+  if (!layer->fused_relu) return CREMA_OK;
+  return cr_layer_op_run(&s->relu, context, (cr_tensor *[]){top[0]->data, top[0]->data}, NULL);
+}
+
+static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
+                             const bool *propagate_down, crema_blob *const *bottom) {
+  ip_state *s = layer->state;
+  bool bias = s->bias && layer->param_propagate_down[1];
+  if (layer->param_propagate_down[0] || bias) {
+    CR_TRY(cr_layer_op_run(&s->backward_weights, context,
+                           (cr_tensor *[]){bottom[0]->data, top[0]->diff, layer->blob[0]->diff,
+                                           s->bias ? layer->blob[1]->diff : NULL},
+                           NULL));
+  }
+  if (!propagate_down[0]) return CREMA_OK;
+  return cr_layer_op_run(&s->backward_data, context,
+                         (cr_tensor *[]){top[0]->diff, layer->blob[0]->data, bottom[0]->diff},
+                         NULL);
+}
+
+static void destroy(cr_layer *layer) {
+  ip_state *s = layer->state;
+  cr_layer_op_free(&s->relu);
+  cr_layer_op_free(&s->backward_weights);
+  cr_layer_op_free(&s->backward_data);
+  cr_layer_op_free(&s->forward);
+}
+
+const cr_layer_class cr_layer_inner_product = {
+    .type = "InnerProduct",
+    .state_size = sizeof(ip_state),
+    .min_bottoms = 1,
+    .max_bottoms = 1,
+    .min_tops = 1,
+    .max_tops = 1,
+    .setup = setup,
+    .reshape = reshape,
+    .forward = forward,
+    .backward = backward,
+    .destroy = destroy,
+};

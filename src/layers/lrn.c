@@ -1,0 +1,94 @@
+/* LRN: y = x / (k + alpha/n * sum of x^2 over a window)^beta, the window being n = local_size
+ * neighbouring channels, or n = local_size^2 places of the same channel (k is 1 then). */
+#include "core/fail.h"
+#include "layers/layer_op.h"
+
+typedef struct lrn_state {
+  cr_lrn_params params;
+  cr_layer_op forward, forward_only, backward;
+  cr_tensor *aux; /* what the kernel keeps between forward and backward */
+} lrn_state;
+
+static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
+  static const Caffe__LRNParameter defaults = CAFFE__LRNPARAMETER__INIT;
+  lrn_state *s = layer->state;
+  const Caffe__LRNParameter *param = layer->param->lrn_param ? layer->param->lrn_param : &defaults;
+  (void)bottom;
+  if (param->local_size % 2 == 0) {
+    return cr_layer_fail(layer, CREMA_E_RANGE, "local_size is %u, must be odd", param->local_size);
+  }
+  if (top[0] == bottom[0]) {
+    return cr_layer_fail(layer, CREMA_E_ARGUMENT, "cannot run in place: top and bottom are one");
+  }
+  s->params.within_channel = param->norm_region == CAFFE__LRNPARAMETER__NORM_REGION__WITHIN_CHANNEL;
+  s->params.size = param->local_size;
+  s->params.alpha = param->alpha;
+  s->params.beta = param->beta;
+  s->params.k = s->params.within_channel ? 1 : param->k;
+  return CREMA_OK;
+}
+
+static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
+  lrn_state *s = layer->state;
+  const crema_shape *shape = &bottom[0]->shape;
+  char text[128];
+  if (shape->axes != 4) {
+    return cr_layer_fail(layer, CREMA_E_SHAPE,
+                         "the bottom must have 4 axes (num, channels, height, width), found %s",
+                         crema_shape_text(shape, text, sizeof text));
+  }
+  CR_TRY(crema_blob_reshape(top[0], shape));
+  CR_TRY(cr_layer_tensor(&s->aux, CREMA_U8, crema_blob_count(bottom[0])));
+  cr_op_desc desc = cr_layer_op_desc(CR_OP_LRN_FWD);
+  desc.u.lrn = s->params;
+  CR_TRY(cr_layer_op_make(&s->forward_only, &desc, 3, (const crema_shape *[]){shape, shape, NULL},
+                          NULL));
+  CR_TRY(cr_layer_op_make(&s->forward, &desc, 3, (const crema_shape *[]){shape, shape, shape},
+                          (const crema_dtype[]){CREMA_F32, CREMA_F32, CREMA_U8}));
+  desc.kind = CR_OP_LRN_BWD;
+  return cr_layer_op_make(
+      &s->backward, &desc, 5, (const crema_shape *[]){shape, shape, shape, shape, shape},
+      (const crema_dtype[]){CREMA_F32, CREMA_F32, CREMA_F32, CREMA_U8, CREMA_F32});
+}
+
+static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
+                            crema_blob *const *top) {
+  lrn_state *s = layer->state;
+  if (!layer->needs_backward) {
+    return cr_layer_op_run(&s->forward_only, context,
+                           (cr_tensor *[]){bottom[0]->data, top[0]->data, NULL}, NULL);
+  }
+  return cr_layer_op_run(&s->forward, context,
+                         (cr_tensor *[]){bottom[0]->data, top[0]->data, s->aux}, NULL);
+}
+
+static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
+                             const bool *propagate_down, crema_blob *const *bottom) {
+  lrn_state *s = layer->state;
+  if (!propagate_down[0]) return CREMA_OK;
+  return cr_layer_op_run(
+      &s->backward, context,
+      (cr_tensor *[]){bottom[0]->data, top[0]->data, top[0]->diff, s->aux, bottom[0]->diff}, NULL);
+}
+
+static void destroy(cr_layer *layer) {
+  lrn_state *s = layer->state;
+  cr_layer_op_free(&s->backward);
+  cr_layer_op_free(&s->forward);
+  cr_layer_op_free(&s->forward_only);
+  cr_tensor_destroy(s->aux);
+}
+
+const cr_layer_class cr_layer_lrn = {
+    .type = "LRN",
+    .state_size = sizeof(lrn_state),
+    .min_bottoms = 1,
+    .max_bottoms = 1,
+    .min_tops = 1,
+    .max_tops = 1,
+    .setup = setup,
+    .reshape = reshape,
+    .forward = forward,
+    .backward = backward,
+    .destroy = destroy,
+};

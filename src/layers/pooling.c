@@ -1,0 +1,254 @@
+/* Pooling over height and width: maximum, average (the divisor counts padding, windows are cut
+ * at the padded input's end), or stochastic (Zeiler and Fergus, "Stochastic pooling for
+ * regularization", 2013: in TRAIN one value is drawn with probability in proportion to it, in
+ * TEST the values are averaged with those probabilities). Extents of the top:
+ * ceil((S + 2 pad - K) / stride) + 1, less one if the last window would start in the padding. */
+#include "core/fail.h"
+#include "layers/layer_op.h"
+
+typedef struct pooling_state {
+  int method; /* CAFFE__POOLING_PARAMETER__POOL_METHOD__... */
+  bool global, floor;
+  cr_window window;
+  cr_layer_op forward, forward_only, backward, mask;
+  cr_tensor *aux; /* where in its window each value came from */
+} pooling_state;
+
+enum {
+  POOL_MAX = CAFFE__POOLING_PARAMETER__POOL_METHOD__MAX,
+  POOL_AVE = CAFFE__POOLING_PARAMETER__POOL_METHOD__AVE,
+  POOL_STOCHASTIC = CAFFE__POOLING_PARAMETER__POOL_METHOD__STOCHASTIC
+};
+
+/* One field in its two spellings: X for both axes, or X_h and X_w together. */
+typedef struct pair_field {
+  const char *name;
+  bool has, has_h, has_w;
+  uint32_t both, h, w;
+  bool required;
+} pair_field;
+
+static crema_status read_pair(const cr_layer *layer, const pair_field *field, int64_t *out) {
+  if (field->has && (field->has_h || field->has_w)) {
+    return cr_layer_fail(layer, CREMA_E_ARGUMENT,
+                         "either %s or its _h and _w can be given, not both", field->name);
+  }
+  if (field->has_h != field->has_w) {
+    return cr_layer_fail(layer, CREMA_E_ARGUMENT, "%s needs both its _h and its _w", field->name);
+  }
+  if (field->required && !field->has && !field->has_h) {
+    return cr_layer_fail(layer, CREMA_E_ARGUMENT, "%s is required, alone or as _h and _w",
+                         field->name);
+  }
+  out[0] = field->has_h ? field->h : field->both;
+  out[1] = field->has_w ? field->w : field->both;
+  return CREMA_OK;
+}
+
+static crema_status read_window(const cr_layer *layer, const Caffe__PoolingParameter *param,
+                                cr_window *out) {
+  const pair_field pad = {"pad",      param->has_pad, param->has_pad_h, param->has_pad_w,
+                          param->pad, param->pad_h,   param->pad_w,     false};
+  const pair_field stride = {
+      "stride",      param->has_stride, param->has_stride_h, param->has_stride_w,
+      param->stride, param->stride_h,   param->stride_w,     false};
+  /* The schema calls the pair kernel_h and kernel_w. */
+  const pair_field kernel = {
+      "kernel_size",      param->has_kernel_size, param->has_kernel_h, param->has_kernel_w,
+      param->kernel_size, param->kernel_h,        param->kernel_w,     true};
+  out->axes = 2;
+  out->dilation[0] = out->dilation[1] = 1;
+  CR_TRY(read_pair(layer, &pad, out->pad));
+  CR_TRY(read_pair(layer, &stride, out->stride));
+  return param->global_pooling ? CREMA_OK : read_pair(layer, &kernel, out->kernel);
+}
+
+static crema_status check_window(const cr_layer *layer, const pooling_state *s) {
+  for (int i = 0; i < 2; i++) {
+    const char *side = i == 0 ? "height" : "width";
+    int64_t kernel = s->window.kernel[i], stride = s->window.stride[i], pad = s->window.pad[i];
+    if (s->global && (pad != 0 || stride != 1)) {
+      return cr_layer_fail(layer, CREMA_E_ARGUMENT,
+                           "global_pooling goes with pad 0 and stride 1 only");
+    }
+    if (stride == 0) return cr_layer_fail(layer, CREMA_E_RANGE, "the stride in %s is 0", side);
+    if (s->global) continue;
+    if (kernel == 0) return cr_layer_fail(layer, CREMA_E_RANGE, "the kernel's %s is 0", side);
+    if (pad >= kernel) {
+      return cr_layer_fail(layer, CREMA_E_RANGE,
+                           "the pad in %s, %lld, must be less than the kernel, %lld", side,
+                           (long long)pad, (long long)kernel);
+    }
+    if (pad != 0 && s->method == POOL_STOCHASTIC) {
+      return cr_layer_fail(layer, CREMA_E_UNSUPPORTED,
+                           "stochastic pooling has no padding, only MAX and AVE have");
+    }
+  }
+  return CREMA_OK;
+}
+
+static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
+  pooling_state *s = layer->state;
+  const Caffe__PoolingParameter *param = layer->param->pooling_param;
+  (void)bottom;
+  (void)top;
+  if (param == NULL) {
+    return cr_layer_fail(layer, CREMA_E_ARGUMENT, "pooling_param with a kernel is required");
+  }
+  s->method = (int)param->pool;
+  s->global = param->global_pooling;
+  s->floor =
+      param->torch_pooling || param->round_mode == CAFFE__POOLING_PARAMETER__ROUND_MODE__FLOOR;
+  if (s->global && (param->has_kernel_size || param->has_kernel_h || param->has_kernel_w)) {
+    return cr_layer_fail(layer, CREMA_E_ARGUMENT,
+                         "global_pooling takes the bottom's extents as kernel, none can be given");
+  }
+  if (layer->tops > 1 && s->method != POOL_MAX) {
+    return cr_layer_fail(layer, CREMA_E_ARGUMENT, "only MAX pooling has a second top");
+  }
+  CR_TRY(read_window(layer, param, &s->window));
+  return check_window(layer, s);
+}
+
+static crema_status top_shape(const cr_layer *layer, const crema_shape *from, crema_shape *to) {
+  const pooling_state *s = layer->state;
+  char text[128];
+  *to = cr_shape_4(from->dim[0], from->dim[1], 0, 0);
+  for (int i = 0; i < 2; i++) {
+    int64_t size = from->dim[2 + i], kernel = s->window.kernel[i];
+    int64_t stride = s->window.stride[i], pad = s->window.pad[i];
+    int64_t room = size + 2 * pad - kernel;
+    /* C's division rounds towards zero: that is up for a negative room. */
+    int64_t steps = room / stride;
+    if (s->floor && room < 0 && room % stride != 0) steps--;
+    if (!s->floor && room > 0 && room % stride != 0) steps++;
+    int64_t places = steps + 1;
+    if (pad > 0 && (places - 1) * stride >= size + pad) places--;
+    if (places < 1 || size < 1) {
+      return cr_layer_fail(layer, CREMA_E_SHAPE,
+                           "a kernel of %lld with pad %lld does not fit into spatial axis %d of "
+                           "shape %s",
+                           (long long)kernel, (long long)pad, i,
+                           crema_shape_text(from, text, sizeof text));
+    }
+    to->dim[2 + i] = places;
+  }
+  return crema_shape_check(to);
+}
+
+static cr_op_desc pool_desc(const pooling_state *s, cr_op_kind kind, const crema_shape *src) {
+  cr_op_desc desc = cr_layer_op_desc(kind);
+  desc.u.pool.window = s->window;
+  desc.u.pool.method = s->method == POOL_AVE ? CR_POOL_AVERAGE : CR_POOL_MAX;
+  desc.u.pool.src[0] = src->dim[2];
+  desc.u.pool.src[1] = src->dim[3];
+  return desc;
+}
+
+static crema_status make_stochastic(cr_layer *layer, const crema_shape *src,
+                                    const crema_shape *dst) {
+  pooling_state *s = layer->state;
+  if (layer->phase == CAFFE__PHASE__TEST) {
+    cr_op_desc desc = pool_desc(s, CR_OP_STOCHASTIC_POOL_TEST, src);
+    return cr_layer_op_make(&s->forward, &desc, 2, (const crema_shape *[]){src, dst}, NULL);
+  }
+  cr_op_desc desc = pool_desc(s, CR_OP_STOCHASTIC_POOL_FWD, src);
+  CR_TRY(cr_layer_op_make(&s->forward, &desc, 3, (const crema_shape *[]){src, dst, dst},
+                          (const crema_dtype[]){CREMA_F32, CREMA_F32, CREMA_I32}));
+  desc.kind = CR_OP_STOCHASTIC_POOL_BWD;
+  return cr_layer_op_make(&s->backward, &desc, 3, (const crema_shape *[]){dst, dst, src},
+                          (const crema_dtype[]){CREMA_F32, CREMA_I32, CREMA_F32});
+}
+
+static crema_status make_ops(cr_layer *layer, const crema_shape *src, const crema_shape *dst) {
+  pooling_state *s = layer->state;
+  static const crema_dtype last[] = {CREMA_F32, CREMA_F32, CREMA_I32};
+  static const crema_dtype middle[] = {CREMA_F32, CREMA_I32, CREMA_F32};
+  if (s->method == POOL_STOCHASTIC) return make_stochastic(layer, src, dst);
+  bool max = s->method == POOL_MAX;
+  const crema_shape *aux = max ? dst : NULL;
+  cr_op_desc desc = pool_desc(s, CR_OP_POOL_FWD, src);
+  CR_TRY(
+      cr_layer_op_make(&s->forward_only, &desc, 3, (const crema_shape *[]){src, dst, NULL}, NULL));
+  CR_TRY(cr_layer_op_make(&s->forward, &desc, 3, (const crema_shape *[]){src, dst, aux}, last));
+  desc.kind = CR_OP_POOL_BWD;
+  CR_TRY(cr_layer_op_make(&s->backward, &desc, 3, (const crema_shape *[]){dst, aux, src}, middle));
+  if (layer->tops < 2) return CREMA_OK;
+  desc.kind = CR_OP_POOL_MASK;
+  return cr_layer_op_make(&s->mask, &desc, 2, (const crema_shape *[]){dst, dst},
+                          (const crema_dtype[]){CREMA_I32, CREMA_F32});
+}
+
+static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
+  pooling_state *s = layer->state;
+  const crema_shape *from = &bottom[0]->shape;
+  crema_shape to;
+  char text[128];
+  if (from->axes != 4) {
+    return cr_layer_fail(layer, CREMA_E_SHAPE,
+                         "the bottom must have 4 axes (num, channels, height, width), found %s",
+                         crema_shape_text(from, text, sizeof text));
+  }
+  if (s->global) {
+    s->window.kernel[0] = from->dim[2];
+    s->window.kernel[1] = from->dim[3];
+  }
+  CR_TRY(top_shape(layer, from, &to));
+  for (int i = 0; i < layer->tops; i++) CR_TRY(crema_blob_reshape(top[i], &to));
+  if (s->method != POOL_AVE) {
+    CR_TRY(cr_layer_tensor(&s->aux, CREMA_I32, crema_blob_count(top[0])));
+  }
+  return make_ops(layer, from, &to);
+}
+
+static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
+                            crema_blob *const *top) {
+  pooling_state *s = layer->state;
+  cr_tensor *args[] = {bottom[0]->data, top[0]->data, s->aux};
+  if (s->method == POOL_STOCHASTIC) {
+    cr_op_scalars scalars = {.seed = layer->key, .counter = layer->pass};
+    return cr_layer_op_run(&s->forward, context, args, &scalars);
+  }
+  if (!layer->needs_backward && layer->tops < 2) {
+    args[2] = NULL;
+    return cr_layer_op_run(&s->forward_only, context, args, NULL);
+  }
+  CR_TRY(cr_layer_op_run(&s->forward, context, args, NULL));
+  if (layer->tops < 2) return CREMA_OK;
+  return cr_layer_op_run(&s->mask, context, (cr_tensor *[]){s->aux, top[1]->data}, NULL);
+}
+
+static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
+                             const bool *propagate_down, crema_blob *const *bottom) {
+  pooling_state *s = layer->state;
+  if (!propagate_down[0]) return CREMA_OK;
+  if (s->method == POOL_STOCHASTIC && layer->phase == CAFFE__PHASE__TEST) {
+    return cr_layer_fail(layer, CREMA_E_UNSUPPORTED,
+                         "stochastic pooling has a gradient in phase TRAIN only");
+  }
+  return cr_layer_op_run(&s->backward, context,
+                         (cr_tensor *[]){top[0]->diff, s->aux, bottom[0]->diff}, NULL);
+}
+
+static void destroy(cr_layer *layer) {
+  pooling_state *s = layer->state;
+  cr_layer_op_free(&s->mask);
+  cr_layer_op_free(&s->backward);
+  cr_layer_op_free(&s->forward_only);
+  cr_layer_op_free(&s->forward);
+  cr_tensor_destroy(s->aux);
+}
+
+const cr_layer_class cr_layer_pooling = {
+    .type = "Pooling",
+    .state_size = sizeof(pooling_state),
+    .min_bottoms = 1,
+    .max_bottoms = 1,
+    .min_tops = 1,
+    .max_tops = 2,
+    .setup = setup,
+    .reshape = reshape,
+    .forward = forward,
+    .backward = backward,
+    .destroy = destroy,
+};

@@ -1,0 +1,26 @@
+/* ReLU: y = x for x > 0, negative_slope * x otherwise. */
+#include "layers/layer_unary.h"
+
+static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
+  cr_layer_unary *s = layer->state;
+  const Caffe__ReLUParameter *param = layer->param->relu_param;
+  (void)bottom;
+  (void)top;
+  s->function = CR_UNARY_RELU;
+  s->alpha = param ? param->negative_slope : 0;
+  return CREMA_OK;
+}
+
+const cr_layer_class cr_layer_relu = {
+    .type = "ReLU",
+    .state_size = sizeof(cr_layer_unary),
+    .min_bottoms = 1,
+    .max_bottoms = 1,
+    .min_tops = 1,
+    .max_tops = 1,
+    .setup = setup,
+    .reshape = cr_layer_unary_reshape,
+    .forward = cr_layer_unary_forward,
+    .backward = cr_layer_unary_backward,
+    .destroy = cr_layer_unary_destroy,
+};

@@ -1,0 +1,147 @@
+/* Reshape: replaces `num_axes` axes from `axis` on by the extents of `shape`, where 0 copies the
+ * bottom's extent and -1 (once) is whatever makes the counts equal. Top and bottom share data
+ * and diff. */
+#include "core/fail.h"
+#include "layers/layer_op.h"
+
+/* The range of axes of the bottom that the new extents replace. */
+typedef struct replaced {
+  int start, end;
+} replaced;
+
+static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
+  const Caffe__ReshapeParameter *param = layer->param->reshape_param;
+  if (top[0] == bottom[0]) {
+    return cr_layer_fail(layer, CREMA_E_ARGUMENT, "cannot run in place: top and bottom are one");
+  }
+  if (param == NULL || param->shape == NULL) {
+    return cr_layer_fail(layer, CREMA_E_ARGUMENT, "reshape_param with a shape is required");
+  }
+  int inferred = 0;
+  for (size_t i = 0; i < param->shape->n_dim; i++) {
+    int64_t dim = param->shape->dim[i];
+    if (dim < -1) {
+      return cr_layer_fail(layer, CREMA_E_RANGE, "dim %zu of shape is %lld, must be -1 or more", i,
+                           (long long)dim);
+    }
+    inferred += dim == -1;
+  }
+  if (inferred > 1) {
+    return cr_layer_fail(layer, CREMA_E_ARGUMENT,
+                         "shape has %d dims of -1, at most one is possible", inferred);
+  }
+  return CREMA_OK;
+}
+
+static crema_status find_replaced(const cr_layer *layer, const crema_shape *from, replaced *out) {
+  const Caffe__ReshapeParameter *param = layer->param->reshape_param;
+  /* One place more than axes: the end counts as -1. In 64 bits: the fields are the user's. */
+  int64_t start = param->axis >= 0 ? param->axis : (int64_t)from->axes + param->axis + 1;
+  if (start < 0 || start > from->axes) {
+    return cr_layer_fail(layer, CREMA_E_RANGE, "axis %d is out of range for a blob of %d axes",
+                         param->axis, from->axes);
+  }
+  if (param->num_axes < -1) {
+    return cr_layer_fail(layer, CREMA_E_RANGE, "num_axes is %d, must be -1 (all) or more",
+                         param->num_axes);
+  }
+  int64_t end = param->num_axes == -1 ? from->axes : start + param->num_axes;
+  if (end > from->axes) {
+    return cr_layer_fail(layer, CREMA_E_RANGE,
+                         "num_axes %d from axis %d on is more than the %d axes of the bottom",
+                         param->num_axes, (int)start, from->axes);
+  }
+  out->start = (int)start;
+  out->end = (int)end;
+  return CREMA_OK;
+}
+
+/* The top's shape with extent 1 in place of -1, whose axis goes to *inferred (else -1). */
+static crema_status new_shape(const cr_layer *layer, const crema_shape *from, replaced range,
+                              crema_shape *to, int *inferred) {
+  const Caffe__BlobShape *shape = layer->param->reshape_param->shape;
+  size_t axes = (size_t)(from->axes - (range.end - range.start)) + shape->n_dim;
+  if (axes > CREMA_MAX_AXES) {
+    return cr_layer_fail(layer, CREMA_E_SHAPE,
+                         "the top would have %zu axes, at most %d are possible", axes,
+                         CREMA_MAX_AXES);
+  }
+  *to = cr_shape(range.start, from->dim);
+  *inferred = -1;
+  for (size_t i = 0; i < shape->n_dim; i++) {
+    int64_t dim = shape->dim[i];
+    if (dim == 0) {
+      size_t source = (size_t)range.start + i;
+      if (source >= (size_t)from->axes) {
+        return cr_layer_fail(layer, CREMA_E_SHAPE,
+                             "dim %zu of shape is 0, but the bottom has no axis %zu to copy", i,
+                             source);
+      }
+      dim = from->dim[source];
+    } else if (dim == -1) {
+      *inferred = to->axes;
+      dim = 1;
+    }
+    to->dim[to->axes++] = dim;
+  }
+  for (int i = range.end; i < from->axes; i++) to->dim[to->axes++] = from->dim[i];
+  return crema_shape_check(to);
+}
+
+static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
+  const crema_shape *from = &bottom[0]->shape;
+  crema_shape to;
+  replaced range;
+  int inferred = -1;
+  char a[128], b[128];
+  CR_TRY(find_replaced(layer, from, &range));
+  CR_TRY(new_shape(layer, from, range, &to, &inferred));
+  int64_t have = crema_shape_count(from, 0, from->axes);
+  int64_t given = crema_shape_count(&to, 0, to.axes);
+  if (inferred >= 0) {
+    if (given == 0 || have % given != 0) {
+      return cr_layer_fail(layer, CREMA_E_SHAPE,
+                           "the bottom's count, %s, cannot be divided by the given extents' %lld",
+                           crema_shape_text(from, a, sizeof a), (long long)given);
+    }
+    to.dim[inferred] = have / given;
+  } else if (have != given) {
+    return cr_layer_fail(layer, CREMA_E_SHAPE,
+                         "the bottom's shape %s and the top's %s differ in count",
+                         crema_shape_text(from, a, sizeof a), crema_shape_text(&to, b, sizeof b));
+  }
+  CR_TRY(crema_blob_reshape(top[0], &to));
+  CR_TRY(cr_blob_share_data(top[0], bottom[0]));
+  return cr_blob_share_diff(top[0], bottom[0]);
+}
+
+static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
+                            crema_blob *const *top) {
+  (void)layer;
+  (void)context;
+  (void)bottom;
+  (void)top;
+  return CREMA_OK;
+}
+
+static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
+                             const bool *propagate_down, crema_blob *const *bottom) {
+  (void)layer;
+  (void)context;
+  (void)top;
+  (void)propagate_down;
+  (void)bottom;
+  return CREMA_OK;
+}
+
+const cr_layer_class cr_layer_reshape = {
+    .type = "Reshape",
+    .min_bottoms = 1,
+    .max_bottoms = 1,
+    .min_tops = 1,
+    .max_tops = 1,
+    .setup = setup,
+    .reshape = reshape,
+    .forward = forward,
+    .backward = backward,
+};

@@ -1,0 +1,177 @@
+/* Scale: y = x * scale + bias, where scale (and bias) span the axes of x from `axis` on and are
+ * repeated over all others. scale is parameter 0 of shape num_axes (-1: to the end; 0: a
+ * scalar), or the second bottom; the bias, with bias_term, is the last parameter. */
+#include "core/fail.h"
+#include "layers/layer_op.h"
+
+typedef struct scale_state {
+  bool bias;
+  cr_layer_op forward, backward_data, backward_scale, backward_bias;
+  cr_layer_op keep; /* copies the input that an in-place pass overwrites */
+  cr_tensor *input;
+} scale_state;
+
+static const Caffe__ScaleParameter *parameters(const cr_layer *layer) {
+  static const Caffe__ScaleParameter defaults = CAFFE__SCALE_PARAMETER__INIT;
+  return layer->param->scale_param ? layer->param->scale_param : &defaults;
+}
+
+/* The parameter's shape: num_axes axes of the bottom from `axis` on. */
+static crema_status scale_shape(const cr_layer *layer, const crema_shape *from, crema_shape *out) {
+  const Caffe__ScaleParameter *param = parameters(layer);
+  int axis = 0;
+  *out = cr_shape(0, NULL);
+  if (param->num_axes < -1) {
+    return cr_layer_fail(layer, CREMA_E_RANGE, "num_axes is %d, must be -1 (all) or more",
+                         param->num_axes);
+  }
+  if (param->num_axes == 0) return CREMA_OK;
+  CR_TRY(cr_layer_axis(layer, from, param->axis, "axis", &axis));
+  int axes = param->num_axes == -1 ? from->axes - axis : param->num_axes;
+  if (axes > from->axes - axis) {
+    return cr_layer_fail(layer, CREMA_E_RANGE,
+                         "num_axes %d from axis %d on is more than the %d axes of the bottom", axes,
+                         axis, from->axes);
+  }
+  *out = cr_shape(axes, from->dim + axis);
+  return CREMA_OK;
+}
+
+static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
+  static Caffe__FillerParameter const ones = {
+      .base = PROTOBUF_C_MESSAGE_INIT(&caffe__filler_parameter__descriptor),
+      .type = (char *)"constant",
+      .value = 1,
+      .sparse = -1};
+  scale_state *s = layer->state;
+  const Caffe__ScaleParameter *param = parameters(layer);
+  crema_shape shape;
+  int learned = layer->bottoms == 1;
+  (void)top;
+  if (layer->bottoms > 1 && top[0] == bottom[1]) {
+    return cr_layer_fail(layer, CREMA_E_ARGUMENT, "the top must not be the second bottom");
+  }
+  s->bias = param->bias_term;
+  if (learned) {
+    CR_TRY(scale_shape(layer, &bottom[0]->shape, &shape));
+  } else {
+    shape = bottom[1]->shape;
+  }
+  CR_TRY(cr_layer_set_params(layer, learned + s->bias));
+  if (learned) CR_TRY(cr_layer_add_param(layer, 0, &shape, param->filler ? param->filler : &ones));
+  return s->bias ? cr_layer_add_param(layer, learned, &shape, param->bias_filler) : CREMA_OK;
+}
+
+/* Where the scale's axes lie in the bottom; checks that the extents agree. */
+static crema_status fold_axes(const cr_layer *layer, const crema_shape *from,
+                              const crema_shape *scale, crema_shape *out) {
+  char a[128], b[128];
+  int axis = 0;
+  /* A scalar multiplies everything alike, whatever the axis. */
+  if (scale->axes > 0) CR_TRY(cr_layer_axis(layer, from, parameters(layer)->axis, "axis", &axis));
+  bool same = scale->axes <= from->axes - axis;
+  for (int i = 0; same && i < scale->axes; i++) same = scale->dim[i] == from->dim[axis + i];
+  if (!same) {
+    return cr_layer_fail(layer, CREMA_E_SHAPE,
+                         "a scale of shape %s does not fit a bottom of shape %s from axis %d on",
+                         crema_shape_text(scale, a, sizeof a), crema_shape_text(from, b, sizeof b),
+                         axis);
+  }
+  *out = cr_layer_fold(from, axis, axis + scale->axes);
+  return CREMA_OK;
+}
+
+static crema_blob *scale_of(const cr_layer *layer, crema_blob *const *bottom) {
+  return layer->bottoms > 1 ? bottom[1] : layer->blob[0];
+}
+
+static crema_blob *bias_of(const cr_layer *layer) {
+  const scale_state *s = layer->state;
+  return s->bias ? layer->blob[layer->params - 1] : NULL;
+}
+
+static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
+  scale_state *s = layer->state;
+  crema_shape x;
+  const crema_shape *scale = &scale_of(layer, bottom)->shape;
+  CR_TRY(fold_axes(layer, &bottom[0]->shape, scale, &x));
+  if (s->bias) {
+    CR_TRY(cr_layer_same_shape(layer, "the scale", &bias_of(layer)->shape, scale));
+  }
+  crema_shape c = cr_shape_1(x.dim[1]);
+  const crema_shape *bias = s->bias ? &c : NULL;
+  if (top[0] != bottom[0]) CR_TRY(crema_blob_reshape(top[0], &bottom[0]->shape));
+  CR_TRY(cr_layer_tensor(&s->input, CREMA_F32, crema_blob_count(bottom[0])));
+  cr_op_desc desc = cr_layer_op_desc(CR_OP_AFFINE_FWD);
+  CR_TRY(cr_layer_op_make(&s->forward, &desc, 4, (const crema_shape *[]){&x, &c, bias, &x}, NULL));
+  desc.kind = CR_OP_AFFINE_BWD_DATA;
+  CR_TRY(cr_layer_op_make(&s->backward_data, &desc, 3, (const crema_shape *[]){&x, &c, &x}, NULL));
+  desc.kind = CR_OP_AFFINE_BWD_SCALE;
+  CR_TRY(cr_layer_op_make(&s->backward_scale, &desc, 3, (const crema_shape *[]){&x, &x, &c}, NULL));
+  desc.kind = CR_OP_AFFINE_BWD_BIAS;
+  CR_TRY(cr_layer_op_make(&s->backward_bias, &desc, 2, (const crema_shape *[]){&x, &c}, NULL));
+  desc.kind = CR_OP_COPY;
+  return cr_layer_op_make(&s->keep, &desc, 2, (const crema_shape *[]){&x, &x}, NULL);
+}
+
+static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
+                            crema_blob *const *top) {
+  scale_state *s = layer->state;
+  cr_tensor *scale = scale_of(layer, bottom)->data;
+  cr_tensor *bias = s->bias ? bias_of(layer)->data : NULL;
+  if (layer->needs_backward && cr_layer_in_place(bottom[0], top[0])) {
+    CR_TRY(cr_layer_op_run(&s->keep, context, (cr_tensor *[]){bottom[0]->data, s->input}, NULL));
+  }
+  return cr_layer_op_run(&s->forward, context,
+                         (cr_tensor *[]){bottom[0]->data, scale, bias, top[0]->data}, NULL);
+}
+
+static crema_status backward_scale(cr_layer *layer, crema_context *context, crema_blob *const *top,
+                                   crema_blob *const *bottom) {
+  scale_state *s = layer->state;
+  cr_tensor *diff = scale_of(layer, bottom)->diff;
+  cr_tensor *input = cr_layer_in_place(bottom[0], top[0]) ? s->input : bottom[0]->data;
+  /* A parameter's gradient is added to, a bottom's is new. */
+  if (layer->bottoms > 1) cr_tensor_set_zero(diff);
+  return cr_layer_op_run(&s->backward_scale, context, (cr_tensor *[]){input, top[0]->diff, diff},
+                         NULL);
+}
+
+static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
+                             const bool *propagate_down, crema_blob *const *bottom) {
+  scale_state *s = layer->state;
+  bool scale = layer->bottoms > 1 ? propagate_down[1] : layer->param_propagate_down[0];
+  if (s->bias && layer->param_propagate_down[layer->params - 1]) {
+    CR_TRY(cr_layer_op_run(&s->backward_bias, context,
+                           (cr_tensor *[]){top[0]->diff, bias_of(layer)->diff}, NULL));
+  }
+  if (scale) CR_TRY(backward_scale(layer, context, top, bottom));
+  if (!propagate_down[0]) return CREMA_OK;
+  return cr_layer_op_run(
+      &s->backward_data, context,
+      (cr_tensor *[]){top[0]->diff, scale_of(layer, bottom)->data, bottom[0]->diff}, NULL);
+}
+
+static void destroy(cr_layer *layer) {
+  scale_state *s = layer->state;
+  cr_layer_op_free(&s->keep);
+  cr_layer_op_free(&s->backward_bias);
+  cr_layer_op_free(&s->backward_scale);
+  cr_layer_op_free(&s->backward_data);
+  cr_layer_op_free(&s->forward);
+  cr_tensor_destroy(s->input);
+}
+
+const cr_layer_class cr_layer_scale = {
+    .type = "Scale",
+    .state_size = sizeof(scale_state),
+    .min_bottoms = 1,
+    .max_bottoms = 2,
+    .min_tops = 1,
+    .max_tops = 1,
+    .setup = setup,
+    .reshape = reshape,
+    .forward = forward,
+    .backward = backward,
+    .destroy = destroy,
+};

@@ -1,0 +1,24 @@
+/* Sigmoid: y = 1 / (1 + exp(-x)). */
+#include "layers/layer_unary.h"
+
+static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
+  cr_layer_unary *s = layer->state;
+  (void)bottom;
+  (void)top;
+  s->function = CR_UNARY_SIGMOID;
+  return CREMA_OK;
+}
+
+const cr_layer_class cr_layer_sigmoid = {
+    .type = "Sigmoid",
+    .state_size = sizeof(cr_layer_unary),
+    .min_bottoms = 1,
+    .max_bottoms = 1,
+    .min_tops = 1,
+    .max_tops = 1,
+    .setup = setup,
+    .reshape = cr_layer_unary_reshape,
+    .forward = cr_layer_unary_forward,
+    .backward = cr_layer_unary_backward,
+    .destroy = cr_layer_unary_destroy,
+};

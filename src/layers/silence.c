@@ -1,0 +1,40 @@
+/* Silence: takes blobs that nobody reads; their gradient is zero. */
+#include "layers/layer.h"
+
+static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
+  (void)layer;
+  (void)bottom;
+  (void)top;
+  return CREMA_OK;
+}
+
+static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
+                            crema_blob *const *top) {
+  (void)layer;
+  (void)context;
+  (void)bottom;
+  (void)top;
+  return CREMA_OK;
+}
+
+static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
+                             const bool *propagate_down, crema_blob *const *bottom) {
+  (void)context;
+  (void)top;
+  for (int i = 0; i < layer->bottoms; i++) {
+    if (propagate_down[i]) cr_tensor_set_zero(bottom[i]->diff);
+  }
+  return CREMA_OK;
+}
+
+const cr_layer_class cr_layer_silence = {
+    .type = "Silence",
+    .min_bottoms = 1,
+    .max_bottoms = CR_ANY,
+    .min_tops = 0,
+    .max_tops = 0,
+    .setup = setup,
+    .reshape = setup,
+    .forward = forward,
+    .backward = backward,
+};

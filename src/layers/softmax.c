@@ -1,0 +1,62 @@
+/* Softmax over one axis. */
+#include "core/fail.h"
+#include "layers/layer_op.h"
+
+typedef struct softmax_state {
+  cr_layer_op forward, backward;
+} softmax_state;
+
+static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
+  (void)layer;
+  (void)bottom;
+  (void)top;
+  return CREMA_OK;
+}
+
+static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
+  softmax_state *s = layer->state;
+  const Caffe__SoftmaxParameter *param = layer->param->softmax_param;
+  const crema_shape *shape = &bottom[0]->shape;
+  cr_op_desc desc = cr_layer_op_desc(CR_OP_SOFTMAX_FWD);
+  CR_TRY(cr_layer_axis(layer, shape, param ? param->axis : 1, "axis", &desc.u.axis));
+  if (top[0] != bottom[0]) CR_TRY(crema_blob_reshape(top[0], shape));
+  CR_TRY(cr_layer_op_make(&s->forward, &desc, 2, (const crema_shape *[]){shape, shape}, NULL));
+  desc.kind = CR_OP_SOFTMAX_BWD;
+  return cr_layer_op_make(&s->backward, &desc, 3, (const crema_shape *[]){shape, shape, shape},
+                          NULL);
+}
+
+static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
+                            crema_blob *const *top) {
+  softmax_state *s = layer->state;
+  return cr_layer_op_run(&s->forward, context, (cr_tensor *[]){bottom[0]->data, top[0]->data},
+                         NULL);
+}
+
+static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
+                             const bool *propagate_down, crema_blob *const *bottom) {
+  softmax_state *s = layer->state;
+  if (!propagate_down[0]) return CREMA_OK;
+  return cr_layer_op_run(&s->backward, context,
+                         (cr_tensor *[]){top[0]->data, top[0]->diff, bottom[0]->diff}, NULL);
+}
+
+static void destroy(cr_layer *layer) {
+  softmax_state *s = layer->state;
+  cr_layer_op_free(&s->backward);
+  cr_layer_op_free(&s->forward);
+}
+
+const cr_layer_class cr_layer_softmax = {
+    .type = "Softmax",
+    .state_size = sizeof(softmax_state),
+    .min_bottoms = 1,
+    .max_bottoms = 1,
+    .min_tops = 1,
+    .max_tops = 1,
+    .setup = setup,
+    .reshape = reshape,
+    .forward = forward,
+    .backward = backward,
+    .destroy = destroy,
+};
