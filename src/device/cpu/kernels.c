@@ -1,7 +1,7 @@
 #include "device/cpu/cpu.h"
-
+#include "device/cpu/dnnl_rows.h"
 #include "device/cpu/plain_rows.h"
 
-#define CR_PLAIN_ENTRY(name) &cr_##name,
+#define CR_ENTRY(name) &cr_##name,
 
-const cr_kernel *const cr_cpu_kernels[] = {CR_PLAIN_ROWS(CR_PLAIN_ENTRY) NULL};
+const cr_kernel *const cr_cpu_kernels[] = {CR_DNNL_ROWS(CR_ENTRY) CR_PLAIN_ROWS(CR_ENTRY) NULL};
