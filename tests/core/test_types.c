@@ -1,0 +1,145 @@
+/* Element types, shapes, arena and clock. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/arena.h"
+#include "core/clock.h"
+#include "core/fail.h"
+#include "crema/types.h"
+
+static void s4_01_sizes_and_names(void **state) {
+  (void)state;
+  const struct {
+    crema_dtype type;
+    int value;
+    size_t size;
+    const char *name;
+  } row[] = {{CREMA_F64, 0, 8, "double"}, {CREMA_F32, 1, 4, "float"}, {CREMA_F16, 2, 2, "float16"},
+             {CREMA_I32, 3, 4, "int"},    {CREMA_U32, 4, 4, "uint"},  {CREMA_BOOL, 5, 0, "bool"}};
+  for (size_t i = 0; i < sizeof row / sizeof row[0]; i++) {
+    assert_int_equal(row[i].type, row[i].value);
+    assert_int_equal(crema_dtype_size(row[i].type), row[i].size);
+    assert_string_equal(crema_dtype_name(row[i].type), row[i].name);
+  }
+  assert_int_equal(crema_dtype_size((crema_dtype)77), 0);
+  assert_string_equal(crema_dtype_name((crema_dtype)77), "?");
+}
+
+static crema_shape shape_of(int axes, int64_t a, int64_t b, int64_t c) {
+  return (crema_shape){.axes = axes, .dim = {a, b, c}};
+}
+
+static void s0_25_shape_limits(void **state) {
+  (void)state;
+  crema_shape s = shape_of(0, 0, 0, 0);
+  assert_int_equal(crema_shape_check(&s), CREMA_OK);
+  assert_int_equal(crema_shape_count(&s, 0, 0), 1);
+  s = shape_of(3, 2, 0, 5);
+  assert_int_equal(crema_shape_check(&s), CREMA_OK);
+  s = shape_of(2, 2, -1, 0);
+  assert_int_equal(crema_shape_check(&s), CREMA_E_SHAPE);
+  s = shape_of(3, INT64_MAX / 8, 1, 1);
+  assert_int_equal(crema_shape_check(&s), CREMA_OK);
+  s = shape_of(3, INT64_MAX / 8, 2, 1);
+  assert_int_equal(crema_shape_check(&s), CREMA_E_SHAPE);
+  s = shape_of(3, INT64_MAX, INT64_MAX, 0);
+  assert_int_equal(crema_shape_check(&s), CREMA_E_SHAPE);
+  s.axes = CREMA_MAX_AXES + 1;
+  assert_int_equal(crema_shape_check(&s), CREMA_E_SHAPE);
+  s.axes = -1;
+  assert_int_equal(crema_shape_check(&s), CREMA_E_SHAPE);
+}
+
+static void shapes_as_text(void **state) {
+  (void)state;
+  char text[64];
+  crema_shape s = shape_of(3, 2, 3, 4);
+  assert_string_equal(crema_shape_text(&s, text, sizeof text), "2 3 4 (24)");
+  s.axes = 0;
+  assert_string_equal(crema_shape_text(&s, text, sizeof text), "(1)");
+  s.axes = 3;
+  /* A short buffer is filled as far as it goes and stays terminated. */
+  for (size_t size = 1; size < 11; size++) {
+    memset(text, 'x', sizeof text);
+    crema_shape_text(&s, text, size);
+    assert_true(strlen(text) < size);
+  }
+}
+
+static void axes_from_the_end(void **state) {
+  (void)state;
+  crema_shape s = shape_of(3, 2, 3, 4);
+  int axis = 99;
+  assert_int_equal(crema_shape_axis(&s, -1, &axis), CREMA_OK);
+  assert_int_equal(axis, 2);
+  assert_int_equal(crema_shape_axis(&s, 0, &axis), CREMA_OK);
+  assert_int_equal(axis, 0);
+  assert_int_equal(crema_shape_axis(&s, 3, &axis), CREMA_E_RANGE);
+  assert_int_equal(crema_shape_axis(&s, -4, &axis), CREMA_E_RANGE);
+}
+
+static void arena_blocks(void **state) {
+  (void)state;
+  cr_arena arena = {0};
+  void *block[100];
+  for (size_t i = 0; i < 100; i++) {
+    size_t size = i * 37 % 30000;
+    assert_int_equal(cr_arena_alloc(&arena, size, &block[i]), CREMA_OK);
+    assert_int_equal((uintptr_t)block[i] % 16, 0);
+    for (size_t k = 0; k < size; k++) assert_int_equal(((unsigned char *)block[i])[k], 0);
+    memset(block[i], (int)i, size);
+  }
+  for (size_t i = 0; i < 100; i++) {
+    for (size_t k = 0; k < i * 37 % 30000; k++) {
+      assert_int_equal(((unsigned char *)block[i])[k], i);
+    }
+  }
+  char *text = NULL;
+  assert_int_equal(cr_arena_text(&arena, "conv1", &text), CREMA_OK);
+  assert_string_equal(text, "conv1");
+  void *none = NULL;
+  assert_int_equal(cr_arena_alloc(&arena, SIZE_MAX - 5, &none), CREMA_E_NO_MEMORY);
+  cr_arena_free(&arena);
+  assert_null(arena.chunk);
+}
+
+static void clock_goes_on(void **state) {
+  (void)state;
+  double start = cr_clock_seconds();
+  cr_clock_sleep(0.005);
+  cr_clock_sleep(-1);
+  double passed = cr_clock_seconds() - start;
+  assert_true(passed >= 0.005 && passed < 5);
+}
+
+static void error_text_grows_outwards_and_is_cut(void **state) {
+  (void)state;
+  crema_status status = cr_fail(CREMA_E_SHAPE, "expected %d", 3);
+  status = cr_fail_in(status, "layer '%s'", "conv1");
+  assert_int_equal(status, CREMA_E_SHAPE);
+  assert_string_equal(crema_error_text(), "layer 'conv1': expected 3");
+  for (int i = 0; i < 500; i++) cr_fail_in(status, "outer text number %d", i);
+  assert_true(strlen(crema_error_text()) < 4096);
+  assert_memory_equal(crema_error_text(), "outer text number 499: outer", 28);
+  cr_fail_text(CREMA_E_IO, "");
+  cr_fail_in(CREMA_E_IO, "file");
+  assert_string_equal(crema_error_text(), "file: input/output error");
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(s4_01_sizes_and_names),
+      cmocka_unit_test(s0_25_shape_limits),
+      cmocka_unit_test(shapes_as_text),
+      cmocka_unit_test(axes_from_the_end),
+      cmocka_unit_test(arena_blocks),
+      cmocka_unit_test(clock_goes_on),
+      cmocka_unit_test(error_text_grows_outwards_and_is_cut),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
