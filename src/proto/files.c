@@ -146,8 +146,8 @@ crema_status cr_message_write_binary(const ProtobufCMessage *message, const char
 
 /* ---- text ---------------------------------------------------------------------- */
 
-static crema_status read_text(const ProtobufCMessageDescriptor *type, const char *path,
-                              cr_unknown_fields unknown, ProtobufCMessage **out) {
+crema_status cr_message_read_text_with(const ProtobufCMessageDescriptor *type, const char *path,
+                                       cr_unknown_fields unknown, ProtobufCMessage **out) {
   cr_buffer text = {0};
   *out = NULL;
   crema_status status = cr_file_read(path, &text);
@@ -158,7 +158,7 @@ static crema_status read_text(const ProtobufCMessageDescriptor *type, const char
 
 crema_status cr_message_read_text(const ProtobufCMessageDescriptor *type, const char *path,
                                   ProtobufCMessage **out) {
-  return read_text(type, path, CR_UNKNOWN_ERROR, out);
+  return cr_message_read_text_with(type, path, CR_UNKNOWN_ERROR, out);
 }
 
 crema_status cr_message_write_text(const ProtobufCMessage *message, const char *path) {
@@ -189,7 +189,8 @@ static crema_status finish_net(crema_status status, const char *source, Protobuf
 crema_status cr_net_param_read_text_with(const char *path, cr_unknown_fields unknown,
                                          Caffe__NetParameter **out) {
   ProtobufCMessage *message;
-  crema_status status = read_text(&caffe__net_parameter__descriptor, path, unknown, &message);
+  crema_status status =
+      cr_message_read_text_with(&caffe__net_parameter__descriptor, path, unknown, &message);
   return finish_net(status, path, message, out);
 }
 

@@ -26,16 +26,19 @@ crema_status cr_text_parse(const ProtobufCMessageDescriptor *type, const char *t
                            const char *source, cr_unknown_fields unknown,
                            ProtobufCMessage **out) CREMA_MUST_USE;
 
-/* Appends the canonical text form, two-space indented, fields in number order. */
+/* Appends the canonical text form, two-space indented, fields in number order. Fields that the
+ * schema does not know are left out: no reader would take them. */
 crema_status cr_text_print(const ProtobufCMessage *message, cr_buffer *out) CREMA_MUST_USE;
 
 /* Parses wire format, packed or not, of any size; fields whose numbers collide
- * between dialects are told apart by wire type. Unknown fields are kept.
+ * between dialects are told apart by wire type. Unknown fields are kept, and so are enum values
+ * that the schema lacks: an enum field always holds one of its values.
  * Errors: CREMA_E_CORRUPT, with `source` and the byte offset where known. */
 crema_status cr_wire_parse(const ProtobufCMessageDescriptor *type, const uint8_t *bytes,
                            size_t size, const char *source, ProtobufCMessage **out) CREMA_MUST_USE;
 
-/* Appends the wire form, fields in number order. */
+/* Appends the wire form, fields in number order, under the numbers of the dialect that the message
+ * is in. */
 crema_status cr_wire_print(const ProtobufCMessage *message, cr_buffer *out) CREMA_MUST_USE;
 
 /* A deep copy. */
@@ -70,13 +73,16 @@ crema_status cr_message_read_binary(const ProtobufCMessageDescriptor *type, cons
                                     ProtobufCMessage **out) CREMA_MUST_USE;
 crema_status cr_message_read_text(const ProtobufCMessageDescriptor *type, const char *path,
                                   ProtobufCMessage **out) CREMA_MUST_USE;
+/* As cr_message_read_text, with a choice for field names that the schema does not know. */
+crema_status cr_message_read_text_with(const ProtobufCMessageDescriptor *type, const char *path,
+                                       cr_unknown_fields unknown,
+                                       ProtobufCMessage **out) CREMA_MUST_USE;
 crema_status cr_message_write_binary(const ProtobufCMessage *message,
                                      const char *path) CREMA_MUST_USE;
 crema_status cr_message_write_text(const ProtobufCMessage *message,
                                    const char *path) CREMA_MUST_USE;
 
-/* Process-wide policy of the *_read_text functions for unknown fields is per call chain, not
- * global: this variant takes it explicitly. */
+/* As cr_net_param_read_text, with a choice for field names that the schema does not know. */
 crema_status cr_net_param_read_text_with(const char *path, cr_unknown_fields unknown,
                                          Caffe__NetParameter **out) CREMA_MUST_USE;
 
@@ -84,11 +90,15 @@ crema_status cr_net_param_read_text_with(const char *path, cr_unknown_fields unk
 
 /* Brings a net of any dialect (V0, V1, input/input_dim, legacy transform and
  * BatchNorm fields) to today's form in place. *compatible (may be NULL) is false when stray fields
- * had to be dropped. Each kind of upgrade is logged once. */
+ * had to be dropped. Each kind of upgrade is logged once. Errors: CREMA_E_UNKNOWN_NAME for an
+ * unknown layer type, CREMA_E_PARSE for layers of two formats in one net, CREMA_E_SHAPE for inputs
+ * without a shape each, CREMA_E_UNSUPPORTED for padding that no layer can take over; the net can
+ * only be freed then. */
 crema_status cr_net_param_upgrade(Caffe__NetParameter *net, bool *compatible) CREMA_MUST_USE;
 bool cr_net_param_needs_upgrade(const Caffe__NetParameter *net);
 
-/* solver_type (enum) to type (string). */
+/* solver_type (enum) to type (string), and the nets inside. Errors: CREMA_E_PARSE when both are
+ * given; those of cr_net_param_upgrade. */
 crema_status cr_solver_param_upgrade(Caffe__SolverParameter *solver) CREMA_MUST_USE;
 
 #endif
