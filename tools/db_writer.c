@@ -1,0 +1,61 @@
+#include "db_writer.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/fail.h"
+#include "core/log.h"
+
+/* A commit waits for the disk; large records fill memory. */
+enum { COMMIT_RECORDS = 1000, COMMIT_BYTES = 64 << 20 };
+
+crema_status db_writer_begin(db_writer *writer, const char *backend, const char *path) {
+  writer->path = strdup(path);
+  if (writer->path == NULL) return cr_fail_memory(strlen(path) + 1, "a path");
+  return cr_db_open(backend, path, CR_DB_NEW, &writer->db);
+}
+
+static crema_status commit(db_writer *writer) {
+  cr_db_txn *txn = writer->txn;
+  writer->txn = NULL;
+  writer->pending = 0;
+  CR_TRY(cr_db_commit(txn));
+  cr_log_info("Processed %lld files.", (long long)writer->count);
+  return CREMA_OK;
+}
+
+crema_status db_writer_put(db_writer *writer, const char *key, const cr_datum *datum) {
+  if (writer->txn == NULL) CR_TRY(cr_db_txn_begin(writer->db, &writer->txn));
+  cr_buffer_clear(&writer->value);
+  CR_TRY(cr_datum_append(datum, &writer->value));
+  const cr_db_bytes key_bytes = {(const uint8_t *)key, strlen(key)};
+  const cr_db_bytes value = {(const uint8_t *)writer->value.data, writer->value.size};
+  CR_TRY(cr_db_put(writer->txn, key_bytes, value));
+  ++writer->count;
+  writer->pending += key_bytes.size + value.size;
+  bool full = writer->count % COMMIT_RECORDS == 0 || writer->pending >= COMMIT_BYTES;
+  return full ? commit(writer) : CREMA_OK;
+}
+
+static void remove_file(const char *directory, const char *name) {
+  cr_buffer path = {0};
+  if (cr_buffer_print(&path, "%s/%s", directory, name) == CREMA_OK) unlink(path.data);
+  cr_buffer_free(&path);
+}
+
+crema_status db_writer_end(db_writer *writer, crema_status status) {
+  if (status == CREMA_OK && writer->txn != NULL) status = commit(writer);
+  cr_db_abort(writer->txn);
+  bool made = writer->db != NULL;
+  cr_db_close(writer->db);
+  if (status != CREMA_OK && made) {
+    remove_file(writer->path, "data.mdb");
+    remove_file(writer->path, "lock.mdb");
+    rmdir(writer->path);
+  }
+  free(writer->path);
+  cr_buffer_free(&writer->value);
+  *writer = (db_writer){0};
+  return status;
+}

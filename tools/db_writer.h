@@ -1,0 +1,30 @@
+/* Writing a new database record by record, for the convert_ and extract_ commands. */
+#ifndef CREMA_TOOLS_DB_WRITER_H
+#define CREMA_TOOLS_DB_WRITER_H
+
+#include "data/datum.h"
+#include "data/db.h"
+
+typedef struct db_writer {
+  cr_db *db;
+  cr_db_txn *txn;
+  size_t pending; /* bytes in the transaction */
+  int64_t count;  /* records put */
+  char *path;
+  cr_buffer value;
+} db_writer;
+
+/* Makes a database that must not exist yet. Zero-initialise *writer ({0}); end with
+ * db_writer_end. */
+crema_status db_writer_begin(db_writer *writer, const char *backend,
+                             const char *path) CREMA_MUST_USE;
+
+/* Adds one record; commits now and then and logs the progress. */
+crema_status db_writer_put(db_writer *writer, const char *key,
+                           const cr_datum *datum) CREMA_MUST_USE;
+
+/* Commits what is pending and closes. When `status` is a failure, or the commit fails, the
+ * half-written database is removed and that failure returned; else CREMA_OK. */
+crema_status db_writer_end(db_writer *writer, crema_status status) CREMA_MUST_USE;
+
+#endif
