@@ -80,13 +80,13 @@ static int find_slot(const values *v, cr_form form) {
 }
 
 /* A slot to put a new form in: a free one, or else the stale one that was not used for longest,
- * or else (all valid) a valid one that is not the head. `keep` is never taken. */
-static int take_slot(values *v, int keep) {
+ * or else (all valid) a valid one that is not the head. `keep1` and `keep2` are never taken. */
+static int take_slot(values *v, int keep1, int keep2) {
   int best = NO_FORM;
   for (int i = 0; i < MAX_FORMS; i++) {
     const form_slot *s = &v->slot[i];
     if (!s->used) return i;
-    if (i == keep || (i == v->head && s->valid)) continue;
+    if (i == keep1 || i == keep2 || (i == v->head && s->valid)) continue;
     if (best == NO_FORM) {
       best = i;
       continue;
@@ -99,10 +99,10 @@ static int take_slot(values *v, int keep) {
 }
 
 /* The slot of `form`, made (without memory, not valid) when it is not there. */
-static int need_slot(values *v, crema_device *device, cr_form form, int keep) {
+static int need_slot(values *v, crema_device *device, cr_form form, int keep1, int keep2) {
   int index = find_slot(v, form);
   if (index != NO_FORM) return index;
-  index = take_slot(v, keep);
+  index = take_slot(v, keep1, keep2);
   form_slot *slot = &v->slot[index];
   *slot = (form_slot){.form = form, .used = true};
   cr_syncedmem_init(&slot->memory, device, form_bytes(v, form));
@@ -126,8 +126,6 @@ static void only_valid(values *v, int index) {
   v->head = index;
   v->head_form = v->slot[index].form;
 }
-
-static crema_status make_valid(values *v, crema_context *context, int index);
 
 /* Converts from slot `source` to slot `target` on the context's device. */
 static crema_status convert_slot(values *v, crema_context *context, int target, int source) {
@@ -162,19 +160,14 @@ static crema_status make_valid(values *v, crema_context *context, int index) {
   }
   int source = find_source(v);
   if (source == NO_FORM) return cr_fail(CREMA_E_INTERNAL, "a tensor without a valid form");
-  cr_form from = v->slot[source].form;
-  if (from.type != slot->form.type && (from.layout != NULL || slot->form.layout != NULL)) {
-    /* A change of type and layout at once goes by way of a plain form. */
-    cr_form middle = {from.layout != NULL ? from.type : slot->form.type, NULL};
-    int via = find_slot(v, middle);
-    if (via == NO_FORM) {
-      via = take_slot(v, index);
-      v->slot[via] = (form_slot){.form = middle, .used = true};
-      cr_syncedmem_init(&v->slot[via].memory, context->device, form_bytes(v, middle));
-    }
-    /* The source is the head or, when the head is gone, some valid slot: take_slot prefers stale
-     * ones, and there are more slots than the three that take part. */
-    CR_TRY(make_valid(v, context, via));
+  /* A change of type and layout at once goes by way of one plain form or two. There are more
+   * slots than the four that take part, so none of them is evicted on the way. */
+  for (;;) {
+    cr_form from = v->slot[source].form, to = slot->form;
+    if (from.type == to.type || (from.layout == NULL && to.layout == NULL)) break;
+    cr_form middle = {from.layout != NULL ? from.type : to.type, NULL};
+    int via = need_slot(v, context->device, middle, index, source);
+    if (!v->slot[via].valid) CR_TRY(convert_slot(v, context, via, source));
     source = via;
   }
   return convert_slot(v, context, index, source);
@@ -185,7 +178,7 @@ static crema_status make_valid(values *v, crema_context *context, int index) {
 static inline form_slot *access_slot(values *v, crema_context *context, cr_form form, int *index) {
   int i = v->head;
   if (i == NO_FORM || !cr_form_equal(v->slot[i].form, form)) {
-    i = need_slot(v, context->device, form, v->head);
+    i = need_slot(v, context->device, form, v->head, NO_FORM);
   }
   form_slot *slot = &v->slot[i];
   slot->access = ++v->accesses;
@@ -316,7 +309,7 @@ crema_status cr_tensor_resize(cr_tensor *tensor, int64_t count) {
   bool fits = keep != NO_FORM ? bytes <= v->slot[keep].memory.capacity : count < old_count;
   if (fits && !v->zero) {
     /* The other forms belong to the old count, so their values move to the plain one now. */
-    if (keep == NO_FORM) keep = need_slot(v, cr_cpu_device(), plain, v->head);
+    if (keep == NO_FORM) keep = need_slot(v, cr_cpu_device(), plain, v->head, NO_FORM);
     CR_TRY(make_valid(v, cr_host_context(), keep));
   }
   for (int i = 0; i < MAX_FORMS; i++) {
@@ -361,7 +354,7 @@ crema_status cr_tensor_unshare(cr_tensor *tensor) {
 crema_status cr_tensor_adopt_host(cr_tensor *tensor, void *memory) {
   values *v = tensor->values;
   if (memory == NULL) return cr_fail(CREMA_E_ARGUMENT, "a tensor was given no memory to adopt");
-  int index = need_slot(v, cr_cpu_device(), (cr_form){v->type, NULL}, v->head);
+  int index = need_slot(v, cr_cpu_device(), (cr_form){v->type, NULL}, v->head, NO_FORM);
   form_slot *slot = &v->slot[index];
   CR_TRY(crema_syncedmem_set_cpu_data(&slot->memory, memory));
   /* The adopted memory holds `count` elements, without the rounding up of form_bytes. */

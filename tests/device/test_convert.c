@@ -1,0 +1,140 @@
+/* Conversion between plain element types. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "device/device.h"
+#include "device/half.h"
+
+static void s4_03_every_half_round_trips(void **state) {
+  (void)state;
+  for (uint32_t bits = 0; bits < 65536; bits++) {
+    uint16_t half = (uint16_t)bits;
+    float value = cr_f16_to_f32(half);
+    /* Independent value: sign * mantissa * 2^exponent. */
+    int exponent = (half >> 10) & 31;
+    int mantissa = half & 1023;
+    double expected = exponent == 0 ? ldexp(mantissa, -24) : ldexp(mantissa + 1024, exponent - 25);
+    if (exponent == 31) {
+      assert_true(mantissa == 0 ? isinf(value) : isnan(value));
+      if (mantissa != 0) {
+        assert_true(isnan(cr_f16_to_f32(cr_f32_to_f16(value))));
+        continue;
+      }
+    } else {
+      assert_true(fabs((double)value) == expected);
+    }
+    assert_int_equal(signbit(value) != 0, half >> 15);
+    assert_int_equal(cr_f32_to_f16(value), half);
+  }
+}
+
+static void s4_03_ties_go_to_even(void **state) {
+  (void)state;
+  for (uint32_t bits = 0; bits < 0x7bffu; bits++) {
+    double low = (double)cr_f16_to_f32((uint16_t)bits);
+    double high = (double)cr_f16_to_f32((uint16_t)(bits + 1));
+    float middle = (float)((low + high) / 2);
+    assert_int_equal(cr_f32_to_f16(middle), bits + (bits & 1));
+    assert_int_equal(cr_f32_to_f16(-middle), 0x8000u | (bits + (bits & 1)));
+    assert_int_equal(cr_f32_to_f16(nextafterf(middle, 0)), bits);
+    assert_int_equal(cr_f32_to_f16(nextafterf(middle, INFINITY)), bits + 1);
+  }
+}
+
+static void s4_03_overflow_clip_and_nan(void **state) {
+  (void)state;
+  assert_int_equal(cr_f32_to_f16(65519.996f), 0x7bff);
+  assert_int_equal(cr_f32_to_f16(65520.0f), 0x7c00);
+  assert_int_equal(cr_f32_to_f16(-1e30f), 0xfc00);
+  assert_int_equal(cr_f32_to_f16(INFINITY), 0x7c00);
+  assert_int_equal(cr_f32_to_f16_clipped(1e30f), 0x7bff);
+  assert_int_equal(cr_f32_to_f16_clipped(-INFINITY), 0xfbff);
+  assert_true(isnan(cr_f16_to_f32(cr_f32_to_f16(NAN))));
+  assert_true(isnan(cr_f16_to_f32(cr_f32_to_f16_clipped(NAN))));
+  assert_true(isnan(cr_bf16_to_f32(cr_f32_to_bf16(NAN))));
+}
+
+static void bfloat16_rounds_to_even(void **state) {
+  (void)state;
+  for (uint32_t bits = 0; bits < 0x7f80u; bits++) {
+    assert_int_equal(cr_f32_to_bf16(cr_bf16_to_f32((uint16_t)bits)), bits);
+    assert_int_equal(cr_f32_to_bf16(cr_f32_from_bits((bits << 16) | 0x8000u)), bits + (bits & 1));
+    assert_int_equal(cr_f32_to_bf16(cr_f32_from_bits((bits << 16) | 0x8001u)), bits + 1);
+  }
+}
+
+static void doubles_are_rounded_once(void **state) {
+  (void)state;
+  /* Just above the middle of 1 and the next half: a float on the way would make it a tie. */
+  double value[3] = {1 + 0x1p-11 + 0x1p-40, 1 + 0x1p-11, 1 + 0x1p-11 - 0x1p-40};
+  uint16_t half[3];
+  assert_int_equal(cr_convert_plain(3, CREMA_F16, half, CREMA_F64, value), CREMA_OK);
+  assert_int_equal(half[0], 0x3c01);
+  assert_int_equal(half[1], 0x3c00);
+  assert_int_equal(half[2], 0x3c00);
+}
+
+static void integers_are_limited(void **state) {
+  (void)state;
+  float value[8] = {-1e20f, -129, -0.5f, 0.5f, 1.5f, 2.5f, 300, NAN};
+  int8_t i8[8];
+  uint8_t u8[8];
+  int32_t i32[8];
+  uint32_t u32[8];
+  assert_int_equal(cr_convert_plain(8, CREMA_I8, i8, CREMA_F32, value), CREMA_OK);
+  assert_int_equal(cr_convert_plain(8, CREMA_U8, u8, CREMA_F32, value), CREMA_OK);
+  assert_int_equal(cr_convert_plain(8, CREMA_I32, i32, CREMA_F32, value), CREMA_OK);
+  assert_int_equal(cr_convert_plain(8, CREMA_U32, u32, CREMA_F32, value), CREMA_OK);
+  const int8_t want_i8[8] = {-128, -128, 0, 0, 2, 2, 127, 0};
+  const uint8_t want_u8[8] = {0, 0, 0, 0, 2, 2, 255, 0};
+  const int32_t want_i32[8] = {INT32_MIN, -129, 0, 0, 2, 2, 300, 0};
+  const uint32_t want_u32[8] = {0, 0, 0, 0, 2, 2, 300, 0};
+  assert_memory_equal(i8, want_i8, sizeof i8);
+  assert_memory_equal(u8, want_u8, sizeof u8);
+  assert_memory_equal(i32, want_i32, sizeof i32);
+  assert_memory_equal(u32, want_u32, sizeof u32);
+}
+
+/* Small whole numbers survive every pair of types, at counts around the block size. */
+static void s4_28_every_pair_of_types(void **state) {
+  (void)state;
+  const crema_dtype type[] = {CREMA_F64, CREMA_F32,  CREMA_F16, CREMA_I32,
+                              CREMA_U32, CREMA_BF16, CREMA_I8,  CREMA_U8};
+  enum { TYPES = 8, MOST = 1030 };
+  static const int64_t counts[] = {0, 1, 511, 512, 513, 1030};
+  static double start[MOST], end[MOST];
+  static char a[MOST * 8], b[MOST * 8];
+  for (int i = 0; i < MOST; i++) start[i] = i % 101;
+  for (int from = 0; from < TYPES; from++) {
+    for (int to = 0; to < TYPES; to++) {
+      for (size_t c = 0; c < sizeof counts / sizeof counts[0]; c++) {
+        int64_t n = counts[c];
+        memset(end, 0x55, sizeof end);
+        assert_int_equal(cr_convert_plain(n, type[from], a, CREMA_F64, start), CREMA_OK);
+        assert_int_equal(cr_convert_plain(n, type[to], b, type[from], a), CREMA_OK);
+        assert_int_equal(cr_convert_plain(n, CREMA_F64, end, type[to], b), CREMA_OK);
+        assert_memory_equal(start, end, (size_t)n * sizeof(double));
+        if (n < MOST) assert_int_equal(((unsigned char *)end)[n * 8], 0x55);
+      }
+    }
+  }
+  assert_int_equal(cr_convert_plain(1, CREMA_BOOL, a, CREMA_F32, b), CREMA_E_TYPE);
+  assert_non_null(strstr(crema_error_text(), "bool"));
+  assert_int_equal(cr_convert_plain(1, CREMA_F32, a, CREMA_BOOL, b), CREMA_E_TYPE);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(s4_03_every_half_round_trips), cmocka_unit_test(s4_03_ties_go_to_even),
+      cmocka_unit_test(s4_03_overflow_clip_and_nan),  cmocka_unit_test(bfloat16_rounds_to_even),
+      cmocka_unit_test(doubles_are_rounded_once),     cmocka_unit_test(integers_are_limited),
+      cmocka_unit_test(s4_28_every_pair_of_types),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

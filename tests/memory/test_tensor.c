@@ -1,0 +1,368 @@
+/* Tensors: forms, validity, sharing, on host memory. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/fail.h"
+#include "device/registry.h"
+#include "memory/tensor.h"
+
+/* A back end on host memory with private layouts: values in reverse order. Its conversions are
+ * counted, so that tests see what was converted and what was not. */
+typedef struct fixture {
+  cr_backend backend;
+  crema_device device;
+  crema_context *context;
+  cr_layout reversed;
+  cr_layout reversed_double;
+} fixture;
+
+static int conversions;
+static bool conversions_fail;
+
+static double get(crema_dtype type, uintptr_t memory, int64_t i) {
+  return type == CREMA_F64 ? ((const double *)memory)[i] : (double)((const float *)memory)[i];
+}
+
+static void set(crema_dtype type, uintptr_t memory, int64_t i, double value) {
+  if (type == CREMA_F64) {
+    ((double *)memory)[i] = value;
+  } else {
+    ((float *)memory)[i] = (float)value;
+  }
+}
+
+static crema_status convert(crema_context *context, int64_t count, cr_form dst_form,
+                            crema_devptr dst, cr_form src_form, crema_devptr src) {
+  (void)context;
+  if (conversions_fail) return cr_fail(CREMA_E_DEVICE, "injected");
+  if (dst_form.type != src_form.type && (dst_form.layout != NULL || src_form.layout != NULL)) {
+    return cr_fail(CREMA_E_INTERNAL, "type and layout must not change at once");
+  }
+  conversions++;
+  for (int64_t i = 0; i < count; i++) {
+    double value = get(src_form.type, src.address, src_form.layout != NULL ? count - 1 - i : i);
+    set(dst_form.type, dst.address, dst_form.layout != NULL ? count - 1 - i : i, value);
+  }
+  return CREMA_OK;
+}
+
+enum { COUNT = 5 };
+
+static int set_up(void **state) {
+  static fixture f;
+  conversions = 0;
+  conversions_fail = false;
+  f.backend = cr_backend_cpu;
+  f.backend.convert = convert;
+  f.device = (crema_device){.backend = &f.backend};
+  f.reversed = (cr_layout){.device = &f.device,
+                           .type = CREMA_F32,
+                           .shape = {.axes = 1, .dim = {COUNT}},
+                           .bytes = COUNT * sizeof(float)};
+  f.reversed_double = f.reversed;
+  f.reversed_double.type = CREMA_F64;
+  f.reversed_double.bytes = COUNT * sizeof(double);
+  *state = &f;
+  return crema_context_create(&f.device, 1, &f.context) == CREMA_OK ? 0 : -1;
+}
+
+static int tear_down(void **state) {
+  fixture *f = *state;
+  crema_context_destroy(f->context);
+  return 0;
+}
+
+static cr_tensor *new_tensor(int64_t count) {
+  cr_tensor *tensor = NULL;
+  assert_int_equal(cr_tensor_create(CREMA_F32, count, &tensor), CREMA_OK);
+  return tensor;
+}
+
+static const float *read_floats(fixture *f, cr_tensor *tensor, cr_form form) {
+  crema_devptr out = {0};
+  assert_int_equal(cr_tensor_read(tensor, f->context, form, &out), CREMA_OK);
+  assert_true(out.address != 0);
+  assert_int_equal(out.address % 64, 0);
+  return (const float *)out.address;
+}
+
+static void write_counting(fixture *f, cr_tensor *tensor, float start) {
+  crema_devptr out = {0};
+  assert_int_equal(cr_tensor_write(tensor, f->context, CR_PLAIN_F32, &out), CREMA_OK);
+  for (int64_t i = 0; i < cr_tensor_count(tensor); i++) {
+    ((float *)out.address)[i] = start + (float)i;
+  }
+}
+
+static void starts_as_zero_without_memory(void **state) {
+  fixture *f = *state;
+  cr_tensor *tensor = new_tensor(COUNT);
+  assert_true(cr_tensor_is_zero(tensor));
+  assert_int_equal(cr_tensor_bytes(tensor), 0);
+  const float *value = read_floats(f, tensor, CR_PLAIN_F32);
+  for (int i = 0; i < COUNT; i++) assert_true(value[i] == 0);
+  /* Still known to be zero, so an accumulation may overwrite. */
+  assert_true(cr_tensor_is_zero(tensor));
+  value = read_floats(f, tensor, (cr_form){CREMA_F32, &f->reversed});
+  for (int i = 0; i < COUNT; i++) assert_true(value[i] == 0);
+  assert_int_equal(conversions, 0);
+  cr_tensor_destroy(tensor);
+  cr_tensor_destroy(NULL);
+}
+
+static void converts_once_and_only_when_asked(void **state) {
+  fixture *f = *state;
+  cr_form reversed = {CREMA_F32, &f->reversed};
+  cr_tensor *tensor = new_tensor(COUNT);
+  write_counting(f, tensor, 1);
+  assert_false(cr_tensor_is_zero(tensor));
+  assert_int_equal(conversions, 0);
+  for (int round = 0; round < 3; round++) {
+    const float *value = read_floats(f, tensor, reversed);
+    for (int i = 0; i < COUNT; i++) assert_true(value[i] == (float)(COUNT - i));
+    value = read_floats(f, tensor, CR_PLAIN_F32);
+    for (int i = 0; i < COUNT; i++) assert_true(value[i] == (float)(1 + i));
+  }
+  assert_int_equal(conversions, 1);
+  assert_null(cr_tensor_head(tensor).layout);
+  cr_tensor_destroy(tensor);
+}
+
+static void s4_29_writing_makes_the_other_forms_stale(void **state) {
+  fixture *f = *state;
+  cr_form reversed = {CREMA_F32, &f->reversed};
+  cr_tensor *tensor = new_tensor(COUNT);
+  write_counting(f, tensor, 1);
+  crema_devptr out = {0};
+  assert_int_equal(cr_tensor_update(tensor, f->context, reversed, &out), CREMA_OK);
+  assert_int_equal(conversions, 1);
+  assert_true(((float *)out.address)[0] == COUNT);
+  ((float *)out.address)[0] = 50;
+  assert_ptr_equal(cr_tensor_head(tensor).layout, &f->reversed);
+  const float *value = read_floats(f, tensor, CR_PLAIN_F32);
+  assert_true(value[COUNT - 1] == 50 && value[0] == 1);
+  assert_int_equal(conversions, 2);
+  /* Overwriting converts nothing. */
+  write_counting(f, tensor, 7);
+  assert_int_equal(conversions, 2);
+  assert_true(read_floats(f, tensor, reversed)[0] == 7 + COUNT - 1);
+  cr_tensor_destroy(tensor);
+}
+
+static void type_and_layout_change_goes_by_way_of_plain(void **state) {
+  fixture *f = *state;
+  cr_form reversed_double = {CREMA_F64, &f->reversed_double};
+  cr_form reversed = {CREMA_F32, &f->reversed};
+  cr_tensor *tensor = new_tensor(COUNT);
+  write_counting(f, tensor, 1);
+  crema_devptr out = {0};
+  assert_int_equal(cr_tensor_update(tensor, f->context, reversed_double, &out), CREMA_OK);
+  for (int i = 0; i < COUNT; i++) assert_true(((double *)out.address)[i] == COUNT - i);
+  assert_int_equal(conversions, 2);
+  /* Private to private of another type: two plain forms on the way. */
+  assert_true(read_floats(f, tensor, reversed)[0] == COUNT);
+  assert_int_equal(conversions, 5);
+  cr_tensor_destroy(tensor);
+}
+
+static void more_forms_than_slots(void **state) {
+  fixture *f = *state;
+  enum { LAYOUTS = 12 };
+  cr_layout layout[LAYOUTS];
+  cr_tensor *tensor = new_tensor(COUNT);
+  write_counting(f, tensor, 3);
+  for (int i = 0; i < LAYOUTS; i++) {
+    layout[i] = f->reversed;
+    assert_true(read_floats(f, tensor, (cr_form){CREMA_F32, &layout[i]})[0] == 3 + COUNT - 1);
+  }
+  assert_true(read_floats(f, tensor, CR_PLAIN_F32)[0] == 3);
+  /* Every form as the head once, with all slots taken. */
+  for (int i = 0; i < LAYOUTS; i++) {
+    crema_devptr out = {0};
+    assert_int_equal(cr_tensor_update(tensor, f->context, (cr_form){CREMA_F32, &layout[i]}, &out),
+                     CREMA_OK);
+    ((float *)out.address)[0] += 1;
+  }
+  assert_true(read_floats(f, tensor, CR_PLAIN_F32)[COUNT - 1] == 3 + COUNT - 1 + LAYOUTS);
+  cr_tensor_destroy(tensor);
+}
+
+static void lazy_zero(void **state) {
+  fixture *f = *state;
+  cr_tensor *tensor = new_tensor(COUNT);
+  write_counting(f, tensor, 3);
+  size_t bytes = cr_tensor_bytes(tensor);
+  cr_tensor_set_zero(tensor);
+  assert_true(cr_tensor_is_zero(tensor));
+  crema_devptr out = {0};
+  assert_int_equal(cr_tensor_update(tensor, f->context, CR_PLAIN_F32, &out), CREMA_OK);
+  for (int i = 0; i < COUNT; i++) assert_true(((float *)out.address)[i] == 0);
+  assert_false(cr_tensor_is_zero(tensor));
+  assert_int_equal(cr_tensor_bytes(tensor), bytes);
+  cr_tensor_destroy(tensor);
+}
+
+static void sharing_outlives_the_donor(void **state) {
+  fixture *f = *state;
+  cr_tensor *a = new_tensor(COUNT), *b = new_tensor(COUNT), *other = new_tensor(COUNT + 1);
+  assert_int_equal(cr_tensor_share(b, other), CREMA_E_SHAPE);
+  assert_int_equal(cr_tensor_share(b, a), CREMA_OK);
+  assert_int_equal(cr_tensor_share(b, a), CREMA_OK);
+  assert_int_equal(cr_tensor_share(a, a), CREMA_OK);
+  assert_true(cr_tensor_shares_with(a, b));
+  write_counting(f, a, 10);
+  assert_true(read_floats(f, b, CR_PLAIN_F32)[1] == 11);
+  cr_tensor_destroy(a);
+  assert_true(read_floats(f, b, CR_PLAIN_F32)[1] == 11);
+  cr_tensor *c = new_tensor(COUNT);
+  assert_int_equal(cr_tensor_share(c, b), CREMA_OK);
+  assert_int_equal(cr_tensor_unshare(c), CREMA_OK);
+  assert_false(cr_tensor_shares_with(b, c));
+  assert_true(cr_tensor_is_zero(c));
+  assert_true(read_floats(f, b, CR_PLAIN_F32)[1] == 11);
+  assert_int_equal(cr_tensor_share(c, b), CREMA_OK);
+  assert_int_equal(cr_tensor_resize(c, 2), CREMA_OK);
+  assert_int_equal(cr_tensor_count(b), 2);
+  assert_true(read_floats(f, b, CR_PLAIN_F32)[1] == 11);
+  cr_tensor_destroy(b);
+  cr_tensor_destroy(c);
+  cr_tensor_destroy(other);
+}
+
+static void s0_25_growing_drops_shrinking_keeps(void **state) {
+  fixture *f = *state;
+  cr_tensor *tensor = new_tensor(6);
+  write_counting(f, tensor, 1);
+  assert_int_equal(cr_tensor_resize(tensor, 3), CREMA_OK);
+  assert_true(read_floats(f, tensor, CR_PLAIN_F32)[2] == 3);
+  size_t bytes = cr_tensor_bytes(tensor);
+  assert_int_equal(cr_tensor_resize(tensor, 6), CREMA_OK);
+  assert_true(read_floats(f, tensor, CR_PLAIN_F32)[2] == 3);
+  assert_int_equal(cr_tensor_bytes(tensor), bytes);
+  assert_int_equal(cr_tensor_resize(tensor, 100), CREMA_OK);
+  assert_true(cr_tensor_is_zero(tensor));
+  const float *value = read_floats(f, tensor, CR_PLAIN_F32);
+  for (int i = 0; i < 100; i++) assert_true(value[i] == 0);
+  assert_int_equal(cr_tensor_resize(tensor, 0), CREMA_OK);
+  read_floats(f, tensor, CR_PLAIN_F32);
+  assert_int_equal(cr_tensor_resize(tensor, -1), CREMA_E_SHAPE);
+  assert_int_equal(cr_tensor_resize(tensor, INT64_MAX), CREMA_E_SHAPE);
+  assert_int_equal(cr_tensor_count(tensor), 0);
+  cr_tensor_destroy(tensor);
+}
+
+static void s4_26_resizing_forgets_other_types(void **state) {
+  fixture *f = *state;
+  cr_form doubles = {CREMA_F64, NULL};
+  cr_tensor *tensor = new_tensor(4);
+  write_counting(f, tensor, 1);
+  crema_devptr out = {0};
+  assert_int_equal(cr_tensor_read(tensor, f->context, doubles, &out), CREMA_OK);
+  assert_true(((const double *)out.address)[3] == 4);
+  assert_int_equal(cr_tensor_resize(tensor, 1000), CREMA_OK);
+  assert_int_equal(cr_tensor_read(tensor, f->context, doubles, &out), CREMA_OK);
+  for (int i = 0; i < 1000; i++) assert_true(((const double *)out.address)[i] == 0);
+  cr_tensor_destroy(tensor);
+}
+
+static void adopted_memory_stays_the_callers(void **state) {
+  fixture *f = *state;
+  float mine[COUNT] = {5, 6, 7, 8, 9};
+  cr_tensor *tensor = new_tensor(COUNT);
+  assert_int_equal(cr_tensor_adopt_host(tensor, NULL), CREMA_E_ARGUMENT);
+  write_counting(f, tensor, 1);
+  assert_int_equal(cr_tensor_adopt_host(tensor, mine), CREMA_OK);
+  assert_false(cr_tensor_is_zero(tensor));
+  const void *value = NULL;
+  assert_int_equal(cr_tensor_host_read(tensor, &value), CREMA_OK);
+  assert_ptr_equal(value, mine);
+  assert_true(read_floats(f, tensor, (cr_form){CREMA_F32, &f->reversed})[0] == 9);
+  /* Growing leaves the adopted memory alone. */
+  assert_int_equal(cr_tensor_resize(tensor, COUNT + 1), CREMA_OK);
+  write_counting(f, tensor, 30);
+  assert_true(mine[0] == 5 && mine[4] == 9);
+  cr_tensor_destroy(tensor);
+  assert_true(mine[0] == 5);
+}
+
+static void copying_keeps_the_form(void **state) {
+  fixture *f = *state;
+  cr_form reversed = {CREMA_F32, &f->reversed};
+  cr_tensor *a = new_tensor(COUNT), *b = new_tensor(COUNT), *c = new_tensor(COUNT + 1);
+  cr_tensor *d = NULL;
+  assert_int_equal(cr_tensor_create(CREMA_F64, COUNT, &d), CREMA_OK);
+  write_counting(f, b, 1);
+  assert_int_equal(cr_tensor_copy(b, a, f->context), CREMA_OK);
+  assert_true(cr_tensor_is_zero(b));
+  crema_devptr out = {0};
+  assert_int_equal(cr_tensor_write(a, f->context, reversed, &out), CREMA_OK);
+  for (int i = 0; i < COUNT; i++) ((float *)out.address)[i] = (float)i;
+  assert_int_equal(cr_tensor_copy(b, a, f->context), CREMA_OK);
+  assert_int_equal(conversions, 0);
+  assert_true(read_floats(f, b, CR_PLAIN_F32)[0] == COUNT - 1);
+  assert_int_equal(cr_tensor_copy(c, a, f->context), CREMA_E_SHAPE);
+  assert_int_equal(cr_tensor_copy(d, a, f->context), CREMA_E_TYPE);
+  assert_int_equal(cr_tensor_copy(a, a, f->context), CREMA_OK);
+  cr_tensor_destroy(a);
+  cr_tensor_destroy(b);
+  cr_tensor_destroy(c);
+  cr_tensor_destroy(d);
+}
+
+static void s0_28_a_failed_conversion_changes_nothing(void **state) {
+  fixture *f = *state;
+  cr_form reversed = {CREMA_F32, &f->reversed};
+  cr_tensor *tensor = new_tensor(COUNT);
+  write_counting(f, tensor, 1);
+  crema_devptr out = {0};
+  conversions_fail = true;
+  assert_int_equal(cr_tensor_read(tensor, f->context, reversed, &out), CREMA_E_DEVICE);
+  assert_int_equal(cr_tensor_update(tensor, f->context, reversed, &out), CREMA_E_DEVICE);
+  assert_non_null(strstr(crema_error_text(), "injected"));
+  assert_int_equal(out.address, 0);
+  conversions_fail = false;
+  assert_null(cr_tensor_head(tensor).layout);
+  assert_true(read_floats(f, tensor, CR_PLAIN_F32)[0] == 1);
+  assert_true(read_floats(f, tensor, reversed)[0] == COUNT);
+  cr_tensor_destroy(tensor);
+}
+
+static void bad_types_and_counts(void **state) {
+  (void)state;
+  cr_tensor *tensor = NULL;
+  assert_int_equal(cr_tensor_create(CREMA_BOOL, 3, &tensor), CREMA_E_TYPE);
+  assert_int_equal(cr_tensor_create(CREMA_F32, -3, &tensor), CREMA_E_SHAPE);
+  assert_null(tensor);
+  /* Legal to name, impossible to hold. */
+  assert_int_equal(cr_tensor_create(CREMA_F32, INT64_MAX / 16, &tensor), CREMA_OK);
+  const void *value = NULL;
+  assert_int_equal(cr_tensor_host_read(tensor, &value), CREMA_E_NO_MEMORY);
+  assert_null(value);
+  cr_tensor_destroy(tensor);
+}
+
+#define WITH_FIXTURE(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      WITH_FIXTURE(starts_as_zero_without_memory),
+      WITH_FIXTURE(converts_once_and_only_when_asked),
+      WITH_FIXTURE(s4_29_writing_makes_the_other_forms_stale),
+      WITH_FIXTURE(type_and_layout_change_goes_by_way_of_plain),
+      WITH_FIXTURE(more_forms_than_slots),
+      WITH_FIXTURE(lazy_zero),
+      WITH_FIXTURE(sharing_outlives_the_donor),
+      WITH_FIXTURE(s0_25_growing_drops_shrinking_keeps),
+      WITH_FIXTURE(s4_26_resizing_forgets_other_types),
+      WITH_FIXTURE(adopted_memory_stays_the_callers),
+      WITH_FIXTURE(copying_keeps_the_form),
+      WITH_FIXTURE(s0_28_a_failed_conversion_changes_nothing),
+      cmocka_unit_test(bad_types_and_counts),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
