@@ -6,6 +6,7 @@
 
 #include "core/fail.h"
 #include "layers/layer_op.h"
+#include "layers/layer_weights.h"
 #include "layers/layer_window.h"
 
 typedef struct conv_state {
@@ -13,7 +14,8 @@ typedef struct conv_state {
   int64_t channels, outputs, group;
   bool bias;
   cr_window window;
-  cr_layer_op forward, backward_data, backward_weights;
+  cr_layer_op forward, backward_data;
+  cr_layer_weights backward_weights;
 } conv_state;
 
 static crema_status read_channels(cr_layer *layer, const Caffe__ConvolutionParameter *param,
@@ -129,8 +131,7 @@ static crema_status make_ops(cr_layer *layer, const crema_shape *src, const crem
   CR_TRY(cr_layer_op_make(&s->backward_data, &desc, 3, (const crema_shape *[]){dst, &weights, src},
                           NULL));
   desc.kind = CR_OP_CONV_BWD_WEIGHTS;
-  return cr_layer_op_make(&s->backward_weights, &desc, 4,
-                          (const crema_shape *[]){src, dst, &weights, bias}, NULL);
+  return cr_layer_weights_make(&s->backward_weights, &desc, src, dst, &weights, bias);
 }
 
 static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
@@ -158,14 +159,9 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
 static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
                              const bool *propagate_down, crema_blob *const *bottom) {
   conv_state *s = layer->state;
-  bool weights = layer->param_propagate_down[0] || (s->bias && layer->param_propagate_down[1]);
   for (int i = 0; i < layer->bottoms; i++) {
-    if (weights) {
-      CR_TRY(cr_layer_op_run(&s->backward_weights, context,
-                             (cr_tensor *[]){bottom[i]->data, top[i]->diff, layer->blob[0]->diff,
-                                             s->bias ? layer->blob[1]->diff : NULL},
-                             NULL));
-    }
+    CR_TRY(
+        cr_layer_weights_run(&s->backward_weights, layer, context, bottom[i]->data, top[i]->diff));
     if (propagate_down[i]) {
       CR_TRY(cr_layer_op_run(&s->backward_data, context,
                              (cr_tensor *[]){top[i]->diff, layer->blob[0]->data, bottom[i]->diff},
@@ -177,7 +173,7 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
 
 static void destroy(cr_layer *layer) {
   conv_state *s = layer->state;
-  cr_layer_op_free(&s->backward_weights);
+  cr_layer_weights_free(&s->backward_weights);
   cr_layer_op_free(&s->backward_data);
   cr_layer_op_free(&s->forward);
 }

@@ -2,11 +2,13 @@
  * Shapes: bottom (M..., K...), weights (N, K) or, transposed, (K, N), bias (N), top (M..., N). */
 #include "core/fail.h"
 #include "layers/layer_op.h"
+#include "layers/layer_weights.h"
 
 typedef struct ip_state {
   int64_t outputs, inputs; /* N, K */
   bool bias, transpose;
-  cr_layer_op forward, backward_data, backward_weights;
+  cr_layer_op forward, backward_data;
+  cr_layer_weights backward_weights;
   cr_layer_op relu; /* the activation that the net fused into this layer */
 } ip_state;
 
@@ -47,8 +49,7 @@ static crema_status make_ops(cr_layer *layer, const crema_shape *src, const crem
   CR_TRY(cr_layer_op_make(&s->backward_data, &desc, 3, (const crema_shape *[]){dst, weights, src},
                           NULL));
   desc.kind = CR_OP_IP_BWD_WEIGHTS;
-  CR_TRY(cr_layer_op_make(&s->backward_weights, &desc, 4,
-                          (const crema_shape *[]){src, dst, weights, bias}, NULL));
+  CR_TRY(cr_layer_weights_make(&s->backward_weights, &desc, src, dst, weights, bias));
   if (!layer->fused_relu) return CREMA_OK;
   desc = cr_layer_op_desc(CR_OP_UNARY_FWD);
   desc.u.unary.function = CR_UNARY_RELU;
@@ -93,13 +94,7 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
 static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
                              const bool *propagate_down, crema_blob *const *bottom) {
   ip_state *s = layer->state;
-  bool bias = s->bias && layer->param_propagate_down[1];
-  if (layer->param_propagate_down[0] || bias) {
-    CR_TRY(cr_layer_op_run(&s->backward_weights, context,
-                           (cr_tensor *[]){bottom[0]->data, top[0]->diff, layer->blob[0]->diff,
-                                           s->bias ? layer->blob[1]->diff : NULL},
-                           NULL));
-  }
+  CR_TRY(cr_layer_weights_run(&s->backward_weights, layer, context, bottom[0]->data, top[0]->diff));
   if (!propagate_down[0]) return CREMA_OK;
   return cr_layer_op_run(&s->backward_data, context,
                          (cr_tensor *[]){top[0]->diff, layer->blob[0]->data, bottom[0]->diff},
@@ -109,7 +104,7 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
 static void destroy(cr_layer *layer) {
   ip_state *s = layer->state;
   cr_layer_op_free(&s->relu);
-  cr_layer_op_free(&s->backward_weights);
+  cr_layer_weights_free(&s->backward_weights);
   cr_layer_op_free(&s->backward_data);
   cr_layer_op_free(&s->forward);
 }

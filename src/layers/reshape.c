@@ -91,7 +91,7 @@ static crema_status new_shape(const cr_layer *layer, const crema_shape *from, re
 static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
   const crema_shape *from = &bottom[0]->shape;
   crema_shape to;
-  replaced range;
+  replaced range = {0, 0};
   int inferred = -1;
   char a[128], b[128];
   CR_TRY(find_replaced(layer, from, &range));
