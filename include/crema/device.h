@@ -35,6 +35,7 @@ CREMA_API int crema_device_count(crema_device_type type);
 CREMA_API crema_status crema_device_get(crema_device_type type, int index, crema_device **out)
     CREMA_MUST_USE;
 
+/* A device's type and its number among the devices of that type. */
 CREMA_API crema_device_type crema_device_get_type(const crema_device *device);
 CREMA_API int crema_device_get_index(const crema_device *device);
 
@@ -49,6 +50,7 @@ typedef struct crema_device_info {
   int capability_minor;
 } crema_device_info;
 
+/* Fills *out. Errors: CREMA_E_DEVICE when the driver does not answer. */
 CREMA_API crema_status crema_device_describe(crema_device *device, crema_device_info *out)
     CREMA_MUST_USE;
 
@@ -60,6 +62,7 @@ CREMA_API crema_status crema_context_create(crema_device *device, uint64_t seed,
 /* Waits for the context's work and frees it. Accepts NULL. */
 CREMA_API void crema_context_destroy(crema_context *context);
 
+/* The device that the context queues work on. Owned by the library. */
 CREMA_API crema_device *crema_context_device(const crema_context *context);
 
 /* Waits until all work submitted so far is done and reports a pending failure once. */

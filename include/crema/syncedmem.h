@@ -27,6 +27,7 @@ CREMA_API crema_status crema_syncedmem_create(crema_device *device, size_t size,
                                               crema_syncedmem **out) CREMA_MUST_USE;
 CREMA_API void crema_syncedmem_destroy(crema_syncedmem *memory);
 
+/* Where the newest bytes are, and how many bytes the block has. */
 CREMA_API crema_head crema_syncedmem_head(const crema_syncedmem *memory);
 CREMA_API size_t crema_syncedmem_size(const crema_syncedmem *memory);
 

@@ -52,6 +52,7 @@ CREMA_API int64_t crema_shape_count(const crema_shape *shape, int from, int to);
  * int64_t when multiplied by 8 bytes. Errors: CREMA_E_SHAPE. */
 CREMA_API crema_status crema_shape_check(const crema_shape *shape) CREMA_MUST_USE;
 
+/* Whether axes and extents are the same. */
 CREMA_API bool crema_shape_equal(const crema_shape *a, const crema_shape *b);
 
 /* Resolves a possibly negative axis (-1: the last). Errors: CREMA_E_RANGE. */
