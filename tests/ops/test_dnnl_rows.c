@@ -1,0 +1,646 @@
+/* The oneDNN rows against the plain rows, with arguments held in plain memory, in blocks of
+ * channels and channels-last. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "device/cpu/cpu.h"
+#include "device/cpu/dnnl_layout.h"
+#include "device/cpu/dnnl_rows.h"
+#include "ops/op.h"
+
+enum { ARGS_MAX = 8 };
+
+static const unsigned seed = 20240517;
+static unsigned random_state;
+
+static float random_value(void) {
+  random_state = random_state * 1664525u + 1013904223u;
+  return (float)(random_state >> 8) / 8388608.0f - 1.0f;
+}
+
+/* An op with the plain values of its arguments. */
+typedef struct fixture {
+  cr_op_desc desc;
+  char access[ARGS_MAX];
+  cr_form hint[ARGS_MAX];
+  void *value[ARGS_MAX];
+  cr_op_scalars scalars;
+} fixture;
+
+/* One kernel's run on a fixture. */
+typedef struct trial {
+  const cr_kernel *kernel;
+  cr_plan plan;
+  cr_form form[ARGS_MAX];
+  void *memory[ARGS_MAX];
+} trial;
+
+static void start(fixture *f, cr_op_kind kind) {
+  memset(f, 0, sizeof *f);
+  f->desc.kind = kind;
+  f->desc.type = CREMA_F32;
+}
+
+static size_t value_bytes(const fixture *f, int i) {
+  const cr_op_arg *arg = &f->desc.arg[i];
+  return (size_t)crema_shape_count(&arg->shape, 0, arg->shape.axes) * crema_dtype_size(arg->type);
+}
+
+static void add(fixture *f, char access, crema_dtype type, int axes, const int64_t *dim) {
+  crema_shape shape = {.axes = axes};
+  for (int i = 0; i < axes; ++i) shape.dim[i] = dim[i];
+  int i = f->desc.args;
+  assert_int_equal(cr_op_desc_add(&f->desc, &shape, type), CREMA_OK);
+  f->access[i] = access;
+  f->hint[i] = (cr_form){type, NULL};
+  f->value[i] = calloc(1, value_bytes(f, i));
+  assert_non_null(f->value[i]);
+  if (type != CREMA_F32) return;
+  float *v = f->value[i];
+  for (size_t k = 0; k < value_bytes(f, i) / sizeof *v; ++k) v[k] = random_value();
+}
+
+#define ADD_TYPE(f, access, type, ...)                                            \
+  add(f, access, type, (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), \
+      (int64_t[]){__VA_ARGS__})
+#define ADD(f, access, ...) ADD_TYPE(f, access, CREMA_F32, __VA_ARGS__)
+
+static void add_absent(fixture *f) {
+  f->access[f->desc.args] = 'W';
+  assert_int_equal(cr_op_desc_add_absent(&f->desc), CREMA_OK);
+}
+
+static bool is_absent(const fixture *f, int i) {
+  return f->desc.arg[i].shape.axes < 0;
+}
+
+static void finish(fixture *f) {
+  for (int i = 0; i < f->desc.args; ++i) free(f->value[i]);
+  cr_op_desc_free(&f->desc);
+}
+
+static const cr_kernel *dnnl_row(cr_op_kind kind) {
+  static const cr_kernel *const rows[] = {
+#define ROW(name) &cr_##name,
+      CR_DNNL_ROWS(ROW)
+#undef ROW
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; ++i) {
+    if (rows[i]->op == kind) return rows[i];
+  }
+  return NULL;
+}
+
+/* The last row of the table. */
+static const cr_kernel *plain_row(cr_op_kind kind) {
+  const cr_kernel *last = NULL;
+  for (const cr_kernel *const *row = cr_cpu_kernels; *row != NULL; ++row) {
+    if ((*row)->op == kind && (*row)->type == CREMA_F32) last = *row;
+  }
+  return last;
+}
+
+static void convert(const fixture *f, int i, cr_form dst_form, void *dst, cr_form src_form,
+                    void *src) {
+  const cr_op_arg *arg = &f->desc.arg[i];
+  if (cr_form_equal(dst_form, src_form)) {
+    memcpy(dst, src, dst_form.layout != NULL ? dst_form.layout->bytes : value_bytes(f, i));
+    return;
+  }
+  int64_t count = crema_shape_count(&arg->shape, 0, arg->shape.axes);
+  assert_int_equal(cr_cpu_device()->backend->convert(cr_host_context(), count, dst_form,
+                                                     (crema_devptr){(uintptr_t)dst}, src_form,
+                                                     (crema_devptr){(uintptr_t)src}),
+                   CREMA_OK);
+}
+
+/* Plans and, unless the kernel declines, makes the arguments' memory. */
+static crema_status prepare(trial *t, fixture *f, const cr_kernel *kernel) {
+  *t = (trial){.kernel = kernel};
+  assert_non_null(kernel);
+  t->plan =
+      (cr_plan){.desc = &f->desc, .context = cr_host_context(), .hint = f->hint, .form = t->form};
+  for (int i = 0; i < f->desc.args; ++i) t->form[i] = (cr_form){f->desc.arg[i].type, NULL};
+  crema_status status = kernel->plan == NULL ? CREMA_OK : kernel->plan(&t->plan);
+  if (status != CREMA_OK) return status;
+  for (int i = 0; i < f->desc.args; ++i) {
+    if (is_absent(f, i)) continue;
+    cr_form plain = {f->desc.arg[i].type, NULL};
+    size_t bytes = t->form[i].layout != NULL ? t->form[i].layout->bytes : value_bytes(f, i);
+    assert_int_equal(cr_host_alloc(bytes, &t->memory[i]), CREMA_OK);
+    /* Old content of large numbers: reading it would show. */
+    for (size_t k = 0; k < bytes; ++k) ((unsigned char *)t->memory[i])[k] = 0x7e;
+    bool read = f->access[i] == 'R' || f->access[i] == 'U';
+    if (read && !(t->form[i].layout != NULL && cr_dnnl_layout_is_opaque(t->form[i].layout))) {
+      convert(f, i, t->form[i], t->memory[i], plain, f->value[i]);
+    }
+  }
+  return CREMA_OK;
+}
+
+static void execute(trial *t, fixture *f) {
+  crema_devptr buffer[ARGS_MAX] = {{0}};
+  bool accumulate[ARGS_MAX] = {false};
+  for (int i = 0; i < f->desc.args; ++i) buffer[i].address = (uintptr_t)t->memory[i];
+  void *scratch = NULL;
+  assert_int_equal(cr_host_alloc(t->plan.workspace_bytes, &scratch), CREMA_OK);
+  assert_int_equal(t->kernel->run(&t->plan, t->plan.context, buffer, accumulate, &f->scalars,
+                                  (crema_devptr){(uintptr_t)scratch}),
+                   CREMA_OK);
+  cr_host_free(scratch);
+}
+
+/* Argument i's values in plain form; free with free(). */
+static void *fetch(const trial *t, const fixture *f, int i) {
+  void *values = calloc(1, value_bytes(f, i));
+  assert_non_null(values);
+  convert(f, i, (cr_form){f->desc.arg[i].type, NULL}, values, t->form[i], t->memory[i]);
+  return values;
+}
+
+static void release(trial *t) {
+  for (int i = 0; i < ARGS_MAX; ++i) cr_host_free(t->memory[i]);
+  if (t->kernel->destroy != NULL) t->kernel->destroy(&t->plan);
+}
+
+static void compare_values(const fixture *f, int arg, const void *got, const void *want,
+                           double tolerance) {
+  if (f->desc.arg[arg].type != CREMA_F32) {
+    assert_memory_equal(got, want, value_bytes(f, arg));
+    return;
+  }
+  const float *a = got, *b = want;
+  for (size_t i = 0; i < value_bytes(f, arg) / sizeof *a; ++i) {
+    if (fabs((double)a[i] - b[i]) <= tolerance * (1.0 + fabs((double)b[i]))) continue;
+    fail_msg("argument %d, value %zu: %.9g, the plain row has %.9g", arg, i, (double)a[i],
+             (double)b[i]);
+  }
+}
+
+/* Hints that every F32 argument of 3 to 5 axes is held in `order`. */
+static void hold(fixture *f, cr_dnnl_order order) {
+  for (int i = 0; i < f->desc.args; ++i) {
+    const cr_op_arg *arg = &f->desc.arg[i];
+    f->hint[i].layout = NULL;
+    if (is_absent(f, i) || arg->type != CREMA_F32 || f->access[i] == 'W') continue;
+    if (arg->shape.axes < 3 || arg->shape.axes > 5) continue;
+    cr_md md = NULL;
+    assert_int_equal(cr_dnnl_md_ordered(&arg->shape, arg->type, order, &md), CREMA_OK);
+    assert_int_equal(cr_dnnl_layout(cr_cpu_device(), md, &f->hint[i].layout), CREMA_OK);
+    cr_md_destroy(md);
+  }
+}
+
+/* Runs both rows on the values and compares all that they write. Returns false when the oneDNN
+ * row declines. */
+static bool agree(fixture *f, double tolerance) {
+  trial got, want;
+  crema_status status = prepare(&got, f, dnnl_row(f->desc.kind));
+  if (status == CREMA_E_UNSUPPORTED) return false;
+  assert_int_equal(status, CREMA_OK);
+  execute(&got, f);
+  assert_int_equal(prepare(&want, f, plain_row(f->desc.kind)), CREMA_OK);
+  execute(&want, f);
+  for (int i = 0; i < f->desc.args; ++i) {
+    if (is_absent(f, i) || f->access[i] == 'R') continue;
+    if (got.form[i].layout != NULL && cr_dnnl_layout_is_opaque(got.form[i].layout)) continue;
+    void *a = fetch(&got, f, i), *b = fetch(&want, f, i);
+    compare_values(f, i, a, b, tolerance);
+    free(b);
+    free(a);
+  }
+  release(&want);
+  release(&got);
+  return true;
+}
+
+static const cr_dnnl_order all_orders[] = {
+    {CR_DNNL_PLAIN, 1}, {CR_DNNL_BLOCKED, 8}, {CR_DNNL_BLOCKED, 16}, {CR_DNNL_LAST, 1}};
+
+/* In all orders; `wanted`: at least so many of the four must not be declined. */
+static void agree_in_all_orders(fixture *f, double tolerance, int wanted) {
+  int accepted = 0;
+  for (size_t i = 0; i < sizeof all_orders / sizeof all_orders[0]; ++i) {
+    hold(f, all_orders[i]);
+    if (agree(f, tolerance)) ++accepted;
+  }
+  assert_true(accepted >= wanted);
+  finish(f);
+}
+
+/* ---- convolution --------------------------------------------------------- */
+
+typedef struct conv_case {
+  int axes;
+  int64_t n, c, o, group, size, kernel, stride, pad, dilation, out;
+  bool bias, relu;
+} conv_case;
+
+static const conv_case conv_cases[] = {
+    {2, 2, 3, 16, 1, 11, 5, 2, 0, 1, 4, true, true},
+    {2, 1, 16, 24, 1, 9, 3, 1, 1, 1, 9, true, false},
+    {2, 2, 20, 50, 1, 12, 5, 1, 0, 1, 8, true, true},
+    {2, 2, 16, 16, 2, 7, 3, 1, 1, 1, 7, true, true},
+    {2, 2, 8, 8, 8, 7, 3, 2, 1, 1, 4, false, false},
+    {2, 1, 8, 8, 1, 9, 3, 1, 2, 2, 9, true, false},
+    {2, 1, 5, 7, 1, 6, 1, 1, 0, 1, 6, true, false},
+    /* The last window does not reach the last element. */
+    {2, 2, 8, 8, 1, 8, 3, 2, 0, 1, 3, true, false},
+    {1, 2, 8, 16, 1, 13, 3, 1, 1, 1, 13, true, false},
+    {3, 1, 4, 8, 1, 5, 3, 1, 1, 1, 5, true, false},
+};
+
+static void set_window(cr_window *w, int axes, int64_t kernel, int64_t stride, int64_t pad,
+                       int64_t dilation) {
+  w->axes = axes;
+  for (int i = 0; i < axes; ++i) {
+    w->kernel[i] = kernel;
+    w->stride[i] = stride;
+    w->pad[i] = pad;
+    w->dilation[i] = dilation;
+  }
+}
+
+static void add_spatial(fixture *f, char access, int64_t a, int64_t b, int axes, int64_t extent) {
+  int64_t dim[5] = {a, b, extent, extent, extent};
+  add(f, access, CREMA_F32, axes + 2, dim);
+}
+
+static void test_conv_fwd(void **state) {
+  (void)state;
+  for (size_t i = 0; i < sizeof conv_cases / sizeof conv_cases[0]; ++i) {
+    const conv_case *c = &conv_cases[i];
+    fixture f;
+    start(&f, CR_OP_CONV_FWD);
+    set_window(&f.desc.u.conv.window, c->axes, c->kernel, c->stride, c->pad, c->dilation);
+    f.desc.u.conv.group = c->group;
+    f.desc.u.conv.relu = c->relu;
+    f.desc.u.conv.relu_slope = 0.25f;
+    add_spatial(&f, 'R', c->n, c->c, c->axes, c->size);
+    add_spatial(&f, 'R', c->o, c->c / c->group, c->axes, c->kernel);
+    if (c->bias) ADD(&f, 'R', c->o);
+    else add_absent(&f);
+    add_spatial(&f, 'W', c->n, c->o, c->axes, c->out);
+    if (!agree(&f, 1e-5)) fail_msg("convolution %zu was declined", i);
+    finish(&f);
+  }
+}
+
+static void test_conv_bwd(void **state) {
+  (void)state;
+  int accepted = 0;
+  for (size_t i = 0; i < sizeof conv_cases / sizeof conv_cases[0]; ++i) {
+    const conv_case *c = &conv_cases[i];
+    for (int weights = 0; weights < 2; ++weights) {
+      fixture f;
+      start(&f, weights ? CR_OP_CONV_BWD_WEIGHTS : CR_OP_CONV_BWD_DATA);
+      set_window(&f.desc.u.conv.window, c->axes, c->kernel, c->stride, c->pad, c->dilation);
+      f.desc.u.conv.group = c->group;
+      if (weights) add_spatial(&f, 'R', c->n, c->c, c->axes, c->size);
+      add_spatial(&f, 'R', c->n, c->o, c->axes, c->out);
+      add_spatial(&f, weights ? 'A' : 'R', c->o, c->c / c->group, c->axes, c->kernel);
+      if (!weights) add_spatial(&f, 'W', c->n, c->c, c->axes, c->size);
+      else if (c->bias) ADD(&f, 'A', c->o);
+      else add_absent(&f);
+      accepted += agree(&f, 3e-5);
+      finish(&f);
+    }
+  }
+  assert_true(accepted >= 16);
+}
+
+/* ---- inner product ------------------------------------------------------- */
+
+static void test_ip(void **state) {
+  (void)state;
+  for (int i = 0; i < 8; ++i) {
+    bool transpose = i & 1, blocked = i & 2, bias = i & 4;
+    int64_t m = 3, n = 10, c = 16, s = blocked ? 2 : 1, k = c * s * s;
+    for (int kind = 0; kind < 3; ++kind) {
+      fixture f;
+      start(&f, kind == 0 ? CR_OP_IP_FWD : kind == 1 ? CR_OP_IP_BWD_DATA : CR_OP_IP_BWD_WEIGHTS);
+      f.desc.u.ip.transpose = transpose;
+      int64_t rows = transpose ? k : n, columns = transpose ? n : k;
+      if (kind == 1) {
+        ADD(&f, 'R', m, n);
+        ADD(&f, 'R', rows, columns);
+        ADD(&f, 'W', m, c, s, s);
+      } else {
+        ADD(&f, 'R', m, c, s, s);
+        if (kind == 2) ADD(&f, 'R', m, n);
+        ADD(&f, kind == 2 ? 'A' : 'R', rows, columns);
+        if (bias) ADD(&f, kind == 2 ? 'A' : 'R', n);
+        else add_absent(&f);
+        if (kind == 0) ADD(&f, 'W', m, n);
+      }
+      if (blocked) hold(&f, all_orders[1]);
+      if (!agree(&f, 1e-5)) fail_msg("inner product %d of kind %d was declined", i, kind);
+      finish(&f);
+    }
+  }
+}
+
+/* ---- pooling ------------------------------------------------------------- */
+
+typedef struct pool_case {
+  int64_t n, c, size, kernel, stride, pad, out;
+  bool average_declined; /* the divisors differ */
+} pool_case;
+
+static const pool_case pool_cases[] = {
+    {2, 16, 6, 2, 2, 0, 3, false}, {2, 16, 7, 3, 2, 0, 3, false},
+    {1, 16, 8, 3, 2, 0, 4, false},                               /* the last window overhangs */
+    {2, 16, 6, 3, 1, 1, 6, false}, {1, 16, 6, 3, 2, 1, 4, true}, /* padded and overhanging */
+    {2, 32, 5, 5, 1, 0, 1, false},                               /* global */
+    {2, 20, 6, 2, 2, 0, 3, false},                               /* channels do not fill blocks */
+};
+
+static void add_pool(fixture *f, cr_op_kind kind, const pool_case *c, cr_pool_method method) {
+  start(f, kind);
+  set_window(&f->desc.u.pool.window, 2, c->kernel, c->stride, c->pad, 1);
+  f->desc.u.pool.method = method;
+  f->desc.u.pool.src[0] = f->desc.u.pool.src[1] = c->size;
+}
+
+static void test_pool_fwd(void **state) {
+  (void)state;
+  for (size_t i = 0; i < sizeof pool_cases / sizeof pool_cases[0]; ++i) {
+    const pool_case *c = &pool_cases[i];
+    for (int variant = 0; variant < 3; ++variant) { /* max for training, max, average */
+      fixture f;
+      add_pool(&f, CR_OP_POOL_FWD, c, variant < 2 ? CR_POOL_MAX : CR_POOL_AVERAGE);
+      ADD(&f, 'R', c->n, c->c, c->size, c->size);
+      ADD(&f, 'W', c->n, c->c, c->out, c->out);
+      if (variant == 0) ADD_TYPE(&f, 'W', CREMA_I32, c->n, c->c, c->out, c->out);
+      else add_absent(&f);
+      if (variant == 2 && c->average_declined) {
+        assert_false(agree(&f, 1e-6));
+        finish(&f);
+      } else {
+        agree_in_all_orders(&f, 1e-6, 2);
+      }
+    }
+  }
+}
+
+static void test_pool_bwd(void **state) {
+  (void)state;
+  for (size_t i = 0; i < sizeof pool_cases / sizeof pool_cases[0]; ++i) {
+    const pool_case *c = &pool_cases[i];
+    fixture forward, f;
+    add_pool(&forward, CR_OP_POOL_FWD, c, CR_POOL_MAX);
+    ADD(&forward, 'R', c->n, c->c, c->size, c->size);
+    ADD(&forward, 'W', c->n, c->c, c->out, c->out);
+    ADD_TYPE(&forward, 'W', CREMA_I32, c->n, c->c, c->out, c->out);
+    hold(&forward, all_orders[1]);
+    trial t;
+    assert_int_equal(prepare(&t, &forward, dnnl_row(CR_OP_POOL_FWD)), CREMA_OK);
+    execute(&t, &forward);
+    for (int max = 0; max < 2; ++max) {
+      add_pool(&f, CR_OP_POOL_BWD, c, max ? CR_POOL_MAX : CR_POOL_AVERAGE);
+      ADD(&f, 'R', c->n, c->c, c->out, c->out);
+      if (max) {
+        ADD_TYPE(&f, 'R', CREMA_I32, c->n, c->c, c->out, c->out);
+        free(f.value[1]);
+        f.value[1] = fetch(&t, &forward, 2);
+      } else {
+        add_absent(&f);
+      }
+      ADD(&f, 'W', c->n, c->c, c->size, c->size);
+      hold(&f, all_orders[1]);
+      if (max) f.hint[1] = t.form[2];
+      assert_int_equal(agree(&f, 1e-5), max || !c->average_declined);
+      finish(&f);
+    }
+    release(&t);
+    finish(&forward);
+  }
+}
+
+/* ---- normalisation ------------------------------------------------------- */
+
+static void set_lrn(fixture *f, cr_op_kind kind, bool within) {
+  start(f, kind);
+  f->desc.u.lrn.size = 5;
+  f->desc.u.lrn.alpha = 0.5f;
+  f->desc.u.lrn.beta = 0.75f;
+  f->desc.u.lrn.k = within ? 1.0f : 2.0f;
+  f->desc.u.lrn.within_channel = within;
+}
+
+/* Forward, then backward from the notes that forward left. */
+static void test_lrn(void **state) {
+  (void)state;
+  enum { N = 2, C = 16, S = 9 };
+  int backwards = 0;
+  for (int within = 0; within < 2; ++within) {
+    for (int order = 0; order < 2; ++order) {
+      fixture forward, f;
+      set_lrn(&forward, CR_OP_LRN_FWD, within);
+      ADD(&forward, 'R', N, C, S, S);
+      ADD(&forward, 'W', N, C, S, S);
+      ADD_TYPE(&forward, 'W', CREMA_U8, N, C, S, S);
+      hold(&forward, all_orders[order]);
+      if (!agree(&forward, 1e-5)) {
+        finish(&forward);
+        continue;
+      }
+      trial t, got, want;
+      assert_int_equal(prepare(&t, &forward, dnnl_row(CR_OP_LRN_FWD)), CREMA_OK);
+      execute(&t, &forward);
+      set_lrn(&f, CR_OP_LRN_BWD, within);
+      for (int i = 0; i < 3; ++i) ADD(&f, 'R', N, C, S, S);
+      ADD_TYPE(&f, 'R', CREMA_U8, N, C, S, S);
+      ADD(&f, 'W', N, C, S, S);
+      memcpy(f.value[0], forward.value[0], value_bytes(&f, 0));
+      free(f.value[1]);
+      f.value[1] = fetch(&t, &forward, 1);
+      hold(&f, all_orders[order]);
+      assert_int_equal(prepare(&want, &f, plain_row(CR_OP_LRN_BWD)), CREMA_OK);
+      execute(&want, &f);
+      /* Without the notes the row must decline, unless it works without. */
+      if (prepare(&got, &f, dnnl_row(CR_OP_LRN_BWD)) == CREMA_OK) {
+        assert_null(got.form[3].layout);
+        release(&got);
+      }
+      f.hint[3] = t.form[2];
+      if (prepare(&got, &f, dnnl_row(CR_OP_LRN_BWD)) == CREMA_OK) {
+        if (t.form[2].layout != NULL) memcpy(got.memory[3], t.memory[2], t.form[2].layout->bytes);
+        execute(&got, &f);
+        void *a = fetch(&got, &f, 4), *b = fetch(&want, &f, 4);
+        compare_values(&f, 4, a, b, 1e-5);
+        free(b);
+        free(a);
+        release(&got);
+        ++backwards;
+      }
+      release(&want);
+      release(&t);
+      finish(&f);
+      finish(&forward);
+    }
+  }
+  assert_true(backwards >= 1);
+}
+
+static void test_bn(void **state) {
+  (void)state;
+  enum { N = 4, C = 20, S = 5 };
+  for (int kind = 0; kind < 4; ++kind) {
+    fixture f;
+    start(&f, kind == 0 ? CR_OP_BN_FWD_TRAIN : kind == 1 ? CR_OP_BN_FWD_GLOBAL : CR_OP_BN_BWD);
+    f.desc.u.bn.eps = 1e-5f;
+    f.desc.u.bn.global = kind == 1 || kind == 3;
+    ADD(&f, 'R', N, C, S, S);
+    ADD(&f, kind < 2 ? 'W' : 'R', N, C, S, S);
+    ADD(&f, kind == 0 ? 'W' : 'R', C);
+    ADD(&f, kind == 0 ? 'W' : 'R', C);
+    if (kind >= 2) ADD(&f, 'W', N, C, S, S);
+    for (int i = 0; i < C && kind > 0; ++i) {
+      float *mean = f.value[2], *variance = f.value[3];
+      const float *src = f.value[0];
+      mean[i] = 0.0f;
+      variance[i] = 0.0f;
+      for (int n = 0; n < N; ++n) {
+        for (int s = 0; s < S * S; ++s) mean[i] += src[(n * C + i) * S * S + s] / (N * S * S);
+      }
+      for (int n = 0; n < N; ++n) {
+        for (int s = 0; s < S * S; ++s) {
+          float d = src[(n * C + i) * S * S + s] - mean[i];
+          variance[i] += d * d / (N * S * S);
+        }
+      }
+    }
+    agree_in_all_orders(&f, 2e-5, 2);
+  }
+}
+
+static void test_softmax(void **state) {
+  (void)state;
+  for (int spatial = 0; spatial < 2; ++spatial) {
+    fixture f;
+    start(&f, CR_OP_SOFTMAX_FWD);
+    f.desc.u.axis = 1;
+    ADD(&f, 'R', 5, 37, 1, 1 + spatial);
+    ADD(&f, 'W', 5, 37, 1, 1 + spatial);
+    assert_int_equal(agree(&f, 1e-6), !spatial);
+    finish(&f);
+    start(&f, CR_OP_SOFTMAX_BWD);
+    f.desc.u.axis = 1;
+    ADD(&f, 'R', 5, 37, 1, 1 + spatial);
+    ADD(&f, 'R', 5, 37, 1, 1 + spatial);
+    ADD(&f, 'W', 5, 37, 1, 1 + spatial);
+    agree(&f, 1e-5); /* some processors have only the reference implementation */
+    finish(&f);
+  }
+}
+
+/* ---- element-wise -------------------------------------------------------- */
+
+static void test_unary(void **state) {
+  (void)state;
+  const cr_unary function[] = {CR_UNARY_RELU, CR_UNARY_RELU, CR_UNARY_SIGMOID, CR_UNARY_TANH};
+  for (int i = 0; i < 4; ++i) {
+    fixture f;
+    start(&f, CR_OP_UNARY_FWD);
+    f.desc.u.unary.function = function[i];
+    f.desc.u.unary.alpha = i == 1 ? 0.125f : 0.0f;
+    ADD(&f, 'R', 2, 20, 5, 5);
+    ADD(&f, 'W', 2, 20, 5, 5);
+    agree_in_all_orders(&f, 2e-6, 2);
+    start(&f, CR_OP_UNARY_BWD);
+    f.desc.u.unary.function = function[i];
+    f.desc.u.unary.alpha = i == 1 ? 0.125f : 0.0f;
+    for (int k = 0; k < 3; ++k) ADD(&f, 'R', 2, 20, 5, 5);
+    ADD(&f, 'W', 2, 20, 5, 5);
+    agree_in_all_orders(&f, 2e-6, 2);
+  }
+}
+
+static void test_same_layout(void **state) {
+  (void)state;
+  static float coeff[] = {1.0f, -0.5f, 2.0f};
+  const int64_t channels[] = {32, 20}; /* the second leaves pads */
+  for (int i = 0; i < 2; ++i) {
+    int64_t c = channels[i];
+    fixture f;
+    for (int scaled = 0; scaled < 2; ++scaled) {
+      start(&f, CR_OP_SUM);
+      f.desc.u.sum.coeff = NULL;
+      if (scaled) {
+        f.desc.u.sum.coeff = malloc(sizeof coeff); /* the descriptor's to free */
+        memcpy(f.desc.u.sum.coeff, coeff, sizeof coeff);
+      }
+      for (int k = 0; k < 3; ++k) ADD(&f, 'R', 3, c, 17, 17);
+      ADD(&f, 'W', 3, c, 17, 17);
+      agree_in_all_orders(&f, 1e-6, 3);
+    }
+    for (int beta = 0; beta < 2; ++beta) {
+      start(&f, CR_OP_AXPBY);
+      f.scalars.alpha = 0.5f;
+      f.scalars.beta = (float)beta;
+      ADD(&f, 'R', 3, c, 17, 17);
+      ADD(&f, 'U', 3, c, 17, 17);
+      agree_in_all_orders(&f, 1e-6, 3);
+    }
+    start(&f, CR_OP_COPY);
+    ADD(&f, 'R', 3, c, 17, 17);
+    ADD(&f, 'W', 3, c, 17, 17);
+    agree_in_all_orders(&f, 0.0, 3);
+  }
+}
+
+static void test_concat_slice(void **state) {
+  (void)state;
+  for (int slice = 0; slice < 2; ++slice) {
+    fixture f;
+    start(&f, slice ? CR_OP_SLICE : CR_OP_CONCAT);
+    f.desc.u.axis = 1;
+    if (slice) ADD(&f, 'R', 2, 96, 13, 13);
+    ADD(&f, slice ? 'W' : 'R', 2, 16, 13, 13);
+    ADD(&f, slice ? 'W' : 'R', 2, 48, 13, 13);
+    ADD(&f, slice ? 'W' : 'R', 2, 32, 13, 13);
+    if (!slice) ADD(&f, 'W', 2, 96, 13, 13);
+    agree_in_all_orders(&f, 0.0, 3);
+    /* Channels that do not fill blocks. */
+    start(&f, slice ? CR_OP_SLICE : CR_OP_CONCAT);
+    f.desc.u.axis = 1;
+    if (slice) ADD(&f, 'R', 2, 9, 4, 4);
+    ADD(&f, slice ? 'W' : 'R', 2, 4, 4, 4);
+    ADD(&f, slice ? 'W' : 'R', 2, 5, 4, 4);
+    if (!slice) ADD(&f, 'W', 2, 9, 4, 4);
+    agree_in_all_orders(&f, 0.0, 1);
+  }
+}
+
+static int set_seed(void **state) {
+  (void)state;
+  random_state = seed;
+  return 0;
+}
+
+int main(void) {
+  print_message("seed %u\n", seed);
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup(test_conv_fwd, set_seed),
+      cmocka_unit_test_setup(test_conv_bwd, set_seed),
+      cmocka_unit_test_setup(test_ip, set_seed),
+      cmocka_unit_test_setup(test_pool_fwd, set_seed),
+      cmocka_unit_test_setup(test_pool_bwd, set_seed),
+      cmocka_unit_test_setup(test_lrn, set_seed),
+      cmocka_unit_test_setup(test_bn, set_seed),
+      cmocka_unit_test_setup(test_softmax, set_seed),
+      cmocka_unit_test_setup(test_unary, set_seed),
+      cmocka_unit_test_setup(test_same_layout, set_seed),
+      cmocka_unit_test_setup(test_concat_slice, set_seed),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
