@@ -10,12 +10,17 @@ all: deps        ## Install what is needed and build
 	@cmake --preset release >/dev/null
 	@cmake --build --preset release
 
-run: all         ## Build, make the MNIST databases, train LeNet, print its accuracy
-	@$(CREMA) convert_mnist -skip_existing data/mnist/train-images-idx3-ubyte.gz \
-	  data/mnist/train-labels-idx1-ubyte.gz $(MNIST)/train_lmdb
-	@$(CREMA) convert_mnist -skip_existing data/mnist/t10k-images-idx3-ubyte.gz \
-	  data/mnist/t10k-labels-idx1-ubyte.gz $(MNIST)/test_lmdb
+run: all $(MNIST)/train_lmdb/data.mdb $(MNIST)/test_lmdb/data.mdb ## Train LeNet on MNIST, print its accuracy
 	@$(CREMA) train -solver models/lenet/lenet_solver.prototxt
+
+$(MNIST)/%_lmdb/data.mdb: | all
+	@mkdir -p $(MNIST)
+	@rm -rf $(@D)
+	@$(CREMA) convert_mnist data/mnist/$(part)-images-idx3-ubyte.gz \
+	  data/mnist/$(part)-labels-idx1-ubyte.gz $(@D)
+
+$(MNIST)/train_lmdb/data.mdb: part := train
+$(MNIST)/test_lmdb/data.mdb: part := t10k
 
 test: all        ## Build and run the whole test suite
 	@ctest --preset release -j 2
