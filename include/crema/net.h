@@ -58,14 +58,17 @@ CREMA_API void crema_net_clear_param_diffs(crema_net *net);
  * a blob's shape changed. */
 CREMA_API crema_status crema_net_reshape(crema_net *net) CREMA_MUST_USE;
 
-/* Inputs (tops of Input layers) and outputs (blobs that no layer consumes, alphabetical). */
+/* Inputs (tops of Input layers) and outputs (blobs that no layer consumes, alphabetical). An index
+ * out of range gives NULL, here and below. */
 CREMA_API int crema_net_input_count(const crema_net *net);
 CREMA_API crema_blob *crema_net_input(crema_net *net, int index);
+CREMA_API const char *crema_net_input_name(const crema_net *net, int index);
 CREMA_API int crema_net_output_count(const crema_net *net);
 CREMA_API crema_blob *crema_net_output(crema_net *net, int index);
 CREMA_API const char *crema_net_output_name(const crema_net *net, int index);
 
-/* A blob by its name. Errors: CREMA_E_UNKNOWN_NAME with the nearest name. Blobs stay owned by the net. */
+/* A blob by its name. Errors: CREMA_E_UNKNOWN_NAME with the nearest name. Blobs stay
+ * owned by the net. */
 CREMA_API crema_status crema_net_blob(crema_net *net, const char *name, crema_blob **out)
     CREMA_MUST_USE;
 CREMA_API int crema_net_blob_count(const crema_net *net);

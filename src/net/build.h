@@ -54,6 +54,9 @@ crema_status cr_net_insert_splits(Caffe__NetParameter *param) CREMA_MUST_USE;
  * gradient needs only that one; so backward is not concerned. */
 crema_status cr_net_plan_fusion(cr_net_build *build) CREMA_MUST_USE;
 
+/* Lets every layer do its own work again; values stay the same. */
+crema_status cr_net_undo_fusion(crema_net *net) CREMA_MUST_USE;
+
 /* Adds layer `index`'s parameters to the net's: ownership, sharing by name, factors.
  * Errors: CREMA_E_SHAPE (both shapes), CREMA_E_ARGUMENT for different factors. */
 crema_status cr_net_append_params(cr_net_build *build, int index) CREMA_MUST_USE;

@@ -14,6 +14,19 @@ static bool is_in_place_relu(const Caffe__LayerParameter *param, const cr_layer_
          strcmp(param->bottom[0], param->top[0]) == 0;
 }
 
+crema_status cr_net_undo_fusion(crema_net *net) {
+  for (int i = 0; i < net->layers; ++i) {
+    cr_net_layer *layer = &net->layer[i];
+    cr_layer *self = layer->layer;
+    layer->fused = false;
+    if (!self->fused_relu) continue;
+    self->fused_relu = false;
+    CR_TRY(self->class->reshape(self, layer->bottom, layer->top));
+  }
+  net->fusions = 0;
+  return CREMA_OK;
+}
+
 crema_status cr_net_plan_fusion(cr_net_build *build) {
   const crema_net *net = build->net;
   if (net->debug_info) return CREMA_OK; /* it reports each layer's own values */

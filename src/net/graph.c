@@ -61,9 +61,12 @@ static crema_status start_build(cr_net_build *build) {
     if (status != CREMA_OK) return cr_fail_in(status, "layer '%s'", cr_net_text(layer->name));
     blobs += final_tops(layer, build->class[i]);
     build->fused_into[i] = -1;
-    if (cr_name_map_get(&net->layer_index, cr_net_text(layer->name)) < 0) {
-      CR_TRY(cr_name_map_set(&net->layer_index, cr_net_text(layer->name), (int)i));
-    }
+  }
+  /* From the last to the first, so that the index ends with the first of each name. */
+  for (int i = net->layers - 1; i >= 0; --i) {
+    const char *name = cr_net_text(param->layer[i]->name);
+    net->layer[i].next_same = cr_name_map_get(&net->layer_index, name);
+    CR_TRY(cr_name_map_set(&net->layer_index, name, i));
   }
   if (blobs > INT32_MAX / 2) return cr_fail(CREMA_E_RANGE, "the net has too many blobs");
   build->blob_capacity = (int)blobs;
@@ -263,6 +266,7 @@ static void apply_fusion(cr_net_build *build, int index) {
   if (relu < 0) return;
   if (relu < index) { /* `index` is the ReLU, `relu` the convolution before it */
     net->layer[index].fused = true;
+    net->fusions += 1;
     return;
   }
   const Caffe__ReLUParameter *param = net->param->layer[relu]->relu_param;

@@ -83,6 +83,13 @@ static crema_status save_layer(const crema_net *net, int index, bool diffs, hid_
   const char *group = diffs ? "/diff" : "/data";
   const cr_net_layer *layer = &net->layer[index];
   const cr_layer *self = layer->layer;
+  if (self->name[0] == '\0') {
+    if (self->params == 0) return CREMA_OK;
+    return cr_fail(CREMA_E_ARGUMENT,
+                   "layer %d (%s) has no name; HDF5 models tell layers apart by "
+                   "their names",
+                   index, self->class->type);
+  }
   CR_TRY(object_path(group, self->name, -1, path));
   CR_TRY(save_group(file, links, path->data));
   for (int p = 0; p < self->params; ++p) {
@@ -234,7 +241,8 @@ static crema_status load_layers(const crema_net *net, bool copy, hid_t file) {
     const cr_net_layer *layer = &net->layer[i];
     CR_TRY_GOTO(object_path("/data", layer->layer->name, -1, &path), out);
     /* Of several layers of one name the first takes the values. */
-    if (cr_net_find_layer(net, layer->layer->name) != i || !path_exists(file, path.data)) continue;
+    bool first = layer->layer->name[0] != '\0' && cr_net_find_layer(net, layer->layer->name) == i;
+    if (!first || !path_exists(file, path.data)) continue;
     if (!copy) CR_TRY_GOTO(check_surplus(layer->layer, file, &path), out);
     for (int p = 0; p < layer->layer->params; ++p) {
       CR_TRY_GOTO(load_param(net, layer->first_param + p, copy, file, &path), out);

@@ -134,6 +134,10 @@ crema_blob *crema_net_input(crema_net *net, int index) {
   return index < 0 || index >= net->inputs ? NULL : net->blob[net->input[index]];
 }
 
+const char *crema_net_input_name(const crema_net *net, int index) {
+  return index < 0 || index >= net->inputs ? NULL : net->blob_name[net->input[index]];
+}
+
 int crema_net_output_count(const crema_net *net) {
   return net->outputs;
 }

@@ -24,6 +24,7 @@ typedef struct cr_net_layer {
   bool has_loss;     /* a top has a loss weight other than 0 */
   bool loss_seeded;  /* the diffs of those tops hold the loss weights */
   int first_param;   /* its first entry in net->net_param; layer->params of them */
+  int next_same;     /* the next layer of the same name; -1: none */
   crema_shape *seen; /* shapes at the last reshape: bottoms, then tops */
 } cr_net_layer;
 
@@ -49,7 +50,8 @@ struct crema_net {
   int learnables;
   crema_blob **learnable; /* owners only, in order */
   float *lr_mult, *decay_mult;
-  bool debug_info;
+  int fusions;     /* layers whose work others do */
+  bool debug_info; /* log in every pass; may be changed between passes */
 };
 
 /* Builds from a parsed and upgraded message, which is taken over (also on failure).
@@ -61,6 +63,12 @@ crema_status cr_net_create(Caffe__NetParameter *param, const crema_net_options *
 
 /* The first layer of that name; -1 when there is none. */
 int cr_net_find_layer(const crema_net *net, const char *name);
+
+/* Pairs the layers of another net with this one's by name, in the order of calls: gives the first
+ * layer of that name that was not given yet, or -1. `cursor` has net->layers entries, all set
+ * by cr_net_match_start. */
+void cr_net_match_start(const crema_net *net, int *cursor);
+int cr_net_match(const crema_net *net, const char *name, int *cursor);
 
 /* Makes `net`'s parameters share the values (not the diffs) of `donor`'s layers of the same name
  * (test nets). Layers that only the donor has are logged. Errors: CREMA_E_SHAPE with both
@@ -76,7 +84,7 @@ crema_status cr_net_backward_range(crema_net *net, int first, int last) CREMA_MU
 /* Finds the first layer, in the order of running, that holds a value which is not a finite
  * number, in its parameters or its tops. *found says whether there is one; then *layer_name and
  * *blob_name (a top's name, or "param 0" and so on) name it. The names are owned by the net
- * or static. The loss of any of them may be NULL. */
+ * or static; either of the two may be NULL. */
 crema_status cr_net_find_nonfinite(crema_net *net, bool *found, const char **layer_name,
                                    const char **blob_name) CREMA_MUST_USE;
 

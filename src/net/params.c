@@ -137,6 +137,18 @@ int cr_net_find_layer(const crema_net *net, const char *name) {
   return cr_name_map_get(&net->layer_index, name);
 }
 
+void cr_net_match_start(const crema_net *net, int *cursor) {
+  for (int i = 0; i < net->layers; ++i) cursor[i] = i;
+}
+
+int cr_net_match(const crema_net *net, const char *name, int *cursor) {
+  int first = cr_net_find_layer(net, name);
+  if (first < 0 || cursor[first] < 0) return -1;
+  int found = cursor[first];
+  cursor[first] = net->layer[found].next_same;
+  return found;
+}
+
 static crema_status share_layer(cr_layer *target, const cr_layer *source) {
   if (target->params != source->params) {
     return cr_fail(CREMA_E_ARGUMENT, "layer '%s' has %d parameters here and %d in the other net",
@@ -158,14 +170,17 @@ static crema_status share_layer(cr_layer *target, const cr_layer *source) {
 }
 
 crema_status cr_net_share_params(crema_net *net, crema_net *donor) {
-  for (int i = 0; i < donor->layers; ++i) {
+  int *cursor = calloc((size_t)net->layers + 1, sizeof *cursor);
+  if (cursor == NULL)
+    return cr_fail_memory((size_t)net->layers * sizeof *cursor, "matching layers");
+  crema_status status = CREMA_OK;
+  cr_net_match_start(net, cursor);
+  for (int i = 0; i < donor->layers && status == CREMA_OK; ++i) {
     cr_layer *source = donor->layer[i].layer;
-    int target = cr_net_find_layer(net, source->name);
-    if (target < 0) {
-      cr_log_debug("Ignoring source layer %s", source->name);
-      continue;
-    }
-    CR_TRY(share_layer(net->layer[target].layer, source));
+    int target = cr_net_match(net, source->name, cursor);
+    if (target < 0) cr_log_debug("Ignoring source layer %s", source->name);
+    else status = share_layer(net->layer[target].layer, source);
   }
-  return CREMA_OK;
+  free(cursor);
+  return status;
 }

@@ -92,6 +92,7 @@ static crema_status forward_layer(crema_net *net, int index, double *loss) {
 
 crema_status cr_net_forward_range(crema_net *net, int first, int last, double *loss) {
   CR_TRY(check_range(net, first, last));
+  if (net->debug_info && net->fusions > 0) CR_TRY(cr_net_undo_fusion(net));
   double total = 0.0;
   for (int i = first; i <= last; ++i) {
     crema_status status = forward_layer(net, i, loss == NULL ? NULL : &total);

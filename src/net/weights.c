@@ -53,24 +53,19 @@ fail:
 
 /* ---- loading ---- */
 
-/* Finds which layer takes the values of each source layer: the first of its name that is not
- * taken yet, so that a net with several layers of one name gets its own values back. */
+/* Finds which layer takes the values of each source layer; -1: none. */
 static crema_status match_layers(const crema_net *net, const Caffe__NetParameter *weights,
                                  int *target) {
-  bool *taken = calloc((size_t)net->layers + 1, sizeof *taken);
-  if (taken == NULL) return cr_fail_memory((size_t)net->layers, "matching layers");
+  int *cursor = calloc((size_t)net->layers + 1, sizeof *cursor);
+  if (cursor == NULL)
+    return cr_fail_memory((size_t)net->layers * sizeof *cursor, "matching layers");
+  cr_net_match_start(net, cursor);
   for (size_t s = 0; s < weights->n_layer; ++s) {
     const char *name = cr_net_text(weights->layer[s]->name);
-    int i = cr_net_find_layer(net, name);
-    while (i >= 0 && i < net->layers && taken[i]) {
-      do i += 1;
-      while (i < net->layers && strcmp(net->layer[i].layer->name, name) != 0);
-    }
-    target[s] = i < net->layers ? i : -1;
-    if (target[s] >= 0) taken[target[s]] = true;
-    else cr_log_debug("Ignoring source layer %s", name);
+    target[s] = cr_net_match(net, name, cursor);
+    if (target[s] < 0) cr_log_debug("Ignoring source layer %s", name);
   }
-  free(taken);
+  free(cursor);
   return CREMA_OK;
 }
 
