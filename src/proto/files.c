@@ -70,7 +70,8 @@ static bool holds_only_unknown(const ProtobufCMessage *message) {
   return true;
 }
 
-/* What a file that cannot be parsed might be instead; NULL when nothing comes to mind. */
+/* What a file that cannot be parsed might be instead; NULL when it may well be a damaged message.
+ */
 static const char *guess_format(const file_bytes *bytes) {
   static const char hdf5[] = "\x89HDF\r\n\x1a\n";
   if (bytes->size >= 8 && memcmp(bytes->data, hdf5, 8) == 0) return "HDF5";
@@ -95,8 +96,8 @@ static crema_status parse_binary(const ProtobufCMessageDescriptor *type, const c
   }
   const char *guess = status == CREMA_E_CORRUPT ? guess_format(bytes) : NULL;
   if (guess != NULL) {
-    status = cr_fail(status, "%s (not a binary %s; it looks like %s)", crema_error_text(),
-                     type->short_name, guess);
+    status = cr_fail(status, "%s (it looks like %s, not like a binary %s)", crema_error_text(),
+                     guess, type->short_name);
   }
   return status;
 }

@@ -13,6 +13,7 @@
 
 typedef struct wire_reader {
   const uint8_t *start;
+  const uint8_t *end;
   const char *source;
 } wire_reader;
 
@@ -108,11 +109,35 @@ static bool skip_group(wire_cursor *c, uint32_t number) {
   return true;
 }
 
+/* The payload of a record that starts at `start` does not fit into what ends at `end`. */
+static crema_status fail_cut(const wire_reader *r, const ProtobufCMessageDescriptor *type,
+                             const uint8_t *start, const uint8_t *end, const wire_record *record) {
+  const ProtobufCFieldDescriptor *field =
+      protobuf_c_message_descriptor_get_field(type, record->number);
+  uint64_t size = 0;
+  const uint8_t *payload =
+      record->wire == CR_WIRE_BYTES ? read_varint(record->body, end, &size) : NULL;
+  cr_buffer need = {0};
+  if (payload != NULL) {
+    CR_TRY(cr_buffer_print(&need, " needs %llu bytes of which %zu are there",
+                           (unsigned long long)size, (size_t)(end - payload)));
+  }
+  crema_status status =
+      cr_fail(CREMA_E_CORRUPT, "%s: byte %zu: field %u (%.*s) of %s%s; the data is %s", r->source,
+              (size_t)(start - r->start), record->number,
+              field != NULL ? cr_field_name_length(field->name) : 7,
+              field != NULL ? field->name : "unknown", type->short_name,
+              payload != NULL ? need.data : " is unfinished",
+              end == r->end ? "truncated or damaged" : "damaged");
+  cr_buffer_free(&need);
+  return status;
+}
+
 static crema_status next_record(const wire_reader *r, const ProtobufCMessageDescriptor *type,
                                 wire_cursor *c, wire_record *record) {
   const uint8_t *start = c->at;
   if (!read_tag(c, &record->number, &record->wire) || record->wire == CR_WIRE_GROUP_END) {
-    return fail_at(r, start, "no valid field tag", type);
+    return fail_at(r, start, "neither a field nor the end", type);
   }
   record->body = c->at;
   record->payload = c->at;
@@ -120,10 +145,7 @@ static crema_status next_record(const wire_reader *r, const ProtobufCMessageDesc
   if (record->wire == CR_WIRE_GROUP_START) {
     if (!skip_group(c, record->number)) return fail_at(r, start, "unfinished group", type);
   } else {
-    if (!skip_payload(c, record->wire)) {
-      return cr_fail(CREMA_E_CORRUPT, "%s: byte %zu: field %u of %s is cut off or damaged",
-                     r->source, (size_t)(start - r->start), record->number, type->short_name);
-    }
+    if (!skip_payload(c, record->wire)) return fail_cut(r, type, start, c->end, record);
     if (record->wire == CR_WIRE_VARINT || record->wire == CR_WIRE_BYTES) {
       record->payload = read_varint(record->body, c->end, &record->varint);
     }
@@ -413,11 +435,12 @@ static crema_status read_message(const wire_reader *r, ProtobufCMessage *message
 crema_status cr_wire_parse(const ProtobufCMessageDescriptor *type, const uint8_t *bytes,
                            size_t size, const char *source, ProtobufCMessage **out) {
   static const uint8_t nothing[1];
-  wire_reader r = {size > 0 ? bytes : nothing, source};
+  const uint8_t *start = size > 0 ? bytes : nothing;
+  wire_reader r = {start, start + size, source};
   ProtobufCMessage *message;
   *out = NULL;
   CR_TRY(cr_message_new(type, &message));
-  crema_status status = read_message(&r, message, (wire_cursor){r.start, r.start + size}, true);
+  crema_status status = read_message(&r, message, (wire_cursor){r.start, r.end}, true);
   if (status != CREMA_OK) {
     cr_message_free(message);
     return status;

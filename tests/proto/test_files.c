@@ -1,0 +1,166 @@
+/* Messages from and to files: round trips, and files that are not what they were taken for. */
+#include "proto_test.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/file.h"
+
+enum { PATH_SIZE = 300 };
+
+static char folder[PATH_SIZE / 2];
+
+static int make_folder(void **state) {
+  (void)state;
+  snprintf(folder, sizeof folder, "/tmp/crema_test_proto_XXXXXX");
+  return mkdtemp(folder) == NULL;
+}
+
+static int remove_folder(void **state) {
+  (void)state;
+  char command[PATH_SIZE];
+  static const char *const names[] = {"a", "b", "net.prototxt", "solver.prototxt"};
+  for (size_t i = 0; i < sizeof names / sizeof names[0]; ++i) {
+    snprintf(command, sizeof command, "%s/%s", folder, names[i]);
+    unlink(command);
+  }
+  /* Fails, and with it the group, when a temporary file was left behind. */
+  return rmdir(folder);
+}
+
+static const char *path_of(const char *name) {
+  static char path[PATH_SIZE];
+  snprintf(path, sizeof path, "%s/%s", folder, name);
+  return path;
+}
+
+static void put(const char *name, const void *bytes, size_t size) {
+  assert_int_equal(cr_file_write(path_of(name), bytes, size), CREMA_OK);
+}
+
+static void round_trips(void **state) {
+  (void)state;
+  static const char text[] = "name: \"n\"\nlayer {\n  blobs {\n    data: 1\n  }\n}\n";
+  ProtobufCMessage *message = must_parse(NET, text);
+  ProtobufCMessage *other = NULL;
+  assert_int_equal(cr_message_write_binary(message, path_of("a")), CREMA_OK);
+  assert_int_equal(cr_message_write_text(message, path_of("b")), CREMA_OK);
+  cr_message_free(message);
+  assert_int_equal(cr_message_read_binary(NET, path_of("a"), &other), CREMA_OK);
+  must_print(other, text);
+  cr_message_free(other);
+  assert_int_equal(cr_message_read_text(NET, path_of("b"), &other), CREMA_OK);
+  must_print(other, text);
+  cr_message_free(other);
+}
+
+static void nets_are_upgraded(void **state) {
+  (void)state;
+  static const char text[] = "layers { name: 'r' type: RELU }";
+  static const char expected[] = "layer {\n  name: \"r\"\n  type: \"ReLU\"\n}\n";
+  Caffe__NetParameter *net = NULL;
+  put("net.prototxt", text, strlen(text));
+  assert_int_equal(cr_net_param_read_text(path_of("net.prototxt"), &net), CREMA_OK);
+  must_print(&net->base, expected);
+  cr_message_free(&net->base);
+  assert_int_equal(cr_net_param_parse_text(text, strlen(text), "t", &net), CREMA_OK);
+  must_print(&net->base, expected);
+  cr_message_free(&net->base);
+  ProtobufCMessage *old = must_parse(NET, text);
+  assert_int_equal(cr_message_write_binary(old, path_of("a")), CREMA_OK);
+  cr_message_free(old);
+  assert_int_equal(cr_net_param_read_binary(path_of("a"), &net), CREMA_OK);
+  must_print(&net->base, expected);
+  cr_message_free(&net->base);
+}
+
+static void solvers_are_upgraded(void **state) {
+  (void)state;
+  static const char text[] = "solver_type: ADAM";
+  Caffe__SolverParameter *solver = NULL;
+  put("solver.prototxt", text, strlen(text));
+  assert_int_equal(cr_solver_param_read_text(path_of("solver.prototxt"), &solver), CREMA_OK);
+  assert_string_equal(solver->type, "Adam");
+  cr_message_free(&solver->base);
+}
+
+static void unknown_fields_by_choice(void **state) {
+  (void)state;
+  static const char text[] = "name: 'n' nmae: 'm'";
+  Caffe__NetParameter *net = NULL;
+  put("net.prototxt", text, strlen(text));
+  assert_int_equal(cr_net_param_read_text(path_of("net.prototxt"), &net), CREMA_E_PARSE);
+  assert_null(net);
+  assert_non_null(strstr(crema_error_text(), "net.prototxt:1:11: unknown field \"nmae\""));
+  assert_int_equal(cr_net_param_read_text_with(path_of("net.prototxt"), CR_UNKNOWN_WARN, &net),
+                   CREMA_OK);
+  must_print(&net->base, "name: \"n\"\n");
+  cr_message_free(&net->base);
+}
+
+static void refused(const void *bytes, size_t size, crema_status code, const char *why) {
+  Caffe__NetParameter *net = NULL;
+  put("a", bytes, size);
+  assert_int_equal(cr_net_param_read_binary(path_of("a"), &net), code);
+  assert_null(net);
+  assert_memory_equal(crema_error_text(), folder, strlen(folder));
+  assert_string_equal(crema_error_text() + strlen(path_of("a")), why);
+}
+
+static void foreign_files_are_refused(void **state) {
+  (void)state;
+  refused("", 0, CREMA_E_CORRUPT, ": the file is empty; expected a NetParameter");
+  refused("name: 'n'", 9, CREMA_E_CORRUPT,
+          ": byte 0: neither a field nor the end in NetParameter (it looks like text, not like a "
+          "binary NetParameter)");
+  refused("\x89HDF\r\n\x1a\n\0\0\0\0", 12, CREMA_E_CORRUPT,
+          ": byte 10: neither a field nor the end in NetParameter (it looks like HDF5, not like a "
+          "binary NetParameter)");
+  refused("\xF8\x07\x01", 3, CREMA_E_CORRUPT, ": holds no field of a NetParameter");
+  refused("\x12\x04\x28\x05\x12\x00\xA2\x06\x00", 9, CREMA_E_PARSE,
+          ": the net has both \"layer\" and \"layers\"; use \"layer\" for all of them");
+}
+
+static void missing_files_are_named(void **state) {
+  (void)state;
+  Caffe__NetParameter *net = NULL;
+  assert_int_equal(cr_net_param_read_text(path_of("none"), &net), CREMA_E_NOT_FOUND);
+  assert_non_null(strstr(crema_error_text(), path_of("none")));
+  assert_int_equal(cr_net_param_read_binary(path_of("none"), &net), CREMA_E_NOT_FOUND);
+  assert_non_null(strstr(crema_error_text(), path_of("none")));
+  ProtobufCMessage *message = must_parse(NET, "name: 'n'");
+  assert_int_equal(cr_message_write_binary(message, path_of("none/net")), CREMA_E_IO);
+  assert_non_null(strstr(crema_error_text(), path_of("none/net")));
+  cr_message_free(message);
+}
+
+/* /dev/full takes no byte: the file that was there must stay. */
+static void failed_writes_lose_nothing(void **state) {
+  (void)state;
+  ProtobufCMessage *message = must_parse(NET, "name: 'n'");
+  char temporary[PATH_SIZE + 32];
+  assert_int_equal(cr_message_write_binary(message, path_of("a")), CREMA_OK);
+  snprintf(temporary, sizeof temporary, "%s.tmp.%ld", path_of("a"), (long)getpid());
+  assert_int_equal(symlink("/dev/full", temporary), 0);
+  assert_int_equal(cr_message_write_binary(message, path_of("a")), CREMA_E_IO);
+  assert_int_equal(access(temporary, F_OK), -1);
+  cr_message_free(message);
+  assert_int_equal(cr_message_read_binary(NET, path_of("a"), &message), CREMA_OK);
+  must_print(message, "name: \"n\"\n");
+  cr_message_free(message);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(round_trips),
+      cmocka_unit_test(nets_are_upgraded),
+      cmocka_unit_test(solvers_are_upgraded),
+      cmocka_unit_test(unknown_fields_by_choice),
+      cmocka_unit_test(foreign_files_are_refused),
+      cmocka_unit_test(missing_files_are_named),
+      cmocka_unit_test(failed_writes_lose_nothing),
+  };
+  return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

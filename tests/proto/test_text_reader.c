@@ -1,0 +1,268 @@
+/* Text format: what is accepted and what it means; what is refused, where and why. */
+#include "proto_test.h"
+
+#include <locale.h>
+
+#include "core/log.h"
+
+typedef struct text_case {
+  const char *text;
+  const char *expected;
+} text_case;
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+static void accept_all(const ProtobufCMessageDescriptor *type, const text_case *cases,
+                       size_t count) {
+  for (size_t i = 0; i < count; ++i) must_become(type, cases[i].text, cases[i].expected);
+}
+
+static void refuse_all(const ProtobufCMessageDescriptor *type, const text_case *cases,
+                       size_t count) {
+  for (size_t i = 0; i < count; ++i) {
+    ProtobufCMessage *message = NULL;
+    const char *text = cases[i].text;
+    assert_int_equal(cr_text_parse(type, text, strlen(text), "t", CR_UNKNOWN_ERROR, &message),
+                     CREMA_E_PARSE);
+    assert_null(message);
+    assert_string_equal(crema_error_text(), cases[i].expected);
+  }
+}
+
+static void punctuation(void **state) {
+  (void)state;
+  static const text_case cases[] = {
+      {"", ""},
+      {" \t\r\n # only a comment", ""},
+      {"layer{}layer:{}layer<>layer:<>", "layer {\n}\nlayer {\n}\nlayer {\n}\nlayer {\n}\n"},
+      {"name:'a';force_backward:1,", "name: \"a\"\nforce_backward: true\n"},
+      {"input:['a', \"b\"]input:'c'", "input: \"a\"\ninput: \"b\"\ninput: \"c\"\n"},
+      {"input: [] layer []", ""},
+      {"layer [{name:'a'}, <name:'b'>]", "layer {\n  name: \"a\"\n}\nlayer {\n  name: \"b\"\n}\n"},
+      {"name # between\n : # these\n 'a'", "name: \"a\"\n"},
+      {"\xEF\xBB\xBFname:'mark'", "name: \"mark\"\n"},
+      {"layer { exp_param { base: 2 } }", "layer {\n  exp_param {\n    base: 2\n  }\n}\n"},
+  };
+  accept_all(NET, cases, COUNT(cases));
+}
+
+static void strings(void **state) {
+  (void)state;
+  static const text_case cases[] = {
+      {"name: 'a' \"b\"\n'c'", "name: \"abc\"\n"},
+      {"name: '\\a\\b\\f\\n\\r\\t\\v\\\\\\?\\'\\\"'",
+       "name: \"\\007\\010\\014\\n\\r\\t\\013\\\\?\\'\\\"\"\n"},
+      {"name: '\\101\\1012\\x41\\x4g\\7'", "name: \"AA2A\\004g\\007\"\n"},
+      {"name: '\\u00e9\\U0001F600\\ud83d\\ude00'",
+       "name: \"\\303\\251\\360\\237\\230\\200\\360\\237\\230\\200\"\n"},
+      {"name: 'it\"s' \"it's\"", "name: \"it\\\"sit\\'s\"\n"},
+      {"name: ''", "name: \"\"\n"},
+  };
+  accept_all(NET, cases, COUNT(cases));
+}
+
+static void numbers(void **state) {
+  (void)state;
+  static const text_case cases[] = {
+      {"max_iter: 0x1F", "max_iter: 31\n"},
+      {"max_iter: 017", "max_iter: 15\n"},
+      {"max_iter: - 5", "max_iter: -5\n"},
+      {"max_iter: -2147483648 test_iter: 2147483647",
+       "test_iter: 2147483647\nmax_iter: -2147483648\n"},
+      {"random_seed: -9223372036854775808", "random_seed: -9223372036854775808\n"},
+      {"random_seed: 9223372036854775807", "random_seed: 9223372036854775807\n"},
+      {"base_lr: .5", "base_lr: 0.5\n"},
+      {"base_lr: 5.", "base_lr: 5\n"},
+      {"base_lr: 1f", "base_lr: 1\n"},
+      {"base_lr: 1.5E-3F", "base_lr: 0.0015\n"},
+      {"base_lr: 1e3", "base_lr: 1000\n"},
+      {"base_lr: 1e400", "base_lr: inf\n"},
+      {"base_lr: -Infinity", "base_lr: -inf\n"},
+      {"base_lr: - nAn", "base_lr: nan\n"},
+      {"base_lr: 3.4028235e38", "base_lr: 3.40282347e+38\n"},
+      {"base_lr: 0.1", "base_lr: 0.1\n"},
+      {"base_lr: 16777217", "base_lr: 16777216\n"},
+  };
+  accept_all(SOLVER, cases, COUNT(cases));
+}
+
+static void bools_and_enums(void **state) {
+  (void)state;
+  static const text_case cases[] = {
+      {"debug_info: true", "debug_info: true\n"},   {"debug_info: True", "debug_info: true\n"},
+      {"debug_info: t", "debug_info: true\n"},      {"debug_info: 0x1", "debug_info: true\n"},
+      {"debug_info: false", "debug_info: false\n"}, {"debug_info: False", "debug_info: false\n"},
+      {"debug_info: f", "debug_info: false\n"},     {"debug_info: 0", "debug_info: false\n"},
+      {"solver_mode: CPU", "solver_mode: CPU\n"},   {"solver_mode: 1", "solver_mode: GPU\n"},
+  };
+  accept_all(SOLVER, cases, COUNT(cases));
+}
+
+static void refused_values(void **state) {
+  (void)state;
+  static const text_case cases[] = {
+      {"max_iter: 1.5", "t:1:11: expected an integer, found \"1.5\""},
+      {"max_iter: 2147483648", "t:1:11: \"2147483648\" is out of range"},
+      {"max_iter: -2147483649", "t:1:12: minus \"2147483649\" is out of range"},
+      {"max_iter: 99999999999999999999", "t:1:11: \"99999999999999999999\" is out of range"},
+      {"max_iter: 08", "t:1:11: a number that starts with 0 is octal and has digits 0 to 7"},
+      {"max_iter: 0x", "t:1:11: no digits after 0x"},
+      {"max_iter: 1x", "t:1:11: a space is missing after the number \"1\""},
+      {"max_iter: +1", "t:1:11: expected an integer, found \"+\""},
+      {"base_lr: 1e", "t:1:10: no digits in the exponent"},
+      {"base_lr: 1.2.3", "t:1:10: a second point after the number \"1.2\""},
+      {"base_lr: 0x10", "t:1:10: expected a decimal number, found \"0x10\""},
+      {"base_lr: fast", "t:1:10: expected a number, found \"fast\""},
+      {"base_lr: [0.1]", "t:1:10: expected a number, found \"[\""},
+      {"debug_info: yes", "t:1:13: expected true or false, found \"yes\""},
+      {"debug_info: 2", "t:1:13: expected true or false, found \"2\""},
+      {"solver_mode: GPUS",
+       "t:1:14: \"GPUS\" is not a value of caffe.SolverParameter.SolverMode; did you mean GPU?"},
+      {"solver_mode: 7", "t:1:14: 7 is not a value of caffe.SolverParameter.SolverMode"},
+      {"solver_mode: 'CPU'", "t:1:14: expected the name of a value, found the string 'CPU'"},
+      {"net: 4", "t:1:6: expected a string in quotes, found \"4\""},
+      {"net: \"a\nb\"", "t:1:6: the string has no closing \" on its line"},
+      {"net: 'a", "t:1:6: the string has no closing '"},
+      {"net: '\\q'", "t:1:7: unknown escape in a string"},
+      {"net: 'a\\xg'", "t:1:8: \\x needs 1 hexadecimal digit"},
+      {"net: '\\u12'", "t:1:7: \\u needs 4 hexadecimal digits"},
+      {"net: '\\U00110000'", "t:1:7: \\U goes up to 0010FFFF"},
+      {"net: '\\0'", "t:1:6: a NUL byte in a string"},
+  };
+  refuse_all(SOLVER, cases, COUNT(cases));
+}
+
+static void refused_structure(void **state) {
+  (void)state;
+  static const text_case cases[] = {
+      {"name \"x\"", "t:1:6: expected \":\" after \"name\", found the string \"x\""},
+      {"name: 'a' name: 'b'", "t:1:11: \"name\" is given twice in one NetParameter"},
+      {"layer { relu_param {} relu_param {} }",
+       "t:1:23: \"relu_param\" is given twice in one LayerParameter"},
+      {"layer {", "t:1:8: expected the name of a field or \"}\", found end of text"},
+      {"layer { > ", "t:1:9: expected the name of a field or \"}\", found \">\""},
+      {"layer { } }", "t:1:11: expected the name of a field, found \"}\""},
+      {"layer: 1", "t:1:8: expected \"{\", found \"1\""},
+      {"input: ['a' 'b'", "t:1:16: expected \",\" or \"]\", found end of text"},
+      {"input: ['a',]", "t:1:13: expected a string in quotes, found \"]\""},
+      {"\n\n  name: 'a';;", "t:3:13: expected the name of a field, found \";\""},
+      {"name: 'a' \x01", "t:1:11: unexpected byte 0x01"},
+      {"n\xC3\xA9: 1", "t:1:2: unexpected byte 0xC3"},
+      {"layer { clip_param { min: 0 } }", "t:1:29: ClipParameter lacks its required field \"max\""},
+      {"layer { convolution_param { kernal_size: 3 } }",
+       "t:1:29: unknown field \"kernal_size\" in ConvolutionParameter; did you mean "
+       "\"kernel_size\"?"},
+      {"layer { exp_param { base_: 3 } }",
+       "t:1:21: unknown field \"base_\" in ExpParameter; did you mean \"base\"?"},
+      {"zzzzzzzzzzzz: 3", "t:1:1: unknown field \"zzzzzzzzzzzz\" in NetParameter"},
+      {"[caffe.extension]: 3", "t:1:1: expected the name of a field, found \"[\""},
+  };
+  refuse_all(NET, cases, COUNT(cases));
+}
+
+static void count_lines(void *user, crema_log_level level, const char *file, int line,
+                        const char *message) {
+  (void)level;
+  (void)file;
+  (void)line;
+  assert_non_null(strstr(message, "unknown field"));
+  ++*(int *)user;
+}
+
+static void unknown_fields_can_be_skipped(void **state) {
+  (void)state;
+  static const char text[] =
+      "name: 'a' foo: 1 foo: -1.5 foo: bar foo: 'x' 'y' foo: [1, 'a', {b: 2}] foo [] foo <a {b: 1}>"
+      " foo { x: inf; y [ {}, <> ] } force_backward: true";
+  int warned = 0;
+  ProtobufCMessage *message = NULL;
+  crema_log_set(count_lines, &warned, CREMA_LOG_WARNING);
+  crema_status status = cr_text_parse(NET, text, strlen(text), "t", CR_UNKNOWN_WARN, &message);
+  crema_log_set(NULL, NULL, CREMA_LOG_WARNING);
+  assert_int_equal(status, CREMA_OK);
+  assert_int_equal(warned, 8);
+  must_print(message, "name: \"a\"\nforce_backward: true\n");
+  cr_message_free(message);
+  static const char *const broken[] = {"foo 1", "foo: {", "foo: [1 2]", "foo: -'a'", "foo: }"};
+  for (size_t i = 0; i < COUNT(broken); ++i) {
+    assert_int_equal(
+        cr_text_parse(NET, broken[i], strlen(broken[i]), "t", CR_UNKNOWN_WARN, &message),
+        CREMA_E_PARSE);
+  }
+}
+
+static void deep_nesting_is_refused(void **state) {
+  (void)state;
+  enum { DEPTH = 100000 };
+  char *text = malloc(2 * DEPTH + 1);
+  assert_non_null(text);
+  for (int i = 0; i < DEPTH; ++i) memcpy(text + 2 * i, "a{", 2);
+  ProtobufCMessage *message = NULL;
+  assert_int_equal(cr_text_parse(NET, text, 2 * DEPTH, "t", CR_UNKNOWN_WARN, &message),
+                   CREMA_E_PARSE);
+  assert_non_null(strstr(crema_error_text(), "nested deeper than 100 levels"));
+  free(text);
+}
+
+static void every_prefix_is_read_or_refused(void **state) {
+  (void)state;
+  static const char text[] =
+      "layer { name: 'a\\x41' param [{lr_mult: 1.5e-3f}, <>] blobs { data: [1, -inf] } }";
+  for (size_t size = 0; size < sizeof text; ++size) {
+    /* A copy of the exact size lets the address sanitizer see a read beyond the end. */
+    char *copy = malloc(size + 1);
+    assert_non_null(copy);
+    memcpy(copy, text, size);
+    char *exact = realloc(copy, size > 0 ? size : 1);
+    assert_non_null(exact);
+    ProtobufCMessage *message = NULL;
+    crema_status status = cr_text_parse(NET, exact, size, "t", CR_UNKNOWN_ERROR, &message);
+    bool whole = size == 0 || size == sizeof text - 1;
+    assert_int_equal(status, whole ? CREMA_OK : CREMA_E_PARSE);
+    cr_message_free(message);
+    free(exact);
+  }
+}
+
+static void locale_does_not_matter(void **state) {
+  (void)state;
+  const char *names[] = {"de_DE.UTF-8", "fr_FR.UTF-8", "C"};
+  for (size_t i = 0; i < COUNT(names); ++i) {
+    if (setlocale(LC_ALL, names[i]) != NULL) break;
+  }
+  must_become(SOLVER, "base_lr: 0.25", "base_lr: 0.25\n");
+  setlocale(LC_ALL, "C");
+}
+
+static void long_lists(void **state) {
+  (void)state;
+  enum { COUNT_OF_VALUES = 1000 };
+  cr_buffer text = {0};
+  for (int i = 0; i < COUNT_OF_VALUES; ++i) {
+    assert_int_equal(cr_buffer_print(&text, "test_iter: %d test_net: 'n%d'\n", i, i), CREMA_OK);
+  }
+  Caffe__SolverParameter *solver = (Caffe__SolverParameter *)must_parse(SOLVER, text.data);
+  assert_int_equal(solver->n_test_iter, COUNT_OF_VALUES);
+  assert_int_equal(solver->n_test_net, COUNT_OF_VALUES);
+  for (int i = 0; i < COUNT_OF_VALUES; ++i) assert_int_equal(solver->test_iter[i], i);
+  assert_string_equal(solver->test_net[COUNT_OF_VALUES - 1], "n999");
+  cr_message_free(&solver->base);
+  cr_buffer_free(&text);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(punctuation),
+      cmocka_unit_test(strings),
+      cmocka_unit_test(numbers),
+      cmocka_unit_test(bools_and_enums),
+      cmocka_unit_test(refused_values),
+      cmocka_unit_test(refused_structure),
+      cmocka_unit_test(unknown_fields_can_be_skipped),
+      cmocka_unit_test(deep_nesting_is_refused),
+      cmocka_unit_test(every_prefix_is_read_or_refused),
+      cmocka_unit_test(locale_does_not_matter),
+      cmocka_unit_test(long_lists),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

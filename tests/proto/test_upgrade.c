@@ -1,0 +1,157 @@
+/* Upgrades of older formats: what they become, and what cannot be upgraded. */
+#include "proto_test.h"
+
+#include <stdio.h>
+
+static void net_becomes(const char *text, const char *expected, bool compatible) {
+  ProtobufCMessage *message = must_parse(NET, text);
+  Caffe__NetParameter *net = (Caffe__NetParameter *)message;
+  bool fine = !compatible;
+  assert_true(cr_net_param_needs_upgrade(net));
+  assert_int_equal(cr_net_param_upgrade(net, &fine), CREMA_OK);
+  assert_int_equal(fine, compatible);
+  assert_false(cr_net_param_needs_upgrade(net));
+  must_print(message, expected);
+  /* A second time changes nothing. */
+  assert_int_equal(cr_net_param_upgrade(net, NULL), CREMA_OK);
+  must_print(message, expected);
+  cr_message_free(message);
+}
+
+static void net_fails(const char *text, crema_status expected, const char *why) {
+  ProtobufCMessage *message = must_parse(NET, text);
+  assert_int_equal(cr_net_param_upgrade((Caffe__NetParameter *)message, NULL), expected);
+  assert_string_equal(crema_error_text(), why);
+  cr_message_free(message);
+}
+
+static void current_net_stays(void **state) {
+  (void)state;
+  static const char text[] = "name: \"n\"\nlayer {\n  name: \"a\"\n  type: \"ReLU\"\n}\n";
+  ProtobufCMessage *message = must_parse(NET, text);
+  bool fine = false;
+  assert_false(cr_net_param_needs_upgrade((Caffe__NetParameter *)message));
+  assert_int_equal(cr_net_param_upgrade((Caffe__NetParameter *)message, &fine), CREMA_OK);
+  assert_true(fine);
+  must_print(message, text);
+  cr_message_free(message);
+}
+
+static void inputs(void **state) {
+  (void)state;
+  net_becomes("input: 'x' input_dim: [1, 2, 3, 4] layer { name: 'l' }",
+              "layer {\n  name: \"input\"\n  type: \"Input\"\n  top: \"x\"\n  input_param {\n"
+              "    shape {\n      dim: 1\n      dim: 2\n      dim: 3\n      dim: 4\n    }\n  }\n}\n"
+              "layer {\n  name: \"l\"\n}\n",
+              true);
+  net_becomes("input: 'x' input: 'y' input_shape { dim: 5 } input_shape { }",
+              "layer {\n  name: \"input\"\n  type: \"Input\"\n  top: \"x\"\n  top: \"y\"\n"
+              "  input_param {\n    shape {\n      dim: 5\n    }\n    shape {\n    }\n  }\n}\n",
+              true);
+  net_becomes("input: 'x' layer { name: 'l' }", "layer {\n  name: \"l\"\n}\n", true);
+  net_fails("input: 'x' input: 'y' input_shape { dim: 5 }", CREMA_E_SHAPE,
+            "the net has 2 \"input\" but 1 \"input_shape\"");
+  net_fails("input: 'x' input_dim: [1, 2, 3]", CREMA_E_SHAPE,
+            "the net has 1 \"input\" but 3 \"input_dim\"; 4 each are needed");
+}
+
+static void second_format(void **state) {
+  (void)state;
+  net_becomes(
+      "layers { name: 'c' type: CONVOLUTION param: 'w' blobs_lr: [1, 2] weight_decay: [0, "
+      "3] blob_share_mode: PERMISSIVE convolution_param { pad: 1 } loss_weight: 2 }",
+      "layer {\n  name: \"c\"\n  type: \"Convolution\"\n  loss_weight: 2\n  param {\n"
+      "    name: \"w\"\n    share_mode: PERMISSIVE\n    lr_mult: 1\n    decay_mult: 0\n"
+      "  }\n  param {\n    lr_mult: 2\n    decay_mult: 3\n  }\n  convolution_param {\n"
+      "    pad: 1\n  }\n}\n",
+      true);
+  net_becomes(
+      "layers { name: 'd' type: DATA data_param { scale: 2 crop_size: 3 mean_file: 'm' "
+      "mirror: true batch_size: 4 } }",
+      "layer {\n  name: \"d\"\n  type: \"Data\"\n  transform_param {\n    scale: 2\n"
+      "    mirror: true\n    crop_size: 3\n    mean_file: \"m\"\n  }\n  data_param {\n"
+      "    batch_size: 4\n  }\n}\n",
+      true);
+  net_fails("layers { name: 'a' } layer { name: 'b' }", CREMA_E_PARSE,
+            "the net has both \"layer\" and \"layers\"; use \"layer\" for all of them");
+}
+
+static void first_format(void **state) {
+  (void)state;
+  net_becomes(
+      "layers { layer { name: 'c' type: 'conv' kernelsize: 3 stride: 2 pad: 1 biasterm: "
+      "false weight_filler { type: 'xavier' } blobs_lr: 1 } bottom: 'a' top: 'b' }",
+      "layer {\n  name: \"c\"\n  type: \"Convolution\"\n  bottom: \"a\"\n  top: \"b\"\n"
+      "  param {\n    lr_mult: 1\n  }\n  convolution_param {\n    bias_term: false\n"
+      "    pad: 1\n    kernel_size: 3\n    stride: 2\n    weight_filler {\n"
+      "      type: \"xavier\"\n    }\n  }\n}\n",
+      true);
+  net_becomes("layers { layer { name: 'r' type: 'relu' num_output: 5 } }",
+              "layer {\n  name: \"r\"\n  type: \"ReLU\"\n}\n", false);
+  net_fails("layers { layer { name: 'x' type: 'convv' } }", CREMA_E_UNKNOWN_NAME,
+            "layer \"x\": unknown layer type \"convv\"; did you mean \"conv\"?");
+}
+
+static void padding_layers(void **state) {
+  (void)state;
+  net_becomes(
+      "layers { layer { name: 'p' type: 'padding' pad: 2 } bottom: 'a' top: 'b' } layers { "
+      "layer { name: 'q' type: 'pool' } bottom: 'b' top: 'c' }",
+      "layer {\n  name: \"q\"\n  type: \"Pooling\"\n  bottom: \"a\"\n  top: \"c\"\n"
+      "  pooling_param {\n    pad: 2\n  }\n}\n",
+      true);
+  net_fails(
+      "layers { layer { name: 'p' type: 'padding' pad: 2 } bottom: 'a' top: 'b' } layers { "
+      "layer { name: 'r' type: 'relu' } bottom: 'b' top: 'c' }",
+      CREMA_E_UNSUPPORTED, "layer \"r\": padding (layer \"p\") can only precede conv and pool");
+  net_fails(
+      "layers { layer { name: 'p' type: 'padding' pad: 2 } top: 'b' } layers { layer { name: "
+      "'c' type: 'conv' } bottom: 'b' top: 'c' }",
+      CREMA_E_UNSUPPORTED,
+      "layer \"c\": padding (layer \"p\") needs one bottom and one top, and so does the "
+      "layer behind it");
+}
+
+static void batch_norm_statistics(void **state) {
+  (void)state;
+  net_becomes(
+      "layer { name: 'b' type: 'BatchNorm' param { lr_mult: 0 } param { name: 'n' } param "
+      "{ } }",
+      "layer {\n  name: \"b\"\n  type: \"BatchNorm\"\n  param {\n    lr_mult: 0\n"
+      "    decay_mult: 0\n  }\n  param {\n    name: \"n\"\n    lr_mult: 0\n"
+      "    decay_mult: 0\n  }\n  param {\n    lr_mult: 0\n    decay_mult: 0\n  }\n}\n",
+      true);
+}
+
+static void solvers(void **state) {
+  (void)state;
+  static const char *const names[] = {"SGD",      "Nesterov", "AdaGrad", "RMSProp",
+                                      "AdaDelta", "Adam",     "SAG"};
+  for (size_t i = 0; i < sizeof names / sizeof names[0]; ++i) {
+    char text[64];
+    char expected[64];
+    snprintf(text, sizeof text, "solver_type: %zu", i);
+    snprintf(expected, sizeof expected, "type: \"%s\"\n", names[i]);
+    ProtobufCMessage *message = must_parse(SOLVER, text);
+    assert_int_equal(cr_solver_param_upgrade((Caffe__SolverParameter *)message), CREMA_OK);
+    must_print(message, expected);
+    cr_message_free(message);
+  }
+  ProtobufCMessage *both = must_parse(SOLVER, "solver_type: SGD type: 'Adam'");
+  assert_int_equal(cr_solver_param_upgrade((Caffe__SolverParameter *)both), CREMA_E_PARSE);
+  cr_message_free(both);
+  ProtobufCMessage *inside = must_parse(SOLVER, "net_param { layers { type: RELU } }");
+  assert_int_equal(cr_solver_param_upgrade((Caffe__SolverParameter *)inside), CREMA_OK);
+  must_print(inside, "net_param {\n  layer {\n    type: \"ReLU\"\n  }\n}\n");
+  cr_message_free(inside);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(current_net_stays), cmocka_unit_test(inputs),
+      cmocka_unit_test(second_format),     cmocka_unit_test(first_format),
+      cmocka_unit_test(padding_layers),    cmocka_unit_test(batch_norm_statistics),
+      cmocka_unit_test(solvers),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
