@@ -1,0 +1,168 @@
+/* Interning of oneDNN's layouts, and conversion to and from them. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "device/cpu/dnnl_layout.h"
+#include "device/device.h"
+
+static const cr_dnnl_order plain = {CR_DNNL_PLAIN, 1};
+static const cr_dnnl_order blocks = {CR_DNNL_BLOCKED, 8};
+static const cr_dnnl_order last = {CR_DNNL_LAST, 1};
+
+static const cr_layout *layout_of(crema_shape shape, crema_dtype type, cr_dnnl_order order) {
+  cr_md md = NULL;
+  const cr_layout *layout = NULL;
+  assert_int_equal(cr_dnnl_md_ordered(&shape, type, order, &md), CREMA_OK);
+  assert_int_equal(cr_dnnl_layout(cr_cpu_device(), md, &layout), CREMA_OK);
+  cr_md_destroy(md);
+  return layout;
+}
+
+static void convert(int64_t count, cr_form dst_form, void *dst, cr_form src_form, void *src) {
+  assert_int_equal(
+      cr_dnnl_convert(cr_host_context(), count, dst_form, (crema_devptr){(uintptr_t)dst}, src_form,
+                      (crema_devptr){(uintptr_t)src}),
+      CREMA_OK);
+}
+
+static void test_interning(void **state) {
+  (void)state;
+  crema_shape shape = {4, {2, 20, 5, 7}};
+  const cr_layout *a = layout_of(shape, CREMA_F32, blocks);
+  assert_non_null(a);
+  assert_ptr_equal(a, layout_of(shape, CREMA_F32, blocks));
+  assert_ptr_not_equal(a, layout_of(shape, CREMA_F32, last));
+  assert_ptr_not_equal(a, layout_of(shape, CREMA_U8, blocks));
+  assert_null(layout_of(shape, CREMA_F32, plain));
+  assert_int_equal(a->bytes, 2 * 24 * 5 * 7 * sizeof(float));
+  assert_true(crema_shape_equal(&a->shape, &shape));
+  assert_int_equal(cr_dnnl_layout_order(a).kind, CR_DNNL_BLOCKED);
+  assert_int_equal(cr_dnnl_layout_order(a).block, 8);
+  assert_int_equal(cr_dnnl_layout_order(NULL).kind, CR_DNNL_PLAIN);
+}
+
+/* Layouts that are row-major memory under another name are plain. */
+static void test_plain_in_disguise(void **state) {
+  (void)state;
+  assert_null(layout_of((crema_shape){4, {2, 16, 1, 1}}, CREMA_F32, blocks));
+  assert_null(layout_of((crema_shape){4, {2, 16, 1, 1}}, CREMA_F32, last));
+  assert_null(layout_of((crema_shape){4, {2, 1, 5, 5}}, CREMA_F32, last));
+  assert_non_null(layout_of((crema_shape){4, {2, 12, 1, 1}}, CREMA_F32, blocks));
+}
+
+/* To a private layout, to another and back: the values are the same and the pads are zero. */
+static void test_round_trip(void **state) {
+  (void)state;
+  enum { COUNT = 2 * 20 * 5 * 7, HELD = 2 * 24 * 5 * 7 };
+  crema_shape shape = {4, {2, 20, 5, 7}};
+  cr_form flat = {CREMA_F32, NULL}, blocked = {CREMA_F32, layout_of(shape, CREMA_F32, blocks)},
+          tail = {CREMA_F32, layout_of(shape, CREMA_F32, last)};
+  static float in[COUNT], a[HELD], b[HELD], out[COUNT];
+  for (int i = 0; i < COUNT; ++i) in[i] = (float)(i + 1);
+  memset(a, 0x7e, sizeof a);
+  convert(COUNT, blocked, a, flat, in);
+  /* Value (n, c, h, w) lies at ((n * 3 + c / 8) * 35 + h * 7 + w) * 8 + c % 8. */
+  for (int n = 0; n < 2; ++n) {
+    for (int c = 0; c < 24; ++c) {
+      for (int p = 0; p < 35; ++p) {
+        float want = c < 20 ? in[(n * 20 + c) * 35 + p] : 0.0f;
+        assert_float_equal(a[((n * 3 + c / 8) * 35 + p) * 8 + c % 8], want, 0.0f);
+      }
+    }
+  }
+  convert(COUNT, tail, b, blocked, a);
+  convert(COUNT, flat, out, tail, b);
+  assert_memory_equal(in, out, sizeof in);
+}
+
+/* Between layouts of the same values under different shapes. */
+static void test_other_shape(void **state) {
+  (void)state;
+  enum { COUNT = 2 * 16 * 4 * 4 };
+  cr_form flat = {CREMA_F32, NULL};
+  cr_form a_form = {CREMA_F32, layout_of((crema_shape){4, {2, 16, 4, 4}}, CREMA_F32, blocks)};
+  cr_form b_form = {CREMA_F32, layout_of((crema_shape){4, {4, 8, 4, 4}}, CREMA_F32, last)};
+  static float in[COUNT], a[COUNT], b[COUNT], out[COUNT];
+  for (int i = 0; i < COUNT; ++i) in[i] = (float)i;
+  convert(COUNT, a_form, a, flat, in);
+  convert(COUNT, b_form, b, a_form, a);
+  convert(COUNT, flat, out, b_form, b);
+  assert_memory_equal(in, out, sizeof in);
+}
+
+static void test_element_types(void **state) {
+  (void)state;
+  enum { COUNT = 1 * 16 * 2 * 2 };
+  crema_shape shape = {4, {1, 16, 2, 2}};
+  cr_form bytes = {CREMA_U8, layout_of(shape, CREMA_U8, blocks)};
+  int32_t in[COUNT], out[COUNT];
+  uint8_t held[COUNT];
+  for (int i = 0; i < COUNT; ++i) in[i] = i * 3;
+  convert(COUNT, bytes, held, (cr_form){CREMA_I32, NULL}, in);
+  convert(COUNT, (cr_form){CREMA_I32, NULL}, out, bytes, held);
+  assert_memory_equal(in, out, sizeof in);
+
+  cr_form floats = {CREMA_F32, layout_of(shape, CREMA_F32, blocks)};
+  double wide[COUNT], wide_out[COUNT];
+  float narrow[COUNT];
+  for (int i = 0; i < COUNT; ++i) wide[i] = i * 0.5;
+  convert(COUNT, floats, narrow, (cr_form){CREMA_F64, NULL}, wide);
+  convert(COUNT, (cr_form){CREMA_F64, NULL}, wide_out, floats, narrow);
+  assert_memory_equal(wide, wide_out, sizeof wide);
+}
+
+static void test_notes(void **state) {
+  (void)state;
+  crema_shape shape = {4, {1, 16, 2, 2}};
+  cr_md md = NULL;
+  const cr_layout *notes = NULL, *again = NULL;
+  assert_int_equal(cr_dnnl_md_ordered(&shape, CREMA_F32, blocks, &md), CREMA_OK);
+  assert_int_equal(cr_dnnl_layout_opaque(cr_cpu_device(), md, &shape, CREMA_U8, &notes), CREMA_OK);
+  assert_int_equal(cr_dnnl_layout_opaque(cr_cpu_device(), md, &shape, CREMA_U8, &again), CREMA_OK);
+  cr_md_destroy(md);
+  assert_ptr_equal(notes, again);
+  assert_true(cr_dnnl_layout_is_opaque(notes));
+  assert_ptr_not_equal(notes, layout_of(shape, CREMA_F32, blocks));
+  assert_int_equal(notes->bytes, 64 * sizeof(float));
+  float held[64];
+  uint8_t out[64];
+  memset(held, 1, sizeof held);
+  memset(out, 1, sizeof out);
+  cr_form note_form = {CREMA_U8, notes}, flat = {CREMA_U8, NULL};
+  convert(64, flat, out, note_form, held);
+  for (int i = 0; i < 64; ++i) assert_int_equal(out[i], 0);
+  assert_int_equal(
+      cr_dnnl_convert(cr_host_context(), 64, note_form, (crema_devptr){(uintptr_t)held}, flat,
+                      (crema_devptr){(uintptr_t)out}),
+      CREMA_E_INTERNAL);
+}
+
+static void test_refusals(void **state) {
+  (void)state;
+  cr_md md = NULL;
+  crema_shape matrix = {2, {3, 4}}, empty = {4, {0, 8, 2, 2}}, shape = {4, {1, 16, 2, 2}};
+  assert_int_equal(cr_dnnl_md_ordered(&matrix, CREMA_F32, blocks, &md), CREMA_E_UNSUPPORTED);
+  assert_int_equal(cr_dnnl_md_ordered(&empty, CREMA_F32, plain, &md), CREMA_E_UNSUPPORTED);
+  assert_int_equal(cr_dnnl_md_ordered(&matrix, CREMA_U32, plain, &md), CREMA_E_UNSUPPORTED);
+  cr_form blocked = {CREMA_F32, layout_of(shape, CREMA_F32, blocks)};
+  float in[65] = {0}, out[65];
+  assert_int_equal(cr_dnnl_convert(cr_host_context(), 65, blocked, (crema_devptr){(uintptr_t)out},
+                                   (cr_form){CREMA_F32, NULL}, (crema_devptr){(uintptr_t)in}),
+                   CREMA_E_INTERNAL);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_interning),     cmocka_unit_test(test_plain_in_disguise),
+      cmocka_unit_test(test_round_trip),    cmocka_unit_test(test_other_shape),
+      cmocka_unit_test(test_element_types), cmocka_unit_test(test_notes),
+      cmocka_unit_test(test_refusals),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
