@@ -1,6 +1,5 @@
-/* Text format: whatever is accepted is upgraded, printed and read again, and comes out the same;
- * so it does on the way through wire format. The first byte picks the message type and what to do
- * with unknown fields. */
+/* Text format: whatever is accepted as a net or a solver is upgraded, printed and read again, and
+ * comes out the same; so it does on the way through wire format. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,14 +42,13 @@ static void check_round_trips(const ProtobufCMessage *message) {
   cr_buffer_free(&text);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  if (size == 0) return 0;
-  bool solver = (data[0] & 1) != 0;
-  cr_unknown_fields unknown = (data[0] & 2) != 0 ? CR_UNKNOWN_WARN : CR_UNKNOWN_ERROR;
-  const ProtobufCMessageDescriptor *type =
-      solver ? &caffe__solver_parameter__descriptor : &caffe__net_parameter__descriptor;
+static void check_type(const ProtobufCMessageDescriptor *type, const char *text, size_t size) {
+  bool solver = type == &caffe__solver_parameter__descriptor;
   ProtobufCMessage *message;
-  if (cr_text_parse(type, (const char *)data + 1, size - 1, "fuzz", unknown, &message)) return 0;
+  if (cr_text_parse(type, text, size, "fuzz", CR_UNKNOWN_WARN, &message) != CREMA_OK) {
+    require(cr_text_parse(type, text, size, "fuzz", CR_UNKNOWN_ERROR, &message) != CREMA_OK);
+    return;
+  }
   check_round_trips(message);
   crema_status status = solver ? cr_solver_param_upgrade((Caffe__SolverParameter *)message)
                                : cr_net_param_upgrade((Caffe__NetParameter *)message, NULL);
@@ -59,5 +57,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     check_round_trips(message);
   }
   cr_message_free(message);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  check_type(&caffe__net_parameter__descriptor, (const char *)data, size);
+  check_type(&caffe__solver_parameter__descriptor, (const char *)data, size);
   return 0;
 }
