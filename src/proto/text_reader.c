@@ -59,7 +59,7 @@ static const ProtobufCFieldDescriptor *find_field(const ProtobufCMessageDescript
   return protobuf_c_message_descriptor_get_field_by_name(type, name);
 }
 
-/* ", did you mean ..." */
+/* The name that may have been meant, or NULL. */
 static const char *nearest_name(const cr_token *token, const char *const *names, size_t count) {
   char name[NAME_SIZE_MAX];
   if (token->size >= sizeof name) return NULL;
@@ -83,15 +83,32 @@ static crema_status fail_unknown_field(text_reader *r, const cr_token *name,
                        type->short_name, cr_field_name_length(nearest), nearest);
 }
 
+/* "A, B or C": the names of an enum's values, in order of their numbers; "" when they are many. */
+static const char *list_values(const ProtobufCEnumDescriptor *type, char *out, size_t size) {
+  enum { LISTED_MAX = 8 };
+  size_t used = 0;
+  out[0] = '\0';
+  if (type->n_values > LISTED_MAX) return out;
+  for (unsigned i = 0; i < type->n_values; ++i) {
+    const char *gap = i == 0 ? "; it can be " : i + 1 == type->n_values ? " or " : ", ";
+    int wrote = snprintf(out + used, size - used, "%s%s", gap, type->values[i].name);
+    if (wrote < 0 || (size_t)wrote >= size - used) break;
+    used += (size_t)wrote;
+  }
+  return out;
+}
+
 static crema_status fail_unknown_value(text_reader *r, const ProtobufCEnumDescriptor *type) {
   const char *names[CR_FIELDS_MAX];
   unsigned count = type->n_value_names < CR_FIELDS_MAX ? type->n_value_names : CR_FIELDS_MAX;
   for (unsigned i = 0; i < count; ++i) names[i] = type->values_by_name[i].name;
   const char *nearest = nearest_name(&r->token, names, count);
   char shown[CR_TOKEN_SHOW];
+  char values[256];
   cr_token_show(&r->token, shown);
   if (nearest == NULL) {
-    return cr_token_fail(&r->scanner, &r->token, "%s is not a value of %s", shown, type->name);
+    return cr_token_fail(&r->scanner, &r->token, "%s is not a value of %s%s", shown, type->name,
+                         list_values(type, values, sizeof values));
   }
   return cr_token_fail(&r->scanner, &r->token, "%s is not a value of %s; did you mean %s?", shown,
                        type->name, nearest);

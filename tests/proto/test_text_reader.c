@@ -118,6 +118,9 @@ static void refused_values(void **state) {
       {"debug_info: 2", "t:1:13: expected true or false, found \"2\""},
       {"solver_mode: GPUS",
        "t:1:14: \"GPUS\" is not a value of caffe.SolverParameter.SolverMode; did you mean GPU?"},
+      {"solver_mode: fastest",
+       "t:1:14: \"fastest\" is not a value of caffe.SolverParameter.SolverMode; it can be CPU or "
+       "GPU"},
       {"solver_mode: 7", "t:1:14: 7 is not a value of caffe.SolverParameter.SolverMode"},
       {"solver_mode: 'CPU'", "t:1:14: expected the name of a value, found the string 'CPU'"},
       {"net: 4", "t:1:6: expected a string in quotes, found \"4\""},
