@@ -4,6 +4,7 @@
 
 #include "crema/blob.h"
 #include "crema/device.h"
+#include "crema/image.h"
 #include "crema/log.h"
 #include "crema/net.h"
 #include "crema/solver.h"
