@@ -1,0 +1,150 @@
+/* What the tests of layers share: a layer made from text, with bottoms and tops, run by hand. */
+#ifndef CR_TESTS_LAYERS_LAYER_RIG_H
+#define CR_TESTS_LAYERS_LAYER_RIG_H
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/fail.h"
+#include "layers/layer.h"
+
+enum { RIG_MAX = 8 };
+
+typedef struct rig {
+  Caffe__LayerParameter *param;
+  crema_context *context;
+  cr_layer *layer;
+  crema_blob *bottom[RIG_MAX], *top[RIG_MAX];
+  int bottoms, tops;
+  bool in_place; /* top 0 is bottom 0 */
+  bool propagate_down[RIG_MAX];
+} rig;
+
+/* Fails the running test with the library's error text. */
+#define RIG_OK(call) rig_ok((call), #call, __FILE__, __LINE__)
+
+static inline void rig_ok(crema_status status, const char *call, const char *file, int line) {
+  if (status == CREMA_OK) return;
+  print_error("%s: %s\n", call, crema_error_text());
+  _fail(file, line);
+}
+
+/* "2 3 4" to a shape; stops at '|' or the end; returns what follows. "-" is a scalar. */
+static inline const char *rig_read_shape(const char *text, crema_shape *shape) {
+  memset(shape, 0, sizeof *shape);
+  while (*text != '\0' && *text != '|') {
+    if (*text == ' ' || *text == '-') {
+      text++;
+      continue;
+    }
+    char *end = NULL;
+    shape->dim[shape->axes++] = strtoll(text, &end, 10);
+    text = end;
+  }
+  return *text == '|' ? text + 1 : text;
+}
+
+/* Parses `type` and the body of a layer message with `bottoms` and `tops`, makes the layer and
+ * its blobs. `shapes` holds a shape a bottom, separated by '|'; NULL: no bottoms. */
+static inline void rig_make(rig *r, const char *type, const char *body, Caffe__Phase phase,
+                            const char *shapes, int tops) {
+  char text[2048];
+  ProtobufCMessage *message = NULL;
+  crema_device *device = cr_cpu_device();
+  memset(r, 0, sizeof *r);
+  while (shapes != NULL && *shapes != '\0') {
+    crema_shape shape;
+    shapes = rig_read_shape(shapes, &shape);
+    RIG_OK(crema_blob_create(&shape, &r->bottom[r->bottoms++]));
+  }
+  int used = snprintf(text, sizeof text, "name: \"op\" type: \"%s\" %s", type, body);
+  for (int i = 0; i < r->bottoms; i++) {
+    used += snprintf(text + used, sizeof text - (size_t)used, " bottom: \"b%d\"", i);
+  }
+  for (int i = 0; i < tops; i++) {
+    used += snprintf(text + used, sizeof text - (size_t)used, " top: \"t%d\"", i);
+    const crema_shape none = {0};
+    RIG_OK(crema_blob_create(&none, &r->top[i]));
+  }
+  r->tops = tops;
+  RIG_OK(cr_text_parse(&caffe__layer_parameter__descriptor, text, strlen(text), type,
+                       CR_UNKNOWN_ERROR, &message));
+  r->param = (Caffe__LayerParameter *)message;
+  RIG_OK(crema_context_create(device, 1701, &r->context));
+  RIG_OK(cr_layer_create(r->param, phase, r->context, 7, NULL, &r->layer));
+  for (int i = 0; i < RIG_MAX; i++) {
+    r->propagate_down[i] = i < 32 && !(r->layer->class->no_gradient_bottoms >> i & 1u);
+  }
+}
+
+/* Makes bottom 0 the first top as well. */
+static inline void rig_set_in_place(rig *r) {
+  crema_blob_destroy(r->top[0]);
+  r->top[0] = r->bottom[0];
+  r->in_place = true;
+}
+
+static inline crema_status rig_setup(rig *r) {
+  CR_TRY(r->layer->class->setup(r->layer, r->bottom, r->top));
+  return r->layer->class->reshape(r->layer, r->bottom, r->top);
+}
+
+static inline crema_status rig_forward(rig *r) {
+  return r->layer->class->forward(r->layer, r->context, r->bottom, r->top);
+}
+
+static inline crema_status rig_backward(rig *r) {
+  return r->layer->class->backward(r->layer, r->context, r->top, r->propagate_down, r->bottom);
+}
+
+static inline void rig_free(rig *r) {
+  cr_layer_destroy(r->layer);
+  for (int i = r->in_place ? 1 : 0; i < r->tops; i++) crema_blob_destroy(r->top[i]);
+  for (int i = 0; i < r->bottoms; i++) crema_blob_destroy(r->bottom[i]);
+  crema_context_destroy(r->context);
+  cr_message_free((ProtobufCMessage *)r->param);
+}
+
+static inline float *rig_data(crema_blob *blob) {
+  float *out = NULL;
+  RIG_OK(crema_blob_mutable_cpu_data(blob, &out));
+  return out;
+}
+
+static inline float *rig_diff(crema_blob *blob) {
+  float *out = NULL;
+  RIG_OK(crema_blob_mutable_cpu_diff(blob, &out));
+  return out;
+}
+
+/* A small generator of its own, so that test data do not depend on what is tested. */
+static inline uint32_t rig_random(uint32_t *state) {
+  *state ^= *state << 13;
+  *state ^= *state >> 17;
+  *state ^= *state << 5;
+  return *state;
+}
+
+/* Distinct values in random order, evenly spaced in (low, high): no ties, no value at 0 when the
+ * range is symmetric. */
+static inline void rig_fill(float *value, int64_t count, float low, float high, uint32_t *state) {
+  for (int64_t i = 0; i < count; i++) {
+    value[i] = low + (high - low) * ((float)i + 0.5f) / (float)count;
+  }
+  for (int64_t i = count - 1; i > 0; i--) {
+    int64_t k = (int64_t)(rig_random(state) % (uint32_t)(i + 1));
+    float held = value[i];
+    value[i] = value[k];
+    value[k] = held;
+  }
+}
+
+#endif

@@ -1,0 +1,198 @@
+/* Fillers: the distribution of each kind, the fans of xavier and msra, and refusals. */
+#include "layers/layer_rig.h"
+
+typedef struct moments {
+  double mean, variance, low, high;
+  int64_t zeros;
+} moments;
+
+static Caffe__FillerParameter filler_of(const char *type) {
+  Caffe__FillerParameter filler = CAFFE__FILLER_PARAMETER__INIT;
+  filler.type = (char *)(uintptr_t)type;
+  return filler;
+}
+
+static crema_status fill(const Caffe__FillerParameter *filler, const char *shape_text,
+                         crema_blob **out) {
+  crema_shape shape;
+  crema_context *context = NULL;
+  rig_read_shape(shape_text, &shape);
+  RIG_OK(crema_blob_create(&shape, out));
+  RIG_OK(crema_context_create(cr_cpu_device(), 4711, &context));
+  crema_status status = cr_fill(filler, context, *out);
+  crema_context_destroy(context);
+  return status;
+}
+
+static moments moments_of(const Caffe__FillerParameter *filler, const char *shape) {
+  crema_blob *blob = NULL;
+  RIG_OK(fill(filler, shape, &blob));
+  const float *value = rig_data(blob);
+  int64_t count = crema_blob_count(blob);
+  moments m = {0, 0, (double)value[0], (double)value[0], 0};
+  for (int64_t i = 0; i < count; i++) {
+    double v = (double)value[i];
+    m.mean += v / (double)count;
+    m.low = v < m.low ? v : m.low;
+    m.high = v > m.high ? v : m.high;
+    m.zeros += v == 0;
+  }
+  for (int64_t i = 0; i < count; i++) {
+    m.variance += ((double)value[i] - m.mean) * ((double)value[i] - m.mean) / (double)count;
+  }
+  crema_blob_destroy(blob);
+  return m;
+}
+
+static void assert_close(double found, double expected, double tolerance) {
+  if (fabs(found - expected) <= tolerance) return;
+  print_error("found %g, expected %g +- %g\n", found, expected, tolerance);
+  fail();
+}
+
+static void test_constant(void **state) {
+  Caffe__FillerParameter filler = filler_of("constant");
+  (void)state;
+  filler.value = 2.5f;
+  moments m = moments_of(&filler, "3 4");
+  assert_true(m.low == 2.5 && m.high == 2.5);
+}
+
+static void test_uniform(void **state) {
+  Caffe__FillerParameter filler = filler_of("uniform");
+  (void)state;
+  filler.min = -1;
+  filler.max = 3;
+  moments m = moments_of(&filler, "100 1000");
+  assert_close(m.mean, 1, 0.02);
+  assert_close(m.variance, 16.0 / 12, 0.02);
+  assert_true(m.low >= -1 && m.low < -0.99 && m.high <= 3 && m.high > 2.99);
+}
+
+static void test_gaussian(void **state) {
+  Caffe__FillerParameter filler = filler_of("gaussian");
+  (void)state;
+  filler.mean = 2;
+  filler.std = 0.5f;
+  moments m = moments_of(&filler, "100 1000");
+  assert_close(m.mean, 2, 0.01);
+  assert_close(m.variance, 0.25, 0.01);
+  assert_true(m.low < 0.5 && m.high > 3.5);
+}
+
+static void test_sparse_gaussian(void **state) {
+  Caffe__FillerParameter filler = filler_of("gaussian");
+  (void)state;
+  filler.sparse = 10; /* of 100 outputs: a tenth of the values stays */
+  moments m = moments_of(&filler, "100 1000");
+  assert_close((double)m.zeros, 90000, 500);
+}
+
+static void test_positive_unitball(void **state) {
+  Caffe__FillerParameter filler = filler_of("positive_unitball");
+  crema_blob *blob = NULL;
+  (void)state;
+  RIG_OK(fill(&filler, "5 7 3", &blob));
+  const float *value = rig_data(blob);
+  for (int row = 0; row < 5; row++) {
+    double sum = 0;
+    for (int i = 0; i < 21; i++) {
+      assert_true(value[row * 21 + i] >= 0);
+      sum += (double)value[row * 21 + i];
+    }
+    assert_close(sum, 1, 1e-5);
+  }
+  crema_blob_destroy(blob);
+}
+
+/* Shape (40, 10, 5, 5): fan in 250, fan out 1000. */
+static void test_fans(void **state) {
+  static const double fan[] = {250, 1000, 625};
+  static const Caffe__FillerParameter__VarianceNorm norm[] = {
+      CAFFE__FILLER_PARAMETER__VARIANCE_NORM__FAN_IN,
+      CAFFE__FILLER_PARAMETER__VARIANCE_NORM__FAN_OUT,
+      CAFFE__FILLER_PARAMETER__VARIANCE_NORM__AVERAGE};
+  (void)state;
+  for (int i = 0; i < 3; i++) {
+    Caffe__FillerParameter xavier = filler_of("xavier"), msra = filler_of("msra");
+    xavier.variance_norm = msra.variance_norm = norm[i];
+    moments m = moments_of(&xavier, "40 10 5 5");
+    assert_close(m.mean, 0, 0.1 / sqrt(fan[i]));
+    assert_close(m.variance, 1 / fan[i], 0.05 / fan[i]);
+    assert_true(m.high <= sqrt(3 / fan[i]) && m.high > 0.99 * sqrt(3 / fan[i]));
+    m = moments_of(&msra, "40 10 5 5");
+    assert_close(m.mean, 0, 0.1 / sqrt(fan[i]));
+    assert_close(m.variance, 2 / fan[i], 0.1 / fan[i]);
+    assert_true(m.high > 2.5 * sqrt(2 / fan[i]));
+  }
+}
+
+/* The kernel that upsamples by 2: (1/4 3/4 3/4 1/4) along each axis. */
+static void test_bilinear(void **state) {
+  static const float side[] = {0.25f, 0.75f, 0.75f, 0.25f};
+  Caffe__FillerParameter filler = filler_of("bilinear");
+  crema_blob *blob = NULL;
+  (void)state;
+  RIG_OK(fill(&filler, "2 1 4 4", &blob));
+  const float *value = rig_data(blob);
+  for (int i = 0; i < 32; i++) {
+    assert_close((double)value[i], (double)(side[i % 4] * side[i / 4 % 4]), 1e-6);
+  }
+  crema_blob_destroy(blob);
+}
+
+static void test_same_seed_same_values(void **state) {
+  Caffe__FillerParameter filler = filler_of("gaussian");
+  crema_blob *a = NULL, *b = NULL;
+  (void)state;
+  RIG_OK(fill(&filler, "50", &a));
+  RIG_OK(fill(&filler, "50", &b));
+  assert_memory_equal(rig_data(a), rig_data(b), 50 * sizeof(float));
+  crema_blob_destroy(b);
+  crema_blob_destroy(a);
+}
+
+static void refuse(const Caffe__FillerParameter *filler, const char *shape, crema_status code,
+                   const char *text) {
+  crema_blob *blob = NULL;
+  assert_int_equal(fill(filler, shape, &blob), code);
+  if (strstr(crema_error_text(), text) == NULL) {
+    print_error("'%s' lacks '%s'\n", crema_error_text(), text);
+    fail();
+  }
+  crema_blob_destroy(blob);
+}
+
+static void test_refusals(void **state) {
+  (void)state;
+  Caffe__FillerParameter f = filler_of("gausian");
+  refuse(&f, "2 3", CREMA_E_UNKNOWN_NAME, "did you mean 'gaussian'");
+  f = filler_of("bilinear");
+  refuse(&f, "2 3 4 5", CREMA_E_SHAPE, "2 3 4 5");
+  refuse(&f, "4 4", CREMA_E_SHAPE, "four axes");
+  f = filler_of("uniform");
+  f.min = 2;
+  refuse(&f, "2", CREMA_E_RANGE, "min 2 is above max 1");
+  f = filler_of("xavier");
+  f.sparse = 3;
+  refuse(&f, "2 2", CREMA_E_ARGUMENT, "sparse");
+  f = filler_of("gaussian");
+  f.std = -1;
+  refuse(&f, "2 2", CREMA_E_RANGE, "std");
+  f = filler_of("gaussian");
+  f.sparse = -2;
+  refuse(&f, "2 2", CREMA_E_RANGE, "sparse");
+  f.sparse = 3;
+  refuse(&f, "2 2", CREMA_E_RANGE, "sparse 3");
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_constant),          cmocka_unit_test(test_uniform),
+      cmocka_unit_test(test_gaussian),          cmocka_unit_test(test_sparse_gaussian),
+      cmocka_unit_test(test_positive_unitball), cmocka_unit_test(test_fans),
+      cmocka_unit_test(test_bilinear),          cmocka_unit_test(test_same_seed_same_values),
+      cmocka_unit_test(test_refusals),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

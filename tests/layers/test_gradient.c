@@ -1,0 +1,295 @@
+/* Every layer of the registry on the shapes of layer_rows.inc: the backward pass against finite
+ * differences of the forward pass, accumulation into parameters, running in place, and changes of
+ * shape between passes. */
+#include "layers/layer_rig.h"
+
+typedef struct layer_row {
+  const char *type;
+  Caffe__Phase phase;
+  const char *body, *shapes, *values;
+  int tops, differentiable;
+  const char *flags;
+} layer_row;
+
+static const layer_row rows[] = {
+#define LAYER_ROW(type, phase, body, shapes, values, tops, differentiable, flags) \
+  {type, CAFFE__PHASE__##phase, body, shapes, values, tops, differentiable, flags},
+#include "layers/layer_rows.inc"
+#undef LAYER_ROW
+};
+
+enum { ROWS = sizeof rows / sizeof rows[0] };
+
+/* Half the distance between the two points of a difference; test values are further apart. */
+static const float STEP = 2e-3f;
+
+static bool has_flag(const layer_row *row, char flag) {
+  return strchr(row->flags, flag) != NULL;
+}
+
+static void fill_bottoms(rig *r, const layer_row *row, uint32_t *random) {
+  for (int i = 0; i < r->bottoms; i++) {
+    float *value = rig_data(r->bottom[i]);
+    int64_t count = crema_blob_count(r->bottom[i]);
+    bool positive = row->values[i] == 'p';
+    if (row->values[i] == 'l') {
+      for (int64_t k = 0; k < count; k++) value[k] = (float)(rig_random(random) % 3);
+    } else {
+      /* Shifted, so that no two bottoms hold the same value. */
+      float shift = 0.021f * (float)i;
+      rig_fill(value, count, shift + (positive ? 0.2f : -1.0f), shift + (positive ? 1.2f : 1.0f),
+               random);
+    }
+  }
+}
+
+/* Gives every parameter values of its own and clears the gradients. */
+static void fill_params(rig *r, uint32_t *random) {
+  for (int p = 0; p < r->layer->params; p++) {
+    crema_blob *blob = r->layer->blob[p];
+    rig_fill(rig_data(blob), crema_blob_count(blob), 0.2f, 1.2f, random);
+    cr_tensor_set_zero(blob->diff);
+  }
+}
+
+static void make(rig *r, const layer_row *row, bool in_place, uint32_t *random) {
+  rig_make(r, row->type, row->body, row->phase, row->shapes, row->tops);
+  if (in_place) rig_set_in_place(r);
+  RIG_OK(rig_setup(r));
+  fill_bottoms(r, row, random);
+  fill_params(r, random);
+}
+
+/* d objective / d top: the objective is the sum of the tops' values times these numbers. */
+static float top_weight(int top, int64_t i) {
+  return 0.3f + 0.17f * (float)((i * 7 + top * 3) % 11) - 0.6f * (float)(i % 2);
+}
+
+static double objective(rig *r, const layer_row *row) {
+  double sum = 0;
+  RIG_OK(rig_forward(r));
+  for (int t = 0; t < row->differentiable; t++) {
+    const float *value = rig_data(r->top[t]);
+    for (int64_t i = 0; i < crema_blob_count(r->top[t]); i++) {
+      sum += (double)value[i] * (double)top_weight(t, i);
+    }
+  }
+  return sum;
+}
+
+static void set_top_diffs(rig *r, const layer_row *row) {
+  for (int t = 0; t < r->tops; t++) {
+    float *diff = rig_diff(r->top[t]);
+    for (int64_t i = 0; i < crema_blob_count(r->top[t]); i++) {
+      diff[i] = t < row->differentiable ? top_weight(t, i) : 0;
+    }
+  }
+}
+
+/* Compares `expected` gradients of `blob` with differences of the objective. */
+static void check_blob(rig *r, const layer_row *row, crema_blob *blob, const float *expected,
+                       const char *what, int index) {
+  int64_t count = crema_blob_count(blob);
+  for (int64_t i = 0; i < count; i++) {
+    float kept = rig_data(blob)[i];
+    rig_data(blob)[i] = kept + STEP;
+    double high = objective(r, row);
+    rig_data(blob)[i] = kept - STEP;
+    double low = objective(r, row);
+    rig_data(blob)[i] = kept;
+    double found = (high - low) / (2.0 * (double)STEP);
+    double scale = fabs(found) > 1 ? fabs(found) : 1;
+    if (fabs(found - (double)expected[i]) <= 5e-3 * scale) continue;
+    print_error("%s %s, %s %d, element %lld: gradient %g, by differences %g\n", row->type,
+                row->body, what, index, (long long)i, (double)expected[i], found);
+    fail();
+  }
+}
+
+static float *copy_of(const float *from, int64_t count) {
+  float *out = malloc(((size_t)count + 1) * sizeof *out);
+  assert_non_null(out);
+  memcpy(out, from, (size_t)count * sizeof *out);
+  return out;
+}
+
+static void check_gradients(const layer_row *row) {
+  uint32_t random = 2463534242u;
+  float *grad[2 * RIG_MAX] = {0};
+  rig r;
+  make(&r, row, false, &random);
+  (void)objective(&r, row);
+  if (has_flag(row, 'N')) {
+    rig_free(&r);
+    return;
+  }
+  set_top_diffs(&r, row);
+  RIG_OK(rig_backward(&r));
+  for (int i = 0; i < r.bottoms; i++) {
+    grad[i] = copy_of(rig_diff(r.bottom[i]), crema_blob_count(r.bottom[i]));
+  }
+  for (int p = 0; p < r.layer->params; p++) {
+    crema_blob *blob = r.layer->blob[p];
+    grad[RIG_MAX + p] = copy_of(rig_diff(blob), crema_blob_count(blob));
+  }
+  for (int i = 0; i < r.bottoms; i++) {
+    if (r.propagate_down[i] && strchr("np", row->values[i])) {
+      check_blob(&r, row, r.bottom[i], grad[i], "bottom", i);
+    }
+  }
+  for (int p = 0; p < r.layer->params; p++) {
+    if (!r.layer->param_propagate_down[p]) continue;
+    check_blob(&r, row, r.layer->blob[p], grad[RIG_MAX + p], "parameter", p);
+  }
+  for (int i = 0; i < 2 * RIG_MAX; i++) free(grad[i]);
+  rig_free(&r);
+}
+
+/* A second backward pass doubles the gradients of parameters and leaves those of bottoms; a
+ * parameter that asks for none keeps a diff of 0. */
+static void check_accumulation(const layer_row *row) {
+  uint32_t random = 88172645u;
+  rig r;
+  make(&r, row, false, &random);
+  RIG_OK(rig_forward(&r));
+  for (int p = 0; p < r.layer->params && !has_flag(row, 'N'); p++) {
+    crema_blob *blob = r.layer->blob[p];
+    int64_t count = crema_blob_count(blob);
+    bool wanted = r.layer->param_propagate_down[p];
+    for (int k = 0; k < r.layer->params; k++) r.layer->param_propagate_down[k] = k == p && wanted;
+    for (int k = 0; k < r.layer->params; k++) cr_tensor_set_zero(r.layer->blob[k]->diff);
+    set_top_diffs(&r, row);
+    RIG_OK(rig_backward(&r));
+    float *once = copy_of(rig_diff(blob), count);
+    set_top_diffs(&r, row);
+    RIG_OK(rig_backward(&r));
+    const float *twice = rig_diff(blob);
+    for (int64_t i = 0; i < count; i++) {
+      assert_true(fabsf(twice[i] - 2 * once[i]) <= 1e-5f * (1 + fabsf(twice[i])));
+    }
+    for (int k = 0; k < r.layer->params; k++) {
+      const float *diff = rig_diff(r.layer->blob[k]);
+      for (int64_t i = 0; k != p && i < crema_blob_count(r.layer->blob[k]); i++) {
+        assert_true(diff[i] == 0);
+      }
+    }
+    free(once);
+    r.layer->param_propagate_down[p] = wanted;
+  }
+  rig_free(&r);
+}
+
+static void assert_near(const layer_row *row, const char *what, const float *a, const float *b,
+                        int64_t count) {
+  for (int64_t i = 0; i < count; i++) {
+    if (fabsf(a[i] - b[i]) <= 1e-6f * (1 + fabsf(a[i]))) continue;
+    print_error("%s %s, %s, element %lld: %g and %g\n", row->type, row->body, what, (long long)i,
+                (double)a[i], (double)b[i]);
+    fail();
+  }
+}
+
+/* The same values and gradients in place as with a top of its own. */
+static void check_in_place(const layer_row *row) {
+  rig apart, joined;
+  uint32_t random = 123459876u;
+  make(&apart, row, false, &random);
+  random = 123459876u;
+  make(&joined, row, true, &random);
+  int64_t count = crema_blob_count(apart.top[0]);
+  RIG_OK(rig_forward(&apart));
+  RIG_OK(rig_forward(&joined));
+  assert_near(row, "top in place", rig_data(apart.top[0]), rig_data(joined.top[0]), count);
+  set_top_diffs(&apart, row);
+  set_top_diffs(&joined, row);
+  RIG_OK(rig_backward(&apart));
+  RIG_OK(rig_backward(&joined));
+  for (int i = 0; i < apart.bottoms; i++) {
+    assert_near(row, "bottom gradient in place", rig_diff(apart.bottom[i]),
+                rig_diff(joined.bottom[i]), crema_blob_count(apart.bottom[i]));
+  }
+  for (int p = 0; p < apart.layer->params; p++) {
+    assert_near(row, "parameter gradient in place", rig_diff(apart.layer->blob[p]),
+                rig_diff(joined.layer->blob[p]), crema_blob_count(apart.layer->blob[p]));
+  }
+  rig_free(&joined);
+  rig_free(&apart);
+}
+
+/* Adds `more` to the first extent of every bottom that has as many as bottom 0. */
+static void grow(rig *r, int64_t more) {
+  int64_t extent = r->bottom[0]->shape.dim[0];
+  for (int i = 0; i < r->bottoms; i++) {
+    crema_shape shape = r->bottom[i]->shape;
+    if (shape.axes < 1 || shape.dim[0] != extent) continue;
+    shape.dim[0] += more;
+    RIG_OK(crema_blob_reshape(r->bottom[i], &shape));
+  }
+  RIG_OK(r->layer->class->reshape(r->layer, r->bottom, r->top));
+}
+
+/* A pass over a larger batch in between changes nothing. */
+static void check_reshape(const layer_row *row) {
+  rig r;
+  uint32_t random = 362436069u;
+  make(&r, row, false, &random);
+  bool parameters_follow = strcmp(row->type, "Scale") == 0;
+  if (r.bottoms == 0 || parameters_follow) {
+    rig_free(&r);
+    return;
+  }
+  random = 521288629u;
+  fill_bottoms(&r, row, &random);
+  RIG_OK(rig_forward(&r));
+  float *before[RIG_MAX] = {0};
+  for (int t = 0; t < r.tops; t++) {
+    before[t] = copy_of(rig_data(r.top[t]), crema_blob_count(r.top[t]));
+  }
+  grow(&r, 2);
+  fill_bottoms(&r, row, &random);
+  RIG_OK(rig_forward(&r));
+  set_top_diffs(&r, row);
+  if (!has_flag(row, 'N')) RIG_OK(rig_backward(&r));
+  grow(&r, -2);
+  random = 521288629u;
+  fill_bottoms(&r, row, &random);
+  RIG_OK(rig_forward(&r));
+  for (int t = 0; t < r.tops; t++) {
+    assert_near(row, "top after reshapes", before[t], rig_data(r.top[t]),
+                crema_blob_count(r.top[t]));
+    free(before[t]);
+  }
+  rig_free(&r);
+}
+
+static void test_rows(void **state) {
+  (void)state;
+  for (size_t i = 0; i < ROWS; i++) {
+    if (has_flag(&rows[i], 'S')) continue;
+    check_gradients(&rows[i]);
+    check_accumulation(&rows[i]);
+    check_reshape(&rows[i]);
+    if (has_flag(&rows[i], 'I')) check_in_place(&rows[i]);
+  }
+}
+
+static void test_every_layer_has_a_row(void **state) {
+  size_t count = 0;
+  const char *const *names = cr_layer_class_names(&count);
+  (void)state;
+  for (size_t n = 0; n < count; n++) {
+    bool found = false;
+    for (size_t i = 0; i < ROWS && !found; i++) found = strcmp(rows[i].type, names[n]) == 0;
+    if (found) continue;
+    print_error("layer type %s has no row in layer_rows.inc\n", names[n]);
+    fail();
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_every_layer_has_a_row),
+      cmocka_unit_test(test_rows),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,110 @@
+/* The registry, and making and freeing layers. */
+#include "layers/layer_rig.h"
+
+static void test_names_are_sorted(void **state) {
+  size_t count = 0;
+  const char *const *names = cr_layer_class_names(&count);
+  (void)state;
+  assert_true(count > 20);
+  for (size_t i = 1; i < count; i++) assert_true(strcmp(names[i - 1], names[i]) < 0);
+}
+
+static void test_every_name_finds_its_class(void **state) {
+  size_t count = 0;
+  const char *const *names = cr_layer_class_names(&count);
+  (void)state;
+  for (size_t i = 0; i < count; i++) {
+    const cr_layer_class *class = NULL;
+    RIG_OK(cr_layer_class_find(names[i], &class));
+    assert_string_equal(class->type, names[i]);
+    assert_non_null(class->setup);
+    assert_non_null(class->reshape);
+    assert_non_null(class->forward);
+    assert_true(class->max_tops == CR_ANY || class->max_tops >= class->min_tops);
+    assert_true(class->max_bottoms == CR_ANY || class->max_bottoms >= class->min_bottoms);
+  }
+}
+
+static void test_unknown_type(void **state) {
+  const cr_layer_class *class = NULL;
+  (void)state;
+  assert_int_equal(cr_layer_class_find("Convolutoin", &class), CREMA_E_UNKNOWN_NAME);
+  assert_non_null(strstr(crema_error_text(), "unknown layer type 'Convolutoin'"));
+  assert_non_null(strstr(crema_error_text(), "did you mean 'Convolution'?"));
+  assert_non_null(strstr(crema_error_text(), "SoftmaxWithLoss"));
+  assert_int_equal(cr_layer_class_find("", &class), CREMA_E_UNKNOWN_NAME);
+  assert_int_equal(cr_layer_class_find("@@@@@@@@@@", &class), CREMA_E_UNKNOWN_NAME);
+  assert_null(strstr(crema_error_text(), "did you mean"));
+}
+
+static void test_unknown_type_names_the_layer(void **state) {
+  Caffe__LayerParameter param = CAFFE__LAYER_PARAMETER__INIT;
+  char type[] = "Relu", name[] = "activation";
+  cr_layer *layer = NULL;
+  (void)state;
+  param.type = type;
+  param.name = name;
+  assert_int_equal(cr_layer_create(&param, CAFFE__PHASE__TRAIN, NULL, 0, NULL, &layer),
+                   CREMA_E_UNKNOWN_NAME);
+  assert_null(layer);
+  assert_non_null(strstr(crema_error_text(), "layer 'activation'"));
+  assert_non_null(strstr(crema_error_text(), "'ReLU'"));
+}
+
+static void test_destroy_accepts_null_and_unused_layers(void **state) {
+  size_t count = 0;
+  const char *const *names = cr_layer_class_names(&count);
+  (void)state;
+  cr_layer_destroy(NULL);
+  /* A layer that was never set up is freed as well. */
+  for (size_t i = 0; i < count; i++) {
+    rig r;
+    rig_make(&r, names[i], "", CAFFE__PHASE__TEST, "1", 1);
+    assert_string_equal(r.layer->class->type, names[i]);
+    rig_free(&r);
+  }
+}
+
+static void test_loss_weights(void **state) {
+  rig r;
+  (void)state;
+  rig_make(&r, "SoftmaxWithLoss", "", CAFFE__PHASE__TRAIN, "2 3|2", 2);
+  assert_true(r.layer->loss_weight[0] == 1 && r.layer->loss_weight[1] == 0);
+  rig_free(&r);
+  rig_make(&r, "SoftmaxWithLoss", "loss_weight: 0.5 loss_weight: 2", CAFFE__PHASE__TRAIN, "2 3|2",
+           2);
+  assert_true(r.layer->loss_weight[0] == 0.5f && r.layer->loss_weight[1] == 2);
+  rig_free(&r);
+  rig_make(&r, "ReLU", "", CAFFE__PHASE__TRAIN, "2 3", 1);
+  assert_true(r.layer->loss_weight[0] == 0);
+  rig_free(&r);
+}
+
+static void test_keys_differ_by_name_and_seed(void **state) {
+  Caffe__LayerParameter param = CAFFE__LAYER_PARAMETER__INIT;
+  char type[] = "ReLU", a[] = "a", b[] = "b";
+  cr_layer *layer[3] = {0};
+  (void)state;
+  param.type = type;
+  param.name = a;
+  RIG_OK(cr_layer_create(&param, CAFFE__PHASE__TRAIN, NULL, 1, NULL, &layer[0]));
+  RIG_OK(cr_layer_create(&param, CAFFE__PHASE__TRAIN, NULL, 2, NULL, &layer[1]));
+  param.name = b;
+  RIG_OK(cr_layer_create(&param, CAFFE__PHASE__TRAIN, NULL, 1, NULL, &layer[2]));
+  assert_true(layer[0]->key != layer[1]->key);
+  assert_true(layer[0]->key != layer[2]->key);
+  for (int i = 0; i < 3; i++) cr_layer_destroy(layer[i]);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_names_are_sorted),
+      cmocka_unit_test(test_every_name_finds_its_class),
+      cmocka_unit_test(test_unknown_type),
+      cmocka_unit_test(test_unknown_type_names_the_layer),
+      cmocka_unit_test(test_destroy_accepts_null_and_unused_layers),
+      cmocka_unit_test(test_loss_weights),
+      cmocka_unit_test(test_keys_differ_by_name_and_seed),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,94 @@
+/* Parameters and shapes that layers refuse: the status, and that the message names the layer and
+ * what is wrong. */
+#include "layers/layer_rig.h"
+
+typedef struct refusal {
+  const char *type, *body, *shapes;
+  int tops;
+  crema_status status;
+  const char *text;
+} refusal;
+
+static const refusal refusals[] = {
+#define REFUSED(type, body, shapes, tops, status, text) \
+  {type, body, shapes, tops, CREMA_##status, text},
+#include "layers/refusals.inc"
+#undef REFUSED
+};
+
+static void test_refusals(void **state) {
+  int wrong = 0;
+  (void)state;
+  for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++) {
+    const refusal *c = &refusals[i];
+    rig r;
+    rig_make(&r, c->type, c->body, CAFFE__PHASE__TRAIN, c->shapes, c->tops);
+    crema_status status = rig_setup(&r);
+    const char *text = status == CREMA_OK ? "" : crema_error_text();
+    if (status != c->status || strstr(text, c->text) == NULL ||
+        strstr(text, "layer 'op'") == NULL || strstr(text, c->type) == NULL) {
+      print_error("%s { %s } on %s: %s, '%s'; expected %s, '%s'\n", c->type, c->body,
+                  c->shapes ? c->shapes : "nothing", crema_status_name(status), text,
+                  crema_status_name(c->status), c->text);
+      wrong++;
+    }
+    rig_free(&r);
+  }
+  assert_int_equal(wrong, 0);
+}
+
+/* A change of shape between passes is checked as well, and the layer still works after it. */
+static void test_reshape_after_setup(void **state) {
+  const crema_shape other = {4, {2, 5, 4, 4}}, same = {4, {2, 3, 4, 4}};
+  rig r;
+  (void)state;
+  rig_make(&r, "Convolution", "convolution_param { num_output: 2 kernel_size: 3 }",
+           CAFFE__PHASE__TRAIN, "2 3 4 4", 1);
+  RIG_OK(rig_setup(&r));
+  RIG_OK(crema_blob_reshape(r.bottom[0], &other));
+  assert_int_equal(r.layer->class->reshape(r.layer, r.bottom, r.top), CREMA_E_SHAPE);
+  assert_non_null(strstr(crema_error_text(), "3 channels"));
+  assert_non_null(strstr(crema_error_text(), "2 5 4 4"));
+  RIG_OK(crema_blob_reshape(r.bottom[0], &same));
+  RIG_OK(r.layer->class->reshape(r.layer, r.bottom, r.top));
+  RIG_OK(rig_forward(&r));
+  rig_free(&r);
+}
+
+static void test_labels_out_of_range(void **state) {
+  static const char *const types[] = {"SoftmaxWithLoss", "Accuracy"};
+  static const float bad[] = {-1, 3, 1e30f, NAN};
+  (void)state;
+  for (int t = 0; t < 2; t++) {
+    for (int i = 0; i < 4; i++) {
+      rig r;
+      rig_make(&r, types[t], "", CAFFE__PHASE__TRAIN, "2 3|2", 1);
+      RIG_OK(rig_setup(&r));
+      rig_data(r.bottom[1])[1] = bad[i];
+      assert_int_equal(rig_forward(&r), CREMA_E_RANGE);
+      rig_free(&r);
+    }
+  }
+}
+
+static void test_labels_have_no_gradient(void **state) {
+  rig r;
+  (void)state;
+  rig_make(&r, "SoftmaxWithLoss", "", CAFFE__PHASE__TRAIN, "2 3|2", 1);
+  RIG_OK(rig_setup(&r));
+  RIG_OK(rig_forward(&r));
+  assert_false(r.propagate_down[1]);
+  r.propagate_down[1] = true;
+  assert_int_equal(rig_backward(&r), CREMA_E_UNSUPPORTED);
+  rig_free(&r);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_refusals),
+      cmocka_unit_test(test_reshape_after_setup),
+      cmocka_unit_test(test_labels_out_of_range),
+      cmocka_unit_test(test_labels_have_no_gradient),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
