@@ -120,7 +120,8 @@ static void catch_signals(void) {
   sigaction(SIGHUP, &action, NULL);
 }
 
-static crema_status train(const train_flags *flags, const crema_solver_options *options) {
+/* Returns the exit code. */
+static int train(const train_flags *flags, const crema_solver_options *options) {
   crema_solver *solver = NULL;
   crema_status status = crema_solver_load(flags->solver, options, &solver);
   if (status == CREMA_OK && flags->snapshot[0] != '\0') {
@@ -136,8 +137,10 @@ static crema_status train(const train_flags *flags, const crema_solver_options *
   }
   cli_progress("");
   if (status == CREMA_OK) cr_log_info("Optimization Done.");
+  /* The text of the failure before anything is torn down. */
+  int code = status == CREMA_OK ? 0 : cli_fail();
   crema_solver_destroy(solver);
-  return status;
+  return code;
 }
 
 static const char help_text[] =
@@ -197,7 +200,7 @@ int crema_cmd_train(int argc, char **argv) {
   options.poll = poll_signals;
   options.progress = show_progress;
   options.user = &run;
-  crema_status status = train(&flags, &options);
+  int code = train(&flags, &options);
   free(stages);
-  return status == CREMA_OK ? 0 : cli_fail();
+  return code;
 }

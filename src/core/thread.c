@@ -106,11 +106,19 @@ void cr_thread_request_stop(cr_thread *thread) {
   pthread_mutex_unlock(&thread->lock);
 }
 
-crema_status cr_thread_join(cr_thread **thread) {
+/* The usual ends of a thread that was asked to stop. */
+static bool is_stopped(crema_status status) {
+  return status == CREMA_E_INTERRUPTED || status == CREMA_E_CLOSED;
+}
+
+/* Joins. With `stopping` the usual ends of a stopped thread count as success, and the caller's
+ * error text stays as it is: threads are often stopped while another failure is passed on. */
+static crema_status finish(cr_thread **thread, bool stopping) {
   cr_thread *t = *thread;
   if (t == NULL) return CREMA_OK;
   pthread_join(t->handle, NULL);
   crema_status status = t->status;
+  if (stopping && is_stopped(status)) status = CREMA_OK;
   if (status != CREMA_OK) {
     cr_fail_text(status, t->error_text != NULL ? t->error_text : crema_status_message(status));
   }
@@ -121,8 +129,11 @@ crema_status cr_thread_join(cr_thread **thread) {
   return status;
 }
 
+crema_status cr_thread_join(cr_thread **thread) {
+  return finish(thread, false);
+}
+
 crema_status cr_thread_stop(cr_thread **thread) {
   cr_thread_request_stop(*thread);
-  crema_status status = cr_thread_join(thread);
-  return status == CREMA_E_INTERRUPTED || status == CREMA_E_CLOSED ? CREMA_OK : status;
+  return finish(thread, true);
 }

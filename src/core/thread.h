@@ -30,7 +30,8 @@ void cr_thread_request_stop(cr_thread *thread);
 crema_status cr_thread_join(cr_thread **thread);
 
 /* cr_thread_request_stop, then cr_thread_join. CREMA_E_INTERRUPTED and CREMA_E_CLOSED, the
- * usual ends of a stopped thread, count as CREMA_OK. Idempotent. */
+ * usual ends of a stopped thread, count as CREMA_OK and leave the caller's error text alone.
+ * Idempotent. */
 crema_status cr_thread_stop(cr_thread **thread);
 
 /* True when the calling thread was asked to stop. For loops that wait on no queue. */

@@ -178,6 +178,15 @@ static crema_status build(crema_solver *solver) {
   return CREMA_OK;
 }
 
+/* Freeing nets stops threads, whose failures must not hide the one being passed on. */
+static crema_status give_up(crema_solver *solver, crema_status status) {
+  char *text = strdup(crema_error_text());
+  crema_solver_destroy(solver);
+  if (text != NULL) status = cr_fail_text(status, text);
+  free(text);
+  return status;
+}
+
 crema_status crema_solver_load(const char *path, const crema_solver_options *options,
                                crema_solver **out) {
   crema_status status = CREMA_OK;
@@ -197,8 +206,7 @@ crema_status crema_solver_load(const char *path, const crema_solver_options *opt
   *out = solver;
   return CREMA_OK;
 fail:
-  crema_solver_destroy(solver);
-  return status;
+  return give_up(solver, status);
 }
 
 void crema_solver_destroy(crema_solver *solver) {
