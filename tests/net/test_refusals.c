@@ -1,0 +1,218 @@
+/* Nets that must not build: the code, and what the text names. */
+#include "net_case.h"
+
+#define DATA INPUT("data", DIM2(2, 3))
+#define FC(name, bottom, spec)                                                               \
+  "layer { name: '" name "' type: 'InnerProduct' bottom: '" bottom "' top: '" name "' " spec \
+  " inner_product_param { num_output: 3 bias_term: false } }\n"
+
+static void unknown_bottom(void **state) {
+  (void)state;
+  refuse(DATA "layer { name: 'r' type: 'ReLU' bottom: 'dat' top: 'r' }", CREMA_E_UNKNOWN_NAME,
+         WORDS("test.prototxt", "layer 'r' (ReLU)", "'dat'", "did you mean 'data'?"));
+  refuse(DATA
+         "layer { name: 'e' type: 'Eltwise' bottom: 'data' bottom: 'late' top: 'e' }\n"
+         "layer { name: 'maker' type: 'ReLU' bottom: 'data' top: 'late' }",
+         CREMA_E_UNKNOWN_NAME, WORDS("layer 'e' (Eltwise)", "bottom 1 'late'", "layer 'maker'"));
+}
+
+static void unknown_type(void **state) {
+  (void)state;
+  refuse(DATA "layer { name: 'r' type: 'Relu' bottom: 'data' top: 'r' }", CREMA_E_UNKNOWN_NAME,
+         WORDS("layer 'r'", "unknown layer type 'Relu'", "'ReLU'"));
+  refuse(DATA "layer { name: 'r' bottom: 'data' top: 'r' }", CREMA_E_UNKNOWN_NAME,
+         WORDS("layer 'r'"));
+}
+
+static void duplicate_top(void **state) {
+  (void)state;
+  refuse(DATA
+         "layer { name: 'r' type: 'ReLU' bottom: 'data' top: 'y' }\n"
+         "layer { name: 't' type: 'TanH' bottom: 'data' top: 'y' }",
+         CREMA_E_EXISTS, WORDS("layer 't' (TanH)", "top 'y'", "layer 'r'"));
+  refuse("layer { name: 'in' type: 'Input' top: 'a' top: 'a' input_param { shape { dim: 1 } } }",
+         CREMA_E_EXISTS, WORDS("layer 'in' (Input)", "top 'a'"));
+}
+
+static void in_place_on_a_shared_blob(void **state) {
+  (void)state;
+  refuse(DATA
+         "layer { name: 's' type: 'Sigmoid' bottom: 'data' top: 's' }\n"
+         "layer { name: 'r' type: 'ReLU' bottom: 'data' top: 'data' }",
+         CREMA_E_ARGUMENT, WORDS("layer 'r' (ReLU)", "in place", "'data'", "layer 's'"));
+}
+
+static void a_name_that_a_split_needs(void **state) {
+  (void)state;
+  refuse(INPUT("data_in_data_0_split_0", DIM2(1, 1)) DATA
+         "layer { name: 's' type: 'Sigmoid' bottom: 'data' top: 's' }\n"
+         "layer { name: 'r' type: 'ReLU' bottom: 'data' top: 'r' }",
+         CREMA_E_EXISTS, WORDS("data_in_data_0_split"));
+}
+
+static void blob_counts(void **state) {
+  (void)state;
+  refuse(DATA "layer { name: 'l' type: 'SoftmaxWithLoss' bottom: 'data' top: 'l' }",
+         CREMA_E_ARGUMENT, WORDS("layer 'l' (SoftmaxWithLoss)", "bottom", "found 1"));
+  refuse(DATA "layer { name: 'r' type: 'ReLU' bottom: 'data' top: 'a' top: 'b' }", CREMA_E_ARGUMENT,
+         WORDS("layer 'r' (ReLU)", "takes 1 top", "found 2"));
+  refuse(DATA "layer { name: 'r' type: 'ReLU' bottom: 'data' bottom: 'data' top: 'a' }",
+         CREMA_E_ARGUMENT, WORDS("layer 'r' (ReLU)", "takes 1 bottom", "found 2"));
+  refuse("layer { name: 'r' type: 'ReLU' top: 'a' }", CREMA_E_ARGUMENT,
+         WORDS("layer 'r' (ReLU)", "takes 1 bottom", "found 0"));
+  refuse(INPUT("data", DIM4(1, 1, 3, 3))
+         "layer { name: 'c' type: 'Convolution' bottom: 'data' top: 'a' top: 'b'"
+         "  convolution_param { num_output: 1 kernel_size: 1 } }",
+         CREMA_E_ARGUMENT, WORDS("layer 'c' (Convolution)", "1 bottoms and 2 tops"));
+}
+
+static void list_lengths(void **state) {
+  (void)state;
+  refuse(DATA
+         "layer { name: 'r' type: 'ReLU' bottom: 'data' top: 'a' loss_weight: 1"
+         "  loss_weight: 1 }",
+         CREMA_E_ARGUMENT, WORDS("layer 'r' (ReLU)", "loss_weight", "(1)", "found 2"));
+  refuse(DATA
+         "layer { name: 'r' type: 'ReLU' bottom: 'data' top: 'a' propagate_down: true"
+         "  propagate_down: true }",
+         CREMA_E_ARGUMENT, WORDS("layer 'r' (ReLU)", "propagate_down", "(1)", "found 2"));
+  refuse(DATA FC("f", "data", "param {} param {}"), CREMA_E_ARGUMENT,
+         WORDS("layer 'f' (InnerProduct)", "2 param entries", "1 parameters"));
+  refuse(
+      DATA FC("f", "data", "blobs { shape { dim: 1 } data: 1 } blobs { shape { dim: 1 } data: 1 }"),
+      CREMA_E_ARGUMENT, WORDS("layer 'f' (InnerProduct)", "2 blobs", "1 parameters"));
+}
+
+static void rules_of_both_kinds(void **state) {
+  (void)state;
+  refuse(DATA
+         "layer { name: 'r' type: 'ReLU' bottom: 'data' top: 'a' include { phase: TRAIN }"
+         "  exclude { phase: TEST } }",
+         CREMA_E_ARGUMENT, WORDS("layer 'r' (ReLU)", "include", "exclude"));
+}
+
+static void learning_batch_norm(void **state) {
+  (void)state;
+  refuse(INPUT("data", DIM4(2, 3, 2, 2))
+         "layer { name: 'b' type: 'BatchNorm' bottom: 'data' top: 'b' param { lr_mult: 1 } }",
+         CREMA_E_ARGUMENT, WORDS("layer 'b' (BatchNorm)", "param 0", "lr_mult 1"));
+}
+
+static void shared_params(void **state) {
+  (void)state;
+  refuse(DATA FC("a", "data", "param { name: 'w' lr_mult: 1 }")
+             FC("b", "a", "param { name: 'w' lr_mult: 2 }"),
+         CREMA_E_ARGUMENT, WORDS("layer 'b' (InnerProduct)", "'w'", "lr_mult 2", "1 in another"));
+  refuse(DATA FC("a", "data", "param { name: 'w' decay_mult: 0.5 }")
+             FC("b", "a", "param { name: 'w' decay_mult: 0 }"),
+         CREMA_E_ARGUMENT, WORDS("layer 'b' (InnerProduct)", "'w'", "decay_mult 0", "0.5"));
+  refuse(DATA INPUT("wide", DIM2(2, 5)) FC("a", "data", "param { name: 'w' }")
+             FC("b", "wide", "param { name: 'w' }"),
+         CREMA_E_SHAPE, WORDS("layer 'b' (InnerProduct)", "layer 'a'", "3 5 (15)", "3 3 (9)"));
+  refuse(DATA INPUT("wide", DIM2(2, 5)) FC("a", "data", "param { name: 'w' }")
+             FC("b", "wide", "param { name: 'w' share_mode: PERMISSIVE }"),
+         CREMA_E_SHAPE, WORDS("counts differ", "3 5 (15)", "3 3 (9)"));
+}
+
+/* Layers say by themselves who they are; failures from below them get it from the net. */
+static void shapes_that_do_not_fit(void **state) {
+  (void)state;
+  refuse(
+      DATA INPUT(
+          "other",
+          DIM2(3, 2)) "layer { name: 'e' type: 'Eltwise' bottom: 'data' bottom: 'other' top: 'e' }",
+      CREMA_E_SHAPE, WORDS("layer 'e' (Eltwise)", "2 3", "3 2"));
+}
+
+static void huge_shapes(void **state) {
+  (void)state;
+  static const char *const shape[] = {"dim: 4611686018427387904 dim: 4",
+                                      "dim: 9223372036854775807 dim: 9223372036854775807",
+                                      "dim: -1 dim: 3", "dim: 3037000500 dim: 3037000500"};
+  for (size_t i = 0; i < sizeof shape / sizeof shape[0]; ++i) {
+    char text[512];
+    snprintf(text, sizeof text,
+             "layer { name: 'in' type: 'Input' top: 'x' input_param { shape { %s } } }\n",
+             shape[i]);
+    refuse(text, CREMA_E_SHAPE, WORDS("layer 'in' (Input)"));
+  }
+  /* Legal as a shape, but no machine has the memory for the weights. */
+  crema_net *net = NULL;
+  const char *text = INPUT("x", DIM2(1, 1099511627776))
+      "layer { name: 'fc' type: 'InnerProduct' bottom: 'x' top: 'y'"
+      "  inner_product_param { num_output: 4096 } }";
+  crema_status status = crema_net_parse(text, strlen(text), "test.prototxt", NULL, &net);
+  assert_true(status == CREMA_E_NO_MEMORY || status == CREMA_E_SHAPE);
+  assert_names(WORDS("layer 'fc' (InnerProduct)"));
+}
+
+static void many_axes(void **state) {
+  (void)state;
+  char text[2048] = "layer { name: 'in' type: 'Input' top: 'x' input_param { shape { ";
+  for (int i = 0; i < 40; ++i) strcat(text, "dim: 1 ");
+  strcat(text, "} } }");
+  refuse(text, CREMA_E_SHAPE, WORDS("layer 'in' (Input)", "40"));
+}
+
+/* Neither depth nor width may exhaust the stack or take quadratic time. */
+static void deep_and_wide_nets_build(void **state) {
+  (void)state;
+  enum { DEPTH = 20000, WIDTH = 2000 };
+  cr_buffer text = {0};
+  ok(cr_buffer_print(&text, INPUT("x0", DIM2(1, 2))));
+  for (int i = 0; i < DEPTH; ++i) {
+    ok(cr_buffer_print(&text, "layer { name: 'l%d' type: 'Sigmoid' bottom: 'x%d' top: 'x%d' }\n", i,
+                       i, i + 1));
+  }
+  for (int i = 0; i < WIDTH; ++i) {
+    ok(cr_buffer_print(&text, "layer { name: 'w%d' type: 'TanH' bottom: 'x%d' top: 'y%d' }\n", i,
+                       DEPTH, i));
+  }
+  crema_net *net = build(text.data, CREMA_TEST);
+  assert_int_equal(crema_net_layer_count(net), DEPTH + WIDTH + 2);
+  assert_int_equal(crema_net_output_count(net), WIDTH);
+  ok(cr_net_forward_range(net, 0, 20, NULL));
+  ok(crema_net_reshape(net));
+  crema_net_destroy(net);
+  cr_buffer_free(&text);
+}
+
+static void missing_file(void **state) {
+  (void)state;
+  crema_net *net = NULL;
+  assert_int_equal(crema_net_load("/nowhere/net.prototxt", NULL, &net), CREMA_E_NOT_FOUND);
+  assert_names(WORDS("/nowhere/net.prototxt"));
+  refuse("layer { name: 'x' typ: 'ReLU' }", CREMA_E_PARSE,
+         WORDS("test.prototxt:1:", "did you mean \"type\"?"));
+}
+
+static void unknown_fields_can_be_warned_of(void **state) {
+  (void)state;
+  crema_net_options options = phase_options(CREMA_TEST);
+  options.warn_unknown_fields = true;
+  crema_net *net = build_with(DATA "some_field: 3\n", &options);
+  assert_int_equal(crema_net_layer_count(net), 1);
+  crema_net_destroy(net);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(unknown_bottom),
+      cmocka_unit_test(unknown_type),
+      cmocka_unit_test(duplicate_top),
+      cmocka_unit_test(in_place_on_a_shared_blob),
+      cmocka_unit_test(a_name_that_a_split_needs),
+      cmocka_unit_test(blob_counts),
+      cmocka_unit_test(list_lengths),
+      cmocka_unit_test(rules_of_both_kinds),
+      cmocka_unit_test(learning_batch_norm),
+      cmocka_unit_test(shared_params),
+      cmocka_unit_test(shapes_that_do_not_fit),
+      cmocka_unit_test(huge_shapes),
+      cmocka_unit_test(many_axes),
+      cmocka_unit_test(deep_and_wide_nets_build),
+      cmocka_unit_test(missing_file),
+      cmocka_unit_test(unknown_fields_can_be_warned_of),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
