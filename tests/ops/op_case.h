@@ -1,0 +1,51 @@
+/* The cases on which every kernel row is run. */
+#ifndef CR_TESTS_OP_CASE_H
+#define CR_TESTS_OP_CASE_H
+
+#include "device/op_desc.h"
+
+enum { OP_MAX_ARGS = 8 };
+
+/* A case is an op that is no gradient; the gradients of the op are tested along with it. */
+typedef struct op_case {
+  const char *label;
+  /* One a argument, separated by ";": extents, then the element type unless it is f32; "-" for an
+   * absent argument. */
+  const char *shapes;
+  cr_op_desc desc; /* kind and parameters; the arguments come from `shapes` */
+  cr_op_scalars scalars;
+  /* Too large for the slow reference and finite differences: the plain row is the reference. */
+  bool large;
+  /* Values from a small set, so that equal ones are frequent. */
+  bool ties;
+} op_case;
+
+extern const op_case op_cases[];
+extern const int op_case_count;
+
+/* How the arguments of a backward op come from its forward op's, one word an argument:
+ *   v<i>  value of argument i     g<i>  given gradient of result i    d<i>  wanted gradient
+ * of argument i. In place of a number, for ops with any number n of sources: `*` all sources
+ * in turn, `n` and `m` the arguments after the sources, `k` each source in its turn as u.index. */
+typedef struct op_gradient {
+  cr_op_kind forward, backward;
+  const char *args;
+} op_gradient;
+
+extern const op_gradient op_gradients[];
+extern const int op_gradient_count;
+
+/* Pairs of arguments that layers may run in place: `from` is read, `to` written over it; `to`
+ * below 0 counts from the end. */
+typedef struct op_in_place {
+  cr_op_kind kind;
+  int from, to;
+} op_in_place;
+
+extern const op_in_place op_in_places[];
+extern const int op_in_place_count;
+
+/* Fills desc->arg (room for OP_MAX_ARGS in `args`) from the case's text. False: malformed. */
+bool op_case_args(const op_case *test, cr_op_arg *args, cr_op_desc *desc);
+
+#endif

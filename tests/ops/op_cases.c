@@ -1,0 +1,425 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "op_case.h"
+
+#define WINDOW(k, s, p)          \
+  {                              \
+    2, {k, k}, {s, s}, {p, p}, { \
+      1, 1                       \
+    }                            \
+  }
+#define CONV(text, of, ...)                                                                 \
+  {                                                                                         \
+    .label = text, .shapes = of, .desc = {.kind = CR_OP_CONV_FWD, .u.conv = {__VA_ARGS__} } \
+  }
+#define CONV_LARGE(text, of, ...)                                                           \
+  {                                                                                         \
+    .label = text, .shapes = of, .desc = {.kind = CR_OP_CONV_FWD, .u.conv = {__VA_ARGS__}}, \
+    .large = true                                                                           \
+  }
+#define IP(text, of, turned)                                                                    \
+  {                                                                                             \
+    .label = text, .shapes = of, .desc = {.kind = CR_OP_IP_FWD, .u.ip = {.transpose = turned} } \
+  }
+#define MAX_POOL(text, of, ...)                                \
+  {                                                            \
+    .label = text, .shapes = of, .desc = {                     \
+      .kind = CR_OP_POOL_FWD,                                  \
+      .u.pool = {.window = __VA_ARGS__, .method = CR_POOL_MAX} \
+    }                                                          \
+  }
+#define AVERAGE_POOL(text, of, ...)                                \
+  {                                                                \
+    .label = text, .shapes = of, .desc = {                         \
+      .kind = CR_OP_POOL_FWD,                                      \
+      .u.pool = {.window = __VA_ARGS__, .method = CR_POOL_AVERAGE} \
+    }                                                              \
+  }
+#define LRN(text, of, ...)                                                                \
+  {                                                                                       \
+    .label = text, .shapes = of, .desc = {.kind = CR_OP_LRN_FWD, .u.lrn = {__VA_ARGS__} } \
+  }
+#define BN(text, of, is_large)                                                     \
+  {.label = text " train",                                                         \
+   .shapes = of,                                                                   \
+   .desc = {.kind = CR_OP_BN_FWD_TRAIN, .u.bn = {.eps = 1e-5f}},                   \
+   .large = is_large},                                                             \
+  {                                                                                \
+    .label = text " global", .shapes = of,                                         \
+    .desc = {.kind = CR_OP_BN_FWD_GLOBAL, .u.bn = {.eps = 1e-3f, .global = true}}, \
+    .large = is_large                                                              \
+  }
+#define SOFTMAX(text, of, along)                                                       \
+  {                                                                                    \
+    .label = text, .shapes = of, .desc = {.kind = CR_OP_SOFTMAX_FWD, .u.axis = along } \
+  }
+#define UNARY(text, of, name, slope, is_large)                \
+  {                                                           \
+    .label = text, .shapes = of, .large = is_large, .desc = { \
+      .kind = CR_OP_UNARY_FWD,                                \
+      .u.unary = {.function = name, .alpha = slope}           \
+    }                                                         \
+  }
+#define SIMPLE(text, name, of)                           \
+  {                                                      \
+    .label = text, .shapes = of, .desc = {.kind = name } \
+  }
+#define JOIN(text, name, of, along)                                       \
+  {                                                                       \
+    .label = text, .shapes = of, .desc = {.kind = name, .u.axis = along } \
+  }
+#define UPDATE(text, name, of, which, is_l1, is_large)                             \
+  {                                                                                \
+    .label = text, .shapes = of, .large = is_large,                                \
+    .desc = {.kind = name, .u.update = {.rule = which, .l1 = is_l1}}, .scalars = { \
+      .rate = 0.01f,                                                               \
+      .momentum = 0.9f,                                                            \
+      .momentum2 = 0.999f,                                                         \
+      .rms_decay = 0.98f,                                                          \
+      .decay = 0.05f,                                                              \
+      .delta = 1e-4f,                                                              \
+      .grad_scale = 0.5f                                                           \
+    }                                                                              \
+  }
+#define UPDATE_BOTH(text, of, which)                         \
+  UPDATE(text " L2", CR_OP_UPDATE, of, which, false, false), \
+      UPDATE(text " L1 keep", CR_OP_UPDATE_KEEP, of, which, true, false)
+
+static float three_coeffs[] = {1.0f, -2.0f, 0.5f};
+static float two_coeffs[] = {0.25f, 3.0f};
+
+const op_case op_cases[] = {
+    CONV("3x3 pad 1", "2 3 5 5; 4 3 3 3; 4; 2 4 5 5", .window = WINDOW(3, 1, 1), .group = 1),
+    CONV("stride 2, no bias", "2 3 6 7; 4 3 3 3; -; 2 4 2 3", .window = WINDOW(3, 2, 0),
+         .group = 1),
+    CONV("groups", "2 4 5 4; 6 2 3 3; 6; 2 6 3 2", .window = WINDOW(3, 1, 0), .group = 2),
+    CONV("depthwise", "1 4 5 5; 4 1 3 3; 4; 1 4 5 5", .window = WINDOW(3, 1, 1), .group = 4),
+    CONV("dilation", "1 2 7 7; 3 2 3 3; 3; 1 3 3 3", .window = {2, {3, 3}, {1, 1}, {0, 0}, {2, 2}},
+         .group = 1),
+    CONV("1x1", "3 5 4 3; 6 5 1 1; 6; 3 6 4 3", .window = WINDOW(1, 1, 0), .group = 1),
+    CONV("1x1 stride 2", "2 3 5 5; 4 3 1 1; 4; 2 4 3 3", .window = WINDOW(1, 2, 0), .group = 1),
+    CONV("relu", "2 3 5 5; 4 3 3 3; 4; 2 4 5 5", .window = WINDOW(3, 1, 1), .group = 1,
+         .relu = true),
+    CONV("leaky relu, no bias", "2 3 5 5; 4 3 3 3; -; 2 4 3 3", .window = WINDOW(3, 1, 0),
+         .group = 1, .relu = true, .relu_slope = 0.1f),
+    CONV("uneven window", "2 3 5 6; 4 3 1 3; 4; 2 4 3 6",
+         .window = {2, {1, 3}, {2, 1}, {0, 1}, {1, 1}}, .group = 1),
+    CONV("pad beyond the window", "1 2 3 3; 2 2 2 2; 2; 1 2 6 6", .window = WINDOW(2, 1, 2),
+         .group = 1),
+    CONV("one axis", "2 3 9; 4 3 3; 4; 2 4 9", .window = {1, {3}, {1}, {1}, {1}}, .group = 1),
+    CONV("three axes", "1 2 4 4 3; 3 2 3 3 3; 3; 1 3 4 4 3",
+         .window = {3, {3, 3, 3}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}}, .group = 1),
+    CONV("four axes", "1 2 3 3 3 2; 2 2 2 2 2 2; 2; 1 2 2 2 2 1",
+         .window = {4, {2, 2, 2, 2}, {1, 1, 1, 1}, {0}, {1, 1, 1, 1}}, .group = 1),
+    CONV("no axes", "3 4; 5 4; 5; 3 5", .window = {0}, .group = 1),
+    CONV("16 channels", "1 16 4 4; 16 16 3 3; 16; 1 16 4 4", .window = WINDOW(3, 1, 1), .group = 1),
+    CONV_LARGE("64 channels", "2 64 28 28; 64 64 3 3; 64; 2 64 28 28", .window = WINDOW(3, 1, 1),
+               .group = 1),
+    CONV_LARGE("11x11 stride 4", "3 3 67 63; 32 3 11 11; 32; 3 32 15 14",
+               .window = WINDOW(11, 4, 0), .group = 1, .relu = true),
+    CONV_LARGE("two groups", "1 48 27 27; 64 24 5 5; 64; 1 64 27 27", .window = WINDOW(5, 1, 2),
+               .group = 2),
+
+    IP("matrix", "3 5; 4 5; 4; 3 4", false),
+    IP("no bias", "3 5; 4 5; -; 3 4", false),
+    IP("one row", "1 19; 7 19; 7; 1 7", false),
+    IP("image", "2 3 2 2; 4 12; 4; 2 4", false),
+    IP("blocked image", "2 16 2 2; 5 64; 5; 2 5", false),
+    IP("transposed", "3 5; 5 4; 4; 3 4", true),
+    IP("transposed image, no bias", "2 3 2 2; 12 4; -; 2 4", true),
+    {.label = "large",
+     .shapes = "33 32 6 6; 130 1152; 130; 33 130",
+     .large = true,
+     .desc = {.kind = CR_OP_IP_FWD}},
+    {.label = "large transposed",
+     .shapes = "33 300; 300 130; 130; 33 130",
+     .large = true,
+     .desc = {.kind = CR_OP_IP_FWD, .u.ip = {.transpose = true}}},
+
+    MAX_POOL("max 2x2", "2 3 4 6; 2 3 2 3; 2 3 2 3 i32", WINDOW(2, 2, 0)),
+    MAX_POOL("max 2x2 inference", "2 3 4 6; 2 3 2 3; -", WINDOW(2, 2, 0)),
+    MAX_POOL("max overhang", "2 3 6 6; 2 3 3 3; 2 3 3 3 i32", WINDOW(3, 2, 0)),
+    MAX_POOL("max pad", "2 3 5 5; 2 3 3 3; 2 3 3 3 i32", WINDOW(3, 2, 1)),
+    MAX_POOL("max pad overhang", "1 16 6 6; 1 16 4 4; 1 16 4 4 i32", WINDOW(3, 2, 1)),
+    MAX_POOL("max overlap", "1 2 5 4; 1 2 7 6; 1 2 7 6 i32", WINDOW(3, 1, 2)),
+    MAX_POOL("max global", "2 3 4 5; 2 3 1 1; 2 3 1 1 i32", {2, {4, 5}, {1, 1}, {0}, {1, 1}}),
+    MAX_POOL("max kernel beyond the input", "1 2 2 2; 1 2 1 1; 1 2 1 1 i32", WINDOW(4, 1, 1)),
+    MAX_POOL("max uneven", "1 2 5 6; 1 2 3 6; 1 2 3 6 i32", {2, {1, 3}, {2, 1}, {0, 1}, {1, 1}}),
+    MAX_POOL("max one axis", "2 3 9; 2 3 4; 2 3 4 i32", {1, {3}, {2}, {0}, {1}}),
+    MAX_POOL("max three axes", "1 2 4 4 4; 1 2 2 2 2; 1 2 2 2 2 i32",
+             {3, {2, 2, 2}, {2, 2, 2}, {0}, {1, 1, 1}}),
+    {.label = "max ties",
+     .shapes = "2 3 6 6; 2 3 3 3; 2 3 3 3 i32",
+     .ties = true,
+     .desc = {.kind = CR_OP_POOL_FWD, .u.pool = {.window = WINDOW(3, 2, 0)}}},
+    {.label = "max ties in blocks",
+     .shapes = "1 16 7 7; 1 16 5 5; 1 16 5 5 i32",
+     .ties = true,
+     .desc = {.kind = CR_OP_POOL_FWD, .u.pool = {.window = WINDOW(3, 1, 0)}}},
+    {.label = "max large",
+     .shapes = "4 32 55 55; 4 32 27 27; 4 32 27 27 i32",
+     .large = true,
+     .desc = {.kind = CR_OP_POOL_FWD, .u.pool = {.window = WINDOW(3, 2, 0)}}},
+    AVERAGE_POOL("average 2x2", "2 3 4 6; 2 3 2 3; -", WINDOW(2, 2, 0)),
+    AVERAGE_POOL("average overhang", "2 3 6 6; 2 3 3 3; -", WINDOW(3, 2, 0)),
+    AVERAGE_POOL("average pad", "2 3 5 5; 2 3 3 3; -", WINDOW(3, 2, 1)),
+    AVERAGE_POOL("average pad overhang", "1 16 6 6; 1 16 4 4; -", WINDOW(3, 2, 1)),
+    AVERAGE_POOL("average wide pad", "1 2 7 7; 1 2 3 3; -", WINDOW(4, 3, 2)),
+    AVERAGE_POOL("average global", "2 16 4 5; 2 16 1 1; -", {2, {4, 5}, {1, 1}, {0}, {1, 1}}),
+    AVERAGE_POOL("average three axes", "1 2 4 4 4; 1 2 2 2 2; -",
+                 {3, {2, 2, 2}, {2, 2, 2}, {0}, {1, 1, 1}}),
+    {.label = "average large",
+     .shapes = "4 32 55 55; 4 32 27 27; -",
+     .large = true,
+     .desc = {.kind = CR_OP_POOL_FWD,
+              .u.pool = {.window = WINDOW(3, 2, 0), .method = CR_POOL_AVERAGE}}},
+    {.label = "mask",
+     .shapes = "2 3 4 3 i32; 2 3 4 3",
+     .desc = {.kind = CR_OP_POOL_MASK, .u.pool = {.window = WINDOW(3, 2, 1), .src = {6, 5}}}},
+    {.label = "draw",
+     .shapes = "2 3 6 6; 2 3 3 3; 2 3 3 3 i32",
+     .scalars = {.seed = 7, .counter = 3},
+     .desc = {.kind = CR_OP_STOCHASTIC_POOL_FWD, .u.pool = {.window = WINDOW(3, 2, 0)}}},
+    {.label = "weighted",
+     .shapes = "2 3 6 6; 2 3 3 3",
+     .desc = {.kind = CR_OP_STOCHASTIC_POOL_TEST, .u.pool = {.window = WINDOW(3, 2, 0)}}},
+
+    LRN("across 5", "2 7 3 2; 2 7 3 2; 2 7 3 2 u8", .size = 5, .alpha = 1, .beta = 0.75f, .k = 1),
+    LRN("across inference", "2 7 3 2; 2 7 3 2; -", .size = 5, .alpha = 1e-2f, .beta = 0.75f,
+        .k = 1),
+    LRN("across 3, k 2", "1 16 2 3; 1 16 2 3; 1 16 2 3 u8", .size = 3, .alpha = 2, .beta = 0.6f,
+        .k = 2),
+    LRN("across 1", "2 3 2 2; 2 3 2 2; 2 3 2 2 u8", .size = 1, .alpha = 1, .beta = 0.75f, .k = 1),
+    LRN("across wider than deep", "2 3 2 2; 2 3 2 2; 2 3 2 2 u8", .size = 9, .alpha = 1,
+        .beta = 0.75f, .k = 1),
+    LRN("within 3", "2 2 4 5; 2 2 4 5; 2 2 4 5 u8", .size = 3, .alpha = 2, .beta = 0.75f, .k = 1,
+        .within_channel = true),
+    LRN("within 5", "1 2 4 4; 1 2 4 4; 1 2 4 4 u8", .size = 5, .alpha = 1, .beta = 0.5f, .k = 1,
+        .within_channel = true),
+    {.label = "across large",
+     .shapes = "3 32 27 27; 3 32 27 27; 3 32 27 27 u8",
+     .large = true,
+     .desc = {.kind = CR_OP_LRN_FWD, .u.lrn = {5, 1e-1f, 0.75f, 1, false}}},
+
+    BN("image", "3 4 2 3; 3 4 2 3; 4; 4", false),
+    BN("matrix", "6 5; 6 5; 5; 5", false),
+    BN("sequence", "4 3 4; 4 3 4; 3; 3", false),
+    BN("blocked", "2 16 2 2; 2 16 2 2; 16; 16", false),
+    BN("large", "8 32 17 19; 8 32 17 19; 32; 32", true),
+
+    SOFTMAX("rows", "3 7; 3 7", 1),
+    SOFTMAX("channels", "2 5 3 2; 2 5 3 2", 1),
+    SOFTMAX("blocked channels", "2 16 3 2; 2 16 3 2", 1),
+    SOFTMAX("last axis", "2 3 2 5; 2 3 2 5", 3),
+    SOFTMAX("first axis", "4 3; 4 3", 0),
+    {.label = "large",
+     .shapes = "40 1000; 40 1000",
+     .large = true,
+     .desc = {.kind = CR_OP_SOFTMAX_FWD, .u.axis = 1}},
+
+    UNARY("relu", "2 3 4 5; 2 3 4 5", CR_UNARY_RELU, 0, false),
+    UNARY("leaky relu", "2 16 3 3; 2 16 3 3", CR_UNARY_RELU, 0.1f, false),
+    UNARY("relu of a vector", "17; 17", CR_UNARY_RELU, 0, false),
+    UNARY("sigmoid", "2 16 2 3; 2 16 2 3", CR_UNARY_SIGMOID, 0, false),
+    UNARY("tanh", "2 16 2 3; 2 16 2 3", CR_UNARY_TANH, 0, false),
+    UNARY("large relu", "3 16 37 41; 3 16 37 41", CR_UNARY_RELU, 0, true),
+    UNARY("large sigmoid", "3 16 37 41; 3 16 37 41", CR_UNARY_SIGMOID, 0, true),
+    UNARY("large tanh", "3 16 37 41; 3 16 37 41", CR_UNARY_TANH, 0, true),
+
+    SIMPLE("two", CR_OP_SUM, "2 3 4; 2 3 4; 2 3 4"),
+    SIMPLE("four in blocks", CR_OP_SUM, "2 16 3 3; 2 16 3 3; 2 16 3 3; 2 16 3 3; 2 16 3 3"),
+    {.label = "coefficients",
+     .shapes = "2 16 3 3; 2 16 3 3; 2 16 3 3; 2 16 3 3",
+     .desc = {.kind = CR_OP_SUM, .u.sum = {three_coeffs}}},
+    {.label = "large",
+     .shapes = "3 16 37 41; 3 16 37 41; 3 16 37 41",
+     .large = true,
+     .desc = {.kind = CR_OP_SUM, .u.sum = {two_coeffs}}},
+    SIMPLE("two", CR_OP_PROD, "2 3 4; 2 3 4; 2 3 4"),
+    SIMPLE("three", CR_OP_PROD, "1030; 1030; 1030; 1030"),
+    SIMPLE("two", CR_OP_MAX, "2 3 4; 2 3 4; 2 3 4; 2 3 4 i32"),
+    SIMPLE("three", CR_OP_MAX, "1030; 1030; 1030; 1030; 1030 i32"),
+    {.label = "ties",
+     .shapes = "5 7; 5 7; 5 7; 5 7; 5 7 i32",
+     .desc = {.kind = CR_OP_MAX},
+     .ties = true},
+
+    {.label = "overwrite",
+     .shapes = "2 16 3 3; 2 16 3 3",
+     .desc = {.kind = CR_OP_AXPBY},
+     .scalars = {.alpha = 2.5f}},
+    {.label = "add",
+     .shapes = "2 16 3 3; 2 16 3 3",
+     .desc = {.kind = CR_OP_AXPBY},
+     .scalars = {.alpha = -0.5f, .beta = 1}},
+    {.label = "large",
+     .shapes = "50001; 50001",
+     .desc = {.kind = CR_OP_AXPBY},
+     .large = true,
+     .scalars = {.alpha = 0.5f, .beta = 0.25f}},
+    {.label = "value", .shapes = "3 5 7", .desc = {.kind = CR_OP_SET, .u.value = 1.75f}},
+    SIMPLE("f32", CR_OP_COPY, "2 16 3 3; 2 16 3 3"),
+    SIMPLE("large f32", CR_OP_COPY, "50001; 50001"),
+    {.label = "f64", .shapes = "3 5 f64; 3 5 f64", .desc = {.kind = CR_OP_COPY}},
+    {.label = "i32", .shapes = "3 5 i32; 3 5 i32", .desc = {.kind = CR_OP_COPY}},
+    {.label = "u8", .shapes = "3 5 u8; 3 5 u8", .desc = {.kind = CR_OP_COPY}},
+
+    JOIN("channels", CR_OP_CONCAT, "2 3 4 4; 2 5 4 4; 2 8 4 4", 1),
+    JOIN("blocks", CR_OP_CONCAT, "2 16 4 4; 2 32 4 4; 2 16 4 4; 2 64 4 4", 1),
+    JOIN("batch", CR_OP_CONCAT, "2 3; 1 3; 4 3; 7 3", 0),
+    JOIN("last axis", CR_OP_CONCAT, "2 3 2; 2 3 5; 2 3 7", 2),
+    JOIN("one", CR_OP_CONCAT, "2 3; 2 3", 1),
+    JOIN("channels", CR_OP_SLICE, "2 8 4 4; 2 3 4 4; 2 5 4 4", 1),
+    JOIN("blocks", CR_OP_SLICE, "2 64 4 4; 2 16 4 4; 2 32 4 4; 2 16 4 4", 1),
+    JOIN("batch", CR_OP_SLICE, "7 3; 2 3; 1 3; 4 3", 0),
+    JOIN("last axis", CR_OP_SLICE, "2 3 7; 2 3 2; 2 3 5", 2),
+
+    SIMPLE("scale and bias", CR_OP_AFFINE_FWD, "3 4 5; 4; 4; 3 4 5"),
+    SIMPLE("scale", CR_OP_AFFINE_FWD, "3 4 5; 4; -; 3 4 5"),
+    SIMPLE("bias", CR_OP_AFFINE_FWD, "3 4 5; -; 4; 3 4 5"),
+    SIMPLE("inner 1", CR_OP_AFFINE_FWD, "6 37 1; 37; 37; 6 37 1"),
+    SIMPLE("one channel", CR_OP_AFFINE_FWD, "3 1 7; 1; 1; 3 1 7"),
+    {.label = "large",
+     .shapes = "5 33 401; 33; 33; 5 33 401",
+     .large = true,
+     .desc = {.kind = CR_OP_AFFINE_FWD}},
+    {.label = "large inner 1",
+     .shapes = "300 133 1; 133; 133; 300 133 1",
+     .large = true,
+     .desc = {.kind = CR_OP_AFFINE_FWD}},
+
+    {.label = "half",
+     .shapes = "3 5 7; 3 5 7; 3 5 7 u8",
+     .scalars = {.seed = 11, .counter = 5},
+     .desc = {.kind = CR_OP_DROPOUT_FWD, .u.dropout = {0.5f}}},
+    {.label = "none",
+     .shapes = "30; 30; 30 u8",
+     .scalars = {.seed = 1},
+     .desc = {.kind = CR_OP_DROPOUT_FWD, .u.dropout = {0}}},
+    {.label = "large",
+     .shapes = "50001; 50001; 50001 u8",
+     .scalars = {.seed = 11, .counter = 5},
+     .large = true,
+     .desc = {.kind = CR_OP_DROPOUT_FWD, .u.dropout = {0.3f}}},
+
+    {.label = "rows",
+     .shapes = "6 5 1; 6 1; 1; 1",
+     .scalars = {.alpha = 1},
+     .desc = {.kind = CR_OP_NLL_FWD}},
+    {.label = "places",
+     .shapes = "2 4 6; 2 6; 1; 1",
+     .scalars = {.alpha = 0.5f},
+     .desc = {.kind = CR_OP_NLL_FWD}},
+    {.label = "ignored label",
+     .shapes = "2 4 6; 2 6; 1; 1",
+     .scalars = {.alpha = 3},
+     .desc = {.kind = CR_OP_NLL_FWD, .u.nll = {true, 2}}},
+    {.label = "large",
+     .shapes = "3 9 4001; 3 4001; 1; 1",
+     .scalars = {.alpha = 1},
+     .large = true,
+     .desc = {.kind = CR_OP_NLL_FWD, .u.nll = {true, 0}}},
+
+    {.label = "top 1",
+     .shapes = "40 5 1; 40 1; 1; -",
+     .desc = {.kind = CR_OP_ACCURACY, .u.accuracy = {.top_k = 1}}},
+    {.label = "top 3, a class",
+     .shapes = "2 6 20; 2 20; 1; 6",
+     .desc = {.kind = CR_OP_ACCURACY, .u.accuracy = {.top_k = 3}}},
+    {.label = "ignored label",
+     .shapes = "40 5 1; 40 1; 1; 5",
+     .desc = {.kind = CR_OP_ACCURACY, .u.accuracy = {.top_k = 2, .has_ignore = true, .ignore = 3}}},
+    {.label = "ties",
+     .shapes = "40 5 1; 40 1; 1; 5",
+     .ties = true,
+     .desc = {.kind = CR_OP_ACCURACY, .u.accuracy = {.top_k = 1}}},
+
+    {.label = "sum", .shapes = "37; 1 f64", .desc = {.kind = CR_OP_REDUCE}},
+    {.label = "absolute sum",
+     .shapes = "3 67; 1 f64",
+     .desc = {.kind = CR_OP_REDUCE, .u.reduce = CR_REDUCE_ASUM}},
+    {.label = "square sum",
+     .shapes = "40001; 1 f64",
+     .desc = {.kind = CR_OP_REDUCE, .u.reduce = CR_REDUCE_SUMSQ}},
+
+    UPDATE_BOTH("SGD", "53; 53; 53; -", CR_UPDATE_SGD),
+    UPDATE_BOTH("Nesterov", "53; 53; 53; -", CR_UPDATE_NESTEROV),
+    UPDATE_BOTH("AdaGrad", "53; 53; 53; -", CR_UPDATE_ADAGRAD),
+    UPDATE_BOTH("RMSProp", "53; 53; 53; -", CR_UPDATE_RMSPROP),
+    UPDATE_BOTH("AdaDelta", "53; 53; 53; 53", CR_UPDATE_ADADELTA),
+    UPDATE_BOTH("Adam", "53; 53; 53; 53", CR_UPDATE_ADAM),
+    UPDATE("large SGD", CR_OP_UPDATE, "50001; 50001; 50001; -", CR_UPDATE_SGD, false, true),
+    UPDATE("large Adam", CR_OP_UPDATE_KEEP, "50001; 50001; 50001; 50001", CR_UPDATE_ADAM, false,
+           true),
+};
+const int op_case_count = (int)(sizeof op_cases / sizeof op_cases[0]);
+
+const op_gradient op_gradients[] = {
+    {CR_OP_CONV_FWD, CR_OP_CONV_BWD_DATA, "g3 v1 d0"},
+    {CR_OP_CONV_FWD, CR_OP_CONV_BWD_WEIGHTS, "v0 g3 d1 d2"},
+    {CR_OP_IP_FWD, CR_OP_IP_BWD_DATA, "g3 v1 d0"},
+    {CR_OP_IP_FWD, CR_OP_IP_BWD_WEIGHTS, "v0 g3 d1 d2"},
+    {CR_OP_POOL_FWD, CR_OP_POOL_BWD, "g1 v2 d0"},
+    {CR_OP_STOCHASTIC_POOL_FWD, CR_OP_STOCHASTIC_POOL_BWD, "g1 v2 d0"},
+    {CR_OP_LRN_FWD, CR_OP_LRN_BWD, "v0 v1 g1 v2 d0"},
+    {CR_OP_BN_FWD_TRAIN, CR_OP_BN_BWD, "v0 g1 v2 v3 d0"},
+    {CR_OP_BN_FWD_GLOBAL, CR_OP_BN_BWD, "v0 g1 v2 v3 d0"},
+    {CR_OP_SOFTMAX_FWD, CR_OP_SOFTMAX_BWD, "v1 g1 d0"},
+    {CR_OP_UNARY_FWD, CR_OP_UNARY_BWD, "v0 v1 g1 d0"},
+    {CR_OP_UNARY_FWD, CR_OP_UNARY_BWD, "v1 v1 g1 d0"},
+    {CR_OP_PROD, CR_OP_PROD_BWD, "v* gn dk"},
+    {CR_OP_MAX, CR_OP_MAX_BWD, "gn vm dk"},
+    {CR_OP_AFFINE_FWD, CR_OP_AFFINE_BWD_DATA, "g3 v1 d0"},
+    {CR_OP_AFFINE_FWD, CR_OP_AFFINE_BWD_SCALE, "v0 g3 d1"},
+    {CR_OP_AFFINE_FWD, CR_OP_AFFINE_BWD_BIAS, "g3 d2"},
+    {CR_OP_DROPOUT_FWD, CR_OP_DROPOUT_BWD, "g1 v2 d0"},
+    {CR_OP_NLL_FWD, CR_OP_NLL_BWD, "v0 v1 d0"},
+};
+const int op_gradient_count = (int)(sizeof op_gradients / sizeof op_gradients[0]);
+
+const op_in_place op_in_places[] = {
+    {CR_OP_BN_FWD_TRAIN, 0, 1}, {CR_OP_BN_FWD_GLOBAL, 0, 1},
+    {CR_OP_BN_BWD, 1, 4},       {CR_OP_SOFTMAX_FWD, 0, 1},
+    {CR_OP_SOFTMAX_BWD, 1, 2},  {CR_OP_UNARY_FWD, 0, 1},
+    {CR_OP_UNARY_BWD, 2, 3},    {CR_OP_SUM, 0, -1},
+    {CR_OP_PROD, 0, -1},        {CR_OP_PROD_BWD, 0, -1},
+    {CR_OP_MAX, 0, -2},         {CR_OP_MAX_BWD, 0, 2},
+    {CR_OP_AFFINE_FWD, 0, 3},   {CR_OP_AFFINE_BWD_DATA, 0, 2},
+    {CR_OP_DROPOUT_FWD, 0, 1},  {CR_OP_DROPOUT_BWD, 0, 2},
+    {CR_OP_NLL_BWD, 0, 2},
+};
+const int op_in_place_count = (int)(sizeof op_in_places / sizeof op_in_places[0]);
+
+static crema_dtype type_named(const char *word) {
+  static const struct {
+    const char *name;
+    crema_dtype type;
+  } types[] = {{"f64", CREMA_F64}, {"i32", CREMA_I32}, {"u8", CREMA_U8}};
+  for (size_t i = 0; i < sizeof types / sizeof types[0]; ++i) {
+    if (strncmp(word, types[i].name, strlen(types[i].name)) == 0) return types[i].type;
+  }
+  return CREMA_F32;
+}
+
+bool op_case_args(const op_case *test, cr_op_arg *args, cr_op_desc *desc) {
+  *desc = test->desc;
+  desc->arg = args;
+  desc->args = 0;
+  for (const char *p = test->shapes; p; p = strchr(p, ';') ? strchr(p, ';') + 1 : NULL) {
+    if (desc->args == OP_MAX_ARGS) return false;
+    cr_op_arg *arg = &args[desc->args++];
+    *arg = (cr_op_arg){.type = CREMA_F32};
+    while (*p == ' ') ++p;
+    if (*p == '-') arg->shape.axes = -1;
+    while (*p >= '0' && *p <= '9' && arg->shape.axes < CREMA_MAX_AXES) {
+      char *end;
+      arg->shape.dim[arg->shape.axes++] = strtoll(p, &end, 10);
+      for (p = end; *p == ' ';) ++p;
+    }
+    if (*p != '\0' && *p != ';' && *p != '-') arg->type = type_named(p);
+  }
+  /* A copy is of its argument's type; all other arithmetic is in f32. */
+  desc->type = desc->kind == CR_OP_COPY ? args[0].type : CREMA_F32;
+  return true;
+}

@@ -1,0 +1,275 @@
+#include "op_problem.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "op_reference.h"
+#include "op_run.h"
+#include "ops/op.h"
+
+/* Step of the central differences: the error of the difference, of the order of its square, and
+ * the rounding, 1e-16 / step, are both far below the tolerance. */
+static const double fd_step = 1e-4;
+
+static double *array(int64_t count) {
+  return calloc((size_t)(count > 0 ? count : 1), sizeof(double));
+}
+
+void op_problem_free(op_problem *p) {
+  for (int i = 0; i < OP_MAX_ARGS; ++i) {
+    free(p->in[i]);
+    free(p->out[i]);
+    p->in[i] = p->out[i] = NULL;
+  }
+}
+
+/* ---- inputs -------------------------------------------------------------- */
+
+/* Uniform in [-1, 1], at least 0.05 away from 0, where some functions have a kink. */
+static double draw(cr_mt19937 *rng) {
+  const float size = 0.05f + 0.95f * cr_mt19937_uniform(rng);
+  return (double)(cr_mt19937_below(rng, 2) ? size : -size);
+}
+
+/* Values that a place of a maximum can have: inside the window and on the input. */
+static void fill_places(const cr_op_desc *d, cr_mt19937 *rng, double *to) {
+  const cr_window *w = &d->u.pool.window;
+  const crema_shape *out = &d->arg[0].shape;
+  for (int64_t i = 0; i < op_count(out); ++i) {
+    int64_t rest = i, at[CR_MAX_SPATIAL], place = 0;
+    for (int a = w->axes - 1; a >= 0; --a) {
+      at[a] = rest % out->dim[a + 2];
+      rest /= out->dim[a + 2];
+    }
+    for (int a = 0; a < w->axes; ++a) {
+      int64_t k;
+      do {
+        k = cr_mt19937_below(rng, (uint32_t)w->kernel[a]);
+        rest = at[a] * w->stride[a] - w->pad[a] + k;
+      } while (rest < 0 || rest >= d->u.pool.src[a]);
+      place = place * w->kernel[a] + k;
+    }
+    to[i] = (double)place;
+  }
+}
+
+/* Turns scores (outer, C, inner) into probabilities along `axis`. */
+static void to_probabilities(const crema_shape *shape, int axis, double *x) {
+  int64_t outer = 1, inner = 1;
+  for (int a = 0; a < axis; ++a) outer *= shape->dim[a];
+  for (int a = axis + 1; a < shape->axes; ++a) inner *= shape->dim[a];
+  const int64_t classes = shape->dim[axis];
+  for (int64_t i = 0; i < outer * inner; ++i) {
+    double *at = x + i / inner * classes * inner + i % inner, sum = 0;
+    for (int64_t c = 0; c < classes; ++c) sum += exp(at[c * inner]);
+    for (int64_t c = 0; c < classes; ++c) at[c * inner] = exp(at[c * inner]) / sum;
+  }
+}
+
+static bool holds_labels(cr_op_kind kind, int i) {
+  return (kind == CR_OP_NLL_FWD || kind == CR_OP_ACCURACY) && i == 1;
+}
+
+/* Variances and accumulated squares are positive. */
+static bool is_positive(const cr_op_desc *d, int i) {
+  if (d->kind == CR_OP_BN_FWD_GLOBAL) return i == 3;
+  if (d->kind != CR_OP_UPDATE && d->kind != CR_OP_UPDATE_KEEP) return false;
+  switch (d->u.update.rule) {
+    case CR_UPDATE_ADAGRAD:
+    case CR_UPDATE_RMSPROP:
+    case CR_UPDATE_ADADELTA: return i >= 2;
+    case CR_UPDATE_ADAM: return i == 3;
+    default: return false;
+  }
+}
+
+static void fill(const op_problem *p, int i, cr_mt19937 *rng) {
+  const cr_op_desc *d = &p->desc;
+  double *to = p->in[i];
+  const int64_t count = op_count(&d->arg[i].shape);
+  const bool stochastic =
+      d->kind == CR_OP_STOCHASTIC_POOL_FWD || d->kind == CR_OP_STOCHASTIC_POOL_TEST;
+  if (d->kind == CR_OP_POOL_MASK) {
+    fill_places(d, rng, to);
+    return;
+  }
+  for (int64_t k = 0; k < count; ++k) {
+    to[k] = draw(rng);
+    if (is_positive(d, i)) to[k] = fabs(to[k]);
+    if (stochastic) to[k] = fmax(to[k], 0);
+    if (p->test->ties) to[k] = cr_mt19937_below(rng, 3);
+    if (holds_labels(d->kind, i)) to[k] = cr_mt19937_below(rng, (uint32_t)d->arg[0].shape.dim[1]);
+    if (d->arg[i].type == CREMA_I32 || d->arg[i].type == CREMA_U8) {
+      to[k] = cr_mt19937_below(rng, 256);
+    }
+  }
+  if (d->kind == CR_OP_NLL_FWD && i == 0) {
+    to_probabilities(&d->arg[0].shape, 1, to);
+    for (int64_t k = 0; k < count; ++k) to[k] = (double)(float)to[k];
+  }
+}
+
+/* ---- problems ------------------------------------------------------------ */
+
+/* Arrays for what is read and what is written. */
+static bool make_arrays(op_problem *p) {
+  op_access(&p->desc, p->access);
+  for (int i = 0; i < p->desc.args; ++i) {
+    const crema_shape *shape = &p->desc.arg[i].shape;
+    if (shape->axes < 0) continue;
+    if (p->access[i] != 'W' && !(p->in[i] = array(op_count(shape)))) return false;
+    if (p->access[i] != 'R' && !(p->out[i] = array(op_count(shape)))) return false;
+  }
+  return true;
+}
+
+bool op_problem_make(const op_case *test, cr_mt19937 *rng, op_problem *p) {
+  *p = (op_problem){.test = test, .opaque = -1};
+  if (!op_case_args(test, p->arg, &p->desc)) return false;
+  if (!make_arrays(p)) return false;
+  if (p->desc.kind == CR_OP_LRN_FWD) p->opaque = 2;
+  for (int i = 0; i < p->desc.args; ++i) {
+    if (p->in[i]) fill(p, i, rng);
+  }
+  return test->large || op_reference(&p->desc, &test->scalars, p->in, p->out, false);
+}
+
+/* ---- gradients ----------------------------------------------------------- */
+
+/* One argument of a backward op: what it is, and of which forward argument. */
+typedef struct role {
+  char what; /* v, g or d */
+  int of;
+} role;
+
+static int sources_of(const cr_op_desc *d) {
+  return d->args - (d->kind == CR_OP_MAX ? 2 : 1);
+}
+
+/* Reads the words of gradient->args; the number of roles. */
+static int read_roles(const op_problem *f, const op_gradient *gradient, int index, role *roles) {
+  const int sources = sources_of(&f->desc);
+  int n = 0;
+  for (const char *p = gradient->args; *p; ++p) {
+    if (*p == ' ') continue;
+    const char what = *p++;
+    int of = *p - '0', last = of;
+    if (*p == 'n') of = last = sources;
+    if (*p == 'm') of = last = sources + 1;
+    if (*p == 'k') of = last = index;
+    if (*p == '*') of = 0, last = sources - 1;
+    for (; of <= last && n < OP_MAX_ARGS; ++of) roles[n++] = (role){what, of};
+  }
+  return n;
+}
+
+int op_problem_gradients(const op_problem *f, const op_gradient *gradient) {
+  role roles[OP_MAX_ARGS];
+  const int n = read_roles(f, gradient, 0, roles);
+  const char *letter = cr_op_kind_args(gradient->backward);
+  /* Backward ops with optional arguments have no star, so letters and roles correspond. */
+  for (int i = 0; i < n; ++i) {
+    const bool absent = f->desc.arg[roles[i].of].shape.axes < 0;
+    const bool optional = !strchr(letter, '*') && islower((unsigned char)letter[i]);
+    if (absent && !optional) return 0;
+    if (absent && gradient->backward == CR_OP_POOL_BWD && f->desc.u.pool.method == CR_POOL_MAX) {
+      return 0;
+    }
+  }
+  return strchr(gradient->args, 'k') ? sources_of(&f->desc) : 1;
+}
+
+/* sum of given gradients times results, for inputs `in`; `scratch` holds the frozen choices. */
+static double objective(const cr_op_desc *d, const op_problem *f, const op_problem *b,
+                        const role *roles, double *const *in, double *const *scratch) {
+  op_reference(d, &f->test->scalars, in, scratch, true);
+  double sum = 0;
+  for (int i = 0; i < b->desc.args; ++i) {
+    if (roles[i].what != 'g') continue;
+    const double *y = scratch[roles[i].of];
+    for (int64_t k = 0; k < op_count(&b->desc.arg[i].shape); ++k) sum += b->in[i][k] * y[k];
+  }
+  return sum;
+}
+
+/* The loss gradient passes through a softmax, and its given gradient is the scalar alpha. */
+static double loss_of_scores(const op_problem *f, const double *scores, double *const *scratch) {
+  const crema_shape *shape = &f->desc.arg[0].shape;
+  const int64_t count = op_count(shape);
+  double *prob = array(count);
+  if (!prob) return NAN;
+  memcpy(prob, scores, (size_t)count * sizeof *prob);
+  to_probabilities(shape, 1, prob);
+  double *in[OP_MAX_ARGS] = {prob, f->in[1]};
+  op_reference(&f->desc, &f->test->scalars, in, scratch, true);
+  free(prob);
+  return *scratch[2] * (double)f->test->scalars.alpha;
+}
+
+/* Central differences for every element of forward argument `of`. */
+static bool differences(const op_problem *f, const op_problem *b, const role *roles, int of,
+                        double *gradient) {
+  const bool loss = f->desc.kind == CR_OP_NLL_FWD;
+  const int64_t count = op_count(&f->desc.arg[of].shape);
+  /* The fused activation is not part of the convolution's gradient. */
+  cr_op_desc desc = f->desc;
+  if (desc.kind == CR_OP_CONV_FWD) desc.u.conv.relu = false;
+  double *in[OP_MAX_ARGS], *scratch[OP_MAX_ARGS] = {NULL};
+  bool ok = true;
+  memcpy(in, f->in, sizeof in);
+  in[of] = array(count);
+  ok = in[of] != NULL;
+  for (int i = 0; i < f->desc.args && ok; ++i) {
+    if (!f->out[i]) continue;
+    const int64_t size = op_count(&f->desc.arg[i].shape);
+    scratch[i] = array(size);
+    ok = scratch[i] != NULL;
+    if (ok) memcpy(scratch[i], f->out[i], (size_t)size * sizeof(double));
+  }
+  for (int64_t k = 0; k < count && ok; ++k) in[of][k] = loss ? log(f->in[of][k]) : f->in[of][k];
+  for (int64_t k = 0; k < count && ok; ++k) {
+    const double value = in[of][k];
+    double side[2];
+    for (int s = 0; s < 2; ++s) {
+      in[of][k] = value + (s ? fd_step : -fd_step);
+      side[s] =
+          loss ? loss_of_scores(f, in[of], scratch) : objective(&desc, f, b, roles, in, scratch);
+    }
+    in[of][k] = value;
+    gradient[k] = (side[1] - side[0]) / (2 * fd_step);
+  }
+  free(in[of]);
+  for (int i = 0; i < OP_MAX_ARGS; ++i) free(scratch[i]);
+  return ok;
+}
+
+bool op_problem_gradient(const op_problem *f, const op_gradient *gradient, int index,
+                         cr_mt19937 *rng, op_problem *b) {
+  role roles[OP_MAX_ARGS];
+  *b = (op_problem){.test = f->test, .opaque = -1, .desc = f->desc};
+  b->desc.kind = gradient->backward;
+  b->desc.arg = b->arg;
+  b->desc.args = read_roles(f, gradient, index, roles);
+  if (strchr(gradient->args, 'k')) b->desc.u.index = index;
+  for (int i = 0; i < b->desc.args; ++i) b->arg[i] = f->desc.arg[roles[i].of];
+  if (!make_arrays(b)) return false;
+  for (int i = 0; i < b->desc.args; ++i) {
+    const int of = roles[i].of;
+    if (roles[i].what == 'v' && of == f->opaque) b->opaque = i;
+    if (b->arg[i].shape.axes < 0) continue;
+    const int64_t count = op_count(&b->arg[i].shape);
+    if (roles[i].what == 'v') {
+      const double *from = f->out[of] ? f->out[of] : f->in[of];
+      memcpy(b->in[i], from, (size_t)count * sizeof *from);
+    } else if (roles[i].what == 'g' || b->in[i]) {
+      for (int64_t k = 0; k < count; ++k) b->in[i][k] = draw(rng);
+    }
+  }
+  for (int i = 0; i < b->desc.args && !f->test->large; ++i) {
+    if (roles[i].what != 'd' || !b->out[i]) continue;
+    if (!differences(f, b, roles, roles[i].of, b->out[i])) return false;
+  }
+  return true;
+}

@@ -1,0 +1,18 @@
+/* What each op is to compute, written from its definition in double precision: slow, short, and
+ * sharing nothing with the kernels. Only ops that are no gradients: gradients are finite
+ * differences of these. */
+#ifndef CR_TESTS_OP_REFERENCE_H
+#define CR_TESTS_OP_REFERENCE_H
+
+#include "device/op_desc.h"
+
+/* in[i]: argument i where it is read, out[i]: where it is written; plain row-major, NULL when
+ * absent. `frozen`: choices that depend on values (the place of a maximum, a random draw) are
+ * not made anew but read from their out[i]. False when the op has no reference. */
+bool op_reference(const cr_op_desc *desc, const cr_op_scalars *scalars, double *const *in,
+                  double *const *out, bool frozen);
+
+/* Number of elements of a shape; 0 when absent. */
+int64_t op_count(const crema_shape *shape);
+
+#endif

@@ -1,0 +1,210 @@
+#include "op_run.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "op_reference.h"
+#include "ops/op.h"
+
+void op_access(const cr_op_desc *desc, char *access) {
+  const char *letters = cr_op_kind_args(desc->kind);
+  const int fixed = (int)strlen(letters) - (strchr(letters, '*') != NULL);
+  int n = 0;
+  for (const char *p = letters; *p; ++p) {
+    if (*p == '*') continue;
+    int times = p[1] == '*' ? 1 + desc->args - fixed : 1;
+    while (times-- > 0 && n < OP_MAX_ARGS) access[n++] = (char)toupper((unsigned char)*p);
+  }
+}
+
+void op_buffer_free(op_buffer *buffer) {
+  free(buffer->memory);
+  buffer->memory = NULL;
+}
+
+static void *aligned(size_t bytes) {
+  void *memory = NULL;
+  return posix_memalign(&memory, 64, bytes ? bytes : 1) == 0 ? memory : NULL;
+}
+
+static size_t form_bytes(const cr_op_arg *arg, cr_form form) {
+  if (form.layout) return form.layout->bytes;
+  return (size_t)op_count(&arg->shape) * crema_dtype_size(form.type);
+}
+
+static crema_devptr address(const void *memory) {
+  return (crema_devptr){(uintptr_t)memory};
+}
+
+/* double <-> plain memory of any element type, through the back end's own conversion. */
+static crema_status convert(int64_t count, cr_form to, void *dst, cr_form from, const void *src) {
+  crema_context *context = cr_host_context();
+  return context->device->backend->convert(context, count, to, address(dst), from, address(src));
+}
+
+static const cr_form f64 = {CREMA_F64, NULL};
+
+static crema_status load(const cr_op_arg *arg, const double *values, op_buffer *to) {
+  const int64_t count = op_count(&arg->shape);
+  if (!to->form.layout) return convert(count, to->form, to->memory, f64, values);
+  const cr_form plain = {arg->type, NULL};
+  void *middle = aligned((size_t)count * crema_dtype_size(arg->type));
+  if (!middle) return CREMA_E_NO_MEMORY;
+  crema_status status = convert(count, plain, middle, f64, values);
+  if (status == CREMA_OK) status = convert(count, to->form, to->memory, plain, middle);
+  free(middle);
+  return status;
+}
+
+static crema_status store(const cr_op_arg *arg, const op_buffer *from, double *values) {
+  const int64_t count = op_count(&arg->shape);
+  if (!from->form.layout) return convert(count, f64, values, from->form, from->memory);
+  const cr_form plain = {arg->type, NULL};
+  void *middle = aligned((size_t)count * crema_dtype_size(arg->type));
+  if (!middle) return CREMA_E_NO_MEMORY;
+  crema_status status = convert(count, plain, middle, from->form, from->memory);
+  if (status == CREMA_OK) status = convert(count, f64, values, plain, middle);
+  free(middle);
+  return status;
+}
+
+/* The layout that some row's 1x1 convolution chooses for an image of this shape; plain if none. */
+static cr_form ask_private_form(const crema_shape *shape) {
+  cr_form found = CR_PLAIN_F32;
+  if (shape->axes != 4) return found;
+  const int64_t c = shape->dim[1];
+  cr_op_arg arg[4] = {{*shape, CREMA_F32},
+                      {{4, {c, c, 1, 1}}, CREMA_F32},
+                      {{.axes = -1}, CREMA_F32},
+                      {*shape, CREMA_F32}};
+  const cr_op_desc desc = {.kind = CR_OP_CONV_FWD,
+                           .type = CREMA_F32,
+                           .args = 4,
+                           .arg = arg,
+                           .u.conv = {.window = {2, {1, 1}, {1, 1}, {0, 0}, {1, 1}}, .group = 1}};
+  crema_context *context = cr_host_context();
+  for (const cr_kernel *const *row = context->device->backend->kernels; *row; ++row) {
+    if ((*row)->op != desc.kind) continue;
+    cr_form hint[4], form[4];
+    for (int i = 0; i < 4; ++i) hint[i] = form[i] = CR_PLAIN_F32;
+    cr_plan plan = {.desc = &desc, .context = context, .hint = hint, .form = form};
+    if ((*row)->plan && (*row)->plan(&plan) != CREMA_OK) continue;
+    if ((*row)->destroy) (*row)->destroy(&plan);
+    found = form[3];
+    break;
+  }
+  if (found.layout && !crema_shape_equal(&found.layout->shape, shape)) found = CR_PLAIN_F32;
+  return found;
+}
+
+/* The same, asked for once a shape: planning a convolution generates code. */
+static cr_form private_form(const crema_shape *shape) {
+  static struct {
+    crema_shape shape;
+    cr_form form;
+  } known[64];
+  static int count;
+  for (int i = 0; i < count; ++i) {
+    if (crema_shape_equal(&known[i].shape, shape)) return known[i].form;
+  }
+  const cr_form form = ask_private_form(shape);
+  if (count < 64) {
+    known[count].shape = *shape;
+    known[count++].form = form;
+  }
+  return form;
+}
+
+static void fill_hints(const op_run *run, const char *access, cr_form *hint) {
+  for (int i = 0; i < run->desc->args; ++i) {
+    const cr_op_arg *arg = &run->desc->arg[i];
+    hint[i] = (cr_form){arg->type, NULL};
+    const bool offered =
+        run->hint == OP_HINT_PRIVATE || (run->hint == OP_HINT_PRIVATE_FIRST && i == 0);
+    if (offered && (access[i] == 'R' || access[i] == 'U') && arg->type == CREMA_F32) {
+      hint[i] = private_form(&arg->shape);
+    }
+    if (run->opaque_in && i == run->opaque) hint[i] = run->opaque_in->form;
+  }
+}
+
+/* Memory and content of every argument. False: out of memory or a failed conversion. */
+static bool prepare(const op_run *run, const char *access, const cr_form *form, double *const *in,
+                    op_buffer *buffer) {
+  for (int i = 0; i < run->desc->args; ++i) {
+    const cr_op_arg *arg = &run->desc->arg[i];
+    if (arg->shape.axes < 0) continue;
+    const size_t bytes = form_bytes(arg, form[i]);
+    buffer[i].form = form[i];
+    if (i == run->in_place_to) continue;
+    buffer[i].memory = aligned(bytes);
+    if (!buffer[i].memory) return false;
+    memset(buffer[i].memory, 0xff, bytes);
+    if (run->opaque_in && i == run->opaque) {
+      memcpy(buffer[i].memory, run->opaque_in->memory, bytes);
+    } else if (access[i] == 'R' || access[i] == 'U' || (access[i] == 'A' && run->accumulate)) {
+      if (load(arg, in[i], &buffer[i]) != CREMA_OK) return false;
+    }
+  }
+  if (run->in_place_to >= 0) buffer[run->in_place_to].memory = buffer[run->in_place_from].memory;
+  return true;
+}
+
+static bool collect(const op_run *run, const char *access, op_buffer *buffer, double *const *out) {
+  for (int i = 0; i < run->desc->args; ++i) {
+    if (access[i] == 'R' || !buffer[i].memory) continue;
+    if (i == run->opaque) {
+      if (!run->opaque_out) continue;
+      *run->opaque_out = buffer[i];
+      buffer[i].memory = NULL;
+    } else if (store(&run->desc->arg[i], &buffer[i], out[i]) != CREMA_OK) {
+      return false;
+    }
+  }
+  return true;
+}
+
+/* The planned row on prepared memory. */
+static op_outcome execute(const op_run *run, const char *access, cr_plan *plan, double *const *in,
+                          double *const *out) {
+  op_outcome outcome = OP_FAILED;
+  op_buffer buffer[OP_MAX_ARGS] = {{.memory = NULL}};
+  crema_devptr raw[OP_MAX_ARGS] = {{0}};
+  bool add[OP_MAX_ARGS] = {false};
+  void *workspace = aligned(plan->workspace_bytes);
+  if (!workspace || !prepare(run, access, plan->form, in, buffer)) goto done;
+  memset(workspace, 0xff, plan->workspace_bytes);
+  for (int i = 0; i < run->desc->args; ++i) {
+    raw[i] = address(buffer[i].memory);
+    add[i] = run->accumulate && access[i] == 'A';
+  }
+  if (run->kernel->run(plan, plan->context, raw, add, run->scalars, address(workspace)) !=
+      CREMA_OK) {
+    goto done;
+  }
+  if (collect(run, access, buffer, out)) outcome = OP_RAN;
+done:
+  if (run->in_place_to >= 0) buffer[run->in_place_to].memory = NULL;
+  for (int i = 0; i < run->desc->args; ++i) op_buffer_free(&buffer[i]);
+  free(workspace);
+  return outcome;
+}
+
+op_outcome op_run_row(const op_run *run, double *const *in, double *const *out) {
+  char access[OP_MAX_ARGS] = {0};
+  cr_form hint[OP_MAX_ARGS], form[OP_MAX_ARGS];
+  op_access(run->desc, access);
+  fill_hints(run, access, hint);
+  for (int i = 0; i < run->desc->args; ++i) form[i] = (cr_form){run->desc->arg[i].type, NULL};
+  cr_plan plan = {.desc = run->desc, .context = cr_host_context(), .hint = hint, .form = form};
+  if (run->kernel->plan) {
+    const crema_status status = run->kernel->plan(&plan);
+    if (status != CREMA_OK) return status == CREMA_E_UNSUPPORTED ? OP_DECLINED : OP_FAILED;
+  }
+  op_outcome outcome = OP_SAME_FORMS_NOT_HELD;
+  const int from = run->in_place_from, to = run->in_place_to;
+  if (to < 0 || cr_form_equal(form[from], form[to])) outcome = execute(run, access, &plan, in, out);
+  if (run->kernel->destroy) run->kernel->destroy(&plan);
+  return outcome;
+}
