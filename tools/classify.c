@@ -1,0 +1,230 @@
+/* crema classify: image files in, the likeliest classes with their names out. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli.h"
+#include "core/buffer.h"
+#include "core/fail.h"
+#include "core/file.h"
+#include "crema/image.h"
+#include "crema/net.h"
+
+enum { MAX_MEAN_VALUES = 3, BUNDLED_RESIZE = 256 };
+
+typedef struct classify_options {
+  const char *model, *weights, *mean_file, *mean_value, *labels;
+  int64_t top, resize;
+  double scale;
+} classify_options;
+
+typedef struct classifier {
+  classify_options options;
+  crema_image_options image;
+  float mean[MAX_MEAN_VALUES];
+  crema_net *net;
+  cr_buffer model, weights, labels; /* paths of the bundled model */
+  cr_buffer names;                  /* the labels file */
+  char **name;
+  size_t count;
+} classifier;
+
+/* ---- the bundled model --------------------------------------------------- */
+
+#define BUNDLED "squeezenet_v1.0"
+
+/* Where the command's own file lies, with a slash at the end; "" when that is not known. */
+static void find_own_folder(char *path, size_t size) {
+  ssize_t length = readlink("/proc/self/exe", path, size - 1);
+  path[length < 0 ? 0 : length] = '\0';
+  char *slash = strrchr(path, '/');
+  if (slash != NULL) slash[1] = '\0';
+  else path[0] = '\0';
+}
+
+/* Tries the working directory, the source tree around a build folder, an installed tree. */
+static crema_status find_bundled(cr_buffer *folder) {
+  static const char *const places[] = {"../share/crema/models/", "../../models/"};
+  char own[4096];
+  find_own_folder(own, sizeof own);
+  CR_TRY(cr_buffer_print(folder, "models/%s", BUNDLED));
+  for (size_t i = 0; i <= sizeof places / sizeof *places; ++i) {
+    cr_buffer file = {0};
+    CR_TRY(cr_buffer_print(&file, "%s/deploy.prototxt", folder->data));
+    bool found = cr_file_exists(file.data);
+    cr_buffer_free(&file);
+    if (found) return CREMA_OK;
+    if (i == sizeof places / sizeof *places) break;
+    cr_buffer_clear(folder);
+    CR_TRY(cr_buffer_print(folder, "%s%s%s", own, places[i], BUNDLED));
+  }
+  return cr_fail(CREMA_E_NOT_FOUND,
+                 "the model %s is not installed; give a network with -model and -weights", BUNDLED);
+}
+
+static crema_status use_bundled(classifier *c) {
+  cr_buffer folder = {0};
+  crema_status status = CREMA_OK;
+  CR_TRY_GOTO(find_bundled(&folder), out);
+  CR_TRY_GOTO(cr_buffer_print(&c->model, "%s/deploy.prototxt", folder.data), out);
+  CR_TRY_GOTO(cr_buffer_print(&c->weights, "%s/%s.caffemodel", folder.data, BUNDLED), out);
+  CR_TRY_GOTO(cr_buffer_print(&c->labels, "%s/synsets.txt", folder.data), out);
+  classify_options *o = &c->options;
+  o->model = c->model.data;
+  if (o->weights == NULL) o->weights = c->weights.data;
+  if (o->labels == NULL) o->labels = c->labels.data;
+  if (o->mean_value == NULL && o->mean_file == NULL) o->mean_value = "104,117,123";
+  if (o->resize < 0) o->resize = BUNDLED_RESIZE;
+out:
+  cr_buffer_free(&folder);
+  return status;
+}
+
+/* ---- setting up ---------------------------------------------------------- */
+
+static crema_status parse_mean(classifier *c) {
+  const char *text = c->options.mean_value;
+  if (text == NULL || text[0] == '\0') return CREMA_OK;
+  for (int i = 0; i < MAX_MEAN_VALUES; ++i) {
+    char *end = NULL;
+    c->mean[i] = strtof(text, &end);
+    if (end == text || (*end != ',' && *end != '\0')) break;
+    c->image.mean = c->mean;
+    c->image.mean_count = i + 1;
+    if (*end == '\0') return CREMA_OK;
+    text = end + 1;
+  }
+  return cr_fail(CREMA_E_ARGUMENT, "-mean_value %s: expected one number, or three with commas",
+                 c->options.mean_value);
+}
+
+static crema_status read_names(classifier *c) {
+  const char *path = c->options.labels;
+  if (path == NULL) return CREMA_OK;
+  CR_TRY(cr_file_read(path, &c->names));
+  size_t lines = 1;
+  for (size_t i = 0; i < c->names.size; ++i) lines += c->names.data[i] == '\n';
+  c->name = calloc(lines, sizeof *c->name);
+  if (c->name == NULL) return cr_fail_memory(lines * sizeof *c->name, "the labels");
+  for (char *line = c->names.data; line != NULL && *line != '\0';) {
+    char *next = strchr(line, '\n');
+    if (next != NULL) *next++ = '\0';
+    line[strcspn(line, "\r")] = '\0';
+    c->name[c->count++] = line;
+    line = next;
+  }
+  return CREMA_OK;
+}
+
+static crema_status load_net(classifier *c) {
+  CR_TRY(crema_net_load(c->options.model, NULL, &c->net));
+  CR_TRY(crema_net_load_weights(c->net, c->options.weights));
+  if (crema_net_input_count(c->net) != 1 || crema_net_output_count(c->net) < 1) {
+    return cr_fail(
+        CREMA_E_ARGUMENT,
+        "%s: has %d inputs and %d outputs; classifying needs one Input layer and a result",
+        c->options.model, crema_net_input_count(c->net), crema_net_output_count(c->net));
+  }
+  crema_blob *input = crema_net_input(c->net, 0);
+  crema_shape shape = *crema_blob_shape(input);
+  if (shape.axes > 0) shape.dim[0] = 1;
+  CR_TRY(crema_blob_reshape(input, &shape));
+  return crema_net_reshape(c->net);
+}
+
+static crema_status set_up(classifier *c) {
+  classify_options *o = &c->options;
+  if (o->model == NULL) CR_TRY(use_bundled(c));
+  if (o->weights == NULL) return cr_fail(CREMA_E_ARGUMENT, "-model needs -weights as well");
+  if (o->resize > 65500) return cr_fail(CREMA_E_RANGE, "-resize %lld", (long long)o->resize);
+  crema_image_options_init(&c->image);
+  CR_TRY(parse_mean(c));
+  c->image.mean_file = o->mean_file;
+  c->image.scale = (float)o->scale;
+  c->image.resize_height = c->image.resize_width = o->resize > 0 ? (int)o->resize : 0;
+  CR_TRY(read_names(c));
+  return load_net(c);
+}
+
+/* ---- running ------------------------------------------------------------- */
+
+/* Picks the best class again and again; the few that are wanted make that cheap. */
+static void print_best(const classifier *c, const float *score, size_t classes) {
+  bool *taken = calloc(classes, sizeof *taken);
+  for (int64_t n = 0; taken != NULL && n < c->options.top && n < (int64_t)classes; ++n) {
+    size_t best = classes;
+    for (size_t i = 0; i < classes; ++i) {
+      if (!taken[i] && (best == classes || score[i] > score[best])) best = i;
+    }
+    taken[best] = true;
+    if (best < c->count) printf("%.4f - \"%s\"\n", (double)score[best], c->name[best]);
+    else printf("%.4f - class %zu\n", (double)score[best], best);
+  }
+  free(taken);
+}
+
+static crema_status classify(const classifier *c, const char *path) {
+  const float *score = NULL;
+  CR_TRY(crema_image_load(path, &c->image, crema_net_input(c->net, 0), 0));
+  CR_TRY(crema_net_forward(c->net, NULL));
+  crema_blob *output = crema_net_output(c->net, 0);
+  CR_TRY(crema_blob_cpu_data(output, &score));
+  printf("---------- Prediction for %s ----------\n", path);
+  print_best(c, score, (size_t)crema_blob_count(output));
+  return CREMA_OK;
+}
+
+static void free_classifier(classifier *c) {
+  free(c->name);
+  cr_buffer_free(&c->names);
+  cr_buffer_free(&c->labels);
+  cr_buffer_free(&c->weights);
+  cr_buffer_free(&c->model);
+  crema_net_destroy(c->net);
+}
+
+static const char help_text[] =
+    "Prints the likeliest classes of each image. Without -model it uses the SqueezeNet that comes "
+    "with\n"
+    "crema (1000 classes of ImageNet), which sets -labels, -mean_value and -resize as it needs "
+    "them.\n"
+    "The picture is resized to -resize pixels a side, then its centre is cut out to the size of\n"
+    "the network's input; without -resize it is resized to that size at once.\n"
+    "\n"
+    "Examples:\n"
+    "  crema classify examples/images/cat.jpg\n"
+    "  crema classify -model deploy.prototxt -weights net.caffemodel -labels names.txt \\\n"
+    "    -mean_value 104,117,123 -resize 256 *.jpg\n";
+
+int crema_cmd_classify(int argc, char **argv) {
+  classifier c = {.options = {.top = 5, .resize = -1, .scale = 1}};
+  classify_options *o = &c.options;
+  const cli_flag flags[] = {
+      {"model", CLI_STRING, &o->model, "the network (deploy form)"},
+      {"weights", CLI_STRING, &o->weights, "its .caffemodel"},
+      {"labels", CLI_STRING, &o->labels, "names of the classes, one a line"},
+      {"mean_value", CLI_STRING, &o->mean_value, "subtracted: one value, or blue,green,red"},
+      {"mean_file", CLI_STRING, &o->mean_file, "mean image, of the size before the crop"},
+      {"scale", CLI_DOUBLE, &o->scale, "factor after subtracting"},
+      {"resize", CLI_INT, &o->resize, "side to resize to before the crop; 0: none"},
+      {"top", CLI_INT, &o->top, "how many classes to print"},
+  };
+  const cli_spec spec = {.command = "classify",
+                         .arguments = "IMAGE...",
+                         .min_arguments = 1,
+                         .max_arguments = -1,
+                         .help = help_text,
+                         .flags = flags,
+                         .flag_count = sizeof flags / sizeof *flags};
+  int exit_code;
+  if (!cli_parse(&spec, &argc, argv, &exit_code)) return exit_code;
+  int code = set_up(&c) == CREMA_OK ? 0 : cli_fail();
+  bool ready = code == 0;
+  /* An image that cannot be read does not keep the others from being classified. */
+  for (int i = 1; ready && i < argc; ++i) {
+    if (classify(&c, argv[i]) != CREMA_OK) code = cli_fail();
+  }
+  free_classifier(&c);
+  return code;
+}

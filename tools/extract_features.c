@@ -1,0 +1,230 @@
+/* crema extract_features: blobs of a network, computed over a data set, into databases or HDF5
+ * files.
+ */
+#include <hdf5.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "cli.h"
+#include "core/fail.h"
+#include "core/log.h"
+#include "crema/net.h"
+#include "db_writer.h"
+
+enum { MAX_FEATURES = 64 };
+
+/* One blob and where it goes. */
+typedef struct feature {
+  char *blob_name, *path;
+  crema_blob *blob;
+  db_writer writer;
+  hid_t file, data; /* HDF5; below 0: not open */
+  hsize_t rows;
+} feature;
+
+typedef struct extractor {
+  crema_net *net;
+  bool hdf5;
+  const char *backend;
+  int count;
+  feature feature[MAX_FEATURES];
+  char *names, *paths; /* split in place */
+} extractor;
+
+/* ---- HDF5 ---------------------------------------------------------------- */
+
+static crema_status fail_hdf5(const feature *f, const char *what) {
+  return cr_fail(CREMA_E_IO, "%s: %s", f->path, what);
+}
+
+/* A dataset named after the blob, which grows along its first axis. */
+static crema_status hdf5_begin(feature *f) {
+  const crema_shape *shape = crema_blob_shape(f->blob);
+  hsize_t now[CREMA_MAX_AXES] = {0}, most[CREMA_MAX_AXES], chunk[CREMA_MAX_AXES];
+  int axes = shape->axes < 1 ? 1 : shape->axes;
+  chunk[0] = most[0] = 1;
+  for (int i = 0; i < shape->axes; ++i) now[i] = most[i] = chunk[i] = (hsize_t)shape->dim[i];
+  now[0] = 0;
+  most[0] = H5S_UNLIMITED;
+  f->file = H5Fcreate(f->path, H5F_ACC_EXCL, H5P_DEFAULT, H5P_DEFAULT);
+  if (f->file < 0) return fail_hdf5(f, "cannot be made (or exists already)");
+  hid_t space = H5Screate_simple(axes, now, most);
+  hid_t create = H5Pcreate(H5P_DATASET_CREATE);
+  H5Pset_chunk(create, axes, chunk);
+  /* A slash in the blob's name makes a group. */
+  hid_t link = H5Pcreate(H5P_LINK_CREATE);
+  H5Pset_create_intermediate_group(link, 1);
+  f->data = H5Dcreate2(f->file, f->blob_name, H5T_IEEE_F32LE, space, link, create, H5P_DEFAULT);
+  H5Pclose(link);
+  H5Pclose(create);
+  H5Sclose(space);
+  return f->data < 0 ? fail_hdf5(f, "cannot make the dataset") : CREMA_OK;
+}
+
+static crema_status hdf5_put(feature *f, const float *values) {
+  const crema_shape *shape = crema_blob_shape(f->blob);
+  int axes = shape->axes < 1 ? 1 : shape->axes;
+  hsize_t start[CREMA_MAX_AXES] = {0}, size[CREMA_MAX_AXES] = {1}, extent[CREMA_MAX_AXES] = {0};
+  for (int i = 0; i < shape->axes; ++i) extent[i] = size[i] = (hsize_t)shape->dim[i];
+  start[0] = f->rows;
+  extent[0] = f->rows += size[0];
+  if (H5Dset_extent(f->data, extent) < 0) return fail_hdf5(f, "cannot grow the dataset");
+  hid_t space = H5Dget_space(f->data);
+  hid_t memory = H5Screate_simple(axes, size, NULL);
+  bool ok = H5Sselect_hyperslab(space, H5S_SELECT_SET, start, NULL, size, NULL) >= 0 &&
+            H5Dwrite(f->data, H5T_NATIVE_FLOAT, memory, space, H5P_DEFAULT, values) >= 0;
+  H5Sclose(memory);
+  H5Sclose(space);
+  return ok ? CREMA_OK : fail_hdf5(f, "cannot write");
+}
+
+static crema_status hdf5_end(feature *f, crema_status status) {
+  bool made = f->file >= 0;
+  if (f->data >= 0) H5Dclose(f->data);
+  if (made && H5Fclose(f->file) < 0 && status == CREMA_OK) status = fail_hdf5(f, "cannot write");
+  if (made && status != CREMA_OK) remove(f->path);
+  f->data = f->file = -1;
+  return status;
+}
+
+/* ---- databases ----------------------------------------------------------- */
+
+/* One Datum an item: extents of axes 1 to 3 (1 where there are none), values as floats. */
+static crema_status db_put(feature *f, const float *values) {
+  const crema_shape *shape = crema_blob_shape(f->blob);
+  int64_t items = shape->axes > 0 ? shape->dim[0] : 1;
+  if (shape->axes > 4) {
+    return cr_fail(CREMA_E_SHAPE, "%s: %d axes; a Datum has at most 3 beside the batch",
+                   f->blob_name, shape->axes);
+  }
+  int extent[3] = {1, 1, 1};
+  for (int i = 1; i < shape->axes; ++i) extent[i - 1] = (int)shape->dim[i];
+  size_t size = (size_t)extent[0] * (size_t)extent[1] * (size_t)extent[2];
+  for (int64_t i = 0; i < items; ++i) {
+    char key[24];
+    snprintf(key, sizeof key, "%010" PRId64, f->writer.count);
+    const cr_datum datum = {.channels = extent[0],
+                            .height = extent[1],
+                            .width = extent[2],
+                            .floats = values + (size_t)i * size,
+                            .float_count = size};
+    CR_TRY(db_writer_put(&f->writer, key, &datum));
+  }
+  return CREMA_OK;
+}
+
+/* ---- all of it ----------------------------------------------------------- */
+
+/* Splits "a,b,c"; the pieces stay in the text. Returns their number, -1 for too many. */
+static int split(char *text, char **piece) {
+  int count = 0;
+  for (char *at = text; at != NULL;) {
+    char *comma = strchr(at, ',');
+    if (comma != NULL) *comma++ = '\0';
+    if (count == MAX_FEATURES) return -1;
+    piece[count++] = at;
+    at = comma;
+  }
+  return count;
+}
+
+static crema_status read_lists(extractor *x, const char *names, const char *paths) {
+  char *name[MAX_FEATURES], *path[MAX_FEATURES];
+  x->names = strdup(names);
+  x->paths = strdup(paths);
+  if (x->names == NULL || x->paths == NULL) return cr_fail_memory(strlen(names), "names");
+  int count = split(x->names, name);
+  if (count < 1 || split(x->paths, path) != count) {
+    return cr_fail(CREMA_E_ARGUMENT,
+                   "as many blobs as data sets are needed, at most %d: \"%s\" and \"%s\"",
+                   MAX_FEATURES, names, paths);
+  }
+  for (int i = 0; i < count; ++i) {
+    x->feature[i] = (feature){.blob_name = name[i], .path = path[i], .file = -1, .data = -1};
+  }
+  x->count = count;
+  return CREMA_OK;
+}
+
+static crema_status begin(extractor *x) {
+  for (int i = 0; i < x->count; ++i) {
+    feature *f = &x->feature[i];
+    CR_TRY(crema_net_blob(x->net, f->blob_name, &f->blob));
+    CR_TRY(x->hdf5 ? hdf5_begin(f) : db_writer_begin(&f->writer, x->backend, f->path));
+  }
+  return CREMA_OK;
+}
+
+static crema_status run_batches(extractor *x, int64_t batches) {
+  for (int64_t k = 0; k < batches; ++k) {
+    CR_TRY(crema_net_forward(x->net, NULL));
+    for (int i = 0; i < x->count; ++i) {
+      const float *values = NULL;
+      CR_TRY(crema_blob_cpu_data(x->feature[i].blob, &values));
+      CR_TRY(x->hdf5 ? hdf5_put(&x->feature[i], values) : db_put(&x->feature[i], values));
+    }
+  }
+  return CREMA_OK;
+}
+
+static crema_status end(extractor *x, crema_status status) {
+  for (int i = 0; i < x->count; ++i) {
+    feature *f = &x->feature[i];
+    status = x->hdf5 ? hdf5_end(f, status) : db_writer_end(&f->writer, status);
+    if (status == CREMA_OK) cr_log_info("Extracted features of %s to %s", f->blob_name, f->path);
+  }
+  return status;
+}
+
+static crema_status extract(extractor *x, char **argv, int64_t batches) {
+  H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
+  CR_TRY(read_lists(x, argv[3], argv[4]));
+  CR_TRY(crema_net_load(argv[2], NULL, &x->net));
+  CR_TRY(crema_net_load_weights(x->net, argv[1]));
+  crema_status status = begin(x);
+  if (status == CREMA_OK) status = run_batches(x, batches);
+  return end(x, status);
+}
+
+static const char help_text[] =
+    "Runs NET (phase TEST) with WEIGHTS for BATCHES batches and stores what the named blobs hold. "
+    "BLOBS\n"
+    "and OUTPUTS are lists with commas, one output for each blob. KIND is lmdb (one Datum of "
+    "floats an\n"
+    "item, key: its number in ten digits) or hdf5 (one dataset named after the blob). A last "
+    "word,\n"
+    "CPU or GPU, is accepted as Caffe's tool takes it.\n"
+    "\n"
+    "Example:\n"
+    "  crema extract_features net.caffemodel net.prototxt fc7,prob fc7_lmdb,prob_lmdb 10 lmdb\n";
+
+int crema_cmd_extract_features(int argc, char **argv) {
+  const cli_spec spec = {
+      .command = "extract_features",
+      .arguments = "WEIGHTS NET BLOBS OUTPUTS BATCHES KIND [CPU|GPU] [DEVICE_ID=N]",
+      .min_arguments = 6,
+      .max_arguments = 8,
+      .help = help_text};
+  int exit_code;
+  if (!cli_parse(&spec, &argc, argv, &exit_code)) return exit_code;
+  char *rest = NULL;
+  long long batches = strtoll(argv[5], &rest, 10);
+  if (*rest != '\0' || batches < 1)
+    return cli_error("BATCHES must be 1 or more, found \"%s\"", argv[5]);
+  if (argc > 7 && strcasecmp(argv[7], "CPU") != 0) {
+    return cli_error("features are extracted on the CPU; found \"%s\"", argv[7]);
+  }
+  extractor *x = calloc(1, sizeof *x);
+  if (x == NULL) return cli_error("out of memory");
+  x->backend = argv[6];
+  x->hdf5 = strcasecmp(argv[6], "hdf5") == 0 || strcasecmp(argv[6], "h5") == 0;
+  crema_status status = extract(x, argv, batches);
+  crema_net_destroy(x->net);
+  free(x->names);
+  free(x->paths);
+  free(x);
+  return status == CREMA_OK ? 0 : cli_fail();
+}
