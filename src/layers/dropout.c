@@ -7,7 +7,6 @@
 
 typedef struct dropout_state {
   float ratio;
-  uint64_t key;
   cr_layer_op forward, backward, copy;
   cr_tensor *mask;
 } dropout_state;
@@ -22,8 +21,7 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
     return cr_layer_fail(layer, CREMA_E_RANGE, "dropout_ratio is %g, must be in [0, 1)",
                          (double)s->ratio);
   }
-  s->key = layer->key;
-  if (param && param->random_seed >= 0) s->key = cr_mix_key((uint64_t)param->random_seed, 0);
+  if (param && param->random_seed >= 0) layer->key = cr_mix_key((uint64_t)param->random_seed, 0);
   return CREMA_OK;
 }
 
@@ -52,7 +50,7 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
     if (cr_layer_in_place(bottom[0], top[0])) return CREMA_OK;
     return cr_layer_op_run(&s->copy, context, (cr_tensor *[]){bottom[0]->data, top[0]->data}, NULL);
   }
-  cr_op_scalars scalars = {.seed = s->key, .counter = layer->pass};
+  cr_op_scalars scalars = {.seed = layer->key, .counter = layer->pass};
   return cr_layer_op_run(&s->forward, context,
                          (cr_tensor *[]){bottom[0]->data, top[0]->data, s->mask}, &scalars);
 }
