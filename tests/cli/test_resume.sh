@@ -1,0 +1,44 @@
+#!/bin/bash
+# 100 iterations equal 50 and, after a resume, 50 more: weights, history and log, bit for bit.
+. "$(dirname "$0")/lib.sh"
+make_mnist
+
+# What training said, without times.
+said() {
+  sed -e 's/^[^]]*\] //' -e 's/ ([0-9.e+-]* iter.*iters)//' "$1" |
+    grep -E '^(Iteration|    T)' | grep -vE "^Iteration $2[,]? loss|Testing net"
+}
+
+# resume_equals NAME ENDING SOLVER LINE...
+resume_equals() {
+  local name=$1 ending=$2
+  shift 2
+  make_net "$name" 'max_iter: 100 snapshot: 50' "$@"
+  run train -solver "$name.prototxt"
+  expect_ok "$name: 100 iterations"
+  said log 100 >whole
+  [ -s "${name}_iter_100.caffemodel$ending" ] || fail "$name: no model after 100 iterations"
+  mkdir first
+  mv "${name}"_iter_100.* first/
+  run train -solver "$name.prototxt" -snapshot "${name}_iter_50.solverstate$ending"
+  expect_ok "$name: resumed"
+  said log 100 >second
+  tail -n "$(wc -l <second)" whole | cmp -s - second || {
+    fail "$name: the resumed run logs other numbers"
+    diff whole second
+  }
+  # HDF5 files hold the time they were written at.
+  if [ -z "$ending" ]; then
+    for file in first/*; do
+      cmp "$file" "$(basename "$file")" || fail "$name: $file differs after resume"
+    done
+  fi
+  rm -rf first "${name}"_iter_*
+}
+
+resume_equals sgd "" 'random_seed: 7 momentum: 0.9 weight_decay: 0.001'
+resume_equals noseed "" 'momentum: 0.9 average_loss: 7 iter_size: 2'
+resume_equals adam "" 'type: "Adam" momentum: 0.9 clip_gradients: 1 random_seed: 3'
+resume_equals adadelta "" 'type: "AdaDelta" momentum: 0.95 delta: 1e-6'
+resume_equals hdf5 ".h5" 'type: "Nesterov" momentum: 0.9 snapshot_format: HDF5'
+finish

@@ -1,0 +1,9 @@
+# Tests of the command: scripts that get the command and the source folder.
+file(GLOB cli_tests CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/test_*.sh)
+foreach(script ${cli_tests})
+  get_filename_component(name ${script} NAME_WE)
+  string(REGEX REPLACE "^test_" "" name ${name})
+  add_test(NAME cli/${name}
+    COMMAND ${script} $<TARGET_FILE:crema_cli> ${PROJECT_SOURCE_DIR})
+  set_tests_properties(cli/${name} PROPERTIES TIMEOUT 300)
+endforeach()
