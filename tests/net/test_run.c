@@ -1,0 +1,290 @@
+/* Forward and backward passes, shapes that change, fusion, losses, debugging aids. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "crema/log.h"
+#include "net_case.h"
+
+#define GAUSS "weight_filler { type: 'gaussian' std: 0.5 } bias_filler { type: 'uniform' min: -1 } "
+#define CONV_RELU(relu)                                                 \
+  INPUT("data", DIM4(2, 3, 6, 6))                                       \
+  "layer { name: 'conv' type: 'Convolution' bottom: 'data' top: 'conv'" \
+  "  convolution_param { num_output: 4 kernel_size: 3 " GAUSS           \
+  "} }\n"                                                               \
+  "layer { name: 'relu' type: 'ReLU' bottom: 'conv' top: '" relu        \
+  "'"                                                                   \
+  "  relu_param { negative_slope: 0.25 } }\n"                           \
+  "layer { name: 'fc' type: 'InnerProduct' bottom: '" relu              \
+  "' top: 'fc'"                                                         \
+  "  inner_product_param { num_output: 1 " GAUSS "} loss_weight: 1 }\n"
+
+static void run_both(crema_net *net, double *loss) {
+  fill(blob_of(net, "data"), -1.0f, 0.01f);
+  ok(crema_net_forward(net, loss));
+  crema_net_clear_param_diffs(net);
+  ok(crema_net_backward(net));
+}
+
+static void assert_same_values(const float *a, const float *b, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) assert_near(a[i], b[i], 1e-5 * (1.0 + fabs(b[i])));
+}
+
+/* Fused or not, in place or not: the same loss, values and gradients. */
+static void fusion_changes_nothing(void **state) {
+  (void)state;
+  crema_net *fused = build(CONV_RELU("conv"), CREMA_TRAIN);
+  crema_net *plain = build("debug_info: true " CONV_RELU("conv"), CREMA_TRAIN);
+  crema_net *apart = build(CONV_RELU("relu"), CREMA_TRAIN);
+  double loss[3];
+  assert_int_equal(fused->fusions, 1);
+  assert_true(fused->layer[layer_index(fused, "relu")].fused);
+  assert_int_equal(plain->fusions, 0);
+  assert_int_equal(apart->fusions, 0);
+  run_both(fused, &loss[0]);
+  run_both(plain, &loss[1]);
+  run_both(apart, &loss[2]);
+  assert_near(loss[0], loss[1], 1e-5 * fabs(loss[1]));
+  assert_near(loss[2], loss[1], 1e-5 * fabs(loss[1]));
+  crema_blob *values = blob_of(fused, "conv");
+  assert_same_values(data_of(values), data_of(blob_of(plain, "conv")), crema_blob_count(values));
+  assert_same_values(data_of(values), data_of(blob_of(apart, "relu")), crema_blob_count(values));
+  for (int p = 0; p < 2; ++p) {
+    crema_blob *gradient = param_of(fused, "conv", p);
+    assert_same_values(diff_of(gradient), diff_of(param_of(plain, "conv", p)),
+                       crema_blob_count(gradient));
+    assert_same_values(diff_of(gradient), diff_of(param_of(apart, "conv", p)),
+                       crema_blob_count(gradient));
+  }
+  /* debug_info set later undoes it. */
+  fused->debug_info = true;
+  double again = 0.0;
+  ok(crema_net_forward(fused, &again));
+  assert_int_equal(fused->fusions, 0);
+  assert_near(again, loss[0], 1e-5 * fabs(loss[0]));
+  crema_net_destroy(fused);
+  crema_net_destroy(plain);
+  crema_net_destroy(apart);
+}
+
+/* A value between convolution and ReLU that somebody needs is kept. */
+static void fusion_leaves_values_that_are_needed(void **state) {
+  (void)state;
+  crema_net *net =
+      build(CONV_RELU("relu") "layer { name: 'late' type: 'ReLU' bottom: 'fc' top: 'fc2' }\n",
+            CREMA_TEST);
+  assert_int_equal(net->fusions, 0);
+  crema_net_destroy(net);
+  net = build(INPUT("data", DIM4(1, 1, 3, 3))
+              "layer { name: 'c' type: 'Convolution' bottom: 'data' top: 'c'"
+              "  convolution_param { num_output: 1 kernel_size: 1 } }\n"
+              "layer { name: 'b' type: 'BatchNorm' bottom: 'c' top: 'c' }\n"
+              "layer { name: 'r' type: 'ReLU' bottom: 'c' top: 'c' }\n",
+              CREMA_TEST);
+  assert_int_equal(net->fusions, 0);
+  crema_net_destroy(net);
+}
+
+static void a_new_input_shape_is_followed(void **state) {
+  (void)state;
+  crema_net *net = build(CONV_RELU("conv"), CREMA_TRAIN);
+  crema_shape wide = cr_shape_4(5, 3, 6, 6), want = cr_shape_4(5, 4, 4, 4);
+  double loss = 0.0;
+  run_both(net, &loss);
+  ok(crema_blob_reshape(blob_of(net, "data"), &wide));
+  run_both(net, &loss); /* by itself */
+  assert_true(crema_shape_equal(crema_blob_shape(blob_of(net, "conv")), &want));
+  wide.dim[0] = want.dim[0] = 1;
+  ok(crema_blob_reshape(blob_of(net, "data"), &wide));
+  ok(crema_net_reshape(net)); /* when asked */
+  assert_true(crema_shape_equal(crema_blob_shape(blob_of(net, "conv")), &want));
+  run_both(net, &loss);
+  /* One that does not fit is refused, and a good one works again. */
+  wide.dim[1] = 2;
+  ok(crema_blob_reshape(blob_of(net, "data"), &wide));
+  assert_int_equal(crema_net_forward(net, NULL), CREMA_E_SHAPE);
+  assert_names(WORDS("layer 'conv' (Convolution)"));
+  wide.dim[1] = 3;
+  ok(crema_blob_reshape(blob_of(net, "data"), &wide));
+  ok(crema_net_forward(net, NULL));
+  crema_net_destroy(net);
+}
+
+#define TWO_LOSSES \
+  INPUT("data", DIM2(2, 3)) INPUT("label", "dim: 2")                           \
+  "layer { name: 'one' type: 'SoftmaxWithLoss' bottom: 'data' bottom: 'label'" \
+  "  top: 'one' loss_weight: 0.5 }\n"                                          \
+  "layer { name: 'two' type: 'SoftmaxWithLoss' bottom: 'data' bottom: 'label'" \
+  "  top: 'two' }\n"                                                           \
+  "layer { name: 'off' type: 'SoftmaxWithLoss' bottom: 'data' bottom: 'label'" \
+  "  top: 'off' loss_weight: 0 }\n"
+
+static void losses_are_weighted_and_summed(void **state) {
+  (void)state;
+  crema_net *net = build("force_backward: true " TWO_LOSSES, CREMA_TRAIN);
+  double loss = 0.0;
+  fill(blob_of(net, "data"), 0.0f, 0.0f);
+  ok(crema_net_forward(net, &loss));
+  assert_near(loss, 1.5 * log(3.0), 1e-5);
+  assert_near(diff_of(blob_of(net, "one"))[0], 0.5, 0.0);
+  assert_near(diff_of(blob_of(net, "two"))[0], 1.0, 0.0);
+  ok(crema_net_backward(net));
+  /* 1.5 (p - onehot) / N, p = 1/3, label 0 */
+  const float *diff = diff_of(blob_of(net, "data"));
+  assert_near(diff[0], 1.5 * (1.0 / 3.0 - 1.0) / 2.0, 1e-6);
+  assert_near(diff[1], 1.5 * (1.0 / 3.0) / 2.0, 1e-6);
+  double part = -1.0;
+  int two = layer_index(net, "two");
+  ok(cr_net_forward_range(net, two, two, &part));
+  assert_near(part, log(3.0), 1e-5);
+  assert_int_equal(cr_net_forward_range(net, -1, 0, NULL), CREMA_E_RANGE);
+  assert_int_equal(cr_net_backward_range(net, 0, net->layers), CREMA_E_RANGE);
+  crema_net_destroy(net);
+}
+
+/* An in-place layer's backward overwrites the diff that holds the loss weight. */
+static void an_in_place_loss_is_seeded_each_time(void **state) {
+  (void)state;
+  crema_net *net = build(
+      INPUT("data", DIM2(1, 2))
+      "layer { name: 'fc' type: 'InnerProduct' bottom: 'data' top: 'fc'"
+      "  inner_product_param { num_output: 1 weight_filler { value: 0.5 } } }\n"
+      "layer { name: 's' type: 'Sigmoid' bottom: 'fc' top: 'fc' loss_weight: 3 }\n",
+      CREMA_TRAIN);
+  fill(blob_of(net, "data"), 1.0f, 1.0f);
+  double y = 1.0 / (1.0 + exp(-1.5));
+  for (int pass = 0; pass < 3; ++pass) {
+    double loss = 0.0;
+    ok(crema_net_forward(net, &loss));
+    assert_near(loss, 3.0 * y, 1e-5);
+    crema_net_clear_param_diffs(net);
+    ok(crema_net_backward(net));
+    assert_near(diff_of(param_of(net, "fc", 1))[0], 3.0 * y * (1.0 - y), 1e-5);
+  }
+  crema_net_destroy(net);
+}
+
+static void parameter_gradients_add_up(void **state) {
+  (void)state;
+  crema_net *net = build(CONV_RELU("conv"), CREMA_TRAIN);
+  double loss = 0.0;
+  run_both(net, &loss);
+  float once = diff_of(param_of(net, "fc", 1))[0];
+  ok(crema_net_forward(net, &loss));
+  ok(crema_net_backward(net));
+  assert_near(diff_of(param_of(net, "fc", 1))[0], 2.0 * once, 1e-5);
+  crema_net_clear_param_diffs(net);
+  assert_near(diff_of(param_of(net, "fc", 1))[0], 0.0, 0.0);
+  crema_net_destroy(net);
+}
+
+static void equal_seeds_give_equal_nets(void **state) {
+  (void)state;
+  crema_net_options options = phase_options(CREMA_TRAIN);
+  crema_net *a = build_with(CONV_RELU("conv"), &options);
+  crema_net *b = build_with(CONV_RELU("conv"), &options);
+  options.seed = 1702;
+  crema_net *c = build_with(CONV_RELU("conv"), &options);
+  options.seed = -1;
+  crema_net *d = build_with(CONV_RELU("conv"), &options);
+  size_t bytes = (size_t)crema_blob_count(param_of(a, "conv", 0)) * sizeof(float);
+  const float *values = data_of(param_of(a, "conv", 0));
+  assert_memory_equal(values, data_of(param_of(b, "conv", 0)), bytes);
+  assert_memory_not_equal(values, data_of(param_of(c, "conv", 0)), bytes);
+  assert_memory_not_equal(values, data_of(param_of(d, "conv", 0)), bytes);
+  crema_net_destroy(a);
+  crema_net_destroy(b);
+  crema_net_destroy(c);
+  crema_net_destroy(d);
+}
+
+static void the_first_non_finite_value_is_named(void **state) {
+  (void)state;
+  crema_net *net = build(CONV_RELU("relu"), CREMA_TRAIN);
+  bool found = true;
+  const char *layer = NULL, *blob = NULL;
+  fill(blob_of(net, "data"), 1.0f, 0.0f);
+  ok(crema_net_forward(net, NULL));
+  ok(cr_net_find_nonfinite(net, &found, &layer, &blob));
+  assert_false(found);
+  float *data = NULL;
+  ok(crema_blob_mutable_cpu_data(blob_of(net, "relu"), &data));
+  data[3] = INFINITY;
+  ok(cr_net_find_nonfinite(net, &found, &layer, &blob));
+  assert_true(found);
+  assert_string_equal(layer, "relu");
+  assert_string_equal(blob, "relu");
+  ok(crema_blob_mutable_cpu_data(param_of(net, "conv", 1), &data));
+  data[0] = NAN;
+  ok(cr_net_find_nonfinite(net, &found, &layer, &blob));
+  assert_string_equal(layer, "conv");
+  assert_string_equal(blob, "param 1");
+  ok(cr_net_find_nonfinite(net, &found, NULL, NULL));
+  crema_net_destroy(net);
+}
+
+typedef struct log_lines {
+  char text[16384];
+} log_lines;
+
+static void keep_line(void *user, crema_log_level level, const char *file, int line,
+                      const char *message) {
+  log_lines *lines = user;
+  (void)level;
+  (void)file;
+  (void)line;
+  strncat(lines->text, message, sizeof lines->text - strlen(lines->text) - 2);
+  strcat(lines->text, "\n");
+}
+
+static void assert_logged(const log_lines *lines, const char *line) {
+  if (strstr(lines->text, line) == NULL) print_error("'%s' is missing in\n%s", line, lines->text);
+  assert_non_null(strstr(lines->text, line));
+}
+
+static void debug_info_is_worded_as_parsers_expect(void **state) {
+  (void)state;
+  log_lines *lines = calloc(1, sizeof *lines);
+  assert_non_null(lines);
+  crema_net *net = build(
+      "debug_info: true " INPUT("data", DIM2(1, 2))
+      "layer { name: 'a' type: 'InnerProduct' bottom: 'data' top: 'a' param { name: 'w' }"
+      "  inner_product_param { num_output: 2 weight_filler { value: 0.5 } bias_term: false } }\n"
+      "layer { name: 'b' type: 'InnerProduct' bottom: 'a' top: 'b' param { name: 'w' }"
+      "  inner_product_param { num_output: 2 bias_term: false } loss_weight: 1 }\n",
+      CREMA_TRAIN);
+  fill(blob_of(net, "data"), -1.0f, 4.0f); /* -1 3 */
+  crema_log_set(keep_line, lines, CREMA_LOG_INFO);
+  ok(crema_net_forward(net, NULL));
+  assert_logged(lines, "    [Forward] Layer in_data, top blob data data: 2\n");
+  assert_logged(lines, "    [Forward] Layer a, top blob a data: 1\n");
+  assert_logged(lines, "    [Forward] Layer a, param blob w data: 0.5\n");
+  ok(crema_net_backward(net));
+  assert_logged(lines, "    [Backward] Layer b, bottom blob a diff: 1\n");
+  /* db/dw = (1 1; 1 1) from above, plus da/dw = (-1 3; -1 3) from below: (0 4; 0 4) */
+  assert_logged(lines, "    [Backward] Layer b, param blob w diff: 1\n");
+  assert_logged(lines, "    [Backward] Layer a, param blob w diff: 2\n");
+  assert_logged(lines,
+                "    [Backward] All net params (data, diff): L1 norm = (2, 8); "
+                "L2 norm = (1, 5.65685)\n");
+  ok(cr_net_debug_update(net));
+  assert_logged(lines, "    [Update] Layer a, param w data: 0.5; diff: 2\n");
+  assert_logged(lines, "    [Update] Layer b, param blob w (owned by layer a, param w) diff: 2\n");
+  crema_log_set(NULL, NULL, CREMA_LOG_INFO);
+  crema_net_destroy(net);
+  free(lines);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(fusion_changes_nothing),
+      cmocka_unit_test(fusion_leaves_values_that_are_needed),
+      cmocka_unit_test(a_new_input_shape_is_followed),
+      cmocka_unit_test(losses_are_weighted_and_summed),
+      cmocka_unit_test(an_in_place_loss_is_seeded_each_time),
+      cmocka_unit_test(parameter_gradients_add_up),
+      cmocka_unit_test(equal_seeds_give_equal_nets),
+      cmocka_unit_test(the_first_non_finite_value_is_named),
+      cmocka_unit_test(debug_info_is_worded_as_parsers_expect),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
