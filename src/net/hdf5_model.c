@@ -9,28 +9,12 @@
 #include "core/file.h"
 #include "core/log.h"
 #include "net/build.h"
-
-/* The HDF5 library prints its errors unless told otherwise; this holds what it was told before. */
-typedef struct hush {
-  H5E_auto2_t function;
-  void *data;
-} hush;
-
-static hush hush_begin(void) {
-  hush before = {0};
-  H5Eget_auto2(H5E_DEFAULT, &before.function, &before.data);
-  H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
-  return before;
-}
-
-static void hush_end(hush before) {
-  H5Eset_auto2(H5E_DEFAULT, before.function, before.data);
-}
+#include "net/hdf5_file.h"
 
 bool cr_net_is_hdf5(const char *path) {
-  hush before = hush_begin();
+  cr_hdf5_hush before = cr_hdf5_hush_begin();
   bool is_hdf5 = H5Fis_hdf5(path) > 0;
-  hush_end(before);
+  cr_hdf5_hush_end(before);
   return is_hdf5;
 }
 
@@ -132,29 +116,14 @@ out:
 }
 
 crema_status cr_net_save_hdf5(crema_net *net, const char *path, bool with_diffs) {
-  char *temporary = NULL;
-  CR_TRY(cr_file_replace_begin(path, &temporary));
-  hush before = hush_begin();
-  crema_status status = CREMA_OK;
-  hid_t file = H5Fcreate(temporary, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
-  if (file < 0) {
-    status = cr_fail(CREMA_E_IO, "cannot create the file");
-  } else {
-    status = save_all(net, file, with_diffs);
-    /* A full disk may show only when the library writes its caches out. */
-    bool flushed = H5Fflush(file, H5F_SCOPE_GLOBAL) >= 0;
-    flushed = H5Fclose(file) >= 0 && flushed;
-    if (status == CREMA_OK && !flushed) status = cr_fail(CREMA_E_IO, "cannot write the file");
-  }
-  hush_end(before);
+  hid_t file;
+  cr_hdf5_hush before = cr_hdf5_hush_begin();
+  crema_status status = cr_hdf5_create(&file);
   if (status == CREMA_OK) {
-    status = cr_file_replace_end(path, temporary, true);
-  } else {
-    status = cr_fail_in(status, "%s", path);
-    crema_status ignored = cr_file_replace_end(path, temporary, false);
-    (void)ignored;
+    crema_status content = cr_fail_in(save_all(net, file, with_diffs), "%s", path);
+    status = cr_hdf5_finish(file, path, content);
   }
-  free(temporary);
+  cr_hdf5_hush_end(before);
   return status;
 }
 
@@ -274,11 +243,11 @@ crema_status cr_net_load_hdf5(crema_net *net, const char *path) {
   if (!cr_file_exists(path)) {
     return cr_fail(CREMA_E_NOT_FOUND, "%s: no such file or directory", path);
   }
-  hush before = hush_begin();
+  cr_hdf5_hush before = cr_hdf5_hush_begin();
   hid_t file = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT);
   crema_status status =
       file < 0 ? cr_fail(CREMA_E_CORRUPT, "not an HDF5 file, or damaged") : load_file(net, file);
   if (file >= 0) H5Fclose(file);
-  hush_end(before);
+  cr_hdf5_hush_end(before);
   return cr_fail_in(status, "%s", path);
 }

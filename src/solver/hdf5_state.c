@@ -4,7 +4,6 @@
  *   /history/<i>           float, one data set a history blob
  * and one that Caffe does not look for:
  *   /crema_state           bytes: a CremaState message in wire format */
-#include <errno.h>
 #include <hdf5.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,26 +11,10 @@
 
 #include "core/fail.h"
 #include "core/file.h"
+#include "net/hdf5_file.h"
 #include "solver/solver.h"
 
 enum { NAME_LIMIT = 1 << 20 }; /* bytes of a file name that we are willing to read */
-
-/* The library prints its error stack by itself unless told not to. */
-typedef struct quiet {
-  H5E_auto2_t fn;
-  void *data;
-} quiet;
-
-static quiet quiet_begin(void) {
-  quiet old = {0};
-  H5Eget_auto2(H5E_DEFAULT, &old.fn, &old.data);
-  H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
-  return old;
-}
-
-static void quiet_end(quiet old) {
-  H5Eset_auto2(H5E_DEFAULT, old.fn, old.data);
-}
 
 /* ---- writing ------------------------------------------------------------- */
 
@@ -84,30 +67,20 @@ static bool write_extra(hid_t file, const cr_buffer *bytes) {
 }
 
 crema_status cr_state_write_hdf5(const Caffe__SolverState *state, const char *path) {
-  char *temporary = NULL;
   cr_buffer extra = {0};
-  crema_status status = CREMA_OK;
-  CR_TRY_GOTO(cr_wire_print(&state->crema_state->base, &extra), out);
-  CR_TRY_GOTO(cr_file_replace_begin(path, &temporary), out);
-  quiet old = quiet_begin();
-  errno = 0;
-  hid_t file = H5Fcreate(temporary, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
-  bool good = file >= 0 && write_int(file, "iter", state->iter) &&
-              write_text(file, "learned_net", state->learned_net) &&
-              write_int(file, "current_step", state->current_step) && write_history(file, state) &&
-              write_extra(file, &extra);
-  if (file >= 0) good = H5Fclose(file) >= 0 && good;
-  quiet_end(old);
-  if (good) {
-    status = cr_file_replace_end(path, temporary, true);
-  } else {
-    int why = errno;
-    status = cr_file_replace_end(path, temporary, false);
-    status = why != 0 ? cr_fail_errno(why, "%s: cannot write", path)
-                      : cr_fail(CREMA_E_IO, "%s: cannot write", path);
+  hid_t file;
+  cr_hdf5_hush before = cr_hdf5_hush_begin();
+  crema_status status = cr_wire_print(&state->crema_state->base, &extra);
+  if (status == CREMA_OK) status = cr_hdf5_create(&file);
+  if (status == CREMA_OK) {
+    bool good = write_int(file, "iter", state->iter) &&
+                write_text(file, "learned_net", state->learned_net) &&
+                write_int(file, "current_step", state->current_step) &&
+                write_history(file, state) && write_extra(file, &extra);
+    if (!good) status = cr_fail(CREMA_E_NO_MEMORY, "%s: cannot build the solver state", path);
+    status = cr_hdf5_finish(file, path, status);
   }
-out:
-  free(temporary);
+  cr_hdf5_hush_end(before);
   cr_buffer_free(&extra);
   return status;
 }
@@ -291,7 +264,7 @@ crema_status cr_state_read_hdf5(const char *path, Caffe__SolverState **out) {
   Caffe__SolverState *state = cr_proto_alloc(sizeof *state);
   if (state == NULL) return cr_fail_memory(sizeof *state, "a solver state");
   caffe__solver_state__init(state);
-  quiet old = quiet_begin();
+  cr_hdf5_hush before = cr_hdf5_hush_begin();
   hid_t file = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT);
   if (file < 0) {
     status = cr_fail(CREMA_E_CORRUPT, "%s: not an HDF5 file, or damaged", path);
@@ -299,7 +272,7 @@ crema_status cr_state_read_hdf5(const char *path, Caffe__SolverState **out) {
     status = cr_fail_in(read_all(file, path, state), "%s", path);
     H5Fclose(file);
   }
-  quiet_end(old);
+  cr_hdf5_hush_end(before);
   if (status != CREMA_OK) {
     cr_message_free(&state->base);
     return status;

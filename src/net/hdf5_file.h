@@ -1,0 +1,27 @@
+/* HDF5 files as a whole. A file to be written is built in memory and written in one go: the HDF5
+ * library cannot recover from a disk that is full, and crashes when it is closed then. */
+#ifndef CR_NET_HDF5_FILE_H
+#define CR_NET_HDF5_FILE_H
+
+#include <hdf5.h>
+
+#include "crema/status.h"
+
+/* The HDF5 library prints its errors unless told otherwise; this holds what it was told before. */
+typedef struct cr_hdf5_hush {
+  H5E_auto2_t function;
+  void *data;
+} cr_hdf5_hush;
+
+cr_hdf5_hush cr_hdf5_hush_begin(void);
+void cr_hdf5_hush_end(cr_hdf5_hush before);
+
+/* Makes an empty file in memory. Errors: CREMA_E_NO_MEMORY. */
+crema_status cr_hdf5_create(hid_t *out) CREMA_MUST_USE;
+
+/* Closes a file of cr_hdf5_create and, if `content` is CREMA_OK, writes it to `path` (temporary
+ * file, flush, rename); otherwise passes `content` on. Errors: CREMA_E_IO, which names the path;
+ * an older file of that name is then left as it was. */
+crema_status cr_hdf5_finish(hid_t file, const char *path, crema_status content) CREMA_MUST_USE;
+
+#endif
