@@ -1,0 +1,135 @@
+#define _XOPEN_SOURCE 700 /* nftw */
+
+#include "fixture.h"
+
+#include <ftw.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "data/db.h"
+
+void fixture_make(fixture *f) {
+  const char *base = getenv("TMPDIR");
+  snprintf(f->path, sizeof f->path, "%s/crema-test-XXXXXX", base != NULL ? base : "/tmp");
+  assert_non_null(mkdtemp(f->path));
+}
+
+static int remove_entry(const char *path, const struct stat *info, int type, struct FTW *at) {
+  (void)info;
+  (void)type;
+  (void)at;
+  return remove(path);
+}
+
+void fixture_remove(fixture *f) {
+  nftw(f->path, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+const char *fixture_path(const fixture *f, const char *name) {
+  static char text[8][512];
+  static int next = 0;
+  next = (next + 1) % 8;
+  snprintf(text[next], sizeof text[next], "%s/%s", f->path, name);
+  return text[next];
+}
+
+const char *fixture_db(const fixture *f, const char *name, int count, fixture_record record) {
+  const char *path = fixture_path(f, name);
+  cr_db *db = NULL;
+  cr_db_txn *txn = NULL;
+  cr_buffer value = {0};
+  assert_int_equal(cr_db_open("lmdb", path, CR_DB_NEW, &db), CREMA_OK);
+  assert_int_equal(cr_db_txn_begin(db, &txn), CREMA_OK);
+  for (int i = 0; i < count; ++i) {
+    char key[16];
+    int length = snprintf(key, sizeof key, "%08d", i);
+    cr_buffer_clear(&value);
+    record(i, &value);
+    assert_int_equal(cr_db_put(txn, (cr_db_bytes){(const uint8_t *)key, (size_t)length},
+                               (cr_db_bytes){(const uint8_t *)value.data, value.size}),
+                     CREMA_OK);
+  }
+  assert_int_equal(cr_db_commit(txn), CREMA_OK);
+  cr_db_close(db);
+  cr_buffer_free(&value);
+  return path;
+}
+
+static void put_raw(int channels, int height, int width, const uint8_t *pixels, int label,
+                    cr_buffer *value) {
+  const cr_datum datum = {.channels = channels,
+                          .height = height,
+                          .width = width,
+                          .data = pixels,
+                          .size = (size_t)(channels * height * width),
+                          .label = label};
+  assert_int_equal(cr_datum_append(&datum, value), CREMA_OK);
+}
+
+void fixture_gray(int index, cr_buffer *value) {
+  uint8_t pixels[20];
+  memset(pixels, index % 251, sizeof pixels);
+  put_raw(1, 4, 5, pixels, index, value);
+}
+
+void fixture_mixed(int index, cr_buffer *value) {
+  uint8_t pixels[25];
+  memset(pixels, index % 251, sizeof pixels);
+  put_raw(1, index % 3 == 2 ? 5 : 4, 5, pixels, index, value);
+}
+
+static uint8_t color_pixel(int index, int c, int y, int x) {
+  return (uint8_t)(c * 80 + y * 10 + x + index);
+}
+
+void fixture_color(int index, cr_buffer *value) {
+  uint8_t pixels[3 * 6 * 7];
+  for (int c = 0; c < 3; ++c) {
+    for (int y = 0; y < 6; ++y) {
+      for (int x = 0; x < 7; ++x) pixels[(c * 6 + y) * 7 + x] = color_pixel(index, c, y, x);
+    }
+  }
+  put_raw(3, 6, 7, pixels, index, value);
+}
+
+static void put_png(int index, size_t cut, cr_buffer *value) {
+  cr_image image = {0};
+  cr_buffer file = {0};
+  assert_int_equal(cr_image_reserve(&image, 6, 7, 3), CREMA_OK);
+  for (int i = 0; i < 6 * 7 * 3; ++i) {
+    image.pixels[i] = color_pixel(index, i % 3, i / 21, i / 3 % 7);
+  }
+  assert_int_equal(cr_image_encode(&image, "png", &file), CREMA_OK);
+  const cr_datum datum = {.data = (const uint8_t *)file.data,
+                          .size = cut < file.size ? file.size - cut : 0,
+                          .label = index,
+                          .encoded = true,
+                          .has_encoded = true};
+  assert_int_equal(cr_datum_append(&datum, value), CREMA_OK);
+  cr_buffer_free(&file);
+  cr_image_free(&image);
+}
+
+void fixture_png(int index, cr_buffer *value) {
+  put_png(index, 0, value);
+}
+
+void fixture_png_damaged(int index, cr_buffer *value) {
+  put_png(index, index == 3 || index == 4 ? 40 : 0, value);
+}
+
+void fixture_image(cr_image *image, int height, int width, int channels) {
+  assert_int_equal(cr_image_reserve(image, height, width, channels), CREMA_OK);
+  uint8_t *out = image->pixels;
+  for (int y = 0; y < height; ++y) {
+    for (int x = 0; x < width; ++x) {
+      for (int c = 0; c < channels; ++c) *out++ = (uint8_t)((3 * x + 2 * y + 60 * c) % 256);
+    }
+  }
+}

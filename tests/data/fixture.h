@@ -1,0 +1,41 @@
+/* What the tests of the data room share: a scratch folder, databases and images in it. */
+#ifndef CR_TESTS_DATA_FIXTURE_H
+#define CR_TESTS_DATA_FIXTURE_H
+
+#include "core/buffer.h"
+#include "data/datum.h"
+#include "data/image.h"
+
+/* A new empty folder; its path is kept in `path`. Removed, with all in it, by fixture_remove. */
+typedef struct fixture {
+  char path[256];
+} fixture;
+
+void fixture_make(fixture *f);
+void fixture_remove(fixture *f);
+
+/* "<folder>/<name>", in one of a few static buffers. */
+const char *fixture_path(const fixture *f, const char *name);
+
+/* Writes record number `index` of a database into `value`. */
+typedef void (*fixture_record)(int index, cr_buffer *value);
+
+/* Makes the LMDB `name` with `count` records, keys %08d. Returns its path. */
+const char *fixture_db(const fixture *f, const char *name, int count, fixture_record record);
+
+/* Records for fixture_db. */
+/* Raw, 1 x 4 x 5 pixels that all equal the index (mod 251), label = index. */
+void fixture_gray(int index, cr_buffer *value);
+/* Raw, 3 x 6 x 7, pixel (c, y, x) = c * 80 + y * 10 + x + index, label = index. */
+void fixture_color(int index, cr_buffer *value);
+/* The same pixels as a PNG file. */
+void fixture_png(int index, cr_buffer *value);
+/* As fixture_png, but records 3 and 4 are damaged. */
+void fixture_png_damaged(int index, cr_buffer *value);
+/* As fixture_gray, but every third record is one row higher. */
+void fixture_mixed(int index, cr_buffer *value);
+
+/* An image with a smooth pattern. */
+void fixture_image(cr_image *image, int height, int width, int channels);
+
+#endif

@@ -1,0 +1,284 @@
+/* Databases: round trips, transactions, and files that are missing, foreign or cut off. */
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "core/file.h"
+#include "data/db.h"
+#include "fixture.h"
+
+static cr_db_bytes bytes_of(const char *text) {
+  return (cr_db_bytes){(const uint8_t *)text, strlen(text)};
+}
+
+static void assert_bytes(cr_db_bytes bytes, const char *text) {
+  assert_int_equal(bytes.size, strlen(text));
+  assert_memory_equal(bytes.data, text, bytes.size);
+}
+
+static void assert_error_has(const char *part) {
+  if (strstr(crema_error_text(), part) == NULL) {
+    fail_msg("\"%s\" is not in \"%s\"", part, crema_error_text());
+  }
+}
+
+static void put(cr_db *db, const char *key, const char *value) {
+  cr_db_txn *txn = NULL;
+  assert_int_equal(cr_db_txn_begin(db, &txn), CREMA_OK);
+  assert_int_equal(cr_db_put(txn, bytes_of(key), bytes_of(value)), CREMA_OK);
+  assert_int_equal(cr_db_commit(txn), CREMA_OK);
+}
+
+static void test_round_trip_in_key_order(void **state) {
+  fixture f;
+  cr_db *db = NULL;
+  cr_db_cursor *cursor = NULL;
+  uint64_t count = 0;
+  (void)state;
+  fixture_make(&f);
+  const char *path = fixture_path(&f, "db");
+  assert_int_equal(cr_db_open("LMDB", path, CR_DB_NEW, &db), CREMA_OK);
+  put(db, "b", "two");
+  put(db, "a", "one");
+  put(db, "c", "three");
+  put(db, "b", "TWO"); /* replaces */
+  cr_db_close(db);
+  assert_string_equal(cr_db_detect(path), "lmdb");
+  assert_int_equal(cr_db_open("lmdb", path, CR_DB_READ, &db), CREMA_OK);
+  assert_int_equal(cr_db_count(db, &count), CREMA_OK);
+  assert_int_equal(count, 3);
+  assert_int_equal(cr_db_cursor_open(db, &cursor), CREMA_OK);
+  assert_true(cursor->valid);
+  assert_bytes(cursor->key, "a");
+  assert_bytes(cursor->value, "one");
+  assert_int_equal(cr_db_cursor_next(cursor), CREMA_OK);
+  assert_bytes(cursor->value, "TWO");
+  assert_int_equal(cr_db_cursor_next(cursor), CREMA_OK);
+  assert_int_equal(cr_db_cursor_next(cursor), CREMA_OK);
+  assert_false(cursor->valid);
+  assert_int_equal(cr_db_cursor_next(cursor), CREMA_OK); /* stays past the end */
+  assert_int_equal(cr_db_cursor_first(cursor), CREMA_OK);
+  assert_bytes(cursor->key, "a");
+  assert_int_equal(cr_db_cursor_seek(cursor, bytes_of("c")), CREMA_OK);
+  assert_bytes(cursor->value, "three");
+  assert_int_equal(cr_db_cursor_seek(cursor, bytes_of("bb")), CREMA_E_NOT_FOUND);
+  assert_error_has("'bb'");
+  assert_error_has(path);
+  assert_int_equal(cr_db_cursor_seek(cursor, bytes_of("")), CREMA_E_NOT_FOUND);
+  cr_db_cursor_close(cursor);
+  cr_db_close(db);
+  fixture_remove(&f);
+}
+
+static void test_nothing_is_seen_before_the_commit(void **state) {
+  fixture f;
+  cr_db *db = NULL;
+  cr_db_txn *txn = NULL;
+  uint64_t count = 99;
+  (void)state;
+  fixture_make(&f);
+  assert_int_equal(cr_db_open("lmdb", fixture_path(&f, "db"), CR_DB_NEW, &db), CREMA_OK);
+  assert_int_equal(cr_db_txn_begin(db, &txn), CREMA_OK);
+  assert_int_equal(cr_db_put(txn, bytes_of("k"), bytes_of("v")), CREMA_OK);
+  cr_db_abort(txn);
+  cr_db_abort(NULL);
+  assert_int_equal(cr_db_count(db, &count), CREMA_OK);
+  assert_int_equal(count, 0);
+  cr_db_close(db);
+  fixture_remove(&f);
+}
+
+/* The first map is 64 MB: 90 MB in one transaction doubles it. */
+static void test_s2_15_full_map_is_doubled(void **state) {
+  enum { RECORDS = 90, SIZE = 1 << 20 };
+  fixture f;
+  cr_db *db = NULL;
+  cr_db_txn *txn = NULL;
+  cr_db_cursor *cursor = NULL;
+  (void)state;
+  fixture_make(&f);
+  const char *path = fixture_path(&f, "db");
+  uint8_t *value = malloc(SIZE);
+  assert_non_null(value);
+  assert_int_equal(cr_db_open("lmdb", path, CR_DB_NEW, &db), CREMA_OK);
+  put(db, "early", "kept");
+  assert_int_equal(cr_db_txn_begin(db, &txn), CREMA_OK);
+  for (int i = 0; i < RECORDS; ++i) {
+    char key[8];
+    snprintf(key, sizeof key, "%04d", i);
+    memset(value, i, SIZE);
+    assert_int_equal(cr_db_put(txn, bytes_of(key), (cr_db_bytes){value, SIZE}), CREMA_OK);
+  }
+  assert_int_equal(cr_db_commit(txn), CREMA_OK);
+  cr_db_close(db);
+  assert_int_equal(cr_db_open("lmdb", path, CR_DB_READ, &db), CREMA_OK);
+  assert_int_equal(cr_db_cursor_open(db, &cursor), CREMA_OK);
+  for (int i = 0; i < RECORDS; ++i) {
+    assert_true(cursor->valid);
+    assert_int_equal(cursor->value.size, SIZE);
+    assert_int_equal(cursor->value.data[SIZE - 1], i);
+    assert_int_equal(cr_db_cursor_next(cursor), CREMA_OK);
+  }
+  assert_bytes(cursor->key, "early");
+  cr_db_cursor_close(cursor);
+  cr_db_close(db);
+  free(value);
+  fixture_remove(&f);
+}
+
+static void test_modes(void **state) {
+  fixture f;
+  cr_db *db = NULL;
+  cr_db_txn *txn = NULL;
+  (void)state;
+  fixture_make(&f);
+  const char *path = fixture_path(&f, "db");
+  assert_int_equal(cr_db_open("lmdb", path, CR_DB_READ, &db), CREMA_E_NOT_FOUND);
+  assert_error_has(path);
+  assert_null(db);
+  assert_int_equal(cr_db_open("lmdb", path, CR_DB_WRITE, &db), CREMA_OK);
+  put(db, "k", "v");
+  cr_db_close(db);
+  assert_int_equal(cr_db_open("lmdb", path, CR_DB_NEW, &db), CREMA_E_EXISTS);
+  assert_error_has(path);
+  assert_int_equal(cr_db_open("lmdb", path, CR_DB_WRITE, &db), CREMA_OK);
+  put(db, "l", "w");
+  cr_db_close(db);
+  assert_int_equal(cr_db_open("lmdb", path, CR_DB_READ, &db), CREMA_OK);
+  assert_int_equal(cr_db_txn_begin(db, &txn), CREMA_E_STATE);
+  assert_null(txn);
+  cr_db_close(db);
+  cr_db_close(NULL);
+  assert_int_equal(cr_db_open("lmdb", "", CR_DB_READ, &db), CREMA_E_ARGUMENT);
+  assert_int_equal(cr_db_open("lmdb", fixture_path(&f, "no/such/place"), CR_DB_NEW, &db),
+                   CREMA_E_IO);
+  assert_error_has("no/such/place");
+  fixture_remove(&f);
+}
+
+static void test_back_ends_are_named(void **state) {
+  cr_db *db = NULL;
+  (void)state;
+  assert_int_equal(cr_db_open("leveldb", "x", CR_DB_READ, &db), CREMA_E_UNSUPPORTED);
+  assert_error_has("convert_imageset -backend lmdb");
+  assert_int_equal(cr_db_open("sqlite", "x", CR_DB_READ, &db), CREMA_E_UNKNOWN_NAME);
+  assert_error_has("sqlite");
+}
+
+static void test_key_length(void **state) {
+  fixture f;
+  cr_db *db = NULL;
+  cr_db_txn *txn = NULL;
+  char key[600];
+  (void)state;
+  fixture_make(&f);
+  memset(key, 'k', sizeof key);
+  assert_int_equal(cr_db_open("lmdb", fixture_path(&f, "db"), CR_DB_NEW, &db), CREMA_OK);
+  assert_int_equal(cr_db_txn_begin(db, &txn), CREMA_OK);
+  cr_db_bytes value = bytes_of("v");
+  assert_int_equal(cr_db_put(txn, (cr_db_bytes){(uint8_t *)key, 511}, value), CREMA_OK);
+  assert_int_equal(cr_db_put(txn, (cr_db_bytes){(uint8_t *)key, 512}, value), CREMA_E_RANGE);
+  assert_error_has("512");
+  assert_error_has("511");
+  assert_int_equal(cr_db_put(txn, (cr_db_bytes){(uint8_t *)key, 0}, value), CREMA_E_RANGE);
+  assert_int_equal(cr_db_commit(txn), CREMA_OK);
+  cr_db_close(db);
+  fixture_remove(&f);
+}
+
+/* Every length to which the file can be cut at a page: refused, or readable to its end. */
+static void test_truncated_files_are_refused(void **state) {
+  fixture f;
+  (void)state;
+  fixture_make(&f);
+  const char *path = fixture_db(&f, "db", 3000, fixture_gray);
+  const char *data = fixture_path(&f, "db/data.mdb");
+  struct stat info;
+  assert_int_equal(stat(data, &info), 0);
+  for (off_t size = info.st_size - 4096; size >= 0; size = size > 40000 ? size / 2 : size - 1500) {
+    cr_db *db = NULL;
+    assert_int_equal(truncate(data, size), 0);
+    crema_status status = cr_db_open("lmdb", path, CR_DB_READ, &db);
+    assert_int_equal(status, CREMA_E_CORRUPT);
+    assert_error_has(path);
+    assert_error_has("LMDB");
+  }
+  fixture_remove(&f);
+}
+
+static void test_foreign_files_are_refused(void **state) {
+  fixture f;
+  cr_db *db = NULL;
+  (void)state;
+  fixture_make(&f);
+  const char *path = fixture_path(&f, "db");
+  char text[9000];
+  memset(text, 'x', sizeof text);
+  assert_int_equal(mkdir(path, 0755), 0);
+  assert_int_equal(cr_db_open("lmdb", path, CR_DB_READ, &db), CREMA_E_NOT_FOUND);
+  assert_error_has("no data.mdb");
+  assert_int_equal(cr_file_write(fixture_path(&f, "db/CURRENT"), "M\n", 2), CREMA_OK);
+  assert_string_equal(cr_db_detect(path), "leveldb");
+  assert_int_equal(cr_db_open("lmdb", path, CR_DB_READ, &db), CREMA_E_CORRUPT);
+  assert_error_has("LevelDB");
+  assert_int_equal(cr_file_write(fixture_path(&f, "db/data.mdb"), text, sizeof text), CREMA_OK);
+  assert_int_equal(cr_db_open("lmdb", path, CR_DB_READ, &db), CREMA_E_CORRUPT);
+  assert_error_has("not an LMDB");
+  assert_int_equal(cr_db_open("lmdb", path, CR_DB_WRITE, &db), CREMA_E_CORRUPT);
+  assert_null(cr_db_detect(fixture_path(&f, "nothing")));
+  fixture_remove(&f);
+}
+
+static void test_two_readers_of_one_database(void **state) {
+  fixture f;
+  cr_db *a = NULL, *b = NULL;
+  cr_db_cursor *on_a = NULL, *on_b = NULL;
+  (void)state;
+  fixture_make(&f);
+  const char *path = fixture_db(&f, "db", 10, fixture_gray);
+  assert_int_equal(cr_db_open("lmdb", path, CR_DB_READ, &a), CREMA_OK);
+  assert_int_equal(cr_db_open("lmdb", path, CR_DB_READ, &b), CREMA_OK);
+  assert_int_equal(cr_db_cursor_open(a, &on_a), CREMA_OK);
+  assert_int_equal(cr_db_cursor_open(b, &on_b), CREMA_OK);
+  assert_int_equal(cr_db_cursor_next(on_a), CREMA_OK);
+  cr_db_cursor_close(on_a);
+  cr_db_close(a);
+  for (int i = 0; i < 9; ++i) assert_int_equal(cr_db_cursor_next(on_b), CREMA_OK);
+  assert_bytes(on_b->key, "00000009");
+  cr_db_cursor_close(on_b);
+  cr_db_close(b);
+  fixture_remove(&f);
+}
+
+static void test_key_text(void **state) {
+  char text[16];
+  (void)state;
+  assert_string_equal(cr_db_key_text(bytes_of("plain"), text, sizeof text), "plain");
+  assert_string_equal(cr_db_key_text(bytes_of("a\nb\\"), text, sizeof text), "a\\x0ab\\x5c");
+  assert_string_equal(cr_db_key_text(bytes_of("0123456789abcdefgh"), text, sizeof text),
+                      "0123456789ab...");
+  assert_string_equal(cr_db_key_text((cr_db_bytes){NULL, 0}, text, sizeof text), "");
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_round_trip_in_key_order),
+      cmocka_unit_test(test_nothing_is_seen_before_the_commit),
+      cmocka_unit_test(test_s2_15_full_map_is_doubled),
+      cmocka_unit_test(test_modes),
+      cmocka_unit_test(test_back_ends_are_named),
+      cmocka_unit_test(test_key_length),
+      cmocka_unit_test(test_truncated_files_are_refused),
+      cmocka_unit_test(test_foreign_files_are_refused),
+      cmocka_unit_test(test_two_readers_of_one_database),
+      cmocka_unit_test(test_key_text),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
