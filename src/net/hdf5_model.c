@@ -1,8 +1,6 @@
 /* Weights in HDF5 files: /data/<layer>/<i> and /diff/<layer>/<i>, 32-bit floats of the blob's
  * shape. A layer's name may hold slashes; it is then a path of groups. */
 #include <hdf5.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/fail.h"

@@ -1,0 +1,43 @@
+/* The table of names. */
+#include "net/name_map.h"
+
+#include "net_case.h"
+
+static void names_are_found_again(void **state) {
+  (void)state;
+  enum { NAMES = 5000 };
+  static char name[NAMES][16];
+  cr_name_map map = {0};
+  assert_int_equal(cr_name_map_get(&map, "n0"), -1);
+  for (int i = 0; i < NAMES; ++i) {
+    snprintf(name[i], sizeof name[i], "n%d", i);
+    ok(cr_name_map_set(&map, name[i], i));
+  }
+  for (int i = 0; i < NAMES; ++i) assert_int_equal(cr_name_map_get(&map, name[i]), i);
+  ok(cr_name_map_set(&map, "n17", 3));
+  assert_int_equal(cr_name_map_get(&map, "n17"), 3);
+  assert_int_equal(map.size, NAMES);
+  assert_int_equal(cr_name_map_get(&map, "absent"), -1);
+  assert_int_equal(cr_name_map_get(&map, ""), -1);
+  cr_name_map_free(&map);
+  assert_int_equal(cr_name_map_get(&map, "n17"), -1);
+  assert_null(cr_name_map_nearest(&map, "n17"));
+}
+
+static void the_nearest_name_is_offered(void **state) {
+  (void)state;
+  cr_name_map map = {0};
+  ok(cr_name_map_set(&map, "label", 0));
+  ok(cr_name_map_set(&map, "data", 1));
+  assert_string_equal(cr_name_map_nearest(&map, "lable"), "label");
+  assert_null(cr_name_map_nearest(&map, "xyzzy"));
+  cr_name_map_free(&map);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(names_are_found_again),
+      cmocka_unit_test(the_nearest_name_is_offered),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

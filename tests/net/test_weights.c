@@ -1,0 +1,441 @@
+/* Weights in messages and files: round trips, what fits and what does not. */
+#include <hdf5.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/file.h"
+#include "net_case.h"
+
+#define MODEL(conv, outputs)                                                                      \
+  "name: 'model' " INPUT(                                                                         \
+      "data",                                                                                     \
+      DIM4(1, 2, 4, 4)) "layer { name: '" conv                                                    \
+                        "' type: 'Convolution' bottom: 'data' top: 'conv'"                        \
+                        "  convolution_param { num_output: 3 kernel_size: 2 weight_filler { "     \
+                        "type: 'xavier' } } }\n"                                                  \
+                        "layer { name: 'bn' type: 'BatchNorm' bottom: 'conv' top: 'conv' }\n"     \
+                        "layer { name: 'fc' type: 'InnerProduct' bottom: 'conv' top: 'fc' param " \
+                        "{ name: 'w' }"                                                           \
+                        "  inner_product_param { num_output: " #outputs                           \
+                        " } }\n"                                                                  \
+                        "layer { name: 'fc2' type: 'InnerProduct' bottom: 'conv' top: 'fc2' "     \
+                        "param { name: 'w' }"                                                     \
+                        "  inner_product_param { num_output: " #outputs " } }\n"
+
+/* The model reads conv twice, so that it has a split and a shared parameter. */
+#define NET MODEL("conv", 2)
+
+static char dir[] = "/tmp/crema-weights-XXXXXX";
+
+static const char *in_dir(const char *name) {
+  static char path[2][256];
+  static int turn;
+  turn = 1 - turn;
+  snprintf(path[turn], sizeof path[turn], "%s/%s", dir, name);
+  return path[turn];
+}
+
+static crema_net *build_model(const char *text) {
+  return build(text, CREMA_TEST);
+}
+
+/* Every parameter gets values of its own; sharers come before their owners' last word. */
+static void number_params(crema_net *net, float first) {
+  for (int i = net->params - 1; i >= 0; --i) {
+    const cr_net_param *param = &net->net_param[i];
+    fill(net->layer[param->layer].layer->blob[param->index], first + 100.0f * (float)i, 0.5f);
+  }
+}
+
+static void number_diffs(crema_net *net) {
+  for (int i = 0; i < net->learnables; ++i) {
+    float *diff = NULL;
+    ok(crema_blob_mutable_cpu_diff(net->learnable[i], &diff));
+    for (int64_t k = 0; k < crema_blob_count(net->learnable[i]); ++k) diff[k] = (float)(i + k);
+  }
+}
+
+static void assert_same_params(crema_net *a, crema_net *b) {
+  assert_int_equal(a->learnables, b->learnables);
+  for (int i = 0; i < a->learnables; ++i) {
+    assert_memory_equal(data_of(a->learnable[i]), data_of(b->learnable[i]),
+                        (size_t)crema_blob_count(a->learnable[i]) * sizeof(float));
+  }
+}
+
+static void round_trip(const char *file, bool diffs) {
+  crema_net *a = build_model(NET), *b = build_model(NET);
+  number_params(a, 1.0f);
+  number_diffs(a);
+  ok(cr_net_save(a, in_dir(file), diffs));
+  ok(crema_net_load_weights(b, in_dir(file)));
+  assert_same_params(a, b);
+  crema_net_destroy(a);
+  crema_net_destroy(b);
+}
+
+static void files_give_back_what_they_took(void **state) {
+  (void)state;
+  round_trip("a.caffemodel", false);
+  round_trip("b.caffemodel", true);
+  round_trip("c.caffemodel.h5", false);
+  round_trip("d.caffemodel.h5", true);
+  struct stat with, without;
+  assert_int_equal(stat(in_dir("a.caffemodel"), &without), 0);
+  assert_int_equal(stat(in_dir("b.caffemodel"), &with), 0);
+  assert_true(with.st_size > without.st_size);
+}
+
+/* What the message holds: name, all layers with splits, phases, blobs, diffs. */
+static void messages_hold_net_and_values(void **state) {
+  (void)state;
+  crema_net *net = build_model(NET);
+  number_params(net, 1.0f);
+  number_diffs(net);
+  Caffe__NetParameter *message = NULL;
+  ok(cr_net_to_proto(net, true, &message));
+  assert_string_equal(message->name, "model");
+  assert_int_equal(message->n_layer, 6);
+  assert_string_equal(message->layer[3]->name, "conv_bn_0_split");
+  const Caffe__LayerParameter *fc = message->layer[4];
+  assert_true(fc->has_phase && fc->phase == CAFFE__PHASE__TEST);
+  assert_int_equal(fc->n_blobs, 2);
+  assert_int_equal(fc->blobs[0]->shape->n_dim, 2);
+  assert_int_equal(fc->blobs[0]->shape->dim[1], 27);
+  assert_int_equal(fc->blobs[0]->n_data, 54);
+  assert_int_equal(fc->blobs[0]->n_diff, 54);
+  assert_near(fc->blobs[1]->data[1] - fc->blobs[1]->data[0], 0.5, 0.0);
+  cr_message_free(&message->base);
+  crema_net_destroy(net);
+}
+
+/* Data sets and groups of an HDF5 model: as other readers of the format want them. */
+static void hdf5_files_are_laid_out_as_usual(void **state) {
+  (void)state;
+  hid_t file = H5Fopen(in_dir("d.caffemodel.h5"), H5F_ACC_RDONLY, H5P_DEFAULT);
+  assert_true(file >= 0);
+  assert_true(H5Lexists(file, "/data/conv/0", H5P_DEFAULT) > 0);
+  assert_true(H5Lexists(file, "/data/in_data", H5P_DEFAULT) > 0);
+  assert_true(H5Lexists(file, "/data/fc2/1", H5P_DEFAULT) > 0);
+  assert_true(H5Lexists(file, "/data/fc2/0", H5P_DEFAULT) == 0); /* shared: the owner has it */
+  assert_true(H5Lexists(file, "/diff/fc2/0", H5P_DEFAULT) > 0);
+  hid_t set = H5Dopen2(file, "/data/conv/0", H5P_DEFAULT);
+  hid_t space = H5Dget_space(set), type = H5Dget_type(set);
+  hsize_t dim[4];
+  assert_int_equal(H5Sget_simple_extent_ndims(space), 4);
+  H5Sget_simple_extent_dims(space, dim, NULL);
+  assert_true(dim[0] == 3 && dim[1] == 2 && dim[2] == 2 && dim[3] == 2);
+  assert_true(H5Tequal(type, H5T_NATIVE_FLOAT) > 0);
+  H5Tclose(type);
+  H5Sclose(space);
+  H5Dclose(set);
+  H5Fclose(file);
+  file = H5Fopen(in_dir("c.caffemodel.h5"), H5F_ACC_RDONLY, H5P_DEFAULT);
+  assert_true(H5Lexists(file, "/diff", H5P_DEFAULT) == 0);
+  H5Fclose(file);
+}
+
+/* Nothing is changed when something does not fit. */
+static void refuse_file(const char *text, const char *file, crema_status code,
+                        const char *const *words) {
+  crema_net *net = build_model(text);
+  number_params(net, -5.0f);
+  crema_status status = crema_net_load_weights(net, in_dir(file));
+  if (status != code) print_error("%s: %s\n", crema_status_name(status), crema_error_text());
+  assert_int_equal(status, code);
+  assert_names(words);
+  crema_net *same = build_model(text);
+  number_params(same, -5.0f);
+  assert_same_params(net, same);
+  crema_net_destroy(same);
+  crema_net_destroy(net);
+}
+
+static void other_shapes_are_refused(void **state) {
+  (void)state;
+  const char *const words[] = {"'fc' (InnerProduct)", "2 27 (54)", "4 27 (108)", "parameter 0",
+                               NULL};
+  refuse_file(MODEL("conv", 4), "a.caffemodel", CREMA_E_SHAPE, words);
+  refuse_file(MODEL("conv", 4), "c.caffemodel.h5", CREMA_E_SHAPE,
+              WORDS("layer 'fc'", "2 27 (54)", "4 27 (108)", "parameter 0"));
+}
+
+static void layers_of_one_side_only_are_skipped(void **state) {
+  (void)state;
+  static const char *const file[] = {"a.caffemodel", "c.caffemodel.h5"};
+  crema_net *full = build_model(NET);
+  number_params(full, 1.0f);
+  for (int i = 0; i < 2; ++i) {
+    crema_net *net = build_model(MODEL("renamed", 2));
+    number_params(net, -5.0f);
+    ok(crema_net_load_weights(net, in_dir(file[i])));
+    assert_near(data_of(param_of(net, "renamed", 0))[0], -5.0, 0.0);
+    assert_near(data_of(param_of(net, "fc", 1))[0], data_of(param_of(full, "fc", 1))[0], 0.0);
+    crema_net_destroy(net);
+  }
+  crema_net_destroy(full);
+}
+
+static void other_numbers_of_blobs_are_refused(void **state) {
+  (void)state;
+#define BIASED(bias)                                                 \
+  INPUT("data", DIM2(1, 2))                                          \
+  "layer { name: 'fc' type: 'InnerProduct' bottom: 'data' top: 'fc'" \
+  "  inner_product_param { num_output: 1 bias_term: " bias " } }\n"
+  static const char *const file[] = {"n.caffemodel", "n.caffemodel.h5"};
+  crema_net *one = build(BIASED("false"), CREMA_TEST), *two = build(BIASED("true"), CREMA_TEST);
+  for (int i = 0; i < 2; ++i) {
+    ok(crema_net_save_weights(one, in_dir(file[i])));
+    assert_int_equal(crema_net_load_weights(two, in_dir(file[i])), CREMA_E_ARGUMENT);
+    assert_names(WORDS("number of blobs", "'fc' (InnerProduct)", file[i]));
+    ok(crema_net_save_weights(two, in_dir(file[i])));
+    assert_int_equal(crema_net_load_weights(one, in_dir(file[i])), CREMA_E_ARGUMENT);
+    assert_names(WORDS("number of blobs", "'fc' (InnerProduct)"));
+  }
+  crema_net_destroy(one);
+  crema_net_destroy(two);
+}
+
+static void write_file(const char *name, const void *bytes, size_t size) {
+  ok(cr_file_write(in_dir(name), bytes, size));
+}
+
+static void damaged_and_foreign_files_are_refused(void **state) {
+  (void)state;
+  static const char *const file[] = {"a.caffemodel", "c.caffemodel.h5"};
+  for (int i = 0; i < 2; ++i) {
+    cr_buffer bytes = {0};
+    ok(cr_file_read(in_dir(file[i]), &bytes));
+    const char *name = i == 0 ? "cut.caffemodel" : "cut.h5";
+    for (size_t part = 1; part < 8; ++part) {
+      write_file(name, bytes.data, bytes.size * part / 8);
+      refuse_file(NET, name, CREMA_E_CORRUPT, WORDS(name));
+    }
+    cr_buffer_free(&bytes);
+  }
+  write_file("foreign.caffemodel", "\x89PNG\r\n\x1a\n and so on", 18);
+  refuse_file(NET, "foreign.caffemodel", CREMA_E_CORRUPT, WORDS("foreign.caffemodel"));
+  write_file("foreign.h5", "not HDF5 at all", 15);
+  refuse_file(NET, "foreign.h5", CREMA_E_CORRUPT, WORDS("foreign.h5"));
+  write_file("empty.caffemodel", "", 0);
+  refuse_file(NET, "empty.caffemodel", CREMA_E_CORRUPT, WORDS("empty.caffemodel"));
+  refuse_file(NET, "absent.caffemodel", CREMA_E_NOT_FOUND, WORDS("absent.caffemodel"));
+  refuse_file(NET, "absent.h5", CREMA_E_NOT_FOUND, WORDS("absent.h5"));
+  hid_t h5 = H5Fcreate(in_dir("other.h5"), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+  H5Fclose(h5);
+  refuse_file(NET, "other.h5", CREMA_E_CORRUPT, WORDS("other.h5", "/data"));
+}
+
+/* An HDF5 file is known by its content, too. */
+static void hdf5_is_recognised_without_its_name(void **state) {
+  (void)state;
+  cr_buffer bytes = {0};
+  ok(cr_file_read(in_dir("c.caffemodel.h5"), &bytes));
+  write_file("nameless", bytes.data, bytes.size);
+  cr_buffer_free(&bytes);
+  crema_net *net = build_model(NET);
+  ok(crema_net_load_weights(net, in_dir("nameless")));
+  crema_net_destroy(net);
+}
+
+static void saving_fails_cleanly(void **state) {
+  (void)state;
+  crema_net *net = build_model(NET);
+  static const char *const path[] = {"/nowhere/at/all.caffemodel", "/nowhere/at/all.h5"};
+  for (int i = 0; i < 2; ++i) {
+    assert_int_not_equal(crema_net_save_weights(net, path[i]), CREMA_OK);
+    assert_names(WORDS(path[i]));
+  }
+  /* A failure leaves the old file: two layers of one name cannot go into HDF5. */
+  crema_net *twins = build(
+      INPUT("data", DIM2(1, 2))
+      "layer { name: 'fc' type: 'InnerProduct' bottom: 'data' top: 'a'"
+      "  inner_product_param { num_output: 1 } }\n"
+      "layer { name: 'fc' type: 'InnerProduct' bottom: 'a' top: 'b'"
+      "  inner_product_param { num_output: 1 } }\n",
+      CREMA_TEST);
+  assert_int_equal(crema_net_save_weights(twins, in_dir("c.caffemodel.h5")), CREMA_E_EXISTS);
+  assert_names(WORDS("'fc'", "c.caffemodel.h5"));
+  ok(crema_net_load_weights(net, in_dir("c.caffemodel.h5")));
+  /* In the wire format they find their own values again. */
+  number_params(twins, 1.0f);
+  ok(crema_net_save_weights(twins, in_dir("twins.caffemodel")));
+  number_params(twins, -5.0f);
+  ok(crema_net_load_weights(twins, in_dir("twins.caffemodel")));
+  assert_near(data_of(twins->learnable[2])[0], 201.0, 0.0);
+  assert_near(data_of(twins->learnable[0])[0], 1.0, 0.0);
+  crema_net_destroy(twins);
+  crema_net_destroy(net);
+}
+
+/* A disk that is full after 4 KiB, as far as this process can tell. */
+static void a_full_disk_leaves_the_old_file(void **state) {
+  (void)state;
+  static const char *const file[] = {"full.caffemodel", "full.h5"};
+  const char *text = INPUT("data", DIM2(1, 4000))
+      "layer { name: 'fc' type: 'InnerProduct' bottom: 'data' top: 'a'"
+      "  inner_product_param { num_output: 10 } }\n";
+  crema_net *net = build(text, CREMA_TEST);
+  for (int i = 0; i < 2; ++i) {
+    number_params(net, 1.0f);
+    ok(crema_net_save_weights(net, in_dir(file[i])));
+    number_params(net, 2.0f);
+    struct rlimit before, tight;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    tight = before;
+    tight.rlim_cur = 4096;
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &tight), 0);
+    crema_status status = crema_net_save_weights(net, in_dir(file[i]));
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    assert_int_equal(status, CREMA_E_IO);
+    assert_names(WORDS(file[i]));
+    ok(crema_net_load_weights(net, in_dir(file[i])));
+    assert_near(data_of(param_of(net, "fc", 0))[0], 1.0, 0.0);
+  }
+  crema_net_destroy(net);
+}
+
+/* GoogLeNet's layers have slashes in their names. */
+static void names_with_slashes_work_in_hdf5(void **state) {
+  (void)state;
+  const char *text = INPUT("data", DIM2(1, 2))
+      "layer { name: 'inception/1x1' type: 'InnerProduct' bottom: 'data' top: 'a'"
+      "  inner_product_param { num_output: 1 } }\n"
+      "layer { name: 'inception/3x3' type: 'InnerProduct' bottom: 'a' top: 'b'"
+      "  inner_product_param { num_output: 1 } }\n";
+  crema_net *a = build(text, CREMA_TEST), *b = build(text, CREMA_TEST);
+  number_params(a, 1.0f);
+  ok(crema_net_save_weights(a, in_dir("slash.h5")));
+  ok(crema_net_load_weights(b, in_dir("slash.h5")));
+  assert_same_params(a, b);
+  crema_net_destroy(a);
+  crema_net_destroy(b);
+}
+
+/* ---- single blobs ---- */
+
+static void legacy_shapes_fit_from_the_right(void **state) {
+  (void)state;
+  Caffe__BlobProto proto = CAFFE__BLOB_PROTO__INIT;
+  crema_shape two = cr_shape_2(3, 5), four = cr_shape_4(1, 1, 3, 5), shape;
+  crema_shape swapped = cr_shape_2(5, 3), five = {.axes = 5, .dim = {1, 1, 1, 3, 5}};
+  proto.has_num = proto.has_channels = proto.has_height = proto.has_width = 1;
+  proto.num = proto.channels = 1;
+  proto.height = 3;
+  proto.width = 5;
+  ok(cr_blob_proto_shape(&proto, &shape));
+  assert_true(crema_shape_equal(&shape, &four));
+  assert_true(cr_blob_proto_fits(&proto, &two));
+  assert_true(cr_blob_proto_fits(&proto, &four));
+  assert_false(cr_blob_proto_fits(&proto, &swapped));
+  assert_false(cr_blob_proto_fits(&proto, &five));
+  proto.num = -1;
+  assert_int_equal(cr_blob_proto_shape(&proto, &shape), CREMA_E_SHAPE);
+}
+
+static void values_come_in_many_types(void **state) {
+  (void)state;
+  crema_shape shape = cr_shape_1(2);
+  crema_blob *blob = NULL;
+  int64_t dim[] = {2};
+  double f64[] = {1.5, -2.5};
+  uint8_t raw[] = {0x00, 0x3e, 0x00, 0xc1, 0, 0, 0, 0}; /* 1.5 and -2.5 as binary16 */
+  Caffe__BlobShape proto_shape = CAFFE__BLOB_SHAPE__INIT;
+  proto_shape.n_dim = 1;
+  proto_shape.dim = dim;
+  Caffe__BlobProto proto = CAFFE__BLOB_PROTO__INIT;
+  proto.shape = &proto_shape;
+  proto.n_double_data = 2;
+  proto.double_data = f64;
+  ok(crema_blob_create(&shape, &blob));
+  ok(cr_blob_from_proto(blob, &proto, false));
+  assert_near(data_of(blob)[1], -2.5, 0.0);
+  proto.n_double_data = 0;
+  fill(blob, 0.0f, 0.0f);
+  proto.has_raw_data = proto.has_raw_data_type = 1;
+  proto.raw_data = (ProtobufCBinaryData){4, raw};
+  proto.raw_data_type = CAFFE__TYPE__FLOAT16;
+  ok(cr_blob_from_proto(blob, &proto, false));
+  assert_near(data_of(blob)[0], 1.5, 0.0);
+  assert_near(data_of(blob)[1], -2.5, 0.0);
+  int32_t whole[] = {-7, 9};
+  proto.raw_data = (ProtobufCBinaryData){8, (uint8_t *)whole};
+  proto.raw_data_type = CAFFE__TYPE__INT;
+  ok(cr_blob_from_proto(blob, &proto, false));
+  assert_near(data_of(blob)[0], -7.0, 0.0);
+  proto.raw_data.len = 7;
+  assert_int_equal(cr_blob_from_proto(blob, &proto, false), CREMA_E_CORRUPT);
+  proto.raw_data.len = 4;
+  assert_int_equal(cr_blob_from_proto(blob, &proto, false), CREMA_E_CORRUPT);
+  crema_blob_destroy(blob);
+}
+
+static void counts_and_shapes_are_checked(void **state) {
+  (void)state;
+  crema_shape shape = cr_shape_1(3), scalar = {0};
+  crema_blob *blob = NULL;
+  int64_t dim[] = {2};
+  float f32[] = {1.0f, 2.0f};
+  Caffe__BlobShape proto_shape = CAFFE__BLOB_SHAPE__INIT;
+  proto_shape.n_dim = 1;
+  proto_shape.dim = dim;
+  Caffe__BlobProto proto = CAFFE__BLOB_PROTO__INIT;
+  proto.shape = &proto_shape;
+  proto.n_data = 2;
+  proto.data = f32;
+  ok(crema_blob_create(&shape, &blob));
+  assert_int_equal(cr_blob_from_proto(blob, &proto, false), CREMA_E_SHAPE);
+  assert_names(WORDS("2 (2)", "3 (3)"));
+  ok(cr_blob_from_proto(blob, &proto, true));
+  assert_int_equal(crema_blob_count(blob), 2);
+  dim[0] = INT64_MAX;
+  assert_int_equal(cr_blob_from_proto(blob, &proto, true), CREMA_E_SHAPE);
+  dim[0] = 1;
+  assert_int_equal(cr_blob_from_proto(blob, &proto, true), CREMA_E_CORRUPT);
+  /* No shape at all: a scalar. */
+  proto.shape = NULL;
+  proto.n_data = 1;
+  ok(cr_blob_from_proto(blob, &proto, true));
+  assert_true(crema_shape_equal(crema_blob_shape(blob), &scalar));
+  Caffe__BlobProto *back = NULL;
+  ok(cr_blob_to_proto(blob, false, &back));
+  assert_true(back->shape != NULL && back->shape->n_dim == 0 && back->n_data == 1);
+  cr_message_free(&back->base);
+  crema_blob_destroy(blob);
+}
+
+static int make_dir(void **state) {
+  (void)state;
+  return mkdtemp(dir) == NULL ? -1 : 0;
+}
+
+static int remove_dir(void **state) {
+  (void)state;
+  char command[128];
+  snprintf(command, sizeof command, "rm -r %s", dir);
+  return system(command);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(files_give_back_what_they_took),
+      cmocka_unit_test(messages_hold_net_and_values),
+      cmocka_unit_test(hdf5_files_are_laid_out_as_usual),
+      cmocka_unit_test(other_shapes_are_refused),
+      cmocka_unit_test(layers_of_one_side_only_are_skipped),
+      cmocka_unit_test(other_numbers_of_blobs_are_refused),
+      cmocka_unit_test(damaged_and_foreign_files_are_refused),
+      cmocka_unit_test(hdf5_is_recognised_without_its_name),
+      cmocka_unit_test(saving_fails_cleanly),
+      cmocka_unit_test(a_full_disk_leaves_the_old_file),
+      cmocka_unit_test(names_with_slashes_work_in_hdf5),
+      cmocka_unit_test(legacy_shapes_fit_from_the_right),
+      cmocka_unit_test(values_come_in_many_types),
+      cmocka_unit_test(counts_and_shapes_are_checked),
+  };
+  return cmocka_run_group_tests(tests, make_dir, remove_dir);
+}
