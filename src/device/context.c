@@ -1,23 +1,73 @@
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "core/fail.h"
 #include "core/log.h"
 #include "device/device.h"
 
+/* ---- the device's list of contexts ---- */
+
+static uint64_t next_id(void) {
+  static _Atomic uint64_t ids;
+  return atomic_fetch_add(&ids, 1) + 1;
+}
+
+static void list_context(crema_context *context) {
+  crema_device *device = context->device;
+  if (device->backend->host_memory) return;
+  pthread_mutex_lock(&device->lock);
+  context->next = device->contexts;
+  if (context->next != NULL) context->next->before = context;
+  device->contexts = context;
+  pthread_mutex_unlock(&device->lock);
+}
+
+static void unlist_context(crema_context *context) {
+  crema_device *device = context->device;
+  if (device->backend->host_memory) return;
+  pthread_mutex_lock(&device->lock);
+  if (context->next != NULL) context->next->before = context->before;
+  if (context->before != NULL) {
+    context->before->next = context->next;
+  } else {
+    device->contexts = context->next;
+  }
+  pthread_mutex_unlock(&device->lock);
+}
+
+/* With the device's lock held; NULL when the context is gone. */
+static crema_context *find_context(crema_device *device, uint64_t id) {
+  crema_context *context = device->contexts;
+  while (context != NULL && context->id != id) context = context->next;
+  return context;
+}
+
+/* ---- life ---- */
+
 static crema_status open_context(crema_context *context, crema_device *device, uint64_t seed) {
   context->device = device;
+  context->id = next_id();
   cr_mt19937_seed(&context->rng, (uint32_t)(seed ^ (seed >> 32)));
-  return device->backend->context_open(context);
+  cr_device_guard guard = cr_device_enter(device);
+  crema_status status = device->backend->context_open(context);
+  cr_device_leave(guard);
+  if (status == CREMA_OK) list_context(context);
+  return status;
 }
 
 static void close_context(crema_context *context) {
-  const cr_backend *backend = context->device->backend;
+  crema_device *device = context->device;
+  const cr_backend *backend = device->backend;
+  cr_device_guard guard = cr_device_enter(device);
+  unlist_context(context);
   if (backend->finish(context) != CREMA_OK) {
     cr_log_warning("while a context was closed: %s", crema_error_text());
   }
-  cr_device_free(context->device, context->workspace);
+  if (context->order != NULL) backend->event_destroy(context->order);
+  cr_device_free(device, context->workspace);
   backend->context_close(context);
+  cr_device_leave(guard);
 }
 
 crema_status crema_context_create(crema_device *device, uint64_t seed, crema_context **out) {
@@ -46,14 +96,60 @@ crema_status crema_context_finish(crema_context *context) {
   return context->device->backend->finish(context);
 }
 
+/* ---- order between contexts ---- */
+
+static crema_status follow_locked(crema_context *context, uint64_t id) {
+  const cr_backend *backend = context->device->backend;
+  crema_context *other = find_context(context->device, id);
+  if (other == NULL) return CREMA_OK; /* it was finished when it was destroyed */
+  if (other->order == NULL) CR_TRY(backend->event_create(context->device, &other->order));
+  CR_TRY(backend->event_record(other, other->order));
+  return backend->event_wait(context, other->order);
+}
+
+crema_status cr_context_follow(crema_context *context, uint64_t id) {
+  crema_device *device = context->device;
+  if (id == 0 || id == context->id || device->backend->host_memory) return CREMA_OK;
+  cr_device_guard guard = cr_device_enter(device);
+  pthread_mutex_lock(&device->lock);
+  crema_status status = follow_locked(context, id);
+  pthread_mutex_unlock(&device->lock);
+  cr_device_leave(guard);
+  return status;
+}
+
+static crema_status mark_locked(crema_device *device, uint64_t id, cr_native_event **event,
+                                bool *busy) {
+  crema_context *context = find_context(device, id);
+  if (context == NULL) return CREMA_OK;
+  CR_TRY(device->backend->busy(context, busy));
+  if (!*busy) return CREMA_OK;
+  if (*event == NULL) CR_TRY(device->backend->event_create(device, event));
+  return device->backend->event_record(context, *event);
+}
+
+crema_status cr_context_mark(crema_device *device, uint64_t id, cr_native_event **event,
+                             bool *busy) {
+  *busy = false;
+  if (id == 0 || device->backend->host_memory) return CREMA_OK;
+  cr_device_guard guard = cr_device_enter(device);
+  pthread_mutex_lock(&device->lock);
+  crema_status status = mark_locked(device, id, event, busy);
+  pthread_mutex_unlock(&device->lock);
+  cr_device_leave(guard);
+  return status;
+}
+
+/* ---- scratch memory ---- */
+
 crema_status cr_context_workspace(crema_context *context, size_t bytes, crema_devptr *out) {
   if (bytes > context->workspace_bytes) {
     crema_device *device = context->device;
-    /* Queued work may still use the old memory. */
-    CR_TRY(device->backend->finish(context));
     crema_devptr memory = {0};
-    CR_TRY(cr_device_alloc(device, bytes, &memory));
-    cr_device_free(device, context->workspace);
+    /* The new block comes before the old one goes, so that a failure leaves the old one. Queued
+     * work may still use the old one. */
+    CR_TRY(cr_device_alloc_for(context, bytes, &memory));
+    cr_device_free_after(device, context->workspace, context->id);
     context->workspace = memory;
     context->workspace_bytes = bytes;
   }
@@ -61,22 +157,44 @@ crema_status cr_context_workspace(crema_context *context, size_t bytes, crema_de
   return CREMA_OK;
 }
 
-/* ---- the thread's host context ---- */
+/* ---- the thread's own contexts ---- */
+
+typedef struct thread_entry {
+  crema_context *context;
+  int stream;
+} thread_entry;
 
 static _Thread_local crema_context host_context;
+static _Thread_local thread_entry *entry;
+static _Thread_local size_t entries;
 
 static struct {
   pthread_once_t once;
   pthread_key_t key;
   bool usable;
-} host_exit = {.once = PTHREAD_ONCE_INIT};
+} thread_exit = {.once = PTHREAD_ONCE_INIT};
 
-static void close_host_context(void *context) {
-  close_context(context);
+void cr_thread_contexts_release(void) {
+  for (size_t i = entries; i > 0; i--) crema_context_destroy(entry[i - 1].context);
+  free(entry);
+  entry = NULL;
+  entries = 0;
+}
+
+static void end_of_thread(void *unused) {
+  (void)unused;
+  cr_thread_contexts_release();
+  if (host_context.device != NULL) close_context(&host_context);
+  host_context.device = NULL;
 }
 
 static void make_exit_key(void) {
-  host_exit.usable = pthread_key_create(&host_exit.key, close_host_context) == 0;
+  thread_exit.usable = pthread_key_create(&thread_exit.key, end_of_thread) == 0;
+}
+
+static void note_thread(void) {
+  pthread_once(&thread_exit.once, make_exit_key);
+  if (thread_exit.usable) pthread_setspecific(thread_exit.key, &host_context);
 }
 
 crema_context *cr_host_context(void) {
@@ -86,8 +204,30 @@ crema_context *cr_host_context(void) {
     if (open_context(context, cr_cpu_device(), 1) != CREMA_OK) {
       cr_log_warning("host context: %s", crema_error_text());
     }
-    pthread_once(&host_exit.once, make_exit_key);
-    if (host_exit.usable) pthread_setspecific(host_exit.key, context);
+    note_thread();
   }
   return context;
+}
+
+crema_status cr_thread_context(crema_device *device, int stream, crema_context **out) {
+  if (stream < 0) return cr_fail(CREMA_E_RANGE, "there is no stream %d", stream);
+  if (device->backend->host_memory) {
+    *out = cr_host_context();
+    return CREMA_OK;
+  }
+  for (size_t i = 0; i < entries; i++) {
+    if (entry[i].context->device == device && entry[i].stream == stream) {
+      *out = entry[i].context;
+      return CREMA_OK;
+    }
+  }
+  thread_entry *more = realloc(entry, (entries + 1) * sizeof *more);
+  if (more == NULL) return cr_fail_memory((entries + 1) * sizeof *more, "a thread's contexts");
+  entry = more;
+  crema_context *context = NULL;
+  CR_TRY(crema_context_create(device, cr_random_seed(), &context));
+  entry[entries++] = (thread_entry){.context = context, .stream = stream};
+  note_thread();
+  *out = context;
+  return CREMA_OK;
 }

@@ -3,12 +3,17 @@
 #ifndef CR_DEVICE_DEVICE_H
 #define CR_DEVICE_DEVICE_H
 
+#include <pthread.h>
+
 #include "core/rng.h"
 #include "crema/device.h"
 #include "device/layout.h"
 
-typedef struct cr_event cr_event;
+/* A back end's own event: a place in a context's queue of work (device/event.h has the events
+ * with states that are built on it). */
+typedef struct cr_native_event cr_native_event;
 typedef struct cr_kernel cr_kernel;
+typedef struct cr_pool cr_pool;
 
 /* Direction of a copy, seen from the device whose table is called. */
 typedef enum cr_copy_kind {
@@ -57,13 +62,30 @@ typedef struct cr_backend {
   crema_status (*convert)(crema_context *context, int64_t count, cr_form dst_form, crema_devptr dst,
                           cr_form src_form, crema_devptr src);
 
-  crema_status (*event_create)(crema_device *device, cr_event **out);
-  void (*event_destroy)(cr_event *event);
-  crema_status (*event_record)(crema_context *context, cr_event *event);
-  /* Makes later work of `context` wait for the event; the host does not wait. */
-  crema_status (*event_wait)(crema_context *context, cr_event *event);
-  crema_status (*event_query)(cr_event *event, bool *done);
-  crema_status (*event_finish)(cr_event *event);
+  crema_status (*event_create)(crema_device *device, cr_native_event **out);
+  void (*event_destroy)(cr_native_event *event);
+  crema_status (*event_record)(crema_context *context, cr_native_event *event);
+  /* Makes later work of `context` wait for what the event stands for now; the host does not wait.
+   */
+  crema_status (*event_wait)(crema_context *context, cr_native_event *event);
+  crema_status (*event_query)(cr_native_event *event, bool *done);
+  crema_status (*event_finish)(cr_native_event *event);
+
+  /* The rest is for devices with memory of their own and NULL for host memory. */
+  crema_status (*memory_info)(crema_device *device, size_t *free_bytes, size_t *total_bytes);
+  /* True when the context has work that is not done. Leaves no pending failure behind. */
+  crema_status (*busy)(crema_context *context, bool *out);
+  /* The index of the device whose memory it is; -1 for host and unknown addresses. */
+  int (*owner)(uintptr_t address);
+  /* Makes `device` the one that the driver uses for the calling thread. */
+  crema_status (*set_current)(crema_device *device);
+  bool (*can_access_peer)(crema_device *device, crema_device *peer);
+  /* Enabling twice is a success. */
+  crema_status (*enable_peer)(crema_device *device, crema_device *peer);
+  crema_status (*disable_peer)(crema_device *device, crema_device *peer);
+  /* Told when the host is about to read or change host memory that may take part in copies; for
+   * checkers, NULL for all others. */
+  void (*host_access)(const void *memory, size_t bytes, bool change);
 
   /* The kernel table: rows best first, a plain reference row last; ends with NULL.
    * See device/kernel.h. */
@@ -74,6 +96,9 @@ struct crema_device {
   const cr_backend *backend;
   int index;
   void *state;
+  cr_pool *pool;           /* made when the device is opened; NULL for host memory */
+  pthread_mutex_t lock;    /* guards the list of contexts */
+  crema_context *contexts; /* that are open on the device; host memory keeps no list */
 };
 
 struct crema_context {
@@ -83,6 +108,9 @@ struct crema_context {
   /* Scratch memory of cr_context_workspace. */
   crema_devptr workspace;
   size_t workspace_bytes;
+  uint64_t id; /* never used again, so that it can be remembered when the context is gone */
+  cr_native_event *order; /* made when first needed by cr_context_follow */
+  crema_context *next, *before;
 };
 
 /* The CPU device; always there. */
@@ -91,6 +119,25 @@ crema_device *cr_cpu_device(void);
 /* A host context that belongs to the calling thread: for host access to tensors and for
  * work that falls back to the CPU. Never NULL. */
 crema_context *cr_host_context(void);
+
+/* Makes later work of `context` wait for all work queued so far on the context called `id` on the
+ * same device, if it still exists; the host does not wait. No-op for `id` 0 and for its own. */
+crema_status cr_context_follow(crema_context *context, uint64_t id) CREMA_MUST_USE;
+
+/* For the context called `id` on `device`: *busy says whether it has work that is not done; then
+ * *event (made when NULL) marks the present end of its queue. A context that is gone is not busy.
+ */
+crema_status cr_context_mark(crema_device *device, uint64_t id, cr_native_event **event,
+                             bool *busy) CREMA_MUST_USE;
+
+/* A context of the calling thread on `device` (S1-28): the same one for the same thread, device and
+ * `stream`, another one for any other. Made at the first call, destroyed at the end of the
+ * thread. For host memory: cr_host_context(). stream >= 0. */
+crema_status cr_thread_context(crema_device *device, int stream,
+                               crema_context **out) CREMA_MUST_USE;
+
+/* Destroys the calling thread's contexts of cr_thread_context before its end. */
+void cr_thread_contexts_release(void);
 
 /* Scratch memory of at least `bytes` bytes on the context's device. It is the context's, grows
  * only, and is shared by everything that runs on the context: its content lasts until the next
@@ -101,8 +148,32 @@ crema_status cr_context_workspace(crema_context *context, size_t bytes,
 
 /* ---- thin wrappers over the table, with checks and error context ---- */
 
+/* Device memory, from the device's pool where it has one. bytes 0 is legal. Errors:
+ * CREMA_E_NO_MEMORY naming bytes, device, free and total memory. */
 crema_status cr_device_alloc(crema_device *device, size_t bytes, crema_devptr *out) CREMA_MUST_USE;
+
+/* As cr_device_alloc, for memory that the context is the first to use. */
+crema_status cr_device_alloc_for(crema_context *context, size_t bytes,
+                                 crema_devptr *out) CREMA_MUST_USE;
+
+/* Accepts no memory (address 0). The memory must not be in use by queued work. */
 void cr_device_free(crema_device *device, crema_devptr memory);
+
+/* As cr_device_free, but the memory may still be in use by work queued on the context called
+ * `id` (0: by none); it is given to others when that work is done. */
+void cr_device_free_after(crema_device *device, crema_devptr memory, uint64_t id);
+
+/* Makes `device` current for the calling thread for as long as a call needs it (S1-40). */
+typedef struct cr_device_guard {
+  crema_device *device; /* that was current before; NULL: nothing to restore */
+} cr_device_guard;
+cr_device_guard cr_device_enter(crema_device *device);
+void cr_device_leave(cr_device_guard guard);
+
+/* The device that the calling thread works on: the CPU, unless the thread set another. Host memory
+ * of a thread that works on a GPU is page-locked (S0-04). */
+crema_device *cr_device_current(void);
+crema_status cr_device_set_current(crema_device *device) CREMA_MUST_USE;
 
 /* 64-byte aligned host memory, content undefined; bytes 0 is legal and gives a non-NULL pointer. */
 crema_status cr_host_alloc(size_t bytes, void **out) CREMA_MUST_USE;

@@ -11,8 +11,9 @@
 
 /* Where a kernel keeps what it decided at plan time. */
 typedef struct cr_plan {
-  const cr_op_desc *desc; /* what is to be computed; outlives the plan */
-  crema_context *context; /* planned for this context's device */
+  const cr_op_desc *desc;  /* what is to be computed; outlives the plan */
+  crema_context *context;  /* planned for this context's device */
+  const cr_kernel *kernel; /* the row that is asked to plan */
   /* For each argument that is read: the form in which its newest values are held when the
    * plan is made; plain for the others. */
   const cr_form *hint;
@@ -39,8 +40,7 @@ struct cr_kernel {
    * `context`, which is on the device of the plan. `scalars` holds the op's run-time scalars
    * (learning rate, seed; see op_desc.h), NULL for most ops. */
   crema_status (*run)(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
-                      const bool *accumulate, const cr_op_scalars *scalars,
-                      crema_devptr workspace);
+                      const bool *accumulate, const cr_op_scalars *scalars, crema_devptr workspace);
   void (*destroy)(cr_plan *plan); /* may be NULL */
 };
 

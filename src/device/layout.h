@@ -13,7 +13,7 @@ typedef struct cr_layout {
   crema_device *device; /* who understands it */
   crema_dtype type;
   crema_shape shape;
-  size_t bytes; /* memory it takes, padding included */
+  size_t bytes;       /* memory it takes, padding included */
   const void *detail; /* the back end's own description */
 } cr_layout;
 

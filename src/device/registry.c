@@ -7,17 +7,20 @@
 #include <stdlib.h>
 
 #include "core/fail.h"
+#include "core/log.h"
+#include "device/pool.h"
 
-enum { MAX_DEVICES = 16, BACKENDS = 3 };
+enum { MAX_DEVICES = 16, BACKENDS = 3, PEER_GROUP = 8 };
 
 /* Indexed by crema_device_type. */
 static const cr_backend *const backends[BACKENDS] = {
     [CREMA_DEVICE_CPU] = &cr_backend_cpu,
+    [CREMA_DEVICE_SIM] = &cr_backend_sim,
 };
 
 static struct {
   pthread_mutex_t lock;
-  crema_device *_Atomic device[BACKENDS][MAX_DEVICES]; /* set once, never cleared */
+  crema_device *_Atomic device[BACKENDS][MAX_DEVICES]; /* NULL: not opened yet */
 } registry = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static const cr_backend *find_backend(crema_device_type type) {
@@ -41,6 +44,37 @@ int crema_device_count(crema_device_type type) {
   return count;
 }
 
+/* Devices reach each other's memory directly within groups of eight, where the hardware allows. A
+ * failure costs speed only. With the registry's lock held. */
+static void enable_peer(crema_device *device, crema_device *peer) {
+  const cr_backend *backend = device->backend;
+  if (!backend->can_access_peer(device, peer)) return;
+  cr_device_guard guard = cr_device_enter(device);
+  crema_status status = backend->enable_peer(device, peer);
+  cr_device_leave(guard);
+  if (status != CREMA_OK) {
+    cr_log_warning("no direct access from %s:%d to %s:%d: %s", backend->name, device->index,
+                   backend->name, peer->index, crema_error_text());
+  }
+}
+
+static void connect_peers(crema_device *device) {
+  if (device->backend->can_access_peer == NULL) return;
+  int first = device->index / PEER_GROUP * PEER_GROUP;
+  for (int i = first; i < first + PEER_GROUP && i < MAX_DEVICES; i++) {
+    crema_device *peer = atomic_load(&registry.device[device->backend->type][i]);
+    if (peer == NULL || i == device->index) continue;
+    enable_peer(device, peer);
+    enable_peer(peer, device);
+  }
+}
+
+static crema_status make_pool(crema_device *device) {
+  if (device->backend->host_memory) return CREMA_OK;
+  cr_pool_options options = cr_pool_options_for(cr_pool_current_mode());
+  return cr_pool_create(device, &options, &device->pool);
+}
+
 /* With the registry's lock held. */
 static crema_status open_device(const cr_backend *backend, int index, crema_device **out) {
   if (backend == &cr_backend_cpu) {
@@ -51,13 +85,19 @@ static crema_status open_device(const cr_backend *backend, int index, crema_devi
   if (device == NULL) return cr_fail_memory(sizeof *device, "a device");
   device->backend = backend;
   device->index = index;
-  crema_status status = backend->open(device);
-  if (status != CREMA_OK) {
-    free(device);
-    return cr_fail_in(status, "device %s:%d", backend->name, index);
-  }
+  pthread_mutex_init(&device->lock, NULL);
+  crema_status status;
+  CR_TRY_GOTO(backend->open(device), fail);
+  CR_TRY_GOTO(make_pool(device), close);
+  connect_peers(device);
   *out = device;
   return CREMA_OK;
+close:
+  backend->close(device);
+fail:
+  pthread_mutex_destroy(&device->lock);
+  free(device);
+  return cr_fail_in(status, "device %s:%d", backend->name, index);
 }
 
 crema_status crema_device_get(crema_device_type type, int index, crema_device **out) {
@@ -88,6 +128,21 @@ crema_status crema_device_get(crema_device_type type, int index, crema_device **
   }
   if (status == CREMA_OK) *out = device;
   return status;
+}
+
+void cr_registry_close(crema_device_type type) {
+  const cr_backend *backend = find_backend(type);
+  if (backend == NULL || type == CREMA_DEVICE_CPU) return;
+  pthread_mutex_lock(&registry.lock);
+  for (int i = 0; i < MAX_DEVICES; i++) {
+    crema_device *device = atomic_exchange(&registry.device[type][i], NULL);
+    if (device == NULL) continue;
+    cr_pool_destroy(device->pool);
+    backend->close(device);
+    pthread_mutex_destroy(&device->lock);
+    free(device);
+  }
+  pthread_mutex_unlock(&registry.lock);
 }
 
 crema_device *cr_cpu_device(void) {

@@ -5,6 +5,11 @@
 
 #include "core/fail.h"
 
+/* Host memory is a device's own memory: both sides are one. */
+static bool one_sided(const crema_context *context) {
+  return context->device->backend->host_memory;
+}
+
 /* ---- sides ---- */
 
 static void free_host(cr_host_side *side) {
@@ -13,110 +18,248 @@ static void free_host(cr_host_side *side) {
 }
 
 static void free_gpu(cr_device_side *side) {
-  if (side->own) cr_device_free(side->device, side->data);
+  if (side->own) cr_device_free_after(side->device, side->data, side->user);
   *side = (cr_device_side){0};
 }
 
-/* Makes the host side when it is not there, content undefined. */
-static crema_status need_host(crema_syncedmem *memory) {
+/* Makes the host side when it is not there, content undefined; *made says whether it was made. The
+ * device that the block or else the thread works with decides whether it is page-locked. */
+static crema_status need_host(crema_syncedmem *memory, bool *made) {
+  *made = false;
   if (memory->host.data != NULL) return CREMA_OK;
+  crema_device *maker = memory->device;
+  if (maker->backend->host_memory) maker = cr_device_current();
   void *data = NULL;
-  CR_TRY(memory->device->backend->host_alloc(memory->device, memory->capacity, &data));
-  memory->host = (cr_host_side){.data = data, .own = true, .maker = memory->device};
+  CR_TRY(maker->backend->host_alloc(maker, memory->capacity, &data));
+  memory->host = (cr_host_side){.data = data, .own = true, .maker = maker};
+  *made = true;
   return CREMA_OK;
 }
 
-static crema_status need_gpu(crema_syncedmem *memory) {
+/* The same for the device side, on the context's device, where the block is at home. */
+static crema_status need_gpu(crema_syncedmem *memory, crema_context *context, bool *made) {
+  *made = false;
   if (memory->gpu.data.address != 0) return CREMA_OK;
   crema_devptr data = {0};
-  CR_TRY(cr_device_alloc(memory->device, memory->capacity, &data));
-  memory->gpu = (cr_device_side){.data = data, .own = true, .device = memory->device};
+  CR_TRY(cr_device_alloc_for(context, memory->capacity, &data));
+  memory->gpu =
+      (cr_device_side){.data = data, .own = true, .device = context->device, .user = context->id};
+  *made = true;
   return CREMA_OK;
 }
 
-/* Work of the automaton itself, when the caller brings no context, goes through a context
- * that lives as long as the call. */
-static crema_status copy_now(crema_device *device, cr_copy_kind kind, uintptr_t dst, uintptr_t src,
-                             size_t bytes) {
-  crema_context *context = NULL;
-  CR_TRY(crema_context_create(device, 0, &context));
-  crema_status status = device->backend->copy(context, kind, dst, src, bytes);
-  if (status == CREMA_OK) status = crema_context_finish(context);
-  crema_context_destroy(context);
-  return status;
+/* What the context does from now on comes after what other contexts did to the device side. */
+static crema_status use_gpu(crema_syncedmem *memory, crema_context *context) {
+  if (memory->gpu.user == context->id) return CREMA_OK;
+  CR_TRY(cr_context_follow(context, memory->gpu.user));
+  memory->gpu.user = context->id;
+  return CREMA_OK;
 }
 
-/* ---- the automaton ---- */
+/* ---- moving bytes; a failure leaves everything as it was ---- */
+
+/* Waits for all work on the device side and copies it to the host side. */
+static crema_status fetch(crema_syncedmem *memory) {
+  crema_context *context = NULL;
+  CR_TRY(cr_thread_context(memory->gpu.device, 0, &context));
+  CR_TRY(cr_context_follow(context, memory->gpu.user));
+  CR_TRY(context->device->backend->copy(context, CR_COPY_DEVICE_TO_HOST,
+                                        (uintptr_t)memory->host.data, memory->gpu.data.address,
+                                        memory->size));
+  return crema_context_finish(context);
+}
 
 static crema_status to_host(crema_syncedmem *memory) {
   if (cr_syncedmem_at_host(memory)) return CREMA_OK;
-  CR_TRY(need_host(memory));
+  bool made = false;
+  CR_TRY(need_host(memory, &made));
   if (memory->head == CREMA_UNINITIALIZED) {
     memset(memory->host.data, 0, memory->capacity);
     memory->head = CREMA_HEAD_AT_CPU;
     return CREMA_OK;
   }
-  CR_TRY(copy_now(memory->gpu.device, CR_COPY_DEVICE_TO_HOST, (uintptr_t)memory->host.data,
-                  memory->gpu.data.address, memory->size));
+  crema_status status = fetch(memory);
+  if (status != CREMA_OK) {
+    if (made) free_host(&memory->host);
+    return cr_fail_in(status, "copy of %zu bytes from %s:%d to the host", memory->size,
+                      memory->gpu.device->backend->name, memory->gpu.device->index);
+  }
+  memory->head = CREMA_SYNCED;
+  return CREMA_OK;
+}
+
+/* Brings the host's bytes to the device side. With `wait` the host side is free to be changed on
+ * return, otherwise only when the context has done the copy. */
+static crema_status push(crema_syncedmem *memory, crema_context *context, bool wait) {
+  const cr_backend *backend = context->device->backend;
+  bool made = false;
+  CR_TRY(need_gpu(memory, context, &made));
+  crema_status status = use_gpu(memory, context);
+  if (status == CREMA_OK) {
+    status = backend->copy(context, CR_COPY_HOST_TO_DEVICE, memory->gpu.data.address,
+                           (uintptr_t)memory->host.data, memory->size);
+  }
+  if (status == CREMA_OK && wait) status = crema_context_finish(context);
+  if (status != CREMA_OK) {
+    if (made) free_gpu(&memory->gpu);
+    return cr_fail_in(status, "copy of %zu bytes from the host to %s:%d", memory->size,
+                      backend->name, context->device->index);
+  }
   memory->head = CREMA_SYNCED;
   return CREMA_OK;
 }
 
 static crema_status to_gpu(crema_syncedmem *memory, crema_context *context) {
-  if (memory->head == CREMA_HEAD_AT_GPU || memory->head == CREMA_SYNCED) return CREMA_OK;
+  if (memory->head == CREMA_HEAD_AT_CPU) return push(memory, context, true);
+  if (memory->head != CREMA_UNINITIALIZED) return use_gpu(memory, context);
   const cr_backend *backend = context->device->backend;
-  CR_TRY(need_gpu(memory));
-  if (memory->head == CREMA_UNINITIALIZED) {
-    CR_TRY(backend->zero(context, memory->gpu.data, memory->capacity));
-    memory->head = CREMA_HEAD_AT_GPU;
-    return CREMA_OK;
+  bool made = false;
+  CR_TRY(need_gpu(memory, context, &made));
+  crema_status status = use_gpu(memory, context);
+  if (status == CREMA_OK) status = backend->zero(context, memory->gpu.data, memory->capacity);
+  if (status != CREMA_OK) {
+    if (made) free_gpu(&memory->gpu);
+    return cr_fail_in(status, "zero fill of %zu bytes on %s:%d", memory->capacity, backend->name,
+                      context->device->index);
   }
-  CR_TRY(backend->copy(context, CR_COPY_HOST_TO_DEVICE, memory->gpu.data.address,
-                       (uintptr_t)memory->host.data, memory->size));
-  /* The host side may be changed or freed as soon as the caller has the address. */
-  CR_TRY(crema_context_finish(context));
-  memory->head = CREMA_SYNCED;
+  memory->head = CREMA_HEAD_AT_GPU;
   return CREMA_OK;
 }
 
-/* Moves the block's home to `device`. When the newest bytes are on the old device only, they are
- * fetched to the host first. */
-static crema_status move_to(crema_syncedmem *memory, crema_device *device) {
-  if (memory->device == device) return CREMA_OK;
-  if (memory->head == CREMA_HEAD_AT_GPU) CR_TRY(to_host(memory));
-  if (memory->head == CREMA_SYNCED) memory->head = CREMA_HEAD_AT_CPU;
+/* ---- from one device to another ---- */
+
+/* Copies the device side, which has the newest bytes, to `data` on the context's device: directly
+ * where the devices reach each other, otherwise by way of the host side. */
+static crema_status move_bytes(crema_syncedmem *memory, crema_context *context, crema_devptr data) {
+  const cr_backend *backend = context->device->backend;
+  crema_device *old = memory->gpu.device;
+  bool direct = old->backend == backend && backend->can_access_peer != NULL &&
+                backend->can_access_peer(context->device, old);
+  cr_copy_kind kind = direct ? CR_COPY_PEER : CR_COPY_HOST_TO_DEVICE;
+  uintptr_t from = memory->gpu.data.address;
+  if (direct) {
+    crema_context *source = NULL;
+    CR_TRY(cr_thread_context(old, 0, &source));
+    CR_TRY(cr_context_follow(source, memory->gpu.user));
+    CR_TRY(crema_context_finish(source));
+    CR_TRY(backend->enable_peer(context->device, old));
+  } else {
+    CR_TRY(to_host(memory));
+    from = (uintptr_t)memory->host.data;
+  }
+  CR_TRY(backend->copy(context, kind, data.address, from, memory->size));
+  return crema_context_finish(context);
+}
+
+/* Makes the context's device the block's home. */
+static crema_status move_to(crema_syncedmem *memory, crema_context *context) {
+  crema_device *device = context->device, *old = memory->gpu.device;
+  if (memory->gpu.data.address == 0 || old == device) {
+    memory->device = device;
+    return CREMA_OK;
+  }
+  crema_devptr data = {0};
+  CR_TRY(cr_device_alloc_for(context, memory->capacity, &data));
+  crema_head head = memory->head;
+  if (head == CREMA_HEAD_AT_GPU) {
+    crema_status status = move_bytes(memory, context, data);
+    if (status != CREMA_OK) {
+      cr_device_free_after(device, data, context->id);
+      memory->head = head;
+      return cr_fail_in(status, "move of %zu bytes from %s:%d to %s:%d", memory->size,
+                        old->backend->name, old->index, device->backend->name, device->index);
+    }
+    memory->head = CREMA_HEAD_AT_GPU;
+  } else if (head == CREMA_SYNCED) {
+    memory->head = CREMA_HEAD_AT_CPU;
+  }
   free_gpu(&memory->gpu);
+  memory->gpu = (cr_device_side){.data = data, .own = true, .device = device, .user = context->id};
   memory->device = device;
   return CREMA_OK;
 }
 
-/* Host memory is a device's own memory: both sides are one. */
-static bool one_sided(const crema_context *context) {
-  return context->device->backend->host_memory;
+/* The device that the block belongs to must be the context's. */
+static crema_status come_home(crema_syncedmem *memory, crema_context *context) {
+  if (memory->device == context->device) return CREMA_OK;
+  if (!memory->movable) {
+    return cr_fail(CREMA_E_DEVICE, "memory of %s:%d is used on %s:%d",
+                   memory->device->backend->name, memory->device->index,
+                   context->device->backend->name, context->device->index);
+  }
+  return move_to(memory, context);
+}
+
+/* ---- the automaton ---- */
+
+/* Two threads that move the same block at once would corrupt it: the later one is refused. */
+static crema_status begin_move(crema_syncedmem *memory) {
+  if (!atomic_flag_test_and_set(&memory->moving)) return CREMA_OK;
+  return cr_fail(CREMA_E_STATE, "a block of memory is used by two threads at once");
+}
+
+static crema_status read_host(crema_syncedmem *memory) {
+  CR_TRY(begin_move(memory));
+  crema_status status = to_host(memory);
+  atomic_flag_clear(&memory->moving);
+  return status;
+}
+
+static crema_status read_gpu(crema_syncedmem *memory, crema_context *context) {
+  CR_TRY(begin_move(memory));
+  crema_status status = come_home(memory, context);
+  if (status == CREMA_OK) status = to_gpu(memory, context);
+  atomic_flag_clear(&memory->moving);
+  return status;
+}
+
+static inline bool at_gpu(const crema_syncedmem *memory, const crema_context *context) {
+  return (memory->head == CREMA_HEAD_AT_GPU || memory->head == CREMA_SYNCED) &&
+         memory->gpu.user == context->id && memory->gpu.device == context->device;
+}
+
+static inline void tell_checker(const crema_syncedmem *memory, bool change) {
+  const cr_backend *backend = memory->device->backend;
+  if (backend->host_access != NULL) backend->host_access(memory->host.data, memory->size, change);
 }
 
 crema_status cr_syncedmem_read(crema_syncedmem *memory, crema_context *context, crema_devptr *out) {
   if (one_sided(context)) {
-    if (!cr_syncedmem_at_host(memory)) CR_TRY(to_host(memory));
+    if (!cr_syncedmem_at_host(memory)) CR_TRY(read_host(memory));
+    tell_checker(memory, false);
     out->address = (uintptr_t)memory->host.data;
     return CREMA_OK;
   }
-  CR_TRY(move_to(memory, context->device));
-  CR_TRY(to_gpu(memory, context));
+  if (!at_gpu(memory, context)) CR_TRY(read_gpu(memory, context));
   *out = memory->gpu.data;
   return CREMA_OK;
+}
+
+static crema_status overwrite_gpu(crema_syncedmem *memory, crema_context *context) {
+  bool made = false;
+  /* The old bytes are not needed, so a move to another device copies nothing. */
+  crema_head head = memory->head;
+  if (memory->movable && memory->device != context->device && head == CREMA_HEAD_AT_GPU) {
+    memory->head = CREMA_UNINITIALIZED;
+  }
+  crema_status status = come_home(memory, context);
+  if (status == CREMA_OK) status = need_gpu(memory, context, &made);
+  if (status == CREMA_OK) status = use_gpu(memory, context);
+  memory->head = status == CREMA_OK ? CREMA_HEAD_AT_GPU : head;
+  return status;
 }
 
 crema_status cr_syncedmem_overwrite(crema_syncedmem *memory, crema_context *context,
                                     crema_devptr *out) {
   if (one_sided(context)) {
-    CR_TRY(need_host(memory));
+    bool made = false;
+    CR_TRY(need_host(memory, &made));
+    tell_checker(memory, true);
     memory->head = CREMA_HEAD_AT_CPU;
     out->address = (uintptr_t)memory->host.data;
     return CREMA_OK;
   }
-  CR_TRY(move_to(memory, context->device));
-  CR_TRY(need_gpu(memory));
+  if (!at_gpu(memory, context)) CR_TRY(overwrite_gpu(memory, context));
   memory->head = CREMA_HEAD_AT_GPU;
   *out = memory->gpu.data;
   return CREMA_OK;
@@ -124,12 +267,13 @@ crema_status cr_syncedmem_overwrite(crema_syncedmem *memory, crema_context *cont
 
 crema_status cr_syncedmem_write(crema_syncedmem *memory, crema_context *context, bool keep,
                                 crema_devptr *out) {
-  if (keep || memory->head == CREMA_UNINITIALIZED) {
-    CR_TRY(cr_syncedmem_read(memory, context, out));
-    memory->head = one_sided(context) ? CREMA_HEAD_AT_CPU : CREMA_HEAD_AT_GPU;
-    return CREMA_OK;
+  if (!keep && memory->head != CREMA_UNINITIALIZED) {
+    return cr_syncedmem_overwrite(memory, context, out);
   }
-  return cr_syncedmem_overwrite(memory, context, out);
+  CR_TRY(cr_syncedmem_read(memory, context, out));
+  if (one_sided(context)) tell_checker(memory, true);
+  memory->head = one_sided(context) ? CREMA_HEAD_AT_CPU : CREMA_HEAD_AT_GPU;
+  return CREMA_OK;
 }
 
 crema_status cr_syncedmem_zero(crema_syncedmem *memory, crema_context *context) {
@@ -144,7 +288,11 @@ crema_status cr_syncedmem_zero(crema_syncedmem *memory, crema_context *context) 
 /* ---- life ---- */
 
 void cr_syncedmem_init(crema_syncedmem *memory, crema_device *device, size_t size) {
-  *memory = (crema_syncedmem){.device = device, .size = size, .capacity = size};
+  *memory = (crema_syncedmem){.device = device,
+                              .movable = true,
+                              .size = size,
+                              .capacity = size,
+                              .moving = ATOMIC_FLAG_INIT};
 }
 
 void cr_syncedmem_clear(crema_syncedmem *memory) {
@@ -171,6 +319,7 @@ crema_status crema_syncedmem_create(crema_device *device, size_t size, crema_syn
   crema_syncedmem *memory = malloc(sizeof *memory);
   if (memory == NULL) return cr_fail_memory(sizeof *memory, "syncedmem");
   cr_syncedmem_init(memory, device, size);
+  memory->movable = false;
   *out = memory;
   return CREMA_OK;
 }
@@ -192,7 +341,8 @@ size_t crema_syncedmem_size(const crema_syncedmem *memory) {
 /* ---- public accessors ---- */
 
 crema_status crema_syncedmem_cpu_data(crema_syncedmem *memory, const void **out) {
-  if (!cr_syncedmem_at_host(memory)) CR_TRY(to_host(memory));
+  if (!cr_syncedmem_at_host(memory)) CR_TRY(read_host(memory));
+  tell_checker(memory, false);
   *out = memory->host.data;
   return CREMA_OK;
 }
@@ -238,10 +388,9 @@ crema_status crema_syncedmem_async_push(crema_syncedmem *memory, crema_context *
     return cr_fail(CREMA_E_STATE, "async push needs the newest bytes on the host");
   }
   if (one_sided(context)) return CREMA_OK;
-  CR_TRY(move_to(memory, context->device));
-  CR_TRY(need_gpu(memory));
-  CR_TRY(context->device->backend->copy(context, CR_COPY_HOST_TO_DEVICE, memory->gpu.data.address,
-                                        (uintptr_t)memory->host.data, memory->size));
-  memory->head = CREMA_SYNCED;
-  return CREMA_OK;
+  CR_TRY(begin_move(memory));
+  crema_status status = come_home(memory, context);
+  if (status == CREMA_OK) status = push(memory, context, false);
+  atomic_flag_clear(&memory->moving);
+  return status;
 }

@@ -2,6 +2,8 @@
 #ifndef CR_MEMORY_SYNCEDMEM_H
 #define CR_MEMORY_SYNCEDMEM_H
 
+#include <stdatomic.h>
+
 #include "crema/syncedmem.h"
 #include "device/device.h"
 
@@ -17,18 +19,23 @@ typedef struct cr_device_side {
   crema_devptr data;
   bool own;
   crema_device *device; /* whose memory it is */
+  uint64_t user;        /* id of the context that used it last; 0: none */
 } cr_device_side;
 
 struct crema_syncedmem {
-  crema_device *device; /* for which host memory is made page-locked, and the home of gpu data */
+  crema_device *device; /* for which the block is made */
+  /* Access on another device moves the block there; otherwise it is an error. */
+  bool movable;
   crema_head head;
   size_t size;     /* bytes that are in use and are copied */
   size_t capacity; /* bytes that each side is made with; adopted sides hold at least `size` */
   cr_host_side host;
   cr_device_side gpu;
+  atomic_flag moving; /* some thread moves bytes between the sides */
 };
 
-/* For blocks that are part of another struct: as crema_syncedmem_create and _destroy. */
+/* For blocks that are part of another struct: as crema_syncedmem_create and _destroy, but movable.
+ */
 void cr_syncedmem_init(crema_syncedmem *memory, crema_device *device, size_t size);
 void cr_syncedmem_clear(crema_syncedmem *memory);
 

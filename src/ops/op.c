@@ -191,7 +191,8 @@ static crema_status choose_kernel(cr_op *op, crema_context *context, planned *p)
     if (kernel->op != op->desc.kind || kernel->type != op->desc.type) continue;
     memcpy(p->hint, op->hint, args * sizeof *p->hint);
     for (size_t i = 0; i < args; ++i) p->form[i] = (cr_form){op->desc.arg[i].type, NULL};
-    p->plan = (cr_plan){.desc = &op->desc, .context = context, .hint = p->hint, .form = p->form};
+    p->plan = (cr_plan){.desc = &op->desc, .context = context, .kernel = kernel, .hint = p->hint,
+                        .form = p->form};
     crema_status status = kernel->plan == NULL ? CREMA_OK : kernel->plan(&p->plan);
     if (status == CREMA_OK) {
       p->kernel = kernel;

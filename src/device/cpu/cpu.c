@@ -119,35 +119,35 @@ static crema_status cpu_convert(crema_context *context, int64_t count, cr_form d
 }
 
 /* Work is done when the call that submits it returns, so an event only has to exist. */
-struct cr_event {
+struct cr_native_event {
   crema_device *device;
 };
 
-static crema_status cpu_event_create(crema_device *device, cr_event **out) {
-  cr_event *event = malloc(sizeof *event);
+static crema_status cpu_event_create(crema_device *device, cr_native_event **out) {
+  cr_native_event *event = malloc(sizeof *event);
   if (event == NULL) return cr_fail_memory(sizeof *event, "an event");
   event->device = device;
   *out = event;
   return CREMA_OK;
 }
 
-static void cpu_event_destroy(cr_event *event) {
+static void cpu_event_destroy(cr_native_event *event) {
   free(event);
 }
 
-static crema_status cpu_event_pass(crema_context *context, cr_event *event) {
+static crema_status cpu_event_pass(crema_context *context, cr_native_event *event) {
   (void)context;
   (void)event;
   return CREMA_OK;
 }
 
-static crema_status cpu_event_query(cr_event *event, bool *done) {
+static crema_status cpu_event_query(cr_native_event *event, bool *done) {
   (void)event;
   *done = true;
   return CREMA_OK;
 }
 
-static crema_status cpu_event_finish(cr_event *event) {
+static crema_status cpu_event_finish(cr_native_event *event) {
   (void)event;
   return CREMA_OK;
 }

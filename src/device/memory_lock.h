@@ -1,0 +1,17 @@
+/* Keeps allocation apart from collectives.
+ *
+ * Drivers may deadlock when memory is allocated or freed while another thread launches a
+ * collective. Whoever asks a driver for memory holds the lock shared; whoever launches a collective
+ * holds it alone. */
+#ifndef CR_DEVICE_MEMORY_LOCK_H
+#define CR_DEVICE_MEMORY_LOCK_H
+
+void cr_memory_lock_shared(void);
+void cr_memory_unlock_shared(void);
+
+/* Around the launch of a collective. Waits for allocations in progress; waits block later
+ * ones until the end. */
+void cr_collective_begin(void);
+void cr_collective_end(void);
+
+#endif

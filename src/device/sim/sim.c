@@ -1,0 +1,326 @@
+/* The simulation as a whole: options, start and stop, the back-end table. */
+#include "device/sim/sim.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "core/fail.h"
+#include "core/log.h"
+#include "device/pool.h"
+#include "device/registry.h"
+#include "device/sim/sim_private.h"
+
+enum { LIBRARY_VERSION = 1 };
+
+sim_world cr_sim_world = {.lock = PTHREAD_MUTEX_INITIALIZER, .progress = PTHREAD_COND_INITIALIZER};
+
+/* ---- options ---- */
+
+cr_sim_options cr_sim_defaults(void) {
+  cr_sim_options options = {.devices = 1, .memory = (size_t)4 << 30};
+  for (int a = 0; a < CR_SIM_MAX_DEVICES; a++) {
+    options.board[a] = a;
+    for (int b = 0; b < CR_SIM_MAX_DEVICES; b++) options.peer[a][b] = a != b;
+  }
+  return options;
+}
+
+/* A number with a K, M or G behind it (powers of 1024 for sizes, of 1000 otherwise). */
+static bool parse_number(const char *text, double thousand, double *out) {
+  char *end = NULL;
+  double value = strtod(text, &end);
+  if (end == text || !(value >= 0) || isinf(value)) return false;
+  static const char units[] = "KMG";
+  for (int i = 0; i < 3 && *end != '\0'; i++) {
+    value *= thousand;
+    if (*end == units[i]) {
+      end++;
+      *out = value;
+      return *end == '\0';
+    }
+  }
+  *out = value;
+  return *end == '\0';
+}
+
+static bool parse_entry(const char *name, const char *text, cr_sim_options *options) {
+  double value = 0;
+  bool size = strcmp(name, "memory") == 0;
+  if (!parse_number(text, size ? 1024 : 1000, &value)) return false;
+  if (size && value < 1e15) {
+    options->memory = (size_t)value;
+  } else if (strcmp(name, "devices") == 0 && value <= CR_SIM_MAX_DEVICES) {
+    options->devices = (int)value;
+  } else if (strcmp(name, "bandwidth") == 0) {
+    options->bandwidth = value;
+  } else if (strcmp(name, "latency") == 0) {
+    options->latency = value;
+  } else if (strcmp(name, "stepped") == 0) {
+    options->stepped = value != 0;
+  } else if (strcmp(name, "races") == 0) {
+    options->check_races = value != 0;
+  } else {
+    return false;
+  }
+  return true;
+}
+
+crema_status cr_sim_parse(const char *text, cr_sim_options *options) {
+  while (*text != '\0') {
+    char entry[64];
+    size_t length = strcspn(text, ",");
+    if (length >= sizeof entry)
+      return cr_fail(CREMA_E_PARSE, "simulation: \"%s\" is too long", text);
+    memcpy(entry, text, length);
+    entry[length] = '\0';
+    char *equals = strchr(entry, '=');
+    if (equals != NULL) *equals = '\0';
+    if (equals == NULL || !parse_entry(entry, equals + 1, options)) {
+      if (equals != NULL) *equals = '=';
+      return cr_fail(
+          CREMA_E_PARSE,
+          "simulation: cannot understand \"%s\"; entries are devices, memory, bandwidth, "
+          "latency, stepped, races",
+          entry);
+    }
+    text += length + (text[length] == ',');
+  }
+  return CREMA_OK;
+}
+
+/* ---- start and stop ---- */
+
+static crema_status reserve_memory(sim_world *w) {
+  w->span = (w->options.memory + ((size_t)2 << 20) - 1) >> 21 << 21;
+  /* One large page between the devices, so that no overrun reaches a neighbour. */
+  w->span += (size_t)2 << 20;
+  size_t bytes = w->span * (size_t)(w->options.devices > 0 ? w->options.devices : 1);
+  w->addresses = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  w->bytes =
+      mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (w->addresses == MAP_FAILED || w->bytes == MAP_FAILED) {
+    if (w->addresses != MAP_FAILED) munmap(w->addresses, bytes);
+    if (w->bytes != MAP_FAILED) munmap(w->bytes, bytes);
+    return cr_fail_memory(bytes, "simulated devices");
+  }
+#ifdef MADV_HUGEPAGE
+  (void)madvise(w->bytes, bytes, MADV_HUGEPAGE); /* advice only */
+#endif
+  return CREMA_OK;
+}
+
+static crema_status start_locked(const cr_sim_options *options) {
+  sim_world *w = &cr_sim_world;
+  if (w->running) return cr_fail(CREMA_E_STATE, "a simulation is running already");
+  if (options->devices < 0 || options->devices > CR_SIM_MAX_DEVICES) {
+    return cr_fail(CREMA_E_RANGE, "%d simulated devices; 0 to %d are possible", options->devices,
+                   CR_SIM_MAX_DEVICES);
+  }
+  w->options = *options;
+  CR_TRY(reserve_memory(w));
+  for (int i = 0; i < CR_SIM_MAX_DEVICES; i++) w->device[i] = (sim_device){.index = i};
+  memset(w->count, 0, sizeof w->count);
+  memset(w->byte_count, 0, sizeof w->byte_count);
+  memset(&w->host, 0, sizeof w->host);
+  w->faults = 0;
+  w->accesses = 0;
+  w->races = 0;
+  w->race_text[0] = '\0';
+  w->log_size = 0;
+  w->open_streams = 0;
+  w->events = 0;
+  cr_sim_make_kernels();
+  w->running = true;
+  return CREMA_OK;
+}
+
+crema_status cr_sim_start(const cr_sim_options *options) {
+  sim_lock();
+  crema_status status = start_locked(options);
+  sim_unlock();
+  return status;
+}
+
+bool cr_sim_running(void) {
+  sim_lock();
+  bool running = cr_sim_world.running;
+  sim_unlock();
+  return running;
+}
+
+static cr_sim_leaks count_leaks(void) {
+  sim_world *w = &cr_sim_world;
+  cr_sim_leaks leaks = {0};
+  for (int i = 0; i < w->options.devices; i++) {
+    const sim_device *d = &w->device[i];
+    if (d->device == NULL || d->device->pool == NULL) continue;
+    cr_pool_info info = cr_pool_describe(d->device->pool);
+    leaks.device_blocks += info.live_blocks;
+    leaks.device_bytes += info.live_bytes;
+  }
+  leaks.host_blocks = w->pinned_count;
+  leaks.streams = w->open_streams;
+  return leaks;
+}
+
+void cr_sim_stop(cr_sim_leaks *leaks) {
+  sim_world *w = &cr_sim_world;
+  if (!cr_sim_running()) return;
+  if (cr_device_current()->backend->type == CREMA_DEVICE_SIM &&
+      cr_device_set_current(cr_cpu_device()) != CREMA_OK) {
+    cr_log_warning("%s", crema_error_text());
+  }
+  cr_sim_clear_faults();
+  cr_thread_contexts_release();
+  cr_sim_leaks found = count_leaks();
+  cr_registry_close(CREMA_DEVICE_SIM);
+  found.events = w->events;
+  cr_sim_end_streams();
+  sim_lock();
+  for (size_t i = 0; i < w->pinned_count; i++) cr_host_free(w->pinned[i]);
+  free(w->pinned);
+  w->pinned = NULL;
+  w->pinned_count = w->pinned_capacity = 0;
+  free(w->log);
+  w->log = NULL;
+  w->log_size = w->log_capacity = 0;
+  for (int i = 0; i < CR_SIM_MAX_DEVICES; i++) free(w->device[i].block);
+  size_t bytes = w->span * (size_t)(w->options.devices > 0 ? w->options.devices : 1);
+  munmap(w->addresses, bytes);
+  munmap(w->bytes, bytes);
+  w->running = false;
+  sim_unlock();
+  if (leaks != NULL) *leaks = found;
+}
+
+/* ---- the table ---- */
+
+/* The environment may ask for a simulation; looked at once, at the first question for devices. */
+static pthread_once_t environment_once = PTHREAD_ONCE_INIT;
+
+static void start_from_environment(void) {
+  const char *text = getenv("CREMA_SIM");
+  if (text == NULL || text[0] == '\0' || cr_sim_running()) return;
+  cr_sim_options options = cr_sim_defaults();
+  crema_status status = cr_sim_parse(text, &options);
+  if (status == CREMA_OK) status = cr_sim_start(&options);
+  if (status != CREMA_OK) cr_log_warning("CREMA_SIM: %s", crema_error_text());
+}
+
+static crema_status sim_count(int *out) {
+  pthread_once(&environment_once, start_from_environment);
+  sim_lock();
+  bool running = cr_sim_world.running;
+  int devices = running ? cr_sim_world.options.devices : 0;
+  crema_status failure = running ? cr_sim_world.options.count_failure : CREMA_OK;
+  sim_unlock();
+  *out = 0;
+  if (failure != CREMA_OK) return cr_fail(failure, "simulated driver failure");
+  *out = devices;
+  return CREMA_OK;
+}
+
+static crema_status sim_open(crema_device *device) {
+  int version = cr_sim_world.options.library_version;
+  if (version != 0 && version != LIBRARY_VERSION) {
+    return cr_fail(CREMA_E_UNSUPPORTED,
+                   "the DNN library is version %d, but crema was built for version %d", version,
+                   LIBRARY_VERSION);
+  }
+  sim_device *d = &cr_sim_world.device[device->index];
+  d->device = device;
+  device->state = d;
+  return CREMA_OK;
+}
+
+static void sim_close(crema_device *device) {
+  cr_sim_device(device)->device = NULL;
+}
+
+static crema_status sim_describe(crema_device *device, crema_device_info *out) {
+  snprintf(out->name, sizeof out->name, "simulated device %d", device->index);
+  snprintf(out->library, sizeof out->library, "the kernels of the CPU");
+  out->compute_units = 1;
+  out->capability_major = 1;
+  return cr_sim_memory_info(device, &out->memory_free, &out->memory_total);
+}
+
+static _Thread_local int current_index = -1;
+
+int cr_sim_current_index(void) {
+  return current_index;
+}
+
+static crema_status sim_set_current(crema_device *device) {
+  current_index = device->index;
+  sim_lock();
+  crema_status status =
+      cr_sim_note(&(cr_sim_record){.op = CR_SIM_SET_DEVICE, .device = device->index}, NULL);
+  sim_unlock();
+  return status;
+}
+
+static bool sim_can_access_peer(crema_device *device, crema_device *peer) {
+  return cr_sim_world.options.peer[device->index][peer->index];
+}
+
+static crema_status switch_peer(crema_device *device, crema_device *peer, bool on) {
+  sim_lock();
+  crema_status status =
+      cr_sim_note(&(cr_sim_record){.op = on ? CR_SIM_ENABLE_PEER : CR_SIM_DISABLE_PEER,
+                                   .device = device->index,
+                                   .src = (uintptr_t)peer->index},
+                  NULL);
+  if (status == CREMA_OK) cr_sim_device(device)->peer_on[peer->index] = on;
+  sim_unlock();
+  return status;
+}
+
+static crema_status sim_enable_peer(crema_device *device, crema_device *peer) {
+  if (!sim_can_access_peer(device, peer)) {
+    return cr_fail(CREMA_E_DEVICE, "sim:%d cannot reach sim:%d", device->index, peer->index);
+  }
+  return switch_peer(device, peer, true);
+}
+
+static crema_status sim_disable_peer(crema_device *device, crema_device *peer) {
+  return switch_peer(device, peer, false);
+}
+
+const cr_backend cr_backend_sim = {
+    .type = CREMA_DEVICE_SIM,
+    .name = "sim",
+    .host_memory = false,
+    .count = sim_count,
+    .open = sim_open,
+    .close = sim_close,
+    .describe = sim_describe,
+    .alloc = cr_sim_alloc,
+    .free = cr_sim_free,
+    .host_alloc = cr_sim_host_alloc,
+    .host_free = cr_sim_host_free,
+    .context_open = cr_sim_context_open,
+    .context_close = cr_sim_context_close,
+    .finish = cr_sim_finish,
+    .copy = cr_sim_copy,
+    .zero = cr_sim_zero,
+    .convert = cr_sim_convert,
+    .event_create = cr_sim_event_create,
+    .event_destroy = cr_sim_event_destroy,
+    .event_record = cr_sim_event_record,
+    .event_wait = cr_sim_event_wait,
+    .event_query = cr_sim_event_query,
+    .event_finish = cr_sim_event_finish,
+    .memory_info = cr_sim_memory_info,
+    .busy = cr_sim_busy,
+    .owner = cr_sim_owner,
+    .set_current = sim_set_current,
+    .can_access_peer = sim_can_access_peer,
+    .enable_peer = sim_enable_peer,
+    .disable_peer = sim_disable_peer,
+    .host_access = cr_sim_host_access,
+    .kernels = cr_sim_kernels,
+};

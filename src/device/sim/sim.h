@@ -1,0 +1,141 @@
+/* Simulated accelerators: everything that is true of an accelerator except speed.
+ *
+ * Their memory cannot be followed by host code (an attempt faults), their streams run on threads
+ * of their own or step by step when a test says so, copies take as long as the link allows, and
+ * faults happen when they are ordered. Every kernel of the CPU runs on the simulated memory.
+ *
+ * The library starts the simulation when the environment variable CREMA_SIM says so
+ * ("devices=4,memory=2G"); tests and tools use the calls below. */
+#ifndef CR_DEVICE_SIM_SIM_H
+#define CR_DEVICE_SIM_SIM_H
+
+#include "device/device.h"
+
+enum { CR_SIM_MAX_DEVICES = 32 };
+
+/* What an operation is; the log, the counters and the faults name them. */
+typedef enum cr_sim_op {
+  CR_SIM_ALLOC,
+  CR_SIM_FREE,
+  CR_SIM_HOST_ALLOC,
+  CR_SIM_HOST_FREE,
+  CR_SIM_MEMORY_INFO,
+  CR_SIM_H2D,
+  CR_SIM_D2H,
+  CR_SIM_D2D,
+  CR_SIM_PEER,
+  CR_SIM_ZERO,
+  CR_SIM_CONVERT,
+  CR_SIM_KERNEL,
+  CR_SIM_EVENT_RECORD,
+  CR_SIM_EVENT_WAIT,
+  CR_SIM_FINISH,
+  CR_SIM_SET_DEVICE,
+  CR_SIM_STREAM_OPEN,
+  CR_SIM_STREAM_CLOSE,
+  CR_SIM_ENABLE_PEER,
+  CR_SIM_DISABLE_PEER,
+  CR_SIM_OPS,
+  CR_SIM_ANY = CR_SIM_OPS /* for faults: whatever comes */
+} cr_sim_op;
+
+typedef struct cr_sim_options {
+  int devices;
+  size_t memory; /* bytes of each device */
+  /* Streams run only in cr_sim_step and when the host waits for them. */
+  bool stepped;
+  double bandwidth; /* bytes a second of the host link in each direction; 0: as fast as memcpy */
+  double latency;   /* seconds before a copy begins */
+  bool check_races;
+  bool keep_log;
+  bool poison; /* new memory is filled with 0xA5, freed memory with 0x5A */
+  int board[CR_SIM_MAX_DEVICES];
+  bool peer[CR_SIM_MAX_DEVICES][CR_SIM_MAX_DEVICES]; /* [a][b]: a can read b */
+  crema_status count_failure; /* what asking for the number of devices gives; CREMA_OK: none */
+  int library_version;        /* of the pretended DNN library; 0: the one that is expected */
+} cr_sim_options;
+
+/* One device of 4 GiB, threads, no delays, everybody a peer, all on boards of their own. */
+cr_sim_options cr_sim_defaults(void);
+
+/* "devices=4,memory=512M,bandwidth=12G,latency=1e-5,stepped=1": changes `options`.
+ * Errors: CREMA_E_PARSE naming the entry. */
+crema_status cr_sim_parse(const char *text, cr_sim_options *options) CREMA_MUST_USE;
+
+/* Starts a simulation. Errors: CREMA_E_STATE when one runs; CREMA_E_NO_MEMORY. */
+crema_status cr_sim_start(const cr_sim_options *options) CREMA_MUST_USE;
+
+/* What was not given back before the simulation was stopped. */
+typedef struct cr_sim_leaks {
+  size_t device_blocks, device_bytes;
+  size_t host_blocks;
+  size_t streams;
+  size_t events;
+} cr_sim_leaks;
+
+/* Ends the simulation. The calling thread's own contexts (cr_thread_context) are destroyed first;
+ * no other context may be left. `leaks` may be NULL. No-op when none runs. */
+void cr_sim_stop(cr_sim_leaks *leaks);
+
+bool cr_sim_running(void);
+
+/* ---- stepping ---- */
+
+/* Runs the next piece of work of the context. False when there is none or it waits for another
+ * stream's event. */
+bool cr_sim_step(crema_context *context);
+
+/* Runs the next piece of one of the streams that can go on, chosen by `choice` (any number):
+ * a sequence of choices replays an interleaving. False when none can go on. */
+bool cr_sim_step_any(uint32_t choice);
+
+/* Pieces of work of the context that are not done. */
+size_t cr_sim_pending(crema_context *context);
+
+/* ---- faults ---- */
+
+/* The `nth` operation of kind `op` from now (1: the next) fails with `code`. `late`: when it runs,
+ * so that the failure comes out of the next wait, instead of when it is queued. Several faults
+ * can be outstanding. */
+void cr_sim_fail(cr_sim_op op, int nth, crema_status code, bool late);
+void cr_sim_clear_faults(void);
+
+/* Takes memory away from a device, as another process would. */
+void cr_sim_set_foreign_bytes(int device, size_t bytes);
+
+/* ---- observation ---- */
+
+typedef struct cr_sim_record {
+  cr_sim_op op;
+  int device;         /* on which it runs */
+  int current_device; /* of the calling thread; -1: none was ever set */
+  uint64_t stream;    /* context id; 0: none */
+  size_t bytes;
+  uintptr_t dst, src;
+} cr_sim_record;
+
+/* Operations of a kind since the start or the last reset, on all devices (device -1) or one. */
+uint64_t cr_sim_count(cr_sim_op op, int device);
+uint64_t cr_sim_bytes(cr_sim_op op, int device);
+void cr_sim_reset_counts(void);
+
+/* The log, oldest first; valid until the next operation. Needs keep_log. */
+size_t cr_sim_log(const cr_sim_record **out);
+
+/* Races found so far; `text` (may be NULL) receives the newest one. */
+size_t cr_sim_races(char *text, size_t size);
+
+/* Tells the race checker that the host is about to read or change host memory. */
+void cr_sim_host_access(const void *memory, size_t bytes, bool change);
+
+bool cr_sim_is_pinned(const void *memory);
+size_t cr_sim_pinned_blocks(void);
+size_t cr_sim_live_blocks(int device);
+size_t cr_sim_live_bytes(int device);
+size_t cr_sim_live_streams(void);
+
+/* Copies device memory to the host at once, past streams, counters and races; for tests. False
+ * when the range is not device memory in use. */
+bool cr_sim_peek(crema_devptr memory, void *out, size_t bytes);
+
+#endif

@@ -1,0 +1,196 @@
+/* The work of a stream that is not a kernel: copies over a link, zero fills, conversions. */
+#include <string.h>
+
+#include "core/clock.h"
+#include "core/fail.h"
+#include "device/sim/sim_private.h"
+
+/* The last part of a wait is spun: the system wakes a sleeper too late. */
+#define SPIN_SECONDS 1e-4
+
+static cr_sim_op op_of(cr_copy_kind kind) {
+  switch (kind) {
+    case CR_COPY_HOST_TO_DEVICE: return CR_SIM_H2D;
+    case CR_COPY_DEVICE_TO_HOST: return CR_SIM_D2H;
+    case CR_COPY_SAME_DEVICE: return CR_SIM_D2D;
+    case CR_COPY_PEER: return CR_SIM_PEER;
+  }
+  return CR_SIM_D2D;
+}
+
+static crema_status illegal_address(const sim_stream *stream, uintptr_t address, size_t bytes) {
+  return cr_fail(CREMA_E_DEVICE, "sim:%d has no memory in use at %#zx for %zu bytes",
+                 stream->device->index, (size_t)address, bytes);
+}
+
+/* The host address of one end of a copy; notes the use. With the lock held. */
+static crema_status resolve(sim_stream *stream, bool on_device, uintptr_t address, size_t bytes,
+                            bool write, char **out) {
+  if (!on_device) {
+    if (cr_sim_owner(address) >= 0) {
+      return cr_fail(CREMA_E_ARGUMENT, "%#zx is an address of sim:%d, not of the host",
+                     (size_t)address, cr_sim_owner(address));
+    }
+    *out = (char *)address;
+  } else {
+    *out = cr_sim_bytes_of(address, bytes);
+    if (*out == NULL) return illegal_address(stream, address, bytes);
+  }
+  cr_sim_note_access(stream, address, bytes, write, !on_device);
+  return CREMA_OK;
+}
+
+static crema_status check_peer(const sim_stream *stream, uintptr_t src) {
+  int peer = cr_sim_owner(src);
+  if (peer < 0 || peer == stream->device->index || stream->device->peer_on[peer]) return CREMA_OK;
+  return cr_fail(CREMA_E_DEVICE, "sim:%d has no access to sim:%d", stream->device->index, peer);
+}
+
+crema_status cr_sim_copy(crema_context *context, cr_copy_kind kind, uintptr_t dst, uintptr_t src,
+                         size_t bytes) {
+  if (bytes == 0 || dst == src) return CREMA_OK;
+  if (dst == 0 || src == 0) {
+    return cr_fail(CREMA_E_ARGUMENT, "copy of %zu bytes %s nowhere", bytes,
+                   dst == 0 ? "to" : "from");
+  }
+  sim_stream *stream = cr_sim_stream(context);
+  sim_task task = {.kind = SIM_TASK_COPY, .op = op_of(kind)};
+  char *to = NULL, *from = NULL;
+  sim_lock();
+  crema_status status = cr_sim_note(&(cr_sim_record){.op = task.op,
+                                                     .device = stream->device->index,
+                                                     .stream = context->id,
+                                                     .bytes = bytes,
+                                                     .dst = dst,
+                                                     .src = src},
+                                    &task.fault);
+  if (status == CREMA_OK && kind == CR_COPY_PEER) status = check_peer(stream, src);
+  if (status == CREMA_OK) {
+    status = resolve(stream, kind != CR_COPY_HOST_TO_DEVICE, src, bytes, false, &from);
+  }
+  if (status == CREMA_OK) {
+    status = resolve(stream, kind != CR_COPY_DEVICE_TO_HOST, dst, bytes, true, &to);
+  }
+  if (status == CREMA_OK) {
+    task.u.copy.dst = to;
+    task.u.copy.src = from;
+    task.u.copy.bytes = bytes;
+    task.u.copy.checked = cr_sim_world.options.check_races && kind == CR_COPY_HOST_TO_DEVICE;
+    if (task.u.copy.checked) task.u.copy.checksum = cr_sim_checksum(from, bytes);
+    status = cr_sim_submit(stream, &task);
+  }
+  sim_unlock();
+  return status;
+}
+
+crema_status cr_sim_zero(crema_context *context, crema_devptr memory, size_t bytes) {
+  if (bytes == 0) return CREMA_OK;
+  sim_stream *stream = cr_sim_stream(context);
+  sim_task task = {.kind = SIM_TASK_ZERO, .op = CR_SIM_ZERO};
+  sim_lock();
+  crema_status status = cr_sim_note(&(cr_sim_record){.op = CR_SIM_ZERO,
+                                                     .device = stream->device->index,
+                                                     .stream = context->id,
+                                                     .bytes = bytes,
+                                                     .dst = memory.address},
+                                    &task.fault);
+  if (status == CREMA_OK) {
+    status = resolve(stream, true, memory.address, bytes, true, &task.u.copy.dst);
+  }
+  task.u.copy.bytes = bytes;
+  if (status == CREMA_OK) status = cr_sim_submit(stream, &task);
+  sim_unlock();
+  return status;
+}
+
+static size_t form_bytes(int64_t count, cr_form form) {
+  return form.layout != NULL ? form.layout->bytes : (size_t)count * crema_dtype_size(form.type);
+}
+
+crema_status cr_sim_convert(crema_context *context, int64_t count, cr_form dst_form,
+                            crema_devptr dst, cr_form src_form, crema_devptr src) {
+  if (count == 0) return CREMA_OK;
+  sim_stream *stream = cr_sim_stream(context);
+  sim_task task = {.kind = SIM_TASK_CONVERT, .op = CR_SIM_CONVERT};
+  char *to = NULL, *from = NULL;
+  sim_lock();
+  crema_status status = cr_sim_note(&(cr_sim_record){.op = CR_SIM_CONVERT,
+                                                     .device = stream->device->index,
+                                                     .stream = context->id,
+                                                     .bytes = form_bytes(count, dst_form),
+                                                     .dst = dst.address,
+                                                     .src = src.address},
+                                    &task.fault);
+  if (status == CREMA_OK) {
+    status = resolve(stream, true, src.address, form_bytes(count, src_form), false, &from);
+  }
+  if (status == CREMA_OK) {
+    status = resolve(stream, true, dst.address, form_bytes(count, dst_form), true, &to);
+  }
+  if (status == CREMA_OK) {
+    task.u.convert.count = count;
+    task.u.convert.dst_form = dst_form;
+    task.u.convert.src_form = src_form;
+    task.u.convert.dst.address = (uintptr_t)to;
+    task.u.convert.src.address = (uintptr_t)from;
+    status = cr_sim_submit(stream, &task);
+  }
+  sim_unlock();
+  return status;
+}
+
+/* ---- when the work is done ---- */
+
+/* Takes the time that the copy needs on the host link, which serves one copy a direction. */
+static double reserve_link(sim_stream *stream, const sim_task *task) {
+  const cr_sim_options *options = &cr_sim_world.options;
+  bool from_device = task->op == CR_SIM_D2H;
+  if ((task->op != CR_SIM_H2D && !from_device) ||
+      (options->bandwidth <= 0 && options->latency <= 0)) {
+    return 0;
+  }
+  double seconds = options->latency;
+  if (options->bandwidth > 0) seconds += (double)task->u.copy.bytes / options->bandwidth;
+  double now = cr_clock_seconds();
+  sim_lock();
+  double *free_at = &stream->device->link_free[from_device];
+  *free_at = (*free_at > now ? *free_at : now) + seconds;
+  double end = *free_at;
+  sim_unlock();
+  return end;
+}
+
+static void wait_until(double end) {
+  double left = end - cr_clock_seconds();
+  if (left > SPIN_SECONDS) cr_clock_sleep(left - SPIN_SECONDS);
+  while (cr_clock_seconds() < end) {
+  }
+}
+
+static void execute_copy(sim_stream *stream, const sim_task *task) {
+  double end = reserve_link(stream, task);
+  if (task->u.copy.checked &&
+      cr_sim_checksum(task->u.copy.src, task->u.copy.bytes) != task->u.copy.checksum) {
+    sim_lock();
+    cr_sim_report_race("the host changed memory before its copy was done",
+                       (uintptr_t)task->u.copy.src);
+    sim_unlock();
+  }
+  memmove(task->u.copy.dst, task->u.copy.src, task->u.copy.bytes);
+  if (end > 0) wait_until(end);
+}
+
+crema_status cr_sim_execute(sim_stream *stream, sim_task *task) {
+  switch (task->kind) {
+    case SIM_TASK_COPY: execute_copy(stream, task); return CREMA_OK;
+    case SIM_TASK_ZERO: memset(task->u.copy.dst, 0, task->u.copy.bytes); return CREMA_OK;
+    case SIM_TASK_CONVERT:
+      return stream->cpu->device->backend->convert(stream->cpu, task->u.convert.count,
+                                                   task->u.convert.dst_form, task->u.convert.dst,
+                                                   task->u.convert.src_form, task->u.convert.src);
+    case SIM_TASK_KERNEL: return cr_sim_execute_kernel(stream, task);
+    case SIM_TASK_WAIT:
+    case SIM_TASK_RECORD: break;
+  }
+  return CREMA_OK;
+}

@@ -1,0 +1,190 @@
+/* The kernels of a simulated device: every row of the CPU, run on simulated memory by the
+ * stream's thread. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/fail.h"
+#include "device/registry.h"
+#include "device/sim/sim_private.h"
+
+enum { MAX_KERNELS = 1024 };
+
+/* What a plan of a simulated kernel keeps. */
+typedef struct sim_plan {
+  const cr_kernel *kernel; /* of the CPU */
+  cr_plan inner;
+  /* The last task that uses the plan. */
+  sim_stream *stream;
+  uint64_t number;
+} sim_plan;
+
+typedef struct sim_row {
+  cr_kernel kernel;
+  const cr_kernel *cpu;
+} sim_row;
+
+const cr_kernel *cr_sim_kernels[MAX_KERNELS + 1];
+static sim_row rows[MAX_KERNELS];
+
+static const char *const op_args[CR_OP_KINDS] = {
+#define CR_OP(NAME, name, args) args,
+#include "device/ops.inc"
+#undef CR_OP
+};
+
+/* Whether argument i of `count` is read or written. A star stands for as many repetitions of the
+ * letter before it as the count asks for. */
+static char access_of(cr_op_kind op, int i, int count) {
+  const char *letters = op_args[op];
+  const char *star = strchr(letters, '*');
+  if (star == NULL) return i < (int)strlen(letters) ? letters[i] : 'U';
+  int before = (int)(star - letters) - 1, after = (int)strlen(star + 1);
+  if (i < before) return letters[i];
+  if (i < count - after) return star[-1];
+  return star[1 + i - (count - after)];
+}
+
+static size_t argument_bytes(const sim_plan *plan, int i) {
+  cr_form form = plan->inner.form[i];
+  if (form.layout != NULL) return form.layout->bytes;
+  const crema_shape *shape = &plan->inner.desc->arg[i].shape;
+  return (size_t)crema_shape_count(shape, 0, shape->axes) * crema_dtype_size(form.type);
+}
+
+/* ---- plan ---- */
+
+static crema_status plan_row(cr_plan *plan) {
+  if (plan->kernel == NULL) return cr_fail(CREMA_E_INTERNAL, "a plan without its kernel");
+  const sim_row *row = (const sim_row *)plan->kernel; /* the kernel is the row's first member */
+  sim_plan *state = calloc(1, sizeof *state);
+  if (state == NULL) return cr_fail_memory(sizeof *state, "a plan");
+  state->kernel = row->cpu;
+  state->inner = *plan;
+  state->inner.kernel = row->cpu;
+  state->inner.context = cr_sim_stream(plan->context)->cpu;
+  crema_status status = row->cpu->plan == NULL ? CREMA_OK : row->cpu->plan(&state->inner);
+  if (status != CREMA_OK) {
+    free(state);
+    return status;
+  }
+  plan->workspace_bytes = state->inner.workspace_bytes;
+  plan->state = state;
+  return CREMA_OK;
+}
+
+static void destroy_row(cr_plan *plan) {
+  sim_plan *state = plan->state;
+  if (state == NULL) return;
+  if (state->stream != NULL) {
+    sim_lock();
+    cr_sim_wait_for(state->stream, state->number);
+    sim_unlock();
+  }
+  if (state->kernel->destroy != NULL) state->kernel->destroy(&state->inner);
+  free(state);
+}
+
+/* ---- run ---- */
+
+static crema_status make_room(sim_kernel_call *call, int args) {
+  call->args = args;
+  if (args <= SIM_ARGS) return CREMA_OK;
+  size_t bytes = (size_t)args * (sizeof(crema_devptr) + sizeof(bool));
+  call->buffer = malloc(bytes);
+  if (call->buffer == NULL) return cr_fail_memory(bytes, "a kernel call");
+  call->accumulate = (bool *)(call->buffer + args);
+  return CREMA_OK;
+}
+
+static crema_devptr *buffers(sim_kernel_call *call) {
+  return call->buffer != NULL ? call->buffer : call->inline_buffer;
+}
+
+static bool *accumulates(sim_kernel_call *call) {
+  return call->buffer != NULL ? call->accumulate : call->inline_accumulate;
+}
+
+/* From a device address to the bytes behind it; notes the use. With the lock held. */
+static crema_status translate(sim_stream *stream, crema_devptr memory, size_t bytes, char access,
+                              crema_devptr *out) {
+  char *host = cr_sim_bytes_of(memory.address, bytes);
+  if (host == NULL) {
+    return cr_fail(CREMA_E_DEVICE, "a kernel was given %#zx, which is not memory in use on sim:%d",
+                   (size_t)memory.address, stream->device->index);
+  }
+  bool write = access != 'R' && access != 'r';
+  cr_sim_note_access(stream, memory.address, bytes, write, false);
+  out->address = (uintptr_t)host;
+  return CREMA_OK;
+}
+
+static crema_status fill_call(sim_stream *stream, sim_kernel_call *call, const crema_devptr *buffer,
+                              const bool *accumulate, crema_devptr workspace) {
+  const sim_plan *plan = call->plan;
+  for (int i = 0; i < call->args; i++) {
+    buffers(call)[i] = (crema_devptr){0};
+    accumulates(call)[i] = accumulate != NULL && accumulate[i];
+    if (buffer[i].address == 0) continue;
+    char access = access_of(plan->inner.desc->kind, i, call->args);
+    CR_TRY(translate(stream, buffer[i], argument_bytes(plan, i), access, &buffers(call)[i]));
+  }
+  if (workspace.address != 0) {
+    CR_TRY(translate(stream, workspace, plan->inner.workspace_bytes, 'W', &call->workspace));
+  }
+  return CREMA_OK;
+}
+
+static crema_status run_row(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
+                            const bool *accumulate, const cr_op_scalars *scalars,
+                            crema_devptr workspace) {
+  sim_stream *stream = cr_sim_stream(context);
+  sim_plan *state = plan->state;
+  sim_task task = {.kind = SIM_TASK_KERNEL, .op = CR_SIM_KERNEL};
+  sim_kernel_call *call = &task.u.kernel;
+  CR_TRY(make_room(call, plan->desc->args));
+  call->plan = state;
+  call->has_scalars = scalars != NULL;
+  if (scalars != NULL) call->scalars = *scalars;
+  sim_lock();
+  crema_status status = cr_sim_note(
+      &(cr_sim_record){.op = CR_SIM_KERNEL, .device = stream->device->index, .stream = context->id},
+      &task.fault);
+  /* A plan holds state of one run at a time: streams take turns. */
+  if (status == CREMA_OK && state->stream != NULL && state->stream != stream) {
+    cr_sim_wait_for(state->stream, state->number);
+  }
+  if (status == CREMA_OK) status = fill_call(stream, call, buffer, accumulate, workspace);
+  if (status == CREMA_OK) status = cr_sim_submit(stream, &task);
+  if (status == CREMA_OK) {
+    state->stream = stream;
+    state->number = task.number;
+  }
+  sim_unlock();
+  if (status != CREMA_OK) free(call->buffer);
+  return status;
+}
+
+crema_status cr_sim_execute_kernel(sim_stream *stream, sim_task *task) {
+  sim_kernel_call *call = &task->u.kernel;
+  const cr_kernel *kernel = call->plan->kernel;
+  crema_status status =
+      kernel->run(&call->plan->inner, stream->cpu, buffers(call), accumulates(call),
+                  call->has_scalars ? &call->scalars : NULL, call->workspace);
+  return cr_fail_in(status, "kernel %s", kernel->name);
+}
+
+/* ---- table ---- */
+
+void cr_sim_make_kernels(void) {
+  const cr_kernel *const *cpu = cr_backend_cpu.kernels;
+  int count = 0;
+  for (; cpu[count] != NULL && count < MAX_KERNELS; count++) {
+    rows[count].cpu = cpu[count];
+    rows[count].kernel = *cpu[count];
+    rows[count].kernel.plan = plan_row;
+    rows[count].kernel.run = run_row;
+    rows[count].kernel.destroy = destroy_row;
+    cr_sim_kernels[count] = &rows[count].kernel;
+  }
+  cr_sim_kernels[count] = NULL;
+}

@@ -1,0 +1,102 @@
+/* What was done, and what shall go wrong. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/fail.h"
+#include "device/sim/sim_private.h"
+
+static const char *const op_names[CR_SIM_OPS] = {
+    "allocation",       "release",          "host allocation",     "host release",
+    "memory query",     "copy to device",   "copy to host",        "copy on device",
+    "peer copy",        "zero fill",        "conversion",          "kernel",
+    "event record",     "event wait",       "wait for the stream", "device switch",
+    "opening a stream", "closing a stream", "enabling a peer",     "disabling a peer"};
+
+static void log_record(sim_world *w, const cr_sim_record *record) {
+  if (!w->options.keep_log) return;
+  if (w->log_size == w->log_capacity) {
+    size_t capacity = w->log_capacity > 0 ? 2 * w->log_capacity : 1024;
+    cr_sim_record *log = realloc(w->log, capacity * sizeof *log);
+    if (log == NULL) return; /* the log is an aid for tests; they notice what is missing */
+    w->log = log;
+    w->log_capacity = capacity;
+  }
+  w->log[w->log_size] = *record;
+  w->log[w->log_size++].current_device = cr_sim_current_index();
+}
+
+static crema_status hit_fault(sim_world *w, const cr_sim_record *record, crema_status *late) {
+  for (int i = 0; i < w->faults; i++) {
+    sim_fault *fault = &w->fault[i];
+    if (fault->op != CR_SIM_ANY && fault->op != record->op) continue;
+    if (--fault->nth > 0) continue;
+    sim_fault hit = *fault;
+    w->fault[i] = w->fault[--w->faults];
+    if (hit.late && late != NULL) {
+      *late = hit.code;
+      return CREMA_OK;
+    }
+    return cr_fail(hit.code, "simulated failure of: %s of %zu bytes on sim:%d",
+                   op_names[record->op], record->bytes, record->device);
+  }
+  return CREMA_OK;
+}
+
+crema_status cr_sim_note(const cr_sim_record *record, crema_status *late) {
+  sim_world *w = &cr_sim_world;
+  w->count[record->op][record->device]++;
+  w->byte_count[record->op][record->device] += record->bytes;
+  log_record(w, record);
+  return w->faults > 0 ? hit_fault(w, record, late) : CREMA_OK;
+}
+
+void cr_sim_fail(cr_sim_op op, int nth, crema_status code, bool late) {
+  sim_lock();
+  if (cr_sim_world.faults < SIM_FAULTS) {
+    cr_sim_world.fault[cr_sim_world.faults++] =
+        (sim_fault){.op = op, .nth = nth, .code = code, .late = late};
+  }
+  sim_unlock();
+}
+
+void cr_sim_clear_faults(void) {
+  sim_lock();
+  cr_sim_world.faults = 0;
+  sim_unlock();
+}
+
+static uint64_t sum_over(uint64_t counts[CR_SIM_MAX_DEVICES], int device) {
+  uint64_t sum = 0;
+  for (int d = 0; d < CR_SIM_MAX_DEVICES; d++) sum += device < 0 || d == device ? counts[d] : 0;
+  return sum;
+}
+
+uint64_t cr_sim_count(cr_sim_op op, int device) {
+  sim_lock();
+  uint64_t count = sum_over(cr_sim_world.count[op], device);
+  sim_unlock();
+  return count;
+}
+
+uint64_t cr_sim_bytes(cr_sim_op op, int device) {
+  sim_lock();
+  uint64_t bytes = sum_over(cr_sim_world.byte_count[op], device);
+  sim_unlock();
+  return bytes;
+}
+
+void cr_sim_reset_counts(void) {
+  sim_lock();
+  memset(cr_sim_world.count, 0, sizeof cr_sim_world.count);
+  memset(cr_sim_world.byte_count, 0, sizeof cr_sim_world.byte_count);
+  cr_sim_world.log_size = 0;
+  sim_unlock();
+}
+
+size_t cr_sim_log(const cr_sim_record **out) {
+  sim_lock();
+  size_t size = cr_sim_world.log_size;
+  *out = cr_sim_world.log;
+  sim_unlock();
+  return size;
+}

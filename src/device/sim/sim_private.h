@@ -1,0 +1,238 @@
+/* How the simulation is put together. */
+#ifndef CR_DEVICE_SIM_SIM_PRIVATE_H
+#define CR_DEVICE_SIM_SIM_PRIVATE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "core/thread.h"
+#include "device/kernel.h"
+#include "device/sim/sim.h"
+
+/* Streams that the race checker tells apart. */
+enum { SIM_CLOCKS = 64, SIM_ARGS = 12 };
+
+/* How far each stream is known to have come, from some point of view. */
+typedef struct sim_clock {
+  uint64_t done[SIM_CLOCKS];
+} sim_clock;
+
+typedef struct sim_access {
+  uintptr_t low, high; /* [low, high) */
+  int stream;          /* index of the stream */
+  uint64_t number;     /* of the task in the stream */
+  bool write;
+  bool host; /* host memory that a copy in flight uses */
+} sim_access;
+
+typedef struct sim_block {
+  size_t offset, bytes;
+} sim_block;
+
+typedef struct sim_device {
+  int index;
+  crema_device *device; /* NULL: not opened */
+  sim_block *block;     /* in use, by offset */
+  size_t blocks, block_capacity;
+  size_t used, foreign;
+  bool peer_on[CR_SIM_MAX_DEVICES];
+  double link_free[2]; /* when the host link is free: to the device, from the device */
+} sim_device;
+
+typedef enum sim_task_kind {
+  SIM_TASK_COPY,
+  SIM_TASK_ZERO,
+  SIM_TASK_CONVERT,
+  SIM_TASK_KERNEL,
+  SIM_TASK_WAIT,
+  SIM_TASK_RECORD
+} sim_task_kind;
+
+typedef struct sim_stream sim_stream;
+
+typedef struct sim_kernel_call {
+  struct sim_plan *plan;
+  int args;
+  crema_devptr inline_buffer[SIM_ARGS];
+  bool inline_accumulate[SIM_ARGS];
+  crema_devptr *buffer; /* of `args`, to be freed; NULL: the inline ones are enough */
+  bool *accumulate;     /* in the same block as `buffer` */
+  bool has_scalars;
+  cr_op_scalars scalars;
+  crema_devptr workspace;
+} sim_kernel_call;
+
+typedef struct sim_task {
+  sim_task_kind kind;
+  cr_sim_op op;
+  uint64_t number;
+  crema_status fault; /* fails when it runs */
+  union {
+    struct {
+      char *dst;
+      const char *src;
+      size_t bytes;
+      uint64_t checksum; /* of host memory that is read, for the race checker */
+      bool checked;
+    } copy;
+    struct {
+      int64_t count;
+      cr_form dst_form, src_form;
+      crema_devptr dst, src;
+    } convert;
+    struct {
+      sim_stream *stream;
+      uint64_t number;
+    } wait;
+    sim_kernel_call kernel;
+  } u;
+} sim_task;
+
+struct sim_stream {
+  int index;
+  sim_device *device;
+  bool open;
+  uint64_t context;       /* id of the context */
+  crema_context *cpu;     /* where the work is really done */
+  cr_thread *worker;      /* NULL when stepped */
+  pthread_cond_t arrived; /* for the worker */
+  bool stop;
+  /* The queue: tasks number first .. first + count - 1. */
+  sim_task *ring;
+  size_t capacity;
+  uint64_t first;
+  atomic_size_t count;
+  atomic_uint_fast64_t done; /* number of the newest task that is done */
+  bool running;
+  crema_status failure; /* of the first task that failed since the last finish */
+  char failure_text[512];
+  sim_clock clock;
+};
+
+struct cr_native_event {
+  sim_stream *stream; /* NULL: never recorded */
+  uint64_t number;
+  sim_clock clock;
+};
+
+typedef struct sim_fault {
+  cr_sim_op op;
+  int nth;
+  crema_status code;
+  bool late;
+} sim_fault;
+
+enum { SIM_FAULTS = 16, SIM_ACCESSES = 512 };
+
+typedef struct sim_world {
+  pthread_mutex_t lock;    /* guards everything below */
+  pthread_cond_t progress; /* some task was done */
+  int waiters;
+  bool running;
+  cr_sim_options options;
+  sim_device device[CR_SIM_MAX_DEVICES];
+  /* Device addresses are those of `addresses`, which nobody can read or write; the bytes are at
+   * the same offset of `bytes`. */
+  char *addresses, *bytes;
+  size_t span; /* of one device */
+  sim_stream **stream;
+  size_t streams;
+  size_t open_streams;
+  size_t events;
+  void **pinned;
+  size_t pinned_count, pinned_capacity;
+  sim_fault fault[SIM_FAULTS];
+  int faults;
+  uint64_t count[CR_SIM_OPS][CR_SIM_MAX_DEVICES];
+  uint64_t byte_count[CR_SIM_OPS][CR_SIM_MAX_DEVICES];
+  cr_sim_record *log;
+  size_t log_size, log_capacity;
+  sim_clock host;
+  sim_access access[SIM_ACCESSES];
+  size_t accesses;
+  size_t races;
+  char race_text[256];
+} sim_world;
+
+extern sim_world cr_sim_world;
+
+static inline void sim_lock(void) {
+  pthread_mutex_lock(&cr_sim_world.lock);
+}
+static inline void sim_unlock(void) {
+  pthread_mutex_unlock(&cr_sim_world.lock);
+}
+
+/* ---- sim_log.c; with the lock held ---- */
+
+/* Counts and logs an operation and says whether a fault hits it: the failure to return now, or, in
+ * *late (may be NULL: nothing can fail late), the one to report when it runs. */
+crema_status cr_sim_note(const cr_sim_record *record, crema_status *late);
+
+/* ---- sim.c ---- */
+
+/* The device that the calling thread set; -1: none. */
+int cr_sim_current_index(void);
+
+/* ---- sim_memory.c ---- */
+
+sim_device *cr_sim_device(const crema_device *device);
+/* The bytes behind device addresses, NULL when they are not in use memory of one block.
+ * With the lock held. */
+char *cr_sim_bytes_of(uintptr_t address, size_t bytes);
+/* The index of the device that an address belongs to; -1: none. */
+int cr_sim_owner(uintptr_t address);
+crema_status cr_sim_alloc(crema_device *device, size_t bytes, crema_devptr *out);
+void cr_sim_free(crema_device *device, crema_devptr memory);
+crema_status cr_sim_host_alloc(crema_device *device, size_t bytes, void **out);
+void cr_sim_host_free(crema_device *device, void *memory);
+crema_status cr_sim_memory_info(crema_device *device, size_t *free_bytes, size_t *total_bytes);
+
+/* ---- sim_stream.c ---- */
+
+sim_stream *cr_sim_stream(const crema_context *context);
+/* Ends all streams and their threads. Without the lock. */
+void cr_sim_end_streams(void);
+crema_status cr_sim_context_open(crema_context *context);
+void cr_sim_context_close(crema_context *context);
+crema_status cr_sim_finish(crema_context *context);
+crema_status cr_sim_busy(crema_context *context, bool *out);
+/* Appends a task, whose number it sets. With the lock held. */
+crema_status cr_sim_submit(sim_stream *stream, sim_task *task);
+/* Waits until the stream has done task `number`; runs what is needed for that when stepped.
+ * With the lock held, which is let go meanwhile. */
+void cr_sim_wait_for(sim_stream *stream, uint64_t number);
+crema_status cr_sim_event_create(crema_device *device, cr_native_event **out);
+void cr_sim_event_destroy(cr_native_event *event);
+crema_status cr_sim_event_record(crema_context *context, cr_native_event *event);
+crema_status cr_sim_event_wait(crema_context *context, cr_native_event *event);
+crema_status cr_sim_event_query(cr_native_event *event, bool *done);
+crema_status cr_sim_event_finish(cr_native_event *event);
+
+/* ---- sim_copy.c ---- */
+
+crema_status cr_sim_copy(crema_context *context, cr_copy_kind kind, uintptr_t dst, uintptr_t src,
+                         size_t bytes);
+crema_status cr_sim_zero(crema_context *context, crema_devptr memory, size_t bytes);
+crema_status cr_sim_convert(crema_context *context, int64_t count, cr_form dst_form,
+                            crema_devptr dst, cr_form src_form, crema_devptr src);
+/* Does the work of a task. Without the lock. */
+crema_status cr_sim_execute(sim_stream *stream, sim_task *task);
+
+/* ---- sim_kernel.c ---- */
+
+crema_status cr_sim_execute_kernel(sim_stream *stream, sim_task *task);
+extern const cr_kernel *cr_sim_kernels[];
+void cr_sim_make_kernels(void);
+
+/* ---- sim_race.c; with the lock held ---- */
+
+/* Notes that the task to be submitted next to `stream` uses a range, and reports a race when that
+ * conflicts with a use that nothing orders before it. */
+void cr_sim_note_access(sim_stream *stream, uintptr_t low, size_t bytes, bool write, bool host);
+uint64_t cr_sim_checksum(const void *memory, size_t bytes);
+void cr_sim_report_race(const char *what, uintptr_t address);
+/* Reports a race when queued work still uses memory that is released. */
+void cr_sim_note_release(uintptr_t low, size_t bytes, bool host);
+
+#endif

@@ -1,0 +1,386 @@
+/* Streams: queues of work that run on threads of their own or step by step; events. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/fail.h"
+#include "device/sim/sim_private.h"
+
+enum { FIRST_CAPACITY = 64, SPINS = 1000 };
+
+sim_stream *cr_sim_stream(const crema_context *context) {
+  return context->state;
+}
+
+/* ---- clocks ---- */
+
+static void join_clock(sim_clock *into, const sim_clock *other) {
+  for (int i = 0; i < SIM_CLOCKS; i++) {
+    if (other->done[i] > into->done[i]) into->done[i] = other->done[i];
+  }
+}
+
+static void set_clock(sim_clock *clock, const sim_stream *stream, uint64_t number) {
+  if (stream->index < SIM_CLOCKS && clock->done[stream->index] < number) {
+    clock->done[stream->index] = number;
+  }
+}
+
+/* ---- running tasks ---- */
+
+/* With the lock held: the oldest task when it can run now. */
+static sim_task *runnable(sim_stream *stream) {
+  if (atomic_load(&stream->count) == 0 || stream->running) return NULL;
+  sim_task *task = &stream->ring[stream->first % stream->capacity];
+  if (task->kind == SIM_TASK_WAIT &&
+      atomic_load(&task->u.wait.stream->done) < task->u.wait.number) {
+    return NULL;
+  }
+  return task;
+}
+
+static void free_task(sim_task *task) {
+  if (task->kind == SIM_TASK_KERNEL) free(task->u.kernel.buffer);
+}
+
+/* Runs `task`, which is the oldest of the stream. With the lock held, which is let go meanwhile. */
+static void run_task(sim_stream *stream, const sim_task *oldest) {
+  sim_task task = *oldest;
+  stream->running = true;
+  crema_status status = task.fault;
+  if (status != CREMA_OK) {
+    cr_fail(status, "simulated failure while the work was done on sim:%d", stream->device->index);
+  } else if (task.kind != SIM_TASK_WAIT && task.kind != SIM_TASK_RECORD) {
+    sim_unlock();
+    status = cr_sim_execute(stream, &task);
+    sim_lock();
+  }
+  if (status != CREMA_OK && stream->failure == CREMA_OK) {
+    stream->failure = status;
+    snprintf(stream->failure_text, sizeof stream->failure_text, "%s", crema_error_text());
+  }
+  free_task(&task);
+  stream->running = false;
+  stream->first++;
+  atomic_fetch_sub(&stream->count, 1);
+  atomic_store(&stream->done, task.number);
+  if (cr_sim_world.waiters > 0) pthread_cond_broadcast(&cr_sim_world.progress);
+}
+
+static void wait_for_progress(void) {
+  sim_world *w = &cr_sim_world;
+  w->waiters++;
+  pthread_cond_wait(&w->progress, &w->lock);
+  w->waiters--;
+}
+
+static void pause_shortly(void) {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#endif
+}
+
+static crema_status work(void *arg) {
+  sim_stream *stream = arg;
+  sim_lock();
+  while (!stream->stop || atomic_load(&stream->count) > 0) {
+    sim_task *task = runnable(stream);
+    if (task != NULL) {
+      run_task(stream, task);
+    } else if (atomic_load(&stream->count) > 0) {
+      wait_for_progress(); /* the oldest task waits for another stream */
+    } else {
+      /* A host that queues one small task after the other comes back within microseconds. */
+      sim_unlock();
+      for (int i = 0; i < SPINS && atomic_load(&stream->count) == 0; i++) pause_shortly();
+      sim_lock();
+      if (atomic_load(&stream->count) == 0 && !stream->stop) {
+        pthread_cond_wait(&stream->arrived, &cr_sim_world.lock);
+      }
+    }
+  }
+  sim_unlock();
+  return CREMA_OK;
+}
+
+/* Stepped streams: runs one task that brings `stream` forward, on whatever stream that is. */
+static void push_forward(sim_stream *stream) {
+  sim_task *task = runnable(stream);
+  for (size_t depth = 0; task == NULL && depth <= cr_sim_world.streams; depth++) {
+    stream = stream->ring[stream->first % stream->capacity].u.wait.stream;
+    task = runnable(stream);
+  }
+  if (task != NULL) {
+    run_task(stream, task);
+  } else {
+    wait_for_progress(); /* another thread is stepping */
+  }
+}
+
+void cr_sim_wait_for(sim_stream *stream, uint64_t number) {
+  if (!cr_sim_world.options.stepped) {
+    sim_unlock();
+    for (int i = 0; i < SPINS && atomic_load(&stream->done) < number; i++) pause_shortly();
+    sim_lock();
+  }
+  while (atomic_load(&stream->done) < number) {
+    if (cr_sim_world.options.stepped) {
+      push_forward(stream);
+    } else {
+      wait_for_progress();
+    }
+  }
+}
+
+static bool step(sim_stream *stream) {
+  sim_task *task = runnable(stream);
+  if (task != NULL) run_task(stream, task);
+  return task != NULL;
+}
+
+bool cr_sim_step(crema_context *context) {
+  sim_lock();
+  bool done = step(cr_sim_stream(context));
+  sim_unlock();
+  return done;
+}
+
+bool cr_sim_step_any(uint32_t choice) {
+  sim_world *w = &cr_sim_world;
+  sim_lock();
+  bool done = false;
+  for (size_t i = 0; i < w->streams && !done; i++) {
+    done = step(w->stream[(choice + i) % w->streams]);
+  }
+  sim_unlock();
+  return done;
+}
+
+size_t cr_sim_pending(crema_context *context) {
+  return atomic_load(&cr_sim_stream(context)->count);
+}
+
+/* ---- queueing ---- */
+
+static crema_status grow(sim_stream *stream) {
+  size_t capacity = stream->capacity > 0 ? 2 * stream->capacity : FIRST_CAPACITY;
+  sim_task *ring = calloc(capacity, sizeof *ring);
+  if (ring == NULL) return cr_fail_memory(capacity * sizeof *ring, "a simulated stream");
+  for (size_t i = 0; i < atomic_load(&stream->count); i++) {
+    uint64_t number = stream->first + i;
+    ring[number % capacity] = stream->ring[number % stream->capacity];
+  }
+  free(stream->ring);
+  stream->ring = ring;
+  stream->capacity = capacity;
+  return CREMA_OK;
+}
+
+crema_status cr_sim_submit(sim_stream *stream, sim_task *task) {
+  size_t count = atomic_load(&stream->count);
+  if (count == stream->capacity) CR_TRY(grow(stream));
+  task->number = stream->first + count;
+  stream->ring[task->number % stream->capacity] = *task;
+  /* What the host knows when it queues the task has happened before it. */
+  join_clock(&stream->clock, &cr_sim_world.host);
+  atomic_fetch_add(&stream->count, 1);
+  if (count == 0) pthread_cond_signal(&stream->arrived);
+  return CREMA_OK;
+}
+
+/* ---- life of a stream ---- */
+
+static crema_status make_stream(sim_stream **out) {
+  sim_world *w = &cr_sim_world;
+  sim_stream **list = realloc(w->stream, (w->streams + 1) * sizeof(sim_stream *));
+  if (list == NULL) return cr_fail_memory((w->streams + 1) * sizeof *list, "the simulation");
+  w->stream = list;
+  sim_stream *stream = calloc(1, sizeof *stream);
+  if (stream == NULL) return cr_fail_memory(sizeof *stream, "a simulated stream");
+  stream->index = (int)w->streams;
+  stream->first = 1;
+  pthread_cond_init(&stream->arrived, NULL);
+  crema_status status;
+  CR_TRY_GOTO(grow(stream), fail);
+  CR_TRY_GOTO(crema_context_create(cr_cpu_device(), 0, &stream->cpu), fail);
+  if (!w->options.stepped) {
+    CR_TRY_GOTO(cr_thread_start(&stream->worker, "crema-sim", work, stream), fail);
+  }
+  w->stream[w->streams++] = stream;
+  *out = stream;
+  return CREMA_OK;
+fail:
+  crema_context_destroy(stream->cpu);
+  free(stream->ring);
+  pthread_cond_destroy(&stream->arrived);
+  free(stream);
+  return status;
+}
+
+/* Closed streams are used again: their numbering goes on, so that events that point to them
+ * stay done. */
+static crema_status open_stream(sim_device *device, uint64_t context, sim_stream **out) {
+  sim_world *w = &cr_sim_world;
+  sim_stream *stream = NULL;
+  for (size_t i = 0; i < w->streams && stream == NULL; i++) {
+    if (!w->stream[i]->open) stream = w->stream[i];
+  }
+  if (stream == NULL) CR_TRY(make_stream(&stream));
+  stream->open = true;
+  stream->device = device;
+  stream->context = context;
+  stream->failure = CREMA_OK;
+  w->open_streams++;
+  *out = stream;
+  return CREMA_OK;
+}
+
+crema_status cr_sim_context_open(crema_context *context) {
+  sim_device *device = cr_sim_device(context->device);
+  sim_stream *stream = NULL;
+  sim_lock();
+  crema_status status =
+      cr_sim_note(&(cr_sim_record){.op = CR_SIM_STREAM_OPEN, .device = device->index}, NULL);
+  if (status == CREMA_OK) status = open_stream(device, context->id, &stream);
+  sim_unlock();
+  context->state = stream;
+  return status;
+}
+
+void cr_sim_context_close(crema_context *context) {
+  sim_stream *stream = cr_sim_stream(context);
+  sim_lock();
+  (void)cr_sim_note(
+      &(cr_sim_record){
+          .op = CR_SIM_STREAM_CLOSE, .device = stream->device->index, .stream = context->id},
+      NULL);
+  cr_sim_wait_for(stream, stream->first + atomic_load(&stream->count) - 1);
+  set_clock(&cr_sim_world.host, stream, atomic_load(&stream->done));
+  stream->open = false;
+  cr_sim_world.open_streams--;
+  sim_unlock();
+}
+
+void cr_sim_end_streams(void) {
+  sim_world *w = &cr_sim_world;
+  for (size_t i = 0; i < w->streams; i++) {
+    sim_stream *stream = w->stream[i];
+    sim_lock();
+    stream->stop = true;
+    pthread_cond_signal(&stream->arrived);
+    sim_unlock();
+    (void)cr_thread_join(&stream->worker); /* its work never fails as a whole */
+    crema_context_destroy(stream->cpu);
+    free(stream->ring);
+    pthread_cond_destroy(&stream->arrived);
+    free(stream);
+  }
+  free(w->stream);
+  w->stream = NULL;
+  w->streams = 0;
+}
+
+/* ---- the host waits ---- */
+
+static crema_status take_failure(sim_stream *stream) {
+  crema_status status = stream->failure;
+  stream->failure = CREMA_OK;
+  return status == CREMA_OK ? CREMA_OK : cr_fail_text(status, stream->failure_text);
+}
+
+crema_status cr_sim_finish(crema_context *context) {
+  sim_stream *stream = cr_sim_stream(context);
+  sim_lock();
+  size_t count = atomic_load(&stream->count);
+  uint64_t newest = stream->first + count - 1;
+  crema_status status = cr_sim_note(
+      &(cr_sim_record){.op = CR_SIM_FINISH, .device = stream->device->index, .stream = context->id},
+      NULL);
+  cr_sim_wait_for(stream, newest);
+  set_clock(&cr_sim_world.host, stream, newest);
+  join_clock(&cr_sim_world.host, &stream->clock);
+  if (status == CREMA_OK) status = take_failure(stream);
+  sim_unlock();
+  return status;
+}
+
+crema_status cr_sim_busy(crema_context *context, bool *out) {
+  *out = atomic_load(&cr_sim_stream(context)->count) > 0;
+  return CREMA_OK;
+}
+
+/* ---- events ---- */
+
+crema_status cr_sim_event_create(crema_device *device, cr_native_event **out) {
+  (void)device;
+  cr_native_event *event = calloc(1, sizeof *event);
+  if (event == NULL) return cr_fail_memory(sizeof *event, "an event");
+  sim_lock();
+  cr_sim_world.events++;
+  sim_unlock();
+  *out = event;
+  return CREMA_OK;
+}
+
+void cr_sim_event_destroy(cr_native_event *event) {
+  if (event == NULL) return;
+  sim_lock();
+  cr_sim_world.events--;
+  sim_unlock();
+  free(event);
+}
+
+crema_status cr_sim_event_record(crema_context *context, cr_native_event *event) {
+  sim_stream *stream = cr_sim_stream(context);
+  sim_task task = {.kind = SIM_TASK_RECORD, .op = CR_SIM_EVENT_RECORD};
+  sim_lock();
+  crema_status status = cr_sim_note(
+      &(cr_sim_record){
+          .op = CR_SIM_EVENT_RECORD, .device = stream->device->index, .stream = context->id},
+      &task.fault);
+  if (status == CREMA_OK) status = cr_sim_submit(stream, &task);
+  if (status == CREMA_OK) {
+    event->stream = stream;
+    event->number = task.number;
+    event->clock = stream->clock;
+    set_clock(&event->clock, stream, task.number);
+  }
+  sim_unlock();
+  return status;
+}
+
+crema_status cr_sim_event_wait(crema_context *context, cr_native_event *event) {
+  sim_stream *stream = cr_sim_stream(context);
+  sim_task task = {.kind = SIM_TASK_WAIT, .op = CR_SIM_EVENT_WAIT};
+  sim_lock();
+  crema_status status = cr_sim_note(
+      &(cr_sim_record){
+          .op = CR_SIM_EVENT_WAIT, .device = stream->device->index, .stream = context->id},
+      &task.fault);
+  if (status == CREMA_OK && event->stream != NULL) {
+    task.u.wait.stream = event->stream;
+    task.u.wait.number = event->number;
+    status = cr_sim_submit(stream, &task);
+    if (status == CREMA_OK) join_clock(&stream->clock, &event->clock);
+  }
+  sim_unlock();
+  return status;
+}
+
+crema_status cr_sim_event_query(cr_native_event *event, bool *done) {
+  sim_lock();
+  *done = event->stream == NULL || atomic_load(&event->stream->done) >= event->number;
+  if (*done) join_clock(&cr_sim_world.host, &event->clock);
+  sim_unlock();
+  return CREMA_OK;
+}
+
+crema_status cr_sim_event_finish(cr_native_event *event) {
+  sim_lock();
+  if (event->stream != NULL) {
+    cr_sim_wait_for(event->stream, event->number);
+    join_clock(&cr_sim_world.host, &event->clock);
+  }
+  sim_unlock();
+  return CREMA_OK;
+}

@@ -1,0 +1,28 @@
+/* Counting of device memory (S1-26): current and highest totals by device, off by default. */
+#ifndef CR_DEVICE_TRACKING_H
+#define CR_DEVICE_TRACKING_H
+
+#include "device/device.h"
+
+/* Turns counting on or off. Blocks that were allocated while it was off are not counted, and
+ * their release changes nothing. Turning it off forgets all totals. */
+void cr_tracking_enable(bool on);
+bool cr_tracking_enabled(void);
+
+/* Called by the pool. The return value of add goes into the block and back to remove. */
+bool cr_tracking_add(const crema_device *device, size_t bytes);
+void cr_tracking_remove(const crema_device *device, size_t bytes, bool counted);
+
+typedef struct cr_tracking_totals {
+  size_t current;
+  size_t highest;
+} cr_tracking_totals;
+
+/* Totals of one device, or of all for NULL. Errors: CREMA_E_STATE when counting is off. */
+crema_status cr_tracking_read(const crema_device *device, cr_tracking_totals *out) CREMA_MUST_USE;
+
+/* How often the total over all devices had grown by more than 128 MiB since the last
+ * report; each time a line went to the log. */
+unsigned cr_tracking_reports(void);
+
+#endif
