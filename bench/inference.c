@@ -1,6 +1,7 @@
 /* Inference by crema against the bare chain of oneDNN primitives, both with the same weights, in
  * one process, run in turn: AlexNet, GoogLeNet and SqueezeNet at batch 1 and 16 with one thread and
- * with all. The ratio is the median over neighbouring runs. Usage: inference [NETWORK...] */
+ * with all. The ratio is the median over neighbouring runs. Usage: inference [-t THREADS]
+ * [NETWORK...] */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -109,21 +110,15 @@ static void compare(const char *name, const char *path, int batch, int threads) 
   chain_destroy(c);
 }
 
-static bool is_wanted(const char *name, int argc, char **argv) {
-  for (int i = 1; i < argc; ++i) {
-    if (strcmp(argv[i], name) == 0) return true;
-  }
-  return argc < 2;
-}
-
 int main(int argc, char **argv) {
+  int threads[2], counts = wanted_threads(argc, argv, threads);
   printf("%-12s %5s %7s %12s %12s %7s %12s\n", "network", "batch", "threads", "crema ms",
          "chain ms", "ratio", "difference");
   for (size_t i = 0; i < sizeof models / sizeof models[0]; ++i) {
     if (!is_wanted(models[i].name, argc, argv)) continue;
     for (int batch = 1; batch <= 16; batch += 15) {
-      for (int all = 0; all < 2; ++all) {
-        compare(models[i].name, models[i].path, batch, use_threads(all ? 0 : 1));
+      for (int t = 0; t < counts; ++t) {
+        compare(models[i].name, models[i].path, batch, use_threads(threads[t]));
       }
     }
   }

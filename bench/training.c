@@ -1,6 +1,6 @@
 /* A training step by crema (forward, backward, update) against the time of its convolutions and
  * inner products alone in oneDNN, run in turn in one process: LeNet at batch 64, CIFAR-10 quick at
- * 100, AlexNet at 32, with one thread and with all. Usage: training [NETWORK...] */
+ * 100, AlexNet at 32, with one thread and with all. Usage: training [-t THREADS] [NETWORK...] */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,20 +46,14 @@ static void compare(const char *name, const char *path, int batch, int threads) 
   products_destroy(p);
 }
 
-static bool is_wanted(const char *name, int argc, char **argv) {
-  for (int i = 1; i < argc; ++i) {
-    if (strcmp(argv[i], name) == 0) return true;
-  }
-  return argc < 2;
-}
-
 int main(int argc, char **argv) {
+  int threads[2], counts = wanted_threads(argc, argv, threads);
   printf("%-14s %5s %7s %12s %12s %7s\n", "network", "batch", "threads", "crema ms", "products ms",
          "ratio");
   for (size_t i = 0; i < sizeof models / sizeof models[0]; ++i) {
     if (!is_wanted(models[i].name, argc, argv)) continue;
-    for (int all = 0; all < 2; ++all) {
-      compare(models[i].name, models[i].solver, models[i].batch, use_threads(all ? 0 : 1));
+    for (int t = 0; t < counts; ++t) {
+      compare(models[i].name, models[i].solver, models[i].batch, use_threads(threads[t]));
     }
   }
   return 0;

@@ -1,6 +1,7 @@
 #include "chain/measure.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #ifdef _OPENMP
@@ -57,4 +58,29 @@ int use_threads(int threads) {
   (void)threads;
   return 1;
 #endif
+}
+
+bool is_wanted(const char *name, int argc, char **argv) {
+  bool any = false;
+  for (int i = 1; i < argc; ++i) {
+    if (strcmp(argv[i], "-t") == 0) {
+      ++i;
+      continue;
+    }
+    if (strcmp(argv[i], name) == 0) return true;
+    any = true;
+  }
+  return !any;
+}
+
+int wanted_threads(int argc, char **argv, int threads[2]) {
+  for (int i = 1; i + 1 < argc; ++i) {
+    if (strcmp(argv[i], "-t") == 0) {
+      threads[0] = atoi(argv[i + 1]);
+      return 1;
+    }
+  }
+  threads[0] = 1;
+  threads[1] = 0;
+  return 2;
 }

@@ -2,6 +2,8 @@
 #ifndef BENCH_CHAIN_MEASURE_H
 #define BENCH_CHAIN_MEASURE_H
 
+#include <stdbool.h>
+
 typedef struct contestant {
   const char *name;
   void (*run)(void *state);
@@ -17,6 +19,11 @@ double seconds_now(void);
  * and in *ratio (may be NULL) the median of the ratios first : second of neighbouring runs. */
 void measure(contestant *c, int count, int warmups, int runs, int max_runs, double budget,
              double *ratio);
+
+/* The command line: PROGRAM [-t THREADS] [NETWORK...]. Without -t: one thread and then all. */
+bool is_wanted(const char *name, int argc, char **argv);
+/* Thread counts to measure with, at most two; returns how many. */
+int wanted_threads(int argc, char **argv, int threads[2]);
 
 /* OpenMP threads from now on; 0: all. Returns the number. */
 int use_threads(int threads);
