@@ -123,22 +123,21 @@ typedef struct resize_tap {
 
 enum { WEIGHT_BITS = 11, WEIGHT_ONE = 1 << WEIGHT_BITS };
 
-static void make_taps(int in, int out, resize_tap *tap) {
+static int clamp(int value, int limit) {
+  return value < 0 ? 0 : value < limit ? value : limit - 1;
+}
+
+/* Outside the borders both places are the border's. Weights are kept there: mixing equal rows
+ * rounds twice, and OpenCV does so for rows, but not for columns (`whole`). */
+static void make_taps(int in, int out, bool whole, resize_tap *tap) {
   double scale = (double)in / out;
   for (int i = 0; i < out; ++i) {
     float place = (float)((i + 0.5) * scale - 0.5);
     int first = (int)floorf(place);
     float part = place - (float)first;
-    if (first < 0) {
-      first = 0;
-      part = 0;
-    }
-    if (first >= in - 1) {
-      first = in - 1;
-      part = 0;
-    }
-    tap[i].first = first;
-    tap[i].second = first + 1 < in ? first + 1 : first;
+    if (whole && (first < 0 || first >= in - 1)) part = 0;
+    tap[i].first = clamp(first, in);
+    tap[i].second = clamp(first + 1, in);
     tap[i].weight = (int)lrintf(part * WEIGHT_ONE);
   }
 }
@@ -205,8 +204,8 @@ crema_status cr_image_resize(const cr_image *in, int height, int width, cr_image
   int32_t *row[2];
   row[0] = (int32_t *)(down + height);
   row[1] = row[0] + stride;
-  make_taps(in->width, width, across);
-  make_taps(in->height, height, down);
+  make_taps(in->width, width, true, across);
+  make_taps(in->height, height, false, down);
   resize_rows(in, across, down, row, out);
   free(scratch);
   return CREMA_OK;

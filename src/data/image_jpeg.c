@@ -68,6 +68,8 @@ static crema_status decode(tjhandle jpeg, const uint8_t *bytes, size_t size, cr_
   int width = 0, height = 0, subsampling = 0, space = 0;
   int rc = tjDecompressHeader3(jpeg, bytes, size, &width, &height, &subsampling, &space);
   if (rc != 0 && !is_harmless(jpeg)) return fail_jpeg(jpeg);
+  /* A file that ends before its frame header counts as one that holds tables only. */
+  if (width < 1 || height < 1) return cr_fail(CREMA_E_CORRUPT, "JPEG: it holds no picture");
   int channels = space == TJCS_GRAY ? 1 : 3;
   if (color != CR_IMAGE_NATIVE) channels = color == CR_IMAGE_GRAY ? 1 : 3;
   CR_TRY(check_density(height, width, size));

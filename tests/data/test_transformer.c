@@ -1,0 +1,215 @@
+/* The transformer beyond the golden cases: draws, errors, layouts. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "data/mean.h"
+#include "data/transformer.h"
+
+enum { C = 3, H = 6, W = 7 };
+
+static uint8_t planar[C * H * W], interleaved[C * H * W];
+static float real[C * H * W];
+
+static void fill_pixels(void) {
+  for (int c = 0; c < C; ++c) {
+    for (int y = 0; y < H; ++y) {
+      for (int x = 0; x < W; ++x) {
+        uint8_t value = (uint8_t)(c * 80 + y * 10 + x);
+        planar[(c * H + y) * W + x] = value;
+        interleaved[(y * W + x) * C + c] = value;
+        real[(c * H + y) * W + x] = value;
+      }
+    }
+  }
+}
+
+static cr_pixels pixels_of(const void *values, crema_dtype type, bool is_interleaved) {
+  return (cr_pixels){.values = values,
+                     .type = type,
+                     .interleaved = is_interleaved,
+                     .channels = C,
+                     .height = H,
+                     .width = W};
+}
+
+static crema_status make(const char *text, Caffe__Phase phase, cr_transformer **out) {
+  ProtobufCMessage *param = NULL;
+  assert_int_equal(cr_text_parse(&caffe__transformation_parameter__descriptor, text, strlen(text),
+                                 "test", CR_UNKNOWN_ERROR, &param),
+                   CREMA_OK);
+  crema_status status =
+      cr_transformer_create((const Caffe__TransformationParameter *)param, phase, 77, NULL, out);
+  cr_message_free(param);
+  return status;
+}
+
+static void assert_error_has(const char *part) {
+  if (strstr(crema_error_text(), part) == NULL) {
+    fail_msg("\"%s\" is not in \"%s\"", part, crema_error_text());
+  }
+}
+
+/* Planes, interleaved pixels and floats give the same result. */
+static void test_layouts_agree(void **state) {
+  static const char *const params[] = {
+      "scale: 0.5", "crop_size: 4 mirror: true", "mean_value: 5",
+      "crop_h: 3 crop_w: 7 mirror: true",
+      "mean_value: 1 mean_value: 2 mean_value: 3 scale: 2 crop_size: 5"};
+  (void)state;
+  fill_pixels();
+  for (size_t i = 0; i < sizeof params / sizeof *params; ++i) {
+    cr_transformer *t = NULL;
+    float a[C * H * W], b[C * H * W], c[C * H * W];
+    int shape[3];
+    assert_int_equal(make(params[i], CAFFE__PHASE__TRAIN, &t), CREMA_OK);
+    assert_int_equal(cr_transformer_shape(t, C, H, W, shape), CREMA_OK);
+    size_t count = (size_t)(shape[0] * shape[1] * shape[2]);
+    for (uint64_t sample = 0; sample < 50; ++sample) {
+      const cr_pixels p = pixels_of(planar, CREMA_U8, false);
+      const cr_pixels q = pixels_of(interleaved, CREMA_U8, true);
+      const cr_pixels r = pixels_of(real, CREMA_F32, false);
+      assert_int_equal(cr_transformer_run(t, &p, sample, a), CREMA_OK);
+      assert_int_equal(cr_transformer_run(t, &q, sample, b), CREMA_OK);
+      assert_int_equal(cr_transformer_run(t, &r, sample, c), CREMA_OK);
+      assert_memory_equal(a, b, count * sizeof *a);
+      assert_memory_equal(a, c, count * sizeof *a);
+    }
+    cr_transformer_destroy(t);
+  }
+}
+
+/* A draw belongs to its sample: order and repetition do not matter. All places and both sides
+ * turn up about equally often. */
+static void test_draws_belong_to_samples(void **state) {
+  enum { SAMPLES = 6000, CROP = 4, PLACES = (H - CROP + 1) * (W - CROP + 1) };
+  cr_transformer *t = NULL;
+  static float first[SAMPLES];
+  int seen[2 * PLACES] = {0};
+  float out[C * CROP * CROP];
+  (void)state;
+  fill_pixels();
+  const cr_pixels p = pixels_of(planar, CREMA_U8, false);
+  assert_int_equal(make("crop_size: 4 mirror: true", CAFFE__PHASE__TRAIN, &t), CREMA_OK);
+  for (int i = 0; i < SAMPLES; ++i) {
+    assert_int_equal(cr_transformer_run(t, &p, (uint64_t)i, out), CREMA_OK);
+    first[i] = out[0];
+    bool mirrored = out[0] > out[1];
+    int corner = (int)(mirrored ? out[CROP - 1] : out[0]); /* y * 10 + x */
+    ++seen[(corner / 10 * (W - CROP + 1) + corner % 10) * 2 + mirrored];
+  }
+  for (int i = 0; i < 2 * PLACES; ++i) {
+    assert_in_range(seen[i], SAMPLES / (2 * PLACES) * 7 / 10, SAMPLES / (2 * PLACES) * 13 / 10);
+  }
+  for (int i = SAMPLES - 1; i >= 0; i -= 7) {
+    assert_int_equal(cr_transformer_run(t, &p, (uint64_t)i, out), CREMA_OK);
+    assert_true(out[0] == first[i]);
+  }
+  uint64_t key = cr_transformer_key(t);
+  int changed = 0;
+  cr_transformer_set_key(t, key + 1);
+  for (int i = 0; i < 100; ++i) {
+    assert_int_equal(cr_transformer_run(t, &p, (uint64_t)i, out), CREMA_OK);
+    changed += out[0] != first[i];
+  }
+  assert_in_range(changed, 50, 100);
+  cr_transformer_destroy(t);
+}
+
+static void test_test_phase_takes_the_centre(void **state) {
+  cr_transformer *t = NULL;
+  float out[C * 4 * 4];
+  (void)state;
+  fill_pixels();
+  const cr_pixels p = pixels_of(planar, CREMA_U8, false);
+  assert_int_equal(make("crop_size: 4", CAFFE__PHASE__TEST, &t), CREMA_OK);
+  for (uint64_t sample = 0; sample < 20; ++sample) {
+    assert_int_equal(cr_transformer_run(t, &p, sample, out), CREMA_OK);
+    assert_true(out[0] == 11); /* row (6-4)/2, column (7-4)/2 */
+  }
+  cr_transformer_destroy(t);
+}
+
+static void test_parameters_that_cannot_be(void **state) {
+  cr_transformer *t = NULL;
+  (void)state;
+  assert_int_equal(make("mean_file: 'x' mean_value: 1", CAFFE__PHASE__TEST, &t), CREMA_E_ARGUMENT);
+  assert_error_has("mean_file and mean_value");
+  assert_int_equal(make("force_color: true force_gray: true", CAFFE__PHASE__TEST, &t),
+                   CREMA_E_ARGUMENT);
+  assert_int_equal(make("mean_file: '/no/such/mean'", CAFFE__PHASE__TEST, &t), CREMA_E_NOT_FOUND);
+  assert_error_has("/no/such/mean");
+  assert_int_equal(make("resize_param { height: 3 }", CAFFE__PHASE__TEST, &t), CREMA_E_UNSUPPORTED);
+  assert_error_has("resize_param");
+  assert_int_equal(make("crop_size: 4000000000", CAFFE__PHASE__TEST, &t), CREMA_E_RANGE);
+  assert_null(t);
+  cr_transformer_destroy(NULL);
+}
+
+static void test_shapes_that_do_not_fit(void **state) {
+  cr_transformer *t = NULL;
+  int shape[3];
+  float out[C * H * W];
+  (void)state;
+  fill_pixels();
+  const cr_pixels p = pixels_of(planar, CREMA_U8, false);
+  assert_int_equal(make("crop_size: 8", CAFFE__PHASE__TEST, &t), CREMA_OK);
+  assert_int_equal(cr_transformer_shape(t, C, H, W, shape), CREMA_E_SHAPE);
+  assert_error_has("8 x 8");
+  assert_error_has("6 x 7");
+  assert_int_equal(cr_transformer_run(t, &p, 0, out), CREMA_E_SHAPE);
+  cr_transformer_destroy(t);
+  assert_int_equal(make("mean_value: 1 mean_value: 2", CAFFE__PHASE__TEST, &t), CREMA_OK);
+  assert_int_equal(cr_transformer_shape(t, C, H, W, shape), CREMA_E_SHAPE);
+  assert_error_has("2 mean values for 3 channels");
+  cr_transformer_destroy(t);
+  const cr_pixels odd = pixels_of(planar, CREMA_I32, false);
+  assert_int_equal(make("", CAFFE__PHASE__TEST, &t), CREMA_OK);
+  assert_int_equal(cr_transformer_run(t, &odd, 0, out), CREMA_E_TYPE);
+  cr_transformer_destroy(t);
+}
+
+static void test_mean_file_round_trip(void **state) {
+  char path[] = "/tmp/crema-mean-XXXXXX";
+  float values[C * H * W];
+  cr_mean mean = {C, H, W, values}, read = {0};
+  (void)state;
+  int fd = mkstemp(path);
+  assert_true(fd >= 0);
+  for (int i = 0; i < C * H * W; ++i) values[i] = (float)i / 3;
+  assert_int_equal(cr_mean_write(path, &mean), CREMA_OK);
+  assert_int_equal(cr_mean_read(path, &read), CREMA_OK);
+  assert_true(read.channels == C && read.height == H && read.width == W);
+  assert_memory_equal(read.values, values, sizeof values);
+  cr_mean_free(&read);
+  /* Extents that the values do not fill. */
+  Caffe__BlobProto proto = CAFFE__BLOB_PROTO__INIT;
+  proto.has_num = proto.has_channels = proto.has_height = proto.has_width = 1;
+  proto.num = 1;
+  proto.channels = proto.height = proto.width = 1000000;
+  proto.n_data = 5;
+  proto.data = values;
+  assert_int_equal(cr_message_write_binary(&proto.base, path), CREMA_OK);
+  assert_int_equal(cr_mean_read(path, &read), CREMA_E_CORRUPT);
+  assert_error_has(path);
+  proto.num = 2;
+  assert_int_equal(cr_message_write_binary(&proto.base, path), CREMA_OK);
+  assert_int_equal(cr_mean_read(path, &read), CREMA_E_SHAPE);
+  remove(path);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_layouts_agree),
+      cmocka_unit_test(test_draws_belong_to_samples),
+      cmocka_unit_test(test_test_phase_takes_the_centre),
+      cmocka_unit_test(test_parameters_that_cannot_be),
+      cmocka_unit_test(test_shapes_that_do_not_fit),
+      cmocka_unit_test(test_mean_file_round_trip),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
