@@ -90,7 +90,8 @@ static void conv(const cr_op_desc *d, double *const *in, double *dst) {
 }
 
 static void inner_product(const cr_op_desc *d, double *const *in, double *dst) {
-  const int64_t m = shape_of(d, 3)->dim[0], n = count_of(d, 3) / m, k = count_of(d, 0) / m;
+  const int64_t m = shape_of(d, 3)->dim[0];
+  const int64_t n = extents_of(d, 3, 0).inner, k = extents_of(d, 0, 0).inner;
   for (int64_t i = 0; i < m; ++i) {
     for (int64_t j = 0; j < n; ++j) {
       double sum = in[2] ? in[2][j] : 0;

@@ -1,0 +1,225 @@
+/* Plain kernels at the edges: extreme values, labels out of range, random masks, bad shapes. */
+#include <float.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "device/cpu/plain_rows.h"
+
+enum { ARGS_MAX = 4 };
+
+/* Plans and runs a row on f32 arrays (or whatever `memory` is meant to hold). */
+static crema_status run(const cr_kernel *kernel, cr_op_desc *desc, const crema_shape *const *shape,
+                        int args, void *const *memory, const cr_op_scalars *scalars) {
+  cr_op_arg arg[ARGS_MAX];
+  cr_form form[ARGS_MAX], hint[ARGS_MAX];
+  crema_devptr buffer[ARGS_MAX];
+  const bool add[ARGS_MAX] = {false};
+  for (int i = 0; i < args; ++i) {
+    arg[i] = (cr_op_arg){.type = CREMA_F32};
+    if (shape[i]) arg[i].shape = *shape[i];
+    else arg[i].shape.axes = -1;
+    form[i] = hint[i] = CR_PLAIN_F32;
+    buffer[i] = (crema_devptr){(uintptr_t)memory[i]};
+  }
+  desc->kind = kernel->op;
+  desc->type = kernel->type;
+  desc->args = args;
+  desc->arg = arg;
+  cr_plan plan = {.desc = desc, .context = cr_host_context(), .hint = hint, .form = form};
+  if (kernel->plan) {
+    const crema_status status = kernel->plan(&plan);
+    if (status != CREMA_OK) return status;
+  }
+  void *workspace = malloc(plan.workspace_bytes + 1);
+  assert_non_null(workspace);
+  const crema_status status =
+      kernel->run(&plan, plan.context, buffer, add, scalars, (crema_devptr){(uintptr_t)workspace});
+  free(workspace);
+  if (kernel->destroy) kernel->destroy(&plan);
+  return status;
+}
+
+static void run_unary(cr_unary function, int64_t count, float *x, float *y) {
+  const crema_shape shape = {1, {count}};
+  cr_op_desc desc = {.u.unary = {.function = function}};
+  assert_int_equal(run(&cr_unary_fwd_f32_plain, &desc, (const crema_shape *[]){&shape, &shape}, 2,
+                       (void *[]){x, y}, NULL),
+                   CREMA_OK);
+}
+
+static void test_saturation(void **state) {
+  (void)state;
+  float x[] = {-INFINITY, -200, -30, 0, 30, 200, INFINITY}, y[7];
+  run_unary(CR_UNARY_SIGMOID, 7, x, y);
+  assert_true(y[0] == 0 && y[3] == 0.5f && y[5] == 1 && y[6] == 1);
+  assert_true(y[1] >= 0 && y[1] < 1e-30f);
+  /* The lower tail keeps its relative precision. */
+  assert_true(fabs((double)y[2] / exp(-30.0) - 1) < 1e-6);
+  run_unary(CR_UNARY_TANH, 7, x, y);
+  assert_true(y[0] == -1 && y[1] == -1 && y[3] == 0 && y[5] == 1 && y[6] == 1);
+  run_unary(CR_UNARY_RELU, 7, x, y);
+  assert_true(y[0] == 0 && y[1] == 0 && y[5] == 200 && y[6] == INFINITY);
+}
+
+/* A net that has gone wrong must show it. */
+static void test_nan_passes_through(void **state) {
+  (void)state;
+  float x[] = {1, NAN, -1}, y[3];
+  const cr_unary functions[] = {CR_UNARY_RELU, CR_UNARY_SIGMOID, CR_UNARY_TANH};
+  for (int i = 0; i < 3; ++i) {
+    run_unary(functions[i], 3, x, y);
+    assert_true(isnan(y[1]) && !isnan(y[0]) && !isnan(y[2]));
+  }
+  const crema_shape prob = {3, {1, 2, 1}}, label = {2, {1, 1}}, one = {1, {1}};
+  float p[] = {NAN, 0.5f}, truth = 0, loss, count;
+  cr_op_desc desc = {.u.nll = {false, 0}};
+  assert_int_equal(
+      run(&cr_nll_fwd_f32_plain, &desc, (const crema_shape *[]){&prob, &label, &one, &one}, 4,
+          (void *[]){p, &truth, &loss, &count}, NULL),
+      CREMA_OK);
+  assert_true(isnan(loss));
+}
+
+static void test_softmax_of_large_scores(void **state) {
+  (void)state;
+  const crema_shape shape = {2, {2, 3}};
+  float x[] = {1000, 1001, -1000, -2000, -2000, -2000}, y[6];
+  cr_op_desc desc = {.u.axis = 1};
+  assert_int_equal(run(&cr_softmax_fwd_f32_plain, &desc, (const crema_shape *[]){&shape, &shape}, 2,
+                       (void *[]){x, y}, NULL),
+                   CREMA_OK);
+  assert_true(fabsf(y[0] - 0.26894143f) < 1e-6f && fabsf(y[1] - 0.73105858f) < 1e-6f);
+  assert_true(y[2] == 0 && fabsf(y[3] - 1.0f / 3) < 1e-6f);
+}
+
+static crema_status run_loss(float *prob, float *labels, cr_op_desc *desc, float *loss,
+                             float *count) {
+  const crema_shape shape = {3, {3, 2, 1}}, label = {2, {3, 1}}, one = {1, {1}};
+  return run(&cr_nll_fwd_f32_plain, desc, (const crema_shape *[]){&shape, &label, &one, &one}, 4,
+             (void *[]){prob, labels, loss, count}, NULL);
+}
+
+static void test_labels(void **state) {
+  (void)state;
+  float prob[] = {0, 1, 0.5f, 0.5f, 0.25f, 0.75f}, loss, count;
+  cr_op_desc desc = {.u.nll = {false, 0}};
+  /* A probability of 0 counts as FLT_MIN. */
+  assert_int_equal(run_loss(prob, (float[]){0, 1, 1}, &desc, &loss, &count), CREMA_OK);
+  const double wanted = -log((double)FLT_MIN) - log(0.5) - log(0.75);
+  assert_true(fabs((double)loss - wanted) < 1e-5 * wanted);
+  assert_true(count == 3);
+  const float bad[] = {2, -1, 1e20f, -INFINITY, NAN};
+  for (int i = 0; i < 5; ++i) {
+    assert_int_equal(run_loss(prob, (float[]){0, 1, bad[i]}, &desc, &loss, &count), CREMA_E_RANGE);
+    assert_non_null(strstr(crema_error_text(), "place 2 of 3"));
+    assert_non_null(strstr(crema_error_text(), "outside 0..1"));
+  }
+  /* An ignored label may lie outside; when all are ignored, nothing is counted. */
+  cr_op_desc ignoring = {.u.nll = {true, 255}};
+  assert_int_equal(run_loss(prob, (float[]){255, 1, 255}, &ignoring, &loss, &count), CREMA_OK);
+  assert_true(count == 1 && fabsf(loss - 0.6931472f) < 1e-6f);
+  assert_int_equal(run_loss(prob, (float[]){255, 255, 255}, &ignoring, &loss, &count), CREMA_OK);
+  assert_true(count == 0 && loss == 0);
+}
+
+static void test_accuracy_label(void **state) {
+  (void)state;
+  const crema_shape shape = {3, {2, 2, 1}}, label = {2, {2, 1}}, one = {1, {1}};
+  float score[] = {1, 0, 0, 1}, labels[] = {0, 5}, share = -1;
+  cr_op_desc desc = {.u.accuracy = {.top_k = 1}};
+  const crema_shape *const shapes[] = {&shape, &label, &one, NULL};
+  void *const memory[] = {score, labels, &share, NULL};
+  assert_int_equal(run(&cr_accuracy_f32_plain, &desc, shapes, 4, memory, NULL), CREMA_E_RANGE);
+  assert_non_null(strstr(crema_error_text(), "label 5 at place 1 of 2"));
+  labels[1] = 0;
+  assert_int_equal(run(&cr_accuracy_f32_plain, &desc, shapes, 4, memory, NULL), CREMA_OK);
+  assert_true(share == 0.5f);
+}
+
+enum { MASKED = 100000 };
+
+static void draw_mask(float ratio, uint64_t seed, uint64_t counter, float *y, uint8_t *mask) {
+  const crema_shape shape = {1, {MASKED}};
+  float *x = malloc(MASKED * sizeof *x);
+  assert_non_null(x);
+  for (int i = 0; i < MASKED; ++i) x[i] = 1;
+  cr_op_desc desc = {.u.dropout = {ratio}};
+  const cr_op_scalars scalars = {.seed = seed, .counter = counter};
+  assert_int_equal(
+      run(&cr_dropout_fwd_f32_plain, &desc, (const crema_shape *[]){&shape, &shape, &shape}, 3,
+          (void *[]){x, y, mask}, &scalars),
+      CREMA_OK);
+  free(x);
+}
+
+static void test_dropout_mask(void **state) {
+  (void)state;
+  float *y = malloc(MASKED * sizeof *y);
+  uint8_t *mask = malloc(MASKED), *other = malloc(MASKED);
+  assert_true(y && mask && other);
+  const float ratios[] = {0.1f, 0.5f, 0.9f};
+  for (int r = 0; r < 3; ++r) {
+    draw_mask(ratios[r], 42, 7, y, mask);
+    int dropped = 0;
+    for (int i = 0; i < MASKED; ++i) dropped += mask[i] == 0;
+    /* Five standard deviations. */
+    const double p = (double)ratios[r], spread = 5 * sqrt(p * (1 - p) * MASKED);
+    assert_true(fabs(dropped - p * MASKED) < spread);
+    for (int i = 0; i < MASKED; ++i) {
+      assert_true(mask[i] ? fabs((double)y[i] * (1 - p) - 1) < 1e-6 : y[i] == 0);
+    }
+  }
+  draw_mask(0.5f, 42, 7, y, mask);
+  draw_mask(0.5f, 42, 7, y, other);
+  assert_memory_equal(mask, other, MASKED);
+  draw_mask(0.5f, 42, 8, y, other);
+  assert_true(memcmp(mask, other, MASKED) != 0);
+  draw_mask(0.5f, 43, 7, y, other);
+  assert_true(memcmp(mask, other, MASKED) != 0);
+  free(y);
+  free(mask);
+  free(other);
+}
+
+/* Shapes that do not fit are found when the op is planned. */
+static void test_bad_shapes(void **state) {
+  (void)state;
+  const crema_shape image = {4, {1, 3, 4, 4}}, filter = {4, {2, 2, 3, 3}}, out = {4, {1, 2, 2, 2}};
+  float memory[64];
+  void *const any[] = {memory, memory, memory, memory};
+  cr_op_desc conv = {.u.conv = {.window = {2, {3, 3}, {1, 1}, {0, 0}, {1, 1}}, .group = 1}};
+  const crema_shape *const shapes[] = {&image, &filter, NULL, &out};
+  assert_int_equal(run(&cr_conv_fwd_f32_plain, &conv, shapes, 4, any, NULL), CREMA_E_SHAPE);
+  assert_non_null(strstr(crema_error_text(), "1 3 4 4"));
+  cr_op_desc grouped = conv;
+  grouped.u.conv.group = 2;
+  assert_int_equal(run(&cr_conv_fwd_f32_plain, &grouped, shapes, 4, any, NULL), CREMA_E_SHAPE);
+  cr_op_desc still = conv;
+  still.u.conv.window.stride[1] = 0;
+  assert_int_equal(run(&cr_conv_fwd_f32_plain, &still, shapes, 4, any, NULL), CREMA_E_SHAPE);
+  cr_op_desc product = {.u.ip = {false}};
+  assert_int_equal(run(&cr_ip_fwd_f32_plain, &product, shapes, 4, any, NULL), CREMA_E_SHAPE);
+  cr_op_desc join = {.u.axis = 1};
+  assert_int_equal(
+      run(&cr_concat_f32_plain, &join, (const crema_shape *[]){&image, &image, &out}, 3, any, NULL),
+      CREMA_E_SHAPE);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_saturation),
+      cmocka_unit_test(test_nan_passes_through),
+      cmocka_unit_test(test_softmax_of_large_scores),
+      cmocka_unit_test(test_labels),
+      cmocka_unit_test(test_accuracy_label),
+      cmocka_unit_test(test_dropout_mask),
+      cmocka_unit_test(test_bad_shapes),
+  };
+  return cmocka_run_group_tests_name("edges", tests, NULL, NULL);
+}
