@@ -49,7 +49,8 @@ static crema_status open_context(crema_context *context, crema_device *device, u
   context->device = device;
   context->id = next_id();
   cr_mt19937_seed(&context->rng, (uint32_t)(seed ^ (seed >> 32)));
-  cr_device_guard guard = cr_device_enter(device);
+  cr_device_guard guard;
+  CR_TRY(cr_device_enter(device, &guard));
   crema_status status = device->backend->context_open(context);
   cr_device_leave(guard);
   if (status == CREMA_OK) list_context(context);
@@ -59,9 +60,10 @@ static crema_status open_context(crema_context *context, crema_device *device, u
 static void close_context(crema_context *context) {
   crema_device *device = context->device;
   const cr_backend *backend = device->backend;
-  cr_device_guard guard = cr_device_enter(device);
+  cr_device_guard guard;
+  crema_status status = cr_device_enter(device, &guard);
   unlist_context(context);
-  if (backend->finish(context) != CREMA_OK) {
+  if (backend->finish(context) != CREMA_OK || status != CREMA_OK) {
     cr_log_warning("while a context was closed: %s", crema_error_text());
   }
   if (context->order != NULL) backend->event_destroy(context->order);
@@ -110,7 +112,8 @@ static crema_status follow_locked(crema_context *context, uint64_t id) {
 crema_status cr_context_follow(crema_context *context, uint64_t id) {
   crema_device *device = context->device;
   if (id == 0 || id == context->id || device->backend->host_memory) return CREMA_OK;
-  cr_device_guard guard = cr_device_enter(device);
+  cr_device_guard guard;
+  CR_TRY(cr_device_enter(device, &guard));
   pthread_mutex_lock(&device->lock);
   crema_status status = follow_locked(context, id);
   pthread_mutex_unlock(&device->lock);
@@ -132,7 +135,8 @@ crema_status cr_context_mark(crema_device *device, uint64_t id, cr_native_event 
                              bool *busy) {
   *busy = false;
   if (id == 0 || device->backend->host_memory) return CREMA_OK;
-  cr_device_guard guard = cr_device_enter(device);
+  cr_device_guard guard;
+  CR_TRY(cr_device_enter(device, &guard));
   pthread_mutex_lock(&device->lock);
   crema_status status = mark_locked(device, id, event, busy);
   pthread_mutex_unlock(&device->lock);

@@ -36,14 +36,13 @@ crema_status cr_device_set_current(crema_device *device) {
   return CREMA_OK;
 }
 
-cr_device_guard cr_device_enter(crema_device *device) {
+crema_status cr_device_enter(crema_device *device, cr_device_guard *guard) {
+  *guard = (cr_device_guard){NULL};
   crema_device *before = cr_device_current();
-  if (before == device || device->backend->set_current == NULL) return (cr_device_guard){NULL};
-  if (cr_device_set_current(device) != CREMA_OK) {
-    /* The call that follows meets the same failure and reports it. */
-    return (cr_device_guard){NULL};
-  }
-  return (cr_device_guard){before};
+  if (before == device || device->backend->set_current == NULL) return CREMA_OK;
+  CR_TRY(cr_device_set_current(device));
+  guard->device = before;
+  return CREMA_OK;
 }
 
 void cr_device_leave(cr_device_guard guard) {

@@ -167,7 +167,8 @@ void cr_device_free_after(crema_device *device, crema_devptr memory, uint64_t id
 typedef struct cr_device_guard {
   crema_device *device; /* that was current before; NULL: nothing to restore */
 } cr_device_guard;
-cr_device_guard cr_device_enter(crema_device *device);
+crema_status cr_device_enter(crema_device *device, cr_device_guard *guard) CREMA_MUST_USE;
+/* Restores the device; after a failed cr_device_enter there is nothing to restore. */
 void cr_device_leave(cr_device_guard guard);
 
 /* The device that the calling thread works on: the CPU, unless the thread set another. Host memory

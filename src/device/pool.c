@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/fail.h"
+#include "core/log.h"
 #include "device/memory_lock.h"
 #include "device/tracking.h"
 
@@ -111,8 +112,11 @@ cr_pool_mode cr_pool_current_mode(void) {
 static void ask_driver(cr_pool *pool) {
   size_t free_bytes = 0, total_bytes = 0;
   atomic_fetch_add(&pool->driver_queries, 1);
-  cr_device_guard guard = cr_device_enter(pool->device);
-  crema_status status = pool->device->backend->memory_info(pool->device, &free_bytes, &total_bytes);
+  cr_device_guard guard;
+  crema_status status = cr_device_enter(pool->device, &guard);
+  if (status == CREMA_OK) {
+    status = pool->device->backend->memory_info(pool->device, &free_bytes, &total_bytes);
+  }
   cr_device_leave(guard);
   if (status != CREMA_OK) return;
   pool->free_bytes = free_bytes;
@@ -160,7 +164,8 @@ crema_status cr_pool_memory(cr_pool *pool, bool refresh, size_t *free_bytes, siz
 /* ---- the driver ---- */
 
 static crema_status driver_alloc(cr_pool *pool, size_t bytes, crema_devptr *out) {
-  cr_device_guard guard = cr_device_enter(pool->device);
+  cr_device_guard guard;
+  CR_TRY(cr_device_enter(pool->device, &guard));
   cr_memory_lock_shared();
   crema_status status = pool->device->backend->alloc(pool->device, bytes, out);
   cr_memory_unlock_shared();
@@ -172,7 +177,11 @@ static crema_status driver_alloc(cr_pool *pool, size_t bytes, crema_devptr *out)
 /* Ends a block that is in no list. The driver gets its memory when nothing uses it any more. */
 static void driver_free(cr_pool *pool, block *b) {
   const cr_backend *backend = pool->device->backend;
-  cr_device_guard guard = cr_device_enter(pool->device);
+  cr_device_guard guard;
+  if (cr_device_enter(pool->device, &guard) != CREMA_OK) {
+    /* Releasing needs no current device where addresses are unique in the process. */
+    cr_log_warning("%s", crema_error_text());
+  }
   if (b->pending && backend->event_finish(b->freed) != CREMA_OK) {
     /* The work failed, so it is over; its context reports the failure. */
     b->pending = false;
@@ -207,9 +216,7 @@ static unsigned own_shard(void) {
 static bool is_ready(cr_pool *pool, block *b, uint64_t user) {
   if (!b->pending || (user != 0 && b->user == user) || pool->options.one_stream) return true;
   bool done = false;
-  cr_device_guard guard = cr_device_enter(pool->device);
   crema_status status = pool->device->backend->event_query(b->freed, &done);
-  cr_device_leave(guard);
   if (status == CREMA_OK && done) b->pending = false;
   return !b->pending;
 }
@@ -375,12 +382,10 @@ static crema_status mark_freed(cr_pool *pool, block *b, uint64_t user) {
   b->pending = false;
   if (user == 0) return CREMA_OK;
   bool busy = false;
-  crema_status status = cr_context_mark(pool->device, user, &b->freed, &busy);
-  if (status == CREMA_OK && busy) {
-    b->pending = true;
-    b->user = user;
-  }
-  return status;
+  CR_TRY(cr_context_mark(pool->device, user, &b->freed, &busy));
+  b->pending = busy;
+  b->user = user;
+  return CREMA_OK;
 }
 
 crema_status cr_pool_free(cr_pool *pool, crema_devptr memory, uint64_t user) {
@@ -391,8 +396,15 @@ crema_status cr_pool_free(cr_pool *pool, crema_devptr memory, uint64_t user) {
                    (size_t)memory.address, pool->device->backend->name, pool->device->index);
   }
   cr_tracking_remove(pool->device, b->bytes, b->counted);
-  crema_status status = mark_freed(pool, b, user);
-  bool keep = b->bin != NO_BIN && status == CREMA_OK && b->bytes <= pool->options.max_idle_bytes &&
+  if (mark_freed(pool, b, user) != CREMA_OK) {
+    /* Without a mark nobody knows when the work is over; memory that is never used again is the
+     * lesser evil. The device has failed anyway. */
+    cr_log_error("memory of %zu bytes is given up: %s", b->bytes, crema_error_text());
+    if (b->freed != NULL) pool->device->backend->event_destroy(b->freed);
+    free(b);
+    return CREMA_OK;
+  }
+  bool keep = b->bin != NO_BIN && b->bytes <= pool->options.max_idle_bytes &&
               atomic_load(&pool->idle_bytes) <= pool->options.max_idle_bytes - b->bytes;
   if (keep) {
     put_idle(pool, b);

@@ -49,8 +49,9 @@ int crema_device_count(crema_device_type type) {
 static void enable_peer(crema_device *device, crema_device *peer) {
   const cr_backend *backend = device->backend;
   if (!backend->can_access_peer(device, peer)) return;
-  cr_device_guard guard = cr_device_enter(device);
-  crema_status status = backend->enable_peer(device, peer);
+  cr_device_guard guard;
+  crema_status status = cr_device_enter(device, &guard);
+  if (status == CREMA_OK) status = backend->enable_peer(device, peer);
   cr_device_leave(guard);
   if (status != CREMA_OK) {
     cr_log_warning("no direct access from %s:%d to %s:%d: %s", backend->name, device->index,

@@ -1,0 +1,63 @@
+/* A simulation for one test: started before it, stopped after it, with everything given back. */
+#ifndef CR_TESTS_MEMORY_SIM_FIXTURE_H
+#define CR_TESTS_MEMORY_SIM_FIXTURE_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "device/device.h"
+#include "device/sim/sim.h"
+
+enum { SIM_TEST_MEMORY = 1 << 22 };
+
+static inline cr_sim_options sim_test_options(int devices) {
+  cr_sim_options options = cr_sim_defaults();
+  options.devices = devices;
+  options.memory = SIM_TEST_MEMORY;
+  options.check_races = true;
+  options.keep_log = true;
+  options.poison = true;
+  return options;
+}
+
+static inline void sim_begin(const cr_sim_options *options) {
+  assert_int_equal(cr_sim_start(options), CREMA_OK);
+}
+
+/* Ends the simulation; no race and no leak may have happened. */
+static inline void sim_end_with_races(size_t races) {
+  char text[256];
+  size_t found = cr_sim_races(text, sizeof text);
+  if (found != races) print_error("race: %s\n", text);
+  assert_int_equal(found, races);
+  cr_sim_leaks leaks = {0};
+  cr_sim_stop(&leaks);
+  assert_int_equal(leaks.device_blocks, 0);
+  assert_int_equal(leaks.host_blocks, 0);
+  assert_int_equal(leaks.streams, 0);
+  assert_int_equal(leaks.events, 0);
+}
+
+static inline void sim_end(void) {
+  sim_end_with_races(0);
+}
+
+static inline crema_device *sim_test_device(int index) {
+  crema_device *device = NULL;
+  assert_int_equal(crema_device_get(CREMA_DEVICE_SIM, index, &device), CREMA_OK);
+  return device;
+}
+
+static inline crema_context *sim_test_context(crema_device *device) {
+  crema_context *context = NULL;
+  assert_int_equal(crema_context_create(device, 1, &context), CREMA_OK);
+  return context;
+}
+
+#endif

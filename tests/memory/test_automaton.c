@@ -1,0 +1,411 @@
+/* The automaton against a model: the full table of states and operations (S0-11, S0-17), a failure
+ * at every operation of every row (S0-28), and random walks. A walk that fails is shrunk to a
+ * short one; its seed is printed. */
+#include "memory/sim_fixture.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+#include "core/fail.h"
+#include "core/rng.h"
+#include "device/pool.h"
+#include "memory/syncedmem.h"
+
+enum { SIZE = 24 };
+
+typedef enum op {
+  OP_CPU,
+  OP_GPU,
+  OP_MUTABLE_CPU,
+  OP_MUTABLE_GPU,
+  OP_WRITE_CPU, /* write-only */
+  OP_WRITE_GPU,
+  OP_SET_CPU,
+  OP_SET_GPU,
+  OP_ASYNC_PUSH,
+  OP_DESTROY,
+  OPS
+} op;
+
+static const char *const op_name[OPS] = {"cpu",        "gpu",       "mutable_cpu", "mutable_gpu",
+                                         "write_cpu",  "write_gpu", "set_cpu",     "set_gpu",
+                                         "async_push", "destroy"};
+
+/* The golden table: the state after each operation; -1: an error that changes nothing. */
+#define U CREMA_UNINITIALIZED
+#define C CREMA_HEAD_AT_CPU
+#define G CREMA_HEAD_AT_GPU
+#define S CREMA_SYNCED
+static const int golden[4][OPS - 1] = {
+    [U] = {C, G, C, G, C, G, C, G, -1},
+    [C] = {C, S, C, G, C, G, C, G, S},
+    [G] = {S, G, C, G, C, G, C, G, -1},
+    [S] = {S, S, C, G, C, G, C, G, -1},
+};
+
+/* One block and what is known of it: two arrays of bytes, each filled with one value. */
+typedef struct walk {
+  crema_device *device;
+  crema_context *context, *copier;
+  crema_syncedmem *memory;
+  crema_head head;
+  unsigned char host, gpu; /* the value that each side's bytes have, where the head says so */
+  unsigned char next;
+  unsigned char mine[SIZE];
+  crema_devptr theirs;
+  bool wrong_rule; /* a deliberate mistake in the model, to test the shrinking */
+} walk;
+
+static void make_block(walk *w) {
+  assert_int_equal(crema_syncedmem_create(w->device, SIZE, &w->memory), CREMA_OK);
+  w->head = CREMA_UNINITIALIZED;
+}
+
+static void begin(walk *w, bool stepped) {
+  cr_sim_options options = sim_test_options(1);
+  options.stepped = stepped;
+  options.keep_log = false;
+  *w = (walk){.next = 1};
+  sim_begin(&options);
+  w->device = sim_test_device(0);
+  w->context = sim_test_context(w->device);
+  w->copier = sim_test_context(w->device);
+  assert_int_equal(cr_device_alloc(w->device, SIZE, &w->theirs), CREMA_OK);
+  make_block(w);
+}
+
+static void end(walk *w) {
+  cr_sim_clear_faults();
+  crema_syncedmem_destroy(w->memory);
+  cr_device_free(w->device, w->theirs);
+  crema_context_destroy(w->copier);
+  crema_context_destroy(w->context);
+  sim_end();
+}
+
+static bool all_are(const unsigned char *bytes, unsigned char value) {
+  for (int i = 0; i < SIZE; i++) {
+    if (bytes[i] != value) return false;
+  }
+  return true;
+}
+
+/* Fills device memory on the walk's stream, so that it is in order with the automaton. */
+static void fill(walk *w, crema_devptr data, unsigned char value) {
+  unsigned char bytes[SIZE];
+  memset(bytes, value, SIZE);
+  assert_int_equal(w->device->backend->copy(w->context, CR_COPY_HOST_TO_DEVICE, data.address,
+                                            (uintptr_t)bytes, SIZE),
+                   CREMA_OK);
+  assert_int_equal(crema_context_finish(w->context), CREMA_OK);
+}
+
+static bool gpu_bytes_are(walk *w, crema_devptr data, unsigned char value) {
+  unsigned char bytes[SIZE];
+  return crema_context_finish(w->context) == CREMA_OK && cr_sim_peek(data, bytes, SIZE) &&
+         all_are(bytes, value);
+}
+
+/* What an operation gave. */
+typedef struct result {
+  crema_status status;
+  const void *host;
+  crema_devptr gpu;
+} result;
+
+static result perform(walk *w, op o) {
+  result r = {.status = CREMA_OK};
+  void *host = NULL;
+  switch (o) {
+    case OP_CPU: r.status = crema_syncedmem_cpu_data(w->memory, &r.host); break;
+    case OP_GPU: r.status = crema_syncedmem_gpu_data(w->memory, w->context, &r.gpu); break;
+    case OP_MUTABLE_CPU:
+    case OP_WRITE_CPU:
+      r.status = crema_syncedmem_mutable_cpu_data(w->memory, o == OP_MUTABLE_CPU, &host);
+      r.host = host;
+      break;
+    case OP_MUTABLE_GPU:
+    case OP_WRITE_GPU:
+      r.status =
+          crema_syncedmem_mutable_gpu_data(w->memory, w->context, o == OP_MUTABLE_GPU, &r.gpu);
+      break;
+    case OP_SET_CPU: r.status = crema_syncedmem_set_cpu_data(w->memory, w->mine); break;
+    case OP_SET_GPU: r.status = crema_syncedmem_set_gpu_data(w->memory, w->theirs); break;
+    case OP_ASYNC_PUSH: r.status = crema_syncedmem_async_push(w->memory, w->context); break;
+    default: break;
+  }
+  return r;
+}
+
+/* Gives the head side a new value after an access that allows it. */
+static void change(walk *w, op o, const result *r) {
+  if (o == OP_MUTABLE_CPU || o == OP_WRITE_CPU || o == OP_SET_CPU) {
+    w->host = w->next++;
+    memset(o == OP_SET_CPU ? w->mine : (void *)r->host, w->host, SIZE);
+  } else if (o == OP_MUTABLE_GPU || o == OP_WRITE_GPU || o == OP_SET_GPU) {
+    w->gpu = w->next++;
+    fill(w, o == OP_SET_GPU ? w->theirs : r->gpu, w->gpu);
+  }
+}
+
+/* The model's idea of which bytes an access finds. */
+static void model_moves(walk *w, op o) {
+  bool to_host = o == OP_CPU || o == OP_MUTABLE_CPU;
+  bool to_gpu = o == OP_GPU || o == OP_MUTABLE_GPU || o == OP_ASYNC_PUSH;
+  if (w->head == CREMA_UNINITIALIZED) w->host = w->gpu = 0;
+  if (to_host && w->head == CREMA_HEAD_AT_GPU) w->host = w->gpu;
+  if (to_gpu && w->head == CREMA_HEAD_AT_CPU) w->gpu = w->host;
+}
+
+/* One step; false when the automaton and the model disagree. */
+static bool step(walk *w, op o) {
+  if (o == OP_DESTROY) {
+    crema_syncedmem_destroy(w->memory);
+    make_block(w);
+    return true;
+  }
+  int expected = golden[w->head][o];
+  if (w->wrong_rule && w->head == CREMA_SYNCED && o == OP_GPU) expected = CREMA_HEAD_AT_GPU;
+  result r = perform(w, o);
+  if (expected < 0) {
+    return r.status == CREMA_E_STATE && crema_syncedmem_head(w->memory) == w->head;
+  }
+  if (r.status != CREMA_OK || (int)crema_syncedmem_head(w->memory) != expected) return false;
+  model_moves(w, o);
+  if ((o == OP_CPU || o == OP_MUTABLE_CPU) && !all_are(r.host, w->host)) return false;
+  if ((o == OP_GPU || o == OP_MUTABLE_GPU) && !gpu_bytes_are(w, r.gpu, w->gpu)) return false;
+  if (o == OP_ASYNC_PUSH && !gpu_bytes_are(w, w->memory->gpu.data, w->gpu)) return false;
+  change(w, o, &r);
+  w->head = (crema_head)expected;
+  return true;
+}
+
+/* ---- S0-11 ---- */
+
+/* Brings a fresh block into a state. */
+static void bring_to(walk *w, crema_head head) {
+  crema_syncedmem_destroy(w->memory);
+  make_block(w);
+  if (head == CREMA_HEAD_AT_CPU || head == CREMA_SYNCED) assert_true(step(w, OP_MUTABLE_CPU));
+  if (head == CREMA_HEAD_AT_GPU) assert_true(step(w, OP_MUTABLE_GPU));
+  if (head == CREMA_SYNCED) assert_true(step(w, OP_GPU));
+  assert_int_equal(crema_syncedmem_head(w->memory), head);
+}
+
+static void s0_11_every_state_and_operation(void **state) {
+  (void)state;
+  walk w;
+  begin(&w, false);
+  for (int head = 0; head < 4; head++) {
+    for (int o = 0; o < OPS; o++) {
+      bring_to(&w, (crema_head)head);
+      if (!step(&w, (op)o)) fail_msg("state %d, %s", head, op_name[o]);
+    }
+  }
+  end(&w);
+}
+
+static void s0_17_const_access_never_claims_the_head(void **state) {
+  (void)state;
+  walk w;
+  begin(&w, false);
+  for (int head = 1; head < 4; head++) {
+    for (int o = OP_CPU; o <= OP_GPU; o++) {
+      bring_to(&w, (crema_head)head);
+      assert_true(step(&w, (op)o));
+      int after = (int)crema_syncedmem_head(w.memory);
+      assert_true(after == head || after == CREMA_SYNCED);
+    }
+  }
+  end(&w);
+}
+
+/* ---- S0-28 ---- */
+
+typedef struct picture {
+  crema_head head;
+  const void *host;
+  uintptr_t gpu;
+  bool own_host, own_gpu;
+  size_t blocks, pinned;
+} picture;
+
+static picture take_picture(const walk *w) {
+  return (picture){.head = w->memory->head,
+                   .host = w->memory->host.data,
+                   .gpu = w->memory->gpu.data.address,
+                   .own_host = w->memory->host.own,
+                   .own_gpu = w->memory->gpu.own,
+                   .pinned = cr_sim_pinned_blocks()};
+}
+
+static bool same_picture(const picture *a, const picture *b) {
+  return a->head == b->head && a->host == b->host && a->gpu == b->gpu &&
+         a->own_host == b->own_host && a->own_gpu == b->own_gpu && a->pinned == b->pinned;
+}
+
+/* Fails the nth driver operation of one row; true while the row has that many. */
+static bool fail_nth(walk *w, crema_head head, op o, int nth, cr_sim_op kind, bool late) {
+  bring_to(w, head);
+  cr_pool_trim(w->device->pool); /* so that a new side needs the driver */
+  picture before = take_picture(w);
+  cr_sim_fail(kind, nth, CREMA_E_DEVICE, late);
+  result r = perform(w, o);
+  cr_sim_clear_faults();
+  if (r.status == CREMA_OK || r.status == CREMA_E_STATE) {
+    assert_int_equal(crema_context_finish(w->context), CREMA_OK);
+    return false;
+  }
+  picture after = take_picture(w);
+  if (r.status != CREMA_E_DEVICE || !same_picture(&before, &after)) {
+    fail_msg("state %d, %s, failure %d: changed", head, op_name[o], nth);
+  }
+  assert_non_null(strstr(crema_error_text(), "sim:0"));
+  /* Nothing is left behind that keeps a second try from working. */
+  if (!step(w, o)) fail_msg("state %d, %s, failure %d: no retry", head, op_name[o], nth);
+  return true;
+}
+
+static void s0_28_a_failure_anywhere_changes_nothing(void **state) {
+  (void)state;
+  walk w;
+  begin(&w, false);
+  int failures = 0;
+  for (int head = 0; head < 4; head++) {
+    for (int o = 0; o < OP_SET_CPU; o++) {
+      for (int nth = 1; fail_nth(&w, (crema_head)head, (op)o, nth, CR_SIM_ANY, false); nth++) {
+        failures++;
+      }
+      failures += fail_nth(&w, (crema_head)head, (op)o, 1, CR_SIM_H2D, true);
+      failures += fail_nth(&w, (crema_head)head, (op)o, 1, CR_SIM_D2H, true);
+    }
+    for (int nth = 1; fail_nth(&w, (crema_head)head, OP_ASYNC_PUSH, nth, CR_SIM_ANY, false);
+         nth++) {
+      failures++;
+    }
+  }
+  /* Every row with k driver operations gives k failures. */
+  assert_true(failures >= 20);
+  end(&w);
+}
+
+/* ---- random walks ---- */
+
+static bool replay(const unsigned char *ops, size_t count, bool wrong_rule) {
+  walk w;
+  begin(&w, true);
+  w.wrong_rule = wrong_rule;
+  bool agree = true;
+  for (size_t i = 0; i < count && agree; i++) agree = step(&w, (op)ops[i]);
+  end(&w);
+  return agree;
+}
+
+/* Leaves out parts, halving their length, as long as the rest still disagrees. */
+static size_t shrink(unsigned char *ops, size_t count, bool wrong_rule) {
+  unsigned char *trial = malloc(count > 0 ? count : 1);
+  assert_non_null(trial);
+  for (size_t part = count / 2; part > 0; part /= 2) {
+    for (size_t at = 0; at + part <= count;) {
+      memcpy(trial, ops, at);
+      memcpy(trial + at, ops + at + part, count - at - part);
+      if (replay(trial, count - part, wrong_rule)) {
+        at += part;
+        continue;
+      }
+      count -= part;
+      memcpy(ops, trial, count);
+    }
+  }
+  free(trial);
+  return count;
+}
+
+static void shrinking_finds_the_short_sequence(void **state) {
+  (void)state;
+  enum { LONG = 400 };
+  unsigned char ops[LONG];
+  cr_mt19937 rng;
+  cr_mt19937_seed(&rng, 11);
+  for (int i = 0; i < LONG; i++) ops[i] = (unsigned char)cr_mt19937_below(&rng, OPS);
+  assert_true(replay(ops, LONG, false));
+  assert_false(replay(ops, LONG, true));
+  size_t count = shrink(ops, LONG, true);
+  /* For instance: cpu, gpu (now synced), gpu. */
+  assert_int_equal(count, 3);
+  assert_int_equal(ops[2], OP_GPU);
+}
+
+static void s0_11_random_walk_of_a_million_steps(void **state) {
+  (void)state;
+  enum { STEPS = 1000000 };
+  const char *given = getenv("CREMA_TEST_SEED");
+  uint32_t seed = given != NULL ? (uint32_t)strtoul(given, NULL, 10) : (uint32_t)time(NULL);
+  print_message("seed %u (CREMA_TEST_SEED repeats it)\n", seed);
+  unsigned char *ops = malloc(STEPS);
+  assert_non_null(ops);
+  cr_mt19937 rng;
+  cr_mt19937_seed(&rng, seed);
+  for (int i = 0; i < STEPS; i++) ops[i] = (unsigned char)cr_mt19937_below(&rng, OPS);
+  walk w;
+  begin(&w, true);
+  size_t at = 0;
+  while (at < STEPS && step(&w, (op)ops[at])) at++;
+  end(&w);
+  if (at < STEPS) {
+    size_t count = shrink(ops, at + 1, false);
+    for (size_t i = 0; i < count; i++) print_error("%s\n", op_name[ops[i]]);
+    fail_msg("walk of seed %u fails at step %zu; the sequence above is enough", seed, at);
+  }
+  free(ops);
+}
+
+/* Faults on the way: an operation that fails leaves the model's state, and the walk goes on. */
+static void s0_28_random_walk_with_faults(void **state) {
+  (void)state;
+  enum { STEPS = 100000 };
+  uint32_t seed = (uint32_t)time(NULL);
+  print_message("seed %u\n", seed);
+  cr_mt19937 rng;
+  cr_mt19937_seed(&rng, seed);
+  walk w;
+  begin(&w, true);
+  int failed = 0;
+  for (int i = 0; i < STEPS; i++) {
+    op o = (op)cr_mt19937_below(&rng, OPS);
+    if (o < OP_SET_CPU && cr_mt19937_below(&rng, 4) == 0) {
+      picture before = take_picture(&w);
+      bool late = cr_mt19937_below(&rng, 2) == 0;
+      cr_sim_op kind =
+          late ? (cr_mt19937_below(&rng, 2) == 0 ? CR_SIM_H2D : CR_SIM_D2H) : CR_SIM_ANY;
+      cr_sim_fail(kind, 1 + (int)cr_mt19937_below(&rng, 3), CREMA_E_NO_MEMORY, late);
+      result r = perform(&w, o);
+      cr_sim_clear_faults();
+      if (r.status != CREMA_OK) {
+        picture after = take_picture(&w);
+        if (!same_picture(&before, &after)) fail_msg("seed %u, step %d: changed", seed, i);
+        failed++;
+        continue;
+      }
+      model_moves(&w, o);
+      change(&w, o, &r);
+      w.head = crema_syncedmem_head(w.memory);
+      continue;
+    }
+    if (!step(&w, o)) fail_msg("seed %u, step %d: %s", seed, i, op_name[o]);
+  }
+  assert_true(failed > STEPS / 100);
+  end(&w);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(s0_11_every_state_and_operation),
+      cmocka_unit_test(s0_17_const_access_never_claims_the_head),
+      cmocka_unit_test(s0_28_a_failure_anywhere_changes_nothing),
+      cmocka_unit_test(shrinking_finds_the_short_sequence),
+      cmocka_unit_test(s0_11_random_walk_of_a_million_steps),
+      cmocka_unit_test(s0_28_random_walk_with_faults),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
