@@ -1,0 +1,307 @@
+/* Prefetching: batches, faults with the key's name, stopping at any moment. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/clock.h"
+#include "core/rng.h"
+#include "data/prefetch.h"
+#include "fixture.h"
+
+/* A whole pipeline over a database. */
+typedef struct pipeline {
+  fixture f;
+  cr_reader *reader;
+  cr_transformer *transformer;
+  cr_prefetch *prefetch;
+} pipeline;
+
+typedef struct pipeline_options {
+  fixture_record record;
+  int records, batch_size, depth;
+  bool skip_corrupt;
+  const char *transform;
+} pipeline_options;
+
+static crema_status pipeline_make(pipeline *p, const pipeline_options *o) {
+  ProtobufCMessage *param = NULL;
+  const char *text = o->transform == NULL ? "" : o->transform;
+  *p = (pipeline){0};
+  fixture_make(&p->f);
+  const cr_reader_options reader = {.backend = "lmdb",
+                                    .source = fixture_db(&p->f, "db", o->records, o->record),
+                                    .consumers = 1,
+                                    .depth = o->batch_size * o->depth};
+  assert_int_equal(cr_reader_open(&reader, &p->reader), CREMA_OK);
+  assert_int_equal(cr_text_parse(&caffe__transformation_parameter__descriptor, text, strlen(text),
+                                 "test", CR_UNKNOWN_ERROR, &param),
+                   CREMA_OK);
+  assert_int_equal(cr_transformer_create((const Caffe__TransformationParameter *)param,
+                                         CAFFE__PHASE__TRAIN, 9, NULL, &p->transformer),
+                   CREMA_OK);
+  cr_message_free(param);
+  const cr_prefetch_options prefetch = {.reader = p->reader,
+                                        .transformer = p->transformer,
+                                        .batch_size = o->batch_size,
+                                        .depth = o->depth,
+                                        .labels = true,
+                                        .skip_corrupt = o->skip_corrupt};
+  return cr_prefetch_create(&prefetch, &p->prefetch);
+}
+
+static void pipeline_start(pipeline *p) {
+  assert_int_equal(cr_reader_start(p->reader), CREMA_OK);
+  assert_int_equal(cr_prefetch_start(p->prefetch), CREMA_OK);
+}
+
+static void pipeline_stop(pipeline *p) {
+  cr_prefetch_stop(p->prefetch);
+  cr_reader_stop(p->reader);
+}
+
+static void pipeline_free(pipeline *p) {
+  cr_prefetch_destroy(p->prefetch);
+  cr_reader_close(p->reader);
+  cr_transformer_destroy(p->transformer);
+  fixture_remove(&p->f);
+}
+
+static void assert_error_has(const char *part) {
+  if (strstr(crema_error_text(), part) == NULL) {
+    fail_msg("\"%s\" is not in \"%s\"", part, crema_error_text());
+  }
+}
+
+static void test_s2_21_batches_hold_the_records(void **state) {
+  pipeline p;
+  int shape[3];
+  (void)state;
+  const pipeline_options o = {.record = fixture_gray, .records = 10, .batch_size = 4, .depth = 3};
+  assert_int_equal(pipeline_make(&p, &o), CREMA_OK);
+  cr_prefetch_shape(p.prefetch, shape);
+  assert_true(shape[0] == 1 && shape[1] == 4 && shape[2] == 5);
+  pipeline_start(&p);
+  assert_int_equal(cr_prefetch_start(p.prefetch), CREMA_E_STATE);
+  for (int k = 0; k < 20; ++k) {
+    cr_batch *batch = NULL;
+    assert_int_equal(cr_prefetch_take(p.prefetch, &batch), CREMA_OK);
+    assert_int_equal(batch->items, 4);
+    assert_int_equal((uintptr_t)batch->data % 64, 0);
+    for (int i = 0; i < 4; ++i) {
+      float wanted = (float)((4 * k + i) % 10);
+      assert_true(batch->label[i] == wanted);
+      for (int v = 0; v < 20; ++v) assert_true(batch->data[20 * i + v] == wanted);
+    }
+    assert_int_equal(batch->position.index, 4 * k + 4);
+    assert_int_equal(batch->position.key.data[7] - '0', (4 * k + 3) % 10);
+    assert_int_equal(cr_prefetch_give_back(p.prefetch, batch), CREMA_OK);
+  }
+  pipeline_free(&p);
+}
+
+/* A batch keeps its content while it is held, however far the others go. */
+static void test_s2_24_a_held_batch_is_left_alone(void **state) {
+  pipeline p;
+  cr_batch *held = NULL;
+  (void)state;
+  const pipeline_options o = {.record = fixture_gray, .records = 50, .batch_size = 2, .depth = 2};
+  assert_int_equal(pipeline_make(&p, &o), CREMA_OK);
+  pipeline_start(&p);
+  assert_int_equal(cr_prefetch_take(p.prefetch, &held), CREMA_OK);
+  for (int k = 1; k < 30; ++k) {
+    cr_batch *batch = NULL;
+    assert_int_equal(cr_prefetch_take(p.prefetch, &batch), CREMA_OK);
+    assert_true(batch->data[0] == (float)(2 * k % 50));
+    assert_int_equal(cr_prefetch_give_back(p.prefetch, batch), CREMA_OK);
+    assert_true(held->data[0] == 0 && held->data[20] == 1 && held->label[1] == 1);
+  }
+  pipeline_free(&p);
+}
+
+/* One batch is enough to go on, without any overlap. */
+static void test_s2_07_one_batch(void **state) {
+  pipeline p;
+  (void)state;
+  const pipeline_options o = {.record = fixture_gray, .records = 3, .batch_size = 1, .depth = 1};
+  assert_int_equal(pipeline_make(&p, &o), CREMA_OK);
+  pipeline_start(&p);
+  for (int k = 0; k < 2000; ++k) {
+    cr_batch *batch = NULL;
+    assert_int_equal(cr_prefetch_take(p.prefetch, &batch), CREMA_OK);
+    assert_true(batch->label[0] == (float)(k % 3));
+    assert_int_equal(cr_prefetch_give_back(p.prefetch, batch), CREMA_OK);
+  }
+  pipeline_free(&p);
+}
+
+/* The same records and draws in two runs, one of them with a slow consumer. */
+static void test_runs_repeat(void **state) {
+  enum { BATCHES = 12, VALUES = 5 * 3 * 4 * 4 };
+  static float first[BATCHES][VALUES];
+  (void)state;
+  for (int run = 0; run < 2; ++run) {
+    pipeline p;
+    const pipeline_options o = {.record = fixture_png,
+                                .records = 13,
+                                .batch_size = 5,
+                                .depth = run == 0 ? 4 : 1,
+                                .transform = "crop_size: 4 mirror: true"};
+    assert_int_equal(pipeline_make(&p, &o), CREMA_OK);
+    pipeline_start(&p);
+    for (int k = 0; k < BATCHES; ++k) {
+      cr_batch *batch = NULL;
+      assert_int_equal(cr_prefetch_take(p.prefetch, &batch), CREMA_OK);
+      if (run == 0) memcpy(first[k], batch->data, sizeof first[k]);
+      else assert_memory_equal(first[k], batch->data, sizeof first[k]);
+      assert_int_equal(cr_prefetch_give_back(p.prefetch, batch), CREMA_OK);
+    }
+    pipeline_free(&p);
+  }
+}
+
+/* Batches before the damaged record arrive; after it every call names source and key. */
+static void test_damaged_record_is_named(void **state) {
+  pipeline p;
+  cr_batch *batch = NULL;
+  (void)state;
+  const pipeline_options o = {
+      .record = fixture_png_damaged, .records = 8, .batch_size = 2, .depth = 4};
+  assert_int_equal(pipeline_make(&p, &o), CREMA_OK);
+  pipeline_start(&p);
+  assert_int_equal(cr_prefetch_take(p.prefetch, &batch), CREMA_OK);
+  assert_true(batch->label[1] == 1);
+  for (int i = 0; i < 2; ++i) {
+    assert_int_equal(cr_prefetch_take(p.prefetch, &batch), CREMA_E_CORRUPT);
+    assert_error_has(cr_reader_source(p.reader));
+    assert_error_has("record '00000003'");
+    assert_error_has("PNG");
+  }
+  pipeline_free(&p);
+}
+
+static void test_damaged_records_are_skipped_on_wish(void **state) {
+  static const int labels[] = {0, 1, 2, 5, 6, 7};
+  pipeline p;
+  (void)state;
+  const pipeline_options o = {.record = fixture_png_damaged,
+                              .records = 8,
+                              .batch_size = 2,
+                              .depth = 2,
+                              .skip_corrupt = true};
+  assert_int_equal(pipeline_make(&p, &o), CREMA_OK);
+  pipeline_start(&p);
+  for (int k = 0; k < 12; ++k) {
+    cr_batch *batch = NULL;
+    assert_int_equal(cr_prefetch_take(p.prefetch, &batch), CREMA_OK);
+    for (int i = 0; i < 2; ++i) assert_true(batch->label[i] == (float)labels[(2 * k + i) % 6]);
+    assert_int_equal(cr_prefetch_give_back(p.prefetch, batch), CREMA_OK);
+  }
+  pipeline_free(&p);
+}
+
+static void put_garbage(int index, cr_buffer *value) {
+  (void)index;
+  assert_int_equal(cr_buffer_append(value, "\x0f\x0f", 2), CREMA_OK);
+}
+
+/* Skipping ends when there is nothing but damage. */
+static void test_nothing_but_damage(void **state) {
+  pipeline p;
+  (void)state;
+  const pipeline_options o = {
+      .record = put_garbage, .records = 5, .batch_size = 2, .depth = 2, .skip_corrupt = true};
+  assert_int_equal(pipeline_make(&p, &o), CREMA_E_CORRUPT);
+  assert_error_has("not a Datum");
+  pipeline_free(&p);
+}
+
+static void test_s2_21_sizes_may_differ_in_batches_of_one_only(void **state) {
+  pipeline p;
+  cr_batch *batch = NULL;
+  (void)state;
+  pipeline_options o = {.record = fixture_mixed, .records = 6, .batch_size = 1, .depth = 2};
+  assert_int_equal(pipeline_make(&p, &o), CREMA_OK);
+  pipeline_start(&p);
+  for (int k = 0; k < 12; ++k) {
+    assert_int_equal(cr_prefetch_take(p.prefetch, &batch), CREMA_OK);
+    assert_int_equal(batch->height, k % 3 == 2 ? 5 : 4);
+    assert_true(batch->data[batch->height * 5 - 1] == (float)(k % 6));
+    assert_int_equal(cr_prefetch_give_back(p.prefetch, batch), CREMA_OK);
+  }
+  pipeline_free(&p);
+  o.batch_size = 6;
+  assert_int_equal(pipeline_make(&p, &o), CREMA_OK);
+  pipeline_start(&p);
+  assert_int_equal(cr_prefetch_take(p.prefetch, &batch), CREMA_E_SHAPE);
+  assert_error_has("record '00000002'");
+  assert_error_has("1 x 5 x 5");
+  assert_error_has("1 x 4 x 5");
+  pipeline_free(&p);
+  /* A crop makes them equal. */
+  o.transform = "crop_size: 3";
+  assert_int_equal(pipeline_make(&p, &o), CREMA_OK);
+  pipeline_start(&p);
+  assert_int_equal(cr_prefetch_take(p.prefetch, &batch), CREMA_OK);
+  pipeline_free(&p);
+}
+
+static void test_s2_05_stops_at_any_moment(void **state) {
+  enum { CYCLES = 600 };
+  pipeline p;
+  cr_mt19937 rng;
+  (void)state;
+  cr_mt19937_seed(&rng, 11);
+  const pipeline_options o = {.record = fixture_gray, .records = 9, .batch_size = 2, .depth = 2};
+  assert_int_equal(pipeline_make(&p, &o), CREMA_OK);
+  for (int i = 0; i < CYCLES; ++i) {
+    assert_int_equal(cr_reader_rewind(p.reader), CREMA_OK);
+    pipeline_start(&p);
+    uint32_t batches = cr_mt19937_below(&rng, 4);
+    for (uint32_t k = 0; k < batches; ++k) {
+      cr_batch *batch = NULL;
+      assert_int_equal(cr_prefetch_take(p.prefetch, &batch), CREMA_OK);
+      assert_true(batch->label[0] == (float)(2 * k));
+      /* The last one is still held when everything stops. */
+      if (k + 1 < batches) assert_int_equal(cr_prefetch_give_back(p.prefetch, batch), CREMA_OK);
+    }
+    if (cr_mt19937_below(&rng, 4) == 0) cr_clock_sleep(1e-5);
+    pipeline_stop(&p);
+  }
+  pipeline_free(&p);
+}
+
+/* A failure leaves threads that stop as usual. */
+static void test_stops_after_a_failure(void **state) {
+  pipeline p;
+  cr_batch *batch = NULL;
+  (void)state;
+  const pipeline_options o = {
+      .record = fixture_png_damaged, .records = 5, .batch_size = 3, .depth = 1};
+  assert_int_equal(pipeline_make(&p, &o), CREMA_OK);
+  pipeline_start(&p);
+  assert_int_equal(cr_prefetch_take(p.prefetch, &batch), CREMA_OK);
+  assert_int_equal(cr_prefetch_give_back(p.prefetch, batch), CREMA_OK);
+  assert_int_equal(cr_prefetch_take(p.prefetch, &batch), CREMA_E_CORRUPT);
+  pipeline_stop(&p);
+  pipeline_free(&p);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_s2_21_batches_hold_the_records),
+      cmocka_unit_test(test_s2_24_a_held_batch_is_left_alone),
+      cmocka_unit_test(test_s2_07_one_batch),
+      cmocka_unit_test(test_runs_repeat),
+      cmocka_unit_test(test_damaged_record_is_named),
+      cmocka_unit_test(test_damaged_records_are_skipped_on_wish),
+      cmocka_unit_test(test_nothing_but_damage),
+      cmocka_unit_test(test_s2_21_sizes_may_differ_in_batches_of_one_only),
+      cmocka_unit_test(test_s2_05_stops_at_any_moment),
+      cmocka_unit_test(test_stops_after_a_failure),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,179 @@
+/* The reader: order, round robin, places, faults, stopping at any moment. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/clock.h"
+#include "core/rng.h"
+#include "data/reader.h"
+#include "fixture.h"
+
+static void open_reader(const char *source, int consumers, int depth, cr_reader **out) {
+  const cr_reader_options options = {
+      .backend = "lmdb", .source = source, .consumers = consumers, .depth = depth};
+  assert_int_equal(cr_reader_open(&options, out), CREMA_OK);
+}
+
+static int key_number(cr_db_bytes key) {
+  char text[16];
+  cr_db_key_text(key, text, sizeof text);
+  return atoi(text);
+}
+
+/* Takes one record and gives it back; the number in its key. */
+static int take(cr_reader *reader, int consumer, uint64_t index) {
+  cr_record *record = NULL;
+  assert_int_equal(cr_reader_take(reader, consumer, &record), CREMA_OK);
+  assert_int_equal(record->index, index);
+  int number = key_number(record->key);
+  assert_int_equal(cr_reader_give_back(reader, consumer, record), CREMA_OK);
+  return number;
+}
+
+static void test_s2_12_records_come_in_order_and_wrap(void **state) {
+  fixture f;
+  cr_reader *reader = NULL;
+  cr_db_bytes key, value;
+  (void)state;
+  fixture_make(&f);
+  open_reader(fixture_db(&f, "db", 7, fixture_gray), 1, 3, &reader);
+  assert_int_equal(cr_reader_count(reader), 7);
+  cr_reader_peek(reader, &key, &value);
+  assert_int_equal(key_number(key), 0);
+  assert_int_equal(cr_reader_start(reader), CREMA_OK);
+  assert_int_equal(cr_reader_start(reader), CREMA_E_STATE);
+  for (int i = 0; i < 40; ++i) assert_int_equal(take(reader, 0, (uint64_t)i), i % 7);
+  cr_reader_close(reader);
+  cr_reader_close(NULL);
+  fixture_remove(&f);
+}
+
+/* Record k goes to consumer k mod N, whatever the order in which they ask. */
+static void test_s2_11_round_robin(void **state) {
+  static const int numbers[] = {1, 2, 3, 8};
+  fixture f;
+  (void)state;
+  fixture_make(&f);
+  const char *path = fixture_db(&f, "db", 11, fixture_gray);
+  for (int n = 0; n < 4; ++n) {
+    int consumers = numbers[n];
+    cr_reader *reader = NULL;
+    open_reader(path, consumers, 50, &reader);
+    assert_int_equal(cr_reader_start(reader), CREMA_OK);
+    for (int c = consumers - 1; c >= 0; --c) {
+      for (int i = 0; i < 25; ++i) {
+        int k = i * consumers + c;
+        assert_int_equal(take(reader, c, (uint64_t)k), k % 11);
+      }
+    }
+    cr_reader_close(reader);
+  }
+  fixture_remove(&f);
+}
+
+/* A consumer that does not give records back stalls the reader after `depth` records. */
+static void test_s2_14_reading_ahead_is_bounded(void **state) {
+  fixture f;
+  cr_reader *reader = NULL;
+  cr_record *held[5];
+  (void)state;
+  fixture_make(&f);
+  open_reader(fixture_db(&f, "db", 100, fixture_gray), 1, 5, &reader);
+  assert_int_equal(cr_reader_start(reader), CREMA_OK);
+  for (int i = 0; i < 5; ++i) assert_int_equal(cr_reader_take(reader, 0, &held[i]), CREMA_OK);
+  cr_clock_sleep(0.01);
+  /* All five are still what they were: none was used again. */
+  for (int i = 0; i < 5; ++i) assert_int_equal(key_number(held[i]->key), i);
+  for (int i = 0; i < 5; ++i) {
+    assert_int_equal(cr_reader_give_back(reader, 0, held[i]), CREMA_OK);
+  }
+  assert_int_equal(take(reader, 0, 5), 5);
+  cr_reader_close(reader);
+  fixture_remove(&f);
+}
+
+static void test_places(void **state) {
+  fixture f;
+  cr_reader *reader = NULL;
+  (void)state;
+  fixture_make(&f);
+  open_reader(fixture_db(&f, "db", 7, fixture_gray), 1, 4, &reader);
+  assert_int_equal(cr_reader_skip(reader, 7 * 1000 + 3), CREMA_OK);
+  assert_int_equal(cr_reader_start(reader), CREMA_OK);
+  assert_int_equal(take(reader, 0, 0), 3);
+  cr_reader_stop(reader);
+  cr_reader_stop(reader);
+  assert_int_equal(cr_reader_seek(reader, (cr_db_bytes){(const uint8_t *)"00000004", 8}, 1000),
+                   CREMA_OK);
+  assert_int_equal(cr_reader_start(reader), CREMA_OK);
+  assert_int_equal(take(reader, 0, 1000), 5);
+  assert_int_equal(take(reader, 0, 1001), 6);
+  assert_int_equal(take(reader, 0, 1002), 0);
+  cr_reader_stop(reader);
+  /* After the last record comes the first. */
+  assert_int_equal(cr_reader_seek(reader, (cr_db_bytes){(const uint8_t *)"00000006", 8}, 7),
+                   CREMA_OK);
+  assert_int_equal(cr_reader_start(reader), CREMA_OK);
+  assert_int_equal(take(reader, 0, 7), 0);
+  cr_reader_stop(reader);
+  assert_int_equal(cr_reader_seek(reader, (cr_db_bytes){(const uint8_t *)"nine", 4}, 7),
+                   CREMA_E_NOT_FOUND);
+  assert_non_null(strstr(crema_error_text(), "'nine'"));
+  assert_int_equal(cr_reader_start(reader), CREMA_OK);
+  assert_int_equal(take(reader, 0, 0), 0);
+  cr_reader_close(reader);
+  fixture_remove(&f);
+}
+
+static void test_bad_options(void **state) {
+  fixture f;
+  cr_reader *reader = NULL;
+  (void)state;
+  fixture_make(&f);
+  const char *empty = fixture_db(&f, "db", 0, fixture_gray);
+  const cr_reader_options none = {.backend = "lmdb", .source = empty, .consumers = 1, .depth = 1};
+  assert_int_equal(cr_reader_open(&none, &reader), CREMA_E_CORRUPT);
+  assert_non_null(strstr(crema_error_text(), "no records"));
+  const cr_reader_options nobody = {.backend = "lmdb", .source = empty, .depth = 1};
+  assert_int_equal(cr_reader_open(&nobody, &reader), CREMA_E_ARGUMENT);
+  assert_null(reader);
+  fixture_remove(&f);
+}
+
+/* Stopped while it reads, while it waits for a free record, at once. */
+static void test_s2_05_stops_at_any_moment(void **state) {
+  enum { CYCLES = 1000 };
+  fixture f;
+  cr_mt19937 rng;
+  cr_reader *reader = NULL;
+  (void)state;
+  fixture_make(&f);
+  cr_mt19937_seed(&rng, 5);
+  open_reader(fixture_db(&f, "db", 20, fixture_gray), 2, 2, &reader);
+  for (int i = 0; i < CYCLES; ++i) {
+    assert_int_equal(cr_reader_rewind(reader), CREMA_OK);
+    assert_int_equal(cr_reader_start(reader), CREMA_OK);
+    uint32_t records = cr_mt19937_below(&rng, 6);
+    for (uint32_t k = 0; k < records; ++k) (void)take(reader, (int)(k % 2), k);
+    if (cr_mt19937_below(&rng, 4) == 0) cr_clock_sleep(1e-5);
+    cr_reader_stop(reader);
+  }
+  cr_reader_close(reader);
+  fixture_remove(&f);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_s2_12_records_come_in_order_and_wrap),
+      cmocka_unit_test(test_s2_11_round_robin),
+      cmocka_unit_test(test_s2_14_reading_ahead_is_bounded),
+      cmocka_unit_test(test_places),
+      cmocka_unit_test(test_bad_options),
+      cmocka_unit_test(test_s2_05_stops_at_any_moment),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
