@@ -2,20 +2,20 @@
 
 #include <pthread.h>
 
-static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
+static pthread_rwlock_t memory_lock = PTHREAD_RWLOCK_INITIALIZER;
 
 void cr_memory_lock_shared(void) {
-  pthread_rwlock_rdlock(&lock);
+  pthread_rwlock_rdlock(&memory_lock);
 }
 
 void cr_memory_unlock_shared(void) {
-  pthread_rwlock_unlock(&lock);
+  pthread_rwlock_unlock(&memory_lock);
 }
 
 void cr_collective_begin(void) {
-  pthread_rwlock_wrlock(&lock);
+  pthread_rwlock_wrlock(&memory_lock);
 }
 
 void cr_collective_end(void) {
-  pthread_rwlock_unlock(&lock);
+  pthread_rwlock_unlock(&memory_lock);
 }

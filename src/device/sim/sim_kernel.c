@@ -24,7 +24,7 @@ typedef struct sim_row {
 } sim_row;
 
 const cr_kernel *cr_sim_kernels[MAX_KERNELS + 1];
-static sim_row rows[MAX_KERNELS];
+static sim_row sim_rows[MAX_KERNELS];
 
 static const char *const op_args[CR_OP_KINDS] = {
 #define CR_OP(NAME, name, args) args,
@@ -179,12 +179,12 @@ void cr_sim_make_kernels(void) {
   const cr_kernel *const *cpu = cr_backend_cpu.kernels;
   int count = 0;
   for (; cpu[count] != NULL && count < MAX_KERNELS; count++) {
-    rows[count].cpu = cpu[count];
-    rows[count].kernel = *cpu[count];
-    rows[count].kernel.plan = plan_row;
-    rows[count].kernel.run = run_row;
-    rows[count].kernel.destroy = destroy_row;
-    cr_sim_kernels[count] = &rows[count].kernel;
+    sim_rows[count].cpu = cpu[count];
+    sim_rows[count].kernel = *cpu[count];
+    sim_rows[count].kernel.plan = plan_row;
+    sim_rows[count].kernel.run = run_row;
+    sim_rows[count].kernel.destroy = destroy_row;
+    cr_sim_kernels[count] = &sim_rows[count].kernel;
   }
   cr_sim_kernels[count] = NULL;
 }

@@ -1,0 +1,220 @@
+#include "device/event.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/fail.h"
+
+enum { MESSAGE_MAX = 512 };
+
+struct cr_event {
+  crema_device *device;
+  pthread_mutex_t lock;
+  pthread_cond_t changed;
+  cr_event_state state;
+  char message[MESSAGE_MAX];
+  uint64_t context;        /* id of the context that recorded it */
+  cr_native_event *native; /* devices with streams only */
+};
+
+static bool has_streams(const cr_event *event) {
+  return event->native != NULL;
+}
+
+crema_status cr_event_create(crema_device *device, cr_event **out) {
+  if (device == NULL) return cr_fail(CREMA_E_ARGUMENT, "an event needs a device");
+  cr_event *event = calloc(1, sizeof *event);
+  if (event == NULL) return cr_fail_memory(sizeof *event, "an event");
+  event->device = device;
+  if (!device->backend->host_memory) {
+    crema_status status = device->backend->event_create(device, &event->native);
+    if (status != CREMA_OK) {
+      free(event);
+      return status;
+    }
+  }
+  pthread_mutex_init(&event->lock, NULL);
+  pthread_cond_init(&event->changed, NULL);
+  *out = event;
+  return CREMA_OK;
+}
+
+void cr_event_destroy(cr_event *event) {
+  if (event == NULL) return;
+  if (event->native != NULL) event->device->backend->event_destroy(event->native);
+  pthread_cond_destroy(&event->changed);
+  pthread_mutex_destroy(&event->lock);
+  free(event);
+}
+
+/* ---- with the event's lock held ---- */
+
+static void set_state(cr_event *event, cr_event_state state, const char *message) {
+  event->state = state;
+  snprintf(event->message, sizeof event->message, "%s", message != NULL ? message : "");
+  pthread_cond_broadcast(&event->changed);
+}
+
+static bool is_finished(const cr_event *event) {
+  return event->state == CR_EVENT_SUCCESS || event->state == CR_EVENT_FAILED;
+}
+
+/* Turns SCHEDULED into SUCCESS or FAILED when the device's work is done. */
+static void poll_device(cr_event *event) {
+  if (event->state != CR_EVENT_SCHEDULED || !has_streams(event)) return;
+  bool done = false;
+  crema_status status = event->device->backend->event_query(event->native, &done);
+  if (status != CREMA_OK) {
+    set_state(event, CR_EVENT_FAILED, crema_error_text());
+  } else if (done) {
+    set_state(event, CR_EVENT_SUCCESS, NULL);
+  }
+}
+
+static void wait_until_recorded(cr_event *event) {
+  while (event->state == CR_EVENT_INITIALIZED) pthread_cond_wait(&event->changed, &event->lock);
+}
+
+/* The host waits for the end; the lock is let go meanwhile. */
+static void wait_until_finished(cr_event *event) {
+  wait_until_recorded(event);
+  if (!has_streams(event)) {
+    while (!is_finished(event)) pthread_cond_wait(&event->changed, &event->lock);
+    return;
+  }
+  while (event->state == CR_EVENT_SCHEDULED) {
+    pthread_mutex_unlock(&event->lock);
+    crema_status status = event->device->backend->event_finish(event->native);
+    pthread_mutex_lock(&event->lock);
+    /* Another waiter may have been here first. */
+    if (event->state != CR_EVENT_SCHEDULED) break;
+    set_state(event, status == CREMA_OK ? CR_EVENT_SUCCESS : CR_EVENT_FAILED,
+              status == CREMA_OK ? NULL : crema_error_text());
+  }
+}
+
+/* ---- interface ---- */
+
+static crema_status record_native(cr_event *event, crema_context *context) {
+  cr_device_guard guard;
+  CR_TRY(cr_device_enter(context->device, &guard));
+  crema_status status = context->device->backend->event_record(context, event->native);
+  cr_device_leave(guard);
+  return status;
+}
+
+static crema_status record_locked(cr_event *event, crema_context *context, const char *failure) {
+  if (is_finished(event) && !has_streams(event)) return CREMA_OK;
+  if (event->state != CR_EVENT_INITIALIZED) {
+    return cr_fail(CREMA_E_STATE, "an event was recorded twice");
+  }
+  if (failure != NULL) {
+    set_state(event, CR_EVENT_FAILED, failure);
+    return CREMA_OK;
+  }
+  if (has_streams(event)) CR_TRY(record_native(event, context));
+  event->context = context->id;
+  set_state(event, CR_EVENT_SCHEDULED, NULL);
+  return CREMA_OK;
+}
+
+crema_status cr_event_record(cr_event *event, crema_context *context, const char *failure) {
+  if (event == NULL || context == NULL) {
+    return cr_fail(CREMA_E_ARGUMENT, "recording needs an event and a context");
+  }
+  const cr_backend *mine = event->device->backend, *theirs = context->device->backend;
+  if (mine->type != theirs->type) {
+    return cr_fail(CREMA_E_ARGUMENT, "an event of %s cannot be recorded by a context of %s",
+                   mine->name, theirs->name);
+  }
+  if (event->device->index != context->device->index) {
+    return cr_fail(CREMA_E_DEVICE, "an event of %s:%d cannot be recorded by a context of %s:%d",
+                   mine->name, event->device->index, theirs->name, context->device->index);
+  }
+  pthread_mutex_lock(&event->lock);
+  crema_status status = record_locked(event, context, failure);
+  pthread_mutex_unlock(&event->lock);
+  return status;
+}
+
+crema_status cr_event_set_finished(cr_event *event, const char *failure) {
+  pthread_mutex_lock(&event->lock);
+  bool allowed = event->state == CR_EVENT_INITIALIZED ||
+                 (event->state == CR_EVENT_SCHEDULED && !has_streams(event));
+  if (allowed) set_state(event, failure != NULL ? CR_EVENT_FAILED : CR_EVENT_SUCCESS, failure);
+  pthread_mutex_unlock(&event->lock);
+  if (allowed) return CREMA_OK;
+  return cr_fail(CREMA_E_STATE, "the event is scheduled or finished already");
+}
+
+cr_event_state cr_event_query(cr_event *event) {
+  pthread_mutex_lock(&event->lock);
+  poll_device(event);
+  cr_event_state state = event->state;
+  pthread_mutex_unlock(&event->lock);
+  return state;
+}
+
+cr_event_state cr_event_finish(cr_event *event) {
+  pthread_mutex_lock(&event->lock);
+  wait_until_finished(event);
+  cr_event_state state = event->state;
+  pthread_mutex_unlock(&event->lock);
+  return state;
+}
+
+static crema_status failure_of(cr_event *event) {
+  if (event->state != CR_EVENT_FAILED) return CREMA_OK;
+  return cr_fail(CREMA_E_DEVICE, "%s", event->message);
+}
+
+static crema_status wait_on_stream(cr_event *event, crema_context *context) {
+  wait_until_recorded(event);
+  if (event->state != CR_EVENT_SCHEDULED || event->context == context->id) {
+    return failure_of(event);
+  }
+  cr_device_guard guard;
+  CR_TRY(cr_device_enter(context->device, &guard));
+  crema_status status = context->device->backend->event_wait(context, event->native);
+  cr_device_leave(guard);
+  return status;
+}
+
+crema_status cr_event_wait(cr_event *event, crema_context *context) {
+  bool same_type = event->device->backend == context->device->backend;
+  pthread_mutex_lock(&event->lock);
+  crema_status status;
+  if (same_type && has_streams(event)) {
+    status = wait_on_stream(event, context);
+  } else {
+    wait_until_finished(event);
+    status = failure_of(event);
+  }
+  pthread_mutex_unlock(&event->lock);
+  return status;
+}
+
+void cr_event_reset(cr_event *event) {
+  pthread_mutex_lock(&event->lock);
+  event->context = 0;
+  set_state(event, CR_EVENT_INITIALIZED, NULL);
+  pthread_mutex_unlock(&event->lock);
+}
+
+const char *cr_event_message(cr_event *event) {
+  pthread_mutex_lock(&event->lock);
+  bool failed = event->state == CR_EVENT_FAILED;
+  pthread_mutex_unlock(&event->lock);
+  return failed ? event->message : "no error";
+}
+
+bool cr_event_can_schedule(crema_device_type parent, cr_event_state state, crema_device_type child,
+                           bool child_is_async) {
+  switch (state) {
+    case CR_EVENT_SUCCESS: return true;
+    case CR_EVENT_SCHEDULED: return parent == child && child_is_async;
+    case CR_EVENT_INITIALIZED:
+    case CR_EVENT_FAILED: break;
+  }
+  return false;
+}
