@@ -33,8 +33,9 @@ typedef struct crema_solver_options {
   const char *const *stages;
   size_t stage_count;
   bool warn_unknown_fields;
-  /* Asked before each forward pass of the train net to fill its inputs (Input layers); `pass`
-   * counts from 0 since the solver was made. May be NULL. A failure ends the training. */
+  /* Asked before each forward pass of the train net to fill its inputs (Input layers). `pass` is
+   * iteration * iter_size plus the number of the pass within the iteration, so that a resumed run
+   * goes on in the same place. May be NULL. A failure ends the training. */
   crema_status (*feed)(void *user, crema_net *net, int64_t pass);
   /* Asked after each iteration and before each test batch; may be NULL. */
   crema_solver_action (*poll)(void *user);

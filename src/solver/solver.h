@@ -36,7 +36,6 @@ struct crema_solver {
   cr_updater *updater;
   int64_t iteration; /* updates done */
   int current_step;  /* of the step and multistep policies */
-  int64_t passes;    /* forward passes of the train net since the solver was made */
   cr_loss_window window;
   int64_t batch_samples; /* samples a forward pass takes */
   int64_t samples;

@@ -49,7 +49,8 @@ static crema_status accumulate_gradients(crema_solver *solver, double *loss) {
   for (int i = 0; i < passes; ++i) {
     double one;
     if (solver->options.feed != NULL) {
-      CR_TRY(solver->options.feed(solver->options.user, solver->net, solver->passes));
+      int64_t pass = solver->iteration * passes + i;
+      CR_TRY(solver->options.feed(solver->options.user, solver->net, pass));
     }
     crema_status status = crema_net_forward(solver->net, &one);
     if (status != CREMA_OK) {
@@ -58,7 +59,6 @@ static crema_status accumulate_gradients(crema_solver *solver, double *loss) {
     if (!isfinite(one)) return fail_not_finite(solver, one);
     CR_TRY(crema_net_backward(solver->net));
     *loss += one;
-    ++solver->passes;
     solver->samples += solver->batch_samples;
   }
   *loss /= passes;
@@ -146,10 +146,10 @@ static crema_status report_end(crema_solver *solver) {
   if (is_due(solver->iteration, param->display)) {
     double loss;
     if (solver->options.feed != NULL) {
-      CR_TRY(solver->options.feed(solver->options.user, solver->net, solver->passes));
+      int64_t pass = solver->iteration * param->iter_size;
+      CR_TRY(solver->options.feed(solver->options.user, solver->net, pass));
     }
     CR_TRY(crema_net_forward(solver->net, &loss));
-    ++solver->passes;
     if (!isfinite(loss)) return fail_not_finite(solver, loss);
     cr_log_info("Iteration %lld, loss = %g", (long long)solver->iteration,
                 cr_loss_window_add(&solver->window, loss));

@@ -12,7 +12,6 @@
 typedef struct solver_case {
   hid_t file;
   crema_solver *solver;
-  int64_t first_pass; /* of the input stream */
   double tol_param, tol_loss;
   golden_array loss, lr;
   bool failed;
@@ -92,7 +91,7 @@ static bool visit(solver_case *c, visit_kind kind, const char *group) {
 static crema_status feed(void *user, crema_net *net, int64_t pass) {
   solver_case *c = user;
   char group[64];
-  snprintf(group, sizeof group, "/inputs/%lld", (long long)(pass + c->first_pass));
+  snprintf(group, sizeof group, "/inputs/%lld", (long long)pass);
   c->net = net;
   if (!visit(c, SET_INPUT, group)) return cr_fail(CREMA_E_ARGUMENT, "%s", c->why);
   return CREMA_OK;
@@ -175,7 +174,6 @@ static int run_once(solver_case *c, const char *dir, const char *snapshot, doubl
       result = golden_from_status(status, "restore", c->why, c->why_size);
       goto out;
     }
-    c->first_pass = crema_solver_iteration(c->solver) * c->solver->param->iter_size;
   }
   status = crema_solver_step(c->solver, 25 - crema_solver_iteration(c->solver));
   if (status != CREMA_OK) {

@@ -1,0 +1,273 @@
+/* Snapshots and resuming. */
+#include <hdf5.h>
+
+#include "core/fail.h"
+#include "core/file.h"
+#include "solver_case.h"
+
+static const char *const solver_texts[] = {
+    "lr_policy: 'fixed' momentum: 0.9",
+    "lr_policy: 'fixed' momentum: 0.9 snapshot_format: HDF5",
+    "lr_policy: 'multistep' gamma: 0.5 stepvalue: 2 stepvalue: 7 type: 'Adam' momentum: 0.9 "
+    "average_loss: 3 test_iter: 1 test_interval: 3",
+    "lr_policy: 'step' stepsize: 3 gamma: 0.5 type: 'AdaDelta' momentum: 0.9 iter_size: 2 "
+    "snapshot_format: HDF5",
+};
+
+static void check_resume(const char *text) {
+  solver_case c;
+  float whole[6], resumed[6];
+  char path[256];
+  bool hdf5 = strstr(text, "HDF5") != NULL;
+  case_begin(&c);
+  c.options.feed = case_feed;
+  case_load(&c, small_net, text);
+  assert_int_equal(crema_solver_step(c.solver, 5), CREMA_OK);
+  assert_int_equal(crema_solver_snapshot(c.solver), CREMA_OK);
+  double window_sum = 0;
+  for (int i = 0; i < c.solver->window.count; ++i) window_sum += c.solver->window.loss[i];
+  assert_int_equal(crema_solver_step(c.solver, 5), CREMA_OK);
+  case_weights(&c, whole);
+  int step = c.solver->current_step;
+
+  case_load(&c, small_net, text);
+  case_path(&c, hdf5 ? "s_iter_5.solverstate.h5" : "s_iter_5.solverstate", path);
+  crema_status status = crema_solver_restore(c.solver, path);
+  if (status != CREMA_OK) fail_msg("%s", crema_error_text());
+  assert_int_equal(crema_solver_iteration(c.solver), 5);
+  double restored_sum = 0;
+  for (int i = 0; i < c.solver->window.count; ++i) restored_sum += c.solver->window.loss[i];
+  assert_true(window_sum == restored_sum);
+  assert_int_equal(crema_solver_step(c.solver, 5), CREMA_OK);
+  case_weights(&c, resumed);
+  assert_memory_equal(whole, resumed, sizeof whole);
+  assert_int_equal(c.solver->current_step, step);
+  case_end(&c);
+}
+
+static void resumed_runs_are_equal(void **state) {
+  (void)state;
+  for (size_t i = 0; i < sizeof solver_texts / sizeof *solver_texts; ++i) {
+    check_resume(solver_texts[i]);
+  }
+}
+
+/* Reads back a state that was just written, as any reader of the format would. */
+static void state_has_caffes_fields(void **state) {
+  solver_case c;
+  char path[256];
+  ProtobufCMessage *message;
+  (void)state;
+  case_begin(&c);
+  c.options.feed = case_feed;
+  case_load(&c, small_net, "lr_policy: 'step' stepsize: 2 momentum: 0.9");
+  assert_int_equal(crema_solver_step(c.solver, 5), CREMA_OK);
+  assert_int_equal(crema_solver_snapshot(c.solver), CREMA_OK);
+  case_path(&c, "s_iter_5.solverstate", path);
+  assert_int_equal(cr_message_read_binary(&caffe__solver_state__descriptor, path, &message),
+                   CREMA_OK);
+  const Caffe__SolverState *found = (const Caffe__SolverState *)message;
+  assert_int_equal(found->iter, 5);
+  assert_int_equal(found->current_step, 2);
+  assert_string_equal(found->learned_net, case_path(&c, "s_iter_5.caffemodel", path));
+  assert_int_equal(found->n_history, 2);
+  assert_int_equal(found->history[0]->n_data, 6);
+  assert_int_equal(found->history[0]->shape->n_dim, 2);
+  assert_int_equal(found->history[0]->n_diff, 0);
+  cr_message_free(message);
+  case_end(&c);
+}
+
+static void hdf5_has_caffes_layout(void **state) {
+  solver_case c;
+  char path[256];
+  int iteration = 0;
+  hsize_t dim[2] = {0};
+  (void)state;
+  case_begin(&c);
+  c.options.feed = case_feed;
+  case_load(&c, small_net, "lr_policy: 'fixed' snapshot_format: HDF5");
+  assert_int_equal(crema_solver_step(c.solver, 3), CREMA_OK);
+  assert_int_equal(crema_solver_snapshot(c.solver), CREMA_OK);
+  hid_t file = H5Fopen(case_path(&c, "s_iter_3.solverstate.h5", path), H5F_ACC_RDONLY, H5P_DEFAULT);
+  assert_true(file >= 0);
+  hid_t set = H5Dopen2(file, "/iter", H5P_DEFAULT);
+  assert_true(H5Dread(set, H5T_NATIVE_INT, H5S_ALL, H5S_ALL, H5P_DEFAULT, &iteration) >= 0);
+  assert_int_equal(iteration, 3);
+  H5Dclose(set);
+  set = H5Dopen2(file, "/history/0", H5P_DEFAULT);
+  hid_t space = H5Dget_space(set);
+  assert_int_equal(H5Sget_simple_extent_dims(space, dim, NULL), 2);
+  assert_int_equal(dim[0], 2);
+  assert_int_equal(dim[1], 3);
+  H5Sclose(space);
+  H5Dclose(set);
+  assert_true(H5Lexists(file, "/learned_net", H5P_DEFAULT) > 0);
+  assert_true(H5Lexists(file, "/current_step", H5P_DEFAULT) > 0);
+  H5Fclose(file);
+  case_end(&c);
+}
+
+/* A state without the part that only crema writes, as Caffe's are. */
+static void resumes_without_the_private_part(void **state) {
+  solver_case c;
+  char path[256];
+  ProtobufCMessage *message;
+  (void)state;
+  case_begin(&c);
+  c.options.feed = case_feed;
+  case_load(&c, small_net, "lr_policy: 'fixed' momentum: 0.9");
+  assert_int_equal(crema_solver_step(c.solver, 2), CREMA_OK);
+  assert_int_equal(crema_solver_snapshot(c.solver), CREMA_OK);
+  case_path(&c, "s_iter_2.solverstate", path);
+  assert_int_equal(cr_message_read_binary(&caffe__solver_state__descriptor, path, &message),
+                   CREMA_OK);
+  Caffe__SolverState *found = (Caffe__SolverState *)message;
+  cr_message_free(&found->crema_state->base);
+  found->crema_state = NULL;
+  assert_int_equal(cr_message_write_binary(message, path), CREMA_OK);
+  case_load(&c, small_net, "lr_policy: 'fixed' momentum: 0.9");
+  assert_int_equal(crema_solver_restore(c.solver, path), CREMA_OK);
+  assert_int_equal(crema_solver_iteration(c.solver), 2);
+  cr_message_free(message);
+  case_end(&c);
+}
+
+/* A private part that does not make sense is refused. */
+static void refuses_a_damaged_private_part(void **state) {
+  solver_case c;
+  char path[256];
+  ProtobufCMessage *message;
+  (void)state;
+  case_begin(&c);
+  c.options.feed = case_feed;
+  case_load(&c, small_net, "lr_policy: 'fixed'");
+  assert_int_equal(crema_solver_snapshot(c.solver), CREMA_OK);
+  case_path(&c, "s_iter_0.solverstate", path);
+  assert_int_equal(cr_message_read_binary(&caffe__solver_state__descriptor, path, &message),
+                   CREMA_OK);
+  Caffe__CremaState *extra = ((Caffe__SolverState *)message)->crema_state;
+  extra->generator[624] = 700; /* past the last word */
+  assert_int_equal(cr_message_write_binary(message, path), CREMA_OK);
+  assert_int_equal(crema_solver_restore(c.solver, path), CREMA_E_CORRUPT);
+  extra->n_generator = 3;
+  assert_int_equal(cr_message_write_binary(message, path), CREMA_OK);
+  assert_int_equal(crema_solver_restore(c.solver, path), CREMA_E_CORRUPT);
+  cr_message_free(message);
+  case_end(&c);
+}
+
+static void refuse_restore(solver_case *c, const char *name, crema_status code, const char *words) {
+  char path[256];
+  crema_status status = crema_solver_restore(c->solver, case_path(c, name, path));
+  if (strstr(crema_error_text(), words) == NULL || strstr(crema_error_text(), name) == NULL) {
+    fail_msg("\"%s\" does not say \"%s\" and \"%s\"", crema_error_text(), words, name);
+  }
+  assert_int_equal(status, code);
+}
+
+static void refuses(void **state) {
+  solver_case c;
+  (void)state;
+  case_begin(&c);
+  c.options.feed = case_feed;
+  case_load(&c, small_net, "lr_policy: 'fixed'");
+  refuse_restore(&c, "absent.solverstate", CREMA_E_NOT_FOUND, "no such file");
+  refuse_restore(&c, "absent.solverstate.h5", CREMA_E_NOT_FOUND, "no such file");
+  case_write(&c, "text.solverstate", "not a state at all");
+  refuse_restore(&c, "text.solverstate", CREMA_E_CORRUPT, "text.solverstate");
+  case_write(&c, "text.solverstate.h5", "not a state at all");
+  refuse_restore(&c, "text.solverstate.h5", CREMA_E_CORRUPT, "HDF5");
+  case_write(&c, "empty.solverstate", "");
+  refuse_restore(&c, "empty.solverstate", CREMA_E_CORRUPT, "empty");
+  assert_int_equal(crema_solver_step(c.solver, 1), CREMA_OK);
+  assert_int_equal(crema_solver_snapshot(c.solver), CREMA_OK);
+  case_load(&c, small_net, "lr_policy: 'fixed' type: 'Adam'");
+  refuse_restore(&c, "s_iter_1.solverstate", CREMA_E_SHAPE, "2 history blobs");
+  assert_int_equal(crema_solver_iteration(c.solver), 0);
+  case_end(&c);
+}
+
+/* Every prefix of an HDF5 state is refused and none crashes. */
+static void truncated_hdf5(void **state) {
+  solver_case c;
+  char path[256];
+  cr_buffer bytes = {0};
+  (void)state;
+  case_begin(&c);
+  c.options.feed = case_feed;
+  case_load(&c, small_net, "lr_policy: 'fixed' snapshot_format: HDF5");
+  assert_int_equal(crema_solver_snapshot(c.solver), CREMA_OK);
+  case_path(&c, "s_iter_0.solverstate.h5", path);
+  assert_int_equal(cr_file_read(path, &bytes), CREMA_OK);
+  for (size_t size = 0; size < bytes.size; size += 509) {
+    assert_int_equal(cr_file_write(path, bytes.data, size), CREMA_OK);
+    assert_int_equal(crema_solver_restore(c.solver, path), CREMA_E_CORRUPT);
+  }
+  cr_buffer_free(&bytes);
+  case_end(&c);
+}
+
+static void a_snapshot_that_fails_keeps_the_old_one(void **state) {
+  solver_case c;
+  char path[256];
+  cr_buffer before = {0}, after = {0};
+  (void)state;
+  case_begin(&c);
+  c.options.feed = case_feed;
+  case_load(&c, small_net, "lr_policy: 'fixed'");
+  assert_int_equal(crema_solver_step(c.solver, 1), CREMA_OK);
+  assert_int_equal(crema_solver_snapshot(c.solver), CREMA_OK);
+  case_path(&c, "s_iter_1.caffemodel", path);
+  assert_int_equal(cr_file_read(path, &before), CREMA_OK);
+  free(c.solver->snapshot_prefix);
+  c.solver->snapshot_prefix = strdup("/dev/null/s");
+  assert_int_equal(crema_solver_snapshot(c.solver), CREMA_E_IO);
+  assert_non_null(strstr(crema_error_text(), "after 1 iterations"));
+  assert_int_equal(cr_file_read(path, &after), CREMA_OK);
+  assert_int_equal(before.size, after.size);
+  assert_memory_equal(before.data, after.data, before.size);
+  cr_buffer_free(&before);
+  cr_buffer_free(&after);
+  case_end(&c);
+}
+
+static void weights_come_from_a_list(void **state) {
+  solver_case c;
+  char list[600], first[256], second[256];
+  float trained[6], loaded[6];
+  (void)state;
+  case_begin(&c);
+  c.options.feed = case_feed;
+  case_load(&c, small_net, "lr_policy: 'fixed'");
+  assert_int_equal(crema_solver_snapshot(c.solver), CREMA_OK);
+  assert_int_equal(crema_solver_step(c.solver, 4), CREMA_OK);
+  assert_int_equal(crema_solver_snapshot(c.solver), CREMA_OK);
+  case_weights(&c, trained);
+  snprintf(list, sizeof list, "%s,,%s", case_path(&c, "s_iter_0.caffemodel", first),
+           case_path(&c, "s_iter_4.caffemodel", second));
+  case_load(&c, small_net, "lr_policy: 'fixed' test_iter: 1 test_interval: 5");
+  assert_int_equal(crema_solver_load_weights(c.solver, list), CREMA_OK);
+  assert_int_equal(crema_solver_iteration(c.solver), 0);
+  case_weights(&c, loaded);
+  assert_memory_equal(trained, loaded, sizeof trained);
+  case_load(&c, small_net, "lr_policy: 'fixed' weights: 's_iter_4.caffemodel'");
+  case_weights(&c, loaded);
+  assert_memory_equal(trained, loaded, sizeof trained);
+  case_end(&c);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(resumed_runs_are_equal),
+      cmocka_unit_test(state_has_caffes_fields),
+      cmocka_unit_test(hdf5_has_caffes_layout),
+      cmocka_unit_test(resumes_without_the_private_part),
+      cmocka_unit_test(refuses_a_damaged_private_part),
+      cmocka_unit_test(refuses),
+      cmocka_unit_test(truncated_hdf5),
+      cmocka_unit_test(a_snapshot_that_fails_keeps_the_old_one),
+      cmocka_unit_test(weights_come_from_a_list),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

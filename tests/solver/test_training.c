@@ -1,0 +1,351 @@
+/* The training loop: callbacks, tests, reports, and what a solver file may say wrongly. */
+#include <math.h>
+
+#include "crema/log.h"
+#include "solver_case.h"
+
+typedef struct log_lines {
+  char text[1 << 16];
+  size_t size;
+} log_lines;
+
+static void keep_line(void *user, crema_log_level level, const char *file, int line,
+                      const char *message) {
+  log_lines *lines = user;
+  (void)level, (void)file, (void)line;
+  int put = snprintf(lines->text + lines->size, sizeof lines->text - lines->size, "%s\n", message);
+  if (put > 0) lines->size += (size_t)put;
+  if (lines->size >= sizeof lines->text) lines->size = sizeof lines->text - 1;
+}
+
+static void listen(log_lines *lines) {
+  *lines = (log_lines){.size = 0};
+  crema_log_set(keep_line, lines, CREMA_LOG_INFO);
+}
+
+static int count_lines(const log_lines *lines, const char *words) {
+  int count = 0;
+  for (const char *at = strstr(lines->text, words); at != NULL; at = strstr(at + 1, words)) ++count;
+  return count;
+}
+
+/* ---- callbacks ---- */
+
+typedef struct witness {
+  int64_t passes, progresses, polls;
+  crema_solver_progress last;
+  double losses[64];
+  crema_solver_action answer;
+  int64_t answer_at; /* poll that gets the answer */
+} witness;
+
+static crema_status feed(void *user, crema_net *net, int64_t pass) {
+  witness *w = user;
+  assert_int_equal(pass, w->passes++);
+  return case_feed(NULL, net, pass);
+}
+
+static void progress(void *user, const crema_solver_progress *p) {
+  witness *w = user;
+  if (w->progresses < 64) w->losses[w->progresses] = p->loss;
+  ++w->progresses;
+  w->last = *p;
+}
+
+static crema_solver_action poll(void *user) {
+  witness *w = user;
+  return ++w->polls == w->answer_at ? w->answer : CREMA_SOLVER_CONTINUE;
+}
+
+static void watch(solver_case *c, witness *w) {
+  *w = (witness){.answer = CREMA_SOLVER_CONTINUE};
+  c->options.feed = feed;
+  c->options.progress = progress;
+  c->options.poll = poll;
+  c->options.user = w;
+}
+
+static void callbacks_see_every_iteration(void **state) {
+  solver_case c;
+  witness w;
+  (void)state;
+  case_begin(&c);
+  watch(&c, &w);
+  case_load(&c, small_net,
+            "lr_policy: 'step' stepsize: 4 gamma: 0.5 max_iter: 10 iter_size: 3 "
+            "snapshot_after_train: false");
+  assert_int_equal(crema_solver_solve(c.solver), CREMA_OK);
+  assert_int_equal(w.passes, 30);
+  assert_int_equal(w.progresses, 10);
+  assert_int_equal(w.polls, 10);
+  assert_int_equal(w.last.iteration, 10);
+  assert_int_equal(w.last.max_iterations, 10);
+  assert_int_equal(w.last.samples, 120);
+  assert_true(fabs(w.last.rate - 0.025) < 1e-8);
+  assert_true(w.last.seconds > 0);
+  assert_int_equal(crema_solver_iteration(c.solver), 10);
+  assert_int_equal(crema_solver_step(c.solver, 2), CREMA_OK);
+  assert_int_equal(crema_solver_iteration(c.solver), 12);
+  assert_int_equal(crema_solver_step(c.solver, -1), CREMA_E_RANGE);
+  case_end(&c);
+}
+
+static crema_status failing_feed(void *user, crema_net *net, int64_t pass) {
+  (void)user, (void)net;
+  return pass < 3 ? CREMA_OK : CREMA_E_INTERRUPTED;
+}
+
+static void a_failing_feed_ends_the_training(void **state) {
+  solver_case c;
+  (void)state;
+  case_begin(&c);
+  c.options.feed = failing_feed;
+  case_load(&c, small_net, "lr_policy: 'fixed' max_iter: 10 snapshot_after_train: false");
+  assert_int_equal(crema_solver_solve(c.solver), CREMA_E_INTERRUPTED);
+  assert_int_equal(crema_solver_iteration(c.solver), 3);
+  case_end(&c);
+}
+
+static void poll_stops_and_snapshots(void **state) {
+  solver_case c;
+  witness w;
+  char path[256];
+  (void)state;
+  case_begin(&c);
+  watch(&c, &w);
+  case_load(&c, small_net, "lr_policy: 'fixed' max_iter: 100");
+  w.answer = CREMA_SOLVER_SNAPSHOT;
+  w.answer_at = 4;
+  assert_int_equal(crema_solver_step(c.solver, 6), CREMA_OK);
+  assert_int_equal(crema_solver_iteration(c.solver), 6);
+  assert_int_equal(access(case_path(&c, "s_iter_4.solverstate", path), R_OK), 0);
+  w.answer = CREMA_SOLVER_STOP;
+  w.answer_at = 9;
+  assert_int_equal(crema_solver_solve(c.solver), CREMA_OK);
+  assert_int_equal(crema_solver_iteration(c.solver), 9);
+  assert_int_equal(access(case_path(&c, "s_iter_9.solverstate", path), R_OK), 0);
+  case_end(&c);
+}
+
+/* ---- losses ---- */
+
+static void mean_of_the_last_losses(void **state) {
+  solver_case c;
+  witness w;
+  double single[10];
+  (void)state;
+  case_begin(&c);
+  watch(&c, &w);
+  case_load(&c, small_net, "lr_policy: 'fixed' max_iter: 10 snapshot_after_train: false");
+  assert_int_equal(crema_solver_solve(c.solver), CREMA_OK);
+  memcpy(single, w.losses, sizeof single);
+  watch(&c, &w);
+  case_load(&c, small_net,
+            "lr_policy: 'fixed' max_iter: 10 average_loss: 4 snapshot_after_train: false");
+  assert_int_equal(crema_solver_solve(c.solver), CREMA_OK);
+  for (int i = 0; i < 10; ++i) {
+    int from = i < 3 ? 0 : i - 3;
+    double sum = 0;
+    for (int k = from; k <= i; ++k) sum += single[k];
+    assert_true(fabs(w.losses[i] - sum / (i - from + 1)) < 1e-9);
+  }
+  case_end(&c);
+}
+
+static void iter_size_is_a_larger_batch(void **state) {
+  /* The same four samples three times over: three passes of a third of the gradient each. */
+  solver_case c;
+  float one[6], three[6];
+  (void)state;
+  case_begin(&c);
+  case_load(&c, small_net, "lr_policy: 'fixed' momentum: 0.9 weight_decay: 0.01");
+  assert_int_equal(case_feed(NULL, crema_solver_net(c.solver), 0), CREMA_OK);
+  assert_int_equal(crema_solver_step(c.solver, 5), CREMA_OK);
+  case_weights(&c, one);
+  case_load(&c, small_net, "lr_policy: 'fixed' momentum: 0.9 weight_decay: 0.01 iter_size: 3");
+  assert_int_equal(case_feed(NULL, crema_solver_net(c.solver), 0), CREMA_OK);
+  assert_int_equal(crema_solver_step(c.solver, 5), CREMA_OK);
+  case_weights(&c, three);
+  for (int i = 0; i < 6; ++i) assert_true(fabs((double)(one[i] - three[i])) < 1e-6);
+  case_end(&c);
+}
+
+static crema_status feed_nan(void *user, crema_net *net, int64_t pass) {
+  crema_status status = case_feed(user, net, pass);
+  float *data;
+  if (status == CREMA_OK) status = crema_blob_mutable_cpu_data(crema_net_input(net, 0), &data);
+  if (status == CREMA_OK && pass == 4) data[5] = NAN;
+  return status;
+}
+
+static void a_loss_that_is_not_finite(void **state) {
+  solver_case c;
+  float weights[6];
+  char path[256];
+  (void)state;
+  case_begin(&c);
+  c.options.feed = feed_nan;
+  case_load(&c, small_net, "lr_policy: 'fixed' max_iter: 10");
+  assert_int_equal(crema_solver_solve(c.solver), CREMA_E_NUMERIC);
+  assert_non_null(strstr(crema_error_text(), "iteration 4"));
+  assert_non_null(strstr(crema_error_text(), "layer 'in'"));
+  assert_non_null(strstr(crema_error_text(), "blob 'data'"));
+  assert_int_equal(crema_solver_iteration(c.solver), 4);
+  case_weights(&c, weights);
+  for (int i = 0; i < 6; ++i) assert_true(isfinite(weights[i]));
+  assert_int_not_equal(access(case_path(&c, "s_iter_4.solverstate", path), R_OK), 0);
+  case_end(&c);
+}
+
+/* ---- tests and reports ---- */
+
+static void tests_run_when_they_are_due(void **state) {
+  solver_case c;
+  static log_lines lines;
+  (void)state;
+  case_begin(&c);
+  c.options.feed = case_feed;
+  listen(&lines);
+  case_load(&c, small_net,
+            "lr_policy: 'fixed' max_iter: 10 test_interval: 4 test_iter: 2 test_iter: 1 "
+            "test_initialization: false display: 5 test_compute_loss: true "
+            "snapshot_after_train: false debug_info: true");
+  assert_int_equal(crema_solver_test_net_count(c.solver), 2);
+  assert_ptr_not_equal(crema_solver_test_net(c.solver, 1), crema_solver_net(c.solver));
+  assert_int_equal(crema_solver_solve(c.solver), CREMA_OK);
+  crema_log_set(NULL, NULL, CREMA_LOG_INFO);
+  assert_int_equal(count_lines(&lines, "Testing net (#0)"), 2);
+  assert_int_equal(count_lines(&lines, "Iteration 8, Testing net (#1)"), 1);
+  assert_int_equal(count_lines(&lines, "Iteration 0, Testing"), 0);
+  assert_int_equal(count_lines(&lines, "Test loss: "), 4);
+  assert_int_equal(count_lines(&lines, "    Test net output #0: acc = "), 4);
+  assert_int_equal(count_lines(&lines, "    Test net output #1: loss = "), 4);
+  assert_int_equal(count_lines(&lines, "    Train net output #0: loss = "), 2);
+  assert_int_equal(count_lines(&lines, "Iteration 5, lr = 0.1\n"), 1);
+  assert_int_equal(count_lines(&lines, "Iteration 10, loss = "), 1);
+  assert_int_equal(count_lines(&lines, "Optimization Done."), 1);
+  /* debug_info speaks in displayed iterations only, once a pass. */
+  assert_int_equal(count_lines(&lines, "[Backward] Layer ip, param blob 0"), 2);
+  case_end(&c);
+}
+
+static void test_nets_follow_the_trained_weights(void **state) {
+  solver_case c;
+  const float *trained, *tested;
+  (void)state;
+  case_begin(&c);
+  c.options.feed = case_feed;
+  case_load(&c, small_net, "lr_policy: 'fixed' test_interval: 100 test_iter: 1");
+  assert_int_equal(crema_solver_step(c.solver, 3), CREMA_OK);
+  crema_net *train = crema_solver_net(c.solver), *test = crema_solver_test_net(c.solver, 0);
+  assert_int_equal(crema_blob_cpu_data(train->learnable[0], &trained), CREMA_OK);
+  assert_int_equal(crema_blob_cpu_data(test->learnable[0], &tested), CREMA_OK);
+  assert_memory_equal(trained, tested, 6 * sizeof *trained);
+  case_end(&c);
+}
+
+static void states_reach_the_rules(void **state) {
+  solver_case c;
+  const char *stages[] = {"noisy"};
+  char net[4096];
+  (void)state;
+  snprintf(net, sizeof net,
+           "%s layer { name: 'extra' type: 'Silence' bottom: 'data' include { stage: 'noisy' "
+           "min_level: 3 } }\n"
+           "layer { name: 'other' type: 'Silence' bottom: 'data' include { stage: 'quiet' } }\n",
+           small_net);
+  case_begin(&c);
+  c.options.stages = stages;
+  c.options.stage_count = 1;
+  c.options.level = 3;
+  case_load(&c, net,
+            "lr_policy: 'fixed' test_interval: 9 test_iter: 1 "
+            "test_state { stage: 'quiet' }");
+  assert_true(cr_net_find_layer(crema_solver_net(c.solver), "extra") >= 0);
+  assert_int_equal(cr_net_find_layer(crema_solver_net(c.solver), "other"), -1);
+  assert_int_equal(cr_net_find_layer(crema_solver_test_net(c.solver, 0), "extra"), -1);
+  assert_true(cr_net_find_layer(crema_solver_test_net(c.solver, 0), "other") >= 0);
+  c.options.stages = NULL;
+  c.options.stage_count = 0;
+  c.options.level = 0;
+  case_load(&c, net, "lr_policy: 'fixed' train_state { stage: 'noisy' level: 4 }");
+  assert_true(cr_net_find_layer(crema_solver_net(c.solver), "extra") >= 0);
+  case_end(&c);
+}
+
+static void inline_nets(void **state) {
+  solver_case c;
+  char solver[8192], path[256];
+  (void)state;
+  case_begin(&c);
+  c.options.feed = case_feed;
+  snprintf(solver, sizeof solver,
+           "base_lr: 0.1 lr_policy: 'fixed' solver_type: ADAM momentum: 0.9 solver_mode: CPU\n"
+           "train_net_param { %s } test_net_param { %s } test_iter: 1 test_interval: 2 max_iter: 4 "
+           "snapshot_after_train: false",
+           small_net, small_net);
+  case_write(&c, "solver.prototxt", solver);
+  crema_status status =
+      crema_solver_load(case_path(&c, "solver.prototxt", path), &c.options, &c.solver);
+  if (status != CREMA_OK) fail_msg("%s", crema_error_text());
+  assert_string_equal(cr_updater_type(c.solver->updater), "Adam");
+  assert_int_equal(crema_solver_solve(c.solver), CREMA_OK);
+  case_end(&c);
+}
+
+static void refuses(void **state) {
+  solver_case c;
+  char path[256];
+  (void)state;
+  case_begin(&c);
+  case_refuse(&c, "lr_policy: 'fixed' average_loss: 0", CREMA_E_RANGE, "average_loss");
+  case_refuse(&c, "lr_policy: 'fixed' train_net: 'x'", CREMA_E_PARSE, "train_net");
+  case_refuse(&c, "lr_policy: 'fixed' test_iter: 1", CREMA_E_PARSE, "test_interval");
+  case_refuse(&c, "lr_policy: 'fixed' test_iter: 0 test_interval: 1", CREMA_E_RANGE, "test_iter");
+  case_refuse(&c, "lr_policy: 'fixed' test_net: 'x'", CREMA_E_PARSE, "test_iter");
+  case_refuse(&c, "lr_policy: 'fixed' test_iter: 1 test_interval: 1 test_net: 'absent'",
+              CREMA_E_NOT_FOUND, "absent");
+  case_refuse(&c, "lr_policy: 'fixed' test_state { }", CREMA_E_PARSE, "test_state");
+  case_refuse(&c, "lr_policy: 'fixed' base_rl: 1", CREMA_E_PARSE, "base_rl");
+  case_refuse(&c, "lr_policy: 'fixed' weights: 'absent.caffemodel'", CREMA_E_NOT_FOUND, "absent");
+  c.options.warn_unknown_fields = true;
+  case_load(&c, small_net, "lr_policy: 'fixed' base_rl: 1");
+  assert_int_equal(crema_solver_load(case_path(&c, "absent", path), NULL, &c.solver),
+                   CREMA_E_NOT_FOUND);
+  assert_null(c.solver);
+  crema_solver_destroy(NULL);
+  case_end(&c);
+}
+
+static void the_prefix_is_checked_before_training(void **state) {
+  solver_case c;
+  witness w;
+  (void)state;
+  case_begin(&c);
+  watch(&c, &w);
+  case_load(&c, small_net, "lr_policy: 'fixed' max_iter: 3");
+  free(c.solver->snapshot_prefix);
+  c.solver->snapshot_prefix = strdup("/tmp/crema/no/such/folder/s");
+  assert_int_equal(crema_solver_solve(c.solver), CREMA_E_IO);
+  assert_non_null(strstr(crema_error_text(), "/tmp/crema/no/such/folder/s"));
+  assert_int_equal(w.passes, 0);
+  case_end(&c);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(callbacks_see_every_iteration),
+      cmocka_unit_test(a_failing_feed_ends_the_training),
+      cmocka_unit_test(poll_stops_and_snapshots),
+      cmocka_unit_test(mean_of_the_last_losses),
+      cmocka_unit_test(iter_size_is_a_larger_batch),
+      cmocka_unit_test(a_loss_that_is_not_finite),
+      cmocka_unit_test(tests_run_when_they_are_due),
+      cmocka_unit_test(test_nets_follow_the_trained_weights),
+      cmocka_unit_test(states_reach_the_rules),
+      cmocka_unit_test(inline_nets),
+      cmocka_unit_test(refuses),
+      cmocka_unit_test(the_prefix_is_checked_before_training),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,188 @@
+/* Update rules against the formulas in double precision, with clipping, iter_size, decay and
+ * multipliers. */
+#include <math.h>
+
+#include "solver_case.h"
+
+enum { WEIGHTS = 6, STEPS = 12 };
+
+typedef struct rule_case {
+  const char *text; /* of the solver file */
+  cr_update_rule rule;
+  double momentum, momentum2, rms_decay, delta, decay, clip;
+  int iter_size;
+  bool l1;
+} rule_case;
+
+static const rule_case cases[] = {
+    {"momentum: 0.9", CR_UPDATE_SGD, 0.9, 0.999, 0.99, 1e-8, 0, -1, 1, false},
+    {"momentum: 0.9 weight_decay: 0.1 iter_size: 3", CR_UPDATE_SGD, 0.9, 0.999, 0.99, 1e-8, 0.1, -1,
+     3, false},
+    {"weight_decay: 0.1 regularization_type: 'L1' clip_gradients: 0.5", CR_UPDATE_SGD, 0, 0.999,
+     0.99, 1e-8, 0.1, 0.5, 1, true},
+    {"type: 'Nesterov' momentum: 0.8 weight_decay: 0.01", CR_UPDATE_NESTEROV, 0.8, 0.999, 0.99,
+     1e-8, 0.01, -1, 1, false},
+    {"type: 'AdaGrad' delta: 1e-4 iter_size: 2", CR_UPDATE_ADAGRAD, 0, 0.999, 0.99, 1e-4, 0, -1, 2,
+     false},
+    {"type: 'RMSProp' rms_decay: 0.9 delta: 1e-3 clip_gradients: 0.7", CR_UPDATE_RMSPROP, 0, 0.999,
+     0.9, 1e-3, 0, 0.7, 1, false},
+    {"type: 'AdaDelta' momentum: 0.95 delta: 1e-3 weight_decay: 0.02", CR_UPDATE_ADADELTA, 0.95,
+     0.999, 0.99, 1e-3, 0.02, -1, 1, false},
+    {"type: 'Adam' momentum: 0.9 momentum2: 0.99 delta: 1e-6 weight_decay: 0.02", CR_UPDATE_ADAM,
+     0.9, 0.99, 0.99, 1e-6, 0.02, -1, 1, false},
+};
+
+/* One weight; h holds its history. Returns the step. */
+static double reference_step(const rule_case *k, double g, double h[2], double rate, int t) {
+  switch (k->rule) {
+    case CR_UPDATE_SGD: return h[0] = k->momentum * h[0] + rate * g;
+    case CR_UPDATE_NESTEROV: {
+      double old = h[0];
+      h[0] = k->momentum * h[0] + rate * g;
+      return (1 + k->momentum) * h[0] - k->momentum * old;
+    }
+    case CR_UPDATE_ADAGRAD: h[0] += g * g; return rate * g / (sqrt(h[0]) + k->delta);
+    case CR_UPDATE_RMSPROP:
+      h[0] = k->rms_decay * h[0] + (1 - k->rms_decay) * g * g;
+      return rate * g / (sqrt(h[0]) + k->delta);
+    case CR_UPDATE_ADADELTA: {
+      h[0] = k->momentum * h[0] + (1 - k->momentum) * g * g;
+      double u = g * sqrt((k->delta + h[1]) / (k->delta + h[0]));
+      h[1] = k->momentum * h[1] + (1 - k->momentum) * u * u;
+      return rate * u;
+    }
+    case CR_UPDATE_ADAM:
+      h[0] = k->momentum * h[0] + (1 - k->momentum) * g;
+      h[1] = k->momentum2 * h[1] + (1 - k->momentum2) * g * g;
+      return rate * sqrt(1 - pow(k->momentum2, t)) / (1 - pow(k->momentum, t)) * h[0] /
+             (sqrt(h[1]) + k->delta);
+  }
+  return 0;
+}
+
+static double gradient(int step, int i) {
+  return sin(1.3 * step + 0.7 * i) * (1 + 0.1 * i);
+}
+
+/* Fills the diffs of both parameters: weights (6) and bias (2). Returns the norm of all. */
+static double set_gradients(crema_net *net, int step) {
+  double squares = 0;
+  for (int p = 0; p < net->learnables; ++p) {
+    float *diff;
+    assert_int_equal(crema_blob_mutable_cpu_diff(net->learnable[p], &diff), CREMA_OK);
+    for (int i = 0; i < crema_blob_count(net->learnable[p]); ++i) {
+      diff[i] = (float)gradient(step, i + WEIGHTS * p);
+      squares += (double)diff[i] * (double)diff[i];
+    }
+  }
+  return sqrt(squares);
+}
+
+static void run_case(const rule_case *k) {
+  solver_case c;
+  char net_text[2048], text[512];
+  /* The weights learn at twice the rate and decay half as much. */
+  snprintf(net_text, sizeof net_text, "%s", small_net);
+  char *at = strstr(net_text, "inner_product_param");
+  assert_non_null(at);
+  char tail[1024];
+  snprintf(tail, sizeof tail, "param { lr_mult: 2 decay_mult: 0.5 } param { } %s", at);
+  strcpy(at, tail);
+  case_begin(&c);
+  snprintf(text, sizeof text, "lr_policy: 'fixed' %s", k->text);
+  case_load(&c, net_text, text);
+  crema_net *net = crema_solver_net(c.solver);
+  double w[WEIGHTS], h[WEIGHTS][2] = {{0}};
+  float start[WEIGHTS], found[WEIGHTS];
+  case_weights(&c, start);
+  for (int i = 0; i < WEIGHTS; ++i) w[i] = (double)start[i];
+  for (int step = 0; step < STEPS; ++step) {
+    double norm = set_gradients(net, step);
+    double factor = k->clip >= 0 && norm > k->clip ? k->clip / norm : 1;
+    assert_int_equal(cr_updater_run(c.solver->updater, 0.1f, step), CREMA_OK);
+    for (int i = 0; i < WEIGHTS; ++i) {
+      double g = gradient(step, i) * factor / k->iter_size;
+      double sign = (double)((w[i] > 0) - (w[i] < 0));
+      g += k->decay * 0.5 * (k->l1 ? sign : w[i]);
+      w[i] -= reference_step(k, g, h[i], 0.2, step + 1);
+    }
+  }
+  case_weights(&c, found);
+  for (int i = 0; i < WEIGHTS; ++i) {
+    if (fabs((double)found[i] - w[i]) < 2e-5) continue;
+    fail_msg("%s: weight %d is %.8g, not %.8g", k->text, i, (double)found[i], w[i]);
+  }
+  case_end(&c);
+}
+
+static void rules_follow_their_formulas(void **state) {
+  (void)state;
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) run_case(&cases[i]);
+}
+
+static void keeps_the_step_for_snapshots_with_diffs(void **state) {
+  solver_case c;
+  float before[WEIGHTS], after[WEIGHTS];
+  const float *diff;
+  (void)state;
+  case_begin(&c);
+  case_load(&c, small_net, "lr_policy: 'fixed' momentum: 0.5 snapshot_diff: true");
+  case_weights(&c, before);
+  set_gradients(crema_solver_net(c.solver), 1);
+  assert_int_equal(cr_updater_run(c.solver->updater, 0.1f, 0), CREMA_OK);
+  case_weights(&c, after);
+  assert_int_equal(crema_blob_cpu_diff(crema_solver_net(c.solver)->learnable[0], &diff), CREMA_OK);
+  for (int i = 0; i < WEIGHTS; ++i) {
+    assert_true(fabs((double)diff[i] - 0.1 * gradient(1, i)) < 1e-6);
+    assert_true(fabs((double)(before[i] - after[i] - diff[i])) < 1e-6);
+  }
+  case_end(&c);
+}
+
+static void frozen_parameters_stay(void **state) {
+  solver_case c;
+  float before[WEIGHTS], after[WEIGHTS];
+  char net[2048];
+  (void)state;
+  snprintf(net, sizeof net, "%s", small_net);
+  char *at = strstr(net, "inner_product_param"), tail[1024];
+  snprintf(tail, sizeof tail, "param { lr_mult: 0 } param { lr_mult: 1 } %s", at);
+  strcpy(at, tail);
+  case_begin(&c);
+  case_load(&c, net, "lr_policy: 'fixed' momentum: 0.9 weight_decay: 0.1");
+  case_weights(&c, before);
+  for (int step = 0; step < 3; ++step) {
+    set_gradients(crema_solver_net(c.solver), step);
+    assert_int_equal(cr_updater_run(c.solver->updater, 0.1f, step), CREMA_OK);
+  }
+  case_weights(&c, after);
+  assert_memory_equal(before, after, sizeof before);
+  const float *bias;
+  assert_int_equal(crema_blob_cpu_data(crema_solver_net(c.solver)->learnable[1], &bias), CREMA_OK);
+  assert_true(bias[0] != 0);
+  case_end(&c);
+}
+
+static void refuses(void **state) {
+  solver_case c;
+  (void)state;
+  case_begin(&c);
+  case_refuse(&c, "lr_policy: 'fixed' type: 'Nestorov'", CREMA_E_UNKNOWN_NAME, "'Nesterov'");
+  case_refuse(&c, "lr_policy: 'fixed' type: 'x'", CREMA_E_UNKNOWN_NAME, "AdaDelta");
+  case_refuse(&c, "lr_policy: 'fixed' regularization_type: 'L3'", CREMA_E_UNKNOWN_NAME, "'L3'");
+  case_refuse(&c, "lr_policy: 'fixed' iter_size: 0", CREMA_E_RANGE, "iter_size");
+  case_refuse(&c, "lr_policy: 'fixed' type: 'RMSProp' rms_decay: 1", CREMA_E_RANGE, "rms_decay");
+  case_refuse(&c, "lr_policy: 'fixed' type: 'AdaGrad' momentum: 0.9", CREMA_E_RANGE, "momentum");
+  cr_updater_destroy(NULL);
+  case_end(&c);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(rules_follow_their_formulas),
+      cmocka_unit_test(keeps_the_step_for_snapshots_with_diffs),
+      cmocka_unit_test(frozen_parameters_stay),
+      cmocka_unit_test(refuses),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
