@@ -217,7 +217,8 @@ static bool is_ready(cr_pool *pool, block *b, uint64_t user) {
   if (!b->pending || (user != 0 && b->user == user) || pool->options.one_stream) return true;
   bool done = false;
   crema_status status = pool->device->backend->event_query(b->freed, &done);
-  if (status == CREMA_OK && done) b->pending = false;
+  /* Work that failed is over; its context reports the failure. */
+  if (status != CREMA_OK || done) b->pending = false;
   return !b->pending;
 }
 

@@ -12,20 +12,22 @@
 
 enum { MAX_DEVICES = 16, BACKENDS = 3, PEER_GROUP = 8 };
 
-/* Indexed by crema_device_type. */
-static const cr_backend *const backends[BACKENDS] = {
+/* What is built in, indexed by crema_device_type. */
+static const cr_backend *const built_in[BACKENDS] = {
     [CREMA_DEVICE_CPU] = &cr_backend_cpu,
     [CREMA_DEVICE_SIM] = &cr_backend_sim,
 };
 
 static struct {
   pthread_mutex_t lock;
+  const cr_backend *_Atomic plugin[BACKENDS];
   crema_device *_Atomic device[BACKENDS][MAX_DEVICES]; /* NULL: not opened yet */
 } registry = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static const cr_backend *find_backend(crema_device_type type) {
   int i = (int)type;
-  return i >= 0 && i < BACKENDS ? backends[i] : NULL;
+  if (i < 0 || i >= BACKENDS) return NULL;
+  return built_in[i] != NULL ? built_in[i] : atomic_load(&registry.plugin[i]);
 }
 
 static const char *type_name(crema_device_type type) {
@@ -37,10 +39,37 @@ static const char *type_name(crema_device_type type) {
   return "unknown";
 }
 
+crema_status cr_backend_register(const cr_backend *backend) {
+  int i = (int)backend->type;
+  if (i < 0 || i >= BACKENDS) {
+    return cr_fail(CREMA_E_RANGE, "there is no place for back ends of type %d", i);
+  }
+  const cr_backend *none = NULL;
+  if (built_in[i] == NULL && atomic_compare_exchange_strong(&registry.plugin[i], &none, backend)) {
+    return CREMA_OK;
+  }
+  return cr_fail(CREMA_E_EXISTS, "a back end for %s devices is there already",
+                 type_name(backend->type));
+}
+
+crema_status cr_backend_find(crema_device_type type, const cr_backend **out) {
+  const cr_backend *backend = find_backend(type);
+  if (backend == NULL) {
+    return cr_fail(CREMA_E_NO_DEVICE, "no %s devices: this build has no such back end",
+                   type_name(type));
+  }
+  *out = backend;
+  return CREMA_OK;
+}
+
 int crema_device_count(crema_device_type type) {
   const cr_backend *backend = find_backend(type);
   int count = 0;
-  if (backend == NULL || backend->count(&count) != CREMA_OK) return 0;
+  if (backend == NULL) return 0;
+  if (backend->count(&count) != CREMA_OK) {
+    cr_log_warning("no %s devices: %s", backend->name, crema_error_text());
+    return 0;
+  }
   return count;
 }
 
@@ -102,11 +131,8 @@ fail:
 }
 
 crema_status crema_device_get(crema_device_type type, int index, crema_device **out) {
-  const cr_backend *backend = find_backend(type);
-  if (backend == NULL) {
-    return cr_fail(CREMA_E_NO_DEVICE, "no %s devices: this build has no such back end",
-                   type_name(type));
-  }
+  const cr_backend *backend = NULL;
+  CR_TRY(cr_backend_find(type, &backend));
   int count = 0;
   crema_status status = backend->count(&count);
   if (status != CREMA_OK) {

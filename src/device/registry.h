@@ -7,6 +7,13 @@
 extern const cr_backend cr_backend_cpu;
 extern const cr_backend cr_backend_sim;
 
+/* Adds a back end, for plug-ins; it must stay loaded. Errors: CREMA_E_RANGE for a type that there
+ * is no place for, CREMA_E_EXISTS when the type has a back end already. */
+crema_status cr_backend_register(const cr_backend *backend) CREMA_MUST_USE;
+
+/* The back end of a type. Errors: CREMA_E_NO_DEVICE. */
+crema_status cr_backend_find(crema_device_type type, const cr_backend **out) CREMA_MUST_USE;
+
 /* Closes all devices of a back end (not the CPU), so that they are opened afresh at the next use.
  * Only when nobody has one of them or a context of theirs any more: for a back end that is set up
  * anew. */

@@ -180,7 +180,7 @@ void cr_sim_stop(cr_sim_leaks *leaks) {
   found.events = w->events;
   cr_sim_end_streams();
   sim_lock();
-  for (size_t i = 0; i < w->pinned_count; i++) cr_host_free(w->pinned[i]);
+  for (size_t i = 0; i < w->pinned_count; i++) cr_host_free(w->pinned[i].data);
   free(w->pinned);
   w->pinned = NULL;
   w->pinned_count = w->pinned_capacity = 0;

@@ -42,9 +42,20 @@ static long find_block(const sim_device *device, size_t offset) {
   return (long)low - 1;
 }
 
+static char *pinned_bytes_of(uintptr_t address, size_t bytes) {
+  for (size_t i = 0; i < cr_sim_world.pinned_count; i++) {
+    const sim_pinned *p = &cr_sim_world.pinned[i];
+    size_t offset = address - (uintptr_t)p->data;
+    if (address >= (uintptr_t)p->data && offset <= p->bytes && bytes <= p->bytes - offset) {
+      return (char *)address;
+    }
+  }
+  return NULL;
+}
+
 char *cr_sim_bytes_of(uintptr_t address, size_t bytes) {
   int index = cr_sim_owner(address);
-  if (index < 0) return NULL;
+  if (index < 0) return pinned_bytes_of(address, bytes);
   const sim_device *device = &cr_sim_world.device[index];
   size_t offset = address - (uintptr_t)cr_sim_world.addresses - (size_t)index * cr_sim_world.span;
   long at = find_block(device, offset);
@@ -199,7 +210,7 @@ crema_status cr_sim_host_alloc(crema_device *device, size_t bytes, void **out) {
       &(cr_sim_record){.op = CR_SIM_HOST_ALLOC, .device = d->index, .bytes = bytes}, NULL);
   if (status == CREMA_OK && w->pinned_count == w->pinned_capacity) {
     size_t capacity = w->pinned_capacity > 0 ? 2 * w->pinned_capacity : 64;
-    void **pinned = realloc(w->pinned, capacity * sizeof *pinned);
+    sim_pinned *pinned = realloc(w->pinned, capacity * sizeof *pinned);
     if (pinned == NULL) {
       status = cr_fail_memory(capacity * sizeof *pinned, "the simulation");
     } else {
@@ -209,7 +220,7 @@ crema_status cr_sim_host_alloc(crema_device *device, size_t bytes, void **out) {
   }
   if (status == CREMA_OK) status = cr_host_alloc(bytes, &memory);
   if (status == CREMA_OK) {
-    w->pinned[w->pinned_count++] = memory;
+    w->pinned[w->pinned_count++] = (sim_pinned){.data = memory, .bytes = bytes};
     *out = memory;
   }
   sim_unlock();
@@ -225,11 +236,11 @@ void cr_sim_host_free(crema_device *device, void *memory) {
           .op = CR_SIM_HOST_FREE, .device = cr_sim_device(device)->index, .src = (uintptr_t)memory},
       NULL);
   size_t at = 0;
-  while (at < w->pinned_count && w->pinned[at] != memory) at++;
+  while (at < w->pinned_count && w->pinned[at].data != memory) at++;
   if (at == w->pinned_count) {
     cr_sim_report_race("host memory is released as page-locked that is not", (uintptr_t)memory);
   } else {
-    cr_sim_note_release((uintptr_t)memory, 1, true);
+    cr_sim_note_release((uintptr_t)memory, w->pinned[at].bytes, true);
     w->pinned[at] = w->pinned[--w->pinned_count];
     cr_host_free(memory);
   }
@@ -240,7 +251,7 @@ bool cr_sim_is_pinned(const void *memory) {
   sim_lock();
   bool found = false;
   for (size_t i = 0; i < cr_sim_world.pinned_count; i++) {
-    found = found || cr_sim_world.pinned[i] == memory;
+    found = found || cr_sim_world.pinned[i].data == memory;
   }
   sim_unlock();
   return found;

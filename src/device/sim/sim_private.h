@@ -39,6 +39,11 @@ typedef struct sim_device {
   double link_free[2]; /* when the host link is free: to the device, from the device */
 } sim_device;
 
+typedef struct sim_pinned {
+  char *data;
+  size_t bytes;
+} sim_pinned;
+
 typedef enum sim_task_kind {
   SIM_TASK_COPY,
   SIM_TASK_ZERO,
@@ -105,6 +110,7 @@ struct sim_stream {
   atomic_uint_fast64_t done; /* number of the newest task that is done */
   bool running;
   crema_status failure; /* of the first task that failed since the last finish */
+  uint64_t failure_number;
   char failure_text[512];
   sim_clock clock;
 };
@@ -139,7 +145,7 @@ typedef struct sim_world {
   size_t streams;
   size_t open_streams;
   size_t events;
-  void **pinned;
+  sim_pinned *pinned;
   size_t pinned_count, pinned_capacity;
   sim_fault fault[SIM_FAULTS];
   int faults;
@@ -177,7 +183,8 @@ int cr_sim_current_index(void);
 /* ---- sim_memory.c ---- */
 
 sim_device *cr_sim_device(const crema_device *device);
-/* The bytes behind device addresses, NULL when they are not in use memory of one block.
+/* The bytes behind device addresses, NULL when they are not memory in use of one block. Page-locked
+ * host memory is its own alias.
  * With the lock held. */
 char *cr_sim_bytes_of(uintptr_t address, size_t bytes);
 /* The index of the device that an address belongs to; -1: none. */

@@ -57,6 +57,7 @@ static void run_task(sim_stream *stream, const sim_task *oldest) {
   }
   if (status != CREMA_OK && stream->failure == CREMA_OK) {
     stream->failure = status;
+    stream->failure_number = task.number;
     snprintf(stream->failure_text, sizeof stream->failure_text, "%s", crema_error_text());
   }
   free_task(&task);
@@ -367,20 +368,33 @@ crema_status cr_sim_event_wait(crema_context *context, cr_native_event *event) {
   return status;
 }
 
+/* The failure of work that comes before the event; it stays pending for the context. */
+static crema_status failure_before(const cr_native_event *event) {
+  const sim_stream *stream = event->stream;
+  if (stream->failure == CREMA_OK || stream->failure_number > event->number) return CREMA_OK;
+  return cr_fail_text(stream->failure, stream->failure_text);
+}
+
 crema_status cr_sim_event_query(cr_native_event *event, bool *done) {
+  crema_status status = CREMA_OK;
   sim_lock();
   *done = event->stream == NULL || atomic_load(&event->stream->done) >= event->number;
-  if (*done) join_clock(&cr_sim_world.host, &event->clock);
+  if (*done && event->stream != NULL) {
+    join_clock(&cr_sim_world.host, &event->clock);
+    status = failure_before(event);
+  }
   sim_unlock();
-  return CREMA_OK;
+  return status;
 }
 
 crema_status cr_sim_event_finish(cr_native_event *event) {
+  crema_status status = CREMA_OK;
   sim_lock();
   if (event->stream != NULL) {
     cr_sim_wait_for(event->stream, event->number);
     join_clock(&cr_sim_world.host, &event->clock);
+    status = failure_before(event);
   }
   sim_unlock();
-  return CREMA_OK;
+  return status;
 }
