@@ -13,6 +13,7 @@
  * with states that are built on it). */
 typedef struct cr_native_event cr_native_event;
 typedef struct cr_kernel cr_kernel;
+typedef struct cr_plan cr_plan;
 typedef struct cr_pool cr_pool;
 
 /* Direction of a copy, seen from the device whose table is called. */
@@ -86,6 +87,11 @@ typedef struct cr_backend {
   /* Told when the host is about to read or change host memory that may take part in copies; for
    * checkers, NULL for all others. */
   void (*host_access)(const void *memory, size_t bytes, bool change);
+
+  /* Called before and after a kernel's plan() and run() on the calling thread; may be NULL. What
+   * enter returns is handed to leave. */
+  int (*enter)(cr_plan *plan);
+  void (*leave)(int before);
 
   /* The kernel table: rows best first, a plain reference row last; ends with NULL.
    * See device/kernel.h. */

@@ -10,7 +10,7 @@
 #include "device/op_desc.h"
 
 /* Where a kernel keeps what it decided at plan time. */
-typedef struct cr_plan {
+struct cr_plan {
   const cr_op_desc *desc;  /* what is to be computed; outlives the plan */
   crema_context *context;  /* planned for this context's device */
   const cr_kernel *kernel; /* the row that is asked to plan */
@@ -21,8 +21,9 @@ typedef struct cr_plan {
   cr_form *form;
   /* Scratch memory that the caller provides at run time, shared between ops. */
   size_t workspace_bytes;
+  int threads; /* that the back end plans and runs with; 0: not chosen yet */
   void *state; /* the kernel's own; freed by destroy() */
-} cr_plan;
+};
 
 struct cr_kernel {
   const char *name; /* "conv_fwd_f32_dnnl": cr_<name> is the run function */

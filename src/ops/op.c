@@ -86,7 +86,9 @@ void cr_op_desc_free(cr_op_desc *desc) {
   *desc = (cr_op_desc){0};
 }
 
-static bool is_absent(const cr_op_arg *arg) { return arg->shape.axes < 0; }
+static bool is_absent(const cr_op_arg *arg) {
+  return arg->shape.axes < 0;
+}
 
 /* Expands the argument letters of the kind to one letter an argument. */
 static crema_status expand_access(const cr_op_desc *desc, char *access) {
@@ -183,6 +185,23 @@ static bool hints_equal(const cr_op *op, const planned *p) {
   return true;
 }
 
+static crema_status plan_kernel(const cr_kernel *kernel, const cr_backend *backend, cr_plan *plan) {
+  int before = backend->enter == NULL ? 0 : backend->enter(plan);
+  crema_status status = kernel->plan == NULL ? CREMA_OK : kernel->plan(plan);
+  if (backend->leave != NULL) backend->leave(before);
+  return status;
+}
+
+static crema_status run_kernel(cr_op *op, planned *p, crema_context *context,
+                               const cr_op_scalars *scalars, crema_devptr workspace) {
+  const cr_backend *backend = context->device->backend;
+  int before = backend->enter == NULL ? 0 : backend->enter(&p->plan);
+  crema_status status =
+      p->kernel->run(&p->plan, context, op->buffer, op->accumulate, scalars, workspace);
+  if (backend->leave != NULL) backend->leave(before);
+  return status;
+}
+
 /* Offers the op to the rows of `context`'s back end, best first. */
 static crema_status choose_kernel(cr_op *op, crema_context *context, planned *p) {
   size_t args = (size_t)op->desc.args;
@@ -191,9 +210,9 @@ static crema_status choose_kernel(cr_op *op, crema_context *context, planned *p)
     if (kernel->op != op->desc.kind || kernel->type != op->desc.type) continue;
     memcpy(p->hint, op->hint, args * sizeof *p->hint);
     for (size_t i = 0; i < args; ++i) p->form[i] = (cr_form){op->desc.arg[i].type, NULL};
-    p->plan = (cr_plan){.desc = &op->desc, .context = context, .kernel = kernel, .hint = p->hint,
-                        .form = p->form};
-    crema_status status = kernel->plan == NULL ? CREMA_OK : kernel->plan(&p->plan);
+    p->plan = (cr_plan){
+        .desc = &op->desc, .context = context, .kernel = kernel, .hint = p->hint, .form = p->form};
+    crema_status status = plan_kernel(kernel, context->device->backend, &p->plan);
     if (status == CREMA_OK) {
       p->kernel = kernel;
       return CREMA_OK;
@@ -359,7 +378,7 @@ crema_status cr_op_run(cr_op *op, crema_context *context, cr_tensor *const *tens
     status = cr_context_workspace(context, p->plan.workspace_bytes, &workspace);
   }
   if (status == CREMA_OK) {
-    status = p->kernel->run(&p->plan, context, op->buffer, op->accumulate, scalars, workspace);
+    status = run_kernel(op, p, context, scalars, workspace);
   }
   if (status != CREMA_OK) return cr_fail_in(status, "op %s", p->kernel->name);
   for (int i = 0; i < op->desc.args; ++i) {

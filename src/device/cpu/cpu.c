@@ -7,6 +7,7 @@
 
 #include "core/fail.h"
 #include "device/cpu/cpu.h"
+#include "device/cpu/threads.h"
 #include "device/registry.h"
 
 static crema_status cpu_count(int *out) {
@@ -115,7 +116,10 @@ static crema_status cpu_convert(crema_context *context, int64_t count, cr_form d
     return cr_convert_plain(count, dst_form.type, (void *)dst.address, src_form.type,
                             (const void *)src.address);
   }
-  return cr_dnnl_convert(context, count, dst_form, dst, src_form, src);
+  int before = cr_cpu_enter_move(count);
+  crema_status status = cr_dnnl_convert(context, count, dst_form, dst, src_form, src);
+  cr_cpu_leave(before);
+  return status;
 }
 
 /* Work is done when the call that submits it returns, so an event only has to exist. */
@@ -176,5 +180,7 @@ const cr_backend cr_backend_cpu = {
     .event_wait = cpu_event_pass,
     .event_query = cpu_event_query,
     .event_finish = cpu_event_finish,
+    .enter = cr_cpu_enter,
+    .leave = cr_cpu_leave,
     .kernels = cr_cpu_kernels,
 };

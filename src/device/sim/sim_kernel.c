@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/fail.h"
+#include "device/cpu/threads.h"
 #include "device/registry.h"
 #include "device/sim/sim_private.h"
 
@@ -62,7 +63,9 @@ static crema_status plan_row(cr_plan *plan) {
   state->inner = *plan;
   state->inner.kernel = row->cpu;
   state->inner.context = cr_sim_stream(plan->context)->cpu;
+  int before = cr_cpu_enter(&state->inner);
   crema_status status = row->cpu->plan == NULL ? CREMA_OK : row->cpu->plan(&state->inner);
+  cr_cpu_leave(before);
   if (status != CREMA_OK) {
     free(state);
     return status;
@@ -167,9 +170,11 @@ static crema_status run_row(cr_plan *plan, crema_context *context, const crema_d
 crema_status cr_sim_execute_kernel(sim_stream *stream, sim_task *task) {
   sim_kernel_call *call = &task->u.kernel;
   const cr_kernel *kernel = call->plan->kernel;
+  int before = cr_cpu_enter(&call->plan->inner);
   crema_status status =
       kernel->run(&call->plan->inner, stream->cpu, buffers(call), accumulates(call),
                   call->has_scalars ? &call->scalars : NULL, call->workspace);
+  cr_cpu_leave(before);
   return cr_fail_in(status, "kernel %s", kernel->name);
 }
 

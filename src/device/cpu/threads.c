@@ -1,0 +1,79 @@
+#include "device/cpu/threads.h"
+
+#ifdef _OPENMP
+#include <omp.h>
+
+/* Multiply-adds or so that take about as long as waking a thread and joining it again, and what
+ * one element of an op that is bound by memory counts as. */
+static const double GRAIN = 2e5, ELEMENT = 12;
+
+static double count_of(const cr_op_desc *desc, int arg) {
+  const crema_shape *shape = &desc->arg[arg].shape;
+  return shape->axes < 0 ? 0 : (double)crema_shape_count(shape, 0, shape->axes);
+}
+
+/* `weights` has an output channel for each place of axis 0: a place of the result costs the rest.
+ */
+static double product_work(const cr_op_desc *desc, int result, int weights) {
+  double outputs = (double)desc->arg[weights].shape.dim[0];
+  return outputs > 0 ? count_of(desc, result) * count_of(desc, weights) / outputs : 0;
+}
+
+static double work_of(const cr_op_desc *desc) {
+  switch (desc->kind) {
+    case CR_OP_CONV_FWD: return product_work(desc, 3, 1);
+    case CR_OP_CONV_BWD_DATA: return product_work(desc, 0, 1);
+    case CR_OP_CONV_BWD_WEIGHTS: return product_work(desc, 1, 2);
+    case CR_OP_IP_FWD: return (double)desc->arg[0].shape.dim[0] * count_of(desc, 1);
+    case CR_OP_IP_BWD_DATA: return (double)desc->arg[0].shape.dim[0] * count_of(desc, 1);
+    case CR_OP_IP_BWD_WEIGHTS: return (double)desc->arg[0].shape.dim[0] * count_of(desc, 2);
+    default: break;
+  }
+  double elements = 0;
+  for (int i = 0; i < desc->args; ++i) elements += count_of(desc, i);
+  return elements * ELEMENT;
+}
+
+static int threads_for(double work, int most) {
+  double worth = work / GRAIN;
+  return worth >= most ? most : worth < 1 ? 1 : (int)worth;
+}
+
+static int limit(int threads, int before) {
+  if (threads >= before) return 0;
+  omp_set_num_threads(threads);
+  return before;
+}
+
+int cr_cpu_enter(cr_plan *plan) {
+  int before = omp_get_max_threads();
+  if (plan->threads == 0) plan->threads = threads_for(work_of(plan->desc), before);
+  return limit(plan->threads, before);
+}
+
+int cr_cpu_enter_move(int64_t elements) {
+  int before = omp_get_max_threads();
+  return limit(threads_for((double)elements * 2 * ELEMENT, before), before);
+}
+
+void cr_cpu_leave(int before) {
+  if (before > 0) omp_set_num_threads(before);
+}
+
+#else
+
+int cr_cpu_enter(cr_plan *plan) {
+  plan->threads = 1;
+  return 0;
+}
+
+int cr_cpu_enter_move(int64_t elements) {
+  (void)elements;
+  return 0;
+}
+
+void cr_cpu_leave(int before) {
+  (void)before;
+}
+
+#endif
