@@ -111,13 +111,15 @@ static bool check_flags(const train_flags *flags, training *run) {
          parse_effect("sighup_effect", flags->sighup_effect, &run->on_sighup);
 }
 
-static void catch_signals(void) {
+static void catch_signals(const training *run) {
   struct sigaction action = {0};
   action.sa_handler = on_signal;
-  action.sa_flags = SA_RESTART;
   sigemptyset(&action.sa_mask);
-  sigaction(SIGINT, &action, NULL);
+  action.sa_flags = SA_RESTART;
   sigaction(SIGHUP, &action, NULL);
+  /* Whoever asks a second time does not want to wait for the end of the iteration. */
+  if (run->on_sigint == CREMA_SOLVER_STOP) action.sa_flags |= (int)SA_RESETHAND;
+  sigaction(SIGINT, &action, NULL);
 }
 
 /* Returns the exit code. */
@@ -132,7 +134,7 @@ static int train(const train_flags *flags, const crema_solver_options *options) 
   }
   if (status == CREMA_OK) {
     cr_log_info("Starting Optimization");
-    catch_signals();
+    catch_signals(options->user);
     status = crema_solver_solve(solver);
   }
   cli_progress("");
@@ -148,8 +150,8 @@ static const char help_text[] =
     "-weights starts from a .caffemodel (or several, separated by commas); -snapshot goes on\n"
     "from a .solverstate exactly where it was written: weights, history, iteration, learning\n"
     "rate, place in the data and random state.\n"
-    "Ctrl-C stops after the current iteration and writes a snapshot; SIGHUP writes one and\n"
-    "goes on.\n"
+    "Ctrl-C stops after the current iteration and writes a snapshot (a second one stops at\n"
+    "once, without); SIGHUP writes a snapshot and goes on.\n"
     "\n"
     "Examples:\n"
     "  crema train -solver examples/mnist/lenet_solver.prototxt\n"

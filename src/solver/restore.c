@@ -68,10 +68,7 @@ crema_status crema_solver_restore(crema_solver *solver, const char *path) {
   crema_status status = CREMA_OK;
   cr_log_info("Restoring previous solver status from %s", path);
   CR_TRY_GOTO(read_state(path, &state), out);
-  if (!state->has_iter) {
-    status = cr_fail(CREMA_E_CORRUPT, "%s: not a solver state (it has no iteration)", path);
-    goto out;
-  }
+  CR_TRY_GOTO(cr_state_check(solver, state), out);
   if (state->learned_net != NULL && state->learned_net[0] != '\0') {
     CR_TRY_GOTO(find_model(path, state->learned_net, &model), out);
     for (int i = 0; i < solver->test_nets; ++i) {

@@ -89,8 +89,10 @@ crema_status cr_state_to_proto(crema_solver *solver, const char *learned_net,
                                Caffe__SolverState **out) CREMA_MUST_USE;
 /* The part that Caffe does not know. */
 crema_status cr_state_extra_to_proto(crema_solver *solver, Caffe__CremaState **out) CREMA_MUST_USE;
-/* The reverse. Checks everything before it changes anything of the history.
- * Errors: CREMA_E_SHAPE when the history does not fit the net. */
+/* Whether a state fits the solver. Errors: CREMA_E_SHAPE when the history does not fit the net,
+ * CREMA_E_CORRUPT. */
+crema_status cr_state_check(crema_solver *solver, const Caffe__SolverState *state) CREMA_MUST_USE;
+/* Takes over a state that was checked. Errors: CREMA_E_CORRUPT, those of the layers' restore. */
 crema_status cr_state_from_proto(crema_solver *solver,
                                  const Caffe__SolverState *state) CREMA_MUST_USE;
 

@@ -135,7 +135,14 @@ fail:
 
 /* ---- from a message ------------------------------------------------------ */
 
-static crema_status check_history(crema_solver *solver, const Caffe__SolverState *state) {
+crema_status cr_state_check(crema_solver *solver, const Caffe__SolverState *state) {
+  if (!state->has_iter) {
+    return cr_fail(CREMA_E_CORRUPT, "not a solver state: it has no iteration");
+  }
+  if (state->iter < 0 || state->current_step < 0) {
+    return cr_fail(CREMA_E_CORRUPT, "iteration %d and step %d are not possible", state->iter,
+                   state->current_step);
+  }
   int wanted = cr_updater_history_count(solver->updater);
   if (state->n_history != (size_t)wanted) {
     return cr_fail(CREMA_E_SHAPE,
@@ -215,11 +222,6 @@ static crema_status extra_from_proto(crema_solver *solver, const Caffe__CremaSta
 }
 
 crema_status cr_state_from_proto(crema_solver *solver, const Caffe__SolverState *state) {
-  if (state->iter < 0 || state->current_step < 0) {
-    return cr_fail(CREMA_E_CORRUPT, "iteration %d and step %d are not possible", state->iter,
-                   state->current_step);
-  }
-  CR_TRY(check_history(solver, state));
   for (size_t i = 0; i < state->n_history; ++i) {
     crema_blob *blob = cr_updater_history(solver->updater, (int)i);
     crema_status status = cr_blob_from_proto(blob, state->history[i], false);

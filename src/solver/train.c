@@ -99,6 +99,7 @@ static crema_status iterate(crema_solver *solver) {
   if (status != CREMA_OK) {
     return cr_fail_in(status, "iteration %lld", (long long)solver->iteration);
   }
+  CR_TRY(cr_net_debug_update(solver->net));
   ++solver->iteration;
   solver->seconds += cr_clock_seconds() - start;
   tell_progress(solver, shown, (double)rate);

@@ -43,7 +43,7 @@ struct cr_updater {
   const rule_row *row;
   crema_net *net;
   bool l1;
-  bool keep_step; /* leave the step in the diff, for snapshots with diffs */
+  bool keep_step; /* leave the step in the diff, for snapshots with diffs and debug_info */
   float momentum, momentum2, rms_decay, delta, weight_decay, clip;
   int iter_size;
   int params;
@@ -82,7 +82,7 @@ static crema_status read_settings(cr_updater *updater, const Caffe__SolverParame
   updater->weight_decay = param->weight_decay;
   updater->clip = param->clip_gradients;
   updater->iter_size = param->iter_size;
-  updater->keep_step = param->snapshot_diff;
+  updater->keep_step = param->snapshot_diff || param->debug_info;
   if (updater->row->no_momentum && updater->momentum != 0) {
     return cr_fail(CREMA_E_RANGE, "momentum cannot be used with %s, found %g", updater->row->type,
                    (double)updater->momentum);

@@ -183,7 +183,11 @@ static void refuses(void **state) {
   assert_int_equal(crema_solver_step(c.solver, 1), CREMA_OK);
   assert_int_equal(crema_solver_snapshot(c.solver), CREMA_OK);
   case_load(&c, small_net, "lr_policy: 'fixed' type: 'Adam'");
+  float before[6], after[6];
+  case_weights(&c, before);
   refuse_restore(&c, "s_iter_1.solverstate", CREMA_E_SHAPE, "2 history blobs");
+  case_weights(&c, after);
+  assert_memory_equal(before, after, sizeof before);
   assert_int_equal(crema_solver_iteration(c.solver), 0);
   case_end(&c);
 }

@@ -310,6 +310,7 @@ static void refuses(void **state) {
   case_refuse(&c, "lr_policy: 'fixed' weights: 'absent.caffemodel'", CREMA_E_NOT_FOUND, "absent");
   c.options.warn_unknown_fields = true;
   case_load(&c, small_net, "lr_policy: 'fixed' base_rl: 1");
+  crema_solver_destroy(c.solver);
   assert_int_equal(crema_solver_load(case_path(&c, "absent", path), NULL, &c.solver),
                    CREMA_E_NOT_FOUND);
   assert_null(c.solver);
