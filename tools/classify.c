@@ -119,13 +119,13 @@ static crema_status read_names(classifier *c) {
 
 static crema_status load_net(classifier *c) {
   CR_TRY(crema_net_load(c->options.model, NULL, &c->net));
-  CR_TRY(crema_net_load_weights(c->net, c->options.weights));
   if (crema_net_input_count(c->net) != 1 || crema_net_output_count(c->net) < 1) {
     return cr_fail(
         CREMA_E_ARGUMENT,
         "%s: has %d inputs and %d outputs; classifying needs one Input layer and a result",
         c->options.model, crema_net_input_count(c->net), crema_net_output_count(c->net));
   }
+  CR_TRY(crema_net_load_weights(c->net, c->options.weights));
   crema_blob *input = crema_net_input(c->net, 0);
   crema_shape shape = *crema_blob_shape(input);
   if (shape.axes > 0) shape.dim[0] = 1;

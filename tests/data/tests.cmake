@@ -3,3 +3,6 @@ foreach(name db image reader prefetch data_layer)
   target_sources(test_data_${name} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}/data/fixture.c)
 endforeach()
 add_test(NAME golden/models COMMAND golden -q ${PROJECT_SOURCE_DIR}/models/squeezenet_v1.0)
+add_test(NAME data/tools COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/data/tools.sh
+  $<TARGET_FILE:crema_cli> ${PROJECT_SOURCE_DIR})
+set_tests_properties(data/tools PROPERTIES TIMEOUT 300)

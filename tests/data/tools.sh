@@ -1,0 +1,135 @@
+#!/bin/bash
+# The data tools: convert_mnist, convert_imageset, compute_image_mean, extract_features, classify.
+. "$(dirname "$0")/../cli/lib.sh"
+
+cat_image=$source_dir/examples/images/cat.jpg
+model=$source_dir/models/squeezenet_v1.0
+
+# ---- convert_mnist ----
+make_mnist
+run compute_image_mean mnist_lmdb mnist.mean
+expect_ok "mean of MNIST"
+expect_line "mean of MNIST" 'Processed 10000 files\.'
+expect_line "mean of MNIST" 'mean_value channel \[0\]: 33\.79' # of the test images
+[ -s mnist.mean ] || fail "no mean file"
+images=$source_dir/data/mnist/t10k-images-idx3-ubyte.gz
+labels=$source_dir/data/mnist/t10k-labels-idx1-ubyte.gz
+run convert_mnist "$images" "$labels" mnist_lmdb
+expect_error "existing database" "mnist_lmdb" "exists"
+run compute_image_mean mnist_lmdb
+expect_ok "the existing database is still whole"
+run convert_mnist "$labels" "$images" other_lmdb
+expect_error "files the wrong way round" "t10k-labels" "images"
+head -c 300000 "$images" >cut.gz
+run convert_mnist cut.gz "$labels" cut_lmdb
+expect_error "truncated file" "cut.gz" "truncated"
+[ ! -e cut_lmdb ] || fail "a half-written database was left"
+gunzip -c "$images" >plain
+run convert_mnist plain "$labels" plain_lmdb
+expect_ok "plain file"
+cmp -s mnist_lmdb/data.mdb plain_lmdb/data.mdb || fail "plain and packed files differ"
+
+# ---- convert_imageset ----
+mkdir -p "pictures/a folder"
+cp "$cat_image" "pictures/a folder/one.jpg"
+cp "$cat_image" pictures/two.jpg
+printf '%s\n' "a folder/one.jpg 3" "two.jpg -4" >list.txt
+for how in "" "-encoded" "-encode_type png"; do
+  rm -rf set_lmdb
+  # shellcheck disable=SC2086
+  run convert_imageset $how pictures list.txt set_lmdb
+  expect_ok "convert_imageset $how"
+  expect_line "convert_imageset $how" 'Processed 2 files\.'
+  run compute_image_mean set_lmdb set.mean
+  expect_ok "mean of $how"
+  # Raw pixels, the original file and a lossless copy decode to the same mean image.
+  [ -e first.mean ] || cp set.mean first.mean
+  cmp -s first.mean set.mean || fail "the mean image with '$how' differs"
+done
+rm -rf set_lmdb
+run convert_imageset -encoded pictures list.txt set_lmdb
+[ "$(grep -c 'a folder/one.jpg' set_lmdb/data.mdb)" -ge 1 ] || fail "no key with the file's name"
+rm -rf gray_lmdb
+run convert_imageset -gray -resize_height 20 -resize_width 30 -shuffle -seed 5 pictures list.txt gray_lmdb
+expect_ok "gray, resized, shuffled"
+run compute_image_mean gray_lmdb
+expect_line "gray" 'Number of channels: 1'
+
+refuse() {
+  local what=$1
+  shift
+  local wanted=$1
+  shift
+  rm -rf bad_lmdb
+  run convert_imageset "$@" bad_lmdb
+  expect_error "$what" $wanted
+  [ ! -e bad_lmdb ] || fail "$what: a half-written database was left"
+}
+printf '%s\n' "two.jpg 1" "nothing.jpg 2" >missing.txt
+refuse "missing file" "missing.txt:2 nothing.jpg" pictures missing.txt
+run convert_imageset -skip_corrupt pictures missing.txt skip_lmdb
+expect_ok "missing file, skipped"
+expect_line "missing file, skipped" 'nothing\.jpg.*skipped'
+expect_line "missing file, skipped" 'Processed 1 files'
+head -c 20000 "$cat_image" >pictures/cut.jpg
+printf '%s\n' "two.jpg 1" "cut.jpg 2" >cut.txt
+refuse "truncated JPEG" "cut.txt:2 cut.jpg JPEG" pictures cut.txt
+refuse "truncated JPEG, encoded" "cut.txt:2 cut.jpg JPEG" -encoded pictures cut.txt
+printf '%s\n' "two.jpg one" >label.txt
+refuse "label that is no number" "label.txt:1" pictures label.txt
+printf '\n' >empty.txt
+refuse "empty list" "empty.txt" pictures empty.txt
+refuse "no list" "nolist.txt" pictures nolist.txt
+refuse "unknown encoding" "gif" -encode_type gif pictures list.txt
+refuse "half a size" "-resize_width" -resize_height 20 pictures list.txt
+run convert_imageset pictures list.txt no/such/folder
+expect_error "unwritable place" "no/such/folder"
+run convert_imageset -backend leveldb pictures list.txt level_db
+expect_error "LevelDB" "LevelDB" "lmdb"
+
+# ---- extract_features ----
+cat >features.prototxt <<'NET'
+name: "features"
+layer {
+  name: "in" type: "Data" top: "data" top: "label"
+  data_param { source: "mnist_lmdb" batch_size: 100 backend: LMDB }
+}
+layer {
+  name: "pool" type: "Pooling" bottom: "data" top: "pool"
+  pooling_param { pool: AVE kernel_size: 28 stride: 28 }
+}
+NET
+printf '\242\006\003\012\001x' >none.caffemodel # a layer named x without parameters
+run extract_features none.caffemodel features.prototxt data,pool data_lmdb,pool_lmdb 100 lmdb
+expect_ok "extract_features"
+run compute_image_mean data_lmdb features.mean
+expect_ok "mean of features"
+cmp -s mnist.mean features.mean || fail "the features of the data blob are not the data"
+run compute_image_mean pool_lmdb
+expect_line "mean of pooled features" 'mean_value channel \[0\]: 33\.79'
+run extract_features none.caffemodel features.prototxt pool pool.h5 2 hdf5
+expect_ok "extract_features to HDF5"
+[ -s pool.h5 ] || fail "no HDF5 file"
+run extract_features none.caffemodel features.prototxt poll poll_lmdb 2 lmdb
+expect_error "unknown blob" "poll" "pool"
+run extract_features none.caffemodel features.prototxt pool,data only_lmdb 2 lmdb
+expect_error "too few outputs" "only_lmdb"
+
+# ---- classify ----
+run classify -model "$model/deploy.prototxt" -weights "$model/squeezenet_v1.0.caffemodel" \
+  -labels "$model/synsets.txt" -mean_value 104,117,123 -resize 256 -top 3 "$cat_image"
+expect_ok "classify"
+expect_line "classify" '^0\.[0-9]+ - "n02123394 Persian cat"'
+[ "$(grep -c ' - "n' log)" -eq 3 ] || fail "not three classes"
+(cd "$source_dir" && "$crema" classify examples/images/cat.jpg) >bundled 2>&1 ||
+  fail "classify with the bundled model"
+expect_line "bundled model" '^0\.[0-9]+ - "n02123394 Persian cat"' bundled
+cp cut.txt notes.jpg
+run classify -model "$model/deploy.prototxt" -weights "$model/squeezenet_v1.0.caffemodel" notes.jpg
+expect_error "no image" "notes.jpg" "JPEG"
+run classify -model "$model/deploy.prototxt" "$cat_image"
+expect_error "no weights" "-weights"
+run classify -model features.prototxt -weights none.caffemodel "$cat_image"
+expect_error "net without input" "features.prototxt" "Input"
+
+finish
