@@ -235,3 +235,19 @@ crema_status cr_thread_context(crema_device *device, int stream, crema_context *
   *out = context;
   return CREMA_OK;
 }
+
+crema_status cr_thread_context_next(crema_device *device, crema_context **out) {
+  static _Thread_local unsigned turn;
+  enum { STREAMS = 32 };
+  crema_context *context = NULL;
+  for (int tried = 0; tried < STREAMS; tried++) {
+    bool busy = false;
+    CR_TRY(cr_thread_context(device, (int)(turn++ % STREAMS), &context));
+    if (device->backend->busy == NULL) break;
+    CR_TRY(device->backend->busy(context, &busy));
+    if (!busy) break;
+  }
+  /* With all of them busy, the last one asked is the next in turn. */
+  *out = context;
+  return CREMA_OK;
+}

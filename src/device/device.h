@@ -73,6 +73,8 @@ typedef struct cr_backend {
   crema_status (*event_finish)(cr_native_event *event);
 
   /* The rest is for devices with memory of their own and NULL for host memory. */
+  /* The address by which the device reaches memory of host_alloc. */
+  crema_status (*host_alias)(crema_device *device, void *memory, crema_devptr *out);
   crema_status (*memory_info)(crema_device *device, size_t *free_bytes, size_t *total_bytes);
   /* True when the context has work that is not done. Leaves no pending failure behind. */
   crema_status (*busy)(crema_context *context, bool *out);
@@ -142,6 +144,10 @@ crema_status cr_context_mark(crema_device *device, uint64_t id, cr_native_event 
 crema_status cr_thread_context(crema_device *device, int stream,
                                crema_context **out) CREMA_MUST_USE;
 
+/* The next of the thread's contexts on `device` in turn, of 32 (S1-31): one without work when there
+ * is one, else the next. */
+crema_status cr_thread_context_next(crema_device *device, crema_context **out) CREMA_MUST_USE;
+
 /* Destroys the calling thread's contexts of cr_thread_context before its end. */
 void cr_thread_contexts_release(void);
 
@@ -185,6 +191,16 @@ crema_status cr_device_set_current(crema_device *device) CREMA_MUST_USE;
 /* 64-byte aligned host memory, content undefined; bytes 0 is legal and gives a non-NULL pointer. */
 crema_status cr_host_alloc(size_t bytes, void **out) CREMA_MUST_USE;
 void cr_host_free(void *memory);
+
+/* Replaces what cr_host_alloc gets its memory from, for blocks made from now on; NULL: the system's
+ * allocator. Each block goes back to the allocator that made it. `allocator` must live until its
+ * last block was freed. `alloc` returns memory aligned to `alignment` or NULL. */
+typedef struct cr_host_allocator {
+  void *(*alloc)(void *user, size_t bytes, size_t alignment);
+  void (*free)(void *user, void *memory);
+  void *user;
+} cr_host_allocator;
+void cr_host_set_allocator(const cr_host_allocator *allocator);
 
 /* Converts `count` values between plain element types at host addresses: float targets are rounded
  * to nearest even, integer targets too, and are limited to their range (NaN becomes 0).

@@ -248,6 +248,15 @@ static crema_status sim_describe(crema_device *device, crema_device_info *out) {
   return cr_sim_memory_info(device, &out->memory_free, &out->memory_total);
 }
 
+static crema_status sim_host_alias(crema_device *device, void *memory, crema_devptr *out) {
+  if (!cr_sim_is_pinned(memory)) {
+    return cr_fail(CREMA_E_ARGUMENT, "host memory at %#zx is not page-locked for sim:%d",
+                   (size_t)memory, device->index);
+  }
+  out->address = (uintptr_t)memory;
+  return CREMA_OK;
+}
+
 static _Thread_local int current_index = -1;
 
 int cr_sim_current_index(void) {
@@ -314,6 +323,7 @@ const cr_backend cr_backend_sim = {
     .event_wait = cr_sim_event_wait,
     .event_query = cr_sim_event_query,
     .event_finish = cr_sim_event_finish,
+    .host_alias = sim_host_alias,
     .memory_info = cr_sim_memory_info,
     .busy = cr_sim_busy,
     .owner = cr_sim_owner,

@@ -1,0 +1,33 @@
+/* Scratch memory on a device that grows only. */
+#ifndef CR_DEVICE_WORKSPACE_H
+#define CR_DEVICE_WORKSPACE_H
+
+#include "device/device.h"
+
+/* Zero-initialise but for `device`. One thread at a time. */
+typedef struct cr_workspace {
+  crema_device *device;
+  crema_devptr memory;
+  size_t bytes;
+} cr_workspace;
+
+/* Makes the workspace at least `bytes` large. The old memory is given back first, so that both need
+ * not fit; on failure nothing is left. bytes 0 and less than there is: no-op. The memory must
+ * be idle. Errors: CREMA_E_NO_MEMORY. */
+crema_status cr_workspace_reserve(cr_workspace *workspace, size_t bytes) CREMA_MUST_USE;
+
+/* As reserve, but a request that cannot fit, by the estimate of free memory, leaves the old memory
+ * and fails with CREMA_E_NO_MEMORY. *grown says whether the memory is another one now. */
+crema_status cr_workspace_reserve_safely(cr_workspace *workspace, size_t bytes,
+                                         bool *grown) CREMA_MUST_USE;
+
+/* Gives the memory back. */
+void cr_workspace_release(cr_workspace *workspace);
+
+/* Bytes that the search for the fastest algorithm may use for each of `users` workspaces that are
+ * there at once: the smaller of free + own memory and half the total, less `reserved` (temporary
+ * weights) and two pages, shared and rounded down to whole 256 bytes. */
+crema_status cr_workspace_budget(const cr_workspace *workspace, size_t reserved, int users,
+                                 size_t *out) CREMA_MUST_USE;
+
+#endif
