@@ -88,7 +88,7 @@ static cr_form ask_private_form(const crema_shape *shape) {
     if ((*row)->op != desc.kind) continue;
     cr_form hint[4], form[4];
     for (int i = 0; i < 4; ++i) hint[i] = form[i] = CR_PLAIN_F32;
-    cr_plan plan = {.desc = &desc, .context = context, .hint = hint, .form = form};
+    cr_plan plan = {.desc = &desc, .context = context, .kernel = *row, .hint = hint, .form = form};
     if ((*row)->plan && (*row)->plan(&plan) != CREMA_OK) continue;
     if ((*row)->destroy) (*row)->destroy(&plan);
     found = form[3];
@@ -197,7 +197,11 @@ op_outcome op_run_row(const op_run *run, double *const *in, double *const *out) 
   op_access(run->desc, access);
   fill_hints(run, access, hint);
   for (int i = 0; i < run->desc->args; ++i) form[i] = (cr_form){run->desc->arg[i].type, NULL};
-  cr_plan plan = {.desc = run->desc, .context = cr_host_context(), .hint = hint, .form = form};
+  cr_plan plan = {.desc = run->desc,
+                  .context = cr_host_context(),
+                  .kernel = run->kernel,
+                  .hint = hint,
+                  .form = form};
   if (run->kernel->plan) {
     const crema_status status = run->kernel->plan(&plan);
     if (status != CREMA_OK) return status == CREMA_E_UNSUPPORTED ? OP_DECLINED : OP_FAILED;

@@ -31,7 +31,8 @@ static crema_status run(const cr_kernel *kernel, cr_op_desc *desc, const crema_s
   desc->type = kernel->type;
   desc->args = args;
   desc->arg = arg;
-  cr_plan plan = {.desc = desc, .context = cr_host_context(), .hint = hint, .form = form};
+  cr_plan plan = {
+      .desc = desc, .context = cr_host_context(), .kernel = kernel, .hint = hint, .form = form};
   if (kernel->plan) {
     const crema_status status = kernel->plan(&plan);
     if (status != CREMA_OK) return status;
