@@ -1,0 +1,278 @@
+/* Events: rows S1-43 to S1-53. */
+#include "memory/sim_fixture.h"
+
+#include "core/clock.h"
+#include "core/fail.h"
+#include "core/thread.h"
+#include "device/event.h"
+
+static cr_event *new_event(crema_device *device) {
+  cr_event *event = NULL;
+  assert_int_equal(cr_event_create(device, &event), CREMA_OK);
+  assert_int_equal(cr_event_query(event), CR_EVENT_INITIALIZED);
+  return event;
+}
+
+static void begin_stepped(int devices) {
+  cr_sim_options options = sim_test_options(devices);
+  options.stepped = true;
+  sim_begin(&options);
+}
+
+static void s1_43_an_event_needs_a_device(void **state) {
+  (void)state;
+  cr_event *event = NULL;
+  assert_int_equal(cr_event_create(NULL, &event), CREMA_E_ARGUMENT);
+  assert_null(event);
+  cr_event_destroy(NULL);
+}
+
+static void s1_44_s1_45_s1_46_cpu_events(void **state) {
+  (void)state;
+  crema_context *context = cr_host_context();
+  cr_event *event = new_event(cr_cpu_device());
+  assert_int_equal(cr_event_record(event, context, NULL), CREMA_OK);
+  assert_int_equal(cr_event_query(event), CR_EVENT_SCHEDULED);
+  assert_int_equal(cr_event_record(event, context, NULL), CREMA_E_STATE);
+  assert_int_equal(cr_event_set_finished(event, NULL), CREMA_OK);
+  assert_int_equal(cr_event_query(event), CR_EVENT_SUCCESS);
+  assert_int_equal(cr_event_set_finished(event, NULL), CREMA_E_STATE);
+  /* Finished before it was recorded: the work was faster. */
+  assert_int_equal(cr_event_record(event, context, NULL), CREMA_OK);
+  assert_int_equal(cr_event_query(event), CR_EVENT_SUCCESS);
+  cr_event_reset(event);
+  assert_int_equal(cr_event_query(event), CR_EVENT_INITIALIZED);
+  assert_int_equal(cr_event_set_finished(event, "no space"), CREMA_OK);
+  assert_int_equal(cr_event_query(event), CR_EVENT_FAILED);
+  assert_string_equal(cr_event_message(event), "no space");
+  assert_int_equal(cr_event_record(event, context, NULL), CREMA_OK);
+  assert_int_equal(cr_event_query(event), CR_EVENT_FAILED);
+  assert_int_equal(cr_event_wait(event, context), CREMA_E_DEVICE);
+  assert_string_equal(crema_error_text(), "no space");
+  cr_event_reset(event);
+  assert_int_equal(cr_event_record(event, context, "broken"), CREMA_OK);
+  assert_string_equal(cr_event_message(event), "broken");
+  assert_int_equal(cr_event_record(NULL, context, NULL), CREMA_E_ARGUMENT);
+  cr_event_destroy(event);
+}
+
+static void s1_45_recorder_and_event_are_of_one_type(void **state) {
+  (void)state;
+  begin_stepped(2);
+  crema_context *first = sim_test_context(sim_test_device(0));
+  crema_context *second = sim_test_context(sim_test_device(1));
+  cr_event *cpu = new_event(cr_cpu_device()), *device = new_event(sim_test_device(0));
+  assert_int_equal(cr_event_record(cpu, first, NULL), CREMA_E_ARGUMENT);
+  assert_non_null(strstr(crema_error_text(), "cpu"));
+  assert_non_null(strstr(crema_error_text(), "sim"));
+  assert_int_equal(cr_event_record(device, cr_host_context(), NULL), CREMA_E_ARGUMENT);
+  assert_int_equal(cr_event_record(device, second, NULL), CREMA_E_DEVICE);
+  assert_int_equal(cr_event_query(device), CR_EVENT_INITIALIZED);
+  cr_event_destroy(device);
+  cr_event_destroy(cpu);
+  crema_context_destroy(second);
+  crema_context_destroy(first);
+  sim_end();
+}
+
+static crema_status finish_soon(void *arg) {
+  cr_clock_sleep(0.01);
+  return cr_event_set_finished(arg, NULL);
+}
+
+static crema_status wait_for_event(void *arg) {
+  return cr_event_finish(arg) == CR_EVENT_SUCCESS ? CREMA_OK : CREMA_E_INTERNAL;
+}
+
+static void s1_46_s1_47_finishing_wakes_all_who_wait(void **state) {
+  (void)state;
+  cr_event *event = new_event(cr_cpu_device());
+  cr_thread *waiter[3] = {0}, *finisher = NULL;
+  for (int i = 0; i < 3; i++) {
+    assert_int_equal(cr_thread_start(&waiter[i], "wait", wait_for_event, event), CREMA_OK);
+  }
+  assert_int_equal(cr_thread_start(&finisher, "finish", finish_soon, event), CREMA_OK);
+  for (int i = 0; i < 3; i++) assert_int_equal(cr_thread_join(&waiter[i]), CREMA_OK);
+  assert_int_equal(cr_thread_join(&finisher), CREMA_OK);
+  cr_event_destroy(event);
+}
+
+/* Queues one piece of work. */
+static void queue_work(crema_context *context, crema_devptr memory) {
+  assert_int_equal(context->device->backend->zero(context, memory, 16), CREMA_OK);
+}
+
+static void s1_48_s1_49_device_events_follow_the_stream(void **state) {
+  (void)state;
+  begin_stepped(1);
+  crema_device *device = sim_test_device(0);
+  crema_context *context = sim_test_context(device);
+  crema_devptr memory = {0};
+  assert_int_equal(cr_device_alloc(device, 16, &memory), CREMA_OK);
+  cr_event *event = new_event(device);
+  queue_work(context, memory);
+  assert_int_equal(cr_event_record(event, context, NULL), CREMA_OK);
+  assert_int_equal(cr_event_query(event), CR_EVENT_SCHEDULED);
+  assert_true(cr_sim_step(context));
+  assert_int_equal(cr_event_query(event), CR_EVENT_SCHEDULED);
+  assert_true(cr_sim_step(context));
+  assert_int_equal(cr_event_query(event), CR_EVENT_SUCCESS);
+  assert_int_equal(cr_event_query(event), CR_EVENT_SUCCESS);
+  assert_int_equal(cr_event_record(event, context, NULL), CREMA_E_STATE);
+  assert_string_equal(cr_event_message(event), "no error");
+  cr_event_reset(event);
+  assert_int_equal(cr_event_record(event, context, "not even started"), CREMA_OK);
+  assert_int_equal(cr_event_query(event), CR_EVENT_FAILED);
+  /* Work that fails before the event makes the event fail. */
+  cr_event_reset(event);
+  cr_sim_fail(CR_SIM_ZERO, 1, CREMA_E_DEVICE, true);
+  queue_work(context, memory);
+  assert_int_equal(cr_event_record(event, context, NULL), CREMA_OK);
+  assert_int_equal(cr_event_finish(event), CR_EVENT_FAILED);
+  assert_non_null(strstr(cr_event_message(event), "simulated failure"));
+  assert_int_equal(crema_context_finish(context), CREMA_E_DEVICE);
+  cr_event_destroy(event);
+  cr_device_free(device, memory);
+  crema_context_destroy(context);
+  sim_end();
+}
+
+static void s1_50_finished_by_hand_and_reset(void **state) {
+  (void)state;
+  begin_stepped(1);
+  crema_device *device = sim_test_device(0);
+  crema_context *context = sim_test_context(device);
+  cr_event *event = new_event(device);
+  assert_int_equal(cr_event_set_finished(event, NULL), CREMA_OK);
+  assert_int_equal(cr_event_query(event), CR_EVENT_SUCCESS);
+  assert_int_equal(cr_event_set_finished(event, NULL), CREMA_E_STATE);
+  cr_event_reset(event);
+  assert_int_equal(cr_event_record(event, context, NULL), CREMA_OK);
+  assert_int_equal(cr_event_set_finished(event, NULL), CREMA_E_STATE);
+  assert_int_equal(cr_event_finish(event), CR_EVENT_SUCCESS);
+  cr_event_reset(event);
+  assert_int_equal(cr_event_set_finished(event, "late"), CREMA_OK);
+  assert_string_equal(cr_event_message(event), "late");
+  cr_event_reset(event);
+  assert_string_equal(cr_event_message(event), "no error");
+  cr_event_destroy(event);
+  crema_context_destroy(context);
+  sim_end();
+}
+
+typedef struct recorder {
+  cr_event *event;
+  crema_context *context;
+} recorder;
+
+static crema_status record_soon(void *arg) {
+  recorder *r = arg;
+  cr_clock_sleep(0.01);
+  return cr_event_record(r->event, r->context, NULL);
+}
+
+static void s1_50_finish_waits_for_the_record_first(void **state) {
+  (void)state;
+  cr_sim_options options = sim_test_options(1);
+  sim_begin(&options);
+  crema_context *context = sim_test_context(sim_test_device(0));
+  cr_event *event = new_event(sim_test_device(0));
+  recorder r = {event, context};
+  cr_thread *thread = NULL;
+  assert_int_equal(cr_thread_start(&thread, "record", record_soon, &r), CREMA_OK);
+  assert_int_equal(cr_event_finish(event), CR_EVENT_SUCCESS);
+  assert_int_equal(cr_thread_join(&thread), CREMA_OK);
+  cr_event_destroy(event);
+  crema_context_destroy(context);
+  sim_end();
+}
+
+/* Which of host and stream waits, in the four cells of the matrix. */
+static void s1_51_who_waits(void **state) {
+  (void)state;
+  begin_stepped(1);
+  crema_device *device = sim_test_device(0);
+  crema_context *first = sim_test_context(device), *second = sim_test_context(device);
+  crema_devptr memory = {0};
+  assert_int_equal(cr_device_alloc(device, 16, &memory), CREMA_OK);
+  cr_event *cpu = new_event(cr_cpu_device()), *event = new_event(device);
+  /* Device waits device: the host goes on, the second stream cannot. */
+  queue_work(first, memory);
+  assert_int_equal(cr_event_record(event, first, NULL), CREMA_OK);
+  assert_int_equal(cr_event_wait(event, second), CREMA_OK);
+  assert_int_equal(cr_sim_pending(first), 2);
+  assert_int_equal(cr_sim_pending(second), 1);
+  assert_false(cr_sim_step(second));
+  assert_true(cr_sim_step(first));
+  assert_true(cr_sim_step(first));
+  assert_true(cr_sim_step(second));
+  /* The recording stream has nothing to wait for. */
+  cr_event_reset(event);
+  queue_work(first, memory);
+  assert_int_equal(cr_event_record(event, first, NULL), CREMA_OK);
+  assert_int_equal(cr_event_wait(event, first), CREMA_OK);
+  assert_int_equal(cr_sim_pending(first), 2);
+  /* CPU waits device: the host blocks until the work is done. */
+  assert_int_equal(cr_event_wait(event, cr_host_context()), CREMA_OK);
+  assert_int_equal(cr_sim_pending(first), 0);
+  assert_int_equal(cr_event_query(event), CR_EVENT_SUCCESS);
+  /* Device waits CPU and CPU waits CPU: the host blocks until somebody finishes the event. */
+  crema_context *waiters[2] = {second, cr_host_context()};
+  for (int i = 0; i < 2; i++) {
+    cr_event_reset(cpu);
+    cr_thread *finisher = NULL;
+    assert_int_equal(cr_thread_start(&finisher, "finish", finish_soon, cpu), CREMA_OK);
+    assert_int_equal(cr_event_wait(cpu, waiters[i]), CREMA_OK);
+    assert_int_equal(cr_event_query(cpu), CR_EVENT_SUCCESS);
+    assert_int_equal(cr_thread_join(&finisher), CREMA_OK);
+  }
+  assert_int_equal(cr_sim_pending(second), 0);
+  cr_event_destroy(event);
+  cr_event_destroy(cpu);
+  cr_device_free(device, memory);
+  crema_context_destroy(second);
+  crema_context_destroy(first);
+  sim_end();
+}
+
+static void s1_52_the_message_without_a_failure(void **state) {
+  (void)state;
+  cr_event *event = new_event(cr_cpu_device());
+  assert_string_equal(cr_event_message(event), "no error");
+  assert_int_equal(cr_event_set_finished(event, NULL), CREMA_OK);
+  assert_string_equal(cr_event_message(event), "no error");
+  cr_event_destroy(event);
+}
+
+static void s1_53_truth_table(void **state) {
+  (void)state;
+  for (int parent = 0; parent < 3; parent++) {
+    for (int child = 0; child < 3; child++) {
+      for (int s = 0; s < 4; s++) {
+        for (int async = 0; async < 2; async++) {
+          bool expected =
+              s == CR_EVENT_SUCCESS || (s == CR_EVENT_SCHEDULED && parent == child && async == 1);
+          assert_int_equal(cr_event_can_schedule((crema_device_type)parent, (cr_event_state)s,
+                                                 (crema_device_type)child, async == 1),
+                           expected);
+        }
+      }
+    }
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(s1_43_an_event_needs_a_device),
+      cmocka_unit_test(s1_44_s1_45_s1_46_cpu_events),
+      cmocka_unit_test(s1_45_recorder_and_event_are_of_one_type),
+      cmocka_unit_test(s1_46_s1_47_finishing_wakes_all_who_wait),
+      cmocka_unit_test(s1_48_s1_49_device_events_follow_the_stream),
+      cmocka_unit_test(s1_50_finished_by_hand_and_reset),
+      cmocka_unit_test(s1_50_finish_waits_for_the_record_first),
+      cmocka_unit_test(s1_51_who_waits),
+      cmocka_unit_test(s1_52_the_message_without_a_failure),
+      cmocka_unit_test(s1_53_truth_table),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
