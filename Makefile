@@ -4,16 +4,16 @@ BUILD := build
 CREMA := $(BUILD)/bin/crema
 MNIST := $(BUILD)/mnist
 
-.PHONY: all run test install deps asan tsan clean help
+.PHONY: all run test install command configure deps asan tsan clean help
 
-all: deps        ## Install what is needed and build
-	@cmake --preset release >/dev/null
+all: configure   ## Install what is needed and build
 	@cmake --build --preset release
 
-run: all $(MNIST)/train_lmdb/data.mdb $(MNIST)/test_lmdb/data.mdb ## Train LeNet on MNIST, print its accuracy
+# Only the command is built, so that the first run starts soon.
+run: command $(MNIST)/train_lmdb/data.mdb $(MNIST)/test_lmdb/data.mdb ## Train LeNet on MNIST
 	@$(CREMA) train -solver models/lenet/lenet_solver.prototxt
 
-$(MNIST)/%_lmdb/data.mdb: | all
+$(MNIST)/%_lmdb/data.mdb: | command
 	@mkdir -p $(MNIST)
 	@rm -rf $(@D)
 	@$(CREMA) convert_mnist data/mnist/$(part)-images-idx3-ubyte.gz \
@@ -30,6 +30,12 @@ install: all     ## Install the library and the command (PREFIX=/usr/local, DEST
 
 asan tsan: deps  ## Build with sanitizers and test
 	@cmake --preset $@ >/dev/null && cmake --build --preset $@ && ctest --preset $@ -j 2
+
+command: configure
+	@cmake --build --preset release --target crema_cli
+
+configure: deps
+	@cmake --preset release >/dev/null
 
 deps:
 	@scripts/setup.sh

@@ -21,7 +21,7 @@ static void assert_kept(const crema_net_options *options, const char *own, const
   snprintf(text, sizeof text, "%s%s", own, RULES);
   crema_net *net = build_with(text, options);
   for (size_t i = 0; i < 6; ++i) {
-    if (cr_net_find_layer(net, name[i]) >= 0) strncat(kept, &"abcdef"[i], 1);
+    if (cr_net_find_layer(net, name[i]) >= 0) kept[strlen(kept)] = "abcdef"[i];
   }
   assert_string_equal(kept, want);
   crema_net_destroy(net);
