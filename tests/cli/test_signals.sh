@@ -5,7 +5,7 @@ make_mnist
 
 # start FLAG...: trains in the background for long; waits until the first iteration is done.
 start() {
-  rm -f signals_iter_*
+  rm -f log signals_iter_*
   "$crema" train -solver signals.prototxt "$@" >log 2>&1 &
   pid=$!
   await 'Iteration 10 '
@@ -14,7 +14,7 @@ start() {
 # await PATTERN: waits until the log has such a line.
 await() {
   for _ in $(seq 600); do
-    grep -Eq -- "$1" log && return
+    grep -Eqs -- "$1" log && return
     sleep 0.05
   done
   fail "no line '$1' after 30 s"
