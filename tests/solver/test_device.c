@@ -1,0 +1,50 @@
+/* Training on a device whose memory the host cannot follow: every step must go through the
+ * tensors, and the numbers must be those of the CPU. */
+#include "crema/device.h"
+#include "solver_case.h"
+
+static const char *const texts[] = {
+    "lr_policy: 'fixed' momentum: 0.9 weight_decay: 0.01 iter_size: 2 clip_gradients: 0.4",
+    "lr_policy: 'inv' gamma: 0.1 power: 0.75 type: 'Adam' momentum: 0.9 test_iter: 1 "
+    "test_interval: 2",
+};
+
+/* Ten iterations, the last five after a resume on `second`. */
+static void train(const char *text, crema_device *first, crema_device *second, float weights[6]) {
+  solver_case c;
+  char path[256];
+  case_begin(&c);
+  c.options.feed = case_feed;
+  c.options.device = first;
+  case_load(&c, small_net, text);
+  assert_int_equal(crema_solver_step(c.solver, 5), CREMA_OK);
+  assert_int_equal(crema_solver_snapshot(c.solver), CREMA_OK);
+  c.options.device = second;
+  case_load(&c, small_net, text);
+  crema_status status = crema_solver_restore(c.solver, case_path(&c, "s_iter_5.solverstate", path));
+  if (status == CREMA_OK) status = crema_solver_step(c.solver, 5);
+  if (status != CREMA_OK) fail_msg("%s", crema_error_text());
+  case_weights(&c, weights);
+  case_end(&c);
+}
+
+static void simulated_devices_give_the_same_numbers(void **state) {
+  crema_device *cpu, *sim;
+  (void)state;
+  assert_int_equal(crema_device_get(CREMA_DEVICE_CPU, 0, &cpu), CREMA_OK);
+  assert_int_equal(crema_device_get(CREMA_DEVICE_SIM, 1, &sim), CREMA_OK);
+  for (size_t i = 0; i < sizeof texts / sizeof *texts; ++i) {
+    float on_cpu[6], on_sim[6], moved[6];
+    train(texts[i], cpu, cpu, on_cpu);
+    train(texts[i], sim, sim, on_sim);
+    train(texts[i], sim, cpu, moved);
+    assert_memory_equal(on_cpu, on_sim, sizeof on_cpu);
+    assert_memory_equal(on_cpu, moved, sizeof on_cpu);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(simulated_devices_give_the_same_numbers)};
+  if (setenv("CREMA_SIM", "devices=2,memory=256M", 1) != 0) return 1;
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
