@@ -161,6 +161,13 @@ size_t cr_sim_pending(crema_context *context) {
   return atomic_load(&cr_sim_stream(context)->count);
 }
 
+size_t cr_sim_live_streams(void) {
+  sim_lock();
+  size_t streams = cr_sim_world.open_streams;
+  sim_unlock();
+  return streams;
+}
+
 /* ---- queueing ---- */
 
 static crema_status grow(sim_stream *stream) {

@@ -1,0 +1,338 @@
+/* Copies, blocks that know their release, host memory: rows S0-07, S1-01, S1-09, S1-11 to S1-13,
+ * S1-17 to S1-21, S1-38. */
+#include "memory/sim_fixture.h"
+
+#include <stdlib.h>
+
+#include "core/fail.h"
+#include "core/thread.h"
+#include "device/block.h"
+#include "device/copy.h"
+#include "device/numa.h"
+#include "device/pool.h"
+
+enum { SIZE = 300 };
+
+static void s0_07_s1_12_directions_are_found_by_address(void **state) {
+  (void)state;
+  cr_sim_options options = sim_test_options(3);
+  options.peer[2][0] = false;
+  sim_begin(&options);
+  crema_devptr device[3], again = {0};
+  for (int i = 0; i < 3; i++) {
+    assert_int_equal(cr_device_alloc(sim_test_device(i), SIZE, &device[i]), CREMA_OK);
+  }
+  assert_int_equal(cr_device_alloc(sim_test_device(0), SIZE, &again), CREMA_OK);
+  unsigned char a[SIZE], b[SIZE] = {0}, seen[SIZE];
+  memset(a, 3, SIZE);
+  cr_sim_reset_counts();
+  assert_int_equal(cr_copy_any((uintptr_t)b, (uintptr_t)a, SIZE), CREMA_OK);
+  assert_memory_equal(a, b, SIZE);
+  assert_int_equal(cr_copy_any(device[0].address, (uintptr_t)a, SIZE), CREMA_OK);
+  assert_int_equal(cr_copy_any(again.address, device[0].address, SIZE), CREMA_OK);
+  memset(b, 0, SIZE);
+  assert_int_equal(cr_copy_any((uintptr_t)b, again.address, SIZE), CREMA_OK);
+  assert_memory_equal(a, b, SIZE);
+  assert_int_equal(cr_sim_count(CR_SIM_H2D, 0), 1);
+  assert_int_equal(cr_sim_count(CR_SIM_D2D, 0), 1);
+  assert_int_equal(cr_sim_count(CR_SIM_D2H, 0), 1);
+  /* Between devices: directly, or by way of the host where they do not reach each other. */
+  assert_int_equal(cr_copy_any(device[1].address, device[0].address, SIZE), CREMA_OK);
+  assert_int_equal(cr_sim_count(CR_SIM_PEER, 1), 1);
+  assert_int_equal(cr_copy_any(device[2].address, device[0].address, SIZE), CREMA_OK);
+  assert_int_equal(cr_sim_count(CR_SIM_PEER, 2), 0);
+  assert_int_equal(cr_sim_count(CR_SIM_H2D, 2), 1);
+  for (int i = 1; i < 3; i++) {
+    assert_true(cr_sim_peek(device[i], seen, SIZE));
+    assert_memory_equal(seen, a, SIZE);
+  }
+  cr_sim_reset_counts();
+  const cr_sim_record *log = NULL;
+  assert_int_equal(cr_copy_any(again.address, again.address, SIZE), CREMA_OK);
+  assert_int_equal(cr_copy_any(0, 0, 0), CREMA_OK);
+  assert_int_equal(cr_sim_log(&log), 0);
+  assert_int_equal(cr_copy_any(0, again.address, SIZE), CREMA_E_ARGUMENT);
+  for (int i = 0; i < 3; i++) cr_device_free(sim_test_device(i), device[i]);
+  cr_device_free(sim_test_device(0), again);
+  sim_end();
+}
+
+static void s1_09_nothing_from_nowhere(void **state) {
+  (void)state;
+  crema_context *context = cr_host_context();
+  int value = 5, other = 0;
+  crema_devptr none = {0}, a = {(uintptr_t)&value}, b = {(uintptr_t)&other};
+  assert_int_equal(cr_copy_same_device(context, none, none, 0), CREMA_OK);
+  assert_int_equal(cr_copy_same_device(context, none, a, 4), CREMA_E_ARGUMENT);
+  assert_int_equal(cr_copy_same_device(context, b, none, 4), CREMA_E_ARGUMENT);
+  assert_int_equal(cr_copy_same_device(context, b, a, 4), CREMA_OK);
+  assert_int_equal(other, 5);
+}
+
+static void s1_11_copies_to_a_type(void **state) {
+  (void)state;
+  cr_sim_options options = sim_test_options(1);
+  sim_begin(&options);
+  crema_device *device = sim_test_device(0);
+  crema_context *context = sim_test_context(device);
+  crema_devptr a = {0}, b = {0};
+  unsigned char host[SIZE];
+  assert_int_equal(cr_device_alloc(device, SIZE, &a), CREMA_OK);
+  assert_int_equal(cr_device_alloc(device, SIZE, &b), CREMA_OK);
+  cr_sim_reset_counts();
+  assert_int_equal(cr_copy_to_type(context, CREMA_DEVICE_SIM, b.address, a, SIZE), CREMA_OK);
+  assert_int_equal(cr_copy_to_type(context, CREMA_DEVICE_CPU, (uintptr_t)host, a, SIZE), CREMA_OK);
+  assert_int_equal(cr_sim_count(CR_SIM_D2D, 0), 1);
+  assert_int_equal(cr_sim_count(CR_SIM_D2H, 0), 1);
+  assert_int_equal(cr_copy_to_type(context, CREMA_DEVICE_CUDA, b.address, a, SIZE),
+                   CREMA_E_UNSUPPORTED);
+  assert_non_null(strstr(crema_error_text(), "sim"));
+  assert_int_equal(cr_copy_to_type(cr_host_context(), CREMA_DEVICE_SIM, b.address, a, SIZE),
+                   CREMA_E_UNSUPPORTED);
+  assert_non_null(strstr(crema_error_text(), "cpu"));
+  assert_non_null(strstr(crema_error_text(), "sim"));
+  assert_int_equal(crema_context_finish(context), CREMA_OK);
+  cr_device_free(device, a);
+  cr_device_free(device, b);
+  crema_context_destroy(context);
+  sim_end();
+}
+
+typedef struct named {
+  int number;
+  int copies;
+} named;
+
+static void copy_named(const void *src, void *dst) {
+  ((named *)dst)->number = ((const named *)src)->number;
+  ((named *)dst)->copies++;
+}
+
+static void s1_13_items_with_a_copy_function(void **state) {
+  (void)state;
+  named from[3] = {{1, 0}, {2, 0}, {3, 0}}, to[3] = {{0, 0}};
+  cr_item_type hooked = {sizeof(named), "named", copy_named};
+  cr_item_type plain = {sizeof(named), "bytes", NULL};
+  crema_context *host = cr_host_context();
+  assert_int_equal(cr_copy_items(host, &hooked, 3, (uintptr_t)to, (uintptr_t)from), CREMA_OK);
+  for (int i = 0; i < 3; i++) assert_true(to[i].number == i + 1 && to[i].copies == 1);
+  assert_int_equal(cr_copy_items(host, &plain, 3, (uintptr_t)to, (uintptr_t)from), CREMA_OK);
+  assert_int_equal(to[0].copies, 0);
+  assert_int_equal(cr_copy_items(host, &hooked, 0, 0, 0), CREMA_OK);
+  assert_int_equal(cr_copy_items(host, &hooked, 1, 0, (uintptr_t)from), CREMA_E_ARGUMENT);
+  assert_int_equal(cr_copy_items(host, &plain, SIZE_MAX, (uintptr_t)to, (uintptr_t)from),
+                   CREMA_E_RANGE);
+  cr_sim_options options = sim_test_options(1);
+  sim_begin(&options);
+  crema_context *context = sim_test_context(sim_test_device(0));
+  crema_devptr memory = {0};
+  assert_int_equal(cr_device_alloc(sim_test_device(0), 2 * sizeof from, &memory), CREMA_OK);
+  assert_int_equal(cr_copy_items(context, &hooked, 3, memory.address, memory.address + 24),
+                   CREMA_E_UNSUPPORTED);
+  assert_non_null(strstr(crema_error_text(), "requires fundamental types"));
+  assert_int_equal(cr_copy_items(context, &plain, 3, memory.address, memory.address + 24),
+                   CREMA_OK);
+  assert_int_equal(crema_context_finish(context), CREMA_OK);
+  cr_device_free(sim_test_device(0), memory);
+  crema_context_destroy(context);
+  sim_end();
+}
+
+/* ---- blocks ---- */
+
+static void *counting_alloc(void *user, size_t bytes, size_t alignment) {
+  void *memory = NULL;
+  if (posix_memalign(&memory, alignment, bytes) != 0) return NULL;
+  memset(memory, 0x77, bytes);
+  ++*(int *)user;
+  return memory;
+}
+
+static void counting_free(void *user, void *memory) {
+  free(memory);
+  --*(int *)user;
+}
+
+static void s1_01_s1_17_the_release_is_chosen_at_allocation(void **state) {
+  (void)state;
+  int live_a = 0, live_b = 0;
+  cr_host_allocator a = {counting_alloc, counting_free, &live_a};
+  cr_host_allocator b = {counting_alloc, counting_free, &live_b};
+  cr_sim_options options = sim_test_options(1);
+  sim_begin(&options);
+  crema_device *device = sim_test_device(0);
+  cr_block block[4];
+  assert_int_equal(cr_block_new(cr_cpu_device(), SIZE, NULL, &block[0]), CREMA_OK);
+  cr_host_set_allocator(&a);
+  assert_int_equal(cr_block_new(cr_cpu_device(), SIZE, NULL, &block[1]), CREMA_OK);
+  assert_int_equal(live_a, 1);
+  cr_host_set_allocator(&b);
+  assert_int_equal(cr_block_new(device, SIZE, &(cr_block_options){.pinned = true}, &block[2]),
+                   CREMA_OK);
+  assert_int_equal(cr_block_new(device, SIZE, NULL, &block[3]), CREMA_OK);
+  assert_int_equal(live_b, 1);
+  cr_host_set_allocator(NULL);
+  cr_block_report_enable(true);
+  for (int i = 0; i < 4; i++) cr_block_free(&block[i]);
+  cr_block_report_enable(false);
+  assert_int_equal(live_a, 0);
+  assert_int_equal(live_b, 0);
+  assert_int_equal(cr_block_report_read().bytes, 0);
+  assert_int_equal(block[0].address, 0);
+  cr_block_free(&block[0]);
+  cr_block none;
+  assert_int_equal(cr_block_new(device, 0, NULL, &none), CREMA_OK);
+  assert_int_equal(none.address, 0);
+  sim_end();
+}
+
+static void s1_17_alignment_of_every_size(void **state) {
+  (void)state;
+  for (size_t bytes = 1; bytes < 3000; bytes += 7) {
+    cr_block block;
+    assert_int_equal(cr_block_new(cr_cpu_device(), bytes, NULL, &block), CREMA_OK);
+    assert_int_equal(block.address % 64, 0);
+    cr_block_free(&block);
+  }
+}
+
+static void s1_18_zero_fill(void **state) {
+  (void)state;
+  int live = 0;
+  cr_host_allocator poisoned = {counting_alloc, counting_free, &live};
+  cr_host_set_allocator(&poisoned);
+  cr_block zeroed, raw;
+  assert_int_equal(cr_block_new(cr_cpu_device(), SIZE, NULL, &zeroed), CREMA_OK);
+  assert_int_equal(
+      cr_block_new(cr_cpu_device(), SIZE, &(cr_block_options){.keep_content = true}, &raw),
+      CREMA_OK);
+  for (int i = 0; i < SIZE; i++) {
+    assert_int_equal(((unsigned char *)zeroed.address)[i], 0);
+    assert_int_equal(((unsigned char *)raw.address)[i], 0x77);
+  }
+  cr_block_free(&zeroed);
+  cr_block_free(&raw);
+  cr_host_set_allocator(NULL);
+  assert_int_equal(live, 0);
+}
+
+/* ---- memory nodes ---- */
+
+static struct {
+  int nodes, current, bound_to, failure, calls;
+  uintptr_t low;
+  size_t bytes;
+} machine;
+
+static int machine_nodes(void) {
+  return machine.nodes;
+}
+static int machine_current(void) {
+  return machine.current;
+}
+static int machine_node_of(const void *memory) {
+  (void)memory;
+  return machine.bound_to;
+}
+
+static int machine_bind(void *low, size_t bytes, int node) {
+  machine.calls++;
+  machine.low = (uintptr_t)low;
+  machine.bytes = bytes;
+  machine.bound_to = node;
+  return machine.failure;
+}
+
+static void s1_19_s1_20_memory_nodes(void **state) {
+  (void)state;
+  static const cr_numa_system shim = {machine_nodes, machine_current, machine_node_of,
+                                      machine_bind};
+  char memory[10];
+  cr_numa_use(&shim);
+  machine.nodes = 4;
+  machine.current = 2;
+  /* Off: nothing happens, nothing is known. */
+  assert_int_equal(cr_numa_move_here(memory, 10), CREMA_OK);
+  assert_int_equal(cr_numa_bind(memory, 10, 1), CREMA_OK);
+  assert_int_equal(machine.calls, 0);
+  assert_int_equal(cr_numa_node_of(memory), -1);
+  assert_int_equal(cr_numa_nodes(), -1);
+  assert_int_equal(cr_numa_current_node(), -1);
+  cr_numa_enable(true);
+  assert_int_equal(cr_numa_nodes(), 4);
+  assert_int_equal(cr_numa_current_node(), 2);
+  assert_int_equal(cr_numa_move_here((void *)0x12345, 10000), CREMA_OK);
+  assert_int_equal(machine.bound_to, 2);
+  assert_int_equal(machine.low, 0x12000);
+  assert_int_equal(machine.bytes, 0x15000 - 0x12000);
+  assert_int_equal(cr_numa_node_of(memory), 2);
+  assert_int_equal(cr_numa_bind(memory, 10, -1), CREMA_OK);
+  assert_int_equal(machine.calls, 1);
+  assert_int_equal(cr_numa_bind(memory, 10, 4), CREMA_E_RANGE);
+  machine.nodes = 200;
+  assert_int_equal(cr_numa_bind(memory, 10, 64), CREMA_E_RANGE);
+  machine.failure = 1;
+  assert_int_equal(cr_numa_bind(memory, 10, 3), CREMA_E_IO);
+  /* A block that cannot be placed is not made. */
+  cr_block block;
+  assert_int_equal(cr_block_new(cr_cpu_device(), SIZE, NULL, &block), CREMA_E_IO);
+  machine.failure = 0;
+  assert_int_equal(cr_block_new(cr_cpu_device(), SIZE, NULL, &block), CREMA_OK);
+  /* The switch between allocation and release is harmless (S1-38). */
+  cr_numa_enable(false);
+  cr_block_free(&block);
+  cr_numa_use(NULL);
+  cr_numa_enable(true);
+  assert_true(cr_numa_nodes() >= 1);
+  cr_numa_enable(false);
+}
+
+static crema_status make_and_free(void *arg) {
+  (void)arg;
+  for (int i = 0; i < 1000; i++) {
+    cr_block block;
+    CR_TRY(cr_block_new(cr_cpu_device(), 64, NULL, &block));
+    if (i % 10 == 0) cr_block_report_enable(i % 20 == 0);
+    cr_block_free(&block);
+  }
+  return CREMA_OK;
+}
+
+static void s1_21_the_host_memory_report(void **state) {
+  (void)state;
+  cr_block before, during;
+  assert_int_equal(cr_block_new(cr_cpu_device(), 100, NULL, &before), CREMA_OK);
+  cr_block_report_enable(true);
+  assert_int_equal(cr_block_new(cr_cpu_device(), 200, NULL, &during), CREMA_OK);
+  assert_int_equal(cr_block_report_read().blocks, 1);
+  assert_int_equal(cr_block_report_read().bytes, 200);
+  cr_block_free(&before);
+  assert_int_equal(cr_block_report_read().bytes, 200);
+  cr_block_report_enable(false);
+  cr_block_free(&during);
+  assert_int_equal(cr_block_report_read().blocks, 0);
+  assert_int_equal(cr_block_report_read().bytes, 0);
+  cr_thread *thread[4] = {0};
+  for (int i = 0; i < 4; i++) {
+    assert_int_equal(cr_thread_start(&thread[i], "blocks", make_and_free, NULL), CREMA_OK);
+  }
+  for (int i = 0; i < 4; i++) assert_int_equal(cr_thread_join(&thread[i]), CREMA_OK);
+  cr_block_report_enable(false);
+  assert_int_equal(cr_block_report_read().blocks, 0);
+  assert_int_equal(cr_block_report_read().bytes, 0);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(s0_07_s1_12_directions_are_found_by_address),
+      cmocka_unit_test(s1_09_nothing_from_nowhere),
+      cmocka_unit_test(s1_11_copies_to_a_type),
+      cmocka_unit_test(s1_13_items_with_a_copy_function),
+      cmocka_unit_test(s1_01_s1_17_the_release_is_chosen_at_allocation),
+      cmocka_unit_test(s1_17_alignment_of_every_size),
+      cmocka_unit_test(s1_18_zero_fill),
+      cmocka_unit_test(s1_19_s1_20_memory_nodes),
+      cmocka_unit_test(s1_21_the_host_memory_report),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
