@@ -1,0 +1,211 @@
+/* Whole nets on a simulated device: the same kernels on the same values in the same order give the
+ * same weights, bit for bit, as on the CPU. */
+#include "memory/sim_fixture.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "core/fail.h"
+#include "core/rng.h"
+#include "crema/net.h"
+#include "crema/solver.h"
+#include "device/pool.h"
+#include "net/net.h"
+
+enum { BATCH = 16, CLASSES = 10, SIDE = 28 };
+
+/* LeNet with every kind of layer that moves data between layouts and phases. */
+static const char net_text[] =
+    "name: 'net'\n"
+    "layer { name: 'data' type: 'Input' top: 'data' top: 'label' input_param {"
+    " shape { dim: 16 dim: 1 dim: 28 dim: 28 } shape { dim: 16 } } }\n"
+    "layer { name: 'conv1' type: 'Convolution' bottom: 'data' top: 'conv1' convolution_param {"
+    " num_output: 20 kernel_size: 5 weight_filler { type: 'xavier' } } }\n"
+    "layer { name: 'pool1' type: 'Pooling' bottom: 'conv1' top: 'pool1' pooling_param {"
+    " pool: MAX kernel_size: 2 stride: 2 } }\n"
+    "layer { name: 'norm1' type: 'LRN' bottom: 'pool1' top: 'norm1' }\n"
+    "layer { name: 'conv2' type: 'Convolution' bottom: 'norm1' top: 'conv2' convolution_param {"
+    " num_output: 50 kernel_size: 5 weight_filler { type: 'xavier' } } }\n"
+    "layer { name: 'bn2' type: 'BatchNorm' bottom: 'conv2' top: 'bn2' }\n"
+    "layer { name: 'scale2' type: 'Scale' bottom: 'bn2' top: 'bn2' scale_param {"
+    " bias_term: true } }\n"
+    "layer { name: 'pool2' type: 'Pooling' bottom: 'bn2' top: 'pool2' pooling_param {"
+    " pool: MAX kernel_size: 2 stride: 2 } }\n"
+    "layer { name: 'ip1' type: 'InnerProduct' bottom: 'pool2' top: 'ip1' inner_product_param {"
+    " num_output: 100 weight_filler { type: 'xavier' } } }\n"
+    "layer { name: 'relu1' type: 'ReLU' bottom: 'ip1' top: 'ip1' }\n"
+    "layer { name: 'drop1' type: 'Dropout' bottom: 'ip1' top: 'drop1' }\n"
+    "layer { name: 'ip2' type: 'InnerProduct' bottom: 'drop1' top: 'ip2' inner_product_param {"
+    " num_output: 10 weight_filler { type: 'xavier' } } }\n"
+    "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'ip2' bottom: 'label' top: 'loss' }\n"
+    "layer { name: 'accuracy' type: 'Accuracy' bottom: 'ip2' bottom: 'label' top: 'accuracy'"
+    " include { phase: TEST } }\n";
+
+static const char solver_text[] =
+    "net: 'net.prototxt' base_lr: 0.01 lr_policy: 'inv' gamma: 0.0001 power: 0.75 momentum: 0.9 "
+    "weight_decay: 0.0005 max_iter: 1000 random_seed: 7 test_iter: 1 test_interval: 4 display: 3 "
+    "snapshot_after_train: false\n";
+
+static void write_file(const char *folder, const char *name, const char *text) {
+  char path[512];
+  snprintf(path, sizeof path, "%s/%s", folder, name);
+  FILE *file = fopen(path, "w");
+  assert_non_null(file);
+  fputs(text, file);
+  fclose(file);
+}
+
+/* Samples that belong to a pass and a place, whoever asks. */
+static crema_status feed(void *user, crema_net *net, int64_t pass) {
+  (void)user;
+  float *data = NULL, *label = NULL;
+  CR_TRY(crema_blob_mutable_cpu_data(crema_net_input(net, 0), &data));
+  CR_TRY(crema_blob_mutable_cpu_data(crema_net_input(net, 1), &label));
+  for (int n = 0; n < BATCH; n++) {
+    uint32_t draw[4];
+    cr_philox(1, (uint64_t)pass, (uint64_t)n, draw);
+    int class = (int)(draw[0] % CLASSES);
+    label[n] = (float)class;
+    for (int i = 0; i < SIDE * SIDE; i++) {
+      cr_philox(2, (uint64_t)(pass * BATCH + n), (uint64_t)i, draw);
+      data[n * SIDE * SIDE + i] = (float)(draw[0] >> 8) * 0x1p-24f + (i / 28 == class ? 1.0f : 0);
+    }
+  }
+  return CREMA_OK;
+}
+
+typedef struct weights {
+  float *value;
+  size_t count;
+} weights;
+
+static weights copy_weights(crema_net *net) {
+  weights w = {0};
+  for (int pass = 0; pass < 2; pass++) {
+    size_t at = 0;
+    for (int l = 0; l < crema_net_layer_count(net); l++) {
+      for (int p = 0; p < crema_net_layer_param_count(net, l); p++) {
+        crema_blob *blob = crema_net_layer_param(net, l, p);
+        size_t count = (size_t)crema_blob_count(blob);
+        const float *value = NULL;
+        assert_int_equal(crema_blob_cpu_data(blob, &value), CREMA_OK);
+        if (pass == 1) memcpy(w.value + at, value, count * sizeof *value);
+        at += count;
+      }
+    }
+    if (pass == 0) w.value = malloc(at * sizeof *w.value);
+    assert_non_null(w.value);
+    w.count = at;
+  }
+  return w;
+}
+
+static weights train(crema_device *device, const char *folder, int iterations) {
+  char path[512];
+  snprintf(path, sizeof path, "%s/solver.prototxt", folder);
+  crema_solver_options options;
+  crema_solver_options_init(&options);
+  options.device = device;
+  options.feed = feed;
+  crema_solver *solver = NULL;
+  crema_status status = crema_solver_load(path, &options, &solver);
+  if (status == CREMA_OK) status = crema_solver_step(solver, iterations);
+  if (status != CREMA_OK) print_error("%s\n", crema_error_text());
+  assert_int_equal(status, CREMA_OK);
+  weights w = copy_weights(crema_solver_net(solver));
+  crema_solver_destroy(solver);
+  return w;
+}
+
+static int make_folder(void **state) {
+  static char folder[] = "/tmp/crema-sim-XXXXXX";
+  if (mkdtemp(folder) == NULL) return -1;
+  write_file(folder, "net.prototxt", net_text);
+  write_file(folder, "solver.prototxt", solver_text);
+  *state = folder;
+  return 0;
+}
+
+static int remove_folder(void **state) {
+  char path[512];
+  const char *folder = *state;
+  snprintf(path, sizeof path, "%s/net.prototxt", folder);
+  unlink(path);
+  snprintf(path, sizeof path, "%s/solver.prototxt", folder);
+  unlink(path);
+  return rmdir(folder);
+}
+
+static void training_gives_the_same_bits_as_on_the_cpu(void **state) {
+  enum { ITERATIONS = 10 };
+  weights cpu = train(cr_cpu_device(), *state, ITERATIONS);
+  for (int stepped = 0; stepped < 2; stepped++) {
+    cr_sim_options options = sim_test_options(1);
+    options.memory = (size_t)1 << 30;
+    options.stepped = stepped == 1;
+    options.keep_log = false;
+    sim_begin(&options);
+    weights sim = train(sim_test_device(0), *state, ITERATIONS);
+    assert_int_equal(sim.count, cpu.count);
+    assert_memory_equal(sim.value, cpu.value, cpu.count * sizeof(float));
+    assert_true(cr_sim_count(CR_SIM_KERNEL, 0) > 100);
+    free(sim.value);
+    sim_end();
+  }
+  free(cpu.value);
+}
+
+static void memory_that_runs_out_is_a_status(void **state) {
+  char path[512];
+  snprintf(path, sizeof path, "%s/solver.prototxt", (const char *)*state);
+  /* Every amount from too little for the first layer to almost enough. */
+  for (size_t kilobytes = 64; kilobytes < 4096; kilobytes *= 2) {
+    cr_sim_options options = sim_test_options(1);
+    options.memory = kilobytes << 10;
+    options.keep_log = false;
+    sim_begin(&options);
+    crema_solver_options solver_options;
+    crema_solver_options_init(&solver_options);
+    solver_options.device = sim_test_device(0);
+    solver_options.feed = feed;
+    crema_solver *solver = NULL;
+    crema_status status = crema_solver_load(path, &solver_options, &solver);
+    if (status == CREMA_OK) status = crema_solver_step(solver, 1);
+    assert_int_equal(status, CREMA_E_NO_MEMORY);
+    assert_non_null(strstr(crema_error_text(), "sim:0"));
+    crema_solver_destroy(solver);
+    sim_end();
+  }
+}
+
+static void a_lost_device_is_a_status(void **state) {
+  char path[512];
+  snprintf(path, sizeof path, "%s/solver.prototxt", (const char *)*state);
+  cr_sim_options options = sim_test_options(1);
+  options.memory = (size_t)1 << 30;
+  options.keep_log = false;
+  for (int nth = 1; nth < 60; nth += 7) {
+    for (int late = 0; late < 2; late++) {
+      sim_begin(&options);
+      crema_solver_options solver_options;
+      crema_solver_options_init(&solver_options);
+      solver_options.device = sim_test_device(0);
+      solver_options.feed = feed;
+      crema_solver *solver = NULL;
+      assert_int_equal(crema_solver_load(path, &solver_options, &solver), CREMA_OK);
+      cr_sim_fail(CR_SIM_KERNEL, nth, CREMA_E_DEVICE, late == 1);
+      assert_int_equal(crema_solver_step(solver, 2), CREMA_E_DEVICE);
+      crema_solver_destroy(solver);
+      sim_end();
+    }
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(training_gives_the_same_bits_as_on_the_cpu),
+      cmocka_unit_test(memory_that_runs_out_is_a_status),
+      cmocka_unit_test(a_lost_device_is_a_status),
+  };
+  return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
