@@ -18,7 +18,7 @@ typedef struct cr_window {
   int axes;
   int64_t kernel[CR_MAX_SPATIAL];
   int64_t stride[CR_MAX_SPATIAL];
-  int64_t pad[CR_MAX_SPATIAL]; /* before the first element; after the last as far as needed */
+  int64_t pad[CR_MAX_SPATIAL];      /* before the first element; after the last as far as needed */
   int64_t dilation[CR_MAX_SPATIAL]; /* 1: dense */
 } cr_window;
 
@@ -46,10 +46,22 @@ typedef struct cr_lrn_params {
 } cr_lrn_params;
 
 typedef enum cr_unary {
-  CR_UNARY_RELU,    /* alpha: slope for x < 0 */
+  CR_UNARY_RELU, /* alpha: slope for x < 0 */
   CR_UNARY_SIGMOID,
   CR_UNARY_TANH
 } cr_unary;
+
+typedef enum cr_function {
+  CR_FUNCTION_POWER,     /* (beta x + gamma)^alpha */
+  CR_FUNCTION_EXP,       /* exp(alpha (beta x + gamma)) */
+  CR_FUNCTION_LOG,       /* alpha log(beta x + gamma) */
+  CR_FUNCTION_ABS,       /* |x| */
+  CR_FUNCTION_ELU,       /* beta x for x > 0, beta alpha (exp(x) - 1) otherwise */
+  CR_FUNCTION_BNLL,      /* log(1 + exp(x)) */
+  CR_FUNCTION_THRESHOLD, /* 1 for x > alpha, 0 otherwise */
+  CR_FUNCTION_CLIP,      /* x cut to [alpha, beta] */
+  CR_FUNCTION_SWISH      /* x / (1 + exp(-alpha x)) */
+} cr_function;
 
 typedef enum cr_reduction { CR_REDUCE_SUM, CR_REDUCE_ASUM, CR_REDUCE_SUMSQ } cr_reduction;
 
@@ -77,14 +89,56 @@ typedef struct cr_op_desc {
     cr_conv_params conv;
     cr_pool_params pool;
     cr_lrn_params lrn;
-    struct { bool transpose; } ip;
-    struct { float eps; bool global; } bn;
-    struct { cr_unary function; float alpha, beta, gamma; } unary;
-    struct { float *coeff; } sum; /* one a source; NULL: all 1 */
-    struct { float ratio; } dropout; /* share set to zero; the rest is scaled by 1/(1-ratio) */
-    struct { bool has_ignore; int ignore; } nll;
-    struct { int top_k; bool has_ignore; int ignore; } accuracy;
-    struct { cr_update_rule rule; bool l1; } update;
+    struct {
+      bool transpose;
+    } ip;
+    struct {
+      float eps;
+      bool global;
+    } bn;
+    struct {
+      cr_unary function;
+      float alpha, beta, gamma;
+    } unary;
+    struct {
+      float *coeff;
+    } sum; /* one a source; NULL: all 1 */
+    struct {
+      float ratio;
+    } dropout; /* share set to zero; the rest is scaled by 1/(1-ratio) */
+    struct {
+      bool has_ignore;
+      int ignore;
+    } nll;
+    struct {
+      int top_k;
+      bool has_ignore;
+      int ignore;
+    } accuracy;
+    struct {
+      cr_update_rule rule;
+      bool l1;
+    } update;
+    struct {
+      cr_function kind;
+      float alpha, beta, gamma;
+    } function;
+    struct {
+      float margin;
+      bool legacy;
+    } contrastive;
+    struct {
+      bool variance;
+      float eps;
+    } mvn;
+    struct {
+      cr_reduction reduction;
+      float coeff;
+    } rows;
+    cr_window window;
+    int64_t offset[CREMA_MAX_AXES];
+    int order[CREMA_MAX_AXES];
+    int norm;
     cr_reduction reduce;
     int axis;
     int index;

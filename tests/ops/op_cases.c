@@ -86,6 +86,21 @@
   UPDATE(text " L2", CR_OP_UPDATE, of, which, false, false), \
       UPDATE(text " L1 keep", CR_OP_UPDATE_KEEP, of, which, true, false)
 
+#define FUNCTION(text, name, a, b, c)                                 \
+  {                                                                   \
+    .label = text, .shapes = "2 3 4 5; 2 3 4 5", .desc = {            \
+      .kind = CR_OP_FUNCTION_FWD,                                     \
+      .u.function = {.kind = name, .alpha = a, .beta = b, .gamma = c} \
+    }                                                                 \
+  }
+#define LOSS(text, name, of, ...)                                   \
+  {                                                                 \
+    .label = text, .shapes = of, .scalars = {.alpha = 1}, .desc = { \
+      .kind = name,                                                 \
+      .u = {__VA_ARGS__}                                            \
+    }                                                               \
+  }
+
 static float three_coeffs[] = {1.0f, -2.0f, 0.5f};
 static float two_coeffs[] = {0.25f, 3.0f};
 
@@ -339,6 +354,68 @@ const op_case op_cases[] = {
      .ties = true,
      .desc = {.kind = CR_OP_ACCURACY, .u.accuracy = {.top_k = 1}}},
 
+    FUNCTION("power", CR_FUNCTION_POWER, 2.5f, 0.5f, 1.5f),
+    FUNCTION("square", CR_FUNCTION_POWER, 2, 1.5f, -0.25f),
+    FUNCTION("scale and shift", CR_FUNCTION_POWER, 1, -2, 0.5f),
+    FUNCTION("constant power", CR_FUNCTION_POWER, 0, 2, 3),
+    FUNCTION("exp", CR_FUNCTION_EXP, 0.7f, 1.5f, 0.25f),
+    FUNCTION("log", CR_FUNCTION_LOG, 1.5f, 0.5f, 2),
+    FUNCTION("absolute", CR_FUNCTION_ABS, 0, 0, 0),
+    FUNCTION("elu", CR_FUNCTION_ELU, 0.75f, 1.25f, 0),
+    FUNCTION("bnll", CR_FUNCTION_BNLL, 0, 0, 0),
+    FUNCTION("threshold", CR_FUNCTION_THRESHOLD, 0, 0, 0),
+    /* Bounds in the gap around 0 that the inputs leave. */
+    FUNCTION("clip above", CR_FUNCTION_CLIP, -2, 0.02f, 0),
+    FUNCTION("clip below", CR_FUNCTION_CLIP, -0.02f, 2, 0),
+    FUNCTION("swish", CR_FUNCTION_SWISH, 1.75f, 0, 0),
+
+    SIMPLE("channels", CR_OP_PRELU_FWD, "3 4 5; 4; 3 4 5"),
+    SIMPLE("shared", CR_OP_PRELU_FWD, "1 1 33; 1; 1 1 33"),
+
+    LOSS("all", CR_OP_SIGMOID_LOSS_FWD, "4 6; 4 6; 1; 1", .norm = 0),
+    LOSS("ignored target", CR_OP_SIGMOID_LOSS_FWD, "4 6; 4 6; 1; 1", .nll = {true, 0}),
+    LOSS("linear", CR_OP_HINGE_FWD, "6 5; 6; 1", .norm = 1),
+    LOSS("square", CR_OP_HINGE_FWD, "6 5; 6; 1", .norm = 2),
+    /* Margins that no pair, or every pair, falls short of. Gradients of today's version have a
+     * padded divisor and are no derivatives. */
+    LOSS("wide margin", CR_OP_CONTRASTIVE_FWD, "7 3; 7 3; 7; 1", .contrastive = {50, true}),
+    LOSS("narrow margin", CR_OP_CONTRASTIVE_FWD, "7 3; 7 3; 7; 1", .contrastive = {1e-6f, true}),
+    LOSS("identity", CR_OP_INFOGAIN_FWD, "2 4 3; 2 3; -; 1; 1", .norm = 0),
+    LOSS("matrix", CR_OP_INFOGAIN_FWD, "2 4 3; 2 3; 4 4; 1; 1", .nll = {true, 2}),
+
+    {.label = "mean", .shapes = "5 7; 5 7; 5", .desc = {.kind = CR_OP_MVN_FWD}},
+    {.label = "deviation",
+     .shapes = "5 7; 5 7; 5",
+     .desc = {.kind = CR_OP_MVN_FWD, .u.mvn = {true, 0}}},
+    {.label = "sum",
+     .shapes = "5 7; 5",
+     .desc = {.kind = CR_OP_ROW_REDUCE_FWD, .u.rows = {CR_REDUCE_SUM, 0.25f}}},
+    {.label = "absolute sum",
+     .shapes = "5 7; 5",
+     .desc = {.kind = CR_OP_ROW_REDUCE_FWD, .u.rows = {CR_REDUCE_ASUM, -2}}},
+    {.label = "square sum",
+     .shapes = "5 7; 5",
+     .desc = {.kind = CR_OP_ROW_REDUCE_FWD, .u.rows = {CR_REDUCE_SUMSQ, 1}}},
+    SIMPLE("three", CR_OP_ARG_MAX, "3 7 2; 3 3 2; 3 3 2"),
+    {.label = "ties", .shapes = "4 9 1; 4 9 1; -", .desc = {.kind = CR_OP_ARG_MAX}, .ties = true},
+
+    {.label = "middle",
+     .shapes = "3 4 5; 2 4 3",
+     .desc = {.kind = CR_OP_CROP_FWD, .u.offset = {1, 0, 2}}},
+    {.label = "vector", .shapes = "9; 4", .desc = {.kind = CR_OP_CROP_FWD, .u.offset = {5}}},
+    {.label = "last first",
+     .shapes = "2 3 4 5; 5 2 3 4",
+     .desc = {.kind = CR_OP_PERMUTE, .u.order = {3, 0, 1, 2}}},
+    {.label = "turned", .shapes = "3 4; 4 3", .desc = {.kind = CR_OP_PERMUTE, .u.order = {1, 0}}},
+    SIMPLE("three", CR_OP_TILE_FWD, "4 5; 4 3 5"),
+    SIMPLE("repeated", CR_OP_GATHER_FWD, "4 5; 9; 9 5"),
+    {.label = "two axes",
+     .shapes = "2 3 5 6; 2 27 3 3",
+     .desc = {.kind = CR_OP_IM2COL, .u.window = WINDOW(3, 2, 1)}},
+    {.label = "one axis, dilated",
+     .shapes = "2 2 9; 2 4 7",
+     .desc = {.kind = CR_OP_IM2COL, .u.window = {1, {2}, {1}, {0}, {2}}}},
+
     {.label = "sum", .shapes = "37; 1 f64", .desc = {.kind = CR_OP_REDUCE}},
     {.label = "absolute sum",
      .shapes = "3 67; 1 f64",
@@ -379,19 +456,35 @@ const op_gradient op_gradients[] = {
     {CR_OP_AFFINE_FWD, CR_OP_AFFINE_BWD_BIAS, "g3 d2"},
     {CR_OP_DROPOUT_FWD, CR_OP_DROPOUT_BWD, "g1 v2 d0"},
     {CR_OP_NLL_FWD, CR_OP_NLL_BWD, "v0 v1 d0"},
+    {CR_OP_FUNCTION_FWD, CR_OP_FUNCTION_BWD, "v0 v1 g1 d0"},
+    {CR_OP_PRELU_FWD, CR_OP_PRELU_BWD_DATA, "v0 v1 g2 d0"},
+    {CR_OP_PRELU_FWD, CR_OP_PRELU_BWD_SLOPE, "v0 g2 d1"},
+    {CR_OP_SIGMOID_LOSS_FWD, CR_OP_SIGMOID_LOSS_BWD, "v0 v1 g2 d0"},
+    {CR_OP_HINGE_FWD, CR_OP_HINGE_BWD, "v0 v1 g2 d0"},
+    {CR_OP_CONTRASTIVE_FWD, CR_OP_CONTRASTIVE_BWD, "v0 v1 v2 g3 d0"},
+    {CR_OP_INFOGAIN_FWD, CR_OP_INFOGAIN_BWD, "v0 v1 v2 g3 d0"},
+    {CR_OP_MVN_FWD, CR_OP_MVN_BWD, "v1 v2 g1 d0"},
+    {CR_OP_ROW_REDUCE_FWD, CR_OP_ROW_REDUCE_BWD, "v0 g1 d0"},
+    {CR_OP_CROP_FWD, CR_OP_CROP_BWD, "g1 d0"},
+    {CR_OP_TILE_FWD, CR_OP_TILE_BWD, "g1 d0"},
+    {CR_OP_GATHER_FWD, CR_OP_GATHER_BWD, "g2 v1 d0"},
+    {CR_OP_IM2COL, CR_OP_COL2IM, "g1 d0"},
 };
 const int op_gradient_count = (int)(sizeof op_gradients / sizeof op_gradients[0]);
 
 const op_in_place op_in_places[] = {
-    {CR_OP_BN_FWD_TRAIN, 0, 1}, {CR_OP_BN_FWD_GLOBAL, 0, 1},
-    {CR_OP_BN_BWD, 1, 4},       {CR_OP_SOFTMAX_FWD, 0, 1},
-    {CR_OP_SOFTMAX_BWD, 1, 2},  {CR_OP_UNARY_FWD, 0, 1},
-    {CR_OP_UNARY_BWD, 2, 3},    {CR_OP_SUM, 0, -1},
-    {CR_OP_PROD, 0, -1},        {CR_OP_PROD_BWD, 0, -1},
-    {CR_OP_MAX, 0, -2},         {CR_OP_MAX_BWD, 0, 2},
-    {CR_OP_AFFINE_FWD, 0, 3},   {CR_OP_AFFINE_BWD_DATA, 0, 2},
-    {CR_OP_DROPOUT_FWD, 0, 1},  {CR_OP_DROPOUT_BWD, 0, 2},
-    {CR_OP_NLL_BWD, 0, 2},
+    {CR_OP_BN_FWD_TRAIN, 0, 1},   {CR_OP_BN_FWD_GLOBAL, 0, 1},
+    {CR_OP_BN_BWD, 1, 4},         {CR_OP_SOFTMAX_FWD, 0, 1},
+    {CR_OP_SOFTMAX_BWD, 1, 2},    {CR_OP_UNARY_FWD, 0, 1},
+    {CR_OP_UNARY_BWD, 2, 3},      {CR_OP_SUM, 0, -1},
+    {CR_OP_PROD, 0, -1},          {CR_OP_PROD_BWD, 0, -1},
+    {CR_OP_MAX, 0, -2},           {CR_OP_MAX_BWD, 0, 2},
+    {CR_OP_AFFINE_FWD, 0, 3},     {CR_OP_AFFINE_BWD_DATA, 0, 2},
+    {CR_OP_DROPOUT_FWD, 0, 1},    {CR_OP_DROPOUT_BWD, 0, 2},
+    {CR_OP_NLL_BWD, 0, 2},        {CR_OP_FUNCTION_FWD, 0, 1},
+    {CR_OP_FUNCTION_BWD, 2, 3},   {CR_OP_PRELU_FWD, 0, 2},
+    {CR_OP_PRELU_BWD_DATA, 2, 3}, {CR_OP_MVN_FWD, 0, 1},
+    {CR_OP_MVN_BWD, 2, 3},
 };
 const int op_in_place_count = (int)(sizeof op_in_places / sizeof op_in_places[0]);
 

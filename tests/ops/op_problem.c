@@ -69,7 +69,22 @@ static void to_probabilities(const crema_shape *shape, int axis, double *x) {
 }
 
 static bool holds_labels(cr_op_kind kind, int i) {
-  return (kind == CR_OP_NLL_FWD || kind == CR_OP_ACCURACY) && i == 1;
+  switch (kind) {
+    case CR_OP_NLL_FWD:
+    case CR_OP_ACCURACY:
+    case CR_OP_HINGE_FWD:
+    case CR_OP_INFOGAIN_FWD: return i == 1;
+    default: return false;
+  }
+}
+
+/* How many whole numbers from 0 on argument i takes its values from; 0: not whole numbers. */
+static uint32_t whole_numbers(const cr_op_desc *d, int i) {
+  if (holds_labels(d->kind, i)) return (uint32_t)d->arg[0].shape.dim[1];
+  if (d->kind == CR_OP_GATHER_FWD && i == 1) return (uint32_t)d->arg[0].shape.dim[0];
+  const bool flag =
+      (d->kind == CR_OP_CONTRASTIVE_FWD && i == 2) || (d->kind == CR_OP_SIGMOID_LOSS_FWD && i == 1);
+  return flag ? 2 : 0;
 }
 
 /* Variances and accumulated squares are positive. */
@@ -98,14 +113,17 @@ static void fill(const op_problem *p, int i, cr_mt19937 *rng) {
   for (int64_t k = 0; k < count; ++k) {
     to[k] = draw(rng);
     if (is_positive(d, i)) to[k] = fabs(to[k]);
+    /* Scores on both sides of the hinge, none near it. */
+    if (d->kind == CR_OP_HINGE_FWD && i == 0) to[k] *= fabs(to[k]) > 0.5 ? 2.5 : 1.5;
     if (stochastic) to[k] = fmax(to[k], 0);
     if (p->test->ties) to[k] = cr_mt19937_below(rng, 3);
-    if (holds_labels(d->kind, i)) to[k] = cr_mt19937_below(rng, (uint32_t)d->arg[0].shape.dim[1]);
+    const uint32_t whole = whole_numbers(d, i);
+    if (whole > 0) to[k] = cr_mt19937_below(rng, whole);
     if (d->arg[i].type == CREMA_I32 || d->arg[i].type == CREMA_U8) {
       to[k] = cr_mt19937_below(rng, 256);
     }
   }
-  if (d->kind == CR_OP_NLL_FWD && i == 0) {
+  if ((d->kind == CR_OP_NLL_FWD || d->kind == CR_OP_INFOGAIN_FWD) && i == 0) {
     to_probabilities(&d->arg[0].shape, 1, to);
     for (int64_t k = 0; k < count; ++k) to[k] = (double)(float)to[k];
   }

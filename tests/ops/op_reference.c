@@ -457,6 +457,6 @@ bool op_reference(const cr_op_desc *d, const cr_op_scalars *s, double *const *in
     case CR_OP_REDUCE: *out[1] = reduce(d, in[0]); return true;
     case CR_OP_UPDATE:
     case CR_OP_UPDATE_KEEP: update(d, s, in, out); return true;
-    default: return false;
+    default: return op_reference_rest(d, in, out);
   }
 }

@@ -12,6 +12,9 @@
 bool op_reference(const cr_op_desc *desc, const cr_op_scalars *scalars, double *const *in,
                   double *const *out, bool frozen);
 
+/* The part of op_reference that is kept in op_reference_rest.c: functions, losses, rows, moves. */
+bool op_reference_rest(const cr_op_desc *desc, double *const *in, double *const *out);
+
 /* Number of elements of a shape; 0 when absent. */
 int64_t op_count(const crema_shape *shape);
 

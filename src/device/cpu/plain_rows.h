@@ -48,6 +48,33 @@
   X(nll_fwd_f32_plain)              \
   X(nll_bwd_f32_plain)              \
   X(accuracy_f32_plain)             \
+  X(function_fwd_f32_plain)         \
+  X(function_bwd_f32_plain)         \
+  X(prelu_fwd_f32_plain)            \
+  X(prelu_bwd_data_f32_plain)       \
+  X(prelu_bwd_slope_f32_plain)      \
+  X(sigmoid_loss_fwd_f32_plain)     \
+  X(sigmoid_loss_bwd_f32_plain)     \
+  X(hinge_fwd_f32_plain)            \
+  X(hinge_bwd_f32_plain)            \
+  X(contrastive_fwd_f32_plain)      \
+  X(contrastive_bwd_f32_plain)      \
+  X(infogain_fwd_f32_plain)         \
+  X(infogain_bwd_f32_plain)         \
+  X(mvn_fwd_f32_plain)              \
+  X(mvn_bwd_f32_plain)              \
+  X(row_reduce_fwd_f32_plain)       \
+  X(row_reduce_bwd_f32_plain)       \
+  X(arg_max_f32_plain)              \
+  X(crop_fwd_f32_plain)             \
+  X(crop_bwd_f32_plain)             \
+  X(permute_f32_plain)              \
+  X(tile_fwd_f32_plain)             \
+  X(tile_bwd_f32_plain)             \
+  X(gather_fwd_f32_plain)           \
+  X(gather_bwd_f32_plain)           \
+  X(im2col_f32_plain)               \
+  X(col2im_f32_plain)               \
   X(reduce_f32_plain)               \
   X(update_f32_plain)               \
   X(update_keep_f32_plain)
