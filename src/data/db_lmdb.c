@@ -1,22 +1,27 @@
 /* LMDB behind the table of db.h.
  *
- * Reading: a read-only environment without thread-local reader slots, one transaction a cursor,
- * so a cursor can be handed to the reader thread. Values are addresses inside the map and stay
- * put while the transaction lives.
+ * Reading: a read-only environment without thread-local reader slots and one transaction a
+ * cursor, so a cursor can be handed to the reader thread. LMDB keeps writers off the snapshot; the
+ * records are found by lmdb_walk.c, which survives damaged files. Values are addresses inside the
+ * mapped file and stay put while the cursor lives.
  * Writing: the records of a transaction are gathered in memory and written at the commit, so that
  * a full map can be doubled and the whole batch written again. */
 #include <errno.h>
+#include <fcntl.h>
 #include <lmdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "core/buffer.h"
 #include "core/fail.h"
 #include "core/file.h"
 #include "core/log.h"
 #include "data/db_backends.h"
+#include "data/lmdb_walk.h"
 
 typedef struct lmdb_db {
   cr_db base;
@@ -27,8 +32,10 @@ typedef struct lmdb_db {
 
 typedef struct lmdb_cursor {
   cr_db_cursor base;
-  MDB_txn *txn;
-  MDB_cursor *cursor;
+  MDB_txn *txn; /* pins the snapshot that the walk sees */
+  void *map;    /* the data file */
+  size_t size;
+  cr_lmdb_walk walk;
 } lmdb_cursor;
 
 /* One gathered record: its bytes stand in `bytes` at `offset`, the key first. */
@@ -68,18 +75,34 @@ static bool has_file(const char *directory, const char *name, struct stat *info)
   return found;
 }
 
-/* LMDB follows page numbers into its map without asking whether the file reaches that far, so
- * what can be seen from outside is looked at first. */
+/* Both meta pages are there, are LMDB's and have one page size. */
+static crema_status check_metas(int fd, const char *path, uint64_t size) {
+  uint8_t meta[CR_LMDB_META_SIZE];
+  size_t page_size[2] = {0, 0};
+  for (int i = 0; i < 2; ++i) {
+    if (pread(fd, meta, sizeof meta, (off_t)(i * page_size[0])) != (ssize_t)sizeof meta) {
+      return cr_fail(CREMA_E_CORRUPT, "%s: truncated LMDB database (%llu bytes)", path,
+                     (unsigned long long)size);
+    }
+    crema_status status = cr_lmdb_check_meta(meta, &page_size[i]);
+    if (status != CREMA_OK) return cr_fail_in(status, "%s", path);
+  }
+  if (page_size[0] == page_size[1] && size / page_size[0] >= 2) return CREMA_OK;
+  return cr_fail(CREMA_E_CORRUPT, "%s: truncated or corrupt LMDB database (%llu bytes)", path,
+                 (unsigned long long)size);
+}
+
+/* LMDB trusts its files, so what can be seen from outside is looked at before it opens one. */
 static crema_status check_existing(const char *path, bool *is_file, uint64_t *size) {
   struct stat info, other;
+  cr_buffer data = {0};
   *is_file = false;
   if (stat(path, &info) != 0) {
     if (errno == ENOENT) return cr_fail(CREMA_E_NOT_FOUND, "%s: no such database", path);
     return cr_fail_errno(errno, "%s: cannot open the database", path);
   }
-  if (S_ISREG(info.st_mode)) {
-    *is_file = true;
-  } else if (!has_file(path, "data.mdb", &info)) {
+  *is_file = S_ISREG(info.st_mode);
+  if (!*is_file && !has_file(path, "data.mdb", &info)) {
     if (has_file(path, "CURRENT", &other)) {
       return cr_fail(CREMA_E_CORRUPT, "%s: a LevelDB database, not an LMDB one (backend: LEVELDB)",
                      path);
@@ -87,11 +110,13 @@ static crema_status check_existing(const char *path, bool *is_file, uint64_t *si
     return cr_fail(CREMA_E_NOT_FOUND, "%s: not an LMDB database (it has no data.mdb)", path);
   }
   *size = (uint64_t)info.st_size;
-  if (*size < 2 * 512) {
-    return cr_fail(CREMA_E_CORRUPT, "%s: truncated LMDB database (%llu bytes)", path,
-                   (unsigned long long)*size);
-  }
-  return CREMA_OK;
+  CR_TRY(cr_buffer_print(&data, "%s%s", path, *is_file ? "" : "/data.mdb"));
+  int fd = open(data.data, O_RDONLY | O_CLOEXEC);
+  cr_buffer_free(&data);
+  if (fd < 0) return cr_fail_errno(errno, "%s: cannot open the database", path);
+  crema_status status = check_metas(fd, path, *size);
+  close(fd);
+  return status;
 }
 
 static int open_env(const char *path, unsigned flags, size_t map_size, MDB_env **out) {
@@ -165,7 +190,7 @@ static crema_status open_write(const char *path, cr_db_mode mode, lmdb_db *db) {
     CR_TRY(check_existing(path, &is_file, &db->file_size));
     if ((uint64_t)info.st_size > map) map = (size_t)info.st_size;
   }
-  int rc = open_env(path, 0, map, &db->env);
+  int rc = open_env(path, MDB_NOTLS, map, &db->env);
   if (rc != 0) return fail_lmdb(rc, path, "cannot open the database for writing");
   if (db->file_size != 0) CR_TRY(check_size(db->env, path, db->file_size));
   return open_dbi(db, path, 0);
@@ -202,61 +227,88 @@ static crema_status lmdb_count(cr_db *base, uint64_t *out) {
 
 static void lmdb_cursor_close(cr_db_cursor *base) {
   lmdb_cursor *cursor = (lmdb_cursor *)base;
-  if (cursor->cursor != NULL) mdb_cursor_close(cursor->cursor);
   if (cursor->txn != NULL) mdb_txn_abort(cursor->txn);
+  if (cursor->map != NULL) munmap(cursor->map, cursor->size);
   free(cursor);
 }
 
-static crema_status lmdb_cursor_open(cr_db *base, cr_db_cursor **out) {
+/* Maps the data file as long as it is now. */
+static crema_status map_file(cr_db *base, lmdb_cursor *cursor) {
   lmdb_db *db = (lmdb_db *)base;
+  struct stat info;
+  mdb_filehandle_t fd = -1;
+  int rc = mdb_env_get_fd(db->env, &fd);
+  if (rc != 0) return fail_lmdb(rc, base->path, "cannot read");
+  if (fstat(fd, &info) != 0) return cr_fail_errno(errno, "%s: cannot read", base->path);
+  void *map = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_SHARED, fd, 0);
+  if (map == MAP_FAILED) return cr_fail_errno(errno, "%s: cannot map the data", base->path);
+  if (cursor->map != NULL) munmap(cursor->map, cursor->size);
+  cursor->map = map;
+  cursor->size = (size_t)info.st_size;
+  return CREMA_OK;
+}
+
+/* A writer that commits twice between the two steps overwrites the snapshot's meta page; then a
+ * newer snapshot is taken. */
+static crema_status begin_walk(cr_db *base, lmdb_cursor *cursor) {
+  enum { TRIES = 100 };
+  lmdb_db *db = (lmdb_db *)base;
+  for (int i = 0; i < TRIES; ++i) {
+    bool current = false;
+    int rc = mdb_txn_begin(db->env, NULL, MDB_RDONLY, &cursor->txn);
+    if (rc != 0) {
+      cursor->txn = NULL;
+      return fail_lmdb(rc, base->path, "cannot read");
+    }
+    CR_TRY(map_file(base, cursor));
+    crema_status status = cr_lmdb_walk_begin(&cursor->walk, cursor->map, cursor->size,
+                                             mdb_txn_id(cursor->txn), &current);
+    if (status != CREMA_OK) return cr_fail_in(status, "%s", base->path);
+    if (current) return CREMA_OK;
+    mdb_txn_abort(cursor->txn);
+    cursor->txn = NULL;
+  }
+  return cr_fail(CREMA_E_CORRUPT, "%s: the database is corrupt or being written all the time",
+                 base->path);
+}
+
+static crema_status lmdb_cursor_open(cr_db *base, cr_db_cursor **out) {
   lmdb_cursor *cursor = calloc(1, sizeof *cursor);
   if (cursor == NULL) return cr_fail_memory(sizeof *cursor, "a cursor");
-  int rc = mdb_txn_begin(db->env, NULL, MDB_RDONLY, &cursor->txn);
-  if (rc == 0) rc = mdb_cursor_open(cursor->txn, db->dbi, &cursor->cursor);
-  if (rc != 0) {
+  crema_status status = begin_walk(base, cursor);
+  if (status != CREMA_OK) {
     lmdb_cursor_close(&cursor->base);
-    return fail_lmdb(rc, base->path, "cannot read");
+    return status;
   }
   *out = &cursor->base;
   return CREMA_OK;
 }
 
-static crema_status move(cr_db_cursor *base, MDB_val *key, MDB_cursor_op op) {
-  lmdb_cursor *cursor = (lmdb_cursor *)base;
-  lmdb_db *db = (lmdb_db *)base->db;
-  MDB_val value = {0};
-  base->valid = false;
-  int rc = mdb_cursor_get(cursor->cursor, key, &value, op);
-  if (rc == MDB_NOTFOUND) return CREMA_OK;
-  if (rc != 0) return fail_lmdb(rc, base->db->path, "cannot read the next record");
-  base->key = (cr_db_bytes){key->mv_data, key->mv_size};
-  base->value = (cr_db_bytes){value.mv_data, value.mv_size};
-  if (db->file_size != 0 && (key->mv_size > db->file_size || value.mv_size > db->file_size)) {
-    return cr_fail(CREMA_E_CORRUPT, "%s: the database is corrupt (a record larger than the file)",
-                   base->db->path);
-  }
-  base->valid = true;
-  return CREMA_OK;
+/* Takes over where the walk stands. */
+static crema_status take_place(cr_db_cursor *base, crema_status status, bool valid) {
+  const lmdb_cursor *cursor = (const lmdb_cursor *)base;
+  base->valid = valid;
+  base->key = cursor->walk.key;
+  base->value = cursor->walk.value;
+  return status == CREMA_OK ? CREMA_OK : cr_fail_in(status, "%s", base->db->path);
 }
 
-static crema_status lmdb_first(cr_db_cursor *cursor) {
-  MDB_val key = {0};
-  return move(cursor, &key, MDB_FIRST);
+static crema_status lmdb_first(cr_db_cursor *base) {
+  bool valid = false;
+  crema_status status = cr_lmdb_walk_first(&((lmdb_cursor *)base)->walk, &valid);
+  return take_place(base, status, valid);
 }
 
-static crema_status lmdb_next(cr_db_cursor *cursor) {
-  MDB_val key = {0};
-  return move(cursor, &key, MDB_NEXT);
+static crema_status lmdb_next(cr_db_cursor *base) {
+  bool valid = false;
+  crema_status status = cr_lmdb_walk_next(&((lmdb_cursor *)base)->walk, &valid);
+  return take_place(base, status, valid);
 }
 
-static crema_status lmdb_seek(cr_db_cursor *cursor, cr_db_bytes wanted) {
-  /* LMDB takes a pointer to non-const but does not write through it. */
-  MDB_val key = {wanted.size, (void *)(uintptr_t)wanted.data};
-  if (wanted.size == 0) {
-    cursor->valid = false;
-    return CREMA_OK;
-  }
-  return move(cursor, &key, MDB_SET_KEY);
+static crema_status lmdb_seek(cr_db_cursor *base, cr_db_bytes key) {
+  bool valid = false;
+  crema_status status = cr_lmdb_walk_seek(&((lmdb_cursor *)base)->walk, key, &valid);
+  return take_place(base, status, valid);
 }
 
 /* ---- writing ------------------------------------------------------------- */

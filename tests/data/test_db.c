@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "core/file.h"
+#include "core/rng.h"
 #include "data/db.h"
 #include "fixture.h"
 
@@ -213,6 +214,137 @@ static void test_truncated_files_are_refused(void **state) {
   fixture_remove(&f);
 }
 
+/* A tree of several levels, with small and large values: each record by walking and by its key. */
+static void put_sizes(int index, cr_buffer *value) {
+  size_t size = index % 7 == 0 ? 9000 + (size_t)index : (size_t)index % 50;
+  for (size_t i = 0; i < size; ++i) {
+    assert_int_equal(cr_buffer_append(value, &(char){(char)(index + (int)i)}, 1), CREMA_OK);
+  }
+}
+
+static void assert_sizes(const cr_db_cursor *cursor, int index) {
+  cr_buffer wanted = {0};
+  put_sizes(index, &wanted);
+  assert_true(cursor->valid);
+  assert_int_equal(cursor->value.size, wanted.size);
+  if (wanted.size > 0) assert_memory_equal(cursor->value.data, wanted.data, wanted.size);
+  cr_buffer_free(&wanted);
+}
+
+static void test_every_record_is_found(void **state) {
+  enum { RECORDS = 5000 };
+  fixture f;
+  cr_db *db = NULL;
+  cr_db_cursor *cursor = NULL;
+  (void)state;
+  fixture_make(&f);
+  const char *path = fixture_db(&f, "db", RECORDS, put_sizes);
+  assert_int_equal(cr_db_open("lmdb", path, CR_DB_READ, &db), CREMA_OK);
+  assert_int_equal(cr_db_cursor_open(db, &cursor), CREMA_OK);
+  for (int i = 0; i < RECORDS; ++i) {
+    assert_sizes(cursor, i);
+    assert_int_equal(cr_db_cursor_next(cursor), CREMA_OK);
+  }
+  assert_false(cursor->valid);
+  for (int i = RECORDS - 1; i >= 0; i -= 13) {
+    char key[16];
+    snprintf(key, sizeof key, "%08d", i);
+    assert_int_equal(cr_db_cursor_seek(cursor, bytes_of(key)), CREMA_OK);
+    assert_sizes(cursor, i);
+    assert_int_equal(cr_db_cursor_next(cursor), CREMA_OK);
+    if (i + 1 < RECORDS) assert_sizes(cursor, i + 1);
+    else assert_false(cursor->valid);
+    snprintf(key, sizeof key, "%08dx", i);
+    assert_int_equal(cr_db_cursor_seek(cursor, bytes_of(key)), CREMA_E_NOT_FOUND);
+  }
+  cr_db_cursor_close(cursor);
+  cr_db_close(db);
+  fixture_remove(&f);
+}
+
+/* A cursor keeps its snapshot while another process would write. */
+static void test_a_cursor_keeps_its_snapshot(void **state) {
+  fixture f;
+  cr_db *db = NULL, *writer = NULL;
+  cr_db_cursor *old = NULL, *new = NULL;
+  (void)state;
+  fixture_make(&f);
+  const char *path = fixture_path(&f, "db");
+  assert_int_equal(cr_db_open("lmdb", path, CR_DB_NEW, &writer), CREMA_OK);
+  put(writer, "a", "1");
+  /* One handle for both: LMDB forbids to open a file twice for writing and reading. */
+  db = writer;
+  assert_int_equal(cr_db_cursor_open(db, &old), CREMA_OK);
+  for (int i = 0; i < 50; ++i) {
+    char key[8];
+    snprintf(key, sizeof key, "b%03d", i);
+    put(writer, key, "2");
+  }
+  assert_int_equal(cr_db_cursor_open(db, &new), CREMA_OK);
+  assert_bytes(old->value, "1");
+  assert_int_equal(cr_db_cursor_next(old), CREMA_OK);
+  assert_false(old->valid);
+  for (int i = 0; i < 50; ++i) assert_int_equal(cr_db_cursor_next(new), CREMA_OK);
+  assert_bytes(new->key, "b049");
+  cr_db_cursor_close(old);
+  cr_db_cursor_close(new);
+  cr_db_close(writer);
+  fixture_remove(&f);
+}
+
+/* Damaged bytes are an error or other records, never a crash or an endless walk. */
+static void test_damaged_files(void **state) {
+  enum { SEED = 7, ROUNDS = 400, LIMIT = 100000 };
+  fixture f;
+  cr_mt19937 rng;
+  cr_buffer whole = {0};
+  int refused = 0;
+  (void)state;
+  print_message("seed %d\n", SEED);
+  cr_mt19937_seed(&rng, SEED);
+  fixture_make(&f);
+  const char *path = fixture_db(&f, "db", 300, put_sizes);
+  const char *data = fixture_path(&f, "db/data.mdb");
+  assert_int_equal(cr_file_read(data, &whole), CREMA_OK);
+  for (int round = 0; round < ROUNDS; ++round) {
+    cr_db *db = NULL;
+    cr_db_cursor *cursor = NULL;
+    FILE *file = fopen(data, "r+b");
+    assert_non_null(file);
+    /* Half of the damage goes to the beginnings of pages, where their structure is. */
+    size_t at[3];
+    for (int k = 0; k < 3; ++k) {
+      uint32_t pages = (uint32_t)(whole.size / 4096);
+      at[k] = k == 0 ? cr_mt19937_below(&rng, (uint32_t)whole.size)
+                     : cr_mt19937_below(&rng, pages) * 4096 + cr_mt19937_below(&rng, 80);
+      fseek(file, (long)at[k], SEEK_SET);
+      fputc((int)cr_mt19937_below(&rng, 256), file);
+    }
+    fclose(file);
+    crema_status status = cr_db_open("lmdb", path, CR_DB_READ, &db);
+    if (status == CREMA_OK) status = cr_db_cursor_open(db, &cursor);
+    int records = 0;
+    while (status == CREMA_OK && cursor->valid && ++records < LIMIT) {
+      if (cursor->value.size > 0) (void)((volatile const uint8_t *)cursor->value.data)[0];
+      status = cr_db_cursor_next(cursor);
+    }
+    assert_true(records < LIMIT);
+    refused += status != CREMA_OK;
+    if (status != CREMA_OK) assert_error_has(path);
+    cr_db_cursor_close(cursor);
+    cr_db_close(db);
+    file = fopen(data, "r+b");
+    for (int k = 0; k < 3; ++k) {
+      fseek(file, (long)at[k], SEEK_SET);
+      fputc((unsigned char)whole.data[at[k]], file);
+    }
+    fclose(file);
+  }
+  assert_in_range(refused, ROUNDS / 20, ROUNDS);
+  cr_buffer_free(&whole);
+  fixture_remove(&f);
+}
+
 static void test_foreign_files_are_refused(void **state) {
   fixture f;
   cr_db *db = NULL;
@@ -276,6 +408,9 @@ int main(void) {
       cmocka_unit_test(test_back_ends_are_named),
       cmocka_unit_test(test_key_length),
       cmocka_unit_test(test_truncated_files_are_refused),
+      cmocka_unit_test(test_every_record_is_found),
+      cmocka_unit_test(test_a_cursor_keeps_its_snapshot),
+      cmocka_unit_test(test_damaged_files),
       cmocka_unit_test(test_foreign_files_are_refused),
       cmocka_unit_test(test_two_readers_of_one_database),
       cmocka_unit_test(test_key_text),

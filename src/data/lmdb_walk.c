@@ -1,0 +1,269 @@
+#include "data/lmdb_walk.h"
+
+#include <string.h>
+
+#include "core/fail.h"
+
+/* A page begins with its number (8 bytes), a pad (2), flags (2) and either the bounds of its free
+ * space, lower and upper (2 each), or, for the first of a run of overflow pages, their number (4).
+ * In a branch or leaf the offsets of its nodes (2 each) follow up to lower. A node is a size or
+ * page number (low 2, high 2), flags (2; in a branch the page number's highest part), the key's
+ * size (2), the key, and in a leaf the value or, for a large one, the number of its first
+ * overflow page (8). */
+enum { PAGE_HEADER = 16, NODE_HEADER = 8 };
+enum { PAGE_BRANCH = 0x01, PAGE_LEAF = 0x02, PAGE_OVERFLOW = 0x04, PAGE_KINDS = 0x6f };
+enum { NODE_BIG = 0x01, NODE_KINDS = 0x07 };
+
+/* A meta page: header, magic (4), version (4), address (8), map size (8), two descriptions of
+ * trees (48 each; the second is that of the records), last page (8), transaction (8). A
+ * description: pad (4; in the first one the page size), flags (2), depth (2), numbers of branch,
+ * leaf and overflow pages and of entries, root (8 each). */
+enum { META_FREE_TREE = PAGE_HEADER + 24, META_MAIN_TREE = META_FREE_TREE + 48 };
+enum {
+  META_LAST_PAGE = META_MAIN_TREE + 48,
+  META_TXN = META_LAST_PAGE + 8,
+  META_END = META_TXN + 8
+};
+_Static_assert((int)META_END == (int)CR_LMDB_META_SIZE, "the size in the header");
+enum { META_MAGIC = PAGE_HEADER };
+static const uint32_t magic = 0xbeefc0de;
+enum { TREE_FLAGS = 4, TREE_ENTRIES = 32, TREE_ROOT = 40, TREE_SORTED_DUPLICATES = 0x04 };
+
+static uint16_t read_16(const uint8_t *at) {
+  uint16_t value;
+  memcpy(&value, at, sizeof value);
+  return value;
+}
+
+static uint32_t read_32(const uint8_t *at) {
+  uint32_t value;
+  memcpy(&value, at, sizeof value);
+  return value;
+}
+
+static uint64_t read_64(const uint8_t *at) {
+  uint64_t value;
+  memcpy(&value, at, sizeof value);
+  return value;
+}
+
+static crema_status fail_page(uint64_t number, const char *what) {
+  return cr_fail(CREMA_E_CORRUPT, "the database is corrupt: page %llu %s",
+                 (unsigned long long)number, what);
+}
+
+crema_status cr_lmdb_check_meta(const uint8_t bytes[CR_LMDB_META_SIZE], size_t *page_size) {
+  size_t size = read_32(bytes + META_FREE_TREE);
+  if (read_32(bytes + META_MAGIC) != magic) {
+    return cr_fail(CREMA_E_CORRUPT, "not an LMDB database (no magic number)");
+  }
+  if (size < 256 || size > 65536 || (size & (size - 1)) != 0) {
+    return cr_fail(CREMA_E_CORRUPT, "the LMDB database is corrupt: pages of %zu bytes", size);
+  }
+  *page_size = size;
+  return CREMA_OK;
+}
+
+crema_status cr_lmdb_walk_begin(cr_lmdb_walk *walk, const uint8_t *map, size_t size,
+                                uint64_t txn_id, bool *current) {
+  size_t page_size = 0;
+  *walk = (cr_lmdb_walk){.map = map, .size = size};
+  *current = false;
+  if (size < META_END) return cr_fail(CREMA_E_CORRUPT, "truncated database (%zu bytes)", size);
+  CR_TRY(cr_lmdb_check_meta(map, &page_size));
+  if (size / page_size < 2) {
+    return cr_fail(CREMA_E_CORRUPT, "truncated database (%zu bytes)", size);
+  }
+  /* Transactions write the two meta pages in turn. */
+  const uint8_t *meta = map + (txn_id & 1) * page_size;
+  if (read_64(meta + META_TXN) != txn_id) return CREMA_OK;
+  *current = true;
+  walk->page_size = page_size;
+  walk->pages = read_64(meta + META_LAST_PAGE) + 1;
+  walk->entries = read_64(meta + META_MAIN_TREE + TREE_ENTRIES);
+  walk->root = read_64(meta + META_MAIN_TREE + TREE_ROOT);
+  if (walk->pages < 2 || walk->pages > size / page_size) {
+    return cr_fail(CREMA_E_CORRUPT, "truncated database (%zu bytes, %llu pages of %zu)", size,
+                   (unsigned long long)walk->pages, page_size);
+  }
+  if (read_16(meta + META_MAIN_TREE + TREE_FLAGS) & TREE_SORTED_DUPLICATES) {
+    return cr_fail(CREMA_E_UNSUPPORTED, "a database with several values a key");
+  }
+  return CREMA_OK;
+}
+
+/* ---- pages --------------------------------------------------------------- */
+
+static crema_status get_page(const cr_lmdb_walk *walk, uint64_t number, const uint8_t **out) {
+  if (number < 2 || number >= walk->pages) return fail_page(number, "lies outside the file");
+  const uint8_t *page = walk->map + number * walk->page_size;
+  if (read_64(page) != number) return fail_page(number, "has another number");
+  *out = page;
+  return CREMA_OK;
+}
+
+static bool is_leaf(const uint8_t *page) {
+  return (read_16(page + 10) & PAGE_LEAF) != 0;
+}
+
+/* The node at `index`; its key lies inside the page. */
+static crema_status get_node(const cr_lmdb_walk *walk, const uint8_t *page, int index,
+                             const uint8_t **out, cr_db_bytes *key) {
+  size_t offset = read_16(page + PAGE_HEADER + 2 * index);
+  if (offset < PAGE_HEADER || offset + NODE_HEADER > walk->page_size) {
+    return fail_page(read_64(page), "has a node outside itself");
+  }
+  const uint8_t *node = page + offset;
+  size_t key_size = read_16(node + 6);
+  if (key_size > walk->page_size - offset - NODE_HEADER) {
+    return fail_page(read_64(page), "has a key outside itself");
+  }
+  *out = node;
+  *key = (cr_db_bytes){node + NODE_HEADER, key_size};
+  return CREMA_OK;
+}
+
+/* Adds the page as the lowest level, before its first node. */
+static crema_status enter(cr_lmdb_walk *walk, uint64_t number) {
+  const uint8_t *page = NULL;
+  CR_TRY(get_page(walk, number, &page));
+  int kind = read_16(page + 10) & PAGE_KINDS;
+  size_t lower = read_16(page + 12);
+  if (kind != PAGE_BRANCH && kind != PAGE_LEAF) return fail_page(number, "is no tree page");
+  if (lower < PAGE_HEADER + 2 || lower > walk->page_size || lower % 2 != 0) {
+    return fail_page(number, "has no proper list of nodes");
+  }
+  if (walk->depth == CR_LMDB_MAX_DEPTH) return fail_page(number, "is part of a loop");
+  walk->level[walk->depth++] =
+      (cr_lmdb_level){.page = page, .count = (int)(lower - PAGE_HEADER) / 2};
+  return CREMA_OK;
+}
+
+/* Goes down from the lowest level, a branch, to the child at its index. */
+static crema_status enter_child(cr_lmdb_walk *walk) {
+  const cr_lmdb_level *level = &walk->level[walk->depth - 1];
+  const uint8_t *node = NULL;
+  cr_db_bytes key;
+  CR_TRY(get_node(walk, level->page, level->index, &node, &key));
+  uint64_t child = (uint64_t)read_16(node) | (uint64_t)read_16(node + 2) << 16 |
+                   (uint64_t)read_16(node + 4) << 32;
+  return enter(walk, child);
+}
+
+/* The value that a large node's overflow pages hold. */
+static crema_status get_overflow(const cr_lmdb_walk *walk, uint64_t number, uint64_t size,
+                                 cr_db_bytes *out) {
+  const uint8_t *page = NULL;
+  CR_TRY(get_page(walk, number, &page));
+  uint64_t need = (PAGE_HEADER - 1 + size) / walk->page_size + 1;
+  if ((read_16(page + 10) & PAGE_KINDS) != PAGE_OVERFLOW || read_32(page + 12) < need ||
+      need > walk->pages - number) {
+    return fail_page(number, "does not hold the value that belongs there");
+  }
+  *out = (cr_db_bytes){page + PAGE_HEADER, (size_t)size};
+  return CREMA_OK;
+}
+
+/* Sets key and value from the lowest level, a leaf, at its index. */
+static crema_status load(cr_lmdb_walk *walk) {
+  const cr_lmdb_level *level = &walk->level[walk->depth - 1];
+  const uint8_t *node = NULL;
+  CR_TRY(get_node(walk, level->page, level->index, &node, &walk->key));
+  uint64_t size = (uint64_t)read_16(node) | (uint64_t)read_16(node + 2) << 16;
+  int kind = read_16(node + 4) & NODE_KINDS;
+  const uint8_t *data = walk->key.data + walk->key.size;
+  uint64_t room = walk->page_size - (size_t)(data - level->page);
+  uint64_t inside = kind == NODE_BIG ? 8 : size;
+  if ((kind != 0 && kind != NODE_BIG) || inside > room) {
+    return fail_page(read_64(level->page), "has a value outside itself");
+  }
+  if (kind == NODE_BIG) return get_overflow(walk, read_64(data), size, &walk->value);
+  walk->value = (cr_db_bytes){data, (size_t)size};
+  return CREMA_OK;
+}
+
+/* ---- moving -------------------------------------------------------------- */
+
+/* Down to the first leaf below the lowest level. */
+static crema_status descend(cr_lmdb_walk *walk) {
+  while (!is_leaf(walk->level[walk->depth - 1].page)) CR_TRY(enter_child(walk));
+  return load(walk);
+}
+
+static crema_status begin_at_root(cr_lmdb_walk *walk, bool *empty) {
+  walk->depth = 0;
+  walk->visited = 1;
+  *empty = walk->root == UINT64_MAX;
+  return *empty ? CREMA_OK : enter(walk, walk->root);
+}
+
+/* A failure leaves the walk on no record. */
+static crema_status settle(cr_lmdb_walk *walk, crema_status status, bool *valid) {
+  if (status != CREMA_OK) walk->depth = 0;
+  *valid = status == CREMA_OK && walk->depth > 0;
+  return status;
+}
+
+crema_status cr_lmdb_walk_first(cr_lmdb_walk *walk, bool *valid) {
+  bool empty = false;
+  crema_status status = begin_at_root(walk, &empty);
+  if (status == CREMA_OK && !empty) status = descend(walk);
+  return settle(walk, status, valid);
+}
+
+static crema_status step(cr_lmdb_walk *walk) {
+  while (walk->depth > 0) {
+    cr_lmdb_level *level = &walk->level[walk->depth - 1];
+    if (++level->index < level->count) break;
+    --walk->depth;
+  }
+  if (walk->depth == 0) return CREMA_OK;
+  /* Pages that are reached twice could go on for ever. */
+  if (++walk->visited > walk->entries) return fail_page(walk->root, "leads to too many records");
+  return descend(walk);
+}
+
+crema_status cr_lmdb_walk_next(cr_lmdb_walk *walk, bool *valid) {
+  return settle(walk, step(walk), valid);
+}
+
+static int compare(cr_db_bytes a, cr_db_bytes b) {
+  int order = memcmp(a.data, b.data, a.size < b.size ? a.size : b.size);
+  if (order != 0) return order;
+  return a.size < b.size ? -1 : a.size > b.size;
+}
+
+/* The last node of the lowest level whose key is not above `wanted`; a branch's first key counts as
+ * the least of all. */
+static crema_status search(cr_lmdb_walk *walk, cr_db_bytes wanted) {
+  cr_lmdb_level *level = &walk->level[walk->depth - 1];
+  int low = 0, high = level->count;
+  while (high - low > 1) {
+    int middle = low + (high - low) / 2;
+    const uint8_t *node = NULL;
+    cr_db_bytes key;
+    CR_TRY(get_node(walk, level->page, middle, &node, &key));
+    if (compare(key, wanted) <= 0) low = middle;
+    else high = middle;
+  }
+  level->index = low;
+  return CREMA_OK;
+}
+
+static crema_status seek(cr_lmdb_walk *walk, cr_db_bytes wanted) {
+  bool empty = false;
+  CR_TRY(begin_at_root(walk, &empty));
+  if (empty) return CREMA_OK;
+  for (;;) {
+    CR_TRY(search(walk, wanted));
+    if (is_leaf(walk->level[walk->depth - 1].page)) break;
+    CR_TRY(enter_child(walk));
+  }
+  CR_TRY(load(walk));
+  if (compare(walk->key, wanted) != 0) walk->depth = 0;
+  return CREMA_OK;
+}
+
+crema_status cr_lmdb_walk_seek(cr_lmdb_walk *walk, cr_db_bytes key, bool *valid) {
+  return settle(walk, seek(walk, key), valid);
+}
