@@ -108,6 +108,8 @@ const op_case op_cases[] = {
     CONV("3x3 pad 1", "2 3 5 5; 4 3 3 3; 4; 2 4 5 5", .window = WINDOW(3, 1, 1), .group = 1),
     CONV("stride 2, no bias", "2 3 6 7; 4 3 3 3; -; 2 4 2 3", .window = WINDOW(3, 2, 0),
          .group = 1),
+    CONV("stride 2 pad 1", "2 3 6 7; 4 3 3 3; 4; 2 4 3 4", .window = WINDOW(3, 2, 1), .group = 1),
+    CONV("stride 3 pad 2", "1 2 8 7; 3 2 4 4; 3; 1 3 3 3", .window = WINDOW(4, 3, 2), .group = 1),
     CONV("groups", "2 4 5 4; 6 2 3 3; 6; 2 6 3 2", .window = WINDOW(3, 1, 0), .group = 2),
     CONV("depthwise", "1 4 5 5; 4 1 3 3; 4; 1 4 5 5", .window = WINDOW(3, 1, 1), .group = 4),
     CONV("dilation", "1 2 7 7; 3 2 3 3; 3; 1 3 3 3", .window = {2, {3, 3}, {1, 1}, {0, 0}, {2, 2}},
