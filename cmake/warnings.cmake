@@ -4,7 +4,7 @@ target_compile_options(crema_options INTERFACE
   -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wpointer-arith
   -Wwrite-strings -Werror
   # Found by flow analysis, so it differs from compiler to compiler: shown, not fatal.
-  -Wno-error=maybe-uninitialized
+  $<$<C_COMPILER_ID:GNU>:-Wno-error=maybe-uninitialized>
   # Nobody reads errno after sqrtf, nor the floating-point flags: loops with them vectorise.
   -fno-math-errno -fno-trapping-math
   $<$<CONFIG:Debug>:-g>)

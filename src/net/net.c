@@ -1,4 +1,5 @@
 /* Making and freeing nets, and what they say of themselves. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -68,6 +69,22 @@ static crema_status start_net(crema_net *net, const crema_net_options *options,
   return CREMA_OK;
 }
 
+/* Prefixes a failure with the file and, when its text begins with "layer 'name'", with the line
+ * on which that layer stands. */
+static crema_status fail_in_file(crema_status code, const char *path, crema_phase phase) {
+  static const char prefix[] = "layer '";
+  char text[2048], name[256] = "";
+  snprintf(text, sizeof text, "%s", crema_error_text());
+  const char *start = text + sizeof prefix - 1;
+  const char *end = strncmp(text, prefix, sizeof prefix - 1) == 0 ? strchr(start, '\'') : NULL;
+  if (end == NULL) return cr_fail_in(code, "%s", path);
+  snprintf(name, sizeof name, "%.*s", (int)(end - start), start);
+  size_t line = cr_text_layer_line(path, name,
+                                   phase == CREMA_TRAIN ? CAFFE__PHASE__TRAIN : CAFFE__PHASE__TEST);
+  if (line == 0) return cr_fail(code, "%s: %s", path, text);
+  return cr_fail(code, "%s:%zu: %s", path, line, text);
+}
+
 crema_status cr_net_create(Caffe__NetParameter *param, const crema_net_options *options,
                            crema_context *context, const char *path, crema_net **out) {
   crema_net *net = calloc(1, sizeof *net);
@@ -91,7 +108,7 @@ crema_status cr_net_create(Caffe__NetParameter *param, const crema_net_options *
   return CREMA_OK;
 fail:
   crema_net_destroy(net);
-  return path == NULL ? status : cr_fail_in(status, "%s", path);
+  return path == NULL ? status : fail_in_file(status, path, options->phase);
 }
 
 static cr_unknown_fields unknown_policy(const crema_net_options *options) {

@@ -86,6 +86,10 @@ crema_status cr_message_write_text(const ProtobufCMessage *message,
 crema_status cr_net_param_read_text_with(const char *path, cr_unknown_fields unknown,
                                          Caffe__NetParameter **out) CREMA_MUST_USE;
 
+/* The line of the text file `path` on which the layer `name` begins (of several, the one for
+ * `phase`); 0 when it is not found. For error messages. The thread's error text may change. */
+size_t cr_text_layer_line(const char *path, const char *name, Caffe__Phase phase);
+
 /* ---- upgrades ------------------------------------------------------------ */
 
 /* Brings a net of any dialect (V0, V1, input/input_dim, legacy transform and

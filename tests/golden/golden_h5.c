@@ -83,10 +83,11 @@ typedef struct visit_state {
 
 static herr_t visit_link(hid_t group, const char *name, const H5L_info_t *info, void *user) {
   visit_state *state = user;
-  H5O_info_t object;
   (void)info;
-  if (H5Oget_info_by_name(group, name, &object, H5P_DEFAULT) < 0) return 0;
-  if (object.type != H5O_TYPE_DATASET) return 0;
+  hid_t object = H5Oopen(group, name, H5P_DEFAULT);
+  H5I_type_t type = H5Iget_type(object);
+  H5Oclose(object);
+  if (type != H5I_DATASET) return 0;
   state->ok = state->visit(state->user, name);
   return state->ok ? 0 : 1;
 }
