@@ -12,7 +12,9 @@
   X(ip_fwd_f32_dnnl)           \
   X(ip_bwd_data_f32_dnnl)      \
   X(ip_bwd_weights_f32_dnnl)   \
+  X(pool_fwd_f32_blocked)      \
   X(pool_fwd_f32_dnnl)         \
+  X(pool_bwd_f32_blocked)      \
   X(pool_bwd_f32_dnnl)         \
   X(lrn_fwd_f32_dnnl)          \
   X(lrn_bwd_f32_dnnl)          \
