@@ -10,7 +10,7 @@
 #include "core/log.h"
 #include "core/thread_private.h"
 
-enum { FIRST_CAPACITY = 16, LOG_EVERY = 1000, SPINS = 200 };
+enum { FIRST_CAPACITY = 16, LOG_EVERY = 1000, SPINS = 500, LOCK_TRIES = 100 };
 
 /* Items are in a ring. Two conditions, so that a push never wakes a pusher; every change
  * wakes all waiters of its kind, so that a peek cannot swallow the wake-up of a pop. */
@@ -61,6 +61,27 @@ void cr_queue_destroy(cr_queue *queue) {
   free(queue);
 }
 
+static void spin_pause(void) {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  __asm__ volatile("yield");
+#endif
+}
+
+/* The lock is held for some tens of nanoseconds, so trying again beats going to sleep. */
+static void lock_queue(cr_queue *queue) {
+  for (int i = 0; i < LOCK_TRIES; i++) {
+    if (pthread_mutex_trylock(&queue->lock) == 0) return;
+    spin_pause();
+  }
+  pthread_mutex_lock(&queue->lock);
+}
+
+static void unlock_queue(cr_queue *queue) {
+  pthread_mutex_unlock(&queue->lock);
+}
+
 /* ---- with the lock held ---- */
 
 static void set_size(cr_queue *queue, size_t size) {
@@ -109,14 +130,6 @@ static crema_status closed_status(const cr_queue *queue) {
 
 /* ---- waiting ---- */
 
-static void spin_pause(void) {
-#if defined(__x86_64__) || defined(__i386__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  __asm__ volatile("yield");
-#endif
-}
-
 /* Hand-overs between busy threads come within a microsecond; sleeping for them would cost
  * several. An idle thread spins this one time and then sleeps. */
 static void spin_while_empty(cr_queue *queue) {
@@ -135,17 +148,17 @@ static crema_status stop_status(void) {
 static crema_status wait_for_room(cr_queue *queue) {
   while (is_full(queue) && !queue->closed) {
     /* waits_on must not be set under the queue's lock: the order is thread, then queue. */
-    pthread_mutex_unlock(&queue->lock);
+    unlock_queue(queue);
     cr_thread_waits_on(queue);
-    pthread_mutex_lock(&queue->lock);
+    lock_queue(queue);
     queue->waiting_pushers++;
     while (is_full(queue) && !queue->closed && !cr_thread_must_stop()) {
       pthread_cond_wait(&queue->not_full, &queue->lock);
     }
     queue->waiting_pushers--;
-    pthread_mutex_unlock(&queue->lock);
+    unlock_queue(queue);
     cr_thread_waits_on(NULL);
-    pthread_mutex_lock(&queue->lock);
+    lock_queue(queue);
     if (is_full(queue) && !queue->closed && cr_thread_must_stop()) return stop_status();
   }
   return CREMA_OK;
@@ -156,17 +169,17 @@ static crema_status wait_for_item(cr_queue *queue) {
   double start = cr_clock_seconds();
   crema_status status = CREMA_OK;
   while (queue->size == 0 && !queue->closed && status == CREMA_OK) {
-    pthread_mutex_unlock(&queue->lock);
+    unlock_queue(queue);
     cr_thread_waits_on(queue);
-    pthread_mutex_lock(&queue->lock);
+    lock_queue(queue);
     queue->waiting_poppers++;
     while (queue->size == 0 && !queue->closed && !cr_thread_must_stop()) {
       pthread_cond_wait(&queue->not_empty, &queue->lock);
     }
     queue->waiting_poppers--;
-    pthread_mutex_unlock(&queue->lock);
+    unlock_queue(queue);
     cr_thread_waits_on(NULL);
-    pthread_mutex_lock(&queue->lock);
+    lock_queue(queue);
     if (queue->size == 0 && !queue->closed && cr_thread_must_stop()) status = stop_status();
   }
   queue->stalls.count++;
@@ -175,10 +188,10 @@ static crema_status wait_for_item(cr_queue *queue) {
 }
 
 void cr_queue_wake(cr_queue *queue) {
-  pthread_mutex_lock(&queue->lock);
+  lock_queue(queue);
   pthread_cond_broadcast(&queue->not_empty);
   pthread_cond_broadcast(&queue->not_full);
-  pthread_mutex_unlock(&queue->lock);
+  unlock_queue(queue);
 }
 
 /* ---- interface ---- */
@@ -186,11 +199,11 @@ void cr_queue_wake(cr_queue *queue) {
 crema_status cr_queue_push(cr_queue *queue, void *item) {
   if (cr_thread_must_stop()) return stop_status();
   crema_status status = CREMA_OK;
-  pthread_mutex_lock(&queue->lock);
+  lock_queue(queue);
   if (is_full(queue) && !queue->closed) status = wait_for_room(queue);
   if (status == CREMA_OK && queue->closed) status = closed_status(queue);
   if (status == CREMA_OK) status = append(queue, item);
-  pthread_mutex_unlock(&queue->lock);
+  unlock_queue(queue);
   return status;
 }
 
@@ -200,14 +213,14 @@ static crema_status take_or_wait(cr_queue *queue, const char *waiting_for, bool 
   crema_status status = CREMA_OK;
   bool say = false;
   spin_while_empty(queue);
-  pthread_mutex_lock(&queue->lock);
+  lock_queue(queue);
   if (queue->size == 0 && !queue->closed) {
     say = ++queue->empty_pops % LOG_EVERY == 0;
     status = wait_for_item(queue);
   }
   if (status == CREMA_OK && queue->size == 0) status = closed_status(queue);
   if (status == CREMA_OK) take(queue, out, remove);
-  pthread_mutex_unlock(&queue->lock);
+  unlock_queue(queue);
   if (say && waiting_for != NULL) cr_log_debug("%s", waiting_for);
   return status;
 }
@@ -221,17 +234,17 @@ crema_status cr_queue_peek(cr_queue *queue, void **out) {
 }
 
 bool cr_queue_try_push(cr_queue *queue, void *item) {
-  pthread_mutex_lock(&queue->lock);
+  lock_queue(queue);
   bool done = !queue->closed && !is_full(queue) && append(queue, item) == CREMA_OK;
-  pthread_mutex_unlock(&queue->lock);
+  unlock_queue(queue);
   return done;
 }
 
 static bool try_take(cr_queue *queue, bool remove, void **out) {
-  pthread_mutex_lock(&queue->lock);
+  lock_queue(queue);
   bool done = queue->size > 0;
   if (done) take(queue, out, remove);
-  pthread_mutex_unlock(&queue->lock);
+  unlock_queue(queue);
   return done;
 }
 
@@ -248,7 +261,7 @@ size_t cr_queue_size(cr_queue *queue) {
 }
 
 static void close_with(cr_queue *queue, crema_status code, const char *text) {
-  pthread_mutex_lock(&queue->lock);
+  lock_queue(queue);
   if (!queue->closed) {
     queue->reason = code;
     /* Without memory for the text its code alone is passed on. */
@@ -257,7 +270,7 @@ static void close_with(cr_queue *queue, crema_status code, const char *text) {
     pthread_cond_broadcast(&queue->not_empty);
     pthread_cond_broadcast(&queue->not_full);
   }
-  pthread_mutex_unlock(&queue->lock);
+  unlock_queue(queue);
 }
 
 void cr_queue_close(cr_queue *queue) {
@@ -269,20 +282,20 @@ void cr_queue_fail(cr_queue *queue, crema_status code, const char *text) {
 }
 
 void cr_queue_reopen(cr_queue *queue) {
-  pthread_mutex_lock(&queue->lock);
+  lock_queue(queue);
   free(queue->reason_text);
   queue->reason_text = NULL;
   queue->reason = CREMA_OK;
   queue->first = 0;
   set_size(queue, 0);
   queue->closed = false;
-  pthread_mutex_unlock(&queue->lock);
+  unlock_queue(queue);
 }
 
 cr_queue_stalls cr_queue_pop_stalls(cr_queue *queue) {
-  pthread_mutex_lock(&queue->lock);
+  lock_queue(queue);
   cr_queue_stalls stalls = queue->stalls;
-  pthread_mutex_unlock(&queue->lock);
+  unlock_queue(queue);
   return stalls;
 }
 

@@ -23,26 +23,33 @@ typedef struct block {
   cr_native_event *freed; /* made at the first free with a user, kept */
 } block;
 
-/* Idle blocks. Each thread prefers one shard, so that threads seldom meet at a lock. */
+/* Idle blocks and counters. Each thread has its shard, so that threads seldom meet at a lock; a
+ * counter is the sum over all shards (one alone may wrap around when a block is taken by one thread
+ * and freed by another). */
 typedef struct shard {
-  pthread_mutex_t lock;
+  _Alignas(64) pthread_mutex_t lock;
   block *bin[MAX_BINS];
-  char pad[64];
+  _Atomic uint64_t filled; /* bit b: bin b holds blocks; changed with the lock held */
+  size_t live_blocks, live_bytes, idle_blocks, idle_bytes;
+  uint64_t cached;
 } shard;
 
+typedef struct bucket_lock {
+  _Alignas(64) pthread_mutex_t lock;
+} bucket_lock;
+
 struct cr_pool {
+  shard shard[SHARDS];
+  bucket_lock bucket_lock[BUCKET_LOCKS];
+  block *bucket[BUCKETS]; /* live blocks by address */
   crema_device *device;
   cr_pool_options options;
   size_t bin_bytes[MAX_BINS];
-  shard shard[SHARDS];
-  atomic_size_t idle_in_bin[MAX_BINS];
-  pthread_mutex_t bucket_lock[BUCKET_LOCKS];
-  block *bucket[BUCKETS]; /* live blocks by address */
-  atomic_size_t live_blocks, live_bytes, peak_live_bytes, idle_blocks, idle_bytes;
-  atomic_uint_fast64_t cached, driver_allocs, driver_queries, flushes;
+  atomic_uint_fast64_t driver_allocs, driver_queries, flushes;
   /* The running estimate of the driver's free memory (S4-14). */
   pthread_mutex_t info_lock;
   size_t free_bytes, total_bytes, threshold;
+  size_t held_bytes, peak_held_bytes; /* taken from the driver */
 };
 
 /* ---- options ---- */
@@ -133,11 +140,14 @@ static void note_allocated(cr_pool *pool, size_t bytes) {
   } else {
     pool->free_bytes -= bytes;
   }
+  pool->held_bytes += bytes;
+  if (pool->held_bytes > pool->peak_held_bytes) pool->peak_held_bytes = pool->held_bytes;
   pthread_mutex_unlock(&pool->info_lock);
 }
 
 static void note_freed(cr_pool *pool, size_t bytes) {
   pthread_mutex_lock(&pool->info_lock);
+  pool->held_bytes -= bytes;
   pool->free_bytes += bytes;
   if (pool->free_bytes > pool->total_bytes) pool->free_bytes = pool->total_bytes;
   pthread_mutex_unlock(&pool->info_lock);
@@ -150,10 +160,20 @@ static void note_failed(cr_pool *pool) {
   pthread_mutex_unlock(&pool->info_lock);
 }
 
+static size_t idle_bytes(cr_pool *pool) {
+  size_t bytes = 0;
+  for (int i = 0; i < SHARDS; i++) {
+    pthread_mutex_lock(&pool->shard[i].lock);
+    bytes += pool->shard[i].idle_bytes;
+    pthread_mutex_unlock(&pool->shard[i].lock);
+  }
+  return bytes;
+}
+
 crema_status cr_pool_memory(cr_pool *pool, bool refresh, size_t *free_bytes, size_t *total_bytes) {
   pthread_mutex_lock(&pool->info_lock);
   if (refresh) ask_driver(pool);
-  size_t idle = atomic_load(&pool->idle_bytes);
+  size_t idle = idle_bytes(pool);
   size_t total = pool->total_bytes, available = pool->free_bytes + idle;
   pthread_mutex_unlock(&pool->info_lock);
   *total_bytes = total;
@@ -222,18 +242,42 @@ static bool is_ready(cr_pool *pool, block *b, uint64_t user) {
   return !b->pending;
 }
 
-static block *take_from_shard(cr_pool *pool, unsigned index, int bin, uint64_t user) {
-  shard *s = &pool->shard[index];
-  block *found = NULL;
+static bool holds(const shard *s, int bin) {
+  return (atomic_load_explicit(&s->filled, memory_order_relaxed) >> bin & 1) != 0;
+}
+
+/* With the shard's lock held. */
+static void set_bin(shard *s, int bin, block *first) {
+  uint64_t filled = atomic_load_explicit(&s->filled, memory_order_relaxed),
+           bit = (uint64_t)1 << bin;
+  s->bin[bin] = first;
+  atomic_store_explicit(&s->filled, first != NULL ? filled | bit : filled & ~bit,
+                        memory_order_relaxed);
+}
+
+static block *take_from_shard(cr_pool *pool, shard *s, int bin, uint64_t user) {
+  block *found = NULL, *before = NULL;
   pthread_mutex_lock(&s->lock);
-  block **link = &s->bin[bin];
-  for (int looked = 0; *link != NULL && looked < LOOK_AT; looked++) {
-    if (is_ready(pool, *link, user)) {
-      found = *link;
-      *link = found->next;
-      break;
+  block *b = s->bin[bin];
+  for (int looked = 0; b != NULL && looked < LOOK_AT && found == NULL; looked++) {
+    if (is_ready(pool, b, user)) {
+      found = b;
+    } else {
+      before = b;
+      b = b->next;
     }
-    link = &(*link)->next;
+  }
+  if (found != NULL) {
+    if (before != NULL) {
+      before->next = found->next;
+    } else {
+      set_bin(s, bin, found->next);
+    }
+    s->idle_blocks--;
+    s->idle_bytes -= found->bytes;
+    s->live_blocks++;
+    s->live_bytes += found->bytes;
+    s->cached++;
   }
   pthread_mutex_unlock(&s->lock);
   return found;
@@ -243,44 +287,56 @@ static block *take_idle(cr_pool *pool, int bin, uint64_t user) {
   if (bin == NO_BIN) return NULL;
   unsigned mine = own_shard();
   for (unsigned i = 0; i < SHARDS; i++) {
-    if (atomic_load_explicit(&pool->idle_in_bin[bin], memory_order_relaxed) == 0) return NULL;
-    block *b = take_from_shard(pool, (mine + i) % SHARDS, bin, user);
-    if (b == NULL) continue;
-    atomic_fetch_sub_explicit(&pool->idle_in_bin[bin], 1, memory_order_relaxed);
-    atomic_fetch_sub_explicit(&pool->idle_blocks, 1, memory_order_relaxed);
-    atomic_fetch_sub_explicit(&pool->idle_bytes, b->bytes, memory_order_relaxed);
-    return b;
+    shard *s = &pool->shard[(mine + i) % SHARDS];
+    block *b = holds(s, bin) ? take_from_shard(pool, s, bin, user) : NULL;
+    if (b != NULL) return b;
   }
   return NULL;
 }
 
 static void put_idle(cr_pool *pool, block *b) {
   shard *s = &pool->shard[own_shard()];
-  atomic_fetch_add_explicit(&pool->idle_in_bin[b->bin], 1, memory_order_relaxed);
-  atomic_fetch_add_explicit(&pool->idle_blocks, 1, memory_order_relaxed);
-  atomic_fetch_add_explicit(&pool->idle_bytes, b->bytes, memory_order_relaxed);
   pthread_mutex_lock(&s->lock);
   b->next = s->bin[b->bin];
-  s->bin[b->bin] = b;
+  set_bin(s, b->bin, b);
+  s->idle_blocks++;
+  s->idle_bytes += b->bytes;
+  s->live_blocks--;
+  s->live_bytes -= b->bytes;
   pthread_mutex_unlock(&s->lock);
+}
+
+/* A block that came from the driver, or goes back to it, without having been idle. */
+static void count_live(cr_pool *pool, const block *b, bool more) {
+  shard *s = &pool->shard[own_shard()];
+  pthread_mutex_lock(&s->lock);
+  s->live_blocks += more ? (size_t)1 : (size_t)-1;
+  s->live_bytes += more ? b->bytes : (size_t)0 - b->bytes;
+  pthread_mutex_unlock(&s->lock);
+}
+
+/* Takes the whole bin out of a shard. */
+static block *empty_bin(shard *s, int bin) {
+  pthread_mutex_lock(&s->lock);
+  block *list = s->bin[bin];
+  set_bin(s, bin, NULL);
+  for (const block *b = list; b != NULL; b = b->next) {
+    s->idle_blocks--;
+    s->idle_bytes -= b->bytes;
+  }
+  pthread_mutex_unlock(&s->lock);
+  return list;
 }
 
 size_t cr_pool_trim(cr_pool *pool) {
   size_t bytes = 0;
   for (unsigned i = 0; i < SHARDS; i++) {
     for (int bin = 0; bin < MAX_BINS; bin++) {
-      pthread_mutex_lock(&pool->shard[i].lock);
-      block *list = pool->shard[i].bin[bin];
-      pool->shard[i].bin[bin] = NULL;
-      pthread_mutex_unlock(&pool->shard[i].lock);
-      while (list != NULL) {
-        block *b = list;
-        list = b->next;
+      for (block *b = empty_bin(&pool->shard[i], bin); b != NULL;) {
+        block *next = b->next;
         bytes += b->bytes;
-        atomic_fetch_sub(&pool->idle_in_bin[bin], 1);
-        atomic_fetch_sub(&pool->idle_blocks, 1);
-        atomic_fetch_sub(&pool->idle_bytes, b->bytes);
         driver_free(pool, b);
+        b = next;
       }
     }
   }
@@ -294,36 +350,24 @@ static size_t bucket_of(crema_devptr memory) {
   return (size_t)(((uint64_t)memory.address >> 6) * 0x9e3779b97f4a7c15u >> 54) % BUCKETS;
 }
 
-static void raise_peak(cr_pool *pool, size_t live) {
-  size_t peak = atomic_load_explicit(&pool->peak_live_bytes, memory_order_relaxed);
-  while (live > peak && !atomic_compare_exchange_weak(&pool->peak_live_bytes, &peak, live)) {
-  }
-}
-
 static void add_live(cr_pool *pool, block *b) {
   size_t index = bucket_of(b->memory);
-  pthread_mutex_t *lock = &pool->bucket_lock[index % BUCKET_LOCKS];
+  pthread_mutex_t *lock = &pool->bucket_lock[index % BUCKET_LOCKS].lock;
   pthread_mutex_lock(lock);
   b->next = pool->bucket[index];
   pool->bucket[index] = b;
   pthread_mutex_unlock(lock);
-  atomic_fetch_add_explicit(&pool->live_blocks, 1, memory_order_relaxed);
-  size_t live = atomic_fetch_add_explicit(&pool->live_bytes, b->bytes, memory_order_relaxed);
-  raise_peak(pool, live + b->bytes);
 }
 
 static block *take_live(cr_pool *pool, crema_devptr memory) {
   size_t index = bucket_of(memory);
-  pthread_mutex_t *lock = &pool->bucket_lock[index % BUCKET_LOCKS];
+  pthread_mutex_t *lock = &pool->bucket_lock[index % BUCKET_LOCKS].lock;
   pthread_mutex_lock(lock);
   block **link = &pool->bucket[index];
   while (*link != NULL && (*link)->memory.address != memory.address) link = &(*link)->next;
   block *b = *link;
   if (b != NULL) *link = b->next;
   pthread_mutex_unlock(lock);
-  if (b == NULL) return NULL;
-  atomic_fetch_sub_explicit(&pool->live_blocks, 1, memory_order_relaxed);
-  atomic_fetch_sub_explicit(&pool->live_bytes, b->bytes, memory_order_relaxed);
   return b;
 }
 
@@ -367,10 +411,9 @@ crema_status cr_pool_alloc(cr_pool *pool, size_t bytes, uint64_t user, crema_dev
   if (bytes == 0) return CREMA_OK;
   int bin = bin_of(pool, bytes);
   block *b = take_idle(pool, bin, user);
-  if (b != NULL) {
-    atomic_fetch_add_explicit(&pool->cached, 1, memory_order_relaxed);
-  } else {
+  if (b == NULL) {
     CR_TRY(fresh_block(pool, bytes, bin, &b));
+    count_live(pool, b, true);
   }
   b->counted = cr_tracking_add(pool->device, b->bytes);
   add_live(pool, b);
@@ -389,6 +432,12 @@ static crema_status mark_freed(cr_pool *pool, block *b, uint64_t user) {
   return CREMA_OK;
 }
 
+static bool may_keep(cr_pool *pool, const block *b) {
+  size_t limit = pool->options.max_idle_bytes;
+  if (b->bin == NO_BIN || b->bytes > limit) return false;
+  return limit == SIZE_MAX || idle_bytes(pool) <= limit - b->bytes;
+}
+
 crema_status cr_pool_free(cr_pool *pool, crema_devptr memory, uint64_t user) {
   if (memory.address == 0) return CREMA_OK;
   block *b = take_live(pool, memory);
@@ -402,29 +451,37 @@ crema_status cr_pool_free(cr_pool *pool, crema_devptr memory, uint64_t user) {
      * lesser evil. The device has failed anyway. */
     cr_log_error("memory of %zu bytes is given up: %s", b->bytes, crema_error_text());
     if (b->freed != NULL) pool->device->backend->event_destroy(b->freed);
+    count_live(pool, b, false);
     free(b);
     return CREMA_OK;
   }
-  bool keep = b->bin != NO_BIN && b->bytes <= pool->options.max_idle_bytes &&
-              atomic_load(&pool->idle_bytes) <= pool->options.max_idle_bytes - b->bytes;
-  if (keep) {
+  if (may_keep(pool, b)) {
     put_idle(pool, b);
   } else {
+    count_live(pool, b, false);
     driver_free(pool, b);
   }
   return CREMA_OK;
 }
 
 cr_pool_info cr_pool_describe(cr_pool *pool) {
-  return (cr_pool_info){.live_blocks = atomic_load(&pool->live_blocks),
-                        .live_bytes = atomic_load(&pool->live_bytes),
-                        .idle_blocks = atomic_load(&pool->idle_blocks),
-                        .idle_bytes = atomic_load(&pool->idle_bytes),
-                        .peak_live_bytes = atomic_load(&pool->peak_live_bytes),
-                        .cached = atomic_load(&pool->cached),
-                        .driver_allocs = atomic_load(&pool->driver_allocs),
-                        .driver_queries = atomic_load(&pool->driver_queries),
-                        .flushes = atomic_load(&pool->flushes)};
+  cr_pool_info info = {.driver_allocs = atomic_load(&pool->driver_allocs),
+                       .driver_queries = atomic_load(&pool->driver_queries),
+                       .flushes = atomic_load(&pool->flushes)};
+  for (int i = 0; i < SHARDS; i++) {
+    shard *s = &pool->shard[i];
+    pthread_mutex_lock(&s->lock);
+    info.live_blocks += s->live_blocks;
+    info.live_bytes += s->live_bytes;
+    info.idle_blocks += s->idle_blocks;
+    info.idle_bytes += s->idle_bytes;
+    info.cached += s->cached;
+    pthread_mutex_unlock(&s->lock);
+  }
+  pthread_mutex_lock(&pool->info_lock);
+  info.peak_bytes = pool->peak_held_bytes;
+  pthread_mutex_unlock(&pool->info_lock);
+  return info;
 }
 
 /* ---- life ---- */
@@ -442,13 +499,14 @@ crema_status cr_pool_create(crema_device *device, const cr_pool_options *options
     return cr_fail(CREMA_E_RANGE, "a memory pool has bins %u to %u of powers of 2 or more",
                    options->min_bin, options->max_bin);
   }
-  cr_pool *pool = calloc(1, sizeof *pool);
+  cr_pool *pool = aligned_alloc(_Alignof(cr_pool), sizeof *pool);
   if (pool == NULL) return cr_fail_memory(sizeof *pool, "a memory pool");
+  memset(pool, 0, sizeof *pool);
   pool->device = device;
   pool->options = *options;
   set_bins(pool);
   for (int i = 0; i < SHARDS; i++) pthread_mutex_init(&pool->shard[i].lock, NULL);
-  for (int i = 0; i < BUCKET_LOCKS; i++) pthread_mutex_init(&pool->bucket_lock[i], NULL);
+  for (int i = 0; i < BUCKET_LOCKS; i++) pthread_mutex_init(&pool->bucket_lock[i].lock, NULL);
   pthread_mutex_init(&pool->info_lock, NULL);
   pthread_mutex_lock(&pool->info_lock);
   ask_driver(pool);
@@ -470,7 +528,7 @@ void cr_pool_destroy(cr_pool *pool) {
     }
   }
   pthread_mutex_destroy(&pool->info_lock);
-  for (int i = 0; i < BUCKET_LOCKS; i++) pthread_mutex_destroy(&pool->bucket_lock[i]);
+  for (int i = 0; i < BUCKET_LOCKS; i++) pthread_mutex_destroy(&pool->bucket_lock[i].lock);
   for (int i = 0; i < SHARDS; i++) pthread_mutex_destroy(&pool->shard[i].lock);
   free(pool);
 }

@@ -60,8 +60,8 @@ size_t cr_pool_trim(cr_pool *pool);
 typedef struct cr_pool_info {
   size_t live_blocks, live_bytes; /* handed out */
   size_t idle_blocks, idle_bytes; /* kept */
-  size_t peak_live_bytes;
-  uint64_t cached; /* requests served without the driver */
+  size_t peak_bytes;              /* most ever held, live and idle together */
+  uint64_t cached;                /* requests served without the driver */
   uint64_t driver_allocs;
   uint64_t driver_queries; /* times the driver was asked for its free memory */
   uint64_t flushes;        /* times a request failed and idle blocks were given back */

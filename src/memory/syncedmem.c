@@ -151,11 +151,16 @@ static crema_status move_bytes(crema_syncedmem *memory, crema_context *context, 
   return crema_context_finish(context);
 }
 
+static void set_home(crema_syncedmem *memory, crema_device *device) {
+  memory->device = device;
+  memory->watched = device->backend->host_access != NULL;
+}
+
 /* Makes the context's device the block's home. */
 static crema_status move_to(crema_syncedmem *memory, crema_context *context) {
   crema_device *device = context->device, *old = memory->gpu.device;
   if (memory->gpu.data.address == 0 || old == device) {
-    memory->device = device;
+    set_home(memory, device);
     return CREMA_OK;
   }
   crema_devptr data = {0};
@@ -175,7 +180,7 @@ static crema_status move_to(crema_syncedmem *memory, crema_context *context) {
   }
   free_gpu(&memory->gpu);
   memory->gpu = (cr_device_side){.data = data, .own = true, .device = device, .user = context->id};
-  memory->device = device;
+  set_home(memory, device);
   return CREMA_OK;
 }
 
@@ -219,8 +224,8 @@ static inline bool at_gpu(const crema_syncedmem *memory, const crema_context *co
 }
 
 static inline void tell_checker(const crema_syncedmem *memory, bool change) {
-  const cr_backend *backend = memory->device->backend;
-  if (backend->host_access != NULL) backend->host_access(memory->host.data, memory->size, change);
+  if (!memory->watched) return;
+  memory->device->backend->host_access(memory->host.data, memory->size, change);
 }
 
 crema_status cr_syncedmem_read(crema_syncedmem *memory, crema_context *context, crema_devptr *out) {
@@ -290,6 +295,7 @@ crema_status cr_syncedmem_zero(crema_syncedmem *memory, crema_context *context) 
 void cr_syncedmem_init(crema_syncedmem *memory, crema_device *device, size_t size) {
   *memory = (crema_syncedmem){.device = device,
                               .movable = true,
+                              .watched = device->backend->host_access != NULL,
                               .size = size,
                               .capacity = size,
                               .moving = ATOMIC_FLAG_INIT};

@@ -31,6 +31,7 @@ struct crema_syncedmem {
   size_t capacity; /* bytes that each side is made with; adopted sides hold at least `size` */
   cr_host_side host;
   cr_device_side gpu;
+  bool watched;       /* a checker wants to know of host accesses */
   atomic_flag moving; /* some thread moves bytes between the sides */
 };
 

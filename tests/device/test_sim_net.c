@@ -184,7 +184,7 @@ static void a_lost_device_is_a_status(void **state) {
   cr_sim_options options = sim_test_options(1);
   options.memory = (size_t)1 << 30;
   options.keep_log = false;
-  for (int nth = 1; nth < 60; nth += 7) {
+  for (int nth = 1; nth < 60; nth += 23) {
     for (int late = 0; late < 2; late++) {
       sim_begin(&options);
       crema_solver_options solver_options;
