@@ -162,9 +162,10 @@ static crema_status plan_fwd(cr_plan *plan) {
   return plan_max(plan, 0, 1, 2, 0);
 }
 
+/* The places are in the order of the forward pass; if they are plain, the gradient decides. */
 static crema_status plan_bwd(cr_plan *plan) {
   if (cr_dnnl_absent(plan, 1)) return cr_fail(CREMA_E_UNSUPPORTED, "not max pooling");
-  return plan_max(plan, 2, 0, 1, 1);
+  return plan_max(plan, 2, 0, 1, plan->hint[1].layout != NULL ? 1 : 0);
 }
 
 static crema_status run_fwd(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
