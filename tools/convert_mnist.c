@@ -1,4 +1,5 @@
 /* crema convert_mnist: the IDX files of MNIST to a database of Datum. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <zlib.h>
@@ -35,8 +36,12 @@ static crema_status read_word(const idx_file *idx, uint32_t *out) {
 
 static crema_status open_idx(idx_file *idx, uint32_t magic, uint32_t *count) {
   uint32_t found = 0;
+  errno = 0;
   idx->file = gzopen(idx->path, "rb");
-  if (idx->file == NULL) return cr_fail(CREMA_E_NOT_FOUND, "%s: cannot be opened", idx->path);
+  if (idx->file == NULL) {
+    return errno == 0 ? cr_fail_memory(1 << 16, "unpacking")
+                      : cr_fail_errno(errno, "%s: cannot be opened", idx->path);
+  }
   CR_TRY(read_word(idx, &found));
   if (found != magic) {
     return cr_fail(CREMA_E_CORRUPT, "%s: not an IDX file of %s (magic number 0x%x, not 0x%x)",

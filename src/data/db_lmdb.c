@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "core/buffer.h"
@@ -49,7 +50,15 @@ typedef struct lmdb_txn {
   cr_buffer records; /* of lmdb_record */
 } lmdb_txn;
 
+/* LMDB calls a short write an input/output error. */
+static bool is_disk_full(const char *path) {
+  enum { LITTLE = 64 << 10 };
+  struct statvfs info;
+  return statvfs(path, &info) == 0 && (uint64_t)info.f_bavail * info.f_frsize < LITTLE;
+}
+
 static crema_status fail_lmdb(int rc, const char *path, const char *what) {
+  if (rc == EIO && is_disk_full(path)) rc = ENOSPC;
   switch (rc) {
     case ENOMEM: return cr_fail(CREMA_E_NO_MEMORY, "%s: %s: out of memory", path, what);
     case ENOSPC: return cr_fail(CREMA_E_IO, "%s: %s: the disk is full", path, what);
