@@ -87,6 +87,7 @@ static const char help_text[] =
 int crema_cmd_test(int argc, char **argv) {
   const char *model = "", *weights = "", *gpu = "", *stage = "", *phase = "";
   int64_t iterations = 50, level = 0;
+  bool skip_corrupt = false;
   bool warn_unknown_fields = false;
   const cli_flag list[] = {
       {"model", CLI_STRING, &model, "the net (text)"},
@@ -96,6 +97,7 @@ int crema_cmd_test(int argc, char **argv) {
       {"phase", CLI_STRING, &phase, "accepted; a net is always tested in phase TEST"},
       {"level", CLI_INT, &level, "level of the net's state"},
       {"stage", CLI_STRING, &stage, "stages of the net's state, separated by commas"},
+      {"skip_corrupt", CLI_BOOL, &skip_corrupt, "warn of records that cannot be decoded and go on"},
       {"warn_unknown_fields", CLI_BOOL, &warn_unknown_fields,
        "go on when a text file has a field that is not known"},
   };
@@ -118,6 +120,7 @@ int crema_cmd_test(int argc, char **argv) {
   options.level = (int)level;
   options.stages = stages;
   options.stage_count = cli_split_list(text, stages, MAX_STAGES);
+  options.skip_corrupt = skip_corrupt;
   options.warn_unknown_fields = warn_unknown_fields;
   crema_net *net = NULL;
   int code = crema_net_load(model, &options, &net) == CREMA_OK ? 0 : cli_fail();

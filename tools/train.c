@@ -22,6 +22,7 @@ typedef struct train_flags {
   const char *solver, *weights, *snapshot, *gpu, *phase, *stage;
   const char *sigint_effect, *sighup_effect;
   int64_t iterations, level;
+  bool skip_corrupt;
   bool warn_unknown_fields;
 } train_flags;
 
@@ -177,6 +178,8 @@ int crema_cmd_train(int argc, char **argv) {
       {"stage", CLI_STRING, &flags.stage, "stages of the train net's state, separated by commas"},
       {"sigint_effect", CLI_STRING, &flags.sigint_effect, "on Ctrl-C: stop, snapshot or none"},
       {"sighup_effect", CLI_STRING, &flags.sighup_effect, "on SIGHUP: stop, snapshot or none"},
+      {"skip_corrupt", CLI_BOOL, &flags.skip_corrupt,
+       "warn of records that cannot be decoded and go on"},
       {"warn_unknown_fields", CLI_BOOL, &flags.warn_unknown_fields,
        "go on when a text file has a field that is not known"},
   };
@@ -198,6 +201,7 @@ int crema_cmd_train(int argc, char **argv) {
   options.stage_count = cli_split_list(stages, stage, MAX_STAGES);
   options.stages = stage;
   options.level = (int)flags.level;
+  options.skip_corrupt = flags.skip_corrupt;
   options.warn_unknown_fields = flags.warn_unknown_fields;
   options.poll = poll_signals;
   options.progress = show_progress;

@@ -22,6 +22,7 @@ typedef struct crema_net_options {
   crema_device *device;  /* NULL: the CPU */
   int64_t seed;          /* below 0: differs from run to run */
   bool warn_unknown_fields; /* unknown fields in text are warned of instead of refused */
+  bool skip_corrupt;     /* records that cannot be decoded are warned of and passed over */
   bool force_backward;   /* as the net's own field */
 } crema_net_options;
 

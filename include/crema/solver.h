@@ -33,6 +33,7 @@ typedef struct crema_solver_options {
   const char *const *stages;
   size_t stage_count;
   bool warn_unknown_fields;
+  bool skip_corrupt; /* see crema_net_options */
   /* Asked before each forward pass of the train net to fill its inputs (Input layers). `pass` is
    * iteration * iter_size plus the number of the pass within the iteration, so that a resumed run
    * goes on in the same place. May be NULL. A failure ends the training. */

@@ -85,6 +85,14 @@ static crema_status fail_in_file(crema_status code, const char *path, crema_phas
   return cr_fail(code, "%s:%zu: %s", path, line, text);
 }
 
+/* Lets the layers that read records pass over damaged ones. */
+static void skip_corrupt_records(Caffe__NetParameter *param) {
+  for (size_t i = 0; i < param->n_layer; ++i) {
+    Caffe__DataParameter *data = param->layer[i]->data_param;
+    if (data != NULL) data->has_skip_corrupt = data->skip_corrupt = 1;
+  }
+}
+
 crema_status cr_net_create(Caffe__NetParameter *param, const crema_net_options *options,
                            crema_context *context, const char *path, crema_net **out) {
   crema_net *net = calloc(1, sizeof *net);
@@ -99,6 +107,7 @@ crema_status cr_net_create(Caffe__NetParameter *param, const crema_net_options *
                         .stage_count = options->stage_count,
                         .own = param->state};
   crema_status status = CREMA_OK;
+  if (options->skip_corrupt) skip_corrupt_records(param);
   CR_TRY_GOTO(start_net(net, options, context, path), fail);
   CR_TRY_GOTO(cr_net_filter(param, &state), fail);
   CR_TRY_GOTO(cr_net_insert_splits(param), fail);

@@ -77,6 +77,7 @@ static crema_status build(crema_solver *solver, const net_source *source, crema_
   options.device = solver->device;
   options.seed = (int64_t)solver->seed;
   options.warn_unknown_fields = solver->options.warn_unknown_fields;
+  options.skip_corrupt = solver->options.skip_corrupt;
   Caffe__NetParameter *given = param;
   param = NULL; /* taken over, also on failure */
   status = cr_net_create(given, &options, solver->context, path, out);

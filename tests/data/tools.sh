@@ -87,6 +87,35 @@ expect_error "unwritable place" "no/such/folder"
 run convert_imageset -backend leveldb pictures list.txt level_db
 expect_error "LevelDB" "LevelDB" "lmdb"
 
+# ---- a damaged record in the middle ----
+for name in one two three; do cp "$cat_image" "pictures/$name.jpg"; done
+printf '%s\n' "one.jpg 0" "two.jpg 1" "three.jpg 2" >three.txt
+run convert_imageset -encoded pictures three.txt damaged_lmdb
+expect_ok "encoded images"
+# Zeroes over the beginning of the second file.
+at=$(grep -abo JFIF damaged_lmdb/data.mdb | sed -n 2p | cut -d: -f1)
+head -c 6 /dev/zero | dd of=damaged_lmdb/data.mdb bs=1 seek=$((at - 6)) conv=notrunc 2>/dev/null
+cat >damaged.prototxt <<'NET'
+name: "damaged"
+layer {
+  name: "in" type: "Data" top: "data" top: "label"
+  data_param { source: "damaged_lmdb" batch_size: 2 backend: LMDB }
+  transform_param { crop_size: 32 }
+}
+layer {
+  name: "ip" type: "InnerProduct" bottom: "data" top: "ip"
+  inner_product_param { num_output: 3 }
+}
+layer { name: "loss" type: "SoftmaxWithLoss" bottom: "ip" bottom: "label" top: "loss" }
+NET
+echo 'net: "damaged.prototxt" base_lr: 0.001 lr_policy: "fixed" max_iter: 3 snapshot_prefix: "damaged"' \
+  >damaged_solver.prototxt
+run train -solver damaged_solver.prototxt
+expect_error "damaged record" "layer 'in'" "record '00000001_two.jpg'" "damaged_lmdb"
+run train -skip_corrupt -solver damaged_solver.prototxt
+expect_ok "damaged record, skipped"
+expect_line "damaged record, skipped" "00000001_two\.jpg.*skipped"
+
 # ---- extract_features ----
 cat >features.prototxt <<'NET'
 name: "features"
