@@ -128,26 +128,31 @@ static crema_status to_gpu(crema_syncedmem *memory, crema_context *context) {
 
 /* ---- from one device to another ---- */
 
-/* Copies the device side, which has the newest bytes, to `data` on the context's device: directly
- * where the devices reach each other, otherwise by way of the host side. */
+/* Copies the newest bytes, which the device side has, to `data` on the context's device: from the
+ * host side where that has them too, directly where the devices reach each other, otherwise by way
+ * of the host side. */
 static crema_status move_bytes(crema_syncedmem *memory, crema_context *context, crema_devptr data) {
   const cr_backend *backend = context->device->backend;
   crema_device *old = memory->gpu.device;
-  bool direct = old->backend == backend && backend->can_access_peer != NULL &&
-                backend->can_access_peer(context->device, old);
+  bool direct = memory->head == CREMA_HEAD_AT_GPU && old->backend == backend &&
+                backend->can_access_peer != NULL && backend->can_access_peer(context->device, old);
   cr_copy_kind kind = direct ? CR_COPY_PEER : CR_COPY_HOST_TO_DEVICE;
   uintptr_t from = memory->gpu.data.address;
   if (direct) {
-    crema_context *source = NULL;
-    CR_TRY(cr_thread_context(old, 0, &source));
-    CR_TRY(cr_context_follow(source, memory->gpu.user));
-    CR_TRY(crema_context_finish(source));
     CR_TRY(backend->enable_peer(context->device, old));
   } else {
     CR_TRY(to_host(memory));
     from = (uintptr_t)memory->host.data;
   }
   CR_TRY(backend->copy(context, kind, data.address, from, memory->size));
+  return crema_context_finish(context);
+}
+
+/* The host waits for all work on the device side: no event orders streams of two devices. */
+static crema_status await_gpu(const crema_syncedmem *memory) {
+  crema_context *context = NULL;
+  CR_TRY(cr_thread_context(memory->gpu.device, 0, &context));
+  CR_TRY(cr_context_follow(context, memory->gpu.user));
   return crema_context_finish(context);
 }
 
@@ -163,10 +168,11 @@ static crema_status move_to(crema_syncedmem *memory, crema_context *context) {
     set_home(memory, device);
     return CREMA_OK;
   }
+  CR_TRY(await_gpu(memory));
   crema_devptr data = {0};
   CR_TRY(cr_device_alloc_for(context, memory->capacity, &data));
   crema_head head = memory->head;
-  if (head == CREMA_HEAD_AT_GPU) {
+  if (head == CREMA_HEAD_AT_GPU || head == CREMA_SYNCED) {
     crema_status status = move_bytes(memory, context, data);
     if (status != CREMA_OK) {
       cr_device_free_after(device, data, context->id);
@@ -174,10 +180,8 @@ static crema_status move_to(crema_syncedmem *memory, crema_context *context) {
       return cr_fail_in(status, "move of %zu bytes from %s:%d to %s:%d", memory->size,
                         old->backend->name, old->index, device->backend->name, device->index);
     }
-    memory->head = CREMA_HEAD_AT_GPU;
-  } else if (head == CREMA_SYNCED) {
-    memory->head = CREMA_HEAD_AT_CPU;
   }
+  memory->head = head;
   free_gpu(&memory->gpu);
   memory->gpu = (cr_device_side){.data = data, .own = true, .device = device, .user = context->id};
   set_home(memory, device);
@@ -244,9 +248,7 @@ static crema_status overwrite_gpu(crema_syncedmem *memory, crema_context *contex
   bool made = false;
   /* The old bytes are not needed, so a move to another device copies nothing. */
   crema_head head = memory->head;
-  if (memory->movable && memory->device != context->device && head == CREMA_HEAD_AT_GPU) {
-    memory->head = CREMA_UNINITIALIZED;
-  }
+  if (memory->movable && memory->device != context->device) memory->head = CREMA_UNINITIALIZED;
   crema_status status = come_home(memory, context);
   if (status == CREMA_OK) status = need_gpu(memory, context, &made);
   if (status == CREMA_OK) status = use_gpu(memory, context);

@@ -313,7 +313,15 @@ crema_status cr_sim_finish(crema_context *context) {
 }
 
 crema_status cr_sim_busy(crema_context *context, bool *out) {
-  *out = atomic_load(&cr_sim_stream(context)->count) > 0;
+  sim_stream *stream = cr_sim_stream(context);
+  sim_lock();
+  *out = atomic_load(&stream->count) > 0;
+  if (!*out) {
+    /* An answer of no tells the host that all work is done. */
+    set_clock(&cr_sim_world.host, stream, atomic_load(&stream->done));
+    join_clock(&cr_sim_world.host, &stream->clock);
+  }
+  sim_unlock();
   return CREMA_OK;
 }
 
