@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "core/clock.h"
 #include "fixture.h"
 #include "net/net.h"
 
@@ -87,6 +88,55 @@ static void test_s2_24_tops_adopt_the_batch(void **state) {
     assert_ptr_equal(data, seen[k % 3]);
   }
   assert_ptr_not_equal(seen[0], seen[1]);
+  crema_net_destroy(net);
+  fixture_remove(&f);
+}
+
+/* Without a second top there are no labels. */
+static void test_s2_17_labels_are_optional(void **state) {
+  fixture f;
+  crema_net *net = NULL;
+  char text[1024];
+  crema_blob *label = NULL;
+  (void)state;
+  fixture_make(&f);
+  snprintf(text, sizeof text,
+           "layer { name: 'in' type: 'Data' top: 'data' "
+           "data_param { source: '%s' backend: LMDB batch_size: 2 } }",
+           fixture_db(&f, "db", 5, fixture_gray));
+  assert_int_equal(crema_net_parse(text, strlen(text), "test", NULL, &net), CREMA_OK);
+  forward(net);
+  assert_true(values(net, "data")[20] == 1);
+  assert_int_equal(crema_net_blob(net, "label", &label), CREMA_E_UNKNOWN_NAME);
+  crema_net_destroy(net);
+  fixture_remove(&f);
+}
+
+/* Record i of one layer always meets record i of the other. */
+static void test_s2_26_two_layers_keep_step(void **state) {
+  fixture f;
+  crema_net *net = NULL;
+  char text[2048];
+  (void)state;
+  fixture_make(&f);
+  const char *gray = fixture_db(&f, "gray", 11, fixture_gray);
+  const char *color = fixture_db(&f, "color", 11, fixture_png);
+  snprintf(text, sizeof text,
+           "layer { name: 'a' type: 'Data' top: 'a' top: 'a_label' "
+           "data_param { source: '%s' backend: LMDB batch_size: 3 prefetch: 1 } } "
+           "layer { name: 'b' type: 'Data' top: 'b' top: 'b_label' "
+           "data_param { source: '%s' backend: LMDB batch_size: 3 prefetch: 7 } }",
+           gray, color);
+  assert_int_equal(crema_net_parse(text, strlen(text), "test", NULL, &net), CREMA_OK);
+  for (int k = 0; k < 200; ++k) {
+    if (k % 50 == 0) cr_clock_sleep(0.002);
+    forward(net);
+    for (int i = 0; i < 3; ++i) {
+      assert_true(values(net, "a_label")[i] == (float)((3 * k + i) % 11));
+      assert_true(values(net, "b_label")[i] == values(net, "a_label")[i]);
+      assert_true(values(net, "a")[20 * i] == values(net, "b")[126 * i]);
+    }
+  }
   crema_net_destroy(net);
   fixture_remove(&f);
 }
@@ -255,6 +305,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_s2_18_shapes_and_order),
       cmocka_unit_test(test_s2_24_tops_adopt_the_batch),
+      cmocka_unit_test(test_s2_17_labels_are_optional),
+      cmocka_unit_test(test_s2_26_two_layers_keep_step),
       cmocka_unit_test(test_s2_31_resume_is_exact),
       cmocka_unit_test(test_bad_places_are_refused),
       cmocka_unit_test(test_mistakes_are_named),
