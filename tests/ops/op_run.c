@@ -18,6 +18,10 @@ void op_access(const cr_op_desc *desc, char *access) {
   }
 }
 
+const cr_kernel *const *op_table(void) {
+  return cr_host_context()->device->backend->kernels;
+}
+
 void op_buffer_free(op_buffer *buffer) {
   free(buffer->memory);
   buffer->memory = NULL;

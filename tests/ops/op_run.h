@@ -34,6 +34,9 @@ typedef struct op_run {
 
 typedef enum op_outcome { OP_RAN, OP_DECLINED, OP_SAME_FORMS_NOT_HELD, OP_FAILED } op_outcome;
 
+/* The rows under test; ends with NULL. */
+const cr_kernel *const *op_table(void);
+
 /* Letters R, W, U, A, one an argument (upper case), into access[OP_MAX_ARGS]. */
 void op_access(const cr_op_desc *desc, char *access);
 

@@ -33,7 +33,7 @@ typedef struct row_record {
 } row_record;
 
 static const cr_kernel *const *table(void) {
-  return cr_host_context()->device->backend->kernels;
+  return op_table();
 }
 
 static void set_threads(int threads) {
@@ -191,7 +191,7 @@ static void check_row(const cr_kernel *row, const op_problem *p, const op_proble
 /* For large cases: the plain row's results become the reference. */
 static void ask_plain_row(op_problem *p) {
   const cr_kernel *plain = NULL;
-  for (const cr_kernel *const *row = table(); *row; ++row) {
+  for (const cr_kernel *const *row = cr_host_context()->device->backend->kernels; *row; ++row) {
     if ((*row)->op == p->desc.kind && (*row)->type == p->desc.type) plain = *row;
   }
   assert_non_null(plain);

@@ -1,0 +1,170 @@
+/* Per-channel work on arrays (outer, C, inner): scale and bias, rectifiers with a slope a channel,
+ * batch normalisation, and sums over a channel. */
+#ifndef CR_CUDA_KERNELS_CHANNEL_H
+#define CR_CUDA_KERNELS_CHANNEL_H
+
+#include "device/cuda/kernels/team.h"
+
+CR_HD int64_t cr_channel_of(int64_t i, int64_t channels, int64_t inner) {
+  return cr_divide(cr_divide(i, inner).whole, channels).rest;
+}
+
+typedef struct cr_affine_args {
+  const float *x, *scale, *bias; /* NULL: 1 and 0 */
+  float *y;
+  int64_t channels, inner;
+  bool relu; /* y > 0 ? y : slope * y */
+  float slope;
+} cr_affine_args;
+
+/* y = x * scale[c] + bias[c], and the activation of a fused convolution. */
+CR_HD void cr_affine_body(const void *args, int64_t i) {
+  const cr_affine_args *a = (const cr_affine_args *)args;
+  const int64_t c = cr_channel_of(i, a->channels, a->inner);
+  float y = a->x[i];
+  if (a->scale != NULL) y = y * a->scale[c];
+  if (a->bias != NULL) y = y + a->bias[c];
+  if (a->relu && y < 0) y = a->slope == 0 ? 0 : a->slope * y;
+  a->y[i] = y;
+}
+
+typedef struct cr_prelu_args {
+  const float *x, *slope, *dy;
+  float *out;
+  int64_t channels, inner;
+} cr_prelu_args;
+
+CR_HD void cr_prelu_fwd_body(const void *args, int64_t i) {
+  const cr_prelu_args *a = (const cr_prelu_args *)args;
+  const float x = a->x[i];
+  a->out[i] = x > 0 ? x : a->slope[cr_channel_of(i, a->channels, a->inner)] * x;
+}
+
+CR_HD void cr_prelu_bwd_body(const void *args, int64_t i) {
+  const cr_prelu_args *a = (const cr_prelu_args *)args;
+  const float dy = a->dy[i];
+  a->out[i] = a->x[i] > 0 ? dy : a->slope[cr_channel_of(i, a->channels, a->inner)] * dy;
+}
+
+typedef enum cr_channel_term {
+  CR_TERM_VALUE,   /* dy */
+  CR_TERM_PRODUCT, /* dy x */
+  CR_TERM_BELOW    /* dy x where x is not above 0 */
+} cr_channel_term;
+
+typedef struct cr_channel_sum_args {
+  const float *dy, *x;
+  int64_t outer, channels, inner;
+  int term;
+  int64_t parts; /* each channel's sum is made in so many parts */
+  double *part;  /* (parts, C) */
+  float *out;    /* (C) */
+  bool add;
+} cr_channel_sum_args;
+
+CR_HD double cr_channel_value(const cr_channel_sum_args *a, int64_t at) {
+  const double dy = (double)a->dy[at];
+  if (a->term == CR_TERM_VALUE) return dy;
+  const float x = a->x[at];
+  if (a->term == CR_TERM_BELOW && x > 0) return 0;
+  return dy * (double)x;
+}
+
+/* Segment s: part s / C of channel s % C. */
+CR_HD void cr_channel_parts_body(const void *args, int64_t segment, cr_team team) {
+  const cr_channel_sum_args *a = (const cr_channel_sum_args *)args;
+  const cr_quotient where = cr_divide(segment, a->channels);
+  const int64_t count = a->outer * a->inner;
+  const int64_t end = cr_part_begin(count, a->parts, where.whole + 1);
+  double sum = 0;
+  for (int64_t k = cr_part_begin(count, a->parts, where.whole) + team.lane; k < end;
+       k += team.lanes) {
+    const cr_quotient at = cr_divide(k, a->inner);
+    sum += cr_channel_value(a, (at.whole * a->channels + where.rest) * a->inner + at.rest);
+  }
+  sum = cr_team_sum(team, sum);
+  if (team.lane == 0) a->part[segment] = sum;
+}
+
+CR_HD void cr_channel_total_body(const void *args, int64_t c) {
+  const cr_channel_sum_args *a = (const cr_channel_sum_args *)args;
+  double sum = a->add ? (double)a->out[c] : 0;
+  for (int64_t k = 0; k < a->parts; ++k) sum += a->part[k * a->channels + c];
+  a->out[c] = (float)sum;
+}
+
+/* Batch normalisation (Ioffe and Szegedy, 2015): y = (x - m) / sqrt(v + eps). */
+typedef struct cr_bn_args {
+  const float *x, *dy;
+  float *out;
+  const float *mean, *variance;   /* that are given */
+  float *new_mean, *new_variance; /* that are made; else NULL */
+  double *slope, *flat;           /* (C) each: the sums of the gradient */
+  int64_t outer, channels, inner;
+  float eps;
+  bool global; /* the statistics are constants */
+} cr_bn_args;
+
+CR_HD int64_t cr_bn_place(const cr_bn_args *a, int64_t c, int64_t k) {
+  const cr_quotient at = cr_divide(k, a->inner);
+  return (at.whole * a->channels + c) * a->inner + at.rest;
+}
+
+/* Mean and biased variance of channel c, in two passes. */
+CR_HD void cr_bn_statistics_body(const void *args, int64_t c, cr_team team) {
+  const cr_bn_args *a = (const cr_bn_args *)args;
+  const int64_t count = a->outer * a->inner;
+  double sum = 0;
+  for (int64_t k = team.lane; k < count; k += team.lanes) sum += (double)a->x[cr_bn_place(a, c, k)];
+  const double mean = count > 0 ? cr_team_sum(team, sum) / (double)count : 0;
+  double square = 0;
+  for (int64_t k = team.lane; k < count; k += team.lanes) {
+    const double d = (double)a->x[cr_bn_place(a, c, k)] - mean;
+    square += d * d;
+  }
+  square = cr_team_sum(team, square);
+  if (team.lane == 0) {
+    a->new_mean[c] = (float)mean;
+    a->new_variance[c] = count > 0 ? (float)(square / (double)count) : 0;
+  }
+}
+
+CR_HD void cr_bn_normalise_body(const void *args, int64_t i) {
+  const cr_bn_args *a = (const cr_bn_args *)args;
+  const int64_t c = cr_channel_of(i, a->channels, a->inner);
+  const double deviation = sqrt((double)a->variance[c] + (double)a->eps);
+  a->out[i] = (float)(((double)a->x[i] - (double)a->mean[c]) / deviation);
+}
+
+/* mean(dy) and mean(dy (x - m)) / (v + eps) of channel c. */
+CR_HD void cr_bn_gradient_sums_body(const void *args, int64_t c, cr_team team) {
+  const cr_bn_args *a = (const cr_bn_args *)args;
+  const int64_t count = a->outer * a->inner;
+  const double mean = (double)a->mean[c];
+  double sum = 0, product = 0;
+  for (int64_t k = team.lane; k < count; k += team.lanes) {
+    const int64_t at = cr_bn_place(a, c, k);
+    const double dy = (double)a->dy[at];
+    sum += dy;
+    product += dy * ((double)a->x[at] - mean);
+  }
+  sum = cr_team_sum(team, sum);
+  product = cr_team_sum(team, product);
+  if (team.lane == 0) {
+    const double size = count > 0 ? (double)count : 1;
+    a->flat[c] = sum / size;
+    a->slope[c] = product / size / ((double)a->variance[c] + (double)a->eps);
+  }
+}
+
+/* dx = (dy - mean(dy) - z mean(dy z)) / sqrt(v + eps), z = (x - m) / sqrt(v + eps). */
+CR_HD void cr_bn_bwd_body(const void *args, int64_t i) {
+  const cr_bn_args *a = (const cr_bn_args *)args;
+  const int64_t c = cr_channel_of(i, a->channels, a->inner);
+  const double deviation = sqrt((double)a->variance[c] + (double)a->eps);
+  double dx = (double)a->dy[i];
+  if (!a->global) dx -= a->flat[c] + a->slope[c] * ((double)a->x[i] - (double)a->mean[c]);
+  a->out[i] = (float)(dx / deviation);
+}
+
+#endif

@@ -1,0 +1,88 @@
+/* Bodies of kernels, written once for the device and for the host.
+ *
+ * A body computes one element, or one segment together with a team, from an argument block. nvcc
+ * compiles these headers for the device; a C compiler compiles them for the tests, which run every
+ * body on the host and compare it with the kernels of the CPU. They keep to what C11 and C++17
+ * share. */
+#ifndef CR_CUDA_KERNELS_HD_H
+#define CR_CUDA_KERNELS_HD_H
+
+#include <float.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __CUDACC__
+#define CR_HD __host__ __device__ inline
+#else
+#define CR_HD static inline
+#endif
+
+/* Quotient and remainder of numbers that are not negative. Division of 64-bit numbers is slow on a
+ * GPU, and nearly all of ours fit 32 bits. */
+typedef struct cr_quotient {
+  int64_t whole, rest;
+} cr_quotient;
+
+CR_HD cr_quotient cr_divide(int64_t a, int64_t b) {
+  cr_quotient q;
+  if ((((uint64_t)a | (uint64_t)b) >> 32) == 0) {
+    const uint32_t whole = (uint32_t)a / (uint32_t)b;
+    q.whole = whole;
+    q.rest = (uint32_t)a - whole * (uint32_t)b;
+  } else {
+    q.whole = a / b;
+    q.rest = a - q.whole * b;
+  }
+  return q;
+}
+
+/* The element at which part `part` of `parts` begins, when `count` elements are cut into parts of
+ * nearly equal length; part `parts` begins at `count`. */
+CR_HD int64_t cr_part_begin(int64_t count, int64_t parts, int64_t part) {
+  return count / parts * part + count % parts * part / parts;
+}
+
+/* What a kernel that was given a bad number leaves behind for the host; the context's wait reports
+ * it. `what` is the number's bits in the upper half and its place + 1 in the lower one, so that one
+ * store writes both and the text is right whichever thread stores last. */
+typedef struct cr_cuda_fault {
+  uint64_t what; /* 0: nothing happened */
+  int64_t count, limit;
+  int32_t kind; /* a cr_cuda_fault_kind */
+} cr_cuda_fault;
+
+typedef enum cr_cuda_fault_kind { CR_CUDA_FAULT_LABEL, CR_CUDA_FAULT_INDEX } cr_cuda_fault_kind;
+
+CR_HD void cr_report(cr_cuda_fault *fault, cr_cuda_fault_kind kind, float value, int64_t place,
+                     int64_t count, int64_t limit) {
+  union {
+    float value;
+    uint32_t bits;
+  } both;
+  both.value = value;
+  fault->kind = (int32_t)kind;
+  fault->count = count;
+  fault->limit = limit;
+  fault->what = ((uint64_t)both.bits << 32) | (uint32_t)(place + 1);
+}
+
+enum { CR_HD_IGNORED = -1, CR_HD_BAD = -2 };
+
+/* The class that `value` names, its fraction cut off; CR_HD_IGNORED when that is `ignore` and
+ * `has_ignore`; CR_HD_BAD outside 0 ... classes - 1. */
+CR_HD int64_t cr_class_of(float value, int64_t classes, bool has_ignore, int ignore) {
+  if (!(value > -2147483648.0f && value < 2147483648.0f)) return CR_HD_BAD;
+  const int64_t label = (int64_t)value;
+  if (has_ignore && label == ignore) return CR_HD_IGNORED;
+  return label >= 0 && label < classes ? label : (int64_t)CR_HD_BAD;
+}
+
+/* 1 / (1 + exp(-x)); the branch keeps the exponent negative, so that nothing overflows. */
+CR_HD float cr_sigmoid_of(float x) {
+  const float power = expf(-fabsf(x));
+  return x < 0 ? power / (1 + power) : 1 / (1 + power);
+}
+
+#endif

@@ -1,0 +1,323 @@
+/* Sums over many places: reductions, losses, accuracy; and the gradients of the losses.
+ *
+ * A sum is made in two launches: parts of the places by teams into `part` (two numbers a part),
+ * then one team adds the parts in order. No atomic operations, hence the same bits every time. */
+#ifndef CR_CUDA_KERNELS_LOSS_H
+#define CR_CUDA_KERNELS_LOSS_H
+
+#include "device/cuda/kernels/team.h"
+#include "device/op_desc.h"
+
+typedef struct cr_loss_args {
+  const float *x;      /* src, prob or scores */
+  const float *label;  /* or targets, or the second of a pair */
+  const float *gain;   /* infogain: the matrix, NULL: identity; contrastive: similar */
+  const float *factor; /* gradients: one number on the device; NULL: 1 */
+  float *out;
+  int32_t *hit;         /* accuracy, a place: -1 not counted, else 2 * class + hit */
+  double *part;         /* (parts, 2) */
+  int64_t parts, count; /* places, or elements */
+  int64_t classes, inner;
+  cr_cuda_fault *fault;
+  float alpha, margin;
+  int reduction, norm, top_k, ignore;
+  bool has_ignore, legacy;
+} cr_loss_args;
+
+/* One place's share of the two sums. */
+typedef struct cr_pair {
+  double first, second;
+} cr_pair;
+
+CR_HD int64_t cr_loss_class(const cr_loss_args *a, int64_t place) {
+  const int64_t c = cr_class_of(a->label[place], a->classes, a->has_ignore, a->ignore);
+  if (c == CR_HD_BAD) {
+    cr_report(a->fault, CR_CUDA_FAULT_LABEL, a->label[place], place, a->count, a->classes);
+  }
+  return c;
+}
+
+/* Of class c at a place of (outer, C, inner). */
+CR_HD int64_t cr_loss_at(const cr_loss_args *a, int64_t place, int64_t c) {
+  const cr_quotient at = cr_divide(place, a->inner);
+  return (at.whole * a->classes + c) * a->inner + at.rest;
+}
+
+CR_HD cr_pair cr_reduce_term(const cr_loss_args *a, int64_t i) {
+  const double v = (double)a->x[i];
+  cr_pair out = {v, 0};
+  if (a->reduction == CR_REDUCE_ASUM) out.first = fabs(v);
+  if (a->reduction == CR_REDUCE_SUMSQ) out.first = v * v;
+  return out;
+}
+
+CR_HD cr_pair cr_nll_term(const cr_loss_args *a, int64_t i) {
+  cr_pair out = {0, 0};
+  const int64_t c = cr_loss_class(a, i);
+  if (c < 0) return out;
+  const float p = a->x[cr_loss_at(a, i, c)];
+  /* Written so that a nan probability gives a nan loss. */
+  out.first = -log((double)(p < FLT_MIN ? FLT_MIN : p));
+  out.second = 1;
+  return out;
+}
+
+/* A target is ignored when its whole part is the ignored label. */
+CR_HD bool cr_target_ignored(const cr_loss_args *a, float target) {
+  return a->has_ignore && target > -2147483648.0f && target < 2147483648.0f &&
+         (int)target == a->ignore;
+}
+
+CR_HD cr_pair cr_sigmoid_loss_term(const cr_loss_args *a, int64_t i) {
+  cr_pair out = {0, 0};
+  const double t = (double)a->label[i], v = (double)a->x[i];
+  if (cr_target_ignored(a, a->label[i])) return out;
+  out.first = (v > 0 ? v : 0) - v * t + log1p(exp(-fabs(v)));
+  out.second = 1;
+  return out;
+}
+
+/* How far score i falls short of its margin; *sign is d shortfall / d score. */
+CR_HD float cr_hinge_shortfall(const cr_loss_args *a, int64_t i, float *sign) {
+  const cr_quotient at = cr_divide(i, a->classes);
+  const float label = a->label[at.whole];
+  const int64_t truth = cr_class_of(label, a->classes, false, 0);
+  if (truth < 0) {
+    cr_report(a->fault, CR_CUDA_FAULT_LABEL, label, at.whole, a->count / a->classes, a->classes);
+  }
+  *sign = truth == at.rest ? -1.0f : 1.0f;
+  const float margin = 1 + *sign * a->x[i];
+  return margin > 0 ? margin : 0;
+}
+
+CR_HD cr_pair cr_hinge_term(const cr_loss_args *a, int64_t i) {
+  float sign;
+  const double missing = (double)cr_hinge_shortfall(a, i, &sign);
+  cr_pair out = {a->norm == 2 ? missing * missing : missing, 0};
+  return out;
+}
+
+CR_HD double cr_square_distance(const cr_loss_args *a, int64_t n) {
+  double sum = 0;
+  for (int64_t i = n * a->classes; i < (n + 1) * a->classes; ++i) {
+    const double d = (double)a->x[i] - (double)a->label[i];
+    sum += d * d;
+  }
+  return sum;
+}
+
+CR_HD cr_pair cr_contrastive_term(const cr_loss_args *a, int64_t n) {
+  cr_pair out = {0, 0};
+  const double square = cr_square_distance(a, n);
+  const double missing = (double)a->margin - (a->legacy ? square : sqrt(square));
+  if ((int)a->gain[n] != 0) {
+    out.first = square;
+  } else if (missing > 0) {
+    out.first = a->legacy ? missing : missing * missing;
+  }
+  return out;
+}
+
+#define CR_LEAST_PROBABILITY 1e-20f
+
+CR_HD float cr_gain_of(const cr_loss_args *a, int64_t label, int64_t c) {
+  if (a->gain != NULL) return a->gain[label * a->classes + c];
+  return label == c ? 1 : 0;
+}
+
+CR_HD cr_pair cr_infogain_term(const cr_loss_args *a, int64_t i) {
+  cr_pair out = {0, 0};
+  const int64_t truth = cr_loss_class(a, i);
+  if (truth < 0) return out;
+  out.second = 1;
+  for (int64_t c = 0; c < a->classes; ++c) {
+    const float g = cr_gain_of(a, truth, c);
+    const float p = a->x[cr_loss_at(a, i, c)];
+    if (g == 0) continue;
+    out.first -= (double)g * log((double)(p < CR_LEAST_PROBABILITY ? CR_LEAST_PROBABILITY : p));
+  }
+  return out;
+}
+
+/* Counted, and right. */
+CR_HD cr_pair cr_accuracy_term(const cr_loss_args *a, int64_t i) {
+  cr_pair out = {0, 0};
+  if (a->hit[i] < 0) return out;
+  out.first = (double)(a->hit[i] % 2);
+  out.second = 1;
+  return out;
+}
+
+CR_HD void cr_keep_part(const cr_loss_args *a, int64_t part, cr_team team, cr_pair sum) {
+  sum.first = cr_team_sum(team, sum.first);
+  sum.second = cr_team_sum(team, sum.second);
+  if (team.lane == 0) {
+    a->part[2 * part] = sum.first;
+    a->part[2 * part + 1] = sum.second;
+  }
+}
+
+typedef enum cr_loss_kind {
+  CR_LOSS_REDUCE,
+  CR_LOSS_NLL,
+  CR_LOSS_SIGMOID,
+  CR_LOSS_HINGE,
+  CR_LOSS_CONTRASTIVE,
+  CR_LOSS_INFOGAIN,
+  CR_LOSS_ACCURACY
+} cr_loss_kind;
+
+CR_HD cr_pair cr_loss_term(const cr_loss_args *a, int kind, int64_t i) {
+  switch (kind) {
+    case CR_LOSS_NLL: return cr_nll_term(a, i);
+    case CR_LOSS_SIGMOID: return cr_sigmoid_loss_term(a, i);
+    case CR_LOSS_HINGE: return cr_hinge_term(a, i);
+    case CR_LOSS_CONTRASTIVE: return cr_contrastive_term(a, i);
+    case CR_LOSS_INFOGAIN: return cr_infogain_term(a, i);
+    case CR_LOSS_ACCURACY: return cr_accuracy_term(a, i);
+    default: return cr_reduce_term(a, i);
+  }
+}
+
+CR_HD void cr_loss_part(const cr_loss_args *a, int kind, int64_t part, cr_team team) {
+  const int64_t end = cr_part_begin(a->count, a->parts, part + 1);
+  cr_pair sum = {0, 0};
+  for (int64_t i = cr_part_begin(a->count, a->parts, part) + team.lane; i < end; i += team.lanes) {
+    const cr_pair term = cr_loss_term(a, kind, i);
+    sum.first += term.first;
+    sum.second += term.second;
+  }
+  cr_keep_part(a, part, team, sum);
+}
+
+CR_HD void cr_reduce_parts_body(const void *args, int64_t part, cr_team team) {
+  cr_loss_part((const cr_loss_args *)args, CR_LOSS_REDUCE, part, team);
+}
+CR_HD void cr_nll_parts_body(const void *args, int64_t part, cr_team team) {
+  cr_loss_part((const cr_loss_args *)args, CR_LOSS_NLL, part, team);
+}
+CR_HD void cr_sigmoid_loss_parts_body(const void *args, int64_t part, cr_team team) {
+  cr_loss_part((const cr_loss_args *)args, CR_LOSS_SIGMOID, part, team);
+}
+CR_HD void cr_hinge_parts_body(const void *args, int64_t part, cr_team team) {
+  cr_loss_part((const cr_loss_args *)args, CR_LOSS_HINGE, part, team);
+}
+CR_HD void cr_contrastive_parts_body(const void *args, int64_t part, cr_team team) {
+  cr_loss_part((const cr_loss_args *)args, CR_LOSS_CONTRASTIVE, part, team);
+}
+CR_HD void cr_infogain_parts_body(const void *args, int64_t part, cr_team team) {
+  cr_loss_part((const cr_loss_args *)args, CR_LOSS_INFOGAIN, part, team);
+}
+CR_HD void cr_accuracy_parts_body(const void *args, int64_t part, cr_team team) {
+  cr_loss_part((const cr_loss_args *)args, CR_LOSS_ACCURACY, part, team);
+}
+
+typedef struct cr_total_args {
+  const double *part; /* (parts, 2) */
+  int64_t parts;
+  double *sum;           /* F64 result; NULL: none */
+  float *first, *second; /* F32 results; NULL: none */
+  bool share;            /* first: first sum / second sum, 0 when that is 0 */
+} cr_total_args;
+
+CR_HD void cr_total_body(const void *args, int64_t segment, cr_team team) {
+  const cr_total_args *a = (const cr_total_args *)args;
+  double first = 0, second = 0;
+  for (int64_t k = team.lane; k < a->parts; k += team.lanes) {
+    first += a->part[2 * k];
+    second += a->part[2 * k + 1];
+  }
+  first = cr_team_sum(team, first);
+  second = cr_team_sum(team, second);
+  if (team.lane != 0 || segment != 0) return;
+  if (a->share) first = second > 0 ? first / second : 0;
+  if (a->sum != NULL) *a->sum = first;
+  if (a->first != NULL) *a->first = (float)first;
+  if (a->second != NULL) *a->second = (float)second;
+}
+
+/* Whether fewer than top_k classes score at least as well as the true one: ties count against. */
+CR_HD void cr_accuracy_hits_body(const void *args, int64_t place, cr_team team) {
+  const cr_loss_args *a = (const cr_loss_args *)args;
+  const int64_t truth = cr_class_of(a->label[place], a->classes, a->has_ignore, a->ignore);
+  if (truth < 0) {
+    if (team.lane != 0) return;
+    if (truth == CR_HD_BAD) cr_loss_class(a, place);
+    a->hit[place] = -1;
+    return;
+  }
+  const float own = a->x[cr_loss_at(a, place, truth)];
+  double better = 0;
+  for (int64_t c = team.lane; c < a->classes; c += team.lanes) {
+    better += c != truth && a->x[cr_loss_at(a, place, c)] >= own ? 1 : 0;
+  }
+  better = cr_team_sum(team, better);
+  if (team.lane == 0) a->hit[place] = (int32_t)(2 * truth + (better < a->top_k ? 1 : 0));
+}
+
+/* Segment c: the share of class c's places that are right. */
+CR_HD void cr_accuracy_class_body(const void *args, int64_t c, cr_team team) {
+  const cr_loss_args *a = (const cr_loss_args *)args;
+  double seen = 0, right = 0;
+  for (int64_t i = team.lane; i < a->count; i += team.lanes) {
+    if (a->hit[i] < 0 || a->hit[i] / 2 != c) continue;
+    seen += 1;
+    right += a->hit[i] % 2;
+  }
+  seen = cr_team_sum(team, seen);
+  right = cr_team_sum(team, right);
+  if (team.lane == 0) a->out[c] = seen > 0 ? (float)(right / seen) : 0;
+}
+
+CR_HD float cr_loss_factor(const cr_loss_args *a) {
+  return a->factor != NULL ? a->alpha * a->factor[0] : a->alpha;
+}
+
+/* Element i of (outer, C, inner): alpha * (prob - onehot(label)). */
+CR_HD void cr_nll_bwd_body(const void *args, int64_t i) {
+  const cr_loss_args *a = (const cr_loss_args *)args;
+  const cr_quotient row = cr_divide(i, a->inner), at = cr_divide(row.whole, a->classes);
+  const int64_t truth = cr_loss_class(a, at.whole * a->inner + row.rest);
+  const float p = a->x[i];
+  a->out[i] = truth < 0 ? 0 : a->alpha * (at.rest == truth ? p - 1 : p);
+}
+
+CR_HD void cr_sigmoid_loss_bwd_body(const void *args, int64_t i) {
+  const cr_loss_args *a = (const cr_loss_args *)args;
+  const float t = a->label[i];
+  a->out[i] = cr_target_ignored(a, t) ? 0 : cr_loss_factor(a) * (cr_sigmoid_of(a->x[i]) - t);
+}
+
+CR_HD void cr_hinge_bwd_body(const void *args, int64_t i) {
+  const cr_loss_args *a = (const cr_loss_args *)args;
+  float sign;
+  const float missing = cr_hinge_shortfall(a, i, &sign);
+  const float slope = a->norm == 2 ? 2 * missing : (float)(missing > 0);
+  a->out[i] = cr_loss_factor(a) * sign * slope;
+}
+
+/* Segment n: one pair. The distance that divides is kept away from 0 by 1e-4, as Caffe does. */
+CR_HD void cr_contrastive_bwd_body(const void *args, int64_t n) {
+  const cr_loss_args *a = (const cr_loss_args *)args;
+  const double square = cr_square_distance(a, n), distance = sqrt(square);
+  const double missing = (double)a->margin - (a->legacy ? square : distance);
+  double slope = 2;
+  if ((int)a->gain[n] == 0) {
+    slope = missing > 0 ? (a->legacy ? -2 : -2 * missing / (distance + 1e-4)) : 0;
+  }
+  slope *= (double)cr_loss_factor(a);
+  for (int64_t i = n * a->classes; i < (n + 1) * a->classes; ++i) {
+    a->out[i] = (float)(slope * ((double)a->x[i] - (double)a->label[i]));
+  }
+}
+
+CR_HD void cr_infogain_bwd_body(const void *args, int64_t i) {
+  const cr_loss_args *a = (const cr_loss_args *)args;
+  const cr_quotient row = cr_divide(i, a->inner), at = cr_divide(row.whole, a->classes);
+  const int64_t truth = cr_loss_class(a, at.whole * a->inner + row.rest);
+  const float g = truth < 0 ? 0 : cr_gain_of(a, truth, at.rest);
+  const float p = a->x[i] < CR_LEAST_PROBABILITY ? CR_LEAST_PROBABILITY : a->x[i];
+  a->out[i] = g == 0 ? 0 : -cr_loss_factor(a) * g / p;
+}
+
+#endif

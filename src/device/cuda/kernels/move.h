@@ -1,0 +1,138 @@
+/* Work that moves values: dropout, joining and cutting, crop, permute, tile, gather; one thread an
+ * element of what is written. */
+#ifndef CR_CUDA_KERNELS_MOVE_H
+#define CR_CUDA_KERNELS_MOVE_H
+
+#include "crema/types.h"
+#include "device/cuda/kernels/philox.h"
+
+typedef struct cr_dropout_args {
+  const float *x;
+  float *y;
+  uint8_t *mask; /* 1: kept */
+  int64_t count;
+  uint64_t seed, counter, threshold; /* the share `ratio` of all 2^32 words lies below it */
+  float scale;
+} cr_dropout_args;
+
+/* Elements 4 i ... 4 i + 3, one word of the generator each (Srivastava et al., 2014). */
+CR_HD void cr_dropout_fwd_body(const void *args, int64_t i) {
+  const cr_dropout_args *a = (const cr_dropout_args *)args;
+  uint32_t word[4];
+  cr_hd_philox(a->seed, a->counter, (uint64_t)i, word);
+  for (int k = 0; k < 4; ++k) {
+    const int64_t at = 4 * i + k;
+    if (at >= a->count) return;
+    const bool kept = word[k] >= a->threshold;
+    a->mask[at] = kept ? 1 : 0;
+    a->y[at] = kept ? a->x[at] * a->scale : 0;
+  }
+}
+
+CR_HD void cr_dropout_bwd_body(const void *args, int64_t i) {
+  const cr_dropout_args *a = (const cr_dropout_args *)args;
+  a->y[i] = a->mask[i] != 0 ? a->x[i] * a->scale : 0;
+}
+
+typedef struct cr_rows_args {
+  const float *from;
+  float *to;
+  int64_t length, from_step, to_step; /* of one row, and between rows */
+} cr_rows_args;
+
+CR_HD void cr_copy_rows_body(const void *args, int64_t i) {
+  const cr_rows_args *a = (const cr_rows_args *)args;
+  const cr_quotient at = cr_divide(i, a->length);
+  a->to[at.whole * a->to_step + at.rest] = a->from[at.whole * a->from_step + at.rest];
+}
+
+/* One place of `walked` after the other; the same place of the other array by strides. */
+typedef struct cr_walk_args {
+  const float *from;
+  float *to;
+  int axes;
+  int64_t dim[CREMA_MAX_AXES], stride[CREMA_MAX_AXES];
+  int64_t low[CREMA_MAX_AXES], high[CREMA_MAX_AXES]; /* crop backward: the window in `dim` */
+  int64_t base;
+} cr_walk_args;
+
+/* Crop and permute, forward: element i of `to` comes from base + sum at[a] * stride[a]. */
+CR_HD void cr_walk_read_body(const void *args, int64_t i) {
+  const cr_walk_args *a = (const cr_walk_args *)args;
+  int64_t from = a->base, rest = i;
+  for (int k = a->axes - 1; k >= 0; --k) {
+    const cr_quotient q = cr_divide(rest, a->dim[k]);
+    from += q.rest * a->stride[k];
+    rest = q.whole;
+  }
+  a->to[i] = a->from[from];
+}
+
+/* Crop, backward: element i of the whole is 0 outside the window low <= at < high. */
+CR_HD void cr_walk_window_body(const void *args, int64_t i) {
+  const cr_walk_args *a = (const cr_walk_args *)args;
+  int64_t from = 0, rest = i;
+  bool inside = true;
+  for (int k = a->axes - 1; k >= 0; --k) {
+    const cr_quotient q = cr_divide(rest, a->dim[k]);
+    if (q.rest < a->low[k] || q.rest >= a->high[k]) inside = false;
+    from += (q.rest - a->low[k]) * a->stride[k];
+    rest = q.whole;
+  }
+  a->to[i] = inside ? a->from[from] : 0;
+}
+
+typedef struct cr_tile_args {
+  const float *from;
+  float *to;
+  int64_t tiles, inner;
+} cr_tile_args;
+
+CR_HD void cr_tile_fwd_body(const void *args, int64_t i) {
+  const cr_tile_args *a = (const cr_tile_args *)args;
+  const cr_quotient at = cr_divide(i, a->inner);
+  a->to[i] = a->from[cr_divide(at.whole, a->tiles).whole * a->inner + at.rest];
+}
+
+CR_HD void cr_tile_bwd_body(const void *args, int64_t i) {
+  const cr_tile_args *a = (const cr_tile_args *)args;
+  const cr_quotient at = cr_divide(i, a->inner);
+  const float *from = a->from + at.whole * a->tiles * a->inner + at.rest;
+  double sum = 0;
+  for (int64_t k = 0; k < a->tiles; ++k) sum += (double)from[k * a->inner];
+  a->to[i] = (float)sum;
+}
+
+typedef struct cr_gather_args {
+  const float *from, *index;
+  float *to;
+  int64_t rows, width, count; /* of the table, of a row, of the indices */
+  cr_cuda_fault *fault;
+} cr_gather_args;
+
+/* The row that index `place` names; -1, reported, when there is none. */
+CR_HD int64_t cr_gather_row(const cr_gather_args *a, int64_t place) {
+  const float value = a->index[place];
+  if (value >= 0 && (double)value < (double)a->rows) return (int64_t)value;
+  cr_report(a->fault, CR_CUDA_FAULT_INDEX, value, place, a->count, a->rows);
+  return -1;
+}
+
+CR_HD void cr_gather_fwd_body(const void *args, int64_t i) {
+  const cr_gather_args *a = (const cr_gather_args *)args;
+  const cr_quotient at = cr_divide(i, a->width);
+  const int64_t row = cr_gather_row(a, at.whole);
+  a->to[i] = row < 0 ? 0 : a->from[row * a->width + at.rest];
+}
+
+/* Column i of the table's gradient: one thread goes through the indices in order, so that rows
+ * that are named more than once have one order of addition. */
+CR_HD void cr_gather_bwd_body(const void *args, int64_t i) {
+  const cr_gather_args *a = (const cr_gather_args *)args;
+  for (int64_t n = 0; n < a->count; ++n) {
+    const int64_t row = cr_gather_row(a, n);
+    if (row >= 0) a->to[row * a->width + i] += a->from[n * a->width + i];
+  }
+}
+
+#endif

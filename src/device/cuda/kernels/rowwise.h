@@ -1,0 +1,107 @@
+/* Work on rows: mean and deviation, sums of a row, the largest values of a line. */
+#ifndef CR_CUDA_KERNELS_ROWWISE_H
+#define CR_CUDA_KERNELS_ROWWISE_H
+
+#include "device/cuda/kernels/team.h"
+#include "device/op_desc.h"
+
+typedef struct cr_row_args {
+  const float *x, *y, *dy;
+  float *out, *divisor; /* divisor: written forward, read backward */
+  int64_t width, inner, ranks;
+  float eps, coeff;
+  int reduction;
+  bool variance;
+} cr_row_args;
+
+/* y = (x - mean) / divisor, divisor = sqrt(variance) + eps, or 1. */
+CR_HD void cr_mvn_fwd_body(const void *args, int64_t row, cr_team team) {
+  const cr_row_args *a = (const cr_row_args *)args;
+  const float *x = a->x + row * a->width;
+  const double width = a->width > 0 ? (double)a->width : 1;
+  double sum = 0, square = 0, scale = 1;
+  for (int64_t i = team.lane; i < a->width; i += team.lanes) sum += (double)x[i];
+  const double mean = cr_team_sum(team, sum) / width;
+  for (int64_t i = team.lane; i < a->width; i += team.lanes) {
+    square += ((double)x[i] - mean) * ((double)x[i] - mean);
+  }
+  square = cr_team_sum(team, square);
+  if (a->variance) scale = sqrt(square / width) + (double)a->eps;
+  for (int64_t i = team.lane; i < a->width; i += team.lanes) {
+    a->out[row * a->width + i] = (float)(((double)x[i] - mean) / scale);
+  }
+  if (team.lane == 0) a->divisor[row] = (float)scale;
+}
+
+/* (dy - mean(dy) - y mean(dy y)) / divisor, without the last term where only the mean went. */
+CR_HD void cr_mvn_bwd_body(const void *args, int64_t row, cr_team team) {
+  const cr_row_args *a = (const cr_row_args *)args;
+  const float *y = a->y + row * a->width, *dy = a->dy + row * a->width;
+  const double width = a->width > 0 ? (double)a->width : 1;
+  double sum = 0, along = 0;
+  for (int64_t i = team.lane; i < a->width; i += team.lanes) {
+    sum += (double)dy[i];
+    if (a->variance) along += (double)dy[i] * (double)y[i];
+  }
+  const double mean = cr_team_sum(team, sum) / width;
+  along = cr_team_sum(team, along) / width;
+  for (int64_t i = team.lane; i < a->width; i += team.lanes) {
+    const double dx = (double)dy[i] - mean - (double)y[i] * along;
+    a->out[row * a->width + i] = (float)(dx / (double)a->divisor[row]);
+  }
+}
+
+CR_HD void cr_row_reduce_fwd_body(const void *args, int64_t row, cr_team team) {
+  const cr_row_args *a = (const cr_row_args *)args;
+  const float *x = a->x + row * a->width;
+  double sum = 0;
+  for (int64_t i = team.lane; i < a->width; i += team.lanes) {
+    const double v = (double)x[i];
+    if (a->reduction == CR_REDUCE_SUM) {
+      sum += v;
+    } else {
+      sum += a->reduction == CR_REDUCE_ASUM ? fabs(v) : v * v;
+    }
+  }
+  sum = cr_team_sum(team, sum);
+  if (team.lane == 0) a->out[row] = (float)(sum * (double)a->coeff);
+}
+
+CR_HD void cr_row_reduce_bwd_body(const void *args, int64_t i) {
+  const cr_row_args *a = (const cr_row_args *)args;
+  const float factor = a->dy[cr_divide(i, a->width).whole] * a->coeff;
+  float slope = 1;
+  if (a->reduction == CR_REDUCE_ASUM) slope = (float)((a->x[i] > 0) - (a->x[i] < 0));
+  if (a->reduction == CR_REDUCE_SUMSQ) slope = 2 * a->x[i];
+  a->out[i] = factor * slope;
+}
+
+/* Of equal values the later place is the larger; nan is below everything. */
+CR_HD bool cr_is_above(float a, int64_t at_a, float b, int64_t at_b) {
+  const bool a_nan = a != a, b_nan = b != b;
+  if (a_nan || b_nan) return b_nan && (!a_nan || at_a > at_b);
+  return a > b || (a == b && at_a > at_b);
+}
+
+/* The K largest of line i in falling order; each rank is the largest below the one before. `out`
+ * takes the places, `divisor` the values (NULL: nobody asks). */
+CR_HD void cr_arg_max_body(const void *args, int64_t i) {
+  const cr_row_args *a = (const cr_row_args *)args;
+  const cr_quotient line = cr_divide(i, a->inner);
+  const float *x = a->x + line.whole * a->width * a->inner + line.rest;
+  int64_t before = -1;
+  for (int64_t k = 0; k < a->ranks; ++k) {
+    int64_t best = -1;
+    for (int64_t c = 0; c < a->width; ++c) {
+      const float v = x[c * a->inner];
+      if (before >= 0 && !cr_is_above(x[before * a->inner], before, v, c)) continue;
+      if (best < 0 || cr_is_above(v, c, x[best * a->inner], best)) best = c;
+    }
+    const int64_t to = (line.whole * a->ranks + k) * a->inner + line.rest;
+    a->out[to] = (float)best;
+    if (a->divisor != NULL) a->divisor[to] = x[best * a->inner];
+    before = best;
+  }
+}
+
+#endif

@@ -1,0 +1,322 @@
+/* Windows that slide over any number of spatial axes: pooling, and windows as columns. Gradients
+ * are gathered: each input element adds up what the windows that see it send back, in the order
+ * of the windows, so that no two threads write one element and the sum has one order. */
+#ifndef CR_CUDA_KERNELS_WINDOW_H
+#define CR_CUDA_KERNELS_WINDOW_H
+
+#include "device/cuda/kernels/philox.h"
+#include "device/op_desc.h"
+
+/* A window with the extents that it slides over; at least one axis. */
+typedef struct cr_hd_slide {
+  int32_t axes;
+  int32_t in[CR_MAX_SPATIAL], out[CR_MAX_SPATIAL];
+  int32_t kernel[CR_MAX_SPATIAL], stride[CR_MAX_SPATIAL], pad[CR_MAX_SPATIAL];
+  int32_t dilation[CR_MAX_SPATIAL];
+  int64_t in_count, out_count, kernel_count; /* elements of one plane and one window */
+} cr_hd_slide;
+
+CR_HD void cr_hd_decode(int axes, const int32_t *extent, int64_t index, int32_t *at) {
+  for (int a = axes - 1; a >= 0; --a) {
+    const cr_quotient q = cr_divide(index, extent[a]);
+    at[a] = (int32_t)q.rest;
+    index = q.whole;
+  }
+}
+
+CR_HD int64_t cr_hd_encode(int axes, const int32_t *extent, const int32_t *at) {
+  int64_t index = 0;
+  for (int a = 0; a < axes; ++a) index = index * extent[a] + at[a];
+  return index;
+}
+
+/* Steps `at` within begin <= at < end, last axis fastest; false after the last place. */
+CR_HD bool cr_hd_next(int axes, const int32_t *begin, const int32_t *end, int32_t *at) {
+  for (int a = axes - 1; a >= 0; --a) {
+    if (++at[a] < end[a]) return true;
+    at[a] = begin[a];
+  }
+  return false;
+}
+
+/* The part of one dense window that lies on the input. */
+typedef struct cr_hd_span {
+  int32_t first[CR_MAX_SPATIAL]; /* of the unclipped window */
+  int32_t begin[CR_MAX_SPATIAL], end[CR_MAX_SPATIAL];
+  int64_t padded_count; /* elements when clipped to the padded input instead */
+  bool empty;
+} cr_hd_span;
+
+CR_HD cr_hd_span cr_hd_span_of(const cr_hd_slide *s, int64_t index) {
+  cr_hd_span span;
+  int32_t at[CR_MAX_SPATIAL];
+  cr_hd_decode(s->axes, s->out, index, at);
+  span.padded_count = 1;
+  span.empty = false;
+  for (int a = 0; a < s->axes; ++a) {
+    const int32_t first = at[a] * s->stride[a] - s->pad[a], last = first + s->kernel[a];
+    const int32_t padded = s->in[a] + s->pad[a];
+    span.first[a] = first;
+    span.begin[a] = first > 0 ? first : 0;
+    span.end[a] = last < s->in[a] ? last : s->in[a];
+    span.padded_count *= (last < padded ? last : padded) - first;
+    if (span.begin[a] >= span.end[a]) span.empty = true;
+  }
+  return span;
+}
+
+/* The place in the input plane of element `inside` of the dense window of output `index`; -1
+ * outside. */
+CR_HD int64_t cr_hd_locate(const cr_hd_slide *s, int64_t index, int64_t inside) {
+  int32_t at[CR_MAX_SPATIAL], offset[CR_MAX_SPATIAL];
+  if (inside < 0 || inside >= s->kernel_count) return -1;
+  cr_hd_decode(s->axes, s->out, index, at);
+  cr_hd_decode(s->axes, s->kernel, inside, offset);
+  for (int a = 0; a < s->axes; ++a) {
+    at[a] = at[a] * s->stride[a] - s->pad[a] + offset[a];
+    if (at[a] < 0 || at[a] >= s->in[a]) return -1;
+  }
+  return cr_hd_encode(s->axes, s->in, at);
+}
+
+/* The dense windows that see the input place `at`: outputs begin <= o < end. */
+CR_HD bool cr_hd_seen_by(const cr_hd_slide *s, const int32_t *at, int32_t *begin, int32_t *end) {
+  for (int a = 0; a < s->axes; ++a) {
+    const int32_t high = at[a] + s->pad[a], low = high - s->kernel[a] + 1;
+    const int32_t last = high / s->stride[a] + 1;
+    begin[a] = low > 0 ? (low + s->stride[a] - 1) / s->stride[a] : 0;
+    end[a] = last < s->out[a] ? last : s->out[a];
+    if (begin[a] >= end[a]) return false;
+  }
+  return true;
+}
+
+typedef struct cr_pool_args {
+  const float *src; /* forward */
+  const float *dy;
+  float *out; /* dst, diff_src or the mask */
+  const int32_t *place;
+  int32_t *new_place; /* NULL: nobody asks */
+  uint64_t seed, counter;
+  cr_hd_slide slide;
+} cr_pool_args;
+
+/* The place inside the unclipped window. */
+CR_HD int32_t cr_pool_inside(const cr_hd_slide *s, const cr_hd_span *span, const int32_t *at) {
+  int64_t index = 0;
+  for (int a = 0; a < s->axes; ++a) index = index * s->kernel[a] + at[a] - span->first[a];
+  return (int32_t)index;
+}
+
+CR_HD void cr_copy_places(int axes, int32_t *to, const int32_t *from) {
+  for (int a = 0; a < axes; ++a) to[a] = from[a];
+}
+
+CR_HD void cr_pool_max_body(const void *args, int64_t i) {
+  const cr_pool_args *a = (const cr_pool_args *)args;
+  const cr_hd_slide *s = &a->slide;
+  const cr_quotient where = cr_divide(i, s->out_count);
+  const float *plane = a->src + where.whole * s->in_count;
+  const cr_hd_span span = cr_hd_span_of(s, where.rest);
+  float best = -FLT_MAX;
+  int32_t place = -1, at[CR_MAX_SPATIAL];
+  cr_copy_places(s->axes, at, span.begin);
+  if (!span.empty) {
+    do {
+      const float x = plane[cr_hd_encode(s->axes, s->in, at)];
+      /* The first place always counts, a later one only when it is larger. */
+      if (place >= 0 && !(x > best)) continue;
+      best = x;
+      place = cr_pool_inside(s, &span, at);
+    } while (cr_hd_next(s->axes, span.begin, span.end, at));
+  }
+  a->out[i] = best;
+  if (a->new_place != NULL) a->new_place[i] = place;
+}
+
+CR_HD void cr_pool_average_body(const void *args, int64_t i) {
+  const cr_pool_args *a = (const cr_pool_args *)args;
+  const cr_hd_slide *s = &a->slide;
+  const cr_quotient where = cr_divide(i, s->out_count);
+  const float *plane = a->src + where.whole * s->in_count;
+  const cr_hd_span span = cr_hd_span_of(s, where.rest);
+  double sum = 0;
+  int32_t at[CR_MAX_SPATIAL];
+  cr_copy_places(s->axes, at, span.begin);
+  if (!span.empty) {
+    do {
+      sum += (double)plane[cr_hd_encode(s->axes, s->in, at)];
+    } while (cr_hd_next(s->axes, span.begin, span.end, at));
+  }
+  a->out[i] = span.empty ? 0 : (float)(sum / (double)span.padded_count);
+  if (a->new_place != NULL) a->new_place[i] = 0;
+}
+
+/* Of maxima and of drawn values alike: what the windows that chose this element send back. */
+CR_HD void cr_pool_chosen_bwd_body(const void *args, int64_t i) {
+  const cr_pool_args *a = (const cr_pool_args *)args;
+  const cr_hd_slide *s = &a->slide;
+  const cr_quotient where = cr_divide(i, s->in_count);
+  int32_t me[CR_MAX_SPATIAL], begin[CR_MAX_SPATIAL], end[CR_MAX_SPATIAL], at[CR_MAX_SPATIAL];
+  cr_hd_decode(s->axes, s->in, where.rest, me);
+  float sum = 0;
+  if (cr_hd_seen_by(s, me, begin, end)) {
+    cr_copy_places(s->axes, at, begin);
+    do {
+      const int64_t to = where.whole * s->out_count + cr_hd_encode(s->axes, s->out, at);
+      int64_t inside = 0;
+      for (int k = 0; k < s->axes; ++k) {
+        inside = inside * s->kernel[k] + me[k] + s->pad[k] - at[k] * s->stride[k];
+      }
+      if (a->place[to] == inside) sum += a->dy[to];
+    } while (cr_hd_next(s->axes, begin, end, at));
+  }
+  a->out[i] = sum;
+}
+
+CR_HD void cr_pool_average_bwd_body(const void *args, int64_t i) {
+  const cr_pool_args *a = (const cr_pool_args *)args;
+  const cr_hd_slide *s = &a->slide;
+  const cr_quotient where = cr_divide(i, s->in_count);
+  int32_t me[CR_MAX_SPATIAL], begin[CR_MAX_SPATIAL], end[CR_MAX_SPATIAL], at[CR_MAX_SPATIAL];
+  cr_hd_decode(s->axes, s->in, where.rest, me);
+  float sum = 0;
+  if (cr_hd_seen_by(s, me, begin, end)) {
+    cr_copy_places(s->axes, at, begin);
+    do {
+      int64_t padded = 1;
+      for (int k = 0; k < s->axes; ++k) {
+        const int32_t first = at[k] * s->stride[k] - s->pad[k], last = first + s->kernel[k];
+        const int32_t edge = s->in[k] + s->pad[k];
+        padded *= (last < edge ? last : edge) - first;
+      }
+      const int64_t to = where.whole * s->out_count + cr_hd_encode(s->axes, s->out, at);
+      sum += a->dy[to] / (float)padded;
+    } while (cr_hd_next(s->axes, begin, end, at));
+  }
+  a->out[i] = sum;
+}
+
+CR_HD void cr_pool_mask_body(const void *args, int64_t i) {
+  const cr_pool_args *a = (const cr_pool_args *)args;
+  a->out[i] = (float)cr_hd_locate(&a->slide, cr_divide(i, a->slide.out_count).rest, a->place[i]);
+}
+
+/* The first place at which the running sum exceeds `target`; failing that, the last one with a
+ * positive value; failing that, the first. Its values go to *value and *inside. */
+CR_HD void cr_pool_draw(const cr_hd_slide *s, const cr_hd_span *span, const float *plane,
+                        double target, float *value, int32_t *inside) {
+  int32_t at[CR_MAX_SPATIAL];
+  double sum = 0;
+  cr_copy_places(s->axes, at, span->begin);
+  *value = plane[cr_hd_encode(s->axes, s->in, at)];
+  *inside = cr_pool_inside(s, span, at);
+  do {
+    const float x = plane[cr_hd_encode(s->axes, s->in, at)];
+    if (!(x > 0)) continue;
+    sum += (double)x;
+    *value = x;
+    *inside = cr_pool_inside(s, span, at);
+    if (sum > target) return;
+  } while (cr_hd_next(s->axes, span->begin, span->end, at));
+}
+
+typedef struct cr_hd_sums {
+  double value, square;
+} cr_hd_sums;
+
+CR_HD cr_hd_sums cr_pool_sums(const cr_hd_slide *s, const cr_hd_span *span, const float *plane) {
+  cr_hd_sums sums = {0, 0};
+  int32_t at[CR_MAX_SPATIAL];
+  if (span->empty) return sums;
+  cr_copy_places(s->axes, at, span->begin);
+  do {
+    const double x = (double)plane[cr_hd_encode(s->axes, s->in, at)];
+    sums.value += x;
+    sums.square += x * x;
+  } while (cr_hd_next(s->axes, span->begin, span->end, at));
+  return sums;
+}
+
+CR_HD void cr_pool_stochastic_body(const void *args, int64_t i) {
+  const cr_pool_args *a = (const cr_pool_args *)args;
+  const cr_hd_slide *s = &a->slide;
+  const cr_quotient where = cr_divide(i, s->out_count);
+  const float *plane = a->src + where.whole * s->in_count;
+  const cr_hd_span span = cr_hd_span_of(s, where.rest);
+  float value = 0;
+  int32_t inside = -1;
+  if (!span.empty) {
+    uint32_t word[4];
+    cr_hd_philox(a->seed, a->counter, (uint64_t)i / 4, word);
+    const double share = (double)word[i % 4] / 4294967296.0;
+    cr_pool_draw(s, &span, plane, share * cr_pool_sums(s, &span, plane).value, &value, &inside);
+  }
+  a->out[i] = value;
+  a->new_place[i] = inside;
+}
+
+CR_HD void cr_pool_weighted_body(const void *args, int64_t i) {
+  const cr_pool_args *a = (const cr_pool_args *)args;
+  const cr_hd_slide *s = &a->slide;
+  const cr_quotient where = cr_divide(i, s->out_count);
+  const cr_hd_span span = cr_hd_span_of(s, where.rest);
+  const cr_hd_sums sums = cr_pool_sums(s, &span, a->src + where.whole * s->in_count);
+  a->out[i] = sums.value > 0 ? (float)(sums.square / sums.value) : 0;
+}
+
+typedef struct cr_fold_args {
+  const float *from;
+  float *to;
+  cr_hd_slide slide;
+} cr_fold_args;
+
+/* Element i of (planes, window, places): what the window's element sees at the place, 0 in the
+ * padding. */
+CR_HD void cr_unfold_body(const void *args, int64_t i) {
+  const cr_fold_args *a = (const cr_fold_args *)args;
+  const cr_hd_slide *s = &a->slide;
+  const cr_quotient row = cr_divide(i, s->out_count), plane = cr_divide(row.whole, s->kernel_count);
+  int32_t at[CR_MAX_SPATIAL], offset[CR_MAX_SPATIAL];
+  cr_hd_decode(s->axes, s->out, row.rest, at);
+  cr_hd_decode(s->axes, s->kernel, plane.rest, offset);
+  bool inside = true;
+  for (int k = 0; k < s->axes; ++k) {
+    at[k] = at[k] * s->stride[k] - s->pad[k] + offset[k] * s->dilation[k];
+    if (at[k] < 0 || at[k] >= s->in[k]) inside = false;
+  }
+  const float *image = a->from + plane.whole * s->in_count;
+  a->to[i] = inside ? image[cr_hd_encode(s->axes, s->in, at)] : 0;
+}
+
+/* The output place at which the window's element `offset` lies on the input place `me`; -1: none.
+ */
+CR_HD int64_t cr_fold_source(const cr_hd_slide *s, const int32_t *me, const int32_t *offset) {
+  int32_t at[CR_MAX_SPATIAL];
+  for (int k = 0; k < s->axes; ++k) {
+    const int32_t place = me[k] + s->pad[k] - offset[k] * s->dilation[k];
+    if (place < 0 || place % s->stride[k] != 0) return -1;
+    at[k] = place / s->stride[k];
+    if (at[k] >= s->out[k]) return -1;
+  }
+  return cr_hd_encode(s->axes, s->out, at);
+}
+
+/* Element i of (planes, S...): the sum over the window's elements. */
+CR_HD void cr_fold_body(const void *args, int64_t i) {
+  const cr_fold_args *a = (const cr_fold_args *)args;
+  const cr_hd_slide *s = &a->slide;
+  const cr_quotient where = cr_divide(i, s->in_count);
+  const float *rows = a->from + where.whole * s->kernel_count * s->out_count;
+  int32_t me[CR_MAX_SPATIAL], offset[CR_MAX_SPATIAL];
+  cr_hd_decode(s->axes, s->in, where.rest, me);
+  float sum = 0;
+  for (int64_t k = 0; k < s->kernel_count; ++k) {
+    cr_hd_decode(s->axes, s->kernel, k, offset);
+    const int64_t source = cr_fold_source(s, me, offset);
+    if (source >= 0) sum += rows[k * s->out_count + source];
+  }
+  a->to[i] = sum;
+}
+
+#endif

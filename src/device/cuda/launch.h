@@ -1,0 +1,59 @@
+/* How the rows of the CUDA table reach the device: kernels, matrix products, faults. The rows
+ * themselves (rows_*.c) are plain C that includes no CUDA header, so that the tests run every row
+ * on the host, over a second implementation of the calls below. */
+#ifndef CR_CUDA_LAUNCH_H
+#define CR_CUDA_LAUNCH_H
+
+#include "device/cuda/kernels/hd.h"
+#include "device/kernel.h"
+
+typedef enum cr_body {
+#define CR_EACH(name, args) CR_BODY_##name,
+#define CR_TEAM(name, args) CR_BODY_##name,
+#include "device/cuda/kernels/bodies.inc"
+#undef CR_EACH
+#undef CR_TEAM
+  CR_BODIES
+} cr_body;
+
+/* Queues `count` elements of a CR_EACH body on the context's stream; `args` is the body's argument
+ * block and is copied. count 0 does nothing. Errors: CREMA_E_DEVICE naming the body. */
+crema_status cr_cuda_each(crema_context *context, cr_body body, const void *args,
+                          int64_t count) CREMA_MUST_USE;
+
+/* Queues `segments` segments of a CR_TEAM body. `length` is the number of steps that a segment
+ * would take one lane; it chooses the size of the team. Errors: as cr_cuda_each. */
+crema_status cr_cuda_teams(crema_context *context, cr_body body, const void *args, int64_t segments,
+                           int64_t length) CREMA_MUST_USE;
+
+/* The context's place for bad numbers found by kernels, as the device sees it. */
+cr_cuda_fault *cr_cuda_fault_of(crema_context *context);
+
+/* Turns a fault that a kernel left behind into an error and clears it. Errors: CREMA_E_RANGE. */
+crema_status cr_cuda_fault_take(cr_cuda_fault *fault) CREMA_MUST_USE;
+
+/* A product of row-major matrices, c = op(a) op(b) + bias, or c += op(a) op(b): c is (m, n), op(a)
+ * (m, k), op(b) (k, n); a transposed matrix is stored (k, m) or (n, k). Rows follow each other
+ * without gaps. */
+typedef struct cr_gemm_shape {
+  int64_t m, n, k;
+  bool a_transposed, b_transposed;
+  bool bias; /* n values, added to every row of c; never together with accumulate */
+} cr_gemm_shape;
+
+typedef struct cr_gemm_plan cr_gemm_plan;
+
+/* Errors: CREMA_E_UNSUPPORTED when the library is not there or does not take the shape;
+ * CREMA_E_NO_MEMORY. *workspace receives the bytes of scratch memory of a run. */
+crema_status cr_gemm_plan_create(crema_context *context, const cr_gemm_shape *shape,
+                                 cr_gemm_plan **out, size_t *workspace) CREMA_MUST_USE;
+
+/* Queues the product. bias: address 0 unless the shape has one. Errors: CREMA_E_DEVICE. */
+crema_status cr_gemm_plan_run(const cr_gemm_plan *plan, crema_context *context, const float *a,
+                              const float *b, const float *bias, bool accumulate, float *c,
+                              crema_devptr workspace) CREMA_MUST_USE;
+
+/* Accepts NULL. */
+void cr_gemm_plan_destroy(cr_gemm_plan *plan);
+
+#endif

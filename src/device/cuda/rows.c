@@ -1,0 +1,133 @@
+/* What the rows of the CUDA table share. */
+#include "device/cuda/rows.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/fail.h"
+#include "device/cuda/kernels/channel.h"
+
+crema_status cr_cuda_run(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
+                         const bool *accumulate, const cr_op_scalars *scalars,
+                         crema_devptr workspace) {
+  const cr_cuda_row *row = (const cr_cuda_row *)plan->kernel;
+  const cr_cuda_call call = {.plan = plan,
+                             .desc = plan->desc,
+                             .context = context,
+                             .buffer = buffer,
+                             .accumulate = accumulate,
+                             .scalars = scalars,
+                             .workspace = workspace};
+  if (row->needs_scalars && scalars == NULL) {
+    return cr_fail(CREMA_E_ARGUMENT, "%s lacks its scalars", plan->kernel->name);
+  }
+  return row->run(&call);
+}
+
+int64_t cr_cuda_count(const cr_op_desc *desc, int i) {
+  const crema_shape *shape = &desc->arg[i].shape;
+  int64_t count = shape->axes < 0 ? 0 : 1;
+  for (int a = 0; a < shape->axes; ++a) count *= shape->dim[a];
+  return count;
+}
+
+cr_cuda_split cr_cuda_split_of(const cr_op_desc *desc, int i, int axis) {
+  const crema_shape *shape = &desc->arg[i].shape;
+  cr_cuda_split out = {1, 1, 1};
+  for (int a = 0; a < shape->axes; ++a) {
+    if (a < axis) {
+      out.outer *= shape->dim[a];
+    } else if (a == axis) {
+      out.channels = shape->dim[a];
+    } else {
+      out.inner *= shape->dim[a];
+    }
+  }
+  return out;
+}
+
+int64_t cr_cuda_parts(int64_t count, int64_t most) {
+  const int64_t parts = (count + 2047) / 2048;
+  return parts < 1 ? 1 : parts < most ? parts : most;
+}
+
+/* ---- windows ---- */
+
+static crema_status slide_axis(const cr_window *window, int64_t in, int64_t out, int a, bool dense,
+                               cr_hd_slide *s) {
+  const int64_t dilation = dense ? 1 : window->dilation[a];
+  if (window->kernel[a] < 1 || window->stride[a] < 1 || dilation < 1 || window->pad[a] < 0) {
+    return cr_fail(CREMA_E_SHAPE,
+                   "window axis %d: kernel %" PRId64 ", stride %" PRId64 ", pad %" PRId64
+                   ", dilation %" PRId64,
+                   a, window->kernel[a], window->stride[a], window->pad[a], dilation);
+  }
+  const int64_t reach = out * window->stride[a] + window->kernel[a] * dilation + window->pad[a];
+  if (in + window->pad[a] > INT32_MAX || reach > INT32_MAX) {
+    return cr_fail(CREMA_E_UNSUPPORTED, "window axis %d is longer than 2^31", a);
+  }
+  s->in[a] = (int32_t)in;
+  s->out[a] = (int32_t)out;
+  s->kernel[a] = (int32_t)window->kernel[a];
+  s->stride[a] = (int32_t)window->stride[a];
+  s->pad[a] = (int32_t)window->pad[a];
+  s->dilation[a] = (int32_t)dilation;
+  return CREMA_OK;
+}
+
+crema_status cr_cuda_slide(const cr_window *window, const crema_shape *in, const crema_shape *out,
+                           bool dense, cr_hd_slide *s) {
+  memset(s, 0, sizeof *s);
+  const int axes = window->axes;
+  if (axes < 0 || axes > CR_MAX_SPATIAL || in->axes != axes + 2 || out->axes != axes + 2) {
+    return cr_fail(CREMA_E_SHAPE, "a window over %d axes does not fit blobs of %d and %d axes",
+                   axes, in->axes, out->axes);
+  }
+  s->axes = axes > 0 ? axes : 1;
+  /* Without spatial axes the window is a single element over a single element. */
+  s->in[0] = s->out[0] = s->kernel[0] = s->stride[0] = s->dilation[0] = 1;
+  s->in_count = s->out_count = s->kernel_count = 1;
+  for (int a = 0; a < axes; ++a) {
+    CR_TRY(slide_axis(window, in->dim[a + 2], out->dim[a + 2], a, dense, s));
+    s->in_count *= s->in[a];
+    s->out_count *= s->out[a];
+    s->kernel_count *= s->kernel[a];
+  }
+  return CREMA_OK;
+}
+
+void cr_cuda_free_state(cr_plan *plan) {
+  free(plan->state);
+}
+
+/* ---- sums over channels ---- */
+
+static int64_t channel_parts(cr_cuda_split split) {
+  /* Enough teams to fill a large device, none shorter than a few thousand terms. */
+  const int64_t most = split.channels > 0 ? 1024 / split.channels : 1;
+  return cr_cuda_parts(split.outer * split.inner, most > 1 ? most : 1);
+}
+
+size_t cr_cuda_channel_scratch(cr_cuda_split split) {
+  return (size_t)(channel_parts(split) * split.channels) * sizeof(double);
+}
+
+crema_status cr_cuda_channel_sums(crema_context *context, const cr_cuda_channel_sum *sum) {
+  const cr_cuda_split split = sum->split;
+  const cr_channel_sum_args args = {.dy = sum->dy,
+                                    .x = sum->x,
+                                    .outer = split.outer,
+                                    .channels = split.channels,
+                                    .inner = split.inner,
+                                    .term = sum->term,
+                                    .parts = channel_parts(split),
+                                    .part = sum->scratch,
+                                    .out = sum->out,
+                                    .add = sum->add};
+  /* Neighbouring channels are neighbours in memory when inner is 1: then a thread a channel reads
+   * side by side, otherwise a team a channel does. */
+  const int64_t length = split.inner == 1 ? 1 : split.outer * split.inner / args.parts;
+  CR_TRY(cr_cuda_teams(context, CR_BODY_channel_parts, &args, args.parts * split.channels, length));
+  return cr_cuda_each(context, CR_BODY_channel_total, &args, split.channels);
+}

@@ -1,0 +1,176 @@
+/* The rows of the CUDA table, and what they share. */
+#ifndef CR_CUDA_ROWS_H
+#define CR_CUDA_ROWS_H
+
+#include "device/cuda/kernels/window.h"
+#include "device/cuda/launch.h"
+
+/* One run of a row. */
+typedef struct cr_cuda_call {
+  const cr_plan *plan;
+  const cr_op_desc *desc;
+  crema_context *context;
+  const crema_devptr *buffer;
+  const bool *accumulate;
+  const cr_op_scalars *scalars;
+  crema_devptr workspace;
+} cr_cuda_call;
+
+typedef struct cr_cuda_row {
+  cr_kernel kernel; /* first: a plan's kernel is the row */
+  crema_status (*run)(const cr_cuda_call *call);
+  bool needs_scalars;
+} cr_cuda_row;
+
+/* The run function of every row's kernel: packs the arguments for cr_cuda_row.run. */
+crema_status cr_cuda_run(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
+                         const bool *accumulate, const cr_op_scalars *scalars,
+                         crema_devptr workspace);
+
+/* Defines a row whose further fields of cr_kernel follow. */
+#define CR_CUDA_ROW_OF(row, OP, TYPE, function, scalars, ...)    \
+  const cr_cuda_row cr_##row = {.kernel = {.name = #row,         \
+                                           .op = CR_OP_##OP,     \
+                                           .type = CREMA_##TYPE, \
+                                           .run = cr_cuda_run,   \
+                                           __VA_ARGS__},         \
+                                .run = function,                 \
+                                .needs_scalars = scalars}
+
+#define CR_CUDA_ROW(row, OP, function, ...) \
+  CR_CUDA_ROW_OF(row, OP, F32, function, false, __VA_ARGS__)
+
+/* Argument i on the device; NULL when it is absent. The host never follows these pointers. */
+static inline float *cr_cuda_f32(const cr_cuda_call *call, int i) {
+  return (float *)call->buffer[i].address; /* NOLINT */
+}
+static inline int32_t *cr_cuda_i32(const cr_cuda_call *call, int i) {
+  return (int32_t *)call->buffer[i].address; /* NOLINT */
+}
+static inline void *cr_cuda_scratch(const cr_cuda_call *call, size_t offset) {
+  return (void *)(call->workspace.address + offset); /* NOLINT */
+}
+
+/* The number of elements of argument i; 0 when it is absent. */
+int64_t cr_cuda_count(const cr_op_desc *desc, int i);
+
+/* A shape seen as (outer, channels, inner), split at an axis; a missing axis has extent 1. */
+typedef struct cr_cuda_split {
+  int64_t outer, channels, inner;
+} cr_cuda_split;
+cr_cuda_split cr_cuda_split_of(const cr_op_desc *desc, int i, int axis);
+
+/* Into how many parts a long sum of `count` terms is cut, so that the device is busy: at most
+ * `most`. */
+int64_t cr_cuda_parts(int64_t count, int64_t most);
+
+/* Puts a window over the spatial axes of `in` (N, C, S...) giving those of `out` (N, C, S'...).
+ * `dense`: dilation does not apply. Errors: CREMA_E_SHAPE when they do not fit;
+ * CREMA_E_UNSUPPORTED beyond 32 bits. */
+crema_status cr_cuda_slide(const cr_window *window, const crema_shape *in, const crema_shape *out,
+                           bool dense, cr_hd_slide *slide) CREMA_MUST_USE;
+
+/* Frees plan->state: for rows whose state is one block. */
+void cr_cuda_free_state(cr_plan *plan);
+
+/* out[c] (+)= sum over outer and inner of the term; see cr_channel_sum_args. `scratch` holds
+ * cr_cuda_channel_scratch(split) bytes. */
+typedef struct cr_cuda_channel_sum {
+  cr_cuda_split split;
+  const float *dy, *x;
+  int term; /* a cr_channel_term */
+  bool add;
+  float *out;
+  double *scratch;
+} cr_cuda_channel_sum;
+size_t cr_cuda_channel_scratch(cr_cuda_split split);
+crema_status cr_cuda_channel_sums(crema_context *context,
+                                  const cr_cuda_channel_sum *sum) CREMA_MUST_USE;
+
+/* Best first within an op. The first group needs cuDNN and exists only in the plug-in. */
+#define CR_CUDNN_ROWS(X)     \
+  X(conv_fwd_f32_cudnn)      \
+  X(conv_bwd_data_f32_cudnn) \
+  X(conv_bwd_weights_f32_cudnn)
+
+#define CR_CUDA_ROWS(X)            \
+  X(conv_fwd_f32_cuda)             \
+  X(conv_bwd_data_f32_cuda)        \
+  X(conv_bwd_weights_f32_cuda)     \
+  X(ip_fwd_f32_cuda)               \
+  X(ip_bwd_data_f32_cuda)          \
+  X(ip_bwd_weights_f32_cuda)       \
+  X(pool_fwd_f32_cuda)             \
+  X(pool_bwd_f32_cuda)             \
+  X(pool_mask_f32_cuda)            \
+  X(stochastic_pool_fwd_f32_cuda)  \
+  X(stochastic_pool_test_f32_cuda) \
+  X(stochastic_pool_bwd_f32_cuda)  \
+  X(lrn_fwd_f32_cuda)              \
+  X(lrn_bwd_f32_cuda)              \
+  X(bn_fwd_train_f32_cuda)         \
+  X(bn_fwd_global_f32_cuda)        \
+  X(bn_bwd_f32_cuda)               \
+  X(softmax_fwd_f32_cuda)          \
+  X(softmax_bwd_f32_cuda)          \
+  X(unary_fwd_f32_cuda)            \
+  X(unary_bwd_f32_cuda)            \
+  X(function_fwd_f32_cuda)         \
+  X(function_bwd_f32_cuda)         \
+  X(prelu_fwd_f32_cuda)            \
+  X(prelu_bwd_data_f32_cuda)       \
+  X(prelu_bwd_slope_f32_cuda)      \
+  X(sum_f32_cuda)                  \
+  X(prod_f32_cuda)                 \
+  X(prod_bwd_f32_cuda)             \
+  X(max_f32_cuda)                  \
+  X(max_bwd_f32_cuda)              \
+  X(axpby_f32_cuda)                \
+  X(set_f32_cuda)                  \
+  X(copy_f32_cuda)                 \
+  X(copy_f64_cuda)                 \
+  X(copy_i32_cuda)                 \
+  X(copy_u8_cuda)                  \
+  X(concat_f32_cuda)               \
+  X(slice_f32_cuda)                \
+  X(affine_fwd_f32_cuda)           \
+  X(affine_bwd_data_f32_cuda)      \
+  X(affine_bwd_scale_f32_cuda)     \
+  X(affine_bwd_bias_f32_cuda)      \
+  X(dropout_fwd_f32_cuda)          \
+  X(dropout_bwd_f32_cuda)          \
+  X(nll_fwd_f32_cuda)              \
+  X(nll_bwd_f32_cuda)              \
+  X(accuracy_f32_cuda)             \
+  X(sigmoid_loss_fwd_f32_cuda)     \
+  X(sigmoid_loss_bwd_f32_cuda)     \
+  X(hinge_fwd_f32_cuda)            \
+  X(hinge_bwd_f32_cuda)            \
+  X(contrastive_fwd_f32_cuda)      \
+  X(contrastive_bwd_f32_cuda)      \
+  X(infogain_fwd_f32_cuda)         \
+  X(infogain_bwd_f32_cuda)         \
+  X(mvn_fwd_f32_cuda)              \
+  X(mvn_bwd_f32_cuda)              \
+  X(row_reduce_fwd_f32_cuda)       \
+  X(row_reduce_bwd_f32_cuda)       \
+  X(arg_max_f32_cuda)              \
+  X(crop_fwd_f32_cuda)             \
+  X(crop_bwd_f32_cuda)             \
+  X(permute_f32_cuda)              \
+  X(tile_fwd_f32_cuda)             \
+  X(tile_bwd_f32_cuda)             \
+  X(gather_fwd_f32_cuda)           \
+  X(gather_bwd_f32_cuda)           \
+  X(im2col_f32_cuda)               \
+  X(col2im_f32_cuda)               \
+  X(reduce_f32_cuda)               \
+  X(update_f32_cuda)               \
+  X(update_keep_f32_cuda)
+
+#define CR_CUDA_DECLARE(name) extern const cr_cuda_row cr_##name;
+CR_CUDNN_ROWS(CR_CUDA_DECLARE)
+CR_CUDA_ROWS(CR_CUDA_DECLARE)
+#undef CR_CUDA_DECLARE
+
+#endif

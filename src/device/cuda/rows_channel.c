@@ -1,0 +1,173 @@
+/* Rows that work a channel at a time: scale and bias, learned rectifiers, batch normalisation, and
+ * softmax. */
+#include "core/fail.h"
+#include "device/cuda/kernels/bodies.h"
+#include "device/cuda/rows.h"
+
+static cr_affine_args affine_args(const cr_cuda_call *call) {
+  const cr_cuda_split s = cr_cuda_split_of(call->desc, 0, 1);
+  return (cr_affine_args){.x = cr_cuda_f32(call, 0), .channels = s.channels, .inner = s.inner};
+}
+
+/* x, scale, bias, y. */
+static crema_status affine_fwd(const cr_cuda_call *call) {
+  cr_affine_args args = affine_args(call);
+  args.scale = cr_cuda_f32(call, 1);
+  args.bias = cr_cuda_f32(call, 2);
+  args.y = cr_cuda_f32(call, 3);
+  return cr_cuda_each(call->context, CR_BODY_affine, &args, cr_cuda_count(call->desc, 0));
+}
+
+/* diff_dst, scale, diff_src. */
+static crema_status affine_bwd_data(const cr_cuda_call *call) {
+  cr_affine_args args = affine_args(call);
+  args.scale = cr_cuda_f32(call, 1);
+  args.y = cr_cuda_f32(call, 2);
+  return cr_cuda_each(call->context, CR_BODY_affine, &args, cr_cuda_count(call->desc, 0));
+}
+
+/* Sums over the channels of argument 0. */
+static crema_status sums_plan(cr_plan *plan) {
+  plan->workspace_bytes = cr_cuda_channel_scratch(cr_cuda_split_of(plan->desc, 0, 1));
+  return CREMA_OK;
+}
+
+/* `out`: the argument that is accumulated; x and dy: arguments, x below 0: none. */
+static crema_status sums(const cr_cuda_call *call, int term, int x, int dy, int out) {
+  const cr_cuda_channel_sum sum = {.split = cr_cuda_split_of(call->desc, 0, 1),
+                                   .dy = cr_cuda_f32(call, dy),
+                                   .x = x < 0 ? NULL : cr_cuda_f32(call, x),
+                                   .term = term,
+                                   .add = call->accumulate[out],
+                                   .out = cr_cuda_f32(call, out),
+                                   .scratch = cr_cuda_scratch(call, 0)};
+  return cr_cuda_channel_sums(call->context, &sum);
+}
+
+static crema_status affine_bwd_scale(const cr_cuda_call *call) {
+  return sums(call, CR_TERM_PRODUCT, 0, 1, 2);
+}
+static crema_status affine_bwd_bias(const cr_cuda_call *call) {
+  return sums(call, CR_TERM_VALUE, -1, 0, 1);
+}
+static crema_status prelu_bwd_slope(const cr_cuda_call *call) {
+  return sums(call, CR_TERM_BELOW, 0, 1, 2);
+}
+
+static cr_prelu_args prelu_args(const cr_cuda_call *call) {
+  const cr_cuda_split s = cr_cuda_split_of(call->desc, 0, 1);
+  return (cr_prelu_args){.x = cr_cuda_f32(call, 0),
+                         .slope = cr_cuda_f32(call, 1),
+                         .channels = s.channels,
+                         .inner = s.inner};
+}
+
+static crema_status prelu_fwd(const cr_cuda_call *call) {
+  cr_prelu_args args = prelu_args(call);
+  args.out = cr_cuda_f32(call, 2);
+  return cr_cuda_each(call->context, CR_BODY_prelu_fwd, &args, cr_cuda_count(call->desc, 0));
+}
+
+/* src, slope, diff_dst, diff_src. */
+static crema_status prelu_bwd_data(const cr_cuda_call *call) {
+  cr_prelu_args args = prelu_args(call);
+  args.dy = cr_cuda_f32(call, 2);
+  args.out = cr_cuda_f32(call, 3);
+  return cr_cuda_each(call->context, CR_BODY_prelu_bwd, &args, cr_cuda_count(call->desc, 0));
+}
+
+/* ---- batch normalisation ---- */
+
+static cr_bn_args bn_args(const cr_cuda_call *call) {
+  const cr_cuda_split s = cr_cuda_split_of(call->desc, 0, 1);
+  return (cr_bn_args){.x = cr_cuda_f32(call, 0),
+                      .mean = cr_cuda_f32(call, 2),
+                      .variance = cr_cuda_f32(call, 3),
+                      .outer = s.outer,
+                      .channels = s.channels,
+                      .inner = s.inner,
+                      .eps = call->desc->u.bn.eps,
+                      .global = call->desc->u.bn.global};
+}
+
+/* src, dst, mean, variance: the statistics are given. */
+static crema_status bn_fwd_global(const cr_cuda_call *call) {
+  cr_bn_args args = bn_args(call);
+  args.out = cr_cuda_f32(call, 1);
+  return cr_cuda_each(call->context, CR_BODY_bn_normalise, &args, cr_cuda_count(call->desc, 0));
+}
+
+/* The same; the statistics are made here. */
+static crema_status bn_fwd_train(const cr_cuda_call *call) {
+  cr_bn_args args = bn_args(call);
+  args.new_mean = cr_cuda_f32(call, 2);
+  args.new_variance = cr_cuda_f32(call, 3);
+  CR_TRY(cr_cuda_teams(call->context, CR_BODY_bn_statistics, &args, args.channels,
+                       args.outer * args.inner));
+  return bn_fwd_global(call);
+}
+
+static crema_status bn_bwd_plan(cr_plan *plan) {
+  const cr_cuda_split s = cr_cuda_split_of(plan->desc, 0, 1);
+  plan->workspace_bytes = 2 * (size_t)s.channels * sizeof(double);
+  return CREMA_OK;
+}
+
+/* src, diff_dst, mean, variance, diff_src. */
+static crema_status bn_bwd(const cr_cuda_call *call) {
+  cr_bn_args args = bn_args(call);
+  args.dy = cr_cuda_f32(call, 1);
+  args.out = cr_cuda_f32(call, 4);
+  args.slope = cr_cuda_scratch(call, 0);
+  args.flat = cr_cuda_scratch(call, (size_t)args.channels * sizeof(double));
+  if (!args.global) {
+    CR_TRY(cr_cuda_teams(call->context, CR_BODY_bn_gradient_sums, &args, args.channels,
+                         args.outer * args.inner));
+  }
+  return cr_cuda_each(call->context, CR_BODY_bn_bwd, &args, cr_cuda_count(call->desc, 0));
+}
+
+/* ---- softmax ---- */
+
+/* Lines side by side in memory are read best by a thread a line, others by a team a line. */
+static int64_t line_length(cr_cuda_split s) {
+  return s.inner >= 32 ? 1 : s.channels;
+}
+
+static crema_status softmax_fwd(const cr_cuda_call *call) {
+  const cr_cuda_split s = cr_cuda_split_of(call->desc, 0, call->desc->u.axis);
+  const cr_softmax_args args = {.x = cr_cuda_f32(call, 0),
+                                .out = cr_cuda_f32(call, 1),
+                                .channels = s.channels,
+                                .inner = s.inner};
+  return cr_cuda_teams(call->context, CR_BODY_softmax_fwd, &args, s.outer * s.inner,
+                       line_length(s));
+}
+
+/* dst, diff_dst, diff_src. */
+static crema_status softmax_bwd(const cr_cuda_call *call) {
+  const cr_cuda_split s = cr_cuda_split_of(call->desc, 0, call->desc->u.axis);
+  const cr_softmax_args args = {.x = cr_cuda_f32(call, 0),
+                                .dy = cr_cuda_f32(call, 1),
+                                .out = cr_cuda_f32(call, 2),
+                                .channels = s.channels,
+                                .inner = s.inner};
+  return cr_cuda_teams(call->context, CR_BODY_softmax_bwd, &args, s.outer * s.inner,
+                       line_length(s));
+}
+
+CR_CUDA_ROW(affine_fwd_f32_cuda, AFFINE_FWD, affine_fwd, .plan = NULL);
+CR_CUDA_ROW(affine_bwd_data_f32_cuda, AFFINE_BWD_DATA, affine_bwd_data, .plan = NULL);
+CR_CUDA_ROW(affine_bwd_scale_f32_cuda, AFFINE_BWD_SCALE, affine_bwd_scale, .plan = sums_plan,
+            .can_accumulate = true);
+CR_CUDA_ROW(affine_bwd_bias_f32_cuda, AFFINE_BWD_BIAS, affine_bwd_bias, .plan = sums_plan,
+            .can_accumulate = true);
+CR_CUDA_ROW(prelu_fwd_f32_cuda, PRELU_FWD, prelu_fwd, .plan = NULL);
+CR_CUDA_ROW(prelu_bwd_data_f32_cuda, PRELU_BWD_DATA, prelu_bwd_data, .plan = NULL);
+CR_CUDA_ROW(prelu_bwd_slope_f32_cuda, PRELU_BWD_SLOPE, prelu_bwd_slope, .plan = sums_plan,
+            .can_accumulate = true);
+CR_CUDA_ROW(bn_fwd_train_f32_cuda, BN_FWD_TRAIN, bn_fwd_train, .plan = NULL);
+CR_CUDA_ROW(bn_fwd_global_f32_cuda, BN_FWD_GLOBAL, bn_fwd_global, .plan = NULL);
+CR_CUDA_ROW(bn_bwd_f32_cuda, BN_BWD, bn_bwd, .plan = bn_bwd_plan);
+CR_CUDA_ROW(softmax_fwd_f32_cuda, SOFTMAX_FWD, softmax_fwd, .plan = NULL);
+CR_CUDA_ROW(softmax_bwd_f32_cuda, SOFTMAX_BWD, softmax_bwd, .plan = NULL);

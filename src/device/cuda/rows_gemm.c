@@ -1,0 +1,320 @@
+/* Rows made of matrix products: the inner product, and convolution over unfolded windows. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/fail.h"
+#include "device/cuda/kernels/bodies.h"
+#include "device/cuda/rows.h"
+
+/* ---- inner product ---- */
+
+/* m rows of k values in, of n values out. */
+typedef struct ip_state {
+  cr_gemm_plan *gemm;
+  cr_cuda_split bias; /* diff_dst as (M, N, 1): whose columns make diff_bias */
+  size_t gemm_bytes;  /* the product's scratch memory comes first */
+} ip_state;
+
+static void ip_destroy(cr_plan *plan) {
+  ip_state *state = plan->state;
+  if (state == NULL) return;
+  cr_gemm_plan_destroy(state->gemm);
+  free(state);
+}
+
+static size_t rounded(size_t bytes) {
+  return (bytes + 255) / 256 * 256;
+}
+
+/* src, weights, dst: the numbers of the arguments that have these shapes. */
+static crema_status ip_sizes(const cr_plan *plan, int src, int weights, int dst, int64_t *m,
+                             int64_t *n, int64_t *k) {
+  const cr_cuda_split in = cr_cuda_split_of(plan->desc, src, 0);
+  const cr_cuda_split out = cr_cuda_split_of(plan->desc, dst, 0);
+  *m = in.channels, *n = out.inner, *k = in.inner;
+  if (out.channels == *m && cr_cuda_count(plan->desc, weights) == *n * *k) return CREMA_OK;
+  return cr_fail(CREMA_E_SHAPE,
+                 "inner product of %" PRId64 " x %" PRId64 " to %" PRId64 " x %" PRId64
+                 " with %" PRId64 " weights",
+                 *m, *k, out.channels, *n, cr_cuda_count(plan->desc, weights));
+}
+
+static crema_status ip_keep(cr_plan *plan, const cr_gemm_shape *shape, cr_cuda_split bias) {
+  ip_state *state = calloc(1, sizeof *state);
+  if (state == NULL) return cr_fail_memory(sizeof *state, "the plan of an inner product");
+  size_t bytes = 0;
+  crema_status status = cr_gemm_plan_create(plan->context, shape, &state->gemm, &bytes);
+  if (status != CREMA_OK) {
+    free(state);
+    return status;
+  }
+  state->bias = bias;
+  state->gemm_bytes = rounded(bytes);
+  plan->workspace_bytes = state->gemm_bytes;
+  plan->state = state;
+  return CREMA_OK;
+}
+
+static crema_status ip_fwd_plan(cr_plan *plan) {
+  int64_t m, n, k;
+  CR_TRY(ip_sizes(plan, 0, 1, 3, &m, &n, &k));
+  const cr_gemm_shape shape = {.m = m,
+                               .n = n,
+                               .k = k,
+                               .b_transposed = !plan->desc->u.ip.transpose,
+                               .bias = plan->desc->arg[2].shape.axes >= 0};
+  return ip_keep(plan, &shape, (cr_cuda_split){0, 0, 0});
+}
+
+/* src (M,K), weights (N,K) or (K,N), bias (N), dst (M,N). */
+static crema_status ip_fwd(const cr_cuda_call *call) {
+  const ip_state *state = call->plan->state;
+  return cr_gemm_plan_run(state->gemm, call->context, cr_cuda_f32(call, 0), cr_cuda_f32(call, 1),
+                          cr_cuda_f32(call, 2), false, cr_cuda_f32(call, 3), call->workspace);
+}
+
+static crema_status ip_bwd_data_plan(cr_plan *plan) {
+  int64_t m, n, k;
+  CR_TRY(ip_sizes(plan, 2, 1, 0, &m, &n, &k));
+  const cr_gemm_shape shape = {.m = m, .n = k, .k = n, .b_transposed = plan->desc->u.ip.transpose};
+  return ip_keep(plan, &shape, (cr_cuda_split){0, 0, 0});
+}
+
+/* diff_dst, weights, diff_src. */
+static crema_status ip_bwd_data(const cr_cuda_call *call) {
+  const ip_state *state = call->plan->state;
+  return cr_gemm_plan_run(state->gemm, call->context, cr_cuda_f32(call, 0), cr_cuda_f32(call, 1),
+                          NULL, false, cr_cuda_f32(call, 2), call->workspace);
+}
+
+static crema_status ip_bwd_weights_plan(cr_plan *plan) {
+  int64_t m, n, k;
+  CR_TRY(ip_sizes(plan, 0, 2, 1, &m, &n, &k));
+  const bool transpose = plan->desc->u.ip.transpose;
+  const cr_gemm_shape shape = {
+      .m = transpose ? k : n, .n = transpose ? n : k, .k = m, .a_transposed = true};
+  const cr_cuda_split columns = {m, n, 1};
+  CR_TRY(ip_keep(plan, &shape, columns));
+  plan->workspace_bytes += cr_cuda_channel_scratch(columns);
+  return CREMA_OK;
+}
+
+/* src, diff_dst, diff_weights, diff_bias: diff_dst^T src, or src^T diff_dst. */
+static crema_status ip_bwd_weights(const cr_cuda_call *call) {
+  const ip_state *state = call->plan->state;
+  const bool transpose = call->desc->u.ip.transpose;
+  const float *src = cr_cuda_f32(call, 0), *diff_dst = cr_cuda_f32(call, 1);
+  CR_TRY(cr_gemm_plan_run(state->gemm, call->context, transpose ? src : diff_dst,
+                          transpose ? diff_dst : src, NULL, call->accumulate[2],
+                          cr_cuda_f32(call, 2), call->workspace));
+  if (call->buffer[3].address == 0) return CREMA_OK;
+  const cr_cuda_channel_sum sum = {.split = state->bias,
+                                   .dy = diff_dst,
+                                   .term = CR_TERM_VALUE,
+                                   .add = call->accumulate[3],
+                                   .out = cr_cuda_f32(call, 3),
+                                   .scratch = cr_cuda_scratch(call, state->gemm_bytes)};
+  return cr_cuda_channel_sums(call->context, &sum);
+}
+
+/* ---- convolution ---- */
+
+/* The windows of one image and group are unfolded into a matrix of C/group * K rows and P = S'...
+ * columns. */
+typedef struct conv_state {
+  cr_hd_slide slide;
+  int64_t batch, group;
+  int64_t in_channels, out_channels; /* of one group */
+  int64_t rows;                      /* in_channels * window elements */
+  bool unfolded;                     /* a 1x1 window of stride 1: the image is its own matrix */
+  cr_gemm_plan *gemm;
+  size_t matrix_bytes, gemm_bytes; /* in this order in the workspace; then the bias' sums */
+} conv_state;
+
+static void conv_destroy(cr_plan *plan) {
+  conv_state *state = plan->state;
+  if (state == NULL) return;
+  cr_gemm_plan_destroy(state->gemm);
+  free(state);
+}
+
+static bool is_unfolded(const cr_hd_slide *s) {
+  for (int a = 0; a < s->axes; ++a) {
+    if (s->kernel[a] != 1 || s->stride[a] != 1 || s->pad[a] != 0 || s->in[a] != s->out[a]) {
+      return false;
+    }
+  }
+  return true;
+}
+
+/* src, weights and dst: the numbers of the arguments that have these shapes. */
+static crema_status conv_sizes(const cr_plan *plan, int src, int weights, int dst,
+                               conv_state *state) {
+  const cr_conv_params *params = &plan->desc->u.conv;
+  const crema_shape *in = &plan->desc->arg[src].shape, *out = &plan->desc->arg[dst].shape;
+  CR_TRY(cr_cuda_slide(&params->window, in, out, false, &state->slide));
+  state->group = params->group;
+  if (state->group < 1 || in->dim[1] % state->group != 0 || out->dim[1] % state->group != 0) {
+    return cr_fail(CREMA_E_SHAPE,
+                   "%" PRId64 " groups do not divide %" PRId64 " input and %" PRId64
+                   " output channels",
+                   state->group, in->dim[1], out->dim[1]);
+  }
+  state->batch = in->dim[0];
+  state->in_channels = in->dim[1] / state->group;
+  state->out_channels = out->dim[1] / state->group;
+  state->rows = state->in_channels * state->slide.kernel_count;
+  state->unfolded = is_unfolded(&state->slide);
+  const int64_t wanted = out->dim[1] * state->rows, found = cr_cuda_count(plan->desc, weights);
+  if (out->dim[0] == in->dim[0] && found == wanted) return CREMA_OK;
+  return cr_fail(CREMA_E_SHAPE,
+                 "convolution of %" PRId64 " to %" PRId64 " images with %" PRId64
+                 " weights, not %" PRId64,
+                 in->dim[0], out->dim[0], found, wanted);
+}
+
+static crema_status conv_keep(cr_plan *plan, const conv_state *sizes, const cr_gemm_shape *shape,
+                              cr_cuda_split bias) {
+  conv_state *state = malloc(sizeof *state);
+  if (state == NULL) return cr_fail_memory(sizeof *state, "the plan of a convolution");
+  *state = *sizes;
+  size_t bytes = 0;
+  crema_status status = cr_gemm_plan_create(plan->context, shape, &state->gemm, &bytes);
+  if (status != CREMA_OK) {
+    free(state);
+    return status;
+  }
+  const size_t matrix = (size_t)state->rows * (size_t)state->slide.out_count * sizeof(float);
+  state->matrix_bytes = state->unfolded ? 0 : rounded(matrix);
+  state->gemm_bytes = rounded(bytes);
+  plan->workspace_bytes = state->matrix_bytes + state->gemm_bytes +
+                          (bias.channels > 0 ? cr_cuda_channel_scratch(bias) : 0);
+  plan->state = state;
+  return CREMA_OK;
+}
+
+static crema_status conv_fwd_plan(cr_plan *plan) {
+  conv_state s = {.gemm = NULL};
+  CR_TRY(conv_sizes(plan, 0, 1, 3, &s));
+  const cr_gemm_shape shape = {.m = s.out_channels, .n = s.slide.out_count, .k = s.rows};
+  return conv_keep(plan, &s, &shape, (cr_cuda_split){0, 0, 0});
+}
+
+static crema_status conv_bwd_data_plan(cr_plan *plan) {
+  conv_state s = {.gemm = NULL};
+  CR_TRY(conv_sizes(plan, 2, 1, 0, &s));
+  const cr_gemm_shape shape = {
+      .m = s.rows, .n = s.slide.out_count, .k = s.out_channels, .a_transposed = true};
+  return conv_keep(plan, &s, &shape, (cr_cuda_split){0, 0, 0});
+}
+
+static cr_cuda_split conv_bias_split(const conv_state *s) {
+  return (cr_cuda_split){s->batch, s->group * s->out_channels, s->slide.out_count};
+}
+
+static crema_status conv_bwd_weights_plan(cr_plan *plan) {
+  conv_state s = {.gemm = NULL};
+  CR_TRY(conv_sizes(plan, 0, 2, 1, &s));
+  const cr_gemm_shape shape = {
+      .m = s.out_channels, .n = s.rows, .k = s.slide.out_count, .b_transposed = true};
+  return conv_keep(plan, &s, &shape, conv_bias_split(&s));
+}
+
+/* The matrix of one image's group. */
+static crema_status unfold(const cr_cuda_call *call, const conv_state *s, const float *image,
+                           const float **matrix) {
+  *matrix = image;
+  if (s->unfolded) return CREMA_OK;
+  const cr_fold_args args = {.from = image, .to = cr_cuda_scratch(call, 0), .slide = s->slide};
+  *matrix = args.to;
+  return cr_cuda_each(call->context, CR_BODY_unfold, &args, s->rows * s->slide.out_count);
+}
+
+static crema_devptr gemm_scratch(const cr_cuda_call *call, const conv_state *s) {
+  return (crema_devptr){call->workspace.address + s->matrix_bytes};
+}
+
+/* Bias and fused activation. */
+static crema_status conv_finish(const cr_cuda_call *call, const conv_state *s) {
+  const cr_conv_params *params = &call->desc->u.conv;
+  const cr_affine_args args = {.x = cr_cuda_f32(call, 3),
+                               .bias = cr_cuda_f32(call, 2),
+                               .y = cr_cuda_f32(call, 3),
+                               .channels = s->group * s->out_channels,
+                               .inner = s->slide.out_count,
+                               .relu = params->relu,
+                               .slope = params->relu_slope};
+  if (args.bias == NULL && !args.relu) return CREMA_OK;
+  return cr_cuda_each(call->context, CR_BODY_affine, &args, cr_cuda_count(call->desc, 3));
+}
+
+/* src (N,C,S...), weights (O,C/group,K...), bias (O), dst (N,O,S'...). */
+static crema_status conv_fwd(const cr_cuda_call *call) {
+  const conv_state *s = call->plan->state;
+  const int64_t image = s->in_channels * s->slide.in_count;
+  const int64_t filters = s->out_channels * s->rows, result = s->out_channels * s->slide.out_count;
+  for (int64_t i = 0; i < s->batch * s->group; ++i) {
+    const float *matrix = NULL;
+    CR_TRY(unfold(call, s, cr_cuda_f32(call, 0) + i * image, &matrix));
+    CR_TRY(cr_gemm_plan_run(s->gemm, call->context, cr_cuda_f32(call, 1) + i % s->group * filters,
+                            matrix, NULL, false, cr_cuda_f32(call, 3) + i * result,
+                            gemm_scratch(call, s)));
+  }
+  return conv_finish(call, s);
+}
+
+/* diff_dst, weights, diff_src. */
+static crema_status conv_bwd_data(const cr_cuda_call *call) {
+  const conv_state *s = call->plan->state;
+  const int64_t filters = s->out_channels * s->rows, result = s->out_channels * s->slide.out_count;
+  for (int64_t i = 0; i < s->batch * s->group; ++i) {
+    float *image = cr_cuda_f32(call, 2) + i * s->in_channels * s->slide.in_count;
+    float *matrix = s->unfolded ? image : cr_cuda_scratch(call, 0);
+    CR_TRY(cr_gemm_plan_run(s->gemm, call->context, cr_cuda_f32(call, 1) + i % s->group * filters,
+                            cr_cuda_f32(call, 0) + i * result, NULL, false, matrix,
+                            gemm_scratch(call, s)));
+    if (s->unfolded) continue;
+    const cr_fold_args args = {.from = matrix, .to = image, .slide = s->slide};
+    CR_TRY(cr_cuda_each(call->context, CR_BODY_fold, &args, s->in_channels * s->slide.in_count));
+  }
+  return CREMA_OK;
+}
+
+/* src, diff_dst, diff_weights, diff_bias. */
+static crema_status conv_bwd_weights(const cr_cuda_call *call) {
+  const conv_state *s = call->plan->state;
+  const int64_t filters = s->out_channels * s->rows, result = s->out_channels * s->slide.out_count;
+  const float *diff_dst = cr_cuda_f32(call, 1);
+  if (s->batch == 0 && !call->accumulate[2] && filters * s->group > 0) {
+    CR_TRY(call->context->device->backend->zero(call->context, call->buffer[2],
+                                                (size_t)(filters * s->group) * sizeof(float)));
+  }
+  for (int64_t i = 0; i < s->batch * s->group; ++i) {
+    const float *matrix = NULL;
+    const bool add = call->accumulate[2] || i >= s->group;
+    CR_TRY(unfold(call, s, cr_cuda_f32(call, 0) + i * s->in_channels * s->slide.in_count, &matrix));
+    CR_TRY(cr_gemm_plan_run(s->gemm, call->context, diff_dst + i * result, matrix, NULL, add,
+                            cr_cuda_f32(call, 2) + i % s->group * filters, gemm_scratch(call, s)));
+  }
+  if (call->buffer[3].address == 0) return CREMA_OK;
+  const cr_cuda_channel_sum sum = {
+      .split = conv_bias_split(s),
+      .dy = diff_dst,
+      .term = CR_TERM_VALUE,
+      .add = call->accumulate[3],
+      .out = cr_cuda_f32(call, 3),
+      .scratch = cr_cuda_scratch(call, s->matrix_bytes + s->gemm_bytes)};
+  return cr_cuda_channel_sums(call->context, &sum);
+}
+
+CR_CUDA_ROW(ip_fwd_f32_cuda, IP_FWD, ip_fwd, .plan = ip_fwd_plan, .destroy = ip_destroy);
+CR_CUDA_ROW(ip_bwd_data_f32_cuda, IP_BWD_DATA, ip_bwd_data, .plan = ip_bwd_data_plan,
+            .destroy = ip_destroy);
+CR_CUDA_ROW(ip_bwd_weights_f32_cuda, IP_BWD_WEIGHTS, ip_bwd_weights, .plan = ip_bwd_weights_plan,
+            .destroy = ip_destroy, .can_accumulate = true);
+CR_CUDA_ROW(conv_fwd_f32_cuda, CONV_FWD, conv_fwd, .plan = conv_fwd_plan, .destroy = conv_destroy);
+CR_CUDA_ROW(conv_bwd_data_f32_cuda, CONV_BWD_DATA, conv_bwd_data, .plan = conv_bwd_data_plan,
+            .destroy = conv_destroy);
+CR_CUDA_ROW(conv_bwd_weights_f32_cuda, CONV_BWD_WEIGHTS, conv_bwd_weights,
+            .plan = conv_bwd_weights_plan, .destroy = conv_destroy, .can_accumulate = true);

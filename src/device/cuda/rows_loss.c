@@ -1,0 +1,202 @@
+/* Rows of sums over many places: reductions, losses, accuracy, and the losses' gradients. */
+#include <inttypes.h>
+
+#include "core/fail.h"
+#include "device/cuda/kernels/bodies.h"
+#include "device/cuda/rows.h"
+
+enum { MOST_PARTS = 512 };
+
+/* ---- the two launches of a sum ---- */
+
+static size_t part_bytes(int64_t count) {
+  return 2 * (size_t)cr_cuda_parts(count, MOST_PARTS) * sizeof(double);
+}
+
+/* args->count terms of `body` into the results of `total`. */
+static crema_status add_up(const cr_cuda_call *call, cr_body body, cr_loss_args *args,
+                           cr_total_args *total) {
+  args->parts = cr_cuda_parts(args->count, MOST_PARTS);
+  args->part = cr_cuda_scratch(call, 0);
+  total->part = args->part;
+  total->parts = args->parts;
+  CR_TRY(cr_cuda_teams(call->context, body, args, args->parts, args->count / args->parts));
+  return cr_cuda_teams(call->context, CR_BODY_total, total, 1, args->parts);
+}
+
+/* src, result (F64). */
+static crema_status reduce_plan(cr_plan *plan) {
+  plan->workspace_bytes = part_bytes(cr_cuda_count(plan->desc, 0));
+  return CREMA_OK;
+}
+
+static crema_status reduce(const cr_cuda_call *call) {
+  cr_loss_args args = {.x = cr_cuda_f32(call, 0),
+                       .count = cr_cuda_count(call->desc, 0),
+                       .reduction = (int)call->desc->u.reduce};
+  cr_total_args total = {.sum = (double *)call->buffer[1].address}; /* NOLINT */
+  return add_up(call, CR_BODY_reduce_parts, &args, &total);
+}
+
+/* ---- losses over labels ---- */
+
+/* prob (outer, C, inner), label (outer, inner). */
+static crema_status labels_plan(cr_plan *plan) {
+  const cr_cuda_split s = cr_cuda_split_of(plan->desc, 0, 1);
+  if (cr_cuda_count(plan->desc, 1) != s.outer * s.inner) {
+    return cr_fail(CREMA_E_SHAPE, "%" PRId64 " labels for %" PRId64 " x %" PRId64 " places",
+                   cr_cuda_count(plan->desc, 1), s.outer, s.inner);
+  }
+  plan->workspace_bytes = part_bytes(s.outer * s.inner);
+  return CREMA_OK;
+}
+
+static cr_loss_args label_args(const cr_cuda_call *call) {
+  const cr_cuda_split s = cr_cuda_split_of(call->desc, 0, 1);
+  return (cr_loss_args){.x = cr_cuda_f32(call, 0),
+                        .label = cr_cuda_f32(call, 1),
+                        .count = s.outer * s.inner,
+                        .classes = s.channels,
+                        .inner = s.inner,
+                        .fault = cr_cuda_fault_of(call->context),
+                        .alpha = call->scalars != NULL ? call->scalars->alpha : 1,
+                        .has_ignore = call->desc->u.nll.has_ignore,
+                        .ignore = call->desc->u.nll.ignore};
+}
+
+/* prob, label, loss, count. */
+static crema_status nll_fwd(const cr_cuda_call *call) {
+  cr_loss_args args = label_args(call);
+  cr_total_args total = {.first = cr_cuda_f32(call, 2), .second = cr_cuda_f32(call, 3)};
+  return add_up(call, CR_BODY_nll_parts, &args, &total);
+}
+
+/* prob, label, diff. */
+static crema_status nll_bwd(const cr_cuda_call *call) {
+  cr_loss_args args = label_args(call);
+  args.out = cr_cuda_f32(call, 2);
+  return cr_cuda_each(call->context, CR_BODY_nll_bwd, &args, cr_cuda_count(call->desc, 0));
+}
+
+/* prob, label, gain, loss, count. */
+static crema_status infogain_fwd(const cr_cuda_call *call) {
+  cr_loss_args args = label_args(call);
+  args.gain = cr_cuda_f32(call, 2);
+  cr_total_args total = {.first = cr_cuda_f32(call, 3), .second = cr_cuda_f32(call, 4)};
+  return add_up(call, CR_BODY_infogain_parts, &args, &total);
+}
+
+/* prob, label, gain, diff_loss, diff_prob. */
+static crema_status infogain_bwd(const cr_cuda_call *call) {
+  cr_loss_args args = label_args(call);
+  args.gain = cr_cuda_f32(call, 2);
+  args.factor = cr_cuda_f32(call, 3);
+  args.out = cr_cuda_f32(call, 4);
+  return cr_cuda_each(call->context, CR_BODY_infogain_bwd, &args, cr_cuda_count(call->desc, 0));
+}
+
+/* A hit a place, then the parts of its sum. */
+static size_t hit_bytes(int64_t places) {
+  return ((size_t)places * sizeof(int32_t) + 255) / 256 * 256;
+}
+
+static crema_status accuracy_plan(cr_plan *plan) {
+  const cr_cuda_split s = cr_cuda_split_of(plan->desc, 0, 1);
+  CR_TRY(labels_plan(plan));
+  if (s.channels > INT32_MAX / 2) {
+    return cr_fail(CREMA_E_UNSUPPORTED, "accuracy over %" PRId64 " classes", s.channels);
+  }
+  plan->workspace_bytes = part_bytes(s.outer * s.inner) + hit_bytes(s.outer * s.inner);
+  return CREMA_OK;
+}
+
+/* score, label, accuracy, per class. */
+static crema_status accuracy(const cr_cuda_call *call) {
+  cr_loss_args args = label_args(call);
+  args.has_ignore = call->desc->u.accuracy.has_ignore;
+  args.ignore = call->desc->u.accuracy.ignore;
+  args.top_k = call->desc->u.accuracy.top_k;
+  args.hit = cr_cuda_scratch(call, part_bytes(args.count));
+  args.out = cr_cuda_f32(call, 3);
+  cr_total_args total = {.first = cr_cuda_f32(call, 2), .share = true};
+  CR_TRY(cr_cuda_teams(call->context, CR_BODY_accuracy_hits, &args, args.count,
+                       args.inner >= 32 ? 1 : args.classes));
+  CR_TRY(add_up(call, CR_BODY_accuracy_parts, &args, &total));
+  if (args.out == NULL) return CREMA_OK;
+  return cr_cuda_teams(call->context, CR_BODY_accuracy_class, &args, args.classes, args.count);
+}
+
+/* ---- losses over scores and pairs ---- */
+
+/* scores, targets, loss, count. */
+static crema_status sigmoid_fwd(const cr_cuda_call *call) {
+  cr_loss_args args = label_args(call);
+  args.count = cr_cuda_count(call->desc, 0);
+  cr_total_args total = {.first = cr_cuda_f32(call, 2), .second = cr_cuda_f32(call, 3)};
+  return add_up(call, CR_BODY_sigmoid_loss_parts, &args, &total);
+}
+
+/* scores, targets (or labels), diff_loss, diff_scores. */
+static crema_status scores_bwd(const cr_cuda_call *call, cr_body body) {
+  cr_loss_args args = label_args(call);
+  args.count = cr_cuda_count(call->desc, 0);
+  args.norm = call->desc->u.norm;
+  args.factor = cr_cuda_f32(call, 2);
+  args.out = cr_cuda_f32(call, 3);
+  return cr_cuda_each(call->context, body, &args, args.count);
+}
+
+static crema_status sigmoid_bwd(const cr_cuda_call *call) {
+  return scores_bwd(call, CR_BODY_sigmoid_loss_bwd);
+}
+static crema_status hinge_bwd(const cr_cuda_call *call) {
+  return scores_bwd(call, CR_BODY_hinge_bwd);
+}
+
+/* scores, labels, loss. */
+static crema_status hinge_fwd(const cr_cuda_call *call) {
+  cr_loss_args args = label_args(call);
+  args.count = cr_cuda_count(call->desc, 0);
+  args.norm = call->desc->u.norm;
+  cr_total_args total = {.first = cr_cuda_f32(call, 2)};
+  return add_up(call, CR_BODY_hinge_parts, &args, &total);
+}
+
+static cr_loss_args pair_args(const cr_cuda_call *call) {
+  cr_loss_args args = label_args(call);
+  const cr_cuda_split s = cr_cuda_split_of(call->desc, 0, 0);
+  args.count = s.channels;
+  args.classes = s.inner;
+  args.gain = cr_cuda_f32(call, 2);
+  args.margin = call->desc->u.contrastive.margin;
+  args.legacy = call->desc->u.contrastive.legacy;
+  return args;
+}
+
+/* a, b, similar, loss. */
+static crema_status contrastive_fwd(const cr_cuda_call *call) {
+  cr_loss_args args = pair_args(call);
+  cr_total_args total = {.first = cr_cuda_f32(call, 3)};
+  return add_up(call, CR_BODY_contrastive_parts, &args, &total);
+}
+
+/* a, b, similar, diff_loss, diff_a. */
+static crema_status contrastive_bwd(const cr_cuda_call *call) {
+  cr_loss_args args = pair_args(call);
+  args.factor = cr_cuda_f32(call, 3);
+  args.out = cr_cuda_f32(call, 4);
+  return cr_cuda_each(call->context, CR_BODY_contrastive_bwd, &args, args.count);
+}
+
+CR_CUDA_ROW(reduce_f32_cuda, REDUCE, reduce, .plan = reduce_plan);
+CR_CUDA_ROW(nll_fwd_f32_cuda, NLL_FWD, nll_fwd, .plan = labels_plan);
+CR_CUDA_ROW_OF(nll_bwd_f32_cuda, NLL_BWD, F32, nll_bwd, true, .plan = labels_plan);
+CR_CUDA_ROW(accuracy_f32_cuda, ACCURACY, accuracy, .plan = accuracy_plan);
+CR_CUDA_ROW(sigmoid_loss_fwd_f32_cuda, SIGMOID_LOSS_FWD, sigmoid_fwd, .plan = reduce_plan);
+CR_CUDA_ROW_OF(sigmoid_loss_bwd_f32_cuda, SIGMOID_LOSS_BWD, F32, sigmoid_bwd, true, .plan = NULL);
+CR_CUDA_ROW(hinge_fwd_f32_cuda, HINGE_FWD, hinge_fwd, .plan = reduce_plan);
+CR_CUDA_ROW_OF(hinge_bwd_f32_cuda, HINGE_BWD, F32, hinge_bwd, true, .plan = NULL);
+CR_CUDA_ROW(contrastive_fwd_f32_cuda, CONTRASTIVE_FWD, contrastive_fwd, .plan = reduce_plan);
+CR_CUDA_ROW_OF(contrastive_bwd_f32_cuda, CONTRASTIVE_BWD, F32, contrastive_bwd, true, .plan = NULL);
+CR_CUDA_ROW(infogain_fwd_f32_cuda, INFOGAIN_FWD, infogain_fwd, .plan = labels_plan);
+CR_CUDA_ROW_OF(infogain_bwd_f32_cuda, INFOGAIN_BWD, F32, infogain_bwd, true, .plan = labels_plan);

@@ -1,0 +1,248 @@
+/* Rows of sliding windows: pooling, windows as columns, local response normalisation. */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "core/fail.h"
+#include "device/cuda/kernels/bodies.h"
+#include "device/cuda/rows.h"
+
+/* ---- pooling ---- */
+
+typedef struct pool_state {
+  cr_hd_slide slide;
+  int64_t planes;
+} pool_state;
+
+static crema_status pool_keep(cr_plan *plan, const crema_shape *in, const crema_shape *out) {
+  const cr_window *window = &plan->desc->u.pool.window;
+  for (int a = 0; a < window->axes && a < CR_MAX_SPATIAL; ++a) {
+    if (window->dilation[a] > 1) {
+      return cr_fail(CREMA_E_UNSUPPORTED, "pooling with a dilated window");
+    }
+  }
+  pool_state state = {.planes = 0};
+  CR_TRY(cr_cuda_slide(window, in, out, true, &state.slide));
+  if (in->dim[0] != out->dim[0] || in->dim[1] != out->dim[1]) {
+    return cr_fail(CREMA_E_SHAPE,
+                   "pooling of %" PRId64 " x %" PRId64 " to %" PRId64 " x %" PRId64 " planes",
+                   in->dim[0], in->dim[1], out->dim[0], out->dim[1]);
+  }
+  state.planes = in->dim[0] * in->dim[1];
+  pool_state *kept = malloc(sizeof *kept);
+  if (kept == NULL) return cr_fail_memory(sizeof *kept, "the plan of a pooling");
+  *kept = state;
+  plan->state = kept;
+  return CREMA_OK;
+}
+
+static crema_status pool_fwd_plan(cr_plan *plan) {
+  return pool_keep(plan, &plan->desc->arg[0].shape, &plan->desc->arg[1].shape);
+}
+static crema_status pool_bwd_plan(cr_plan *plan) {
+  return pool_keep(plan, &plan->desc->arg[2].shape, &plan->desc->arg[0].shape);
+}
+
+/* The input's extents are not among the arguments' shapes. */
+static crema_status pool_mask_plan(cr_plan *plan) {
+  const crema_shape *out = &plan->desc->arg[0].shape;
+  crema_shape in = *out;
+  for (int a = 0; a + 2 < in.axes && a < CR_MAX_SPATIAL; ++a) {
+    in.dim[a + 2] = plan->desc->u.pool.src[a];
+  }
+  return pool_keep(plan, &in, out);
+}
+
+static cr_pool_args pool_args(const cr_cuda_call *call) {
+  const pool_state *state = call->plan->state;
+  return (cr_pool_args){.slide = state->slide};
+}
+
+static int64_t pool_outputs(const cr_cuda_call *call) {
+  const pool_state *state = call->plan->state;
+  return state->planes * state->slide.out_count;
+}
+
+static int64_t pool_inputs(const cr_cuda_call *call) {
+  const pool_state *state = call->plan->state;
+  return state->planes * state->slide.in_count;
+}
+
+/* src, dst, aux. */
+static crema_status pool_fwd(const cr_cuda_call *call) {
+  cr_pool_args args = pool_args(call);
+  args.src = cr_cuda_f32(call, 0);
+  args.out = cr_cuda_f32(call, 1);
+  args.new_place = cr_cuda_i32(call, 2);
+  const bool max = call->desc->u.pool.method == CR_POOL_MAX;
+  return cr_cuda_each(call->context, max ? CR_BODY_pool_max : CR_BODY_pool_average, &args,
+                      pool_outputs(call));
+}
+
+static crema_status chosen_bwd(const cr_cuda_call *call, cr_body body) {
+  cr_pool_args args = pool_args(call);
+  args.dy = cr_cuda_f32(call, 0);
+  args.place = cr_cuda_i32(call, 1);
+  args.out = cr_cuda_f32(call, 2);
+  return cr_cuda_each(call->context, body, &args, pool_inputs(call));
+}
+
+/* diff_dst, aux, diff_src. */
+static crema_status pool_bwd(const cr_cuda_call *call) {
+  const bool max = call->desc->u.pool.method == CR_POOL_MAX;
+  if (max && call->buffer[1].address == 0) {
+    return cr_fail(CREMA_E_ARGUMENT, "max pooling: the places of the maxima lack");
+  }
+  return chosen_bwd(call, max ? CR_BODY_pool_chosen_bwd : CR_BODY_pool_average_bwd);
+}
+
+static crema_status stochastic_bwd(const cr_cuda_call *call) {
+  return chosen_bwd(call, CR_BODY_pool_chosen_bwd);
+}
+
+/* aux, mask. */
+static crema_status pool_mask(const cr_cuda_call *call) {
+  cr_pool_args args = pool_args(call);
+  args.place = cr_cuda_i32(call, 0);
+  args.out = cr_cuda_f32(call, 1);
+  return cr_cuda_each(call->context, CR_BODY_pool_mask, &args, pool_outputs(call));
+}
+
+/* src, dst, aux. */
+static crema_status stochastic_fwd(const cr_cuda_call *call) {
+  cr_pool_args args = pool_args(call);
+  args.src = cr_cuda_f32(call, 0);
+  args.out = cr_cuda_f32(call, 1);
+  args.new_place = cr_cuda_i32(call, 2);
+  args.seed = call->scalars->seed;
+  args.counter = call->scalars->counter;
+  return cr_cuda_each(call->context, CR_BODY_pool_stochastic, &args, pool_outputs(call));
+}
+
+/* src, dst. */
+static crema_status stochastic_test(const cr_cuda_call *call) {
+  cr_pool_args args = pool_args(call);
+  args.src = cr_cuda_f32(call, 0);
+  args.out = cr_cuda_f32(call, 1);
+  return cr_cuda_each(call->context, CR_BODY_pool_weighted, &args, pool_outputs(call));
+}
+
+/* ---- windows as columns ---- */
+
+static crema_status fold_keep(cr_plan *plan, const crema_shape *image, const crema_shape *columns) {
+  cr_hd_slide slide;
+  CR_TRY(cr_cuda_slide(&plan->desc->u.window, image, columns, false, &slide));
+  if (image->dim[0] != columns->dim[0] || image->dim[1] * slide.kernel_count != columns->dim[1]) {
+    return cr_fail(CREMA_E_SHAPE, "the columns do not hold the image's windows");
+  }
+  cr_hd_slide *kept = malloc(sizeof *kept);
+  if (kept == NULL) return cr_fail_memory(sizeof *kept, "the plan of columns");
+  *kept = slide;
+  plan->state = kept;
+  return CREMA_OK;
+}
+
+static crema_status im2col_plan(cr_plan *plan) {
+  return fold_keep(plan, &plan->desc->arg[0].shape, &plan->desc->arg[1].shape);
+}
+static crema_status col2im_plan(cr_plan *plan) {
+  return fold_keep(plan, &plan->desc->arg[1].shape, &plan->desc->arg[0].shape);
+}
+
+/* One element of argument 1 a thread, both ways. */
+static crema_status fold(const cr_cuda_call *call, cr_body body) {
+  const cr_fold_args args = {.from = cr_cuda_f32(call, 0),
+                             .to = cr_cuda_f32(call, 1),
+                             .slide = *(const cr_hd_slide *)call->plan->state};
+  return cr_cuda_each(call->context, body, &args, cr_cuda_count(call->desc, 1));
+}
+
+static crema_status im2col(const cr_cuda_call *call) {
+  return fold(call, CR_BODY_unfold);
+}
+static crema_status col2im(const cr_cuda_call *call) {
+  return fold(call, CR_BODY_fold);
+}
+
+/* ---- local response normalisation ---- */
+
+static crema_status lrn_plan(cr_plan *plan, size_t arrays) {
+  const crema_shape *shape = &plan->desc->arg[0].shape;
+  const int64_t size = plan->desc->u.lrn.size;
+  if (shape->axes != 4 || size < 1) {
+    return cr_fail(CREMA_E_SHAPE, "LRN of size %" PRId64 " over a blob of %d axes, not 4", size,
+                   shape->axes);
+  }
+  if (size > INT32_MAX / 4 || shape->dim[1] > INT32_MAX / 4 || shape->dim[2] > INT32_MAX / 4 ||
+      shape->dim[3] > INT32_MAX / 4) {
+    return cr_fail(CREMA_E_UNSUPPORTED, "LRN over axes longer than 2^29");
+  }
+  plan->workspace_bytes = arrays * (size_t)cr_cuda_count(plan->desc, 0) * sizeof(float);
+  return CREMA_OK;
+}
+
+static crema_status lrn_fwd_plan(cr_plan *plan) {
+  return lrn_plan(plan, 1);
+}
+static crema_status lrn_bwd_plan(cr_plan *plan) {
+  return lrn_plan(plan, 2);
+}
+
+static cr_lrn_args lrn_args(const cr_cuda_call *call) {
+  const cr_lrn_params *p = &call->desc->u.lrn;
+  const int64_t *dim = call->desc->arg[0].shape.dim;
+  const float size = (float)p->size;
+  return (cr_lrn_args){.x = cr_cuda_f32(call, 0),
+                       .size = (int32_t)p->size,
+                       .before = (int32_t)((p->size - 1) / 2),
+                       .channels = (int32_t)dim[1],
+                       .height = (int32_t)dim[2],
+                       .width = (int32_t)dim[3],
+                       .share = p->alpha / (p->within_channel ? size * size : size),
+                       .k = p->k,
+                       .beta = p->beta,
+                       .within = p->within_channel};
+}
+
+/* src, dst, aux. Neighbours are read, so a source that is written over is copied first. */
+static crema_status lrn_fwd(const cr_cuda_call *call) {
+  cr_lrn_args args = lrn_args(call);
+  const int64_t count = cr_cuda_count(call->desc, 0);
+  args.out = cr_cuda_f32(call, 1);
+  if (count > 0 && args.x == args.out) {
+    CR_TRY(call->context->device->backend->copy(call->context, CR_COPY_SAME_DEVICE,
+                                                call->workspace.address, call->buffer[0].address,
+                                                (size_t)count * sizeof(float)));
+    args.x = cr_cuda_scratch(call, 0);
+  }
+  return cr_cuda_each(call->context, CR_BODY_lrn_fwd, &args, count);
+}
+
+/* src, dst, diff_dst, aux, diff_src. */
+static crema_status lrn_bwd(const cr_cuda_call *call) {
+  cr_lrn_args args = lrn_args(call);
+  const int64_t count = cr_cuda_count(call->desc, 0);
+  args.y = cr_cuda_f32(call, 1);
+  args.dy = cr_cuda_f32(call, 2);
+  args.out = cr_cuda_f32(call, 4);
+  args.ratio = cr_cuda_scratch(call, 0);
+  args.first = cr_cuda_scratch(call, (size_t)count * sizeof(float));
+  CR_TRY(cr_cuda_each(call->context, CR_BODY_lrn_bwd_terms, &args, count));
+  return cr_cuda_each(call->context, CR_BODY_lrn_bwd, &args, count);
+}
+
+CR_CUDA_ROW(pool_fwd_f32_cuda, POOL_FWD, pool_fwd, .plan = pool_fwd_plan,
+            .destroy = cr_cuda_free_state);
+CR_CUDA_ROW(pool_bwd_f32_cuda, POOL_BWD, pool_bwd, .plan = pool_bwd_plan,
+            .destroy = cr_cuda_free_state);
+CR_CUDA_ROW(pool_mask_f32_cuda, POOL_MASK, pool_mask, .plan = pool_mask_plan,
+            .destroy = cr_cuda_free_state);
+CR_CUDA_ROW_OF(stochastic_pool_fwd_f32_cuda, STOCHASTIC_POOL_FWD, F32, stochastic_fwd, true,
+               .plan = pool_fwd_plan, .destroy = cr_cuda_free_state);
+CR_CUDA_ROW(stochastic_pool_test_f32_cuda, STOCHASTIC_POOL_TEST, stochastic_test,
+            .plan = pool_fwd_plan, .destroy = cr_cuda_free_state);
+CR_CUDA_ROW(stochastic_pool_bwd_f32_cuda, STOCHASTIC_POOL_BWD, stochastic_bwd,
+            .plan = pool_bwd_plan, .destroy = cr_cuda_free_state);
+CR_CUDA_ROW(im2col_f32_cuda, IM2COL, im2col, .plan = im2col_plan, .destroy = cr_cuda_free_state);
+CR_CUDA_ROW(col2im_f32_cuda, COL2IM, col2im, .plan = col2im_plan, .destroy = cr_cuda_free_state);
+CR_CUDA_ROW(lrn_fwd_f32_cuda, LRN_FWD, lrn_fwd, .plan = lrn_fwd_plan);
+CR_CUDA_ROW(lrn_bwd_f32_cuda, LRN_BWD, lrn_bwd, .plan = lrn_bwd_plan);
