@@ -9,3 +9,6 @@ install(CODE "execute_process(COMMAND \${CMAKE_COMMAND} -E create_symlink crema
   \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR}/caffe\")")
 configure_file(cmake/crema.pc.in crema.pc @ONLY)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/crema.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+# `crema classify` without flags looks for its model here.
+install(DIRECTORY models/squeezenet_v1.0 DESTINATION ${CMAKE_INSTALL_DATADIR}/crema/models
+  PATTERN "reference.h5" EXCLUDE)

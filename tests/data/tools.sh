@@ -148,11 +148,11 @@ expect_error "too few outputs" "only_lmdb"
 run classify -model "$model/deploy.prototxt" -weights "$model/squeezenet_v1.0.caffemodel" \
   -labels "$model/synsets.txt" -mean_value 104,117,123 -resize 256 -top 3 "$cat_image"
 expect_ok "classify"
-expect_line "classify" '^0\.[0-9]+ - "n02123394 Persian cat"'
+expect_line "classify" '^0\.[0-9]+ - "n02124075 Egyptian cat"'
 [ "$(grep -c ' - "n' log)" -eq 3 ] || fail "not three classes"
 (cd "$source_dir" && "$crema" classify examples/images/cat.jpg) >bundled 2>&1 ||
   fail "classify with the bundled model"
-expect_line "bundled model" '^0\.[0-9]+ - "n02123394 Persian cat"' bundled
+expect_line "bundled model" '^0\.[0-9]+ - "n02124075 Egyptian cat"' bundled
 cp cut.txt notes.jpg
 run classify -model "$model/deploy.prototxt" -weights "$model/squeezenet_v1.0.caffemodel" notes.jpg
 expect_error "no image" "notes.jpg" "JPEG"

@@ -8,6 +8,7 @@ foreach(source ${fuzz_targets})
     RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
   add_test(NAME fuzz/${name} COMMAND fuzz_run_${name} 20000 0
     ${PROJECT_BINARY_DIR}/golden/proto ${PROJECT_BINARY_DIR}/golden/transform
-    ${PROJECT_BINARY_DIR}/golden/layers/ImageData ${PROJECT_SOURCE_DIR}/examples/images)
+    ${PROJECT_BINARY_DIR}/golden/layers/ImageData ${PROJECT_BINARY_DIR}/golden/layers/Data
+    ${PROJECT_SOURCE_DIR}/examples/images)
   set_tests_properties(fuzz/${name} PROPERTIES TIMEOUT 120)
 endforeach()
