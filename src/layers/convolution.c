@@ -2,126 +2,52 @@
  * holds the channels, the rest is space. Shapes: bottom (N..., C, S...), weights (O, C/group,
  * K...), bias (O), top (N..., O, S'...) with S' = (S + 2 pad - dilation (K - 1) - 1) / stride + 1.
  * Several bottoms of one shape give as many tops with the same weights. */
-#include <string.h>
-
 #include "core/fail.h"
-#include "layers/layer_op.h"
+#include "layers/layer_conv.h"
 #include "layers/layer_weights.h"
-#include "layers/layer_window.h"
 
 typedef struct conv_state {
-  int axis; /* of the channels */
-  int64_t channels, outputs, group;
-  bool bias;
-  cr_window window;
+  cr_layer_conv conv;
   cr_layer_op forward, backward_data;
   cr_layer_weights backward_weights;
 } conv_state;
 
-static crema_status read_channels(cr_layer *layer, const Caffe__ConvolutionParameter *param,
-                                  const crema_shape *from) {
-  conv_state *s = layer->state;
-  s->channels = from->dim[s->axis];
-  s->outputs = param->num_output;
-  s->group = param->group;
-  s->bias = param->bias_term;
-  if (s->group == 0) return cr_layer_fail(layer, CREMA_E_RANGE, "group is 0, must be 1 or more");
-  if (s->channels == 0) {
-    return cr_layer_fail(layer, CREMA_E_SHAPE, "the bottom has no channels (axis %d)", s->axis);
-  }
-  if (s->channels % s->group != 0) {
-    return cr_layer_fail(layer, CREMA_E_SHAPE,
-                         "the bottom's %lld channels cannot be divided into %lld groups",
-                         (long long)s->channels, (long long)s->group);
-  }
-  if (s->outputs % s->group != 0) {
-    return cr_layer_fail(layer, CREMA_E_RANGE, "num_output %lld cannot be divided into %lld groups",
-                         (long long)s->outputs, (long long)s->group);
-  }
-  return CREMA_OK;
-}
-
 static crema_status top_shape(const cr_layer *layer, const crema_shape *from, crema_shape *to) {
   const conv_state *s = layer->state;
+  const cr_window *w = &s->conv.window;
   char text[128];
-  *to = cr_shape(s->axis, from->dim);
-  to->dim[to->axes++] = s->outputs;
-  for (int i = 0; i < s->window.axes; i++) {
-    int64_t span = s->window.dilation[i] * (s->window.kernel[i] - 1) + 1;
-    int64_t room = from->dim[s->axis + 1 + i] + 2 * s->window.pad[i] - span;
+  *to = cr_shape(s->conv.axis, from->dim);
+  to->dim[to->axes++] = s->conv.outputs;
+  for (int i = 0; i < w->axes; i++) {
+    int64_t span = w->dilation[i] * (w->kernel[i] - 1) + 1;
+    int64_t room = from->dim[s->conv.axis + 1 + i] + 2 * w->pad[i] - span;
     if (room < 0) {
       return cr_layer_fail(layer, CREMA_E_SHAPE,
                            "the kernel spans %lld places of spatial axis %d, more than the padded "
                            "input has, shape %s, pad %lld",
                            (long long)span, i, crema_shape_text(from, text, sizeof text),
-                           (long long)s->window.pad[i]);
+                           (long long)w->pad[i]);
     }
-    to->dim[to->axes++] = room / s->window.stride[i] + 1;
+    to->dim[to->axes++] = room / w->stride[i] + 1;
   }
   return crema_shape_check(to);
 }
 
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
   conv_state *s = layer->state;
-  const Caffe__ConvolutionParameter *param = layer->param->convolution_param;
-  const crema_shape *from = &bottom[0]->shape;
-  (void)top;
-  if (param == NULL || param->num_output == 0) {
-    return cr_layer_fail(layer, CREMA_E_ARGUMENT,
-                         "convolution_param needs a num_output of 1 or more");
-  }
-  CR_TRY(cr_layer_axis(layer, from, param->axis, "axis", &s->axis));
-  CR_TRY(cr_layer_read_window(layer, param, from->axes - s->axis - 1, &s->window));
-  CR_TRY(read_channels(layer, param, from));
-  /* A kernel that does not fit is refused before memory is taken for it. */
   crema_shape to;
-  CR_TRY(top_shape(layer, from, &to));
-  crema_shape weights = cr_shape_2(s->outputs, s->channels / s->group);
-  for (int i = 0; i < s->window.axes; i++) weights.dim[weights.axes++] = s->window.kernel[i];
-  crema_shape bias = cr_shape_1(s->outputs);
-  CR_TRY(cr_layer_set_params(layer, s->bias ? 2 : 1));
-  CR_TRY(cr_layer_add_param(layer, 0, &weights, param->weight_filler));
-  return s->bias ? cr_layer_add_param(layer, 1, &bias, param->bias_filler) : CREMA_OK;
-}
-
-static crema_status check_bottoms(const cr_layer *layer, crema_blob *const *bottom) {
-  const conv_state *s = layer->state;
-  const crema_shape *from = &bottom[0]->shape;
-  char text[128];
-  if (from->axes != s->axis + 1 + s->window.axes || from->dim[s->axis] != s->channels) {
-    return cr_layer_fail(layer, CREMA_E_SHAPE,
-                         "the weights need a bottom of %d axes with %lld channels in axis %d, "
-                         "found shape %s",
-                         s->axis + 1 + s->window.axes, (long long)s->channels, s->axis,
-                         crema_shape_text(from, text, sizeof text));
-  }
-  for (int i = 1; i < layer->bottoms; i++) {
-    CR_TRY(cr_layer_same_shape(layer, "each bottom", from, &bottom[i]->shape));
-  }
-  return CREMA_OK;
-}
-
-/* The shape as the op wants it: batch axes joined; without spatial axes, one of extent 1. */
-static crema_shape op_shape(const conv_state *s, const crema_shape *shape) {
-  crema_shape out = cr_shape_1(crema_shape_count(shape, 0, s->axis));
-  for (int i = s->axis; i < shape->axes; i++) out.dim[out.axes++] = shape->dim[i];
-  if (s->window.axes == 0) out.dim[out.axes++] = 1;
-  return out;
+  (void)top;
+  CR_TRY(cr_layer_conv_read(layer, bottom, &s->conv));
+  /* A kernel that does not fit is refused before memory is taken for it. */
+  CR_TRY(top_shape(layer, &bottom[0]->shape, &to));
+  return cr_layer_conv_params(layer, &s->conv, s->conv.outputs, s->conv.channels);
 }
 
 static crema_status make_ops(cr_layer *layer, const crema_shape *src, const crema_shape *dst) {
   conv_state *s = layer->state;
-  crema_shape weights = layer->blob[0]->shape;
-  const crema_shape *bias = s->bias ? &layer->blob[1]->shape : NULL;
+  const crema_shape *bias = s->conv.bias ? &layer->blob[1]->shape : NULL;
   cr_op_desc desc = cr_layer_op_desc(CR_OP_CONV_FWD);
-  desc.u.conv.window = s->window;
-  desc.u.conv.group = s->group;
-  if (s->window.axes == 0) {
-    cr_window *w = &desc.u.conv.window;
-    w->axes = 1;
-    w->kernel[0] = w->stride[0] = w->dilation[0] = 1;
-    weights.dim[weights.axes++] = 1;
-  }
+  const crema_shape weights = cr_layer_conv_weights(layer, &s->conv, &desc.u.conv);
   cr_op_desc fused = desc;
   fused.u.conv.relu = layer->fused_relu;
   fused.u.conv.relu_slope = layer->fused_relu ? layer->fused_relu_slope : 0;
@@ -137,9 +63,10 @@ static crema_status make_ops(cr_layer *layer, const crema_shape *src, const crem
 static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
   conv_state *s = layer->state;
   crema_shape to;
-  CR_TRY(check_bottoms(layer, bottom));
+  CR_TRY(cr_layer_conv_check(layer, &s->conv, bottom));
   CR_TRY(top_shape(layer, &bottom[0]->shape, &to));
-  crema_shape src = op_shape(s, &bottom[0]->shape), dst = op_shape(s, &to);
+  crema_shape src = cr_layer_conv_fold(&s->conv, &bottom[0]->shape);
+  crema_shape dst = cr_layer_conv_fold(&s->conv, &to);
   for (int i = 0; i < layer->tops; i++) CR_TRY(crema_blob_reshape(top[i], &to));
   return make_ops(layer, &src, &dst);
 }
@@ -147,7 +74,7 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
 static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
                             crema_blob *const *top) {
   conv_state *s = layer->state;
-  cr_tensor *bias = s->bias ? layer->blob[1]->data : NULL;
+  cr_tensor *bias = s->conv.bias ? layer->blob[1]->data : NULL;
   for (int i = 0; i < layer->bottoms; i++) {
     CR_TRY(cr_layer_op_run(
         &s->forward, context,

@@ -8,4 +8,15 @@
 crema_status cr_layer_read_shape(const cr_layer *layer, const Caffe__BlobShape *from,
                                  crema_shape *out) CREMA_MUST_USE;
 
+/* `num_axes` axes of `from` beginning at `axis` (-1: all to the end; 0: a scalar).
+ * Errors: CREMA_E_RANGE. */
+crema_status cr_layer_read_span(const cr_layer *layer, const crema_shape *from, int axis,
+                                int num_axes, crema_shape *out) CREMA_MUST_USE;
+
+/* Where the axes of `part` lie in `whole`, from `axis` on: folds `whole` to three axes with the
+ * part in the middle. A scalar fits anywhere. `what` names the part in the error, such as "scale".
+ * Errors: CREMA_E_RANGE, CREMA_E_SHAPE with both shapes. */
+crema_status cr_layer_fit_span(const cr_layer *layer, const char *what, const crema_shape *whole,
+                               const crema_shape *part, int axis, crema_shape *out) CREMA_MUST_USE;
+
 #endif

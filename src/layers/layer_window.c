@@ -94,3 +94,15 @@ crema_status cr_layer_read_window(const cr_layer *layer, const Caffe__Convolutio
   CR_TRY(read_field(layer, &pad, axes, out->pad));
   return read_field(layer, &dilation, axes, out->dilation);
 }
+
+int64_t cr_layer_pool_extent(int64_t size, int64_t kernel, int64_t stride, int64_t pad,
+                             bool floor) {
+  int64_t room = size + 2 * pad - kernel;
+  /* C's division rounds towards zero: that is up for a negative room. */
+  int64_t steps = room / stride;
+  if (floor && room < 0 && room % stride != 0) steps--;
+  if (!floor && room > 0 && room % stride != 0) steps++;
+  int64_t places = steps + 1;
+  if (pad > 0 && (places - 1) * stride >= size + pad) places--;
+  return places;
+}

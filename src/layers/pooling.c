@@ -5,6 +5,7 @@
  * ceil((S + 2 pad - K) / stride) + 1, less one if the last window would start in the padding. */
 #include "core/fail.h"
 #include "layers/layer_op.h"
+#include "layers/layer_window.h"
 
 typedef struct pooling_state {
   int method; /* CAFFE__POOLING_PARAMETER__POOL_METHOD__... */
@@ -117,13 +118,7 @@ static crema_status top_shape(const cr_layer *layer, const crema_shape *from, cr
   for (int i = 0; i < 2; i++) {
     int64_t size = from->dim[2 + i], kernel = s->window.kernel[i];
     int64_t stride = s->window.stride[i], pad = s->window.pad[i];
-    int64_t room = size + 2 * pad - kernel;
-    /* C's division rounds towards zero: that is up for a negative room. */
-    int64_t steps = room / stride;
-    if (s->floor && room < 0 && room % stride != 0) steps--;
-    if (!s->floor && room > 0 && room % stride != 0) steps++;
-    int64_t places = steps + 1;
-    if (pad > 0 && (places - 1) * stride >= size + pad) places--;
+    int64_t places = cr_layer_pool_extent(size, kernel, stride, pad, s->floor);
     if (places < 1 || size < 1) {
       return cr_layer_fail(layer, CREMA_E_SHAPE,
                            "a kernel of %lld with pad %lld does not fit into spatial axis %d of "

@@ -3,6 +3,7 @@
  * scalar), or the second bottom; the bias, with bias_term, is the last parameter. */
 #include "core/fail.h"
 #include "layers/layer_op.h"
+#include "layers/layer_shape.h"
 
 typedef struct scale_state {
   bool bias;
@@ -14,27 +15,6 @@ typedef struct scale_state {
 static const Caffe__ScaleParameter *parameters(const cr_layer *layer) {
   static const Caffe__ScaleParameter defaults = CAFFE__SCALE_PARAMETER__INIT;
   return layer->param->scale_param ? layer->param->scale_param : &defaults;
-}
-
-/* The parameter's shape: num_axes axes of the bottom from `axis` on. */
-static crema_status scale_shape(const cr_layer *layer, const crema_shape *from, crema_shape *out) {
-  const Caffe__ScaleParameter *param = parameters(layer);
-  int axis = 0;
-  *out = cr_shape(0, NULL);
-  if (param->num_axes < -1) {
-    return cr_layer_fail(layer, CREMA_E_RANGE, "num_axes is %d, must be -1 (all) or more",
-                         param->num_axes);
-  }
-  if (param->num_axes == 0) return CREMA_OK;
-  CR_TRY(cr_layer_axis(layer, from, param->axis, "axis", &axis));
-  int axes = param->num_axes == -1 ? from->axes - axis : param->num_axes;
-  if (axes > from->axes - axis) {
-    return cr_layer_fail(layer, CREMA_E_RANGE,
-                         "num_axes %d from axis %d on is more than the %d axes of the bottom", axes,
-                         axis, from->axes);
-  }
-  *out = cr_shape(axes, from->dim + axis);
-  return CREMA_OK;
 }
 
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
@@ -53,32 +33,13 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
   }
   s->bias = param->bias_term;
   if (learned) {
-    CR_TRY(scale_shape(layer, &bottom[0]->shape, &shape));
+    CR_TRY(cr_layer_read_span(layer, &bottom[0]->shape, param->axis, param->num_axes, &shape));
   } else {
     shape = bottom[1]->shape;
   }
   CR_TRY(cr_layer_set_params(layer, learned + s->bias));
   if (learned) CR_TRY(cr_layer_add_param(layer, 0, &shape, param->filler ? param->filler : &ones));
   return s->bias ? cr_layer_add_param(layer, learned, &shape, param->bias_filler) : CREMA_OK;
-}
-
-/* Where the scale's axes lie in the bottom; checks that the extents agree. */
-static crema_status fold_axes(const cr_layer *layer, const crema_shape *from,
-                              const crema_shape *scale, crema_shape *out) {
-  char a[128], b[128];
-  int axis = 0;
-  /* A scalar multiplies everything alike, whatever the axis. */
-  if (scale->axes > 0) CR_TRY(cr_layer_axis(layer, from, parameters(layer)->axis, "axis", &axis));
-  bool same = scale->axes <= from->axes - axis;
-  for (int i = 0; same && i < scale->axes; i++) same = scale->dim[i] == from->dim[axis + i];
-  if (!same) {
-    return cr_layer_fail(layer, CREMA_E_SHAPE,
-                         "a scale of shape %s does not fit a bottom of shape %s from axis %d on",
-                         crema_shape_text(scale, a, sizeof a), crema_shape_text(from, b, sizeof b),
-                         axis);
-  }
-  *out = cr_layer_fold(from, axis, axis + scale->axes);
-  return CREMA_OK;
 }
 
 static crema_blob *scale_of(const cr_layer *layer, crema_blob *const *bottom) {
@@ -94,7 +55,7 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   scale_state *s = layer->state;
   crema_shape x;
   const crema_shape *scale = &scale_of(layer, bottom)->shape;
-  CR_TRY(fold_axes(layer, &bottom[0]->shape, scale, &x));
+  CR_TRY(cr_layer_fit_span(layer, "scale", &bottom[0]->shape, scale, parameters(layer)->axis, &x));
   if (s->bias) {
     CR_TRY(cr_layer_same_shape(layer, "the scale", &bias_of(layer)->shape, scale));
   }

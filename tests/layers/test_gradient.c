@@ -34,6 +34,8 @@ static void fill_bottoms(rig *r, const layer_row *row, uint32_t *random) {
     bool positive = row->values[i] == 'p';
     if (row->values[i] == 'l') {
       for (int64_t k = 0; k < count; k++) value[k] = (float)(rig_random(random) % 3);
+    } else if (row->values[i] == 'b') {
+      for (int64_t k = 0; k < count; k++) value[k] = (float)(k % 2);
     } else {
       /* Shifted, so that no two bottoms hold the same value. */
       float shift = 0.021f * (float)i;
@@ -133,7 +135,7 @@ static void check_gradients(const layer_row *row) {
     grad[RIG_MAX + p] = copy_of(rig_diff(blob), crema_blob_count(blob));
   }
   for (int i = 0; i < r.bottoms; i++) {
-    if (r.propagate_down[i] && strchr("np", row->values[i])) {
+    if (r.propagate_down[i] && (row->values[i] == 'n' || row->values[i] == 'p')) {
       check_blob(&r, row, r.bottom[i], grad[i], "bottom", i);
     }
   }
@@ -233,8 +235,7 @@ static void check_reshape(const layer_row *row) {
   rig r;
   uint32_t random = 362436069u;
   make(&r, row, false, &random);
-  bool parameters_follow = strcmp(row->type, "Scale") == 0;
-  if (r.bottoms == 0 || parameters_follow) {
+  if (r.bottoms == 0 || has_flag(row, 'F')) {
     rig_free(&r);
     return;
   }

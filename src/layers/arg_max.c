@@ -1,0 +1,107 @@
+/* ArgMax: the places of the top_k largest values in falling order, of equal values the later first.
+ * Along `axis` if it is given: the axis then has extent top_k, and with out_max_val it holds the
+ * values instead. Otherwise over all of an item: the top is (N, 1, top_k), with out_max_val
+ * (N, 2, top_k), places and values. It has no gradient. */
+#include "core/fail.h"
+#include "layers/layer_op.h"
+
+typedef struct arg_max_state {
+  cr_layer_op find, join;
+  cr_tensor *places, *values; /* where the top is not what the op writes */
+} arg_max_state;
+
+static const Caffe__ArgMaxParameter *parameters(const cr_layer *layer) {
+  static const Caffe__ArgMaxParameter defaults = CAFFE__ARG_MAX_PARAMETER__INIT;
+  return layer->param->argmax_param ? layer->param->argmax_param : &defaults;
+}
+
+static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
+  if (parameters(layer)->top_k == 0) {
+    return cr_layer_fail(layer, CREMA_E_RANGE, "top_k is 0, must be 1 or more");
+  }
+  if (top[0] == bottom[0]) {
+    return cr_layer_fail(layer, CREMA_E_ARGUMENT, "cannot run in place: top and bottom are one");
+  }
+  return CREMA_OK;
+}
+
+/* The bottom as (outer, C, inner), and the top's shape. */
+static crema_status find_shapes(const cr_layer *layer, const crema_shape *from, crema_shape *x,
+                                crema_shape *to) {
+  const Caffe__ArgMaxParameter *param = parameters(layer);
+  if (param->has_axis) {
+    int axis = 0;
+    CR_TRY(cr_layer_axis(layer, from, param->axis, "axis", &axis));
+    *x = cr_layer_fold(from, axis, axis + 1);
+    *to = *from;
+    to->dim[axis] = param->top_k;
+  } else {
+    if (from->axes < 1) return cr_layer_fail(layer, CREMA_E_SHAPE, "the bottom is a scalar");
+    *x = cr_layer_fold(from, 1, from->axes);
+    to->axes = from->axes < 3 ? 3 : from->axes;
+    for (int i = 0; i < to->axes; i++) to->dim[i] = 1;
+    to->dim[0] = from->dim[0];
+    to->dim[1] = param->out_max_val ? 2 : 1;
+    to->dim[2] = param->top_k;
+  }
+  if ((int64_t)param->top_k <= x->dim[1]) return CREMA_OK;
+  return cr_layer_fail(layer, CREMA_E_RANGE, "top_k is %u, but there are %lld values", param->top_k,
+                       (long long)x->dim[1]);
+}
+
+static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
+  arg_max_state *s = layer->state;
+  const Caffe__ArgMaxParameter *param = parameters(layer);
+  crema_shape x, to;
+  CR_TRY(find_shapes(layer, &bottom[0]->shape, &x, &to));
+  CR_TRY(crema_blob_reshape(top[0], &to));
+  const crema_shape ranks = cr_shape_3(x.dim[0], param->top_k, x.dim[2]);
+  const crema_shape *values = param->out_max_val ? &ranks : NULL;
+  int64_t count = crema_shape_count(&ranks, 0, 3);
+  CR_TRY(cr_layer_tensor(&s->places, CREMA_F32, count));
+  CR_TRY(cr_layer_tensor(&s->values, CREMA_F32, count));
+  cr_op_desc desc = cr_layer_op_desc(CR_OP_ARG_MAX);
+  CR_TRY(cr_layer_op_make(&s->find, &desc, 3, (const crema_shape *[]){&x, &ranks, values}, NULL));
+  if (param->has_axis || !param->out_max_val) return CREMA_OK;
+  const crema_shape row = cr_shape_2(x.dim[0], param->top_k);
+  const crema_shape both = cr_shape_2(x.dim[0], 2 * (int64_t)param->top_k);
+  desc = cr_layer_op_desc(CR_OP_CONCAT);
+  desc.u.axis = 1;
+  return cr_layer_op_make(&s->join, &desc, 3, (const crema_shape *[]){&row, &row, &both}, NULL);
+}
+
+static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
+                            crema_blob *const *top) {
+  arg_max_state *s = layer->state;
+  const Caffe__ArgMaxParameter *param = parameters(layer);
+  cr_tensor *from = bottom[0]->data, *to = top[0]->data;
+  if (!param->out_max_val) {
+    return cr_layer_op_run(&s->find, context, (cr_tensor *[]){from, to, NULL}, NULL);
+  }
+  if (param->has_axis) {
+    return cr_layer_op_run(&s->find, context, (cr_tensor *[]){from, s->places, to}, NULL);
+  }
+  CR_TRY(cr_layer_op_run(&s->find, context, (cr_tensor *[]){from, s->places, s->values}, NULL));
+  return cr_layer_op_run(&s->join, context, (cr_tensor *[]){s->places, s->values, to}, NULL);
+}
+
+static void destroy(cr_layer *layer) {
+  arg_max_state *s = layer->state;
+  cr_layer_op_free(&s->join);
+  cr_layer_op_free(&s->find);
+  cr_tensor_destroy(s->values);
+  cr_tensor_destroy(s->places);
+}
+
+const cr_layer_class cr_layer_arg_max = {
+    .type = "ArgMax",
+    .state_size = sizeof(arg_max_state),
+    .min_bottoms = 1,
+    .max_bottoms = 1,
+    .min_tops = 1,
+    .max_tops = 1,
+    .setup = setup,
+    .reshape = reshape,
+    .forward = forward,
+    .destroy = destroy,
+};

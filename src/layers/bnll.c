@@ -1,0 +1,12 @@
+/* BNLL: y = log(1 + exp(x)). */
+#include "layers/layer_function.h"
+
+static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
+  cr_layer_function *s = layer->state;
+  (void)bottom;
+  (void)top;
+  s->kind = CR_FUNCTION_BNLL;
+  return CREMA_OK;
+}
+
+CR_LAYER_FUNCTION_CLASS(bnll, "BNLL", setup, cr_layer_function_backward);

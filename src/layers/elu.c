@@ -1,0 +1,16 @@
+/* ELU: y = lambda x for x > 0, lambda alpha (exp(x) - 1) otherwise (Clevert, Unterthiner and
+ * Hochreiter, 2016). */
+#include "layers/layer_function.h"
+
+static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
+  cr_layer_function *s = layer->state;
+  const Caffe__ELUParameter *param = layer->param->elu_param;
+  (void)bottom;
+  (void)top;
+  s->kind = CR_FUNCTION_ELU;
+  s->alpha = param ? param->alpha : 1;
+  s->beta = param ? param->lambda : 1;
+  return CREMA_OK;
+}
+
+CR_LAYER_FUNCTION_CLASS(elu, "ELU", setup, cr_layer_function_backward);

@@ -1,0 +1,102 @@
+/* Embed: row index of a table of input_dim rows of num_output values, plus a bias; the top has the
+ * bottom's axes and one more. */
+#include "core/fail.h"
+#include "layers/layer_op.h"
+
+typedef struct embed_state {
+  int64_t rows, width;
+  bool bias;
+  cr_layer_op forward, add_bias, backward, backward_bias;
+} embed_state;
+
+static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
+  embed_state *s = layer->state;
+  const Caffe__EmbedParameter *param = layer->param->embed_param;
+  (void)bottom;
+  (void)top;
+  if (param == NULL || param->num_output == 0 || param->input_dim == 0) {
+    return cr_layer_fail(layer, CREMA_E_ARGUMENT,
+                         "embed_param needs a num_output and an input_dim of 1 or more");
+  }
+  s->rows = param->input_dim;
+  s->width = param->num_output;
+  s->bias = param->bias_term;
+  crema_shape table = cr_shape_2(s->rows, s->width), bias = cr_shape_1(s->width);
+  CR_TRY(cr_layer_set_params(layer, s->bias ? 2 : 1));
+  CR_TRY(cr_layer_add_param(layer, 0, &table, param->weight_filler));
+  return s->bias ? cr_layer_add_param(layer, 1, &bias, param->bias_filler) : CREMA_OK;
+}
+
+static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
+  embed_state *s = layer->state;
+  const crema_shape index = cr_shape_1(crema_blob_count(bottom[0]));
+  const crema_shape *table = &layer->blob[0]->shape;
+  const crema_shape y = cr_shape_2(index.dim[0], s->width), c = cr_shape_1(s->width);
+  const crema_shape folded = cr_shape_3(index.dim[0], s->width, 1);
+  crema_shape to = bottom[0]->shape;
+  if (to.axes == CREMA_MAX_AXES) {
+    return cr_layer_fail(layer, CREMA_E_SHAPE, "the bottom has %d axes, one too many", to.axes);
+  }
+  to.dim[to.axes++] = s->width;
+  CR_TRY(crema_blob_reshape(top[0], &to));
+  cr_op_desc desc = cr_layer_op_desc(CR_OP_GATHER_FWD);
+  CR_TRY(cr_layer_op_make(&s->forward, &desc, 3, (const crema_shape *[]){table, &index, &y}, NULL));
+  desc.kind = CR_OP_GATHER_BWD;
+  CR_TRY(
+      cr_layer_op_make(&s->backward, &desc, 3, (const crema_shape *[]){&y, &index, table}, NULL));
+  desc.kind = CR_OP_AFFINE_FWD;
+  CR_TRY(cr_layer_op_make(&s->add_bias, &desc, 4,
+                          (const crema_shape *[]){&folded, NULL, &c, &folded}, NULL));
+  desc.kind = CR_OP_AFFINE_BWD_BIAS;
+  return cr_layer_op_make(&s->backward_bias, &desc, 2, (const crema_shape *[]){&folded, &c}, NULL);
+}
+
+static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
+                            crema_blob *const *top) {
+  embed_state *s = layer->state;
+  cr_tensor *y = top[0]->data;
+  CR_TRY(cr_layer_op_run(&s->forward, context,
+                         (cr_tensor *[]){layer->blob[0]->data, bottom[0]->data, y}, NULL));
+  if (!s->bias) return CREMA_OK;
+  return cr_layer_op_run(&s->add_bias, context, (cr_tensor *[]){y, NULL, layer->blob[1]->data, y},
+                         NULL);
+}
+
+static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
+                             const bool *propagate_down, crema_blob *const *bottom) {
+  embed_state *s = layer->state;
+  if (propagate_down[0]) {
+    return cr_layer_fail(layer, CREMA_E_UNSUPPORTED, "indices (bottom 0) have no gradient");
+  }
+  if (layer->param_propagate_down[0]) {
+    CR_TRY(cr_layer_op_run(&s->backward, context,
+                           (cr_tensor *[]){top[0]->diff, bottom[0]->data, layer->blob[0]->diff},
+                           NULL));
+  }
+  if (!s->bias || !layer->param_propagate_down[1]) return CREMA_OK;
+  return cr_layer_op_run(&s->backward_bias, context,
+                         (cr_tensor *[]){top[0]->diff, layer->blob[1]->diff}, NULL);
+}
+
+static void destroy(cr_layer *layer) {
+  embed_state *s = layer->state;
+  cr_layer_op_free(&s->backward_bias);
+  cr_layer_op_free(&s->backward);
+  cr_layer_op_free(&s->add_bias);
+  cr_layer_op_free(&s->forward);
+}
+
+const cr_layer_class cr_layer_embed = {
+    .type = "Embed",
+    .state_size = sizeof(embed_state),
+    .min_bottoms = 1,
+    .max_bottoms = 1,
+    .min_tops = 1,
+    .max_tops = 1,
+    .no_gradient_bottoms = 1u << 0,
+    .setup = setup,
+    .reshape = reshape,
+    .forward = forward,
+    .backward = backward,
+    .destroy = destroy,
+};

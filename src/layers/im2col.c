@@ -1,0 +1,97 @@
+/* Im2col: what a convolution window sees at each place: (N..., C, S...) to (N..., C * window,
+ * S'...). */
+#include "core/fail.h"
+#include "layers/layer_op.h"
+#include "layers/layer_window.h"
+
+typedef struct im2col_state {
+  int axis;
+  cr_window window;
+  cr_layer_op forward, backward;
+} im2col_state;
+
+static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
+  im2col_state *s = layer->state;
+  const Caffe__ConvolutionParameter *param = layer->param->convolution_param;
+  const crema_shape *from = &bottom[0]->shape;
+  if (param == NULL) {
+    return cr_layer_fail(layer, CREMA_E_ARGUMENT, "convolution_param with a kernel is required");
+  }
+  if (top[0] == bottom[0]) {
+    return cr_layer_fail(layer, CREMA_E_ARGUMENT, "cannot run in place: top and bottom are one");
+  }
+  CR_TRY(cr_layer_axis(layer, from, param->axis, "axis", &s->axis));
+  if (from->axes - s->axis < 2) {
+    return cr_layer_fail(layer, CREMA_E_SHAPE, "the bottom has no spatial axes after axis %d",
+                         s->axis);
+  }
+  return cr_layer_read_window(layer, param, from->axes - s->axis - 1, &s->window);
+}
+
+static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
+  im2col_state *s = layer->state;
+  const crema_shape *from = &bottom[0]->shape;
+  const cr_window *w = &s->window;
+  if (from->axes != s->axis + 1 + w->axes) {
+    return cr_layer_fail(layer, CREMA_E_SHAPE, "the bottom must have %d axes, found %d",
+                         s->axis + 1 + w->axes, from->axes);
+  }
+  crema_shape to = *from;
+  for (int i = 0; i < w->axes; i++) {
+    int64_t span = w->dilation[i] * (w->kernel[i] - 1) + 1;
+    int64_t room = from->dim[s->axis + 1 + i] + 2 * w->pad[i] - span;
+    if (room < 0) {
+      return cr_layer_fail(layer, CREMA_E_SHAPE,
+                           "the kernel spans %lld places of spatial axis %d, more than there are",
+                           (long long)span, i);
+    }
+    to.dim[s->axis] *= w->kernel[i];
+    to.dim[s->axis + 1 + i] = room / w->stride[i] + 1;
+  }
+  CR_TRY(crema_blob_reshape(top[0], &to));
+  crema_shape x = cr_shape_1(crema_shape_count(from, 0, s->axis)), y = x;
+  for (int i = s->axis; i < from->axes; i++) {
+    x.dim[x.axes++] = from->dim[i];
+    y.dim[y.axes++] = to.dim[i];
+  }
+  cr_op_desc desc = cr_layer_op_desc(CR_OP_IM2COL);
+  desc.u.window = *w;
+  CR_TRY(cr_layer_op_make(&s->forward, &desc, 2, (const crema_shape *[]){&x, &y}, NULL));
+  desc.kind = CR_OP_COL2IM;
+  return cr_layer_op_make(&s->backward, &desc, 2, (const crema_shape *[]){&y, &x}, NULL);
+}
+
+static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
+                            crema_blob *const *top) {
+  im2col_state *s = layer->state;
+  return cr_layer_op_run(&s->forward, context, (cr_tensor *[]){bottom[0]->data, top[0]->data},
+                         NULL);
+}
+
+static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
+                             const bool *propagate_down, crema_blob *const *bottom) {
+  im2col_state *s = layer->state;
+  if (!propagate_down[0]) return CREMA_OK;
+  return cr_layer_op_run(&s->backward, context, (cr_tensor *[]){top[0]->diff, bottom[0]->diff},
+                         NULL);
+}
+
+static void destroy(cr_layer *layer) {
+  im2col_state *s = layer->state;
+  cr_layer_op_free(&s->backward);
+  cr_layer_op_free(&s->forward);
+}
+
+const cr_layer_class cr_layer_im2col = {
+    .type = "Im2col",
+    .state_size = sizeof(im2col_state),
+    .min_bottoms = 1,
+    .max_bottoms = 1,
+    .min_tops = 1,
+    .max_tops = 1,
+    .setup = setup,
+    .reshape = reshape,
+    .forward = forward,
+    .backward = backward,
+    .destroy = destroy,
+};

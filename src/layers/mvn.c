@@ -1,0 +1,74 @@
+/* MVN: each channel of each image (across_channels: each image) to mean 0 and, with
+ * normalize_variance, divided by its deviation + eps. The gradient takes that divisor for the
+ * deviation, as Caffe does. */
+#include "core/fail.h"
+#include "layers/layer_op.h"
+
+typedef struct mvn_state {
+  cr_layer_op forward, backward;
+  cr_tensor *divisor;
+} mvn_state;
+
+static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
+  (void)layer;
+  (void)bottom;
+  (void)top;
+  return CREMA_OK;
+}
+
+static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
+  mvn_state *s = layer->state;
+  static const Caffe__MVNParameter defaults = CAFFE__MVNPARAMETER__INIT;
+  const Caffe__MVNParameter *param = layer->param->mvn_param ? layer->param->mvn_param : &defaults;
+  const crema_shape *shape = &bottom[0]->shape;
+  int rows = param->across_channels ? 1 : 2;
+  if (rows > shape->axes) rows = shape->axes;
+  const crema_shape x =
+      cr_shape_2(crema_shape_count(shape, 0, rows), crema_shape_count(shape, rows, shape->axes));
+  const crema_shape r = cr_shape_1(x.dim[0]);
+  if (top[0] != bottom[0]) CR_TRY(crema_blob_reshape(top[0], shape));
+  CR_TRY(cr_layer_tensor(&s->divisor, CREMA_F32, r.dim[0]));
+  cr_op_desc desc = cr_layer_op_desc(CR_OP_MVN_FWD);
+  desc.u.mvn.variance = param->normalize_variance;
+  desc.u.mvn.eps = param->eps;
+  CR_TRY(cr_layer_op_make(&s->forward, &desc, 3, (const crema_shape *[]){&x, &x, &r}, NULL));
+  desc.kind = CR_OP_MVN_BWD;
+  return cr_layer_op_make(&s->backward, &desc, 4, (const crema_shape *[]){&x, &r, &x, &x}, NULL);
+}
+
+static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
+                            crema_blob *const *top) {
+  mvn_state *s = layer->state;
+  return cr_layer_op_run(&s->forward, context,
+                         (cr_tensor *[]){bottom[0]->data, top[0]->data, s->divisor}, NULL);
+}
+
+static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
+                             const bool *propagate_down, crema_blob *const *bottom) {
+  mvn_state *s = layer->state;
+  if (!propagate_down[0]) return CREMA_OK;
+  return cr_layer_op_run(&s->backward, context,
+                         (cr_tensor *[]){top[0]->data, s->divisor, top[0]->diff, bottom[0]->diff},
+                         NULL);
+}
+
+static void destroy(cr_layer *layer) {
+  mvn_state *s = layer->state;
+  cr_layer_op_free(&s->backward);
+  cr_layer_op_free(&s->forward);
+  cr_tensor_destroy(s->divisor);
+}
+
+const cr_layer_class cr_layer_mvn = {
+    .type = "MVN",
+    .state_size = sizeof(mvn_state),
+    .min_bottoms = 1,
+    .max_bottoms = 1,
+    .min_tops = 1,
+    .max_tops = 1,
+    .setup = setup,
+    .reshape = reshape,
+    .forward = forward,
+    .backward = backward,
+    .destroy = destroy,
+};

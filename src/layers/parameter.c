@@ -1,0 +1,70 @@
+/* Parameter: a top whose values are a parameter of the given shape. */
+#include "core/fail.h"
+#include "layers/layer_op.h"
+#include "layers/layer_shape.h"
+
+typedef struct parameter_state {
+  cr_layer_op add;
+} parameter_state;
+
+static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
+  const Caffe__ParameterParameter *param = layer->param->parameter_param;
+  crema_shape shape;
+  (void)bottom;
+  (void)top;
+  if (param == NULL || param->shape == NULL) {
+    return cr_layer_fail(layer, CREMA_E_ARGUMENT, "parameter_param with a shape is required");
+  }
+  CR_TRY(cr_layer_read_shape(layer, param->shape, &shape));
+  CR_TRY(cr_layer_set_params(layer, 1));
+  return cr_layer_add_param(layer, 0, &shape, NULL);
+}
+
+static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
+  parameter_state *s = layer->state;
+  const crema_shape *shape = &layer->blob[0]->shape;
+  (void)bottom;
+  CR_TRY(crema_blob_reshape(top[0], shape));
+  CR_TRY(cr_blob_share_data(top[0], layer->blob[0]));
+  cr_op_desc desc = cr_layer_op_desc(CR_OP_AXPBY);
+  return cr_layer_op_make(&s->add, &desc, 2, (const crema_shape *[]){shape, shape}, NULL);
+}
+
+static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
+                            crema_blob *const *top) {
+  (void)layer;
+  (void)context;
+  (void)bottom;
+  (void)top;
+  return CREMA_OK;
+}
+
+static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
+                             const bool *propagate_down, crema_blob *const *bottom) {
+  parameter_state *s = layer->state;
+  cr_op_scalars add = {.alpha = 1, .beta = 1};
+  (void)propagate_down;
+  (void)bottom;
+  if (!layer->param_propagate_down[0]) return CREMA_OK;
+  return cr_layer_op_run(&s->add, context, (cr_tensor *[]){top[0]->diff, layer->blob[0]->diff},
+                         &add);
+}
+
+static void destroy(cr_layer *layer) {
+  parameter_state *s = layer->state;
+  cr_layer_op_free(&s->add);
+}
+
+const cr_layer_class cr_layer_parameter = {
+    .type = "Parameter",
+    .state_size = sizeof(parameter_state),
+    .min_bottoms = 0,
+    .max_bottoms = 0,
+    .min_tops = 1,
+    .max_tops = 1,
+    .setup = setup,
+    .reshape = reshape,
+    .forward = forward,
+    .backward = backward,
+    .destroy = destroy,
+};

@@ -1,0 +1,105 @@
+/* PReLU: y = x for x > 0, slope * x otherwise; the slope is a parameter, one a channel (axis 1) or,
+ * with channel_shared, one for all. */
+#include "core/fail.h"
+#include "layers/layer_op.h"
+
+typedef struct prelu_state {
+  bool shared;
+  cr_layer_op forward, backward_data, backward_slope, keep;
+  cr_tensor *input; /* copy of what an in-place pass overwrites */
+} prelu_state;
+
+static crema_status check_axes(const cr_layer *layer, const crema_shape *shape) {
+  char text[128];
+  if (shape->axes >= 2) return CREMA_OK;
+  return cr_layer_fail(layer, CREMA_E_SHAPE, "the bottom must have 2 axes or more, found shape %s",
+                       crema_shape_text(shape, text, sizeof text));
+}
+
+static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
+  static const Caffe__FillerParameter quarter = {
+      .base = PROTOBUF_C_MESSAGE_INIT(&caffe__filler_parameter__descriptor),
+      .type = (char *)"constant",
+      .value = 0.25f,
+      .sparse = -1};
+  prelu_state *s = layer->state;
+  const Caffe__PReLUParameter *param = layer->param->prelu_param;
+  (void)top;
+  CR_TRY(check_axes(layer, &bottom[0]->shape));
+  s->shared = param && param->channel_shared;
+  crema_shape slope = s->shared ? cr_shape(0, NULL) : cr_shape_1(bottom[0]->shape.dim[1]);
+  CR_TRY(cr_layer_set_params(layer, 1));
+  return cr_layer_add_param(layer, 0, &slope, param && param->filler ? param->filler : &quarter);
+}
+
+static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
+  prelu_state *s = layer->state;
+  const crema_shape *shape = &bottom[0]->shape;
+  CR_TRY(check_axes(layer, shape));
+  const crema_shape x = s->shared ? cr_shape_3(1, 1, crema_shape_count(shape, 0, shape->axes))
+                                  : cr_layer_fold(shape, 1, 2);
+  const crema_shape c = cr_shape_1(crema_blob_count(layer->blob[0]));
+  if (x.dim[1] != c.dim[0]) {
+    return cr_layer_fail(layer, CREMA_E_SHAPE, "there are slopes for %lld channels, found %lld",
+                         (long long)c.dim[0], (long long)x.dim[1]);
+  }
+  if (top[0] != bottom[0]) CR_TRY(crema_blob_reshape(top[0], shape));
+  CR_TRY(cr_layer_tensor(&s->input, CREMA_F32, crema_blob_count(bottom[0])));
+  cr_op_desc desc = cr_layer_op_desc(CR_OP_PRELU_FWD);
+  CR_TRY(cr_layer_op_make(&s->forward, &desc, 3, (const crema_shape *[]){&x, &c, &x}, NULL));
+  desc.kind = CR_OP_PRELU_BWD_DATA;
+  CR_TRY(
+      cr_layer_op_make(&s->backward_data, &desc, 4, (const crema_shape *[]){&x, &c, &x, &x}, NULL));
+  desc.kind = CR_OP_PRELU_BWD_SLOPE;
+  CR_TRY(cr_layer_op_make(&s->backward_slope, &desc, 3, (const crema_shape *[]){&x, &x, &c}, NULL));
+  desc.kind = CR_OP_COPY;
+  return cr_layer_op_make(&s->keep, &desc, 2, (const crema_shape *[]){&x, &x}, NULL);
+}
+
+static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
+                            crema_blob *const *top) {
+  prelu_state *s = layer->state;
+  if (layer->needs_backward && cr_layer_in_place(bottom[0], top[0])) {
+    CR_TRY(cr_layer_op_run(&s->keep, context, (cr_tensor *[]){bottom[0]->data, s->input}, NULL));
+  }
+  return cr_layer_op_run(&s->forward, context,
+                         (cr_tensor *[]){bottom[0]->data, layer->blob[0]->data, top[0]->data},
+                         NULL);
+}
+
+static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
+                             const bool *propagate_down, crema_blob *const *bottom) {
+  prelu_state *s = layer->state;
+  cr_tensor *input = cr_layer_in_place(bottom[0], top[0]) ? s->input : bottom[0]->data;
+  if (layer->param_propagate_down[0]) {
+    CR_TRY(cr_layer_op_run(&s->backward_slope, context,
+                           (cr_tensor *[]){input, top[0]->diff, layer->blob[0]->diff}, NULL));
+  }
+  if (!propagate_down[0]) return CREMA_OK;
+  return cr_layer_op_run(
+      &s->backward_data, context,
+      (cr_tensor *[]){input, layer->blob[0]->data, top[0]->diff, bottom[0]->diff}, NULL);
+}
+
+static void destroy(cr_layer *layer) {
+  prelu_state *s = layer->state;
+  cr_layer_op_free(&s->keep);
+  cr_layer_op_free(&s->backward_slope);
+  cr_layer_op_free(&s->backward_data);
+  cr_layer_op_free(&s->forward);
+  cr_tensor_destroy(s->input);
+}
+
+const cr_layer_class cr_layer_prelu = {
+    .type = "PReLU",
+    .state_size = sizeof(prelu_state),
+    .min_bottoms = 1,
+    .max_bottoms = 1,
+    .min_tops = 1,
+    .max_tops = 1,
+    .setup = setup,
+    .reshape = reshape,
+    .forward = forward,
+    .backward = backward,
+    .destroy = destroy,
+};

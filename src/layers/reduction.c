@@ -1,0 +1,80 @@
+/* Reduction: coeff times the sum, mean, absolute sum or sum of squares over all axes from `axis`
+ * on. */
+#include "core/fail.h"
+#include "layers/layer_op.h"
+
+typedef struct reduction_state {
+  cr_layer_op forward, backward;
+} reduction_state;
+
+static cr_reduction reduction_of(Caffe__ReductionParameter__ReductionOp operation) {
+  if (operation == CAFFE__REDUCTION_PARAMETER__REDUCTION_OP__ASUM) return CR_REDUCE_ASUM;
+  if (operation == CAFFE__REDUCTION_PARAMETER__REDUCTION_OP__SUMSQ) return CR_REDUCE_SUMSQ;
+  return CR_REDUCE_SUM;
+}
+
+static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
+  if (top[0] == bottom[0]) {
+    return cr_layer_fail(layer, CREMA_E_ARGUMENT, "cannot run in place: top and bottom are one");
+  }
+  return CREMA_OK;
+}
+
+static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
+  reduction_state *s = layer->state;
+  static const Caffe__ReductionParameter defaults = CAFFE__REDUCTION_PARAMETER__INIT;
+  const Caffe__ReductionParameter *param =
+      layer->param->reduction_param ? layer->param->reduction_param : &defaults;
+  const crema_shape *from = &bottom[0]->shape;
+  int axis = 0;
+  if (from->axes > 0) CR_TRY(cr_layer_axis(layer, from, param->axis, "axis", &axis));
+  const int64_t width = crema_shape_count(from, axis, from->axes);
+  const crema_shape to = cr_shape(axis, from->dim);
+  const crema_shape x = cr_shape_2(crema_shape_count(from, 0, axis), width);
+  const crema_shape y = cr_shape_1(x.dim[0]);
+  cr_op_desc desc = cr_layer_op_desc(CR_OP_ROW_REDUCE_FWD);
+  desc.u.rows.reduction = reduction_of(param->operation);
+  desc.u.rows.coeff = param->coeff;
+  if (param->operation == CAFFE__REDUCTION_PARAMETER__REDUCTION_OP__MEAN && width > 0) {
+    desc.u.rows.coeff /= (float)width;
+  }
+  CR_TRY(crema_blob_reshape(top[0], &to));
+  CR_TRY(cr_layer_op_make(&s->forward, &desc, 2, (const crema_shape *[]){&x, &y}, NULL));
+  desc.kind = CR_OP_ROW_REDUCE_BWD;
+  return cr_layer_op_make(&s->backward, &desc, 3, (const crema_shape *[]){&x, &y, &x}, NULL);
+}
+
+static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
+                            crema_blob *const *top) {
+  reduction_state *s = layer->state;
+  return cr_layer_op_run(&s->forward, context, (cr_tensor *[]){bottom[0]->data, top[0]->data},
+                         NULL);
+}
+
+static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
+                             const bool *propagate_down, crema_blob *const *bottom) {
+  reduction_state *s = layer->state;
+  if (!propagate_down[0]) return CREMA_OK;
+  return cr_layer_op_run(&s->backward, context,
+                         (cr_tensor *[]){bottom[0]->data, top[0]->diff, bottom[0]->diff}, NULL);
+}
+
+static void destroy(cr_layer *layer) {
+  reduction_state *s = layer->state;
+  cr_layer_op_free(&s->backward);
+  cr_layer_op_free(&s->forward);
+}
+
+const cr_layer_class cr_layer_reduction = {
+    .type = "Reduction",
+    .state_size = sizeof(reduction_state),
+    .min_bottoms = 1,
+    .max_bottoms = 1,
+    .min_tops = 1,
+    .max_tops = 1,
+    .setup = setup,
+    .reshape = reshape,
+    .forward = forward,
+    .backward = backward,
+    .destroy = destroy,
+};

@@ -1,0 +1,178 @@
+/* SPP: spatial pyramid pooling (He et al., "Spatial pyramid pooling in deep convolutional
+ * networks", 2014). Level i of pyramid_height pools the bottom (N, C, H, W) into 2^i x 2^i bins;
+ * the levels are joined to (N, all bins). With one level the top keeps its four axes. */
+#include <stdlib.h>
+
+#include "core/fail.h"
+#include "layers/layer_args.h"
+#include "layers/layer_op.h"
+#include "layers/layer_window.h"
+
+typedef struct spp_level {
+  cr_layer_op forward, backward;
+  cr_tensor *data, *diff, *aux;
+  crema_shape shape, flat; /* (N, C, bins, bins), and joined from axis 1 on */
+} spp_level;
+
+typedef struct spp_state {
+  int levels;
+  bool max;
+  spp_level *level;
+  cr_layer_op join, cut, add;
+  cr_tensor *part; /* one level's gradient of the bottom */
+  cr_layer_args args;
+} spp_state;
+
+static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
+  spp_state *s = layer->state;
+  const Caffe__SPPParameter *param = layer->param->spp_param;
+  (void)bottom;
+  (void)top;
+  if (param == NULL || param->pyramid_height < 1 || param->pyramid_height > 30) {
+    return cr_layer_fail(layer, CREMA_E_RANGE, "spp_param needs a pyramid_height of 1 to 30");
+  }
+  if (param->pool == CAFFE__SPPPARAMETER__POOL_METHOD__STOCHASTIC) {
+    return cr_layer_fail(layer, CREMA_E_UNSUPPORTED, "pool can be MAX or AVE");
+  }
+  s->max = param->pool == CAFFE__SPPPARAMETER__POOL_METHOD__MAX;
+  s->level = calloc(param->pyramid_height, sizeof *s->level);
+  if (s->level == NULL) {
+    return cr_fail_memory(param->pyramid_height * sizeof *s->level, "pyramid levels");
+  }
+  s->levels = (int)param->pyramid_height;
+  return cr_layer_args_make(&s->args, s->levels + 1);
+}
+
+/* The window that cuts both axes of `from` into `bins`, with the remainder as padding, half of it
+ * on each side. */
+static crema_status level_window(const cr_layer *layer, const crema_shape *from, int64_t bins,
+                                 cr_window *out, crema_shape *to) {
+  char text[128];
+  *to = *from;
+  out->axes = 2;
+  for (int a = 0; a < 2; a++) {
+    int64_t size = from->dim[2 + a], kernel = (size + bins - 1) / bins;
+    int64_t pad = (kernel * bins - size + 1) / 2;
+    out->kernel[a] = out->stride[a] = kernel;
+    out->pad[a] = pad;
+    out->dilation[a] = 1;
+    if (size < 1 || pad >= kernel) {
+      return cr_layer_fail(layer, CREMA_E_SHAPE, "%lld bins are too many for shape %s",
+                           (long long)bins, crema_shape_text(from, text, sizeof text));
+    }
+    to->dim[2 + a] = cr_layer_pool_extent(size, kernel, kernel, pad, false);
+  }
+  return CREMA_OK;
+}
+
+static crema_status make_level(cr_layer *layer, spp_level *level, const crema_shape *from,
+                               int64_t bins) {
+  const spp_state *s = layer->state;
+  cr_op_desc desc = cr_layer_op_desc(CR_OP_POOL_FWD);
+  desc.u.pool.method = s->max ? CR_POOL_MAX : CR_POOL_AVERAGE;
+  CR_TRY(level_window(layer, from, bins, &desc.u.pool.window, &level->shape));
+  desc.u.pool.src[0] = from->dim[2];
+  desc.u.pool.src[1] = from->dim[3];
+  const crema_shape *to = &level->shape, *aux = s->max ? to : NULL;
+  level->flat = cr_shape_2(to->dim[0], crema_shape_count(to, 1, 4));
+  int64_t count = crema_shape_count(to, 0, 4);
+  CR_TRY(cr_layer_tensor(&level->data, CREMA_F32, count));
+  CR_TRY(cr_layer_tensor(&level->diff, CREMA_F32, count));
+  if (s->max) CR_TRY(cr_layer_tensor(&level->aux, CREMA_I32, count));
+  CR_TRY(cr_layer_op_make(&level->forward, &desc, 3, (const crema_shape *[]){from, to, aux},
+                          (const crema_dtype[]){CREMA_F32, CREMA_F32, CREMA_I32}));
+  desc.kind = CR_OP_POOL_BWD;
+  return cr_layer_op_make(&level->backward, &desc, 3, (const crema_shape *[]){to, aux, from},
+                          (const crema_dtype[]){CREMA_F32, CREMA_I32, CREMA_F32});
+}
+
+static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
+  spp_state *s = layer->state;
+  const crema_shape *from = &bottom[0]->shape;
+  char text[128];
+  if (from->axes != 4) {
+    return cr_layer_fail(layer, CREMA_E_SHAPE,
+                         "the bottom must have 4 axes (num, channels, height, width), found %s",
+                         crema_shape_text(from, text, sizeof text));
+  }
+  crema_shape joined = cr_shape_2(from->dim[0], 0);
+  for (int i = 0; i < s->levels; i++) {
+    CR_TRY(make_level(layer, &s->level[i], from, (int64_t)1 << i));
+    joined.dim[1] += s->level[i].flat.dim[1];
+  }
+  CR_TRY(crema_blob_reshape(top[0], s->levels == 1 ? &s->level[0].shape : &joined));
+  CR_TRY(cr_layer_tensor(&s->part, CREMA_F32, crema_blob_count(bottom[0])));
+  cr_op_desc add = cr_layer_op_desc(CR_OP_AXPBY), desc = cr_layer_op_desc(CR_OP_CONCAT);
+  CR_TRY(cr_layer_op_make(&s->add, &add, 2, (const crema_shape *[]){from, from}, NULL));
+  desc.u.axis = 1;
+  for (int i = 0; i < s->levels; i++) s->args.shape[i] = &s->level[i].flat;
+  s->args.shape[s->levels] = &joined;
+  CR_TRY(cr_layer_op_make(&s->join, &desc, s->levels + 1, s->args.shape, NULL));
+  s->args.shape[0] = &joined;
+  for (int i = 0; i < s->levels; i++) s->args.shape[i + 1] = &s->level[i].flat;
+  desc.kind = CR_OP_SLICE;
+  return cr_layer_op_make(&s->cut, &desc, s->levels + 1, s->args.shape, NULL);
+}
+
+static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
+                            crema_blob *const *top) {
+  spp_state *s = layer->state;
+  for (int i = 0; i < s->levels; i++) {
+    spp_level *level = &s->level[i];
+    CR_TRY(cr_layer_op_run(&level->forward, context,
+                           (cr_tensor *[]){bottom[0]->data, level->data, level->aux}, NULL));
+    s->args.tensor[i] = level->data;
+  }
+  s->args.tensor[s->levels] = top[0]->data;
+  return cr_layer_op_run(&s->join, context, s->args.tensor, NULL);
+}
+
+/* The levels' gradients of the bottom add up. */
+static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
+                             const bool *propagate_down, crema_blob *const *bottom) {
+  spp_state *s = layer->state;
+  if (!propagate_down[0]) return CREMA_OK;
+  s->args.tensor[0] = top[0]->diff;
+  for (int i = 0; i < s->levels; i++) s->args.tensor[i + 1] = s->level[i].diff;
+  CR_TRY(cr_layer_op_run(&s->cut, context, s->args.tensor, NULL));
+  for (int i = 0; i < s->levels; i++) {
+    spp_level *level = &s->level[i];
+    cr_op_scalars add = {.alpha = 1, .beta = i == 0 ? 0 : 1};
+    CR_TRY(cr_layer_op_run(&level->backward, context,
+                           (cr_tensor *[]){level->diff, level->aux, s->part}, NULL));
+    CR_TRY(cr_layer_op_run(&s->add, context, (cr_tensor *[]){s->part, bottom[0]->diff}, &add));
+  }
+  return CREMA_OK;
+}
+
+static void destroy(cr_layer *layer) {
+  spp_state *s = layer->state;
+  cr_layer_op_free(&s->add);
+  cr_layer_op_free(&s->cut);
+  cr_layer_op_free(&s->join);
+  cr_tensor_destroy(s->part);
+  for (int i = 0; i < s->levels; i++) {
+    spp_level *level = &s->level[i];
+    cr_layer_op_free(&level->backward);
+    cr_layer_op_free(&level->forward);
+    cr_tensor_destroy(level->aux);
+    cr_tensor_destroy(level->diff);
+    cr_tensor_destroy(level->data);
+  }
+  cr_layer_args_free(&s->args);
+  free(s->level);
+}
+
+const cr_layer_class cr_layer_spp = {
+    .type = "SPP",
+    .state_size = sizeof(spp_state),
+    .min_bottoms = 1,
+    .max_bottoms = 1,
+    .min_tops = 1,
+    .max_tops = 1,
+    .setup = setup,
+    .reshape = reshape,
+    .forward = forward,
+    .backward = backward,
+    .destroy = destroy,
+};

@@ -1,0 +1,14 @@
+/* Swish: y = x / (1 + exp(-beta x)) (Ramachandran, Zoph and Le, 2017). */
+#include "layers/layer_function.h"
+
+static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
+  cr_layer_function *s = layer->state;
+  const Caffe__SwishParameter *param = layer->param->swish_param;
+  (void)bottom;
+  (void)top;
+  s->kind = CR_FUNCTION_SWISH;
+  s->alpha = param ? param->beta : 1;
+  return CREMA_OK;
+}
+
+CR_LAYER_FUNCTION_CLASS(swish, "Swish", setup, cr_layer_function_backward);

@@ -1,0 +1,14 @@
+/* Threshold: y = 1 for x > threshold, 0 otherwise. It has no gradient. */
+#include "layers/layer_function.h"
+
+static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
+  cr_layer_function *s = layer->state;
+  const Caffe__ThresholdParameter *param = layer->param->threshold_param;
+  (void)bottom;
+  (void)top;
+  s->kind = CR_FUNCTION_THRESHOLD;
+  s->alpha = param ? param->threshold : 0;
+  return CREMA_OK;
+}
+
+CR_LAYER_FUNCTION_CLASS(threshold, "Threshold", setup, NULL);
