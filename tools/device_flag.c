@@ -6,9 +6,25 @@
 
 #include "cli.h"
 
+static bool is_simulated(const char *gpu) {
+  return strncmp(gpu, "sim:", 4) == 0;
+}
+
+bool cli_simulate(const char *gpu) {
+  if (!is_simulated(gpu) || crema_device_simulate(gpu + 4) == CREMA_OK) return true;
+  cli_error("-gpu %s: %s", gpu, crema_error_text());
+  return false;
+}
+
 bool cli_choose_device(const char *gpu, crema_device **out) {
   *out = NULL;
   if (gpu == NULL || gpu[0] == '\0') return true;
+  if (is_simulated(gpu)) {
+    if (!cli_simulate(gpu)) return false;
+    if (crema_device_get(CREMA_DEVICE_SIM, 0, out) == CREMA_OK) return true;
+    cli_fail();
+    return false;
+  }
   int count = crema_device_count(CREMA_DEVICE_CUDA), index = 0;
   char *end = NULL;
   if (strcmp(gpu, "all") == 0) {

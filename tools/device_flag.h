@@ -4,9 +4,14 @@
 
 #include "crema/net.h"
 
-/* Turns the text of -gpu (NULL or "": not given; a number; "all") into a device; *out stays NULL
- * when the flag was not given. False, with the error printed, when there is no such device. */
+/* Turns the text of -gpu (NULL or "": not given; a number; "all"; "sim:N" for the first of N
+ * simulated devices) into a device; *out stays NULL when the flag was not given. False, with the
+ * error printed, when there is no such device. */
 bool cli_choose_device(const char *gpu, crema_device **out);
+
+/* Starts the simulated devices that "sim:..." asks for; any other text is left alone. False with
+ * the error printed. */
+bool cli_simulate(const char *gpu);
 
 /* "TRAIN" or "TEST"; NULL or "" leaves *phase as it is. False, with the error printed, for
  * anything else. */

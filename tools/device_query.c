@@ -4,6 +4,7 @@
 
 #include "cli.h"
 #include "crema/device.h"
+#include "device_flag.h"
 
 static int describe(crema_device_type type, const char *kind, int index) {
   crema_device *device;
@@ -25,15 +26,42 @@ static int describe(crema_device_type type, const char *kind, int index) {
   return 0;
 }
 
-static int describe_gpus(const char *gpu) {
-  int count = crema_device_count(CREMA_DEVICE_CUDA);
-  char *end = NULL;
-  if (gpu[0] == '\0' || strcmp(gpu, "all") == 0) {
-    for (int i = 0; i < count; ++i) {
-      if (describe(CREMA_DEVICE_CUDA, "GPU", i) != 0) return 1;
+/* Which device reaches the memory of which, one row a device. */
+static int describe_peers(crema_device_type type, int count) {
+  if (count < 2) return 0;
+  printf("Direct access between devices (row reaches column)\n ");
+  for (int j = 0; j < count; ++j) printf("%4d", j);
+  printf("\n");
+  for (int i = 0; i < count; ++i) {
+    printf("%2d", i);
+    for (int j = 0; j < count; ++j) {
+      crema_device *from, *to;
+      if (crema_device_get(type, i, &from) != CREMA_OK) return cli_fail();
+      if (crema_device_get(type, j, &to) != CREMA_OK) return cli_fail();
+      printf("%4s", crema_device_reaches(from, to) ? "yes" : "no");
     }
-    if (count == 0) printf("No GPU.\n");
-    return 0;
+    printf("\n");
+  }
+  return 0;
+}
+
+static int describe_all(crema_device_type type, const char *kind) {
+  int count = crema_device_count(type);
+  for (int i = 0; i < count; ++i) {
+    if (describe(type, kind, i) != 0) return 1;
+  }
+  return describe_peers(type, count);
+}
+
+static int describe_gpus(const char *gpu) {
+  char *end = NULL;
+  if (strncmp(gpu, "sim:", 4) == 0) {
+    return cli_simulate(gpu) ? describe_all(CREMA_DEVICE_SIM, "simulated") : 1;
+  }
+  if (gpu[0] == '\0' || strcmp(gpu, "all") == 0) {
+    if (crema_device_count(CREMA_DEVICE_CUDA) == 0) printf("No GPU.\n");
+    if (describe_all(CREMA_DEVICE_CUDA, "GPU") != 0) return 1;
+    return describe_all(CREMA_DEVICE_SIM, "simulated");
   }
   for (const char *at = gpu;; at = end + 1) {
     long index = strtol(at, &end, 10);
@@ -48,7 +76,8 @@ static int describe_gpus(const char *gpu) {
 int crema_cmd_device_query(int argc, char **argv) {
   const char *gpu = "";
   const cli_flag list[] = {
-      {"gpu", CLI_STRING, &gpu, "GPUs to list: numbers separated by commas, or all"},
+      {"gpu", CLI_STRING, &gpu,
+       "GPUs to list: numbers separated by commas, all, or sim:N for N simulated ones"},
   };
   const cli_spec spec = {.command = "device_query",
                          .arguments = "",

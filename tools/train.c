@@ -7,15 +7,17 @@
 #include "core/log.h"
 #include "crema/solver.h"
 #include "device_flag.h"
+#include "memory_report.h"
 
 enum { MAX_STAGES = 64 };
 
 /* Set by the signal handler, fetched by poll. */
-static volatile sig_atomic_t got_sigint, got_sighup;
+static volatile sig_atomic_t got_sigint, got_sighup, got_sigusr1;
 
 static void on_signal(int number) {
   if (number == SIGINT) got_sigint = 1;
   else if (number == SIGHUP) got_sighup = 1;
+  else if (number == SIGUSR1) got_sigusr1 = 1;
 }
 
 typedef struct train_flags {
@@ -23,14 +25,17 @@ typedef struct train_flags {
   const char *sigint_effect, *sighup_effect;
   int64_t iterations, level;
   bool skip_corrupt;
+  bool memory_report;
   bool warn_unknown_fields;
 } train_flags;
 
 typedef struct training {
   crema_solver_action on_sigint, on_sighup;
-  int64_t stop_at; /* iterations of this run after which to stop; 0: no such limit */
-  int64_t done;    /* iterations of this run */
-  double shown;    /* seconds of training when the progress line was last drawn */
+  int64_t stop_at;      /* iterations of this run after which to stop; 0: no such limit */
+  int64_t done;         /* iterations of this run */
+  double shown;         /* seconds of training when the progress line was last drawn */
+  crema_solver *solver; /* NULL until it is made */
+  crema_device *device; /* NULL: what the solver file says */
 } training;
 
 static crema_solver_action poll_signals(void *user) {
@@ -42,6 +47,11 @@ static crema_solver_action poll_signals(void *user) {
   if (got_sighup) {
     got_sighup = 0;
     if (self->on_sighup != CREMA_SOLVER_CONTINUE) return self->on_sighup;
+  }
+  if (got_sigusr1 && self->solver != NULL) {
+    got_sigusr1 = 0;
+    cli_progress("");
+    cli_memory_report(crema_solver_net(self->solver), self->device);
   }
   if (self->stop_at > 0 && self->done >= self->stop_at) return CREMA_SOLVER_STOP;
   return CREMA_SOLVER_CONTINUE;
@@ -118,6 +128,7 @@ static void catch_signals(const training *run) {
   sigemptyset(&action.sa_mask);
   action.sa_flags = SA_RESTART;
   sigaction(SIGHUP, &action, NULL);
+  sigaction(SIGUSR1, &action, NULL);
   /* Whoever asks a second time does not want to wait for the end of the iteration. */
   if (run->on_sigint == CREMA_SOLVER_STOP) action.sa_flags |= (int)SA_RESETHAND;
   sigaction(SIGINT, &action, NULL);
@@ -135,13 +146,18 @@ static int train(const train_flags *flags, const crema_solver_options *options) 
   }
   if (status == CREMA_OK) {
     cr_log_info("Starting Optimization");
-    catch_signals(options->user);
+    training *run = options->user;
+    run->solver = solver;
+    catch_signals(run);
     status = crema_solver_solve(solver);
   }
   cli_progress("");
   if (status == CREMA_OK) cr_log_info("Optimization Done.");
   /* The text of the failure before anything is torn down. */
   int code = status == CREMA_OK ? 0 : cli_fail();
+  if (status == CREMA_OK && flags->memory_report) {
+    cli_memory_report(crema_solver_net(solver), options->device);
+  }
   crema_solver_destroy(solver);
   return code;
 }
@@ -152,7 +168,9 @@ static const char help_text[] =
     "from a .solverstate exactly where it was written: weights, history, iteration, learning\n"
     "rate, place in the data and random state.\n"
     "Ctrl-C stops after the current iteration and writes a snapshot (a second one stops at\n"
-    "once, without); SIGHUP writes a snapshot and goes on.\n"
+    "once, without); SIGHUP writes a snapshot and goes on; SIGUSR1 prints what the blobs and the\n"
+    "device take of memory, as -memory_report does at the end.\n"
+    "-gpu sim:4 trains on the first of four simulated devices, which compute on the CPU.\n"
     "\n"
     "Examples:\n"
     "  crema train -solver examples/mnist/lenet_solver.prototxt\n"
@@ -180,6 +198,8 @@ int crema_cmd_train(int argc, char **argv) {
       {"sighup_effect", CLI_STRING, &flags.sighup_effect, "on SIGHUP: stop, snapshot or none"},
       {"skip_corrupt", CLI_BOOL, &flags.skip_corrupt,
        "warn of records that cannot be decoded and go on"},
+      {"memory_report", CLI_BOOL, &flags.memory_report,
+       "print at the end what the blobs and the device take of memory"},
       {"warn_unknown_fields", CLI_BOOL, &flags.warn_unknown_fields,
        "go on when a text file has a field that is not known"},
   };
@@ -195,6 +215,7 @@ int crema_cmd_train(int argc, char **argv) {
   crema_solver_options_init(&options);
   if (!check_flags(&flags, &run)) return 1;
   if (!cli_choose_device(flags.gpu, &options.device)) return 1;
+  run.device = options.device;
   const char *stage[MAX_STAGES];
   char *stages = strdup(flags.stage);
   if (stages == NULL) return cli_error("out of memory");

@@ -17,8 +17,7 @@ extern "C" {
 typedef struct crema_blob crema_blob;
 
 /* Makes a blob of float32 values, all zero on first access. Free with crema_blob_destroy. */
-CREMA_API crema_status crema_blob_create(const crema_shape *shape, crema_blob **out)
-    CREMA_MUST_USE;
+CREMA_API crema_status crema_blob_create(const crema_shape *shape, crema_blob **out) CREMA_MUST_USE;
 CREMA_API void crema_blob_destroy(crema_blob *blob);
 
 /* The current shape. Owned by the blob. */
@@ -27,8 +26,8 @@ CREMA_API int64_t crema_blob_count(const crema_blob *blob);
 
 /* Changes the shape. Memory is kept when it is large enough; values are kept only while the
  * count does not grow. Errors: CREMA_E_SHAPE. */
-CREMA_API crema_status crema_blob_reshape(crema_blob *blob, const crema_shape *shape)
-    CREMA_MUST_USE;
+CREMA_API crema_status crema_blob_reshape(crema_blob *blob,
+                                          const crema_shape *shape) CREMA_MUST_USE;
 
 /* Host access to data and diff: to read, or (mutable) to read and change.
  * *out stays owned by the blob. Errors: CREMA_E_NO_MEMORY, CREMA_E_DEVICE. */
@@ -36,6 +35,18 @@ CREMA_API crema_status crema_blob_cpu_data(crema_blob *blob, const float **out) 
 CREMA_API crema_status crema_blob_cpu_diff(crema_blob *blob, const float **out) CREMA_MUST_USE;
 CREMA_API crema_status crema_blob_mutable_cpu_data(crema_blob *blob, float **out) CREMA_MUST_USE;
 CREMA_API crema_status crema_blob_mutable_cpu_diff(crema_blob *blob, float **out) CREMA_MUST_USE;
+
+/* Bytes of memory that the values take now: on the host, and on devices with memory of their
+ * own. Blobs that share values report the same bytes each. */
+typedef struct crema_blob_memory {
+  size_t data_host, data_device;
+  size_t diff_host, diff_device;
+} crema_blob_memory;
+CREMA_API crema_blob_memory crema_blob_memory_read(const crema_blob *blob);
+
+/* The element types of data and diff. */
+CREMA_API crema_dtype crema_blob_data_type(const crema_blob *blob);
+CREMA_API crema_dtype crema_blob_diff_type(const crema_blob *blob);
 
 #ifdef __cplusplus
 }

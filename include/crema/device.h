@@ -32,8 +32,8 @@ CREMA_API int crema_device_count(crema_device_type type);
 
 /* The device `index` of `type`. Owned by the library for the life of the process.
  * Errors: CREMA_E_NO_DEVICE, the text says why. */
-CREMA_API crema_status crema_device_get(crema_device_type type, int index, crema_device **out)
-    CREMA_MUST_USE;
+CREMA_API crema_status crema_device_get(crema_device_type type, int index,
+                                        crema_device **out) CREMA_MUST_USE;
 
 /* A device's type and its number among the devices of that type. */
 CREMA_API crema_device_type crema_device_get_type(const crema_device *device);
@@ -42,20 +42,44 @@ CREMA_API int crema_device_get_index(const crema_device *device);
 /* What a device says of itself. */
 typedef struct crema_device_info {
   char name[128];
-  char library[128];      /* compute libraries and their versions */
-  size_t memory_total;    /* bytes; 0 when unknown */
-  size_t memory_free;     /* bytes */
-  int compute_units;      /* cores or multiprocessors */
-  int capability_major;   /* 0 where it has no meaning */
+  char library[128];    /* compute libraries and their versions */
+  size_t memory_total;  /* bytes; 0 when unknown */
+  size_t memory_free;   /* bytes */
+  int compute_units;    /* cores or multiprocessors */
+  int capability_major; /* 0 where it has no meaning */
   int capability_minor;
 } crema_device_info;
 
 /* Fills *out. Errors: CREMA_E_DEVICE when the driver does not answer. */
-CREMA_API crema_status crema_device_describe(crema_device *device, crema_device_info *out)
-    CREMA_MUST_USE;
+CREMA_API crema_status crema_device_describe(crema_device *device,
+                                             crema_device_info *out) CREMA_MUST_USE;
 
-/* Makes a context on `device`; it belongs to one thread at a time. `seed` starts its generator (mt19937); equal seeds give
- * equal sequences. Free with crema_context_destroy. */
+/* Whether kernels and copies of `device` can reach the memory of `peer` directly. True for a device
+ * and itself. */
+CREMA_API bool crema_device_reaches(crema_device *device, crema_device *peer);
+
+/* Starts simulated devices (type CREMA_DEVICE_SIM), which behave like accelerators but compute on
+ * the CPU. `text` is their number ("4") or a list such as "devices=4,memory=2G,bandwidth=12G,
+ * latency=1e-5" (bytes, bytes a second and seconds of the link to the host). The environment
+ * variable CREMA_SIM holds the same text and starts them without this call. Errors:
+ * CREMA_E_PARSE naming the entry, CREMA_E_STATE when there are some already. */
+CREMA_API crema_status crema_device_simulate(const char *text) CREMA_MUST_USE;
+
+/* Bytes of a device's own memory. All 0 for the CPU, whose memory is the host's. */
+typedef struct crema_device_memory {
+  size_t current; /* in use */
+  size_t peak;    /* most that was ever taken from the driver */
+  size_t pooled;  /* taken from the driver, kept for the next request */
+} crema_device_memory;
+
+CREMA_API crema_status crema_device_memory_read(crema_device *device,
+                                                crema_device_memory *out) CREMA_MUST_USE;
+
+/* Page-locked bytes of host memory that crema holds for copies to and from devices. */
+CREMA_API size_t crema_pinned_bytes(void);
+
+/* Makes a context on `device`; it belongs to one thread at a time. `seed` starts its generator
+ * (mt19937); equal seeds give equal sequences. Free with crema_context_destroy. */
 CREMA_API crema_status crema_context_create(crema_device *device, uint64_t seed,
                                             crema_context **out) CREMA_MUST_USE;
 

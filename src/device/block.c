@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "core/fail.h"
-#include "device/memory_lock.h"
 #include "device/numa.h"
 
 static struct {
@@ -45,9 +44,7 @@ static void release_pinned(cr_block *block) {
     atomic_fetch_sub(&report.blocks, 1);
     atomic_fetch_sub(&report.bytes, block->bytes);
   }
-  cr_memory_lock_shared();
-  block->device->backend->host_free(block->device, (void *)block->address);
-  cr_memory_unlock_shared();
+  cr_pinned_free(block->device, (void *)block->address, block->bytes);
 }
 
 static crema_status new_device(cr_block *block) {
@@ -61,10 +58,7 @@ static crema_status new_device(cr_block *block) {
 static crema_status new_host(cr_block *block, bool pinned) {
   void *memory = NULL;
   if (pinned) {
-    cr_memory_lock_shared();
-    crema_status status = block->device->backend->host_alloc(block->device, block->bytes, &memory);
-    cr_memory_unlock_shared();
-    CR_TRY(status);
+    CR_TRY(cr_pinned_alloc(block->device, block->bytes, &memory));
   } else {
     CR_TRY(cr_host_alloc(block->bytes, &memory));
   }

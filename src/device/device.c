@@ -1,10 +1,12 @@
 #include "device/device.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/fail.h"
 #include "core/log.h"
+#include "device/memory_lock.h"
 #include "device/pool.h"
 
 crema_device_type crema_device_get_type(const crema_device *device) {
@@ -91,4 +93,55 @@ void cr_device_free_after(crema_device *device, crema_devptr memory, uint64_t id
 
 void cr_device_free(crema_device *device, crema_devptr memory) {
   cr_device_free_after(device, memory, 0);
+}
+
+/* ---- page-locked host memory ---- */
+
+static atomic_size_t pinned_bytes;
+
+size_t crema_pinned_bytes(void) {
+  return atomic_load(&pinned_bytes);
+}
+
+crema_status cr_pinned_alloc(crema_device *device, size_t bytes, void **out) {
+  if (device->backend->host_memory) return device->backend->host_alloc(device, bytes, out);
+  cr_device_guard guard;
+  CR_TRY(cr_device_enter(device, &guard));
+  cr_memory_lock_shared();
+  crema_status status = device->backend->host_alloc(device, bytes, out);
+  cr_memory_unlock_shared();
+  cr_device_leave(guard);
+  if (status == CREMA_OK) atomic_fetch_add(&pinned_bytes, bytes);
+  return status;
+}
+
+void cr_pinned_free(crema_device *device, void *memory, size_t bytes) {
+  if (memory == NULL) return;
+  if (device->backend->host_memory) {
+    device->backend->host_free(device, memory);
+    return;
+  }
+  cr_memory_lock_shared();
+  device->backend->host_free(device, memory);
+  cr_memory_unlock_shared();
+  atomic_fetch_sub(&pinned_bytes, bytes);
+}
+
+/* ---- what a device says ---- */
+
+bool crema_device_reaches(crema_device *device, crema_device *peer) {
+  if (device == peer) return true;
+  const cr_backend *backend = device->backend;
+  return backend == peer->backend && backend->can_access_peer != NULL &&
+         backend->can_access_peer(device, peer);
+}
+
+crema_status crema_device_memory_read(crema_device *device, crema_device_memory *out) {
+  *out = (crema_device_memory){0};
+  if (device->pool == NULL) return CREMA_OK;
+  cr_pool_info info = cr_pool_describe(device->pool);
+  out->current = info.live_bytes;
+  out->peak = info.peak_bytes;
+  out->pooled = info.idle_bytes;
+  return CREMA_OK;
 }

@@ -188,6 +188,11 @@ void cr_device_leave(cr_device_guard guard);
 crema_device *cr_device_current(void);
 crema_status cr_device_set_current(crema_device *device) CREMA_MUST_USE;
 
+/* Host memory for copies to and from `device`: page-locked where that means something. For a device
+ * whose memory is host memory: cr_host_alloc. Free with the same device and number of bytes. */
+crema_status cr_pinned_alloc(crema_device *device, size_t bytes, void **out) CREMA_MUST_USE;
+void cr_pinned_free(crema_device *device, void *memory, size_t bytes);
+
 /* 64-byte aligned host memory, content undefined; bytes 0 is legal and gives a non-NULL pointer. */
 crema_status cr_host_alloc(size_t bytes, void **out) CREMA_MUST_USE;
 void cr_host_free(void *memory);

@@ -92,6 +92,22 @@ crema_status cr_blob_share_diff(crema_blob *blob, crema_blob *donor) {
   return cr_tensor_share(blob->diff, donor->diff);
 }
 
+crema_blob_memory crema_blob_memory_read(const crema_blob *blob) {
+  cr_tensor_memory data = cr_tensor_memory_of(blob->data), diff = cr_tensor_memory_of(blob->diff);
+  return (crema_blob_memory){.data_host = data.host,
+                             .data_device = data.device,
+                             .diff_host = diff.host,
+                             .diff_device = diff.device};
+}
+
+crema_dtype crema_blob_data_type(const crema_blob *blob) {
+  return cr_tensor_type(blob->data);
+}
+
+crema_dtype crema_blob_diff_type(const crema_blob *blob) {
+  return cr_tensor_type(blob->diff);
+}
+
 /* ---- sums ---- */
 
 /* Eight partial sums hide the latency of the adder; the order is the same in every run. */

@@ -13,7 +13,7 @@ static bool one_sided(const crema_context *context) {
 /* ---- sides ---- */
 
 static void free_host(cr_host_side *side) {
-  if (side->own) side->maker->backend->host_free(side->maker, side->data);
+  if (side->own) cr_pinned_free(side->maker, side->data, side->bytes);
   *side = (cr_host_side){0};
 }
 
@@ -30,8 +30,9 @@ static crema_status need_host(crema_syncedmem *memory, bool *made) {
   crema_device *maker = memory->device;
   if (maker->backend->host_memory) maker = cr_device_current();
   void *data = NULL;
-  CR_TRY(maker->backend->host_alloc(maker, memory->capacity, &data));
-  memory->host = (cr_host_side){.data = data, .own = true, .maker = maker};
+  CR_TRY(cr_pinned_alloc(maker, memory->capacity, &data));
+  memory->host =
+      (cr_host_side){.data = data, .own = true, .maker = maker, .bytes = memory->capacity};
   *made = true;
   return CREMA_OK;
 }
@@ -315,11 +316,6 @@ void cr_syncedmem_resize(crema_syncedmem *memory, size_t size) {
     memory->capacity = size;
   }
   memory->size = size;
-}
-
-size_t cr_syncedmem_bytes(const crema_syncedmem *memory) {
-  size_t sides = (memory->host.own ? 1 : 0) + (memory->gpu.own ? 1 : 0);
-  return sides * memory->capacity;
 }
 
 crema_status crema_syncedmem_create(crema_device *device, size_t size, crema_syncedmem **out) {

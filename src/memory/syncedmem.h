@@ -13,6 +13,7 @@ typedef struct cr_host_side {
   bool own;
   /* Whose host_alloc made it, so that the right host_free ends it; NULL: not owned. */
   crema_device *maker;
+  size_t bytes; /* made */
 } cr_host_side;
 
 typedef struct cr_device_side {
@@ -64,8 +65,5 @@ crema_status cr_syncedmem_overwrite(crema_syncedmem *memory, crema_context *cont
 
 /* Fills all bytes with zero on the context's device, which becomes the head. */
 crema_status cr_syncedmem_zero(crema_syncedmem *memory, crema_context *context) CREMA_MUST_USE;
-
-/* Bytes of memory that the block owns, both sides together. */
-size_t cr_syncedmem_bytes(const crema_syncedmem *memory);
 
 #endif

@@ -387,11 +387,18 @@ crema_status cr_tensor_copy(cr_tensor *dst, cr_tensor *src, crema_context *conte
                                         source.address, form_bytes(from, form));
 }
 
-size_t cr_tensor_bytes(const cr_tensor *tensor) {
-  size_t bytes = 0;
+cr_tensor_memory cr_tensor_memory_of(const cr_tensor *tensor) {
+  cr_tensor_memory bytes = {0};
   for (int i = 0; i < MAX_FORMS; i++) {
     const form_slot *slot = &tensor->values->slot[i];
-    if (slot->used) bytes += cr_syncedmem_bytes(&slot->memory);
+    if (!slot->used) continue;
+    if (slot->memory.host.own) bytes.host += slot->memory.capacity;
+    if (slot->memory.gpu.own) bytes.device += slot->memory.capacity;
   }
   return bytes;
+}
+
+size_t cr_tensor_bytes(const cr_tensor *tensor) {
+  cr_tensor_memory bytes = cr_tensor_memory_of(tensor);
+  return bytes.host + bytes.device;
 }

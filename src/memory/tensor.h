@@ -66,10 +66,15 @@ crema_status cr_tensor_unshare(cr_tensor *tensor) CREMA_MUST_USE;
 crema_status cr_tensor_adopt_host(cr_tensor *tensor, void *memory) CREMA_MUST_USE;
 
 /* Copies all values of `src` (same count, same element type), keeping its head form. */
-crema_status cr_tensor_copy(cr_tensor *dst, cr_tensor *src, crema_context *context)
-    CREMA_MUST_USE;
+crema_status cr_tensor_copy(cr_tensor *dst, cr_tensor *src, crema_context *context) CREMA_MUST_USE;
 
 /* Bytes that all forms of the tensor take now, on all sides. */
 size_t cr_tensor_bytes(const cr_tensor *tensor);
+
+/* The same, by side. */
+typedef struct cr_tensor_memory {
+  size_t host, device;
+} cr_tensor_memory;
+cr_tensor_memory cr_tensor_memory_of(const cr_tensor *tensor);
 
 #endif

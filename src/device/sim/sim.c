@@ -196,6 +196,22 @@ void cr_sim_stop(cr_sim_leaks *leaks) {
   if (leaks != NULL) *leaks = found;
 }
 
+crema_status crema_device_simulate(const char *text) {
+  cr_sim_options options = cr_sim_defaults();
+  char *end = NULL;
+  long devices = strtol(text, &end, 10);
+  if (end != text && *end == '\0') {
+    if (devices < 1 || devices > CR_SIM_MAX_DEVICES) {
+      return cr_fail(CREMA_E_RANGE, "%ld simulated devices; 1 to %d are possible", devices,
+                     CR_SIM_MAX_DEVICES);
+    }
+    options.devices = (int)devices;
+  } else {
+    CR_TRY(cr_sim_parse(text, &options));
+  }
+  return cr_sim_start(&options);
+}
+
 /* ---- the table ---- */
 
 /* The environment may ask for a simulation; looked at once, at the first question for devices. */

@@ -1,0 +1,69 @@
+#include "memory_report.h"
+
+#include <stdio.h>
+
+#include "crema/types.h"
+
+static double mib(size_t bytes) {
+  return (double)bytes / (1 << 20);
+}
+
+static void add(crema_blob_memory *sum, const crema_blob_memory *more) {
+  sum->data_host += more->data_host;
+  sum->data_device += more->data_device;
+  sum->diff_host += more->diff_host;
+  sum->diff_device += more->diff_device;
+}
+
+static void print_row(const char *name, const char *types, const crema_blob_memory *m) {
+  printf("  %-32s %-16s %10.3f %10.3f %10.3f %10.3f\n", name, types, mib(m->data_host),
+         mib(m->data_device), mib(m->diff_host), mib(m->diff_device));
+}
+
+static void report_blob(const char *name, crema_blob *blob, crema_blob_memory *sum) {
+  char types[64];
+  crema_blob_memory memory = crema_blob_memory_read(blob);
+  snprintf(types, sizeof types, "%s/%s", crema_dtype_name(crema_blob_data_type(blob)),
+           crema_dtype_name(crema_blob_diff_type(blob)));
+  print_row(name, types, &memory);
+  add(sum, &memory);
+}
+
+static void report_blobs(crema_net *net) {
+  crema_blob_memory sum = {0};
+  for (int i = 0; i < crema_net_blob_count(net); ++i) {
+    crema_blob *blob = NULL;
+    const char *name = crema_net_blob_name(net, i);
+    if (crema_net_blob(net, name, &blob) == CREMA_OK) report_blob(name, blob, &sum);
+  }
+  print_row("blobs, all", "", &sum);
+}
+
+static void report_params(crema_net *net) {
+  crema_blob_memory sum = {0};
+  for (int l = 0; l < crema_net_layer_count(net); ++l) {
+    for (int p = 0; p < crema_net_layer_param_count(net, l); ++p) {
+      char name[128];
+      snprintf(name, sizeof name, "%s, parameter %d", crema_net_layer_name(net, l), p);
+      report_blob(name, crema_net_layer_param(net, l, p), &sum);
+    }
+  }
+  print_row("parameters, all", "", &sum);
+}
+
+void cli_memory_report(crema_net *net, crema_device *device) {
+  printf("Memory of net %s in MiB; blobs that share values are listed with the same bytes each\n",
+         crema_net_name(net));
+  printf("  %-32s %-16s %10s %10s %10s %10s\n", "", "types", "data host", "device", "diff host",
+         "device");
+  report_blobs(net);
+  report_params(net);
+  crema_device_memory memory = {0};
+  if (device != NULL && crema_device_get_type(device) != CREMA_DEVICE_CPU &&
+      crema_device_memory_read(device, &memory) == CREMA_OK) {
+    printf("Device %d: %.3f MiB in use, %.3f at most, %.3f pooled; %.3f of host memory pinned\n",
+           crema_device_get_index(device), mib(memory.current), mib(memory.peak),
+           mib(memory.pooled), mib(crema_pinned_bytes()));
+  }
+  fflush(stdout);
+}

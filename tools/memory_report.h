@@ -1,0 +1,11 @@
+/* The report of memory: what each blob takes, and what the devices hold. */
+#ifndef CREMA_TOOLS_MEMORY_REPORT_H
+#define CREMA_TOOLS_MEMORY_REPORT_H
+
+#include "crema/net.h"
+
+/* Writes a table of the net's blobs and parameters, with element types, and the totals of `device`
+ * (NULL: the CPU) to standard output. */
+void cli_memory_report(crema_net *net, crema_device *device);
+
+#endif
