@@ -264,6 +264,10 @@ static const conv_case conv_cases[] = {
     {2, 1, 5, 7, 1, 6, 1, 1, 0, 1, 6, true, false},
     /* The last window does not reach the last element. */
     {2, 2, 8, 8, 1, 8, 3, 2, 0, 1, 3, true, false},
+    /* 1x1 with a border. */
+    {2, 2, 16, 24, 1, 5, 1, 1, 1, 1, 7, true, true},
+    {2, 2, 16, 21, 1, 4, 1, 1, 2, 1, 8, true, false},
+    {2, 1, 8, 8, 1, 4, 1, 1, 1, 1, 6, false, false},
     {1, 2, 8, 16, 1, 13, 3, 1, 1, 1, 13, true, false},
     {3, 1, 4, 8, 1, 5, 3, 1, 1, 1, 5, true, false},
 };

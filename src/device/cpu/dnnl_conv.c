@@ -1,15 +1,9 @@
 /* Convolution with 1 to 3 spatial axes, groups, dilation and a fused ReLU. All layouts are
  * oneDNN's choice. */
+#include "device/cpu/dnnl_conv.h"
 #include "core/fail.h"
 #include "device/cpu/dnnl_prim.h"
 #include "device/cpu/dnnl_rows.h"
-
-/* The descriptors of one convolution; which of the op's arguments each stems from. */
-typedef struct conv {
-  cr_pd_env env;
-  cr_pd_window window;
-  cr_md src, weights, bias, dst; /* bias NULL: none */
-} conv;
 
 /* weights (O,C/g,K...) seen with groups: (g,O/g,C/g,K...). */
 static crema_status weights_md(const cr_plan *plan, int arg, cr_md *out) {
@@ -50,7 +44,7 @@ static crema_status fill_window(const cr_plan *plan, int src, int dst, cr_pd_win
   return CREMA_OK;
 }
 
-static void conv_close(conv *c) {
+void cr_dnnl_conv_close(cr_dnnl_conv *c) {
   cr_md_destroy(c->dst);
   cr_md_destroy(c->bias);
   cr_md_destroy(c->weights);
@@ -58,10 +52,9 @@ static void conv_close(conv *c) {
   cr_dnnl_env_close(&c->env);
 }
 
-/* bias < 0: the op has no such argument. */
-static crema_status conv_open(const cr_plan *plan, int src, int weights, int bias, int dst,
-                              conv *c) {
-  *c = (conv){0};
+crema_status cr_dnnl_conv_open(const cr_plan *plan, int src, int weights, int bias, int dst,
+                               cr_dnnl_conv *c) {
+  *c = (cr_dnnl_conv){0};
   crema_status status = CREMA_OK;
   const cr_conv_params *p = &plan->desc->u.conv;
   bool relu = p->relu && plan->desc->kind == CR_OP_CONV_FWD;
@@ -75,18 +68,18 @@ static crema_status conv_open(const cr_plan *plan, int src, int weights, int bia
   CR_TRY_GOTO(cr_dnnl_md_any(plan, dst, &c->dst), fail);
   return CREMA_OK;
 fail:
-  conv_close(c);
+  cr_dnnl_conv_close(c);
   return status;
 }
 
 static crema_status plan_fwd(cr_plan *plan) {
-  conv c;
-  CR_TRY(conv_open(plan, 0, 1, 2, 3, &c));
+  cr_dnnl_conv c;
+  CR_TRY(cr_dnnl_conv_open(plan, 0, 1, 2, 3, &c));
   dnnl_primitive_desc_t pd = NULL;
   crema_status status = cr_dnnl_check(cr_pd_conv_fwd(&pd, &c.env, dnnl_forward_inference, c.src,
                                                      c.weights, c.bias, c.dst, &c.window),
                                       "convolution");
-  conv_close(&c);
+  cr_dnnl_conv_close(&c);
   static const cr_dnnl_bind bind[] = {{0, DNNL_ARG_SRC, CR_DNNL_FORM},
                                       {1, DNNL_ARG_WEIGHTS, CR_DNNL_FORM},
                                       {2, DNNL_ARG_BIAS, CR_DNNL_FORM},
@@ -95,12 +88,12 @@ static crema_status plan_fwd(cr_plan *plan) {
 }
 
 static crema_status plan_bwd_data(cr_plan *plan) {
-  conv c;
-  CR_TRY(conv_open(plan, 2, 1, -1, 0, &c));
+  cr_dnnl_conv c;
+  CR_TRY(cr_dnnl_conv_open(plan, 2, 1, -1, 0, &c));
   dnnl_primitive_desc_t pd = NULL;
   crema_status status = cr_dnnl_check(
       cr_pd_conv_bwd_data(&pd, &c.env, c.src, c.weights, c.dst, &c.window), "convolution backward");
-  conv_close(&c);
+  cr_dnnl_conv_close(&c);
   static const cr_dnnl_bind bind[] = {{0, DNNL_ARG_DIFF_DST, CR_DNNL_FORM},
                                       {1, DNNL_ARG_WEIGHTS, CR_DNNL_FORM},
                                       {2, DNNL_ARG_DIFF_SRC, CR_DNNL_FORM}};
@@ -108,13 +101,13 @@ static crema_status plan_bwd_data(cr_plan *plan) {
 }
 
 static crema_status plan_bwd_weights(cr_plan *plan) {
-  conv c;
-  CR_TRY(conv_open(plan, 0, 2, 3, 1, &c));
+  cr_dnnl_conv c;
+  CR_TRY(cr_dnnl_conv_open(plan, 0, 2, 3, 1, &c));
   dnnl_primitive_desc_t pd = NULL;
   crema_status status =
       cr_dnnl_check(cr_pd_conv_bwd_weights(&pd, &c.env, c.src, c.weights, c.bias, c.dst, &c.window),
                     "convolution backward");
-  conv_close(&c);
+  cr_dnnl_conv_close(&c);
   static const cr_dnnl_bind bind[] = {{0, DNNL_ARG_SRC, CR_DNNL_FORM},
                                       {1, DNNL_ARG_DIFF_DST, CR_DNNL_FORM},
                                       {2, DNNL_ARG_DIFF_WEIGHTS, CR_DNNL_FORM},

@@ -6,6 +6,7 @@
 
 /* Every row, one macro call each, in the order of the table. */
 #define CR_DNNL_ROWS(X)        \
+  X(conv_fwd_f32_border)       \
   X(conv_fwd_f32_dnnl)         \
   X(conv_bwd_data_f32_dnnl)    \
   X(conv_bwd_weights_f32_dnnl) \

@@ -1,0 +1,21 @@
+/* The description of a convolution for oneDNN, shared by the convolution rows. */
+#ifndef CR_DEVICE_CPU_DNNL_CONV_H
+#define CR_DEVICE_CPU_DNNL_CONV_H
+
+#include "device/cpu/dnnl_compat.h"
+#include "device/kernel.h"
+
+typedef struct cr_dnnl_conv {
+  cr_pd_env env;
+  cr_pd_window window;
+  cr_md src, weights, bias, dst; /* in layouts of the primitive's choice; bias NULL: none */
+} cr_dnnl_conv;
+
+/* Describes the op of `plan`; src, weights, bias and dst are the numbers of the arguments with
+ * these shapes (or their gradients). bias < 0: the op has no such argument. Free with
+ * cr_dnnl_conv_close. Errors: CREMA_E_UNSUPPORTED. */
+crema_status cr_dnnl_conv_open(const cr_plan *plan, int src, int weights, int bias, int dst,
+                               cr_dnnl_conv *c) CREMA_MUST_USE;
+void cr_dnnl_conv_close(cr_dnnl_conv *c);
+
+#endif
