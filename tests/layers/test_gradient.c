@@ -1,71 +1,10 @@
 /* Every layer of the registry on the shapes of layer_rows.inc: the backward pass against finite
  * differences of the forward pass, accumulation into parameters, running in place, and changes of
  * shape between passes. */
-#include "layers/layer_rig.h"
-
-typedef struct layer_row {
-  const char *type;
-  Caffe__Phase phase;
-  const char *body, *shapes, *values;
-  int tops, differentiable;
-  const char *flags;
-} layer_row;
-
-static const layer_row rows[] = {
-#define LAYER_ROW(type, phase, body, shapes, values, tops, differentiable, flags) \
-  {type, CAFFE__PHASE__##phase, body, shapes, values, tops, differentiable, flags},
-#include "layers/layer_rows.inc"
-#undef LAYER_ROW
-};
-
-enum { ROWS = sizeof rows / sizeof rows[0] };
+#include "layers/layer_table.h"
 
 /* Half the distance between the two points of a difference; test values are further apart. */
 static const float STEP = 2e-3f;
-
-static bool has_flag(const layer_row *row, char flag) {
-  return strchr(row->flags, flag) != NULL;
-}
-
-static void fill_bottoms(rig *r, const layer_row *row, uint32_t *random) {
-  for (int i = 0; i < r->bottoms; i++) {
-    float *value = rig_data(r->bottom[i]);
-    int64_t count = crema_blob_count(r->bottom[i]);
-    bool positive = row->values[i] == 'p';
-    if (row->values[i] == 'l') {
-      for (int64_t k = 0; k < count; k++) value[k] = (float)(rig_random(random) % 3);
-    } else if (row->values[i] == 'b') {
-      for (int64_t k = 0; k < count; k++) value[k] = (float)(k % 2);
-    } else {
-      /* Shifted, so that no two bottoms hold the same value. */
-      float shift = 0.021f * (float)i;
-      rig_fill(value, count, shift + (positive ? 0.2f : -1.0f), shift + (positive ? 1.2f : 1.0f),
-               random);
-    }
-  }
-}
-
-/* Gives every parameter values of its own and clears the gradients. */
-static void fill_params(rig *r, uint32_t *random) {
-  for (int p = 0; p < r->layer->params; p++) {
-    crema_blob *blob = r->layer->blob[p];
-    rig_fill(rig_data(blob), crema_blob_count(blob), 0.2f, 1.2f, random);
-    cr_tensor_set_zero(blob->diff);
-  }
-}
-
-static void make(rig *r, const layer_row *row, bool in_place, uint32_t *random) {
-  rig_make(r, row->type, row->body, row->phase, row->shapes, row->tops);
-  if (in_place) rig_set_in_place(r);
-  RIG_OK(rig_setup(r));
-  fill_bottoms(r, row, random);
-  fill_params(r, random);
-}
-
-/* d objective / d top: the objective is the sum of the tops' values times these numbers. */
-static float top_weight(int top, int64_t i) {
-  return 0.3f + 0.17f * (float)((i * 7 + top * 3) % 11) - 0.6f * (float)(i % 2);
-}
 
 static double objective(rig *r, const layer_row *row) {
   double sum = 0;
@@ -77,15 +16,6 @@ static double objective(rig *r, const layer_row *row) {
     }
   }
   return sum;
-}
-
-static void set_top_diffs(rig *r, const layer_row *row) {
-  for (int t = 0; t < r->tops; t++) {
-    float *diff = rig_diff(r->top[t]);
-    for (int64_t i = 0; i < crema_blob_count(r->top[t]); i++) {
-      diff[i] = t < row->differentiable ? top_weight(t, i) : 0;
-    }
-  }
 }
 
 /* Compares `expected` gradients of `blob` with differences of the objective. */
