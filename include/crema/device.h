@@ -72,6 +72,7 @@ typedef struct crema_device_memory {
   size_t pooled;  /* taken from the driver, kept for the next request */
 } crema_device_memory;
 
+/* Reads a device's memory counts; costs a few locks and asks no driver. */
 CREMA_API crema_status crema_device_memory_read(crema_device *device,
                                                 crema_device_memory *out) CREMA_MUST_USE;
 
