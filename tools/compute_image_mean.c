@@ -110,7 +110,7 @@ static crema_status finish(const mean_job *job, const char *out) {
 int crema_cmd_compute_image_mean(int argc, char **argv) {
   const char *backend = "lmdb";
   const cli_flag flags[] = {
-      {"backend", CLI_STRING, &backend, "kind of database: lmdb"},
+      {"backend", CLI_STRING, &backend, "kind of database: lmdb, leveldb"},
   };
   const cli_spec spec = {
       .command = "compute_image_mean",

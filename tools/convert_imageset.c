@@ -276,7 +276,7 @@ int crema_cmd_convert_imageset(int argc, char **argv) {
       {"gray", CLI_BOOL, &o.gray, "store one channel"},
       {"shuffle", CLI_BOOL, &o.shuffle, "shuffle the list"},
       {"seed", CLI_INT, &o.seed, "seed of -shuffle; below 0: another order each time"},
-      {"backend", CLI_STRING, &o.backend, "kind of database: lmdb"},
+      {"backend", CLI_STRING, &o.backend, "kind of database: lmdb, leveldb"},
       {"resize_width", CLI_INT, &o.resize_width, "width to resize to; 0: none"},
       {"resize_height", CLI_INT, &o.resize_height, "height to resize to; 0: none"},
       {"check_size", CLI_BOOL, &o.check_size, "fail when images have different sizes"},

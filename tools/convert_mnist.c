@@ -108,7 +108,7 @@ out:
 int crema_cmd_convert_mnist(int argc, char **argv) {
   const char *backend = "lmdb";
   const cli_flag flags[] = {
-      {"backend", CLI_STRING, &backend, "kind of database: lmdb"},
+      {"backend", CLI_STRING, &backend, "kind of database: lmdb, leveldb"},
   };
   const cli_spec spec = {
       .command = "convert_mnist",

@@ -2,7 +2,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "core/fail.h"
 #include "core/log.h"
@@ -38,22 +37,22 @@ crema_status db_writer_put(db_writer *writer, const char *key, const cr_datum *d
   return full ? commit(writer) : CREMA_OK;
 }
 
-static void remove_file(const char *directory, const char *name) {
-  cr_buffer path = {0};
-  if (cr_buffer_print(&path, "%s/%s", directory, name) == CREMA_OK) unlink(path.data);
-  cr_buffer_free(&path);
+/* A second failure would hide the first one's text. */
+static void remove_database(const char *backend, const char *path) {
+  cr_buffer text = {0};
+  bool kept = cr_buffer_print(&text, "%s", crema_error_text()) == CREMA_OK;
+  crema_status removed = cr_db_remove(backend, path);
+  if (removed != CREMA_OK) cr_log_warning("%s", crema_error_text());
+  if (kept) cr_fail_text(CREMA_E_IO, text.data);
+  cr_buffer_free(&text);
 }
 
 crema_status db_writer_end(db_writer *writer, crema_status status) {
   if (status == CREMA_OK && writer->txn != NULL) status = commit(writer);
   cr_db_abort(writer->txn);
-  bool made = writer->db != NULL;
+  const char *backend = writer->db == NULL ? NULL : writer->db->backend->name;
   cr_db_close(writer->db);
-  if (status != CREMA_OK && made) {
-    remove_file(writer->path, "data.mdb");
-    remove_file(writer->path, "lock.mdb");
-    rmdir(writer->path);
-  }
+  if (status != CREMA_OK && backend != NULL) remove_database(backend, writer->path);
   free(writer->path);
   cr_buffer_free(&writer->value);
   *writer = (db_writer){0};

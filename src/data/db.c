@@ -11,7 +11,7 @@
 #include "data/db_backends.h"
 
 /* Every back end. */
-static const cr_db_backend *const backends[] = {&cr_db_lmdb};
+static const cr_db_backend *const backends[] = {&cr_db_lmdb, &cr_db_leveldb};
 
 static crema_status find_backend(const char *name, const char *path, const cr_db_backend **out) {
   for (size_t i = 0; i < sizeof backends / sizeof *backends; ++i) {
@@ -20,15 +20,8 @@ static crema_status find_backend(const char *name, const char *path, const cr_db
       return CREMA_OK;
     }
   }
-  if (strcasecmp(name, "leveldb") == 0) {
-    return cr_fail(CREMA_E_UNSUPPORTED,
-                   "%s: LevelDB databases cannot be opened by this build; make an LMDB of the same "
-                   "data with 'crema convert_imageset -backend lmdb' or 'crema convert_mnist' and "
-                   "write 'backend: LMDB' in data_param",
-                   path);
-  }
-  return cr_fail(CREMA_E_UNKNOWN_NAME, "%s: unknown database back end '%s' (known: lmdb)", path,
-                 name);
+  return cr_fail(CREMA_E_UNKNOWN_NAME, "%s: unknown database back end '%s' (known: lmdb, leveldb)",
+                 path, name);
 }
 
 crema_status cr_db_open(const char *backend, const char *path, cr_db_mode mode, cr_db **out) {
@@ -72,6 +65,12 @@ void cr_db_close(cr_db *db) {
   char *path = db->path;
   db->backend->close(db);
   free(path);
+}
+
+crema_status cr_db_remove(const char *backend, const char *path) {
+  const cr_db_backend *table = NULL;
+  CR_TRY(find_backend(backend, path, &table));
+  return table->remove(path);
 }
 
 crema_status cr_db_count(cr_db *db, uint64_t *out) {

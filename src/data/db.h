@@ -31,11 +31,14 @@ typedef struct cr_db_bytes {
 /* What a back end provides. Calls get handles whose first member is the struct below, so each
  * back end extends them; db.c checks modes and arguments. */
 typedef struct cr_db_backend {
-  const char *name; /* "lmdb"; compared without regard to case */
+  const char *name; /* "lmdb", "leveldb"; compared without regard to case */
   /* Values keep their address until the cursor is closed, whatever it moves to. */
   bool stable_values;
+  /* Counting walks through all records. */
+  bool slow_count;
   crema_status (*open)(const char *path, cr_db_mode mode, cr_db **out);
   void (*close)(cr_db *db);
+  crema_status (*remove)(const char *path); /* the files of a closed database, and its folder */
   crema_status (*count)(cr_db *db, uint64_t *out);
   crema_status (*cursor_open)(cr_db *db, cr_db_cursor **out);
   void (*cursor_close)(cr_db_cursor *cursor);
@@ -65,10 +68,11 @@ struct cr_db_txn {
   cr_db *db;
 };
 
-/* Opens the database at `path` with the back end called `backend` ("lmdb"; any case).
+/* Opens the database at `path` with the back end called `backend` ("lmdb" or "leveldb";
+ * any case).
  * Close with cr_db_close, after its cursors and transactions. Errors name the path:
  * CREMA_E_NOT_FOUND (READ), CREMA_E_EXISTS (NEW), CREMA_E_CORRUPT (foreign or truncated file),
- * CREMA_E_UNSUPPORTED (a back end that this build lacks), CREMA_E_IO. */
+ * CREMA_E_UNKNOWN_NAME (back end), CREMA_E_STATE (another process holds a LevelDB), CREMA_E_IO. */
 crema_status cr_db_open(const char *backend, const char *path, cr_db_mode mode,
                         cr_db **out) CREMA_MUST_USE;
 /* Accepts NULL. */
@@ -77,7 +81,11 @@ void cr_db_close(cr_db *db);
 /* The back end whose files lie at `path`: "lmdb", "leveldb", or NULL when it cannot be told. */
 const char *cr_db_detect(const char *path);
 
-/* Number of records. */
+/* Removes the files of a database that nobody has open, and its folder when nothing else is in it.
+ * Errors: CREMA_E_UNKNOWN_NAME (back end), CREMA_E_IO. */
+crema_status cr_db_remove(const char *backend, const char *path) CREMA_MUST_USE;
+
+/* Number of records. LevelDB has to walk through all of them. */
 crema_status cr_db_count(cr_db *db, uint64_t *out) CREMA_MUST_USE;
 
 /* A cursor on the first record (not valid when there is none). Free with cr_db_cursor_close. */

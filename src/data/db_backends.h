@@ -6,5 +6,7 @@
 
 /* Lightning memory-mapped database: db_lmdb.c. */
 extern const cr_db_backend cr_db_lmdb;
+/* LevelDB: db_leveldb.c, leveldb_view.c. */
+extern const cr_db_backend cr_db_leveldb;
 
 #endif

@@ -223,6 +223,24 @@ static crema_status lmdb_open(const char *path, cr_db_mode mode, cr_db **out) {
   return CREMA_OK;
 }
 
+static crema_status remove_file(const char *directory, const char *name) {
+  cr_buffer path = {0};
+  CR_TRY(cr_buffer_print(&path, "%s/%s", directory, name));
+  crema_status status = CREMA_OK;
+  if (unlink(path.data) != 0 && errno != ENOENT) {
+    status = cr_fail_errno(errno, "%s: cannot remove", path.data);
+  }
+  cr_buffer_free(&path);
+  return status;
+}
+
+static crema_status lmdb_remove(const char *path) {
+  CR_TRY(remove_file(path, "data.mdb"));
+  CR_TRY(remove_file(path, "lock.mdb"));
+  if (rmdir(path) == 0 || errno == ENOTEMPTY || errno == EEXIST) return CREMA_OK;
+  return cr_fail_errno(errno, "%s: cannot remove", path);
+}
+
 static crema_status lmdb_count(cr_db *base, uint64_t *out) {
   lmdb_db *db = (lmdb_db *)base;
   MDB_stat info;
@@ -401,6 +419,7 @@ const cr_db_backend cr_db_lmdb = {
     .stable_values = true,
     .open = lmdb_open,
     .close = lmdb_close,
+    .remove = lmdb_remove,
     .count = lmdb_count,
     .cursor_open = lmdb_cursor_open,
     .cursor_close = lmdb_cursor_close,

@@ -1,5 +1,6 @@
 #include "data/reader.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,9 +11,11 @@
 
 struct cr_reader {
   cr_db *db;
-  cr_db_cursor *cursor; /* belongs to the thread while it runs */
-  uint64_t count;
-  uint64_t index; /* number of the record under the cursor */
+  cr_db_cursor *cursor;   /* belongs to the thread while it runs */
+  _Atomic uint64_t count; /* UINT64_MAX: not known yet */
+  bool from_first;        /* walked on from the first record without a gap */
+  uint64_t walked;        /* records between the first and the cursor */
+  uint64_t index;         /* number of the record under the cursor */
   int consumers, depth;
   cr_record *record;   /* consumers * depth of them, while the thread runs */
   cr_queue_pair *pair; /* one a consumer */
@@ -31,12 +34,15 @@ crema_status cr_reader_open(const cr_reader_options *options, cr_reader **out) {
   reader->depth = options->depth;
   crema_status status = CREMA_OK;
   CR_TRY_GOTO(cr_db_open(options->backend, options->source, CR_DB_READ, &reader->db), fail);
-  CR_TRY_GOTO(cr_db_count(reader->db, &reader->count), fail);
+  uint64_t count = UINT64_MAX;
+  if (!reader->db->backend->slow_count) CR_TRY_GOTO(cr_db_count(reader->db, &count), fail);
+  reader->count = count;
   CR_TRY_GOTO(cr_db_cursor_open(reader->db, &reader->cursor), fail);
   if (!reader->cursor->valid) {
     status = cr_fail(CREMA_E_CORRUPT, "%s: the database has no records", options->source);
     goto fail;
   }
+  reader->from_first = true;
   *out = reader;
   return CREMA_OK;
 fail:
@@ -65,7 +71,11 @@ uint64_t cr_reader_count(const cr_reader *reader) {
 /* To the next record, from the last one to the first. */
 static crema_status advance(cr_reader *reader) {
   CR_TRY(cr_db_cursor_next(reader->cursor));
+  ++reader->walked;
   if (reader->cursor->valid) return CREMA_OK;
+  if (reader->from_first) reader->count = reader->walked;
+  reader->from_first = true;
+  reader->walked = 0;
   cr_log_debug("%s: restarting from the first record", reader->db->path);
   CR_TRY(cr_db_cursor_first(reader->cursor));
   if (reader->cursor->valid) return CREMA_OK;
@@ -78,13 +88,23 @@ void cr_reader_peek(const cr_reader *reader, cr_db_bytes *key, cr_db_bytes *valu
 }
 
 crema_status cr_reader_skip(cr_reader *reader, uint64_t count) {
-  if (reader->count > 0) count %= reader->count;
-  for (uint64_t i = 0; i < count; ++i) CR_TRY(advance(reader));
+  /* The count may become known on the way. */
+  uint64_t known = reader->count;
+  if (known > 0) count %= known;
+  for (uint64_t i = 0; i < count; ++i) {
+    CR_TRY(advance(reader));
+    if (reader->count != known && reader->walked == 0) {
+      known = reader->count;
+      count = i + 1 + (count - i - 1) % known;
+    }
+  }
   return CREMA_OK;
 }
 
 crema_status cr_reader_rewind(cr_reader *reader) {
   reader->index = 0;
+  reader->walked = 0;
+  reader->from_first = true;
   CR_TRY(cr_db_cursor_first(reader->cursor));
   if (reader->cursor->valid) return CREMA_OK;
   return cr_fail(CREMA_E_CORRUPT, "%s: the database has no records", reader->db->path);
@@ -99,6 +119,7 @@ crema_status cr_reader_seek(cr_reader *reader, cr_db_bytes key, uint64_t index) 
   }
   if (status != CREMA_OK) return status;
   reader->index = index;
+  reader->from_first = false;
   return advance(reader);
 }
 

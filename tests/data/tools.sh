@@ -49,6 +49,12 @@ done
 rm -rf set_lmdb
 run convert_imageset -encoded pictures list.txt set_lmdb
 [ "$(grep -c 'a folder/one.jpg' set_lmdb/data.mdb)" -ge 1 ] || fail "no key with the file's name"
+# The same as a LevelDB; its records are in the order of their keys too.
+run convert_imageset -backend leveldb pictures list.txt set_leveldb
+expect_ok "convert_imageset to LevelDB"
+run compute_image_mean -backend leveldb set_leveldb set.mean
+expect_ok "mean of the LevelDB"
+cmp -s first.mean set.mean || fail "the mean image of the LevelDB differs"
 rm -rf gray_lmdb
 run convert_imageset -gray -resize_height 20 -resize_width 30 -shuffle -seed 5 pictures list.txt gray_lmdb
 expect_ok "gray, resized, shuffled"
@@ -75,6 +81,10 @@ head -c 20000 "$cat_image" >pictures/cut.jpg
 printf '%s\n' "two.jpg 1" "cut.jpg 2" >cut.txt
 refuse "truncated JPEG" "cut.txt:2 cut.jpg JPEG" pictures cut.txt
 refuse "truncated JPEG, encoded" "cut.txt:2 cut.jpg JPEG" -encoded pictures cut.txt
+rm -rf bad_lmdb
+run convert_imageset -backend leveldb pictures cut.txt bad_lmdb
+expect_error "truncated JPEG, LevelDB" "cut.txt:2"
+[ ! -e bad_lmdb ] || fail "a half-written LevelDB was left"
 printf '%s\n' "two.jpg one" >label.txt
 refuse "label that is no number" "label.txt:1" pictures label.txt
 printf '\n' >empty.txt
@@ -84,8 +94,7 @@ refuse "unknown encoding" "gif" -encode_type gif pictures list.txt
 refuse "half a size" "-resize_width" -resize_height 20 pictures list.txt
 run convert_imageset pictures list.txt no/such/folder
 expect_error "unwritable place" "no/such/folder"
-run convert_imageset -backend leveldb pictures list.txt level_db
-expect_error "LevelDB" "LevelDB" "lmdb"
+refuse "unknown back end" "leveldb" -backend sqlite pictures list.txt
 
 # ---- a damaged record in the middle ----
 for name in one two three; do cp "$cat_image" "pictures/$name.jpg"; done
