@@ -8,6 +8,7 @@
 
 #include "core/fail.h"
 #include "core/log.h"
+#include "device/cuda_plugin.h"
 #include "device/pool.h"
 
 enum { MAX_DEVICES = 16, BACKENDS = 3, PEER_GROUP = 8 };
@@ -62,7 +63,14 @@ crema_status cr_backend_find(crema_device_type type, const cr_backend **out) {
   return CREMA_OK;
 }
 
+/* Makes a back end that lives in a plug-in known before it is asked for devices. */
+static crema_status load_backend(crema_device_type type) {
+  if (type != CREMA_DEVICE_CUDA || find_backend(type) != NULL) return CREMA_OK;
+  return cr_cuda_plugin_load();
+}
+
 int crema_device_count(crema_device_type type) {
+  if (load_backend(type) != CREMA_OK) return 0;
   const cr_backend *backend = find_backend(type);
   int count = 0;
   if (backend == NULL) return 0;
@@ -132,6 +140,7 @@ fail:
 
 crema_status crema_device_get(crema_device_type type, int index, crema_device **out) {
   const cr_backend *backend = NULL;
+  CR_TRY(load_backend(type));
   CR_TRY(cr_backend_find(type, &backend));
   int count = 0;
   crema_status status = backend->count(&count);

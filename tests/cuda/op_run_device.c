@@ -28,7 +28,8 @@ void op_buffer_free(op_buffer *buffer) {
 }
 
 const cr_kernel *const *op_table(void) {
-  return test_device_context()->device->backend->kernels;
+  const crema_context *context = test_device_context();
+  return context == NULL ? NULL : context->device->backend->kernels;
 }
 
 /* What one run holds on the device. */

@@ -22,3 +22,22 @@ add_executable(cuda_kernels_on_host ${cuda_comparator} ${cuda_on_host})
 add_cuda_test(cuda_kernels_on_host)
 add_test(NAME cuda/kernels_on_host COMMAND cuda_kernels_on_host)
 set_tests_properties(cuda/kernels_on_host PROPERTIES ENVIRONMENT OMP_WAIT_POLICY=passive)
+
+if(NOT CREMA_CUDA)
+  return()
+endif()
+
+# The plug-in itself. Skipped where there is no GPU.
+add_executable(cuda_kernels ${cuda_comparator} ${CMAKE_CURRENT_LIST_DIR}/device_gpu.c)
+add_cuda_test(cuda_kernels)
+add_dependencies(cuda_kernels crema_cuda)
+add_test(NAME cuda/kernels COMMAND cuda_kernels)
+set_tests_properties(cuda/kernels PROPERTIES LABELS gpu SKIP_RETURN_CODE 77
+  ENVIRONMENT "CREMA_CUDA_PLUGIN=$<TARGET_FILE:crema_cuda>;OMP_WAIT_POLICY=passive")
+
+# Loading: needs the plug-in and no GPU.
+add_executable(cuda_plugin ${CMAKE_CURRENT_LIST_DIR}/plugin.c)
+add_cuda_test(cuda_plugin)
+add_dependencies(cuda_plugin crema_cuda)
+target_compile_definitions(cuda_plugin PRIVATE CREMA_PLUGIN="$<TARGET_FILE:crema_cuda>")
+add_test(NAME cuda/plugin COMMAND cuda_plugin)

@@ -34,7 +34,8 @@ typedef struct op_run {
 
 typedef enum op_outcome { OP_RAN, OP_DECLINED, OP_SAME_FORMS_NOT_HELD, OP_FAILED } op_outcome;
 
-/* The rows under test; ends with NULL. */
+/* The rows under test; ends with NULL. NULL, with a reason in crema_error_text(): the device that
+ * they need is not there. */
 const cr_kernel *const *op_table(void);
 
 /* Letters R, W, U, A, one an argument (upper case), into access[OP_MAX_ARGS]. */

@@ -1,0 +1,329 @@
+/* Convolution by cuDNN 9, over two or three spatial axes (one is seen as two, of extent 1).
+ * Algorithms come from cuDNN's heuristics, deterministic ones only; full f32 arithmetic. */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "core/fail.h"
+#include "device/cuda/cuda_private.h"
+#include "device/cuda/kernels/channel.h"
+#include "device/cuda/rows.h"
+
+enum { MAX_SPATIAL = 3, MAX_CANDIDATES = 16 };
+
+/* Of scratch memory that an algorithm may ask for. */
+static const size_t workspace_limit = (size_t)256 << 20;
+
+typedef enum conv_pass { PASS_FORWARD, PASS_DATA, PASS_WEIGHTS } conv_pass;
+
+typedef struct conv_state {
+  const cr_cudnn *dnn;
+  conv_pass pass;
+  cudnnTensorDescriptor_t src, dst;
+  cudnnFilterDescriptor_t filter;
+  cudnnConvolutionDescriptor_t conv;
+  int algorithm;
+  size_t dnn_bytes;   /* cuDNN's scratch memory comes first */
+  cr_cuda_split bias; /* dst as (N, O, places) */
+} conv_state;
+
+static crema_status check(const cr_cudnn *dnn, cudnnStatus_t status, const char *what) {
+  if (status == CUDNN_STATUS_SUCCESS) return CREMA_OK;
+  const bool declined = CUDNN_STATUS_CATEGORY(status) == CUDNN_STATUS_NOT_SUPPORTED;
+  return cr_fail(declined ? CREMA_E_UNSUPPORTED : CREMA_E_DEVICE, "cuDNN, %s: %s", what,
+                 dnn->cudnnGetErrorString(status));
+}
+
+/* ---- descriptors ---- */
+
+/* Extents and row-major strides of a shape, with an axis of extent 1 put in when there is only
+ * one spatial axis. Errors: CREMA_E_UNSUPPORTED beyond cuDNN's int. */
+static crema_status extents(const crema_shape *shape, int *count, int *dim, int *stride) {
+  int axes = 0;
+  for (int a = 0; a < shape->axes; ++a) {
+    if (a == 2 && shape->axes == 3) dim[axes++] = 1;
+    if (shape->dim[a] < 1 || shape->dim[a] > INT32_MAX) {
+      return cr_fail(CREMA_E_UNSUPPORTED, "cuDNN: an extent of %" PRId64, shape->dim[a]);
+    }
+    dim[axes++] = (int)shape->dim[a];
+  }
+  int64_t step = 1;
+  for (int a = axes - 1; a >= 0; --a) {
+    stride[a] = (int)step;
+    step *= dim[a];
+    if (step > INT32_MAX) return cr_fail(CREMA_E_UNSUPPORTED, "cuDNN: a blob beyond 2^31 values");
+  }
+  *count = axes;
+  return CREMA_OK;
+}
+
+static crema_status set_tensor(const cr_cudnn *dnn, const crema_shape *shape,
+                               cudnnTensorDescriptor_t *out) {
+  int count = 0, dim[MAX_SPATIAL + 2], stride[MAX_SPATIAL + 2];
+  CR_TRY(extents(shape, &count, dim, stride));
+  CR_TRY(check(dnn, dnn->cudnnCreateTensorDescriptor(out), "descriptor"));
+  return check(dnn, dnn->cudnnSetTensorNdDescriptor(*out, CUDNN_DATA_FLOAT, count, dim, stride),
+               "blob");
+}
+
+/* The weights' shape may have been given in another form of the same count, so it is made from the
+ * window. */
+static crema_status set_filter(const cr_cudnn *dnn, const cr_conv_params *params,
+                               const crema_shape *in, const crema_shape *out,
+                               cudnnFilterDescriptor_t *filter) {
+  crema_shape shape = {.axes = 2 + params->window.axes};
+  int count = 0, dim[MAX_SPATIAL + 2], stride[MAX_SPATIAL + 2];
+  shape.dim[0] = out->dim[1];
+  shape.dim[1] = in->dim[1] / params->group;
+  for (int a = 0; a < params->window.axes; ++a) shape.dim[a + 2] = params->window.kernel[a];
+  CR_TRY(extents(&shape, &count, dim, stride));
+  CR_TRY(check(dnn, dnn->cudnnCreateFilterDescriptor(filter), "descriptor"));
+  return check(
+      dnn,
+      dnn->cudnnSetFilterNdDescriptor(*filter, CUDNN_DATA_FLOAT, CUDNN_TENSOR_NCHW, count, dim),
+      "weights");
+}
+
+static crema_status set_conv(const cr_cudnn *dnn, const cr_conv_params *params,
+                             cudnnConvolutionDescriptor_t *conv) {
+  const cr_window *w = &params->window;
+  int pad[MAX_SPATIAL], stride[MAX_SPATIAL], dilation[MAX_SPATIAL], axes = 0;
+  if (w->axes == 1) {
+    pad[0] = 0, stride[0] = dilation[0] = 1;
+    axes = 1;
+  }
+  for (int a = 0; a < w->axes; ++a, ++axes) {
+    pad[axes] = (int)w->pad[a];
+    stride[axes] = (int)w->stride[a];
+    dilation[axes] = (int)w->dilation[a];
+  }
+  CR_TRY(check(dnn, dnn->cudnnCreateConvolutionDescriptor(conv), "descriptor"));
+  CR_TRY(check(dnn,
+               dnn->cudnnSetConvolutionNdDescriptor(*conv, axes, pad, stride, dilation,
+                                                    CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT),
+               "window"));
+  CR_TRY(check(dnn, dnn->cudnnSetConvolutionGroupCount(*conv, (int)params->group), "groups"));
+  return check(dnn, dnn->cudnnSetConvolutionMathType(*conv, CUDNN_FMA_MATH), "arithmetic");
+}
+
+/* ---- choosing an algorithm ---- */
+
+/* The first candidate that is deterministic and within the limits. */
+typedef struct conv_choice {
+  int algorithm;
+  size_t bytes;
+} conv_choice;
+
+static bool fits(cudnnStatus_t status, cudnnDeterminism_t determinism, size_t bytes) {
+  return status == CUDNN_STATUS_SUCCESS && determinism == CUDNN_DETERMINISTIC &&
+         bytes <= workspace_limit;
+}
+
+/* The three passes have structs of their own with the same fields. */
+#define CR_PICK(perf, count, choice)                                                \
+  for (int i = 0; i < (count) && (choice)->algorithm < 0; ++i) {                    \
+    if (!fits((perf)[i].status, (perf)[i].determinism, (perf)[i].memory)) continue; \
+    *(choice) = (conv_choice){(int)(perf)[i].algo, (perf)[i].memory};               \
+  }
+
+static crema_status choose_forward(const conv_state *s, cudnnHandle_t handle, conv_choice *out) {
+  cudnnConvolutionFwdAlgoPerf_t perf[MAX_CANDIDATES];
+  int count = 0;
+  CR_TRY(check(s->dnn,
+               s->dnn->cudnnGetConvolutionForwardAlgorithm_v7(handle, s->src, s->filter, s->conv,
+                                                              s->dst, MAX_CANDIDATES, &count, perf),
+               "choice of an algorithm"));
+  CR_PICK(perf, count, out)
+  return CREMA_OK;
+}
+
+static crema_status choose_data(const conv_state *s, cudnnHandle_t handle, conv_choice *out) {
+  cudnnConvolutionBwdDataAlgoPerf_t perf[MAX_CANDIDATES];
+  int count = 0;
+  CR_TRY(check(s->dnn,
+               s->dnn->cudnnGetConvolutionBackwardDataAlgorithm_v7(
+                   handle, s->filter, s->dst, s->conv, s->src, MAX_CANDIDATES, &count, perf),
+               "choice of an algorithm"));
+  CR_PICK(perf, count, out)
+  return CREMA_OK;
+}
+
+static crema_status choose_weights(const conv_state *s, cudnnHandle_t handle, conv_choice *out) {
+  cudnnConvolutionBwdFilterAlgoPerf_t perf[MAX_CANDIDATES];
+  int count = 0;
+  CR_TRY(check(s->dnn,
+               s->dnn->cudnnGetConvolutionBackwardFilterAlgorithm_v7(
+                   handle, s->src, s->dst, s->conv, s->filter, MAX_CANDIDATES, &count, perf),
+               "choice of an algorithm"));
+  CR_PICK(perf, count, out)
+  return CREMA_OK;
+}
+
+static crema_status choose(conv_state *s, cudnnHandle_t handle) {
+  conv_choice choice = {.algorithm = -1};
+  crema_status status = CREMA_OK;
+  switch (s->pass) {
+    case PASS_FORWARD: status = choose_forward(s, handle, &choice); break;
+    case PASS_DATA: status = choose_data(s, handle, &choice); break;
+    case PASS_WEIGHTS: status = choose_weights(s, handle, &choice); break;
+  }
+  if (status != CREMA_OK) return status;
+  if (choice.algorithm < 0) {
+    return cr_fail(CREMA_E_UNSUPPORTED, "cuDNN: no deterministic algorithm for this convolution");
+  }
+  s->algorithm = choice.algorithm;
+  s->dnn_bytes = (choice.bytes + 255) / 256 * 256;
+  return CREMA_OK;
+}
+
+/* ---- the plan ---- */
+
+static void destroy_state(conv_state *s) {
+  if (s == NULL) return;
+  if (s->conv != NULL) (void)s->dnn->cudnnDestroyConvolutionDescriptor(s->conv);
+  if (s->filter != NULL) (void)s->dnn->cudnnDestroyFilterDescriptor(s->filter);
+  if (s->dst != NULL) (void)s->dnn->cudnnDestroyTensorDescriptor(s->dst);
+  if (s->src != NULL) (void)s->dnn->cudnnDestroyTensorDescriptor(s->src);
+  free(s);
+}
+
+static void conv_destroy(cr_plan *plan) {
+  destroy_state(plan->state);
+}
+
+/* What the row after this one, over unfolded windows, will check and report. */
+static crema_status check_sizes(const cr_plan *plan, const crema_shape *in, int weights,
+                                const crema_shape *out) {
+  const cr_conv_params *params = &plan->desc->u.conv;
+  cr_hd_slide slide;
+  CR_TRY(cr_cuda_slide(&params->window, in, out, false, &slide));
+  if (params->window.axes < 1 || params->window.axes > MAX_SPATIAL) {
+    return cr_fail(CREMA_E_UNSUPPORTED, "cuDNN: %d spatial axes", params->window.axes);
+  }
+  const int64_t group = params->group;
+  if (group < 1 || in->dim[1] % group != 0 || out->dim[1] % group != 0 ||
+      in->dim[0] != out->dim[0] ||
+      cr_cuda_count(plan->desc, weights) !=
+          out->dim[1] * (in->dim[1] / group) * slide.kernel_count) {
+    return cr_fail(CREMA_E_UNSUPPORTED, "cuDNN: the shapes do not fit");
+  }
+  /* cuDNN works out the output's extents itself; another rounding is not its business. */
+  for (int a = 0; a < slide.axes; ++a) {
+    const int64_t reach = (int64_t)slide.dilation[a] * (slide.kernel[a] - 1) + 1;
+    const int64_t room = (int64_t)slide.in[a] + 2 * (int64_t)slide.pad[a] - reach;
+    if (room < 0 || room / slide.stride[a] + 1 != slide.out[a]) {
+      return cr_fail(CREMA_E_UNSUPPORTED, "cuDNN: another output extent on axis %d", a);
+    }
+  }
+  return CREMA_OK;
+}
+
+static crema_status make_state(conv_state *s, crema_context *context, const cr_conv_params *params,
+                               const crema_shape *in, const crema_shape *out) {
+  cudnnHandle_t handle = NULL;
+  CR_TRY(cr_cuda_dnn_handle(context, &handle));
+  CR_TRY(set_tensor(s->dnn, in, &s->src));
+  CR_TRY(set_tensor(s->dnn, out, &s->dst));
+  CR_TRY(set_filter(s->dnn, params, in, out, &s->filter));
+  CR_TRY(set_conv(s->dnn, params, &s->conv));
+  return choose(s, handle);
+}
+
+/* src, weights and dst: the numbers of the arguments that have these shapes. */
+static crema_status conv_plan(cr_plan *plan, conv_pass pass, int src, int weights, int dst) {
+  const crema_shape *in = &plan->desc->arg[src].shape, *out = &plan->desc->arg[dst].shape;
+  const cr_cudnn *dnn = NULL;
+  CR_TRY(cr_cuda_cudnn(&dnn));
+  CR_TRY(check_sizes(plan, in, weights, out));
+  conv_state *state = calloc(1, sizeof *state);
+  if (state == NULL) return cr_fail_memory(sizeof *state, "the plan of a convolution");
+  state->dnn = dnn;
+  state->pass = pass;
+  state->bias = cr_cuda_split_of(plan->desc, dst, 1);
+  const crema_status status = make_state(state, plan->context, &plan->desc->u.conv, in, out);
+  if (status != CREMA_OK) {
+    destroy_state(state);
+    return status;
+  }
+  plan->workspace_bytes = state->dnn_bytes;
+  if (pass == PASS_WEIGHTS) plan->workspace_bytes += cr_cuda_channel_scratch(state->bias);
+  plan->state = state;
+  return CREMA_OK;
+}
+
+static crema_status conv_fwd_plan(cr_plan *plan) {
+  return conv_plan(plan, PASS_FORWARD, 0, 1, 3);
+}
+static crema_status conv_bwd_data_plan(cr_plan *plan) {
+  return conv_plan(plan, PASS_DATA, 2, 1, 0);
+}
+static crema_status conv_bwd_weights_plan(cr_plan *plan) {
+  return conv_plan(plan, PASS_WEIGHTS, 0, 2, 1);
+}
+
+/* ---- runs ---- */
+
+/* src, weights, bias, dst. */
+static crema_status conv_fwd(const cr_cuda_call *call) {
+  const conv_state *s = call->plan->state;
+  const cr_conv_params *params = &call->desc->u.conv;
+  const float one = 1, zero = 0;
+  cudnnHandle_t handle = NULL;
+  CR_TRY(cr_cuda_dnn_handle(call->context, &handle));
+  CR_TRY(check(s->dnn,
+               s->dnn->cudnnConvolutionForward(
+                   handle, &one, s->src, cr_cuda_f32(call, 0), s->filter, cr_cuda_f32(call, 1),
+                   s->conv, (cudnnConvolutionFwdAlgo_t)s->algorithm, cr_cuda_scratch(call, 0),
+                   s->dnn_bytes, &zero, s->dst, cr_cuda_f32(call, 3)),
+               "convolution"));
+  const cr_affine_args args = {.x = cr_cuda_f32(call, 3),
+                               .bias = cr_cuda_f32(call, 2),
+                               .y = cr_cuda_f32(call, 3),
+                               .channels = s->bias.channels,
+                               .inner = s->bias.inner,
+                               .relu = params->relu,
+                               .slope = params->relu_slope};
+  if (args.bias == NULL && !args.relu) return CREMA_OK;
+  return cr_cuda_each(call->context, CR_BODY_affine, &args, cr_cuda_count(call->desc, 3));
+}
+
+/* diff_dst, weights, diff_src. */
+static crema_status conv_bwd_data(const cr_cuda_call *call) {
+  const conv_state *s = call->plan->state;
+  const float one = 1, zero = 0;
+  cudnnHandle_t handle = NULL;
+  CR_TRY(cr_cuda_dnn_handle(call->context, &handle));
+  return check(s->dnn,
+               s->dnn->cudnnConvolutionBackwardData(
+                   handle, &one, s->filter, cr_cuda_f32(call, 1), s->dst, cr_cuda_f32(call, 0),
+                   s->conv, (cudnnConvolutionBwdDataAlgo_t)s->algorithm, cr_cuda_scratch(call, 0),
+                   s->dnn_bytes, &zero, s->src, cr_cuda_f32(call, 2)),
+               "gradient of a convolution's source");
+}
+
+/* src, diff_dst, diff_weights, diff_bias. */
+static crema_status conv_bwd_weights(const cr_cuda_call *call) {
+  const conv_state *s = call->plan->state;
+  const float one = 1, beta = call->accumulate[2] ? 1 : 0;
+  cudnnHandle_t handle = NULL;
+  CR_TRY(cr_cuda_dnn_handle(call->context, &handle));
+  CR_TRY(check(s->dnn,
+               s->dnn->cudnnConvolutionBackwardFilter(
+                   handle, &one, s->src, cr_cuda_f32(call, 0), s->dst, cr_cuda_f32(call, 1),
+                   s->conv, (cudnnConvolutionBwdFilterAlgo_t)s->algorithm, cr_cuda_scratch(call, 0),
+                   s->dnn_bytes, &beta, s->filter, cr_cuda_f32(call, 2)),
+               "gradient of a convolution's weights"));
+  if (call->buffer[3].address == 0) return CREMA_OK;
+  const cr_cuda_channel_sum sum = {.split = s->bias,
+                                   .dy = cr_cuda_f32(call, 1),
+                                   .term = CR_TERM_VALUE,
+                                   .add = call->accumulate[3],
+                                   .out = cr_cuda_f32(call, 3),
+                                   .scratch = cr_cuda_scratch(call, s->dnn_bytes)};
+  return cr_cuda_channel_sums(call->context, &sum);
+}
+
+CR_CUDA_ROW(conv_fwd_f32_cudnn, CONV_FWD, conv_fwd, .plan = conv_fwd_plan, .destroy = conv_destroy);
+CR_CUDA_ROW(conv_bwd_data_f32_cudnn, CONV_BWD_DATA, conv_bwd_data, .plan = conv_bwd_data_plan,
+            .destroy = conv_destroy);
+CR_CUDA_ROW(conv_bwd_weights_f32_cudnn, CONV_BWD_WEIGHTS, conv_bwd_weights,
+            .plan = conv_bwd_weights_plan, .destroy = conv_destroy, .can_accumulate = true);

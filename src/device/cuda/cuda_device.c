@@ -1,0 +1,270 @@
+/* The device table over the CUDA runtime: devices, contexts, memory. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/fail.h"
+#include "device/cuda/cuda_private.h"
+#include "device/cuda/cuda_table.h"
+#include "device/cuda/rows.h"
+
+/* Kernels are compiled for this compute capability and above. */
+enum { LEAST_MAJOR = 8 };
+
+/* ---- errors and the current device ---- */
+
+crema_status cr_cuda_check(cudaError_t error, const char *what) {
+  if (error == cudaSuccess) return CREMA_OK;
+  /* Reading the last error clears it, unless the device is lost for good. */
+  (void)cudaGetLastError();
+  crema_status code = CREMA_E_DEVICE;
+  if (error == cudaErrorMemoryAllocation) code = CREMA_E_NO_MEMORY;
+  if (error == cudaErrorNoDevice || error == cudaErrorInsufficientDriver ||
+      error == cudaErrorInvalidDevice) {
+    code = CREMA_E_NO_DEVICE;
+  }
+  return cr_fail(code, "%s: %s", what, cudaGetErrorString(error));
+}
+
+crema_status cr_cuda_enter(const crema_device *device, int *before) {
+  *before = -1;
+  int current = -1;
+  CR_TRY(cr_cuda_check(cudaGetDevice(&current), "asking for the current device"));
+  if (current == device->index) return CREMA_OK;
+  CR_TRY(cr_cuda_check(cudaSetDevice(device->index), "choosing a device"));
+  *before = current;
+  return CREMA_OK;
+}
+
+void cr_cuda_leave(int before) {
+  if (before >= 0) (void)cudaSetDevice(before);
+}
+
+cuda_context *cr_cuda_context(const crema_context *context) {
+  return context->state;
+}
+
+/* ---- devices ---- */
+
+static crema_status cuda_count(int *out) {
+  int count = 0, driver = 0, runtime = 0;
+  const cudaError_t error = cudaGetDeviceCount(&count);
+  *out = 0;
+  if (error == cudaSuccess) {
+    *out = count;
+    return CREMA_OK;
+  }
+  (void)cudaGetLastError();
+  if (error == cudaErrorNoDevice) {
+    return cr_fail(CREMA_E_NO_DEVICE, "the NVIDIA driver finds no device");
+  }
+  if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0) {
+    (void)cudaGetLastError();
+    return cr_fail(CREMA_E_NO_DEVICE, "the NVIDIA driver is missing");
+  }
+  (void)cudaRuntimeGetVersion(&runtime);
+  if (error == cudaErrorInsufficientDriver) {
+    return cr_fail(CREMA_E_NO_DEVICE,
+                   "the NVIDIA driver knows CUDA up to %d.%d, but %d.%d is needed", driver / 1000,
+                   driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10);
+  }
+  return cr_fail(CREMA_E_NO_DEVICE, "the NVIDIA driver answers: %s", cudaGetErrorString(error));
+}
+
+static crema_status attribute(const crema_device *device, enum cudaDeviceAttr what, int *out) {
+  return cr_cuda_check(cudaDeviceGetAttribute(out, what, device->index), "asking a device");
+}
+
+static crema_status cuda_open(crema_device *device) {
+  int major = 0, minor = 0, before = -1;
+  CR_TRY(attribute(device, cudaDevAttrComputeCapabilityMajor, &major));
+  CR_TRY(attribute(device, cudaDevAttrComputeCapabilityMinor, &minor));
+  if (major < LEAST_MAJOR) {
+    return cr_fail(CREMA_E_UNSUPPORTED,
+                   "the device has compute capability %d.%d, and at least %d.0 is needed", major,
+                   minor, LEAST_MAJOR);
+  }
+  /* The driver makes its own state for the device now rather than inside the first copy. */
+  CR_TRY(cr_cuda_enter(device, &before));
+  const cudaError_t error = cudaFree(NULL);
+  cr_cuda_leave(before);
+  return cr_cuda_check(error, "opening a device");
+}
+
+static void cuda_close(crema_device *device) {
+  (void)device;
+}
+
+static crema_status cuda_memory_info(crema_device *device, size_t *free_bytes,
+                                     size_t *total_bytes) {
+  int before = -1;
+  CR_TRY(cr_cuda_enter(device, &before));
+  const cudaError_t error = cudaMemGetInfo(free_bytes, total_bytes);
+  cr_cuda_leave(before);
+  return cr_cuda_check(error, "asking for free memory");
+}
+
+static crema_status cuda_describe(crema_device *device, crema_device_info *out) {
+  struct cudaDeviceProp properties;
+  int driver = 0, runtime = 0;
+  char libraries[80];
+  CR_TRY(cr_cuda_check(cudaGetDeviceProperties(&properties, device->index), "asking a device"));
+  (void)cudaDriverGetVersion(&driver);
+  (void)cudaRuntimeGetVersion(&runtime);
+  cr_cuda_library_text(libraries, sizeof libraries);
+  snprintf(out->name, sizeof out->name, "%.*s", (int)sizeof out->name - 1, properties.name);
+  snprintf(out->library, sizeof out->library, "CUDA %d.%d (driver %d.%d), %s", runtime / 1000,
+           runtime % 1000 / 10, driver / 1000, driver % 1000 / 10, libraries);
+  out->compute_units = properties.multiProcessorCount;
+  out->capability_major = properties.major;
+  out->capability_minor = properties.minor;
+  return cuda_memory_info(device, &out->memory_free, &out->memory_total);
+}
+
+static crema_status cuda_set_current(crema_device *device) {
+  return cr_cuda_check(cudaSetDevice(device->index), "choosing a device");
+}
+
+static int cuda_owner(uintptr_t address) {
+  struct cudaPointerAttributes attributes;
+  const cudaError_t error =
+      cudaPointerGetAttributes(&attributes, (const void *)address); /* NOLINT */
+  if (error != cudaSuccess) {
+    (void)cudaGetLastError();
+    return -1;
+  }
+  const bool ours =
+      attributes.type == cudaMemoryTypeDevice || attributes.type == cudaMemoryTypeManaged;
+  return ours ? attributes.device : -1;
+}
+
+/* ---- peers ---- */
+
+static bool cuda_can_access_peer(crema_device *device, crema_device *peer) {
+  int can = 0;
+  if (device->index == peer->index) return false;
+  if (cudaDeviceCanAccessPeer(&can, device->index, peer->index) != cudaSuccess) {
+    (void)cudaGetLastError();
+    return false;
+  }
+  return can != 0;
+}
+
+/* Doing it twice is a success. */
+static crema_status switch_peer(crema_device *device, crema_device *peer, bool on) {
+  int before = -1;
+  CR_TRY(cr_cuda_enter(device, &before));
+  cudaError_t error =
+      on ? cudaDeviceEnablePeerAccess(peer->index, 0) : cudaDeviceDisablePeerAccess(peer->index);
+  cr_cuda_leave(before);
+  if (error == (on ? cudaErrorPeerAccessAlreadyEnabled : cudaErrorPeerAccessNotEnabled)) {
+    (void)cudaGetLastError();
+    error = cudaSuccess;
+  }
+  return cr_cuda_check(error, on ? "enabling peer access" : "disabling peer access");
+}
+
+static crema_status cuda_enable_peer(crema_device *device, crema_device *peer) {
+  return switch_peer(device, peer, true);
+}
+static crema_status cuda_disable_peer(crema_device *device, crema_device *peer) {
+  return switch_peer(device, peer, false);
+}
+
+/* ---- memory ---- */
+
+static crema_status cuda_alloc(crema_device *device, size_t bytes, crema_devptr *out) {
+  void *memory = NULL;
+  int before = -1;
+  CR_TRY(cr_cuda_enter(device, &before));
+  const cudaError_t error = cudaMalloc(&memory, bytes);
+  cr_cuda_leave(before);
+  CR_TRY(cr_cuda_check(error, "allocating device memory"));
+  out->address = (uintptr_t)memory;
+  return CREMA_OK;
+}
+
+static void cuda_free(crema_device *device, crema_devptr memory) {
+  int before = -1;
+  const bool entered = cr_cuda_enter(device, &before) == CREMA_OK;
+  /* The driver itself knows whose memory it is; entering only keeps it from opening another. */
+  if (cudaFree((void *)memory.address) != cudaSuccess) (void)cudaGetLastError(); /* NOLINT */
+  if (entered) cr_cuda_leave(before);
+}
+
+static crema_status cuda_host_alloc(crema_device *device, size_t bytes, void **out) {
+  int before = -1;
+  CR_TRY(cr_cuda_enter(device, &before));
+  const cudaError_t error =
+      cudaHostAlloc(out, bytes > 0 ? bytes : 1, cudaHostAllocPortable | cudaHostAllocMapped);
+  cr_cuda_leave(before);
+  return cr_cuda_check(error, "allocating page-locked memory");
+}
+
+static void cuda_host_free(crema_device *device, void *memory) {
+  (void)device;
+  if (memory != NULL && cudaFreeHost(memory) != cudaSuccess) (void)cudaGetLastError();
+}
+
+static crema_status cuda_host_alias(crema_device *device, void *memory, crema_devptr *out) {
+  void *alias = NULL;
+  int before = -1;
+  CR_TRY(cr_cuda_enter(device, &before));
+  const cudaError_t error = cudaHostGetDevicePointer(&alias, memory, 0);
+  cr_cuda_leave(before);
+  if (error == cudaErrorInvalidValue) {
+    (void)cudaGetLastError();
+    return cr_fail(CREMA_E_ARGUMENT, "host memory at %#zx is not page-locked", (size_t)memory);
+  }
+  CR_TRY(cr_cuda_check(error, "reaching page-locked memory"));
+  out->address = (uintptr_t)alias;
+  return CREMA_OK;
+}
+
+/* ---- the table ---- */
+
+static int cuda_enter_kernel(cr_plan *plan) {
+  int before = -1;
+  /* A failure comes out again, with its text, at the first launch. */
+  return cr_cuda_enter(plan->context->device, &before) == CREMA_OK ? before : -1;
+}
+
+#define ENTRY(name) &cr_##name.kernel,
+static const cr_kernel *const kernels[] = {CR_CUDNN_ROWS(ENTRY) CR_CUDA_ROWS(ENTRY) NULL};
+
+const cr_backend cr_backend_cuda = {
+    .type = CREMA_DEVICE_CUDA,
+    .name = "cuda",
+    .host_memory = false,
+    .count = cuda_count,
+    .open = cuda_open,
+    .close = cuda_close,
+    .describe = cuda_describe,
+    .alloc = cuda_alloc,
+    .free = cuda_free,
+    .host_alloc = cuda_host_alloc,
+    .host_free = cuda_host_free,
+    .context_open = cr_cuda_context_open,
+    .context_close = cr_cuda_context_close,
+    .finish = cr_cuda_finish,
+    .copy = cr_cuda_copy,
+    .zero = cr_cuda_zero,
+    .convert = cr_cuda_convert,
+    .event_create = cr_cuda_event_create,
+    .event_destroy = cr_cuda_event_destroy,
+    .event_record = cr_cuda_event_record,
+    .event_wait = cr_cuda_event_wait,
+    .event_query = cr_cuda_event_query,
+    .event_finish = cr_cuda_event_finish,
+    .host_alias = cuda_host_alias,
+    .memory_info = cuda_memory_info,
+    .busy = cr_cuda_busy,
+    .owner = cuda_owner,
+    .set_current = cuda_set_current,
+    .can_access_peer = cuda_can_access_peer,
+    .enable_peer = cuda_enable_peer,
+    .disable_peer = cuda_disable_peer,
+    .enter = cuda_enter_kernel,
+    .leave = cr_cuda_leave,
+    .kernels = kernels,
+};

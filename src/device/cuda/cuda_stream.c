@@ -1,0 +1,209 @@
+/* Streams: contexts, copies and events over the CUDA runtime. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/fail.h"
+#include "device/cuda/cuda_private.h"
+#include "device/cuda/cuda_table.h"
+#include "device/cuda/kernels/convert.h"
+
+/* ---- contexts ---- */
+
+static crema_status open_stream(cuda_context *state) {
+  void *fault = NULL, *device_fault = NULL;
+  CR_TRY(cr_cuda_check(cudaStreamCreateWithFlags(&state->stream, cudaStreamNonBlocking),
+                       "making a stream"));
+  crema_status status;
+  CR_TRY_GOTO(cr_cuda_check(cudaHostAlloc(&fault, sizeof *state->fault,
+                                          cudaHostAllocPortable | cudaHostAllocMapped),
+                            "allocating page-locked memory"),
+              stream);
+  CR_TRY_GOTO(cr_cuda_check(cudaHostGetDevicePointer(&device_fault, fault, 0),
+                            "reaching page-locked memory"),
+              fault);
+  memset(fault, 0, sizeof *state->fault);
+  state->fault = fault;
+  state->device_fault = device_fault;
+  return CREMA_OK;
+fault:
+  (void)cudaFreeHost(fault);
+stream:
+  (void)cudaStreamDestroy(state->stream);
+  return status;
+}
+
+crema_status cr_cuda_context_open(crema_context *context) {
+  int before = -1;
+  cuda_context *state = calloc(1, sizeof *state);
+  if (state == NULL) return cr_fail_memory(sizeof *state, "a context");
+  crema_status status = cr_cuda_enter(context->device, &before);
+  if (status == CREMA_OK) {
+    status = open_stream(state);
+    cr_cuda_leave(before);
+  }
+  if (status != CREMA_OK) {
+    free(state);
+    return status;
+  }
+  context->state = state;
+  return CREMA_OK;
+}
+
+void cr_cuda_context_close(crema_context *context) {
+  cuda_context *state = cr_cuda_context(context);
+  int before = -1;
+  if (state == NULL) return;
+  const bool entered = cr_cuda_enter(context->device, &before) == CREMA_OK;
+  cr_cuda_close_handles(state);
+  (void)cudaStreamDestroy(state->stream);
+  (void)cudaFreeHost(state->fault);
+  (void)cudaGetLastError();
+  if (entered) cr_cuda_leave(before);
+  free(state);
+  context->state = NULL;
+}
+
+crema_status cr_cuda_finish(crema_context *context) {
+  cuda_context *state = cr_cuda_context(context);
+  CR_TRY(cr_cuda_check(cudaStreamSynchronize(state->stream), "waiting for queued work"));
+  return cr_cuda_fault_take(state->fault);
+}
+
+crema_status cr_cuda_busy(crema_context *context, bool *out) {
+  const cudaError_t error = cudaStreamQuery(cr_cuda_context(context)->stream);
+  *out = error == cudaErrorNotReady;
+  /* "Not ready" would otherwise be the pending failure that the next launch reports. */
+  if (*out) (void)cudaGetLastError();
+  return *out ? CREMA_OK : cr_cuda_check(error, "asking for queued work");
+}
+
+cr_cuda_fault *cr_cuda_fault_of(crema_context *context) {
+  return cr_cuda_context(context)->device_fault;
+}
+
+/* ---- copies ---- */
+
+static enum cudaMemcpyKind copy_direction(cr_copy_kind kind) {
+  switch (kind) {
+    case CR_COPY_HOST_TO_DEVICE: return cudaMemcpyHostToDevice;
+    case CR_COPY_DEVICE_TO_HOST: return cudaMemcpyDeviceToHost;
+    case CR_COPY_SAME_DEVICE: return cudaMemcpyDeviceToDevice;
+    case CR_COPY_PEER: break;
+  }
+  return cudaMemcpyDefault; /* addresses say which devices they belong to */
+}
+
+crema_status cr_cuda_copy(crema_context *context, cr_copy_kind kind, uintptr_t dst, uintptr_t src,
+                          size_t bytes) {
+  int before = -1;
+  if (bytes == 0 || dst == src) return CREMA_OK;
+  if (dst == 0 || src == 0) {
+    return cr_fail(CREMA_E_ARGUMENT, "copy of %zu bytes %s nowhere", bytes,
+                   dst == 0 ? "to" : "from");
+  }
+  CR_TRY(cr_cuda_enter(context->device, &before));
+  const cudaError_t error = cudaMemcpyAsync((void *)dst, (const void *)src, bytes, /* NOLINT */
+                                            copy_direction(kind), cr_cuda_context(context)->stream);
+  cr_cuda_leave(before);
+  return cr_cuda_check(error, "copying");
+}
+
+crema_status cr_cuda_zero(crema_context *context, crema_devptr memory, size_t bytes) {
+  int before = -1;
+  if (bytes == 0) return CREMA_OK;
+  CR_TRY(cr_cuda_enter(context->device, &before));
+  const cudaError_t error = cudaMemsetAsync((void *)memory.address, 0, bytes, /* NOLINT */
+                                            cr_cuda_context(context)->stream);
+  cr_cuda_leave(before);
+  return cr_cuda_check(error, "zeroing");
+}
+
+crema_status cr_cuda_convert(crema_context *context, int64_t count, cr_form dst_form,
+                             crema_devptr dst, cr_form src_form, crema_devptr src) {
+  int before = -1;
+  if (dst_form.layout != NULL || src_form.layout != NULL) {
+    return cr_fail(CREMA_E_UNSUPPORTED, "CUDA devices know plain layouts only");
+  }
+  const size_t size = crema_dtype_size(dst_form.type);
+  if (size == 0 || crema_dtype_size(src_form.type) == 0) {
+    return cr_fail(CREMA_E_TYPE, "there is no conversion from %s to %s",
+                   crema_dtype_name(src_form.type), crema_dtype_name(dst_form.type));
+  }
+  if (count <= 0 || (dst.address == src.address && dst_form.type == src_form.type)) {
+    return CREMA_OK;
+  }
+  if (dst_form.type == src_form.type) {
+    return cr_cuda_copy(context, CR_COPY_SAME_DEVICE, dst.address, src.address,
+                        (size_t)count * size);
+  }
+  const cr_convert_args args = {.from = (const void *)src.address, /* NOLINT */
+                                .to = (void *)dst.address,         /* NOLINT */
+                                .from_type = (int)src_form.type,
+                                .to_type = (int)dst_form.type};
+  CR_TRY(cr_cuda_enter(context->device, &before));
+  const crema_status status = cr_cuda_each(context, CR_BODY_convert, &args, count);
+  cr_cuda_leave(before);
+  return status;
+}
+
+/* ---- events ---- */
+
+struct cr_native_event {
+  cudaEvent_t event;
+  const crema_device *device;
+};
+
+crema_status cr_cuda_event_create(crema_device *device, cr_native_event **out) {
+  int before = -1;
+  cr_native_event *event = calloc(1, sizeof *event);
+  if (event == NULL) return cr_fail_memory(sizeof *event, "an event");
+  event->device = device;
+  crema_status status = cr_cuda_enter(device, &before);
+  if (status == CREMA_OK) {
+    status = cr_cuda_check(cudaEventCreateWithFlags(&event->event, cudaEventDisableTiming),
+                           "making an event");
+    cr_cuda_leave(before);
+  }
+  if (status != CREMA_OK) {
+    free(event);
+    return status;
+  }
+  *out = event;
+  return CREMA_OK;
+}
+
+void cr_cuda_event_destroy(cr_native_event *event) {
+  if (event == NULL) return;
+  if (cudaEventDestroy(event->event) != cudaSuccess) (void)cudaGetLastError();
+  free(event);
+}
+
+crema_status cr_cuda_event_record(crema_context *context, cr_native_event *event) {
+  int before = -1;
+  CR_TRY(cr_cuda_enter(context->device, &before));
+  const cudaError_t error = cudaEventRecord(event->event, cr_cuda_context(context)->stream);
+  cr_cuda_leave(before);
+  return cr_cuda_check(error, "recording an event");
+}
+
+crema_status cr_cuda_event_wait(crema_context *context, cr_native_event *event) {
+  int before = -1;
+  CR_TRY(cr_cuda_enter(context->device, &before));
+  const cudaError_t error = cudaStreamWaitEvent(cr_cuda_context(context)->stream, event->event, 0);
+  cr_cuda_leave(before);
+  return cr_cuda_check(error, "waiting for an event");
+}
+
+crema_status cr_cuda_event_query(cr_native_event *event, bool *done) {
+  const cudaError_t error = cudaEventQuery(event->event);
+  *done = error == cudaSuccess;
+  if (error == cudaErrorNotReady) {
+    (void)cudaGetLastError();
+    return CREMA_OK;
+  }
+  return cr_cuda_check(error, "asking an event");
+}
+
+crema_status cr_cuda_event_finish(cr_native_event *event) {
+  return cr_cuda_check(cudaEventSynchronize(event->event), "waiting for an event");
+}

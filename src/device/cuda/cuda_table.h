@@ -1,0 +1,24 @@
+/* The entries of the device table that cuda_stream.c holds; see device/device.h for what each
+ * does. */
+#ifndef CR_CUDA_CUDA_TABLE_H
+#define CR_CUDA_CUDA_TABLE_H
+
+#include "device/device.h"
+
+crema_status cr_cuda_context_open(crema_context *context);
+void cr_cuda_context_close(crema_context *context);
+crema_status cr_cuda_finish(crema_context *context);
+crema_status cr_cuda_busy(crema_context *context, bool *out);
+crema_status cr_cuda_copy(crema_context *context, cr_copy_kind kind, uintptr_t dst, uintptr_t src,
+                          size_t bytes);
+crema_status cr_cuda_zero(crema_context *context, crema_devptr memory, size_t bytes);
+crema_status cr_cuda_convert(crema_context *context, int64_t count, cr_form dst_form,
+                             crema_devptr dst, cr_form src_form, crema_devptr src);
+crema_status cr_cuda_event_create(crema_device *device, cr_native_event **out);
+void cr_cuda_event_destroy(cr_native_event *event);
+crema_status cr_cuda_event_record(crema_context *context, cr_native_event *event);
+crema_status cr_cuda_event_wait(crema_context *context, cr_native_event *event);
+crema_status cr_cuda_event_query(cr_native_event *event, bool *done);
+crema_status cr_cuda_event_finish(cr_native_event *event);
+
+#endif

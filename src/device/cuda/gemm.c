@@ -1,0 +1,182 @@
+/* Matrix products over cuBLASLt.
+ *
+ * cuBLASLt thinks in columns: a row-major (r, c) matrix is its column-major (c, r) one. So c =
+ * op(a) op(b) is asked for as c^T = op(b)^T op(a)^T, with the operands swapped: the first is b, the
+ * second a. Full f32 arithmetic (no TF32), as the CPU has it. Reductions that add in an order of
+ * their own are left out, so that equal inputs give equal bits. */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "core/fail.h"
+#include "device/cuda/cuda_private.h"
+
+/* Of scratch memory that an algorithm may ask for. */
+static const size_t workspace_limit = (size_t)32 << 20;
+
+/* Addresses of whole blobs are so aligned; those of images inside a batch need not be. */
+enum { WIDE_ALIGNMENT = 16, NARROW_ALIGNMENT = 4 };
+
+struct cr_gemm_plan {
+  const cr_cublaslt *blas;
+  cr_gemm_shape shape;
+  cublasLtMatmulDesc_t desc;
+  cublasLtMatrixLayout_t first, second, result;
+  cublasLtMatmulAlgo_t wide, narrow; /* for aligned operands, and for any */
+  size_t wide_bytes, narrow_bytes;
+};
+
+static crema_status check(cublasStatus_t status, const char *what) {
+  if (status == CUBLAS_STATUS_SUCCESS) return CREMA_OK;
+  const crema_status code =
+      status == CUBLAS_STATUS_NOT_SUPPORTED ? CREMA_E_UNSUPPORTED : CREMA_E_DEVICE;
+  return cr_fail(status == CUBLAS_STATUS_ALLOC_FAILED ? CREMA_E_NO_MEMORY : code,
+                 "cuBLASLt, %s: status %d", what, (int)status);
+}
+
+/* ---- descriptors ---- */
+
+/* A row-major matrix of `rows` rows, as cuBLASLt sees it. */
+static crema_status make_layout(const cr_cublaslt *blas, int64_t rows, int64_t columns,
+                                cublasLtMatrixLayout_t *out) {
+  return check(
+      blas->cublasLtMatrixLayoutCreate(out, CUDA_R_32F, (uint64_t)columns, (uint64_t)rows, columns),
+      "layout");
+}
+
+static crema_status set_attribute(const cr_gemm_plan *plan, cublasLtMatmulDescAttributes_t what,
+                                  const void *value, size_t bytes) {
+  return check(plan->blas->cublasLtMatmulDescSetAttribute(plan->desc, what, value, bytes),
+               "attribute");
+}
+
+static crema_status make_descriptors(cr_gemm_plan *plan) {
+  const cr_cublaslt *blas = plan->blas;
+  const cr_gemm_shape *s = &plan->shape;
+  const cublasOperation_t first = s->b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
+  const cublasOperation_t second = s->a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
+  CR_TRY(check(blas->cublasLtMatmulDescCreate(&plan->desc, CUBLAS_COMPUTE_32F, CUDA_R_32F),
+               "product"));
+  CR_TRY(set_attribute(plan, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first));
+  CR_TRY(set_attribute(plan, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second));
+  if (s->bias) {
+    /* n values down the columns of the transposed result: along the rows of ours. */
+    const cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_BIAS;
+    CR_TRY(set_attribute(plan, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue));
+  }
+  CR_TRY(make_layout(blas, s->b_transposed ? s->n : s->k, s->b_transposed ? s->k : s->n,
+                     &plan->first));
+  CR_TRY(make_layout(blas, s->a_transposed ? s->k : s->m, s->a_transposed ? s->m : s->k,
+                     &plan->second));
+  return make_layout(blas, s->m, s->n, &plan->result);
+}
+
+/* ---- choosing an algorithm ---- */
+
+static crema_status set_preferences(const cr_cublaslt *blas, cublasLtMatmulPreference_t preference,
+                                    uint32_t alignment) {
+  const uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+  const uint64_t workspace = workspace_limit;
+  static const cublasLtMatmulPreferenceAttributes_t ends[] = {
+      CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+      CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
+  CR_TRY(
+      check(blas->cublasLtMatmulPreferenceSetAttribute(
+                preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace, sizeof workspace),
+            "preference"));
+  CR_TRY(check(
+      blas->cublasLtMatmulPreferenceSetAttribute(
+          preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &reductions, sizeof reductions),
+      "preference"));
+  for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
+    CR_TRY(check(blas->cublasLtMatmulPreferenceSetAttribute(preference, ends[i], &alignment,
+                                                            sizeof alignment),
+                 "preference"));
+  }
+  return CREMA_OK;
+}
+
+static crema_status choose(const cr_gemm_plan *plan, cublasLtHandle_t handle, uint32_t alignment,
+                           cublasLtMatmulAlgo_t *algorithm, size_t *bytes) {
+  const cr_cublaslt *blas = plan->blas;
+  cublasLtMatmulPreference_t preference = NULL;
+  cublasLtMatmulHeuristicResult_t result = {.state = CUBLAS_STATUS_NOT_SUPPORTED};
+  int found = 0;
+  crema_status status;
+  CR_TRY(check(blas->cublasLtMatmulPreferenceCreate(&preference), "preference"));
+  CR_TRY_GOTO(set_preferences(blas, preference, alignment), done);
+  CR_TRY_GOTO(check(blas->cublasLtMatmulAlgoGetHeuristic(handle, plan->desc, plan->first,
+                                                         plan->second, plan->result, plan->result,
+                                                         preference, 1, &result, &found),
+                    "choice of an algorithm"),
+              done);
+  if (found == 0) result.state = CUBLAS_STATUS_NOT_SUPPORTED;
+  CR_TRY_GOTO(check(result.state, "choice of an algorithm"), done);
+  *algorithm = result.algo;
+  *bytes = result.workspaceSize;
+done:
+  (void)blas->cublasLtMatmulPreferenceDestroy(preference);
+  return status;
+}
+
+/* ---- the plan ---- */
+
+static bool is_empty(const cr_gemm_shape *shape) {
+  return shape->m == 0 || shape->n == 0 || shape->k == 0;
+}
+
+crema_status cr_gemm_plan_create(crema_context *context, const cr_gemm_shape *shape,
+                                 cr_gemm_plan **out, size_t *workspace) {
+  const cr_cublaslt *blas = NULL;
+  cublasLtHandle_t handle = NULL;
+  crema_status status;
+  CR_TRY(cr_cuda_cublaslt(&blas));
+  CR_TRY(cr_cuda_blas_handle(context, &handle));
+  if (is_empty(shape)) {
+    return cr_fail(CREMA_E_UNSUPPORTED,
+                   "a product of %" PRId64 " x %" PRId64 " x %" PRId64 " is empty", shape->m,
+                   shape->n, shape->k);
+  }
+  cr_gemm_plan *plan = calloc(1, sizeof *plan);
+  if (plan == NULL) return cr_fail_memory(sizeof *plan, "a matrix product");
+  plan->blas = blas;
+  plan->shape = *shape;
+  CR_TRY_GOTO(make_descriptors(plan), fail);
+  CR_TRY_GOTO(choose(plan, handle, WIDE_ALIGNMENT, &plan->wide, &plan->wide_bytes), fail);
+  CR_TRY_GOTO(choose(plan, handle, NARROW_ALIGNMENT, &plan->narrow, &plan->narrow_bytes), fail);
+  *workspace = plan->wide_bytes > plan->narrow_bytes ? plan->wide_bytes : plan->narrow_bytes;
+  *out = plan;
+  return CREMA_OK;
+fail:
+  cr_gemm_plan_destroy(plan);
+  return status;
+}
+
+void cr_gemm_plan_destroy(cr_gemm_plan *plan) {
+  if (plan == NULL) return;
+  const cr_cublaslt *blas = plan->blas;
+  if (plan->result != NULL) (void)blas->cublasLtMatrixLayoutDestroy(plan->result);
+  if (plan->second != NULL) (void)blas->cublasLtMatrixLayoutDestroy(plan->second);
+  if (plan->first != NULL) (void)blas->cublasLtMatrixLayoutDestroy(plan->first);
+  if (plan->desc != NULL) (void)blas->cublasLtMatmulDescDestroy(plan->desc);
+  free(plan);
+}
+
+crema_status cr_gemm_plan_run(const cr_gemm_plan *plan, crema_context *context, const float *a,
+                              const float *b, const float *bias, bool accumulate, float *c,
+                              crema_devptr workspace) {
+  const float one = 1, beta = accumulate ? 1 : 0;
+  cublasLtHandle_t handle = NULL;
+  CR_TRY(cr_cuda_blas_handle(context, &handle));
+  /* The bias' address is part of the descriptor; a plan is run by one thread at a time. */
+  if (plan->shape.bias) {
+    CR_TRY(set_attribute(plan, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias));
+  }
+  const uintptr_t ends = (uintptr_t)a | (uintptr_t)b | (uintptr_t)c | (uintptr_t)bias;
+  const bool wide = ends % WIDE_ALIGNMENT == 0;
+  return check(
+      plan->blas->cublasLtMatmul(
+          handle, plan->desc, &one, b, plan->first, a, plan->second, &beta, c, plan->result, c,
+          plan->result, wide ? &plan->wide : &plan->narrow, (void *)workspace.address, /* NOLINT */
+          wide ? plan->wide_bytes : plan->narrow_bytes, cr_cuda_context(context)->stream),
+      "product");
+}

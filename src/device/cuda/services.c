@@ -1,0 +1,93 @@
+/* The plug-in's entry, and the library's own calls as the plug-in's files know them (core/fail.h,
+ * core/log.h, crema/types.h): the library hides its internal names, so they are served through the
+ * table that it hands over. */
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "core/fail.h"
+#include "core/log.h"
+#include "device/cuda/cuda_private.h"
+#include "device/cuda_plugin.h"
+
+enum { TEXT = 1024 };
+
+/* Set once, before anything else of the plug-in is called. */
+static const cr_cuda_services *library;
+
+crema_status cr_fail(crema_status code, const char *fmt, ...) {
+  char text[TEXT];
+  va_list args;
+  va_start(args, fmt);
+  vsnprintf(text, sizeof text, fmt, args);
+  va_end(args);
+  return library->fail_text(code, text);
+}
+
+crema_status cr_fail_in(crema_status code, const char *fmt, ...) {
+  char text[TEXT], whole[2 * TEXT];
+  va_list args;
+  if (code == CREMA_OK) return CREMA_OK;
+  va_start(args, fmt);
+  vsnprintf(text, sizeof text, fmt, args);
+  va_end(args);
+  snprintf(whole, sizeof whole, "%s: %s", text, library->error_text());
+  return library->fail_text(code, whole);
+}
+
+crema_status cr_fail_memory(size_t bytes, const char *what) {
+  return cr_fail(CREMA_E_NO_MEMORY, "out of memory for %zu bytes of %s", bytes, what);
+}
+
+const char *crema_error_text(void) {
+  return library->error_text();
+}
+
+void cr_log_at(crema_log_level level, const char *file, int line, const char *fmt, ...) {
+  char text[TEXT];
+  va_list args;
+  va_start(args, fmt);
+  vsnprintf(text, sizeof text, fmt, args);
+  va_end(args);
+  library->log_text(level, file, line, text);
+}
+
+size_t crema_dtype_size(crema_dtype type) {
+  switch (type) {
+#define CR_SIZE(name, value, bytes, text) \
+  case CREMA_##name: return bytes;
+    CREMA_DTYPE_MAP(CR_SIZE)
+#undef CR_SIZE
+  }
+  return 0;
+}
+
+const char *crema_dtype_name(crema_dtype type) {
+  switch (type) {
+#define CR_NAME(name, value, bytes, text) \
+  case CREMA_##name: return text;
+    CREMA_DTYPE_MAP(CR_NAME)
+#undef CR_NAME
+  }
+  return "?";
+}
+
+/* ---- the entry ---- */
+
+static bool agrees(const cr_cuda_abi *a, const cr_cuda_abi *b) {
+  return a->version == b->version && a->backend_bytes == b->backend_bytes &&
+         a->context_bytes == b->context_bytes && a->device_bytes == b->device_bytes &&
+         a->kernel_bytes == b->kernel_bytes && a->plan_bytes == b->plan_bytes &&
+         a->desc_bytes == b->desc_bytes && a->ops == b->ops;
+}
+
+__attribute__((visibility("default"))) cr_cuda_entry crema_cuda_backend;
+
+const cr_backend *crema_cuda_backend(const cr_cuda_abi *abi, const cr_cuda_services *services) {
+  static const cr_cuda_abi own = CR_CUDA_ABI_HERE;
+  if (!agrees(abi, &own)) {
+    services->fail_text(CREMA_E_NO_DEVICE, "libcrema-cuda.so belongs to another version of crema");
+    return NULL;
+  }
+  library = services;
+  return &cr_backend_cuda;
+}

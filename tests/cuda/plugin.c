@@ -1,0 +1,108 @@
+/* The CUDA plug-in as a library: what it exports, whom it refuses, what it says without a driver,
+ * and that its table is complete. Runs with and without a GPU. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <dlfcn.h>
+
+#include "core/fail.h"
+#include "device/cuda_plugin.h"
+#include "ops/op.h"
+
+static void log_text(crema_log_level level, const char *file, int line, const char *text) {
+  (void)level, (void)file, (void)line, (void)text;
+}
+
+static const cr_cuda_services services = {
+    .fail_text = cr_fail_text, .error_text = crema_error_text, .log_text = log_text};
+
+static cr_cuda_entry *entry_of_plugin(void) {
+  void *library = dlopen(CREMA_PLUGIN, RTLD_NOW | RTLD_LOCAL);
+  if (library == NULL) fail_msg("%s", dlerror());
+  void *symbol = dlsym(library, "crema_cuda_backend");
+  cr_cuda_entry *entry = NULL;
+  memcpy(&entry, &symbol, sizeof entry);
+  assert_non_null(entry);
+  return entry;
+}
+
+static void a_foreign_abi_is_refused(void **state) {
+  (void)state;
+  const cr_cuda_abi own = CR_CUDA_ABI_HERE;
+  cr_cuda_entry *entry = entry_of_plugin();
+  for (int field = 0; field < 8; field++) {
+    cr_cuda_abi other = own;
+    switch (field) {
+      case 0: other.version++; break;
+      case 1: other.backend_bytes += 8; break;
+      case 2: other.context_bytes += 8; break;
+      case 3: other.device_bytes += 8; break;
+      case 4: other.kernel_bytes += 8; break;
+      case 5: other.plan_bytes += 8; break;
+      case 6: other.desc_bytes += 8; break;
+      default: other.ops++; break;
+    }
+    cr_fail_text(CREMA_E_INTERNAL, "");
+    assert_null(entry(&other, &services));
+    assert_non_null(strstr(crema_error_text(), "belongs to another version of crema"));
+  }
+  assert_non_null(entry(&own, &services));
+}
+
+static void the_table_is_complete(void **state) {
+  (void)state;
+  const cr_cuda_abi own = CR_CUDA_ABI_HERE;
+  const cr_backend *b = entry_of_plugin()(&own, &services);
+  assert_int_equal(b->type, CREMA_DEVICE_CUDA);
+  assert_string_equal(b->name, "cuda");
+  assert_false(b->host_memory);
+  assert_true(b->count && b->open && b->close && b->describe && b->alloc && b->free);
+  assert_true(b->host_alloc && b->host_free && b->host_alias && b->context_open);
+  assert_true(b->context_close && b->finish && b->copy && b->zero && b->convert);
+  assert_true(b->event_create && b->event_destroy && b->event_record && b->event_wait);
+  assert_true(b->event_query && b->event_finish && b->memory_info && b->busy && b->owner);
+  assert_true(b->set_current && b->can_access_peer && b->enable_peer && b->disable_peer);
+  /* Every op has a row, and every row that keeps a state gives it back. */
+  for (int kind = 0; kind < CR_OP_KINDS; kind++) {
+    int rows = 0;
+    for (const cr_kernel *const *row = b->kernels; *row != NULL; row++) {
+      if ((*row)->op != (cr_op_kind)kind) continue;
+      assert_non_null((*row)->run);
+      rows++;
+    }
+    if (rows == 0) fail_msg("op %s has no CUDA row", cr_op_kind_name((cr_op_kind)kind));
+  }
+}
+
+static void devices_or_one_clear_sentence(void **state) {
+  (void)state;
+  crema_device *device = NULL;
+  assert_int_equal(setenv("CREMA_CUDA_PLUGIN", CREMA_PLUGIN, 1), 0);
+  const int count = crema_device_count(CREMA_DEVICE_CUDA);
+  if (count > 0) {
+    crema_device_info info;
+    assert_int_equal(crema_device_get(CREMA_DEVICE_CUDA, 0, &device), CREMA_OK);
+    assert_int_equal(crema_device_describe(device, &info), CREMA_OK);
+    assert_true(info.memory_total > 0 && info.capability_major >= 8);
+    print_message("%s: %s\n", info.name, info.library);
+  } else {
+    assert_int_equal(crema_device_get(CREMA_DEVICE_CUDA, 0, &device), CREMA_E_NO_DEVICE);
+    print_message("%s\n", crema_error_text());
+    assert_non_null(strstr(crema_error_text(), "the NVIDIA driver"));
+    assert_null(device);
+  }
+  assert_int_equal(crema_device_get(CREMA_DEVICE_CUDA, count, &device), CREMA_E_NO_DEVICE);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_foreign_abi_is_refused),
+      cmocka_unit_test(the_table_is_complete),
+      cmocka_unit_test(devices_or_one_clear_sentence),
+  };
+  return cmocka_run_group_tests_name("cuda plug-in", tests, NULL, NULL);
+}
