@@ -36,6 +36,12 @@ CREMA_API crema_status crema_blob_cpu_diff(crema_blob *blob, const float **out) 
 CREMA_API crema_status crema_blob_mutable_cpu_data(crema_blob *blob, float **out) CREMA_MUST_USE;
 CREMA_API crema_status crema_blob_mutable_cpu_diff(crema_blob *blob, float **out) CREMA_MUST_USE;
 
+/* Makes the caller's memory of crema_blob_count float32 values the blob's data; it stays the
+ * caller's and must live until the blob is destroyed, reshaped or given other memory. When the blob
+ * was larger before, the diff's memory is let go and the diff reads as zeros. Errors:
+ * CREMA_E_ARGUMENT, CREMA_E_TYPE. */
+CREMA_API crema_status crema_blob_set_cpu_data(crema_blob *blob, float *data) CREMA_MUST_USE;
+
 /* Bytes of memory that the values take now: on the host, and on devices with memory of their
  * own. Blobs that share values report the same bytes each. */
 typedef struct crema_blob_memory {

@@ -1,9 +1,9 @@
 #include "memory/blob.h"
 
-#include <math.h>
 #include <stdlib.h>
 
 #include "core/fail.h"
+#include "memory/math.h"
 
 crema_status cr_blob_create_typed(const crema_shape *shape, crema_dtype data_type,
                                   crema_dtype diff_type, crema_blob **out) {
@@ -84,6 +84,18 @@ crema_status crema_blob_mutable_cpu_diff(crema_blob *blob, float **out) {
   return CREMA_OK;
 }
 
+crema_status crema_blob_set_cpu_data(crema_blob *blob, float *data) {
+  if (data == NULL) return cr_fail(CREMA_E_ARGUMENT, "set_cpu_data: no memory given");
+  if (cr_tensor_type(blob->data) != CREMA_F32) {
+    return cr_fail(CREMA_E_TYPE, "set_cpu_data: the blob holds values of type %s",
+                   crema_dtype_name(cr_tensor_type(blob->data)));
+  }
+  /* Memory left from a larger shape goes, that of the diff too, so that both sides of the blob
+   * keep one size. */
+  cr_tensor_shrink_to_fit(blob->diff);
+  return cr_tensor_adopt_host(blob->data, data);
+}
+
 crema_status cr_blob_share_data(crema_blob *blob, crema_blob *donor) {
   return cr_tensor_share(blob->data, donor->data);
 }
@@ -110,63 +122,24 @@ crema_dtype crema_blob_diff_type(const crema_blob *blob) {
 
 /* ---- sums ---- */
 
-/* Eight partial sums hide the latency of the adder; the order is the same in every run. */
-enum { LANES = 8 };
-
-static double sum_of(const float *value, int64_t count, bool squared) {
-  double lane[LANES] = {0};
-  int64_t i = 0;
-  for (; i + LANES <= count; i += LANES) {
-    for (int l = 0; l < LANES; l++) {
-      double x = value[i + l];
-      lane[l] += squared ? x * x : fabs(x);
-    }
-  }
-  for (int l = 0; i < count; i++, l++) {
-    double x = value[i];
-    lane[l] += squared ? x * x : fabs(x);
-  }
-  return ((lane[0] + lane[1]) + (lane[2] + lane[3])) + ((lane[4] + lane[5]) + (lane[6] + lane[7]));
-}
-
-static double sum_of_doubles(const double *value, int64_t count, bool squared) {
-  double sum = 0;
-  for (int64_t i = 0; i < count; i++) sum += squared ? value[i] * value[i] : fabs(value[i]);
-  return sum;
-}
-
-static crema_status sum_tensor(cr_tensor *tensor, bool squared, double *out) {
-  crema_dtype type = cr_tensor_type(tensor);
-  if (type != CREMA_F32 && type != CREMA_F64 && type != CREMA_F16 && type != CREMA_BF16) {
-    return cr_fail(CREMA_E_TYPE, "no sum over values of type %s", crema_dtype_name(type));
-  }
-  if (cr_tensor_is_zero(tensor)) {
-    *out = 0;
-    return CREMA_OK;
-  }
-  int64_t count = cr_tensor_count(tensor);
-  cr_form form = {type == CREMA_F64 ? CREMA_F64 : CREMA_F32, NULL};
-  crema_devptr data = {0};
-  CR_TRY(cr_tensor_read(tensor, cr_host_context(), form, &data));
-  *out = type == CREMA_F64 ? sum_of_doubles((const double *)data.address, count, squared)
-                           : sum_of((const float *)data.address, count, squared);
-  return CREMA_OK;
-}
-
 crema_status cr_blob_asum_data(crema_blob *blob, double *out) {
-  return sum_tensor(blob->data, false, out);
+  return cr_tensor_asum(blob->data, out);
 }
 
 crema_status cr_blob_asum_diff(crema_blob *blob, double *out) {
-  return sum_tensor(blob->diff, false, out);
+  return cr_tensor_asum(blob->diff, out);
 }
 
 crema_status cr_blob_sumsq_data(crema_blob *blob, double *out) {
-  return sum_tensor(blob->data, true, out);
+  return cr_tensor_sumsq(blob->data, out);
 }
 
 crema_status cr_blob_sumsq_diff(crema_blob *blob, double *out) {
-  return sum_tensor(blob->diff, true, out);
+  return cr_tensor_sumsq(blob->diff, out);
+}
+
+crema_status cr_blob_update(crema_blob *blob) {
+  return cr_tensor_subtract(blob->data, blob->diff);
 }
 
 /* ---- shapes ---- */

@@ -28,6 +28,7 @@ typedef struct values {
   int head;  /* slot written last, NO_FORM when none */
   cr_form head_form;
   unsigned accesses;
+  uint64_t generation; /* unique among all tensors; changes when host memory is replaced */
   form_slot slot[MAX_FORMS];
 } values;
 
@@ -43,6 +44,12 @@ static size_t form_bytes(const values *v, cr_form form) {
   return (size_t)(v->count + (v->count & 1)) * crema_dtype_size(form.type);
 }
 
+/* Never the same twice, so that a view cannot take new memory for its own. */
+static uint64_t next_generation(void) {
+  static _Atomic uint64_t generations;
+  return atomic_fetch_add(&generations, 1) + 1;
+}
+
 static crema_status values_create(crema_dtype type, int64_t count, values **out) {
   values *v = calloc(1, sizeof *v);
   if (v == NULL) return cr_fail_memory(sizeof *v, "a tensor");
@@ -52,6 +59,7 @@ static crema_status values_create(crema_dtype type, int64_t count, values **out)
   v->zero = true;
   v->head = NO_FORM;
   v->head_form = (cr_form){type, NULL};
+  v->generation = next_generation();
   *out = v;
   return CREMA_OK;
 }
@@ -60,6 +68,7 @@ static void drop_slot(values *v, int index) {
   form_slot *slot = &v->slot[index];
   if (!slot->used) return;
   cr_syncedmem_clear(&slot->memory);
+  v->generation = next_generation();
   slot->used = false;
   slot->valid = false;
   if (v->head == index) v->head = NO_FORM;
@@ -316,6 +325,7 @@ crema_status cr_tensor_resize(cr_tensor *tensor, int64_t count) {
     if (i != keep) drop_slot(v, i);
   }
   v->count = count;
+  v->generation = next_generation();
   v->head_form = plain;
   v->head = keep;
   if (keep != NO_FORM) {
@@ -360,6 +370,7 @@ crema_status cr_tensor_adopt_host(cr_tensor *tensor, void *memory) {
   /* The adopted memory holds `count` elements, without the rounding up of form_bytes. */
   slot->memory.size = (size_t)v->count * crema_dtype_size(v->type);
   slot->memory.capacity = slot->memory.size;
+  v->generation = next_generation();
   only_valid(v, index);
   return CREMA_OK;
 }
@@ -385,6 +396,64 @@ crema_status cr_tensor_copy(cr_tensor *dst, cr_tensor *src, crema_context *conte
   CR_TRY(cr_tensor_write(dst, context, form, &target));
   return context->device->backend->copy(context, CR_COPY_SAME_DEVICE, target.address,
                                         source.address, form_bytes(from, form));
+}
+
+void cr_tensor_shrink_to_fit(cr_tensor *tensor) {
+  values *v = tensor->values;
+  int plain = find_slot(v, (cr_form){v->type, NULL});
+  if (plain == NO_FORM || v->slot[plain].memory.capacity <= v->slot[plain].memory.size) return;
+  for (int i = 0; i < MAX_FORMS; i++) drop_slot(v, i);
+  v->zero = true;
+  v->head_form = (cr_form){v->type, NULL};
+}
+
+crema_device *cr_tensor_head_device(const cr_tensor *tensor) {
+  const values *v = tensor->values;
+  int head = find_source(v);
+  if (head == NO_FORM) return cr_cpu_device();
+  const crema_syncedmem *memory = &v->slot[head].memory;
+  bool on_device = memory->head == CREMA_HEAD_AT_GPU || memory->head == CREMA_SYNCED;
+  return on_device ? memory->gpu.device : cr_cpu_device();
+}
+
+bool cr_tensor_is_initialized(const cr_tensor *tensor) {
+  return !tensor->values->zero;
+}
+
+/* ---- views ---- */
+
+crema_status cr_tensor_view_make(cr_tensor *tensor, int64_t offset, int64_t count,
+                                 cr_tensor_view *out) {
+  const values *v = tensor->values;
+  if (offset < 0 || count < 0 || offset > v->count || count > v->count - offset) {
+    return cr_fail(CREMA_E_RANGE,
+                   "a view of %" PRId64 " elements from %" PRId64 " on of a tensor of %" PRId64,
+                   count, offset, v->count);
+  }
+  cr_tensor_view view = {.values = v, .generation = v->generation, .count = count};
+  if (v->head != NO_FORM && v->slot[v->head].valid) {
+    view.data =
+        (char *)v->slot[v->head].memory.host.data + (size_t)offset * crema_dtype_size(v->type);
+  }
+  void *data = NULL;
+  CR_TRY(cr_tensor_view_data(&view, tensor, &data));
+  *out = view;
+  return CREMA_OK;
+}
+
+crema_status cr_tensor_view_data(const cr_tensor_view *view, const cr_tensor *tensor, void **out) {
+  const values *v = tensor->values;
+  if (view->values != v || view->generation != v->generation) {
+    return cr_fail(CREMA_E_STATE, "a view outlived the memory of its tensor");
+  }
+  bool alone = v->head != NO_FORM && v->slot[v->head].valid &&
+               cr_form_equal(v->head_form, (cr_form){v->type, NULL}) &&
+               v->slot[v->head].memory.head == CREMA_HEAD_AT_CPU;
+  if (!alone) {
+    return cr_fail(CREMA_E_STATE, "a view needs the newest values on the host alone");
+  }
+  *out = view->data;
+  return CREMA_OK;
 }
 
 cr_tensor_memory cr_tensor_memory_of(const cr_tensor *tensor) {

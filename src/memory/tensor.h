@@ -65,6 +65,37 @@ crema_status cr_tensor_unshare(cr_tensor *tensor) CREMA_MUST_USE;
  * values; it stays the caller's and must outlive its use. */
 crema_status cr_tensor_adopt_host(cr_tensor *tensor, void *memory) CREMA_MUST_USE;
 
+/* Lets memory go that was made for more elements than there are now; the values are zero then.
+ * Otherwise a no-op. */
+void cr_tensor_shrink_to_fit(cr_tensor *tensor);
+
+/* The device that has the newest values: the CPU when only the host has them or there are none. */
+crema_device *cr_tensor_head_device(const cr_tensor *tensor);
+
+/* False until the tensor is written or given memory for the first time, or marked as zero again. */
+bool cr_tensor_is_initialized(const cr_tensor *tensor);
+
+/* A part of a tensor's values on the host, for filling a batch item by item (S0-23). It owns
+ * nothing. Zero-initialise. */
+typedef struct cr_tensor_view {
+  const void *values;  /* of which tensor */
+  uint64_t generation; /* of its memory when the view was made */
+  void *data;
+  int64_t count;
+} cr_tensor_view;
+
+/* A view of `count` elements from element `offset` on, in plain form. The tensor's newest values
+ * must be on the host alone (after cr_tensor_host_write or _update), because writing through the
+ * view does not mark anything. Errors: CREMA_E_STATE, CREMA_E_RANGE. */
+crema_status cr_tensor_view_make(cr_tensor *tensor, int64_t offset, int64_t count,
+                                 cr_tensor_view *out) CREMA_MUST_USE;
+
+/* The view's memory as long as `tensor`, which the view was made of, still has it and it is still
+ * the newest. Errors: CREMA_E_STATE: the tensor was resized, shared, adopted other memory, or was
+ * used on a device since. */
+crema_status cr_tensor_view_data(const cr_tensor_view *view, const cr_tensor *tensor,
+                                 void **out) CREMA_MUST_USE;
+
 /* Copies all values of `src` (same count, same element type), keeping its head form. */
 crema_status cr_tensor_copy(cr_tensor *dst, cr_tensor *src, crema_context *context) CREMA_MUST_USE;
 

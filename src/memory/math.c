@@ -1,0 +1,202 @@
+/* Sums, scaling and updates of tensors, done where the newest values are. */
+#include "memory/math.h"
+
+#include <math.h>
+
+#include "core/fail.h"
+#include "device/kernel.h"
+
+/* ---- running one kernel row on the device that has the values ---- */
+
+typedef struct call {
+  cr_op_desc desc;
+  cr_op_arg arg[2];
+  cr_tensor *tensor[2];
+  bool update[2]; /* read and written; otherwise the first is read, the second written */
+  cr_op_scalars scalars;
+} call;
+
+static crema_status run_kernel(const cr_kernel *kernel, call *c, crema_context *context) {
+  cr_form hint[2], form[2];
+  for (int i = 0; i < 2; i++) {
+    hint[i] = cr_tensor_head(c->tensor[i]);
+    form[i] = (cr_form){c->arg[i].type, NULL};
+  }
+  cr_plan plan = {
+      .desc = &c->desc, .context = context, .kernel = kernel, .hint = hint, .form = form};
+  if (kernel->plan != NULL) CR_TRY(kernel->plan(&plan));
+  crema_devptr buffer[2] = {{0}}, workspace = {0};
+  bool accumulate[2] = {false, false};
+  crema_status status;
+  for (int i = 0; i < 2; i++) {
+    if (c->update[i]) {
+      CR_TRY_GOTO(cr_tensor_update(c->tensor[i], context, form[i], &buffer[i]), done);
+    } else if (i == 0) {
+      CR_TRY_GOTO(cr_tensor_read(c->tensor[i], context, form[i], &buffer[i]), done);
+    } else {
+      CR_TRY_GOTO(cr_tensor_write(c->tensor[i], context, form[i], &buffer[i]), done);
+    }
+  }
+  CR_TRY_GOTO(cr_context_workspace(context, plan.workspace_bytes, &workspace), done);
+  status = kernel->run(&plan, context, buffer, accumulate, &c->scalars, workspace);
+done:
+  if (kernel->destroy != NULL) kernel->destroy(&plan);
+  return status;
+}
+
+/* The first row of the back end that takes the call. CREMA_E_UNSUPPORTED: there is none. */
+static crema_status run_call(call *c, crema_context *context) {
+  c->desc.args = 2;
+  c->desc.arg = c->arg;
+  for (int i = 0; i < 2; i++) {
+    c->arg[i].shape = (crema_shape){.axes = 1, .dim = {cr_tensor_count(c->tensor[i])}};
+    /* Halves are computed in float; doubles are results of sums here. */
+    c->arg[i].type = cr_tensor_type(c->tensor[i]) == CREMA_F64 ? CREMA_F64 : CREMA_F32;
+  }
+  for (const cr_kernel *const *row = context->device->backend->kernels; *row != NULL; row++) {
+    if ((*row)->op != c->desc.kind || (*row)->type != CREMA_F32) continue;
+    crema_status status = run_kernel(*row, c, context);
+    if (status != CREMA_E_UNSUPPORTED) return status;
+  }
+  return cr_fail(CREMA_E_UNSUPPORTED, "no kernel on %s", context->device->backend->name);
+}
+
+/* A context on the device that has the newest values; the CPU's when the host has them alone. */
+static crema_status context_at(const cr_tensor *tensor, crema_context **out) {
+  return cr_thread_context(cr_tensor_head_device(tensor), 0, out);
+}
+
+/* ---- sums ---- */
+
+/* Eight partial sums hide the latency of the adder; the order is the same in every run. */
+enum { LANES = 8 };
+
+static double sum_of(const float *value, int64_t count, bool squared) {
+  double lane[LANES] = {0};
+  int64_t i = 0;
+  for (; i + LANES <= count; i += LANES) {
+    for (int l = 0; l < LANES; l++) {
+      double x = value[i + l];
+      lane[l] += squared ? x * x : fabs(x);
+    }
+  }
+  for (int l = 0; i < count; i++, l++) {
+    double x = value[i];
+    lane[l] += squared ? x * x : fabs(x);
+  }
+  return ((lane[0] + lane[1]) + (lane[2] + lane[3])) + ((lane[4] + lane[5]) + (lane[6] + lane[7]));
+}
+
+static double sum_of_doubles(const double *value, int64_t count, bool squared) {
+  double sum = 0;
+  for (int64_t i = 0; i < count; i++) sum += squared ? value[i] * value[i] : fabs(value[i]);
+  return sum;
+}
+
+static crema_status sum_on_host(cr_tensor *tensor, bool squared, double *out) {
+  crema_dtype type = cr_tensor_type(tensor);
+  int64_t count = cr_tensor_count(tensor);
+  cr_form form = {type == CREMA_F64 ? CREMA_F64 : CREMA_F32, NULL};
+  crema_devptr data = {0};
+  CR_TRY(cr_tensor_read(tensor, cr_host_context(), form, &data));
+  *out = type == CREMA_F64 ? sum_of_doubles((const double *)data.address, count, squared)
+                           : sum_of((const float *)data.address, count, squared);
+  return CREMA_OK;
+}
+
+static crema_status sum_on_device(cr_tensor *tensor, crema_context *context, bool squared,
+                                  double *out) {
+  cr_tensor *result = NULL;
+  CR_TRY(cr_tensor_create(CREMA_F64, 1, &result));
+  call c = {.desc = {.kind = CR_OP_REDUCE, .type = CREMA_F32}, .tensor = {tensor, result}};
+  c.desc.u.reduce = squared ? CR_REDUCE_SUMSQ : CR_REDUCE_ASUM;
+  const void *value = NULL;
+  crema_status status = run_call(&c, context);
+  if (status == CREMA_OK) status = cr_tensor_host_read(result, &value);
+  if (status == CREMA_OK) *out = *(const double *)value;
+  cr_tensor_destroy(result);
+  return status;
+}
+
+static crema_status check_floating(const cr_tensor *tensor, const char *what) {
+  switch (cr_tensor_type(tensor)) {
+    case CREMA_F64:
+    case CREMA_F32:
+    case CREMA_F16:
+    case CREMA_BF16: return CREMA_OK;
+    default:
+      return cr_fail(CREMA_E_TYPE, "no %s of values of type %s", what,
+                     crema_dtype_name(cr_tensor_type(tensor)));
+  }
+}
+
+static crema_status sum_tensor(cr_tensor *tensor, bool squared, double *out) {
+  CR_TRY(check_floating(tensor, "sum"));
+  if (cr_tensor_is_zero(tensor)) {
+    *out = 0;
+    return CREMA_OK;
+  }
+  crema_context *context = NULL;
+  CR_TRY(context_at(tensor, &context));
+  if (!context->device->backend->host_memory && cr_tensor_type(tensor) == CREMA_F32) {
+    crema_status status = sum_on_device(tensor, context, squared, out);
+    if (status != CREMA_E_UNSUPPORTED) return status;
+  }
+  return sum_on_host(tensor, squared, out);
+}
+
+crema_status cr_tensor_asum(cr_tensor *tensor, double *out) {
+  return sum_tensor(tensor, false, out);
+}
+
+crema_status cr_tensor_sumsq(cr_tensor *tensor, double *out) {
+  return sum_tensor(tensor, true, out);
+}
+
+/* ---- scaling and updating ---- */
+
+/* The same for doubles, which no back end's kernels take. */
+static crema_status axpby_doubles(cr_tensor *x, cr_tensor *y, double alpha, double beta) {
+  crema_devptr from = {0}, to = {0};
+  cr_form doubles = {CREMA_F64, NULL};
+  CR_TRY(cr_tensor_read(x, cr_host_context(), doubles, &from));
+  CR_TRY(cr_tensor_update(y, cr_host_context(), doubles, &to));
+  const double *a = (const double *)from.address;
+  double *b = (double *)to.address;
+  for (int64_t i = 0; i < cr_tensor_count(y); i++) b[i] = alpha * a[i] + beta * b[i];
+  return CREMA_OK;
+}
+
+/* y = alpha x + beta y where y's newest values are. */
+static crema_status axpby(cr_tensor *x, cr_tensor *y, float alpha, float beta) {
+  if (cr_tensor_type(y) == CREMA_F64) return axpby_doubles(x, y, alpha, beta);
+  crema_context *context = NULL;
+  CR_TRY(context_at(y, &context));
+  call c = {.desc = {.kind = CR_OP_AXPBY, .type = CREMA_F32},
+            .tensor = {x, y},
+            .update = {false, true},
+            .scalars = {.alpha = alpha, .beta = beta}};
+  crema_status status = run_call(&c, context);
+  if (status == CREMA_E_UNSUPPORTED && !context->device->backend->host_memory) {
+    status = run_call(&c, cr_host_context());
+  }
+  return status;
+}
+
+crema_status cr_tensor_scale(cr_tensor *tensor, float factor) {
+  CR_TRY(check_floating(tensor, "scaling"));
+  if (cr_tensor_is_zero(tensor)) return CREMA_OK;
+  return axpby(tensor, tensor, factor, 0);
+}
+
+crema_status cr_tensor_subtract(cr_tensor *tensor, cr_tensor *difference) {
+  CR_TRY(check_floating(tensor, "update"));
+  if (cr_tensor_count(tensor) != cr_tensor_count(difference)) {
+    return cr_fail(CREMA_E_SHAPE, "an update of values and differences of unequal count");
+  }
+  if (!cr_tensor_is_initialized(tensor)) {
+    return cr_fail(CREMA_E_STATE, "an update of values that were never set");
+  }
+  if (cr_tensor_is_zero(difference)) return CREMA_OK;
+  return axpby(difference, tensor, -1, 1);
+}

@@ -1,0 +1,225 @@
+/* Sums, scaling and updates where the values are (S0-26, S4-05, S4-36), views (S0-23), adopted blob
+ * data (S0-24), sharing (S0-22). */
+#include "memory/sim_fixture.h"
+
+#include "core/fail.h"
+#include "memory/blob.h"
+#include "memory/math.h"
+
+enum { COUNT = 1000 };
+
+typedef struct fixture {
+  crema_device *device;
+  crema_context *context;
+  crema_blob *blob;
+} fixture;
+
+static fixture begin(void) {
+  fixture f;
+  cr_sim_options options = sim_test_options(1);
+  options.memory = (size_t)64 << 20;
+  sim_begin(&options);
+  f.device = sim_test_device(0);
+  f.context = sim_test_context(f.device);
+  crema_shape shape = cr_shape_1(COUNT);
+  assert_int_equal(crema_blob_create(&shape, &f.blob), CREMA_OK);
+  return f;
+}
+
+static void end(fixture *f) {
+  crema_blob_destroy(f->blob);
+  crema_context_destroy(f->context);
+  sim_end();
+}
+
+/* data = i - 500, diff = 2 i */
+static void fill(fixture *f) {
+  float *data = NULL, *diff = NULL;
+  assert_int_equal(crema_blob_mutable_cpu_data(f->blob, &data), CREMA_OK);
+  assert_int_equal(crema_blob_mutable_cpu_diff(f->blob, &diff), CREMA_OK);
+  for (int i = 0; i < COUNT; i++) {
+    data[i] = (float)(i - 500);
+    diff[i] = (float)(2 * i);
+  }
+}
+
+static void to_device(fixture *f, bool head) {
+  crema_devptr data = {0};
+  crema_status status = head ? cr_tensor_update(f->blob->data, f->context, CR_PLAIN_F32, &data)
+                             : cr_tensor_read(f->blob->data, f->context, CR_PLAIN_F32, &data);
+  assert_int_equal(status, CREMA_OK);
+}
+
+static void expect_sums(fixture *f, bool on_device) {
+  double asum = 0, sumsq = 0;
+  cr_sim_reset_counts();
+  assert_int_equal(cr_blob_asum_data(f->blob, &asum), CREMA_OK);
+  assert_int_equal(cr_blob_sumsq_data(f->blob, &sumsq), CREMA_OK);
+  /* |i - 500| for i = 0..999, and its squares. */
+  assert_true(asum == 250000);
+  assert_true(sumsq == 83333500);
+  assert_int_equal(cr_sim_count(CR_SIM_KERNEL, 0), on_device ? 2 : 0);
+}
+
+static void s0_26_sums_run_where_the_head_is(void **state) {
+  (void)state;
+  fixture f = begin();
+  double sum = -1;
+  assert_int_equal(cr_blob_asum_data(f.blob, &sum), CREMA_OK);
+  assert_true(sum == 0);
+  fill(&f);
+  expect_sums(&f, false);
+  to_device(&f, false);
+  expect_sums(&f, true);
+  to_device(&f, true);
+  expect_sums(&f, true);
+  end(&f);
+}
+
+static void s0_26_scale_and_update_run_where_the_head_is(void **state) {
+  (void)state;
+  for (int on_device = 0; on_device < 2; on_device++) {
+    fixture f = begin();
+    /* Never set: scaling does nothing, an update is an error. */
+    assert_int_equal(cr_tensor_scale(f.blob->data, 3), CREMA_OK);
+    assert_true(cr_tensor_is_zero(f.blob->data));
+    assert_int_equal(cr_blob_update(f.blob), CREMA_E_STATE);
+    fill(&f);
+    if (on_device == 1) to_device(&f, true);
+    cr_sim_reset_counts();
+    assert_int_equal(cr_tensor_scale(f.blob->data, 4), CREMA_OK);
+    assert_int_equal(cr_blob_update(f.blob), CREMA_OK);
+    assert_int_equal(cr_sim_count(CR_SIM_KERNEL, 0), on_device == 1 ? 2 : 0);
+    const float *data = NULL, *diff = NULL;
+    assert_int_equal(crema_blob_cpu_data(f.blob, &data), CREMA_OK);
+    assert_int_equal(crema_blob_cpu_diff(f.blob, &diff), CREMA_OK);
+    for (int i = 0; i < COUNT; i++) {
+      assert_true(data[i] == (float)(4 * (i - 500) - 2 * i));
+      assert_true(diff[i] == (float)(2 * i));
+    }
+    end(&f);
+  }
+}
+
+static void s4_36_update_with_other_types(void **state) {
+  (void)state;
+  crema_shape shape = cr_shape_1(4);
+  const crema_dtype type[][2] = {
+      {CREMA_F32, CREMA_F16}, {CREMA_F64, CREMA_F32}, {CREMA_F16, CREMA_F16}};
+  for (int t = 0; t < 3; t++) {
+    crema_blob *blob = NULL;
+    float *data = NULL, *diff = NULL;
+    const float *result = NULL;
+    assert_int_equal(cr_blob_create_typed(&shape, type[t][0], type[t][1], &blob), CREMA_OK);
+    assert_int_equal(crema_blob_mutable_cpu_data(blob, &data), CREMA_OK);
+    assert_int_equal(crema_blob_mutable_cpu_diff(blob, &diff), CREMA_OK);
+    for (int i = 0; i < 4; i++) {
+      data[i] = (float)i;
+      diff[i] = 0.25f * (float)i;
+    }
+    assert_int_equal(cr_blob_update(blob), CREMA_OK);
+    assert_int_equal(cr_tensor_scale(blob->data, 2), CREMA_OK);
+    assert_int_equal(crema_blob_cpu_data(blob, &result), CREMA_OK);
+    for (int i = 0; i < 4; i++) assert_true(result[i] == 1.5f * (float)i);
+    crema_blob_destroy(blob);
+  }
+  crema_blob *whole = NULL;
+  assert_int_equal(cr_blob_create_typed(&shape, CREMA_I32, CREMA_I32, &whole), CREMA_OK);
+  assert_int_equal(cr_blob_update(whole), CREMA_E_TYPE);
+  assert_int_equal(cr_tensor_scale(whole->data, 2), CREMA_E_TYPE);
+  crema_blob_destroy(whole);
+}
+
+static void s0_23_a_batch_filled_through_views(void **state) {
+  (void)state;
+  fixture f = begin();
+  cr_tensor *batch = f.blob->data;
+  cr_tensor_view view = {0};
+  void *data = NULL, *item = NULL;
+  /* Nothing is on the host yet. */
+  assert_int_equal(cr_tensor_view_make(batch, 0, 10, &view), CREMA_E_STATE);
+  assert_int_equal(cr_tensor_host_write(batch, &data), CREMA_OK);
+  assert_int_equal(cr_tensor_view_make(batch, 995, 10, &view), CREMA_E_RANGE);
+  assert_int_equal(cr_tensor_view_make(batch, -1, 10, &view), CREMA_E_RANGE);
+  for (int i = 0; i < 100; i++) {
+    assert_int_equal(cr_tensor_view_make(batch, 10 * i, 10, &view), CREMA_OK);
+    assert_int_equal(cr_tensor_view_data(&view, batch, &item), CREMA_OK);
+    assert_ptr_equal(item, (float *)data + 10 * i);
+    for (int k = 0; k < 10; k++) ((float *)item)[k] = (float)(10 * i + k);
+  }
+  crema_devptr device = {0};
+  float seen[COUNT];
+  assert_int_equal(cr_tensor_read(batch, f.context, CR_PLAIN_F32, &device), CREMA_OK);
+  assert_true(cr_sim_peek(device, seen, sizeof seen));
+  for (int i = 0; i < COUNT; i++) assert_true(seen[i] == (float)i);
+  /* With a copy on the device, what is written through a view would be missed. */
+  assert_int_equal(cr_tensor_view_data(&view, batch, &item), CREMA_E_STATE);
+  assert_int_equal(cr_tensor_host_update(batch, &data), CREMA_OK);
+  assert_int_equal(cr_tensor_view_data(&view, batch, &item), CREMA_OK);
+  /* Other memory under the same tensor. */
+  assert_int_equal(cr_tensor_resize(batch, 2 * COUNT), CREMA_OK);
+  assert_int_equal(cr_tensor_view_data(&view, batch, &item), CREMA_E_STATE);
+  end(&f);
+}
+
+static void s0_24_adopted_data_after_shrinking(void **state) {
+  (void)state;
+  float mine[6] = {1, 2, 3, 4, 5, 6};
+  crema_blob *blob = NULL;
+  float *diff = NULL;
+  const float *value = NULL;
+  crema_shape large = cr_shape_1(100), small = cr_shape_1(6);
+  assert_int_equal(crema_blob_create(&large, &blob), CREMA_OK);
+  assert_int_equal(crema_blob_mutable_cpu_diff(blob, &diff), CREMA_OK);
+  for (int i = 0; i < 100; i++) diff[i] = 9;
+  assert_int_equal(crema_blob_reshape(blob, &small), CREMA_OK);
+  assert_int_equal(crema_blob_set_cpu_data(blob, NULL), CREMA_E_ARGUMENT);
+  assert_int_equal(crema_blob_set_cpu_data(blob, mine), CREMA_OK);
+  assert_int_equal(crema_blob_cpu_data(blob, &value), CREMA_OK);
+  assert_ptr_equal(value, mine);
+  assert_int_equal(crema_blob_cpu_diff(blob, &value), CREMA_OK);
+  for (int i = 0; i < 6; i++) assert_true(value[i] == 0);
+  /* At an unchanged size the diff stays. */
+  assert_int_equal(crema_blob_mutable_cpu_diff(blob, &diff), CREMA_OK);
+  for (int i = 0; i < 6; i++) diff[i] = 8;
+  assert_int_equal(crema_blob_set_cpu_data(blob, mine), CREMA_OK);
+  assert_int_equal(crema_blob_cpu_diff(blob, &value), CREMA_OK);
+  assert_true(value[5] == 8);
+  crema_blob_destroy(blob);
+  assert_true(mine[5] == 6);
+}
+
+static void s0_22_sharing_cannot_go_round_in_circles(void **state) {
+  (void)state;
+  crema_shape shape = cr_shape_1(3);
+  crema_blob *a = NULL, *b = NULL, *c = NULL;
+  assert_int_equal(crema_blob_create(&shape, &a), CREMA_OK);
+  assert_int_equal(crema_blob_create(&shape, &b), CREMA_OK);
+  assert_int_equal(crema_blob_create(&shape, &c), CREMA_OK);
+  /* Sharing takes the donor's values, not the donor: b -> a, c -> b, a -> c is one set of values.
+   */
+  assert_int_equal(cr_blob_share_data(b, a), CREMA_OK);
+  assert_int_equal(cr_blob_share_data(c, b), CREMA_OK);
+  assert_int_equal(cr_blob_share_data(a, c), CREMA_OK);
+  float *data = NULL;
+  const float *value = NULL;
+  assert_int_equal(crema_blob_mutable_cpu_data(a, &data), CREMA_OK);
+  data[2] = 5;
+  crema_blob_destroy(a);
+  crema_blob_destroy(b);
+  assert_int_equal(crema_blob_cpu_data(c, &value), CREMA_OK);
+  assert_true(value[2] == 5);
+  crema_blob_destroy(c);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(s0_26_sums_run_where_the_head_is),
+      cmocka_unit_test(s0_26_scale_and_update_run_where_the_head_is),
+      cmocka_unit_test(s4_36_update_with_other_types),
+      cmocka_unit_test(s0_23_a_batch_filled_through_views),
+      cmocka_unit_test(s0_24_adopted_data_after_shrinking),
+      cmocka_unit_test(s0_22_sharing_cannot_go_round_in_circles),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
