@@ -1,6 +1,4 @@
 /* crema convert_imageset: image files named in a list to a database of Datum. */
-#include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +10,7 @@
 #include "core/log.h"
 #include "core/rng.h"
 #include "data/image.h"
+#include "data/image_list.h"
 #include "db_writer.h"
 
 typedef struct convert_options {
@@ -20,24 +19,10 @@ typedef struct convert_options {
   int64_t resize_width, resize_height, seed;
 } convert_options;
 
-/* One line of the list: a file name (which may hold spaces), a space, a label. */
-typedef struct list_entry {
-  char *name;
-  int label;
-  size_t line;
-} list_entry;
-
-typedef struct image_list {
-  const char *path;
-  cr_buffer text;
-  list_entry *entry;
-  size_t count;
-} image_list;
-
 typedef struct converter {
   const convert_options *options;
   const char *root;
-  image_list list;
+  cr_image_list list;
   cr_image raw, resized;
   cr_buffer file, encoded, path, key;
   uint8_t *planes; /* channel-major copy of the pixels */
@@ -49,50 +34,13 @@ typedef struct converter {
 
 /* ---- the list ------------------------------------------------------------ */
 
-static crema_status parse_line(image_list *list, char *line, size_t number) {
-  size_t length = strlen(line);
-  while (length > 0 && strchr(" \t\r", line[length - 1]) != NULL) line[--length] = '\0';
-  if (length == 0) return CREMA_OK;
-  char *space = strrchr(line, ' ');
-  char *tab = strrchr(line, '\t');
-  char *gap = tab > space ? tab : space;
-  char *end = NULL;
-  errno = 0;
-  long label = gap == NULL ? 0 : strtol(gap + 1, &end, 10);
-  if (gap == NULL || gap == line || *end != '\0' || errno != 0 || label < INT_MIN ||
-      label > INT_MAX) {
-    return cr_fail(CREMA_E_PARSE, "%s:%zu: expected a file name and an integer label, found \"%s\"",
-                   list->path, number, line);
-  }
-  *gap = '\0';
-  list->entry[list->count++] = (list_entry){line, (int)label, number};
-  return CREMA_OK;
-}
-
-static crema_status read_list(image_list *list) {
-  CR_TRY(cr_file_read(list->path, &list->text));
-  size_t lines = 1;
-  for (size_t i = 0; i < list->text.size; ++i) lines += list->text.data[i] == '\n';
-  list->entry = calloc(lines, sizeof *list->entry);
-  if (list->entry == NULL) return cr_fail_memory(lines * sizeof *list->entry, "the list");
-  char *line = list->text.data;
-  for (size_t number = 1; line != NULL; ++number) {
-    char *next = strchr(line, '\n');
-    if (next != NULL) *next++ = '\0';
-    CR_TRY(parse_line(list, line, number));
-    line = next;
-  }
-  if (list->count == 0) return cr_fail(CREMA_E_PARSE, "%s: the list is empty", list->path);
-  return CREMA_OK;
-}
-
 /* Fisher and Yates. */
-static void shuffle_list(image_list *list, int64_t seed) {
+static void shuffle_list(cr_image_list *list, int64_t seed) {
   cr_mt19937 rng;
   cr_mt19937_seed(&rng, seed < 0 ? cr_random_seed() : (uint32_t)seed);
   for (size_t i = list->count; i > 1 && i <= UINT32_MAX; --i) {
     size_t k = cr_mt19937_below(&rng, (uint32_t)i);
-    list_entry swap = list->entry[k];
+    cr_list_entry swap = list->entry[k];
     list->entry[k] = list->entry[i - 1];
     list->entry[i - 1] = swap;
   }
@@ -170,7 +118,7 @@ static crema_status raw_datum(converter *c, const cr_image *image, cr_datum *dat
 
 /* Reads the file at c->path, decodes it (also when its bytes are kept: that is the check) and fills
  * `datum`, which borrows memory of the converter. */
-static crema_status make_datum(converter *c, const list_entry *entry, cr_datum *datum) {
+static crema_status make_datum(converter *c, const cr_list_entry *entry, cr_datum *datum) {
   const convert_options *options = c->options;
   cr_buffer_clear(&c->file);
   CR_TRY(cr_file_read(c->path.data, &c->file));
@@ -198,7 +146,7 @@ static crema_status check_size(converter *c, const cr_datum *datum) {
                  datum->size, c->first_size);
 }
 
-static crema_status convert_one(converter *c, size_t number, const list_entry *entry) {
+static crema_status convert_one(converter *c, size_t number, const cr_list_entry *entry) {
   cr_datum datum;
   CR_TRY(join_path(c, entry->name));
   crema_status status = make_datum(c, entry, &datum);
@@ -229,9 +177,9 @@ static crema_status check_options(const convert_options *options) {
   return CREMA_OK;
 }
 
-static crema_status convert(converter *c, const char *db_path) {
+static crema_status convert(converter *c, const char *list_path, const char *db_path) {
   CR_TRY(check_options(c->options));
-  CR_TRY(read_list(&c->list));
+  CR_TRY(cr_image_list_read(list_path, &c->list));
   if (c->options->shuffle) {
     cr_log_info("Shuffling data");
     shuffle_list(&c->list, c->options->seed);
@@ -254,8 +202,7 @@ static void free_converter(converter *c) {
   cr_buffer_free(&c->file);
   cr_image_free(&c->resized);
   cr_image_free(&c->raw);
-  free(c->list.entry);
-  cr_buffer_free(&c->list.text);
+  cr_image_list_free(&c->list);
 }
 
 static const char help_text[] =
@@ -294,8 +241,8 @@ int crema_cmd_convert_imageset(int argc, char **argv) {
   int exit_code;
   if (!cli_parse(&spec, &argc, argv, &exit_code)) return exit_code;
   if (o.encode_type[0] != '\0') o.encoded = true;
-  converter c = {.options = &o, .root = argv[1], .list = {.path = argv[2]}};
-  crema_status status = convert(&c, argv[3]);
+  converter c = {.options = &o, .root = argv[1]};
+  crema_status status = convert(&c, argv[2], argv[3]);
   free_converter(&c);
   return status == CREMA_OK ? 0 : cli_fail();
 }

@@ -1,0 +1,28 @@
+/* The order in which a fixed number of things is gone through, epoch after epoch. */
+#ifndef CR_DATA_ORDER_H
+#define CR_DATA_ORDER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "crema/status.h"
+
+/* Zero-initialise, then set key, count and shuffle. */
+typedef struct cr_order {
+  uint64_t key; /* of the draws */
+  size_t count; /* 1 to 2^32 - 1 */
+  bool shuffle; /* each epoch has a permutation of its own; else as they stand */
+  bool drawn;   /* place holds the permutation of `epoch` */
+  uint64_t epoch;
+  uint32_t *place;
+} cr_order;
+
+/* Thing number index % count of epoch index / count. It depends on key, count and index only.
+ * Errors: CREMA_E_NO_MEMORY, CREMA_E_RANGE. */
+crema_status cr_order_at(cr_order *order, uint64_t index, size_t *out) CREMA_MUST_USE;
+
+/* Frees the permutation; key, count and shuffle stay. */
+void cr_order_free(cr_order *order);
+
+#endif

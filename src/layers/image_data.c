@@ -1,0 +1,286 @@
+/* ImageData: batches of image files. Each line of the list names a file and its label; the order is
+ * the list's or, with shuffle, another one in each epoch. A thread reads, resizes and transforms
+ * the files ahead of the net. Tops: data (batch, channels, height, width) and, if there are two,
+ * label (batch). */
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/fail.h"
+#include "core/file.h"
+#include "core/log.h"
+#include "core/rng.h"
+#include "data/image_list.h"
+#include "data/order.h"
+#include "data/transformer.h"
+#include "layers/layer_feed.h"
+
+typedef struct image_data_state {
+  const Caffe__ImageDataParameter *param;
+  cr_image_list list;
+  char *root;   /* resolved, with a slash at its end; or empty */
+  uint64_t key; /* of all draws */
+  uint64_t skip;
+  cr_order order;
+  cr_transformer *transformer;
+  cr_layer_feed feed;
+  /* The feed's thread works with what follows. */
+  cr_image raw, resized;
+  cr_buffer path;
+} image_data_state;
+
+enum { PREFETCH = 3 };
+
+static cr_image_color color_of(const image_data_state *s) {
+  cr_image_color wanted = s->transformer ? cr_transformer_color(s->transformer) : CR_IMAGE_NATIVE;
+  if (wanted != CR_IMAGE_NATIVE) return wanted;
+  return s->param->is_color ? CR_IMAGE_COLOR : CR_IMAGE_GRAY;
+}
+
+/* ---- one image ----------------------------------------------------------- */
+
+/* The name as the list gives it under the root folder; a file that is not there is looked for
+ * beside the list. */
+static crema_status find_file(image_data_state *s, const char *name) {
+  cr_buffer_clear(&s->path);
+  CR_TRY(cr_buffer_print(&s->path, "%s%s", s->root, name));
+  char *found = NULL;
+  CR_TRY(cr_file_resolve(s->list.path, s->path.data, &found));
+  cr_buffer_clear(&s->path);
+  crema_status status = cr_buffer_print(&s->path, "%s", found);
+  free(found);
+  return status;
+}
+
+/* The size that images are brought to; false: they stay as they are. */
+static bool wanted_size(const image_data_state *s, int height, int width, int *out_height,
+                        int *out_width) {
+  const Caffe__ImageDataParameter *param = s->param;
+  *out_height = height;
+  *out_width = width;
+  if (param->new_height > 0) {
+    *out_height = (int)param->new_height;
+    *out_width = (int)param->new_width;
+  } else if (param->short_side > 0) {
+    double ratio = (double)param->short_side / (height < width ? height : width);
+    *out_height = height <= width ? (int)param->short_side : (int)lround(height * ratio);
+    *out_width = width <= height ? (int)param->short_side : (int)lround(width * ratio);
+  }
+  return *out_height != height || *out_width != width;
+}
+
+static crema_status read_image(image_data_state *s, const char *name, cr_pixels *out) {
+  int height = 0, width = 0;
+  CR_TRY(find_file(s, name));
+  CR_TRY(cr_image_read(s->path.data, color_of(s), &s->raw));
+  const cr_image *image = &s->raw;
+  if (wanted_size(s, image->height, image->width, &height, &width)) {
+    CR_TRY(cr_fail_in(cr_image_resize(&s->raw, height, width, &s->resized), "%s", s->path.data));
+    image = &s->resized;
+  }
+  *out = (cr_pixels){.values = image->pixels,
+                     .type = CREMA_U8,
+                     .interleaved = true,
+                     .channels = image->channels,
+                     .height = image->height,
+                     .width = image->width};
+  return CREMA_OK;
+}
+
+static crema_status check_item(const crema_shape *shape, const int item[3]) {
+  if (shape->dim[1] == item[0] && shape->dim[2] == item[1] && shape->dim[3] == item[2]) {
+    return CREMA_OK;
+  }
+  return cr_fail(CREMA_E_SHAPE,
+                 "%d x %d x %d values in a batch whose first image has %" PRId64 " x %" PRId64
+                 " x %" PRId64
+                 " (images of different sizes need new_height and new_width, "
+                 "crop_size or batch_size: 1)",
+                 item[0], item[1], item[2], shape->dim[1], shape->dim[2], shape->dim[3]);
+}
+
+/* Image `sample` of the stream into place `item`. */
+static crema_status fill_item(image_data_state *s, cr_feed_batch *batch, int item,
+                              const cr_list_entry *entry, uint64_t sample) {
+  cr_pixels pixels;
+  int extent[3];
+  cr_feed_top *top = batch->top;
+  CR_TRY(read_image(s, entry->name, &pixels));
+  CR_TRY(
+      cr_transformer_shape(s->transformer, pixels.channels, pixels.height, pixels.width, extent));
+  if (item == 0) {
+    crema_shape shape = cr_shape_4(s->param->batch_size, extent[0], extent[1], extent[2]);
+    CR_TRY(cr_feed_reserve(batch, 0, &shape, NULL));
+  }
+  CR_TRY(check_item(&top[0].shape, extent));
+  int64_t size = crema_shape_count(&top[0].shape, 1, 4);
+  CR_TRY(cr_transformer_run(s->transformer, &pixels, sample, top[0].values + item * size));
+  if (batch->tops > 1) top[1].values[item] = (float)entry->label;
+  return CREMA_OK;
+}
+
+static crema_status fill(void *user, cr_feed_batch *batch) {
+  image_data_state *s = user;
+  int items = (int)s->param->batch_size;
+  for (int i = 0; i < items; i++) {
+    size_t place = 0;
+    uint64_t sample = batch->number * (uint64_t)items + (uint64_t)i;
+    CR_TRY(cr_order_at(&s->order, sample + s->skip, &place));
+    const cr_list_entry *entry = &s->list.entry[place];
+    crema_status status = fill_item(s, batch, i, entry, sample);
+    if (status != CREMA_OK) {
+      return cr_fail_in(status, "%s:%zu: %s", s->list.path, entry->line, entry->name);
+    }
+  }
+  return CREMA_OK;
+}
+
+/* ---- setting up ---------------------------------------------------------- */
+
+static crema_status check_param(const cr_layer *layer) {
+  const Caffe__ImageDataParameter *param = layer->param->image_data_param;
+  if (param == NULL || param->source == NULL || param->source[0] == '\0') {
+    return cr_layer_fail(layer, CREMA_E_ARGUMENT, "image_data_param with a source is required");
+  }
+  if (param->batch_size < 1 || param->batch_size > INT32_MAX) {
+    return cr_layer_fail(layer, CREMA_E_ARGUMENT,
+                         "image_data_param: batch_size must be at least 1");
+  }
+  if ((param->new_height > 0) != (param->new_width > 0) || param->new_height > CR_IMAGE_MAX_SIDE ||
+      param->new_width > CR_IMAGE_MAX_SIDE || param->short_side > CR_IMAGE_MAX_SIDE) {
+    return cr_layer_fail(layer, CREMA_E_ARGUMENT,
+                         "image_data_param: new_height %u and new_width %u: give both, at most %d, "
+                         "or neither",
+                         param->new_height, param->new_width, CR_IMAGE_MAX_SIDE);
+  }
+  if (param->dataset_share_per_node != 1) {
+    return cr_layer_fail(layer, CREMA_E_UNSUPPORTED,
+                         "image_data_param: dataset_share_per_node is not supported");
+  }
+  return CREMA_OK;
+}
+
+static crema_status read_root(const cr_layer *layer, image_data_state *s) {
+  const char *root = s->param->root_folder;
+  if (root == NULL) root = "";
+  char *found = NULL;
+  cr_buffer text = {0};
+  CR_TRY(cr_file_resolve(layer->source_dir_file, root, &found));
+  const char *slash = root[0] != '\0' && root[strlen(root) - 1] != '/' ? "/" : "";
+  crema_status status = cr_buffer_print(&text, "%s%s", root[0] == '\0' ? "" : found, slash);
+  s->root = cr_buffer_take(&text);
+  free(found);
+  return status;
+}
+
+static void set_key(image_data_state *s, uint64_t key) {
+  s->key = key;
+  s->order.key = cr_mix_key(key, cr_hash_text("shuffle"));
+  s->order.drawn = false;
+  if (s->transformer != NULL) {
+    cr_transformer_set_key(s->transformer, cr_mix_key(key, cr_hash_text("transform")));
+  }
+  uint32_t draw[4], limit = s->param->rand_skip;
+  cr_philox(cr_mix_key(key, cr_hash_text("rand_skip")), 0, 0, draw);
+  s->skip = ((uint64_t)draw[0] * limit) >> 32;
+}
+
+static crema_status read_list(cr_layer *layer, image_data_state *s) {
+  char *path = NULL;
+  CR_TRY(cr_file_resolve(layer->source_dir_file, s->param->source, &path));
+  crema_status status = cr_image_list_read(path, &s->list);
+  free(path);
+  CR_TRY(status);
+  s->order.count = s->list.count;
+  s->order.shuffle = s->param->shuffle;
+  CR_TRY(read_root(layer, s));
+  CR_TRY(cr_transformer_create(layer->param->transform_param, layer->phase, 0,
+                               layer->source_dir_file, &s->transformer));
+  set_key(s, layer->key);
+  cr_log_info("A total of %zu images.", s->list.count);
+  if (s->skip > 0) cr_log_info("Skipping first %" PRIu64 " data points.", s->skip);
+  return CREMA_OK;
+}
+
+/* The shape of the tops, from the first image. */
+static crema_status open_feed(const cr_layer *layer, image_data_state *s, crema_blob *const *top) {
+  size_t place = 0;
+  cr_pixels pixels;
+  int item[3];
+  CR_TRY(cr_order_at(&s->order, s->skip, &place));
+  const cr_list_entry *entry = &s->list.entry[place];
+  crema_status status = read_image(s, entry->name, &pixels);
+  if (status == CREMA_OK) {
+    status =
+        cr_transformer_shape(s->transformer, pixels.channels, pixels.height, pixels.width, item);
+  }
+  if (status != CREMA_OK) {
+    return cr_fail_in(status, "%s:%zu: %s", s->list.path, entry->line, entry->name);
+  }
+  int64_t items = s->param->batch_size;
+  crema_shape shape[2] = {cr_shape_4(items, item[0], item[1], item[2]), cr_shape_1(items)};
+  cr_log_info("output data size: %" PRId64 ",%d,%d,%d", items, item[0], item[1], item[2]);
+  const cr_feed_options options = {
+      .fill = fill, .user = s, .tops = layer->tops, .depth = PREFETCH, .shape = shape};
+  return cr_layer_feed_open(&s->feed, &options, top);
+}
+
+static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
+  image_data_state *s = layer->state;
+  (void)bottom;
+  CR_TRY(check_param(layer));
+  s->param = layer->param->image_data_param;
+  CR_TRY(cr_layer_in(layer, read_list(layer, s)));
+  return cr_layer_in(layer, open_feed(layer, s, top));
+}
+
+static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
+                            crema_blob *const *top) {
+  image_data_state *s = layer->state;
+  (void)context;
+  (void)bottom;
+  return cr_layer_in(layer, cr_layer_feed_next(&s->feed, top));
+}
+
+static void destroy(cr_layer *layer) {
+  image_data_state *s = layer->state;
+  cr_layer_feed_close(&s->feed);
+  cr_buffer_free(&s->path);
+  cr_image_free(&s->resized);
+  cr_image_free(&s->raw);
+  cr_transformer_destroy(s->transformer);
+  cr_order_free(&s->order);
+  free(s->root);
+  cr_image_list_free(&s->list);
+}
+
+static crema_status save(cr_layer *layer, cr_buffer *out) {
+  const image_data_state *s = layer->state;
+  return cr_layer_feed_save(&s->feed, s->key, out);
+}
+
+static crema_status restore(cr_layer *layer, const char *bytes, size_t size) {
+  image_data_state *s = layer->state;
+  uint64_t key = 0;
+  CR_TRY(cr_layer_in(layer, cr_layer_feed_restore(&s->feed, bytes, size, &key)));
+  set_key(s, key);
+  return CREMA_OK;
+}
+
+const cr_layer_class cr_layer_image_data = {
+    .type = "ImageData",
+    .state_size = sizeof(image_data_state),
+    .min_bottoms = 0,
+    .max_bottoms = 0,
+    .min_tops = 1,
+    .max_tops = 2,
+    .data_source = true,
+    .setup = setup,
+    .reshape = cr_layer_no_reshape,
+    .forward = forward,
+    .backward = cr_layer_no_backward,
+    .destroy = destroy,
+    .save = save,
+    .restore = restore,
+};

@@ -1,0 +1,45 @@
+/* What layers share whose tops are batches of a feed (data/feed.h). */
+#ifndef CR_LAYERS_LAYER_FEED_H
+#define CR_LAYERS_LAYER_FEED_H
+
+#include "data/feed.h"
+#include "layers/layer.h"
+
+typedef struct cr_layer_feed {
+  cr_feed *feed;
+  cr_feed_batch *held; /* lent to the tops */
+  uint64_t next;       /* number of the next batch to be lent */
+  bool running;
+} cr_layer_feed;
+
+/* Prefixes the error text of a failure with the layer's name and type; passes CREMA_OK on. */
+crema_status cr_layer_in(const cr_layer *layer, crema_status status);
+
+/* Makes the feed, shapes the tops as options->shape says and starts the thread. */
+crema_status cr_layer_feed_open(cr_layer_feed *feed, const cr_feed_options *options,
+                                crema_blob *const *top) CREMA_MUST_USE;
+
+/* Lends the next batch's memory to the tops and takes the last one back. */
+crema_status cr_layer_feed_next(cr_layer_feed *feed, crema_blob *const *top) CREMA_MUST_USE;
+
+/* Stops the thread; the next cr_layer_feed_next starts it again. */
+void cr_layer_feed_stop(cr_layer_feed *feed);
+/* Stops and frees. */
+void cr_layer_feed_close(cr_layer_feed *feed);
+
+/* The place in the stream and the key of the draws as text, and back. Restoring stops the
+ * thread, so that the caller may set its key. */
+crema_status cr_layer_feed_save(const cr_layer_feed *feed, uint64_t key,
+                                cr_buffer *out) CREMA_MUST_USE;
+crema_status cr_layer_feed_restore(cr_layer_feed *feed, const char *bytes, size_t size,
+                                   uint64_t *key) CREMA_MUST_USE;
+
+/* Class functions of layers without anything to do there: shapes that come from the data, and no
+ * gradient. */
+crema_status cr_layer_no_reshape(cr_layer *layer, crema_blob *const *bottom,
+                                 crema_blob *const *top) CREMA_MUST_USE;
+crema_status cr_layer_no_backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
+                                  const bool *propagate_down,
+                                  crema_blob *const *bottom) CREMA_MUST_USE;
+
+#endif

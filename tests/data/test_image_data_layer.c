@@ -1,0 +1,349 @@
+/* ImageData: order, shuffling, sizes, faults, exact resume. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "core/file.h"
+#include "data/image_list.h"
+#include "data/order.h"
+#include "fixture.h"
+#include "net/net.h"
+
+static void assert_error_has(const char *part) {
+  if (strstr(crema_error_text(), part) == NULL) {
+    fail_msg("\"%s\" is not in \"%s\"", part, crema_error_text());
+  }
+}
+
+static void write_text(const fixture *f, const char *name, const char *text) {
+  assert_int_equal(cr_file_write(fixture_path(f, name), text, strlen(text)), CREMA_OK);
+}
+
+/* A PNG of height x width pixels that all have the values b, b + 1, b + 2. */
+static void make_image(const fixture *f, const char *name, int height, int width, int b) {
+  cr_image image = {0};
+  cr_buffer file = {0};
+  assert_int_equal(cr_image_reserve(&image, height, width, 3), CREMA_OK);
+  for (int i = 0; i < height * width * 3; ++i) image.pixels[i] = (uint8_t)(b + i % 3);
+  assert_int_equal(cr_image_encode(&image, "png", &file), CREMA_OK);
+  assert_int_equal(cr_file_write(fixture_path(f, name), file.data, file.size), CREMA_OK);
+  cr_buffer_free(&file);
+  cr_image_free(&image);
+}
+
+enum { IMAGES = 7 };
+
+/* Images 0.png to 6.png of 6 x 8 pixels of value 10 * i, label i, in "a folder"; list.txt. */
+static void make_set(const fixture *f) {
+  cr_buffer list = {0};
+  char folder[600];
+  snprintf(folder, sizeof folder, "mkdir '%s'", fixture_path(f, "a folder"));
+  assert_int_equal(system(folder), 0);
+  for (int i = 0; i < IMAGES; ++i) {
+    char name[32];
+    snprintf(name, sizeof name, "a folder/%d.png", i);
+    make_image(f, name, 6, 8, 10 * i);
+    assert_int_equal(cr_buffer_print(&list, "%s %d\n", name, i), CREMA_OK);
+  }
+  write_text(f, "list.txt", list.data);
+  cr_buffer_free(&list);
+}
+
+/* `param` goes into image_data_param, `rest` into the layer. */
+static crema_status make_net(const fixture *f, const char *param, const char *rest, int64_t seed,
+                             crema_net **out) {
+  char text[2048];
+  snprintf(text, sizeof text,
+           "name: 'n' layer { name: 'in' type: 'ImageData' top: 'data' top: 'label' %s "
+           "image_data_param { source: '%s' %s } }",
+           rest, fixture_path(f, "list.txt"), param);
+  crema_net_options options;
+  crema_net_options_init(&options);
+  options.seed = seed;
+  options.phase = CREMA_TRAIN;
+  return crema_net_parse(text, strlen(text), "test.prototxt", &options, out);
+}
+
+static crema_blob *blob(crema_net *net, const char *name) {
+  crema_blob *found = NULL;
+  assert_int_equal(crema_net_blob(net, name, &found), CREMA_OK);
+  return found;
+}
+
+static const float *values(crema_net *net, const char *name) {
+  const float *data = NULL;
+  assert_int_equal(crema_blob_cpu_data(blob(net, name), &data), CREMA_OK);
+  return data;
+}
+
+static void forward(crema_net *net) {
+  assert_int_equal(crema_net_forward(net, NULL), CREMA_OK);
+}
+
+/* Data and label of an image belong together. */
+static void assert_together(crema_net *net, int items, size_t item_size) {
+  for (int i = 0; i < items; ++i) {
+    int label = (int)values(net, "label")[i];
+    assert_true(values(net, "data")[(size_t)i * item_size] == (float)(10 * label));
+  }
+}
+
+static void test_order_and_wrap(void **state) {
+  fixture f;
+  crema_net *net = NULL;
+  (void)state;
+  fixture_make(&f);
+  make_set(&f);
+  assert_int_equal(make_net(&f, "batch_size: 3", "", 1, &net), CREMA_OK);
+  const crema_shape *shape = crema_blob_shape(blob(net, "data"));
+  assert_true(shape->dim[0] == 3 && shape->dim[1] == 3 && shape->dim[2] == 6 && shape->dim[3] == 8);
+  for (int k = 0; k < 8; ++k) {
+    forward(net);
+    for (int i = 0; i < 3; ++i) {
+      assert_true(values(net, "label")[i] == (float)((3 * k + i) % IMAGES));
+    }
+    assert_together(net, 3, 3 * 6 * 8);
+  }
+  crema_net_destroy(net);
+  fixture_remove(&f);
+}
+
+static void test_sizes_and_colors(void **state) {
+  static const struct {
+    const char *param, *rest;
+    int channels, height, width;
+  } cases[] = {
+      {"batch_size: 2 new_height: 5 new_width: 4", "", 3, 5, 4},
+      {"batch_size: 2 is_color: false", "", 1, 6, 8},
+      {"batch_size: 2 short_side: 3", "", 3, 3, 4},
+      {"batch_size: 2 new_height: 9 new_width: 9", "transform_param { crop_size: 4 }", 3, 4, 4},
+  };
+  fixture f;
+  (void)state;
+  fixture_make(&f);
+  make_set(&f);
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
+    crema_net *net = NULL;
+    assert_int_equal(make_net(&f, cases[i].param, cases[i].rest, 1, &net), CREMA_OK);
+    forward(net);
+    const crema_shape *shape = crema_blob_shape(blob(net, "data"));
+    assert_int_equal(shape->dim[1], cases[i].channels);
+    assert_int_equal(shape->dim[2], cases[i].height);
+    assert_int_equal(shape->dim[3], cases[i].width);
+    assert_true(values(net, "label")[1] == 1);
+    crema_net_destroy(net);
+  }
+  fixture_remove(&f);
+}
+
+static void read_labels(crema_net *net, int batches, int items, int *out) {
+  for (int k = 0; k < batches; ++k) {
+    forward(net);
+    assert_together(net, items, 3 * 6 * 8);
+    for (int i = 0; i < items; ++i) *out++ = (int)values(net, "label")[i];
+  }
+}
+
+/* Each epoch holds each image once, in an order of its own; the seed decides. */
+static void test_shuffle(void **state) {
+  enum { EPOCHS = 20, ITEMS = 7, TOTAL = EPOCHS * ITEMS };
+  fixture f;
+  crema_net *net = NULL;
+  int first[TOTAL], again[TOTAL], other[TOTAL];
+  (void)state;
+  fixture_make(&f);
+  make_set(&f);
+  assert_int_equal(make_net(&f, "batch_size: 5 shuffle: true", "", 3, &net), CREMA_OK);
+  read_labels(net, TOTAL / 5, 5, first);
+  crema_net_destroy(net);
+  assert_int_equal(make_net(&f, "batch_size: 1 shuffle: true", "", 3, &net), CREMA_OK);
+  read_labels(net, TOTAL, 1, again);
+  crema_net_destroy(net);
+  assert_memory_equal(first, again, sizeof first);
+  assert_int_equal(make_net(&f, "batch_size: 5 shuffle: true", "", 4, &net), CREMA_OK);
+  read_labels(net, TOTAL / 5, 5, other);
+  crema_net_destroy(net);
+  assert_memory_not_equal(first, other, sizeof first);
+  int same = 0;
+  for (int e = 0; e < EPOCHS; ++e) {
+    unsigned seen = 0;
+    for (int i = 0; i < ITEMS; ++i) seen |= 1u << first[e * ITEMS + i];
+    assert_int_equal(seen, (1u << ITEMS) - 1);
+    if (e > 0 && memcmp(first, first + e * ITEMS, ITEMS * sizeof *first) == 0) ++same;
+  }
+  assert_in_range(same, 0, 1);
+  fixture_remove(&f);
+}
+
+/* Up to rand_skip images are left out at the start, as many as the seed says. */
+static void test_rand_skip(void **state) {
+  fixture f;
+  unsigned seen = 0;
+  (void)state;
+  fixture_make(&f);
+  make_set(&f);
+  for (int seed = 0; seed < 24; ++seed) {
+    crema_net *net = NULL;
+    assert_int_equal(make_net(&f, "batch_size: 2 rand_skip: 3", "", seed, &net), CREMA_OK);
+    forward(net);
+    int skipped = (int)values(net, "label")[0];
+    assert_true(values(net, "label")[1] == (float)(skipped + 1));
+    seen |= 1u << skipped;
+    crema_net_destroy(net);
+  }
+  assert_int_equal(seen, 7);
+  fixture_remove(&f);
+}
+
+/* The layer's saved text continues a run to the bit, also under another seed. */
+static void test_s2_31_resume(void **state) {
+  static const char *const param = "batch_size: 3 shuffle: true rand_skip: 5";
+  static const char *const rest = "transform_param { crop_size: 4 mirror: true }";
+  enum { BATCH = 3 * 3 * 4 * 4 };
+  fixture f;
+  crema_net *net = NULL, *resumed = NULL;
+  cr_buffer saved = {0};
+  (void)state;
+  fixture_make(&f);
+  make_set(&f);
+  assert_int_equal(make_net(&f, param, rest, 5, &net), CREMA_OK);
+  for (int k = 0; k < 4; ++k) forward(net);
+  cr_layer *layer = net->layer[0].layer;
+  assert_int_equal(layer->class->save(layer, &saved), CREMA_OK);
+  assert_int_equal(make_net(&f, param, rest, 6, &resumed), CREMA_OK);
+  forward(resumed);
+  cr_layer *other = resumed->layer[0].layer;
+  assert_int_equal(other->class->restore(other, "nonsense", 8), CREMA_E_CORRUPT);
+  assert_int_equal(other->class->restore(other, saved.data, saved.size), CREMA_OK);
+  for (int k = 0; k < 9; ++k) {
+    forward(net);
+    forward(resumed);
+    assert_memory_equal(values(net, "data"), values(resumed, "data"), BATCH * sizeof(float));
+    assert_memory_equal(values(net, "label"), values(resumed, "label"), 3 * sizeof(float));
+  }
+  cr_buffer_free(&saved);
+  crema_net_destroy(resumed);
+  crema_net_destroy(net);
+  fixture_remove(&f);
+}
+
+static void refuse(const fixture *f, const char *list, const char *param, crema_status code,
+                   const char *part) {
+  crema_net *net = NULL;
+  write_text(f, "list.txt", list);
+  assert_int_equal(make_net(f, param, "", 1, &net), code);
+  assert_null(net);
+  assert_error_has(part);
+  assert_error_has("'in'");
+}
+
+static void test_bad_lists_and_parameters(void **state) {
+  fixture f;
+  (void)state;
+  fixture_make(&f);
+  make_set(&f);
+  refuse(&f, "a.png one\n", "", CREMA_E_PARSE, "list.txt:1");
+  refuse(&f, "a folder/0.png 1\n\nalone\n", "", CREMA_E_PARSE, "list.txt:3");
+  refuse(&f, "a folder/0.png 99999999999\n", "", CREMA_E_PARSE, "list.txt:1");
+  refuse(&f, " \n\n", "", CREMA_E_PARSE, "empty");
+  refuse(&f, "a folder/0.png 1\n", "new_height: 4", CREMA_E_ARGUMENT, "new_width");
+  refuse(&f, "a folder/0.png 1\n", "batch_size: 0", CREMA_E_ARGUMENT, "batch_size");
+  refuse(&f, "nothing.png 1\n", "", CREMA_E_NOT_FOUND, "nothing.png");
+  assert_int_equal(unlink(fixture_path(&f, "list.txt")), 0);
+  crema_net *net = NULL;
+  assert_int_equal(make_net(&f, "", "", 1, &net), CREMA_E_NOT_FOUND);
+  assert_error_has("list.txt");
+  fixture_remove(&f);
+}
+
+/* A fault in the middle comes after the batches before it, and stays. */
+static void test_faults_in_the_middle(void **state) {
+  static const struct {
+    const char *list, *part;
+    crema_status code;
+  } cases[] = {
+      {"a folder/0.png 0\na folder/1.png 1\ngone.png 2\n", "list.txt:3", CREMA_E_NOT_FOUND},
+      {"a folder/0.png 0\na folder/1.png 1\ncut.png 2\n", "cut.png", CREMA_E_CORRUPT},
+      {"a folder/0.png 0\na folder/1.png 1\na folder/1.png 1\nlarge.png 2\n", "large.png",
+       CREMA_E_SHAPE},
+      {"a folder/0.png 0\na folder/1.png 1\nlist.txt 2\n", "neither", CREMA_E_CORRUPT},
+  };
+  fixture f;
+  cr_buffer file = {0};
+  (void)state;
+  fixture_make(&f);
+  make_set(&f);
+  make_image(&f, "large.png", 9, 9, 1);
+  assert_int_equal(cr_file_read(fixture_path(&f, "large.png"), &file), CREMA_OK);
+  assert_int_equal(cr_file_write(fixture_path(&f, "cut.png"), file.data, file.size / 2), CREMA_OK);
+  cr_buffer_free(&file);
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
+    crema_net *net = NULL;
+    write_text(&f, "list.txt", cases[i].list);
+    assert_int_equal(make_net(&f, "batch_size: 2", "", 1, &net), CREMA_OK);
+    forward(net);
+    assert_true(values(net, "label")[1] == 1);
+    for (int again = 0; again < 2; ++again) {
+      assert_int_equal(crema_net_forward(net, NULL), cases[i].code);
+      assert_error_has(cases[i].part);
+      assert_error_has("'in'");
+    }
+    crema_net_destroy(net);
+  }
+  fixture_remove(&f);
+}
+
+/* Start, take none, some or many, stop. */
+static void test_stops_at_any_moment(void **state) {
+  fixture f;
+  (void)state;
+  fixture_make(&f);
+  make_set(&f);
+  for (int i = 0; i < 60; ++i) {
+    crema_net *net = NULL;
+    assert_int_equal(make_net(&f, "batch_size: 2", "", 1, &net), CREMA_OK);
+    for (int k = 0; k < i % 5; ++k) forward(net);
+    crema_net_destroy(net);
+  }
+  fixture_remove(&f);
+}
+
+static void test_order_is_a_permutation(void **state) {
+  cr_order order = {.key = 9, .count = 1000, .shuffle = true};
+  char seen[1000] = "";
+  size_t at = 0, again = 0;
+  (void)state;
+  for (uint64_t i = 0; i < 1000; ++i) {
+    assert_int_equal(cr_order_at(&order, 5000 + i, &at), CREMA_OK);
+    assert_true(at < 1000 && !seen[at]);
+    seen[at] = 1;
+  }
+  /* Any index at any time. */
+  assert_int_equal(cr_order_at(&order, 5017, &at), CREMA_OK);
+  assert_int_equal(cr_order_at(&order, 1, &again), CREMA_OK);
+  assert_int_equal(cr_order_at(&order, 5017, &again), CREMA_OK);
+  assert_int_equal(at, again);
+  cr_order_free(&order);
+  order.count = 0;
+  assert_int_equal(cr_order_at(&order, 0, &at), CREMA_E_RANGE);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_order_and_wrap),
+      cmocka_unit_test(test_sizes_and_colors),
+      cmocka_unit_test(test_shuffle),
+      cmocka_unit_test(test_rand_skip),
+      cmocka_unit_test(test_s2_31_resume),
+      cmocka_unit_test(test_bad_lists_and_parameters),
+      cmocka_unit_test(test_faults_in_the_middle),
+      cmocka_unit_test(test_stops_at_any_moment),
+      cmocka_unit_test(test_order_is_a_permutation),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
