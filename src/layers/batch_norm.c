@@ -169,6 +169,7 @@ const cr_layer_class cr_layer_batch_norm = {
     .max_bottoms = 1,
     .min_tops = 1,
     .max_tops = 1,
+    .in_place = true,
     .setup = setup,
     .reshape = reshape,
     .forward = forward,

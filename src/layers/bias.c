@@ -21,10 +21,8 @@ static crema_blob *bias_of(const cr_layer *layer, crema_blob *const *bottom) {
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
   const Caffe__BiasParameter *param = parameters(layer);
   crema_shape shape;
-  if (layer->bottoms > 1) {
-    if (top[0] != bottom[1]) return CREMA_OK;
-    return cr_layer_fail(layer, CREMA_E_ARGUMENT, "the top must not be the second bottom");
-  }
+  (void)top;
+  if (layer->bottoms > 1) return CREMA_OK;
   CR_TRY(cr_layer_read_span(layer, &bottom[0]->shape, param->axis, param->num_axes, &shape));
   CR_TRY(cr_layer_set_params(layer, 1));
   return cr_layer_add_param(layer, 0, &shape, param->filler);
@@ -81,6 +79,7 @@ const cr_layer_class cr_layer_bias = {
     .max_bottoms = 2,
     .min_tops = 1,
     .max_tops = 1,
+    .in_place = true,
     .setup = setup,
     .reshape = reshape,
     .forward = forward,

@@ -11,14 +11,11 @@ typedef struct concat_state {
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
   concat_state *s = layer->state;
   const Caffe__ConcatParameter *param = layer->param->concat_param;
+  (void)bottom;
+  (void)top;
   if (param && param->has_axis && param->has_concat_dim) {
     return cr_layer_fail(layer, CREMA_E_ARGUMENT,
                          "either axis or concat_dim can be given, not both");
-  }
-  for (int i = 0; i < layer->bottoms; i++) {
-    if (top[0] == bottom[i]) {
-      return cr_layer_fail(layer, CREMA_E_ARGUMENT, "cannot run in place: the top is bottom %d", i);
-    }
   }
   return cr_layer_args_make(&s->args, layer->bottoms + 1);
 }

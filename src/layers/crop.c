@@ -23,10 +23,9 @@ static crema_status check_lists(const cr_layer *layer, const Caffe__CropParamete
 }
 
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
+  (void)layer;
+  (void)top;
   (void)bottom;
-  if (top[0] == bottom[0]) {
-    return cr_layer_fail(layer, CREMA_E_ARGUMENT, "cannot run in place: top and bottom are one");
-  }
   return CREMA_OK;
 }
 

@@ -82,6 +82,7 @@ const cr_layer_class cr_layer_dropout = {
     .max_bottoms = 1,
     .min_tops = 1,
     .max_tops = 1,
+    .in_place = true,
     .setup = setup,
     .reshape = reshape,
     .forward = forward,

@@ -173,6 +173,7 @@ const cr_layer_class cr_layer_eltwise = {
     .max_bottoms = CR_ANY,
     .min_tops = 1,
     .max_tops = 1,
+    .in_place = true,
     .setup = setup,
     .reshape = reshape,
     .forward = forward,

@@ -14,11 +14,9 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
   im2col_state *s = layer->state;
   const Caffe__ConvolutionParameter *param = layer->param->convolution_param;
   const crema_shape *from = &bottom[0]->shape;
+  (void)top;
   if (param == NULL) {
     return cr_layer_fail(layer, CREMA_E_ARGUMENT, "convolution_param with a kernel is required");
-  }
-  if (top[0] == bottom[0]) {
-    return cr_layer_fail(layer, CREMA_E_ARGUMENT, "cannot run in place: top and bottom are one");
   }
   CR_TRY(cr_layer_axis(layer, from, param->axis, "axis", &s->axis));
   if (from->axes - s->axis < 2) {

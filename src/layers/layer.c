@@ -51,19 +51,10 @@ static crema_status unknown_type(const char *type) {
 }
 
 crema_status cr_layer_class_find(const char *type, const cr_layer_class **out) {
-  size_t low = 0, high = CLASSES;
-  while (low < high) {
-    size_t middle = low + (high - low) / 2;
-    int order = strcmp(type, class_names[middle]);
-    if (order == 0) {
-      *out = classes[middle];
-      return CREMA_OK;
-    }
-    if (order < 0) {
-      high = middle;
-    } else {
-      low = middle + 1;
-    }
+  for (size_t i = 0; i < CLASSES; i++) {
+    if (strcmp(type, class_names[i]) != 0) continue;
+    *out = classes[i];
+    return CREMA_OK;
   }
   return unknown_type(type);
 }
@@ -121,6 +112,18 @@ crema_status cr_layer_create(const Caffe__LayerParameter *param, Caffe__Phase ph
 fail:
   cr_layer_destroy(layer);
   return status;
+}
+
+crema_status cr_layer_check_in_place(const cr_layer *layer, crema_blob *const *bottom,
+                                     crema_blob *const *top) {
+  for (int t = 0; t < layer->tops; t++) {
+    for (int b = 0; b < layer->bottoms; b++) {
+      if (top[t] != bottom[b] || (t == 0 && b == 0 && layer->class->in_place)) continue;
+      return cr_layer_fail(layer, CREMA_E_ARGUMENT,
+                           "cannot run in place: top %d is the same blob as bottom %d", t, b);
+    }
+  }
+  return CREMA_OK;
 }
 
 static void free_params(cr_layer *layer) {

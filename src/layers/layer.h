@@ -22,6 +22,7 @@ typedef struct cr_layer_class {
   int min_tops, max_tops;
   bool equal_bottoms_tops; /* as many tops as bottoms */
   bool auto_tops;          /* missing tops up to max(min_tops, 1) get blobs without a name */
+  bool in_place;           /* top 0 may be bottom 0 */
   bool loss;               /* the first top has loss weight 1 by default */
   bool data_source;        /* produces samples; shared state on resume through save/restore */
   /* Bottoms that may receive no gradient (labels): bit i for bottom i. force_backward leaves
@@ -86,6 +87,11 @@ crema_status cr_layer_create(const Caffe__LayerParameter *param, Caffe__Phase ph
                              crema_context *context, uint64_t seed, const char *net_path,
                              cr_layer **out) CREMA_MUST_USE;
 void cr_layer_destroy(cr_layer *layer);
+
+/* Fails when a top is one of the bottoms, unless it is the first of both and the class works in
+ * place. Called before setup. Errors: CREMA_E_ARGUMENT. */
+crema_status cr_layer_check_in_place(const cr_layer *layer, crema_blob *const *bottom,
+                                     crema_blob *const *top) CREMA_MUST_USE;
 
 /* ---- for layer files ---- */
 

@@ -33,6 +33,7 @@ void cr_layer_function_destroy(cr_layer *layer);
       .max_bottoms = 1,                                                             \
       .min_tops = 1,                                                                \
       .max_tops = 1,                                                                \
+      .in_place = true,                                                             \
       .setup = setup_function,                                                      \
       .reshape = cr_layer_function_reshape,                                         \
       .forward = cr_layer_function_forward,                                         \

@@ -13,12 +13,10 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
   static const Caffe__LRNParameter defaults = CAFFE__LRNPARAMETER__INIT;
   lrn_state *s = layer->state;
   const Caffe__LRNParameter *param = layer->param->lrn_param ? layer->param->lrn_param : &defaults;
+  (void)top;
   (void)bottom;
   if (param->local_size % 2 == 0) {
     return cr_layer_fail(layer, CREMA_E_RANGE, "local_size is %u, must be odd", param->local_size);
-  }
-  if (top[0] == bottom[0]) {
-    return cr_layer_fail(layer, CREMA_E_ARGUMENT, "cannot run in place: top and bottom are one");
   }
   s->params.within_channel = param->norm_region == CAFFE__LRNPARAMETER__NORM_REGION__WITHIN_CHANNEL;
   s->params.size = param->local_size;

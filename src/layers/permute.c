@@ -10,9 +10,7 @@ typedef struct permute_state {
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
   const Caffe__PermuteParameter *param = layer->param->permute_param;
   uint32_t seen = 0;
-  if (top[0] == bottom[0]) {
-    return cr_layer_fail(layer, CREMA_E_ARGUMENT, "cannot run in place: top and bottom are one");
-  }
+  (void)top;
   for (size_t i = 0; param && i < param->n_order; i++) {
     uint32_t axis = param->order[i];
     if (axis >= (uint32_t)bottom[0]->shape.axes) {

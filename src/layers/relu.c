@@ -18,6 +18,7 @@ const cr_layer_class cr_layer_relu = {
     .max_bottoms = 1,
     .min_tops = 1,
     .max_tops = 1,
+    .in_place = true,
     .setup = setup,
     .reshape = cr_layer_unary_reshape,
     .forward = cr_layer_unary_forward,

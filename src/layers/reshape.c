@@ -11,9 +11,8 @@ typedef struct replaced {
 
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
   const Caffe__ReshapeParameter *param = layer->param->reshape_param;
-  if (top[0] == bottom[0]) {
-    return cr_layer_fail(layer, CREMA_E_ARGUMENT, "cannot run in place: top and bottom are one");
-  }
+  (void)bottom;
+  (void)top;
   if (param == NULL || param->shape == NULL) {
     return cr_layer_fail(layer, CREMA_E_ARGUMENT, "reshape_param with a shape is required");
   }

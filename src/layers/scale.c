@@ -28,9 +28,6 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
   crema_shape shape;
   int learned = layer->bottoms == 1;
   (void)top;
-  if (layer->bottoms > 1 && top[0] == bottom[1]) {
-    return cr_layer_fail(layer, CREMA_E_ARGUMENT, "the top must not be the second bottom");
-  }
   s->bias = param->bias_term;
   if (learned) {
     CR_TRY(cr_layer_read_span(layer, &bottom[0]->shape, param->axis, param->num_axes, &shape));
@@ -130,6 +127,7 @@ const cr_layer_class cr_layer_scale = {
     .max_bottoms = 2,
     .min_tops = 1,
     .max_tops = 1,
+    .in_place = true,
     .setup = setup,
     .reshape = reshape,
     .forward = forward,

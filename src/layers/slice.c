@@ -16,6 +16,8 @@ static const Caffe__SliceParameter *parameters(const cr_layer *layer) {
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
   slice_state *s = layer->state;
   const Caffe__SliceParameter *param = parameters(layer);
+  (void)bottom;
+  (void)top;
   if (param->has_axis && param->has_slice_dim) {
     return cr_layer_fail(layer, CREMA_E_ARGUMENT,
                          "either axis or slice_dim can be given, not both");
@@ -23,11 +25,6 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
   if (param->n_slice_point != 0 && param->n_slice_point + 1 != (size_t)layer->tops) {
     return cr_layer_fail(layer, CREMA_E_ARGUMENT, "%d tops need %d slice_points; found %zu",
                          layer->tops, layer->tops - 1, param->n_slice_point);
-  }
-  for (int i = 0; i < layer->tops; i++) {
-    if (top[i] == bottom[0]) {
-      return cr_layer_fail(layer, CREMA_E_ARGUMENT, "top %d must not be the bottom", i);
-    }
   }
   return cr_layer_args_make(&s->args, layer->tops + 1);
 }

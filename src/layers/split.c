@@ -19,9 +19,6 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   split_state *s = layer->state;
   const crema_shape *shape = &bottom[0]->shape;
   for (int i = 0; i < layer->tops; i++) {
-    if (top[i] == bottom[0]) {
-      return cr_layer_fail(layer, CREMA_E_ARGUMENT, "top %d must not be the bottom", i);
-    }
     CR_TRY(crema_blob_reshape(top[i], shape));
     CR_TRY(cr_blob_share_data(top[i], bottom[0]));
   }

@@ -8,11 +8,9 @@ typedef struct tile_state {
 
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
   const Caffe__TileParameter *param = layer->param->tile_param;
+  (void)top;
   if (param == NULL || param->tiles < 1) {
     return cr_layer_fail(layer, CREMA_E_ARGUMENT, "tile_param needs tiles of 1 or more");
-  }
-  if (top[0] == bottom[0]) {
-    return cr_layer_fail(layer, CREMA_E_ARGUMENT, "cannot run in place: top and bottom are one");
   }
   (void)bottom;
   return CREMA_OK;

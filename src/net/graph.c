@@ -285,6 +285,7 @@ static crema_status shape_layer(cr_net_build *build, int index) {
   cr_net_layer *layer = &net->layer[index];
   cr_layer *self = layer->layer;
   const cr_layer_class *class = self->class;
+  CR_TRY(cr_layer_check_in_place(self, layer->bottom, layer->top));
   if (class->setup != NULL) CR_TRY(class->setup(self, layer->bottom, layer->top));
   if (net->param->layer[index]->n_param > (size_t)self->params) {
     return cr_net_fail_layer(net->param->layer[index], CREMA_E_ARGUMENT,

@@ -93,6 +93,7 @@ static inline void rig_set_in_place(rig *r) {
 }
 
 static inline crema_status rig_setup(rig *r) {
+  CR_TRY(cr_layer_check_in_place(r->layer, r->bottom, r->top));
   CR_TRY(r->layer->class->setup(r->layer, r->bottom, r->top));
   return r->layer->class->reshape(r->layer, r->bottom, r->top);
 }

@@ -55,6 +55,27 @@ static void test_reshape_after_setup(void **state) {
   rig_free(&r);
 }
 
+/* A top that is a bottom is refused, but for the first of both of a class that works in place. */
+static void test_in_place(void **state) {
+  size_t count = 0;
+  const char *const *names = cr_layer_class_names(&count);
+  (void)state;
+  for (size_t i = 0; i < count; i++) {
+    rig r;
+    rig_make(&r, names[i], "", CAFFE__PHASE__TEST, "2 3|2 3", 2);
+    RIG_OK(cr_layer_check_in_place(r.layer, r.bottom, r.top));
+    crema_blob *own = r.top[0];
+    r.top[0] = r.bottom[0];
+    crema_status status = cr_layer_check_in_place(r.layer, r.bottom, r.top);
+    assert_int_equal(status, r.layer->class->in_place ? CREMA_OK : CREMA_E_ARGUMENT);
+    r.top[0] = r.bottom[1];
+    assert_int_equal(cr_layer_check_in_place(r.layer, r.bottom, r.top), CREMA_E_ARGUMENT);
+    assert_non_null(strstr(crema_error_text(), "top 0 is the same blob as bottom 1"));
+    r.top[0] = own;
+    rig_free(&r);
+  }
+}
+
 static void test_labels_out_of_range(void **state) {
   static const char *const types[] = {"SoftmaxWithLoss", "Accuracy"};
   static const float bad[] = {-1, 3, 1e30f, NAN};
@@ -87,6 +108,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_refusals),
       cmocka_unit_test(test_reshape_after_setup),
+      cmocka_unit_test(test_in_place),
       cmocka_unit_test(test_labels_out_of_range),
       cmocka_unit_test(test_labels_have_no_gradient),
   };
