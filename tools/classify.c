@@ -1,4 +1,5 @@
 /* crema classify: image files in, the likeliest classes with their names out. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +12,7 @@
 #include "crema/image.h"
 #include "crema/net.h"
 
-enum { MAX_MEAN_VALUES = 3, BUNDLED_RESIZE = 256 };
+enum { MAX_MEAN_VALUES = 3, BUNDLED_RESIZE = 256, MAX_SIDE = 65500 };
 
 typedef struct classify_options {
   const char *model, *weights, *mean_file, *mean_value, *labels;
@@ -137,14 +138,25 @@ static crema_status set_up(classifier *c) {
   classify_options *o = &c->options;
   if (o->model == NULL) CR_TRY(use_bundled(c));
   if (o->weights == NULL) return cr_fail(CREMA_E_ARGUMENT, "-model needs -weights as well");
-  if (o->resize > 65500) return cr_fail(CREMA_E_RANGE, "-resize %lld", (long long)o->resize);
+  if (o->resize < -1 || o->resize > MAX_SIDE) {
+    return cr_fail(CREMA_E_RANGE, "-resize %lld: give 1 to %d, or 0 for none", (long long)o->resize,
+                   MAX_SIDE);
+  }
+  if (o->top < 1) return cr_fail(CREMA_E_RANGE, "-top %lld: give 1 or more", (long long)o->top);
+  if (!isfinite(o->scale)) return cr_fail(CREMA_E_RANGE, "-scale: not a finite number");
   crema_image_options_init(&c->image);
   CR_TRY(parse_mean(c));
   c->image.mean_file = o->mean_file;
   c->image.scale = (float)o->scale;
   c->image.resize_height = c->image.resize_width = o->resize > 0 ? (int)o->resize : 0;
   CR_TRY(read_names(c));
-  return load_net(c);
+  CR_TRY(load_net(c));
+  long long classes = (long long)crema_blob_count(crema_net_output(c->net, 0));
+  if (o->labels != NULL && (long long)c->count != classes) {
+    return cr_fail(CREMA_E_SHAPE, "%s: names %zu classes, the output '%s' of the net has %lld",
+                   o->labels, c->count, crema_net_output_name(c->net, 0), classes);
+  }
+  return CREMA_OK;
 }
 
 /* ---- running ------------------------------------------------------------- */

@@ -98,7 +98,21 @@ remove:
   return status;
 }
 
+/* A device or a pipe (/dev/null, /dev/stdout) is written to and never replaced by a file. */
+static crema_status write_special(const char *path, const void *bytes, size_t size) {
+  int fd = open(path, O_WRONLY | O_CLOEXEC);
+  if (fd < 0) return fail_open(path, errno);
+  crema_status status = write_all(fd, path, bytes, size);
+  if (close(fd) != 0 && status == CREMA_OK) status = cr_fail_errno(errno, "%s: cannot write", path);
+  return status;
+}
+
 crema_status cr_file_write(const char *path, const void *bytes, size_t size) {
+  struct stat info;
+  if (stat(path, &info) == 0 && !S_ISREG(info.st_mode)) {
+    if (S_ISDIR(info.st_mode)) return cr_fail_errno(EISDIR, "%s: cannot write", path);
+    return write_special(path, bytes, size);
+  }
   char *temporary = NULL;
   CR_TRY(cr_file_replace_begin(path, &temporary));
   crema_status status = CREMA_OK;

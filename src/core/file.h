@@ -13,7 +13,7 @@ crema_status cr_file_read(const char *path, cr_buffer *out) CREMA_MUST_USE;
 
 /* Writes `size` bytes to "<path>.tmp.<pid>", flushes it to the disk and renames it to
  * `path`; the old file stays whole when anything fails, and the temporary file
- * is removed. */
+ * is removed. A device or pipe at `path` is written to in place. */
 crema_status cr_file_write(const char *path, const void *bytes, size_t size) CREMA_MUST_USE;
 
 /* For writers that need a path themselves (HDF5): the name to write to, to be freed

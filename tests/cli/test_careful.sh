@@ -1,0 +1,40 @@
+#!/bin/bash
+# Small wrong numbers, odd outputs: each is refused, or does what was asked and nothing else.
+. "$(dirname "$0")/lib.sh"
+model=$source_dir/models/squeezenet_v1.0
+cat_image=$source_dir/examples/images/cat.jpg
+
+# refuse_classify WHAT FLAGS... -- TEXT...
+refuse_classify() {
+  local what=$1 flags=()
+  shift
+  while [ "$1" != -- ]; do flags+=("$1"); shift; done
+  shift
+  run classify -model "$model/deploy.prototxt" -weights "$model/squeezenet_v1.0.caffemodel" \
+    "${flags[@]}" "$cat_image"
+  expect_error "$what" "$@"
+}
+
+printf 'one\ntwo\n' >names.txt
+refuse_classify "labels of another net" -labels names.txt -- names.txt "2 classes" 1000
+refuse_classify "no classes wanted" -top 0 -- "-top"
+refuse_classify "negative side" -resize -7 -- "-resize" "-7"
+refuse_classify "too large a side" -resize 1000000000 -- "-resize" "65500"
+refuse_classify "scale" -scale nan -- "-scale"
+
+# A pipe or a device is written to, not replaced by a file; a folder stays one.
+make_net any 'max_iter: 2'
+mkfifo pipe
+cat pipe >from_pipe &
+run upgrade_net_proto_text net.prototxt pipe
+expect_ok "output to a pipe"
+wait
+[ -p pipe ] || fail "the pipe was replaced"
+grep -q '"digits"' from_pipe || fail "nothing came out of the pipe"
+mkdir folder
+run upgrade_net_proto_text net.prototxt folder
+expect_error "output to a folder" "folder"
+[ -d folder ] || fail "the folder is gone"
+ls folder.tmp.* >/dev/null 2>&1 && fail "a temporary file stays"
+
+finish
