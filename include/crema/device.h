@@ -79,8 +79,10 @@ CREMA_API crema_status crema_device_memory_read(crema_device *device,
 /* Page-locked bytes of host memory that crema holds for copies to and from devices. */
 CREMA_API size_t crema_pinned_bytes(void);
 
-/* Makes a context on `device`; it belongs to one thread at a time. `seed` starts its generator
- * (mt19937); equal seeds give equal sequences. Free with crema_context_destroy. */
+/* Makes a context on `device` (NULL: the one that the calling thread works on, which is the CPU
+ * unless the library made it another one for a thread of its own); it belongs to one thread at a
+ * time. `seed` starts its generator (mt19937); equal seeds give equal sequences. Free with
+ * crema_context_destroy. */
 CREMA_API crema_status crema_context_create(crema_device *device, uint64_t seed,
                                             crema_context **out) CREMA_MUST_USE;
 

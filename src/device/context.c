@@ -73,6 +73,7 @@ static void close_context(crema_context *context) {
 }
 
 crema_status crema_context_create(crema_device *device, uint64_t seed, crema_context **out) {
+  if (device == NULL) device = cr_device_current();
   crema_context *context = calloc(1, sizeof *context);
   if (context == NULL) return cr_fail_memory(sizeof *context, "a context");
   crema_status status = open_context(context, device, seed);

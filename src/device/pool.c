@@ -54,6 +54,12 @@ struct cr_pool {
 
 /* ---- options ---- */
 
+/* The variable of the NVIDIA dialect's memory manager. */
+static bool debug_wanted(void) {
+  const char *text = getenv("DEBUG_GPU_MEM");
+  return text != NULL && text[0] != '\0' && strcmp(text, "0") != 0;
+}
+
 cr_pool_options cr_pool_options_for(cr_pool_mode mode) {
   cr_pool_options options = {.mode = mode,
                              .growth = 2,
@@ -61,6 +67,7 @@ cr_pool_options cr_pool_options_for(cr_pool_mode mode) {
                              .max_bin = 22,
                              .max_idle_bytes = SIZE_MAX,
                              .one_stream = mode == CR_POOL_THC,
+                             .print_events = debug_wanted(),
                              .threshold = 0.9};
   if (mode == CR_POOL_CUB) {
     options.growth = 8;
@@ -191,6 +198,10 @@ static crema_status driver_alloc(cr_pool *pool, size_t bytes, crema_devptr *out)
   cr_memory_unlock_shared();
   cr_device_leave(guard);
   if (status == CREMA_OK) atomic_fetch_add(&pool->driver_allocs, 1);
+  if (pool->options.print_events) {
+    cr_log_info("%s:%d: %zu bytes %s", pool->device->backend->name, pool->device->index, bytes,
+                status == CREMA_OK ? "allocated" : "could not be allocated");
+  }
   return status;
 }
 
@@ -211,6 +222,9 @@ static void driver_free(cr_pool *pool, block *b) {
   backend->free(pool->device, b->memory);
   cr_memory_unlock_shared();
   cr_device_leave(guard);
+  if (pool->options.print_events) {
+    cr_log_info("%s:%d: %zu bytes freed", backend->name, pool->device->index, b->bytes);
+  }
   note_freed(pool, b->bytes);
   free(b);
 }

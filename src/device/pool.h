@@ -24,7 +24,8 @@ typedef struct cr_pool_options {
   unsigned min_bin, max_bin;
   size_t max_idle_bytes; /* SIZE_MAX: no limit */
   bool one_stream;
-  double threshold; /* share of the total below which free memory is asked for again */
+  bool print_events; /* log what is taken from the driver and given back (DEBUG_GPU_MEM) */
+  double threshold;  /* share of the total below which free memory is asked for again */
 } cr_pool_options;
 
 cr_pool_options cr_pool_options_for(cr_pool_mode mode);

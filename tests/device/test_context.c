@@ -197,7 +197,7 @@ static void s1_10_results_are_visible_after_finish_only(void **state) {
   sim_end();
 }
 
-static void s1_14_s1_15_generators_belong_to_contexts(void **state) {
+static void s1_14_s1_15_s1_30_generators_belong_to_contexts(void **state) {
   (void)state;
   crema_context *a = NULL, *b = NULL, *c = NULL;
   assert_int_equal(crema_context_create(cr_cpu_device(), 5489, &a), CREMA_OK);
@@ -340,6 +340,20 @@ static void s1_34_a_device_is_opened_once_and_late(void **state) {
   sim_end();
 }
 
+static void s1_33_a_context_on_the_current_device(void **state) {
+  (void)state;
+  cr_sim_options options = sim_test_options(2);
+  sim_begin(&options);
+  crema_context *context = sim_test_context(NULL);
+  assert_ptr_equal(crema_context_device(context), cr_cpu_device());
+  crema_context_destroy(context);
+  assert_int_equal(cr_device_set_current(sim_test_device(1)), CREMA_OK);
+  context = sim_test_context(NULL);
+  assert_ptr_equal(crema_context_device(context), sim_test_device(1));
+  crema_context_destroy(context);
+  sim_end();
+}
+
 static int warnings;
 
 static void count_warning(void *user, crema_log_level level, const char *file, int line,
@@ -449,10 +463,11 @@ int main(void) {
       cmocka_unit_test(s1_07_s1_40_the_current_device),
       cmocka_unit_test(s1_08_finish_reports_a_late_failure_once),
       cmocka_unit_test(s1_10_results_are_visible_after_finish_only),
-      cmocka_unit_test(s1_14_s1_15_generators_belong_to_contexts),
+      cmocka_unit_test(s1_14_s1_15_s1_30_generators_belong_to_contexts),
       cmocka_unit_test(s1_28_s1_29_contexts_by_thread_device_and_stream),
       cmocka_unit_test(s1_31_streams_in_turn_and_busy_ones_skipped),
       cmocka_unit_test(s1_32_busy_or_not),
+      cmocka_unit_test(s1_33_a_context_on_the_current_device),
       cmocka_unit_test(s1_34_a_device_is_opened_once_and_late),
       cmocka_unit_test(s1_35_s1_39_no_device_and_a_failing_driver),
       cmocka_unit_test(s1_36_more_devices_than_places),

@@ -4,10 +4,12 @@
 
 #include <stdlib.h>
 
+#include "core/clock.h"
 #include "core/fail.h"
 #include "core/thread.h"
 #include "device/block.h"
 #include "device/copy.h"
+#include "device/memory_lock.h"
 #include "device/numa.h"
 #include "device/pool.h"
 
@@ -287,6 +289,37 @@ static void s1_19_s1_20_memory_nodes(void **state) {
   cr_numa_enable(false);
 }
 
+static crema_status make_pinned(void *arg) {
+  cr_block *block = arg;
+  return cr_block_new(sim_test_device(0), SIZE, &(cr_block_options){.pinned = true}, block);
+}
+
+static void s1_38_pinned_memory(void **state) {
+  (void)state;
+  cr_block before, pinned = {0};
+  assert_int_equal(cr_block_new(cr_cpu_device(), SIZE, NULL, &before), CREMA_OK);
+  cr_sim_options options = sim_test_options(1);
+  sim_begin(&options);
+  assert_int_equal(cr_device_set_current(sim_test_device(0)), CREMA_OK);
+  /* Page-locked memory is zero, and is not made while a collective is launched. */
+  cr_thread *thread = NULL;
+  cr_collective_begin();
+  assert_int_equal(cr_thread_start(&thread, "pinned", make_pinned, &pinned), CREMA_OK);
+  cr_clock_sleep(0.02);
+  assert_int_equal(cr_sim_pinned_blocks(), 0);
+  cr_collective_end();
+  assert_int_equal(cr_thread_join(&thread), CREMA_OK);
+  assert_int_equal(cr_sim_pinned_blocks(), 1);
+  assert_int_equal(crema_pinned_bytes(), SIZE);
+  for (int i = 0; i < SIZE; i++) assert_int_equal(((unsigned char *)pinned.address)[i], 0);
+  /* What was made before the thread worked on a device goes back to where it came from. */
+  cr_block_free(&before);
+  cr_block_free(&pinned);
+  assert_int_equal(cr_sim_count(CR_SIM_HOST_FREE, -1), 1);
+  assert_int_equal(crema_pinned_bytes(), 0);
+  sim_end();
+}
+
 static crema_status make_and_free(void *arg) {
   (void)arg;
   for (int i = 0; i < 1000; i++) {
@@ -332,6 +365,7 @@ int main(void) {
       cmocka_unit_test(s1_17_alignment_of_every_size),
       cmocka_unit_test(s1_18_zero_fill),
       cmocka_unit_test(s1_19_s1_20_memory_nodes),
+      cmocka_unit_test(s1_38_pinned_memory),
       cmocka_unit_test(s1_21_the_host_memory_report),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,6 +7,7 @@
 
 #include "core/clock.h"
 #include "core/fail.h"
+#include "core/log.h"
 #include "core/thread.h"
 #include "device/block.h"
 #include "device/memory_lock.h"
@@ -247,6 +248,39 @@ static void s4_10_every_mode_serves(void **state) {
     assert_int_equal(cr_pool_describe(f.pool).live_bytes, 0);
     end(&f);
   }
+}
+
+static int lines;
+
+static void count_line(void *user, crema_log_level level, const char *file, int line,
+                       const char *message) {
+  (void)user;
+  (void)level;
+  (void)file;
+  (void)line;
+  lines += strstr(message, "sim:0: ") != NULL && strstr(message, "bytes") != NULL;
+}
+
+static void s4_11_devices_open_by_themselves_and_print_on_demand(void **state) {
+  (void)state;
+  /* No scope is opened: the first allocation opens the device, a second opening is the same. */
+  cr_sim_options sim = sim_test_options(1);
+  sim_begin(&sim);
+  crema_devptr memory = {0};
+  assert_int_equal(cr_device_alloc(sim_test_device(0), 100, &memory), CREMA_OK);
+  cr_pool *first = sim_test_device(0)->pool;
+  assert_ptr_equal(sim_test_device(0)->pool, first);
+  cr_device_free(sim_test_device(0), memory);
+  sim_end();
+  assert_int_equal(setenv("DEBUG_GPU_MEM", "1", 1), 0);
+  fixture f = begin(CR_POOL_NONE);
+  assert_int_equal(unsetenv("DEBUG_GPU_MEM"), 0);
+  lines = 0;
+  crema_log_set(count_line, NULL, CREMA_LOG_INFO);
+  give(&f, take(&f, 100, 0), 0);
+  crema_log_set(NULL, NULL, CREMA_LOG_INFO);
+  assert_int_equal(lines, 2);
+  end(&f);
 }
 
 static void s4_12_s4_13_a_failure_is_a_status(void **state) {
@@ -529,6 +563,7 @@ int main(void) {
       cmocka_unit_test(s1_26_tracking),
       cmocka_unit_test(s1_27_s4_07_no_allocation_inside_a_collective),
       cmocka_unit_test(s4_10_every_mode_serves),
+      cmocka_unit_test(s4_11_devices_open_by_themselves_and_print_on_demand),
       cmocka_unit_test(s4_12_s4_13_a_failure_is_a_status),
       cmocka_unit_test(s4_14_estimate_of_free_memory),
       cmocka_unit_test(s4_15_idle_blocks_count_as_free),
