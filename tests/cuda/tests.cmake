@@ -41,3 +41,31 @@ add_cuda_test(cuda_plugin)
 add_dependencies(cuda_plugin crema_cuda)
 target_compile_definitions(cuda_plugin PRIVATE CREMA_PLUGIN="$<TARGET_FILE:crema_cuda>")
 add_test(NAME cuda/plugin COMMAND cuda_plugin)
+
+# The plug-in's own C files over a CUDA runtime, a cuBLASLt and a cuDNN that run on the host: how the
+# libraries are called is tested without a GPU.
+set(fake_dir ${PROJECT_BINARY_DIR}/cuda/fake)
+foreach(library cublasLt:fake_cublaslt:13 cudnn:fake_cudnn:9)
+  string(REPLACE ":" ";" parts ${library})
+  list(GET parts 0 name)
+  list(GET parts 1 source)
+  list(GET parts 2 version)
+  add_library(${source} SHARED ${CMAKE_CURRENT_LIST_DIR}/fake/${source}.c)
+  target_include_directories(${source} SYSTEM PRIVATE ${CREMA_CUDA_INCLUDE} ${CREMA_CUDNN_INCLUDE})
+  target_link_libraries(${source} PRIVATE crema_options)
+  set_target_properties(${source} PROPERTIES OUTPUT_NAME ${name} VERSION ${version}
+    SOVERSION ${version} LIBRARY_OUTPUT_DIRECTORY ${fake_dir})
+endforeach()
+add_library(crema_cuda_fake MODULE ${cuda_sources} ${CMAKE_CURRENT_LIST_DIR}/fake/fake_runtime.c)
+set_target_properties(crema_cuda_fake PROPERTIES OUTPUT_NAME crema-cuda C_VISIBILITY_PRESET hidden
+  LIBRARY_OUTPUT_DIRECTORY ${fake_dir})
+target_include_directories(crema_cuda_fake PRIVATE ${PROJECT_SOURCE_DIR}/include
+  ${PROJECT_SOURCE_DIR}/src)
+target_include_directories(crema_cuda_fake SYSTEM PRIVATE ${CREMA_CUDA_INCLUDE}
+  ${CREMA_CUDNN_INCLUDE})
+target_link_libraries(crema_cuda_fake PRIVATE crema_options Threads::Threads m ${CMAKE_DL_LIBS})
+add_dependencies(crema_cuda_fake fake_cublaslt fake_cudnn)
+add_dependencies(cuda_kernels crema_cuda_fake)
+add_test(NAME cuda/kernels_on_fake COMMAND cuda_kernels)
+set_tests_properties(cuda/kernels_on_fake PROPERTIES ENVIRONMENT
+  "CREMA_CUDA_PLUGIN=$<TARGET_FILE:crema_cuda_fake>;LD_LIBRARY_PATH=${fake_dir};OMP_WAIT_POLICY=passive")

@@ -90,6 +90,14 @@ crema_status cr_cuda_cublaslt(const cr_cublaslt **out) {
 
 static cr_cudnn cudnn;
 
+/* Until 8 the major version is the thousands, since 9 the ten thousands. */
+static void tell_version(size_t v, char *missing, size_t size) {
+  const size_t major = v >= 90000 ? v / 10000 : v / 1000;
+  const size_t minor = v >= 90000 ? v % 10000 / 100 : v % 1000 / 100;
+  snprintf(missing, size, "cuDNN is version %zu.%zu, but crema was built for version %d", major,
+           minor, CUDNN_MAJOR);
+}
+
 /* Another version is there: said in one sentence. */
 static bool other_cudnn(char *missing, size_t size) {
   static const char *const names[] = {"libcudnn.so.8", "libcudnn.so"};
@@ -97,8 +105,7 @@ static bool other_cudnn(char *missing, size_t size) {
     void *library = open_library(names[i]);
     size_t (*version)(void) = NULL;
     if (library == NULL || !find_symbol(library, "cudnnGetVersion", &version)) continue;
-    snprintf(missing, size, "cuDNN is version %zu, but crema was built for version %d", version(),
-             CUDNN_MAJOR);
+    tell_version(version(), missing, size);
     return true;
   }
   return false;
@@ -119,8 +126,7 @@ static void open_cudnn(char *missing, size_t size) {
   CR_CUDNN_SYMBOLS(CR_FIND)
 #undef CR_FIND
   if (missing[0] == '\0' && cudnn.cudnnGetVersion() / 10000 != CUDNN_MAJOR) {
-    snprintf(missing, size, "cuDNN is version %zu, but crema was built for version %d",
-             cudnn.cudnnGetVersion(), CUDNN_MAJOR);
+    tell_version(cudnn.cudnnGetVersion(), missing, size);
   }
 }
 

@@ -1,0 +1,193 @@
+/* cuBLASLt on the host, column-major as its documentation has it, for testing how the plug-in calls
+ * it. Attributes that the plug-in does not use are refused. */
+#include <cublasLt.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NARROW = 4, WORKSPACE = 1000 };
+
+typedef struct fake_layout {
+  int64_t rows, cols, ld;
+} fake_layout;
+
+typedef struct fake_desc {
+  cublasOperation_t op_a, op_b;
+  cublasLtEpilogue_t epilogue;
+  const float *bias;
+} fake_desc;
+
+typedef struct fake_preference {
+  uint64_t workspace;
+  uint32_t alignment[4], reductions;
+} fake_preference;
+
+/* What the heuristics decide is kept in the algorithm's opaque data. */
+typedef struct fake_algorithm {
+  uint32_t alignment, magic;
+} fake_algorithm;
+
+enum { MAGIC = 0x4372656d };
+
+cublasStatus_t cublasLtCreate(cublasLtHandle_t *handle) {
+  *handle = calloc(1, 8);
+  return *handle != NULL ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_ALLOC_FAILED;
+}
+cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) {
+  free(handle);
+  return CUBLAS_STATUS_SUCCESS;
+}
+size_t cublasLtGetVersion(void) {
+  return 130000;
+}
+
+cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *out, cudaDataType type,
+                                          uint64_t rows, uint64_t cols, int64_t ld) {
+  if (type != CUDA_R_32F || ld < (int64_t)rows || rows == 0 || cols == 0) {
+    return CUBLAS_STATUS_INVALID_VALUE;
+  }
+  fake_layout *layout = calloc(1, sizeof *layout);
+  if (layout == NULL) return CUBLAS_STATUS_ALLOC_FAILED;
+  *layout = (fake_layout){(int64_t)rows, (int64_t)cols, ld};
+  *out = (cublasLtMatrixLayout_t)layout;
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout) {
+  free(layout);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *out, cublasComputeType_t compute,
+                                        cudaDataType_t scale) {
+  if (compute != CUBLAS_COMPUTE_32F || scale != CUDA_R_32F) return CUBLAS_STATUS_NOT_SUPPORTED;
+  fake_desc *desc = calloc(1, sizeof *desc);
+  if (desc == NULL) return CUBLAS_STATUS_ALLOC_FAILED;
+  desc->epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+  *out = (cublasLtMatmulDesc_t)desc;
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t desc) {
+  free(desc);
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t opaque,
+                                              cublasLtMatmulDescAttributes_t what,
+                                              const void *value, size_t bytes) {
+  fake_desc *desc = (fake_desc *)opaque;
+  void *to = NULL;
+  size_t size = 0;
+  switch (what) {
+    case CUBLASLT_MATMUL_DESC_TRANSA: to = &desc->op_a, size = sizeof desc->op_a; break;
+    case CUBLASLT_MATMUL_DESC_TRANSB: to = &desc->op_b, size = sizeof desc->op_b; break;
+    case CUBLASLT_MATMUL_DESC_EPILOGUE: to = &desc->epilogue, size = sizeof desc->epilogue; break;
+    case CUBLASLT_MATMUL_DESC_BIAS_POINTER: to = &desc->bias, size = sizeof desc->bias; break;
+    default: break;
+  }
+  if (to == NULL || bytes != size) return CUBLAS_STATUS_INVALID_VALUE;
+  memcpy(to, value, bytes);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *out) {
+  fake_preference *preference = calloc(1, sizeof *preference);
+  if (preference == NULL) return CUBLAS_STATUS_ALLOC_FAILED;
+  for (int i = 0; i < 4; i++) preference->alignment[i] = 256;
+  *out = (cublasLtMatmulPreference_t)preference;
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t preference) {
+  free(preference);
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t opaque,
+                                                    cublasLtMatmulPreferenceAttributes_t what,
+                                                    const void *value, size_t bytes) {
+  fake_preference *p = (fake_preference *)opaque;
+  void *to = NULL;
+  size_t size = sizeof(uint32_t);
+  switch (what) {
+    case CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES:
+      to = &p->workspace, size = sizeof p->workspace;
+      break;
+    case CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK: to = &p->reductions; break;
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES: to = &p->alignment[0]; break;
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES: to = &p->alignment[1]; break;
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES: to = &p->alignment[2]; break;
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES: to = &p->alignment[3]; break;
+    default: break;
+  }
+  if (to == NULL || bytes != size) return CUBLAS_STATUS_INVALID_VALUE;
+  memcpy(to, value, bytes);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+/* op(a) is (m, k), op(b) (k, n), the result (m, n). */
+static bool shapes_fit(const fake_desc *d, const fake_layout *a, const fake_layout *b,
+                       const fake_layout *c) {
+  const bool ta = d->op_a == CUBLAS_OP_T, tb = d->op_b == CUBLAS_OP_T;
+  return (ta ? a->cols : a->rows) == c->rows && (tb ? b->rows : b->cols) == c->cols &&
+         (ta ? a->rows : a->cols) == (tb ? b->cols : b->rows);
+}
+
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc,
+                                              cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                                              cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
+                                              cublasLtMatmulPreference_t preference, int wanted,
+                                              cublasLtMatmulHeuristicResult_t *result, int *found) {
+  const fake_preference *p = (const fake_preference *)preference;
+  if (handle == NULL || c != d || wanted != 1 || p->workspace < WORKSPACE ||
+      !shapes_fit((const fake_desc *)desc, (const fake_layout *)a, (const fake_layout *)b,
+                  (const fake_layout *)d)) {
+    return CUBLAS_STATUS_INVALID_VALUE;
+  }
+  fake_algorithm algorithm = {.alignment = p->alignment[0], .magic = MAGIC};
+  for (int i = 0; i < 4; i++) {
+    if (p->alignment[i] < algorithm.alignment) algorithm.alignment = p->alignment[i];
+  }
+  memset(result, 0, sizeof *result);
+  memcpy(&result->algo, &algorithm, sizeof algorithm);
+  result->workspaceSize = WORKSPACE;
+  result->state = CUBLAS_STATUS_SUCCESS;
+  *found = 1;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, const void *alpha,
+                              const void *a, cublasLtMatrixLayout_t a_layout, const void *b,
+                              cublasLtMatrixLayout_t b_layout, const void *beta, const void *c,
+                              cublasLtMatrixLayout_t c_layout, void *d,
+                              cublasLtMatrixLayout_t d_layout, const cublasLtMatmulAlgo_t *algo,
+                              void *workspace, size_t bytes, cudaStream_t stream) {
+  const fake_desc *m = (const fake_desc *)desc;
+  const fake_layout *la = (const fake_layout *)a_layout, *lb = (const fake_layout *)b_layout;
+  const fake_layout *ld = (const fake_layout *)d_layout;
+  const float *fa = a, *fb = b, *fc = c;
+  const float scale = *(const float *)alpha, old = *(const float *)beta;
+  float *out = d;
+  fake_algorithm algorithm;
+  memcpy(&algorithm, algo, sizeof algorithm);
+  const uintptr_t ends = (uintptr_t)a | (uintptr_t)b | (uintptr_t)c | (uintptr_t)d;
+  if (handle == NULL || stream == NULL || c != d || c_layout != d_layout || workspace == NULL ||
+      bytes < WORKSPACE || algorithm.magic != MAGIC || ends % algorithm.alignment != 0 ||
+      !shapes_fit(m, la, lb, ld) || (m->epilogue == CUBLASLT_EPILOGUE_BIAS && m->bias == NULL)) {
+    return CUBLAS_STATUS_INVALID_VALUE;
+  }
+  const bool ta = m->op_a == CUBLAS_OP_T, tb = m->op_b == CUBLAS_OP_T;
+  const int64_t inner = ta ? la->rows : la->cols;
+  for (int64_t j = 0; j < ld->cols; j++) {
+    for (int64_t i = 0; i < ld->rows; i++) {
+      double sum = 0;
+      for (int64_t p = 0; p < inner; p++) {
+        const float left = fa[ta ? i * la->ld + p : p * la->ld + i];
+        const float right = fb[tb ? p * lb->ld + j : j * lb->ld + p];
+        sum += (double)left * (double)right;
+      }
+      sum *= (double)scale;
+      if (old != 0) sum += (double)old * (double)fc[j * ld->ld + i];
+      if (m->epilogue == CUBLASLT_EPILOGUE_BIAS) sum += (double)m->bias[i];
+      out[j * ld->ld + i] = (float)sum;
+    }
+  }
+  memset(workspace, 0xff, WORKSPACE);
+  return CUBLAS_STATUS_SUCCESS;
+}

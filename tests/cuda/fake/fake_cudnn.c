@@ -1,0 +1,308 @@
+/* The convolutions of cuDNN on the host, for testing how the plug-in describes and calls them. */
+#include <cudnn.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { AXES = 5, SPATIAL = 3, WORKSPACE = 1000, ALGORITHM = 1 };
+
+typedef struct fake_tensor {
+  int axes, dim[AXES];
+} fake_tensor;
+
+typedef struct fake_conv {
+  int axes, pad[SPATIAL], stride[SPATIAL], dilation[SPATIAL], group;
+  bool exact;
+} fake_conv;
+
+size_t cudnnGetVersion(void) {
+  const char *given = getenv("FAKE_CUDNN_VERSION");
+  return given != NULL ? (size_t)atoi(given) : CUDNN_VERSION;
+}
+const char *cudnnGetErrorString(cudnnStatus_t status) {
+  return status == CUDNN_STATUS_SUCCESS ? "success" : "fake cuDNN refuses";
+}
+cudnnStatus_t cudnnCreate(cudnnHandle_t *handle) {
+  *handle = calloc(1, 8);
+  return *handle != NULL ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_INTERNAL_ERROR;
+}
+cudnnStatus_t cudnnDestroy(cudnnHandle_t handle) {
+  free(handle);
+  return CUDNN_STATUS_SUCCESS;
+}
+cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream) {
+  return handle != NULL && stream != NULL ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_BAD_PARAM;
+}
+
+/* ---- descriptors ---- */
+
+cudnnStatus_t cudnnCreateTensorDescriptor(cudnnTensorDescriptor_t *out) {
+  *out = calloc(1, sizeof(fake_tensor));
+  return *out != NULL ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_INTERNAL_ERROR;
+}
+cudnnStatus_t cudnnDestroyTensorDescriptor(cudnnTensorDescriptor_t desc) {
+  free(desc);
+  return CUDNN_STATUS_SUCCESS;
+}
+cudnnStatus_t cudnnSetTensorNdDescriptor(cudnnTensorDescriptor_t desc, cudnnDataType_t type,
+                                         int axes, const int dim[], const int stride[]) {
+  fake_tensor *t = (fake_tensor *)desc;
+  if (type != CUDNN_DATA_FLOAT || axes < 4 || axes > AXES) return CUDNN_STATUS_BAD_PARAM;
+  int step = 1;
+  for (int a = axes - 1; a >= 0; a--) {
+    if (stride[a] != step || dim[a] < 1) return CUDNN_STATUS_BAD_PARAM;
+    step *= dim[a];
+    t->dim[a] = dim[a];
+  }
+  t->axes = axes;
+  return CUDNN_STATUS_SUCCESS;
+}
+cudnnStatus_t cudnnCreateFilterDescriptor(cudnnFilterDescriptor_t *out) {
+  *out = calloc(1, sizeof(fake_tensor));
+  return *out != NULL ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_INTERNAL_ERROR;
+}
+cudnnStatus_t cudnnDestroyFilterDescriptor(cudnnFilterDescriptor_t desc) {
+  free(desc);
+  return CUDNN_STATUS_SUCCESS;
+}
+cudnnStatus_t cudnnSetFilterNdDescriptor(cudnnFilterDescriptor_t desc, cudnnDataType_t type,
+                                         cudnnTensorFormat_t format, int axes, const int dim[]) {
+  fake_tensor *t = (fake_tensor *)desc;
+  if (type != CUDNN_DATA_FLOAT || format != CUDNN_TENSOR_NCHW || axes < 4 || axes > AXES) {
+    return CUDNN_STATUS_BAD_PARAM;
+  }
+  t->axes = axes;
+  memcpy(t->dim, dim, (size_t)axes * sizeof *dim);
+  return CUDNN_STATUS_SUCCESS;
+}
+cudnnStatus_t cudnnCreateConvolutionDescriptor(cudnnConvolutionDescriptor_t *out) {
+  *out = calloc(1, sizeof(fake_conv));
+  return *out != NULL ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_INTERNAL_ERROR;
+}
+cudnnStatus_t cudnnDestroyConvolutionDescriptor(cudnnConvolutionDescriptor_t desc) {
+  free(desc);
+  return CUDNN_STATUS_SUCCESS;
+}
+cudnnStatus_t cudnnSetConvolutionNdDescriptor(cudnnConvolutionDescriptor_t desc, int axes,
+                                              const int pad[], const int stride[],
+                                              const int dilation[], cudnnConvolutionMode_t mode,
+                                              cudnnDataType_t type) {
+  fake_conv *c = (fake_conv *)desc;
+  if (mode != CUDNN_CROSS_CORRELATION || type != CUDNN_DATA_FLOAT || axes < 2 || axes > SPATIAL) {
+    return CUDNN_STATUS_BAD_PARAM;
+  }
+  c->axes = axes;
+  c->group = 1;
+  memcpy(c->pad, pad, (size_t)axes * sizeof *pad);
+  memcpy(c->stride, stride, (size_t)axes * sizeof *stride);
+  memcpy(c->dilation, dilation, (size_t)axes * sizeof *dilation);
+  return CUDNN_STATUS_SUCCESS;
+}
+cudnnStatus_t cudnnSetConvolutionGroupCount(cudnnConvolutionDescriptor_t desc, int group) {
+  ((fake_conv *)desc)->group = group;
+  return CUDNN_STATUS_SUCCESS;
+}
+cudnnStatus_t cudnnSetConvolutionMathType(cudnnConvolutionDescriptor_t desc, cudnnMathType_t type) {
+  ((fake_conv *)desc)->exact = type == CUDNN_FMA_MATH;
+  return CUDNN_STATUS_SUCCESS;
+}
+
+/* ---- choosing ---- */
+
+static bool fits(const fake_tensor *x, const fake_tensor *w, const fake_conv *c,
+                 const fake_tensor *y) {
+  if (!c->exact || x->axes != c->axes + 2 || w->axes != x->axes || y->axes != x->axes) return false;
+  if (x->dim[0] != y->dim[0] || w->dim[0] != y->dim[1] || w->dim[1] * c->group != x->dim[1] ||
+      w->dim[0] % c->group != 0) {
+    return false;
+  }
+  for (int a = 0; a < c->axes; a++) {
+    const int reach = c->dilation[a] * (w->dim[a + 2] - 1) + 1;
+    const int room = x->dim[a + 2] + 2 * c->pad[a] - reach;
+    if (room < 0 || room / c->stride[a] + 1 != y->dim[a + 2]) return false;
+  }
+  return true;
+}
+
+/* Three candidates of which only the last may be taken: it is deterministic and small. */
+#define FILL(perf, count)                                                           \
+  memset(perf, 0, 3 * sizeof *(perf));                                              \
+  for (int i = 0; i < 3; i++) {                                                     \
+    (perf)[i].algo = i == 2 ? ALGORITHM : 0;                                        \
+    (perf)[i].status = CUDNN_STATUS_SUCCESS;                                        \
+    (perf)[i].determinism = i == 0 ? CUDNN_NON_DETERMINISTIC : CUDNN_DETERMINISTIC; \
+    (perf)[i].memory = i == 1 ? (size_t)1 << 40 : WORKSPACE;                        \
+  }                                                                                 \
+  *(count) = 3
+
+cudnnStatus_t cudnnGetConvolutionForwardAlgorithm_v7(
+    cudnnHandle_t handle, const cudnnTensorDescriptor_t x, const cudnnFilterDescriptor_t w,
+    const cudnnConvolutionDescriptor_t c, const cudnnTensorDescriptor_t y, const int wanted,
+    int *count, cudnnConvolutionFwdAlgoPerf_t *perf) {
+  if (handle == NULL || wanted < 3 ||
+      !fits((fake_tensor *)x, (fake_tensor *)w, (fake_conv *)c, (fake_tensor *)y)) {
+    return CUDNN_STATUS_BAD_PARAM;
+  }
+  FILL(perf, count);
+  return CUDNN_STATUS_SUCCESS;
+}
+cudnnStatus_t cudnnGetConvolutionBackwardDataAlgorithm_v7(
+    cudnnHandle_t handle, const cudnnFilterDescriptor_t w, const cudnnTensorDescriptor_t dy,
+    const cudnnConvolutionDescriptor_t c, const cudnnTensorDescriptor_t dx, const int wanted,
+    int *count, cudnnConvolutionBwdDataAlgoPerf_t *perf) {
+  if (handle == NULL || wanted < 3 ||
+      !fits((fake_tensor *)dx, (fake_tensor *)w, (fake_conv *)c, (fake_tensor *)dy)) {
+    return CUDNN_STATUS_BAD_PARAM;
+  }
+  FILL(perf, count);
+  return CUDNN_STATUS_SUCCESS;
+}
+cudnnStatus_t cudnnGetConvolutionBackwardFilterAlgorithm_v7(
+    cudnnHandle_t handle, const cudnnTensorDescriptor_t x, const cudnnTensorDescriptor_t dy,
+    const cudnnConvolutionDescriptor_t c, const cudnnFilterDescriptor_t dw, const int wanted,
+    int *count, cudnnConvolutionBwdFilterAlgoPerf_t *perf) {
+  if (handle == NULL || wanted < 3 ||
+      !fits((fake_tensor *)x, (fake_tensor *)dw, (fake_conv *)c, (fake_tensor *)dy)) {
+    return CUDNN_STATUS_BAD_PARAM;
+  }
+  FILL(perf, count);
+  return CUDNN_STATUS_SUCCESS;
+}
+
+/* ---- convolving ---- */
+
+static int size_of(const fake_tensor *t, int from) {
+  int size = 1;
+  for (int a = from; a < t->axes; a++) size *= t->dim[a];
+  return size;
+}
+
+static void decode(int index, int axes, const int *dim, int *at) {
+  for (int a = axes - 1; a >= 0; a--) {
+    at[a] = index % dim[a];
+    index /= dim[a];
+  }
+}
+
+/* The place of x that output `p` sees through window element `k`; -1 in the padding. */
+static int seen(const fake_tensor *x, const fake_tensor *w, const fake_conv *c,
+                const fake_tensor *y, int p, int k) {
+  int out[SPATIAL], inside[SPATIAL], place = 0;
+  decode(p, c->axes, y->dim + 2, out);
+  decode(k, c->axes, w->dim + 2, inside);
+  for (int a = 0; a < c->axes; a++) {
+    const int at = out[a] * c->stride[a] - c->pad[a] + inside[a] * c->dilation[a];
+    if (at < 0 || at >= x->dim[a + 2]) return -1;
+    place = place * x->dim[a + 2] + at;
+  }
+  return place;
+}
+
+typedef struct fake_run {
+  const fake_tensor *x, *w, *y;
+  const fake_conv *c;
+  const float *from_x, *from_w, *from_y; /* the one that is made is NULL */
+  double *made;
+} fake_run;
+
+/* One (image, output channel, place): its products go to whatever is made. */
+static void visit(const fake_run *r, int n, int o, int p) {
+  const int places = size_of(r->y, 2), plane = size_of(r->x, 2), window = size_of(r->w, 2);
+  const int inputs = r->w->dim[1], outputs = r->y->dim[1] / r->c->group;
+  const int y_at = (n * r->y->dim[1] + o) * places + p;
+  for (int i = 0; i < inputs; i++) {
+    const int channel = o / outputs * inputs + i;
+    for (int k = 0; k < window; k++) {
+      const int place = seen(r->x, r->w, r->c, r->y, p, k);
+      if (place < 0) continue;
+      const int x_at = (n * r->x->dim[1] + channel) * plane + place;
+      const int w_at = (o * inputs + i) * window + k;
+      if (r->from_y == NULL) r->made[y_at] += (double)r->from_x[x_at] * (double)r->from_w[w_at];
+      else if (r->from_x == NULL)
+        r->made[x_at] += (double)r->from_y[y_at] * (double)r->from_w[w_at];
+      else r->made[w_at] += (double)r->from_x[x_at] * (double)r->from_y[y_at];
+    }
+  }
+}
+
+static cudnnStatus_t convolve(fake_run *r, int algorithm, void *workspace, size_t bytes,
+                              const void *alpha, const void *beta, const fake_tensor *made,
+                              float *out) {
+  const float scale = *(const float *)alpha, old = *(const float *)beta;
+  const int count = size_of(made, 0);
+  if (algorithm != ALGORITHM || workspace == NULL || bytes < WORKSPACE ||
+      !fits(r->x, r->w, r->c, r->y)) {
+    return CUDNN_STATUS_BAD_PARAM;
+  }
+  r->made = calloc((size_t)count, sizeof *r->made);
+  if (r->made == NULL) return CUDNN_STATUS_INTERNAL_ERROR;
+  for (int n = 0; n < r->y->dim[0]; n++) {
+    for (int o = 0; o < r->y->dim[1]; o++) {
+      for (int p = 0; p < size_of(r->y, 2); p++) visit(r, n, o, p);
+    }
+  }
+  for (int i = 0; i < count; i++) {
+    const double sum = (double)scale * r->made[i];
+    out[i] = (float)(old != 0 ? sum + (double)old * (double)out[i] : sum);
+  }
+  free(r->made);
+  memset(workspace, 0xff, WORKSPACE);
+  return CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t cudnnConvolutionForward(cudnnHandle_t handle, const void *alpha,
+                                      const cudnnTensorDescriptor_t x, const void *x_data,
+                                      const cudnnFilterDescriptor_t w, const void *w_data,
+                                      const cudnnConvolutionDescriptor_t c,
+                                      cudnnConvolutionFwdAlgo_t algo, void *workspace, size_t bytes,
+                                      const void *beta, const cudnnTensorDescriptor_t y,
+                                      void *y_data) {
+  fake_run run = {(fake_tensor *)x,
+                  (fake_tensor *)w,
+                  (fake_tensor *)y,
+                  (fake_conv *)c,
+                  x_data,
+                  w_data,
+                  NULL,
+                  NULL};
+  if (handle == NULL) return CUDNN_STATUS_BAD_PARAM;
+  return convolve(&run, (int)algo, workspace, bytes, alpha, beta, run.y, y_data);
+}
+
+cudnnStatus_t cudnnConvolutionBackwardData(cudnnHandle_t handle, const void *alpha,
+                                           const cudnnFilterDescriptor_t w, const void *w_data,
+                                           const cudnnTensorDescriptor_t dy, const void *dy_data,
+                                           const cudnnConvolutionDescriptor_t c,
+                                           cudnnConvolutionBwdDataAlgo_t algo, void *workspace,
+                                           size_t bytes, const void *beta,
+                                           const cudnnTensorDescriptor_t dx, void *dx_data) {
+  fake_run run = {(fake_tensor *)dx,
+                  (fake_tensor *)w,
+                  (fake_tensor *)dy,
+                  (fake_conv *)c,
+                  NULL,
+                  w_data,
+                  dy_data,
+                  NULL};
+  if (handle == NULL) return CUDNN_STATUS_BAD_PARAM;
+  return convolve(&run, (int)algo, workspace, bytes, alpha, beta, run.x, dx_data);
+}
+
+cudnnStatus_t cudnnConvolutionBackwardFilter(cudnnHandle_t handle, const void *alpha,
+                                             const cudnnTensorDescriptor_t x, const void *x_data,
+                                             const cudnnTensorDescriptor_t dy, const void *dy_data,
+                                             const cudnnConvolutionDescriptor_t c,
+                                             cudnnConvolutionBwdFilterAlgo_t algo, void *workspace,
+                                             size_t bytes, const void *beta,
+                                             const cudnnFilterDescriptor_t dw, void *dw_data) {
+  fake_run run = {(fake_tensor *)x,
+                  (fake_tensor *)dw,
+                  (fake_tensor *)dy,
+                  (fake_conv *)c,
+                  x_data,
+                  NULL,
+                  dy_data,
+                  NULL};
+  if (handle == NULL) return CUDNN_STATUS_BAD_PARAM;
+  return convolve(&run, (int)algo, workspace, bytes, alpha, beta, run.w, dw_data);
+}
