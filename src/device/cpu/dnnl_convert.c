@@ -20,10 +20,12 @@ typedef struct reorder {
 } reorder;
 
 /* Idle reorders by their forms. */
-static struct {
+typedef struct idle_reorders {
   pthread_mutex_t lock;
   reorder *bucket[BUCKETS];
-} idle = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} idle_reorders;
+
+static idle_reorders dnnl_reorders = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static size_t bucket_of(cr_form dst, cr_form src) {
   uintptr_t mix = (uintptr_t)dst.layout / 64 * 31 + (uintptr_t)src.layout / 64;
@@ -32,23 +34,23 @@ static size_t bucket_of(cr_form dst, cr_form src) {
 }
 
 static reorder *take_idle(cr_form dst, cr_form src) {
-  pthread_mutex_lock(&idle.lock);
-  reorder **link = &idle.bucket[bucket_of(dst, src)];
+  pthread_mutex_lock(&dnnl_reorders.lock);
+  reorder **link = &dnnl_reorders.bucket[bucket_of(dst, src)];
   while (*link != NULL && !(cr_form_equal((*link)->dst, dst) && cr_form_equal((*link)->src, src))) {
     link = &(*link)->next;
   }
   reorder *found = *link;
   if (found != NULL) *link = found->next;
-  pthread_mutex_unlock(&idle.lock);
+  pthread_mutex_unlock(&dnnl_reorders.lock);
   return found;
 }
 
 static void put_idle(reorder *r) {
-  pthread_mutex_lock(&idle.lock);
-  reorder **head = &idle.bucket[bucket_of(r->dst, r->src)];
+  pthread_mutex_lock(&dnnl_reorders.lock);
+  reorder **head = &dnnl_reorders.bucket[bucket_of(r->dst, r->src)];
   r->next = *head;
   *head = r;
-  pthread_mutex_unlock(&idle.lock);
+  pthread_mutex_unlock(&dnnl_reorders.lock);
 }
 
 static void reorder_destroy(reorder *r) {

@@ -16,11 +16,13 @@ typedef struct layout_node {
 } layout_node;
 
 /* What is shared by the process: the engine and the interned layouts. */
-static struct {
+typedef struct layout_registry {
   pthread_mutex_t lock;
   dnnl_engine_t engine;
   layout_node *layouts;
-} registry = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} layout_registry;
+
+static layout_registry dnnl_layouts = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 crema_status cr_dnnl_check(dnnl_status_t status, const char *what) {
   switch (status) {
@@ -36,10 +38,10 @@ crema_status cr_dnnl_check(dnnl_status_t status, const char *what) {
 
 crema_status cr_dnnl_engine(dnnl_engine_t *out) {
   dnnl_status_t status = dnnl_success;
-  pthread_mutex_lock(&registry.lock);
-  if (registry.engine == NULL) status = dnnl_engine_create(&registry.engine, dnnl_cpu, 0);
-  *out = registry.engine;
-  pthread_mutex_unlock(&registry.lock);
+  pthread_mutex_lock(&dnnl_layouts.lock);
+  if (dnnl_layouts.engine == NULL) status = dnnl_engine_create(&dnnl_layouts.engine, dnnl_cpu, 0);
+  *out = dnnl_layouts.engine;
+  pthread_mutex_unlock(&dnnl_layouts.lock);
   return cr_dnnl_check(status, "engine");
 }
 
@@ -152,7 +154,7 @@ static bool is_row_major_in_blocks(cr_const_md md, const cr_md_view *v) {
 
 static layout_node *find_layout(const crema_device *device, cr_const_md md, bool opaque,
                                 const crema_shape *shape, crema_dtype type) {
-  for (layout_node *node = registry.layouts; node != NULL; node = node->next) {
+  for (layout_node *node = dnnl_layouts.layouts; node != NULL; node = node->next) {
     if (node->layout.device == device && node->opaque == opaque && node->layout.type == type &&
         crema_shape_equal(&node->layout.shape, shape) && dnnl_memory_desc_equal(node->md, md)) {
       return node;
@@ -179,19 +181,19 @@ static crema_status add_layout(crema_device *device, cr_const_md md, bool opaque
                              .shape = *shape,
                              .bytes = dnnl_memory_desc_get_size(md),
                              .detail = node};
-  node->next = registry.layouts;
-  registry.layouts = node;
+  node->next = dnnl_layouts.layouts;
+  dnnl_layouts.layouts = node;
   *out = node;
   return CREMA_OK;
 }
 
 static crema_status intern(crema_device *device, cr_const_md md, bool opaque,
                            const crema_shape *shape, crema_dtype type, const cr_layout **out) {
-  pthread_mutex_lock(&registry.lock);
+  pthread_mutex_lock(&dnnl_layouts.lock);
   crema_status status = CREMA_OK;
   layout_node *node = find_layout(device, md, opaque, shape, type);
   if (node == NULL) status = add_layout(device, md, opaque, shape, type, &node);
-  pthread_mutex_unlock(&registry.lock);
+  pthread_mutex_unlock(&dnnl_layouts.lock);
   if (status == CREMA_OK) *out = &node->layout;
   return status;
 }
