@@ -5,9 +5,9 @@
 
 #include "core/fail.h"
 #include "core/file.h"
+#include "core/hdf5_file.h"
 #include "core/log.h"
 #include "net/build.h"
-#include "net/hdf5_file.h"
 
 bool cr_net_is_hdf5(const char *path) {
   cr_hdf5_hush before = cr_hdf5_hush_begin();

@@ -11,7 +11,7 @@
 
 #include "core/fail.h"
 #include "core/file.h"
-#include "net/hdf5_file.h"
+#include "core/hdf5_file.h"
 #include "solver/solver.h"
 
 enum { NAME_LIMIT = 1 << 20 }; /* bytes of a file name that we are willing to read */

@@ -1,7 +1,10 @@
-/* layers/<Type>/<case>: forward and backward of one layer or a small net. */
+/* layers/<Type>/<case>: forward and backward of one layer or a small net. A case with
+ * expected_output.h5 writes output.h5, in a scratch folder. */
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "crema/net.h"
 #include "golden.h"
@@ -135,7 +138,85 @@ static bool run_case(layer_case *c) {
   return golden_h5_number(c->file, "has_backward", 0) == 0 || run_backward(c, tol_grad);
 }
 
+/* ---- what a net writes --------------------------------------------------- */
+
+typedef struct output_case {
+  hid_t expected, written;
+  double tolerance;
+  char *why;
+  size_t why_size;
+  int sets;
+} output_case;
+
+static bool compare_set(void *user, const char *name) {
+  output_case *c = user;
+  golden_array want, got;
+  char path[512];
+  snprintf(path, sizeof path, "/%s", name);
+  ++c->sets;
+  if (!golden_h5_read(c->expected, path, &want)) {
+    snprintf(c->why, c->why_size, "%s: cannot read what is expected", path);
+    return false;
+  }
+  bool ok = golden_h5_read(c->written, path, &got);
+  if (!ok) snprintf(c->why, c->why_size, "%s: not written", path);
+  if (ok) {
+    ok = crema_shape_equal(&want.shape, &got.shape) &&
+         golden_error(want.value, got.value, want.count) <= c->tolerance;
+    char shape[2][256];
+    if (!ok) {
+      snprintf(c->why, c->why_size, "%s: differs; shape is %s, should be %s", path,
+               crema_shape_text(&got.shape, shape[0], sizeof shape[0]),
+               crema_shape_text(&want.shape, shape[1], sizeof shape[1]));
+    }
+    golden_array_free(&got);
+  }
+  golden_array_free(&want);
+  return ok;
+}
+
+static int compare_output(const char *dir, const char *scratch, char *why, size_t why_size) {
+  output_case c = {.tolerance = 0, .why = why, .why_size = why_size};
+  c.expected = golden_h5_open(dir, "expected_output.h5");
+  c.written = golden_h5_open(scratch, "output.h5");
+  bool ok = c.expected >= 0 && c.written >= 0;
+  if (!ok) snprintf(why, why_size, "output.h5 was not written");
+  ok = ok && golden_h5_each(c.expected, "/", compare_set, &c);
+  if (ok && c.sets == 0) {
+    snprintf(why, why_size, "nothing is expected");
+    ok = false;
+  }
+  if (c.written >= 0) H5Fclose(c.written);
+  if (c.expected >= 0) H5Fclose(c.expected);
+  return ok ? GOLDEN_PASS : GOLDEN_FAIL;
+}
+
+static int run_layer(const char *dir, char *why, size_t why_size);
+
+/* The net's paths are relative to the working directory, so that is a scratch folder meanwhile. */
+static int run_writing_layer(const char *dir, char *why, size_t why_size) {
+  char back[PATH_MAX], from[PATH_MAX], scratch[] = "/tmp/crema-golden-XXXXXX";
+  if (getcwd(back, sizeof back) == NULL || realpath(dir, from) == NULL ||
+      mkdtemp(scratch) == NULL || chdir(scratch) != 0) {
+    snprintf(why, why_size, "no scratch folder");
+    return GOLDEN_FAIL;
+  }
+  int result = run_layer(from, why, why_size);
+  if (result == GOLDEN_PASS) result = compare_output(from, scratch, why, why_size);
+  unlink("output.h5");
+  if (chdir(back) != 0) result = GOLDEN_FAIL;
+  rmdir(scratch);
+  return result;
+}
+
 int golden_run_layer_case(const char *dir, char *why, size_t why_size) {
+  char path[4096];
+  snprintf(path, sizeof path, "%s/expected_output.h5", dir);
+  bool writes = access(path, F_OK) == 0;
+  return writes ? run_writing_layer(dir, why, why_size) : run_layer(dir, why, why_size);
+}
+
+static int run_layer(const char *dir, char *why, size_t why_size) {
   layer_case c = {.why = why, .why_size = why_size};
   char path[4096], phase[16];
   c.file = golden_h5_open(dir, "case.h5");
@@ -148,6 +229,7 @@ int golden_run_layer_case(const char *dir, char *why, size_t why_size) {
   crema_net_options_init(&options);
   options.phase = strcmp(phase, "TRAIN") == 0 ? CREMA_TRAIN : CREMA_TEST;
   options.seed = 1;
+  options.device = golden_device();
   snprintf(path, sizeof path, "%s/net.prototxt", dir);
   int result = golden_from_status(crema_net_load(path, &options, &c.net), "load", why, why_size);
   if (result == GOLDEN_PASS) result = run_case(&c) ? GOLDEN_PASS : GOLDEN_FAIL;

@@ -1,4 +1,4 @@
-#include "net/hdf5_file.h"
+#include "core/hdf5_file.h"
 
 #include "core/fail.h"
 #include "core/file.h"

@@ -1,7 +1,7 @@
 /* HDF5 files as a whole. A file to be written is built in memory and written in one go: the HDF5
  * library cannot recover from a disk that is full, and crashes when it is closed then. */
-#ifndef CR_NET_HDF5_FILE_H
-#define CR_NET_HDF5_FILE_H
+#ifndef CR_CORE_HDF5_FILE_H
+#define CR_CORE_HDF5_FILE_H
 
 #include <hdf5.h>
 

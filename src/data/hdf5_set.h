@@ -1,0 +1,34 @@
+/* Data sets of HDF5 files: arrays of numbers with a name, whose first axis counts samples. */
+#ifndef CR_DATA_HDF5_SET_H
+#define CR_DATA_HDF5_SET_H
+
+#include "crema/types.h"
+
+/* Shape of data set `name` of the file at `path`; at least one axis. Errors name both:
+ * CREMA_E_NOT_FOUND (file or data set), CREMA_E_CORRUPT, CREMA_E_TYPE (not numbers),
+ * CREMA_E_SHAPE. */
+crema_status cr_hdf5_set_probe(const char *path, const char *name, crema_shape *out) CREMA_MUST_USE;
+
+/* Reads the whole data set, which must have `shape`, as floats. Errors: as above. */
+crema_status cr_hdf5_set_read(const char *path, const char *name, const crema_shape *shape,
+                              float *out) CREMA_MUST_USE;
+
+/* A file to which samples are added, pass by pass. */
+typedef struct cr_hdf5_writer cr_hdf5_writer;
+
+/* Makes the file, over an old one, and keeps it open. Close with cr_hdf5_writer_close. */
+crema_status cr_hdf5_writer_open(const char *path, cr_hdf5_writer **out) CREMA_MUST_USE;
+
+/* Adds the samples of `values` to the data set `name`, which the first call for that name makes;
+ * later calls must agree in all axes but the first. The disk space is reserved before anything is
+ * written. Errors: CREMA_E_SHAPE, CREMA_E_IO (a full disk for one). */
+crema_status cr_hdf5_writer_append(cr_hdf5_writer *writer, const char *name,
+                                   const crema_shape *shape, const float *values) CREMA_MUST_USE;
+
+/* Brings what was written to the file. */
+crema_status cr_hdf5_writer_flush(cr_hdf5_writer *writer) CREMA_MUST_USE;
+
+/* Accepts NULL. */
+void cr_hdf5_writer_close(cr_hdf5_writer *writer);
+
+#endif
