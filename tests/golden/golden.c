@@ -169,6 +169,29 @@ static void check_pending(tally *t) {
   }
 }
 
+enum { SKIPPED = 77 };
+
+static crema_device *device;
+
+crema_device *golden_device(void) {
+  return device;
+}
+
+/* A GPU by its number, or "sim" for a simulated device (see CREMA_SIM). */
+static bool choose_device(const char *text) {
+  const bool simulated = strcmp(text, "sim") == 0;
+  char *end = NULL;
+  const long index = simulated ? 0 : strtol(text, &end, 10);
+  if (!simulated && (end == text || *end != '\0' || index < 0 || index > 1000)) {
+    fprintf(stderr, "golden: -gpu takes a number, not \"%s\"\n", text);
+    return false;
+  }
+  const crema_device_type type = simulated ? CREMA_DEVICE_SIM : CREMA_DEVICE_CUDA;
+  if (crema_device_get(type, (int)index, &device) == CREMA_OK) return true;
+  fprintf(stderr, "golden: %s\n", crema_error_text());
+  return false;
+}
+
 int main(int argc, char **argv) {
   tally t = {0};
   int first = 1;
@@ -180,8 +203,10 @@ int main(int argc, char **argv) {
         fprintf(stderr, "golden: cannot read %s\n", argv[first]);
         return 2;
       }
+    } else if (strcmp(argv[first], "-gpu") == 0 && first + 1 < argc) {
+      if (!choose_device(argv[++first])) return SKIPPED;
     } else {
-      fprintf(stderr, "usage: golden [-q] [-pending FILE] DIR...\n");
+      fprintf(stderr, "usage: golden [-q] [-gpu N] [-pending FILE] DIR...\n");
       return 2;
     }
     ++first;

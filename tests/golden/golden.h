@@ -6,13 +6,16 @@
 
 #include <stddef.h>
 
-#include "crema/status.h"
+#include "crema/device.h"
 
 typedef enum golden_result {
   GOLDEN_FAIL = 0,
   GOLDEN_PASS = 1,
   GOLDEN_PENDING = 2 /* needs a layer type that crema does not have; `why` holds its name */
 } golden_result;
+
+/* The device that layer and solver cases run on; NULL: the CPU. */
+crema_device *golden_device(void);
 
 /* Each writes the reason of a failure (or the pending layer type) to `why`. `dir` is the path
  * of the case directory. */

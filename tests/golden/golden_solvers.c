@@ -156,6 +156,7 @@ static int run_once(solver_case *c, const char *dir, const char *snapshot, doubl
   int result = GOLDEN_FAIL;
   crema_solver_options options;
   crema_solver_options_init(&options);
+  options.device = golden_device();
   options.feed = feed;
   options.progress = after_iteration;
   options.user = c;
