@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -98,6 +99,7 @@ crema_status cr_hdf5_set_read(const char *path, const char *name, const crema_sh
 struct cr_hdf5_writer {
   char *path;
   hid_t file;
+  uint64_t pending; /* bytes that may not have reached the file yet */
 };
 
 crema_status cr_hdf5_writer_open(const char *path, cr_hdf5_writer **out) {
@@ -127,17 +129,28 @@ fail:
   return status;
 }
 
-/* The HDF5 library does not survive a full disk, so the disk is asked first. */
-static crema_status reserve_space(const cr_hdf5_writer *writer, size_t bytes) {
-  enum { MARGIN = 1 << 20 };
+/* Whether the file may grow by so many bytes; sets errno. Blocks are taken now, the size stays. */
+static bool may_grow(int fd, uint64_t bytes) {
   struct stat info;
+  struct rlimit limit;
+  if (fstat(fd, &info) != 0 || getrlimit(RLIMIT_FSIZE, &limit) != 0) return false;
+  if (limit.rlim_cur != RLIM_INFINITY && (uint64_t)info.st_size + bytes > limit.rlim_cur) {
+    errno = EFBIG;
+    return false;
+  }
+  if (fallocate(fd, FALLOC_FL_KEEP_SIZE, info.st_size, (off_t)bytes) == 0) return true;
+  return errno == EOPNOTSUPP || errno == ENOSYS;
+}
+
+crema_status cr_hdf5_writer_reserve(cr_hdf5_writer *writer, size_t bytes) {
+  enum { MARGIN = 1 << 20 };
   crema_status status = CREMA_OK;
   int fd = open(writer->path, O_WRONLY | O_CLOEXEC);
   if (fd < 0) return cr_fail_errno(errno, "%s: cannot write", writer->path);
-  if (fstat(fd, &info) != 0 ||
-      (fallocate(fd, FALLOC_FL_KEEP_SIZE, info.st_size, (off_t)(bytes + MARGIN)) != 0 &&
-       errno != EOPNOTSUPP && errno != ENOSYS)) {
+  if (!may_grow(fd, writer->pending + bytes + MARGIN)) {
     status = cr_fail_errno(errno, "%s: cannot write", writer->path);
+  } else {
+    writer->pending += bytes;
   }
   close(fd);
   return status;
@@ -200,11 +213,9 @@ static crema_status append_to(hid_t set, const crema_shape *shape, const float *
 crema_status cr_hdf5_writer_append(cr_hdf5_writer *writer, const char *name,
                                    const crema_shape *shape, const float *values) {
   hsize_t dim[CREMA_MAX_AXES];
-  size_t bytes = (size_t)crema_shape_count(shape, 0, shape->axes) * sizeof(float);
-  if (shape->axes < 1 || bytes == 0) {
+  if (shape->axes < 1 || crema_shape_count(shape, 0, shape->axes) == 0) {
     return cr_fail(CREMA_E_SHAPE, "%s: data set '%s': nothing to write", writer->path, name);
   }
-  CR_TRY(reserve_space(writer, bytes));
   cr_hdf5_hush before = cr_hdf5_hush_begin();
   crema_status status = CREMA_OK;
   hid_t set = -1;
@@ -224,7 +235,9 @@ crema_status cr_hdf5_writer_flush(cr_hdf5_writer *writer) {
   cr_hdf5_hush before = cr_hdf5_hush_begin();
   bool good = H5Fflush(writer->file, H5F_SCOPE_GLOBAL) >= 0;
   cr_hdf5_hush_end(before);
-  return good ? CREMA_OK : cr_fail(CREMA_E_IO, "%s: cannot write", writer->path);
+  if (!good) return cr_fail(CREMA_E_IO, "%s: cannot write", writer->path);
+  writer->pending = 0;
+  return CREMA_OK;
 }
 
 void cr_hdf5_writer_close(cr_hdf5_writer *writer) {

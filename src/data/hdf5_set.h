@@ -19,9 +19,13 @@ typedef struct cr_hdf5_writer cr_hdf5_writer;
 /* Makes the file, over an old one, and keeps it open. Close with cr_hdf5_writer_close. */
 crema_status cr_hdf5_writer_open(const char *path, cr_hdf5_writer **out) CREMA_MUST_USE;
 
-/* Adds the samples of `values` to the data set `name`, which the first call for that name makes;
- * later calls must agree in all axes but the first. The disk space is reserved before anything is
- * written. Errors: CREMA_E_SHAPE, CREMA_E_IO (a full disk for one). */
+/* Takes disk space for `bytes` bytes of values that are about to be added: a full disk must show
+ * here, because the HDF5 library does not survive one. Errors: CREMA_E_IO. */
+crema_status cr_hdf5_writer_reserve(cr_hdf5_writer *writer, size_t bytes) CREMA_MUST_USE;
+
+/* Adds the samples of `values`, for which space was reserved, to the data set `name`, which the
+ * first call for that name makes; later calls must agree in all axes but the first.
+ * Errors: CREMA_E_SHAPE, CREMA_E_IO. */
 crema_status cr_hdf5_writer_append(cr_hdf5_writer *writer, const char *name,
                                    const crema_shape *shape, const float *values) CREMA_MUST_USE;
 

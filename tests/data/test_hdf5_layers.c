@@ -1,0 +1,310 @@
+/* HDF5Data and HDF5Output: what one writes the other reads; order, shuffling, faults, resume. */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "core/file.h"
+#include "data/hdf5_set.h"
+#include "fixture.h"
+#include "net/net.h"
+
+static void assert_error_has(const char *part) {
+  if (strstr(crema_error_text(), part) == NULL) {
+    fail_msg("\"%s\" is not in \"%s\"", part, crema_error_text());
+  }
+}
+
+static void write_text(const fixture *f, const char *name, const char *text) {
+  assert_int_equal(cr_file_write(fixture_path(f, name), text, strlen(text)), CREMA_OK);
+}
+
+/* Samples `first` to `first + samples - 1`: data (2 x 3 values sample * 10 + i), label (sample). */
+static void make_file(const fixture *f, const char *name, int first, int samples) {
+  cr_hdf5_writer *writer = NULL;
+  float data[64 * 6], label[64];
+  for (int s = 0; s < samples; ++s) {
+    label[s] = (float)(first + s);
+    for (int i = 0; i < 6; ++i) data[s * 6 + i] = (float)((first + s) * 10 + i);
+  }
+  const crema_shape shape = {.axes = 3, .dim = {samples, 2, 3}};
+  const crema_shape flat = {.axes = 1, .dim = {samples}};
+  assert_int_equal(cr_hdf5_writer_open(fixture_path(f, name), &writer), CREMA_OK);
+  assert_int_equal(cr_hdf5_writer_append(writer, "data", &shape, data), CREMA_OK);
+  assert_int_equal(cr_hdf5_writer_append(writer, "label", &flat, label), CREMA_OK);
+  assert_int_equal(cr_hdf5_writer_flush(writer), CREMA_OK);
+  cr_hdf5_writer_close(writer);
+}
+
+/* a.h5 has samples 0 to 3, b.h5 4 to 8, c.h5 9 and 10. */
+static void make_set(const fixture *f) {
+  make_file(f, "a.h5", 0, 4);
+  make_file(f, "b.h5", 4, 5);
+  make_file(f, "c.h5", 9, 2);
+  write_text(f, "list.txt", "a.h5\nb.h5\n\nc.h5\n");
+}
+
+enum { TOTAL = 11 };
+
+static crema_status make_net(const fixture *f, const char *param, const char *rest, int64_t seed,
+                             crema_net **out) {
+  char text[2048];
+  snprintf(text, sizeof text,
+           "name: 'n' layer { name: 'in' type: 'HDF5Data' top: 'data' top: 'label' %s "
+           "hdf5_data_param { source: '%s' %s } }",
+           rest, fixture_path(f, "list.txt"), param);
+  crema_net_options options;
+  crema_net_options_init(&options);
+  options.seed = seed;
+  return crema_net_parse(text, strlen(text), "test.prototxt", &options, out);
+}
+
+static const float *values(crema_net *net, const char *name) {
+  crema_blob *blob = NULL;
+  const float *data = NULL;
+  assert_int_equal(crema_net_blob(net, name, &blob), CREMA_OK);
+  assert_int_equal(crema_blob_cpu_data(blob, &data), CREMA_OK);
+  return data;
+}
+
+static void forward(crema_net *net) {
+  assert_int_equal(crema_net_forward(net, NULL), CREMA_OK);
+}
+
+static void read_labels(crema_net *net, int batches, int items, int *out) {
+  for (int k = 0; k < batches; ++k) {
+    forward(net);
+    for (int i = 0; i < items; ++i) {
+      int label = (int)values(net, "label")[i];
+      assert_true(values(net, "data")[i * 6 + 5] == (float)(label * 10 + 5));
+      *out++ = label;
+    }
+  }
+}
+
+static void test_order_and_wrap(void **state) {
+  fixture f;
+  crema_net *net = NULL;
+  int label[12 * 5];
+  (void)state;
+  fixture_make(&f);
+  make_set(&f);
+  assert_int_equal(make_net(&f, "batch_size: 5", "", 1, &net), CREMA_OK);
+  read_labels(net, 12, 5, label);
+  for (int i = 0; i < 60; ++i) assert_int_equal(label[i], i % TOTAL);
+  crema_net_destroy(net);
+  /* A batch larger than all files together. */
+  assert_int_equal(make_net(&f, "batch_size: 30", "", 1, &net), CREMA_OK);
+  read_labels(net, 2, 30, label);
+  for (int i = 0; i < 60; ++i) assert_int_equal(label[i], i % TOTAL);
+  crema_net_destroy(net);
+  fixture_remove(&f);
+}
+
+/* Files and the samples in them come in another order in each epoch; files stay together. */
+static void test_shuffle(void **state) {
+  enum { EPOCHS = 30 };
+  static const int file_of[TOTAL] = {0, 0, 0, 0, 1, 1, 1, 1, 1, 2, 2};
+  fixture f;
+  crema_net *net = NULL;
+  int label[EPOCHS * TOTAL], again[EPOCHS * TOTAL];
+  unsigned first_files = 0, orders_of_b = 0;
+  (void)state;
+  fixture_make(&f);
+  make_set(&f);
+  assert_int_equal(make_net(&f, "batch_size: 3 shuffle: true", "", 8, &net), CREMA_OK);
+  read_labels(net, EPOCHS * TOTAL / 3, 3, label);
+  crema_net_destroy(net);
+  assert_int_equal(make_net(&f, "batch_size: 1 shuffle: true", "", 8, &net), CREMA_OK);
+  read_labels(net, EPOCHS * TOTAL, 1, again);
+  crema_net_destroy(net);
+  assert_memory_equal(label, again, sizeof label);
+  for (int e = 0; e < EPOCHS; ++e) {
+    const int *l = label + e * TOTAL;
+    unsigned seen = 0;
+    int changes = 0;
+    for (int i = 0; i < TOTAL; ++i) {
+      seen |= 1u << l[i];
+      if (i > 0 && file_of[l[i]] != file_of[l[i - 1]]) ++changes;
+      if (file_of[l[i]] == 1 && (i == 0 || file_of[l[i - 1]] != 1)) orders_of_b |= 1u << l[i];
+    }
+    assert_int_equal(seen, (1u << TOTAL) - 1);
+    assert_int_equal(changes, 2);
+    first_files |= 1u << file_of[l[0]];
+  }
+  assert_int_equal(first_files, 7);
+  assert_int_equal(orders_of_b, 31u << 4);
+  fixture_remove(&f);
+}
+
+static void test_s2_31_resume(void **state) {
+  fixture f;
+  crema_net *net = NULL, *resumed = NULL;
+  cr_buffer saved = {0};
+  (void)state;
+  fixture_make(&f);
+  make_set(&f);
+  assert_int_equal(make_net(&f, "batch_size: 4 shuffle: true", "", 5, &net), CREMA_OK);
+  for (int k = 0; k < 5; ++k) forward(net);
+  cr_layer *layer = net->layer[0].layer;
+  assert_int_equal(layer->class->save(layer, &saved), CREMA_OK);
+  assert_int_equal(make_net(&f, "batch_size: 4 shuffle: true", "", 6, &resumed), CREMA_OK);
+  forward(resumed);
+  cr_layer *other = resumed->layer[0].layer;
+  assert_int_equal(other->class->restore(other, "draws 1", 7), CREMA_E_CORRUPT);
+  assert_int_equal(other->class->restore(other, saved.data, saved.size), CREMA_OK);
+  for (int k = 0; k < 12; ++k) {
+    forward(net);
+    forward(resumed);
+    assert_memory_equal(values(net, "data"), values(resumed, "data"), 24 * sizeof(float));
+    assert_memory_equal(values(net, "label"), values(resumed, "label"), 4 * sizeof(float));
+  }
+  cr_buffer_free(&saved);
+  crema_net_destroy(resumed);
+  crema_net_destroy(net);
+  fixture_remove(&f);
+}
+
+static void refuse(const fixture *f, const char *list, const char *param, const char *rest,
+                   crema_status code, const char *part) {
+  crema_net *net = NULL;
+  write_text(f, "list.txt", list);
+  assert_int_equal(make_net(f, param, rest, 1, &net), code);
+  assert_null(net);
+  assert_error_has(part);
+  assert_error_has("'in'");
+}
+
+static void test_bad_files(void **state) {
+  fixture f;
+  cr_hdf5_writer *writer = NULL;
+  cr_buffer file = {0};
+  const float some[12] = {0};
+  const crema_shape two = {.axes = 2, .dim = {2, 6}}, three = {.axes = 1, .dim = {3}};
+  (void)state;
+  fixture_make(&f);
+  make_set(&f);
+  refuse(&f, "\n", "batch_size: 2", "", CREMA_E_PARSE, "empty");
+  refuse(&f, "a.h5\ngone.h5\n", "batch_size: 2", "", CREMA_E_NOT_FOUND, "gone.h5");
+  refuse(&f, "a.h5\nlist.txt\n", "batch_size: 2", "", CREMA_E_CORRUPT, "list.txt");
+  refuse(&f, "a.h5\n", "", "", CREMA_E_ARGUMENT, "batch_size");
+  refuse(&f, "a.h5\n", "batch_size: 1", "transform_param { scale: 2 }", CREMA_E_ARGUMENT,
+         "transform_param");
+  assert_int_equal(cr_hdf5_writer_open(fixture_path(&f, "odd.h5"), &writer), CREMA_OK);
+  assert_int_equal(cr_hdf5_writer_append(writer, "data", &two, some), CREMA_OK);
+  cr_hdf5_writer_close(writer);
+  refuse(&f, "odd.h5\n", "batch_size: 1", "", CREMA_E_NOT_FOUND, "'label'");
+  refuse(&f, "a.h5\nodd.h5\n", "batch_size: 1", "", CREMA_E_SHAPE, "2 6 (12)");
+  assert_int_equal(cr_hdf5_writer_open(fixture_path(&f, "odd.h5"), &writer), CREMA_OK);
+  assert_int_equal(cr_hdf5_writer_append(writer, "data", &two, some), CREMA_OK);
+  assert_int_equal(cr_hdf5_writer_append(writer, "label", &three, some), CREMA_OK);
+  assert_int_equal(cr_hdf5_writer_append(writer, "label", &two, some), CREMA_E_SHAPE);
+  assert_error_has("odd.h5");
+  cr_hdf5_writer_close(writer);
+  refuse(&f, "odd.h5\n", "batch_size: 1", "", CREMA_E_SHAPE, "3 samples");
+  /* Cut off anywhere: refused, when opened or when read. */
+  assert_int_equal(cr_file_read(fixture_path(&f, "a.h5"), &file), CREMA_OK);
+  write_text(&f, "list.txt", "cut.h5\n");
+  for (size_t size = 0; size < file.size; size += file.size / 13) {
+    crema_net *net = NULL;
+    assert_int_equal(cr_file_write(fixture_path(&f, "cut.h5"), file.data, size), CREMA_OK);
+    assert_int_equal(make_net(&f, "batch_size: 1", "", 1, &net), CREMA_E_CORRUPT);
+    assert_error_has("cut.h5");
+  }
+  cr_buffer_free(&file);
+  fixture_remove(&f);
+}
+
+/* Each pass adds its samples; what was written is read again, value for value. */
+static void test_output_is_read_again(void **state) {
+  fixture f;
+  crema_net *net = NULL, *reader = NULL;
+  char text[2048];
+  (void)state;
+  fixture_make(&f);
+  make_set(&f);
+  snprintf(text, sizeof text,
+           "layer { name: 'in' type: 'HDF5Data' top: 'data' top: 'label' "
+           "hdf5_data_param { source: '%s' batch_size: 4 } } "
+           "layer { name: 'out' type: 'HDF5Output' bottom: 'data' bottom: 'label' "
+           "hdf5_output_param { file_name: '%s' } }",
+           fixture_path(&f, "list.txt"), fixture_path(&f, "out.h5"));
+  assert_int_equal(crema_net_parse(text, strlen(text), "test", NULL, &net), CREMA_OK);
+  for (int k = 0; k < 5; ++k) forward(net);
+  crema_net_destroy(net);
+  crema_shape shape;
+  assert_int_equal(cr_hdf5_set_probe(fixture_path(&f, "out.h5"), "data", &shape), CREMA_OK);
+  assert_true(shape.axes == 4 && shape.dim[0] == 20 && shape.dim[1] == 2 && shape.dim[2] == 3 &&
+              shape.dim[3] == 1);
+  assert_int_equal(cr_hdf5_set_probe(fixture_path(&f, "out.h5"), "label", &shape), CREMA_OK);
+  assert_true(shape.axes == 4 && shape.dim[0] == 20 && shape.dim[1] == 1);
+  write_text(&f, "list.txt", "out.h5\n");
+  int label[20];
+  assert_int_equal(make_net(&f, "batch_size: 20", "", 1, &reader), CREMA_OK);
+  read_labels(reader, 1, 20, label);
+  for (int i = 0; i < 20; ++i) assert_int_equal(label[i], i % TOTAL);
+  crema_net_destroy(reader);
+  fixture_remove(&f);
+}
+
+static crema_status make_output(const char *bottoms, const char *path, crema_net **out) {
+  char text[2048];
+  snprintf(text, sizeof text,
+           "layer { name: 'a' type: 'Input' top: 'a' input_param { shape { %s } } } "
+           "layer { name: 'b' type: 'Input' top: 'b' input_param { shape { dim: 3 } } } "
+           "layer { name: 'out' type: 'HDF5Output' bottom: 'a' bottom: 'b' "
+           "hdf5_output_param { file_name: '%s' } }",
+           bottoms, path);
+  return crema_net_parse(text, strlen(text), "test", NULL, out);
+}
+
+static void test_output_faults(void **state) {
+  fixture f;
+  crema_net *net = NULL;
+  (void)state;
+  fixture_make(&f);
+  const char *path = fixture_path(&f, "out.h5");
+  assert_int_equal(make_output("dim: 4", path, &net), CREMA_E_SHAPE);
+  assert_error_has("'out'");
+  assert_int_equal(make_output("dim: 3", "", &net), CREMA_E_ARGUMENT);
+  assert_int_equal(make_output("dim: 3", fixture_path(&f, "no/such/folder.h5"), &net), CREMA_E_IO);
+  assert_error_has("no/such/folder.h5");
+  /* Room for the first passes only: later ones fail, and what was written stays readable. */
+  struct rlimit before, small = {.rlim_cur = 8 << 20, .rlim_max = RLIM_INFINITY};
+  assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+  small.rlim_max = before.rlim_max;
+  assert_int_equal(make_output("dim: 3 dim: 100000", path, &net), CREMA_OK);
+  signal(SIGXFSZ, SIG_IGN);
+  assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+  crema_status status = CREMA_OK;
+  int passes = 0;
+  while (status == CREMA_OK && passes < 20) {
+    status = crema_net_forward(net, NULL);
+    passes += status == CREMA_OK;
+  }
+  assert_int_equal(status, CREMA_E_IO);
+  assert_error_has("out.h5");
+  assert_in_range(passes, 1, 10);
+  crema_net_destroy(net);
+  assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+  crema_shape shape;
+  assert_int_equal(cr_hdf5_set_probe(path, "data", &shape), CREMA_OK);
+  assert_int_equal(shape.dim[0], 3 * passes);
+  fixture_remove(&f);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_order_and_wrap),       cmocka_unit_test(test_shuffle),
+      cmocka_unit_test(test_s2_31_resume),         cmocka_unit_test(test_bad_files),
+      cmocka_unit_test(test_output_is_read_again), cmocka_unit_test(test_output_faults),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
