@@ -203,6 +203,7 @@ static crema_status check_surplus(const cr_layer *layer, hid_t file, cr_buffer *
 
 static crema_status load_layers(const crema_net *net, bool copy, hid_t file) {
   cr_buffer path = {0};
+  int matched = 0;
   crema_status status = CREMA_OK;
   for (int i = 0; i < net->layers; ++i) {
     const cr_net_layer *layer = &net->layer[i];
@@ -214,7 +215,9 @@ static crema_status load_layers(const crema_net *net, bool copy, hid_t file) {
     for (int p = 0; p < layer->layer->params; ++p) {
       CR_TRY_GOTO(load_param(net, layer->first_param + p, copy, file, &path), out);
     }
+    matched += layer->layer->params > 0;
   }
+  if (copy) cr_net_warn_unmatched(net, matched);
 out:
   cr_buffer_free(&path);
   return status;

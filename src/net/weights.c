@@ -69,6 +69,14 @@ static crema_status match_layers(const crema_net *net, const Caffe__NetParameter
   return CREMA_OK;
 }
 
+void cr_net_warn_unmatched(const crema_net *net, int matched) {
+  int wanted = 0;
+  for (int i = 0; i < net->layers; ++i) wanted += net->layer[i].layer->params > 0;
+  if (wanted == 0 || matched > 0) return;
+  cr_log_warning(
+      "No layer's name fits the weights: all %d layers with parameters stay as they were", wanted);
+}
+
 static crema_status check_source(const cr_layer *layer, const Caffe__LayerParameter *source) {
   if ((size_t)layer->params != source->n_blobs) {
     return cr_fail(CREMA_E_ARGUMENT,
@@ -109,6 +117,7 @@ static crema_status copy_layer(const cr_layer *layer, const Caffe__LayerParamete
 crema_status cr_net_from_proto(crema_net *net, const Caffe__NetParameter *weights) {
   int *target = calloc(weights->n_layer + 1, sizeof *target);
   if (target == NULL) return cr_fail_memory(weights->n_layer * sizeof *target, "matching layers");
+  int matched = 0;
   crema_status status = CREMA_OK;
   CR_TRY_GOTO(match_layers(net, weights, target), out);
   for (size_t s = 0; s < weights->n_layer; ++s) {
@@ -118,7 +127,9 @@ crema_status cr_net_from_proto(crema_net *net, const Caffe__NetParameter *weight
   for (size_t s = 0; s < weights->n_layer; ++s) {
     if (target[s] < 0) continue;
     CR_TRY_GOTO(copy_layer(net->layer[target[s]].layer, weights->layer[s]), out);
+    matched += weights->layer[s]->n_blobs > 0;
   }
+  cr_net_warn_unmatched(net, matched);
 out:
   free(target);
   return status;

@@ -1,5 +1,6 @@
 #include "solver/solver.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -151,8 +152,30 @@ static crema_status load_initial_weights(crema_solver *solver) {
   return CREMA_OK;
 }
 
+static crema_status check_numbers(const Caffe__SolverParameter *param) {
+  const struct {
+    const char *name;
+    float value;
+  } fields[] = {
+      {"base_lr", param->base_lr},     {"momentum", param->momentum},
+      {"momentum2", param->momentum2}, {"weight_decay", param->weight_decay},
+      {"delta", param->delta},         {"clip_gradients", param->clip_gradients},
+      {"gamma", param->gamma},         {"power", param->power},
+  };
+  for (size_t i = 0; i < sizeof fields / sizeof *fields; ++i) {
+    if (isfinite(fields[i].value)) continue;
+    return cr_fail(CREMA_E_RANGE, "%s must be a finite number, found %g", fields[i].name,
+                   (double)fields[i].value);
+  }
+  if (param->max_iter < 0) {
+    return cr_fail(CREMA_E_RANGE, "max_iter must not be negative, found %d", param->max_iter);
+  }
+  return CREMA_OK;
+}
+
 static crema_status check_param(crema_solver *solver) {
-  crema_status status = cr_rate_check(solver->param);
+  crema_status status = check_numbers(solver->param);
+  if (status == CREMA_OK) status = cr_rate_check(solver->param);
   if (status == CREMA_OK) {
     status = cr_loss_window_init(&solver->window, solver->param->average_loss);
   }
@@ -170,6 +193,9 @@ static crema_status build(crema_solver *solver) {
   solver->seed = param->random_seed >= 0 ? (uint64_t)param->random_seed : cr_random_seed();
   CR_TRY(crema_context_create(solver->device, solver->seed, &solver->context));
   CR_TRY(cr_solver_build_train_net(solver));
+  if (solver->net->layers == 0) {
+    return cr_fail(CREMA_E_ARGUMENT, "%s: the net to train has no layers", solver->path);
+  }
   crema_status status = cr_updater_create(param, solver->net, &solver->updater);
   if (status != CREMA_OK) return cr_fail_in(status, "%s", solver->path);
   CR_TRY(cr_solver_build_test_nets(solver));

@@ -22,6 +22,42 @@ refuse_classify "negative side" -resize -7 -- "-resize" "-7"
 refuse_classify "too large a side" -resize 1000000000 -- "-resize" "65500"
 refuse_classify "scale" -scale nan -- "-scale"
 
+# Numbers in a solver that cannot be meant.
+# refuse_solver WHAT LINE TEXT...
+refuse_solver() {
+  local what=$1 line=$2
+  shift 2
+  make_net any 'random_seed: 1' "$line"
+  run train -solver any.prototxt
+  expect_error "$what" "any.prototxt" "$@"
+}
+make_mnist
+refuse_solver "negative max_iter" 'max_iter: -3' "max_iter" "-3"
+refuse_solver "momentum" 'max_iter: 3 momentum: inf' "momentum" "inf"
+refuse_solver "weight decay" 'max_iter: 3 weight_decay: nan' "weight_decay" "nan"
+
+# Nothing to train.
+make_net any 'max_iter: 3'
+: >net.prototxt
+run train -solver any.prototxt
+expect_error "an empty net" "any.prototxt" "no layers"
+
+# Weights of which not one layer is in the net are a mistake that is spoken of, in both formats.
+for format in BINARYPROTO HDF5; do
+  make_net own "max_iter: 2 random_seed: 1 snapshot_format: $format"
+  run train -solver own.prototxt
+  expect_ok "training, $format"
+  weights=$(ls own_iter_2.caffemodel*)
+  run test -model net.prototxt -weights "$weights" -iterations 1
+  expect_ok "its own weights, $format"
+  grep -q '^W.*stay as they were' log && fail "a warning about weights that fit, $format"
+  sed -i 's/name: "ip/name: "fc/' net.prototxt
+  run test -model net.prototxt -weights "$weights" -iterations 1
+  expect_ok "foreign weights, $format"
+  expect_line "foreign weights, $format" '^W.* 2 layers with parameters stay as they were'
+  rm -f own_iter_2.*
+done
+
 # A pipe or a device is written to, not replaced by a file; a folder stays one.
 make_net any 'max_iter: 2'
 mkfifo pipe
