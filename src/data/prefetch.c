@@ -2,28 +2,17 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "core/clock.h"
 #include "core/fail.h"
 #include "core/log.h"
-#include "core/queue.h"
-#include "core/thread.h"
-#include "data/sample.h"
+#include "data/prefetch_private.h"
 #include "device/device.h"
-
-struct cr_prefetch {
-  cr_prefetch_options options;
-  int shape[3];
-  cr_sample sample; /* the thread's */
-  uint64_t skipped; /* corrupt records in a row */
-  cr_batch *batch;  /* options.depth of them */
-  cr_queue_pair pair;
-  cr_thread *thread;
-};
 
 /* ---- making -------------------------------------------------------------- */
 
-/* Makes room for `items` items of the given extents. */
-static crema_status reserve(cr_batch *batch, int items, const int shape[3]) {
+crema_status cr_batch_reserve(cr_batch *batch, int items, const int shape[3]) {
   size_t item = (size_t)shape[0] * (size_t)shape[1] * (size_t)shape[2];
   if (item > SIZE_MAX / sizeof(float) / (size_t)items) {
     return cr_fail(CREMA_E_SHAPE, "a batch of %d x %d x %d x %d values", items, shape[0], shape[1],
@@ -48,7 +37,7 @@ static crema_status reserve(cr_batch *batch, int items, const int shape[3]) {
  * the running net. */
 static crema_status make_batch(const cr_prefetch *prefetch, cr_batch *batch) {
   int items = prefetch->options.batch_size;
-  CR_TRY(reserve(batch, items, prefetch->shape));
+  CR_TRY(cr_batch_reserve(batch, items, prefetch->shape));
   memset(batch->data, 0, batch->capacity * sizeof(float));
   if (!prefetch->options.labels) return CREMA_OK;
   void *memory = NULL;
@@ -58,14 +47,14 @@ static crema_status make_batch(const cr_prefetch *prefetch, cr_batch *batch) {
   return CREMA_OK;
 }
 
-static crema_status fail_record(crema_status status, const cr_prefetch *prefetch, cr_db_bytes key) {
+crema_status cr_prefetch_fail_record(const cr_prefetch *prefetch, cr_db_bytes key,
+                                     crema_status status) {
   char text[96];
   return cr_fail_in(status, "%s: record '%s'", cr_reader_source(prefetch->options.reader),
                     cr_db_key_text(key, text, sizeof text));
 }
 
-/* The failure is the record's own. */
-static bool is_corrupt(crema_status status) {
+bool cr_prefetch_is_corrupt(crema_status status) {
   return status == CREMA_E_CORRUPT || status == CREMA_E_UNSUPPORTED;
 }
 
@@ -73,6 +62,7 @@ static crema_status probe(const cr_prefetch *prefetch, cr_db_bytes value, int ou
   const cr_prefetch_options *options = &prefetch->options;
   int in[3];
   CR_TRY(cr_sample_probe(value.data, value.size, options->color, in));
+  CR_TRY(cr_transformer_extent(options->transformer, 0, in));
   return cr_transformer_shape(options->transformer, in[0], in[1], in[2], out);
 }
 
@@ -84,25 +74,101 @@ static crema_status find_shape(cr_prefetch *prefetch) {
     cr_reader_peek(reader, &key, &value);
     crema_status status = probe(prefetch, value, prefetch->shape);
     if (status == CREMA_OK) return CREMA_OK;
-    status = fail_record(status, prefetch, key);
-    if (!is_corrupt(status) || !prefetch->options.skip_corrupt) return status;
+    status = cr_prefetch_fail_record(prefetch, key, status);
+    if (!cr_prefetch_is_corrupt(status) || !prefetch->options.skip_corrupt) return status;
     if (++tried >= cr_reader_count(reader)) return status;
     cr_log_warning("%s; skipped", crema_error_text());
     CR_TRY(cr_reader_skip(reader, 1));
   }
 }
 
-crema_status cr_prefetch_create(const cr_prefetch_options *options, cr_prefetch **out) {
-  *out = NULL;
+/* Reading raw records is a matter of memory bandwidth, decoding one of processors. */
+static int choose_threads(const cr_prefetch_options *options) {
+  cr_db_bytes key, value;
+  cr_datum datum;
+  if (options->threads > 0) return options->threads;
+  cr_reader_peek(options->reader, &key, &value);
+  if (cr_datum_parse(value.data, value.size, &datum) != CREMA_OK || !datum.encoded) return 1;
+  enum { ENOUGH = 3 };
+  long processors = sysconf(_SC_NPROCESSORS_ONLN);
+  if (processors <= 2) return 1;
+  return processors > ENOUGH ? ENOUGH : (int)processors - 1;
+}
+
+/* Enough batches in the making for two records a thread, and two batches. */
+static int choose_window(const cr_prefetch *prefetch) {
+  const cr_prefetch_options *options = &prefetch->options;
+  if (prefetch->threads == 1) return 1;
+  int window = (2 * prefetch->threads + options->batch_size - 1) / options->batch_size;
+  if (window < 2) window = 2;
+  int most = cr_reader_depth(options->reader) / options->batch_size;
+  if (most > options->depth) most = options->depth;
+  return window < most ? window : most;
+}
+
+static crema_status make_work(cr_prefetch *prefetch) {
+  size_t items = (size_t)prefetch->options.batch_size, window = (size_t)prefetch->window;
+  prefetch->worker = calloc((size_t)prefetch->threads, sizeof *prefetch->worker);
+  prefetch->work = calloc(window, sizeof *prefetch->work);
+  prefetch->record = calloc(window * items, sizeof *prefetch->record);
+  prefetch->spare = calloc(window, sizeof(cr_batch *));
+  if (prefetch->worker == NULL || prefetch->work == NULL || prefetch->record == NULL ||
+      prefetch->spare == NULL) {
+    return cr_fail_memory(window * items * sizeof *prefetch->record, "records of batches");
+  }
+  for (int i = 0; i < prefetch->threads; ++i) prefetch->worker[i].prefetch = prefetch;
+  for (size_t i = 0; i < window; ++i) {
+    prefetch->work[i].item = calloc(items, sizeof(cr_work_item));
+    if (prefetch->work[i].item == NULL) {
+      return cr_fail_memory(items * sizeof(cr_work_item), "records of a batch");
+    }
+  }
+  return CREMA_OK;
+}
+
+static void free_work(cr_prefetch *prefetch) {
+  for (int i = 0; prefetch->work != NULL && i < prefetch->window; ++i) {
+    cr_work_item *item = prefetch->work[i].item;
+    for (int k = 0; item != NULL && k < prefetch->options.batch_size; ++k) free(item[k].text);
+    free(item);
+  }
+  for (int i = 0; prefetch->worker != NULL && i < prefetch->threads; ++i) {
+    cr_sample_free(&prefetch->worker[i].sample);
+  }
+  free(prefetch->spare);
+  free(prefetch->record);
+  free(prefetch->work);
+  free(prefetch->worker);
+}
+
+static crema_status check_options(const cr_prefetch_options *options) {
   if (options->batch_size < 1 || options->depth < 1) {
     return cr_fail(CREMA_E_ARGUMENT, "%d batches of %d records", options->depth,
                    options->batch_size);
   }
+  if (cr_reader_depth(options->reader) < options->batch_size) {
+    return cr_fail(CREMA_E_ARGUMENT, "%s: batches of %d from a reader of %d records",
+                   cr_reader_source(options->reader), options->batch_size,
+                   cr_reader_depth(options->reader));
+  }
+  if (options->threads < 0 || options->threads > CR_PREFETCH_MAX_THREADS) {
+    return cr_fail(CREMA_E_RANGE, "%d decoding threads (0 to %d can be used)", options->threads,
+                   CR_PREFETCH_MAX_THREADS);
+  }
+  return CREMA_OK;
+}
+
+crema_status cr_prefetch_create(const cr_prefetch_options *options, cr_prefetch **out) {
+  *out = NULL;
+  CR_TRY(check_options(options));
   cr_prefetch *prefetch = calloc(1, sizeof *prefetch);
   if (prefetch == NULL) return cr_fail_memory(sizeof *prefetch, "a prefetcher");
   prefetch->options = *options;
   crema_status status = CREMA_OK;
   CR_TRY_GOTO(find_shape(prefetch), fail);
+  prefetch->threads = choose_threads(options);
+  prefetch->window = choose_window(prefetch);
+  CR_TRY_GOTO(make_work(prefetch), fail);
   prefetch->batch = calloc((size_t)options->depth, sizeof *prefetch->batch);
   if (prefetch->batch == NULL) {
     status = cr_fail_memory((size_t)options->depth * sizeof *prefetch->batch, "batches");
@@ -127,7 +193,7 @@ void cr_prefetch_destroy(cr_prefetch *prefetch) {
     cr_buffer_free(&prefetch->batch[i].position.key);
   }
   free(prefetch->batch);
-  cr_sample_free(&prefetch->sample);
+  free_work(prefetch);
   free(prefetch);
 }
 
@@ -135,89 +201,36 @@ void cr_prefetch_shape(const cr_prefetch *prefetch, int out[3]) {
   memcpy(out, prefetch->shape, sizeof prefetch->shape);
 }
 
-/* ---- the thread ---------------------------------------------------------- */
-
-static crema_status check_item(const cr_prefetch *prefetch, const cr_batch *batch,
-                               const int shape[3]) {
-  if (shape[0] == batch->channels && shape[1] == batch->height && shape[2] == batch->width) {
-    return CREMA_OK;
-  }
-  return cr_fail(CREMA_E_SHAPE,
-                 "%d x %d x %d values in a batch of %d whose first item has %d x %d x %d (records "
-                 "of different sizes need crop_size or batch_size: 1)",
-                 shape[0], shape[1], shape[2], prefetch->options.batch_size, batch->channels,
-                 batch->height, batch->width);
-}
-
-/* Decodes and transforms one record into place `item` of the batch. */
-static crema_status load_item(cr_prefetch *prefetch, const cr_record *record, cr_batch *batch,
-                              int item) {
-  const cr_prefetch_options *options = &prefetch->options;
-  cr_sample *sample = &prefetch->sample;
-  int shape[3];
-  CR_TRY(cr_sample_load(sample, record->value.data, record->value.size, options->color));
-  const cr_pixels *pixels = &sample->pixels;
-  CR_TRY(cr_transformer_shape(options->transformer, pixels->channels, pixels->height, pixels->width,
-                              shape));
-  if (item == 0) CR_TRY(reserve(batch, options->batch_size, shape));
-  CR_TRY(check_item(prefetch, batch, shape));
-  size_t size = (size_t)shape[0] * (size_t)shape[1] * (size_t)shape[2];
-  CR_TRY(cr_transformer_run(options->transformer, pixels, record->index,
-                            batch->data + (size_t)item * size));
-  if (batch->label != NULL) batch->label[item] = (float)sample->label;
-  return CREMA_OK;
-}
-
-/* False as well when there was nothing but failures since the whole database came by. */
-static bool may_skip(cr_prefetch *prefetch, crema_status status) {
-  if (!prefetch->options.skip_corrupt || !is_corrupt(status)) return false;
-  return ++prefetch->skipped < cr_reader_count(prefetch->options.reader);
-}
-
-static crema_status set_position(cr_batch *batch, const cr_record *record) {
-  batch->position.index = record->index + 1;
-  cr_buffer_clear(&batch->position.key);
-  return cr_buffer_append(&batch->position.key, record->key.data, record->key.size);
-}
-
-/* Takes one record and, unless it is passed over, puts it into the batch. */
-static crema_status load_next(cr_prefetch *prefetch, cr_batch *batch, int *item) {
-  const cr_prefetch_options *options = &prefetch->options;
-  cr_record *record = NULL;
-  CR_TRY(cr_reader_take(options->reader, options->consumer, &record));
-  crema_status status = load_item(prefetch, record, batch, *item);
-  if (status == CREMA_OK) {
-    ++*item;
-    prefetch->skipped = 0;
-  } else {
-    status = fail_record(status, prefetch, record->key);
-    if (may_skip(prefetch, status)) {
-      cr_log_warning("%s; skipped", crema_error_text());
-      status = CREMA_OK;
-    }
-  }
-  if (status == CREMA_OK) status = set_position(batch, record);
-  if (status != CREMA_OK) return status;
-  return cr_reader_give_back(options->reader, options->consumer, record);
-}
-
-static crema_status make_batches(cr_prefetch *prefetch) {
-  for (;;) {
-    void *free_batch = NULL;
-    CR_TRY(cr_queue_pop(prefetch->pair.free, NULL, &free_batch));
-    cr_batch *batch = free_batch;
-    for (int item = 0; item < prefetch->options.batch_size;) {
-      CR_TRY(load_next(prefetch, batch, &item));
-    }
-    CR_TRY(cr_queue_push(prefetch->pair.full, batch));
-  }
-}
+/* ---- running ------------------------------------------------------------- */
 
 static crema_status prefetch_for_ever(void *arg) {
   cr_prefetch *prefetch = arg;
-  crema_status status = make_batches(prefetch);
+  crema_status status = cr_prefetch_work(prefetch);
   if (status != CREMA_E_INTERRUPTED) cr_queue_fail(prefetch->pair.full, status, NULL);
   return status;
+}
+
+static crema_status make_pair(cr_prefetch *prefetch) {
+  size_t depth = (size_t)prefetch->options.depth;
+  void **element = calloc(depth, sizeof *element);
+  if (element == NULL) return cr_fail_memory(depth * sizeof *element, "a queue of batches");
+  for (size_t i = 0; i < depth; ++i) element[i] = &prefetch->batch[i];
+  crema_status status = cr_queue_pair_init(&prefetch->pair, element, depth);
+  free(element);
+  return status;
+}
+
+/* Queues that are large enough for nobody to wait when pushing. */
+static crema_status start_workers(cr_prefetch *prefetch) {
+  if (prefetch->threads == 1) return CREMA_OK;
+  size_t window = (size_t)prefetch->window;
+  CR_TRY(cr_queue_create(window * (size_t)prefetch->threads, &prefetch->task));
+  CR_TRY(cr_queue_create(window, &prefetch->done));
+  for (int i = 0; i < prefetch->threads; ++i) {
+    cr_worker *worker = &prefetch->worker[i];
+    CR_TRY(cr_thread_start(&worker->thread, "crema-decode", cr_prefetch_worker, worker));
+  }
+  return CREMA_OK;
 }
 
 crema_status cr_prefetch_start(cr_prefetch *prefetch) {
@@ -225,33 +238,65 @@ crema_status cr_prefetch_start(cr_prefetch *prefetch) {
     return cr_fail(CREMA_E_STATE, "%s: prefetching runs already",
                    cr_reader_source(prefetch->options.reader));
   }
-  size_t depth = (size_t)prefetch->options.depth;
-  void **element = calloc(depth, sizeof *element);
-  if (element == NULL) return cr_fail_memory(depth * sizeof *element, "a queue of batches");
-  for (size_t i = 0; i < depth; ++i) element[i] = &prefetch->batch[i];
-  crema_status status = cr_queue_pair_init(&prefetch->pair, element, depth);
-  free(element);
-  if (status != CREMA_OK) return status;
+  crema_status status = CREMA_OK;
   prefetch->skipped = 0;
-  status = cr_thread_start(&prefetch->thread, "crema-prefetch", prefetch_for_ever, prefetch);
-  if (status != CREMA_OK) cr_queue_pair_free(&prefetch->pair, NULL);
+  prefetch->head = 0;
+  prefetch->flying = 0;
+  prefetch->records = 0;
+  prefetch->spares = 0;
+  CR_TRY_GOTO(make_pair(prefetch), fail);
+  CR_TRY_GOTO(start_workers(prefetch), fail);
+  CR_TRY_GOTO(cr_thread_start(&prefetch->thread, "crema-prefetch", prefetch_for_ever, prefetch),
+              fail);
+  return CREMA_OK;
+fail:
+  cr_prefetch_stop(prefetch);
   return status;
 }
 
 void cr_prefetch_stop(cr_prefetch *prefetch) {
-  /* What went wrong in the thread was told to the consumer. */
+  /* All are asked first, so that they stop side by side. What went wrong in the main thread was
+   * told to the consumer; workers only end by being stopped. */
+  int threads = prefetch->worker == NULL ? 0 : prefetch->threads;
+  cr_thread_request_stop(prefetch->thread);
+  for (int i = 0; i < threads; ++i) cr_thread_request_stop(prefetch->worker[i].thread);
   crema_status ended = cr_thread_stop(&prefetch->thread);
+  for (int i = 0; i < threads; ++i) ended = cr_thread_stop(&prefetch->worker[i].thread);
   (void)ended;
+  cr_queue_destroy(prefetch->done);
+  cr_queue_destroy(prefetch->task);
+  prefetch->done = NULL;
+  prefetch->task = NULL;
   cr_queue_pair_free(&prefetch->pair, NULL);
 }
 
 crema_status cr_prefetch_take(cr_prefetch *prefetch, cr_batch **out) {
   void *item = NULL;
+  size_t ready = cr_queue_size(prefetch->pair.full);
+  double start = cr_clock_seconds();
   CR_TRY(cr_queue_pop(prefetch->pair.full, "a batch of data", &item));
   *out = item;
+  /* Everybody waits for the first batch. */
+  if (prefetch->taken++ == 0) return CREMA_OK;
+  if (ready == 0) prefetch->wait_seconds += cr_clock_seconds() - start;
+  cr_series_add(&prefetch->fill, (double)ready);
   return CREMA_OK;
 }
 
 crema_status cr_prefetch_give_back(cr_prefetch *prefetch, cr_batch *batch) {
   return cr_queue_push(prefetch->pair.free, batch);
+}
+
+void cr_prefetch_get_stats(const cr_prefetch *prefetch, cr_prefetch_stats *out) {
+  *out = (cr_prefetch_stats){
+      .threads = prefetch->threads,
+      .depth = prefetch->options.depth,
+      .samples = atomic_load_explicit(&prefetch->samples, memory_order_relaxed),
+      .decode_seconds =
+          1e-9 * (double)atomic_load_explicit(&prefetch->decode_ns, memory_order_relaxed),
+      .transform_seconds =
+          1e-9 * (double)atomic_load_explicit(&prefetch->transform_ns, memory_order_relaxed),
+      .batches = prefetch->taken,
+      .wait_seconds = prefetch->wait_seconds,
+      .fill = prefetch->fill};
 }

@@ -1,16 +1,21 @@
-/* Prefetching: a thread that makes batches ahead of the net that consumes them.
+/* Prefetching: threads that make batches ahead of the net that consumes them.
  *
- * It takes records from a reader, decodes and transforms them into the memory of a batch and
- * passes the batch on through a free/full queue pair. The consumer works on the batch's own
- * memory and gives the batch back when it takes the next one. */
+ * One thread takes records from a reader and puts batches together; decoding and transforming, into
+ * the memory of the batch, is its own work or that of several more threads. A finished batch is
+ * passed on through a free/full queue pair. The consumer works on the batch's own memory and gives
+ * the batch back when it takes the next one. What is in a batch does not depend on the number
+ * of threads. */
 #ifndef CR_DATA_PREFETCH_H
 #define CR_DATA_PREFETCH_H
 
 #include "core/buffer.h"
 #include "data/reader.h"
+#include "data/series.h"
 #include "data/transformer.h"
 
 typedef struct cr_prefetch cr_prefetch;
+
+enum { CR_PREFETCH_MAX_THREADS = 64 };
 
 /* A place in the stream of records: `index` were consumed, the last of them has `key`. */
 typedef struct cr_position {
@@ -28,12 +33,15 @@ typedef struct cr_batch {
 } cr_batch;
 
 typedef struct cr_prefetch_options {
-  cr_reader *reader;                 /* outlives the prefetcher */
+  cr_reader *reader;                 /* outlives the prefetcher; its depth is at least batch_size */
   int consumer;                      /* which of the reader's consumers this is */
   const cr_transformer *transformer; /* outlives it too */
   cr_image_color color;              /* what encoded records are decoded to */
   int batch_size;
   int depth; /* batches, at least 1; 2 for any overlap, as the consumer holds one */
+  /* That decode and transform, at most CR_PREFETCH_MAX_THREADS. 0: as many as pay: for encoded
+   * records three, but one less than the processors, else one. */
+  int threads;
   bool labels;
   bool skip_corrupt; /* warn of records that cannot be decoded and go on, instead of failing */
 } cr_prefetch_options;
@@ -42,14 +50,14 @@ typedef struct cr_prefetch_options {
  * may the reader's. Free with cr_prefetch_destroy. Errors name source and key. */
 crema_status cr_prefetch_create(const cr_prefetch_options *options,
                                 cr_prefetch **out) CREMA_MUST_USE;
-/* Stops the thread first. Accepts NULL. */
+/* Stops the threads first. Accepts NULL. */
 void cr_prefetch_destroy(cr_prefetch *prefetch);
 
 /* Channels, height and width of the items, from the first record. With batch_size 1 later batches
  * may have others; with more, a record that gives another shape is an error. */
 void cr_prefetch_shape(const cr_prefetch *prefetch, int out[3]);
 
-/* Starts the thread; the reader's must run. Stopping takes all batches back, those that the
+/* Starts the threads; the reader's must run. Stopping takes all batches back, those that the
  * consumer holds too. */
 crema_status cr_prefetch_start(cr_prefetch *prefetch) CREMA_MUST_USE;
 void cr_prefetch_stop(cr_prefetch *prefetch);
@@ -58,5 +66,18 @@ void cr_prefetch_stop(cr_prefetch *prefetch);
  * and key; after one every further call fails the same way. */
 crema_status cr_prefetch_take(cr_prefetch *prefetch, cr_batch **out) CREMA_MUST_USE;
 crema_status cr_prefetch_give_back(cr_prefetch *prefetch, cr_batch *batch) CREMA_MUST_USE;
+
+/* What was done since the prefetcher was made. Seconds. */
+typedef struct cr_prefetch_stats {
+  int threads, depth;
+  uint64_t samples;                         /* decoded and transformed */
+  double decode_seconds, transform_seconds; /* of all threads together */
+  uint64_t batches;                         /* taken by the consumer */
+  double wait_seconds;                      /* of the consumer, for batches after the first */
+  cr_series fill;                           /* batches that were ready at each take */
+} cr_prefetch_stats;
+
+/* To be called by the consumer's thread. */
+void cr_prefetch_get_stats(const cr_prefetch *prefetch, cr_prefetch_stats *out);
 
 #endif

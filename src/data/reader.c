@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/clock.h"
 #include "core/fail.h"
 #include "core/log.h"
 #include "core/queue.h"
@@ -20,6 +21,7 @@ struct cr_reader {
   cr_record *record;   /* consumers * depth of them, while the thread runs */
   cr_queue_pair *pair; /* one a consumer */
   cr_thread *thread;
+  _Atomic uint64_t dealt, busy_ns; /* for the statistics */
 };
 
 crema_status cr_reader_open(const cr_reader_options *options, cr_reader **out) {
@@ -64,6 +66,16 @@ const char *cr_reader_source(const cr_reader *reader) {
 
 uint64_t cr_reader_count(const cr_reader *reader) {
   return reader->count;
+}
+
+int cr_reader_depth(const cr_reader *reader) {
+  return reader->depth;
+}
+
+cr_reader_stats cr_reader_get_stats(const cr_reader *reader) {
+  return (cr_reader_stats){
+      .records = atomic_load_explicit(&reader->dealt, memory_order_relaxed),
+      .busy_seconds = 1e-9 * (double)atomic_load_explicit(&reader->busy_ns, memory_order_relaxed)};
 }
 
 /* ---- the cursor ---------------------------------------------------------- */
@@ -155,10 +167,15 @@ static crema_status deal_out(cr_reader *reader) {
     cr_queue_pair *pair = &reader->pair[reader->index % (uint64_t)reader->consumers];
     void *item = NULL;
     CR_TRY(cr_queue_pop(pair->free, NULL, &item));
+    double start = cr_clock_seconds();
     CR_TRY(fill(reader, item));
+    /* Nobody waits here: the queue has room for all records. */
     CR_TRY(cr_queue_push(pair->full, item));
     ++reader->index;
     CR_TRY(advance(reader));
+    atomic_fetch_add_explicit(&reader->busy_ns, (uint64_t)(1e9 * (cr_clock_seconds() - start)),
+                              memory_order_relaxed);
+    atomic_fetch_add_explicit(&reader->dealt, 1, memory_order_relaxed);
   }
 }
 
@@ -231,4 +248,8 @@ crema_status cr_reader_take(cr_reader *reader, int consumer, cr_record **out) {
 
 crema_status cr_reader_give_back(cr_reader *reader, int consumer, cr_record *record) {
   return cr_queue_push(reader->pair[consumer].free, record);
+}
+
+size_t cr_reader_ready(const cr_reader *reader, int consumer) {
+  return cr_queue_size(reader->pair[consumer].full);
 }

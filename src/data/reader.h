@@ -36,6 +36,16 @@ const char *cr_reader_source(const cr_reader *reader);
 /* Number of records in the database; UINT64_MAX where it is not known before the reader came from
  * the first record to the last. */
 uint64_t cr_reader_count(const cr_reader *reader);
+/* Records on their way to each consumer. */
+int cr_reader_depth(const cr_reader *reader);
+
+/* What the thread did since the reader was opened; `busy_seconds` without waiting for consumers.
+ * May be called at any time. */
+typedef struct cr_reader_stats {
+  uint64_t records;
+  double busy_seconds;
+} cr_reader_stats;
+cr_reader_stats cr_reader_get_stats(const cr_reader *reader);
 
 /* ---- while the thread does not run ---- */
 
@@ -64,5 +74,8 @@ crema_status cr_reader_rewind(cr_reader *reader) CREMA_MUST_USE;
  * text; CREMA_E_INTERRUPTED when the calling thread was asked to stop. */
 crema_status cr_reader_take(cr_reader *reader, int consumer, cr_record **out) CREMA_MUST_USE;
 crema_status cr_reader_give_back(cr_reader *reader, int consumer, cr_record *record) CREMA_MUST_USE;
+
+/* How many records `consumer` can take without waiting. */
+size_t cr_reader_ready(const cr_reader *reader, int consumer);
 
 #endif

@@ -72,15 +72,24 @@ static crema_status open_reader(cr_layer *layer, data_state *state) {
   CR_TRY(cr_file_resolve(layer->source_dir_file, param->source, &state->source));
   /* Records in flight are a few words each, not copies. */
   uint64_t depth = (uint64_t)param->batch_size * param->prefetch;
+  uint64_t most = param->batch_size > 65536 ? param->batch_size : 65536;
   const cr_reader_options options = {.backend = choose_backend(layer, state->source),
                                      .source = state->source,
                                      .consumers = 1,
-                                     .depth = depth > 65536 ? 65536 : (int)depth};
+                                     .depth = depth > most ? (int)most : (int)depth};
   CR_TRY(cr_reader_open(&options, &state->reader));
   uint64_t skip = draw_skip(layer);
   if (skip == 0) return CREMA_OK;
   cr_log_info("Skipping first %" PRIu64 " data points.", skip);
   return cr_reader_skip(state->reader, skip);
+}
+
+/* `threads` is a number for each of `parser_threads`, which has no other meaning here: one thread
+ * reads. 0: automatic. */
+static int decode_threads(const Caffe__DataParameter *param) {
+  uint64_t threads = param->threads;
+  if (param->parser_threads > 1) threads *= param->parser_threads;
+  return threads > CR_PREFETCH_MAX_THREADS ? CR_PREFETCH_MAX_THREADS : (int)threads;
 }
 
 static crema_status open_prefetch(cr_layer *layer, data_state *state) {
@@ -95,6 +104,7 @@ static crema_status open_prefetch(cr_layer *layer, data_state *state) {
                                        .color = color,
                                        .batch_size = (int)param->batch_size,
                                        .depth = (int)param->prefetch,
+                                       .threads = decode_threads(param),
                                        .labels = layer->tops > 1,
                                        .skip_corrupt = param->skip_corrupt};
   return cr_prefetch_create(&options, &state->prefetch);

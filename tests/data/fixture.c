@@ -124,6 +124,12 @@ void fixture_png_damaged(int index, cr_buffer *value) {
   put_png(index, index == 3 || index == 4 ? 40 : 0, value);
 }
 
+/* Damaged: the first record of most batches of any size. */
+void fixture_damaged_mixed(int index, cr_buffer *value) {
+  bool damaged = index == 1 || index == 4 || index == 8 || index == 9 || index == 10 || index == 12;
+  put_png(index, damaged ? 40 : 0, value);
+}
+
 void fixture_image(cr_image *image, int height, int width, int channels) {
   assert_int_equal(cr_image_reserve(image, height, width, channels), CREMA_OK);
   uint8_t *out = image->pixels;
@@ -132,4 +138,10 @@ void fixture_image(cr_image *image, int height, int width, int channels) {
       for (int c = 0; c < channels; ++c) *out++ = (uint8_t)((3 * x + 2 * y + 60 * c) % 256);
     }
   }
+}
+
+int fixture_cycles(int usual) {
+  const char *text = getenv("CREMA_TEST_CYCLES");
+  int wanted = text == NULL ? 0 : atoi(text);
+  return wanted > 0 ? wanted : usual;
 }

@@ -32,10 +32,15 @@ void fixture_color(int index, cr_buffer *value);
 void fixture_png(int index, cr_buffer *value);
 /* As fixture_png, but records 3 and 4 are damaged. */
 void fixture_png_damaged(int index, cr_buffer *value);
+/* As fixture_png, but records 1, 4, 8, 9, 10 and 12 are damaged. */
+void fixture_damaged_mixed(int index, cr_buffer *value);
 /* As fixture_gray, but every third record is one row higher. */
 void fixture_mixed(int index, cr_buffer *value);
 
 /* An image with a smooth pattern. */
 void fixture_image(cr_image *image, int height, int width, int channels);
+
+/* How often to start and stop things: the environment's CREMA_TEST_CYCLES, else `usual`. */
+int fixture_cycles(int usual);
 
 #endif

@@ -22,7 +22,7 @@ typedef struct pipeline {
 
 typedef struct pipeline_options {
   fixture_record record;
-  int records, batch_size, depth;
+  int records, batch_size, depth, threads;
   bool skip_corrupt;
   const char *transform;
 } pipeline_options;
@@ -48,6 +48,7 @@ static crema_status pipeline_make(pipeline *p, const pipeline_options *o) {
                                         .transformer = p->transformer,
                                         .batch_size = o->batch_size,
                                         .depth = o->depth,
+                                        .threads = o->threads,
                                         .labels = true,
                                         .skip_corrupt = o->skip_corrupt};
   return cr_prefetch_create(&prefetch, &p->prefetch);
@@ -163,6 +164,91 @@ static void test_runs_repeat(void **state) {
   }
 }
 
+/* One run's batches: values, labels, position. */
+typedef struct trace {
+  cr_buffer bytes;
+} trace;
+
+static void trace_run(const pipeline_options *o, int batches, trace *out) {
+  pipeline p;
+  assert_int_equal(pipeline_make(&p, o), CREMA_OK);
+  pipeline_start(&p);
+  for (int k = 0; k < batches; ++k) {
+    cr_batch *batch = NULL;
+    assert_int_equal(cr_prefetch_take(p.prefetch, &batch), CREMA_OK);
+    size_t size = (size_t)batch->channels * (size_t)batch->height * (size_t)batch->width;
+    size_t items = (size_t)batch->items;
+    assert_int_equal(cr_buffer_append(&out->bytes, batch->data, items * size * 4), CREMA_OK);
+    assert_int_equal(cr_buffer_append(&out->bytes, batch->label, items * 4), CREMA_OK);
+    const cr_position *position = &batch->position;
+    assert_int_equal(cr_buffer_append(&out->bytes, &position->index, sizeof position->index),
+                     CREMA_OK);
+    assert_int_equal(cr_buffer_append(&out->bytes, position->key.data, position->key.size),
+                     CREMA_OK);
+    assert_int_equal(cr_prefetch_give_back(p.prefetch, batch), CREMA_OK);
+  }
+  pipeline_free(&p);
+}
+
+/* Any number of threads, batches and depths gives the bytes of one thread; so it is with records
+ * that are passed over, the first one of a batch or its last one among them. */
+static void test_s2_28_threads_do_not_change_the_batches(void **state) {
+  static const int threads[] = {2, 3, 8}, sizes[] = {1, 2, 3, 4, 5, 16}, depths[] = {1, 2, 4};
+  static const fixture_record records[] = {fixture_png, fixture_png_damaged, fixture_damaged_mixed};
+  (void)state;
+  for (int r = 0; r < 3; ++r) {
+    for (int b = 0; b < 6; ++b) {
+      pipeline_options o = {.record = records[r],
+                            .records = 13,
+                            .batch_size = sizes[b],
+                            .depth = 3,
+                            .threads = 1,
+                            .skip_corrupt = true,
+                            .transform = "crop_size: 4 mirror: true"};
+      trace wanted = {0};
+      trace_run(&o, 40, &wanted);
+      for (int t = 0; t < 3; ++t) {
+        trace found = {0};
+        o.threads = threads[t];
+        o.depth = depths[(b + t) % 3];
+        trace_run(&o, 40, &found);
+        assert_int_equal(found.bytes.size, wanted.bytes.size);
+        assert_memory_equal(found.bytes.data, wanted.bytes.data, wanted.bytes.size);
+        cr_buffer_free(&found.bytes);
+      }
+      cr_buffer_free(&wanted.bytes);
+    }
+  }
+}
+
+/* What was done is counted. */
+static void test_s2_30_statistics(void **state) {
+  pipeline p;
+  cr_prefetch_stats stats;
+  (void)state;
+  const pipeline_options o = {
+      .record = fixture_png, .records = 9, .batch_size = 3, .depth = 2, .threads = 2};
+  assert_int_equal(pipeline_make(&p, &o), CREMA_OK);
+  pipeline_start(&p);
+  for (int k = 0; k < 10; ++k) {
+    cr_batch *batch = NULL;
+    assert_int_equal(cr_prefetch_take(p.prefetch, &batch), CREMA_OK);
+    cr_batch *other = NULL;
+    assert_int_equal(cr_prefetch_take(p.prefetch, &other), CREMA_OK);
+    assert_int_equal(cr_prefetch_give_back(p.prefetch, batch), CREMA_OK);
+    assert_int_equal(cr_prefetch_give_back(p.prefetch, other), CREMA_OK);
+  }
+  cr_prefetch_get_stats(p.prefetch, &stats);
+  assert_true(stats.threads == 2 && stats.depth == 2);
+  assert_int_equal(stats.batches, 20);
+  assert_int_equal(stats.fill.count, 19);
+  assert_true(stats.samples >= 60 && stats.samples <= 66);
+  assert_true(stats.decode_seconds > 0 && stats.transform_seconds > 0);
+  assert_true(stats.wait_seconds > 0);
+  assert_true(cr_reader_get_stats(p.reader).records >= 60);
+  pipeline_free(&p);
+}
+
 /* Batches before the damaged record arrive; after it every call names source and key. */
 static void test_damaged_record_is_named(void **state) {
   pipeline p;
@@ -249,15 +335,15 @@ static void test_s2_21_sizes_may_differ_in_batches_of_one_only(void **state) {
   pipeline_free(&p);
 }
 
-static void test_s2_05_stops_at_any_moment(void **state) {
-  enum { CYCLES = 600 };
+static void stop_often(int threads) {
   pipeline p;
   cr_mt19937 rng;
-  (void)state;
   cr_mt19937_seed(&rng, 11);
-  const pipeline_options o = {.record = fixture_gray, .records = 9, .batch_size = 2, .depth = 2};
+  const pipeline_options o = {
+      .record = fixture_gray, .records = 9, .batch_size = 2, .depth = 2, .threads = threads};
+  int cycles = fixture_cycles(300);
   assert_int_equal(pipeline_make(&p, &o), CREMA_OK);
-  for (int i = 0; i < CYCLES; ++i) {
+  for (int i = 0; i < cycles; ++i) {
     assert_int_equal(cr_reader_rewind(p.reader), CREMA_OK);
     pipeline_start(&p);
     uint32_t batches = cr_mt19937_below(&rng, 4);
@@ -272,6 +358,12 @@ static void test_s2_05_stops_at_any_moment(void **state) {
     pipeline_stop(&p);
   }
   pipeline_free(&p);
+}
+
+static void test_s2_05_stops_at_any_moment(void **state) {
+  (void)state;
+  stop_often(1);
+  stop_often(3);
 }
 
 /* A failure leaves threads that stop as usual. */
@@ -300,6 +392,8 @@ int main(void) {
       cmocka_unit_test(test_damaged_records_are_skipped_on_wish),
       cmocka_unit_test(test_nothing_but_damage),
       cmocka_unit_test(test_s2_21_sizes_may_differ_in_batches_of_one_only),
+      cmocka_unit_test(test_s2_28_threads_do_not_change_the_batches),
+      cmocka_unit_test(test_s2_30_statistics),
       cmocka_unit_test(test_s2_05_stops_at_any_moment),
       cmocka_unit_test(test_stops_after_a_failure),
   };

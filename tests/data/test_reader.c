@@ -146,15 +146,15 @@ static void test_bad_options(void **state) {
 
 /* Stopped while it reads, while it waits for a free record, at once. */
 static void test_s2_05_stops_at_any_moment(void **state) {
-  enum { CYCLES = 1000 };
   fixture f;
+  int cycles = fixture_cycles(1000);
   cr_mt19937 rng;
   cr_reader *reader = NULL;
   (void)state;
   fixture_make(&f);
   cr_mt19937_seed(&rng, 5);
   open_reader(fixture_db(&f, "db", 20, fixture_gray), 2, 2, &reader);
-  for (int i = 0; i < CYCLES; ++i) {
+  for (int i = 0; i < cycles; ++i) {
     assert_int_equal(cr_reader_rewind(reader), CREMA_OK);
     assert_int_equal(cr_reader_start(reader), CREMA_OK);
     uint32_t records = cr_mt19937_below(&rng, 6);
