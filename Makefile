@@ -4,7 +4,7 @@ BUILD := build
 CREMA := $(BUILD)/bin/crema
 MNIST := $(BUILD)/mnist
 
-.PHONY: all run test install command configure deps asan tsan clean help
+.PHONY: all run test install command configure deps asan tsan clean cuda help
 
 all: configure   ## Install what is needed and build
 	@cmake --build --preset release
@@ -36,6 +36,10 @@ command: configure
 
 configure: deps
 	@cmake --preset release >/dev/null
+
+cuda: deps       ## Build with the CUDA plug-in (needs nvcc and cuDNN 9's headers)
+	@cmake --preset cuda >/dev/null
+	@cmake --build --preset cuda
 
 deps:
 	@scripts/setup.sh

@@ -23,6 +23,14 @@ add_cuda_test(cuda_kernels_on_host)
 add_test(NAME cuda/kernels_on_host COMMAND cuda_kernels_on_host)
 set_tests_properties(cuda/kernels_on_host PROPERTIES ENVIRONMENT OMP_WAIT_POLICY=passive)
 
+# What every device must do, on the devices that every machine has.
+add_executable(device_conformance ${CMAKE_CURRENT_LIST_DIR}/conformance.c)
+add_cuda_test(device_conformance)
+foreach(device cpu sim)
+  add_test(NAME device/conformance_${device} COMMAND device_conformance ${device})
+  set_tests_properties(device/conformance_${device} PROPERTIES ENVIRONMENT "CREMA_SIM=devices=2")
+endforeach()
+
 if(NOT CREMA_CUDA)
   return()
 endif()
@@ -31,8 +39,13 @@ endif()
 add_executable(cuda_kernels ${cuda_comparator} ${CMAKE_CURRENT_LIST_DIR}/device_gpu.c)
 add_cuda_test(cuda_kernels)
 add_dependencies(cuda_kernels crema_cuda)
+set(golden_run golden -q -pending ${CMAKE_CURRENT_SOURCE_DIR}/golden/pending.txt -gpu 0
+  ${PROJECT_BINARY_DIR}/golden/layers ${PROJECT_BINARY_DIR}/golden/solvers)
 add_test(NAME cuda/kernels COMMAND cuda_kernels)
-set_tests_properties(cuda/kernels PROPERTIES LABELS gpu SKIP_RETURN_CODE 77
+add_test(NAME cuda/conformance COMMAND device_conformance cuda)
+add_test(NAME cuda/golden COMMAND ${golden_run})
+set_tests_properties(cuda/kernels cuda/conformance cuda/golden PROPERTIES
+  LABELS gpu SKIP_RETURN_CODE 77
   ENVIRONMENT "CREMA_CUDA_PLUGIN=$<TARGET_FILE:crema_cuda>;OMP_WAIT_POLICY=passive")
 
 # Loading: needs the plug-in and no GPU.
@@ -67,5 +80,8 @@ target_link_libraries(crema_cuda_fake PRIVATE crema_options Threads::Threads m $
 add_dependencies(crema_cuda_fake fake_cublaslt fake_cudnn)
 add_dependencies(cuda_kernels crema_cuda_fake)
 add_test(NAME cuda/kernels_on_fake COMMAND cuda_kernels)
-set_tests_properties(cuda/kernels_on_fake PROPERTIES ENVIRONMENT
+add_test(NAME cuda/conformance_on_fake COMMAND device_conformance cuda)
+add_test(NAME cuda/golden_on_fake COMMAND ${golden_run})
+set_tests_properties(cuda/kernels_on_fake cuda/conformance_on_fake cuda/golden_on_fake
+  PROPERTIES ENVIRONMENT
   "CREMA_CUDA_PLUGIN=$<TARGET_FILE:crema_cuda_fake>;LD_LIBRARY_PATH=${fake_dir};OMP_WAIT_POLICY=passive")

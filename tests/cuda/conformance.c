@@ -1,0 +1,324 @@
+/* What every back end's device must do, whatever it is: memory, copies, conversions, events, peers,
+ * faults. The argument names the device: cpu, sim or cuda. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/fail.h"
+#include "crema/syncedmem.h"
+#include "device/copy.h"
+#include "device/device.h"
+#include "memory/tensor.h"
+#include "ops/op.h"
+
+enum { SKIPPED = 77, COUNT = 1000 };
+
+static crema_device *device;
+static crema_context *context, *other;
+
+#define assert_ok(call)                                         \
+  do {                                                          \
+    if ((call) != CREMA_OK) fail_msg("%s", crema_error_text()); \
+  } while (0)
+
+static const cr_backend *backend(void) {
+  return device->backend;
+}
+
+static crema_devptr device_memory(size_t bytes) {
+  crema_devptr memory = {0};
+  assert_ok(cr_device_alloc(device, bytes, &memory));
+  assert_true(memory.address != 0 && memory.address % 64 == 0);
+  return memory;
+}
+
+static void to_device(crema_devptr to, const void *from, size_t bytes) {
+  assert_ok(cr_copy_from_cpu(context, to, from, bytes));
+  assert_ok(crema_context_finish(context));
+}
+
+static void to_host(void *to, crema_devptr from, size_t bytes) {
+  assert_ok(cr_copy_to_cpu(context, to, from, bytes));
+  assert_ok(crema_context_finish(context));
+}
+
+/* ---- memory and copies ---- */
+
+static void bytes_come_back_as_they_went(void **state) {
+  (void)state;
+  unsigned char sent[COUNT], got[COUNT];
+  for (int i = 0; i < COUNT; i++) sent[i] = (unsigned char)(i * 7);
+  crema_devptr a = device_memory(COUNT), b = device_memory(COUNT);
+  to_device(a, sent, COUNT);
+  assert_ok(cr_copy_same_device(context, b, a, COUNT));
+  to_host(got, b, COUNT);
+  assert_memory_equal(got, sent, COUNT);
+  assert_ok(backend()->zero(context, (crema_devptr){b.address + 100}, 300));
+  to_host(got, b, COUNT);
+  for (int i = 100; i < 400; i++) sent[i] = 0;
+  assert_memory_equal(got, sent, COUNT);
+  cr_device_free(device, a);
+  cr_device_free(device, b);
+}
+
+static void page_locked_memory_takes_part_in_copies(void **state) {
+  (void)state;
+  void *host = NULL;
+  char got[64];
+  assert_ok(backend()->host_alloc(device, sizeof got, &host));
+  memset(host, 42, sizeof got);
+  crema_devptr a = device_memory(sizeof got);
+  to_device(a, host, sizeof got);
+  to_host(got, a, sizeof got);
+  assert_memory_equal(got, host, sizeof got);
+  if (backend()->host_alias != NULL) {
+    crema_devptr alias = {0};
+    int unlocked = 0;
+    assert_ok(backend()->host_alias(device, host, &alias));
+    assert_true(alias.address != 0);
+    assert_int_not_equal(backend()->host_alias(device, &unlocked, &alias), CREMA_OK);
+  }
+  cr_device_free(device, a);
+  backend()->host_free(device, host);
+}
+
+static void addresses_know_their_device(void **state) {
+  (void)state;
+  if (backend()->owner == NULL) skip();
+  int here = 0;
+  crema_device *found = NULL;
+  crema_devptr a = device_memory(10);
+  assert_int_equal(backend()->owner(a.address), device->index);
+  assert_int_equal(backend()->owner((uintptr_t)&here), -1);
+  assert_ok(cr_device_of_address(a.address, &found));
+  assert_ptr_equal(found, device);
+  cr_device_free(device, a);
+}
+
+static void free_memory_is_within_the_total(void **state) {
+  (void)state;
+  size_t free_bytes = 0, total = 0;
+  crema_device_info info;
+  assert_ok(crema_device_describe(device, &info));
+  assert_true(info.name[0] != '\0' && info.library[0] != '\0');
+  assert_true(info.memory_free > 0 && info.memory_free <= info.memory_total);
+  if (backend()->memory_info == NULL) return;
+  assert_ok(backend()->memory_info(device, &free_bytes, &total));
+  assert_true(free_bytes > 0 && free_bytes <= total);
+}
+
+/* ---- conversions ---- */
+
+static const crema_dtype types[] = {CREMA_F64, CREMA_F32,  CREMA_F16, CREMA_I32,
+                                    CREMA_U32, CREMA_BF16, CREMA_I8,  CREMA_U8};
+enum { TYPES = sizeof types / sizeof types[0] };
+
+/* Values at the borders of every type. */
+static const double values[] = {0,
+                                -0.0,
+                                0.5,
+                                1.5,
+                                2.5,
+                                -1.5,
+                                127.5,
+                                128,
+                                -128.6,
+                                255.5,
+                                65504,
+                                65519.9,
+                                65520,
+                                1e-8,
+                                5.9604645e-8,
+                                2.9802323e-8,
+                                6.1e-5,
+                                1e6,
+                                -1e6,
+                                2147483647,
+                                2147483648.0,
+                                -2147483649.,
+                                4294967296.0,
+                                1.00048828126,
+                                1.0009765625,
+                                3.4e38,
+                                -3.4e38,
+                                1.00390625,
+                                1.01171875,
+                                1.0 / 3};
+enum { VALUES = sizeof values / sizeof values[0] };
+
+static void convert_one(crema_dtype from, crema_dtype to) {
+  char source[VALUES * 8], wanted[VALUES * 8], got[VALUES * 8];
+  assert_ok(cr_convert_plain(VALUES, from, source, CREMA_F64, values));
+  assert_ok(cr_convert_plain(VALUES, to, wanted, from, source));
+  crema_devptr a = device_memory(sizeof source), b = device_memory(sizeof got);
+  to_device(a, source, VALUES * crema_dtype_size(from));
+  assert_ok(backend()->convert(context, VALUES, (cr_form){to, NULL}, b, (cr_form){from, NULL}, a));
+  to_host(got, b, VALUES * crema_dtype_size(to));
+  if (memcmp(got, wanted, VALUES * crema_dtype_size(to)) != 0) {
+    fail_msg("%s to %s differs from the host's conversion", crema_dtype_name(from),
+             crema_dtype_name(to));
+  }
+  cr_device_free(device, a);
+  cr_device_free(device, b);
+}
+
+static void conversions_give_the_hosts_bits(void **state) {
+  (void)state;
+  for (int i = 0; i < TYPES; i++) {
+    for (int j = 0; j < TYPES; j++) convert_one(types[i], types[j]);
+  }
+  /* Told at once or, by a device that works later, by the wait. */
+  crema_devptr a = device_memory(8);
+  crema_status status =
+      backend()->convert(context, 1, (cr_form){CREMA_BOOL, NULL}, a, CR_PLAIN_F32, a);
+  if (status == CREMA_OK) status = crema_context_finish(context);
+  assert_int_equal(status, CREMA_E_TYPE);
+  cr_device_free(device, a);
+}
+
+/* ---- streams and events ---- */
+
+static void an_event_orders_two_streams(void **state) {
+  (void)state;
+  float sent[COUNT], got[COUNT];
+  bool done = false, busy = true;
+  cr_native_event *event = NULL;
+  for (int i = 0; i < COUNT; i++) sent[i] = (float)i;
+  crema_devptr a = device_memory(sizeof sent), b = device_memory(sizeof sent);
+  assert_ok(backend()->event_create(device, &event));
+  assert_ok(cr_copy_from_cpu(other, a, sent, sizeof sent));
+  assert_ok(backend()->event_record(other, event));
+  assert_ok(backend()->event_wait(context, event));
+  assert_ok(cr_copy_same_device(context, b, a, sizeof sent));
+  to_host(got, b, sizeof got);
+  assert_memory_equal(got, sent, sizeof sent);
+  assert_ok(backend()->event_finish(event));
+  assert_ok(backend()->event_query(event, &done));
+  assert_true(done);
+  if (backend()->busy != NULL) {
+    assert_ok(backend()->busy(context, &busy));
+    assert_false(busy);
+  }
+  backend()->event_destroy(event);
+  assert_ok(crema_context_finish(other));
+  cr_device_free(device, a);
+  cr_device_free(device, b);
+}
+
+static void a_push_reaches_the_device(void **state) {
+  (void)state;
+  crema_syncedmem *memory = NULL;
+  void *host = NULL;
+  crema_devptr at = {0};
+  int got[16];
+  assert_ok(crema_syncedmem_create(device, sizeof got, &memory));
+  assert_ok(crema_syncedmem_mutable_cpu_data(memory, false, &host));
+  for (int i = 0; i < 16; i++) ((int *)host)[i] = i * i;
+  assert_ok(crema_syncedmem_async_push(memory, other));
+  assert_ok(crema_context_finish(other));
+  assert_ok(crema_syncedmem_gpu_data(memory, context, &at));
+  to_host(got, at, sizeof got);
+  for (int i = 0; i < 16; i++) assert_int_equal(got[i], i * i);
+  crema_syncedmem_destroy(memory);
+}
+
+/* ---- several devices ---- */
+
+static void peers_exchange_memory(void **state) {
+  (void)state;
+  crema_device *peer = NULL;
+  char sent[256], got[256];
+  if (backend()->can_access_peer == NULL || crema_device_count(backend()->type) < 2) skip();
+  assert_ok(crema_device_get(backend()->type, 1, &peer));
+  crema_devptr a = device_memory(sizeof sent), b = {0};
+  assert_ok(cr_device_alloc(peer, sizeof sent, &b));
+  memset(sent, 5, sizeof sent);
+  to_device(a, sent, sizeof sent);
+  assert_ok(cr_copy_any(b.address, a.address, sizeof sent));
+  assert_ok(cr_copy_any((uintptr_t)got, b.address, sizeof got));
+  assert_memory_equal(got, sent, sizeof sent);
+  cr_device_free(peer, b);
+  cr_device_free(device, a);
+}
+
+/* ---- kernels ---- */
+
+static void fill(cr_tensor *tensor, const float *from, int count) {
+  void *to = NULL;
+  assert_ok(cr_tensor_host_write(tensor, &to));
+  memcpy(to, from, (size_t)count * sizeof *from);
+}
+
+/* The loss of one place with three equal probabilities. */
+static crema_status loss_of(float label, float *loss) {
+  static const float prob[3] = {0.25f, 0.5f, 0.25f};
+  const crema_shape shapes[4] = {{2, {1, 3}}, {1, {1}}, {0, {0}}, {0, {0}}};
+  cr_op_desc desc = {.kind = CR_OP_NLL_FWD, .type = CREMA_F32};
+  cr_tensor *tensor[4] = {NULL};
+  cr_op *op = NULL;
+  const void *result = NULL;
+  for (int i = 0; i < 4; i++) {
+    assert_ok(cr_op_desc_add(&desc, &shapes[i], CREMA_F32));
+    assert_ok(cr_tensor_create(CREMA_F32, i == 0 ? 3 : 1, &tensor[i]));
+  }
+  fill(tensor[0], prob, 3);
+  fill(tensor[1], &label, 1);
+  assert_ok(cr_op_create(&desc, &op));
+  crema_status status = cr_op_run(op, context, tensor, NULL);
+  if (status == CREMA_OK) status = crema_context_finish(context);
+  if (status == CREMA_OK) {
+    assert_ok(cr_tensor_host_read(tensor[2], &result));
+    *loss = *(const float *)result;
+  }
+  cr_op_destroy(op);
+  for (int i = 0; i < 4; i++) cr_tensor_destroy(tensor[i]);
+  return status;
+}
+
+/* A kernel cannot return an error; whoever waits for it gets it, once. */
+static void a_bad_label_is_reported_once(void **state) {
+  (void)state;
+  float loss = 0;
+  assert_ok(loss_of(1, &loss));
+  assert_true(loss > 0.6931f && loss < 0.6932f);
+  assert_int_equal(loss_of(7, &loss), CREMA_E_RANGE);
+  assert_non_null(strstr(crema_error_text(), "label 7 at place 0 of 1 is outside 0..2"));
+  assert_ok(crema_context_finish(context));
+  assert_ok(loss_of(1, &loss));
+}
+
+static bool open_device(const char *name) {
+  crema_device_type type = CREMA_DEVICE_CPU;
+  if (strcmp(name, "sim") == 0) type = CREMA_DEVICE_SIM;
+  if (strcmp(name, "cuda") == 0) type = CREMA_DEVICE_CUDA;
+  return crema_device_get(type, 0, &device) == CREMA_OK &&
+         crema_context_create(device, 1, &context) == CREMA_OK &&
+         crema_context_create(device, 2, &other) == CREMA_OK;
+}
+
+int main(int argc, char **argv) {
+  if (!open_device(argc > 1 ? argv[1] : "cpu")) {
+    printf("skipped: %s\n", crema_error_text());
+    return SKIPPED;
+  }
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(bytes_come_back_as_they_went),
+      cmocka_unit_test(page_locked_memory_takes_part_in_copies),
+      cmocka_unit_test(addresses_know_their_device),
+      cmocka_unit_test(free_memory_is_within_the_total),
+      cmocka_unit_test(conversions_give_the_hosts_bits),
+      cmocka_unit_test(an_event_orders_two_streams),
+      cmocka_unit_test(a_push_reaches_the_device),
+      cmocka_unit_test(peers_exchange_memory),
+      cmocka_unit_test(a_bad_label_is_reported_once),
+  };
+  const int failed = cmocka_run_group_tests_name("device conformance", tests, NULL, NULL);
+  crema_context_destroy(other);
+  crema_context_destroy(context);
+  return failed;
+}
