@@ -15,6 +15,8 @@ crema_status cr_png_decode(const uint8_t *bytes, size_t size, cr_image_color col
 
 /* As cr_image_encode. */
 crema_status cr_jpeg_encode(const cr_image *image, cr_buffer *out) CREMA_MUST_USE;
+/* With a quality from 1 to 100; 1 or 3 channels. */
+crema_status cr_jpeg_encode_as(const cr_image *image, int quality, cr_buffer *out) CREMA_MUST_USE;
 crema_status cr_png_encode(const cr_image *image, cr_buffer *out) CREMA_MUST_USE;
 
 #endif

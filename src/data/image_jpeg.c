@@ -96,7 +96,10 @@ crema_status cr_jpeg_decode(const uint8_t *bytes, size_t size, cr_image_color co
 }
 
 crema_status cr_jpeg_encode(const cr_image *image, cr_buffer *out) {
-  enum { QUALITY = 95 };
+  return cr_jpeg_encode_as(image, 95, out);
+}
+
+crema_status cr_jpeg_encode_as(const cr_image *image, int quality, cr_buffer *out) {
   tjhandle jpeg = tjInitCompress();
   if (jpeg == NULL) return cr_fail(CREMA_E_NO_MEMORY, "JPEG: cannot start the encoder");
   unsigned char *bytes = NULL;
@@ -104,7 +107,7 @@ crema_status cr_jpeg_encode(const cr_image *image, cr_buffer *out) {
   bool gray = image->channels == 1;
   crema_status status = CREMA_OK;
   if (tjCompress2(jpeg, image->pixels, image->width, 0, image->height, gray ? TJPF_GRAY : TJPF_BGR,
-                  &bytes, &size, gray ? TJSAMP_GRAY : TJSAMP_420, QUALITY,
+                  &bytes, &size, gray ? TJSAMP_GRAY : TJSAMP_420, quality,
                   TJFLAG_ACCURATEDCT) != 0) {
     status = cr_fail(CREMA_E_INTERNAL, "JPEG: %s", tjGetErrorStr2(jpeg));
   } else {

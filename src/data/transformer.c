@@ -6,6 +6,7 @@
 #include "core/fail.h"
 #include "core/file.h"
 #include "core/rng.h"
+#include "data/augment.h"
 #include "data/mean.h"
 
 struct cr_transformer {
@@ -16,33 +17,11 @@ struct cr_transformer {
   cr_image_color color;
   int mean_values; /* 0, 1 or one for each channel */
   float *mean_value;
-  cr_mean mean; /* values NULL: none */
+  cr_mean mean;        /* values NULL: none */
+  cr_augment *augment; /* NULL: none */
 };
 
 /* ---- making -------------------------------------------------------------- */
-
-static crema_status refuse(const char *field) {
-  return cr_fail(CREMA_E_UNSUPPORTED, "transform_param: %s is not supported", field);
-}
-
-/* Fields of other dialects that would change the pixels. */
-static crema_status check_dialects(const Caffe__TransformationParameter *param) {
-  if (param->resize_param != NULL) return refuse("resize_param");
-  if (param->noise_param != NULL) return refuse("noise_param");
-  if (param->distort_param != NULL) return refuse("distort_param");
-  if (param->expand_param != NULL) return refuse("expand_param");
-  if (param->img_rand_resize_lower != 0 || param->img_rand_resize_upper != 0) {
-    return refuse("img_rand_resize_lower and _upper");
-  }
-  if (param->rand_resize_ratio_lower != 0 || param->rand_resize_ratio_upper != 0) {
-    return refuse("rand_resize_ratio_lower and _upper");
-  }
-  if (param->vertical_stretch_lower != 1 || param->vertical_stretch_upper != 1 ||
-      param->horizontal_stretch_lower != 1 || param->horizontal_stretch_upper != 1) {
-    return refuse("vertical_stretch and horizontal_stretch");
-  }
-  return CREMA_OK;
-}
 
 static crema_status read_crop(cr_transformer *t, const Caffe__TransformationParameter *param) {
   uint32_t height = param->crop_h != 0 ? param->crop_h : param->crop_size;
@@ -82,7 +61,7 @@ static crema_status read_mean(cr_transformer *t, const Caffe__TransformationPara
 
 static crema_status read_param(cr_transformer *t, const Caffe__TransformationParameter *param,
                                Caffe__Phase phase, const char *net_path) {
-  CR_TRY(check_dialects(param));
+  CR_TRY(cr_augment_create(param, &t->augment));
   if (param->force_color && param->force_gray) {
     return cr_fail(CREMA_E_ARGUMENT,
                    "transform_param: force_color and force_gray exclude each other");
@@ -115,6 +94,7 @@ crema_status cr_transformer_create(const Caffe__TransformationParameter *param, 
 
 void cr_transformer_destroy(cr_transformer *transformer) {
   if (transformer == NULL) return;
+  cr_augment_destroy(transformer->augment);
   cr_mean_free(&transformer->mean);
   free(transformer->mean_value);
   free(transformer);
@@ -130,6 +110,21 @@ void cr_transformer_set_key(cr_transformer *transformer, uint64_t key) {
 
 cr_image_color cr_transformer_color(const cr_transformer *transformer) {
   return transformer->color;
+}
+
+/* ---- augmentation -------------------------------------------------------- */
+
+crema_status cr_transformer_augment(const cr_transformer *t, uint64_t sample, cr_pixels *pixels,
+                                    cr_image *store) {
+  return cr_augment_pixels(t->augment, t->key, sample, pixels, store);
+}
+
+crema_status cr_transformer_extent(const cr_transformer *t, uint64_t sample, int extent[3]) {
+  return cr_augment_extent(t->augment, t->key, sample, extent + 1, extent + 1);
+}
+
+bool cr_transformer_augments(const cr_transformer *transformer) {
+  return transformer->augment != NULL;
 }
 
 /* ---- running ------------------------------------------------------------- */

@@ -107,6 +107,7 @@ static crema_status fill_item(image_data_state *s, cr_feed_batch *batch, int ite
   int extent[3];
   cr_feed_top *top = batch->top;
   CR_TRY(read_image(s, entry->name, &pixels));
+  CR_TRY(cr_transformer_augment(s->transformer, sample, &pixels, &s->raw));
   CR_TRY(
       cr_transformer_shape(s->transformer, pixels.channels, pixels.height, pixels.width, extent));
   if (item == 0) {
@@ -211,6 +212,9 @@ static crema_status open_feed(const cr_layer *layer, image_data_state *s, crema_
   CR_TRY(cr_order_at(&s->order, s->skip, &place));
   const cr_list_entry *entry = &s->list.entry[place];
   crema_status status = read_image(s, entry->name, &pixels);
+  if (status == CREMA_OK) {
+    status = cr_transformer_augment(s->transformer, 0, &pixels, &s->raw);
+  }
   if (status == CREMA_OK) {
     status =
         cr_transformer_shape(s->transformer, pixels.channels, pixels.height, pixels.width, item);

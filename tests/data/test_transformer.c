@@ -143,7 +143,7 @@ static void test_parameters_that_cannot_be(void **state) {
                    CREMA_E_ARGUMENT);
   assert_int_equal(make("mean_file: '/no/such/mean'", CAFFE__PHASE__TEST, &t), CREMA_E_NOT_FOUND);
   assert_error_has("/no/such/mean");
-  assert_int_equal(make("resize_param { height: 3 }", CAFFE__PHASE__TEST, &t), CREMA_E_UNSUPPORTED);
+  assert_int_equal(make("resize_param { height: 3 }", CAFFE__PHASE__TEST, &t), CREMA_E_ARGUMENT);
   assert_error_has("resize_param");
   assert_int_equal(make("crop_size: 4000000000", CAFFE__PHASE__TEST, &t), CREMA_E_RANGE);
   assert_null(t);
