@@ -6,6 +6,7 @@
 #include "crema/device.h"
 #include "crema/image.h"
 #include "crema/log.h"
+#include "crema/memory_data.h"
 #include "crema/net.h"
 #include "crema/solver.h"
 #include "crema/status.h"

@@ -1,0 +1,252 @@
+/* MemoryData: batches out of samples that the program holds in memory and gives through
+ * crema/memory_data.h. Tops: data (batch, channels, height, width) and label (batch); their memory
+ * is the samples' own. */
+#include "layers/memory_data.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/fail.h"
+#include "core/rng.h"
+#include "data/transformer.h"
+#include "layers/layer_feed.h"
+
+typedef struct memory_data_state {
+  int64_t batch;
+  int channels, height, width;
+  float *data, *labels; /* of `samples` samples; NULL: none given */
+  int64_t samples;
+  int64_t next;  /* sample that the next batch begins with */
+  bool restored; /* `next` comes from a snapshot and no samples were given since */
+  cr_transformer *transformer;
+  uint64_t drawn;               /* images that were transformed so far */
+  float *own_data, *own_labels; /* transformed images */
+  float *retired_data, *retired_labels;
+} memory_data_state;
+
+static int64_t sample_size(const memory_data_state *s) {
+  return (int64_t)s->channels * s->height * s->width;
+}
+
+/* ---- giving samples ------------------------------------------------------ */
+
+static crema_status check_samples(const cr_layer *layer, int64_t samples) {
+  const memory_data_state *s = layer->state;
+  if (samples > 0 && samples % s->batch == 0) return CREMA_OK;
+  return cr_layer_fail(layer, CREMA_E_ARGUMENT,
+                       "%" PRId64 " samples given; must be a multiple of batch_size (%" PRId64 ")",
+                       samples, s->batch);
+}
+
+static void free_retired(memory_data_state *s) {
+  free(s->retired_data);
+  free(s->retired_labels);
+  s->retired_data = s->retired_labels = NULL;
+}
+
+/* Transformed images of earlier calls: the tops may show them until the next forward pass. What
+ * came after them was never shown. */
+static void retire_own(memory_data_state *s) {
+  if (s->retired_data == NULL) {
+    s->retired_data = s->own_data;
+    s->retired_labels = s->own_labels;
+  } else {
+    free(s->own_data);
+    free(s->own_labels);
+  }
+  s->own_data = s->own_labels = NULL;
+}
+
+static void take(memory_data_state *s, float *data, float *labels, int64_t samples) {
+  bool go_on = s->restored && s->next < samples && s->next % s->batch == 0;
+  s->data = data;
+  s->labels = labels;
+  s->samples = samples;
+  if (!go_on) s->next = 0;
+  s->restored = false;
+}
+
+crema_status cr_memory_data_set(cr_layer *layer, float *data, float *labels, int64_t samples) {
+  memory_data_state *s = layer->state;
+  if (data == NULL || labels == NULL) {
+    return cr_layer_fail(layer, CREMA_E_ARGUMENT, "no %s given", data == NULL ? "data" : "labels");
+  }
+  CR_TRY(check_samples(layer, samples));
+  take(s, data, labels, samples);
+  retire_own(s);
+  return CREMA_OK;
+}
+
+static crema_status transform(memory_data_state *s, const crema_labeled_image *image, float *out) {
+  int shape[3];
+  const cr_pixels pixels = {.values = image->pixels,
+                            .type = CREMA_U8,
+                            .interleaved = true,
+                            .channels = image->channels,
+                            .height = image->height,
+                            .width = image->width};
+  if (image->pixels == NULL || image->height < 1 || image->width < 1 || image->channels < 1) {
+    return cr_fail(CREMA_E_ARGUMENT, "no pixels");
+  }
+  CR_TRY(cr_transformer_shape(s->transformer, image->channels, image->height, image->width, shape));
+  if (shape[0] != s->channels || shape[1] != s->height || shape[2] != s->width) {
+    return cr_fail(CREMA_E_SHAPE, "%d x %d x %d values, the layer's samples have %d x %d x %d",
+                   shape[0], shape[1], shape[2], s->channels, s->height, s->width);
+  }
+  return cr_transformer_run(s->transformer, &pixels, s->drawn, out);
+}
+
+crema_status cr_memory_data_set_images(cr_layer *layer, const crema_labeled_image *images,
+                                       int64_t count) {
+  memory_data_state *s = layer->state;
+  if (images == NULL) return cr_layer_fail(layer, CREMA_E_ARGUMENT, "no images given");
+  CR_TRY(check_samples(layer, count));
+  const crema_shape shape = cr_shape_4(count, s->channels, s->height, s->width);
+  CR_TRY(cr_layer_in(layer, crema_shape_check(&shape)));
+  size_t bytes = (size_t)(count * sample_size(s)) * sizeof(float);
+  float *data = malloc(bytes), *labels = malloc((size_t)count * sizeof(float));
+  crema_status status = CREMA_OK;
+  if (data == NULL || labels == NULL) {
+    status = cr_fail_memory(bytes, "samples");
+    goto fail;
+  }
+  for (int64_t i = 0; i < count; i++) {
+    labels[i] = images[i].label;
+    status = transform(s, &images[i], data + i * sample_size(s));
+    if (status != CREMA_OK) {
+      status = cr_layer_in(layer, cr_fail_in(status, "image %" PRId64, i));
+      goto fail;
+    }
+    s->drawn++;
+  }
+  take(s, data, labels, count);
+  retire_own(s);
+  s->own_data = data;
+  s->own_labels = labels;
+  return CREMA_OK;
+fail:
+  free(labels);
+  free(data);
+  return status;
+}
+
+crema_status cr_memory_data_set_batch_size(cr_layer *layer, int64_t batch_size) {
+  memory_data_state *s = layer->state;
+  if (batch_size < 1 || batch_size > INT32_MAX) {
+    return cr_layer_fail(layer, CREMA_E_ARGUMENT, "a batch size of %" PRId64, batch_size);
+  }
+  if (s->data != NULL && (s->next != 0 || s->samples % batch_size != 0)) {
+    return cr_layer_fail(layer, CREMA_E_STATE,
+                         "the batch size cannot become %" PRId64 ": %" PRId64 " of %" PRId64
+                         " samples were run through",
+                         batch_size, s->next, s->samples);
+  }
+  s->batch = batch_size;
+  return CREMA_OK;
+}
+
+/* ---- the layer ----------------------------------------------------------- */
+
+static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
+  memory_data_state *s = layer->state;
+  const Caffe__MemoryDataParameter *param = layer->param->memory_data_param;
+  (void)bottom;
+  if (param == NULL || param->batch_size < 1 || param->channels < 1 || param->height < 1 ||
+      param->width < 1 || param->batch_size > INT32_MAX || param->channels > INT32_MAX ||
+      param->height > INT32_MAX || param->width > INT32_MAX) {
+    return cr_layer_fail(layer, CREMA_E_ARGUMENT,
+                         "memory_data_param: batch_size, channels, height and width must be at "
+                         "least 1");
+  }
+  s->batch = param->batch_size;
+  s->channels = (int)param->channels;
+  s->height = (int)param->height;
+  s->width = (int)param->width;
+  const crema_shape data = cr_shape_4(s->batch, s->channels, s->height, s->width);
+  const crema_shape label = cr_shape_1(s->batch);
+  CR_TRY(cr_layer_in(layer, crema_shape_check(&data)));
+  CR_TRY(crema_blob_reshape(top[0], &data));
+  CR_TRY(crema_blob_reshape(top[1], &label));
+  return cr_layer_in(layer, cr_transformer_create(layer->param->transform_param, layer->phase,
+                                                  cr_mix_key(layer->key, cr_hash_text("transform")),
+                                                  layer->source_dir_file, &s->transformer));
+}
+
+static crema_status lend(memory_data_state *s, crema_blob *const *top) {
+  const crema_shape data = cr_shape_4(s->batch, s->channels, s->height, s->width);
+  const crema_shape label = cr_shape_1(s->batch);
+  if (!crema_shape_equal(crema_blob_shape(top[0]), &data)) {
+    CR_TRY(crema_blob_reshape(top[0], &data));
+    CR_TRY(crema_blob_reshape(top[1], &label));
+  }
+  CR_TRY(cr_tensor_adopt_host(top[0]->data, s->data + s->next * sample_size(s)));
+  CR_TRY(cr_tensor_adopt_host(top[1]->data, s->labels + s->next));
+  s->next = (s->next + s->batch) % s->samples;
+  free_retired(s);
+  return CREMA_OK;
+}
+
+static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
+                            crema_blob *const *top) {
+  memory_data_state *s = layer->state;
+  (void)context;
+  (void)bottom;
+  if (s->data == NULL) {
+    return cr_layer_fail(layer, CREMA_E_STATE,
+                         "no samples; give some with crema_memory_data_set before the first "
+                         "forward pass");
+  }
+  return cr_layer_in(layer, lend(s, top));
+}
+
+static void destroy(cr_layer *layer) {
+  memory_data_state *s = layer->state;
+  free_retired(s);
+  retire_own(s);
+  free_retired(s);
+  cr_transformer_destroy(s->transformer);
+}
+
+static crema_status save(cr_layer *layer, cr_buffer *out) {
+  const memory_data_state *s = layer->state;
+  return cr_buffer_print(out, "draws %" PRIx64 " drawn %" PRIu64 " sample %" PRId64 ".",
+                         cr_transformer_key(s->transformer), s->drawn, s->next);
+}
+
+static crema_status restore(cr_layer *layer, const char *bytes, size_t size) {
+  memory_data_state *s = layer->state;
+  char text[128] = "";
+  uint64_t key = 0, drawn = 0;
+  int64_t next = 0;
+  int used = 0;
+  if (size < sizeof text) snprintf(text, sizeof text, "%.*s", (int)size, bytes);
+  int found = sscanf(text, "draws %" SCNx64 " drawn %" SCNu64 " sample %" SCNd64 ".%n", &key,
+                     &drawn, &next, &used);
+  if (found != 3 || used == 0 || (size_t)used != size || next < 0) {
+    return cr_layer_fail(layer, CREMA_E_CORRUPT, "the saved place in the data cannot be read");
+  }
+  cr_transformer_set_key(s->transformer, key);
+  s->drawn = drawn;
+  s->restored = s->data == NULL;
+  bool fits = s->data == NULL || (next < s->samples && next % s->batch == 0);
+  s->next = fits ? next : 0;
+  return CREMA_OK;
+}
+
+const cr_layer_class cr_layer_memory_data = {
+    .type = "MemoryData",
+    .state_size = sizeof(memory_data_state),
+    .min_bottoms = 0,
+    .max_bottoms = 0,
+    .min_tops = 2,
+    .max_tops = 2,
+    .data_source = true,
+    .setup = setup,
+    .reshape = cr_layer_no_reshape,
+    .forward = forward,
+    .backward = cr_layer_no_backward,
+    .destroy = destroy,
+    .save = save,
+    .restore = restore,
+};
