@@ -7,8 +7,17 @@ install(TARGETS crema_shared crema_static crema_cli
 install(DIRECTORY include/crema DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
 install(CODE "execute_process(COMMAND \${CMAKE_COMMAND} -E create_symlink crema
   \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR}/caffe\")")
+file(RELATIVE_PATH CREMA_PC_TO_PREFIX
+  ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
+if(CREMA_OPENMP)
+  set(CREMA_PC_OPENMP " ${OpenMP_C_FLAGS}")
+endif()
 configure_file(cmake/crema.pc.in crema.pc @ONLY)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/crema.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 # `crema classify` without flags looks for its model here.
 install(DIRECTORY models/squeezenet_v1.0 DESTINATION ${CMAKE_INSTALL_DATADIR}/crema/models
   PATTERN "reference.h5" EXCLUDE)
+# The loader finds a new library in /usr/local/lib only after this; it fails quietly without root.
+install(CODE "if(\"\$ENV{DESTDIR}\" STREQUAL \"\")
+  execute_process(COMMAND ldconfig OUTPUT_QUIET ERROR_QUIET RESULT_VARIABLE ignored)
+endif()")
