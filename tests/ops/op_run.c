@@ -78,7 +78,7 @@ static crema_status store(const cr_op_arg *arg, const op_buffer *from, double *v
 static cr_form private_form(const crema_shape *shape) {
   cr_form found = CR_PLAIN_F32;
   cr_md md = NULL;
-  if (shape->axes != 4) return found;
+  if (shape->axes < 3 || shape->axes > 5) return found;
   const cr_dnnl_order blocked = {CR_DNNL_BLOCKED, 8};
   if (cr_dnnl_md_ordered(shape, CREMA_F32, blocked, &md) != CREMA_OK) return found;
   if (cr_dnnl_layout(cr_cpu_device(), md, &found.layout) != CREMA_OK) found = CR_PLAIN_F32;

@@ -635,6 +635,35 @@ static void test_concat_slice(void **state) {
   }
 }
 
+/* Scale and bias of a channel; the layout is that of (N,C,H,W), the op sees (outer,C,inner). */
+static void test_affine(void **state) {
+  (void)state;
+  static const cr_op_kind kinds[] = {CR_OP_AFFINE_FWD, CR_OP_AFFINE_BWD_DATA,
+                                     CR_OP_AFFINE_BWD_SCALE, CR_OP_AFFINE_BWD_BIAS};
+  for (int kind = 0; kind < 4; ++kind) {
+    for (int64_t channels = 16; channels <= 19; channels += 3) {
+      for (int variant = 0; variant < (kind == 0 ? 3 : 1); ++variant) {
+        fixture f;
+        start(&f, kinds[kind]);
+        ADD(&f, 'R', 3, channels, 21 * 20);
+        if (kind == 2) ADD(&f, 'R', 3, channels, 21 * 20);
+        if (kind < 2 && variant == 1) add_absent(&f);
+        else ADD(&f, kind < 2 ? 'R' : 'A', channels);
+        if (kind == 0 && variant == 2) add_absent(&f);
+        else if (kind == 0) ADD(&f, 'R', channels);
+        if (kind < 2) ADD(&f, 'W', 3, channels, 21 * 20);
+        crema_shape images = {4, {3, channels, 21, 20}};
+        cr_md md = NULL;
+        assert_int_equal(cr_dnnl_md_ordered(&images, CREMA_F32, all_orders[1], &md), CREMA_OK);
+        assert_int_equal(cr_dnnl_layout(cr_cpu_device(), md, &f.hint[0].layout), CREMA_OK);
+        cr_md_destroy(md);
+        assert_true(agree(&f, 1e-4));
+        finish(&f);
+      }
+    }
+  }
+}
+
 static int set_seed(void **state) {
   (void)state;
   random_state = seed;
@@ -655,6 +684,7 @@ int main(void) {
       cmocka_unit_test_setup(test_unary, set_seed),
       cmocka_unit_test_setup(test_same_layout, set_seed),
       cmocka_unit_test_setup(test_concat_slice, set_seed),
+      cmocka_unit_test_setup(test_affine, set_seed),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
