@@ -5,7 +5,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "core/fail.h"
 #include "core/file.h"
@@ -162,19 +161,6 @@ static crema_status check_param(const cr_layer *layer) {
   return CREMA_OK;
 }
 
-static crema_status read_root(const cr_layer *layer, image_data_state *s) {
-  const char *root = s->param->root_folder;
-  if (root == NULL) root = "";
-  char *found = NULL;
-  cr_buffer text = {0};
-  CR_TRY(cr_file_resolve(layer->source_dir_file, root, &found));
-  const char *slash = root[0] != '\0' && root[strlen(root) - 1] != '/' ? "/" : "";
-  crema_status status = cr_buffer_print(&text, "%s%s", root[0] == '\0' ? "" : found, slash);
-  s->root = cr_buffer_take(&text);
-  free(found);
-  return status;
-}
-
 static void set_key(image_data_state *s, uint64_t key) {
   s->key = key;
   s->order.key = cr_mix_key(key, cr_hash_text("shuffle"));
@@ -195,7 +181,7 @@ static crema_status read_list(cr_layer *layer, image_data_state *s) {
   CR_TRY(status);
   s->order.count = s->list.count;
   s->order.shuffle = s->param->shuffle;
-  CR_TRY(read_root(layer, s));
+  CR_TRY(cr_layer_root_folder(layer, s->param->root_folder, &s->root));
   CR_TRY(cr_transformer_create(layer->param->transform_param, layer->phase, 0,
                                layer->source_dir_file, &s->transformer));
   set_key(s, layer->key);

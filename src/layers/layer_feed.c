@@ -2,11 +2,30 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "core/fail.h"
+#include "core/file.h"
 
 crema_status cr_layer_in(const cr_layer *layer, crema_status status) {
   return cr_fail_in(status, "layer '%s' (%s)", layer->name, layer->class->type);
+}
+
+crema_status cr_layer_root_folder(const cr_layer *layer, const char *root, char **out) {
+  char *found = NULL;
+  cr_buffer text = {0};
+  if (root == NULL || root[0] == '\0') {
+    CR_TRY(cr_buffer_print(&text, "%s", ""));
+    *out = cr_buffer_take(&text);
+    return CREMA_OK;
+  }
+  CR_TRY(cr_file_resolve(layer->source_dir_file, root, &found));
+  const char *slash = found[strlen(found) - 1] == '/' ? "" : "/";
+  crema_status status = cr_buffer_print(&text, "%s%s", found, slash);
+  *out = cr_buffer_take(&text);
+  free(found);
+  return status;
 }
 
 static crema_status start(cr_layer_feed *feed) {

@@ -15,6 +15,11 @@ typedef struct cr_layer_feed {
 /* Prefixes the error text of a failure with the layer's name and type; passes CREMA_OK on. */
 crema_status cr_layer_in(const cr_layer *layer, crema_status status);
 
+/* A root_folder that is put before the names of a list: resolved like a file, with a slash at its
+ * end; empty when `root` is empty or NULL. The result is to be freed. */
+crema_status cr_layer_root_folder(const cr_layer *layer, const char *root,
+                                  char **out) CREMA_MUST_USE;
+
 /* Makes the feed, shapes the tops as options->shape says and starts the thread. */
 crema_status cr_layer_feed_open(cr_layer_feed *feed, const cr_feed_options *options,
                                 crema_blob *const *top) CREMA_MUST_USE;

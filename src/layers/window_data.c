@@ -1,0 +1,340 @@
+/* WindowData: windows of images for training detectors (Girshick et al., "Rich feature hierarchies
+ * for accurate object detection", 2014). A batch has floor(batch_size * fg_fraction) foreground
+ * windows, drawn from those that overlap an object by fg_threshold or more, behind windows drawn
+ * from the background (overlap below bg_threshold, label 0). Each is brought to crop_size squared,
+ * warped or as the tightest square around it, with context_pad pixels of surroundings, and
+ * mirrored at random. Tops: data (batch, channels, crop_size, crop_size) and label (batch). */
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/fail.h"
+#include "core/file.h"
+#include "core/log.h"
+#include "core/rng.h"
+#include "data/image.h"
+#include "data/mean.h"
+#include "data/window_crop.h"
+#include "layers/layer_feed.h"
+
+typedef struct window_data_state {
+  const Caffe__WindowDataParameter *param;
+  uint64_t key; /* of all draws */
+  cr_window_list list;
+  size_t *chosen[2]; /* windows of the background, of the foreground */
+  size_t count[2];
+  char *root; /* folder of the images, with a slash at its end; or empty */
+  int channels;
+  cr_window_crop_options crop;
+  bool mirror;
+  float scale;
+  cr_mean mean; /* values NULL: none */
+  const float *mean_value;
+  size_t mean_values; /* 0, 1 or one a channel */
+  cr_layer_feed feed;
+  /* The feed's thread works with what follows. */
+  cr_buffer *file; /* one an image, kept with cache_images */
+  cr_image image, part, scaled;
+  cr_buffer path;
+} window_data_state;
+
+enum { PREFETCH = 3 };
+
+/* ---- one window ---------------------------------------------------------- */
+
+static crema_status load_image(window_data_state *s, size_t index) {
+  const cr_window_image *image = cr_window_list_image(&s->list, index);
+  cr_buffer *file = &s->file[index];
+  char *found = NULL;
+  cr_buffer_clear(&s->path);
+  CR_TRY(cr_buffer_print(&s->path, "%s%s", s->root, image->name));
+  CR_TRY(cr_file_resolve(s->list.path, s->path.data, &found));
+  crema_status status = CREMA_OK;
+  if (file->size == 0) status = cr_file_read(found, file);
+  if (status == CREMA_OK) {
+    cr_image_color color = s->channels == 3 ? CR_IMAGE_COLOR : CR_IMAGE_GRAY;
+    status = cr_fail_in(cr_image_decode((const uint8_t *)file->data, file->size, color, &s->image),
+                        "%s", found);
+  }
+  free(found);
+  if (!s->param->cache_images || status != CREMA_OK) cr_buffer_free(file);
+  return status;
+}
+
+/* The part of the image, scaled. */
+static crema_status cut(window_data_state *s, const cr_window_crop *crop) {
+  size_t pixel = (size_t)s->image.channels, row = (size_t)crop->width * pixel;
+  CR_TRY(cr_image_reserve(&s->part, crop->height, crop->width, s->image.channels));
+  for (int y = 0; y < crop->height; y++) {
+    size_t from = (size_t)(crop->y + y) * (size_t)s->image.width + (size_t)crop->x;
+    memcpy(s->part.pixels + (size_t)y * row, s->image.pixels + from * pixel, row);
+  }
+  return cr_image_resize(&s->part, crop->out_height, crop->out_width, &s->scaled);
+}
+
+/* The mean that belongs to a place of the square. */
+static float mean_at(const window_data_state *s, int c, int y, int x) {
+  const cr_mean *mean = &s->mean;
+  if (mean->values == NULL) {
+    return s->mean_values == 0 ? 0 : s->mean_value[s->mean_values > 1 ? c : 0];
+  }
+  int offset = (mean->width - s->crop.crop_size) / 2;
+  return mean
+      ->values[((size_t)c * (size_t)mean->height + (size_t)(y + offset)) * (size_t)mean->width +
+               (size_t)(x + offset)];
+}
+
+static void put(const window_data_state *s, const cr_window_crop *crop, bool mirror, float *out) {
+  int size = s->crop.crop_size, width = crop->out_width, channels = s->scaled.channels;
+  for (int c = 0; c < channels; c++) {
+    for (int y = 0; y < crop->out_height; y++) {
+      const uint8_t *in = s->scaled.pixels + (size_t)y * (size_t)(width * channels) + c;
+      int row = y + crop->pad_y;
+      float *to = out + ((size_t)c * (size_t)size + (size_t)row) * (size_t)size + crop->pad_x;
+      for (int x = 0; x < width; x++) {
+        int from = mirror ? width - 1 - x : x;
+        to[x] = ((float)in[from * channels] - mean_at(s, c, row, x + crop->pad_x)) * s->scale;
+      }
+    }
+  }
+}
+
+/* Window number `sample` of the stream. Words of the draw: which window, mirrored or not. */
+static crema_status fill_item(window_data_state *s, int foreground, uint64_t sample, float *data,
+                              float *label) {
+  uint32_t draw[4];
+  cr_window_crop crop;
+  cr_philox(s->key, 0, sample, draw);
+  uint64_t wide = (uint64_t)draw[2] << 32 | draw[0];
+  size_t place = s->chosen[foreground][wide % s->count[foreground]];
+  const cr_listed_window *window = cr_window_list_window(&s->list, place);
+  bool mirror = s->mirror && draw[1] >> 31;
+  *label = foreground ? (float)window->label : 0;
+  crema_status status = load_image(s, window->image);
+  if (status == CREMA_OK) {
+    status = cr_window_crop_plan(window, s->image.height, s->image.width, &s->crop, mirror, &crop);
+  }
+  if (status == CREMA_OK && crop.out_height > 0 && crop.out_width > 0) {
+    status = cut(s, &crop);
+    if (status == CREMA_OK) put(s, &crop, mirror, data);
+  }
+  return cr_fail_in(status, "%s:%zu: %s", s->list.path, window->line,
+                    cr_window_list_image(&s->list, window->image)->name);
+}
+
+static int foreground_items(const window_data_state *s) {
+  return (int)((float)s->param->batch_size * s->param->fg_fraction);
+}
+
+static crema_status fill(void *user, cr_feed_batch *batch) {
+  window_data_state *s = user;
+  int items = (int)s->param->batch_size, behind = items - foreground_items(s);
+  cr_feed_top *top = batch->top;
+  size_t size = (size_t)crema_shape_count(&top[0].shape, 1, 4);
+  memset(top[0].values, 0, size * (size_t)items * sizeof(float));
+  for (int i = 0; i < items; i++) {
+    uint64_t sample = batch->number * (uint64_t)items + (uint64_t)i;
+    CR_TRY(fill_item(s, i >= behind, sample, top[0].values + (size_t)i * size, &top[1].values[i]));
+  }
+  return CREMA_OK;
+}
+
+/* ---- setting up ---------------------------------------------------------- */
+
+static crema_status check_param(const cr_layer *layer) {
+  const Caffe__WindowDataParameter *param = layer->param->window_data_param;
+  const Caffe__TransformationParameter *transform = layer->param->transform_param;
+  if (param == NULL || param->source == NULL || param->source[0] == '\0') {
+    return cr_layer_fail(layer, CREMA_E_ARGUMENT, "window_data_param with a source is required");
+  }
+  if (param->batch_size < 1 || param->batch_size > INT32_MAX) {
+    return cr_layer_fail(layer, CREMA_E_ARGUMENT,
+                         "window_data_param: batch_size must be at least 1");
+  }
+  if (!(param->fg_fraction >= 0 && param->fg_fraction <= 1)) {
+    return cr_layer_fail(layer, CREMA_E_RANGE,
+                         "window_data_param: fg_fraction is %g, must be in "
+                         "[0, 1]",
+                         (double)param->fg_fraction);
+  }
+  const char *mode = param->crop_mode == NULL ? "warp" : param->crop_mode;
+  if (strcmp(mode, "warp") != 0 && strcmp(mode, "square") != 0) {
+    return cr_layer_fail(layer, CREMA_E_UNKNOWN_NAME,
+                         "window_data_param: crop_mode '%s' (known: warp, square)", mode);
+  }
+  uint32_t crop = transform == NULL ? 0 : transform->crop_size;
+  if (crop < 1 || crop > CR_IMAGE_MAX_SIDE) {
+    return cr_layer_fail(layer, CREMA_E_ARGUMENT,
+                         "transform_param: crop_size must be 1 to %d, found %u", CR_IMAGE_MAX_SIDE,
+                         crop);
+  }
+  if (param->context_pad > (crop - 1) / 2) {
+    return cr_layer_fail(layer, CREMA_E_RANGE,
+                         "window_data_param: context_pad of %u pixels on each side of a crop of %u",
+                         param->context_pad, crop);
+  }
+  return CREMA_OK;
+}
+
+static crema_status check_mean(const window_data_state *s) {
+  const cr_mean *mean = &s->mean;
+  int size = s->crop.crop_size;
+  int offset = (mean->width - size) / 2;
+  if (s->mean_values > 1 && s->mean_values != (size_t)s->channels) {
+    return cr_fail(CREMA_E_SHAPE, "transform_param: %zu mean values for %d channels",
+                   s->mean_values, s->channels);
+  }
+  if (mean->values == NULL ||
+      (mean->channels == s->channels && mean->width >= size && mean->height >= size + offset)) {
+    return CREMA_OK;
+  }
+  return cr_fail(CREMA_E_SHAPE,
+                 "transform_param: the mean image is %d x %d x %d, the windows are %d x %d x %d",
+                 mean->channels, mean->height, mean->width, s->channels, size, size);
+}
+
+static crema_status read_transform(const cr_layer *layer, window_data_state *s) {
+  const Caffe__TransformationParameter *transform = layer->param->transform_param;
+  s->scale = transform->scale;
+  s->mirror = transform->mirror;
+  s->crop.crop_size = (int)transform->crop_size;
+  s->crop.context_pad = (int)s->param->context_pad;
+  s->crop.square = s->param->crop_mode != NULL && strcmp(s->param->crop_mode, "square") == 0;
+  s->mean_value = transform->mean_value;
+  s->mean_values = transform->n_mean_value;
+  if (transform->mean_file == NULL || transform->mean_file[0] == '\0') return check_mean(s);
+  if (s->mean_values > 0) {
+    return cr_fail(CREMA_E_ARGUMENT,
+                   "transform_param: mean_file and mean_value exclude each other");
+  }
+  char *path = NULL;
+  CR_TRY(cr_file_resolve(layer->source_dir_file, transform->mean_file, &path));
+  crema_status status = cr_mean_read(path, &s->mean);
+  free(path);
+  return status == CREMA_OK ? check_mean(s) : cr_fail_in(status, "transform_param: mean_file");
+}
+
+/* All images have the channels of the first. */
+static crema_status check_images(window_data_state *s) {
+  s->channels = cr_window_list_image(&s->list, 0)->channels;
+  for (size_t i = 0; i < cr_window_list_images(&s->list); i++) {
+    const cr_window_image *image = cr_window_list_image(&s->list, i);
+    if (image->channels == s->channels && (s->channels == 1 || s->channels == 3)) continue;
+    return cr_fail(CREMA_E_SHAPE,
+                   "%s: %s has %d channels, the first image %d (all must have 1, or all 3)",
+                   s->list.path, image->name, image->channels, s->channels);
+  }
+  return CREMA_OK;
+}
+
+static crema_status choose_windows(window_data_state *s) {
+  size_t total = cr_window_list_windows(&s->list);
+  for (int k = 0; k < 2; k++) {
+    s->chosen[k] = malloc(total * sizeof *s->chosen[k]);
+    if (s->chosen[k] == NULL) return cr_fail_memory(total * sizeof *s->chosen[k], "windows");
+  }
+  for (size_t i = 0; i < total; i++) {
+    const cr_listed_window *window = cr_window_list_window(&s->list, i);
+    if (window->overlap >= s->param->fg_threshold) {
+      if (window->label < 1) {
+        return cr_fail(CREMA_E_RANGE, "%s:%zu: a foreground window of class %d", s->list.path,
+                       window->line, window->label);
+      }
+      s->chosen[1][s->count[1]++] = i;
+    } else if (window->overlap < s->param->bg_threshold) {
+      s->chosen[0][s->count[0]++] = i;
+    }
+  }
+  int wanted[2] = {(int)s->param->batch_size - foreground_items(s), foreground_items(s)};
+  for (int k = 0; k < 2; k++) {
+    if (wanted[k] == 0 || s->count[k] > 0) continue;
+    return cr_fail(CREMA_E_RANGE, "%s: a batch needs %d %s windows, the file has none",
+                   s->list.path, wanted[k], k == 0 ? "background" : "foreground");
+  }
+  cr_log_info("Number of images: %zu, foreground windows: %zu, background windows: %zu",
+              cr_window_list_images(&s->list), s->count[1], s->count[0]);
+  return CREMA_OK;
+}
+
+static crema_status open_windows(const cr_layer *layer, window_data_state *s) {
+  char *path = NULL;
+  CR_TRY(cr_file_resolve(layer->source_dir_file, s->param->source, &path));
+  crema_status status = cr_window_list_read(path, &s->list);
+  free(path);
+  CR_TRY(status);
+  CR_TRY(check_images(s));
+  CR_TRY(cr_layer_root_folder(layer, s->param->root_folder, &s->root));
+  CR_TRY(read_transform(layer, s));
+  CR_TRY(choose_windows(s));
+  size_t images = cr_window_list_images(&s->list);
+  s->file = calloc(images, sizeof *s->file);
+  return s->file == NULL ? cr_fail_memory(images * sizeof *s->file, "images") : CREMA_OK;
+}
+
+static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
+  window_data_state *s = layer->state;
+  (void)bottom;
+  CR_TRY(check_param(layer));
+  s->param = layer->param->window_data_param;
+  s->key = cr_mix_key(layer->key, cr_hash_text("windows"));
+  CR_TRY(cr_layer_in(layer, open_windows(layer, s)));
+  int64_t items = s->param->batch_size, size = s->crop.crop_size;
+  crema_shape shape[2] = {cr_shape_4(items, s->channels, size, size), cr_shape_1(items)};
+  const cr_feed_options options = {
+      .fill = fill, .user = s, .tops = 2, .depth = PREFETCH, .shape = shape};
+  return cr_layer_in(layer, cr_layer_feed_open(&s->feed, &options, top));
+}
+
+static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
+                            crema_blob *const *top) {
+  window_data_state *s = layer->state;
+  (void)context;
+  (void)bottom;
+  return cr_layer_in(layer, cr_layer_feed_next(&s->feed, top));
+}
+
+static void destroy(cr_layer *layer) {
+  window_data_state *s = layer->state;
+  cr_layer_feed_close(&s->feed);
+  for (size_t i = 0; s->file != NULL && i < cr_window_list_images(&s->list); i++) {
+    cr_buffer_free(&s->file[i]);
+  }
+  free(s->file);
+  cr_buffer_free(&s->path);
+  cr_image_free(&s->scaled);
+  cr_image_free(&s->part);
+  cr_image_free(&s->image);
+  cr_mean_free(&s->mean);
+  free(s->root);
+  free(s->chosen[1]);
+  free(s->chosen[0]);
+  cr_window_list_free(&s->list);
+}
+
+static crema_status save(cr_layer *layer, cr_buffer *out) {
+  const window_data_state *s = layer->state;
+  return cr_layer_feed_save(&s->feed, s->key, out);
+}
+
+static crema_status restore(cr_layer *layer, const char *bytes, size_t size) {
+  window_data_state *s = layer->state;
+  return cr_layer_in(layer, cr_layer_feed_restore(&s->feed, bytes, size, &s->key));
+}
+
+const cr_layer_class cr_layer_window_data = {
+    .type = "WindowData",
+    .state_size = sizeof(window_data_state),
+    .min_bottoms = 0,
+    .max_bottoms = 0,
+    .min_tops = 2,
+    .max_tops = 2,
+    .data_source = true,
+    .setup = setup,
+    .reshape = cr_layer_no_reshape,
+    .forward = forward,
+    .backward = cr_layer_no_backward,
+    .destroy = destroy,
+    .save = save,
+    .restore = restore,
+};

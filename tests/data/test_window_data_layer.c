@@ -1,0 +1,271 @@
+/* WindowData: the window file, where windows are cut, what a batch holds, resume. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/file.h"
+#include "data/window_crop.h"
+#include "fixture.h"
+#include "net/net.h"
+
+static void assert_error_has(const char *part) {
+  if (strstr(crema_error_text(), part) == NULL) {
+    fail_msg("\"%s\" is not in \"%s\"", part, crema_error_text());
+  }
+}
+
+static void write_text(const fixture *f, const char *name, const char *text) {
+  assert_int_equal(cr_file_write(fixture_path(f, name), text, strlen(text)), CREMA_OK);
+}
+
+/* An image of 10 x 12 pixels, (y, x, c) = base + 10 * y + x in all channels. */
+static void make_image(const fixture *f, const char *name, int base) {
+  cr_image image = {0};
+  cr_buffer file = {0};
+  assert_int_equal(cr_image_reserve(&image, 10, 12, 3), CREMA_OK);
+  for (int i = 0; i < 10 * 12 * 3; ++i) {
+    image.pixels[i] = (uint8_t)(base + 10 * (i / 36) + i / 3 % 12);
+  }
+  assert_int_equal(cr_image_encode(&image, "png", &file), CREMA_OK);
+  assert_int_equal(cr_file_write(fixture_path(f, name), file.data, file.size), CREMA_OK);
+  cr_buffer_free(&file);
+  cr_image_free(&image);
+}
+
+/* Two foreground windows of 4 x 4 pixels, two of the background, one between the thresholds. */
+static void make_set(const fixture *f) {
+  make_image(f, "a.png", 0);
+  make_image(f, "b.png", 100);
+  write_text(f, "windows.txt",
+             "# 0\na.png\n3\n10\n12\n3\n7 0.9 2 3 5 6\n1 0.1 0 0 3 3\n5 0.4 1 1 4 4\n"
+             "# 1\nb.png\n3 10 12\n2\n8 0.6 8 6 11 9\n2 0.0 4 4 7 7\n");
+}
+
+static crema_status make_net(const fixture *f, const char *param, const char *transform,
+                             int64_t seed, crema_net **out) {
+  char text[2048];
+  snprintf(text, sizeof text,
+           "name: 'n' layer { name: 'in' type: 'WindowData' top: 'data' top: 'label' "
+           "transform_param { %s } window_data_param { source: '%s' bg_threshold: 0.3 %s } }",
+           transform, fixture_path(f, "windows.txt"), param);
+  crema_net_options options;
+  crema_net_options_init(&options);
+  options.seed = seed;
+  options.phase = CREMA_TRAIN;
+  return crema_net_parse(text, strlen(text), "test.prototxt", &options, out);
+}
+
+static const float *values(crema_net *net, const char *name) {
+  crema_blob *found = NULL;
+  const float *data = NULL;
+  assert_int_equal(crema_net_blob(net, name, &found), CREMA_OK);
+  assert_int_equal(crema_blob_cpu_data(found, &data), CREMA_OK);
+  return data;
+}
+
+static void forward(crema_net *net) {
+  assert_int_equal(crema_net_forward(net, NULL), CREMA_OK);
+}
+
+/* The window at (y, x) of an image, 4 x 4 pixels, as it is or mirrored. */
+static bool shows(const float *item, int base, int y, int x, bool mirror) {
+  for (int c = 0; c < 3; ++c) {
+    for (int i = 0; i < 16; ++i) {
+      int column = mirror ? 3 - i % 4 : i % 4;
+      if (item[c * 16 + i] != (float)(base + 10 * (y + i / 4) + x + column)) return false;
+    }
+  }
+  return true;
+}
+
+/* Background first, then the share of the foreground; each with its label, each sometimes. */
+static void test_what_a_batch_holds(void **state) {
+  fixture f;
+  crema_net *net = NULL;
+  int seen[4] = {0}, mirrored = 0;
+  (void)state;
+  fixture_make(&f);
+  make_set(&f);
+  assert_int_equal(
+      make_net(&f, "batch_size: 5 fg_fraction: 0.5", "crop_size: 4 mirror: true", 1, &net),
+      CREMA_OK);
+  for (int k = 0; k < 20; ++k) {
+    forward(net);
+    for (int i = 0; i < 5; ++i) {
+      static const int place[4][4] = {{0, 3, 2, 7}, {100, 6, 8, 8}, {0, 0, 0, 0}, {100, 4, 4, 0}};
+      const float *item = values(net, "data") + i * 48;
+      int found = -1;
+      for (int w = i < 3 ? 2 : 0; w < (i < 3 ? 4 : 2); ++w) {
+        const int *p = place[w];
+        bool plain = shows(item, p[0], p[1], p[2], false);
+        bool mirror = shows(item, p[0], p[1], p[2], true);
+        if (plain || mirror) found = w;
+        mirrored += mirror;
+      }
+      assert_in_range(found, 0, 3);
+      assert_true(values(net, "label")[i] == (float)place[found][3]);
+      ++seen[found];
+    }
+  }
+  for (int w = 0; w < 4; ++w) assert_in_range(seen[w], 5, 60);
+  assert_in_range(mirrored, 25, 75);
+  crema_net_destroy(net);
+  fixture_remove(&f);
+}
+
+static void test_mean_and_scale(void **state) {
+  fixture f;
+  crema_net *net = NULL;
+  (void)state;
+  fixture_make(&f);
+  make_set(&f);
+  const char *transform = "crop_size: 4 scale: 0.5 mean_value: 1 mean_value: 2 mean_value: 3";
+  assert_int_equal(
+      make_net(&f, "batch_size: 1 fg_fraction: 1 cache_images: true", transform, 1, &net),
+      CREMA_OK);
+  for (int k = 0; k < 6; ++k) {
+    forward(net);
+    float corner = values(net, "label")[0] == 7 ? 32 : 168;
+    for (int c = 0; c < 3; ++c) {
+      assert_true(values(net, "data")[c * 16] == 0.5f * (corner - (float)(c + 1)));
+    }
+  }
+  crema_net_destroy(net);
+  fixture_remove(&f);
+}
+
+/* Worked by hand: a window at the left upper corner, 1 pixel of context in a square of 6. The
+ * window of 4 pixels is grown by 6 / 4 to -1..5, 7 pixels of which the first is outside. */
+static void test_context(void **state) {
+  const cr_listed_window corner = {.x1 = 0, .y1 = 0, .x2 = 3, .y2 = 3};
+  const cr_window_crop_options options = {.crop_size = 6, .context_pad = 1};
+  cr_window_crop crop;
+  (void)state;
+  assert_int_equal(cr_window_crop_plan(&corner, 10, 12, &options, false, &crop), CREMA_OK);
+  assert_true(crop.x == 0 && crop.y == 0 && crop.width == 6 && crop.height == 6);
+  assert_true(crop.pad_x == 1 && crop.pad_y == 1);
+  assert_true(crop.out_width == 5 && crop.out_height == 5);
+  assert_int_equal(cr_window_crop_plan(&corner, 10, 12, &options, true, &crop), CREMA_OK);
+  assert_true(crop.pad_x == 0 && crop.pad_y == 1 && crop.out_width == 5);
+  /* A window of 2 x 6 as a square: 6 x 6 about the same centre (3, 4). */
+  const cr_listed_window tall = {.x1 = 2, .y1 = 1, .x2 = 3, .y2 = 6};
+  const cr_window_crop_options square = {.crop_size = 6, .square = true};
+  assert_int_equal(cr_window_crop_plan(&tall, 10, 12, &square, false, &crop), CREMA_OK);
+  assert_true(crop.x == 0 && crop.y == 1 && crop.width == 7 && crop.height == 7);
+  assert_true(crop.out_width == 6 && crop.out_height == 6 && crop.pad_x == 0 && crop.pad_y == 0);
+}
+
+/* Whatever the window, the parts fit into the square and into the image. */
+static void test_every_plan_fits(void **state) {
+  (void)state;
+  for (int i = 0; i < 20000; ++i) {
+    unsigned r = (unsigned)i * 2654435761u;
+    const cr_listed_window window = {.x1 = (int)(r % 23) - 6,
+                                     .y1 = (int)(r / 23 % 19) - 5,
+                                     .x2 = (int)(r / 437 % 23) - 3,
+                                     .y2 = (int)(r / 10051 % 19) - 3};
+    const cr_window_crop_options options = {
+        .crop_size = 1 + i % 9, .context_pad = i % 9 / 3, .square = i % 2 == 0};
+    cr_window_crop c;
+    if (cr_window_crop_plan(&window, 10, 12, &options, i % 5 == 0, &c) != CREMA_OK) continue;
+    assert_true(c.out_height >= 0 && c.pad_y >= 0 && c.pad_y + c.out_height <= options.crop_size);
+    assert_true(c.out_width >= 0 && c.pad_x >= 0 && c.pad_x + c.out_width <= options.crop_size);
+    if (c.out_height == 0 || c.out_width == 0) continue;
+    assert_true(c.x >= 0 && c.width >= 1 && c.x + c.width <= 12);
+    assert_true(c.y >= 0 && c.height >= 1 && c.y + c.height <= 10);
+  }
+}
+
+static void test_s2_31_resume(void **state) {
+  static const char *const transform = "crop_size: 6 mirror: true";
+  static const char *const param = "batch_size: 3 context_pad: 1 crop_mode: 'square'";
+  fixture f;
+  crema_net *net = NULL, *resumed = NULL;
+  cr_buffer saved = {0};
+  (void)state;
+  fixture_make(&f);
+  make_set(&f);
+  assert_int_equal(make_net(&f, param, transform, 5, &net), CREMA_OK);
+  assert_int_equal(make_net(&f, param, transform, 6, &resumed), CREMA_OK);
+  for (int k = 0; k < 4; ++k) forward(net);
+  cr_layer *layer = net->layer[0].layer, *other = resumed->layer[0].layer;
+  assert_int_equal(layer->class->save(layer, &saved), CREMA_OK);
+  assert_int_equal(other->class->restore(other, saved.data, saved.size), CREMA_OK);
+  for (int k = 0; k < 9; ++k) {
+    forward(net);
+    forward(resumed);
+    assert_memory_equal(values(net, "data"), values(resumed, "data"), 3 * 108 * sizeof(float));
+    assert_memory_equal(values(net, "label"), values(resumed, "label"), 3 * sizeof(float));
+  }
+  cr_buffer_free(&saved);
+  crema_net_destroy(resumed);
+  crema_net_destroy(net);
+  fixture_remove(&f);
+}
+
+static void test_faults(void **state) {
+  static const struct {
+    const char *file, *param, *transform, *part;
+    crema_status code;
+  } cases[] = {
+      {"", "batch_size: 1", "crop_size: 4", "empty", CREMA_E_PARSE},
+      {"# 0\na.png 3 10 12 0\n", "batch_size: 1", "crop_size: 4", "no windows", CREMA_E_PARSE},
+      {"a.png\n", "batch_size: 1", "crop_size: 4", "windows.txt:1", CREMA_E_PARSE},
+      {"# 0\na.png\n3\nten\n", "batch_size: 1", "crop_size: 4", "windows.txt:4", CREMA_E_PARSE},
+      {"# 0\na.png\n3 10 12\n1\n1 x 0 0 1 1\n", "batch_size: 1", "crop_size: 4", "overlap",
+       CREMA_E_PARSE},
+      {"# 0\na.png\n3 10 12\n2\n1 1 0 0 1 1\n", "batch_size: 1", "crop_size: 4", "end of the file",
+       CREMA_E_PARSE},
+      {"# 0\na.png\n3 10 12\n1\n0 1 0 0 1 1\n", "batch_size: 1", "crop_size: 4", "class 0",
+       CREMA_E_RANGE},
+      {"# 0\na.png\n3 10 12\n1\n1 1 0 0 1 1\n", "batch_size: 2", "crop_size: 4", "background",
+       CREMA_E_RANGE},
+      {"# 0\na.png\n2 10 12\n1\n1 1 0 0 1 1\n", "batch_size: 1", "crop_size: 4", "channels",
+       CREMA_E_SHAPE},
+      {NULL, "batch_size: 1", "", "crop_size", CREMA_E_ARGUMENT},
+      {NULL, "", "crop_size: 4", "batch_size", CREMA_E_ARGUMENT},
+      {NULL, "batch_size: 1 crop_mode: 'round'", "crop_size: 4", "square", CREMA_E_UNKNOWN_NAME},
+      {NULL, "batch_size: 1 context_pad: 2", "crop_size: 4", "context_pad", CREMA_E_RANGE},
+      {NULL, "batch_size: 1 fg_fraction: 2", "crop_size: 4", "fg_fraction", CREMA_E_RANGE},
+      {NULL, "batch_size: 1", "crop_size: 4 mean_value: 1 mean_value: 2", "mean", CREMA_E_SHAPE},
+  };
+  fixture f;
+  crema_net *net = NULL;
+  (void)state;
+  fixture_make(&f);
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
+    make_set(&f);
+    if (cases[i].file != NULL) write_text(&f, "windows.txt", cases[i].file);
+    assert_int_equal(make_net(&f, cases[i].param, cases[i].transform, 1, &net), cases[i].code);
+    assert_error_has(cases[i].part);
+    assert_error_has("'in'");
+  }
+  /* Seen only when the window is cut. */
+  write_text(&f, "windows.txt", "# 0\na.png\n3 10 12\n1\n1 1 9 9 12 12\n");
+  assert_int_equal(make_net(&f, "batch_size: 1 fg_fraction: 1", "crop_size: 4", 1, &net), CREMA_OK);
+  assert_int_equal(crema_net_forward(net, NULL), CREMA_E_RANGE);
+  assert_error_has("windows.txt:5: a.png: window 9 9 12 12");
+  crema_net_destroy(net);
+  write_text(&f, "windows.txt", "# 0\ngone.png\n3 10 12\n1\n1 1 0 0 1 1\n");
+  assert_int_equal(make_net(&f, "batch_size: 1 fg_fraction: 1", "crop_size: 4", 1, &net), CREMA_OK);
+  assert_int_equal(crema_net_forward(net, NULL), CREMA_E_NOT_FOUND);
+  assert_error_has("gone.png");
+  crema_net_destroy(net);
+  fixture_remove(&f);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_what_a_batch_holds),
+      cmocka_unit_test(test_mean_and_scale),
+      cmocka_unit_test(test_context),
+      cmocka_unit_test(test_every_plan_fits),
+      cmocka_unit_test(test_s2_31_resume),
+      cmocka_unit_test(test_faults),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
