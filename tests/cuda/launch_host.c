@@ -91,6 +91,16 @@ static crema_status run_team(team_body body, const void *args, int64_t segments,
   return CREMA_OK;
 }
 
+crema_status cr_cuda_enter(const crema_device *device, int *before) {
+  (void)device;
+  *before = -1;
+  return CREMA_OK;
+}
+
+void cr_cuda_leave(int before) {
+  (void)before;
+}
+
 crema_status cr_cuda_teams(crema_context *context, cr_body body, const void *args, int64_t segments,
                            int64_t length) {
   (void)context;

@@ -39,7 +39,7 @@ endif()
 add_executable(cuda_kernels ${cuda_comparator} ${CMAKE_CURRENT_LIST_DIR}/device_gpu.c)
 add_cuda_test(cuda_kernels)
 add_dependencies(cuda_kernels crema_cuda)
-set(golden_run golden -q -pending ${CMAKE_CURRENT_SOURCE_DIR}/golden/pending.txt -gpu 0
+set(golden_run golden -q -gpu 0 -pending ${CMAKE_CURRENT_SOURCE_DIR}/golden/pending.txt
   ${PROJECT_BINARY_DIR}/golden/layers ${PROJECT_BINARY_DIR}/golden/solvers)
 add_test(NAME cuda/kernels COMMAND cuda_kernels)
 add_test(NAME cuda/conformance COMMAND device_conformance cuda)

@@ -217,15 +217,24 @@ static crema_status check_sizes(const cr_plan *plan, const crema_shape *in, int 
   return CREMA_OK;
 }
 
-static crema_status make_state(conv_state *s, crema_context *context, const cr_conv_params *params,
-                               const crema_shape *in, const crema_shape *out) {
-  cudnnHandle_t handle = NULL;
-  CR_TRY(cr_cuda_dnn_handle(context, &handle));
+static crema_status describe(conv_state *s, const cr_conv_params *params, const crema_shape *in,
+                             const crema_shape *out) {
   CR_TRY(set_tensor(s->dnn, in, &s->src));
   CR_TRY(set_tensor(s->dnn, out, &s->dst));
   CR_TRY(set_filter(s->dnn, params, in, out, &s->filter));
-  CR_TRY(set_conv(s->dnn, params, &s->conv));
-  return choose(s, handle);
+  return set_conv(s->dnn, params, &s->conv);
+}
+
+static crema_status make_state(conv_state *s, crema_context *context, const cr_conv_params *params,
+                               const crema_shape *in, const crema_shape *out) {
+  cudnnHandle_t handle = NULL;
+  int before = -1;
+  CR_TRY(describe(s, params, in, out));
+  CR_TRY(cr_cuda_enter(context->device, &before));
+  crema_status status = cr_cuda_dnn_handle(context, &handle);
+  if (status == CREMA_OK) status = choose(s, handle);
+  cr_cuda_leave(before);
+  return status;
 }
 
 /* src, weights and dst: the numbers of the arguments that have these shapes. */

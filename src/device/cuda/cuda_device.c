@@ -223,12 +223,6 @@ static crema_status cuda_host_alias(crema_device *device, void *memory, crema_de
 
 /* ---- the table ---- */
 
-static int cuda_enter_kernel(cr_plan *plan) {
-  int before = -1;
-  /* A failure comes out again, with its text, at the first launch. */
-  return cr_cuda_enter(plan->context->device, &before) == CREMA_OK ? before : -1;
-}
-
 #define ENTRY(name) &cr_##name.kernel,
 static const cr_kernel *const kernels[] = {CR_CUDNN_ROWS(ENTRY) CR_CUDA_ROWS(ENTRY) NULL};
 
@@ -264,7 +258,5 @@ const cr_backend cr_backend_cuda = {
     .can_access_peer = cuda_can_access_peer,
     .enable_peer = cuda_enable_peer,
     .disable_peer = cuda_disable_peer,
-    .enter = cuda_enter_kernel,
-    .leave = cr_cuda_leave,
     .kernels = kernels,
 };

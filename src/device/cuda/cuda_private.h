@@ -23,10 +23,6 @@ cuda_context *cr_cuda_context(const crema_context *context);
 /* CREMA_OK, or an error whose text is `what` and CUDA's own. Leaves no pending CUDA failure. */
 crema_status cr_cuda_check(cudaError_t error, const char *what) CREMA_MUST_USE;
 
-/* Makes the device current for the calling thread; *before is for cr_cuda_leave. */
-crema_status cr_cuda_enter(const crema_device *device, int *before) CREMA_MUST_USE;
-void cr_cuda_leave(int before);
-
 /* ---- cuda_libraries.c: the libraries that are opened at run time ---- */
 
 #define CR_CUBLASLT_SYMBOLS(X)       \

@@ -62,6 +62,10 @@ static crema_status make_descriptors(cr_gemm_plan *plan) {
     /* n values down the columns of the transposed result: along the rows of ours. */
     const cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_BIAS;
     CR_TRY(set_attribute(plan, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue));
+    /* Nothing is read while an algorithm is chosen, but an absent bias may be refused. */
+    const uintptr_t some_address = 256;
+    CR_TRY(
+        set_attribute(plan, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &some_address, sizeof some_address));
   }
   CR_TRY(make_layout(blas, s->b_transposed ? s->n : s->k, s->b_transposed ? s->k : s->n,
                      &plan->first));
@@ -124,13 +128,26 @@ static bool is_empty(const cr_gemm_shape *shape) {
   return shape->m == 0 || shape->n == 0 || shape->k == 0;
 }
 
+static crema_status choose_both(cr_gemm_plan *plan, crema_context *context) {
+  cublasLtHandle_t handle = NULL;
+  int before = -1;
+  CR_TRY(cr_cuda_enter(context->device, &before));
+  crema_status status = cr_cuda_blas_handle(context, &handle);
+  if (status == CREMA_OK) {
+    status = choose(plan, handle, WIDE_ALIGNMENT, &plan->wide, &plan->wide_bytes);
+  }
+  if (status == CREMA_OK) {
+    status = choose(plan, handle, NARROW_ALIGNMENT, &plan->narrow, &plan->narrow_bytes);
+  }
+  cr_cuda_leave(before);
+  return status;
+}
+
 crema_status cr_gemm_plan_create(crema_context *context, const cr_gemm_shape *shape,
                                  cr_gemm_plan **out, size_t *workspace) {
   const cr_cublaslt *blas = NULL;
-  cublasLtHandle_t handle = NULL;
   crema_status status;
   CR_TRY(cr_cuda_cublaslt(&blas));
-  CR_TRY(cr_cuda_blas_handle(context, &handle));
   if (is_empty(shape)) {
     return cr_fail(CREMA_E_UNSUPPORTED,
                    "a product of %" PRId64 " x %" PRId64 " x %" PRId64 " is empty", shape->m,
@@ -141,8 +158,7 @@ crema_status cr_gemm_plan_create(crema_context *context, const cr_gemm_shape *sh
   plan->blas = blas;
   plan->shape = *shape;
   CR_TRY_GOTO(make_descriptors(plan), fail);
-  CR_TRY_GOTO(choose(plan, handle, WIDE_ALIGNMENT, &plan->wide, &plan->wide_bytes), fail);
-  CR_TRY_GOTO(choose(plan, handle, NARROW_ALIGNMENT, &plan->narrow, &plan->narrow_bytes), fail);
+  CR_TRY_GOTO(choose_both(plan, context), fail);
   *workspace = plan->wide_bytes > plan->narrow_bytes ? plan->wide_bytes : plan->narrow_bytes;
   *out = plan;
   return CREMA_OK;

@@ -16,6 +16,12 @@ typedef enum cr_body {
   CR_BODIES
 } cr_body;
 
+/* Makes a device current for the calling thread until cr_cuda_leave(*before). */
+crema_status cr_cuda_enter(const crema_device *device, int *before) CREMA_MUST_USE;
+void cr_cuda_leave(int before);
+
+/* The calls below want the context's device to be current. */
+
 /* Queues `count` elements of a CR_EACH body on the context's stream; `args` is the body's argument
  * block and is copied. count 0 does nothing. Errors: CREMA_E_DEVICE naming the body. */
 crema_status cr_cuda_each(crema_context *context, cr_body body, const void *args,

@@ -22,7 +22,11 @@ crema_status cr_cuda_run(cr_plan *plan, crema_context *context, const crema_devp
   if (row->needs_scalars && scalars == NULL) {
     return cr_fail(CREMA_E_ARGUMENT, "%s lacks its scalars", plan->kernel->name);
   }
-  return row->run(&call);
+  int before = -1;
+  CR_TRY(cr_cuda_enter(context->device, &before));
+  const crema_status status = row->run(&call);
+  cr_cuda_leave(before);
+  return status;
 }
 
 int64_t cr_cuda_count(const cr_op_desc *desc, int i) {

@@ -51,7 +51,8 @@ static crema_status labels_plan(cr_plan *plan) {
   return CREMA_OK;
 }
 
-static cr_loss_args label_args(const cr_cuda_call *call) {
+/* Without what is ignored: ops keep that in different places. */
+static cr_loss_args plain_args(const cr_cuda_call *call) {
   const cr_cuda_split s = cr_cuda_split_of(call->desc, 0, 1);
   return (cr_loss_args){.x = cr_cuda_f32(call, 0),
                         .label = cr_cuda_f32(call, 1),
@@ -59,9 +60,15 @@ static cr_loss_args label_args(const cr_cuda_call *call) {
                         .classes = s.channels,
                         .inner = s.inner,
                         .fault = cr_cuda_fault_of(call->context),
-                        .alpha = call->scalars != NULL ? call->scalars->alpha : 1,
-                        .has_ignore = call->desc->u.nll.has_ignore,
-                        .ignore = call->desc->u.nll.ignore};
+                        .alpha = call->scalars != NULL ? call->scalars->alpha : 1};
+}
+
+/* For ops whose parameters are u.nll. */
+static cr_loss_args label_args(const cr_cuda_call *call) {
+  cr_loss_args args = plain_args(call);
+  args.has_ignore = call->desc->u.nll.has_ignore;
+  args.ignore = call->desc->u.nll.ignore;
+  return args;
 }
 
 /* prob, label, loss, count. */
@@ -112,7 +119,7 @@ static crema_status accuracy_plan(cr_plan *plan) {
 
 /* score, label, accuracy, per class. */
 static crema_status accuracy(const cr_cuda_call *call) {
-  cr_loss_args args = label_args(call);
+  cr_loss_args args = plain_args(call);
   args.has_ignore = call->desc->u.accuracy.has_ignore;
   args.ignore = call->desc->u.accuracy.ignore;
   args.top_k = call->desc->u.accuracy.top_k;
@@ -137,25 +144,26 @@ static crema_status sigmoid_fwd(const cr_cuda_call *call) {
 }
 
 /* scores, targets (or labels), diff_loss, diff_scores. */
-static crema_status scores_bwd(const cr_cuda_call *call, cr_body body) {
-  cr_loss_args args = label_args(call);
-  args.count = cr_cuda_count(call->desc, 0);
-  args.norm = call->desc->u.norm;
-  args.factor = cr_cuda_f32(call, 2);
-  args.out = cr_cuda_f32(call, 3);
-  return cr_cuda_each(call->context, body, &args, args.count);
+static crema_status scores_bwd(const cr_cuda_call *call, cr_body body, cr_loss_args *args) {
+  args->count = cr_cuda_count(call->desc, 0);
+  args->factor = cr_cuda_f32(call, 2);
+  args->out = cr_cuda_f32(call, 3);
+  return cr_cuda_each(call->context, body, args, args->count);
 }
 
 static crema_status sigmoid_bwd(const cr_cuda_call *call) {
-  return scores_bwd(call, CR_BODY_sigmoid_loss_bwd);
+  cr_loss_args args = label_args(call);
+  return scores_bwd(call, CR_BODY_sigmoid_loss_bwd, &args);
 }
 static crema_status hinge_bwd(const cr_cuda_call *call) {
-  return scores_bwd(call, CR_BODY_hinge_bwd);
+  cr_loss_args args = plain_args(call);
+  args.norm = call->desc->u.norm;
+  return scores_bwd(call, CR_BODY_hinge_bwd, &args);
 }
 
 /* scores, labels, loss. */
 static crema_status hinge_fwd(const cr_cuda_call *call) {
-  cr_loss_args args = label_args(call);
+  cr_loss_args args = plain_args(call);
   args.count = cr_cuda_count(call->desc, 0);
   args.norm = call->desc->u.norm;
   cr_total_args total = {.first = cr_cuda_f32(call, 2)};
@@ -163,7 +171,7 @@ static crema_status hinge_fwd(const cr_cuda_call *call) {
 }
 
 static cr_loss_args pair_args(const cr_cuda_call *call) {
-  cr_loss_args args = label_args(call);
+  cr_loss_args args = plain_args(call);
   const cr_cuda_split s = cr_cuda_split_of(call->desc, 0, 0);
   args.count = s.channels;
   args.classes = s.inner;

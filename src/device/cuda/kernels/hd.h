@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #ifdef __CUDACC__
-#define CR_HD __host__ __device__ inline
+#define CR_HD __host__ __device__ __forceinline__
 #else
 #define CR_HD static inline
 #endif

@@ -1,6 +1,9 @@
 /* Windows that slide over any number of spatial axes: pooling, and windows as columns. Gradients
  * are gathered: each input element adds up what the windows that see it send back, in the order
- * of the windows, so that no two threads write one element and the sum has one order. */
+ * of the windows, so that no two threads write one element and the sum has one order.
+ *
+ * The number of axes is an argument of every function: where a body calls them with a constant, the
+ * coordinates stay in registers. */
 #ifndef CR_CUDA_KERNELS_WINDOW_H
 #define CR_CUDA_KERNELS_WINDOW_H
 
@@ -47,13 +50,13 @@ typedef struct cr_hd_span {
   bool empty;
 } cr_hd_span;
 
-CR_HD cr_hd_span cr_hd_span_of(const cr_hd_slide *s, int64_t index) {
+CR_HD cr_hd_span cr_hd_span_of(const cr_hd_slide *s, int axes, int64_t index) {
   cr_hd_span span;
   int32_t at[CR_MAX_SPATIAL];
-  cr_hd_decode(s->axes, s->out, index, at);
+  cr_hd_decode(axes, s->out, index, at);
   span.padded_count = 1;
   span.empty = false;
-  for (int a = 0; a < s->axes; ++a) {
+  for (int a = 0; a < axes; ++a) {
     const int32_t first = at[a] * s->stride[a] - s->pad[a], last = first + s->kernel[a];
     const int32_t padded = s->in[a] + s->pad[a];
     span.first[a] = first;
@@ -67,21 +70,22 @@ CR_HD cr_hd_span cr_hd_span_of(const cr_hd_slide *s, int64_t index) {
 
 /* The place in the input plane of element `inside` of the dense window of output `index`; -1
  * outside. */
-CR_HD int64_t cr_hd_locate(const cr_hd_slide *s, int64_t index, int64_t inside) {
+CR_HD int64_t cr_hd_locate(const cr_hd_slide *s, int axes, int64_t index, int64_t inside) {
   int32_t at[CR_MAX_SPATIAL], offset[CR_MAX_SPATIAL];
   if (inside < 0 || inside >= s->kernel_count) return -1;
-  cr_hd_decode(s->axes, s->out, index, at);
-  cr_hd_decode(s->axes, s->kernel, inside, offset);
-  for (int a = 0; a < s->axes; ++a) {
+  cr_hd_decode(axes, s->out, index, at);
+  cr_hd_decode(axes, s->kernel, inside, offset);
+  for (int a = 0; a < axes; ++a) {
     at[a] = at[a] * s->stride[a] - s->pad[a] + offset[a];
     if (at[a] < 0 || at[a] >= s->in[a]) return -1;
   }
-  return cr_hd_encode(s->axes, s->in, at);
+  return cr_hd_encode(axes, s->in, at);
 }
 
 /* The dense windows that see the input place `at`: outputs begin <= o < end. */
-CR_HD bool cr_hd_seen_by(const cr_hd_slide *s, const int32_t *at, int32_t *begin, int32_t *end) {
-  for (int a = 0; a < s->axes; ++a) {
+CR_HD bool cr_hd_seen_by(const cr_hd_slide *s, int axes, const int32_t *at, int32_t *begin,
+                         int32_t *end) {
+  for (int a = 0; a < axes; ++a) {
     const int32_t high = at[a] + s->pad[a], low = high - s->kernel[a] + 1;
     const int32_t last = high / s->stride[a] + 1;
     begin[a] = low > 0 ? (low + s->stride[a] - 1) / s->stride[a] : 0;
@@ -102,9 +106,10 @@ typedef struct cr_pool_args {
 } cr_pool_args;
 
 /* The place inside the unclipped window. */
-CR_HD int32_t cr_pool_inside(const cr_hd_slide *s, const cr_hd_span *span, const int32_t *at) {
+CR_HD int32_t cr_pool_inside(const cr_hd_slide *s, int axes, const cr_hd_span *span,
+                             const int32_t *at) {
   int64_t index = 0;
-  for (int a = 0; a < s->axes; ++a) index = index * s->kernel[a] + at[a] - span->first[a];
+  for (int a = 0; a < axes; ++a) index = index * s->kernel[a] + at[a] - span->first[a];
   return (int32_t)index;
 }
 
@@ -112,157 +117,195 @@ CR_HD void cr_copy_places(int axes, int32_t *to, const int32_t *from) {
   for (int a = 0; a < axes; ++a) to[a] = from[a];
 }
 
-CR_HD void cr_pool_max_body(const void *args, int64_t i) {
-  const cr_pool_args *a = (const cr_pool_args *)args;
+CR_HD void cr_pool_max_at(const cr_pool_args *a, int64_t i, int axes) {
   const cr_hd_slide *s = &a->slide;
   const cr_quotient where = cr_divide(i, s->out_count);
   const float *plane = a->src + where.whole * s->in_count;
-  const cr_hd_span span = cr_hd_span_of(s, where.rest);
+  const cr_hd_span span = cr_hd_span_of(s, axes, where.rest);
   float best = -FLT_MAX;
   int32_t place = -1, at[CR_MAX_SPATIAL];
-  cr_copy_places(s->axes, at, span.begin);
+  cr_copy_places(axes, at, span.begin);
   if (!span.empty) {
     do {
-      const float x = plane[cr_hd_encode(s->axes, s->in, at)];
+      const float x = plane[cr_hd_encode(axes, s->in, at)];
       /* The first place always counts, a later one only when it is larger. */
       if (place >= 0 && !(x > best)) continue;
       best = x;
-      place = cr_pool_inside(s, &span, at);
-    } while (cr_hd_next(s->axes, span.begin, span.end, at));
+      place = cr_pool_inside(s, axes, &span, at);
+    } while (cr_hd_next(axes, span.begin, span.end, at));
   }
   a->out[i] = best;
   if (a->new_place != NULL) a->new_place[i] = place;
 }
 
-CR_HD void cr_pool_average_body(const void *args, int64_t i) {
+CR_HD void cr_pool_max_body(const void *args, int64_t i) {
   const cr_pool_args *a = (const cr_pool_args *)args;
+  if (a->slide.axes == 2) cr_pool_max_at(a, i, 2);
+  else cr_pool_max_at(a, i, a->slide.axes);
+}
+
+CR_HD void cr_pool_average_at(const cr_pool_args *a, int64_t i, int axes) {
   const cr_hd_slide *s = &a->slide;
   const cr_quotient where = cr_divide(i, s->out_count);
   const float *plane = a->src + where.whole * s->in_count;
-  const cr_hd_span span = cr_hd_span_of(s, where.rest);
+  const cr_hd_span span = cr_hd_span_of(s, axes, where.rest);
   double sum = 0;
   int32_t at[CR_MAX_SPATIAL];
-  cr_copy_places(s->axes, at, span.begin);
+  cr_copy_places(axes, at, span.begin);
   if (!span.empty) {
     do {
-      sum += (double)plane[cr_hd_encode(s->axes, s->in, at)];
-    } while (cr_hd_next(s->axes, span.begin, span.end, at));
+      sum += (double)plane[cr_hd_encode(axes, s->in, at)];
+    } while (cr_hd_next(axes, span.begin, span.end, at));
   }
   a->out[i] = span.empty ? 0 : (float)(sum / (double)span.padded_count);
   if (a->new_place != NULL) a->new_place[i] = 0;
 }
 
-/* Of maxima and of drawn values alike: what the windows that chose this element send back. */
-CR_HD void cr_pool_chosen_bwd_body(const void *args, int64_t i) {
+CR_HD void cr_pool_average_body(const void *args, int64_t i) {
   const cr_pool_args *a = (const cr_pool_args *)args;
+  if (a->slide.axes == 2) cr_pool_average_at(a, i, 2);
+  else cr_pool_average_at(a, i, a->slide.axes);
+}
+
+/* Of maxima and of drawn values alike: what the windows that chose this element send back. */
+CR_HD void cr_pool_chosen_bwd_at(const cr_pool_args *a, int64_t i, int axes) {
   const cr_hd_slide *s = &a->slide;
   const cr_quotient where = cr_divide(i, s->in_count);
   int32_t me[CR_MAX_SPATIAL], begin[CR_MAX_SPATIAL], end[CR_MAX_SPATIAL], at[CR_MAX_SPATIAL];
-  cr_hd_decode(s->axes, s->in, where.rest, me);
+  cr_hd_decode(axes, s->in, where.rest, me);
   float sum = 0;
-  if (cr_hd_seen_by(s, me, begin, end)) {
-    cr_copy_places(s->axes, at, begin);
+  if (cr_hd_seen_by(s, axes, me, begin, end)) {
+    cr_copy_places(axes, at, begin);
     do {
-      const int64_t to = where.whole * s->out_count + cr_hd_encode(s->axes, s->out, at);
+      const int64_t to = where.whole * s->out_count + cr_hd_encode(axes, s->out, at);
       int64_t inside = 0;
-      for (int k = 0; k < s->axes; ++k) {
+      for (int k = 0; k < axes; ++k) {
         inside = inside * s->kernel[k] + me[k] + s->pad[k] - at[k] * s->stride[k];
       }
       if (a->place[to] == inside) sum += a->dy[to];
-    } while (cr_hd_next(s->axes, begin, end, at));
+    } while (cr_hd_next(axes, begin, end, at));
+  }
+  a->out[i] = sum;
+}
+
+CR_HD void cr_pool_chosen_bwd_body(const void *args, int64_t i) {
+  const cr_pool_args *a = (const cr_pool_args *)args;
+  if (a->slide.axes == 2) cr_pool_chosen_bwd_at(a, i, 2);
+  else cr_pool_chosen_bwd_at(a, i, a->slide.axes);
+}
+
+CR_HD void cr_pool_average_bwd_at(const cr_pool_args *a, int64_t i, int axes) {
+  const cr_hd_slide *s = &a->slide;
+  const cr_quotient where = cr_divide(i, s->in_count);
+  int32_t me[CR_MAX_SPATIAL], begin[CR_MAX_SPATIAL], end[CR_MAX_SPATIAL], at[CR_MAX_SPATIAL];
+  cr_hd_decode(axes, s->in, where.rest, me);
+  float sum = 0;
+  if (cr_hd_seen_by(s, axes, me, begin, end)) {
+    cr_copy_places(axes, at, begin);
+    do {
+      int64_t padded = 1;
+      for (int k = 0; k < axes; ++k) {
+        const int32_t first = at[k] * s->stride[k] - s->pad[k], last = first + s->kernel[k];
+        const int32_t edge = s->in[k] + s->pad[k];
+        padded *= (last < edge ? last : edge) - first;
+      }
+      const int64_t to = where.whole * s->out_count + cr_hd_encode(axes, s->out, at);
+      sum += a->dy[to] / (float)padded;
+    } while (cr_hd_next(axes, begin, end, at));
   }
   a->out[i] = sum;
 }
 
 CR_HD void cr_pool_average_bwd_body(const void *args, int64_t i) {
   const cr_pool_args *a = (const cr_pool_args *)args;
-  const cr_hd_slide *s = &a->slide;
-  const cr_quotient where = cr_divide(i, s->in_count);
-  int32_t me[CR_MAX_SPATIAL], begin[CR_MAX_SPATIAL], end[CR_MAX_SPATIAL], at[CR_MAX_SPATIAL];
-  cr_hd_decode(s->axes, s->in, where.rest, me);
-  float sum = 0;
-  if (cr_hd_seen_by(s, me, begin, end)) {
-    cr_copy_places(s->axes, at, begin);
-    do {
-      int64_t padded = 1;
-      for (int k = 0; k < s->axes; ++k) {
-        const int32_t first = at[k] * s->stride[k] - s->pad[k], last = first + s->kernel[k];
-        const int32_t edge = s->in[k] + s->pad[k];
-        padded *= (last < edge ? last : edge) - first;
-      }
-      const int64_t to = where.whole * s->out_count + cr_hd_encode(s->axes, s->out, at);
-      sum += a->dy[to] / (float)padded;
-    } while (cr_hd_next(s->axes, begin, end, at));
-  }
-  a->out[i] = sum;
+  if (a->slide.axes == 2) cr_pool_average_bwd_at(a, i, 2);
+  else cr_pool_average_bwd_at(a, i, a->slide.axes);
+}
+
+CR_HD void cr_pool_mask_at(const cr_pool_args *a, int64_t i, int axes) {
+  a->out[i] =
+      (float)cr_hd_locate(&a->slide, axes, cr_divide(i, a->slide.out_count).rest, a->place[i]);
 }
 
 CR_HD void cr_pool_mask_body(const void *args, int64_t i) {
   const cr_pool_args *a = (const cr_pool_args *)args;
-  a->out[i] = (float)cr_hd_locate(&a->slide, cr_divide(i, a->slide.out_count).rest, a->place[i]);
+  if (a->slide.axes == 2) cr_pool_mask_at(a, i, 2);
+  else cr_pool_mask_at(a, i, a->slide.axes);
 }
 
 /* The first place at which the running sum exceeds `target`; failing that, the last one with a
  * positive value; failing that, the first. Its values go to *value and *inside. */
-CR_HD void cr_pool_draw(const cr_hd_slide *s, const cr_hd_span *span, const float *plane,
+CR_HD void cr_pool_draw(const cr_hd_slide *s, int axes, const cr_hd_span *span, const float *plane,
                         double target, float *value, int32_t *inside) {
   int32_t at[CR_MAX_SPATIAL];
   double sum = 0;
-  cr_copy_places(s->axes, at, span->begin);
-  *value = plane[cr_hd_encode(s->axes, s->in, at)];
-  *inside = cr_pool_inside(s, span, at);
+  cr_copy_places(axes, at, span->begin);
+  *value = plane[cr_hd_encode(axes, s->in, at)];
+  *inside = cr_pool_inside(s, axes, span, at);
   do {
-    const float x = plane[cr_hd_encode(s->axes, s->in, at)];
+    const float x = plane[cr_hd_encode(axes, s->in, at)];
     if (!(x > 0)) continue;
     sum += (double)x;
     *value = x;
-    *inside = cr_pool_inside(s, span, at);
+    *inside = cr_pool_inside(s, axes, span, at);
     if (sum > target) return;
-  } while (cr_hd_next(s->axes, span->begin, span->end, at));
+  } while (cr_hd_next(axes, span->begin, span->end, at));
 }
 
 typedef struct cr_hd_sums {
   double value, square;
 } cr_hd_sums;
 
-CR_HD cr_hd_sums cr_pool_sums(const cr_hd_slide *s, const cr_hd_span *span, const float *plane) {
+CR_HD cr_hd_sums cr_pool_sums(const cr_hd_slide *s, int axes, const cr_hd_span *span,
+                              const float *plane) {
   cr_hd_sums sums = {0, 0};
   int32_t at[CR_MAX_SPATIAL];
   if (span->empty) return sums;
-  cr_copy_places(s->axes, at, span->begin);
+  cr_copy_places(axes, at, span->begin);
   do {
-    const double x = (double)plane[cr_hd_encode(s->axes, s->in, at)];
+    const double x = (double)plane[cr_hd_encode(axes, s->in, at)];
     sums.value += x;
     sums.square += x * x;
-  } while (cr_hd_next(s->axes, span->begin, span->end, at));
+  } while (cr_hd_next(axes, span->begin, span->end, at));
   return sums;
 }
 
-CR_HD void cr_pool_stochastic_body(const void *args, int64_t i) {
-  const cr_pool_args *a = (const cr_pool_args *)args;
+CR_HD void cr_pool_stochastic_at(const cr_pool_args *a, int64_t i, int axes) {
   const cr_hd_slide *s = &a->slide;
   const cr_quotient where = cr_divide(i, s->out_count);
   const float *plane = a->src + where.whole * s->in_count;
-  const cr_hd_span span = cr_hd_span_of(s, where.rest);
+  const cr_hd_span span = cr_hd_span_of(s, axes, where.rest);
   float value = 0;
   int32_t inside = -1;
   if (!span.empty) {
     uint32_t word[4];
     cr_hd_philox(a->seed, a->counter, (uint64_t)i / 4, word);
     const double share = (double)word[i % 4] / 4294967296.0;
-    cr_pool_draw(s, &span, plane, share * cr_pool_sums(s, &span, plane).value, &value, &inside);
+    cr_pool_draw(s, axes, &span, plane, share * cr_pool_sums(s, axes, &span, plane).value, &value,
+                 &inside);
   }
   a->out[i] = value;
   a->new_place[i] = inside;
 }
 
-CR_HD void cr_pool_weighted_body(const void *args, int64_t i) {
+CR_HD void cr_pool_stochastic_body(const void *args, int64_t i) {
   const cr_pool_args *a = (const cr_pool_args *)args;
+  if (a->slide.axes == 2) cr_pool_stochastic_at(a, i, 2);
+  else cr_pool_stochastic_at(a, i, a->slide.axes);
+}
+
+CR_HD void cr_pool_weighted_at(const cr_pool_args *a, int64_t i, int axes) {
   const cr_hd_slide *s = &a->slide;
   const cr_quotient where = cr_divide(i, s->out_count);
-  const cr_hd_span span = cr_hd_span_of(s, where.rest);
-  const cr_hd_sums sums = cr_pool_sums(s, &span, a->src + where.whole * s->in_count);
+  const cr_hd_span span = cr_hd_span_of(s, axes, where.rest);
+  const cr_hd_sums sums = cr_pool_sums(s, axes, &span, a->src + where.whole * s->in_count);
   a->out[i] = sums.value > 0 ? (float)(sums.square / sums.value) : 0;
+}
+
+CR_HD void cr_pool_weighted_body(const void *args, int64_t i) {
+  const cr_pool_args *a = (const cr_pool_args *)args;
+  if (a->slide.axes == 2) cr_pool_weighted_at(a, i, 2);
+  else cr_pool_weighted_at(a, i, a->slide.axes);
 }
 
 typedef struct cr_fold_args {
@@ -273,50 +316,61 @@ typedef struct cr_fold_args {
 
 /* Element i of (planes, window, places): what the window's element sees at the place, 0 in the
  * padding. */
-CR_HD void cr_unfold_body(const void *args, int64_t i) {
-  const cr_fold_args *a = (const cr_fold_args *)args;
+CR_HD void cr_unfold_at(const cr_fold_args *a, int64_t i, int axes) {
   const cr_hd_slide *s = &a->slide;
   const cr_quotient row = cr_divide(i, s->out_count), plane = cr_divide(row.whole, s->kernel_count);
   int32_t at[CR_MAX_SPATIAL], offset[CR_MAX_SPATIAL];
-  cr_hd_decode(s->axes, s->out, row.rest, at);
-  cr_hd_decode(s->axes, s->kernel, plane.rest, offset);
+  cr_hd_decode(axes, s->out, row.rest, at);
+  cr_hd_decode(axes, s->kernel, plane.rest, offset);
   bool inside = true;
-  for (int k = 0; k < s->axes; ++k) {
+  for (int k = 0; k < axes; ++k) {
     at[k] = at[k] * s->stride[k] - s->pad[k] + offset[k] * s->dilation[k];
     if (at[k] < 0 || at[k] >= s->in[k]) inside = false;
   }
   const float *image = a->from + plane.whole * s->in_count;
-  a->to[i] = inside ? image[cr_hd_encode(s->axes, s->in, at)] : 0;
+  a->to[i] = inside ? image[cr_hd_encode(axes, s->in, at)] : 0;
+}
+
+CR_HD void cr_unfold_body(const void *args, int64_t i) {
+  const cr_fold_args *a = (const cr_fold_args *)args;
+  if (a->slide.axes == 2) cr_unfold_at(a, i, 2);
+  else cr_unfold_at(a, i, a->slide.axes);
 }
 
 /* The output place at which the window's element `offset` lies on the input place `me`; -1: none.
  */
-CR_HD int64_t cr_fold_source(const cr_hd_slide *s, const int32_t *me, const int32_t *offset) {
+CR_HD int64_t cr_fold_source(const cr_hd_slide *s, int axes, const int32_t *me,
+                             const int32_t *offset) {
   int32_t at[CR_MAX_SPATIAL];
-  for (int k = 0; k < s->axes; ++k) {
+  for (int k = 0; k < axes; ++k) {
     const int32_t place = me[k] + s->pad[k] - offset[k] * s->dilation[k];
     if (place < 0 || place % s->stride[k] != 0) return -1;
     at[k] = place / s->stride[k];
     if (at[k] >= s->out[k]) return -1;
   }
-  return cr_hd_encode(s->axes, s->out, at);
+  return cr_hd_encode(axes, s->out, at);
 }
 
 /* Element i of (planes, S...): the sum over the window's elements. */
-CR_HD void cr_fold_body(const void *args, int64_t i) {
-  const cr_fold_args *a = (const cr_fold_args *)args;
+CR_HD void cr_fold_at(const cr_fold_args *a, int64_t i, int axes) {
   const cr_hd_slide *s = &a->slide;
   const cr_quotient where = cr_divide(i, s->in_count);
   const float *rows = a->from + where.whole * s->kernel_count * s->out_count;
   int32_t me[CR_MAX_SPATIAL], offset[CR_MAX_SPATIAL];
-  cr_hd_decode(s->axes, s->in, where.rest, me);
+  cr_hd_decode(axes, s->in, where.rest, me);
   float sum = 0;
   for (int64_t k = 0; k < s->kernel_count; ++k) {
-    cr_hd_decode(s->axes, s->kernel, k, offset);
-    const int64_t source = cr_fold_source(s, me, offset);
+    cr_hd_decode(axes, s->kernel, k, offset);
+    const int64_t source = cr_fold_source(s, axes, me, offset);
     if (source >= 0) sum += rows[k * s->out_count + source];
   }
   a->to[i] = sum;
+}
+
+CR_HD void cr_fold_body(const void *args, int64_t i) {
+  const cr_fold_args *a = (const cr_fold_args *)args;
+  if (a->slide.axes == 2) cr_fold_at(a, i, 2);
+  else cr_fold_at(a, i, a->slide.axes);
 }
 
 #endif
