@@ -82,6 +82,21 @@ crema_status cr_image_decode(const uint8_t *bytes, size_t size, cr_image_color c
   return decode(bytes, size, color, false, out);
 }
 
+crema_status cr_image_decode_part(const uint8_t *bytes, size_t size, cr_image_color color,
+                                  const cr_image_chooser *chooser, cr_image *out,
+                                  cr_image_part *whole, cr_image_part *part) {
+  decode_fn decode = NULL;
+  CR_TRY(find_decoder(bytes, size, &decode));
+  if (decode == cr_jpeg_decode &&
+      cr_jpeg_decode_part(bytes, size, color, chooser, out, whole, part)) {
+    return CREMA_OK;
+  }
+  CR_TRY(decode(bytes, size, color, false, out));
+  *whole = (cr_image_part){.height = out->height, .width = out->width};
+  *part = *whole;
+  return CREMA_OK;
+}
+
 crema_status cr_image_probe(const uint8_t *bytes, size_t size, int *height, int *width,
                             int *channels) {
   decode_fn decode = NULL;

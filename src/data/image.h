@@ -2,6 +2,7 @@
 #ifndef CR_DATA_IMAGE_H
 #define CR_DATA_IMAGE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -15,6 +16,11 @@ typedef struct cr_image {
   uint8_t *pixels; /* height * width * channels */
   size_t capacity; /* bytes at pixels */
 } cr_image;
+
+/* A rectangle of a picture. */
+typedef struct cr_image_part {
+  int top, left, height, width;
+} cr_image_part;
 
 /* What to decode to. */
 typedef enum cr_image_color {
@@ -33,6 +39,20 @@ enum { CR_IMAGE_MAX_SIDE = 65500, CR_IMAGE_MAX_PIXELS = 1 << 27 };
  * CREMA_E_RANGE (too large), CREMA_E_NO_MEMORY. The image's content is undefined then. */
 crema_status cr_image_decode(const uint8_t *bytes, size_t size, cr_image_color color,
                              cr_image *out) CREMA_MUST_USE;
+
+/* Tells which part of a picture of height x width pixels is wanted; false: all of it. */
+typedef struct cr_image_chooser {
+  bool (*choose)(const void *user, int height, int width, cr_image_part *out);
+  const void *user;
+} cr_image_chooser;
+
+/* As cr_image_decode, but `out` need hold no more than the part that `chooser` asks for. *whole
+ * gets the extents of the picture, *part where `out` lies in it: it contains the part asked for,
+ * and its pixels are those of the whole picture, exactly. A damaged file fails even where the
+ * damage is outside. */
+crema_status cr_image_decode_part(const uint8_t *bytes, size_t size, cr_image_color color,
+                                  const cr_image_chooser *chooser, cr_image *out,
+                                  cr_image_part *whole, cr_image_part *part) CREMA_MUST_USE;
 
 /* Size and native channels (1 or 3) without decoding the pixels. Errors: as cr_image_decode. */
 crema_status cr_image_probe(const uint8_t *bytes, size_t size, int *height, int *width,

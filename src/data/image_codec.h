@@ -10,6 +10,12 @@
  * *out are set, channels to what NATIVE would give. */
 crema_status cr_jpeg_decode(const uint8_t *bytes, size_t size, cr_image_color color, bool probe,
                             cr_image *out) CREMA_MUST_USE;
+/* Decodes a part (cr_image_decode_part) if the file is of a kind where that pays and gives the
+ * pixels of the whole picture. False: it is not, or something is wrong with it; then the whole
+ * picture is to be decoded, which tells what. */
+bool cr_jpeg_decode_part(const uint8_t *bytes, size_t size, cr_image_color color,
+                         const cr_image_chooser *chooser, cr_image *out, cr_image_part *whole,
+                         cr_image_part *part);
 crema_status cr_png_decode(const uint8_t *bytes, size_t size, cr_image_color color, bool probe,
                            cr_image *out) CREMA_MUST_USE;
 

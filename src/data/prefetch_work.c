@@ -38,7 +38,8 @@ static crema_status load_item(cr_worker *worker, const cr_record *record, cr_bat
   const cr_transformer *transformer = options->transformer;
   int shape[3];
   double start = cr_clock_seconds();
-  CR_TRY(cr_sample_load(sample, record->value.data, record->value.size, options->color));
+  CR_TRY(cr_sample_load_for(sample, record->value.data, record->value.size, options->color,
+                            transformer, record->index));
   double decoded = cr_clock_seconds();
   const cr_pixels *pixels = &sample->pixels;
   CR_TRY(cr_transformer_augment(transformer, record->index, &sample->pixels, &sample->image));

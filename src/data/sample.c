@@ -16,30 +16,66 @@ static crema_status load_floats(cr_sample *sample, const cr_datum *datum) {
   return cr_datum_floats(datum, sample->floats, datum->float_count);
 }
 
-crema_status cr_sample_load(cr_sample *sample, const uint8_t *bytes, size_t size,
-                            cr_image_color color) {
+/* The pixels of a record that is not encoded are left where they are. */
+static crema_status load_raw(cr_sample *sample, const cr_datum *datum) {
+  CR_TRY(cr_datum_check_raw(datum));
+  bool bytes_given = datum->size > 0;
+  if (!bytes_given) CR_TRY(load_floats(sample, datum));
+  sample->pixels = (cr_pixels){.values = bytes_given ? (const void *)datum->data : sample->floats,
+                               .type = bytes_given ? CREMA_U8 : CREMA_F32,
+                               .channels = datum->channels,
+                               .height = datum->height,
+                               .width = datum->width};
+  return CREMA_OK;
+}
+
+static crema_status load(cr_sample *sample, const uint8_t *bytes, size_t size, cr_image_color color,
+                         const cr_image_chooser *chooser) {
   cr_datum datum;
+  cr_image_part whole = {0}, part = {0};
   CR_TRY(cr_datum_parse(bytes, size, &datum));
   sample->label = datum.label;
-  if (datum.encoded) {
-    CR_TRY(cr_image_decode(datum.data, datum.size, color, &sample->image));
-    sample->pixels = (cr_pixels){.values = sample->image.pixels,
-                                 .type = CREMA_U8,
-                                 .interleaved = true,
-                                 .channels = sample->image.channels,
-                                 .height = sample->image.height,
-                                 .width = sample->image.width};
-    return CREMA_OK;
+  if (!datum.encoded) return load_raw(sample, &datum);
+  cr_image *image = &sample->image;
+  if (chooser != NULL) {
+    CR_TRY(cr_image_decode_part(datum.data, datum.size, color, chooser, image, &whole, &part));
+  } else {
+    CR_TRY(cr_image_decode(datum.data, datum.size, color, image));
+    whole.height = image->height;
+    whole.width = image->width;
   }
-  CR_TRY(cr_datum_check_raw(&datum));
-  bool bytes_given = datum.size > 0;
-  if (!bytes_given) CR_TRY(load_floats(sample, &datum));
-  sample->pixels = (cr_pixels){.values = bytes_given ? (const void *)datum.data : sample->floats,
-                               .type = bytes_given ? CREMA_U8 : CREMA_F32,
-                               .channels = datum.channels,
-                               .height = datum.height,
-                               .width = datum.width};
+  sample->pixels = (cr_pixels){.values = image->pixels,
+                               .type = CREMA_U8,
+                               .interleaved = true,
+                               .channels = image->channels,
+                               .height = whole.height,
+                               .width = whole.width,
+                               .part = part};
   return CREMA_OK;
+}
+
+crema_status cr_sample_load(cr_sample *sample, const uint8_t *bytes, size_t size,
+                            cr_image_color color) {
+  return load(sample, bytes, size, color, NULL);
+}
+
+/* A sample in the eyes of the decoder. */
+typedef struct sample_view {
+  const cr_transformer *transformer;
+  uint64_t index;
+} sample_view;
+
+static bool choose_part(const void *user, int height, int width, cr_image_part *out) {
+  const sample_view *view = user;
+  return cr_transformer_part(view->transformer, view->index, height, width, out);
+}
+
+crema_status cr_sample_load_for(cr_sample *sample, const uint8_t *bytes, size_t size,
+                                cr_image_color color, const cr_transformer *transformer,
+                                uint64_t index) {
+  const sample_view view = {transformer, index};
+  const cr_image_chooser chooser = {choose_part, &view};
+  return load(sample, bytes, size, color, &chooser);
 }
 
 crema_status cr_sample_probe(const uint8_t *bytes, size_t size, cr_image_color color, int out[3]) {

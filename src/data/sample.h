@@ -21,6 +21,12 @@ typedef struct cr_sample {
 crema_status cr_sample_load(cr_sample *sample, const uint8_t *bytes, size_t size,
                             cr_image_color color) CREMA_MUST_USE;
 
+/* As cr_sample_load for sample number `index`, but may leave out pixels that `transformer` will not
+ * look at (sample->pixels.part). */
+crema_status cr_sample_load_for(cr_sample *sample, const uint8_t *bytes, size_t size,
+                                cr_image_color color, const cr_transformer *transformer,
+                                uint64_t index) CREMA_MUST_USE;
+
 /* Only the extents (channels, height, width) of a record, without decoding its pixels. */
 crema_status cr_sample_probe(const uint8_t *bytes, size_t size, cr_image_color color,
                              int out[3]) CREMA_MUST_USE;

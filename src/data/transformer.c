@@ -8,6 +8,7 @@
 #include "core/rng.h"
 #include "data/augment.h"
 #include "data/mean.h"
+#include "data/transform_rows.h"
 
 struct cr_transformer {
   uint64_t key;
@@ -152,90 +153,122 @@ crema_status cr_transformer_shape(const cr_transformer *t, int channels, int hei
   return CREMA_OK;
 }
 
-/* What happens to one row: value i of the result is scale * (value of place i or, mirrored,
- * width - 1 - i of the source, minus its mean). */
-typedef struct row_job {
-  int width;
-  bool mirror;
-  float scale;
-  float mean;            /* where mean_row is NULL */
-  const float *mean_row; /* one for each place of the source */
-} row_job;
-
-static inline void flip(float *row, int width) {
-  for (int a = 0, b = width - 1; a < b; ++a, --b) {
-    float swap = row[a];
-    row[a] = row[b];
-    row[b] = swap;
-  }
-}
-
-/* `stride` is the distance of two neighbours; a constant at each call, so that the loops
- * become vector code. */
-static inline void run_row_u8(const row_job *job, const uint8_t *in, int stride, float *out) {
-  float scale = job->scale, mean = job->mean;
-  if (job->mean_row != NULL) {
-    const float *mean_row = job->mean_row;
-    for (int x = 0; x < job->width; ++x) out[x] = ((float)in[x * stride] - mean_row[x]) * scale;
-  } else {
-    for (int x = 0; x < job->width; ++x) out[x] = ((float)in[x * stride] - mean) * scale;
-  }
-  if (job->mirror) flip(out, job->width);
-}
-
-static inline void run_row_f32(const row_job *job, const float *in, int stride, float *out) {
-  float scale = job->scale, mean = job->mean;
-  for (int x = 0; x < job->width; ++x) {
-    float m = job->mean_row != NULL ? job->mean_row[x] : mean;
-    out[x] = (in[x * stride] - m) * scale;
-  }
-  if (job->mirror) flip(out, job->width);
-}
-
-static void run_row(const row_job *job, const cr_pixels *pixels, size_t offset, int stride,
-                    float *out) {
-  if (pixels->type == CREMA_F32) {
-    run_row_f32(job, (const float *)pixels->values + offset, stride, out);
-    return;
-  }
-  const uint8_t *in = (const uint8_t *)pixels->values + offset;
-  if (stride == 1) run_row_u8(job, in, 1, out);
-  else if (stride == 3) run_row_u8(job, in, 3, out);
-  else run_row_u8(job, in, stride, out);
-}
-
 /* Uniform in 0..count-1; the bias of at most count / 2^32 does not matter here. */
 static int draw_below(uint32_t word, int count) {
   return (int)(((uint64_t)word * (uint64_t)count) >> 32);
 }
 
+/* Where the crop of `shape` lies in pixels of height x width, and whether it is mirrored.
+ * Words of the draw: row of the crop, column of the crop, mirror. */
+static void draw_crop(const cr_transformer *t, uint64_t sample, int height, int width,
+                      const int shape[3], int *top, int *left, bool *mirror) {
+  uint32_t draw[4];
+  cr_philox(t->key, 0, sample, draw);
+  int spare_y = height - shape[1], spare_x = width - shape[2];
+  *top = t->random_crop ? draw_below(draw[0], spare_y + 1) : spare_y / 2;
+  *left = t->random_crop ? draw_below(draw[1], spare_x + 1) : spare_x / 2;
+  *mirror = t->mirror && draw[2] >> 31;
+}
+
+bool cr_transformer_part(const cr_transformer *t, uint64_t sample, int height, int width,
+                         cr_image_part *out) {
+  const int shape[3] = {1, t->crop_height, t->crop_width};
+  bool mirror = false;
+  if (t->augment != NULL || shape[1] < 1 || shape[2] < 1) return false;
+  if (shape[1] > height || shape[2] > width) return false;
+  draw_crop(t, sample, height, width, shape, &out->top, &out->left, &mirror);
+  out->height = shape[1];
+  out->width = shape[2];
+  return true;
+}
+
+/* One crop on its way: where its rows are in the values at hand and in the mean image. */
+typedef struct crop_job {
+  cr_row_job row;
+  const cr_transformer *t;
+  const cr_pixels *pixels;
+  int channels, height;
+  size_t first, pitch; /* place of its first value in the values at hand; places a row */
+  size_t plane;        /* places a channel, where they are not interleaved */
+  size_t mean_first, mean_pitch, mean_plane;
+} crop_job;
+
+static cr_row_mean mean_of(const crop_job *job, int c, int y) {
+  const cr_transformer *t = job->t;
+  cr_row_mean mean = {0};
+  if (t->mean_values > 0) mean.value = t->mean_value[t->mean_values > 1 ? c : 0];
+  if (t->mean.values != NULL) {
+    mean.row = t->mean.values + (size_t)c * job->mean_plane + job->mean_first +
+               (size_t)y * job->mean_pitch;
+  }
+  return mean;
+}
+
+static void run_channel(const crop_job *job, int c, float *out) {
+  const cr_pixels *pixels = job->pixels;
+  int stride = pixels->interleaved ? pixels->channels : 1;
+  size_t skip = pixels->interleaved ? (size_t)c : (size_t)c * job->plane;
+  for (int y = 0; y < job->height; ++y, out += job->row.width) {
+    size_t offset = (job->first + (size_t)y * job->pitch) * (size_t)stride + skip;
+    cr_row_mean mean = mean_of(job, c, y);
+    if (pixels->type == CREMA_F32) {
+      cr_row_f32(&job->row, (const float *)pixels->values + offset, stride, mean, out);
+    } else {
+      cr_row_u8(&job->row, (const uint8_t *)pixels->values + offset, stride, mean, out);
+    }
+  }
+}
+
+static void run_three(const crop_job *job, float *out) {
+  size_t width = (size_t)job->row.width, plane = width * (size_t)job->height;
+  for (int y = 0; y < job->height; ++y, out += width) {
+    size_t offset = 3 * (job->first + (size_t)y * job->pitch);
+    const cr_row_mean mean[3] = {mean_of(job, 0, y), mean_of(job, 1, y), mean_of(job, 2, y)};
+    float *const to[3] = {out, out + plane, out + 2 * plane};
+    cr_row_u8x3(&job->row, (const uint8_t *)job->pixels->values + offset, mean, to);
+  }
+}
+
+/* The part of the picture that is at hand. */
+static cr_image_part part_of(const cr_pixels *pixels) {
+  if (pixels->part.height > 0) return pixels->part;
+  return (cr_image_part){.height = pixels->height, .width = pixels->width};
+}
+
 crema_status cr_transformer_run(const cr_transformer *t, const cr_pixels *pixels, uint64_t sample,
                                 float *out) {
-  int shape[3];
+  int shape[3], top = 0, left = 0;
   CR_TRY(cr_transformer_shape(t, pixels->channels, pixels->height, pixels->width, shape));
   if (pixels->type != CREMA_U8 && pixels->type != CREMA_F32) {
     return cr_fail(CREMA_E_TYPE, "pixels of type %s cannot be transformed",
                    crema_dtype_name(pixels->type));
   }
-  /* Words: row of the crop, column of the crop, mirror. */
-  uint32_t draw[4];
-  cr_philox(t->key, 0, sample, draw);
-  int spare_y = pixels->height - shape[1], spare_x = pixels->width - shape[2];
-  int top = t->random_crop ? draw_below(draw[0], spare_y + 1) : spare_y / 2;
-  int left = t->random_crop ? draw_below(draw[1], spare_x + 1) : spare_x / 2;
-  row_job job = {.width = shape[2], .mirror = t->mirror && draw[2] >> 31, .scale = t->scale};
-  int stride = pixels->interleaved ? pixels->channels : 1;
-  size_t plane = (size_t)pixels->height * (size_t)pixels->width;
+  crop_job job = {.row = {.width = shape[2], .scale = t->scale},
+                  .t = t,
+                  .pixels = pixels,
+                  .channels = shape[0],
+                  .height = shape[1]};
+  draw_crop(t, sample, pixels->height, pixels->width, shape, &top, &left, &job.row.mirror);
+  cr_image_part part = part_of(pixels);
+  if (top < part.top || left < part.left || top + shape[1] > part.top + part.height ||
+      left + shape[2] > part.left + part.width) {
+    return cr_fail(CREMA_E_ARGUMENT,
+                   "a crop of %d x %d at (%d, %d) from a part of %d x %d at "
+                   "(%d, %d)",
+                   shape[1], shape[2], top, left, part.height, part.width, part.top, part.left);
+  }
+  job.pitch = (size_t)part.width;
+  job.plane = (size_t)part.height * job.pitch;
+  job.first = (size_t)(top - part.top) * job.pitch + (size_t)(left - part.left);
+  job.mean_pitch = (size_t)pixels->width;
+  job.mean_plane = (size_t)pixels->height * job.mean_pitch;
+  job.mean_first = (size_t)top * job.mean_pitch + (size_t)left;
+  if (pixels->interleaved && pixels->channels == 3 && pixels->type == CREMA_U8) {
+    run_three(&job, out);
+    return CREMA_OK;
+  }
   for (int c = 0; c < shape[0]; ++c) {
-    if (t->mean_values > 0) job.mean = t->mean_value[t->mean_values > 1 ? c : 0];
-    for (int y = 0; y < shape[1]; ++y) {
-      size_t place = (size_t)(top + y) * (size_t)pixels->width + (size_t)left;
-      size_t offset =
-          pixels->interleaved ? place * (size_t)stride + (size_t)c : (size_t)c * plane + place;
-      if (t->mean.values != NULL) job.mean_row = t->mean.values + (size_t)c * plane + place;
-      run_row(&job, pixels, offset, stride, out);
-      out += shape[2];
-    }
+    run_channel(&job, c, out + (size_t)c * (size_t)shape[1] * (size_t)shape[2]);
   }
   return CREMA_OK;
 }

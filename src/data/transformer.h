@@ -19,9 +19,10 @@ typedef struct cr_transformer cr_transformer;
 /* Pixels to transform; they stay the caller's. */
 typedef struct cr_pixels {
   const void *values;
-  crema_dtype type; /* CREMA_U8 or CREMA_F32 */
-  bool interleaved; /* height x width x channels (decoded images), else channel-major */
-  int channels, height, width;
+  crema_dtype type;            /* CREMA_U8 or CREMA_F32 */
+  bool interleaved;            /* height x width x channels (decoded images), else channel-major */
+  int channels, height, width; /* of the whole picture */
+  cr_image_part part;          /* which part of it `values` holds; height 0: all of it */
 } cr_pixels;
 
 /* Makes a transformer. `param` may be NULL (nothing is changed) and is not kept. A relative
@@ -58,9 +59,15 @@ bool cr_transformer_augments(const cr_transformer *transformer);
 crema_status cr_transformer_shape(const cr_transformer *transformer, int channels, int height,
                                   int width, int out[3]) CREMA_MUST_USE;
 
+/* The part that is left of pixels of these extents after cropping; nothing else of the picture
+ * is looked at. False when the whole picture is needed, and when the crop does not fit. */
+bool cr_transformer_part(const cr_transformer *transformer, uint64_t sample, int height, int width,
+                         cr_image_part *out);
+
 /* Transforms the pixels of sample number `sample` into `out`, channel-major floats of the
  * extents that cr_transformer_shape tells. Any number of threads may call it at once.
- * Errors: as cr_transformer_shape; CREMA_E_TYPE. */
+ * Errors: as cr_transformer_shape; CREMA_E_TYPE; CREMA_E_ARGUMENT (the crop is not in the part
+ * that is at hand). */
 crema_status cr_transformer_run(const cr_transformer *transformer, const cr_pixels *pixels,
                                 uint64_t sample, float *out) CREMA_MUST_USE;
 
