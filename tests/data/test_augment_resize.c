@@ -1,0 +1,307 @@
+/* Resizing in all modes, and the policies of resize_param. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "data/augment.h"
+#include "data/augment_private.h"
+
+#define MODE(name) CAFFE__RESIZE_PARAMETER__INTERP_MODE__##name
+
+static void fill(cr_image *image, int height, int width, int channels) {
+  assert_int_equal(cr_image_reserve(image, height, width, channels), CREMA_OK);
+  for (int i = 0; i < height * width * channels; ++i) image->pixels[i] = (uint8_t)(i * 37 % 251);
+}
+
+static void set(cr_image *image, int height, int width, const uint8_t *values) {
+  assert_int_equal(cr_image_reserve(image, height, width, 1), CREMA_OK);
+  memcpy(image->pixels, values, (size_t)(height * width));
+}
+
+static cr_augment *make(const char *text) {
+  ProtobufCMessage *param = NULL;
+  cr_augment *augment = NULL;
+  assert_int_equal(cr_text_parse(&caffe__transformation_parameter__descriptor, text, strlen(text),
+                                 "test", CR_UNKNOWN_ERROR, &param),
+                   CREMA_OK);
+  assert_int_equal(cr_augment_create((const Caffe__TransformationParameter *)param, &augment),
+                   CREMA_OK);
+  cr_message_free(param);
+  assert_non_null(augment);
+  return augment;
+}
+
+static void resize(const cr_image *in, int height, int width,
+                   Caffe__ResizeParameter__InterpMode mode, cr_image *out) {
+  assert_int_equal(cr_image_resize_with(in, height, width, mode, out), CREMA_OK);
+  assert_int_equal(out->height, height);
+  assert_int_equal(out->width, width);
+}
+
+static void test_nearest(void **state) {
+  (void)state;
+  cr_image in = {0}, out = {0};
+  set(&in, 1, 3, (const uint8_t[]){10, 20, 30});
+  resize(&in, 2, 6, MODE(NEAREST), &out);
+  assert_memory_equal(out.pixels, ((const uint8_t[]){10, 10, 20, 20, 30, 30}), 6);
+  assert_memory_equal(out.pixels + 6, out.pixels, 6);
+  /* 5 -> 3: places 0, 5/3, 10/3 cut down. */
+  set(&in, 1, 5, (const uint8_t[]){1, 2, 3, 4, 5});
+  resize(&in, 1, 3, MODE(NEAREST), &out);
+  assert_memory_equal(out.pixels, ((const uint8_t[]){1, 2, 4}), 3);
+  cr_image_free(&in);
+  cr_image_free(&out);
+}
+
+/* Shrinking averages what a pixel covers; growing is linear from whole places on. */
+static void test_area(void **state) {
+  (void)state;
+  cr_image in = {0}, out = {0};
+  set(&in, 2, 4, (const uint8_t[]){0, 10, 100, 200, 20, 30, 50, 51});
+  resize(&in, 1, 2, MODE(AREA), &out);
+  assert_memory_equal(out.pixels, ((const uint8_t[]){15, 100}), 2);
+  /* 3 -> 2: (a + b / 2) / 1.5 and (b / 2 + c) / 1.5. */
+  set(&in, 1, 3, (const uint8_t[]){30, 60, 90});
+  resize(&in, 1, 2, MODE(AREA), &out);
+  assert_memory_equal(out.pixels, ((const uint8_t[]){40, 80}), 2);
+  /* 2 -> 3: pixel 1 starts in source 0 and ends in source 1: (1 + 1) - (0 + 1) * 1.5 = 0.5. */
+  set(&in, 1, 2, (const uint8_t[]){10, 40});
+  resize(&in, 1, 3, MODE(AREA), &out);
+  assert_memory_equal(out.pixels, ((const uint8_t[]){10, 25, 40}), 3);
+  cr_image_free(&in);
+  cr_image_free(&out);
+}
+
+/* 4 -> 8, place 3 is 1.25: weights -0.10546875, 0.87890625, 0.26171875, -0.03515625. */
+static void test_cubic(void **state) {
+  (void)state;
+  cr_image in = {0}, out = {0};
+  set(&in, 1, 4, (const uint8_t[]){10, 20, 40, 80});
+  resize(&in, 1, 8, MODE(CUBIC), &out);
+  assert_int_equal(out.pixels[3], 24);
+  /* Overshoot is cut: -0.10546875 * 255 + 0. */
+  set(&in, 1, 4, (const uint8_t[]){255, 0, 0, 0});
+  resize(&in, 1, 8, MODE(CUBIC), &out);
+  assert_int_equal(out.pixels[3], 0);
+  cr_image_free(&in);
+  cr_image_free(&out);
+}
+
+/* Every mode keeps a constant image, an image of the same size, and (centres meet when a side
+ * grows by an odd factor) the pixels at the centres. */
+static void test_identities(void **state) {
+  (void)state;
+  static const Caffe__ResizeParameter__InterpMode modes[] = {
+      MODE(LINEAR), MODE(AREA), MODE(NEAREST), MODE(CUBIC), MODE(LANCZOS4)};
+  cr_image in = {0}, out = {0};
+  for (size_t m = 0; m < sizeof modes / sizeof *modes; ++m) {
+    fill(&in, 11, 9, 3);
+    resize(&in, 11, 9, modes[m], &out);
+    assert_memory_equal(out.pixels, in.pixels, 11 * 9 * 3);
+    if (modes[m] != MODE(AREA)) {
+      resize(&in, 33, 27, modes[m], &out);
+      for (int i = 0; i < 11 * 9 * 3; ++i) {
+        int y = i / 27, x = i / 3 % 9, c = i % 3;
+        assert_int_equal(out.pixels[((3 * y + 1) * 27 + 3 * x + 1) * 3 + c], in.pixels[i]);
+      }
+    }
+    memset(in.pixels, 77, 11 * 9 * 3);
+    static const int extent[][2] = {{5, 4}, {23, 17}, {1, 1}, {4, 40}, {40, 4}};
+    for (size_t e = 0; e < sizeof extent / sizeof *extent; ++e) {
+      resize(&in, extent[e][0], extent[e][1], modes[m], &out);
+      for (int i = 0; i < extent[e][0] * extent[e][1] * 3; ++i) {
+        assert_int_equal(out.pixels[i], 77);
+      }
+    }
+  }
+  cr_image_free(&in);
+  cr_image_free(&out);
+}
+
+/* lanczos: half way between 0 and 1 of a step, by symmetry the mean; the step overshoots. */
+static void test_lanczos(void **state) {
+  (void)state;
+  cr_image in = {0}, out = {0};
+  uint8_t step[16];
+  for (int i = 0; i < 16; ++i) step[i] = i < 8 ? 50 : 150;
+  set(&in, 1, 16, step);
+  resize(&in, 1, 48, MODE(LANCZOS4), &out);
+  int low = 255, high = 0;
+  for (int i = 0; i < 48; ++i) {
+    assert_in_range(out.pixels[i] + out.pixels[47 - i], 199, 201);
+    if (out.pixels[i] < low) low = out.pixels[i];
+    if (out.pixels[i] > high) high = out.pixels[i];
+  }
+  assert_in_range(low, 35, 47);
+  assert_in_range(high, 153, 165);
+  cr_image_free(&in);
+  cr_image_free(&out);
+}
+
+static void test_warp_is_image_resize(void **state) {
+  (void)state;
+  cr_augment *augment = make("resize_param { height: 9 width: 5 }");
+  cr_image a = {0}, b = {0};
+  fill(&a, 20, 30, 3);
+  assert_int_equal(cr_image_resize(&a, 9, 5, &b), CREMA_OK);
+  assert_int_equal(cr_augment_image(augment, 1, 2, &a), CREMA_OK);
+  assert_int_equal(a.height, 9);
+  assert_int_equal(a.width, 5);
+  assert_memory_equal(a.pixels, b.pixels, 9 * 5 * 3);
+  cr_image_free(&a);
+  cr_image_free(&b);
+  cr_augment_destroy(augment);
+}
+
+/* 40 x 80 pixels into 20 x 20: the width becomes 40, or the height becomes 10 with 5 rows above
+ * and below. */
+static void test_fit(void **state) {
+  (void)state;
+  cr_augment *small =
+      make("resize_param { resize_mode: FIT_SMALL_SIZE height: 20 width: 20 interp_mode: AREA }");
+  cr_image image = {0}, inner = {0};
+  int extent[2];
+  fill(&image, 40, 80, 3);
+  assert_int_equal(cr_augment_extent(small, 1, 1, (const int[]){40, 80}, extent), CREMA_OK);
+  assert_int_equal(cr_augment_image(small, 1, 1, &image), CREMA_OK);
+  assert_int_equal(image.height, 20);
+  assert_int_equal(image.width, 40);
+  assert_int_equal(extent[0], 20);
+  assert_int_equal(extent[1], 40);
+  fill(&image, 80, 40, 1);
+  assert_int_equal(cr_augment_image(small, 1, 1, &image), CREMA_OK);
+  assert_int_equal(image.height, 40);
+  assert_int_equal(image.width, 20);
+  cr_augment_destroy(small);
+  cr_image_free(&image);
+  cr_image_free(&inner);
+}
+
+enum { ROW = 20 * 3 };
+
+static void check_pad(const char *text, int row_above, int row_below, int constant) {
+  cr_augment *augment = make(text);
+  cr_image image = {0}, inner = {0};
+  int extent[2];
+  fill(&image, 40, 80, 3);
+  assert_int_equal(cr_image_resize(&image, 10, 20, &inner), CREMA_OK);
+  assert_int_equal(cr_augment_extent(augment, 1, 1, (const int[]){40, 80}, extent), CREMA_OK);
+  assert_int_equal(cr_augment_image(augment, 1, 1, &image), CREMA_OK);
+  assert_int_equal(image.height, 20);
+  assert_int_equal(image.width, 20);
+  assert_int_equal(extent[0], 20);
+  assert_int_equal(extent[1], 20);
+  assert_memory_equal(image.pixels + (size_t)5 * ROW, inner.pixels, (size_t)10 * ROW);
+  if (constant >= 0) {
+    for (int i = 0; i < 5 * ROW; ++i) {
+      assert_int_equal(image.pixels[i], constant + i % 3);
+      assert_int_equal(image.pixels[15 * ROW + i], constant + i % 3);
+    }
+  } else {
+    /* The rows next to the image: row 4 and row 15. */
+    assert_memory_equal(image.pixels + (size_t)4 * ROW, inner.pixels + row_above * ROW, ROW);
+    assert_memory_equal(image.pixels + (size_t)15 * ROW, inner.pixels + row_below * ROW, ROW);
+  }
+  cr_augment_destroy(augment);
+  cr_image_free(&image);
+  cr_image_free(&inner);
+}
+
+static void test_pad(void **state) {
+  (void)state;
+  check_pad(
+      "resize_param { resize_mode: FIT_LARGE_SIZE_AND_PAD height: 20 width: 20 "
+      "pad_value: 7 pad_value: 8 pad_value: 9 }",
+      0, 0, 7);
+  check_pad(
+      "resize_param { resize_mode: FIT_LARGE_SIZE_AND_PAD height: 20 width: 20 "
+      "pad_mode: MIRRORED }",
+      1, 8, -1);
+  check_pad(
+      "resize_param { resize_mode: FIT_LARGE_SIZE_AND_PAD height: 20 width: 20 "
+      "pad_mode: REPEAT_NEAREST }",
+      0, 9, -1);
+}
+
+/* Of several modes each is drawn as often; prob decides whether to resize at all. */
+static void test_draws(void **state) {
+  (void)state;
+  cr_augment *augment =
+      make("resize_param { prob: 0.75 height: 1 width: 6 interp_mode: NEAREST interp_mode: AREA }");
+  cr_image image = {0};
+  int kept = 0, nearest = 0, area = 0;
+  for (uint64_t sample = 0; sample < 4000; ++sample) {
+    int extent[2];
+    set(&image, 1, 3, (const uint8_t[]){10, 20, 30});
+    assert_int_equal(cr_augment_extent(augment, 5, sample, (const int[]){1, 3}, extent), CREMA_OK);
+    assert_int_equal(cr_augment_image(augment, 5, sample, &image), CREMA_OK);
+    assert_int_equal(image.width, extent[1]);
+    if (image.width == 3) ++kept;
+    else if (image.pixels[1] == image.pixels[0] && image.pixels[3] == 20) ++nearest;
+    else ++area;
+  }
+  /* Five deviations of a binomial: 137 and 153. */
+  assert_in_range(kept, 1000 - 137, 1000 + 137);
+  assert_in_range(nearest + area, 3000 - 137, 3000 + 137);
+  cr_image_free(&image);
+  cr_augment_destroy(augment);
+
+  augment = make("resize_param { height: 1 width: 2 interp_mode: NEAREST interp_mode: AREA }");
+  nearest = area = 0;
+  for (uint64_t sample = 0; sample < 4000; ++sample) {
+    set(&image, 1, 4, (const uint8_t[]){10, 20, 30, 40});
+    assert_int_equal(cr_augment_image(augment, 5, sample, &image), CREMA_OK);
+    nearest += image.pixels[0] == 10 && image.pixels[1] == 30;
+    area += image.pixels[0] == 15 && image.pixels[1] == 35;
+  }
+  assert_int_equal(nearest + area, 4000);
+  assert_in_range(nearest, 2000 - 158, 2000 + 158);
+  cr_image_free(&image);
+  cr_augment_destroy(augment);
+}
+
+/* The shorter side takes every length from lower to upper, the longer one follows. */
+static void test_rand_resize(void **state) {
+  (void)state;
+  cr_augment *augment = make("img_rand_resize_lower: 20 img_rand_resize_upper: 23");
+  cr_augment *grow =
+      make("img_rand_resize_lower: 20 img_rand_resize_upper: 23 allow_upscale: true");
+  cr_image image = {0};
+  int seen[24] = {0};
+  for (uint64_t sample = 0; sample < 400; ++sample) {
+    int extent[2];
+    fill(&image, 60, 40, 3);
+    assert_int_equal(cr_augment_extent(augment, 5, sample, (const int[]){60, 40}, extent),
+                     CREMA_OK);
+    assert_int_equal(cr_augment_image(augment, 5, sample, &image), CREMA_OK);
+    assert_in_range(image.width, 20, 23);
+    assert_int_equal(image.height, image.width * 60 / 40);
+    assert_int_equal(extent[0], image.height);
+    assert_int_equal(extent[1], image.width);
+    ++seen[image.width];
+    fill(&image, 10, 12, 1);
+    assert_int_equal(cr_augment_image(augment, 5, sample, &image), CREMA_OK);
+    assert_int_equal(image.height, 10);
+    assert_int_equal(cr_augment_image(grow, 5, sample, &image), CREMA_OK);
+    assert_in_range(image.height, 20, 23);
+    assert_int_equal(image.width, image.height * 12 / 10);
+  }
+  for (int i = 20; i < 24; ++i) assert_in_range(seen[i], 100 - 44, 100 + 44);
+  cr_image_free(&image);
+  cr_augment_destroy(grow);
+  cr_augment_destroy(augment);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_nearest), cmocka_unit_test(test_area),
+      cmocka_unit_test(test_cubic),   cmocka_unit_test(test_identities),
+      cmocka_unit_test(test_lanczos), cmocka_unit_test(test_warp_is_image_resize),
+      cmocka_unit_test(test_fit),     cmocka_unit_test(test_pad),
+      cmocka_unit_test(test_draws),   cmocka_unit_test(test_rand_resize),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
