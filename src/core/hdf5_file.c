@@ -27,6 +27,17 @@ crema_status cr_hdf5_create(hid_t *out) {
   return *out >= 0 ? CREMA_OK : cr_fail(CREMA_E_NO_MEMORY, "cannot make an HDF5 file in memory");
 }
 
+hid_t cr_hdf5_dataset(hid_t where, const char *name, hid_t type, hid_t space, hid_t links) {
+  hid_t how = H5Pcreate(H5P_DATASET_CREATE);
+  if (how < 0) return how;
+  hid_t set = -1;
+  if (H5Pset_obj_track_times(how, 0) >= 0) {
+    set = H5Dcreate2(where, name, type, space, links, how, H5P_DEFAULT);
+  }
+  H5Pclose(how);
+  return set;
+}
+
 crema_status cr_hdf5_finish(hid_t file, const char *path, crema_status content) {
   crema_status status = content;
   void *bytes = NULL;

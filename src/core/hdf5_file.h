@@ -19,6 +19,10 @@ void cr_hdf5_hush_end(cr_hdf5_hush before);
 /* Makes an empty file in memory. Errors: CREMA_E_NO_MEMORY. */
 crema_status cr_hdf5_create(hid_t *out) CREMA_MUST_USE;
 
+/* H5Dcreate2 without the time of day in the file, so that the
+ * same values make the same bytes. Below 0: failed. */
+hid_t cr_hdf5_dataset(hid_t where, const char *name, hid_t type, hid_t space, hid_t links);
+
 /* Closes a file of cr_hdf5_create and, if `content` is CREMA_OK, writes it to `path` (temporary
  * file, flush, rename); otherwise passes `content` on. Errors: CREMA_E_IO, which names the path;
  * an older file of that name is then left as it was. */

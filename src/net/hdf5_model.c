@@ -41,7 +41,7 @@ static bool write_values(hid_t file, hid_t links, const char *path, const crema_
   hsize_t dim[CREMA_MAX_AXES];
   for (int i = 0; i < shape->axes; ++i) dim[i] = (hsize_t)shape->dim[i];
   hid_t space = shape->axes == 0 ? H5Screate(H5S_SCALAR) : H5Screate_simple(shape->axes, dim, NULL);
-  hid_t set = H5Dcreate2(file, path, H5T_NATIVE_FLOAT, space, links, H5P_DEFAULT, H5P_DEFAULT);
+  hid_t set = cr_hdf5_dataset(file, path, H5T_NATIVE_FLOAT, space, links);
   bool good = set >= 0;
   if (good && crema_shape_count(shape, 0, shape->axes) > 0) {
     good = H5Dwrite(set, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, values) >= 0;

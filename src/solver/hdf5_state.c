@@ -22,7 +22,7 @@ enum { NAME_LIMIT = 1 << 20 }; /* bytes of a file name that we are willing to re
 static bool write_dataset(hid_t where, const char *name, hid_t file_type, hid_t memory_type,
                           int axes, const hsize_t *dim, const void *values) {
   hid_t space = axes == 0 ? H5Screate(H5S_SCALAR) : H5Screate_simple(axes, dim, NULL);
-  hid_t set = H5Dcreate2(where, name, file_type, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+  hid_t set = cr_hdf5_dataset(where, name, file_type, space, H5P_DEFAULT);
   bool good = space >= 0 && set >= 0 &&
               H5Dwrite(set, memory_type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values) >= 0;
   if (set >= 0) good = H5Dclose(set) >= 0 && good;
