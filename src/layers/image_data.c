@@ -69,11 +69,13 @@ static bool wanted_size(const image_data_state *s, int height, int width, int *o
   return *out_height != height || *out_width != width;
 }
 
-static crema_status read_image(image_data_state *s, const char *name, cr_pixels *out) {
+/* Reads image `sample` of the stream, up to what the transformer begins with. */
+static crema_status read_image(image_data_state *s, const char *name, uint64_t sample,
+                               cr_pixels *out) {
   int height = 0, width = 0;
   CR_TRY(find_file(s, name));
   CR_TRY(cr_image_read(s->path.data, color_of(s), &s->raw));
-  const cr_image *image = &s->raw;
+  cr_image *image = &s->raw;
   if (wanted_size(s, image->height, image->width, &height, &width)) {
     CR_TRY(cr_fail_in(cr_image_resize(&s->raw, height, width, &s->resized), "%s", s->path.data));
     image = &s->resized;
@@ -84,7 +86,7 @@ static crema_status read_image(image_data_state *s, const char *name, cr_pixels 
                      .channels = image->channels,
                      .height = image->height,
                      .width = image->width};
-  return CREMA_OK;
+  return cr_fail_in(cr_transformer_augment(s->transformer, sample, out, image), "%s", s->path.data);
 }
 
 static crema_status check_item(const crema_shape *shape, const int item[3]) {
@@ -105,7 +107,7 @@ static crema_status fill_item(image_data_state *s, cr_feed_batch *batch, int ite
   cr_pixels pixels;
   int extent[3];
   cr_feed_top *top = batch->top;
-  CR_TRY(read_image(s, entry->name, &pixels));
+  CR_TRY(read_image(s, entry->name, sample, &pixels));
   CR_TRY(cr_transformer_augment(s->transformer, sample, &pixels, &s->raw));
   CR_TRY(
       cr_transformer_shape(s->transformer, pixels.channels, pixels.height, pixels.width, extent));
@@ -197,7 +199,7 @@ static crema_status open_feed(const cr_layer *layer, image_data_state *s, crema_
   int item[3];
   CR_TRY(cr_order_at(&s->order, s->skip, &place));
   const cr_list_entry *entry = &s->list.entry[place];
-  crema_status status = read_image(s, entry->name, &pixels);
+  crema_status status = read_image(s, entry->name, 0, &pixels);
   if (status == CREMA_OK) {
     status = cr_transformer_augment(s->transformer, 0, &pixels, &s->raw);
   }

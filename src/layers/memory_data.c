@@ -20,7 +20,8 @@ typedef struct memory_data_state {
   int64_t next;  /* sample that the next batch begins with */
   bool restored; /* `next` comes from a snapshot and no samples were given since */
   cr_transformer *transformer;
-  uint64_t drawn;               /* images that were transformed so far */
+  uint64_t drawn; /* images that were transformed so far */
+  cr_image augmented;
   float *own_data, *own_labels; /* transformed images */
   float *retired_data, *retired_labels;
 } memory_data_state;
@@ -80,16 +81,17 @@ crema_status cr_memory_data_set(cr_layer *layer, float *data, float *labels, int
 
 static crema_status transform(memory_data_state *s, const crema_labeled_image *image, float *out) {
   int shape[3];
-  const cr_pixels pixels = {.values = image->pixels,
-                            .type = CREMA_U8,
-                            .interleaved = true,
-                            .channels = image->channels,
-                            .height = image->height,
-                            .width = image->width};
+  cr_pixels pixels = {.values = image->pixels,
+                      .type = CREMA_U8,
+                      .interleaved = true,
+                      .channels = image->channels,
+                      .height = image->height,
+                      .width = image->width};
   if (image->pixels == NULL || image->height < 1 || image->width < 1 || image->channels < 1) {
     return cr_fail(CREMA_E_ARGUMENT, "no pixels");
   }
-  CR_TRY(cr_transformer_shape(s->transformer, image->channels, image->height, image->width, shape));
+  CR_TRY(cr_transformer_augment(s->transformer, s->drawn, &pixels, &s->augmented));
+  CR_TRY(cr_transformer_shape(s->transformer, pixels.channels, pixels.height, pixels.width, shape));
   if (shape[0] != s->channels || shape[1] != s->height || shape[2] != s->width) {
     return cr_fail(CREMA_E_SHAPE, "%d x %d x %d values, the layer's samples have %d x %d x %d",
                    shape[0], shape[1], shape[2], s->channels, s->height, s->width);
@@ -205,6 +207,7 @@ static void destroy(cr_layer *layer) {
   free_retired(s);
   retire_own(s);
   free_retired(s);
+  cr_image_free(&s->augmented);
   cr_transformer_destroy(s->transformer);
 }
 

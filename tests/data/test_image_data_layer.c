@@ -122,6 +122,9 @@ static void test_sizes_and_colors(void **state) {
       {"batch_size: 2 is_color: false", "", 1, 6, 8},
       {"batch_size: 2 short_side: 3", "", 3, 3, 4},
       {"batch_size: 2 new_height: 9 new_width: 9", "transform_param { crop_size: 4 }", 3, 4, 4},
+      {"batch_size: 2",
+       "transform_param { resize_param { resize_mode: WARP height: 11 width: 7 } mirror: true }", 3,
+       11, 7},
   };
   fixture f;
   (void)state;

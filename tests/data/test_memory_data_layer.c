@@ -150,6 +150,13 @@ static void test_images_are_transformed(void **state) {
   assert_int_equal(crema_memory_data_set_images(net, "in", image, 4), CREMA_E_ARGUMENT);
   assert_int_equal(crema_memory_data_set_images(net, "in", image, 3), CREMA_E_ARGUMENT);
   crema_net_destroy(net);
+  /* resize_param comes before the crop. */
+  net = make_net("transform_param { resize_param { height: 2 width: 2 } }", 1);
+  make_images(pixels, image);
+  assert_int_equal(crema_memory_data_set_images(net, "in", image, 4), CREMA_OK);
+  forward(net);
+  assert_true(values(net, "data")[ITEM + 8] == 12);
+  crema_net_destroy(net);
 }
 
 /* The place and the draws are restored: the same crops, the same next batch. */

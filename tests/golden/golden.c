@@ -106,7 +106,7 @@ static void run_one(tally *t, case_runner runner, const char *dir) {
     result = GOLDEN_FAIL;
   } else if (result == GOLDEN_PENDING && !is_listed(t, why) && !listed) {
     char type[256];
-    snprintf(type, sizeof type, "%s", why);
+    snprintf(type, sizeof type, "%.*s", (int)sizeof type - 1, why);
     snprintf(why, sizeof why, "layer type '%.200s' is unknown and not on the pending list", type);
     result = GOLDEN_FAIL;
   } else if (result == GOLDEN_FAIL && is_listed(t, name)) {
