@@ -85,3 +85,17 @@ add_test(NAME cuda/golden_on_fake COMMAND ${golden_run})
 set_tests_properties(cuda/kernels_on_fake cuda/conformance_on_fake cuda/golden_on_fake
   PROPERTIES ENVIRONMENT
   "CREMA_CUDA_PLUGIN=$<TARGET_FILE:crema_cuda_fake>;LD_LIBRARY_PATH=${fake_dir};OMP_WAIT_POLICY=passive")
+
+# Without the libraries: another cuDNN makes convolutions matrix products, and without cuBLASLt too (a
+# library of that name that has none of its functions) they run on the CPU.
+add_library(fake_bare SHARED ${CMAKE_CURRENT_LIST_DIR}/fake/fake_cudnn.c)
+target_include_directories(fake_bare SYSTEM PRIVATE ${CREMA_CUDA_INCLUDE} ${CREMA_CUDNN_INCLUDE})
+target_link_libraries(fake_bare PRIVATE crema_options)
+set_target_properties(fake_bare PROPERTIES OUTPUT_NAME cublasLt VERSION 13 SOVERSION 13
+  LIBRARY_OUTPUT_DIRECTORY ${fake_dir}/bare)
+add_test(NAME cuda/golden_without_cudnn COMMAND ${golden_run})
+add_test(NAME cuda/golden_without_libraries COMMAND ${golden_run})
+set_tests_properties(cuda/golden_without_cudnn PROPERTIES ENVIRONMENT
+  "CREMA_CUDA_PLUGIN=$<TARGET_FILE:crema_cuda_fake>;LD_LIBRARY_PATH=${fake_dir};FAKE_CUDNN_VERSION=8900")
+set_tests_properties(cuda/golden_without_libraries PROPERTIES ENVIRONMENT
+  "CREMA_CUDA_PLUGIN=$<TARGET_FILE:crema_cuda_fake>;LD_LIBRARY_PATH=${fake_dir}/bare:${fake_dir};FAKE_CUDNN_VERSION=8900")
