@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -87,11 +88,18 @@ bool cli_progress_wanted(void) {
   return sink.terminal;
 }
 
+/* A line that wraps could not be rewritten in place, so it must leave the last column free. */
+static size_t progress_limit(void) {
+  struct winsize window;
+  if (ioctl(STDERR_FILENO, TIOCGWINSZ, &window) != 0 || window.ws_col == 0) return PROGRESS_MAX;
+  return window.ws_col < PROGRESS_MAX ? window.ws_col : PROGRESS_MAX;
+}
+
 void cli_progress(const char *text) {
   if (!sink.terminal) return;
   pthread_mutex_lock(&sink.lock);
   if (sink.progress[0] != '\0' || text[0] != '\0') {
-    snprintf(sink.progress, sizeof sink.progress, "%s", text);
+    snprintf(sink.progress, progress_limit(), "%s", text);
     fprintf(stderr, "%s%s", clear_line, sink.progress);
     fflush(stderr);
   }

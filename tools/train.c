@@ -80,7 +80,7 @@ static void show_progress(void *user, const crema_solver_progress *progress) {
   char text[240], time_left[32];
   format_time(progress->seconds / (double)self->done * (double)left, time_left, sizeof time_left);
   snprintf(text, sizeof text, "iteration %lld/%lld  loss %.4g  lr %.4g  %.0f samples/s  %s left",
-           (long long)progress->iteration, (long long)progress->max_iterations, progress->loss,
+           (long long)progress->iteration, (long long)(progress->iteration + left), progress->loss,
            progress->rate, (double)progress->samples / progress->seconds, time_left);
   cli_progress(text);
 }

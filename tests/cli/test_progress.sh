@@ -1,0 +1,28 @@
+#!/bin/bash
+# The progress line: on a terminal only, no wider than it, with the iterations that are wanted.
+. "$(dirname "$0")/lib.sh"
+command -v script >/dev/null || { echo "no script(1): nothing to draw on"; exit 0; }
+make_mnist
+make_net bar 'max_iter: 2000000 random_seed: 1'
+sed -i 's/display: 10 //; s/test_iter: 3 test_interval: 20//' bar.prototxt
+
+# draw COLUMNS: trains for a while on a terminal of that width, which Ctrl-C ends; what was drawn,
+# a line each, in ./drawn.
+draw() {
+  script -qec "stty cols $1; timeout --foreground -s INT 3 '$crema' train -solver bar.prototxt \
+    -iterations 1000000" raw </dev/null >/dev/null 2>&1
+  grep -q 'Snapshotting solver state' raw || { fail "Ctrl-C on a terminal"; cat raw; }
+  tr '\r' '\n' <raw | sed 's/\x1b\[K//g' | grep '^iteration' >drawn
+}
+
+draw 200
+expect_line "progress" '^iteration [0-9]+/1000000  loss .*  lr .* samples/s  [0-9hms]+ left$' drawn
+grep -q '/2000000' drawn && { fail "the end is not the one that was asked for"; head -3 drawn; }
+draw 30
+[ -s drawn ] || fail "nothing drawn on a narrow terminal"
+awk 'length($0) > 29 { exit 1 }' drawn || { fail "wider than the terminal"; head -3 drawn; }
+
+run train -solver bar.prototxt -iterations 30
+expect_ok "into a file"
+grep -q 'samples/s' log && fail "a progress line in a file"
+finish
