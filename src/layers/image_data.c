@@ -108,7 +108,6 @@ static crema_status fill_item(image_data_state *s, cr_feed_batch *batch, int ite
   int extent[3];
   cr_feed_top *top = batch->top;
   CR_TRY(read_image(s, entry->name, sample, &pixels));
-  CR_TRY(cr_transformer_augment(s->transformer, sample, &pixels, &s->raw));
   CR_TRY(
       cr_transformer_shape(s->transformer, pixels.channels, pixels.height, pixels.width, extent));
   if (item == 0) {
@@ -200,9 +199,6 @@ static crema_status open_feed(const cr_layer *layer, image_data_state *s, crema_
   CR_TRY(cr_order_at(&s->order, s->skip, &place));
   const cr_list_entry *entry = &s->list.entry[place];
   crema_status status = read_image(s, entry->name, 0, &pixels);
-  if (status == CREMA_OK) {
-    status = cr_transformer_augment(s->transformer, 0, &pixels, &s->raw);
-  }
   if (status == CREMA_OK) {
     status =
         cr_transformer_shape(s->transformer, pixels.channels, pixels.height, pixels.width, item);
