@@ -59,7 +59,8 @@ CREMA_API bool crema_shape_equal(const crema_shape *a, const crema_shape *b);
 CREMA_API crema_status crema_shape_axis(const crema_shape *shape, int axis, int *out)
     CREMA_MUST_USE;
 
-/* Writes the shape as "2 3 4 (24)" into `text` of `size` bytes; returns `text`. */
+/* Writes the shape as "2 3 4 (24)" into `text` of `size` bytes, without the "(...)" when the number
+ * of elements does not fit; returns `text`. */
 CREMA_API const char *crema_shape_text(const crema_shape *shape, char *text, size_t size);
 
 #ifdef __cplusplus

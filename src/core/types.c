@@ -74,12 +74,19 @@ crema_status crema_shape_axis(const crema_shape *shape, int axis, int *out) {
   return CREMA_OK;
 }
 
-/* The product as text is only meant to be read, so wrap-around of a shape that was never
- * checked must not be undefined. */
-static int64_t count_for_text(const crema_shape *shape) {
-  uint64_t count = 1;
-  for (int i = 0; i < shape->axes && i < CREMA_MAX_AXES; i++) count *= (uint64_t)shape->dim[i];
-  return (int64_t)count;
+/* False: the product of a shape that was never checked does not fit. */
+static bool count_fits(const crema_shape *shape, int64_t *count) {
+  *count = 1;
+  for (int i = 0; i < shape->axes && i < CREMA_MAX_AXES; i++) {
+    if (shape->dim[i] == 0) {
+      *count = 0;
+      return true;
+    }
+  }
+  for (int i = 0; i < shape->axes && i < CREMA_MAX_AXES; i++) {
+    if (__builtin_mul_overflow(*count, shape->dim[i], count)) return false;
+  }
+  return true;
 }
 
 const char *crema_shape_text(const crema_shape *shape, char *text, size_t size) {
@@ -91,6 +98,8 @@ const char *crema_shape_text(const crema_shape *shape, char *text, size_t size) 
     if (n < 0 || (size_t)n >= size - used) return text;
     used += (size_t)n;
   }
-  snprintf(text + used, size - used, "(%" PRId64 ")", count_for_text(shape));
+  int64_t count;
+  if (count_fits(shape, &count)) snprintf(text + used, size - used, "(%" PRId64 ")", count);
+  else if (used > 0) text[used - 1] = '\0';
   return text;
 }

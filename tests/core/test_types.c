@@ -62,7 +62,14 @@ static void shapes_as_text(void **state) {
   assert_string_equal(crema_shape_text(&s, text, sizeof text), "2 3 4 (24)");
   s.axes = 0;
   assert_string_equal(crema_shape_text(&s, text, sizeof text), "(1)");
-  s.axes = 3;
+  /* A number of elements that does not fit is left out, and nothing wraps around. */
+  s = shape_of(3, INT64_MAX, INT64_MAX, 4);
+  assert_string_equal(crema_shape_text(&s, text, sizeof text),
+                      "9223372036854775807 9223372036854775807 4");
+  s.dim[2] = 0;
+  assert_string_equal(crema_shape_text(&s, text, sizeof text),
+                      "9223372036854775807 9223372036854775807 0 (0)");
+  s = shape_of(3, 2, 3, 4);
   /* A short buffer is filled as far as it goes and stays terminated. */
   for (size_t size = 1; size < 11; size++) {
     memset(text, 'x', sizeof text);
