@@ -48,8 +48,8 @@ typedef struct cr_image_chooser {
 
 /* As cr_image_decode, but `out` need hold no more than the part that `chooser` asks for. *whole
  * gets the extents of the picture, *part where `out` lies in it: it contains the part asked for,
- * and its pixels are those of the whole picture, exactly. A damaged file fails even where the
- * damage is outside. */
+ * and its pixels are those of the whole picture, exactly. A file that ends
+ * early fails wherever the part is; other damage is found where it is decoded. */
 crema_status cr_image_decode_part(const uint8_t *bytes, size_t size, cr_image_color color,
                                   const cr_image_chooser *chooser, cr_image *out,
                                   cr_image_part *whole, cr_image_part *part) CREMA_MUST_USE;

@@ -1,9 +1,9 @@
 /* A part of a JPEG through libjpeg-turbo's older interface, which can pass over rows and columns.
  *
- * Rows above and below the part are only entropy-decoded, so damage in them is still found; blocks
- * beside it are not transformed. Pixels at the edge of what is decoded can differ from those of
- * the whole picture, because chroma is interpolated between neighbours; so a block more is
- * decoded on each side. */
+ * Rows above the part are only entropy-decoded, blocks beside it are not transformed, rows below it
+ * are not looked at, save that the file must end as a whole one does. Pixels at the edge of what
+ * is decoded can differ from those of the whole picture, because chroma is interpolated between
+ * neighbours; so a chroma sample more is decoded on each side. */
 #include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,20 +34,21 @@ static bool is_suitable(const struct jpeg_decompress_struct *jpeg) {
   return jpeg->jpeg_color_space == JCS_YCbCr || jpeg->jpeg_color_space == JCS_GRAYSCALE;
 }
 
-static int block_height(const struct jpeg_decompress_struct *jpeg) {
-  return jpeg->max_v_samp_factor * DCTSIZE;
+/* The marker at its end, or before a few bytes that somebody has appended. */
+static bool is_complete(const uint8_t *bytes, size_t size) {
+  enum { TRAILER = 64 };
+  for (size_t i = size; i >= 2 && size - i < TRAILER; --i) {
+    if (bytes[i - 2] == 0xFF && bytes[i - 1] == 0xD9) return true;
+  }
+  return false;
 }
 
-static int block_width(const struct jpeg_decompress_struct *jpeg) {
-  return jpeg->max_h_samp_factor * DCTSIZE;
-}
-
-/* Widens the part by a block on each side, upwards to the beginning of one. Columns are left to
- * the library, which knows where they may begin. */
+/* Widens the part by a chroma sample on each side, upwards to the beginning of a block. Columns are
+ * left to the library, which knows where they may begin. */
 static void widen(struct jpeg_decompress_struct *jpeg, cr_image_part *part) {
-  int height = block_height(jpeg), width = block_width(jpeg);
-  int bottom = part->top + part->height, top = part->top - height;
-  part->top = top < 0 ? 0 : top / height * height;
+  int block = jpeg->max_v_samp_factor * DCTSIZE, width = jpeg->max_h_samp_factor;
+  int bottom = part->top + part->height, top = part->top - jpeg->max_v_samp_factor;
+  part->top = top < 0 ? 0 : top / block * block;
   part->height = bottom - part->top;
   int left = part->left - width, right = part->left + part->width + width;
   if (left < 0) left = 0;
@@ -60,7 +61,6 @@ static void widen(struct jpeg_decompress_struct *jpeg, cr_image_part *part) {
 
 static void read_rows(struct jpeg_decompress_struct *jpeg, const cr_image_part *part,
                       cr_image *out) {
-  uint8_t *spare = out->pixels + (size_t)out->height * (size_t)out->width * (size_t)out->channels;
   enum { ROWS = 16 };
   size_t pitch = (size_t)out->width * (size_t)out->channels;
   if (part->top > 0) jpeg_skip_scanlines(jpeg, (JDIMENSION)part->top);
@@ -70,11 +70,6 @@ static void read_rows(struct jpeg_decompress_struct *jpeg, const cr_image_part *
     for (int i = 0; i < rows; ++i) row[i] = out->pixels + (size_t)(y + i) * pitch;
     y += (int)jpeg_read_scanlines(jpeg, row, (JDIMENSION)rows);
   }
-  /* Passing over the last row would leave the rest of the file unread. */
-  JDIMENSION rest = jpeg->output_height - jpeg->output_scanline;
-  if (rest > 1) jpeg_skip_scanlines(jpeg, rest - 1);
-  JSAMPROW last = spare;
-  if (rest > 0) jpeg_read_scanlines(jpeg, &last, 1);
 }
 
 /* With the header read. */
@@ -91,11 +86,8 @@ static bool decode_part(struct jpeg_decompress_struct *jpeg, cr_image_color colo
   jpeg->out_color_space = channels == 1 ? JCS_GRAYSCALE : JCS_EXT_BGR;
   jpeg_start_decompress(jpeg);
   widen(jpeg, part);
-  /* A row more, for what is read and not kept. */
-  if (cr_image_reserve(out, part->height + 1, part->width, channels) != CREMA_OK) return false;
-  --out->height;
+  if (cr_image_reserve(out, part->height, part->width, channels) != CREMA_OK) return false;
   read_rows(jpeg, part, out);
-  jpeg_finish_decompress(jpeg);
   *whole = (cr_image_part){.height = height, .width = width};
   return true;
 }
@@ -105,6 +97,7 @@ bool cr_jpeg_decode_part(const uint8_t *bytes, size_t size, cr_image_color color
                          cr_image_part *part) {
   struct jpeg_decompress_struct jpeg;
   part_errors errors;
+  if (!is_complete(bytes, size)) return false;
   jpeg.err = jpeg_std_error(&errors.base);
   errors.base.error_exit = leave;
   errors.base.emit_message = on_message;

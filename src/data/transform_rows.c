@@ -6,15 +6,18 @@
  * interleaved bytes and of storing backwards, but not of both at once. */
 enum { CHUNK = 128 };
 
-static inline void backwards(const float *in, int count, float *end) {
+/* Into every caller, so that each has code for its own processor. */
+#define INLINE __attribute__((always_inline)) static inline
+
+INLINE void backwards(const float *in, int count, float *end) {
 #pragma omp simd
   for (int i = 0; i < count; ++i) end[-1 - i] = in[i];
 }
 
 /* ---- one channel --------------------------------------------------------- */
 
-static inline void plain_u8(const uint8_t *in, int count, int stride, float scale, float mean,
-                            const float *mean_row, float *out) {
+INLINE void plain_u8(const uint8_t *in, int count, int stride, float scale, float mean,
+                     const float *mean_row, float *out) {
   if (mean_row != NULL) {
 #pragma omp simd
     for (int x = 0; x < count; ++x) out[x] = ((float)in[x * stride] - mean_row[x]) * scale;
@@ -24,8 +27,8 @@ static inline void plain_u8(const uint8_t *in, int count, int stride, float scal
   }
 }
 
-static inline void row_u8(const cr_row_job *job, const uint8_t *in, int stride, cr_row_mean mean,
-                          float *out) {
+INLINE void row_u8(const cr_row_job *job, const uint8_t *in, int stride, cr_row_mean mean,
+                   float *out) {
   int width = job->width;
   if (!job->mirror) {
     plain_u8(in, width, stride, job->scale, mean.value, mean.row, out);
@@ -42,8 +45,8 @@ static inline void row_u8(const cr_row_job *job, const uint8_t *in, int stride, 
 
 /* ---- three channels ------------------------------------------------------ */
 
-static inline void plain_u8x3(const uint8_t *in, int count, float scale, const cr_row_mean mean[3],
-                              int first, float *o0, float *o1, float *o2) {
+INLINE void plain_u8x3(const uint8_t *in, int count, float scale, const cr_row_mean mean[3],
+                       int first, float *o0, float *o1, float *o2) {
   if (mean[0].row != NULL) {
     const float *m0 = mean[0].row + first, *m1 = mean[1].row + first, *m2 = mean[2].row + first;
 #pragma omp simd
@@ -63,8 +66,8 @@ static inline void plain_u8x3(const uint8_t *in, int count, float scale, const c
   }
 }
 
-static inline void row_u8x3(const cr_row_job *job, const uint8_t *in, const cr_row_mean mean[3],
-                            float *const out[3]) {
+INLINE void row_u8x3(const cr_row_job *job, const uint8_t *in, const cr_row_mean mean[3],
+                     float *const out[3]) {
   int width = job->width;
   if (!job->mirror) {
     plain_u8x3(in, width, job->scale, mean, 0, out[0], out[1], out[2]);
