@@ -73,6 +73,7 @@ void cr_feed_destroy(cr_feed *feed) {
   cr_feed_stop(feed);
   for (int i = 0; feed->batch != NULL && i < feed->options.depth; ++i) {
     for (int k = 0; k < CR_FEED_TOPS; ++k) cr_host_free(feed->batch[i].top[k].values);
+    cr_buffer_free(&feed->batch[i].note);
   }
   free(feed->batch);
   free(feed);
@@ -84,6 +85,7 @@ static crema_status fill_batches(cr_feed *feed) {
     CR_TRY(cr_queue_pop(feed->pair.free, NULL, &item));
     cr_feed_batch *batch = item;
     batch->number = feed->next;
+    cr_buffer_clear(&batch->note);
     CR_TRY(feed->options.fill(feed->options.user, batch));
     ++feed->next;
     CR_TRY(cr_queue_push(feed->pair.full, batch));

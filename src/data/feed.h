@@ -6,6 +6,7 @@
 #ifndef CR_DATA_FEED_H
 #define CR_DATA_FEED_H
 
+#include "core/buffer.h"
 #include "crema/types.h"
 
 enum { CR_FEED_TOPS = 2 };
@@ -21,6 +22,7 @@ typedef struct cr_feed_batch {
   uint64_t number; /* batches before this one, since the start of training */
   int tops;
   cr_feed_top top[CR_FEED_TOPS];
+  cr_buffer note; /* whatever the filling function wants to say; empty when it is called */
 } cr_feed_batch;
 
 /* Gives top `top` of the batch a shape and memory for it; the values are undefined. *out (may be

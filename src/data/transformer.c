@@ -182,6 +182,20 @@ bool cr_transformer_part(const cr_transformer *t, uint64_t sample, int height, i
   return true;
 }
 
+crema_status cr_transformer_crop(const cr_transformer *t, uint64_t sample, int height, int width,
+                                 cr_image_part *out, bool *mirror) {
+  const int shape[3] = {1, t->crop_height > 0 ? t->crop_height : height,
+                        t->crop_width > 0 ? t->crop_width : width};
+  if (shape[1] > height || shape[2] > width) {
+    return cr_fail(CREMA_E_SHAPE, "transform_param: a crop of %d x %d from pixels of %d x %d",
+                   shape[1], shape[2], height, width);
+  }
+  draw_crop(t, sample, height, width, shape, &out->top, &out->left, mirror);
+  out->height = shape[1];
+  out->width = shape[2];
+  return CREMA_OK;
+}
+
 /* One crop on its way: where its rows are in the values at hand and in the mean image. */
 typedef struct crop_job {
   cr_row_job row;

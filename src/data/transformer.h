@@ -64,6 +64,11 @@ crema_status cr_transformer_shape(const cr_transformer *transformer, int channel
 bool cr_transformer_part(const cr_transformer *transformer, uint64_t sample, int height, int width,
                          cr_image_part *out);
 
+/* Where the crop of sample `sample` lies in pixels of height x width (all of them without a crop),
+ * and whether it is mirrored, for what belongs to the pixels. Errors: CREMA_E_SHAPE. */
+crema_status cr_transformer_crop(const cr_transformer *transformer, uint64_t sample, int height,
+                                 int width, cr_image_part *out, bool *mirror) CREMA_MUST_USE;
+
 /* Transforms the pixels of sample number `sample` into `out`, channel-major floats of the
  * extents that cr_transformer_shape tells. Any number of threads may call it at once.
  * Errors: as cr_transformer_shape; CREMA_E_TYPE; CREMA_E_ARGUMENT (the crop is not in the part

@@ -1,0 +1,365 @@
+/* AnnotatedData: images with boxes from a database of AnnotatedDatum, as Caffe-SSD reads them (Liu
+ * et al., "SSD: single shot multibox detector", 2016). An image is distorted and expanded, a patch
+ * is sampled from it (batch_sampler), resized, cropped and mirrored; its boxes go along. Tops: data
+ * (batch, channels, height, width) and, if there are two, label: (1, 1, boxes of the batch, 8) with
+ * item, class, instance, xmin, ymin, xmax, ymax, difficult in a row, one row of -1 when there are
+ * no boxes; or (batch) for records without annotations. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/fail.h"
+#include "core/file.h"
+#include "core/log.h"
+#include "core/rng.h"
+#include "data/annotated.h"
+#include "data/augment.h"
+#include "data/reader.h"
+#include "layers/layer_feed.h"
+
+typedef struct annotated_data_state {
+  const Caffe__DataParameter *param;
+  const Caffe__TransformationParameter *transform;  /* may be NULL */
+  const Caffe__AnnotatedDataParameter *annotations; /* may be NULL */
+  char *source;
+  uint64_t key; /* of all draws */
+  uint64_t skip;
+  cr_reader *reader;
+  cr_transformer *transformer;
+  cr_augment *augment; /* NULL: none */
+  bool boxes;          /* labels are boxes */
+  cr_layer_feed feed;
+  cr_buffer last; /* key of the last record that was lent */
+  /* The feed's thread works with what follows. */
+  cr_annotated record;
+  cr_buffer drawn; /* boxes that patches are drawn for */
+  cr_buffer rows;  /* of the label, 8 floats each */
+} annotated_data_state;
+
+enum { ROW = 8, READ_AHEAD = 64 };
+
+/* ---- one record ---------------------------------------------------------- */
+
+static const Caffe__EmitConstraint *constraint_of(const annotated_data_state *s) {
+  return s->transform == NULL ? NULL : s->transform->emit_constraint;
+}
+
+static crema_status cut_patch(annotated_data_state *s, uint64_t sample) {
+  cr_box patch;
+  size_t samplers = s->annotations == NULL ? 0 : s->annotations->n_batch_sampler;
+  if (samplers == 0) return CREMA_OK;
+  size_t count = cr_annotated_count(&s->record);
+  cr_buffer_clear(&s->drawn);
+  for (size_t i = 0; i < count; i++) {
+    const cr_object *object = cr_annotated_object(&s->record, i);
+    CR_TRY(cr_buffer_append(&s->drawn, &object->box, sizeof object->box));
+  }
+  const Caffe__BatchSampler *const *sampler =
+      (const Caffe__BatchSampler *const *)s->annotations->batch_sampler;
+  if (cr_sample_patch(sampler, samplers, (const cr_box *)(const void *)s->drawn.data, count, s->key,
+                      sample, &patch)) {
+    cr_image_crop(&s->record.image, patch);
+    cr_annotated_project(&s->record, constraint_of(s), cr_box_clip(patch));
+  }
+  return CREMA_OK;
+}
+
+/* Everything before the transformer. */
+static crema_status augment(annotated_data_state *s, uint64_t sample) {
+  cr_image *image = &s->record.image;
+  float canvas[4] = {0, 0, 1, 1};
+  if (s->augment != NULL) CR_TRY(cr_augment_canvas(s->augment, s->key, sample, image, canvas));
+  if (canvas[0] != 0 || canvas[1] != 0 || canvas[2] != 1 || canvas[3] != 1) {
+    const cr_box window = {canvas[0], canvas[1], canvas[2], canvas[3]};
+    cr_annotated_project(&s->record, constraint_of(s), window);
+  }
+  CR_TRY(cut_patch(s, sample));
+  int height = image->height, width = image->width;
+  if (s->augment == NULL) return CREMA_OK;
+  CR_TRY(cr_augment_finish(s->augment, s->key, sample, image));
+  const Caffe__ResizeParameter *resize = s->transform->resize_param;
+  for (size_t i = 0; resize != NULL && i < cr_annotated_count(&s->record); i++) {
+    cr_object *object = cr_annotated_object(&s->record, i);
+    object->box = cr_box_resize(resize, height, width, object->box);
+  }
+  return CREMA_OK;
+}
+
+static cr_pixels pixels_of(const cr_image *image) {
+  return (cr_pixels){.values = image->pixels,
+                     .type = CREMA_U8,
+                     .interleaved = true,
+                     .channels = image->channels,
+                     .height = image->height,
+                     .width = image->width};
+}
+
+/* Takes the boxes into the crop and writes their rows. */
+static crema_status add_rows(annotated_data_state *s, uint64_t sample, int item) {
+  const cr_image *image = &s->record.image;
+  cr_image_part crop;
+  bool mirror = false;
+  CR_TRY(cr_transformer_crop(s->transformer, sample, image->height, image->width, &crop, &mirror));
+  float width = (float)image->width, height = (float)image->height;
+  const cr_box window = {(float)crop.left / width, (float)crop.top / height,
+                         (float)(crop.left + crop.width) / width,
+                         (float)(crop.top + crop.height) / height};
+  cr_annotated_project(&s->record, constraint_of(s), window);
+  for (size_t i = 0; i < cr_annotated_count(&s->record); i++) {
+    const cr_object *object = cr_annotated_object(&s->record, i);
+    cr_box box = mirror ? cr_box_mirror(object->box) : object->box;
+    const float row[ROW] = {
+        (float)item, (float)object->label,    (float)object->instance, box.xmin, box.ymin, box.xmax,
+        box.ymax,    (float)object->difficult};
+    CR_TRY(cr_buffer_append(&s->rows, row, sizeof row));
+  }
+  return CREMA_OK;
+}
+
+static crema_status check_item(const crema_shape *shape, const int item[3]) {
+  if (shape->dim[1] == item[0] && shape->dim[2] == item[1] && shape->dim[3] == item[2]) {
+    return CREMA_OK;
+  }
+  return cr_fail(CREMA_E_SHAPE,
+                 "%d x %d x %d values in a batch whose first image has %" PRId64 " x %" PRId64
+                 " x %" PRId64
+                 " (images of different sizes need resize_param, crop_size or "
+                 "batch_size: 1)",
+                 item[0], item[1], item[2], shape->dim[1], shape->dim[2], shape->dim[3]);
+}
+
+static cr_image_color color_of(const annotated_data_state *s) {
+  return s->param->force_encoded_color ? CR_IMAGE_COLOR : cr_transformer_color(s->transformer);
+}
+
+static crema_status fill_item(annotated_data_state *s, cr_feed_batch *batch, int item,
+                              cr_db_bytes value, uint64_t sample) {
+  int extent[3];
+  CR_TRY(cr_annotated_load(&s->record, value.data, value.size, color_of(s)));
+  CR_TRY(augment(s, sample));
+  const cr_pixels pixels = pixels_of(&s->record.image);
+  CR_TRY(
+      cr_transformer_shape(s->transformer, pixels.channels, pixels.height, pixels.width, extent));
+  if (item == 0) {
+    crema_shape shape = cr_shape_4(s->param->batch_size, extent[0], extent[1], extent[2]);
+    CR_TRY(cr_feed_reserve(batch, 0, &shape, NULL));
+  }
+  CR_TRY(check_item(&batch->top[0].shape, extent));
+  int64_t size = crema_shape_count(&batch->top[0].shape, 1, 4);
+  CR_TRY(cr_transformer_run(s->transformer, &pixels, sample, batch->top[0].values + item * size));
+  if (batch->tops < 2) return CREMA_OK;
+  if (s->boxes) return add_rows(s, sample, item);
+  batch->top[1].values[item] = (float)s->record.label;
+  return CREMA_OK;
+}
+
+static crema_status put_rows(annotated_data_state *s, cr_feed_batch *batch) {
+  static const float none[ROW] = {-1, -1, -1, -1, -1, -1, -1, -1};
+  float *values = NULL;
+  if (s->rows.size == 0) CR_TRY(cr_buffer_append(&s->rows, none, sizeof none));
+  crema_shape shape = cr_shape_4(1, 1, (int64_t)(s->rows.size / sizeof none), ROW);
+  CR_TRY(cr_feed_reserve(batch, 1, &shape, &values));
+  memcpy(values, s->rows.data, s->rows.size);
+  return CREMA_OK;
+}
+
+static crema_status fill_from(annotated_data_state *s, cr_feed_batch *batch, int item) {
+  cr_record *record = NULL;
+  char text[96];
+  uint64_t sample = batch->number * s->param->batch_size + (uint64_t)item;
+  CR_TRY(cr_reader_take(s->reader, 0, &record));
+  crema_status status = fill_item(s, batch, item, record->value, sample);
+  if (status != CREMA_OK) {
+    return cr_fail_in(status, "%s: record '%s'", s->source,
+                      cr_db_key_text(record->key, text, sizeof text));
+  }
+  if (item + 1 == (int)s->param->batch_size) {
+    CR_TRY(cr_buffer_append(&batch->note, record->key.data, record->key.size));
+  }
+  return cr_reader_give_back(s->reader, 0, record);
+}
+
+static crema_status fill(void *user, cr_feed_batch *batch) {
+  annotated_data_state *s = user;
+  cr_buffer_clear(&s->rows);
+  for (int i = 0; i < (int)s->param->batch_size; i++) CR_TRY(fill_from(s, batch, i));
+  return batch->tops > 1 && s->boxes ? put_rows(s, batch) : CREMA_OK;
+}
+
+/* ---- setting up ---------------------------------------------------------- */
+
+static crema_status check_param(const cr_layer *layer) {
+  const Caffe__DataParameter *param = layer->param->data_param;
+  const Caffe__AnnotatedDataParameter *annotations = layer->param->annotated_data_param;
+  if (param == NULL || param->source == NULL || param->source[0] == '\0') {
+    return cr_layer_fail(layer, CREMA_E_ARGUMENT, "data_param with a source is required");
+  }
+  if (param->batch_size < 1 || param->batch_size > INT32_MAX) {
+    return cr_layer_fail(layer, CREMA_E_ARGUMENT, "data_param: batch_size must be at least 1");
+  }
+  if (param->prefetch < 1 || param->prefetch > 1024) {
+    return cr_layer_fail(layer, CREMA_E_RANGE, "data_param: prefetch must be 1 to 1024, found %u",
+                         param->prefetch);
+  }
+  for (size_t i = 0; annotations != NULL && i < annotations->n_batch_sampler; i++) {
+    CR_TRY(cr_layer_in(layer, cr_batch_sampler_check(annotations->batch_sampler[i])));
+  }
+  return CREMA_OK;
+}
+
+static void set_key(annotated_data_state *s, uint64_t key) {
+  uint32_t draw[4];
+  s->key = key;
+  cr_transformer_set_key(s->transformer, key);
+  cr_philox(cr_mix_key(key, cr_hash_text("rand_skip")), 0, 0, draw);
+  s->skip = ((uint64_t)draw[0] * s->param->rand_skip) >> 32;
+}
+
+static crema_status open_source(const cr_layer *layer, annotated_data_state *s) {
+  CR_TRY(cr_file_resolve(layer->source_dir_file, s->param->source, &s->source));
+  const char *given = s->param->backend == CAFFE__DATA_PARAMETER__DB__LMDB ? "lmdb" : "leveldb";
+  const char *found = cr_db_detect(s->source);
+  const cr_reader_options options = {.backend = found == NULL ? given : found,
+                                     .source = s->source,
+                                     .consumers = 1,
+                                     .depth = READ_AHEAD};
+  CR_TRY(cr_reader_open(&options, &s->reader));
+  CR_TRY(cr_transformer_create(s->transform, layer->phase, 0, layer->source_dir_file,
+                               &s->transformer));
+  CR_TRY(cr_augment_create(s->transform, &s->augment));
+  set_key(s, cr_mix_key(layer->key, cr_hash_text("transform")));
+  return cr_reader_skip(s->reader, s->skip);
+}
+
+/* The shapes, from the first record, which is not taken. */
+static crema_status open_feed(const cr_layer *layer, annotated_data_state *s,
+                              crema_blob *const *top) {
+  cr_db_bytes key, value;
+  int item[3];
+  char text[96];
+  cr_reader_peek(s->reader, &key, &value);
+  crema_status status = cr_annotated_load(&s->record, value.data, value.size, color_of(s));
+  if (status == CREMA_OK) status = augment(s, 0);
+  const cr_image *image = &s->record.image;
+  if (status == CREMA_OK) {
+    status =
+        cr_transformer_shape(s->transformer, image->channels, image->height, image->width, item);
+  }
+  if (status != CREMA_OK) {
+    return cr_fail_in(status, "%s: record '%s'", s->source, cr_db_key_text(key, text, sizeof text));
+  }
+  s->boxes = s->record.has_boxes || (s->annotations != NULL && s->annotations->has_anno_type);
+  int64_t items = s->param->batch_size;
+  crema_shape shape[2] = {cr_shape_4(items, item[0], item[1], item[2]),
+                          s->boxes ? cr_shape_4(1, 1, 1, ROW) : cr_shape_1(items)};
+  cr_log_info("output data size: %" PRId64 ",%d,%d,%d", items, item[0], item[1], item[2]);
+  const cr_feed_options options = {.fill = fill,
+                                   .user = s,
+                                   .tops = layer->tops,
+                                   .depth = (int)s->param->prefetch,
+                                   .shape = shape};
+  CR_TRY(cr_reader_start(s->reader));
+  return cr_layer_feed_open(&s->feed, &options, top);
+}
+
+static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
+  annotated_data_state *s = layer->state;
+  (void)bottom;
+  CR_TRY(check_param(layer));
+  s->param = layer->param->data_param;
+  s->transform = layer->param->transform_param;
+  s->annotations = layer->param->annotated_data_param;
+  CR_TRY(cr_layer_in(layer, open_source(layer, s)));
+  return cr_layer_in(layer, open_feed(layer, s, top));
+}
+
+static crema_status next_batch(annotated_data_state *s, crema_blob *const *top) {
+  CR_TRY(cr_layer_feed_next(&s->feed, top));
+  cr_buffer_clear(&s->last);
+  return cr_buffer_append(&s->last, s->feed.held->note.data, s->feed.held->note.size);
+}
+
+static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
+                            crema_blob *const *top) {
+  (void)context;
+  (void)bottom;
+  return cr_layer_in(layer, next_batch(layer->state, top));
+}
+
+/* The consumer goes before the producer. */
+static void destroy(cr_layer *layer) {
+  annotated_data_state *s = layer->state;
+  cr_layer_feed_close(&s->feed);
+  cr_reader_close(s->reader);
+  cr_augment_destroy(s->augment);
+  cr_transformer_destroy(s->transformer);
+  cr_annotated_free(&s->record);
+  cr_buffer_free(&s->rows);
+  cr_buffer_free(&s->drawn);
+  cr_buffer_free(&s->last);
+  free(s->source);
+}
+
+/* ---- resuming ------------------------------------------------------------ */
+
+/* The feed's text, which ends in a full stop, then "key <bytes>:<key of the last record>". */
+static crema_status save(cr_layer *layer, cr_buffer *out) {
+  const annotated_data_state *s = layer->state;
+  CR_TRY(cr_layer_feed_save(&s->feed, s->key, out));
+  CR_TRY(cr_buffer_print(out, "key %zu:", s->last.size));
+  return cr_buffer_append(out, s->last.data, s->last.size);
+}
+
+static crema_status go_to(annotated_data_state *s, cr_db_bytes key) {
+  cr_reader_stop(s->reader);
+  if (s->feed.next == 0) {
+    CR_TRY(cr_reader_rewind(s->reader));
+    CR_TRY(cr_reader_skip(s->reader, s->skip));
+  } else {
+    CR_TRY(cr_reader_seek(s->reader, key, s->feed.next * s->param->batch_size));
+  }
+  cr_buffer_clear(&s->last);
+  CR_TRY(cr_buffer_append(&s->last, key.data, key.size));
+  return cr_reader_start(s->reader);
+}
+
+static crema_status restore_from(annotated_data_state *s, const char *text, size_t size) {
+  uint64_t key = 0;
+  size_t key_size = 0;
+  int used = 0;
+  const char *stop = strchr(text, '.');
+  if (stop == NULL || sscanf(stop + 1, "key %zu:%n", &key_size, &used) != 1 || used == 0 ||
+      (size_t)(stop + 1 + used - text) > size ||
+      key_size != size - (size_t)(stop + 1 + used - text)) {
+    return cr_fail(CREMA_E_CORRUPT, "the saved place in the data cannot be read");
+  }
+  CR_TRY(cr_layer_feed_restore(&s->feed, text, (size_t)(stop + 1 - text), &key));
+  set_key(s, key);
+  return go_to(s, (cr_db_bytes){(const uint8_t *)stop + 1 + used, key_size});
+}
+
+static crema_status restore(cr_layer *layer, const char *bytes, size_t size) {
+  cr_buffer text = {0}; /* ends in a NUL */
+  CR_TRY(cr_buffer_append(&text, bytes, size));
+  crema_status status = restore_from(layer->state, text.data, text.size);
+  cr_buffer_free(&text);
+  return cr_layer_in(layer, status);
+}
+
+const cr_layer_class cr_layer_annotated_data = {
+    .type = "AnnotatedData",
+    .state_size = sizeof(annotated_data_state),
+    .min_bottoms = 0,
+    .max_bottoms = 0,
+    .min_tops = 1,
+    .max_tops = 2,
+    .data_source = true,
+    .setup = setup,
+    .reshape = cr_layer_no_reshape,
+    .forward = forward,
+    .backward = cr_layer_no_backward,
+    .destroy = destroy,
+    .save = save,
+    .restore = restore,
+};

@@ -1,0 +1,299 @@
+/* AnnotatedData: boxes go where the pixels go; labels, faults, exact resume. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "fixture.h"
+#include "net/net.h"
+#include "proto/proto.h"
+
+enum { SIDE = 20, RECORDS = 5 };
+
+static void assert_error_has(const char *part) {
+  if (strstr(crema_error_text(), part) == NULL) {
+    fail_msg("\"%s\" is not in \"%s\"", part, crema_error_text());
+  }
+}
+
+/* Appends the wire form of a record: SIDE x SIDE pixels of value 0 with one rectangle of value
+ * 200 in columns x1..x2-1 and rows y1..y2-1, `rest` in the message. */
+static void put_record(int x1, int y1, int x2, int y2, const char *rest, cr_buffer *value) {
+  cr_buffer text = {0};
+  ProtobufCMessage *message = NULL;
+  assert_int_equal(
+      cr_buffer_print(&text, "datum { channels: 3 height: %d width: %d label: 4 data: \"", SIDE,
+                      SIDE),
+      CREMA_OK);
+  for (int i = 0; i < 3 * SIDE * SIDE; ++i) {
+    int y = i / SIDE % SIDE, x = i % SIDE;
+    bool inside = x >= x1 && x < x2 && y >= y1 && y < y2;
+    assert_int_equal(cr_buffer_print(&text, inside ? "\\310" : "\\000"), CREMA_OK);
+  }
+  assert_int_equal(cr_buffer_print(&text, "\" } %s", rest), CREMA_OK);
+  assert_int_equal(cr_text_parse(&caffe__annotated_datum__descriptor, text.data, text.size, "test",
+                                 CR_UNKNOWN_ERROR, &message),
+                   CREMA_OK);
+  assert_int_equal(cr_wire_print(message, value), CREMA_OK);
+  cr_message_free(message);
+  cr_buffer_free(&text);
+}
+
+/* Record i shows a rectangle and says so: class i + 1, instance 3; record 3 has no objects. */
+static void put_boxed(int index, cr_buffer *value) {
+  char rest[512];
+  int x1 = 4 + index, y1 = 6, x2 = 12 + index, y2 = 16;
+  snprintf(rest, sizeof rest,
+           "type: BBOX annotation_group { group_label: %d annotation { instance_id: 3 bbox { "
+           "xmin: %f ymin: %f xmax: %f ymax: %f difficult: true } } }",
+           index + 1, x1 / 20.0, y1 / 20.0, x2 / 20.0, y2 / 20.0);
+  put_record(x1, y1, x2, y2, index == 3 ? "type: BBOX" : rest, value);
+}
+
+static void put_plain(int index, cr_buffer *value) {
+  (void)index;
+  put_record(0, 0, 1, 1, "", value);
+}
+
+static void put_damaged(int index, cr_buffer *value) {
+  put_boxed(index, value);
+  if (index == 2) value->size -= 700;
+}
+
+static crema_status make_net(const char *db, const char *param, const char *rest, int64_t seed,
+                             crema_net **out) {
+  char text[4096];
+  snprintf(text, sizeof text,
+           "name: 'n' layer { name: 'in' type: 'AnnotatedData' top: 'data' top: 'label' %s "
+           "data_param { source: '%s' backend: LMDB %s } }",
+           rest, db, param);
+  crema_net_options options;
+  crema_net_options_init(&options);
+  options.seed = seed;
+  options.phase = CREMA_TRAIN;
+  return crema_net_parse(text, strlen(text), "test.prototxt", &options, out);
+}
+
+static crema_blob *blob(crema_net *net, const char *name) {
+  crema_blob *found = NULL;
+  assert_int_equal(crema_net_blob(net, name, &found), CREMA_OK);
+  return found;
+}
+
+static const float *values(crema_net *net, const char *name) {
+  const float *data = NULL;
+  assert_int_equal(crema_blob_cpu_data(blob(net, name), &data), CREMA_OK);
+  return data;
+}
+
+static void forward(crema_net *net) {
+  assert_int_equal(crema_net_forward(net, NULL), CREMA_OK);
+}
+
+static int64_t rows(crema_net *net) {
+  const crema_shape *shape = crema_blob_shape(blob(net, "label"));
+  assert_true(shape->axes == 4 && shape->dim[0] == 1 && shape->dim[1] == 1 && shape->dim[3] == 8);
+  return shape->dim[2];
+}
+
+static void test_rows_of_the_label(void **state) {
+  fixture f;
+  crema_net *net = NULL;
+  (void)state;
+  fixture_make(&f);
+  const char *db = fixture_db(&f, "db", RECORDS, put_boxed);
+  assert_int_equal(make_net(db, "batch_size: 3", "", 1, &net), CREMA_OK);
+  for (int k = 0; k < 7; ++k) {
+    forward(net);
+    int row = 0;
+    for (int i = 0; i < 3; ++i) {
+      int record = (3 * k + i) % RECORDS;
+      if (record == 3) continue;
+      const float *r = values(net, "label") + 8 * row++;
+      assert_true(r[0] == (float)i && r[1] == (float)(record + 1) && r[2] == 3 && r[7] == 1);
+      assert_true(fabsf(r[3] - (float)(4 + record) / 20) < 1e-6F && fabsf(r[4] - 0.3F) < 1e-6F);
+      assert_true(fabsf(r[5] - (float)(12 + record) / 20) < 1e-6F && fabsf(r[6] - 0.8F) < 1e-6F);
+    }
+    assert_int_equal(rows(net), row);
+  }
+  crema_net_destroy(net);
+  /* No boxes at all: one row of -1. */
+  assert_int_equal(make_net(db, "batch_size: 1", "", 1, &net), CREMA_OK);
+  for (int k = 0; k < 4; ++k) forward(net);
+  assert_int_equal(rows(net), 1);
+  for (int i = 0; i < 8; ++i) assert_true(values(net, "label")[i] == -1);
+  crema_net_destroy(net);
+  fixture_remove(&f);
+}
+
+/* Whatever is done to the picture, the box is around the bright rectangle afterwards. */
+static void assert_box_fits(crema_net *net, int height, int width, int *checked) {
+  const float *r = values(net, "label");
+  const float *data = values(net, "data");
+  int x1 = width, x2 = 0, y1 = height, y2 = 0;
+  if (r[0] < 0) return;
+  for (int y = 0; y < height; ++y) {
+    for (int x = 0; x < width; ++x) {
+      if (data[y * width + x] < 100) continue;
+      x1 = x < x1 ? x : x1;
+      x2 = x >= x2 ? x + 1 : x2;
+      y1 = y < y1 ? y : y1;
+      y2 = y >= y2 ? y + 1 : y2;
+    }
+  }
+  /* A pixel for rounding to whole pixels, one for the blur of scaling. */
+  float dx = 2.5F / (float)width * (float)(width > SIDE ? width / SIDE + 1 : 1);
+  float dy = 2.5F / (float)height * (float)(height > SIDE ? height / SIDE + 1 : 1);
+  assert_true(fabsf(r[3] - (float)x1 / (float)width) < dx);
+  assert_true(fabsf(r[5] - (float)x2 / (float)width) < dx);
+  assert_true(fabsf(r[4] - (float)y1 / (float)height) < dy);
+  assert_true(fabsf(r[6] - (float)y2 / (float)height) < dy);
+  ++*checked;
+}
+
+#define SAMPLER                                                                             \
+  "annotated_data_param { batch_sampler { sampler { min_scale: 0.6 max_scale: 0.9 "         \
+  "min_aspect_ratio: 0.7 max_aspect_ratio: 1.4 } sample_constraint { min_object_coverage: " \
+  "0.9 } max_sample: 1 max_trials: 50 } } "
+#define EMIT "emit_constraint { emit_type: CENTER } "
+
+static void test_boxes_follow_the_pixels(void **state) {
+  static const struct {
+    const char *rest;
+    int height, width;
+  } cases[] = {
+      {"transform_param { mirror: true }", 20, 20},
+      {"transform_param { crop_size: 16 mirror: true }", 16, 16},
+      {"transform_param { resize_param { resize_mode: WARP height: 30 width: 40 } }", 30, 40},
+      {"transform_param { resize_param { resize_mode: FIT_LARGE_SIZE_AND_PAD height: 30 width: 60 "
+       "pad_mode: CONSTANT pad_value: 0 } }",
+       30, 60},
+      {"transform_param { expand_param { prob: 1 max_expand_ratio: 3 } "
+       "resize_param { resize_mode: WARP height: 60 width: 60 } }",
+       60, 60},
+      {SAMPLER "transform_param { " EMIT
+               "resize_param { resize_mode: WARP height: 40 width: 40 } }",
+       40, 40},
+      {SAMPLER "transform_param { " EMIT
+               "expand_param { prob: 0.5 max_expand_ratio: 2 } crop_size: 36 "
+               "mirror: true resize_param { resize_mode: WARP height: 40 width: 40 } }",
+       36, 36},
+  };
+  fixture f;
+  (void)state;
+  fixture_make(&f);
+  const char *db = fixture_db(&f, "db", RECORDS, put_boxed);
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
+    crema_net *net = NULL;
+    int checked = 0;
+    assert_int_equal(make_net(db, "batch_size: 1", cases[i].rest, 7, &net), CREMA_OK);
+    for (int k = 0; k < 40; ++k) {
+      forward(net);
+      const crema_shape *shape = crema_blob_shape(blob(net, "data"));
+      assert_true(shape->dim[2] == cases[i].height && shape->dim[3] == cases[i].width);
+      assert_box_fits(net, cases[i].height, cases[i].width, &checked);
+    }
+    assert_in_range(checked, 25, 40);
+    crema_net_destroy(net);
+  }
+  fixture_remove(&f);
+}
+
+static void test_records_without_annotations(void **state) {
+  fixture f;
+  crema_net *net = NULL;
+  (void)state;
+  fixture_make(&f);
+  const char *db = fixture_db(&f, "db", 3, put_plain);
+  assert_int_equal(make_net(db, "batch_size: 2", "", 1, &net), CREMA_OK);
+  forward(net);
+  assert_int_equal(crema_blob_shape(blob(net, "label"))->axes, 1);
+  assert_true(values(net, "label")[1] == 4);
+  crema_net_destroy(net);
+  /* anno_type says that labels are boxes all the same. */
+  assert_int_equal(
+      make_net(db, "batch_size: 2", "annotated_data_param { anno_type: BBOX }", 1, &net), CREMA_OK);
+  forward(net);
+  assert_int_equal(rows(net), 1);
+  crema_net_destroy(net);
+  fixture_remove(&f);
+}
+
+static void test_s2_31_resume(void **state) {
+  static const char *const rest = SAMPLER
+      "transform_param { mirror: true crop_size: 24 "
+      "resize_param { resize_mode: WARP height: 30 width: 30 } }";
+  fixture f;
+  crema_net *net = NULL, *resumed = NULL;
+  cr_buffer saved = {0};
+  (void)state;
+  fixture_make(&f);
+  const char *db = fixture_db(&f, "db", RECORDS, put_boxed);
+  for (int before = 0; before < 8; before += 4) {
+    assert_int_equal(make_net(db, "batch_size: 3 rand_skip: 4", rest, 5, &net), CREMA_OK);
+    assert_int_equal(make_net(db, "batch_size: 3 rand_skip: 4", rest, 6, &resumed), CREMA_OK);
+    for (int k = 0; k < before; ++k) forward(net);
+    forward(resumed);
+    cr_layer *layer = net->layer[0].layer, *other = resumed->layer[0].layer;
+    cr_buffer_clear(&saved);
+    assert_int_equal(layer->class->save(layer, &saved), CREMA_OK);
+    assert_int_equal(other->class->restore(other, saved.data, saved.size - 1), CREMA_E_CORRUPT);
+    assert_int_equal(other->class->restore(other, saved.data, saved.size), CREMA_OK);
+    for (int k = 0; k < 9; ++k) {
+      forward(net);
+      forward(resumed);
+      assert_memory_equal(values(net, "data"), values(resumed, "data"),
+                          3 * 3 * 24 * 24 * sizeof(float));
+      assert_int_equal(rows(net), rows(resumed));
+      assert_memory_equal(values(net, "label"), values(resumed, "label"),
+                          (size_t)rows(net) * 8 * sizeof(float));
+    }
+    crema_net_destroy(resumed);
+    crema_net_destroy(net);
+  }
+  cr_buffer_free(&saved);
+  fixture_remove(&f);
+}
+
+static void test_faults(void **state) {
+  fixture f;
+  crema_net *net = NULL;
+  (void)state;
+  fixture_make(&f);
+  const char *db = fixture_db(&f, "db", RECORDS, put_damaged);
+  assert_int_equal(make_net(db, "batch_size: 2", "", 1, &net), CREMA_OK);
+  forward(net);
+  for (int again = 0; again < 2; ++again) {
+    assert_int_equal(crema_net_forward(net, NULL), CREMA_E_CORRUPT);
+    assert_error_has("00000002");
+    assert_error_has("'in'");
+  }
+  crema_net_destroy(net);
+  assert_int_equal(make_net(db, "batch_size: 0", "", 1, &net), CREMA_E_ARGUMENT);
+  assert_int_equal(make_net(fixture_path(&f, "none"), "batch_size: 1", "", 1, &net),
+                   CREMA_E_NOT_FOUND);
+  assert_int_equal(make_net(db, "batch_size: 1", "transform_param { crop_size: 21 }", 1, &net),
+                   CREMA_E_SHAPE);
+  assert_int_not_equal(
+      make_net(db, "batch_size: 1",
+               "annotated_data_param { batch_sampler { sampler { min_scale: 2 max_scale: 1 } } }",
+               1, &net),
+      CREMA_OK);
+  assert_error_has("'in'");
+  fixture_remove(&f);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_rows_of_the_label),
+      cmocka_unit_test(test_boxes_follow_the_pixels),
+      cmocka_unit_test(test_records_without_annotations),
+      cmocka_unit_test(test_s2_31_resume),
+      cmocka_unit_test(test_faults),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
