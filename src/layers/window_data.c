@@ -13,6 +13,7 @@
 #include "core/file.h"
 #include "core/log.h"
 #include "core/rng.h"
+#include "data/augment.h"
 #include "data/image.h"
 #include "data/mean.h"
 #include "data/window_crop.h"
@@ -142,6 +143,18 @@ static crema_status fill(void *user, cr_feed_batch *batch) {
 
 /* ---- setting up ---------------------------------------------------------- */
 
+/* Windows are cut out and warped; nothing comes between. */
+static crema_status check_augment(const cr_layer *layer) {
+  cr_augment *augment = NULL;
+  CR_TRY(cr_layer_in(layer, cr_augment_create(layer->param->transform_param, &augment)));
+  if (augment == NULL) return CREMA_OK;
+  cr_augment_destroy(augment);
+  return cr_layer_fail(
+      layer, CREMA_E_UNSUPPORTED,
+      "transform_param: resize_param, noise_param, distort_param, expand_param and "
+      "img_rand_resize_lower are not supported by WindowData");
+}
+
 static crema_status check_param(const cr_layer *layer) {
   const Caffe__WindowDataParameter *param = layer->param->window_data_param;
   const Caffe__TransformationParameter *transform = layer->param->transform_param;
@@ -163,6 +176,7 @@ static crema_status check_param(const cr_layer *layer) {
     return cr_layer_fail(layer, CREMA_E_UNKNOWN_NAME,
                          "window_data_param: crop_mode '%s' (known: warp, square)", mode);
   }
+  CR_TRY(check_augment(layer));
   uint32_t crop = transform == NULL ? 0 : transform->crop_size;
   if (crop < 1 || crop > CR_IMAGE_MAX_SIDE) {
     return cr_layer_fail(layer, CREMA_E_ARGUMENT,

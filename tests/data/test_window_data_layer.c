@@ -231,6 +231,8 @@ static void test_faults(void **state) {
       {NULL, "batch_size: 1 crop_mode: 'round'", "crop_size: 4", "square", CREMA_E_UNKNOWN_NAME},
       {NULL, "batch_size: 1 context_pad: 2", "crop_size: 4", "context_pad", CREMA_E_RANGE},
       {NULL, "batch_size: 1 fg_fraction: 2", "crop_size: 4", "fg_fraction", CREMA_E_RANGE},
+      {NULL, "batch_size: 1", "crop_size: 4 noise_param { inverse: true }", "noise_param",
+       CREMA_E_UNSUPPORTED},
       {NULL, "batch_size: 1", "crop_size: 4 mean_value: 1 mean_value: 2", "mean", CREMA_E_SHAPE},
   };
   fixture f;
