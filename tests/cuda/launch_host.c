@@ -130,6 +130,10 @@ struct cr_gemm_plan {
 crema_status cr_gemm_plan_create(crema_context *context, const cr_gemm_shape *shape,
                                  cr_gemm_plan **out, size_t *workspace) {
   (void)context;
+  /* As libraries do, not everywhere. */
+  if (shape->bias && (shape->m == 1 || shape->n == 1)) {
+    return cr_fail(CREMA_E_UNSUPPORTED, "no bias on a single row or column");
+  }
   cr_gemm_plan *plan = malloc(sizeof *plan);
   if (plan == NULL) return cr_fail_memory(sizeof *plan, "a matrix product");
   plan->shape = *shape;

@@ -28,7 +28,10 @@ typedef struct conv_state {
 
 static crema_status check(const cr_cudnn *dnn, cudnnStatus_t status, const char *what) {
   if (status == CUDNN_STATUS_SUCCESS) return CREMA_OK;
-  const bool declined = CUDNN_STATUS_CATEGORY(status) == CUDNN_STATUS_NOT_SUPPORTED;
+  /* What one version of cuDNN does not support is a bad parameter to another. */
+  const int category = CUDNN_STATUS_CATEGORY(status);
+  const bool declined =
+      category == CUDNN_STATUS_NOT_SUPPORTED || category == CUDNN_STATUS_BAD_PARAM;
   return cr_fail(declined ? CREMA_E_UNSUPPORTED : CREMA_E_DEVICE, "cuDNN, %s: %s", what,
                  dnn->cudnnGetErrorString(status));
 }

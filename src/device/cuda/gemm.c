@@ -27,8 +27,11 @@ struct cr_gemm_plan {
 
 static crema_status check(cublasStatus_t status, const char *what) {
   if (status == CUBLAS_STATUS_SUCCESS) return CREMA_OK;
+  /* What one version of cuBLASLt does not support is an invalid value to another. */
   const crema_status code =
-      status == CUBLAS_STATUS_NOT_SUPPORTED ? CREMA_E_UNSUPPORTED : CREMA_E_DEVICE;
+      status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE
+          ? CREMA_E_UNSUPPORTED
+          : CREMA_E_DEVICE;
   return cr_fail(status == CUBLAS_STATUS_ALLOC_FAILED ? CREMA_E_NO_MEMORY : code,
                  "cuBLASLt, %s: status %d", what, (int)status);
 }

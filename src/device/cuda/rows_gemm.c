@@ -14,6 +14,7 @@ typedef struct ip_state {
   cr_gemm_plan *gemm;
   cr_cuda_split bias; /* diff_dst as (M, N, 1): whose columns make diff_bias */
   size_t gemm_bytes;  /* the product's scratch memory comes first */
+  bool bias_after;    /* the library does not add the bias; we do */
 } ip_state;
 
 static void ip_destroy(cr_plan *plan) {
@@ -59,19 +60,28 @@ static crema_status ip_keep(cr_plan *plan, const cr_gemm_shape *shape, cr_cuda_s
 static crema_status ip_fwd_plan(cr_plan *plan) {
   int64_t m, n, k;
   CR_TRY(ip_sizes(plan, 0, 1, 3, &m, &n, &k));
-  const cr_gemm_shape shape = {.m = m,
-                               .n = n,
-                               .k = k,
-                               .b_transposed = !plan->desc->u.ip.transpose,
-                               .bias = plan->desc->arg[2].shape.axes >= 0};
-  return ip_keep(plan, &shape, (cr_cuda_split){0, 0, 0});
+  const bool bias = plan->desc->arg[2].shape.axes >= 0;
+  cr_gemm_shape shape = {
+      .m = m, .n = n, .k = k, .b_transposed = !plan->desc->u.ip.transpose, .bias = bias};
+  crema_status status = ip_keep(plan, &shape, (cr_cuda_split){0, 0, 0});
+  if (status != CREMA_E_UNSUPPORTED || !bias) return status;
+  shape.bias = false;
+  CR_TRY(ip_keep(plan, &shape, (cr_cuda_split){0, 0, 0}));
+  ((ip_state *)plan->state)->bias_after = true;
+  return CREMA_OK;
 }
 
 /* src (M,K), weights (N,K) or (K,N), bias (N), dst (M,N). */
 static crema_status ip_fwd(const cr_cuda_call *call) {
   const ip_state *state = call->plan->state;
-  return cr_gemm_plan_run(state->gemm, call->context, cr_cuda_f32(call, 0), cr_cuda_f32(call, 1),
-                          cr_cuda_f32(call, 2), false, cr_cuda_f32(call, 3), call->workspace);
+  const float *bias = cr_cuda_f32(call, 2);
+  float *dst = cr_cuda_f32(call, 3);
+  CR_TRY(cr_gemm_plan_run(state->gemm, call->context, cr_cuda_f32(call, 0), cr_cuda_f32(call, 1),
+                          state->bias_after ? NULL : bias, false, dst, call->workspace));
+  if (!state->bias_after) return CREMA_OK;
+  const cr_cuda_split s = cr_cuda_split_of(call->desc, 3, 0);
+  const cr_affine_args args = {.x = dst, .bias = bias, .y = dst, .channels = s.inner, .inner = 1};
+  return cr_cuda_each(call->context, CR_BODY_affine, &args, s.channels * s.inner);
 }
 
 static crema_status ip_bwd_data_plan(cr_plan *plan) {

@@ -140,6 +140,11 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
                   (const fake_layout *)d)) {
     return CUBLAS_STATUS_INVALID_VALUE;
   }
+  /* Stricter than the real one, so that the way around it is walked. */
+  if (((const fake_desc *)desc)->epilogue == CUBLASLT_EPILOGUE_BIAS &&
+      (((const fake_layout *)d)->cols == 1 || ((const fake_layout *)d)->rows == 1)) {
+    return CUBLAS_STATUS_NOT_SUPPORTED;
+  }
   fake_algorithm algorithm = {.alignment = p->alignment[0], .magic = MAGIC};
   for (int i = 0; i < 4; i++) {
     if (p->alignment[i] < algorithm.alignment) algorithm.alignment = p->alignment[i];
