@@ -4,9 +4,11 @@
 #include <string.h>
 
 #include "cli.h"
+#include "core/clock.h"
 #include "core/log.h"
 #include "crema/solver.h"
 #include "device_flag.h"
+#include "input_report.h"
 #include "memory_report.h"
 
 enum { MAX_STAGES = 64 };
@@ -26,6 +28,7 @@ typedef struct train_flags {
   int64_t iterations, level;
   bool skip_corrupt;
   bool memory_report;
+  bool input_report;
   bool warn_unknown_fields;
 } train_flags;
 
@@ -137,6 +140,7 @@ static void catch_signals(const training *run) {
 /* Returns the exit code. */
 static int train(const train_flags *flags, const crema_solver_options *options) {
   crema_solver *solver = NULL;
+  double start = 0;
   crema_status status = crema_solver_load(flags->solver, options, &solver);
   if (status == CREMA_OK && flags->snapshot[0] != '\0') {
     cr_log_info("Resuming from %s", flags->snapshot);
@@ -149,12 +153,16 @@ static int train(const train_flags *flags, const crema_solver_options *options) 
     training *run = options->user;
     run->solver = solver;
     catch_signals(run);
+    start = cr_clock_seconds();
     status = crema_solver_solve(solver);
   }
   cli_progress("");
   if (status == CREMA_OK) cr_log_info("Optimization Done.");
   /* The text of the failure before anything is torn down. */
   int code = status == CREMA_OK ? 0 : cli_fail();
+  if (status == CREMA_OK && flags->input_report) {
+    cli_input_report(crema_solver_net(solver), cr_clock_seconds() - start);
+  }
   if (status == CREMA_OK && flags->memory_report) {
     cli_memory_report(crema_solver_net(solver), options->device);
   }
@@ -200,6 +208,8 @@ int crema_cmd_train(int argc, char **argv) {
        "warn of records that cannot be decoded and go on"},
       {"memory_report", CLI_BOOL, &flags.memory_report,
        "print at the end what the blobs and the device take of memory"},
+      {"input_report", CLI_BOOL, &flags.input_report,
+       "print at the end how fast the input was and whether training waited for it"},
       {"warn_unknown_fields", CLI_BOOL, &flags.warn_unknown_fields,
        "go on when a text file has a field that is not known"},
   };

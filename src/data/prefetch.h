@@ -80,4 +80,10 @@ typedef struct cr_prefetch_stats {
 /* To be called by the consumer's thread. */
 void cr_prefetch_get_stats(const cr_prefetch *prefetch, cr_prefetch_stats *out);
 
+/* A whole pipeline, for reports. */
+typedef struct cr_input_stats {
+  cr_reader_stats reader;
+  cr_prefetch_stats prefetch;
+} cr_input_stats;
+
 #endif

@@ -1,5 +1,6 @@
 #include "data/transformer.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -243,6 +244,17 @@ static void run_three(const crop_job *job, float *out) {
   }
 }
 
+/* Whole rows that are not mirrored follow each other everywhere: they are as good as one. */
+static void join_rows(crop_job *job, const cr_image_part *part) {
+  size_t places = (size_t)job->row.width * (size_t)job->height;
+  if (job->row.mirror || job->row.width != part->width || job->row.width != job->pixels->width) {
+    return;
+  }
+  if (places > INT_MAX / 4) return;
+  job->row.width = (int)places;
+  job->height = 1;
+}
+
 /* The part of the picture that is at hand. */
 static cr_image_part part_of(const cr_pixels *pixels) {
   if (pixels->part.height > 0) return pixels->part;
@@ -277,6 +289,7 @@ crema_status cr_transformer_run(const cr_transformer *t, const cr_pixels *pixels
   job.mean_pitch = (size_t)pixels->width;
   job.mean_plane = (size_t)pixels->height * job.mean_pitch;
   job.mean_first = (size_t)top * job.mean_pitch + (size_t)left;
+  join_rows(&job, &part);
   if (pixels->interleaved && pixels->channels == 3 && pixels->type == CREMA_U8) {
     run_three(&job, out);
     return CREMA_OK;

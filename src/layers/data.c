@@ -270,6 +270,12 @@ static crema_status restore(cr_layer *layer, const char *bytes, size_t size) {
   return in_layer(layer, restore_from(layer, bytes, size));
 }
 
+static void input_stats(const cr_layer *layer, cr_input_stats *out) {
+  const data_state *state = layer->state;
+  out->reader = cr_reader_get_stats(state->reader);
+  cr_prefetch_get_stats(state->prefetch, &out->prefetch);
+}
+
 const cr_layer_class cr_layer_data = {
     .type = "Data",
     .state_size = sizeof(data_state),
@@ -285,4 +291,5 @@ const cr_layer_class cr_layer_data = {
     .destroy = destroy,
     .save = save,
     .restore = restore,
+    .input_stats = input_stats,
 };

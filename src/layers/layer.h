@@ -11,6 +11,7 @@
 #include "proto/proto.h"
 
 typedef struct cr_layer cr_layer;
+struct cr_input_stats;
 
 enum { CR_ANY = -1 };
 
@@ -45,6 +46,8 @@ typedef struct cr_layer_class {
   /* Reader position and the like, for exact resume; may be NULL. Text of their own format. */
   crema_status (*save)(cr_layer *layer, cr_buffer *out);
   crema_status (*restore)(cr_layer *layer, const char *bytes, size_t size);
+  /* What the layer's input pipeline did so far (data/prefetch.h); may be NULL. */
+  void (*input_stats)(const cr_layer *layer, struct cr_input_stats *out);
 } cr_layer_class;
 
 struct cr_layer {

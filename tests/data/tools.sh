@@ -12,6 +12,14 @@ expect_ok "mean of MNIST"
 expect_line "mean of MNIST" 'Processed 10000 files\.'
 expect_line "mean of MNIST" 'mean_value channel \[0\]: 33\.79' # of the test images
 [ -s mnist.mean ] || fail "no mean file"
+run data_stats mnist_lmdb
+expect_ok "what is in MNIST"
+expect_line "what is in MNIST" 'mnist_lmdb \(lmdb\): 10000 records, 7950000 bytes; 0 encoded, 0 damaged'
+expect_line "what is in MNIST" 'Shape 1 x 28 x 28: 10000'
+expect_line "what is in MNIST" 'Mean of channel 0: 33\.79'
+expect_line "what is in MNIST" 'Label 1: 1135'
+run data_stats nowhere
+expect_error "no database" "nowhere"
 images=$source_dir/data/mnist/t10k-images-idx3-ubyte.gz
 labels=$source_dir/data/mnist/t10k-labels-idx1-ubyte.gz
 run convert_mnist "$images" "$labels" mnist_lmdb
@@ -104,6 +112,9 @@ expect_ok "encoded images"
 # Zeroes over the beginning of the second file.
 at=$(grep -abo JFIF damaged_lmdb/data.mdb | sed -n 2p | cut -d: -f1)
 head -c 6 /dev/zero | dd of=damaged_lmdb/data.mdb bs=1 seek=$((at - 6)) conv=notrunc 2>/dev/null
+if "$crema" data_stats damaged_lmdb >log 2>&1; then fail "data_stats of damage passes"; fi
+expect_line "data_stats of damage" '^Damaged record .*two\.jpg'
+expect_line "data_stats of damage" '3 records, .* 2 encoded, 1 damaged'
 cat >damaged.prototxt <<'NET'
 name: "damaged"
 layer {
@@ -121,8 +132,10 @@ echo 'net: "damaged.prototxt" base_lr: 0.001 lr_policy: "fixed" max_iter: 3 snap
   >damaged_solver.prototxt
 run train -solver damaged_solver.prototxt
 expect_error "damaged record" "layer 'in'" "record '00000001_two.jpg'" "damaged_lmdb"
-run train -skip_corrupt -solver damaged_solver.prototxt
+run train -skip_corrupt -input_report -solver damaged_solver.prototxt
 expect_ok "damaged record, skipped"
+expect_line "input report" '^Input of layer in: [0-9]+ samples in 3 batches, [0-9]+ decoding thread'
+expect_line "input report" 'samples/s: reader [0-9]+, decoder [1-9][0-9]*, transformer [1-9][0-9]*'
 expect_line "damaged record, skipped" "00000001_two\.jpg.*skipped"
 
 # ---- extract_features ----
