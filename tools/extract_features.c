@@ -192,11 +192,11 @@ static crema_status extract(extractor *x, char **argv, int64_t batches) {
 static const char help_text[] =
     "Runs NET (phase TEST) with WEIGHTS for BATCHES batches and stores what the named blobs hold. "
     "BLOBS\n"
-    "and OUTPUTS are lists with commas, one output for each blob. KIND is lmdb (one Datum of "
-    "floats an\n"
-    "item, key: its number in ten digits) or hdf5 (one dataset named after the blob). A last "
-    "word,\n"
-    "CPU or GPU, is accepted as Caffe's tool takes it.\n"
+    "and OUTPUTS are lists with commas, one output for each blob. KIND is lmdb or leveldb (a Datum "
+    "of\n"
+    "floats an item, key: its number in ten digits) or hdf5 (one dataset named after the blob). A "
+    "last\n"
+    "word, CPU or GPU, is accepted as Caffe's tool takes it.\n"
     "\n"
     "Example:\n"
     "  crema extract_features net.caffemodel net.prototxt fc7,prob fc7_lmdb,prob_lmdb 10 lmdb\n";
