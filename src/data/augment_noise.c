@@ -67,15 +67,25 @@ static void blur_weights(float weight[BLUR_SIDE]) {
   for (int i = 0; i < BLUR_SIDE; ++i) weight[i] = (float)(value[i] / sum);
 }
 
-/* A Gaussian of 7 x 7: columns into `scratch`'s row of floats, then along the row. */
+/* The row of floats continued by three pixels at both ends, mirrored. */
+static void extend_row(float *row, int width, int channels) {
+  size_t bytes = (size_t)channels * sizeof *row;
+  for (int k = 1; k <= BLUR_HALF; ++k) {
+    memcpy(row - k * channels, row + mirrored(-k, width) * channels, bytes);
+    memcpy(row + (width - 1 + k) * channels, row + mirrored(width - 1 + k, width) * channels,
+           bytes);
+  }
+}
+
+/* A Gaussian of 7 x 7: down the columns into a row of floats, then along the row. */
 static crema_status blur(cr_image *image, cr_image *scratch) {
   int height = image->height, width = image->width, channels = image->channels;
-  size_t stride = (size_t)width * (size_t)channels;
+  size_t stride = (size_t)width * (size_t)channels, margin = (size_t)(BLUR_HALF * channels);
   float weight[BLUR_SIDE];
   cr_buffer memory = {0};
   CR_TRY(cr_image_reserve(scratch, height, width, channels));
-  CR_TRY(cr_buffer_reserve(&memory, stride * sizeof(float)));
-  float *row = (float *)(void *)memory.data;
+  CR_TRY(cr_buffer_reserve(&memory, (stride + 2 * margin) * sizeof(float)));
+  float *row = (float *)(void *)memory.data + margin;
   blur_weights(weight);
   for (int y = 0; y < height; ++y) {
     memset(row, 0, stride * sizeof *row);
@@ -83,15 +93,13 @@ static crema_status blur(cr_image *image, cr_image *scratch) {
       const uint8_t *from = image->pixels + (size_t)mirrored(y + k - BLUR_HALF, height) * stride;
       for (size_t i = 0; i < stride; ++i) row[i] += weight[k] * (float)from[i];
     }
+    extend_row(row, width, channels);
     uint8_t *to = scratch->pixels + (size_t)y * stride;
-    for (int x = 0; x < width; ++x) {
-      for (int c = 0; c < channels; ++c) {
-        float sum = 0;
-        for (int k = 0; k < BLUR_SIDE; ++k) {
-          sum += weight[k] * row[mirrored(x + k - BLUR_HALF, width) * channels + c];
-        }
-        *to++ = cr_saturate(sum);
-      }
+    for (size_t i = 0; i < stride; ++i) {
+      const float *place = row + i - margin;
+      float sum = 0;
+      for (int k = 0; k < BLUR_SIDE; ++k) sum += weight[k] * place[k * channels];
+      to[i] = cr_saturate(sum);
     }
   }
   cr_buffer_free(&memory);
