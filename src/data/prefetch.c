@@ -82,13 +82,18 @@ static crema_status find_shape(cr_prefetch *prefetch) {
   }
 }
 
-/* Reading raw records is a matter of memory bandwidth, decoding one of processors. */
+/* Small raw records are done as fast as they can be handed over. */
+static bool is_small(const cr_datum *datum) {
+  enum { LARGE = 1 << 15 };
+  return !datum->encoded && datum->size + datum->float_count < LARGE;
+}
+
 static int choose_threads(const cr_prefetch_options *options) {
   cr_db_bytes key, value;
   cr_datum datum;
   if (options->threads > 0) return options->threads;
   cr_reader_peek(options->reader, &key, &value);
-  if (cr_datum_parse(value.data, value.size, &datum) != CREMA_OK || !datum.encoded) return 1;
+  if (cr_datum_parse(value.data, value.size, &datum) != CREMA_OK || is_small(&datum)) return 1;
   enum { ENOUGH = 3 };
   long processors = sysconf(_SC_NPROCESSORS_ONLN);
   if (processors <= 2) return 1;

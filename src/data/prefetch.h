@@ -39,8 +39,8 @@ typedef struct cr_prefetch_options {
   cr_image_color color;              /* what encoded records are decoded to */
   int batch_size;
   int depth; /* batches, at least 1; 2 for any overlap, as the consumer holds one */
-  /* That decode and transform, at most CR_PREFETCH_MAX_THREADS. 0: as many as pay: for encoded
-   * records three, but one less than the processors, else one. */
+  /* That decode and transform, at most CR_PREFETCH_MAX_THREADS. 0: as many as pay: one for
+   * small raw records, else three, but one less than the processors. */
   int threads;
   bool labels;
   bool skip_corrupt; /* warn of records that cannot be decoded and go on, instead of failing */

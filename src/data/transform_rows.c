@@ -1,10 +1,13 @@
 #include "data/transform_rows.h"
 
 #include <stddef.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 /* Mirroring goes through a few values on the stack: compilers make vector code of loading
  * interleaved bytes and of storing backwards, but not of both at once. */
-enum { CHUNK = 128 };
+enum { CHUNK = 256 };
 
 /* Into every caller, so that each has code for its own processor. */
 #define INLINE __attribute__((always_inline)) static inline
@@ -84,6 +87,56 @@ INLINE void row_u8x3(const cr_row_job *job, const uint8_t *in, const cr_row_mean
 /* ---- the same code for newer processors ---------------------------------- */
 
 #if defined(__x86_64__)
+enum { LINE = 16 /* floats of a cache line */ };
+
+/* Copies so that whole lines of `out` are written without being read before. */
+__attribute__((target("avx2"))) static inline void stream_out(const float *in, int count,
+                                                              float *out) {
+  int i = 0;
+  for (; i < count && ((uintptr_t)(out + i) & 63) != 0; ++i) out[i] = in[i];
+  for (; i + LINE <= count; i += LINE) {
+    _mm256_stream_ps(out + i, _mm256_loadu_ps(in + i));
+    _mm256_stream_ps(out + i + LINE / 2, _mm256_loadu_ps(in + i + LINE / 2));
+  }
+  for (; i < count; ++i) out[i] = in[i];
+}
+
+/* Values first..first + count - 1 of a row, not mirrored yet. */
+__attribute__((target("avx2"))) static inline void stream_chunk(const cr_row_job *job,
+                                                                const float *value, int first,
+                                                                int count, float *out) {
+  float turned[CHUNK];
+  if (!job->mirror) {
+    stream_out(value, count, out + first);
+    return;
+  }
+  backwards(value, count, turned + count);
+  stream_out(turned, count, out + job->width - first - count);
+}
+
+__attribute__((target("avx2"))) static void stream_u8_avx2(const cr_row_job *job, const uint8_t *in,
+                                                           cr_row_mean mean, float *out) {
+  for (int x = 0; x < job->width; x += CHUNK) {
+    float value[CHUNK];
+    int count = job->width - x < CHUNK ? job->width - x : CHUNK;
+    plain_u8(in + x, count, 1, job->scale, mean.value, mean.row == NULL ? NULL : mean.row + x,
+             value);
+    stream_chunk(job, value, x, count, out);
+  }
+}
+
+__attribute__((target("avx2"))) static void stream_u8x3_avx2(const cr_row_job *job,
+                                                             const uint8_t *in,
+                                                             const cr_row_mean mean[3],
+                                                             float *const out[3]) {
+  for (int x = 0; x < job->width; x += CHUNK) {
+    float value[3][CHUNK];
+    int count = job->width - x < CHUNK ? job->width - x : CHUNK;
+    plain_u8x3(in + 3 * x, count, job->scale, mean, x, value[0], value[1], value[2]);
+    for (int c = 0; c < 3; ++c) stream_chunk(job, value[c], x, count, out[c]);
+  }
+}
+
 __attribute__((target("avx2"))) static void row_u8_avx2(const cr_row_job *job, const uint8_t *in,
                                                         cr_row_mean mean, float *out) {
   row_u8(job, in, 1, mean, out);
@@ -97,15 +150,21 @@ __attribute__((target("avx2"))) static void row_u8x3_avx2(const cr_row_job *job,
 
 static bool run_u8_fast(const cr_row_job *job, const uint8_t *in, cr_row_mean mean, float *out) {
   if (!__builtin_cpu_supports("avx2")) return false;
-  row_u8_avx2(job, in, mean, out);
+  if (job->stream) stream_u8_avx2(job, in, mean, out);
+  else row_u8_avx2(job, in, mean, out);
   return true;
 }
 
 static bool run_u8x3_fast(const cr_row_job *job, const uint8_t *in, const cr_row_mean mean[3],
                           float *const out[3]) {
   if (!__builtin_cpu_supports("avx2")) return false;
-  row_u8x3_avx2(job, in, mean, out);
+  if (job->stream) stream_u8x3_avx2(job, in, mean, out);
+  else row_u8x3_avx2(job, in, mean, out);
   return true;
+}
+
+void cr_row_finish(const cr_row_job *job) {
+  if (job->stream) _mm_sfence();
 }
 #else
 static bool run_u8_fast(const cr_row_job *job, const uint8_t *in, cr_row_mean mean, float *out) {
@@ -117,6 +176,10 @@ static bool run_u8x3_fast(const cr_row_job *job, const uint8_t *in, const cr_row
                           float *const out[3]) {
   (void)job, (void)in, (void)mean, (void)out;
   return false;
+}
+
+void cr_row_finish(const cr_row_job *job) {
+  (void)job;
 }
 #endif
 

@@ -11,6 +11,7 @@ typedef struct cr_row_job {
   int width;
   bool mirror;
   float scale;
+  bool stream; /* past the caches: worth it where nobody reads the values soon */
 } cr_row_job;
 
 /* The mean of one channel: `row`, one for each place, or where that is NULL `value`. */
@@ -27,5 +28,8 @@ void cr_row_f32(const cr_row_job *job, const float *in, int stride, cr_row_mean 
  * none is. */
 void cr_row_u8x3(const cr_row_job *job, const uint8_t *in, const cr_row_mean mean[3],
                  float *const out[3]);
+
+/* To be called after rows with `stream`, before another thread may see the values. */
+void cr_row_finish(const cr_row_job *job);
 
 #endif

@@ -290,12 +290,17 @@ crema_status cr_transformer_run(const cr_transformer *t, const cr_pixels *pixels
   job.mean_plane = (size_t)pixels->height * job.mean_pitch;
   job.mean_first = (size_t)top * job.mean_pitch + (size_t)left;
   join_rows(&job, &part);
+  /* A batch of samples of this size does not stay in the caches until it is used. */
+  enum { LARGE = 1 << 16 };
+  job.row.stream = (size_t)shape[0] * (size_t)shape[1] * (size_t)shape[2] >= LARGE;
   if (pixels->interleaved && pixels->channels == 3 && pixels->type == CREMA_U8) {
     run_three(&job, out);
+    cr_row_finish(&job.row);
     return CREMA_OK;
   }
   for (int c = 0; c < shape[0]; ++c) {
     run_channel(&job, c, out + (size_t)c * (size_t)shape[1] * (size_t)shape[2]);
   }
+  cr_row_finish(&job.row);
   return CREMA_OK;
 }
