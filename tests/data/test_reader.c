@@ -96,6 +96,39 @@ static void test_s2_14_reading_ahead_is_bounded(void **state) {
   fixture_remove(&f);
 }
 
+/* One of three consumers sleeps: the others get what was read before the reader had to wait for it,
+ * no record more and none in another order. When it wakes up, all go on. */
+static void test_s2_14_a_sleeping_consumer_stalls_all(void **state) {
+  enum { CONSUMERS = 3, DEPTH = 4 };
+  fixture f;
+  cr_reader *reader = NULL;
+  (void)state;
+  fixture_make(&f);
+  open_reader(fixture_db(&f, "db", 10, fixture_gray), CONSUMERS, DEPTH, &reader);
+  assert_int_equal(cr_reader_start(reader), CREMA_OK);
+  for (int c = 0; c < 2; ++c) {
+    for (int i = 0; i < DEPTH; ++i) {
+      uint64_t k = (uint64_t)(i * CONSUMERS + c);
+      assert_int_equal(take(reader, c, k), (int)(k % 10));
+    }
+  }
+  /* The reader has dealt out the fifth record of both and waits for a free one of the third. */
+  while (cr_reader_ready(reader, 0) + cr_reader_ready(reader, 1) < 2) cr_clock_sleep(1e-4);
+  cr_clock_sleep(0.01);
+  assert_int_equal(cr_reader_ready(reader, 0), 1);
+  assert_int_equal(cr_reader_ready(reader, 1), 1);
+  assert_int_equal(cr_reader_ready(reader, 2), DEPTH);
+  for (int i = 0; i < 20; ++i) {
+    for (int c = CONSUMERS - 1; c >= 0; --c) {
+      /* The third begins with its first record, the others with their fifth. */
+      uint64_t k = (uint64_t)((c == 2 ? i : i + DEPTH) * CONSUMERS + c);
+      if (c == 2 || i < 12) assert_int_equal(take(reader, c, k), (int)(k % 10));
+    }
+  }
+  cr_reader_close(reader);
+  fixture_remove(&f);
+}
+
 static void test_places(void **state) {
   fixture f;
   cr_reader *reader = NULL;
@@ -171,6 +204,7 @@ int main(void) {
       cmocka_unit_test(test_s2_12_records_come_in_order_and_wrap),
       cmocka_unit_test(test_s2_11_round_robin),
       cmocka_unit_test(test_s2_14_reading_ahead_is_bounded),
+      cmocka_unit_test(test_s2_14_a_sleeping_consumer_stalls_all),
       cmocka_unit_test(test_places),
       cmocka_unit_test(test_bad_options),
       cmocka_unit_test(test_s2_05_stops_at_any_moment),
