@@ -12,7 +12,7 @@
 #include "net/net.h"
 
 static crema_status make_net(const char *layer, crema_net **out) {
-  char text[2048];
+  char text[4096];
   snprintf(text, sizeof text, "name: 'n' layer { name: 'in' top: 'data' top: 'label' %s }", layer);
   crema_net_options options;
   crema_net_options_init(&options);

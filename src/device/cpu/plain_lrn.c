@@ -39,6 +39,10 @@ static crema_status lrn_bwd_plan(cr_plan *plan) {
   return check(plan, 2);
 }
 
+static int64_t least(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
+
 /* sum[i] = sum over the window of i of v_j, v = x * x when `square`, else x. The window of
  * element i begins `before` elements before it. Across channels. */
 static void sum_across(const lrn_shape *s, int64_t size, int64_t before, bool square,
@@ -52,8 +56,8 @@ static void sum_across(const lrn_shape *s, int64_t size, int64_t before, bool sq
         const int64_t length = plane - t * TILE < TILE ? plane - t * TILE : TILE;
         const float *image = x + n * s->channels * plane + t * TILE;
         float acc[TILE] = {0};
-        for (int64_t j = c - before; j < c - before + size; ++j) {
-          if (j < 0 || j >= s->channels) continue;
+        const int64_t end = least(c - before + size, s->channels);
+        for (int64_t j = c > before ? c - before : 0; j < end; ++j) {
           const float *v = image + j * plane;
           if (square) {
 #pragma omp simd
@@ -81,9 +85,10 @@ static void sum_within(const lrn_shape *s, int64_t size, int64_t before, bool sq
       const float *v = x + c * plane;
       for (int64_t z = 0; z < s->width; ++z) {
         float acc = 0;
-        for (int64_t i = y - before; i < y - before + size; ++i) {
-          for (int64_t j = z - before; j < z - before + size; ++j) {
-            if (i < 0 || i >= s->height || j < 0 || j >= s->width) continue;
+        const int64_t rows = least(y - before + size, s->height);
+        const int64_t columns = least(z - before + size, s->width);
+        for (int64_t i = y > before ? y - before : 0; i < rows; ++i) {
+          for (int64_t j = z > before ? z - before : 0; j < columns; ++j) {
             const float value = v[i * s->width + j];
             acc += square ? value * value : value;
           }
@@ -141,6 +146,7 @@ static crema_status lrn_bwd(cr_plan *plan, crema_context *context, const crema_d
   const float *src = cr_f32(buffer, 0), *dst = cr_f32(buffer, 1), *diff_dst = cr_f32(buffer, 2);
   float *diff_src = cr_f32(buffer, 4);
   const int64_t count = cr_plain_count(plan, 0);
+  if (count == 0) return CREMA_OK; /* there is no workspace to point into */
   /* `power` holds s^-beta; `ratio` first s, then dy y / s. `diff_src` may be `diff_dst`, so the
    * window sums of `ratio` go over `power` once the first term has been used. */
   float *power = cr_f32(&workspace, 0), *ratio = power + count;
