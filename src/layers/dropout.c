@@ -21,7 +21,9 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
     return cr_layer_fail(layer, CREMA_E_RANGE, "dropout_ratio is %g, must be in [0, 1)",
                          (double)s->ratio);
   }
-  if (param && param->random_seed >= 0) layer->key = cr_mix_key((uint64_t)param->random_seed, 0);
+  if (param && param->random_seed >= 0) {
+    layer->key = cr_mix_key((uint64_t)param->random_seed, (uint64_t)layer->solver.rank);
+  }
   return CREMA_OK;
 }
 

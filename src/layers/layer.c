@@ -99,6 +99,7 @@ crema_status cr_layer_create(const Caffe__LayerParameter *param, Caffe__Phase ph
   layer->bottoms = (int)param->n_bottom;
   layer->tops = (int)param->n_top;
   layer->needs_backward = true;
+  layer->solver.solvers = 1;
   CR_TRY_GOTO(make_loss_weights(layer), fail);
   if (class->state_size) {
     layer->state = calloc(1, class->state_size);
@@ -141,7 +142,19 @@ void cr_layer_destroy(cr_layer *layer) {
   free(layer->state);
   free(layer->loss_weight);
   free_params(layer);
+  cr_input_group_release(layer->solver.group);
   free(layer);
+}
+
+void cr_layer_set_solver(cr_layer *layer, const cr_solver_rank *solver) {
+  static const cr_solver_rank alone = {.solvers = 1};
+  if (solver == NULL) solver = &alone;
+  (void)cr_input_group_retain(solver->group);
+  cr_input_group_release(layer->solver.group);
+  layer->solver = *solver;
+  if (solver->rank > 0 && !layer->class->data_source) {
+    layer->key = cr_mix_key(layer->key, (uint64_t)solver->rank);
+  }
 }
 
 crema_status cr_layer_set_params(cr_layer *layer, int count) {

@@ -6,12 +6,22 @@
 #ifndef CR_LAYERS_LAYER_H
 #define CR_LAYERS_LAYER_H
 
+#include "data/input_group.h"
 #include "memory/blob.h"
 #include "ops/op.h"
 #include "proto/proto.h"
 
 typedef struct cr_layer cr_layer;
 struct cr_input_stats;
+
+/* Which one of several solvers a net belongs to that train it together: each gets its share of the
+ * samples, sample k going to solver k mod `solvers`. */
+typedef struct cr_solver_rank {
+  int rank, solvers; /* 0 <= rank < solvers; 0 of 1 for a solver alone */
+  /* Shared by the solvers of one process. NULL: the others are out of reach, or there are
+   * none. */
+  cr_input_group *group;
+} cr_solver_rank;
 
 enum { CR_ANY = -1 };
 
@@ -59,6 +69,7 @@ struct cr_layer {
   const char *source_dir_file; /* path of the net's file, to resolve relative paths; may be NULL */
   uint64_t key;                /* mixes the seed and the layer's name; for counter-based draws */
   uint64_t pass;               /* forward passes so far in TRAIN; part of the counter */
+  cr_solver_rank solver;       /* for layers that produce samples; holds a reference to the group */
   int bottoms, tops;
   int params;
   crema_blob **blob; /* the layer's parameters, owned by the layer, `params` of them */
@@ -90,6 +101,11 @@ crema_status cr_layer_create(const Caffe__LayerParameter *param, Caffe__Phase ph
                              crema_context *context, uint64_t seed, const char *net_path,
                              cr_layer **out) CREMA_MUST_USE;
 void cr_layer_destroy(cr_layer *layer);
+
+/* Says which solver the layer belongs to; to be called once, before setup. Without, and with
+ * `solver` NULL, it is number 0 of 1, without a group. The key of a layer that draws masks becomes
+ * the solver's own; that of a data source stays, as its draws go by the sample's number. */
+void cr_layer_set_solver(cr_layer *layer, const cr_solver_rank *solver);
 
 /* Fails when a top is one of the bottoms, unless it is the first of both and the class works in
  * place. Called before setup. Errors: CREMA_E_ARGUMENT. */

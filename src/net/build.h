@@ -17,6 +17,7 @@ typedef struct cr_net_state {
 /* What is needed while the graph is built, beside the net itself. */
 typedef struct cr_net_build {
   crema_net *net;
+  const cr_solver_rank *solver;       /* may be NULL */
   const cr_layer_class **class;       /* one a layer */
   int *fused_into;                    /* one a layer: the layer that does its work, -1: itself */
   int blob_capacity;                  /* room in net->blob, net->blob_name and the two below */
@@ -73,13 +74,15 @@ crema_status cr_net_debug_forward(crema_net *net, int index) CREMA_MUST_USE;
 crema_status cr_net_debug_backward(crema_net *net, int index) CREMA_MUST_USE;
 crema_status cr_net_debug_all_params(crema_net *net) CREMA_MUST_USE;
 
-/* Whether the file is there and starts as an HDF5 file does. */
+/* Whether the file is there and has the signature of an HDF5 file. */
 bool cr_net_is_hdf5(const char *path);
 
 /* Remembers the shapes with which a layer was last reshaped. */
 void cr_net_note_shapes(cr_net_layer *layer);
 
-/* Builds the graph of net->param (already filtered and split) into net. */
-crema_status cr_net_build_graph(crema_net *net, bool force_backward) CREMA_MUST_USE;
+/* Builds the graph of net->param (already filtered and split) into net. `solver` (may be NULL) goes
+ * to the layers. */
+crema_status cr_net_build_graph(crema_net *net, const cr_solver_rank *solver,
+                                bool force_backward) CREMA_MUST_USE;
 
 #endif

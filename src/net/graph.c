@@ -129,6 +129,7 @@ static crema_status make_layer(cr_net_build *build, int index) {
   }
   cr_log_debug("Creating Layer %s", cr_net_text(param->name));
   CR_TRY(cr_layer_create(param, param->phase, net->context, net->seed, net->path, &layer->layer));
+  cr_layer_set_solver(layer->layer, build->solver);
   size_t bottoms = param->n_bottom, tops = (size_t)final_tops(param, build->class[index]);
   layer->layer->tops = (int)tops;
   CR_TRY(allocate(&layer->bottom, bottoms, sizeof *layer->bottom));
@@ -369,8 +370,8 @@ static void log_memory(const crema_net *net) {
   cr_log_debug("Memory required for data: %lld", (long long)bytes);
 }
 
-crema_status cr_net_build_graph(crema_net *net, bool force_backward) {
-  cr_net_build build = {.net = net};
+crema_status cr_net_build_graph(crema_net *net, const cr_solver_rank *solver, bool force_backward) {
+  cr_net_build build = {.net = net, .solver = solver};
   crema_status status = CREMA_OK;
   CR_TRY_GOTO(start_build(&build), out);
   CR_TRY_GOTO(cr_net_plan_fusion(&build), out);

@@ -93,8 +93,19 @@ static void skip_corrupt_records(Caffe__NetParameter *param) {
   }
 }
 
+static crema_status check_solver(const cr_solver_rank *solver) {
+  if (solver == NULL || (solver->rank >= 0 && solver->rank < solver->solvers)) return CREMA_OK;
+  return cr_fail(CREMA_E_RANGE, "a net for solver %d of %d", solver->rank, solver->solvers);
+}
+
 crema_status cr_net_create(Caffe__NetParameter *param, const crema_net_options *options,
                            crema_context *context, const char *path, crema_net **out) {
+  return cr_net_create_for(param, options, NULL, context, path, out);
+}
+
+crema_status cr_net_create_for(Caffe__NetParameter *param, const crema_net_options *options,
+                               const cr_solver_rank *solver, crema_context *context,
+                               const char *path, crema_net **out) {
   crema_net *net = calloc(1, sizeof *net);
   if (net == NULL) {
     cr_message_free(&param->base);
@@ -107,11 +118,14 @@ crema_status cr_net_create(Caffe__NetParameter *param, const crema_net_options *
                         .stage_count = options->stage_count,
                         .own = param->state};
   crema_status status = CREMA_OK;
+  if (options->phase == CREMA_TEST) solver = NULL;
+  CR_TRY_GOTO(check_solver(solver), fail);
   if (options->skip_corrupt) skip_corrupt_records(param);
   CR_TRY_GOTO(start_net(net, options, context, path), fail);
   CR_TRY_GOTO(cr_net_filter(param, &state), fail);
   CR_TRY_GOTO(cr_net_insert_splits(param), fail);
-  CR_TRY_GOTO(cr_net_build_graph(net, options->force_backward || param->force_backward), fail);
+  CR_TRY_GOTO(cr_net_build_graph(net, solver, options->force_backward || param->force_backward),
+              fail);
   cr_log_debug("Network initialization done.");
   *out = net;
   return CREMA_OK;

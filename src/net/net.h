@@ -61,6 +61,15 @@ crema_status cr_net_create(Caffe__NetParameter *param, const crema_net_options *
                            crema_context *context, const char *path,
                            crema_net **out) CREMA_MUST_USE;
 
+/* The same, as the net of one of several solvers that train it together. In phase TRAIN its data
+ * layers produce that solver's share of the samples, and layers that draw at random do so
+ * differently from the other solvers'; options->seed is the same for all of them. A net of phase
+ * TEST is alone, whatever `solver` says. NULL: one solver. The group gets references of its own.
+ * Errors, beside those of building: CREMA_E_RANGE for a rank that there is not. */
+crema_status cr_net_create_for(Caffe__NetParameter *param, const crema_net_options *options,
+                               const cr_solver_rank *solver, crema_context *context,
+                               const char *path, crema_net **out) CREMA_MUST_USE;
+
 /* The first layer of that name; -1 when there is none. */
 int cr_net_find_layer(const crema_net *net, const char *name);
 
