@@ -1,6 +1,6 @@
 # make install: libraries, headers, the command under both names, pkg-config file.
 include(GNUInstallDirs)
-install(TARGETS crema_shared crema_static crema_cli
+install(TARGETS crema_shared crema_static crema_hdf5 crema_cli
   RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR}
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})

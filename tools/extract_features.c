@@ -1,7 +1,6 @@
 /* crema extract_features: blobs of a network, computed over a data set, into databases or HDF5
  * files.
  */
-#include <hdf5.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +9,7 @@
 
 #include "cli.h"
 #include "core/fail.h"
+#include "core/hdf5_api.h"
 #include "core/log.h"
 #include "crema/net.h"
 #include "db_writer.h"
@@ -49,18 +49,19 @@ static crema_status hdf5_begin(feature *f) {
   for (int i = 0; i < shape->axes; ++i) now[i] = most[i] = chunk[i] = (hsize_t)shape->dim[i];
   now[0] = 0;
   most[0] = H5S_UNLIMITED;
-  f->file = H5Fcreate(f->path, H5F_ACC_EXCL, H5P_DEFAULT, H5P_DEFAULT);
+  f->file = cr_h5()->Fcreate(f->path, cr_h5()->F_ACC_EXCL, H5P_DEFAULT, H5P_DEFAULT);
   if (f->file < 0) return fail_hdf5(f, "cannot be made (or exists already)");
-  hid_t space = H5Screate_simple(axes, now, most);
-  hid_t create = H5Pcreate(H5P_DATASET_CREATE);
-  H5Pset_chunk(create, axes, chunk);
+  hid_t space = cr_h5()->Screate_simple(axes, now, most);
+  hid_t create = cr_h5()->Pcreate(cr_h5()->P_DATASET_CREATE);
+  cr_h5()->Pset_chunk(create, axes, chunk);
   /* A slash in the blob's name makes a group. */
-  hid_t link = H5Pcreate(H5P_LINK_CREATE);
-  H5Pset_create_intermediate_group(link, 1);
-  f->data = H5Dcreate2(f->file, f->blob_name, H5T_IEEE_F32LE, space, link, create, H5P_DEFAULT);
-  H5Pclose(link);
-  H5Pclose(create);
-  H5Sclose(space);
+  hid_t link = cr_h5()->Pcreate(cr_h5()->P_LINK_CREATE);
+  cr_h5()->Pset_create_intermediate_group(link, 1);
+  f->data = cr_h5()->Dcreate2(f->file, f->blob_name, cr_h5()->T_IEEE_F32LE, space, link, create,
+                              H5P_DEFAULT);
+  cr_h5()->Pclose(link);
+  cr_h5()->Pclose(create);
+  cr_h5()->Sclose(space);
   return f->data < 0 ? fail_hdf5(f, "cannot make the dataset") : CREMA_OK;
 }
 
@@ -71,20 +72,22 @@ static crema_status hdf5_put(feature *f, const float *values) {
   for (int i = 0; i < shape->axes; ++i) extent[i] = size[i] = (hsize_t)shape->dim[i];
   start[0] = f->rows;
   extent[0] = f->rows += size[0];
-  if (H5Dset_extent(f->data, extent) < 0) return fail_hdf5(f, "cannot grow the dataset");
-  hid_t space = H5Dget_space(f->data);
-  hid_t memory = H5Screate_simple(axes, size, NULL);
-  bool ok = H5Sselect_hyperslab(space, H5S_SELECT_SET, start, NULL, size, NULL) >= 0 &&
-            H5Dwrite(f->data, H5T_NATIVE_FLOAT, memory, space, H5P_DEFAULT, values) >= 0;
-  H5Sclose(memory);
-  H5Sclose(space);
+  if (cr_h5()->Dset_extent(f->data, extent) < 0) return fail_hdf5(f, "cannot grow the dataset");
+  hid_t space = cr_h5()->Dget_space(f->data);
+  hid_t memory = cr_h5()->Screate_simple(axes, size, NULL);
+  bool ok =
+      cr_h5()->Sselect_hyperslab(space, H5S_SELECT_SET, start, NULL, size, NULL) >= 0 &&
+      cr_h5()->Dwrite(f->data, cr_h5()->T_NATIVE_FLOAT, memory, space, H5P_DEFAULT, values) >= 0;
+  cr_h5()->Sclose(memory);
+  cr_h5()->Sclose(space);
   return ok ? CREMA_OK : fail_hdf5(f, "cannot write");
 }
 
 static crema_status hdf5_end(feature *f, crema_status status) {
   bool made = f->file >= 0;
-  if (f->data >= 0) H5Dclose(f->data);
-  if (made && H5Fclose(f->file) < 0 && status == CREMA_OK) status = fail_hdf5(f, "cannot write");
+  if (f->data >= 0) cr_h5()->Dclose(f->data);
+  if (made && cr_h5()->Fclose(f->file) < 0 && status == CREMA_OK)
+    status = fail_hdf5(f, "cannot write");
   if (made && status != CREMA_OK) remove(f->path);
   f->data = f->file = -1;
   return status;
@@ -180,8 +183,11 @@ static crema_status end(extractor *x, crema_status status) {
 }
 
 static crema_status extract(extractor *x, char **argv, int64_t batches) {
-  H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
   CR_TRY(read_lists(x, argv[3], argv[4]));
+  if (x->hdf5) {
+    CR_TRY(cr_hdf5_load());
+    cr_h5()->Eset_auto2(H5E_DEFAULT, NULL, NULL);
+  }
   CR_TRY(crema_net_load(argv[2], NULL, &x->net));
   CR_TRY(crema_net_load_weights(x->net, argv[1]));
   crema_status status = begin(x);

@@ -23,17 +23,17 @@ crema_status cr_fail_text(crema_status code, const char *text);
 /* Out of memory for `bytes` bytes of `what`. */
 crema_status cr_fail_memory(size_t bytes, const char *what);
 
-#define CR_TRY(call)                                \
-  do {                                              \
-    crema_status cr_try_ = (call);                  \
-    if (cr_try_ != CREMA_OK) return cr_try_;        \
+#define CR_TRY(call)                         \
+  do {                                       \
+    crema_status cr_try_ = (call);           \
+    if (cr_try_ != CREMA_OK) return cr_try_; \
   } while (0)
 
 /* For functions with a clean-up ladder: `status` is the local variable. */
-#define CR_TRY_GOTO(call, label)                    \
-  do {                                              \
-    status = (call);                                \
-    if (status != CREMA_OK) goto label;             \
+#define CR_TRY_GOTO(call, label)        \
+  do {                                  \
+    status = (call);                    \
+    if (status != CREMA_OK) goto label; \
   } while (0)
 
 #endif

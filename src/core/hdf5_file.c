@@ -7,34 +7,34 @@ enum { GROW_BYTES = 1 << 22 };
 
 cr_hdf5_hush cr_hdf5_hush_begin(void) {
   cr_hdf5_hush before = {0};
-  H5Eget_auto2(H5E_DEFAULT, &before.function, &before.data);
-  H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
+  cr_h5()->Eget_auto2(H5E_DEFAULT, &before.function, &before.data);
+  cr_h5()->Eset_auto2(H5E_DEFAULT, NULL, NULL);
   return before;
 }
 
 void cr_hdf5_hush_end(cr_hdf5_hush before) {
-  H5Eset_auto2(H5E_DEFAULT, before.function, before.data);
+  cr_h5()->Eset_auto2(H5E_DEFAULT, before.function, before.data);
 }
 
 crema_status cr_hdf5_create(hid_t *out) {
-  hid_t access = H5Pcreate(H5P_FILE_ACCESS);
+  hid_t access = cr_h5()->Pcreate(cr_h5()->P_FILE_ACCESS);
   *out = -1;
   /* The name means nothing to a file that stays in memory. */
-  if (access >= 0 && H5Pset_fapl_core(access, GROW_BYTES, 0) >= 0) {
-    *out = H5Fcreate("crema", H5F_ACC_TRUNC, H5P_DEFAULT, access);
+  if (access >= 0 && cr_h5()->Pset_fapl_core(access, GROW_BYTES, 0) >= 0) {
+    *out = cr_h5()->Fcreate("crema", cr_h5()->F_ACC_TRUNC, H5P_DEFAULT, access);
   }
-  if (access >= 0) H5Pclose(access);
+  if (access >= 0) cr_h5()->Pclose(access);
   return *out >= 0 ? CREMA_OK : cr_fail(CREMA_E_NO_MEMORY, "cannot make an HDF5 file in memory");
 }
 
 hid_t cr_hdf5_dataset(hid_t where, const char *name, hid_t type, hid_t space, hid_t links) {
-  hid_t how = H5Pcreate(H5P_DATASET_CREATE);
+  hid_t how = cr_h5()->Pcreate(cr_h5()->P_DATASET_CREATE);
   if (how < 0) return how;
   hid_t set = -1;
-  if (H5Pset_obj_track_times(how, 0) >= 0) {
-    set = H5Dcreate2(where, name, type, space, links, how, H5P_DEFAULT);
+  if (cr_h5()->Pset_obj_track_times(how, 0) >= 0) {
+    set = cr_h5()->Dcreate2(where, name, type, space, links, how, H5P_DEFAULT);
   }
-  H5Pclose(how);
+  cr_h5()->Pclose(how);
   return set;
 }
 
@@ -43,14 +43,15 @@ crema_status cr_hdf5_finish(hid_t file, const char *path, crema_status content) 
   void *bytes = NULL;
   if (status == CREMA_OK) {
     ssize_t size = -1;
-    if (H5Fflush(file, H5F_SCOPE_GLOBAL) >= 0) size = H5Fget_file_image(file, NULL, 0);
-    if (size < 0 || H5Fget_vfd_handle(file, H5P_DEFAULT, &bytes) < 0) {
+    if (cr_h5()->Fflush(file, H5F_SCOPE_GLOBAL) >= 0)
+      size = cr_h5()->Fget_file_image(file, NULL, 0);
+    if (size < 0 || cr_h5()->Fget_vfd_handle(file, H5P_DEFAULT, &bytes) < 0) {
       status = cr_fail(CREMA_E_NO_MEMORY, "%s: cannot build the HDF5 file", path);
     } else {
       /* With the core driver the handle is the address of the pointer to the image. */
       status = cr_file_write(path, *(void **)bytes, (size_t)size);
     }
   }
-  H5Fclose(file);
+  cr_h5()->Fclose(file);
   return status;
 }

@@ -1,11 +1,10 @@
-/* HDF5 files as a whole. A file to be written is built in memory and written in one go: the HDF5
- * library cannot recover from a disk that is full, and crashes when it is closed then. */
+/* HDF5 files as a whole; all of this after cr_hdf5_load has succeeded. A file to be written is
+ * built in memory and written in one go: the HDF5 library cannot recover from a disk that is full,
+ * and crashes when it is closed then. */
 #ifndef CR_CORE_HDF5_FILE_H
 #define CR_CORE_HDF5_FILE_H
 
-#include <hdf5.h>
-
-#include "crema/status.h"
+#include "core/hdf5_api.h"
 
 /* The HDF5 library prints its errors unless told otherwise; this holds what it was told before. */
 typedef struct cr_hdf5_hush {

@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <hdf5.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,10 +20,10 @@
 
 static crema_status read_shape(hid_t set, crema_shape *out) {
   hsize_t dim[H5S_MAX_RANK];
-  hid_t space = H5Dget_space(set);
-  int axes = space < 0 ? -1 : H5Sget_simple_extent_ndims(space);
-  if (axes > 0) H5Sget_simple_extent_dims(space, dim, NULL);
-  if (space >= 0) H5Sclose(space);
+  hid_t space = cr_h5()->Dget_space(set);
+  int axes = space < 0 ? -1 : cr_h5()->Sget_simple_extent_ndims(space);
+  if (axes > 0) cr_h5()->Sget_simple_extent_dims(space, dim, NULL);
+  if (space >= 0) cr_h5()->Sclose(space);
   if (axes < 0) return cr_fail(CREMA_E_CORRUPT, "its extents cannot be read");
   if (axes < 1 || axes > CREMA_MAX_AXES) {
     return cr_fail(CREMA_E_SHAPE, "it has %d axes, the first of 1 to %d must count samples", axes,
@@ -36,9 +35,9 @@ static crema_status read_shape(hid_t set, crema_shape *out) {
 }
 
 static crema_status check_type(hid_t set) {
-  hid_t type = H5Dget_type(set);
-  H5T_class_t class = type < 0 ? H5T_NO_CLASS : H5Tget_class(type);
-  if (type >= 0) H5Tclose(type);
+  hid_t type = cr_h5()->Dget_type(set);
+  H5T_class_t class = type < 0 ? H5T_NO_CLASS : cr_h5()->Tget_class(type);
+  if (type >= 0) cr_h5()->Tclose(type);
   if (class == H5T_FLOAT || class == H5T_INTEGER) return CREMA_OK;
   return cr_fail(CREMA_E_TYPE, "its values are not numbers");
 }
@@ -47,10 +46,10 @@ static crema_status check_type(hid_t set) {
 static crema_status look_at(hid_t file, const char *name, const crema_shape *wanted, float *values,
                             crema_shape *shape) {
   char text[2][256];
-  if (H5Lexists(file, name, H5P_DEFAULT) <= 0) {
+  if (cr_h5()->Lexists(file, name, H5P_DEFAULT) <= 0) {
     return cr_fail(CREMA_E_NOT_FOUND, "the file has no such data set");
   }
-  hid_t set = H5Dopen2(file, name, H5P_DEFAULT);
+  hid_t set = cr_h5()->Dopen2(file, name, H5P_DEFAULT);
   if (set < 0) return cr_fail(CREMA_E_CORRUPT, "not a data set");
   crema_status status = check_type(set);
   if (status == CREMA_OK) status = read_shape(set, shape);
@@ -59,26 +58,28 @@ static crema_status look_at(hid_t file, const char *name, const crema_shape *wan
       status = cr_fail(CREMA_E_SHAPE, "shape is %s, was %s before",
                        crema_shape_text(shape, text[0], sizeof text[0]),
                        crema_shape_text(wanted, text[1], sizeof text[1]));
-    } else if (H5Dread(set, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, values) < 0) {
+    } else if (cr_h5()->Dread(set, cr_h5()->T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, values) <
+               0) {
       status = cr_fail(CREMA_E_CORRUPT, "its values cannot be read");
     }
   }
-  H5Dclose(set);
+  cr_h5()->Dclose(set);
   return status;
 }
 
 static crema_status in_file(const char *path, const char *name, const crema_shape *wanted,
                             float *values, crema_shape *shape) {
   if (!cr_file_exists(path)) return cr_fail(CREMA_E_NOT_FOUND, "%s: no such file", path);
+  CR_TRY(cr_fail_in(cr_hdf5_load(), "%s", path));
   cr_hdf5_hush before = cr_hdf5_hush_begin();
   crema_status status = CREMA_OK;
-  hid_t file = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT);
+  hid_t file = cr_h5()->Fopen(path, cr_h5()->F_ACC_RDONLY, H5P_DEFAULT);
   if (file < 0) {
     status = cr_fail(CREMA_E_CORRUPT, "%s: not an HDF5 file, or truncated or corrupt", path);
   } else {
     status =
         cr_fail_in(look_at(file, name, wanted, values, shape), "%s: data set '%s'", path, name);
-    H5Fclose(file);
+    cr_h5()->Fclose(file);
   }
   cr_hdf5_hush_end(before);
   return status;
@@ -104,6 +105,7 @@ struct cr_hdf5_writer {
 
 crema_status cr_hdf5_writer_open(const char *path, cr_hdf5_writer **out) {
   *out = NULL;
+  CR_TRY(cr_fail_in(cr_hdf5_load(), "%s", path));
   cr_hdf5_writer *writer = calloc(1, sizeof *writer);
   if (writer == NULL) return cr_fail_memory(sizeof *writer, "an HDF5 file");
   crema_status status = CREMA_OK;
@@ -115,7 +117,7 @@ crema_status cr_hdf5_writer_open(const char *path, cr_hdf5_writer **out) {
   }
   cr_hdf5_hush before = cr_hdf5_hush_begin();
   errno = 0;
-  writer->file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+  writer->file = cr_h5()->Fcreate(path, cr_h5()->F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
   int error = errno;
   cr_hdf5_hush_end(before);
   if (writer->file < 0) {
@@ -165,14 +167,15 @@ static hid_t make_set(hid_t file, const char *name, const crema_shape *shape, hs
   if (sample > 0 && chunk[0] > CHUNK_BYTES / sample) chunk[0] = CHUNK_BYTES / sample;
   if (chunk[0] < 1) chunk[0] = 1;
   dim[0] = 0;
-  hid_t space = H5Screate_simple(shape->axes, dim, most);
-  hid_t how = H5Pcreate(H5P_DATASET_CREATE);
+  hid_t space = cr_h5()->Screate_simple(shape->axes, dim, most);
+  hid_t how = cr_h5()->Pcreate(cr_h5()->P_DATASET_CREATE);
   hid_t set = -1;
-  if (space >= 0 && how >= 0 && H5Pset_chunk(how, shape->axes, chunk) >= 0) {
-    set = H5Dcreate2(file, name, H5T_NATIVE_FLOAT, space, H5P_DEFAULT, how, H5P_DEFAULT);
+  if (space >= 0 && how >= 0 && cr_h5()->Pset_chunk(how, shape->axes, chunk) >= 0) {
+    set = cr_h5()->Dcreate2(file, name, cr_h5()->T_NATIVE_FLOAT, space, H5P_DEFAULT, how,
+                            H5P_DEFAULT);
   }
-  if (how >= 0) H5Pclose(how);
-  if (space >= 0) H5Sclose(space);
+  if (how >= 0) cr_h5()->Pclose(how);
+  if (space >= 0) cr_h5()->Sclose(space);
   return set;
 }
 
@@ -182,13 +185,14 @@ static bool write_rows(hid_t set, int axes, const hsize_t *start, const hsize_t 
   hsize_t total[CREMA_MAX_AXES];
   memcpy(total, dim, (size_t)axes * sizeof *dim);
   total[0] += start[0];
-  if (H5Dset_extent(set, total) < 0) return false;
-  hid_t memory = H5Screate_simple(axes, dim, NULL), space = H5Dget_space(set);
-  bool good = memory >= 0 && space >= 0 &&
-              H5Sselect_hyperslab(space, H5S_SELECT_SET, start, NULL, dim, NULL) >= 0 &&
-              H5Dwrite(set, H5T_NATIVE_FLOAT, memory, space, H5P_DEFAULT, values) >= 0;
-  if (space >= 0) H5Sclose(space);
-  if (memory >= 0) H5Sclose(memory);
+  if (cr_h5()->Dset_extent(set, total) < 0) return false;
+  hid_t memory = cr_h5()->Screate_simple(axes, dim, NULL), space = cr_h5()->Dget_space(set);
+  bool good =
+      memory >= 0 && space >= 0 &&
+      cr_h5()->Sselect_hyperslab(space, H5S_SELECT_SET, start, NULL, dim, NULL) >= 0 &&
+      cr_h5()->Dwrite(set, cr_h5()->T_NATIVE_FLOAT, memory, space, H5P_DEFAULT, values) >= 0;
+  if (space >= 0) cr_h5()->Sclose(space);
+  if (memory >= 0) cr_h5()->Sclose(memory);
   return good;
 }
 
@@ -219,21 +223,21 @@ crema_status cr_hdf5_writer_append(cr_hdf5_writer *writer, const char *name,
   cr_hdf5_hush before = cr_hdf5_hush_begin();
   crema_status status = CREMA_OK;
   hid_t set = -1;
-  if (H5Lexists(writer->file, name, H5P_DEFAULT) > 0) {
-    set = H5Dopen2(writer->file, name, H5P_DEFAULT);
+  if (cr_h5()->Lexists(writer->file, name, H5P_DEFAULT) > 0) {
+    set = cr_h5()->Dopen2(writer->file, name, H5P_DEFAULT);
   } else {
     for (int i = 0; i < shape->axes; ++i) dim[i] = (hsize_t)shape->dim[i];
     set = make_set(writer->file, name, shape, dim);
   }
   status = set < 0 ? cr_fail(CREMA_E_IO, "cannot write") : append_to(set, shape, values);
-  if (set >= 0) H5Dclose(set);
+  if (set >= 0) cr_h5()->Dclose(set);
   cr_hdf5_hush_end(before);
   return cr_fail_in(status, "%s: data set '%s'", writer->path, name);
 }
 
 crema_status cr_hdf5_writer_flush(cr_hdf5_writer *writer) {
   cr_hdf5_hush before = cr_hdf5_hush_begin();
-  bool good = H5Fflush(writer->file, H5F_SCOPE_GLOBAL) >= 0;
+  bool good = cr_h5()->Fflush(writer->file, H5F_SCOPE_GLOBAL) >= 0;
   cr_hdf5_hush_end(before);
   if (!good) return cr_fail(CREMA_E_IO, "%s: cannot write", writer->path);
   writer->pending = 0;
@@ -243,7 +247,7 @@ crema_status cr_hdf5_writer_flush(cr_hdf5_writer *writer) {
 void cr_hdf5_writer_close(cr_hdf5_writer *writer) {
   if (writer == NULL) return;
   cr_hdf5_hush before = cr_hdf5_hush_begin();
-  if (writer->file >= 0 && H5Fclose(writer->file) < 0) {
+  if (writer->file >= 0 && cr_h5()->Fclose(writer->file) < 0) {
     cr_log_error("%s: cannot close the HDF5 file", writer->path);
   }
   cr_hdf5_hush_end(before);

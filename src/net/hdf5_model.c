@@ -1,7 +1,9 @@
 /* Weights in HDF5 files: /data/<layer>/<i> and /diff/<layer>/<i>, 32-bit floats of the blob's
  * shape. A layer's name may hold slashes; it is then a path of groups. */
-#include <hdf5.h>
+#include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "core/fail.h"
 #include "core/file.h"
@@ -9,10 +11,22 @@
 #include "core/log.h"
 #include "net/build.h"
 
+/* The signature stands at byte 0, 512, 1024, 2048 ...: a file may begin with foreign bytes. Read
+ * here, because HDF5 itself is loaded for such files only. */
 bool cr_net_is_hdf5(const char *path) {
-  cr_hdf5_hush before = cr_hdf5_hush_begin();
-  bool is_hdf5 = H5Fis_hdf5(path) > 0;
-  cr_hdf5_hush_end(before);
+  static const char signature[8] = "\211HDF\r\n\032\n";
+  char found[sizeof signature];
+  struct stat info;
+  bool is_hdf5 = false;
+  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) return false;
+  if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode)) {
+    for (off_t at = 0; !is_hdf5 && at < info.st_size; at = at == 0 ? 512 : 2 * at) {
+      is_hdf5 = pread(fd, found, sizeof found, at) == (ssize_t)sizeof found &&
+                memcmp(found, signature, sizeof found) == 0;
+    }
+  }
+  close(fd);
   return is_hdf5;
 }
 
@@ -27,11 +41,11 @@ static crema_status object_path(const char *group, const char *layer, int index,
 static bool path_exists(hid_t file, char *path) {
   for (char *slash = strchr(path + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
     *slash = '\0';
-    bool found = H5Lexists(file, path, H5P_DEFAULT) > 0;
+    bool found = cr_h5()->Lexists(file, path, H5P_DEFAULT) > 0;
     *slash = '/';
     if (!found) return false;
   }
-  return H5Lexists(file, path, H5P_DEFAULT) > 0;
+  return cr_h5()->Lexists(file, path, H5P_DEFAULT) > 0;
 }
 
 /* ---- writing ---- */
@@ -40,22 +54,24 @@ static bool write_values(hid_t file, hid_t links, const char *path, const crema_
                          const float *values) {
   hsize_t dim[CREMA_MAX_AXES];
   for (int i = 0; i < shape->axes; ++i) dim[i] = (hsize_t)shape->dim[i];
-  hid_t space = shape->axes == 0 ? H5Screate(H5S_SCALAR) : H5Screate_simple(shape->axes, dim, NULL);
-  hid_t set = cr_hdf5_dataset(file, path, H5T_NATIVE_FLOAT, space, links);
+  hid_t space = shape->axes == 0 ? cr_h5()->Screate(H5S_SCALAR)
+                                 : cr_h5()->Screate_simple(shape->axes, dim, NULL);
+  hid_t set = cr_hdf5_dataset(file, path, cr_h5()->T_NATIVE_FLOAT, space, links);
   bool good = set >= 0;
   if (good && crema_shape_count(shape, 0, shape->axes) > 0) {
-    good = H5Dwrite(set, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, values) >= 0;
+    good =
+        cr_h5()->Dwrite(set, cr_h5()->T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, values) >= 0;
   }
-  if (set >= 0) good = H5Dclose(set) >= 0 && good;
-  if (space >= 0) H5Sclose(space);
+  if (set >= 0) good = cr_h5()->Dclose(set) >= 0 && good;
+  if (space >= 0) cr_h5()->Sclose(space);
   return good;
 }
 
 static crema_status save_group(hid_t file, hid_t links, const char *path) {
-  if (H5Lexists(file, path, H5P_DEFAULT) > 0) return CREMA_OK;
-  hid_t group = H5Gcreate2(file, path, links, H5P_DEFAULT, H5P_DEFAULT);
+  if (cr_h5()->Lexists(file, path, H5P_DEFAULT) > 0) return CREMA_OK;
+  hid_t group = cr_h5()->Gcreate2(file, path, links, H5P_DEFAULT, H5P_DEFAULT);
   if (group < 0) return cr_fail(CREMA_E_IO, "cannot write group %s", path);
-  H5Gclose(group);
+  cr_h5()->Gclose(group);
   return CREMA_OK;
 }
 
@@ -80,7 +96,7 @@ static crema_status save_layer(const crema_net *net, int index, bool diffs, hid_
     const float *values = NULL;
     CR_TRY(diffs ? crema_blob_cpu_diff(blob, &values) : crema_blob_cpu_data(blob, &values));
     CR_TRY(object_path(group, self->name, p, path));
-    if (H5Lexists(file, path->data, H5P_DEFAULT) > 0) {
+    if (cr_h5()->Lexists(file, path->data, H5P_DEFAULT) > 0) {
       return cr_fail(CREMA_E_EXISTS,
                      "two layers are named '%s'; HDF5 models tell layers apart by "
                      "their names",
@@ -96,8 +112,8 @@ static crema_status save_layer(const crema_net *net, int index, bool diffs, hid_
 static crema_status save_all(const crema_net *net, hid_t file, bool with_diffs) {
   cr_buffer path = {0};
   crema_status status = CREMA_OK;
-  hid_t links = H5Pcreate(H5P_LINK_CREATE);
-  if (links < 0 || H5Pset_create_intermediate_group(links, 1) < 0) {
+  hid_t links = cr_h5()->Pcreate(cr_h5()->P_LINK_CREATE);
+  if (links < 0 || cr_h5()->Pset_create_intermediate_group(links, 1) < 0) {
     status = cr_fail(CREMA_E_IO, "cannot prepare HDF5 links");
     goto out;
   }
@@ -108,13 +124,14 @@ static crema_status save_all(const crema_net *net, hid_t file, bool with_diffs) 
     if (with_diffs) CR_TRY_GOTO(save_layer(net, i, true, file, links, &path), out);
   }
 out:
-  if (links >= 0) H5Pclose(links);
+  if (links >= 0) cr_h5()->Pclose(links);
   cr_buffer_free(&path);
   return status;
 }
 
 crema_status cr_net_save_hdf5(crema_net *net, const char *path, bool with_diffs) {
   hid_t file;
+  CR_TRY(cr_fail_in(cr_hdf5_load(), "%s", path));
   cr_hdf5_hush before = cr_hdf5_hush_begin();
   crema_status status = cr_hdf5_create(&file);
   if (status == CREMA_OK) {
@@ -128,13 +145,13 @@ crema_status cr_net_save_hdf5(crema_net *net, const char *path, bool with_diffs)
 /* ---- loading ---- */
 
 static crema_status read_extents(hid_t set, crema_shape *out) {
-  hid_t space = H5Dget_space(set);
+  hid_t space = cr_h5()->Dget_space(set);
   hsize_t dim[H5S_MAX_RANK];
-  int axes = space < 0 ? -1 : H5Sget_simple_extent_ndims(space);
+  int axes = space < 0 ? -1 : cr_h5()->Sget_simple_extent_ndims(space);
   if (axes > 0 && axes <= CREMA_MAX_AXES) {
-    H5Sget_simple_extent_dims(space, dim, NULL);
+    cr_h5()->Sget_simple_extent_dims(space, dim, NULL);
   }
-  if (space >= 0) H5Sclose(space);
+  if (space >= 0) cr_h5()->Sclose(space);
   if (axes < 0) return cr_fail(CREMA_E_CORRUPT, "its extents cannot be read");
   if (axes > CREMA_MAX_AXES) return cr_fail(CREMA_E_SHAPE, "it has %d axes", axes);
   memset(out, 0, sizeof *out);
@@ -146,9 +163,9 @@ static crema_status read_extents(hid_t set, crema_shape *out) {
 }
 
 static crema_status check_set(hid_t set, const crema_blob *blob) {
-  hid_t type = H5Dget_type(set);
-  H5T_class_t class = type < 0 ? H5T_NO_CLASS : H5Tget_class(type);
-  if (type >= 0) H5Tclose(type);
+  hid_t type = cr_h5()->Dget_type(set);
+  H5T_class_t class = type < 0 ? H5T_NO_CLASS : cr_h5()->Tget_class(type);
+  if (type >= 0) cr_h5()->Tclose(type);
   if (class != H5T_FLOAT && class != H5T_INTEGER) {
     return cr_fail(CREMA_E_TYPE, "its values are not numbers");
   }
@@ -165,7 +182,8 @@ static crema_status read_set(hid_t set, crema_blob *blob) {
   crema_devptr memory = {0};
   if (crema_blob_count(blob) == 0) return CREMA_OK;
   CR_TRY(cr_tensor_write(blob->data, cr_host_context(), CR_PLAIN_F32, &memory));
-  if (H5Dread(set, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, (void *)memory.address) < 0) {
+  if (cr_h5()->Dread(set, cr_h5()->T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT,
+                     (void *)memory.address) < 0) {
     return cr_fail(CREMA_E_CORRUPT, "its values cannot be read");
   }
   return CREMA_OK;
@@ -177,24 +195,24 @@ static crema_status load_param(const crema_net *net, int entry, bool copy, hid_t
   const cr_net_param *param = &net->net_param[entry];
   const cr_layer *layer = net->layer[param->layer].layer;
   CR_TRY(object_path("/data", layer->name, param->index, path));
-  if (H5Lexists(file, path->data, H5P_DEFAULT) <= 0) {
+  if (cr_h5()->Lexists(file, path->data, H5P_DEFAULT) <= 0) {
     if (param->owner >= 0) return CREMA_OK;
     return cr_fail(CREMA_E_ARGUMENT,
                    "incompatible number of blobs for layer '%s' (%s): the file has no %s",
                    layer->name, layer->class->type, path->data);
   }
-  hid_t set = H5Dopen2(file, path->data, H5P_DEFAULT);
+  hid_t set = cr_h5()->Dopen2(file, path->data, H5P_DEFAULT);
   if (set < 0) return cr_fail(CREMA_E_CORRUPT, "%s is not a data set", path->data);
   crema_status status =
       copy ? read_set(set, layer->blob[param->index]) : check_set(set, layer->blob[param->index]);
-  H5Dclose(set);
+  cr_h5()->Dclose(set);
   return cr_fail_in(status, "%s (layer '%s', parameter %d)", path->data, layer->name, param->index);
 }
 
 /* The file may not have more parameters of a layer than the net. */
 static crema_status check_surplus(const cr_layer *layer, hid_t file, cr_buffer *path) {
   CR_TRY(object_path("/data", layer->name, layer->params, path));
-  if (H5Lexists(file, path->data, H5P_DEFAULT) <= 0) return CREMA_OK;
+  if (cr_h5()->Lexists(file, path->data, H5P_DEFAULT) <= 0) return CREMA_OK;
   return cr_fail(CREMA_E_ARGUMENT,
                  "incompatible number of blobs for layer '%s' (%s): the file has %s, the net has "
                  "%d parameters",
@@ -231,12 +249,12 @@ static herr_t log_surplus(hid_t group, const char *name, const H5L_info_t *info,
 }
 
 static crema_status load_file(crema_net *net, hid_t file) {
-  if (H5Lexists(file, "/data", H5P_DEFAULT) <= 0) {
+  if (cr_h5()->Lexists(file, "/data", H5P_DEFAULT) <= 0) {
     return cr_fail(CREMA_E_CORRUPT, "has no group /data: not a model");
   }
   CR_TRY(load_layers(net, false, file));
-  H5Literate_by_name(file, "/data", H5_INDEX_NAME, H5_ITER_INC, NULL, log_surplus, net,
-                     H5P_DEFAULT);
+  cr_h5()->Literate_by_name(file, "/data", H5_INDEX_NAME, H5_ITER_INC, NULL, log_surplus, net,
+                            H5P_DEFAULT);
   return load_layers(net, true, file);
 }
 
@@ -244,11 +262,12 @@ crema_status cr_net_load_hdf5(crema_net *net, const char *path) {
   if (!cr_file_exists(path)) {
     return cr_fail(CREMA_E_NOT_FOUND, "%s: no such file or directory", path);
   }
+  CR_TRY(cr_fail_in(cr_hdf5_load(), "%s", path));
   cr_hdf5_hush before = cr_hdf5_hush_begin();
-  hid_t file = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT);
+  hid_t file = cr_h5()->Fopen(path, cr_h5()->F_ACC_RDONLY, H5P_DEFAULT);
   crema_status status =
       file < 0 ? cr_fail(CREMA_E_CORRUPT, "not an HDF5 file, or damaged") : load_file(net, file);
-  if (file >= 0) H5Fclose(file);
+  if (file >= 0) cr_h5()->Fclose(file);
   cr_hdf5_hush_end(before);
   return cr_fail_in(status, "%s", path);
 }

@@ -4,7 +4,6 @@
  *   /history/<i>           float, one data set a history blob
  * and one that Caffe does not look for:
  *   /crema_state           bytes: a CremaState message in wire format */
-#include <hdf5.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,30 +20,30 @@ enum { NAME_LIMIT = 1 << 20 }; /* bytes of a file name that we are willing to re
 /* axes 0: a scalar. */
 static bool write_dataset(hid_t where, const char *name, hid_t file_type, hid_t memory_type,
                           int axes, const hsize_t *dim, const void *values) {
-  hid_t space = axes == 0 ? H5Screate(H5S_SCALAR) : H5Screate_simple(axes, dim, NULL);
+  hid_t space = axes == 0 ? cr_h5()->Screate(H5S_SCALAR) : cr_h5()->Screate_simple(axes, dim, NULL);
   hid_t set = cr_hdf5_dataset(where, name, file_type, space, H5P_DEFAULT);
   bool good = space >= 0 && set >= 0 &&
-              H5Dwrite(set, memory_type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values) >= 0;
-  if (set >= 0) good = H5Dclose(set) >= 0 && good;
-  if (space >= 0) H5Sclose(space);
+              cr_h5()->Dwrite(set, memory_type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values) >= 0;
+  if (set >= 0) good = cr_h5()->Dclose(set) >= 0 && good;
+  if (space >= 0) cr_h5()->Sclose(space);
   return good;
 }
 
 static bool write_int(hid_t file, const char *name, int value) {
   const hsize_t one = 1;
-  return write_dataset(file, name, H5T_STD_I32LE, H5T_NATIVE_INT, 1, &one, &value);
+  return write_dataset(file, name, cr_h5()->T_STD_I32LE, cr_h5()->T_NATIVE_INT, 1, &one, &value);
 }
 
 static bool write_text(hid_t file, const char *name, const char *text) {
-  hid_t type = H5Tcopy(H5T_C_S1);
-  bool good = type >= 0 && H5Tset_size(type, strlen(text) + 1) >= 0 &&
+  hid_t type = cr_h5()->Tcopy(cr_h5()->T_C_S1);
+  bool good = type >= 0 && cr_h5()->Tset_size(type, strlen(text) + 1) >= 0 &&
               write_dataset(file, name, type, type, 0, NULL, text);
-  if (type >= 0) H5Tclose(type);
+  if (type >= 0) cr_h5()->Tclose(type);
   return good;
 }
 
 static bool write_history(hid_t file, const Caffe__SolverState *state) {
-  hid_t group = H5Gcreate2(file, "history", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+  hid_t group = cr_h5()->Gcreate2(file, "history", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
   bool good = group >= 0;
   for (size_t i = 0; good && i < state->n_history; ++i) {
     const Caffe__BlobProto *blob = state->history[i];
@@ -54,21 +53,23 @@ static bool write_history(hid_t file, const Caffe__SolverState *state) {
     snprintf(name, sizeof name, "%zu", i);
     good = cr_blob_proto_shape(blob, &shape) == CREMA_OK;
     for (int a = 0; good && a < shape.axes; ++a) dim[a] = (hsize_t)shape.dim[a];
-    good = good && write_dataset(group, name, H5T_IEEE_F32LE, H5T_NATIVE_FLOAT, shape.axes, dim,
-                                 blob->data);
+    good = good && write_dataset(group, name, cr_h5()->T_IEEE_F32LE, cr_h5()->T_NATIVE_FLOAT,
+                                 shape.axes, dim, blob->data);
   }
-  if (group >= 0) H5Gclose(group);
+  if (group >= 0) cr_h5()->Gclose(group);
   return good;
 }
 
 static bool write_extra(hid_t file, const cr_buffer *bytes) {
   const hsize_t size = bytes->size;
-  return write_dataset(file, "crema_state", H5T_STD_U8LE, H5T_NATIVE_UINT8, 1, &size, bytes->data);
+  return write_dataset(file, "crema_state", cr_h5()->T_STD_U8LE, cr_h5()->T_NATIVE_UINT8, 1, &size,
+                       bytes->data);
 }
 
 crema_status cr_state_write_hdf5(const Caffe__SolverState *state, const char *path) {
   cr_buffer extra = {0};
   hid_t file;
+  CR_TRY(cr_fail_in(cr_hdf5_load(), "%s", path));
   cr_hdf5_hush before = cr_hdf5_hush_begin();
   crema_status status = cr_wire_print(&state->crema_state->base, &extra);
   if (status == CREMA_OK) status = cr_hdf5_create(&file);
@@ -93,20 +94,20 @@ static crema_status fail_dataset(const char *name) {
 
 /* The extents and the number of values of an open data set. */
 static bool dataset_extents(hid_t set, int *axes, hsize_t *dim, hssize_t *count) {
-  hid_t space = H5Dget_space(set);
+  hid_t space = cr_h5()->Dget_space(set);
   bool good = space >= 0;
-  *axes = good ? H5Sget_simple_extent_ndims(space) : -1;
-  good =
-      *axes >= 0 && *axes <= CREMA_MAX_AXES && H5Sget_simple_extent_dims(space, dim, NULL) == *axes;
-  *count = good ? H5Sget_simple_extent_npoints(space) : -1;
-  if (space >= 0) H5Sclose(space);
+  *axes = good ? cr_h5()->Sget_simple_extent_ndims(space) : -1;
+  good = *axes >= 0 && *axes <= CREMA_MAX_AXES &&
+         cr_h5()->Sget_simple_extent_dims(space, dim, NULL) == *axes;
+  *count = good ? cr_h5()->Sget_simple_extent_npoints(space) : -1;
+  if (space >= 0) cr_h5()->Sclose(space);
   return good && *count >= 0;
 }
 
 static bool dataset_class_is(hid_t set, H5T_class_t wanted) {
-  hid_t type = H5Dget_type(set);
-  bool good = type >= 0 && H5Tget_class(type) == wanted;
-  if (type >= 0) H5Tclose(type);
+  hid_t type = cr_h5()->Dget_type(set);
+  bool good = type >= 0 && cr_h5()->Tget_class(type) == wanted;
+  if (type >= 0) cr_h5()->Tclose(type);
   return good;
 }
 
@@ -114,36 +115,38 @@ static crema_status read_int(hid_t file, const char *name, int32_t *out) {
   hsize_t dim[CREMA_MAX_AXES];
   hssize_t count;
   int axes, value = 0;
-  hid_t set = H5Dopen2(file, name, H5P_DEFAULT);
-  bool good = set >= 0 && dataset_extents(set, &axes, dim, &count) && count == 1 &&
-              dataset_class_is(set, H5T_INTEGER) &&
-              H5Dread(set, H5T_NATIVE_INT, H5S_ALL, H5S_ALL, H5P_DEFAULT, &value) >= 0;
-  if (set >= 0) H5Dclose(set);
+  hid_t set = cr_h5()->Dopen2(file, name, H5P_DEFAULT);
+  bool good =
+      set >= 0 && dataset_extents(set, &axes, dim, &count) && count == 1 &&
+      dataset_class_is(set, H5T_INTEGER) &&
+      cr_h5()->Dread(set, cr_h5()->T_NATIVE_INT, H5S_ALL, H5S_ALL, H5P_DEFAULT, &value) >= 0;
+  if (set >= 0) cr_h5()->Dclose(set);
   *out = value;
   return good ? CREMA_OK : fail_dataset(name);
 }
 
 /* A scalar string of fixed length. */
 static crema_status read_text(hid_t file, const char *name, char **out) {
-  hid_t set = H5Dopen2(file, name, H5P_DEFAULT);
-  hid_t type = set < 0 ? -1 : H5Dget_type(set);
+  hid_t set = cr_h5()->Dopen2(file, name, H5P_DEFAULT);
+  hid_t type = set < 0 ? -1 : cr_h5()->Dget_type(set);
   hsize_t dim[CREMA_MAX_AXES];
   hssize_t count = 0;
   int axes;
-  bool good = type >= 0 && H5Tget_class(type) == H5T_STRING && H5Tis_variable_str(type) == 0 &&
-              dataset_extents(set, &axes, dim, &count) && count == 1;
-  size_t size = good ? H5Tget_size(type) : 0;
+  bool good = type >= 0 && cr_h5()->Tget_class(type) == H5T_STRING &&
+              cr_h5()->Tis_variable_str(type) == 0 && dataset_extents(set, &axes, dim, &count) &&
+              count == 1;
+  size_t size = good ? cr_h5()->Tget_size(type) : 0;
   if (good && size <= NAME_LIMIT) {
     *out = cr_proto_alloc(size + 1);
     if (*out != NULL) {
       memset(*out, 0, size + 1);
-      good = H5Dread(set, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, *out) >= 0;
+      good = cr_h5()->Dread(set, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, *out) >= 0;
     }
   } else {
     good = false;
   }
-  if (type >= 0) H5Tclose(type);
-  if (set >= 0) H5Dclose(set);
+  if (type >= 0) cr_h5()->Tclose(type);
+  if (set >= 0) cr_h5()->Dclose(set);
   if (good && *out == NULL) return cr_fail_memory(size + 1, "a file name");
   return good ? CREMA_OK : fail_dataset(name);
 }
@@ -160,7 +163,7 @@ static crema_status read_blob(hid_t group, size_t index, Caffe__BlobProto **out)
   if (blob == NULL) return cr_fail_memory(sizeof *blob, "history");
   caffe__blob_proto__init(blob);
   *out = blob;
-  hid_t set = H5Dopen2(group, name, H5P_DEFAULT);
+  hid_t set = cr_h5()->Dopen2(group, name, H5P_DEFAULT);
   if (set < 0 || !dataset_class_is(set, H5T_FLOAT) || !dataset_extents(set, &axes, dim, &count) ||
       (size_t)count > SIZE_MAX / sizeof(float)) {
     status = fail_dataset(name);
@@ -175,22 +178,22 @@ static crema_status read_blob(hid_t group, size_t index, Caffe__BlobProto **out)
   for (int a = 0; a < axes; ++a) blob->shape->dim[a] = (int64_t)dim[a];
   blob->shape->n_dim = (size_t)axes;
   blob->n_data = (size_t)count;
-  if (H5Dread(set, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, blob->data) < 0) {
+  if (cr_h5()->Dread(set, cr_h5()->T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, blob->data) < 0) {
     status = fail_dataset(name);
   }
   goto out;
 memory:
   status = cr_fail_memory((size_t)count * sizeof(float), "history");
 out:
-  if (set >= 0) H5Dclose(set);
+  if (set >= 0) cr_h5()->Dclose(set);
   return cr_fail_in(status, "/history");
 }
 
 static crema_status read_history(hid_t file, Caffe__SolverState *state) {
   H5G_info_t info;
   crema_status status = CREMA_OK;
-  hid_t group = H5Gopen2(file, "history", H5P_DEFAULT);
-  if (group < 0 || H5Gget_info(group, &info) < 0) {
+  hid_t group = cr_h5()->Gopen2(file, "history", H5P_DEFAULT);
+  if (group < 0 || cr_h5()->Gget_info(group, &info) < 0) {
     status = fail_dataset("history");
     goto out;
   }
@@ -206,7 +209,7 @@ static crema_status read_history(hid_t file, Caffe__SolverState *state) {
     if (status != CREMA_OK) goto out;
   }
 out:
-  if (group >= 0) H5Gclose(group);
+  if (group >= 0) cr_h5()->Gclose(group);
   return status;
 }
 
@@ -217,8 +220,8 @@ static crema_status read_extra(hid_t file, const char *path, Caffe__SolverState 
   uint8_t *bytes = NULL;
   ProtobufCMessage *message = NULL;
   crema_status status = CREMA_OK;
-  if (H5Lexists(file, "crema_state", H5P_DEFAULT) <= 0) return CREMA_OK;
-  hid_t set = H5Dopen2(file, "crema_state", H5P_DEFAULT);
+  if (cr_h5()->Lexists(file, "crema_state", H5P_DEFAULT) <= 0) return CREMA_OK;
+  hid_t set = cr_h5()->Dopen2(file, "crema_state", H5P_DEFAULT);
   if (set < 0 || !dataset_class_is(set, H5T_INTEGER) || !dataset_extents(set, &axes, dim, &count)) {
     status = fail_dataset("crema_state");
     goto out;
@@ -228,7 +231,7 @@ static crema_status read_extra(hid_t file, const char *path, Caffe__SolverState 
     status = cr_fail_memory((size_t)count + 1, "a solver state");
     goto out;
   }
-  if (H5Dread(set, H5T_NATIVE_UINT8, H5S_ALL, H5S_ALL, H5P_DEFAULT, bytes) < 0) {
+  if (cr_h5()->Dread(set, cr_h5()->T_NATIVE_UINT8, H5S_ALL, H5S_ALL, H5P_DEFAULT, bytes) < 0) {
     status = fail_dataset("crema_state");
     goto out;
   }
@@ -237,7 +240,7 @@ static crema_status read_extra(hid_t file, const char *path, Caffe__SolverState 
   state->crema_state = (Caffe__CremaState *)message;
 out:
   free(bytes);
-  if (set >= 0) H5Dclose(set);
+  if (set >= 0) cr_h5()->Dclose(set);
   return status;
 }
 
@@ -245,10 +248,10 @@ static crema_status read_all(hid_t file, const char *path, Caffe__SolverState *s
   CR_TRY(read_int(file, "iter", &state->iter));
   state->has_iter = true;
   /* Files of early versions have no name and no step. */
-  if (H5Lexists(file, "learned_net", H5P_DEFAULT) > 0) {
+  if (cr_h5()->Lexists(file, "learned_net", H5P_DEFAULT) > 0) {
     CR_TRY(read_text(file, "learned_net", &state->learned_net));
   }
-  if (H5Lexists(file, "current_step", H5P_DEFAULT) > 0) {
+  if (cr_h5()->Lexists(file, "current_step", H5P_DEFAULT) > 0) {
     CR_TRY(read_int(file, "current_step", &state->current_step));
     state->has_current_step = true;
   }
@@ -261,16 +264,17 @@ crema_status cr_state_read_hdf5(const char *path, Caffe__SolverState **out) {
   if (!cr_file_exists(path)) {
     return cr_fail(CREMA_E_NOT_FOUND, "%s: no such file or directory", path);
   }
+  CR_TRY(cr_fail_in(cr_hdf5_load(), "%s", path));
   Caffe__SolverState *state = cr_proto_alloc(sizeof *state);
   if (state == NULL) return cr_fail_memory(sizeof *state, "a solver state");
   caffe__solver_state__init(state);
   cr_hdf5_hush before = cr_hdf5_hush_begin();
-  hid_t file = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT);
+  hid_t file = cr_h5()->Fopen(path, cr_h5()->F_ACC_RDONLY, H5P_DEFAULT);
   if (file < 0) {
     status = cr_fail(CREMA_E_CORRUPT, "%s: not an HDF5 file, or damaged", path);
   } else {
     status = cr_fail_in(read_all(file, path, state), "%s", path);
-    H5Fclose(file);
+    cr_h5()->Fclose(file);
   }
   cr_hdf5_hush_end(before);
   if (status != CREMA_OK) {

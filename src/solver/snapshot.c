@@ -8,13 +8,19 @@
 
 #include "core/fail.h"
 #include "core/file.h"
+#include "core/hdf5_api.h"
 #include "core/log.h"
 #include "solver/solver.h"
+
+static bool wants_hdf5(const crema_solver *solver) {
+  return solver->param->snapshot_format == CAFFE__SOLVER_PARAMETER__SNAPSHOT_FORMAT__HDF5;
+}
 
 crema_status cr_snapshot_check(const crema_solver *solver) {
   char *probe = NULL;
   cr_buffer name = {0};
   crema_status status = CREMA_OK;
+  if (wants_hdf5(solver)) CR_TRY(cr_fail_in(cr_hdf5_load(), "snapshot_format: HDF5"));
   CR_TRY_GOTO(cr_buffer_print(&name, "%s_iter_0.check", solver->snapshot_prefix), out);
   CR_TRY_GOTO(cr_file_replace_begin(name.data, &probe), out);
   int fd = open(probe, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
@@ -63,8 +69,7 @@ out:
 }
 
 crema_status crema_solver_snapshot(crema_solver *solver) {
-  bool hdf5 = solver->param->snapshot_format == CAFFE__SOLVER_PARAMETER__SNAPSHOT_FORMAT__HDF5;
-  crema_status status = write_snapshot(solver, hdf5);
+  crema_status status = write_snapshot(solver, wants_hdf5(solver));
   return cr_fail_in(status, "snapshot after %lld iterations (earlier snapshots are kept)",
                     (long long)solver->iteration);
 }

@@ -31,9 +31,41 @@ cc "${flags[@]}" "$example" $(pkg-config --cflags crema) -Lstatic_only \
 ./static "${arguments[@]}" >static.txt 2>log || { fail "running the static one"; cat log; }
 cmp shared.txt static.txt || fail "the static library gives something else"
 
+# Weights in HDF5: from the module beside the shared library, from the static library itself.
+cat >h5.prototxt <<'NET'
+layer { name: "in" type: "Input" top: "data" input_param { shape { dim: 1 dim: 2 } } }
+layer { name: "ip" type: "InnerProduct" bottom: "data" top: "ip" inner_product_param { num_output: 1 } }
+NET
+cat >h5.c <<'C'
+#include <crema/crema.h>
+#include <stdio.h>
+int main(int count, char **argument) {
+  crema_net *net = NULL;
+  crema_status status = crema_net_load("h5.prototxt", NULL, &net);
+  if (status == CREMA_OK && count == 1) status = crema_net_save_weights(net, "h5.caffemodel.h5");
+  if (status == CREMA_OK) status = crema_net_load_weights(net, "h5.caffemodel.h5");
+  printf("%s\n", status == CREMA_OK ? "ok" : crema_error_text());
+  crema_net_destroy(net);
+  return argument == NULL;
+}
+C
+cc "${flags[@]}" h5.c $(pkg-config --cflags --libs crema) -o h5_shared >log 2>&1 || cat log
+cc "${flags[@]}" h5.c $(pkg-config --cflags crema) -Lstatic_only \
+  $(pkg-config --static --libs crema | sed 's/-L[^ ]*tree[^ ]*//') -o h5_static >log 2>&1 || cat log
+[ "$(LD_LIBRARY_PATH=$lib ./h5_shared)" = ok ] || fail "HDF5 through the shared library"
+[ "$(CREMA_HDF5_MODULE=missing ./h5_static again)" = ok ] || fail "HDF5 in the static library"
+
 [ "$(tree/bin/caffe version)" = "$(tree/bin/crema version)" ] || fail "caffe is not crema"
 (cd / && "$work/tree/bin/crema" classify "${arguments[2]}") >log 2>&1 ||
   { fail "the installed command does not find its model"; cat log; }
+
+# The installed command finds the module in the library folder of its own tree.
+cat >h5_solver.prototxt <<'SOLVER'
+train_net: "h5.prototxt" base_lr: 0 lr_policy: "fixed" max_iter: 0 snapshot_format: HDF5
+snapshot_prefix: "h5" solver_mode: CPU
+SOLVER
+(PATH=$work/tree/bin:$PATH; crema train -solver h5_solver.prototxt -weights h5.caffemodel.h5) \
+  >log 2>&1 || { fail "the installed command and HDF5"; cat log; }
 
 if command -v c++ >/dev/null; then
   for header in tree/include/crema/*.h; do

@@ -1,7 +1,7 @@
 # The conformance runner and the set that travels with the project.
 file(GLOB golden_sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/golden*.c)
 add_executable(golden ${golden_sources})
-target_link_libraries(golden PRIVATE crema_internal)
+target_link_libraries(golden PRIVATE crema_internal PkgConfig::HDF5)
 target_include_directories(golden PRIVATE ${CMAKE_CURRENT_LIST_DIR})
 set_target_properties(golden PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
 

@@ -32,6 +32,7 @@ FENCED = {
     r"(dnnl|oneapi/dnnl/\w+)\w*\.h": "src/device/cpu",
     r"(cblas|openblas\w*)\.h": "src/device/cpu",
     r"(cuda|cublas|cudnn|nccl|curand)\w*\.h": "src/device/cuda",
+    r"hdf5\.h": "src/core",
     r"protobuf-c/.*\.h": "src/proto",
     r"(lmdb|leveldb/c|turbojpeg|png|jpeglib)\.h": "src/data",
     r"caffe\.pb-c\.h": "src/proto",

@@ -1,0 +1,73 @@
+#define _GNU_SOURCE /* dladdr1 */
+#include "core/module.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/fail.h"
+
+enum { PATH_BYTES = 4096 };
+
+/* An address inside whatever file this code was linked into. */
+static const char here = 0;
+
+/* The folder of that file, with the slash at its end. */
+static bool own_folder(char *path) {
+  Dl_info info;
+  struct link_map *map = NULL;
+  if (dladdr1(&here, &info, (void **)&map, RTLD_DL_LINKMAP) == 0 || map == NULL) return false;
+  if (map->l_name != NULL && map->l_name[0] != '\0') {
+    int length = snprintf(path, PATH_BYTES, "%s", map->l_name);
+    if (length < 0 || length >= PATH_BYTES) return false;
+  } else {
+    /* The program itself: the loader knows only what it was called by, which may be a bare name. */
+    ssize_t length = readlink("/proc/self/exe", path, PATH_BYTES - 1);
+    if (length < 0) return false;
+    path[length] = '\0';
+  }
+  char *slash = strrchr(path, '/');
+  if (slash == NULL) return false;
+  slash[1] = '\0';
+  return true;
+}
+
+/* NULL when there is no such file; `reason` is then as before. A file that exists but
+ * cannot be opened leaves its reason. */
+static void *open_file(const char *folder, const char *below, const char *name, char *reason,
+                       size_t size) {
+  char path[PATH_BYTES];
+  int length = snprintf(path, sizeof path, "%s%s%s", folder, below, name);
+  if (length < 0 || length >= PATH_BYTES || access(path, F_OK) != 0) return NULL;
+  void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  if (library == NULL) snprintf(reason, size, "%s", dlerror());
+  return library;
+}
+
+crema_status cr_module_open(const char *name, const char *variable, void **out) {
+  /* From bin/ to the library folder: as in the build tree, and as installed. */
+  static const char *const below[] = {"", "../lib/", CREMA_LIB_FROM_BIN "/"};
+  char folder[PATH_BYTES], reason[1024] = "";
+  const char *given = getenv(variable);
+  *out = NULL;
+  if (given != NULL && given[0] != '\0') {
+    *out = dlopen(given, RTLD_NOW | RTLD_LOCAL);
+    if (*out != NULL) return CREMA_OK;
+    return cr_fail(CREMA_E_NOT_FOUND, "%s: %s", variable, dlerror());
+  }
+  if (own_folder(folder)) {
+    for (size_t i = 0; i < sizeof below / sizeof below[0]; ++i) {
+      if (*out == NULL && reason[0] == '\0') {
+        *out = open_file(folder, below[i], name, reason, sizeof reason);
+      }
+    }
+  }
+  if (*out == NULL && reason[0] == '\0') *out = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+  if (*out != NULL) return CREMA_OK;
+  if (reason[0] != '\0') return cr_fail(CREMA_E_NOT_FOUND, "%s", reason);
+  return cr_fail(CREMA_E_NOT_FOUND, "%s was not found", name);
+}

@@ -1,0 +1,15 @@
+/* Parts of crema that lie in files of their own and are opened when first asked for. */
+#ifndef CR_CORE_MODULE_H
+#define CR_CORE_MODULE_H
+
+#include "crema/status.h"
+
+/* Opens the shared object `name` ("libcrema-x.so") with its symbols kept to itself; *out is a
+ * handle for dlsym. Looks at the path that the environment variable `variable` holds and, when that
+ * is unset or empty, beside the library; for a program that holds the library itself in its own
+ * folder and in the library folder next to it; then where the loader looks. Never in the working
+ * directory. Errors: CREMA_E_NOT_FOUND; the text names the file and says why it cannot be opened.
+ */
+crema_status cr_module_open(const char *name, const char *variable, void **out) CREMA_MUST_USE;
+
+#endif
