@@ -5,7 +5,7 @@
 set -eu
 
 packages=(build-essential cmake ninja-build pkg-config zstd
-  libdnnl-dev libopenblas-dev libprotobuf-c-dev protobuf-c-compiler liblmdb-dev libleveldb-dev
+  libdnnl-dev libprotobuf-c-dev protobuf-c-compiler liblmdb-dev libleveldb-dev
   libhdf5-dev libturbojpeg0-dev libjpeg62-turbo-dev libpng-dev zlib1g-dev libcmocka-dev python3)
 if [ "${1:-}" = --dev ]; then
   packages+=(clang clang-format libclang-rt-dev)
