@@ -80,10 +80,6 @@ typedef struct cli_command {
   const char *summary;
 } cli_command;
 
-/* Starts the program anew with OpenMP threads that sleep soon when they wait, unless the
- * environment says how they shall wait. `argv` is main's. For commands that run for long. */
-void cli_limit_spinning(char **argv);
-
 #define CLI_COMMAND(name, summary) int crema_cmd_##name(int argc, char **argv);
 #include "commands.inc"
 #undef CLI_COMMAND

@@ -67,13 +67,7 @@ static int run(int argc, char **argv) {
   return command->run(argc - 1, argv + 1);
 }
 
-/* Whether the command computes for long enough that starting anew does not count. */
-static bool runs_long(const char *word) {
-  return strcmp(word, "train") == 0 || strcmp(word, "test") == 0 || strcmp(word, "time") == 0;
-}
-
 int main(int argc, char **argv) {
-  if (argc > 1 && runs_long(argv[1])) cli_limit_spinning(argv);
   cli_log_start();
   int code = run(argc, argv);
   cli_log_stop();

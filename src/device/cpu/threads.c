@@ -1,5 +1,7 @@
 #include "device/cpu/threads.h"
 
+#include "device/cpu/waiting.h"
+
 #ifdef _OPENMP
 #include <omp.h>
 
@@ -47,7 +49,12 @@ static int limit(int threads, int before) {
 
 int cr_cpu_enter(cr_plan *plan) {
   int before = omp_get_max_threads();
-  if (plan->threads == 0) plan->threads = threads_for(work_of(plan->desc), before);
+  if (plan->threads == 0) {
+    plan->threads = threads_for(work_of(plan->desc), before);
+    cr_cpu_waiting_planned();
+  } else {
+    cr_cpu_waiting_look();
+  }
   return limit(plan->threads, before);
 }
 

@@ -1,0 +1,84 @@
+/* How idle OpenMP threads wait. */
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+#include "core/clock.h"
+#include "device/cpu/waiting.h"
+
+enum { MOST_THREADS = 256 };
+
+static void need_threads(void) {
+#ifdef _OPENMP
+  if (omp_get_max_threads() < 2 || omp_get_num_procs() < 2) skip();
+#else
+  skip();
+#endif
+}
+
+/* Looks until threads are as wanted, for some seconds at most. */
+static bool becomes(bool calm) {
+  double end = cr_clock_seconds() + 10;
+  while (cr_clock_seconds() < end) {
+    cr_cpu_waiting_look();
+    if (cr_cpu_waiting_is_calm() == calm) return true;
+    cr_clock_sleep(0.002);
+  }
+  return false;
+}
+
+static void planning_calms_for_a_moment(void **state) {
+  (void)state;
+  need_threads();
+  cr_cpu_waiting_planned();
+  assert_true(cr_cpu_waiting_is_calm());
+  assert_true(becomes(false));
+  cr_cpu_waiting_planned();
+  assert_true(cr_cpu_waiting_is_calm());
+}
+
+static void *burn(void *arg) {
+  atomic_bool *stop = arg;
+  while (!atomic_load_explicit(stop, memory_order_relaxed)) continue;
+  return NULL;
+}
+
+/* More busy threads than processors: the system has to preempt some. */
+static void preemption_calms(void **state) {
+  (void)state;
+  need_threads();
+  assert_true(becomes(false));
+  pthread_t thread[MOST_THREADS];
+  atomic_bool stop = false;
+  long processors = sysconf(_SC_NPROCESSORS_ONLN);
+  int count = processors * 2 < MOST_THREADS ? (int)processors * 2 : MOST_THREADS;
+  for (int i = 0; i < count; ++i) {
+    assert_int_equal(pthread_create(&thread[i], NULL, burn, &stop), 0);
+  }
+  bool calmed = becomes(true);
+  atomic_store(&stop, true);
+  for (int i = 0; i < count; ++i) pthread_join(thread[i], NULL);
+  assert_true(calmed);
+  assert_true(becomes(false));
+}
+
+int main(void) {
+  /* The choice of whoever runs the tests is not what is tested. */
+  unsetenv("OMP_WAIT_POLICY");
+  unsetenv("GOMP_SPINCOUNT");
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(planning_calms_for_a_moment),
+      cmocka_unit_test(preemption_calms),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
