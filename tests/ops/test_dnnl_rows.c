@@ -664,6 +664,37 @@ static void test_affine(void **state) {
   }
 }
 
+/* Terms that cancel but for a last 1, which a sum in single precision would lose. */
+static void test_affine_cancelling(void **state) {
+  (void)state;
+  enum { CHANNELS = 3, PLACES = 5 };
+  static const float terms[PLACES] = {3e7f, 3e7f, 1.0f, -3e7f, -3e7f};
+  for (int scale = 0; scale < 2; ++scale) {
+    fixture f;
+    start(&f, scale ? CR_OP_AFFINE_BWD_SCALE : CR_OP_AFFINE_BWD_BIAS);
+    for (int i = 0; i <= scale; ++i) {
+      ADD(&f, 'R', 1, CHANNELS, PLACES);
+      for (int k = 0; k < CHANNELS * PLACES; ++k) {
+        ((float *)f.value[i])[k] = i == 0 ? terms[k % PLACES] : 1.0f;
+      }
+    }
+    ADD(&f, 'A', CHANNELS);
+    crema_shape images = {4, {1, CHANNELS, 1, PLACES}};
+    cr_md md = NULL;
+    assert_int_equal(cr_dnnl_md_ordered(&images, CREMA_F32, all_orders[1], &md), CREMA_OK);
+    assert_int_equal(cr_dnnl_layout(cr_cpu_device(), md, &f.hint[0].layout), CREMA_OK);
+    cr_md_destroy(md);
+    trial t;
+    assert_int_equal(prepare(&t, &f, dnnl_row(f.desc.kind, 0)), CREMA_OK);
+    execute(&t, &f);
+    for (int c = 0; c < CHANNELS; ++c) {
+      assert_float_equal(((float *)t.memory[1 + scale])[c], 1.0f, 0.0f);
+    }
+    release(&t);
+    finish(&f);
+  }
+}
+
 static int set_seed(void **state) {
   (void)state;
   random_state = seed;
@@ -685,6 +716,7 @@ int main(void) {
       cmocka_unit_test_setup(test_same_layout, set_seed),
       cmocka_unit_test_setup(test_concat_slice, set_seed),
       cmocka_unit_test_setup(test_affine, set_seed),
+      cmocka_unit_test(test_affine_cancelling),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,8 +10,8 @@
 
 enum {
   BLOCK_MAX = 16,
-  PARALLEL_MIN = 16384, /* values; below, one thread is faster */
-  RUN = 256             /* places that are summed in single precision at a time */
+  LANES = 8,           /* channels that are summed at a time */
+  PARALLEL_MIN = 16384 /* values; below, one thread is faster */
 };
 
 /* Memory in blocks: (outer, blocks, inner, block). */
@@ -36,7 +36,7 @@ static crema_status plan_blocks(cr_plan *plan) {
   const crema_shape *shape = &plan->desc->arg[0].shape;
   cr_dnnl_order order = cr_dnnl_layout_order(layout);
   if (layout == NULL || layout->type != CREMA_F32 || order.kind != CR_DNNL_BLOCKED ||
-      order.block > BLOCK_MAX) {
+      order.block > BLOCK_MAX || order.block % LANES != 0) {
     return cr_fail(CREMA_E_UNSUPPORTED, "not held in blocks of channels");
   }
   if (shape->axes != 3 || layout->shape.dim[0] != shape->dim[0] ||
@@ -75,18 +75,25 @@ static void scale_all(const blocks *b, const float *x, const float *scale, const
   }
 }
 
-/* Adds a plane's values, times those of `weight` unless that is NULL, to `sum`. */
+/* Adds a plane's values, times those of `weight` unless that is NULL, to `sum`. In double: where
+ * the terms of a channel nearly cancel, a sum in single precision would keep few true digits. */
 static void sum_plane(const blocks *b, const float *x, const float *weight, double *sum) {
-  for (int64_t from = 0; from < b->inner; from += RUN) {
-    int64_t to = from + RUN < b->inner ? from + RUN : b->inner;
-    float part[BLOCK_MAX] = {0};
-    for (int64_t p = from; p < to; ++p) {
-      const float *at = x + p * b->block;
-      const float *by = weight == NULL ? NULL : weight + p * b->block;
+  for (int lane = 0; lane < b->block; lane += LANES) {
+    double part[LANES] = {0};
+    const float *at = x + lane;
+    if (weight == NULL) {
+      for (int64_t p = 0; p < b->inner; ++p, at += b->block) {
 #pragma omp simd
-      for (int k = 0; k < b->block; ++k) part[k] += by == NULL ? at[k] : at[k] * by[k];
+        for (int k = 0; k < LANES; ++k) part[k] += (double)at[k];
+      }
+    } else {
+      const float *by = weight + lane;
+      for (int64_t p = 0; p < b->inner; ++p, at += b->block, by += b->block) {
+#pragma omp simd
+        for (int k = 0; k < LANES; ++k) part[k] += (double)at[k] * (double)by[k];
+      }
     }
-    for (int k = 0; k < b->block; ++k) sum[k] += (double)part[k];
+    for (int k = 0; k < LANES; ++k) sum[lane + k] += part[k];
   }
 }
 
