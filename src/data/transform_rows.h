@@ -3,33 +3,44 @@
 #define CR_DATA_TRANSFORM_ROWS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
-/* What happens to a row of `width` places. With `mirror`, value x of the result comes from place
- * width - 1 - x. */
-typedef struct cr_row_job {
-  int width;
-  bool mirror;
-  float scale;
-  bool stream; /* past the caches: worth it where nobody reads the values soon */
-} cr_row_job;
+/* Rows of a channel: value x of row y is at in[y * pitch + x * stride], its mean at
+ * mean_row[y * mean_pitch + x], or where that is NULL `mean` is the one of all. With three
+ * interleaved channels (stride 3), `in` is where the pixels begin and `channel` tells which of
+ * their values is meant; otherwise it is 0. */
+typedef struct cr_rows {
+  const void *in; /* uint8_t or float */
+  int width, height;
+  int stride, channel;
+  size_t pitch, mean_pitch;
+  const float *mean_row;
+  float mean, scale;
+  bool mirror; /* value x of the result comes from place width - 1 - x */
+} cr_rows;
 
-/* The mean of one channel: `row`, one for each place, or where that is NULL `value`. */
-typedef struct cr_row_mean {
-  float value;
-  const float *row;
-} cr_row_mean;
+enum { CR_ROW_LINE = 16 /* floats of a cache line */ };
 
-/* Neighbours of a channel are `stride` bytes or floats apart. */
-void cr_row_u8(const cr_row_job *job, const uint8_t *in, int stride, cr_row_mean mean, float *out);
-void cr_row_f32(const cr_row_job *job, const float *in, int stride, cr_row_mean mean, float *out);
+/* Where the rows of a channel go, one after the other without gaps. Values can be sent past the
+ * caches, a cache line at a time: those that do not fill a line wait for the next row. */
+typedef struct cr_row_target {
+  float *at;   /* the next value; with `stream` the beginning of its line */
+  bool stream; /* past the caches */
+  int held;    /* places of that line that are taken, of which the first `foreign` */
+  int foreign; /* are not this channel's */
+  /* Room before and after the line, so that whole vectors can be written around its ends. */
+  _Alignas(64) float line[3 * CR_ROW_LINE];
+} cr_row_target;
 
-/* Three interleaved channels at once; `out` holds where each one goes. Either all means are rows or
- * none is. */
-void cr_row_u8x3(const cr_row_job *job, const uint8_t *in, const cr_row_mean mean[3],
-                 float *const out[3]);
+/* Begins with the value at `at`, which is on a multiple of 4 bytes. `stream` is a wish: past the
+ * caches is worth it where nobody reads the values soon. */
+void cr_row_begin(cr_row_target *target, float *at, bool stream);
+/* All values are written, and may be shown to other threads. */
+void cr_row_end(cr_row_target *target);
 
-/* To be called after rows with `stream`, before another thread may see the values. */
-void cr_row_finish(const cr_row_job *job);
+/* Writes the next rows of a target. */
+void cr_rows_u8(const cr_rows *rows, cr_row_target *target);
+void cr_rows_f32(const cr_rows *rows, cr_row_target *target);
 
 #endif

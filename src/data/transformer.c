@@ -197,68 +197,89 @@ crema_status cr_transformer_crop(const cr_transformer *t, uint64_t sample, int h
   return CREMA_OK;
 }
 
-/* One crop on its way: where its rows are in the values at hand and in the mean image. */
+/* One crop on its way: its rows in the values at hand and in the mean image. */
 typedef struct crop_job {
-  cr_row_job row;
   const cr_transformer *t;
   const cr_pixels *pixels;
-  int channels, height;
-  size_t first, pitch; /* place of its first value in the values at hand; places a row */
-  size_t plane;        /* places a channel, where they are not interleaved */
-  size_t mean_first, mean_pitch, mean_plane;
+  cr_rows rows; /* of the first channel */
+  size_t plane; /* values a channel, where they are not interleaved */
+  size_t mean_plane;
 } crop_job;
 
-static cr_row_mean mean_of(const crop_job *job, int c, int y) {
+/* `count` rows of channel c from row y on. */
+static cr_rows rows_of(const crop_job *job, int c, int y, int count) {
   const cr_transformer *t = job->t;
-  cr_row_mean mean = {0};
-  if (t->mean_values > 0) mean.value = t->mean_value[t->mean_values > 1 ? c : 0];
-  if (t->mean.values != NULL) {
-    mean.row = t->mean.values + (size_t)c * job->mean_plane + job->mean_first +
-               (size_t)y * job->mean_pitch;
+  const cr_pixels *pixels = job->pixels;
+  cr_rows rows = job->rows;
+  size_t size = pixels->type == CREMA_F32 ? sizeof(float) : 1;
+  size_t place = (size_t)y * rows.pitch;
+  if (pixels->interleaved) rows.channel = c;
+  else place += (size_t)c * job->plane;
+  rows.in = (const uint8_t *)rows.in + place * size;
+  rows.height = count;
+  if (t->mean_values > 0) rows.mean = t->mean_value[t->mean_values > 1 ? c : 0];
+  if (rows.mean_row != NULL) {
+    rows.mean_row += (size_t)c * job->mean_plane + (size_t)y * rows.mean_pitch;
   }
-  return mean;
+  return rows;
 }
 
-static void run_channel(const crop_job *job, int c, float *out) {
-  const cr_pixels *pixels = job->pixels;
-  int stride = pixels->interleaved ? pixels->channels : 1;
-  size_t skip = pixels->interleaved ? (size_t)c : (size_t)c * job->plane;
-  for (int y = 0; y < job->height; ++y, out += job->row.width) {
-    size_t offset = (job->first + (size_t)y * job->pitch) * (size_t)stride + skip;
-    cr_row_mean mean = mean_of(job, c, y);
-    if (pixels->type == CREMA_F32) {
-      cr_row_f32(&job->row, (const float *)pixels->values + offset, stride, mean, out);
-    } else {
-      cr_row_u8(&job->row, (const uint8_t *)pixels->values + offset, stride, mean, out);
+/* Channels that are written side by side, a few rows of one after as many of the other, so that
+ * interleaved pixels come from the nearest cache all but once. */
+enum { TOGETHER = 3, STRIP = 16 };
+
+static void run_channels(const crop_job *job, int first, int count, bool stream, float *out) {
+  cr_row_target target[TOGETHER];
+  int height = job->rows.height, strip = job->pixels->interleaved ? STRIP : height;
+  size_t plane = (size_t)job->rows.width * (size_t)height;
+  for (int c = 0; c < count; ++c) cr_row_begin(&target[c], out + (size_t)c * plane, stream);
+  for (int y = 0; y < height; y += strip) {
+    for (int c = 0; c < count; ++c) {
+      const cr_rows rows = rows_of(job, first + c, y, height - y < strip ? height - y : strip);
+      if (job->pixels->type == CREMA_F32) cr_rows_f32(&rows, &target[c]);
+      else cr_rows_u8(&rows, &target[c]);
     }
   }
-}
-
-static void run_three(const crop_job *job, float *out) {
-  size_t width = (size_t)job->row.width, plane = width * (size_t)job->height;
-  for (int y = 0; y < job->height; ++y, out += width) {
-    size_t offset = 3 * (job->first + (size_t)y * job->pitch);
-    const cr_row_mean mean[3] = {mean_of(job, 0, y), mean_of(job, 1, y), mean_of(job, 2, y)};
-    float *const to[3] = {out, out + plane, out + 2 * plane};
-    cr_row_u8x3(&job->row, (const uint8_t *)job->pixels->values + offset, mean, to);
-  }
+  for (int c = 0; c < count; ++c) cr_row_end(&target[c]);
 }
 
 /* Whole rows that are not mirrored follow each other everywhere: they are as good as one. */
-static void join_rows(crop_job *job, const cr_image_part *part) {
-  size_t places = (size_t)job->row.width * (size_t)job->height;
-  if (job->row.mirror || job->row.width != part->width || job->row.width != job->pixels->width) {
-    return;
-  }
+static void join_rows(cr_rows *rows, int given_width, int whole_width) {
+  size_t places = (size_t)rows->width * (size_t)rows->height;
+  if (rows->mirror || rows->width != given_width || rows->width != whole_width) return;
   if (places > INT_MAX / 4) return;
-  job->row.width = (int)places;
-  job->height = 1;
+  rows->width = (int)places;
+  rows->height = 1;
 }
 
 /* The part of the picture that is at hand. */
 static cr_image_part part_of(const cr_pixels *pixels) {
   if (pixels->part.height > 0) return pixels->part;
   return (cr_image_part){.height = pixels->height, .width = pixels->width};
+}
+
+static crop_job make_job(const cr_transformer *t, const cr_pixels *pixels,
+                         const cr_image_part *given, cr_image_part crop, bool mirror) {
+  size_t stride = pixels->interleaved ? (size_t)pixels->channels : 1;
+  size_t size = pixels->type == CREMA_F32 ? sizeof(float) : 1;
+  size_t row = (size_t)(crop.top - given->top), column = (size_t)(crop.left - given->left);
+  size_t pitch = (size_t)given->width * stride;
+  crop_job job = {.t = t, .pixels = pixels, .plane = (size_t)given->height * pitch};
+  job.rows =
+      (cr_rows){.in = (const uint8_t *)pixels->values + (row * pitch + column * stride) * size,
+                .width = crop.width,
+                .height = crop.height,
+                .stride = (int)stride,
+                .pitch = pitch,
+                .mean_pitch = (size_t)pixels->width,
+                .scale = t->scale,
+                .mirror = mirror};
+  job.mean_plane = (size_t)pixels->height * job.rows.mean_pitch;
+  if (t->mean.values != NULL) {
+    job.rows.mean_row = t->mean.values + (size_t)crop.top * job.rows.mean_pitch + (size_t)crop.left;
+  }
+  join_rows(&job.rows, given->width, pixels->width);
+  return job;
 }
 
 crema_status cr_transformer_run(const cr_transformer *t, const cr_pixels *pixels, uint64_t sample,
@@ -269,12 +290,8 @@ crema_status cr_transformer_run(const cr_transformer *t, const cr_pixels *pixels
     return cr_fail(CREMA_E_TYPE, "pixels of type %s cannot be transformed",
                    crema_dtype_name(pixels->type));
   }
-  crop_job job = {.row = {.width = shape[2], .scale = t->scale},
-                  .t = t,
-                  .pixels = pixels,
-                  .channels = shape[0],
-                  .height = shape[1]};
-  draw_crop(t, sample, pixels->height, pixels->width, shape, &top, &left, &job.row.mirror);
+  bool mirror = false;
+  draw_crop(t, sample, pixels->height, pixels->width, shape, &top, &left, &mirror);
   cr_image_part part = part_of(pixels);
   if (top < part.top || left < part.left || top + shape[1] > part.top + part.height ||
       left + shape[2] > part.left + part.width) {
@@ -283,24 +300,15 @@ crema_status cr_transformer_run(const cr_transformer *t, const cr_pixels *pixels
                    "(%d, %d)",
                    shape[1], shape[2], top, left, part.height, part.width, part.top, part.left);
   }
-  job.pitch = (size_t)part.width;
-  job.plane = (size_t)part.height * job.pitch;
-  job.first = (size_t)(top - part.top) * job.pitch + (size_t)(left - part.left);
-  job.mean_pitch = (size_t)pixels->width;
-  job.mean_plane = (size_t)pixels->height * job.mean_pitch;
-  job.mean_first = (size_t)top * job.mean_pitch + (size_t)left;
-  join_rows(&job, &part);
+  crop_job job = make_job(t, pixels, &part, (cr_image_part){top, left, shape[1], shape[2]}, mirror);
   /* A batch of samples of this size does not stay in the caches until it is used. */
   enum { LARGE = 1 << 16 };
-  job.row.stream = (size_t)shape[0] * (size_t)shape[1] * (size_t)shape[2] >= LARGE;
-  if (pixels->interleaved && pixels->channels == 3 && pixels->type == CREMA_U8) {
-    run_three(&job, out);
-    cr_row_finish(&job.row);
-    return CREMA_OK;
+  size_t plane = (size_t)shape[1] * (size_t)shape[2];
+  bool stream = (size_t)shape[0] * plane >= LARGE;
+  int together = pixels->interleaved ? TOGETHER : 1;
+  for (int c = 0; c < shape[0]; c += together) {
+    int count = shape[0] - c < together ? shape[0] - c : together;
+    run_channels(&job, c, count, stream, out + (size_t)c * plane);
   }
-  for (int c = 0; c < shape[0]; ++c) {
-    run_channel(&job, c, out + (size_t)c * (size_t)shape[1] * (size_t)shape[2]);
-  }
-  cr_row_finish(&job.row);
   return CREMA_OK;
 }

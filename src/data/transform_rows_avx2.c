@@ -1,0 +1,187 @@
+/* Rows of bytes by AVX2, sixteen values at a time. Also whole cache lines past the caches: a row of
+ * any width rarely ends with a line, and a line that is written half by a row and half by the next
+ * would be read from memory before, which costs more than all the others together. So the last
+ * values of a row wait for the next one. */
+#include "data/transform_rows_private.h"
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+#define AVX2 __attribute__((target("avx2")))
+/* Into each of the callers, which tell what does not change in the loop. */
+#define INLINE __attribute__((target("avx2"), always_inline)) static inline
+
+enum { STEP = CR_ROW_LINE };
+
+typedef struct row_reader {
+  const uint8_t *in;
+  const float *mean_row;
+  int width;
+  bool mirror;
+  __m128i pick[3]; /* which bytes of three times 16 make the values; 0x80 and above: none */
+  __m256 mean, scale;
+} row_reader;
+
+/* Value i of sixteen is byte stride * i + channel of what was loaded, or with `mirror` that of
+ * value 15 - i. Bytes out of the reach of a load of 16 have numbers below 0 or get them by the
+ * mask. */
+AVX2 static void make_picks(row_reader *reader, int stride, int channel) {
+  __m128i number = _mm_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+  if (reader->mirror) number = _mm_sub_epi8(_mm_set1_epi8(STEP - 1), number);
+  if (stride == 3) number = _mm_add_epi8(number, _mm_add_epi8(number, number));
+  number = _mm_add_epi8(number, _mm_set1_epi8((char)channel));
+  for (int k = 0; k < 3; ++k) {
+    reader->pick[k] = _mm_or_si128(number, _mm_cmpgt_epi8(number, _mm_set1_epi8(STEP - 1)));
+    number = _mm_sub_epi8(number, _mm_set1_epi8(STEP));
+  }
+}
+
+/* Bytes x to x + 15 of the result. */
+INLINE __m128i read_bytes(const row_reader *r, int x, bool three) {
+  int place = r->mirror ? r->width - STEP - x : x;
+  if (!three) {
+    return _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)(r->in + place)), r->pick[0]);
+  }
+  const __m128i *in = (const __m128i *)(r->in + 3 * place);
+  __m128i a = _mm_shuffle_epi8(_mm_loadu_si128(in), r->pick[0]);
+  __m128i b = _mm_shuffle_epi8(_mm_loadu_si128(in + 1), r->pick[1]);
+  __m128i c = _mm_shuffle_epi8(_mm_loadu_si128(in + 2), r->pick[2]);
+  return _mm_or_si128(_mm_or_si128(a, b), c);
+}
+
+/* Means of values x to x + 7. */
+INLINE __m256 read_means(const row_reader *r, int x, bool means) {
+  if (!means) return r->mean;
+  if (!r->mirror) return _mm256_loadu_ps(r->mean_row + x);
+  return _mm256_permutevar8x32_ps(_mm256_loadu_ps(r->mean_row + r->width - 8 - x),
+                                  _mm256_setr_epi32(7, 6, 5, 4, 3, 2, 1, 0));
+}
+
+/* Values x to x + 15 of the result. */
+INLINE void read_values(const row_reader *r, int x, bool three, bool means, __m256 value[2]) {
+  __m128i bytes = read_bytes(r, x, three);
+  __m256 low = _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(bytes));
+  __m256 high = _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_unpackhi_epi64(bytes, bytes)));
+  value[0] = _mm256_mul_ps(_mm256_sub_ps(low, read_means(r, x, means)), r->scale);
+  value[1] = _mm256_mul_ps(_mm256_sub_ps(high, read_means(r, x + 8, means)), r->scale);
+}
+
+INLINE void store(float *to, const __m256 value[2]) {
+  _mm256_storeu_ps(to, value[0]);
+  _mm256_storeu_ps(to + 8, value[1]);
+}
+
+/* The last sixteen values may overlap the ones before. */
+INLINE void store_row(const row_reader *r, float *out, bool three, bool means) {
+  __m256 value[2];
+  for (int x = 0; x + STEP <= r->width; x += STEP) {
+    read_values(r, x, three, means, value);
+    store(out + x, value);
+  }
+  if (r->width % STEP == 0) return;
+  read_values(r, r->width - STEP, three, means, value);
+  store(out + r->width - STEP, value);
+}
+
+/* Sends the full line off, save what is not this channel's. */
+INLINE void send_line(cr_row_target *target) {
+  const float *line = target->line + CR_ROW_LINE;
+  if (target->foreign == 0) {
+    _mm256_stream_ps(target->at, _mm256_load_ps(line));
+    _mm256_stream_ps(target->at + 8, _mm256_load_ps(line + 8));
+  } else {
+    for (int i = target->foreign; i < CR_ROW_LINE; ++i) target->at[i] = line[i];
+    target->foreign = 0;
+  }
+  target->at += CR_ROW_LINE;
+}
+
+INLINE void stream_row(const row_reader *r, cr_row_target *target, bool three, bool means) {
+  float *line = target->line + CR_ROW_LINE;
+  __m256 value[2];
+  int x = 0;
+  if (target->held > 0) {
+    read_values(r, 0, three, means, value);
+    store(line + target->held, value);
+    send_line(target);
+    x = CR_ROW_LINE - target->held;
+  }
+  float *at = target->at;
+  for (; x + STEP <= r->width; x += STEP, at += STEP) {
+    read_values(r, x, three, means, value);
+    _mm256_stream_ps(at, value[0]);
+    _mm256_stream_ps(at + 8, value[1]);
+  }
+  target->at = at;
+  target->held = r->width - x;
+  if (target->held == 0) return;
+  /* Those that were sent already land before the line. */
+  read_values(r, r->width - STEP, three, means, value);
+  store(line + target->held - STEP, value);
+}
+
+/* Asks for a row that will be read soon. Processors foresee rows that are read forwards, as far as
+ * the end of a page of memory; rows that are read backwards they do not. */
+INLINE void prefetch_row(const uint8_t *row, int bytes) {
+  for (int i = 0; i < bytes; i += 64) __builtin_prefetch(row + i, 0, 3);
+  __builtin_prefetch(row + bytes - 1, 0, 3);
+}
+
+INLINE void write_rows(const cr_rows *rows, row_reader *r, cr_row_target *target, bool three,
+                       bool means) {
+  enum { AHEAD = 8 };
+  for (int y = 0; y < rows->height; ++y) {
+    if (y + AHEAD < rows->height) {
+      prefetch_row(r->in + AHEAD * rows->pitch, rows->width * rows->stride);
+    }
+    if (target->stream) {
+      stream_row(r, target, three, means);
+    } else {
+      store_row(r, target->at, three, means);
+      target->at += r->width;
+    }
+    r->in += rows->pitch;
+    if (means) r->mean_row += rows->mean_pitch;
+  }
+}
+
+AVX2 static void write_any(const cr_rows *rows, cr_row_target *target) {
+  row_reader reader = {.in = rows->in,
+                       .mean_row = rows->mean_row,
+                       .width = rows->width,
+                       .mirror = rows->mirror,
+                       .mean = _mm256_set1_ps(rows->mean),
+                       .scale = _mm256_set1_ps(rows->scale)};
+  make_picks(&reader, rows->stride, rows->channel);
+  bool means = rows->mean_row != NULL;
+  if (rows->stride == 3 && means) write_rows(rows, &reader, target, true, true);
+  else if (rows->stride == 3) write_rows(rows, &reader, target, true, false);
+  else if (means) write_rows(rows, &reader, target, false, true);
+  else write_rows(rows, &reader, target, false, false);
+}
+
+bool cr_row_can_stream(void) {
+  return __builtin_cpu_supports("avx2");
+}
+
+bool cr_rows_u8_vector(const cr_rows *rows, cr_row_target *target) {
+  if (rows->width < STEP || (rows->stride != 1 && rows->stride != 3)) return false;
+  if (!__builtin_cpu_supports("avx2")) return false;
+  write_any(rows, target);
+  return true;
+}
+
+void cr_row_drain(void) {
+  _mm_sfence();
+}
+#else
+bool cr_row_can_stream(void) {
+  return false;
+}
+
+bool cr_rows_u8_vector(const cr_rows *rows, cr_row_target *target) {
+  (void)rows, (void)target;
+  return false;
+}
+
+void cr_row_drain(void) {}
+#endif
