@@ -1,14 +1,18 @@
 #include "core/file.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
+#include <signal.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/fail.h"
+#include "core/log.h"
 
 static crema_status fail_open(const char *path, int err) {
   if (err == ENOENT) return cr_fail(CREMA_E_NOT_FOUND, "%s: no such file or directory", path);
@@ -42,96 +46,140 @@ crema_status cr_file_read(const char *path, cr_buffer *out) {
   return status;
 }
 
-static crema_status write_all(int fd, const char *path, const char *bytes, size_t size) {
-  while (size > 0) {
-    ssize_t put = write(fd, bytes, size);
-    if (put < 0 && errno == EINTR) continue;
-    if (put < 0) return cr_fail_errno(errno, "%s: cannot write", path);
-    bytes += put;
-    size -= (size_t)put;
-  }
-  return CREMA_OK;
-}
-
-static crema_status flush_path(const char *path, int flags) {
-  int fd = open(path, flags | O_CLOEXEC);
-  if (fd < 0) return fail_open(path, errno);
-  int failed = fsync(fd) != 0 ? errno : 0;
-  close(fd);
-  /* Some file systems cannot flush a directory and say EINVAL. */
-  if (failed != 0 && failed != EINVAL) return cr_fail_errno(failed, "%s: cannot flush", path);
-  return CREMA_OK;
-}
-
 static crema_status flush_directory_of(const char *path) {
   char *dir = strdup(path);
   if (dir == NULL) return cr_fail_memory(strlen(path) + 1, "a path");
   char *slash = strrchr(dir, '/');
   if (slash == dir) slash[1] = '\0';
   else if (slash != NULL) *slash = '\0';
-  crema_status status = flush_path(slash == NULL ? "." : dir, O_RDONLY | O_DIRECTORY);
+  crema_status status = CREMA_OK;
+  int fd = open(slash == NULL ? "." : dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  /* Some file systems cannot flush a directory and say EINVAL. */
+  if (fd < 0 || (fsync(fd) != 0 && errno != EINVAL)) {
+    status = cr_fail_errno(errno, "%s: cannot flush its folder", path);
+  }
+  if (fd >= 0) close(fd);
   free(dir);
   return status;
 }
 
-crema_status cr_file_replace_begin(const char *path, char **temporary) {
-  cr_buffer name = {0};
-  CR_TRY(cr_buffer_print(&name, "%s.tmp.%ld", path, (long)getpid()));
-  *temporary = cr_buffer_take(&name);
-  return CREMA_OK;
+/* ---- drafts -------------------------------------------------------------- */
+
+static void free_draft(cr_file_draft *draft) {
+  free(draft->temporary);
+  free(draft->target);
+  *draft = (cr_file_draft){0};
 }
 
-crema_status cr_file_replace_end(const char *path, const char *temporary, bool ok) {
+crema_status cr_file_draft_begin(const char *path, cr_file_draft *out) {
+  struct stat info;
+  cr_buffer name = {0};
   crema_status status = CREMA_OK;
-  if (!ok) {
-    unlink(temporary);
-    return CREMA_OK;
+  *out = (cr_file_draft){.path = path};
+  if (stat(path, &info) == 0 && !S_ISREG(info.st_mode)) {
+    if (S_ISDIR(info.st_mode)) return cr_fail_errno(EISDIR, "%s: cannot write", path);
+    out->file = fopen(path, "wbe");
+    return out->file != NULL ? CREMA_OK : fail_open(path, errno);
   }
-  CR_TRY_GOTO(flush_path(temporary, O_RDONLY), remove);
-  if (rename(temporary, path) != 0) {
-    status = cr_fail_errno(errno, "%s: cannot rename to %s", temporary, path);
-    goto remove;
+  /* A link stays a link, as it does for a program that writes in place. */
+  out->target = realpath(path, NULL);
+  if (out->target == NULL) out->target = strdup(path);
+  if (out->target == NULL) return cr_fail_memory(strlen(path) + 1, "a path");
+  CR_TRY_GOTO(cr_buffer_print(&name, "%s.tmp.%ld", out->target, (long)getpid()), fail);
+  out->temporary = cr_buffer_take(&name);
+  out->file = fopen(out->temporary, "wbe");
+  if (out->file == NULL) {
+    status = cr_fail_errno(errno, "%s: cannot write", path);
+    goto fail;
   }
-  return flush_directory_of(path);
-remove:
-  unlink(temporary);
+  /* Tells cr_file_sweep, in whatever process, that somebody is at work. */
+  (void)flock(fileno(out->file), LOCK_EX | LOCK_NB);
+  return CREMA_OK;
+fail:
+  free_draft(out);
   return status;
 }
 
-/* A device or a pipe (/dev/null, /dev/stdout) is written to and never replaced by a file. */
-static crema_status write_special(const char *path, const void *bytes, size_t size) {
-  int fd = open(path, O_WRONLY | O_CLOEXEC);
-  if (fd < 0) return fail_open(path, errno);
-  crema_status status = write_all(fd, path, bytes, size);
-  if (close(fd) != 0 && status == CREMA_OK) status = cr_fail_errno(errno, "%s: cannot write", path);
+static crema_status keep(cr_file_draft *draft) {
+  if (fflush(draft->file) != 0 || (fsync(fileno(draft->file)) != 0 && errno != EINVAL)) {
+    return cr_fail_errno(errno, "%s: cannot write", draft->path);
+  }
+  if (rename(draft->temporary, draft->target) == 0) return CREMA_OK;
+  return cr_fail_errno(errno, "%s: cannot rename to %s", draft->temporary, draft->target);
+}
+
+crema_status cr_file_draft_end(cr_file_draft *draft, crema_status content) {
+  crema_status status = content;
+  if (draft->temporary == NULL) {
+    if (fclose(draft->file) != 0 && status == CREMA_OK) {
+      status = cr_fail_errno(errno, "%s: cannot write", draft->path);
+    }
+  } else {
+    if (status == CREMA_OK) status = keep(draft);
+    if (status != CREMA_OK) unlink(draft->temporary);
+    fclose(draft->file);
+    if (status == CREMA_OK) status = flush_directory_of(draft->target);
+  }
+  free_draft(draft);
   return status;
 }
 
 crema_status cr_file_write(const char *path, const void *bytes, size_t size) {
-  struct stat info;
-  if (stat(path, &info) == 0 && !S_ISREG(info.st_mode)) {
-    if (S_ISDIR(info.st_mode)) return cr_fail_errno(EISDIR, "%s: cannot write", path);
-    return write_special(path, bytes, size);
-  }
-  char *temporary = NULL;
-  CR_TRY(cr_file_replace_begin(path, &temporary));
+  cr_file_draft draft;
   crema_status status = CREMA_OK;
-  int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (fd < 0) {
+  CR_TRY(cr_file_draft_begin(path, &draft));
+  if (fwrite(bytes, 1, size, draft.file) != size) {
     status = cr_fail_errno(errno, "%s: cannot write", path);
-    goto out;
   }
-  status = write_all(fd, path, bytes, size);
-  if (close(fd) != 0 && status == CREMA_OK) status = cr_fail_errno(errno, "%s: cannot write", path);
-  if (status == CREMA_OK) {
-    status = cr_file_replace_end(path, temporary, true);
-  } else {
-    unlink(temporary);
-  }
-out:
-  free(temporary);
-  return status;
+  return cr_file_draft_end(&draft, status);
 }
+
+/* ---- sweeping ------------------------------------------------------------ */
+
+/* The process in "<anything>.tmp.<pid>"; 0 for other names. */
+static long writer_of(const char *name) {
+  static const char mark[] = ".tmp.";
+  const char *at = NULL;
+  for (const char *next = strstr(name, mark); next != NULL; next = strstr(next + 1, mark)) {
+    at = next + sizeof mark - 1;
+  }
+  if (at == NULL || *at == '\0' || at[strspn(at, "0123456789")] != '\0') return 0;
+  errno = 0;
+  long pid = strtol(at, NULL, 10);
+  return errno == 0 && pid > 0 && pid <= INT32_MAX ? pid : 0;
+}
+
+/* Neither a process of that number here nor, through a shared folder, one elsewhere. */
+static bool is_abandoned(int folder, const char *name, long pid) {
+  if (kill((pid_t)pid, 0) == 0 || errno != ESRCH) return false;
+  int fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  if (fd < 0) return false;
+  struct stat info;
+  bool abandoned =
+      fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && flock(fd, LOCK_EX | LOCK_NB) == 0;
+  close(fd);
+  return abandoned;
+}
+
+void cr_file_sweep(const char *prefix) {
+  const char *slash = strrchr(prefix, '/');
+  const char *base = slash == NULL ? prefix : slash + 1;
+  char *path = slash == NULL ? strdup(".") : strndup(prefix, (size_t)(slash - prefix + 1));
+  DIR *folder = path == NULL ? NULL : opendir(path);
+  free(path);
+  if (folder == NULL) return;
+  for (const struct dirent *entry = readdir(folder); entry != NULL; entry = readdir(folder)) {
+    if (strncmp(entry->d_name, base, strlen(base)) != 0) continue;
+    long pid = writer_of(entry->d_name + strlen(base));
+    if (pid == 0 || !is_abandoned(dirfd(folder), entry->d_name, pid)) continue;
+    if (unlinkat(dirfd(folder), entry->d_name, 0) == 0) {
+      cr_log_info("Removed %s, which a process that ended left half written", entry->d_name);
+    }
+  }
+  closedir(folder);
+}
+
+/* ---- looking ------------------------------------------------------------- */
 
 bool cr_file_exists(const char *path) {
   struct stat info;

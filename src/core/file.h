@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
 #include "core/buffer.h"
 
@@ -11,16 +12,30 @@
  * CREMA_E_NOT_FOUND when it is not there, CREMA_E_IO otherwise. */
 crema_status cr_file_read(const char *path, cr_buffer *out) CREMA_MUST_USE;
 
-/* Writes `size` bytes to "<path>.tmp.<pid>", flushes it to the disk and renames it to
- * `path`; the old file stays whole when anything fails, and the temporary file
- * is removed. A device or pipe at `path` is written to in place. */
+/* Writes `size` bytes as a draft (below) of the file at `path`. */
 crema_status cr_file_write(const char *path, const void *bytes, size_t size) CREMA_MUST_USE;
 
-/* For writers that need a path themselves (HDF5): the name to write to, to be freed
- * by the caller, then flush + rename, or removal when `ok` is false. */
-crema_status cr_file_replace_begin(const char *path, char **temporary) CREMA_MUST_USE;
-crema_status cr_file_replace_end(const char *path, const char *temporary, bool ok) CREMA_MUST_USE;
+/* A file that is being written: the new content goes to "<path>.tmp.<pid>", which takes the name
+ * of `path` when it is complete and on the disk; until then, and when anything fails, the old file
+ * stays as it was. A link at `path` is followed. A device or pipe is written to in place. */
+typedef struct cr_file_draft {
+  FILE *file; /* what to write to */
+  const char *path;
+  char *target, *temporary; /* NULL: in place */
+} cr_file_draft;
 
+/* `path` must live until the end. Errors name it: CREMA_E_IO, CREMA_E_NOT_FOUND. */
+crema_status cr_file_draft_begin(const char *path, cr_file_draft *out) CREMA_MUST_USE;
+
+/* Ends a draft that was begun: replaces the file when `content` is CREMA_OK, otherwise removes the
+ * temporary file and passes `content` on. Errors: CREMA_E_IO; nothing is then left behind. */
+crema_status cr_file_draft_end(cr_file_draft *draft, crema_status content) CREMA_MUST_USE;
+
+/* Removes drafts that processes which no longer run have left: files whose path begins with
+ * `prefix` and ends in ".tmp.<pid>". Never one that somebody still writes. */
+void cr_file_sweep(const char *prefix);
+
+/* Whether there is anything at `path`: a file, a folder, a device. */
 bool cr_file_exists(const char *path);
 
 /* Resolves `path` against the directory of `base_file` when it is relative and

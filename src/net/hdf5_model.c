@@ -18,13 +18,12 @@ bool cr_net_is_hdf5(const char *path) {
   char found[sizeof signature];
   struct stat info;
   bool is_hdf5 = false;
-  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (stat(path, &info) != 0 || !S_ISREG(info.st_mode)) return false;
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
   if (fd < 0) return false;
-  if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode)) {
-    for (off_t at = 0; !is_hdf5 && at < info.st_size; at = at == 0 ? 512 : 2 * at) {
-      is_hdf5 = pread(fd, found, sizeof found, at) == (ssize_t)sizeof found &&
-                memcmp(found, signature, sizeof found) == 0;
-    }
+  for (off_t at = 0; !is_hdf5 && at < info.st_size; at = at == 0 ? 512 : 2 * at) {
+    is_hdf5 = pread(fd, found, sizeof found, at) == (ssize_t)sizeof found &&
+              memcmp(found, signature, sizeof found) == 0;
   }
   close(fd);
   return is_hdf5;

@@ -22,10 +22,13 @@ typedef struct file_bytes {
   cr_buffer read;
 } file_bytes;
 
+/* NULL where mapping does not work. A pipe is not even opened: its writer would take the second
+ * opening for another reader. */
 static void *map_file(const char *path, size_t *size) {
+  struct stat info;
+  if (stat(path, &info) != 0 || !S_ISREG(info.st_mode)) return NULL;
   int fd = open(path, O_RDONLY | O_CLOEXEC);
   if (fd < 0) return NULL;
-  struct stat info;
   void *mapped = MAP_FAILED;
   if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_size > 0) {
     *size = (size_t)info.st_size;
@@ -112,37 +115,18 @@ crema_status cr_message_read_binary(const ProtobufCMessageDescriptor *type, cons
   return status;
 }
 
-typedef struct file_sink {
-  FILE *file;
-  const char *path;
-} file_sink;
-
-static crema_status write_to_file(void *user, const void *bytes, size_t size) {
-  file_sink *sink = user;
-  if (fwrite(bytes, 1, size, sink->file) == size) return CREMA_OK;
-  return cr_fail_errno(errno, "%s: cannot write", sink->path);
-}
-
-static crema_status send_to_file(const ProtobufCMessage *message, const char *path,
-                                 const char *temporary) {
-  enum { BUFFER_SIZE = 1 << 16 };
-  file_sink sink = {fopen(temporary, "wb"), path};
-  if (sink.file == NULL) return cr_fail_errno(errno, "%s: cannot write", path);
-  (void)setvbuf(sink.file, NULL, _IOFBF, BUFFER_SIZE);
-  crema_status status = cr_wire_send(message, write_to_file, &sink);
-  if (fclose(sink.file) != 0 && status == CREMA_OK) {
-    status = cr_fail_errno(errno, "%s: cannot write", path);
-  }
-  return status;
+static crema_status write_to_draft(void *user, const void *bytes, size_t size) {
+  const cr_file_draft *draft = user;
+  if (fwrite(bytes, 1, size, draft->file) == size) return CREMA_OK;
+  return cr_fail_errno(errno, "%s: cannot write", draft->path);
 }
 
 crema_status cr_message_write_binary(const ProtobufCMessage *message, const char *path) {
-  char *temporary;
-  CR_TRY(cr_file_replace_begin(path, &temporary));
-  crema_status status = send_to_file(message, path, temporary);
-  crema_status ended = cr_file_replace_end(path, temporary, status == CREMA_OK);
-  free(temporary);
-  return status != CREMA_OK ? status : ended;
+  enum { BUFFER_SIZE = 1 << 16 };
+  cr_file_draft draft;
+  CR_TRY(cr_file_draft_begin(path, &draft));
+  (void)setvbuf(draft.file, NULL, _IOFBF, BUFFER_SIZE);
+  return cr_file_draft_end(&draft, cr_wire_send(message, write_to_draft, &draft));
 }
 
 /* ---- text ---------------------------------------------------------------------- */

@@ -16,26 +16,33 @@ static bool wants_hdf5(const crema_solver *solver) {
   return solver->param->snapshot_format == CAFFE__SOLVER_PARAMETER__SNAPSHOT_FORMAT__HDF5;
 }
 
+/* Drafts of snapshots that a kill interrupted. */
+static crema_status sweep(const crema_solver *solver) {
+  cr_buffer prefix = {0};
+  crema_status status = cr_buffer_print(&prefix, "%s_iter_", solver->snapshot_prefix);
+  if (status == CREMA_OK) cr_file_sweep(prefix.data);
+  cr_buffer_free(&prefix);
+  return status;
+}
+
 crema_status cr_snapshot_check(const crema_solver *solver) {
-  char *probe = NULL;
-  cr_buffer name = {0};
-  crema_status status = CREMA_OK;
+  cr_buffer probe = {0};
   if (wants_hdf5(solver)) CR_TRY(cr_fail_in(cr_hdf5_load(), "snapshot_format: HDF5"));
-  CR_TRY_GOTO(cr_buffer_print(&name, "%s_iter_0.check", solver->snapshot_prefix), out);
-  CR_TRY_GOTO(cr_file_replace_begin(name.data, &probe), out);
-  int fd = open(probe, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  CR_TRY(
+      cr_buffer_print(&probe, "%s_iter_0.check.tmp.%ld", solver->snapshot_prefix, (long)getpid()));
+  crema_status status = CREMA_OK;
+  int fd = open(probe.data, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (fd < 0) {
     status = cr_fail_errno(errno,
                            "snapshot_prefix \"%s\": cannot write there (give a prefix in a folder "
                            "that exists and is writable, or set snapshot_after_train: false)",
                            solver->snapshot_prefix);
-    goto out;
+  } else {
+    close(fd);
+    unlink(probe.data);
+    status = sweep(solver);
   }
-  close(fd);
-  status = cr_file_replace_end(name.data, probe, false);
-out:
-  free(probe);
-  cr_buffer_free(&name);
+  cr_buffer_free(&probe);
   return status;
 }
 
@@ -52,6 +59,7 @@ static crema_status write_snapshot(crema_solver *solver, bool hdf5) {
   CR_TRY_GOTO(cr_buffer_print(&path, "%s_iter_%lld.solverstate%s", solver->snapshot_prefix,
                               iteration, ending),
               out);
+  CR_TRY_GOTO(sweep(solver), out);
   cr_log_info("Snapshotting to %s file %s", format, model.data);
   CR_TRY_GOTO(cr_net_save(solver->net, model.data, solver->param->snapshot_diff), out);
   CR_TRY_GOTO(cr_state_to_proto(solver, model.data, &state), out);

@@ -31,5 +31,14 @@ for round in $(seq 20); do
     rm -f resume_iter_*
   done
 done
+# What kills leave half written goes with the next snapshot of the same prefix.
+sleep 0 &
+dead=$!
+wait "$dead"
+touch "kill_iter_9.caffemodel.tmp.$dead" "kill_iter_9.caffemodel.tmp.$$"
+run train -solver kill.prototxt -iterations 1
+expect_ok "after the kills"
+left=$(ls kill_iter_*.tmp.* 2>/dev/null)
+[ "$left" = "kill_iter_9.caffemodel.tmp.$$" ] || fail "half-written files: $left"
 [ "$kills" -gt 0 ] || fail "no run was killed"
 finish

@@ -1,9 +1,11 @@
 /* Messages from and to files: round trips, and files that are not what they were taken for. */
 #include "proto_test.h"
 
-#include <dirent.h>
+#include <fcntl.h>
 #include <stdio.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "core/file.h"
@@ -152,6 +154,120 @@ static void failed_writes_lose_nothing(void **state) {
   cr_message_free(message);
 }
 
+/* A pipe that is always ready, at the path of `name`. */
+static int open_fifo(const char *name) {
+  assert_int_equal(mkfifo(path_of(name), 0600), 0);
+  int fd = open(path_of(name), O_RDWR | O_NONBLOCK);
+  assert_true(fd >= 0);
+  return fd;
+}
+
+static void special_files_are_written_in_place(void **state) {
+  (void)state;
+  struct stat info;
+  char bytes[64];
+  ProtobufCMessage *message = must_parse(NET, "name: 'n'");
+  unlink(path_of("b"));
+  int fd = open_fifo("b");
+  assert_int_equal(cr_message_write_binary(message, path_of("b")), CREMA_OK);
+  assert_int_equal(lstat(path_of("b"), &info), 0);
+  assert_true(S_ISFIFO(info.st_mode));
+  assert_int_equal(read(fd, bytes, sizeof bytes), 3);
+  assert_memory_equal(bytes, "\x0A\x01n", 3);
+  close(fd);
+  unlink(path_of("b"));
+  assert_int_equal(cr_message_write_binary(message, folder), CREMA_E_IO);
+  assert_non_null(strstr(crema_error_text(), "Is a directory"));
+  cr_message_free(message);
+}
+
+static void links_stay_links(void **state) {
+  (void)state;
+  struct stat info;
+  ProtobufCMessage *message = must_parse(NET, "name: 'n'");
+  put("a", "old", 3);
+  assert_int_equal(symlink("a", path_of("b")), 0);
+  assert_int_equal(cr_message_write_binary(message, path_of("b")), CREMA_OK);
+  cr_message_free(message);
+  assert_int_equal(lstat(path_of("b"), &info), 0);
+  assert_true(S_ISLNK(info.st_mode));
+  assert_int_equal(cr_message_read_binary(NET, path_of("a"), &message), CREMA_OK);
+  must_print(message, "name: \"n\"\n");
+  cr_message_free(message);
+  unlink(path_of("b"));
+}
+
+/* Opening a pipe twice would lose what its writer put into it. */
+static void pipes_are_read_once(void **state) {
+  (void)state;
+  Caffe__NetParameter *net = NULL;
+  unlink(path_of("b"));
+  assert_int_equal(mkfifo(path_of("b"), 0600), 0);
+  pid_t child = fork();
+  if (child == 0) {
+    int fd = open(path_of("b"), O_WRONLY); /* until the reader comes */
+    usleep(20000);
+    _exit(write(fd, "\x0A\x01n", 3) == 3 ? 0 : 1);
+  }
+  assert_int_equal(cr_net_param_read_binary(path_of("b"), &net), CREMA_OK);
+  must_print(&net->base, "name: \"n\"\n");
+  cr_message_free(&net->base);
+  int how = 0;
+  assert_int_equal(waitpid(child, &how, 0), child);
+  assert_true(WIFEXITED(how) && WEXITSTATUS(how) == 0);
+  unlink(path_of("b"));
+}
+
+static bool exists(const char *name) {
+  return access(path_of(name), F_OK) == 0;
+}
+
+static void make_empty(const char *name) {
+  FILE *file = fopen(path_of(name), "w");
+  assert_non_null(file);
+  fclose(file);
+}
+
+static void abandoned_drafts_are_swept(void **state) {
+  (void)state;
+  char dead[64], locked[64], alive[64];
+  pid_t child = fork();
+  if (child == 0) _exit(0);
+  assert_int_equal(waitpid(child, NULL, 0), child);
+  snprintf(dead, sizeof dead, "run_iter_7.caffemodel.tmp.%ld", (long)child);
+  snprintf(locked, sizeof locked, "run_iter_8.caffemodel.tmp.%ld", (long)child);
+  snprintf(alive, sizeof alive, "run_iter_7.caffemodel.tmp.%ld", (long)getpid());
+  char other[64], whole[] = "run_iter_7.caffemodel", note[] = "run_iter_7.tmp.note";
+  snprintf(other, sizeof other, "walk_iter_7.caffemodel.tmp.%ld", (long)child);
+  const char *const names[] = {dead, locked, alive, other, whole, note};
+  for (size_t i = 0; i < sizeof names / sizeof *names; ++i) make_empty(names[i]);
+  /* As a process of another container holds it, whose number means nothing here. */
+  int fd = open(path_of(locked), O_RDONLY);
+  assert_int_equal(flock(fd, LOCK_EX | LOCK_NB), 0);
+  cr_file_sweep(path_of("run_iter_"));
+  assert_false(exists(dead));
+  for (size_t i = 1; i < sizeof names / sizeof *names; ++i) assert_true(exists(names[i]));
+  close(fd);
+  cr_file_sweep(path_of("run_iter_"));
+  assert_false(exists(locked));
+  for (size_t i = 2; i < sizeof names / sizeof *names; ++i) {
+    assert_true(exists(names[i]));
+    unlink(path_of(names[i]));
+  }
+  cr_file_sweep("/nowhere/run_iter_");
+}
+
+static void drafts_are_locked(void **state) {
+  (void)state;
+  cr_file_draft draft;
+  assert_int_equal(cr_file_draft_begin(path_of("a"), &draft), CREMA_OK);
+  int fd = open(draft.temporary, O_RDONLY);
+  assert_true(fd >= 0);
+  assert_int_equal(flock(fd, LOCK_EX | LOCK_NB), -1);
+  close(fd);
+  assert_int_equal(cr_file_draft_end(&draft, CREMA_E_CLOSED), CREMA_E_CLOSED);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(round_trips),
@@ -161,6 +277,11 @@ int main(void) {
       cmocka_unit_test(foreign_files_are_refused),
       cmocka_unit_test(missing_files_are_named),
       cmocka_unit_test(failed_writes_lose_nothing),
+      cmocka_unit_test(special_files_are_written_in_place),
+      cmocka_unit_test(links_stay_links),
+      cmocka_unit_test(pipes_are_read_once),
+      cmocka_unit_test(abandoned_drafts_are_swept),
+      cmocka_unit_test(drafts_are_locked),
   };
   return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
