@@ -106,10 +106,21 @@ uint32_t cr_random_seed_from(uint32_t counter, uint32_t pid, uint32_t seconds,
   return 51551u * counter + 61631u * pid + 64997u * seconds + 111857u * microseconds;
 }
 
-uint32_t cr_random_seed(void) {
-  static atomic_uint counter;
+/* The time of the process's first seed, never 0. With the time of each call two seeds could meet;
+ * with one time they differ by an odd multiple of the counter's difference, which is never 0. */
+static uint64_t first_time(void) {
+  static _Atomic uint64_t first;
+  uint64_t time = atomic_load(&first), none = 0;
+  if (time != 0) return time;
   struct timeval now;
   gettimeofday(&now, NULL);
+  time = (uint64_t)now.tv_sec << 32 | (uint64_t)now.tv_usec;
+  return atomic_compare_exchange_strong(&first, &none, time) ? time : none;
+}
+
+uint32_t cr_random_seed(void) {
+  static atomic_uint counter;
+  uint64_t time = first_time();
   return cr_random_seed_from(atomic_fetch_add(&counter, 1), (uint32_t)getpid(),
-                             (uint32_t)now.tv_sec, (uint32_t)now.tv_usec);
+                             (uint32_t)(time >> 32), (uint32_t)time);
 }

@@ -32,8 +32,9 @@ void cr_philox(uint64_t key, uint64_t counter_high, uint64_t counter_low, uint32
 uint64_t cr_mix_key(uint64_t a, uint64_t b);
 uint64_t cr_hash_text(const char *text);
 
-/* A seed that differs at each call in a process (S1-16):
- * 51551 * counter++ + 61631 * pid + 64997 * seconds + 111857 * microseconds mod 2^32. */
+/* A seed that differs at each of the first 2^32 calls in a process (S1-16):
+ * 51551 * counter++ + 61631 * pid + 64997 * seconds + 111857 * microseconds mod 2^32,
+ * at the time of the first call. */
 uint32_t cr_random_seed(void);
 
 /* The same formula with its inputs given; unsigned wrap-around is the mod 2^32. */
