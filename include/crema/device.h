@@ -35,6 +35,14 @@ CREMA_API int crema_device_count(crema_device_type type);
 CREMA_API crema_status crema_device_get(crema_device_type type, int index,
                                         crema_device **out) CREMA_MUST_USE;
 
+/* Opens the devices `index`[0] to `index`[count - 1] of `type` at once, with their memory pools and
+ * direct access between them, so that a program learns at its start what is missing. Opening a
+ * device again does nothing. A device that is used without having been named here opens by
+ * itself, and its first allocation is logged as a warning. Errors: CREMA_E_NO_DEVICE naming the
+ * first device that is missing; the ones before it stay open. */
+CREMA_API crema_status crema_device_open(crema_device_type type, const int *index,
+                                         int count) CREMA_MUST_USE;
+
 /* A device's type and its number among the devices of that type. */
 CREMA_API crema_device_type crema_device_get_type(const crema_device *device);
 CREMA_API int crema_device_get_index(const crema_device *device);
@@ -79,10 +87,13 @@ CREMA_API crema_status crema_device_memory_read(crema_device *device,
 /* Page-locked bytes of host memory that crema holds for copies to and from devices. */
 CREMA_API size_t crema_pinned_bytes(void);
 
+/* As a seed: another one at each call. */
+#define CREMA_SEED_ANY UINT64_MAX
+
 /* Makes a context on `device` (NULL: the one that the calling thread works on, which is the CPU
  * unless the library made it another one for a thread of its own); it belongs to one thread at a
- * time. `seed` starts its generator (mt19937); equal seeds give equal sequences. Free with
- * crema_context_destroy. */
+ * time. `seed` starts its generator (mt19937); equal seeds give equal sequences, CREMA_SEED_ANY
+ * another one each time. Free with crema_context_destroy. */
 CREMA_API crema_status crema_context_create(crema_device *device, uint64_t seed,
                                             crema_context **out) CREMA_MUST_USE;
 

@@ -1,30 +1,76 @@
 #include "device/block.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/fail.h"
 #include "device/numa.h"
 
+/* The blocks that were made while the report was on, by address. */
+enum { BUCKETS = 256 };
+
+typedef struct entry {
+  struct entry *next;
+  uintptr_t address;
+  size_t bytes;
+} entry;
+
 static struct {
   atomic_bool on;
-  atomic_size_t blocks, bytes;
-} report;
+  pthread_mutex_t lock; /* guards what follows */
+  entry *bucket[BUCKETS];
+  cr_block_report total;
+} report = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 void cr_block_report_enable(bool on) {
   atomic_store(&report.on, on);
 }
 
 cr_block_report cr_block_report_read(void) {
-  return (cr_block_report){.blocks = atomic_load(&report.blocks),
-                           .bytes = atomic_load(&report.bytes)};
+  pthread_mutex_lock(&report.lock);
+  cr_block_report total = report.total;
+  pthread_mutex_unlock(&report.lock);
+  return total;
 }
 
-static void count_block(cr_block *block) {
+/* The link to the entry of an address, or to where it would be. With the lock held. */
+static entry **find_entry(uintptr_t address) {
+  /* Addresses are multiples of 64. */
+  entry **link = &report.bucket[address / 64 % BUCKETS];
+  while (*link != NULL && (*link)->address != address) link = &(*link)->next;
+  return link;
+}
+
+static crema_status report_block(cr_block *block) {
   block->reported = atomic_load(&report.on);
-  if (!block->reported) return;
-  atomic_fetch_add(&report.blocks, 1);
-  atomic_fetch_add(&report.bytes, block->bytes);
+  if (!block->reported) return CREMA_OK;
+  entry *e = malloc(sizeof *e);
+  if (e == NULL) return cr_fail_memory(sizeof *e, "the report of memory");
+  *e = (entry){.address = block->address, .bytes = block->bytes};
+  pthread_mutex_lock(&report.lock);
+  *find_entry(block->address) = e;
+  report.total.blocks++;
+  report.total.bytes += block->bytes;
+  pthread_mutex_unlock(&report.lock);
+  return CREMA_OK;
+}
+
+static crema_status unreport_block(const cr_block *block) {
+  if (!block->reported) return CREMA_OK;
+  pthread_mutex_lock(&report.lock);
+  entry **link = find_entry(block->address), *e = *link;
+  if (e != NULL) {
+    *link = e->next;
+    report.total.blocks--;
+    report.total.bytes -= e->bytes;
+  }
+  pthread_mutex_unlock(&report.lock);
+  free(e);
+  if (e != NULL) return CREMA_OK;
+  return cr_fail(CREMA_E_ARGUMENT, "there is no block of memory at %#zx to be freed",
+                 (size_t)block->address);
 }
 
 static void release_device(cr_block *block) {
@@ -32,18 +78,10 @@ static void release_device(cr_block *block) {
 }
 
 static void release_host(cr_block *block) {
-  if (block->reported) {
-    atomic_fetch_sub(&report.blocks, 1);
-    atomic_fetch_sub(&report.bytes, block->bytes);
-  }
   cr_host_free((void *)block->address);
 }
 
 static void release_pinned(cr_block *block) {
-  if (block->reported) {
-    atomic_fetch_sub(&report.blocks, 1);
-    atomic_fetch_sub(&report.bytes, block->bytes);
-  }
   cr_pinned_free(block->device, (void *)block->address, block->bytes);
 }
 
@@ -65,12 +103,9 @@ static crema_status new_host(cr_block *block, bool pinned) {
   block->address = (uintptr_t)memory;
   block->release = pinned ? release_pinned : release_host;
   crema_status status = cr_numa_move_here(memory, block->bytes);
-  if (status != CREMA_OK) {
-    block->release(block);
-    return status;
-  }
-  count_block(block);
-  return CREMA_OK;
+  if (status == CREMA_OK) status = report_block(block);
+  if (status != CREMA_OK) block->release(block);
+  return status;
 }
 
 crema_status cr_block_new(crema_device *device, size_t bytes, const cr_block_options *options,
@@ -91,9 +126,11 @@ crema_status cr_block_new(crema_device *device, size_t bytes, const cr_block_opt
   return CREMA_OK;
 }
 
-void cr_block_free(cr_block *block) {
-  if (block->address != 0) block->release(block);
+crema_status cr_block_free(cr_block *block) {
+  crema_status status = unreport_block(block);
+  if (status == CREMA_OK && block->address != 0) block->release(block);
   *block = (cr_block){0};
+  return status;
 }
 
 crema_status cr_block_new_pinned(crema_device *device, size_t bytes, cr_block *out,
@@ -106,6 +143,7 @@ crema_status cr_block_new_pinned(crema_device *device, size_t bytes, cr_block *o
     return CREMA_OK;
   }
   crema_status status = device->backend->host_alias(device, (void *)out->address, alias);
-  if (status != CREMA_OK) cr_block_free(out);
+  /* Freeing a block that was made just now does not fail. */
+  if (status != CREMA_OK) (void)cr_block_free(out);
   return status;
 }

@@ -25,16 +25,17 @@ typedef struct cr_block_options {
 crema_status cr_block_new(crema_device *device, size_t bytes, const cr_block_options *options,
                           cr_block *out) CREMA_MUST_USE;
 
-/* Releases the memory and zeroes the struct. Accepts a zeroed block. */
-void cr_block_free(cr_block *block);
+/* Releases the memory and zeroes the struct. Accepts a zeroed block. Errors: CREMA_E_ARGUMENT for a
+ * block that the report counted and that is not there any more: nothing is released. */
+crema_status cr_block_free(cr_block *block);
 
 /* Page-locked host memory of `bytes` > 0 bytes together with the address by which the device
  * reaches it. */
 crema_status cr_block_new_pinned(crema_device *device, size_t bytes, cr_block *out,
                                  crema_devptr *alias) CREMA_MUST_USE;
 
-/* The report of host memory: while it is on, new blocks are counted. Blocks that were made while it
- * was off are not, whatever it is when they are freed. */
+/* The report of host memory: while it is on, new blocks are listed with their bytes. Blocks that
+ * were made while it was off are not, whatever it is when they are freed. */
 void cr_block_report_enable(bool on);
 typedef struct cr_block_report {
   size_t blocks;

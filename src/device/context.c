@@ -43,11 +43,100 @@ static crema_context *find_context(crema_device *device, uint64_t id) {
   return context;
 }
 
+/* ---- scratch memory ---- */
+
+struct cr_scratch {
+  cr_scratch *next;
+  pthread_t thread; /* the only one that uses it */
+  int contexts;     /* that hold it */
+  crema_devptr memory;
+  size_t bytes;
+  uint64_t user; /* id of the context that was given it last */
+};
+
+/* With the device's lock held. The thread of an entry may have ended and another one got its name:
+ * the other one may have it, as nobody else uses it. */
+static cr_scratch **find_scratch(crema_device *device, pthread_t thread) {
+  cr_scratch **link = &device->scratches;
+  while (*link != NULL && !pthread_equal((*link)->thread, thread)) link = &(*link)->next;
+  return link;
+}
+
+static void leave_scratch(crema_context *context) {
+  crema_device *device = context->device;
+  cr_scratch *scratch = context->scratch;
+  if (scratch == NULL) return;
+  context->scratch = NULL;
+  pthread_mutex_lock(&device->lock);
+  bool last = --scratch->contexts == 0;
+  if (last) {
+    cr_scratch **link = &device->scratches;
+    while (*link != scratch) link = &(*link)->next;
+    *link = scratch->next;
+  }
+  pthread_mutex_unlock(&device->lock);
+  if (!last) return;
+  cr_device_free_after(device, scratch->memory, scratch->user);
+  free(scratch);
+}
+
+/* Lets the context hold the calling thread's scratch memory. */
+static crema_status join_scratch(crema_context *context) {
+  crema_device *device = context->device;
+  pthread_t self = pthread_self();
+  if (context->scratch != NULL && pthread_equal(context->scratch->thread, self)) return CREMA_OK;
+  cr_scratch *fresh = calloc(1, sizeof *fresh);
+  if (fresh == NULL) return cr_fail_memory(sizeof *fresh, "scratch memory");
+  leave_scratch(context);
+  pthread_mutex_lock(&device->lock);
+  cr_scratch **link = find_scratch(device, self);
+  if (*link == NULL) {
+    fresh->thread = self;
+    *link = fresh;
+    fresh = NULL;
+  }
+  context->scratch = *link;
+  context->scratch->contexts++;
+  pthread_mutex_unlock(&device->lock);
+  free(fresh);
+  return CREMA_OK;
+}
+
+crema_status cr_context_workspace(crema_context *context, size_t bytes, crema_devptr *out) {
+  CR_TRY(join_scratch(context));
+  cr_scratch *scratch = context->scratch;
+  if (bytes > scratch->bytes) {
+    crema_devptr memory = {0};
+    /* The new block comes before the old one goes, so that a failure leaves the old one. Queued
+     * work may still use the old one. */
+    CR_TRY(cr_device_alloc_for(context, bytes, &memory));
+    cr_device_free_after(context->device, scratch->memory, scratch->user);
+    pthread_mutex_lock(&context->device->lock);
+    scratch->memory = memory;
+    scratch->bytes = bytes;
+    pthread_mutex_unlock(&context->device->lock);
+  } else {
+    CR_TRY(cr_context_follow(context, scratch->user));
+  }
+  scratch->user = context->id;
+  *out = scratch->memory;
+  return CREMA_OK;
+}
+
+size_t cr_device_scratch_bytes(crema_device *device) {
+  size_t bytes = 0;
+  pthread_mutex_lock(&device->lock);
+  for (const cr_scratch *s = device->scratches; s != NULL; s = s->next) bytes += s->bytes;
+  pthread_mutex_unlock(&device->lock);
+  return bytes;
+}
+
 /* ---- life ---- */
 
 static crema_status open_context(crema_context *context, crema_device *device, uint64_t seed) {
   context->device = device;
   context->id = next_id();
+  if (seed == CREMA_SEED_ANY) seed = cr_random_seed();
   cr_mt19937_seed(&context->rng, (uint32_t)(seed ^ (seed >> 32)));
   cr_device_guard guard;
   CR_TRY(cr_device_enter(device, &guard));
@@ -63,11 +152,12 @@ static void close_context(crema_context *context) {
   cr_device_guard guard;
   crema_status status = cr_device_enter(device, &guard);
   unlist_context(context);
-  if (backend->finish(context) != CREMA_OK || status != CREMA_OK) {
+  if (status == CREMA_OK) status = backend->finish(context);
+  if (status != CREMA_OK && status != CREMA_E_CLOSED) {
     cr_log_warning("while a context was closed: %s", crema_error_text());
   }
   if (context->order != NULL) backend->event_destroy(context->order);
-  cr_device_free(device, context->workspace);
+  leave_scratch(context);
   backend->context_close(context);
   cr_device_leave(guard);
 }
@@ -97,6 +187,12 @@ crema_device *crema_context_device(const crema_context *context) {
 
 crema_status crema_context_finish(crema_context *context) {
   return context->device->backend->finish(context);
+}
+
+crema_status cr_context_busy(crema_context *context, bool *out) {
+  *out = false;
+  const cr_backend *backend = context->device->backend;
+  return backend->busy == NULL ? CREMA_OK : backend->busy(context, out);
 }
 
 /* ---- order between contexts ---- */
@@ -143,23 +239,6 @@ crema_status cr_context_mark(crema_device *device, uint64_t id, cr_native_event 
   pthread_mutex_unlock(&device->lock);
   cr_device_leave(guard);
   return status;
-}
-
-/* ---- scratch memory ---- */
-
-crema_status cr_context_workspace(crema_context *context, size_t bytes, crema_devptr *out) {
-  if (bytes > context->workspace_bytes) {
-    crema_device *device = context->device;
-    crema_devptr memory = {0};
-    /* The new block comes before the old one goes, so that a failure leaves the old one. Queued
-     * work may still use the old one. */
-    CR_TRY(cr_device_alloc_for(context, bytes, &memory));
-    cr_device_free_after(device, context->workspace, context->id);
-    context->workspace = memory;
-    context->workspace_bytes = bytes;
-  }
-  *out = context->workspace;
-  return CREMA_OK;
 }
 
 /* ---- the thread's own contexts ---- */
@@ -230,7 +309,7 @@ crema_status cr_thread_context(crema_device *device, int stream, crema_context *
   if (more == NULL) return cr_fail_memory((entries + 1) * sizeof *more, "a thread's contexts");
   entry = more;
   crema_context *context = NULL;
-  CR_TRY(crema_context_create(device, cr_random_seed(), &context));
+  CR_TRY(crema_context_create(device, CREMA_SEED_ANY, &context));
   entry[entries++] = (thread_entry){.context = context, .stream = stream};
   note_thread();
   *out = context;
@@ -244,8 +323,7 @@ crema_status cr_thread_context_next(crema_device *device, crema_context **out) {
   for (int tried = 0; tried < STREAMS; tried++) {
     bool busy = false;
     CR_TRY(cr_thread_context(device, (int)(turn++ % STREAMS), &context));
-    if (device->backend->busy == NULL) break;
-    CR_TRY(device->backend->busy(context, &busy));
+    CR_TRY(cr_context_busy(context, &busy));
     if (!busy) break;
   }
   /* With all of them busy, the last one asked is the next in turn. */

@@ -18,9 +18,36 @@ int crema_device_get_index(const crema_device *device) {
 }
 
 crema_status crema_device_describe(crema_device *device, crema_device_info *out) {
-  memset(out, 0, sizeof *out);
-  crema_status status = device->backend->describe(device, out);
-  return cr_fail_in(status, "device %s:%d", device->backend->name, device->index);
+  const cr_backend *backend = device->backend;
+  crema_status status = CREMA_OK;
+  pthread_mutex_lock(&device->lock);
+  if (!device->described) {
+    memset(&device->info, 0, sizeof device->info);
+    status = backend->describe(device, &device->info);
+    /* What a device is never changes; how much memory is free does. */
+    device->described = status == CREMA_OK && backend->memory_info != NULL;
+  }
+  *out = device->info;
+  pthread_mutex_unlock(&device->lock);
+  if (status == CREMA_OK && backend->memory_info != NULL) {
+    status = cr_device_memory_info(device, &out->memory_free, &out->memory_total);
+  }
+  return cr_fail_in(status, "device %s:%d", backend->name, device->index);
+}
+
+crema_status cr_device_memory_info(crema_device *device, size_t *free_bytes, size_t *total_bytes) {
+  cr_device_guard guard;
+  CR_TRY(cr_device_enter(device, &guard));
+  cr_memory_lock_shared();
+  crema_status status = device->backend->memory_info(device, free_bytes, total_bytes);
+  cr_memory_unlock_shared();
+  cr_device_leave(guard);
+  if (status != CREMA_OK) return status;
+  if (device->memory_bytes > 0 && device->memory_bytes < *total_bytes) {
+    *total_bytes = device->memory_bytes;
+  }
+  if (*free_bytes > *total_bytes) *free_bytes = *total_bytes;
+  return CREMA_OK;
 }
 
 /* ---- the thread's current device ---- */
@@ -49,7 +76,8 @@ crema_status cr_device_enter(crema_device *device, cr_device_guard *guard) {
 
 void cr_device_leave(cr_device_guard guard) {
   if (guard.device == NULL) return;
-  if (cr_device_set_current(guard.device) != CREMA_OK) {
+  crema_status status = cr_device_set_current(guard.device);
+  if (status != CREMA_OK && status != CREMA_E_CLOSED) {
     cr_log_warning("cannot return to device %s:%d: %s", guard.device->backend->name,
                    guard.device->index, crema_error_text());
   }

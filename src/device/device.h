@@ -4,6 +4,7 @@
 #define CR_DEVICE_DEVICE_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "core/rng.h"
 #include "crema/device.h"
@@ -24,8 +25,10 @@ typedef enum cr_copy_kind {
   CR_COPY_PEER /* from another device of the same back end */
 } cr_copy_kind;
 
-/* One table a back end. Calls that take a context queue work on it and may return before
- * the work is done; all others are complete on return. */
+/* One table a back end. A driver that has been unloaded at the end of the process makes calls fail
+ * with CREMA_E_CLOSED, which is passed over in silence where something is given back. Calls that
+ * take a context queue work on it and may return before the work is done; all others are complete
+ * on return. */
 typedef struct cr_backend {
   crema_device_type type;
   const char *name; /* "cpu", "sim", "cuda" */
@@ -100,23 +103,29 @@ typedef struct cr_backend {
   const cr_kernel *const *kernels;
 } cr_backend;
 
+/* Scratch memory that all contexts share that one thread uses on one device. */
+typedef struct cr_scratch cr_scratch;
+
 struct crema_device {
   const cr_backend *backend;
   int index;
   void *state;
+  size_t memory_bytes;     /* that the device has, set by the back end's open; 0: ask the driver */
   cr_pool *pool;           /* made when the device is opened; NULL for host memory */
-  pthread_mutex_t lock;    /* guards the list of contexts */
+  atomic_bool named;       /* by crema_device_open, or warned of */
+  pthread_mutex_t lock;    /* guards what follows */
   crema_context *contexts; /* that are open on the device; host memory keeps no list */
+  cr_scratch *scratches;
+  bool described;
+  crema_device_info info; /* once described */
 };
 
 struct crema_context {
   crema_device *device;
   cr_mt19937 rng;
   void *state;
-  /* Scratch memory of cr_context_workspace. */
-  crema_devptr workspace;
-  size_t workspace_bytes;
-  uint64_t id; /* never used again, so that it can be remembered when the context is gone */
+  cr_scratch *scratch; /* of cr_context_workspace; NULL: none was asked for yet */
+  uint64_t id;         /* never used again, so that it can be remembered when the context is gone */
   cr_native_event *order; /* made when first needed by cr_context_follow */
   crema_context *next, *before;
 };
@@ -151,12 +160,20 @@ crema_status cr_thread_context_next(crema_device *device, crema_context **out) C
 /* Destroys the calling thread's contexts of cr_thread_context before its end. */
 void cr_thread_contexts_release(void);
 
-/* Scratch memory of at least `bytes` bytes on the context's device. It is the context's, grows
- * only, and is shared by everything that runs on the context: its content lasts until the next
- * user. bytes 0 gives what there is, possibly no memory. On failure the old memory stays.
+/* Scratch memory of at least `bytes` bytes on the context's device. It grows only and is shared by
+ * all that the calling thread runs on the device (S4-22), so that it is as large as the largest
+ * user needs and not as all together: its content lasts until the next user. Work queued on other
+ * contexts that uses it is waited for on the queue. It is given back with the last context that
+ * used it. bytes 0 gives what there is, possibly no memory. On failure the old memory stays.
  * Errors: CREMA_E_NO_MEMORY, CREMA_E_DEVICE. */
 crema_status cr_context_workspace(crema_context *context, size_t bytes,
                                   crema_devptr *out) CREMA_MUST_USE;
+
+/* Bytes of scratch memory on the device, of all threads. */
+size_t cr_device_scratch_bytes(crema_device *device);
+
+/* Whether the context has work that is not done (S1-32); never so on the CPU. */
+crema_status cr_context_busy(crema_context *context, bool *out) CREMA_MUST_USE;
 
 /* ---- thin wrappers over the table, with checks and error context ---- */
 
@@ -174,6 +191,12 @@ void cr_device_free(crema_device *device, crema_devptr memory);
 /* As cr_device_free, but the memory may still be in use by work queued on the context called
  * `id` (0: by none); it is given to others when that work is done. */
 void cr_device_free_after(crema_device *device, crema_devptr memory, uint64_t id);
+
+/* What the driver says of the device's memory; the total is the smaller one of what the driver and
+ * the device say (S4-15). Not while a collective is launched. For devices with memory of their own.
+ */
+crema_status cr_device_memory_info(crema_device *device, size_t *free_bytes,
+                                   size_t *total_bytes) CREMA_MUST_USE;
 
 /* Makes `device` current for the calling thread for as long as a call needs it (S1-40). */
 typedef struct cr_device_guard {

@@ -126,13 +126,7 @@ cr_pool_mode cr_pool_current_mode(void) {
 static void ask_driver(cr_pool *pool) {
   size_t free_bytes = 0, total_bytes = 0;
   atomic_fetch_add(&pool->driver_queries, 1);
-  cr_device_guard guard;
-  crema_status status = cr_device_enter(pool->device, &guard);
-  if (status == CREMA_OK) {
-    status = pool->device->backend->memory_info(pool->device, &free_bytes, &total_bytes);
-  }
-  cr_device_leave(guard);
-  if (status != CREMA_OK) return;
+  if (cr_device_memory_info(pool->device, &free_bytes, &total_bytes) != CREMA_OK) return;
   pool->free_bytes = free_bytes;
   pool->total_bytes = total_bytes;
 }
@@ -190,7 +184,17 @@ crema_status cr_pool_memory(cr_pool *pool, bool refresh, size_t *free_bytes, siz
 
 /* ---- the driver ---- */
 
+/* Nobody said at the start that the device would be used (S4-11). */
+static void warn_unnamed(crema_device *device) {
+  if (atomic_exchange(&device->named, true)) return;
+  cr_log_warning(
+      "%s:%d is opened by its first allocation; crema_device_open names the devices of a "
+      "program",
+      device->backend->name, device->index);
+}
+
 static crema_status driver_alloc(cr_pool *pool, size_t bytes, crema_devptr *out) {
+  if (!atomic_load(&pool->device->named)) warn_unnamed(pool->device);
   cr_device_guard guard;
   CR_TRY(cr_device_enter(pool->device, &guard));
   cr_memory_lock_shared();
@@ -209,7 +213,8 @@ static crema_status driver_alloc(cr_pool *pool, size_t bytes, crema_devptr *out)
 static void driver_free(cr_pool *pool, block *b) {
   const cr_backend *backend = pool->device->backend;
   cr_device_guard guard;
-  if (cr_device_enter(pool->device, &guard) != CREMA_OK) {
+  crema_status status = cr_device_enter(pool->device, &guard);
+  if (status != CREMA_OK && status != CREMA_E_CLOSED) {
     /* Releasing needs no current device where addresses are unique in the process. */
     cr_log_warning("%s", crema_error_text());
   }
@@ -460,10 +465,13 @@ crema_status cr_pool_free(cr_pool *pool, crema_devptr memory, uint64_t user) {
                    (size_t)memory.address, pool->device->backend->name, pool->device->index);
   }
   cr_tracking_remove(pool->device, b->bytes, b->counted);
-  if (mark_freed(pool, b, user) != CREMA_OK) {
+  crema_status status = mark_freed(pool, b, user);
+  if (status != CREMA_OK) {
     /* Without a mark nobody knows when the work is over; memory that is never used again is the
-     * lesser evil. The device has failed anyway. */
-    cr_log_error("memory of %zu bytes is given up: %s", b->bytes, crema_error_text());
+     * lesser evil. The device has failed anyway, or was unloaded and took the memory along. */
+    if (status != CREMA_E_CLOSED) {
+      cr_log_error("memory of %zu bytes is given up: %s", b->bytes, crema_error_text());
+    }
     if (b->freed != NULL) pool->device->backend->event_destroy(b->freed);
     count_live(pool, b, false);
     free(b);

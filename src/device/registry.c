@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "core/fail.h"
@@ -19,11 +20,21 @@ static const cr_backend *const built_in[BACKENDS] = {
     [CREMA_DEVICE_SIM] = &cr_backend_sim,
 };
 
+/* What a back end answered when it was asked for its devices (S1-39). */
+typedef struct device_count {
+  bool known;
+  int devices;
+  crema_status status;
+  char text[512]; /* of a failure */
+} device_count;
+
 static struct {
   pthread_mutex_t lock;
+  pthread_mutex_t count_lock; /* guards `count`; never held while a back end is asked */
+  device_count count[BACKENDS];
   const cr_backend *_Atomic plugin[BACKENDS];
   crema_device *_Atomic device[BACKENDS][MAX_DEVICES]; /* NULL: not opened yet */
-} registry = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} registry = {.lock = PTHREAD_MUTEX_INITIALIZER, .count_lock = PTHREAD_MUTEX_INITIALIZER};
 
 static const cr_backend *find_backend(crema_device_type type) {
   int i = (int)type;
@@ -69,15 +80,47 @@ static crema_status load_backend(crema_device_type type) {
   return cr_cuda_plugin_load();
 }
 
+static bool known_count(crema_device_type type, device_count *out) {
+  pthread_mutex_lock(&registry.count_lock);
+  *out = registry.count[type];
+  pthread_mutex_unlock(&registry.count_lock);
+  return out->known;
+}
+
+/* Asks the back end once. A driver that fails has no devices, which is logged once. */
+static crema_status count_devices(const cr_backend *backend, int *out) {
+  device_count answer;
+  *out = 0;
+  if (!known_count(backend->type, &answer)) {
+    answer = (device_count){.known = true};
+    answer.status = backend->count(&answer.devices);
+    if (answer.status != CREMA_OK) {
+      answer.devices = 0;
+      snprintf(answer.text, sizeof answer.text, "%s", crema_error_text());
+    }
+    pthread_mutex_lock(&registry.count_lock);
+    bool first = !registry.count[backend->type].known;
+    registry.count[backend->type] = answer;
+    pthread_mutex_unlock(&registry.count_lock);
+    if (first && answer.status != CREMA_OK) {
+      cr_log_warning("no %s devices: %s", backend->name, answer.text);
+    }
+  }
+  *out = answer.devices;
+  return answer.status == CREMA_OK ? CREMA_OK : cr_fail_text(answer.status, answer.text);
+}
+
+void cr_registry_forget_count(crema_device_type type) {
+  pthread_mutex_lock(&registry.count_lock);
+  registry.count[type].known = false;
+  pthread_mutex_unlock(&registry.count_lock);
+}
+
 int crema_device_count(crema_device_type type) {
+  int count = 0;
   if (load_backend(type) != CREMA_OK) return 0;
   const cr_backend *backend = find_backend(type);
-  int count = 0;
-  if (backend == NULL) return 0;
-  if (backend->count(&count) != CREMA_OK) {
-    cr_log_warning("no %s devices: %s", backend->name, crema_error_text());
-    return 0;
-  }
+  if (backend == NULL || count_devices(backend, &count) != CREMA_OK) return 0;
   return count;
 }
 
@@ -143,7 +186,7 @@ crema_status crema_device_get(crema_device_type type, int index, crema_device **
   CR_TRY(load_backend(type));
   CR_TRY(cr_backend_find(type, &backend));
   int count = 0;
-  crema_status status = backend->count(&count);
+  crema_status status = count_devices(backend, &count);
   if (status != CREMA_OK) {
     return cr_fail_in(CREMA_E_NO_DEVICE, "no %s devices", backend->name);
   }
@@ -166,9 +209,19 @@ crema_status crema_device_get(crema_device_type type, int index, crema_device **
   return status;
 }
 
+crema_status crema_device_open(crema_device_type type, const int *index, int count) {
+  for (int i = 0; i < count; i++) {
+    crema_device *device = NULL;
+    CR_TRY(crema_device_get(type, index[i], &device));
+    atomic_store(&device->named, true);
+  }
+  return CREMA_OK;
+}
+
 void cr_registry_close(crema_device_type type) {
   const cr_backend *backend = find_backend(type);
   if (backend == NULL || type == CREMA_DEVICE_CPU) return;
+  cr_registry_forget_count(type);
   pthread_mutex_lock(&registry.lock);
   for (int i = 0; i < MAX_DEVICES; i++) {
     crema_device *device = atomic_exchange(&registry.device[type][i], NULL);
@@ -183,6 +236,6 @@ void cr_registry_close(crema_device_type type) {
 
 crema_device *cr_cpu_device(void) {
   /* Opening needs no memory and cannot fail, so that host code always has a device. */
-  static crema_device cpu = {.backend = &cr_backend_cpu, .index = 0};
+  static crema_device cpu = {.backend = &cr_backend_cpu, .lock = PTHREAD_MUTEX_INITIALIZER};
   return &cpu;
 }

@@ -1,4 +1,5 @@
-/* Contexts, devices and what belongs to them: rows S1-02 to S1-08, S1-14, S1-15, S1-28 to S1-42. */
+/* Contexts, devices and what belongs to them: rows S1-02 to S1-08, S1-14, S1-15, S1-30, S1-33 to
+ * S1-42. */
 #include "memory/sim_fixture.h"
 
 #include <stdlib.h>
@@ -6,9 +7,12 @@
 #include "core/fail.h"
 #include "core/log.h"
 #include "core/thread.h"
+#include "device/block.h"
 #include "device/copy.h"
 #include "device/pool.h"
 #include "device/registry.h"
+#include "memory/math.h"
+#include "memory/tensor.h"
 
 /* The same calls on every back end. */
 static void run_conformance(crema_device *device) {
@@ -86,6 +90,21 @@ static void s1_02_s1_03_types_are_constant(void **state) {
   assert_int_equal(crema_device_get_type(sim_test_device(2)), CREMA_DEVICE_SIM);
   assert_int_equal(crema_device_get_index(sim_test_device(2)), 2);
   assert_ptr_equal(sim_test_device(2), sim_test_device(2));
+  /* A context is of its device's type; one of another type has another index to be asked with. */
+  crema_context *context = sim_test_context(sim_test_device(2));
+  assert_int_equal(crema_device_get_type(crema_context_device(context)), CREMA_DEVICE_SIM);
+  assert_int_equal(crema_device_get_index(crema_context_device(context)), 2);
+  crema_context_destroy(context);
+  context = sim_test_context(cr_cpu_device());
+  assert_int_equal(crema_device_get_type(crema_context_device(context)), CREMA_DEVICE_CPU);
+  crema_context_destroy(context);
+  static const int type[] = {-1, 3, 4, 9, 63};
+  for (size_t i = 0; i < sizeof type / sizeof type[0]; i++) {
+    device = NULL;
+    assert_int_equal(crema_device_get((crema_device_type)type[i], 0, &device), CREMA_E_NO_DEVICE);
+    assert_null(device);
+    assert_int_equal(crema_device_count((crema_device_type)type[i]), 0);
+  }
   sim_end();
 }
 
@@ -113,8 +132,13 @@ static void s1_05_registry(void **state) {
   const cr_backend *found = NULL;
   assert_int_equal(cr_backend_find(CREMA_DEVICE_CPU, &found), CREMA_OK);
   assert_ptr_equal(found, &cr_backend_cpu);
-  assert_int_equal(cr_backend_find((crema_device_type)63, &found), CREMA_E_NO_DEVICE);
-  assert_int_equal(cr_backend_find((crema_device_type)-1, &found), CREMA_E_NO_DEVICE);
+  for (int type = -2; type < 70; type++) {
+    if (type == CREMA_DEVICE_CUDA) continue; /* there or not */
+    bool known = type == CREMA_DEVICE_CPU || type == CREMA_DEVICE_SIM;
+    assert_int_equal(cr_backend_find((crema_device_type)type, &found),
+                     known ? CREMA_OK : CREMA_E_NO_DEVICE);
+    if (known) assert_int_equal(found->type, type);
+  }
   assert_int_equal(cr_backend_register(&cr_backend_cpu), CREMA_E_EXISTS);
   assert_int_equal(cr_backend_register(&cr_backend_sim), CREMA_E_EXISTS);
   cr_backend odd = cr_backend_cpu;
@@ -139,6 +163,33 @@ static void s1_07_s1_40_the_current_device(void **state) {
   cr_device_leave(guard);
   assert_ptr_equal(cr_device_current(), first);
   assert_int_equal(cr_sim_count(CR_SIM_SET_DEVICE, -1), 2);
+  /* The CPU needs no switch: its work leaves the thread's device alone. */
+  cr_sim_reset_counts();
+  assert_int_equal(cr_device_enter(cr_cpu_device(), &guard), CREMA_OK);
+  assert_ptr_equal(cr_device_current(), first);
+  cr_device_leave(guard);
+  assert_int_equal(cr_sim_count(CR_SIM_SET_DEVICE, -1), 0);
+  /* Work of a context runs on its stream and device, whatever the thread's device is. */
+  crema_context *context = sim_test_context(second);
+  crema_devptr bytes = {0};
+  const cr_sim_record *log = NULL;
+  char host[16] = {0};
+  assert_int_equal(cr_device_alloc(second, sizeof host, &bytes), CREMA_OK);
+  cr_sim_reset_counts();
+  assert_int_equal(cr_copy_from_cpu(context, bytes, host, sizeof host), CREMA_OK);
+  size_t size = cr_sim_log(&log), copies = 0;
+  for (size_t i = 0; i < size; i++) {
+    if (log[i].op != CR_SIM_H2D) continue;
+    copies++;
+    assert_int_equal(log[i].device, 1);
+    assert_int_equal(log[i].current_device, 1);
+    assert_int_equal(log[i].stream, context->id);
+  }
+  assert_int_equal(copies, 1);
+  assert_ptr_equal(cr_device_current(), first);
+  assert_int_equal(crema_context_finish(context), CREMA_OK);
+  cr_device_free(second, bytes);
+  crema_context_destroy(context);
   /* Restored when the guarded call fails, too. */
   cr_sim_fail(CR_SIM_ALLOC, 1, CREMA_E_DEVICE, false);
   crema_devptr memory = {0};
@@ -168,6 +219,17 @@ static void s1_08_finish_reports_a_late_failure_once(void **state) {
   assert_non_null(strstr(crema_error_text(), "simulated failure"));
   assert_int_equal(crema_context_finish(context), CREMA_OK);
   cr_device_free(device, memory);
+  /* A kernel that fails while it runs. */
+  cr_tensor *tensor = NULL;
+  assert_int_equal(cr_tensor_create(CREMA_F32, 100, &tensor), CREMA_OK);
+  crema_context *own = NULL;
+  assert_int_equal(cr_thread_context(device, 0, &own), CREMA_OK);
+  assert_int_equal(cr_tensor_write(tensor, own, CR_PLAIN_F32, &memory), CREMA_OK);
+  cr_sim_fail(CR_SIM_KERNEL, 1, CREMA_E_DEVICE, true);
+  assert_int_equal(cr_tensor_scale(tensor, 2), CREMA_OK);
+  assert_int_equal(crema_context_finish(own), CREMA_E_DEVICE);
+  assert_int_equal(crema_context_finish(own), CREMA_OK);
+  cr_tensor_destroy(tensor);
   crema_context_destroy(context);
   assert_int_equal(crema_context_finish(cr_host_context()), CREMA_OK);
   sim_end();
@@ -184,14 +246,22 @@ static void s1_10_results_are_visible_after_finish_only(void **state) {
   unsigned char value[16], out[16] = {0};
   memset(value, 9, sizeof value);
   assert_int_equal(cr_device_alloc(device, 16, &memory), CREMA_OK);
+  crema_devptr second = {0};
+  assert_int_equal(cr_device_alloc(device, 16, &second), CREMA_OK);
   assert_int_equal(cr_copy_from_cpu(context, memory, value, 16), CREMA_OK);
-  assert_int_equal(cr_copy_to_cpu(context, out, memory, 16), CREMA_OK);
-  unsigned char now[16];
-  assert_true(cr_sim_peek(memory, now, 16));
-  assert_true(now[0] != 9 && out[0] == 0);
+  assert_int_equal(cr_copy_same_device(context, second, memory, 16), CREMA_OK);
+  assert_int_equal(cr_copy_to_cpu(context, out, second, 16), CREMA_OK);
+  /* Each step makes one copy visible. */
+  for (int step = 0; step < 4; step++) {
+    unsigned char first_bytes[16], second_bytes[16];
+    assert_true(cr_sim_peek(memory, first_bytes, 16) && cr_sim_peek(second, second_bytes, 16));
+    assert_int_equal(first_bytes[0] == 9, step >= 1);
+    assert_int_equal(second_bytes[15] == 9, step >= 2);
+    assert_int_equal(out[15] == 9, step >= 3);
+    assert_int_equal(cr_sim_step(context), step < 3);
+  }
   assert_int_equal(crema_context_finish(context), CREMA_OK);
-  assert_true(cr_sim_peek(memory, now, 16));
-  assert_true(now[0] == 9 && out[0] == 9);
+  cr_device_free(device, second);
   cr_device_free(device, memory);
   crema_context_destroy(context);
   sim_end();
@@ -207,104 +277,45 @@ static void s1_14_s1_15_s1_30_generators_belong_to_contexts(void **state) {
   for (int i = 0; i < 100; i++) cr_mt19937_next(&c->rng);
   assert_int_equal(cr_mt19937_next(&b->rng), 3499211612u);
   assert_int_equal(cr_mt19937_next(&a->rng), cr_mt19937_next(&b->rng));
+  /* Nothing of the CPU's is ever still to be done. */
+  bool busy = true;
+  assert_int_equal(cr_context_busy(a, &busy), CREMA_OK);
+  assert_false(busy);
+  assert_true(a->device->backend->host_memory);
   crema_context_destroy(a);
   crema_context_destroy(b);
   crema_context_destroy(c);
 }
 
-/* ---- S1-28 to S1-32 ---- */
-
-typedef struct seen {
-  crema_device *device;
-  crema_context *context;
-  uint64_t id;
-} seen;
-
-static crema_status ask_for_context(void *arg) {
-  seen *s = arg;
-  CR_TRY(cr_thread_context(s->device, 0, &s->context));
-  s->id = s->context->id;
-  return CREMA_OK;
-}
-
-static void s1_28_s1_29_contexts_by_thread_device_and_stream(void **state) {
-  (void)state;
-  cr_sim_options options = sim_test_options(2);
-  sim_begin(&options);
-  crema_context *first = NULL, *again = NULL, *other = NULL, *foreign = NULL;
-  assert_int_equal(cr_thread_context(sim_test_device(0), 0, &first), CREMA_OK);
-  assert_int_equal(cr_thread_context(sim_test_device(0), 0, &again), CREMA_OK);
-  assert_int_equal(cr_thread_context(sim_test_device(0), 5, &other), CREMA_OK);
-  assert_int_equal(cr_thread_context(sim_test_device(1), 0, &foreign), CREMA_OK);
-  assert_ptr_equal(first, again);
-  assert_true(first != other && first != foreign);
-  assert_int_equal(cr_thread_context(sim_test_device(0), -1, &again), CREMA_E_RANGE);
-  assert_int_equal(cr_thread_context(cr_cpu_device(), 3, &again), CREMA_OK);
-  assert_ptr_equal(again, cr_host_context());
-  assert_int_equal(cr_sim_live_streams(), 3);
-  for (int i = 0; i < 1000; i++) {
-    seen s = {.device = sim_test_device(0)};
-    cr_thread *thread = NULL;
-    assert_int_equal(cr_thread_start(&thread, "short", ask_for_context, &s), CREMA_OK);
-    assert_int_equal(cr_thread_join(&thread), CREMA_OK);
-    assert_true(s.id != first->id);
-  }
-  assert_int_equal(cr_sim_live_streams(), 3);
-  sim_end();
-}
-
-static void s1_31_streams_in_turn_and_busy_ones_skipped(void **state) {
-  (void)state;
-  cr_sim_options options = sim_test_options(1);
-  options.stepped = true;
-  sim_begin(&options);
-  crema_device *device = sim_test_device(0);
-  crema_devptr memory = {0};
-  assert_int_equal(cr_device_alloc(device, 16, &memory), CREMA_OK);
-  crema_context *context[33];
-  for (int i = 0; i < 33; i++) {
-    assert_int_equal(cr_thread_context_next(device, &context[i]), CREMA_OK);
-  }
-  assert_ptr_equal(context[32], context[0]);
-  for (int i = 1; i < 32; i++) assert_true(context[i] != context[i - 1]);
-  assert_int_equal(device->backend->zero(context[1], memory, 16), CREMA_OK);
-  crema_context *next = NULL;
-  assert_int_equal(cr_thread_context_next(device, &next), CREMA_OK);
-  assert_ptr_equal(next, context[2]);
-  /* With all of them busy it still answers. */
-  for (int i = 0; i < 32; i++) {
-    cr_native_event *event = NULL;
-    assert_int_equal(device->backend->event_create(device, &event), CREMA_OK);
-    assert_int_equal(device->backend->event_record(context[i], event), CREMA_OK);
-    device->backend->event_destroy(event);
-  }
-  assert_int_equal(cr_thread_context_next(device, &next), CREMA_OK);
-  assert_non_null(next);
-  cr_device_free(device, memory);
-  sim_end();
-}
-
-static void s1_32_busy_or_not(void **state) {
-  (void)state;
-  cr_sim_options options = sim_test_options(1);
-  options.stepped = true;
-  sim_begin(&options);
-  crema_device *device = sim_test_device(0);
-  crema_context *context = sim_test_context(device);
-  crema_devptr memory = {0};
-  bool busy = true;
-  assert_int_equal(cr_device_alloc(device, 16, &memory), CREMA_OK);
-  assert_int_equal(device->backend->busy(context, &busy), CREMA_OK);
-  assert_false(busy);
-  assert_int_equal(device->backend->zero(context, memory, 16), CREMA_OK);
-  assert_int_equal(device->backend->busy(context, &busy), CREMA_OK);
-  assert_true(busy);
-  assert_true(cr_sim_step(context));
-  assert_int_equal(device->backend->busy(context, &busy), CREMA_OK);
-  assert_false(busy);
-  assert_int_equal(crema_context_finish(context), CREMA_OK);
-  cr_device_free(device, memory);
+static uint32_t first_draw(crema_device *device, uint64_t seed) {
+  crema_context *context = NULL;
+  assert_int_equal(crema_context_create(device, seed, &context), CREMA_OK);
+  uint32_t draw = cr_mt19937_next(&context->rng);
   crema_context_destroy(context);
+  return draw;
+}
+
+static void s1_14_s1_30_s1_33_seeds_of_contexts(void **state) {
+  (void)state;
+  cr_sim_options options = sim_test_options(1);
+  sim_begin(&options);
+  crema_device *device[2] = {cr_cpu_device(), sim_test_device(0)};
+  for (int i = 0; i < 2; i++) {
+    /* The sequence belongs to the seed, whatever the device. */
+    assert_int_equal(first_draw(device[i], 5489), 3499211612u);
+    assert_int_equal(first_draw(device[i], 77), first_draw(device[0], 77));
+    assert_int_not_equal(first_draw(device[i], CREMA_SEED_ANY),
+                         first_draw(device[i], CREMA_SEED_ANY));
+  }
+  crema_context *a = sim_test_context(device[1]), *b = sim_test_context(device[1]);
+  assert_ptr_not_equal(&a->rng, &b->rng);
+  for (int i = 0; i < 10; i++) {
+    /* Another context that draws in between changes nothing. */
+    uint32_t of_a = cr_mt19937_next(&a->rng);
+    assert_int_equal(cr_mt19937_next(&b->rng), of_a);
+  }
+  crema_context_destroy(a);
+  crema_context_destroy(b);
   sim_end();
 }
 
@@ -324,9 +335,20 @@ static void s1_34_a_device_is_opened_once_and_late(void **state) {
   cr_sim_options options = sim_test_options(1);
   sim_begin(&options);
   const cr_sim_record *log = NULL;
+  /* A program that uses no device makes no call to one, and its memory is ordinary memory. */
   crema_context *cpu = sim_test_context(cr_cpu_device());
+  cr_tensor *tensor = NULL;
+  crema_devptr data = {0};
+  const void *host = NULL;
+  assert_int_equal(cr_tensor_create(CREMA_F32, 100, &tensor), CREMA_OK);
+  assert_int_equal(cr_tensor_update(tensor, cpu, CR_PLAIN_F32, &data), CREMA_OK);
+  assert_int_equal(cr_tensor_scale(tensor, 3), CREMA_OK);
+  assert_int_equal(cr_tensor_host_read(tensor, &host), CREMA_OK);
+  assert_false(cr_sim_is_pinned(host));
+  cr_tensor_destroy(tensor);
   crema_context_destroy(cpu);
   assert_int_equal(cr_sim_log(&log), 0);
+  assert_int_equal(cr_sim_count(CR_SIM_COUNT, -1), 0);
   enum { THREADS = 64 };
   cr_thread *thread[THREADS] = {0};
   crema_device *device[THREADS] = {0};
@@ -347,6 +369,8 @@ static void s1_33_a_context_on_the_current_device(void **state) {
   crema_context *context = sim_test_context(NULL);
   assert_ptr_equal(crema_context_device(context), cr_cpu_device());
   crema_context_destroy(context);
+  const cr_sim_record *log = NULL;
+  assert_int_equal(cr_sim_log(&log), 0);
   assert_int_equal(cr_device_set_current(sim_test_device(1)), CREMA_OK);
   context = sim_test_context(NULL);
   assert_ptr_equal(crema_context_device(context), sim_test_device(1));
@@ -365,24 +389,85 @@ static void count_warning(void *user, crema_log_level level, const char *file, i
   warnings += level == CREMA_LOG_WARNING;
 }
 
-static void s1_35_s1_39_no_device_and_a_failing_driver(void **state) {
+static void s1_35_nothing_is_set_up_without_devices(void **state) {
   (void)state;
   crema_device *device = NULL;
   cr_sim_options options = sim_test_options(0);
   sim_begin(&options);
-  assert_int_equal(crema_device_count(CREMA_DEVICE_SIM), 0);
-  assert_int_equal(crema_device_get(CREMA_DEVICE_SIM, 0, &device), CREMA_E_NO_DEVICE);
-  sim_end();
-  options = sim_test_options(2);
-  options.count_failure = CREMA_E_DEVICE;
-  sim_begin(&options);
   warnings = 0;
   crema_log_set(count_warning, NULL, CREMA_LOG_WARNING);
   assert_int_equal(crema_device_count(CREMA_DEVICE_SIM), 0);
-  crema_log_set(NULL, NULL, CREMA_LOG_WARNING);
-  assert_int_equal(warnings, 1);
   assert_int_equal(crema_device_get(CREMA_DEVICE_SIM, 0, &device), CREMA_E_NO_DEVICE);
-  assert_non_null(strstr(crema_error_text(), "simulated driver failure"));
+  crema_log_set(NULL, NULL, CREMA_LOG_WARNING);
+  assert_int_equal(warnings, 0);
+  /* No pool, and host memory is not page-locked. */
+  cr_block block;
+  const cr_sim_record *log = NULL;
+  assert_int_equal(cr_block_new(cr_device_current(), 100, NULL, &block), CREMA_OK);
+  assert_false(cr_sim_is_pinned((const void *)block.address));
+  assert_int_equal(cr_block_free(&block), CREMA_OK);
+  assert_int_equal(cr_sim_log(&log), 0);
+  sim_end();
+}
+
+static void s1_39_a_failing_driver_has_no_devices(void **state) {
+  (void)state;
+  /* No device, a driver that is too old, one that cannot start, one that fails otherwise. */
+  static const crema_status failure[] = {CREMA_E_NO_DEVICE, CREMA_E_UNSUPPORTED, CREMA_E_DEVICE,
+                                         CREMA_E_INTERNAL};
+  for (size_t i = 0; i < sizeof failure / sizeof failure[0]; i++) {
+    crema_device *device = NULL;
+    cr_sim_options options = sim_test_options(2);
+    options.count_failure = failure[i];
+    sim_begin(&options);
+    warnings = 0;
+    crema_log_set(count_warning, NULL, CREMA_LOG_WARNING);
+    for (int again = 0; again < 3; again++) {
+      assert_int_equal(crema_device_count(CREMA_DEVICE_SIM), 0);
+      assert_int_equal(crema_device_get(CREMA_DEVICE_SIM, 0, &device), CREMA_E_NO_DEVICE);
+      assert_non_null(strstr(crema_error_text(), "simulated driver failure"));
+    }
+    crema_log_set(NULL, NULL, CREMA_LOG_WARNING);
+    /* The answer is kept, and told once. */
+    assert_int_equal(warnings, 1);
+    assert_int_equal(cr_sim_count(CR_SIM_COUNT, -1), 1);
+    sim_end();
+  }
+}
+
+static void s1_39_answers_are_kept(void **state) {
+  (void)state;
+  cr_sim_options options = sim_test_options(3);
+  options.peer[0][2] = false;
+  sim_begin(&options);
+  for (int i = 0; i < 5; i++) assert_int_equal(crema_device_count(CREMA_DEVICE_SIM), 3);
+  assert_int_equal(cr_sim_count(CR_SIM_COUNT, -1), 1);
+  for (int a = 0; a < 3; a++) {
+    for (int b = 0; b < 3; b++) {
+      assert_int_equal(crema_device_reaches(sim_test_device(a), sim_test_device(b)),
+                       !(a == 0 && b == 2));
+    }
+    assert_false(crema_device_reaches(sim_test_device(a), cr_cpu_device()));
+  }
+  /* What never changes is asked for once; free memory is not such a thing. */
+  crema_device_info info;
+  crema_devptr memory = {0};
+  cr_sim_reset_counts();
+  assert_int_equal(crema_device_describe(sim_test_device(1), &info), CREMA_OK);
+  size_t before = info.memory_free;
+  assert_int_equal(cr_device_alloc(sim_test_device(1), 4096, &memory), CREMA_OK);
+  assert_int_equal(crema_device_describe(sim_test_device(1), &info), CREMA_OK);
+  assert_string_equal(info.name, "simulated device 1");
+  assert_int_equal(info.memory_free, before - 4096);
+  assert_int_equal(info.memory_total, SIM_TEST_MEMORY);
+  assert_int_equal(cr_sim_count(CR_SIM_DESCRIBE, 1), 1);
+  cr_device_free(sim_test_device(1), memory);
+  /* The thread's device is not asked for: it is remembered. */
+  assert_int_equal(cr_device_set_current(sim_test_device(1)), CREMA_OK);
+  cr_sim_reset_counts();
+  for (int i = 0; i < 100; i++) assert_ptr_equal(cr_device_current(), sim_test_device(1));
+  const cr_sim_record *log = NULL;
+  assert_int_equal(cr_sim_log(&log), 0);
   sim_end();
 }
 
@@ -464,12 +549,12 @@ int main(void) {
       cmocka_unit_test(s1_08_finish_reports_a_late_failure_once),
       cmocka_unit_test(s1_10_results_are_visible_after_finish_only),
       cmocka_unit_test(s1_14_s1_15_s1_30_generators_belong_to_contexts),
-      cmocka_unit_test(s1_28_s1_29_contexts_by_thread_device_and_stream),
-      cmocka_unit_test(s1_31_streams_in_turn_and_busy_ones_skipped),
-      cmocka_unit_test(s1_32_busy_or_not),
+      cmocka_unit_test(s1_14_s1_30_s1_33_seeds_of_contexts),
       cmocka_unit_test(s1_33_a_context_on_the_current_device),
       cmocka_unit_test(s1_34_a_device_is_opened_once_and_late),
-      cmocka_unit_test(s1_35_s1_39_no_device_and_a_failing_driver),
+      cmocka_unit_test(s1_35_nothing_is_set_up_without_devices),
+      cmocka_unit_test(s1_39_a_failing_driver_has_no_devices),
+      cmocka_unit_test(s1_39_answers_are_kept),
       cmocka_unit_test(s1_36_more_devices_than_places),
       cmocka_unit_test(s1_37_peers_in_groups_of_eight),
       cmocka_unit_test(s1_41_a_foreign_library_version),

@@ -12,6 +12,7 @@
 #include "device/memory_lock.h"
 #include "device/numa.h"
 #include "device/pool.h"
+#include "device/tracking.h"
 
 enum { SIZE = 300 };
 
@@ -89,6 +90,13 @@ static void s1_11_copies_to_a_type(void **state) {
   assert_int_equal(cr_copy_to_type(context, CREMA_DEVICE_CUDA, b.address, a, SIZE),
                    CREMA_E_UNSUPPORTED);
   assert_non_null(strstr(crema_error_text(), "sim"));
+  int one = 1, two = 0;
+  assert_int_equal(cr_copy_to_type(cr_host_context(), CREMA_DEVICE_CPU, (uintptr_t)&two,
+                                   (crema_devptr){(uintptr_t)&one}, sizeof one),
+                   CREMA_OK);
+  assert_int_equal(two, 1);
+  assert_int_equal(cr_copy_to_type(context, (crema_device_type)9, b.address, a, SIZE),
+                   CREMA_E_UNSUPPORTED);
   assert_int_equal(cr_copy_to_type(cr_host_context(), CREMA_DEVICE_SIM, b.address, a, SIZE),
                    CREMA_E_UNSUPPORTED);
   assert_non_null(strstr(crema_error_text(), "cpu"));
@@ -173,15 +181,24 @@ static void s1_01_s1_17_the_release_is_chosen_at_allocation(void **state) {
                    CREMA_OK);
   assert_int_equal(cr_block_new(device, SIZE, NULL, &block[3]), CREMA_OK);
   assert_int_equal(live_b, 1);
+  /* Everything that is set for the whole process or the thread changes before they are freed. */
   cr_host_set_allocator(NULL);
   cr_block_report_enable(true);
-  for (int i = 0; i < 4; i++) cr_block_free(&block[i]);
+  cr_numa_enable(true);
+  cr_tracking_enable(true);
+  assert_int_equal(cr_device_set_current(device), CREMA_OK);
+  for (int i = 0; i < 4; i++) assert_int_equal(cr_block_free(&block[i]), CREMA_OK);
+  assert_int_equal(cr_device_set_current(cr_cpu_device()), CREMA_OK);
+  cr_tracking_enable(false);
+  cr_numa_enable(false);
   cr_block_report_enable(false);
+  assert_int_equal(cr_sim_pinned_blocks(), 0);
+  assert_int_equal(cr_pool_describe(device->pool).live_blocks, 0);
   assert_int_equal(live_a, 0);
   assert_int_equal(live_b, 0);
   assert_int_equal(cr_block_report_read().bytes, 0);
   assert_int_equal(block[0].address, 0);
-  cr_block_free(&block[0]);
+  assert_int_equal(cr_block_free(&block[0]), CREMA_OK);
   cr_block none;
   assert_int_equal(cr_block_new(device, 0, NULL, &none), CREMA_OK);
   assert_int_equal(none.address, 0);
@@ -190,11 +207,11 @@ static void s1_01_s1_17_the_release_is_chosen_at_allocation(void **state) {
 
 static void s1_17_alignment_of_every_size(void **state) {
   (void)state;
-  for (size_t bytes = 1; bytes < 3000; bytes += 7) {
+  for (size_t bytes = 1; bytes < 5000; bytes++) {
     cr_block block;
     assert_int_equal(cr_block_new(cr_cpu_device(), bytes, NULL, &block), CREMA_OK);
     assert_int_equal(block.address % 64, 0);
-    cr_block_free(&block);
+    assert_int_equal(cr_block_free(&block), CREMA_OK);
   }
 }
 
@@ -212,8 +229,8 @@ static void s1_18_zero_fill(void **state) {
     assert_int_equal(((unsigned char *)zeroed.address)[i], 0);
     assert_int_equal(((unsigned char *)raw.address)[i], 0x77);
   }
-  cr_block_free(&zeroed);
-  cr_block_free(&raw);
+  assert_int_equal(cr_block_free(&zeroed), CREMA_OK);
+  assert_int_equal(cr_block_free(&raw), CREMA_OK);
   cr_host_set_allocator(NULL);
   assert_int_equal(live, 0);
 }
@@ -282,10 +299,32 @@ static void s1_19_s1_20_memory_nodes(void **state) {
   assert_int_equal(cr_block_new(cr_cpu_device(), SIZE, NULL, &block), CREMA_OK);
   /* The switch between allocation and release is harmless (S1-38). */
   cr_numa_enable(false);
-  cr_block_free(&block);
+  assert_int_equal(cr_block_free(&block), CREMA_OK);
   cr_numa_use(NULL);
   cr_numa_enable(true);
   assert_true(cr_numa_nodes() >= 1);
+  cr_numa_enable(false);
+}
+
+static void s1_19_the_real_machine(void **state) {
+  (void)state;
+  cr_numa_enable(true);
+  int nodes = cr_numa_nodes();
+  if (nodes < 2) {
+    cr_numa_enable(false);
+    skip();
+  }
+  /* Placed on each node in turn, and found there. */
+  size_t bytes = (size_t)1 << 20;
+  for (int node = 0; node < nodes; node++) {
+    void *memory = NULL;
+    assert_int_equal(cr_host_alloc(bytes, &memory), CREMA_OK);
+    if (cr_numa_bind(memory, bytes, node) == CREMA_OK) {
+      memset(memory, 1, bytes);
+      assert_int_equal(cr_numa_node_of((char *)memory + bytes / 2), node);
+    }
+    cr_host_free(memory);
+  }
   cr_numa_enable(false);
 }
 
@@ -313,10 +352,46 @@ static void s1_38_pinned_memory(void **state) {
   assert_int_equal(crema_pinned_bytes(), SIZE);
   for (int i = 0; i < SIZE; i++) assert_int_equal(((unsigned char *)pinned.address)[i], 0);
   /* What was made before the thread worked on a device goes back to where it came from. */
-  cr_block_free(&before);
-  cr_block_free(&pinned);
+  assert_int_equal(cr_block_free(&before), CREMA_OK);
+  assert_int_equal(cr_block_free(&pinned), CREMA_OK);
   assert_int_equal(cr_sim_count(CR_SIM_HOST_FREE, -1), 1);
   assert_int_equal(crema_pinned_bytes(), 0);
+  sim_end();
+}
+
+/* Page-locked memory is placed like other host memory, and the switch may be flipped while it
+ * lives. */
+static void s1_38_placed_pinned_memory(void **state) {
+  (void)state;
+  static const cr_numa_system shim = {machine_nodes, machine_current, machine_node_of,
+                                      machine_bind};
+  cr_sim_options options = sim_test_options(1);
+  sim_begin(&options);
+  cr_block_options pinned = {.pinned = true};
+  cr_numa_use(&shim);
+  machine.nodes = 2;
+  machine.current = 1;
+  machine.failure = 0;
+  for (int on = 0; on < 2; on++) {
+    cr_block block;
+    machine.calls = 0;
+    cr_numa_enable(on == 1);
+    assert_int_equal(cr_block_new(sim_test_device(0), SIZE, &pinned, &block), CREMA_OK);
+    assert_int_equal(machine.calls, on);
+    assert_true(cr_sim_is_pinned((const void *)block.address));
+    cr_numa_enable(on == 0);
+    assert_int_equal(cr_block_free(&block), CREMA_OK);
+    assert_int_equal(cr_sim_pinned_blocks(), 0);
+  }
+  /* Memory that cannot be placed is not kept. */
+  cr_block block;
+  cr_numa_enable(true);
+  machine.failure = 1;
+  assert_int_equal(cr_block_new(sim_test_device(0), SIZE, &pinned, &block), CREMA_E_IO);
+  assert_int_equal(cr_sim_pinned_blocks(), 0);
+  machine.failure = 0;
+  cr_numa_enable(false);
+  cr_numa_use(NULL);
   sim_end();
 }
 
@@ -326,7 +401,7 @@ static crema_status make_and_free(void *arg) {
     cr_block block;
     CR_TRY(cr_block_new(cr_cpu_device(), 64, NULL, &block));
     if (i % 10 == 0) cr_block_report_enable(i % 20 == 0);
-    cr_block_free(&block);
+    CR_TRY(cr_block_free(&block));
   }
   return CREMA_OK;
 }
@@ -339,12 +414,23 @@ static void s1_21_the_host_memory_report(void **state) {
   assert_int_equal(cr_block_new(cr_cpu_device(), 200, NULL, &during), CREMA_OK);
   assert_int_equal(cr_block_report_read().blocks, 1);
   assert_int_equal(cr_block_report_read().bytes, 200);
-  cr_block_free(&before);
+  assert_int_equal(cr_block_free(&before), CREMA_OK);
   assert_int_equal(cr_block_report_read().bytes, 200);
   cr_block_report_enable(false);
-  cr_block_free(&during);
+  assert_int_equal(cr_block_free(&during), CREMA_OK);
   assert_int_equal(cr_block_report_read().blocks, 0);
   assert_int_equal(cr_block_report_read().bytes, 0);
+  /* What is not listed is not released: neither twice nor at a foreign address. */
+  cr_block twice, foreign;
+  cr_block_report_enable(true);
+  assert_int_equal(cr_block_new(cr_cpu_device(), 100, NULL, &twice), CREMA_OK);
+  cr_block again = twice;
+  foreign = twice;
+  foreign.address += 64;
+  assert_int_equal(cr_block_free(&foreign), CREMA_E_ARGUMENT);
+  assert_int_equal(cr_block_free(&twice), CREMA_OK);
+  assert_int_equal(cr_block_free(&again), CREMA_E_ARGUMENT);
+  cr_block_report_enable(false);
   cr_thread *thread[4] = {0};
   for (int i = 0; i < 4; i++) {
     assert_int_equal(cr_thread_start(&thread[i], "blocks", make_and_free, NULL), CREMA_OK);
@@ -365,7 +451,9 @@ int main(void) {
       cmocka_unit_test(s1_17_alignment_of_every_size),
       cmocka_unit_test(s1_18_zero_fill),
       cmocka_unit_test(s1_19_s1_20_memory_nodes),
+      cmocka_unit_test(s1_19_the_real_machine),
       cmocka_unit_test(s1_38_pinned_memory),
+      cmocka_unit_test(s1_38_placed_pinned_memory),
       cmocka_unit_test(s1_21_the_host_memory_report),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

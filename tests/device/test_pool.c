@@ -504,7 +504,7 @@ static void s4_22_a_shared_workspace_is_as_large_as_its_largest_user(void **stat
       assert_int_equal(cr_context_workspace(f.context, need[layer], &memory), CREMA_OK);
     }
   }
-  assert_int_equal(f.context->workspace_bytes, 9 << 20);
+  assert_int_equal(cr_device_scratch_bytes(f.device), 9 << 20);
   assert_int_equal(cr_pool_describe(f.device->pool).live_bytes, 9 << 20);
   end(&f);
 }

@@ -50,6 +50,7 @@ static inline void sim_end(void) {
 
 static inline crema_device *sim_test_device(int index) {
   crema_device *device = NULL;
+  assert_int_equal(crema_device_open(CREMA_DEVICE_SIM, &index, 1), CREMA_OK);
   assert_int_equal(crema_device_get(CREMA_DEVICE_SIM, index, &device), CREMA_OK);
   return device;
 }

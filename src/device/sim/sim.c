@@ -132,6 +132,7 @@ static crema_status start_locked(const cr_sim_options *options) {
   w->log_size = 0;
   w->open_streams = 0;
   w->events = 0;
+  w->unloading = false;
   cr_sim_make_kernels();
   w->running = true;
   return CREMA_OK;
@@ -141,6 +142,7 @@ crema_status cr_sim_start(const cr_sim_options *options) {
   sim_lock();
   crema_status status = start_locked(options);
   sim_unlock();
+  if (status == CREMA_OK) cr_registry_forget_count(CREMA_DEVICE_SIM);
   return status;
 }
 
@@ -174,6 +176,7 @@ void cr_sim_stop(cr_sim_leaks *leaks) {
     cr_log_warning("%s", crema_error_text());
   }
   cr_sim_clear_faults();
+  cr_sim_set_unloading(false);
   cr_thread_contexts_release();
   cr_sim_leaks found = count_leaks();
   cr_registry_close(CREMA_DEVICE_SIM);
@@ -193,6 +196,7 @@ void cr_sim_stop(cr_sim_leaks *leaks) {
   munmap(w->bytes, bytes);
   w->running = false;
   sim_unlock();
+  cr_registry_forget_count(CREMA_DEVICE_SIM);
   if (leaks != NULL) *leaks = found;
 }
 
@@ -232,6 +236,8 @@ static crema_status sim_count(int *out) {
   bool running = cr_sim_world.running;
   int devices = running ? cr_sim_world.options.devices : 0;
   crema_status failure = running ? cr_sim_world.options.count_failure : CREMA_OK;
+  /* Counted, not logged: there is no device yet that it could be logged for. */
+  if (running) cr_sim_world.count[CR_SIM_COUNT][0]++;
   sim_unlock();
   *out = 0;
   if (failure != CREMA_OK) return cr_fail(failure, "simulated driver failure");
@@ -249,6 +255,7 @@ static crema_status sim_open(crema_device *device) {
   sim_device *d = &cr_sim_world.device[device->index];
   d->device = device;
   device->state = d;
+  device->memory_bytes = cr_sim_world.options.memory;
   return CREMA_OK;
 }
 
@@ -257,11 +264,17 @@ static void sim_close(crema_device *device) {
 }
 
 static crema_status sim_describe(crema_device *device, crema_device_info *out) {
+  sim_lock();
+  crema_status status =
+      cr_sim_note(&(cr_sim_record){.op = CR_SIM_DESCRIBE, .device = device->index}, NULL);
+  sim_unlock();
+  CR_TRY(status);
   snprintf(out->name, sizeof out->name, "simulated device %d", device->index);
   snprintf(out->library, sizeof out->library, "the kernels of the CPU");
   out->compute_units = 1;
   out->capability_major = 1;
-  return cr_sim_memory_info(device, &out->memory_free, &out->memory_total);
+  out->memory_total = cr_sim_world.options.memory;
+  return CREMA_OK;
 }
 
 static crema_status sim_host_alias(crema_device *device, void *memory, crema_devptr *out) {

@@ -15,6 +15,8 @@ enum { CR_SIM_MAX_DEVICES = 32 };
 
 /* What an operation is; the log, the counters and the faults name them. */
 typedef enum cr_sim_op {
+  CR_SIM_COUNT, /* asking for the number of devices */
+  CR_SIM_DESCRIBE,
   CR_SIM_ALLOC,
   CR_SIM_FREE,
   CR_SIM_HOST_ALLOC,
@@ -33,6 +35,8 @@ typedef enum cr_sim_op {
   CR_SIM_SET_DEVICE,
   CR_SIM_STREAM_OPEN,
   CR_SIM_STREAM_CLOSE,
+  CR_SIM_HANDLE_OPEN,
+  CR_SIM_HANDLE_CLOSE,
   CR_SIM_ENABLE_PEER,
   CR_SIM_DISABLE_PEER,
   CR_SIM_OPS,
@@ -51,6 +55,7 @@ typedef struct cr_sim_options {
   bool poison; /* new memory is filled with 0xA5, freed memory with 0x5A */
   int board[CR_SIM_MAX_DEVICES];
   bool peer[CR_SIM_MAX_DEVICES][CR_SIM_MAX_DEVICES]; /* [a][b]: a can read b */
+  size_t driver_memory;       /* the total that the driver reports; 0: `memory` */
   crema_status count_failure; /* what asking for the number of devices gives; CREMA_OK: none */
   int library_version;        /* of the pretended DNN library; 0: the one that is expected */
 } cr_sim_options;
@@ -100,6 +105,10 @@ size_t cr_sim_pending(crema_context *context);
 void cr_sim_fail(cr_sim_op op, int nth, crema_status code, bool late);
 void cr_sim_clear_faults(void);
 
+/* As in a process that is about to end and whose driver has gone already: every call fails with
+ * CREMA_E_CLOSED, what is freed is ignored. Off again when the simulation is stopped. */
+void cr_sim_set_unloading(bool on);
+
 /* Takes memory away from a device, as another process would. */
 void cr_sim_set_foreign_bytes(int device, size_t bytes);
 
@@ -127,6 +136,16 @@ size_t cr_sim_races(char *text, size_t size);
 
 /* Tells the race checker that the host is about to read or change host memory. */
 void cr_sim_host_access(const void *memory, size_t bytes, bool change);
+
+/* The handle of the pretended compute libraries that a context makes before its first kernel and
+ * destroys before its stream. */
+typedef struct cr_sim_handle {
+  uint64_t number;    /* never used again */
+  uint64_t stream;    /* id of the context whose stream it is bound to */
+  bool host_pointers; /* scalars are read from host memory */
+} cr_sim_handle;
+/* False while there is none. */
+bool cr_sim_handle_of(crema_context *context, cr_sim_handle *out);
 
 bool cr_sim_is_pinned(const void *memory);
 size_t cr_sim_pinned_blocks(void);

@@ -149,9 +149,13 @@ static crema_status run_row(cr_plan *plan, crema_context *context, const crema_d
   call->has_scalars = scalars != NULL;
   if (scalars != NULL) call->scalars = *scalars;
   sim_lock();
-  crema_status status = cr_sim_note(
-      &(cr_sim_record){.op = CR_SIM_KERNEL, .device = stream->device->index, .stream = context->id},
-      &task.fault);
+  crema_status status = cr_sim_need_handle(stream);
+  if (status == CREMA_OK) {
+    status = cr_sim_note(
+        &(cr_sim_record){
+            .op = CR_SIM_KERNEL, .device = stream->device->index, .stream = context->id},
+        &task.fault);
+  }
   /* A plan holds state of one run at a time: streams take turns. */
   if (status == CREMA_OK && state->stream != NULL && state->stream != stream) {
     cr_sim_wait_for(state->stream, state->number);

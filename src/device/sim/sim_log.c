@@ -6,11 +6,12 @@
 #include "device/sim/sim_private.h"
 
 static const char *const op_names[CR_SIM_OPS] = {
-    "allocation",       "release",          "host allocation",     "host release",
-    "memory query",     "copy to device",   "copy to host",        "copy on device",
-    "peer copy",        "zero fill",        "conversion",          "kernel",
-    "event record",     "event wait",       "wait for the stream", "device switch",
-    "opening a stream", "closing a stream", "enabling a peer",     "disabling a peer"};
+    "counting devices",    "asking a device",  "allocation",       "release",
+    "host allocation",     "host release",     "memory query",     "copy to device",
+    "copy to host",        "copy on device",   "peer copy",        "zero fill",
+    "conversion",          "kernel",           "event record",     "event wait",
+    "wait for the stream", "device switch",    "opening a stream", "closing a stream",
+    "opening a handle",    "closing a handle", "enabling a peer",  "disabling a peer"};
 
 static void log_record(sim_world *w, const cr_sim_record *record) {
   if (!w->options.keep_log) return;
@@ -47,6 +48,7 @@ crema_status cr_sim_note(const cr_sim_record *record, crema_status *late) {
   w->count[record->op][record->device]++;
   w->byte_count[record->op][record->device] += record->bytes;
   log_record(w, record);
+  if (w->unloading) return cr_fail(CREMA_E_CLOSED, "the simulated driver has been unloaded");
   return w->faults > 0 ? hit_fault(w, record, late) : CREMA_OK;
 }
 
@@ -56,6 +58,12 @@ void cr_sim_fail(cr_sim_op op, int nth, crema_status code, bool late) {
     cr_sim_world.fault[cr_sim_world.faults++] =
         (sim_fault){.op = op, .nth = nth, .code = code, .late = late};
   }
+  sim_unlock();
+}
+
+void cr_sim_set_unloading(bool on) {
+  sim_lock();
+  cr_sim_world.unloading = on;
   sim_unlock();
 }
 

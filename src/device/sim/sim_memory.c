@@ -150,6 +150,10 @@ void cr_sim_free(crema_device *device, crema_devptr memory) {
       &(cr_sim_record){
           .op = CR_SIM_FREE, .device = d->index, .bytes = block.bytes, .src = memory.address},
       NULL);
+  if (cr_sim_world.unloading) {
+    sim_unlock();
+    return;
+  }
   cr_sim_note_release(memory.address, block.bytes, false);
   char *bytes = backing(d, block.offset);
   if (cr_sim_world.options.poison) {
@@ -165,15 +169,20 @@ void cr_sim_free(crema_device *device, crema_devptr memory) {
   sim_unlock();
 }
 
+static size_t free_of(const sim_device *d) {
+  size_t taken = d->used + d->foreign, capacity = cr_sim_world.options.memory;
+  return taken < capacity ? capacity - taken : 0;
+}
+
 crema_status cr_sim_memory_info(crema_device *device, size_t *free_bytes, size_t *total_bytes) {
   sim_device *d = cr_sim_device(device);
   sim_lock();
   crema_status status =
       cr_sim_note(&(cr_sim_record){.op = CR_SIM_MEMORY_INFO, .device = d->index}, NULL);
   if (status == CREMA_OK) {
-    size_t taken = d->used + d->foreign, capacity = cr_sim_world.options.memory;
-    *total_bytes = capacity;
-    *free_bytes = taken < capacity ? capacity - taken : 0;
+    const cr_sim_options *options = &cr_sim_world.options;
+    *free_bytes = free_of(d);
+    *total_bytes = options->driver_memory > 0 ? options->driver_memory : options->memory;
   }
   sim_unlock();
   return status;
@@ -237,7 +246,9 @@ void cr_sim_host_free(crema_device *device, void *memory) {
       NULL);
   size_t at = 0;
   while (at < w->pinned_count && w->pinned[at].data != memory) at++;
-  if (at == w->pinned_count) {
+  if (w->unloading) {
+    /* The driver's memory went with it. */
+  } else if (at == w->pinned_count) {
     cr_sim_report_race("host memory is released as page-locked that is not", (uintptr_t)memory);
   } else {
     cr_sim_note_release((uintptr_t)memory, w->pinned[at].bytes, true);

@@ -112,6 +112,7 @@ struct sim_stream {
   crema_status failure; /* of the first task that failed since the last finish */
   uint64_t failure_number;
   char failure_text[512];
+  cr_sim_handle handle; /* number 0: not made yet */
   sim_clock clock;
 };
 
@@ -134,7 +135,7 @@ typedef struct sim_world {
   pthread_mutex_t lock;    /* guards everything below */
   pthread_cond_t progress; /* some task was done */
   int waiters;
-  bool running;
+  bool running, unloading;
   cr_sim_options options;
   sim_device device[CR_SIM_MAX_DEVICES];
   /* Device addresses are those of `addresses`, which nobody can read or write; the bytes are at
@@ -204,6 +205,8 @@ crema_status cr_sim_context_open(crema_context *context);
 void cr_sim_context_close(crema_context *context);
 crema_status cr_sim_finish(crema_context *context);
 crema_status cr_sim_busy(crema_context *context, bool *out);
+/* Makes the stream's library handle when it is not there yet. With the lock held. */
+crema_status cr_sim_need_handle(sim_stream *stream);
 /* Appends a task, whose number it sets. With the lock held. */
 crema_status cr_sim_submit(sim_stream *stream, sim_task *task);
 /* Waits until the stream has done task `number`; runs what is needed for that when stepped.

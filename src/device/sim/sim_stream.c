@@ -243,6 +243,35 @@ static crema_status open_stream(sim_device *device, uint64_t context, sim_stream
   return CREMA_OK;
 }
 
+crema_status cr_sim_need_handle(sim_stream *stream) {
+  static _Atomic uint64_t numbers;
+  if (stream->handle.number != 0) return CREMA_OK;
+  CR_TRY(cr_sim_note(
+      &(cr_sim_record){
+          .op = CR_SIM_HANDLE_OPEN, .device = stream->device->index, .stream = stream->context},
+      NULL));
+  stream->handle = (cr_sim_handle){.number = atomic_fetch_add(&numbers, 1) + 1,
+                                   .stream = stream->context,
+                                   .host_pointers = true};
+  return CREMA_OK;
+}
+
+bool cr_sim_handle_of(crema_context *context, cr_sim_handle *out) {
+  sim_lock();
+  *out = cr_sim_stream(context)->handle;
+  sim_unlock();
+  return out->number != 0;
+}
+
+static void close_handle(sim_stream *stream) {
+  if (stream->handle.number == 0) return;
+  (void)cr_sim_note(
+      &(cr_sim_record){
+          .op = CR_SIM_HANDLE_CLOSE, .device = stream->device->index, .stream = stream->context},
+      NULL);
+  stream->handle = (cr_sim_handle){0};
+}
+
 crema_status cr_sim_context_open(crema_context *context) {
   sim_device *device = cr_sim_device(context->device);
   sim_stream *stream = NULL;
@@ -258,11 +287,12 @@ crema_status cr_sim_context_open(crema_context *context) {
 void cr_sim_context_close(crema_context *context) {
   sim_stream *stream = cr_sim_stream(context);
   sim_lock();
+  cr_sim_wait_for(stream, stream->first + atomic_load(&stream->count) - 1);
+  close_handle(stream);
   (void)cr_sim_note(
       &(cr_sim_record){
           .op = CR_SIM_STREAM_CLOSE, .device = stream->device->index, .stream = context->id},
       NULL);
-  cr_sim_wait_for(stream, stream->first + atomic_load(&stream->count) - 1);
   set_clock(&cr_sim_world.host, stream, atomic_load(&stream->done));
   stream->open = false;
   cr_sim_world.open_streams--;
@@ -315,6 +345,10 @@ crema_status cr_sim_finish(crema_context *context) {
 crema_status cr_sim_busy(crema_context *context, bool *out) {
   sim_stream *stream = cr_sim_stream(context);
   sim_lock();
+  if (cr_sim_world.unloading) {
+    sim_unlock();
+    return cr_fail(CREMA_E_CLOSED, "the simulated driver has been unloaded");
+  }
   *out = atomic_load(&stream->count) > 0;
   if (!*out) {
     /* An answer of no tells the host that all work is done. */

@@ -1,0 +1,184 @@
+/* The contexts that threads have of their own: rows S1-28, S1-29, S1-31, S1-32. */
+#include "memory/sim_fixture.h"
+
+#include "core/fail.h"
+#include "core/thread.h"
+#include "memory/math.h"
+
+typedef struct seen {
+  crema_device *device;
+  crema_context *context;
+  uint64_t id;
+} seen;
+
+static crema_status ask_for_context(void *arg) {
+  seen *s = arg;
+  CR_TRY(cr_thread_context(s->device, 0, &s->context));
+  s->id = s->context->id;
+  return CREMA_OK;
+}
+
+static void s1_28_contexts_by_thread_device_and_stream(void **state) {
+  (void)state;
+  cr_sim_options options = sim_test_options(2);
+  sim_begin(&options);
+  crema_context *first = NULL, *again = NULL, *other = NULL, *foreign = NULL;
+  assert_int_equal(cr_thread_context(sim_test_device(0), 0, &first), CREMA_OK);
+  assert_int_equal(cr_thread_context(sim_test_device(0), 0, &again), CREMA_OK);
+  assert_int_equal(cr_thread_context(sim_test_device(0), 5, &other), CREMA_OK);
+  assert_int_equal(cr_thread_context(sim_test_device(1), 0, &foreign), CREMA_OK);
+  assert_ptr_equal(first, again);
+  assert_true(first != other && first != foreign);
+  assert_int_equal(cr_thread_context(sim_test_device(0), -1, &again), CREMA_E_RANGE);
+  assert_int_equal(cr_thread_context(cr_cpu_device(), 3, &again), CREMA_OK);
+  assert_ptr_equal(again, cr_host_context());
+  assert_int_equal(cr_sim_live_streams(), 3);
+  for (int i = 0; i < 1000; i++) {
+    seen s = {.device = sim_test_device(0)};
+    cr_thread *thread = NULL;
+    assert_int_equal(cr_thread_start(&thread, "short", ask_for_context, &s), CREMA_OK);
+    assert_int_equal(cr_thread_join(&thread), CREMA_OK);
+    assert_true(s.id != first->id);
+  }
+  assert_int_equal(cr_sim_live_streams(), 3);
+  sim_end();
+}
+
+/* Runs one kernel on the device's stream 0 of the calling thread. */
+static crema_status run_kernel(crema_device *device, crema_context **out) {
+  cr_tensor *tensor = NULL;
+  crema_devptr memory = {0};
+  CR_TRY(cr_thread_context(device, 0, out));
+  CR_TRY(cr_tensor_create(CREMA_F32, 100, &tensor));
+  crema_status status = cr_tensor_write(tensor, *out, CR_PLAIN_F32, &memory);
+  if (status == CREMA_OK) status = cr_tensor_scale(tensor, 2);
+  if (status == CREMA_OK) status = crema_context_finish(*out);
+  cr_tensor_destroy(tensor);
+  return status;
+}
+
+typedef struct handle_seen {
+  crema_device *device;
+  cr_sim_handle handle;
+  bool early;
+} handle_seen;
+
+static crema_status see_handle(void *arg) {
+  handle_seen *h = arg;
+  crema_context *context = NULL;
+  CR_TRY(cr_thread_context(h->device, 0, &context));
+  h->early = cr_sim_handle_of(context, &h->handle);
+  CR_TRY(run_kernel(h->device, &context));
+  CR_TRY(run_kernel(h->device, &context));
+  bool there = cr_sim_handle_of(context, &h->handle);
+  return there && h->handle.stream == context->id ? CREMA_OK : CREMA_E_INTERNAL;
+}
+
+static void s1_28_s1_29_library_handles(void **state) {
+  (void)state;
+  cr_sim_options options = sim_test_options(2);
+  sim_begin(&options);
+  handle_seen of[3] = {{.device = sim_test_device(0)},
+                       {.device = sim_test_device(1)},
+                       {.device = sim_test_device(0)}};
+  assert_int_equal(see_handle(&of[0]), CREMA_OK);
+  assert_int_equal(see_handle(&of[1]), CREMA_OK);
+  assert_int_equal(cr_sim_count(CR_SIM_HANDLE_OPEN, -1), 2);
+  cr_sim_reset_counts();
+  cr_thread *thread = NULL;
+  assert_int_equal(cr_thread_start(&thread, "handle", see_handle, &of[2]), CREMA_OK);
+  assert_int_equal(cr_thread_join(&thread), CREMA_OK);
+  /* Made late, bound to the stream, scalars on the host, one for each thread and device. */
+  for (int i = 0; i < 3; i++) {
+    assert_false(of[i].early);
+    assert_true(of[i].handle.host_pointers);
+    for (int k = 0; k < i; k++) {
+      assert_int_not_equal(of[i].handle.number, of[k].handle.number);
+      assert_int_not_equal(of[i].handle.stream, of[k].handle.stream);
+    }
+  }
+  /* With the thread its handle went, before its stream. */
+  const cr_sim_record *log = NULL;
+  size_t size = cr_sim_log(&log), handle = size, stream = size;
+  for (size_t i = 0; i < size; i++) {
+    if (log[i].stream != of[2].handle.stream) continue;
+    if (log[i].op == CR_SIM_HANDLE_CLOSE) handle = i;
+    if (log[i].op == CR_SIM_STREAM_CLOSE) stream = i;
+  }
+  assert_true(handle < stream && stream < size);
+  assert_int_equal(cr_sim_count(CR_SIM_HANDLE_OPEN, -1), 1);
+  assert_int_equal(cr_sim_count(CR_SIM_HANDLE_CLOSE, -1), 1);
+  /* A context without kernels has none. */
+  crema_context *context = sim_test_context(sim_test_device(0));
+  crema_context_destroy(context);
+  assert_int_equal(cr_sim_count(CR_SIM_HANDLE_OPEN, -1), 1);
+  sim_end();
+}
+
+static void s1_31_streams_in_turn_and_busy_ones_skipped(void **state) {
+  (void)state;
+  cr_sim_options options = sim_test_options(1);
+  options.stepped = true;
+  sim_begin(&options);
+  crema_device *device = sim_test_device(0);
+  crema_devptr memory = {0};
+  assert_int_equal(cr_device_alloc(device, 16, &memory), CREMA_OK);
+  crema_context *context[33];
+  for (int i = 0; i < 33; i++) {
+    assert_int_equal(cr_thread_context_next(device, &context[i]), CREMA_OK);
+  }
+  assert_ptr_equal(context[32], context[0]);
+  for (int i = 1; i < 32; i++) assert_true(context[i] != context[i - 1]);
+  assert_int_equal(device->backend->zero(context[1], memory, 16), CREMA_OK);
+  crema_context *next = NULL;
+  assert_int_equal(cr_thread_context_next(device, &next), CREMA_OK);
+  assert_ptr_equal(next, context[2]);
+  /* With all of them busy it still answers. */
+  for (int i = 0; i < 32; i++) {
+    cr_native_event *event = NULL;
+    assert_int_equal(device->backend->event_create(device, &event), CREMA_OK);
+    assert_int_equal(device->backend->event_record(context[i], event), CREMA_OK);
+    device->backend->event_destroy(event);
+  }
+  assert_int_equal(cr_thread_context_next(device, &next), CREMA_OK);
+  assert_non_null(next);
+  /* Any number of streams has a place; a negative number names none. */
+  assert_int_equal(cr_thread_context(device, 1000, &next), CREMA_OK);
+  assert_int_equal(cr_thread_context(device, -5, &next), CREMA_E_RANGE);
+  cr_device_free(device, memory);
+  sim_end();
+}
+
+static void s1_32_busy_or_not(void **state) {
+  (void)state;
+  cr_sim_options options = sim_test_options(1);
+  options.stepped = true;
+  sim_begin(&options);
+  crema_device *device = sim_test_device(0);
+  crema_context *context = sim_test_context(device);
+  crema_devptr memory = {0};
+  bool busy = true;
+  assert_int_equal(cr_device_alloc(device, 16, &memory), CREMA_OK);
+  assert_int_equal(cr_context_busy(context, &busy), CREMA_OK);
+  assert_false(busy);
+  assert_int_equal(device->backend->zero(context, memory, 16), CREMA_OK);
+  assert_int_equal(cr_context_busy(context, &busy), CREMA_OK);
+  assert_true(busy);
+  assert_true(cr_sim_step(context));
+  assert_int_equal(cr_context_busy(context, &busy), CREMA_OK);
+  assert_false(busy);
+  assert_int_equal(crema_context_finish(context), CREMA_OK);
+  cr_device_free(device, memory);
+  crema_context_destroy(context);
+  sim_end();
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(s1_28_contexts_by_thread_device_and_stream),
+      cmocka_unit_test(s1_28_s1_29_library_handles),
+      cmocka_unit_test(s1_31_streams_in_turn_and_busy_ones_skipped),
+      cmocka_unit_test(s1_32_busy_or_not),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
