@@ -1,4 +1,5 @@
 /* The command `crema`, which also answers to the name `caffe`. */
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -68,6 +69,8 @@ static int run(int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
+  /* A file that may not grow shall be an error of the write, with a message. */
+  signal(SIGXFSZ, SIG_IGN);
   cli_log_start();
   int code = run(argc, argv);
   cli_log_stop();

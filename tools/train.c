@@ -14,11 +14,12 @@
 enum { MAX_STAGES = 64 };
 
 /* Set by the signal handler, fetched by poll. */
-static volatile sig_atomic_t got_sigint, got_sighup, got_sigusr1;
+static volatile sig_atomic_t got_sigint, got_sighup, got_sigterm, got_sigusr1;
 
 static void on_signal(int number) {
   if (number == SIGINT) got_sigint = 1;
   else if (number == SIGHUP) got_sighup = 1;
+  else if (number == SIGTERM) got_sigterm = 1;
   else if (number == SIGUSR1) got_sigusr1 = 1;
 }
 
@@ -43,6 +44,7 @@ typedef struct training {
 
 static crema_solver_action poll_signals(void *user) {
   training *self = user;
+  if (got_sigterm) return CREMA_SOLVER_STOP;
   if (got_sigint) {
     got_sigint = 0;
     if (self->on_sigint != CREMA_SOLVER_CONTINUE) return self->on_sigint;
@@ -135,6 +137,14 @@ static void catch_signals(const training *run) {
   /* Whoever asks a second time does not want to wait for the end of the iteration. */
   if (run->on_sigint == CREMA_SOLVER_STOP) action.sa_flags |= (int)SA_RESETHAND;
   sigaction(SIGINT, &action, NULL);
+  action.sa_flags |= (int)SA_RESETHAND;
+  sigaction(SIGTERM, &action, NULL);
+}
+
+/* The exit code of a run that did what it should. Whoever ended it with SIGTERM finds the code of a
+ * program that this signal ended, but also a snapshot. */
+static int success_code(void) {
+  return got_sigterm ? 128 + SIGTERM : 0;
 }
 
 /* Returns the exit code. */
@@ -159,7 +169,7 @@ static int train(const train_flags *flags, const crema_solver_options *options) 
   cli_progress("");
   if (status == CREMA_OK) cr_log_info("Optimization Done.");
   /* The text of the failure before anything is torn down. */
-  int code = status == CREMA_OK ? 0 : cli_fail();
+  int code = status == CREMA_OK ? success_code() : cli_fail();
   if (status == CREMA_OK && flags->input_report) {
     cli_input_report(crema_solver_net(solver), cr_clock_seconds() - start);
   }
@@ -176,8 +186,9 @@ static const char help_text[] =
     "from a .solverstate exactly where it was written: weights, history, iteration, learning\n"
     "rate, place in the data and random state.\n"
     "Ctrl-C stops after the current iteration and writes a snapshot (a second one stops at\n"
-    "once, without); SIGHUP writes a snapshot and goes on; SIGUSR1 prints what the blobs and the\n"
-    "device take of memory, as -memory_report does at the end.\n"
+    "once, without), and so does SIGTERM, with exit code 143; SIGHUP writes a snapshot and goes\n"
+    "on; SIGUSR1 prints what the blobs and the device take of memory, as -memory_report does at\n"
+    "the end. A reader of the log that goes away does not end the training.\n"
     "-gpu sim:4 trains on the first of four simulated devices, which compute on the CPU.\n"
     "\n"
     "Examples:\n"
@@ -223,6 +234,7 @@ int crema_cmd_train(int argc, char **argv) {
   training run = {0};
   crema_solver_options options;
   crema_solver_options_init(&options);
+  signal(SIGPIPE, SIG_IGN);
   if (!check_flags(&flags, &run)) return 1;
   if (!cli_choose_device(flags.gpu, &options.device)) return 1;
   run.device = options.device;

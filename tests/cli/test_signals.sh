@@ -46,6 +46,24 @@ reap
 expect_ok "SIGHUP, then SIGINT"
 [ "$(ls signals_iter_*.solverstate | wc -l)" -eq 2 ] || fail "SIGHUP leaves no snapshot of its own"
 
+start -sigint_effect none
+kill -TERM "$pid"
+reap
+[ "$code" -eq 143 ] || fail "SIGTERM: exit code $code"
+expect_line "SIGTERM" 'Optimization stopped early'
+state=$(ls signals_iter_*.solverstate 2>/dev/null)
+[ -n "$state" ] || fail "SIGTERM leaves no snapshot"
+run train -solver signals.prototxt -snapshot "$state" -iterations 3
+expect_ok "resume after SIGTERM"
+
+# Whoever reads the log goes away after its first line.
+make_net pipe 'max_iter: 60 random_seed: 1'
+"$crema" train -solver pipe.prototxt -log_file pipe.log 2>&1 >/dev/null | head -n 1 >/dev/null
+code=${PIPESTATUS[0]}
+expect_ok "a broken pipe"
+[ -s pipe_iter_60.solverstate ] || fail "a broken pipe ends the training"
+expect_line "the log file without its pipe" 'Optimization Done' pipe.log
+
 start -sigint_effect snapshot -sighup_effect=stop
 kill -INT "$pid"
 await 'Snapshotting solver state to binary proto file'

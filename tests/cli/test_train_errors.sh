@@ -65,7 +65,7 @@ make_net disk 'max_iter: 10 random_seed: 1'
 run train -solver disk.prototxt
 expect_ok "before the disk is full"
 cp disk_iter_10.caffemodel before.caffemodel
-( trap '' XFSZ; ulimit -f 8; exec "$crema" train -solver disk.prototxt 2>&1 ) | cat >log
+( ulimit -f 8; exec "$crema" train -solver disk.prototxt 2>&1 ) | cat >log
 code=${PIPESTATUS[0]}
 expect_error "full disk" "disk_iter_10" "snapshot after 10 iterations"
 cmp disk_iter_10.caffemodel before.caffemodel || fail "the older snapshot is lost"
@@ -74,7 +74,7 @@ sed -i 's/^net:/snapshot_format: HDF5 net:/' disk.prototxt
 run train -solver disk.prototxt
 expect_ok "HDF5 before the disk is full"
 cp disk_iter_10.caffemodel.h5 before.caffemodel.h5
-( trap '' XFSZ; ulimit -f 8; exec "$crema" train -solver disk.prototxt 2>&1 ) | cat >log
+( ulimit -f 8; exec "$crema" train -solver disk.prototxt 2>&1 ) | cat >log
 code=${PIPESTATUS[0]}
 expect_error "full disk, HDF5" "disk_iter_10"
 cmp disk_iter_10.caffemodel.h5 before.caffemodel.h5 || fail "the older HDF5 snapshot is lost"
