@@ -62,3 +62,44 @@ crema_status cr_workspace_budget(const cr_workspace *workspace, size_t reserved,
   *out = most > taken ? (most - taken) / (size_t)users / ROUNDING * ROUNDING : 0;
   return CREMA_OK;
 }
+
+/* ---- searching for algorithms ---- */
+
+crema_status cr_workspace_reserve_search(cr_workspace *workspace, size_t reserved, int users) {
+  size_t bytes = 0;
+  CR_TRY(cr_workspace_budget(workspace, reserved, users, &bytes));
+  crema_status status = CREMA_E_NO_MEMORY;
+  for (; bytes > 0 && status == CREMA_E_NO_MEMORY; bytes = bytes / 2 / ROUNDING * ROUNDING) {
+    bool grown = false;
+    status = cr_workspace_reserve_safely(workspace, bytes, &grown);
+  }
+  if (status == CREMA_E_NO_MEMORY) return cr_fail_in(status, "search for algorithms");
+  return status;
+}
+
+crema_status cr_workspace_choose(cr_workspace *workspace, const cr_algorithm *table, int count,
+                                 int *id) {
+  const cr_algorithm *best = NULL;
+  for (int i = 0; i < count; i++) {
+    const cr_algorithm *a = &table[i];
+    if (a->bytes > workspace->bytes) continue;
+    bool better = best == NULL || a->seconds < best->seconds ||
+                  (a->seconds <= best->seconds && a->bytes < best->bytes);
+    if (better) best = a;
+  }
+  if (best == NULL) {
+    return cr_fail(CREMA_E_UNSUPPORTED, "none of %d algorithms works with %zu bytes", count,
+                   workspace->bytes);
+  }
+  if (best->bytes > workspace->needed) workspace->needed = best->bytes;
+  *id = best->id;
+  return CREMA_OK;
+}
+
+crema_status cr_workspace_end_backward(cr_workspace *workspace) {
+  enum { PASSES = 2 };
+  if (workspace->passes < PASSES) workspace->passes++;
+  if (workspace->passes < PASSES || workspace->bytes <= workspace->needed) return CREMA_OK;
+  cr_workspace_release(workspace);
+  return cr_workspace_reserve(workspace, workspace->needed);
+}

@@ -9,6 +9,8 @@ typedef struct cr_workspace {
   crema_device *device;
   crema_devptr memory;
   size_t bytes;
+  size_t needed; /* most that an algorithm chosen so far works with */
+  int passes;    /* backward passes since the first search */
 } cr_workspace;
 
 /* Makes the workspace at least `bytes` large. The old memory is given back first, so that both need
@@ -29,5 +31,29 @@ void cr_workspace_release(cr_workspace *workspace);
  * weights) and two pages, shared and rounded down to whole 256 bytes. */
 crema_status cr_workspace_budget(const cr_workspace *workspace, size_t reserved, int users,
                                  size_t *out) CREMA_MUST_USE;
+
+/* ---- searching for the fastest algorithm of a convolution (S4-23) ---- */
+
+/* One way of computing something, as a search measured it. */
+typedef struct cr_algorithm {
+  int id;
+  double seconds;
+  size_t bytes; /* of workspace */
+} cr_algorithm;
+
+/* Makes the workspace as large as a search may use, see cr_workspace_budget; when the device has
+ * less than it says, half as much, and so on. The memory must be idle. Errors: CREMA_E_NO_MEMORY
+ * when nothing can be had. */
+crema_status cr_workspace_reserve_search(cr_workspace *workspace, size_t reserved,
+                                         int users) CREMA_MUST_USE;
+
+/* The id of the fastest algorithm that works with the workspace there is; of equally fast ones that
+ * with the least memory. Errors: CREMA_E_UNSUPPORTED when none does. */
+crema_status cr_workspace_choose(cr_workspace *workspace, const cr_algorithm *table, int count,
+                                 int *id) CREMA_MUST_USE;
+
+/* Told after each backward pass. After the second one all algorithms are chosen, and the workspace
+ * is cut down to what they work with. The memory must be idle. */
+crema_status cr_workspace_end_backward(cr_workspace *workspace) CREMA_MUST_USE;
 
 #endif

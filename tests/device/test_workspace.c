@@ -1,0 +1,224 @@
+/* Scratch memory, and page-locked buffers with an alias: rows S4-20 to S4-24. */
+#include "device/pool_fixture.h"
+
+#include "core/fail.h"
+#include "core/thread.h"
+#include "device/block.h"
+#include "device/workspace.h"
+
+static void s4_20_workspaces_grow_only(void **state) {
+  (void)state;
+  pool_fixture f = begin(CR_POOL_BINS);
+  size_t mb = (size_t)1 << 20;
+  cr_workspace w = {.device = f.device};
+  assert_int_equal(cr_workspace_reserve(&w, 0), CREMA_OK);
+  assert_int_equal(w.memory.address, 0);
+  assert_int_equal(cr_workspace_reserve(&w, 40 * mb), CREMA_OK);
+  uintptr_t address = w.memory.address;
+  assert_int_equal(cr_workspace_reserve(&w, 30 * mb), CREMA_OK);
+  assert_int_equal(w.memory.address, address);
+  assert_int_equal(w.bytes, 40 * mb);
+  /* Both would not fit: the old memory goes first. */
+  assert_int_equal(cr_workspace_reserve(&w, 50 * mb), CREMA_OK);
+  assert_int_equal(cr_workspace_reserve(&w, 70 * mb), CREMA_E_NO_MEMORY);
+  assert_int_equal(w.memory.address, 0);
+  assert_int_equal(w.bytes, 0);
+  cr_workspace_release(&w);
+  end(&f);
+}
+
+static void s4_21_safe_growth_keeps_the_old_block(void **state) {
+  (void)state;
+  pool_fixture f = begin(CR_POOL_BINS);
+  size_t mb = (size_t)1 << 20;
+  cr_workspace w = {.device = f.device};
+  bool grown = true;
+  assert_int_equal(cr_workspace_reserve_safely(&w, 20 * mb, &grown), CREMA_OK);
+  assert_true(grown);
+  uintptr_t address = w.memory.address;
+  assert_int_equal(cr_workspace_reserve_safely(&w, 20 * mb, &grown), CREMA_OK);
+  assert_false(grown);
+  assert_int_equal(cr_workspace_reserve_safely(&w, 65 * mb, &grown), CREMA_E_NO_MEMORY);
+  assert_false(grown);
+  assert_int_equal(w.memory.address, address);
+  assert_int_equal(w.bytes, 20 * mb);
+  /* Free memory is rounded down to whole 256 bytes. */
+  cr_sim_set_foreign_bytes(0, 34 * mb - 300);
+  assert_int_equal(cr_workspace_reserve_safely(&w, 30 * mb + 257, &grown), CREMA_E_NO_MEMORY);
+  assert_int_equal(w.memory.address, address);
+  assert_int_equal(cr_workspace_reserve_safely(&w, 30 * mb + 256, &grown), CREMA_OK);
+  assert_true(grown);
+  /* A driver that has less than it said: the old size is there again. */
+  cr_sim_set_foreign_bytes(0, 0);
+  cr_sim_fail(CR_SIM_ALLOC, 1, CREMA_E_NO_MEMORY, false);
+  assert_int_equal(cr_workspace_reserve_safely(&w, 40 * mb, &grown), CREMA_E_NO_MEMORY);
+  assert_false(grown);
+  assert_int_equal(w.bytes, 30 * mb + 256);
+  assert_true(w.memory.address != 0);
+  cr_workspace_release(&w);
+  end(&f);
+}
+
+typedef struct scratch_user {
+  crema_device *device;
+  crema_devptr memory;
+  size_t bytes_together;
+} scratch_user;
+
+static crema_status use_scratch(void *arg) {
+  scratch_user *u = arg;
+  crema_context *context = NULL;
+  CR_TRY(crema_context_create(u->device, 0, &context));
+  crema_status status = cr_context_workspace(context, 4 << 20, &u->memory);
+  u->bytes_together = cr_device_scratch_bytes(u->device);
+  crema_context_destroy(context);
+  return status;
+}
+
+static void s4_22_a_shared_workspace_is_as_large_as_its_largest_user(void **state) {
+  (void)state;
+  pool_fixture f = begin_pool(cr_pool_options_for(CR_POOL_BINS), true);
+  static const size_t need[] = {3 << 20, 9 << 20, 1 << 20, 7 << 20};
+  /* Two nets of one thread, for training and for testing, have a context each. */
+  crema_context *context[2] = {f.context, sim_test_context(f.device)};
+  crema_devptr memory = {0}, last = {0};
+  for (int pass = 0; pass < 4; pass++) {
+    for (int layer = 0; layer < 4; layer++) {
+      crema_context *user = context[pass % 2];
+      assert_int_equal(cr_context_workspace(user, need[layer], &memory), CREMA_OK);
+      assert_int_equal(f.device->backend->zero(user, memory, need[layer]), CREMA_OK);
+      if (layer > 1) assert_int_equal(memory.address, last.address);
+      last = memory;
+    }
+  }
+  assert_int_equal(cr_device_scratch_bytes(f.device), 9 << 20);
+  /* The other net's work comes first, without the host's waiting; the race checker agrees. */
+  while (cr_sim_step(context[1])) {
+  }
+  assert_true(cr_sim_pending(context[1]) > 0);
+  assert_int_equal(crema_context_finish(context[1]), CREMA_OK);
+  /* A failure leaves what there is. */
+  cr_sim_set_foreign_bytes(0, (size_t)60 << 20);
+  assert_int_equal(cr_context_workspace(f.context, 20 << 20, &memory), CREMA_E_NO_MEMORY);
+  cr_sim_set_foreign_bytes(0, 0);
+  assert_int_equal(cr_context_workspace(f.context, 0, &memory), CREMA_OK);
+  assert_int_equal(memory.address, last.address);
+  /* Another thread may run at the same time, so it has its own, as long as it has a context. */
+  scratch_user other = {.device = f.device};
+  cr_thread *thread = NULL;
+  assert_int_equal(cr_thread_start(&thread, "scratch", use_scratch, &other), CREMA_OK);
+  assert_int_equal(cr_thread_join(&thread), CREMA_OK);
+  assert_int_not_equal(other.memory.address, last.address);
+  assert_int_equal(other.bytes_together, 13 << 20);
+  assert_int_equal(cr_device_scratch_bytes(f.device), 9 << 20);
+  /* It goes with the last context that used it. */
+  crema_context_destroy(context[1]);
+  assert_int_equal(cr_device_scratch_bytes(f.device), 9 << 20);
+  crema_context_destroy(f.context);
+  assert_int_equal(cr_device_scratch_bytes(f.device), 0);
+  f.context = NULL;
+  end(&f);
+}
+
+static void s4_23_budget_of_the_algorithm_search(void **state) {
+  (void)state;
+  pool_fixture f = begin(CR_POOL_BINS);
+  size_t mb = (size_t)1 << 20, budget = 0;
+  cr_workspace w = {.device = f.device};
+  /* Half of the total is the limit while much is free. */
+  assert_int_equal(cr_workspace_budget(&w, 0, 1, &budget), CREMA_OK);
+  assert_int_equal(budget, 32 * mb - 8192);
+  assert_int_equal(cr_workspace_budget(&w, mb + 1, 2, &budget), CREMA_OK);
+  assert_int_equal(budget, (32 * mb - 8192 - mb - 1) / 2 / 256 * 256);
+  cr_sim_set_foreign_bytes(0, 60 * mb);
+  assert_int_equal(cr_workspace_budget(&w, 0, 1, &budget), CREMA_OK);
+  assert_int_equal(budget, 4 * mb - 8192);
+  assert_int_equal(cr_workspace_budget(&w, 5 * mb, 1, &budget), CREMA_OK);
+  assert_int_equal(budget, 0);
+  assert_int_equal(cr_workspace_budget(&w, 0, 0, &budget), CREMA_E_RANGE);
+  cr_sim_set_foreign_bytes(0, 0);
+  end(&f);
+}
+
+/* What a search found for two layers: the faster, the more memory. */
+static const cr_algorithm layer_a[] = {
+    {7, 3.0, 0}, {1, 1.0, 30 << 20}, {4, 2.0, 10 << 20}, {5, 2.0, 12 << 20}, {2, 0.5, 60 << 20}};
+static const cr_algorithm layer_b[] = {{3, 2.5, 2 << 20}, {6, 2.0, 6 << 20}, {9, 2.0, 5 << 20}};
+
+static void s4_23_search_then_shrink(void **state) {
+  (void)state;
+  pool_fixture f = begin(CR_POOL_BINS);
+  size_t mb = (size_t)1 << 20;
+  cr_workspace w = {.device = f.device};
+  int id = -1;
+  assert_int_equal(cr_workspace_choose(&w, &layer_a[1], 4, &id), CREMA_E_UNSUPPORTED);
+  assert_int_equal(cr_workspace_choose(&w, layer_a, 5, &id), CREMA_OK);
+  assert_int_equal(id, 7);
+  /* Half of the total less two pages: enough for 30 MiB, not for 60. */
+  assert_int_equal(cr_workspace_reserve_search(&w, 0, 1), CREMA_OK);
+  assert_int_equal(w.bytes, 32 * mb - 8192);
+  assert_int_equal(cr_workspace_choose(&w, layer_a, 5, &id), CREMA_OK);
+  assert_int_equal(id, 1);
+  cr_workspace_release(&w);
+  /* The device says more than it has: half as much is tried. */
+  w = (cr_workspace){.device = f.device};
+  cr_sim_fail(CR_SIM_ALLOC, 1, CREMA_E_NO_MEMORY, false);
+  assert_int_equal(cr_workspace_reserve_search(&w, 0, 1), CREMA_OK);
+  assert_int_equal(w.bytes, (32 * mb - 8192) / 2);
+  assert_int_equal(cr_workspace_choose(&w, layer_a, 5, &id), CREMA_OK);
+  assert_int_equal(id, 4);
+  assert_int_equal(cr_workspace_choose(&w, layer_b, 3, &id), CREMA_OK);
+  assert_int_equal(id, 9);
+  /* After two backward passes only what the two need together at most is kept. */
+  assert_int_equal(cr_workspace_end_backward(&w), CREMA_OK);
+  assert_int_equal(w.bytes, (32 * mb - 8192) / 2);
+  assert_int_equal(cr_workspace_end_backward(&w), CREMA_OK);
+  assert_int_equal(w.bytes, 10 * mb);
+  uintptr_t address = w.memory.address;
+  assert_int_equal(cr_workspace_end_backward(&w), CREMA_OK);
+  assert_int_equal(w.memory.address, address);
+  cr_workspace_release(&w);
+  /* Nothing at all. */
+  w = (cr_workspace){.device = f.device};
+  cr_sim_set_foreign_bytes(0, 64 * mb);
+  assert_int_equal(cr_workspace_reserve_search(&w, 0, 1), CREMA_E_NO_MEMORY);
+  assert_int_equal(w.bytes, 0);
+  cr_sim_set_foreign_bytes(0, 0);
+  end(&f);
+}
+
+static void s4_24_pinned_buffer(void **state) {
+  (void)state;
+  pool_fixture f = begin(CR_POOL_BINS);
+  cr_block buffer;
+  crema_devptr alias = {0};
+  assert_int_equal(cr_block_new_pinned(f.device, 0, &buffer, &alias), CREMA_E_ARGUMENT);
+  assert_int_equal(cr_block_new_pinned(f.device, 256, &buffer, &alias), CREMA_OK);
+  assert_true(cr_sim_is_pinned((const void *)buffer.address));
+  memset((void *)buffer.address, 7, 256);
+  /* The device reads the host's bytes by the alias. */
+  crema_devptr memory = take(&f, 256, f.context->id);
+  assert_int_equal(
+      f.device->backend->copy(f.context, CR_COPY_SAME_DEVICE, memory.address, alias.address, 256),
+      CREMA_OK);
+  assert_int_equal(crema_context_finish(f.context), CREMA_OK);
+  unsigned char bytes[256];
+  assert_true(cr_sim_peek(memory, bytes, 256));
+  for (int i = 0; i < 256; i++) assert_int_equal(bytes[i], 7);
+  give(&f, memory, 0);
+  assert_int_equal(cr_block_free(&buffer), CREMA_OK);
+  assert_int_equal(cr_sim_pinned_blocks(), 0);
+  end(&f);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(s4_20_workspaces_grow_only),
+      cmocka_unit_test(s4_21_safe_growth_keeps_the_old_block),
+      cmocka_unit_test(s4_22_a_shared_workspace_is_as_large_as_its_largest_user),
+      cmocka_unit_test(s4_23_budget_of_the_algorithm_search),
+      cmocka_unit_test(s4_23_search_then_shrink),
+      cmocka_unit_test(s4_24_pinned_buffer),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
