@@ -405,6 +405,25 @@ static void test_pool_fwd(void **state) {
   }
 }
 
+/* Strides beyond the kernel leave last windows that see nothing of the input. */
+static void test_pool_empty_windows(void **state) {
+  (void)state;
+  static const pool_case c = {1, 16, 5, 1, 3, 0, 3, true};
+  for (int variant = 0; variant < 3; ++variant) { /* max for training, max, average */
+    for (size_t i = 0; i < sizeof all_orders / sizeof all_orders[0]; ++i) {
+      fixture f;
+      add_pool(&f, CR_OP_POOL_FWD, &c, variant < 2 ? CR_POOL_MAX : CR_POOL_AVERAGE);
+      ADD(&f, 'R', c.n, c.c, c.size, c.size);
+      ADD(&f, 'W', c.n, c.c, c.out, c.out);
+      if (variant == 0) ADD_TYPE(&f, 'W', CREMA_I32, c.n, c.c, c.out, c.out);
+      else add_absent(&f);
+      hold(&f, all_orders[i]);
+      (void)agree(&f, 0);
+      finish(&f);
+    }
+  }
+}
+
 static void test_pool_bwd(void **state) {
   (void)state;
   for (size_t i = 0; i < sizeof pool_cases / sizeof pool_cases[0]; ++i) {
@@ -708,6 +727,7 @@ int main(void) {
       cmocka_unit_test_setup(test_conv_bwd, set_seed),
       cmocka_unit_test_setup(test_ip, set_seed),
       cmocka_unit_test_setup(test_pool_fwd, set_seed),
+      cmocka_unit_test_setup(test_pool_empty_windows, set_seed),
       cmocka_unit_test_setup(test_pool_bwd, set_seed),
       cmocka_unit_test_setup(test_lrn, set_seed),
       cmocka_unit_test_setup(test_bn, set_seed),

@@ -24,26 +24,6 @@ static crema_status weights_md(const cr_plan *plan, int arg, cr_md *out) {
                        "memory");
 }
 
-/* The padding behind the last element follows from the output's extent. */
-static crema_status fill_window(const cr_plan *plan, int src, int dst, cr_pd_window *out) {
-  const cr_window *w = &plan->desc->u.conv.window;
-  const cr_op_arg *arg = plan->desc->arg;
-  if (w->axes < 1 || w->axes > 3 || arg[src].shape.axes != w->axes + 2 ||
-      arg[dst].shape.axes != w->axes + 2) {
-    return cr_fail(CREMA_E_UNSUPPORTED, "convolution over %d axes", w->axes);
-  }
-  for (int i = 0; i < w->axes; ++i) {
-    int64_t reach =
-        (arg[dst].shape.dim[i + 2] - 1) * w->stride[i] + (w->kernel[i] - 1) * w->dilation[i] + 1;
-    out->kernel[i] = w->kernel[i];
-    out->stride[i] = w->stride[i];
-    out->dilate[i] = w->dilation[i] - 1;
-    out->pad_begin[i] = w->pad[i];
-    out->pad_end[i] = reach - arg[src].shape.dim[i + 2] - w->pad[i];
-  }
-  return CREMA_OK;
-}
-
 void cr_dnnl_conv_close(cr_dnnl_conv *c) {
   cr_md_destroy(c->dst);
   cr_md_destroy(c->bias);
@@ -58,7 +38,7 @@ crema_status cr_dnnl_conv_open(const cr_plan *plan, int src, int weights, int bi
   crema_status status = CREMA_OK;
   const cr_conv_params *p = &plan->desc->u.conv;
   bool relu = p->relu && plan->desc->kind == CR_OP_CONV_FWD;
-  CR_TRY(fill_window(plan, src, dst, &c->window));
+  CR_TRY(cr_dnnl_window(plan, &p->window, src, dst, &c->window));
   CR_TRY(cr_dnnl_env_open(&c->env, relu, p->relu_slope));
   CR_TRY_GOTO(cr_dnnl_md_any(plan, src, &c->src), fail);
   CR_TRY_GOTO(weights_md(plan, weights, &c->weights), fail);

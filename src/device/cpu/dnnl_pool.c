@@ -10,22 +10,17 @@ typedef struct pool {
   cr_md src, dst;
 } pool;
 
-/* Windows may reach past the input's end; how far follows from the output's extent. */
-static crema_status fill_window(const cr_plan *plan, int src, int dst, cr_pd_window *out) {
+/* Windows that lie outside the input, which a stride beyond the kernel leaves at the end, have
+ * neither a maximum nor a divisor for oneDNN. */
+static crema_status check_window(const cr_plan *plan, int src, int dst) {
   const cr_window *w = &plan->desc->u.pool.window;
-  const cr_op_arg *arg = plan->desc->arg;
-  if (w->axes < 1 || w->axes > 3 || arg[src].shape.axes != w->axes + 2 ||
-      arg[dst].shape.axes != w->axes + 2) {
-    return cr_fail(CREMA_E_UNSUPPORTED, "pooling over %d axes", w->axes);
-  }
+  const crema_shape *in = &plan->desc->arg[src].shape, *out = &plan->desc->arg[dst].shape;
   for (int i = 0; i < w->axes; ++i) {
     if (w->dilation[i] != 1) return cr_fail(CREMA_E_UNSUPPORTED, "dilated pooling");
-    int64_t reach = (arg[dst].shape.dim[i + 2] - 1) * w->stride[i] + w->kernel[i];
-    out->kernel[i] = w->kernel[i];
-    out->stride[i] = w->stride[i];
-    out->dilate[i] = 0;
-    out->pad_begin[i] = w->pad[i];
-    out->pad_end[i] = reach - arg[src].shape.dim[i + 2] - w->pad[i];
+    int64_t last = (out->dim[i + 2] - 1) * w->stride[i] - w->pad[i];
+    if (w->pad[i] >= w->kernel[i] || last >= in->dim[i + 2]) {
+      return cr_fail(CREMA_E_UNSUPPORTED, "windows outside the input");
+    }
   }
   return CREMA_OK;
 }
@@ -61,7 +56,9 @@ static void pool_close(pool *p) {
 /* src, dst: numbers of the arguments with these shapes; hinted: the one whose order is kept. */
 static crema_status pool_open(const cr_plan *plan, int src, int dst, int hinted, pool *p) {
   *p = (pool){0};
-  CR_TRY(fill_window(plan, src, dst, &p->window));
+  const cr_window *w = &plan->desc->u.pool.window;
+  CR_TRY(cr_dnnl_window(plan, w, src, dst, &p->window));
+  CR_TRY(check_window(plan, src, dst));
   CR_TRY(choose_algorithm(plan, &p->window, &p->alg));
   CR_TRY(cr_dnnl_env_open(&p->env, false, 0.0f));
   crema_status status = CREMA_OK;

@@ -114,7 +114,8 @@ static crema_status set_form(cr_plan *plan, int arg, crema_dtype type, cr_dnnl_o
 static crema_status fill_window(const cr_plan *plan, int src, int dst, pool_max *p) {
   const cr_window *w = &plan->desc->u.pool.window;
   const crema_shape *in = &plan->desc->arg[src].shape, *out = &plan->desc->arg[dst].shape;
-  if (w->axes != 2 || in->axes != 4 || out->axes != 4 || w->kernel[0] * w->kernel[1] > UINT8_MAX) {
+  if (w->axes != 2 || in->axes != 4 || out->axes != 4 || w->kernel[0] > UINT8_MAX ||
+      w->kernel[1] > UINT8_MAX / w->kernel[0]) {
     return cr_fail(CREMA_E_UNSUPPORTED, "not two axes, or a large window");
   }
   for (int a = 0; a < 2; ++a) {

@@ -193,3 +193,31 @@ crema_status cr_dnnl_md_follow(const cr_plan *plan, int arg, int hinted, cr_md *
   }
   return cr_dnnl_md_ordered(shape, plan->desc->arg[arg].type, order, out);
 }
+
+/* ---- windows ------------------------------------------------------------- */
+
+/* The largest kernel, stride, pad or dilation that is handed to the library, which multiplies them
+ * with extents and with each other in 32 bits. */
+enum { WINDOW_MAX = 16384 };
+
+crema_status cr_dnnl_window(const cr_plan *plan, const cr_window *window, int src, int dst,
+                            cr_pd_window *out) {
+  const crema_shape *in = &plan->desc->arg[src].shape, *to = &plan->desc->arg[dst].shape;
+  const cr_window *w = window;
+  if (w->axes < 1 || w->axes > 3 || in->axes != w->axes + 2 || to->axes != w->axes + 2) {
+    return cr_fail(CREMA_E_UNSUPPORTED, "a window over %d axes", w->axes);
+  }
+  for (int i = 0; i < w->axes; ++i) {
+    if (w->kernel[i] > WINDOW_MAX || w->stride[i] > WINDOW_MAX || w->pad[i] > WINDOW_MAX ||
+        w->dilation[i] > WINDOW_MAX) {
+      return cr_fail(CREMA_E_UNSUPPORTED, "a window of very large extents");
+    }
+    int64_t reach = (to->dim[i + 2] - 1) * w->stride[i] + (w->kernel[i] - 1) * w->dilation[i] + 1;
+    out->kernel[i] = w->kernel[i];
+    out->stride[i] = w->stride[i];
+    out->dilate[i] = w->dilation[i] - 1;
+    out->pad_begin[i] = w->pad[i];
+    out->pad_end[i] = reach - in->dim[i + 2] - w->pad[i];
+  }
+  return CREMA_OK;
+}

@@ -56,4 +56,11 @@ crema_status cr_dnnl_md_follow(const cr_plan *plan, int arg, int hinted, cr_md *
 /* The descriptor of argument `arg` in plain order. */
 crema_status cr_dnnl_md_plain(const cr_plan *plan, int arg, cr_md *out) CREMA_MUST_USE;
 
+/* `window` as it slides over argument `src` (N,C,S...) and gives argument `dst` (N,O,S'...), from
+ * whose extents the padding behind the last element follows.
+ * Errors: CREMA_E_UNSUPPORTED for any but 1 to 3 axes, and for numbers that the library's 32-bit
+ * products could not hold. */
+crema_status cr_dnnl_window(const cr_plan *plan, const cr_window *window, int src, int dst,
+                            cr_pd_window *out) CREMA_MUST_USE;
+
 #endif
