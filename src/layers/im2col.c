@@ -2,6 +2,7 @@
  * S'...). */
 #include "core/fail.h"
 #include "layers/layer_op.h"
+#include "layers/layer_shape.h"
 #include "layers/layer_window.h"
 
 typedef struct im2col_state {
@@ -43,7 +44,7 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
                            "the kernel spans %lld places of spatial axis %d, more than there are",
                            (long long)span, i);
     }
-    to.dim[s->axis] *= w->kernel[i];
+    CR_TRY(cr_layer_multiply(layer, w->kernel[i], &to.dim[s->axis]));
     to.dim[s->axis + 1 + i] = room / w->stride[i] + 1;
   }
   CR_TRY(crema_blob_reshape(top[0], &to));

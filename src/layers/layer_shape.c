@@ -52,3 +52,12 @@ crema_status cr_layer_fit_span(const cr_layer *layer, const char *what, const cr
   *out = cr_layer_fold(whole, first, first + part->axes);
   return CREMA_OK;
 }
+
+crema_status cr_layer_multiply(const cr_layer *layer, int64_t factor, int64_t *extent) {
+  if (factor > 0 && *extent > INT64_MAX / 8 / factor) {
+    return cr_layer_fail(layer, CREMA_E_SHAPE, "%lld times an extent of %lld is too much",
+                         (long long)factor, (long long)*extent);
+  }
+  *extent *= factor;
+  return CREMA_OK;
+}

@@ -19,4 +19,9 @@ crema_status cr_layer_read_span(const cr_layer *layer, const crema_shape *from, 
 crema_status cr_layer_fit_span(const cr_layer *layer, const char *what, const crema_shape *whole,
                                const crema_shape *part, int axis, crema_shape *out) CREMA_MUST_USE;
 
+/* Multiplies *extent by `factor`. Errors: CREMA_E_SHAPE when no shape can have that many elements.
+ */
+crema_status cr_layer_multiply(const cr_layer *layer, int64_t factor,
+                               int64_t *extent) CREMA_MUST_USE;
+
 #endif

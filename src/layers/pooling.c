@@ -72,6 +72,13 @@ static crema_status check_window(const cr_layer *layer, const pooling_state *s) 
       return cr_layer_fail(layer, CREMA_E_ARGUMENT,
                            "global_pooling goes with pad 0 and stride 1 only");
     }
+    /* So that no product of two of them exceeds 64 bits. */
+    if (kernel > INT32_MAX || stride > INT32_MAX || pad > INT32_MAX) {
+      return cr_layer_fail(layer, CREMA_E_RANGE,
+                           "kernel %lld, stride %lld, pad %lld in %s: at most %lld is possible",
+                           (long long)kernel, (long long)stride, (long long)pad, side,
+                           (long long)INT32_MAX);
+    }
     if (stride == 0) return cr_layer_fail(layer, CREMA_E_RANGE, "the stride in %s is 0", side);
     if (s->global) continue;
     if (kernel == 0) return cr_layer_fail(layer, CREMA_E_RANGE, "the kernel's %s is 0", side);
@@ -114,6 +121,10 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
 static crema_status top_shape(const cr_layer *layer, const crema_shape *from, crema_shape *to) {
   const pooling_state *s = layer->state;
   char text[128];
+  if (s->window.kernel[1] > 0 && s->window.kernel[0] > INT32_MAX / s->window.kernel[1]) {
+    return cr_layer_fail(layer, CREMA_E_UNSUPPORTED, "a kernel of %lld x %lld has too many places",
+                         (long long)s->window.kernel[0], (long long)s->window.kernel[1]);
+  }
   *to = cr_shape_4(from->dim[0], from->dim[1], 0, 0);
   for (int i = 0; i < 2; i++) {
     int64_t size = from->dim[2 + i], kernel = s->window.kernel[i];

@@ -1,6 +1,7 @@
 /* Tile: repeats the bottom `tiles` times along one axis. */
 #include "core/fail.h"
 #include "layers/layer_op.h"
+#include "layers/layer_shape.h"
 
 typedef struct tile_state {
   cr_layer_op forward, backward;
@@ -24,7 +25,7 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   CR_TRY(cr_layer_axis(layer, &to, param->axis, "axis", &axis));
   const int64_t outer = crema_shape_count(&to, 0, axis);
   const int64_t inner = crema_shape_count(&to, axis, to.axes);
-  to.dim[axis] *= param->tiles;
+  CR_TRY(cr_layer_multiply(layer, param->tiles, &to.dim[axis]));
   CR_TRY(crema_blob_reshape(top[0], &to));
   const crema_shape x = cr_shape_2(outer, inner), y = cr_shape_3(outer, param->tiles, inner);
   cr_op_desc desc = cr_layer_op_desc(CR_OP_TILE_FWD);

@@ -51,6 +51,9 @@ static crema_status conv_plan(cr_plan *plan, int src, int weights, int dst) {
                    crema_shape_text(out, text[2], sizeof text[2]));
   }
   if (!state.unfolded) {
+    if (state.slide.out_count > 0 && state.rows > INT64_MAX / 8 / state.slide.out_count) {
+      return cr_fail(CREMA_E_UNSUPPORTED, "the windows of an image have too many elements");
+    }
     plan->workspace_bytes = (size_t)state.rows * (size_t)state.slide.out_count * sizeof(float);
   }
   conv_state *kept = malloc(sizeof *kept);

@@ -116,6 +116,11 @@ static crema_status hinge_bwd(cr_plan *plan, crema_context *context, const crema
   return CREMA_OK;
 }
 
+/* Whether the whole part of a flag is not 0; nan counts as similar. */
+static bool is_similar(float flag) {
+  return !(fabsf(flag) < 1);
+}
+
 static double square_distance(const float *a, const float *b, int64_t length) {
   double sum = 0;
   for (int64_t i = 0; i < length; ++i) {
@@ -139,7 +144,7 @@ static crema_status contrastive_fwd(cr_plan *plan, crema_context *context,
     const double square =
         square_distance(cr_f32(buffer, 0) + at, cr_f32(buffer, 1) + at, s.channels);
     const double missing = margin - (plan->desc->u.contrastive.legacy ? square : sqrt(square));
-    if ((int)similar[n] != 0) {
+    if (is_similar(similar[n])) {
       loss += square;
     } else if (missing > 0) {
       loss += plan->desc->u.contrastive.legacy ? missing : missing * missing;
@@ -166,7 +171,7 @@ static crema_status contrastive_bwd(cr_plan *plan, crema_context *context,
     const double square = square_distance(a + at, b + at, s.channels), distance = sqrt(square);
     const double missing = margin - (legacy ? square : distance);
     double slope = 2;
-    if ((int)similar[n] == 0) {
+    if (!is_similar(similar[n])) {
       slope = missing > 0 ? (legacy ? -2 : -2 * missing / (distance + 1e-4)) : 0;
     }
     for (int64_t i = at; i < at + s.channels; ++i) {

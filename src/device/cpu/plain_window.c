@@ -44,6 +44,9 @@ crema_status cr_slide_make(const cr_window *window, const crema_shape *in, const
                      (long long)s->kernel[a], (long long)s->stride[a], (long long)s->pad[a],
                      (long long)s->dilation[a]);
     }
+    if (s->kernel_count > INT32_MAX / s->kernel[a]) {
+      return cr_fail(CREMA_E_UNSUPPORTED, "a window of more than %d elements", INT32_MAX);
+    }
     s->in_count *= s->in[a];
     s->out_count *= s->out[a];
     s->kernel_count *= s->kernel[a];

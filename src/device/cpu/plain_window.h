@@ -14,7 +14,8 @@ typedef struct cr_slide {
 } cr_slide;
 
 /* Puts `window` over the spatial axes of `in` (N, C, S...) giving those of `out` (N, C, S'...).
- * Errors: CREMA_E_SHAPE when axes or extents do not fit. */
+ * Errors: CREMA_E_SHAPE when axes or extents do not fit; CREMA_E_UNSUPPORTED for more than
+ * INT32_MAX window elements, which places in a window could not be told by. */
 crema_status cr_slide_make(const cr_window *window, const crema_shape *in, const crema_shape *out,
                            cr_slide *slide) CREMA_MUST_USE;
 

@@ -1,0 +1,89 @@
+/* Windows far larger than their input: large numbers that are allowed are computed with, and not
+ * cut to 32 bits on the way. */
+#include <float.h>
+
+#include "layers/layer_rig.h"
+
+static void run(rig *r, const char *type, const char *body, const char *shape, float first) {
+  rig_make(r, type, body, CAFFE__PHASE__TRAIN, shape, 1);
+  RIG_OK(rig_setup(r));
+  float *value = rig_data(r->bottom[0]);
+  for (int64_t i = 0; i < crema_blob_count(r->bottom[0]); i++) value[i] = first + (float)i;
+  RIG_OK(rig_forward(r));
+  float *diff = rig_diff(r->top[0]);
+  for (int64_t i = 0; i < crema_blob_count(r->top[0]); i++) diff[i] = 1;
+  RIG_OK(rig_backward(r));
+}
+
+/* Of the three places of each axis the outer ones see padding, the middle one the first value. */
+static void test_far_stride(void **state) {
+  rig r;
+  (void)state;
+  run(&r, "Convolution",
+      "convolution_param { num_output: 1 kernel_size: 1 stride: 2147483647 pad: 2147483647 "
+      "weight_filler { value: 2 } bias_filler { value: 0.5 } }",
+      "1 1 4 4", 3);
+  assert_int_equal(crema_blob_count(r.top[0]), 9);
+  for (int i = 0; i < 9; i++) {
+    assert_float_equal(rig_data(r.top[0])[i], i == 4 ? 6.5f : 0.5f, 0);
+  }
+  for (int i = 0; i < 16; i++) {
+    assert_float_equal(rig_diff(r.bottom[0])[i], i == 0 ? 2.0f : 0.0f, 0);
+  }
+  assert_float_equal(rig_diff(r.layer->blob[0])[0], 3, 0);
+  rig_free(&r);
+}
+
+/* A last window that lies behind the input has the least value as its maximum, an average of 0 and
+ * takes no gradient. */
+static void test_windows_behind_the_input(void **state) {
+  static const char *const methods[] = {"MAX", "AVE"};
+  static const char *const strides[] = {"3", "2147483647"};
+  (void)state;
+  for (int i = 0; i < 4; i++) {
+    bool max = i % 2 == 0;
+    char body[200];
+    rig r;
+    snprintf(body, sizeof body, "pooling_param { pool: %s kernel_size: 1 stride: %s }",
+             methods[i % 2], strides[i / 2]);
+    run(&r, "Pooling", body, "1 16 2 2", 7);
+    assert_int_equal(crema_blob_count(r.top[0]), 16 * 2 * 2);
+    for (int k = 0; k < 16 * 4; k++) {
+      float expected = k % 4 == 0 ? 7.0f + (float)k : max ? -FLT_MAX : 0.0f;
+      assert_true(rig_data(r.top[0])[k] == expected);
+      assert_true(rig_diff(r.bottom[0])[k] == (k % 4 == 0 ? 1.0f : 0.0f));
+    }
+    rig_free(&r);
+  }
+}
+
+/* Few windows over all of a small input and much padding. */
+static void test_far_kernel(void **state) {
+  (void)state;
+  const double size = 30000;
+  rig r;
+  run(&r, "Pooling", "pooling_param { kernel_size: 30000 pad: 29999 stride: 100000 }", "1 2 2 2",
+      8);
+  assert_int_equal(crema_blob_count(r.top[0]), 2);
+  for (int c = 0; c < 2; c++) {
+    assert_true(rig_data(r.top[0])[c] == 8.0f + 4.0f * (float)c);
+    for (int k = 0; k < 4; k++) assert_true(rig_diff(r.bottom[0])[4 * c + k] == (k == 0));
+  }
+  rig_free(&r);
+  run(&r, "Pooling", "pooling_param { pool: AVE kernel_size: 30000 pad: 29999 stride: 100000 }",
+      "1 2 2 2", 8);
+  for (int c = 0; c < 2; c++) {
+    double expected = (8.0 + 4.0 * c) / (size * size);
+    assert_true(fabs((double)rig_data(r.top[0])[c] - expected) <= 1e-6 * expected);
+  }
+  rig_free(&r);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_far_stride),
+      cmocka_unit_test(test_windows_behind_the_input),
+      cmocka_unit_test(test_far_kernel),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
