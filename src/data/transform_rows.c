@@ -32,38 +32,61 @@ void cr_row_end(cr_row_target *target) {
 
 /* ---- rows ---------------------------------------------------------------- */
 
+/* Into every caller, so that strides and steps are constants there. */
+#define INLINE __attribute__((always_inline)) static inline
+
 /* The first value goes to out[0], the next one to out[step]. */
-static void plain_u8(const cr_rows *rows, int y, float *out, int step) {
+INLINE void plain_u8(const cr_rows *rows, int y, int stride, int step, float *out) {
   const uint8_t *in = (const uint8_t *)rows->in + (size_t)y * rows->pitch + rows->channel;
+  int width = rows->width;
   float mean = rows->mean, scale = rows->scale;
-  int stride = rows->stride;
   if (rows->mean_row != NULL) {
     const float *row = rows->mean_row + (size_t)y * rows->mean_pitch;
-    for (int x = 0; x < rows->width; ++x) out[x * step] = ((float)in[x * stride] - row[x]) * scale;
+#pragma omp simd
+    for (int x = 0; x < width; ++x) out[x * step] = ((float)in[x * stride] - row[x]) * scale;
   } else {
-    for (int x = 0; x < rows->width; ++x) out[x * step] = ((float)in[x * stride] - mean) * scale;
+#pragma omp simd
+    for (int x = 0; x < width; ++x) out[x * step] = ((float)in[x * stride] - mean) * scale;
+  }
+}
+
+void cr_rows_u8_plain(const cr_rows *rows, cr_row_target *target) {
+  stop_stream(target);
+  for (int y = 0; y < rows->height; ++y, target->at += rows->width) {
+    float *first = target->at, *last = first + rows->width - 1;
+    if (rows->mirror && rows->stride == 1) plain_u8(rows, y, 1, -1, last);
+    else if (rows->mirror) plain_u8(rows, y, rows->stride, -1, last);
+    else if (rows->stride == 1) plain_u8(rows, y, 1, 1, first);
+    else if (rows->stride == 3) plain_u8(rows, y, 3, 1, first);
+    else plain_u8(rows, y, rows->stride, 1, first);
   }
 }
 
 void cr_rows_u8(const cr_rows *rows, cr_row_target *target) {
-  if (cr_rows_u8_vector(rows, target)) return;
-  stop_stream(target);
-  for (int y = 0; y < rows->height; ++y, target->at += rows->width) {
-    if (rows->mirror) plain_u8(rows, y, target->at + rows->width - 1, -1);
-    else plain_u8(rows, y, target->at, 1);
+  if (!cr_rows_u8_vector(rows, target)) cr_rows_u8_plain(rows, target);
+}
+
+INLINE void plain_f32(const cr_rows *rows, int y, int stride, int step, float *out) {
+  const float *in = (const float *)rows->in + (size_t)y * rows->pitch + rows->channel;
+  int width = rows->width;
+  float mean = rows->mean, scale = rows->scale;
+  if (rows->mean_row != NULL) {
+    const float *row = rows->mean_row + (size_t)y * rows->mean_pitch;
+#pragma omp simd
+    for (int x = 0; x < width; ++x) out[x * step] = (in[x * stride] - row[x]) * scale;
+  } else {
+#pragma omp simd
+    for (int x = 0; x < width; ++x) out[x * step] = (in[x * stride] - mean) * scale;
   }
 }
 
 void cr_rows_f32(const cr_rows *rows, cr_row_target *target) {
   stop_stream(target);
-  int step = rows->mirror ? -1 : 1;
   for (int y = 0; y < rows->height; ++y, target->at += rows->width) {
-    const float *in = (const float *)rows->in + (size_t)y * rows->pitch + rows->channel;
-    const float *row = rows->mean_row;
-    if (row != NULL) row += (size_t)y * rows->mean_pitch;
-    float *to = rows->mirror ? target->at + rows->width - 1 : target->at;
-    for (int x = 0; x < rows->width; ++x, to += step) {
-      *to = (in[x * rows->stride] - (row != NULL ? row[x] : rows->mean)) * rows->scale;
-    }
+    float *first = target->at, *last = first + rows->width - 1;
+    if (rows->mirror && rows->stride == 1) plain_f32(rows, y, 1, -1, last);
+    else if (rows->mirror) plain_f32(rows, y, rows->stride, -1, last);
+    else if (rows->stride == 1) plain_f32(rows, y, 1, 1, first);
+    else plain_f32(rows, y, rows->stride, 1, first);
   }
 }

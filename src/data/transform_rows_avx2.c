@@ -24,7 +24,7 @@ typedef struct row_reader {
 /* Value i of sixteen is byte stride * i + channel of what was loaded, or with `mirror` that of
  * value 15 - i. Bytes out of the reach of a load of 16 have numbers below 0 or get them by the
  * mask. */
-AVX2 static void make_picks(row_reader *reader, int stride, int channel) {
+INLINE void make_picks(row_reader *reader, int stride, int channel) {
   __m128i number = _mm_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
   if (reader->mirror) number = _mm_sub_epi8(_mm_set1_epi8(STEP - 1), number);
   if (stride == 3) number = _mm_add_epi8(number, _mm_add_epi8(number, number));
@@ -126,37 +126,37 @@ INLINE void prefetch_row(const uint8_t *row, int bytes) {
   __builtin_prefetch(row + bytes - 1, 0, 3);
 }
 
-INLINE void write_rows(const cr_rows *rows, row_reader *r, cr_row_target *target, bool three,
-                       bool means) {
+INLINE void write_rows(const cr_rows *rows, cr_row_target *target, bool three, bool means) {
   enum { AHEAD = 8 };
-  for (int y = 0; y < rows->height; ++y) {
-    if (y + AHEAD < rows->height) {
-      prefetch_row(r->in + AHEAD * rows->pitch, rows->width * rows->stride);
-    }
-    if (target->stream) {
-      stream_row(r, target, three, means);
-    } else {
-      store_row(r, target->at, three, means);
-      target->at += r->width;
-    }
-    r->in += rows->pitch;
-    if (means) r->mean_row += rows->mean_pitch;
-  }
-}
-
-AVX2 static void write_any(const cr_rows *rows, cr_row_target *target) {
   row_reader reader = {.in = rows->in,
                        .mean_row = rows->mean_row,
                        .width = rows->width,
                        .mirror = rows->mirror,
                        .mean = _mm256_set1_ps(rows->mean),
                        .scale = _mm256_set1_ps(rows->scale)};
-  make_picks(&reader, rows->stride, rows->channel);
-  bool means = rows->mean_row != NULL;
-  if (rows->stride == 3 && means) write_rows(rows, &reader, target, true, true);
-  else if (rows->stride == 3) write_rows(rows, &reader, target, true, false);
-  else if (means) write_rows(rows, &reader, target, false, true);
-  else write_rows(rows, &reader, target, false, false);
+  make_picks(&reader, three ? 3 : 1, rows->channel);
+  for (int y = 0; y < rows->height; ++y) {
+    if (y + AHEAD < rows->height) {
+      prefetch_row(reader.in + AHEAD * rows->pitch, rows->width * rows->stride);
+    }
+    if (target->stream) {
+      stream_row(&reader, target, three, means);
+    } else {
+      store_row(&reader, target->at, three, means);
+      target->at += rows->width;
+    }
+    reader.in += rows->pitch;
+    if (means) reader.mean_row += rows->mean_pitch;
+  }
+}
+
+/* Code for each kind of rows, so that its loops hold nothing but what they need. */
+AVX2 static void write_any(const cr_rows *rows, cr_row_target *target) {
+  bool three = rows->stride == 3, means = rows->mean_row != NULL;
+  if (three && means) write_rows(rows, target, true, true);
+  else if (three) write_rows(rows, target, true, false);
+  else if (means) write_rows(rows, target, false, true);
+  else write_rows(rows, target, false, false);
 }
 
 bool cr_row_can_stream(void) {

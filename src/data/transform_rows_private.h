@@ -1,8 +1,11 @@
-/* Rows for the instructions of some processors. */
+/* Rows of bytes for any processor, and for the instructions of some. */
 #ifndef CR_DATA_TRANSFORM_ROWS_PRIVATE_H
 #define CR_DATA_TRANSFORM_ROWS_PRIVATE_H
 
 #include "data/transform_rows.h"
+
+/* As cr_rows_u8. */
+void cr_rows_u8_plain(const cr_rows *rows, cr_row_target *target);
 
 /* As cr_rows_u8; false: the processor or the rows are not fit for it, nothing was done. */
 bool cr_rows_u8_vector(const cr_rows *rows, cr_row_target *target);

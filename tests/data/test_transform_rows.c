@@ -43,9 +43,12 @@ static float expected(const cr_rows *rows, bool bytes, int y, int x) {
   return (value - mean) * rows->scale;
 }
 
+typedef void (*rows_fn)(const cr_rows *rows, cr_row_target *target);
+
 /* Writes the rows to a place `shift` floats after a line's begin, `first` of them by a call of
  * their own, and compares. */
-static void check_rows(const cr_rows *rows, bool bytes, int shift, bool stream, int first) {
+static void check_rows(const cr_rows *rows, rows_fn write, int shift, bool stream, int first) {
+  bool bytes = write != cr_rows_f32;
   size_t count = (size_t)rows->width * (size_t)rows->height;
   size_t room = (count + 4 * CR_ROW_LINE) / CR_ROW_LINE * CR_ROW_LINE;
   float *memory = aligned_alloc(64, room * sizeof *memory);
@@ -62,8 +65,7 @@ static void check_rows(const cr_rows *rows, bool bytes, int shift, bool stream, 
                     : (const void *)((const float *)rows->in + skip);
     if (rows->mean_row != NULL) part.mean_row += (size_t)y * rows->mean_pitch;
     part.height = y == 0 && first > 0 ? first : rows->height - y;
-    if (bytes) cr_rows_u8(&part, &target);
-    else cr_rows_f32(&part, &target);
+    write(&part, &target);
     y += part.height;
   }
   cr_row_end(&target);
@@ -110,9 +112,10 @@ static void test_rows_are_as_the_formula_says(void **state) {
   cr_mt19937_seed(&rng, seed);
   scene *s = make_scene(&rng);
   for (int trial = 0; trial < 4000; ++trial) {
-    bool bytes = trial % 8 != 0;
-    cr_rows rows = random_rows(s, &rng, bytes);
-    check_rows(&rows, bytes, trial % CR_ROW_LINE, trial / 3 % 2 == 0,
+    static const rows_fn writers[] = {cr_rows_u8, cr_rows_u8, cr_rows_f32, cr_rows_u8_plain};
+    rows_fn write = writers[cr_mt19937_below(&rng, 4)];
+    cr_rows rows = random_rows(s, &rng, write != cr_rows_f32);
+    check_rows(&rows, write, trial % CR_ROW_LINE, trial / 3 % 2 == 0,
                (int)cr_mt19937_below(&rng, (uint32_t)rows.height));
   }
   free(s);
@@ -136,8 +139,8 @@ static void test_nothing_is_read_behind_the_pixels(void **state) {
       assert_non_null(bytes);
       for (size_t i = 0; i < size; ++i) bytes[i] = (uint8_t)(i * 31);
       rows.in = bytes;
-      check_rows(&rows, true, width % CR_ROW_LINE, true, 0);
-      check_rows(&rows, true, width % CR_ROW_LINE, false, 0);
+      check_rows(&rows, cr_rows_u8, width % CR_ROW_LINE, true, 0);
+      check_rows(&rows, cr_rows_u8, width % CR_ROW_LINE, false, 0);
       free(bytes);
     }
   }
