@@ -66,6 +66,44 @@ static bool write_values(hid_t file, hid_t links, const char *path, const crema_
   return good;
 }
 
+/* One bit for each parameter of the layer that a file holds under the layer's name. */
+static uint64_t saved_params(const crema_net *net, int index, bool with_diffs) {
+  const cr_net_layer *layer = &net->layer[index];
+  uint64_t saved = 0;
+  for (int p = 0; p < layer->layer->params; ++p) {
+    bool own = net->net_param[layer->first_param + p].owner < 0;
+    if (own || with_diffs) saved |= UINT64_C(1) << (p < 63 ? p : 63);
+  }
+  return saved;
+}
+
+static crema_status fail_no_name(const crema_net *net, int index) {
+  return cr_fail(CREMA_E_ARGUMENT,
+                 "layer %d (%s) has no name; HDF5 models tell layers apart by their names", index,
+                 net->layer[index].layer->class->type);
+}
+
+static crema_status fail_same_name(const char *name) {
+  return cr_fail(CREMA_E_EXISTS,
+                 "two layers are named '%s'; HDF5 models tell layers apart by their names", name);
+}
+
+crema_status cr_net_check_hdf5(const crema_net *net, bool with_diffs) {
+  for (int i = 0; i < net->layers; ++i) {
+    const char *name = net->layer[i].layer->name;
+    if (name[0] == '\0' && net->layer[i].layer->params > 0) return fail_no_name(net, i);
+    /* Each name once, with all layers that have it. */
+    if (cr_net_find_layer(net, name) != i) continue;
+    uint64_t all = 0;
+    for (int k = i; k >= 0; k = net->layer[k].next_same) {
+      uint64_t saved = saved_params(net, k, with_diffs);
+      if ((all & saved) != 0) return fail_same_name(name);
+      all |= saved;
+    }
+  }
+  return CREMA_OK;
+}
+
 static crema_status save_group(hid_t file, hid_t links, const char *path) {
   if (cr_h5()->Lexists(file, path, H5P_DEFAULT) > 0) return CREMA_OK;
   hid_t group = cr_h5()->Gcreate2(file, path, links, H5P_DEFAULT, H5P_DEFAULT);
@@ -82,10 +120,7 @@ static crema_status save_layer(const crema_net *net, int index, bool diffs, hid_
   const cr_layer *self = layer->layer;
   if (self->name[0] == '\0') {
     if (self->params == 0) return CREMA_OK;
-    return cr_fail(CREMA_E_ARGUMENT,
-                   "layer %d (%s) has no name; HDF5 models tell layers apart by "
-                   "their names",
-                   index, self->class->type);
+    return fail_no_name(net, index);
   }
   CR_TRY(object_path(group, self->name, -1, path));
   CR_TRY(save_group(file, links, path->data));
@@ -96,10 +131,7 @@ static crema_status save_layer(const crema_net *net, int index, bool diffs, hid_
     CR_TRY(diffs ? crema_blob_cpu_diff(blob, &values) : crema_blob_cpu_data(blob, &values));
     CR_TRY(object_path(group, self->name, p, path));
     if (cr_h5()->Lexists(file, path->data, H5P_DEFAULT) > 0) {
-      return cr_fail(CREMA_E_EXISTS,
-                     "two layers are named '%s'; HDF5 models tell layers apart by "
-                     "their names",
-                     self->name);
+      return fail_same_name(self->name);
     }
     if (!write_values(file, links, path->data, &blob->shape, values)) {
       return cr_fail(CREMA_E_IO, "cannot write data set %s", path->data);

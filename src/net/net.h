@@ -120,6 +120,10 @@ crema_status cr_net_save(crema_net *net, const char *path, bool with_diffs) CREM
 crema_status cr_net_save_hdf5(crema_net *net, const char *path, bool with_diffs) CREMA_MUST_USE;
 crema_status cr_net_load_hdf5(crema_net *net, const char *path) CREMA_MUST_USE;
 
+/* Whether the names of the layers allow an HDF5 model: those with parameters need one each.
+ * Errors: CREMA_E_ARGUMENT for none, CREMA_E_EXISTS for the same one. */
+crema_status cr_net_check_hdf5(const crema_net *net, bool with_diffs) CREMA_MUST_USE;
+
 /* One blob as BlobProto and back; any dialect's fields. `reshape` false: the shapes must agree
  * (cr_blob_proto_fits). Errors: CREMA_E_SHAPE, CREMA_E_CORRUPT when the number of values is not
  * that of the shape. */

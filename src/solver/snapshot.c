@@ -25,9 +25,16 @@ static crema_status sweep(const crema_solver *solver) {
   return status;
 }
 
+static crema_status check_hdf5(const crema_solver *solver) {
+  CR_TRY(cr_hdf5_load());
+  return cr_net_check_hdf5(solver->net, solver->param->snapshot_diff);
+}
+
 crema_status cr_snapshot_check(const crema_solver *solver) {
   cr_buffer probe = {0};
-  if (wants_hdf5(solver)) CR_TRY(cr_fail_in(cr_hdf5_load(), "snapshot_format: HDF5"));
+  if (wants_hdf5(solver)) {
+    CR_TRY(cr_fail_in(check_hdf5(solver), "%s: snapshot_format: HDF5", solver->path));
+  }
   CR_TRY(
       cr_buffer_print(&probe, "%s_iter_0.check.tmp.%ld", solver->snapshot_prefix, (long)getpid()));
   crema_status status = CREMA_OK;

@@ -79,7 +79,8 @@ double cr_loss_window_add(cr_loss_window *window, double loss);
 
 /* ---- snapshot.c ---- */
 
-/* Fails unless files can be made where the snapshots go. */
+/* Fails unless files can be made where the snapshots go and, in HDF5, the net can be saved.
+ * Errors: CREMA_E_IO, CREMA_E_UNSUPPORTED without HDF5, those of cr_net_check_hdf5. */
 crema_status cr_snapshot_check(const crema_solver *solver) CREMA_MUST_USE;
 
 /* ---- state.c ---- */

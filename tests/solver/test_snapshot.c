@@ -261,6 +261,50 @@ static void weights_come_from_a_list(void **state) {
   case_end(&c);
 }
 
+/* What an HDF5 model cannot hold is told before training, not at the first snapshot. */
+static void hdf5_needs_names(void **state) {
+  static const struct {
+    const char *names[2], *shared, *options;
+    crema_status expected;
+  } rows[] = {
+      {{"'a'", "'b'"}, "", "", CREMA_OK},
+      {{"'a'", "'a'"}, "", "", CREMA_E_EXISTS},
+      {{"''", "'b'"}, "", "", CREMA_E_ARGUMENT},
+      /* A sharer's values are the owner's; its diffs are not. */
+      {{"'a'", "'a'"}, "param { name: 'w' } param { name: 'v' }", "", CREMA_OK},
+      {{"'a'", "'a'"},
+       "param { name: 'w' } param { name: 'v' }",
+       "snapshot_diff: true",
+       CREMA_E_EXISTS},
+  };
+  (void)state;
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
+    solver_case c;
+    char net[2048], text[256];
+    case_begin(&c);
+    c.options.feed = case_feed;
+    snprintf(net, sizeof net,
+             "layer { name: 'in' type: 'Input' top: 'data' top: 'label'\n"
+             "  input_param { shape { dim: 4 dim: 3 } shape { dim: 4 } } }\n"
+             "layer { name: %s type: 'InnerProduct' bottom: 'data' top: 'x' %s\n"
+             "  inner_product_param { num_output: 3 } }\n"
+             "layer { name: %s type: 'InnerProduct' bottom: 'x' top: 'y' %s\n"
+             "  inner_product_param { num_output: 3 } }\n"
+             "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'y' bottom: 'label' }\n",
+             rows[i].names[0], rows[i].shared, rows[i].names[1], rows[i].shared);
+    snprintf(text, sizeof text, "lr_policy: 'fixed' max_iter: 1 snapshot_format: HDF5 %s",
+             rows[i].options);
+    case_load(&c, net, text);
+    crema_status status = crema_solver_solve(c.solver);
+    if (status != rows[i].expected) fail_msg("row %zu: %s", i, crema_error_text());
+    if (status != CREMA_OK) {
+      assert_int_equal(crema_solver_iteration(c.solver), 0);
+      assert_non_null(strstr(crema_error_text(), "solver.prototxt: snapshot_format: HDF5: "));
+    }
+    case_end(&c);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(resumed_runs_are_equal),
@@ -272,6 +316,7 @@ int main(void) {
       cmocka_unit_test(truncated_hdf5),
       cmocka_unit_test(a_snapshot_that_fails_keeps_the_old_one),
       cmocka_unit_test(weights_come_from_a_list),
+      cmocka_unit_test(hdf5_needs_names),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
