@@ -4,6 +4,7 @@ file(GLOB cuda_rows CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/device/cuda/rows
 set(cuda_comparator
   ${CMAKE_CURRENT_SOURCE_DIR}/ops/test_kernels.c
   ${CMAKE_CURRENT_SOURCE_DIR}/ops/op_cases.c
+  ${CMAKE_CURRENT_SOURCE_DIR}/ops/op_check.c
   ${CMAKE_CURRENT_SOURCE_DIR}/ops/op_reference.c
   ${CMAKE_CURRENT_SOURCE_DIR}/ops/op_reference_rest.c
   ${CMAKE_CURRENT_SOURCE_DIR}/ops/op_problem.c

@@ -10,236 +10,12 @@
 #include <time.h>
 
 #include <cmocka.h>
-#ifdef _OPENMP
-#include <omp.h>
-#endif
 
-#include "device/kernel.h"
-#include "op_problem.h"
-#include "op_reference.h"
+#include "op_check.h"
 #include "op_run.h"
 #include "ops/op.h"
 
-/* Of a result's largest magnitude. Sums of thousands of products stay below it in f32. */
-static const double tolerance = 1e-5;
-
 static uint32_t seed;
-
-/* What became of a row: how often it ran, and whether it once declined for want of fast code for
- * this processor, which no case can change. */
-typedef struct row_record {
-  int ran;
-  bool machine;
-} row_record;
-
-static const cr_kernel *const *table(void) {
-  return op_table();
-}
-
-static void set_threads(int threads) {
-#ifdef _OPENMP
-  omp_set_num_threads(threads);
-#else
-  (void)threads;
-#endif
-}
-
-/* Arrays like the problem's results, to be filled by a row. */
-static void make_results(const op_problem *p, double **results) {
-  for (int i = 0; i < OP_MAX_ARGS; ++i) {
-    results[i] = NULL;
-    if (!p->out[i]) continue;
-    results[i] = calloc((size_t)op_count(&p->desc.arg[i].shape) + 1, sizeof(double));
-    assert_non_null(results[i]);
-  }
-}
-
-static void free_results(double **results) {
-  for (int i = 0; i < OP_MAX_ARGS; ++i) free(results[i]);
-}
-
-static void describe(const op_problem *p, const op_run *run, const char *why) {
-  static const char *const hints[] = {"plain", "private", "first private"};
-  print_error("%s on \"%s\" (%s hints%s%s): %s\n", run->kernel->name, p->test->label,
-              hints[run->hint], run->accumulate ? ", accumulating" : "",
-              run->in_place_to >= 0 ? ", in place" : "", why);
-}
-
-/* Error as the golden data measures it: largest difference over largest magnitude. */
-static void compare(const op_problem *p, const op_run *run, double *const *results) {
-  for (int i = 0; i < p->desc.args; ++i) {
-    if (!p->out[i] || i == p->opaque) continue;
-    const crema_dtype type = p->desc.arg[i].type;
-    double scale = 0, error = 0;
-    int64_t worst = 0;
-    for (int64_t k = 0; k < op_count(&p->desc.arg[i].shape); ++k) {
-      const bool added = run->accumulate && p->access[i] == 'A';
-      const double wanted = p->out[i][k] + (added ? p->in[i][k] : 0);
-      const double difference =
-          results[i][k] > wanted ? results[i][k] - wanted : wanted - results[i][k];
-      scale = wanted > scale ? wanted : -wanted > scale ? -wanted : scale;
-      if (!(difference <= error)) error = difference, worst = k;
-      if (difference != difference) break;
-    }
-    if (scale == 0) scale = 1;
-    const bool exact = type == CREMA_I32 || type == CREMA_U8;
-    if (exact ? error == 0 : error <= tolerance * scale) continue;
-    char why[200];
-    snprintf(why, sizeof why, "argument %d differs by %g of %g at element %lld: %.9g, not %.9g", i,
-             error, scale, (long long)worst, results[i][worst], p->out[i][worst]);
-    describe(p, run, why);
-    fail();
-  }
-}
-
-/* Runs and compares. False: the row declined. */
-static bool run_and_compare(const op_problem *p, const op_run *run, row_record *record) {
-  double *results[OP_MAX_ARGS];
-  make_results(p, results);
-  const op_outcome outcome = op_run_row(run, p->in, results);
-  if (outcome == OP_FAILED) {
-    describe(p, run, crema_error_text());
-    fail();
-  }
-  if (outcome == OP_RAN) compare(p, run, results);
-  if (outcome == OP_DECLINED && strstr(crema_error_text(), "implement")) record->machine = true;
-  record->ran += outcome == OP_RAN;
-  free_results(results);
-  return outcome == OP_RAN;
-}
-
-/* The plain rows promise the same bits for any number of threads. */
-static void check_threads(const op_problem *p, const op_run *run) {
-  double *one[OP_MAX_ARGS], *many[OP_MAX_ARGS];
-  make_results(p, one);
-  make_results(p, many);
-  set_threads(1);
-  assert_int_equal(op_run_row(run, p->in, one), OP_RAN);
-  set_threads(4);
-  assert_int_equal(op_run_row(run, p->in, many), OP_RAN);
-  for (int i = 0; i < p->desc.args; ++i) {
-    if (!p->out[i] || i == p->opaque) continue;
-    if (memcmp(one[i], many[i], (size_t)op_count(&p->desc.arg[i].shape) * sizeof(double)) != 0) {
-      describe(p, run, "the result depends on the number of threads");
-      fail();
-    }
-  }
-  free_results(one);
-  free_results(many);
-}
-
-static bool is_plain(const cr_kernel *kernel) {
-  const size_t length = strlen(kernel->name);
-  return length > 6 && strcmp(kernel->name + length - 6, "_plain") == 0;
-}
-
-/* The library's own content of an LRN's aux, made by the forward row of the same family.
- * False: that row declines. */
-static bool make_opaque(const op_problem *forward, const op_run *backward, op_buffer *content) {
-  char name[64];
-  snprintf(name, sizeof name, "lrn_fwd_f32%s", strrchr(backward->kernel->name, '_'));
-  for (const cr_kernel *const *row = table(); *row; ++row) {
-    if (strcmp((*row)->name, name) != 0) continue;
-    double *results[OP_MAX_ARGS];
-    const op_run run = {.kernel = *row,
-                        .desc = &forward->desc,
-                        .hint = backward->hint,
-                        .in_place_from = -1,
-                        .in_place_to = -1,
-                        .opaque = forward->opaque,
-                        .opaque_out = content};
-    make_results(forward, results);
-    const op_outcome outcome = op_run_row(&run, forward->in, results);
-    free_results(results);
-    return outcome == OP_RAN;
-  }
-  return false;
-}
-
-/* One row on one problem, in every way a layer may ask for. */
-static void check_row(const cr_kernel *row, const op_problem *p, const op_problem *forward,
-                      row_record *record) {
-  for (int hint = 0; hint < OP_HINTS; ++hint) {
-    op_buffer opaque = {.memory = NULL};
-    op_run run = {.kernel = row,
-                  .desc = &p->desc,
-                  .scalars = &p->test->scalars,
-                  .hint = (op_hint)hint,
-                  .in_place_from = -1,
-                  .in_place_to = -1,
-                  .opaque = p->opaque};
-    if (p->desc.kind == CR_OP_LRN_BWD && p->opaque >= 0 && p->desc.arg[p->opaque].shape.axes >= 0) {
-      if (!make_opaque(forward, &run, &opaque)) continue;
-      run.opaque_in = &opaque;
-    }
-    const bool ran_now = run_and_compare(p, &run, record);
-    if (ran_now && is_plain(row) && hint == 0) check_threads(p, &run);
-    for (int i = 0; i < op_in_place_count && ran_now; ++i) {
-      const op_in_place *pair = &op_in_places[i];
-      if (pair->kind != p->desc.kind) continue;
-      run.in_place_from = pair->from;
-      run.in_place_to = pair->to < 0 ? p->desc.args + pair->to : pair->to;
-      run_and_compare(p, &run, record);
-    }
-    run.in_place_from = run.in_place_to = -1;
-    run.accumulate = row->can_accumulate;
-    if (ran_now && run.accumulate) run_and_compare(p, &run, record);
-    op_buffer_free(&opaque);
-  }
-}
-
-/* For large cases: the plain row's results become the reference. */
-static void ask_plain_row(op_problem *p) {
-  const cr_kernel *plain = NULL;
-  for (const cr_kernel *const *row = cr_host_context()->device->backend->kernels; *row; ++row) {
-    if ((*row)->op == p->desc.kind && (*row)->type == p->desc.type) plain = *row;
-  }
-  assert_non_null(plain);
-  assert_true(is_plain(plain));
-  const op_run run = {.kernel = plain,
-                      .desc = &p->desc,
-                      .scalars = &p->test->scalars,
-                      .in_place_from = -1,
-                      .in_place_to = -1,
-                      .opaque = p->opaque};
-  if (op_run_row(&run, p->in, p->out) != OP_RAN) {
-    describe(p, &run, crema_error_text());
-    fail();
-  }
-}
-
-enum { ROWS_MAX = 512 };
-
-static void check_problem(const op_problem *p, const op_problem *forward, row_record *records) {
-  int n = 0;
-  for (const cr_kernel *const *row = table(); *row; ++row, ++n) {
-    assert_true(n < ROWS_MAX);
-    if ((*row)->op != p->desc.kind || (*row)->type != p->desc.type) continue;
-    check_row(*row, p, forward, &records[n]);
-  }
-}
-
-static void check_case(const op_case *test, cr_op_kind kind, cr_mt19937 *rng, row_record *records) {
-  op_problem forward;
-  if (!op_problem_make(test, rng, &forward)) {
-    print_error("case \"%s\" of %s cannot be made\n", test->label, cr_op_kind_name(kind));
-    fail();
-  }
-  if (test->large) ask_plain_row(&forward);
-  if (test->desc.kind == kind) check_problem(&forward, &forward, records);
-  for (int i = 0; i < op_gradient_count; ++i) {
-    const op_gradient *gradient = &op_gradients[i];
-    if (gradient->forward != test->desc.kind || gradient->backward != kind) continue;
-    for (int k = 0; k < op_problem_gradients(&forward, gradient); ++k) {
-      op_problem backward;
-      assert_true(op_problem_gradient(&forward, gradient, k, rng, &backward));
-      if (test->large) ask_plain_row(&backward);
-      check_problem(&backward, &forward, records);
-      op_problem_free(&backward);
-    }
-  }
-  op_problem_free(&forward);
-}
 
 static bool concerns(const op_case *test, cr_op_kind kind) {
   if (test->desc.kind == kind) return true;
@@ -249,11 +25,11 @@ static bool concerns(const op_case *test, cr_op_kind kind) {
   return false;
 }
 
-static void check_kind(cr_op_kind kind, uint32_t from_seed, row_record *records) {
+static void check_kind(cr_op_kind kind, uint32_t from_seed, op_record *records) {
   cr_mt19937 rng;
   cr_mt19937_seed(&rng, from_seed + (uint32_t)kind);
   for (int i = 0; i < op_case_count; ++i) {
-    if (concerns(&op_cases[i], kind)) check_case(&op_cases[i], kind, &rng, records);
+    if (concerns(&op_cases[i], kind)) op_check_case(&op_cases[i], kind, &rng, records);
   }
 }
 
@@ -268,17 +44,17 @@ static const struct {
 
 static void test_kind(void **state) {
   const cr_op_kind kind = (cr_op_kind)(uintptr_t)*state;
-  row_record records[ROWS_MAX] = {{0}};
+  op_record records[OP_ROWS_MAX] = {{0}};
   check_kind(kind, seed, records);
   for (size_t i = 0; i < sizeof known_seeds / sizeof known_seeds[0]; ++i) {
     if (known_seeds[i].kind == kind) check_kind(kind, known_seeds[i].seed, records);
   }
   int rows = 0, n = 0;
-  for (const cr_kernel *const *row = table(); *row; ++row, ++n) {
+  for (const cr_kernel *const *row = op_table(); *row; ++row, ++n) {
     if ((*row)->op != kind) continue;
     ++rows;
     if (records[n].ran > 0) continue;
-    if (records[n].machine && !is_plain(*row)) {
+    if (records[n].machine && !op_is_plain(*row)) {
       print_message("%s has no fast code for this processor\n", (*row)->name);
       continue;
     }
@@ -292,7 +68,7 @@ static void test_kind(void **state) {
 enum { SKIPPED = 77 };
 
 int main(void) {
-  if (table() == NULL) {
+  if (op_table() == NULL) {
     printf("skipped: %s\n", crema_error_text());
     return SKIPPED;
   }

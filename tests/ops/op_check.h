@@ -1,0 +1,27 @@
+/* Checking kernel rows on a case: against the double-precision reference, for gradients against
+ * finite differences, for large cases against the plain row. Failures end the running test. */
+#ifndef CR_TESTS_OP_CHECK_H
+#define CR_TESTS_OP_CHECK_H
+
+#include "core/rng.h"
+#include "device/kernel.h"
+#include "op_case.h"
+
+/* What became of a row: how often it ran, and whether it once declined for want of fast code for
+ * this processor, which no case can change. */
+typedef struct op_record {
+  int ran;
+  bool machine;
+} op_record;
+
+/* Rows of the table at most. */
+enum { OP_ROWS_MAX = 512 };
+
+/* Runs every row of `kind` that the case concerns, in every way a layer may ask for, on values
+ * drawn from `rng`. records[n] is of row n of op_table(). */
+void op_check_case(const op_case *test, cr_op_kind kind, cr_mt19937 *rng, op_record *records);
+
+/* The row of last resort, whose name ends with _plain. */
+bool op_is_plain(const cr_kernel *kernel);
+
+#endif

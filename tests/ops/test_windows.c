@@ -1,0 +1,143 @@
+/* Convolution and pooling with windows drawn at random: odd extents, strides beyond the kernel,
+ * kernels beyond the input, dilation, groups of one channel, one to three axes. Every row against
+ * the double-precision reference, gradients against finite differences. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "op_check.h"
+
+static uint32_t seed;
+
+/* A case and the text that it points to. */
+typedef struct drawn_case {
+  op_case test;
+  char shapes[256], label[256];
+} drawn_case;
+
+static int64_t below(cr_mt19937 *rng, int64_t bound) {
+  return (int64_t)cr_mt19937_below(rng, (uint32_t)bound);
+}
+
+static void append(char *text, const char *first, int64_t a, int64_t b, int axes,
+                   const int64_t *rest, const char *last) {
+  size_t used = strlen(text);
+  used +=
+      (size_t)snprintf(text + used, 256 - used, "%s%lld %lld", first, (long long)a, (long long)b);
+  for (int i = 0; i < axes; ++i) {
+    used += (size_t)snprintf(text + used, 256 - used, " %lld", (long long)rest[i]);
+  }
+  snprintf(text + used, 256 - used, "%s", last);
+}
+
+/* The window and the extents of its input and output. False: the kernel does not fit. */
+static bool draw_window(cr_mt19937 *rng, bool pooling, cr_window *w, int64_t *in, int64_t *out) {
+  w->axes = pooling ? 2 : 1 + (int)below(rng, 3);
+  const int64_t most = w->axes == 3 ? 4 : 7;
+  for (int a = 0; a < w->axes; ++a) {
+    in[a] = 1 + below(rng, most);
+    w->kernel[a] = 1 + below(rng, w->axes == 3 ? 3 : 5);
+    w->stride[a] = 1 + below(rng, 4);
+    w->pad[a] = below(rng, pooling ? w->kernel[a] : 4);
+    w->dilation[a] = pooling || below(rng, 2) ? 1 : 1 + below(rng, 3);
+    const int64_t room = in[a] + 2 * w->pad[a] - w->dilation[a] * (w->kernel[a] - 1) - 1;
+    if (room < 0) return false;
+    /* Pooling rounds up, but no window may begin behind the input. */
+    out[a] = (pooling ? room + w->stride[a] - 1 : room) / w->stride[a] + 1;
+    while (pooling && (out[a] - 1) * w->stride[a] - w->pad[a] >= in[a]) --out[a];
+  }
+  return true;
+}
+
+static void label(drawn_case *c, const char *what, const cr_window *w) {
+  size_t used = (size_t)snprintf(c->label, sizeof c->label, "%s", what);
+  for (int a = 0; a < w->axes; ++a) {
+    used +=
+        (size_t)snprintf(c->label + used, sizeof c->label - used, ", k %d s %d p %d d %d",
+                         (int)w->kernel[a], (int)w->stride[a], (int)w->pad[a], (int)w->dilation[a]);
+  }
+  snprintf(c->label + used, sizeof c->label - used, " on %s", c->shapes);
+  c->test.label = c->label;
+  c->test.shapes = c->shapes;
+}
+
+static bool draw_convolution(cr_mt19937 *rng, drawn_case *c) {
+  static const int64_t channels[] = {1, 2, 4, 6, 8, 16};
+  int64_t in[CR_MAX_SPATIAL], out[CR_MAX_SPATIAL];
+  *c = (drawn_case){.test.desc.kind = CR_OP_CONV_FWD};
+  cr_conv_params *p = &c->test.desc.u.conv;
+  if (!draw_window(rng, false, &p->window, in, out)) return false;
+  const int axes = p->window.axes;
+  const int64_t from = channels[below(rng, axes == 3 ? 3 : 6)], n = 1 + below(rng, 2);
+  p->group = below(rng, 2) ? 1 : below(rng, 2) && from % 2 == 0 ? 2 : from;
+  const int64_t to = p->group * (1 + below(rng, 3));
+  p->relu = below(rng, 3) == 0;
+  p->relu_slope = below(rng, 2) ? 0.25f : 0;
+  append(c->shapes, "", n, from, axes, in, ";");
+  append(c->shapes, " ", to, from / p->group, axes, p->window.kernel, ";");
+  if (below(rng, 4) == 0) strcat(c->shapes, " -;");
+  else snprintf(c->shapes + strlen(c->shapes), 20, " %d;", (int)to);
+  append(c->shapes, " ", n, to, axes, out, "");
+  label(c, "convolution", &p->window);
+  return true;
+}
+
+static bool draw_pooling(cr_mt19937 *rng, drawn_case *c) {
+  static const int64_t channels[] = {1, 3, 8, 16, 20};
+  int64_t in[CR_MAX_SPATIAL], out[CR_MAX_SPATIAL];
+  *c = (drawn_case){.test.desc.kind = CR_OP_POOL_FWD};
+  cr_pool_params *p = &c->test.desc.u.pool;
+  if (!draw_window(rng, true, &p->window, in, out)) return false;
+  const int64_t n = 1 + below(rng, 2), planes = channels[below(rng, 5)];
+  p->method = below(rng, 2) ? CR_POOL_MAX : CR_POOL_AVERAGE;
+  for (int a = 0; a < p->window.axes; ++a) p->src[a] = in[a];
+  append(c->shapes, "", n, planes, p->window.axes, in, ";");
+  append(c->shapes, " ", n, planes, p->window.axes, out, ";");
+  if (p->method == CR_POOL_AVERAGE || below(rng, 4) == 0) strcat(c->shapes, " -");
+  else append(c->shapes, " ", n, planes, p->window.axes, out, " i32");
+  label(c, p->method == CR_POOL_MAX ? "max" : "average", &p->window);
+  return true;
+}
+
+/* Checks `wanted` cases, each forward and through its gradients. */
+static void check(int wanted, bool (*draw)(cr_mt19937 *rng, drawn_case *c), const cr_op_kind *kinds,
+                  int count) {
+  cr_mt19937 rng;
+  cr_mt19937_seed(&rng, seed);
+  for (int made = 0; made < wanted;) {
+    drawn_case c;
+    if (!draw(&rng, &c)) continue;
+    op_record records[OP_ROWS_MAX] = {{0}};
+    for (int k = 0; k < count; ++k) op_check_case(&c.test, kinds[k], &rng, records);
+    ++made;
+  }
+}
+
+static void test_convolution(void **state) {
+  (void)state;
+  static const cr_op_kind kinds[] = {CR_OP_CONV_FWD, CR_OP_CONV_BWD_DATA, CR_OP_CONV_BWD_WEIGHTS};
+  check(20, draw_convolution, kinds, 3);
+}
+
+static void test_pooling(void **state) {
+  (void)state;
+  static const cr_op_kind kinds[] = {CR_OP_POOL_FWD, CR_OP_POOL_BWD};
+  check(60, draw_pooling, kinds, 2);
+}
+
+int main(void) {
+  const char *given = getenv("CREMA_TEST_SEED");
+  seed = given ? (uint32_t)strtoul(given, NULL, 10) : (uint32_t)time(NULL);
+  print_message("seed %u (set CREMA_TEST_SEED to repeat)\n", seed);
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_convolution),
+      cmocka_unit_test(test_pooling),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
