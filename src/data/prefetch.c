@@ -66,19 +66,17 @@ static crema_status probe(const cr_prefetch *prefetch, cr_db_bytes value, int ou
   return cr_transformer_shape(options->transformer, in[0], in[1], in[2], out);
 }
 
-/* From the first record; with skip_corrupt from the first that is whole. */
+/* From the consumer's first record; with skip_corrupt from its first that is whole. */
 static crema_status find_shape(cr_prefetch *prefetch) {
   cr_reader *reader = prefetch->options.reader;
   for (uint64_t tried = 0;;) {
     cr_db_bytes key, value;
-    cr_reader_peek(reader, &key, &value);
+    CR_TRY(cr_reader_preview(reader, prefetch->options.consumer, tried, &key, &value));
     crema_status status = probe(prefetch, value, prefetch->shape);
     if (status == CREMA_OK) return CREMA_OK;
     status = cr_prefetch_fail_record(prefetch, key, status);
     if (!cr_prefetch_is_corrupt(status) || !prefetch->options.skip_corrupt) return status;
     if (++tried >= cr_reader_count(reader)) return status;
-    cr_log_warning("%s; skipped", crema_error_text());
-    CR_TRY(cr_reader_skip(reader, 1));
   }
 }
 
@@ -92,7 +90,7 @@ static int choose_threads(const cr_prefetch_options *options) {
   cr_db_bytes key, value;
   cr_datum datum;
   if (options->threads > 0) return options->threads;
-  cr_reader_peek(options->reader, &key, &value);
+  if (cr_reader_preview(options->reader, options->consumer, 0, &key, &value) != CREMA_OK) return 1;
   if (cr_datum_parse(value.data, value.size, &datum) != CREMA_OK || is_small(&datum)) return 1;
   enum { ENOUGH = 3 };
   long processors = sysconf(_SC_NPROCESSORS_ONLN);

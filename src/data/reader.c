@@ -1,50 +1,73 @@
 #include "data/reader.h"
 
-#include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/clock.h"
 #include "core/fail.h"
-#include "core/log.h"
-#include "core/queue.h"
-#include "core/thread.h"
+#include "data/reader_private.h"
 
-struct cr_reader {
-  cr_db *db;
-  cr_db_cursor *cursor;   /* belongs to the thread while it runs */
-  _Atomic uint64_t count; /* UINT64_MAX: not known yet */
-  bool from_first;        /* walked on from the first record without a gap */
-  uint64_t walked;        /* records between the first and the cursor */
-  uint64_t index;         /* number of the record under the cursor */
-  int consumers, depth;
-  cr_record *record;   /* consumers * depth of them, while the thread runs */
-  cr_queue_pair *pair; /* one a consumer */
-  cr_thread *thread;
-  _Atomic uint64_t dealt, busy_ns; /* for the statistics */
-};
+/* ---- making -------------------------------------------------------------- */
 
-crema_status cr_reader_open(const cr_reader_options *options, cr_reader **out) {
-  *out = NULL;
+static crema_status check_options(const cr_reader_options *options) {
   if (options->consumers < 1 || options->depth < 1) {
     return cr_fail(CREMA_E_ARGUMENT, "%s: a reader for %d consumers with %d records each",
                    options->source, options->consumers, options->depth);
   }
+  if (!options->alone || (options->rank >= 0 && options->rank < options->consumers)) {
+    return CREMA_OK;
+  }
+  return cr_fail(CREMA_E_RANGE, "%s: a reader for consumer %d of %d", options->source,
+                 options->rank, options->consumers);
+}
+
+static crema_status make_seats(const cr_reader_options *options, cr_reader *reader) {
+  reader->seat = calloc((size_t)options->consumers, sizeof *reader->seat);
+  if (reader->seat == NULL) {
+    return cr_fail_memory((size_t)options->consumers * sizeof *reader->seat, "a reader");
+  }
+  reader->consumers = options->consumers;
+  for (int i = 0; i < options->consumers; ++i) {
+    reader->seat[i].here = !options->alone || i == options->rank;
+    reader->seat[i].next = (uint64_t)i;
+  }
+  return CREMA_OK;
+}
+
+/* To the record that has number 0. */
+static crema_status go_to_start(cr_reader *reader) {
+  CR_TRY(cr_record_walk_go(&reader->walk, reader->skip));
+  uint64_t count = reader->walk.count;
+  if (reader->skip >= count) {
+    /* Epochs are counted from the one with record 0. */
+    reader->skip %= count;
+    if (reader->walk.from_memory) CR_TRY(cr_record_walk_go(&reader->walk, reader->skip));
+    reader->walk.place = reader->skip;
+  }
+  reader->fresh = true;
+  return CREMA_OK;
+}
+
+crema_status cr_reader_open(const cr_reader_options *options, cr_reader **out) {
+  *out = NULL;
+  CR_TRY(check_options(options));
   cr_reader *reader = calloc(1, sizeof *reader);
   if (reader == NULL) return cr_fail_memory(sizeof *reader, "a reader");
-  reader->consumers = options->consumers;
+  pthread_mutex_init(&reader->lock, NULL);
   reader->depth = options->depth;
+  reader->skip = options->skip;
+  const cr_record_walk_options walk = {.backend = options->backend,
+                                       .source = options->source,
+                                       .cache = options->cache || options->shuffle,
+                                       .shuffle = options->shuffle,
+                                       .order_key = options->order_key,
+                                       .cache_limit = options->cache_limit};
+  reader->caches = walk.cache;
   crema_status status = CREMA_OK;
-  CR_TRY_GOTO(cr_db_open(options->backend, options->source, CR_DB_READ, &reader->db), fail);
-  uint64_t count = UINT64_MAX;
-  if (!reader->db->backend->slow_count) CR_TRY_GOTO(cr_db_count(reader->db, &count), fail);
-  reader->count = count;
-  CR_TRY_GOTO(cr_db_cursor_open(reader->db, &reader->cursor), fail);
-  if (!reader->cursor->valid) {
-    status = cr_fail(CREMA_E_CORRUPT, "%s: the database has no records", options->source);
-    goto fail;
-  }
-  reader->from_first = true;
+  CR_TRY_GOTO(make_seats(options, reader), fail);
+  CR_TRY_GOTO(cr_record_walk_open(&walk, &reader->walk), fail);
+  reader->fresh = true;
+  if (options->skip > 0) CR_TRY_GOTO(go_to_start(reader), fail);
   *out = reader;
   return CREMA_OK;
 fail:
@@ -55,17 +78,22 @@ fail:
 void cr_reader_close(cr_reader *reader) {
   if (reader == NULL) return;
   cr_reader_stop(reader);
-  cr_db_cursor_close(reader->cursor);
-  cr_db_close(reader->db);
+  for (int i = 0; i < reader->consumers; ++i) {
+    cr_db_cursor_close(reader->seat[i].preview);
+    cr_buffer_free(&reader->seat[i].key);
+  }
+  free(reader->seat);
+  cr_record_walk_close(&reader->walk);
+  pthread_mutex_destroy(&reader->lock);
   free(reader);
 }
 
 const char *cr_reader_source(const cr_reader *reader) {
-  return reader->db->path;
+  return reader->walk.db->path;
 }
 
 uint64_t cr_reader_count(const cr_reader *reader) {
-  return reader->count;
+  return reader->walk.count;
 }
 
 int cr_reader_depth(const cr_reader *reader) {
@@ -75,181 +103,321 @@ int cr_reader_depth(const cr_reader *reader) {
 cr_reader_stats cr_reader_get_stats(const cr_reader *reader) {
   return (cr_reader_stats){
       .records = atomic_load_explicit(&reader->dealt, memory_order_relaxed),
-      .busy_seconds = 1e-9 * (double)atomic_load_explicit(&reader->busy_ns, memory_order_relaxed)};
+      .busy_seconds = 1e-9 * (double)atomic_load_explicit(&reader->busy_ns, memory_order_relaxed),
+      .reads = atomic_load_explicit(&reader->walk.reads, memory_order_relaxed)};
 }
 
-/* ---- the cursor ---------------------------------------------------------- */
-
-/* To the next record, from the last one to the first. */
-static crema_status advance(cr_reader *reader) {
-  CR_TRY(cr_db_cursor_next(reader->cursor));
-  ++reader->walked;
-  if (reader->cursor->valid) return CREMA_OK;
-  if (reader->from_first) reader->count = reader->walked;
-  reader->from_first = true;
-  reader->walked = 0;
-  cr_log_debug("%s: restarting from the first record", reader->db->path);
-  CR_TRY(cr_db_cursor_first(reader->cursor));
-  if (reader->cursor->valid) return CREMA_OK;
-  return cr_fail(CREMA_E_CORRUPT, "%s: the database has no records any more", reader->db->path);
-}
-
-void cr_reader_peek(const cr_reader *reader, cr_db_bytes *key, cr_db_bytes *value) {
-  *key = reader->cursor->key;
-  *value = reader->cursor->value;
-}
-
-crema_status cr_reader_skip(cr_reader *reader, uint64_t count) {
-  /* The count may become known on the way. */
-  uint64_t known = reader->count;
-  if (known > 0) count %= known;
-  for (uint64_t i = 0; i < count; ++i) {
-    CR_TRY(advance(reader));
-    if (reader->count != known && reader->walked == 0) {
-      known = reader->count;
-      count = i + 1 + (count - i - 1) % known;
-    }
-  }
-  return CREMA_OK;
-}
-
-crema_status cr_reader_rewind(cr_reader *reader) {
-  reader->index = 0;
-  reader->walked = 0;
-  reader->from_first = true;
-  CR_TRY(cr_db_cursor_first(reader->cursor));
-  if (reader->cursor->valid) return CREMA_OK;
-  return cr_fail(CREMA_E_CORRUPT, "%s: the database has no records", reader->db->path);
-}
-
-crema_status cr_reader_seek(cr_reader *reader, cr_db_bytes key, uint64_t index) {
-  crema_status status = cr_db_cursor_seek(reader->cursor, key);
-  if (status == CREMA_E_NOT_FOUND) {
-    /* Keep this failure's text: rewinding has its own only when it fails too. */
-    crema_status rewound = cr_reader_rewind(reader);
-    return rewound == CREMA_OK ? status : rewound;
-  }
-  if (status != CREMA_OK) return status;
-  reader->index = index;
-  reader->from_first = false;
-  return advance(reader);
-}
-
-/* ---- the thread ---------------------------------------------------------- */
-
-/* Brings the pages of a value into memory here, so that the consumer does not wait for the
- * disk. Reads one byte a page. */
-static void touch(cr_db_bytes bytes) {
-  enum { PAGE = 4096 };
-  const volatile uint8_t *data = bytes.data;
-  for (size_t i = 0; i < bytes.size; i += PAGE) (void)data[i];
-}
-
-static crema_status fill(cr_reader *reader, cr_record *record) {
-  const cr_db_cursor *cursor = reader->cursor;
-  record->index = reader->index;
-  record->key = cursor->key;
-  record->value = cursor->value;
-  if (reader->db->backend->stable_values) {
-    touch(cursor->value);
+static crema_status check_seat(const cr_reader *reader, int consumer) {
+  if (consumer >= 0 && consumer < reader->consumers && reader->seat[consumer].here) {
     return CREMA_OK;
   }
-  cr_buffer_clear(&record->storage);
-  CR_TRY(cr_buffer_append(&record->storage, cursor->key.data, cursor->key.size));
-  CR_TRY(cr_buffer_append(&record->storage, cursor->value.data, cursor->value.size));
-  record->key.data = (const uint8_t *)record->storage.data;
-  record->value.data = record->key.data + record->key.size;
+  return cr_fail(CREMA_E_RANGE, "%s: there is no consumer %d of %d", cr_reader_source(reader),
+                 consumer, reader->consumers);
+}
+
+static crema_status check_out(const cr_reader *reader, int consumer) {
+  CR_TRY(check_seat(reader, consumer));
+  if (!reader->seat[consumer].in) return CREMA_OK;
+  return cr_fail(CREMA_E_STATE, "%s: the reader runs already", cr_reader_source(reader));
+}
+
+/* ---- looking at the first records ---------------------------------------- */
+
+/* A cursor of the consumer's own walks there, so that the others are not concerned. */
+static crema_status move_preview(cr_reader *reader, cr_reader_seat *seat, uint64_t place) {
+  if (seat->preview == NULL) {
+    CR_TRY(cr_db_cursor_open(reader->walk.db, &seat->preview));
+    seat->previewed = 0;
+  }
+  if (seat->previewed > place) {
+    CR_TRY(cr_db_cursor_first(seat->preview));
+    seat->previewed = 0;
+  }
+  for (; seat->previewed < place; ++seat->previewed) {
+    CR_TRY(cr_db_cursor_next(seat->preview));
+    if (!seat->preview->valid) CR_TRY(cr_db_cursor_first(seat->preview));
+  }
   return CREMA_OK;
 }
 
-static crema_status deal_out(cr_reader *reader) {
-  for (;;) {
-    cr_queue_pair *pair = &reader->pair[reader->index % (uint64_t)reader->consumers];
-    void *item = NULL;
-    CR_TRY(cr_queue_pop(pair->free, NULL, &item));
-    double start = cr_clock_seconds();
-    CR_TRY(fill(reader, item));
-    /* Nobody waits here: the queue has room for all records. */
-    CR_TRY(cr_queue_push(pair->full, item));
-    ++reader->index;
-    CR_TRY(advance(reader));
-    atomic_fetch_add_explicit(&reader->busy_ns, (uint64_t)(1e9 * (cr_clock_seconds() - start)),
-                              memory_order_relaxed);
-    atomic_fetch_add_explicit(&reader->dealt, 1, memory_order_relaxed);
+static crema_status preview(cr_reader *reader, int consumer, uint64_t ahead, cr_db_bytes *key,
+                            cr_db_bytes *value) {
+  CR_TRY(check_out(reader, consumer));
+  cr_reader_seat *seat = &reader->seat[consumer];
+  uint64_t index = (uint64_t)consumer + ahead * (uint64_t)reader->consumers;
+  if (index == 0 && reader->fresh && reader->thread == NULL) {
+    *key = reader->walk.key;
+    *value = reader->walk.value;
+    return CREMA_OK;
   }
+  uint64_t place = reader->skip + index, count = reader->walk.count;
+  CR_TRY(move_preview(reader, seat, count == UINT64_MAX ? place : place % count));
+  *key = seat->preview->key;
+  *value = seat->preview->value;
+  return CREMA_OK;
 }
 
-/* Ends only by failing or being stopped; consumers see a failure after what was read before. */
-static crema_status read_for_ever(void *arg) {
-  cr_reader *reader = arg;
-  crema_status status = deal_out(reader);
-  if (status == CREMA_E_INTERRUPTED || status == CREMA_E_CLOSED) return status;
-  for (int i = 0; i < reader->consumers; ++i) cr_queue_fail(reader->pair[i].full, status, NULL);
+crema_status cr_reader_preview(cr_reader *reader, int consumer, uint64_t ahead, cr_db_bytes *key,
+                               cr_db_bytes *value) {
+  pthread_mutex_lock(&reader->lock);
+  crema_status status = preview(reader, consumer, ahead, key, value);
+  pthread_mutex_unlock(&reader->lock);
   return status;
 }
 
-static void free_queues(cr_reader *reader) {
-  if (reader->pair != NULL) {
-    for (int i = 0; i < reader->consumers; ++i) cr_queue_pair_free(&reader->pair[i], NULL);
-  }
-  if (reader->record != NULL) {
-    int records = reader->consumers * reader->depth;
-    for (int i = 0; i < records; ++i) cr_buffer_free(&reader->record[i].storage);
-  }
-  free(reader->pair);
-  free(reader->record);
-  reader->pair = NULL;
-  reader->record = NULL;
+/* ---- places -------------------------------------------------------------- */
+
+static void begin_at_first(cr_reader *reader, int consumer) {
+  cr_reader_seat *seat = &reader->seat[consumer];
+  seat->index = 0;
+  seat->next = (uint64_t)consumer;
+  cr_buffer_clear(&seat->key);
 }
 
-static crema_status make_queues(cr_reader *reader) {
-  size_t depth = (size_t)reader->depth, consumers = (size_t)reader->consumers;
+/* The number of the first record for `consumer` after the place. */
+static uint64_t first_after(const cr_reader *reader, int consumer, const cr_reader_place *place) {
+  uint64_t own = (uint64_t)consumer, now = (uint64_t)reader->consumers;
+  uint64_t then = place->consumers > 1 ? (uint64_t)place->consumers : 1;
+  if (place->index == 0) return own;
+  uint64_t last = place->index - 1;
+  if (then == now && last % now == own) return last + now;
+  /* All had taken as many: the next number that nobody has taken, and then the own turn. */
+  uint64_t base = (last / then + 1) * then;
+  return base + (own + now - base % now) % now;
+}
+
+static crema_status check_key_exists(const cr_reader *reader, cr_db_bytes key) {
+  cr_db_cursor *cursor = NULL;
+  CR_TRY(cr_db_cursor_open(reader->walk.db, &cursor));
+  crema_status status = cr_db_cursor_seek(cursor, key);
+  cr_db_cursor_close(cursor);
+  return status;
+}
+
+/* What belongs to the reader as a whole: the first consumer's word is taken, the others have to say
+ * the same. */
+static crema_status take_settings(cr_reader *reader, const cr_reader_place *place) {
+  bool first = true;
+  for (int i = 0; i < reader->consumers; ++i) {
+    if (reader->seat[i].resumed) first = false;
+  }
+  if (!first && (place->skip != reader->skip || place->order_key != reader->walk.order.key)) {
+    return cr_fail(CREMA_E_CORRUPT, "%s: the places of the solvers do not belong together",
+                   cr_reader_source(reader));
+  }
+  if (place->skip != reader->skip) reader->fresh = false;
+  reader->skip = place->skip;
+  cr_record_walk_set_order(&reader->walk, place->order_key);
+  if (place->in_key_order && !reader->walk.in_key_order) {
+    cr_record_walk_keep_nothing(&reader->walk);
+    reader->fresh = false;
+  }
+  return CREMA_OK;
+}
+
+static crema_status resume(cr_reader *reader, int consumer, const cr_reader_place *place) {
+  CR_TRY(check_out(reader, consumer));
+  cr_reader_seat *seat = &reader->seat[consumer];
+  begin_at_first(reader, consumer);
+  CR_TRY(take_settings(reader, place));
+  seat->resumed = true;
+  if (place->index == 0) return CREMA_OK;
+  CR_TRY(check_key_exists(reader, place->key));
+  CR_TRY(cr_buffer_append(&seat->key, place->key.data, place->key.size));
+  seat->index = place->index;
+  seat->next = first_after(reader, consumer, place);
+  return CREMA_OK;
+}
+
+crema_status cr_reader_resume(cr_reader *reader, int consumer, const cr_reader_place *place) {
+  pthread_mutex_lock(&reader->lock);
+  crema_status status = resume(reader, consumer, place);
+  pthread_mutex_unlock(&reader->lock);
+  return status;
+}
+
+void cr_reader_note_place(cr_reader *reader, cr_reader_place *place) {
+  pthread_mutex_lock(&reader->lock);
+  place->consumers = reader->consumers;
+  place->skip = reader->skip;
+  place->order_key = reader->walk.order.key;
+  place->in_key_order = reader->caches && reader->walk.in_key_order;
+  pthread_mutex_unlock(&reader->lock);
+}
+
+/* ---- coming and going ---------------------------------------------------- */
+
+static void free_queues(const cr_reader *reader, cr_reader_seat *seat) {
+  cr_queue_pair_free(&seat->pair, NULL);
+  for (int i = 0; seat->record != NULL && i < reader->depth; ++i) {
+    cr_buffer_free(&seat->record[i].storage);
+  }
+  free(seat->record);
+  seat->record = NULL;
+}
+
+static crema_status make_queues(const cr_reader *reader, cr_reader_seat *seat) {
+  size_t depth = (size_t)reader->depth;
   void **element = calloc(depth, sizeof *element);
-  reader->record = calloc(depth * consumers, sizeof *reader->record);
-  reader->pair = calloc(consumers, sizeof *reader->pair);
+  seat->record = calloc(depth, sizeof *seat->record);
   crema_status status = CREMA_OK;
-  if (element == NULL || reader->record == NULL || reader->pair == NULL) {
-    status = cr_fail_memory(depth * consumers * sizeof *reader->record, "a reader's records");
+  if (element == NULL || seat->record == NULL) {
+    status = cr_fail_memory(depth * sizeof *seat->record, "a reader's records");
     goto out;
   }
-  for (size_t i = 0; i < consumers; ++i) {
-    for (size_t k = 0; k < depth; ++k) element[k] = &reader->record[i * depth + k];
-    CR_TRY_GOTO(cr_queue_pair_init(&reader->pair[i], element, depth), out);
-  }
+  for (size_t k = 0; k < depth; ++k) element[k] = &seat->record[k];
+  CR_TRY_GOTO(cr_queue_pair_init(&seat->pair, element, depth), out);
 out:
   free(element);
-  if (status != CREMA_OK) free_queues(reader);
+  if (status != CREMA_OK) free_queues(reader, seat);
   return status;
 }
 
-crema_status cr_reader_start(cr_reader *reader) {
-  if (reader->thread != NULL) {
-    return cr_fail(CREMA_E_STATE, "%s: the reader runs already", reader->db->path);
+static bool all_are_in(const cr_reader *reader) {
+  for (int i = 0; i < reader->consumers; ++i) {
+    const cr_reader_seat *seat = &reader->seat[i];
+    if (seat->here && (!seat->in || seat->lost)) return false;
   }
-  CR_TRY(make_queues(reader));
-  crema_status status = cr_thread_start(&reader->thread, "crema-reader", read_for_ever, reader);
-  if (status != CREMA_OK) free_queues(reader);
+  return true;
+}
+
+/* Either all consumers begin or all go on. */
+static crema_status check_places(const cr_reader *reader) {
+  int begin = 0, go_on = 0;
+  for (int i = 0; i < reader->consumers; ++i) {
+    if (!reader->seat[i].here) continue;
+    if (reader->seat[i].index == 0) ++begin;
+    else ++go_on;
+  }
+  if (begin == 0 || go_on == 0) return CREMA_OK;
+  return cr_fail(
+      CREMA_E_CORRUPT,
+      "%s: the places of the solvers do not belong together: %d of %d begin at the first "
+      "record",
+      cr_reader_source(reader), begin, begin + go_on);
+}
+
+static crema_status enter(cr_reader *reader, int consumer) {
+  CR_TRY(check_out(reader, consumer));
+  cr_reader_seat *seat = &reader->seat[consumer];
+  CR_TRY(make_queues(reader, seat));
+  cr_db_cursor_close(seat->preview);
+  seat->preview = NULL;
+  seat->in = true;
+  seat->lost = false;
+  if (!all_are_in(reader)) return CREMA_OK;
+  crema_status status = check_places(reader);
+  if (status == CREMA_OK) {
+    status = cr_thread_start(&reader->thread, "crema-reader", cr_reader_run, reader);
+  }
+  if (status == CREMA_OK) return CREMA_OK;
+  seat->in = false;
+  free_queues(reader, seat);
   return status;
 }
 
-void cr_reader_stop(cr_reader *reader) {
-  /* What went wrong in the thread was told to the consumers. */
-  crema_status ended = cr_thread_stop(&reader->thread);
-  (void)ended;
-  free_queues(reader);
+crema_status cr_reader_enter(cr_reader *reader, int consumer) {
+  pthread_mutex_lock(&reader->lock);
+  crema_status status = enter(reader, consumer);
+  pthread_mutex_unlock(&reader->lock);
+  return status;
+}
+
+/* Those who stay get nothing any more, which they have to know. */
+static void fail_others(cr_reader *reader, int gone) {
+  char text[1024];
+  snprintf(text, sizeof text, "%s: solver %d of %d has stopped reading", cr_reader_source(reader),
+           gone, reader->consumers);
+  for (int i = 0; i < reader->consumers; ++i) {
+    cr_reader_seat *seat = &reader->seat[i];
+    if (i == gone || !seat->in) continue;
+    cr_queue_fail(seat->pair.full, CREMA_E_STATE, text);
+    seat->lost = true;
+  }
+}
+
+static void leave(cr_reader *reader, int consumer) {
+  cr_reader_seat *seat = &reader->seat[consumer];
+  if (!seat->in) return;
+  if (reader->thread != NULL) {
+    /* What went wrong in the thread was told to the consumers. */
+    crema_status ended = cr_thread_stop(&reader->thread);
+    (void)ended;
+    reader->fresh = false;
+    fail_others(reader, consumer);
+  }
+  seat->in = false;
+  seat->lost = false;
+  seat->resumed = false;
+  begin_at_first(reader, consumer);
+  free_queues(reader, seat);
+}
+
+void cr_reader_leave(cr_reader *reader, int consumer) {
+  pthread_mutex_lock(&reader->lock);
+  leave(reader, consumer);
+  pthread_mutex_unlock(&reader->lock);
 }
 
 crema_status cr_reader_take(cr_reader *reader, int consumer, cr_record **out) {
   void *item = NULL;
-  CR_TRY(cr_queue_pop(reader->pair[consumer].full, "a record", &item));
+  CR_TRY(cr_queue_pop(reader->seat[consumer].pair.full, "a record", &item));
   *out = item;
   return CREMA_OK;
 }
 
 crema_status cr_reader_give_back(cr_reader *reader, int consumer, cr_record *record) {
-  return cr_queue_push(reader->pair[consumer].free, record);
+  return cr_queue_push(reader->seat[consumer].pair.free, record);
 }
 
 size_t cr_reader_ready(const cr_reader *reader, int consumer) {
-  return cr_queue_size(reader->pair[consumer].full);
+  return cr_queue_size(reader->seat[consumer].pair.full);
+}
+
+/* ---- all consumers at once ----------------------------------------------- */
+
+void cr_reader_peek(const cr_reader *reader, cr_db_bytes *key, cr_db_bytes *value) {
+  *key = reader->walk.key;
+  *value = reader->walk.value;
+}
+
+crema_status cr_reader_skip(cr_reader *reader, uint64_t count) {
+  uint64_t known = reader->walk.count;
+  if (known != UINT64_MAX) count %= known;
+  reader->skip += count;
+  return go_to_start(reader);
+}
+
+crema_status cr_reader_rewind(cr_reader *reader) {
+  reader->skip = 0;
+  for (int i = 0; i < reader->consumers; ++i) begin_at_first(reader, i);
+  return go_to_start(reader);
+}
+
+crema_status cr_reader_seek(cr_reader *reader, cr_db_bytes key, uint64_t index) {
+  const cr_reader_place place = {
+      .index = index, .key = key, .skip = reader->skip, .order_key = reader->walk.order.key};
+  crema_status status = CREMA_OK;
+  for (int i = 0; i < reader->consumers && status == CREMA_OK; ++i) {
+    if (reader->seat[i].here) status = cr_reader_resume(reader, i, &place);
+  }
+  if (status != CREMA_E_NOT_FOUND) return status;
+  /* Keep this failure's text: rewinding has its own only when it fails too. */
+  crema_status rewound = cr_reader_rewind(reader);
+  return rewound == CREMA_OK ? status : rewound;
+}
+
+crema_status cr_reader_start(cr_reader *reader) {
+  for (int i = 0; i < reader->consumers; ++i) {
+    if (!reader->seat[i].here) continue;
+    crema_status status = cr_reader_enter(reader, i);
+    if (status == CREMA_OK) continue;
+    while (--i >= 0) cr_reader_leave(reader, i);
+    return status;
+  }
+  return CREMA_OK;
+}
+
+void cr_reader_stop(cr_reader *reader) {
+  for (int i = 0; i < reader->consumers; ++i) cr_reader_leave(reader, i);
 }

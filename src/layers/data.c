@@ -1,6 +1,7 @@
-/* Data: batches of images and labels from a database. A reader thread walks through the records, a
- * prefetching thread makes batches of them; the forward pass lends the next batch's memory to the
- * tops. Tops: data (batch, channels, height, width) and, if there are two, label (batch). */
+/* Data: batches of images and labels from a database. A reader thread, shared by all solvers that
+ * train the net, walks through the records, a prefetching thread makes batches of them; the forward
+ * pass lends the next batch's memory to the tops. Tops: data (batch, channels, height, width) and,
+ * if there are two, label (batch). */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +13,6 @@
 #include "core/log.h"
 #include "core/rng.h"
 #include "data/prefetch.h"
-#include "data/reader.h"
 #include "layers/layer.h"
 
 typedef struct data_state {
@@ -39,10 +39,6 @@ static crema_status check_param(const cr_layer *layer) {
     return cr_layer_fail(layer, CREMA_E_RANGE, "data_param: prefetch must be 1 to 1024, found %u",
                          param->prefetch);
   }
-  if (param->shuffle) {
-    cr_log_warning("layer '%s': shuffle is not supported; records come in the order of their keys",
-                   layer->name);
-  }
   return CREMA_OK;
 }
 
@@ -67,21 +63,33 @@ static uint64_t draw_skip(const cr_layer *layer) {
   return ((uint64_t)draw[0] * limit) >> 32;
 }
 
+static uint64_t draws_key(const cr_layer *layer) {
+  return cr_mix_key(layer->key, cr_hash_text("transform"));
+}
+
+/* The key of the epochs' orders when the draws' is `draws`. */
+static uint64_t order_key(uint64_t draws) {
+  return cr_mix_key(draws, cr_hash_text("shuffle"));
+}
+
 static crema_status open_reader(cr_layer *layer, data_state *state) {
   const Caffe__DataParameter *param = layer->param->data_param;
+  uint64_t skip = draw_skip(layer);
   CR_TRY(cr_file_resolve(layer->source_dir_file, param->source, &state->source));
   /* Records in flight are a few words each, not copies. */
   uint64_t depth = (uint64_t)param->batch_size * param->prefetch;
   uint64_t most = param->batch_size > 65536 ? param->batch_size : 65536;
   const cr_reader_options options = {.backend = choose_backend(layer, state->source),
                                      .source = state->source,
-                                     .consumers = 1,
-                                     .depth = depth > most ? (int)most : (int)depth};
-  CR_TRY(cr_reader_open(&options, &state->reader));
-  uint64_t skip = draw_skip(layer);
-  if (skip == 0) return CREMA_OK;
-  cr_log_info("Skipping first %" PRIu64 " data points.", skip);
-  return cr_reader_skip(state->reader, skip);
+                                     .depth = depth > most ? (int)most : (int)depth,
+                                     .consumers = layer->solver.solvers,
+                                     .rank = layer->solver.rank,
+                                     .skip = skip,
+                                     .cache = param->cache,
+                                     .shuffle = param->shuffle,
+                                     .order_key = order_key(draws_key(layer))};
+  if (skip > 0) cr_log_info("Skipping first %" PRIu64 " data points.", skip);
+  return cr_reader_join(layer->solver.group, layer->name, &options, &state->reader);
 }
 
 /* `threads` is a number for each of `parser_threads`, which has no other meaning here: one thread
@@ -94,12 +102,12 @@ static int decode_threads(const Caffe__DataParameter *param) {
 
 static crema_status open_prefetch(cr_layer *layer, data_state *state) {
   const Caffe__DataParameter *param = layer->param->data_param;
-  CR_TRY(cr_transformer_create(layer->param->transform_param, layer->phase,
-                               cr_mix_key(layer->key, cr_hash_text("transform")),
+  CR_TRY(cr_transformer_create(layer->param->transform_param, layer->phase, draws_key(layer),
                                layer->source_dir_file, &state->transformer));
   cr_image_color color = cr_transformer_color(state->transformer);
   if (param->force_encoded_color) color = CR_IMAGE_COLOR;
   const cr_prefetch_options options = {.reader = state->reader,
+                                       .consumer = layer->solver.rank,
                                        .transformer = state->transformer,
                                        .color = color,
                                        .batch_size = (int)param->batch_size,
@@ -122,12 +130,13 @@ static crema_status shape_tops(const cr_layer *layer, crema_blob *const *top) {
   return layer->tops > 1 ? crema_blob_reshape(top[1], &label) : CREMA_OK;
 }
 
-static crema_status start(data_state *state) {
+static crema_status start(const cr_layer *layer) {
+  data_state *state = layer->state;
   if (state->running) return CREMA_OK;
-  CR_TRY(cr_reader_start(state->reader));
+  CR_TRY(cr_reader_enter(state->reader, layer->solver.rank));
   crema_status status = cr_prefetch_start(state->prefetch);
   if (status != CREMA_OK) {
-    cr_reader_stop(state->reader);
+    cr_reader_leave(state->reader, layer->solver.rank);
     return status;
   }
   state->running = true;
@@ -135,10 +144,11 @@ static crema_status start(data_state *state) {
 }
 
 /* The consumer goes before the producer. */
-static void stop(data_state *state) {
+static void stop(const cr_layer *layer) {
+  data_state *state = layer->state;
   state->held = NULL;
   if (state->prefetch != NULL) cr_prefetch_stop(state->prefetch);
-  if (state->reader != NULL) cr_reader_stop(state->reader);
+  if (state->reader != NULL) cr_reader_leave(state->reader, layer->solver.rank);
   state->running = false;
 }
 
@@ -153,7 +163,7 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
   CR_TRY(in_layer(layer, open_reader(layer, state)));
   CR_TRY(in_layer(layer, open_prefetch(layer, state)));
   CR_TRY(in_layer(layer, shape_tops(layer, top)));
-  return in_layer(layer, start(state));
+  return in_layer(layer, start(layer));
 }
 
 /* Shapes come from the records. */
@@ -181,8 +191,9 @@ static crema_status note_position(data_state *state, const cr_batch *batch) {
   return cr_buffer_append(&state->position.key, batch->position.key.data, batch->position.key.size);
 }
 
-static crema_status next_batch(data_state *state, crema_blob *const *top) {
-  CR_TRY(start(state));
+static crema_status next_batch(const cr_layer *layer, crema_blob *const *top) {
+  data_state *state = layer->state;
+  CR_TRY(start(layer));
   if (state->held != NULL) {
     cr_batch *held = state->held;
     state->held = NULL;
@@ -197,7 +208,7 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
                             crema_blob *const *top) {
   (void)context;
   (void)bottom;
-  return in_layer(layer, next_batch(layer->state, top));
+  return in_layer(layer, next_batch(layer, top));
 }
 
 static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
@@ -212,9 +223,9 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
 
 static void destroy(cr_layer *layer) {
   data_state *state = layer->state;
-  stop(state);
+  stop(layer);
   cr_prefetch_destroy(state->prefetch);
-  cr_reader_close(state->reader);
+  cr_reader_quit(layer->solver.group, state->reader, layer->solver.rank);
   cr_transformer_destroy(state->transformer);
   cr_buffer_free(&state->position.key);
   free(state->source);
@@ -222,47 +233,64 @@ static void destroy(cr_layer *layer) {
 
 /* ---- resuming ------------------------------------------------------------ */
 
-/* "draws <key of the draws> index <records consumed> key <bytes>:<key of the last one>". */
+/* "draws <key of the draws> index <records consumed> solvers <number of them> skip <records passed
+ * over at the start> sorted <1: caching was given up> key <bytes>:<key of the last record>". Each
+ * solver has a place of its own. Without solvers, skip and sorted: of one solver, before there were
+ * more. */
 static crema_status save(cr_layer *layer, cr_buffer *out) {
   const data_state *state = layer->state;
   const cr_position *position = &state->position;
+  cr_reader_place place = {.index = position->index};
+  cr_reader_note_place(state->reader, &place);
   CR_TRY(cr_buffer_print(
-      out, "draws %" PRIx64 " index %" PRIu64 " key %zu:", cr_transformer_key(state->transformer),
-      position->index, position->key.size));
+      out, "draws %" PRIx64 " index %" PRIu64 " solvers %d skip %" PRIu64 " sorted %d key %zu:",
+      cr_transformer_key(state->transformer), place.index, place.consumers, place.skip,
+      place.in_key_order, position->key.size));
   return cr_buffer_append(out, position->key.data, position->key.size);
 }
 
-/* Before the first record that the layer reads. */
-static crema_status rewind_reader(const cr_layer *layer) {
-  data_state *state = layer->state;
-  CR_TRY(cr_reader_rewind(state->reader));
-  return cr_reader_skip(state->reader, draw_skip(layer));
+/* Takes a place apart; its key stays in `text`, which ends in a NUL. */
+static crema_status parse_place(const cr_layer *layer, const cr_buffer *text, uint64_t *draws,
+                                cr_reader_place *out) {
+  size_t key_size = 0;
+  int used = 0, sorted = 0;
+  *out = (cr_reader_place){.consumers = 1, .skip = draw_skip(layer)};
+  int found =
+      sscanf(text->data,
+             "draws %" SCNx64 " index %" SCNu64 " solvers %d skip %" SCNu64 " sorted %d key %zu:%n",
+             draws, &out->index, &out->consumers, &out->skip, &sorted, &key_size, &used);
+  bool whole = found == 6;
+  if (found == 2) {
+    whole = sscanf(text->data, "draws %*x index %*u key %zu:%n", &key_size, &used) == 1;
+  }
+  if (!whole || used == 0 || key_size != text->size - (size_t)used || out->consumers < 1) {
+    return cr_fail(CREMA_E_CORRUPT, "the saved reader position cannot be read");
+  }
+  out->in_key_order = sorted != 0;
+  out->order_key = order_key(*draws);
+  out->key = (cr_db_bytes){(const uint8_t *)text->data + used, key_size};
+  return CREMA_OK;
 }
 
-static crema_status restore_from(cr_layer *layer, const char *text, size_t size) {
+static crema_status go_to(cr_layer *layer, uint64_t draws, const cr_reader_place *place) {
   data_state *state = layer->state;
-  uint64_t draws = 0, index = 0;
-  size_t key_size = 0;
-  int used = 0;
-  cr_buffer copy = {0}; /* ends in a NUL */
-  CR_TRY(cr_buffer_append(&copy, text, size));
-  crema_status status = CREMA_OK;
-  int found = sscanf(copy.data, "draws %" SCNx64 " index %" SCNu64 " key %zu:%n", &draws, &index,
-                     &key_size, &used);
-  if (found != 3 || used == 0 || key_size != copy.size - (size_t)used) {
-    status = cr_fail(CREMA_E_CORRUPT, "the saved reader position cannot be read");
-    goto out;
-  }
-  stop(state);
+  stop(layer);
   cr_transformer_set_key(state->transformer, draws);
-  cr_db_bytes key = {(const uint8_t *)copy.data + used, key_size};
-  CR_TRY_GOTO(index == 0 ? rewind_reader(layer) : cr_reader_seek(state->reader, key, index), out);
-  state->position.index = index;
+  CR_TRY(cr_reader_resume(state->reader, layer->solver.rank, place));
+  state->position.index = place->index;
   cr_buffer_clear(&state->position.key);
-  CR_TRY_GOTO(cr_buffer_append(&state->position.key, key.data, key.size), out);
-  status = start(state);
-out:
-  cr_buffer_free(&copy);
+  CR_TRY(cr_buffer_append(&state->position.key, place->key.data, place->key.size));
+  return start(layer);
+}
+
+static crema_status restore_from(cr_layer *layer, const char *bytes, size_t size) {
+  cr_buffer text = {0};
+  cr_reader_place place;
+  uint64_t draws = 0;
+  CR_TRY(cr_buffer_append(&text, bytes, size));
+  crema_status status = parse_place(layer, &text, &draws, &place);
+  if (status == CREMA_OK) status = go_to(layer, draws, &place);
+  cr_buffer_free(&text);
   return status;
 }
 

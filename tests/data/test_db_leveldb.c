@@ -375,7 +375,8 @@ static void test_reader(void **state) {
   fixture_make(&f);
   const char *path = fixture_path(&f, "db");
   make_records(path, RECORDS);
-  const cr_reader_options options = {"leveldb", path, 1, 3};
+  const cr_reader_options options = {
+      .backend = "leveldb", .source = path, .consumers = 1, .depth = 3};
   assert_int_equal(cr_reader_open(&options, &reader), CREMA_OK);
   assert_true(cr_reader_count(reader) == UINT64_MAX);
   assert_int_equal(cr_reader_skip(reader, 2), CREMA_OK);

@@ -1,0 +1,118 @@
+#include "data/record_cache.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/fail.h"
+#include "core/free_memory.h"
+
+typedef struct entry {
+  cr_db_bytes key, value;
+} entry;
+
+/* Copies stand in blocks that never move; the newest comes first. */
+typedef struct block {
+  struct block *next;
+  size_t size, used;
+  uint8_t bytes[];
+} block;
+
+enum { BLOCK = 8 << 20, FIRST_ENTRIES = 1024 };
+
+struct cr_record_cache {
+  bool stable;
+  uint64_t limit;
+  uint64_t bytes; /* of the blocks and the entries */
+  entry *entry;
+  uint64_t count, capacity;
+  block *blocks;
+};
+
+crema_status cr_record_cache_create(bool stable, uint64_t limit, cr_record_cache **out) {
+  cr_record_cache *cache = calloc(1, sizeof *cache);
+  *out = cache;
+  if (cache == NULL) return cr_fail_memory(sizeof *cache, "a cache of records");
+  cache->stable = stable;
+  cache->limit = limit;
+  return CREMA_OK;
+}
+
+void cr_record_cache_destroy(cr_record_cache *cache) {
+  if (cache == NULL) return;
+  while (cache->blocks != NULL) {
+    block *next = cache->blocks->next;
+    free(cache->blocks);
+    cache->blocks = next;
+  }
+  free(cache->entry);
+  free(cache);
+}
+
+/* Whether `more` bytes can be taken. With an automatic limit the cache and what is left for all
+ * others are at least equal after that. */
+static bool may_take(const cr_record_cache *cache, uint64_t more) {
+  uint64_t then = cache->bytes + more;
+  if (cache->limit > 0) return then <= cache->limit;
+  uint64_t left = cr_free_memory();
+  return left >= more && then <= left - more;
+}
+
+static bool grow_entries(cr_record_cache *cache) {
+  if (cache->count < cache->capacity) return true;
+  uint64_t capacity = cache->capacity == 0 ? FIRST_ENTRIES : 2 * cache->capacity;
+  uint64_t more = (capacity - cache->capacity) * sizeof *cache->entry;
+  if (capacity > SIZE_MAX / sizeof *cache->entry || !may_take(cache, more)) return false;
+  entry *grown = realloc(cache->entry, (size_t)capacity * sizeof *grown);
+  if (grown == NULL) return false;
+  cache->entry = grown;
+  cache->capacity = capacity;
+  cache->bytes += more;
+  return true;
+}
+
+/* Room for `size` bytes in one block; NULL when memory would run short. */
+static uint8_t *take_room(cr_record_cache *cache, size_t size) {
+  block *newest = cache->blocks;
+  if (newest == NULL || newest->size - newest->used < size) {
+    size_t wanted = size > BLOCK ? size : BLOCK;
+    if (wanted > SIZE_MAX - sizeof *newest || !may_take(cache, wanted)) return NULL;
+    newest = malloc(sizeof *newest + wanted);
+    if (newest == NULL) return NULL;
+    newest->next = cache->blocks;
+    newest->size = wanted;
+    newest->used = 0;
+    cache->blocks = newest;
+    cache->bytes += wanted;
+  }
+  uint8_t *at = newest->bytes + newest->used;
+  newest->used += size;
+  return at;
+}
+
+bool cr_record_cache_add(cr_record_cache *cache, cr_db_bytes key, cr_db_bytes value) {
+  if (!grow_entries(cache)) return false;
+  if (!cache->stable) {
+    uint8_t *at = take_room(cache, key.size + value.size);
+    if (at == NULL) return false;
+    if (key.size > 0) memcpy(at, key.data, key.size);
+    if (value.size > 0) memcpy(at + key.size, value.data, value.size);
+    key.data = at;
+    value.data = at + key.size;
+  }
+  cache->entry[cache->count++] = (entry){key, value};
+  return true;
+}
+
+void cr_record_cache_get(const cr_record_cache *cache, uint64_t index, cr_db_bytes *key,
+                         cr_db_bytes *value) {
+  *key = cache->entry[index].key;
+  *value = cache->entry[index].value;
+}
+
+uint64_t cr_record_cache_count(const cr_record_cache *cache) {
+  return cache->count;
+}
+
+uint64_t cr_record_cache_bytes(const cr_record_cache *cache) {
+  return cache->bytes;
+}
