@@ -14,7 +14,8 @@ typedef struct mean_job {
   cr_sample sample;
   int channels, height, width;
   double *sum; /* channel-major; exact for pixels of 8 bits */
-  uint64_t count;
+  uint64_t count, skipped;
+  bool skip_corrupt;
 } mean_job;
 
 static size_t values_of(const mean_job *job) {
@@ -47,7 +48,16 @@ static void add_pixels(mean_job *job, const cr_pixels *pixels) {
 
 static crema_status add_record(mean_job *job, const cr_db_cursor *cursor) {
   const cr_pixels *pixels = &job->sample.pixels;
-  CR_TRY(cr_sample_load(&job->sample, cursor->value.data, cursor->value.size, CR_IMAGE_NATIVE));
+  crema_status status =
+      cr_sample_load(&job->sample, cursor->value.data, cursor->value.size, CR_IMAGE_NATIVE);
+  if (job->skip_corrupt && (status == CREMA_E_CORRUPT || status == CREMA_E_UNSUPPORTED)) {
+    char text[96];
+    ++job->skipped;
+    cr_log_warning("%s: record '%s': %s; skipped", job->path,
+                   cr_db_key_text(cursor->key, text, sizeof text), crema_error_text());
+    return CREMA_OK;
+  }
+  if (status != CREMA_OK) return status;
   if (job->sum == NULL) CR_TRY(begin(job, pixels));
   if (pixels->channels != job->channels || pixels->height != job->height ||
       pixels->width != job->width) {
@@ -77,7 +87,12 @@ static crema_status add_all(mean_job *job, const char *backend) {
     }
     CR_TRY_GOTO(cr_db_cursor_next(cursor), out);
   }
-  if (job->count == 0) status = cr_fail(CREMA_E_CORRUPT, "%s: no records", job->path);
+  if (job->count == 0) {
+    status = cr_fail(CREMA_E_CORRUPT, "%s: no %srecords", job->path,
+                     job->skipped > 0 ? "undamaged " : "");
+  } else if (job->skipped > 0) {
+    cr_log_warning("%s: %" PRIu64 " damaged records are not in the mean", job->path, job->skipped);
+  }
 out:
   cr_db_cursor_close(cursor);
   cr_db_close(db);
@@ -108,9 +123,13 @@ static crema_status finish(const mean_job *job, const char *out) {
 }
 
 int crema_cmd_compute_image_mean(int argc, char **argv) {
-  const char *backend = "lmdb";
+  const char *backend = "";
+  mean_job job = {0};
   const cli_flag flags[] = {
-      {"backend", CLI_STRING, &backend, "kind of database: lmdb, leveldb"},
+      {"backend", CLI_STRING, &backend,
+       "kind of database: lmdb, leveldb; without it what the files are"},
+      {"skip_corrupt", CLI_BOOL, &job.skip_corrupt,
+       "warn of records that cannot be decoded and go on"},
   };
   const cli_spec spec = {
       .command = "compute_image_mean",
@@ -120,7 +139,9 @@ int crema_cmd_compute_image_mean(int argc, char **argv) {
       .help =
           "Averages all records of a database, which must have one size. Logs the mean of each "
           "channel\n"
-          "and writes the mean image to MEAN_FILE, for mean_file in transform_param.\n"
+          "and writes the mean image to MEAN_FILE, for mean_file in transform_param. A record that "
+          "is\n"
+          "damaged stops the command, or is left out with -skip_corrupt.\n"
           "\n"
           "Example:\n"
           "  crema compute_image_mean train_lmdb mean.binaryproto\n",
@@ -129,7 +150,9 @@ int crema_cmd_compute_image_mean(int argc, char **argv) {
   };
   int exit_code;
   if (!cli_parse(&spec, &argc, argv, &exit_code)) return exit_code;
-  mean_job job = {.path = argv[1]};
+  job.path = argv[1];
+  if (backend[0] == '\0') backend = cr_db_detect(job.path);
+  if (backend == NULL) backend = "lmdb"; /* opening it tells what is wrong */
   crema_status status = add_all(&job, backend);
   if (status == CREMA_OK) status = finish(&job, argc > 2 ? argv[2] : NULL);
   cr_sample_free(&job.sample);

@@ -1,5 +1,4 @@
 #include <stdlib.h>
-#include <string.h>
 
 #include "cli.h"
 #include "core/clock.h"
@@ -7,8 +6,7 @@
 #include "core/log.h"
 #include "device_flag.h"
 #include "net/net.h"
-
-enum { MAX_STAGES = 64 };
+#include "net_flags.h"
 
 /* Seconds summed over all iterations. */
 typedef struct times {
@@ -88,49 +86,22 @@ static const char help_text[] =
     "  crema time -model lenet_train_test.prototxt -iterations 20\n";
 
 int crema_cmd_time(int argc, char **argv) {
-  const char *model = "", *weights = "", *gpu = "", *stage = "", *phase = "TRAIN";
-  int64_t iterations = 50, level = 0;
-  bool skip_corrupt = false;
-  bool warn_unknown_fields = false;
-  const cli_flag list[] = {
-      {"model", CLI_STRING, &model, "the net (text)"},
-      {"weights", CLI_STRING, &weights, "its weights; several files are separated by commas"},
-      {"iterations", CLI_INT, &iterations, "passes to time"},
-      {"phase", CLI_STRING, &phase, "TRAIN or TEST"},
-      {"gpu", CLI_STRING, &gpu, "the GPU to run on; without it the CPU"},
-      {"level", CLI_INT, &level, "level of the net's state"},
-      {"stage", CLI_STRING, &stage, "stages of the net's state, separated by commas"},
-      {"skip_corrupt", CLI_BOOL, &skip_corrupt, "warn of records that cannot be decoded and go on"},
-      {"warn_unknown_fields", CLI_BOOL, &warn_unknown_fields,
-       "go on when a text file has a field that is not known"},
-  };
+  cli_net_flags flags;
+  cli_flag list[CLI_NET_FLAGS];
+  cli_net_flags_list(&flags, "passes to time", "TRAIN or TEST", list);
+  flags.phase = "TRAIN";
   const cli_spec spec = {.command = "time",
                          .arguments = "",
                          .help = help_text,
                          .flags = list,
-                         .flag_count = sizeof list / sizeof *list};
+                         .flag_count = CLI_NET_FLAGS};
   int exit_code;
+  crema_phase phase = CREMA_TRAIN;
+  crema_net *net;
   if (!cli_parse(&spec, &argc, argv, &exit_code)) return exit_code;
-  if (model[0] == '\0') return cli_error("time: -model FILE is needed");
-  if (iterations < 1) return cli_error("-iterations: expected a number above 0");
-  crema_net_options options;
-  crema_net_options_init(&options);
-  options.phase = CREMA_TRAIN;
-  if (!cli_choose_phase(phase, &options.phase)) return 1;
-  if (!cli_choose_device(gpu, &options.device)) return 1;
-  const char *stages[MAX_STAGES];
-  char *text = strdup(stage);
-  if (text == NULL) return cli_error("out of memory");
-  options.level = (int)level;
-  options.stages = stages;
-  options.stage_count = cli_split_list(text, stages, MAX_STAGES);
-  options.skip_corrupt = skip_corrupt;
-  options.warn_unknown_fields = warn_unknown_fields;
-  crema_net *net = NULL;
-  int code = crema_net_load(model, &options, &net) == CREMA_OK ? 0 : cli_fail();
-  if (code == 0 && weights[0] != '\0' && !cli_load_weights(net, weights)) code = 1;
-  if (code == 0 && run(net, iterations) != CREMA_OK) code = cli_fail();
+  if (!cli_choose_phase(flags.phase, &phase)) return 1;
+  if (!cli_net_flags_load(&flags, "time", phase, &net)) return 1;
+  int code = run(net, flags.iterations) == CREMA_OK ? 0 : cli_fail();
   crema_net_destroy(net);
-  free(text);
   return code;
 }

@@ -1,5 +1,6 @@
 /* Protobuf text format to messages, driven by the descriptors. */
 #include <float.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -116,18 +117,32 @@ static crema_status fail_unknown_value(text_reader *r, const ProtobufCEnumDescri
 
 /* ---- scalars --------------------------------------------------------------- */
 
+/* A negative number is shown with its sign, a token of its own. */
+static crema_status fail_not_natural(text_reader *r) {
+  static const char wanted[] = "an integer that is not negative";
+  const cr_token sign = r->token;
+  char shown[CR_TOKEN_SHOW];
+  if (sign.kind != CR_TOKEN_SYMBOL || sign.text[0] != '-') return fail_expected(r, wanted);
+  CR_TRY(advance(r));
+  if (r->token.kind != CR_TOKEN_INTEGER) return fail_expected(r, wanted);
+  return cr_token_fail(&r->scanner, &sign, "expected %s, found minus %s", wanted,
+                       cr_token_show(&r->token, shown));
+}
+
 /* The magnitude of an integer with |value| <= max, or <= max + 1 when it is negative. */
 static crema_status read_integer(text_reader *r, bool is_signed, uint64_t max, uint64_t *magnitude,
                                  bool *negative) {
   *negative = false;
   if (is_signed) CR_TRY(try_symbol(r, '-', negative));
   if (r->token.kind != CR_TOKEN_INTEGER) {
-    return fail_expected(r, is_signed ? "an integer" : "an integer that is not negative");
+    return is_signed ? fail_expected(r, "an integer") : fail_not_natural(r);
   }
   if (!cr_token_integer(&r->token, *negative ? max + 1 : max, magnitude)) {
     char shown[CR_TOKEN_SHOW];
-    return cr_token_fail(&r->scanner, &r->token, "%s%s is out of range", *negative ? "minus " : "",
-                         cr_token_show(&r->token, shown));
+    return cr_token_fail(&r->scanner, &r->token,
+                         "%s%s is out of range (%s%" PRIu64 " to %" PRIu64 ")",
+                         *negative ? "minus " : "", cr_token_show(&r->token, shown),
+                         is_signed ? "-" : "", is_signed ? max + 1 : 0, max);
   }
   return advance(r);
 }

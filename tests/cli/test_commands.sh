@@ -61,6 +61,15 @@ expect_line time "${stamp}Total Time: $number ms\.\$"
 run time -model net.prototxt -iterations 1 -phase TEST
 expect_ok "time -phase TEST"
 expect_line "time -phase TEST" "accuracy.forward: "
+# As in Caffe, -phase is for time alone; whoever gives it elsewhere is told.
+run test -model net.prototxt -weights lines_iter_40.caffemodel -iterations 1 -phase TRAIN
+expect_ok "test -phase TRAIN"
+expect_line "test -phase TRAIN" '^W.*-phase has no effect on test'
+expect_line "test -phase TRAIN" 'accuracy = '
+run test -model net.prototxt -weights lines_iter_40.caffemodel -iterations 1 -phase TEST
+grep -q '^W' log && { fail "test -phase TEST warns"; cat log; }
+run test -model net.prototxt -weights lines_iter_40.caffemodel -phase DREAM
+expect_error "foreign phase on test" "TRAIN or TEST" '"DREAM"'
 
 # Stages reach the rules of the train net, and snapshots go to the solver file's own name.
 make_net stage 'max_iter: 2 random_seed: 1'

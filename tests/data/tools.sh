@@ -60,7 +60,7 @@ run convert_imageset -encoded pictures list.txt set_lmdb
 # The same as a LevelDB; its records are in the order of their keys too.
 run convert_imageset -backend leveldb pictures list.txt set_leveldb
 expect_ok "convert_imageset to LevelDB"
-run compute_image_mean -backend leveldb set_leveldb set.mean
+run compute_image_mean set_leveldb set.mean
 expect_ok "mean of the LevelDB"
 cmp -s first.mean set.mean || fail "the mean image of the LevelDB differs"
 rm -rf gray_lmdb
@@ -115,6 +115,15 @@ head -c 6 /dev/zero | dd of=damaged_lmdb/data.mdb bs=1 seek=$((at - 6)) conv=not
 if "$crema" data_stats damaged_lmdb >log 2>&1; then fail "data_stats of damage passes"; fi
 expect_line "data_stats of damage" '^Damaged record .*two\.jpg'
 expect_line "data_stats of damage" '3 records, .* 2 encoded, 1 damaged'
+run compute_image_mean damaged_lmdb damaged.mean
+expect_error "mean of damage" "damaged_lmdb: record '00000001_two.jpg'"
+[ ! -e damaged.mean ] || fail "a mean of damage was written"
+run compute_image_mean -skip_corrupt damaged_lmdb damaged.mean
+expect_ok "mean around damage"
+expect_line "mean around damage" "^W.*record '00000001_two\.jpg'.*skipped"
+expect_line "mean around damage" 'Processed 2 files\.'
+expect_line "mean around damage" '^W.*1 damaged records are not in the mean'
+cmp -s damaged.mean first.mean || fail "the mean of two equal images is not one of them"
 cat >damaged.prototxt <<'NET'
 name: "damaged"
 layer {
