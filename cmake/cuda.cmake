@@ -2,8 +2,10 @@
 # called directly, because CMake's own CUDA language of the oldest supported version does not know
 # the newest toolkits. The runtime is linked statically; the driver, cuBLASLt and cuDNN are opened at
 # run time, so that the plug-in itself depends on none of them.
-set(CREMA_CUDA_FLAGS
-  -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=[sm_90,compute_90]
+# Code of one generation (8.0) runs on all of it (8.6, 8.9); what comes after 9 is made from PTX when
+# it is first loaded.
+set(CREMA_CUDA_FLAGS -gencode arch=compute_75,code=sm_75 -gencode arch=compute_80,code=sm_80
+  -gencode arch=compute_90,code=[sm_90,compute_90]
   CACHE STRING "What nvcc generates code for")
 
 find_program(CREMA_NVCC nvcc HINTS $ENV{CUDA_HOME}/bin /usr/local/cuda/bin)
@@ -15,15 +17,23 @@ get_filename_component(cuda_root ${cuda_nvcc} DIRECTORY)
 get_filename_component(cuda_root ${cuda_root} DIRECTORY)
 find_path(CREMA_CUDA_INCLUDE cuda_runtime_api.h HINTS ${cuda_root}/include
   ${cuda_root}/targets/x86_64-linux/include ${cuda_root}/targets/sbsa-linux/include)
-find_path(CREMA_CUDNN_INCLUDE cudnn.h HINTS ${CREMA_CUDA_INCLUDE})
+find_path(CREMA_CUDNN_INCLUDE cudnn.h HINTS ${CREMA_CUDA_INCLUDE} $ENV{CUDNN_HOME}/include)
 find_library(CREMA_CUDART_STATIC cudart_static HINTS ${cuda_root}/lib64 ${cuda_root}/lib
   ${cuda_root}/targets/x86_64-linux/lib ${cuda_root}/targets/sbsa-linux/lib)
-foreach(needed CREMA_CUDA_INCLUDE CREMA_CUDNN_INCLUDE CREMA_CUDART_STATIC)
+foreach(needed CREMA_CUDA_INCLUDE CREMA_CUDART_STATIC)
   if(NOT ${needed})
-    message(FATAL_ERROR "CREMA_CUDA is on, but ${needed} was not found (toolkit at ${cuda_root}; "
-      "cuDNN 9's headers are needed too)")
+    message(FATAL_ERROR "CREMA_CUDA is on, but ${needed} was not found (toolkit at ${cuda_root})")
   endif()
 endforeach()
+set(cudnn_major 0)
+if(CREMA_CUDNN_INCLUDE AND EXISTS ${CREMA_CUDNN_INCLUDE}/cudnn_version.h)
+  file(STRINGS ${CREMA_CUDNN_INCLUDE}/cudnn_version.h cudnn_line REGEX "define CUDNN_MAJOR ")
+  string(REGEX REPLACE "[^0-9]" "" cudnn_major "${cudnn_line}")
+endif()
+if(NOT cudnn_major EQUAL 9)
+  message(WARNING "the headers of cuDNN 9 were not found (-DCREMA_CUDNN_INCLUDE=FOLDER): "
+    "on GPUs, convolutions will be matrix products")
+endif()
 
 set(cuda_dir ${PROJECT_SOURCE_DIR}/src/device/cuda)
 set(cuda_object ${PROJECT_BINARY_DIR}/cuda/launch.o)
@@ -40,13 +50,22 @@ add_custom_command(
   VERBATIM COMMAND_EXPAND_LISTS)
 
 file(GLOB cuda_sources CONFIGURE_DEPENDS ${cuda_dir}/*.c)
+set(cuda_includes ${CREMA_CUDA_INCLUDE})
+set(cuda_definitions)
+if(cudnn_major EQUAL 9)
+  list(APPEND cuda_includes ${CREMA_CUDNN_INCLUDE})
+  set(cuda_definitions CREMA_CUDNN)
+else()
+  list(REMOVE_ITEM cuda_sources ${cuda_dir}/conv_cudnn.c ${cuda_dir}/cudnn_library.c)
+endif()
 add_library(crema_cuda MODULE ${cuda_sources} ${cuda_object})
 set_target_properties(crema_cuda PROPERTIES
   OUTPUT_NAME crema-cuda C_VISIBILITY_PRESET hidden
   LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
 target_include_directories(crema_cuda PRIVATE ${PROJECT_SOURCE_DIR}/include
   ${PROJECT_SOURCE_DIR}/src)
-target_include_directories(crema_cuda SYSTEM PRIVATE ${CREMA_CUDA_INCLUDE} ${CREMA_CUDNN_INCLUDE})
+target_include_directories(crema_cuda SYSTEM PRIVATE ${cuda_includes})
+target_compile_definitions(crema_cuda PRIVATE ${cuda_definitions})
 # nvcc's launch code guards its statics with two functions of the C++ runtime.
 target_link_libraries(crema_cuda PRIVATE crema_options ${CREMA_CUDART_STATIC} Threads::Threads rt
   ${CMAKE_DL_LIBS} stdc++)

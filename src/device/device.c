@@ -50,6 +50,10 @@ crema_status cr_device_memory_info(crema_device *device, size_t *free_bytes, siz
   return CREMA_OK;
 }
 
+uint64_t cr_device_fallbacks(const crema_device *device) {
+  return atomic_load_explicit(&device->fallbacks, memory_order_relaxed);
+}
+
 /* ---- the thread's current device ---- */
 
 static _Thread_local crema_device *current;

@@ -117,7 +117,8 @@ struct crema_device {
   crema_context *contexts; /* that are open on the device; host memory keeps no list */
   cr_scratch *scratches;
   bool described;
-  crema_device_info info; /* once described */
+  crema_device_info info;     /* once described */
+  _Atomic uint64_t fallbacks; /* see cr_device_fallbacks */
 };
 
 struct crema_context {
@@ -129,6 +130,9 @@ struct crema_context {
   cr_native_event *order; /* made when first needed by cr_context_follow */
   crema_context *next, *before;
 };
+
+/* How often an op ran on the CPU because the device has no kernel for it. */
+uint64_t cr_device_fallbacks(const crema_device *device);
 
 /* The CPU device; always there. */
 crema_device *cr_cpu_device(void);

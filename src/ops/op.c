@@ -2,6 +2,7 @@
 
 #include <ctype.h>
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -371,7 +372,10 @@ crema_status cr_op_run(cr_op *op, crema_context *context, cr_tensor *const *tens
   planned *p = NULL;
   CR_TRY(find_plan(op, context, tensor, &p));
   op->last = p;
-  if (p->fallback) context = cr_host_context();
+  if (p->fallback) {
+    atomic_fetch_add_explicit(&context->device->fallbacks, 1, memory_order_relaxed);
+    context = cr_host_context();
+  }
   crema_status status = resolve_all(op, p, context, tensor);
   crema_devptr workspace = {0};
   if (status == CREMA_OK && p->plan.workspace_bytes > 0) {

@@ -56,47 +56,76 @@ add_dependencies(cuda_plugin crema_cuda)
 target_compile_definitions(cuda_plugin PRIVATE CREMA_PLUGIN="$<TARGET_FILE:crema_cuda>")
 add_test(NAME cuda/plugin COMMAND cuda_plugin)
 
-# The plug-in's own C files over a CUDA runtime, a cuBLASLt and a cuDNN that run on the host: how the
-# libraries are called is tested without a GPU.
+# The plug-in's own files over a CUDA driver, runtime, cuBLASLt and cuDNN that run on the host: how the
+# libraries are called is tested without a GPU. Needs cuDNN's header.
+if(NOT cudnn_major EQUAL 9)
+  return()
+endif()
 set(fake_dir ${PROJECT_BINARY_DIR}/cuda/fake)
-foreach(library cublasLt:fake_cublaslt:13 cudnn:fake_cudnn:9)
-  string(REPLACE ":" ";" parts ${library})
-  list(GET parts 0 name)
-  list(GET parts 1 source)
-  list(GET parts 2 version)
-  add_library(${source} SHARED ${CMAKE_CURRENT_LIST_DIR}/fake/${source}.c)
-  target_include_directories(${source} SYSTEM PRIVATE ${CREMA_CUDA_INCLUDE} ${CREMA_CUDNN_INCLUDE})
-  target_link_libraries(${source} PRIVATE crema_options)
-  set_target_properties(${source} PROPERTIES OUTPUT_NAME ${name} VERSION ${version}
-    SOVERSION ${version} LIBRARY_OUTPUT_DIRECTORY ${fake_dir})
-endforeach()
-add_library(crema_cuda_fake MODULE ${cuda_sources} ${CMAKE_CURRENT_LIST_DIR}/fake/fake_runtime.c)
+function(add_fake target name version source folder)
+  add_library(${target} SHARED ${CMAKE_CURRENT_LIST_DIR}/fake/${source}.c)
+  target_include_directories(${target} SYSTEM PRIVATE ${cuda_includes})
+  target_link_libraries(${target} PRIVATE crema_options)
+  if(NOT target STREQUAL fake_driver)
+    target_link_libraries(${target} PRIVATE fake_driver)
+  endif()
+  set_target_properties(${target} PROPERTIES OUTPUT_NAME ${name} VERSION ${version}
+    SOVERSION ${version} LIBRARY_OUTPUT_DIRECTORY ${folder})
+endfunction()
+add_fake(fake_driver cuda 1 fake_driver ${fake_dir})
+add_fake(fake_cublaslt cublasLt 13 fake_cublaslt ${fake_dir})
+add_fake(fake_cudnn cudnn 9 fake_cudnn ${fake_dir})
+
+file(GLOB fake_runtime ${CMAKE_CURRENT_LIST_DIR}/fake/fake_runtime.c
+  ${CMAKE_CURRENT_LIST_DIR}/fake/fake_launch.c)
+add_library(crema_cuda_fake MODULE ${cuda_sources} ${cuda_object} ${fake_runtime})
 set_target_properties(crema_cuda_fake PROPERTIES OUTPUT_NAME crema-cuda C_VISIBILITY_PRESET hidden
   LIBRARY_OUTPUT_DIRECTORY ${fake_dir})
 target_include_directories(crema_cuda_fake PRIVATE ${PROJECT_SOURCE_DIR}/include
   ${PROJECT_SOURCE_DIR}/src)
-target_include_directories(crema_cuda_fake SYSTEM PRIVATE ${CREMA_CUDA_INCLUDE}
-  ${CREMA_CUDNN_INCLUDE})
-target_link_libraries(crema_cuda_fake PRIVATE crema_options Threads::Threads m ${CMAKE_DL_LIBS})
-add_dependencies(crema_cuda_fake fake_cublaslt fake_cudnn)
+target_include_directories(crema_cuda_fake SYSTEM PRIVATE ${cuda_includes})
+target_compile_definitions(crema_cuda_fake PRIVATE ${cuda_definitions})
+target_link_libraries(crema_cuda_fake PRIVATE crema_options fake_driver Threads::Threads m
+  ${CMAKE_DL_LIBS} stdc++)
+add_dependencies(crema_cuda_fake fake_cublaslt fake_cudnn crema_cuda)
 add_dependencies(cuda_kernels crema_cuda_fake)
+set(on_fake "CREMA_CUDA_PLUGIN=$<TARGET_FILE:crema_cuda_fake>" "LD_LIBRARY_PATH=${fake_dir}"
+  "OMP_WAIT_POLICY=passive")
 add_test(NAME cuda/kernels_on_fake COMMAND cuda_kernels)
 add_test(NAME cuda/conformance_on_fake COMMAND device_conformance cuda)
 add_test(NAME cuda/golden_on_fake COMMAND ${golden_run})
 set_tests_properties(cuda/kernels_on_fake cuda/conformance_on_fake cuda/golden_on_fake
-  PROPERTIES ENVIRONMENT
-  "CREMA_CUDA_PLUGIN=$<TARGET_FILE:crema_cuda_fake>;LD_LIBRARY_PATH=${fake_dir};OMP_WAIT_POLICY=passive")
+  PROPERTIES ENVIRONMENT "${on_fake}")
 
-# Without the libraries: another cuDNN makes convolutions matrix products, and without cuBLASLt too (a
-# library of that name that has none of its functions) they run on the CPU.
-add_library(fake_bare SHARED ${CMAKE_CURRENT_LIST_DIR}/fake/fake_cudnn.c)
-target_include_directories(fake_bare SYSTEM PRIVATE ${CREMA_CUDA_INCLUDE} ${CREMA_CUDNN_INCLUDE})
-target_link_libraries(fake_bare PRIVATE crema_options)
-set_target_properties(fake_bare PROPERTIES OUTPUT_NAME cublasLt VERSION 13 SOVERSION 13
-  LIBRARY_OUTPUT_DIRECTORY ${fake_dir}/bare)
-add_test(NAME cuda/golden_without_cudnn COMMAND ${golden_run})
-add_test(NAME cuda/golden_without_libraries COMMAND ${golden_run})
-set_tests_properties(cuda/golden_without_cudnn PROPERTIES ENVIRONMENT
-  "CREMA_CUDA_PLUGIN=$<TARGET_FILE:crema_cuda_fake>;LD_LIBRARY_PATH=${fake_dir};FAKE_CUDNN_VERSION=8900")
-set_tests_properties(cuda/golden_without_libraries PROPERTIES ENVIRONMENT
-  "CREMA_CUDA_PLUGIN=$<TARGET_FILE:crema_cuda_fake>;LD_LIBRARY_PATH=${fake_dir}/bare:${fake_dir};FAKE_CUDNN_VERSION=8900")
+# How the plug-in behaves towards others in the process: devices, threads, errors. Once as it is, and
+# with libraries that are there and do not start.
+add_executable(cuda_runtime ${CMAKE_CURRENT_LIST_DIR}/runtime.c)
+add_cuda_test(cuda_runtime)
+target_link_libraries(cuda_runtime PRIVATE ${CMAKE_DL_LIBS})
+add_dependencies(cuda_runtime crema_cuda_fake)
+add_test(NAME cuda/runtime_on_fake COMMAND cuda_runtime)
+set_tests_properties(cuda/runtime_on_fake PROPERTIES ENVIRONMENT "${on_fake}")
+
+# Without the libraries: another cuDNN, or one that does not start, makes convolutions matrix
+# products, and without cuBLASLt too (a library of that name that has none of its functions, or one
+# that does not start) they run on the CPU. Found by CREMA_CUDA_PATH in the folders of Python packages.
+add_fake(fake_bare cublasLt 13 fake_cudnn ${fake_dir}/bare)
+set(packages ${PROJECT_BINARY_DIR}/cuda/packages)
+foreach(part driver:cuda_driver cublaslt:cu13 cudnn:cudnn)
+  string(REPLACE ":" ";" part ${part})
+  list(GET part 0 name)
+  list(GET part 1 folder)
+  add_custom_command(TARGET fake_${name} POST_BUILD
+    COMMAND ${CMAKE_COMMAND} -E make_directory ${packages}/${folder}/lib
+    COMMAND ${CMAKE_COMMAND} -E create_symlink $<TARGET_FILE:fake_${name}>
+            ${packages}/${folder}/lib/$<TARGET_SONAME_FILE_NAME:fake_${name}>)
+endforeach()
+function(add_golden_without name)
+  add_test(NAME cuda/golden_${name} COMMAND ${golden_run})
+  set_tests_properties(cuda/golden_${name} PROPERTIES ENVIRONMENT "${on_fake};${ARGN}")
+endfunction()
+add_golden_without(without_cudnn FAKE_CUDNN_VERSION=8900)
+add_golden_without(broken_cudnn FAKE_CUDNN_STATUS=1008)
+add_golden_without(without_libraries LD_LIBRARY_PATH=${fake_dir}/bare:${fake_dir}
+  FAKE_CUDNN_VERSION=8900)
+add_golden_without(broken_libraries FAKE_CUBLASLT_STATUS=1 FAKE_CUDNN_STATUS=1001)

@@ -1,10 +1,10 @@
-/* Convolution by cuDNN 9, over two or three spatial axes (one is seen as two, of extent 1).
+/* Convolution by cuDNN 9, over one to three spatial axes (one is seen as two, of extent 1).
  * Algorithms come from cuDNN's heuristics, deterministic ones only; full f32 arithmetic. */
 #include <inttypes.h>
 #include <stdlib.h>
 
 #include "core/fail.h"
-#include "device/cuda/cuda_private.h"
+#include "device/cuda/cudnn_library.h"
 #include "device/cuda/kernels/channel.h"
 #include "device/cuda/rows.h"
 
@@ -110,72 +110,99 @@ static crema_status set_conv(const cr_cudnn *dnn, const cr_conv_params *params,
 
 /* ---- choosing an algorithm ---- */
 
-/* The first candidate that is deterministic and within the limits. */
-typedef struct conv_choice {
+/* What the heuristics say of an algorithm. Their arithmetic is not looked at: the descriptor's is
+ * what counts. */
+typedef struct candidate {
   int algorithm;
-  size_t bytes;
-} conv_choice;
+  cudnnStatus_t status;
+  cudnnDeterminism_t determinism;
+} candidate;
 
-static bool fits(cudnnStatus_t status, cudnnDeterminism_t determinism, size_t bytes) {
-  return status == CUDNN_STATUS_SUCCESS && determinism == CUDNN_DETERMINISTIC &&
-         bytes <= workspace_limit;
-}
+typedef struct candidates {
+  candidate list[MAX_CANDIDATES];
+  int count;
+} candidates;
 
 /* The three passes have structs of their own with the same fields. */
-#define CR_PICK(perf, count, choice)                                                \
-  for (int i = 0; i < (count) && (choice)->algorithm < 0; ++i) {                    \
-    if (!fits((perf)[i].status, (perf)[i].determinism, (perf)[i].memory)) continue; \
-    *(choice) = (conv_choice){(int)(perf)[i].algo, (perf)[i].memory};               \
+#define CR_LIST(perf, out)                                                                      \
+  for (int i = 0; i < (out)->count; ++i) {                                                      \
+    (out)->list[i] = (candidate){(int)(perf)[i].algo, (perf)[i].status, (perf)[i].determinism}; \
   }
 
-static crema_status choose_forward(const conv_state *s, cudnnHandle_t handle, conv_choice *out) {
+static cudnnStatus_t list_forward(const conv_state *s, cudnnHandle_t handle, candidates *out) {
   cudnnConvolutionFwdAlgoPerf_t perf[MAX_CANDIDATES];
-  int count = 0;
-  CR_TRY(check(s->dnn,
-               s->dnn->cudnnGetConvolutionForwardAlgorithm_v7(handle, s->src, s->filter, s->conv,
-                                                              s->dst, MAX_CANDIDATES, &count, perf),
-               "choice of an algorithm"));
-  CR_PICK(perf, count, out)
-  return CREMA_OK;
+  const cudnnStatus_t status = s->dnn->cudnnGetConvolutionForwardAlgorithm_v7(
+      handle, s->src, s->filter, s->conv, s->dst, MAX_CANDIDATES, &out->count, perf);
+  if (status == CUDNN_STATUS_SUCCESS) CR_LIST(perf, out)
+  return status;
 }
 
-static crema_status choose_data(const conv_state *s, cudnnHandle_t handle, conv_choice *out) {
+static cudnnStatus_t list_data(const conv_state *s, cudnnHandle_t handle, candidates *out) {
   cudnnConvolutionBwdDataAlgoPerf_t perf[MAX_CANDIDATES];
-  int count = 0;
-  CR_TRY(check(s->dnn,
-               s->dnn->cudnnGetConvolutionBackwardDataAlgorithm_v7(
-                   handle, s->filter, s->dst, s->conv, s->src, MAX_CANDIDATES, &count, perf),
-               "choice of an algorithm"));
-  CR_PICK(perf, count, out)
-  return CREMA_OK;
+  const cudnnStatus_t status = s->dnn->cudnnGetConvolutionBackwardDataAlgorithm_v7(
+      handle, s->filter, s->dst, s->conv, s->src, MAX_CANDIDATES, &out->count, perf);
+  if (status == CUDNN_STATUS_SUCCESS) CR_LIST(perf, out)
+  return status;
 }
 
-static crema_status choose_weights(const conv_state *s, cudnnHandle_t handle, conv_choice *out) {
+static cudnnStatus_t list_weights(const conv_state *s, cudnnHandle_t handle, candidates *out) {
   cudnnConvolutionBwdFilterAlgoPerf_t perf[MAX_CANDIDATES];
-  int count = 0;
-  CR_TRY(check(s->dnn,
-               s->dnn->cudnnGetConvolutionBackwardFilterAlgorithm_v7(
-                   handle, s->src, s->dst, s->conv, s->filter, MAX_CANDIDATES, &count, perf),
-               "choice of an algorithm"));
-  CR_PICK(perf, count, out)
-  return CREMA_OK;
+  const cudnnStatus_t status = s->dnn->cudnnGetConvolutionBackwardFilterAlgorithm_v7(
+      handle, s->src, s->dst, s->conv, s->filter, MAX_CANDIDATES, &out->count, perf);
+  if (status == CUDNN_STATUS_SUCCESS) CR_LIST(perf, out)
+  return status;
 }
 
-static crema_status choose(conv_state *s, cudnnHandle_t handle) {
-  conv_choice choice = {.algorithm = -1};
-  crema_status status = CREMA_OK;
+static cudnnStatus_t list_all(const conv_state *s, cudnnHandle_t handle, candidates *out) {
   switch (s->pass) {
-    case PASS_FORWARD: status = choose_forward(s, handle, &choice); break;
-    case PASS_DATA: status = choose_data(s, handle, &choice); break;
-    case PASS_WEIGHTS: status = choose_weights(s, handle, &choice); break;
+    case PASS_FORWARD: return list_forward(s, handle, out);
+    case PASS_DATA: return list_data(s, handle, out);
+    case PASS_WEIGHTS: break;
   }
-  if (status != CREMA_OK) return status;
-  if (choice.algorithm < 0) {
-    return cr_fail(CREMA_E_UNSUPPORTED, "cuDNN: no deterministic algorithm for this convolution");
+  return list_weights(s, handle, out);
+}
+
+/* The scratch memory that the algorithm wants with the arithmetic of the descriptor; the
+ * candidate's own number may be for another. Fails for what the descriptors rule out. */
+static cudnnStatus_t workspace_of(const conv_state *s, cudnnHandle_t handle, int algorithm,
+                                  size_t *bytes) {
+  switch (s->pass) {
+    case PASS_FORWARD:
+      return s->dnn->cudnnGetConvolutionForwardWorkspaceSize(
+          handle, s->src, s->filter, s->conv, s->dst, (cudnnConvolutionFwdAlgo_t)algorithm, bytes);
+    case PASS_DATA:
+      return s->dnn->cudnnGetConvolutionBackwardDataWorkspaceSize(
+          handle, s->filter, s->dst, s->conv, s->src, (cudnnConvolutionBwdDataAlgo_t)algorithm,
+          bytes);
+    case PASS_WEIGHTS: break;
   }
-  s->algorithm = choice.algorithm;
-  s->dnn_bytes = (choice.bytes + 255) / 256 * 256;
-  return CREMA_OK;
+  return s->dnn->cudnnGetConvolutionBackwardFilterWorkspaceSize(
+      handle, s->src, s->dst, s->conv, s->filter, (cudnnConvolutionBwdFilterAlgo_t)algorithm,
+      bytes);
+}
+
+/* The first candidate that is deterministic and within the limits. Whatever else cuDNN finds fault
+ * with, the next row can do. */
+static crema_status choose(conv_state *s, cudnnHandle_t handle) {
+  candidates found = {.count = 0};
+  const cudnnStatus_t status = list_all(s, handle, &found);
+  if (status != CUDNN_STATUS_SUCCESS) {
+    (void)cudaGetLastError();
+    return cr_fail(CREMA_E_UNSUPPORTED, "cuDNN, choice of an algorithm: %s",
+                   s->dnn->cudnnGetErrorString(status));
+  }
+  for (int i = 0; i < found.count; ++i) {
+    const candidate *c = &found.list[i];
+    size_t bytes = 0;
+    if (c->status != CUDNN_STATUS_SUCCESS || c->determinism != CUDNN_DETERMINISTIC) continue;
+    if (workspace_of(s, handle, c->algorithm, &bytes) != CUDNN_STATUS_SUCCESS) continue;
+    if (bytes > workspace_limit) continue;
+    s->algorithm = c->algorithm;
+    s->dnn_bytes = (bytes + 255) / 256 * 256;
+    return CREMA_OK;
+  }
+  (void)cudaGetLastError();
+  return cr_fail(CREMA_E_UNSUPPORTED, "cuDNN: no deterministic algorithm for this convolution");
 }
 
 /* ---- the plan ---- */

@@ -9,9 +9,9 @@
 #include "device/cuda/rows.h"
 
 /* Kernels are compiled for this compute capability and above. */
-enum { LEAST_MAJOR = 8 };
+enum { LEAST_MAJOR = 7, LEAST_MINOR = 5 };
 
-/* ---- errors and the current device ---- */
+/* ---- errors ---- */
 
 crema_status cr_cuda_check(cudaError_t error, const char *what) {
   if (error == cudaSuccess) return CREMA_OK;
@@ -19,25 +19,12 @@ crema_status cr_cuda_check(cudaError_t error, const char *what) {
   (void)cudaGetLastError();
   crema_status code = CREMA_E_DEVICE;
   if (error == cudaErrorMemoryAllocation) code = CREMA_E_NO_MEMORY;
+  if (error == cudaErrorCudartUnloading) code = CREMA_E_CLOSED;
   if (error == cudaErrorNoDevice || error == cudaErrorInsufficientDriver ||
       error == cudaErrorInvalidDevice) {
     code = CREMA_E_NO_DEVICE;
   }
   return cr_fail(code, "%s: %s", what, cudaGetErrorString(error));
-}
-
-crema_status cr_cuda_enter(const crema_device *device, int *before) {
-  *before = -1;
-  int current = -1;
-  CR_TRY(cr_cuda_check(cudaGetDevice(&current), "asking for the current device"));
-  if (current == device->index) return CREMA_OK;
-  CR_TRY(cr_cuda_check(cudaSetDevice(device->index), "choosing a device"));
-  *before = current;
-  return CREMA_OK;
-}
-
-void cr_cuda_leave(int before) {
-  if (before >= 0) (void)cudaSetDevice(before);
 }
 
 cuda_context *cr_cuda_context(const crema_context *context) {
@@ -57,6 +44,12 @@ static crema_status cuda_count(int *out) {
   (void)cudaGetLastError();
   if (error == cudaErrorNoDevice) {
     return cr_fail(CREMA_E_NO_DEVICE, "the NVIDIA driver finds no device");
+  }
+  if (error == cudaErrorInitializationError) {
+    return cr_fail(CREMA_E_NO_DEVICE,
+                   "CUDA does not start: %s (a process that was forked from one that used CUDA "
+                   "cannot use it)",
+                   cudaGetErrorString(error));
   }
   if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0) {
     (void)cudaGetLastError();
@@ -79,16 +72,20 @@ static crema_status cuda_open(crema_device *device) {
   int major = 0, minor = 0, before = -1;
   CR_TRY(attribute(device, cudaDevAttrComputeCapabilityMajor, &major));
   CR_TRY(attribute(device, cudaDevAttrComputeCapabilityMinor, &minor));
-  if (major < LEAST_MAJOR) {
+  if (major < LEAST_MAJOR || (major == LEAST_MAJOR && minor < LEAST_MINOR)) {
     return cr_fail(CREMA_E_UNSUPPORTED,
-                   "the device has compute capability %d.%d, and at least %d.0 is needed", major,
-                   minor, LEAST_MAJOR);
+                   "the device has compute capability %d.%d, and at least %d.%d is needed", major,
+                   minor, LEAST_MAJOR, LEAST_MINOR);
   }
   /* The driver makes its own state for the device now rather than inside the first copy. */
+  struct cudaDeviceProp properties;
   CR_TRY(cr_cuda_enter(device, &before));
-  const cudaError_t error = cudaFree(NULL);
+  cudaError_t error = cudaFree(NULL);
+  if (error == cudaSuccess) error = cudaGetDeviceProperties(&properties, device->index);
   cr_cuda_leave(before);
-  return cr_cuda_check(error, "opening a device");
+  CR_TRY(cr_cuda_check(error, "opening a device"));
+  device->memory_bytes = properties.totalGlobalMem;
+  return CREMA_OK;
 }
 
 static void cuda_close(crema_device *device) {
@@ -107,14 +104,21 @@ static crema_status cuda_memory_info(crema_device *device, size_t *free_bytes,
 static crema_status cuda_describe(crema_device *device, crema_device_info *out) {
   struct cudaDeviceProp properties;
   int driver = 0, runtime = 0;
-  char libraries[80];
-  CR_TRY(cr_cuda_check(cudaGetDeviceProperties(&properties, device->index), "asking a device"));
+  char blas[32], dnn[32] = "built without cuDNN";
+  int before = -1;
+  CR_TRY(cr_cuda_enter(device, &before));
+  const cudaError_t error = cudaGetDeviceProperties(&properties, device->index);
+  cr_cuda_leave(before);
+  CR_TRY(cr_cuda_check(error, "asking a device"));
   (void)cudaDriverGetVersion(&driver);
   (void)cudaRuntimeGetVersion(&runtime);
-  cr_cuda_library_text(libraries, sizeof libraries);
+  cr_cuda_blas_text(blas, sizeof blas);
+#ifdef CREMA_CUDNN
+  cr_cuda_dnn_text(dnn, sizeof dnn);
+#endif
   snprintf(out->name, sizeof out->name, "%.*s", (int)sizeof out->name - 1, properties.name);
-  snprintf(out->library, sizeof out->library, "CUDA %d.%d (driver %d.%d), %s", runtime / 1000,
-           runtime % 1000 / 10, driver / 1000, driver % 1000 / 10, libraries);
+  snprintf(out->library, sizeof out->library, "CUDA %d.%d (driver %d.%d), %s, %s", runtime / 1000,
+           runtime % 1000 / 10, driver / 1000, driver % 1000 / 10, blas, dnn);
   out->compute_units = properties.multiProcessorCount;
   out->capability_major = properties.major;
   out->capability_minor = properties.minor;
@@ -125,10 +129,30 @@ static crema_status cuda_set_current(crema_device *device) {
   return cr_cuda_check(cudaSetDevice(device->index), "choosing a device");
 }
 
+/* The question itself would open the current device, so it is asked on one that is open. Without
+ * any there is no device memory. */
+static bool enter_any(int *before) {
+  int current = -1, count = 0;
+  *before = -1;
+  if (cudaGetDevice(&current) != cudaSuccess || cudaGetDeviceCount(&count) != cudaSuccess) {
+    (void)cudaGetLastError();
+    return false;
+  }
+  if (cr_cuda_is_open(current)) return true;
+  for (int i = 0; i < count; i++) {
+    const crema_device device = {.backend = &cr_backend_cuda, .index = i};
+    if (cr_cuda_is_open(i)) return cr_cuda_enter(&device, before) == CREMA_OK;
+  }
+  return false;
+}
+
 static int cuda_owner(uintptr_t address) {
   struct cudaPointerAttributes attributes;
+  int before = -1;
+  if (!enter_any(&before)) return -1;
   const cudaError_t error =
       cudaPointerGetAttributes(&attributes, (const void *)address); /* NOLINT */
+  cr_cuda_leave(before);
   if (error != cudaSuccess) {
     (void)cudaGetLastError();
     return -1;
@@ -202,15 +226,29 @@ static crema_status cuda_host_alloc(crema_device *device, size_t bytes, void **o
 }
 
 static void cuda_host_free(crema_device *device, void *memory) {
-  (void)device;
-  if (memory != NULL && cudaFreeHost(memory) != cudaSuccess) (void)cudaGetLastError();
+  int before = -1;
+  if (memory == NULL) return;
+  const bool entered = cr_cuda_enter(device, &before) == CREMA_OK;
+  if (cudaFreeHost(memory) != cudaSuccess) (void)cudaGetLastError();
+  if (entered) cr_cuda_leave(before);
+}
+
+/* Where the device can follow any host address, the driver gives one for pageable memory too; but
+ * such memory may move between host and device, and is no mailbox. So the kind of memory is asked
+ * for first. */
+static cudaError_t alias_of(void *memory, void **alias) {
+  struct cudaPointerAttributes attributes;
+  const cudaError_t error = cudaPointerGetAttributes(&attributes, memory);
+  if (error != cudaSuccess) return error;
+  if (attributes.type != cudaMemoryTypeHost) return cudaErrorInvalidValue;
+  return cudaHostGetDevicePointer(alias, memory, 0);
 }
 
 static crema_status cuda_host_alias(crema_device *device, void *memory, crema_devptr *out) {
   void *alias = NULL;
   int before = -1;
   CR_TRY(cr_cuda_enter(device, &before));
-  const cudaError_t error = cudaHostGetDevicePointer(&alias, memory, 0);
+  const cudaError_t error = alias_of(memory, &alias);
   cr_cuda_leave(before);
   if (error == cudaErrorInvalidValue) {
     (void)cudaGetLastError();
@@ -224,7 +262,11 @@ static crema_status cuda_host_alias(crema_device *device, void *memory, crema_de
 /* ---- the table ---- */
 
 #define ENTRY(name) &cr_##name.kernel,
-static const cr_kernel *const kernels[] = {CR_CUDNN_ROWS(ENTRY) CR_CUDA_ROWS(ENTRY) NULL};
+static const cr_kernel *const kernels[] = {
+#ifdef CREMA_CUDNN
+    CR_CUDNN_ROWS(ENTRY)
+#endif
+        CR_CUDA_ROWS(ENTRY) NULL};
 
 const cr_backend cr_backend_cuda = {
     .type = CREMA_DEVICE_CUDA,

@@ -54,7 +54,10 @@ void cr_cuda_context_close(crema_context *context) {
   int before = -1;
   if (state == NULL) return;
   const bool entered = cr_cuda_enter(context->device, &before) == CREMA_OK;
-  cr_cuda_close_handles(state);
+#ifdef CREMA_CUDNN
+  cr_cuda_close_dnn(state);
+#endif
+  cr_cuda_close_blas(state);
   (void)cudaStreamDestroy(state->stream);
   (void)cudaFreeHost(state->fault);
   (void)cudaGetLastError();
@@ -65,12 +68,19 @@ void cr_cuda_context_close(crema_context *context) {
 
 crema_status cr_cuda_finish(crema_context *context) {
   cuda_context *state = cr_cuda_context(context);
-  CR_TRY(cr_cuda_check(cudaStreamSynchronize(state->stream), "waiting for queued work"));
+  int before = -1;
+  CR_TRY(cr_cuda_enter(context->device, &before));
+  const cudaError_t error = cudaStreamSynchronize(state->stream);
+  cr_cuda_leave(before);
+  CR_TRY(cr_cuda_check(error, "waiting for queued work"));
   return cr_cuda_fault_take(state->fault);
 }
 
 crema_status cr_cuda_busy(crema_context *context, bool *out) {
+  int before = -1;
+  CR_TRY(cr_cuda_enter(context->device, &before));
   const cudaError_t error = cudaStreamQuery(cr_cuda_context(context)->stream);
+  cr_cuda_leave(before);
   *out = error == cudaErrorNotReady;
   /* "Not ready" would otherwise be the pending failure that the next launch reports. */
   if (*out) (void)cudaGetLastError();
@@ -173,8 +183,11 @@ crema_status cr_cuda_event_create(crema_device *device, cr_native_event **out) {
 }
 
 void cr_cuda_event_destroy(cr_native_event *event) {
+  int before = -1;
   if (event == NULL) return;
+  const bool entered = cr_cuda_enter(event->device, &before) == CREMA_OK;
   if (cudaEventDestroy(event->event) != cudaSuccess) (void)cudaGetLastError();
+  if (entered) cr_cuda_leave(before);
   free(event);
 }
 
@@ -195,7 +208,10 @@ crema_status cr_cuda_event_wait(crema_context *context, cr_native_event *event) 
 }
 
 crema_status cr_cuda_event_query(cr_native_event *event, bool *done) {
+  int before = -1;
+  CR_TRY(cr_cuda_enter(event->device, &before));
   const cudaError_t error = cudaEventQuery(event->event);
+  cr_cuda_leave(before);
   *done = error == cudaSuccess;
   if (error == cudaErrorNotReady) {
     (void)cudaGetLastError();
@@ -205,5 +221,9 @@ crema_status cr_cuda_event_query(cr_native_event *event, bool *done) {
 }
 
 crema_status cr_cuda_event_finish(cr_native_event *event) {
-  return cr_cuda_check(cudaEventSynchronize(event->event), "waiting for an event");
+  int before = -1;
+  CR_TRY(cr_cuda_enter(event->device, &before));
+  const cudaError_t error = cudaEventSynchronize(event->event);
+  cr_cuda_leave(before);
+  return cr_cuda_check(error, "waiting for an event");
 }

@@ -28,10 +28,10 @@ struct cr_gemm_plan {
 static crema_status check(cublasStatus_t status, const char *what) {
   if (status == CUBLAS_STATUS_SUCCESS) return CREMA_OK;
   /* What one version of cuBLASLt does not support is an invalid value to another. */
-  const crema_status code =
-      status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE
-          ? CREMA_E_UNSUPPORTED
-          : CREMA_E_DEVICE;
+  const bool declined = status == CUBLAS_STATUS_NOT_SUPPORTED ||
+                        status == CUBLAS_STATUS_INVALID_VALUE ||
+                        status == CUBLAS_STATUS_ARCH_MISMATCH;
+  const crema_status code = declined ? CREMA_E_UNSUPPORTED : CREMA_E_DEVICE;
   return cr_fail(status == CUBLAS_STATUS_ALLOC_FAILED ? CREMA_E_NO_MEMORY : code,
                  "cuBLASLt, %s: status %d", what, (int)status);
 }
@@ -65,10 +65,6 @@ static crema_status make_descriptors(cr_gemm_plan *plan) {
     /* n values down the columns of the transposed result: along the rows of ours. */
     const cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_BIAS;
     CR_TRY(set_attribute(plan, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue));
-    /* Nothing is read while an algorithm is chosen, but an absent bias may be refused. */
-    const uintptr_t some_address = 256;
-    CR_TRY(
-        set_attribute(plan, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &some_address, sizeof some_address));
   }
   CR_TRY(make_layout(blas, s->b_transposed ? s->n : s->k, s->b_transposed ? s->k : s->n,
                      &plan->first));
@@ -111,6 +107,13 @@ static crema_status choose(const cr_gemm_plan *plan, cublasLtHandle_t handle, ui
   crema_status status;
   CR_TRY(check(blas->cublasLtMatmulPreferenceCreate(&preference), "preference"));
   CR_TRY_GOTO(set_preferences(blas, preference, alignment), done);
+  if (plan->shape.bias) {
+    /* Nothing is read while an algorithm is chosen, but an absent bias may be refused, and its
+     * alignment counts. */
+    const uintptr_t address = 4096 + alignment;
+    CR_TRY_GOTO(set_attribute(plan, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &address, sizeof address),
+                done);
+  }
   CR_TRY_GOTO(check(blas->cublasLtMatmulAlgoGetHeuristic(handle, plan->desc, plan->first,
                                                          plan->second, plan->result, plan->result,
                                                          preference, 1, &result, &found),

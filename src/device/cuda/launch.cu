@@ -48,12 +48,22 @@ unsigned blocks_for(int64_t count, int64_t per_block) {
   return static_cast<unsigned>(blocks < most_blocks ? blocks : most_blocks);
 }
 
+/* What this launch itself answers: the runtime's last error may be left over from somebody else's
+ * call. */
+template <typename kernel>
+cudaError_t launch(kernel *function, unsigned blocks, unsigned size, cudaStream_t stream,
+                   void *args, int64_t count) {
+  void *parameters[] = {args, &count};
+  return cudaLaunchKernel(reinterpret_cast<const void *>(function), dim3(blocks), dim3(size),
+                          parameters, 0, stream);
+}
+
 template <size_t bytes, void (*body)(const void *, int64_t)>
 cudaError_t start_each(cudaStream_t stream, const void *args, int64_t count) {
   block<bytes> copy;
   memcpy(copy.data, args, bytes);
-  each_kernel<bytes, body><<<blocks_for(count, threads), threads, 0, stream>>>(copy, count);
-  return cudaGetLastError();
+  return launch(each_kernel<bytes, body>, blocks_for(count, threads), threads, stream, &copy,
+                count);
 }
 
 template <size_t bytes, void (*body)(const void *, int64_t, cr_team)>
@@ -61,13 +71,11 @@ cudaError_t start_teams(cudaStream_t stream, const void *args, int64_t segments,
   block<bytes> copy;
   memcpy(copy.data, args, bytes);
   if (lanes == 1) {
-    const unsigned blocks = blocks_for(segments, threads);
-    alone_kernel<bytes, body><<<blocks, threads, 0, stream>>>(copy, segments);
-  } else {
-    const unsigned blocks = blocks_for(segments, 1), size = static_cast<unsigned>(lanes);
-    team_kernel<bytes, body><<<blocks, size, 0, stream>>>(copy, segments);
+    return launch(alone_kernel<bytes, body>, blocks_for(segments, threads), threads, stream, &copy,
+                  segments);
   }
-  return cudaGetLastError();
+  return launch(team_kernel<bytes, body>, blocks_for(segments, 1), static_cast<unsigned>(lanes),
+                stream, &copy, segments);
 }
 
 struct starter {

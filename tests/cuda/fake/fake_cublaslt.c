@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fake_driver.h"
+
 enum { NARROW = 4, WORKSPACE = 1000 };
 
 typedef struct fake_layout {
@@ -29,7 +31,12 @@ typedef struct fake_algorithm {
 
 enum { MAGIC = 0x4372656d };
 
+/* Like the real one, it needs a context of the calling thread, and makes none. FAKE_CUBLASLT_STATUS
+ * is for a library that the driver cannot serve. */
 cublasStatus_t cublasLtCreate(cublasLtHandle_t *handle) {
+  const char *given = getenv("FAKE_CUBLASLT_STATUS");
+  if (given != NULL && given[0] != '\0') return (cublasStatus_t)atoi(given);
+  if (fake_bound() < 0) return CUBLAS_STATUS_NOT_INITIALIZED;
   *handle = calloc(1, 8);
   return *handle != NULL ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_ALLOC_FAILED;
 }
@@ -135,6 +142,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
                                               cublasLtMatmulPreference_t preference, int wanted,
                                               cublasLtMatmulHeuristicResult_t *result, int *found) {
   const fake_preference *p = (const fake_preference *)preference;
+  if (fake_bound() < 0) return CUBLAS_STATUS_NOT_INITIALIZED;
   if (handle == NULL || c != d || wanted != 1 || p->workspace < WORKSPACE ||
       !shapes_fit((const fake_desc *)desc, (const fake_layout *)a, (const fake_layout *)b,
                   (const fake_layout *)d)) {
@@ -172,6 +180,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
   fake_algorithm algorithm;
   memcpy(&algorithm, algo, sizeof algorithm);
   const uintptr_t ends = (uintptr_t)a | (uintptr_t)b | (uintptr_t)c | (uintptr_t)d;
+  if (fake_bound() < 0) return CUBLAS_STATUS_NOT_INITIALIZED;
   if (handle == NULL || stream == NULL || c != d || c_layout != d_layout || workspace == NULL ||
       bytes < WORKSPACE || algorithm.magic != MAGIC || ends % algorithm.alignment != 0 ||
       !shapes_fit(m, la, lb, ld) || (m->epilogue == CUBLASLT_EPILOGUE_BIAS && m->bias == NULL)) {

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fake_driver.h"
+
 enum { AXES = 5, SPATIAL = 3, WORKSPACE = 1000, ALGORITHM = 1 };
 
 typedef struct fake_tensor {
@@ -22,7 +24,11 @@ size_t cudnnGetVersion(void) {
 const char *cudnnGetErrorString(cudnnStatus_t status) {
   return status == CUDNN_STATUS_SUCCESS ? "success" : "fake cuDNN refuses";
 }
+/* FAKE_CUDNN_STATUS is for a library whose parts are not all there. */
 cudnnStatus_t cudnnCreate(cudnnHandle_t *handle) {
+  const char *given = getenv("FAKE_CUDNN_STATUS");
+  if (given != NULL && given[0] != '\0') return (cudnnStatus_t)atoi(given);
+  if (fake_bound() < 0) return CUDNN_STATUS_NOT_INITIALIZED;
   *handle = calloc(1, 8);
   return *handle != NULL ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_INTERNAL_ERROR;
 }
@@ -124,22 +130,57 @@ static bool fits(const fake_tensor *x, const fake_tensor *w, const fake_conv *c,
   return true;
 }
 
-/* Three candidates of which only the last may be taken: it is deterministic and small. */
+/* Four candidates of which only the last may be taken: it is deterministic, small, and runs with
+ * the arithmetic of the descriptor. What they say of their memory is not to be relied on. */
+enum { CANDIDATES = 4 };
 #define FILL(perf, count)                                                           \
-  memset(perf, 0, 3 * sizeof *(perf));                                              \
-  for (int i = 0; i < 3; i++) {                                                     \
-    (perf)[i].algo = i == 2 ? ALGORITHM : 0;                                        \
+  memset(perf, 0, CANDIDATES * sizeof *(perf));                                     \
+  for (int i = 0; i < CANDIDATES; i++) {                                            \
+    (perf)[i].algo = i == 3 ? ALGORITHM : i == 0 ? 0 : i + 1;                       \
     (perf)[i].status = CUDNN_STATUS_SUCCESS;                                        \
     (perf)[i].determinism = i == 0 ? CUDNN_NON_DETERMINISTIC : CUDNN_DETERMINISTIC; \
-    (perf)[i].memory = i == 1 ? (size_t)1 << 40 : WORKSPACE;                        \
+    (perf)[i].memory = 0;                                                           \
   }                                                                                 \
-  *(count) = 3
+  *(count) = CANDIDATES
+
+/* Candidate 1 is algorithm 2: too large. Candidate 2 is algorithm 3: not with this arithmetic. */
+static cudnnStatus_t workspace_of(cudnnHandle_t handle, int algorithm, bool described,
+                                  size_t *bytes) {
+  if (handle == NULL || !described) return CUDNN_STATUS_BAD_PARAM;
+  if (algorithm == 3) return CUDNN_STATUS_NOT_SUPPORTED;
+  *bytes = algorithm == ALGORITHM ? WORKSPACE : (size_t)1 << 40;
+  return CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t cudnnGetConvolutionForwardWorkspaceSize(
+    cudnnHandle_t handle, const cudnnTensorDescriptor_t x, const cudnnFilterDescriptor_t w,
+    const cudnnConvolutionDescriptor_t c, const cudnnTensorDescriptor_t y,
+    cudnnConvolutionFwdAlgo_t algo, size_t *bytes) {
+  const bool described = fits((fake_tensor *)x, (fake_tensor *)w, (fake_conv *)c, (fake_tensor *)y);
+  return workspace_of(handle, (int)algo, described, bytes);
+}
+cudnnStatus_t cudnnGetConvolutionBackwardDataWorkspaceSize(
+    cudnnHandle_t handle, const cudnnFilterDescriptor_t w, const cudnnTensorDescriptor_t dy,
+    const cudnnConvolutionDescriptor_t c, const cudnnTensorDescriptor_t dx,
+    cudnnConvolutionBwdDataAlgo_t algo, size_t *bytes) {
+  const bool described =
+      fits((fake_tensor *)dx, (fake_tensor *)w, (fake_conv *)c, (fake_tensor *)dy);
+  return workspace_of(handle, (int)algo, described, bytes);
+}
+cudnnStatus_t cudnnGetConvolutionBackwardFilterWorkspaceSize(
+    cudnnHandle_t handle, const cudnnTensorDescriptor_t x, const cudnnTensorDescriptor_t dy,
+    const cudnnConvolutionDescriptor_t c, const cudnnFilterDescriptor_t dw,
+    cudnnConvolutionBwdFilterAlgo_t algo, size_t *bytes) {
+  const bool described =
+      fits((fake_tensor *)x, (fake_tensor *)dw, (fake_conv *)c, (fake_tensor *)dy);
+  return workspace_of(handle, (int)algo, described, bytes);
+}
 
 cudnnStatus_t cudnnGetConvolutionForwardAlgorithm_v7(
     cudnnHandle_t handle, const cudnnTensorDescriptor_t x, const cudnnFilterDescriptor_t w,
     const cudnnConvolutionDescriptor_t c, const cudnnTensorDescriptor_t y, const int wanted,
     int *count, cudnnConvolutionFwdAlgoPerf_t *perf) {
-  if (handle == NULL || wanted < 3 ||
+  if (handle == NULL || wanted < CANDIDATES ||
       !fits((fake_tensor *)x, (fake_tensor *)w, (fake_conv *)c, (fake_tensor *)y)) {
     return CUDNN_STATUS_BAD_PARAM;
   }
@@ -150,7 +191,7 @@ cudnnStatus_t cudnnGetConvolutionBackwardDataAlgorithm_v7(
     cudnnHandle_t handle, const cudnnFilterDescriptor_t w, const cudnnTensorDescriptor_t dy,
     const cudnnConvolutionDescriptor_t c, const cudnnTensorDescriptor_t dx, const int wanted,
     int *count, cudnnConvolutionBwdDataAlgoPerf_t *perf) {
-  if (handle == NULL || wanted < 3 ||
+  if (handle == NULL || wanted < CANDIDATES ||
       !fits((fake_tensor *)dx, (fake_tensor *)w, (fake_conv *)c, (fake_tensor *)dy)) {
     return CUDNN_STATUS_BAD_PARAM;
   }
@@ -161,7 +202,7 @@ cudnnStatus_t cudnnGetConvolutionBackwardFilterAlgorithm_v7(
     cudnnHandle_t handle, const cudnnTensorDescriptor_t x, const cudnnTensorDescriptor_t dy,
     const cudnnConvolutionDescriptor_t c, const cudnnFilterDescriptor_t dw, const int wanted,
     int *count, cudnnConvolutionBwdFilterAlgoPerf_t *perf) {
-  if (handle == NULL || wanted < 3 ||
+  if (handle == NULL || wanted < CANDIDATES ||
       !fits((fake_tensor *)x, (fake_tensor *)dw, (fake_conv *)c, (fake_tensor *)dy)) {
     return CUDNN_STATUS_BAD_PARAM;
   }

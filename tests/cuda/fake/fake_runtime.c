@@ -1,22 +1,20 @@
 /* A CUDA runtime on the host, for testing the plug-in's C files without a GPU: two devices whose
  * memory is host memory, streams that do their work at once. It is stricter than the real one:
  * every address must be memory of the kind that the call says, every stream must be of the current
- * device, every kernel must find its arguments. */
-#include <cuda_runtime_api.h>
+ * device. As the runtime of CUDA 12 and newer does, it opens the current device in every call that
+ * needs one. */
+#include "fake_runtime.h"
+
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "device/cuda/kernels/bodies.h"
-#include "device/cuda/start.h"
+#include "fake_driver.h"
 
 enum { DEVICES = 2, BLOCKS = 1 << 16, HOST = -1, FREE = -2 };
 
-struct CUstream_st {
-  int device;
-};
 struct CUevent_st {
   int device;
   bool recorded;
@@ -38,9 +36,28 @@ static struct {
 static _Thread_local int current;
 static _Thread_local cudaError_t last;
 
-static cudaError_t fail(cudaError_t error) {
+cudaError_t fake_fail(cudaError_t error) {
   last = error;
   return error;
+}
+static cudaError_t fail(cudaError_t error) {
+  return fake_fail(error);
+}
+
+int fake_device(void) {
+  if (fake_bound() != current) fake_bind(current);
+  return current;
+}
+
+/* For tests: what somebody else in the process may do to the thread. */
+__attribute__((visibility("default"))) void fake_leave_error(void);
+__attribute__((visibility("default"))) int fake_current_device(void);
+
+void fake_leave_error(void) {
+  last = cudaErrorInvalidValue;
+}
+int fake_current_device(void) {
+  return current;
 }
 
 cudaError_t cudaGetLastError(void) {
@@ -77,6 +94,7 @@ cudaError_t cudaGetDevice(int *device) {
 cudaError_t cudaSetDevice(int device) {
   if (device < 0 || device >= DEVICES) return fail(cudaErrorInvalidDevice);
   current = device;
+  fake_bind(device);
   return cudaSuccess;
 }
 cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr what, int device) {
@@ -92,14 +110,16 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *out, int device) {
   snprintf(out->name, sizeof out->name, "fake GPU %d", device);
   out->major = 9;
   out->multiProcessorCount = 1;
+  out->totalGlobalMem = (size_t)4 << 30;
   return cudaSuccess;
 }
 cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total_bytes) {
+  const int device = fake_device();
   *total_bytes = (size_t)4 << 30;
   size_t used = 0;
   pthread_mutex_lock(&world.lock);
   for (int i = 0; i < world.blocks; i++) {
-    if (world.block[i].device == current) used += world.block[i].bytes;
+    if (world.block[i].device == device) used += world.block[i].bytes;
   }
   pthread_mutex_unlock(&world.lock);
   *free_bytes = used < *total_bytes ? *total_bytes - used : 0;
@@ -111,13 +131,15 @@ cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int peer) {
 }
 cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags) {
   (void)flags;
-  if (world.peer[current][peer]) return fail(cudaErrorPeerAccessAlreadyEnabled);
-  world.peer[current][peer] = true;
+  const int device = fake_device();
+  if (world.peer[device][peer]) return fail(cudaErrorPeerAccessAlreadyEnabled);
+  world.peer[device][peer] = true;
   return cudaSuccess;
 }
 cudaError_t cudaDeviceDisablePeerAccess(int peer) {
-  if (!world.peer[current][peer]) return fail(cudaErrorPeerAccessNotEnabled);
-  world.peer[current][peer] = false;
+  const int device = fake_device();
+  if (!world.peer[device][peer]) return fail(cudaErrorPeerAccessNotEnabled);
+  world.peer[device][peer] = false;
   return cudaSuccess;
 }
 
@@ -150,6 +172,7 @@ static cudaError_t add(void **out, size_t bytes, int device) {
 }
 
 static cudaError_t drop(void *memory, bool host) {
+  (void)fake_device();
   if (memory == NULL) return cudaSuccess;
   pthread_mutex_lock(&world.lock);
   block *b = find(memory);
@@ -162,12 +185,13 @@ static cudaError_t drop(void *memory, bool host) {
 }
 
 cudaError_t cudaMalloc(void **out, size_t bytes) {
-  return add(out, bytes, current);
+  return add(out, bytes, fake_device());
 }
 cudaError_t cudaFree(void *memory) {
   return drop(memory, false);
 }
 cudaError_t cudaHostAlloc(void **out, size_t bytes, unsigned flags) {
+  (void)fake_device();
   if ((flags & cudaHostAllocMapped) == 0) return fail(cudaErrorInvalidValue);
   return add(out, bytes, HOST);
 }
@@ -189,19 +213,28 @@ static int place_of(const void *address, size_t bytes) {
   return place;
 }
 
+/* As on a device that can follow every host address. */
 cudaError_t cudaHostGetDevicePointer(void **out, void *memory, unsigned flags) {
+  (void)fake_device();
+  *out = memory;
+  return flags == 0 ? cudaSuccess : fail(cudaErrorInvalidValue);
+}
+
+static bool is_pinned(const void *address) {
   pthread_mutex_lock(&world.lock);
-  const block *b = find(memory);
+  const block *b = find(address);
   const bool pinned = b != NULL && b->device == HOST;
   pthread_mutex_unlock(&world.lock);
-  *out = memory;
-  return flags == 0 && pinned ? cudaSuccess : fail(cudaErrorInvalidValue);
+  return pinned;
 }
 
 cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *out, const void *address) {
+  (void)fake_device();
   memset(out, 0, sizeof *out);
   const int place = place_of(address, 1);
-  out->type = place >= 0 ? cudaMemoryTypeDevice : cudaMemoryTypeUnregistered;
+  out->type = place >= 0           ? cudaMemoryTypeDevice
+              : is_pinned(address) ? cudaMemoryTypeHost
+                                   : cudaMemoryTypeUnregistered;
   out->device = place >= 0 ? place : -2;
   return cudaSuccess;
 }
@@ -211,42 +244,50 @@ cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *out, const vo
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned flags) {
   *out = calloc(1, sizeof **out);
   if (*out == NULL || flags != cudaStreamNonBlocking) return fail(cudaErrorInvalidValue);
-  (*out)->device = current;
+  (*out)->device = fake_device();
   return cudaSuccess;
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  (void)fake_device();
   free(stream);
   return cudaSuccess;
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  (void)fake_device();
   return stream != NULL ? cudaSuccess : fail(cudaErrorInvalidResourceHandle);
 }
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
+  (void)fake_device();
   return stream != NULL ? cudaSuccess : fail(cudaErrorInvalidResourceHandle);
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags) {
+  (void)fake_device();
   return stream != NULL && event != NULL && flags == 0 ? cudaSuccess
                                                        : fail(cudaErrorInvalidResourceHandle);
 }
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned flags) {
   *out = calloc(1, sizeof **out);
   if (*out == NULL || flags != cudaEventDisableTiming) return fail(cudaErrorInvalidValue);
-  (*out)->device = current;
+  (*out)->device = fake_device();
   return cudaSuccess;
 }
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  (void)fake_device();
   free(event);
   return cudaSuccess;
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  (void)fake_device();
   if (event->device != stream->device) return fail(cudaErrorInvalidResourceHandle);
   event->recorded = true;
   return cudaSuccess;
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) {
+  (void)fake_device();
   return event != NULL ? cudaSuccess : fail(cudaErrorInvalidResourceHandle);
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  (void)fake_device();
   return event != NULL ? cudaSuccess : fail(cudaErrorInvalidResourceHandle);
 }
 
@@ -264,6 +305,7 @@ static bool kind_fits(enum cudaMemcpyKind kind, int dst, int src) {
 
 cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t bytes, enum cudaMemcpyKind kind,
                             cudaStream_t stream) {
+  (void)fake_device();
   if (stream == NULL || !kind_fits(kind, place_of(dst, bytes), place_of(src, bytes))) {
     return fail(cudaErrorInvalidValue);
   }
@@ -272,55 +314,10 @@ cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t bytes, enum cudaM
 }
 
 cudaError_t cudaMemsetAsync(void *memory, int value, size_t bytes, cudaStream_t stream) {
+  (void)fake_device();
   if (stream == NULL || place_of(memory, bytes) != stream->device) {
     return fail(cudaErrorInvalidValue);
   }
   memset(memory, value, bytes);
-  return cudaSuccess;
-}
-
-/* ---- kernels ---- */
-
-double cr_team_sum(cr_team team, double value) {
-  (void)team;
-  return value;
-}
-float cr_team_max(cr_team team, float value) {
-  (void)team;
-  return value;
-}
-void cr_team_meet(cr_team team) {
-  (void)team;
-}
-
-typedef struct fake_body {
-  void (*each)(const void *args, int64_t i);
-  void (*team)(const void *args, int64_t segment, cr_team team);
-} fake_body;
-
-static const fake_body bodies[] = {
-#define CR_EACH(name, args) {.each = cr_##name##_body},
-#define CR_TEAM(name, args) {.team = cr_##name##_body},
-#include "device/cuda/kernels/bodies.inc"
-#undef CR_EACH
-#undef CR_TEAM
-};
-
-cudaError_t cr_cuda_start_each(int body, cudaStream_t stream, const void *args, int64_t count) {
-  if (bodies[body].each == NULL || count <= 0) return fail(cudaErrorInvalidValue);
-  if (stream->device != current) return fail(cudaErrorInvalidResourceHandle);
-  for (int64_t i = 0; i < count; i++) bodies[body].each(args, i);
-  return cudaSuccess;
-}
-
-cudaError_t cr_cuda_start_teams(int body, cudaStream_t stream, const void *args, int64_t segments,
-                                int lanes) {
-  if (bodies[body].team == NULL || segments <= 0) return fail(cudaErrorInvalidValue);
-  if (stream->device != current) return fail(cudaErrorInvalidResourceHandle);
-  if (lanes != 1 && (lanes % 32 != 0 || lanes > 1024)) {
-    return fail(cudaErrorInvalidConfiguration);
-  }
-  const cr_team team = {.lane = 0, .lanes = 1};
-  for (int64_t s = 0; s < segments; s++) bodies[body].team(args, s, team);
   return cudaSuccess;
 }

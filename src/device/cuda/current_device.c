@@ -1,0 +1,68 @@
+/* The device that the CUDA runtime uses for the calling thread.
+ *
+ * Two habits of the runtime matter here. A thread that has made no call yet has device 0 without
+ * being bound to it: libraries that reach for the driver (cuBLASLt does) find no context there. And
+ * from CUDA 12 on cudaSetDevice opens a device that nobody opened before, which takes a good part
+ * of a second and some hundred megabytes of its memory; returning to a device must not do that. */
+#include <cuda.h>
+#include <dlfcn.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "core/fail.h"
+#include "device/cuda/cuda_private.h"
+
+/* ---- which devices are open ---- */
+
+typedef struct driver_calls {
+  __typeof__(&cuDeviceGet) device_get;
+  __typeof__(&cuDevicePrimaryCtxGetState) state;
+} driver_calls;
+
+static driver_calls driver;
+
+/* The runtime has the driver open already; a second opening costs nothing and is never undone. */
+static void find_driver(void) {
+  void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (library == NULL) return;
+  void *device_get = dlsym(library, "cuDeviceGet");
+  void *state = dlsym(library, "cuDevicePrimaryCtxGetState");
+  if (device_get == NULL || state == NULL) return;
+  memcpy(&driver.device_get, &device_get, sizeof device_get);
+  memcpy(&driver.state, &state, sizeof state);
+}
+
+bool cr_cuda_is_open(int index) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  CUdevice device = 0;
+  unsigned flags = 0;
+  int active = 1;
+  pthread_once(&once, find_driver);
+  if (driver.state == NULL) return true;
+  if (driver.device_get(&device, index) != CUDA_SUCCESS) return true;
+  return driver.state(device, &flags, &active) != CUDA_SUCCESS || active != 0;
+}
+
+/* ---- entering and leaving ---- */
+
+/* The device that this thread is known to be bound to. */
+static _Thread_local int bound = -1;
+
+crema_status cr_cuda_enter(const crema_device *device, int *before) {
+  int current = -1;
+  *before = -1;
+  CR_TRY(cr_cuda_check(cudaGetDevice(&current), "asking for the current device"));
+  if (current == device->index && bound == current) return CREMA_OK;
+  CR_TRY(cr_cuda_check(cudaSetDevice(device->index), "choosing a device"));
+  /* Until 12 the device is bound by the first call that needs it. */
+  if (CUDART_VERSION < 12000) CR_TRY(cr_cuda_check(cudaFree(NULL), "opening a device"));
+  bound = device->index;
+  if (current != device->index && cr_cuda_is_open(current)) *before = current;
+  return CREMA_OK;
+}
+
+void cr_cuda_leave(int before) {
+  if (before < 0) return;
+  bound = -1;
+  if (cudaSetDevice(before) != cudaSuccess) (void)cudaGetLastError();
+}

@@ -1,0 +1,39 @@
+/* Libraries that are looked for when they are needed, once a process. */
+#ifndef CR_CUDA_LIBRARY_H
+#define CR_CUDA_LIBRARY_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "core/fail.h"
+
+/* Opens `name` (a file's name): under the folders of CREMA_CUDA_PATH, where the loader looks, under
+ * CUDA_HOME, and where CUDA installs itself. NULL when it is nowhere. Never closed. */
+void *cr_library_open(const char *name);
+
+/* Stores the address of a function at *function, a pointer to it. False: the library has none. */
+bool cr_library_symbol(void *library, const char *name, void *function);
+
+enum { CR_LIBRARY_TEXT = 256 };
+
+/* What became of a library. */
+typedef struct cr_library_answer {
+  pthread_mutex_t lock;
+  bool asked;
+  char missing[CR_LIBRARY_TEXT]; /* why there is none; empty: it is there */
+} cr_library_answer;
+
+/* Opens the library, or writes why that cannot be to `missing`. */
+typedef void cr_library_opener(char *missing, size_t size);
+
+/* Calls the opener the first time. Errors: CREMA_E_UNSUPPORTED with the reason, which is told in
+ * the log once. */
+crema_status cr_library_ask(cr_library_answer *answer, cr_library_opener *opener) CREMA_MUST_USE;
+
+/* The library is there but does not work: from now on it counts as missing. Returns
+ * CREMA_E_UNSUPPORTED with the reason, told in the log once. printf-formatted. */
+crema_status cr_library_refuse(cr_library_answer *answer, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3))) CREMA_MUST_USE;
+
+#endif

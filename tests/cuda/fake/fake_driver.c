@@ -1,0 +1,45 @@
+/* The part of the CUDA driver that knows which devices are open and what each thread is bound to. A
+ * library of its own, so that the fake runtime and the fake libraries share its state. */
+#include "fake_driver.h"
+
+#include <pthread.h>
+
+enum { DEVICES = 2 };
+
+static struct {
+  pthread_mutex_t lock;
+  unsigned open; /* one bit a device */
+} world = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static _Thread_local int bound = -1;
+
+CUresult cuDeviceGet(CUdevice *device, int ordinal) {
+  if (ordinal < 0 || ordinal >= DEVICES) return CUDA_ERROR_INVALID_DEVICE;
+  *device = ordinal;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned *flags, int *active) {
+  if (device < 0 || device >= DEVICES) return CUDA_ERROR_INVALID_DEVICE;
+  *flags = 0;
+  *active = (int)(fake_open_devices() >> device & 1);
+  return CUDA_SUCCESS;
+}
+
+unsigned fake_open_devices(void) {
+  pthread_mutex_lock(&world.lock);
+  const unsigned open = world.open;
+  pthread_mutex_unlock(&world.lock);
+  return open;
+}
+
+void fake_bind(int device) {
+  pthread_mutex_lock(&world.lock);
+  world.open |= 1u << device;
+  pthread_mutex_unlock(&world.lock);
+  bound = device;
+}
+
+int fake_bound(void) {
+  return bound;
+}

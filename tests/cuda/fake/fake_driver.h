@@ -1,0 +1,16 @@
+/* What the fakes know of each other. */
+#ifndef CR_TESTS_CUDA_FAKE_DRIVER_H
+#define CR_TESTS_CUDA_FAKE_DRIVER_H
+
+#include <cuda.h>
+
+/* One bit a device that somebody opened. */
+unsigned fake_open_devices(void);
+
+/* Opens the device and makes its context that of the calling thread. */
+void fake_bind(int device);
+
+/* The device whose context the calling thread has; -1: none. */
+int fake_bound(void);
+
+#endif

@@ -1,0 +1,151 @@
+/* Launches on the host: launch.cu's own host code runs, as nvcc made it, and ends in the calls
+ * below, which check how a kernel is started and run its body element by element. */
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "device/cuda/kernels/bodies.h"
+#include "fake_runtime.h"
+
+double cr_team_sum(cr_team team, double value) {
+  (void)team;
+  return value;
+}
+float cr_team_max(cr_team team, float value) {
+  (void)team;
+  return value;
+}
+void cr_team_meet(cr_team team) {
+  (void)team;
+}
+
+/* ---- bodies by name ---- */
+
+typedef struct fake_body {
+  const char *text; /* the function's name */
+  void (*each)(const void *args, int64_t i);
+  void (*team)(const void *args, int64_t segment, cr_team team);
+} fake_body;
+
+static const fake_body bodies[] = {
+#define CR_EACH(name, args) {.text = "cr_" #name "_body", .each = cr_##name##_body},
+#define CR_TEAM(name, args) {.text = "cr_" #name "_body", .team = cr_##name##_body},
+#include "device/cuda/kernels/bodies.inc"
+#undef CR_EACH
+#undef CR_TEAM
+};
+
+enum { BODIES = sizeof bodies / sizeof bodies[0], KERNELS = 256 };
+
+typedef enum fake_shape { EACH, ALONE, TEAM } fake_shape;
+
+typedef struct fake_kernel {
+  const void *stub; /* how the host code names it */
+  const fake_body *body;
+  fake_shape shape;
+} fake_kernel;
+
+/* Filled by the module's constructors, before anybody launches. */
+static struct {
+  fake_kernel kernel[KERNELS];
+  int count;
+} registered;
+
+/* A mangled name holds the length of each name before it. */
+static bool mentions(const char *mangled, const char *name) {
+  char text[128];
+  snprintf(text, sizeof text, "%zu%s", strlen(name), name);
+  return strstr(mangled, text) != NULL;
+}
+
+/* ---- what the code that nvcc makes calls ---- */
+
+void **__cudaRegisterFatBinary(void *binary);
+void __cudaRegisterFatBinaryEnd(void **handle);
+void __cudaUnregisterFatBinary(void **handle);
+void __cudaRegisterFunction(void **handle, const char *stub, char *device, const char *name,
+                            int limit, uint3 *tid, uint3 *bid, dim3 *block, dim3 *grid, int *size);
+unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared, cudaStream_t stream);
+cudaError_t __cudaPopCallConfiguration(dim3 *grid, dim3 *block, size_t *shared, void *stream);
+cudaError_t __cudaGetKernel(void **kernel, const void *stub);
+cudaError_t __cudaLaunchKernel(void *kernel, dim3 grid, dim3 block, void **args, size_t shared,
+                               cudaStream_t stream);
+
+void **__cudaRegisterFatBinary(void *binary) {
+  static void *handle[1];
+  handle[0] = binary;
+  return handle;
+}
+void __cudaRegisterFatBinaryEnd(void **handle) {
+  (void)handle;
+}
+void __cudaUnregisterFatBinary(void **handle) {
+  (void)handle;
+}
+void __cudaRegisterFunction(void **handle, const char *stub, char *device, const char *name,
+                            int limit, uint3 *tid, uint3 *bid, dim3 *block, dim3 *grid, int *size) {
+  (void)handle, (void)device, (void)limit, (void)tid, (void)bid, (void)block, (void)grid;
+  (void)size;
+  fake_kernel kernel = {.stub = stub, .shape = EACH};
+  if (mentions(name, "alone_kernel")) kernel.shape = ALONE;
+  if (mentions(name, "team_kernel")) kernel.shape = TEAM;
+  for (int i = 0; i < BODIES; i++) {
+    if (mentions(name, bodies[i].text)) kernel.body = &bodies[i];
+  }
+  if (kernel.body == NULL || registered.count == KERNELS) {
+    fprintf(stderr, "fake runtime: kernel %s is not known\n", name);
+    abort();
+  }
+  registered.kernel[registered.count++] = kernel;
+}
+/* The stubs themselves are never called: kernels are started by cudaLaunchKernel. */
+unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared, cudaStream_t stream) {
+  (void)grid, (void)block, (void)shared, (void)stream;
+  return 1;
+}
+cudaError_t __cudaPopCallConfiguration(dim3 *grid, dim3 *block, size_t *shared, void *stream) {
+  (void)grid, (void)block, (void)shared, (void)stream;
+  return fake_fail(cudaErrorInvalidConfiguration);
+}
+cudaError_t __cudaGetKernel(void **kernel, const void *stub) {
+  (void)kernel, (void)stub;
+  return fake_fail(cudaErrorInvalidDeviceFunction);
+}
+cudaError_t __cudaLaunchKernel(void *kernel, dim3 grid, dim3 block, void **args, size_t shared,
+                               cudaStream_t stream) {
+  (void)kernel, (void)grid, (void)block, (void)args, (void)shared, (void)stream;
+  return fake_fail(cudaErrorInvalidDeviceFunction);
+}
+
+/* ---- launches ---- */
+
+static bool configuration_fits(fake_shape shape, dim3 grid, dim3 block, size_t shared) {
+  if (grid.x < 1 || grid.x > INT32_MAX || grid.y != 1 || grid.z != 1) return false;
+  if (block.y != 1 || block.z != 1 || shared != 0) return false;
+  if (shape == TEAM) return block.x >= 32 && block.x <= 1024 && block.x % 32 == 0;
+  return block.x >= 1 && block.x <= 256;
+}
+
+cudaError_t cudaLaunchKernel(const void *stub, dim3 grid, dim3 block, void **args, size_t shared,
+                             cudaStream_t stream) {
+  const fake_kernel *kernel = NULL;
+  for (int i = 0; i < registered.count; i++) {
+    if (registered.kernel[i].stub == stub) kernel = &registered.kernel[i];
+  }
+  if (kernel == NULL) return fake_fail(cudaErrorInvalidDeviceFunction);
+  if (!configuration_fits(kernel->shape, grid, block, shared)) {
+    return fake_fail(cudaErrorInvalidConfiguration);
+  }
+  if (stream->device != fake_device()) return fake_fail(cudaErrorInvalidResourceHandle);
+  int64_t count = 0;
+  memcpy(&count, args[1], sizeof count);
+  if (count <= 0) return fake_fail(cudaErrorInvalidValue);
+  const cr_team alone = {.lane = 0, .lanes = 1};
+  for (int64_t i = 0; i < count; i++) {
+    if (kernel->shape == EACH) kernel->body->each(args[0], i);
+    else kernel->body->team(args[0], i, alone);
+  }
+  return cudaSuccess;
+}

@@ -1,0 +1,334 @@
+/* How the plug-in shares a process with others, over the fake runtime: which devices it opens, what
+ * it leaves current, threads that have used no device yet, errors that others left behind. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <dlfcn.h>
+#include <pthread.h>
+
+#include "core/fail.h"
+#include "crema/log.h"
+#include "device/copy.h"
+#include "device/device.h"
+#include "memory/tensor.h"
+#include "ops/op.h"
+
+#define assert_ok(call)                                         \
+  do {                                                          \
+    if ((call) != CREMA_OK) fail_msg("%s", crema_error_text()); \
+  } while (0)
+
+/* ---- the fake's own calls ---- */
+
+static struct {
+  unsigned (*open_devices)(void);
+  void (*leave_error)(void);
+  int (*current_device)(void);
+} fake;
+
+static void find(void *library, const char *name, void *function) {
+  void *symbol = library == NULL ? NULL : dlsym(library, name);
+  if (symbol == NULL) fail_msg("%s", dlerror());
+  memcpy(function, &symbol, sizeof symbol);
+}
+
+static int find_fake(void **state) {
+  (void)state;
+  const char *plugin = getenv("CREMA_CUDA_PLUGIN");
+  assert_non_null(plugin);
+  void *runtime = dlopen(plugin, RTLD_NOW | RTLD_LOCAL);
+  find(dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL), "fake_open_devices", &fake.open_devices);
+  find(runtime, "fake_leave_error", &fake.leave_error);
+  find(runtime, "fake_current_device", &fake.current_device);
+  return 0;
+}
+
+/* ---- work of all kinds ---- */
+
+/* (2,3) times (2,3)^T by cuBLASLt: rows (1,2,3) and (4,5,6). */
+static crema_status multiply(crema_context *context) {
+  const crema_shape shapes[4] = {{2, {2, 3}}, {2, {2, 3}}, {0, {0}}, {2, {2, 2}}};
+  static const float wanted[4] = {14, 32, 32, 77};
+  cr_op_desc desc = {.kind = CR_OP_IP_FWD, .type = CREMA_F32};
+  cr_tensor *tensor[4] = {NULL};
+  cr_op *op = NULL;
+  void *to = NULL;
+  const void *from = NULL;
+  for (int i = 0; i < 4; i++) {
+    if (i == 2) {
+      CR_TRY(cr_op_desc_add_absent(&desc));
+      continue;
+    }
+    CR_TRY(cr_op_desc_add(&desc, &shapes[i], CREMA_F32));
+    CR_TRY(cr_tensor_create(CREMA_F32, i == 3 ? 4 : 6, &tensor[i]));
+  }
+  for (int i = 0; i < 2; i++) {
+    CR_TRY(cr_tensor_host_write(tensor[i], &to));
+    for (int k = 0; k < 6; k++) ((float *)to)[k] = (float)(k + 1);
+  }
+  const uint64_t before = cr_device_fallbacks(context->device);
+  CR_TRY(cr_op_create(&desc, &op));
+  CR_TRY(cr_op_run(op, context, tensor, NULL));
+  CR_TRY(crema_context_finish(context));
+  if (cr_device_fallbacks(context->device) != before)
+    return cr_fail(CREMA_E_INTERNAL, "on the CPU");
+  CR_TRY(cr_tensor_host_read(tensor[3], &from));
+  if (memcmp(from, wanted, sizeof wanted) != 0) return cr_fail(CREMA_E_INTERNAL, "wrong product");
+  cr_op_destroy(op);
+  for (int i = 0; i < 4; i++) cr_tensor_destroy(tensor[i]);
+  return CREMA_OK;
+}
+
+/* Zeroes by a memset, then adds 1 to each by a kernel, and waits by an event. */
+static crema_status count_up(crema_context *context) {
+  const cr_backend *backend = context->device->backend;
+  crema_devptr memory = {0}, alias = {0};
+  cr_native_event *event = NULL;
+  void *host = NULL;
+  bool done = false, busy = true;
+  float got[8];
+  CR_TRY(cr_device_alloc(context->device, sizeof got, &memory));
+  CR_TRY(backend->host_alloc(context->device, 64, &host));
+  CR_TRY(backend->host_alias(context->device, host, &alias));
+  CR_TRY(backend->zero(context, memory, sizeof got));
+  CR_TRY(backend->event_create(context->device, &event));
+  CR_TRY(backend->event_record(context, event));
+  CR_TRY(backend->event_wait(context, event));
+  CR_TRY(backend->event_finish(event));
+  CR_TRY(backend->event_query(event, &done));
+  CR_TRY(backend->busy(context, &busy));
+  CR_TRY(cr_copy_to_cpu(context, got, memory, sizeof got));
+  CR_TRY(crema_context_finish(context));
+  backend->event_destroy(event);
+  backend->host_free(context->device, host);
+  cr_device_free(context->device, memory);
+  if (!done || busy || got[7] != 0) return cr_fail(CREMA_E_INTERNAL, "wrong content");
+  return CREMA_OK;
+}
+
+/* Everything on a device, by a thread that has done nothing with any. */
+typedef struct visit {
+  int index;
+  crema_context *context; /* NULL: one is made */
+  crema_status status;
+  char text[256];
+} visit;
+
+static crema_status work(visit *v) {
+  crema_device *device = NULL, *owner = NULL;
+  crema_devptr memory = {0};
+  crema_device_info info;
+  crema_context *made = NULL, *context = v->context;
+  CR_TRY(crema_device_get(CREMA_DEVICE_CUDA, v->index, &device));
+  if (context == NULL) CR_TRY(crema_context_create(device, 1, &made));
+  if (context == NULL) context = made;
+  CR_TRY(multiply(context));
+  CR_TRY(count_up(context));
+  CR_TRY(crema_device_describe(device, &info));
+  CR_TRY(cr_device_alloc(device, 100, &memory));
+  CR_TRY(cr_device_of_address(memory.address, &owner));
+  if (owner != device) return cr_fail(CREMA_E_INTERNAL, "wrong owner");
+  cr_device_free(device, memory);
+  crema_context_destroy(made);
+  return CREMA_OK;
+}
+
+static void *run_visit(void *state) {
+  visit *v = state;
+  v->status = work(v);
+  if (v->status != CREMA_OK) {
+    strncpy(v->text, crema_error_text(), sizeof v->text - 1);
+  }
+  return NULL;
+}
+
+static void visit_by_thread(int index, crema_context *context) {
+  visit v = {.index = index, .context = context};
+  pthread_t thread;
+  assert_int_equal(pthread_create(&thread, NULL, run_visit, &v), 0);
+  pthread_join(thread, NULL);
+  if (v.status != CREMA_OK) fail_msg("%s", v.text);
+}
+
+/* One call on a device, by a thread that makes no other. */
+typedef enum single_call { FINISH, BUSY, QUERY, WAIT, DESTROY, HOST_FREE, CALLS } single_call;
+
+typedef struct single {
+  single_call call;
+  crema_context *context;
+  cr_native_event *event;
+  void *host;
+  crema_status status;
+} single;
+
+static void *run_single(void *state) {
+  single *s = state;
+  const cr_backend *backend = s->context->device->backend;
+  bool answer = false;
+  s->status = CREMA_OK;
+  switch (s->call) {
+    case FINISH: s->status = backend->finish(s->context); break;
+    case BUSY: s->status = backend->busy(s->context, &answer); break;
+    case QUERY: s->status = backend->event_query(s->event, &answer); break;
+    case WAIT: s->status = backend->event_finish(s->event); break;
+    case DESTROY: backend->event_destroy(s->event); break;
+    default: backend->host_free(s->context->device, s->host); break;
+  }
+  return NULL;
+}
+
+static void call_by_threads(crema_context *context) {
+  single s = {.context = context};
+  const cr_backend *backend = context->device->backend;
+  assert_ok(backend->event_create(context->device, &s.event));
+  assert_ok(backend->event_record(context, s.event));
+  assert_ok(backend->host_alloc(context->device, 64, &s.host));
+  for (int call = 0; call < CALLS; call++) {
+    pthread_t thread;
+    s.call = (single_call)call;
+    assert_int_equal(pthread_create(&thread, NULL, run_single, &s), 0);
+    pthread_join(thread, NULL);
+    assert_int_equal(s.status, CREMA_OK);
+    if (fake.open_devices() != 2) fail_msg("call %d opened another device", call);
+  }
+}
+
+/* ---- tests ---- */
+
+/* Opening a device takes time and memory of it; only the one that is asked for is opened, whatever
+ * the thread's current device is. */
+static void only_the_chosen_device_is_opened(void **state) {
+  (void)state;
+  crema_device *device = NULL;
+  int here = 0;
+  assert_int_equal(crema_device_count(CREMA_DEVICE_CUDA), 2);
+  assert_ok(cr_device_of_address((uintptr_t)&here, &device));
+  assert_int_equal(fake.open_devices(), 0);
+  visit_by_thread(1, NULL);
+  assert_int_equal(fake.open_devices(), 2);
+  assert_ok(cr_device_of_address((uintptr_t)&here, &device));
+  assert_int_equal(crema_device_get_type(device), CREMA_DEVICE_CPU);
+  visit_by_thread(1, NULL);
+  assert_int_equal(fake.open_devices(), 2);
+  crema_context *context = NULL;
+  assert_ok(crema_device_get(CREMA_DEVICE_CUDA, 1, &device));
+  assert_ok(crema_context_create(device, 1, &context));
+  call_by_threads(context);
+  crema_context_destroy(context);
+  assert_int_equal(fake.open_devices(), 2);
+}
+
+/* cuBLASLt wants the thread to be bound to the device, which device 0 being current does not
+ * mean. */
+static void a_new_thread_can_multiply(void **state) {
+  (void)state;
+  crema_device *device = NULL;
+  crema_context *context = NULL;
+  assert_ok(crema_device_get(CREMA_DEVICE_CUDA, 0, &device));
+  assert_ok(crema_context_create(device, 1, &context));
+  visit_by_thread(0, context);
+  crema_context_destroy(context);
+}
+
+/* Once both devices are in use, calls for one leave the other current. */
+static void the_current_device_stays(void **state) {
+  (void)state;
+  crema_device *device[2] = {NULL};
+  crema_context *context = NULL;
+  for (int i = 0; i < 2; i++) assert_ok(crema_device_get(CREMA_DEVICE_CUDA, i, &device[i]));
+  assert_ok(crema_context_create(device[1], 1, &context));
+  const cr_backend *backend = device[0]->backend;
+  assert_ok(backend->set_current(device[0]));
+  assert_ok(backend->zero(context, (crema_devptr){0}, 0));
+  crema_devptr memory = {0};
+  assert_ok(backend->alloc(device[1], 64, &memory));
+  assert_int_equal(fake.current_device(), 0);
+  assert_ok(backend->zero(context, memory, 64));
+  assert_ok(backend->finish(context));
+  assert_int_equal(backend->owner(memory.address), 1);
+  backend->free(device[1], memory);
+  assert_int_equal(fake.current_device(), 0);
+  crema_context_destroy(context);
+}
+
+/* The runtime keeps the last error of a thread until somebody asks. What another library left there
+ * is not ours. */
+static void errors_of_others_are_not_ours(void **state) {
+  (void)state;
+  crema_device *device = NULL;
+  crema_context *context = NULL;
+  assert_ok(crema_device_get(CREMA_DEVICE_CUDA, 0, &device));
+  assert_ok(crema_context_create(device, 1, &context));
+  fake.leave_error();
+  assert_ok(multiply(context));
+  fake.leave_error();
+  /* A conversion is a kernel. */
+  crema_devptr memory = {0};
+  assert_ok(cr_device_alloc(device, 64, &memory));
+  assert_ok(device->backend->zero(context, memory, 64));
+  fake.leave_error();
+  assert_ok(device->backend->convert(context, 4, (cr_form){CREMA_F32, NULL},
+                                     (crema_devptr){memory.address + 32},
+                                     (cr_form){CREMA_I32, NULL}, memory));
+  cr_device_free(device, memory);
+  crema_context_destroy(context);
+}
+
+/* ---- work without a kernel ---- */
+
+static struct { int warnings; } told;
+
+static void count_warnings(void *user, crema_log_level level, const char *file, int line,
+                           const char *text) {
+  (void)file, (void)line, (void)user;
+  if (level == CREMA_LOG_WARNING && strstr(text, "has no kernel on cuda") != NULL) told.warnings++;
+}
+
+/* A product of nothing is not cuBLASLt's business: the op runs on the CPU. That is told once and
+ * counted every time. */
+static void work_without_a_kernel_runs_on_the_cpu(void **state) {
+  (void)state;
+  crema_device *device = NULL;
+  crema_context *context = NULL;
+  const crema_shape empty = {2, {0, 3}}, weights = {2, {2, 3}}, made = {2, {0, 2}};
+  cr_op_desc desc = {.kind = CR_OP_IP_FWD, .type = CREMA_F32};
+  cr_tensor *tensor[4] = {NULL};
+  cr_op *op = NULL;
+  void *to = NULL;
+  assert_ok(crema_device_get(CREMA_DEVICE_CUDA, 0, &device));
+  assert_ok(crema_context_create(device, 1, &context));
+  assert_ok(cr_op_desc_add(&desc, &empty, CREMA_F32));
+  assert_ok(cr_op_desc_add(&desc, &weights, CREMA_F32));
+  assert_ok(cr_op_desc_add_absent(&desc));
+  assert_ok(cr_op_desc_add(&desc, &made, CREMA_F32));
+  assert_ok(cr_tensor_create(CREMA_F32, 0, &tensor[0]));
+  assert_ok(cr_tensor_create(CREMA_F32, 6, &tensor[1]));
+  assert_ok(cr_tensor_create(CREMA_F32, 0, &tensor[3]));
+  assert_ok(cr_tensor_host_write(tensor[1], &to));
+  memset(to, 0, 6 * sizeof(float));
+  assert_ok(cr_op_create(&desc, &op));
+  crema_log_set(count_warnings, NULL, CREMA_LOG_WARNING);
+  const uint64_t before = cr_device_fallbacks(device);
+  for (int i = 0; i < 3; i++) assert_ok(cr_op_run(op, context, tensor, NULL));
+  assert_int_equal(cr_device_fallbacks(device) - before, 3);
+  crema_log_set(NULL, NULL, CREMA_LOG_WARNING);
+  assert_int_equal(told.warnings, 1);
+  cr_op_destroy(op);
+  for (int i = 0; i < 4; i++) cr_tensor_destroy(tensor[i]);
+  crema_context_destroy(context);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(only_the_chosen_device_is_opened),
+      cmocka_unit_test(a_new_thread_can_multiply),
+      cmocka_unit_test(the_current_device_stays),
+      cmocka_unit_test(errors_of_others_are_not_ours),
+      cmocka_unit_test(work_without_a_kernel_runs_on_the_cpu),
+  };
+  return cmocka_run_group_tests_name("CUDA runtime", tests, find_fake, NULL);
+}
