@@ -87,6 +87,40 @@ static crema_status new_shape(const cr_layer *layer, const crema_shape *from, re
   return crema_shape_check(to);
 }
 
+/* The count of `shape` without its axes 0 to axes - 1 that `skip` marks. */
+static int64_t count_without(const crema_shape *shape, const bool *skip) {
+  int64_t count = 1;
+  for (int i = 0; i < shape->axes; i++) count *= skip[i] ? 1 : shape->dim[i];
+  return count;
+}
+
+/* Fills in the extent of axis `inferred` of `to`. Extents that `to` copies from the same axis count
+ * on neither side, so that an empty batch does not hide the others. */
+static crema_status infer(const cr_layer *layer, const crema_shape *from, replaced range,
+                          int inferred, crema_shape *to) {
+  const Caffe__BlobShape *shape = layer->param->reshape_param->shape;
+  bool skip_from[CREMA_MAX_AXES] = {false}, skip_to[CREMA_MAX_AXES] = {false};
+  char text[128];
+  const int shift = to->axes - from->axes;
+  for (int i = 0; i < from->axes; i++) {
+    bool kept = i < range.start || i >= range.end;
+    bool copied =
+        !kept && (size_t)(i - range.start) < shape->n_dim && shape->dim[i - range.start] == 0;
+    if (!kept && !copied) continue;
+    skip_from[i] = true;
+    skip_to[i < range.end ? i : i + shift] = true;
+  }
+  int64_t have = count_without(from, skip_from), given = count_without(to, skip_to);
+  if (given == 0 || have % given != 0) {
+    return cr_layer_fail(layer, CREMA_E_SHAPE,
+                         "the bottom's count, %s, cannot be divided by the given extents' %lld",
+                         crema_shape_text(from, text, sizeof text),
+                         (long long)crema_shape_count(to, 0, to->axes));
+  }
+  to->dim[inferred] = have / given;
+  return CREMA_OK;
+}
+
 static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
   const crema_shape *from = &bottom[0]->shape;
   crema_shape to;
@@ -98,12 +132,7 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   int64_t have = crema_shape_count(from, 0, from->axes);
   int64_t given = crema_shape_count(&to, 0, to.axes);
   if (inferred >= 0) {
-    if (given == 0 || have % given != 0) {
-      return cr_layer_fail(layer, CREMA_E_SHAPE,
-                           "the bottom's count, %s, cannot be divided by the given extents' %lld",
-                           crema_shape_text(from, a, sizeof a), (long long)given);
-    }
-    to.dim[inferred] = have / given;
+    CR_TRY(infer(layer, from, range, inferred, &to));
   } else if (have != given) {
     return cr_layer_fail(layer, CREMA_E_SHAPE,
                          "the bottom's shape %s and the top's %s differ in count",

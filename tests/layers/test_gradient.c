@@ -148,6 +148,42 @@ static void check_in_place(const layer_row *row) {
   rig_free(&apart);
 }
 
+/* Asked for the gradient of one bottom at a time, a layer writes the same values and, but for what
+ * layer_rows.inc excepts, leaves the other diffs alone. */
+static void check_propagation(const layer_row *row) {
+  static const float untouched = 1234.5f;
+  uint32_t random = 123459876u;
+  bool wanted[RIG_MAX];
+  rig r;
+  make(&r, row, false, &random);
+  memcpy(wanted, r.propagate_down, sizeof wanted);
+  for (int i = 0; i < r.bottoms && !has_flag(row, 'N'); i++) {
+    int64_t count = crema_blob_count(r.bottom[i]);
+    if (!wanted[i]) continue;
+    RIG_OK(rig_forward(&r));
+    memcpy(r.propagate_down, wanted, sizeof wanted);
+    set_top_diffs(&r, row);
+    RIG_OK(rig_backward(&r));
+    float *all = copy_of(rig_diff(r.bottom[i]), count);
+    for (int k = 0; k < r.bottoms; k++) {
+      r.propagate_down[k] = k == i;
+      float *diff = rig_diff(r.bottom[k]);
+      for (int64_t j = 0; j < crema_blob_count(r.bottom[k]); j++) diff[j] = untouched;
+    }
+    set_top_diffs(&r, row);
+    RIG_OK(rig_backward(&r));
+    assert_near(row, "gradient of one bottom", all, rig_diff(r.bottom[i]), count);
+    for (int k = 0; k < r.bottoms && !has_flag(row, 'W'); k++) {
+      const float *diff = rig_diff(r.bottom[k]);
+      for (int64_t j = 0; k != i && j < crema_blob_count(r.bottom[k]); j++) {
+        assert_true(diff[j] == untouched);
+      }
+    }
+    free(all);
+  }
+  rig_free(&r);
+}
+
 /* Adds `more` to the first extent of every bottom that has as many as bottom 0. */
 static void grow(rig *r, int64_t more) {
   int64_t extent = r->bottom[0]->shape.dim[0];
@@ -193,6 +229,37 @@ static void check_reshape(const layer_row *row) {
   rig_free(&r);
 }
 
+/* A batch of no items passes both ways and adds nothing to the gradients of parameters. */
+static void check_empty_batch(const layer_row *row) {
+  uint32_t random = 77031u;
+  rig r;
+  make(&r, row, false, &random);
+  if (r.bottoms == 0 || has_flag(row, 'F') || r.bottom[0]->shape.axes < 2) {
+    rig_free(&r);
+    return;
+  }
+  grow(&r, -r.bottom[0]->shape.dim[0]);
+  RIG_OK(rig_forward(&r));
+  for (int t = 0; t < r.tops; t++) {
+    for (int64_t i = 0; i < crema_blob_count(r.top[t]); i++) {
+      assert_true(isfinite(rig_data(r.top[t])[i]));
+    }
+  }
+  for (int p = 0; p < r.layer->params; p++) cr_tensor_set_zero(r.layer->blob[p]->diff);
+  set_top_diffs(&r, row);
+  if (!has_flag(row, 'N')) RIG_OK(rig_backward(&r));
+  for (int p = 0; p < r.layer->params; p++) {
+    const float *diff = rig_diff(r.layer->blob[p]);
+    for (int64_t i = 0; i < crema_blob_count(r.layer->blob[p]); i++) {
+      if (diff[i] == 0) continue;
+      print_error("%s %s, parameter %d of an empty batch: gradient %g\n", row->type, row->body, p,
+                  (double)diff[i]);
+      fail();
+    }
+  }
+  rig_free(&r);
+}
+
 static void test_rows(void **state) {
   (void)state;
   for (size_t i = 0; i < ROWS; i++) {
@@ -200,6 +267,8 @@ static void test_rows(void **state) {
     check_gradients(&rows[i]);
     check_accumulation(&rows[i]);
     check_reshape(&rows[i]);
+    check_propagation(&rows[i]);
+    check_empty_batch(&rows[i]);
     if (has_flag(&rows[i], 'I')) check_in_place(&rows[i]);
   }
 }
@@ -217,9 +286,28 @@ static void test_every_layer_has_a_row(void **state) {
   }
 }
 
+static void test_every_layer_in_place_has_a_row(void **state) {
+  size_t count = 0;
+  const char *const *names = cr_layer_class_names(&count);
+  (void)state;
+  for (size_t n = 0; n < count; n++) {
+    const cr_layer_class *class = NULL;
+    bool found = false;
+    RIG_OK(cr_layer_class_find(names[n], &class));
+    for (size_t i = 0; i < ROWS && !found; i++) {
+      found = strcmp(rows[i].type, names[n]) == 0 &&
+              (has_flag(&rows[i], 'I') || has_flag(&rows[i], 'N'));
+    }
+    if (found || !class->in_place) continue;
+    print_error("layer type %s has no row that runs in place\n", names[n]);
+    fail();
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_every_layer_has_a_row),
+      cmocka_unit_test(test_every_layer_in_place_has_a_row),
       cmocka_unit_test(test_rows),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
