@@ -8,7 +8,7 @@
 #ifndef CREMA_BLOB_H
 #define CREMA_BLOB_H
 
-#include "crema/types.h"
+#include "crema/device.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -41,6 +41,11 @@ CREMA_API crema_status crema_blob_mutable_cpu_diff(crema_blob *blob, float **out
  * was larger before, the diff's memory is let go and the diff reads as zeros. Errors:
  * CREMA_E_ARGUMENT, CREMA_E_TYPE. */
 CREMA_API crema_status crema_blob_set_cpu_data(crema_blob *blob, float *data) CREMA_MUST_USE;
+
+/* The same with memory of `device`, as its kernels reach it. Errors: also CREMA_E_NO_DEVICE without
+ * a device. */
+CREMA_API crema_status crema_blob_set_gpu_data(crema_blob *blob, crema_device *device,
+                                               crema_devptr data) CREMA_MUST_USE;
 
 /* Bytes of memory that the values take now: on the host, and on devices with memory of their
  * own. Blobs that share values report the same bytes each. */

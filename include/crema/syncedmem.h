@@ -2,7 +2,10 @@
  *
  * Four states say where the newest bytes are; the accessors move them only when
  * needed. On a device whose memory is host memory both sides are one and the state
- * never leaves HEAD_AT_CPU once set. */
+ * never leaves HEAD_AT_CPU once set. One thread uses a block at a time, readers too; handing it to
+ * another goes through a lock or a queue. An access that meets another thread's transition fails
+ * with CREMA_E_STATE. A device access without a context, where there is no device to have one on,
+ * fails with CREMA_E_NO_DEVICE and changes nothing. */
 #ifndef CREMA_SYNCEDMEM_H
 #define CREMA_SYNCEDMEM_H
 
@@ -33,8 +36,8 @@ CREMA_API size_t crema_syncedmem_size(const crema_syncedmem *memory);
 
 /* To read: makes the side valid. From UNINITIALIZED the side is made and zero-filled.
  * A failure leaves the block as it was. */
-CREMA_API crema_status crema_syncedmem_cpu_data(crema_syncedmem *memory, const void **out)
-    CREMA_MUST_USE;
+CREMA_API crema_status crema_syncedmem_cpu_data(crema_syncedmem *memory,
+                                                const void **out) CREMA_MUST_USE;
 CREMA_API crema_status crema_syncedmem_gpu_data(crema_syncedmem *memory, crema_context *context,
                                                 crema_devptr *out) CREMA_MUST_USE;
 
@@ -47,15 +50,15 @@ CREMA_API crema_status crema_syncedmem_mutable_gpu_data(crema_syncedmem *memory,
                                                         crema_devptr *out) CREMA_MUST_USE;
 
 /* Adopts a caller's memory of at least size bytes as the newest side; it stays the caller's. */
-CREMA_API crema_status crema_syncedmem_set_cpu_data(crema_syncedmem *memory, void *data)
-    CREMA_MUST_USE;
-CREMA_API crema_status crema_syncedmem_set_gpu_data(crema_syncedmem *memory, crema_devptr data)
-    CREMA_MUST_USE;
+CREMA_API crema_status crema_syncedmem_set_cpu_data(crema_syncedmem *memory,
+                                                    void *data) CREMA_MUST_USE;
+CREMA_API crema_status crema_syncedmem_set_gpu_data(crema_syncedmem *memory,
+                                                    crema_devptr data) CREMA_MUST_USE;
 
 /* In HEAD_AT_CPU only: queues the copy to the device on `context` and becomes SYNCED at once. The
  * caller waits for the context before the device copy is used or the host side changed. */
-CREMA_API crema_status crema_syncedmem_async_push(crema_syncedmem *memory, crema_context *context)
-    CREMA_MUST_USE;
+CREMA_API crema_status crema_syncedmem_async_push(crema_syncedmem *memory,
+                                                  crema_context *context) CREMA_MUST_USE;
 
 #ifdef __cplusplus
 }

@@ -10,7 +10,7 @@
 #include "crema/device.h"
 #include "device/layout.h"
 
-/* A back end's own event: a place in a context's queue of work (device/event.h has the events
+/* A back end's own event: a place in a context's queue of work (crema/event.h has the events
  * with states that are built on it). */
 typedef struct cr_native_event cr_native_event;
 typedef struct cr_kernel cr_kernel;
@@ -57,7 +57,8 @@ typedef struct cr_backend {
   void (*context_close)(crema_context *context);
   crema_status (*finish)(crema_context *context);
 
-  /* Exactly one of the addresses may be a host address, as `kind` says. */
+  /* Exactly one of the addresses may be a host address, as `kind` says. Ranges that overlap are
+   * refused (CREMA_E_ARGUMENT), equal ones and no bytes are a no-op. */
   crema_status (*copy)(crema_context *context, cr_copy_kind kind, uintptr_t dst, uintptr_t src,
                        size_t bytes);
   crema_status (*zero)(crema_context *context, crema_devptr memory, size_t bytes);
@@ -178,6 +179,11 @@ size_t cr_device_scratch_bytes(crema_device *device);
 
 /* Whether the context has work that is not done (S1-32); never so on the CPU. */
 crema_status cr_context_busy(crema_context *context, bool *out) CREMA_MUST_USE;
+
+/* True when a copy of `bytes` bytes reads what it writes, which has no defined result. */
+static inline bool cr_copy_overlaps(uintptr_t dst, uintptr_t src, size_t bytes) {
+  return dst != src && (dst < src ? src - dst : dst - src) < bytes;
+}
 
 /* ---- thin wrappers over the table, with checks and error context ---- */
 

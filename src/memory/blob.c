@@ -84,16 +84,27 @@ crema_status crema_blob_mutable_cpu_diff(crema_blob *blob, float **out) {
   return CREMA_OK;
 }
 
-crema_status crema_blob_set_cpu_data(crema_blob *blob, float *data) {
-  if (data == NULL) return cr_fail(CREMA_E_ARGUMENT, "set_cpu_data: no memory given");
+static crema_status adopt(crema_blob *blob, crema_device *device, crema_devptr data,
+                          const char *call) {
+  if (data.address == 0) return cr_fail(CREMA_E_ARGUMENT, "%s: no memory given", call);
   if (cr_tensor_type(blob->data) != CREMA_F32) {
-    return cr_fail(CREMA_E_TYPE, "set_cpu_data: the blob holds values of type %s",
+    return cr_fail(CREMA_E_TYPE, "%s: the blob holds values of type %s", call,
                    crema_dtype_name(cr_tensor_type(blob->data)));
   }
   /* Memory left from a larger shape goes, that of the diff too, so that both sides of the blob
    * keep one size. */
   cr_tensor_shrink_to_fit(blob->diff);
-  return cr_tensor_adopt_host(blob->data, data);
+  cr_tensor_shrink_to_fit(blob->data);
+  return cr_tensor_adopt(blob->data, device, data);
+}
+
+crema_status crema_blob_set_cpu_data(crema_blob *blob, float *data) {
+  return adopt(blob, cr_cpu_device(), (crema_devptr){(uintptr_t)data}, "set_cpu_data");
+}
+
+crema_status crema_blob_set_gpu_data(crema_blob *blob, crema_device *device, crema_devptr data) {
+  if (device == NULL) return cr_fail(CREMA_E_NO_DEVICE, "set_gpu_data: no device given");
+  return adopt(blob, device, data, "set_gpu_data");
 }
 
 crema_status cr_blob_share_data(crema_blob *blob, crema_blob *donor) {

@@ -30,7 +30,11 @@ static crema_status need_host(crema_syncedmem *memory, bool *made) {
   crema_device *maker = memory->device;
   if (maker->backend->host_memory) maker = cr_device_current();
   void *data = NULL;
-  CR_TRY(cr_pinned_alloc(maker, memory->capacity, &data));
+  crema_status status = cr_pinned_alloc(maker, memory->capacity, &data);
+  if (status != CREMA_OK) {
+    return cr_fail_in(status, "allocation of %zu bytes of host memory for %s:%d", memory->capacity,
+                      maker->backend->name, maker->index);
+  }
   memory->host =
       (cr_host_side){.data = data, .own = true, .maker = maker, .bytes = memory->capacity};
   *made = true;
@@ -42,7 +46,11 @@ static crema_status need_gpu(crema_syncedmem *memory, crema_context *context, bo
   *made = false;
   if (memory->gpu.data.address != 0) return CREMA_OK;
   crema_devptr data = {0};
-  CR_TRY(cr_device_alloc_for(context, memory->capacity, &data));
+  crema_status status = cr_device_alloc_for(context, memory->capacity, &data);
+  if (status != CREMA_OK) {
+    return cr_fail_in(status, "allocation of %zu bytes on %s:%d", memory->capacity,
+                      context->device->backend->name, context->device->index);
+  }
   memory->gpu =
       (cr_device_side){.data = data, .own = true, .device = context->device, .user = context->id};
   *made = true;
@@ -52,7 +60,11 @@ static crema_status need_gpu(crema_syncedmem *memory, crema_context *context, bo
 /* What the context does from now on comes after what other contexts did to the device side. */
 static crema_status use_gpu(crema_syncedmem *memory, crema_context *context) {
   if (memory->gpu.user == context->id) return CREMA_OK;
-  CR_TRY(cr_context_follow(context, memory->gpu.user));
+  crema_status status = cr_context_follow(context, memory->gpu.user);
+  if (status != CREMA_OK) {
+    return cr_fail_in(status, "ordering the use of %zu bytes on %s:%d", memory->size,
+                      context->device->backend->name, context->device->index);
+  }
   memory->gpu.user = context->id;
   return CREMA_OK;
 }
@@ -246,6 +258,7 @@ crema_status cr_syncedmem_read(crema_syncedmem *memory, crema_context *context, 
 }
 
 static crema_status overwrite_gpu(crema_syncedmem *memory, crema_context *context) {
+  CR_TRY(begin_move(memory));
   bool made = false;
   /* The old bytes are not needed, so a move to another device copies nothing. */
   crema_head head = memory->head;
@@ -254,14 +267,22 @@ static crema_status overwrite_gpu(crema_syncedmem *memory, crema_context *contex
   if (status == CREMA_OK) status = need_gpu(memory, context, &made);
   if (status == CREMA_OK) status = use_gpu(memory, context);
   memory->head = status == CREMA_OK ? CREMA_HEAD_AT_GPU : head;
+  atomic_flag_clear(&memory->moving);
+  return status;
+}
+
+static crema_status overwrite_host(crema_syncedmem *memory) {
+  CR_TRY(begin_move(memory));
+  bool made = false;
+  crema_status status = need_host(memory, &made);
+  atomic_flag_clear(&memory->moving);
   return status;
 }
 
 crema_status cr_syncedmem_overwrite(crema_syncedmem *memory, crema_context *context,
                                     crema_devptr *out) {
   if (one_sided(context)) {
-    bool made = false;
-    CR_TRY(need_host(memory, &made));
+    if (memory->host.data == NULL) CR_TRY(overwrite_host(memory));
     tell_checker(memory, true);
     memory->head = CREMA_HEAD_AT_CPU;
     out->address = (uintptr_t)memory->host.data;
@@ -351,8 +372,16 @@ crema_status crema_syncedmem_cpu_data(crema_syncedmem *memory, const void **out)
   return CREMA_OK;
 }
 
+/* Where there are no devices there is no context either. */
+static crema_status need_context(const crema_context *context) {
+  if (context != NULL) return CREMA_OK;
+  return cr_fail(CREMA_E_NO_DEVICE,
+                 "no device support: memory is used on a device without a context");
+}
+
 crema_status crema_syncedmem_gpu_data(crema_syncedmem *memory, crema_context *context,
                                       crema_devptr *out) {
+  CR_TRY(need_context(context));
   return cr_syncedmem_read(memory, context, out);
 }
 
@@ -365,29 +394,40 @@ crema_status crema_syncedmem_mutable_cpu_data(crema_syncedmem *memory, bool keep
 
 crema_status crema_syncedmem_mutable_gpu_data(crema_syncedmem *memory, crema_context *context,
                                               bool keep, crema_devptr *out) {
+  CR_TRY(need_context(context));
   return cr_syncedmem_write(memory, context, keep, out);
 }
 
 crema_status crema_syncedmem_set_cpu_data(crema_syncedmem *memory, void *data) {
   if (data == NULL) return cr_fail(CREMA_E_ARGUMENT, "set_cpu_data: no memory given");
+  CR_TRY(begin_move(memory));
   free_host(&memory->host);
   memory->host = (cr_host_side){.data = data};
   memory->head = CREMA_HEAD_AT_CPU;
+  atomic_flag_clear(&memory->moving);
+  return CREMA_OK;
+}
+
+crema_status cr_syncedmem_adopt(crema_syncedmem *memory, crema_device *device, crema_devptr data) {
+  if (data.address == 0) return cr_fail(CREMA_E_ARGUMENT, "set_gpu_data: no memory given");
+  if (device->backend->host_memory) {
+    return crema_syncedmem_set_cpu_data(memory, (void *)data.address);
+  }
+  CR_TRY(begin_move(memory));
+  free_gpu(&memory->gpu);
+  set_home(memory, device);
+  memory->gpu = (cr_device_side){.data = data, .device = device};
+  memory->head = CREMA_HEAD_AT_GPU;
+  atomic_flag_clear(&memory->moving);
   return CREMA_OK;
 }
 
 crema_status crema_syncedmem_set_gpu_data(crema_syncedmem *memory, crema_devptr data) {
-  if (data.address == 0) return cr_fail(CREMA_E_ARGUMENT, "set_gpu_data: no memory given");
-  if (memory->device->backend->host_memory) {
-    return crema_syncedmem_set_cpu_data(memory, (void *)data.address);
-  }
-  free_gpu(&memory->gpu);
-  memory->gpu = (cr_device_side){.data = data, .device = memory->device};
-  memory->head = CREMA_HEAD_AT_GPU;
-  return CREMA_OK;
+  return cr_syncedmem_adopt(memory, memory->device, data);
 }
 
 crema_status crema_syncedmem_async_push(crema_syncedmem *memory, crema_context *context) {
+  CR_TRY(need_context(context));
   if (memory->head != CREMA_HEAD_AT_CPU) {
     return cr_fail(CREMA_E_STATE, "async push needs the newest bytes on the host");
   }

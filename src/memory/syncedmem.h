@@ -63,6 +63,11 @@ crema_status cr_syncedmem_write(crema_syncedmem *memory, crema_context *context,
 crema_status cr_syncedmem_overwrite(crema_syncedmem *memory, crema_context *context,
                                     crema_devptr *out) CREMA_MUST_USE;
 
+/* Takes memory of `device`, at least the block's size, as the newest side; it stays the caller's.
+ * Errors: CREMA_E_ARGUMENT without memory. */
+crema_status cr_syncedmem_adopt(crema_syncedmem *memory, crema_device *device,
+                                crema_devptr data) CREMA_MUST_USE;
+
 /* Fills all bytes with zero on the context's device, which becomes the head. */
 crema_status cr_syncedmem_zero(crema_syncedmem *memory, crema_context *context) CREMA_MUST_USE;
 

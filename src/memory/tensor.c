@@ -32,8 +32,16 @@ typedef struct values {
   form_slot slot[MAX_FORMS];
 } values;
 
+/* From whom a tensor has its values. Lives as long as the tensor or somebody who has values from
+ * it, so that a circle is seen when a donor in the middle is gone. */
+typedef struct origin {
+  atomic_int users;
+  struct origin *donor;
+} origin;
+
 struct cr_tensor {
   values *values;
+  origin *origin; /* NULL: never shared */
 };
 
 /* ---- values ---- */
@@ -266,6 +274,30 @@ bool cr_tensor_is_zero(const cr_tensor *tensor) {
 
 /* ---- life, size, sharing ---- */
 
+static void origin_release(origin *o) {
+  while (o != NULL && atomic_fetch_sub(&o->users, 1) == 1) {
+    origin *donor = o->donor;
+    free(o);
+    o = donor;
+  }
+}
+
+/* Takes over the caller's hold of `donor`, unless it fails. */
+static crema_status origin_create(origin *donor, origin **out) {
+  origin *o = calloc(1, sizeof *o);
+  if (o == NULL) return cr_fail_memory(sizeof *o, "sharing of a tensor");
+  atomic_init(&o->users, 1);
+  o->donor = donor;
+  *out = o;
+  return CREMA_OK;
+}
+
+/* Whether the values came by way of `from` to `o`. */
+static bool comes_from(const origin *o, const origin *from) {
+  while (o != NULL && o != from) o = o->donor;
+  return o != NULL && from != NULL;
+}
+
 static crema_status check_type_and_count(crema_dtype type, int64_t count) {
   size_t size = crema_dtype_size(type);
   if (size == 0) {
@@ -280,7 +312,7 @@ static crema_status check_type_and_count(crema_dtype type, int64_t count) {
 
 crema_status cr_tensor_create(crema_dtype type, int64_t count, cr_tensor **out) {
   CR_TRY(check_type_and_count(type, count));
-  cr_tensor *tensor = malloc(sizeof *tensor);
+  cr_tensor *tensor = calloc(1, sizeof *tensor);
   if (tensor == NULL) return cr_fail_memory(sizeof *tensor, "a tensor");
   crema_status status = values_create(type, count, &tensor->values);
   if (status != CREMA_OK) {
@@ -294,6 +326,7 @@ crema_status cr_tensor_create(crema_dtype type, int64_t count, cr_tensor **out) 
 void cr_tensor_destroy(cr_tensor *tensor) {
   if (tensor == NULL) return;
   values_release(tensor->values);
+  origin_release(tensor->origin);
   free(tensor);
 }
 
@@ -337,12 +370,24 @@ crema_status cr_tensor_resize(cr_tensor *tensor, int64_t count) {
 }
 
 crema_status cr_tensor_share(cr_tensor *tensor, cr_tensor *donor) {
-  if (tensor->values == donor->values) return CREMA_OK;
+  if (tensor == donor) return CREMA_OK;
+  if (tensor->values == donor->values) {
+    if (!comes_from(donor->origin, tensor->origin)) return CREMA_OK;
+    return cr_fail(
+        CREMA_E_STATE,
+        "a circle of sharing: a tensor cannot have its values from one that has its own");
+  }
   if (tensor->values->count != donor->values->count) {
     return cr_fail(CREMA_E_SHAPE,
                    "a tensor of %" PRId64 " values cannot share the %" PRId64 " of another",
                    tensor->values->count, donor->values->count);
   }
+  if (donor->origin == NULL) CR_TRY(origin_create(NULL, &donor->origin));
+  origin *own = NULL;
+  CR_TRY(origin_create(donor->origin, &own));
+  atomic_fetch_add(&donor->origin->users, 1);
+  origin_release(tensor->origin);
+  tensor->origin = own;
   atomic_fetch_add(&donor->values->tensors, 1);
   values_release(tensor->values);
   tensor->values = donor->values;
@@ -358,21 +403,30 @@ crema_status cr_tensor_unshare(cr_tensor *tensor) {
   CR_TRY(values_create(tensor->values->type, tensor->values->count, &own));
   values_release(tensor->values);
   tensor->values = own;
+  origin_release(tensor->origin);
+  tensor->origin = NULL;
+  return CREMA_OK;
+}
+
+crema_status cr_tensor_adopt(cr_tensor *tensor, crema_device *device, crema_devptr memory) {
+  values *v = tensor->values;
+  if (memory.address == 0) {
+    return cr_fail(CREMA_E_ARGUMENT, "a tensor was given no memory to adopt");
+  }
+  int index = need_slot(v, device, (cr_form){v->type, NULL}, v->head, NO_FORM);
+  form_slot *slot = &v->slot[index];
+  CR_TRY(cr_syncedmem_adopt(&slot->memory, device, memory));
+  /* The adopted memory holds `count` elements, without the rounding up of form_bytes. */
+  size_t bytes = (size_t)v->count * crema_dtype_size(v->type);
+  slot->memory.size = bytes;
+  slot->memory.capacity = bytes;
+  v->generation = next_generation();
+  only_valid(v, index);
   return CREMA_OK;
 }
 
 crema_status cr_tensor_adopt_host(cr_tensor *tensor, void *memory) {
-  values *v = tensor->values;
-  if (memory == NULL) return cr_fail(CREMA_E_ARGUMENT, "a tensor was given no memory to adopt");
-  int index = need_slot(v, cr_cpu_device(), (cr_form){v->type, NULL}, v->head, NO_FORM);
-  form_slot *slot = &v->slot[index];
-  CR_TRY(crema_syncedmem_set_cpu_data(&slot->memory, memory));
-  /* The adopted memory holds `count` elements, without the rounding up of form_bytes. */
-  slot->memory.size = (size_t)v->count * crema_dtype_size(v->type);
-  slot->memory.capacity = slot->memory.size;
-  v->generation = next_generation();
-  only_valid(v, index);
-  return CREMA_OK;
+  return cr_tensor_adopt(tensor, cr_cpu_device(), (crema_devptr){(uintptr_t)memory});
 }
 
 crema_status cr_tensor_copy(cr_tensor *dst, cr_tensor *src, crema_context *context) {

@@ -54,7 +54,9 @@ bool cr_tensor_is_zero(const cr_tensor *tensor);
 
 /* Makes `tensor` hold the same values as `donor` from now on (its own are let go); counts must
  * be equal. Shared values live until the last sharer is destroyed. Sharing with itself
- * or with what it already shares is a no-op. */
+ * or with what it already shares is a no-op; only a donor that has its values from `tensor`,
+ * directly or by way of others, makes a circle. Errors: CREMA_E_SHAPE; CREMA_E_STATE for a circle:
+ * nothing is changed. */
 crema_status cr_tensor_share(cr_tensor *tensor, cr_tensor *donor) CREMA_MUST_USE;
 bool cr_tensor_shares_with(const cr_tensor *a, const cr_tensor *b);
 
@@ -64,6 +66,10 @@ crema_status cr_tensor_unshare(cr_tensor *tensor) CREMA_MUST_USE;
 /* Takes host memory of at least count elements, plain form of the tensor's type, as the newest
  * values; it stays the caller's and must outlive its use. */
 crema_status cr_tensor_adopt_host(cr_tensor *tensor, void *memory) CREMA_MUST_USE;
+
+/* The same with memory of `device`. */
+crema_status cr_tensor_adopt(cr_tensor *tensor, crema_device *device,
+                             crema_devptr memory) CREMA_MUST_USE;
 
 /* Lets memory go that was made for more elements than there are now; the values are zero then.
  * Otherwise a no-op. */

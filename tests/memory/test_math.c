@@ -3,6 +3,7 @@
 #include "memory/sim_fixture.h"
 
 #include "core/fail.h"
+#include "device/pool.h"
 #include "memory/blob.h"
 #include "memory/math.h"
 
@@ -78,14 +79,16 @@ static void s0_26_sums_run_where_the_head_is(void **state) {
 
 static void s0_26_scale_and_update_run_where_the_head_is(void **state) {
   (void)state;
-  for (int on_device = 0; on_device < 2; on_device++) {
+  /* Newest on the host, on the device, on both. */
+  for (int place = 0; place < 3; place++) {
+    int on_device = place > 0;
     fixture f = begin();
     /* Never set: scaling does nothing, an update is an error. */
     assert_int_equal(cr_tensor_scale(f.blob->data, 3), CREMA_OK);
     assert_true(cr_tensor_is_zero(f.blob->data));
     assert_int_equal(cr_blob_update(f.blob), CREMA_E_STATE);
     fill(&f);
-    if (on_device == 1) to_device(&f, true);
+    if (on_device == 1) to_device(&f, place == 1);
     cr_sim_reset_counts();
     assert_int_equal(cr_tensor_scale(f.blob->data, 4), CREMA_OK);
     assert_int_equal(cr_blob_update(f.blob), CREMA_OK);
@@ -159,6 +162,18 @@ static void s0_23_a_batch_filled_through_views(void **state) {
   /* Other memory under the same tensor. */
   assert_int_equal(cr_tensor_resize(batch, 2 * COUNT), CREMA_OK);
   assert_int_equal(cr_tensor_view_data(&view, batch, &item), CREMA_E_STATE);
+  /* Another tensor in the place of one that is gone, wherever its memory lies. */
+  for (int i = 0; i < 10; i++) {
+    cr_tensor *first = NULL, *second = NULL;
+    assert_int_equal(cr_tensor_create(CREMA_F32, 10, &first), CREMA_OK);
+    assert_int_equal(cr_tensor_host_write(first, &data), CREMA_OK);
+    assert_int_equal(cr_tensor_view_make(first, 0, 10, &view), CREMA_OK);
+    cr_tensor_destroy(first);
+    assert_int_equal(cr_tensor_create(CREMA_F32, 10, &second), CREMA_OK);
+    assert_int_equal(cr_tensor_host_write(second, &data), CREMA_OK);
+    assert_int_equal(cr_tensor_view_data(&view, second, &item), CREMA_E_STATE);
+    cr_tensor_destroy(second);
+  }
   end(&f);
 }
 
@@ -189,26 +204,82 @@ static void s0_24_adopted_data_after_shrinking(void **state) {
   assert_true(mine[5] == 6);
 }
 
-static void s0_22_sharing_cannot_go_round_in_circles(void **state) {
+static void s0_24_adopted_device_data(void **state) {
+  (void)state;
+  fixture f = begin();
+  crema_devptr theirs = {0}, data = {0};
+  const float *value = NULL;
+  float sent[6] = {6, 5, 4, 3, 2, 1}, *diff = NULL;
+  crema_shape small = cr_shape_1(6);
+  assert_int_equal(cr_device_alloc(f.device, sizeof sent, &theirs), CREMA_OK);
+  assert_int_equal(f.device->backend->copy(f.context, CR_COPY_HOST_TO_DEVICE, theirs.address,
+                                           (uintptr_t)sent, sizeof sent),
+                   CREMA_OK);
+  assert_int_equal(crema_context_finish(f.context), CREMA_OK);
+  fill(&f);
+  to_device(&f, false);
+  assert_int_equal(crema_blob_reshape(f.blob, &small), CREMA_OK);
+  assert_int_equal(crema_blob_set_gpu_data(f.blob, f.device, (crema_devptr){0}), CREMA_E_ARGUMENT);
+  assert_int_equal(crema_blob_set_gpu_data(f.blob, NULL, theirs), CREMA_E_NO_DEVICE);
+  size_t before = cr_pool_describe(f.device->pool).live_blocks;
+  assert_int_equal(crema_blob_set_gpu_data(f.blob, f.device, theirs), CREMA_OK);
+  /* What the larger shape left is gone, of the diff too, which reads as zeros. */
+  assert_int_equal(cr_pool_describe(f.device->pool).live_blocks, before - 1);
+  assert_int_equal(cr_tensor_read(f.blob->data, f.context, CR_PLAIN_F32, &data), CREMA_OK);
+  assert_int_equal(data.address, theirs.address);
+  assert_int_equal(crema_blob_cpu_data(f.blob, &value), CREMA_OK);
+  assert_memory_equal(value, sent, sizeof sent);
+  assert_int_equal(crema_blob_cpu_diff(f.blob, &value), CREMA_OK);
+  for (int i = 0; i < 6; i++) assert_true(value[i] == 0);
+  /* At an unchanged size the diff stays, and so does the adopted memory. */
+  assert_int_equal(crema_blob_mutable_cpu_diff(f.blob, &diff), CREMA_OK);
+  diff[5] = 8;
+  assert_int_equal(crema_blob_set_gpu_data(f.blob, f.device, theirs), CREMA_OK);
+  assert_int_equal(crema_blob_cpu_diff(f.blob, &value), CREMA_OK);
+  assert_true(value[5] == 8);
+  crema_blob_destroy(f.blob);
+  f.blob = NULL;
+  float back[6];
+  assert_true(cr_sim_peek(theirs, back, sizeof back));
+  assert_memory_equal(back, sent, sizeof sent);
+  cr_device_free(f.device, theirs);
+  end(&f);
+}
+
+static void s0_22_a_circle_of_sharing_is_reported(void **state) {
   (void)state;
   crema_shape shape = cr_shape_1(3);
   crema_blob *a = NULL, *b = NULL, *c = NULL;
-  assert_int_equal(crema_blob_create(&shape, &a), CREMA_OK);
-  assert_int_equal(crema_blob_create(&shape, &b), CREMA_OK);
-  assert_int_equal(crema_blob_create(&shape, &c), CREMA_OK);
-  /* Sharing takes the donor's values, not the donor: b -> a, c -> b, a -> c is one set of values.
-   */
-  assert_int_equal(cr_blob_share_data(b, a), CREMA_OK);
+  crema_blob **all[3] = {&a, &b, &c};
+  for (int i = 0; i < 3; i++) assert_int_equal(crema_blob_create(&shape, all[i]), CREMA_OK);
+  /* a from b, then b from a. */
+  assert_int_equal(cr_blob_share_data(a, b), CREMA_OK);
+  assert_int_equal(cr_blob_share_data(b, a), CREMA_E_STATE);
+  assert_non_null(strstr(crema_error_text(), "circle"));
+  /* The diffs go their own way. */
+  assert_int_equal(cr_blob_share_diff(b, a), CREMA_OK);
+  assert_int_equal(cr_blob_share_diff(a, b), CREMA_E_STATE);
+  /* Once more from the same donor, from oneself, and from another one with the same values. */
+  assert_int_equal(cr_blob_share_data(a, b), CREMA_OK);
+  assert_int_equal(cr_blob_share_data(a, a), CREMA_OK);
+  assert_int_equal(cr_blob_share_data(c, a), CREMA_OK);
   assert_int_equal(cr_blob_share_data(c, b), CREMA_OK);
-  assert_int_equal(cr_blob_share_data(a, c), CREMA_OK);
+  /* By way of another, which may be gone: c from a from b. */
+  assert_int_equal(cr_blob_share_data(b, c), CREMA_E_STATE);
+  crema_blob_destroy(a);
+  assert_int_equal(cr_blob_share_data(b, c), CREMA_E_STATE);
+  /* What was refused changed nothing. */
   float *data = NULL;
   const float *value = NULL;
-  assert_int_equal(crema_blob_mutable_cpu_data(a, &data), CREMA_OK);
+  assert_int_equal(crema_blob_mutable_cpu_data(b, &data), CREMA_OK);
   data[2] = 5;
-  crema_blob_destroy(a);
-  crema_blob_destroy(b);
   assert_int_equal(crema_blob_cpu_data(c, &value), CREMA_OK);
   assert_true(value[2] == 5);
+  /* Values of one's own end it: then the other direction is no circle. */
+  assert_int_equal(cr_tensor_unshare(c->data), CREMA_OK);
+  assert_int_equal(cr_blob_share_data(b, c), CREMA_OK);
+  assert_int_equal(cr_blob_share_data(c, b), CREMA_E_STATE);
+  crema_blob_destroy(b);
   crema_blob_destroy(c);
 }
 
@@ -219,7 +290,8 @@ int main(void) {
       cmocka_unit_test(s4_36_update_with_other_types),
       cmocka_unit_test(s0_23_a_batch_filled_through_views),
       cmocka_unit_test(s0_24_adopted_data_after_shrinking),
-      cmocka_unit_test(s0_22_sharing_cannot_go_round_in_circles),
+      cmocka_unit_test(s0_24_adopted_device_data),
+      cmocka_unit_test(s0_22_a_circle_of_sharing_is_reported),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

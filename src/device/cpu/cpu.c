@@ -100,6 +100,9 @@ static crema_status cpu_copy(crema_context *context, cr_copy_kind kind, uintptr_
     return cr_fail(CREMA_E_ARGUMENT, "copy of %zu bytes %s nowhere", bytes,
                    dst == 0 ? "to" : "from");
   }
+  if (cr_copy_overlaps(dst, src, bytes)) {
+    return cr_fail(CREMA_E_ARGUMENT, "copy of %zu bytes between ranges that overlap", bytes);
+  }
   memcpy((void *)dst, (const void *)src, bytes);
   return CREMA_OK;
 }

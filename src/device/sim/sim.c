@@ -184,6 +184,7 @@ void cr_sim_stop(cr_sim_leaks *leaks) {
   cr_sim_end_streams();
   sim_lock();
   for (size_t i = 0; i < w->pinned_count; i++) cr_host_free(w->pinned[i].data);
+  cr_sim_free_kept();
   free(w->pinned);
   w->pinned = NULL;
   w->pinned_count = w->pinned_capacity = 0;

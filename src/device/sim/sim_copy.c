@@ -53,6 +53,9 @@ crema_status cr_sim_copy(crema_context *context, cr_copy_kind kind, uintptr_t ds
     return cr_fail(CREMA_E_ARGUMENT, "copy of %zu bytes %s nowhere", bytes,
                    dst == 0 ? "to" : "from");
   }
+  if (cr_copy_overlaps(dst, src, bytes)) {
+    return cr_fail(CREMA_E_ARGUMENT, "copy of %zu bytes between ranges that overlap", bytes);
+  }
   sim_stream *stream = cr_sim_stream(context);
   sim_task task = {.kind = SIM_TASK_COPY, .op = op_of(kind)};
   char *to = NULL, *from = NULL;
@@ -176,7 +179,7 @@ static void execute_copy(sim_stream *stream, const sim_task *task) {
                        (uintptr_t)task->u.copy.src);
     sim_unlock();
   }
-  memmove(task->u.copy.dst, task->u.copy.src, task->u.copy.bytes);
+  memcpy(task->u.copy.dst, task->u.copy.src, task->u.copy.bytes);
   if (end > 0) wait_until(end);
 }
 

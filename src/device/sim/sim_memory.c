@@ -236,6 +236,15 @@ crema_status cr_sim_host_alloc(crema_device *device, size_t bytes, void **out) {
   return status;
 }
 
+static bool keep_until_stop(void *memory) {
+  sim_world *w = &cr_sim_world;
+  void **kept = realloc(w->kept, (w->kept_count + 1) * sizeof *kept);
+  if (kept == NULL) return false;
+  w->kept = kept;
+  w->kept[w->kept_count++] = memory;
+  return true;
+}
+
 void cr_sim_host_free(crema_device *device, void *memory) {
   sim_world *w = &cr_sim_world;
   if (memory == NULL) return;
@@ -251,11 +260,21 @@ void cr_sim_host_free(crema_device *device, void *memory) {
   } else if (at == w->pinned_count) {
     cr_sim_report_race("host memory is released as page-locked that is not", (uintptr_t)memory);
   } else {
+    size_t races = w->races;
     cr_sim_note_release((uintptr_t)memory, w->pinned[at].bytes, true);
     w->pinned[at] = w->pinned[--w->pinned_count];
-    cr_host_free(memory);
+    /* Queued work that is found to use the block still has something to use. */
+    if (w->races == races || !keep_until_stop(memory)) cr_host_free(memory);
   }
   sim_unlock();
+}
+
+void cr_sim_free_kept(void) {
+  sim_world *w = &cr_sim_world;
+  for (size_t i = 0; i < w->kept_count; i++) cr_host_free(w->kept[i]);
+  free(w->kept);
+  w->kept = NULL;
+  w->kept_count = 0;
 }
 
 bool cr_sim_is_pinned(const void *memory) {

@@ -148,6 +148,8 @@ typedef struct sim_world {
   size_t events;
   sim_pinned *pinned;
   size_t pinned_count, pinned_capacity;
+  void **kept; /* host memory released too early */
+  size_t kept_count;
   sim_fault fault[SIM_FAULTS];
   int faults;
   uint64_t count[CR_SIM_OPS][CR_SIM_MAX_DEVICES];
@@ -194,6 +196,7 @@ crema_status cr_sim_alloc(crema_device *device, size_t bytes, crema_devptr *out)
 void cr_sim_free(crema_device *device, crema_devptr memory);
 crema_status cr_sim_host_alloc(crema_device *device, size_t bytes, void **out);
 void cr_sim_host_free(crema_device *device, void *memory);
+void cr_sim_free_kept(void);
 crema_status cr_sim_memory_info(crema_device *device, size_t *free_bytes, size_t *total_bytes);
 
 /* ---- sim_stream.c ---- */

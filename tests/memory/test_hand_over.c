@@ -1,0 +1,284 @@
+/* Blocks on their way between streams, threads and devices: rows S0-21, S0-27, S0-29, S0-30. */
+#include "memory/block_fixture.h"
+
+#include "core/clock.h"
+#include "core/fail.h"
+#include "core/queue.h"
+#include "core/thread.h"
+#include "device/pool.h"
+
+static void s0_21_async_push(void **state) {
+  (void)state;
+  cr_sim_options options = sim_test_options(1);
+  options.stepped = true;
+  fixture f = begin_with(&options);
+  assert_int_equal(crema_syncedmem_async_push(f.memory, f.context), CREMA_E_STATE);
+  memset(mutable_cpu(f.memory), 1, SIZE);
+  gpu(&f);
+  assert_int_equal(crema_syncedmem_async_push(f.memory, f.context), CREMA_E_STATE);
+  memset(mutable_cpu(f.memory), 2, SIZE);
+  assert_int_equal(crema_syncedmem_async_push(f.memory, f.context), CREMA_OK);
+  assert_int_equal(crema_syncedmem_head(f.memory), CREMA_SYNCED);
+  expect_gpu_bytes(f.memory->gpu.data, 1);
+  assert_int_equal(cr_sim_pending(f.context), 1);
+  assert_true(cr_sim_step(f.context));
+  expect_gpu_bytes(f.memory->gpu.data, 2);
+  finish(&f);
+  mutable_gpu(&f);
+  assert_int_equal(crema_syncedmem_async_push(f.memory, f.context), CREMA_E_STATE);
+  assert_int_equal(crema_syncedmem_head(f.memory), CREMA_HEAD_AT_GPU);
+  end(&f);
+}
+
+static void s0_21_writing_before_the_push_is_done_is_a_race(void **state) {
+  (void)state;
+  cr_sim_options options = sim_test_options(1);
+  options.stepped = true;
+  fixture f = begin_with(&options);
+  unsigned char *host = mutable_cpu(f.memory);
+  assert_int_equal(crema_syncedmem_async_push(f.memory, f.context), CREMA_OK);
+  assert_int_equal(cr_sim_races(NULL, 0), 0);
+  /* Found by the accessor, and found again when the changed bytes are copied. */
+  mutable_cpu(f.memory);
+  assert_int_equal(cr_sim_races(NULL, 0), 1);
+  host[0] ^= 1;
+  assert_true(cr_sim_step(f.context));
+  assert_int_equal(cr_sim_races(NULL, 0), 2);
+  finish(&f);
+  mutable_cpu(f.memory);
+  assert_int_equal(cr_sim_races(NULL, 0), 2);
+  crema_syncedmem_destroy(f.memory);
+  crema_context_destroy(f.context);
+  sim_end_with_races(2);
+}
+
+static void s0_21_freeing_before_the_push_is_done_is_a_race(void **state) {
+  (void)state;
+  cr_sim_options options = sim_test_options(1);
+  options.stepped = true;
+  fixture f = begin_with(&options);
+  mutable_cpu(f.memory);
+  assert_int_equal(crema_syncedmem_async_push(f.memory, f.context), CREMA_OK);
+  /* The push made the device side, which its first use does not. */
+  assert_int_equal(cr_sim_count(CR_SIM_ALLOC, 0), 1);
+  /* Still the block's own memory, so that the step below touches nothing that is gone. */
+  cr_host_side side = f.memory->host;
+  cr_sim_host_access(side.data, SIZE, false);
+  assert_int_equal(cr_sim_races(NULL, 0), 0);
+  finish(&f);
+  memset(mutable_cpu(f.memory), 1, SIZE);
+  assert_int_equal(crema_syncedmem_async_push(f.memory, f.context), CREMA_OK);
+  crema_syncedmem_destroy(f.memory);
+  assert_int_equal(cr_sim_races(NULL, 0), 1);
+  char text[256];
+  cr_sim_races(text, sizeof text);
+  assert_non_null(strstr(text, "released"));
+  crema_context_destroy(f.context);
+  sim_end_with_races(1);
+}
+
+static void s0_21_reading_on_another_stream_before_it_is_a_race(void **state) {
+  (void)state;
+  cr_sim_options options = sim_test_options(1);
+  options.stepped = true;
+  fixture f = begin_with(&options);
+  crema_context *other = sim_test_context(f.device);
+  crema_devptr target = {0};
+  assert_int_equal(cr_device_alloc(f.device, SIZE, &target), CREMA_OK);
+  mutable_cpu(f.memory);
+  assert_int_equal(crema_syncedmem_async_push(f.memory, f.context), CREMA_OK);
+  crema_devptr source = f.memory->gpu.data;
+  /* Past the automaton nothing orders the two streams. */
+  assert_int_equal(other->device->backend->copy(other, CR_COPY_SAME_DEVICE, target.address,
+                                                source.address, SIZE),
+                   CREMA_OK);
+  assert_int_equal(cr_sim_races(NULL, 0), 1);
+  /* The accessor orders them. */
+  crema_devptr data = {0};
+  assert_int_equal(crema_syncedmem_gpu_data(f.memory, other, &data), CREMA_OK);
+  assert_int_equal(
+      other->device->backend->copy(other, CR_COPY_SAME_DEVICE, target.address, data.address, SIZE),
+      CREMA_OK);
+  assert_int_equal(cr_sim_races(NULL, 0), 1);
+  assert_int_equal(crema_context_finish(other), CREMA_OK);
+  cr_device_free(f.device, target);
+  crema_context_destroy(other);
+  crema_syncedmem_destroy(f.memory);
+  crema_context_destroy(f.context);
+  sim_end_with_races(1);
+}
+
+static void s0_27_use_on_a_foreign_device_is_detected(void **state) {
+  (void)state;
+  fixture f = begin();
+  crema_context *foreign = sim_test_context(sim_test_device(1));
+  crema_devptr data = {0};
+  memset(mutable_cpu(f.memory), 1, SIZE);
+  assert_int_equal(crema_syncedmem_gpu_data(f.memory, foreign, &data), CREMA_E_DEVICE);
+  assert_string_equal(crema_error_text(), "memory of sim:0 is used on sim:1");
+  assert_int_equal(crema_syncedmem_mutable_gpu_data(f.memory, foreign, false, &data),
+                   CREMA_E_DEVICE);
+  assert_int_equal(crema_syncedmem_async_push(f.memory, foreign), CREMA_E_DEVICE);
+  assert_int_equal(crema_syncedmem_head(f.memory), CREMA_HEAD_AT_CPU);
+  gpu(&f);
+  crema_context_destroy(foreign);
+  end(&f);
+}
+
+static void s0_29_concurrent_use_trips(void **state) {
+  (void)state;
+  fixture f = begin();
+  /* As if another thread were in the middle of a transition. */
+  assert_false(atomic_flag_test_and_set(&f.memory->moving));
+  crema_devptr data = {0};
+  const void *host = NULL;
+  assert_int_equal(crema_syncedmem_gpu_data(f.memory, f.context, &data), CREMA_E_STATE);
+  assert_int_equal(crema_syncedmem_cpu_data(f.memory, &host), CREMA_E_STATE);
+  assert_int_equal(crema_syncedmem_head(f.memory), CREMA_UNINITIALIZED);
+  atomic_flag_clear(&f.memory->moving);
+  gpu(&f);
+  end(&f);
+}
+
+typedef struct slow {
+  crema_syncedmem *memory;
+  crema_context *context;
+} slow;
+
+static crema_status push_slowly(void *arg) {
+  slow *s = arg;
+  crema_devptr data = {0};
+  return crema_syncedmem_gpu_data(s->memory, s->context, &data);
+}
+
+/* One thread is in the middle of a copy that takes long; every way in for another one is refused.
+ */
+static void s0_29_two_threads_at_once_trip(void **state) {
+  (void)state;
+  cr_sim_options options = sim_test_options(1);
+  options.latency = 0.2;
+  fixture f = begin_with(&options);
+  crema_context *other = sim_test_context(f.device);
+  unsigned char mine[SIZE] = {0};
+  memset(mutable_cpu(f.memory), 4, SIZE);
+  slow s = {f.memory, other};
+  cr_thread *thread = NULL;
+  assert_int_equal(cr_thread_start(&thread, "slow", push_slowly, &s), CREMA_OK);
+  while (cr_sim_count(CR_SIM_H2D, 0) == 0) cr_clock_sleep(0.001);
+  crema_devptr data = {0};
+  assert_int_equal(crema_syncedmem_gpu_data(f.memory, f.context, &data), CREMA_E_STATE);
+  assert_non_null(strstr(crema_error_text(), "two threads"));
+  assert_int_equal(crema_syncedmem_mutable_gpu_data(f.memory, f.context, true, &data),
+                   CREMA_E_STATE);
+  assert_int_equal(crema_syncedmem_mutable_gpu_data(f.memory, f.context, false, &data),
+                   CREMA_E_STATE);
+  assert_int_equal(crema_syncedmem_async_push(f.memory, f.context), CREMA_E_STATE);
+  assert_int_equal(crema_syncedmem_set_cpu_data(f.memory, mine), CREMA_E_STATE);
+  assert_int_equal(crema_syncedmem_set_gpu_data(f.memory, (crema_devptr){64}), CREMA_E_STATE);
+  assert_int_equal(cr_thread_join(&thread), CREMA_OK);
+  assert_int_equal(crema_syncedmem_head(f.memory), CREMA_SYNCED);
+  expect_gpu_bytes(f.memory->gpu.data, 4);
+  gpu(&f);
+  crema_context_destroy(other);
+  end(&f);
+}
+
+typedef struct relay {
+  cr_queue_pair *pair;
+  crema_device *device;
+} relay;
+
+enum { RELAYS = 200 };
+
+/* Takes a block from the queue, changes it on the device, hands it back. */
+static crema_status far_side(void *arg) {
+  relay *r = arg;
+  crema_context *context = NULL;
+  CR_TRY(cr_thread_context(r->device, 0, &context));
+  for (int i = 0; i < RELAYS; i++) {
+    void *element = NULL;
+    crema_devptr data = {0};
+    CR_TRY(cr_queue_pop(r->pair->full, NULL, &element));
+    CR_TRY(crema_syncedmem_mutable_gpu_data(element, context, true, &data));
+    CR_TRY(r->device->backend->zero(context, data, SIZE / 2));
+    CR_TRY(cr_queue_push(r->pair->free, element));
+  }
+  return CREMA_OK;
+}
+
+/* By a queue two threads take turns with a block, and nothing trips, in any state of the block. */
+static void s0_29_hand_over_by_queue(void **state) {
+  (void)state;
+  fixture f = begin();
+  cr_queue_pair pair;
+  void *element[1] = {f.memory};
+  relay r = {&pair, f.device};
+  cr_thread *thread = NULL;
+  assert_int_equal(cr_queue_pair_init(&pair, element, 1), CREMA_OK);
+  assert_int_equal(cr_thread_start(&thread, "far", far_side, &r), CREMA_OK);
+  for (int i = 0; i < RELAYS; i++) {
+    void *got = NULL;
+    assert_int_equal(cr_queue_pop(pair.free, NULL, &got), CREMA_OK);
+    unsigned char *host = mutable_cpu(got);
+    if (i > 0) assert_int_equal(host[SIZE / 2 - 1], 0);
+    if (i > 0) assert_int_equal(host[SIZE / 2], (unsigned char)(i - 1));
+    memset(host, i, SIZE);
+    assert_int_equal(cr_queue_push(pair.full, got), CREMA_OK);
+  }
+  assert_int_equal(cr_thread_join(&thread), CREMA_OK);
+  cr_queue_pair_free(&pair, NULL);
+  end(&f);
+}
+
+static void run_switch(bool peers) {
+  cr_sim_options options = sim_test_options(2);
+  options.peer[0][1] = options.peer[1][0] = peers;
+  fixture f = begin_with(&options);
+  crema_context *second = sim_test_context(sim_test_device(1));
+  f.memory->movable = true;
+  fill_gpu(&f, mutable_gpu(&f), 5);
+  cr_sim_reset_counts();
+  crema_devptr data = {0};
+  assert_int_equal(crema_syncedmem_gpu_data(f.memory, second, &data), CREMA_OK);
+  assert_int_equal(cr_sim_count(CR_SIM_PEER, -1), peers ? 1 : 0);
+  assert_int_equal(d2h(), peers ? 0 : 1);
+  assert_int_equal(second->device->backend->owner(data.address), 1);
+  expect_gpu_bytes(data, 5);
+  assert_int_equal(cr_pool_describe(f.device->pool).live_blocks, 0);
+  expect_bytes(cpu(f.memory), 5);
+  /* Back again, to be overwritten: no bytes are moved. */
+  assert_int_equal(crema_syncedmem_mutable_gpu_data(f.memory, second, true, &data), CREMA_OK);
+  cr_sim_reset_counts();
+  assert_int_equal(crema_syncedmem_mutable_gpu_data(f.memory, f.context, false, &data), CREMA_OK);
+  assert_int_equal(cr_sim_count(CR_SIM_PEER, -1) + h2d() + d2h(), 0);
+  fill_gpu(&f, data, 6);
+  expect_bytes(cpu(f.memory), 6);
+  crema_context_destroy(second);
+  end(&f);
+}
+
+static void s0_30_switching_devices_with_peer_access(void **state) {
+  (void)state;
+  run_switch(true);
+}
+
+static void s0_30_switching_devices_by_way_of_the_host(void **state) {
+  (void)state;
+  run_switch(false);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(s0_21_async_push),
+      cmocka_unit_test(s0_21_writing_before_the_push_is_done_is_a_race),
+      cmocka_unit_test(s0_21_freeing_before_the_push_is_done_is_a_race),
+      cmocka_unit_test(s0_21_reading_on_another_stream_before_it_is_a_race),
+      cmocka_unit_test(s0_27_use_on_a_foreign_device_is_detected),
+      cmocka_unit_test(s0_29_concurrent_use_trips),
+      cmocka_unit_test(s0_29_two_threads_at_once_trip),
+      cmocka_unit_test(s0_29_hand_over_by_queue),
+      cmocka_unit_test(s0_30_switching_devices_with_peer_access),
+      cmocka_unit_test(s0_30_switching_devices_by_way_of_the_host),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

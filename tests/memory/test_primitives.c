@@ -1,0 +1,367 @@
+/* What the automaton is built on: rows S0-01 to S0-06 and S0-08. */
+#include "memory/block_fixture.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/fail.h"
+#include "device/pool.h"
+#include "memory/tensor.h"
+
+static void follow(crema_devptr data) {
+  /* The address is deliberately taken for a pointer: that must not work. */
+  volatile const char *wrong = (const char *)data.address;
+  _exit(wrong[0] == 'x' ? 1 : 0);
+}
+
+static void s0_01_host_code_cannot_follow_a_device_address(void **state) {
+  (void)state;
+  fixture f = begin();
+  crema_devptr data = gpu(&f);
+  finish(&f);
+  pid_t child = fork();
+  assert_true(child >= 0);
+  if (child == 0) {
+    signal(SIGSEGV, SIG_DFL);
+    signal(SIGBUS, SIG_DFL);
+    follow(data);
+  }
+  int status = 0;
+  assert_int_equal(waitpid(child, &status, 0), child);
+  assert_true(WIFSIGNALED(status));
+  assert_true(WTERMSIG(status) == SIGSEGV || WTERMSIG(status) == SIGBUS);
+  end(&f);
+}
+
+/* Whether a translation unit with this function compiles. */
+static bool compiles(const char *function) {
+  char folder[] = "/tmp/crema-compile-XXXXXX", path[64], command[2048];
+  assert_non_null(mkdtemp(folder));
+  snprintf(path, sizeof path, "%s/unit.c", folder);
+  FILE *file = fopen(path, "w");
+  assert_non_null(file);
+  fprintf(file, "#include \"crema/device.h\"\n%s\n", function);
+  fclose(file);
+  snprintf(command, sizeof command, "%s -std=c11 -fsyntax-only -I%s/include %s 2>/dev/null",
+           CREMA_C_COMPILER, CREMA_SOURCE_DIR, path);
+  int code = system(command);
+  unlink(path);
+  rmdir(folder);
+  return code == 0;
+}
+
+static void s0_01_a_device_address_is_no_pointer(void **state) {
+  (void)state;
+  assert_true(
+      compiles("uintptr_t f(crema_devptr d); uintptr_t f(crema_devptr d) { return d.address; }"));
+  assert_false(compiles("void *f(crema_devptr d); void *f(crema_devptr d) { return d; }"));
+  assert_false(compiles("void *f(crema_devptr d); void *f(crema_devptr d) { return (void *)d; }"));
+  assert_false(compiles("crema_devptr f(void *p); crema_devptr f(void *p) { return p; }"));
+  assert_false(compiles("float f(crema_devptr d); float f(crema_devptr d) { return *d; }"));
+  assert_false(compiles("float f(crema_devptr d); float f(crema_devptr d) { return d[0]; }"));
+}
+
+static void *no_memory(void *user, size_t bytes, size_t alignment) {
+  *(size_t *)user = bytes + alignment;
+  return NULL;
+}
+
+static void never_called(void *user, void *memory) {
+  (void)user;
+  fail_msg("%p was never allocated", memory);
+}
+
+static void s0_02_a_failing_allocator_is_a_status(void **state) {
+  (void)state;
+  size_t asked = 0;
+  const cr_host_allocator failing = {no_memory, never_called, &asked};
+  static const size_t sizes[] = {0, 1, 12345, (size_t)9 << 20};
+  crema_syncedmem *memory = NULL;
+  const void *host = NULL;
+  assert_int_equal(crema_syncedmem_create(cr_cpu_device(), 12345, &memory), CREMA_OK);
+  cr_host_set_allocator(&failing);
+  for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+    char bytes[32];
+    void *out = NULL;
+    snprintf(bytes, sizeof bytes, "%zu bytes", sizes[i]);
+    assert_int_equal(cr_host_alloc(sizes[i], &out), CREMA_E_NO_MEMORY);
+    assert_non_null(strstr(crema_error_text(), bytes));
+    assert_null(out);
+    assert_true(asked > sizes[i]);
+  }
+  assert_int_equal(crema_syncedmem_cpu_data(memory, &host), CREMA_E_NO_MEMORY);
+  assert_non_null(strstr(crema_error_text(), "12345 bytes"));
+  assert_int_equal(crema_syncedmem_head(memory), CREMA_UNINITIALIZED);
+  cr_host_set_allocator(NULL);
+  cpu(memory);
+  crema_syncedmem_destroy(memory);
+}
+
+static void s0_02_host_memory_of_any_size(void **state) {
+  (void)state;
+  size_t sizes[] = {0, 1, 63, 64, 65, 4096, (size_t)9 << 20};
+  for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+    void *memory = NULL;
+    assert_int_equal(cr_host_alloc(sizes[i], &memory), CREMA_OK);
+    assert_non_null(memory);
+    assert_int_equal((uintptr_t)memory % 64, 0);
+    memset(memory, 1, sizes[i]);
+    cr_host_free(memory);
+  }
+  void *memory = NULL;
+  assert_int_equal(cr_host_alloc(SIZE_MAX - 10, &memory), CREMA_E_NO_MEMORY);
+  assert_int_equal(cr_host_alloc((size_t)1 << 60, &memory), CREMA_E_NO_MEMORY);
+  assert_non_null(strstr(crema_error_text(), "1152921504606846976"));
+  assert_null(memory);
+}
+
+static void s0_03_primitives_with_nothing_to_do(void **state) {
+  (void)state;
+  cr_host_free(NULL);
+  fixture f = begin();
+  const cr_backend *backend = f.device->backend;
+  crema_devptr data = gpu(&f);
+  finish(&f);
+  cr_sim_reset_counts();
+  assert_int_equal(backend->copy(f.context, CR_COPY_SAME_DEVICE, 0, 0, 0), CREMA_OK);
+  assert_int_equal(backend->copy(f.context, CR_COPY_SAME_DEVICE, data.address, data.address, SIZE),
+                   CREMA_OK);
+  assert_int_equal(backend->zero(f.context, data, 0), CREMA_OK);
+  assert_int_equal(cr_sim_count(CR_SIM_D2D, -1) + cr_sim_count(CR_SIM_ZERO, -1), 0);
+  /* Ranges that overlap by one byte, in both directions; ranges that touch do not. */
+  unsigned char host[300];
+  for (int i = 0; i < 300; i++) host[i] = (unsigned char)i;
+  crema_context *contexts[2] = {f.context, cr_host_context()};
+  uintptr_t base[2] = {data.address, (uintptr_t)host};
+  for (int i = 0; i < 2; i++) {
+    crema_context *context = contexts[i];
+    const cr_backend *of = context->device->backend;
+    uintptr_t low = base[i], high = low + 99;
+    assert_int_equal(of->copy(context, CR_COPY_SAME_DEVICE, low, high, 100), CREMA_E_ARGUMENT);
+    assert_non_null(strstr(crema_error_text(), "100 bytes"));
+    assert_int_equal(of->copy(context, CR_COPY_SAME_DEVICE, high, low, 100), CREMA_E_ARGUMENT);
+    assert_int_equal(of->copy(context, CR_COPY_SAME_DEVICE, low, high + 1, 100), CREMA_OK);
+    assert_int_equal(of->zero(context, (crema_devptr){low}, 0), CREMA_OK);
+  }
+  assert_int_equal(host[0], 100);
+  assert_int_equal(host[99], 199);
+  assert_int_equal(host[100], 100);
+  assert_int_equal(cr_host_context()->device->backend->zero(cr_host_context(),
+                                                            (crema_devptr){(uintptr_t)host}, 100),
+                   CREMA_OK);
+  assert_int_equal(host[99], 0);
+  assert_int_equal(host[100], 100);
+  finish(&f);
+  cr_device_free(f.device, (crema_devptr){0});
+  end(&f);
+}
+
+static void s0_04_pinned_blocks_remember_who_made_them(void **state) {
+  (void)state;
+  fixture f = begin();
+  crema_syncedmem *plain = NULL;
+  cr_tensor *tensor = NULL;
+  assert_int_equal(crema_syncedmem_create(cr_cpu_device(), SIZE, &plain), CREMA_OK);
+  assert_int_equal(cr_tensor_create(CREMA_F32, 10, &tensor), CREMA_OK);
+  assert_true(cr_sim_is_pinned(cpu(f.memory)));
+  assert_false(cr_sim_is_pinned(cpu(plain)));
+  /* A thread that works on a device gets page-locked memory for everything. */
+  assert_int_equal(cr_device_set_current(f.device), CREMA_OK);
+  const void *value = NULL;
+  assert_int_equal(cr_tensor_host_read(tensor, &value), CREMA_OK);
+  assert_true(cr_sim_is_pinned(value));
+  assert_int_equal(cr_sim_pinned_blocks(), 2);
+  assert_int_equal(cr_device_set_current(cr_cpu_device()), CREMA_OK);
+  cr_tensor_destroy(tensor);
+  crema_syncedmem_destroy(plain);
+  assert_int_equal(cr_sim_pinned_blocks(), 1);
+  /* A wrong way of freeing is reported. */
+  void *mine = NULL;
+  assert_int_equal(cr_host_alloc(10, &mine), CREMA_OK);
+  f.device->backend->host_free(f.device, mine);
+  cr_host_free(mine);
+  crema_syncedmem_destroy(f.memory);
+  assert_int_equal(cr_sim_pinned_blocks(), 0);
+  crema_context_destroy(f.context);
+  sim_end_with_races(1);
+}
+
+static void s0_05_work_runs_on_the_blocks_device(void **state) {
+  (void)state;
+  fixture f = begin();
+  crema_device *other = sim_test_device(1);
+  assert_int_equal(cr_device_set_current(other), CREMA_OK);
+  cr_sim_reset_counts();
+  mutable_gpu(&f);
+  cpu(f.memory);
+  const cr_sim_record *log = NULL;
+  size_t size = cr_sim_log(&log);
+  assert_true(size > 0);
+  for (size_t i = 0; i < size; i++) {
+    if (log[i].op == CR_SIM_ALLOC || log[i].op == CR_SIM_ZERO || log[i].op == CR_SIM_D2H) {
+      assert_int_equal(log[i].device, 0);
+    }
+    if (log[i].op == CR_SIM_ALLOC) assert_int_equal(log[i].current_device, 0);
+  }
+  assert_ptr_equal(cr_device_current(), other);
+  end(&f);
+}
+
+static void s0_06_a_failed_allocation_changes_nothing(void **state) {
+  (void)state;
+  fixture f = begin();
+  crema_syncedmem *big = NULL;
+  assert_int_equal(crema_syncedmem_create(f.device, 2 * SIM_TEST_MEMORY, &big), CREMA_OK);
+  crema_devptr data = {0};
+  assert_int_equal(crema_syncedmem_gpu_data(big, f.context, &data), CREMA_E_NO_MEMORY);
+  assert_int_equal(data.address, 0);
+  assert_int_equal(crema_syncedmem_head(big), CREMA_UNINITIALIZED);
+  assert_non_null(strstr(crema_error_text(), "8388608 bytes on sim:0"));
+  assert_non_null(strstr(crema_error_text(), "of 4194304 bytes are free"));
+  crema_syncedmem_destroy(big);
+  /* Somebody else's memory is in the way, then no longer. */
+  cr_sim_set_foreign_bytes(0, SIM_TEST_MEMORY);
+  assert_int_equal(crema_syncedmem_gpu_data(f.memory, f.context, &data), CREMA_E_NO_MEMORY);
+  cr_sim_set_foreign_bytes(0, 0);
+  gpu(&f);
+  end(&f);
+}
+
+/* The zeros of a fresh block come before its first use, on whatever stream that is. */
+static void s0_06_zeros_come_before_the_first_use(void **state) {
+  (void)state;
+  cr_sim_options options = sim_test_options(1);
+  options.stepped = true;
+  fixture f = begin_with(&options);
+  crema_context *other = sim_test_context(f.device);
+  unsigned char out[SIZE];
+  memset(out, 1, SIZE);
+  gpu(&f);
+  assert_int_equal(cr_sim_pending(f.context), 1);
+  crema_devptr data = {0};
+  assert_int_equal(crema_syncedmem_gpu_data(f.memory, other, &data), CREMA_OK);
+  assert_int_equal(
+      f.device->backend->copy(other, CR_COPY_DEVICE_TO_HOST, (uintptr_t)out, data.address, SIZE),
+      CREMA_OK);
+  /* The second stream cannot go on before the first has filled the block. */
+  assert_false(cr_sim_step(other));
+  assert_true(cr_sim_step(f.context));
+  assert_int_equal(crema_context_finish(other), CREMA_OK);
+  expect_bytes(out, 0);
+  crema_context_destroy(other);
+  end(&f);
+}
+
+static void s0_08_no_device_support_is_a_status(void **state) {
+  (void)state;
+  crema_device *device = NULL;
+  assert_int_equal(crema_device_count(CREMA_DEVICE_SIM), 0);
+  assert_int_equal(crema_device_get(CREMA_DEVICE_SIM, 0, &device), CREMA_E_NO_DEVICE);
+  assert_int_equal(crema_device_get((crema_device_type)9, 0, &device), CREMA_E_NO_DEVICE);
+  assert_null(device);
+  /* On the CPU both sides are one. */
+  crema_syncedmem *memory = NULL;
+  crema_devptr data = {0};
+  assert_int_equal(crema_syncedmem_create(cr_cpu_device(), SIZE, &memory), CREMA_OK);
+  assert_int_equal(crema_syncedmem_gpu_data(memory, cr_host_context(), &data), CREMA_OK);
+  assert_ptr_equal((const void *)data.address, cpu(memory));
+  assert_int_equal(crema_syncedmem_head(memory), CREMA_HEAD_AT_CPU);
+  assert_int_equal(crema_syncedmem_async_push(memory, cr_host_context()), CREMA_OK);
+  assert_int_equal(crema_syncedmem_head(memory), CREMA_HEAD_AT_CPU);
+  crema_syncedmem_destroy(memory);
+  assert_int_equal(crema_syncedmem_create(NULL, SIZE, &memory), CREMA_E_ARGUMENT);
+}
+
+/* A block on a machine without devices: what there is to have a context on is the CPU alone. */
+static void s0_08_all_accessors_without_a_device(void **state) {
+  (void)state;
+  crema_device *device = NULL;
+  crema_context *none = NULL;
+  assert_int_equal(crema_device_count(CREMA_DEVICE_SIM), 0);
+  assert_int_equal(crema_device_get(CREMA_DEVICE_SIM, 0, &device), CREMA_E_NO_DEVICE);
+  crema_syncedmem *memory = NULL;
+  unsigned char mine[SIZE] = {0};
+  /* The states that a block can be in without a device, and each device accessor. */
+  for (int set = 0; set < 3; set++) {
+    assert_int_equal(crema_syncedmem_create(cr_cpu_device(), SIZE, &memory), CREMA_OK);
+    if (set == 1) memset(mutable_cpu(memory), 3, SIZE);
+    if (set == 2) assert_int_equal(crema_syncedmem_set_cpu_data(memory, mine), CREMA_OK);
+    crema_head before = crema_syncedmem_head(memory);
+    assert_int_equal(before, set == 0 ? CREMA_UNINITIALIZED : CREMA_HEAD_AT_CPU);
+    const void *host = memory->host.data;
+    crema_devptr data = {77};
+    crema_status status[5] = {crema_syncedmem_gpu_data(memory, none, &data),
+                              crema_syncedmem_mutable_gpu_data(memory, none, true, &data),
+                              crema_syncedmem_mutable_gpu_data(memory, none, false, &data),
+                              crema_syncedmem_async_push(memory, none), CREMA_E_NO_DEVICE};
+    assert_non_null(strstr(crema_error_text(), "no device support"));
+    for (int i = 0; i < 5; i++) assert_int_equal(status[i], CREMA_E_NO_DEVICE);
+    assert_int_equal(crema_syncedmem_set_gpu_data(memory, (crema_devptr){0}), CREMA_E_ARGUMENT);
+    assert_int_equal(data.address, 77);
+    assert_int_equal(crema_syncedmem_head(memory), before);
+    assert_ptr_equal(memory->host.data, host);
+    assert_int_equal(memory->gpu.data.address, 0);
+    /* The host's side goes on as if nothing had been asked. */
+    expect_bytes(cpu(memory), set == 1 ? 3 : 0);
+    crema_syncedmem_destroy(memory);
+  }
+}
+
+/* With the CPU as the device each accessor gives the one side there is, and the head stays there.
+ */
+static void s0_08_all_accessors_on_the_cpu(void **state) {
+  (void)state;
+  crema_context *context = cr_host_context();
+  for (int accessor = 0; accessor < 7; accessor++) {
+    for (int set = 0; set < 2; set++) {
+      crema_syncedmem *memory = NULL;
+      unsigned char mine[SIZE];
+      memset(mine, 9, SIZE);
+      assert_int_equal(crema_syncedmem_create(cr_cpu_device(), SIZE, &memory), CREMA_OK);
+      if (set == 1) memset(mutable_cpu(memory), 5, SIZE);
+      crema_devptr data = {0};
+      crema_devptr adopted = {(uintptr_t)mine};
+      crema_status status = CREMA_OK;
+      switch (accessor) {
+        case 0: status = crema_syncedmem_gpu_data(memory, context, &data); break;
+        case 1: status = crema_syncedmem_mutable_gpu_data(memory, context, true, &data); break;
+        case 2: status = crema_syncedmem_mutable_gpu_data(memory, context, false, &data); break;
+        case 3: status = crema_syncedmem_set_gpu_data(memory, adopted); break;
+        case 4: status = crema_syncedmem_set_cpu_data(memory, mine); break;
+        case 5: status = crema_syncedmem_async_push(memory, context); break;
+        default: data.address = (uintptr_t)cpu(memory); break;
+      }
+      /* A push needs something to be pushed. */
+      bool refused = accessor == 5 && set == 0;
+      assert_int_equal(status, refused ? CREMA_E_STATE : CREMA_OK);
+      assert_int_equal(crema_syncedmem_head(memory),
+                       refused ? CREMA_UNINITIALIZED : CREMA_HEAD_AT_CPU);
+      bool adopts = accessor == 3 || accessor == 4;
+      if (data.address != 0) assert_ptr_equal((const void *)data.address, cpu(memory));
+      if (adopts) assert_ptr_equal(cpu(memory), mine);
+      expect_bytes(cpu(memory), adopts ? 9 : set == 1 ? 5 : 0);
+      crema_syncedmem_destroy(memory);
+      if (adopts) assert_int_equal(mine[SIZE - 1], 9);
+    }
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(s0_01_host_code_cannot_follow_a_device_address),
+      cmocka_unit_test(s0_01_a_device_address_is_no_pointer),
+      cmocka_unit_test(s0_02_a_failing_allocator_is_a_status),
+      cmocka_unit_test(s0_02_host_memory_of_any_size),
+      cmocka_unit_test(s0_03_primitives_with_nothing_to_do),
+      cmocka_unit_test(s0_04_pinned_blocks_remember_who_made_them),
+      cmocka_unit_test(s0_05_work_runs_on_the_blocks_device),
+      cmocka_unit_test(s0_06_a_failed_allocation_changes_nothing),
+      cmocka_unit_test(s0_06_zeros_come_before_the_first_use),
+      cmocka_unit_test(s0_08_no_device_support_is_a_status),
+      cmocka_unit_test(s0_08_all_accessors_without_a_device),
+      cmocka_unit_test(s0_08_all_accessors_on_the_cpu),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
