@@ -4,6 +4,7 @@
 
 #include "crema/blob.h"
 #include "crema/device.h"
+#include "crema/event.h"
 #include "crema/image.h"
 #include "crema/log.h"
 #include "crema/memory_data.h"

@@ -1,29 +1,31 @@
-#include "device/event.h"
+#include "crema/event.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "core/fail.h"
+#include "device/device.h"
 
 enum { MESSAGE_MAX = 512 };
 
-struct cr_event {
+struct crema_event {
   crema_device *device;
   pthread_mutex_t lock;
   pthread_cond_t changed;
-  cr_event_state state;
+  crema_event_state state;
   char message[MESSAGE_MAX];
   uint64_t context;        /* id of the context that recorded it */
   cr_native_event *native; /* devices with streams only */
 };
 
-static bool has_streams(const cr_event *event) {
+static bool has_streams(const crema_event *event) {
   return event->native != NULL;
 }
 
-crema_status cr_event_create(crema_device *device, cr_event **out) {
+crema_status crema_event_create(crema_device *device, crema_event **out) {
   if (device == NULL) return cr_fail(CREMA_E_ARGUMENT, "an event needs a device");
-  cr_event *event = calloc(1, sizeof *event);
+  crema_event *event = calloc(1, sizeof *event);
   if (event == NULL) return cr_fail_memory(sizeof *event, "an event");
   event->device = device;
   if (!device->backend->host_memory) {
@@ -39,7 +41,7 @@ crema_status cr_event_create(crema_device *device, cr_event **out) {
   return CREMA_OK;
 }
 
-void cr_event_destroy(cr_event *event) {
+void crema_event_destroy(crema_event *event) {
   if (event == NULL) return;
   if (event->native != NULL) event->device->backend->event_destroy(event->native);
   pthread_cond_destroy(&event->changed);
@@ -49,53 +51,53 @@ void cr_event_destroy(cr_event *event) {
 
 /* ---- with the event's lock held ---- */
 
-static void set_state(cr_event *event, cr_event_state state, const char *message) {
+static void set_state(crema_event *event, crema_event_state state, const char *message) {
   event->state = state;
   snprintf(event->message, sizeof event->message, "%s", message != NULL ? message : "");
   pthread_cond_broadcast(&event->changed);
 }
 
-static bool is_finished(const cr_event *event) {
-  return event->state == CR_EVENT_SUCCESS || event->state == CR_EVENT_FAILED;
+static bool is_finished(const crema_event *event) {
+  return event->state == CREMA_EVENT_SUCCESS || event->state == CREMA_EVENT_FAILED;
 }
 
 /* Turns SCHEDULED into SUCCESS or FAILED when the device's work is done. */
-static void poll_device(cr_event *event) {
-  if (event->state != CR_EVENT_SCHEDULED || !has_streams(event)) return;
+static void poll_device(crema_event *event) {
+  if (event->state != CREMA_EVENT_SCHEDULED || !has_streams(event)) return;
   bool done = false;
   crema_status status = event->device->backend->event_query(event->native, &done);
   if (status != CREMA_OK) {
-    set_state(event, CR_EVENT_FAILED, crema_error_text());
+    set_state(event, CREMA_EVENT_FAILED, crema_error_text());
   } else if (done) {
-    set_state(event, CR_EVENT_SUCCESS, NULL);
+    set_state(event, CREMA_EVENT_SUCCESS, NULL);
   }
 }
 
-static void wait_until_recorded(cr_event *event) {
-  while (event->state == CR_EVENT_INITIALIZED) pthread_cond_wait(&event->changed, &event->lock);
+static void wait_until_recorded(crema_event *event) {
+  while (event->state == CREMA_EVENT_INITIALIZED) pthread_cond_wait(&event->changed, &event->lock);
 }
 
 /* The host waits for the end; the lock is let go meanwhile. */
-static void wait_until_finished(cr_event *event) {
+static void wait_until_finished(crema_event *event) {
   wait_until_recorded(event);
   if (!has_streams(event)) {
     while (!is_finished(event)) pthread_cond_wait(&event->changed, &event->lock);
     return;
   }
-  while (event->state == CR_EVENT_SCHEDULED) {
+  while (event->state == CREMA_EVENT_SCHEDULED) {
     pthread_mutex_unlock(&event->lock);
     crema_status status = event->device->backend->event_finish(event->native);
     pthread_mutex_lock(&event->lock);
     /* Another waiter may have been here first. */
-    if (event->state != CR_EVENT_SCHEDULED) break;
-    set_state(event, status == CREMA_OK ? CR_EVENT_SUCCESS : CR_EVENT_FAILED,
+    if (event->state != CREMA_EVENT_SCHEDULED) break;
+    set_state(event, status == CREMA_OK ? CREMA_EVENT_SUCCESS : CREMA_EVENT_FAILED,
               status == CREMA_OK ? NULL : crema_error_text());
   }
 }
 
 /* ---- interface ---- */
 
-static crema_status record_native(cr_event *event, crema_context *context) {
+static crema_status record_native(crema_event *event, crema_context *context) {
   cr_device_guard guard;
   CR_TRY(cr_device_enter(context->device, &guard));
   crema_status status = context->device->backend->event_record(context, event->native);
@@ -103,22 +105,22 @@ static crema_status record_native(cr_event *event, crema_context *context) {
   return status;
 }
 
-static crema_status record_locked(cr_event *event, crema_context *context, const char *failure) {
+static crema_status record_locked(crema_event *event, crema_context *context, const char *failure) {
   if (is_finished(event) && !has_streams(event)) return CREMA_OK;
-  if (event->state != CR_EVENT_INITIALIZED) {
+  if (event->state != CREMA_EVENT_INITIALIZED) {
     return cr_fail(CREMA_E_STATE, "an event was recorded twice");
   }
   if (failure != NULL) {
-    set_state(event, CR_EVENT_FAILED, failure);
+    set_state(event, CREMA_EVENT_FAILED, failure);
     return CREMA_OK;
   }
   if (has_streams(event)) CR_TRY(record_native(event, context));
   event->context = context->id;
-  set_state(event, CR_EVENT_SCHEDULED, NULL);
+  set_state(event, CREMA_EVENT_SCHEDULED, NULL);
   return CREMA_OK;
 }
 
-crema_status cr_event_record(cr_event *event, crema_context *context, const char *failure) {
+crema_status crema_event_record(crema_event *event, crema_context *context, const char *failure) {
   if (event == NULL || context == NULL) {
     return cr_fail(CREMA_E_ARGUMENT, "recording needs an event and a context");
   }
@@ -137,40 +139,41 @@ crema_status cr_event_record(cr_event *event, crema_context *context, const char
   return status;
 }
 
-crema_status cr_event_set_finished(cr_event *event, const char *failure) {
+crema_status crema_event_set_finished(crema_event *event, const char *failure) {
   pthread_mutex_lock(&event->lock);
-  bool allowed = event->state == CR_EVENT_INITIALIZED ||
-                 (event->state == CR_EVENT_SCHEDULED && !has_streams(event));
-  if (allowed) set_state(event, failure != NULL ? CR_EVENT_FAILED : CR_EVENT_SUCCESS, failure);
+  bool allowed = event->state == CREMA_EVENT_INITIALIZED ||
+                 (event->state == CREMA_EVENT_SCHEDULED && !has_streams(event));
+  if (allowed)
+    set_state(event, failure != NULL ? CREMA_EVENT_FAILED : CREMA_EVENT_SUCCESS, failure);
   pthread_mutex_unlock(&event->lock);
   if (allowed) return CREMA_OK;
   return cr_fail(CREMA_E_STATE, "the event is scheduled or finished already");
 }
 
-cr_event_state cr_event_query(cr_event *event) {
+crema_event_state crema_event_query(crema_event *event) {
   pthread_mutex_lock(&event->lock);
   poll_device(event);
-  cr_event_state state = event->state;
+  crema_event_state state = event->state;
   pthread_mutex_unlock(&event->lock);
   return state;
 }
 
-cr_event_state cr_event_finish(cr_event *event) {
+crema_event_state crema_event_finish(crema_event *event) {
   pthread_mutex_lock(&event->lock);
   wait_until_finished(event);
-  cr_event_state state = event->state;
+  crema_event_state state = event->state;
   pthread_mutex_unlock(&event->lock);
   return state;
 }
 
-static crema_status failure_of(cr_event *event) {
-  if (event->state != CR_EVENT_FAILED) return CREMA_OK;
+static crema_status failure_of(crema_event *event) {
+  if (event->state != CREMA_EVENT_FAILED) return CREMA_OK;
   return cr_fail(CREMA_E_DEVICE, "%s", event->message);
 }
 
-static crema_status wait_on_stream(cr_event *event, crema_context *context) {
+static crema_status wait_on_stream(crema_event *event, crema_context *context) {
   wait_until_recorded(event);
-  if (event->state != CR_EVENT_SCHEDULED || event->context == context->id) {
+  if (event->state != CREMA_EVENT_SCHEDULED || event->context == context->id) {
     return failure_of(event);
   }
   cr_device_guard guard;
@@ -180,7 +183,7 @@ static crema_status wait_on_stream(cr_event *event, crema_context *context) {
   return status;
 }
 
-crema_status cr_event_wait(cr_event *event, crema_context *context) {
+crema_status crema_event_wait(crema_event *event, crema_context *context) {
   bool same_type = event->device->backend == context->device->backend;
   pthread_mutex_lock(&event->lock);
   crema_status status;
@@ -194,27 +197,27 @@ crema_status cr_event_wait(cr_event *event, crema_context *context) {
   return status;
 }
 
-void cr_event_reset(cr_event *event) {
+void crema_event_reset(crema_event *event) {
   pthread_mutex_lock(&event->lock);
   event->context = 0;
-  set_state(event, CR_EVENT_INITIALIZED, NULL);
+  set_state(event, CREMA_EVENT_INITIALIZED, NULL);
   pthread_mutex_unlock(&event->lock);
 }
 
-const char *cr_event_message(cr_event *event) {
+const char *crema_event_message(crema_event *event) {
   pthread_mutex_lock(&event->lock);
-  bool failed = event->state == CR_EVENT_FAILED;
+  bool failed = event->state == CREMA_EVENT_FAILED;
   pthread_mutex_unlock(&event->lock);
   return failed ? event->message : "no error";
 }
 
-bool cr_event_can_schedule(crema_device_type parent, cr_event_state state, crema_device_type child,
-                           bool child_is_async) {
+bool crema_event_can_schedule(crema_device_type parent, crema_event_state state,
+                              crema_device_type child, bool child_is_async) {
   switch (state) {
-    case CR_EVENT_SUCCESS: return true;
-    case CR_EVENT_SCHEDULED: return parent == child && child_is_async;
-    case CR_EVENT_INITIALIZED:
-    case CR_EVENT_FAILED: break;
+    case CREMA_EVENT_SUCCESS: return true;
+    case CREMA_EVENT_SCHEDULED: return parent == child && child_is_async;
+    case CREMA_EVENT_INITIALIZED:
+    case CREMA_EVENT_FAILED: break;
   }
   return false;
 }

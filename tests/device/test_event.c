@@ -1,15 +1,17 @@
 /* Events: rows S1-43 to S1-53. */
 #include "memory/sim_fixture.h"
 
+#include <stdatomic.h>
+
 #include "core/clock.h"
 #include "core/fail.h"
 #include "core/thread.h"
-#include "device/event.h"
+#include "crema/event.h"
 
-static cr_event *new_event(crema_device *device) {
-  cr_event *event = NULL;
-  assert_int_equal(cr_event_create(device, &event), CREMA_OK);
-  assert_int_equal(cr_event_query(event), CR_EVENT_INITIALIZED);
+static crema_event *new_event(crema_device *device) {
+  crema_event *event = NULL;
+  assert_int_equal(crema_event_create(device, &event), CREMA_OK);
+  assert_int_equal(crema_event_query(event), CREMA_EVENT_INITIALIZED);
   return event;
 }
 
@@ -21,39 +23,126 @@ static void begin_stepped(int devices) {
 
 static void s1_43_an_event_needs_a_device(void **state) {
   (void)state;
-  cr_event *event = NULL;
-  assert_int_equal(cr_event_create(NULL, &event), CREMA_E_ARGUMENT);
+  crema_event *event = NULL;
+  assert_int_equal(crema_event_create(NULL, &event), CREMA_E_ARGUMENT);
   assert_null(event);
-  cr_event_destroy(NULL);
+  crema_event_destroy(NULL);
 }
 
 static void s1_44_s1_45_s1_46_cpu_events(void **state) {
   (void)state;
   crema_context *context = cr_host_context();
-  cr_event *event = new_event(cr_cpu_device());
-  assert_int_equal(cr_event_record(event, context, NULL), CREMA_OK);
-  assert_int_equal(cr_event_query(event), CR_EVENT_SCHEDULED);
-  assert_int_equal(cr_event_record(event, context, NULL), CREMA_E_STATE);
-  assert_int_equal(cr_event_set_finished(event, NULL), CREMA_OK);
-  assert_int_equal(cr_event_query(event), CR_EVENT_SUCCESS);
-  assert_int_equal(cr_event_set_finished(event, NULL), CREMA_E_STATE);
+  crema_event *event = new_event(cr_cpu_device());
+  assert_int_equal(crema_event_record(event, context, NULL), CREMA_OK);
+  assert_int_equal(crema_event_query(event), CREMA_EVENT_SCHEDULED);
+  assert_int_equal(crema_event_record(event, context, NULL), CREMA_E_STATE);
+  assert_int_equal(crema_event_set_finished(event, NULL), CREMA_OK);
+  assert_int_equal(crema_event_query(event), CREMA_EVENT_SUCCESS);
+  assert_int_equal(crema_event_set_finished(event, NULL), CREMA_E_STATE);
   /* Finished before it was recorded: the work was faster. */
-  assert_int_equal(cr_event_record(event, context, NULL), CREMA_OK);
-  assert_int_equal(cr_event_query(event), CR_EVENT_SUCCESS);
-  cr_event_reset(event);
-  assert_int_equal(cr_event_query(event), CR_EVENT_INITIALIZED);
-  assert_int_equal(cr_event_set_finished(event, "no space"), CREMA_OK);
-  assert_int_equal(cr_event_query(event), CR_EVENT_FAILED);
-  assert_string_equal(cr_event_message(event), "no space");
-  assert_int_equal(cr_event_record(event, context, NULL), CREMA_OK);
-  assert_int_equal(cr_event_query(event), CR_EVENT_FAILED);
-  assert_int_equal(cr_event_wait(event, context), CREMA_E_DEVICE);
+  assert_int_equal(crema_event_record(event, context, NULL), CREMA_OK);
+  assert_int_equal(crema_event_query(event), CREMA_EVENT_SUCCESS);
+  crema_event_reset(event);
+  assert_int_equal(crema_event_query(event), CREMA_EVENT_INITIALIZED);
+  assert_int_equal(crema_event_set_finished(event, "no space"), CREMA_OK);
+  assert_int_equal(crema_event_query(event), CREMA_EVENT_FAILED);
+  assert_string_equal(crema_event_message(event), "no space");
+  assert_int_equal(crema_event_record(event, context, NULL), CREMA_OK);
+  assert_int_equal(crema_event_query(event), CREMA_EVENT_FAILED);
+  assert_int_equal(crema_event_wait(event, context), CREMA_E_DEVICE);
   assert_string_equal(crema_error_text(), "no space");
-  cr_event_reset(event);
-  assert_int_equal(cr_event_record(event, context, "broken"), CREMA_OK);
-  assert_string_equal(cr_event_message(event), "broken");
-  assert_int_equal(cr_event_record(NULL, context, NULL), CREMA_E_ARGUMENT);
-  cr_event_destroy(event);
+  crema_event_reset(event);
+  assert_int_equal(crema_event_record(event, context, "broken"), CREMA_OK);
+  assert_string_equal(crema_event_message(event), "broken");
+  assert_int_equal(crema_event_record(NULL, context, NULL), CREMA_E_ARGUMENT);
+  crema_event_destroy(event);
+}
+
+/* ---- the full table of transitions ---- */
+
+typedef enum event_op {
+  RECORD,
+  RECORD_FAILED,
+  FINISH,
+  FINISH_FAILED,
+  QUERY,
+  WORK_DONE, /* the stream comes as far as the event */
+  RESET,
+  EVENT_OPS
+} event_op;
+
+#define I CREMA_EVENT_INITIALIZED
+#define S CREMA_EVENT_SCHEDULED
+#define D CREMA_EVENT_SUCCESS
+#define F CREMA_EVENT_FAILED
+enum { REFUSED = 16 }; /* CREMA_E_STATE, and the state stays */
+
+/* [with streams][state before][operation]: the state after. */
+static const int transition[2][4][EVENT_OPS] = {
+    {{S, F, D, F, I, I, I},
+     {REFUSED + S, REFUSED + S, D, F, S, S, I},
+     {D, D, REFUSED + D, REFUSED + D, D, D, I},
+     {F, F, REFUSED + F, REFUSED + F, F, F, I}},
+    {{S, F, D, F, I, I, I},
+     {REFUSED + S, REFUSED + S, REFUSED + S, REFUSED + S, S, D, I},
+     {REFUSED + D, REFUSED + D, REFUSED + D, REFUSED + D, D, D, I},
+     {REFUSED + F, REFUSED + F, REFUSED + F, REFUSED + F, F, F, I}}};
+#undef I
+#undef S
+#undef D
+#undef F
+
+static crema_status apply(crema_event *event, crema_context *context, event_op op) {
+  switch (op) {
+    case RECORD: return crema_event_record(event, context, NULL);
+    case RECORD_FAILED: return crema_event_record(event, context, "recorded as failed");
+    case FINISH: return crema_event_set_finished(event, NULL);
+    case FINISH_FAILED: return crema_event_set_finished(event, "finished as failed");
+    case WORK_DONE:
+      while (!context->device->backend->host_memory && cr_sim_step(context)) {
+      }
+      break;
+    case RESET: crema_event_reset(event); break;
+    default: break;
+  }
+  return CREMA_OK;
+}
+
+static void bring_event_to(crema_event *event, crema_context *context, int to) {
+  crema_event_reset(event);
+  if (to == CREMA_EVENT_SCHEDULED) assert_int_equal(apply(event, context, RECORD), CREMA_OK);
+  if (to == CREMA_EVENT_SUCCESS) assert_int_equal(apply(event, context, FINISH), CREMA_OK);
+  if (to == CREMA_EVENT_FAILED) assert_int_equal(apply(event, context, FINISH_FAILED), CREMA_OK);
+  assert_int_equal(crema_event_query(event), to);
+}
+
+static void s1_44_every_state_and_operation(void **state) {
+  (void)state;
+  begin_stepped(1);
+  crema_context *context[2] = {cr_host_context(), sim_test_context(sim_test_device(0))};
+  for (int streams = 0; streams < 2; streams++) {
+    crema_event *event = new_event(crema_context_device(context[streams]));
+    for (int before = 0; before < 4; before++) {
+      for (int op = 0; op < EVENT_OPS; op++) {
+        int expected = transition[streams][before][op];
+        bool refused = expected >= REFUSED;
+        bring_event_to(event, context[streams], before);
+        crema_status status = apply(event, context[streams], (event_op)op);
+        int after = (int)crema_event_query(event);
+        if (status != (refused ? CREMA_E_STATE : CREMA_OK) || after != expected % REFUSED) {
+          fail_msg("streams %d, state %d, operation %d: status %d, state %d", streams, before, op,
+                   (int)status, after);
+        }
+        /* A message exactly where something failed. */
+        assert_int_equal(strcmp(crema_event_message(event), "no error") != 0,
+                         after == CREMA_EVENT_FAILED);
+      }
+    }
+    crema_event_destroy(event);
+  }
+  assert_int_equal(crema_context_finish(context[1]), CREMA_OK);
+  crema_context_destroy(context[1]);
+  sim_end();
 }
 
 static void s1_45_recorder_and_event_are_of_one_type(void **state) {
@@ -61,15 +150,15 @@ static void s1_45_recorder_and_event_are_of_one_type(void **state) {
   begin_stepped(2);
   crema_context *first = sim_test_context(sim_test_device(0));
   crema_context *second = sim_test_context(sim_test_device(1));
-  cr_event *cpu = new_event(cr_cpu_device()), *device = new_event(sim_test_device(0));
-  assert_int_equal(cr_event_record(cpu, first, NULL), CREMA_E_ARGUMENT);
+  crema_event *cpu = new_event(cr_cpu_device()), *device = new_event(sim_test_device(0));
+  assert_int_equal(crema_event_record(cpu, first, NULL), CREMA_E_ARGUMENT);
   assert_non_null(strstr(crema_error_text(), "cpu"));
   assert_non_null(strstr(crema_error_text(), "sim"));
-  assert_int_equal(cr_event_record(device, cr_host_context(), NULL), CREMA_E_ARGUMENT);
-  assert_int_equal(cr_event_record(device, second, NULL), CREMA_E_DEVICE);
-  assert_int_equal(cr_event_query(device), CR_EVENT_INITIALIZED);
-  cr_event_destroy(device);
-  cr_event_destroy(cpu);
+  assert_int_equal(crema_event_record(device, cr_host_context(), NULL), CREMA_E_ARGUMENT);
+  assert_int_equal(crema_event_record(device, second, NULL), CREMA_E_DEVICE);
+  assert_int_equal(crema_event_query(device), CREMA_EVENT_INITIALIZED);
+  crema_event_destroy(device);
+  crema_event_destroy(cpu);
   crema_context_destroy(second);
   crema_context_destroy(first);
   sim_end();
@@ -77,16 +166,16 @@ static void s1_45_recorder_and_event_are_of_one_type(void **state) {
 
 static crema_status finish_soon(void *arg) {
   cr_clock_sleep(0.01);
-  return cr_event_set_finished(arg, NULL);
+  return crema_event_set_finished(arg, NULL);
 }
 
 static crema_status wait_for_event(void *arg) {
-  return cr_event_finish(arg) == CR_EVENT_SUCCESS ? CREMA_OK : CREMA_E_INTERNAL;
+  return crema_event_finish(arg) == CREMA_EVENT_SUCCESS ? CREMA_OK : CREMA_E_INTERNAL;
 }
 
 static void s1_46_s1_47_finishing_wakes_all_who_wait(void **state) {
   (void)state;
-  cr_event *event = new_event(cr_cpu_device());
+  crema_event *event = new_event(cr_cpu_device());
   cr_thread *waiter[3] = {0}, *finisher = NULL;
   for (int i = 0; i < 3; i++) {
     assert_int_equal(cr_thread_start(&waiter[i], "wait", wait_for_event, event), CREMA_OK);
@@ -94,7 +183,7 @@ static void s1_46_s1_47_finishing_wakes_all_who_wait(void **state) {
   assert_int_equal(cr_thread_start(&finisher, "finish", finish_soon, event), CREMA_OK);
   for (int i = 0; i < 3; i++) assert_int_equal(cr_thread_join(&waiter[i]), CREMA_OK);
   assert_int_equal(cr_thread_join(&finisher), CREMA_OK);
-  cr_event_destroy(event);
+  crema_event_destroy(event);
 }
 
 /* Queues one piece of work. */
@@ -109,29 +198,29 @@ static void s1_48_s1_49_device_events_follow_the_stream(void **state) {
   crema_context *context = sim_test_context(device);
   crema_devptr memory = {0};
   assert_int_equal(cr_device_alloc(device, 16, &memory), CREMA_OK);
-  cr_event *event = new_event(device);
+  crema_event *event = new_event(device);
   queue_work(context, memory);
-  assert_int_equal(cr_event_record(event, context, NULL), CREMA_OK);
-  assert_int_equal(cr_event_query(event), CR_EVENT_SCHEDULED);
+  assert_int_equal(crema_event_record(event, context, NULL), CREMA_OK);
+  assert_int_equal(crema_event_query(event), CREMA_EVENT_SCHEDULED);
   assert_true(cr_sim_step(context));
-  assert_int_equal(cr_event_query(event), CR_EVENT_SCHEDULED);
+  assert_int_equal(crema_event_query(event), CREMA_EVENT_SCHEDULED);
   assert_true(cr_sim_step(context));
-  assert_int_equal(cr_event_query(event), CR_EVENT_SUCCESS);
-  assert_int_equal(cr_event_query(event), CR_EVENT_SUCCESS);
-  assert_int_equal(cr_event_record(event, context, NULL), CREMA_E_STATE);
-  assert_string_equal(cr_event_message(event), "no error");
-  cr_event_reset(event);
-  assert_int_equal(cr_event_record(event, context, "not even started"), CREMA_OK);
-  assert_int_equal(cr_event_query(event), CR_EVENT_FAILED);
+  assert_int_equal(crema_event_query(event), CREMA_EVENT_SUCCESS);
+  assert_int_equal(crema_event_query(event), CREMA_EVENT_SUCCESS);
+  assert_int_equal(crema_event_record(event, context, NULL), CREMA_E_STATE);
+  assert_string_equal(crema_event_message(event), "no error");
+  crema_event_reset(event);
+  assert_int_equal(crema_event_record(event, context, "not even started"), CREMA_OK);
+  assert_int_equal(crema_event_query(event), CREMA_EVENT_FAILED);
   /* Work that fails before the event makes the event fail. */
-  cr_event_reset(event);
+  crema_event_reset(event);
   cr_sim_fail(CR_SIM_ZERO, 1, CREMA_E_DEVICE, true);
   queue_work(context, memory);
-  assert_int_equal(cr_event_record(event, context, NULL), CREMA_OK);
-  assert_int_equal(cr_event_finish(event), CR_EVENT_FAILED);
-  assert_non_null(strstr(cr_event_message(event), "simulated failure"));
+  assert_int_equal(crema_event_record(event, context, NULL), CREMA_OK);
+  assert_int_equal(crema_event_finish(event), CREMA_EVENT_FAILED);
+  assert_non_null(strstr(crema_event_message(event), "simulated failure"));
   assert_int_equal(crema_context_finish(context), CREMA_E_DEVICE);
-  cr_event_destroy(event);
+  crema_event_destroy(event);
   cr_device_free(device, memory);
   crema_context_destroy(context);
   sim_end();
@@ -142,33 +231,33 @@ static void s1_50_finished_by_hand_and_reset(void **state) {
   begin_stepped(1);
   crema_device *device = sim_test_device(0);
   crema_context *context = sim_test_context(device);
-  cr_event *event = new_event(device);
-  assert_int_equal(cr_event_set_finished(event, NULL), CREMA_OK);
-  assert_int_equal(cr_event_query(event), CR_EVENT_SUCCESS);
-  assert_int_equal(cr_event_set_finished(event, NULL), CREMA_E_STATE);
-  cr_event_reset(event);
-  assert_int_equal(cr_event_record(event, context, NULL), CREMA_OK);
-  assert_int_equal(cr_event_set_finished(event, NULL), CREMA_E_STATE);
-  assert_int_equal(cr_event_finish(event), CR_EVENT_SUCCESS);
-  cr_event_reset(event);
-  assert_int_equal(cr_event_set_finished(event, "late"), CREMA_OK);
-  assert_string_equal(cr_event_message(event), "late");
-  cr_event_reset(event);
-  assert_string_equal(cr_event_message(event), "no error");
-  cr_event_destroy(event);
+  crema_event *event = new_event(device);
+  assert_int_equal(crema_event_set_finished(event, NULL), CREMA_OK);
+  assert_int_equal(crema_event_query(event), CREMA_EVENT_SUCCESS);
+  assert_int_equal(crema_event_set_finished(event, NULL), CREMA_E_STATE);
+  crema_event_reset(event);
+  assert_int_equal(crema_event_record(event, context, NULL), CREMA_OK);
+  assert_int_equal(crema_event_set_finished(event, NULL), CREMA_E_STATE);
+  assert_int_equal(crema_event_finish(event), CREMA_EVENT_SUCCESS);
+  crema_event_reset(event);
+  assert_int_equal(crema_event_set_finished(event, "late"), CREMA_OK);
+  assert_string_equal(crema_event_message(event), "late");
+  crema_event_reset(event);
+  assert_string_equal(crema_event_message(event), "no error");
+  crema_event_destroy(event);
   crema_context_destroy(context);
   sim_end();
 }
 
 typedef struct recorder {
-  cr_event *event;
+  crema_event *event;
   crema_context *context;
 } recorder;
 
 static crema_status record_soon(void *arg) {
   recorder *r = arg;
   cr_clock_sleep(0.01);
-  return cr_event_record(r->event, r->context, NULL);
+  return crema_event_record(r->event, r->context, NULL);
 }
 
 static void s1_50_finish_waits_for_the_record_first(void **state) {
@@ -176,14 +265,57 @@ static void s1_50_finish_waits_for_the_record_first(void **state) {
   cr_sim_options options = sim_test_options(1);
   sim_begin(&options);
   crema_context *context = sim_test_context(sim_test_device(0));
-  cr_event *event = new_event(sim_test_device(0));
+  crema_event *event = new_event(sim_test_device(0));
   recorder r = {event, context};
   cr_thread *thread = NULL;
   assert_int_equal(cr_thread_start(&thread, "record", record_soon, &r), CREMA_OK);
-  assert_int_equal(cr_event_finish(event), CR_EVENT_SUCCESS);
+  assert_int_equal(crema_event_finish(event), CREMA_EVENT_SUCCESS);
   assert_int_equal(cr_thread_join(&thread), CREMA_OK);
-  cr_event_destroy(event);
+  crema_event_destroy(event);
   crema_context_destroy(context);
+  sim_end();
+}
+
+typedef struct stream_waiter {
+  crema_event *event;
+  crema_context *context;
+  atomic_bool returned;
+} stream_waiter;
+
+static crema_status wait_by_stream(void *arg) {
+  stream_waiter *w = arg;
+  crema_status status = crema_event_wait(w->event, w->context);
+  atomic_store(&w->returned, true);
+  return status;
+}
+
+/* Device waits device: the host is held until the event is recorded, and no longer. */
+static void s1_51_the_host_waits_for_the_record_only(void **state) {
+  (void)state;
+  begin_stepped(2);
+  /* The waiting stream is on the same device, then on another one. */
+  for (int other = 0; other < 2; other++) {
+    crema_device *device = sim_test_device(0);
+    crema_context *first = sim_test_context(device);
+    stream_waiter w = {.context = sim_test_context(sim_test_device(other)),
+                       .event = new_event(device)};
+    cr_thread *thread = NULL;
+    assert_int_equal(cr_thread_start(&thread, "wait", wait_by_stream, &w), CREMA_OK);
+    cr_clock_sleep(0.02);
+    assert_false(atomic_load(&w.returned));
+    assert_int_equal(cr_sim_pending(w.context), 0);
+    assert_int_equal(crema_event_record(w.event, first, NULL), CREMA_OK);
+    assert_int_equal(cr_thread_join(&thread), CREMA_OK);
+    /* Recorded, not done: now it is the stream that waits. */
+    assert_int_equal(crema_event_query(w.event), CREMA_EVENT_SCHEDULED);
+    assert_int_equal(cr_sim_pending(w.context), 1);
+    assert_false(cr_sim_step(w.context));
+    assert_true(cr_sim_step(first));
+    assert_true(cr_sim_step(w.context));
+    crema_event_destroy(w.event);
+    crema_context_destroy(w.context);
+    crema_context_destroy(first);
+  }
   sim_end();
 }
 
@@ -195,11 +327,11 @@ static void s1_51_who_waits(void **state) {
   crema_context *first = sim_test_context(device), *second = sim_test_context(device);
   crema_devptr memory = {0};
   assert_int_equal(cr_device_alloc(device, 16, &memory), CREMA_OK);
-  cr_event *cpu = new_event(cr_cpu_device()), *event = new_event(device);
+  crema_event *cpu = new_event(cr_cpu_device()), *event = new_event(device);
   /* Device waits device: the host goes on, the second stream cannot. */
   queue_work(first, memory);
-  assert_int_equal(cr_event_record(event, first, NULL), CREMA_OK);
-  assert_int_equal(cr_event_wait(event, second), CREMA_OK);
+  assert_int_equal(crema_event_record(event, first, NULL), CREMA_OK);
+  assert_int_equal(crema_event_wait(event, second), CREMA_OK);
   assert_int_equal(cr_sim_pending(first), 2);
   assert_int_equal(cr_sim_pending(second), 1);
   assert_false(cr_sim_step(second));
@@ -207,28 +339,28 @@ static void s1_51_who_waits(void **state) {
   assert_true(cr_sim_step(first));
   assert_true(cr_sim_step(second));
   /* The recording stream has nothing to wait for. */
-  cr_event_reset(event);
+  crema_event_reset(event);
   queue_work(first, memory);
-  assert_int_equal(cr_event_record(event, first, NULL), CREMA_OK);
-  assert_int_equal(cr_event_wait(event, first), CREMA_OK);
+  assert_int_equal(crema_event_record(event, first, NULL), CREMA_OK);
+  assert_int_equal(crema_event_wait(event, first), CREMA_OK);
   assert_int_equal(cr_sim_pending(first), 2);
   /* CPU waits device: the host blocks until the work is done. */
-  assert_int_equal(cr_event_wait(event, cr_host_context()), CREMA_OK);
+  assert_int_equal(crema_event_wait(event, cr_host_context()), CREMA_OK);
   assert_int_equal(cr_sim_pending(first), 0);
-  assert_int_equal(cr_event_query(event), CR_EVENT_SUCCESS);
+  assert_int_equal(crema_event_query(event), CREMA_EVENT_SUCCESS);
   /* Device waits CPU and CPU waits CPU: the host blocks until somebody finishes the event. */
   crema_context *waiters[2] = {second, cr_host_context()};
   for (int i = 0; i < 2; i++) {
-    cr_event_reset(cpu);
+    crema_event_reset(cpu);
     cr_thread *finisher = NULL;
     assert_int_equal(cr_thread_start(&finisher, "finish", finish_soon, cpu), CREMA_OK);
-    assert_int_equal(cr_event_wait(cpu, waiters[i]), CREMA_OK);
-    assert_int_equal(cr_event_query(cpu), CR_EVENT_SUCCESS);
+    assert_int_equal(crema_event_wait(cpu, waiters[i]), CREMA_OK);
+    assert_int_equal(crema_event_query(cpu), CREMA_EVENT_SUCCESS);
     assert_int_equal(cr_thread_join(&finisher), CREMA_OK);
   }
   assert_int_equal(cr_sim_pending(second), 0);
-  cr_event_destroy(event);
-  cr_event_destroy(cpu);
+  crema_event_destroy(event);
+  crema_event_destroy(cpu);
   cr_device_free(device, memory);
   crema_context_destroy(second);
   crema_context_destroy(first);
@@ -237,11 +369,11 @@ static void s1_51_who_waits(void **state) {
 
 static void s1_52_the_message_without_a_failure(void **state) {
   (void)state;
-  cr_event *event = new_event(cr_cpu_device());
-  assert_string_equal(cr_event_message(event), "no error");
-  assert_int_equal(cr_event_set_finished(event, NULL), CREMA_OK);
-  assert_string_equal(cr_event_message(event), "no error");
-  cr_event_destroy(event);
+  crema_event *event = new_event(cr_cpu_device());
+  assert_string_equal(crema_event_message(event), "no error");
+  assert_int_equal(crema_event_set_finished(event, NULL), CREMA_OK);
+  assert_string_equal(crema_event_message(event), "no error");
+  crema_event_destroy(event);
 }
 
 static void s1_53_truth_table(void **state) {
@@ -250,10 +382,10 @@ static void s1_53_truth_table(void **state) {
     for (int child = 0; child < 3; child++) {
       for (int s = 0; s < 4; s++) {
         for (int async = 0; async < 2; async++) {
-          bool expected =
-              s == CR_EVENT_SUCCESS || (s == CR_EVENT_SCHEDULED && parent == child && async == 1);
-          assert_int_equal(cr_event_can_schedule((crema_device_type)parent, (cr_event_state)s,
-                                                 (crema_device_type)child, async == 1),
+          bool expected = s == CREMA_EVENT_SUCCESS ||
+                          (s == CREMA_EVENT_SCHEDULED && parent == child && async == 1);
+          assert_int_equal(crema_event_can_schedule((crema_device_type)parent, (crema_event_state)s,
+                                                    (crema_device_type)child, async == 1),
                            expected);
         }
       }
@@ -265,12 +397,14 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(s1_43_an_event_needs_a_device),
       cmocka_unit_test(s1_44_s1_45_s1_46_cpu_events),
+      cmocka_unit_test(s1_44_every_state_and_operation),
       cmocka_unit_test(s1_45_recorder_and_event_are_of_one_type),
       cmocka_unit_test(s1_46_s1_47_finishing_wakes_all_who_wait),
       cmocka_unit_test(s1_48_s1_49_device_events_follow_the_stream),
       cmocka_unit_test(s1_50_finished_by_hand_and_reset),
       cmocka_unit_test(s1_50_finish_waits_for_the_record_first),
       cmocka_unit_test(s1_51_who_waits),
+      cmocka_unit_test(s1_51_the_host_waits_for_the_record_only),
       cmocka_unit_test(s1_52_the_message_without_a_failure),
       cmocka_unit_test(s1_53_truth_table),
   };
