@@ -142,6 +142,15 @@ static bool draw_resize(const cr_augment *augment, cr_draws *draws) {
   return resize != NULL && cr_draws_uniform(draws, 0, 1) < resize->prob;
 }
 
+bool cr_augment_resizes(const cr_augment *augment, uint64_t key, uint64_t sample, const int in[2],
+                        int before[2]) {
+  memcpy(before, in, 2 * sizeof *before);
+  if (augment == NULL) return false;
+  (void)draw_rand_resize(augment, key, sample, in, before);
+  cr_draws draws = cr_draws_begin(key, sample, CR_STAGE_RESIZE);
+  return draw_resize(augment, &draws);
+}
+
 crema_status cr_augment_extent(const cr_augment *augment, uint64_t key, uint64_t sample,
                                const int in[2], int out[2]) {
   int now[2] = {in[0], in[1]};

@@ -51,6 +51,11 @@ crema_status cr_augment_canvas(const cr_augment *augment, uint64_t key, uint64_t
 crema_status cr_augment_finish(const cr_augment *augment, uint64_t key, uint64_t sample,
                                cr_image *inout) CREMA_MUST_USE;
 
+/* Whether cr_augment_finish applies resize_param to sample `sample`, and the extents (height,
+ * width) of what it applies it to when it is given in[0] x in[1] pixels: boxes have to follow. */
+bool cr_augment_resizes(const cr_augment *augment, uint64_t key, uint64_t sample, const int in[2],
+                        int before[2]);
+
 /* cr_augment_image for pixels in any layout. `store` holds the result, and *pixels points into it
  * afterwards; it may be the image that *pixels points into already. Does nothing when `augment`
  * is NULL. Errors: also CREMA_E_TYPE (pixels that are not bytes). */

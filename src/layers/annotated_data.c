@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/clock.h"
 #include "core/fail.h"
 #include "core/file.h"
 #include "core/log.h"
@@ -18,6 +19,18 @@
 #include "data/reader.h"
 #include "layers/layer_feed.h"
 
+/* What one thread works with. */
+typedef struct annotated_worker {
+  cr_annotated record;
+  cr_buffer drawn; /* boxes that patches are drawn for */
+} annotated_worker;
+
+/* An item of a batch. */
+typedef struct annotated_item {
+  cr_record *record;
+  cr_buffer rows; /* its part of the label; the first column is still empty */
+} annotated_item;
+
 typedef struct annotated_data_state {
   const Caffe__DataParameter *param;
   const Caffe__TransformationParameter *transform;  /* may be NULL */
@@ -25,19 +38,20 @@ typedef struct annotated_data_state {
   char *source;
   uint64_t key; /* of all draws */
   uint64_t skip;
+  uint64_t unusable; /* records after those, passed over as nothing could be learned from them */
   cr_reader *reader;
   cr_transformer *transformer;
   cr_augment *augment; /* NULL: none */
   bool boxes;          /* labels are boxes */
   cr_layer_feed feed;
+  uint64_t index; /* records before the next batch */
   cr_buffer last; /* key of the last record that was lent */
-  /* The feed's thread works with what follows. */
-  cr_annotated record;
-  cr_buffer drawn; /* boxes that patches are drawn for */
-  cr_buffer rows;  /* of the label, 8 floats each */
+  cr_buffer rows; /* of the label that is put together, 8 floats each */
+  int threads;
+  annotated_worker *worker; /* `threads` of them */
 } annotated_data_state;
 
-enum { ROW = 8, READ_AHEAD = 64 };
+enum { ROW = 8 };
 
 /* ---- one record ---------------------------------------------------------- */
 
@@ -45,43 +59,44 @@ static const Caffe__EmitConstraint *constraint_of(const annotated_data_state *s)
   return s->transform == NULL ? NULL : s->transform->emit_constraint;
 }
 
-static crema_status cut_patch(annotated_data_state *s, uint64_t sample) {
+static crema_status cut_patch(const annotated_data_state *s, annotated_worker *w, uint64_t sample) {
   cr_box patch;
   size_t samplers = s->annotations == NULL ? 0 : s->annotations->n_batch_sampler;
   if (samplers == 0) return CREMA_OK;
-  size_t count = cr_annotated_count(&s->record);
-  cr_buffer_clear(&s->drawn);
+  size_t count = cr_annotated_count(&w->record);
+  cr_buffer_clear(&w->drawn);
   for (size_t i = 0; i < count; i++) {
-    const cr_object *object = cr_annotated_object(&s->record, i);
-    CR_TRY(cr_buffer_append(&s->drawn, &object->box, sizeof object->box));
+    const cr_object *object = cr_annotated_object(&w->record, i);
+    CR_TRY(cr_buffer_append(&w->drawn, &object->box, sizeof object->box));
   }
   const Caffe__BatchSampler *const *sampler =
       (const Caffe__BatchSampler *const *)s->annotations->batch_sampler;
-  if (cr_sample_patch(sampler, samplers, (const cr_box *)(const void *)s->drawn.data, count, s->key,
+  if (cr_sample_patch(sampler, samplers, (const cr_box *)(const void *)w->drawn.data, count, s->key,
                       sample, &patch)) {
-    cr_image_crop(&s->record.image, patch);
-    cr_annotated_project(&s->record, constraint_of(s), cr_box_clip(patch));
+    cr_image_crop(&w->record.image, patch);
+    cr_annotated_project(&w->record, constraint_of(s), cr_box_clip(patch));
   }
   return CREMA_OK;
 }
 
 /* Everything before the transformer. */
-static crema_status augment(annotated_data_state *s, uint64_t sample) {
-  cr_image *image = &s->record.image;
+static crema_status augment(const annotated_data_state *s, annotated_worker *w, uint64_t sample) {
+  cr_image *image = &w->record.image;
   float canvas[4] = {0, 0, 1, 1};
   if (s->augment != NULL) CR_TRY(cr_augment_canvas(s->augment, s->key, sample, image, canvas));
   if (canvas[0] != 0 || canvas[1] != 0 || canvas[2] != 1 || canvas[3] != 1) {
     const cr_box window = {canvas[0], canvas[1], canvas[2], canvas[3]};
-    cr_annotated_project(&s->record, constraint_of(s), window);
+    cr_annotated_project(&w->record, constraint_of(s), window);
   }
-  CR_TRY(cut_patch(s, sample));
-  int height = image->height, width = image->width;
+  CR_TRY(cut_patch(s, w, sample));
+  const int in[2] = {image->height, image->width};
+  int before[2];
   if (s->augment == NULL) return CREMA_OK;
   CR_TRY(cr_augment_finish(s->augment, s->key, sample, image));
-  const Caffe__ResizeParameter *resize = s->transform->resize_param;
-  for (size_t i = 0; resize != NULL && i < cr_annotated_count(&s->record); i++) {
-    cr_object *object = cr_annotated_object(&s->record, i);
-    object->box = cr_box_resize(resize, height, width, object->box);
+  if (!cr_augment_resizes(s->augment, s->key, sample, in, before)) return CREMA_OK;
+  for (size_t i = 0; i < cr_annotated_count(&w->record); i++) {
+    cr_object *object = cr_annotated_object(&w->record, i);
+    object->box = cr_box_resize(s->transform->resize_param, before[0], before[1], object->box);
   }
   return CREMA_OK;
 }
@@ -96,8 +111,9 @@ static cr_pixels pixels_of(const cr_image *image) {
 }
 
 /* Takes the boxes into the crop and writes their rows. */
-static crema_status add_rows(annotated_data_state *s, uint64_t sample, int item) {
-  const cr_image *image = &s->record.image;
+static crema_status add_rows(const annotated_data_state *s, cr_annotated *record, uint64_t sample,
+                             cr_buffer *rows) {
+  const cr_image *image = &record->image;
   cr_image_part crop;
   bool mirror = false;
   CR_TRY(cr_transformer_crop(s->transformer, sample, image->height, image->width, &crop, &mirror));
@@ -105,14 +121,14 @@ static crema_status add_rows(annotated_data_state *s, uint64_t sample, int item)
   const cr_box window = {(float)crop.left / width, (float)crop.top / height,
                          (float)(crop.left + crop.width) / width,
                          (float)(crop.top + crop.height) / height};
-  cr_annotated_project(&s->record, constraint_of(s), window);
-  for (size_t i = 0; i < cr_annotated_count(&s->record); i++) {
-    const cr_object *object = cr_annotated_object(&s->record, i);
+  cr_annotated_project(record, constraint_of(s), window);
+  for (size_t i = 0; i < cr_annotated_count(record); i++) {
+    const cr_object *object = cr_annotated_object(record, i);
     cr_box box = mirror ? cr_box_mirror(object->box) : object->box;
     const float row[ROW] = {
-        (float)item, (float)object->label,    (float)object->instance, box.xmin, box.ymin, box.xmax,
-        box.ymax,    (float)object->difficult};
-    CR_TRY(cr_buffer_append(&s->rows, row, sizeof row));
+        0,        (float)object->label,    (float)object->instance, box.xmin, box.ymin, box.xmax,
+        box.ymax, (float)object->difficult};
+    CR_TRY(cr_buffer_append(rows, row, sizeof row));
   }
   return CREMA_OK;
 }
@@ -133,30 +149,91 @@ static cr_image_color color_of(const annotated_data_state *s) {
   return s->param->force_encoded_color ? CR_IMAGE_COLOR : cr_transformer_color(s->transformer);
 }
 
-static crema_status fill_item(annotated_data_state *s, cr_feed_batch *batch, int item,
-                              cr_db_bytes value, uint64_t sample) {
+static crema_status fail_in_record(const annotated_data_state *s, cr_db_bytes key,
+                                   crema_status status) {
+  char text[96];
+  return cr_fail_in(status, "%s: record '%s'", s->source, cr_db_key_text(key, text, sizeof text));
+}
+
+static crema_status load_item(const annotated_data_state *s, annotated_item *item,
+                              cr_feed_load *job) {
+  annotated_worker *w = &s->worker[job->worker];
+  const cr_record *from = item->record;
+  cr_feed_top *top = job->batch->top;
   int extent[3];
-  CR_TRY(cr_annotated_load(&s->record, value.data, value.size, color_of(s)));
-  CR_TRY(augment(s, sample));
-  const cr_pixels pixels = pixels_of(&s->record.image);
+  double start = cr_clock_seconds();
+  CR_TRY(cr_annotated_load(&w->record, from->value.data, from->value.size, color_of(s)));
+  double decoded = cr_clock_seconds();
+  job->decode_seconds = decoded - start;
+  CR_TRY(augment(s, w, from->index));
+  const cr_pixels pixels = pixels_of(&w->record.image);
   CR_TRY(
       cr_transformer_shape(s->transformer, pixels.channels, pixels.height, pixels.width, extent));
-  if (item == 0) {
+  if (job->item == 0) {
     crema_shape shape = cr_shape_4(s->param->batch_size, extent[0], extent[1], extent[2]);
-    CR_TRY(cr_feed_reserve(batch, 0, &shape, NULL));
+    CR_TRY(cr_feed_reserve(job->batch, 0, &shape, NULL));
   }
-  CR_TRY(check_item(&batch->top[0].shape, extent));
-  int64_t size = crema_shape_count(&batch->top[0].shape, 1, 4);
-  CR_TRY(cr_transformer_run(s->transformer, &pixels, sample, batch->top[0].values + item * size));
-  if (batch->tops < 2) return CREMA_OK;
-  if (s->boxes) return add_rows(s, sample, item);
-  batch->top[1].values[item] = (float)s->record.label;
+  CR_TRY(check_item(&top[0].shape, extent));
+  int64_t size = crema_shape_count(&top[0].shape, 1, 4);
+  CR_TRY(
+      cr_transformer_run(s->transformer, &pixels, from->index, top[0].values + job->item * size));
+  job->transform_seconds = cr_clock_seconds() - decoded;
+  if (job->batch->tops < 2) return CREMA_OK;
+  if (s->boxes) return add_rows(s, &w->record, from->index, &item->rows);
+  top[1].values[job->item] = (float)w->record.label;
   return CREMA_OK;
+}
+
+static crema_status load(void *user, cr_feed_load *job) {
+  const annotated_data_state *s = user;
+  annotated_item *item = (annotated_item *)job->batch->item + job->item;
+  crema_status status = load_item(s, item, job);
+  return status == CREMA_OK ? status : fail_in_record(s, item->record->key, status);
+}
+
+/* ---- batches ------------------------------------------------------------- */
+
+static crema_status begin(void *user, cr_feed_batch *batch, int first) {
+  annotated_data_state *s = user;
+  annotated_item *item = batch->item;
+  for (int i = first; i < (int)s->param->batch_size; i++) {
+    cr_buffer_clear(&item[i].rows);
+    CR_TRY(cr_reader_take(s->reader, 0, &item[i].record));
+  }
+  return CREMA_OK;
+}
+
+static bool ready(void *user) {
+  const annotated_data_state *s = user;
+  return cr_reader_ready(s->reader, 0) >= s->param->batch_size;
+}
+
+static bool is_corrupt(crema_status status) {
+  return status == CREMA_E_CORRUPT || status == CREMA_E_UNSUPPORTED;
+}
+
+/* False as well when there was nothing but failures since the whole database came by. */
+static bool skip(void *user, cr_feed_batch *batch, int item, crema_status status, uint64_t row) {
+  annotated_data_state *s = user;
+  annotated_item *failed = (annotated_item *)batch->item + item;
+  if (!is_corrupt(status) || row >= cr_reader_count(s->reader)) return false;
+  cr_log_warning("%s; skipped", crema_error_text());
+  return cr_reader_give_back(s->reader, 0, failed->record) == CREMA_OK;
 }
 
 static crema_status put_rows(annotated_data_state *s, cr_feed_batch *batch) {
   static const float none[ROW] = {-1, -1, -1, -1, -1, -1, -1, -1};
   float *values = NULL;
+  cr_buffer_clear(&s->rows);
+  for (int i = 0; i < (int)s->param->batch_size; i++) {
+    const cr_buffer *rows = &((const annotated_item *)batch->item)[i].rows;
+    size_t from = s->rows.size / sizeof(float);
+    if (rows->size > 0) CR_TRY(cr_buffer_append(&s->rows, rows->data, rows->size));
+    for (float *label = (float *)(void *)s->rows.data; from < s->rows.size / sizeof(float);
+         from += ROW) {
+      label[from] = (float)i;
+    }
+  }
   if (s->rows.size == 0) CR_TRY(cr_buffer_append(&s->rows, none, sizeof none));
   crema_shape shape = cr_shape_4(1, 1, (int64_t)(s->rows.size / sizeof none), ROW);
   CR_TRY(cr_feed_reserve(batch, 1, &shape, &values));
@@ -164,28 +241,29 @@ static crema_status put_rows(annotated_data_state *s, cr_feed_batch *batch) {
   return CREMA_OK;
 }
 
-static crema_status fill_from(annotated_data_state *s, cr_feed_batch *batch, int item) {
-  cr_record *record = NULL;
-  char text[96];
-  uint64_t sample = batch->number * s->param->batch_size + (uint64_t)item;
-  CR_TRY(cr_reader_take(s->reader, 0, &record));
-  crema_status status = fill_item(s, batch, item, record->value, sample);
-  if (status != CREMA_OK) {
-    return cr_fail_in(status, "%s: record '%s'", s->source,
-                      cr_db_key_text(record->key, text, sizeof text));
+/* The note is where to go on: the number and the key of the batch's last record. */
+static crema_status finish(void *user, cr_feed_batch *batch) {
+  annotated_data_state *s = user;
+  const annotated_item *item = batch->item;
+  int items = (int)s->param->batch_size;
+  const cr_record *last = item[items - 1].record;
+  CR_TRY(cr_buffer_append(&batch->note, &last->index, sizeof last->index));
+  CR_TRY(cr_buffer_append(&batch->note, last->key.data, last->key.size));
+  if (batch->tops > 1 && s->boxes) CR_TRY(put_rows(s, batch));
+  for (int i = 0; i < items; i++) {
+    CR_TRY(cr_reader_give_back(s->reader, 0, item[i].record));
   }
-  if (item + 1 == (int)s->param->batch_size) {
-    CR_TRY(cr_buffer_append(&batch->note, record->key.data, record->key.size));
-  }
-  return cr_reader_give_back(s->reader, 0, record);
+  return CREMA_OK;
 }
 
-static crema_status fill(void *user, cr_feed_batch *batch) {
-  annotated_data_state *s = user;
-  cr_buffer_clear(&s->rows);
-  for (int i = 0; i < (int)s->param->batch_size; i++) CR_TRY(fill_from(s, batch, i));
-  return batch->tops > 1 && s->boxes ? put_rows(s, batch) : CREMA_OK;
+static void free_item(void *item) {
+  cr_buffer_free(&((annotated_item *)item)->rows);
 }
+
+static const cr_feed_source annotated_source = {
+    .begin = begin, .load = load, .finish = finish, .ready = ready};
+static const cr_feed_source skipping_source = {
+    .begin = begin, .load = load, .skip = skip, .finish = finish, .ready = ready};
 
 /* ---- setting up ---------------------------------------------------------- */
 
@@ -220,10 +298,13 @@ static crema_status open_source(const cr_layer *layer, annotated_data_state *s) 
   CR_TRY(cr_file_resolve(layer->source_dir_file, s->param->source, &s->source));
   const char *given = s->param->backend == CAFFE__DATA_PARAMETER__DB__LMDB ? "lmdb" : "leveldb";
   const char *found = cr_db_detect(s->source);
+  /* Records in flight are a few words each, not copies. */
+  uint64_t depth = (uint64_t)s->param->batch_size * s->param->prefetch;
+  uint64_t most = s->param->batch_size > 65536 ? s->param->batch_size : 65536;
   const cr_reader_options options = {.backend = found == NULL ? given : found,
                                      .source = s->source,
                                      .consumers = 1,
-                                     .depth = READ_AHEAD};
+                                     .depth = depth > most ? (int)most : (int)depth};
   CR_TRY(cr_reader_open(&options, &s->reader));
   CR_TRY(cr_transformer_create(s->transform, layer->phase, 0, layer->source_dir_file,
                                &s->transformer));
@@ -232,35 +313,67 @@ static crema_status open_source(const cr_layer *layer, annotated_data_state *s) 
   return cr_reader_skip(s->reader, s->skip);
 }
 
-/* The shapes, from the first record, which is not taken. */
-static crema_status open_feed(const cr_layer *layer, annotated_data_state *s,
-                              crema_blob *const *top) {
+/* `threads` is a number for each of `parser_threads`, as in Data. */
+static crema_status make_workers(annotated_data_state *s) {
+  uint64_t threads = s->param->threads;
+  if (s->param->parser_threads > 1) threads *= s->param->parser_threads;
+  if (threads > CR_FEED_MAX_THREADS) threads = CR_FEED_MAX_THREADS;
+  CR_TRY(cr_feed_threads((uint32_t)threads, &s->threads));
+  s->worker = calloc((size_t)s->threads, sizeof *s->worker);
+  if (s->worker != NULL) return CREMA_OK;
+  return cr_fail_memory((size_t)s->threads * sizeof *s->worker, "decoding threads");
+}
+
+/* Of the reader's next record, which is not taken. */
+static crema_status probe(annotated_data_state *s, int out[3]) {
   cr_db_bytes key, value;
-  int item[3];
-  char text[96];
+  cr_annotated *record = &s->worker[0].record;
+  const cr_image *image = &record->image;
   cr_reader_peek(s->reader, &key, &value);
-  crema_status status = cr_annotated_load(&s->record, value.data, value.size, color_of(s));
-  if (status == CREMA_OK) status = augment(s, 0);
-  const cr_image *image = &s->record.image;
+  crema_status status = cr_annotated_load(record, value.data, value.size, color_of(s));
+  if (status == CREMA_OK) status = augment(s, &s->worker[0], 0);
   if (status == CREMA_OK) {
     status =
-        cr_transformer_shape(s->transformer, image->channels, image->height, image->width, item);
+        cr_transformer_shape(s->transformer, image->channels, image->height, image->width, out);
   }
-  if (status != CREMA_OK) {
-    return cr_fail_in(status, "%s: record '%s'", s->source, cr_db_key_text(key, text, sizeof text));
+  return status == CREMA_OK ? status : fail_in_record(s, key, status);
+}
+
+/* Of the first record; with skip_corrupt of the first that is whole. */
+static crema_status find_shape(annotated_data_state *s, int out[3]) {
+  for (uint64_t tried = 1;; tried++) {
+    crema_status status = probe(s, out);
+    if (!s->param->skip_corrupt || !is_corrupt(status) || tried >= cr_reader_count(s->reader)) {
+      return status;
+    }
+    cr_log_warning("%s; skipped", crema_error_text());
+    CR_TRY(cr_reader_skip(s->reader, 1));
+    s->unusable++;
   }
-  s->boxes = s->record.has_boxes || (s->annotations != NULL && s->annotations->has_anno_type);
+}
+
+static crema_status open_feed(const cr_layer *layer, annotated_data_state *s,
+                              crema_blob *const *top) {
+  int item[3];
+  CR_TRY(make_workers(s));
+  CR_TRY(find_shape(s, item));
+  s->boxes =
+      s->worker[0].record.has_boxes || (s->annotations != NULL && s->annotations->has_anno_type);
   int64_t items = s->param->batch_size;
   crema_shape shape[2] = {cr_shape_4(items, item[0], item[1], item[2]),
                           s->boxes ? cr_shape_4(1, 1, 1, ROW) : cr_shape_1(items)};
   cr_log_info("output data size: %" PRId64 ",%d,%d,%d", items, item[0], item[1], item[2]);
-  const cr_feed_options options = {.fill = fill,
-                                   .user = s,
-                                   .tops = layer->tops,
-                                   .depth = (int)s->param->prefetch,
-                                   .shape = shape};
+  const cr_feed_options options = {
+      .source = s->param->skip_corrupt ? &skipping_source : &annotated_source,
+      .user = s,
+      .tops = layer->tops,
+      .items = (int)items,
+      .depth = (int)s->param->prefetch,
+      .threads = s->threads,
+      .item_size = sizeof(annotated_item),
+      .shape = shape};
   CR_TRY(cr_reader_start(s->reader));
-  return cr_layer_feed_open(&s->feed, &options, top);
+  return cr_layer_feed_open(&s->feed, layer, &options, top);
 }
 
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
@@ -274,77 +387,95 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
   return cr_layer_in(layer, open_feed(layer, s, top));
 }
 
-static crema_status next_batch(annotated_data_state *s, crema_blob *const *top) {
-  CR_TRY(cr_layer_feed_next(&s->feed, top));
+static crema_status next_batch(const cr_layer *layer, crema_blob *const *top) {
+  annotated_data_state *s = layer->state;
+  CR_TRY(cr_layer_feed_next(&s->feed, layer, top));
+  const cr_buffer *note = &s->feed.held[0]->note;
+  memcpy(&s->index, note->data, sizeof s->index);
+  s->index += 1;
   cr_buffer_clear(&s->last);
-  return cr_buffer_append(&s->last, s->feed.held->note.data, s->feed.held->note.size);
+  return cr_buffer_append(&s->last, note->data + sizeof s->index, note->size - sizeof s->index);
 }
 
 static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
                             crema_blob *const *top) {
   (void)context;
   (void)bottom;
-  return cr_layer_in(layer, next_batch(layer->state, top));
+  return cr_layer_in(layer, next_batch(layer, top));
 }
 
 /* The consumer goes before the producer. */
 static void destroy(cr_layer *layer) {
   annotated_data_state *s = layer->state;
-  cr_layer_feed_close(&s->feed);
+  cr_layer_feed_close(&s->feed, free_item);
   cr_reader_close(s->reader);
   cr_augment_destroy(s->augment);
   cr_transformer_destroy(s->transformer);
-  cr_annotated_free(&s->record);
+  for (int i = 0; s->worker != NULL && i < s->threads; i++) {
+    cr_annotated_free(&s->worker[i].record);
+    cr_buffer_free(&s->worker[i].drawn);
+  }
+  free(s->worker);
   cr_buffer_free(&s->rows);
-  cr_buffer_free(&s->drawn);
   cr_buffer_free(&s->last);
   free(s->source);
 }
 
 /* ---- resuming ------------------------------------------------------------ */
 
-/* The feed's text, which ends in a full stop, then "key <bytes>:<key of the last record>". */
+/* The feed's text, which ends in a full stop, then "index <records consumed> key <bytes>:<key of
+ * the last one>". */
 static crema_status save(cr_layer *layer, cr_buffer *out) {
   const annotated_data_state *s = layer->state;
-  CR_TRY(cr_layer_feed_save(&s->feed, s->key, out));
-  CR_TRY(cr_buffer_print(out, "key %zu:", s->last.size));
+  CR_TRY(cr_layer_feed_save(&s->feed, layer, s->key, out));
+  CR_TRY(cr_buffer_print(out, "index %" PRIu64 " key %zu:", s->index, s->last.size));
   return cr_buffer_append(out, s->last.data, s->last.size);
 }
 
-static crema_status go_to(annotated_data_state *s, cr_db_bytes key) {
+static crema_status go_to(annotated_data_state *s, uint64_t index, cr_db_bytes key) {
   cr_reader_stop(s->reader);
-  if (s->feed.next == 0) {
+  if (index == 0) {
     CR_TRY(cr_reader_rewind(s->reader));
-    CR_TRY(cr_reader_skip(s->reader, s->skip));
+    CR_TRY(cr_reader_skip(s->reader, s->skip + s->unusable));
   } else {
-    CR_TRY(cr_reader_seek(s->reader, key, s->feed.next * s->param->batch_size));
+    CR_TRY(cr_reader_seek(s->reader, key, index));
   }
+  s->index = index;
   cr_buffer_clear(&s->last);
   CR_TRY(cr_buffer_append(&s->last, key.data, key.size));
   return cr_reader_start(s->reader);
 }
 
-static crema_status restore_from(annotated_data_state *s, const char *text, size_t size) {
-  uint64_t key = 0;
+static crema_status restore_from(const cr_layer *layer, const char *text, size_t size) {
+  annotated_data_state *s = layer->state;
+  uint64_t key = 0, index = 0;
   size_t key_size = 0;
   int used = 0;
   const char *stop = strchr(text, '.');
-  if (stop == NULL || sscanf(stop + 1, "key %zu:%n", &key_size, &used) != 1 || used == 0 ||
-      (size_t)(stop + 1 + used - text) > size ||
+  if (stop == NULL ||
+      sscanf(stop + 1, "index %" SCNu64 " key %zu:%n", &index, &key_size, &used) != 2 ||
+      used == 0 || (size_t)(stop + 1 + used - text) > size ||
       key_size != size - (size_t)(stop + 1 + used - text)) {
     return cr_fail(CREMA_E_CORRUPT, "the saved place in the data cannot be read");
   }
   CR_TRY(cr_layer_feed_restore(&s->feed, text, (size_t)(stop + 1 - text), &key));
   set_key(s, key);
-  return go_to(s, (cr_db_bytes){(const uint8_t *)stop + 1 + used, key_size});
+  CR_TRY(go_to(s, index, (cr_db_bytes){(const uint8_t *)stop + 1 + used, key_size}));
+  return cr_layer_feed_start(&s->feed, layer);
 }
 
 static crema_status restore(cr_layer *layer, const char *bytes, size_t size) {
   cr_buffer text = {0}; /* ends in a NUL */
   CR_TRY(cr_buffer_append(&text, bytes, size));
-  crema_status status = restore_from(layer->state, text.data, text.size);
+  crema_status status = restore_from(layer, text.data, text.size);
   cr_buffer_free(&text);
   return cr_layer_in(layer, status);
+}
+
+static void input_stats(const cr_layer *layer, cr_input_stats *out) {
+  const annotated_data_state *s = layer->state;
+  cr_layer_feed_stats(&s->feed, layer, out);
+  out->reader = cr_reader_get_stats(s->reader);
 }
 
 const cr_layer_class cr_layer_annotated_data = {
@@ -362,4 +493,5 @@ const cr_layer_class cr_layer_annotated_data = {
     .destroy = destroy,
     .save = save,
     .restore = restore,
+    .input_stats = input_stats,
 };

@@ -1,11 +1,12 @@
 /* ImageData: batches of image files. Each line of the list names a file and its label; the order is
- * the list's or, with shuffle, another one in each epoch. A thread reads, resizes and transforms
- * the files ahead of the net. Tops: data (batch, channels, height, width) and, if there are two,
+ * the list's or, with shuffle, another one in each epoch. Threads read, resize and transform the
+ * files ahead of the net. Tops: data (batch, channels, height, width) and, if there are two,
  * label (batch). */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 
+#include "core/clock.h"
 #include "core/fail.h"
 #include "core/file.h"
 #include "core/log.h"
@@ -14,6 +15,18 @@
 #include "data/order.h"
 #include "data/transformer.h"
 #include "layers/layer_feed.h"
+
+/* What one thread works with. */
+typedef struct image_worker {
+  cr_buffer path, file;
+  cr_image raw, resized;
+} image_worker;
+
+/* An item of a batch. */
+typedef struct image_item {
+  const cr_list_entry *entry;
+  uint64_t sample;
+} image_item;
 
 typedef struct image_data_state {
   const Caffe__ImageDataParameter *param;
@@ -24,9 +37,8 @@ typedef struct image_data_state {
   cr_order order;
   cr_transformer *transformer;
   cr_layer_feed feed;
-  /* The feed's thread works with what follows. */
-  cr_image raw, resized;
-  cr_buffer path;
+  int threads;
+  image_worker *worker; /* `threads` of them */
 } image_data_state;
 
 enum { PREFETCH = 3 };
@@ -41,13 +53,13 @@ static cr_image_color color_of(const image_data_state *s) {
 
 /* The name as the list gives it under the root folder; a file that is not there is looked for
  * beside the list. */
-static crema_status find_file(image_data_state *s, const char *name) {
-  cr_buffer_clear(&s->path);
-  CR_TRY(cr_buffer_print(&s->path, "%s%s", s->root, name));
+static crema_status find_file(const image_data_state *s, const char *name, cr_buffer *path) {
+  cr_buffer_clear(path);
+  CR_TRY(cr_buffer_print(path, "%s%s", s->root, name));
   char *found = NULL;
-  CR_TRY(cr_file_resolve(s->list.path, s->path.data, &found));
-  cr_buffer_clear(&s->path);
-  crema_status status = cr_buffer_print(&s->path, "%s", found);
+  CR_TRY(cr_file_resolve(s->list.path, path->data, &found));
+  cr_buffer_clear(path);
+  crema_status status = cr_buffer_print(path, "%s", found);
   free(found);
   return status;
 }
@@ -69,24 +81,36 @@ static bool wanted_size(const image_data_state *s, int height, int width, int *o
   return *out_height != height || *out_width != width;
 }
 
-/* Reads image `sample` of the stream, up to what the transformer begins with. */
-static crema_status read_image(image_data_state *s, const char *name, uint64_t sample,
-                               cr_pixels *out) {
+static crema_status decode(const image_data_state *s, image_worker *w, cr_image **out) {
   int height = 0, width = 0;
-  CR_TRY(find_file(s, name));
-  CR_TRY(cr_image_read(s->path.data, color_of(s), &s->raw));
-  cr_image *image = &s->raw;
-  if (wanted_size(s, image->height, image->width, &height, &width)) {
-    CR_TRY(cr_fail_in(cr_image_resize(&s->raw, height, width, &s->resized), "%s", s->path.data));
-    image = &s->resized;
-  }
+  *out = &w->raw;
+  CR_TRY(cr_image_decode((const uint8_t *)w->file.data, w->file.size, color_of(s), &w->raw));
+  if (!wanted_size(s, w->raw.height, w->raw.width, &height, &width)) return CREMA_OK;
+  *out = &w->resized;
+  return cr_image_resize(&w->raw, height, width, &w->resized);
+}
+
+/* Reads image `sample` of the stream, up to what the transformer begins with; the pixels are the
+ * worker's. */
+static crema_status read_image(const image_data_state *s, image_worker *w, const image_item *item,
+                               cr_feed_load *job, cr_pixels *out) {
+  cr_image *image = NULL;
+  double start = cr_clock_seconds();
+  CR_TRY(find_file(s, item->entry->name, &w->path));
+  cr_buffer_clear(&w->file);
+  CR_TRY(cr_file_read(w->path.data, &w->file));
+  double read = cr_clock_seconds();
+  CR_TRY(cr_fail_in(decode(s, w, &image), "%s", w->path.data));
+  job->read_seconds = read - start;
+  job->decode_seconds = cr_clock_seconds() - read;
   *out = (cr_pixels){.values = image->pixels,
                      .type = CREMA_U8,
                      .interleaved = true,
                      .channels = image->channels,
                      .height = image->height,
                      .width = image->width};
-  return cr_fail_in(cr_transformer_augment(s->transformer, sample, out, image), "%s", s->path.data);
+  return cr_fail_in(cr_transformer_augment(s->transformer, item->sample, out, image), "%s",
+                    w->path.data);
 }
 
 static crema_status check_item(const crema_shape *shape, const int item[3]) {
@@ -101,41 +125,55 @@ static crema_status check_item(const crema_shape *shape, const int item[3]) {
                  item[0], item[1], item[2], shape->dim[1], shape->dim[2], shape->dim[3]);
 }
 
-/* Image `sample` of the stream into place `item`. */
-static crema_status fill_item(image_data_state *s, cr_feed_batch *batch, int item,
-                              const cr_list_entry *entry, uint64_t sample) {
+static crema_status fail_in_line(const image_data_state *s, const cr_list_entry *entry,
+                                 crema_status status) {
+  return cr_fail_in(status, "%s:%zu: %s", s->list.path, entry->line, entry->name);
+}
+
+static crema_status load_item(const image_data_state *s, const image_item *item,
+                              cr_feed_load *job) {
   cr_pixels pixels;
   int extent[3];
-  cr_feed_top *top = batch->top;
-  CR_TRY(read_image(s, entry->name, sample, &pixels));
+  cr_feed_top *top = job->batch->top;
+  CR_TRY(read_image(s, &s->worker[job->worker], item, job, &pixels));
+  double start = cr_clock_seconds();
   CR_TRY(
       cr_transformer_shape(s->transformer, pixels.channels, pixels.height, pixels.width, extent));
-  if (item == 0) {
+  if (job->item == 0) {
     crema_shape shape = cr_shape_4(s->param->batch_size, extent[0], extent[1], extent[2]);
-    CR_TRY(cr_feed_reserve(batch, 0, &shape, NULL));
+    CR_TRY(cr_feed_reserve(job->batch, 0, &shape, NULL));
   }
   CR_TRY(check_item(&top[0].shape, extent));
   int64_t size = crema_shape_count(&top[0].shape, 1, 4);
-  CR_TRY(cr_transformer_run(s->transformer, &pixels, sample, top[0].values + item * size));
-  if (batch->tops > 1) top[1].values[item] = (float)entry->label;
+  CR_TRY(
+      cr_transformer_run(s->transformer, &pixels, item->sample, top[0].values + job->item * size));
+  if (job->batch->tops > 1) top[1].values[job->item] = (float)item->entry->label;
+  job->transform_seconds = cr_clock_seconds() - start;
   return CREMA_OK;
 }
 
-static crema_status fill(void *user, cr_feed_batch *batch) {
+static crema_status load(void *user, cr_feed_load *job) {
+  const image_data_state *s = user;
+  const image_item *item = (const image_item *)job->batch->item + job->item;
+  crema_status status = load_item(s, item, job);
+  return status == CREMA_OK ? status : fail_in_line(s, item->entry, status);
+}
+
+/* Which image goes where. */
+static crema_status begin(void *user, cr_feed_batch *batch, int first) {
   image_data_state *s = user;
+  image_item *item = batch->item;
   int items = (int)s->param->batch_size;
-  for (int i = 0; i < items; i++) {
+  for (int i = first; i < items; i++) {
     size_t place = 0;
-    uint64_t sample = batch->number * (uint64_t)items + (uint64_t)i;
-    CR_TRY(cr_order_at(&s->order, sample + s->skip, &place));
-    const cr_list_entry *entry = &s->list.entry[place];
-    crema_status status = fill_item(s, batch, i, entry, sample);
-    if (status != CREMA_OK) {
-      return cr_fail_in(status, "%s:%zu: %s", s->list.path, entry->line, entry->name);
-    }
+    item[i].sample = batch->number * (uint64_t)items + (uint64_t)i;
+    CR_TRY(cr_order_at(&s->order, item[i].sample + s->skip, &place));
+    item[i].entry = &s->list.entry[place];
   }
   return CREMA_OK;
 }
+
+static const cr_feed_source image_source = {.begin = begin, .load = load};
 
 /* ---- setting up ---------------------------------------------------------- */
 
@@ -191,27 +229,44 @@ static crema_status read_list(cr_layer *layer, image_data_state *s) {
   return CREMA_OK;
 }
 
-/* The shape of the tops, from the first image. */
-static crema_status open_feed(const cr_layer *layer, image_data_state *s, crema_blob *const *top) {
+static crema_status make_workers(image_data_state *s) {
+  CR_TRY(cr_feed_threads(s->param->has_threads ? s->param->threads : 0, &s->threads));
+  s->worker = calloc((size_t)s->threads, sizeof *s->worker);
+  if (s->worker != NULL) return CREMA_OK;
+  return cr_fail_memory((size_t)s->threads * sizeof *s->worker, "decoding threads");
+}
+
+/* The shape of a batch's items, from the first image. */
+static crema_status find_shape(image_data_state *s, int out[3]) {
   size_t place = 0;
   cr_pixels pixels;
-  int item[3];
+  cr_feed_load job = {0};
   CR_TRY(cr_order_at(&s->order, s->skip, &place));
-  const cr_list_entry *entry = &s->list.entry[place];
-  crema_status status = read_image(s, entry->name, 0, &pixels);
+  const image_item item = {.entry = &s->list.entry[place]};
+  crema_status status = read_image(s, &s->worker[0], &item, &job, &pixels);
   if (status == CREMA_OK) {
     status =
-        cr_transformer_shape(s->transformer, pixels.channels, pixels.height, pixels.width, item);
+        cr_transformer_shape(s->transformer, pixels.channels, pixels.height, pixels.width, out);
   }
-  if (status != CREMA_OK) {
-    return cr_fail_in(status, "%s:%zu: %s", s->list.path, entry->line, entry->name);
-  }
+  return status == CREMA_OK ? status : fail_in_line(s, item.entry, status);
+}
+
+static crema_status open_feed(const cr_layer *layer, image_data_state *s, crema_blob *const *top) {
+  int item[3];
+  CR_TRY(make_workers(s));
+  CR_TRY(find_shape(s, item));
   int64_t items = s->param->batch_size;
   crema_shape shape[2] = {cr_shape_4(items, item[0], item[1], item[2]), cr_shape_1(items)};
   cr_log_info("output data size: %" PRId64 ",%d,%d,%d", items, item[0], item[1], item[2]);
-  const cr_feed_options options = {
-      .fill = fill, .user = s, .tops = layer->tops, .depth = PREFETCH, .shape = shape};
-  return cr_layer_feed_open(&s->feed, &options, top);
+  const cr_feed_options options = {.source = &image_source,
+                                   .user = s,
+                                   .tops = layer->tops,
+                                   .items = (int)items,
+                                   .depth = PREFETCH,
+                                   .threads = s->threads,
+                                   .item_size = sizeof(image_item),
+                                   .shape = shape};
+  return cr_layer_feed_open(&s->feed, layer, &options, top);
 }
 
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
@@ -223,20 +278,29 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
   return cr_layer_in(layer, open_feed(layer, s, top));
 }
 
+static crema_status await(cr_layer *layer) {
+  image_data_state *s = layer->state;
+  return cr_layer_in(layer, cr_layer_feed_await(&s->feed, layer));
+}
+
 static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
                             crema_blob *const *top) {
   image_data_state *s = layer->state;
   (void)context;
   (void)bottom;
-  return cr_layer_in(layer, cr_layer_feed_next(&s->feed, top));
+  return cr_layer_in(layer, cr_layer_feed_next(&s->feed, layer, top));
 }
 
 static void destroy(cr_layer *layer) {
   image_data_state *s = layer->state;
-  cr_layer_feed_close(&s->feed);
-  cr_buffer_free(&s->path);
-  cr_image_free(&s->resized);
-  cr_image_free(&s->raw);
+  cr_layer_feed_close(&s->feed, NULL);
+  for (int i = 0; s->worker != NULL && i < s->threads; i++) {
+    cr_image_free(&s->worker[i].resized);
+    cr_image_free(&s->worker[i].raw);
+    cr_buffer_free(&s->worker[i].file);
+    cr_buffer_free(&s->worker[i].path);
+  }
+  free(s->worker);
   cr_transformer_destroy(s->transformer);
   cr_order_free(&s->order);
   free(s->root);
@@ -245,15 +309,23 @@ static void destroy(cr_layer *layer) {
 
 static crema_status save(cr_layer *layer, cr_buffer *out) {
   const image_data_state *s = layer->state;
-  return cr_layer_feed_save(&s->feed, s->key, out);
+  return cr_layer_feed_save(&s->feed, layer, s->key, out);
 }
 
 static crema_status restore(cr_layer *layer, const char *bytes, size_t size) {
   image_data_state *s = layer->state;
   uint64_t key = 0;
+  bool done = false;
+  CR_TRY(cr_layer_share_restore(layer, bytes, size, &done));
+  if (done) return CREMA_OK;
   CR_TRY(cr_layer_in(layer, cr_layer_feed_restore(&s->feed, bytes, size, &key)));
   set_key(s, key);
-  return CREMA_OK;
+  return cr_layer_in(layer, cr_layer_feed_start(&s->feed, layer));
+}
+
+static void input_stats(const cr_layer *layer, cr_input_stats *out) {
+  const image_data_state *s = layer->state;
+  cr_layer_feed_stats(&s->feed, layer, out);
 }
 
 const cr_layer_class cr_layer_image_data = {
@@ -264,11 +336,14 @@ const cr_layer_class cr_layer_image_data = {
     .min_tops = 1,
     .max_tops = 2,
     .data_source = true,
+    .shareable = true,
     .setup = setup,
     .reshape = cr_layer_no_reshape,
     .forward = forward,
+    .await = await,
     .backward = cr_layer_no_backward,
     .destroy = destroy,
     .save = save,
     .restore = restore,
+    .input_stats = input_stats,
 };

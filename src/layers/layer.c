@@ -9,6 +9,7 @@
 #include "core/fail.h"
 #include "core/nearest.h"
 #include "core/rng.h"
+#include "layers/layer_share.h"
 
 #define CR_LAYER(name, type) extern const cr_layer_class cr_layer_##name;
 #include "layers/layers.inc"
@@ -138,6 +139,7 @@ static void free_params(cr_layer *layer) {
 
 void cr_layer_destroy(cr_layer *layer) {
   if (layer == NULL) return;
+  cr_layer_share_close(layer);
   if (layer->state && layer->class->destroy) layer->class->destroy(layer);
   free(layer->state);
   free(layer->loss_weight);
@@ -152,9 +154,33 @@ void cr_layer_set_solver(cr_layer *layer, const cr_solver_rank *solver) {
   (void)cr_input_group_retain(solver->group);
   cr_input_group_release(layer->solver.group);
   layer->solver = *solver;
+  layer->solver.root = NULL; /* may go before the layer */
   if (solver->rank > 0 && !layer->class->data_source) {
     layer->key = cr_mix_key(layer->key, (uint64_t)solver->rank);
   }
+}
+
+crema_status cr_layer_setup(cr_layer *layer, const cr_layer *root, crema_blob *const *bottom,
+                            crema_blob *const *top) {
+  const cr_layer_class *class = layer->class;
+  if (root != NULL) {
+    CR_TRY(cr_layer_share_join(layer, root));
+    CR_TRY(cr_layer_share_shape(layer, top));
+    return class->join == NULL ? CREMA_OK : class->join(layer, top);
+  }
+  CR_TRY(cr_layer_share_open(layer));
+  if (class->setup != NULL) CR_TRY(class->setup(layer, bottom, top));
+  return cr_layer_share_shape(layer, top);
+}
+
+crema_status cr_layer_forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
+                              crema_blob *const *top) {
+  if (layer->share == NULL) return layer->class->forward(layer, context, bottom, top);
+  if (layer->class->await != NULL) CR_TRY(layer->class->await(layer));
+  cr_layer_share_lock(layer);
+  crema_status status = layer->class->forward(layer, context, bottom, top);
+  cr_layer_share_unlock(layer);
+  return status;
 }
 
 crema_status cr_layer_set_params(cr_layer *layer, int count) {

@@ -12,6 +12,7 @@
 #include "proto/proto.h"
 
 typedef struct cr_layer cr_layer;
+typedef struct cr_layer_share cr_layer_share;
 struct cr_input_stats;
 
 /* Which one of several solvers a net belongs to that train it together: each gets its share of the
@@ -21,6 +22,9 @@ typedef struct cr_solver_rank {
   /* Shared by the solvers of one process. NULL: the others are out of reach, or there are
    * none. */
   cr_input_group *group;
+  /* The net of rank 0, whose shareable layers do the work of those of the other solvers of this
+   * process; only looked at while a net is made. NULL: each net has its own. */
+  const struct crema_net *root;
 } cr_solver_rank;
 
 enum { CR_ANY = -1 };
@@ -36,6 +40,7 @@ typedef struct cr_layer_class {
   bool in_place;           /* top 0 may be bottom 0 */
   bool loss;               /* the first top has loss weight 1 by default */
   bool data_source;        /* produces samples; shared state on resume through save/restore */
+  bool shareable;          /* several solvers can work on one (layers/layer_share.h) */
   /* Bottoms that may receive no gradient (labels): bit i for bottom i. force_backward leaves
    * them out. */
   unsigned no_gradient_bottoms;
@@ -47,6 +52,12 @@ typedef struct cr_layer_class {
   crema_status (*reshape)(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top);
   crema_status (*forward)(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
                           crema_blob *const *top);
+  /* Waits until a shared layer's forward will not have to wait for data, as it keeps the other
+   * solvers out. May end the life of what the tops hold. NULL: it never waits. */
+  crema_status (*await)(cr_layer *layer);
+  /* Called instead of setup, tops shaped, for a layer that works on another one's state. May be
+   * NULL. */
+  crema_status (*join)(cr_layer *layer, crema_blob *const *top);
   /* Computes diffs of bottoms i with propagate_down[i] (overwritten) and of parameters p with
    * layer->param_propagate_down[p] (accumulated). NULL: has no backward; fails only when a
    * gradient is asked for. */
@@ -76,6 +87,7 @@ struct cr_layer {
   bool *param_propagate_down;
   float *loss_weight; /* one a top */
   void *state;
+  cr_layer_share *share; /* with other solvers; NULL: with nobody */
   /* False: the net will never run this layer's backward pass, so forward may skip what only that
    * pass reads (masks, copies of overwritten inputs). True from cr_layer_create on; src/net may
    * clear it before the first forward pass. */
@@ -106,6 +118,16 @@ void cr_layer_destroy(cr_layer *layer);
  * `solver` NULL, it is number 0 of 1, without a group. The key of a layer that draws masks becomes
  * the solver's own; that of a data source stays, as its draws go by the sample's number. */
 void cr_layer_set_solver(cr_layer *layer, const cr_solver_rank *solver);
+
+/* Sets the layer up, as its class says. With `root`, a layer of the same name in the net of rank 0
+ * whose class can be shared, it works on that one's state and takes over the shapes of its tops.
+ * Errors: those of the class and of cr_layer_share_join. */
+crema_status cr_layer_setup(cr_layer *layer, const cr_layer *root, crema_blob *const *bottom,
+                            crema_blob *const *top) CREMA_MUST_USE;
+
+/* The class's forward pass. When the layer is shared, one solver after the other. */
+crema_status cr_layer_forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
+                              crema_blob *const *top) CREMA_MUST_USE;
 
 /* Fails when a top is one of the bottoms, unless it is the first of both and the class works in
  * place. Called before setup. Errors: CREMA_E_ARGUMENT. */

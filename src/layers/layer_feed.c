@@ -28,20 +28,36 @@ crema_status cr_layer_root_folder(const cr_layer *layer, const char *root, char 
   return status;
 }
 
-static crema_status start(cr_layer_feed *feed) {
+/* ---- running ------------------------------------------------------------- */
+
+/* All sharers are as far as the first one. A solver that shares with nobody begins with the batch
+ * of its rank and goes on in strides. */
+crema_status cr_layer_feed_start(cr_layer_feed *feed, const cr_layer *layer) {
   if (feed->running) return CREMA_OK;
-  CR_TRY(cr_feed_start(feed->feed, feed->next));
+  uint64_t first = feed->end[0];
+  if (layer->share == NULL) first += (uint64_t)layer->solver.rank;
+  CR_TRY(cr_feed_start(feed->feed, first));
   feed->running = true;
   return CREMA_OK;
 }
 
-crema_status cr_layer_feed_open(cr_layer_feed *feed, const cr_feed_options *options,
-                                crema_blob *const *top) {
+crema_status cr_layer_feed_open(cr_layer_feed *feed, const cr_layer *layer,
+                                const cr_feed_options *options, crema_blob *const *top) {
+  cr_feed_options all = *options;
+  all.consumers = cr_layer_sharers(layer);
+  all.stride = layer->share == NULL ? layer->solver.solvers : 1;
+  size_t sharers = (size_t)all.consumers;
   for (int i = 0; i < options->tops; i++) {
     CR_TRY(crema_blob_reshape(top[i], &options->shape[i]));
   }
-  CR_TRY(cr_feed_create(options, &feed->feed));
-  return start(feed);
+  feed->sharers = all.consumers;
+  feed->held = calloc(sharers, sizeof(cr_feed_batch *));
+  feed->end = calloc(sharers, sizeof *feed->end);
+  if (feed->held == NULL || feed->end == NULL) {
+    return cr_fail_memory(sharers * sizeof *feed->end, "places in the data");
+  }
+  CR_TRY(cr_feed_create(&all, &feed->feed));
+  return cr_layer_feed_start(feed, layer);
 }
 
 static crema_status lend(cr_feed_batch *batch, crema_blob *const *top) {
@@ -55,32 +71,50 @@ static crema_status lend(cr_feed_batch *batch, crema_blob *const *top) {
   return CREMA_OK;
 }
 
-crema_status cr_layer_feed_next(cr_layer_feed *feed, crema_blob *const *top) {
-  CR_TRY(start(feed));
-  if (feed->held != NULL) {
-    cr_feed_batch *held = feed->held;
-    feed->held = NULL;
-    CR_TRY(cr_feed_give_back(feed->feed, held));
-  }
-  CR_TRY(cr_feed_take(feed->feed, &feed->held));
-  feed->next = feed->held->number + 1;
-  return lend(feed->held, top);
+static crema_status give_back(cr_layer_feed *feed, int sharer) {
+  cr_feed_batch *held = feed->held[sharer];
+  feed->held[sharer] = NULL;
+  return held == NULL ? CREMA_OK : cr_feed_give_back(feed->feed, sharer, held);
 }
 
-void cr_layer_feed_stop(cr_layer_feed *feed) {
-  feed->held = NULL;
+crema_status cr_layer_feed_await(cr_layer_feed *feed, const cr_layer *layer) {
+  int sharer = cr_layer_sharer(layer);
+  CR_TRY(give_back(feed, sharer));
+  return cr_feed_await(feed->feed, sharer);
+}
+
+crema_status cr_layer_feed_next(cr_layer_feed *feed, const cr_layer *layer,
+                                crema_blob *const *top) {
+  int sharer = cr_layer_sharer(layer);
+  cr_feed_batch *batch = NULL;
+  CR_TRY(give_back(feed, sharer));
+  CR_TRY(cr_feed_take(feed->feed, sharer, &batch));
+  feed->held[sharer] = batch;
+  feed->end[sharer] =
+      batch->number - (uint64_t)layer->solver.rank + (uint64_t)layer->solver.solvers;
+  return lend(batch, top);
+}
+
+static void stop(cr_layer_feed *feed) {
+  for (int i = 0; feed->held != NULL && i < feed->sharers; i++) feed->held[i] = NULL;
   feed->running = false;
   if (feed->feed != NULL) cr_feed_stop(feed->feed);
 }
 
-void cr_layer_feed_close(cr_layer_feed *feed) {
-  cr_layer_feed_stop(feed);
-  cr_feed_destroy(feed->feed);
-  feed->feed = NULL;
+void cr_layer_feed_close(cr_layer_feed *feed, void (*free_item)(void *item)) {
+  stop(feed);
+  cr_feed_destroy(feed->feed, free_item);
+  free(feed->end);
+  free(feed->held);
+  *feed = (cr_layer_feed){0};
 }
 
-crema_status cr_layer_feed_save(const cr_layer_feed *feed, uint64_t key, cr_buffer *out) {
-  return cr_buffer_print(out, "draws %" PRIx64 " batch %" PRIu64 ".", key, feed->next);
+/* ---- resuming ------------------------------------------------------------ */
+
+crema_status cr_layer_feed_save(const cr_layer_feed *feed, const cr_layer *layer, uint64_t key,
+                                cr_buffer *out) {
+  return cr_buffer_print(out, "draws %" PRIx64 " batch %" PRIu64 ".", key,
+                         feed->end[cr_layer_sharer(layer)]);
 }
 
 crema_status cr_layer_feed_restore(cr_layer_feed *feed, const char *bytes, size_t size,
@@ -93,11 +127,17 @@ crema_status cr_layer_feed_restore(cr_layer_feed *feed, const char *bytes, size_
   if (found != 2 || used == 0 || (size_t)used != size) {
     return cr_fail(CREMA_E_CORRUPT, "the saved place in the data cannot be read");
   }
-  cr_layer_feed_stop(feed);
-  feed->next = batch;
+  stop(feed);
+  for (int i = 0; i < feed->sharers; i++) feed->end[i] = batch;
   *key = draws;
   return CREMA_OK;
 }
+
+void cr_layer_feed_stats(const cr_layer_feed *feed, const cr_layer *layer, cr_input_stats *out) {
+  cr_feed_get_stats(feed->feed, cr_layer_sharer(layer), out);
+}
+
+/* ---- nothing to do ------------------------------------------------------- */
 
 crema_status cr_layer_no_reshape(cr_layer *layer, crema_blob *const *bottom,
                                  crema_blob *const *top) {

@@ -3,12 +3,15 @@
 #define CR_LAYERS_LAYER_FEED_H
 
 #include "data/feed.h"
-#include "layers/layer.h"
+#include "layers/layer_share.h"
 
+/* Zero-initialise. Which batches a solver gets goes by its steps: batch number t N + r for step t
+ * of solver r of N, whether they share the layer (then `held` has an entry for each) or not. */
 typedef struct cr_layer_feed {
   cr_feed *feed;
-  cr_feed_batch *held; /* lent to the tops */
-  uint64_t next;       /* number of the next batch to be lent */
+  cr_feed_batch **held; /* lent to the tops, one a sharer */
+  uint64_t *end;        /* batches that all solvers have had after as many steps, one a sharer */
+  int sharers;
   bool running;
 } cr_layer_feed;
 
@@ -20,24 +23,33 @@ crema_status cr_layer_in(const cr_layer *layer, crema_status status);
 crema_status cr_layer_root_folder(const cr_layer *layer, const char *root,
                                   char **out) CREMA_MUST_USE;
 
-/* Makes the feed, shapes the tops as options->shape says and starts the thread. */
-crema_status cr_layer_feed_open(cr_layer_feed *feed, const cr_feed_options *options,
+/* Makes the feed, shapes the tops as options->shape says and starts the threads. consumers and
+ * stride of the options are set here. */
+crema_status cr_layer_feed_open(cr_layer_feed *feed, const cr_layer *layer,
+                                const cr_feed_options *options,
                                 crema_blob *const *top) CREMA_MUST_USE;
 
-/* Lends the next batch's memory to the tops and takes the last one back. */
-crema_status cr_layer_feed_next(cr_layer_feed *feed, crema_blob *const *top) CREMA_MUST_USE;
+/* Takes the last batch back and waits for the next one; for the class's `await`. */
+crema_status cr_layer_feed_await(cr_layer_feed *feed, const cr_layer *layer) CREMA_MUST_USE;
 
-/* Stops the thread; the next cr_layer_feed_next starts it again. */
-void cr_layer_feed_stop(cr_layer_feed *feed);
-/* Stops and frees. */
-void cr_layer_feed_close(cr_layer_feed *feed);
+/* Lends the next batch's memory to the tops and takes the last one back. */
+crema_status cr_layer_feed_next(cr_layer_feed *feed, const cr_layer *layer,
+                                crema_blob *const *top) CREMA_MUST_USE;
+
+/* Stops and frees; `free_item` as for cr_feed_destroy. */
+void cr_layer_feed_close(cr_layer_feed *feed, void (*free_item)(void *item));
 
 /* The place in the stream and the key of the draws as text, and back. Restoring stops the
- * thread, so that the caller may set its key. */
-crema_status cr_layer_feed_save(const cr_layer_feed *feed, uint64_t key,
+ * threads, so that the caller may set its key; cr_layer_feed_start goes on. */
+crema_status cr_layer_feed_save(const cr_layer_feed *feed, const cr_layer *layer, uint64_t key,
                                 cr_buffer *out) CREMA_MUST_USE;
 crema_status cr_layer_feed_restore(cr_layer_feed *feed, const char *bytes, size_t size,
                                    uint64_t *key) CREMA_MUST_USE;
+crema_status cr_layer_feed_start(cr_layer_feed *feed, const cr_layer *layer) CREMA_MUST_USE;
+
+/* For the class's input_stats. */
+void cr_layer_feed_stats(const cr_layer_feed *feed, const cr_layer *layer,
+                         struct cr_input_stats *out);
 
 /* Class functions of layers without anything to do there: shapes that come from the data, and no
  * gradient. */

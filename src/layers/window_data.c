@@ -6,9 +6,11 @@
  * mirrored at random. Tops: data (batch, channels, crop_size, crop_size) and label (batch). */
 #include <inttypes.h>
 #include <math.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/clock.h"
 #include "core/fail.h"
 #include "core/file.h"
 #include "core/log.h"
@@ -18,6 +20,17 @@
 #include "data/mean.h"
 #include "data/window_crop.h"
 #include "layers/layer_feed.h"
+
+/* What one thread works with. */
+typedef struct window_worker {
+  cr_buffer path, file;
+  cr_image image, part, scaled;
+} window_worker;
+
+/* A file that is kept in memory, as its bytes are. NULL before somebody has read it. */
+typedef struct kept_file {
+  _Atomic(cr_buffer *) bytes;
+} kept_file;
 
 typedef struct window_data_state {
   const Caffe__WindowDataParameter *param;
@@ -34,44 +47,68 @@ typedef struct window_data_state {
   const float *mean_value;
   size_t mean_values; /* 0, 1 or one a channel */
   cr_layer_feed feed;
-  /* The feed's thread works with what follows. */
-  cr_buffer *file; /* one an image, kept with cache_images */
-  cr_image image, part, scaled;
-  cr_buffer path;
+  int threads;
+  window_worker *worker; /* `threads` of them */
+  kept_file *kept;       /* one an image, with cache_images; else NULL */
 } window_data_state;
 
 enum { PREFETCH = 3 };
 
 /* ---- one window ---------------------------------------------------------- */
 
-static crema_status load_image(window_data_state *s, size_t index) {
+/* Hands the worker's file to all threads. Another thread may have been faster. */
+static void keep_file(kept_file *kept, cr_buffer *file) {
+  cr_buffer *bytes = malloc(sizeof *bytes), *none = NULL;
+  if (bytes == NULL) return;
+  *bytes = *file;
+  *file = (cr_buffer){0};
+  if (atomic_compare_exchange_strong(&kept->bytes, &none, bytes)) return;
+  *file = *bytes;
+  free(bytes);
+}
+
+static crema_status decode(const window_data_state *s, window_worker *w, const cr_buffer *file,
+                           const char *path) {
+  cr_image_color color = s->channels == 3 ? CR_IMAGE_COLOR : CR_IMAGE_GRAY;
+  return cr_fail_in(cr_image_decode((const uint8_t *)file->data, file->size, color, &w->image),
+                    "%s", path);
+}
+
+static crema_status load_image(const window_data_state *s, window_worker *w, size_t index,
+                               cr_feed_load *job) {
   const cr_window_image *image = cr_window_list_image(&s->list, index);
-  cr_buffer *file = &s->file[index];
+  const cr_buffer *kept = s->kept == NULL ? NULL : atomic_load(&s->kept[index].bytes);
   char *found = NULL;
-  cr_buffer_clear(&s->path);
-  CR_TRY(cr_buffer_print(&s->path, "%s%s", s->root, image->name));
-  CR_TRY(cr_file_resolve(s->list.path, s->path.data, &found));
+  double start = cr_clock_seconds();
+  cr_buffer_clear(&w->path);
+  CR_TRY(cr_buffer_print(&w->path, "%s%s", s->root, image->name));
+  CR_TRY(cr_file_resolve(s->list.path, w->path.data, &found));
   crema_status status = CREMA_OK;
-  if (file->size == 0) status = cr_file_read(found, file);
-  if (status == CREMA_OK) {
-    cr_image_color color = s->channels == 3 ? CR_IMAGE_COLOR : CR_IMAGE_GRAY;
-    status = cr_fail_in(cr_image_decode((const uint8_t *)file->data, file->size, color, &s->image),
-                        "%s", found);
+  if (kept == NULL) {
+    cr_buffer_clear(&w->file);
+    status = cr_file_read(found, &w->file);
   }
+  double read = cr_clock_seconds();
+  if (status == CREMA_OK) status = decode(s, w, kept == NULL ? &w->file : kept, found);
   free(found);
-  if (!s->param->cache_images || status != CREMA_OK) cr_buffer_free(file);
+  job->read_seconds = read - start;
+  job->decode_seconds = cr_clock_seconds() - read;
+  if (status == CREMA_OK && kept == NULL && s->kept != NULL) {
+    keep_file(&s->kept[index], &w->file);
+  }
   return status;
 }
 
 /* The part of the image, scaled. */
-static crema_status cut(window_data_state *s, const cr_window_crop *crop) {
-  size_t pixel = (size_t)s->image.channels, row = (size_t)crop->width * pixel;
-  CR_TRY(cr_image_reserve(&s->part, crop->height, crop->width, s->image.channels));
+static crema_status cut(window_worker *w, const cr_window_crop *crop) {
+  const cr_image *image = &w->image;
+  size_t pixel = (size_t)image->channels, row = (size_t)crop->width * pixel;
+  CR_TRY(cr_image_reserve(&w->part, crop->height, crop->width, image->channels));
   for (int y = 0; y < crop->height; y++) {
-    size_t from = (size_t)(crop->y + y) * (size_t)s->image.width + (size_t)crop->x;
-    memcpy(s->part.pixels + (size_t)y * row, s->image.pixels + from * pixel, row);
+    size_t from = (size_t)(crop->y + y) * (size_t)image->width + (size_t)crop->x;
+    memcpy(w->part.pixels + (size_t)y * row, image->pixels + from * pixel, row);
   }
-  return cr_image_resize(&s->part, crop->out_height, crop->out_width, &s->scaled);
+  return cr_image_resize(&w->part, crop->out_height, crop->out_width, &w->scaled);
 }
 
 /* The mean that belongs to a place of the square. */
@@ -86,11 +123,12 @@ static float mean_at(const window_data_state *s, int c, int y, int x) {
                (size_t)(x + offset)];
 }
 
-static void put(const window_data_state *s, const cr_window_crop *crop, bool mirror, float *out) {
-  int size = s->crop.crop_size, width = crop->out_width, channels = s->scaled.channels;
+static void put(const window_data_state *s, const cr_image *scaled, const cr_window_crop *crop,
+                bool mirror, float *out) {
+  int size = s->crop.crop_size, width = crop->out_width, channels = scaled->channels;
   for (int c = 0; c < channels; c++) {
     for (int y = 0; y < crop->out_height; y++) {
-      const uint8_t *in = s->scaled.pixels + (size_t)y * (size_t)(width * channels) + c;
+      const uint8_t *in = scaled->pixels + (size_t)y * (size_t)(width * channels) + c;
       int row = y + crop->pad_y;
       float *to = out + ((size_t)c * (size_t)size + (size_t)row) * (size_t)size + crop->pad_x;
       for (int x = 0; x < width; x++) {
@@ -101,45 +139,47 @@ static void put(const window_data_state *s, const cr_window_crop *crop, bool mir
   }
 }
 
-/* Window number `sample` of the stream. Words of the draw: which window, mirrored or not. */
-static crema_status fill_item(window_data_state *s, int foreground, uint64_t sample, float *data,
-                              float *label) {
-  uint32_t draw[4];
+/* A window into its place. */
+static crema_status load_window(const window_data_state *s, const cr_listed_window *window,
+                                bool mirror, cr_feed_load *job, float *data) {
+  window_worker *w = &s->worker[job->worker];
   cr_window_crop crop;
-  cr_philox(s->key, 0, sample, draw);
-  uint64_t wide = (uint64_t)draw[2] << 32 | draw[0];
-  size_t place = s->chosen[foreground][wide % s->count[foreground]];
-  const cr_listed_window *window = cr_window_list_window(&s->list, place);
-  bool mirror = s->mirror && draw[1] >> 31;
-  *label = foreground ? (float)window->label : 0;
-  crema_status status = load_image(s, window->image);
-  if (status == CREMA_OK) {
-    status = cr_window_crop_plan(window, s->image.height, s->image.width, &s->crop, mirror, &crop);
-  }
-  if (status == CREMA_OK && crop.out_height > 0 && crop.out_width > 0) {
-    status = cut(s, &crop);
-    if (status == CREMA_OK) put(s, &crop, mirror, data);
-  }
-  return cr_fail_in(status, "%s:%zu: %s", s->list.path, window->line,
-                    cr_window_list_image(&s->list, window->image)->name);
+  CR_TRY(load_image(s, w, window->image, job));
+  CR_TRY(cr_window_crop_plan(window, w->image.height, w->image.width, &s->crop, mirror, &crop));
+  if (crop.out_height <= 0 || crop.out_width <= 0) return CREMA_OK;
+  double start = cr_clock_seconds();
+  CR_TRY(cut(w, &crop));
+  put(s, &w->scaled, &crop, mirror, data);
+  job->transform_seconds = cr_clock_seconds() - start;
+  return CREMA_OK;
 }
 
 static int foreground_items(const window_data_state *s) {
   return (int)((float)s->param->batch_size * s->param->fg_fraction);
 }
 
-static crema_status fill(void *user, cr_feed_batch *batch) {
-  window_data_state *s = user;
-  int items = (int)s->param->batch_size, behind = items - foreground_items(s);
-  cr_feed_top *top = batch->top;
+/* Words of the draw: which window, mirrored or not. */
+static crema_status load(void *user, cr_feed_load *job) {
+  const window_data_state *s = user;
+  uint32_t draw[4];
+  int items = (int)s->param->batch_size;
+  int foreground = job->item >= items - foreground_items(s);
+  cr_feed_top *top = job->batch->top;
   size_t size = (size_t)crema_shape_count(&top[0].shape, 1, 4);
-  memset(top[0].values, 0, size * (size_t)items * sizeof(float));
-  for (int i = 0; i < items; i++) {
-    uint64_t sample = batch->number * (uint64_t)items + (uint64_t)i;
-    CR_TRY(fill_item(s, i >= behind, sample, top[0].values + (size_t)i * size, &top[1].values[i]));
-  }
-  return CREMA_OK;
+  float *data = top[0].values + (size_t)job->item * size;
+  uint64_t sample = job->batch->number * (uint64_t)items + (uint64_t)job->item;
+  cr_philox(s->key, 0, sample, draw);
+  uint64_t wide = (uint64_t)draw[2] << 32 | draw[0];
+  size_t place = s->chosen[foreground][wide % s->count[foreground]];
+  const cr_listed_window *window = cr_window_list_window(&s->list, place);
+  bool mirror = s->mirror && draw[1] >> 31;
+  memset(data, 0, size * sizeof(float));
+  top[1].values[job->item] = foreground ? (float)window->label : 0;
+  return cr_fail_in(load_window(s, window, mirror, job, data), "%s:%zu: %s", s->list.path,
+                    window->line, cr_window_list_image(&s->list, window->image)->name);
 }
+
+static const cr_feed_source window_source = {.load = load};
 
 /* ---- setting up ---------------------------------------------------------- */
 
@@ -271,6 +311,18 @@ static crema_status choose_windows(window_data_state *s) {
   return CREMA_OK;
 }
 
+static crema_status make_workers(window_data_state *s) {
+  size_t images = cr_window_list_images(&s->list);
+  CR_TRY(cr_feed_threads(0, &s->threads));
+  s->worker = calloc((size_t)s->threads, sizeof *s->worker);
+  if (s->worker == NULL) {
+    return cr_fail_memory((size_t)s->threads * sizeof *s->worker, "decoding threads");
+  }
+  if (!s->param->cache_images) return CREMA_OK;
+  s->kept = calloc(images, sizeof *s->kept);
+  return s->kept == NULL ? cr_fail_memory(images * sizeof *s->kept, "images") : CREMA_OK;
+}
+
 static crema_status open_windows(const cr_layer *layer, window_data_state *s) {
   char *path = NULL;
   CR_TRY(cr_file_resolve(layer->source_dir_file, s->param->source, &path));
@@ -281,9 +333,7 @@ static crema_status open_windows(const cr_layer *layer, window_data_state *s) {
   CR_TRY(cr_layer_root_folder(layer, s->param->root_folder, &s->root));
   CR_TRY(read_transform(layer, s));
   CR_TRY(choose_windows(s));
-  size_t images = cr_window_list_images(&s->list);
-  s->file = calloc(images, sizeof *s->file);
-  return s->file == NULL ? cr_fail_memory(images * sizeof *s->file, "images") : CREMA_OK;
+  return make_workers(s);
 }
 
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
@@ -295,9 +345,19 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
   CR_TRY(cr_layer_in(layer, open_windows(layer, s)));
   int64_t items = s->param->batch_size, size = s->crop.crop_size;
   crema_shape shape[2] = {cr_shape_4(items, s->channels, size, size), cr_shape_1(items)};
-  const cr_feed_options options = {
-      .fill = fill, .user = s, .tops = 2, .depth = PREFETCH, .shape = shape};
-  return cr_layer_in(layer, cr_layer_feed_open(&s->feed, &options, top));
+  const cr_feed_options options = {.source = &window_source,
+                                   .user = s,
+                                   .tops = 2,
+                                   .items = (int)items,
+                                   .depth = PREFETCH,
+                                   .threads = s->threads,
+                                   .shape = shape};
+  return cr_layer_in(layer, cr_layer_feed_open(&s->feed, layer, &options, top));
+}
+
+static crema_status await(cr_layer *layer) {
+  window_data_state *s = layer->state;
+  return cr_layer_in(layer, cr_layer_feed_await(&s->feed, layer));
 }
 
 static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
@@ -305,20 +365,26 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
   window_data_state *s = layer->state;
   (void)context;
   (void)bottom;
-  return cr_layer_in(layer, cr_layer_feed_next(&s->feed, top));
+  return cr_layer_in(layer, cr_layer_feed_next(&s->feed, layer, top));
 }
 
 static void destroy(cr_layer *layer) {
   window_data_state *s = layer->state;
-  cr_layer_feed_close(&s->feed);
-  for (size_t i = 0; s->file != NULL && i < cr_window_list_images(&s->list); i++) {
-    cr_buffer_free(&s->file[i]);
+  cr_layer_feed_close(&s->feed, NULL);
+  for (size_t i = 0; s->kept != NULL && i < cr_window_list_images(&s->list); i++) {
+    cr_buffer *bytes = atomic_load(&s->kept[i].bytes);
+    if (bytes != NULL) cr_buffer_free(bytes);
+    free(bytes);
   }
-  free(s->file);
-  cr_buffer_free(&s->path);
-  cr_image_free(&s->scaled);
-  cr_image_free(&s->part);
-  cr_image_free(&s->image);
+  free(s->kept);
+  for (int i = 0; s->worker != NULL && i < s->threads; i++) {
+    cr_image_free(&s->worker[i].scaled);
+    cr_image_free(&s->worker[i].part);
+    cr_image_free(&s->worker[i].image);
+    cr_buffer_free(&s->worker[i].file);
+    cr_buffer_free(&s->worker[i].path);
+  }
+  free(s->worker);
   cr_mean_free(&s->mean);
   free(s->root);
   free(s->chosen[1]);
@@ -328,12 +394,21 @@ static void destroy(cr_layer *layer) {
 
 static crema_status save(cr_layer *layer, cr_buffer *out) {
   const window_data_state *s = layer->state;
-  return cr_layer_feed_save(&s->feed, s->key, out);
+  return cr_layer_feed_save(&s->feed, layer, s->key, out);
 }
 
 static crema_status restore(cr_layer *layer, const char *bytes, size_t size) {
   window_data_state *s = layer->state;
-  return cr_layer_in(layer, cr_layer_feed_restore(&s->feed, bytes, size, &s->key));
+  bool done = false;
+  CR_TRY(cr_layer_share_restore(layer, bytes, size, &done));
+  if (done) return CREMA_OK;
+  CR_TRY(cr_layer_in(layer, cr_layer_feed_restore(&s->feed, bytes, size, &s->key)));
+  return cr_layer_in(layer, cr_layer_feed_start(&s->feed, layer));
+}
+
+static void input_stats(const cr_layer *layer, cr_input_stats *out) {
+  const window_data_state *s = layer->state;
+  cr_layer_feed_stats(&s->feed, layer, out);
 }
 
 const cr_layer_class cr_layer_window_data = {
@@ -344,11 +419,14 @@ const cr_layer_class cr_layer_window_data = {
     .min_tops = 2,
     .max_tops = 2,
     .data_source = true,
+    .shareable = true,
     .setup = setup,
     .reshape = cr_layer_no_reshape,
     .forward = forward,
+    .await = await,
     .backward = cr_layer_no_backward,
     .destroy = destroy,
     .save = save,
     .restore = restore,
+    .input_stats = input_stats,
 };

@@ -281,13 +281,33 @@ void cr_net_note_shapes(cr_net_layer *layer) {
   for (int j = 0; j < layer->layer->tops; ++j) layer->seen[bottoms + j] = layer->top[j]->shape;
 }
 
+/* The layer of solver 0 that this one works with; NULL: this one works alone. */
+static crema_status find_root(const cr_net_build *build, int index, const cr_layer **out) {
+  const cr_layer *self = build->net->layer[index].layer;
+  const crema_net *net = build->solver == NULL ? NULL : build->solver->root;
+  *out = NULL;
+  if (net == NULL || !self->class->shareable || self->phase != CAFFE__PHASE__TRAIN ||
+      self->solver.rank == 0) {
+    return CREMA_OK;
+  }
+  int found = cr_net_find_layer(net, self->name);
+  if (found < 0) {
+    return cr_net_fail_layer(self->param, CREMA_E_ARGUMENT,
+                             "the net of solver 0 has no such layer to be shared");
+  }
+  *out = net->layer[found].layer;
+  return CREMA_OK;
+}
+
 static crema_status shape_layer(cr_net_build *build, int index) {
   crema_net *net = build->net;
   cr_net_layer *layer = &net->layer[index];
   cr_layer *self = layer->layer;
   const cr_layer_class *class = self->class;
   CR_TRY(cr_layer_check_in_place(self, layer->bottom, layer->top));
-  if (class->setup != NULL) CR_TRY(class->setup(self, layer->bottom, layer->top));
+  const cr_layer *root = NULL;
+  CR_TRY(find_root(build, index, &root));
+  CR_TRY(cr_layer_setup(self, root, layer->bottom, layer->top));
   if (net->param->layer[index]->n_param > (size_t)self->params) {
     return cr_net_fail_layer(net->param->layer[index], CREMA_E_ARGUMENT,
                              "%zu param entries are given, but the layer has %d parameters",

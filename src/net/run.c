@@ -80,7 +80,7 @@ static crema_status forward_layer(crema_net *net, int index, double *loss) {
   cr_layer *self = layer->layer;
   CR_TRY(follow_shapes(layer));
   if (!layer->fused) {
-    CR_TRY(self->class->forward(self, net->context, layer->bottom, layer->top));
+    CR_TRY(cr_layer_forward(self, net->context, layer->bottom, layer->top));
   }
   if (self->phase == CAFFE__PHASE__TRAIN) self->pass += 1;
   if (layer->has_loss) {

@@ -203,6 +203,165 @@ static void test_boxes_follow_the_pixels(void **state) {
   fixture_remove(&f);
 }
 
+/* resize_param with a probability: where the draw says no, the boxes stay where they are. A crop
+ * makes one size of both. */
+static void test_boxes_stay_when_the_size_does(void **state) {
+  static const char *const rest =
+      "transform_param { resize_param { prob: 0.5 resize_mode: FIT_LARGE_SIZE_AND_PAD height: 20 "
+      "width: 60 pad_mode: CONSTANT pad_value: 0 } }";
+  fixture f;
+  crema_net *net = NULL;
+  int resized = 0, checked = 0;
+  (void)state;
+  fixture_make(&f);
+  const char *db = fixture_db(&f, "db", RECORDS, put_boxed);
+  assert_int_equal(make_net(db, "batch_size: 1", rest, 7, &net), CREMA_OK);
+  for (int k = 0; k < 60; ++k) {
+    forward(net);
+    int width = (int)crema_blob_shape(blob(net, "data"))->dim[3];
+    assert_true(width == 20 || width == 60);
+    resized += width == 60;
+    assert_box_fits(net, 20, width, &checked);
+  }
+  assert_in_range(resized, 15, 45);
+  assert_int_equal(checked, 48);
+  crema_net_destroy(net);
+  fixture_remove(&f);
+}
+
+enum { MANY = 40 };
+
+/* Records 0, 3, 10, 14, 17, ... are damaged: first ones of a batch, last ones, several in a row. */
+static bool is_damaged(int index) {
+  return index == 0 || index % 7 == 3 || (index > 30 && index < 36);
+}
+
+static void put_some_damaged(int index, cr_buffer *value) {
+  put_boxed(index % 6, value);
+  if (is_damaged(index)) value->size -= 700;
+}
+
+/* Everything that the first batches hold, appended to `out`. */
+static void collect(const char *db, const char *param, int batches, cr_buffer *out) {
+  crema_net *net = NULL;
+  static const char *const rest = SAMPLER
+      "transform_param { mirror: true crop_size: 24 "
+      "resize_param { resize_mode: WARP height: 30 width: 30 } }";
+  assert_int_equal(make_net(db, param, rest, 5, &net), CREMA_OK);
+  cr_buffer_clear(out);
+  for (int k = 0; k < batches; ++k) {
+    forward(net);
+    size_t size = (size_t)crema_blob_count(blob(net, "data")) * sizeof(float);
+    assert_int_equal(cr_buffer_append(out, values(net, "data"), size), CREMA_OK);
+    size = (size_t)rows(net) * 8 * sizeof(float);
+    assert_int_equal(cr_buffer_append(out, values(net, "label"), size), CREMA_OK);
+  }
+  crema_net_destroy(net);
+}
+
+static void test_s2_28_threads_give_the_same_batches(void **state) {
+  static const struct {
+    fixture_record record;
+    const char *param;
+  } cases[] = {
+      {put_boxed, "batch_size: 3"},
+      {put_boxed, "batch_size: 1 prefetch: 2"},
+      {put_some_damaged, "batch_size: 4 skip_corrupt: true"},
+      {put_some_damaged, "batch_size: 1 skip_corrupt: true"},
+  };
+  fixture f;
+  cr_buffer one = {0}, many = {0};
+  (void)state;
+  fixture_make(&f);
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
+    char name[16], param[128];
+    snprintf(name, sizeof name, "db%zu", i);
+    const char *db = fixture_db(&f, name, i < 2 ? RECORDS : MANY, cases[i].record);
+    snprintf(param, sizeof param, "%s threads: 1", cases[i].param);
+    collect(db, param, 30, &one);
+    for (int threads = 2; threads <= 8; threads += 6) {
+      snprintf(param, sizeof param, "%s threads: %d", cases[i].param, threads);
+      collect(db, param, 30, &many);
+      assert_int_equal(one.size, many.size);
+      assert_memory_equal(one.data, many.data, one.size);
+    }
+  }
+  cr_buffer_free(&many);
+  cr_buffer_free(&one);
+  fixture_remove(&f);
+}
+
+/* Whole records come in their order, each picture with its own box; the place in the data counts
+ * those that were passed over. */
+static void test_skip_corrupt(void **state) {
+  fixture f;
+  crema_net *net = NULL, *resumed = NULL;
+  cr_buffer saved = {0};
+  (void)state;
+  fixture_make(&f);
+  const char *db = fixture_db(&f, "db", MANY, put_some_damaged);
+  static const char *const param = "batch_size: 4 skip_corrupt: true threads: 3";
+  assert_int_equal(make_net(db, param, "", 5, &net), CREMA_OK);
+  assert_int_equal(make_net(db, param, "", 6, &resumed), CREMA_OK);
+  int record = 0;
+  for (int k = 0; k < 25; ++k) {
+    forward(net);
+    const float *row = values(net, "label");
+    const float *last = row + 8 * rows(net);
+    for (int i = 0; i < 4; ++i, ++record) {
+      while (is_damaged(record % MANY)) ++record;
+      int kind = record % MANY % 6;
+      if (kind == 3) continue;
+      assert_true(row < last && row[0] == (float)i && row[1] == (float)(kind + 1));
+      /* The rectangle's corner. */
+      const float *data = values(net, "data") + (size_t)i * 3 * SIDE * SIDE;
+      assert_true(data[6 * SIDE + 4 + kind] == 200 && data[6 * SIDE + 3 + kind] == 0);
+      row += 8;
+    }
+    assert_true(row == last || row[0] == -1);
+  }
+  cr_layer *layer = net->layer[0].layer, *other = resumed->layer[0].layer;
+  assert_int_equal(layer->class->save(layer, &saved), CREMA_OK);
+  assert_int_equal(other->class->restore(other, saved.data, saved.size), CREMA_OK);
+  for (int k = 0; k < 12; ++k) {
+    forward(net);
+    forward(resumed);
+    assert_memory_equal(values(net, "data"), values(resumed, "data"),
+                        4 * 3 * SIDE * SIDE * sizeof(float));
+  }
+  crema_net_destroy(resumed);
+  crema_net_destroy(net);
+  cr_buffer_free(&saved);
+  fixture_remove(&f);
+}
+
+static void put_only_damaged(int index, cr_buffer *value) {
+  put_boxed(0, value);
+  if (index > 0) value->size -= 700;
+}
+
+static void put_all_damaged(int index, cr_buffer *value) {
+  put_boxed(index, value);
+  value->size -= 700;
+}
+
+/* One whole record among nothing but damaged ones still makes batches; none makes an error. */
+static void test_skip_corrupt_gives_up(void **state) {
+  fixture f;
+  crema_net *net = NULL;
+  (void)state;
+  fixture_make(&f);
+  const char *db = fixture_db(&f, "db", 4, put_only_damaged);
+  assert_int_equal(make_net(db, "batch_size: 2 skip_corrupt: true", "", 5, &net), CREMA_OK);
+  for (int k = 0; k < 5; ++k) forward(net);
+  assert_int_equal(rows(net), 2);
+  crema_net_destroy(net);
+  db = fixture_db(&f, "none", 3, put_all_damaged);
+  assert_int_equal(make_net(db, "batch_size: 2 skip_corrupt: true", "", 5, &net), CREMA_E_CORRUPT);
+  assert_error_has("00000002");
+  fixture_remove(&f);
+}
+
 static void test_records_without_annotations(void **state) {
   fixture f;
   crema_net *net = NULL;
@@ -291,6 +450,10 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_rows_of_the_label),
       cmocka_unit_test(test_boxes_follow_the_pixels),
+      cmocka_unit_test(test_boxes_stay_when_the_size_does),
+      cmocka_unit_test(test_s2_28_threads_give_the_same_batches),
+      cmocka_unit_test(test_skip_corrupt),
+      cmocka_unit_test(test_skip_corrupt_gives_up),
       cmocka_unit_test(test_records_without_annotations),
       cmocka_unit_test(test_s2_31_resume),
       cmocka_unit_test(test_faults),

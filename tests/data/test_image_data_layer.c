@@ -184,6 +184,54 @@ static void test_shuffle(void **state) {
 }
 
 /* Up to rand_skip images are left out at the start, as many as the seed says. */
+static void test_s2_28_threads_give_the_same_batches(void **state) {
+  static const char *const rest =
+      "transform_param { crop_size: 4 mirror: true distort_param { brightness_prob: 1 "
+      "brightness_delta: 20 } }";
+  enum { BATCHES = 20, ITEM = 3 * 4 * 4 };
+  fixture f;
+  static float one[BATCHES][3 * ITEM + 3];
+  (void)state;
+  fixture_make(&f);
+  make_set(&f);
+  for (int threads = 1; threads <= 8; threads = threads == 1 ? 2 : 4 * threads) {
+    for (int size = 1; size <= 3; size += 2) {
+      crema_net *net = NULL;
+      char param[96];
+      snprintf(param, sizeof param, "batch_size: %d shuffle: true threads: %d", size, threads);
+      assert_int_equal(make_net(&f, param, rest, 3, &net), CREMA_OK);
+      for (int k = 0; k < BATCHES; ++k) {
+        forward(net);
+        size_t count = (size_t)size * ITEM;
+        /* One thread, three items: the measure of all. A batch of 1 is an item of it. */
+        float *data = one[size == 1 ? k / 3 : k] + (size == 1 ? k % 3 * ITEM : 0);
+        float *label = one[size == 1 ? k / 3 : k] + 3 * ITEM + (size == 1 ? k % 3 : 0);
+        if (threads == 1 && size == 1) continue;
+        if (threads == 1) {
+          memcpy(data, values(net, "data"), count * sizeof(float));
+          memcpy(label, values(net, "label"), (size_t)size * sizeof(float));
+        }
+        assert_memory_equal(data, values(net, "data"), count * sizeof(float));
+        assert_memory_equal(label, values(net, "label"), (size_t)size * sizeof(float));
+      }
+      crema_net_destroy(net);
+    }
+  }
+  fixture_remove(&f);
+}
+
+static void test_threads_that_cannot_be(void **state) {
+  fixture f;
+  crema_net *net = NULL;
+  (void)state;
+  fixture_make(&f);
+  make_set(&f);
+  assert_int_equal(make_net(&f, "threads: 65", "", 1, &net), CREMA_E_RANGE);
+  assert_error_has("65 decoding threads");
+  assert_error_has("'in'");
+  fixture_remove(&f);
+}
+
 static void test_rand_skip(void **state) {
   fixture f;
   unsigned seen = 0;
@@ -341,6 +389,8 @@ int main(void) {
       cmocka_unit_test(test_order_and_wrap),
       cmocka_unit_test(test_sizes_and_colors),
       cmocka_unit_test(test_shuffle),
+      cmocka_unit_test(test_s2_28_threads_give_the_same_batches),
+      cmocka_unit_test(test_threads_that_cannot_be),
       cmocka_unit_test(test_rand_skip),
       cmocka_unit_test(test_s2_31_resume),
       cmocka_unit_test(test_bad_lists_and_parameters),

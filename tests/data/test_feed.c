@@ -1,0 +1,459 @@
+/* The feed: batches go by their number whatever the threads do, faults come in their order, several
+ * consumers, stopping at any moment. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/clock.h"
+#include "core/fail.h"
+#include "core/rng.h"
+#include "core/thread.h"
+#include "data/feed.h"
+#include "fixture.h"
+#include "memory/blob.h"
+
+enum { ITEMS = 5, WIDTH = 3 };
+
+/* A source of numbers: item n of the stream has the values 10 n, 10 n + 1, 10 n + 2 and the label
+ * n. With `skip`, numbers that are divisible by 7 or 11 fail and are passed over. */
+typedef struct numbers {
+  uint64_t next;     /* number that begins next; batches take them in their order */
+  uint64_t fail_at;  /* this one fails, whatever happens */
+  uint64_t begin_at; /* beginning of this one fails */
+  bool skip, slow;
+  atomic_int inside, most; /* loads at this moment; the most there were */
+} numbers;
+
+typedef struct number_item {
+  uint64_t number;
+  char *text; /* owned, as a real source's buffers are */
+} number_item;
+
+static bool is_bad(uint64_t number) {
+  return number % 7 == 3 || number % 11 == 0;
+}
+
+static crema_status begin(void *user, cr_feed_batch *batch, int first) {
+  numbers *n = user;
+  number_item *item = batch->item;
+  if (first == 0 && !n->skip) assert_int_equal(n->next, batch->number * ITEMS);
+  for (int i = first; i < ITEMS; ++i) {
+    if (n->next == n->begin_at) return cr_fail(CREMA_E_IO, "no number %d", (int)n->next);
+    if (item[i].text == NULL) item[i].text = malloc(32);
+    item[i].number = n->next++;
+    snprintf(item[i].text, 32, "number %d", (int)item[i].number);
+  }
+  return CREMA_OK;
+}
+
+/* Sleeps for a time that depends on nothing but chance. */
+static void dawdle(uint64_t number) {
+  uint32_t draw[4];
+  cr_philox((uint64_t)(cr_clock_seconds() * 1e9), 0, number, draw);
+  if (draw[0] % 3 == 0) cr_clock_sleep(1e-6 * (draw[1] % 300));
+}
+
+static crema_status load(void *user, cr_feed_load *job) {
+  numbers *n = user;
+  const number_item *item = (const number_item *)job->batch->item + job->item;
+  int inside = atomic_fetch_add(&n->inside, 1) + 1;
+  for (int most = n->most;
+       inside > most && !atomic_compare_exchange_weak(&n->most, &most, inside);) {
+  }
+  if (n->slow) dawdle(item->number);
+  crema_status status = CREMA_OK;
+  if (item->number == n->fail_at) status = cr_fail(CREMA_E_IO, "%s is lost", item->text);
+  if (n->skip && is_bad(item->number)) status = cr_fail(CREMA_E_CORRUPT, "%s is bad", item->text);
+  if (status == CREMA_OK && job->item == 0) {
+    const crema_shape shape = cr_shape_2(ITEMS, WIDTH);
+    status = cr_feed_reserve(job->batch, 0, &shape, NULL);
+  }
+  for (int k = 0; k < WIDTH && status == CREMA_OK; ++k) {
+    job->batch->top[0].values[job->item * WIDTH + k] = (float)(10 * item->number) + (float)k;
+  }
+  job->batch->top[1].values[job->item] = (float)item->number;
+  job->decode_seconds = 0.5;
+  atomic_fetch_sub(&n->inside, 1);
+  return status;
+}
+
+static bool pass_over(void *user, cr_feed_batch *batch, int item, crema_status status,
+                      uint64_t row) {
+  const number_item *failed = (const number_item *)batch->item + item;
+  (void)user;
+  assert_non_null(strstr(crema_error_text(), failed->text));
+  return status == CREMA_E_CORRUPT && row < 6;
+}
+
+static crema_status finish(void *user, cr_feed_batch *batch) {
+  const number_item *item = batch->item;
+  (void)user;
+  return cr_buffer_print(&batch->note, "%d", (int)item[ITEMS - 1].number);
+}
+
+static void free_item(void *item) {
+  free(((number_item *)item)->text);
+}
+
+static const cr_feed_source plain = {.begin = begin, .load = load, .finish = finish};
+static const cr_feed_source skipping = {
+    .begin = begin, .load = load, .skip = pass_over, .finish = finish};
+
+static cr_feed *make(numbers *n, int threads, int depth, int consumers) {
+  const crema_shape shape[2] = {cr_shape_2(ITEMS, WIDTH), cr_shape_1(ITEMS)};
+  cr_feed *feed = NULL;
+  const cr_feed_options options = {.source = n->skip ? &skipping : &plain,
+                                   .user = n,
+                                   .tops = 2,
+                                   .items = ITEMS,
+                                   .depth = depth,
+                                   .threads = threads,
+                                   .consumers = consumers,
+                                   .item_size = sizeof(number_item),
+                                   .shape = shape};
+  assert_int_equal(cr_feed_create(&options, &feed), CREMA_OK);
+  return feed;
+}
+
+static numbers fresh(void) {
+  numbers n = {.fail_at = UINT64_MAX, .begin_at = UINT64_MAX};
+  return n;
+}
+
+static void start(cr_feed *feed, numbers *n, uint64_t first) {
+  n->next = first * ITEMS;
+  assert_int_equal(cr_feed_start(feed, first), CREMA_OK);
+}
+
+static void assert_batch(const cr_feed_batch *batch, const uint64_t *number) {
+  for (int i = 0; i < ITEMS; ++i) {
+    assert_true(batch->top[1].values[i] == (float)number[i]);
+    for (int k = 0; k < WIDTH; ++k) {
+      assert_true(batch->top[0].values[i * WIDTH + k] == (float)(10 * number[i]) + (float)k);
+    }
+  }
+  char note[16];
+  snprintf(note, sizeof note, "%d", (int)number[ITEMS - 1]);
+  assert_string_equal(batch->note.data, note);
+}
+
+/* ---- batches ------------------------------------------------------------- */
+
+static void test_s2_28_batches_do_not_depend_on_the_threads(void **state) {
+  static const int threads[] = {1, 2, 8};
+  (void)state;
+  for (int skips = 0; skips < 2; ++skips) {
+    for (size_t t = 0; t < sizeof threads / sizeof *threads; ++t) {
+      numbers n = fresh();
+      n.slow = true;
+      n.skip = skips == 1;
+      cr_feed *feed = make(&n, threads[t], 3, 1);
+      start(feed, &n, 0);
+      uint64_t wanted = 0;
+      for (uint64_t k = 0; k < 60; ++k) {
+        cr_feed_batch *batch = NULL;
+        uint64_t number[ITEMS];
+        for (int i = 0; i < ITEMS; ++i, ++wanted) {
+          while (n.skip && is_bad(wanted)) ++wanted;
+          number[i] = wanted;
+        }
+        assert_int_equal(cr_feed_take(feed, 0, &batch), CREMA_OK);
+        assert_int_equal(batch->number, k);
+        assert_batch(batch, number);
+        assert_int_equal(cr_feed_give_back(feed, 0, batch), CREMA_OK);
+      }
+      /* One thread never meets another one, several do. */
+      if (threads[t] == 1) assert_int_equal(n.most, 1);
+      else assert_true(n.most > 1 && n.most <= threads[t]);
+      cr_feed_destroy(feed, free_item);
+    }
+  }
+}
+
+static void test_starts_anywhere_again_and_again(void **state) {
+  numbers n = fresh();
+  cr_feed_batch *batch = NULL;
+  (void)state;
+  cr_feed *feed = make(&n, 3, 2, 1);
+  for (uint64_t first = 0; first < 40; first += 7) {
+    start(feed, &n, first);
+    assert_int_equal(cr_feed_start(feed, first), CREMA_E_STATE);
+    for (uint64_t k = 0; k < 3; ++k) {
+      uint64_t number[ITEMS];
+      for (uint64_t i = 0; i < ITEMS; ++i) number[i] = (first + k) * ITEMS + i;
+      assert_int_equal(cr_feed_take(feed, 0, &batch), CREMA_OK);
+      assert_int_equal(batch->number, first + k);
+      assert_batch(batch, number);
+      if (k < 2) assert_int_equal(cr_feed_give_back(feed, 0, batch), CREMA_OK);
+    }
+    cr_feed_stop(feed);
+  }
+  cr_feed_destroy(feed, free_item);
+}
+
+static void test_statistics(void **state) {
+  numbers n = fresh();
+  cr_feed_batch *batch = NULL;
+  cr_input_stats stats = {0};
+  (void)state;
+  cr_feed *feed = make(&n, 2, 2, 1);
+  start(feed, &n, 0);
+  for (int k = 0; k < 4; ++k) {
+    assert_int_equal(cr_feed_take(feed, 0, &batch), CREMA_OK);
+    assert_int_equal(cr_feed_give_back(feed, 0, batch), CREMA_OK);
+  }
+  cr_feed_stop(feed);
+  cr_feed_get_stats(feed, 0, &stats);
+  assert_true(stats.prefetch.samples >= 4 * ITEMS && stats.prefetch.batches == 4);
+  assert_true(stats.prefetch.threads == 2 && stats.prefetch.depth == 2);
+  assert_true(stats.prefetch.decode_seconds > 0.499 * (double)stats.prefetch.samples);
+  assert_int_equal(stats.prefetch.fill.count, 3);
+  cr_feed_destroy(feed, free_item);
+}
+
+/* ---- faults -------------------------------------------------------------- */
+
+/* Item 14 of batch 2 fails, or beginning 12 does; with many threads later items fail or are done
+ * before. */
+static void test_a_failure_comes_in_its_place(void **state) {
+  static const int threads[] = {1, 2, 8};
+  (void)state;
+  for (int kind = 0; kind < 2; ++kind) {
+    for (size_t t = 0; t < sizeof threads / sizeof *threads; ++t) {
+      numbers n = fresh();
+      cr_feed_batch *batch = NULL;
+      n.slow = true;
+      if (kind == 0) n.fail_at = 13;
+      else n.begin_at = 12;
+      cr_feed *feed = make(&n, threads[t], 4, 1);
+      start(feed, &n, 0);
+      for (int k = 0; k < 2; ++k) {
+        assert_int_equal(cr_feed_take(feed, 0, &batch), CREMA_OK);
+        assert_int_equal(batch->number, k);
+      }
+      for (int k = 0; k < 3; ++k) {
+        assert_int_equal(cr_feed_take(feed, 0, &batch), CREMA_E_IO);
+        assert_string_equal(crema_error_text(), kind == 0 ? "number 13 is lost" : "no number 12");
+      }
+      cr_feed_destroy(feed, free_item);
+    }
+  }
+}
+
+/* Of several failures in a batch the first one in order is told, whichever thread was first. */
+static crema_status fail_backwards(void *user, cr_feed_load *job) {
+  (void)user;
+  if (job->item == 0 || job->batch->number == 0) return CREMA_OK;
+  cr_clock_sleep(2e-3 * (ITEMS - job->item));
+  return cr_fail(CREMA_E_CORRUPT, "item %d", job->item);
+}
+
+static void test_the_first_failure_in_order_is_told(void **state) {
+  static const cr_feed_source source = {.load = fail_backwards};
+  const crema_shape shape[2] = {cr_shape_2(ITEMS, WIDTH), cr_shape_1(ITEMS)};
+  cr_feed *feed = NULL;
+  cr_feed_batch *batch = NULL;
+  (void)state;
+  const cr_feed_options options = {
+      .source = &source, .tops = 2, .items = ITEMS, .depth = 2, .threads = 8, .shape = shape};
+  assert_int_equal(cr_feed_create(&options, &feed), CREMA_OK);
+  assert_int_equal(cr_feed_start(feed, 0), CREMA_OK);
+  assert_int_equal(cr_feed_take(feed, 0, &batch), CREMA_OK);
+  assert_int_equal(cr_feed_take(feed, 0, &batch), CREMA_E_CORRUPT);
+  assert_string_equal(crema_error_text(), "item 1");
+  cr_feed_destroy(feed, NULL);
+}
+
+/* From batch 1 on nothing is good. */
+static crema_status always_bad(void *user, cr_feed_load *job) {
+  (void)user;
+  return job->batch->number == 0 ? CREMA_OK
+                                 : cr_fail(CREMA_E_CORRUPT, "%s is bad",
+                                           ((number_item *)job->batch->item)[job->item].text);
+}
+
+static void test_gives_up_when_everything_is_bad(void **state) {
+  static const cr_feed_source source = {
+      .begin = begin, .load = always_bad, .skip = pass_over, .finish = finish};
+  const crema_shape shape[2] = {cr_shape_2(ITEMS, WIDTH), cr_shape_1(ITEMS)};
+  (void)state;
+  for (int threads = 1; threads < 4; threads += 2) {
+    numbers n = fresh();
+    cr_feed *feed = NULL;
+    cr_feed_batch *batch = NULL;
+    n.skip = true;
+    const cr_feed_options options = {.source = &source,
+                                     .user = &n,
+                                     .tops = 2,
+                                     .items = ITEMS,
+                                     .depth = 2,
+                                     .threads = threads,
+                                     .item_size = sizeof(number_item),
+                                     .shape = shape};
+    assert_int_equal(cr_feed_create(&options, &feed), CREMA_OK);
+    start(feed, &n, 0);
+    assert_int_equal(cr_feed_take(feed, 0, &batch), CREMA_OK);
+    assert_int_equal(cr_feed_take(feed, 0, &batch), CREMA_E_CORRUPT);
+    /* Five were passed over: numbers 5 to 9. */
+    assert_string_equal(crema_error_text(), "number 10 is bad");
+    cr_feed_destroy(feed, free_item);
+  }
+}
+
+static void test_options_that_make_no_sense(void **state) {
+  static const cr_feed_source source = {.load = load};
+  const crema_shape shape[2] = {cr_shape_2(ITEMS, WIDTH), cr_shape_1(ITEMS)};
+  const cr_feed_options good = {
+      .source = &source, .tops = 2, .items = ITEMS, .depth = 1, .threads = 1, .shape = shape};
+  cr_feed *feed = NULL;
+  int threads = 0;
+  (void)state;
+  for (int k = 0; k < 4; ++k) {
+    cr_feed_options options = good;
+    if (k == 0) options.depth = 0;
+    if (k == 1) options.items = 0;
+    if (k == 2) options.tops = 3;
+    if (k == 3) options.threads = CR_FEED_MAX_THREADS + 1;
+    assert_int_equal(cr_feed_create(&options, &feed), CREMA_E_ARGUMENT);
+    assert_null(feed);
+  }
+  assert_int_equal(cr_feed_threads(CR_FEED_MAX_THREADS + 1, &threads), CREMA_E_RANGE);
+  assert_int_equal(cr_feed_threads(7, &threads), CREMA_OK);
+  assert_int_equal(threads, 7);
+  assert_int_equal(cr_feed_threads(0, &threads), CREMA_OK);
+  assert_true(threads >= 1 && threads <= 3);
+}
+
+/* ---- several consumers --------------------------------------------------- */
+
+typedef struct eater {
+  cr_feed *feed;
+  int consumer, consumers;
+  uint64_t steps;
+  bool failed;
+} eater;
+
+static crema_status eat(void *arg) {
+  eater *e = arg;
+  for (uint64_t k = 0; k < e->steps; ++k) {
+    cr_feed_batch *batch = NULL;
+    uint64_t number = k * (uint64_t)e->consumers + (uint64_t)e->consumer;
+    if (k % 3 == (uint64_t)e->consumer % 3) dawdle(k);
+    if (k % 2 == 0) CR_TRY(cr_feed_await(e->feed, e->consumer));
+    CR_TRY(cr_feed_take(e->feed, e->consumer, &batch));
+    if (batch->number != number || batch->top[1].values[0] != (float)(number * ITEMS)) {
+      e->failed = true;
+    }
+    CR_TRY(cr_feed_give_back(e->feed, e->consumer, batch));
+  }
+  return CREMA_OK;
+}
+
+static void test_s2_26_batches_go_by_step_and_not_by_arrival(void **state) {
+  static const int counts[] = {1, 3, 8};
+  (void)state;
+  for (size_t c = 0; c < sizeof counts / sizeof *counts; ++c) {
+    numbers n = fresh();
+    eater e[8];
+    cr_thread *thread[8] = {NULL};
+    cr_feed *feed = make(&n, 3, 2, counts[c]);
+    start(feed, &n, 0);
+    for (int i = 0; i < counts[c]; ++i) {
+      e[i] = (eater){.feed = feed, .consumer = i, .consumers = counts[c], .steps = 40};
+      assert_int_equal(cr_thread_start(&thread[i], "eater", eat, &e[i]), CREMA_OK);
+    }
+    for (int i = 0; i < counts[c]; ++i) {
+      assert_int_equal(cr_thread_join(&thread[i]), CREMA_OK);
+      assert_false(e[i].failed);
+    }
+    cr_feed_destroy(feed, free_item);
+  }
+}
+
+/* ---- stopping ------------------------------------------------------------ */
+
+static void stop_often(int threads, int consumers, bool slow) {
+  cr_mt19937 rng;
+  numbers n = fresh();
+  int cycles = fixture_cycles(300);
+  cr_mt19937_seed(&rng, 11);
+  n.slow = slow;
+  cr_feed *feed = make(&n, threads, 2, consumers);
+  for (int i = 0; i < cycles; ++i) {
+    start(feed, &n, (uint64_t)i);
+    uint32_t batches = cr_mt19937_below(&rng, 5);
+    for (uint32_t k = 0; k < batches; ++k) {
+      cr_feed_batch *batch = NULL;
+      int consumer = (int)k % consumers;
+      assert_int_equal(cr_feed_take(feed, consumer, &batch), CREMA_OK);
+      assert_int_equal(batch->number, (uint64_t)i + k);
+      /* Some are still held when everything stops. */
+      if (k + 1 < batches) assert_int_equal(cr_feed_give_back(feed, consumer, batch), CREMA_OK);
+    }
+    /* Time to run until all batches are full and everybody sleeps. */
+    if (cr_mt19937_below(&rng, 4) == 0) cr_clock_sleep(slow ? 3e-3 : 3e-5);
+    cr_feed_stop(feed);
+  }
+  cr_feed_destroy(feed, free_item);
+}
+
+static void test_s2_05_feed_stops_at_any_moment(void **state) {
+  (void)state;
+  stop_often(1, 1, false);
+  stop_often(3, 1, false);
+  stop_often(2, 3, true);
+}
+
+/* A consumer that waits for a batch is woken when its thread is asked to stop, wherever it waits.
+ */
+static crema_status eat_for_ever(void *arg) {
+  eater *e = arg;
+  for (;;) {
+    cr_feed_batch *batch = NULL;
+    CR_TRY(cr_feed_await(e->feed, e->consumer));
+    CR_TRY(cr_feed_take(e->feed, e->consumer, &batch));
+    CR_TRY(cr_feed_give_back(e->feed, e->consumer, batch));
+  }
+}
+
+static void test_s2_05_waiting_consumers_can_be_stopped(void **state) {
+  int cycles = fixture_cycles(100);
+  numbers n = fresh();
+  (void)state;
+  n.slow = true;
+  cr_feed *feed = make(&n, 2, 1, 2);
+  for (int i = 0; i < cycles; ++i) {
+    /* The second consumer never eats, so that the first one waits in the end. */
+    eater e = {.feed = feed};
+    cr_thread *thread = NULL;
+    start(feed, &n, 0);
+    assert_int_equal(cr_thread_start(&thread, "eater", eat_for_ever, &e), CREMA_OK);
+    if (i % 3 == 0) cr_clock_sleep(1e-3);
+    assert_int_equal(cr_thread_stop(&thread), CREMA_OK);
+    cr_feed_stop(feed);
+  }
+  cr_feed_destroy(feed, free_item);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_s2_28_batches_do_not_depend_on_the_threads),
+      cmocka_unit_test(test_starts_anywhere_again_and_again),
+      cmocka_unit_test(test_statistics),
+      cmocka_unit_test(test_a_failure_comes_in_its_place),
+      cmocka_unit_test(test_the_first_failure_in_order_is_told),
+      cmocka_unit_test(test_gives_up_when_everything_is_bad),
+      cmocka_unit_test(test_options_that_make_no_sense),
+      cmocka_unit_test(test_s2_26_batches_go_by_step_and_not_by_arrival),
+      cmocka_unit_test(test_s2_05_feed_stops_at_any_moment),
+      cmocka_unit_test(test_s2_05_waiting_consumers_can_be_stopped),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
