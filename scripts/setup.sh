@@ -6,7 +6,7 @@ set -eu
 
 packages=(build-essential cmake ninja-build pkg-config zstd
   libdnnl-dev libprotobuf-c-dev protobuf-c-compiler liblmdb-dev libleveldb-dev
-  libhdf5-dev libturbojpeg0-dev libjpeg62-turbo-dev libpng-dev zlib1g-dev libcmocka-dev python3)
+  libhdf5-dev libturbojpeg0-dev libjpeg62-turbo-dev libpng-dev zlib1g-dev libcmocka-dev python3 spin)
 if [ "${1:-}" = --dev ]; then
   packages+=(clang clang-format libclang-rt-dev)
 fi

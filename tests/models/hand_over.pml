@@ -1,35 +1,47 @@
-/* Hand-over of one block between a copy stream and a compute stream, as memory/syncedmem.c does it.
+/* Hand-over of one block between a copy stream and a compute stream, as memory/syncedmem.c does it:
+ * the automaton of four states, with asynchronous push.
  *
- * A prefetching thread fills the host side, pushes it to the device on the copy stream
- * (asynchronously), waits for the copy and hands the block over. A training thread reads the
- * device side with a kernel on the compute stream and gives the block back without waiting for
- * the kernel. The next push must therefore follow the kernel: the block remembers the
- * context that used it last, and another context's queue waits for that one's work so far.
+ * A prefetching thread changes the host side, pushes it to the device on the copy stream
+ * (asynchronously), waits for the copy and hands the block over. A training thread reads or writes
+ * the device side with a kernel on the compute stream and gives the block back without waiting for
+ * the kernel. What comes next on another stream must therefore follow the kernel: the block remembers
+ * the context that used it last, and another context's queue waits for that one's work so far. A host
+ * that wants to keep what a kernel wrote fetches it first.
  *
- * Proved: a kernel sees the bytes of its batch, whole; the host never writes what a copy reads;
+ * Proved: a kernel sees the bytes of its batch, whole; the host never writes what a copy reads; a push
+ * finds the newest bytes on the host; who reads on the host after all of it reads the newest bytes;
  * nobody waits for ever.
- * -DNO_FOLLOW: streams are not ordered; -DNO_WAIT: the copy is not waited for before the host
- * writes again. Both must be found. */
+ * Mistakes that must be found: -DNO_FOLLOW, streams are not ordered; -DNO_WAIT, the copy is not waited
+ * for before the host writes again; -DKEEP_HEAD, writing on the device leaves the head where it was;
+ * -DNO_FETCH, the host takes its own side for the newest; -DPUSH_ANYWHERE, a push does not ask where
+ * the head is. */
 #define BATCHES 3
+#define MOST_TASKS 12
+#define WRITTEN 16 /* what a kernel writes: the batch's number and this */
 #define COPY 0
 #define COMPUTE 1
 
+mtype = { uninitialized, head_at_cpu, head_at_gpu, synced };
+mtype = { none, h2d, d2h, reads, writes };
+
 /* A stream's queue: what its tasks are, by number. */
-mtype = { none, h2d, kernel };
 typedef Stream {
   byte queued; /* tasks submitted */
   byte done;
-  mtype task[8];
-  byte batch[8];   /* for a kernel: whose bytes it must see */
-  byte after[8];   /* tasks of the other stream that must be done before */
+  mtype task[MOST_TASKS];
+  byte batch[MOST_TASKS]; /* for a kernel: whose bytes it must see, or writes */
+  byte after[MOST_TASKS]; /* tasks of the other stream that must be done before */
 };
 Stream s[2];
 
-byte host = 0;      /* batch whose bytes the host side holds */
-byte device = 0;    /* batch whose bytes the device side holds */
-bool copying = false; /* a copy is reading the host side */
-bool reading = false; /* a kernel is reading the device side */
-byte user = COPY;   /* context that used the device side last */
+mtype head = uninitialized;
+byte host = 0;        /* what the host side holds */
+byte device = 0;      /* what the device side holds */
+byte newest = 0;      /* what the block holds, whichever side that is on */
+bool copying = false; /* a copy is using the host side */
+bool running = false; /* a kernel is using the device side */
+byte user = COPY;     /* context that used the device side last */
+bool over = false;
 
 chan filled = [1] of { byte };
 chan returned = [1] of { byte };
@@ -45,13 +57,15 @@ inline submit(stream, what, number) {
     :: else
     fi;
 #endif
-    user = stream;
+    if
+    :: what != d2h -> user = stream /* a fetch is waited for, so nobody need follow it */
+    :: else
+    fi;
     s[stream].queued++
   }
 }
 
-/* Runs the tasks of a stream in order; a copy and a kernel take two steps each, so that others
- * can come between. */
+/* Runs the tasks of a stream in order; each takes two steps, so that others can come between. */
 proctype runner(byte me) {
   byte at;
   do
@@ -60,15 +74,53 @@ proctype runner(byte me) {
      s[1 - me].done >= s[me].after[at];
      if
      :: s[me].task[at] == h2d ->
-        atomic { assert(!reading); copying = true };
+        atomic { assert(!running); copying = true };
         atomic { device = host; copying = false }
-     :: s[me].task[at] == kernel ->
-        atomic { assert(device == s[me].batch[at]); reading = true };
-        atomic { assert(device == s[me].batch[at]); reading = false }
+     :: s[me].task[at] == d2h ->
+        atomic { assert(!running); copying = true };
+        atomic { host = device; copying = false }
+     :: s[me].task[at] == reads ->
+        atomic { assert(device == s[me].batch[at]); running = true };
+        atomic { assert(device == s[me].batch[at]); running = false }
+     :: s[me].task[at] == writes ->
+        atomic { assert(device == s[me].batch[at]); running = true };
+        atomic {
+          assert(device == s[me].batch[at]);
+          device = s[me].batch[at] + WRITTEN;
+          running = false
+        }
      fi;
      s[me].done++
-  :: s[COPY].done + s[COMPUTE].done == 2 * BATCHES -> break
+  :: over && s[me].done == s[me].queued -> break
   od
+}
+
+inline wait_for_copies() {
+  s[COPY].done == s[COPY].queued
+}
+
+/* cpu_data(), and the first half of mutable_cpu_data() with the bytes kept. */
+inline read_on_host() {
+  if
+#ifndef NO_FETCH
+  :: head == head_at_gpu ->
+     submit(COPY, d2h, 0);
+     wait_for_copies();
+     head = synced
+#endif
+  :: head == uninitialized -> head = head_at_cpu
+  :: else
+  fi;
+  assert(host == newest)
+}
+
+inline async_push(number) {
+#ifndef PUSH_ANYWHERE
+  assert(head == head_at_cpu);
+#endif
+  assert(host == newest);
+  submit(COPY, h2d, number);
+  head = synced
 }
 
 active proctype prefetch() {
@@ -76,10 +128,21 @@ active proctype prefetch() {
   do
   :: batch <= BATCHES ->
      returned ? token;
-     atomic { assert(!copying); host = batch };
-     submit(COPY, h2d, batch);
+     if
+     :: read_on_host()
+     :: skip /* write-only: what is there is not needed */
+     fi;
+#ifdef PUSH_ANYWHERE
+     if
+     :: batch > 1 -> async_push(batch)
+     :: else
+     fi;
+#endif
+     head = head_at_cpu;
+     atomic { assert(!copying); host = batch; newest = batch };
+     async_push(batch);
 #ifndef NO_WAIT
-     s[COPY].done == s[COPY].queued; /* the stream is waited for before the hand-over */
+     wait_for_copies(); /* the stream is waited for before the hand-over */
 #endif
      filled ! batch;
      batch++
@@ -92,14 +155,24 @@ active proctype train() {
   do
   :: seen < BATCHES ->
      filled ? batch;
-     submit(COMPUTE, kernel, batch);
+     assert(head == synced);
+     if
+     :: submit(COMPUTE, reads, batch)
+     :: submit(COMPUTE, writes, batch);
+        newest = batch + WRITTEN;
+#ifndef KEEP_HEAD
+        head = head_at_gpu
+#endif
+     fi;
      seen++;
      if
      :: seen < BATCHES -> returned ! 0
      :: else
      fi
   :: else -> break
-  od
+  od;
+  read_on_host();
+  over = true
 }
 
 init {

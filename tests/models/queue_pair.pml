@@ -4,7 +4,8 @@
  * wake-up shows as a deadlock.
  *
  * Proved: nobody waits for ever; items arrive in order; every element is in exactly one place.
- * -DLOSE_WAKEUP: close wakes nobody, which must be found as a deadlock. */
+ * Mistakes that must be found: -DLOSE_WAKEUP, close wakes nobody, a deadlock; -DLOSE_ELEMENT, an element
+ * that cannot be handed over is dropped. */
 #define ELEMENTS 2
 #define ITEMS 4
 #define FREE 0
@@ -71,7 +72,12 @@ inline pop(i) {
 inline push(i) {
   lock(i);
   do
-  :: q[i].closed -> ok = false; break
+  :: q[i].closed ->
+     ok = false;
+#ifdef LOSE_ELEMENT
+     held--;
+#endif
+     break
   :: !q[i].closed && q[i].size == ELEMENTS -> wait_push(i)
   :: !q[i].closed && q[i].size < ELEMENTS ->
      d_step {
