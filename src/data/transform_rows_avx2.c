@@ -12,22 +12,28 @@
 
 enum { STEP = CR_ROW_LINE };
 
+/* What is the same for all values of some rows; a constant wherever it is passed. */
+typedef struct row_kind {
+  bool three; /* interleaved channels */
+  bool means; /* of each place */
+  bool mirror;
+} row_kind;
+
 typedef struct row_reader {
   const uint8_t *in;
   const float *mean_row;
   int width;
-  bool mirror;
   __m128i pick[3]; /* which bytes of three times 16 make the values; 0x80 and above: none */
   __m256 mean, scale;
 } row_reader;
 
-/* Value i of sixteen is byte stride * i + channel of what was loaded, or with `mirror` that of
- * value 15 - i. Bytes out of the reach of a load of 16 have numbers below 0 or get them by the
- * mask. */
-INLINE void make_picks(row_reader *reader, int stride, int channel) {
+/* Value i of sixteen is byte i (of three channels, 3 * i + channel) of what was loaded, or with
+ * `mirror` that of value 15 - i. Bytes out of the reach of a load of 16 have numbers below 0 or get
+ * them by the mask. */
+INLINE void make_picks(row_reader *reader, row_kind kind, int channel) {
   __m128i number = _mm_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-  if (reader->mirror) number = _mm_sub_epi8(_mm_set1_epi8(STEP - 1), number);
-  if (stride == 3) number = _mm_add_epi8(number, _mm_add_epi8(number, number));
+  if (kind.mirror) number = _mm_sub_epi8(_mm_set1_epi8(STEP - 1), number);
+  if (kind.three) number = _mm_add_epi8(number, _mm_add_epi8(number, number));
   number = _mm_add_epi8(number, _mm_set1_epi8((char)channel));
   for (int k = 0; k < 3; ++k) {
     reader->pick[k] = _mm_or_si128(number, _mm_cmpgt_epi8(number, _mm_set1_epi8(STEP - 1)));
@@ -36,9 +42,10 @@ INLINE void make_picks(row_reader *reader, int stride, int channel) {
 }
 
 /* Bytes x to x + 15 of the result. */
-INLINE __m128i read_bytes(const row_reader *r, int x, bool three) {
-  int place = r->mirror ? r->width - STEP - x : x;
-  if (!three) {
+INLINE __m128i read_bytes(const row_reader *r, int x, row_kind kind) {
+  int place = kind.mirror ? r->width - STEP - x : x;
+  if (!kind.three && !kind.mirror) return _mm_loadu_si128((const __m128i *)(r->in + x));
+  if (!kind.three) {
     return _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)(r->in + place)), r->pick[0]);
   }
   const __m128i *in = (const __m128i *)(r->in + 3 * place);
@@ -49,20 +56,20 @@ INLINE __m128i read_bytes(const row_reader *r, int x, bool three) {
 }
 
 /* Means of values x to x + 7. */
-INLINE __m256 read_means(const row_reader *r, int x, bool means) {
-  if (!means) return r->mean;
-  if (!r->mirror) return _mm256_loadu_ps(r->mean_row + x);
+INLINE __m256 read_means(const row_reader *r, int x, row_kind kind) {
+  if (!kind.means) return r->mean;
+  if (!kind.mirror) return _mm256_loadu_ps(r->mean_row + x);
   return _mm256_permutevar8x32_ps(_mm256_loadu_ps(r->mean_row + r->width - 8 - x),
                                   _mm256_setr_epi32(7, 6, 5, 4, 3, 2, 1, 0));
 }
 
 /* Values x to x + 15 of the result. */
-INLINE void read_values(const row_reader *r, int x, bool three, bool means, __m256 value[2]) {
-  __m128i bytes = read_bytes(r, x, three);
+INLINE void read_values(const row_reader *r, int x, row_kind kind, __m256 value[2]) {
+  __m128i bytes = read_bytes(r, x, kind);
   __m256 low = _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(bytes));
   __m256 high = _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_unpackhi_epi64(bytes, bytes)));
-  value[0] = _mm256_mul_ps(_mm256_sub_ps(low, read_means(r, x, means)), r->scale);
-  value[1] = _mm256_mul_ps(_mm256_sub_ps(high, read_means(r, x + 8, means)), r->scale);
+  value[0] = _mm256_mul_ps(_mm256_sub_ps(low, read_means(r, x, kind)), r->scale);
+  value[1] = _mm256_mul_ps(_mm256_sub_ps(high, read_means(r, x + 8, kind)), r->scale);
 }
 
 INLINE void store(float *to, const __m256 value[2]) {
@@ -71,14 +78,14 @@ INLINE void store(float *to, const __m256 value[2]) {
 }
 
 /* The last sixteen values may overlap the ones before. */
-INLINE void store_row(const row_reader *r, float *out, bool three, bool means) {
+INLINE void store_row(const row_reader *r, float *out, row_kind kind) {
   __m256 value[2];
   for (int x = 0; x + STEP <= r->width; x += STEP) {
-    read_values(r, x, three, means, value);
+    read_values(r, x, kind, value);
     store(out + x, value);
   }
   if (r->width % STEP == 0) return;
-  read_values(r, r->width - STEP, three, means, value);
+  read_values(r, r->width - STEP, kind, value);
   store(out + r->width - STEP, value);
 }
 
@@ -95,19 +102,19 @@ INLINE void send_line(cr_row_target *target) {
   target->at += CR_ROW_LINE;
 }
 
-INLINE void stream_row(const row_reader *r, cr_row_target *target, bool three, bool means) {
+INLINE void stream_row(const row_reader *r, cr_row_target *target, row_kind kind) {
   float *line = target->line + CR_ROW_LINE;
   __m256 value[2];
   int x = 0;
   if (target->held > 0) {
-    read_values(r, 0, three, means, value);
+    read_values(r, 0, kind, value);
     store(line + target->held, value);
     send_line(target);
     x = CR_ROW_LINE - target->held;
   }
   float *at = target->at;
   for (; x + STEP <= r->width; x += STEP, at += STEP) {
-    read_values(r, x, three, means, value);
+    read_values(r, x, kind, value);
     _mm256_stream_ps(at, value[0]);
     _mm256_stream_ps(at + 8, value[1]);
   }
@@ -115,7 +122,7 @@ INLINE void stream_row(const row_reader *r, cr_row_target *target, bool three, b
   target->held = r->width - x;
   if (target->held == 0) return;
   /* Those that were sent already land before the line. */
-  read_values(r, r->width - STEP, three, means, value);
+  read_values(r, r->width - STEP, kind, value);
   store(line + target->held - STEP, value);
 }
 
@@ -126,37 +133,43 @@ INLINE void prefetch_row(const uint8_t *row, int bytes) {
   __builtin_prefetch(row + bytes - 1, 0, 3);
 }
 
-INLINE void write_rows(const cr_rows *rows, cr_row_target *target, bool three, bool means) {
+INLINE void write_rows(const cr_rows *rows, cr_row_target *target, row_kind kind) {
   enum { AHEAD = 8 };
   row_reader reader = {.in = rows->in,
                        .mean_row = rows->mean_row,
                        .width = rows->width,
-                       .mirror = rows->mirror,
                        .mean = _mm256_set1_ps(rows->mean),
                        .scale = _mm256_set1_ps(rows->scale)};
-  make_picks(&reader, three ? 3 : 1, rows->channel);
+  make_picks(&reader, kind, rows->channel);
   for (int y = 0; y < rows->height; ++y) {
     if (y + AHEAD < rows->height) {
       prefetch_row(reader.in + AHEAD * rows->pitch, rows->width * rows->stride);
     }
     if (target->stream) {
-      stream_row(&reader, target, three, means);
+      stream_row(&reader, target, kind);
     } else {
-      store_row(&reader, target->at, three, means);
+      store_row(&reader, target->at, kind);
       target->at += rows->width;
     }
     reader.in += rows->pitch;
-    if (means) reader.mean_row += rows->mean_pitch;
+    if (kind.means) reader.mean_row += rows->mean_pitch;
   }
 }
 
 /* Code for each kind of rows, so that its loops hold nothing but what they need. */
 AVX2 static void write_any(const cr_rows *rows, cr_row_target *target) {
+  enum { THREE = 4, MEANS = 2, MIRROR = 1 };
   bool three = rows->stride == 3, means = rows->mean_row != NULL;
-  if (three && means) write_rows(rows, target, true, true);
-  else if (three) write_rows(rows, target, true, false);
-  else if (means) write_rows(rows, target, false, true);
-  else write_rows(rows, target, false, false);
+  switch ((three ? THREE : 0) + (means ? MEANS : 0) + (rows->mirror ? MIRROR : 0)) {
+    case 0: write_rows(rows, target, (row_kind){false, false, false}); break;
+    case MIRROR: write_rows(rows, target, (row_kind){false, false, true}); break;
+    case MEANS: write_rows(rows, target, (row_kind){false, true, false}); break;
+    case MEANS + MIRROR: write_rows(rows, target, (row_kind){false, true, true}); break;
+    case THREE: write_rows(rows, target, (row_kind){true, false, false}); break;
+    case THREE + MIRROR: write_rows(rows, target, (row_kind){true, false, true}); break;
+    case THREE + MEANS: write_rows(rows, target, (row_kind){true, true, false}); break;
+    default: write_rows(rows, target, (row_kind){true, true, true}); break;
+  }
 }
 
 bool cr_row_can_stream(void) {
