@@ -22,12 +22,14 @@
 #include "core/file.h"
 #include "core/log.h"
 #include "data/db_backends.h"
+#include "data/lmdb_env.h"
 #include "data/lmdb_walk.h"
 
 typedef struct lmdb_db {
   cr_db base;
   MDB_env *env;
-  MDB_dbi dbi;
+  bool shared;        /* with all who read the file */
+  MDB_dbi dbi;        /* for writing */
   uint64_t file_size; /* of the data file when it was opened for reading */
 } lmdb_db;
 
@@ -132,7 +134,7 @@ static int open_env(const char *path, unsigned flags, size_t map_size, MDB_env *
   MDB_env *env = NULL;
   int rc = mdb_env_create(&env);
   if (rc != 0) return rc;
-  if (map_size != 0) rc = mdb_env_set_mapsize(env, map_size);
+  rc = mdb_env_set_mapsize(env, map_size);
   if (rc == 0) rc = mdb_env_open(env, path, flags, 0664);
   if (rc != 0) {
     mdb_env_close(env);
@@ -157,9 +159,9 @@ static crema_status check_size(MDB_env *env, const char *path, uint64_t size) {
   return CREMA_OK;
 }
 
-static crema_status open_dbi(lmdb_db *db, const char *path, unsigned txn_flags) {
+static crema_status open_dbi(lmdb_db *db, const char *path) {
   MDB_txn *txn = NULL;
-  int rc = mdb_txn_begin(db->env, NULL, txn_flags, &txn);
+  int rc = mdb_txn_begin(db->env, NULL, 0, &txn);
   if (rc != 0) return fail_lmdb(rc, path, "cannot begin");
   rc = mdb_dbi_open(txn, NULL, 0, &db->dbi);
   if (rc != 0) {
@@ -174,16 +176,19 @@ static crema_status open_read(const char *path, lmdb_db *db) {
   bool is_file = false;
   CR_TRY(check_existing(path, &is_file, &db->file_size));
   unsigned flags = MDB_RDONLY | MDB_NOTLS | (is_file ? MDB_NOSUBDIR : 0);
-  int rc = open_env(path, flags, 0, &db->env);
+  cr_buffer data = {0};
+  CR_TRY(cr_buffer_print(&data, "%s%s", path, is_file ? "" : "/data.mdb"));
+  int rc = cr_lmdb_env_open(path, data.data, flags, &db->env);
   if (rc == EACCES || rc == EROFS || rc == EPERM || rc == ENOLCK) {
     /* No lock file can be made here (read-only place, network file system). A reader without
      * a lock is right as long as nobody writes. */
     cr_log_info("%s: opened without a lock (%s)", path, mdb_strerror(rc));
-    rc = open_env(path, flags | MDB_NOLOCK, 0, &db->env);
+    rc = cr_lmdb_env_open(path, data.data, flags | MDB_NOLOCK, &db->env);
   }
+  cr_buffer_free(&data);
+  db->shared = rc == 0;
   if (rc != 0) return fail_lmdb(rc, path, "cannot open the database");
-  CR_TRY(check_size(db->env, path, db->file_size));
-  return open_dbi(db, path, MDB_RDONLY);
+  return check_size(db->env, path, db->file_size);
 }
 
 static crema_status open_write(const char *path, cr_db_mode mode, lmdb_db *db) {
@@ -202,12 +207,13 @@ static crema_status open_write(const char *path, cr_db_mode mode, lmdb_db *db) {
   int rc = open_env(path, MDB_NOTLS, map, &db->env);
   if (rc != 0) return fail_lmdb(rc, path, "cannot open the database for writing");
   if (db->file_size != 0) CR_TRY(check_size(db->env, path, db->file_size));
-  return open_dbi(db, path, 0);
+  return open_dbi(db, path);
 }
 
 static void lmdb_close(cr_db *base) {
   lmdb_db *db = (lmdb_db *)base;
-  if (db->env != NULL) mdb_env_close(db->env);
+  if (db->shared) cr_lmdb_env_release(db->env);
+  else if (db->env != NULL) mdb_env_close(db->env);
   free(db);
 }
 

@@ -48,7 +48,7 @@ static void forward(crema_net *net) {
   assert_int_equal(crema_net_forward(net, NULL), CREMA_OK);
 }
 
-static void test_s2_18_shapes_and_order(void **state) {
+static void s2_18_shapes_and_order(void **state) {
   fixture f;
   crema_net *net = NULL;
   (void)state;
@@ -73,7 +73,7 @@ static void test_s2_18_shapes_and_order(void **state) {
 }
 
 /* The top's memory is the batch's: it takes as many addresses as there are batches. */
-static void test_s2_24_tops_adopt_the_batch(void **state) {
+static void s2_24_tops_adopt_the_batch(void **state) {
   fixture f;
   crema_net *net = NULL;
   const float *seen[3] = {0};
@@ -93,7 +93,7 @@ static void test_s2_24_tops_adopt_the_batch(void **state) {
 }
 
 /* Without a second top there are no labels. */
-static void test_s2_17_labels_are_optional(void **state) {
+static void s2_17_labels_are_optional(void **state) {
   fixture f;
   crema_net *net = NULL;
   char text[1024];
@@ -113,7 +113,7 @@ static void test_s2_17_labels_are_optional(void **state) {
 }
 
 /* Record i of one layer always meets record i of the other. */
-static void test_s2_26_two_layers_keep_step(void **state) {
+static void s2_26_two_layers_keep_step(void **state) {
   fixture f;
   crema_net *net = NULL;
   char text[2048];
@@ -157,7 +157,7 @@ static crema_status restore(crema_net *net, const char *bytes, size_t size) {
 }
 
 /* A net of another seed goes on with the same batches after restoring, at every place. */
-static void test_s2_31_resume_is_exact(void **state) {
+static void s2_31_resume_is_exact(void **state) {
   enum { BATCHES = 9, VALUES = 4 * 3 * 4 * 4 };
   static const char rest[] =
       "batch_size: 4 rand_skip: 5 } transform_param { crop_size: 4 mirror: true } }";
@@ -303,11 +303,11 @@ static void test_nets_come_and_go(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_s2_18_shapes_and_order),
-      cmocka_unit_test(test_s2_24_tops_adopt_the_batch),
-      cmocka_unit_test(test_s2_17_labels_are_optional),
-      cmocka_unit_test(test_s2_26_two_layers_keep_step),
-      cmocka_unit_test(test_s2_31_resume_is_exact),
+      cmocka_unit_test(s2_18_shapes_and_order),
+      cmocka_unit_test(s2_24_tops_adopt_the_batch),
+      cmocka_unit_test(s2_17_labels_are_optional),
+      cmocka_unit_test(s2_26_two_layers_keep_step),
+      cmocka_unit_test(s2_31_resume_is_exact),
       cmocka_unit_test(test_bad_places_are_refused),
       cmocka_unit_test(test_mistakes_are_named),
       cmocka_unit_test(test_damage_reaches_forward),

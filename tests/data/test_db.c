@@ -97,7 +97,7 @@ static void test_nothing_is_seen_before_the_commit(void **state) {
 }
 
 /* The first map is 64 MB: 90 MB in one transaction doubles it. */
-static void test_s2_15_full_map_is_doubled(void **state) {
+static void s2_15_full_map_is_doubled(void **state) {
   enum { RECORDS = 90, SIZE = 1 << 20 };
   fixture f;
   cr_db *db = NULL;
@@ -403,7 +403,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_round_trip_in_key_order),
       cmocka_unit_test(test_nothing_is_seen_before_the_commit),
-      cmocka_unit_test(test_s2_15_full_map_is_doubled),
+      cmocka_unit_test(s2_15_full_map_is_doubled),
       cmocka_unit_test(test_modes),
       cmocka_unit_test(test_back_ends_are_named),
       cmocka_unit_test(test_key_length),

@@ -34,7 +34,7 @@ static int take(cr_reader *reader, int consumer, uint64_t index) {
   return number;
 }
 
-static void test_s2_12_records_come_in_order_and_wrap(void **state) {
+static void s2_12_records_come_in_order_and_wrap(void **state) {
   fixture f;
   cr_reader *reader = NULL;
   cr_db_bytes key, value;
@@ -53,7 +53,7 @@ static void test_s2_12_records_come_in_order_and_wrap(void **state) {
 }
 
 /* Record k goes to consumer k mod N, whatever the order in which they ask. */
-static void test_s2_11_round_robin(void **state) {
+static void s2_11_round_robin(void **state) {
   static const int numbers[] = {1, 2, 3, 8};
   fixture f;
   (void)state;
@@ -76,7 +76,7 @@ static void test_s2_11_round_robin(void **state) {
 }
 
 /* A consumer that does not give records back stalls the reader after `depth` records. */
-static void test_s2_14_reading_ahead_is_bounded(void **state) {
+static void s2_14_reading_ahead_is_bounded(void **state) {
   fixture f;
   cr_reader *reader = NULL;
   cr_record *held[5];
@@ -98,7 +98,7 @@ static void test_s2_14_reading_ahead_is_bounded(void **state) {
 
 /* One of three consumers sleeps: the others get what was read before the reader had to wait for it,
  * no record more and none in another order. When it wakes up, all go on. */
-static void test_s2_14_a_sleeping_consumer_stalls_all(void **state) {
+static void s2_14_a_sleeping_consumer_stalls_all(void **state) {
   enum { CONSUMERS = 3, DEPTH = 4 };
   fixture f;
   cr_reader *reader = NULL;
@@ -178,7 +178,7 @@ static void test_bad_options(void **state) {
 }
 
 /* Stopped while it reads, while it waits for a free record, at once. */
-static void test_s2_05_stops_at_any_moment(void **state) {
+static void s2_05_stops_at_any_moment(void **state) {
   fixture f;
   int cycles = fixture_cycles(1000);
   cr_mt19937 rng;
@@ -201,13 +201,13 @@ static void test_s2_05_stops_at_any_moment(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_s2_12_records_come_in_order_and_wrap),
-      cmocka_unit_test(test_s2_11_round_robin),
-      cmocka_unit_test(test_s2_14_reading_ahead_is_bounded),
-      cmocka_unit_test(test_s2_14_a_sleeping_consumer_stalls_all),
+      cmocka_unit_test(s2_12_records_come_in_order_and_wrap),
+      cmocka_unit_test(s2_11_round_robin),
+      cmocka_unit_test(s2_14_reading_ahead_is_bounded),
+      cmocka_unit_test(s2_14_a_sleeping_consumer_stalls_all),
       cmocka_unit_test(test_places),
       cmocka_unit_test(test_bad_options),
-      cmocka_unit_test(test_s2_05_stops_at_any_moment),
+      cmocka_unit_test(s2_05_stops_at_any_moment),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,6 +2,9 @@
 foreach(name augment_layers db feed db_leveldb image_data_layer window_data_layer annotated_data_layer hdf5_layers image image_blob reader prefetch data_layer)
   target_sources(test_data_${name} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}/data/fixture.c)
 endforeach()
+foreach(name input_group)
+  target_sources(test_data_${name} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}/data/fixture.c)
+endforeach()
 add_test(NAME golden/models COMMAND golden -q ${PROJECT_SOURCE_DIR}/models/squeezenet_v1.0)
 add_test(NAME data/tools COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/data/tools.sh
   $<TARGET_FILE:crema_cli> ${PROJECT_SOURCE_DIR})

@@ -1,0 +1,20 @@
+/* LMDB's environments for reading, one a file.
+ *
+ * LMDB must not have one file open twice in a process: closing one environment drops the locks of
+ * the other, and opening a third then makes the lock file anew under its feet (a reader that begins
+ * at this moment sees an empty database). So all who read a file share one environment. */
+#ifndef CR_DATA_LMDB_ENV_H
+#define CR_DATA_LMDB_ENV_H
+
+#include <lmdb.h>
+#include <stddef.h>
+
+/* The environment of the database at `path`, opened for reading with `flags` unless it is open
+ * already. `data_path` is its data file. Returns 0 or LMDB's error code. Close with
+ * cr_lmdb_env_release. */
+int cr_lmdb_env_open(const char *path, const char *data_path, unsigned flags, MDB_env **out);
+
+/* Ends one use; the last one closes the environment. */
+void cr_lmdb_env_release(MDB_env *env);
+
+#endif
