@@ -4,8 +4,9 @@
  * stream is one number. The feed's thread begins and finishes batches in their order; their items
  * are loaded by it or by several threads beside it, in any order, each into its place. Between the
  * feed and each consumer stands a free/full queue pair; the consumer works on the batch's own
- * memory and gives the batch back when it takes the next one. Batch k of a run goes to consumer k
- * mod N, whoever asks first. What is in a batch does not depend on the number of threads. */
+ * memory and gives the batch back when it takes the next one. Consumers are the solvers of one
+ * training: batch k of a run goes to consumer k mod N, whoever asks first. What is in a batch does
+ * not depend on the number of threads. */
 #ifndef CR_DATA_FEED_H
 #define CR_DATA_FEED_H
 
@@ -25,7 +26,11 @@ typedef struct cr_feed_top {
 } cr_feed_top;
 
 typedef struct cr_feed_batch {
-  uint64_t number; /* batches before this one, since the start of training */
+  uint64_t number; /* batches before this one, of all solvers, since the start of training */
+  /* Item i is sample number sample + i * solvers of the stream: solver r of N has samples r,
+   * r + N, ... of what they all get in a step. */
+  uint64_t sample;
+  int solvers;
   int tops;
   cr_feed_top top[CR_FEED_TOPS];
   void *item;     /* what the source keeps for each item: items x item_size bytes, 0 at first */
@@ -72,9 +77,8 @@ typedef struct cr_feed_options {
   int depth;     /* batches for each consumer, at least 1; 2 for any overlap, as it holds one */
   int threads;   /* that load items; cr_feed_threads gives the number */
   int consumers; /* 0 counts as 1 */
-  /* From one batch's number to the next; 0 counts as 1. For one of several solvers that has a
-   * feed of its own. */
-  int stride;
+  /* For one of several solvers that has a feed of its own: which one, of how many. Else 0. */
+  int rank, solvers;
   size_t item_size;         /* may be 0 */
   const crema_shape *shape; /* one a top: memory for these is made before the threads start */
 } cr_feed_options;
@@ -94,8 +98,8 @@ crema_status cr_feed_create(const cr_feed_options *options, cr_feed **out) CREMA
  * item. Accepts NULL. */
 void cr_feed_destroy(cr_feed *feed, void (*free_item)(void *item));
 
-/* Starts the threads with batch number `first`. Stopping takes all batches back, those that the
- * consumers hold too; the user's data is then the caller's alone. */
+/* Starts the threads where all solvers have had `first` batches together. Stopping takes all
+ * batches back, those that the consumers hold too; the user's data is then the caller's alone. */
 crema_status cr_feed_start(cr_feed *feed, uint64_t first) CREMA_MUST_USE;
 void cr_feed_stop(cr_feed *feed);
 

@@ -58,7 +58,7 @@ struct cr_feed {
   cr_queue *done; /* cr_feed_work that the last worker has left */
 
   /* The main thread's. Batches in the making are a ring, the oldest at `head`. */
-  uint64_t first, begun; /* number of the first batch; batches that were begun after it */
+  uint64_t first, begun; /* batches that all solvers had before; that were begun since */
   int window, head, flying;
   cr_feed_work *work; /* `window` of them */
   bool broken;        /* beginning failed; nothing comes after that batch */

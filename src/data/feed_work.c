@@ -188,12 +188,23 @@ static bool may_begin(const cr_feed *feed) {
          (options->source->ready == NULL || options->source->ready(options->user));
 }
 
+/* Of the solvers' step t, the batch of solver r: numbers and samples. */
+static void number_batch(const cr_feed *feed, cr_feed_batch *batch) {
+  const cr_feed_options *options = &feed->options;
+  uint64_t solvers = (uint64_t)options->solvers, consumers = (uint64_t)options->consumers;
+  uint64_t step = feed->begun / consumers;
+  uint64_t rank = consumers > 1 ? feed->begun % consumers : (uint64_t)options->rank;
+  batch->number = feed->first + step * solvers + rank;
+  batch->sample = (feed->first + step * solvers) * (uint64_t)options->items + rank;
+  batch->solvers = options->solvers;
+}
+
 static crema_status fill_window(cr_feed *feed) {
   while (may_begin(feed)) {
     cr_feed_work *work = work_at(feed, feed->flying);
     CR_TRY(find_batch(feed, &work->batch));
     if (work->batch == NULL) return CREMA_OK;
-    work->batch->number = feed->first + feed->begun * (uint64_t)feed->options.stride;
+    number_batch(feed, work->batch);
     work->good = 0;
     cr_buffer_clear(&work->batch->note);
     CR_TRY(begin(feed, work, 0));

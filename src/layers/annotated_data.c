@@ -16,7 +16,6 @@
 #include "core/rng.h"
 #include "data/annotated.h"
 #include "data/augment.h"
-#include "data/reader.h"
 #include "layers/layer_feed.h"
 
 /* What one thread works with. */
@@ -37,14 +36,13 @@ typedef struct annotated_data_state {
   const Caffe__AnnotatedDataParameter *annotations; /* may be NULL */
   char *source;
   uint64_t key; /* of all draws */
-  uint64_t skip;
-  uint64_t unusable; /* records after those, passed over as nothing could be learned from them */
   cr_reader *reader;
+  int consumer; /* of the reader */
   cr_transformer *transformer;
   cr_augment *augment; /* NULL: none */
   bool boxes;          /* labels are boxes */
   cr_layer_feed feed;
-  uint64_t index; /* records before the next batch */
+  uint64_t index; /* records that were consumed, by all solvers */
   cr_buffer last; /* key of the last record that was lent */
   cr_buffer rows; /* of the label that is put together, 8 floats each */
   int threads;
@@ -198,14 +196,14 @@ static crema_status begin(void *user, cr_feed_batch *batch, int first) {
   annotated_item *item = batch->item;
   for (int i = first; i < (int)s->param->batch_size; i++) {
     cr_buffer_clear(&item[i].rows);
-    CR_TRY(cr_reader_take(s->reader, 0, &item[i].record));
+    CR_TRY(cr_reader_take(s->reader, s->consumer, &item[i].record));
   }
   return CREMA_OK;
 }
 
 static bool ready(void *user) {
   const annotated_data_state *s = user;
-  return cr_reader_ready(s->reader, 0) >= s->param->batch_size;
+  return cr_reader_ready(s->reader, s->consumer) >= s->param->batch_size;
 }
 
 static bool is_corrupt(crema_status status) {
@@ -218,7 +216,7 @@ static bool skip(void *user, cr_feed_batch *batch, int item, crema_status status
   annotated_item *failed = (annotated_item *)batch->item + item;
   if (!is_corrupt(status) || row >= cr_reader_count(s->reader)) return false;
   cr_log_warning("%s; skipped", crema_error_text());
-  return cr_reader_give_back(s->reader, 0, failed->record) == CREMA_OK;
+  return cr_reader_give_back(s->reader, s->consumer, failed->record) == CREMA_OK;
 }
 
 static crema_status put_rows(annotated_data_state *s, cr_feed_batch *batch) {
@@ -251,7 +249,7 @@ static crema_status finish(void *user, cr_feed_batch *batch) {
   CR_TRY(cr_buffer_append(&batch->note, last->key.data, last->key.size));
   if (batch->tops > 1 && s->boxes) CR_TRY(put_rows(s, batch));
   for (int i = 0; i < items; i++) {
-    CR_TRY(cr_reader_give_back(s->reader, 0, item[i].record));
+    CR_TRY(cr_reader_give_back(s->reader, s->consumer, item[i].record));
   }
   return CREMA_OK;
 }
@@ -287,30 +285,50 @@ static crema_status check_param(const cr_layer *layer) {
 }
 
 static void set_key(annotated_data_state *s, uint64_t key) {
-  uint32_t draw[4];
   s->key = key;
   cr_transformer_set_key(s->transformer, key);
+}
+
+/* Number of records to pass over at the start, the same for the same seed. */
+static uint64_t draw_skip(const cr_layer *layer) {
+  uint32_t draw[4];
+  uint64_t key = cr_mix_key(layer->key, cr_hash_text("transform"));
   cr_philox(cr_mix_key(key, cr_hash_text("rand_skip")), 0, 0, draw);
-  s->skip = ((uint64_t)draw[0] * s->param->rand_skip) >> 32;
+  return ((uint64_t)draw[0] * layer->param->data_param->rand_skip) >> 32;
+}
+
+/* The key of the epochs' orders when the draws' is `draws`. */
+static uint64_t order_key(uint64_t draws) {
+  return cr_mix_key(draws, cr_hash_text("shuffle"));
+}
+
+static crema_status open_reader(const cr_layer *layer, annotated_data_state *s) {
+  const Caffe__DataParameter *param = s->param;
+  const char *given = param->backend == CAFFE__DATA_PARAMETER__DB__LMDB ? "lmdb" : "leveldb";
+  const char *found = cr_db_detect(s->source);
+  /* Records in flight are a few words each, not copies. */
+  uint64_t depth = (uint64_t)param->batch_size * param->prefetch;
+  uint64_t most = param->batch_size > 65536 ? param->batch_size : 65536;
+  const cr_reader_options options = {.backend = found == NULL ? given : found,
+                                     .source = s->source,
+                                     .depth = depth > most ? (int)most : (int)depth,
+                                     .consumers = layer->solver.solvers,
+                                     .rank = layer->solver.rank,
+                                     .skip = draw_skip(layer),
+                                     .cache = param->cache,
+                                     .shuffle = param->shuffle,
+                                     .order_key = order_key(s->key)};
+  s->consumer = layer->solver.rank;
+  return cr_reader_join(layer->solver.group, layer->name, &options, &s->reader);
 }
 
 static crema_status open_source(const cr_layer *layer, annotated_data_state *s) {
   CR_TRY(cr_file_resolve(layer->source_dir_file, s->param->source, &s->source));
-  const char *given = s->param->backend == CAFFE__DATA_PARAMETER__DB__LMDB ? "lmdb" : "leveldb";
-  const char *found = cr_db_detect(s->source);
-  /* Records in flight are a few words each, not copies. */
-  uint64_t depth = (uint64_t)s->param->batch_size * s->param->prefetch;
-  uint64_t most = s->param->batch_size > 65536 ? s->param->batch_size : 65536;
-  const cr_reader_options options = {.backend = found == NULL ? given : found,
-                                     .source = s->source,
-                                     .consumers = 1,
-                                     .depth = depth > most ? (int)most : (int)depth};
-  CR_TRY(cr_reader_open(&options, &s->reader));
   CR_TRY(cr_transformer_create(s->transform, layer->phase, 0, layer->source_dir_file,
                                &s->transformer));
   CR_TRY(cr_augment_create(s->transform, &s->augment));
   set_key(s, cr_mix_key(layer->key, cr_hash_text("transform")));
-  return cr_reader_skip(s->reader, s->skip);
+  return open_reader(layer, s);
 }
 
 /* `threads` is a number for each of `parser_threads`, as in Data. */
@@ -324,14 +342,12 @@ static crema_status make_workers(annotated_data_state *s) {
   return cr_fail_memory((size_t)s->threads * sizeof *s->worker, "decoding threads");
 }
 
-/* Of the reader's next record, which is not taken. */
-static crema_status probe(annotated_data_state *s, int out[3]) {
-  cr_db_bytes key, value;
+/* Of a record that is not taken. */
+static crema_status probe(annotated_data_state *s, cr_db_bytes key, cr_db_bytes value, int out[3]) {
   cr_annotated *record = &s->worker[0].record;
   const cr_image *image = &record->image;
-  cr_reader_peek(s->reader, &key, &value);
   crema_status status = cr_annotated_load(record, value.data, value.size, color_of(s));
-  if (status == CREMA_OK) status = augment(s, &s->worker[0], 0);
+  if (status == CREMA_OK) status = augment(s, &s->worker[0], (uint64_t)s->consumer);
   if (status == CREMA_OK) {
     status =
         cr_transformer_shape(s->transformer, image->channels, image->height, image->width, out);
@@ -341,14 +357,13 @@ static crema_status probe(annotated_data_state *s, int out[3]) {
 
 /* Of the first record; with skip_corrupt of the first that is whole. */
 static crema_status find_shape(annotated_data_state *s, int out[3]) {
-  for (uint64_t tried = 1;; tried++) {
-    crema_status status = probe(s, out);
-    if (!s->param->skip_corrupt || !is_corrupt(status) || tried >= cr_reader_count(s->reader)) {
+  for (uint64_t tried = 0;;) {
+    cr_db_bytes key, value;
+    CR_TRY(cr_reader_preview(s->reader, s->consumer, tried, &key, &value));
+    crema_status status = probe(s, key, value, out);
+    if (!s->param->skip_corrupt || !is_corrupt(status) || ++tried >= cr_reader_count(s->reader)) {
       return status;
     }
-    cr_log_warning("%s; skipped", crema_error_text());
-    CR_TRY(cr_reader_skip(s->reader, 1));
-    s->unusable++;
   }
 }
 
@@ -372,7 +387,7 @@ static crema_status open_feed(const cr_layer *layer, annotated_data_state *s,
       .threads = s->threads,
       .item_size = sizeof(annotated_item),
       .shape = shape};
-  CR_TRY(cr_reader_start(s->reader));
+  CR_TRY(cr_reader_enter(s->reader, s->consumer));
   return cr_layer_feed_open(&s->feed, layer, &options, top);
 }
 
@@ -408,7 +423,8 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
 static void destroy(cr_layer *layer) {
   annotated_data_state *s = layer->state;
   cr_layer_feed_close(&s->feed, free_item);
-  cr_reader_close(s->reader);
+  if (s->reader != NULL) cr_reader_leave(s->reader, s->consumer);
+  cr_reader_quit(layer->solver.group, s->reader, s->consumer);
   cr_augment_destroy(s->augment);
   cr_transformer_destroy(s->transformer);
   for (int i = 0; s->worker != NULL && i < s->threads; i++) {
@@ -423,45 +439,55 @@ static void destroy(cr_layer *layer) {
 
 /* ---- resuming ------------------------------------------------------------ */
 
-/* The feed's text, which ends in a full stop, then "index <records consumed> key <bytes>:<key of
- * the last one>". */
+/* The feed's text, which ends in a full stop, then "index <records consumed> solvers <number of
+ * them> skip <records passed over at the start> sorted <1: caching was given up> key <bytes>:<key
+ * of the last record>". Each solver has a place of its own. */
 static crema_status save(cr_layer *layer, cr_buffer *out) {
   const annotated_data_state *s = layer->state;
+  cr_reader_place place = {.index = s->index};
+  cr_reader_note_place(s->reader, &place);
   CR_TRY(cr_layer_feed_save(&s->feed, layer, s->key, out));
-  CR_TRY(cr_buffer_print(out, "index %" PRIu64 " key %zu:", s->index, s->last.size));
+  CR_TRY(cr_buffer_print(
+      out, "index %" PRIu64 " solvers %d skip %" PRIu64 " sorted %d key %zu:", place.index,
+      place.consumers, place.skip, place.in_key_order, s->last.size));
   return cr_buffer_append(out, s->last.data, s->last.size);
 }
 
-static crema_status go_to(annotated_data_state *s, uint64_t index, cr_db_bytes key) {
-  cr_reader_stop(s->reader);
-  if (index == 0) {
-    CR_TRY(cr_reader_rewind(s->reader));
-    CR_TRY(cr_reader_skip(s->reader, s->skip + s->unusable));
-  } else {
-    CR_TRY(cr_reader_seek(s->reader, key, index));
-  }
-  s->index = index;
-  cr_buffer_clear(&s->last);
-  CR_TRY(cr_buffer_append(&s->last, key.data, key.size));
-  return cr_reader_start(s->reader);
-}
-
-static crema_status restore_from(const cr_layer *layer, const char *text, size_t size) {
-  annotated_data_state *s = layer->state;
-  uint64_t key = 0, index = 0;
+/* Takes the text behind the full stop apart; the key stays in it. */
+static crema_status parse_place(const char *text, size_t size, cr_reader_place *out) {
   size_t key_size = 0;
-  int used = 0;
-  const char *stop = strchr(text, '.');
-  if (stop == NULL ||
-      sscanf(stop + 1, "index %" SCNu64 " key %zu:%n", &index, &key_size, &used) != 2 ||
-      used == 0 || (size_t)(stop + 1 + used - text) > size ||
-      key_size != size - (size_t)(stop + 1 + used - text)) {
+  int used = 0, sorted = 0;
+  *out = (cr_reader_place){0};
+  int found = sscanf(text, "index %" SCNu64 " solvers %d skip %" SCNu64 " sorted %d key %zu:%n",
+                     &out->index, &out->consumers, &out->skip, &sorted, &key_size, &used);
+  if (found != 5 || used == 0 || (size_t)used > size || key_size != size - (size_t)used ||
+      out->consumers < 1) {
     return cr_fail(CREMA_E_CORRUPT, "the saved place in the data cannot be read");
   }
-  CR_TRY(cr_layer_feed_restore(&s->feed, text, (size_t)(stop + 1 - text), &key));
+  out->in_key_order = sorted != 0;
+  out->key = (cr_db_bytes){(const uint8_t *)text + used, key_size};
+  return CREMA_OK;
+}
+
+/* The consumer stops before the producer, and starts after it. */
+static crema_status restore_from(const cr_layer *layer, const char *text, size_t size) {
+  annotated_data_state *s = layer->state;
+  cr_reader_place place;
+  uint64_t key = 0;
+  const char *stop = strchr(text, '.');
+  if (stop == NULL) return cr_fail(CREMA_E_CORRUPT, "the saved place in the data cannot be read");
+  size_t head = (size_t)(stop + 1 - text);
+  CR_TRY(parse_place(stop + 1, size - head, &place));
+  CR_TRY(cr_layer_feed_restore(&s->feed, text, head, &key));
   set_key(s, key);
-  CR_TRY(go_to(s, index, (cr_db_bytes){(const uint8_t *)stop + 1 + used, key_size}));
-  return cr_layer_feed_start(&s->feed, layer);
+  place.order_key = order_key(key);
+  cr_reader_leave(s->reader, s->consumer);
+  CR_TRY(cr_reader_resume(s->reader, s->consumer, &place));
+  s->index = place.index;
+  cr_buffer_clear(&s->last);
+  CR_TRY(cr_buffer_append(&s->last, place.key.data, place.key.size));
+  CR_TRY(cr_reader_enter(s->reader, s->consumer));
+  return cr_layer_feed_start(&s->feed);
 }
 
 static crema_status restore(cr_layer *layer, const char *bytes, size_t size) {

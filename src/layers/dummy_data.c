@@ -78,6 +78,11 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
   return fill(layer, layer->context, top, true);
 }
 
+/* Every solver has tops of its own. */
+static crema_status join(cr_layer *layer, crema_blob *const *top) {
+  return fill(layer, layer->context, top, true);
+}
+
 static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
   (void)layer;
   (void)bottom;
@@ -107,7 +112,9 @@ const cr_layer_class cr_layer_dummy_data = {
     .max_bottoms = 0,
     .min_tops = 1,
     .max_tops = CR_ANY,
+    .shareable = true,
     .setup = setup,
+    .join = join,
     .reshape = reshape,
     .forward = forward,
     .backward = backward,

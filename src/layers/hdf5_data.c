@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/clock.h"
 #include "core/fail.h"
 #include "core/file.h"
 #include "core/rng.h"
@@ -24,12 +25,15 @@ typedef struct hdf5_data_state {
   hdf5_file *file;
   size_t files;
   uint64_t total;     /* samples in all files */
-  uint64_t next;      /* samples that were handed out */
+  cr_places places;   /* samples that were handed out */
   crema_shape *shape; /* one a top; axis 0 is the batch */
   cr_order file_order, sample_order;
   uint64_t epoch, slot, slot_start; /* which file of the epoch, and the samples before it */
   size_t loaded;                    /* file in memory; `files` for none */
   float **values;                   /* its data sets, one a top */
+  /* For the statistics; of all solvers together. */
+  uint64_t batches;
+  double read_seconds, wait_seconds;
 } hdf5_data_state;
 
 /* ---- setting up ---------------------------------------------------------- */
@@ -155,6 +159,7 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
   hdf5_data_state *s = layer->state;
   (void)bottom;
   CR_TRY(check_param(layer));
+  CR_TRY(cr_layer_in(layer, cr_places_open(&s->places, layer)));
   CR_TRY(cr_layer_in(layer, open_files(layer, s)));
   for (int t = 0; t < layer->tops; t++) CR_TRY(crema_blob_reshape(top[t], &s->shape[t]));
   return CREMA_OK;
@@ -165,12 +170,14 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
 static crema_status load_file(const cr_layer *layer, hdf5_data_state *s, size_t f) {
   const hdf5_file *file = &s->file[f];
   if (s->loaded == f) return CREMA_OK;
+  double start = cr_clock_seconds();
   s->loaded = s->files;
   for (int t = 0; t < layer->tops; t++) {
     crema_shape whole = s->shape[t];
     whole.dim[0] = file->samples;
     CR_TRY(cr_hdf5_set_read(file->path, layer->param->top[t], &whole, s->values[t]));
   }
+  s->read_seconds += cr_clock_seconds() - start;
   s->loaded = f;
   cr_order_free(&s->sample_order);
   s->sample_order.count = (size_t)file->samples;
@@ -198,9 +205,12 @@ static crema_status find_sample(const cr_layer *layer, hdf5_data_state *s, uint6
 
 static crema_status fill(const cr_layer *layer, hdf5_data_state *s, crema_blob *const *top) {
   int64_t items = layer->param->hdf5_data_param->batch_size;
+  uint64_t solvers = (uint64_t)layer->solver.solvers;
+  uint64_t first = cr_places_end(&s->places, layer, (uint64_t)items) + (uint64_t)layer->solver.rank;
+  double start = cr_clock_seconds();
   for (int64_t i = 0; i < items; i++) {
     size_t place = 0;
-    CR_TRY(find_sample(layer, s, s->next + (uint64_t)i, &place));
+    CR_TRY(find_sample(layer, s, first + (uint64_t)i * solvers, &place));
     for (int t = 0; t < layer->tops; t++) {
       size_t size = (size_t)crema_shape_count(&s->shape[t], 1, s->shape[t].axes);
       float *to = NULL;
@@ -208,7 +218,8 @@ static crema_status fill(const cr_layer *layer, hdf5_data_state *s, crema_blob *
       memcpy(to + (size_t)i * size, s->values[t] + place * size, size * sizeof(float));
     }
   }
-  s->next += (uint64_t)items;
+  cr_places_advance(&s->places, layer);
+  if (s->batches++ > 0) s->wait_seconds += cr_clock_seconds() - start;
   return CREMA_OK;
 }
 
@@ -228,11 +239,14 @@ static void destroy(cr_layer *layer) {
   free(s->file);
   cr_order_free(&s->sample_order);
   cr_order_free(&s->file_order);
+  cr_places_close(&s->places);
 }
 
 static crema_status save(cr_layer *layer, cr_buffer *out) {
   const hdf5_data_state *s = layer->state;
-  return cr_buffer_print(out, "draws %" PRIx64 " sample %" PRIu64 ".", s->key, s->next);
+  return cr_buffer_print(
+      out, "draws %" PRIx64 " sample %" PRIu64 ".", s->key,
+      cr_places_end(&s->places, layer, layer->param->hdf5_data_param->batch_size));
 }
 
 static crema_status restore(cr_layer *layer, const char *bytes, size_t size) {
@@ -240,14 +254,26 @@ static crema_status restore(cr_layer *layer, const char *bytes, size_t size) {
   char text[96] = "";
   uint64_t key = 0, next = 0;
   int used = 0;
+  bool done = false;
+  CR_TRY(cr_layer_share_restore(layer, bytes, size, &done));
+  if (done) return CREMA_OK;
   if (size < sizeof text) snprintf(text, sizeof text, "%.*s", (int)size, bytes);
   int found = sscanf(text, "draws %" SCNx64 " sample %" SCNu64 ".%n", &key, &next, &used);
   if (found != 2 || used == 0 || (size_t)used != size) {
     return cr_layer_fail(layer, CREMA_E_CORRUPT, "the saved place in the data cannot be read");
   }
   set_key(s, key);
-  s->next = next;
+  cr_places_set(&s->places, next);
   return CREMA_OK;
+}
+
+/* Nothing is read ahead: every pass waits for its data. */
+static void input_stats(const cr_layer *layer, cr_input_stats *out) {
+  const hdf5_data_state *s = layer->state;
+  uint64_t samples = s->batches * layer->param->hdf5_data_param->batch_size;
+  out->reader = (cr_reader_stats){.records = samples, .busy_seconds = s->read_seconds};
+  out->prefetch = (cr_prefetch_stats){
+      .samples = samples, .batches = s->batches, .wait_seconds = s->wait_seconds};
 }
 
 const cr_layer_class cr_layer_hdf5_data = {
@@ -258,6 +284,7 @@ const cr_layer_class cr_layer_hdf5_data = {
     .min_tops = 1,
     .max_tops = CR_ANY,
     .data_source = true,
+    .shareable = true,
     .setup = setup,
     .reshape = cr_layer_no_reshape,
     .forward = forward,
@@ -265,4 +292,5 @@ const cr_layer_class cr_layer_hdf5_data = {
     .destroy = destroy,
     .save = save,
     .restore = restore,
+    .input_stats = input_stats,
 };

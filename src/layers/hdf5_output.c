@@ -1,6 +1,7 @@
 /* HDF5Output: writes its bottoms to the data sets "data" and "label" of an HDF5 file. The file is
  * made anew when the net is; every forward pass adds its samples. Bottoms of fewer than 4 axes are
- * written with axes of extent 1 at the end, as Caffe does. */
+ * written with axes of extent 1 at the end, as Caffe does. Solvers that share the layer write into
+ * one file, pass by pass in the order in which they come. */
 #include "core/fail.h"
 #include "core/log.h"
 #include "data/hdf5_set.h"
@@ -70,6 +71,7 @@ const cr_layer_class cr_layer_hdf5_output = {
     .max_bottoms = 2,
     .min_tops = 0,
     .max_tops = 0,
+    .shareable = true,
     .setup = setup,
     .reshape = reshape,
     .forward = forward,

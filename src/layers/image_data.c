@@ -166,7 +166,7 @@ static crema_status begin(void *user, cr_feed_batch *batch, int first) {
   int items = (int)s->param->batch_size;
   for (int i = first; i < items; i++) {
     size_t place = 0;
-    item[i].sample = batch->number * (uint64_t)items + (uint64_t)i;
+    item[i].sample = batch->sample + (uint64_t)i * (uint64_t)batch->solvers;
     CR_TRY(cr_order_at(&s->order, item[i].sample + s->skip, &place));
     item[i].entry = &s->list.entry[place];
   }
@@ -320,7 +320,7 @@ static crema_status restore(cr_layer *layer, const char *bytes, size_t size) {
   if (done) return CREMA_OK;
   CR_TRY(cr_layer_in(layer, cr_layer_feed_restore(&s->feed, bytes, size, &key)));
   set_key(s, key);
-  return cr_layer_in(layer, cr_layer_feed_start(&s->feed, layer));
+  return cr_layer_in(layer, cr_layer_feed_start(&s->feed));
 }
 
 static void input_stats(const cr_layer *layer, cr_input_stats *out) {

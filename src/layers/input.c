@@ -54,6 +54,7 @@ const cr_layer_class cr_layer_input = {
     .max_bottoms = 0,
     .min_tops = 1,
     .max_tops = CR_ANY,
+    .shareable = true,
     .setup = setup,
     .reshape = reshape,
     .forward = forward,

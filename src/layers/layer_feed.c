@@ -30,13 +30,10 @@ crema_status cr_layer_root_folder(const cr_layer *layer, const char *root, char 
 
 /* ---- running ------------------------------------------------------------- */
 
-/* All sharers are as far as the first one. A solver that shares with nobody begins with the batch
- * of its rank and goes on in strides. */
-crema_status cr_layer_feed_start(cr_layer_feed *feed, const cr_layer *layer) {
+/* All sharers are as far as the first one. */
+crema_status cr_layer_feed_start(cr_layer_feed *feed) {
   if (feed->running) return CREMA_OK;
-  uint64_t first = feed->end[0];
-  if (layer->share == NULL) first += (uint64_t)layer->solver.rank;
-  CR_TRY(cr_feed_start(feed->feed, first));
+  CR_TRY(cr_feed_start(feed->feed, feed->end[0]));
   feed->running = true;
   return CREMA_OK;
 }
@@ -45,7 +42,8 @@ crema_status cr_layer_feed_open(cr_layer_feed *feed, const cr_layer *layer,
                                 const cr_feed_options *options, crema_blob *const *top) {
   cr_feed_options all = *options;
   all.consumers = cr_layer_sharers(layer);
-  all.stride = layer->share == NULL ? layer->solver.solvers : 1;
+  all.rank = layer->solver.rank;
+  all.solvers = layer->solver.solvers;
   size_t sharers = (size_t)all.consumers;
   for (int i = 0; i < options->tops; i++) {
     CR_TRY(crema_blob_reshape(top[i], &options->shape[i]));
@@ -57,7 +55,7 @@ crema_status cr_layer_feed_open(cr_layer_feed *feed, const cr_layer *layer,
     return cr_fail_memory(sharers * sizeof *feed->end, "places in the data");
   }
   CR_TRY(cr_feed_create(&all, &feed->feed));
-  return cr_layer_feed_start(feed, layer);
+  return cr_layer_feed_start(feed);
 }
 
 static crema_status lend(cr_feed_batch *batch, crema_blob *const *top) {

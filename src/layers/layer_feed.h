@@ -23,8 +23,8 @@ crema_status cr_layer_in(const cr_layer *layer, crema_status status);
 crema_status cr_layer_root_folder(const cr_layer *layer, const char *root,
                                   char **out) CREMA_MUST_USE;
 
-/* Makes the feed, shapes the tops as options->shape says and starts the threads. consumers and
- * stride of the options are set here. */
+/* Makes the feed, shapes the tops as options->shape says and starts the threads. consumers,
+ * rank and solvers of the options are set here. */
 crema_status cr_layer_feed_open(cr_layer_feed *feed, const cr_layer *layer,
                                 const cr_feed_options *options,
                                 crema_blob *const *top) CREMA_MUST_USE;
@@ -45,7 +45,7 @@ crema_status cr_layer_feed_save(const cr_layer_feed *feed, const cr_layer *layer
                                 cr_buffer *out) CREMA_MUST_USE;
 crema_status cr_layer_feed_restore(cr_layer_feed *feed, const char *bytes, size_t size,
                                    uint64_t *key) CREMA_MUST_USE;
-crema_status cr_layer_feed_start(cr_layer_feed *feed, const cr_layer *layer) CREMA_MUST_USE;
+crema_status cr_layer_feed_start(cr_layer_feed *feed) CREMA_MUST_USE;
 
 /* For the class's input_stats. */
 void cr_layer_feed_stats(const cr_layer_feed *feed, const cr_layer *layer,

@@ -176,10 +176,6 @@ void cr_places_set(cr_places *places, uint64_t start) {
   memset(places->step, 0, (size_t)places->sharers * sizeof *places->step);
 }
 
-uint64_t cr_places_next(const cr_places *places, const cr_layer *layer, uint64_t items) {
-  return cr_places_end(places, layer, items) + (uint64_t)layer->solver.rank * items;
-}
-
 void cr_places_advance(cr_places *places, const cr_layer *layer) {
   ++places->step[cr_layer_sharer(layer)];
 }

@@ -58,11 +58,9 @@ crema_status cr_places_open(cr_places *places, const cr_layer *layer) CREMA_MUST
 void cr_places_close(cr_places *places);
 /* Every solver begins at sample `start` of the stream. */
 void cr_places_set(cr_places *places, uint64_t start);
-/* Number of the first sample of the layer's next batch of `items`. */
-uint64_t cr_places_next(const cr_places *places, const cr_layer *layer, uint64_t items);
 void cr_places_advance(cr_places *places, const cr_layer *layer);
-/* What cr_places_set takes to go on here: samples that all solvers have had after as many steps
- * as this one. */
+/* Samples of the stream that all solvers have had after as many steps, of `items` samples each, as
+ * this one; what cr_places_set takes to go on here. */
 uint64_t cr_places_end(const cr_places *places, const cr_layer *layer, uint64_t items);
 
 #endif

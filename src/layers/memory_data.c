@@ -1,6 +1,6 @@
 /* MemoryData: batches out of samples that the program holds in memory and gives through
  * crema/memory_data.h. Tops: data (batch, channels, height, width) and label (batch); their memory
- * is the samples' own. */
+ * is the samples' own, so that several solvers get whole batches by turns. */
 #include "layers/memory_data.h"
 
 #include <inttypes.h>
@@ -17,13 +17,14 @@ typedef struct memory_data_state {
   int channels, height, width;
   float *data, *labels; /* of `samples` samples; NULL: none given */
   int64_t samples;
-  int64_t next;  /* sample that the next batch begins with */
-  bool restored; /* `next` comes from a snapshot and no samples were given since */
+  cr_places places; /* samples that were lent; the end wraps around */
+  bool shown;       /* some top has, or had, these samples */
+  bool restored;    /* the place comes from a snapshot and no samples were given since */
   cr_transformer *transformer;
   uint64_t drawn; /* images that were transformed so far */
   cr_image augmented;
   float *own_data, *own_labels; /* transformed images */
-  float *retired_data, *retired_labels;
+  cr_buffer retired;            /* of pointers to such memory that tops may still show */
 } memory_data_state;
 
 static int64_t sample_size(const memory_data_state *s) {
@@ -41,42 +42,59 @@ static crema_status check_samples(const cr_layer *layer, int64_t samples) {
 }
 
 static void free_retired(memory_data_state *s) {
-  free(s->retired_data);
-  free(s->retired_labels);
-  s->retired_data = s->retired_labels = NULL;
+  float **memory = (float **)(void *)s->retired.data;
+  for (size_t i = 0; i < s->retired.size / sizeof *memory; i++) free(memory[i]);
+  cr_buffer_clear(&s->retired);
 }
 
-/* Transformed images of earlier calls: the tops may show them until the next forward pass. What
- * came after them was never shown. */
-static void retire_own(memory_data_state *s) {
-  if (s->retired_data == NULL) {
-    s->retired_data = s->own_data;
-    s->retired_labels = s->own_labels;
+/* Solvers that took a batch since samples were given last. */
+static int sharers_that_moved(const memory_data_state *s) {
+  int moved = 0;
+  for (int i = 0; i < s->places.sharers; i++) moved += s->places.step[i] > 0;
+  return moved;
+}
+
+/* Transformed images of an earlier call: the tops may show them until the next forward pass. What
+ * nobody took was never shown. */
+static crema_status retire_own(memory_data_state *s) {
+  if (s->shown) {
+    CR_TRY(cr_buffer_append(&s->retired, &s->own_data, sizeof s->own_data));
+    CR_TRY(cr_buffer_append(&s->retired, &s->own_labels, sizeof s->own_labels));
   } else {
     free(s->own_data);
     free(s->own_labels);
   }
   s->own_data = s->own_labels = NULL;
+  return CREMA_OK;
 }
 
-static void take(memory_data_state *s, float *data, float *labels, int64_t samples) {
-  bool go_on = s->restored && s->next < samples && s->next % s->batch == 0;
+/* The sample that all solvers go on at together. */
+static int64_t place_of(const cr_layer *layer) {
+  const memory_data_state *s = layer->state;
+  uint64_t end = cr_places_end(&s->places, layer, (uint64_t)s->batch);
+  return s->samples == 0 ? (int64_t)end : (int64_t)(end % (uint64_t)s->samples);
+}
+
+static crema_status take(const cr_layer *layer, float *data, float *labels, int64_t samples) {
+  memory_data_state *s = layer->state;
+  int64_t place = place_of(layer);
+  CR_TRY(retire_own(s));
+  s->shown = false;
   s->data = data;
   s->labels = labels;
   s->samples = samples;
-  if (!go_on) s->next = 0;
+  bool go_on = s->restored && place < samples && place % s->batch == 0;
+  cr_places_set(&s->places, go_on ? (uint64_t)place : 0);
   s->restored = false;
+  return CREMA_OK;
 }
 
 crema_status cr_memory_data_set(cr_layer *layer, float *data, float *labels, int64_t samples) {
-  memory_data_state *s = layer->state;
   if (data == NULL || labels == NULL) {
     return cr_layer_fail(layer, CREMA_E_ARGUMENT, "no %s given", data == NULL ? "data" : "labels");
   }
   CR_TRY(check_samples(layer, samples));
-  take(s, data, labels, samples);
-  retire_own(s);
-  return CREMA_OK;
+  return take(layer, data, labels, samples);
 }
 
 static crema_status transform(memory_data_state *s, const crema_labeled_image *image, float *out) {
@@ -122,8 +140,7 @@ crema_status cr_memory_data_set_images(cr_layer *layer, const crema_labeled_imag
     }
     s->drawn++;
   }
-  take(s, data, labels, count);
-  retire_own(s);
+  CR_TRY_GOTO(take(layer, data, labels, count), fail);
   s->own_data = data;
   s->own_labels = labels;
   return CREMA_OK;
@@ -138,12 +155,14 @@ crema_status cr_memory_data_set_batch_size(cr_layer *layer, int64_t batch_size) 
   if (batch_size < 1 || batch_size > INT32_MAX) {
     return cr_layer_fail(layer, CREMA_E_ARGUMENT, "a batch size of %" PRId64, batch_size);
   }
-  if (s->data != NULL && (s->next != 0 || s->samples % batch_size != 0)) {
+  int64_t place = place_of(layer);
+  if (s->data != NULL && (place != 0 || s->samples % batch_size != 0)) {
     return cr_layer_fail(layer, CREMA_E_STATE,
                          "the batch size cannot become %" PRId64 ": %" PRId64 " of %" PRId64
                          " samples were run through",
-                         batch_size, s->next, s->samples);
+                         batch_size, place, s->samples);
   }
+  cr_places_set(&s->places, (uint64_t)place);
   s->batch = batch_size;
   return CREMA_OK;
 }
@@ -168,6 +187,7 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
   const crema_shape data = cr_shape_4(s->batch, s->channels, s->height, s->width);
   const crema_shape label = cr_shape_1(s->batch);
   CR_TRY(cr_layer_in(layer, crema_shape_check(&data)));
+  CR_TRY(cr_layer_in(layer, cr_places_open(&s->places, layer)));
   CR_TRY(crema_blob_reshape(top[0], &data));
   CR_TRY(crema_blob_reshape(top[1], &label));
   return cr_layer_in(layer, cr_transformer_create(layer->param->transform_param, layer->phase,
@@ -175,17 +195,22 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
                                                   layer->source_dir_file, &s->transformer));
 }
 
-static crema_status lend(memory_data_state *s, crema_blob *const *top) {
+static crema_status lend(const cr_layer *layer, crema_blob *const *top) {
+  memory_data_state *s = layer->state;
+  uint64_t first = cr_places_end(&s->places, layer, (uint64_t)s->batch);
+  first += (uint64_t)layer->solver.rank * (uint64_t)s->batch;
+  int64_t place = (int64_t)(first % (uint64_t)s->samples);
   const crema_shape data = cr_shape_4(s->batch, s->channels, s->height, s->width);
   const crema_shape label = cr_shape_1(s->batch);
   if (!crema_shape_equal(crema_blob_shape(top[0]), &data)) {
     CR_TRY(crema_blob_reshape(top[0], &data));
     CR_TRY(crema_blob_reshape(top[1], &label));
   }
-  CR_TRY(cr_tensor_adopt_host(top[0]->data, s->data + s->next * sample_size(s)));
-  CR_TRY(cr_tensor_adopt_host(top[1]->data, s->labels + s->next));
-  s->next = (s->next + s->batch) % s->samples;
-  free_retired(s);
+  CR_TRY(cr_tensor_adopt_host(top[0]->data, s->data + place * sample_size(s)));
+  CR_TRY(cr_tensor_adopt_host(top[1]->data, s->labels + place));
+  s->shown = true;
+  cr_places_advance(&s->places, layer);
+  if (sharers_that_moved(s) == s->places.sharers) free_retired(s);
   return CREMA_OK;
 }
 
@@ -199,14 +224,16 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
                          "no samples; give some with crema_memory_data_set before the first "
                          "forward pass");
   }
-  return cr_layer_in(layer, lend(s, top));
+  return cr_layer_in(layer, lend(layer, top));
 }
 
 static void destroy(cr_layer *layer) {
   memory_data_state *s = layer->state;
   free_retired(s);
-  retire_own(s);
-  free_retired(s);
+  cr_buffer_free(&s->retired);
+  free(s->own_labels);
+  free(s->own_data);
+  cr_places_close(&s->places);
   cr_image_free(&s->augmented);
   cr_transformer_destroy(s->transformer);
 }
@@ -214,7 +241,7 @@ static void destroy(cr_layer *layer) {
 static crema_status save(cr_layer *layer, cr_buffer *out) {
   const memory_data_state *s = layer->state;
   return cr_buffer_print(out, "draws %" PRIx64 " drawn %" PRIu64 " sample %" PRId64 ".",
-                         cr_transformer_key(s->transformer), s->drawn, s->next);
+                         cr_transformer_key(s->transformer), s->drawn, place_of(layer));
 }
 
 static crema_status restore(cr_layer *layer, const char *bytes, size_t size) {
@@ -223,6 +250,9 @@ static crema_status restore(cr_layer *layer, const char *bytes, size_t size) {
   uint64_t key = 0, drawn = 0;
   int64_t next = 0;
   int used = 0;
+  bool done = false;
+  CR_TRY(cr_layer_share_restore(layer, bytes, size, &done));
+  if (done) return CREMA_OK;
   if (size < sizeof text) snprintf(text, sizeof text, "%.*s", (int)size, bytes);
   int found = sscanf(text, "draws %" SCNx64 " drawn %" SCNu64 " sample %" SCNd64 ".%n", &key,
                      &drawn, &next, &used);
@@ -233,7 +263,7 @@ static crema_status restore(cr_layer *layer, const char *bytes, size_t size) {
   s->drawn = drawn;
   s->restored = s->data == NULL;
   bool fits = s->data == NULL || (next < s->samples && next % s->batch == 0);
-  s->next = fits ? next : 0;
+  cr_places_set(&s->places, fits ? (uint64_t)next : 0);
   return CREMA_OK;
 }
 
@@ -245,6 +275,7 @@ const cr_layer_class cr_layer_memory_data = {
     .min_tops = 2,
     .max_tops = 2,
     .data_source = true,
+    .shareable = true,
     .setup = setup,
     .reshape = cr_layer_no_reshape,
     .forward = forward,

@@ -167,7 +167,7 @@ static crema_status load(void *user, cr_feed_load *job) {
   cr_feed_top *top = job->batch->top;
   size_t size = (size_t)crema_shape_count(&top[0].shape, 1, 4);
   float *data = top[0].values + (size_t)job->item * size;
-  uint64_t sample = job->batch->number * (uint64_t)items + (uint64_t)job->item;
+  uint64_t sample = job->batch->sample + (uint64_t)job->item * (uint64_t)job->batch->solvers;
   cr_philox(s->key, 0, sample, draw);
   uint64_t wide = (uint64_t)draw[2] << 32 | draw[0];
   size_t place = s->chosen[foreground][wide % s->count[foreground]];
@@ -403,7 +403,7 @@ static crema_status restore(cr_layer *layer, const char *bytes, size_t size) {
   CR_TRY(cr_layer_share_restore(layer, bytes, size, &done));
   if (done) return CREMA_OK;
   CR_TRY(cr_layer_in(layer, cr_layer_feed_restore(&s->feed, bytes, size, &s->key)));
-  return cr_layer_in(layer, cr_layer_feed_start(&s->feed, layer));
+  return cr_layer_in(layer, cr_layer_feed_start(&s->feed));
 }
 
 static void input_stats(const cr_layer *layer, cr_input_stats *out) {

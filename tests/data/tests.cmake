@@ -1,5 +1,5 @@
 # What several tests of the data room share, and tests of the tools.
-foreach(name augment_layers db feed db_leveldb image_data_layer window_data_layer annotated_data_layer hdf5_layers image image_blob reader prefetch data_layer)
+foreach(name augment_layers db feed shared_layers db_leveldb image_data_layer window_data_layer annotated_data_layer hdf5_layers image image_blob reader prefetch data_layer)
   target_sources(test_data_${name} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}/data/fixture.c)
 endforeach()
 foreach(name input_group)
