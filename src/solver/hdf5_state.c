@@ -1,5 +1,6 @@
 /* Solver state as an HDF5 file, in Caffe's layout:
  *   /iter, /current_step   int, one value each
+ *   /iter_last_event, /minimum_loss   int and float, of the plateau policy alone
  *   /learned_net           string: name of the model file
  *   /history/<i>           float, one data set a history blob
  * and one that Caffe does not look for:
@@ -32,6 +33,14 @@ static bool write_dataset(hid_t where, const char *name, hid_t file_type, hid_t 
 static bool write_int(hid_t file, const char *name, int value) {
   const hsize_t one = 1;
   return write_dataset(file, name, cr_h5()->T_STD_I32LE, cr_h5()->T_NATIVE_INT, 1, &one, &value);
+}
+
+static bool write_plateau(hid_t file, const Caffe__SolverState *state) {
+  const hsize_t one = 1;
+  if (!state->has_minimum_loss) return true;
+  return write_int(file, "iter_last_event", state->iter_last_event) &&
+         write_dataset(file, "minimum_loss", cr_h5()->T_IEEE_F32LE, cr_h5()->T_NATIVE_FLOAT, 1,
+                       &one, &state->minimum_loss);
 }
 
 static bool write_text(hid_t file, const char *name, const char *text) {
@@ -77,7 +86,8 @@ crema_status cr_state_write_hdf5(const Caffe__SolverState *state, const char *pa
     bool good = write_int(file, "iter", state->iter) &&
                 write_text(file, "learned_net", state->learned_net) &&
                 write_int(file, "current_step", state->current_step) &&
-                write_history(file, state) && write_extra(file, &extra);
+                write_plateau(file, state) && write_history(file, state) &&
+                write_extra(file, &extra);
     if (!good) status = cr_fail(CREMA_E_NO_MEMORY, "%s: cannot build the solver state", path);
     status = cr_hdf5_finish(file, path, status);
   }
@@ -111,18 +121,34 @@ static bool dataset_class_is(hid_t set, H5T_class_t wanted) {
   return good;
 }
 
-static crema_status read_int(hid_t file, const char *name, int32_t *out) {
+/* One number, of this class in the file and of this type in memory. */
+static crema_status read_number(hid_t file, const char *name, H5T_class_t class, hid_t type,
+                                void *out) {
   hsize_t dim[CREMA_MAX_AXES];
   hssize_t count;
-  int axes, value = 0;
+  int axes;
   hid_t set = cr_h5()->Dopen2(file, name, H5P_DEFAULT);
-  bool good =
-      set >= 0 && dataset_extents(set, &axes, dim, &count) && count == 1 &&
-      dataset_class_is(set, H5T_INTEGER) &&
-      cr_h5()->Dread(set, cr_h5()->T_NATIVE_INT, H5S_ALL, H5S_ALL, H5P_DEFAULT, &value) >= 0;
+  bool good = set >= 0 && dataset_extents(set, &axes, dim, &count) && count == 1 &&
+              dataset_class_is(set, class) &&
+              cr_h5()->Dread(set, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, out) >= 0;
   if (set >= 0) cr_h5()->Dclose(set);
-  *out = value;
   return good ? CREMA_OK : fail_dataset(name);
+}
+
+static crema_status read_int(hid_t file, const char *name, int32_t *out) {
+  int value = 0;
+  CR_TRY(read_number(file, name, H5T_INTEGER, cr_h5()->T_NATIVE_INT, &value));
+  *out = value;
+  return CREMA_OK;
+}
+
+static crema_status read_plateau(hid_t file, Caffe__SolverState *state) {
+  if (cr_h5()->Lexists(file, "minimum_loss", H5P_DEFAULT) <= 0) return CREMA_OK;
+  CR_TRY(read_int(file, "iter_last_event", &state->iter_last_event));
+  CR_TRY(
+      read_number(file, "minimum_loss", H5T_FLOAT, cr_h5()->T_NATIVE_FLOAT, &state->minimum_loss));
+  state->has_iter_last_event = state->has_minimum_loss = true;
+  return CREMA_OK;
 }
 
 /* A scalar string of fixed length. */
@@ -255,6 +281,7 @@ static crema_status read_all(hid_t file, const char *path, Caffe__SolverState *s
     CR_TRY(read_int(file, "current_step", &state->current_step));
     state->has_current_step = true;
   }
+  CR_TRY(read_plateau(file, state));
   CR_TRY(read_history(file, state));
   return read_extra(file, path, state);
 }

@@ -102,15 +102,10 @@ static void warn_foreign_fields(const Caffe__SolverParameter *param, const char 
     bool given;
     const char *name;
   } fields[] = {
-      {param->has_min_lr, "min_lr"},
-      {param->has_rampup_interval, "rampup_interval"},
-      {param->has_rampup_lr, "rampup_lr"},
-      {param->momentum_policy != NULL && strcmp(param->momentum_policy, "fixed") != 0,
-       "momentum_policy"},
-      {param->weight_decay_policy != NULL && strcmp(param->weight_decay_policy, "fixed") != 0,
-       "weight_decay_policy"},
-      {param->has_larc && param->larc, "larc"},
-      {param->n_plateau_winsize > 0, "plateau_winsize"},
+      {param->has_max_weight_decay && param->max_weight_decay != 0, "max_weight_decay"},
+      {param->larc && param->larc_turbo, "larc_turbo"},
+      {param->has_test_and_snapshot_last_epochs && param->test_and_snapshot_last_epochs > 0,
+       "test_and_snapshot_last_epochs"},
       {param->has_solver_data_type && param->solver_data_type != CAFFE__TYPE__FLOAT,
        "solver_data_type"},
   };
@@ -220,6 +215,7 @@ crema_status crema_solver_load(const char *path, const crema_solver_options *opt
   *out = NULL;
   if (solver == NULL) return cr_fail_memory(sizeof *solver, "a solver");
   if (options != NULL) solver->options = *options;
+  solver->rate.minimum_loss = 1e38f;
   solver->path = strdup(path);
   if (solver->path == NULL) {
     status = cr_fail_memory(strlen(path) + 1, "a path");

@@ -112,7 +112,12 @@ crema_status cr_state_to_proto(crema_solver *solver, const char *learned_net,
   caffe__solver_state__init(message);
   message->has_iter = message->has_current_step = true;
   message->iter = (int32_t)solver->iteration;
-  message->current_step = solver->current_step;
+  message->current_step = solver->rate.step;
+  if (solver->param->n_plateau_winsize > 0) {
+    message->has_minimum_loss = message->has_iter_last_event = true;
+    message->minimum_loss = solver->rate.minimum_loss;
+    message->iter_last_event = (int32_t)solver->rate.last_event;
+  }
   message->learned_net = cr_proto_strdup(learned_net);
   message->history = cr_proto_alloc(((size_t)histories + 1) * sizeof *message->history);
   if (message->learned_net == NULL || message->history == NULL) {
@@ -228,7 +233,9 @@ crema_status cr_state_from_proto(crema_solver *solver, const Caffe__SolverState 
     if (status != CREMA_OK) return cr_fail_in(status, "history blob %zu", i);
   }
   solver->iteration = state->iter;
-  solver->current_step = state->current_step;
+  solver->rate = (cr_rate_state){.step = state->current_step,
+                                 .minimum_loss = state->minimum_loss,
+                                 .last_event = state->iter_last_event};
   if (state->crema_state == NULL) {
     cr_log_info(
         "The snapshot holds no reader positions and random state; data is read from the "

@@ -93,7 +93,7 @@ static crema_status iterate(crema_solver *solver) {
     cr_report_iteration(solver, shown);
     CR_TRY(cr_report_train_outputs(solver));
   }
-  float rate = cr_rate_at(param, solver->iteration, &solver->current_step);
+  float rate = cr_rate_at(param, solver->iteration, shown, &solver->rate);
   if (display) cr_log_info("Iteration %lld, lr = %g", (long long)solver->iteration, (double)rate);
   crema_status status = cr_updater_run(solver->updater, rate, solver->iteration);
   if (status != CREMA_OK) {

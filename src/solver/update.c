@@ -2,7 +2,9 @@
  *
  *   g' = c g / iter_size + decay term    L2: d w, L1: d sign(w); d = weight_decay decay_mult
  *   c  = min(1, clip_gradients / |g|)    |g| over the gradients of all parameters together
- *   r  = rate lr_mult
+ *   r  = rate lr_mult; with larc (You et al., "Large batch training of convolutional networks"):
+ *        r  = rate l lr_mult, or min(rate, l) lr_mult for larc_policy clip, where
+ *        l = (1 - m) larc_eta |w| / |c g / iter_size|, norms of this parameter alone; 1 if one is 0
  *
  *   SGD       h = m h + r g';                      w -= h
  *   Nesterov  h' = m h + r g';                     w -= (1 + m) h' - m h
@@ -23,6 +25,7 @@
 #include "core/log.h"
 #include "core/nearest.h"
 #include "ops/op.h"
+#include "solver/solver.h"
 
 typedef struct rule_row {
   const char *type;
@@ -44,7 +47,9 @@ struct cr_updater {
   crema_net *net;
   bool l1;
   bool keep_step; /* leave the step in the diff, for snapshots with diffs and debug_info */
-  float momentum, momentum2, rms_decay, delta, weight_decay, clip;
+  const Caffe__SolverParameter *param; /* for what changes with the iteration; not owned */
+  bool larc, larc_clips;
+  float momentum2, rms_decay, delta, clip;
   int iter_size;
   int params;
   cr_op **op;           /* one a parameter */
@@ -75,17 +80,27 @@ static crema_status read_settings(cr_updater *updater, const Caffe__SolverParame
   if (!updater->l1 && strcmp(decay, "L2") != 0) {
     return cr_fail(CREMA_E_UNKNOWN_NAME, "unknown regularization_type '%s' (known: L1, L2)", decay);
   }
-  updater->momentum = param->momentum;
+  updater->param = param;
+  updater->larc = param->larc;
+  updater->larc_clips = strcmp(param->larc_policy, "clip") == 0;
+  if (updater->larc && !updater->larc_clips && strcmp(param->larc_policy, "scale") != 0) {
+    return cr_fail(CREMA_E_UNKNOWN_NAME, "unknown larc_policy '%s' (known: scale, clip)",
+                   param->larc_policy);
+  }
   updater->momentum2 = param->momentum2;
   updater->rms_decay = param->rms_decay;
   updater->delta = param->delta;
-  updater->weight_decay = param->weight_decay;
   updater->clip = param->clip_gradients;
   updater->iter_size = param->iter_size;
   updater->keep_step = param->snapshot_diff || param->debug_info;
-  if (updater->row->no_momentum && updater->momentum != 0) {
+  if (updater->row->no_momentum && param->momentum != 0) {
     return cr_fail(CREMA_E_RANGE, "momentum cannot be used with %s, found %g", updater->row->type,
-                   (double)updater->momentum);
+                   (double)param->momentum);
+  }
+  bool scheduled = updater->row->rule == CR_UPDATE_SGD || updater->row->rule == CR_UPDATE_NESTEROV;
+  if (!scheduled && strcmp(param->momentum_policy, "fixed") != 0) {
+    return cr_fail(CREMA_E_ARGUMENT, "momentum_policy '%s' is for SGD and Nesterov, not for %s",
+                   param->momentum_policy, updater->row->type);
   }
   if (updater->row->rule == CR_UPDATE_RMSPROP &&
       !(updater->rms_decay >= 0 && updater->rms_decay < 1)) {
@@ -183,17 +198,38 @@ static bool stands_still(const cr_updater *updater, int i) {
   return updater->net->lr_mult[i] == 0 && cr_tensor_is_zero(updater->history[i]->data);
 }
 
+/* The rate of parameter `i`, whose gradient is to be multiplied by `scale`. */
+static crema_status local_rate(const cr_updater *updater, int i, float rate, float momentum,
+                               float scale, float *out) {
+  crema_blob *blob = updater->net->learnable[i];
+  float multiple = updater->net->lr_mult[i];
+  double weight, gradient, local = 1;
+  *out = rate * multiple;
+  if (!updater->larc || multiple == 0) return CREMA_OK;
+  CR_TRY(cr_blob_sumsq_data(blob, &weight));
+  CR_TRY(cr_blob_sumsq_diff(blob, &gradient));
+  if (weight > 0 && gradient > 0) {
+    local = (1 - (double)momentum) * (double)updater->param->larc_eta * sqrt(weight) /
+            (sqrt(gradient) * (double)scale);
+  }
+  double scaled = updater->larc_clips ? fmin((double)rate, local) : (double)rate * local;
+  *out = (float)scaled * multiple;
+  return CREMA_OK;
+}
+
 crema_status cr_updater_run(cr_updater *updater, float rate, int64_t iteration) {
   crema_net *net = updater->net;
+  const float momentum = cr_momentum_at(updater->param, iteration, rate);
+  const float decay = cr_weight_decay_at(updater->param, iteration);
   float clip;
   CR_TRY(clip_factor(updater, &clip));
   float correction = 1;
   if (updater->row->rule == CR_UPDATE_ADAM) {
     double t = (double)iteration + 1;
-    correction = (float)(sqrt(1 - pow((double)updater->momentum2, t)) /
-                         (1 - pow((double)updater->momentum, t)));
+    correction =
+        (float)(sqrt(1 - pow((double)updater->momentum2, t)) / (1 - pow((double)momentum, t)));
   }
-  cr_op_scalars scalars = {.momentum = updater->momentum,
+  cr_op_scalars scalars = {.momentum = momentum,
                            .momentum2 = updater->momentum2,
                            .rms_decay = updater->rms_decay,
                            .delta = updater->delta,
@@ -204,8 +240,9 @@ crema_status cr_updater_run(cr_updater *updater, float rate, int64_t iteration) 
     bool two = updater->row->histories == 2;
     cr_tensor *tensors[] = {blob->data, blob->diff, updater->history[i]->data,
                             two ? updater->history[updater->params + i]->data : NULL};
-    scalars.rate = rate * net->lr_mult[i] * correction;
-    scalars.decay = updater->weight_decay * net->decay_mult[i];
+    CR_TRY(local_rate(updater, i, rate, momentum, scalars.grad_scale, &scalars.rate));
+    scalars.rate *= correction;
+    scalars.decay = decay * net->decay_mult[i];
     CR_TRY(cr_op_run(updater->op[i], net->context, tensors, &scalars));
   }
   return CREMA_OK;

@@ -26,20 +26,20 @@ static void closed_forms(void **state) {
        sigmoid[] = "sigmoid";
   (void)state;
   for (int i = 0; i < 10; ++i) {
-    int current = 0;
+    cr_rate_state current = {0};
     Caffe__SolverParameter param = param_of(fixed);
-    near((double)cr_rate_at(&param, i, &current), 0.5);
+    near((double)cr_rate_at(&param, i, 0, &current), 0.5);
     param.lr_policy = step;
-    near((double)cr_rate_at(&param, i, &current), 0.5 * pow(0.25, i / 4));
-    assert_int_equal(current, i / 4);
+    near((double)cr_rate_at(&param, i, 0, &current), 0.5 * pow(0.25, i / 4));
+    assert_int_equal(current.step, i / 4);
     param.lr_policy = exponential;
-    near((double)cr_rate_at(&param, i, &current), 0.5 * pow(0.25, i));
+    near((double)cr_rate_at(&param, i, 0, &current), 0.5 * pow(0.25, i));
     param.lr_policy = inv;
-    near((double)cr_rate_at(&param, i, &current), 0.5 / ((1 + 0.25 * i) * (1 + 0.25 * i)));
+    near((double)cr_rate_at(&param, i, 0, &current), 0.5 / ((1 + 0.25 * i) * (1 + 0.25 * i)));
     param.lr_policy = poly;
-    near((double)cr_rate_at(&param, i, &current), 0.5 * (1 - i / 10.0) * (1 - i / 10.0));
+    near((double)cr_rate_at(&param, i, 0, &current), 0.5 * (1 - i / 10.0) * (1 - i / 10.0));
     param.lr_policy = sigmoid;
-    near((double)cr_rate_at(&param, i, &current), 0.5 / (1 + exp(-0.25 * (i - 4))));
+    near((double)cr_rate_at(&param, i, 0, &current), 0.5 / (1 + exp(-0.25 * (i - 4))));
   }
 }
 
@@ -52,19 +52,84 @@ static void multistep_moves_on(void **state) {
   Caffe__SolverParameter param = param_of(multistep);
   param.stepvalue = at;
   param.n_stepvalue = 3;
-  int current = 0;
-  for (int i = 0; i < 9; ++i) near((double)cr_rate_at(&param, i, &current), expected[i]);
-  assert_int_equal(current, 3);
+  cr_rate_state current = {0};
+  for (int i = 0; i < 9; ++i) near((double)cr_rate_at(&param, i, 0, &current), expected[i]);
+  assert_int_equal(current.step, 3);
 }
 
 static void poly_ends_at_zero(void **state) {
   char poly[] = "poly";
-  int current = 0;
+  cr_rate_state current = {0};
   (void)state;
   Caffe__SolverParameter param = param_of(poly);
   param.power = 0.5f;
-  assert_true(cr_rate_at(&param, 10, &current) == 0);
-  assert_true(cr_rate_at(&param, 12, &current) == 0);
+  assert_true(cr_rate_at(&param, 10, 0, &current) == 0);
+  assert_true(cr_rate_at(&param, 12, 0, &current) == 0);
+}
+
+/* SSD's policy: the minimum is found anew at 0, 1 and 4, so steps follow 3 and then 2 later. */
+static void plateau_follows_the_loss(void **state) {
+  static const double loss[] = {5, 3, 4, 3, 2, 2, 9, 2, 2, 2, 2, 1, 1};
+  static const int steps[] = {0, 0, 0, 0, 0, 0, 0, 1, 1, 2, 2, 2, 2};
+  char plateau[] = "plateau";
+  int32_t size[] = {3, 2};
+  cr_rate_state current = {.minimum_loss = 1e38f};
+  (void)state;
+  Caffe__SolverParameter param = param_of(plateau);
+  param.plateau_winsize = size;
+  param.n_plateau_winsize = 2;
+  for (int i = 0; i < 13; ++i) {
+    near((double)cr_rate_at(&param, i, loss[i], &current), 0.5 * pow(0.25, steps[i]));
+    assert_int_equal(current.step, steps[i]);
+  }
+  assert_true(current.minimum_loss == 1);
+  assert_int_equal(current.last_event, 11);
+}
+
+static void s4_46_rates_ramp_up_and_have_a_floor(void **state) {
+  char fixed[] = "fixed", poly[] = "poly", exponential[] = "exp";
+  (void)state;
+  for (int i = 0; i < 12; ++i) {
+    cr_rate_state current = {0};
+    Caffe__SolverParameter param = param_of(fixed);
+    double ramp = i * i / 16.0;
+    param.rampup_interval = 4;
+    near((double)cr_rate_at(&param, i, 0, &current), i < 4 ? 0.5 * ramp : 0.5);
+    param.rampup_lr = 0.1f;
+    near((double)cr_rate_at(&param, i, 0, &current), i < 4 ? 0.1 + 0.4 * ramp : 0.5);
+    param = param_of(exponential);
+    param.min_lr = 0.01f;
+    near((double)cr_rate_at(&param, i, 0, &current), fmax(0.01, 0.5 * pow(0.25, i)));
+    param.lr_policy = poly;
+    near((double)cr_rate_at(&param, i, 0, &current), 0.01 + 0.49 * pow(fmax(0, 1 - i / 10.0), 2));
+  }
+}
+
+static void s4_46_momentum_and_decay_have_schedules(void **state) {
+  char fixed[] = "fixed", poly[] = "poly", opt[] = "opt";
+  Caffe__SolverParameter param = param_of(fixed);
+  (void)state;
+  param.momentum = 0.8f;
+  param.weight_decay = 0.02f;
+  near((double)cr_momentum_at(&param, 7, 0.5f), 0.8);
+  near((double)cr_weight_decay_at(&param, 7), 0.02);
+  param.momentum_policy = param.weight_decay_policy = poly;
+  param.weight_decay_power = 2;
+  for (int i = 0; i < 12; ++i) {
+    double share = fmin(1, i / 10.0);
+    param.momentum_power = 1;
+    near((double)cr_momentum_at(&param, i, 0.5f), 0.8 + (0.99 - 0.8) * share);
+    param.momentum_power = 0.5f;
+    near((double)cr_momentum_at(&param, i, 0.5f), 0.8 + (0.99 - 0.8) * sqrt(share));
+    near((double)cr_weight_decay_at(&param, i), 0.02 * share * share);
+  }
+  param.momentum_policy = opt;
+  near((double)cr_momentum_at(&param, 3, 0.04f), 0.81);
+  near((double)cr_momentum_at(&param, 3, 0.0001f), 0.990025);
+  param.has_max_momentum = true;
+  param.max_momentum = 0.9f;
+  near((double)cr_momentum_at(&param, 3, 0.04f), 0.81);
+  near((double)cr_momentum_at(&param, 3, 0.0001f), 0.9);
 }
 
 static void refuse(Caffe__SolverParameter *param, crema_status code, const char *words) {
@@ -73,7 +138,8 @@ static void refuse(Caffe__SolverParameter *param, crema_status code, const char 
 }
 
 static void refuses(void **state) {
-  char step[] = "step", poly[] = "poly", multistep[] = "multistep", wrong[] = "multstep";
+  char step[] = "step", poly[] = "poly", multistep[] = "multistep", wrong[] = "multstep",
+       plateau[] = "plateau";
   int32_t falling[] = {5, 3};
   (void)state;
   Caffe__SolverParameter param = param_of(NULL);
@@ -91,6 +157,23 @@ static void refuses(void **state) {
   param.stepvalue = falling;
   param.n_stepvalue = 2;
   refuse(&param, CREMA_E_RANGE, "found 3 after 5");
+  param = param_of(plateau);
+  refuse(&param, CREMA_E_RANGE, "plateau_winsize");
+  param = param_of(poly);
+  param.min_lr = 0.6f;
+  refuse(&param, CREMA_E_RANGE, "min_lr");
+  param.min_lr = -1;
+  refuse(&param, CREMA_E_RANGE, "min_lr");
+  param = param_of(multistep);
+  param.momentum_policy = wrong;
+  refuse(&param, CREMA_E_UNKNOWN_NAME, "unknown momentum_policy 'multstep'");
+  param.momentum_policy = poly;
+  assert_int_equal(cr_rate_check(&param), CREMA_OK);
+  param.weight_decay_policy = wrong;
+  refuse(&param, CREMA_E_UNKNOWN_NAME, "unknown weight_decay_policy 'multstep'");
+  param.weight_decay_policy = poly;
+  param.max_iter = 0;
+  refuse(&param, CREMA_E_RANGE, "max_iter");
 }
 
 int main(void) {
@@ -98,6 +181,9 @@ int main(void) {
       cmocka_unit_test(closed_forms),
       cmocka_unit_test(multistep_moves_on),
       cmocka_unit_test(poly_ends_at_zero),
+      cmocka_unit_test(plateau_follows_the_loss),
+      cmocka_unit_test(s4_46_rates_ramp_up_and_have_a_floor),
+      cmocka_unit_test(s4_46_momentum_and_decay_have_schedules),
       cmocka_unit_test(refuses),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

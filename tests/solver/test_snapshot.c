@@ -10,6 +10,11 @@ static const char *const solver_texts[] = {
     "lr_policy: 'fixed' momentum: 0.9 snapshot_format: HDF5",
     "lr_policy: 'multistep' gamma: 0.5 stepvalue: 2 stepvalue: 7 type: 'Adam' momentum: 0.9 "
     "average_loss: 3 test_iter: 1 test_interval: 3",
+    "lr_policy: 'plateau' plateau_winsize: 1 plateau_winsize: 2 plateau_winsize: 3 gamma: 0.5",
+    "lr_policy: 'plateau' plateau_winsize: 1 plateau_winsize: 2 plateau_winsize: 3 gamma: 0.5 "
+    "snapshot_format: HDF5",
+    "lr_policy: 'poly' max_iter: 9 rampup_interval: 7 min_lr: 0.001 momentum: 0.5 larc: true "
+    "momentum_policy: 'poly' weight_decay: 0.1 weight_decay_policy: 'poly'",
     "lr_policy: 'step' stepsize: 3 gamma: 0.5 type: 'AdaDelta' momentum: 0.9 iter_size: 2 "
     "snapshot_format: HDF5",
 };
@@ -28,7 +33,7 @@ static void check_resume(const char *text) {
   for (int i = 0; i < c.solver->window.count; ++i) window_sum += c.solver->window.loss[i];
   assert_int_equal(crema_solver_step(c.solver, 5), CREMA_OK);
   case_weights(&c, whole);
-  int step = c.solver->current_step;
+  cr_rate_state rate = c.solver->rate;
 
   case_load(&c, small_net, text);
   case_path(&c, hdf5 ? "s_iter_5.solverstate.h5" : "s_iter_5.solverstate", path);
@@ -41,7 +46,9 @@ static void check_resume(const char *text) {
   assert_int_equal(crema_solver_step(c.solver, 5), CREMA_OK);
   case_weights(&c, resumed);
   assert_memory_equal(whole, resumed, sizeof whole);
-  assert_int_equal(c.solver->current_step, step);
+  assert_int_equal(c.solver->rate.step, rate.step);
+  assert_true(c.solver->rate.minimum_loss == rate.minimum_loss);
+  assert_int_equal(c.solver->rate.last_event, rate.last_event);
   case_end(&c);
 }
 

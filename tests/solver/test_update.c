@@ -115,6 +115,81 @@ static void run_case(const rule_case *k) {
   case_end(&c);
 }
 
+/* NVCaffe's layer-wise rates, with schedules of momentum and decay. The weights have lr_mult 2; the
+ * bias has 0 and stays. */
+static void run_larc(const char *policy, bool clips, const char *more, int iter_size) {
+  solver_case c;
+  char net_text[2048], text[512], tail[1024];
+  snprintf(net_text, sizeof net_text, "%s", small_net);
+  char *at = strstr(net_text, "inner_product_param");
+  assert_non_null(at);
+  snprintf(tail, sizeof tail, "param { lr_mult: 2 } param { lr_mult: 0 } %s", at);
+  strcpy(at, tail);
+  case_begin(&c);
+  snprintf(
+      text, sizeof text,
+      "lr_policy: 'fixed' max_iter: %d momentum: 0.5 max_momentum: 0.8 momentum_policy: 'poly' "
+      "weight_decay: 0.1 weight_decay_policy: 'poly' larc: true larc_eta: 0.3 %s %s",
+      STEPS, policy, more);
+  case_load(&c, net_text, text);
+  double w[WEIGHTS], h[WEIGHTS] = {0};
+  float start[WEIGHTS], found[WEIGHTS];
+  case_weights(&c, start);
+  for (int i = 0; i < WEIGHTS; ++i) w[i] = (double)start[i];
+  for (int step = 0; step < STEPS; ++step) {
+    double share = (double)step / STEPS, weight = 0, slope = 0;
+    double momentum = 0.5 + 0.3 * share, decay = 0.1 * share;
+    (void)set_gradients(crema_solver_net(c.solver), step);
+    for (int i = 0; i < WEIGHTS; ++i) {
+      double g = gradient(step, i) / iter_size;
+      weight += w[i] * w[i];
+      slope += g * g;
+    }
+    double local = (1 - momentum) * 0.3 * sqrt(weight) / sqrt(slope);
+    double rate = 2 * (clips ? fmin(0.1, local) : 0.1 * local);
+    assert_int_equal(cr_updater_run(c.solver->updater, 0.1f, step), CREMA_OK);
+    for (int i = 0; i < WEIGHTS; ++i) {
+      h[i] = momentum * h[i] + rate * (gradient(step, i) / iter_size + decay * w[i]);
+      w[i] -= h[i];
+    }
+  }
+  case_weights(&c, found);
+  for (int i = 0; i < WEIGHTS; ++i) {
+    if (fabs((double)found[i] - w[i]) < 1e-6) continue;
+    fail_msg("%s: weight %d is %.8g, not %.8g", policy, i, (double)found[i], w[i]);
+  }
+  const float *bias;
+  assert_int_equal(crema_blob_cpu_data(crema_solver_net(c.solver)->learnable[1], &bias), CREMA_OK);
+  assert_true(bias[0] == 0 && bias[1] == 0);
+  case_end(&c);
+}
+
+static void s4_44_larc_follows_its_formula(void **state) {
+  (void)state;
+  run_larc("", false, "", 1);
+  run_larc("larc_policy: 'scale'", false, "iter_size: 3", 3);
+  run_larc("larc_policy: 'clip'", true, "", 1);
+}
+
+/* Norms of zero say nothing about the rate. */
+static void s4_44_larc_without_norms_is_plain(void **state) {
+  solver_case c;
+  float *weight, found[WEIGHTS];
+  (void)state;
+  case_begin(&c);
+  case_load(&c, small_net, "lr_policy: 'fixed' larc: true");
+  crema_blob *blob = crema_solver_net(c.solver)->learnable[0];
+  assert_int_equal(crema_blob_mutable_cpu_data(blob, &weight), CREMA_OK);
+  memset(weight, 0, WEIGHTS * sizeof *weight);
+  (void)set_gradients(crema_solver_net(c.solver), 0);
+  assert_int_equal(cr_updater_run(c.solver->updater, 0.1f, 0), CREMA_OK);
+  case_weights(&c, found);
+  for (int i = 0; i < WEIGHTS; ++i) {
+    assert_true(fabs((double)found[i] + 0.1 * gradient(0, i)) < 1e-6);
+  }
+  case_end(&c);
+}
+
 static void rules_follow_their_formulas(void **state) {
   (void)state;
   for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) run_case(&cases[i]);
@@ -167,6 +242,10 @@ static void refuses(void **state) {
   solver_case c;
   (void)state;
   case_begin(&c);
+  case_refuse(&c, "lr_policy: 'fixed' larc: true larc_policy: 'clamp'", CREMA_E_UNKNOWN_NAME,
+              "unknown larc_policy 'clamp'");
+  case_refuse(&c, "lr_policy: 'fixed' type: 'Adam' momentum_policy: 'opt'", CREMA_E_ARGUMENT,
+              "momentum_policy 'opt' is for SGD and Nesterov, not for Adam");
   case_refuse(&c, "lr_policy: 'fixed' type: 'Nestorov'", CREMA_E_UNKNOWN_NAME, "'Nesterov'");
   case_refuse(&c, "lr_policy: 'fixed' type: 'x'", CREMA_E_UNKNOWN_NAME, "AdaDelta");
   case_refuse(&c, "lr_policy: 'fixed' regularization_type: 'L3'", CREMA_E_UNKNOWN_NAME, "'L3'");
@@ -180,6 +259,8 @@ static void refuses(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(rules_follow_their_formulas),
+      cmocka_unit_test(s4_44_larc_follows_its_formula),
+      cmocka_unit_test(s4_44_larc_without_norms_is_plain),
       cmocka_unit_test(keeps_the_step_for_snapshots_with_diffs),
       cmocka_unit_test(frozen_parameters_stay),
       cmocka_unit_test(refuses),
