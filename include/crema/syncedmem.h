@@ -49,7 +49,8 @@ CREMA_API crema_status crema_syncedmem_mutable_gpu_data(crema_syncedmem *memory,
                                                         crema_context *context, bool keep,
                                                         crema_devptr *out) CREMA_MUST_USE;
 
-/* Adopts a caller's memory of at least size bytes as the newest side; it stays the caller's. */
+/* Adopts a caller's memory of at least size bytes as the newest side; it stays the caller's. Work
+ * that was queued on device memory must be done: nobody else knows of it. */
 CREMA_API crema_status crema_syncedmem_set_cpu_data(crema_syncedmem *memory,
                                                     void *data) CREMA_MUST_USE;
 CREMA_API crema_status crema_syncedmem_set_gpu_data(crema_syncedmem *memory,

@@ -414,12 +414,19 @@ crema_status cr_syncedmem_adopt(crema_syncedmem *memory, crema_device *device, c
     return crema_syncedmem_set_cpu_data(memory, (void *)data.address);
   }
   CR_TRY(begin_move(memory));
-  free_gpu(&memory->gpu);
-  set_home(memory, device);
-  memory->gpu = (cr_device_side){.data = data, .device = device};
-  memory->head = CREMA_HEAD_AT_GPU;
+  /* A push that is not done still reads the host side. What comes next on the device follows it; on
+   * another device nothing could. */
+  bool moves = memory->gpu.data.address != 0 && memory->gpu.device != device;
+  crema_status status = moves ? await_gpu(memory) : CREMA_OK;
+  if (status == CREMA_OK) {
+    uint64_t user = moves ? 0 : memory->gpu.user;
+    free_gpu(&memory->gpu);
+    set_home(memory, device);
+    memory->gpu = (cr_device_side){.data = data, .device = device, .user = user};
+    memory->head = CREMA_HEAD_AT_GPU;
+  }
   atomic_flag_clear(&memory->moving);
-  return CREMA_OK;
+  return status;
 }
 
 crema_status crema_syncedmem_set_gpu_data(crema_syncedmem *memory, crema_devptr data) {

@@ -2,9 +2,7 @@
  * at every operation of every row (S0-28), and random walks. A walk that fails is shrunk to a
  * short one; its seed is printed. */
 #include "memory/sim_fixture.h"
-
-#include <stdlib.h>
-#include <time.h>
+#include "memory/walk.h"
 
 #include "core/fail.h"
 #include "core/rng.h"
@@ -299,111 +297,119 @@ static void s0_28_a_failure_anywhere_changes_nothing(void **state) {
 
 /* ---- random walks ---- */
 
-static bool replay(const unsigned char *ops, size_t count, bool wrong_rule) {
-  walk w;
-  begin(&w, true);
-  w.wrong_rule = wrong_rule;
-  bool agree = true;
-  for (size_t i = 0; i < count && agree; i++) agree = step(&w, (op)ops[i]);
-  end(&w);
-  return agree;
+/* The low four bits of a step are its operation, the high ones say what fails: 0 nothing, 1 to 3
+ * the driver operation of that number, 4 to 6 the copy to the device of that number while it is
+ * done, 7 to 9 the copy to the host. */
+static op op_of(unsigned char s) {
+  return (op)(s & 15);
 }
 
-/* Leaves out parts, halving their length, as long as the rest still disagrees. */
-static size_t shrink(unsigned char *ops, size_t count, bool wrong_rule) {
-  unsigned char *trial = malloc(count > 0 ? count : 1);
-  assert_non_null(trial);
-  for (size_t part = count / 2; part > 0; part /= 2) {
-    for (size_t at = 0; at + part <= count;) {
-      memcpy(trial, ops, at);
-      memcpy(trial + at, ops + at + part, count - at - part);
-      if (replay(trial, count - part, wrong_rule)) {
-        at += part;
-        continue;
-      }
-      count -= part;
-      memcpy(ops, trial, count);
-    }
+static int fault_of(unsigned char s) {
+  return s >> 4;
+}
+
+static unsigned char draw_step(cr_mt19937 *rng, bool faults) {
+  unsigned o = cr_mt19937_below(rng, OPS), fault = 0;
+  if (faults && o < OP_SET_CPU && cr_mt19937_below(rng, 4) == 0) {
+    fault = 1 + cr_mt19937_below(rng, 9);
   }
-  free(trial);
-  return count;
+  return (unsigned char)(fault << 4 | o);
+}
+
+/* An operation that fails must leave everything as it was; the walk goes on. */
+static bool step_with_fault(walk *w, op o, int fault, int *failed) {
+  static const cr_sim_op kind[] = {CR_SIM_ANY, CR_SIM_H2D, CR_SIM_D2H};
+  int of = (fault - 1) / 3;
+  picture before = take_picture(w);
+  cr_sim_fail(kind[of], 1 + (fault - 1) % 3, CREMA_E_NO_MEMORY, of > 0);
+  result r = perform(w, o);
+  cr_sim_clear_faults();
+  if (r.status != CREMA_OK) {
+    picture after = take_picture(w);
+    (*failed)++;
+    return same_picture(&before, &after);
+  }
+  model_moves(w, o);
+  change(w, o, &r);
+  w->head = crema_syncedmem_head(w->memory);
+  return (int)w->head == golden[before.head][o];
+}
+
+typedef struct rule {
+  bool wrong; /* the model has a mistake */
+  int failed; /* operations that failed on the way */
+} rule;
+
+/* The number of steps that went well. */
+static size_t replay(const unsigned char *steps, size_t count, rule *r) {
+  walk w;
+  begin(&w, true);
+  w.wrong_rule = r->wrong;
+  r->failed = 0;
+  size_t at = 0;
+  bool agree = true;
+  while (at < count && agree) {
+    int fault = fault_of(steps[at]);
+    agree = fault == 0 ? step(&w, op_of(steps[at]))
+                       : step_with_fault(&w, op_of(steps[at]), fault, &r->failed);
+    at += agree;
+  }
+  end(&w);
+  return at;
+}
+
+static bool replay_fails(void *user, const void *steps, size_t count) {
+  return replay(steps, count, user) < count;
+}
+
+static unsigned char *draw_steps(uint32_t seed, size_t count, bool faults) {
+  unsigned char *steps = malloc(count);
+  assert_non_null(steps);
+  cr_mt19937 rng;
+  cr_mt19937_seed(&rng, seed);
+  for (size_t i = 0; i < count; i++) steps[i] = draw_step(&rng, faults);
+  return steps;
+}
+
+static int run_walk(size_t count, bool faults) {
+  uint32_t seed = walk_seed();
+  unsigned char *steps = draw_steps(seed, count, faults);
+  rule r = {0};
+  size_t at = replay(steps, count, &r);
+  if (at < count) {
+    size_t left = walk_shrink(steps, at + 1, 1, replay_fails, &r);
+    for (size_t i = 0; i < left; i++) {
+      print_error("%s, fault %d\n", op_name[op_of(steps[i])], fault_of(steps[i]));
+    }
+    fail_msg("walk of seed %u fails at step %zu; the sequence above is enough", seed, at);
+  }
+  free(steps);
+  return r.failed;
 }
 
 static void shrinking_finds_the_short_sequence(void **state) {
   (void)state;
   enum { LONG = 400 };
-  unsigned char ops[LONG];
-  cr_mt19937 rng;
-  cr_mt19937_seed(&rng, 11);
-  for (int i = 0; i < LONG; i++) ops[i] = (unsigned char)cr_mt19937_below(&rng, OPS);
-  assert_true(replay(ops, LONG, false));
-  assert_false(replay(ops, LONG, true));
-  size_t count = shrink(ops, LONG, true);
+  unsigned char *steps = draw_steps(11, LONG, false);
+  rule sound = {0}, wrong = {.wrong = true};
+  assert_int_equal(replay(steps, LONG, &sound), LONG);
+  assert_true(replay(steps, LONG, &wrong) < LONG);
+  size_t count = walk_shrink(steps, LONG, 1, replay_fails, &wrong);
   /* For instance: cpu, gpu (now synced), gpu. */
   assert_int_equal(count, 3);
-  assert_int_equal(ops[2], OP_GPU);
+  assert_int_equal(op_of(steps[2]), OP_GPU);
+  free(steps);
 }
 
 static void s0_11_random_walk_of_a_million_steps(void **state) {
   (void)state;
-  enum { STEPS = 1000000 };
-  const char *given = getenv("CREMA_TEST_SEED");
-  uint32_t seed = given != NULL ? (uint32_t)strtoul(given, NULL, 10) : (uint32_t)time(NULL);
-  print_message("seed %u (CREMA_TEST_SEED repeats it)\n", seed);
-  unsigned char *ops = malloc(STEPS);
-  assert_non_null(ops);
-  cr_mt19937 rng;
-  cr_mt19937_seed(&rng, seed);
-  for (int i = 0; i < STEPS; i++) ops[i] = (unsigned char)cr_mt19937_below(&rng, OPS);
-  walk w;
-  begin(&w, true);
-  size_t at = 0;
-  while (at < STEPS && step(&w, (op)ops[at])) at++;
-  end(&w);
-  if (at < STEPS) {
-    size_t count = shrink(ops, at + 1, false);
-    for (size_t i = 0; i < count; i++) print_error("%s\n", op_name[ops[i]]);
-    fail_msg("walk of seed %u fails at step %zu; the sequence above is enough", seed, at);
-  }
-  free(ops);
+  run_walk(1000000, false);
 }
 
-/* Faults on the way: an operation that fails leaves the model's state, and the walk goes on. */
 static void s0_28_random_walk_with_faults(void **state) {
   (void)state;
-  enum { STEPS = 100000 };
-  uint32_t seed = (uint32_t)time(NULL);
-  print_message("seed %u\n", seed);
-  cr_mt19937 rng;
-  cr_mt19937_seed(&rng, seed);
-  walk w;
-  begin(&w, true);
-  int failed = 0;
-  for (int i = 0; i < STEPS; i++) {
-    op o = (op)cr_mt19937_below(&rng, OPS);
-    if (o < OP_SET_CPU && cr_mt19937_below(&rng, 4) == 0) {
-      picture before = take_picture(&w);
-      bool late = cr_mt19937_below(&rng, 2) == 0;
-      cr_sim_op kind =
-          late ? (cr_mt19937_below(&rng, 2) == 0 ? CR_SIM_H2D : CR_SIM_D2H) : CR_SIM_ANY;
-      cr_sim_fail(kind, 1 + (int)cr_mt19937_below(&rng, 3), CREMA_E_NO_MEMORY, late);
-      result r = perform(&w, o);
-      cr_sim_clear_faults();
-      if (r.status != CREMA_OK) {
-        picture after = take_picture(&w);
-        if (!same_picture(&before, &after)) fail_msg("seed %u, step %d: changed", seed, i);
-        failed++;
-        continue;
-      }
-      model_moves(&w, o);
-      change(&w, o, &r);
-      w.head = crema_syncedmem_head(w.memory);
-      continue;
-    }
-    if (!step(&w, o)) fail_msg("seed %u, step %d: %s", seed, i, op_name[o]);
-  }
-  assert_true(failed > STEPS / 100);
-  end(&w);
+  enum { COUNT = 200000 };
+  assert_true(run_walk(COUNT, true) > COUNT / 100);
 }
 
 int main(void) {

@@ -77,6 +77,36 @@ static void s0_21_freeing_before_the_push_is_done_is_a_race(void **state) {
   sim_end_with_races(1);
 }
 
+/* Device memory is adopted while a push still reads the host side; what then comes back to the host
+ * side comes after it, from the same device or another one. */
+static void s0_19_s0_21_adopting_memory_while_a_push_is_under_way(void **state) {
+  (void)state;
+  cr_sim_options options = sim_test_options(2);
+  options.stepped = true;
+  for (int other = 0; other < 2; other++) {
+    fixture f = begin_with(&options);
+    crema_device *device = sim_test_device(other);
+    crema_devptr theirs = {0};
+    unsigned char bytes[SIZE];
+    memset(bytes, 6, SIZE);
+    assert_int_equal(cr_device_alloc(device, SIZE, &theirs), CREMA_OK);
+    crema_context *context = sim_test_context(device);
+    assert_int_equal(device->backend->copy(context, CR_COPY_HOST_TO_DEVICE, theirs.address,
+                                           (uintptr_t)bytes, SIZE),
+                     CREMA_OK);
+    assert_int_equal(crema_context_finish(context), CREMA_OK);
+    memset(mutable_cpu(f.memory), 1, SIZE);
+    assert_int_equal(crema_syncedmem_async_push(f.memory, f.context), CREMA_OK);
+    assert_int_equal(cr_syncedmem_adopt(f.memory, device, theirs), CREMA_OK);
+    expect_bytes(cpu(f.memory), 6);
+    crema_syncedmem_destroy(f.memory);
+    f.memory = NULL;
+    cr_device_free(device, theirs);
+    crema_context_destroy(context);
+    end(&f);
+  }
+}
+
 static void s0_21_reading_on_another_stream_before_it_is_a_race(void **state) {
   (void)state;
   cr_sim_options options = sim_test_options(1);
@@ -272,6 +302,7 @@ int main(void) {
       cmocka_unit_test(s0_21_async_push),
       cmocka_unit_test(s0_21_writing_before_the_push_is_done_is_a_race),
       cmocka_unit_test(s0_21_freeing_before_the_push_is_done_is_a_race),
+      cmocka_unit_test(s0_19_s0_21_adopting_memory_while_a_push_is_under_way),
       cmocka_unit_test(s0_21_reading_on_another_stream_before_it_is_a_race),
       cmocka_unit_test(s0_27_use_on_a_foreign_device_is_detected),
       cmocka_unit_test(s0_29_concurrent_use_trips),

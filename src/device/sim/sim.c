@@ -133,6 +133,7 @@ static crema_status start_locked(const cr_sim_options *options) {
   w->open_streams = 0;
   w->events = 0;
   w->unloading = false;
+  w->mistake = CR_SIM_SOUND;
   cr_sim_make_kernels();
   w->running = true;
   return CREMA_OK;

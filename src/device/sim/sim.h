@@ -105,6 +105,18 @@ size_t cr_sim_pending(crema_context *context);
 void cr_sim_fail(cr_sim_op op, int nth, crema_status code, bool late);
 void cr_sim_clear_faults(void);
 
+/* Makes the simulated driver wrong, so that a test can show that it would notice. Until the
+ * simulation is stopped. */
+typedef enum cr_sim_mistake {
+  CR_SIM_SOUND,
+  CR_SIM_LOSES_WAITS,   /* streams do not wait for events */
+  CR_SIM_COPIES_SHORT,  /* copies leave out the last byte */
+  CR_SIM_EVENTS_EARLY,  /* events count as done when they are recorded */
+  CR_SIM_FORGETS_ZEROS, /* zero fills do nothing */
+  CR_SIM_MISTAKES
+} cr_sim_mistake;
+void cr_sim_break(cr_sim_mistake mistake);
+
 /* As in a process that is about to end and whose driver has gone already: every call fails with
  * CREMA_E_CLOSED, what is freed is ignored. Off again when the simulation is stopped. */
 void cr_sim_set_unloading(bool on);

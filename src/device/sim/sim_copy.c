@@ -179,14 +179,18 @@ static void execute_copy(sim_stream *stream, const sim_task *task) {
                        (uintptr_t)task->u.copy.src);
     sim_unlock();
   }
-  memcpy(task->u.copy.dst, task->u.copy.src, task->u.copy.bytes);
+  size_t left_out = cr_sim_world.mistake == CR_SIM_COPIES_SHORT ? 1 : 0;
+  memcpy(task->u.copy.dst, task->u.copy.src, task->u.copy.bytes - left_out);
   if (end > 0) wait_until(end);
 }
 
 crema_status cr_sim_execute(sim_stream *stream, sim_task *task) {
   switch (task->kind) {
     case SIM_TASK_COPY: execute_copy(stream, task); return CREMA_OK;
-    case SIM_TASK_ZERO: memset(task->u.copy.dst, 0, task->u.copy.bytes); return CREMA_OK;
+    case SIM_TASK_ZERO:
+      if (cr_sim_world.mistake == CR_SIM_FORGETS_ZEROS) return CREMA_OK;
+      memset(task->u.copy.dst, 0, task->u.copy.bytes);
+      return CREMA_OK;
     case SIM_TASK_CONVERT:
       return stream->cpu->device->backend->convert(stream->cpu, task->u.convert.count,
                                                    task->u.convert.dst_form, task->u.convert.dst,

@@ -61,6 +61,12 @@ void cr_sim_fail(cr_sim_op op, int nth, crema_status code, bool late) {
   sim_unlock();
 }
 
+void cr_sim_break(cr_sim_mistake mistake) {
+  sim_lock();
+  cr_sim_world.mistake = mistake;
+  sim_unlock();
+}
+
 void cr_sim_set_unloading(bool on) {
   sim_lock();
   cr_sim_world.unloading = on;

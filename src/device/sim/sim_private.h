@@ -136,6 +136,7 @@ typedef struct sim_world {
   pthread_cond_t progress; /* some task was done */
   int waiters;
   bool running, unloading;
+  cr_sim_mistake mistake;
   cr_sim_options options;
   sim_device device[CR_SIM_MAX_DEVICES];
   /* Device addresses are those of `addresses`, which nobody can read or write; the bytes are at
