@@ -1,14 +1,13 @@
 # The rows of the CUDA table on the host, by the comparator that tests the rows of the CPU. Needs
 # neither nvcc nor a GPU.
 file(GLOB cuda_rows CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/device/cuda/rows*.c)
-set(cuda_comparator
-  ${CMAKE_CURRENT_SOURCE_DIR}/ops/test_kernels.c
-  ${CMAKE_CURRENT_SOURCE_DIR}/ops/op_cases.c
-  ${CMAKE_CURRENT_SOURCE_DIR}/ops/op_check.c
-  ${CMAKE_CURRENT_SOURCE_DIR}/ops/op_reference.c
-  ${CMAKE_CURRENT_SOURCE_DIR}/ops/op_reference_rest.c
-  ${CMAKE_CURRENT_SOURCE_DIR}/ops/op_problem.c
-  ${CMAKE_CURRENT_LIST_DIR}/op_run_device.c)
+file(GLOB cuda_comparator CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/ops/op_*.c)
+list(REMOVE_ITEM cuda_comparator ${CMAKE_CURRENT_SOURCE_DIR}/ops/op_run.c)
+list(APPEND cuda_comparator ${CMAKE_CURRENT_LIST_DIR}/op_run_device.c)
+# The programs that compare rows: on given cases, on windows and on shapes drawn at random.
+set(cuda_compares_kernels ${CMAKE_CURRENT_SOURCE_DIR}/ops/test_kernels.c)
+set(cuda_compares_windows ${CMAKE_CURRENT_SOURCE_DIR}/ops/test_windows.c)
+set(cuda_compares_shapes ${CMAKE_CURRENT_LIST_DIR}/shapes.c)
 set(cuda_on_host ${cuda_rows} ${PROJECT_SOURCE_DIR}/src/device/cuda/fault.c
   ${CMAKE_CURRENT_LIST_DIR}/launch_host.c ${CMAKE_CURRENT_LIST_DIR}/device_host.c)
 
@@ -19,10 +18,16 @@ function(add_cuda_test target)
   set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
 endfunction()
 
-add_executable(cuda_kernels_on_host ${cuda_comparator} ${cuda_on_host})
-add_cuda_test(cuda_kernels_on_host)
-add_test(NAME cuda/kernels_on_host COMMAND cuda_kernels_on_host)
-set_tests_properties(cuda/kernels_on_host PROPERTIES ENVIRONMENT OMP_WAIT_POLICY=passive)
+add_library(cuda_rows_on_host OBJECT ${cuda_comparator} ${cuda_on_host})
+target_link_libraries(cuda_rows_on_host PRIVATE crema_internal PkgConfig::CMOCKA)
+target_include_directories(cuda_rows_on_host PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}
+  ${CMAKE_CURRENT_SOURCE_DIR}/ops ${CMAKE_CURRENT_SOURCE_DIR}/cuda)
+foreach(what kernels windows shapes)
+  add_executable(cuda_${what}_on_host ${cuda_compares_${what}} $<TARGET_OBJECTS:cuda_rows_on_host>)
+  add_cuda_test(cuda_${what}_on_host)
+  add_test(NAME cuda/${what}_on_host COMMAND cuda_${what}_on_host)
+  set_tests_properties(cuda/${what}_on_host PROPERTIES ENVIRONMENT OMP_WAIT_POLICY=passive)
+endforeach()
 
 # What every device must do, on the devices that every machine has.
 add_executable(device_conformance ${CMAKE_CURRENT_LIST_DIR}/conformance.c)
@@ -37,15 +42,22 @@ if(NOT CREMA_CUDA)
 endif()
 
 # The plug-in itself. Skipped where there is no GPU.
-add_executable(cuda_kernels ${cuda_comparator} ${CMAKE_CURRENT_LIST_DIR}/device_gpu.c)
-add_cuda_test(cuda_kernels)
-add_dependencies(cuda_kernels crema_cuda)
+set(comparisons kernels windows shapes)
+add_library(cuda_rows_on_gpu OBJECT ${cuda_comparator} ${CMAKE_CURRENT_LIST_DIR}/device_gpu.c)
+target_link_libraries(cuda_rows_on_gpu PRIVATE crema_internal PkgConfig::CMOCKA)
+target_include_directories(cuda_rows_on_gpu PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}
+  ${CMAKE_CURRENT_SOURCE_DIR}/ops ${CMAKE_CURRENT_SOURCE_DIR}/cuda)
+foreach(what ${comparisons})
+  add_executable(cuda_${what} ${cuda_compares_${what}} $<TARGET_OBJECTS:cuda_rows_on_gpu>)
+  add_cuda_test(cuda_${what})
+  add_dependencies(cuda_${what} crema_cuda)
+  add_test(NAME cuda/${what} COMMAND cuda_${what})
+endforeach()
 set(golden_run golden -q -gpu 0 -pending ${CMAKE_CURRENT_SOURCE_DIR}/golden/pending.txt
   ${PROJECT_BINARY_DIR}/golden/layers ${PROJECT_BINARY_DIR}/golden/solvers)
-add_test(NAME cuda/kernels COMMAND cuda_kernels)
 add_test(NAME cuda/conformance COMMAND device_conformance cuda)
 add_test(NAME cuda/golden COMMAND ${golden_run})
-set_tests_properties(cuda/kernels cuda/conformance cuda/golden PROPERTIES
+set_tests_properties(cuda/kernels cuda/windows cuda/shapes cuda/conformance cuda/golden PROPERTIES
   LABELS gpu SKIP_RETURN_CODE 77
   ENVIRONMENT "CREMA_CUDA_PLUGIN=$<TARGET_FILE:crema_cuda>;OMP_WAIT_POLICY=passive")
 
@@ -88,14 +100,16 @@ target_compile_definitions(crema_cuda_fake PRIVATE ${cuda_definitions})
 target_link_libraries(crema_cuda_fake PRIVATE crema_options fake_driver Threads::Threads m
   ${CMAKE_DL_LIBS} stdc++)
 add_dependencies(crema_cuda_fake fake_cublaslt fake_cudnn crema_cuda)
-add_dependencies(cuda_kernels crema_cuda_fake)
+foreach(what ${comparisons})
+  add_dependencies(cuda_${what} crema_cuda_fake)
+  add_test(NAME cuda/${what}_on_fake COMMAND cuda_${what})
+endforeach()
 set(on_fake "CREMA_CUDA_PLUGIN=$<TARGET_FILE:crema_cuda_fake>" "LD_LIBRARY_PATH=${fake_dir}"
   "OMP_WAIT_POLICY=passive")
-add_test(NAME cuda/kernels_on_fake COMMAND cuda_kernels)
 add_test(NAME cuda/conformance_on_fake COMMAND device_conformance cuda)
 add_test(NAME cuda/golden_on_fake COMMAND ${golden_run})
-set_tests_properties(cuda/kernels_on_fake cuda/conformance_on_fake cuda/golden_on_fake
-  PROPERTIES ENVIRONMENT "${on_fake}")
+set_tests_properties(cuda/kernels_on_fake cuda/windows_on_fake cuda/shapes_on_fake
+  cuda/conformance_on_fake cuda/golden_on_fake PROPERTIES ENVIRONMENT "${on_fake}")
 
 # How the plug-in behaves towards others in the process: devices, threads, errors. Once as it is, and
 # with libraries that are there and do not start.

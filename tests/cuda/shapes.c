@@ -1,0 +1,226 @@
+/* Every op but convolution and pooling on shapes drawn at random: empty, 1, odd, around the sizes
+ * of warps and blocks, long. The rows of the device against the plain rows of the CPU, forward and
+ * through the gradients. (Windows have a test of their own, ops/test_windows.c, which runs on the
+ * device's rows too.) */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "op_check.h"
+#include "op_run.h"
+#include "ops/op.h"
+
+enum { TEXT = 256, SKIPPED = 77, DRAWS = 6 };
+
+/* Of one argument; more would only take longer. */
+static const int64_t most_elements = 30000;
+
+static uint32_t seed;
+
+static int64_t draw_extent(cr_mt19937 *rng, bool may_be_empty) {
+  static const int64_t extents[] = {1,  2,  3,  4,  5,  7,   8,   9,   15,  16,   17,   31,
+                                    32, 33, 63, 64, 65, 100, 127, 129, 257, 1023, 1025, 4097};
+  if (may_be_empty && cr_mt19937_below(rng, 8) == 0) return 0;
+  const uint32_t count = sizeof extents / sizeof extents[0];
+  /* Small ones more often, so that several fit into one argument. */
+  const uint32_t a = cr_mt19937_below(rng, count), b = cr_mt19937_below(rng, count);
+  return extents[a < b ? a : b];
+}
+
+/* ---- templates ---- */
+
+/* Shapes as in an op_case, with letters for extents: A, B, C at least 1, a, b, c also 0, each
+ * letter the same everywhere. P is the sum of A and B, K at most B, Q the product of A and B. */
+typedef struct shape_template {
+  cr_op_desc desc;
+  const char *shapes;
+  cr_op_scalars scalars;
+  bool top_k; /* u.accuracy.top_k is drawn as K */
+} shape_template;
+
+static float coeffs[] = {0.5f, -1.25f, 2};
+
+#define OP(name, text) \
+  { .desc = {.kind = CR_OP_##name}, .shapes = text }
+#define OP_WITH(name, text, ...) \
+  { .desc = {.kind = CR_OP_##name, .u = {__VA_ARGS__}}, .shapes = text }
+#define FUNCTION(name) \
+  OP_WITH(FUNCTION_FWD, "a B; a B", .function = {CR_FUNCTION_##name, 1.5f, 0.75f, 2.5f})
+#define LOSS(name, text, ...)                                                        \
+  {                                                                                  \
+    .desc = {.kind = CR_OP_##name, .u = {__VA_ARGS__}}, .shapes = text, .scalars = { \
+      .alpha = 0.75f,                                                                \
+      .seed = 3,                                                                     \
+      .counter = 8                                                                   \
+    }                                                                                \
+  }
+#define UPDATE(name, second, rules)                                                            \
+  {                                                                                            \
+    .desc = {.kind = CR_OP_##name, .u.update = {.rule = rules}}, .shapes = "a; a; a; " second, \
+    .scalars = {                                                                               \
+      .rate = 0.01f,                                                                           \
+      .momentum = 0.9f,                                                                        \
+      .momentum2 = 0.999f,                                                                     \
+      .rms_decay = 0.98f,                                                                      \
+      .decay = 0.05f,                                                                          \
+      .delta = 1e-4f,                                                                          \
+      .grad_scale = 0.5f                                                                       \
+    }                                                                                          \
+  }
+
+static const shape_template templates[] = {
+    OP_WITH(IP_FWD, "a B; C B; C; a C", .ip = {false}),
+    OP_WITH(IP_FWD, "A B; B C; -; A C", .ip = {true}),
+    OP_WITH(LRN_FWD, "a B C 2; a B C 2; -", .lrn = {5, 1, 0.75f, 1, false}),
+    OP_WITH(LRN_FWD, "a 3 B C; a 3 B C; -", .lrn = {3, 1, 0.5f, 2, true}),
+    OP_WITH(BN_FWD_TRAIN, "A B C; A B C; B; B", .bn = {1e-2f, false}),
+    OP_WITH(BN_FWD_GLOBAL, "a B C; a B C; B; B", .bn = {1e-2f, true}),
+    OP_WITH(SOFTMAX_FWD, "a B C; a B C", .axis = 1),
+    OP_WITH(SOFTMAX_FWD, "A B C; A B C", .axis = 0),
+    OP_WITH(SOFTMAX_FWD, "a b C; a b C", .axis = 2),
+    OP_WITH(UNARY_FWD, "a B; a B", .unary = {CR_UNARY_RELU, 0.1f, 0, 0}),
+    OP_WITH(UNARY_FWD, "a B; a B", .unary = {CR_UNARY_SIGMOID, 0, 0, 0}),
+    OP_WITH(UNARY_FWD, "a B; a B", .unary = {CR_UNARY_TANH, 0, 0, 0}),
+    FUNCTION(POWER),
+    FUNCTION(EXP),
+    FUNCTION(LOG),
+    FUNCTION(ABS),
+    FUNCTION(ELU),
+    FUNCTION(BNLL),
+    FUNCTION(SWISH),
+    OP(PRELU_FWD, "a B c; B; a B c"),
+    OP_WITH(SUM, "a B; a B; a B; a B", .sum = {coeffs}),
+    OP(SUM, "a; a"),
+    OP(PROD, "a B; a B; a B; a B"),
+    OP(MAX, "a B; a B; a B; a B; a B i32"),
+    LOSS(AXPBY, "a B; a B", .norm = 0),
+    OP_WITH(SET, "a B C", .value = 2.5f),
+    OP(COPY, "a B; a B"),
+    OP(COPY, "a B u8; a B u8"),
+    OP_WITH(CONCAT, "c A 5; c B 5; c P 5", .axis = 1),
+    OP_WITH(CONCAT, "A c; B c; P c", .axis = 0),
+    OP_WITH(SLICE, "c P 3; c A 3; c B 3", .axis = 1),
+    OP(AFFINE_FWD, "a B c; B; B; a B c"),
+    OP(AFFINE_FWD, "a B 1; B; -; a B 1"),
+    OP(AFFINE_FWD, "A 1 c; -; 1; A 1 c"),
+    LOSS(DROPOUT_FWD, "a B; a B; a B u8", .dropout = {0.4f}),
+    LOSS(NLL_FWD, "a B C; a C; 1; 1", .nll = {false, 0}),
+    LOSS(NLL_FWD, "A B c; A c; 1; 1", .nll = {true, 1}),
+    {.desc = {.kind = CR_OP_ACCURACY}, .shapes = "a B C; a C; 1; B", .top_k = true},
+    LOSS(SIGMOID_LOSS_FWD, "a B; a B; 1; 1", .nll = {true, 1}),
+    LOSS(HINGE_FWD, "a B; a; 1", .norm = 1),
+    LOSS(HINGE_FWD, "a B; a; 1", .norm = 2),
+    LOSS(CONTRASTIVE_FWD, "a B; a B; a; 1", .contrastive = {1, false}),
+    LOSS(INFOGAIN_FWD, "a 7 C; a C; 7 7; 1; 1", .nll = {true, 3}),
+    LOSS(INFOGAIN_FWD, "a B C; a C; -; 1; 1", .nll = {false, 0}),
+    OP_WITH(MVN_FWD, "a B; a B; a", .mvn = {true, 1e-2f}),
+    OP_WITH(MVN_FWD, "a B; a B; a", .mvn = {false, 0}),
+    OP_WITH(ROW_REDUCE_FWD, "a b; a", .rows = {CR_REDUCE_SUM, 0.25f}),
+    OP_WITH(ROW_REDUCE_FWD, "a b; a", .rows = {CR_REDUCE_ASUM, -2}),
+    OP_WITH(ROW_REDUCE_FWD, "a b; a", .rows = {CR_REDUCE_SUMSQ, 1}),
+    OP(ARG_MAX, "a B C; a K C; a K C"),
+    OP_WITH(CROP_FWD, "A P C; A B C", .offset = {0}),
+    OP_WITH(PERMUTE, "a B C 3; 3 C a B", .order = {3, 2, 0, 1}),
+    OP(TILE_FWD, "a c; a B c"),
+    OP(GATHER_FWD, "B c; a; a c"),
+    OP_WITH(REDUCE, "a B; 1 f64", .reduce = CR_REDUCE_SUM),
+    OP_WITH(REDUCE, "a B; 1 f64", .reduce = CR_REDUCE_ASUM),
+    OP_WITH(REDUCE, "a B; 1 f64", .reduce = CR_REDUCE_SUMSQ),
+    UPDATE(UPDATE, "-", CR_UPDATE_SGD),
+    UPDATE(UPDATE_KEEP, "-", CR_UPDATE_NESTEROV),
+    UPDATE(UPDATE, "-", CR_UPDATE_ADAGRAD),
+    UPDATE(UPDATE_KEEP, "-", CR_UPDATE_RMSPROP),
+    UPDATE(UPDATE, "a", CR_UPDATE_ADADELTA),
+    UPDATE(UPDATE_KEEP, "a", CR_UPDATE_ADAM),
+};
+enum { TEMPLATES = sizeof templates / sizeof templates[0] };
+
+typedef struct extents {
+  int64_t of[128]; /* by letter */
+} extents;
+
+static extents draw_extents(cr_mt19937 *rng) {
+  extents e = {{0}};
+  for (char letter = 'A'; letter <= 'C'; letter++) {
+    e.of[(int)letter] = draw_extent(rng, false);
+    e.of[letter - 'A' + 'a'] = draw_extent(rng, true);
+  }
+  e.of['P'] = e.of['A'] + e.of['B'];
+  e.of['K'] = 1 + (int64_t)cr_mt19937_below(rng, e.of['B'] < 5 ? (uint32_t)e.of['B'] : 5);
+  return e;
+}
+
+/* False: an argument is too large. */
+static bool spell(const char *shapes, const extents *e, char *text) {
+  size_t used = 0;
+  int64_t elements = 1;
+  for (const char *p = shapes; *p != '\0'; p++) {
+    const bool type = (*p == 'u' || *p == 'i' || *p == 'f') && p[1] >= '0' && p[1] <= '9';
+    if (*p == ';') elements = 1;
+    if (type) {
+      used += (size_t)snprintf(text + used, TEXT - used, "%.*s", (int)strcspn(p, ";"), p);
+      p += strcspn(p, ";") - 1;
+    } else if ((*p >= 'A' && *p <= 'Z') || (*p >= 'a' && *p <= 'z')) {
+      elements *= e->of[(int)*p];
+      used += (size_t)snprintf(text + used, TEXT - used, "%lld", (long long)e->of[(int)*p]);
+    } else {
+      text[used++] = *p;
+    }
+    if (elements > most_elements) return false;
+  }
+  text[used] = '\0';
+  return true;
+}
+
+static void check_template(const shape_template *t, cr_mt19937 *rng) {
+  char text[TEXT], label[2 * TEXT];
+  extents e = draw_extents(rng);
+  while (!spell(t->shapes, &e, text)) e = draw_extents(rng);
+  snprintf(label, sizeof label, "%s of %s", cr_op_kind_name(t->desc.kind), text);
+  op_case test = {
+      .label = label, .shapes = text, .desc = t->desc, .scalars = t->scalars, .large = true};
+  if (t->top_k) test.desc.u.accuracy.top_k = (int)e.of['K'];
+  op_record records[OP_ROWS_MAX] = {{0}};
+  op_check_case(&test, t->desc.kind, rng, records);
+  for (int i = 0; i < op_gradient_count; i++) {
+    if (op_gradients[i].forward != t->desc.kind) continue;
+    op_check_case(&test, op_gradients[i].backward, rng, records);
+  }
+}
+
+static void rows_agree_with_the_cpu(void **state) {
+  const cr_op_kind kind = (cr_op_kind)(uintptr_t)*state;
+  cr_mt19937 rng;
+  cr_mt19937_seed(&rng, seed + (uint32_t)kind);
+  for (int i = 0; i < TEMPLATES; i++) {
+    if (templates[i].desc.kind != kind) continue;
+    for (int n = 0; n < DRAWS; n++) check_template(&templates[i], &rng);
+  }
+}
+
+int main(void) {
+  if (op_table() == NULL) {
+    printf("skipped: %s\n", crema_error_text());
+    return SKIPPED;
+  }
+  const char *given = getenv("CREMA_TEST_SEED");
+  seed = given ? (uint32_t)strtoul(given, NULL, 10) : (uint32_t)time(NULL);
+  printf("seed %u (set CREMA_TEST_SEED to repeat)\n", seed);
+  static struct CMUnitTest tests[CR_OP_KINDS];
+  size_t count = 0;
+  for (int kind = 0; kind < CR_OP_KINDS; kind++) {
+    bool wanted = false;
+    for (int i = 0; i < TEMPLATES; i++) wanted |= templates[i].desc.kind == (cr_op_kind)kind;
+    if (!wanted) continue;
+    tests[count++] = (struct CMUnitTest){.name = cr_op_kind_name((cr_op_kind)kind),
+                                         .test_func = rows_agree_with_the_cpu,
+                                         .initial_state = (void *)(uintptr_t)kind};
+  }
+  return _cmocka_run_group_tests("shapes", tests, count, NULL, NULL);
+}
