@@ -11,7 +11,7 @@
 #include "cli.h"
 #include "crema/log.h"
 
-enum { MAX_FILES = 2, PROGRESS_MAX = 256 };
+enum { MAX_FILES = 2, PROGRESS_MAX = 256, TEXT_MAX = 4200 };
 
 typedef struct log_sink {
   pthread_mutex_t lock;
@@ -25,9 +25,23 @@ static log_sink sink = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static const char *const clear_line = "\r\033[K";
 
+/* Names come out of files that anybody may have written: they must neither drive the terminal nor
+ * look like lines of their own. */
+static const char *printable(const char *text, char out[TEXT_MAX]) {
+  size_t n = 0;
+  for (; n < TEXT_MAX - 1 && text[n] != '\0'; ++n) {
+    bool control = ((unsigned char)text[n] < 0x20 && text[n] != '\t') || text[n] == 0x7F;
+    out[n] = control ? '?' : text[n];
+  }
+  out[n] = '\0';
+  return out;
+}
+
 static void write_line(void *user, crema_log_level level, const char *file, int line,
                        const char *message) {
   log_sink *self = user;
+  char clean[TEXT_MAX];
+  message = printable(message, clean);
   struct timespec now;
   struct tm local;
   clock_gettime(CLOCK_REALTIME, &now);
@@ -79,6 +93,8 @@ void cli_log_stop(void) {
 }
 
 void cli_log_print_error(const char *text) {
+  char clean[TEXT_MAX];
+  text = printable(text, clean);
   cli_progress("");
   fprintf(stderr, "crema: error: %s\n", text);
   for (int i = 0; i < sink.files; ++i) fprintf(sink.file[i], "crema: error: %s\n", text);

@@ -17,7 +17,7 @@ typedef enum crema_log_level {
 
 /* Receives one message without a trailing newline. `file` and `line` name the
  * place in the library's source. May be called from any thread, never twice at
- * the same time. */
+ * the same time; it must not call the library, which holds its lock meanwhile. */
 typedef void (*crema_log_fn)(void *user, crema_log_level level, const char *file, int line,
                              const char *message);
 

@@ -93,4 +93,9 @@ expect_ok "-iterations"
 run train -solver folder.prototxt -iterations 3 -minloglevel 1
 expect_ok "-minloglevel"
 [ ! -s log ] || { fail "-minloglevel 1 leaves information in"; cat log; }
+# Names out of files do not drive the terminal, nor forge lines of the log.
+printf '%s\n' 'layer { name: "a\033[31m\nI b" type: "Inptu" top: "t" }' >colour.prototxt
+run time -model colour.prototxt
+expect_error "a name with control characters" "layer 'a?[31m?I b'" "did you mean 'Input'"
+[ "$(wc -l <log)" -eq 1 ] || { fail "more than one line"; cat log; }
 finish
