@@ -1,0 +1,441 @@
+/* Records that are kept in memory: epochs without the database, orders of their own, places, and
+ * memory that runs short. */
+#include <inttypes.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/clock.h"
+#include "core/free_memory.h"
+#include "crema/log.h"
+#include "data/input_group.h"
+#include "data/record_cache.h"
+#include "fixture.h"
+#include "net/net.h"
+
+enum { RECORDS = 23, EPOCHS = 4 };
+
+/* Warnings that the library gave, and the last one. */
+typedef struct warnings {
+  int count;
+  char last[512];
+} warnings;
+
+static void note_warning(void *user, crema_log_level level, const char *file, int line,
+                         const char *message) {
+  warnings *w = user;
+  (void)level;
+  (void)file;
+  (void)line;
+  ++w->count;
+  snprintf(w->last, sizeof w->last, "%s", message);
+}
+
+/* The database `name` with both back ends, keys %08d, values of different sizes. */
+static const char *make_db(const fixture *f, const char *backend, const char *name, int count) {
+  const char *path = fixture_path(f, name);
+  cr_db *db = NULL;
+  cr_db_txn *txn = NULL;
+  uint8_t value[6000];
+  assert_int_equal(cr_db_open(backend, path, CR_DB_NEW, &db), CREMA_OK);
+  assert_int_equal(cr_db_txn_begin(db, &txn), CREMA_OK);
+  for (int i = 0; i < count; ++i) {
+    char key[16];
+    int length = snprintf(key, sizeof key, "%08d", i);
+    memset(value, i % 251, sizeof value);
+    const cr_db_bytes bytes = {(const uint8_t *)key, (size_t)length};
+    assert_int_equal(cr_db_put(txn, bytes, (cr_db_bytes){value, (size_t)(i * 251 % 6000) + 1}),
+                     CREMA_OK);
+  }
+  assert_int_equal(cr_db_commit(txn), CREMA_OK);
+  cr_db_close(db);
+  return path;
+}
+
+/* Number in the key of a record whose value is checked; its number is `index`. */
+static int take(cr_reader *reader, int consumer, uint64_t index) {
+  cr_record *record = NULL;
+  char text[16];
+  if (cr_reader_take(reader, consumer, &record) != CREMA_OK) fail_msg("%s", crema_error_text());
+  assert_int_equal(record->index, index);
+  cr_db_key_text(record->key, text, sizeof text);
+  int number = atoi(text);
+  assert_int_equal(record->value.size, number * 251 % 6000 + 1);
+  for (size_t i = 0; i < record->value.size; ++i) {
+    assert_int_equal(record->value.data[i], number % 251);
+  }
+  assert_int_equal(cr_reader_give_back(reader, consumer, record), CREMA_OK);
+  return number;
+}
+
+static void open_reader(const char *backend, const char *path, bool shuffle, uint64_t key,
+                        cr_reader **out) {
+  const cr_reader_options options = {.backend = backend,
+                                     .source = path,
+                                     .consumers = 1,
+                                     .depth = 3,
+                                     .cache = true,
+                                     .shuffle = shuffle,
+                                     .order_key = key};
+  assert_int_equal(cr_reader_open(&options, out), CREMA_OK);
+}
+
+/* Every record is read once; later epochs come from memory, in the same order. */
+static void s2_29_later_epochs_read_nothing(void **state) {
+  static const char *const backends[] = {"lmdb", "leveldb"};
+  fixture f;
+  (void)state;
+  fixture_make(&f);
+  for (int b = 0; b < 2; ++b) {
+    cr_reader *reader = NULL;
+    open_reader(backends[b], make_db(&f, backends[b], backends[b], RECORDS), false, 1, &reader);
+    assert_int_equal(cr_reader_start(reader), CREMA_OK);
+    for (int k = 0; k < EPOCHS * RECORDS; ++k) {
+      assert_int_equal(take(reader, 0, (uint64_t)k), k % RECORDS);
+    }
+    assert_int_equal(cr_reader_get_stats(reader).reads, RECORDS);
+    assert_int_equal(cr_reader_count(reader), RECORDS);
+    cr_reader_close(reader);
+  }
+  fixture_remove(&f);
+}
+
+/* Without cache the same stream costs a read a record. */
+static void s2_29_without_cache_every_epoch_reads(void **state) {
+  fixture f;
+  cr_reader *reader = NULL;
+  (void)state;
+  fixture_make(&f);
+  const cr_reader_options options = {
+      .backend = "lmdb", .source = make_db(&f, "lmdb", "db", RECORDS), .consumers = 1, .depth = 3};
+  assert_int_equal(cr_reader_open(&options, &reader), CREMA_OK);
+  assert_int_equal(cr_reader_start(reader), CREMA_OK);
+  for (int k = 0; k < EPOCHS * RECORDS; ++k) (void)take(reader, 0, (uint64_t)k);
+  assert_true(cr_reader_get_stats(reader).reads >= EPOCHS * RECORDS);
+  cr_reader_close(reader);
+  fixture_remove(&f);
+}
+
+static void run_shuffled(const char *backend, const char *path, uint64_t key,
+                         int out[EPOCHS][RECORDS]) {
+  cr_reader *reader = NULL;
+  open_reader(backend, path, true, key, &reader);
+  assert_int_equal(cr_reader_start(reader), CREMA_OK);
+  for (int k = 0; k < EPOCHS * RECORDS; ++k) {
+    out[k / RECORDS][k % RECORDS] = take(reader, 0, (uint64_t)k);
+  }
+  assert_int_equal(cr_reader_get_stats(reader).reads, RECORDS);
+  cr_reader_close(reader);
+}
+
+/* The first epoch in the order of the keys, each later one in another order, which seed and epoch
+ * decide alone. */
+static void s2_29_each_epoch_has_its_permutation(void **state) {
+  static int order[4][EPOCHS][RECORDS];
+  fixture f;
+  (void)state;
+  fixture_make(&f);
+  const char *lmdb = make_db(&f, "lmdb", "db", RECORDS);
+  const char *leveldb = make_db(&f, "leveldb", "level", RECORDS);
+  run_shuffled("lmdb", lmdb, 1, order[0]);
+  run_shuffled("lmdb", lmdb, 1, order[1]);
+  run_shuffled("leveldb", leveldb, 1, order[2]);
+  run_shuffled("lmdb", lmdb, 2, order[3]);
+  assert_memory_equal(order[0], order[1], sizeof order[0]);
+  assert_memory_equal(order[0], order[2], sizeof order[0]);
+  for (int run = 0; run < 4; run += 3) {
+    for (int e = 0; e < EPOCHS; ++e) {
+      int seen[RECORDS] = {0};
+      for (int i = 0; i < RECORDS; ++i) ++seen[order[run][e][i]];
+      for (int i = 0; i < RECORDS; ++i) assert_int_equal(seen[i], 1);
+      if (e == 0) {
+        for (int i = 0; i < RECORDS; ++i) assert_int_equal(order[run][0][i], i);
+      }
+      for (int other = 0; other < e; ++other) {
+        assert_memory_not_equal(order[run][e], order[run][other], sizeof order[run][e]);
+      }
+    }
+  }
+  assert_memory_not_equal(order[0][1], order[3][1], sizeof order[0][1]);
+  fixture_remove(&f);
+}
+
+/* Three consumers divide the order of one among themselves; passing records over at the start
+ * shifts the epochs. */
+static void s2_29_several_solvers_divide_the_same_order(void **state) {
+  enum { SOLVERS = 3, SKIP = 2 * RECORDS + 5 };
+  static int order[EPOCHS][RECORDS];
+  fixture f;
+  cr_reader *reader = NULL;
+  (void)state;
+  fixture_make(&f);
+  const char *path = make_db(&f, "leveldb", "db", RECORDS);
+  run_shuffled("leveldb", path, 7, order);
+  const cr_reader_options options = {.backend = "leveldb",
+                                     .source = path,
+                                     .consumers = SOLVERS,
+                                     .depth = 3,
+                                     .skip = SKIP,
+                                     .shuffle = true,
+                                     .order_key = 7};
+  assert_int_equal(cr_reader_open(&options, &reader), CREMA_OK);
+  assert_int_equal(cr_reader_start(reader), CREMA_OK);
+  for (int k = 0; k < (EPOCHS - 1) * RECORDS; ++k) {
+    int place = SKIP % RECORDS + k;
+    assert_int_equal(take(reader, k % SOLVERS, (uint64_t)k),
+                     order[place / RECORDS][place % RECORDS]);
+  }
+  cr_reader_close(reader);
+  fixture_remove(&f);
+}
+
+/* Goes on at every place, of every epoch, as if it had never stopped. */
+static void s2_29_s2_31_shuffled_epochs_resume(void **state) {
+  static int order[EPOCHS][RECORDS];
+  fixture f;
+  cr_reader *reader = NULL;
+  (void)state;
+  fixture_make(&f);
+  const char *path = make_db(&f, "leveldb", "db", RECORDS);
+  run_shuffled("leveldb", path, 7, order);
+  open_reader("leveldb", path, true, 1234, &reader);
+  for (int from = (EPOCHS - 1) * RECORDS; from > 0; from -= 5) {
+    char key[16];
+    snprintf(key, sizeof key, "%08d", order[(from - 1) / RECORDS][(from - 1) % RECORDS]);
+    const cr_reader_place place = {
+        .index = (uint64_t)from, .key = {(const uint8_t *)key, 8}, .order_key = 7};
+    assert_int_equal(cr_reader_resume(reader, 0, &place), CREMA_OK);
+    assert_int_equal(cr_reader_start(reader), CREMA_OK);
+    for (int k = from; k < from + RECORDS; ++k) {
+      assert_int_equal(take(reader, 0, (uint64_t)k), order[k / RECORDS][k % RECORDS]);
+    }
+    cr_reader_stop(reader);
+  }
+  cr_reader_close(reader);
+  /* A new reader has to go through the records first; then a key that is not in its place shows. */
+  open_reader("leveldb", path, true, 7, &reader);
+  char wrong[16];
+  snprintf(wrong, sizeof wrong, "%08d", order[1][5]);
+  const cr_reader_place place = {
+      .index = RECORDS + 5, .key = {(const uint8_t *)wrong, 8}, .order_key = 7};
+  cr_record *record = NULL;
+  assert_int_equal(cr_reader_resume(reader, 0, &place), CREMA_OK);
+  assert_int_equal(cr_reader_start(reader), CREMA_OK);
+  assert_int_equal(cr_reader_take(reader, 0, &record), CREMA_E_CORRUPT);
+  assert_non_null(strstr(crema_error_text(), "the database was changed"));
+  assert_non_null(strstr(crema_error_text(), wrong));
+  cr_reader_close(reader);
+  fixture_remove(&f);
+}
+
+/* Stopped in the middle of going through the records, of filling, of an epoch from memory. */
+static void s2_05_s2_29_stops_at_any_moment(void **state) {
+  fixture f;
+  cr_reader *reader = NULL;
+  (void)state;
+  fixture_make(&f);
+  open_reader("lmdb", make_db(&f, "lmdb", "db", 3000), true, 1, &reader);
+  int cycles = fixture_cycles(300);
+  for (int i = 0; i < cycles; ++i) {
+    const cr_reader_place place = {
+        .index = 3000, .key = {(const uint8_t *)"00002999", 8}, .order_key = 1};
+    assert_int_equal(i % 2 == 0 ? cr_reader_rewind(reader) : cr_reader_resume(reader, 0, &place),
+                     CREMA_OK);
+    assert_int_equal(cr_reader_start(reader), CREMA_OK);
+    if (i % 3 == 0) cr_clock_sleep(1e-5 * (i % 30));
+    cr_reader_stop(reader);
+  }
+  cr_reader_close(reader);
+  fixture_remove(&f);
+}
+
+/* ---- memory that runs short ---------------------------------------------- */
+
+/* One warning, and all goes on from the database, in the order of the keys. */
+static void s2_29_short_memory_ends_caching(void **state) {
+  enum { MANY = 1500 };
+  static const char *const backends[] = {"lmdb", "leveldb"};
+  fixture f;
+  (void)state;
+  fixture_make(&f);
+  for (int n = 0; n < 4; ++n) {
+    const char *backend = backends[n % 2];
+    bool shuffle = n >= 2;
+    warnings w = {0};
+    cr_reader *reader = NULL;
+    cr_reader_place place = {0};
+    char name[16];
+    snprintf(name, sizeof name, "%s%d", backend, n);
+    /* Room for the places of 1024 records; for copies of none. */
+    const cr_reader_options options = {.backend = backend,
+                                       .source = make_db(&f, backend, name, MANY),
+                                       .consumers = 1,
+                                       .depth = 3,
+                                       .cache = true,
+                                       .shuffle = shuffle,
+                                       .order_key = 1,
+                                       .cache_limit = 50000};
+    crema_log_set(note_warning, &w, CREMA_LOG_WARNING);
+    assert_int_equal(cr_reader_open(&options, &reader), CREMA_OK);
+    assert_int_equal(cr_reader_start(reader), CREMA_OK);
+    for (int k = 0; k < 2 * MANY + 100; ++k) {
+      assert_int_equal(take(reader, 0, (uint64_t)k), k % MANY);
+    }
+    crema_log_set(NULL, NULL, CREMA_LOG_DEBUG);
+    assert_int_equal(w.count, 1);
+    assert_non_null(strstr(w.last, "memory runs short"));
+    assert_non_null(strstr(w.last, options.source));
+    assert_true((strstr(w.last, "cannot be shuffled") != NULL) == shuffle);
+    assert_non_null(strstr(w.last, n % 2 == 0 ? "after 1024 records" : "after 0 records"));
+    assert_true(cr_reader_get_stats(reader).reads > 2 * MANY);
+    cr_reader_note_place(reader, &place);
+    assert_true(place.in_key_order);
+    cr_reader_close(reader);
+  }
+  fixture_remove(&f);
+}
+
+/* A run whose caching was given up goes on in the order of the keys where there is memory again. */
+static void s2_29_a_given_up_order_stays_so_on_resume(void **state) {
+  fixture f;
+  cr_reader *reader = NULL;
+  (void)state;
+  fixture_make(&f);
+  open_reader("lmdb", make_db(&f, "lmdb", "db", RECORDS), true, 7, &reader);
+  const cr_reader_place place = {.index = RECORDS + 5,
+                                 .key = {(const uint8_t *)"00000004", 8},
+                                 .order_key = 7,
+                                 .in_key_order = true};
+  assert_int_equal(cr_reader_resume(reader, 0, &place), CREMA_OK);
+  assert_int_equal(cr_reader_start(reader), CREMA_OK);
+  for (int k = RECORDS + 5; k < 3 * RECORDS; ++k) {
+    assert_int_equal(take(reader, 0, (uint64_t)k), k % RECORDS);
+  }
+  cr_reader_close(reader);
+  fixture_remove(&f);
+}
+
+static void the_cache_keeps_to_its_limit(void **state) {
+  cr_record_cache *cache = NULL;
+  static uint8_t value[100000];
+  const cr_db_bytes key = {(const uint8_t *)"key", 3}, bytes = {value, sizeof value};
+  (void)state;
+  /* Copies come in blocks of 8 MB: two of them with the places of the records. */
+  assert_int_equal(cr_record_cache_create(false, 20 << 20, &cache), CREMA_OK);
+  uint64_t count = 0;
+  while (cr_record_cache_add(cache, key, bytes)) {
+    value[0] = (uint8_t)++count;
+    assert_true(count < 1000);
+  }
+  assert_int_equal(count, 2 * ((8 << 20) / (sizeof value + 3)));
+  assert_int_equal(cr_record_cache_count(cache), count);
+  assert_true(cr_record_cache_bytes(cache) <= 20 << 20);
+  for (uint64_t i = 0; i < count; ++i) {
+    cr_db_bytes k, v;
+    cr_record_cache_get(cache, i, &k, &v);
+    assert_true(k.size == 3 && v.size == sizeof value && v.data[0] == (uint8_t)i);
+  }
+  cr_record_cache_destroy(cache);
+  cr_record_cache_destroy(NULL);
+  /* One record more than there is memory, without a limit of its own. */
+  const cr_db_bytes huge = {value, SIZE_MAX / 4};
+  assert_int_equal(cr_record_cache_create(false, 0, &cache), CREMA_OK);
+  assert_false(cr_record_cache_add(cache, key, huge));
+  assert_int_equal(cr_record_cache_count(cache), 0);
+  cr_record_cache_destroy(cache);
+}
+
+static void free_memory_is_read(void **state) {
+  (void)state;
+  assert_int_equal(cr_free_memory_parse("MemTotal: 5 kB\nMemAvailable:    123 kB\nX: 1\n"),
+                   123 * 1024);
+  assert_true(cr_free_memory_parse("MemTotal: 5 kB\n") == UINT64_MAX);
+  assert_true(cr_free_memory_parse("MemAvailable: much\n") == UINT64_MAX);
+  assert_true(cr_free_memory() > 0);
+}
+
+/* ---- in a net ------------------------------------------------------------ */
+
+enum { BATCH = 4 };
+
+static void labels_of_epochs(const char *db, const char *rest, int64_t seed, int batches,
+                             int out[]) {
+  char text[1024];
+  crema_net *net = NULL;
+  crema_blob *blob = NULL;
+  const float *label = NULL;
+  int size = snprintf(text, sizeof text,
+                      "layer { name: 'in' type: 'Data' top: 'data' top: 'label' data_param { "
+                      "source: '%s' backend: LMDB batch_size: %d %s } }",
+                      db, BATCH, rest);
+  crema_net_options options;
+  crema_net_options_init(&options);
+  options.phase = CREMA_TRAIN;
+  options.seed = seed;
+  assert_int_equal(crema_net_parse(text, (size_t)size, "test", &options, &net), CREMA_OK);
+  assert_int_equal(crema_net_blob(net, "label", &blob), CREMA_OK);
+  for (int k = 0; k < batches; ++k) {
+    if (crema_net_forward(net, NULL) != CREMA_OK) fail_msg("%s", crema_error_text());
+    assert_int_equal(crema_blob_cpu_data(blob, &label), CREMA_OK);
+    for (int i = 0; i < BATCH; ++i) out[k * BATCH + i] = (int)label[i];
+  }
+  crema_net_destroy(net);
+}
+
+/* The fields of the prototxt: cache keeps the order, shuffle implies cache and depends on the seed;
+ * damaged records are passed over wherever they come. */
+static void s2_29_fields_of_the_layer(void **state) {
+  enum { COUNT = 16, WHOLE = 10, LABELS = 15 * BATCH };
+  static int plain[LABELS], cached[LABELS], shuffled[3][LABELS];
+  fixture f;
+  warnings w = {0};
+  (void)state;
+  fixture_make(&f);
+  const char *db = fixture_db(&f, "db", COUNT, fixture_png);
+  crema_log_set(note_warning, &w, CREMA_LOG_WARNING);
+  labels_of_epochs(db, "", 3, LABELS / BATCH, plain);
+  labels_of_epochs(db, "cache: true", 3, LABELS / BATCH, cached);
+  labels_of_epochs(db, "shuffle: true", 3, LABELS / BATCH, shuffled[0]);
+  labels_of_epochs(db, "shuffle: true cache: true threads: 2", 3, LABELS / BATCH, shuffled[1]);
+  labels_of_epochs(db, "shuffle: true", 4, LABELS / BATCH, shuffled[2]);
+  assert_int_equal(w.count, 0);
+  assert_memory_equal(plain, cached, sizeof plain);
+  assert_memory_equal(shuffled[0], shuffled[1], sizeof plain);
+  assert_memory_equal(plain, shuffled[0], COUNT * sizeof(int));
+  assert_memory_not_equal(plain, shuffled[0], sizeof plain);
+  assert_memory_not_equal(shuffled[0], shuffled[2], sizeof plain);
+  const char *damaged = fixture_db(&f, "damaged", COUNT, fixture_damaged_mixed);
+  labels_of_epochs(damaged, "shuffle: true skip_corrupt: true", 3, LABELS / BATCH, shuffled[0]);
+  for (int e = 0; e < LABELS / WHOLE; ++e) {
+    int seen[COUNT] = {0};
+    for (int i = 0; i < WHOLE; ++i) ++seen[shuffled[0][e * WHOLE + i]];
+    for (int i = 0; i < COUNT; ++i) {
+      bool bad = i == 1 || i == 4 || i == 8 || i == 9 || i == 10 || i == 12;
+      assert_int_equal(seen[i], bad ? 0 : 1);
+    }
+  }
+  crema_log_set(NULL, NULL, CREMA_LOG_DEBUG);
+  assert_true(w.count > 0 && strstr(w.last, "skipped") != NULL);
+  fixture_remove(&f);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(s2_29_later_epochs_read_nothing),
+      cmocka_unit_test(s2_29_without_cache_every_epoch_reads),
+      cmocka_unit_test(s2_29_each_epoch_has_its_permutation),
+      cmocka_unit_test(s2_29_several_solvers_divide_the_same_order),
+      cmocka_unit_test(s2_29_s2_31_shuffled_epochs_resume),
+      cmocka_unit_test(s2_05_s2_29_stops_at_any_moment),
+      cmocka_unit_test(s2_29_short_memory_ends_caching),
+      cmocka_unit_test(s2_29_a_given_up_order_stays_so_on_resume),
+      cmocka_unit_test(the_cache_keeps_to_its_limit),
+      cmocka_unit_test(free_memory_is_read),
+      cmocka_unit_test(s2_29_fields_of_the_layer),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
