@@ -11,6 +11,7 @@
 #include "core/rng.h"
 #include "data/image.h"
 #include "data/image_list.h"
+#include "data/image_scaled.h"
 #include "db_writer.h"
 
 typedef struct convert_options {
@@ -123,16 +124,15 @@ static crema_status make_datum(converter *c, const cr_list_entry *entry, cr_datu
   cr_buffer_clear(&c->file);
   CR_TRY(cr_file_read(c->path.data, &c->file));
   cr_image_color color = options->gray ? CR_IMAGE_GRAY : CR_IMAGE_COLOR;
-  crema_status status =
-      cr_image_decode((const uint8_t *)c->file.data, c->file.size, color, &c->raw);
-  if (status != CREMA_OK) return cr_fail_in(status, "%s", c->path.data);
-  const cr_image *image = &c->raw;
   bool resized = options->resize_width > 0 && options->resize_height > 0;
-  if (resized) {
-    CR_TRY(cr_image_resize(&c->raw, (int)options->resize_height, (int)options->resize_width,
-                           &c->resized));
-    image = &c->resized;
-  }
+  const cr_image_size size = {(int)options->resize_height, (int)options->resize_width};
+  const cr_image_sizer sizer = cr_image_sizer_of(&size);
+  const uint8_t *bytes = (const uint8_t *)c->file.data;
+  cr_image *image = &c->raw;
+  crema_status status =
+      resized ? cr_image_decode_to(bytes, c->file.size, color, &sizer, &c->raw, &c->resized, &image)
+              : cr_image_decode(bytes, c->file.size, color, &c->raw);
+  if (status != CREMA_OK) return cr_fail_in(status, "%s", c->path.data);
   *datum = (cr_datum){.label = entry->label, .has_encoded = true};
   if (options->encoded) return encode_datum(c, image, entry->name, resized, datum);
   return raw_datum(c, image, datum);

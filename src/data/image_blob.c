@@ -2,7 +2,8 @@
 #include "crema/image.h"
 
 #include "core/fail.h"
-#include "data/image.h"
+#include "core/file.h"
+#include "data/image_scaled.h"
 #include "data/transformer.h"
 
 void crema_image_options_init(crema_image_options *options) {
@@ -40,19 +41,24 @@ static crema_status make_transformer(const crema_image_options *options, const c
   return cr_transformer_create(&param, CAFFE__PHASE__TEST, 0, NULL, out);
 }
 
+/* What one picture is decoded with. */
+typedef struct image_memory {
+  cr_buffer file;
+  cr_image raw, resized;
+} image_memory;
+
 /* Reads the file and brings it to the size before the crop. */
 static crema_status read_resized(const char *path, const crema_image_options *options,
-                                 const crema_shape *shape, cr_image *out) {
-  cr_image raw = {0};
-  int height = options->resize_height > 0 ? options->resize_height : (int)shape->dim[2];
-  int width = options->resize_width > 0 ? options->resize_width : (int)shape->dim[3];
+                                 const crema_shape *shape, image_memory *memory, cr_image **out) {
+  const cr_image_size size = {
+      options->resize_height > 0 ? options->resize_height : (int)shape->dim[2],
+      options->resize_width > 0 ? options->resize_width : (int)shape->dim[3]};
+  const cr_image_sizer sizer = cr_image_sizer_of(&size);
   cr_image_color color = shape->dim[1] == 1 ? CR_IMAGE_GRAY : CR_IMAGE_COLOR;
-  crema_status status = cr_image_read(path, color, &raw);
-  if (status == CREMA_OK) {
-    status = cr_fail_in(cr_image_resize(&raw, height, width, out), "%s", path);
-  }
-  cr_image_free(&raw);
-  return status;
+  CR_TRY(cr_file_read(path, &memory->file));
+  return cr_fail_in(cr_image_decode_to((const uint8_t *)memory->file.data, memory->file.size, color,
+                                       &sizer, &memory->raw, &memory->resized, out),
+                    "%s", path);
 }
 
 crema_status crema_image_load(const char *path, const crema_image_options *options,
@@ -62,23 +68,26 @@ crema_status crema_image_load(const char *path, const crema_image_options *optio
   if (options == NULL) options = &defaults;
   const crema_shape *shape = crema_blob_shape(blob);
   cr_transformer *transformer = NULL;
-  cr_image image = {0};
+  image_memory memory = {0};
+  cr_image *image = NULL;
   float *values = NULL;
   crema_status status = CREMA_OK;
   CR_TRY_GOTO(check_blob(shape, item), out);
   CR_TRY_GOTO(make_transformer(options, shape, &transformer), out);
-  CR_TRY_GOTO(read_resized(path, options, shape, &image), out);
+  CR_TRY_GOTO(read_resized(path, options, shape, &memory, &image), out);
   CR_TRY_GOTO(crema_blob_mutable_cpu_data(blob, &values), out);
-  const cr_pixels pixels = {.values = image.pixels,
+  const cr_pixels pixels = {.values = image->pixels,
                             .type = CREMA_U8,
                             .interleaved = true,
-                            .channels = image.channels,
-                            .height = image.height,
-                            .width = image.width};
+                            .channels = image->channels,
+                            .height = image->height,
+                            .width = image->width};
   values += item * crema_shape_count(shape, 1, 4);
   status = cr_fail_in(cr_transformer_run(transformer, &pixels, 0, values), "%s", path);
 out:
-  cr_image_free(&image);
+  cr_image_free(&memory.resized);
+  cr_image_free(&memory.raw);
+  cr_buffer_free(&memory.file);
   cr_transformer_destroy(transformer);
   return status;
 }

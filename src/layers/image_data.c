@@ -12,6 +12,7 @@
 #include "core/log.h"
 #include "core/rng.h"
 #include "data/image_list.h"
+#include "data/image_scaled.h"
 #include "data/order.h"
 #include "data/transformer.h"
 #include "layers/layer_feed.h"
@@ -64,10 +65,9 @@ static crema_status find_file(const image_data_state *s, const char *name, cr_bu
   return status;
 }
 
-/* The size that images are brought to; false: they stay as they are. */
-static bool wanted_size(const image_data_state *s, int height, int width, int *out_height,
-                        int *out_width) {
-  const Caffe__ImageDataParameter *param = s->param;
+/* The size that images are brought to. */
+static void choose_size(const void *user, int height, int width, int *out_height, int *out_width) {
+  const Caffe__ImageDataParameter *param = user;
   *out_height = height;
   *out_width = width;
   if (param->new_height > 0) {
@@ -78,16 +78,12 @@ static bool wanted_size(const image_data_state *s, int height, int width, int *o
     *out_height = height <= width ? (int)param->short_side : (int)lround(height * ratio);
     *out_width = width <= height ? (int)param->short_side : (int)lround(width * ratio);
   }
-  return *out_height != height || *out_width != width;
 }
 
 static crema_status decode(const image_data_state *s, image_worker *w, cr_image **out) {
-  int height = 0, width = 0;
-  *out = &w->raw;
-  CR_TRY(cr_image_decode((const uint8_t *)w->file.data, w->file.size, color_of(s), &w->raw));
-  if (!wanted_size(s, w->raw.height, w->raw.width, &height, &width)) return CREMA_OK;
-  *out = &w->resized;
-  return cr_image_resize(&w->raw, height, width, &w->resized);
+  const uint8_t *bytes = (const uint8_t *)w->file.data;
+  const cr_image_sizer sizer = {choose_size, s->param};
+  return cr_image_decode_to(bytes, w->file.size, color_of(s), &sizer, &w->raw, &w->resized, out);
 }
 
 /* Reads image `sample` of the stream, up to what the transformer begins with; the pixels are the
