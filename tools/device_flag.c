@@ -5,49 +5,94 @@
 #include <string.h>
 
 #include "cli.h"
+#include "core/log.h"
 
 static bool is_simulated(const char *gpu) {
   return strncmp(gpu, "sim:", 4) == 0;
 }
 
-bool cli_simulate(const char *gpu) {
-  if (!is_simulated(gpu) || crema_device_simulate(gpu + 4) == CREMA_OK) return true;
+static bool simulate(const char *gpu) {
+  if (crema_device_simulate(gpu + 4) == CREMA_OK) return true;
   cli_error("-gpu %s: %s", gpu, crema_error_text());
   return false;
 }
 
-bool cli_choose_device(const char *gpu, crema_device **out) {
-  *out = NULL;
-  if (gpu == NULL || gpu[0] == '\0') return true;
-  if (is_simulated(gpu)) {
-    if (!cli_simulate(gpu)) return false;
-    if (crema_device_get(CREMA_DEVICE_SIM, 0, out) == CREMA_OK) return true;
-    cli_fail();
+static bool add_index(const char *gpu, long index, cli_devices *out) {
+  for (int i = 0; i < out->count; ++i) {
+    if (out->index[i] != index) continue;
+    cli_error("-gpu %s: device %ld is named twice", gpu, index);
     return false;
   }
-  int count = crema_device_count(CREMA_DEVICE_CUDA), index = 0;
-  char *end = NULL;
-  if (strcmp(gpu, "all") == 0) {
-    if (count > 1) {
-      cli_error("-gpu all: there are %d GPUs, and training on several is not supported; name one",
-                count);
-      return false;
-    }
-  } else {
-    long number = strtol(gpu, &end, 10);
-    if (*end == ',') {
-      cli_error("-gpu %s: running on several GPUs is not supported; name one", gpu);
-      return false;
-    }
-    if (*end != '\0' || number < 0 || number > 1000) {
-      cli_error("-gpu: expected the number of a GPU, found \"%s\"", gpu);
-      return false;
-    }
-    index = (int)number;
+  if (out->count == CLI_MOST_DEVICES) {
+    cli_error("-gpu %s: more than %d devices", gpu, CLI_MOST_DEVICES);
+    return false;
   }
-  if (crema_device_get(CREMA_DEVICE_CUDA, index, out) == CREMA_OK) return true;
+  out->index[out->count++] = (int)index;
+  return true;
+}
+
+static bool read_numbers(const char *gpu, cli_devices *out) {
+  char *end = NULL;
+  for (const char *at = gpu;; at = end + 1) {
+    long index = strtol(at, &end, 10);
+    if (end == at || (*end != '\0' && *end != ',') || index < 0 || index > 1000) {
+      cli_error("-gpu: expected numbers of GPUs, \"all\" or \"sim:N\", found \"%s\"", gpu);
+      return false;
+    }
+    if (!add_index(gpu, index, out)) return false;
+    if (*end == '\0') return true;
+  }
+}
+
+bool cli_read_devices(const char *gpu, cli_devices *out) {
+  *out = (cli_devices){.type = CREMA_DEVICE_CUDA};
+  if (is_simulated(gpu)) {
+    if (!simulate(gpu)) return false;
+    out->type = CREMA_DEVICE_SIM;
+    gpu = "all";
+  } else if (crema_device_count(CREMA_DEVICE_SIM) > 0) {
+    /* CREMA_SIM asks for them: they stand in for GPUs. */
+    out->type = CREMA_DEVICE_SIM;
+  }
+  if (strcmp(gpu, "all") != 0) return read_numbers(gpu, out);
+  int count = crema_device_count(out->type);
+  for (int i = 0; i < count && i < CLI_MOST_DEVICES; ++i) out->index[out->count++] = i;
+  return true;
+}
+
+/* The first of the devices, opened. "all" of none is the error that asking for the first one gives.
+ */
+static bool open_first(const char *gpu, const cli_devices *devices, crema_device **out) {
+  if (crema_device_open(devices->type, devices->index, 1) == CREMA_OK &&
+      crema_device_get(devices->type, devices->index[0], out) == CREMA_OK) {
+    return true;
+  }
   cli_error("-gpu %s: %s (leave the flag out to run on the CPU)", gpu, crema_error_text());
   return false;
+}
+
+bool cli_choose_first_device(const char *gpu, crema_device **out) {
+  cli_devices devices;
+  *out = NULL;
+  if (gpu == NULL || gpu[0] == '\0') return true;
+  if (!cli_read_devices(gpu, &devices) || !open_first(gpu, &devices, out)) return false;
+  cr_log_info("Use GPU with device ID %d", devices.index[0]);
+  return true;
+}
+
+bool cli_choose_device(const char *gpu, crema_device **out) {
+  cli_devices devices;
+  *out = NULL;
+  if (gpu == NULL || gpu[0] == '\0') return true;
+  if (!cli_read_devices(gpu, &devices)) return false;
+  if (devices.count > 1 && !is_simulated(gpu)) {
+    cli_error("-gpu %s: training on %d devices at once is not supported; name one of them", gpu,
+              devices.count);
+    return false;
+  }
+  if (!open_first(gpu, &devices, out)) return false;
+  cr_log_info("Using GPUs %d", devices.index[0]);
+  return true;
 }
 
 bool cli_choose_phase(const char *text, crema_phase *phase) {

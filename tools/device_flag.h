@@ -2,16 +2,32 @@
 #ifndef CREMA_TOOLS_DEVICE_FLAG_H
 #define CREMA_TOOLS_DEVICE_FLAG_H
 
+#include "crema/device.h"
 #include "crema/net.h"
 
-/* Turns the text of -gpu (NULL or "": not given; a number; "all"; "sim:N" for the first of N
- * simulated devices) into a device; *out stays NULL when the flag was not given. False, with the
- * error printed, when there is no such device. */
+enum { CLI_MOST_DEVICES = 16 };
+
+/* What -gpu names. */
+typedef struct cli_devices {
+  crema_device_type type;
+  int index[CLI_MOST_DEVICES];
+  int count;
+} cli_devices;
+
+/* Reads the text of -gpu: numbers separated by commas, "all", or "sim:N" for all of N simulated
+ * devices, which are started. Where the environment variable CREMA_SIM has started some, numbers
+ * and "all" mean those. Whether there are such devices is not looked at. False, with the error
+ * printed, for anything else. */
+bool cli_read_devices(const char *gpu, cli_devices *out);
+
+/* Turns the text of -gpu (NULL or "": not given, *out is NULL then) into one open device. For a
+ * list of several it is an error, for "sim:N" the first one. False, with the error printed, when
+ * there is no such device. */
 bool cli_choose_device(const char *gpu, crema_device **out);
 
-/* Starts the simulated devices that "sim:..." asks for; any other text is left alone. False with
- * the error printed. */
-bool cli_simulate(const char *gpu);
+/* The same, but the first one of any list, as for commands that run on one device whatever they are
+ * given. */
+bool cli_choose_first_device(const char *gpu, crema_device **out);
 
 /* "TRAIN" or "TEST"; NULL or "" leaves *phase as it is. False, with the error printed, for
  * anything else. */

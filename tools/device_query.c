@@ -1,5 +1,4 @@
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "cli.h"
@@ -54,23 +53,19 @@ static int describe_all(crema_device_type type, const char *kind) {
 }
 
 static int describe_gpus(const char *gpu) {
-  char *end = NULL;
-  if (strncmp(gpu, "sim:", 4) == 0) {
-    return cli_simulate(gpu) ? describe_all(CREMA_DEVICE_SIM, "simulated") : 1;
-  }
   if (gpu[0] == '\0' || strcmp(gpu, "all") == 0) {
     if (crema_device_count(CREMA_DEVICE_CUDA) == 0) printf("No GPU.\n");
     if (describe_all(CREMA_DEVICE_CUDA, "GPU") != 0) return 1;
     return describe_all(CREMA_DEVICE_SIM, "simulated");
   }
-  for (const char *at = gpu;; at = end + 1) {
-    long index = strtol(at, &end, 10);
-    if (end == at || (*end != '\0' && *end != ',') || index < 0 || index > 1000) {
-      return cli_error("-gpu: expected numbers of GPUs or \"all\", found \"%s\"", gpu);
-    }
-    if (describe(CREMA_DEVICE_CUDA, "GPU", (int)index) != 0) return 1;
-    if (*end == '\0') return 0;
+  cli_devices devices;
+  if (!cli_read_devices(gpu, &devices)) return 1;
+  bool simulated = devices.type == CREMA_DEVICE_SIM;
+  if (strncmp(gpu, "sim:", 4) == 0) return describe_all(CREMA_DEVICE_SIM, "simulated");
+  for (int i = 0; i < devices.count; ++i) {
+    if (describe(devices.type, simulated ? "simulated" : "GPU", devices.index[i]) != 0) return 1;
   }
+  return 0;
 }
 
 int crema_cmd_device_query(int argc, char **argv) {
@@ -79,14 +74,16 @@ int crema_cmd_device_query(int argc, char **argv) {
       {"gpu", CLI_STRING, &gpu,
        "GPUs to list: numbers separated by commas, all, or sim:N for N simulated ones"},
   };
-  const cli_spec spec = {.command = "device_query",
-                         .arguments = "",
-                         .help =
-                             "Lists the devices that networks can run on: the CPU and the GPUs.\n\n"
-                             "Example:\n"
-                             "  crema device_query -gpu all\n",
-                         .flags = list,
-                         .flag_count = 1};
+  const cli_spec spec = {
+      .command = "device_query",
+      .arguments = "",
+      .help =
+          "Lists the devices that networks can run on: the CPU and the GPUs.\n"
+          "With CREMA_SIM=4 in the environment numbers mean simulated devices.\n\n"
+          "Example:\n"
+          "  crema device_query -gpu all\n",
+      .flags = list,
+      .flag_count = 1};
   int exit_code;
   if (!cli_parse(&spec, &argc, argv, &exit_code)) return exit_code;
   if (gpu[0] == '\0' && describe(CREMA_DEVICE_CPU, "CPU", 0) != 0) return 1;

@@ -4,10 +4,6 @@
 
 #include "crema/types.h"
 
-static double mib(size_t bytes) {
-  return (double)bytes / (1 << 20);
-}
-
 static void add(crema_blob_memory *sum, const crema_blob_memory *more) {
   sum->data_host += more->data_host;
   sum->data_device += more->data_device;
@@ -16,8 +12,8 @@ static void add(crema_blob_memory *sum, const crema_blob_memory *more) {
 }
 
 static void print_row(const char *name, const char *types, const crema_blob_memory *m) {
-  printf("  %-32s %-16s %10.3f %10.3f %10.3f %10.3f\n", name, types, mib(m->data_host),
-         mib(m->data_device), mib(m->diff_host), mib(m->diff_device));
+  printf("  %-32s %-16s %13zu %13zu %13zu %13zu\n", name, types, m->data_host, m->data_device,
+         m->diff_host, m->diff_device);
 }
 
 static void report_blob(const char *name, crema_blob *blob, crema_blob_memory *sum) {
@@ -52,18 +48,18 @@ static void report_params(crema_net *net) {
 }
 
 void cli_memory_report(crema_net *net, crema_device *device) {
-  printf("Memory of net %s in MiB; blobs that share values are listed with the same bytes each\n",
+  printf("Memory of net %s in bytes; blobs that share values are listed with the same bytes each\n",
          crema_net_name(net));
-  printf("  %-32s %-16s %10s %10s %10s %10s\n", "", "types", "data host", "device", "diff host",
+  printf("  %-32s %-16s %13s %13s %13s %13s\n", "", "types", "data host", "device", "diff host",
          "device");
   report_blobs(net);
   report_params(net);
   crema_device_memory memory = {0};
   if (device != NULL && crema_device_get_type(device) != CREMA_DEVICE_CPU &&
       crema_device_memory_read(device, &memory) == CREMA_OK) {
-    printf("Device %d: %.3f MiB in use, %.3f at most, %.3f pooled; %.3f of host memory pinned\n",
-           crema_device_get_index(device), mib(memory.current), mib(memory.peak),
-           mib(memory.pooled), mib(crema_pinned_bytes()));
+    printf("Device %d: %zu bytes in use, %zu at most, %zu pooled; %zu pinned\n",
+           crema_device_get_index(device), memory.current, memory.peak, memory.pooled,
+           crema_pinned_bytes());
   }
   fflush(stdout);
 }

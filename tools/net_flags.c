@@ -42,7 +42,7 @@ bool cli_net_flags_load(const cli_net_flags *flags, const char *command, crema_p
   }
   crema_net_options_init(&options);
   options.phase = phase;
-  if (!cli_choose_device(flags->gpu, &options.device)) return false;
+  if (!cli_choose_first_device(flags->gpu, &options.device)) return false;
   char *text = strdup(flags->stage);
   if (text == NULL) {
     cli_error("out of memory");

@@ -12,7 +12,7 @@
 #include "device/cuda_plugin.h"
 #include "device/pool.h"
 
-enum { MAX_DEVICES = 16, BACKENDS = 3, PEER_GROUP = 8 };
+enum { BACKENDS = 3, PEER_GROUP = 8 };
 
 /* What is built in, indexed by crema_device_type. */
 static const cr_backend *const built_in[BACKENDS] = {
@@ -33,7 +33,7 @@ static struct {
   pthread_mutex_t count_lock; /* guards `count`; never held while a back end is asked */
   device_count count[BACKENDS];
   const cr_backend *_Atomic plugin[BACKENDS];
-  crema_device *_Atomic device[BACKENDS][MAX_DEVICES]; /* NULL: not opened yet */
+  crema_device *_Atomic device[BACKENDS][CR_MAX_DEVICES]; /* NULL: not opened yet */
 } registry = {.lock = PTHREAD_MUTEX_INITIALIZER, .count_lock = PTHREAD_MUTEX_INITIALIZER};
 
 static const cr_backend *find_backend(crema_device_type type) {
@@ -142,7 +142,7 @@ static void enable_peer(crema_device *device, crema_device *peer) {
 static void connect_peers(crema_device *device) {
   if (device->backend->can_access_peer == NULL) return;
   int first = device->index / PEER_GROUP * PEER_GROUP;
-  for (int i = first; i < first + PEER_GROUP && i < MAX_DEVICES; i++) {
+  for (int i = first; i < first + PEER_GROUP && i < CR_MAX_DEVICES; i++) {
     crema_device *peer = atomic_load(&registry.device[device->backend->type][i]);
     if (peer == NULL || i == device->index) continue;
     enable_peer(device, peer);
@@ -190,9 +190,9 @@ crema_status crema_device_get(crema_device_type type, int index, crema_device **
   if (status != CREMA_OK) {
     return cr_fail_in(CREMA_E_NO_DEVICE, "no %s devices", backend->name);
   }
-  if (count > MAX_DEVICES) {
+  if (count > CR_MAX_DEVICES) {
     return cr_fail(CREMA_E_RANGE, "%d %s devices are more than the %d that crema supports", count,
-                   backend->name, MAX_DEVICES);
+                   backend->name, CR_MAX_DEVICES);
   }
   if (index < 0 || index >= count) {
     return cr_fail(CREMA_E_NO_DEVICE, "no device %s:%d: there are %d", backend->name, index, count);
@@ -223,7 +223,7 @@ void cr_registry_close(crema_device_type type) {
   if (backend == NULL || type == CREMA_DEVICE_CPU) return;
   cr_registry_forget_count(type);
   pthread_mutex_lock(&registry.lock);
-  for (int i = 0; i < MAX_DEVICES; i++) {
+  for (int i = 0; i < CR_MAX_DEVICES; i++) {
     crema_device *device = atomic_exchange(&registry.device[type][i], NULL);
     if (device == NULL) continue;
     cr_pool_destroy(device->pool);

@@ -4,6 +4,9 @@
 
 #include "device/device.h"
 
+/* Of one type. */
+enum { CR_MAX_DEVICES = 16 };
+
 extern const cr_backend cr_backend_cpu;
 extern const cr_backend cr_backend_sim;
 

@@ -120,6 +120,7 @@ static crema_status choose_device(crema_solver *solver) {
   if (solver->device != NULL) return CREMA_OK;
   if (param->solver_mode == CAFFE__SOLVER_PARAMETER__SOLVER_MODE__GPU) {
     if (crema_device_count(CREMA_DEVICE_CUDA) > param->device_id) {
+      CR_TRY(crema_device_open(CREMA_DEVICE_CUDA, &(int){param->device_id}, 1));
       return crema_device_get(CREMA_DEVICE_CUDA, param->device_id, &solver->device);
     }
     if (param->has_solver_mode) {

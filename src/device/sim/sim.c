@@ -1,6 +1,7 @@
 /* The simulation as a whole: options, start and stop, the back-end table. */
 #include "device/sim/sim.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -202,23 +203,22 @@ void cr_sim_stop(cr_sim_leaks *leaks) {
   if (leaks != NULL) *leaks = found;
 }
 
-crema_status crema_device_simulate(const char *text) {
+/* A plain number of devices, or a list of entries. */
+static crema_status start_from_text(const char *text) {
   cr_sim_options options = cr_sim_defaults();
   char *end = NULL;
   long devices = strtol(text, &end, 10);
   if (end != text && *end == '\0') {
-    if (devices < 1 || devices > CR_SIM_MAX_DEVICES) {
-      return cr_fail(CREMA_E_RANGE, "%ld simulated devices; 1 to %d are possible", devices,
-                     CR_SIM_MAX_DEVICES);
-    }
-    options.devices = (int)devices;
+    options.devices = devices < 0 || devices > INT_MAX ? -1 : (int)devices;
   } else {
     CR_TRY(cr_sim_parse(text, &options));
   }
+  if (options.devices < 1 || options.devices > CR_MAX_DEVICES) {
+    return cr_fail(CREMA_E_RANGE, "simulation \"%s\": 1 to %d devices are possible", text,
+                   CR_MAX_DEVICES);
+  }
   return cr_sim_start(&options);
 }
-
-/* ---- the table ---- */
 
 /* The environment may ask for a simulation; looked at once, at the first question for devices. */
 static pthread_once_t environment_once = PTHREAD_ONCE_INIT;
@@ -226,11 +226,14 @@ static pthread_once_t environment_once = PTHREAD_ONCE_INIT;
 static void start_from_environment(void) {
   const char *text = getenv("CREMA_SIM");
   if (text == NULL || text[0] == '\0' || cr_sim_running()) return;
-  cr_sim_options options = cr_sim_defaults();
-  crema_status status = cr_sim_parse(text, &options);
-  if (status == CREMA_OK) status = cr_sim_start(&options);
-  if (status != CREMA_OK) cr_log_warning("CREMA_SIM: %s", crema_error_text());
+  if (start_from_text(text) != CREMA_OK) cr_log_warning("CREMA_SIM: %s", crema_error_text());
 }
+
+crema_status crema_device_simulate(const char *text) {
+  return start_from_text(text);
+}
+
+/* ---- the table ---- */
 
 static crema_status sim_count(int *out) {
   pthread_once(&environment_once, start_from_environment);

@@ -1,0 +1,110 @@
+#!/usr/bin/env bash
+# -gpu in all its forms, CREMA_SIM, the report of memory. Runs where there is no GPU, and with
+# CREMA_CUDA_PLUGIN pointing nowhere also where there is one.
+. "$(dirname "$0")/lib.sh"
+export CREMA_CUDA_PLUGIN=$work/none.so
+unset CREMA_SIM
+make_mnist
+make_net tiny 'max_iter: 3' 'random_seed: 5'
+run train -solver tiny.prototxt
+expect_ok "train on the CPU"
+mv tiny_iter_3.caffemodel cpu.caffemodel
+weights=(-weights cpu.caffemodel)
+
+# Without devices: one clear sentence, whatever the command.
+for flag in 0 0,1 7; do
+  run device_query -gpu $flag
+  expect_error "device_query -gpu $flag" "no CUDA devices"
+done
+run device_query -gpu all
+expect_ok "device_query -gpu all"
+expect_line "device_query -gpu all" '^No GPU\.$'
+[ "$(grep -c none.so log)" -le 1 ] || fail "the missing plug-in is told of more than once"
+for flag in 0 all; do
+  run train -solver tiny.prototxt -gpu $flag
+  expect_error "train -gpu $flag" "no CUDA devices" "leave the flag out"
+  run test -model net.prototxt "${weights[@]}" -iterations 1 -gpu $flag
+  expect_error "test -gpu $flag" "no CUDA devices"
+  run time -model net.prototxt -iterations 1 -gpu $flag
+  expect_error "time -gpu $flag" "no CUDA devices"
+done
+for flag in x 1,x -1 , 0,,1 sim 0x; do
+  run device_query "-gpu=$flag"
+  expect_error "-gpu $flag" "expected numbers of GPUs" "\"$flag\""
+done
+run device_query -gpu 3,3
+expect_error "-gpu 3,3" "named twice"
+for flag in sim:0 sim:17 sim:devices=99; do
+  run train -solver tiny.prototxt -gpu $flag
+  expect_error "$flag" "-gpu $flag"
+done
+
+# Simulated devices by the flag and by the environment.
+run device_query -gpu sim:4
+expect_ok "device_query -gpu sim:4"
+[ "$(grep -c '^Device simulated' log)" -eq 4 ] || fail "sim:4 shows other than 4 devices"
+expect_line "peers" '^ 3 +yes +yes +yes +yes$'
+for text in 4 devices=4; do
+  export CREMA_SIM=$text
+  run device_query
+  expect_ok "device_query, CREMA_SIM=$text"
+  [ "$(grep -c '^Device simulated' log)" -eq 4 ] || fail "CREMA_SIM=$text shows other than 4 devices"
+  run device_query -gpu 1,3
+  expect_ok "device_query -gpu 1,3"
+  [ "$(grep '^Device' log | tr '\n' ' ')" = "Device simulated 1 Device simulated 3 " ] ||
+    fail "device_query -gpu 1,3 shows others"
+  run device_query -gpu 4
+  expect_error "device_query -gpu 4" "no device sim:4: there are 4"
+done
+for flag in 0,1 all; do
+  run train -solver tiny.prototxt -gpu $flag
+  expect_error "train -gpu $flag" "-gpu $flag: training on" "not supported"
+  run time -model net.prototxt -iterations 1 -gpu $flag
+  expect_ok "time -gpu $flag"
+  expect_line "time -gpu $flag" 'Use GPU with device ID 0'
+done
+run test -model net.prototxt "${weights[@]}" -iterations 1 -gpu 2
+expect_ok "test -gpu 2"
+expect_line "test -gpu 2" 'Use GPU with device ID 2'
+unset CREMA_SIM
+CREMA_SIM=nonsense "$crema" device_query >log 2>&1
+code=$?
+expect_ok "a CREMA_SIM that is not understood"
+[ "$(grep -c nonsense log)" -eq 1 ] || fail "CREMA_SIM=nonsense is not told of once"
+
+# Training is the same, bit for bit; nothing warns of a device that was named.
+CREMA_SIM=2 "$crema" train -solver tiny.prototxt -gpu 1 -memory_report >log 2>&1
+code=$?
+expect_ok "train -gpu 1 with CREMA_SIM=2"
+expect_line "train -gpu 1" 'Using GPUs 1'
+grep -q 'opened by its first' log && fail "a named device is warned of"
+cmp -s tiny_iter_3.caffemodel cpu.caffemodel || fail "the simulated device gives other weights"
+
+# The report: each blob with its types, the parameters, the devices.
+expect_line "report of blobs" '^  data +float/float +[0-9]+ +[0-9]+'
+expect_line "report of parameters" '^  ip1, parameter 0 +float/float +[0-9]+ +[0-9]+'
+# 24 x 24 x 24 floats of weights.
+expect_line "bytes of a parameter" '^  ip1, parameter 0 +float/float +[0-9]+ +55296 '
+expect_line "report of the device" \
+  '^Device 1: [1-9][0-9]* bytes in use, [1-9][0-9]* at most, [0-9]+ pooled; [1-9][0-9]* pinned$'
+run train -solver tiny.prototxt -gpu sim:2 -memory_report
+expect_ok "train -gpu sim:2"
+expect_line "report of the first device" '^Device 0: '
+
+# On SIGUSR1 the same in the middle of a run.
+make_net long 'max_iter: 1000000'
+"$crema" train -solver long.prototxt -gpu sim:2 >log 2>&1 &
+pid=$!
+for _ in $(seq 100); do
+  grep -q "Starting Optimization" log && break
+  sleep 0.1
+done
+kill -USR1 $pid
+for _ in $(seq 100); do
+  grep -q '^Device 0: ' log && break
+  sleep 0.1
+done
+kill -KILL $pid
+wait $pid 2>/dev/null
+expect_line "report on SIGUSR1" '^Device 0: [0-9.]+ bytes in use'
+finish
