@@ -196,15 +196,21 @@ void cr_queue_wake(cr_queue *queue) {
 
 /* ---- interface ---- */
 
-crema_status cr_queue_push(cr_queue *queue, void *item) {
+crema_status cr_queue_push_all(cr_queue *queue, void *const *item, size_t count) {
   if (cr_thread_must_stop()) return stop_status();
   crema_status status = CREMA_OK;
   lock_queue(queue);
-  if (is_full(queue) && !queue->closed) status = wait_for_room(queue);
-  if (status == CREMA_OK && queue->closed) status = closed_status(queue);
-  if (status == CREMA_OK) status = append(queue, item);
+  for (size_t i = 0; i < count && status == CREMA_OK; i++) {
+    if (is_full(queue) && !queue->closed) status = wait_for_room(queue);
+    if (status == CREMA_OK && queue->closed) status = closed_status(queue);
+    if (status == CREMA_OK) status = append(queue, item[i]);
+  }
   unlock_queue(queue);
   return status;
+}
+
+crema_status cr_queue_push(cr_queue *queue, void *item) {
+  return cr_queue_push_all(queue, &item, 1);
 }
 
 static crema_status take_or_wait(cr_queue *queue, const char *waiting_for, bool remove,

@@ -27,6 +27,10 @@ void cr_queue_destroy(cr_queue *queue);
  * CREMA_E_NO_MEMORY (unbounded queues only). */
 crema_status cr_queue_push(cr_queue *queue, void *item) CREMA_MUST_USE;
 
+/* Appends `count` items in their order, as cr_queue_push each, but wakes a sleeping popper once
+ * instead of for every one. After an error the first ones may have been taken. */
+crema_status cr_queue_push_all(cr_queue *queue, void *const *item, size_t count) CREMA_MUST_USE;
+
 /* Removes the oldest item; waits while there is none. A closed queue is drained first.
  * `waiting_for` (may be NULL) is logged at debug level at every 1000th call that found the queue
  * empty. Errors, with *out unchanged: CREMA_E_CLOSED or what cr_queue_fail said;

@@ -241,16 +241,28 @@ static crema_status recall(cr_prefetch *prefetch) {
 
 /* ---- the thread ---------------------------------------------------------- */
 
-static crema_status pass_on(cr_prefetch *prefetch, cr_work *work) {
+/* Many at a time: a reader that waits for each would be woken, and sleep again, for each. */
+static crema_status give_back_records(const cr_prefetch *prefetch, const cr_work *work) {
+  enum { TOGETHER = 64 };
   const cr_prefetch_options *options = &prefetch->options;
+  void *record[TOGETHER];
+  size_t count = 0;
+  for (int i = 0; i < work->records; ++i) {
+    record[count++] = work->item[i].record;
+    if (count < TOGETHER && i + 1 < work->records) continue;
+    CR_TRY(cr_reader_give_back_all(options->reader, options->consumer, record, count));
+    count = 0;
+  }
+  return CREMA_OK;
+}
+
+static crema_status pass_on(cr_prefetch *prefetch, cr_work *work) {
   cr_position *position = &work->batch->position;
   const cr_record *last = work->item[work->records - 1].record;
   position->index = last->index + 1;
   cr_buffer_clear(&position->key);
   CR_TRY(cr_buffer_append(&position->key, last->key.data, last->key.size));
-  for (int i = 0; i < work->records; ++i) {
-    CR_TRY(cr_reader_give_back(options->reader, options->consumer, work->item[i].record));
-  }
+  CR_TRY(give_back_records(prefetch, work));
   prefetch->head = (prefetch->head + 1) % prefetch->window;
   --prefetch->flying;
   return cr_queue_push(prefetch->pair.full, work->batch);

@@ -370,6 +370,11 @@ crema_status cr_reader_give_back(cr_reader *reader, int consumer, cr_record *rec
   return cr_queue_push(reader->seat[consumer].pair.free, record);
 }
 
+crema_status cr_reader_give_back_all(cr_reader *reader, int consumer, void *const *record,
+                                     size_t count) {
+  return cr_queue_push_all(reader->seat[consumer].pair.free, record, count);
+}
+
 size_t cr_reader_ready(const cr_reader *reader, int consumer) {
   return cr_queue_size(reader->seat[consumer].pair.full);
 }

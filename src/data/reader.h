@@ -110,6 +110,10 @@ void cr_reader_leave(cr_reader *reader, int consumer);
  * text; CREMA_E_INTERRUPTED when the calling thread was asked to stop. */
 crema_status cr_reader_take(cr_reader *reader, int consumer, cr_record **out) CREMA_MUST_USE;
 crema_status cr_reader_give_back(cr_reader *reader, int consumer, cr_record *record) CREMA_MUST_USE;
+/* The same for `count` records (cr_record *) at once, for which the reading thread is woken once.
+ */
+crema_status cr_reader_give_back_all(cr_reader *reader, int consumer, void *const *record,
+                                     size_t count) CREMA_MUST_USE;
 
 /* How many records `consumer` can take without waiting. */
 size_t cr_reader_ready(const cr_reader *reader, int consumer);

@@ -54,6 +54,44 @@ static void bounded_queue_refuses_what_does_not_fit(void **state) {
   cr_queue_destroy(queue);
 }
 
+typedef struct sleeper {
+  cr_queue *queue;
+  int count;
+} sleeper;
+
+/* Pops so many items, which must be 1, 2, 3... */
+static crema_status pop_in_order(void *arg) {
+  sleeper *s = arg;
+  for (int i = 1; i <= s->count; i++) {
+    void *out = NULL;
+    CR_TRY(cr_queue_pop(s->queue, NULL, &out));
+    if (out != item((uintptr_t)i)) return cr_fail(CREMA_E_INTERNAL, "item %d is another one", i);
+  }
+  return CREMA_OK;
+}
+
+/* More than the queue holds: the pusher waits in between; the popper sleeps at the beginning. */
+static void many_are_pushed_at_once(void **state) {
+  (void)state;
+  enum { COUNT = 100 };
+  void *all[COUNT];
+  for (int i = 0; i < COUNT; i++) all[i] = item((uintptr_t)i + 1);
+  for (size_t bound = 0; bound < COUNT + 50; bound += 7) {
+    sleeper s = {.count = COUNT};
+    cr_thread *thread = NULL;
+    assert_int_equal(cr_queue_create(bound, &s.queue), CREMA_OK);
+    assert_int_equal(cr_thread_start(&thread, "popper", pop_in_order, &s), CREMA_OK);
+    if (bound % 2 == 0) cr_clock_sleep(0.002);
+    assert_int_equal(cr_queue_push_all(s.queue, all, 0), CREMA_OK);
+    assert_int_equal(cr_queue_push_all(s.queue, all, COUNT), CREMA_OK);
+    assert_int_equal(cr_thread_join(&thread), CREMA_OK);
+    assert_int_equal(cr_queue_size(s.queue), 0);
+    cr_queue_close(s.queue);
+    assert_int_equal(cr_queue_push_all(s.queue, all, 2), CREMA_E_CLOSED);
+    cr_queue_destroy(s.queue);
+  }
+}
+
 static void close_drains_then_reports(void **state) {
   (void)state;
   cr_queue *queue = NULL;
@@ -297,6 +335,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(fifo_and_sizes),
       cmocka_unit_test(bounded_queue_refuses_what_does_not_fit),
+      cmocka_unit_test(many_are_pushed_at_once),
       cmocka_unit_test(close_drains_then_reports),
       cmocka_unit_test(s2_01_many_producers_and_consumers),
       cmocka_unit_test(s2_02_a_waiting_thread_can_be_stopped),
