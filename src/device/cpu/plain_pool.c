@@ -6,17 +6,11 @@
 
 #include "core/fail.h"
 #include "device/cpu/plain.h"
+#include "device/cpu/plain_pool.h"
 #include "device/cpu/plain_rows.h"
-#include "device/cpu/plain_window.h"
 
-typedef struct pool_state {
-  cr_slide slide;
-  int64_t planes;
-} pool_state;
-
-static crema_status pool_keep(cr_plan *plan, const crema_shape *in, const crema_shape *out) {
+crema_status cr_plain_pool_plan(cr_plan *plan, const crema_shape *in, const crema_shape *out) {
   const cr_window *window = &plan->desc->u.pool.window;
-  pool_state state = {.planes = 1};
   for (int a = 0; a < window->axes && a < CR_MAX_SPATIAL; ++a) {
     if (window->dilation[a] > 1) {
       return cr_fail(CREMA_E_UNSUPPORTED, "pooling with a dilated window");
@@ -25,27 +19,47 @@ static crema_status pool_keep(cr_plan *plan, const crema_shape *in, const crema_
   /* Pooling has no dilation of its own, so an unset one means dense as well. */
   cr_window dense = *window;
   for (int a = 0; a < CR_MAX_SPATIAL; ++a) dense.dilation[a] = 1;
-  CR_TRY(cr_slide_make(&dense, in, out, &state.slide));
+  cr_plain_pool pool = {.planes = 1};
+  CR_TRY(cr_slide_make(&dense, in, out, &pool.slide));
   if (in->dim[0] != out->dim[0] || in->dim[1] != out->dim[1]) {
     char text[2][128];
     return cr_fail(CREMA_E_SHAPE, "pooling of %s to %s",
                    crema_shape_text(in, text[0], sizeof text[0]),
                    crema_shape_text(out, text[1], sizeof text[1]));
   }
-  state.planes = in->dim[0] * in->dim[1];
-  pool_state *kept = malloc(sizeof *kept);
+  pool.planes = in->dim[0] * in->dim[1];
+  cr_plain_pool *kept = malloc(sizeof *kept);
   if (!kept) return cr_fail_memory(sizeof *kept, "the plan of a pooling");
-  *kept = state;
+  *kept = pool;
   plan->state = kept;
   return CREMA_OK;
 }
 
-static crema_status pool_fwd_plan(cr_plan *plan) {
-  return pool_keep(plan, &plan->desc->arg[0].shape, &plan->desc->arg[1].shape);
+crema_status cr_plain_pool_plan_bwd(cr_plan *plan) {
+  return cr_plain_pool_plan(plan, &plan->desc->arg[2].shape, &plan->desc->arg[0].shape);
 }
 
-static crema_status pool_bwd_plan(cr_plan *plan) {
-  return pool_keep(plan, &plan->desc->arg[2].shape, &plan->desc->arg[0].shape);
+void cr_plain_pool_destroy(cr_plan *plan) {
+  free(plan->state);
+}
+
+void cr_plain_pool_scatter(const cr_plain_pool *p, const float *diff_dst, const int32_t *aux,
+                           float *diff_src) {
+  const cr_slide *s = &p->slide;
+#pragma omp parallel for schedule(static) if (p->planes * s->in_count >= CR_PLAIN_PARALLEL_MIN)
+  for (int64_t c = 0; c < p->planes; ++c) {
+    float *plane = diff_src + c * s->in_count;
+    memset(plane, 0, (size_t)s->in_count * sizeof *plane);
+    for (int64_t i = 0; i < s->out_count; ++i) {
+      const int64_t from = c * s->out_count + i;
+      const int64_t place = cr_slide_locate(s, i, aux[from]);
+      if (place >= 0) plane[place] += diff_dst[from];
+    }
+  }
+}
+
+static crema_status pool_fwd_plan(cr_plan *plan) {
+  return cr_plain_pool_plan(plan, &plan->desc->arg[0].shape, &plan->desc->arg[1].shape);
 }
 
 /* The input's extents are not among the arguments' shapes. */
@@ -55,11 +69,7 @@ static crema_status pool_mask_plan(cr_plan *plan) {
   for (int a = 0; a + 2 < in.axes && a < CR_MAX_SPATIAL; ++a) {
     in.dim[a + 2] = plan->desc->u.pool.src[a];
   }
-  return pool_keep(plan, &in, out);
-}
-
-static void pool_destroy(cr_plan *plan) {
-  free(plan->state);
+  return cr_plain_pool_plan(plan, &in, out);
 }
 
 /* The largest value of a window and its place in the unclipped window; the first one when
@@ -83,9 +93,7 @@ static float window_max(const cr_slide *s, const cr_span *span, const float *pla
       best_at[last] = x;
     }
   } while (cr_span_next(s, span, at));
-  int64_t index = 0;
-  for (int a = 0; a < s->axes; ++a) index = index * s->kernel[a] + best_at[a] - span->first[a];
-  *place = (int32_t)index;
+  *place = cr_span_place(s, span, best_at);
   return best;
 }
 
@@ -107,7 +115,7 @@ static crema_status pool_fwd(cr_plan *plan, crema_context *context, const crema_
                              const bool *accumulate, const cr_op_scalars *scalars,
                              crema_devptr workspace) {
   (void)context, (void)accumulate, (void)scalars, (void)workspace;
-  const pool_state *p = plan->state;
+  const cr_plain_pool *p = plan->state;
   const cr_slide *s = &p->slide;
   const float *src = cr_f32(buffer, 0);
   float *dst = cr_f32(buffer, 1);
@@ -148,25 +156,23 @@ static crema_status pool_bwd(cr_plan *plan, crema_context *context, const crema_
                              const bool *accumulate, const cr_op_scalars *scalars,
                              crema_devptr workspace) {
   (void)context, (void)accumulate, (void)scalars, (void)workspace;
-  const pool_state *p = plan->state;
+  const cr_plain_pool *p = plan->state;
   const cr_slide *s = &p->slide;
   const float *diff_dst = cr_f32(buffer, 0);
   const int32_t *aux = (const int32_t *)buffer[1].address;
   float *diff_src = cr_f32(buffer, 2);
   const bool max = plan->desc->u.pool.method == CR_POOL_MAX;
-  if (max && !aux) return cr_fail(CREMA_E_ARGUMENT, "max pooling: the places of the maxima lack");
+  if (max) {
+    if (!aux) return cr_fail(CREMA_E_ARGUMENT, "max pooling: the places of the maxima lack");
+    cr_plain_pool_scatter(p, diff_dst, aux, diff_src);
+    return CREMA_OK;
+  }
 #pragma omp parallel for schedule(static) if (p->planes * s->in_count >= CR_PLAIN_PARALLEL_MIN)
   for (int64_t c = 0; c < p->planes; ++c) {
     float *plane = diff_src + c * s->in_count;
     memset(plane, 0, (size_t)s->in_count * sizeof *plane);
     for (int64_t i = 0; i < s->out_count; ++i) {
-      const int64_t from = c * s->out_count + i;
-      if (!max) {
-        spread(s, i, diff_dst[from], plane);
-        continue;
-      }
-      const int64_t place = cr_slide_locate(s, i, aux[from]);
-      if (place >= 0) plane[place] += diff_dst[from];
+      spread(s, i, diff_dst[c * s->out_count + i], plane);
     }
   }
   return CREMA_OK;
@@ -177,7 +183,7 @@ static crema_status pool_mask(cr_plan *plan, crema_context *context, const crema
                               const bool *accumulate, const cr_op_scalars *scalars,
                               crema_devptr workspace) {
   (void)context, (void)accumulate, (void)scalars, (void)workspace;
-  const pool_state *p = plan->state;
+  const cr_plain_pool *p = plan->state;
   const cr_slide *s = &p->slide;
   const int32_t *aux = (const int32_t *)buffer[0].address;
   float *mask = cr_f32(buffer, 1);
@@ -196,16 +202,16 @@ const cr_kernel cr_pool_fwd_f32_plain = {.name = "pool_fwd_f32_plain",
                                          .type = CREMA_F32,
                                          .plan = pool_fwd_plan,
                                          .run = pool_fwd,
-                                         .destroy = pool_destroy};
+                                         .destroy = cr_plain_pool_destroy};
 const cr_kernel cr_pool_bwd_f32_plain = {.name = "pool_bwd_f32_plain",
                                          .op = CR_OP_POOL_BWD,
                                          .type = CREMA_F32,
-                                         .plan = pool_bwd_plan,
+                                         .plan = cr_plain_pool_plan_bwd,
                                          .run = pool_bwd,
-                                         .destroy = pool_destroy};
+                                         .destroy = cr_plain_pool_destroy};
 const cr_kernel cr_pool_mask_f32_plain = {.name = "pool_mask_f32_plain",
                                           .op = CR_OP_POOL_MASK,
                                           .type = CREMA_F32,
                                           .plan = pool_mask_plan,
                                           .run = pool_mask,
-                                          .destroy = pool_destroy};
+                                          .destroy = cr_plain_pool_destroy};

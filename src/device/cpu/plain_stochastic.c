@@ -2,49 +2,16 @@
  * convolutional neural networks", 2013) over any number of spatial axes. Output element i draws
  * with word i % 4 of the counter-based generator at (s.seed, s.counter, i / 4), so that the result
  * does not depend on threads. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/fail.h"
 #include "core/rng.h"
 #include "device/cpu/plain.h"
+#include "device/cpu/plain_pool.h"
 #include "device/cpu/plain_rows.h"
-#include "device/cpu/plain_window.h"
-
-typedef struct pool_state {
-  cr_slide slide;
-  int64_t planes;
-} pool_state;
-
-static crema_status keep(cr_plan *plan, const crema_shape *in, const crema_shape *out) {
-  char text[2][128];
-  if (in->axes < 3 || in->axes != out->axes || in->dim[0] != out->dim[0] ||
-      in->dim[1] != out->dim[1]) {
-    return cr_fail(CREMA_E_SHAPE, "pooling of %s to %s",
-                   crema_shape_text(in, text[0], sizeof text[0]),
-                   crema_shape_text(out, text[1], sizeof text[1]));
-  }
-  cr_window dense = plan->desc->u.pool.window;
-  for (int a = 0; a < CR_MAX_SPATIAL; ++a) dense.dilation[a] = 1;
-  pool_state state = {.planes = in->dim[0] * in->dim[1]};
-  CR_TRY(cr_slide_make(&dense, in, out, &state.slide));
-  pool_state *kept = malloc(sizeof *kept);
-  if (!kept) return cr_fail_memory(sizeof *kept, "the plan of a pooling");
-  *kept = state;
-  plan->state = kept;
-  return CREMA_OK;
-}
 
 static crema_status plan_forward(cr_plan *plan) {
-  return keep(plan, &plan->desc->arg[0].shape, &plan->desc->arg[1].shape);
-}
-
-static crema_status plan_backward(cr_plan *plan) {
-  return keep(plan, &plan->desc->arg[2].shape, &plan->desc->arg[0].shape);
-}
-
-static void destroy(cr_plan *plan) {
-  free(plan->state);
+  return cr_plain_pool_plan(plan, &plan->desc->arg[0].shape, &plan->desc->arg[1].shape);
 }
 
 /* The sums of a window's values and of their squares. */
@@ -75,11 +42,7 @@ typedef struct window_place {
 } window_place;
 
 static window_place place_at(const cr_slide *s, const cr_span *span, const int64_t *at) {
-  window_place place = {cr_slide_in_index(s, at), 0};
-  int64_t index = 0;
-  for (int a = 0; a < s->axes; ++a) index = index * s->kernel[a] + at[a] - span->first[a];
-  place.in_window = (int32_t)index;
-  return place;
+  return (window_place){cr_slide_in_index(s, at), cr_span_place(s, span, at)};
 }
 
 /* The first place at which the running sum exceeds `target`; failing that, the last place with a
@@ -112,7 +75,7 @@ static crema_status forward(cr_plan *plan, crema_context *context, const crema_d
                             crema_devptr workspace) {
   (void)context, (void)accumulate, (void)workspace;
   if (!scalars) return cr_fail(CREMA_E_ARGUMENT, "stochastic pooling without a seed");
-  const pool_state *p = plan->state;
+  const cr_plain_pool *p = plan->state;
   const cr_slide *s = &p->slide;
   const float *src = cr_f32(buffer, 0);
   float *dst = cr_f32(buffer, 1);
@@ -145,7 +108,7 @@ static crema_status average(cr_plan *plan, crema_context *context, const crema_d
                             const bool *accumulate, const cr_op_scalars *scalars,
                             crema_devptr workspace) {
   (void)context, (void)accumulate, (void)scalars, (void)workspace;
-  const pool_state *p = plan->state;
+  const cr_plain_pool *p = plan->state;
   const cr_slide *s = &p->slide;
   const float *src = cr_f32(buffer, 0);
   float *dst = cr_f32(buffer, 1);
@@ -166,21 +129,8 @@ static crema_status backward(cr_plan *plan, crema_context *context, const crema_
                              const bool *accumulate, const cr_op_scalars *scalars,
                              crema_devptr workspace) {
   (void)context, (void)accumulate, (void)scalars, (void)workspace;
-  const pool_state *p = plan->state;
-  const cr_slide *s = &p->slide;
-  const float *diff_dst = cr_f32(buffer, 0);
-  const int32_t *aux = (const int32_t *)buffer[1].address;
-  float *diff_src = cr_f32(buffer, 2);
-#pragma omp parallel for schedule(static) if (p->planes * s->in_count >= CR_PLAIN_PARALLEL_MIN)
-  for (int64_t c = 0; c < p->planes; ++c) {
-    float *plane = diff_src + c * s->in_count;
-    memset(plane, 0, (size_t)s->in_count * sizeof *plane);
-    for (int64_t i = 0; i < s->out_count; ++i) {
-      const int64_t from = c * s->out_count + i;
-      const int64_t place = aux[from] < 0 ? -1 : cr_slide_locate(s, i, aux[from]);
-      if (place >= 0) plane[place] += diff_dst[from];
-    }
-  }
+  cr_plain_pool_scatter(plan->state, cr_f32(buffer, 0), (const int32_t *)buffer[1].address,
+                        cr_f32(buffer, 2));
   return CREMA_OK;
 }
 
@@ -189,16 +139,16 @@ const cr_kernel cr_stochastic_pool_fwd_f32_plain = {.name = "stochastic_pool_fwd
                                                     .type = CREMA_F32,
                                                     .plan = plan_forward,
                                                     .run = forward,
-                                                    .destroy = destroy};
+                                                    .destroy = cr_plain_pool_destroy};
 const cr_kernel cr_stochastic_pool_test_f32_plain = {.name = "stochastic_pool_test_f32_plain",
                                                      .op = CR_OP_STOCHASTIC_POOL_TEST,
                                                      .type = CREMA_F32,
                                                      .plan = plan_forward,
                                                      .run = average,
-                                                     .destroy = destroy};
+                                                     .destroy = cr_plain_pool_destroy};
 const cr_kernel cr_stochastic_pool_bwd_f32_plain = {.name = "stochastic_pool_bwd_f32_plain",
                                                     .op = CR_OP_STOCHASTIC_POOL_BWD,
                                                     .type = CREMA_F32,
-                                                    .plan = plan_backward,
+                                                    .plan = cr_plain_pool_plan_bwd,
                                                     .run = backward,
-                                                    .destroy = destroy};
+                                                    .destroy = cr_plain_pool_destroy};

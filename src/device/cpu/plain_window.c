@@ -77,6 +77,12 @@ bool cr_span_next(const cr_slide *s, const cr_span *span, int64_t *at) {
   return false;
 }
 
+int32_t cr_span_place(const cr_slide *s, const cr_span *span, const int64_t *at) {
+  int64_t index = 0;
+  for (int a = 0; a < s->axes; ++a) index = index * s->kernel[a] + at[a] - span->first[a];
+  return (int32_t)index;
+}
+
 int64_t cr_slide_in_index(const cr_slide *s, const int64_t *at) {
   int64_t index = 0;
   for (int a = 0; a < s->axes; ++a) index = index * s->in[a] + at[a];

@@ -34,6 +34,9 @@ void cr_slide_span(const cr_slide *slide, int64_t index, cr_span *span);
  * `at` = span->begin; false when there is no further row. */
 bool cr_span_next(const cr_slide *slide, const cr_span *span, int64_t *at);
 
+/* Index of `at` in the unclipped window (row-major). */
+int32_t cr_span_place(const cr_slide *slide, const cr_span *span, const int64_t *at);
+
 /* Index of `at` in the input plane. */
 int64_t cr_slide_in_index(const cr_slide *slide, const int64_t *at);
 
