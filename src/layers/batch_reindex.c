@@ -1,17 +1,11 @@
 /* BatchReindex: item i of the top is item index[i] of bottom 0; bottom 1 holds the indices. */
 #include "core/fail.h"
+#include "layers/layer_nothing.h"
 #include "layers/layer_op.h"
 
 typedef struct batch_reindex_state {
   cr_layer_op forward, backward;
 } batch_reindex_state;
-
-static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
-  (void)layer;
-  (void)bottom;
-  (void)top;
-  return CREMA_OK;
-}
 
 static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
   batch_reindex_state *s = layer->state;
@@ -65,7 +59,7 @@ const cr_layer_class cr_layer_batch_reindex = {
     .min_tops = 1,
     .max_tops = 1,
     .no_gradient_bottoms = 1u << 1,
-    .setup = setup,
+    .setup = cr_layer_nothing,
     .reshape = reshape,
     .forward = forward,
     .backward = backward,

@@ -2,6 +2,7 @@
 #include "core/fail.h"
 #include "layers/layer_args.h"
 #include "layers/layer_op.h"
+#include "layers/layer_shape.h"
 
 typedef struct concat_state {
   cr_layer_op forward, backward;
@@ -67,11 +68,8 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   cr_op_desc desc = cr_layer_op_desc(CR_OP_CONCAT);
   CR_TRY(find_axis(layer, &bottom[0]->shape, &desc.u.axis));
   CR_TRY(joined_shape(layer, bottom, desc.u.axis, &to));
+  if (n == 1) return cr_layer_view(bottom[0], &to, top[0]);
   CR_TRY(crema_blob_reshape(top[0], &to));
-  if (n == 1) {
-    CR_TRY(cr_blob_share_data(top[0], bottom[0]));
-    return cr_blob_share_diff(top[0], bottom[0]);
-  }
   for (int i = 0; i < n; i++) s->args.shape[i] = &bottom[i]->shape;
   s->args.shape[n] = &to;
   CR_TRY(cr_layer_op_make(&s->forward, &desc, n + 1, s->args.shape, NULL));

@@ -3,18 +3,12 @@
  * b (N, C), similar (N). */
 #include "core/fail.h"
 #include "layers/layer_loss.h"
+#include "layers/layer_nothing.h"
 
 typedef struct contrastive_state {
   cr_layer_loss loss;
   cr_layer_op forward, backward;
 } contrastive_state;
-
-static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
-  (void)layer;
-  (void)bottom;
-  (void)top;
-  return CREMA_OK;
-}
 
 static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
   contrastive_state *s = layer->state;
@@ -81,7 +75,7 @@ const cr_layer_class cr_layer_contrastive_loss = {
     .auto_tops = true,
     .loss = true,
     .no_gradient_bottoms = 1u << 2,
-    .setup = setup,
+    .setup = cr_layer_nothing,
     .reshape = reshape,
     .forward = forward,
     .backward = backward,

@@ -1,6 +1,7 @@
 /* Crop: the window of bottom 0 that has the extents of bottom 1 from `axis` on, beginning at
  * `offset` (one for all axes or one an axis). */
 #include "core/fail.h"
+#include "layers/layer_nothing.h"
 #include "layers/layer_op.h"
 
 typedef struct crop_state {
@@ -19,13 +20,6 @@ static crema_status check_lists(const cr_layer *layer, const Caffe__CropParamete
                          "offset must be given once or once a cropped axis (%zu); found %zu",
                          cropped, param->n_offset);
   }
-  return CREMA_OK;
-}
-
-static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
-  (void)layer;
-  (void)top;
-  (void)bottom;
   return CREMA_OK;
 }
 
@@ -86,7 +80,7 @@ const cr_layer_class cr_layer_crop = {
     .max_bottoms = 2,
     .min_tops = 1,
     .max_tops = 1,
-    .setup = setup,
+    .setup = cr_layer_nothing,
     .reshape = reshape,
     .forward = forward,
     .backward = backward,

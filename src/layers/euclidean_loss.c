@@ -1,19 +1,13 @@
 /* EuclideanLoss: sum of (a - b)^2 over 2 N, N the first extent. Both bottoms have a gradient. */
 #include "core/fail.h"
 #include "layers/layer_loss.h"
+#include "layers/layer_nothing.h"
 
 typedef struct euclidean_state {
   cr_layer_loss loss;
   cr_layer_op subtract, square, scale;
   cr_tensor *difference;
 } euclidean_state;
-
-static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
-  (void)layer;
-  (void)bottom;
-  (void)top;
-  return CREMA_OK;
-}
 
 static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
   euclidean_state *s = layer->state;
@@ -79,7 +73,7 @@ const cr_layer_class cr_layer_euclidean_loss = {
     .max_tops = 1,
     .auto_tops = true,
     .loss = true,
-    .setup = setup,
+    .setup = cr_layer_nothing,
     .reshape = reshape,
     .forward = forward,
     .backward = backward,

@@ -1,14 +1,9 @@
 /* Flatten: joins the axes from `axis` to `end_axis` into one. Top and bottom share data and
  * diff, so there is nothing to compute. */
 #include "core/fail.h"
+#include "layers/layer_nothing.h"
 #include "layers/layer_op.h"
-
-static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
-  (void)layer;
-  (void)bottom;
-  (void)top;
-  return CREMA_OK;
-}
+#include "layers/layer_shape.h"
 
 static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
   const Caffe__FlattenParameter *param = layer->param->flatten_param;
@@ -22,28 +17,7 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   crema_shape to = cr_shape(start, from->dim);
   to.dim[to.axes++] = crema_shape_count(from, start, end + 1);
   for (int i = end + 1; i < from->axes; i++) to.dim[to.axes++] = from->dim[i];
-  CR_TRY(crema_blob_reshape(top[0], &to));
-  CR_TRY(cr_blob_share_data(top[0], bottom[0]));
-  return cr_blob_share_diff(top[0], bottom[0]);
-}
-
-static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
-                            crema_blob *const *top) {
-  (void)layer;
-  (void)context;
-  (void)bottom;
-  (void)top;
-  return CREMA_OK;
-}
-
-static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
-                             const bool *propagate_down, crema_blob *const *bottom) {
-  (void)layer;
-  (void)context;
-  (void)top;
-  (void)propagate_down;
-  (void)bottom;
-  return CREMA_OK;
+  return cr_layer_view(bottom[0], &to, top[0]);
 }
 
 const cr_layer_class cr_layer_flatten = {
@@ -52,8 +26,8 @@ const cr_layer_class cr_layer_flatten = {
     .max_bottoms = 1,
     .min_tops = 1,
     .max_tops = 1,
-    .setup = setup,
+    .setup = cr_layer_nothing,
     .reshape = reshape,
-    .forward = forward,
-    .backward = backward,
+    .forward = cr_layer_nothing_forward,
+    .backward = cr_layer_nothing_backward,
 };

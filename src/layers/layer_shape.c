@@ -53,6 +53,12 @@ crema_status cr_layer_fit_span(const cr_layer *layer, const char *what, const cr
   return CREMA_OK;
 }
 
+crema_status cr_layer_view(crema_blob *bottom, const crema_shape *shape, crema_blob *top) {
+  CR_TRY(crema_blob_reshape(top, shape));
+  CR_TRY(cr_blob_share_data(top, bottom));
+  return cr_blob_share_diff(top, bottom);
+}
+
 crema_status cr_layer_multiply(const cr_layer *layer, int64_t factor, int64_t *extent) {
   if (factor > 0 && *extent > INT64_MAX / 8 / factor) {
     return cr_layer_fail(layer, CREMA_E_SHAPE, "%lld times an extent of %lld is too much",

@@ -19,6 +19,11 @@ crema_status cr_layer_read_span(const cr_layer *layer, const crema_shape *from, 
 crema_status cr_layer_fit_span(const cr_layer *layer, const char *what, const crema_shape *whole,
                                const crema_shape *part, int axis, crema_shape *out) CREMA_MUST_USE;
 
+/* Makes `top` another view of `bottom`: its data and diff under `shape`, which has as many
+ * elements. */
+crema_status cr_layer_view(crema_blob *bottom, const crema_shape *shape,
+                           crema_blob *top) CREMA_MUST_USE;
+
 /* Multiplies *extent by `factor`. Errors: CREMA_E_SHAPE when no shape can have that many elements.
  */
 crema_status cr_layer_multiply(const cr_layer *layer, int64_t factor,

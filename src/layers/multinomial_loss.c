@@ -2,18 +2,12 @@
  * (N). Probabilities below 1e-20 count as that. */
 #include "core/fail.h"
 #include "layers/layer_loss.h"
+#include "layers/layer_nothing.h"
 
 typedef struct multinomial_state {
   cr_layer_loss loss;
   cr_layer_op forward, backward;
 } multinomial_state;
-
-static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
-  (void)layer;
-  (void)bottom;
-  (void)top;
-  return CREMA_OK;
-}
 
 static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
   multinomial_state *s = layer->state;
@@ -71,7 +65,7 @@ const cr_layer_class cr_layer_multinomial_loss = {
     .auto_tops = true,
     .loss = true,
     .no_gradient_bottoms = 1u << 1,
-    .setup = setup,
+    .setup = cr_layer_nothing,
     .reshape = reshape,
     .forward = forward,
     .backward = backward,

@@ -2,19 +2,13 @@
  * normalize_variance, divided by its deviation + eps. The gradient takes that divisor for the
  * deviation, as Caffe does. */
 #include "core/fail.h"
+#include "layers/layer_nothing.h"
 #include "layers/layer_op.h"
 
 typedef struct mvn_state {
   cr_layer_op forward, backward;
   cr_tensor *divisor;
 } mvn_state;
-
-static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
-  (void)layer;
-  (void)bottom;
-  (void)top;
-  return CREMA_OK;
-}
 
 static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
   mvn_state *s = layer->state;
@@ -67,7 +61,7 @@ const cr_layer_class cr_layer_mvn = {
     .min_tops = 1,
     .max_tops = 1,
     .in_place = true,
-    .setup = setup,
+    .setup = cr_layer_nothing,
     .reshape = reshape,
     .forward = forward,
     .backward = backward,

@@ -1,5 +1,6 @@
 /* Parameter: a top whose values are a parameter of the given shape. */
 #include "core/fail.h"
+#include "layers/layer_nothing.h"
 #include "layers/layer_op.h"
 #include "layers/layer_shape.h"
 
@@ -30,15 +31,6 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   return cr_layer_op_make(&s->add, &desc, 2, (const crema_shape *[]){shape, shape}, NULL);
 }
 
-static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
-                            crema_blob *const *top) {
-  (void)layer;
-  (void)context;
-  (void)bottom;
-  (void)top;
-  return CREMA_OK;
-}
-
 static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
                              const bool *propagate_down, crema_blob *const *bottom) {
   parameter_state *s = layer->state;
@@ -64,7 +56,7 @@ const cr_layer_class cr_layer_parameter = {
     .max_tops = 1,
     .setup = setup,
     .reshape = reshape,
-    .forward = forward,
+    .forward = cr_layer_nothing_forward,
     .backward = backward,
     .destroy = destroy,
 };

@@ -1,6 +1,7 @@
 /* Reduction: coeff times the sum, mean, absolute sum or sum of squares over all axes from `axis`
  * on. */
 #include "core/fail.h"
+#include "layers/layer_nothing.h"
 #include "layers/layer_op.h"
 
 typedef struct reduction_state {
@@ -11,13 +12,6 @@ static cr_reduction reduction_of(Caffe__ReductionParameter__ReductionOp operatio
   if (operation == CAFFE__REDUCTION_PARAMETER__REDUCTION_OP__ASUM) return CR_REDUCE_ASUM;
   if (operation == CAFFE__REDUCTION_PARAMETER__REDUCTION_OP__SUMSQ) return CR_REDUCE_SUMSQ;
   return CR_REDUCE_SUM;
-}
-
-static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
-  (void)layer;
-  (void)bottom;
-  (void)top;
-  return CREMA_OK;
 }
 
 static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
@@ -72,7 +66,7 @@ const cr_layer_class cr_layer_reduction = {
     .max_bottoms = 1,
     .min_tops = 1,
     .max_tops = 1,
-    .setup = setup,
+    .setup = cr_layer_nothing,
     .reshape = reshape,
     .forward = forward,
     .backward = backward,

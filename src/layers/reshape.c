@@ -2,7 +2,9 @@
  * bottom's extent and -1 (once) is whatever makes the counts equal. Top and bottom share data
  * and diff. */
 #include "core/fail.h"
+#include "layers/layer_nothing.h"
 #include "layers/layer_op.h"
+#include "layers/layer_shape.h"
 
 /* The range of axes of the bottom that the new extents replace. */
 typedef struct replaced {
@@ -138,28 +140,7 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
                          "the bottom's shape %s and the top's %s differ in count",
                          crema_shape_text(from, a, sizeof a), crema_shape_text(&to, b, sizeof b));
   }
-  CR_TRY(crema_blob_reshape(top[0], &to));
-  CR_TRY(cr_blob_share_data(top[0], bottom[0]));
-  return cr_blob_share_diff(top[0], bottom[0]);
-}
-
-static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
-                            crema_blob *const *top) {
-  (void)layer;
-  (void)context;
-  (void)bottom;
-  (void)top;
-  return CREMA_OK;
-}
-
-static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
-                             const bool *propagate_down, crema_blob *const *bottom) {
-  (void)layer;
-  (void)context;
-  (void)top;
-  (void)propagate_down;
-  (void)bottom;
-  return CREMA_OK;
+  return cr_layer_view(bottom[0], &to, top[0]);
 }
 
 const cr_layer_class cr_layer_reshape = {
@@ -170,6 +151,6 @@ const cr_layer_class cr_layer_reshape = {
     .max_tops = 1,
     .setup = setup,
     .reshape = reshape,
-    .forward = forward,
-    .backward = backward,
+    .forward = cr_layer_nothing_forward,
+    .backward = cr_layer_nothing_backward,
 };

@@ -1,21 +1,6 @@
 /* Silence: takes blobs that nobody reads; their gradient is zero. */
 #include "layers/layer.h"
-
-static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
-  (void)layer;
-  (void)bottom;
-  (void)top;
-  return CREMA_OK;
-}
-
-static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
-                            crema_blob *const *top) {
-  (void)layer;
-  (void)context;
-  (void)bottom;
-  (void)top;
-  return CREMA_OK;
-}
+#include "layers/layer_nothing.h"
 
 static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
                              const bool *propagate_down, crema_blob *const *bottom) {
@@ -33,8 +18,8 @@ const cr_layer_class cr_layer_silence = {
     .max_bottoms = CR_ANY,
     .min_tops = 0,
     .max_tops = 0,
-    .setup = setup,
-    .reshape = setup,
-    .forward = forward,
+    .setup = cr_layer_nothing,
+    .reshape = cr_layer_nothing,
+    .forward = cr_layer_nothing_forward,
     .backward = backward,
 };

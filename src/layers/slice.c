@@ -2,6 +2,7 @@
 #include "core/fail.h"
 #include "layers/layer_args.h"
 #include "layers/layer_op.h"
+#include "layers/layer_shape.h"
 
 typedef struct slice_state {
   cr_layer_op forward, backward;
@@ -75,10 +76,7 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
     CR_TRY(part_extent(layer, from->dim[desc.u.axis], i, &to.dim[desc.u.axis]));
     CR_TRY(crema_blob_reshape(top[i], &to));
   }
-  if (n == 1) {
-    CR_TRY(cr_blob_share_data(top[0], bottom[0]));
-    return cr_blob_share_diff(top[0], bottom[0]);
-  }
+  if (n == 1) return cr_layer_view(bottom[0], from, top[0]);
   s->args.shape[0] = from;
   for (int i = 0; i < n; i++) s->args.shape[i + 1] = &top[i]->shape;
   CR_TRY(cr_layer_op_make(&s->forward, &desc, n + 1, s->args.shape, NULL));

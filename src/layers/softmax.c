@@ -1,17 +1,11 @@
 /* Softmax over one axis. */
 #include "core/fail.h"
+#include "layers/layer_nothing.h"
 #include "layers/layer_op.h"
 
 typedef struct softmax_state {
   cr_layer_op forward, backward;
 } softmax_state;
-
-static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
-  (void)layer;
-  (void)bottom;
-  (void)top;
-  return CREMA_OK;
-}
 
 static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
   softmax_state *s = layer->state;
@@ -55,7 +49,7 @@ const cr_layer_class cr_layer_softmax = {
     .min_tops = 1,
     .max_tops = 1,
     .in_place = true,
-    .setup = setup,
+    .setup = cr_layer_nothing,
     .reshape = reshape,
     .forward = forward,
     .backward = backward,

@@ -1,6 +1,7 @@
 /* Split: every top shares the bottom's data; the gradients of the tops add up. */
 #include "core/fail.h"
 #include "layers/layer_args.h"
+#include "layers/layer_nothing.h"
 #include "layers/layer_op.h"
 
 typedef struct split_state {
@@ -27,15 +28,6 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   return cr_layer_op_make(&s->backward, &desc, s->args.count, s->args.shape, NULL);
 }
 
-static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
-                            crema_blob *const *top) {
-  (void)layer;
-  (void)context;
-  (void)bottom;
-  (void)top;
-  return CREMA_OK;
-}
-
 static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
                              const bool *propagate_down, crema_blob *const *bottom) {
   split_state *s = layer->state;
@@ -60,7 +52,7 @@ const cr_layer_class cr_layer_split = {
     .max_tops = CR_ANY,
     .setup = setup,
     .reshape = reshape,
-    .forward = forward,
+    .forward = cr_layer_nothing_forward,
     .backward = backward,
     .destroy = destroy,
 };
