@@ -186,6 +186,14 @@ bool cr_file_exists(const char *path) {
   return stat(path, &info) == 0;
 }
 
+bool cr_file_is_in(const char *folder, const char *name, struct stat *info) {
+  int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return false;
+  bool found = fstatat(fd, name, info, 0) == 0 && S_ISREG(info->st_mode);
+  close(fd);
+  return found;
+}
+
 crema_status cr_file_resolve(const char *base_file, const char *path, char **out) {
   const char *slash = base_file == NULL ? NULL : strrchr(base_file, '/');
   cr_buffer text = {0};

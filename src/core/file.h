@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <sys/stat.h>
 
 #include "core/buffer.h"
 
@@ -37,6 +38,10 @@ void cr_file_sweep(const char *prefix);
 
 /* Whether there is anything at `path`: a file, a folder, a device. */
 bool cr_file_exists(const char *path);
+
+/* Whether `folder` has a regular file of that name, which *info then describes. Needs no memory, so
+ * that the answer does not depend on whether there is any. */
+bool cr_file_is_in(const char *folder, const char *name, struct stat *info);
 
 /* Resolves `path` against the directory of `base_file` when it is relative and
  * does not exist from the working directory. Result is to be freed. */

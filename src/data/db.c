@@ -46,17 +46,10 @@ crema_status cr_db_open(const char *backend, const char *path, cr_db_mode mode, 
   return CREMA_OK;
 }
 
-static bool has_file(const char *directory, const char *name) {
-  cr_buffer path = {0};
-  bool found =
-      cr_buffer_print(&path, "%s/%s", directory, name) == CREMA_OK && cr_file_exists(path.data);
-  cr_buffer_free(&path);
-  return found;
-}
-
 const char *cr_db_detect(const char *path) {
-  if (has_file(path, "data.mdb")) return "lmdb";
-  if (has_file(path, "CURRENT")) return "leveldb";
+  struct stat info;
+  if (cr_file_is_in(path, "data.mdb", &info)) return "lmdb";
+  if (cr_file_is_in(path, "CURRENT", &info)) return "leveldb";
   return NULL;
 }
 

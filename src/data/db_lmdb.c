@@ -78,14 +78,6 @@ static crema_status fail_lmdb(int rc, const char *path, const char *what) {
 
 /* ---- opening ------------------------------------------------------------- */
 
-static bool has_file(const char *directory, const char *name, struct stat *info) {
-  cr_buffer path = {0};
-  bool found = cr_buffer_print(&path, "%s/%s", directory, name) == CREMA_OK &&
-               stat(path.data, info) == 0 && S_ISREG(info->st_mode);
-  cr_buffer_free(&path);
-  return found;
-}
-
 /* Both meta pages are there, are LMDB's and have one page size. */
 static crema_status check_metas(int fd, const char *path, uint64_t size) {
   uint8_t meta[CR_LMDB_META_SIZE];
@@ -113,8 +105,8 @@ static crema_status check_existing(const char *path, bool *is_file, uint64_t *si
     return cr_fail_errno(errno, "%s: cannot open the database", path);
   }
   *is_file = S_ISREG(info.st_mode);
-  if (!*is_file && !has_file(path, "data.mdb", &info)) {
-    if (has_file(path, "CURRENT", &other)) {
+  if (!*is_file && !cr_file_is_in(path, "data.mdb", &info)) {
+    if (cr_file_is_in(path, "CURRENT", &other)) {
       return cr_fail(CREMA_E_CORRUPT, "%s: a LevelDB database, not an LMDB one (backend: LEVELDB)",
                      path);
     }
@@ -199,7 +191,7 @@ static crema_status open_write(const char *path, cr_db_mode mode, lmdb_db *db) {
   }
   struct stat info;
   size_t map = FIRST_MAP;
-  if (has_file(path, "data.mdb", &info) && info.st_size > 0) {
+  if (cr_file_is_in(path, "data.mdb", &info) && info.st_size > 0) {
     bool is_file = false;
     CR_TRY(check_existing(path, &is_file, &db->file_size));
     if ((uint64_t)info.st_size > map) map = (size_t)info.st_size;

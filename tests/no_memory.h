@@ -1,0 +1,79 @@
+/* Memory that runs out: for programs linked with --wrap for the functions below, which are then
+ * those of the library too. One allocation, the n-th after no_memory_arm(n), fails. */
+#ifndef CR_TESTS_NO_MEMORY_H
+#define CR_TESTS_NO_MEMORY_H
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+static atomic_long no_memory_left =
+    -1; /* allocations until the one that fails; below 0: none will */
+static atomic_bool no_memory_hit;
+
+static inline void no_memory_arm(long n) {
+  atomic_store(&no_memory_hit, false);
+  atomic_store(&no_memory_left, n);
+}
+
+/* Whether an allocation failed since no_memory_arm; from now on none will. */
+static inline bool no_memory_end(void) {
+  atomic_store(&no_memory_left, -1);
+  return atomic_load(&no_memory_hit);
+}
+
+static inline bool no_memory_now(void) {
+  if (atomic_load(&no_memory_left) < 0 || atomic_fetch_sub(&no_memory_left, 1) != 0) return false;
+  atomic_store(&no_memory_hit, true);
+  errno = ENOMEM;
+  return true;
+}
+
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t count, size_t size);
+void *__real_realloc(void *old, size_t size);
+void *__real_aligned_alloc(size_t alignment, size_t size);
+int __real_posix_memalign(void **out, size_t alignment, size_t size);
+char *__real_strdup(const char *text);
+char *__real_strndup(const char *text, size_t size);
+
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_realloc(void *old, size_t size);
+void *__wrap_aligned_alloc(size_t alignment, size_t size);
+int __wrap_posix_memalign(void **out, size_t alignment, size_t size);
+char *__wrap_strdup(const char *text);
+char *__wrap_strndup(const char *text, size_t size);
+
+void *__wrap_malloc(size_t size) {
+  return no_memory_now() ? NULL : __real_malloc(size);
+}
+
+void *__wrap_calloc(size_t count, size_t size) {
+  return no_memory_now() ? NULL : __real_calloc(count, size);
+}
+
+void *__wrap_realloc(void *old, size_t size) {
+  return no_memory_now() ? NULL : __real_realloc(old, size);
+}
+
+void *__wrap_aligned_alloc(size_t alignment, size_t size) {
+  return no_memory_now() ? NULL : __real_aligned_alloc(alignment, size);
+}
+
+int __wrap_posix_memalign(void **out, size_t alignment, size_t size) {
+  return no_memory_now() ? ENOMEM : __real_posix_memalign(out, alignment, size);
+}
+
+char *__wrap_strdup(const char *text) {
+  return no_memory_now() ? NULL : __real_strdup(text);
+}
+
+char *__wrap_strndup(const char *text, size_t size) {
+  return no_memory_now() ? NULL : __real_strndup(text, size);
+}
+
+#endif

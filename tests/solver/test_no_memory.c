@@ -1,0 +1,181 @@
+/* Every allocation fails once: each failure comes back as CREMA_E_NO_MEMORY (with a text), nothing
+ * crashes, hangs or, as the sanitizers see, leaks. */
+#include "no_memory.h"
+
+#include "core/fail.h"
+#include "data/datum.h"
+#include "data/db.h"
+#include "solver_case.h"
+
+/* Returns what the failed allocation made of it. */
+typedef crema_status operation(solver_case *c);
+
+static void every_allocation_fails(const char *name, solver_case *c, operation *run) {
+  for (long n = 0;; ++n) {
+    no_memory_arm(n);
+    crema_status status = run(c);
+    bool hit = no_memory_end();
+    if (!hit) {
+      if (status != CREMA_OK) fail_msg("%s: %s", name, crema_error_text());
+      print_message("%s: %ld allocations\n", name, n);
+      return;
+    }
+    /* What can be done without is no failure. */
+    if (status == CREMA_OK) continue;
+    if (status != CREMA_E_NO_MEMORY || crema_error_text()[0] == '\0') {
+      fail_msg("%s, allocation %ld: %s: \"%s\"", name, n, crema_status_name(status),
+               crema_error_text());
+    }
+  }
+}
+
+static const char *const solver_text =
+    "lr_policy: 'fixed' momentum: 0.9 type: 'Adam' test_iter: 1 test_interval: 2 max_iter: 2 "
+    "average_loss: 2";
+
+/* Layers of many kinds, a split, sharing and fusion. */
+static const char *const wide_net =
+    "name: 'wide' input: 'data' input: 'label' input_dim: 2 input_dim: 2 input_dim: 8 input_dim: 8 "
+    "input_dim: 2 input_dim: 1 input_dim: 1 input_dim: 1\n"
+    "layer { name: 'conv' type: 'Convolution' bottom: 'data' top: 'conv'\n"
+    "  convolution_param { num_output: 3 kernel_size: 3 weight_filler { type: 'msra' } } }\n"
+    "layer { name: 'relu' type: 'ReLU' bottom: 'conv' top: 'conv' }\n"
+    "layer { name: 'pool' type: 'Pooling' bottom: 'conv' top: 'pool'\n"
+    "  pooling_param { kernel_size: 2 stride: 2 } }\n"
+    "layer { name: 'norm' type: 'LRN' bottom: 'pool' top: 'norm' }\n"
+    "layer { name: 'bn' type: 'BatchNorm' bottom: 'norm' top: 'bn' }\n"
+    "layer { name: 'scale' type: 'Scale' bottom: 'bn' top: 'scale' scale_param { bias_term: true } "
+    "}\n"
+    "layer { name: 'a' type: 'InnerProduct' bottom: 'scale' top: 'a' param { name: 'w' }\n"
+    "  inner_product_param { num_output: 2 bias_term: false } }\n"
+    "layer { name: 'b' type: 'InnerProduct' bottom: 'scale' top: 'b' param { name: 'w' }\n"
+    "  inner_product_param { num_output: 2 bias_term: false } }\n"
+    "layer { name: 'sum' type: 'Eltwise' bottom: 'a' bottom: 'b' top: 'sum' }\n"
+    "layer { name: 'cat' type: 'Concat' bottom: 'sum' bottom: 'a' top: 'cat' }\n"
+    "layer { name: 'drop' type: 'Dropout' bottom: 'cat' top: 'cat' }\n"
+    "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'cat' bottom: 'label' top: 'loss' }\n";
+
+/* Samples from a database, through reader and decoding threads. */
+static const char *const data_net =
+    "layer { name: 'in' type: 'Data' top: 'data' top: 'label'\n"
+    "  data_param { source: 'db' batch_size: 3 backend: LMDB threads: 2 }\n"
+    "  transform_param { mirror: true crop_size: 2 scale: 0.1 } }\n"
+    "layer { name: 'ip' type: 'InnerProduct' bottom: 'data' top: 'ip'\n"
+    "  inner_product_param { num_output: 2 weight_filler { type: 'xavier' } } }\n"
+    "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'ip' bottom: 'label' top: 'loss' }\n";
+
+static void make_database(const solver_case *c) {
+  char path[256];
+  cr_db *db = NULL;
+  cr_db_txn *txn = NULL;
+  cr_buffer value = {0};
+  static const uint8_t pixels[9] = {1, 2, 3, 4, 5, 6, 7, 8, 9};
+  assert_int_equal(cr_db_open("lmdb", case_path(c, "db", path), CR_DB_NEW, &db), CREMA_OK);
+  assert_int_equal(cr_db_txn_begin(db, &txn), CREMA_OK);
+  for (int i = 0; i < 5; ++i) {
+    char key[2] = {(char)('a' + i), 0};
+    cr_datum datum = {.channels = 1,
+                      .height = 3,
+                      .width = 3,
+                      .label = i % 2,
+                      .data = pixels,
+                      .size = sizeof pixels};
+    cr_buffer_clear(&value);
+    assert_int_equal(cr_datum_append(&datum, &value), CREMA_OK);
+    assert_int_equal(cr_db_put(txn, (cr_db_bytes){(const uint8_t *)key, 1},
+                               (cr_db_bytes){(const uint8_t *)value.data, value.size}),
+                     CREMA_OK);
+  }
+  assert_int_equal(cr_db_commit(txn), CREMA_OK);
+  cr_db_close(db);
+  cr_buffer_free(&value);
+}
+
+static crema_status feed(void *user, crema_net *net, int64_t pass) {
+  float *label;
+  (void)user, (void)pass;
+  CR_TRY(crema_blob_mutable_cpu_data(crema_net_input(net, 1), &label));
+  label[0] = 1;
+  label[1] = 0;
+  return CREMA_OK;
+}
+
+static crema_status load(solver_case *c) {
+  char path[256];
+  crema_solver_destroy(c->solver);
+  c->solver = NULL;
+  return crema_solver_load(case_path(c, "solver.prototxt", path), &c->options, &c->solver);
+}
+
+static crema_status load_and_train(solver_case *c) {
+  CR_TRY(load(c));
+  return crema_solver_step(c->solver, 2);
+}
+
+static crema_status snapshot(solver_case *c) {
+  return crema_solver_snapshot(c->solver);
+}
+
+static crema_status resume(solver_case *c) {
+  char path[256];
+  return crema_solver_restore(c->solver, case_path(c, "s_iter_2.solverstate", path));
+}
+
+static crema_status resume_hdf5(solver_case *c) {
+  char path[256];
+  return crema_solver_restore(c->solver, case_path(c, "s_iter_2.solverstate.h5", path));
+}
+
+static void begin(solver_case *c, const char *net, const char *more) {
+  char text[512];
+  case_begin(c);
+  if (net == data_net) make_database(c);
+  else c->options.feed = net == wide_net ? feed : case_feed;
+  snprintf(text, sizeof text, "%s %s", solver_text, more);
+  case_load(c, net, text);
+  assert_int_equal(crema_solver_step(c->solver, 2), CREMA_OK);
+}
+
+static void loading(void **state) {
+  solver_case c;
+  (void)state;
+  begin(&c, small_net, "");
+  every_allocation_fails("small net", &c, load);
+  case_end(&c);
+  begin(&c, wide_net, "");
+  every_allocation_fails("wide net", &c, load);
+  case_end(&c);
+}
+
+static void training(void **state) {
+  solver_case c;
+  (void)state;
+  begin(&c, wide_net, "");
+  every_allocation_fails("training", &c, load_and_train);
+  case_end(&c);
+  begin(&c, data_net, "");
+  every_allocation_fails("training from a database", &c, load_and_train);
+  case_end(&c);
+}
+
+static void snapshots(void **state) {
+  solver_case c;
+  (void)state;
+  begin(&c, wide_net, "");
+  every_allocation_fails("snapshot", &c, snapshot);
+  every_allocation_fails("resuming", &c, resume);
+  case_end(&c);
+  begin(&c, wide_net, "snapshot_format: HDF5");
+  every_allocation_fails("HDF5 snapshot", &c, snapshot);
+  every_allocation_fails("resuming from HDF5", &c, resume_hdf5);
+  case_end(&c);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(loading),
+      cmocka_unit_test(training),
+      cmocka_unit_test(snapshots),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
