@@ -138,6 +138,22 @@ static void sum_columns(const cr_image *in, const taps *across, const float *row
   }
 }
 
+/* AREA at exactly half the size: means of four bytes, halves upwards, as OpenCV does it here only.
+ */
+static void halve(const cr_image *in, cr_image *out) {
+  int channels = in->channels;
+  size_t stride = (size_t)in->width * (size_t)channels;
+  uint8_t *to = out->pixels;
+  for (int y = 0; y < out->height; ++y) {
+    const uint8_t *a = in->pixels + 2 * (size_t)y * stride, *b = a + stride;
+    for (int x = 0; x < out->width; ++x, a += 2 * channels, b += 2 * channels) {
+      for (int c = 0; c < channels; ++c) {
+        *to++ = (uint8_t)((a[c] + a[c + channels] + b[c] + b[c + channels] + 2) >> 2);
+      }
+    }
+  }
+}
+
 crema_status cr_image_resize_with(const cr_image *in, int height, int width,
                                   Caffe__ResizeParameter__InterpMode mode, cr_image *out) {
   if (in == out || in->pixels == NULL) {
@@ -147,6 +163,10 @@ crema_status cr_image_resize_with(const cr_image *in, int height, int width,
   if (mode == MODE(LINEAR) || same) return cr_image_resize(in, height, width, out);
   CR_TRY(cr_image_reserve(out, height, width, in->channels));
   bool cover = mode == MODE(AREA) && height <= in->height && width <= in->width;
+  if (cover && 2 * height == in->height && 2 * width == in->width) {
+    halve(in, out);
+    return CREMA_OK;
+  }
   taps down = {0}, across = {0};
   float *row = NULL;
   size_t stride = (size_t)in->width * (size_t)in->channels;

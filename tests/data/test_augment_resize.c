@@ -71,6 +71,13 @@ static void test_area(void **state) {
   set(&in, 1, 2, (const uint8_t[]){10, 40});
   resize(&in, 1, 3, MODE(AREA), &out);
   assert_memory_equal(out.pixels, ((const uint8_t[]){10, 25, 40}), 3);
+  /* Exactly half: halves upwards, 2 of 4 and 6 of 4; at other factors to even. */
+  set(&in, 2, 4, (const uint8_t[]){0, 0, 1, 2, 1, 1, 2, 1});
+  resize(&in, 1, 2, MODE(AREA), &out);
+  assert_memory_equal(out.pixels, ((const uint8_t[]){1, 2}), 2);
+  set(&in, 1, 4, (const uint8_t[]){0, 1, 1, 2});
+  resize(&in, 1, 2, MODE(AREA), &out);
+  assert_memory_equal(out.pixels, ((const uint8_t[]){0, 2}), 2);
   cr_image_free(&in);
   cr_image_free(&out);
 }
