@@ -38,7 +38,7 @@ command: configure
 configure: deps
 	@cmake --preset release >/dev/null
 
-cuda: deps       ## Build with the CUDA plug-in (needs nvcc and cuDNN 9's headers)
+cuda: deps       ## Build with the CUDA plug-in (needs nvcc; cuDNN 9's headers help)
 	@cmake --preset cuda >/dev/null
 	@cmake --build --preset cuda
 

@@ -53,11 +53,16 @@ foreach(what ${comparisons})
   add_dependencies(cuda_${what} crema_cuda)
   add_test(NAME cuda/${what} COMMAND cuda_${what})
 endforeach()
+add_executable(cuda_train ${CMAKE_CURRENT_LIST_DIR}/train.c)
+add_cuda_test(cuda_train)
+add_dependencies(cuda_train crema_cuda)
+add_test(NAME cuda/train COMMAND cuda_train)
 set(golden_run golden -q -gpu 0 -pending ${CMAKE_CURRENT_SOURCE_DIR}/golden/pending.txt
   ${PROJECT_BINARY_DIR}/golden/layers ${PROJECT_BINARY_DIR}/golden/solvers)
 add_test(NAME cuda/conformance COMMAND device_conformance cuda)
 add_test(NAME cuda/golden COMMAND ${golden_run})
-set_tests_properties(cuda/kernels cuda/windows cuda/shapes cuda/conformance cuda/golden PROPERTIES
+set_tests_properties(cuda/kernels cuda/windows cuda/shapes cuda/conformance cuda/golden cuda/train
+  PROPERTIES
   LABELS gpu SKIP_RETURN_CODE 77
   ENVIRONMENT "CREMA_CUDA_PLUGIN=$<TARGET_FILE:crema_cuda>;OMP_WAIT_POLICY=passive")
 
@@ -108,8 +113,10 @@ set(on_fake "CREMA_CUDA_PLUGIN=$<TARGET_FILE:crema_cuda_fake>" "LD_LIBRARY_PATH=
   "OMP_WAIT_POLICY=passive")
 add_test(NAME cuda/conformance_on_fake COMMAND device_conformance cuda)
 add_test(NAME cuda/golden_on_fake COMMAND ${golden_run})
+add_test(NAME cuda/train_on_fake COMMAND cuda_train small)
+add_dependencies(cuda_train crema_cuda_fake)
 set_tests_properties(cuda/kernels_on_fake cuda/windows_on_fake cuda/shapes_on_fake
-  cuda/conformance_on_fake cuda/golden_on_fake PROPERTIES ENVIRONMENT "${on_fake}")
+  cuda/conformance_on_fake cuda/golden_on_fake cuda/train_on_fake PROPERTIES ENVIRONMENT "${on_fake}")
 
 # How the plug-in behaves towards others in the process: devices, threads, errors. Once as it is, and
 # with libraries that are there and do not start.
@@ -143,3 +150,8 @@ add_golden_without(broken_cudnn FAKE_CUDNN_STATUS=1008)
 add_golden_without(without_libraries LD_LIBRARY_PATH=${fake_dir}/bare:${fake_dir}
   FAKE_CUDNN_VERSION=8900)
 add_golden_without(broken_libraries FAKE_CUBLASLT_STATUS=1 FAKE_CUDNN_STATUS=1001)
+
+# The archive that scripts/gpu_pack.sh makes, run as on another machine.
+add_test(NAME cuda/pack_on_fake COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_pack.sh ${PROJECT_SOURCE_DIR}
+  ${PROJECT_BINARY_DIR} $<TARGET_FILE:crema_cuda_fake> ${packages})
+set_tests_properties(cuda/pack_on_fake PROPERTIES SKIP_RETURN_CODE 77)

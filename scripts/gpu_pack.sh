@@ -1,0 +1,55 @@
+#!/bin/sh
+# Packs what a machine with a GPU needs to check a build with the CUDA plug-in (make cuda): the command,
+# the plug-in, the GPU's tests, the benchmark, and the shared libraries that they use. The other machine
+# needs a driver, cuBLASLt and, for fast convolutions, cuDNN 9; no compiler, no packages.
+#
+#   scripts/gpu_pack.sh [BUILD [ARCHIVE]]     defaults: build-cuda, crema-gpu.tar.gz
+#
+# There:  tar xzf crema-gpu.tar.gz && crema-gpu/run.sh
+set -eu
+source=$(cd "$(dirname "$0")/.." && pwd)
+build=$(cd "${1:-build-cuda}" && pwd)
+archive=${2:-crema-gpu.tar.gz}
+stage=$(mktemp -d)
+trap 'rm -rf "$stage"' EXIT
+pack=$stage/crema-gpu
+programs="tests/cuda_kernels tests/cuda_windows tests/cuda_shapes tests/cuda_train tests/device_conformance
+  tests/golden bench/gpu bin/crema"
+
+for file in $programs lib/libcrema-cuda.so golden/stamp; do
+  if [ ! -e "$build/$file" ]; then
+    echo "gpu_pack.sh: $build/$file is missing; build everything first (make cuda)" >&2
+    exit 1
+  fi
+done
+
+mkdir -p "$pack/bin" "$pack/lib" "$pack/models" "$pack/bench"
+for program in $programs; do
+  cp "$build/$program" "$pack/bin/"
+done
+# The modules lie where the command looks for them.
+for module in "$build"/lib/libcrema-*.so; do
+  cp -L "$module" "$pack/lib/"
+done
+cp -R "$build/golden" "$pack/golden"
+cp "$source/tests/golden/pending.txt" "$pack/golden/"
+for net in alexnet googlenet squeezenet_v1.0; do
+  mkdir -p "$pack/models/$net"
+  cp "$source/models/$net/deploy.prototxt" "$pack/models/$net/"
+done
+cp -R "$source/bench/nets" "$pack/bench/nets"
+cp "$source/scripts/gpu_run.sh" "$pack/run.sh"
+
+# Everything but the C and C++ libraries, which the other machine has, not older than here; older ones in
+# front of its own would be in the way of cuDNN.
+for object in "$pack"/bin/* "$pack"/lib/*.so; do
+  ldd "$object" | sed -n 's/.*=> \(\/[^ ]*\).*/\1/p'
+done | sort -u | while read -r library; do
+  case $(basename "$library") in
+    libc.so.*|libm.so.*|libdl.so.*|librt.so.*|libpthread.so.*|libresolv.so.*|ld-linux*) ;;
+    libstdc++.so.*|libgcc_s.so.*) ;;
+    *) cp -L "$library" "$pack/lib/" ;;
+  esac
+done
+tar -C "$stage" -czf "$archive" crema-gpu
+echo "$archive: $(du -h "$archive" | cut -f1)"

@@ -1,0 +1,196 @@
+/* LeNet trained for 50 iterations on a CUDA device and on the CPU: the same weights but for
+ * rounding, and on the device the same bits each time. With the argument "small": fewer channels
+ * and images, for a device that is simulated slowly. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <math.h>
+
+#include "core/fail.h"
+#include "core/rng.h"
+#include "crema/net.h"
+#include "crema/solver.h"
+#include "device/device.h"
+
+enum { SKIPPED = 77, ITERATIONS = 50, CLASSES = 10, SIDE = 28 };
+
+/* Rounding differs, and 50 steps make more of it. */
+static const double tolerance = 2e-3;
+
+static const char net_text[] =
+    "name: 'LeNet'\n"
+    "layer { name: 'data' type: 'Input' top: 'data' top: 'label' input_param {"
+    " shape { dim: %d dim: 1 dim: 28 dim: 28 } shape { dim: %d } } }\n"
+    "layer { name: 'conv1' type: 'Convolution' bottom: 'data' top: 'conv1' param { lr_mult: 1 }"
+    " param { lr_mult: 2 } convolution_param { num_output: %d kernel_size: 5"
+    " weight_filler { type: 'xavier' } } }\n"
+    "layer { name: 'pool1' type: 'Pooling' bottom: 'conv1' top: 'pool1' pooling_param {"
+    " pool: MAX kernel_size: 2 stride: 2 } }\n"
+    "layer { name: 'conv2' type: 'Convolution' bottom: 'pool1' top: 'conv2' param { lr_mult: 1 }"
+    " param { lr_mult: 2 } convolution_param { num_output: %d kernel_size: 5"
+    " weight_filler { type: 'xavier' } } }\n"
+    "layer { name: 'pool2' type: 'Pooling' bottom: 'conv2' top: 'pool2' pooling_param {"
+    " pool: MAX kernel_size: 2 stride: 2 } }\n"
+    "layer { name: 'ip1' type: 'InnerProduct' bottom: 'pool2' top: 'ip1' inner_product_param {"
+    " num_output: %d weight_filler { type: 'xavier' } } }\n"
+    "layer { name: 'relu1' type: 'ReLU' bottom: 'ip1' top: 'ip1' }\n"
+    "layer { name: 'ip2' type: 'InnerProduct' bottom: 'ip1' top: 'ip2' inner_product_param {"
+    " num_output: 10 weight_filler { type: 'xavier' } } }\n"
+    "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'ip2' bottom: 'label' top: 'loss' }\n"
+    "layer { name: 'accuracy' type: 'Accuracy' bottom: 'ip2' bottom: 'label' top: 'accuracy' }\n";
+
+static const char solver_text[] =
+    "net: 'net.prototxt' base_lr: 0.01 lr_policy: 'inv' gamma: 0.0001 power: 0.75 momentum: 0.9 "
+    "weight_decay: 0.0005 max_iter: 1000 random_seed: 7 snapshot_after_train: false\n";
+
+static crema_device *device;
+static int batch = 64;
+static bool is_small;
+static char folder[] = "/tmp/crema-cuda-XXXXXX";
+
+/* ---- data ---- */
+
+/* A bright line whose height is the class, on noise. */
+static crema_status feed(void *user, crema_net *net, int64_t pass) {
+  (void)user;
+  float *data = NULL, *label = NULL;
+  CR_TRY(crema_blob_mutable_cpu_data(crema_net_input(net, 0), &data));
+  CR_TRY(crema_blob_mutable_cpu_data(crema_net_input(net, 1), &label));
+  for (int n = 0; n < batch; n++) {
+    uint32_t draw[4];
+    cr_philox(1, (uint64_t)pass, (uint64_t)n, draw);
+    const int class = (int)(draw[0] % CLASSES);
+    label[n] = (float)class;
+    for (int i = 0; i < SIDE * SIDE; i++) {
+      cr_philox(2, (uint64_t)(pass * batch + n), (uint64_t)i, draw);
+      data[n * SIDE * SIDE + i] =
+          (float)(draw[0] >> 8) * 0x1p-25f + (i / SIDE == 2 * class + 4 ? 0.5f : 0);
+    }
+  }
+  return CREMA_OK;
+}
+
+/* ---- training ---- */
+
+typedef struct trained {
+  float *value; /* all parameters in a row */
+  size_t count;
+  double first_loss, last_loss;
+} trained;
+
+static void keep_loss(void *user, const crema_solver_progress *progress) {
+  trained *t = user;
+  if (progress->iteration == 1) t->first_loss = progress->loss;
+  t->last_loss = progress->loss;
+}
+
+static void keep_weights(crema_net *net, trained *t) {
+  for (int pass = 0; pass < 2; pass++) {
+    size_t at = 0;
+    for (int l = 0; l < crema_net_layer_count(net); l++) {
+      for (int p = 0; p < crema_net_layer_param_count(net, l); p++) {
+        crema_blob *blob = crema_net_layer_param(net, l, p);
+        const size_t count = (size_t)crema_blob_count(blob);
+        const float *value = NULL;
+        assert_int_equal(crema_blob_cpu_data(blob, &value), CREMA_OK);
+        if (pass == 1) memcpy(t->value + at, value, count * sizeof *value);
+        at += count;
+      }
+    }
+    t->count = at;
+    if (pass == 0) t->value = malloc(at * sizeof *t->value);
+    assert_non_null(t->value);
+  }
+}
+
+static trained train(crema_device *on) {
+  char path[128];
+  trained t = {0};
+  crema_solver_options options;
+  crema_solver *solver = NULL;
+  snprintf(path, sizeof path, "%s/solver.prototxt", folder);
+  crema_solver_options_init(&options);
+  options.device = on;
+  options.feed = feed;
+  options.progress = keep_loss;
+  options.user = &t;
+  crema_status status = crema_solver_load(path, &options, &solver);
+  if (status == CREMA_OK) status = crema_solver_step(solver, ITERATIONS);
+  if (status != CREMA_OK) fail_msg("%s", crema_error_text());
+  keep_weights(crema_solver_net(solver), &t);
+  crema_solver_destroy(solver);
+  return t;
+}
+
+static void training_agrees_with_the_cpu(void **state) {
+  (void)state;
+  const uint64_t before = cr_device_fallbacks(device);
+  trained cpu = train(cr_cpu_device()), gpu = train(device), again = train(device);
+  double largest = 0, apart = 0;
+  assert_int_equal(gpu.count, cpu.count);
+  assert_memory_equal(again.value, gpu.value, gpu.count * sizeof(float));
+  for (size_t i = 0; i < cpu.count; i++) {
+    const double difference = fabs((double)cpu.value[i] - (double)gpu.value[i]);
+    largest = fmax(largest, fabs((double)cpu.value[i]));
+    if (!(difference <= apart)) apart = difference;
+  }
+  print_message("weights differ by %g of %g; loss %g, then %g (CPU %g)\n", apart, largest,
+                gpu.first_loss, gpu.last_loss, cpu.last_loss);
+  assert_true(apart <= tolerance * largest);
+  /* It has learned something. */
+  assert_true(gpu.last_loss < (is_small ? 0.95 : 0.5) * gpu.first_loss);
+  assert_int_equal(cr_device_fallbacks(device), before);
+  free(again.value);
+  free(gpu.value);
+  free(cpu.value);
+}
+
+/* ---- files ---- */
+
+static void write_file(const char *name, const char *text) {
+  char path[128];
+  snprintf(path, sizeof path, "%s/%s", folder, name);
+  FILE *file = fopen(path, "w");
+  assert_non_null(file);
+  fputs(text, file);
+  fclose(file);
+}
+
+static int make_folder(void **state) {
+  (void)state;
+  char text[sizeof net_text + 64];
+  if (mkdtemp(folder) == NULL) return -1;
+  snprintf(text, sizeof text, net_text, batch, batch, is_small ? 6 : 20, is_small ? 10 : 50,
+           is_small ? 50 : 500);
+  write_file("net.prototxt", text);
+  write_file("solver.prototxt", solver_text);
+  return 0;
+}
+
+static int remove_folder(void **state) {
+  (void)state;
+  static const char *const names[] = {"net.prototxt", "solver.prototxt"};
+  char path[128];
+  for (int i = 0; i < 2; i++) {
+    snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+    unlink(path);
+  }
+  return rmdir(folder);
+}
+
+int main(int argc, char **argv) {
+  is_small = argc > 1 && strcmp(argv[1], "small") == 0;
+  if (is_small) batch = 4;
+  if (crema_device_get(CREMA_DEVICE_CUDA, 0, &device) != CREMA_OK) {
+    printf("skipped: %s\n", crema_error_text());
+    return SKIPPED;
+  }
+  const struct CMUnitTest tests[] = {cmocka_unit_test(training_agrees_with_the_cpu)};
+  return cmocka_run_group_tests_name("training", tests, make_folder, remove_folder);
+}
