@@ -149,34 +149,47 @@ static void bench_pool(crema_device *device) {
 
 /* ---- copies ---- */
 
+enum { COPY_BYTES = 64 << 20, COPY_ROUNDS = 31 };
+
+static double time_memcpy(void *to, const void *from) {
+  double start = cr_clock_seconds();
+  memcpy(to, from, COPY_BYTES);
+  return cr_clock_seconds() - start;
+}
+
+static double time_copy(crema_context *context, crema_devptr to, const void *from) {
+  double start = cr_clock_seconds();
+  check(crema_context_device(context)->backend->copy(context, CR_COPY_HOST_TO_DEVICE, to.address,
+                                                     (uintptr_t)from, COPY_BYTES),
+        "copy");
+  check(crema_context_finish(context), "finish");
+  return cr_clock_seconds() - start;
+}
+
+/* Pairs, in alternating order, because the second of two copies finds a part of the source in the
+ * cache. */
 static void bench_copy(crema_device *device) {
-  enum { BYTES = 64 << 20 };
   crema_context *context = NULL;
   crema_devptr memory = {0};
   void *host = NULL, *other = NULL;
-  double copy[ROUNDS], plain[ROUNDS];
+  double ratio[COPY_ROUNDS], plain[COPY_ROUNDS];
   check(crema_context_create(device, 0, &context), "context");
-  check(cr_device_alloc(device, BYTES, &memory), "alloc");
-  check(cr_host_alloc(BYTES, &host), "host");
-  check(cr_host_alloc(BYTES, &other), "host");
-  memset(host, 1, BYTES);
-  memset(other, 2, BYTES);
-  check(device->backend->zero(context, memory, BYTES), "zero");
+  check(cr_device_alloc(device, COPY_BYTES, &memory), "alloc");
+  check(cr_host_alloc(COPY_BYTES, &host), "host");
+  check(cr_host_alloc(COPY_BYTES, &other), "host");
+  memset(host, 1, COPY_BYTES);
+  memset(other, 2, COPY_BYTES);
+  check(device->backend->zero(context, memory, COPY_BYTES), "zero");
   check(crema_context_finish(context), "finish");
-  for (int r = 0; r < ROUNDS; r++) {
-    double start = cr_clock_seconds();
-    memcpy(other, host, BYTES);
-    plain[r] = cr_clock_seconds() - start;
-    start = cr_clock_seconds();
-    check(device->backend->copy(context, CR_COPY_HOST_TO_DEVICE, memory.address, (uintptr_t)host,
-                                BYTES),
-          "copy");
-    check(crema_context_finish(context), "finish");
-    copy[r] = cr_clock_seconds() - start;
+  for (int r = 0; r < COPY_ROUNDS; r++) {
+    double copy = r % 2 == 0 ? 0 : time_copy(context, memory, host);
+    plain[r] = time_memcpy(other, host);
+    if (r % 2 == 0) copy = time_copy(context, memory, host);
+    ratio[r] = plain[r] / copy;
   }
-  double a = median(plain, ROUNDS), b = median(copy, ROUNDS);
-  report("64 MiB to a simulated device, over memcpy", a / b, "x", "at least 0.9");
-  report("  memcpy", BYTES / a * 1e-9, "GB/s", "");
+  report("64 MiB to a simulated device, over memcpy", median(ratio, COPY_ROUNDS), "x",
+         "at least 0.9");
+  report("  memcpy", COPY_BYTES / median(plain, COPY_ROUNDS) * 1e-9, "GB/s", "");
   cr_host_free(other);
   cr_host_free(host);
   cr_device_free(device, memory);

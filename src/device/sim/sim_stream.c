@@ -118,8 +118,20 @@ static void push_forward(sim_stream *stream) {
   }
 }
 
+/* A host that waits has nothing better to do than the next copy or fill itself, when nobody has
+ * begun it: it is there already, while the stream's thread would have to be woken. Kernels are left
+ * to that thread, whose helpers are warm. With the lock held. */
+static bool help(sim_stream *stream) {
+  sim_task *task = runnable(stream);
+  if (task == NULL || task->kind == SIM_TASK_KERNEL || task->kind == SIM_TASK_CONVERT) return false;
+  run_task(stream, task);
+  return true;
+}
+
 void cr_sim_wait_for(sim_stream *stream, uint64_t number) {
   if (!cr_sim_world.options.stepped) {
+    while (atomic_load(&stream->done) < number && help(stream)) {
+    }
     sim_unlock();
     for (int i = 0; i < SPINS && atomic_load(&stream->done) < number; i++) pause_shortly();
     sim_lock();
@@ -127,7 +139,7 @@ void cr_sim_wait_for(sim_stream *stream, uint64_t number) {
   while (atomic_load(&stream->done) < number) {
     if (cr_sim_world.options.stepped) {
       push_forward(stream);
-    } else {
+    } else if (!help(stream)) {
       wait_for_progress();
     }
   }
