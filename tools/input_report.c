@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "data/prefetch.h"
 #include "net/net.h"
@@ -30,30 +31,66 @@ static void print_fill(const cr_series *fill, int depth) {
   printf("\n");
 }
 
-/* The stage that takes most of a sample's time. Decoding and transforming share their threads. */
-static void print_verdict(const stage_rates *rates, const cr_prefetch_stats *p, double share) {
-  const char *slow = rates->decoder < rates->transformer ? "decoder" : "transformer";
-  double work = rate(p->samples, p->decode_seconds + p->transform_seconds) * p->threads;
-  if (rates->reader < work) slow = "reader";
-  printf("  Training waited for data for %.1f %% of the time. The slow stage is the %s",
-         100 * share, slow);
-  if (slow[0] == 'r') printf(": the database or its disk cannot deliver faster.\n");
-  else printf("; data_param { threads: %d } would give it more threads.\n", p->threads + 1);
+/* What differs between the layers that read. */
+typedef struct source_kind {
+  const char *type;
+  const char *threads; /* the field that sets the number of threads; NULL: there is none */
+  bool database;       /* one thread reads records; else the decoding threads read files */
+} source_kind;
+
+static const source_kind *kind_of(const char *type) {
+  static const source_kind kinds[] = {{"Data", "data_param", true},
+                                      {"AnnotatedData", "data_param", true},
+                                      {"ImageData", "image_data_param", false},
+                                      {"WindowData", NULL, false},
+                                      {"HDF5Data", NULL, false}};
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; ++i) {
+    if (strcmp(type, kinds[i].type) == 0) return &kinds[i];
+  }
+  static const source_kind other = {"", NULL, false};
+  return &other;
 }
 
-static void report_layer(const char *name, const cr_input_stats *stats, double seconds) {
+/* The stage that takes most of a sample's time. Decoding and transforming share their threads. */
+static const char *slow_stage(const stage_rates *rates, const cr_prefetch_stats *p) {
+  if (p->decode_seconds + p->transform_seconds <= 0) return "reader";
+  double work = rate(p->samples, p->decode_seconds + p->transform_seconds) * p->threads;
+  if (rates->reader > 0 && rates->reader < work) return "reader";
+  return rates->decoder < rates->transformer ? "decoder" : "transformer";
+}
+
+static void print_verdict(const source_kind *kind, const stage_rates *rates,
+                          const cr_prefetch_stats *p, double share) {
+  const char *slow = slow_stage(rates, p);
+  printf("  Training waited for data for %.1f %% of the time. The slow stage is the %s",
+         100 * share, slow);
+  if (slow[0] == 'r' && kind->database) {
+    printf(": the database or its disk cannot deliver faster.\n");
+  } else if (kind->threads != NULL) {
+    printf("; %s { threads: %d } would give it more threads.\n", kind->threads, p->threads + 1);
+  } else if (p->depth == 0) {
+    printf(": its files are read when they are needed, not ahead.\n");
+  } else {
+    printf(".\n");
+  }
+}
+
+static void print_layer(const cr_layer *layer, const cr_input_stats *stats, double seconds) {
   enum { NOTABLE = 5 /* % */ };
+  const source_kind *kind = kind_of(layer->class->type);
   const cr_prefetch_stats *p = &stats->prefetch;
   stage_rates rates = rates_of(stats);
   double share = seconds > 0 ? p->wait_seconds / seconds : 0;
-  printf("Input of layer %s: %" PRIu64 " samples in %" PRIu64 " batches, %d decoding thread%s\n",
-         name, p->samples, p->batches, p->threads, p->threads > 1 ? "s" : "");
-  printf("  could deliver, in samples/s: reader %.0f, decoder %.0f, transformer %.0f\n",
-         rates.reader, rates.decoder, rates.transformer);
-  printf("  training waited %.3f s of %.3f s (%.2f %%), the first batch not counted\n",
+  printf("Input of layer %s: %" PRIu64 " samples in %" PRIu64 " batches, ", layer->name, p->samples,
+         p->batches);
+  if (p->threads == 0) printf("nothing read ahead\n");
+  else printf("%d decoding thread%s\n", p->threads, p->threads > 1 ? "s" : "");
+  printf("  could deliver, in samples/s: reader %.0f", rates.reader);
+  if (p->threads > 0) printf(", decoder %.0f, transformer %.0f", rates.decoder, rates.transformer);
+  printf("\n  training waited %.3f s of %.3f s (%.2f %%), the first batch not counted\n",
          p->wait_seconds, seconds, 100 * share);
-  print_fill(&p->fill, p->depth);
-  if (100 * share > NOTABLE) print_verdict(&rates, p, share);
+  if (p->depth > 0) print_fill(&p->fill, p->depth);
+  if (100 * share > NOTABLE) print_verdict(kind, &rates, p, share);
 }
 
 void cli_input_report(crema_net *net, double seconds) {
@@ -63,9 +100,9 @@ void cli_input_report(crema_net *net, double seconds) {
     cr_input_stats stats = {0};
     if (layer->class->input_stats == NULL) continue;
     layer->class->input_stats(layer, &stats);
-    report_layer(layer->name, &stats, seconds);
+    print_layer(layer, &stats, seconds);
     any = true;
   }
-  if (!any) printf("Input: no layer of net %s reads ahead from a database\n", net->name);
+  if (!any) printf("Input: no layer of net %s reads samples from files\n", net->name);
   fflush(stdout);
 }

@@ -4,10 +4,10 @@
 
 #include "crema/net.h"
 
-/* For each Data layer of the net: samples a second of its reader, decoder and transformer, the
- * time that training waited for it, how many batches were ready in the course of time. `seconds`
- * is how long training took, tests included. When training waited for more than 5 % of the
- * time, names the slow stage. */
+/* For each layer of the net that reads samples from files or databases: samples a second of its
+ * reader, decoder and transformer, the time that training waited for it, how many batches were
+ * ready in the course of time. `seconds` is how long training took, tests included. When training
+ * waited for more than 5 % of the time, names the slow stage. */
 void cli_input_report(crema_net *net, double seconds);
 
 #endif
