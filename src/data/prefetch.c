@@ -1,16 +1,30 @@
 #include "data/prefetch.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "core/clock.h"
 #include "core/fail.h"
+#include "core/free_memory.h"
 #include "core/log.h"
 #include "data/prefetch_private.h"
 #include "device/device.h"
 
 /* ---- making -------------------------------------------------------------- */
+
+static crema_status batch_alloc(const cr_batch *batch, size_t values, void **out) {
+  size_t bytes = values * sizeof(float);
+  return batch->device == NULL ? cr_host_alloc(bytes, out)
+                               : cr_pinned_alloc(batch->device, bytes, out);
+}
+
+static void batch_free(const cr_batch *batch, float *memory, size_t values) {
+  if (memory == NULL) return;
+  if (batch->device == NULL) cr_host_free(memory);
+  else cr_pinned_free(batch->device, memory, values * sizeof(float));
+}
 
 crema_status cr_batch_reserve(cr_batch *batch, int items, const int shape[3]) {
   size_t item = (size_t)shape[0] * (size_t)shape[1] * (size_t)shape[2];
@@ -21,8 +35,8 @@ crema_status cr_batch_reserve(cr_batch *batch, int items, const int shape[3]) {
   size_t count = item * (size_t)items;
   if (count > batch->capacity) {
     void *memory = NULL;
-    CR_TRY(cr_host_alloc(count * sizeof(float), &memory));
-    cr_host_free(batch->data);
+    CR_TRY(batch_alloc(batch, count, &memory));
+    batch_free(batch, batch->data, batch->capacity);
     batch->data = memory;
     batch->capacity = count;
   }
@@ -37,11 +51,12 @@ crema_status cr_batch_reserve(cr_batch *batch, int items, const int shape[3]) {
  * the running net. */
 static crema_status make_batch(const cr_prefetch *prefetch, cr_batch *batch) {
   int items = prefetch->options.batch_size;
+  batch->device = prefetch->options.device;
   CR_TRY(cr_batch_reserve(batch, items, prefetch->shape));
   memset(batch->data, 0, batch->capacity * sizeof(float));
   if (!prefetch->options.labels) return CREMA_OK;
   void *memory = NULL;
-  CR_TRY(cr_host_alloc((size_t)items * sizeof(float), &memory));
+  CR_TRY(batch_alloc(batch, (size_t)items, &memory));
   batch->label = memory;
   memset(batch->label, 0, (size_t)items * sizeof(float));
   return CREMA_OK;
@@ -98,6 +113,32 @@ static int choose_threads(const cr_prefetch_options *options) {
   return processors > ENOUGH ? ENOUGH : (int)processors - 1;
 }
 
+int cr_prefetch_depth_for(uint64_t bytes, uint64_t host_free, uint64_t device_free) {
+  uint64_t least = host_free < device_free ? host_free : device_free;
+  uint64_t fit = bytes == 0 ? CR_PREFETCH_USUAL_DEPTH : least / 4 / bytes;
+  if (fit >= CR_PREFETCH_USUAL_DEPTH) return CR_PREFETCH_USUAL_DEPTH;
+  return fit > 2 ? (int)fit : 2;
+}
+
+static crema_status choose_depth(const cr_prefetch *prefetch, int *out) {
+  const cr_prefetch_options *options = &prefetch->options;
+  *out = options->depth;
+  if (options->depth > 0) return CREMA_OK;
+  uint64_t device_free = UINT64_MAX;
+  if (options->device != NULL) {
+    size_t free_bytes = 0, total = 0;
+    CR_TRY(cr_device_memory_info(options->device, &free_bytes, &total));
+    device_free = free_bytes;
+  }
+  uint64_t bytes = (uint64_t)options->batch_size * sizeof(float);
+  for (int i = 0; i < 3; ++i) bytes *= (uint64_t)prefetch->shape[i];
+  *out = cr_prefetch_depth_for(bytes, cr_free_memory(), device_free);
+  if (*out == CR_PREFETCH_USUAL_DEPTH) return CREMA_OK;
+  cr_log_info("%s: %d batches of %" PRIu64 " MB are made ahead, because memory is short",
+              cr_reader_source(options->reader), *out, bytes >> 20);
+  return CREMA_OK;
+}
+
 /* Enough batches in the making for two records a thread, and two batches. */
 static int choose_window(const cr_prefetch *prefetch) {
   const cr_prefetch_options *options = &prefetch->options;
@@ -145,7 +186,7 @@ static void free_work(cr_prefetch *prefetch) {
 }
 
 static crema_status check_options(const cr_prefetch_options *options) {
-  if (options->batch_size < 1 || options->depth < 1) {
+  if (options->batch_size < 1 || options->depth < 0) {
     return cr_fail(CREMA_E_ARGUMENT, "%d batches of %d records", options->depth,
                    options->batch_size);
   }
@@ -170,14 +211,16 @@ crema_status cr_prefetch_create(const cr_prefetch_options *options, cr_prefetch 
   crema_status status = CREMA_OK;
   CR_TRY_GOTO(find_shape(prefetch), fail);
   prefetch->threads = choose_threads(options);
+  CR_TRY_GOTO(choose_depth(prefetch, &prefetch->options.depth), fail);
   prefetch->window = choose_window(prefetch);
   CR_TRY_GOTO(make_work(prefetch), fail);
-  prefetch->batch = calloc((size_t)options->depth, sizeof *prefetch->batch);
+  size_t depth = (size_t)prefetch->options.depth;
+  prefetch->batch = calloc(depth, sizeof *prefetch->batch);
   if (prefetch->batch == NULL) {
-    status = cr_fail_memory((size_t)options->depth * sizeof *prefetch->batch, "batches");
+    status = cr_fail_memory(depth * sizeof *prefetch->batch, "batches");
     goto fail;
   }
-  for (int i = 0; i < options->depth; ++i) {
+  for (size_t i = 0; i < depth; ++i) {
     CR_TRY_GOTO(make_batch(prefetch, &prefetch->batch[i]), fail);
   }
   *out = prefetch;
@@ -191,9 +234,10 @@ void cr_prefetch_destroy(cr_prefetch *prefetch) {
   if (prefetch == NULL) return;
   cr_prefetch_stop(prefetch);
   for (int i = 0; prefetch->batch != NULL && i < prefetch->options.depth; ++i) {
-    cr_host_free(prefetch->batch[i].data);
-    cr_host_free(prefetch->batch[i].label);
-    cr_buffer_free(&prefetch->batch[i].position.key);
+    cr_batch *batch = &prefetch->batch[i];
+    batch_free(batch, batch->data, batch->capacity);
+    batch_free(batch, batch->label, (size_t)prefetch->options.batch_size);
+    cr_buffer_free(&batch->position.key);
   }
   free(prefetch->batch);
   free_work(prefetch);
@@ -202,6 +246,18 @@ void cr_prefetch_destroy(cr_prefetch *prefetch) {
 
 void cr_prefetch_shape(const cr_prefetch *prefetch, int out[3]) {
   memcpy(out, prefetch->shape, sizeof prefetch->shape);
+}
+
+int cr_prefetch_batch_size(const cr_prefetch *prefetch) {
+  return prefetch->options.batch_size;
+}
+
+int cr_prefetch_depth(const cr_prefetch *prefetch) {
+  return prefetch->options.depth;
+}
+
+bool cr_prefetch_has_labels(const cr_prefetch *prefetch) {
+  return prefetch->options.labels;
 }
 
 /* ---- running ------------------------------------------------------------- */

@@ -9,13 +9,14 @@
 #define CR_DATA_PREFETCH_H
 
 #include "core/buffer.h"
+#include "crema/device.h"
 #include "data/reader.h"
 #include "data/series.h"
 #include "data/transformer.h"
 
 typedef struct cr_prefetch cr_prefetch;
 
-enum { CR_PREFETCH_MAX_THREADS = 64 };
+enum { CR_PREFETCH_MAX_THREADS = 64, CR_PREFETCH_USUAL_DEPTH = 4 };
 
 /* A place in the stream of records: `index` were consumed, the last of them has `key`. */
 typedef struct cr_position {
@@ -29,6 +30,7 @@ typedef struct cr_batch {
   float *data;                 /* items x channels x height x width */
   float *label;                /* items; NULL without labels */
   size_t capacity;             /* values at data */
+  crema_device *device;        /* whose copies are made from it; NULL: none */
   cr_position position;        /* after the batch */
 } cr_batch;
 
@@ -38,10 +40,14 @@ typedef struct cr_prefetch_options {
   const cr_transformer *transformer; /* outlives it too */
   cr_image_color color;              /* what encoded records are decoded to */
   int batch_size;
-  int depth; /* batches, at least 1; 2 for any overlap, as the consumer holds one */
+  /* Batches; 2 for any overlap, as the consumer holds one. 0: CR_PREFETCH_USUAL_DEPTH, or fewer
+   * where memory is short; the reader has to have records for that many. */
+  int depth;
   /* That decode and transform, at most CR_PREFETCH_MAX_THREADS. 0: as many as pay: one for
    * small raw records, else three, but one less than the processors. */
   int threads;
+  /* Batches are in memory for copies to this device; NULL: in ordinary memory. */
+  crema_device *device;
   bool labels;
   bool skip_corrupt; /* warn of records that cannot be decoded and go on, instead of failing */
 } cr_prefetch_options;
@@ -56,6 +62,16 @@ void cr_prefetch_destroy(cr_prefetch *prefetch);
 /* Channels, height and width of the items, from the first record. With batch_size 1 later batches
  * may have others; with more, a record that gives another shape is an error. */
 void cr_prefetch_shape(const cr_prefetch *prefetch, int out[3]);
+
+/* How many batches of `bytes` bytes to make where nobody says: as many as usual, but no more than
+ * fit into a quarter of the free bytes of the host and of the device (UINT64_MAX: has no memory of
+ * its own), and never fewer than two. */
+int cr_prefetch_depth_for(uint64_t bytes, uint64_t host_free, uint64_t device_free);
+
+/* Items of a batch, batches, and whether they have labels. */
+int cr_prefetch_batch_size(const cr_prefetch *prefetch);
+int cr_prefetch_depth(const cr_prefetch *prefetch);
+bool cr_prefetch_has_labels(const cr_prefetch *prefetch);
 
 /* Starts the threads; the reader's must run. Stopping takes all batches back, those that the
  * consumer holds too. */

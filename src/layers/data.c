@@ -12,6 +12,7 @@
 #include "core/file.h"
 #include "core/log.h"
 #include "core/rng.h"
+#include "data/batch_push.h"
 #include "data/prefetch.h"
 #include "layers/layer.h"
 
@@ -20,7 +21,9 @@ typedef struct data_state {
   cr_reader *reader;
   cr_transformer *transformer;
   cr_prefetch *prefetch;
-  cr_batch *held;       /* lent to the tops */
+  cr_batch_push *push; /* to the net's device; NULL: the net works in host memory */
+  cr_batch *held;      /* lent to the tops */
+  cr_pushed_batch *held_pushed;
   cr_position position; /* after the batch that was lent last */
   bool running;
 } data_state;
@@ -35,8 +38,9 @@ static crema_status check_param(const cr_layer *layer) {
   if (param->batch_size < 1 || param->batch_size > INT32_MAX) {
     return cr_layer_fail(layer, CREMA_E_ARGUMENT, "data_param: batch_size must be at least 1");
   }
-  if (param->prefetch < 1 || param->prefetch > 1024) {
-    return cr_layer_fail(layer, CREMA_E_RANGE, "data_param: prefetch must be 1 to 1024, found %u",
+  if (param->prefetch > 1024) {
+    return cr_layer_fail(layer, CREMA_E_RANGE,
+                         "data_param: prefetch must be 1 to 1024, or 0 for automatic, found %u",
                          param->prefetch);
   }
   return CREMA_OK;
@@ -77,7 +81,8 @@ static crema_status open_reader(cr_layer *layer, data_state *state) {
   uint64_t skip = draw_skip(layer);
   CR_TRY(cr_file_resolve(layer->source_dir_file, param->source, &state->source));
   /* Records in flight are a few words each, not copies. */
-  uint64_t depth = (uint64_t)param->batch_size * param->prefetch;
+  uint64_t batches = param->prefetch > 0 ? param->prefetch : CR_PREFETCH_USUAL_DEPTH;
+  uint64_t depth = (uint64_t)param->batch_size * batches;
   uint64_t most = param->batch_size > 65536 ? param->batch_size : 65536;
   const cr_reader_options options = {.backend = choose_backend(layer, state->source),
                                      .source = state->source,
@@ -104,6 +109,8 @@ static crema_status open_prefetch(cr_layer *layer, data_state *state) {
   const Caffe__DataParameter *param = layer->param->data_param;
   CR_TRY(cr_transformer_create(layer->param->transform_param, layer->phase, draws_key(layer),
                                layer->source_dir_file, &state->transformer));
+  crema_device *device = crema_context_device(layer->context);
+  if (device->backend->host_memory) device = NULL;
   cr_image_color color = cr_transformer_color(state->transformer);
   if (param->force_encoded_color) color = CR_IMAGE_COLOR;
   const cr_prefetch_options options = {.reader = state->reader,
@@ -111,11 +118,13 @@ static crema_status open_prefetch(cr_layer *layer, data_state *state) {
                                        .transformer = state->transformer,
                                        .color = color,
                                        .batch_size = (int)param->batch_size,
-                                       .depth = (int)param->prefetch,
+                                       .depth = param->has_prefetch ? (int)param->prefetch : 0,
+                                       .device = device,
                                        .threads = decode_threads(param),
                                        .labels = layer->tops > 1,
                                        .skip_corrupt = param->skip_corrupt};
-  return cr_prefetch_create(&options, &state->prefetch);
+  CR_TRY(cr_prefetch_create(&options, &state->prefetch));
+  return device == NULL ? CREMA_OK : cr_batch_push_create(state->prefetch, device, &state->push);
 }
 
 static crema_status shape_tops(const cr_layer *layer, crema_blob *const *top) {
@@ -135,7 +144,9 @@ static crema_status start(const cr_layer *layer) {
   if (state->running) return CREMA_OK;
   CR_TRY(cr_reader_enter(state->reader, layer->solver.rank));
   crema_status status = cr_prefetch_start(state->prefetch);
+  if (status == CREMA_OK && state->push != NULL) status = cr_batch_push_start(state->push);
   if (status != CREMA_OK) {
+    cr_prefetch_stop(state->prefetch);
     cr_reader_leave(state->reader, layer->solver.rank);
     return status;
   }
@@ -147,6 +158,8 @@ static crema_status start(const cr_layer *layer) {
 static void stop(const cr_layer *layer) {
   data_state *state = layer->state;
   state->held = NULL;
+  state->held_pushed = NULL;
+  if (state->push != NULL) cr_batch_push_stop(state->push);
   if (state->prefetch != NULL) cr_prefetch_stop(state->prefetch);
   if (state->reader != NULL) cr_reader_leave(state->reader, layer->solver.rank);
   state->running = false;
@@ -176,13 +189,22 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
 
 /* ---- running ------------------------------------------------------------- */
 
-static crema_status lend(cr_batch *batch, crema_blob *const *top) {
+static crema_status adopt(cr_tensor *top, crema_device *device, crema_devptr memory, float *host) {
+  return memory.address == 0 ? cr_tensor_adopt_host(top, host)
+                             : cr_tensor_adopt_both(top, device, memory, host);
+}
+
+/* `pushed` NULL: the batch is on the host alone. */
+static crema_status lend(crema_device *device, cr_batch *batch, const cr_pushed_batch *pushed,
+                         crema_blob *const *top) {
+  static const cr_pushed_batch nowhere = {0};
+  if (pushed == NULL) pushed = &nowhere;
   const crema_shape *now = crema_blob_shape(top[0]);
   crema_shape shape = cr_shape_4(batch->items, batch->channels, batch->height, batch->width);
   if (!crema_shape_equal(now, &shape)) CR_TRY(crema_blob_reshape(top[0], &shape));
-  CR_TRY(cr_tensor_adopt_host(top[0]->data, batch->data));
+  CR_TRY(adopt(top[0]->data, device, pushed->data, batch->data));
   if (batch->label == NULL) return CREMA_OK;
-  return cr_tensor_adopt_host(top[1]->data, batch->label);
+  return adopt(top[1]->data, device, pushed->label, batch->label);
 }
 
 static crema_status note_position(data_state *state, const cr_batch *batch) {
@@ -191,24 +213,38 @@ static crema_status note_position(data_state *state, const cr_batch *batch) {
   return cr_buffer_append(&state->position.key, batch->position.key.data, batch->position.key.size);
 }
 
-static crema_status next_batch(const cr_layer *layer, crema_blob *const *top) {
+/* Work on the last batch may still be queued on the device; nobody changes it before that is done.
+ */
+static crema_status give_back(data_state *state, const crema_context *context) {
+  cr_batch *held = state->held;
+  cr_pushed_batch *pushed = state->held_pushed;
+  state->held = NULL;
+  state->held_pushed = NULL;
+  if (pushed != NULL) return cr_batch_push_give_back(state->push, pushed, context);
+  return held == NULL ? CREMA_OK : cr_prefetch_give_back(state->prefetch, held);
+}
+
+static crema_status take(data_state *state) {
+  if (state->push == NULL) return cr_prefetch_take(state->prefetch, &state->held);
+  CR_TRY(cr_batch_push_take(state->push, &state->held_pushed));
+  state->held = state->held_pushed->batch;
+  return CREMA_OK;
+}
+
+static crema_status next_batch(const cr_layer *layer, crema_context *context,
+                               crema_blob *const *top) {
   data_state *state = layer->state;
   CR_TRY(start(layer));
-  if (state->held != NULL) {
-    cr_batch *held = state->held;
-    state->held = NULL;
-    CR_TRY(cr_prefetch_give_back(state->prefetch, held));
-  }
-  CR_TRY(cr_prefetch_take(state->prefetch, &state->held));
+  CR_TRY(give_back(state, context));
+  CR_TRY(take(state));
   CR_TRY(note_position(state, state->held));
-  return lend(state->held, top);
+  return lend(crema_context_device(layer->context), state->held, state->held_pushed, top);
 }
 
 static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
                             crema_blob *const *top) {
-  (void)context;
   (void)bottom;
-  return in_layer(layer, next_batch(layer, top));
+  return in_layer(layer, next_batch(layer, context, top));
 }
 
 static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
@@ -224,6 +260,7 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
 static void destroy(cr_layer *layer) {
   data_state *state = layer->state;
   stop(layer);
+  cr_batch_push_destroy(state->push);
   cr_prefetch_destroy(state->prefetch);
   cr_reader_quit(layer->solver.group, state->reader, layer->solver.rank);
   cr_transformer_destroy(state->transformer);
@@ -301,7 +338,8 @@ static crema_status restore(cr_layer *layer, const char *bytes, size_t size) {
 static void input_stats(const cr_layer *layer, cr_input_stats *out) {
   const data_state *state = layer->state;
   out->reader = cr_reader_get_stats(state->reader);
-  cr_prefetch_get_stats(state->prefetch, &out->prefetch);
+  if (state->push != NULL) cr_batch_push_get_stats(state->push, &out->prefetch);
+  else cr_prefetch_get_stats(state->prefetch, &out->prefetch);
 }
 
 const cr_layer_class cr_layer_data = {

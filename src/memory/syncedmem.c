@@ -429,6 +429,16 @@ crema_status cr_syncedmem_adopt(crema_syncedmem *memory, crema_device *device, c
   return status;
 }
 
+crema_status cr_syncedmem_adopt_both(crema_syncedmem *memory, crema_device *device,
+                                     crema_devptr data, void *host) {
+  if (host == NULL) return cr_fail(CREMA_E_ARGUMENT, "no host memory given");
+  CR_TRY(cr_syncedmem_adopt(memory, device, data));
+  free_host(&memory->host);
+  memory->host = (cr_host_side){.data = host};
+  memory->head = CREMA_SYNCED;
+  return CREMA_OK;
+}
+
 crema_status crema_syncedmem_set_gpu_data(crema_syncedmem *memory, crema_devptr data) {
   return cr_syncedmem_adopt(memory, memory->device, data);
 }

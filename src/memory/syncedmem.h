@@ -68,6 +68,11 @@ crema_status cr_syncedmem_overwrite(crema_syncedmem *memory, crema_context *cont
 crema_status cr_syncedmem_adopt(crema_syncedmem *memory, crema_device *device,
                                 crema_devptr data) CREMA_MUST_USE;
 
+/* Takes memory of `device` and host memory that hold the same bytes, at least the block's size
+ * each; both stay the caller's. The block is SYNCED. `device` has memory of its own. */
+crema_status cr_syncedmem_adopt_both(crema_syncedmem *memory, crema_device *device,
+                                     crema_devptr data, void *host) CREMA_MUST_USE;
+
 /* Fills all bytes with zero on the context's device, which becomes the head. */
 crema_status cr_syncedmem_zero(crema_syncedmem *memory, crema_context *context) CREMA_MUST_USE;
 

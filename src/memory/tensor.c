@@ -408,14 +408,17 @@ crema_status cr_tensor_unshare(cr_tensor *tensor) {
   return CREMA_OK;
 }
 
-crema_status cr_tensor_adopt(cr_tensor *tensor, crema_device *device, crema_devptr memory) {
+/* `host` NULL: none. */
+static crema_status adopt(cr_tensor *tensor, crema_device *device, crema_devptr memory,
+                          void *host) {
   values *v = tensor->values;
   if (memory.address == 0) {
     return cr_fail(CREMA_E_ARGUMENT, "a tensor was given no memory to adopt");
   }
   int index = need_slot(v, device, (cr_form){v->type, NULL}, v->head, NO_FORM);
   form_slot *slot = &v->slot[index];
-  CR_TRY(cr_syncedmem_adopt(&slot->memory, device, memory));
+  CR_TRY(host == NULL ? cr_syncedmem_adopt(&slot->memory, device, memory)
+                      : cr_syncedmem_adopt_both(&slot->memory, device, memory, host));
   /* The adopted memory holds `count` elements, without the rounding up of form_bytes. */
   size_t bytes = (size_t)v->count * crema_dtype_size(v->type);
   slot->memory.size = bytes;
@@ -423,6 +426,15 @@ crema_status cr_tensor_adopt(cr_tensor *tensor, crema_device *device, crema_devp
   v->generation = next_generation();
   only_valid(v, index);
   return CREMA_OK;
+}
+
+crema_status cr_tensor_adopt(cr_tensor *tensor, crema_device *device, crema_devptr memory) {
+  return adopt(tensor, device, memory, NULL);
+}
+
+crema_status cr_tensor_adopt_both(cr_tensor *tensor, crema_device *device, crema_devptr memory,
+                                  void *host) {
+  return adopt(tensor, device, memory, host);
 }
 
 crema_status cr_tensor_adopt_host(cr_tensor *tensor, void *memory) {
