@@ -259,7 +259,7 @@ static void collect(const char *db, const char *param, int batches, cr_buffer *o
   crema_net_destroy(net);
 }
 
-static void test_s2_28_threads_give_the_same_batches(void **state) {
+static void s2_28_threads_give_the_same_batches(void **state) {
   static const struct {
     fixture_record record;
     const char *param;
@@ -382,7 +382,7 @@ static void test_records_without_annotations(void **state) {
   fixture_remove(&f);
 }
 
-static void test_s2_31_resume(void **state) {
+static void s2_31_resume(void **state) {
   static const char *const rest = SAMPLER
       "transform_param { mirror: true crop_size: 24 "
       "resize_param { resize_mode: WARP height: 30 width: 30 } }";
@@ -451,11 +451,11 @@ int main(void) {
       cmocka_unit_test(test_rows_of_the_label),
       cmocka_unit_test(test_boxes_follow_the_pixels),
       cmocka_unit_test(test_boxes_stay_when_the_size_does),
-      cmocka_unit_test(test_s2_28_threads_give_the_same_batches),
+      cmocka_unit_test(s2_28_threads_give_the_same_batches),
       cmocka_unit_test(test_skip_corrupt),
       cmocka_unit_test(test_skip_corrupt_gives_up),
       cmocka_unit_test(test_records_without_annotations),
-      cmocka_unit_test(test_s2_31_resume),
+      cmocka_unit_test(s2_31_resume),
       cmocka_unit_test(test_faults),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

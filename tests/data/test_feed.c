@@ -146,7 +146,7 @@ static void assert_batch(const cr_feed_batch *batch, const uint64_t *number) {
 
 /* ---- batches ------------------------------------------------------------- */
 
-static void test_s2_28_batches_do_not_depend_on_the_threads(void **state) {
+static void s2_28_batches_do_not_depend_on_the_threads(void **state) {
   static const int threads[] = {1, 2, 8};
   (void)state;
   for (int skips = 0; skips < 2; ++skips) {
@@ -356,7 +356,7 @@ static crema_status eat(void *arg) {
   return CREMA_OK;
 }
 
-static void test_s2_26_batches_go_by_step_and_not_by_arrival(void **state) {
+static void s2_26_batches_go_by_step_and_not_by_arrival(void **state) {
   static const int counts[] = {1, 3, 8};
   (void)state;
   for (size_t c = 0; c < sizeof counts / sizeof *counts; ++c) {
@@ -404,7 +404,7 @@ static void stop_often(int threads, int consumers, bool slow) {
   cr_feed_destroy(feed, free_item);
 }
 
-static void test_s2_05_feed_stops_at_any_moment(void **state) {
+static void s2_05_feed_stops_at_any_moment(void **state) {
   (void)state;
   stop_often(1, 1, false);
   stop_often(3, 1, false);
@@ -423,7 +423,7 @@ static crema_status eat_for_ever(void *arg) {
   }
 }
 
-static void test_s2_05_waiting_consumers_can_be_stopped(void **state) {
+static void s2_05_waiting_consumers_can_be_stopped(void **state) {
   int cycles = fixture_cycles(100);
   numbers n = fresh();
   (void)state;
@@ -444,16 +444,16 @@ static void test_s2_05_waiting_consumers_can_be_stopped(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_s2_28_batches_do_not_depend_on_the_threads),
+      cmocka_unit_test(s2_28_batches_do_not_depend_on_the_threads),
       cmocka_unit_test(test_starts_anywhere_again_and_again),
       cmocka_unit_test(test_statistics),
       cmocka_unit_test(test_a_failure_comes_in_its_place),
       cmocka_unit_test(test_the_first_failure_in_order_is_told),
       cmocka_unit_test(test_gives_up_when_everything_is_bad),
       cmocka_unit_test(test_options_that_make_no_sense),
-      cmocka_unit_test(test_s2_26_batches_go_by_step_and_not_by_arrival),
-      cmocka_unit_test(test_s2_05_feed_stops_at_any_moment),
-      cmocka_unit_test(test_s2_05_waiting_consumers_can_be_stopped),
+      cmocka_unit_test(s2_26_batches_go_by_step_and_not_by_arrival),
+      cmocka_unit_test(s2_05_feed_stops_at_any_moment),
+      cmocka_unit_test(s2_05_waiting_consumers_can_be_stopped),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

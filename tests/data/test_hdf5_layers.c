@@ -144,7 +144,7 @@ static void test_shuffle(void **state) {
   fixture_remove(&f);
 }
 
-static void test_s2_31_resume(void **state) {
+static void s2_31_resume(void **state) {
   fixture f;
   crema_net *net = NULL, *resumed = NULL;
   cr_buffer saved = {0};
@@ -302,9 +302,12 @@ static void test_output_faults(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_order_and_wrap),       cmocka_unit_test(test_shuffle),
-      cmocka_unit_test(test_s2_31_resume),         cmocka_unit_test(test_bad_files),
-      cmocka_unit_test(test_output_is_read_again), cmocka_unit_test(test_output_faults),
+      cmocka_unit_test(test_order_and_wrap),
+      cmocka_unit_test(test_shuffle),
+      cmocka_unit_test(s2_31_resume),
+      cmocka_unit_test(test_bad_files),
+      cmocka_unit_test(test_output_is_read_again),
+      cmocka_unit_test(test_output_faults),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,9 +8,11 @@
 
 #include <cmocka.h>
 
+#include "core/clock.h"
 #include "core/file.h"
 #include "data/image_list.h"
 #include "data/order.h"
+#include "data/prefetch.h"
 #include "fixture.h"
 #include "net/net.h"
 
@@ -184,7 +186,7 @@ static void test_shuffle(void **state) {
 }
 
 /* Up to rand_skip images are left out at the start, as many as the seed says. */
-static void test_s2_28_threads_give_the_same_batches(void **state) {
+static void s2_28_threads_give_the_same_batches(void **state) {
   static const char *const rest =
       "transform_param { crop_size: 4 mirror: true distort_param { brightness_prob: 1 "
       "brightness_delta: 20 } }";
@@ -232,6 +234,213 @@ static void test_threads_that_cannot_be(void **state) {
   fixture_remove(&f);
 }
 
+/* Labels with a second top only; the transformer's draws go by the seed: the same seed gives the
+ * same bytes, another one other crops. */
+static void s2_17_labels_are_optional_and_draws_are_seeded(void **state) {
+  enum { BATCHES = 6, COUNT = 3 * 3 * 4 * 4 };
+  static float seen[3][BATCHES][COUNT];
+  static const char *const rest = "transform_param { crop_size: 4 mirror: true }";
+  fixture f;
+  crema_net *net = NULL;
+  crema_blob *label = NULL;
+  char text[1024];
+  (void)state;
+  fixture_make(&f);
+  make_set(&f);
+  /* Pixels that tell where they are from. */
+  cr_image image = {0};
+  cr_buffer file = {0};
+  fixture_image(&image, 20, 24, 3);
+  assert_int_equal(cr_image_encode(&image, "png", &file), CREMA_OK);
+  for (int i = 0; i < IMAGES; ++i) {
+    char name[32];
+    snprintf(name, sizeof name, "a folder/%d.png", i);
+    assert_int_equal(cr_file_write(fixture_path(&f, name), file.data, file.size), CREMA_OK);
+  }
+  cr_buffer_free(&file);
+  cr_image_free(&image);
+  static const int64_t seeds[] = {4, 4, 5};
+  for (int k = 0; k < 3; ++k) {
+    assert_int_equal(make_net(&f, "batch_size: 3", rest, seeds[k], &net), CREMA_OK);
+    for (int b = 0; b < BATCHES; ++b) {
+      forward(net);
+      memcpy(seen[k][b], values(net, "data"), sizeof seen[k][b]);
+    }
+    crema_net_destroy(net);
+  }
+  assert_memory_equal(seen[0], seen[1], sizeof seen[0]);
+  assert_memory_not_equal(seen[0], seen[2], sizeof seen[0]);
+  snprintf(text, sizeof text,
+           "layer { name: 'in' type: 'ImageData' top: 'data' image_data_param { source: '%s' "
+           "batch_size: 2 } }",
+           fixture_path(&f, "list.txt"));
+  assert_int_equal(crema_net_parse(text, strlen(text), "test", NULL, &net), CREMA_OK);
+  forward(net);
+  assert_int_equal(crema_net_blob(net, "label", &label), CREMA_E_UNKNOWN_NAME);
+  crema_net_destroy(net);
+  fixture_remove(&f);
+}
+
+/* Decoded, cropped (in TEST from the middle, in TRAIN anywhere), less the mean, times the scale,
+ * mirrored in TRAIN: picture (y, x, c) = 20 y + 3 x + 60 c, 6 x 8 pixels. */
+static crema_status make_transform(const fixture *f, const char *transform, crema_phase phase,
+                                   crema_net **net) {
+  char text[1024];
+  snprintf(text, sizeof text,
+           "layer { name: 'in' type: 'ImageData' top: 'data' transform_param { %s } "
+           "image_data_param { source: '%s' } }",
+           transform, fixture_path(f, "list.txt"));
+  crema_net_options options;
+  crema_net_options_init(&options);
+  options.phase = phase;
+  options.seed = 2;
+  return crema_net_parse(text, strlen(text), "test", &options, net);
+}
+
+/* Whether the values are those of the crop at (top, left) of `side` pixels. */
+static bool is_crop(const float *data, int top, int left, int side, bool mirror, const float *mean,
+                    float scale) {
+  for (int i = 0; i < 3 * side * side; ++i) {
+    int c = i / (side * side), y = top + i / side % side, x = i % side;
+    x = left + (mirror ? side - 1 - x : x);
+    if (data[i] != ((float)(20 * y + 3 * x + 60 * c) - mean[c]) * scale) return false;
+  }
+  return true;
+}
+
+static void write_pattern(const fixture *f) {
+  cr_image image = {0};
+  cr_buffer file = {0};
+  assert_int_equal(cr_image_reserve(&image, 6, 8, 3), CREMA_OK);
+  for (int i = 0; i < 6 * 8 * 3; ++i) {
+    image.pixels[i] = (uint8_t)(20 * (i / 24) + 3 * (i / 3 % 8) + 60 * (i % 3));
+  }
+  assert_int_equal(cr_image_encode(&image, "png", &file), CREMA_OK);
+  assert_int_equal(cr_file_write(fixture_path(f, "p.png"), file.data, file.size), CREMA_OK);
+  write_text(f, "list.txt", "p.png 0\n");
+  cr_buffer_free(&file);
+  cr_image_free(&image);
+}
+
+static void s2_22_options_in_their_order(void **state) {
+  static const float none[3] = {0, 0, 0}, one[3] = {9, 9, 9}, three[3] = {1, 2, 3};
+  static const struct {
+    const char *transform;
+    const float *mean;
+    float scale;
+  } cases[] = {
+      {"crop_size: 4", none, 1},
+      {"crop_size: 4 scale: 0.5", none, 0.5F},
+      {"crop_size: 4 mean_value: 9", one, 1},
+      {"crop_size: 4 mean_value: 1 mean_value: 2 mean_value: 3 scale: 0.25", three, 0.25F},
+  };
+  fixture f;
+  crema_net *net = NULL;
+  (void)state;
+  fixture_make(&f);
+  write_pattern(&f);
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
+    assert_int_equal(make_transform(&f, cases[i].transform, CREMA_TEST, &net), CREMA_OK);
+    forward(net);
+    assert_true(is_crop(values(net, "data"), 1, 2, 4, false, cases[i].mean, cases[i].scale));
+    crema_net_destroy(net);
+  }
+  /* Every place and both directions turn up. */
+  bool seen[3][5][2] = {{{false}}};
+  assert_int_equal(
+      make_transform(&f, "crop_size: 4 mirror: true mean_value: 9 scale: 2", CREMA_TRAIN, &net),
+      CREMA_OK);
+  for (int k = 0; k < 300; ++k) {
+    int found = 0;
+    forward(net);
+    for (int i = 0; i < 30; ++i) {
+      int top = i / 10, left = i / 2 % 5, mirror = i % 2;
+      if (!is_crop(values(net, "data"), top, left, 4, mirror == 1, one, 2)) continue;
+      seen[top][left][mirror] = true;
+      ++found;
+    }
+    assert_int_equal(found, 1);
+  }
+  for (int i = 0; i < 30; ++i) assert_true(seen[i / 10][i / 2 % 5][i % 2]);
+  crema_net_destroy(net);
+  static const char *const bad[] = {"crop_size: 7", "mean_value: 1 mean_value: 2",
+                                    "mean_value: 1 mean_file: 'none'"};
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; ++i) {
+    assert_int_not_equal(make_transform(&f, bad[i], CREMA_TEST, &net), CREMA_OK);
+    assert_error_has("'in'");
+  }
+  fixture_remove(&f);
+}
+
+/* The tops' memory is the batch's own, nothing is copied; the feed, which runs ahead meanwhile,
+ * leaves it alone until the next forward pass. */
+static void s2_23_s2_24_tops_lend_the_batch_until_the_next_pass(void **state) {
+  enum { COUNT = 2 * 3 * 6 * 8 };
+  fixture f;
+  crema_net *net = NULL;
+  const float *seen[16];
+  int distinct = 0;
+  (void)state;
+  fixture_make(&f);
+  make_set(&f);
+  assert_int_equal(make_net(&f, "batch_size: 2 threads: 3", "", 1, &net), CREMA_OK);
+  for (int k = 0; k < 16; ++k) {
+    static float copy[COUNT];
+    forward(net);
+    const float *data = values(net, "data"), *label = values(net, "label");
+    memcpy(copy, data, sizeof copy);
+    /* Time for the feed to fill all other batches. */
+    if (k < 8) cr_clock_sleep(2e-3);
+    assert_memory_equal(copy, data, sizeof copy);
+    for (int i = 0; i < 2; ++i) {
+      assert_true(label[i] == (float)((2 * k + i) % IMAGES));
+      assert_true(data[i * COUNT / 2] == 10 * label[i]);
+    }
+    bool old = false;
+    for (int j = 0; j < distinct; ++j) old = old || seen[j] == data;
+    if (!old) seen[distinct++] = data;
+  }
+  /* As many addresses as there are batches: 3. */
+  assert_int_equal(distinct, 3);
+  crema_net_destroy(net);
+  fixture_remove(&f);
+}
+
+static double seconds_of(crema_net *net, int steps, double computing) {
+  double start = cr_clock_seconds();
+  for (int k = 0; k < steps; ++k) {
+    forward(net);
+    cr_clock_sleep(computing);
+  }
+  return cr_clock_seconds() - start;
+}
+
+/* Loading happens beside computing: while the net computes for longer than a batch takes to load,
+ * it does not wait. */
+static void s2_30_loading_overlaps_computing(void **state) {
+  fixture f;
+  crema_net *net = NULL;
+  (void)state;
+  fixture_make(&f);
+  make_set(&f);
+  assert_int_equal(make_net(&f, "batch_size: 7 threads: 2", "", 1, &net), CREMA_OK);
+  forward(net);
+  double loading = seconds_of(net, 10, 0) / 10;
+  cr_input_stats stats = {0};
+  cr_layer *layer = net->layer[0].layer;
+  layer->class->input_stats(layer, &stats);
+  double waited = stats.prefetch.wait_seconds;
+  /* Ten times what loading takes, and enough for a busy machine. */
+  (void)seconds_of(net, 10, 10 * loading + 0.01);
+  layer->class->input_stats(layer, &stats);
+  assert_true(stats.prefetch.wait_seconds - waited < 10 * loading);
+  assert_true(stats.prefetch.decode_seconds > 0 && stats.reader.busy_seconds > 0);
+  assert_int_equal(stats.prefetch.batches, 21);
+  assert_int_equal(stats.prefetch.fill.count, 20);
+  crema_net_destroy(net);
+  fixture_remove(&f);
+}
+
 static void test_rand_skip(void **state) {
   fixture f;
   unsigned seen = 0;
@@ -252,7 +461,7 @@ static void test_rand_skip(void **state) {
 }
 
 /* The layer's saved text continues a run to the bit, also under another seed. */
-static void test_s2_31_resume(void **state) {
+static void s2_31_resume(void **state) {
   static const char *const param = "batch_size: 3 shuffle: true rand_skip: 5";
   static const char *const rest = "transform_param { crop_size: 4 mirror: true }";
   enum { BATCH = 3 * 3 * 4 * 4 };
@@ -389,10 +598,14 @@ int main(void) {
       cmocka_unit_test(test_order_and_wrap),
       cmocka_unit_test(test_sizes_and_colors),
       cmocka_unit_test(test_shuffle),
-      cmocka_unit_test(test_s2_28_threads_give_the_same_batches),
+      cmocka_unit_test(s2_28_threads_give_the_same_batches),
       cmocka_unit_test(test_threads_that_cannot_be),
+      cmocka_unit_test(s2_17_labels_are_optional_and_draws_are_seeded),
+      cmocka_unit_test(s2_22_options_in_their_order),
+      cmocka_unit_test(s2_23_s2_24_tops_lend_the_batch_until_the_next_pass),
+      cmocka_unit_test(s2_30_loading_overlaps_computing),
       cmocka_unit_test(test_rand_skip),
-      cmocka_unit_test(test_s2_31_resume),
+      cmocka_unit_test(s2_31_resume),
       cmocka_unit_test(test_bad_lists_and_parameters),
       cmocka_unit_test(test_faults_in_the_middle),
       cmocka_unit_test(test_stops_at_any_moment),

@@ -160,7 +160,7 @@ static void test_images_are_transformed(void **state) {
 }
 
 /* The place and the draws are restored: the same crops, the same next batch. */
-static void test_s2_31_resume(void **state) {
+static void s2_31_resume(void **state) {
   static const char *const crop = "transform_param { crop_size: 2 mirror: true }";
   uint8_t pixels[4][48];
   crema_labeled_image image[4];
@@ -194,7 +194,7 @@ int main(void) {
       cmocka_unit_test(test_errors),
       cmocka_unit_test(test_batch_size),
       cmocka_unit_test(test_images_are_transformed),
-      cmocka_unit_test(test_s2_31_resume),
+      cmocka_unit_test(s2_31_resume),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

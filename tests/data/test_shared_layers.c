@@ -211,7 +211,7 @@ static void train_all(crema_net **net, int solvers, int items, const char *const
 
 /* ---- which layers -------------------------------------------------------- */
 
-static void test_s2_25_layers_that_can_be_shared(void **state) {
+static void s2_25_layers_that_can_be_shared(void **state) {
   static const char *const wanted[] = {"DummyData", "HDF5Data",   "HDF5Output", "ImageData",
                                        "Input",     "MemoryData", "WindowData"};
   size_t count = 0, shareable = 0;
@@ -238,7 +238,7 @@ static cr_layer *layer_of(crema_net *net, const char *name) {
 
 /* Workers have the root's state and the root's shapes; layers that cannot be shared have their own
  * state. */
-static void test_s2_25_workers_use_the_roots_state(void **state) {
+static void s2_25_workers_use_the_roots_state(void **state) {
   fixture f;
   cr_buffer text = {0};
   crema_net *net[2] = {NULL, NULL};
@@ -281,7 +281,7 @@ static void test_s2_25_workers_use_the_roots_state(void **state) {
   fixture_remove(&f);
 }
 
-static void test_s2_25_refusals(void **state) {
+static void s2_25_refusals(void **state) {
   fixture f;
   cr_buffer text = {0}, other = {0};
   crema_net *net[2] = {NULL, NULL}, *none = NULL;
@@ -377,7 +377,7 @@ static crema_status run_watcher(void *arg) {
   return layer->class->backward(layer, NULL, NULL, NULL, NULL);
 }
 
-static void test_s2_25_forward_passes_are_serialised_and_backward_passes_are_not(void **state) {
+static void s2_25_forward_passes_are_serialised_and_backward_passes_are_not(void **state) {
   Caffe__LayerParameter param = CAFFE__LAYER_PARAMETER__INIT;
   cr_input_group *group = NULL;
   cr_layer *layer[SOLVERS];
@@ -417,7 +417,7 @@ static void test_s2_25_forward_passes_are_serialised_and_backward_passes_are_not
 
 /* Four threads draw on one layer of each kind: their batches are those that one solver gets, dealt
  * out by step. */
-static void test_s2_25_concurrent_passes_get_distinct_batches(void **state) {
+static void s2_25_concurrent_passes_get_distinct_batches(void **state) {
   static const char *const blobs[4] = {"a", "h"};
   fixture f;
   cr_buffer text = {0};
@@ -433,7 +433,7 @@ static void test_s2_25_concurrent_passes_get_distinct_batches(void **state) {
   fixture_remove(&f);
 }
 
-static void test_s2_25_samples_in_memory_are_shared(void **state) {
+static void s2_25_samples_in_memory_are_shared(void **state) {
   static const char *const blobs[4] = {"m"};
   enum { ITEMS = 1 };
   static float data[SAMPLES], label[SAMPLES];
@@ -455,7 +455,7 @@ static void test_s2_25_samples_in_memory_are_shared(void **state) {
 
 /* One solver is far ahead of the others: it waits for nobody but the source, and the others find
  * their batches. */
-static void test_s2_25_a_solver_that_waits_keeps_nobody_out(void **state) {
+static void s2_25_a_solver_that_waits_keeps_nobody_out(void **state) {
   static const char *const blobs[4] = {"a"};
   fixture f;
   cr_buffer text = {0};
@@ -486,7 +486,7 @@ static void test_s2_25_a_solver_that_waits_keeps_nobody_out(void **state) {
 }
 
 /* The state outlives the net of rank 0. */
-static void test_s2_25_the_root_may_go_first(void **state) {
+static void s2_25_the_root_may_go_first(void **state) {
   fixture f;
   cr_buffer text = {0};
   crema_net *net[3];
@@ -515,7 +515,7 @@ static void test_s2_25_the_root_may_go_first(void **state) {
 
 /* Four layers of three kinds, two of them over the same pictures with other numbers of threads: in
  * every step of every solver all show the samples of that step. */
-static void test_s2_26_layers_of_several_solvers_keep_step(void **state) {
+static void s2_26_layers_of_several_solvers_keep_step(void **state) {
   static const char *const blobs[4] = {"a", "b", "h", "d"};
   static const int solvers[] = {1, 3, 4};
   fixture f;
@@ -537,7 +537,7 @@ static void test_s2_26_layers_of_several_solvers_keep_step(void **state) {
 }
 
 /* Solvers that cannot share, in other processes: the same batches. */
-static void test_s2_27_solvers_out_of_reach_take_their_own_share(void **state) {
+static void s2_27_solvers_out_of_reach_take_their_own_share(void **state) {
   fixture f;
   cr_buffer text = {0};
   (void)state;
@@ -570,7 +570,7 @@ static crema_status restore(crema_net *net, const char *name, const cr_buffer *s
 }
 
 /* In the middle of an epoch: all solvers go on where they were; their places are one. */
-static void test_s2_31_shared_layers_resume(void **state) {
+static void s2_31_shared_layers_resume(void **state) {
   static const char *const blobs[4] = {"a", "h"};
   fixture f;
   cr_buffer text = {0}, saved[2] = {{0}, {0}}, other = {0};
@@ -615,17 +615,17 @@ static void test_s2_31_shared_layers_resume(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_s2_25_layers_that_can_be_shared),
-      cmocka_unit_test(test_s2_25_workers_use_the_roots_state),
-      cmocka_unit_test(test_s2_25_refusals),
-      cmocka_unit_test(test_s2_25_forward_passes_are_serialised_and_backward_passes_are_not),
-      cmocka_unit_test(test_s2_25_concurrent_passes_get_distinct_batches),
-      cmocka_unit_test(test_s2_25_samples_in_memory_are_shared),
-      cmocka_unit_test(test_s2_25_a_solver_that_waits_keeps_nobody_out),
-      cmocka_unit_test(test_s2_25_the_root_may_go_first),
-      cmocka_unit_test(test_s2_26_layers_of_several_solvers_keep_step),
-      cmocka_unit_test(test_s2_27_solvers_out_of_reach_take_their_own_share),
-      cmocka_unit_test(test_s2_31_shared_layers_resume),
+      cmocka_unit_test(s2_25_layers_that_can_be_shared),
+      cmocka_unit_test(s2_25_workers_use_the_roots_state),
+      cmocka_unit_test(s2_25_refusals),
+      cmocka_unit_test(s2_25_forward_passes_are_serialised_and_backward_passes_are_not),
+      cmocka_unit_test(s2_25_concurrent_passes_get_distinct_batches),
+      cmocka_unit_test(s2_25_samples_in_memory_are_shared),
+      cmocka_unit_test(s2_25_a_solver_that_waits_keeps_nobody_out),
+      cmocka_unit_test(s2_25_the_root_may_go_first),
+      cmocka_unit_test(s2_26_layers_of_several_solvers_keep_step),
+      cmocka_unit_test(s2_27_solvers_out_of_reach_take_their_own_share),
+      cmocka_unit_test(s2_31_shared_layers_resume),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

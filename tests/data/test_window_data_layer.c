@@ -180,7 +180,7 @@ static void test_every_plan_fits(void **state) {
   }
 }
 
-static void test_s2_31_resume(void **state) {
+static void s2_31_resume(void **state) {
   static const char *const transform = "crop_size: 6 mirror: true";
   static const char *const param = "batch_size: 3 context_pad: 1 crop_mode: 'square'";
   fixture f;
@@ -266,7 +266,7 @@ int main(void) {
       cmocka_unit_test(test_mean_and_scale),
       cmocka_unit_test(test_context),
       cmocka_unit_test(test_every_plan_fits),
-      cmocka_unit_test(test_s2_31_resume),
+      cmocka_unit_test(s2_31_resume),
       cmocka_unit_test(test_faults),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

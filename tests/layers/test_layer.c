@@ -1,7 +1,8 @@
 /* The registry, and making and freeing layers. */
 #include "layers/layer_rig.h"
 
-static void test_names_are_sorted(void **state) {
+/* So every type is there once. */
+static void s2_16_names_are_sorted(void **state) {
   size_t count = 0;
   const char *const *names = cr_layer_class_names(&count);
   (void)state;
@@ -9,7 +10,7 @@ static void test_names_are_sorted(void **state) {
   for (size_t i = 1; i < count; i++) assert_true(strcmp(names[i - 1], names[i]) < 0);
 }
 
-static void test_every_name_finds_its_class(void **state) {
+static void s2_16_every_name_finds_its_class(void **state) {
   size_t count = 0;
   const char *const *names = cr_layer_class_names(&count);
   (void)state;
@@ -25,13 +26,15 @@ static void test_every_name_finds_its_class(void **state) {
   }
 }
 
-static void test_unknown_type(void **state) {
+static void s2_16_unknown_types_are_told_the_known_ones(void **state) {
   const cr_layer_class *class = NULL;
+  size_t count = 0;
+  const char *const *names = cr_layer_class_names(&count);
   (void)state;
   assert_int_equal(cr_layer_class_find("Convolutoin", &class), CREMA_E_UNKNOWN_NAME);
   assert_non_null(strstr(crema_error_text(), "unknown layer type 'Convolutoin'"));
   assert_non_null(strstr(crema_error_text(), "did you mean 'Convolution'?"));
-  assert_non_null(strstr(crema_error_text(), "SoftmaxWithLoss"));
+  for (size_t i = 0; i < count; i++) assert_non_null(strstr(crema_error_text(), names[i]));
   assert_int_equal(cr_layer_class_find("", &class), CREMA_E_UNKNOWN_NAME);
   assert_int_equal(cr_layer_class_find("@@@@@@@@@@", &class), CREMA_E_UNKNOWN_NAME);
   assert_null(strstr(crema_error_text(), "did you mean"));
@@ -98,9 +101,9 @@ static void test_keys_differ_by_name_and_seed(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_names_are_sorted),
-      cmocka_unit_test(test_every_name_finds_its_class),
-      cmocka_unit_test(test_unknown_type),
+      cmocka_unit_test(s2_16_names_are_sorted),
+      cmocka_unit_test(s2_16_every_name_finds_its_class),
+      cmocka_unit_test(s2_16_unknown_types_are_told_the_known_ones),
       cmocka_unit_test(test_unknown_type_names_the_layer),
       cmocka_unit_test(test_destroy_accepts_null_and_unused_layers),
       cmocka_unit_test(test_loss_weights),
