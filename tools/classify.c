@@ -162,9 +162,10 @@ static crema_status set_up(classifier *c) {
 /* ---- running ------------------------------------------------------------- */
 
 /* Picks the best class again and again; the few that are wanted make that cheap. */
-static void print_best(const classifier *c, const float *score, size_t classes) {
+static crema_status print_best(const classifier *c, const float *score, size_t classes) {
   bool *taken = calloc(classes, sizeof *taken);
-  for (int64_t n = 0; taken != NULL && n < c->options.top && n < (int64_t)classes; ++n) {
+  if (taken == NULL) return cr_fail_memory(classes, "the classes");
+  for (int64_t n = 0; n < c->options.top && n < (int64_t)classes; ++n) {
     size_t best = classes;
     for (size_t i = 0; i < classes; ++i) {
       if (!taken[i] && (best == classes || score[i] > score[best])) best = i;
@@ -174,6 +175,7 @@ static void print_best(const classifier *c, const float *score, size_t classes) 
     else printf("%.4f - class %zu\n", (double)score[best], best);
   }
   free(taken);
+  return CREMA_OK;
 }
 
 static crema_status classify(const classifier *c, const char *path) {
@@ -183,8 +185,7 @@ static crema_status classify(const classifier *c, const char *path) {
   crema_blob *output = crema_net_output(c->net, 0);
   CR_TRY(crema_blob_cpu_data(output, &score));
   printf("---------- Prediction for %s ----------\n", path);
-  print_best(c, score, (size_t)crema_blob_count(output));
-  return CREMA_OK;
+  return print_best(c, score, (size_t)crema_blob_count(output));
 }
 
 static void free_classifier(classifier *c) {

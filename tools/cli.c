@@ -50,7 +50,8 @@ static void list_log_flags(log_flags *log, cli_flag flags[LOG_FLAG_COUNT]) {
 }
 
 static bool apply_log_flags(const log_flags *log) {
-  int level = CREMA_LOG_INFO + (int)log->minloglevel;
+  int level = CREMA_LOG_INFO;
+  if (log->minloglevel > 0) level += log->minloglevel < 3 ? (int)log->minloglevel : 3;
   if (log->v > 0 && log->minloglevel == 0) level = CREMA_LOG_DEBUG;
   cli_log_level(level);
   if (log->log_file != NULL && !cli_log_file(log->log_file)) return false;

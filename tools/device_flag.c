@@ -108,6 +108,13 @@ bool cli_choose_phase(const char *text, crema_phase *phase) {
   return true;
 }
 
+bool cli_check_level(int64_t level) {
+  if (level >= INT32_MIN && level <= INT32_MAX) return true;
+  cli_error("-level: expected a number from %d to %d, found %lld", INT32_MIN, INT32_MAX,
+            (long long)level);
+  return false;
+}
+
 size_t cli_split_list(char *text, const char **items, size_t limit) {
   size_t count = 0;
   for (char *at = text; *at != '\0' && count < limit;) {

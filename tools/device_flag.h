@@ -33,6 +33,9 @@ bool cli_choose_first_device(const char *gpu, crema_device **out);
  * anything else. */
 bool cli_choose_phase(const char *text, crema_phase *phase);
 
+/* Whether `level` is one that a net's state can have. False with the error printed. */
+bool cli_check_level(int64_t level);
+
 /* Splits a comma-separated list in place; *items gets at most `limit` pointers into `text`
  * (limit must suffice: one more than the commas). Returns the number of items. */
 size_t cli_split_list(char *text, const char **items, size_t limit);

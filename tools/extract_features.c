@@ -9,9 +9,11 @@
 
 #include "cli.h"
 #include "core/fail.h"
+#include "core/file.h"
 #include "core/hdf5_api.h"
 #include "core/log.h"
 #include "crema/net.h"
+#include "data/hdf5_set.h"
 #include "db_writer.h"
 
 enum { MAX_FEATURES = 64 };
@@ -21,8 +23,7 @@ typedef struct feature {
   char *blob_name, *path;
   crema_blob *blob;
   db_writer writer;
-  hid_t file, data; /* HDF5; below 0: not open */
-  hsize_t rows;
+  cr_hdf5_writer *file; /* HDF5; NULL: not open */
 } feature;
 
 typedef struct extractor {
@@ -36,60 +37,26 @@ typedef struct extractor {
 
 /* ---- HDF5 ---------------------------------------------------------------- */
 
-static crema_status fail_hdf5(const feature *f, const char *what) {
-  return cr_fail(CREMA_E_IO, "%s: %s", f->path, what);
-}
-
-/* A dataset named after the blob, which grows along its first axis. */
 static crema_status hdf5_begin(feature *f) {
-  const crema_shape *shape = crema_blob_shape(f->blob);
-  hsize_t now[CREMA_MAX_AXES] = {0}, most[CREMA_MAX_AXES], chunk[CREMA_MAX_AXES];
-  int axes = shape->axes < 1 ? 1 : shape->axes;
-  chunk[0] = most[0] = 1;
-  for (int i = 0; i < shape->axes; ++i) now[i] = most[i] = chunk[i] = (hsize_t)shape->dim[i];
-  now[0] = 0;
-  most[0] = H5S_UNLIMITED;
-  f->file = cr_h5()->Fcreate(f->path, cr_h5()->F_ACC_EXCL, H5P_DEFAULT, H5P_DEFAULT);
-  if (f->file < 0) return fail_hdf5(f, "cannot be made (or exists already)");
-  hid_t space = cr_h5()->Screate_simple(axes, now, most);
-  hid_t create = cr_h5()->Pcreate(cr_h5()->P_DATASET_CREATE);
-  cr_h5()->Pset_chunk(create, axes, chunk);
-  /* A slash in the blob's name makes a group. */
-  hid_t link = cr_h5()->Pcreate(cr_h5()->P_LINK_CREATE);
-  cr_h5()->Pset_create_intermediate_group(link, 1);
-  f->data = cr_h5()->Dcreate2(f->file, f->blob_name, cr_h5()->T_IEEE_F32LE, space, link, create,
-                              H5P_DEFAULT);
-  cr_h5()->Pclose(link);
-  cr_h5()->Pclose(create);
-  cr_h5()->Sclose(space);
-  return f->data < 0 ? fail_hdf5(f, "cannot make the dataset") : CREMA_OK;
+  if (cr_file_exists(f->path)) return cr_fail(CREMA_E_EXISTS, "%s: exists already", f->path);
+  return cr_hdf5_writer_open(f->path, &f->file);
 }
 
+/* Adds to the data set named after the blob, which grows along its first axis. */
 static crema_status hdf5_put(feature *f, const float *values) {
-  const crema_shape *shape = crema_blob_shape(f->blob);
-  int axes = shape->axes < 1 ? 1 : shape->axes;
-  hsize_t start[CREMA_MAX_AXES] = {0}, size[CREMA_MAX_AXES] = {1}, extent[CREMA_MAX_AXES] = {0};
-  for (int i = 0; i < shape->axes; ++i) extent[i] = size[i] = (hsize_t)shape->dim[i];
-  start[0] = f->rows;
-  extent[0] = f->rows += size[0];
-  if (cr_h5()->Dset_extent(f->data, extent) < 0) return fail_hdf5(f, "cannot grow the dataset");
-  hid_t space = cr_h5()->Dget_space(f->data);
-  hid_t memory = cr_h5()->Screate_simple(axes, size, NULL);
-  bool ok =
-      cr_h5()->Sselect_hyperslab(space, H5S_SELECT_SET, start, NULL, size, NULL) >= 0 &&
-      cr_h5()->Dwrite(f->data, cr_h5()->T_NATIVE_FLOAT, memory, space, H5P_DEFAULT, values) >= 0;
-  cr_h5()->Sclose(memory);
-  cr_h5()->Sclose(space);
-  return ok ? CREMA_OK : fail_hdf5(f, "cannot write");
+  crema_shape shape = *crema_blob_shape(f->blob);
+  if (shape.axes == 0) shape = (crema_shape){.axes = 1, .dim = {1}};
+  size_t count = (size_t)crema_shape_count(&shape, 0, shape.axes);
+  CR_TRY(cr_hdf5_writer_reserve(f->file, count * sizeof *values));
+  CR_TRY(cr_hdf5_writer_append(f->file, f->blob_name, &shape, values));
+  return cr_hdf5_writer_flush(f->file);
 }
 
 static crema_status hdf5_end(feature *f, crema_status status) {
-  bool made = f->file >= 0;
-  if (f->data >= 0) cr_h5()->Dclose(f->data);
-  if (made && cr_h5()->Fclose(f->file) < 0 && status == CREMA_OK)
-    status = fail_hdf5(f, "cannot write");
+  bool made = f->file != NULL;
+  cr_hdf5_writer_close(f->file);
+  f->file = NULL;
   if (made && status != CREMA_OK) remove(f->path);
-  f->data = f->file = -1;
   return status;
 }
 
@@ -146,7 +113,7 @@ static crema_status read_lists(extractor *x, const char *names, const char *path
                    MAX_FEATURES, names, paths);
   }
   for (int i = 0; i < count; ++i) {
-    x->feature[i] = (feature){.blob_name = name[i], .path = path[i], .file = -1, .data = -1};
+    x->feature[i] = (feature){.blob_name = name[i], .path = path[i]};
   }
   x->count = count;
   return CREMA_OK;
@@ -184,10 +151,7 @@ static crema_status end(extractor *x, crema_status status) {
 
 static crema_status extract(extractor *x, char **argv, int64_t batches) {
   CR_TRY(read_lists(x, argv[3], argv[4]));
-  if (x->hdf5) {
-    CR_TRY(cr_hdf5_load());
-    cr_h5()->Eset_auto2(H5E_DEFAULT, NULL, NULL);
-  }
+  if (x->hdf5) CR_TRY(cr_hdf5_load());
   CR_TRY(crema_net_load(argv[2], NULL, &x->net));
   CR_TRY(crema_net_load_weights(x->net, argv[1]));
   crema_status status = begin(x);

@@ -40,6 +40,7 @@ bool cli_net_flags_load(const cli_net_flags *flags, const char *command, crema_p
     cli_error("-iterations: expected a number above 0");
     return false;
   }
+  if (!cli_check_level(flags->level)) return false;
   crema_net_options_init(&options);
   options.phase = phase;
   if (!cli_choose_first_device(flags->gpu, &options.device)) return false;

@@ -4,8 +4,8 @@
 #include "core/fail.h"
 #include "core/log.h"
 #include "device_flag.h"
+#include "net/net.h"
 #include "net_flags.h"
-#include "solver/solver.h"
 
 /* The values of all outputs, in order, and whose they are. */
 typedef struct scores {
@@ -40,7 +40,7 @@ static void report(crema_net *net, const scores *s, int64_t batches) {
   int64_t at = 0;
   cr_log_info("Loss: %g", s->loss / (double)batches);
   for (int i = 0; i < crema_net_output_count(net); ++i) {
-    double weight = cr_output_loss_weight(net, i);
+    double weight = (double)net->output_weight[i];
     int64_t values = crema_blob_count(crema_net_output(net, i));
     for (int64_t k = 0; k < values && at < s->count; ++k, ++at) {
       double mean = s->sum[at] / (double)batches;

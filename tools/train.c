@@ -120,6 +120,7 @@ static bool check_flags(const train_flags *flags, training *run) {
     cli_error("-iterations: expected a number of at least 0");
     return false;
   }
+  if (!cli_check_level(flags->level)) return false;
   run->stop_at = flags->iterations;
   if (!cli_choose_phase(flags->phase, &phase)) return false;
   if (phase != CREMA_TRAIN) cr_log_warning("-phase has no effect on train");
@@ -208,7 +209,8 @@ int crema_cmd_train(int argc, char **argv) {
       {"solver", CLI_STRING, &flags.solver, "the solver file (text)"},
       {"weights", CLI_STRING, &flags.weights, "models to start from, separated by commas"},
       {"snapshot", CLI_STRING, &flags.snapshot, "the .solverstate to go on from"},
-      {"iterations", CLI_INT, &flags.iterations, "stop after so many iterations of this run"},
+      {"iterations", CLI_INT, &flags.iterations,
+       "stop after so many iterations of this run; 0: at max_iter"},
       {"gpu", CLI_STRING, &flags.gpu, "the GPU to train on; without it what the solver file says"},
       {"phase", CLI_STRING, &flags.phase, "accepted; a net is always trained in phase TRAIN"},
       {"level", CLI_INT, &flags.level, "level of the train net's state"},

@@ -169,11 +169,15 @@ static hid_t make_set(hid_t file, const char *name, const crema_shape *shape, hs
   dim[0] = 0;
   hid_t space = cr_h5()->Screate_simple(shape->axes, dim, most);
   hid_t how = cr_h5()->Pcreate(cr_h5()->P_DATASET_CREATE);
+  hid_t links = cr_h5()->Pcreate(cr_h5()->P_LINK_CREATE);
   hid_t set = -1;
-  if (space >= 0 && how >= 0 && cr_h5()->Pset_chunk(how, shape->axes, chunk) >= 0) {
-    set = cr_h5()->Dcreate2(file, name, cr_h5()->T_NATIVE_FLOAT, space, H5P_DEFAULT, how,
-                            H5P_DEFAULT);
+  /* A slash in the name makes a group. */
+  if (space >= 0 && how >= 0 && links >= 0 &&
+      cr_h5()->Pset_create_intermediate_group(links, 1) >= 0 &&
+      cr_h5()->Pset_chunk(how, shape->axes, chunk) >= 0) {
+    set = cr_h5()->Dcreate2(file, name, cr_h5()->T_NATIVE_FLOAT, space, links, how, H5P_DEFAULT);
   }
+  if (links >= 0) cr_h5()->Pclose(links);
   if (how >= 0) cr_h5()->Pclose(how);
   if (space >= 0) cr_h5()->Sclose(space);
   return set;

@@ -74,6 +74,7 @@ static crema_status start_build(cr_net_build *build) {
   CR_TRY(allocate(&net->blob_name, (size_t)blobs, sizeof *net->blob_name));
   CR_TRY(allocate(&net->input, (size_t)blobs, sizeof *net->input));
   CR_TRY(allocate(&net->output, (size_t)blobs, sizeof *net->output));
+  CR_TRY(allocate(&net->output_weight, (size_t)blobs, sizeof *net->output_weight));
   CR_TRY(allocate(&build->available, (size_t)blobs, sizeof *build->available));
   return allocate(&build->blob_need_backward, (size_t)blobs, sizeof *build->blob_need_backward);
 }
@@ -363,6 +364,21 @@ static int by_name(const void *a, const void *b) {
   return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
+/* Loss weights of the outputs; in-place layers make a blob again, the last one's weight counts. */
+static crema_status weigh_outputs(crema_net *net) {
+  float *weight = NULL;
+  CR_TRY(allocate(&weight, (size_t)net->blobs, sizeof *weight));
+  for (int i = 0; i < net->layers; ++i) {
+    const cr_net_layer *layer = &net->layer[i];
+    for (int j = 0; j < layer->layer->tops; ++j) {
+      weight[layer->top_id[j]] = layer->layer->loss_weight[j];
+    }
+  }
+  for (int i = 0; i < net->outputs; ++i) net->output_weight[i] = weight[net->output[i]];
+  free(weight);
+  return CREMA_OK;
+}
+
 /* Outputs: blobs that no layer consumes, in the order of their names. */
 static crema_status find_outputs(cr_net_build *build) {
   crema_net *net = build->net;
@@ -378,7 +394,7 @@ static crema_status find_outputs(cr_net_build *build) {
     net->output[net->outputs++] = cr_name_map_get(&net->blob_index, name[i]);
   }
   free(name);
-  return CREMA_OK;
+  return weigh_outputs(net);
 }
 
 static void log_memory(const crema_net *net) {

@@ -29,6 +29,7 @@ void crema_net_destroy(crema_net *net) {
   free(net->lr_mult);
   free(net->learnable);
   free(net->net_param);
+  free(net->output_weight);
   free(net->output);
   free(net->input);
   for (int i = 0; net->layer != NULL && i < net->layers; ++i) free_layer(&net->layer[i]);

@@ -44,7 +44,8 @@ struct crema_net {
   cr_name_map blob_index;  /* without the automatic ones */
   cr_name_map layer_index; /* the first layer of each name */
   int inputs, outputs;
-  int *input, *output; /* blob indices */
+  int *input, *output;  /* blob indices */
+  float *output_weight; /* loss weight of each output; 0: not a loss */
   int params;
   cr_net_param *net_param;
   int learnables;

@@ -24,24 +24,12 @@ void cr_report_output(const char *kind, int number, const char *name, double val
   cr_log_info("    %s net output #%d: %s = %g%s", kind, number, name, value, weighted);
 }
 
-double cr_output_loss_weight(const crema_net *net, int output) {
-  int id = net->output[output];
-  double weight = 0;
-  for (int l = 0; l < net->layers; ++l) {
-    const cr_net_layer *layer = &net->layer[l];
-    for (int t = 0; t < layer->layer->tops; ++t) {
-      if (layer->top_id[t] == id) weight = (double)layer->layer->loss_weight[t];
-    }
-  }
-  return weight;
-}
-
 crema_status cr_report_train_outputs(crema_solver *solver) {
   if (!cr_log_enabled(CREMA_LOG_INFO)) return CREMA_OK;
   int number = 0;
   for (int i = 0; i < crema_net_output_count(solver->net); ++i) {
     crema_blob *blob = crema_net_output(solver->net, i);
-    double weight = cr_output_loss_weight(solver->net, i);
+    double weight = (double)solver->net->output_weight[i];
     const float *value;
     crema_status status = crema_blob_cpu_data(blob, &value);
     if (status != CREMA_OK) return status;

@@ -41,7 +41,7 @@ static crema_status add_outputs(crema_net *net, double *sum, int64_t count) {
 static void report(crema_net *net, const double *sum, int64_t count, int batches) {
   int64_t at = 0;
   for (int i = 0; i < crema_net_output_count(net); ++i) {
-    double weight = cr_output_loss_weight(net, i);
+    double weight = (double)net->output_weight[i];
     int64_t values = crema_blob_count(crema_net_output(net, i));
     for (int64_t k = 0; k < values && at < count; ++k, ++at) {
       cr_report_output("Test", (int)at, crema_net_output_name(net, i), sum[at] / batches, weight);

@@ -83,8 +83,6 @@ crema_status cr_report_train_outputs(crema_solver *solver) CREMA_MUST_USE;
 /* One such line; `kind` is "Train" or "Test". */
 void cr_report_output(const char *kind, int number, const char *name, double value,
                       double loss_weight);
-/* The loss weight of an output blob; 0 for outputs that are no loss. */
-double cr_output_loss_weight(const crema_net *net, int output);
 
 /* ---- train.c ---- */
 crema_status cr_loss_window_init(cr_loss_window *window, int size) CREMA_MUST_USE;

@@ -22,6 +22,12 @@ run time -model net.prototxt -iterations many
 expect_error "not a number" "-iterations" "a whole number" '"many"'
 run time -model net.prototxt -iterations 99999999999999999999
 expect_error "too large a number" "-iterations"
+run time -model net.prototxt -level 4294967296
+expect_error "a level that no state has" "-level" "4294967296"
+run train -solver x -level -99999999999
+expect_error "a level that no state has" "-level" "-99999999999"
+run train -solver no.prototxt -minloglevel 99999999999
+expect_error "errors are always shown" "no.prototxt"
 run time -model net.prototxt -iterations 0
 expect_error "no iterations" "-iterations"
 run train -warn_unknown_fields=maybe -solver x

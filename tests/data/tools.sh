@@ -170,6 +170,14 @@ expect_line "mean of pooled features" 'mean_value channel \[0\]: 33\.79'
 run extract_features none.caffemodel features.prototxt pool pool.h5 2 hdf5
 expect_ok "extract_features to HDF5"
 [ -s pool.h5 ] || fail "no HDF5 file"
+run extract_features none.caffemodel features.prototxt pool pool.h5 2 hdf5
+expect_error "an output that exists" "pool.h5: exists already"
+rm -f full.h5
+(ulimit -f 8; exec "$crema" extract_features none.caffemodel features.prototxt data full.h5 40 hdf5) \
+  >log 2>&1
+code=$?
+expect_error "features on a full disk" "full.h5: cannot write"
+[ ! -e full.h5 ] || fail "a full disk leaves half of the features"
 run extract_features none.caffemodel features.prototxt poll poll_lmdb 2 lmdb
 expect_error "unknown blob" "poll" "pool"
 run extract_features none.caffemodel features.prototxt pool,data only_lmdb 2 lmdb
