@@ -66,6 +66,23 @@ static void bytes_come_back_as_they_went(void **state) {
   cr_device_free(device, b);
 }
 
+static void ranges_that_overlap_are_refused(void **state) {
+  (void)state;
+  unsigned char sent[COUNT], got[COUNT];
+  for (int i = 0; i < COUNT; i++) sent[i] = (unsigned char)(i * 3);
+  crema_devptr a = device_memory(COUNT);
+  to_device(a, sent, COUNT);
+  const crema_devptr inside = {a.address + COUNT / 2};
+  assert_int_equal(cr_copy_same_device(context, inside, a, COUNT / 2 + 1), CREMA_E_ARGUMENT);
+  assert_int_equal(cr_copy_same_device(context, a, inside, COUNT / 2 + 1), CREMA_E_ARGUMENT);
+  assert_ok(cr_copy_same_device(context, a, a, COUNT));
+  assert_ok(cr_copy_same_device(context, inside, a, COUNT / 2));
+  memcpy(sent + COUNT / 2, sent, COUNT / 2);
+  to_host(got, a, COUNT);
+  assert_memory_equal(got, sent, COUNT);
+  cr_device_free(device, a);
+}
+
 static void page_locked_memory_takes_part_in_copies(void **state) {
   (void)state;
   void *host = NULL;
@@ -308,6 +325,7 @@ int main(int argc, char **argv) {
   }
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(bytes_come_back_as_they_went),
+      cmocka_unit_test(ranges_that_overlap_are_refused),
       cmocka_unit_test(page_locked_memory_takes_part_in_copies),
       cmocka_unit_test(addresses_know_their_device),
       cmocka_unit_test(free_memory_is_within_the_total),

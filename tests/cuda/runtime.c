@@ -28,6 +28,7 @@ static struct {
   unsigned (*open_devices)(void);
   void (*leave_error)(void);
   int (*current_device)(void);
+  void (*unload)(void);
 } fake;
 
 static void find(void *library, const char *name, void *function) {
@@ -41,7 +42,9 @@ static int find_fake(void **state) {
   const char *plugin = getenv("CREMA_CUDA_PLUGIN");
   assert_non_null(plugin);
   void *runtime = dlopen(plugin, RTLD_NOW | RTLD_LOCAL);
-  find(dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL), "fake_open_devices", &fake.open_devices);
+  void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  find(driver, "fake_open_devices", &fake.open_devices);
+  find(driver, "fake_unload", &fake.unload);
   find(runtime, "fake_leave_error", &fake.leave_error);
   find(runtime, "fake_current_device", &fake.current_device);
   return 0;
@@ -278,14 +281,20 @@ static void errors_of_others_are_not_ours(void **state) {
   crema_context_destroy(context);
 }
 
-/* ---- work without a kernel ---- */
+/* ---- the log ---- */
 
-static struct { int warnings; } told;
+static struct { int warnings, fallbacks; } told;
 
 static void count_warnings(void *user, crema_log_level level, const char *file, int line,
                            const char *text) {
-  (void)file, (void)line, (void)user;
-  if (level == CREMA_LOG_WARNING && strstr(text, "has no kernel on cuda") != NULL) told.warnings++;
+  (void)user, (void)level, (void)file, (void)line;
+  told.warnings++;
+  if (strstr(text, "has no kernel on cuda") != NULL) told.fallbacks++;
+}
+
+static void hear_warnings(void) {
+  told.warnings = told.fallbacks = 0;
+  crema_log_set(count_warnings, NULL, CREMA_LOG_WARNING);
 }
 
 /* A product of nothing is not cuBLASLt's business: the op runs on the CPU. That is told once and
@@ -311,15 +320,41 @@ static void work_without_a_kernel_runs_on_the_cpu(void **state) {
   assert_ok(cr_tensor_host_write(tensor[1], &to));
   memset(to, 0, 6 * sizeof(float));
   assert_ok(cr_op_create(&desc, &op));
-  crema_log_set(count_warnings, NULL, CREMA_LOG_WARNING);
+  hear_warnings();
   const uint64_t before = cr_device_fallbacks(device);
   for (int i = 0; i < 3; i++) assert_ok(cr_op_run(op, context, tensor, NULL));
   assert_int_equal(cr_device_fallbacks(device) - before, 3);
   crema_log_set(NULL, NULL, CREMA_LOG_WARNING);
-  assert_int_equal(told.warnings, 1);
+  assert_int_equal(told.fallbacks, 1);
   cr_op_destroy(op);
   for (int i = 0; i < 4; i++) cr_tensor_destroy(tensor[i]);
   crema_context_destroy(context);
+}
+
+/* Threads may end after the runtime has gone at the end of the process. Nothing is left to give
+ * back, and nobody is there to be told. */
+static void contexts_outlive_the_runtime(void **state) {
+  (void)state;
+  crema_device *device = NULL;
+  crema_context *context = NULL;
+  cr_native_event *event = NULL;
+  crema_devptr memory = {0};
+  void *host = NULL;
+  assert_ok(crema_device_get(CREMA_DEVICE_CUDA, 0, &device));
+  assert_ok(crema_context_create(device, 1, &context));
+  assert_ok(multiply(context));
+  assert_ok(device->backend->event_create(device, &event));
+  assert_ok(device->backend->alloc(device, 64, &memory));
+  assert_ok(device->backend->host_alloc(device, 64, &host));
+  fake.unload();
+  assert_int_equal(crema_context_finish(context), CREMA_E_CLOSED);
+  hear_warnings();
+  device->backend->event_destroy(event);
+  device->backend->free(device, memory);
+  device->backend->host_free(device, host);
+  crema_context_destroy(context);
+  crema_log_set(NULL, NULL, CREMA_LOG_WARNING);
+  assert_int_equal(told.warnings, 0);
 }
 
 int main(void) {
@@ -329,6 +364,7 @@ int main(void) {
       cmocka_unit_test(the_current_device_stays),
       cmocka_unit_test(errors_of_others_are_not_ours),
       cmocka_unit_test(work_without_a_kernel_runs_on_the_cpu),
+      cmocka_unit_test(contexts_outlive_the_runtime), /* the last one */
   };
   return cmocka_run_group_tests_name("CUDA runtime", tests, find_fake, NULL);
 }

@@ -181,8 +181,28 @@ static cudnnStatus_t workspace_of(const conv_state *s, cudnnHandle_t handle, int
       bytes);
 }
 
-/* The first candidate that is deterministic and within the limits. Whatever else cuDNN finds fault
- * with, the next row can do. */
+/* Algorithms that work on transformed images: Fourier's, and Winograd's on tiles of their own (the
+ * fused one has small tiles). Their rounding grows with the tile, beyond what the direct sums of
+ * the CPU show. */
+static bool loses_digits(conv_pass pass, int algorithm) {
+  switch (pass) {
+    case PASS_FORWARD:
+      return algorithm == CUDNN_CONVOLUTION_FWD_ALGO_FFT ||
+             algorithm == CUDNN_CONVOLUTION_FWD_ALGO_FFT_TILING ||
+             algorithm == CUDNN_CONVOLUTION_FWD_ALGO_WINOGRAD_NONFUSED;
+    case PASS_DATA:
+      return algorithm == CUDNN_CONVOLUTION_BWD_DATA_ALGO_FFT ||
+             algorithm == CUDNN_CONVOLUTION_BWD_DATA_ALGO_FFT_TILING ||
+             algorithm == CUDNN_CONVOLUTION_BWD_DATA_ALGO_WINOGRAD_NONFUSED;
+    case PASS_WEIGHTS: break;
+  }
+  return algorithm == CUDNN_CONVOLUTION_BWD_FILTER_ALGO_FFT ||
+         algorithm == CUDNN_CONVOLUTION_BWD_FILTER_ALGO_FFT_TILING ||
+         algorithm == CUDNN_CONVOLUTION_BWD_FILTER_ALGO_WINOGRAD_NONFUSED;
+}
+
+/* The first candidate that is deterministic, keeps its digits, and is within the limits. Whatever
+ * else cuDNN finds fault with, the next row can do. */
 static crema_status choose(conv_state *s, cudnnHandle_t handle) {
   candidates found = {.count = 0};
   const cudnnStatus_t status = list_all(s, handle, &found);
@@ -195,6 +215,7 @@ static crema_status choose(conv_state *s, cudnnHandle_t handle) {
     const candidate *c = &found.list[i];
     size_t bytes = 0;
     if (c->status != CUDNN_STATUS_SUCCESS || c->determinism != CUDNN_DETERMINISTIC) continue;
+    if (loses_digits(s->pass, c->algorithm)) continue;
     if (workspace_of(s, handle, c->algorithm, &bytes) != CUDNN_STATUS_SUCCESS) continue;
     if (bytes > workspace_limit) continue;
     s->algorithm = c->algorithm;
@@ -202,7 +223,8 @@ static crema_status choose(conv_state *s, cudnnHandle_t handle) {
     return CREMA_OK;
   }
   (void)cudaGetLastError();
-  return cr_fail(CREMA_E_UNSUPPORTED, "cuDNN: no deterministic algorithm for this convolution");
+  return cr_fail(CREMA_E_UNSUPPORTED,
+                 "cuDNN: no exact and deterministic algorithm for this convolution");
 }
 
 /* ---- the plan ---- */

@@ -208,12 +208,13 @@ static crema_status cuda_alloc(crema_device *device, size_t bytes, crema_devptr 
   return CREMA_OK;
 }
 
+/* Where the device cannot be entered the driver has gone or the device is lost, and the memory with
+ * it. */
 static void cuda_free(crema_device *device, crema_devptr memory) {
   int before = -1;
-  const bool entered = cr_cuda_enter(device, &before) == CREMA_OK;
-  /* The driver itself knows whose memory it is; entering only keeps it from opening another. */
+  if (cr_cuda_enter(device, &before) != CREMA_OK) return;
   if (cudaFree((void *)memory.address) != cudaSuccess) (void)cudaGetLastError(); /* NOLINT */
-  if (entered) cr_cuda_leave(before);
+  cr_cuda_leave(before);
 }
 
 static crema_status cuda_host_alloc(crema_device *device, size_t bytes, void **out) {
@@ -227,15 +228,14 @@ static crema_status cuda_host_alloc(crema_device *device, size_t bytes, void **o
 
 static void cuda_host_free(crema_device *device, void *memory) {
   int before = -1;
-  if (memory == NULL) return;
-  const bool entered = cr_cuda_enter(device, &before) == CREMA_OK;
+  if (memory == NULL || cr_cuda_enter(device, &before) != CREMA_OK) return;
   if (cudaFreeHost(memory) != cudaSuccess) (void)cudaGetLastError();
-  if (entered) cr_cuda_leave(before);
+  cr_cuda_leave(before);
 }
 
-/* Where the device can follow any host address, the driver gives one for pageable memory too; but
- * such memory may move between host and device, and is no mailbox. So the kind of memory is asked
- * for first. */
+/* Where the device can follow any host address, the driver may give one for pageable memory too;
+ * but such memory may move between host and device, and is no mailbox. So the kind of memory is
+ * asked for first. */
 static cudaError_t alias_of(void *memory, void **alias) {
   struct cudaPointerAttributes attributes;
   const cudaError_t error = cudaPointerGetAttributes(&attributes, memory);

@@ -53,15 +53,18 @@ void cr_cuda_context_close(crema_context *context) {
   cuda_context *state = cr_cuda_context(context);
   int before = -1;
   if (state == NULL) return;
-  const bool entered = cr_cuda_enter(context->device, &before) == CREMA_OK;
+  /* A runtime that has gone at the end of the process took everything along, and libraries that are
+   * called now may not bear it. */
+  if (cr_cuda_enter(context->device, &before) == CREMA_OK) {
 #ifdef CREMA_CUDNN
-  cr_cuda_close_dnn(state);
+    cr_cuda_close_dnn(state);
 #endif
-  cr_cuda_close_blas(state);
-  (void)cudaStreamDestroy(state->stream);
-  (void)cudaFreeHost(state->fault);
-  (void)cudaGetLastError();
-  if (entered) cr_cuda_leave(before);
+    cr_cuda_close_blas(state);
+    (void)cudaStreamDestroy(state->stream);
+    (void)cudaFreeHost(state->fault);
+    (void)cudaGetLastError();
+    cr_cuda_leave(before);
+  }
   free(state);
   context->state = NULL;
 }
@@ -110,6 +113,9 @@ crema_status cr_cuda_copy(crema_context *context, cr_copy_kind kind, uintptr_t d
   if (dst == 0 || src == 0) {
     return cr_fail(CREMA_E_ARGUMENT, "copy of %zu bytes %s nowhere", bytes,
                    dst == 0 ? "to" : "from");
+  }
+  if (cr_copy_overlaps(dst, src, bytes)) {
+    return cr_fail(CREMA_E_ARGUMENT, "copy of %zu bytes between ranges that overlap", bytes);
   }
   CR_TRY(cr_cuda_enter(context->device, &before));
   const cudaError_t error = cudaMemcpyAsync((void *)dst, (const void *)src, bytes, /* NOLINT */
@@ -185,9 +191,10 @@ crema_status cr_cuda_event_create(crema_device *device, cr_native_event **out) {
 void cr_cuda_event_destroy(cr_native_event *event) {
   int before = -1;
   if (event == NULL) return;
-  const bool entered = cr_cuda_enter(event->device, &before) == CREMA_OK;
-  if (cudaEventDestroy(event->event) != cudaSuccess) (void)cudaGetLastError();
-  if (entered) cr_cuda_leave(before);
+  if (cr_cuda_enter(event->device, &before) == CREMA_OK) {
+    if (cudaEventDestroy(event->event) != cudaSuccess) (void)cudaGetLastError();
+    cr_cuda_leave(before);
+  }
   free(event);
 }
 

@@ -41,6 +41,7 @@ cublasStatus_t cublasLtCreate(cublasLtHandle_t *handle) {
   return *handle != NULL ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_ALLOC_FAILED;
 }
 cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) {
+  if (fake_unloaded()) abort();
   free(handle);
   return CUBLAS_STATUS_SUCCESS;
 }

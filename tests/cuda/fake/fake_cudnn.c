@@ -33,6 +33,7 @@ cudnnStatus_t cudnnCreate(cudnnHandle_t *handle) {
   return *handle != NULL ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_INTERNAL_ERROR;
 }
 cudnnStatus_t cudnnDestroy(cudnnHandle_t handle) {
+  if (fake_unloaded()) abort();
   free(handle);
   return CUDNN_STATUS_SUCCESS;
 }
@@ -130,25 +131,33 @@ static bool fits(const fake_tensor *x, const fake_tensor *w, const fake_conv *c,
   return true;
 }
 
-/* Four candidates of which only the last may be taken: it is deterministic, small, and runs with
- * the arithmetic of the descriptor. What they say of their memory is not to be relied on. */
-enum { CANDIDATES = 4 };
-#define FILL(perf, count)                                                           \
+/* Candidates of which only the last may be taken: it is deterministic, small, runs with the
+ * arithmetic of the descriptor and keeps its digits. What they say of their memory is not to be
+ * relied on. */
+enum { CANDIDATES = 7 };
+#define FILL(perf, count, fft, tiled, winograd)                                     \
   memset(perf, 0, CANDIDATES * sizeof *(perf));                                     \
+  (perf)[0].algo = 0;                                                               \
+  (perf)[1].algo = large;                                                           \
+  (perf)[2].algo = other_arithmetic;                                                \
+  (perf)[3].algo = fft;                                                             \
+  (perf)[4].algo = tiled;                                                           \
+  (perf)[5].algo = winograd;                                                        \
+  (perf)[6].algo = (int)ALGORITHM;                                                  \
   for (int i = 0; i < CANDIDATES; i++) {                                            \
-    (perf)[i].algo = i == 3 ? ALGORITHM : i == 0 ? 0 : i + 1;                       \
     (perf)[i].status = CUDNN_STATUS_SUCCESS;                                        \
     (perf)[i].determinism = i == 0 ? CUDNN_NON_DETERMINISTIC : CUDNN_DETERMINISTIC; \
-    (perf)[i].memory = 0;                                                           \
   }                                                                                 \
   *(count) = CANDIDATES
 
-/* Candidate 1 is algorithm 2: too large. Candidate 2 is algorithm 3: not with this arithmetic. */
+/* Numbers that no algorithm has. */
+static const int large = 20, other_arithmetic = 21;
+
 static cudnnStatus_t workspace_of(cudnnHandle_t handle, int algorithm, bool described,
                                   size_t *bytes) {
   if (handle == NULL || !described) return CUDNN_STATUS_BAD_PARAM;
-  if (algorithm == 3) return CUDNN_STATUS_NOT_SUPPORTED;
-  *bytes = algorithm == ALGORITHM ? WORKSPACE : (size_t)1 << 40;
+  if (algorithm == other_arithmetic) return CUDNN_STATUS_NOT_SUPPORTED;
+  *bytes = algorithm == large ? (size_t)1 << 40 : WORKSPACE;
   return CUDNN_STATUS_SUCCESS;
 }
 
@@ -184,7 +193,8 @@ cudnnStatus_t cudnnGetConvolutionForwardAlgorithm_v7(
       !fits((fake_tensor *)x, (fake_tensor *)w, (fake_conv *)c, (fake_tensor *)y)) {
     return CUDNN_STATUS_BAD_PARAM;
   }
-  FILL(perf, count);
+  FILL(perf, count, CUDNN_CONVOLUTION_FWD_ALGO_FFT, CUDNN_CONVOLUTION_FWD_ALGO_FFT_TILING,
+       CUDNN_CONVOLUTION_FWD_ALGO_WINOGRAD_NONFUSED);
   return CUDNN_STATUS_SUCCESS;
 }
 cudnnStatus_t cudnnGetConvolutionBackwardDataAlgorithm_v7(
@@ -195,7 +205,8 @@ cudnnStatus_t cudnnGetConvolutionBackwardDataAlgorithm_v7(
       !fits((fake_tensor *)dx, (fake_tensor *)w, (fake_conv *)c, (fake_tensor *)dy)) {
     return CUDNN_STATUS_BAD_PARAM;
   }
-  FILL(perf, count);
+  FILL(perf, count, CUDNN_CONVOLUTION_BWD_DATA_ALGO_FFT, CUDNN_CONVOLUTION_BWD_DATA_ALGO_FFT_TILING,
+       CUDNN_CONVOLUTION_BWD_DATA_ALGO_WINOGRAD_NONFUSED);
   return CUDNN_STATUS_SUCCESS;
 }
 cudnnStatus_t cudnnGetConvolutionBackwardFilterAlgorithm_v7(
@@ -206,7 +217,9 @@ cudnnStatus_t cudnnGetConvolutionBackwardFilterAlgorithm_v7(
       !fits((fake_tensor *)x, (fake_tensor *)dw, (fake_conv *)c, (fake_tensor *)dy)) {
     return CUDNN_STATUS_BAD_PARAM;
   }
-  FILL(perf, count);
+  FILL(perf, count, CUDNN_CONVOLUTION_BWD_FILTER_ALGO_FFT,
+       CUDNN_CONVOLUTION_BWD_FILTER_ALGO_FFT_TILING,
+       CUDNN_CONVOLUTION_BWD_FILTER_ALGO_WINOGRAD_NONFUSED);
   return CUDNN_STATUS_SUCCESS;
 }
 

@@ -9,6 +9,7 @@ enum { DEVICES = 2 };
 static struct {
   pthread_mutex_t lock;
   unsigned open; /* one bit a device */
+  bool unloaded;
 } world = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static _Thread_local int bound = -1;
@@ -42,4 +43,17 @@ void fake_bind(int device) {
 
 int fake_bound(void) {
   return bound;
+}
+
+void fake_unload(void) {
+  pthread_mutex_lock(&world.lock);
+  world.unloaded = true;
+  pthread_mutex_unlock(&world.lock);
+}
+
+bool fake_unloaded(void) {
+  pthread_mutex_lock(&world.lock);
+  const bool unloaded = world.unloaded;
+  pthread_mutex_unlock(&world.lock);
+  return unloaded;
 }

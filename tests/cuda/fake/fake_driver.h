@@ -3,6 +3,7 @@
 #define CR_TESTS_CUDA_FAKE_DRIVER_H
 
 #include <cuda.h>
+#include <stdbool.h>
 
 /* One bit a device that somebody opened. */
 unsigned fake_open_devices(void);
@@ -12,5 +13,10 @@ void fake_bind(int device);
 
 /* The device whose context the calling thread has; -1: none. */
 int fake_bound(void);
+
+/* The end of the process, as far as CUDA is concerned: from now on every call of the runtime fails,
+ * and the libraries do not bear being called. */
+void fake_unload(void);
+bool fake_unloaded(void);
 
 #endif

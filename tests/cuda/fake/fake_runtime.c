@@ -45,6 +45,7 @@ static cudaError_t fail(cudaError_t error) {
 }
 
 int fake_device(void) {
+  if (fake_unloaded()) abort();
   if (fake_bound() != current) fake_bind(current);
   return current;
 }
@@ -88,6 +89,7 @@ cudaError_t cudaRuntimeGetVersion(int *version) {
   return cudaSuccess;
 }
 cudaError_t cudaGetDevice(int *device) {
+  if (fake_unloaded()) return fail(cudaErrorCudartUnloading);
   *device = current;
   return cudaSuccess;
 }
