@@ -1,0 +1,497 @@
+/* The rows of the mechanisms that ask for a device with memory of its own, on whatever device there
+ * is: the argument names it: cpu, sim or cuda. What only a simulated device can show is in the
+ * other programs of this folder. Exit code 77: there is no such device. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/clock.h"
+#include "core/fail.h"
+#include "core/thread.h"
+#include "crema/event.h"
+#include "device/block.h"
+#include "device/copy.h"
+#include "device/memory_lock.h"
+#include "device/pool.h"
+#include "memory/blob.h"
+#include "memory/math.h"
+#include "memory/syncedmem.h"
+
+enum { NO_DEVICE = 77, SIZE = 10000 };
+
+static crema_device *device;
+static crema_context *context, *other;
+
+#define assert_ok(call)                                         \
+  do {                                                          \
+    if ((call) != CREMA_OK) fail_msg("%s", crema_error_text()); \
+  } while (0)
+
+static bool host_memory(void) {
+  return device->backend->host_memory;
+}
+
+static void send(crema_context *by, crema_devptr to, unsigned char value) {
+  unsigned char bytes[SIZE];
+  memset(bytes, value, SIZE);
+  assert_ok(cr_copy_from_cpu(by, to, bytes, SIZE));
+  assert_ok(crema_context_finish(by));
+}
+
+static void expect(crema_devptr from, unsigned char value) {
+  unsigned char bytes[SIZE];
+  assert_ok(cr_copy_any((uintptr_t)bytes, from.address, SIZE));
+  for (int i = 0; i < SIZE; i++) assert_int_equal(bytes[i], value);
+}
+
+static crema_syncedmem *new_block(void) {
+  crema_syncedmem *memory = NULL;
+  assert_ok(crema_syncedmem_create(device, SIZE, &memory));
+  return memory;
+}
+
+static unsigned char *mutable_cpu(crema_syncedmem *memory) {
+  void *data = NULL;
+  assert_ok(crema_syncedmem_mutable_cpu_data(memory, true, &data));
+  return data;
+}
+
+static crema_devptr take(cr_pool *pool, size_t bytes, uint64_t user) {
+  crema_devptr memory = {0};
+  assert_ok(cr_pool_alloc(pool, bytes, user, &memory));
+  return memory;
+}
+
+/* ---- S0 ---- */
+
+static void s0_01_addresses_belong_to_the_device(void **state) {
+  (void)state;
+  if (host_memory()) skip();
+  crema_devptr memory = {0};
+  int here = 0;
+  assert_ok(cr_device_alloc(device, 100, &memory));
+  assert_int_equal(device->backend->owner(memory.address), device->index);
+  assert_int_equal(device->backend->owner((uintptr_t)&here), -1);
+  cr_device_free(device, memory);
+}
+
+static void s0_04_pinned_memory_goes_back_to_its_maker(void **state) {
+  (void)state;
+  if (host_memory()) skip();
+  size_t before = crema_pinned_bytes();
+  cr_tensor *tensor = NULL;
+  const void *data = NULL;
+  crema_devptr alias = {0};
+  assert_ok(cr_tensor_create(CREMA_F32, 100, &tensor));
+  assert_ok(cr_device_set_current(device));
+  assert_ok(cr_tensor_host_read(tensor, &data));
+  assert_int_equal(crema_pinned_bytes(), before + 400);
+  assert_ok(device->backend->host_alias(device, (void *)(uintptr_t)data, &alias));
+  assert_ok(cr_device_set_current(cr_cpu_device()));
+  cr_tensor_destroy(tensor);
+  assert_int_equal(crema_pinned_bytes(), before);
+  /* Made for the CPU, freed while the thread works on the device. */
+  assert_ok(cr_tensor_create(CREMA_F32, 100, &tensor));
+  assert_ok(cr_tensor_host_read(tensor, &data));
+  assert_ok(cr_device_set_current(device));
+  cr_tensor_destroy(tensor);
+  assert_ok(cr_device_set_current(cr_cpu_device()));
+}
+
+static void s0_06_s4_12_more_memory_than_there_is(void **state) {
+  (void)state;
+  crema_syncedmem *memory = NULL;
+  crema_devptr data = {0};
+  assert_ok(crema_syncedmem_create(device, (size_t)1 << 46, &memory));
+  assert_int_equal(crema_syncedmem_gpu_data(memory, context, &data), CREMA_E_NO_MEMORY);
+  assert_non_null(strstr(crema_error_text(), "70368744177664 bytes"));
+  assert_int_equal(crema_syncedmem_head(memory), CREMA_UNINITIALIZED);
+  crema_syncedmem_destroy(memory);
+  /* Nothing of it is left behind: neither memory nor an error. */
+  assert_ok(crema_context_finish(context));
+  memory = new_block();
+  assert_ok(crema_syncedmem_gpu_data(memory, context, &data));
+  crema_syncedmem_destroy(memory);
+}
+
+static void s0_13_fresh_device_memory_is_zero(void **state) {
+  (void)state;
+  /* Memory that was used before. */
+  for (int i = 0; i < 3; i++) {
+    crema_syncedmem *memory = new_block();
+    crema_devptr data = {0};
+    assert_ok(crema_syncedmem_mutable_gpu_data(memory, context, true, &data));
+    assert_ok(crema_context_finish(context));
+    expect(data, 0);
+    send(context, data, 0xEE);
+    crema_syncedmem_destroy(memory);
+  }
+}
+
+static void s0_14_s0_15_s0_18_there_and_back(void **state) {
+  (void)state;
+  crema_syncedmem *memory = new_block();
+  crema_devptr data = {0}, again = {0};
+  memset(mutable_cpu(memory), 7, SIZE);
+  assert_ok(crema_syncedmem_gpu_data(memory, context, &data));
+  expect(data, 7);
+  assert_int_equal(crema_syncedmem_head(memory), host_memory() ? CREMA_HEAD_AT_CPU : CREMA_SYNCED);
+  assert_ok(crema_syncedmem_mutable_gpu_data(memory, context, true, &data));
+  send(context, data, 9);
+  assert_int_equal(mutable_cpu(memory)[SIZE - 1], 9);
+  mutable_cpu(memory)[0] = 1;
+  /* The stale side is overwritten where it is. */
+  assert_ok(crema_syncedmem_gpu_data(memory, context, &again));
+  assert_int_equal(again.address, data.address);
+  crema_syncedmem_destroy(memory);
+}
+
+static void s0_21_push_and_use_on_another_stream(void **state) {
+  (void)state;
+  crema_syncedmem *memory = new_block();
+  crema_devptr data = {0};
+  for (int i = 1; i < 20; i++) {
+    memset(mutable_cpu(memory), i, SIZE);
+    assert_ok(crema_syncedmem_async_push(memory, other));
+    assert_ok(crema_syncedmem_gpu_data(memory, context, &data));
+    /* A copy on the second stream comes after the push on the first. */
+    crema_devptr to = {0};
+    assert_ok(cr_device_alloc_for(context, SIZE, &to));
+    assert_ok(cr_copy_same_device(context, to, data, SIZE));
+    assert_ok(crema_context_finish(context));
+    expect(to, (unsigned char)i);
+    assert_ok(crema_context_finish(other));
+    cr_device_free(device, to);
+  }
+  crema_syncedmem_destroy(memory);
+}
+
+static void s0_26_sums_where_the_values_are(void **state) {
+  (void)state;
+  crema_blob *blob = NULL;
+  crema_shape shape = cr_shape_1(1000);
+  float *data = NULL;
+  crema_devptr on_device = {0};
+  double sum = 0, squares = 0;
+  assert_ok(crema_blob_create(&shape, &blob));
+  assert_ok(crema_blob_mutable_cpu_data(blob, &data));
+  for (int i = 0; i < 1000; i++) data[i] = (float)(i - 500);
+  assert_ok(cr_tensor_update(blob->data, context, CR_PLAIN_F32, &on_device));
+  assert_ok(cr_blob_asum_data(blob, &sum));
+  assert_ok(cr_blob_sumsq_data(blob, &squares));
+  assert_true(sum == 250000 && squares == 83333500);
+  assert_ok(cr_tensor_scale(blob->data, 2));
+  assert_ok(cr_blob_asum_data(blob, &sum));
+  assert_true(sum == 500000);
+  crema_blob_destroy(blob);
+}
+
+static void s0_30_a_block_moves_between_devices(void **state) {
+  (void)state;
+  if (host_memory() || crema_device_count(device->backend->type) < 2) skip();
+  crema_device *second = NULL;
+  crema_context *there = NULL;
+  crema_devptr data = {0};
+  assert_ok(crema_device_get(device->backend->type, 1, &second));
+  assert_ok(crema_context_create(second, 1, &there));
+  crema_syncedmem memory;
+  cr_syncedmem_init(&memory, device, SIZE);
+  assert_ok(cr_syncedmem_write(&memory, context, true, &data));
+  send(context, data, 5);
+  assert_ok(cr_syncedmem_read(&memory, there, &data));
+  assert_int_equal(device->backend->owner(data.address), 1);
+  expect(data, 5);
+  assert_int_equal(mutable_cpu(&memory)[3], 5);
+  assert_ok(cr_syncedmem_read(&memory, context, &data));
+  expect(data, 5);
+  cr_syncedmem_clear(&memory);
+  crema_context_destroy(there);
+}
+
+/* ---- S1 ---- */
+
+static void s1_12_copies_by_address_are_complete_on_return(void **state) {
+  (void)state;
+  unsigned char sent[SIZE];
+  crema_devptr a = {0}, b = {0};
+  assert_ok(cr_device_alloc(device, SIZE, &a));
+  assert_ok(cr_device_alloc(device, SIZE, &b));
+  for (int i = 0; i < 10; i++) {
+    memset(sent, i, SIZE);
+    assert_ok(cr_copy_any(a.address, (uintptr_t)sent, SIZE));
+    assert_ok(cr_copy_any(b.address, a.address, SIZE));
+    expect(b, (unsigned char)i);
+  }
+  cr_device_free(device, a);
+  cr_device_free(device, b);
+}
+
+static void s1_22_s1_23_s4_10_pools_of_every_mode(void **state) {
+  (void)state;
+  if (host_memory()) skip();
+  for (int mode = CR_POOL_NONE; mode <= CR_POOL_THC; mode++) {
+    cr_pool_options options = cr_pool_options_for((cr_pool_mode)mode);
+    cr_pool *pool = NULL;
+    assert_ok(cr_pool_create(device, &options, &pool));
+    assert_int_equal(take(pool, 0, 0).address, 0);
+    crema_devptr a = take(pool, 1000, 0), b = take(pool, 1000, 0), c = take(pool, 100000, 0);
+    assert_true(a.address != b.address && b.address != c.address && a.address != c.address);
+    uintptr_t before = a.address;
+    assert_ok(cr_pool_free(pool, a, 0));
+    a = take(pool, 1000, 0);
+    if (mode != CR_POOL_NONE) assert_int_equal(a.address, before);
+    assert_ok(cr_pool_free(pool, a, 0));
+    assert_int_equal(cr_pool_free(pool, (crema_devptr){12345}, 0), CREMA_E_ARGUMENT);
+    assert_ok(cr_pool_free(pool, b, 0));
+    assert_ok(cr_pool_free(pool, c, 0));
+    assert_int_equal(cr_pool_describe(pool).live_blocks, 0);
+    size_t free_bytes = 0, total = 0;
+    assert_ok(cr_pool_memory(pool, true, &free_bytes, &total));
+    assert_true(free_bytes > 0 && free_bytes <= total);
+    cr_pool_destroy(pool);
+  }
+}
+
+static crema_status storm(void *arg) {
+  (void)arg;
+  for (int i = 0; i < 300; i++) {
+    crema_devptr memory = {0};
+    cr_block pinned;
+    CR_TRY(cr_device_alloc(device, (size_t)5 << 20, &memory));
+    cr_device_free(device, memory);
+    CR_TRY(cr_block_new(device, 4096, &(cr_block_options){.pinned = true}, &pinned));
+    CR_TRY(cr_block_free(&pinned));
+  }
+  return CREMA_OK;
+}
+
+static void s1_27_s4_07_allocation_storm_around_collectives(void **state) {
+  (void)state;
+  cr_thread *thread[3] = {0};
+  for (int i = 0; i < 3; i++) assert_ok(cr_thread_start(&thread[i], "storm", storm, NULL));
+  for (int i = 0; i < 50; i++) {
+    cr_collective_begin();
+    cr_clock_sleep(0.0002);
+    cr_collective_end();
+  }
+  for (int i = 0; i < 3; i++) assert_ok(cr_thread_join(&thread[i]));
+}
+
+typedef struct seen {
+  crema_context *context;
+  uint64_t id;
+} seen;
+
+static crema_status use_own_context(void *arg) {
+  seen *s = arg;
+  crema_devptr memory = {0};
+  CR_TRY(cr_thread_context(device, 0, &s->context));
+  s->id = s->context->id;
+  CR_TRY(cr_device_alloc_for(s->context, SIZE, &memory));
+  crema_status status = device->backend->zero(s->context, memory, SIZE);
+  cr_device_free_after(device, memory, s->id);
+  return status;
+}
+
+static void s1_28_contexts_of_threads(void **state) {
+  (void)state;
+  if (host_memory()) skip();
+  seen mine = {0}, again = {0};
+  assert_ok(use_own_context(&mine));
+  assert_ok(use_own_context(&again));
+  assert_ptr_equal(mine.context, again.context);
+  for (int i = 0; i < 50; i++) {
+    seen s = {0};
+    cr_thread *thread = NULL;
+    assert_ok(cr_thread_start(&thread, "short", use_own_context, &s));
+    assert_ok(cr_thread_join(&thread));
+    assert_int_not_equal(s.id, mine.id);
+  }
+}
+
+static void s1_32_idle_when_the_work_is_done(void **state) {
+  (void)state;
+  crema_devptr memory = {0};
+  bool busy = true;
+  assert_ok(cr_device_alloc(device, (size_t)16 << 20, &memory));
+  for (int i = 0; i < 20; i++) {
+    assert_ok(device->backend->zero(context, memory, (size_t)16 << 20));
+    assert_ok(cr_context_busy(context, &busy));
+  }
+  assert_ok(crema_context_finish(context));
+  assert_ok(cr_context_busy(context, &busy));
+  assert_false(busy);
+  assert_ok(crema_context_finish(context));
+  cr_device_free(device, memory);
+}
+
+static void s1_39_what_devices_say(void **state) {
+  (void)state;
+  int count = crema_device_count(device->backend->type);
+  crema_device_info info;
+  assert_true(count > device->index);
+  assert_true(crema_device_reaches(device, device));
+  for (int i = 0; i < 2; i++) assert_ok(crema_device_describe(device, &info));
+  assert_true(info.name[0] != '\0' && info.compute_units > 0);
+  assert_true(info.memory_free > 0 && info.memory_free <= info.memory_total);
+}
+
+static crema_event *new_event(crema_device *of) {
+  crema_event *event = NULL;
+  assert_ok(crema_event_create(of, &event));
+  return event;
+}
+
+static crema_status finish_soon(void *arg) {
+  cr_clock_sleep(0.01);
+  return crema_event_set_finished(arg, NULL);
+}
+
+static void s1_48_s1_49_s1_50_an_event_in_a_stream(void **state) {
+  (void)state;
+  if (host_memory()) skip();
+  crema_event *event = new_event(device);
+  crema_devptr memory = {0};
+  assert_ok(cr_device_alloc(device, SIZE, &memory));
+  for (int i = 0; i < 10; i++) {
+    assert_int_equal(crema_event_query(event), CREMA_EVENT_INITIALIZED);
+    assert_ok(device->backend->zero(context, memory, SIZE));
+    assert_ok(crema_event_record(event, context, NULL));
+    assert_int_equal(crema_event_record(event, context, NULL), CREMA_E_STATE);
+    while (crema_event_query(event) == CREMA_EVENT_SCHEDULED) cr_clock_sleep(1e-5);
+    assert_int_equal(crema_event_query(event), CREMA_EVENT_SUCCESS);
+    assert_int_equal(crema_event_finish(event), CREMA_EVENT_SUCCESS);
+    assert_string_equal(crema_event_message(event), "no error");
+    crema_event_reset(event);
+  }
+  cr_device_free(device, memory);
+  crema_event_destroy(event);
+}
+
+static void s1_51_who_waits(void **state) {
+  (void)state;
+  crema_event *of_cpu = new_event(cr_cpu_device()), *of_device = new_event(device);
+  crema_devptr a = {0}, b = {0};
+  assert_ok(cr_device_alloc(device, SIZE, &a));
+  assert_ok(cr_device_alloc(device, SIZE, &b));
+  if (!host_memory()) {
+    for (int i = 1; i < 20; i++) {
+      unsigned char bytes[SIZE];
+      memset(bytes, i, SIZE);
+      assert_ok(cr_copy_from_cpu(context, a, bytes, SIZE));
+      assert_ok(crema_event_record(of_device, context, NULL));
+      assert_ok(crema_event_wait(of_device, other)); /* a stream for a stream */
+      assert_ok(cr_copy_same_device(other, b, a, SIZE));
+      assert_ok(crema_event_wait(of_device, cr_host_context())); /* the host for a stream */
+      assert_int_equal(crema_event_query(of_device), CREMA_EVENT_SUCCESS);
+      assert_ok(crema_context_finish(other));
+      expect(b, (unsigned char)i);
+      crema_event_reset(of_device);
+    }
+  }
+  crema_context *waiters[2] = {context, cr_host_context()};
+  for (int i = 0; i < 2; i++) {
+    cr_thread *thread = NULL;
+    assert_ok(cr_thread_start(&thread, "finish", finish_soon, of_cpu));
+    assert_ok(crema_event_wait(of_cpu, waiters[i]));
+    assert_int_equal(crema_event_query(of_cpu), CREMA_EVENT_SUCCESS);
+    assert_ok(cr_thread_join(&thread));
+    crema_event_reset(of_cpu);
+  }
+  cr_device_free(device, a);
+  cr_device_free(device, b);
+  crema_event_destroy(of_device);
+  crema_event_destroy(of_cpu);
+}
+
+/* ---- S4 ---- */
+
+/* Memory that is freed while a stream still writes it goes to another stream only when that is
+ * done: what the other one writes stays. */
+static void s4_17_reuse_by_another_stream(void **state) {
+  (void)state;
+  enum { LARGE = 4 << 20 };
+  for (int i = 0; i < 50; i++) {
+    crema_devptr a = {0}, b = {0};
+    assert_ok(cr_device_alloc_for(context, LARGE, &a));
+    for (int k = 0; k < 4; k++) assert_ok(device->backend->zero(context, a, LARGE));
+    cr_device_free_after(device, a, context->id);
+    assert_ok(cr_device_alloc_for(other, LARGE, &b));
+    send(other, b, (unsigned char)(i + 1));
+    assert_ok(crema_context_finish(context));
+    expect(b, (unsigned char)(i + 1));
+    cr_device_free(device, b);
+  }
+}
+
+static void s4_24_page_locked_memory_by_its_alias(void **state) {
+  (void)state;
+  enum { COUNT = 1000 };
+  cr_block buffer;
+  crema_devptr alias = {0}, memory = {0};
+  uint16_t got[COUNT];
+  assert_int_equal(cr_block_new_pinned(device, 0, &buffer, &alias), CREMA_E_ARGUMENT);
+  assert_ok(cr_block_new_pinned(device, COUNT * sizeof(float), &buffer, &alias));
+  assert_ok(cr_device_alloc(device, sizeof got, &memory));
+  for (int i = 0; i < COUNT; i++) ((float *)buffer.address)[i] = 1.5f;
+  /* Work of the device reads the host's values by the alias. */
+  assert_ok(device->backend->convert(context, COUNT, (cr_form){CREMA_F16, NULL}, memory,
+                                     CR_PLAIN_F32, alias));
+  assert_ok(crema_context_finish(context));
+  assert_ok(cr_copy_any((uintptr_t)got, memory.address, sizeof got));
+  for (int i = 0; i < COUNT; i++) assert_int_equal(got[i], 0x3e00);
+  cr_device_free(device, memory);
+  assert_ok(cr_block_free(&buffer));
+}
+
+static bool open_device(const char *name) {
+  static const char *const names[] = {"cpu", "cuda", "sim"};
+  const int first = 0;
+  int type = 0;
+  while (type < 3 && strcmp(name, names[type]) != 0) type++;
+  if (type == 3) {
+    fprintf(stderr, "there are devices cpu, sim and cuda, not \"%s\"\n", name);
+    exit(2);
+  }
+  return crema_device_open((crema_device_type)type, &first, 1) == CREMA_OK &&
+         crema_device_get((crema_device_type)type, 0, &device) == CREMA_OK &&
+         crema_context_create(device, 1, &context) == CREMA_OK &&
+         crema_context_create(device, 2, &other) == CREMA_OK;
+}
+
+int main(int argc, char **argv) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(s0_01_addresses_belong_to_the_device),
+      cmocka_unit_test(s0_04_pinned_memory_goes_back_to_its_maker),
+      cmocka_unit_test(s0_06_s4_12_more_memory_than_there_is),
+      cmocka_unit_test(s0_13_fresh_device_memory_is_zero),
+      cmocka_unit_test(s0_14_s0_15_s0_18_there_and_back),
+      cmocka_unit_test(s0_21_push_and_use_on_another_stream),
+      cmocka_unit_test(s0_26_sums_where_the_values_are),
+      cmocka_unit_test(s0_30_a_block_moves_between_devices),
+      cmocka_unit_test(s1_12_copies_by_address_are_complete_on_return),
+      cmocka_unit_test(s1_22_s1_23_s4_10_pools_of_every_mode),
+      cmocka_unit_test(s1_27_s4_07_allocation_storm_around_collectives),
+      cmocka_unit_test(s1_28_contexts_of_threads),
+      cmocka_unit_test(s1_32_idle_when_the_work_is_done),
+      cmocka_unit_test(s1_39_what_devices_say),
+      cmocka_unit_test(s1_48_s1_49_s1_50_an_event_in_a_stream),
+      cmocka_unit_test(s1_51_who_waits),
+      cmocka_unit_test(s4_17_reuse_by_another_stream),
+      cmocka_unit_test(s4_24_page_locked_memory_by_its_alias),
+  };
+  if (!open_device(argc > 1 ? argv[1] : "sim")) {
+    printf("skipped: %s\n", crema_error_text());
+    return NO_DEVICE;
+  }
+  int failed = cmocka_run_group_tests(tests, NULL, NULL);
+  crema_context_destroy(other);
+  crema_context_destroy(context);
+  return failed;
+}
