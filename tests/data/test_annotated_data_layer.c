@@ -418,6 +418,79 @@ static void s2_31_resume(void **state) {
   fixture_remove(&f);
 }
 
+static crema_net *solver_net(const char *db, const cr_solver_rank *solver) {
+  char text[1024];
+  ProtobufCMessage *message = NULL;
+  crema_net *net = NULL;
+  crema_net_options options;
+  crema_net_options_init(&options);
+  options.phase = CREMA_TRAIN;
+  options.seed = 6;
+  snprintf(text, sizeof text,
+           "layer { name: 'in' type: 'AnnotatedData' top: 'data' top: 'label' "
+           "transform_param { mirror: true } data_param { source: '%s' backend: LMDB "
+           "batch_size: 2 threads: 2 } }",
+           db);
+  assert_int_equal(cr_text_parse(&caffe__net_parameter__descriptor, text, strlen(text), "test",
+                                 CR_UNKNOWN_ERROR, &message),
+                   CREMA_OK);
+  assert_int_equal(
+      cr_net_create_for((Caffe__NetParameter *)message, &options, solver, NULL, NULL, &net),
+      CREMA_OK);
+  return net;
+}
+
+/* Item i of solver r of N in step t is record (2 t + i) N + r, with its box. */
+static void check_step(crema_net *net, int rank, int solvers, int step) {
+  forward(net);
+  const float *row = values(net, "label");
+  for (int i = 0; i < 2; ++i) {
+    int record = (2 * step + i) * solvers + rank;
+    if (record % RECORDS == 3) continue;
+    assert_true(row[0] == (float)i && row[1] == (float)(record % RECORDS + 1));
+    row += 8;
+  }
+}
+
+/* One reader for all of them; or one each, when they are out of each other's reach. */
+static void s2_11_s2_27_records_are_dealt_to_the_solvers(void **state) {
+  enum { SOLVERS = 3, STEPS = 12 };
+  fixture f;
+  crema_net *net[SOLVERS];
+  cr_buffer saved = {0};
+  (void)state;
+  fixture_make(&f);
+  const char *db = fixture_db(&f, "db", RECORDS, put_boxed);
+  for (int shared = 0; shared < 2; ++shared) {
+    cr_input_group *group = NULL;
+    if (shared) assert_int_equal(cr_input_group_create(&group), CREMA_OK);
+    for (int r = 0; r < SOLVERS; ++r) {
+      const cr_solver_rank solver = {.rank = r, .solvers = SOLVERS, .group = group};
+      net[r] = solver_net(db, &solver);
+    }
+    assert_int_equal(group == NULL ? 1 : cr_input_group_readers(group), 1);
+    for (int t = 0; t < STEPS; ++t) {
+      for (int r = 0; r < SOLVERS; ++r) check_step(net[r], r, SOLVERS, t);
+    }
+    /* Back to where they are, in the middle of an epoch. */
+    for (int r = 0; r < SOLVERS; ++r) {
+      cr_layer *layer = net[r]->layer[0].layer;
+      cr_buffer_clear(&saved);
+      assert_int_equal(layer->class->save(layer, &saved), CREMA_OK);
+      if (layer->class->restore(layer, saved.data, saved.size) != CREMA_OK) {
+        fail_msg("solver %d: %s", r, crema_error_text());
+      }
+    }
+    for (int t = STEPS; t < 2 * STEPS; ++t) {
+      for (int r = 0; r < SOLVERS; ++r) check_step(net[r], r, SOLVERS, t);
+    }
+    for (int r = 0; r < SOLVERS; ++r) crema_net_destroy(net[r]);
+    cr_input_group_release(group);
+  }
+  cr_buffer_free(&saved);
+  fixture_remove(&f);
+}
+
 static void test_faults(void **state) {
   fixture f;
   crema_net *net = NULL;
@@ -455,6 +528,7 @@ int main(void) {
       cmocka_unit_test(test_skip_corrupt),
       cmocka_unit_test(test_skip_corrupt_gives_up),
       cmocka_unit_test(test_records_without_annotations),
+      cmocka_unit_test(s2_11_s2_27_records_are_dealt_to_the_solvers),
       cmocka_unit_test(s2_31_resume),
       cmocka_unit_test(test_faults),
   };

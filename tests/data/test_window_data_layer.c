@@ -1,13 +1,18 @@
 /* WindowData: the window file, where windows are cut, what a batch holds, resume. */
+#define _GNU_SOURCE /* RTLD_NEXT */
+
+#include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "core/file.h"
+#include "data/prefetch.h"
 #include "data/window_crop.h"
 #include "fixture.h"
 #include "net/net.h"
@@ -80,6 +85,17 @@ static bool shows(const float *item, int base, int y, int x, bool mirror) {
     }
   }
   return true;
+}
+
+/* As many processors as a test wants there to be (0: those of the machine): WindowData has no field
+ * for the number of its threads. */
+static int processors;
+
+long sysconf(int name) {
+  long (*real)(int) = NULL;
+  if (name == _SC_NPROCESSORS_ONLN && processors > 0) return processors;
+  *(void **)&real = dlsym(RTLD_NEXT, "sysconf");
+  return real(name);
 }
 
 /* Background first, then the share of the foreground; each with its label, each sometimes. */
@@ -180,6 +196,46 @@ static void test_every_plan_fits(void **state) {
   }
 }
 
+static void s2_28_threads_give_the_same_batches(void **state) {
+  enum { BATCHES = 30, COUNT = 5 * 3 * 6 * 6 };
+  static float data[BATCHES][COUNT], label[BATCHES][5];
+  static const char *const params[] = {"batch_size: 5 fg_fraction: 0.4",
+                                       "batch_size: 5 fg_fraction: 0.4 cache_images: true",
+                                       "batch_size: 5 fg_fraction: 0.4 crop_mode: 'square'"};
+  fixture f;
+  (void)state;
+  fixture_make(&f);
+  make_set(&f);
+  for (size_t i = 0; i < sizeof params / sizeof *params; ++i) {
+    /* One thread, two, three. */
+    for (processors = 1; processors <= 4; processors = processors == 1 ? 3 : processors + 1) {
+      crema_net *net = NULL;
+      cr_input_stats stats = {0};
+      assert_int_equal(
+          make_net(&f, params[i], "crop_size: 6 mirror: true mean_value: 3 scale: 0.5", 8, &net),
+          CREMA_OK);
+      for (int k = 0; k < BATCHES; ++k) {
+        forward(net);
+        /* The first two ways give the same, so only the first one and the last are noted. */
+        if (processors == 1 && i != 1) {
+          memcpy(data[k], values(net, "data"), sizeof data[k]);
+          memcpy(label[k], values(net, "label"), sizeof label[k]);
+        }
+        assert_memory_equal(values(net, "data"), data[k], sizeof data[k]);
+        assert_memory_equal(values(net, "label"), label[k], sizeof label[k]);
+      }
+      cr_layer *layer = net->layer[0].layer;
+      layer->class->input_stats(layer, &stats);
+      assert_int_equal(stats.prefetch.threads, processors == 1 ? 1 : processors - 1);
+      assert_int_equal(stats.prefetch.batches, BATCHES);
+      assert_true(stats.prefetch.decode_seconds > 0 && stats.prefetch.transform_seconds > 0);
+      crema_net_destroy(net);
+    }
+  }
+  processors = 0;
+  fixture_remove(&f);
+}
+
 static void s2_31_resume(void **state) {
   static const char *const transform = "crop_size: 6 mirror: true";
   static const char *const param = "batch_size: 3 context_pad: 1 crop_mode: 'square'";
@@ -266,6 +322,7 @@ int main(void) {
       cmocka_unit_test(test_mean_and_scale),
       cmocka_unit_test(test_context),
       cmocka_unit_test(test_every_plan_fits),
+      cmocka_unit_test(s2_28_threads_give_the_same_batches),
       cmocka_unit_test(s2_31_resume),
       cmocka_unit_test(test_faults),
   };
