@@ -10,6 +10,7 @@
 #include "core/arena.h"
 #include "core/clock.h"
 #include "core/fail.h"
+#include "core/rng.h"
 #include "crema/types.h"
 
 static void s4_01_sizes_and_names(void **state) {
@@ -53,6 +54,36 @@ static void s0_25_shape_limits(void **state) {
   assert_int_equal(crema_shape_check(&s), CREMA_E_SHAPE);
   s.axes = -1;
   assert_int_equal(crema_shape_check(&s), CREMA_E_SHAPE);
+}
+
+/* Random shapes against arithmetic of 128 bits. Extents of 0 make the count 0, but the product of
+ * the others must fit, too: layers take products over some of the axes. */
+static void s0_25_random_shapes(void **state) {
+  (void)state;
+  static const int64_t extent[] = {
+      0,         1,  2,        3, 7, 1000, 65536, INT32_MAX, (int64_t)1 << 40, INT64_MAX / 8,
+      INT64_MAX, -1, INT64_MIN};
+  cr_mt19937 rng;
+  cr_mt19937_seed(&rng, 3);
+  int refused = 0, accepted = 0;
+  for (int i = 0; i < 200000; i++) {
+    crema_shape s = {.axes = (int)cr_mt19937_below(&rng, CREMA_MAX_AXES + 3) - 1};
+    bool fits = s.axes >= 0 && s.axes <= CREMA_MAX_AXES, zero = false;
+    unsigned __int128 product = 1;
+    for (int a = 0; a < s.axes && a < CREMA_MAX_AXES; a++) {
+      /* Mostly small ones, so that many axes fit. */
+      uint32_t pick = cr_mt19937_below(&rng, 40);
+      s.dim[a] = extent[pick < 13 && s.axes < 8 ? pick : 1 + pick % 2];
+      fits = fits && s.dim[a] >= 0;
+      zero = zero || s.dim[a] == 0;
+      if (fits && s.dim[a] > 0) product *= (unsigned __int128)s.dim[a];
+      fits = fits && product <= INT64_MAX / 8;
+    }
+    assert_int_equal(crema_shape_check(&s), fits ? CREMA_OK : CREMA_E_SHAPE);
+    if (fits) assert_true(crema_shape_count(&s, 0, s.axes) == (zero ? 0 : (int64_t)product));
+    *(fits ? &accepted : &refused) += 1;
+  }
+  assert_true(refused > 10000 && accepted > 10000);
 }
 
 static void shapes_as_text(void **state) {
@@ -142,6 +173,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(s4_01_sizes_and_names),
       cmocka_unit_test(s0_25_shape_limits),
+      cmocka_unit_test(s0_25_random_shapes),
       cmocka_unit_test(shapes_as_text),
       cmocka_unit_test(axes_from_the_end),
       cmocka_unit_test(arena_blocks),

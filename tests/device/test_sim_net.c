@@ -201,11 +201,54 @@ static void a_lost_device_is_a_status(void **state) {
   }
 }
 
+/* Scratch memory after a pass of a net for training and of one for testing, either of which may be
+ * left out. */
+static size_t scratch_of(crema_phase first, int nets) {
+  cr_sim_options options = sim_test_options(1);
+  options.memory = (size_t)1 << 30;
+  options.keep_log = false;
+  sim_begin(&options);
+  crema_device *device = sim_test_device(0);
+  crema_net *net[2] = {NULL};
+  for (int i = 0; i < nets; i++) {
+    crema_net_options net_options;
+    crema_net_options_init(&net_options);
+    net_options.device = device;
+    net_options.seed = 1;
+    net_options.phase = i == 0 ? first : CREMA_TEST;
+    assert_int_equal(crema_net_parse(net_text, strlen(net_text), "net", &net_options, &net[i]),
+                     CREMA_OK);
+  }
+  /* In turn, as while training is interrupted by tests. */
+  for (int pass = 0; pass < 3; pass++) {
+    for (int i = 0; i < nets; i++) {
+      double loss = 0;
+      assert_int_equal(feed(NULL, net[i], pass), CREMA_OK);
+      assert_int_equal(crema_net_forward(net[i], &loss), CREMA_OK);
+      if (net[i]->phase == CREMA_TRAIN) assert_int_equal(crema_net_backward(net[i]), CREMA_OK);
+    }
+  }
+  size_t bytes = cr_device_scratch_bytes(device);
+  for (int i = 0; i < nets; i++) crema_net_destroy(net[i]);
+  assert_int_equal(cr_device_scratch_bytes(device), 0);
+  sim_end();
+  return bytes;
+}
+
+static void s4_22_nets_for_training_and_testing_share_scratch_memory(void **state) {
+  (void)state;
+  size_t train = scratch_of(CREMA_TRAIN, 1), test = scratch_of(CREMA_TEST, 1);
+  size_t both = scratch_of(CREMA_TRAIN, 2);
+  assert_true(train > 0);
+  assert_int_equal(both, train > test ? train : test);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(training_gives_the_same_bits_as_on_the_cpu),
       cmocka_unit_test(memory_that_runs_out_is_a_status),
       cmocka_unit_test(a_lost_device_is_a_status),
+      cmocka_unit_test(s4_22_nets_for_training_and_testing_share_scratch_memory),
   };
   return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
