@@ -381,20 +381,7 @@ size_t cr_reader_ready(const cr_reader *reader, int consumer) {
 
 /* ---- all consumers at once ----------------------------------------------- */
 
-void cr_reader_peek(const cr_reader *reader, cr_db_bytes *key, cr_db_bytes *value) {
-  *key = reader->walk.key;
-  *value = reader->walk.value;
-}
-
-crema_status cr_reader_skip(cr_reader *reader, uint64_t count) {
-  uint64_t known = reader->walk.count;
-  if (known != UINT64_MAX) count %= known;
-  reader->skip += count;
-  return go_to_start(reader);
-}
-
 crema_status cr_reader_rewind(cr_reader *reader) {
-  reader->skip = 0;
   for (int i = 0; i < reader->consumers; ++i) begin_at_first(reader, i);
   return go_to_start(reader);
 }
@@ -406,10 +393,7 @@ crema_status cr_reader_seek(cr_reader *reader, cr_db_bytes key, uint64_t index) 
   for (int i = 0; i < reader->consumers && status == CREMA_OK; ++i) {
     if (reader->seat[i].here) status = cr_reader_resume(reader, i, &place);
   }
-  if (status != CREMA_E_NOT_FOUND) return status;
-  /* Keep this failure's text: rewinding has its own only when it fails too. */
-  crema_status rewound = cr_reader_rewind(reader);
-  return rewound == CREMA_OK ? status : rewound;
+  return status;
 }
 
 crema_status cr_reader_start(cr_reader *reader) {

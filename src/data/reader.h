@@ -120,14 +120,8 @@ size_t cr_reader_ready(const cr_reader *reader, int consumer);
 
 /* ---- all consumers at once, by one thread, while none is in ---- */
 
-/* The record that will be dealt out first; it is not taken. */
-void cr_reader_peek(const cr_reader *reader, cr_db_bytes *key, cr_db_bytes *value);
-
-/* Passes over `count` records, which do not count as dealt out. */
-crema_status cr_reader_skip(cr_reader *reader, uint64_t count) CREMA_MUST_USE;
-
 /* Goes on after the record with `key`, with number `index`. Errors: CREMA_E_NOT_FOUND when the
- * database has no such record; the reader then stands before its first record. */
+ * database has no such record; the reader then stands before the record with number 0. */
 crema_status cr_reader_seek(cr_reader *reader, cr_db_bytes key, uint64_t index) CREMA_MUST_USE;
 
 /* All consumers enter and leave. A stopped reader has lost its place: the next call must be
@@ -135,7 +129,7 @@ crema_status cr_reader_seek(cr_reader *reader, cr_db_bytes key, uint64_t index) 
 crema_status cr_reader_start(cr_reader *reader) CREMA_MUST_USE;
 void cr_reader_stop(cr_reader *reader);
 
-/* Stands before the first record again; its number is 0 and nothing is passed over. */
+/* Stands before the record with number 0 again, as after opening. */
 crema_status cr_reader_rewind(cr_reader *reader) CREMA_MUST_USE;
 
 #endif

@@ -90,7 +90,7 @@ static crema_status open_reader(cr_layer *layer, data_state *state) {
                                      .consumers = layer->solver.solvers,
                                      .rank = layer->solver.rank,
                                      .skip = skip,
-                                     .cache = param->cache,
+                                     .cache = param->cache || param->precache,
                                      .shuffle = param->shuffle,
                                      .order_key = order_key(draws_key(layer))};
   if (skip > 0) cr_log_info("Skipping first %" PRIu64 " data points.", skip);

@@ -1,0 +1,341 @@
+/* Databases in places that do not let everything happen: read-only folders, lock files of others,
+ * full disks, files that vanish, records that are cut off. What root may do is tried as nobody. */
+#include <dirent.h>
+#include <grp.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "crema/log.h"
+#include "data/prefetch.h"
+#include "fixture.h"
+
+enum { RECORDS = 30 };
+
+static const char *const backends[] = {"lmdb", "leveldb"};
+
+/* A failed check in the child: what was expected, and what the library said. */
+#define CHILD_CHECK(condition)                                 \
+  do {                                                         \
+    if (!(condition)) {                                        \
+      print_error("%s: %s\n", #condition, crema_error_text()); \
+      return 1;                                                \
+    }                                                          \
+  } while (0)
+
+/* Runs `body` in a process without root's rights; it returns 0 when all was well. */
+static void as_nobody(int (*body)(const char *), const char *path) {
+  enum { NOBODY = 65534 };
+  int state = 0;
+  pid_t child = fork();
+  assert_true(child >= 0);
+  if (child == 0) {
+    bool root = geteuid() == 0;
+    if (root && (setgroups(0, NULL) != 0 || setgid(NOBODY) != 0 || setuid(NOBODY) != 0)) _exit(2);
+    _exit(body(path));
+  }
+  assert_int_equal(waitpid(child, &state, 0), child);
+  assert_true(WIFEXITED(state));
+  assert_int_equal(WEXITSTATUS(state), 0);
+}
+
+static crema_status add_record(cr_db *db, int number, size_t size) {
+  char key[16];
+  uint8_t *value = malloc(size);
+  cr_db_txn *txn = NULL;
+  if (value == NULL) return CREMA_E_NO_MEMORY;
+  int length = snprintf(key, sizeof key, "%08d", number);
+  memset(value, number, size);
+  crema_status status = cr_db_txn_begin(db, &txn);
+  if (status == CREMA_OK) {
+    const cr_db_bytes bytes = {(const uint8_t *)key, (size_t)length};
+    status = cr_db_put(txn, bytes, (cr_db_bytes){value, size});
+    if (status == CREMA_OK) status = cr_db_commit(txn);
+    else cr_db_abort(txn);
+  }
+  free(value);
+  return status;
+}
+
+static const char *make_db(const fixture *f, const char *backend, const char *name) {
+  const char *path = fixture_path(f, name);
+  cr_db *db = NULL;
+  assert_int_equal(cr_db_open(backend, path, CR_DB_NEW, &db), CREMA_OK);
+  for (int i = 0; i < RECORDS; ++i) assert_int_equal(add_record(db, i, 5000), CREMA_OK);
+  cr_db_close(db);
+  return path;
+}
+
+/* Changes the rights of a folder and of the files in it. */
+static void set_modes(const char *path, mode_t folder, mode_t files) {
+  assert_int_equal(chmod(path, 0755), 0);
+  DIR *directory = opendir(path);
+  assert_non_null(directory);
+  for (struct dirent *entry; (entry = readdir(directory)) != NULL;) {
+    char name[600];
+    if (entry->d_name[0] == '.') continue;
+    snprintf(name, sizeof name, "%s/%s", path, entry->d_name);
+    assert_int_equal(chmod(name, files), 0);
+  }
+  closedir(directory);
+  assert_int_equal(chmod(path, folder), 0);
+}
+
+static void make_open_fixture(fixture *f) {
+  fixture_make(f);
+  assert_int_equal(chmod(f->path, 0755), 0);
+}
+
+/* Walks through all records; their number, -1 after a failure. */
+static int count_records(const char *backend, const char *path) {
+  cr_db *db = NULL;
+  cr_db_cursor *cursor = NULL;
+  int count = 0;
+  if (cr_db_open(backend, path, CR_DB_READ, &db) != CREMA_OK) return -1;
+  crema_status status = cr_db_cursor_open(db, &cursor);
+  for (; status == CREMA_OK && cursor->valid; ++count) {
+    if (cursor->value.size == 0 || cursor->value.data[0] != (uint8_t)count)
+      status = CREMA_E_CORRUPT;
+    else status = cr_db_cursor_next(cursor);
+  }
+  cr_db_cursor_close(cursor);
+  cr_db_close(db);
+  return status == CREMA_OK ? count : -1;
+}
+
+static void note_lock(void *user, crema_log_level level, const char *file, int line,
+                      const char *message) {
+  (void)level;
+  (void)file;
+  (void)line;
+  if (strstr(message, "without a lock") != NULL) ++*(int *)user;
+}
+
+/* ---- read-only places ---------------------------------------------------- */
+
+static int read_without_lock(const char *path) {
+  int told = 0;
+  crema_log_set(note_lock, &told, CREMA_LOG_INFO);
+  CHILD_CHECK(access(path, W_OK) != 0);
+  CHILD_CHECK(count_records("lmdb", path) == RECORDS);
+  CHILD_CHECK(told == 1);
+  return 0;
+}
+
+/* LMDB wants to make or write a lock file; where it may not, it is opened without one (S2-15). */
+static void s2_15_read_only_lmdb_is_read_without_a_lock(void **state) {
+  fixture f;
+  char lock[600];
+  (void)state;
+  make_open_fixture(&f);
+  const char *path = make_db(&f, "lmdb", "db");
+  snprintf(lock, sizeof lock, "%s/lock.mdb", path);
+  /* A lock file of somebody else. */
+  set_modes(path, 0555, 0444);
+  as_nobody(read_without_lock, path);
+  /* None, and no right to make one. */
+  assert_int_equal(chmod(path, 0755), 0);
+  assert_int_equal(unlink(lock), 0);
+  set_modes(path, 0555, 0444);
+  as_nobody(read_without_lock, path);
+  assert_int_not_equal(access(lock, F_OK), 0);
+  set_modes(path, 0755, 0644);
+  fixture_remove(&f);
+}
+
+static int read_leveldb(const char *path) {
+  CHILD_CHECK(access(path, W_OK) != 0);
+  CHILD_CHECK(count_records("leveldb", path) == RECORDS);
+  return 0;
+}
+
+static void s2_15_read_only_leveldb_is_read(void **state) {
+  fixture f;
+  (void)state;
+  make_open_fixture(&f);
+  const char *path = make_db(&f, "leveldb", "db");
+  set_modes(path, 0555, 0444);
+  as_nobody(read_leveldb, path);
+  set_modes(path, 0755, 0644);
+  fixture_remove(&f);
+}
+
+static int write_fails(const char *path) {
+  for (int b = 0; b < 2; ++b) {
+    char inside[600];
+    cr_db *db = NULL;
+    snprintf(inside, sizeof inside, "%s/new", path);
+    CHILD_CHECK(cr_db_open(backends[b], inside, CR_DB_NEW, &db) == CREMA_E_IO);
+    CHILD_CHECK(strstr(crema_error_text(), inside) != NULL);
+    CHILD_CHECK(strstr(crema_error_text(), "Permission denied") != NULL);
+    CHILD_CHECK(cr_db_open(backends[b], inside, CR_DB_WRITE, &db) == CREMA_E_IO);
+  }
+  return 0;
+}
+
+static void s2_15_unwritable_places_are_named(void **state) {
+  fixture f;
+  (void)state;
+  make_open_fixture(&f);
+  assert_int_equal(chmod(f.path, 0555), 0);
+  as_nobody(write_fails, f.path);
+  assert_int_equal(chmod(f.path, 0755), 0);
+  fixture_remove(&f);
+}
+
+/* ---- full disks ---------------------------------------------------------- */
+
+/* A limit on the size of files stands for a disk that is full: writes fail from there on. */
+static int fill_up(const char *path) {
+  const struct rlimit limit = {1 << 20, 1 << 20};
+  const char *backend = strstr(path, "leveldb") != NULL ? "leveldb" : "lmdb";
+  cr_db *db = NULL;
+  signal(SIGXFSZ, SIG_IGN);
+  CHILD_CHECK(cr_db_open(backend, path, CR_DB_WRITE, &db) == CREMA_OK);
+  CHILD_CHECK(setrlimit(RLIMIT_FSIZE, &limit) == 0);
+  crema_status status = CREMA_OK;
+  int written = RECORDS;
+  while (status == CREMA_OK && written < 1000) {
+    status = add_record(db, written, 100000);
+    written += status == CREMA_OK;
+  }
+  CHILD_CHECK(status == CREMA_E_IO);
+  CHILD_CHECK(strstr(crema_error_text(), path) != NULL);
+  CHILD_CHECK(written > RECORDS && written < 50);
+  cr_db_close(db);
+  /* Reading needs no room. What was committed before is whole. */
+  if (strcmp(backend, "lmdb") == 0) CHILD_CHECK(count_records(backend, path) == written);
+  return 0;
+}
+
+static void s2_15_a_full_disk_loses_nothing(void **state) {
+  (void)state;
+  for (int b = 0; b < 2; ++b) {
+    fixture f;
+    int ended = 0;
+    make_open_fixture(&f);
+    const char *path = make_db(&f, backends[b], backends[b]);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) _exit(fill_up(path));
+    assert_int_equal(waitpid(child, &ended, 0), child);
+    assert_true(WIFEXITED(ended));
+    assert_int_equal(WEXITSTATUS(ended), 0);
+    assert_true(count_records(backends[b], path) >= RECORDS);
+    fixture_remove(&f);
+  }
+}
+
+/* ---- files that vanish --------------------------------------------------- */
+
+static void remove_all(const char *path) {
+  DIR *directory = opendir(path);
+  assert_non_null(directory);
+  for (struct dirent *entry; (entry = readdir(directory)) != NULL;) {
+    char name[600];
+    if (entry->d_name[0] == '.') continue;
+    snprintf(name, sizeof name, "%s/%s", path, entry->d_name);
+    assert_int_equal(unlink(name), 0);
+  }
+  closedir(directory);
+  assert_int_equal(rmdir(path), 0);
+}
+
+/* A database that is deleted while it is read can be read on; opening it again tells its name. */
+static void s2_12_a_database_that_vanishes(void **state) {
+  (void)state;
+  for (int b = 0; b < 2; ++b) {
+    fixture f;
+    cr_reader *reader = NULL;
+    cr_record *record = NULL;
+    fixture_make(&f);
+    const char *path = make_db(&f, backends[b], "db");
+    const cr_reader_options options = {
+        .backend = backends[b], .source = path, .consumers = 1, .depth = 2};
+    assert_int_equal(cr_reader_open(&options, &reader), CREMA_OK);
+    assert_int_equal(cr_reader_start(reader), CREMA_OK);
+    for (int k = 0; k < 3 * RECORDS; ++k) {
+      if (k == 5) remove_all(path);
+      if (cr_reader_take(reader, 0, &record) != CREMA_OK) fail_msg("%s", crema_error_text());
+      assert_int_equal(record->value.size, 5000);
+      assert_int_equal(record->value.data[4999], k % RECORDS);
+      assert_int_equal(cr_reader_give_back(reader, 0, record), CREMA_OK);
+    }
+    cr_reader_close(reader);
+    assert_int_equal(cr_reader_open(&options, &reader), CREMA_E_NOT_FOUND);
+    assert_non_null(strstr(crema_error_text(), path));
+    fixture_remove(&f);
+  }
+}
+
+/* ---- records that are cut off -------------------------------------------- */
+
+/* As fixture_gray, but record 6 lacks its last bytes, and with them a part of its pixels. */
+static void cut_gray(int index, cr_buffer *value) {
+  fixture_gray(index, value);
+  if (index == 6) value->size -= 9;
+}
+
+static void s2_21_a_record_that_is_cut_off(void **state) {
+  enum { BATCH = 4 };
+  (void)state;
+  for (int skip = 0; skip < 2; ++skip) {
+    fixture f;
+    cr_reader *reader = NULL;
+    cr_transformer *transformer = NULL;
+    cr_prefetch *prefetch = NULL;
+    cr_batch *batch = NULL;
+    fixture_make(&f);
+    const char *path = fixture_db(&f, "db", 10, cut_gray);
+    const cr_reader_options from = {
+        .backend = "lmdb", .source = path, .consumers = 1, .depth = 3 * BATCH};
+    assert_int_equal(cr_reader_open(&from, &reader), CREMA_OK);
+    assert_int_equal(cr_transformer_create(NULL, CAFFE__PHASE__TEST, 1, NULL, &transformer),
+                     CREMA_OK);
+    const cr_prefetch_options options = {.reader = reader,
+                                         .transformer = transformer,
+                                         .batch_size = BATCH,
+                                         .depth = 2,
+                                         .labels = true,
+                                         .skip_corrupt = skip == 1};
+    assert_int_equal(cr_prefetch_create(&options, &prefetch), CREMA_OK);
+    assert_int_equal(cr_reader_start(reader), CREMA_OK);
+    assert_int_equal(cr_prefetch_start(prefetch), CREMA_OK);
+    assert_int_equal(cr_prefetch_take(prefetch, &batch), CREMA_OK);
+    crema_status status = cr_prefetch_take(prefetch, &batch);
+    if (skip == 1) {
+      static const float wanted[BATCH] = {4, 5, 7, 8};
+      assert_int_equal(status, CREMA_OK);
+      assert_memory_equal(batch->label, wanted, sizeof wanted);
+    } else {
+      assert_int_equal(status, CREMA_E_CORRUPT);
+      assert_non_null(strstr(crema_error_text(), "record '00000006'"));
+      assert_non_null(strstr(crema_error_text(), path));
+    }
+    cr_prefetch_destroy(prefetch);
+    cr_reader_close(reader);
+    cr_transformer_destroy(transformer);
+    fixture_remove(&f);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(s2_15_read_only_lmdb_is_read_without_a_lock),
+      cmocka_unit_test(s2_15_read_only_leveldb_is_read),
+      cmocka_unit_test(s2_15_unwritable_places_are_named),
+      cmocka_unit_test(s2_15_a_full_disk_loses_nothing),
+      cmocka_unit_test(s2_12_a_database_that_vanishes),
+      cmocka_unit_test(s2_21_a_record_that_is_cut_off),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
