@@ -15,6 +15,7 @@
 #include "data/batch_push.h"
 #include "data/prefetch.h"
 #include "layers/layer.h"
+#include "layers/layer_feed.h"
 
 typedef struct data_state {
   char *source; /* resolved path */
@@ -35,9 +36,7 @@ static crema_status check_param(const cr_layer *layer) {
   if (param == NULL || param->source == NULL || param->source[0] == '\0') {
     return cr_layer_fail(layer, CREMA_E_ARGUMENT, "data_param with a source is required");
   }
-  if (param->batch_size < 1 || param->batch_size > INT32_MAX) {
-    return cr_layer_fail(layer, CREMA_E_ARGUMENT, "data_param: batch_size must be at least 1");
-  }
+  CR_TRY(cr_layer_check_batch(layer, "data_param", param->batch_size));
   if (param->prefetch > 1024) {
     return cr_layer_fail(layer, CREMA_E_RANGE,
                          "data_param: prefetch must be 1 to 1024, or 0 for automatic, found %u",

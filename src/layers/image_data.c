@@ -178,10 +178,7 @@ static crema_status check_param(const cr_layer *layer) {
   if (param == NULL || param->source == NULL || param->source[0] == '\0') {
     return cr_layer_fail(layer, CREMA_E_ARGUMENT, "image_data_param with a source is required");
   }
-  if (param->batch_size < 1 || param->batch_size > INT32_MAX) {
-    return cr_layer_fail(layer, CREMA_E_ARGUMENT,
-                         "image_data_param: batch_size must be at least 1");
-  }
+  CR_TRY(cr_layer_check_batch(layer, "image_data_param", param->batch_size));
   if ((param->new_height > 0) != (param->new_width > 0) || param->new_height > CR_IMAGE_MAX_SIDE ||
       param->new_width > CR_IMAGE_MAX_SIDE || param->short_side > CR_IMAGE_MAX_SIDE) {
     return cr_layer_fail(layer, CREMA_E_ARGUMENT,

@@ -18,6 +18,11 @@ typedef struct cr_layer_feed {
 /* Prefixes the error text of a failure with the layer's name and type; passes CREMA_OK on. */
 crema_status cr_layer_in(const cr_layer *layer, crema_status status);
 
+/* Whether a batch_size can be worked with; `message` is the name of the field that holds it.
+ * Errors: CREMA_E_ARGUMENT. */
+crema_status cr_layer_check_batch(const cr_layer *layer, const char *message,
+                                  uint32_t batch_size) CREMA_MUST_USE;
+
 /* A root_folder that is put before the names of a list: resolved like a file, with a slash at its
  * end; empty when `root` is empty or NULL. The result is to be freed. */
 crema_status cr_layer_root_folder(const cr_layer *layer, const char *root,

@@ -177,8 +177,9 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
       param->width < 1 || param->batch_size > INT32_MAX || param->channels > INT32_MAX ||
       param->height > INT32_MAX || param->width > INT32_MAX) {
     return cr_layer_fail(layer, CREMA_E_ARGUMENT,
-                         "memory_data_param: batch_size, channels, height and width must be at "
-                         "least 1");
+                         "memory_data_param: batch_size, channels, height and width must be 1 "
+                         "to %d each",
+                         INT32_MAX);
   }
   s->batch = param->batch_size;
   s->channels = (int)param->channels;

@@ -201,10 +201,7 @@ static crema_status check_param(const cr_layer *layer) {
   if (param == NULL || param->source == NULL || param->source[0] == '\0') {
     return cr_layer_fail(layer, CREMA_E_ARGUMENT, "window_data_param with a source is required");
   }
-  if (param->batch_size < 1 || param->batch_size > INT32_MAX) {
-    return cr_layer_fail(layer, CREMA_E_ARGUMENT,
-                         "window_data_param: batch_size must be at least 1");
-  }
+  CR_TRY(cr_layer_check_batch(layer, "window_data_param", param->batch_size));
   if (!(param->fg_fraction >= 0 && param->fg_fraction <= 1)) {
     return cr_layer_fail(layer, CREMA_E_RANGE,
                          "window_data_param: fg_fraction is %g, must be in "

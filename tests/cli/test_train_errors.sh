@@ -79,6 +79,21 @@ code=${PIPESTATUS[0]}
 expect_error "full disk, HDF5" "disk_iter_10"
 cmp disk_iter_10.caffemodel.h5 before.caffemodel.h5 || fail "the older HDF5 snapshot is lost"
 
+# Batches of which no integer can count the samples.
+for layer in Data:data ImageData:image_data HDF5Data:hdf5_data WindowData:window_data \
+  AnnotatedData:data MemoryData:memory_data; do
+  for size in 4000000000 0; do
+    echo "layer { name: 'in' type: '${layer%:*}' top: 'data' top: 'label' ${layer#*:}_param {" \
+      "batch_size: $size } }" >batch.prototxt
+    case $layer in
+      MemoryData*) sed -i 's/batch_size/channels: 1 height: 1 width: 1 &/' batch.prototxt ;;
+      *) sed -i 's/batch_size/source: "mnist_lmdb" &/' batch.prototxt ;;
+    esac
+    run time -model batch.prototxt
+    expect_error "$layer, batch_size $size" "layer 'in'" "${layer#*:}_param" "1 to 2147483647"
+  done
+done
+
 # Snapshots and weights that cannot be used.
 run train -solver good.prototxt -snapshot no.solverstate
 expect_error "no snapshot" "no.solverstate"
