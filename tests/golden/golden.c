@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 #include "core/fail.h"
+#include "device/device.h"
 #include "layers/layer.h"
 
 typedef struct tally {
@@ -223,6 +224,9 @@ int main(int argc, char **argv) {
   }
   for (size_t i = 0; i < t.pendings; ++i) free(t.pending[i]);
   free(t.pending);
+  if (device != NULL) {
+    printf("%llu ops ran on the CPU\n", (unsigned long long)cr_device_fallbacks(device));
+  }
   printf("%d passed, %d failed, %d skipped\n", t.passed, t.failed, t.waiting);
   return t.failed == 0 ? 0 : 1;
 }
