@@ -78,7 +78,11 @@ crema_status cr_layer_loss_factor(const cr_layer_loss *loss, crema_blob *top, fl
 
 crema_status cr_layer_loss_refuse(const cr_layer *layer, const bool *propagate_down, int index) {
   if (!propagate_down[index]) return CREMA_OK;
-  return cr_layer_fail(layer, CREMA_E_UNSUPPORTED, "bottom %d has no gradient", index);
+  return cr_layer_fail(
+      layer, CREMA_E_UNSUPPORTED,
+      "bottom %d has no gradient, but a layer that makes it learns; give this layer "
+      "one propagate_down a bottom, false for bottom %d",
+      index, index);
 }
 
 crema_status cr_layer_loss_labels(const cr_layer *layer, const crema_shape *scores,
