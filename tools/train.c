@@ -193,7 +193,7 @@ static const char help_text[] =
     "-gpu sim:4 trains on the first of four simulated devices, which compute on the CPU.\n"
     "\n"
     "Examples:\n"
-    "  crema train -solver examples/mnist/lenet_solver.prototxt\n"
+    "  crema train -solver models/lenet/lenet_solver.prototxt\n"
     "  crema train -solver lenet_solver.prototxt -snapshot lenet_iter_5000.solverstate\n";
 
 int crema_cmd_train(int argc, char **argv) {
