@@ -112,8 +112,8 @@ crema_status cr_feed_create(const cr_feed_options *options, cr_feed **out) {
   if (options->consumers < 1) feed->options.consumers = 1;
   if (options->solvers < 1) feed->options.solvers = feed->options.consumers;
   feed->window = cr_feed_window(options);
-  CR_TRY_GOTO(make_work(feed), fail);
   CR_TRY_GOTO(make_batches(feed, options), fail);
+  CR_TRY_GOTO(make_work(feed), fail);
   *out = feed;
   return CREMA_OK;
 fail:

@@ -81,8 +81,14 @@ static crema_status give_back(cr_layer_feed *feed, int sharer) {
   return held == NULL ? CREMA_OK : cr_feed_give_back(feed->feed, sharer, held);
 }
 
+static crema_status check_running(const cr_layer_feed *feed) {
+  if (feed->running) return CREMA_OK;
+  return cr_fail(CREMA_E_STATE, "nothing is read since the place in the data was not restored");
+}
+
 crema_status cr_layer_feed_await(cr_layer_feed *feed, const cr_layer *layer) {
   int sharer = cr_layer_sharer(layer);
+  CR_TRY(check_running(feed));
   CR_TRY(give_back(feed, sharer));
   return cr_feed_await(feed->feed, sharer);
 }
@@ -91,6 +97,7 @@ crema_status cr_layer_feed_next(cr_layer_feed *feed, const cr_layer *layer,
                                 crema_blob *const *top) {
   int sharer = cr_layer_sharer(layer);
   cr_feed_batch *batch = NULL;
+  CR_TRY(check_running(feed));
   CR_TRY(give_back(feed, sharer));
   CR_TRY(cr_feed_take(feed->feed, sharer, &batch));
   feed->held[sharer] = batch;

@@ -37,7 +37,8 @@ crema_status cr_layer_feed_open(cr_layer_feed *feed, const cr_layer *layer,
 /* Takes the last batch back and waits for the next one; for the class's `await`. */
 crema_status cr_layer_feed_await(cr_layer_feed *feed, const cr_layer *layer) CREMA_MUST_USE;
 
-/* Lends the next batch's memory to the tops and takes the last one back. */
+/* Lends the next batch's memory to the tops and takes the last one back. Errors: those of the feed;
+ * CREMA_E_STATE when it did not start again after it was to be restored. */
 crema_status cr_layer_feed_next(cr_layer_feed *feed, const cr_layer *layer,
                                 crema_blob *const *top) CREMA_MUST_USE;
 

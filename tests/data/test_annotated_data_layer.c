@@ -491,6 +491,33 @@ static void s2_11_s2_27_records_are_dealt_to_the_solvers(void **state) {
   fixture_remove(&f);
 }
 
+/* A place that the database does not have: an error, and so is every pass after it. */
+static void test_places_that_are_not_there(void **state) {
+  fixture f;
+  crema_net *net = NULL;
+  cr_buffer saved = {0};
+  (void)state;
+  fixture_make(&f);
+  const char *db = fixture_db(&f, "db", RECORDS, put_boxed);
+  assert_int_equal(make_net(db, "batch_size: 2", "", 1, &net), CREMA_OK);
+  forward(net);
+  cr_layer *layer = net->layer[0].layer;
+  assert_int_equal(layer->class->save(layer, &saved), CREMA_OK);
+  assert_int_equal(layer->class->restore(layer, saved.data, saved.size), CREMA_OK);
+  forward(net);
+  saved.data[saved.size - 1] = 'x';
+  assert_int_equal(layer->class->restore(layer, saved.data, saved.size), CREMA_E_NOT_FOUND);
+  assert_error_has("'in'");
+  for (int k = 0; k < 2; ++k) assert_int_equal(crema_net_forward(net, NULL), CREMA_E_STATE);
+  saved.data[saved.size - 1] = '1';
+  assert_int_equal(layer->class->restore(layer, saved.data, saved.size), CREMA_OK);
+  forward(net);
+  assert_true(values(net, "label")[1] == 3);
+  crema_net_destroy(net);
+  cr_buffer_free(&saved);
+  fixture_remove(&f);
+}
+
 static void test_faults(void **state) {
   fixture f;
   crema_net *net = NULL;
@@ -530,6 +557,7 @@ int main(void) {
       cmocka_unit_test(test_records_without_annotations),
       cmocka_unit_test(s2_11_s2_27_records_are_dealt_to_the_solvers),
       cmocka_unit_test(s2_31_resume),
+      cmocka_unit_test(test_places_that_are_not_there),
       cmocka_unit_test(test_faults),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
