@@ -8,8 +8,6 @@ list(APPEND cuda_comparator ${CMAKE_CURRENT_LIST_DIR}/op_run_device.c)
 set(cuda_compares_kernels ${CMAKE_CURRENT_SOURCE_DIR}/ops/test_kernels.c)
 set(cuda_compares_windows ${CMAKE_CURRENT_SOURCE_DIR}/ops/test_windows.c)
 set(cuda_compares_shapes ${CMAKE_CURRENT_LIST_DIR}/shapes.c)
-set(cuda_on_host ${cuda_rows} ${PROJECT_SOURCE_DIR}/src/device/cuda/fault.c
-  ${CMAKE_CURRENT_LIST_DIR}/launch_host.c ${CMAKE_CURRENT_LIST_DIR}/device_host.c)
 
 function(add_cuda_test target)
   target_link_libraries(${target} PRIVATE crema_internal PkgConfig::CMOCKA)
@@ -18,16 +16,29 @@ function(add_cuda_test target)
   set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
 endfunction()
 
-add_library(cuda_rows_on_host OBJECT ${cuda_comparator} ${cuda_on_host})
-target_link_libraries(cuda_rows_on_host PRIVATE crema_internal PkgConfig::CMOCKA)
-target_include_directories(cuda_rows_on_host PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}
-  ${CMAKE_CURRENT_SOURCE_DIR}/ops ${CMAKE_CURRENT_SOURCE_DIR}/cuda)
-foreach(what kernels windows shapes)
-  add_executable(cuda_${what}_on_host ${cuda_compares_${what}} $<TARGET_OBJECTS:cuda_rows_on_host>)
-  add_cuda_test(cuda_${what}_on_host)
-  add_test(NAME cuda/${what}_on_host COMMAND cuda_${what}_on_host)
-  set_tests_properties(cuda/${what}_on_host PROPERTIES ENVIRONMENT OMP_WAIT_POLICY=passive)
+# On the host, and inside a simulated device.
+set(cuda_bodies ${cuda_rows} ${PROJECT_SOURCE_DIR}/src/device/cuda/fault.c
+  ${CMAKE_CURRENT_LIST_DIR}/launch_host.c)
+function(add_cuda_rows target)
+  add_library(${target} OBJECT ${cuda_comparator} ${ARGN})
+  target_link_libraries(${target} PRIVATE crema_internal PkgConfig::CMOCKA)
+  target_include_directories(${target} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}
+    ${CMAKE_CURRENT_SOURCE_DIR}/ops ${CMAKE_CURRENT_SOURCE_DIR}/cuda)
+endfunction()
+add_cuda_rows(cuda_rows_on_host ${cuda_bodies} ${CMAKE_CURRENT_LIST_DIR}/device_host.c)
+add_cuda_rows(cuda_rows_in_sim ${cuda_bodies} ${CMAKE_CURRENT_LIST_DIR}/device_sim.c)
+foreach(what kernels_on_host windows_on_host shapes_on_host windows_in_sim shapes_in_sim)
+  string(REGEX MATCH "^[a-z]+" program ${what})
+  string(REGEX MATCH "[a-z]+_[a-z]+$" place ${what})
+  add_executable(cuda_${what} ${cuda_compares_${program}} $<TARGET_OBJECTS:cuda_rows_${place}>)
+  add_cuda_test(cuda_${what})
+  add_test(NAME cuda/${what} COMMAND cuda_${what})
+  set_tests_properties(cuda/${what} PROPERTIES ENVIRONMENT OMP_WAIT_POLICY=passive)
 endforeach()
+add_executable(cuda_train_in_sim ${CMAKE_CURRENT_LIST_DIR}/train.c
+  $<TARGET_OBJECTS:cuda_rows_in_sim>)
+add_cuda_test(cuda_train_in_sim)
+add_test(NAME cuda/train_in_sim COMMAND cuda_train_in_sim small)
 
 # What every device must do, on the devices that every machine has.
 add_executable(device_conformance ${CMAKE_CURRENT_LIST_DIR}/conformance.c)
@@ -43,17 +54,15 @@ endif()
 
 # The plug-in itself. Skipped where there is no GPU.
 set(comparisons kernels windows shapes)
-add_library(cuda_rows_on_gpu OBJECT ${cuda_comparator} ${CMAKE_CURRENT_LIST_DIR}/device_gpu.c)
-target_link_libraries(cuda_rows_on_gpu PRIVATE crema_internal PkgConfig::CMOCKA)
-target_include_directories(cuda_rows_on_gpu PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}
-  ${CMAKE_CURRENT_SOURCE_DIR}/ops ${CMAKE_CURRENT_SOURCE_DIR}/cuda)
+add_cuda_rows(cuda_rows_on_gpu ${CMAKE_CURRENT_LIST_DIR}/device_gpu.c)
 foreach(what ${comparisons})
   add_executable(cuda_${what} ${cuda_compares_${what}} $<TARGET_OBJECTS:cuda_rows_on_gpu>)
   add_cuda_test(cuda_${what})
   add_dependencies(cuda_${what} crema_cuda)
   add_test(NAME cuda/${what} COMMAND cuda_${what})
 endforeach()
-add_executable(cuda_train ${CMAKE_CURRENT_LIST_DIR}/train.c)
+add_executable(cuda_train ${CMAKE_CURRENT_LIST_DIR}/train.c
+  ${CMAKE_CURRENT_LIST_DIR}/device_gpu.c)
 add_cuda_test(cuda_train)
 add_dependencies(cuda_train crema_cuda)
 add_test(NAME cuda/train COMMAND cuda_train)

@@ -1,4 +1,4 @@
-/* LeNet trained for 50 iterations on a CUDA device and on the CPU: the same weights but for
+/* LeNet trained for 50 iterations on the device under test and on the CPU: the same weights but for
  * rounding, and on the device the same bits each time. With the argument "small": fewer channels
  * and images, for a device that is simulated slowly. */
 #include <setjmp.h>
@@ -17,6 +17,7 @@
 #include "crema/net.h"
 #include "crema/solver.h"
 #include "device/device.h"
+#include "device_under_test.h"
 
 enum { SKIPPED = 77, ITERATIONS = 50, CLASSES = 10, SIDE = 28 };
 
@@ -146,6 +147,7 @@ static void training_agrees_with_the_cpu(void **state) {
   /* It has learned something. */
   assert_true(gpu.last_loss < (is_small ? 0.95 : 0.5) * gpu.first_loss);
   assert_int_equal(cr_device_fallbacks(device), before);
+  if (test_device_finish(test_device_context()) != CREMA_OK) fail_msg("%s", crema_error_text());
   free(again.value);
   free(gpu.value);
   free(cpu.value);
@@ -187,10 +189,11 @@ static int remove_folder(void **state) {
 int main(int argc, char **argv) {
   is_small = argc > 1 && strcmp(argv[1], "small") == 0;
   if (is_small) batch = 4;
-  if (crema_device_get(CREMA_DEVICE_CUDA, 0, &device) != CREMA_OK) {
+  if (test_device_context() == NULL) {
     printf("skipped: %s\n", crema_error_text());
     return SKIPPED;
   }
+  device = test_device_context()->device;
   const struct CMUnitTest tests[] = {cmocka_unit_test(training_agrees_with_the_cpu)};
   return cmocka_run_group_tests_name("training", tests, make_folder, remove_folder);
 }

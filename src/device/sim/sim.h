@@ -58,6 +58,8 @@ typedef struct cr_sim_options {
   size_t driver_memory;       /* the total that the driver reports; 0: `memory` */
   crema_status count_failure; /* what asking for the number of devices gives; CREMA_OK: none */
   int library_version;        /* of the pretended DNN library; 0: the one that is expected */
+  /* The rows that the devices run, on host memory; NULL: those of the CPU. */
+  const cr_kernel *const *kernels;
 } cr_sim_options;
 
 /* One device of 4 GiB, threads, no delays, everybody a peer, all on boards of their own. */

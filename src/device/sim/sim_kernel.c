@@ -1,5 +1,5 @@
-/* The kernels of a simulated device: every row of the CPU, run on simulated memory by the
- * stream's thread. */
+/* The kernels of a simulated device: every row of the CPU (or of a table that a test gives), run on
+ * simulated memory by the stream's thread. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -185,7 +185,8 @@ crema_status cr_sim_execute_kernel(sim_stream *stream, sim_task *task) {
 /* ---- table ---- */
 
 void cr_sim_make_kernels(void) {
-  const cr_kernel *const *cpu = cr_backend_cpu.kernels;
+  const cr_kernel *const *given = cr_sim_world.options.kernels;
+  const cr_kernel *const *cpu = given != NULL ? given : cr_backend_cpu.kernels;
   int count = 0;
   for (; cpu[count] != NULL && count < MAX_KERNELS; count++) {
     sim_rows[count].cpu = cpu[count];
