@@ -362,6 +362,39 @@ static void test_ip(void **state) {
   }
 }
 
+/* Shapes only: convolution and normalisation do not go to the library for samples that it cannot
+ * count in 32 bits. */
+static void test_large_samples(void **state) {
+  (void)state;
+  const crema_shape image = {4, {1, 22, 10000, 10000}}, weights = {4, {1, 22, 1, 1}};
+  const crema_shape reduced = {4, {1, 1, 1000, 1000}}, channels = {1, {22}};
+  static const cr_op_kind kinds[] = {CR_OP_CONV_FWD, CR_OP_LRN_FWD, CR_OP_BN_FWD_TRAIN};
+  const crema_shape *const shapes[3][4] = {{&image, &weights, NULL, &reduced},
+                                           {&image, &image, NULL},
+                                           {&image, &image, &channels, &channels}};
+  for (int k = 0; k < 3; ++k) {
+    fixture f;
+    start(&f, kinds[k]);
+    if (k == 0) f.desc.u.conv.group = 1;
+    if (k == 0) set_window(&f.desc.u.conv.window, 2, 1, 10, 0, 1);
+    if (k == 1) f.desc.u.lrn = (cr_lrn_params){5, 1, 0.75f, 1, false};
+    for (int i = 0; i < (k == 1 ? 3 : 4); ++i) {
+      if (shapes[k][i] == NULL) {
+        assert_int_equal(cr_op_desc_add_absent(&f.desc), CREMA_OK);
+      } else {
+        assert_int_equal(cr_op_desc_add(&f.desc, shapes[k][i], CREMA_F32), CREMA_OK);
+      }
+    }
+    for (int n = 0; dnnl_row(f.desc.kind, n) != NULL; ++n) {
+      const cr_kernel *row = dnnl_row(f.desc.kind, n);
+      cr_form form[ARGS_MAX] = {{0}};
+      cr_plan plan = {.desc = &f.desc, .context = cr_host_context(), .hint = f.hint, .form = form};
+      assert_int_equal(row->plan(&plan), CREMA_E_UNSUPPORTED);
+    }
+    cr_op_desc_free(&f.desc);
+  }
+}
+
 /* ---- pooling ------------------------------------------------------------- */
 
 typedef struct pool_case {
@@ -725,6 +758,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup(test_conv_fwd, set_seed),
       cmocka_unit_test_setup(test_conv_bwd, set_seed),
+      cmocka_unit_test(test_large_samples),
       cmocka_unit_test_setup(test_ip, set_seed),
       cmocka_unit_test_setup(test_pool_fwd, set_seed),
       cmocka_unit_test_setup(test_pool_empty_windows, set_seed),

@@ -20,6 +20,7 @@ static crema_status lrn_descriptors(const cr_plan *plan, dnnl_prop_kind_t prop,
   cr_pd_env env;
   cr_md data = NULL;
   *forward = NULL;
+  CR_TRY(cr_dnnl_check_sample(plan, 0));
   CR_TRY(cr_dnnl_env_open(&env, false, 0.0f));
   crema_status status = cr_dnnl_md_follow(plan, 0, 0, &data);
   if (status == CREMA_OK) {
@@ -67,6 +68,7 @@ static crema_status plan_bn_fwd(cr_plan *plan) {
   cr_pd_env env;
   cr_md data = NULL;
   dnnl_primitive_desc_t pd = NULL;
+  CR_TRY(cr_dnnl_check_sample(plan, 0));
   CR_TRY(cr_dnnl_env_open(&env, false, 0.0f));
   crema_status status = cr_dnnl_md_follow(plan, 0, 0, &data);
   if (status == CREMA_OK) {
@@ -91,6 +93,7 @@ static crema_status plan_bn_bwd(cr_plan *plan) {
   cr_pd_env env;
   cr_md data = NULL;
   dnnl_primitive_desc_t forward = NULL, pd = NULL;
+  CR_TRY(cr_dnnl_check_sample(plan, 0));
   CR_TRY(cr_dnnl_env_open(&env, false, 0.0f));
   crema_status status = CREMA_OK;
   CR_TRY_GOTO(cr_dnnl_md_follow(plan, 0, 0, &data), done);

@@ -156,6 +156,14 @@ void cr_dnnl_prim_destroy(cr_plan *plan) {
 
 /* ---- descriptions of arguments ------------------------------------------- */
 
+crema_status cr_dnnl_check_sample(const cr_plan *plan, int arg) {
+  const crema_shape *shape = &plan->desc->arg[arg].shape;
+  if (shape->axes > 1 && crema_shape_count(shape, 1, shape->axes) > INT32_MAX) {
+    return cr_fail(CREMA_E_UNSUPPORTED, "samples of more than %d values", INT32_MAX);
+  }
+  return CREMA_OK;
+}
+
 crema_status cr_dnnl_md_any(const cr_plan *plan, int arg, cr_md *out) {
   const crema_shape *shape = &plan->desc->arg[arg].shape;
   dnnl_data_type_t type = dnnl_f32;
@@ -163,6 +171,7 @@ crema_status cr_dnnl_md_any(const cr_plan *plan, int arg, cr_md *out) {
   if (shape->axes < 1 || shape->axes > DNNL_MAX_NDIMS) {
     return cr_fail(CREMA_E_UNSUPPORTED, "%d axes", shape->axes);
   }
+  CR_TRY(cr_dnnl_check_sample(plan, arg));
   dnnl_dims_t dims;
   for (int i = 0; i < shape->axes; ++i) {
     dims[i] = shape->dim[i];

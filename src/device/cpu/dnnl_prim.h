@@ -45,8 +45,13 @@ static inline bool cr_dnnl_absent(const cr_plan *plan, int arg) {
   return plan->desc->arg[arg].shape.axes < 0;
 }
 
+/* The library's generated code counts within a sample in 32 bits: convolutions of 2.6 crash beyond.
+ * Errors: CREMA_E_UNSUPPORTED when a sample of argument `arg` (N,...) has more values. */
+crema_status cr_dnnl_check_sample(const cr_plan *plan, int arg) CREMA_MUST_USE;
+
 /* The descriptor of argument `arg` that leaves the layout to the primitive.
- * Errors: CREMA_E_UNSUPPORTED for empty shapes, too many axes and element types without support. */
+ * Errors: CREMA_E_UNSUPPORTED for large samples, empty shapes, too many axes and element types
+ * without support. */
 crema_status cr_dnnl_md_any(const cr_plan *plan, int arg, cr_md *out) CREMA_MUST_USE;
 
 /* The descriptor of argument `arg` in the order in which argument `hinted` is held now, when that
