@@ -11,6 +11,9 @@ if [ "${1:-}" = --dev ]; then
   packages+=(clang clang-format libclang-rt-dev)
 fi
 
+# Other programs' eyes on databases, for one test. Left out where the release has no such package.
+optional=(lmdb-utils python3-plyvel)
+
 missing=()
 for package in "${packages[@]}"; do
   state=$(dpkg-query -W -f='${db:Status-Abbrev}' "$package" 2>/dev/null || true)
@@ -30,4 +33,7 @@ else
 fi
 export DEBIAN_FRONTEND=noninteractive
 "${run[@]}" apt-get update -qq
+for package in "${optional[@]}"; do
+  if apt-cache show "$package" >/dev/null 2>&1; then missing+=("$package"); fi
+done
 "${run[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null

@@ -9,3 +9,6 @@ add_test(NAME golden/models COMMAND golden -q ${PROJECT_SOURCE_DIR}/models/squee
 add_test(NAME data/tools COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/data/tools.sh
   $<TARGET_FILE:crema_cli> ${PROJECT_SOURCE_DIR})
 set_tests_properties(data/tools PROPERTIES TIMEOUT 300)
+add_test(NAME data/interchange COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/data/interchange.sh
+  $<TARGET_FILE:crema_cli> ${PROJECT_SOURCE_DIR})
+set_tests_properties(data/interchange PROPERTIES TIMEOUT 120 SKIP_RETURN_CODE 77)
