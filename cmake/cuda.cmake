@@ -41,7 +41,7 @@ file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/cuda)
 add_custom_command(
   OUTPUT ${cuda_object}
   COMMAND ${CREMA_NVCC} -std=c++17 -O3 ${CREMA_CUDA_FLAGS} -Werror all-warnings
-          -Xcompiler -fPIC,-Wall,-Wextra,-fvisibility=hidden,-fno-exceptions,-fno-rtti
+          -Xcompiler -fPIC,-Wall,-Wextra,-fvisibility=hidden,-fno-exceptions,-fno-rtti,-fno-threadsafe-statics
           -I ${PROJECT_SOURCE_DIR}/include -I ${PROJECT_SOURCE_DIR}/src
           -MD -MF ${cuda_object}.d -c ${cuda_dir}/launch.cu -o ${cuda_object}
   DEPENDS ${cuda_dir}/launch.cu
@@ -66,8 +66,7 @@ target_include_directories(crema_cuda PRIVATE ${PROJECT_SOURCE_DIR}/include
   ${PROJECT_SOURCE_DIR}/src)
 target_include_directories(crema_cuda SYSTEM PRIVATE ${cuda_includes})
 target_compile_definitions(crema_cuda PRIVATE ${cuda_definitions})
-# nvcc's launch code guards its statics with two functions of the C++ runtime.
 target_link_libraries(crema_cuda PRIVATE crema_options ${CREMA_CUDART_STATIC} Threads::Threads rt
-  ${CMAKE_DL_LIBS} stdc++)
+  ${CMAKE_DL_LIBS})
 target_link_options(crema_cuda PRIVATE -Wl,--no-undefined -Wl,--exclude-libs,ALL -Wl,-Bsymbolic)
 install(TARGETS crema_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})

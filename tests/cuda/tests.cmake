@@ -112,7 +112,7 @@ target_include_directories(crema_cuda_fake PRIVATE ${PROJECT_SOURCE_DIR}/include
 target_include_directories(crema_cuda_fake SYSTEM PRIVATE ${cuda_includes})
 target_compile_definitions(crema_cuda_fake PRIVATE ${cuda_definitions})
 target_link_libraries(crema_cuda_fake PRIVATE crema_options fake_driver Threads::Threads m
-  ${CMAKE_DL_LIBS} stdc++)
+  ${CMAKE_DL_LIBS})
 add_dependencies(crema_cuda_fake fake_cublaslt fake_cudnn crema_cuda)
 foreach(what ${comparisons})
   add_dependencies(cuda_${what} crema_cuda_fake)
