@@ -1,5 +1,8 @@
+#define _GNU_SOURCE /* sched_getaffinity */
+
 #include "data/feed.h"
 
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -27,6 +30,13 @@ crema_status cr_feed_reserve(cr_feed_batch *batch, int top, const crema_shape *s
   return CREMA_OK;
 }
 
+/* That this process may run on. */
+static int count_processors(void) {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
+  return (int)sysconf(_SC_NPROCESSORS_ONLN);
+}
+
 crema_status cr_feed_threads(uint32_t wanted, int *out) {
   enum { ENOUGH = 3 };
   if (wanted > CR_FEED_MAX_THREADS) {
@@ -35,9 +45,9 @@ crema_status cr_feed_threads(uint32_t wanted, int *out) {
   }
   *out = (int)wanted;
   if (wanted > 0) return CREMA_OK;
-  long processors = sysconf(_SC_NPROCESSORS_ONLN);
+  int processors = count_processors();
   if (processors <= 2) *out = 1;
-  else *out = processors > ENOUGH ? ENOUGH : (int)processors - 1;
+  else *out = processors > ENOUGH ? ENOUGH : processors - 1;
   return CREMA_OK;
 }
 

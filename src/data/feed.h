@@ -86,7 +86,7 @@ typedef struct cr_feed_options {
 typedef struct cr_feed cr_feed;
 
 /* How many threads are to load items: `wanted`, or for 0 three, but one less than the processors
- * and at least one. Errors: CREMA_E_RANGE above CR_FEED_MAX_THREADS. */
+ * that the process may use, and at least one. Errors: CREMA_E_RANGE above CR_FEED_MAX_THREADS. */
 crema_status cr_feed_threads(uint32_t wanted, int *out) CREMA_MUST_USE;
 
 /* How many batches may be in the making at a time. */
