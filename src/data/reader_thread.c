@@ -91,16 +91,19 @@ static void add_time(cr_reader *reader, double start) {
                             memory_order_relaxed);
 }
 
-/* Puts the record into the queue of `seat`. */
+/* Puts the record into the queue of `seat` (NULL: it is nobody's) and goes on to the next one. */
 static crema_status deal(cr_reader *reader, cr_reader_seat *seat, uint64_t index) {
   void *item = NULL;
-  CR_TRY(cr_queue_pop(seat->pair.free, NULL, &item));
+  if (seat != NULL) CR_TRY(cr_queue_pop(seat->pair.free, NULL, &item));
   double start = cr_clock_seconds();
-  CR_TRY(fill(&reader->walk, index, item));
-  /* Nobody waits here: the queue has room for all records. */
-  CR_TRY(cr_queue_push(seat->pair.full, item));
+  if (seat != NULL) {
+    CR_TRY(fill(&reader->walk, index, item));
+    /* Nobody waits here: the queue has room for all records. */
+    CR_TRY(cr_queue_push(seat->pair.full, item));
+    atomic_fetch_add_explicit(&reader->dealt, 1, memory_order_relaxed);
+  }
+  CR_TRY(cr_record_walk_next(&reader->walk));
   add_time(reader, start);
-  atomic_fetch_add_explicit(&reader->dealt, 1, memory_order_relaxed);
   return CREMA_OK;
 }
 
@@ -114,12 +117,11 @@ static crema_status deal_for_ever(cr_reader *reader) {
   }
   for (;; ++index) {
     cr_reader_seat *seat = &reader->seat[index % (uint64_t)reader->consumers];
+    bool dealt = seat->here && index >= seat->next;
     if (index < last_place) CR_TRY(check_places(reader, index));
-    if (seat->here && index >= seat->next) CR_TRY(deal(reader, seat, index));
-    else if (cr_thread_must_stop()) return CREMA_E_INTERRUPTED;
-    start = cr_clock_seconds();
-    CR_TRY(cr_record_walk_next(&reader->walk));
-    add_time(reader, start);
+    /* Where nothing is popped from a queue, nobody else looks. */
+    if (!dealt && cr_thread_must_stop()) return CREMA_E_INTERRUPTED;
+    CR_TRY(deal(reader, dealt ? seat : NULL, index));
   }
 }
 

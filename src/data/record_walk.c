@@ -39,7 +39,7 @@ static void arrive(cr_record_walk *walk) {
   walk->key = walk->cursor->key;
   walk->value = walk->cursor->value;
   walk->stable = walk->db->backend->stable_values;
-  ++walk->reads;
+  atomic_fetch_add_explicit(&walk->reads, 1, memory_order_relaxed);
   if (walk->cache == NULL) return;
   if (!cr_record_cache_add(walk->cache, walk->key, walk->value)) give_up(walk);
 }
