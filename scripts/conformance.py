@@ -14,9 +14,14 @@ What proves each row of the mechanisms that crema is built on: S0 the memory aut
 contexts, S2 prefetching input, S3 parameter exchange, S4 blobs of many types. Written by
 `scripts/conformance.py` from the last run of `make test`.
 
-| row | program | test | result |
+"""
+
+TABLE = """| row | program | test | result |
 | --- | --- | --- | --- |
 """
+
+# How many rows each system has.
+ROWS = {"S0": 30, "S1": 53, "S2": 31, "S3": 35, "S4": 60}
 
 
 def results(log):
@@ -42,6 +47,29 @@ def rows_of(test):
         test = test[match.end():]
 
 
+def ranges(numbers):
+    """[1, 2, 3, 5] as "01-03, 05"."""
+    parts = []
+    for n in numbers:
+        if parts and n == parts[-1][1] + 1:
+            parts[-1][1] = n
+        else:
+            parts.append([n, n])
+    return ", ".join(f"{a:02}" if a == b else f"{a:02}-{b:02}" for a, b in parts)
+
+
+def summary(table):
+    """One line a system: how many of its rows have a test, which have none, how many fail."""
+    lines = ["| system | rows | with a test | without | failing |", "| --- | --- | --- | --- | --- |"]
+    for system, count in ROWS.items():
+        tested = {int(row[3:]) for row, _, _, _ in table if row.startswith(system)}
+        failed = {row for row, _, _, result in table if row.startswith(system) and result == "FAIL"}
+        without = [n for n in range(1, count + 1) if n not in tested]
+        lines.append(f"| {system} | {count} | {len(tested)} | {ranges(without) or 'none'} "
+                     f"| {len(failed)} |")
+    return "\n".join(lines) + "\n\n"
+
+
 def main():
     build, output = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
     log = (build / "Testing/Temporary/LastTest.log").read_text(errors="replace")
@@ -51,7 +79,7 @@ def main():
     rows = {entry[0] for entry in table}
     failed = {entry[0] for entry in table if entry[3] == "FAIL"}
     total = f"\n{len(rows)} rows with a test, {len(failed)} failing.\n"
-    output.write_text(HEAD + "\n".join(lines) + "\n" + total)
+    output.write_text(HEAD + summary(table) + TABLE + "\n".join(lines) + "\n" + total)
 
 
 if __name__ == "__main__":

@@ -403,12 +403,12 @@ static void shrinking_finds_the_short_sequence(void **state) {
 
 static void s0_11_random_walk_of_a_million_steps(void **state) {
   (void)state;
-  run_walk(1000000, false);
+  run_walk(WALK_STEPS, false);
 }
 
 static void s0_28_random_walk_with_faults(void **state) {
   (void)state;
-  enum { COUNT = 200000 };
+  enum { COUNT = WALK_STEPS / 5 };
   assert_true(run_walk(COUNT, true) > COUNT / 100);
 }
 

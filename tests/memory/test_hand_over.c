@@ -205,6 +205,9 @@ static void s0_29_two_threads_at_once_trip(void **state) {
   assert_int_equal(crema_syncedmem_async_push(f.memory, f.context), CREMA_E_STATE);
   assert_int_equal(crema_syncedmem_set_cpu_data(f.memory, mine), CREMA_E_STATE);
   assert_int_equal(crema_syncedmem_set_gpu_data(f.memory, (crema_devptr){64}), CREMA_E_STATE);
+  /* By the simulation's lock what was looked at here comes before what the other thread does next:
+   * a thread sanitizer sees no race in this deliberate one. */
+  (void)cr_sim_count(CR_SIM_H2D, 0);
   assert_int_equal(cr_thread_join(&thread), CREMA_OK);
   assert_int_equal(crema_syncedmem_head(f.memory), CREMA_SYNCED);
   expect_gpu_bytes(f.memory->gpu.data, 4);

@@ -11,7 +11,7 @@
 #include "device/pool.h"
 #include "memory/syncedmem.h"
 
-enum { BLOCKS = 5, CONTEXTS = 4, DEVICES = 3, MOST_BYTES = 9000, STEPS = 1000000, RUNS = 3 };
+enum { BLOCKS = 5, CONTEXTS = 4, DEVICES = 3, MOST_BYTES = 9000, RUNS = 3 };
 
 typedef enum op {
   OP_CPU,
@@ -349,12 +349,12 @@ static void run_walk(size_t count, unsigned fault_share) {
 
 static void s0_11_a_million_steps_over_pool_streams_and_devices(void **state) {
   (void)state;
-  run_walk(STEPS, 0);
+  run_walk(WALK_STEPS, 0);
 }
 
 static void s0_28_a_million_steps_with_faults(void **state) {
   (void)state;
-  run_walk(STEPS, 16);
+  run_walk(WALK_STEPS, 16);
 }
 
 /* A driver with a mistake fails the walk, and a few of them are enough.
