@@ -77,7 +77,7 @@ static void assert_error_has(const char *part) {
   }
 }
 
-static void test_s2_21_batches_hold_the_records(void **state) {
+static void s2_21_batches_hold_the_records(void **state) {
   pipeline p;
   int shape[3];
   (void)state;
@@ -105,7 +105,7 @@ static void test_s2_21_batches_hold_the_records(void **state) {
 }
 
 /* A batch keeps its content while it is held, however far the others go. */
-static void test_s2_24_a_held_batch_is_left_alone(void **state) {
+static void s2_24_a_held_batch_is_left_alone(void **state) {
   pipeline p;
   cr_batch *held = NULL;
   (void)state;
@@ -124,7 +124,7 @@ static void test_s2_24_a_held_batch_is_left_alone(void **state) {
 }
 
 /* One batch is enough to go on, without any overlap. */
-static void test_s2_07_one_batch(void **state) {
+static void s2_07_one_batch(void **state) {
   pipeline p;
   (void)state;
   const pipeline_options o = {.record = fixture_gray, .records = 3, .batch_size = 1, .depth = 1};
@@ -192,7 +192,7 @@ static void trace_run(const pipeline_options *o, int batches, trace *out) {
 
 /* Any number of threads, batches and depths gives the bytes of one thread; so it is with records
  * that are passed over, the first one of a batch or its last one among them. */
-static void test_s2_28_threads_do_not_change_the_batches(void **state) {
+static void s2_28_threads_do_not_change_the_batches(void **state) {
   static const int threads[] = {2, 3, 8}, sizes[] = {1, 2, 3, 4, 5, 16}, depths[] = {1, 2, 4};
   static const fixture_record records[] = {fixture_png, fixture_png_damaged, fixture_damaged_mixed};
   (void)state;
@@ -222,7 +222,7 @@ static void test_s2_28_threads_do_not_change_the_batches(void **state) {
 }
 
 /* What was done is counted. */
-static void test_s2_30_statistics(void **state) {
+static void s2_30_statistics(void **state) {
   pipeline p;
   cr_prefetch_stats stats;
   (void)state;
@@ -305,7 +305,7 @@ static void test_nothing_but_damage(void **state) {
   pipeline_free(&p);
 }
 
-static void test_s2_21_sizes_may_differ_in_batches_of_one_only(void **state) {
+static void s2_21_sizes_may_differ_in_batches_of_one_only(void **state) {
   pipeline p;
   cr_batch *batch = NULL;
   (void)state;
@@ -360,7 +360,7 @@ static void stop_often(int threads) {
   pipeline_free(&p);
 }
 
-static void test_s2_05_stops_at_any_moment(void **state) {
+static void s2_05_stops_at_any_moment(void **state) {
   (void)state;
   stop_often(1);
   stop_often(3);
@@ -384,17 +384,17 @@ static void test_stops_after_a_failure(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_s2_21_batches_hold_the_records),
-      cmocka_unit_test(test_s2_24_a_held_batch_is_left_alone),
-      cmocka_unit_test(test_s2_07_one_batch),
+      cmocka_unit_test(s2_21_batches_hold_the_records),
+      cmocka_unit_test(s2_24_a_held_batch_is_left_alone),
+      cmocka_unit_test(s2_07_one_batch),
       cmocka_unit_test(test_runs_repeat),
       cmocka_unit_test(test_damaged_record_is_named),
       cmocka_unit_test(test_damaged_records_are_skipped_on_wish),
       cmocka_unit_test(test_nothing_but_damage),
-      cmocka_unit_test(test_s2_21_sizes_may_differ_in_batches_of_one_only),
-      cmocka_unit_test(test_s2_28_threads_do_not_change_the_batches),
-      cmocka_unit_test(test_s2_30_statistics),
-      cmocka_unit_test(test_s2_05_stops_at_any_moment),
+      cmocka_unit_test(s2_21_sizes_may_differ_in_batches_of_one_only),
+      cmocka_unit_test(s2_28_threads_do_not_change_the_batches),
+      cmocka_unit_test(s2_30_statistics),
+      cmocka_unit_test(s2_05_stops_at_any_moment),
       cmocka_unit_test(test_stops_after_a_failure),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -85,7 +85,7 @@ static void test_layouts_agree(void **state) {
 
 /* A draw belongs to its sample: order and repetition do not matter. All places and both sides
  * turn up about equally often. */
-static void test_s2_22_draws_belong_to_samples(void **state) {
+static void s2_22_draws_belong_to_samples(void **state) {
   enum { SAMPLES = 6000, CROP = 4, PLACES = (H - CROP + 1) * (W - CROP + 1) };
   cr_transformer *t = NULL;
   static float first[SAMPLES];
@@ -205,7 +205,7 @@ static void test_mean_file_round_trip(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_layouts_agree),
-      cmocka_unit_test(test_s2_22_draws_belong_to_samples),
+      cmocka_unit_test(s2_22_draws_belong_to_samples),
       cmocka_unit_test(test_test_phase_takes_the_centre),
       cmocka_unit_test(test_parameters_that_cannot_be),
       cmocka_unit_test(test_shapes_that_do_not_fit),
