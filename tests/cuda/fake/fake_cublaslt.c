@@ -38,6 +38,7 @@ cublasStatus_t cublasLtCreate(cublasLtHandle_t *handle) {
   if (given != NULL && given[0] != '\0') return (cublasStatus_t)atoi(given);
   if (fake_bound() < 0) return CUBLAS_STATUS_NOT_INITIALIZED;
   *handle = calloc(1, 8);
+  fake_keep(*handle);
   return *handle != NULL ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_ALLOC_FAILED;
 }
 cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) {

@@ -30,6 +30,7 @@ cudnnStatus_t cudnnCreate(cudnnHandle_t *handle) {
   if (given != NULL && given[0] != '\0') return (cudnnStatus_t)atoi(given);
   if (fake_bound() < 0) return CUDNN_STATUS_NOT_INITIALIZED;
   *handle = calloc(1, 8);
+  fake_keep(*handle);
   return *handle != NULL ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_INTERNAL_ERROR;
 }
 cudnnStatus_t cudnnDestroy(cudnnHandle_t handle) {

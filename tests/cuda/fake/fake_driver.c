@@ -4,12 +4,14 @@
 
 #include <pthread.h>
 
-enum { DEVICES = 2 };
+enum { DEVICES = 2, KEPT = 4096 };
 
 static struct {
   pthread_mutex_t lock;
   unsigned open; /* one bit a device */
   bool unloaded;
+  void *kept[KEPT]; /* the newest */
+  unsigned count;
 } world = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static _Thread_local int bound = -1;
@@ -56,4 +58,10 @@ bool fake_unloaded(void) {
   const bool unloaded = world.unloaded;
   pthread_mutex_unlock(&world.lock);
   return unloaded;
+}
+
+void fake_keep(void *memory) {
+  pthread_mutex_lock(&world.lock);
+  world.kept[world.count++ % KEPT] = memory;
+  pthread_mutex_unlock(&world.lock);
 }

@@ -17,6 +17,9 @@ int fake_bound(void);
 /* The end of the process, as far as CUDA is concerned: from now on every call of the runtime fails,
  * and the libraries do not bear being called. */
 void fake_unload(void);
+
+/* Remembers what nobody can give back after that, so that it does not count as lost. */
+void fake_keep(void *memory);
 bool fake_unloaded(void);
 
 #endif

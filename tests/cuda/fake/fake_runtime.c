@@ -247,6 +247,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned flags) {
   *out = calloc(1, sizeof **out);
   if (*out == NULL || flags != cudaStreamNonBlocking) return fail(cudaErrorInvalidValue);
   (*out)->device = fake_device();
+  fake_keep(*out);
   return cudaSuccess;
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
@@ -271,6 +272,7 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned flags) {
   *out = calloc(1, sizeof **out);
   if (*out == NULL || flags != cudaEventDisableTiming) return fail(cudaErrorInvalidValue);
   (*out)->device = fake_device();
+  fake_keep(*out);
   return cudaSuccess;
 }
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
