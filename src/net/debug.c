@@ -132,15 +132,22 @@ static const char *param_word(int index) {
   return word[index < last ? index : last];
 }
 
+/* The first parameter of a layer that is not finite; *name NULL when there is none. */
+static crema_status search_params(const cr_layer *layer, const char **name) {
+  bool finite = true;
+  *name = NULL;
+  for (int p = 0; p < layer->params && *name == NULL; ++p) {
+    CR_TRY(is_finite(layer->blob[p], &finite));
+    if (!finite) *name = param_word(p);
+  }
+  return CREMA_OK;
+}
+
 /* The first parameter or top of a layer that is not finite; *name NULL when there is none. */
 static crema_status search_layer(const crema_net *net, const cr_net_layer *layer,
                                  const char **name) {
   bool finite = true;
-  *name = NULL;
-  for (int p = 0; p < layer->layer->params && *name == NULL; ++p) {
-    CR_TRY(is_finite(layer->layer->blob[p], &finite));
-    if (!finite) *name = param_word(p);
-  }
+  CR_TRY(search_params(layer->layer, name));
   for (int j = 0; j < layer->layer->tops && *name == NULL; ++j) {
     CR_TRY(is_finite(layer->top[j], &finite));
     if (!finite) *name = net->blob_name[layer->top_id[j]];
@@ -159,6 +166,17 @@ crema_status cr_net_find_nonfinite(crema_net *net, bool *found, const char **lay
     if (layer_name != NULL) *layer_name = net->layer[i].layer->name;
     if (blob_name != NULL) *blob_name = name;
     return CREMA_OK;
+  }
+  return CREMA_OK;
+}
+
+crema_status cr_net_check_weights(const crema_net *net) {
+  for (int i = 0; i < net->layers; ++i) {
+    const char *name = NULL;
+    CR_TRY(search_params(net->layer[i].layer, &name));
+    if (name == NULL) continue;
+    return cr_fail(CREMA_E_NUMERIC, "layer '%s': %s holds values that are not finite",
+                   net->layer[i].layer->name, name);
   }
   return CREMA_OK;
 }

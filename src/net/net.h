@@ -98,6 +98,10 @@ crema_status cr_net_backward_range(crema_net *net, int first, int last) CREMA_MU
 crema_status cr_net_find_nonfinite(crema_net *net, bool *found, const char **layer_name,
                                    const char **blob_name) CREMA_MUST_USE;
 
+/* Reads all parameters on the host. Errors: CREMA_E_NUMERIC, naming the first layer and parameter
+ * that hold a value which is not a finite number. */
+crema_status cr_net_check_weights(const crema_net *net) CREMA_MUST_USE;
+
 /* With debug_info: logs the mean absolute value and step of each parameter. To be called by a
  * solver after the steps are known (diffs hold them). Does nothing without debug_info. */
 crema_status cr_net_debug_update(crema_net *net) CREMA_MUST_USE;

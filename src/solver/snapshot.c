@@ -84,7 +84,9 @@ out:
 }
 
 crema_status crema_solver_snapshot(crema_solver *solver) {
-  crema_status status = write_snapshot(solver, wants_hdf5(solver));
+  /* Nobody can train on from such weights, and they would look like the latest good ones. */
+  crema_status status = cr_net_check_weights(solver->net);
+  if (status == CREMA_OK) status = write_snapshot(solver, wants_hdf5(solver));
   return cr_fail_in(status, "snapshot after %lld iterations (earlier snapshots are kept)",
                     (long long)solver->iteration);
 }

@@ -59,6 +59,13 @@ sed -i 's/base_lr: 0.05/base_lr: 1e30/' nan.prototxt
 run train -solver nan.prototxt
 expect_error "loss not finite" "iteration" "layer 'ip"
 ls nan_iter_* >/dev/null 2>&1 && fail "a snapshot of weights that are not finite"
+# The same when the step that spoils the weights is the last one before a snapshot.
+make_net spoilt 'max_iter: 1 random_seed: 1'
+sed -i 's/base_lr: 0.05/base_lr: 1e38/' spoilt.prototxt
+sed -i 's/name: "ip2" type/param { lr_mult: 1e10 } &/' net.prototxt
+run train -solver spoilt.prototxt
+expect_error "weights not finite" "snapshot after 1 iterations" "layer 'ip2': param 0" "not finite"
+ls spoilt_iter_* >/dev/null 2>&1 && fail "a last snapshot of weights that are not finite"
 
 # A disk that is full: the error is clear and the older snapshot stays.
 make_net disk 'max_iter: 10 random_seed: 1'
