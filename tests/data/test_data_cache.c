@@ -12,6 +12,7 @@
 #include "core/clock.h"
 #include "core/free_memory.h"
 #include "crema/log.h"
+#include "crema/solver.h"
 #include "data/input_group.h"
 #include "data/record_cache.h"
 #include "fixture.h"
@@ -423,6 +424,91 @@ static void s2_29_fields_of_the_layer(void **state) {
   fixture_remove(&f);
 }
 
+/* ---- in training --------------------------------------------------------- */
+
+static void write_text(const char *path, const char *text) {
+  FILE *file = fopen(path, "w");
+  assert_non_null(file);
+  assert_true(fputs(text, file) >= 0);
+  assert_int_equal(fclose(file), 0);
+}
+
+/* A solver of a small net over the database, with crops and mirrors; snapshots go to `prefix`. */
+static crema_solver *make_solver(const fixture *f, const char *db, const char *rest,
+                                 const char *prefix) {
+  char text[2048];
+  const char *path = fixture_path(f, "solver.prototxt");
+  crema_solver *solver = NULL;
+  crema_solver_options options;
+  snprintf(text, sizeof text,
+           "net_param { layer { name: 'in' type: 'Data' top: 'data' top: 'label' data_param { "
+           "source: '%s' backend: LMDB batch_size: 5 %s } "
+           "transform_param { crop_size: 4 mirror: true scale: 0.004 } } "
+           "layer { name: 'ip' type: 'InnerProduct' bottom: 'data' top: 'ip' "
+           "inner_product_param { num_output: 23 weight_filler { type: 'xavier' } } } "
+           "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'ip' bottom: 'label' "
+           "top: 'loss' } } "
+           "base_lr: 0.1 lr_policy: 'fixed' momentum: 0.9 max_iter: 1000 random_seed: 7 "
+           "snapshot_prefix: '%s'",
+           db, rest, prefix);
+  write_text(path, text);
+  crema_solver_options_init(&options);
+  if (crema_solver_load(path, &options, &solver) != CREMA_OK) fail_msg("%s", crema_error_text());
+  return solver;
+}
+
+enum { WEIGHTS = 23 * 3 * 4 * 4, STEPS = 100 };
+
+/* Trains `steps` steps, noting the labels of each batch. */
+static void train(crema_solver *solver, int steps, float labels[][5]) {
+  crema_blob *label = NULL;
+  const float *data = NULL;
+  assert_int_equal(crema_net_blob(crema_solver_net(solver), "label", &label), CREMA_OK);
+  for (int k = 0; k < steps; ++k) {
+    if (crema_solver_step(solver, 1) != CREMA_OK) fail_msg("%s", crema_error_text());
+    assert_int_equal(crema_blob_cpu_data(label, &data), CREMA_OK);
+    memcpy(labels[k], data, sizeof labels[k]);
+  }
+}
+
+static void copy_weights(crema_solver *solver, float out[WEIGHTS]) {
+  const float *data = NULL;
+  crema_blob *blob = crema_net_layer_param(crema_solver_net(solver), 1, 0);
+  assert_int_equal(crema_blob_count(blob), WEIGHTS);
+  assert_int_equal(crema_blob_cpu_data(blob, &data), CREMA_OK);
+  memcpy(out, data, WEIGHTS * sizeof *out);
+}
+
+/* 100 steps against 50, a snapshot and 50 more: the same records and the same weights. */
+static void s2_29_s2_31_training_resumes_in_a_shuffled_epoch(void **state) {
+  static const char *const rest[] = {"", "rand_skip: 50 cache: true",
+                                     "rand_skip: 50 shuffle: true"};
+  static float whole[STEPS][5], parts[STEPS][5], wanted[WEIGHTS], found[WEIGHTS];
+  (void)state;
+  for (int i = 0; i < 3; ++i) {
+    fixture f;
+    fixture_make(&f);
+    const char *db = fixture_db(&f, "db", 23, fixture_png);
+    const char *snapshot = fixture_path(&f, "half_iter_50.solverstate");
+    crema_solver *solver = make_solver(&f, db, rest[i], fixture_path(&f, "whole"));
+    train(solver, STEPS, whole);
+    copy_weights(solver, wanted);
+    crema_solver_destroy(solver);
+    solver = make_solver(&f, db, rest[i], fixture_path(&f, "half"));
+    train(solver, STEPS / 2, parts);
+    assert_int_equal(crema_solver_snapshot(solver), CREMA_OK);
+    crema_solver_destroy(solver);
+    solver = make_solver(&f, db, rest[i], fixture_path(&f, "other"));
+    if (crema_solver_restore(solver, snapshot) != CREMA_OK) fail_msg("%s", crema_error_text());
+    train(solver, STEPS / 2, parts + STEPS / 2);
+    copy_weights(solver, found);
+    crema_solver_destroy(solver);
+    assert_memory_equal(whole, parts, sizeof whole);
+    assert_memory_equal(wanted, found, sizeof wanted);
+    fixture_remove(&f);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(s2_29_later_epochs_read_nothing),
@@ -436,6 +522,7 @@ int main(void) {
       cmocka_unit_test(the_cache_keeps_to_its_limit),
       cmocka_unit_test(free_memory_is_read),
       cmocka_unit_test(s2_29_fields_of_the_layer),
+      cmocka_unit_test(s2_29_s2_31_training_resumes_in_a_shuffled_epoch),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "core/clock.h"
+#include "data/prefetch.h"
 #include "fixture.h"
 #include "net/net.h"
 
@@ -68,6 +69,32 @@ static void s2_18_shapes_and_order(void **state) {
       assert_true(values(net, "data")[i * 126 + 125] == (float)(160 + 50 + 6 + record));
     }
   }
+  crema_net_destroy(net);
+  fixture_remove(&f);
+}
+
+/* Without anybody taking batches the reader deals out what fills the batches and its own queue,
+ * which has room for prefetch x batch_size records, and then rests. */
+static void s2_08_as_many_records_as_batches_hold(void **state) {
+  enum { BATCH = 3, PREFETCH = 5 };
+  fixture f;
+  crema_net *net = NULL;
+  cr_input_stats stats = {0};
+  (void)state;
+  fixture_make(&f);
+  const char *db = fixture_db(&f, "db", 11, fixture_gray);
+  assert_int_equal(make_net(db, "batch_size: 3 prefetch: 5 threads: 1 } }", 1, CREMA_TEST, &net),
+                   CREMA_OK);
+  const cr_layer *layer = net->layer[0].layer;
+  double start = cr_clock_seconds();
+  while (stats.reader.records < 2 * BATCH * PREFETCH && cr_clock_seconds() < start + 10) {
+    cr_clock_sleep(1e-4);
+    layer->class->input_stats(layer, &stats);
+  }
+  cr_clock_sleep(0.02);
+  layer->class->input_stats(layer, &stats);
+  assert_int_equal(stats.reader.records, 2 * BATCH * PREFETCH);
+  assert_int_equal(stats.prefetch.depth, PREFETCH);
   crema_net_destroy(net);
   fixture_remove(&f);
 }
@@ -303,11 +330,17 @@ static void test_nets_come_and_go(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(s2_18_shapes_and_order),    cmocka_unit_test(s2_24_tops_adopt_the_batch),
-      cmocka_unit_test(s2_17_labels_are_optional), cmocka_unit_test(s2_26_two_layers_keep_step),
-      cmocka_unit_test(s2_31_resume_is_exact),     cmocka_unit_test(test_bad_places_are_refused),
-      cmocka_unit_test(test_mistakes_are_named),   cmocka_unit_test(test_damage_reaches_forward),
-      cmocka_unit_test(test_tops_change_shape),    cmocka_unit_test(test_nets_come_and_go),
+      cmocka_unit_test(s2_18_shapes_and_order),
+      cmocka_unit_test(s2_24_tops_adopt_the_batch),
+      cmocka_unit_test(s2_08_as_many_records_as_batches_hold),
+      cmocka_unit_test(s2_17_labels_are_optional),
+      cmocka_unit_test(s2_26_two_layers_keep_step),
+      cmocka_unit_test(s2_31_resume_is_exact),
+      cmocka_unit_test(test_bad_places_are_refused),
+      cmocka_unit_test(test_mistakes_are_named),
+      cmocka_unit_test(test_damage_reaches_forward),
+      cmocka_unit_test(test_tops_change_shape),
+      cmocka_unit_test(test_nets_come_and_go),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
