@@ -1,8 +1,10 @@
 /* The command `crema`, which also answers to the name `caffe`. */
+#include <fcntl.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli.h"
 #include "core/nearest.h"
@@ -68,7 +70,16 @@ static int run(int argc, char **argv) {
   return command->run(argc - 1, argv + 1);
 }
 
+/* A caller may have closed the standard streams. The next files to be opened would take their
+ * places and get what is meant for a terminal. */
+static void open_standard_streams(void) {
+  int fd = open("/dev/null", O_RDWR);
+  while (fd >= 0 && fd <= STDERR_FILENO) fd = open("/dev/null", O_RDWR);
+  if (fd >= 0) close(fd);
+}
+
 int main(int argc, char **argv) {
+  open_standard_streams();
   /* A file that may not grow shall be an error of the write, with a message. */
   signal(SIGXFSZ, SIG_IGN);
   cli_log_start();

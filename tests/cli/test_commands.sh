@@ -93,6 +93,12 @@ expect_ok "-iterations"
 run train -solver folder.prototxt -iterations 3 -minloglevel 1
 expect_ok "-minloglevel"
 [ ! -s log ] || { fail "-minloglevel 1 leaves information in"; cat log; }
+# Standard streams that are closed: their numbers must not become those of other files.
+make_net closed 'max_iter: 2 random_seed: 1'
+"$crema" train -solver closed.prototxt -log_file open.log >/dev/null 2>&1 </dev/null
+"$crema" train -solver closed.prototxt -log_file closed.log 2>&- </dev/null >/dev/null || fail "closed streams"
+[ "$(wc -l <open.log)" -eq "$(wc -l <closed.log)" ] || fail "the log file got the errors' lines too"
+
 # Names out of files do not drive the terminal, nor forge lines of the log.
 printf '%s\n' 'layer { name: "a\033[31m\nI b" type: "Inptu" top: "t" }' >colour.prototxt
 run time -model colour.prototxt
