@@ -14,7 +14,7 @@ stage=$(mktemp -d)
 trap 'rm -rf "$stage"' EXIT
 pack=$stage/crema-gpu
 programs="tests/cuda_kernels tests/cuda_windows tests/cuda_shapes tests/cuda_train tests/device_conformance
-  tests/golden bench/gpu bin/crema"
+  tests/device_rows tests/golden bench/gpu bin/crema"
 
 for file in $programs lib/libcrema-cuda.so golden/stamp; do
   if [ ! -e "$build/$file" ]; then

@@ -43,6 +43,7 @@ check() {
 
 "$here/bin/crema" device_query -gpu all 2>&1 | tee "$log/device_query.txt"
 check conformance "$here/bin/device_conformance" cuda
+check rows "$here/bin/device_rows" cuda
 check kernels "$here/bin/cuda_kernels"
 check windows "$here/bin/cuda_windows"
 check shapes "$here/bin/cuda_shapes"
