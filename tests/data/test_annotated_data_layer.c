@@ -8,6 +8,8 @@
 
 #include <cmocka.h>
 
+#include "core/clock.h"
+#include "core/rng.h"
 #include "fixture.h"
 #include "net/net.h"
 #include "proto/proto.h"
@@ -491,6 +493,37 @@ static void s2_11_s2_27_records_are_dealt_to_the_solvers(void **state) {
   fixture_remove(&f);
 }
 
+/* Reader, feed and decoding threads stop and start again wherever they are. */
+static void s2_05_stops_at_any_moment(void **state) {
+  fixture f;
+  crema_net *net = NULL;
+  cr_mt19937 rng;
+  int cycles = fixture_cycles(100);
+  (void)state;
+  fixture_make(&f);
+  cr_mt19937_seed(&rng, 3);
+  const char *db = fixture_db(&f, "db", RECORDS, put_boxed);
+  for (int skips = 0; skips < 2; ++skips) {
+    cr_buffer saved = {0};
+    const char *param = skips ? "batch_size: 2 threads: 3 skip_corrupt: true"
+                              : "batch_size: 2 threads: 2 prefetch: 1";
+    assert_int_equal(make_net(db, param, "", 1, &net), CREMA_OK);
+    forward(net);
+    cr_layer *layer = net->layer[0].layer;
+    assert_int_equal(layer->class->save(layer, &saved), CREMA_OK);
+    for (int i = 0; i < cycles; ++i) {
+      for (uint32_t k = cr_mt19937_below(&rng, 3); k > 0; --k) forward(net);
+      if (cr_mt19937_below(&rng, 4) == 0) cr_clock_sleep(1e-4);
+      assert_int_equal(layer->class->restore(layer, saved.data, saved.size), CREMA_OK);
+    }
+    forward(net);
+    assert_true(values(net, "label")[1] == 3);
+    crema_net_destroy(net);
+    cr_buffer_free(&saved);
+  }
+  fixture_remove(&f);
+}
+
 /* A place that the database does not have: an error, and so is every pass after it. */
 static void test_places_that_are_not_there(void **state) {
   fixture f;
@@ -557,6 +590,7 @@ int main(void) {
       cmocka_unit_test(test_records_without_annotations),
       cmocka_unit_test(s2_11_s2_27_records_are_dealt_to_the_solvers),
       cmocka_unit_test(s2_31_resume),
+      cmocka_unit_test(s2_05_stops_at_any_moment),
       cmocka_unit_test(test_places_that_are_not_there),
       cmocka_unit_test(test_faults),
   };
