@@ -359,6 +359,13 @@ static void s1_51_who_waits(void **state) {
     assert_int_equal(cr_thread_join(&finisher), CREMA_OK);
   }
   assert_int_equal(cr_sim_pending(second), 0);
+  /* An event that failed is no order to wait for: whoever waits learns of it. */
+  crema_event_reset(event);
+  assert_int_equal(crema_event_record(event, first, "nothing was copied"), CREMA_OK);
+  assert_int_equal(crema_event_wait(event, second), CREMA_E_DEVICE);
+  assert_string_equal(crema_error_text(), "nothing was copied");
+  assert_int_equal(crema_event_wait(event, cr_host_context()), CREMA_E_DEVICE);
+  assert_int_equal(cr_sim_pending(second), 0);
   crema_event_destroy(event);
   crema_event_destroy(cpu);
   cr_device_free(device, memory);
