@@ -266,7 +266,7 @@ static crema_status load_layers(const crema_net *net, bool copy, hid_t file) {
     }
     matched += layer->layer->params > 0;
   }
-  if (copy) cr_net_warn_unmatched(net, matched);
+  status = cr_net_check_matched(net, matched);
 out:
   cr_buffer_free(&path);
   return status;

@@ -112,9 +112,10 @@ crema_status cr_net_to_proto(crema_net *net, bool with_diffs,
                              Caffe__NetParameter **out) CREMA_MUST_USE;
 crema_status cr_net_from_proto(crema_net *net, const Caffe__NetParameter *weights) CREMA_MUST_USE;
 
-/* Warns when the net has parameters and `matched`, the number of layers that took values from
- * weights, is 0: a net that was meant to be loaded would run untrained without a word. */
-void cr_net_warn_unmatched(const crema_net *net, int matched);
+/* Fails with CREMA_E_NOT_FOUND when the net has parameters and `matched`, the number of its layers
+ * that a file of weights has values for, is 0: a net that was meant to be loaded would run
+ * untrained. */
+crema_status cr_net_check_matched(const crema_net *net, int matched) CREMA_MUST_USE;
 
 /* crema_net_save_weights, with the diffs when asked. */
 crema_status cr_net_save(crema_net *net, const char *path, bool with_diffs) CREMA_MUST_USE;

@@ -69,12 +69,16 @@ static crema_status match_layers(const crema_net *net, const Caffe__NetParameter
   return CREMA_OK;
 }
 
-void cr_net_warn_unmatched(const crema_net *net, int matched) {
-  int wanted = 0;
-  for (int i = 0; i < net->layers; ++i) wanted += net->layer[i].layer->params > 0;
-  if (wanted == 0 || matched > 0) return;
-  cr_log_warning(
-      "No layer's name fits the weights: all %d layers with parameters stay as they were", wanted);
+crema_status cr_net_check_matched(const crema_net *net, int matched) {
+  const cr_layer *first = NULL;
+  for (int i = 0; i < net->layers && first == NULL; ++i) {
+    if (net->layer[i].layer->params > 0) first = net->layer[i].layer;
+  }
+  if (first == NULL || matched > 0) return CREMA_OK;
+  return cr_fail(CREMA_E_NOT_FOUND,
+                 "holds parameters for no layer of the net (whose first layer with parameters is "
+                 "'%s'); layers are matched by name",
+                 first->name);
 }
 
 static crema_status check_source(const cr_layer *layer, const Caffe__LayerParameter *source) {
@@ -123,13 +127,13 @@ crema_status cr_net_from_proto(crema_net *net, const Caffe__NetParameter *weight
   for (size_t s = 0; s < weights->n_layer; ++s) {
     if (target[s] < 0) continue;
     CR_TRY_GOTO(check_source(net->layer[target[s]].layer, weights->layer[s]), out);
+    matched += weights->layer[s]->n_blobs > 0;
   }
+  CR_TRY_GOTO(cr_net_check_matched(net, matched), out);
   for (size_t s = 0; s < weights->n_layer; ++s) {
     if (target[s] < 0) continue;
     CR_TRY_GOTO(copy_layer(net->layer[target[s]].layer, weights->layer[s]), out);
-    matched += weights->layer[s]->n_blobs > 0;
   }
-  cr_net_warn_unmatched(net, matched);
 out:
   free(target);
   return status;

@@ -42,7 +42,7 @@ make_net any 'max_iter: 3'
 run train -solver any.prototxt
 expect_error "an empty net" "any.prototxt" "no layers"
 
-# Weights of which not one layer is in the net are a mistake that is spoken of, in both formats.
+# Weights of which not one layer is in the net are refused, in both formats.
 for format in BINARYPROTO HDF5; do
   make_net own "max_iter: 2 random_seed: 1 snapshot_format: $format"
   run train -solver own.prototxt
@@ -50,11 +50,9 @@ for format in BINARYPROTO HDF5; do
   weights=$(ls own_iter_2.caffemodel*)
   run test -model net.prototxt -weights "$weights" -iterations 1
   expect_ok "its own weights, $format"
-  grep -q '^W.*stay as they were' log && fail "a warning about weights that fit, $format"
   sed -i 's/name: "ip/name: "fc/' net.prototxt
   run test -model net.prototxt -weights "$weights" -iterations 1
-  expect_ok "foreign weights, $format"
-  expect_line "foreign weights, $format" '^W.* 2 layers with parameters stay as they were'
+  expect_error "foreign weights, $format" "$weights" "'fc1'" "matched by name"
   rm -f own_iter_2.*
 done
 
