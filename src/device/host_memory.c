@@ -1,4 +1,5 @@
 /* Host memory: aligned, and backed by large pages where that pays. */
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -19,7 +20,10 @@ enum { ALIGNMENT = 64 };
 
 /* Lies in front of each block and keeps its alignment. */
 typedef union header {
-  const cr_host_allocator *allocator;
+  struct {
+    const cr_host_allocator *allocator;
+    size_t bytes; /* with the header */
+  };
   char pad[ALIGNMENT];
 } header;
 
@@ -29,7 +33,7 @@ static void *system_alloc(void *user, size_t bytes, size_t alignment) {
   if (posix_memalign(&memory, alignment, bytes) != 0) return NULL;
 #ifdef MADV_HUGEPAGE
   /* Only advice: without large pages the block is as good, just slower to touch. */
-  if (alignment == HUGE_PAGE) (void)madvise(memory, bytes / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE);
+  if (alignment >= HUGE_PAGE) (void)madvise(memory, bytes / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE);
 #endif
   return memory;
 }
@@ -44,6 +48,79 @@ static const cr_host_allocator system_allocator = {system_alloc, system_free, NU
 static struct {
   const cr_host_allocator *_Atomic current;
 } host_allocator = {.current = &system_allocator};
+
+/* ---- slabs --------------------------------------------------------------- */
+
+/* Blocks of middling size, such as a net has by the hundred, are cut one after the other from slabs
+ * of large pages: a first pass touches all of them, and a page at a time that costs more than the
+ * arithmetic. A slab goes back to the system with the last of its blocks; what is freed last
+ * is used again at once. */
+#define SLAB_FROM ((size_t)32 << 10)
+#define SLAB_BYTES ((size_t)8 << 20)
+
+/* At the start of a slab, which is aligned to its size. */
+typedef union slab {
+  struct {
+    size_t used; /* bytes from the start */
+    size_t live; /* blocks */
+  };
+  char pad[ALIGNMENT];
+} slab;
+
+static struct {
+  pthread_mutex_t lock;
+  slab *current; /* the one that is cut from */
+} slabs = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void *slab_alloc(void *user, size_t bytes, size_t alignment) {
+  (void)alignment;
+  char *block = NULL;
+  pthread_mutex_lock(&slabs.lock);
+  if (slabs.current == NULL || bytes > SLAB_BYTES - slabs.current->used) {
+    slab *fresh = system_alloc(user, SLAB_BYTES, SLAB_BYTES);
+    if (fresh != NULL) {
+      *fresh = (slab){.used = sizeof *fresh};
+      slabs.current = fresh;
+    }
+  }
+  slab *from = slabs.current;
+  if (from != NULL && bytes <= SLAB_BYTES - from->used) {
+    block = (char *)from + from->used;
+    from->used += bytes;
+    ++from->live;
+  }
+  pthread_mutex_unlock(&slabs.lock);
+  return block;
+}
+
+static void slab_free(void *user, void *memory) {
+  const header *head = memory;
+  slab *from = (slab *)((uintptr_t)memory & ~(SLAB_BYTES - 1)), *ended = NULL;
+  pthread_mutex_lock(&slabs.lock);
+  if ((char *)memory + head->bytes == (char *)from + from->used) from->used -= head->bytes;
+  if (--from->live == 0) {
+    /* The last one stays, for the next block. */
+    if (from == slabs.current) from->used = sizeof *from;
+    else ended = from;
+  }
+  pthread_mutex_unlock(&slabs.lock);
+  system_free(user, ended);
+}
+
+static const cr_host_allocator slab_allocator = {slab_alloc, slab_free, NULL};
+
+/* Where a block comes from. Sanitizers watch the ends of blocks only when the system makes each. */
+static const cr_host_allocator *allocator_for(size_t bytes) {
+  const cr_host_allocator *allocator = atomic_load(&host_allocator.current);
+#if !defined(__SANITIZE_ADDRESS__)
+  if (allocator == &system_allocator && bytes >= SLAB_FROM && bytes < HUGE_BYTES) {
+    allocator = &slab_allocator;
+  }
+#endif
+  return allocator;
+}
+
+/* ---- blocks -------------------------------------------------------------- */
 
 void cr_host_set_allocator(const cr_host_allocator *allocator) {
   atomic_store(&host_allocator.current, allocator != NULL ? allocator : &system_allocator);
@@ -63,10 +140,11 @@ crema_status cr_host_alloc(size_t bytes, void **out) {
     return cr_fail_memory(bytes, "host memory");
   }
   size_t rounded = sizeof(header) + (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-  const cr_host_allocator *allocator = atomic_load(&host_allocator.current);
+  const cr_host_allocator *allocator = allocator_for(bytes);
   header *head = allocator->alloc(allocator->user, rounded, alignment);
   if (head == NULL) return cr_fail_memory(bytes, "host memory");
   head->allocator = allocator;
+  head->bytes = rounded;
   *out = head + 1;
   return CREMA_OK;
 }

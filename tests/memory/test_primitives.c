@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "core/fail.h"
+#include "core/thread.h"
 #include "device/pool.h"
 #include "memory/tensor.h"
 
@@ -115,6 +116,84 @@ static void s0_02_host_memory_of_any_size(void **state) {
   assert_int_equal(cr_host_alloc((size_t)1 << 60, &memory), CREMA_E_NO_MEMORY);
   assert_non_null(strstr(crema_error_text(), "1152921504606846976"));
   assert_null(memory);
+}
+
+/* Blocks are aligned to 16 words, so all write to the same places. */
+enum { LIVE = 64, ROUNDS = 2000, STRIDE = 16 };
+
+typedef struct pattern {
+  uint32_t *memory;
+  size_t words;
+  uint32_t value;
+} pattern;
+
+/* False when somebody else wrote to the block. */
+static bool end_pattern(pattern *p) {
+  bool good = true;
+  for (size_t i = 0; i < p->words; i += STRIDE) {
+    if (p->memory[i] != p->value) good = false;
+  }
+  cr_host_free(p->memory);
+  *p = (pattern){0};
+  return good;
+}
+
+/* Makes and frees blocks of every size around those that are cut from slabs, in any order. */
+static crema_status shuffle_blocks(void *arg) {
+  uint32_t draw = (uint32_t)(uintptr_t)arg;
+  pattern live[LIVE] = {{0}};
+  for (uint32_t round = 0; round < ROUNDS; round++) {
+    draw = draw * 1664525u + 1013904223u;
+    pattern *p = &live[draw >> 26];
+    if (p->memory != NULL && !end_pattern(p)) return cr_fail(CREMA_E_CORRUPT, "overlap");
+    size_t bytes = (size_t)1 << (10 + (draw >> 8) % 13);
+    p->words = (bytes + (draw >> 12) % bytes) / sizeof(uint32_t);
+    p->value = draw;
+    void *memory = NULL;
+    CR_TRY(cr_host_alloc(p->words * sizeof(uint32_t), &memory));
+    p->memory = memory;
+    for (size_t i = 0; i < p->words; i += STRIDE) p->memory[i] = draw;
+  }
+  bool good = true;
+  for (int i = 0; i < LIVE; i++) good = end_pattern(&live[i]) && good;
+  return good ? CREMA_OK : cr_fail(CREMA_E_CORRUPT, "overlap");
+}
+
+static void s0_02_blocks_keep_out_of_each_other(void **state) {
+  (void)state;
+  cr_thread *thread[4] = {NULL};
+  for (uintptr_t i = 0; i < 4; i++) {
+    assert_int_equal(cr_thread_start(&thread[i], "blocks", shuffle_blocks, (void *)(i + 1)),
+                     CREMA_OK);
+  }
+  for (int i = 0; i < 4; i++) assert_int_equal(cr_thread_join(&thread[i]), CREMA_OK);
+}
+
+static size_t resident_bytes(void) {
+  size_t total = 0, resident = 0;
+  FILE *file = fopen("/proc/self/statm", "r");
+  assert_non_null(file);
+  assert_int_equal(fscanf(file, "%zu %zu", &total, &resident), 2);
+  fclose(file);
+  return resident * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+static void s0_02_freed_blocks_go_back_to_the_system(void **state) {
+  (void)state;
+  enum { BLOCKS = 200, BYTES = 1 << 20 };
+  void *block[BLOCKS];
+  size_t before = resident_bytes();
+  for (int i = 0; i < BLOCKS; i++) {
+    assert_int_equal(cr_host_alloc(BYTES, &block[i]), CREMA_OK);
+    memset(block[i], 1, BYTES);
+  }
+  assert_true(resident_bytes() > before + (size_t)BLOCKS * BYTES / 2);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* which keep freed memory */
+  for (int i = 0; i < BLOCKS; i++) cr_host_free(block[(i * 77) % BLOCKS]);
+  assert_true(resident_bytes() < before + ((size_t)32 << 20));
+#else
+  for (int i = 0; i < BLOCKS; i++) cr_host_free(block[i]);
+#endif
 }
 
 static void s0_03_primitives_with_nothing_to_do(void **state) {
@@ -354,6 +433,8 @@ int main(void) {
       cmocka_unit_test(s0_01_a_device_address_is_no_pointer),
       cmocka_unit_test(s0_02_a_failing_allocator_is_a_status),
       cmocka_unit_test(s0_02_host_memory_of_any_size),
+      cmocka_unit_test(s0_02_blocks_keep_out_of_each_other),
+      cmocka_unit_test(s0_02_freed_blocks_go_back_to_the_system),
       cmocka_unit_test(s0_03_primitives_with_nothing_to_do),
       cmocka_unit_test(s0_04_pinned_blocks_remember_who_made_them),
       cmocka_unit_test(s0_05_work_runs_on_the_blocks_device),
