@@ -22,14 +22,6 @@ typedef struct border {
   int64_t in[2], out[2], pad[2];
 } border;
 
-static bool has_gemm(const_dnnl_primitive_desc_t pd) {
-  const char *name = "";
-  if (dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, (void *)&name) != dnnl_success) {
-    return false;
-  }
-  return strstr(name, "gemm") != NULL;
-}
-
 static crema_status check_shape(const cr_plan *plan) {
   const cr_window *w = &plan->desc->u.conv.window;
   const crema_shape *in = &plan->desc->arg[SRC].shape, *out = &plan->desc->arg[DST].shape;
@@ -60,7 +52,7 @@ static crema_status inner_descriptor(cr_plan *plan, const border *b, dnnl_primit
                                            c.bias, c.dst, &c.window),
                             "convolution"),
               done);
-  bool gemm = has_gemm(pd);
+  bool gemm = cr_dnnl_pd_named(pd, "gemm");
   dnnl_primitive_desc_destroy(pd);
   if (!gemm) {
     status = cr_fail(CREMA_E_UNSUPPORTED, "oneDNN implements the padded form directly");

@@ -86,6 +86,14 @@ static crema_status check_implementation(const_dnnl_primitive_desc_t pd) {
   return cr_fail(CREMA_E_UNSUPPORTED, "oneDNN has only its reference implementation '%s'", name);
 }
 
+bool cr_dnnl_pd_named(const_dnnl_primitive_desc_t pd, const char *part) {
+  const char *name = "";
+  if (dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, (void *)&name) != dnnl_success) {
+    return false;
+  }
+  return strstr(name, part) != NULL;
+}
+
 static crema_status fill_prim(cr_plan *plan, prim *p, dnnl_primitive_desc_t pd,
                               const cr_dnnl_bind *bind, int binds) {
   dnnl_engine_t engine = NULL;

@@ -35,6 +35,9 @@ void cr_dnnl_env_close(cr_pd_env *env);
 crema_status cr_dnnl_prim_create(cr_plan *plan, dnnl_primitive_desc_t pd, const cr_dnnl_bind *bind,
                                  int binds) CREMA_MUST_USE;
 
+/* Whether the name of the implementation that oneDNN chose has `part` in it. */
+bool cr_dnnl_pd_named(const_dnnl_primitive_desc_t pd, const char *part);
+
 /* kernel.run and kernel.destroy for plans made by cr_dnnl_prim_create. */
 crema_status cr_dnnl_prim_run(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
                               const bool *accumulate, const cr_op_scalars *scalars,
