@@ -11,7 +11,9 @@
 #include <pthread.h>
 
 #include "core/fail.h"
+#include "crema/event.h"
 #include "crema/log.h"
+#include "device/block.h"
 #include "device/copy.h"
 #include "device/device.h"
 #include "memory/tensor.h"
@@ -29,6 +31,8 @@ static struct {
   void (*leave_error)(void);
   int (*current_device)(void);
   void (*unload)(void);
+  void (*unload_during_work)(void);
+  void (*load)(void);
 } fake;
 
 static void find(void *library, const char *name, void *function) {
@@ -45,6 +49,8 @@ static int find_fake(void **state) {
   void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   find(driver, "fake_open_devices", &fake.open_devices);
   find(driver, "fake_unload", &fake.unload);
+  find(driver, "fake_unload_during_work", &fake.unload_during_work);
+  find(driver, "fake_load", &fake.load);
   find(runtime, "fake_leave_error", &fake.leave_error);
   find(runtime, "fake_current_device", &fake.current_device);
   return 0;
@@ -52,38 +58,43 @@ static int find_fake(void **state) {
 
 /* ---- work of all kinds ---- */
 
-/* (2,3) times (2,3)^T by cuBLASLt: rows (1,2,3) and (4,5,6). */
-static crema_status multiply(crema_context *context) {
-  const crema_shape shapes[4] = {{2, {2, 3}}, {2, {2, 3}}, {0, {0}}, {2, {2, 2}}};
+static crema_status run_product(cr_op *op, crema_context *context, cr_tensor **tensor) {
   static const float wanted[4] = {14, 32, 32, 77};
-  cr_op_desc desc = {.kind = CR_OP_IP_FWD, .type = CREMA_F32};
-  cr_tensor *tensor[4] = {NULL};
-  cr_op *op = NULL;
-  void *to = NULL;
+  const uint64_t before = cr_device_fallbacks(context->device);
   const void *from = NULL;
-  for (int i = 0; i < 4; i++) {
-    if (i == 2) {
-      CR_TRY(cr_op_desc_add_absent(&desc));
-      continue;
-    }
-    CR_TRY(cr_op_desc_add(&desc, &shapes[i], CREMA_F32));
-    CR_TRY(cr_tensor_create(CREMA_F32, i == 3 ? 4 : 6, &tensor[i]));
-  }
+  void *to = NULL;
   for (int i = 0; i < 2; i++) {
     CR_TRY(cr_tensor_host_write(tensor[i], &to));
     for (int k = 0; k < 6; k++) ((float *)to)[k] = (float)(k + 1);
   }
-  const uint64_t before = cr_device_fallbacks(context->device);
-  CR_TRY(cr_op_create(&desc, &op));
   CR_TRY(cr_op_run(op, context, tensor, NULL));
   CR_TRY(crema_context_finish(context));
   if (cr_device_fallbacks(context->device) != before)
     return cr_fail(CREMA_E_INTERNAL, "on the CPU");
   CR_TRY(cr_tensor_host_read(tensor[3], &from));
   if (memcmp(from, wanted, sizeof wanted) != 0) return cr_fail(CREMA_E_INTERNAL, "wrong product");
+  return CREMA_OK;
+}
+
+/* (2,3) times (2,3)^T by cuBLASLt: rows (1,2,3) and (4,5,6). */
+static crema_status multiply(crema_context *context) {
+  const crema_shape shapes[4] = {{2, {2, 3}}, {2, {2, 3}}, {0, {0}}, {2, {2, 2}}};
+  cr_op_desc desc = {.kind = CR_OP_IP_FWD, .type = CREMA_F32};
+  cr_tensor *tensor[4] = {NULL};
+  cr_op *op = NULL;
+  for (int i = 0; i < 4; i++) {
+    if (i == 2) {
+      assert_ok(cr_op_desc_add_absent(&desc));
+      continue;
+    }
+    assert_ok(cr_op_desc_add(&desc, &shapes[i], CREMA_F32));
+    assert_ok(cr_tensor_create(CREMA_F32, i == 3 ? 4 : 6, &tensor[i]));
+  }
+  assert_ok(cr_op_create(&desc, &op));
+  const crema_status status = run_product(op, context, tensor);
   cr_op_destroy(op);
   for (int i = 0; i < 4; i++) cr_tensor_destroy(tensor[i]);
-  return CREMA_OK;
+  return status;
 }
 
 /* Zeroes by a memset, then adds 1 to each by a kernel, and waits by an event. */
@@ -331,28 +342,117 @@ static void work_without_a_kernel_runs_on_the_cpu(void **state) {
   crema_context_destroy(context);
 }
 
-/* Threads may end after the runtime has gone at the end of the process. Nothing is left to give
- * back, and nobody is there to be told. */
-static void contexts_outlive_the_runtime(void **state) {
+/* A library that is at work when the driver goes fails with whatever it likes. That is the end of
+ * the process, not a library that does not start: nothing is told and nothing is remembered. */
+static void libraries_lose_the_driver(void **state) {
   (void)state;
   crema_device *device = NULL;
-  crema_context *context = NULL;
-  cr_native_event *event = NULL;
-  crema_devptr memory = {0};
-  void *host = NULL;
   assert_ok(crema_device_get(CREMA_DEVICE_CUDA, 0, &device));
-  assert_ok(crema_context_create(device, 1, &context));
-  assert_ok(multiply(context));
-  assert_ok(device->backend->event_create(device, &event));
-  assert_ok(device->backend->alloc(device, 64, &memory));
-  assert_ok(device->backend->host_alloc(device, 64, &host));
-  fake.unload();
-  assert_int_equal(crema_context_finish(context), CREMA_E_CLOSED);
   hear_warnings();
-  device->backend->event_destroy(event);
-  device->backend->free(device, memory);
-  device->backend->host_free(device, host);
-  crema_context_destroy(context);
+  for (int used_before = 0; used_before < 2; used_before++) {
+    crema_context *context = NULL;
+    assert_ok(crema_context_create(device, 1, &context));
+    if (used_before) assert_ok(multiply(context));
+    fake.unload_during_work();
+    assert_int_equal(multiply(context), CREMA_E_CLOSED);
+    fake.load();
+    assert_ok(multiply(context));
+    crema_context_destroy(context);
+  }
+  crema_log_set(NULL, NULL, CREMA_LOG_WARNING);
+  assert_int_equal(told.warnings, 0);
+}
+
+/* Threads may end after the runtime has gone at the end of the process. Nothing is left to give
+ * back, and nobody is there to be told. */
+typedef struct remains {
+  crema_device *device, *peer;
+  crema_context *context;
+  cr_native_event *native;
+  crema_event *event;
+  crema_devptr memory, pooled;
+  void *host;
+  cr_block block;
+  cr_tensor *tensor;
+} remains;
+
+static void leave_something(remains *r) {
+  crema_devptr data = {0};
+  assert_ok(crema_device_get(CREMA_DEVICE_CUDA, 0, &r->device));
+  assert_ok(crema_device_get(CREMA_DEVICE_CUDA, 1, &r->peer));
+  assert_ok(crema_context_create(r->device, 1, &r->context));
+  assert_ok(multiply(r->context));
+  assert_ok(r->device->backend->event_create(r->device, &r->native));
+  assert_ok(r->device->backend->alloc(r->device, 64, &r->memory));
+  assert_ok(r->device->backend->host_alloc(r->device, 64, &r->host));
+  assert_ok(cr_device_alloc_for(r->context, (size_t)5 << 20, &r->pooled));
+  assert_ok(crema_event_create(r->device, &r->event));
+  assert_ok(crema_event_record(r->event, r->context, NULL));
+  assert_ok(cr_block_new_pinned(r->device, 64, &r->block, &data));
+  assert_ok(cr_tensor_create(CREMA_F32, 16, &r->tensor));
+  assert_ok(cr_tensor_write(r->tensor, r->context, CR_PLAIN_F32, &data));
+}
+
+/* Every call of the table that can fail says that the driver has gone. */
+static void expect_closed(const remains *r) {
+  const cr_backend *b = r->device->backend;
+  crema_context other = {.device = r->device};
+  crema_devptr memory = r->memory;
+  cr_native_event *event = NULL;
+  void *host = NULL;
+  size_t bytes = 0;
+  int count = 0;
+  bool answer = false;
+  crema_device_info info;
+  const crema_status got[] = {
+      b->count(&count),
+      b->open(&(crema_device){.backend = b}),
+      b->describe(r->device, &info),
+      b->alloc(r->device, 64, &memory),
+      b->host_alloc(r->device, 64, &host),
+      b->context_open(&other),
+      b->finish(r->context),
+      b->copy(r->context, CR_COPY_SAME_DEVICE, r->memory.address, r->memory.address + 32, 32),
+      b->zero(r->context, r->memory, 64),
+      b->convert(r->context, 4, (cr_form){CREMA_F16, NULL}, memory, CR_PLAIN_F32,
+                 (crema_devptr){memory.address + 32}),
+      b->event_create(r->device, &event),
+      b->event_record(r->context, r->native),
+      b->event_wait(r->context, r->native),
+      b->event_query(r->native, &answer),
+      b->event_finish(r->native),
+      b->host_alias(r->device, r->host, &memory),
+      b->memory_info(r->device, &bytes, &bytes),
+      b->busy(r->context, &answer),
+      b->set_current(r->device),
+      b->enable_peer(r->device, r->peer),
+      b->disable_peer(r->device, r->peer),
+      multiply(r->context),
+  };
+  for (size_t i = 0; i < sizeof got / sizeof got[0]; i++) {
+    if (got[i] != CREMA_E_CLOSED) fail_msg("call %zu: %s", i, crema_status_name(got[i]));
+  }
+  assert_int_equal(count, 0);
+  assert_int_equal(b->owner(r->memory.address), -1);
+  assert_false(b->can_access_peer(r->device, r->peer));
+}
+
+static void s0_06_s1_22_s4_13_giving_back_after_the_end(void **state) {
+  (void)state;
+  remains r = {0};
+  leave_something(&r);
+  fake.unload();
+  hear_warnings();
+  expect_closed(&r);
+  const cr_backend *backend = r.device->backend;
+  backend->event_destroy(r.native);
+  backend->free(r.device, r.memory);
+  backend->host_free(r.device, r.host);
+  cr_device_free_after(r.device, r.pooled, r.context->id);
+  cr_tensor_destroy(r.tensor);
+  assert_ok(cr_block_free(&r.block));
+  crema_event_destroy(r.event);
+  crema_context_destroy(r.context);
   crema_log_set(NULL, NULL, CREMA_LOG_WARNING);
   assert_int_equal(told.warnings, 0);
 }
@@ -364,7 +464,8 @@ int main(void) {
       cmocka_unit_test(the_current_device_stays),
       cmocka_unit_test(errors_of_others_are_not_ours),
       cmocka_unit_test(work_without_a_kernel_runs_on_the_cpu),
-      cmocka_unit_test(contexts_outlive_the_runtime), /* the last one */
+      cmocka_unit_test(libraries_lose_the_driver),
+      cmocka_unit_test(s0_06_s1_22_s4_13_giving_back_after_the_end), /* the last one */
   };
   return cmocka_run_group_tests_name("CUDA runtime", tests, find_fake, NULL);
 }

@@ -32,7 +32,7 @@ static crema_status check(const cr_cudnn *dnn, cudnnStatus_t status, const char 
   const int category = CUDNN_STATUS_CATEGORY(status);
   const bool declined =
       category == CUDNN_STATUS_NOT_SUPPORTED || category == CUDNN_STATUS_BAD_PARAM;
-  return cr_fail(declined ? CREMA_E_UNSUPPORTED : CREMA_E_DEVICE, "cuDNN, %s: %s", what,
+  return cr_fail(declined ? CREMA_E_UNSUPPORTED : cr_cuda_library_failure(), "cuDNN, %s: %s", what,
                  dnn->cudnnGetErrorString(status));
 }
 
@@ -208,8 +208,8 @@ static crema_status choose(conv_state *s, cudnnHandle_t handle) {
   const cudnnStatus_t status = list_all(s, handle, &found);
   if (status != CUDNN_STATUS_SUCCESS) {
     (void)cudaGetLastError();
-    return cr_fail(CREMA_E_UNSUPPORTED, "cuDNN, choice of an algorithm: %s",
-                   s->dnn->cudnnGetErrorString(status));
+    return cr_fail(cr_cuda_is_gone() ? CREMA_E_CLOSED : CREMA_E_UNSUPPORTED,
+                   "cuDNN, choice of an algorithm: %s", s->dnn->cudnnGetErrorString(status));
   }
   for (int i = 0; i < found.count; ++i) {
     const candidate *c = &found.list[i];

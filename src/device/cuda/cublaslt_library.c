@@ -56,6 +56,7 @@ crema_status cr_cuda_blas_handle(crema_context *context, cublasLtHandle_t *out) 
   if (status == CUBLAS_STATUS_ALLOC_FAILED) {
     return cr_fail(CREMA_E_NO_MEMORY, "cuBLASLt does not start: no memory");
   }
+  if (cr_cuda_is_gone()) return cr_fail(CREMA_E_CLOSED, "cuBLASLt does not start any more");
   return cr_library_refuse(&answer, "cuBLASLt does not start: status %d", (int)status);
 }
 

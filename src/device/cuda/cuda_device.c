@@ -41,6 +41,7 @@ static crema_status cuda_count(int *out) {
     *out = count;
     return CREMA_OK;
   }
+  if (error == cudaErrorCudartUnloading) return cr_cuda_check(error, "counting devices");
   (void)cudaGetLastError();
   if (error == cudaErrorNoDevice) {
     return cr_fail(CREMA_E_NO_DEVICE, "the NVIDIA driver finds no device");

@@ -22,6 +22,13 @@ cuda_context *cr_cuda_context(const crema_context *context);
 /* CREMA_OK, or an error whose text is `what` and CUDA's own. Leaves no pending CUDA failure. */
 crema_status cr_cuda_check(cudaError_t error, const char *what) CREMA_MUST_USE;
 
+/* Whether the driver has been unloaded, as it is at the end of the process. */
+bool cr_cuda_is_gone(void);
+
+/* What a failure inside a library means: CREMA_E_CLOSED when the driver has been unloaded under it,
+ * CREMA_E_DEVICE otherwise. */
+crema_status cr_cuda_library_failure(void) CREMA_MUST_USE;
+
 /* Whether the device is in use by this process, by crema or by somebody else. Opens none. True when
  * the driver cannot be asked. */
 bool cr_cuda_is_open(int index);

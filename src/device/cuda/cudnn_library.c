@@ -76,6 +76,7 @@ crema_status cr_cuda_dnn_handle(crema_context *context, cudnnHandle_t *out) {
   const cudnnStatus_t status = create(&handle, state->stream);
   if (status != CUDNN_STATUS_SUCCESS) {
     (void)cudaGetLastError();
+    if (cr_cuda_is_gone()) return cr_fail(CREMA_E_CLOSED, "cuDNN does not start any more");
     return cr_library_refuse(&answer, "cuDNN does not start: %s", dnn->cudnnGetErrorString(status));
   }
   state->dnn = *out = handle;

@@ -32,15 +32,33 @@ static void find_driver(void) {
   memcpy(&driver.state, &state, sizeof state);
 }
 
-bool cr_cuda_is_open(int index) {
+static bool has_driver(void) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, find_driver);
+  return driver.state != NULL;
+}
+
+bool cr_cuda_is_open(int index) {
   CUdevice device = 0;
   unsigned flags = 0;
   int active = 1;
-  pthread_once(&once, find_driver);
-  if (driver.state == NULL) return true;
+  if (!has_driver()) return true;
   if (driver.device_get(&device, index) != CUDA_SUCCESS) return true;
   return driver.state(device, &flags, &active) != CUDA_SUCCESS || active != 0;
+}
+
+/* The runtime and the driver go one after the other; either knows it of itself. */
+bool cr_cuda_is_gone(void) {
+  int count = 0;
+  CUdevice device = 0;
+  const cudaError_t error = cudaGetDeviceCount(&count);
+  if (error == cudaErrorCudartUnloading) return true;
+  if (error != cudaSuccess) (void)cudaGetLastError();
+  return has_driver() && driver.device_get(&device, 0) == CUDA_ERROR_DEINITIALIZED;
+}
+
+crema_status cr_cuda_library_failure(void) {
+  return cr_cuda_is_gone() ? CREMA_E_CLOSED : CREMA_E_DEVICE;
 }
 
 /* ---- entering and leaving ---- */

@@ -31,9 +31,9 @@ static crema_status check(cublasStatus_t status, const char *what) {
   const bool declined = status == CUBLAS_STATUS_NOT_SUPPORTED ||
                         status == CUBLAS_STATUS_INVALID_VALUE ||
                         status == CUBLAS_STATUS_ARCH_MISMATCH;
-  const crema_status code = declined ? CREMA_E_UNSUPPORTED : CREMA_E_DEVICE;
-  return cr_fail(status == CUBLAS_STATUS_ALLOC_FAILED ? CREMA_E_NO_MEMORY : code,
-                 "cuBLASLt, %s: status %d", what, (int)status);
+  crema_status code = declined ? CREMA_E_UNSUPPORTED : cr_cuda_library_failure();
+  if (status == CUBLAS_STATUS_ALLOC_FAILED) code = CREMA_E_NO_MEMORY;
+  return cr_fail(code, "cuBLASLt, %s: status %d", what, (int)status);
 }
 
 /* ---- descriptors ---- */

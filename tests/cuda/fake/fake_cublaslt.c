@@ -36,7 +36,7 @@ enum { MAGIC = 0x4372656d };
 cublasStatus_t cublasLtCreate(cublasLtHandle_t *handle) {
   const char *given = getenv("FAKE_CUBLASLT_STATUS");
   if (given != NULL && given[0] != '\0') return (cublasStatus_t)atoi(given);
-  if (fake_bound() < 0) return CUBLAS_STATUS_NOT_INITIALIZED;
+  if (fake_works_on() || fake_bound() < 0) return CUBLAS_STATUS_NOT_INITIALIZED;
   *handle = calloc(1, 8);
   fake_keep(*handle);
   return *handle != NULL ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_ALLOC_FAILED;
@@ -144,6 +144,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
                                               cublasLtMatmulPreference_t preference, int wanted,
                                               cublasLtMatmulHeuristicResult_t *result, int *found) {
   const fake_preference *p = (const fake_preference *)preference;
+  if (fake_works_on()) return CUBLAS_STATUS_EXECUTION_FAILED;
   if (fake_bound() < 0) return CUBLAS_STATUS_NOT_INITIALIZED;
   if (handle == NULL || c != d || wanted != 1 || p->workspace < WORKSPACE ||
       !shapes_fit((const fake_desc *)desc, (const fake_layout *)a, (const fake_layout *)b,

@@ -28,7 +28,7 @@ const char *cudnnGetErrorString(cudnnStatus_t status) {
 cudnnStatus_t cudnnCreate(cudnnHandle_t *handle) {
   const char *given = getenv("FAKE_CUDNN_STATUS");
   if (given != NULL && given[0] != '\0') return (cudnnStatus_t)atoi(given);
-  if (fake_bound() < 0) return CUDNN_STATUS_NOT_INITIALIZED;
+  if (fake_works_on() || fake_bound() < 0) return CUDNN_STATUS_NOT_INITIALIZED;
   *handle = calloc(1, 8);
   fake_keep(*handle);
   return *handle != NULL ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_INTERNAL_ERROR;
@@ -285,6 +285,7 @@ static cudnnStatus_t convolve(fake_run *r, int algorithm, void *workspace, size_
                               float *out) {
   const float scale = *(const float *)alpha, old = *(const float *)beta;
   const int count = size_of(made, 0);
+  if (fake_works_on()) return CUDNN_STATUS_EXECUTION_FAILED;
   if (algorithm != ALGORITHM || workspace == NULL || bytes < WORKSPACE ||
       !fits(r->x, r->w, r->c, r->y)) {
     return CUDNN_STATUS_BAD_PARAM;

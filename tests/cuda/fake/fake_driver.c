@@ -9,7 +9,7 @@ enum { DEVICES = 2, KEPT = 4096 };
 static struct {
   pthread_mutex_t lock;
   unsigned open; /* one bit a device */
-  bool unloaded;
+  bool unloaded, unloads;
   void *kept[KEPT]; /* the newest */
   unsigned count;
 } world = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -17,12 +17,14 @@ static struct {
 static _Thread_local int bound = -1;
 
 CUresult cuDeviceGet(CUdevice *device, int ordinal) {
+  if (fake_unloaded()) return CUDA_ERROR_DEINITIALIZED;
   if (ordinal < 0 || ordinal >= DEVICES) return CUDA_ERROR_INVALID_DEVICE;
   *device = ordinal;
   return CUDA_SUCCESS;
 }
 
 CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned *flags, int *active) {
+  if (fake_unloaded()) return CUDA_ERROR_DEINITIALIZED;
   if (device < 0 || device >= DEVICES) return CUDA_ERROR_INVALID_DEVICE;
   *flags = 0;
   *active = (int)(fake_open_devices() >> device & 1);
@@ -58,6 +60,27 @@ bool fake_unloaded(void) {
   const bool unloaded = world.unloaded;
   pthread_mutex_unlock(&world.lock);
   return unloaded;
+}
+
+void fake_unload_during_work(void) {
+  pthread_mutex_lock(&world.lock);
+  world.unloads = true;
+  pthread_mutex_unlock(&world.lock);
+}
+
+bool fake_works_on(void) {
+  pthread_mutex_lock(&world.lock);
+  const bool goes = world.unloads;
+  if (goes) world.unloaded = true;
+  world.unloads = false;
+  pthread_mutex_unlock(&world.lock);
+  return goes;
+}
+
+void fake_load(void) {
+  pthread_mutex_lock(&world.lock);
+  world.unloaded = world.unloads = false;
+  pthread_mutex_unlock(&world.lock);
 }
 
 void fake_keep(void *memory) {

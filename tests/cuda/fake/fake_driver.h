@@ -18,6 +18,15 @@ int fake_bound(void);
  * and the libraries do not bear being called. */
 void fake_unload(void);
 
+/* The next work of a library finds the driver gone in the middle of it. */
+void fake_unload_during_work(void);
+
+/* Called by the libraries when they start or work. True: the driver has just gone. */
+bool fake_works_on(void);
+
+/* The driver is back, for the next test. */
+void fake_load(void);
+
 /* Remembers what nobody can give back after that, so that it does not count as lost. */
 void fake_keep(void *memory);
 bool fake_unloaded(void);

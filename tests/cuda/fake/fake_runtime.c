@@ -74,6 +74,7 @@ const char *cudaGetErrorString(cudaError_t error) {
 /* ---- devices ---- */
 
 cudaError_t cudaGetDeviceCount(int *count) {
+  if (fake_unloaded()) return fail(cudaErrorCudartUnloading);
   const char *missing = getenv("FAKE_CUDA_ERROR");
   if (missing != NULL && missing[0] != '\0') return fail((cudaError_t)atoi(missing));
   *count = DEVICES;
@@ -94,12 +95,14 @@ cudaError_t cudaGetDevice(int *device) {
   return cudaSuccess;
 }
 cudaError_t cudaSetDevice(int device) {
+  if (fake_unloaded()) return fail(cudaErrorCudartUnloading);
   if (device < 0 || device >= DEVICES) return fail(cudaErrorInvalidDevice);
   current = device;
   fake_bind(device);
   return cudaSuccess;
 }
 cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr what, int device) {
+  if (fake_unloaded()) return fail(cudaErrorCudartUnloading);
   const char *given = getenv("FAKE_CUDA_MAJOR");
   if (device < 0 || device >= DEVICES) return fail(cudaErrorInvalidDevice);
   *value = 0;
@@ -107,6 +110,7 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr what, int dev
   return cudaSuccess;
 }
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *out, int device) {
+  if (fake_unloaded()) return fail(cudaErrorCudartUnloading);
   if (device < 0 || device >= DEVICES) return fail(cudaErrorInvalidDevice);
   memset(out, 0, sizeof *out);
   snprintf(out->name, sizeof out->name, "fake GPU %d", device);
@@ -128,6 +132,7 @@ cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total_bytes) {
   return cudaSuccess;
 }
 cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int peer) {
+  if (fake_unloaded()) return fail(cudaErrorCudartUnloading);
   *can = device != peer;
   return cudaSuccess;
 }
