@@ -17,8 +17,10 @@ static void log_text(crema_log_level level, const char *file, int line, const ch
   cr_log_at(level, file, line, "%s", text);
 }
 
-static const cr_cuda_services services = {
-    .fail_text = cr_fail_text, .error_text = crema_error_text, .log_text = log_text};
+static const cr_cuda_services services = {.fail_text = cr_fail_text,
+                                          .error_text = crema_error_text,
+                                          .log_text = log_text,
+                                          .choose = cr_context_choose};
 
 static crema_status load(void) {
   static const cr_cuda_abi abi = CR_CUDA_ABI_HERE;

@@ -10,9 +10,10 @@
 
 #include "crema/log.h"
 #include "device/kernel.h"
+#include "device/workspace.h"
 
 /* Grows with every change to the structs that both sides know. */
-enum { CR_CUDA_ABI = 1 };
+enum { CR_CUDA_ABI = 2 };
 
 /* What the library does for the plug-in. Text is printf-formatted by the caller. */
 typedef struct cr_cuda_services {
@@ -21,6 +22,8 @@ typedef struct cr_cuda_services {
   /* The calling thread's error text. */
   const char *(*error_text)(void);
   void (*log_text)(crema_log_level level, const char *file, int line, const char *text);
+  /* cr_context_choose. */
+  crema_status (*choose)(crema_context *context, const cr_algorithm *table, int count, int *id);
 } cr_cuda_services;
 
 /* What both sides must agree on. */

@@ -96,6 +96,22 @@ crema_status cr_workspace_choose(cr_workspace *workspace, const cr_algorithm *ta
   return CREMA_OK;
 }
 
+crema_status cr_context_choose(crema_context *context, const cr_algorithm *table, int count,
+                               int *id) {
+  cr_workspace w = {.device = context->device, .bytes = cr_device_scratch_bytes(context->device)};
+  CR_TRY(cr_workspace_budget(&w, 0, 1, &w.bytes));
+  crema_devptr memory = {0};
+  for (;;) {
+    int best = 0;
+    w.needed = 0;
+    CR_TRY(cr_workspace_choose(&w, table, count, &best));
+    const crema_status status = cr_context_workspace(context, w.needed, &memory);
+    if (status == CREMA_OK) *id = best;
+    if (status != CREMA_E_NO_MEMORY) return status;
+    w.bytes = w.needed - 1;
+  }
+}
+
 crema_status cr_workspace_end_backward(cr_workspace *workspace) {
   enum { PASSES = 2 };
   if (workspace->passes < PASSES) workspace->passes++;

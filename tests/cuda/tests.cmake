@@ -140,6 +140,14 @@ add_dependencies(cuda_runtime crema_cuda_fake)
 add_test(NAME cuda/runtime_on_fake COMMAND cuda_runtime)
 set_tests_properties(cuda/runtime_on_fake PROPERTIES ENVIRONMENT "${on_fake}")
 
+# Which of cuDNN's algorithms is taken, by how much memory there is.
+add_executable(cuda_algorithms ${CMAKE_CURRENT_LIST_DIR}/algorithms.c)
+add_cuda_test(cuda_algorithms)
+target_link_libraries(cuda_algorithms PRIVATE ${CMAKE_DL_LIBS})
+add_dependencies(cuda_algorithms crema_cuda_fake)
+add_test(NAME cuda/algorithms_on_fake COMMAND cuda_algorithms)
+set_tests_properties(cuda/algorithms_on_fake PROPERTIES ENVIRONMENT "${on_fake}")
+
 # Without the libraries: another cuDNN, or one that does not start, makes convolutions matrix
 # products, and without cuBLASLt too (a library of that name that has none of its functions, or one
 # that does not start) they run on the CPU. Found by CREMA_CUDA_PATH in the folders of Python packages.

@@ -187,6 +187,35 @@ static void s4_23_search_then_shrink(void **state) {
   end(&f);
 }
 
+/* The same for users of a context's scratch memory, which becomes as large as what is chosen. */
+static void s4_23_scratch_memory_for_the_fastest(void **state) {
+  (void)state;
+  pool_fixture f = begin_pool(cr_pool_options_for(CR_POOL_BINS), true);
+  size_t mb = (size_t)1 << 20;
+  int id = -1;
+  /* The device has less than it says: what needs less is next, and the one after that. */
+  cr_sim_fail(CR_SIM_ALLOC, 1, CREMA_E_NO_MEMORY, false);
+  assert_int_equal(cr_context_choose(f.context, layer_a, 5, &id), CREMA_OK);
+  assert_int_equal(id, 4);
+  assert_int_equal(cr_device_scratch_bytes(f.device), 10 * mb);
+  cr_sim_set_foreign_bytes(0, 50 * mb);
+  /* Of the 4 MiB that are free and the 10 that are its own it may use all but two pages. */
+  assert_int_equal(cr_context_choose(f.context, layer_b, 3, &id), CREMA_OK);
+  assert_int_equal(id, 9);
+  assert_int_equal(cr_context_choose(f.context, &layer_a[1], 1, &id), CREMA_E_UNSUPPORTED);
+  assert_int_equal(id, 9);
+  assert_int_equal(cr_device_scratch_bytes(f.device), 10 * mb);
+  cr_sim_set_foreign_bytes(0, 0);
+  assert_int_equal(cr_context_choose(f.context, layer_a, 5, &id), CREMA_OK);
+  assert_int_equal(id, 1);
+  assert_int_equal(cr_device_scratch_bytes(f.device), 30 * mb);
+  /* Another failure is no reason to go on. */
+  const cr_algorithm larger[] = {{8, 1.0, 31 << 20}, {3, 2.0, 0}};
+  cr_sim_fail(CR_SIM_ALLOC, 1, CREMA_E_DEVICE, false);
+  assert_int_equal(cr_context_choose(f.context, larger, 2, &id), CREMA_E_DEVICE);
+  end(&f);
+}
+
 static void s4_24_pinned_buffer(void **state) {
   (void)state;
   pool_fixture f = begin(CR_POOL_BINS);
@@ -218,6 +247,7 @@ int main(void) {
       cmocka_unit_test(s4_22_a_shared_workspace_is_as_large_as_its_largest_user),
       cmocka_unit_test(s4_23_budget_of_the_algorithm_search),
       cmocka_unit_test(s4_23_search_then_shrink),
+      cmocka_unit_test(s4_23_scratch_memory_for_the_fastest),
       cmocka_unit_test(s4_24_pinned_buffer),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,10 +7,12 @@
 #include "device/cuda/cudnn_library.h"
 #include "device/cuda/kernels/channel.h"
 #include "device/cuda/rows.h"
+#include "device/workspace.h"
 
 enum { MAX_SPATIAL = 3, MAX_CANDIDATES = 16 };
 
-/* Of scratch memory that an algorithm may ask for. */
+/* Of scratch memory that an algorithm may ask for, however much there is: what more would buy is
+ * not worth the room. */
 static const size_t workspace_limit = (size_t)256 << 20;
 
 typedef enum conv_pass { PASS_FORWARD, PASS_DATA, PASS_WEIGHTS } conv_pass;
@@ -23,6 +25,7 @@ typedef struct conv_state {
   cudnnConvolutionDescriptor_t conv;
   int algorithm;
   size_t dnn_bytes;   /* cuDNN's scratch memory comes first */
+  size_t bias_bytes;  /* then that of the bias' gradient */
   cr_cuda_split bias; /* dst as (N, O, places) */
 } conv_state;
 
@@ -201,30 +204,50 @@ static bool loses_digits(conv_pass pass, int algorithm) {
          algorithm == CUDNN_CONVOLUTION_BWD_FILTER_ALGO_WINOGRAD_NONFUSED;
 }
 
-/* The first candidate that is deterministic, keeps its digits, and is within the limits. Whatever
- * else cuDNN finds fault with, the next row can do. */
-static crema_status choose(conv_state *s, cudnnHandle_t handle) {
+/* The candidates that are deterministic, keep their digits, and are within the limit, each with all
+ * the scratch memory of a run. cuDNN lists the fastest first and need not say how fast: the place
+ * in its list stands for the time. */
+static int usable(const conv_state *s, cudnnHandle_t handle, const candidates *found,
+                  cr_algorithm *table) {
+  int count = 0;
+  for (int i = 0; i < found->count; ++i) {
+    const candidate *c = &found->list[i];
+    size_t bytes = 0;
+    if (c->status != CUDNN_STATUS_SUCCESS || c->determinism != CUDNN_DETERMINISTIC) continue;
+    if (loses_digits(s->pass, c->algorithm)) continue;
+    if (workspace_of(s, handle, c->algorithm, &bytes) != CUDNN_STATUS_SUCCESS) continue;
+    if (bytes > workspace_limit) continue;
+    table[count++] =
+        (cr_algorithm){.id = i, .seconds = i, .bytes = (bytes + 255) / 256 * 256 + s->bias_bytes};
+  }
+  (void)cudaGetLastError();
+  return count;
+}
+
+/* The fastest that the device has the memory for. Whatever else cuDNN finds fault with, the next
+ * row can do. */
+static crema_status choose(conv_state *s, crema_context *context, cudnnHandle_t handle) {
   candidates found = {.count = 0};
+  cr_algorithm table[MAX_CANDIDATES];
+  int best = 0;
   const cudnnStatus_t status = list_all(s, handle, &found);
   if (status != CUDNN_STATUS_SUCCESS) {
     (void)cudaGetLastError();
     return cr_fail(cr_cuda_is_gone() ? CREMA_E_CLOSED : CREMA_E_UNSUPPORTED,
                    "cuDNN, choice of an algorithm: %s", s->dnn->cudnnGetErrorString(status));
   }
-  for (int i = 0; i < found.count; ++i) {
-    const candidate *c = &found.list[i];
-    size_t bytes = 0;
-    if (c->status != CUDNN_STATUS_SUCCESS || c->determinism != CUDNN_DETERMINISTIC) continue;
-    if (loses_digits(s->pass, c->algorithm)) continue;
-    if (workspace_of(s, handle, c->algorithm, &bytes) != CUDNN_STATUS_SUCCESS) continue;
-    if (bytes > workspace_limit) continue;
-    s->algorithm = c->algorithm;
-    s->dnn_bytes = (bytes + 255) / 256 * 256;
-    return CREMA_OK;
+  const int count = usable(s, handle, &found, table);
+  if (count == 0) {
+    return cr_fail(CREMA_E_UNSUPPORTED,
+                   "cuDNN: no exact and deterministic algorithm for this convolution");
   }
-  (void)cudaGetLastError();
-  return cr_fail(CREMA_E_UNSUPPORTED,
-                 "cuDNN: no exact and deterministic algorithm for this convolution");
+  const crema_status chosen = cr_context_choose(context, table, count, &best);
+  if (chosen != CREMA_OK) return cr_fail_in(chosen, "cuDNN");
+  s->algorithm = found.list[best].algorithm;
+  for (int i = 0; i < count; ++i) {
+    if (table[i].id == best) s->dnn_bytes = table[i].bytes - s->bias_bytes;
+  }
+  return CREMA_OK;
 }
 
 /* ---- the plan ---- */
@@ -284,7 +307,7 @@ static crema_status make_state(conv_state *s, crema_context *context, const cr_c
   CR_TRY(describe(s, params, in, out));
   CR_TRY(cr_cuda_enter(context->device, &before));
   crema_status status = cr_cuda_dnn_handle(context, &handle);
-  if (status == CREMA_OK) status = choose(s, handle);
+  if (status == CREMA_OK) status = choose(s, context, handle);
   cr_cuda_leave(before);
   return status;
 }
@@ -300,13 +323,13 @@ static crema_status conv_plan(cr_plan *plan, conv_pass pass, int src, int weight
   state->dnn = dnn;
   state->pass = pass;
   state->bias = cr_cuda_split_of(plan->desc, dst, 1);
+  if (pass == PASS_WEIGHTS) state->bias_bytes = cr_cuda_channel_scratch(state->bias);
   const crema_status status = make_state(state, plan->context, &plan->desc->u.conv, in, out);
   if (status != CREMA_OK) {
     destroy_state(state);
     return status;
   }
-  plan->workspace_bytes = state->dnn_bytes;
-  if (pass == PASS_WEIGHTS) plan->workspace_bytes += cr_cuda_channel_scratch(state->bias);
+  plan->workspace_bytes = state->dnn_bytes + state->bias_bytes;
   plan->state = state;
   return CREMA_OK;
 }

@@ -1,6 +1,6 @@
 /* The plug-in's entry, and the library's own calls as the plug-in's files know them (core/fail.h,
- * core/log.h, crema/types.h): the library hides its internal names, so they are served through the
- * table that it hands over. */
+ * core/log.h, crema/types.h, device/workspace.h): the library hides its internal names, so they are
+ * served through the table that it hands over. */
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -49,6 +49,11 @@ void cr_log_at(crema_log_level level, const char *file, int line, const char *fm
   vsnprintf(text, sizeof text, fmt, args);
   va_end(args);
   library->log_text(level, file, line, text);
+}
+
+crema_status cr_context_choose(crema_context *context, const cr_algorithm *table, int count,
+                               int *id) {
+  return library->choose(context, table, count, id);
 }
 
 size_t crema_dtype_size(crema_dtype type) {

@@ -7,6 +7,7 @@
 
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +32,9 @@ static struct {
   block block[BLOCKS];
   int blocks;
   bool peer[DEVICES][DEVICES];
-} world = {.lock = PTHREAD_MUTEX_INITIALIZER};
+  size_t foreign; /* bytes of every device that others use */
+  size_t largest; /* of blocks that can be had */
+} world = {.lock = PTHREAD_MUTEX_INITIALIZER, .largest = SIZE_MAX};
 
 static _Thread_local int current;
 static _Thread_local cudaError_t last;
@@ -53,12 +56,20 @@ int fake_device(void) {
 /* For tests: what somebody else in the process may do to the thread. */
 __attribute__((visibility("default"))) void fake_leave_error(void);
 __attribute__((visibility("default"))) int fake_current_device(void);
+__attribute__((visibility("default"))) void fake_set_memory(size_t foreign, size_t largest);
 
 void fake_leave_error(void) {
   last = cudaErrorInvalidValue;
 }
 int fake_current_device(void) {
   return current;
+}
+
+void fake_set_memory(size_t foreign, size_t largest) {
+  pthread_mutex_lock(&world.lock);
+  world.foreign = foreign;
+  world.largest = largest;
+  pthread_mutex_unlock(&world.lock);
 }
 
 cudaError_t cudaGetLastError(void) {
@@ -122,8 +133,8 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *out, int device) {
 cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total_bytes) {
   const int device = fake_device();
   *total_bytes = (size_t)4 << 30;
-  size_t used = 0;
   pthread_mutex_lock(&world.lock);
+  size_t used = world.foreign;
   for (int i = 0; i < world.blocks; i++) {
     if (world.block[i].device == device) used += world.block[i].bytes;
   }
@@ -192,7 +203,11 @@ static cudaError_t drop(void *memory, bool host) {
 }
 
 cudaError_t cudaMalloc(void **out, size_t bytes) {
-  return add(out, bytes, fake_device());
+  const int device = fake_device();
+  pthread_mutex_lock(&world.lock);
+  const bool fits = bytes <= world.largest;
+  pthread_mutex_unlock(&world.lock);
+  return fits ? add(out, bytes, device) : fail(cudaErrorMemoryAllocation);
 }
 cudaError_t cudaFree(void *memory) {
   return drop(memory, false);

@@ -1,0 +1,210 @@
+/* Which of cuDNN's algorithms the plug-in takes, by how much memory the device has: row S4-23 over
+ * the fake runtime. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <dlfcn.h>
+
+#include "core/fail.h"
+#include "device/device.h"
+#include "memory/tensor.h"
+#include "ops/op.h"
+
+#define assert_ok(call)                                         \
+  do {                                                          \
+    if ((call) != CREMA_OK) fail_msg("%s", crema_error_text()); \
+  } while (0)
+
+/* As the fake cuDNN numbers them: the one that is always there, with little memory, and the faster
+ * one that tests offer. The fake devices have `total` bytes. */
+enum { SMALL = 1, FASTER = 22 };
+static const size_t mb = (size_t)1 << 20, total = (size_t)4 << 30;
+
+static struct {
+  void (*set_memory)(size_t foreign, size_t largest);
+  void (*offer_faster)(size_t bytes);
+  int (*last_algorithm)(void);
+  void (*unload_during_work)(void);
+  void (*load)(void);
+} fake;
+
+static crema_device *device;
+
+static void find(void *library, const char *name, void *function) {
+  void *symbol = library == NULL ? NULL : dlsym(library, name);
+  if (symbol == NULL) fail_msg("%s", dlerror());
+  memcpy(function, &symbol, sizeof symbol);
+}
+
+static int find_fake(void **state) {
+  (void)state;
+  void *runtime = dlopen(getenv("CREMA_CUDA_PLUGIN"), RTLD_NOW | RTLD_LOCAL);
+  void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  void *cudnn = dlopen("libcudnn.so.9", RTLD_NOW | RTLD_LOCAL);
+  find(runtime, "fake_set_memory", &fake.set_memory);
+  find(driver, "fake_unload_during_work", &fake.unload_during_work);
+  find(driver, "fake_load", &fake.load);
+  find(cudnn, "fake_offer_faster", &fake.offer_faster);
+  find(cudnn, "fake_last_algorithm", &fake.last_algorithm);
+  assert_ok(crema_device_get(CREMA_DEVICE_CUDA, 0, &device));
+  return 0;
+}
+
+/* ---- one convolution ---- */
+
+/* Of an image of 2 x 4 x 4 with 3 windows of 3 x 3, all values 1: forward, or the gradients of
+ * weights and bias. */
+static const crema_shape image = {4, {1, 2, 4, 4}}, windows = {4, {3, 2, 3, 3}}, bias = {1, {3}},
+                         result = {4, {1, 3, 2, 2}};
+
+typedef struct job {
+  cr_op *op;
+  cr_tensor *tensor[4];
+  int made;    /* the argument that is looked at */
+  float value; /* that all its elements have */
+} job;
+
+static job new_job(bool backward) {
+  const crema_shape *forward[4] = {&image, &windows, &bias, &result};
+  const crema_shape *gradients[4] = {&image, &result, &windows, &bias};
+  const crema_shape **shape = backward ? gradients : forward;
+  job j = {.made = backward ? 2 : 3, .value = backward ? 4 : 19};
+  cr_op_desc desc = {.kind = backward ? CR_OP_CONV_BWD_WEIGHTS : CR_OP_CONV_FWD, .type = CREMA_F32};
+  desc.u.conv = (cr_conv_params){
+      .window = {.axes = 2, .kernel = {3, 3}, .stride = {1, 1}, .dilation = {1, 1}}, .group = 1};
+  for (int i = 0; i < 4; i++) {
+    const int64_t count = crema_shape_count(shape[i], 0, shape[i]->axes);
+    assert_ok(cr_op_desc_add(&desc, shape[i], CREMA_F32));
+    assert_ok(cr_tensor_create(CREMA_F32, count, &j.tensor[i]));
+    if (i >= (backward ? 2 : 3)) continue;
+    void *to = NULL;
+    assert_ok(cr_tensor_host_write(j.tensor[i], &to));
+    for (int64_t k = 0; k < count; k++) ((float *)to)[k] = 1;
+  }
+  assert_ok(cr_op_create(&desc, &j.op));
+  return j;
+}
+
+static void drop_job(job *j) {
+  cr_op_destroy(j->op);
+  for (int i = 0; i < 4; i++) cr_tensor_destroy(j->tensor[i]);
+}
+
+static crema_status run(job *j, crema_context *context) {
+  const void *from = NULL;
+  if (j->made == 2) {
+    for (int i = 2; i < 4; i++) cr_tensor_set_zero(j->tensor[i]);
+  }
+  CR_TRY(cr_op_run(j->op, context, j->tensor, NULL));
+  CR_TRY(crema_context_finish(context));
+  CR_TRY(cr_tensor_host_read(j->tensor[j->made], &from));
+  if (((const float *)from)[0] != j->value) return cr_fail(CREMA_E_INTERNAL, "wrong value");
+  return cr_device_fallbacks(device) == 0 ? CREMA_OK : cr_fail(CREMA_E_INTERNAL, "on the CPU");
+}
+
+/* A convolution of its own plan; the algorithm that did it. */
+static int algorithm_of_new(bool backward, crema_context *context) {
+  job j = new_job(backward);
+  assert_ok(run(&j, context));
+  drop_job(&j);
+  return fake.last_algorithm();
+}
+
+static crema_context *new_context(void) {
+  crema_context *context = NULL;
+  assert_ok(crema_context_create(device, 1, &context));
+  return context;
+}
+
+/* ---- tests ---- */
+
+/* All free memory but so much, which any one block may take. */
+static void leave_free(size_t bytes) {
+  fake.set_memory(total - bytes, SIZE_MAX);
+}
+
+static void s4_23_the_fastest_algorithm_that_the_budget_allows(void **state) {
+  (void)state;
+  for (int backward = 0; backward < 2; backward++) {
+    crema_context *context = new_context();
+    fake.offer_faster(64 * mb);
+    fake.set_memory(0, SIZE_MAX);
+    /* Most of the memory is somebody else's. */
+    leave_free(40 * mb);
+    assert_int_equal(algorithm_of_new(backward, context), SMALL);
+    assert_true(cr_device_scratch_bytes(device) < mb);
+    leave_free(80 * mb);
+    assert_int_equal(algorithm_of_new(backward, context), FASTER);
+    const size_t bytes = cr_device_scratch_bytes(device);
+    assert_true(bytes >= 64 * mb && bytes < 65 * mb);
+    /* What is scratch memory already counts as free. */
+    leave_free(bytes + mb);
+    assert_int_equal(algorithm_of_new(backward, context), FASTER);
+    assert_int_equal(cr_device_scratch_bytes(device), bytes);
+    /* There is a limit for a device with nothing else to do, too. */
+    fake.set_memory(0, SIZE_MAX);
+    fake.offer_faster(257 * mb);
+    assert_int_equal(algorithm_of_new(backward, context), SMALL);
+    crema_context_destroy(context);
+    assert_int_equal(cr_device_scratch_bytes(device), 0);
+  }
+}
+
+/* The device says more than it has, or has it in pieces: the next best is taken, in this plan only,
+ * and the failure leaves nothing behind. */
+static void s4_23_the_search_goes_on_with_less(void **state) {
+  (void)state;
+  crema_context *context = new_context();
+  fake.offer_faster(64 * mb);
+  fake.set_memory(0, 32 * mb);
+  assert_int_equal(algorithm_of_new(false, context), SMALL);
+  assert_int_equal(algorithm_of_new(true, context), SMALL);
+  fake.set_memory(0, SIZE_MAX);
+  assert_int_equal(algorithm_of_new(true, context), FASTER);
+  crema_context_destroy(context);
+}
+
+/* The memory is there from the plan on: a run after that needs none. */
+static void a_plan_keeps_what_it_was_promised(void **state) {
+  (void)state;
+  crema_context *context = new_context();
+  job j = new_job(false);
+  fake.offer_faster(64 * mb);
+  fake.set_memory(0, SIZE_MAX);
+  assert_ok(run(&j, context));
+  fake.set_memory(total, 0);
+  for (int i = 0; i < 3; i++) assert_ok(run(&j, context));
+  assert_int_equal(fake.last_algorithm(), FASTER);
+  drop_job(&j);
+  fake.set_memory(0, SIZE_MAX);
+  crema_context_destroy(context);
+}
+
+static void cudnn_loses_the_driver(void **state) {
+  (void)state;
+  crema_context *context = new_context();
+  job j = new_job(false);
+  fake.offer_faster(0);
+  assert_ok(run(&j, context));
+  fake.unload_during_work();
+  assert_int_equal(run(&j, context), CREMA_E_CLOSED);
+  fake.load();
+  assert_ok(run(&j, context));
+  drop_job(&j);
+  crema_context_destroy(context);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(s4_23_the_fastest_algorithm_that_the_budget_allows),
+      cmocka_unit_test(s4_23_the_search_goes_on_with_less),
+      cmocka_unit_test(a_plan_keeps_what_it_was_promised),
+      cmocka_unit_test(cudnn_loses_the_driver),
+  };
+  return cmocka_run_group_tests_name("choice of algorithms", tests, find_fake, NULL);
+}
