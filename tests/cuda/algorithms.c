@@ -1,5 +1,5 @@
-/* Which of cuDNN's algorithms the plug-in takes, by how much memory the device has: row S4-23 over
- * the fake runtime. */
+/* How the plug-in uses cuDNN, over the fake runtime: which of its algorithms it takes, by how much
+ * memory the device has (row S4-23), and its handles. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -29,6 +29,8 @@ static struct {
   void (*set_memory)(size_t foreign, size_t largest);
   void (*offer_faster)(size_t bytes);
   int (*last_algorithm)(void);
+  void *(*last_handle)(void);
+  void *(*last_stream)(void);
   void (*unload_during_work)(void);
   void (*load)(void);
 } fake;
@@ -51,6 +53,8 @@ static int find_fake(void **state) {
   find(driver, "fake_load", &fake.load);
   find(cudnn, "fake_offer_faster", &fake.offer_faster);
   find(cudnn, "fake_last_algorithm", &fake.last_algorithm);
+  find(cudnn, "fake_last_handle", &fake.last_handle);
+  find(cudnn, "fake_last_stream", &fake.last_stream);
   assert_ok(crema_device_get(CREMA_DEVICE_CUDA, 0, &device));
   return 0;
 }
@@ -185,6 +189,30 @@ static void a_plan_keeps_what_it_was_promised(void **state) {
   crema_context_destroy(context);
 }
 
+/* Each context has a handle of its own, made when it is first needed and bound to its stream,
+ * though plans are shared by the contexts of a device. */
+static void s1_29_a_handle_for_each_context(void **state) {
+  (void)state;
+  crema_context *context[2] = {new_context(), new_context()};
+  void *handle[2], *stream[2];
+  job j = new_job(false);
+  fake.offer_faster(0);
+  for (int i = 0; i < 2; i++) {
+    assert_ok(run(&j, context[i]));
+    handle[i] = fake.last_handle();
+    stream[i] = fake.last_stream();
+  }
+  assert_ptr_not_equal(handle[0], handle[1]);
+  assert_ptr_not_equal(stream[0], stream[1]);
+  for (int i = 0; i < 4; i++) {
+    assert_ok(run(&j, context[i % 2]));
+    assert_ptr_equal(fake.last_handle(), handle[i % 2]);
+    assert_ptr_equal(fake.last_stream(), stream[i % 2]);
+  }
+  drop_job(&j);
+  for (int i = 0; i < 2; i++) crema_context_destroy(context[i]);
+}
+
 static void cudnn_loses_the_driver(void **state) {
   (void)state;
   crema_context *context = new_context();
@@ -204,6 +232,7 @@ int main(void) {
       cmocka_unit_test(s4_23_the_fastest_algorithm_that_the_budget_allows),
       cmocka_unit_test(s4_23_the_search_goes_on_with_less),
       cmocka_unit_test(a_plan_keeps_what_it_was_promised),
+      cmocka_unit_test(s1_29_a_handle_for_each_context),
       cmocka_unit_test(cudnn_loses_the_driver),
   };
   return cmocka_run_group_tests_name("choice of algorithms", tests, find_fake, NULL);

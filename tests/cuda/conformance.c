@@ -1,5 +1,6 @@
 /* What every back end's device must do, whatever it is: memory, copies, conversions, events, peers,
  * faults. The argument names the device: cpu, sim or cuda. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -49,7 +50,7 @@ static void to_host(void *to, crema_devptr from, size_t bytes) {
 
 /* ---- memory and copies ---- */
 
-static void bytes_come_back_as_they_went(void **state) {
+static void s1_06_bytes_come_back_as_they_went(void **state) {
   (void)state;
   unsigned char sent[COUNT], got[COUNT];
   for (int i = 0; i < COUNT; i++) sent[i] = (unsigned char)(i * 7);
@@ -198,9 +199,61 @@ static void conversions_give_the_hosts_bits(void **state) {
   cr_device_free(device, a);
 }
 
+/* All halves to floats and back, and floats around every border between two halves, with the host's
+ * bits; a NaN stays one, whichever. */
+enum { HALVES = 65536, NEAR = 3 };
+
+static bool is_nan_half(uint16_t half) {
+  return (half & 0x7fff) > 0x7c00;
+}
+
+static void convert_there(crema_dtype to, void *out, crema_dtype from, const void *in, int count) {
+  const size_t in_bytes = (size_t)count * crema_dtype_size(from);
+  const size_t out_bytes = (size_t)count * crema_dtype_size(to);
+  crema_devptr a = device_memory(in_bytes), b = device_memory(out_bytes);
+  to_device(a, in, in_bytes);
+  assert_ok(backend()->convert(context, count, (cr_form){to, NULL}, b, (cr_form){from, NULL}, a));
+  to_host(out, b, out_bytes);
+  cr_device_free(device, b);
+  cr_device_free(device, a);
+}
+
+static void expect_halves(const uint16_t *got, const uint16_t *wanted, int count) {
+  for (int i = 0; i < count; i++) {
+    if (is_nan_half(wanted[i]) ? is_nan_half(got[i]) : got[i] == wanted[i]) continue;
+    fail_msg("half %d is %#x, not %#x", i, got[i], wanted[i]);
+  }
+}
+
+static void s4_03_every_half_has_the_hosts_bits(void **state) {
+  (void)state;
+  static uint16_t half[HALVES], back[HALVES], wanted[NEAR * HALVES], got[NEAR * HALVES];
+  static float value[HALVES], near[NEAR * HALVES];
+  for (int i = 0; i < HALVES; i++) half[i] = (uint16_t)i;
+  convert_there(CREMA_F32, value, CREMA_F16, half, HALVES);
+  convert_there(CREMA_F16, back, CREMA_F32, value, HALVES);
+  expect_halves(back, half, HALVES);
+  /* The middle between a half and the next one is a tie; its neighbours are not. */
+  for (int i = 0; i < HALVES; i++) {
+    const bool last = (i & 0x7fff) >= 0x7bff;
+    const float next = last ? (i < 0x8000 ? 65536.0f : -65536.0f) : value[i + 1];
+    const float middle = is_nan_half(half[i]) || (i & 0x7fff) == 0x7c00
+                             ? value[i]
+                             : value[i] + (next - value[i]) / 2;
+    near[NEAR * i] = middle;
+    near[NEAR * i + 1] = nextafterf(middle, INFINITY);
+    near[NEAR * i + 2] = nextafterf(middle, -INFINITY);
+  }
+  assert_ok(cr_convert_plain(NEAR * HALVES, CREMA_F16, wanted, CREMA_F32, near));
+  assert_int_equal(wanted[NEAR * 0x3c01], 0x3c02); /* a tie goes to the even one */
+  assert_int_equal(wanted[NEAR * 0x7bff], 0x7c00); /* beyond the largest half */
+  convert_there(CREMA_F16, got, CREMA_F32, near, NEAR * HALVES);
+  expect_halves(got, wanted, NEAR * HALVES);
+}
+
 /* ---- streams and events ---- */
 
-static void an_event_orders_two_streams(void **state) {
+static void s1_06_an_event_orders_two_streams(void **state) {
   (void)state;
   float sent[COUNT], got[COUNT];
   bool done = false, busy = true;
@@ -298,7 +351,7 @@ static crema_status loss_of(float label, float *loss) {
 }
 
 /* A kernel cannot return an error; whoever waits for it gets it, once. */
-static void a_bad_label_is_reported_once(void **state) {
+static void s1_08_a_bad_label_is_reported_once(void **state) {
   (void)state;
   float loss = 0;
   assert_ok(loss_of(1, &loss));
@@ -324,16 +377,17 @@ int main(int argc, char **argv) {
     return SKIPPED;
   }
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(bytes_come_back_as_they_went),
+      cmocka_unit_test(s1_06_bytes_come_back_as_they_went),
       cmocka_unit_test(ranges_that_overlap_are_refused),
       cmocka_unit_test(page_locked_memory_takes_part_in_copies),
       cmocka_unit_test(addresses_know_their_device),
       cmocka_unit_test(free_memory_is_within_the_total),
       cmocka_unit_test(conversions_give_the_hosts_bits),
-      cmocka_unit_test(an_event_orders_two_streams),
+      cmocka_unit_test(s4_03_every_half_has_the_hosts_bits),
+      cmocka_unit_test(s1_06_an_event_orders_two_streams),
       cmocka_unit_test(a_push_reaches_the_device),
       cmocka_unit_test(peers_exchange_memory),
-      cmocka_unit_test(a_bad_label_is_reported_once),
+      cmocka_unit_test(s1_08_a_bad_label_is_reported_once),
   };
   const int failed = cmocka_run_group_tests_name("device conformance", tests, NULL, NULL);
   crema_context_destroy(other);

@@ -140,7 +140,7 @@ add_dependencies(cuda_runtime crema_cuda_fake)
 add_test(NAME cuda/runtime_on_fake COMMAND cuda_runtime)
 set_tests_properties(cuda/runtime_on_fake PROPERTIES ENVIRONMENT "${on_fake}")
 
-# Which of cuDNN's algorithms is taken, by how much memory there is.
+# Which of cuDNN's algorithms is taken, by how much memory there is; handles.
 add_executable(cuda_algorithms ${CMAKE_CURRENT_LIST_DIR}/algorithms.c)
 add_cuda_test(cuda_algorithms)
 target_link_libraries(cuda_algorithms PRIVATE ${CMAKE_DL_LIBS})

@@ -9,13 +9,22 @@
 enum { AXES = 5, SPATIAL = 3, WORKSPACE = 1000, ALGORITHM = 1 };
 
 /* For tests. An algorithm that is faster than the one that is always there and works with so many
- * bytes; 0: there is none. And the algorithm that ran last. */
+ * bytes; 0: there is none. And the algorithm that ran last, with
+ * what handle, on what stream. */
 void fake_offer_faster(size_t bytes);
 int fake_last_algorithm(void);
+
+void *fake_last_handle(void);
+void *fake_last_stream(void);
+
+struct cudnnContext {
+  cudaStream_t stream;
+};
 
 static struct {
   size_t faster_bytes;
   int last;
+  cudnnHandle_t handle;
 } asked;
 
 void fake_offer_faster(size_t bytes) {
@@ -23,6 +32,12 @@ void fake_offer_faster(size_t bytes) {
 }
 int fake_last_algorithm(void) {
   return asked.last;
+}
+void *fake_last_handle(void) {
+  return asked.handle;
+}
+void *fake_last_stream(void) {
+  return asked.handle->stream;
 }
 
 typedef struct fake_tensor {
@@ -46,7 +61,7 @@ cudnnStatus_t cudnnCreate(cudnnHandle_t *handle) {
   const char *given = getenv("FAKE_CUDNN_STATUS");
   if (given != NULL && given[0] != '\0') return (cudnnStatus_t)atoi(given);
   if (fake_works_on() || fake_bound() < 0) return CUDNN_STATUS_NOT_INITIALIZED;
-  *handle = calloc(1, 8);
+  *handle = calloc(1, sizeof **handle);
   fake_keep(*handle);
   return *handle != NULL ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_INTERNAL_ERROR;
 }
@@ -56,7 +71,9 @@ cudnnStatus_t cudnnDestroy(cudnnHandle_t handle) {
   return CUDNN_STATUS_SUCCESS;
 }
 cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream) {
-  return handle != NULL && stream != NULL ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_BAD_PARAM;
+  if (handle == NULL || stream == NULL) return CUDNN_STATUS_BAD_PARAM;
+  handle->stream = stream;
+  return CUDNN_STATUS_SUCCESS;
 }
 
 /* ---- descriptors ---- */
@@ -346,7 +363,8 @@ cudnnStatus_t cudnnConvolutionForward(cudnnHandle_t handle, const void *alpha,
                   w_data,
                   NULL,
                   NULL};
-  if (handle == NULL) return CUDNN_STATUS_BAD_PARAM;
+  if (handle == NULL || handle->stream == NULL) return CUDNN_STATUS_BAD_PARAM;
+  asked.handle = handle;
   return convolve(&run, (int)algo, workspace, bytes, alpha, beta, run.y, y_data);
 }
 
@@ -365,7 +383,8 @@ cudnnStatus_t cudnnConvolutionBackwardData(cudnnHandle_t handle, const void *alp
                   w_data,
                   dy_data,
                   NULL};
-  if (handle == NULL) return CUDNN_STATUS_BAD_PARAM;
+  if (handle == NULL || handle->stream == NULL) return CUDNN_STATUS_BAD_PARAM;
+  asked.handle = handle;
   return convolve(&run, (int)algo, workspace, bytes, alpha, beta, run.x, dx_data);
 }
 
@@ -384,6 +403,7 @@ cudnnStatus_t cudnnConvolutionBackwardFilter(cudnnHandle_t handle, const void *a
                   NULL,
                   dy_data,
                   NULL};
-  if (handle == NULL) return CUDNN_STATUS_BAD_PARAM;
+  if (handle == NULL || handle->stream == NULL) return CUDNN_STATUS_BAD_PARAM;
+  asked.handle = handle;
   return convolve(&run, (int)algo, workspace, bytes, alpha, beta, run.w, dw_data);
 }
