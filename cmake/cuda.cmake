@@ -7,6 +7,9 @@
 set(CREMA_CUDA_FLAGS -gencode arch=compute_75,code=sm_75 -gencode arch=compute_80,code=sm_80
   -gencode arch=compute_90,code=[sm_90,compute_90]
   CACHE STRING "What nvcc generates code for")
+# Given on the command line they are words with spaces between them.
+string(REPLACE ";" " " cuda_flags "${CREMA_CUDA_FLAGS}")
+separate_arguments(cuda_flags UNIX_COMMAND "${cuda_flags}")
 
 find_program(CREMA_NVCC nvcc HINTS $ENV{CUDA_HOME}/bin /usr/local/cuda/bin)
 if(NOT CREMA_NVCC)
@@ -40,7 +43,7 @@ set(cuda_object ${PROJECT_BINARY_DIR}/cuda/launch.o)
 file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/cuda)
 add_custom_command(
   OUTPUT ${cuda_object}
-  COMMAND ${CREMA_NVCC} -std=c++17 -O3 ${CREMA_CUDA_FLAGS} -Werror all-warnings
+  COMMAND ${CREMA_NVCC} -std=c++17 -O3 ${cuda_flags} -Werror all-warnings
           -Xcompiler -fPIC,-Wall,-Wextra,-fvisibility=hidden,-fno-exceptions,-fno-rtti,-fno-threadsafe-statics
           -I ${PROJECT_SOURCE_DIR}/include -I ${PROJECT_SOURCE_DIR}/src
           -MD -MF ${cuda_object}.d -c ${cuda_dir}/launch.cu -o ${cuda_object}
