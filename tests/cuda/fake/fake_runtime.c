@@ -16,6 +16,8 @@
 
 enum { DEVICES = 2, BLOCKS = 1 << 16, HOST = -1, FREE = -2 };
 
+static const size_t device_bytes = (size_t)4 << 30;
+
 struct CUevent_st {
   int device;
   bool recorded;
@@ -127,12 +129,12 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *out, int device) {
   snprintf(out->name, sizeof out->name, "fake GPU %d", device);
   out->major = 9;
   out->multiProcessorCount = 1;
-  out->totalGlobalMem = (size_t)4 << 30;
+  out->totalGlobalMem = device_bytes;
   return cudaSuccess;
 }
 cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total_bytes) {
   const int device = fake_device();
-  *total_bytes = (size_t)4 << 30;
+  *total_bytes = device_bytes;
   pthread_mutex_lock(&world.lock);
   size_t used = world.foreign;
   for (int i = 0; i < world.blocks; i++) {
@@ -205,7 +207,7 @@ static cudaError_t drop(void *memory, bool host) {
 cudaError_t cudaMalloc(void **out, size_t bytes) {
   const int device = fake_device();
   pthread_mutex_lock(&world.lock);
-  const bool fits = bytes <= world.largest;
+  const bool fits = bytes <= world.largest && bytes <= device_bytes;
   pthread_mutex_unlock(&world.lock);
   return fits ? add(out, bytes, device) : fail(cudaErrorMemoryAllocation);
 }
