@@ -104,11 +104,20 @@ static crema_status work(void *arg) {
   return CREMA_OK;
 }
 
+/* The stream whose event the oldest task, which is not runnable, waits for. NULL: none, another
+ * thread is running that task. */
+static sim_stream *held_up_by(const sim_stream *stream) {
+  if (atomic_load(&stream->count) == 0 || stream->running) return NULL;
+  return stream->ring[stream->first % stream->capacity].u.wait.stream;
+}
+
 /* Stepped streams: runs one task that brings `stream` forward, on whatever stream that is. */
 static void push_forward(sim_stream *stream) {
   sim_task *task = runnable(stream);
   for (size_t depth = 0; task == NULL && depth <= cr_sim_world.streams; depth++) {
-    stream = stream->ring[stream->first % stream->capacity].u.wait.stream;
+    sim_stream *next = held_up_by(stream);
+    if (next == NULL) break;
+    stream = next;
     task = runnable(stream);
   }
   if (task != NULL) {
