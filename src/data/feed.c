@@ -14,14 +14,23 @@
 
 /* ---- making -------------------------------------------------------------- */
 
+static crema_status alloc_values(const cr_feed_top *top, size_t bytes, void **out) {
+  return top->device == NULL ? cr_host_alloc(bytes, out) : cr_pinned_alloc(top->device, bytes, out);
+}
+
+static void free_values(const cr_feed_top *top) {
+  if (top->device == NULL) cr_host_free(top->values);
+  else cr_pinned_free(top->device, top->values, top->capacity * sizeof(float));
+}
+
 crema_status cr_feed_reserve(cr_feed_batch *batch, int top, const crema_shape *shape, float **out) {
   cr_feed_top *t = &batch->top[top];
   CR_TRY(crema_shape_check(shape));
   size_t count = (size_t)crema_shape_count(shape, 0, shape->axes);
   if (count > t->capacity || t->values == NULL) {
     void *memory = NULL;
-    CR_TRY(cr_host_alloc(count * sizeof(float), &memory));
-    cr_host_free(t->values);
+    CR_TRY(alloc_values(t, count * sizeof(float), &memory));
+    free_values(t);
     t->values = memory;
     t->capacity = count;
   }
@@ -68,6 +77,7 @@ static crema_status make_batch(const cr_feed_options *options, cr_feed_batch *ba
   batch->tops = options->tops;
   for (int i = 0; i < options->tops; ++i) {
     float *values = NULL;
+    batch->top[i].device = options->device;
     CR_TRY(cr_feed_reserve(batch, i, &options->shape[i], &values));
     memset(values, 0, batch->top[i].capacity * sizeof *values);
   }
@@ -132,7 +142,7 @@ fail:
 }
 
 static void free_batch(const cr_feed *feed, cr_feed_batch *batch, void (*free_item)(void *item)) {
-  for (int k = 0; k < CR_FEED_TOPS; ++k) cr_host_free(batch->top[k].values);
+  for (int k = 0; k < CR_FEED_TOPS; ++k) free_values(&batch->top[k]);
   cr_buffer_free(&batch->note);
   for (int k = 0; batch->item != NULL && free_item != NULL && k < feed->options.items; ++k) {
     free_item((char *)batch->item + (size_t)k * feed->options.item_size);

@@ -23,6 +23,7 @@ typedef struct cr_feed_top {
   crema_shape shape;
   float *values; /* as many as the shape says */
   size_t capacity;
+  crema_device *device; /* whose copies are made from the values; NULL: none */
 } cr_feed_top;
 
 typedef struct cr_feed_batch {
@@ -79,6 +80,8 @@ typedef struct cr_feed_options {
   int consumers; /* 0 counts as 1 */
   /* For one of several solvers that has a feed of its own: which one, of how many. Else 0. */
   int rank, solvers;
+  /* Batches are in memory for copies to this device; NULL: in ordinary memory. */
+  crema_device *device;
   size_t item_size;         /* may be 0 */
   const crema_shape *shape; /* one a top: memory for these is made before the threads start */
 } cr_feed_options;

@@ -17,6 +17,7 @@
 #include "data/annotated.h"
 #include "data/augment.h"
 #include "layers/layer_feed.h"
+#include "layers/layer_nothing.h"
 
 /* What one thread works with. */
 typedef struct annotated_worker {
@@ -400,9 +401,10 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
   return cr_layer_in(layer, open_feed(layer, s, top));
 }
 
-static crema_status next_batch(const cr_layer *layer, crema_blob *const *top) {
+static crema_status next_batch(const cr_layer *layer, crema_context *context,
+                               crema_blob *const *top) {
   annotated_data_state *s = layer->state;
-  CR_TRY(cr_layer_feed_next(&s->feed, layer, top));
+  CR_TRY(cr_layer_feed_next(&s->feed, layer, context, top));
   const cr_buffer *note = &s->feed.held[0]->note;
   memcpy(&s->index, note->data, sizeof s->index);
   s->index += 1;
@@ -412,9 +414,8 @@ static crema_status next_batch(const cr_layer *layer, crema_blob *const *top) {
 
 static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
                             crema_blob *const *top) {
-  (void)context;
   (void)bottom;
-  return cr_layer_in(layer, next_batch(layer, top));
+  return cr_layer_in(layer, next_batch(layer, context, top));
 }
 
 /* The consumer goes before the producer. */
@@ -511,9 +512,9 @@ const cr_layer_class cr_layer_annotated_data = {
     .max_tops = 2,
     .data_source = true,
     .setup = setup,
-    .reshape = cr_layer_no_reshape,
+    .reshape = cr_layer_nothing,
     .forward = forward,
-    .backward = cr_layer_no_backward,
+    .backward = cr_layer_nothing_backward,
     .destroy = destroy,
     .save = save,
     .restore = restore,

@@ -14,8 +14,8 @@
 #include "core/rng.h"
 #include "data/batch_push.h"
 #include "data/prefetch.h"
-#include "layers/layer.h"
 #include "layers/layer_feed.h"
+#include "layers/layer_nothing.h"
 
 typedef struct data_state {
   char *source; /* resolved path */
@@ -104,6 +104,46 @@ static int decode_threads(const Caffe__DataParameter *param) {
   return threads > CR_PREFETCH_MAX_THREADS ? CR_PREFETCH_MAX_THREADS : (int)threads;
 }
 
+static crema_status push_take(void *user, void **batch) {
+  cr_batch *taken = NULL;
+  CR_TRY(cr_prefetch_take(user, &taken));
+  *batch = taken;
+  return CREMA_OK;
+}
+
+static crema_status push_give_back(void *user, void *batch) {
+  return cr_prefetch_give_back(user, batch);
+}
+
+static void push_tops(const void *batch, cr_push_top top[CR_PUSH_TOPS]) {
+  const cr_batch *b = batch;
+  size_t items = (size_t)b->items;
+  size_t item = (size_t)b->channels * (size_t)b->height * (size_t)b->width;
+  top[0] = (cr_push_top){b->data, items * item * sizeof(float)};
+  if (b->label != NULL) top[1] = (cr_push_top){b->label, items * sizeof(float)};
+}
+
+static void push_stats(void *user, cr_input_stats *out) {
+  *out = (cr_input_stats){0};
+  cr_prefetch_get_stats(user, &out->prefetch);
+}
+
+static const cr_push_source prefetch_source = {push_take, push_give_back, push_tops, push_stats};
+
+static crema_status open_push(data_state *state, crema_device *device) {
+  int shape[3];
+  cr_prefetch_shape(state->prefetch, shape);
+  size_t items = (size_t)cr_prefetch_batch_size(state->prefetch);
+  size_t item = (size_t)shape[0] * (size_t)shape[1] * (size_t)shape[2];
+  const cr_push_options options = {.source = &prefetch_source,
+                                   .user = state->prefetch,
+                                   .device = device,
+                                   .depth = cr_prefetch_depth(state->prefetch),
+                                   .tops = cr_prefetch_has_labels(state->prefetch) ? 2 : 1,
+                                   .bytes = {items * item * sizeof(float), items * sizeof(float)}};
+  return cr_batch_push_create(&options, &state->push);
+}
+
 static crema_status open_prefetch(cr_layer *layer, data_state *state) {
   const Caffe__DataParameter *param = layer->param->data_param;
   CR_TRY(cr_transformer_create(layer->param->transform_param, layer->phase, draws_key(layer),
@@ -123,7 +163,7 @@ static crema_status open_prefetch(cr_layer *layer, data_state *state) {
                                        .labels = layer->tops > 1,
                                        .skip_corrupt = param->skip_corrupt};
   CR_TRY(cr_prefetch_create(&options, &state->prefetch));
-  return device == NULL ? CREMA_OK : cr_batch_push_create(state->prefetch, device, &state->push);
+  return device == NULL ? CREMA_OK : open_push(state, device);
 }
 
 static crema_status shape_tops(const cr_layer *layer, crema_blob *const *top) {
@@ -164,34 +204,17 @@ static void stop(const cr_layer *layer) {
   state->running = false;
 }
 
-static crema_status in_layer(const cr_layer *layer, crema_status status) {
-  return cr_fail_in(status, "layer '%s' (%s)", layer->name, layer->class->type);
-}
-
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
   data_state *state = layer->state;
   (void)bottom;
   CR_TRY(check_param(layer));
-  CR_TRY(in_layer(layer, open_reader(layer, state)));
-  CR_TRY(in_layer(layer, open_prefetch(layer, state)));
-  CR_TRY(in_layer(layer, shape_tops(layer, top)));
-  return in_layer(layer, start(layer));
-}
-
-/* Shapes come from the records. */
-static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
-  (void)layer;
-  (void)bottom;
-  (void)top;
-  return CREMA_OK;
+  CR_TRY(cr_layer_in(layer, open_reader(layer, state)));
+  CR_TRY(cr_layer_in(layer, open_prefetch(layer, state)));
+  CR_TRY(cr_layer_in(layer, shape_tops(layer, top)));
+  return cr_layer_in(layer, start(layer));
 }
 
 /* ---- running ------------------------------------------------------------- */
-
-static crema_status adopt(cr_tensor *top, crema_device *device, crema_devptr memory, float *host) {
-  return memory.address == 0 ? cr_tensor_adopt_host(top, host)
-                             : cr_tensor_adopt_both(top, device, memory, host);
-}
 
 /* `pushed` NULL: the batch is on the host alone. */
 static crema_status lend(crema_device *device, cr_batch *batch, const cr_pushed_batch *pushed,
@@ -201,9 +224,9 @@ static crema_status lend(crema_device *device, cr_batch *batch, const cr_pushed_
   const crema_shape *now = crema_blob_shape(top[0]);
   crema_shape shape = cr_shape_4(batch->items, batch->channels, batch->height, batch->width);
   if (!crema_shape_equal(now, &shape)) CR_TRY(crema_blob_reshape(top[0], &shape));
-  CR_TRY(adopt(top[0]->data, device, pushed->data, batch->data));
+  CR_TRY(cr_layer_lend(top[0], device, pushed->memory[0], batch->data));
   if (batch->label == NULL) return CREMA_OK;
-  return adopt(top[1]->data, device, pushed->label, batch->label);
+  return cr_layer_lend(top[1], device, pushed->memory[1], batch->label);
 }
 
 static crema_status note_position(data_state *state, const cr_batch *batch) {
@@ -223,9 +246,9 @@ static crema_status give_back(data_state *state, const crema_context *context) {
   return held == NULL ? CREMA_OK : cr_prefetch_give_back(state->prefetch, held);
 }
 
-static crema_status take(data_state *state) {
+static crema_status take(data_state *state, const crema_context *context) {
   if (state->push == NULL) return cr_prefetch_take(state->prefetch, &state->held);
-  CR_TRY(cr_batch_push_take(state->push, &state->held_pushed));
+  CR_TRY(cr_batch_push_take(state->push, context, &state->held_pushed));
   state->held = state->held_pushed->batch;
   return CREMA_OK;
 }
@@ -235,7 +258,7 @@ static crema_status next_batch(const cr_layer *layer, crema_context *context,
   data_state *state = layer->state;
   CR_TRY(start(layer));
   CR_TRY(give_back(state, context));
-  CR_TRY(take(state));
+  CR_TRY(take(state, context));
   CR_TRY(note_position(state, state->held));
   return lend(crema_context_device(layer->context), state->held, state->held_pushed, top);
 }
@@ -243,17 +266,7 @@ static crema_status next_batch(const cr_layer *layer, crema_context *context,
 static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
                             crema_blob *const *top) {
   (void)bottom;
-  return in_layer(layer, next_batch(layer, context, top));
-}
-
-static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
-                             const bool *propagate_down, crema_blob *const *bottom) {
-  (void)layer;
-  (void)context;
-  (void)top;
-  (void)propagate_down;
-  (void)bottom;
-  return CREMA_OK;
+  return cr_layer_in(layer, next_batch(layer, context, top));
 }
 
 static void destroy(cr_layer *layer) {
@@ -331,14 +344,14 @@ static crema_status restore_from(cr_layer *layer, const char *bytes, size_t size
 }
 
 static crema_status restore(cr_layer *layer, const char *bytes, size_t size) {
-  return in_layer(layer, restore_from(layer, bytes, size));
+  return cr_layer_in(layer, restore_from(layer, bytes, size));
 }
 
 static void input_stats(const cr_layer *layer, cr_input_stats *out) {
   const data_state *state = layer->state;
-  out->reader = cr_reader_get_stats(state->reader);
-  if (state->push != NULL) cr_batch_push_get_stats(state->push, &out->prefetch);
+  if (state->push != NULL) cr_batch_push_get_stats(state->push, out);
   else cr_prefetch_get_stats(state->prefetch, &out->prefetch);
+  out->reader = cr_reader_get_stats(state->reader);
 }
 
 const cr_layer_class cr_layer_data = {
@@ -350,9 +363,9 @@ const cr_layer_class cr_layer_data = {
     .max_tops = 2,
     .data_source = true,
     .setup = setup,
-    .reshape = reshape,
+    .reshape = cr_layer_nothing, /* shapes come from the records */
     .forward = forward,
-    .backward = backward,
+    .backward = cr_layer_nothing_backward,
     .destroy = destroy,
     .save = save,
     .restore = restore,

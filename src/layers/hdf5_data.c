@@ -14,6 +14,7 @@
 #include "data/hdf5_set.h"
 #include "data/order.h"
 #include "layers/layer_feed.h"
+#include "layers/layer_nothing.h"
 
 typedef struct hdf5_file {
   char *path;
@@ -284,9 +285,9 @@ const cr_layer_class cr_layer_hdf5_data = {
     .data_source = true,
     .shareable = true,
     .setup = setup,
-    .reshape = cr_layer_no_reshape,
+    .reshape = cr_layer_nothing,
     .forward = forward,
-    .backward = cr_layer_no_backward,
+    .backward = cr_layer_nothing_backward,
     .destroy = destroy,
     .save = save,
     .restore = restore,

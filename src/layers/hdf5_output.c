@@ -6,6 +6,7 @@
 #include "core/log.h"
 #include "data/hdf5_set.h"
 #include "layers/layer_feed.h"
+#include "layers/layer_nothing.h"
 
 typedef struct hdf5_output_state {
   cr_hdf5_writer *writer;
@@ -75,6 +76,6 @@ const cr_layer_class cr_layer_hdf5_output = {
     .setup = setup,
     .reshape = reshape,
     .forward = forward,
-    .backward = cr_layer_no_backward,
+    .backward = cr_layer_nothing_backward,
     .destroy = destroy,
 };

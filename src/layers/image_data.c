@@ -16,6 +16,7 @@
 #include "data/order.h"
 #include "data/transformer.h"
 #include "layers/layer_feed.h"
+#include "layers/layer_nothing.h"
 
 /* What one thread works with. */
 typedef struct image_worker {
@@ -279,9 +280,8 @@ static crema_status await(cr_layer *layer) {
 static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
                             crema_blob *const *top) {
   image_data_state *s = layer->state;
-  (void)context;
   (void)bottom;
-  return cr_layer_in(layer, cr_layer_feed_next(&s->feed, layer, top));
+  return cr_layer_in(layer, cr_layer_feed_next(&s->feed, layer, context, top));
 }
 
 static void destroy(cr_layer *layer) {
@@ -331,10 +331,10 @@ const cr_layer_class cr_layer_image_data = {
     .data_source = true,
     .shareable = true,
     .setup = setup,
-    .reshape = cr_layer_no_reshape,
+    .reshape = cr_layer_nothing,
     .forward = forward,
     .await = await,
-    .backward = cr_layer_no_backward,
+    .backward = cr_layer_nothing_backward,
     .destroy = destroy,
     .save = save,
     .restore = restore,

@@ -2,15 +2,22 @@
 #ifndef CR_LAYERS_LAYER_FEED_H
 #define CR_LAYERS_LAYER_FEED_H
 
+#include "data/batch_push.h"
 #include "data/feed.h"
 #include "layers/layer_share.h"
 
-/* Zero-initialise. Which batches a solver gets goes by its steps: batch number t N + r for step t
- * of solver r of N, whether they share the layer (then `held` has an entry for each) or not. */
+/* Zero-initialise. Where the net's device has memory of its own and the layer is not shared, a
+ * pusher stands between the feed and the tops; the only sharer's batch is then held_pushed as well.
+ * Batches of shared layers are copied when they are first used: the sharers, whose nets may be on
+ * different devices, come after the feed was made. Which batches a solver gets goes by its steps:
+ * batch number t N + r for step t of solver r of N, whether they share the layer (then `held` has
+ * an entry for each) or not. */
 typedef struct cr_layer_feed {
   cr_feed *feed;
+  cr_batch_push *push;  /* to the net's device; NULL: none */
   cr_feed_batch **held; /* lent to the tops, one a sharer */
-  uint64_t *end;        /* batches that all solvers have had after as many steps, one a sharer */
+  cr_pushed_batch *held_pushed;
+  uint64_t *end; /* batches that all solvers have had after as many steps, one a sharer */
   int sharers;
   bool running;
 } cr_layer_feed;
@@ -29,7 +36,7 @@ crema_status cr_layer_root_folder(const cr_layer *layer, const char *root,
                                   char **out) CREMA_MUST_USE;
 
 /* Makes the feed, shapes the tops as options->shape says and starts the threads. consumers,
- * rank and solvers of the options are set here. */
+ * rank, solvers and device of the options are set here. */
 crema_status cr_layer_feed_open(cr_layer_feed *feed, const cr_layer *layer,
                                 const cr_feed_options *options,
                                 crema_blob *const *top) CREMA_MUST_USE;
@@ -37,10 +44,15 @@ crema_status cr_layer_feed_open(cr_layer_feed *feed, const cr_layer *layer,
 /* Takes the last batch back and waits for the next one; for the class's `await`. */
 crema_status cr_layer_feed_await(cr_layer_feed *feed, const cr_layer *layer) CREMA_MUST_USE;
 
-/* Lends the next batch's memory to the tops and takes the last one back. Errors: those of the feed;
- * CREMA_E_STATE when it did not start again after it was to be restored. */
-crema_status cr_layer_feed_next(cr_layer_feed *feed, const cr_layer *layer,
+/* Lends the next batch's memory to the tops and takes the last one back, on which work may still be
+ * queued on `context`. Errors: those of the feed and of the pusher; CREMA_E_STATE when it did not
+ * start again after it was to be restored. */
+crema_status cr_layer_feed_next(cr_layer_feed *feed, const cr_layer *layer, crema_context *context,
                                 crema_blob *const *top) CREMA_MUST_USE;
+
+/* Lends a batch's memory to a top: `host` and, where there is some, equal memory of `device`. */
+crema_status cr_layer_lend(crema_blob *top, crema_device *device, crema_devptr memory,
+                           float *host) CREMA_MUST_USE;
 
 /* Stops and frees; `free_item` as for cr_feed_destroy. */
 void cr_layer_feed_close(cr_layer_feed *feed, void (*free_item)(void *item));
@@ -56,13 +68,5 @@ crema_status cr_layer_feed_start(cr_layer_feed *feed) CREMA_MUST_USE;
 /* For the class's input_stats. */
 void cr_layer_feed_stats(const cr_layer_feed *feed, const cr_layer *layer,
                          struct cr_input_stats *out);
-
-/* Class functions of layers without anything to do there: shapes that come from the data, and no
- * gradient. */
-crema_status cr_layer_no_reshape(cr_layer *layer, crema_blob *const *bottom,
-                                 crema_blob *const *top) CREMA_MUST_USE;
-crema_status cr_layer_no_backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
-                                  const bool *propagate_down,
-                                  crema_blob *const *bottom) CREMA_MUST_USE;
 
 #endif

@@ -11,6 +11,7 @@
 #include "core/rng.h"
 #include "data/transformer.h"
 #include "layers/layer_feed.h"
+#include "layers/layer_nothing.h"
 
 typedef struct memory_data_state {
   int64_t batch;
@@ -278,9 +279,9 @@ const cr_layer_class cr_layer_memory_data = {
     .data_source = true,
     .shareable = true,
     .setup = setup,
-    .reshape = cr_layer_no_reshape,
+    .reshape = cr_layer_nothing,
     .forward = forward,
-    .backward = cr_layer_no_backward,
+    .backward = cr_layer_nothing_backward,
     .destroy = destroy,
     .save = save,
     .restore = restore,

@@ -20,6 +20,7 @@
 #include "data/mean.h"
 #include "data/window_crop.h"
 #include "layers/layer_feed.h"
+#include "layers/layer_nothing.h"
 
 /* What one thread works with. */
 typedef struct window_worker {
@@ -360,9 +361,8 @@ static crema_status await(cr_layer *layer) {
 static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
                             crema_blob *const *top) {
   window_data_state *s = layer->state;
-  (void)context;
   (void)bottom;
-  return cr_layer_in(layer, cr_layer_feed_next(&s->feed, layer, top));
+  return cr_layer_in(layer, cr_layer_feed_next(&s->feed, layer, context, top));
 }
 
 static void destroy(cr_layer *layer) {
@@ -418,10 +418,10 @@ const cr_layer_class cr_layer_window_data = {
     .data_source = true,
     .shareable = true,
     .setup = setup,
-    .reshape = cr_layer_no_reshape,
+    .reshape = cr_layer_nothing,
     .forward = forward,
     .await = await,
-    .backward = cr_layer_no_backward,
+    .backward = cr_layer_nothing_backward,
     .destroy = destroy,
     .save = save,
     .restore = restore,
