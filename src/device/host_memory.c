@@ -109,15 +109,20 @@ static void slab_free(void *user, void *memory) {
 
 static const cr_host_allocator slab_allocator = {slab_alloc, slab_free, NULL};
 
-/* Where a block comes from. Sanitizers watch the ends of blocks only when the system makes each. */
+/* Sanitizers watch the ends of blocks only when the system makes each. */
+#if defined(__SANITIZE_ADDRESS__)
+#define WATCHED 1
+#elif defined(__has_feature)
+#define WATCHED __has_feature(address_sanitizer)
+#else
+#define WATCHED 0
+#endif
+
+/* Where a block comes from. */
 static const cr_host_allocator *allocator_for(size_t bytes) {
   const cr_host_allocator *allocator = atomic_load(&host_allocator.current);
-#if !defined(__SANITIZE_ADDRESS__)
-  if (allocator == &system_allocator && bytes >= SLAB_FROM && bytes < HUGE_BYTES) {
-    allocator = &slab_allocator;
-  }
-#endif
-  return allocator;
+  bool middling = bytes >= SLAB_FROM && bytes < HUGE_BYTES;
+  return allocator == &system_allocator && middling && !WATCHED ? &slab_allocator : allocator;
 }
 
 /* ---- blocks -------------------------------------------------------------- */
