@@ -63,16 +63,16 @@ static bool meets_input(const cr_window *w, int a, int64_t extent, int64_t o) {
  * call a null pointer when all windows of a block of results along the last axis lie in the
  * padding: the code that adds the bias was made for another number of results (its issue 5942, seen
  * on AVX2 in 3.7 and reported up to 3.14). How many results make a block is not told, hence no
- * window may miss the input. Only the first and the last may, under a kernel of one element: code
- * for one result is then made for the first block, and the last needs no other. */
+ * window may miss the input. A kernel of one element and stride 1 is safe: as many results lie
+ * behind the input as before it, and what the blocks before it need is always made. */
 static crema_status check_blocks(const cr_plan *plan, const_dnnl_primitive_desc_t pd) {
   const cr_window *w = &plan->desc->u.conv.window;
   const int a = w->axes - 1;
   const int64_t extent = plan->desc->arg[0].shape.dim[a + 2];
   const int64_t results = plan->desc->arg[3].shape.dim[a + 2];
+  if (w->kernel[a] == 1 && w->stride[a] == 1) return CREMA_OK;
   if (!cr_dnnl_pd_named(pd, "brg")) return CREMA_OK;
-  const int64_t edge = w->kernel[a] == 1 && results > 2 ? 1 : 0;
-  for (int64_t o = edge; o < results - edge; ++o) {
+  for (int64_t o = 0; o < results; ++o) {
     if (meets_input(w, a, extent, o)) continue;
     return cr_fail(CREMA_E_UNSUPPORTED, "a window in the padding alone, which oneDNN crashes on");
   }

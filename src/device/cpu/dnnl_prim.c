@@ -232,7 +232,7 @@ crema_status cr_dnnl_window(const cr_plan *plan, const cr_window *window, int sr
     int64_t reach = (to->dim[i + 2] - 1) * w->stride[i] + (w->kernel[i] - 1) * w->dilation[i] + 1;
     out->kernel[i] = w->kernel[i];
     out->stride[i] = w->stride[i];
-    out->dilate[i] = w->dilation[i] - 1;
+    out->dilate[i] = w->kernel[i] == 1 ? 0 : w->dilation[i] - 1;
     out->pad_begin[i] = w->pad[i];
     out->pad_end[i] = reach - in->dim[i + 2] - w->pad[i];
   }
