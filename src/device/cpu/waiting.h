@@ -18,8 +18,8 @@
 /* An op is about to be planned: no spinning for the next moments. */
 void cr_cpu_waiting_planned(void);
 
-/* An op is about to run: once in a while, looks whether the process's threads are being preempted,
- * and starts or ends spinning. Costs a look at the clock. */
+/* An op is about to run: once in a while, looks how long the calling thread had to wait for a
+ * processor, and starts or ends spinning. Costs a look at the clock. */
 void cr_cpu_waiting_look(void);
 
 /* True while idle threads sleep soon because of the calls above. */
