@@ -1,4 +1,8 @@
-/* Crema: Caffe networks in C. This header includes all the others. */
+/* Crema: Caffe networks in C. This header includes all the others.
+ *
+ * A shared library once loaded stays loaded: dlclose has no effect on it, because threads that used
+ * it end through its code. A plug-in of yours that has the static library inside must be linked
+ * with -Wl,-z,nodelete for the same reason. */
 #ifndef CREMA_CREMA_H
 #define CREMA_CREMA_H
 
