@@ -9,10 +9,10 @@ enum { MAX_RECORDS = 1000 };
 
 /* Reads the ends of the value, which must lie inside the file. */
 static void touch(const cr_lmdb_walk *walk) {
-  volatile uint8_t sum = 0;
+  const volatile uint8_t *value = walk->value.data;
   if (walk->value.size == 0) return;
-  sum += walk->value.data[0];
-  sum += walk->value.data[walk->value.size - 1];
+  (void)value[0];
+  (void)value[walk->value.size - 1];
 }
 
 static void walk_file(const uint8_t *bytes, size_t size, uint64_t txn_id) {
