@@ -1,4 +1,6 @@
 /* Concat: joins the bottoms along one axis. */
+#include <stdlib.h>
+
 #include "core/fail.h"
 #include "layers/layer_args.h"
 #include "layers/layer_op.h"
@@ -7,6 +9,7 @@
 typedef struct concat_state {
   cr_layer_op forward, backward;
   cr_layer_args args;
+  cr_tensor **unwanted; /* one a bottom: takes the gradient that the bottom is not to have */
 } concat_state;
 
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
@@ -17,6 +20,10 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
   if (param && param->has_axis && param->has_concat_dim) {
     return cr_layer_fail(layer, CREMA_E_ARGUMENT,
                          "either axis or concat_dim can be given, not both");
+  }
+  s->unwanted = calloc((size_t)layer->bottoms, sizeof *s->unwanted);
+  if (s->unwanted == NULL) {
+    return cr_fail_memory((size_t)layer->bottoms * sizeof *s->unwanted, "a concat layer");
   }
   return cr_layer_args_make(&s->args, layer->bottoms + 1);
 }
@@ -70,7 +77,10 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   CR_TRY(joined_shape(layer, bottom, desc.u.axis, &to));
   if (n == 1) return cr_layer_view(bottom[0], &to, top[0]);
   CR_TRY(crema_blob_reshape(top[0], &to));
-  for (int i = 0; i < n; i++) s->args.shape[i] = &bottom[i]->shape;
+  for (int i = 0; i < n; i++) {
+    s->args.shape[i] = &bottom[i]->shape;
+    CR_TRY(cr_layer_tensor(&s->unwanted[i], CREMA_F32, crema_blob_count(bottom[i])));
+  }
   s->args.shape[n] = &to;
   CR_TRY(cr_layer_op_make(&s->forward, &desc, n + 1, s->args.shape, NULL));
   s->args.shape[0] = &to;
@@ -88,8 +98,8 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
   return cr_layer_op_run(&s->forward, context, s->args.tensor, NULL);
 }
 
-/* Slices into all bottoms' diffs: one op is cheaper than one a bottom, and a diff that nobody asked
- * for is read by nobody. */
+/* One op is cheaper than one a bottom. The diff of a bottom that takes no gradient stays as it is:
+ * a Split above adds it to those of the bottom's other readers. */
 static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
                              const bool *propagate_down, crema_blob *const *bottom) {
   concat_state *s = layer->state;
@@ -97,12 +107,18 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
   for (int i = 0; i < layer->bottoms; i++) any = any || propagate_down[i];
   if (!any || layer->bottoms == 1) return CREMA_OK;
   s->args.tensor[0] = top[0]->diff;
-  for (int i = 0; i < layer->bottoms; i++) s->args.tensor[i + 1] = bottom[i]->diff;
+  for (int i = 0; i < layer->bottoms; i++) {
+    s->args.tensor[i + 1] = propagate_down[i] ? bottom[i]->diff : s->unwanted[i];
+  }
   return cr_layer_op_run(&s->backward, context, s->args.tensor, NULL);
 }
 
 static void destroy(cr_layer *layer) {
   concat_state *s = layer->state;
+  for (int i = 0; s->unwanted != NULL && i < layer->bottoms; i++) {
+    cr_tensor_destroy(s->unwanted[i]);
+  }
+  free(s->unwanted);
   cr_layer_op_free(&s->backward);
   cr_layer_op_free(&s->forward);
   cr_layer_args_free(&s->args);

@@ -148,8 +148,8 @@ static void check_in_place(const layer_row *row) {
   rig_free(&apart);
 }
 
-/* Asked for the gradient of one bottom at a time, a layer writes the same values and, but for what
- * layer_rows.inc excepts, leaves the other diffs alone. */
+/* Asked for the gradient of one bottom at a time, a layer writes the same values and leaves the
+ * other diffs alone. */
 static void check_propagation(const layer_row *row) {
   static const float untouched = 1234.5f;
   uint32_t random = 123459876u;
@@ -173,7 +173,7 @@ static void check_propagation(const layer_row *row) {
     set_top_diffs(&r, row);
     RIG_OK(rig_backward(&r));
     assert_near(row, "gradient of one bottom", all, rig_diff(r.bottom[i]), count);
-    for (int k = 0; k < r.bottoms && !has_flag(row, 'W'); k++) {
+    for (int k = 0; k < r.bottoms; k++) {
       const float *diff = rig_diff(r.bottom[k]);
       for (int64_t j = 0; k != i && j < crema_blob_count(r.bottom[k]); j++) {
         assert_true(diff[j] == untouched);
