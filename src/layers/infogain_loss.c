@@ -2,6 +2,7 @@
  * is not ignored. Bottoms: scores (outer, C, inner), labels (outer, inner) and, unless
  * infogain_loss_param names a file with it, the matrix H (C, C). Tops: the loss and, optionally,
  * the probabilities. */
+#include <math.h>
 #include <stdlib.h>
 
 #include "core/fail.h"
@@ -10,8 +11,8 @@
 
 typedef struct infogain_state {
   cr_layer_loss loss;
-  cr_layer_op softmax, forward, backward_prob, backward;
-  cr_tensor *prob, *diff_prob;
+  cr_layer_op softmax, forward, floor, backward_prob, backward;
+  cr_tensor *prob, *floored, *diff_prob;
   crema_blob *gain; /* from the file; NULL: bottom 2 */
 } infogain_state;
 
@@ -58,6 +59,9 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
   return read_gain(layer, param->source);
 }
 
+/* The op counts probabilities below this as this, too. */
+static const float least_probability = 1e-20f;
+
 static crema_status make_ops(infogain_state *s, const crema_shape *scores, int axis,
                              const crema_shape *folded) {
   const crema_shape labels = cr_shape_2(folded->dim[0], folded->dim[2]), one = cr_shape_1(1);
@@ -68,6 +72,11 @@ static crema_status make_ops(infogain_state *s, const crema_shape *scores, int a
   desc.kind = CR_OP_SOFTMAX_BWD;
   CR_TRY(cr_layer_op_make(&s->backward, &desc, 3, (const crema_shape *[]){scores, scores, scores},
                           NULL));
+  desc = cr_layer_op_desc(CR_OP_FUNCTION_FWD);
+  desc.u.function.kind = CR_FUNCTION_CLIP;
+  desc.u.function.alpha = least_probability;
+  desc.u.function.beta = INFINITY;
+  CR_TRY(cr_layer_op_make(&s->floor, &desc, 2, (const crema_shape *[]){folded, folded}, NULL));
   desc = cr_layer_op_desc(CR_OP_INFOGAIN_FWD);
   desc.u.nll.has_ignore = s->loss.has_ignore;
   desc.u.nll.ignore = s->loss.ignore;
@@ -99,6 +108,7 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   }
   CR_TRY(cr_layer_loss_reshape(&s->loss, top[0], folded.dim[0], folded.dim[0] * folded.dim[2]));
   CR_TRY(cr_layer_tensor(&s->prob, CREMA_F32, crema_blob_count(bottom[0])));
+  CR_TRY(cr_layer_tensor(&s->floored, CREMA_F32, crema_blob_count(bottom[0])));
   CR_TRY(cr_layer_tensor(&s->diff_prob, CREMA_F32, crema_blob_count(bottom[0])));
   if (layer->tops > 1) {
     CR_TRY(crema_blob_reshape(top[1], scores));
@@ -118,6 +128,9 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
   return cr_layer_loss_finish(&s->loss, context, top[0]);
 }
 
+/* d loss / d score c = (p_c sum_k H[label][k] - H[label][c]) weight / divisor, through p. A
+ * probability that is 0 as a float would lose its second term on the way: 0 times what was divided
+ * by it. */
 static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
                              const bool *propagate_down, crema_blob *const *bottom) {
   infogain_state *s = layer->state;
@@ -126,22 +139,25 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
   if (!propagate_down[0]) return CREMA_OK;
   CR_TRY(cr_layer_loss_divisor(&s->loss, &divisor));
   cr_op_scalars scalars = {.alpha = (float)(1 / divisor)};
+  CR_TRY(cr_layer_op_run(&s->floor, context, (cr_tensor *[]){s->prob, s->floored}, NULL));
   CR_TRY(cr_layer_op_run(&s->backward_prob, context,
-                         (cr_tensor *[]){s->prob, bottom[1]->data, gain_of(layer, bottom)->data,
+                         (cr_tensor *[]){s->floored, bottom[1]->data, gain_of(layer, bottom)->data,
                                          top[0]->diff, s->diff_prob},
                          &scalars));
   return cr_layer_op_run(&s->backward, context,
-                         (cr_tensor *[]){s->prob, s->diff_prob, bottom[0]->diff}, NULL);
+                         (cr_tensor *[]){s->floored, s->diff_prob, bottom[0]->diff}, NULL);
 }
 
 static void destroy(cr_layer *layer) {
   infogain_state *s = layer->state;
   cr_layer_op_free(&s->backward);
   cr_layer_op_free(&s->backward_prob);
+  cr_layer_op_free(&s->floor);
   cr_layer_op_free(&s->forward);
   cr_layer_op_free(&s->softmax);
   crema_blob_destroy(s->gain);
   cr_tensor_destroy(s->diff_prob);
+  cr_tensor_destroy(s->floored);
   cr_tensor_destroy(s->prob);
   cr_layer_loss_free(&s->loss);
 }

@@ -1,0 +1,59 @@
+/* Where gradients and shared values go, and where they do not. */
+#include "net_case.h"
+
+#define FC(name, from, out)                                                      \
+  "layer { name: '" name "' type: 'InnerProduct' bottom: '" from "' top: '" name \
+  "' inner_product_param { num_output: " #out                                    \
+  " bias_term: false weight_filler { value: 0.5 } } }\n"
+
+static void run(crema_net *net) {
+  ok(crema_net_forward(net, NULL));
+  crema_net_clear_param_diffs(net);
+  ok(crema_net_backward(net));
+}
+
+/* The sum reads a copy of `low` too: what the other copy gets must be nothing, not what the join
+ * could have given it. */
+static void a_join_keeps_back_what_it_is_not_asked_for(void **state) {
+  (void)state;
+  crema_net *net = build(INPUT("data", DIM2(2, 3)) FC("low", "data", 4) FC("other", "data", 4)
+                         "layer { name: 'join' type: 'Concat' bottom: 'low' bottom: 'other' top: 'join'"
+                         "  propagate_down: false propagate_down: true loss_weight: 5 }\n"
+                         FC("sum", "low", 1)
+                         "layer { name: 'end' type: 'Power' bottom: 'sum' top: 'end' loss_weight: 1 }\n",
+                         CREMA_TRAIN);
+  fill(blob_of(net, "data"), 1, 0);
+  run(net);
+  /* d end / d low = 0.5 in both samples; d low / d weight = 1 */
+  for (int i = 0; i < 12; ++i) assert_near((double)diff_of(param_of(net, "low", 0))[i], 1, 1e-6);
+  for (int i = 0; i < 12; ++i) assert_near((double)diff_of(param_of(net, "other", 0))[i], 10, 1e-6);
+  crema_net_destroy(net);
+}
+
+/* A sample that is wrong beyond what a float can say of its probability still learns. */
+static void a_hopeless_sample_has_a_gradient(void **state) {
+  (void)state;
+  crema_net *net = build("force_backward: true\n" INPUT("data", DIM2(1, 2)) INPUT("label", "dim: 1") INPUT("gain", DIM2(2, 2))
+            "layer { name: 'loss' type: 'InfogainLoss' bottom: 'data' bottom: 'label' bottom: 'gain'"
+            "  top: 'loss' }\n",
+            CREMA_TRAIN);
+  fill(blob_of(net, "data"), 0, 200);
+  fill(blob_of(net, "label"), 0, 0);
+  fill(blob_of(net, "gain"), 1, 0);
+  float *gain = NULL;
+  ok(crema_blob_mutable_cpu_data(blob_of(net, "gain"), &gain));
+  gain[1] = gain[2] = 0;
+  run(net);
+  const float *diff = diff_of(blob_of(net, "data"));
+  assert_near((double)diff[0], -1, 1e-5);
+  assert_near((double)diff[1], 1, 1e-5);
+  crema_net_destroy(net);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_join_keeps_back_what_it_is_not_asked_for),
+      cmocka_unit_test(a_hopeless_sample_has_a_gradient),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
