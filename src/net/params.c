@@ -121,16 +121,42 @@ crema_status cr_net_append_params(cr_net_build *build, int index) {
   return CREMA_OK;
 }
 
+/* Whether a top of the layer has its values from a parameter of it. */
+static bool shows_params(const cr_net_layer *layer) {
+  const cr_layer *self = layer->layer;
+  for (int j = 0; j < self->tops; ++j) {
+    for (int p = 0; p < self->params; ++p) {
+      if (cr_tensor_shares_with(layer->top[j]->data, self->blob[p]->data)) return true;
+    }
+  }
+  return false;
+}
+
+/* Tops that show parameters, and tops that show those, take their values anew: the parameters have
+ * become others. */
+static crema_status show_params_again(crema_net *net) {
+  for (int i = 0; i < net->layers; ++i) {
+    const cr_net_layer *layer = &net->layer[i];
+    cr_layer *self = layer->layer;
+    if (self->class->reshape == NULL) continue;
+    crema_status status = self->class->reshape(self, layer->bottom, layer->top);
+    if (status != CREMA_OK) return cr_net_fail_in_layer(self->param, status);
+  }
+  return CREMA_OK;
+}
+
 crema_status cr_net_tie_params(crema_net *net) {
+  bool shown = false;
   for (int i = 0; i < net->params; ++i) {
     const cr_net_param *entry = &net->net_param[i];
     if (entry->owner < 0) continue;
+    shown = shown || shows_params(&net->layer[entry->layer]);
     crema_blob *blob = net->layer[entry->layer].layer->blob[entry->index];
     crema_blob *owner = net->learnable[entry->learnable];
     CR_TRY(cr_blob_share_data(blob, owner));
     CR_TRY(cr_blob_share_diff(blob, owner));
   }
-  return CREMA_OK;
+  return shown ? show_params_again(net) : CREMA_OK;
 }
 
 int cr_net_find_layer(const crema_net *net, const char *name) {
@@ -174,13 +200,18 @@ crema_status cr_net_share_params(crema_net *net, crema_net *donor) {
   if (cursor == NULL)
     return cr_fail_memory((size_t)net->layers * sizeof *cursor, "matching layers");
   crema_status status = CREMA_OK;
+  bool shown = false;
   cr_net_match_start(net, cursor);
   for (int i = 0; i < donor->layers && status == CREMA_OK; ++i) {
     cr_layer *source = donor->layer[i].layer;
     int target = cr_net_match(net, source->name, cursor);
-    if (target < 0) cr_log_debug("Ignoring source layer %s", source->name);
-    else status = share_layer(net->layer[target].layer, source);
+    if (target < 0) {
+      cr_log_debug("Ignoring source layer %s", source->name);
+      continue;
+    }
+    shown = shown || shows_params(&net->layer[target]);
+    status = share_layer(net->layer[target].layer, source);
   }
   free(cursor);
-  return status;
+  return status == CREMA_OK && shown ? show_params_again(net) : status;
 }

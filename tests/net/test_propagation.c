@@ -30,6 +30,45 @@ static void a_join_keeps_back_what_it_is_not_asked_for(void **state) {
   crema_net_destroy(net);
 }
 
+/* What a Parameter layer shows is what it shares. */
+static void a_shown_parameter_is_the_shared_one(void **state) {
+  (void)state;
+  static const char text[] =
+      "layer { name: 'p' type: 'Parameter' top: 'p' parameter_param { shape { dim: 2 dim: 3 } } }\n"
+      "layer { name: 'a' type: 'Power' bottom: 'p' top: 'a' power_param { scale: 2 } }\n"
+      "layer { name: 'b' type: 'Flatten' bottom: 'p' top: 'b' }\n";
+  crema_net *train = build(text, CREMA_TRAIN), *test = build(text, CREMA_TEST);
+  ok(cr_net_share_params(test, train));
+  fill(param_of(train, "p", 0), 1, 1);
+  ok(crema_net_forward(test, NULL));
+  for (int i = 0; i < 6; ++i) {
+    assert_near((double)data_of(blob_of(test, "a"))[i], 2 * (1 + i), 1e-6);
+    assert_near((double)data_of(blob_of(test, "b"))[i], 1 + i, 1e-6);
+  }
+  crema_net_destroy(test);
+  crema_net_destroy(train);
+}
+
+/* In one net too, and through the copies that a split makes. */
+static void a_shown_parameter_is_its_owners(void **state) {
+  (void)state;
+  crema_net *net = build(
+      "layer { name: 'p' type: 'Parameter' top: 'p' param { name: 'w' }"
+      "  parameter_param { shape { dim: 2 dim: 3 } } }\n"
+      "layer { name: 'q' type: 'Parameter' top: 'q' param { name: 'w' }"
+      "  parameter_param { shape { dim: 2 dim: 3 } } }\n"
+      "layer { name: 'sum' type: 'Eltwise' bottom: 'p' bottom: 'q' bottom: 'q' top: 'sum'"
+      "  loss_weight: 1 }\n",
+      CREMA_TRAIN);
+  fill(param_of(net, "p", 0), 1, 1);
+  run(net);
+  for (int i = 0; i < 6; ++i) {
+    assert_near((double)data_of(blob_of(net, "sum"))[i], 3 * (1 + i), 1e-6);
+    assert_near((double)diff_of(net->learnable[0])[i], 3, 1e-6);
+  }
+  crema_net_destroy(net);
+}
+
 /* A sample that is wrong beyond what a float can say of its probability still learns. */
 static void a_hopeless_sample_has_a_gradient(void **state) {
   (void)state;
@@ -53,6 +92,8 @@ static void a_hopeless_sample_has_a_gradient(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_join_keeps_back_what_it_is_not_asked_for),
+      cmocka_unit_test(a_shown_parameter_is_the_shared_one),
+      cmocka_unit_test(a_shown_parameter_is_its_owners),
       cmocka_unit_test(a_hopeless_sample_has_a_gradient),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
