@@ -11,7 +11,7 @@
  *              a step, for plateau_winsize[steps] iterations (SSD)
  *
  * and, as NVCaffe does it: during the first rampup_interval iterations r + (b - r) (i /
- * rampup_interval)^2 with r = rampup_lr instead; never less than min_lr.
+ * rampup_interval)^2 with r = rampup_lr instead; never less than min_lr, where that is above 0.
  */
 #include <math.h>
 #include <string.h>
@@ -86,7 +86,8 @@ crema_status cr_rate_check(const Caffe__SolverParameter *param) {
     return cr_fail(CREMA_E_RANGE, "stepvalue must not fall, found %d after %d", param->stepvalue[i],
                    param->stepvalue[i - 1]);
   }
-  if (!(param->min_lr >= 0) || (found == POLY && param->min_lr > param->base_lr)) {
+  if (!(param->min_lr >= 0) ||
+      (found == POLY && param->min_lr > 0 && param->min_lr > param->base_lr)) {
     return cr_fail(CREMA_E_RANGE, "min_lr must lie between 0 and base_lr (%g), found %g",
                    (double)param->base_lr, (double)param->min_lr);
   }
@@ -146,7 +147,7 @@ float cr_rate_at(const Caffe__SolverParameter *param, int64_t iteration, double 
   } else {
     rate = by_policy(param, iteration, loss, state);
   }
-  return (float)fmax(rate, (double)param->min_lr);
+  return (float)(param->min_lr > 0 ? fmax(rate, (double)param->min_lr) : rate);
 }
 
 float cr_momentum_at(const Caffe__SolverParameter *param, int64_t iteration, float rate) {

@@ -94,6 +94,10 @@ static crema_status iterate(crema_solver *solver) {
     CR_TRY(cr_report_train_outputs(solver));
   }
   float rate = cr_rate_at(param, solver->iteration, shown, &solver->rate);
+  if (!isfinite(rate)) {
+    return cr_fail(CREMA_E_NUMERIC, "iteration %lld: the learning rate is %g (lr_policy '%s')",
+                   (long long)solver->iteration, (double)rate, param->lr_policy);
+  }
   if (display) cr_log_info("Iteration %lld, lr = %g", (long long)solver->iteration, (double)rate);
   crema_status status = cr_updater_run(solver->updater, rate, solver->iteration);
   if (status != CREMA_OK) {

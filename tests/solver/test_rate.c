@@ -105,6 +105,39 @@ static void s4_46_rates_ramp_up_and_have_a_floor(void **state) {
   }
 }
 
+/* Only min_lr is a floor: a rate below zero climbs, and one that is no number is no zero. */
+static void rates_below_zero_stay(void **state) {
+  char inv[] = "inv", poly[] = "poly", fixed[] = "fixed";
+  cr_rate_state current = {0};
+  (void)state;
+  Caffe__SolverParameter param = param_of(fixed);
+  param.base_lr = -0.5f;
+  near((double)cr_rate_at(&param, 3, 0, &current), -0.5);
+  param.lr_policy = poly;
+  assert_int_equal(cr_rate_check(&param), CREMA_OK);
+  near((double)cr_rate_at(&param, 5, 0, &current), -0.5 * 0.25);
+  param.lr_policy = inv;
+  param.gamma = -0.5f;
+  param.power = 0.75f;
+  assert_true(isnan(cr_rate_at(&param, 3, 0, &current)));
+}
+
+static void a_rate_that_is_no_number_ends_training(void **state) {
+  solver_case c;
+  (void)state;
+  case_begin(&c);
+  c.options.feed = case_feed;
+  case_load(&c, small_net, "lr_policy: 'inv' gamma: -0.5 power: 0.75 max_iter: 9");
+  assert_int_equal(crema_solver_step(c.solver, 2), CREMA_OK);
+  float before[6], after[6];
+  case_weights(&c, before);
+  assert_int_equal(crema_solver_step(c.solver, 3), CREMA_E_NUMERIC);
+  assert_non_null(strstr(crema_error_text(), "iteration 2: the learning rate is"));
+  case_weights(&c, after);
+  assert_memory_equal(before, after, sizeof before);
+  case_end(&c);
+}
+
 static void s4_46_momentum_and_decay_have_schedules(void **state) {
   char fixed[] = "fixed", poly[] = "poly", opt[] = "opt";
   Caffe__SolverParameter param = param_of(fixed);
@@ -183,6 +216,8 @@ int main(void) {
       cmocka_unit_test(poly_ends_at_zero),
       cmocka_unit_test(plateau_follows_the_loss),
       cmocka_unit_test(s4_46_rates_ramp_up_and_have_a_floor),
+      cmocka_unit_test(rates_below_zero_stay),
+      cmocka_unit_test(a_rate_that_is_no_number_ends_training),
       cmocka_unit_test(s4_46_momentum_and_decay_have_schedules),
       cmocka_unit_test(refuses),
   };
