@@ -140,6 +140,11 @@ fail:
 
 /* ---- from a message ------------------------------------------------------ */
 
+static bool has_generator(const Caffe__CremaState *message) {
+  return message->n_generator == GENERATOR_WORDS &&
+         message->generator[GENERATOR_WORDS - 1] < GENERATOR_WORDS;
+}
+
 crema_status cr_state_check(crema_solver *solver, const Caffe__SolverState *state) {
   if (!state->has_iter) {
     return cr_fail(CREMA_E_CORRUPT, "not a solver state: it has no iteration");
@@ -147,6 +152,11 @@ crema_status cr_state_check(crema_solver *solver, const Caffe__SolverState *stat
   if (state->iter < 0 || state->current_step < 0) {
     return cr_fail(CREMA_E_CORRUPT, "iteration %d and step %d are not possible", state->iter,
                    state->current_step);
+  }
+  if (state->crema_state != NULL && !has_generator(state->crema_state)) {
+    return cr_fail(CREMA_E_CORRUPT,
+                   "the state of the random generator, %zu words, does not make sense",
+                   state->crema_state->n_generator);
   }
   int wanted = cr_updater_history_count(solver->updater);
   if (state->n_history != (size_t)wanted) {
@@ -159,10 +169,9 @@ crema_status cr_state_check(crema_solver *solver, const Caffe__SolverState *stat
   for (int i = 0; i < wanted; ++i) {
     crema_shape found;
     const crema_shape *shape = crema_blob_shape(cr_updater_history(solver->updater, i));
-    CR_TRY(cr_blob_proto_shape(state->history[i], &found));
-    if (crema_shape_count(&found, 0, found.axes) == crema_shape_count(shape, 0, shape->axes)) {
-      continue;
-    }
+    crema_status status = cr_blob_proto_check(state->history[i], &found);
+    if (status != CREMA_OK) return cr_fail_in(status, "history blob %d", i);
+    if (cr_blob_proto_fits(state->history[i], shape)) continue;
     char expected_text[128], found_text[128];
     return cr_fail(CREMA_E_SHAPE, "history blob %d: the net needs shape %s, the state has %s", i,
                    crema_shape_text(shape, expected_text, sizeof expected_text),
@@ -201,14 +210,8 @@ static crema_status net_from_proto(crema_net *net, const Caffe__CremaState__Net 
 static crema_status extra_from_proto(crema_solver *solver, const Caffe__CremaState *message) {
   cr_loss_window *window = &solver->window;
   cr_mt19937 *rng = &solver->context->rng;
-  if (message->n_generator == GENERATOR_WORDS &&
-      message->generator[GENERATOR_WORDS - 1] < GENERATOR_WORDS) {
-    memcpy(rng->state, message->generator, sizeof rng->state);
-    rng->next = (int)message->generator[GENERATOR_WORDS - 1];
-  } else {
-    return cr_fail(CREMA_E_CORRUPT, "the state of the random generator has %zu words, not %d",
-                   message->n_generator, GENERATOR_WORDS);
-  }
+  memcpy(rng->state, message->generator, sizeof rng->state);
+  rng->next = (int)message->generator[GENERATOR_WORDS - 1];
   solver->seed = message->seed;
   /* Another average_loss than before starts a new mean. */
   if (message->n_loss <= (size_t)window->size && message->next_loss >= 0 &&

@@ -164,6 +164,53 @@ static void refuses_a_damaged_private_part(void **state) {
   case_end(&c);
 }
 
+/* Writes `message` over the state of iteration 3, which must be refused and change nothing. */
+static void refuse_altered(solver_case *c, const ProtobufCMessage *message, crema_status code) {
+  char path[256];
+  float before[6], after[6];
+  case_weights(c, before);
+  case_path(c, "s_iter_3.solverstate", path);
+  assert_int_equal(cr_message_write_binary(message, path), CREMA_OK);
+  assert_int_equal(crema_solver_restore(c->solver, path), code);
+  case_weights(c, after);
+  assert_memory_equal(before, after, sizeof before);
+  assert_int_equal(crema_solver_iteration(c->solver), 0);
+}
+
+/* A state is refused as a whole: not even its model is loaded. */
+static void a_refused_state_changes_nothing(void **state) {
+  solver_case c;
+  char path[256];
+  ProtobufCMessage *message;
+  (void)state;
+  case_begin(&c);
+  c.options.feed = case_feed;
+  case_load(&c, small_net, "lr_policy: 'fixed' momentum: 0.5");
+  assert_int_equal(crema_solver_step(c.solver, 3), CREMA_OK);
+  assert_int_equal(crema_solver_snapshot(c.solver), CREMA_OK);
+  case_load(&c, small_net, "lr_policy: 'fixed' momentum: 0.5");
+  case_path(&c, "s_iter_3.solverstate", path);
+  assert_int_equal(cr_message_read_binary(&caffe__solver_state__descriptor, path, &message),
+                   CREMA_OK);
+  Caffe__SolverState *saved = (Caffe__SolverState *)message;
+  saved->crema_state->generator[624] = 700;
+  refuse_altered(&c, message, CREMA_E_CORRUPT);
+  saved->crema_state->generator[624] = 624;
+  saved->history[0]->shape->dim[0] = 3;
+  saved->history[0]->shape->dim[1] = 2;
+  refuse_altered(&c, message, CREMA_E_SHAPE);
+  saved->history[0]->shape->dim[0] = 2;
+  saved->history[0]->shape->dim[1] = 3;
+  saved->history[0]->n_data = 5;
+  refuse_altered(&c, message, CREMA_E_CORRUPT);
+  saved->history[0]->n_data = 6;
+  assert_int_equal(cr_message_write_binary(message, path), CREMA_OK);
+  assert_int_equal(crema_solver_restore(c.solver, path), CREMA_OK);
+  assert_int_equal(crema_solver_iteration(c.solver), 3);
+  cr_message_free(message);
+  case_end(&c);
+}
+
 static void refuse_restore(solver_case *c, const char *name, crema_status code, const char *words) {
   char path[256];
   crema_status status = crema_solver_restore(c->solver, case_path(c, name, path));
@@ -319,6 +366,7 @@ int main(void) {
       cmocka_unit_test(hdf5_has_caffes_layout),
       cmocka_unit_test(resumes_without_the_private_part),
       cmocka_unit_test(refuses_a_damaged_private_part),
+      cmocka_unit_test(a_refused_state_changes_nothing),
       cmocka_unit_test(refuses),
       cmocka_unit_test(truncated_hdf5),
       cmocka_unit_test(a_snapshot_that_fails_keeps_the_old_one),
