@@ -123,7 +123,9 @@ static crema_status check_out(const cr_reader *reader, int consumer) {
 
 /* ---- looking at the first records ---------------------------------------- */
 
-/* A cursor of the consumer's own walks there, so that the others are not concerned. */
+/* A cursor of the consumer's own walks there, so that the others are not concerned. The first to
+ * come by the last record tells how many there are: callers that look for a record that is not
+ * there would go round for ever. */
 static crema_status move_preview(cr_reader *reader, cr_reader_seat *seat, uint64_t place) {
   if (seat->preview == NULL) {
     CR_TRY(cr_db_cursor_open(reader->walk.db, &seat->preview));
@@ -135,7 +137,9 @@ static crema_status move_preview(cr_reader *reader, cr_reader_seat *seat, uint64
   }
   for (; seat->previewed < place; ++seat->previewed) {
     CR_TRY(cr_db_cursor_next(seat->preview));
-    if (!seat->preview->valid) CR_TRY(cr_db_cursor_first(seat->preview));
+    if (seat->preview->valid) continue;
+    if (reader->walk.count == UINT64_MAX) reader->walk.count = seat->previewed + 1;
+    CR_TRY(cr_db_cursor_first(seat->preview));
   }
   return CREMA_OK;
 }

@@ -49,8 +49,8 @@ crema_status cr_reader_open(const cr_reader_options *options, cr_reader **out) C
 void cr_reader_close(cr_reader *reader);
 
 const char *cr_reader_source(const cr_reader *reader);
-/* Number of records in the database; UINT64_MAX where it is not known before the reader came from
- * the first record to the last. */
+/* Number of records in the database; UINT64_MAX where it is not known before the reader, or a
+ * preview, came from the first record to the last. */
 uint64_t cr_reader_count(const cr_reader *reader);
 /* Records on their way to each consumer. */
 int cr_reader_depth(const cr_reader *reader);

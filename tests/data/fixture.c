@@ -40,11 +40,16 @@ const char *fixture_path(const fixture *f, const char *name) {
 }
 
 const char *fixture_db(const fixture *f, const char *name, int count, fixture_record record) {
+  return fixture_db_of(f, "lmdb", name, count, record);
+}
+
+const char *fixture_db_of(const fixture *f, const char *backend, const char *name, int count,
+                          fixture_record record) {
   const char *path = fixture_path(f, name);
   cr_db *db = NULL;
   cr_db_txn *txn = NULL;
   cr_buffer value = {0};
-  assert_int_equal(cr_db_open("lmdb", path, CR_DB_NEW, &db), CREMA_OK);
+  assert_int_equal(cr_db_open(backend, path, CR_DB_NEW, &db), CREMA_OK);
   assert_int_equal(cr_db_txn_begin(db, &txn), CREMA_OK);
   for (int i = 0; i < count; ++i) {
     char key[16];

@@ -23,6 +23,10 @@ typedef void (*fixture_record)(int index, cr_buffer *value);
 /* Makes the LMDB `name` with `count` records, keys %08d. Returns its path. */
 const char *fixture_db(const fixture *f, const char *name, int count, fixture_record record);
 
+/* The same with another back end. */
+const char *fixture_db_of(const fixture *f, const char *backend, const char *name, int count,
+                          fixture_record record);
+
 /* Records for fixture_db. */
 /* Raw, 1 x 4 x 5 pixels that all equal the index (mod 251), label = index. */
 void fixture_gray(int index, cr_buffer *value);

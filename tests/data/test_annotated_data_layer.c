@@ -361,6 +361,9 @@ static void test_skip_corrupt_gives_up(void **state) {
   db = fixture_db(&f, "none", 3, put_all_damaged);
   assert_int_equal(make_net(db, "batch_size: 2 skip_corrupt: true", "", 5, &net), CREMA_E_CORRUPT);
   assert_error_has("00000002");
+  db = fixture_db_of(&f, "leveldb", "level", 3, put_all_damaged);
+  assert_int_equal(make_net(db, "batch_size: 2 skip_corrupt: true", "", 5, &net), CREMA_E_CORRUPT);
+  assert_error_has("truncated or damaged");
   fixture_remove(&f);
 }
 

@@ -25,17 +25,20 @@ typedef struct pipeline_options {
   int records, batch_size, depth, threads;
   bool skip_corrupt;
   const char *transform;
+  const char *backend; /* NULL: lmdb */
 } pipeline_options;
 
 static crema_status pipeline_make(pipeline *p, const pipeline_options *o) {
   ProtobufCMessage *param = NULL;
   const char *text = o->transform == NULL ? "" : o->transform;
+  const char *backend = o->backend == NULL ? "lmdb" : o->backend;
   *p = (pipeline){0};
   fixture_make(&p->f);
-  const cr_reader_options reader = {.backend = "lmdb",
-                                    .source = fixture_db(&p->f, "db", o->records, o->record),
-                                    .consumers = 1,
-                                    .depth = o->batch_size * o->depth};
+  const cr_reader_options reader = {
+      .backend = backend,
+      .source = fixture_db_of(&p->f, backend, "db", o->records, o->record),
+      .consumers = 1,
+      .depth = o->batch_size * o->depth};
   assert_int_equal(cr_reader_open(&reader, &p->reader), CREMA_OK);
   assert_int_equal(cr_text_parse(&caffe__transformation_parameter__descriptor, text, strlen(text),
                                  "test", CR_UNKNOWN_ERROR, &param),
@@ -294,15 +297,22 @@ static void put_garbage(int index, cr_buffer *value) {
   assert_int_equal(cr_buffer_append(value, "\x0f\x0f", 2), CREMA_OK);
 }
 
-/* Skipping ends when there is nothing but damage. */
+/* Skipping ends when there is nothing but damage, also where nobody knows the number of records. */
 static void test_nothing_but_damage(void **state) {
-  pipeline p;
+  static const char *const backends[] = {"lmdb", "leveldb"};
   (void)state;
-  const pipeline_options o = {
-      .record = put_garbage, .records = 5, .batch_size = 2, .depth = 2, .skip_corrupt = true};
-  assert_int_equal(pipeline_make(&p, &o), CREMA_E_CORRUPT);
-  assert_error_has("not a Datum");
-  pipeline_free(&p);
+  for (int i = 0; i < 2; ++i) {
+    pipeline p;
+    const pipeline_options o = {.record = put_garbage,
+                                .records = 5,
+                                .batch_size = 2,
+                                .depth = 2,
+                                .skip_corrupt = true,
+                                .backend = backends[i]};
+    assert_int_equal(pipeline_make(&p, &o), CREMA_E_CORRUPT);
+    assert_error_has("not a Datum");
+    pipeline_free(&p);
+  }
 }
 
 static void s2_21_sizes_may_differ_in_batches_of_one_only(void **state) {
