@@ -96,13 +96,13 @@ static crema_status prepare_write(const char *path, cr_db_mode mode) {
 static crema_status level_open(const char *path, cr_db_mode mode, cr_db **out) {
   level_db *db = calloc(1, sizeof *db);
   if (db == NULL) return cr_fail_memory(sizeof *db, "a database");
-  db->view.lock = -1;
+  db->view.lock = db->view.folder.lock = -1;
   crema_status status = CREMA_OK;
   if (mode == CR_DB_READ) CR_TRY_GOTO(cr_leveldb_view_open(path, &db->view), fail);
   else CR_TRY_GOTO(prepare_write(path, mode), fail);
   make_options(db, mode);
   char *error = NULL;
-  db->db = leveldb_open(db->options, mode == CR_DB_READ ? db->view.path : path, &error);
+  db->db = leveldb_open(db->options, mode == CR_DB_READ ? db->view.folder.path : path, &error);
   if (error != NULL) {
     status = fail_leveldb(error, path, "cannot open the database");
     goto fail;

@@ -211,30 +211,16 @@ static crema_status link_file(const char *path, const char *name, void *user) {
   return status;
 }
 
-static crema_status make_folder(char **out) {
-  const char *base = getenv("TMPDIR");
-  cr_buffer text = {0};
-  CR_TRY(cr_buffer_print(&text, "%s/crema-leveldb-XXXXXX",
-                         base != NULL && base[0] != '\0' ? base : "/tmp"));
-  if (mkdtemp(text.data) == NULL) {
-    crema_status status = cr_fail_errno(errno, "%s: cannot make a scratch folder", text.data);
-    cr_buffer_free(&text);
-    return status;
-  }
-  *out = cr_buffer_take(&text);
-  return CREMA_OK;
-}
-
 crema_status cr_leveldb_view_open(const char *path, cr_leveldb_view *out) {
   char manifest[MANIFEST_NAME];
   crema_status status = CREMA_OK;
-  *out = (cr_leveldb_view){.lock = -1};
+  *out = (cr_leveldb_view){.folder = {.lock = -1}, .lock = -1};
   if (!cr_file_exists(path)) return cr_fail(CREMA_E_NOT_FOUND, "%s: no such database", path);
   CR_TRY_GOTO(take_lock(path, &out->lock), fail);
   CR_TRY_GOTO(read_current(path, manifest), fail);
   CR_TRY_GOTO(each_file(path, check_file, NULL), fail);
-  CR_TRY_GOTO(make_folder(&out->path), fail);
-  link_job job = {out->path, manifest};
+  CR_TRY_GOTO(cr_scratch_folder_make(&out->folder), fail);
+  link_job job = {out->folder.path, manifest};
   CR_TRY_GOTO(each_file(path, link_file, &job), fail);
   return CREMA_OK;
 fail:
@@ -242,21 +228,8 @@ fail:
   return status;
 }
 
-static crema_status remove_file(const char *path, const char *name, void *user) {
-  (void)name;
-  (void)user;
-  if (unlink(path) != 0) cr_log_debug("%s: cannot remove: %s", path, strerror(errno));
-  return CREMA_OK;
-}
-
 void cr_leveldb_view_close(cr_leveldb_view *view) {
-  if (view->path != NULL) {
-    crema_status removed = each_file(view->path, remove_file, NULL);
-    if (removed != CREMA_OK || rmdir(view->path) != 0) {
-      cr_log_warning("%s: the scratch folder could not be removed", view->path);
-    }
-    free(view->path);
-  }
+  cr_scratch_folder_remove(&view->folder);
   if (view->lock >= 0) close(view->lock);
-  *view = (cr_leveldb_view){.lock = -1};
+  view->lock = -1;
 }

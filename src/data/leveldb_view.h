@@ -8,11 +8,11 @@
 #ifndef CR_DATA_LEVELDB_VIEW_H
 #define CR_DATA_LEVELDB_VIEW_H
 
-#include "crema/status.h"
+#include "data/scratch_folder.h"
 
 typedef struct cr_leveldb_view {
-  char *path; /* the scratch folder */
-  int lock;   /* descriptor that holds the shared lock; -1: none */
+  cr_scratch_folder folder;
+  int lock; /* descriptor that holds the shared lock; -1: none */
 } cr_leveldb_view;
 
 /* Checks what can be seen from outside (CURRENT and the manifest that it names are there, tables

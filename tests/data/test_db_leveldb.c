@@ -2,6 +2,7 @@
  * damaged. A read database must stay as it was, byte for byte. */
 #include <dirent.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -248,6 +249,53 @@ static void test_locked_by_another_process(void **state) {
   fixture_remove(&f);
 }
 
+static int count_folders(const char *path) {
+  int count = 0;
+  DIR *dir = opendir(path);
+  assert_non_null(dir);
+  const struct dirent *entry;
+  while ((entry = readdir(dir)) != NULL) count += entry->d_name[0] != '.';
+  closedir(dir);
+  return count;
+}
+
+/* What a killed run has left goes when the next one opens a database; what is in use stays. */
+static void test_scratch_folders_of_killed_runs(void **state) {
+  fixture f;
+  cr_db *db = NULL, *other = NULL;
+  cr_db_cursor *cursor = NULL;
+  (void)state;
+  fixture_make(&f);
+  const char *path = fixture_path(&f, "db"), *scratch = fixture_path(&f, "scratch");
+  make_records(path, 10);
+  assert_int_equal(mkdir(scratch, 0755), 0);
+  assert_int_equal(mkdir(fixture_path(&f, "scratch/crema-leveldb-notours"), 0755), 0);
+  assert_int_equal(setenv("TMPDIR", scratch, 1), 0);
+  for (int i = 0; i < 3; ++i) {
+    pid_t child = fork();
+    if (child == 0) {
+      if (cr_db_open("leveldb", path, CR_DB_READ, &db) != CREMA_OK) _exit(1);
+      raise(SIGKILL);
+    }
+    int ended = 0;
+    assert_int_equal(waitpid(child, &ended, 0), child);
+    assert_true(WIFSIGNALED(ended));
+    assert_int_equal(count_folders(scratch), 2);
+  }
+  assert_int_equal(cr_db_open("leveldb", path, CR_DB_READ, &db), CREMA_OK);
+  assert_int_equal(count_folders(scratch), 2);
+  assert_int_equal(cr_db_open("leveldb", path, CR_DB_READ, &other), CREMA_OK);
+  assert_int_equal(count_folders(scratch), 3);
+  assert_int_equal(cr_db_cursor_open(db, &cursor), CREMA_OK);
+  assert_record(cursor, 0);
+  cr_db_cursor_close(cursor);
+  cr_db_close(other);
+  cr_db_close(db);
+  assert_int_equal(count_folders(scratch), 1);
+  assert_int_equal(unsetenv("TMPDIR"), 0);
+  fixture_remove(&f);
+}
+
 /* The largest file of a kind. */
 static void find_file(const char *path, const char *end, char *out, size_t size) {
   off_t largest = -1;
@@ -404,6 +452,7 @@ int main(void) {
       cmocka_unit_test(test_every_record_and_nothing_changed),
       cmocka_unit_test(test_modes_and_foreign_files),
       cmocka_unit_test(test_locked_by_another_process),
+      cmocka_unit_test(test_scratch_folders_of_killed_runs),
       cmocka_unit_test(test_truncated_table),
       cmocka_unit_test(test_damaged_files),
       cmocka_unit_test(test_reader),
