@@ -3,12 +3,12 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "core/clock.h"
 #include "core/fail.h"
 #include "core/free_memory.h"
 #include "core/log.h"
+#include "data/feed.h"
 #include "data/prefetch_private.h"
 #include "device/device.h"
 
@@ -81,36 +81,33 @@ static crema_status probe(const cr_prefetch *prefetch, cr_db_bytes value, int ou
   return cr_transformer_shape(options->transformer, in[0], in[1], in[2], out);
 }
 
-/* From the consumer's first record; with skip_corrupt from its first that is whole. */
-static crema_status find_shape(cr_prefetch *prefetch) {
+/* Small raw records are done as fast as they can be handed over. */
+static bool is_small(cr_db_bytes value) {
+  enum { LARGE = 1 << 15 };
+  cr_datum datum;
+  return cr_datum_parse(value.data, value.size, &datum) == CREMA_OK && !datum.encoded &&
+         datum.size + datum.float_count < LARGE;
+}
+
+static crema_status choose_threads(cr_prefetch *prefetch, cr_db_bytes value) {
+  int wanted = prefetch->options.threads;
+  if (wanted == 0 && is_small(value)) wanted = 1;
+  return cr_feed_threads((uint32_t)wanted, &prefetch->threads);
+}
+
+/* Shape and threads from the consumer's first record; with skip_corrupt from its first that is
+ * whole. */
+static crema_status look_at_first(cr_prefetch *prefetch) {
   cr_reader *reader = prefetch->options.reader;
   for (uint64_t tried = 0;;) {
     cr_db_bytes key, value;
     CR_TRY(cr_reader_preview(reader, prefetch->options.consumer, tried, &key, &value));
     crema_status status = probe(prefetch, value, prefetch->shape);
-    if (status == CREMA_OK) return CREMA_OK;
+    if (status == CREMA_OK) return choose_threads(prefetch, value);
     status = cr_prefetch_fail_record(prefetch, key, status);
     if (!cr_prefetch_is_corrupt(status) || !prefetch->options.skip_corrupt) return status;
     if (++tried >= cr_reader_count(reader)) return status;
   }
-}
-
-/* Small raw records are done as fast as they can be handed over. */
-static bool is_small(const cr_datum *datum) {
-  enum { LARGE = 1 << 15 };
-  return !datum->encoded && datum->size + datum->float_count < LARGE;
-}
-
-static int choose_threads(const cr_prefetch_options *options) {
-  cr_db_bytes key, value;
-  cr_datum datum;
-  if (options->threads > 0) return options->threads;
-  if (cr_reader_preview(options->reader, options->consumer, 0, &key, &value) != CREMA_OK) return 1;
-  if (cr_datum_parse(value.data, value.size, &datum) != CREMA_OK || is_small(&datum)) return 1;
-  enum { ENOUGH = 3 };
-  long processors = sysconf(_SC_NPROCESSORS_ONLN);
-  if (processors <= 2) return 1;
-  return processors > ENOUGH ? ENOUGH : (int)processors - 1;
 }
 
 int cr_prefetch_depth_for(uint64_t bytes, uint64_t host_free, uint64_t device_free) {
@@ -209,8 +206,7 @@ crema_status cr_prefetch_create(const cr_prefetch_options *options, cr_prefetch 
   if (prefetch == NULL) return cr_fail_memory(sizeof *prefetch, "a prefetcher");
   prefetch->options = *options;
   crema_status status = CREMA_OK;
-  CR_TRY_GOTO(find_shape(prefetch), fail);
-  prefetch->threads = choose_threads(options);
+  CR_TRY_GOTO(look_at_first(prefetch), fail);
   CR_TRY_GOTO(choose_depth(prefetch, &prefetch->options.depth), fail);
   prefetch->window = choose_window(prefetch);
   CR_TRY_GOTO(make_work(prefetch), fail);

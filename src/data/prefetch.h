@@ -44,7 +44,7 @@ typedef struct cr_prefetch_options {
    * where memory is short; the reader has to have records for that many. */
   int depth;
   /* That decode and transform, at most CR_PREFETCH_MAX_THREADS. 0: as many as pay: one for
-   * small raw records, else three, but one less than the processors. */
+   * small raw records, else as cr_feed_threads says. */
   int threads;
   /* Batches are in memory for copies to this device; NULL: in ordinary memory. */
   crema_device *device;

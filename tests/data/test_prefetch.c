@@ -1,4 +1,7 @@
 /* Prefetching: batches, faults with the key's name, stopping at any moment. */
+#define _GNU_SOURCE /* sched_setaffinity */
+
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -315,6 +318,41 @@ static void test_nothing_but_damage(void **state) {
   }
 }
 
+static void put_damaged_first(int index, cr_buffer *value) {
+  if (index == 0) put_garbage(index, value);
+  else fixture_png(index, value);
+}
+
+static int threads_of(fixture_record record, bool skip_corrupt) {
+  pipeline p;
+  cr_prefetch_stats stats;
+  const pipeline_options o = {
+      .record = record, .records = 5, .batch_size = 2, .depth = 2, .skip_corrupt = skip_corrupt};
+  assert_int_equal(pipeline_make(&p, &o), CREMA_OK);
+  cr_prefetch_get_stats(p.prefetch, &stats);
+  pipeline_free(&p);
+  return stats.threads;
+}
+
+/* Where nobody says how many, the processors that the process may use count. */
+static void test_threads_by_themselves(void **state) {
+  cpu_set_t all, some;
+  int processors = 0;
+  (void)state;
+  assert_int_equal(sched_getaffinity(0, sizeof all, &all), 0);
+  CPU_ZERO(&some);
+  for (int i = 0; i < CPU_SETSIZE && processors < 4; ++i) {
+    if (!CPU_ISSET(i, &all)) continue;
+    CPU_SET(i, &some);
+    assert_int_equal(sched_setaffinity(0, sizeof some, &some), 0);
+    int wanted = ++processors < 3 ? 1 : processors - 1;
+    assert_int_equal(threads_of(fixture_png, false), wanted);
+    assert_int_equal(threads_of(put_damaged_first, true), wanted);
+    assert_int_equal(threads_of(fixture_color, false), 1);
+  }
+  assert_int_equal(sched_setaffinity(0, sizeof all, &all), 0);
+}
+
 static void s2_21_sizes_may_differ_in_batches_of_one_only(void **state) {
   pipeline p;
   cr_batch *batch = NULL;
@@ -401,6 +439,7 @@ int main(void) {
       cmocka_unit_test(test_damaged_record_is_named),
       cmocka_unit_test(test_damaged_records_are_skipped_on_wish),
       cmocka_unit_test(test_nothing_but_damage),
+      cmocka_unit_test(test_threads_by_themselves),
       cmocka_unit_test(s2_21_sizes_may_differ_in_batches_of_one_only),
       cmocka_unit_test(s2_28_threads_do_not_change_the_batches),
       cmocka_unit_test(s2_30_statistics),
