@@ -9,8 +9,15 @@ install(CODE "execute_process(COMMAND \${CMAKE_COMMAND} -E create_symlink crema
   \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR}/caffe\")")
 file(RELATIVE_PATH CREMA_PC_TO_PREFIX
   ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
+# By name: who links the static library need not do so with the compiler that made it.
 if(CREMA_OPENMP)
-  set(CREMA_PC_OPENMP " ${OpenMP_C_FLAGS}")
+  foreach(name ${OpenMP_C_LIB_NAMES})
+    if(name STREQUAL "gomp")
+      string(APPEND CREMA_PC_OPENMP " -lgomp")
+    elseif(NOT name STREQUAL "pthread")
+      string(APPEND CREMA_PC_OPENMP " ${OpenMP_${name}_LIBRARY}")
+    endif()
+  endforeach()
 endif()
 configure_file(cmake/crema.pc.in crema.pc @ONLY)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/crema.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

@@ -45,7 +45,7 @@ static bool compiles(const char *function) {
   assert_non_null(file);
   fprintf(file, "#include \"crema/device.h\"\n%s\n", function);
   fclose(file);
-  snprintf(command, sizeof command, "%s -std=c11 -fsyntax-only -I%s/include %s 2>/dev/null",
+  snprintf(command, sizeof command, "'%s' -std=c11 -fsyntax-only -I'%s/include' %s 2>/dev/null",
            CREMA_C_COMPILER, CREMA_SOURCE_DIR, path);
   int code = system(command);
   unlink(path);
