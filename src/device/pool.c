@@ -442,8 +442,9 @@ crema_status cr_pool_alloc(cr_pool *pool, size_t bytes, uint64_t user, crema_dev
 
 /* Remembers the place in the queue of context `user` after which the block is idle. */
 static crema_status mark_freed(cr_pool *pool, block *b, uint64_t user) {
-  b->pending = false;
+  /* What may be pending from an earlier life of the block stays so. */
   if (user == 0) return CREMA_OK;
+  b->pending = false;
   bool busy = false;
   CR_TRY(cr_context_mark(pool->device, user, &b->freed, &busy));
   b->pending = busy;

@@ -299,6 +299,28 @@ static void s4_17_reuse_by_another_stream_waits(void **state) {
   end(&f);
 }
 
+/* Work of a block's earlier life may still be queued when its next owner, the same context, gives
+ * it back without having used it. */
+static void s4_17_an_earlier_life_is_not_forgotten(void **state) {
+  (void)state;
+  pool_fixture f = begin_pool(cr_pool_options_for(CR_POOL_BINS), true);
+  crema_devptr memory = take(&f, 1000, f.context->id);
+  assert_int_equal(f.device->backend->zero(f.context, memory, 1000), CREMA_OK);
+  give(&f, memory, f.context->id);
+  crema_devptr unused = take(&f, 1000, f.context->id);
+  assert_int_equal(unused.address, memory.address);
+  give(&f, unused, 0);
+  crema_devptr host = take(&f, 1000, 0);
+  assert_true(host.address != memory.address);
+  while (cr_sim_step(f.context)) {
+  }
+  crema_devptr later = take(&f, 1000, 0);
+  assert_int_equal(later.address, memory.address);
+  give(&f, host, 0);
+  give(&f, later, 0);
+  end(&f);
+}
+
 static void s4_18_idle_blocks_go_before_a_request_fails(void **state) {
   (void)state;
   pool_fixture f = begin(CR_POOL_BINS);
@@ -360,6 +382,7 @@ int main(void) {
       cmocka_unit_test(s4_12_s4_13_a_failure_is_a_status),
       cmocka_unit_test(s4_16_size_table),
       cmocka_unit_test(s4_17_reuse_by_another_stream_waits),
+      cmocka_unit_test(s4_17_an_earlier_life_is_not_forgotten),
       cmocka_unit_test(s4_18_idle_blocks_go_before_a_request_fails),
       cmocka_unit_test(s4_19_any_thread_may_free),
   };
