@@ -131,6 +131,12 @@ static void ask_driver(cr_pool *pool) {
   pool->total_bytes = total_bytes;
 }
 
+/* With info_lock held. */
+static void hold(cr_pool *pool, size_t bytes) {
+  pool->held_bytes += bytes;
+  if (pool->held_bytes > pool->peak_held_bytes) pool->peak_held_bytes = pool->held_bytes;
+}
+
 static void note_allocated(cr_pool *pool, size_t bytes) {
   pthread_mutex_lock(&pool->info_lock);
   if (pool->free_bytes < pool->threshold) {
@@ -141,8 +147,7 @@ static void note_allocated(cr_pool *pool, size_t bytes) {
   } else {
     pool->free_bytes -= bytes;
   }
-  pool->held_bytes += bytes;
-  if (pool->held_bytes > pool->peak_held_bytes) pool->peak_held_bytes = pool->held_bytes;
+  hold(pool, bytes);
   pthread_mutex_unlock(&pool->info_lock);
 }
 
@@ -154,10 +159,12 @@ static void note_freed(cr_pool *pool, size_t bytes) {
   pthread_mutex_unlock(&pool->info_lock);
 }
 
-static void note_failed(cr_pool *pool) {
+/* `bytes` were had at the second try; 0: none. */
+static void note_failed(cr_pool *pool, size_t bytes) {
   atomic_fetch_add(&pool->flushes, 1);
   pthread_mutex_lock(&pool->info_lock);
   ask_driver(pool);
+  hold(pool, bytes);
   pthread_mutex_unlock(&pool->info_lock);
 }
 
@@ -412,7 +419,7 @@ static crema_status fresh_block(cr_pool *pool, size_t bytes, int bin, block **ou
   if (status == CREMA_E_NO_MEMORY) {
     size_t given_back = cr_pool_trim(pool);
     if (given_back > 0) status = driver_alloc(pool, b->bytes, &b->memory);
-    note_failed(pool);
+    note_failed(pool, status == CREMA_OK ? b->bytes : 0);
     if (status == CREMA_E_NO_MEMORY) status = out_of_memory(pool, bytes);
   } else if (status == CREMA_OK) {
     note_allocated(pool, b->bytes);
@@ -491,16 +498,17 @@ cr_pool_info cr_pool_describe(cr_pool *pool) {
   cr_pool_info info = {.driver_allocs = atomic_load(&pool->driver_allocs),
                        .driver_queries = atomic_load(&pool->driver_queries),
                        .flushes = atomic_load(&pool->flushes)};
+  /* All at once, because a block may come in one shard and go in another. */
+  for (int i = 0; i < SHARDS; i++) pthread_mutex_lock(&pool->shard[i].lock);
   for (int i = 0; i < SHARDS; i++) {
-    shard *s = &pool->shard[i];
-    pthread_mutex_lock(&s->lock);
+    const shard *s = &pool->shard[i];
     info.live_blocks += s->live_blocks;
     info.live_bytes += s->live_bytes;
     info.idle_blocks += s->idle_blocks;
     info.idle_bytes += s->idle_bytes;
     info.cached += s->cached;
-    pthread_mutex_unlock(&s->lock);
   }
+  for (int i = 0; i < SHARDS; i++) pthread_mutex_unlock(&pool->shard[i].lock);
   pthread_mutex_lock(&pool->info_lock);
   info.peak_bytes = pool->peak_held_bytes;
   pthread_mutex_unlock(&pool->info_lock);

@@ -2,6 +2,7 @@
  * S4-14, S4-15. */
 #include "device/pool_fixture.h"
 
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
@@ -334,9 +335,78 @@ static void s4_15_s4_16_idle_blocks_count_as_free(void **state) {
   end(&f);
 }
 
+/* A request that was served only after idle blocks had gone back is counted like any other. */
+static void s4_18_a_retried_request_is_counted(void **state) {
+  (void)state;
+  pool_fixture f = begin(CR_POOL_BINS);
+  const size_t mb = (size_t)1 << 20;
+  crema_devptr memory[15];
+  for (int i = 0; i < 15; i++) memory[i] = take(&f, 4 * mb, 0);
+  for (int i = 0; i < 15; i++) give(&f, memory[i], 0);
+  crema_devptr big = take(&f, 62 * mb, 0);
+  assert_int_equal(cr_pool_describe(f.pool).peak_bytes, 62 * mb);
+  give(&f, big, 0);
+  crema_devptr small = take(&f, mb, 0);
+  assert_int_equal(cr_pool_describe(f.pool).peak_bytes, 62 * mb);
+  give(&f, small, 0);
+  end(&f);
+}
+
+enum { HAND_OVERS = 20000, PARTIES = 8 };
+
+typedef struct hand_over {
+  pool_fixture *f;
+  _Atomic uintptr_t block; /* from the first party to the last; 0: none */
+  atomic_int met;
+} hand_over;
+
+/* Each new thread has the pool's next part for its own: the parties, all of different parts, are
+ * met in the order in which the parts are counted or in a rotation of it. */
+static crema_status hand_blocks_over(void *arg) {
+  hand_over *h = arg;
+  crema_devptr memory = {0};
+  CR_TRY(cr_pool_alloc(h->f->pool, 64, 0, &memory));
+  CR_TRY(cr_pool_free(h->f->pool, memory, 0));
+  int party = atomic_fetch_add(&h->met, 1);
+  for (int i = 0; i < HAND_OVERS && party == 0; i++) {
+    CR_TRY(cr_pool_alloc(h->f->pool, 64, 0, &memory));
+    atomic_store(&h->block, memory.address);
+    while (atomic_load(&h->block) != 0) sched_yield();
+  }
+  for (int i = 0; i < HAND_OVERS && party == PARTIES - 1; i++) {
+    while ((memory.address = atomic_load(&h->block)) == 0) sched_yield();
+    CR_TRY(cr_pool_free(h->f->pool, memory, 0));
+    atomic_store(&h->block, 0);
+  }
+  if (party == PARTIES - 1) atomic_fetch_add(&h->met, 1);
+  return CREMA_OK;
+}
+
+/* A block that one thread takes and another gives back is there once or not at all for who looks
+ * meanwhile. */
+static void s1_26_counts_hold_at_any_moment(void **state) {
+  (void)state;
+  pool_fixture f = begin(CR_POOL_NONE);
+  hand_over h = {.f = &f};
+  cr_thread *thread[PARTIES] = {0};
+  size_t most = 0;
+  for (int i = 0; i < PARTIES; i++) {
+    assert_int_equal(cr_thread_start(&thread[i], "party", hand_blocks_over, &h), CREMA_OK);
+    while (atomic_load(&h.met) <= i) sched_yield();
+  }
+  while (atomic_load(&h.met) <= PARTIES) {
+    size_t live = cr_pool_describe(f.pool).live_blocks;
+    if (live > most) most = live;
+  }
+  for (int i = 0; i < PARTIES; i++) assert_int_equal(cr_thread_join(&thread[i]), CREMA_OK);
+  assert_in_range(most, 0, 1);
+  end(&f);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(s1_26_tracking),
+      cmocka_unit_test(s1_26_counts_hold_at_any_moment),
       cmocka_unit_test(s1_27_s4_07_no_allocation_inside_a_collective),
       cmocka_unit_test(s4_11_devices_named_at_the_start),
       cmocka_unit_test(s4_11_events_are_printed_on_demand),
@@ -344,6 +414,7 @@ int main(void) {
       cmocka_unit_test(s4_14_when_the_driver_is_asked),
       cmocka_unit_test(s4_15_the_smaller_total_counts),
       cmocka_unit_test(s4_15_s4_16_idle_blocks_count_as_free),
+      cmocka_unit_test(s4_18_a_retried_request_is_counted),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
