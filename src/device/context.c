@@ -151,8 +151,9 @@ static void close_context(crema_context *context) {
   const cr_backend *backend = device->backend;
   cr_device_guard guard;
   crema_status status = cr_device_enter(device, &guard);
-  unlist_context(context);
   if (status == CREMA_OK) status = backend->finish(context);
+  /* Not before: a context that is not listed is taken to be done. */
+  unlist_context(context);
   if (status != CREMA_OK && status != CREMA_E_CLOSED) {
     cr_log_warning("while a context was closed: %s", crema_error_text());
   }

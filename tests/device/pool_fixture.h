@@ -11,11 +11,12 @@ typedef struct pool_fixture {
   cr_pool *pool;
 } pool_fixture;
 
-static inline pool_fixture begin_pool(cr_pool_options options, bool stepped) {
+static inline pool_fixture begin_slow(cr_pool_options options, bool stepped, double latency) {
   pool_fixture f = {0};
   cr_sim_options sim = sim_test_options(2);
   sim.memory = (size_t)64 << 20;
   sim.stepped = stepped;
+  sim.latency = latency;
   sim.poison = false;
   sim_begin(&sim);
   f.device = sim_test_device(0);
@@ -23,6 +24,10 @@ static inline pool_fixture begin_pool(cr_pool_options options, bool stepped) {
   assert_int_equal(cr_pool_create(f.device, &options, &f.pool), CREMA_OK);
   cr_sim_reset_counts();
   return f;
+}
+
+static inline pool_fixture begin_pool(cr_pool_options options, bool stepped) {
+  return begin_slow(options, stepped, 0);
 }
 
 static inline pool_fixture begin(cr_pool_mode mode) {

@@ -1,11 +1,15 @@
 /* The caching pool: rows S1-22 to S1-25, S4-10, S4-12, S4-13, S4-16 to S4-19. */
 #include "device/pool_fixture.h"
 
+#include <stdatomic.h>
+
+#include "core/clock.h"
 #include "core/fail.h"
 #include "core/log.h"
 #include "core/rng.h"
 #include "core/thread.h"
 #include "device/block.h"
+#include "device/copy.h"
 
 static void s1_22_without_a_pool(void **state) {
   (void)state;
@@ -321,6 +325,40 @@ static void s4_17_an_earlier_life_is_not_forgotten(void **state) {
   end(&f);
 }
 
+typedef struct closing {
+  crema_context *context;
+  atomic_bool closed;
+} closing;
+
+static crema_status close_context(void *arg) {
+  closing *c = arg;
+  crema_context_destroy(c->context);
+  atomic_store(&c->closed, true);
+  return CREMA_OK;
+}
+
+/* A context that is being destroyed in one thread has work to finish first; what another thread
+ * frees meanwhile is not idle yet. */
+static void s4_17_a_context_that_closes_still_uses_memory(void **state) {
+  (void)state;
+  pool_fixture f = begin_slow(cr_pool_options_for(CR_POOL_BINS), false, 0.5);
+  closing c = {.context = sim_test_context(f.device)};
+  uint64_t id = c.context->id;
+  char source[1000] = {0};
+  crema_devptr memory = take(&f, sizeof source, id);
+  assert_int_equal(cr_copy_from_cpu(c.context, memory, source, sizeof source), CREMA_OK);
+  cr_thread *closer = NULL;
+  assert_int_equal(cr_thread_start(&closer, "closer", close_context, &c), CREMA_OK);
+  cr_clock_sleep(0.1);
+  give(&f, memory, id);
+  crema_devptr other = take(&f, sizeof source, 0);
+  bool in_use = !atomic_load(&c.closed);
+  assert_true(other.address != memory.address || !in_use);
+  assert_int_equal(cr_thread_join(&closer), CREMA_OK);
+  give(&f, other, 0);
+  end(&f);
+}
+
 static void s4_18_idle_blocks_go_before_a_request_fails(void **state) {
   (void)state;
   pool_fixture f = begin(CR_POOL_BINS);
@@ -383,6 +421,7 @@ int main(void) {
       cmocka_unit_test(s4_16_size_table),
       cmocka_unit_test(s4_17_reuse_by_another_stream_waits),
       cmocka_unit_test(s4_17_an_earlier_life_is_not_forgotten),
+      cmocka_unit_test(s4_17_a_context_that_closes_still_uses_memory),
       cmocka_unit_test(s4_18_idle_blocks_go_before_a_request_fails),
       cmocka_unit_test(s4_19_any_thread_may_free),
   };
