@@ -6,6 +6,7 @@
 
 #include "cli.h"
 #include "core/fail.h"
+#include "data/annotated.h"
 #include "data/db.h"
 #include "data/sample.h"
 
@@ -25,6 +26,8 @@ typedef struct data_stats {
   const char *path;
   int64_t named; /* damaged records whose keys are printed */
   cr_sample sample;
+  cr_annotated annotated;
+  uint64_t with_boxes, boxes;
   uint64_t records, encoded, corrupt, bytes;
   shape_count shape[SHAPES];
   int shapes;
@@ -106,11 +109,44 @@ static void add_means(data_stats *s, const cr_pixels *pixels) {
   }
 }
 
+static crema_status add_datum(data_stats *s, cr_db_bytes value) {
+  const cr_pixels *pixels = &s->sample.pixels;
+  CR_TRY(cr_sample_load(&s->sample, value.data, value.size, CR_IMAGE_NATIVE));
+  if (pixels->interleaved) ++s->encoded;
+  count_shape(s, pixels);
+  add_means(s, pixels);
+  return count_label(s, s->sample.label);
+}
+
+/* Where there are boxes, their classes count as labels. */
+static crema_status add_annotated(data_stats *s, cr_db_bytes value) {
+  cr_annotated *annotated = &s->annotated;
+  const cr_image *image = &annotated->image;
+  CR_TRY(cr_annotated_load(annotated, value.data, value.size, CR_IMAGE_NATIVE));
+  const cr_pixels pixels = {.values = image->pixels,
+                            .type = CREMA_U8,
+                            .interleaved = true,
+                            .channels = image->channels,
+                            .height = image->height,
+                            .width = image->width};
+  size_t boxes = cr_annotated_count(annotated);
+  if (annotated->encoded) ++s->encoded;
+  count_shape(s, &pixels);
+  add_means(s, &pixels);
+  if (!annotated->has_boxes && boxes == 0) return count_label(s, annotated->label);
+  ++s->with_boxes;
+  s->boxes += boxes;
+  for (size_t i = 0; i < boxes; ++i)
+    CR_TRY(count_label(s, cr_annotated_object(annotated, i)->label));
+  return CREMA_OK;
+}
+
 static crema_status add_record(data_stats *s, const cr_db_cursor *cursor) {
+  const cr_db_bytes value = cursor->value;
   ++s->records;
-  s->bytes += cursor->value.size;
+  s->bytes += value.size;
   crema_status status =
-      cr_sample_load(&s->sample, cursor->value.data, cursor->value.size, CR_IMAGE_NATIVE);
+      cr_annotated_is(value.data, value.size) ? add_annotated(s, value) : add_datum(s, value);
   if (status == CREMA_E_NO_MEMORY) return status;
   if (status != CREMA_OK) {
     char text[96];
@@ -118,13 +154,8 @@ static crema_status add_record(data_stats *s, const cr_db_cursor *cursor) {
       printf("Damaged record '%s': %s\n", cr_db_key_text(cursor->key, text, sizeof text),
              crema_error_text());
     }
-    return CREMA_OK;
   }
-  const cr_pixels *pixels = &s->sample.pixels;
-  if (pixels->interleaved) ++s->encoded;
-  count_shape(s, pixels);
-  add_means(s, pixels);
-  return count_label(s, s->sample.label);
+  return CREMA_OK;
 }
 
 static crema_status add_all(data_stats *s, const char *backend) {
@@ -158,6 +189,9 @@ static void print_stats(const data_stats *s, const char *backend) {
   for (int c = 0; c < MEAN_CHANNELS && s->values[c] > 0; ++c) {
     printf("Mean of channel %d: %.6g\n", c, s->sum[c] / (double)s->values[c]);
   }
+  if (s->with_boxes > 0) {
+    printf("Boxes: %" PRIu64 " in %" PRIu64 " records\n", s->boxes, s->with_boxes);
+  }
   for (size_t i = 0; i < s->labels; ++i) {
     printf("Label %d: %" PRIu64 "\n", s->label[i].label, s->label[i].count);
   }
@@ -180,7 +214,9 @@ int crema_cmd_data_stats(int argc, char **argv) {
           "Reads and decodes all records of a database and prints how many there are, their "
           "shapes\n"
           "(channels x height x width), the mean of each channel, how often each label comes, and\n"
-          "which records are damaged. Exits with 1 when there are such.\n"
+          "which records are damaged. Exits with 1 when there are such. Of pictures with boxes "
+          "(the\n"
+          "AnnotatedDatum of Caffe-SSD) it counts the boxes, and their classes as labels.\n"
           "\n"
           "Example:\n"
           "  crema data_stats train_lmdb\n",
@@ -194,6 +230,7 @@ int crema_cmd_data_stats(int argc, char **argv) {
   if (backend == NULL) backend = "lmdb"; /* opening it tells what is wrong */
   crema_status status = add_all(&s, backend);
   if (status == CREMA_OK) print_stats(&s, backend);
+  cr_annotated_free(&s.annotated);
   cr_sample_free(&s.sample);
   free(s.label);
   if (status != CREMA_OK) return cli_fail();

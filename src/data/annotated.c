@@ -45,6 +45,12 @@ static crema_status load_objects(cr_annotated *annotated, const Caffe__Annotated
   return CREMA_OK;
 }
 
+/* Field 1 is a message there, and a number in a Datum. */
+bool cr_annotated_is(const uint8_t *bytes, size_t size) {
+  enum { FIRST_IS_MESSAGE = 1 << 3 | 2 };
+  return size > 0 && bytes[0] == FIRST_IS_MESSAGE;
+}
+
 crema_status cr_annotated_load(cr_annotated *annotated, const uint8_t *bytes, size_t size,
                                cr_image_color color) {
   ProtobufCMessage *parsed = NULL;
@@ -56,10 +62,13 @@ crema_status cr_annotated_load(cr_annotated *annotated, const uint8_t *bytes, si
   crema_status status = CREMA_OK;
   annotated->has_boxes = message->has_type;
   if (datum == NULL) {
-    status = cr_fail(CREMA_E_CORRUPT, "an AnnotatedDatum without a datum");
+    status = cr_fail(CREMA_E_CORRUPT,
+                     "not an AnnotatedDatum, it has no datum; a plain Datum is "
+                     "read by layers of type Data");
     goto out;
   }
   annotated->label = datum->label;
+  annotated->encoded = datum->encoded;
   if (datum->encoded) {
     CR_TRY_GOTO(cr_image_decode(datum->data.data, datum->data.len, color, &annotated->image), out);
   } else {

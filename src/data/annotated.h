@@ -16,9 +16,13 @@ typedef struct cr_object {
 typedef struct cr_annotated {
   cr_image image;
   int label;         /* the Datum's */
+  bool encoded;      /* the record holds a JPEG or PNG file */
   bool has_boxes;    /* the record says that its annotations are boxes */
   cr_buffer objects; /* of cr_object */
 } cr_annotated;
+
+/* Whether a record looks like an AnnotatedDatum and not like a Datum. */
+bool cr_annotated_is(const uint8_t *bytes, size_t size);
 
 /* Parses and decodes a record, to `color` when it is encoded. Pixels must be bytes. Errors:
  * CREMA_E_CORRUPT, CREMA_E_UNSUPPORTED and those of cr_image_decode. */

@@ -25,7 +25,8 @@ typedef struct cr_datum {
 } cr_datum;
 
 /* Parses a record. Later fields win over earlier ones of the same name, unknown fields are
- * skipped. Errors: CREMA_E_CORRUPT with the byte offset. */
+ * skipped. Errors: CREMA_E_CORRUPT with the byte offset; CREMA_E_UNSUPPORTED for an
+ * AnnotatedDatum (data/annotated.h). */
 crema_status cr_datum_parse(const uint8_t *bytes, size_t size, cr_datum *out) CREMA_MUST_USE;
 
 /* Checks what a record that is not encoded must hold: extents of at least 1 whose product is the

@@ -21,6 +21,8 @@ static crema_status parse_line(cr_image_list *list, char *line, size_t number) {
     return cr_fail(CREMA_E_PARSE, "%s:%zu: expected a file name and an integer label, found \"%s\"",
                    list->path, number, line);
   }
+  /* Columns may be set apart by several blanks. */
+  while (gap > line && (gap[-1] == ' ' || gap[-1] == '\t')) --gap;
   *gap = '\0';
   list->entry[list->count++] = (cr_list_entry){line, (int)label, number};
   return CREMA_OK;

@@ -65,6 +65,16 @@ static crema_status read_names(hdf5_data_state *s, const char *list, char *text)
   return s->files > 0 ? CREMA_OK : cr_fail(CREMA_E_PARSE, "%s: the list is empty", list);
 }
 
+/* A common mistake: the file itself is named, not the list. */
+static crema_status check_list(const char *path, const cr_buffer *text) {
+  static const char signature[] = "\x89HDF\r\n\x1a\n";
+  size_t size = sizeof signature - 1;
+  if (text->size < size || memcmp(text->data, signature, size) != 0) return CREMA_OK;
+  return cr_fail(CREMA_E_PARSE,
+                 "%s: an HDF5 file; source must be a text file that names HDF5 files, one a line",
+                 path);
+}
+
 static crema_status read_list(const cr_layer *layer, hdf5_data_state *s) {
   char *path = NULL;
   cr_buffer text = {0};
@@ -72,6 +82,7 @@ static crema_status read_list(const cr_layer *layer, hdf5_data_state *s) {
   CR_TRY(cr_file_resolve(layer->source_dir_file, layer->param->hdf5_data_param->source, &path));
   crema_status status = CREMA_OK;
   CR_TRY_GOTO(cr_file_read(path, &text), out);
+  CR_TRY_GOTO(check_list(path, &text), out);
   for (size_t i = 0; i < text.size; i++) lines += text.data[i] == '\n';
   s->file = calloc(lines, sizeof *s->file);
   if (s->file == NULL) {

@@ -582,12 +582,52 @@ static void test_faults(void **state) {
   fixture_remove(&f);
 }
 
+/* The output of a command and its exit code. */
+static int run_command(const char *command, cr_buffer *out) {
+  char text[256];
+  FILE *pipe = popen(command, "r");
+  assert_non_null(pipe);
+  while (fgets(text, sizeof text, pipe) != NULL) {
+    assert_int_equal(cr_buffer_print(out, "%s", text), CREMA_OK);
+  }
+  return pclose(pipe);
+}
+
+/* The tools know these records from those of Data. */
+static void test_tools(void **state) {
+  static const char *const lines[] = {"5 records",
+                                      "0 encoded, 1 damaged",
+                                      "Damaged record '00000002'",
+                                      "Shape 3 x 20 x 20: 4",
+                                      "Boxes: 3 in 4 records",
+                                      "Label 1: 1\nLabel 2: 1\nLabel 5: 1\n"};
+  fixture f;
+  cr_buffer out = {0};
+  char command[1024];
+  (void)state;
+  fixture_make(&f);
+  const char *db = fixture_db(&f, "db", RECORDS, put_damaged);
+  snprintf(command, sizeof command, "'%s/bin/crema' data_stats '%s' 2>&1", CREMA_BINARY_DIR, db);
+  assert_int_not_equal(run_command(command, &out), 0);
+  for (size_t i = 0; i < sizeof lines / sizeof *lines; ++i) {
+    if (strstr(out.data, lines[i]) == NULL) fail_msg("\"%s\" is not in %s", lines[i], out.data);
+  }
+  cr_buffer_clear(&out);
+  snprintf(command, sizeof command, "'%s/bin/crema' compute_image_mean '%s' 2>&1", CREMA_BINARY_DIR,
+           db);
+  assert_int_not_equal(run_command(command, &out), 0);
+  assert_non_null(strstr(out.data, "an AnnotatedDatum (a picture with boxes)"));
+  cr_buffer_free(&out);
+  fixture_remove(&f);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_rows_of_the_label),
       cmocka_unit_test(test_boxes_follow_the_pixels),
       cmocka_unit_test(test_boxes_stay_when_the_size_does),
       cmocka_unit_test(s2_28_threads_give_the_same_batches),
+      cmocka_unit_test(test_tools),
       cmocka_unit_test(test_skip_corrupt),
       cmocka_unit_test(test_skip_corrupt_gives_up),
       cmocka_unit_test(test_records_without_annotations),

@@ -209,11 +209,14 @@ static void test_bad_files(void **state) {
   assert_error_has("odd.h5");
   cr_hdf5_writer_close(writer);
   refuse(&f, "odd.h5\n", "batch_size: 1", "", CREMA_E_SHAPE, "3 samples");
+  crema_net *net = NULL;
+  make_file(&f, "list.txt", 0, 2);
+  assert_int_equal(make_net(&f, "batch_size: 1", "", 1, &net), CREMA_E_PARSE);
+  assert_error_has("an HDF5 file; source must be a text file");
   /* Cut off anywhere: refused, when opened or when read. */
   assert_int_equal(cr_file_read(fixture_path(&f, "a.h5"), &file), CREMA_OK);
   write_text(&f, "list.txt", "cut.h5\n");
   for (size_t size = 0; size < file.size; size += file.size / 13) {
-    crema_net *net = NULL;
     assert_int_equal(cr_file_write(fixture_path(&f, "cut.h5"), file.data, size), CREMA_OK);
     assert_int_equal(make_net(&f, "batch_size: 1", "", 1, &net), CREMA_E_CORRUPT);
     assert_error_has("cut.h5");

@@ -507,6 +507,12 @@ static void test_bad_lists_and_parameters(void **state) {
   (void)state;
   fixture_make(&f);
   make_set(&f);
+  crema_net *net = NULL;
+  write_text(&f, "list.txt", "a folder/1.png  \t 1 \r\na folder/2.png\t\t2\n");
+  assert_int_equal(make_net(&f, "batch_size: 2", "", 1, &net), CREMA_OK);
+  forward(net);
+  assert_true(values(net, "label")[0] == 1 && values(net, "label")[1] == 2);
+  crema_net_destroy(net);
   refuse(&f, "a.png one\n", "", CREMA_E_PARSE, "list.txt:1");
   refuse(&f, "a folder/0.png 1\n\nalone\n", "", CREMA_E_PARSE, "list.txt:3");
   refuse(&f, "a folder/0.png 99999999999\n", "", CREMA_E_PARSE, "list.txt:1");
@@ -515,7 +521,6 @@ static void test_bad_lists_and_parameters(void **state) {
   refuse(&f, "a folder/0.png 1\n", "batch_size: 0", CREMA_E_ARGUMENT, "batch_size");
   refuse(&f, "nothing.png 1\n", "", CREMA_E_NOT_FOUND, "nothing.png");
   assert_int_equal(unlink(fixture_path(&f, "list.txt")), 0);
-  crema_net *net = NULL;
   assert_int_equal(make_net(&f, "", "", 1, &net), CREMA_E_NOT_FOUND);
   assert_error_has("list.txt");
   fixture_remove(&f);
