@@ -160,10 +160,11 @@ static int train(const train_flags *flags, const crema_solver_options *options) 
     status = crema_solver_load_weights(solver, flags->weights);
   }
   if (status == CREMA_OK) {
-    cr_log_info("Starting Optimization");
     training *run = options->user;
     run->solver = solver;
+    /* Whoever reads the line may send signals. */
     catch_signals(run);
+    cr_log_info("Starting Optimization");
     start = cr_clock_seconds();
     status = crema_solver_solve(solver);
   }
