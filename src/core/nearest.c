@@ -1,6 +1,7 @@
 #include "core/nearest.h"
 
 #include <ctype.h>
+#include <stdint.h>
 #include <string.h>
 
 enum { NAME_MAX_LENGTH = 64 };
@@ -33,15 +34,29 @@ static size_t distance(const char *a, const char *b) {
   return row[n];
 }
 
+/* The length of `word` without the words behind underscores that `name` ends in as well: what
+ * "bn_param" and "lrn_param" share says nothing about whether one is meant by the other. */
+static size_t own_length(const char *word, const char *name) {
+  size_t own = strlen(word), i = own, j = strlen(name);
+  while (i > 0 && j > 0 && word[i - 1] == name[j - 1]) {
+    --i;
+    --j;
+    if (word[i] == '_') own = i;
+  }
+  if (j == 0 && i > 0 && word[i - 1] == '_') own = i - 1;
+  return own;
+}
+
 const char *cr_nearest(const char *word, const char *const *names, size_t count) {
   size_t length = strlen(word);
   if (length == 0 || length > NAME_MAX_LENGTH) return NULL;
   const char *best = NULL;
-  size_t best_cost = 2 * (length / 3 + 1) + 1; /* a third of the word may be wrong */
+  size_t best_cost = SIZE_MAX;
   for (size_t i = 0; i < count; ++i) {
     if (strlen(names[i]) > NAME_MAX_LENGTH) continue;
     size_t cost = distance(word, names[i]);
-    if (cost < best_cost) {
+    /* A third of the word's own part may be wrong. */
+    if (cost < best_cost && cost <= 2 * (own_length(word, names[i]) / 3 + 1)) {
       best_cost = cost;
       best = names[i];
     }

@@ -20,6 +20,7 @@ typedef struct text_reader {
   cr_token token; /* the next one, not yet consumed */
   cr_unknown_fields unknown;
   int depth;
+  const ProtobufCMessage *layer; /* the one that is being read, or NULL */
 } text_reader;
 
 static crema_status read_fields(text_reader *r, ProtobufCMessage *message, char close);
@@ -69,6 +70,25 @@ static const char *nearest_name(const cr_token *token, const char *const *names,
   return cr_nearest(name, names, count);
 }
 
+/* "layer 'NAME' (TYPE): " as far as it is read: a field of another Caffe most often belongs to a
+ * layer of that Caffe, whose type then says more than the field. */
+static const char *layer_prefix(const text_reader *r, char *out, size_t size) {
+  const char *name = NULL;
+  const char *type = NULL;
+  out[0] = '\0';
+  if (r->layer == NULL) return out;
+  if (r->layer->descriptor == &caffe__layer_parameter__descriptor) {
+    const Caffe__LayerParameter *layer = (const Caffe__LayerParameter *)r->layer;
+    name = layer->name;
+    type = layer->type;
+  } else {
+    name = ((const Caffe__V1LayerParameter *)r->layer)->name;
+  }
+  if (name != NULL && type != NULL) snprintf(out, size, "layer '%.48s' (%.48s): ", name, type);
+  else if (name != NULL) snprintf(out, size, "layer '%.48s': ", name);
+  return out;
+}
+
 static crema_status fail_unknown_field(text_reader *r, const cr_token *name,
                                        const ProtobufCMessageDescriptor *type) {
   const char *names[CR_FIELDS_MAX];
@@ -76,12 +96,15 @@ static crema_status fail_unknown_field(text_reader *r, const cr_token *name,
   for (unsigned i = 0; i < count; ++i) names[i] = type->fields[i].name;
   const char *nearest = nearest_name(name, names, count);
   char shown[CR_TOKEN_SHOW];
+  char layer[128];
   cr_token_show(name, shown);
+  layer_prefix(r, layer, sizeof layer);
   if (nearest == NULL) {
-    return cr_token_fail(&r->scanner, name, "unknown field %s in %s", shown, type->short_name);
+    return cr_token_fail(&r->scanner, name, "%sunknown field %s in %s", layer, shown,
+                         type->short_name);
   }
-  return cr_token_fail(&r->scanner, name, "unknown field %s in %s; did you mean \"%.*s\"?", shown,
-                       type->short_name, cr_field_name_length(nearest), nearest);
+  return cr_token_fail(&r->scanner, name, "%sunknown field %s in %s; did you mean \"%.*s\"?", layer,
+                       shown, type->short_name, cr_field_name_length(nearest), nearest);
 }
 
 /* "A, B or C": the names of an enum's values, in order of their numbers; "" when they are many. */
@@ -106,13 +129,15 @@ static crema_status fail_unknown_value(text_reader *r, const ProtobufCEnumDescri
   const char *nearest = nearest_name(&r->token, names, count);
   char shown[CR_TOKEN_SHOW];
   char values[256];
+  char layer[128];
   cr_token_show(&r->token, shown);
+  layer_prefix(r, layer, sizeof layer);
   if (nearest == NULL) {
-    return cr_token_fail(&r->scanner, &r->token, "%s is not a value of %s%s", shown, type->name,
-                         list_values(type, values, sizeof values));
+    return cr_token_fail(&r->scanner, &r->token, "%s%s is not a value of %s%s", layer, shown,
+                         type->name, list_values(type, values, sizeof values));
   }
-  return cr_token_fail(&r->scanner, &r->token, "%s is not a value of %s; did you mean %s?", shown,
-                       type->name, nearest);
+  return cr_token_fail(&r->scanner, &r->token, "%s%s is not a value of %s; did you mean %s?", layer,
+                       shown, type->name, nearest);
 }
 
 /* ---- scalars --------------------------------------------------------------- */
@@ -310,7 +335,11 @@ static crema_status read_message(text_reader *r, const ProtobufCMessageDescripto
   CR_TRY(enter(r));
   ProtobufCMessage *message;
   CR_TRY(cr_message_new(type, &message));
+  bool layer =
+      type == &caffe__layer_parameter__descriptor || type == &caffe__v1_layer_parameter__descriptor;
+  if (layer) r->layer = message;
   crema_status status = read_fields(r, message, angle ? '>' : '}');
+  if (layer) r->layer = NULL;
   if (status == CREMA_OK) status = advance(r);
   if (status != CREMA_OK) {
     cr_message_free(message);

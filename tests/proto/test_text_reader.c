@@ -166,6 +166,20 @@ static void refused_structure(void **state) {
        "\"kernel_size\"?"},
       {"layer { exp_param { base_: 3 } }",
        "t:1:21: unknown field \"base_\" in ExpParameter; did you mean \"base\"?"},
+      {"layer { name: 'c' type: 'BN' bn_param {} }",
+       "t:1:30: layer 'c' (BN): unknown field \"bn_param\" in LayerParameter"},
+      {"layer { name: 'p' pooling_param { pool: MIN } }",
+       "t:1:41: layer 'p': \"MIN\" is not a value of caffe.PoolingParameter.PoolMethod; did you "
+       "mean MAX?"},
+      {"layers { name: 'c' pool_param {} }",
+       "t:1:20: layer 'c': unknown field \"pool_param\" in V1LayerParameter"},
+      {"layer { type: 'ROIPooling' roi_pooling_param {} }",
+       "t:1:28: unknown field \"roi_pooling_param\" in LayerParameter"},
+      {"layer { convolutoin_param {} }",
+       "t:1:9: unknown field \"convolutoin_param\" in LayerParameter; did you mean "
+       "\"convolution_param\"?"},
+      {"layer { name: 'c' } nam: 'x'",
+       "t:1:21: unknown field \"nam\" in NetParameter; did you mean \"name\"?"},
       {"zzzzzzzzzzzz: 3", "t:1:1: unknown field \"zzzzzzzzzzzz\" in NetParameter"},
       {"[caffe.extension]: 3", "t:1:1: expected the name of a field, found \"[\""},
   };
