@@ -46,10 +46,17 @@ struct cr_tensor {
 
 /* ---- values ---- */
 
-static size_t form_bytes(const values *v, cr_form form) {
+/* What the values take. */
+static size_t value_bytes(const values *v, cr_form form) {
   if (form.layout != NULL) return form.layout->bytes;
-  /* An even number of elements, so that pairs of half-precision values can be loaded. */
-  return (size_t)(v->count + (v->count & 1)) * crema_dtype_size(form.type);
+  return (size_t)v->count * crema_dtype_size(form.type);
+}
+
+/* What is made for them: an even number of elements, so that pairs of half-precision values can be
+ * loaded. */
+static size_t form_bytes(const values *v, cr_form form) {
+  size_t odd = form.layout == NULL && (v->count & 1) != 0 ? crema_dtype_size(form.type) : 0;
+  return value_bytes(v, form) + odd;
 }
 
 /* Never the same twice, so that a view cannot take new memory for its own. */
@@ -420,7 +427,7 @@ static crema_status adopt(cr_tensor *tensor, crema_device *device, crema_devptr 
   CR_TRY(host == NULL ? cr_syncedmem_adopt(&slot->memory, device, memory)
                       : cr_syncedmem_adopt_both(&slot->memory, device, memory, host));
   /* The adopted memory holds `count` elements, without the rounding up of form_bytes. */
-  size_t bytes = (size_t)v->count * crema_dtype_size(v->type);
+  size_t bytes = value_bytes(v, slot->form);
   slot->memory.size = bytes;
   slot->memory.capacity = bytes;
   v->generation = next_generation();
@@ -461,7 +468,7 @@ crema_status cr_tensor_copy(cr_tensor *dst, cr_tensor *src, crema_context *conte
   CR_TRY(cr_tensor_read(src, context, form, &source));
   CR_TRY(cr_tensor_write(dst, context, form, &target));
   return context->device->backend->copy(context, CR_COPY_SAME_DEVICE, target.address,
-                                        source.address, form_bytes(from, form));
+                                        source.address, value_bytes(from, form));
 }
 
 void cr_tensor_shrink_to_fit(cr_tensor *tensor) {

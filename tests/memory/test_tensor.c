@@ -314,6 +314,22 @@ static void copying_keeps_the_form(void **state) {
   cr_tensor_destroy(d);
 }
 
+/* Memory of a caller holds the values and nothing behind them, an odd number of them too. */
+static void copying_stays_within_adopted_memory(void **state) {
+  fixture *f = *state;
+  float from[COUNT + 1] = {0}, to[COUNT + 1] = {0};
+  _Static_assert(COUNT % 2 == 1, "rounding up to an even number shows");
+  for (int i = 0; i <= COUNT; i++) from[i] = (float)(i + 1);
+  cr_tensor *a = new_tensor(COUNT), *b = new_tensor(COUNT);
+  assert_int_equal(cr_tensor_adopt_host(a, from), CREMA_OK);
+  assert_int_equal(cr_tensor_adopt_host(b, to), CREMA_OK);
+  assert_int_equal(cr_tensor_copy(b, a, f->context), CREMA_OK);
+  assert_true(to[0] == 1 && to[COUNT - 1] == COUNT);
+  assert_true(to[COUNT] == 0);
+  cr_tensor_destroy(a);
+  cr_tensor_destroy(b);
+}
+
 static void s0_28_a_failed_conversion_changes_nothing(void **state) {
   fixture *f = *state;
   cr_form reversed = {CREMA_F32, &f->reversed};
@@ -361,6 +377,7 @@ int main(void) {
       WITH_FIXTURE(s4_26_resizing_forgets_other_types),
       WITH_FIXTURE(adopted_memory_stays_the_callers),
       WITH_FIXTURE(copying_keeps_the_form),
+      WITH_FIXTURE(copying_stays_within_adopted_memory),
       WITH_FIXTURE(s0_28_a_failed_conversion_changes_nothing),
       cmocka_unit_test(bad_types_and_counts),
   };
