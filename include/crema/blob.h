@@ -25,7 +25,8 @@ CREMA_API const crema_shape *crema_blob_shape(const crema_blob *blob);
 CREMA_API int64_t crema_blob_count(const crema_blob *blob);
 
 /* Changes the shape. Memory is kept when it is large enough; values are kept only while the
- * count does not grow. Errors: CREMA_E_SHAPE. */
+ * count does not grow. Errors: CREMA_E_SHAPE, CREMA_E_NO_MEMORY, CREMA_E_DEVICE; the blob is then
+ * as before. */
 CREMA_API crema_status crema_blob_reshape(crema_blob *blob,
                                           const crema_shape *shape) CREMA_MUST_USE;
 

@@ -52,11 +52,15 @@ static size_t value_bytes(const values *v, cr_form form) {
   return (size_t)v->count * crema_dtype_size(form.type);
 }
 
-/* What is made for them: an even number of elements, so that pairs of half-precision values can be
- * loaded. */
+/* What is made for `count` of them: an even number of elements, so that pairs of half-precision
+ * values can be loaded. */
+static size_t bytes_of(int64_t count, cr_form form) {
+  if (form.layout != NULL) return form.layout->bytes;
+  return (size_t)(count + (count & 1)) * crema_dtype_size(form.type);
+}
+
 static size_t form_bytes(const values *v, cr_form form) {
-  size_t odd = form.layout == NULL && (v->count & 1) != 0 ? crema_dtype_size(form.type) : 0;
-  return value_bytes(v, form) + odd;
+  return bytes_of(v->count, form);
 }
 
 /* Never the same twice, so that a view cannot take new memory for its own. */
@@ -345,31 +349,41 @@ crema_dtype cr_tensor_type(const cr_tensor *tensor) {
   return tensor->values->type;
 }
 
-crema_status cr_tensor_resize(cr_tensor *tensor, int64_t count) {
-  values *v = tensor->values;
-  if (count == v->count) return CREMA_OK;
+/* Finds the slot that is kept when the count changes (NO_FORM: none), and whether its values are,
+ * which are then made valid in it: the other forms belong to the old count. */
+static crema_status keep_values(values *v, int64_t count, int *keep, bool *fits) {
   CR_TRY(check_type_and_count(v->type, count));
   cr_form plain = {v->type, NULL};
-  int keep = find_slot(v, plain);
-  int64_t old_count = v->count;
-  v->count = count;
-  size_t bytes = form_bytes(v, plain);
-  v->count = old_count;
-  bool fits = keep != NO_FORM ? bytes <= v->slot[keep].memory.capacity : count < old_count;
-  if (fits && !v->zero) {
-    /* The other forms belong to the old count, so their values move to the plain one now. */
-    if (keep == NO_FORM) keep = need_slot(v, cr_cpu_device(), plain, v->head, NO_FORM);
-    CR_TRY(make_valid(v, cr_host_context(), keep));
-  }
+  *keep = find_slot(v, plain);
+  *fits = *keep != NO_FORM ? bytes_of(count, plain) <= v->slot[*keep].memory.capacity
+                           : count < v->count;
+  if (!*fits || v->zero) return CREMA_OK;
+  if (*keep == NO_FORM) *keep = need_slot(v, cr_cpu_device(), plain, v->head, NO_FORM);
+  return make_valid(v, cr_host_context(), *keep);
+}
+
+crema_status cr_tensor_prepare_resize(cr_tensor *tensor, int64_t count) {
+  int keep = NO_FORM;
+  bool fits = false;
+  if (count == tensor->values->count) return CREMA_OK;
+  return keep_values(tensor->values, count, &keep, &fits);
+}
+
+crema_status cr_tensor_resize(cr_tensor *tensor, int64_t count) {
+  values *v = tensor->values;
+  int keep = NO_FORM;
+  bool fits = false;
+  if (count == v->count) return CREMA_OK;
+  CR_TRY(keep_values(v, count, &keep, &fits));
   for (int i = 0; i < MAX_FORMS; i++) {
     if (i != keep) drop_slot(v, i);
   }
   v->count = count;
   v->generation = next_generation();
-  v->head_form = plain;
+  v->head_form = (cr_form){v->type, NULL};
   v->head = keep;
   if (keep != NO_FORM) {
-    cr_syncedmem_resize(&v->slot[keep].memory, bytes);
+    cr_syncedmem_resize(&v->slot[keep].memory, form_bytes(v, v->head_form));
     if (!fits || v->zero) v->slot[keep].valid = false;
   }
   if (!fits) v->zero = true;

@@ -27,6 +27,10 @@ crema_dtype cr_tensor_type(const cr_tensor *tensor);
  * every form; otherwise the first values are kept in plain form. Sharing tensors all change. */
 crema_status cr_tensor_resize(cr_tensor *tensor, int64_t count) CREMA_MUST_USE;
 
+/* Does all of a cr_tensor_resize that can fail. The values stay as they are, and the resize
+ * succeeds when nothing else happens to the tensor before it. */
+crema_status cr_tensor_prepare_resize(cr_tensor *tensor, int64_t count) CREMA_MUST_USE;
+
 /* Access on `context`'s device in `form`:
  *   read    the newest values; the form's memory must not be changed
  *   write   content undefined; the form becomes the only valid one

@@ -71,6 +71,49 @@ static void sums_of_any_length(void **state) {
   }
 }
 
+/* Fails every request for host memory. */
+static void *no_memory(void *user, size_t bytes, size_t alignment) {
+  (void)user;
+  (void)bytes;
+  (void)alignment;
+  return NULL;
+}
+
+static void none_to_free(void *user, void *memory) {
+  (void)user;
+  (void)memory;
+}
+
+/* The diff is held as float16 alone, so that it has to be converted before it is cut: without
+ * memory for that the blob stays as it was, the data too, although it could have been cut. */
+static void a_failed_reshape_changes_nothing(void **state) {
+  (void)state;
+  static const cr_host_allocator broken = {no_memory, none_to_free, NULL};
+  const crema_shape before = cr_shape_2(3, 5), smaller = cr_shape_2(2, 5);
+  crema_blob *blob = new_blob(before, CREMA_F32);
+  float *data = NULL;
+  crema_devptr half = {0};
+  assert_int_equal(crema_blob_mutable_cpu_data(blob, &data), CREMA_OK);
+  for (int i = 0; i < 15; i++) data[i] = (float)i;
+  assert_int_equal(
+      cr_tensor_write(blob->diff, cr_host_context(), (cr_form){CREMA_F16, NULL}, &half), CREMA_OK);
+  for (int i = 0; i < 15; i++) ((uint16_t *)half.address)[i] = 0x3c00;
+  cr_host_set_allocator(&broken);
+  crema_status status = crema_blob_reshape(blob, &smaller);
+  cr_host_set_allocator(NULL);
+  assert_int_equal(status, CREMA_E_NO_MEMORY);
+  assert_true(crema_shape_equal(crema_blob_shape(blob), &before));
+  assert_int_equal(cr_tensor_count(blob->data), 15);
+  assert_int_equal(cr_tensor_count(blob->diff), 15);
+  const float *value = NULL;
+  assert_int_equal(crema_blob_cpu_data(blob, &value), CREMA_OK);
+  for (int i = 0; i < 15; i++) assert_true(value[i] == (float)i);
+  assert_int_equal(crema_blob_reshape(blob, &smaller), CREMA_OK);
+  assert_int_equal(crema_blob_cpu_diff(blob, &value), CREMA_OK);
+  for (int i = 0; i < 10; i++) assert_true(value[i] == 1);
+  crema_blob_destroy(blob);
+}
+
 static void s4_05_no_sums_of_integers(void **state) {
   (void)state;
   crema_blob *blob = new_blob(cr_shape_1(3), CREMA_I32);
@@ -146,6 +189,7 @@ int main(void) {
       cmocka_unit_test(starts_as_zero),
       cmocka_unit_test(data_and_diff_are_separate),
       cmocka_unit_test(sums_of_any_length),
+      cmocka_unit_test(a_failed_reshape_changes_nothing),
       cmocka_unit_test(s4_05_no_sums_of_integers),
       cmocka_unit_test(s0_25_reshape),
       cmocka_unit_test(s0_22_sharing),
