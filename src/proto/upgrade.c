@@ -113,7 +113,7 @@ static void upgrade_batch_norm(Caffe__NetParameter *net) {
 
 bool cr_net_param_needs_upgrade(const Caffe__NetParameter *net) {
   return cr_upgrade_v0_needed(net) || cr_upgrade_v1_needed(net) || net->n_input > 0 ||
-         batch_norm_needed(net);
+         cr_upgrade_norm_needed(net) || batch_norm_needed(net);
 }
 
 crema_status cr_net_param_upgrade(Caffe__NetParameter *net, bool *compatible) {
@@ -134,6 +134,10 @@ crema_status cr_net_param_upgrade(Caffe__NetParameter *net, bool *compatible) {
   if (net->n_input > 0) {
     cr_log_info("Upgrading \"input\" fields to an Input layer");
     CR_TRY(upgrade_inputs(net));
+  }
+  if (cr_upgrade_norm_needed(net)) {
+    cr_log_info("Upgrading scale_bias of BatchNorm layers to Scale layers");
+    CR_TRY(cr_upgrade_norm(net));
   }
   if (batch_norm_needed(net)) {
     cr_log_info("Upgrading BatchNorm layers: their statistics are not trained");

@@ -21,4 +21,9 @@ bool cr_upgrade_v1_needed(const Caffe__NetParameter *net);
 crema_status cr_upgrade_transform(Caffe__NetParameter *net) CREMA_MUST_USE;
 bool cr_upgrade_transform_needed(const Caffe__NetParameter *net);
 
+/* BatchNorm layers with scale_bias (or a filler of it) become a BatchNorm and, named
+ * "<name>/scale_bias", a Scale layer. */
+crema_status cr_upgrade_norm(Caffe__NetParameter *net) CREMA_MUST_USE;
+bool cr_upgrade_norm_needed(const Caffe__NetParameter *net);
+
 #endif

@@ -28,6 +28,10 @@
 /* The model reads conv twice, so that it has a split and a shared parameter. */
 #define NET MODEL("conv", 2)
 
+#define SCALING_NORM                                           \
+  "layer { name: 'bn' type: 'BatchNorm' bottom: 'x' top: 'y' " \
+  "batch_norm_param { eps: 1 scale_bias: true } "
+
 static char dir[] = "/tmp/crema-weights-XXXXXX";
 
 static const char *in_dir(const char *name) {
@@ -420,6 +424,29 @@ static int remove_dir(void **state) {
   return system(command);
 }
 
+/* BatchNorm of the NVIDIA dialect stores scale and shift behind its statistics. */
+static void a_batch_norm_that_scales_takes_five_blobs(void **state) {
+  (void)state;
+  static const char text[] = INPUT("x", DIM2(1, 2)) SCALING_NORM "}";
+  static const char stored[] = SCALING_NORM
+      "blobs { shape { dim: 2 } data: [1, 2] } blobs { shape { dim: 2 } data: [3, 8] }"
+      " blobs { shape { dim: 1 } data: 1 } blobs { shape { dim: 2 } data: [4, 6] }"
+      " blobs { shape { dim: 2 } data: [0.5, 0.25] } }";
+  ProtobufCMessage *model = NULL;
+  ok(cr_text_parse(&caffe__net_parameter__descriptor, stored, strlen(stored), "stored",
+                   CR_UNKNOWN_ERROR, &model));
+  ok(cr_message_write_binary(model, in_dir("five.caffemodel")));
+  cr_message_free(model);
+  crema_net *net = build_model(text);
+  ok(crema_net_load_weights(net, in_dir("five.caffemodel")));
+  fill(blob_of(net, "x"), 5.0f, 9.0f);
+  ok(crema_net_forward(net, NULL));
+  const float *y = data_of(blob_of(net, "y"));
+  assert_near(y[0], (5.0 - 1.0) / 2.0 * 4.0 + 0.5, 1e-5);
+  assert_near(y[1], (14.0 - 2.0) / 3.0 * 6.0 + 0.25, 1e-5);
+  crema_net_destroy(net);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(files_give_back_what_they_took),
@@ -434,6 +461,7 @@ int main(void) {
       cmocka_unit_test(a_full_disk_leaves_the_old_file),
       cmocka_unit_test(names_with_slashes_work_in_hdf5),
       cmocka_unit_test(legacy_shapes_fit_from_the_right),
+      cmocka_unit_test(a_batch_norm_that_scales_takes_five_blobs),
       cmocka_unit_test(values_come_in_many_types),
       cmocka_unit_test(counts_and_shapes_are_checked),
   };

@@ -123,6 +123,43 @@ static void batch_norm_statistics(void **state) {
       true);
 }
 
+static void batch_norm_that_scales(void **state) {
+  (void)state;
+  net_becomes(
+      "layer { name: 'a' } layer { name: 'b' type: 'BatchNorm' bottom: 'x' top: 'y' include { "
+      "phase: TEST } batch_norm_param { eps: 0.5 scale_bias: true scale_filler { value: 3 } } "
+      "blobs { data: 1 } blobs { data: 2 } blobs { data: 3 } blobs { data: 4 } blobs { data: 5 } } "
+      "layer { name: 'c' bottom: 'y' }",
+      "layer {\n  name: \"a\"\n}\n"
+      "layer {\n  name: \"b\"\n  type: \"BatchNorm\"\n  bottom: \"x\"\n  top: \"y\"\n"
+      "  blobs {\n    data: 1\n  }\n  blobs {\n    data: 2\n  }\n  blobs {\n    data: 3\n  }\n"
+      "  include {\n    phase: TEST\n  }\n  batch_norm_param {\n    eps: 0.5\n  }\n}\n"
+      "layer {\n  name: \"b/scale_bias\"\n  type: \"Scale\"\n  bottom: \"y\"\n  top: \"y\"\n"
+      "  blobs {\n    data: 4\n  }\n  blobs {\n    data: 5\n  }\n  include {\n    phase: TEST\n  "
+      "}\n"
+      "  scale_param {\n    filler {\n      value: 3\n    }\n    bias_term: true\n  }\n}\n"
+      "layer {\n  name: \"c\"\n  bottom: \"y\"\n}\n",
+      true);
+  /* A filler means the same; multipliers do not count. */
+  net_becomes(
+      "layer { name: 'b' type: 'BatchNorm' bottom: 'x' top: 'x' param { lr_mult: 1 } param {} "
+      "param {} param { lr_mult: 0 name: 's' } batch_norm_param { bias_filler { value: 2 } } } "
+      "layer { name: 'd' type: 'BatchNorm' bottom: 'x' top: 'x' batch_norm_param { scale_bias: "
+      "true } }",
+      "layer {\n  name: \"b\"\n  type: \"BatchNorm\"\n  bottom: \"x\"\n  top: \"x\"\n"
+      "  param {\n    lr_mult: 0\n    decay_mult: 0\n  }\n  param {\n    lr_mult: 0\n"
+      "    decay_mult: 0\n  }\n  param {\n    lr_mult: 0\n    decay_mult: 0\n  }\n"
+      "  batch_norm_param {\n  }\n}\n"
+      "layer {\n  name: \"b/scale_bias\"\n  type: \"Scale\"\n  bottom: \"x\"\n  top: \"x\"\n"
+      "  param {\n    name: \"s\"\n  }\n  scale_param {\n    bias_term: true\n"
+      "    bias_filler {\n      value: 2\n    }\n  }\n}\n"
+      "layer {\n  name: \"d\"\n  type: \"BatchNorm\"\n  bottom: \"x\"\n  top: \"x\"\n"
+      "  batch_norm_param {\n  }\n}\n"
+      "layer {\n  name: \"d/scale_bias\"\n  type: \"Scale\"\n  bottom: \"x\"\n  top: \"x\"\n"
+      "  scale_param {\n    bias_term: true\n  }\n}\n",
+      true);
+}
+
 static void solvers(void **state) {
   (void)state;
   static const char *const names[] = {"SGD",      "Nesterov", "AdaGrad", "RMSProp",
@@ -148,10 +185,10 @@ static void solvers(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(current_net_stays), cmocka_unit_test(inputs),
-      cmocka_unit_test(second_format),     cmocka_unit_test(first_format),
-      cmocka_unit_test(padding_layers),    cmocka_unit_test(batch_norm_statistics),
-      cmocka_unit_test(solvers),
+      cmocka_unit_test(current_net_stays),      cmocka_unit_test(inputs),
+      cmocka_unit_test(second_format),          cmocka_unit_test(first_format),
+      cmocka_unit_test(padding_layers),         cmocka_unit_test(batch_norm_statistics),
+      cmocka_unit_test(batch_norm_that_scales), cmocka_unit_test(solvers),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
