@@ -17,23 +17,35 @@ optional=(lmdb-utils python3-plyvel)
 missing=()
 for package in "${packages[@]}"; do
   state=$(dpkg-query -W -f='${db:Status-Abbrev}' "$package" 2>/dev/null || true)
-  [ "${state%% *}" = ii ] || missing+=("$package")
+  # The second letter says what is there; the first, what is wanted (also "h": held).
+  [ "${state:1:1}" = i ] || missing+=("$package")
 done
 [ ${#missing[@]} -gt 0 ] || exit 0
 
-echo "Installing: ${missing[*]}"
+if ! command -v apt-get >/dev/null; then
+  echo "setup: no apt-get here. Install what these Debian packages hold, then build with" >&2
+  echo "  cmake --preset release && cmake --build --preset release" >&2
+  echo "Packages: ${missing[*]}" >&2
+  exit 1
+fi
+# sudo hands no variables on.
 if [ "$(id -u)" = 0 ]; then
-  run=()
+  run=(env DEBIAN_FRONTEND=noninteractive)
 elif command -v sudo >/dev/null; then
-  run=(sudo)
+  run=(sudo env DEBIAN_FRONTEND=noninteractive)
 else
   echo "setup: these Debian packages are missing and neither root nor sudo is at hand:" >&2
   echo "  apt-get install ${missing[*]}" >&2
   exit 1
 fi
-export DEBIAN_FRONTEND=noninteractive
-"${run[@]}" apt-get update -qq
+echo "Installing: ${missing[*]}"
+"${run[@]}" apt-get update -qq ||
+  echo "setup: the lists of packages cannot be updated; going on with those that are here" >&2
 for package in "${optional[@]}"; do
   if apt-cache show "$package" >/dev/null 2>&1; then missing+=("$package"); fi
 done
-"${run[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+"${run[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null || {
+  echo "setup: these Debian packages could not be installed (is the network there?):" >&2
+  echo "  ${missing[*]}" >&2
+  exit 1
+}
