@@ -273,8 +273,9 @@ static crema_status check_param(const cr_layer *layer) {
     return cr_layer_fail(layer, CREMA_E_ARGUMENT, "data_param with a source is required");
   }
   CR_TRY(cr_layer_check_batch(layer, "data_param", param->batch_size));
-  if (param->prefetch < 1 || param->prefetch > 1024) {
-    return cr_layer_fail(layer, CREMA_E_RANGE, "data_param: prefetch must be 1 to 1024, found %u",
+  if (param->prefetch > 1024) {
+    return cr_layer_fail(layer, CREMA_E_RANGE,
+                         "data_param: prefetch must be 1 to 1024, or 0 for automatic, found %u",
                          param->prefetch);
   }
   for (size_t i = 0; annotations != NULL && i < annotations->n_batch_sampler; i++) {
@@ -296,6 +297,11 @@ static uint64_t draw_skip(const cr_layer *layer) {
   return ((uint64_t)draw[0] * layer->param->data_param->rand_skip) >> 32;
 }
 
+/* Batches that are made ahead. */
+static int depth_of(const annotated_data_state *s) {
+  return s->param->prefetch > 0 ? (int)s->param->prefetch : CR_PREFETCH_USUAL_DEPTH;
+}
+
 /* The key of the epochs' orders when the draws' is `draws`. */
 static uint64_t order_key(uint64_t draws) {
   return cr_mix_key(draws, cr_hash_text("shuffle"));
@@ -306,7 +312,7 @@ static crema_status open_reader(const cr_layer *layer, annotated_data_state *s) 
   const char *given = param->backend == CAFFE__DATA_PARAMETER__DB__LMDB ? "lmdb" : "leveldb";
   const char *found = cr_db_detect(s->source);
   /* Records in flight are a few words each, not copies. */
-  uint64_t depth = (uint64_t)param->batch_size * param->prefetch;
+  uint64_t depth = (uint64_t)param->batch_size * (uint64_t)depth_of(s);
   uint64_t most = param->batch_size > 65536 ? param->batch_size : 65536;
   const cr_reader_options options = {.backend = found == NULL ? given : found,
                                      .source = s->source,
@@ -314,7 +320,7 @@ static crema_status open_reader(const cr_layer *layer, annotated_data_state *s) 
                                      .consumers = layer->solver.solvers,
                                      .rank = layer->solver.rank,
                                      .skip = draw_skip(layer),
-                                     .cache = param->cache,
+                                     .cache = param->cache || param->precache,
                                      .shuffle = param->shuffle,
                                      .order_key = order_key(s->key)};
   s->consumer = layer->solver.rank;
@@ -382,7 +388,7 @@ static crema_status open_feed(const cr_layer *layer, annotated_data_state *s,
       .user = s,
       .tops = layer->tops,
       .items = (int)items,
-      .depth = (int)s->param->prefetch,
+      .depth = depth_of(s),
       .threads = s->threads,
       .item_size = sizeof(annotated_item),
       .shape = shape};

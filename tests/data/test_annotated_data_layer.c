@@ -10,6 +10,7 @@
 
 #include "core/clock.h"
 #include "core/rng.h"
+#include "data/prefetch.h"
 #include "fixture.h"
 #include "net/net.h"
 #include "proto/proto.h"
@@ -582,6 +583,25 @@ static void test_faults(void **state) {
   fixture_remove(&f);
 }
 
+/* As in Data: prefetch 0 is automatic, precache means cache. */
+static void test_fields_of_data_param(void **state) {
+  fixture f;
+  crema_net *net = NULL;
+  cr_input_stats stats = {0};
+  (void)state;
+  fixture_make(&f);
+  const char *db = fixture_db(&f, "db", RECORDS, put_boxed);
+  assert_int_equal(make_net(db, "batch_size: 2 prefetch: 1025", "", 1, &net), CREMA_E_RANGE);
+  assert_int_equal(make_net(db, "batch_size: 2 prefetch: 0 precache: true", "", 1, &net), CREMA_OK);
+  for (int k = 0; k < 5 * RECORDS; ++k) forward(net);
+  const cr_layer *layer = net->layer[0].layer;
+  layer->class->input_stats(layer, &stats);
+  assert_int_equal(stats.prefetch.depth, CR_PREFETCH_USUAL_DEPTH);
+  assert_int_equal(stats.reader.reads, RECORDS);
+  crema_net_destroy(net);
+  fixture_remove(&f);
+}
+
 /* The output of a command and its exit code. */
 static int run_command(const char *command, cr_buffer *out) {
   char text[256];
@@ -627,6 +647,7 @@ int main(void) {
       cmocka_unit_test(test_boxes_follow_the_pixels),
       cmocka_unit_test(test_boxes_stay_when_the_size_does),
       cmocka_unit_test(s2_28_threads_give_the_same_batches),
+      cmocka_unit_test(test_fields_of_data_param),
       cmocka_unit_test(test_tools),
       cmocka_unit_test(test_skip_corrupt),
       cmocka_unit_test(test_skip_corrupt_gives_up),
