@@ -64,12 +64,12 @@ crema_status cr_feed_threads(uint32_t wanted, int *out) {
  * over, a batch must be complete before the next one knows what it begins with. */
 int cr_feed_window(const cr_feed_options *options) {
   if (options->threads == 1 || options->source->skip != NULL) return 1;
-  int window = (2 * options->threads + options->items - 1) / options->items;
+  int64_t window = (2 * (int64_t)options->threads + options->items - 1) / options->items;
   if (window < 2) window = 2;
   int consumers = options->consumers < 1 ? 1 : options->consumers;
   /* There are no more batches than these. */
   int64_t most = (int64_t)options->depth * consumers;
-  return window < most ? window : (int)most;
+  return (int)(window < most ? window : most);
 }
 
 /* All memory is touched, so that no page is made beside the running net. */

@@ -140,11 +140,11 @@ static crema_status choose_depth(const cr_prefetch *prefetch, int *out) {
 static int choose_window(const cr_prefetch *prefetch) {
   const cr_prefetch_options *options = &prefetch->options;
   if (prefetch->threads == 1) return 1;
-  int window = (2 * prefetch->threads + options->batch_size - 1) / options->batch_size;
+  int64_t window = (2 * (int64_t)prefetch->threads + options->batch_size - 1) / options->batch_size;
   if (window < 2) window = 2;
   int most = cr_reader_depth(options->reader) / options->batch_size;
   if (most > options->depth) most = options->depth;
-  return window < most ? window : most;
+  return window < most ? (int)window : most;
 }
 
 static crema_status make_work(cr_prefetch *prefetch) {

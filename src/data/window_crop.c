@@ -11,11 +11,17 @@ typedef struct span {
   int out;           /* pixels of the square */
 } span;
 
+/* Much context makes far places of distant ones; beyond this nothing of an image is left. */
+static int place_of(float value) {
+  const float most = 0x1p29F;
+  return (int)roundf(fminf(fmaxf(value, -most), most));
+}
+
 /* Grows the span about its centre; halves are taken of whole pixels, as in R-CNN. */
 static void grow(span *s, float half, float context) {
   float centre = (float)s->first + (float)(s->last - s->first + 1) / 2.0f;
-  s->first = (int)roundf(centre - half * context);
-  s->last = (int)roundf(centre + half * context);
+  s->first = place_of(centre - half * context);
+  s->last = place_of(centre + half * context);
 }
 
 /* Cuts off what is outside the image, keeping its share of the square. */

@@ -442,11 +442,23 @@ static void s2_05_waiting_consumers_can_be_stopped(void **state) {
   cr_feed_destroy(feed, free_item);
 }
 
+/* For any size of batches. */
+static void test_batches_in_the_making(void **state) {
+  (void)state;
+  cr_feed_options options = {.source = &plain, .items = 1, .depth = 9, .threads = 3};
+  assert_int_equal(cr_feed_window(&options), 6);
+  options.items = INT32_MAX;
+  assert_int_equal(cr_feed_window(&options), 2);
+  options.source = &skipping;
+  assert_int_equal(cr_feed_window(&options), 1);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(s2_28_batches_do_not_depend_on_the_threads),
       cmocka_unit_test(test_starts_anywhere_again_and_again),
       cmocka_unit_test(test_statistics),
+      cmocka_unit_test(test_batches_in_the_making),
       cmocka_unit_test(test_a_failure_comes_in_its_place),
       cmocka_unit_test(test_the_first_failure_in_order_is_told),
       cmocka_unit_test(test_gives_up_when_everything_is_bad),

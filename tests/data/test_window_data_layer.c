@@ -178,6 +178,21 @@ static void test_context(void **state) {
   assert_true(crop.out_width == 6 && crop.out_height == 6 && crop.pad_x == 0 && crop.pad_y == 0);
 }
 
+/* Far outside, with the most context there can be: nothing of the image is left. */
+static void test_far_windows(void **state) {
+  enum { FAR = (1 << 24) - 1 };
+  static const cr_listed_window windows[] = {{.x1 = -FAR, .y1 = -FAR, .x2 = FAR, .y2 = FAR},
+                                             {.x1 = 0, .y1 = 0, .x2 = FAR, .y2 = FAR},
+                                             {.x1 = -FAR, .y1 = 3, .x2 = 3, .y2 = 4}};
+  const cr_window_crop_options options = {.crop_size = 65499, .context_pad = 32749};
+  (void)state;
+  for (size_t i = 0; i < sizeof windows / sizeof *windows; ++i) {
+    cr_window_crop c;
+    assert_int_equal(cr_window_crop_plan(&windows[i], 10, 12, &options, false, &c), CREMA_OK);
+    assert_true(c.out_height == 0 || c.out_width == 0);
+  }
+}
+
 /* Whatever the window, the parts fit into the square and into the image. */
 static void test_every_plan_fits(void **state) {
   (void)state;
@@ -327,6 +342,7 @@ int main(void) {
       cmocka_unit_test(test_what_a_batch_holds),
       cmocka_unit_test(test_mean_and_scale),
       cmocka_unit_test(test_context),
+      cmocka_unit_test(test_far_windows),
       cmocka_unit_test(test_every_plan_fits),
       cmocka_unit_test(s2_28_threads_give_the_same_batches),
       cmocka_unit_test(s2_31_resume),
