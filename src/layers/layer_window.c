@@ -95,7 +95,7 @@ crema_status cr_layer_read_window(const cr_layer *layer, const Caffe__Convolutio
   return read_field(layer, &dilation, axes, out->dilation);
 }
 
-int64_t cr_layer_pool_extent(int64_t size, int64_t kernel, int64_t stride, int64_t pad,
+int64_t cr_layer_pool_extent(int64_t size, int64_t kernel, int64_t stride, int64_t pad, bool padded,
                              bool floor) {
   int64_t room = size + 2 * pad - kernel;
   /* C's division rounds towards zero: that is up for a negative room. */
@@ -103,6 +103,6 @@ int64_t cr_layer_pool_extent(int64_t size, int64_t kernel, int64_t stride, int64
   if (floor && room < 0 && room % stride != 0) steps--;
   if (!floor && room > 0 && room % stride != 0) steps++;
   int64_t places = steps + 1;
-  if (pad > 0 && (places - 1) * stride >= size + pad) places--;
+  if (padded && (places - 1) * stride >= size + pad) places--;
   return places;
 }

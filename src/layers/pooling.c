@@ -2,7 +2,8 @@
  * at the padded input's end), or stochastic (Zeiler and Fergus, "Stochastic pooling for
  * regularization", 2013: in TRAIN one value is drawn with probability in proportion to it, in
  * TEST the values are averaged with those probabilities). Extents of the top:
- * ceil((S + 2 pad - K) / stride) + 1, less one if the last window would start in the padding. */
+ * ceil((S + 2 pad - K) / stride) + 1, less one if there is padding, be it of the other axis, and
+ * the last window would start behind the input. */
 #include "core/fail.h"
 #include "layers/layer_op.h"
 #include "layers/layer_window.h"
@@ -125,11 +126,12 @@ static crema_status top_shape(const cr_layer *layer, const crema_shape *from, cr
     return cr_layer_fail(layer, CREMA_E_UNSUPPORTED, "a kernel of %lld x %lld has too many places",
                          (long long)s->window.kernel[0], (long long)s->window.kernel[1]);
   }
+  const bool padded = s->window.pad[0] > 0 || s->window.pad[1] > 0;
   *to = cr_shape_4(from->dim[0], from->dim[1], 0, 0);
   for (int i = 0; i < 2; i++) {
     int64_t size = from->dim[2 + i], kernel = s->window.kernel[i];
     int64_t stride = s->window.stride[i], pad = s->window.pad[i];
-    int64_t places = cr_layer_pool_extent(size, kernel, stride, pad, s->floor);
+    int64_t places = cr_layer_pool_extent(size, kernel, stride, pad, padded, s->floor);
     if (places < 1 || size < 1) {
       return cr_layer_fail(layer, CREMA_E_SHAPE,
                            "a kernel of %lld with pad %lld does not fit into spatial axis %d of "

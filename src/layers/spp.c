@@ -60,7 +60,7 @@ static crema_status level_window(const cr_layer *layer, const crema_shape *from,
       return cr_layer_fail(layer, CREMA_E_SHAPE, "%lld bins are too many for shape %s",
                            (long long)bins, crema_shape_text(from, text, sizeof text));
     }
-    to->dim[2 + a] = cr_layer_pool_extent(size, kernel, kernel, pad, false);
+    to->dim[2 + a] = cr_layer_pool_extent(size, kernel, kernel, pad, pad > 0, false);
   }
   return CREMA_OK;
 }

@@ -57,6 +57,24 @@ static void test_windows_behind_the_input(void **state) {
   }
 }
 
+/* Padding of one axis takes such windows away from the other, too. */
+static void test_padding_cuts_both_axes(void **state) {
+  static const int64_t extent[][2] = {{3, 2}, {3, 3}};
+  (void)state;
+  for (int padded = 1; padded >= 0; padded--) {
+    char body[200];
+    rig r;
+    snprintf(
+        body, sizeof body,
+        "pooling_param { kernel_h: 3 kernel_w: 1 stride_h: %d stride_w: 3 pad_h: %d pad_w: 0 }",
+        padded ? 2 : 1, padded);
+    run(&r, "Pooling", body, "1 1 5 5", 0);
+    assert_int_equal(r.top[0]->shape.dim[2], extent[!padded][0]);
+    assert_int_equal(r.top[0]->shape.dim[3], extent[!padded][1]);
+    rig_free(&r);
+  }
+}
+
 /* Few windows over all of a small input and much padding. */
 static void test_far_kernel(void **state) {
   (void)state;
@@ -83,6 +101,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_far_stride),
       cmocka_unit_test(test_windows_behind_the_input),
+      cmocka_unit_test(test_padding_cuts_both_axes),
       cmocka_unit_test(test_far_kernel),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
