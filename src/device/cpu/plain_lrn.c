@@ -143,11 +143,11 @@ static crema_status lrn_bwd(cr_plan *plan, crema_context *context, const crema_d
                             crema_devptr workspace) {
   (void)context, (void)accumulate, (void)scalars;
   const cr_lrn_params *p = &plan->desc->u.lrn;
-  const float *src = cr_f32(buffer, 0), *dst = cr_f32(buffer, 1), *diff_dst = cr_f32(buffer, 2);
+  const float *src = cr_f32(buffer, 0), *diff_dst = cr_f32(buffer, 2);
   float *diff_src = cr_f32(buffer, 4);
   const int64_t count = cr_plain_count(plan, 0);
   if (count == 0) return CREMA_OK; /* there is no workspace to point into */
-  /* `power` holds s^-beta; `ratio` first s, then dy y / s. `diff_src` may be `diff_dst`, so the
+  /* dst is made anew from src: a layer in place may have overwritten it. `ratio` holds dy y / s. `diff_src` may be `diff_dst`, so the
    * window sums of `ratio` go over `power` once the first term has been used. */
   float *power = cr_f32(&workspace, 0), *ratio = power + count;
   const float factor = share(p), k = p->k, beta = p->beta;
@@ -156,8 +156,9 @@ static crema_status lrn_bwd(cr_plan *plan, crema_context *context, const crema_d
 #pragma omp parallel for schedule(static) if (count >= CR_PLAIN_PARALLEL_MIN)
   for (int64_t i = 0; i < count; ++i) {
     const float s = k + factor * power[i];
-    ratio[i] = diff_dst[i] * dst[i] / s;
-    diff_src[i] = diff_dst[i] * falling_power(s, beta);
+    const float first = diff_dst[i] * falling_power(s, beta);
+    ratio[i] = first * src[i] / s;
+    diff_src[i] = first;
   }
   /* Element i is seen by the windows of i - (size - 1 - before) ... i + before. */
   window_sums(plan, p->size - 1 - before, false, ratio, power);

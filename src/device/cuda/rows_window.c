@@ -221,7 +221,6 @@ static crema_status lrn_fwd(const cr_cuda_call *call) {
 static crema_status lrn_bwd(const cr_cuda_call *call) {
   cr_lrn_args args = lrn_args(call);
   const int64_t count = cr_cuda_count(call->desc, 0);
-  args.y = cr_cuda_f32(call, 1);
   args.dy = cr_cuda_f32(call, 2);
   args.out = cr_cuda_f32(call, 4);
   args.ratio = cr_cuda_scratch(call, 0);

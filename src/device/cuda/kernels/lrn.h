@@ -7,7 +7,7 @@
 #include "device/cuda/kernels/hd.h"
 
 typedef struct cr_lrn_args {
-  const float *x, *y, *dy;
+  const float *x, *dy;
   float *ratio, *first; /* dy y / s and dy s^-beta, between the passes of the gradient */
   float *out;
   int32_t size, before; /* the window of i begins `before` elements before it */
@@ -67,8 +67,10 @@ CR_HD void cr_lrn_fwd_body(const void *args, int64_t i) {
 CR_HD void cr_lrn_bwd_terms_body(const void *args, int64_t i) {
   const cr_lrn_args *a = (const cr_lrn_args *)args;
   const float s = a->k + a->share * cr_lrn_sum(a, a->x, i, a->before, true);
-  a->ratio[i] = a->dy[i] * a->y[i] / s;
-  a->first[i] = a->dy[i] * cr_lrn_power(s, a->beta);
+  const float first = a->dy[i] * cr_lrn_power(s, a->beta);
+  /* dy y / s without y: a layer in place may have overwritten it. */
+  a->ratio[i] = first * a->x[i] / s;
+  a->first[i] = first;
 }
 
 /* Element i is seen by the windows of i - (size - 1 - before) ... i + before. */
