@@ -69,6 +69,12 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
                          (cr_tensor *[]){top[0]->diff, s->mask, bottom[0]->diff}, NULL);
 }
 
+/* What is dropped has no gradient, the rest is scaled. */
+static cr_values leaves(const cr_layer *layer) {
+  const dropout_state *s = layer->state;
+  return layer->phase == CAFFE__PHASE__TEST || s->ratio == 0 ? CR_VALUES_ALL : CR_VALUES_SIGNS;
+}
+
 static void destroy(cr_layer *layer) {
   dropout_state *s = layer->state;
   cr_layer_op_free(&s->copy);
@@ -89,5 +95,6 @@ const cr_layer_class cr_layer_dropout = {
     .reshape = reshape,
     .forward = forward,
     .backward = backward,
+    .leaves = leaves,
     .destroy = destroy,
 };

@@ -148,6 +148,12 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
                          (cr_tensor *[]){s->floored, s->diff_prob, bottom[0]->diff}, NULL);
 }
 
+/* The second top is what backward reads. */
+static cr_values needs(const cr_layer *layer, bool in_place) {
+  (void)in_place;
+  return layer->tops > 1 ? CR_VALUES_ALL : CR_VALUES_NONE;
+}
+
 static void destroy(cr_layer *layer) {
   infogain_state *s = layer->state;
   cr_layer_op_free(&s->backward);
@@ -176,5 +182,6 @@ const cr_layer_class cr_layer_infogain_loss = {
     .reshape = reshape,
     .forward = forward,
     .backward = backward,
+    .needs = needs,
     .destroy = destroy,
 };

@@ -29,6 +29,14 @@ typedef struct cr_solver_rank {
 
 enum { CR_ANY = -1 };
 
+/* How much of a blob's values: each includes those before it. */
+typedef enum cr_values {
+  CR_VALUES_NONE,
+  CR_VALUES_SIGNS,    /* which of them are above 0 */
+  CR_VALUES_LEARNING, /* those that have a gradient other than 0 */
+  CR_VALUES_ALL
+} cr_values;
+
 typedef struct cr_layer_class {
   const char *type;  /* as in the prototxt */
   size_t state_size; /* bytes of cr_layer.state, zero-initialised */
@@ -63,6 +71,11 @@ typedef struct cr_layer_class {
    * gradient is asked for. */
   crema_status (*backward)(cr_layer *layer, crema_context *context, crema_blob *const *top,
                            const bool *propagate_down, crema_blob *const *bottom);
+  /* How much of the values that forward gave the tops (of a loss: the tops behind the first) backward
+   * needs; and how much of its bottom's values a pass in place leaves. src/net warns of a layer
+   * in place that leaves less than a layer before it needs. NULL: nothing. */
+  cr_values (*needs)(const cr_layer *layer, bool in_place);
+  cr_values (*leaves)(const cr_layer *layer);
   void (*destroy)(cr_layer *layer); /* frees what state holds; may be NULL */
   /* Reader position and the like, for exact resume; may be NULL. Text of their own format. */
   crema_status (*save)(cr_layer *layer, cr_buffer *out);

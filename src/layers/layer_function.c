@@ -41,6 +41,30 @@ crema_status cr_layer_function_backward(cr_layer *layer, crema_context *context,
                          (cr_tensor *[]){input, top[0]->data, top[0]->diff, bottom[0]->diff}, NULL);
 }
 
+cr_values cr_layer_function_needs(const cr_layer *layer, bool in_place) {
+  const cr_layer_function *s = layer->state;
+  (void)in_place; /* the input is kept then */
+  switch (s->kind) {
+    case CR_FUNCTION_EXP:
+    case CR_FUNCTION_ELU:
+    case CR_FUNCTION_SWISH: return CR_VALUES_LEARNING;
+    default: return CR_VALUES_NONE;
+  }
+}
+
+cr_values cr_layer_function_leaves(const cr_layer *layer) {
+  const cr_layer_function *s = layer->state;
+  bool rises = false; /* through 0 */
+  switch (s->kind) {
+    case CR_FUNCTION_CLIP: return CR_VALUES_LEARNING;
+    case CR_FUNCTION_POWER: rises = s->alpha == 1 && s->beta > 0 && s->gamma == 0; break;
+    case CR_FUNCTION_ELU: rises = s->alpha > 0 && s->beta > 0; break;
+    case CR_FUNCTION_SWISH: rises = true; break;
+    default: break;
+  }
+  return rises ? CR_VALUES_SIGNS : CR_VALUES_NONE;
+}
+
 void cr_layer_function_destroy(cr_layer *layer) {
   cr_layer_function *s = layer->state;
   cr_layer_op_free(&s->keep);

@@ -22,6 +22,8 @@ crema_status cr_layer_function_forward(cr_layer *layer, crema_context *context,
 crema_status cr_layer_function_backward(cr_layer *layer, crema_context *context,
                                         crema_blob *const *top, const bool *propagate_down,
                                         crema_blob *const *bottom) CREMA_MUST_USE;
+cr_values cr_layer_function_needs(const cr_layer *layer, bool in_place);
+cr_values cr_layer_function_leaves(const cr_layer *layer);
 void cr_layer_function_destroy(cr_layer *layer);
 
 /* The class of such a layer; `backward` NULL: the function has no gradient. */
@@ -38,6 +40,8 @@ void cr_layer_function_destroy(cr_layer *layer);
       .reshape = cr_layer_function_reshape,                                         \
       .forward = cr_layer_function_forward,                                         \
       .backward = backward_function,                                                \
+      .needs = cr_layer_function_needs,                                             \
+      .leaves = cr_layer_function_leaves,                                           \
       .destroy = cr_layer_function_destroy,                                         \
   }
 

@@ -35,6 +35,20 @@ crema_status cr_layer_unary_backward(cr_layer *layer, crema_context *context,
       (cr_tensor *[]){bottom[0]->data, top[0]->data, top[0]->diff, bottom[0]->diff}, NULL);
 }
 
+/* ReLU looks at its bottom, which is its top in place. */
+cr_values cr_layer_unary_needs(const cr_layer *layer, bool in_place) {
+  const cr_layer_unary *s = layer->state;
+  if (s->function != CR_UNARY_RELU) return CR_VALUES_LEARNING;
+  return in_place ? CR_VALUES_SIGNS : CR_VALUES_NONE;
+}
+
+cr_values cr_layer_unary_leaves(const cr_layer *layer) {
+  const cr_layer_unary *s = layer->state;
+  if (s->function == CR_UNARY_RELU && s->alpha == 0) return CR_VALUES_LEARNING;
+  bool rises = s->function == CR_UNARY_TANH || (s->function == CR_UNARY_RELU && s->alpha > 0);
+  return rises ? CR_VALUES_SIGNS : CR_VALUES_NONE;
+}
+
 void cr_layer_unary_destroy(cr_layer *layer) {
   cr_layer_unary *s = layer->state;
   cr_layer_op_free(&s->backward);

@@ -46,6 +46,12 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
                          NULL);
 }
 
+static cr_values needs(const cr_layer *layer, bool in_place) {
+  const Caffe__MVNParameter *param = layer->param->mvn_param;
+  (void)in_place;
+  return param == NULL || param->normalize_variance ? CR_VALUES_ALL : CR_VALUES_NONE;
+}
+
 static void destroy(cr_layer *layer) {
   mvn_state *s = layer->state;
   cr_layer_op_free(&s->backward);
@@ -65,5 +71,6 @@ const cr_layer_class cr_layer_mvn = {
     .reshape = reshape,
     .forward = forward,
     .backward = backward,
+    .needs = needs,
     .destroy = destroy,
 };

@@ -81,6 +81,12 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
       (cr_tensor *[]){input, layer->blob[0]->data, top[0]->diff, bottom[0]->diff}, NULL);
 }
 
+/* Slopes below 0 are possible, but none is filled so by default. */
+static cr_values leaves(const cr_layer *layer) {
+  (void)layer;
+  return CR_VALUES_SIGNS;
+}
+
 static void destroy(cr_layer *layer) {
   prelu_state *s = layer->state;
   cr_layer_op_free(&s->keep);
@@ -102,5 +108,6 @@ const cr_layer_class cr_layer_prelu = {
     .reshape = reshape,
     .forward = forward,
     .backward = backward,
+    .leaves = leaves,
     .destroy = destroy,
 };

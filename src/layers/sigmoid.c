@@ -21,5 +21,7 @@ const cr_layer_class cr_layer_sigmoid = {
     .reshape = cr_layer_unary_reshape,
     .forward = cr_layer_unary_forward,
     .backward = cr_layer_unary_backward,
+    .needs = cr_layer_unary_needs,
+    .leaves = cr_layer_unary_leaves,
     .destroy = cr_layer_unary_destroy,
 };

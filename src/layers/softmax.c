@@ -35,6 +35,11 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
                          (cr_tensor *[]){top[0]->data, top[0]->diff, bottom[0]->diff}, NULL);
 }
 
+static cr_values needs(const cr_layer *layer, bool in_place) {
+  (void)layer, (void)in_place;
+  return CR_VALUES_ALL;
+}
+
 static void destroy(cr_layer *layer) {
   softmax_state *s = layer->state;
   cr_layer_op_free(&s->backward);
@@ -53,5 +58,6 @@ const cr_layer_class cr_layer_softmax = {
     .reshape = reshape,
     .forward = forward,
     .backward = backward,
+    .needs = needs,
     .destroy = destroy,
 };

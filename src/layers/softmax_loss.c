@@ -72,6 +72,12 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
                          (cr_tensor *[]){s->prob, bottom[1]->data, bottom[0]->diff}, &scalars);
 }
 
+/* The second top is what backward reads. */
+static cr_values needs(const cr_layer *layer, bool in_place) {
+  (void)in_place;
+  return layer->tops > 1 ? CR_VALUES_ALL : CR_VALUES_NONE;
+}
+
 static void destroy(cr_layer *layer) {
   softmax_loss_state *s = layer->state;
   cr_layer_op_free(&s->backward);
@@ -95,5 +101,6 @@ const cr_layer_class cr_layer_softmax_loss = {
     .reshape = reshape,
     .forward = forward,
     .backward = backward,
+    .needs = needs,
     .destroy = destroy,
 };

@@ -69,6 +69,10 @@ crema_status cr_net_tie_params(crema_net *net) CREMA_MUST_USE;
  * applies force_backward. */
 crema_status cr_net_prune_backward(cr_net_build *build, bool force_backward) CREMA_MUST_USE;
 
+/* Warns where a layer in place overwrites values that a later layer reads under another name, or that
+ * a gradient is made of. Called when it is known which layers run backward. */
+crema_status cr_net_warn_of_overwriting(const crema_net *net) CREMA_MUST_USE;
+
 /* debug_info lines of one layer, in Caffe's wording. */
 crema_status cr_net_debug_forward(crema_net *net, int index) CREMA_MUST_USE;
 crema_status cr_net_debug_backward(crema_net *net, int index) CREMA_MUST_USE;

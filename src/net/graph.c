@@ -421,6 +421,7 @@ crema_status cr_net_build_graph(crema_net *net, const cr_solver_rank *solver, bo
   CR_TRY_GOTO(find_outputs(&build), out);
   CR_TRY_GOTO(cr_net_prune_backward(&build, force_backward), out);
   CR_TRY_GOTO(cr_net_tie_params(net), out);
+  CR_TRY_GOTO(cr_net_warn_of_overwriting(net), out);
   log_memory(net);
 out:
   cr_name_map_free(&build.param_index);

@@ -1,0 +1,133 @@
+/* Warnings of values that a layer in place overwrites while others still need them: as in Caffe,
+ * the net runs, with wrong gradients or on wrong values.
+ *
+ * Tops that share their bottom's values (Split, Flatten, ...) lie in one storage with it. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/fail.h"
+#include "core/log.h"
+#include "net/build.h"
+
+enum { NOBODY = -1, LEVELS = CR_VALUES_ALL + 1 };
+
+/* One a blob; what concerns a storage stands at the blob that made it. */
+typedef struct blob_notes {
+  int storage;
+  int version; /* of the storage's values, when the blob was made or last overwritten */
+  int current; /* of a storage: the version that is in memory now */
+  int writer;  /* of a storage: the layer that overwrote it last */
+  /* Of a storage, going backwards: the nearest layer that leaves less than [level]. */
+  int spoiler[LEVELS];
+} blob_notes;
+
+static bool is_in_place(const cr_net_layer *layer) {
+  return layer->layer->bottoms > 0 && layer->layer->tops > 0 &&
+         layer->top_id[0] == layer->bottom_id[0];
+}
+
+static cr_values leaves(const cr_layer *layer) {
+  return layer->class->leaves == NULL ? CR_VALUES_NONE : layer->class->leaves(layer);
+}
+
+/* The bottom whose values top `t` shares, or -1. */
+static int shared_bottom(const cr_net_layer *layer, int t) {
+  for (int j = 0; j < layer->layer->bottoms; ++j) {
+    if (cr_tensor_shares_with(layer->top[t]->data, layer->bottom[j]->data)) return j;
+  }
+  return -1;
+}
+
+/* A layer that looks at the values of bottom `j`, and does not just hand them on. */
+static bool reads_values(const cr_net_layer *layer, int j) {
+  if (strcmp(layer->layer->class->type, "Silence") == 0) return false;
+  for (int t = is_in_place(layer) ? 1 : 0; t < layer->layer->tops; ++t) {
+    if (cr_tensor_shares_with(layer->top[t]->data, layer->bottom[j]->data)) return false;
+  }
+  return true;
+}
+
+static void check_reads(const crema_net *net, const blob_notes *note, int index) {
+  const cr_net_layer *layer = &net->layer[index];
+  for (int j = 0; j < layer->layer->bottoms; ++j) {
+    const blob_notes *bottom = &note[layer->bottom_id[j]], *storage = &note[bottom->storage];
+    if (bottom->version == storage->current || !reads_values(layer, j)) continue;
+    const cr_layer *writer = net->layer[storage->writer].layer;
+    cr_log_warning(
+        "layer '%s' (%s) reads blob '%s' after layer '%s' (%s) has overwritten its values in "
+        "place, "
+        "through another name of theirs; give '%s' a top of its own",
+        layer->layer->name, layer->layer->class->type, net->blob_name[layer->bottom_id[j]],
+        writer->name, writer->class->type, writer->name);
+  }
+}
+
+static void note_tops(const crema_net *net, blob_notes *note, int index) {
+  const cr_net_layer *layer = &net->layer[index];
+  const bool in_place = is_in_place(layer);
+  for (int t = 0; t < layer->layer->tops; ++t) {
+    const int id = layer->top_id[t];
+    blob_notes *top = &note[id];
+    if (in_place && t == 0) {
+      blob_notes *storage = &note[top->storage];
+      if (leaves(layer->layer) == CR_VALUES_ALL) continue;
+      storage->writer = index;
+      top->version = ++storage->current;
+      continue;
+    }
+    const int bottom = shared_bottom(layer, t);
+    *top = (blob_notes){.storage = id, .writer = NOBODY};
+    for (int level = 0; level < LEVELS; ++level) top->spoiler[level] = NOBODY;
+    if (bottom < 0) continue;
+    top->storage = note[layer->bottom_id[bottom]].storage;
+    top->version = note[layer->bottom_id[bottom]].version;
+  }
+}
+
+static bool gives_gradient(const cr_net_layer *layer) {
+  bool any = false;
+  for (int j = 0; j < layer->layer->bottoms; ++j) any = any || layer->propagate_down[j];
+  return any && layer->need_backward;
+}
+
+static void check_needs(const crema_net *net, const blob_notes *note, int index) {
+  const cr_net_layer *layer = &net->layer[index];
+  const cr_layer *self = layer->layer;
+  if (self->class->needs == NULL || !gives_gradient(layer)) return;
+  const cr_values needs = self->class->needs(self, is_in_place(layer));
+  for (int t = self->class->loss ? 1 : 0; t < self->tops && needs != CR_VALUES_NONE; ++t) {
+    const int spoiler = note[note[layer->top_id[t]].storage].spoiler[needs];
+    if (spoiler == NOBODY) continue;
+    const cr_layer *other = net->layer[spoiler].layer;
+    cr_log_warning(
+        "layer '%s' (%s) has a wrong gradient: it is made of the values of blob '%s', "
+        "which layer '%s' (%s) overwrites in place; give '%s' a top of its own",
+        self->name, self->class->type, net->blob_name[layer->top_id[t]], other->name,
+        other->class->type, other->name);
+  }
+}
+
+static void note_spoiler(const crema_net *net, blob_notes *note, int index) {
+  const cr_net_layer *layer = &net->layer[index];
+  if (!is_in_place(layer)) return;
+  blob_notes *storage = &note[note[layer->top_id[0]].storage];
+  for (int level = leaves(layer->layer) + 1; level < LEVELS; ++level) {
+    storage->spoiler[level] = index;
+  }
+}
+
+crema_status cr_net_warn_of_overwriting(const crema_net *net) {
+  const size_t blobs = (size_t)net->blobs + 1;
+  blob_notes *note = calloc(blobs, sizeof *note);
+  if (note == NULL) return cr_fail_memory(blobs * sizeof *note, "the net's graph");
+  for (int i = 0; i < net->layers; ++i) {
+    check_reads(net, note, i);
+    note_tops(net, note, i);
+  }
+  for (int i = net->layers - 1; i >= 0; --i) {
+    check_needs(net, note, i);
+    note_spoiler(net, note, i);
+  }
+  free(note);
+  return CREMA_OK;
+}

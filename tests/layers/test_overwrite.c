@@ -1,0 +1,142 @@
+/* What layers say of values in place: how much of its tops a layer's backward pass needs, and how
+ * much of its bottom a layer in place leaves. */
+#include "layers/layer_table.h"
+
+/* Some places have no gradient, in no regular order. */
+static bool learns_at(int64_t i) {
+  return (i + i / 3 + i / 4) % 3 != 0;
+}
+
+static void set_diffs(rig *r, const layer_row *row) {
+  set_top_diffs(r, row);
+  for (int t = 0; t < r->tops; t++) {
+    float *diff = rig_diff(r->top[t]);
+    int64_t count = crema_blob_count(r->top[t]);
+    for (int64_t i = 0; i < count && count > 1; i++) {
+      if (!learns_at(i)) diff[i] = 0;
+    }
+  }
+}
+
+/* Overwrites values so that just `left` of them is left. The gradients of tops are those of
+ * set_diffs.
+ */
+static void overwrite(float *value, int64_t count, cr_values left) {
+  for (int64_t i = 0; i < count; i++) {
+    const bool learns = learns_at(i);
+    if (left == CR_VALUES_LEARNING && learns) continue;
+    if (left == CR_VALUES_SIGNS) value[i] *= learns ? 2.5f : 0.0f;
+    else if (left != CR_VALUES_ALL) value[i] = 0.37f - 1.3f * value[i];
+  }
+}
+
+/* All gradients, one behind the other; to be freed. */
+static float *gradients(rig *r, const layer_row *row, cr_values left, int64_t *count) {
+  int first = r->layer->class->loss ? 1 : 0;
+  RIG_OK(rig_forward(r));
+  for (int t = first; t < r->tops; t++) {
+    overwrite(rig_data(r->top[t]), crema_blob_count(r->top[t]), left);
+  }
+  for (int p = 0; p < r->layer->params; p++) cr_tensor_set_zero(r->layer->blob[p]->diff);
+  for (int i = 0; i < r->bottoms; i++) cr_tensor_set_zero(r->bottom[i]->diff);
+  set_diffs(r, row);
+  RIG_OK(rig_backward(r));
+  *count = 0;
+  for (int i = 0; i < r->bottoms; i++) *count += crema_blob_count(r->bottom[i]);
+  for (int p = 0; p < r->layer->params; p++) *count += crema_blob_count(r->layer->blob[p]);
+  float *out = malloc(((size_t)*count + 1) * sizeof *out), *at = out;
+  assert_non_null(out);
+  for (int i = 0; i < r->bottoms + r->layer->params; i++) {
+    crema_blob *blob = i < r->bottoms ? r->bottom[i] : r->layer->blob[i - r->bottoms];
+    memcpy(at, rig_diff(blob), (size_t)crema_blob_count(blob) * sizeof *at);
+    at += crema_blob_count(blob);
+  }
+  return out;
+}
+
+/* Whether the gradients change when just `left` of the tops is left. */
+static bool spoils(const layer_row *row, bool in_place, cr_values left) {
+  int64_t count = 0;
+  rig r;
+  float *found[2];
+  for (int k = 0; k < 2; k++) {
+    uint32_t random = 123459876u;
+    make(&r, row, in_place, &random);
+    found[k] = gradients(&r, row, k == 0 ? CR_VALUES_ALL : left, &count);
+    rig_free(&r);
+  }
+  bool changed = false;
+  for (int64_t i = 0; i < count; i++) {
+    changed = changed || !(fabsf(found[0][i] - found[1][i]) <= 1e-5f * (1 + fabsf(found[0][i])));
+  }
+  free(found[0]);
+  free(found[1]);
+  return changed;
+}
+
+static cr_values needs_of(const layer_row *row, bool in_place) {
+  uint32_t random = 1;
+  rig r;
+  make(&r, row, in_place, &random);
+  cr_values needs = CR_VALUES_NONE;
+  if (r.layer->class->needs != NULL) needs = r.layer->class->needs(r.layer, in_place);
+  rig_free(&r);
+  return needs;
+}
+
+static void check_needs(const layer_row *row, bool in_place) {
+  const cr_values needs = needs_of(row, in_place);
+  for (int left = CR_VALUES_NONE; left < CR_VALUES_ALL; left++) {
+    bool changed = spoils(row, in_place, (cr_values)left);
+    if (changed == (left < (int)needs)) continue;
+    print_error("%s %s%s needs %d, but gradients %s with %d left\n", row->type, row->body,
+                in_place ? ", in place," : "", (int)needs, changed ? "change" : "do not change",
+                left);
+    fail();
+  }
+}
+
+static void layers_need_what_they_say(void **state) {
+  (void)state;
+  for (size_t i = 0; i < ROWS; i++) {
+    if (has_flag(&rows[i], 'S') || has_flag(&rows[i], 'N')) continue;
+    check_needs(&rows[i], false);
+    if (has_flag(&rows[i], 'I')) check_needs(&rows[i], true);
+  }
+}
+
+static void layers_leave_what_they_say(void **state) {
+  (void)state;
+  for (size_t k = 0; k < ROWS; k++) {
+    uint32_t random = 123459876u;
+    rig r;
+    if (!has_flag(&rows[k], 'I')) continue;
+    make(&r, &rows[k], true, &random);
+    int64_t count = crema_blob_count(r.top[0]);
+    cr_values leaves =
+        r.layer->class->leaves == NULL ? CR_VALUES_NONE : r.layer->class->leaves(r.layer);
+    float *before = malloc((size_t)count * sizeof *before);
+    assert_non_null(before);
+    memcpy(before, rig_data(r.bottom[0]), (size_t)count * sizeof *before);
+    RIG_OK(rig_forward(&r));
+    for (int64_t i = 0; i < count; i++) rig_diff(r.top[0])[i] = 1;
+    RIG_OK(rig_backward(&r));
+    const float *after = rig_data(r.top[0]), *diff = rig_diff(r.bottom[0]);
+    for (int64_t i = 0; i < count; i++) {
+      bool learns = diff[i] != 0;
+      if (leaves == CR_VALUES_SIGNS && learns) assert_true((after[i] > 0) == (before[i] > 0));
+      if (leaves == CR_VALUES_LEARNING && learns) assert_true(after[i] == before[i]);
+      if (leaves == CR_VALUES_ALL) assert_true(after[i] == before[i]);
+    }
+    free(before);
+    rig_free(&r);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(layers_need_what_they_say),
+      cmocka_unit_test(layers_leave_what_they_say),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,152 @@
+/* Warnings of layers in place that overwrite what others need. */
+#include "crema/log.h"
+#include "net_case.h"
+
+typedef struct warnings {
+  int count;
+  char last[512];
+} warnings;
+
+static void keep(void *user, crema_log_level level, const char *file, int line,
+                 const char *message) {
+  warnings *kept = user;
+  (void)file, (void)line;
+  if (level != CREMA_LOG_WARNING) return;
+  kept->count += 1;
+  snprintf(kept->last, sizeof kept->last, "%s", message);
+}
+
+#define STEP(name, type, from, to, body) \
+  "layer { name: '" name "' type: '" type "' bottom: '" from "' top: '" to "' " body " }\n"
+#define GAUSS "weight_filler { type: 'gaussian' std: 0.4 } "
+#define FC(name, from) \
+  STEP(name, "InnerProduct", from, name, "inner_product_param { num_output: 4 " GAUSS "}")
+#define CONV(name, from)                \
+  STEP(name, "Convolution", from, name, \
+       "convolution_param { num_output: 4 kernel_size: 1 " GAUSS "}")
+#define DATA INPUT("data", DIM4(2, 3, 4, 4))
+#define LOSS(from)                                        \
+  "layer { name: 'loss' type: 'Reduction' bottom: '" from \
+  "' top: 'loss' loss_weight: 1 "                         \
+  "reduction_param { operation: SUMSQ } }\n"
+
+/* The number of warnings that building gives; the last goes to *last. */
+static int warnings_of(const char *text, crema_phase phase, warnings *kept) {
+  *kept = (warnings){0};
+  crema_log_set(keep, kept, CREMA_LOG_WARNING);
+  crema_net *net = build(text, phase);
+  crema_log_set(NULL, NULL, CREMA_LOG_WARNING);
+  crema_net_destroy(net);
+  return kept->count;
+}
+
+static void assert_warns(const char *text, const char *const *words) {
+  warnings kept;
+  int count = warnings_of(text, CREMA_TRAIN, &kept);
+  if (count != 1) print_error("%d warnings, the last: %s\n%s\n", count, kept.last, text);
+  assert_int_equal(count, 1);
+  for (; *words != NULL; ++words) {
+    if (strstr(kept.last, *words) != NULL) continue;
+    print_error("'%s' is missing in: %s\n", *words, kept.last);
+    fail();
+  }
+}
+
+static void assert_silent(const char *text) {
+  for (int phase = 0; phase < 2; ++phase) {
+    warnings kept;
+    int count = warnings_of(text, phase == 0 ? CREMA_TRAIN : CREMA_TEST, &kept);
+    if (count > 0) print_error("%s\n%s\n", kept.last, text);
+    assert_int_equal(count, 0);
+  }
+}
+
+static void wrong_gradients_are_told(void **state) {
+  (void)state;
+  assert_warns(DATA FC("fc", "data") STEP("s", "Sigmoid", "fc", "s", "")
+                   STEP("d", "Dropout", "s", "s", "") LOSS("s"),
+               WORDS("layer 's' (Sigmoid)", "wrong gradient", "blob 's'", "layer 'd' (Dropout)"));
+  assert_warns(DATA FC("fc", "data") STEP("t", "TanH", "fc", "fc", "")
+                   STEP("s", "Scale", "fc", "fc", "") LOSS("fc"),
+               WORDS("layer 't' (TanH)", "layer 's' (Scale)"));
+  assert_warns(DATA CONV("c", "data") STEP("r", "ReLU", "c", "c", "")
+                   STEP("b", "BatchNorm", "c", "c", "") LOSS("c"),
+               WORDS("layer 'r' (ReLU)", "layer 'b' (BatchNorm)"));
+  assert_warns(DATA CONV("c", "data") STEP("r", "ReLU", "c", "c", "")
+                   STEP("d", "Dropout", "c", "c", "") STEP("b", "Bias", "c", "c", "") LOSS("c"),
+               WORDS("layer 'r' (ReLU)", "layer 'b' (Bias)"));
+  assert_warns(DATA FC("fc", "data") STEP("e", "ELU", "fc", "e", "") STEP(
+                   "v", "Reshape", "e", "v", "reshape_param { shape { dim: 0 dim: 2 dim: 2 } }")
+                   STEP("d", "Dropout", "v", "v", "") LOSS("v"),
+               WORDS("layer 'e' (ELU)", "layer 'd' (Dropout)"));
+  assert_warns(DATA CONV("c", "data") STEP("r", "ReLU", "c", "c", "") CONV("other", "data")
+                   "layer { name: 'sum' type: 'Eltwise' bottom: 'c' bottom: 'other' top: 'c' }\n"
+                   LOSS("c"),
+               WORDS("layer 'r' (ReLU)", "layer 'sum' (Eltwise)"));
+}
+
+/* What networks do, and what comes out right. */
+static void right_gradients_are_silent(void **state) {
+  (void)state;
+  assert_silent(DATA CONV("c", "data") STEP("r", "ReLU", "c", "c", "") LOSS("c"));
+  assert_silent(DATA FC("fc", "data") STEP("r", "ReLU", "fc", "fc", "")
+                    STEP("d", "Dropout", "fc", "fc", "") LOSS("fc"));
+  assert_silent(DATA FC("fc", "data")
+                    STEP("r", "ReLU", "fc", "fc", "relu_param { negative_slope: 0.1 }")
+                        STEP("d", "Dropout", "fc", "fc", "") LOSS("fc"));
+  assert_silent(DATA CONV("c", "data") STEP("b", "BatchNorm", "c", "c", "")
+                    STEP("s", "Scale", "c", "c", "scale_param { bias_term: true }")
+                        STEP("r", "ReLU", "c", "c", "") LOSS("c"));
+  assert_silent(DATA CONV("c", "data")
+                    STEP("p", "Pooling", "c", "p", "pooling_param { kernel_size: 2 }")
+                        STEP("r", "ReLU", "p", "p", "") LOSS("p"));
+  assert_silent(DATA CONV("c", "data") STEP("n", "LRN", "c", "n", "")
+                    STEP("r", "ReLU", "n", "n", "") LOSS("n"));
+  assert_silent(DATA CONV("c", "data") STEP("p", "PReLU", "c", "c", "")
+                    STEP("b", "BatchNorm", "c", "c", "") LOSS("c"));
+  /* Out of place the ReLU looks at its bottom. */
+  assert_silent(DATA CONV("c", "data") STEP("r", "ReLU", "c", "r", "")
+                    STEP("s", "Scale", "r", "r", "") LOSS("r"));
+  assert_silent(DATA CONV("c", "data") STEP("r", "ReLU", "c", "c", "")
+                    STEP("six", "Clip", "c", "c", "clip_param { min: 0 max: 6 }") LOSS("c"));
+  assert_silent(DATA FC("fc", "data") STEP("t", "TanH", "fc", "t", "")
+                    STEP("r", "ReLU", "t", "t", "") LOSS("t"));
+  /* Behind the residual sum, not before it. */
+  assert_silent(DATA CONV("c", "data") CONV("other", "data")
+                    "layer { name: 'sum' type: 'Eltwise' bottom: 'c' bottom: 'other' top: 'sum' }\n"
+                    STEP("r", "ReLU", "sum", "sum", "") LOSS("sum"));
+  /* No gradient is made: nothing below learns, nobody asks. */
+  assert_silent(DATA STEP("s", "Sigmoid", "data", "s", "") STEP("d", "Dropout", "s", "s", "")
+                    FC("fc", "s") LOSS("fc"));
+  assert_silent(DATA FC("fc", "data") STEP("s", "Sigmoid", "fc", "s", "")
+                    STEP("d", "Dropout", "s", "s", ""));
+}
+
+/* A ReLU on a view of one copy of a blob changes what the readers of the other copies see, if they
+ * come later. */
+static void overwritten_copies_are_told(void **state) {
+  (void)state;
+  static const char flat[] = STEP("flat", "Flatten", "c", "f", "") STEP("r", "ReLU", "f", "f", "");
+  char text[4096];
+  snprintf(text, sizeof text, "%s%s%s", DATA CONV("c", "data"), flat,
+           CONV("late", "c") STEP("sum", "InnerProduct", "f", "sum",
+                                  "inner_product_param { num_output: 1 " GAUSS "}"));
+  assert_warns(text,
+               WORDS("layer 'late' (Convolution)", "layer 'r' (ReLU)", "reads blob 'c_c_0_split_"));
+  snprintf(text, sizeof text, "%s%s", DATA CONV("c", "data") CONV("early", "c"), flat);
+  assert_silent(text);
+  /* Views of what was overwritten are what they are meant to be. */
+  snprintf(text, sizeof text, "%s%s%s", DATA CONV("c", "data"), flat,
+           STEP("back", "Reshape", "f", "b", "reshape_param { shape { dim: 0 dim: 4 dim: -1 } }")
+               FC("fc", "b"));
+  assert_silent(text);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(wrong_gradients_are_told),
+      cmocka_unit_test(right_gradients_are_silent),
+      cmocka_unit_test(overwritten_copies_are_told),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
