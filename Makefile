@@ -4,7 +4,7 @@ BUILD := build
 CREMA := $(BUILD)/bin/crema
 MNIST := $(BUILD)/mnist
 
-.PHONY: all run test install command configure deps asan tsan clean cuda help
+.PHONY: all run test install uninstall command configure deps asan tsan clean cuda help
 
 all: configure   ## Install what is needed and build
 	@cmake --build --preset release
@@ -28,6 +28,14 @@ test: all        ## Build and run the whole test suite
 
 install: all     ## Install the library and the command (PREFIX=/usr/local, DESTDIR)
 	@cmake --install $(BUILD) --prefix $(or $(PREFIX),/usr/local)
+
+uninstall:       ## Remove what was installed last from here
+	@test -f "$(BUILD)/install_manifest.txt" || \
+	  { echo "make uninstall: nothing was installed from $(BUILD)" >&2; exit 1; }
+	@sed 's|^|$(DESTDIR)|' "$(BUILD)/install_manifest.txt" | xargs -d '\n' rm -f
+	@sed -n 's|^\(.*/crema\)/.*|$(DESTDIR)\1|p' "$(BUILD)/install_manifest.txt" | sort -u | \
+	  while IFS= read -r folder; do [ ! -d "$$folder" ] || find "$$folder" -type d -empty -delete; done
+	@rm "$(BUILD)/install_manifest.txt"
 
 asan tsan: deps  ## Build with sanitizers and test
 	@cmake --preset $@ >/dev/null && cmake --build --preset $@ && ctest --preset $@ -j 2

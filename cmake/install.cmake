@@ -5,8 +5,9 @@ install(TARGETS crema_shared crema_static crema_hdf5 crema_cli
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY include/crema DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
-install(CODE "execute_process(COMMAND \${CMAKE_COMMAND} -E create_symlink crema
-  \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR}/caffe\")")
+# Made here, so that the list of what was installed has it too.
+file(CREATE_LINK crema ${CMAKE_CURRENT_BINARY_DIR}/caffe SYMBOLIC)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/caffe DESTINATION ${CMAKE_INSTALL_BINDIR})
 file(RELATIVE_PATH CREMA_PC_TO_PREFIX
   ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
 # By name: who links the static library need not do so with the compiler that made it.

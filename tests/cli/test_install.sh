@@ -6,6 +6,14 @@ model=$source_dir/models/squeezenet_v1.0
 arguments=("$model/deploy.prototxt" "$model/squeezenet_v1.0.caffemodel"
   "$source_dir/examples/images/cat.jpg")
 
+# The list of what was installed is for `make uninstall`, and may be the user's.
+[ ! -e "$build/install_manifest.txt" ] || cp "$build/install_manifest.txt" manifest
+give_back() {
+  if [ -e "$work/manifest" ]; then cp "$work/manifest" "$build/install_manifest.txt"; fi
+  rm -rf "$work"
+}
+trap give_back EXIT
+
 cmake --install "$build" --prefix "$work/first" >log 2>&1 || { fail "install"; cat log; finish; }
 mv first tree # pkg-config must find everything from its own place
 pc=$(find "$work/tree" -name crema.pc)
@@ -66,6 +74,16 @@ snapshot_prefix: "h5" solver_mode: CPU
 SOLVER
 (PATH=$work/tree/bin:$PATH; crema train -solver h5_solver.prototxt -weights h5.caffemodel.h5) \
   >log 2>&1 || { fail "the installed command and HDF5"; cat log; }
+
+# What was installed goes, and nothing else.
+cmake --install "$build" --prefix "$work/gone" >log 2>&1 || { fail "installing again"; cat log; }
+[ -L gone/bin/caffe ] && [ -e gone/bin/caffe ] || fail "caffe is no link to crema"
+touch gone/bin/else
+make -s -C "$source_dir" uninstall BUILD="$build" >log 2>&1 || { fail "uninstall"; cat log; }
+[ "$(find gone ! -type d)" = gone/bin/else ] || fail "left: $(find gone ! -type d)"
+[ ! -e gone/include/crema ] && [ ! -e gone/share/crema ] || fail "folders of crema are left"
+make -s -C "$source_dir" uninstall BUILD="$build" >log 2>&1 && fail "uninstalled twice"
+expect_line "uninstalled twice" 'nothing was installed'
 
 if command -v c++ >/dev/null; then
   for header in tree/include/crema/*.h; do
