@@ -39,16 +39,27 @@ crema_status cr_net_fail_in_layer(const Caffe__LayerParameter *param, crema_stat
 /* A text field that may be missing. */
 const char *cr_net_text(const char *text);
 
-/* Removes the layers whose include/exclude rules do not fit the state. Errors: CREMA_E_ARGUMENT
- * for a layer with rules of both kinds. */
-crema_status cr_net_filter(Caffe__NetParameter *param, const cr_net_state *state) CREMA_MUST_USE;
+/* Layers that their rules left out, kept for messages. */
+typedef struct cr_net_left_out {
+  Caffe__LayerParameter **layer;
+  char (*rule)[64]; /* of each layer, the rule that decided: "include rule (phase: TRAIN)" */
+  size_t count;
+} cr_net_left_out;
+
+/* Moves the layers whose include/exclude rules do not fit the state to `left_out`, to be freed with
+ * cr_net_left_out_free whatever the result. Errors: CREMA_E_ARGUMENT for a layer with rules of
+ * both kinds. */
+crema_status cr_net_filter(Caffe__NetParameter *param, const cr_net_state *state,
+                           cr_net_left_out *left_out) CREMA_MUST_USE;
+void cr_net_left_out_free(cr_net_left_out *left_out);
 
 /* Gives each blob at most one consumer: behind a top with more than one (a loss weight counts
  * as one) comes a Split layer `<blob>_<layer>_<top>_split` with a copy for each, and the
  * loss weight moves to the first copy. Errors: CREMA_E_UNKNOWN_NAME for a bottom that no earlier
- * layer makes (with the nearest name), CREMA_E_ARGUMENT for in-place work on a blob that others
- * read too. */
-crema_status cr_net_insert_splits(Caffe__NetParameter *param) CREMA_MUST_USE;
+ * layer makes (with the layer of `left_out` that does, or the nearest name), CREMA_E_ARGUMENT for
+ * in-place work on a blob that others read too. */
+crema_status cr_net_insert_splits(Caffe__NetParameter *param,
+                                  const cr_net_left_out *left_out) CREMA_MUST_USE;
 
 /* Fills fused_into: an in-place ReLU that comes next to read what a convolution made is done by
  * the convolution. The value that is kept is the ReLU's, as without fusion, and the ReLU's own

@@ -118,19 +118,22 @@ crema_status cr_net_create_for(Caffe__NetParameter *param, const crema_net_optio
                         .stages = options->stages,
                         .stage_count = options->stage_count,
                         .own = param->state};
+  cr_net_left_out left_out = {0};
   crema_status status = CREMA_OK;
   if (options->phase == CREMA_TEST) solver = NULL;
   CR_TRY_GOTO(check_solver(solver), fail);
   if (options->skip_corrupt) skip_corrupt_records(param);
   CR_TRY_GOTO(start_net(net, options, context, path), fail);
-  CR_TRY_GOTO(cr_net_filter(param, &state), fail);
-  CR_TRY_GOTO(cr_net_insert_splits(param), fail);
+  CR_TRY_GOTO(cr_net_filter(param, &state, &left_out), fail);
+  CR_TRY_GOTO(cr_net_insert_splits(param, &left_out), fail);
   CR_TRY_GOTO(cr_net_build_graph(net, solver, options->force_backward || param->force_backward),
               fail);
   cr_log_debug("Network initialization done.");
+  cr_net_left_out_free(&left_out);
   *out = net;
   return CREMA_OK;
 fail:
+  cr_net_left_out_free(&left_out);
   crema_net_destroy(net);
   return path == NULL ? status : fail_in_file(status, path, options->phase);
 }

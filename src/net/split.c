@@ -8,6 +8,7 @@
 /* Tops are numbered through all layers, and so are bottoms. */
 typedef struct split_plan {
   Caffe__NetParameter *param;
+  const cr_net_left_out *left_out;
   size_t tops, bottoms, splits;
   size_t *first_top, *first_bottom; /* one a layer: the number of its first */
   size_t *source;                   /* one a bottom: the top that made it */
@@ -71,6 +72,19 @@ static crema_status start_plan(split_plan *plan) {
   return CREMA_OK;
 }
 
+/* The number of a layer that makes the blob but was left out, -1 for none. Where each phase has a
+ * maker of its own, the one for this phase is named: its rule says what is missing. */
+static int find_left_out(const cr_net_left_out *left_out, const char *blob) {
+  int found = -1;
+  for (size_t i = 0; i < left_out->count; ++i) {
+    for (size_t j = 0; j < left_out->layer[i]->n_top; ++j) {
+      if (strcmp(left_out->layer[i]->top[j], blob) != 0) continue;
+      if (found < 0 || strstr(left_out->rule[found], "(phase") != NULL) found = (int)i;
+    }
+  }
+  return found;
+}
+
 static crema_status fail_unknown_bottom(split_plan *plan, size_t layer, size_t bottom) {
   Caffe__LayerParameter *param = plan->param->layer[layer];
   const char *name = param->bottom[bottom];
@@ -82,6 +96,14 @@ static crema_status fail_unknown_bottom(split_plan *plan, size_t layer, size_t b
                                "bottom %zu '%s' is made only later, by layer '%s'", bottom, name,
                                cr_net_text(later->name));
     }
+  }
+  int left_out = find_left_out(plan->left_out, name);
+  if (left_out >= 0) {
+    return cr_net_fail_layer(param, CREMA_E_UNKNOWN_NAME,
+                             "bottom %zu '%s' is not made by any earlier layer; layer '%s' would "
+                             "make it, but its %s leaves it out",
+                             bottom, name, cr_net_text(plan->left_out->layer[left_out]->name),
+                             plan->left_out->rule[left_out]);
   }
   const char *nearest = cr_name_map_nearest(&plan->latest, name);
   return cr_net_fail_layer(param, CREMA_E_UNKNOWN_NAME,
@@ -223,8 +245,8 @@ static crema_status interleave(split_plan *plan) {
   return CREMA_OK;
 }
 
-crema_status cr_net_insert_splits(Caffe__NetParameter *param) {
-  split_plan plan = {.param = param};
+crema_status cr_net_insert_splits(Caffe__NetParameter *param, const cr_net_left_out *left_out) {
+  split_plan plan = {.param = param, .left_out = left_out};
   crema_status status = CREMA_OK;
   CR_TRY_GOTO(start_plan(&plan), out);
   for (size_t i = 0; i < param->n_layer; ++i) CR_TRY_GOTO(count_uses(&plan, i), out);

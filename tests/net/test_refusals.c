@@ -16,6 +16,25 @@ static void unknown_bottom(void **state) {
          CREMA_E_UNKNOWN_NAME, WORDS("layer 'e' (Eltwise)", "bottom 1 'late'", "layer 'maker'"));
 }
 
+/* A net is often built for a phase, or without a stage, that it was not written for. */
+static void bottom_of_a_layer_left_out(void **state) {
+  (void)state;
+#define READER "layer { name: 'r' type: 'ReLU' bottom: 'x' top: 'r' }"
+#define MAKER(name, rule) \
+  "layer { name: '" name "' type: 'DummyData' top: 'x' " rule " dummy_data_param { num: 1 } }\n"
+  refuse(MAKER("m", "include { phase: TEST }") READER, CREMA_E_UNKNOWN_NAME,
+         WORDS("layer 'r' (ReLU)", "bottom 0 'x'",
+               "layer 'm' would make it, but its include rule (phase: TEST) leaves it out"));
+  refuse(MAKER("m", "include { phase: TRAIN stage: 'fit' }") MAKER("n", "include { phase: TEST }")
+             READER,
+         CREMA_E_UNKNOWN_NAME,
+         WORDS("layer 'm' would make it, but its include rule (stage: \"fit\") leaves it out"));
+  refuse(MAKER("n", "include { phase: TEST }") MAKER("m", "include { min_level: 2 }") READER,
+         CREMA_E_UNKNOWN_NAME, WORDS("layer 'm'", "(min_level: 2)"));
+  refuse(MAKER("m", "exclude { phase: TRAIN }") READER, CREMA_E_UNKNOWN_NAME,
+         WORDS("layer 'm' would make it, but its exclude rule leaves it out"));
+}
+
 static void unknown_type(void **state) {
   (void)state;
   refuse(DATA "layer { name: 'r' type: 'Relu' bottom: 'data' top: 'r' }", CREMA_E_UNKNOWN_NAME,
@@ -198,6 +217,7 @@ static void unknown_fields_can_be_warned_of(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(unknown_bottom),
+      cmocka_unit_test(bottom_of_a_layer_left_out),
       cmocka_unit_test(unknown_type),
       cmocka_unit_test(duplicate_top),
       cmocka_unit_test(in_place_on_a_shared_blob),
