@@ -2,7 +2,10 @@
  *
  * A shared library once loaded stays loaded: dlclose has no effect on it, because threads that used
  * it end through its code. A plug-in of yours that has the static library inside must be linked
- * with -Wl,-z,nodelete for the same reason. */
+ * with -Wl,-z,nodelete for the same reason.
+ *
+ * GCC's OpenMP library does not outlive a fork: in a child made by fork alone, nets run only when the
+ * thread that forked had run none before, or with one thread (OMP_NUM_THREADS=1). */
 #ifndef CREMA_CREMA_H
 #define CREMA_CREMA_H
 

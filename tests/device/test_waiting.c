@@ -19,9 +19,11 @@
 
 enum { MOST_THREADS = 256 };
 
+/* One thread a processor. */
 static void need_threads(void) {
 #ifdef _OPENMP
-  if (omp_get_max_threads() < 2 || omp_get_num_procs() < 2) skip();
+  if (omp_get_num_procs() < 2) skip();
+  omp_set_num_threads(omp_get_num_procs());
 #else
   skip();
 #endif
@@ -108,11 +110,45 @@ static void contention_calms(void **state) {
   assert_true(becomes_lively());
 }
 
+#ifdef _OPENMP
+static int count_threads(void) {
+  int threads = 0;
+  char line[256];
+  FILE *file = fopen("/proc/self/status", "r");
+  assert_non_null(file);
+  while (threads == 0 && fgets(line, sizeof line, file) != NULL) {
+    if (sscanf(line, "Threads: %d", &threads) != 1) threads = 0;
+  }
+  fclose(file);
+  return threads;
+}
+#endif
+
+/* Two threads are asked for on a machine of four or more processors: they do not get more company
+ * than that. */
+static void few_threads_stay_few(void **state) {
+  (void)state;
+  need_threads();
+#ifdef _OPENMP
+  if (omp_get_num_procs() < 4) skip();
+  omp_set_num_threads(2);
+  int before = count_threads(), most = 0;
+  double end = cr_clock_seconds() + 0.1;
+  cr_cpu_waiting_planned();
+  while (cr_clock_seconds() < end) {
+    int now = count_threads();
+    if (now > most) most = now;
+  }
+  assert_in_range(most, 0, before + 2);
+#endif
+}
+
 int main(void) {
   /* The choice of whoever runs the tests is not what is tested. */
   unsetenv("OMP_WAIT_POLICY");
   unsetenv("GOMP_SPINCOUNT");
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(few_threads_stay_few), /* while nothing has been planned yet */
       cmocka_unit_test(planning_calms_for_a_moment),
       cmocka_unit_test(contention_calms),
   };

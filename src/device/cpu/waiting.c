@@ -50,24 +50,34 @@ static bool is_adaptive(void) {
   return found == ADAPTIVE && omp_get_max_threads() > 1;
 }
 
+/* Threads, the sleeper among them, that make it more than there are processors, together with those
+ * that the caller works with. */
+static int needed_sleepers(void) {
+  int members = omp_get_num_procs() - omp_get_max_threads() + 2;
+  return members < 2 ? 2 : members;
+}
+
 /* The team lives as long as the thread that made it. */
 static crema_status sleep_with_team(void *arg) {
-  int members = omp_get_num_procs() - *(const int *)arg + 2;
+  int members = *(const int *)arg;
   void *item = NULL;
   free(arg);
-#pragma omp parallel num_threads(members < 2 ? 2 : members)
+#pragma omp parallel num_threads(members)
   { __asm__ volatile("" ::: "memory"); /* an empty region would be optimised away */ }
   return cr_queue_pop(waiting.never, NULL, &item);
 }
 
-/* Failing to become calm costs time, nothing else. */
+/* Failing to become calm costs time, nothing else. Who asked for few threads on a large machine
+ * would get many that only sleep, and may not be allowed so many: OpenMP ends the process then. */
 static void become_calm(void) {
-  int *working = malloc(sizeof *working);
-  if (working == NULL) return;
-  *working = omp_get_max_threads();
+  int sleepers = needed_sleepers();
+  if (sleepers > omp_get_max_threads()) return;
+  int *members = malloc(sizeof *members);
+  if (members == NULL) return;
+  *members = sleepers;
   if ((waiting.never == NULL && cr_queue_create(1, &waiting.never) != CREMA_OK) ||
-      cr_thread_start(&waiting.sleeper, "crema-calm", sleep_with_team, working) != CREMA_OK) {
-    free(working);
+      cr_thread_start(&waiting.sleeper, "crema-calm", sleep_with_team, members) != CREMA_OK) {
+    free(members);
     return;
   }
   atomic_store_explicit(&waiting.calm, true, memory_order_relaxed);

@@ -13,7 +13,8 @@
  * The library spins a few microseconds only while it manages more threads than there are
  * processors. In these two cases crema therefore keeps a sleeping thread with a team of its own,
  * which makes it so. Nothing is done where the environment says how to wait
- * (OMP_WAIT_POLICY, GOMP_SPINCOUNT) or where one thread works alone. */
+ * (OMP_WAIT_POLICY, GOMP_SPINCOUNT), where one thread works alone, or where more threads would have
+ * to sleep than work. */
 
 /* An op is about to be planned: no spinning for the next moments. */
 void cr_cpu_waiting_planned(void);
