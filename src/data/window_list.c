@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/c_locale.h"
 #include "core/fail.h"
 #include "core/file.h"
 
@@ -101,7 +102,12 @@ static crema_status read_list(cr_window_list *list) {
 crema_status cr_window_list_read(const char *path, cr_window_list *out) {
   *out = (cr_window_list){.path = strdup(path)};
   if (out->path == NULL) return cr_fail_memory(strlen(path) + 1, "a path");
-  crema_status status = read_list(out);
+  cr_c_locale locale;
+  crema_status status = cr_c_locale_begin(&locale);
+  if (status == CREMA_OK) {
+    status = read_list(out);
+    cr_c_locale_end(&locale);
+  }
   if (status != CREMA_OK) cr_window_list_free(out);
   return status;
 }

@@ -1,6 +1,5 @@
 #include "proto/field.h"
 
-#include <locale.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -152,17 +151,4 @@ int cr_field_name_length(const char *name) {
   size_t length = strlen(name);
   if (length > 0 && name[length - 1] == '_') --length;
   return (int)length;
-}
-
-crema_status cr_c_locale_begin(cr_c_locale *locale) {
-  locale_t made = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-  if (made == (locale_t)0) return cr_fail(CREMA_E_NO_MEMORY, "cannot make the C locale");
-  locale->made = made;
-  locale->before = uselocale(made);
-  return CREMA_OK;
-}
-
-void cr_c_locale_end(cr_c_locale *locale) {
-  uselocale((locale_t)locale->before);
-  freelocale((locale_t)locale->made);
 }

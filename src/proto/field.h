@@ -56,12 +56,4 @@ crema_status cr_field_message(ProtobufCMessage *message, const ProtobufCFieldDes
 /* The field's name in text format: without a trailing underscore. Returns its length. */
 int cr_field_name_length(const char *name);
 
-/* The C locale for the calling thread, so that "0.5" is a number wherever the program runs. */
-typedef struct cr_c_locale {
-  void *made;
-  void *before;
-} cr_c_locale;
-crema_status cr_c_locale_begin(cr_c_locale *locale) CREMA_MUST_USE;
-void cr_c_locale_end(cr_c_locale *locale);
-
 #endif

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/c_locale.h"
 #include "core/fail.h"
 #include "core/log.h"
 #include "core/nearest.h"

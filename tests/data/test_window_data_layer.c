@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "comma_locale.h"
 #include "core/file.h"
 #include "data/prefetch.h"
 #include "data/window_crop.h"
@@ -154,6 +155,22 @@ static void test_mean_and_scale(void **state) {
     }
   }
   crema_net_destroy(net);
+  fixture_remove(&f);
+}
+
+/* Overlaps have a point, whatever the program's locale. */
+static void test_locale(void **state) {
+  fixture f;
+  cr_window_list list;
+  (void)state;
+  if (!comma_locale_begin()) skip();
+  fixture_make(&f);
+  write_text(&f, "windows.txt", "# 0\na.png\n3 10 12\n1\n1 0.75 0 0 3 3\n");
+  crema_status status = cr_window_list_read(fixture_path(&f, "windows.txt"), &list);
+  setlocale(LC_ALL, "C");
+  assert_int_equal(status, CREMA_OK);
+  assert_true(cr_window_list_window(&list, 0)->overlap == 0.75f);
+  cr_window_list_free(&list);
   fixture_remove(&f);
 }
 
@@ -342,6 +359,7 @@ int main(void) {
       cmocka_unit_test(test_what_a_batch_holds),
       cmocka_unit_test(test_mean_and_scale),
       cmocka_unit_test(test_context),
+      cmocka_unit_test(test_locale),
       cmocka_unit_test(test_far_windows),
       cmocka_unit_test(test_every_plan_fits),
       cmocka_unit_test(s2_28_threads_give_the_same_batches),

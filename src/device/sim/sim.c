@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "core/c_locale.h"
 #include "core/fail.h"
 #include "core/log.h"
 #include "device/pool.h"
@@ -69,7 +70,7 @@ static bool parse_entry(const char *name, const char *text, cr_sim_options *opti
   return true;
 }
 
-crema_status cr_sim_parse(const char *text, cr_sim_options *options) {
+static crema_status parse(const char *text, cr_sim_options *options) {
   while (*text != '\0') {
     char entry[64];
     size_t length = strcspn(text, ",");
@@ -90,6 +91,14 @@ crema_status cr_sim_parse(const char *text, cr_sim_options *options) {
     text += length + (text[length] == ',');
   }
   return CREMA_OK;
+}
+
+crema_status cr_sim_parse(const char *text, cr_sim_options *options) {
+  cr_c_locale locale;
+  CR_TRY(cr_c_locale_begin(&locale));
+  crema_status status = parse(text, options);
+  cr_c_locale_end(&locale);
+  return status;
 }
 
 /* ---- start and stop ---- */
