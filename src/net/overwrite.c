@@ -54,9 +54,8 @@ static void check_reads(const crema_net *net, const blob_notes *note, int index)
     if (bottom->version == storage->current || !reads_values(layer, j)) continue;
     const cr_layer *writer = net->layer[storage->writer].layer;
     cr_log_warning(
-        "layer '%s' (%s) reads blob '%s' after layer '%s' (%s) has overwritten its values in "
-        "place, "
-        "through another name of theirs; give '%s' a top of its own",
+        "layer '%s' (%s) reads blob '%s' after layer '%s' (%s) has overwritten its values "
+        "in place, through another name of theirs; give '%s' a top of its own",
         layer->layer->name, layer->layer->class->type, net->blob_name[layer->bottom_id[j]],
         writer->name, writer->class->type, writer->name);
   }
