@@ -36,6 +36,11 @@ const char *const *cr_layer_class_names(size_t *count) {
 
 /* The failure of a look-up: nearest name and all names. */
 static crema_status unknown_type(const char *type) {
+  if (strcmp(type, "Python") == 0) {
+    return cr_fail(CREMA_E_UNSUPPORTED,
+                   "layers of type 'Python' run code written against Caffe's "
+                   "Python interface, which crema does not have");
+  }
   cr_buffer known = {0};
   const char *nearest = cr_nearest(type, class_names, CLASSES);
   crema_status status = CREMA_OK;

@@ -109,11 +109,40 @@ static void upgrade_batch_norm(Caffe__NetParameter *net) {
   }
 }
 
+/* ---- pooling --------------------------------------------------------------------- */
+
+static bool ceil_mode_needed(const Caffe__NetParameter *net) {
+  for (size_t i = 0; i < net->n_layer; ++i) {
+    const Caffe__PoolingParameter *pooling = net->layer[i]->pooling_param;
+    if (pooling != NULL && pooling->has_ceil_mode) return true;
+  }
+  return false;
+}
+
+static crema_status upgrade_ceil_mode(Caffe__NetParameter *net) {
+  for (size_t i = 0; i < net->n_layer; ++i) {
+    Caffe__PoolingParameter *pooling = net->layer[i]->pooling_param;
+    if (pooling == NULL || !pooling->has_ceil_mode) continue;
+    if (pooling->has_round_mode) {
+      return cr_fail(CREMA_E_PARSE,
+                     "layer \"%s\": both \"ceil_mode\" and \"round_mode\" are given; use "
+                     "\"round_mode\"",
+                     net->layer[i]->name != NULL ? net->layer[i]->name : "");
+    }
+    pooling->has_round_mode = 1;
+    pooling->round_mode = pooling->ceil_mode ? CAFFE__POOLING_PARAMETER__ROUND_MODE__CEIL
+                                             : CAFFE__POOLING_PARAMETER__ROUND_MODE__FLOOR;
+    pooling->has_ceil_mode = 0;
+    pooling->ceil_mode = 1;
+  }
+  return CREMA_OK;
+}
+
 /* ---- nets ------------------------------------------------------------------------ */
 
 bool cr_net_param_needs_upgrade(const Caffe__NetParameter *net) {
   return cr_upgrade_v0_needed(net) || cr_upgrade_v1_needed(net) || net->n_input > 0 ||
-         cr_upgrade_norm_needed(net) || batch_norm_needed(net);
+         cr_upgrade_norm_needed(net) || batch_norm_needed(net) || ceil_mode_needed(net);
 }
 
 crema_status cr_net_param_upgrade(Caffe__NetParameter *net, bool *compatible) {
@@ -142,6 +171,10 @@ crema_status cr_net_param_upgrade(Caffe__NetParameter *net, bool *compatible) {
   if (batch_norm_needed(net)) {
     cr_log_info("Upgrading BatchNorm layers: their statistics are not trained");
     upgrade_batch_norm(net);
+  }
+  if (ceil_mode_needed(net)) {
+    cr_log_info("Upgrading ceil_mode of Pooling layers to round_mode");
+    CR_TRY(upgrade_ceil_mode(net));
   }
   if (compatible != NULL) *compatible = fine;
   return CREMA_OK;

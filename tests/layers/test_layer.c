@@ -38,6 +38,8 @@ static void s2_16_unknown_types_are_told_the_known_ones(void **state) {
   assert_int_equal(cr_layer_class_find("", &class), CREMA_E_UNKNOWN_NAME);
   assert_int_equal(cr_layer_class_find("@@@@@@@@@@", &class), CREMA_E_UNKNOWN_NAME);
   assert_null(strstr(crema_error_text(), "did you mean"));
+  assert_int_equal(cr_layer_class_find("Python", &class), CREMA_E_UNSUPPORTED);
+  assert_non_null(strstr(crema_error_text(), "layers of type 'Python'"));
 }
 
 static void test_unknown_type_names_the_layer(void **state) {

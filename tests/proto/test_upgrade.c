@@ -160,6 +160,21 @@ static void batch_norm_that_scales(void **state) {
       true);
 }
 
+static void ceil_mode_of_pooling(void **state) {
+  (void)state;
+  net_becomes(
+      "layer { name: 'p' pooling_param { ceil_mode: false } } layer { pooling_param { ceil_mode: "
+      "true } }",
+      "layer {\n  name: \"p\"\n  pooling_param {\n    round_mode: FLOOR\n  }\n}\n"
+      "layer {\n  pooling_param {\n    round_mode: CEIL\n  }\n}\n",
+      true);
+  net_becomes("layers { type: POOLING pooling_param { ceil_mode: false } }",
+              "layer {\n  type: \"Pooling\"\n  pooling_param {\n    round_mode: FLOOR\n  }\n}\n",
+              true);
+  net_fails("layer { name: 'p' pooling_param { ceil_mode: true round_mode: CEIL } }", CREMA_E_PARSE,
+            "layer \"p\": both \"ceil_mode\" and \"round_mode\" are given; use \"round_mode\"");
+}
+
 static void solvers(void **state) {
   (void)state;
   static const char *const names[] = {"SGD",      "Nesterov", "AdaGrad", "RMSProp",
@@ -185,10 +200,15 @@ static void solvers(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(current_net_stays),      cmocka_unit_test(inputs),
-      cmocka_unit_test(second_format),          cmocka_unit_test(first_format),
-      cmocka_unit_test(padding_layers),         cmocka_unit_test(batch_norm_statistics),
-      cmocka_unit_test(batch_norm_that_scales), cmocka_unit_test(solvers),
+      cmocka_unit_test(current_net_stays),
+      cmocka_unit_test(inputs),
+      cmocka_unit_test(second_format),
+      cmocka_unit_test(first_format),
+      cmocka_unit_test(padding_layers),
+      cmocka_unit_test(batch_norm_statistics),
+      cmocka_unit_test(batch_norm_that_scales),
+      cmocka_unit_test(ceil_mode_of_pooling),
+      cmocka_unit_test(solvers),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
