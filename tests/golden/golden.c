@@ -1,5 +1,6 @@
-/* Runs golden cases: golden [-q] [-pending FILE] DIR... Every directory below that holds a
- * case is run; a line a case and a closing count. Exit status 0 when nothing failed. */
+/* Runs golden cases: golden [-q] [-gpu N] [-pending FILE] DIR... Every directory below that holds a
+ * case is run; a line a case and a closing count. Exit status 0 when nothing failed. Without
+ * -pending the list of the source tree counts, where that is at hand. */
 #include "golden.h"
 
 #include <dirent.h>
@@ -8,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "core/fail.h"
 #include "device/device.h"
@@ -122,7 +124,9 @@ static void run_one(tally *t, case_runner runner, const char *dir) {
   fflush(stdout);
 }
 
-static int is_visible(const struct dirent *entry) { return entry->d_name[0] != '.'; }
+static int is_visible(const struct dirent *entry) {
+  return entry->d_name[0] != '.';
+}
 
 static void walk(tally *t, const char *dir) {
   case_runner runner = find_runner(dir);
@@ -196,14 +200,12 @@ static bool choose_device(const char *text) {
 int main(int argc, char **argv) {
   tally t = {0};
   int first = 1;
+  const char *pending = access(GOLDEN_PENDING_LIST, R_OK) == 0 ? GOLDEN_PENDING_LIST : NULL;
   while (first < argc && argv[first][0] == '-') {
     if (strcmp(argv[first], "-q") == 0) {
       t.quiet = true;
     } else if (strcmp(argv[first], "-pending") == 0 && first + 1 < argc) {
-      if (!read_pending(&t, argv[++first])) {
-        fprintf(stderr, "golden: cannot read %s\n", argv[first]);
-        return 2;
-      }
+      pending = argv[++first];
     } else if (strcmp(argv[first], "-gpu") == 0 && first + 1 < argc) {
       if (!choose_device(argv[++first])) return SKIPPED;
     } else {
@@ -211,6 +213,10 @@ int main(int argc, char **argv) {
       return 2;
     }
     ++first;
+  }
+  if (pending != NULL && !read_pending(&t, pending)) {
+    fprintf(stderr, "golden: cannot read %s\n", pending);
+    return 2;
   }
   check_pending(&t);
   for (int i = first; i < argc; ++i) {
