@@ -22,6 +22,14 @@ static void free_gpu(cr_device_side *side) {
   *side = (cr_device_side){0};
 }
 
+/* Whether an allocation of the capacity can be tried again with less: it may be that of an earlier
+ * size, too large for this side. The other side then has room to spare. */
+static bool asks_for_less(crema_syncedmem *memory, crema_status status) {
+  if (status != CREMA_E_NO_MEMORY || memory->size == memory->capacity) return false;
+  memory->capacity = memory->size;
+  return true;
+}
+
 /* Makes the host side when it is not there, content undefined; *made says whether it was made. The
  * device that the block or else the thread works with decides whether it is page-locked. */
 static crema_status need_host(crema_syncedmem *memory, bool *made) {
@@ -31,6 +39,7 @@ static crema_status need_host(crema_syncedmem *memory, bool *made) {
   if (maker->backend->host_memory) maker = cr_device_current();
   void *data = NULL;
   crema_status status = cr_pinned_alloc(maker, memory->capacity, &data);
+  if (asks_for_less(memory, status)) status = cr_pinned_alloc(maker, memory->capacity, &data);
   if (status != CREMA_OK) {
     return cr_fail_in(status, "allocation of %zu bytes of host memory for %s:%d", memory->capacity,
                       maker->backend->name, maker->index);
@@ -47,6 +56,7 @@ static crema_status need_gpu(crema_syncedmem *memory, crema_context *context, bo
   if (memory->gpu.data.address != 0) return CREMA_OK;
   crema_devptr data = {0};
   crema_status status = cr_device_alloc_for(context, memory->capacity, &data);
+  if (asks_for_less(memory, status)) status = cr_device_alloc_for(context, memory->capacity, &data);
   if (status != CREMA_OK) {
     return cr_fail_in(status, "allocation of %zu bytes on %s:%d", memory->capacity,
                       context->device->backend->name, context->device->index);
@@ -332,7 +342,10 @@ void cr_syncedmem_clear(crema_syncedmem *memory) {
 }
 
 void cr_syncedmem_resize(crema_syncedmem *memory, size_t size) {
-  if (size > memory->capacity) {
+  /* Where nothing was made, because nobody asked or because there was too little memory, there is
+   * nothing to keep. */
+  bool empty = memory->host.data == NULL && memory->gpu.data.address == 0;
+  if (size > memory->capacity || empty) {
     cr_syncedmem_clear(memory);
     memory->capacity = size;
   }

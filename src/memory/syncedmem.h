@@ -28,8 +28,10 @@ struct crema_syncedmem {
   /* Access on another device moves the block there; otherwise it is an error. */
   bool movable;
   crema_head head;
-  size_t size;     /* bytes that are in use and are copied */
-  size_t capacity; /* bytes that each side is made with; adopted sides hold at least `size` */
+  size_t size; /* bytes that are in use and are copied */
+  /* Bytes that a side is made with; each holds that much or more. Adopted sides: at least `size`.
+   */
+  size_t capacity;
   cr_host_side host;
   cr_device_side gpu;
   bool watched;       /* a checker wants to know of host accesses */

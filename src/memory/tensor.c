@@ -548,7 +548,7 @@ cr_tensor_memory cr_tensor_memory_of(const cr_tensor *tensor) {
   for (int i = 0; i < MAX_FORMS; i++) {
     const form_slot *slot = &tensor->values->slot[i];
     if (!slot->used) continue;
-    if (slot->memory.host.own) bytes.host += slot->memory.capacity;
+    if (slot->memory.host.own) bytes.host += slot->memory.host.bytes;
     if (slot->memory.gpu.own) bytes.device += slot->memory.capacity;
   }
   return bytes;

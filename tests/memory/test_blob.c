@@ -114,6 +114,23 @@ static void a_failed_reshape_changes_nothing(void **state) {
   crema_blob_destroy(blob);
 }
 
+/* A shape that there is no memory for does no harm once the blob has another one. */
+static void recovers_from_a_shape_too_large(void **state) {
+  (void)state;
+  const crema_shape huge = cr_shape_2(1 << 30, 1 << 25), small = cr_shape_1(3);
+  crema_blob *blob = new_blob(small, CREMA_F32);
+  const float *value = NULL;
+  assert_int_equal(crema_blob_cpu_data(blob, &value), CREMA_OK);
+  assert_int_equal(crema_blob_reshape(blob, &huge), CREMA_OK);
+  assert_int_equal(crema_blob_cpu_data(blob, &value), CREMA_E_NO_MEMORY);
+  assert_int_equal(crema_blob_cpu_diff(blob, &value), CREMA_E_NO_MEMORY);
+  assert_int_equal(crema_blob_reshape(blob, &small), CREMA_OK);
+  assert_int_equal(crema_blob_cpu_data(blob, &value), CREMA_OK);
+  assert_true(value[0] == 0 && value[2] == 0);
+  assert_int_equal(crema_blob_cpu_diff(blob, &value), CREMA_OK);
+  crema_blob_destroy(blob);
+}
+
 static void s4_05_no_sums_of_integers(void **state) {
   (void)state;
   crema_blob *blob = new_blob(cr_shape_1(3), CREMA_I32);
@@ -190,6 +207,7 @@ int main(void) {
       cmocka_unit_test(data_and_diff_are_separate),
       cmocka_unit_test(sums_of_any_length),
       cmocka_unit_test(a_failed_reshape_changes_nothing),
+      cmocka_unit_test(recovers_from_a_shape_too_large),
       cmocka_unit_test(s4_05_no_sums_of_integers),
       cmocka_unit_test(s0_25_reshape),
       cmocka_unit_test(s0_22_sharing),

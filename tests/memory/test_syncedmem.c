@@ -266,6 +266,30 @@ static void s4_08_write_only_access_copies_nothing(void **state) {
   end(&f);
 }
 
+/* A size that the device has no memory for does not spoil the block for a smaller one, although the
+ * host side was made for the larger. */
+static void s0_28_a_size_too_large_is_forgotten(void **state) {
+  (void)state;
+  fixture f = begin();
+  crema_devptr data = {0};
+  cr_syncedmem_resize(f.memory, 2 * SIM_TEST_MEMORY);
+  memset(mutable_cpu(f.memory), 7, SIZE);
+  assert_int_equal(crema_syncedmem_gpu_data(f.memory, f.context, &data), CREMA_E_NO_MEMORY);
+  assert_int_equal(crema_syncedmem_head(f.memory), CREMA_HEAD_AT_CPU);
+  cr_syncedmem_resize(f.memory, SIZE);
+  data = gpu(&f);
+  unsigned char seen[SIZE];
+  assert_true(cr_sim_peek(data, seen, sizeof seen));
+  expect_bytes(seen, 7);
+  expect_bytes(cpu(f.memory), 7);
+  /* Once more the other way round: neither side is taken for larger than it is. */
+  cr_syncedmem_resize(f.memory, SIM_TEST_MEMORY / 2);
+  assert_int_equal(crema_syncedmem_head(f.memory), CREMA_UNINITIALIZED);
+  assert_int_equal(cpu(f.memory)[SIM_TEST_MEMORY / 2 - 1], 0);
+  gpu(&f);
+  end(&f);
+}
+
 static void s4_09_memory_outlives_its_stream(void **state) {
   (void)state;
   fixture f = begin();
@@ -319,6 +343,7 @@ int main(void) {
       cmocka_unit_test(s0_19_adopted_memory),
       cmocka_unit_test(s0_20_only_owned_memory_is_freed),
       cmocka_unit_test(s4_08_write_only_access_copies_nothing),
+      cmocka_unit_test(s0_28_a_size_too_large_is_forgotten),
       cmocka_unit_test(s4_09_memory_outlives_its_stream),
       cmocka_unit_test(s4_09_a_stream_ends_after_its_work_on_the_block),
   };
