@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -207,5 +208,30 @@ crema_status cr_file_resolve(const char *base_file, const char *path, char **out
     }
   }
   *out = cr_buffer_take(&text);
+  return CREMA_OK;
+}
+
+/* Says where `path` would have been found: Caffe's own files name each other from the folder that
+ * Caffe lies in, some folders above them. */
+static void look_above(const char *base_file, const char *path) {
+  char folder[PATH_MAX];
+  cr_buffer text = {0};
+  if (path[0] == '/' || realpath(base_file, folder) == NULL) return;
+  for (char *slash = strrchr(folder, '/'); slash != NULL && slash != folder;
+       slash = strrchr(folder, '/')) {
+    *slash = '\0';
+    cr_buffer_clear(&text);
+    if (cr_buffer_print(&text, "%s/%s", folder, path) != CREMA_OK) break;
+    if (!cr_file_exists(text.data)) continue;
+    cr_log_warning("%s is not found from the working directory, but it would be from %s", path,
+                   folder);
+    break;
+  }
+  cr_buffer_free(&text);
+}
+
+crema_status cr_file_resolve_input(const char *base_file, const char *path, char **out) {
+  CR_TRY(cr_file_resolve(base_file, path, out));
+  if (base_file != NULL && !cr_file_exists(*out)) look_above(base_file, path);
   return CREMA_OK;
 }

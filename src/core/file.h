@@ -46,5 +46,9 @@ bool cr_file_is_in(const char *folder, const char *name, struct stat *info);
 /* Resolves `path` against the directory of `base_file` when it is relative and
  * does not exist from the working directory. Result is to be freed. */
 crema_status cr_file_resolve(const char *base_file, const char *path, char **out) CREMA_MUST_USE;
+/* The same for a file that is to be read: a warning tells from which folder above that of
+ * `base_file` it would be found, where it is not found otherwise. */
+crema_status cr_file_resolve_input(const char *base_file, const char *path,
+                                   char **out) CREMA_MUST_USE;
 
 #endif

@@ -38,7 +38,7 @@ static crema_status read_crop(cr_transformer *t, const Caffe__TransformationPara
 
 static crema_status read_mean_file(cr_transformer *t, const char *name, const char *net_path) {
   char *path = NULL;
-  CR_TRY(cr_file_resolve(net_path, name, &path));
+  CR_TRY(cr_file_resolve_input(net_path, name, &path));
   crema_status status = cr_mean_read(path, &t->mean);
   free(path);
   return status == CREMA_OK ? CREMA_OK : cr_fail_in(status, "transform_param: mean_file");

@@ -328,7 +328,7 @@ static crema_status open_reader(const cr_layer *layer, annotated_data_state *s) 
 }
 
 static crema_status open_source(const cr_layer *layer, annotated_data_state *s) {
-  CR_TRY(cr_file_resolve(layer->source_dir_file, s->param->source, &s->source));
+  CR_TRY(cr_file_resolve_input(layer->source_dir_file, s->param->source, &s->source));
   CR_TRY(cr_transformer_create(s->transform, layer->phase, 0, layer->source_dir_file,
                                &s->transformer));
   CR_TRY(cr_augment_create(s->transform, &s->augment));

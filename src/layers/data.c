@@ -78,7 +78,7 @@ static uint64_t order_key(uint64_t draws) {
 static crema_status open_reader(cr_layer *layer, data_state *state) {
   const Caffe__DataParameter *param = layer->param->data_param;
   uint64_t skip = draw_skip(layer);
-  CR_TRY(cr_file_resolve(layer->source_dir_file, param->source, &state->source));
+  CR_TRY(cr_file_resolve_input(layer->source_dir_file, param->source, &state->source));
   /* Records in flight are a few words each, not copies. */
   uint64_t batches = param->prefetch > 0 ? param->prefetch : CR_PREFETCH_USUAL_DEPTH;
   uint64_t depth = (uint64_t)param->batch_size * batches;

@@ -79,7 +79,8 @@ static crema_status read_list(const cr_layer *layer, hdf5_data_state *s) {
   char *path = NULL;
   cr_buffer text = {0};
   size_t lines = 1;
-  CR_TRY(cr_file_resolve(layer->source_dir_file, layer->param->hdf5_data_param->source, &path));
+  CR_TRY(
+      cr_file_resolve_input(layer->source_dir_file, layer->param->hdf5_data_param->source, &path));
   crema_status status = CREMA_OK;
   CR_TRY_GOTO(cr_file_read(path, &text), out);
   CR_TRY_GOTO(check_list(path, &text), out);

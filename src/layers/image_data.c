@@ -208,7 +208,7 @@ static void set_key(image_data_state *s, uint64_t key) {
 
 static crema_status read_list(cr_layer *layer, image_data_state *s) {
   char *path = NULL;
-  CR_TRY(cr_file_resolve(layer->source_dir_file, s->param->source, &path));
+  CR_TRY(cr_file_resolve_input(layer->source_dir_file, s->param->source, &path));
   crema_status status = cr_image_list_read(path, &s->list);
   free(path);
   CR_TRY(status);

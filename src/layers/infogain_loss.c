@@ -35,7 +35,7 @@ static crema_status read_gain(cr_layer *layer, const char *source) {
   char *path = NULL;
   ProtobufCMessage *message = NULL;
   crema_status status;
-  CR_TRY_GOTO(cr_file_resolve(layer->source_dir_file, source, &path), done);
+  CR_TRY_GOTO(cr_file_resolve_input(layer->source_dir_file, source, &path), done);
   CR_TRY_GOTO(cr_message_read_binary(&caffe__blob_proto__descriptor, path, &message), done);
   CR_TRY_GOTO(take_gain(layer, (const Caffe__BlobProto *)message), done);
 done:

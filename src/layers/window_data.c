@@ -261,7 +261,7 @@ static crema_status read_transform(const cr_layer *layer, window_data_state *s) 
                    "transform_param: mean_file and mean_value exclude each other");
   }
   char *path = NULL;
-  CR_TRY(cr_file_resolve(layer->source_dir_file, transform->mean_file, &path));
+  CR_TRY(cr_file_resolve_input(layer->source_dir_file, transform->mean_file, &path));
   crema_status status = cr_mean_read(path, &s->mean);
   free(path);
   return status == CREMA_OK ? check_mean(s) : cr_fail_in(status, "transform_param: mean_file");
@@ -323,7 +323,7 @@ static crema_status make_workers(window_data_state *s) {
 
 static crema_status open_windows(const cr_layer *layer, window_data_state *s) {
   char *path = NULL;
-  CR_TRY(cr_file_resolve(layer->source_dir_file, s->param->source, &path));
+  CR_TRY(cr_file_resolve_input(layer->source_dir_file, s->param->source, &path));
   crema_status status = cr_window_list_read(path, &s->list);
   free(path);
   CR_TRY(status);

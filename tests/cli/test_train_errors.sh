@@ -37,6 +37,14 @@ refuse "crop too large" 's/crop_size: 24/crop_size: 29/' "29" "28"
 
 refuse_solver "no net" 's/net: "net.prototxt"//' "good.prototxt" "net"
 refuse_solver "net missing" 's/net.prototxt/nett.prototxt/' "nett.prototxt"
+# Caffe's files name each other from the folder that Caffe lies in.
+mkdir -p caffe/models/digits
+make_net good 'max_iter: 20 random_seed: 1'
+mv net.prototxt caffe/models/digits/
+sed 's|net.prototxt|models/digits/net.prototxt|' good.prototxt >caffe/models/digits/solver.prototxt
+run train -solver caffe/models/digits/solver.prototxt
+expect_error "a net named from a folder above" "models/digits/net.prototxt: no such file"
+expect_line "the folder that it is found from" "models/digits/net.prototxt is not found.* from .*/caffe$"
 refuse_solver "two nets" 's/^net:/train_net: "x" net:/' "train_net" "net"
 refuse_solver "policy" 's/"inv"/"invv"/' "invv" "inv" "good.prototxt"
 refuse_solver "no policy" 's/lr_policy: "inv"//' "lr_policy"
