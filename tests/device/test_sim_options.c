@@ -24,6 +24,22 @@ static void test_numbers(void **state) {
   check();
 }
 
+/* Half a device, and times that would never pass. */
+static void test_absurd(void **state) {
+  (void)state;
+  static const char *const absurd[] = {"devices=2.5",      "devices=nan",     "memory=1e300G",
+                                       "latency=1e300",    "latency=1e308G",  "latency=4000",
+                                       "bandwidth=1e-300", "bandwidth=1e308G"};
+  for (size_t i = 0; i < sizeof absurd / sizeof absurd[0]; ++i) {
+    cr_sim_options options = cr_sim_defaults();
+    assert_int_equal(cr_sim_parse(absurd[i], &options), CREMA_E_PARSE);
+    assert_int_equal(options.devices, 1);
+    assert_true(options.latency == 0 && options.bandwidth == 0);
+  }
+  cr_sim_options options = cr_sim_defaults();
+  assert_int_equal(cr_sim_parse("bandwidth=0,latency=0", &options), CREMA_OK);
+}
+
 static void test_locale(void **state) {
   (void)state;
   if (!comma_locale_begin()) skip();
@@ -32,6 +48,7 @@ static void test_locale(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_numbers), cmocka_unit_test(test_locale)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_numbers), cmocka_unit_test(test_absurd),
+                                     cmocka_unit_test(test_locale)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,6 +17,9 @@
 
 enum { LIBRARY_VERSION = 1 };
 
+/* Seconds before a copy and bytes a second that somebody may want to wait for. */
+static const double MOST_LATENCY = 3600, LEAST_BANDWIDTH = 1000;
+
 sim_world cr_sim_world = {.lock = PTHREAD_MUTEX_INITIALIZER, .progress = PTHREAD_COND_INITIALIZER};
 
 /* ---- options ---- */
@@ -41,7 +44,7 @@ static bool parse_number(const char *text, double thousand, double *out) {
     if (*end == units[i]) {
       end++;
       *out = value;
-      return *end == '\0';
+      return *end == '\0' && !isinf(value);
     }
   }
   *out = value;
@@ -54,11 +57,11 @@ static bool parse_entry(const char *name, const char *text, cr_sim_options *opti
   if (!parse_number(text, size ? 1024 : 1000, &value)) return false;
   if (size && value < 1e15) {
     options->memory = (size_t)value;
-  } else if (strcmp(name, "devices") == 0 && value <= CR_SIM_MAX_DEVICES) {
+  } else if (strcmp(name, "devices") == 0 && value <= CR_SIM_MAX_DEVICES && value == floor(value)) {
     options->devices = (int)value;
-  } else if (strcmp(name, "bandwidth") == 0) {
+  } else if (strcmp(name, "bandwidth") == 0 && (value <= 0 || value >= LEAST_BANDWIDTH)) {
     options->bandwidth = value;
-  } else if (strcmp(name, "latency") == 0) {
+  } else if (strcmp(name, "latency") == 0 && value <= MOST_LATENCY) {
     options->latency = value;
   } else if (strcmp(name, "stepped") == 0) {
     options->stepped = value != 0;
