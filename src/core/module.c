@@ -2,6 +2,7 @@
 #include "core/module.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <link.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -48,6 +49,17 @@ static void *open_file(const char *folder, const char *below, const char *name, 
   return library;
 }
 
+/* The same where the loader looks. It says either that there is no file of that name, which is
+ * nothing to report, or what is wrong with the one that it found. */
+static void *open_by_loader(const char *name, char *reason, size_t size) {
+  void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+  if (library != NULL) return library;
+  const char *why = dlerror();
+  bool absent = strncmp(why, name, strlen(name)) == 0 && strstr(why, strerror(ENOENT)) != NULL;
+  if (!absent) snprintf(reason, size, "%s", why);
+  return NULL;
+}
+
 crema_status cr_module_open(const char *name, const char *variable, void **out) {
   /* From bin/ to the library folder: as in the build tree, and as installed. */
   static const char *const below[] = {"", "../lib/", CREMA_LIB_FROM_BIN "/"};
@@ -66,7 +78,7 @@ crema_status cr_module_open(const char *name, const char *variable, void **out) 
       }
     }
   }
-  if (*out == NULL && reason[0] == '\0') *out = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+  if (*out == NULL && reason[0] == '\0') *out = open_by_loader(name, reason, sizeof reason);
   if (*out != NULL) return CREMA_OK;
   if (reason[0] != '\0') return cr_fail(CREMA_E_NOT_FOUND, "%s", reason);
   return cr_fail(CREMA_E_NOT_FOUND, "%s was not found", name);

@@ -84,6 +84,16 @@ expect_error "HDF5Output" "layer 'out'" "${missing[0]}"
 run extract_features BINARYPROTO_iter_2.caffemodel net.prototxt ip ip.h5 1 hdf5
 expect_error "extract_features" "${missing[0]}"
 
+# Where only the loader finds it, and it is broken.
+unset CREMA_HDF5_MODULE
+mkdir -p alone broken
+cp "$(command -v "$crema")" alone/crema
+echo "not a module" >broken/libcrema-hdf5.so
+LD_LIBRARY_PATH=$work/broken${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} alone/crema test -model net.prototxt \
+  -weights HDF5_iter_2.caffemodel.h5 -iterations 1 >log 2>&1
+code=$?
+expect_error "a broken module" "no HDF5 files: $work/broken/libcrema-hdf5.so: "
+
 # Something else by that name.
 export CREMA_HDF5_MODULE=libz.so.1
 run test -model net.prototxt -weights HDF5_iter_2.caffemodel.h5 -iterations 1
