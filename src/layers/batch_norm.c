@@ -148,6 +148,12 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
       (cr_tensor *[]){input, top[0]->diff, s->mean, s->variance, bottom[0]->diff}, NULL);
 }
 
+static bool reads_bottom(const cr_layer *layer, int bottom) {
+  const bn_state *s = layer->state;
+  (void)bottom;
+  return !s->global;
+}
+
 static void destroy(cr_layer *layer) {
   bn_state *s = layer->state;
   cr_layer_op_free(&s->add_1);
@@ -174,5 +180,6 @@ const cr_layer_class cr_layer_batch_norm = {
     .reshape = reshape,
     .forward = forward,
     .backward = backward,
+    .reads_bottom = reads_bottom,
     .destroy = destroy,
 };

@@ -58,6 +58,11 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
   return CREMA_OK;
 }
 
+static bool reads_bottom(const cr_layer *layer, int bottom) {
+  (void)layer;
+  return bottom < 2;
+}
+
 static void destroy(cr_layer *layer) {
   contrastive_state *s = layer->state;
   cr_layer_op_free(&s->backward);
@@ -79,5 +84,6 @@ const cr_layer_class cr_layer_contrastive_loss = {
     .reshape = reshape,
     .forward = forward,
     .backward = backward,
+    .reads_bottom = reads_bottom,
     .destroy = destroy,
 };

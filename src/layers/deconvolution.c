@@ -110,6 +110,11 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
   return CREMA_OK;
 }
 
+static bool reads_bottom(const cr_layer *layer, int bottom) {
+  (void)bottom;
+  return layer->param_propagate_down[0];
+}
+
 static void destroy(cr_layer *layer) {
   deconv_state *s = layer->state;
   cr_layer_op_free(&s->backward_bias);
@@ -131,5 +136,6 @@ const cr_layer_class cr_layer_deconvolution = {
     .reshape = reshape,
     .forward = forward,
     .backward = backward,
+    .reads_bottom = reads_bottom,
     .destroy = destroy,
 };

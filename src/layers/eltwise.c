@@ -156,6 +156,12 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
   return CREMA_OK;
 }
 
+static bool reads_bottom(const cr_layer *layer, int bottom) {
+  const eltwise_state *s = layer->state;
+  (void)bottom;
+  return s->operation == OP_PROD;
+}
+
 static void destroy(cr_layer *layer) {
   eltwise_state *s = layer->state;
   for (int i = 0; i < layer->bottoms && s->backward; i++) cr_layer_op_free(&s->backward[i]);
@@ -178,5 +184,6 @@ const cr_layer_class cr_layer_eltwise = {
     .reshape = reshape,
     .forward = forward,
     .backward = backward,
+    .reads_bottom = reads_bottom,
     .destroy = destroy,
 };

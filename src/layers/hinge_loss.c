@@ -49,6 +49,11 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
       (cr_tensor *[]){bottom[0]->data, bottom[1]->data, top[0]->diff, bottom[0]->diff}, &scalars);
 }
 
+static bool reads_bottom(const cr_layer *layer, int bottom) {
+  (void)layer;
+  return bottom < 1;
+}
+
 static void destroy(cr_layer *layer) {
   hinge_state *s = layer->state;
   cr_layer_op_free(&s->backward);
@@ -70,5 +75,6 @@ const cr_layer_class cr_layer_hinge_loss = {
     .reshape = reshape,
     .forward = forward,
     .backward = backward,
+    .reads_bottom = reads_bottom,
     .destroy = destroy,
 };

@@ -101,6 +101,11 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
                          NULL);
 }
 
+static bool reads_bottom(const cr_layer *layer, int bottom) {
+  (void)bottom;
+  return layer->param_propagate_down[0];
+}
+
 static void destroy(cr_layer *layer) {
   ip_state *s = layer->state;
   cr_layer_op_free(&s->relu);
@@ -120,5 +125,6 @@ const cr_layer_class cr_layer_inner_product = {
     .reshape = reshape,
     .forward = forward,
     .backward = backward,
+    .reads_bottom = reads_bottom,
     .destroy = destroy,
 };

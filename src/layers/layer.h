@@ -71,10 +71,13 @@ typedef struct cr_layer_class {
    * gradient is asked for. */
   crema_status (*backward)(cr_layer *layer, crema_context *context, crema_blob *const *top,
                            const bool *propagate_down, crema_blob *const *bottom);
-  /* How much of the values that forward gave the tops (of a loss: the tops behind the first) backward
-   * needs; and how much of its bottom's values a pass in place leaves. src/net warns of a layer
-   * in place that leaves less than a layer before it needs. NULL: nothing. */
+  /* How much of the values that forward gave the tops (of a loss: the tops behind the first)
+   * backward needs; and how much of its bottom's values a pass in place leaves. src/net warns of a
+   * layer in place that leaves less than a layer before it needs. NULL: nothing. */
   cr_values (*needs)(const cr_layer *layer, bool in_place);
+  /* Whether backward reads the values of that bottom, which is no label and not overwritten by this
+   * layer. NULL: it does not. */
+  bool (*reads_bottom)(const cr_layer *layer, int bottom);
   cr_values (*leaves)(const cr_layer *layer);
   void (*destroy)(cr_layer *layer); /* frees what state holds; may be NULL */
   /* Reader position and the like, for exact resume; may be NULL. Text of their own format. */

@@ -52,6 +52,13 @@ cr_values cr_layer_function_needs(const cr_layer *layer, bool in_place) {
   }
 }
 
+bool cr_layer_function_reads_bottom(const cr_layer *layer, int bottom) {
+  const cr_layer_function *s = layer->state;
+  (void)bottom;
+  if (s->kind == CR_FUNCTION_EXP) return false;
+  return s->kind != CR_FUNCTION_POWER || (s->alpha != 0 && s->alpha != 1 && s->beta != 0);
+}
+
 cr_values cr_layer_function_leaves(const cr_layer *layer) {
   const cr_layer_function *s = layer->state;
   bool rises = false; /* through 0 */

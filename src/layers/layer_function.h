@@ -23,6 +23,7 @@ crema_status cr_layer_function_backward(cr_layer *layer, crema_context *context,
                                         crema_blob *const *top, const bool *propagate_down,
                                         crema_blob *const *bottom) CREMA_MUST_USE;
 cr_values cr_layer_function_needs(const cr_layer *layer, bool in_place);
+bool cr_layer_function_reads_bottom(const cr_layer *layer, int bottom);
 cr_values cr_layer_function_leaves(const cr_layer *layer);
 void cr_layer_function_destroy(cr_layer *layer);
 
@@ -41,6 +42,7 @@ void cr_layer_function_destroy(cr_layer *layer);
       .forward = cr_layer_function_forward,                                         \
       .backward = backward_function,                                                \
       .needs = cr_layer_function_needs,                                             \
+      .reads_bottom = cr_layer_function_reads_bottom,                               \
       .leaves = cr_layer_function_leaves,                                           \
       .destroy = cr_layer_function_destroy,                                         \
   }

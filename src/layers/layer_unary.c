@@ -42,6 +42,12 @@ cr_values cr_layer_unary_needs(const cr_layer *layer, bool in_place) {
   return in_place ? CR_VALUES_SIGNS : CR_VALUES_NONE;
 }
 
+bool cr_layer_unary_reads_bottom(const cr_layer *layer, int bottom) {
+  const cr_layer_unary *s = layer->state;
+  (void)bottom;
+  return s->function == CR_UNARY_RELU;
+}
+
 cr_values cr_layer_unary_leaves(const cr_layer *layer) {
   const cr_layer_unary *s = layer->state;
   if (s->function == CR_UNARY_RELU && s->alpha == 0) return CR_VALUES_LEARNING;

@@ -48,6 +48,11 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
       &scalars);
 }
 
+static bool reads_bottom(const cr_layer *layer, int bottom) {
+  (void)layer;
+  return bottom < 1;
+}
+
 static void destroy(cr_layer *layer) {
   multinomial_state *s = layer->state;
   cr_layer_op_free(&s->backward);
@@ -69,5 +74,6 @@ const cr_layer_class cr_layer_multinomial_loss = {
     .reshape = reshape,
     .forward = forward,
     .backward = backward,
+    .reads_bottom = reads_bottom,
     .destroy = destroy,
 };

@@ -87,6 +87,11 @@ static cr_values leaves(const cr_layer *layer) {
   return CR_VALUES_SIGNS;
 }
 
+static bool reads_bottom(const cr_layer *layer, int bottom) {
+  (void)layer, (void)bottom;
+  return true;
+}
+
 static void destroy(cr_layer *layer) {
   prelu_state *s = layer->state;
   cr_layer_op_free(&s->keep);
@@ -108,6 +113,7 @@ const cr_layer_class cr_layer_prelu = {
     .reshape = reshape,
     .forward = forward,
     .backward = backward,
+    .reads_bottom = reads_bottom,
     .leaves = leaves,
     .destroy = destroy,
 };

@@ -53,6 +53,14 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
                          (cr_tensor *[]){bottom[0]->data, top[0]->diff, bottom[0]->diff}, NULL);
 }
 
+static bool reads_bottom(const cr_layer *layer, int bottom) {
+  static const Caffe__ReductionParameter defaults = CAFFE__REDUCTION_PARAMETER__INIT;
+  const Caffe__ReductionParameter *param =
+      layer->param->reduction_param ? layer->param->reduction_param : &defaults;
+  (void)bottom;
+  return reduction_of(param->operation) != CR_REDUCE_SUM;
+}
+
 static void destroy(cr_layer *layer) {
   reduction_state *s = layer->state;
   cr_layer_op_free(&s->backward);
@@ -70,5 +78,6 @@ const cr_layer_class cr_layer_reduction = {
     .reshape = reshape,
     .forward = forward,
     .backward = backward,
+    .reads_bottom = reads_bottom,
     .destroy = destroy,
 };

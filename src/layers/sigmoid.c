@@ -22,6 +22,7 @@ const cr_layer_class cr_layer_sigmoid = {
     .forward = cr_layer_unary_forward,
     .backward = cr_layer_unary_backward,
     .needs = cr_layer_unary_needs,
+    .reads_bottom = cr_layer_unary_reads_bottom,
     .leaves = cr_layer_unary_leaves,
     .destroy = cr_layer_unary_destroy,
 };

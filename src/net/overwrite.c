@@ -83,26 +83,43 @@ static void note_tops(const crema_net *net, blob_notes *note, int index) {
   }
 }
 
-static bool gives_gradient(const cr_net_layer *layer) {
+static bool gives_gradient(const cr_net_layer *layer, bool to_params) {
+  const cr_layer *self = layer->layer;
   bool any = false;
-  for (int j = 0; j < layer->layer->bottoms; ++j) any = any || layer->propagate_down[j];
+  for (int j = 0; j < self->bottoms; ++j) any = any || layer->propagate_down[j];
+  for (int p = 0; p < self->params && to_params; ++p) any = any || self->param_propagate_down[p];
   return any && layer->need_backward;
+}
+
+static void warn_of(const crema_net *net, int index, int blob, int writer) {
+  const cr_layer *self = net->layer[index].layer, *other = net->layer[writer].layer;
+  cr_log_warning(
+      "layer '%s' (%s) makes its gradient of the values of blob '%s', which layer '%s' (%s) "
+      "overwrites in place before that; give '%s' a top of its own",
+      self->name, self->class->type, net->blob_name[blob], other->name, other->class->type,
+      other->name);
+}
+
+/* Values of a bottom can only be overwritten under another name. */
+static void check_bottoms(const crema_net *net, const blob_notes *note, int index) {
+  const cr_net_layer *layer = &net->layer[index];
+  const cr_layer *self = layer->layer;
+  if (self->class->reads_bottom == NULL || !gives_gradient(layer, true)) return;
+  for (int j = is_in_place(layer) ? 1 : 0; j < self->bottoms; ++j) {
+    const int writer = note[note[layer->bottom_id[j]].storage].spoiler[CR_VALUES_ALL];
+    if (writer == NOBODY || !self->class->reads_bottom(self, j)) continue;
+    warn_of(net, index, layer->bottom_id[j], writer);
+  }
 }
 
 static void check_needs(const crema_net *net, const blob_notes *note, int index) {
   const cr_net_layer *layer = &net->layer[index];
   const cr_layer *self = layer->layer;
-  if (self->class->needs == NULL || !gives_gradient(layer)) return;
+  if (self->class->needs == NULL || !gives_gradient(layer, false)) return;
   const cr_values needs = self->class->needs(self, is_in_place(layer));
   for (int t = self->class->loss ? 1 : 0; t < self->tops && needs != CR_VALUES_NONE; ++t) {
     const int spoiler = note[note[layer->top_id[t]].storage].spoiler[needs];
-    if (spoiler == NOBODY) continue;
-    const cr_layer *other = net->layer[spoiler].layer;
-    cr_log_warning(
-        "layer '%s' (%s) has a wrong gradient: it is made of the values of blob '%s', "
-        "which layer '%s' (%s) overwrites in place; give '%s' a top of its own",
-        self->name, self->class->type, net->blob_name[layer->top_id[t]], other->name,
-        other->class->type, other->name);
+    if (spoiler != NOBODY) warn_of(net, index, layer->top_id[t], spoiler);
   }
 }
 
@@ -125,6 +142,7 @@ crema_status cr_net_warn_of_overwriting(const crema_net *net) {
   }
   for (int i = net->layers - 1; i >= 0; --i) {
     check_needs(net, note, i);
+    check_bottoms(net, note, i);
     note_spoiler(net, note, i);
   }
   free(note);

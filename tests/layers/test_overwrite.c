@@ -30,12 +30,16 @@ static void overwrite(float *value, int64_t count, cr_values left) {
   }
 }
 
-/* All gradients, one behind the other; to be freed. */
-static float *gradients(rig *r, const layer_row *row, cr_values left, int64_t *count) {
+/* All gradients, one behind the other, when `left` is left of `bottom` or (negative) of the tops;
+ * to be freed. */
+static float *gradients(rig *r, const layer_row *row, int bottom, cr_values left, int64_t *count) {
   int first = r->layer->class->loss ? 1 : 0;
   RIG_OK(rig_forward(r));
-  for (int t = first; t < r->tops; t++) {
+  for (int t = first; t < r->tops && bottom < 0; t++) {
     overwrite(rig_data(r->top[t]), crema_blob_count(r->top[t]), left);
+  }
+  if (bottom >= 0) {
+    overwrite(rig_data(r->bottom[bottom]), crema_blob_count(r->bottom[bottom]), left);
   }
   for (int p = 0; p < r->layer->params; p++) cr_tensor_set_zero(r->layer->blob[p]->diff);
   for (int i = 0; i < r->bottoms; i++) cr_tensor_set_zero(r->bottom[i]->diff);
@@ -54,15 +58,15 @@ static float *gradients(rig *r, const layer_row *row, cr_values left, int64_t *c
   return out;
 }
 
-/* Whether the gradients change when just `left` of the tops is left. */
-static bool spoils(const layer_row *row, bool in_place, cr_values left) {
+/* Whether the gradients change when just `left` of a bottom or of the tops is left. */
+static bool spoils(const layer_row *row, bool in_place, int bottom, cr_values left) {
   int64_t count = 0;
   rig r;
   float *found[2];
   for (int k = 0; k < 2; k++) {
     uint32_t random = 123459876u;
     make(&r, row, in_place, &random);
-    found[k] = gradients(&r, row, k == 0 ? CR_VALUES_ALL : left, &count);
+    found[k] = gradients(&r, row, bottom, k == 0 ? CR_VALUES_ALL : left, &count);
     rig_free(&r);
   }
   bool changed = false;
@@ -87,7 +91,7 @@ static cr_values needs_of(const layer_row *row, bool in_place) {
 static void check_needs(const layer_row *row, bool in_place) {
   const cr_values needs = needs_of(row, in_place);
   for (int left = CR_VALUES_NONE; left < CR_VALUES_ALL; left++) {
-    bool changed = spoils(row, in_place, (cr_values)left);
+    bool changed = spoils(row, in_place, -1, (cr_values)left);
     if (changed == (left < (int)needs)) continue;
     print_error("%s %s%s needs %d, but gradients %s with %d left\n", row->type, row->body,
                 in_place ? ", in place," : "", (int)needs, changed ? "change" : "do not change",
@@ -102,6 +106,31 @@ static void layers_need_what_they_say(void **state) {
     if (has_flag(&rows[i], 'S') || has_flag(&rows[i], 'N')) continue;
     check_needs(&rows[i], false);
     if (has_flag(&rows[i], 'I')) check_needs(&rows[i], true);
+  }
+}
+
+static bool says_it_reads(const layer_row *row, int bottom) {
+  uint32_t random = 1;
+  rig r;
+  make(&r, row, false, &random);
+  const cr_layer_class *class = r.layer->class;
+  bool reads = class->reads_bottom != NULL && class->reads_bottom(r.layer, bottom);
+  rig_free(&r);
+  return reads;
+}
+
+static void layers_read_what_they_say(void **state) {
+  (void)state;
+  for (size_t k = 0; k < ROWS; k++) {
+    if (has_flag(&rows[k], 'S') || has_flag(&rows[k], 'N')) continue;
+    for (int i = 0; rows[k].values[i] != '\0'; i++) {
+      if (rows[k].values[i] != 'n' && rows[k].values[i] != 'p') continue;
+      bool reads = says_it_reads(&rows[k], i);
+      if (reads == spoils(&rows[k], false, i, CR_VALUES_NONE)) continue;
+      print_error("%s %s says that it %s bottom %d\n", rows[k].type, rows[k].body,
+                  reads ? "reads" : "does not read", i);
+      fail();
+    }
   }
 }
 
@@ -136,6 +165,7 @@ static void layers_leave_what_they_say(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(layers_need_what_they_say),
+      cmocka_unit_test(layers_read_what_they_say),
       cmocka_unit_test(layers_leave_what_they_say),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -63,9 +63,10 @@ static void assert_silent(const char *text) {
 
 static void wrong_gradients_are_told(void **state) {
   (void)state;
-  assert_warns(DATA FC("fc", "data") STEP("s", "Sigmoid", "fc", "s", "")
-                   STEP("d", "Dropout", "s", "s", "") LOSS("s"),
-               WORDS("layer 's' (Sigmoid)", "wrong gradient", "blob 's'", "layer 'd' (Dropout)"));
+  assert_warns(
+      DATA FC("fc", "data") STEP("s", "Sigmoid", "fc", "s", "") STEP("d", "Dropout", "s", "s", "")
+          LOSS("s"),
+      WORDS("layer 's' (Sigmoid)", "makes its gradient", "blob 's'", "layer 'd' (Dropout)"));
   assert_warns(DATA FC("fc", "data") STEP("t", "TanH", "fc", "fc", "")
                    STEP("s", "Scale", "fc", "fc", "") LOSS("fc"),
                WORDS("layer 't' (TanH)", "layer 's' (Scale)"));
@@ -134,6 +135,14 @@ static void overwritten_copies_are_told(void **state) {
   assert_warns(text,
                WORDS("layer 'late' (Convolution)", "layer 'r' (ReLU)", "reads blob 'c_c_0_split_"));
   snprintf(text, sizeof text, "%s%s", DATA CONV("c", "data") CONV("early", "c"), flat);
+  assert_silent(text);
+  /* An earlier reader is concerned only if its gradient is made of what it read. */
+  snprintf(text, sizeof text, "%s%s%s", DATA CONV("c", "data") CONV("early", "c"), flat,
+           LOSS("early"));
+  assert_warns(text,
+               WORDS("layer 'early' (Convolution)", "layer 'r' (ReLU)", "makes its gradient"));
+  snprintf(text, sizeof text, "%s%s%s", DATA CONV("c", "data") STEP("e", "TanH", "c", "e", ""),
+           flat, LOSS("e"));
   assert_silent(text);
   /* Views of what was overwritten are what they are meant to be. */
   snprintf(text, sizeof text, "%s%s%s", DATA CONV("c", "data"), flat,
