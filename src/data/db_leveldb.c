@@ -33,6 +33,12 @@ typedef struct level_txn {
   leveldb_writebatch_t *batch;
 } level_txn;
 
+/* "...missing files; e.g.: <scratch folder>/<name>": the table's name, or NULL. */
+static const char *missing_table(const char *text) {
+  const char *slash = strstr(text, "missing files") == NULL ? NULL : strrchr(text, '/');
+  return slash == NULL ? NULL : slash + 1;
+}
+
 /* Turns LevelDB's text, which is freed, into a failure. */
 static crema_status fail_leveldb(char *text, const char *path, const char *what) {
   crema_status status = CREMA_OK;
@@ -40,6 +46,10 @@ static crema_status fail_leveldb(char *text, const char *path, const char *what)
     status = cr_fail(CREMA_E_STATE, "%s: %s: locked, it is open elsewhere (%s)", path, what, text);
   } else if (strstr(text, "No space left on device") != NULL) {
     status = cr_fail(CREMA_E_IO, "%s: %s: the disk is full", path, what);
+  } else if (missing_table(text) != NULL) {
+    status = cr_fail(CREMA_E_CORRUPT,
+                     "%s/%s: a table of the LevelDB database that is missing, truncated or corrupt",
+                     path, missing_table(text));
   } else if (strncmp(text, "Corruption", 10) == 0 || strncmp(text, "NotFound", 8) == 0 ||
              strncmp(text, "Invalid argument", 16) == 0) {
     status =

@@ -15,16 +15,17 @@ typedef struct cr_leveldb_view {
   int lock; /* descriptor that holds the shared lock; -1: none */
 } cr_leveldb_view;
 
-/* Checks what can be seen from outside (CURRENT and the manifest that it names are there, tables
- * end in a sound footer) and makes the view. Close with cr_leveldb_view_close. Errors name the
- * path: CREMA_E_NOT_FOUND, CREMA_E_CORRUPT, CREMA_E_STATE (locked by a writer), CREMA_E_IO. */
+/* Checks what can be seen from outside (CURRENT and the manifest that it names are there) and makes
+ * the view, of the tables that end in a sound footer. Close with cr_leveldb_view_close. Errors name
+ * the path: CREMA_E_NOT_FOUND, CREMA_E_CORRUPT, CREMA_E_STATE (locked by a writer), CREMA_E_IO. */
 crema_status cr_leveldb_view_open(const char *path, cr_leveldb_view *out) CREMA_MUST_USE;
 
 /* Removes the scratch folder and lets the lock go. The database in it must be closed. Accepts a
  * view that failed to open. */
 void cr_leveldb_view_close(cr_leveldb_view *view);
 
-/* The checks alone, for a database that exists and is about to be opened for writing. */
+/* For a database that exists and is about to be opened for writing: the same checks, and that all
+ * tables are sound. */
 crema_status cr_leveldb_check(const char *path) CREMA_MUST_USE;
 
 #endif

@@ -361,6 +361,27 @@ static void test_truncated_table(void **state) {
   fixture_remove(&f);
 }
 
+/* A writer that ends while tables are being merged leaves a piece of a table that belongs to
+ * nothing; LevelDB takes no notice of it. */
+static void test_unfinished_table(void **state) {
+  fixture f;
+  char table[600];
+  cr_buffer bytes = {0};
+  (void)state;
+  fixture_make(&f);
+  const char *path = fixture_path(&f, "db");
+  make_table(path, table, sizeof table);
+  assert_int_equal(cr_file_read(table, &bytes), CREMA_OK);
+  assert_int_equal(cr_file_write(fixture_path(&f, "db/004711.ldb"), bytes.data, bytes.size / 2),
+                   CREMA_OK);
+  assert_int_equal(cr_file_write(fixture_path(&f, "db/004712.ldb"), "", 0), CREMA_OK);
+  uint64_t before = fingerprint(path);
+  assert_int_equal(walk(path, 3000), CREMA_OK);
+  assert_true(fingerprint(path) == before);
+  cr_buffer_free(&bytes);
+  fixture_remove(&f);
+}
+
 /* A changed byte is an error or does not matter; never a crash or an endless walk. */
 static void test_damaged_files(void **state) {
   enum { SEED = 11, ROUNDS = 120 };
@@ -454,6 +475,7 @@ int main(void) {
       cmocka_unit_test(test_locked_by_another_process),
       cmocka_unit_test(test_scratch_folders_of_killed_runs),
       cmocka_unit_test(test_truncated_table),
+      cmocka_unit_test(test_unfinished_table),
       cmocka_unit_test(test_damaged_files),
       cmocka_unit_test(test_reader),
   };
