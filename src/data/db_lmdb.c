@@ -136,17 +136,27 @@ static int open_env(const char *path, unsigned flags, size_t map_size, MDB_env *
   return 0;
 }
 
-/* The two meta pages say how many pages the file has. */
+static uint64_t pages_of(const MDB_stat *tree) {
+  return tree->ms_branch_pages + tree->ms_leaf_pages + tree->ms_overflow_pages;
+}
+
+/* The file holds the two meta pages, the records and the list of free pages. It may be shorter than
+ * the number of its last page says: pages at its end that became free before they were written are
+ * not there. */
 static crema_status check_size(MDB_env *env, const char *path, uint64_t size) {
-  MDB_envinfo info;
-  MDB_stat stat_;
-  int rc = mdb_env_info(env, &info);
-  if (rc == 0) rc = mdb_env_stat(env, &stat_);
+  enum { FREE_PAGES = 0, RECORDS = 1 };
+  MDB_txn *txn = NULL;
+  MDB_stat records, free_pages;
+  int rc = mdb_txn_begin(env, NULL, MDB_RDONLY, &txn);
   if (rc != 0) return fail_lmdb(rc, path, "cannot look at the database");
-  uint64_t pages = (uint64_t)info.me_last_pgno + 1;
-  if (stat_.ms_psize == 0 || pages > size / stat_.ms_psize) {
+  rc = mdb_stat(txn, RECORDS, &records);
+  if (rc == 0) rc = mdb_stat(txn, FREE_PAGES, &free_pages);
+  mdb_txn_abort(txn);
+  if (rc != 0) return fail_lmdb(rc, path, "cannot look at the database");
+  uint64_t pages = 2 + pages_of(&records) + pages_of(&free_pages);
+  if (records.ms_psize == 0 || pages > size / records.ms_psize) {
     return cr_fail(CREMA_E_CORRUPT, "%s: truncated LMDB database (%llu bytes, its pages need %llu)",
-                   path, (unsigned long long)size, (unsigned long long)pages * stat_.ms_psize);
+                   path, (unsigned long long)size, (unsigned long long)pages * records.ms_psize);
   }
   return CREMA_OK;
 }

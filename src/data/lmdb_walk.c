@@ -82,10 +82,9 @@ crema_status cr_lmdb_walk_begin(cr_lmdb_walk *walk, const uint8_t *map, size_t s
   walk->pages = read_64(meta + META_LAST_PAGE) + 1;
   walk->entries = read_64(meta + META_MAIN_TREE + TREE_ENTRIES);
   walk->root = read_64(meta + META_MAIN_TREE + TREE_ROOT);
-  if (walk->pages < 2 || walk->pages > size / page_size) {
-    return cr_fail(CREMA_E_CORRUPT, "truncated database (%zu bytes, %llu pages of %zu)", size,
-                   (unsigned long long)walk->pages, page_size);
-  }
+  if (walk->pages < 2) return cr_fail(CREMA_E_CORRUPT, "the database is corrupt: it has no pages");
+  /* Pages at the end that became free before they were written are not in the file. */
+  if (walk->pages > size / page_size) walk->pages = size / page_size;
   if (read_16(meta + META_MAIN_TREE + TREE_FLAGS) & TREE_SORTED_DUPLICATES) {
     return cr_fail(CREMA_E_UNSUPPORTED, "a database with several values a key");
   }
