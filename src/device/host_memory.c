@@ -147,6 +147,11 @@ crema_status cr_host_alloc(size_t bytes, void **out) {
   size_t rounded = sizeof(header) + (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
   const cr_host_allocator *allocator = allocator_for(bytes);
   header *head = allocator->alloc(allocator->user, rounded, alignment);
+  if (head == NULL && allocator == &slab_allocator) {
+    /* There may be memory for one block where there is none for a slab. */
+    allocator = &system_allocator;
+    head = allocator->alloc(allocator->user, rounded, alignment);
+  }
   if (head == NULL) return cr_fail_memory(bytes, "host memory");
   head->allocator = allocator;
   head->bytes = rounded;

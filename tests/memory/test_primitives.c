@@ -3,6 +3,7 @@
 
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -195,6 +196,51 @@ static void s0_02_freed_blocks_go_back_to_the_system(void **state) {
   for (int i = 0; i < BLOCKS; i++) cr_host_free(block[i]);
 #endif
 }
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* which take address space */
+/* Bytes of address space in use; 0: unknown. */
+static size_t mapped_bytes(void) {
+  size_t pages = 0;
+  FILE *file = fopen("/proc/self/statm", "r");
+  if (file == NULL) return 0;
+  if (fscanf(file, "%zu", &pages) != 1) pages = 0;
+  fclose(file);
+  return pages * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+/* Leaves the process 2 MiB and asks for all of them in blocks of 64 KiB. Returns how many there
+ * were.
+ */
+static int blocks_of_the_last_memory(void) {
+  enum { BYTES = 1 << 16, MIB = 1 << 20, MOST = 1000 };
+  void *block = NULL;
+  int blocks = 0;
+  /* What is in reserve, in whatever pieces, is used up first. */
+  struct rlimit limit = {.rlim_cur = mapped_bytes(), .rlim_max = RLIM_INFINITY};
+  if (limit.rlim_cur == 0 || setrlimit(RLIMIT_AS, &limit) != 0) return -1;
+  for (int i = 0; i < MOST && cr_host_alloc(BYTES, &block) == CREMA_OK; i++) continue;
+  limit.rlim_cur = mapped_bytes() + 2 * MIB;
+  if (setrlimit(RLIMIT_AS, &limit) != 0) return -1;
+  while (blocks < MOST && cr_host_alloc(BYTES, &block) == CREMA_OK) blocks++;
+  return blocks;
+}
+
+/* A block is not refused because there is no memory for many. */
+static void s0_02_the_last_memory_is_given_out(void **state) {
+  (void)state;
+  pid_t child = fork();
+  assert_true(child >= 0);
+  if (child == 0) {
+    int blocks = blocks_of_the_last_memory();
+    _exit(blocks < 0 ? 77 : blocks >= 16 ? 0 : 1);
+  }
+  int status = 0;
+  assert_int_equal(waitpid(child, &status, 0), child);
+  assert_true(WIFEXITED(status));
+  if (WEXITSTATUS(status) == 77) skip();
+  assert_int_equal(WEXITSTATUS(status), 0);
+}
+#endif
 
 static void s0_03_primitives_with_nothing_to_do(void **state) {
   (void)state;
@@ -429,20 +475,23 @@ static void s0_08_all_accessors_on_the_cpu(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(s0_01_host_code_cannot_follow_a_device_address),
-      cmocka_unit_test(s0_01_a_device_address_is_no_pointer),
-      cmocka_unit_test(s0_02_a_failing_allocator_is_a_status),
-      cmocka_unit_test(s0_02_host_memory_of_any_size),
-      cmocka_unit_test(s0_02_blocks_keep_out_of_each_other),
-      cmocka_unit_test(s0_02_freed_blocks_go_back_to_the_system),
-      cmocka_unit_test(s0_03_primitives_with_nothing_to_do),
-      cmocka_unit_test(s0_04_pinned_blocks_remember_who_made_them),
-      cmocka_unit_test(s0_05_work_runs_on_the_blocks_device),
-      cmocka_unit_test(s0_06_a_failed_allocation_changes_nothing),
-      cmocka_unit_test(s0_06_zeros_come_before_the_first_use),
-      cmocka_unit_test(s0_08_no_device_support_is_a_status),
-      cmocka_unit_test(s0_08_all_accessors_without_a_device),
-      cmocka_unit_test(s0_08_all_accessors_on_the_cpu),
+    cmocka_unit_test(s0_01_host_code_cannot_follow_a_device_address),
+    cmocka_unit_test(s0_01_a_device_address_is_no_pointer),
+    cmocka_unit_test(s0_02_a_failing_allocator_is_a_status),
+    cmocka_unit_test(s0_02_host_memory_of_any_size),
+    cmocka_unit_test(s0_02_blocks_keep_out_of_each_other),
+    cmocka_unit_test(s0_02_freed_blocks_go_back_to_the_system),
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+    cmocka_unit_test(s0_02_the_last_memory_is_given_out),
+#endif
+    cmocka_unit_test(s0_03_primitives_with_nothing_to_do),
+    cmocka_unit_test(s0_04_pinned_blocks_remember_who_made_them),
+    cmocka_unit_test(s0_05_work_runs_on_the_blocks_device),
+    cmocka_unit_test(s0_06_a_failed_allocation_changes_nothing),
+    cmocka_unit_test(s0_06_zeros_come_before_the_first_use),
+    cmocka_unit_test(s0_08_no_device_support_is_a_status),
+    cmocka_unit_test(s0_08_all_accessors_without_a_device),
+    cmocka_unit_test(s0_08_all_accessors_on_the_cpu),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
