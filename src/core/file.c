@@ -77,7 +77,8 @@ crema_status cr_file_draft_begin(const char *path, cr_file_draft *out) {
   cr_buffer name = {0};
   crema_status status = CREMA_OK;
   *out = (cr_file_draft){.path = path};
-  if (stat(path, &info) == 0 && !S_ISREG(info.st_mode)) {
+  bool exists = stat(path, &info) == 0;
+  if (exists && !S_ISREG(info.st_mode)) {
     if (S_ISDIR(info.st_mode)) return cr_fail_errno(EISDIR, "%s: cannot write", path);
     out->file = fopen(path, "wbe");
     return out->file != NULL ? CREMA_OK : fail_open(path, errno);
@@ -93,6 +94,8 @@ crema_status cr_file_draft_begin(const char *path, cr_file_draft *out) {
     status = cr_fail_errno(errno, "%s: cannot write", path);
     goto fail;
   }
+  /* Where the file system knows no permissions there are none to keep. */
+  if (exists) (void)fchmod(fileno(out->file), info.st_mode & 0777);
   /* Tells cr_file_sweep, in whatever process, that somebody is at work. */
   (void)flock(fileno(out->file), LOCK_EX | LOCK_NB);
   return CREMA_OK;

@@ -18,7 +18,8 @@ crema_status cr_file_write(const char *path, const void *bytes, size_t size) CRE
 
 /* A file that is being written: the new content goes to "<path>.tmp.<pid>", which takes the name
  * of `path` when it is complete and on the disk; until then, and when anything fails, the old file
- * stays as it was. A link at `path` is followed. A device or pipe is written to in place. */
+ * stays as it was. Its permissions go on. A link at `path` is followed. A device or pipe is written
+ * to in place. */
 typedef struct cr_file_draft {
   FILE *file; /* what to write to */
   const char *path;

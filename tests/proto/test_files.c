@@ -198,6 +198,23 @@ static void links_stay_links(void **state) {
 }
 
 /* Opening a pipe twice would lose what its writer put into it. */
+/* A file that only its owner may read is no less private with another content. */
+static void permissions_stay(void **state) {
+  (void)state;
+  struct stat info;
+  mode_t mask = umask(022);
+  put("a", "new", 3);
+  assert_int_equal(stat(path_of("a"), &info), 0);
+  assert_int_equal(info.st_mode & 07777, 0644);
+  assert_int_equal(chmod(path_of("a"), 0600), 0);
+  put("a", "other", 5);
+  assert_int_equal(stat(path_of("a"), &info), 0);
+  assert_int_equal(info.st_mode & 07777, 0600);
+  assert_int_equal(info.st_size, 5);
+  unlink(path_of("a"));
+  umask(mask);
+}
+
 static void pipes_are_read_once(void **state) {
   (void)state;
   Caffe__NetParameter *net = NULL;
@@ -279,6 +296,7 @@ int main(void) {
       cmocka_unit_test(failed_writes_lose_nothing),
       cmocka_unit_test(special_files_are_written_in_place),
       cmocka_unit_test(links_stay_links),
+      cmocka_unit_test(permissions_stay),
       cmocka_unit_test(pipes_are_read_once),
       cmocka_unit_test(abandoned_drafts_are_swept),
       cmocka_unit_test(drafts_are_locked),
