@@ -151,11 +151,40 @@ static void overwritten_copies_are_told(void **state) {
   assert_silent(text);
 }
 
+#define SOFTMAX_LOSS(weight)                                                                      \
+  INPUT("label", "dim: 2")                                                                        \
+  "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'fc' bottom: 'label' top: 'loss' " weight \
+  " }\n"
+
+/* As in Caffe, only a loss weight that is written down goes on to a copy of a blob that others
+ * read. */
+static void losses_that_do_not_count_are_told(void **state) {
+  static const char read[] = "layer { name: 'quiet' type: 'Silence' bottom: 'loss' }\n";
+  char text[4096];
+  (void)state;
+  snprintf(text, sizeof text, "%s%s", DATA FC("fc", "data") SOFTMAX_LOSS(""), read);
+  assert_warns(
+      text, WORDS("layer 'loss' (SoftmaxWithLoss)", "layer 'quiet' (Silence)", "loss_weight: 1"));
+  snprintf(text, sizeof text, "%s%s", DATA FC("fc", "data") SOFTMAX_LOSS(""),
+           STEP("twice", "Power", "loss", "twice", "loss_weight: 1"));
+  assert_warns(text, WORDS("layer 'loss' (SoftmaxWithLoss)", "layer 'twice' (Power)"));
+  snprintf(text, sizeof text, "%s%s", DATA FC("fc", "data") SOFTMAX_LOSS("loss_weight: 1"), read);
+  assert_silent(text);
+  snprintf(text, sizeof text, "%s%s", DATA FC("fc", "data") SOFTMAX_LOSS("loss_weight: 0"), read);
+  assert_silent(text);
+  assert_silent(DATA FC("fc", "data") SOFTMAX_LOSS(""));
+  /* Nothing is trained with it anyway. */
+  warnings kept;
+  snprintf(text, sizeof text, "%s%s", DATA FC("fc", "data") SOFTMAX_LOSS(""), read);
+  assert_int_equal(warnings_of(text, CREMA_TEST, &kept), 0);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(wrong_gradients_are_told),
       cmocka_unit_test(right_gradients_are_silent),
       cmocka_unit_test(overwritten_copies_are_told),
+      cmocka_unit_test(losses_that_do_not_count_are_told),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
