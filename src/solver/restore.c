@@ -12,13 +12,19 @@ static bool ends_in_h5(const char *path) {
   return size >= 3 && strcmp(path + size - 3, ".h5") == 0;
 }
 
-/* Test nets share the train net's parameters, but may have layers of their own. */
-static crema_status load_one(crema_solver *solver, const char *path) {
-  cr_log_info("Finetuning from %s", path);
+/* Test nets share the train net's parameters, but may have layers of their own. That a model has
+ * nothing for them, or is not there, is no failure of theirs. */
+static crema_status load_model(crema_solver *solver, const char *path) {
   for (int i = 0; i < solver->test_nets; ++i) {
-    CR_TRY(crema_net_load_weights(solver->test_net[i], path));
+    crema_status status = crema_net_load_weights(solver->test_net[i], path);
+    if (status != CREMA_OK && status != CREMA_E_NOT_FOUND) return status;
   }
   return crema_net_load_weights(solver->net, path);
+}
+
+static crema_status load_one(crema_solver *solver, const char *path) {
+  cr_log_info("Finetuning from %s", path);
+  return load_model(solver, path);
 }
 
 crema_status crema_solver_load_weights(crema_solver *solver, const char *paths) {
@@ -71,10 +77,7 @@ crema_status crema_solver_restore(crema_solver *solver, const char *path) {
   CR_TRY_GOTO(cr_state_check(solver, state), out);
   if (state->learned_net != NULL && state->learned_net[0] != '\0') {
     CR_TRY_GOTO(find_model(path, state->learned_net, &model), out);
-    for (int i = 0; i < solver->test_nets; ++i) {
-      CR_TRY_GOTO(crema_net_load_weights(solver->test_net[i], model), out);
-    }
-    CR_TRY_GOTO(crema_net_load_weights(solver->net, model), out);
+    CR_TRY_GOTO(load_model(solver, model), out);
   }
   status = cr_state_from_proto(solver, state);
 out:

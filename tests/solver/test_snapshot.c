@@ -315,6 +315,40 @@ static void weights_come_from_a_list(void **state) {
   case_end(&c);
 }
 
+/* A model need not have anything for a test net, which gets the trained weights anyway. */
+static void weights_may_be_none_of_a_test_nets(void **state) {
+  static const char net[] =
+      "layer { name: 'in' type: 'Input' top: 'data' top: 'label'\n"
+      "  input_param { shape { dim: 4 dim: 3 } shape { dim: 4 } } }\n"
+      "layer { name: 'ip' type: 'InnerProduct' bottom: 'data' top: 'ip' include { phase: TRAIN }\n"
+      "  inner_product_param { num_output: 2 weight_filler { type: 'xavier' } } }\n"
+      "layer { name: 'own' type: 'InnerProduct' bottom: 'data' top: 'ip' include { phase: TEST }\n"
+      "  inner_product_param { num_output: 2 } }\n"
+      "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'ip' bottom: 'label' top: 'loss' }\n";
+  static const char options[] = "lr_policy: 'fixed' test_iter: 1 test_interval: 5";
+  solver_case c;
+  char path[256];
+  float trained[6], loaded[6];
+  (void)state;
+  case_begin(&c);
+  c.options.feed = case_feed;
+  case_load(&c, net, options);
+  assert_int_equal(crema_solver_step(c.solver, 0), CREMA_OK);
+  assert_int_equal(crema_solver_snapshot(c.solver), CREMA_OK);
+  case_weights(&c, trained);
+  case_load(&c, net, options);
+  if (crema_solver_load_weights(c.solver, case_path(&c, "s_iter_0.caffemodel", path)) != CREMA_OK) {
+    fail_msg("%s", crema_error_text());
+  }
+  case_weights(&c, loaded);
+  assert_memory_equal(trained, loaded, sizeof trained);
+  case_load(&c, net, options);
+  assert_int_equal(crema_solver_restore(c.solver, case_path(&c, "s_iter_0.solverstate", path)),
+                   CREMA_OK);
+  assert_int_equal(crema_solver_load_weights(c.solver, "nowhere.caffemodel"), CREMA_E_NOT_FOUND);
+  case_end(&c);
+}
+
 /* What an HDF5 model cannot hold is told before training, not at the first snapshot. */
 static void hdf5_needs_names(void **state) {
   static const struct {
@@ -371,6 +405,7 @@ int main(void) {
       cmocka_unit_test(truncated_hdf5),
       cmocka_unit_test(a_snapshot_that_fails_keeps_the_old_one),
       cmocka_unit_test(weights_come_from_a_list),
+      cmocka_unit_test(weights_may_be_none_of_a_test_nets),
       cmocka_unit_test(hdf5_needs_names),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
