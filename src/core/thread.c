@@ -93,7 +93,9 @@ crema_status cr_thread_start(cr_thread **thread, const char *name, cr_thread_fn 
     *thread = NULL;
     pthread_mutex_destroy(&fresh->lock);
     free(fresh);
-    return cr_fail(CREMA_E_NO_MEMORY, "cannot start thread %s: error %d", name, failed);
+    crema_status said = cr_fail_errno(failed, "cannot start thread %s", name);
+    (void)said;
+    return CREMA_E_NO_MEMORY;
   }
   return CREMA_OK;
 }

@@ -60,7 +60,9 @@ static crema_status look_at(hid_t file, const char *name, const crema_shape *wan
                        crema_shape_text(wanted, text[1], sizeof text[1]));
     } else if (cr_h5()->Dread(set, cr_h5()->T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, values) <
                0) {
-      status = cr_fail(CREMA_E_CORRUPT, "its values cannot be read");
+      status = cr_fail(CREMA_E_CORRUPT,
+                       "its values cannot be read; they are damaged, or packed by a "
+                       "filter that is not installed (gzip is)");
     }
   }
   cr_h5()->Dclose(set);

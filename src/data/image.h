@@ -26,7 +26,9 @@ typedef struct cr_image_part {
 typedef enum cr_image_color {
   CR_IMAGE_NATIVE, /* 1 channel for gray files, else 3 */
   CR_IMAGE_COLOR,
-  CR_IMAGE_GRAY /* luma 0.299 R + 0.587 G + 0.114 B */
+  /* Luma 0.299 R + 0.587 G + 0.114 B; of a PNG that tells its gamma, in linear light, as libpng
+   * (and OpenCV with it) computes it. */
+  CR_IMAGE_GRAY
 } cr_image_color;
 
 /* Neither side may exceed this, nor the area the next. */
