@@ -136,6 +136,16 @@ static int open_env(const char *path, unsigned flags, size_t map_size, MDB_env *
   return 0;
 }
 
+/* Begins to read. Readers that were killed still have their places, of which there are few, until
+ * somebody looks. */
+static int begin_read(MDB_env *env, MDB_txn **out) {
+  int dead = 0, rc = mdb_txn_begin(env, NULL, MDB_RDONLY, out);
+  if (rc == MDB_READERS_FULL && mdb_reader_check(env, &dead) == 0 && dead > 0) {
+    rc = mdb_txn_begin(env, NULL, MDB_RDONLY, out);
+  }
+  return rc;
+}
+
 static uint64_t pages_of(const MDB_stat *tree) {
   return tree->ms_branch_pages + tree->ms_leaf_pages + tree->ms_overflow_pages;
 }
@@ -147,7 +157,7 @@ static crema_status check_size(MDB_env *env, const char *path, uint64_t size) {
   enum { FREE_PAGES = 0, RECORDS = 1 };
   MDB_txn *txn = NULL;
   MDB_stat records, free_pages;
-  int rc = mdb_txn_begin(env, NULL, MDB_RDONLY, &txn);
+  int rc = begin_read(env, &txn);
   if (rc != 0) return fail_lmdb(rc, path, "cannot look at the database");
   rc = mdb_stat(txn, RECORDS, &records);
   if (rc == 0) rc = mdb_stat(txn, FREE_PAGES, &free_pages);
@@ -290,7 +300,7 @@ static crema_status begin_walk(cr_db *base, lmdb_cursor *cursor) {
   lmdb_db *db = (lmdb_db *)base;
   for (int i = 0; i < TRIES; ++i) {
     bool current = false;
-    int rc = mdb_txn_begin(db->env, NULL, MDB_RDONLY, &cursor->txn);
+    int rc = begin_read(db->env, &cursor->txn);
     if (rc != 0) {
       cursor->txn = NULL;
       return fail_lmdb(rc, base->path, "cannot read");

@@ -328,7 +328,45 @@ static void s2_21_a_record_that_is_cut_off(void **state) {
   }
 }
 
-int main(void) {
+/* Another process reads and is killed. */
+static int be_killed_reading(const char *path) {
+  cr_db *db = NULL;
+  cr_db_cursor *cursor = NULL;
+  CHILD_CHECK(cr_db_open("lmdb", path, CR_DB_READ, &db) == CREMA_OK);
+  CHILD_CHECK(cr_db_cursor_open(db, &cursor) == CREMA_OK);
+  raise(SIGKILL);
+  return 1;
+}
+
+/* LMDB has 126 places for readers. Those of killed processes are taken over, also while the
+ * database is open elsewhere, so that its lock file is never made anew. */
+static void test_killed_readers_leave_their_places(void **state) {
+  enum { KILLED = 130 };
+  fixture f;
+  cr_db *db = NULL;
+  cr_db_cursor *cursor = NULL;
+  (void)state;
+  fixture_make(&f);
+  const char *path = make_db(&f, "lmdb", "db");
+  assert_int_equal(cr_db_open("lmdb", path, CR_DB_READ, &db), CREMA_OK);
+  for (int i = 0; i < KILLED; ++i) {
+    pid_t child = fork();
+    if (child == 0) {
+      execl("/proc/self/exe", "test", path, (char *)NULL);
+      _exit(2);
+    }
+    int ended = 0;
+    assert_int_equal(waitpid(child, &ended, 0), child);
+    assert_true(WIFSIGNALED(ended) && WTERMSIG(ended) == SIGKILL);
+  }
+  assert_int_equal(cr_db_cursor_open(db, &cursor), CREMA_OK);
+  cr_db_cursor_close(cursor);
+  cr_db_close(db);
+  fixture_remove(&f);
+}
+
+int main(int argc, char **argv) {
+  if (argc == 2) return be_killed_reading(argv[1]);
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(s2_15_read_only_lmdb_is_read_without_a_lock),
       cmocka_unit_test(s2_15_read_only_leveldb_is_read),
@@ -336,6 +374,7 @@ int main(void) {
       cmocka_unit_test(s2_15_a_full_disk_loses_nothing),
       cmocka_unit_test(s2_12_a_database_that_vanishes),
       cmocka_unit_test(s2_21_a_record_that_is_cut_off),
+      cmocka_unit_test(test_killed_readers_leave_their_places),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
