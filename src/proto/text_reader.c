@@ -141,6 +141,15 @@ static crema_status fail_unknown_value(text_reader *r, const ProtobufCEnumDescri
                        shown, type->name, nearest);
 }
 
+/* Which engine computes does not change what is computed, so that one of another Caffe (MKL2017)
+ * can be passed over like an unknown field; the first value, DEFAULT, stands for it. */
+static crema_status pass_unknown_value(text_reader *r, const ProtobufCEnumDescriptor *type) {
+  crema_status status = fail_unknown_value(r, type);
+  if (r->unknown == CR_UNKNOWN_ERROR || strcmp(type->short_name, "Engine") != 0) return status;
+  cr_log_warning("%s (ignored)", crema_error_text());
+  return CREMA_OK;
+}
+
 /* ---- scalars --------------------------------------------------------------- */
 
 /* A negative number is shown with its sign, a token of its own. */
@@ -247,8 +256,8 @@ static crema_status read_enum(text_reader *r, const ProtobufCEnumDescriptor *typ
       name[r->token.size] = '\0';
       value = protobuf_c_enum_descriptor_get_value_by_name(type, name);
     }
-    if (value == NULL) return fail_unknown_value(r, type);
-    *out = value->value;
+    if (value == NULL) CR_TRY(pass_unknown_value(r, type));
+    *out = value != NULL ? value->value : type->values[0].value;
     return advance(r);
   }
   cr_token start = r->token;

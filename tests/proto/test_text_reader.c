@@ -216,6 +216,22 @@ static void unknown_fields_can_be_skipped(void **state) {
   }
 }
 
+static void unknown_engines_can_be_skipped(void **state) {
+  (void)state;
+  static const char text[] = "layer { relu_param { engine: MKL2017 negative_slope: 1 } }";
+  static const char other[] = "layer { pooling_param { pool: MIN } }";
+  ProtobufCMessage *message = NULL;
+  assert_int_equal(cr_text_parse(NET, text, strlen(text), "t", CR_UNKNOWN_ERROR, &message),
+                   CREMA_E_PARSE);
+  assert_int_equal(cr_text_parse(NET, other, strlen(other), "t", CR_UNKNOWN_WARN, &message),
+                   CREMA_E_PARSE);
+  assert_int_equal(cr_text_parse(NET, text, strlen(text), "t", CR_UNKNOWN_WARN, &message),
+                   CREMA_OK);
+  must_print(message,
+             "layer {\n  relu_param {\n    negative_slope: 1\n    engine: DEFAULT\n  }\n}\n");
+  cr_message_free(message);
+}
+
 static void deep_nesting_is_refused(void **state) {
   (void)state;
   enum { DEPTH = 100000 };
@@ -281,6 +297,7 @@ int main(void) {
       cmocka_unit_test(refused_values),
       cmocka_unit_test(refused_structure),
       cmocka_unit_test(unknown_fields_can_be_skipped),
+      cmocka_unit_test(unknown_engines_can_be_skipped),
       cmocka_unit_test(deep_nesting_is_refused),
       cmocka_unit_test(every_prefix_is_read_or_refused),
       cmocka_unit_test(locale_does_not_matter),
