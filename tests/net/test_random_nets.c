@@ -223,6 +223,94 @@ static void add_slice(sketch *s) {
   put(s, "top: '%s' slice_param { slice_point: %d } }\n", add_blob(s, to)->name, (int)cut);
 }
 
+/* One bottom and one top whose shape is found by the layer; nobody reads on but a loss. */
+static void add_end(sketch *s) {
+  static const struct {
+    const char *type, *body;
+    int axes; /* of the bottom; 0: any */
+  } kinds[] = {
+      {"Im2col", "convolution_param { kernel_size: 2 pad: 1 stride: 2 }", 4},
+      {"SPP", "spp_param { pyramid_height: 2 pool: AVE }", 4},
+      {"SPP", "spp_param { pyramid_height: 1 pool: MAX }", 4},
+      {"Reduction", "reduction_param { axis: 1 operation: MEAN coeff: 3 }", 0},
+      {"Reduction", "reduction_param { axis: -1 operation: ASUM }", 0},
+      {"Softmax", "softmax_param { axis: -1 }", 0},
+      {"Convolution", "convolution_param { axis: -2 num_output: 3 kernel_size: 1 " FILL "}", 4},
+      {"InnerProduct", "inner_product_param { axis: -1 num_output: 3 " FILL "}", 0},
+      {"Reshape", "reshape_param { axis: 1 num_axes: 2 shape { dim: -1 } }", 4},
+      {"Concat", "", 0},
+      {"Slice", "", 0},
+  };
+  open_blob *from = take(s);
+  const uint32_t kind = draw(s, sizeof kinds / sizeof kinds[0]);
+  const bool four = from->shape.axes == 4 && from->shape.dim[2] > 2 && from->shape.dim[3] > 2;
+  if (from->shape.axes < 2 || (kinds[kind].axes == 4 && !four)) return;
+  char top[16];
+  from->fresh = false;
+  snprintf(top, sizeof top, "end%d", s->layers);
+  head(s, kinds[kind].type, from->name, top);
+  put(s, "%s }\n", kinds[kind].body);
+  put(s,
+      "layer { name: 'sq%s' type: 'Reduction' bottom: '%s' top: 'sq%s' loss_weight: 0.7"
+      " reduction_param { operation: SUMSQ coeff: 0.1 } }\n",
+      top, top, top);
+}
+
+/* Spatial axes in three dimensions, and back. */
+static void add_volume(sketch *s) {
+  open_blob *from = take(s);
+  if (from->shape.axes != 4 || from->shape.dim[1] % 2 != 0) return;
+  const int depth = (int)from->shape.dim[1] / 2, layer = s->layers;
+  from->fresh = false;
+  put(s,
+      "layer { name: 'l%d' type: 'Reshape' bottom: '%s' top: 'v%d' reshape_param { axis: 1 "
+      "num_axes: 1"
+      " shape { dim: 2 dim: %d } } }\n",
+      layer, from->name, layer, depth);
+  put(s,
+      "layer { name: 'l%dc' type: '%s' bottom: 'v%d' top: 'w%d' convolution_param { num_output: 4"
+      " group: 2 kernel_size: 3 pad: 1 " FILL "} }\n",
+      layer, PICK(s, "Convolution", "Deconvolution"), layer, layer);
+  crema_shape to = from->shape;
+  to.dim[1] = 4 * depth;
+  char back[16];
+  snprintf(back, sizeof back, "w%d", layer);
+  head(s, "Reshape", back, add_blob(s, to)->name);
+  put(s, "reshape_param { axis: 1 num_axes: 2 shape { dim: %d } } }\n", (int)to.dim[1]);
+}
+
+/* Two bottoms: values for each channel come from the other one or from a Parameter layer. */
+static void add_factor(sketch *s) {
+  open_blob *from = take(s);
+  if (from->shape.axes < 2) return;
+  const int layer = s->layers;
+  from->fresh = false;
+  put(s,
+      "layer { name: 'l%dp' type: 'Parameter' top: 'p%d' param { name: 'p%d' } parameter_param {"
+      " shape { dim: %d } } }\n",
+      layer, layer, (int)from->shape.dim[1], (int)from->shape.dim[1]);
+  put(s,
+      "layer { name: 'l%ds' type: 'Power' bottom: 'p%d' top: 'q%d' power_param { shift: 0.6 } }\n",
+      layer, layer, layer);
+  put(s, "layer { name: 'l%d' type: '%s' bottom: '%s' bottom: 'q%d' top: '%s' }\n", s->layers++,
+      PICK(s, "Scale", "Bias"), from->name, layer, add_blob(s, from->shape)->name);
+}
+
+/* The same weights on two blobs. */
+static void add_shared(sketch *s) {
+  open_blob *from = take(s);
+  if (from->shape.axes != 4) return;
+  crema_shape to = from->shape;
+  const int inputs = (int)to.dim[1];
+  from->fresh = false;
+  to.dim[1] = 4;
+  head(s, "Convolution", from->name, add_blob(s, to)->name);
+  put(s,
+      "param { name: 'w%d' } param { name: 'c%d' } convolution_param { num_output: 4 kernel_size: "
+      "1 " FILL "} }\n",
+      inputs, inputs);
+}
+
 static void draw_net(sketch *s, uint64_t seed) {
   *s = (sketch){.random = seed * 2 + 1};
   for (int i = 0; i < 8; ++i) (void)draw(s, 2);
@@ -234,7 +322,7 @@ static void draw_net(sketch *s, uint64_t seed) {
       add_blob(s, shape)->name, (int)shape.dim[1]);
   const uint32_t steps = 3 + draw(s, 10);
   for (uint32_t i = 0; i < steps; ++i) {
-    switch (draw(s, 10)) {
+    switch (draw(s, 14)) {
       case 0:
       case 1: add_window(s); break;
       case 2: add_deconvolution(s); break;
@@ -242,6 +330,10 @@ static void draw_net(sketch *s, uint64_t seed) {
       case 4: add_shape(s); break;
       case 5: add_join(s); break;
       case 6: add_slice(s); break;
+      case 7: add_end(s); break;
+      case 8: add_volume(s); break;
+      case 9: add_factor(s); break;
+      case 10: add_shared(s); break;
       default: add_same(s); break;
     }
   }
