@@ -195,12 +195,38 @@ static crema_status share_layer(cr_layer *target, const cr_layer *source) {
   return CREMA_OK;
 }
 
-crema_status cr_net_share_params(crema_net *net, crema_net *donor) {
+static crema_blob *blob_of_param(const crema_net *net, int entry) {
+  const cr_net_param *param = &net->net_param[entry];
+  return net->layer[param->layer].layer->blob[param->index];
+}
+
+/* Layers that the donor does not have follow those that it has, where a parameter's name ties them.
+ * taken: one a layer, whether the donor has it. */
+static crema_status tie_rest(crema_net *net, const bool *taken, bool *shown) {
+  const size_t learnables = (size_t)net->learnables + 1;
+  int *from = malloc(learnables * sizeof *from); /* an entry of a taken layer, or -1 */
+  if (from == NULL) return cr_fail_memory(learnables * sizeof *from, "matching layers");
+  crema_status status = CREMA_OK;
+  for (int id = 0; id < net->learnables; ++id) from[id] = -1;
+  for (int i = net->params - 1; i >= 0; --i) {
+    if (taken[net->net_param[i].layer]) from[net->net_param[i].learnable] = i;
+  }
+  for (int i = 0; i < net->params && status == CREMA_OK; ++i) {
+    const cr_net_param *entry = &net->net_param[i];
+    if (taken[entry->layer] || from[entry->learnable] < 0) continue;
+    *shown = *shown || shows_params(&net->layer[entry->layer]);
+    status = cr_blob_share_data(blob_of_param(net, i), blob_of_param(net, from[entry->learnable]));
+  }
+  free(from);
+  return status;
+}
+
+/* Shares with all layers that both nets have, which `taken` gets. */
+static crema_status share_layers(crema_net *net, crema_net *donor, bool *taken, bool *shown) {
   int *cursor = calloc((size_t)net->layers + 1, sizeof *cursor);
   if (cursor == NULL)
     return cr_fail_memory((size_t)net->layers * sizeof *cursor, "matching layers");
   crema_status status = CREMA_OK;
-  bool shown = false;
   cr_net_match_start(net, cursor);
   for (int i = 0; i < donor->layers && status == CREMA_OK; ++i) {
     cr_layer *source = donor->layer[i].layer;
@@ -209,9 +235,19 @@ crema_status cr_net_share_params(crema_net *net, crema_net *donor) {
       cr_log_debug("Ignoring source layer %s", source->name);
       continue;
     }
-    shown = shown || shows_params(&net->layer[target]);
+    taken[target] = true;
+    *shown = *shown || shows_params(&net->layer[target]);
     status = share_layer(net->layer[target].layer, source);
   }
   free(cursor);
+  return status;
+}
+
+crema_status cr_net_share_params(crema_net *net, crema_net *donor) {
+  bool *taken = calloc((size_t)net->layers + 1, sizeof *taken), shown = false;
+  if (taken == NULL) return cr_fail_memory((size_t)net->layers * sizeof *taken, "matching layers");
+  crema_status status = share_layers(net, donor, taken, &shown);
+  if (status == CREMA_OK) status = tie_rest(net, taken, &shown);
+  free(taken);
   return status == CREMA_OK && shown ? show_params_again(net) : status;
 }

@@ -69,6 +69,31 @@ static void a_shown_parameter_is_its_owners(void **state) {
   crema_net_destroy(net);
 }
 
+#define NAMED(name, top)                                                    \
+  "layer { name: '" name "' type: 'InnerProduct' bottom: 'data' top: '" top \
+  "' param { name: 'w' }"                                                   \
+  "  inner_product_param { num_output: 1 bias_term: false } }\n"
+
+/* Layers that only the test net has follow training too, if a parameter's name says so. */
+static void names_reach_layers_of_the_test_net(void **state) {
+  static const char *const tests[] = {
+      INPUT("data", DIM2(1, 2)) NAMED("both", "y") NAMED("own", "z"),
+      INPUT("data", DIM2(1, 2)) NAMED("own", "z") NAMED("both", "y")};
+  (void)state;
+  for (int k = 0; k < 2; ++k) {
+    crema_net *train = build(INPUT("data", DIM2(1, 2)) NAMED("both", "y"), CREMA_TRAIN);
+    crema_net *test = build(tests[k], CREMA_TEST);
+    ok(cr_net_share_params(test, train));
+    fill(param_of(train, "both", 0), 3, 1);
+    fill(blob_of(test, "data"), 1, 0);
+    ok(crema_net_forward(test, NULL));
+    assert_near((double)data_of(blob_of(test, "y"))[0], 7, 1e-6);
+    assert_near((double)data_of(blob_of(test, "z"))[0], 7, 1e-6);
+    crema_net_destroy(test);
+    crema_net_destroy(train);
+  }
+}
+
 /* A sample that is wrong beyond what a float can say of its probability still learns. */
 static void a_hopeless_sample_has_a_gradient(void **state) {
   (void)state;
@@ -94,6 +119,7 @@ int main(void) {
       cmocka_unit_test(a_join_keeps_back_what_it_is_not_asked_for),
       cmocka_unit_test(a_shown_parameter_is_the_shared_one),
       cmocka_unit_test(a_shown_parameter_is_its_owners),
+      cmocka_unit_test(names_reach_layers_of_the_test_net),
       cmocka_unit_test(a_hopeless_sample_has_a_gradient),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
