@@ -94,6 +94,29 @@ static void skip_corrupt_records(Caffe__NetParameter *param) {
   }
 }
 
+static bool is_other(bool given, Caffe__Type type) {
+  return given && type != CAFFE__TYPE__FLOAT;
+}
+
+/* The NVIDIA dialect can compute and store in other types. What such a net gives here is that much
+ * more exact, and as slow and large, which its owner should know. */
+static void warn_of_types(const Caffe__NetParameter *param, const char *path) {
+  bool other = is_other(param->has_default_forward_type, param->default_forward_type) ||
+               is_other(param->has_default_backward_type, param->default_backward_type) ||
+               is_other(param->has_default_forward_math, param->default_forward_math) ||
+               is_other(param->has_default_backward_math, param->default_backward_math);
+  for (size_t i = 0; i < param->n_layer && !other; ++i) {
+    const Caffe__LayerParameter *layer = param->layer[i];
+    other = is_other(layer->has_forward_type, layer->forward_type) ||
+            is_other(layer->has_backward_type, layer->backward_type) ||
+            is_other(layer->has_forward_math, layer->forward_math) ||
+            is_other(layer->has_backward_math, layer->backward_math);
+  }
+  if (!other) return;
+  cr_log_warning("%s: types of blobs and of mathematics other than FLOAT have no effect here",
+                 path == NULL ? "net" : path);
+}
+
 static crema_status check_solver(const cr_solver_rank *solver) {
   if (solver == NULL || (solver->rank >= 0 && solver->rank < solver->solvers)) return CREMA_OK;
   return cr_fail(CREMA_E_RANGE, "a net for solver %d of %d", solver->rank, solver->solvers);
@@ -124,6 +147,7 @@ crema_status cr_net_create_for(Caffe__NetParameter *param, const crema_net_optio
   CR_TRY_GOTO(check_solver(solver), fail);
   if (options->skip_corrupt) skip_corrupt_records(param);
   CR_TRY_GOTO(start_net(net, options, context, path), fail);
+  warn_of_types(param, path);
   CR_TRY_GOTO(cr_net_filter(param, &state, &left_out), fail);
   CR_TRY_GOTO(cr_net_insert_splits(param, &left_out), fail);
   CR_TRY_GOTO(cr_net_build_graph(net, solver, options->force_backward || param->force_backward),
