@@ -5,11 +5,13 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 typedef struct open_env {
   struct open_env *next;
   dev_t device; /* of the data file */
   ino_t file;
+  pid_t process; /* a child that was forked has its parent's environments, which it cannot use */
   MDB_env *env;
   int users;
 } open_env;
@@ -49,6 +51,7 @@ static int add(const char *path, const struct stat *info, unsigned flags, MDB_en
   }
   added->device = info->st_dev;
   added->file = info->st_ino;
+  added->process = getpid();
   added->users = 1;
   added->next = lmdb_envs.first;
   lmdb_envs.first = added;
@@ -60,7 +63,9 @@ static int open_locked(const char *path, const char *data_path, unsigned flags, 
   struct stat info;
   if (stat(data_path, &info) != 0) return errno;
   for (open_env *open = lmdb_envs.first; open != NULL; open = open->next) {
-    if (open->device != info.st_dev || open->file != info.st_ino || !covers(open, info.st_size)) {
+    bool ours = open->process == getpid();
+    if (!ours || open->device != info.st_dev || open->file != info.st_ino ||
+        !covers(open, info.st_size)) {
       continue;
     }
     ++open->users;

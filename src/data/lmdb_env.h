@@ -2,7 +2,8 @@
  *
  * LMDB must not have one file open twice in a process: closing one environment drops the locks of
  * the other, and opening a third then makes the lock file anew under its feet (a reader that begins
- * at this moment sees an empty database). So all who read a file share one environment. */
+ * at this moment sees an empty database). So all who read a file share one environment. A
+ * process that was forked makes its own. */
 #ifndef CR_DATA_LMDB_ENV_H
 #define CR_DATA_LMDB_ENV_H
 

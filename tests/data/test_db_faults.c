@@ -339,19 +339,20 @@ static int be_killed_reading(const char *path) {
 }
 
 /* LMDB has 126 places for readers. Those of killed processes are taken over, also while the
- * database is open elsewhere, so that its lock file is never made anew. */
-static void test_killed_readers_leave_their_places(void **state) {
+ * database is open elsewhere, so that its lock file is never made anew. A process that was forked
+ * reads on its own: LMDB would take what it does for its parent's. */
+static void kill_readers(bool forked) {
   enum { KILLED = 130 };
   fixture f;
   cr_db *db = NULL;
   cr_db_cursor *cursor = NULL;
-  (void)state;
   fixture_make(&f);
   const char *path = make_db(&f, "lmdb", "db");
   assert_int_equal(cr_db_open("lmdb", path, CR_DB_READ, &db), CREMA_OK);
   for (int i = 0; i < KILLED; ++i) {
     pid_t child = fork();
     if (child == 0) {
+      if (forked) _exit(be_killed_reading(path));
       execl("/proc/self/exe", "test", path, (char *)NULL);
       _exit(2);
     }
@@ -365,6 +366,16 @@ static void test_killed_readers_leave_their_places(void **state) {
   fixture_remove(&f);
 }
 
+static void test_killed_readers_leave_their_places(void **state) {
+  (void)state;
+  kill_readers(false);
+}
+
+static void test_forked_readers_have_places_of_their_own(void **state) {
+  (void)state;
+  kill_readers(true);
+}
+
 int main(int argc, char **argv) {
   if (argc == 2) return be_killed_reading(argv[1]);
   const struct CMUnitTest tests[] = {
@@ -375,6 +386,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(s2_12_a_database_that_vanishes),
       cmocka_unit_test(s2_21_a_record_that_is_cut_off),
       cmocka_unit_test(test_killed_readers_leave_their_places),
+      cmocka_unit_test(test_forked_readers_have_places_of_their_own),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
