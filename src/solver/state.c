@@ -217,7 +217,9 @@ static crema_status extra_from_proto(crema_solver *solver, const Caffe__CremaSta
   if (message->n_loss <= (size_t)window->size && message->next_loss >= 0 &&
       (message->n_loss == (size_t)window->size ? message->next_loss < window->size
                                                : (size_t)message->next_loss == message->n_loss)) {
-    memcpy(window->loss, message->loss, message->n_loss * sizeof *window->loss);
+    if (message->n_loss > 0) {
+      memcpy(window->loss, message->loss, message->n_loss * sizeof *window->loss);
+    }
     window->count = (int)message->n_loss;
     window->next = message->next_loss;
   }
