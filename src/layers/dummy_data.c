@@ -106,6 +106,10 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
   return CREMA_OK;
 }
 
+static bool lasting(const cr_layer *layer, int top) {
+  return is_constant(filler_of(layer->param->dummy_data_param, top));
+}
+
 const cr_layer_class cr_layer_dummy_data = {
     .type = "DummyData",
     .min_bottoms = 0,
@@ -118,4 +122,5 @@ const cr_layer_class cr_layer_dummy_data = {
     .reshape = reshape,
     .forward = forward,
     .backward = backward,
+    .lasting = lasting,
 };

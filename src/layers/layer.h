@@ -79,6 +79,9 @@ typedef struct cr_layer_class {
    * layer. NULL: it does not. */
   bool (*reads_bottom)(const cr_layer *layer, int bottom);
   cr_values (*leaves)(const cr_layer *layer);
+  /* Whether the values of that top are there again in the next pass as this one leaves them: they
+   * are a parameter's, the caller's, or filled once. NULL: they are not. */
+  bool (*lasting)(const cr_layer *layer, int top);
   void (*destroy)(cr_layer *layer); /* frees what state holds; may be NULL */
   /* Reader position and the like, for exact resume; may be NULL. Text of their own format. */
   crema_status (*save)(cr_layer *layer, cr_buffer *out);

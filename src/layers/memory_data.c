@@ -229,6 +229,11 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
   return cr_layer_in(layer, lend(layer, top));
 }
 
+static bool lasting(const cr_layer *layer, int top) {
+  (void)layer, (void)top;
+  return true;
+}
+
 static void destroy(cr_layer *layer) {
   memory_data_state *s = layer->state;
   free_retired(s);
@@ -282,6 +287,7 @@ const cr_layer_class cr_layer_memory_data = {
     .reshape = cr_layer_nothing,
     .forward = forward,
     .backward = cr_layer_nothing_backward,
+    .lasting = lasting,
     .destroy = destroy,
     .save = save,
     .restore = restore,

@@ -42,6 +42,11 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
                          &add);
 }
 
+static bool lasting(const cr_layer *layer, int top) {
+  (void)layer, (void)top;
+  return true;
+}
+
 static void destroy(cr_layer *layer) {
   parameter_state *s = layer->state;
   cr_layer_op_free(&s->add);
@@ -58,5 +63,6 @@ const cr_layer_class cr_layer_parameter = {
     .reshape = reshape,
     .forward = cr_layer_nothing_forward,
     .backward = backward,
+    .lasting = lasting,
     .destroy = destroy,
 };

@@ -17,6 +17,7 @@ typedef struct blob_notes {
   int version; /* of the storage's values, when the blob was made or last overwritten */
   int current; /* of a storage: the version that is in memory now */
   int writer;  /* of a storage: the layer that overwrote it last */
+  int source;  /* of a storage: the layer that hands it out again in the next pass */
   /* Of a storage, going backwards: the nearest layer that leaves less than [level]. */
   int spoiler[LEVELS];
 } blob_notes;
@@ -61,21 +62,34 @@ static void check_reads(const crema_net *net, const blob_notes *note, int index)
   }
 }
 
+static void check_source(const crema_net *net, const blob_notes *storage, int index) {
+  if (storage->source == NOBODY) return;
+  const cr_layer *self = net->layer[index].layer, *source = net->layer[storage->source].layer;
+  cr_log_warning(
+      "layer '%s' (%s) overwrites in place what layer '%s' (%s) hands out, and will hand out as it "
+      "is "
+      "then in the next pass; give '%s' a top of its own",
+      self->name, self->class->type, source->name, source->class->type, self->name);
+}
+
 static void note_tops(const crema_net *net, blob_notes *note, int index) {
   const cr_net_layer *layer = &net->layer[index];
+  const cr_layer *self = layer->layer;
   const bool in_place = is_in_place(layer);
-  for (int t = 0; t < layer->layer->tops; ++t) {
+  for (int t = 0; t < self->tops; ++t) {
     const int id = layer->top_id[t];
     blob_notes *top = &note[id];
     if (in_place && t == 0) {
       blob_notes *storage = &note[top->storage];
-      if (leaves(layer->layer) == CR_VALUES_ALL) continue;
+      if (leaves(self) == CR_VALUES_ALL) continue;
+      check_source(net, storage, index);
       storage->writer = index;
       top->version = ++storage->current;
       continue;
     }
     const int bottom = shared_bottom(layer, t);
-    *top = (blob_notes){.storage = id, .writer = NOBODY};
+    const bool lasting = self->class->lasting != NULL && self->class->lasting(self, t);
+    *top = (blob_notes){.storage = id, .writer = NOBODY, .source = lasting ? index : NOBODY};
     for (int level = 0; level < LEVELS; ++level) top->spoiler[level] = NOBODY;
     if (bottom < 0) continue;
     top->storage = note[layer->bottom_id[bottom]].storage;

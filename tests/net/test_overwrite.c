@@ -151,6 +151,32 @@ static void overwritten_copies_are_told(void **state) {
   assert_silent(text);
 }
 
+#define DUMMY(filler)                                                                             \
+  "layer { name: 'dummy' type: 'DummyData' top: 'data' dummy_data_param { shape { dim: 2 dim: 3 " \
+  "} "                                                                                            \
+  "data_filler { " filler " } } }\n"
+
+/* Values that the next pass hands out again must not be overwritten by this one. */
+static void overwritten_sources_are_told(void **state) {
+  (void)state;
+  assert_warns(
+      "layer { name: 'p' type: 'Parameter' top: 'p' parameter_param { shape { dim: 2 dim: 3 } } "
+      "}\n" STEP("s", "Sigmoid", "p", "p", "") LOSS("p"),
+      WORDS("layer 's' (Sigmoid)", "layer 'p' (Parameter)", "next pass"));
+  assert_warns(DUMMY("value: 2") STEP("flat", "Flatten", "data", "f", "") STEP(
+                   "t", "Power", "f", "f", "power_param { scale: 2 }") FC("fc", "f") LOSS("fc"),
+               WORDS("layer 't' (Power)", "layer 'dummy' (DummyData)"));
+  assert_warns(
+      "layer { name: 'm' type: 'MemoryData' top: 'data' top: 'label' memory_data_param {"
+      "  batch_size: 2 channels: 3 height: 4 width: 4 } }\n" STEP(
+          "t", "Power", "data", "data", "power_param { scale: 2 }") FC("fc", "data") LOSS("fc"),
+      WORDS("layer 't' (Power)", "layer 'm' (MemoryData)"));
+  assert_silent(DUMMY("type: 'gaussian'") STEP(
+      "t", "Power", "data", "data", "power_param { scale: 2 }") FC("fc", "data") LOSS("fc"));
+  assert_silent(DATA STEP("t", "Power", "data", "data", "power_param { scale: 2 }") FC("fc", "data")
+                    LOSS("fc"));
+}
+
 #define SOFTMAX_LOSS(weight)                                                                      \
   INPUT("label", "dim: 2")                                                                        \
   "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'fc' bottom: 'label' top: 'loss' " weight \
@@ -184,6 +210,7 @@ int main(void) {
       cmocka_unit_test(wrong_gradients_are_told),
       cmocka_unit_test(right_gradients_are_silent),
       cmocka_unit_test(overwritten_copies_are_told),
+      cmocka_unit_test(overwritten_sources_are_told),
       cmocka_unit_test(losses_that_do_not_count_are_told),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
