@@ -61,8 +61,8 @@ CREMA_API const char *crema_status_name(crema_status status);
 /* One short sentence on the code, such as "shapes do not fit". Static storage. */
 CREMA_API const char *crema_status_message(crema_status status);
 
-/* The text of the calling thread's most recent failure; "" when there was none.
- * Owned by the library, valid until the thread's next failing call. */
+/* The text of the calling thread's most recent failure; "" when there was none. Owned by the library
+ * and valid until the thread's next call of it: one that succeeds may have had failures inside. */
 CREMA_API const char *crema_error_text(void);
 
 #ifdef __cplusplus
