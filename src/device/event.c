@@ -184,6 +184,9 @@ static crema_status wait_on_stream(crema_event *event, crema_context *context) {
 }
 
 crema_status crema_event_wait(crema_event *event, crema_context *context) {
+  if (event == NULL || context == NULL) {
+    return cr_fail(CREMA_E_ARGUMENT, "waiting needs an event and a context");
+  }
   bool same_type = event->device->backend == context->device->backend;
   pthread_mutex_lock(&event->lock);
   crema_status status;

@@ -26,6 +26,10 @@ static void s1_43_an_event_needs_a_device(void **state) {
   crema_event *event = NULL;
   assert_int_equal(crema_event_create(NULL, &event), CREMA_E_ARGUMENT);
   assert_null(event);
+  assert_int_equal(crema_event_wait(NULL, cr_host_context()), CREMA_E_ARGUMENT);
+  assert_int_equal(crema_event_create(cr_cpu_device(), &event), CREMA_OK);
+  assert_int_equal(crema_event_wait(event, NULL), CREMA_E_ARGUMENT);
+  crema_event_destroy(event);
   crema_event_destroy(NULL);
 }
 
