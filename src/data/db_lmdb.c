@@ -110,7 +110,8 @@ static crema_status check_existing(const char *path, bool *is_file, uint64_t *si
       return cr_fail(CREMA_E_CORRUPT, "%s: a LevelDB database, not an LMDB one (backend: LEVELDB)",
                      path);
     }
-    return cr_fail(CREMA_E_NOT_FOUND, "%s: not an LMDB database (it has no data.mdb)", path);
+    return cr_fail(CREMA_E_NOT_FOUND,
+                   "%s: no database: neither data.mdb (LMDB) nor CURRENT (LevelDB) is in it", path);
   }
   *size = (uint64_t)info.st_size;
   CR_TRY(cr_buffer_print(&data, "%s%s", path, *is_file ? "" : "/data.mdb"));

@@ -92,7 +92,9 @@ static crema_status read_current(const char *path, char manifest[MANIFEST_NAME])
         cr_file_exists(name.data)
             ? cr_fail(CREMA_E_CORRUPT, "%s: an LMDB database, not a LevelDB one (backend: LMDB)",
                       path)
-            : cr_fail(CREMA_E_NOT_FOUND, "%s: not a LevelDB database (it has no CURRENT)", path);
+            : cr_fail(CREMA_E_NOT_FOUND,
+                      "%s: no database: neither CURRENT (LevelDB) nor data.mdb (LMDB) is in it",
+                      path);
     goto out;
   }
   CR_TRY_GOTO(cr_file_read(name.data, &text), out);

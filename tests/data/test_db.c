@@ -419,7 +419,7 @@ static void test_foreign_files_are_refused(void **state) {
   memset(text, 'x', sizeof text);
   assert_int_equal(mkdir(path, 0755), 0);
   assert_int_equal(cr_db_open("lmdb", path, CR_DB_READ, &db), CREMA_E_NOT_FOUND);
-  assert_error_has("no data.mdb");
+  assert_error_has("neither data.mdb");
   assert_int_equal(cr_file_write(fixture_path(&f, "db/CURRENT"), "M\n", 2), CREMA_OK);
   assert_string_equal(cr_db_detect(path), "leveldb");
   assert_int_equal(cr_db_open("lmdb", path, CR_DB_READ, &db), CREMA_E_CORRUPT);

@@ -193,7 +193,9 @@ static void test_modes_and_foreign_files(void **state) {
   const char *empty = fixture_path(&f, "empty");
   assert_int_equal(mkdir(empty, 0755), 0);
   assert_int_equal(cr_db_open("leveldb", empty, CR_DB_READ, &db), CREMA_E_NOT_FOUND);
-  assert_error_has("CURRENT");
+  assert_error_has("neither CURRENT (LevelDB) nor data.mdb (LMDB)");
+  assert_int_equal(cr_db_open("lmdb", empty, CR_DB_READ, &db), CREMA_E_NOT_FOUND);
+  assert_error_has("neither data.mdb (LMDB) nor CURRENT (LevelDB)");
   assert_int_equal(cr_file_write(fixture_path(&f, "empty/CURRENT"), "M\n", 2), CREMA_OK);
   assert_int_equal(cr_db_open("leveldb", empty, CR_DB_READ, &db), CREMA_E_CORRUPT);
   assert_int_equal(cr_db_open("leveldb", empty, CR_DB_WRITE, &db), CREMA_E_CORRUPT);
