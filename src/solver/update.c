@@ -235,8 +235,11 @@ crema_status cr_updater_run(cr_updater *updater, float rate, int64_t iteration) 
                            .delta = updater->delta,
                            .grad_scale = clip / (float)updater->iter_size};
   for (int i = 0; i < updater->params; ++i) {
-    if (stands_still(updater, i)) continue;
     crema_blob *blob = net->learnable[i];
+    if (stands_still(updater, i)) {
+      if (updater->keep_step) cr_tensor_set_zero(blob->diff);
+      continue;
+    }
     bool two = updater->row->histories == 2;
     cr_tensor *tensors[] = {blob->data, blob->diff, updater->history[i]->data,
                             two ? updater->history[updater->params + i]->data : NULL};

@@ -238,6 +238,30 @@ static void frozen_parameters_stay(void **state) {
   case_end(&c);
 }
 
+/* The step of a frozen parameter is zero, whatever its gradient was. */
+static void frozen_parameters_have_no_step(void **state) {
+  static const char *const types[] = {"SGD", "Nesterov", "RMSProp", "Adam"};
+  char net[2048], text[256], tail[1024];
+  (void)state;
+  snprintf(net, sizeof net, "%s", small_net);
+  char *at = strstr(net, "inner_product_param");
+  snprintf(tail, sizeof tail, "param { lr_mult: 0 } %s", at);
+  strcpy(at, tail);
+  for (size_t k = 0; k < sizeof types / sizeof *types; ++k) {
+    solver_case c;
+    const float *diff;
+    case_begin(&c);
+    snprintf(text, sizeof text, "lr_policy: 'fixed' snapshot_diff: true type: '%s'", types[k]);
+    case_load(&c, net, text);
+    set_gradients(crema_solver_net(c.solver), 1);
+    assert_int_equal(cr_updater_run(c.solver->updater, 0.1f, 0), CREMA_OK);
+    assert_int_equal(crema_blob_cpu_diff(crema_solver_net(c.solver)->learnable[0], &diff),
+                     CREMA_OK);
+    for (int i = 0; i < WEIGHTS; ++i) assert_true(diff[i] == 0);
+    case_end(&c);
+  }
+}
+
 static void refuses(void **state) {
   solver_case c;
   (void)state;
@@ -263,6 +287,7 @@ int main(void) {
       cmocka_unit_test(s4_44_larc_without_norms_is_plain),
       cmocka_unit_test(keeps_the_step_for_snapshots_with_diffs),
       cmocka_unit_test(frozen_parameters_stay),
+      cmocka_unit_test(frozen_parameters_have_no_step),
       cmocka_unit_test(refuses),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
