@@ -240,7 +240,7 @@ static crema_status search(cr_lmdb_walk *walk, cr_db_bytes wanted) {
   while (high - low > 1) {
     int middle = low + (high - low) / 2;
     const uint8_t *node = NULL;
-    cr_db_bytes key;
+    cr_db_bytes key = {0};
     CR_TRY(get_node(walk, level->page, middle, &node, &key));
     if (compare(key, wanted) <= 0) low = middle;
     else high = middle;
