@@ -1,12 +1,10 @@
-#define _GNU_SOURCE /* sched_getaffinity */
-
 #include "input_report.h"
 
 #include <inttypes.h>
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "data/feed.h"
 #include "data/prefetch.h"
 #include "net/net.h"
 
@@ -62,12 +60,6 @@ static const char *slow_stage(const stage_rates *rates, const cr_prefetch_stats 
   return rates->decoder < rates->transformer ? "decoder" : "transformer";
 }
 
-/* That this process may run on; more threads than these decode no faster. */
-static int count_processors(void) {
-  cpu_set_t set;
-  return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : CPU_SETSIZE;
-}
-
 static void print_verdict(const source_kind *kind, const stage_rates *rates,
                           const cr_prefetch_stats *p, double share) {
   const char *slow = slow_stage(rates, p);
@@ -75,7 +67,7 @@ static void print_verdict(const source_kind *kind, const stage_rates *rates,
          100 * share, slow);
   if (slow[0] == 'r' && kind->database) {
     printf(": the database or its disk cannot deliver faster.\n");
-  } else if (kind->threads != NULL && p->threads >= count_processors()) {
+  } else if (kind->threads != NULL && p->threads >= cr_feed_processors()) {
     printf("; it has as many threads as there are processors.\n");
   } else if (kind->threads != NULL) {
     printf("; %s { threads: %d } would give it more threads.\n", kind->threads, p->threads + 1);

@@ -4,11 +4,11 @@
  * it end through its code. A plug-in of yours that has the static library inside must be linked
  * with -Wl,-z,nodelete for the same reason.
  *
- * Threads that load nets or give them new shapes must have come back from that before main returns or
- * exit is called: oneDNN takes down what they use.
+ * Threads that load nets or give them new shapes must have come back from that before main returns
+ * or exit is called: oneDNN takes down what they use.
  *
- * GCC's OpenMP library does not outlive a fork: in a child made by fork alone, nets run only when the
- * thread that forked had run none before, or with one thread (OMP_NUM_THREADS=1). */
+ * GCC's OpenMP library does not outlive a fork: in a child made by fork alone, nets run only when
+ * the thread that forked had run none before, or with one thread (OMP_NUM_THREADS=1). */
 #ifndef CREMA_CREMA_H
 #define CREMA_CREMA_H
 

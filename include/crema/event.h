@@ -51,8 +51,8 @@ CREMA_API crema_event_state crema_event_finish(crema_event *event);
 /* Makes `context` wait for the event (S1-51). A context of the same device type with streams only
  * blocks the host until the event is recorded, and its queue waits for the rest (nothing more when
  * it is the context that recorded it). In all other cases the host blocks until the event is
- * finished. Errors: CREMA_E_DEVICE when the event failed, with its message; CREMA_E_ARGUMENT without an
- * event or a context. */
+ * finished. Errors: CREMA_E_DEVICE when the event failed, with its message; CREMA_E_ARGUMENT
+ * without an event or a context. */
 CREMA_API crema_status crema_event_wait(crema_event *event, crema_context *context) CREMA_MUST_USE;
 
 /* Back to INITIALIZED: state, message and context are forgotten. Nobody may wait. */

@@ -14,8 +14,8 @@ extern "C" {
  * samples or the net is destroyed; the layer's tops are that memory, so a layer that works in place
  * on them writes to it. Nothing is transformed. `samples` must be a multiple of the batch size.
  * After solver state was restored, the first samples given are gone on with where the snapshot
- * stood, if there are so many. Errors: CREMA_E_UNKNOWN_NAME (no such layer), CREMA_E_TYPE (of another
- * type), CREMA_E_ARGUMENT. */
+ * stood, if there are so many. Errors: CREMA_E_UNKNOWN_NAME (no such layer), CREMA_E_TYPE (of
+ * another type), CREMA_E_ARGUMENT. */
 CREMA_API crema_status crema_memory_data_set(crema_net *net, const char *layer, float *data,
                                              float *labels, int64_t samples) CREMA_MUST_USE;
 

@@ -19,11 +19,11 @@ typedef struct crema_net_options {
   int level;
   const char *const *stages; /* names; not kept */
   size_t stage_count;
-  crema_device *device;  /* NULL: the CPU */
-  int64_t seed;          /* below 0: differs from run to run */
+  crema_device *device;     /* NULL: the CPU */
+  int64_t seed;             /* below 0: differs from run to run */
   bool warn_unknown_fields; /* unknown fields in text are warned of instead of refused */
-  bool skip_corrupt;     /* records that cannot be decoded are warned of and passed over */
-  bool force_backward;   /* as the net's own field */
+  bool skip_corrupt;        /* records that cannot be decoded are warned of and passed over */
+  bool force_backward;      /* as the net's own field */
 } crema_net_options;
 
 /* phase TEST, level 0, no stages, CPU, seed -1. */
@@ -36,12 +36,13 @@ CREMA_API void crema_net_options_init(crema_net_options *options);
 CREMA_API crema_status crema_net_load(const char *path, const crema_net_options *options,
                                       crema_net **out) CREMA_MUST_USE;
 CREMA_API crema_status crema_net_parse(const char *text, size_t size, const char *source,
-                                       const crema_net_options *options, crema_net **out)
-    CREMA_MUST_USE;
+                                       const crema_net_options *options,
+                                       crema_net **out) CREMA_MUST_USE;
 CREMA_API void crema_net_destroy(crema_net *net);
 
 /* Copies weights from a .caffemodel (binary or, named .h5, HDF5) into the layers of the same name.
- * Layers that only one side has are skipped (and logged). Errors: CREMA_E_SHAPE with both shapes. */
+ * Layers that only one side has are skipped (and logged). Errors: CREMA_E_SHAPE with both shapes.
+ */
 CREMA_API crema_status crema_net_load_weights(crema_net *net, const char *path) CREMA_MUST_USE;
 
 /* Writes the weights: HDF5 when the name ends in .h5, wire format otherwise. The old file stays
@@ -70,8 +71,8 @@ CREMA_API const char *crema_net_output_name(const crema_net *net, int index);
 
 /* A blob by its name. Errors: CREMA_E_UNKNOWN_NAME with the nearest name. Blobs stay
  * owned by the net. */
-CREMA_API crema_status crema_net_blob(crema_net *net, const char *name, crema_blob **out)
-    CREMA_MUST_USE;
+CREMA_API crema_status crema_net_blob(crema_net *net, const char *name,
+                                      crema_blob **out) CREMA_MUST_USE;
 CREMA_API int crema_net_blob_count(const crema_net *net);
 CREMA_API const char *crema_net_blob_name(const crema_net *net, int index);
 

@@ -26,26 +26,26 @@ extern "C" {
 #endif
 
 /* One row per code: name, value, message. Values are part of the ABI. */
-#define CREMA_STATUS_MAP(X)                                                   \
-  X(OK, 0, "success")                                                         \
-  X(E_ARGUMENT, 1, "invalid argument")                                        \
-  X(E_PARSE, 2, "syntax error")                                               \
-  X(E_UNKNOWN_NAME, 3, "unknown name")                                        \
-  X(E_NOT_FOUND, 4, "not found")                                              \
-  X(E_EXISTS, 5, "already exists")                                            \
-  X(E_SHAPE, 6, "shapes do not fit")                                          \
-  X(E_TYPE, 7, "element types do not fit")                                    \
-  X(E_RANGE, 8, "value out of range")                                         \
-  X(E_CORRUPT, 9, "corrupt or truncated data")                                \
-  X(E_IO, 10, "input/output error")                                           \
-  X(E_NO_MEMORY, 11, "out of memory")                                         \
-  X(E_NUMERIC, 12, "not a finite number")                                     \
-  X(E_STATE, 13, "not allowed in this state")                                 \
-  X(E_UNSUPPORTED, 14, "not supported")                                       \
-  X(E_NO_DEVICE, 15, "no such device")                                        \
-  X(E_DEVICE, 16, "device failure")                                           \
-  X(E_CLOSED, 17, "closed")                                                   \
-  X(E_INTERRUPTED, 18, "interrupted")                                         \
+#define CREMA_STATUS_MAP(X)                    \
+  X(OK, 0, "success")                          \
+  X(E_ARGUMENT, 1, "invalid argument")         \
+  X(E_PARSE, 2, "syntax error")                \
+  X(E_UNKNOWN_NAME, 3, "unknown name")         \
+  X(E_NOT_FOUND, 4, "not found")               \
+  X(E_EXISTS, 5, "already exists")             \
+  X(E_SHAPE, 6, "shapes do not fit")           \
+  X(E_TYPE, 7, "element types do not fit")     \
+  X(E_RANGE, 8, "value out of range")          \
+  X(E_CORRUPT, 9, "corrupt or truncated data") \
+  X(E_IO, 10, "input/output error")            \
+  X(E_NO_MEMORY, 11, "out of memory")          \
+  X(E_NUMERIC, 12, "not a finite number")      \
+  X(E_STATE, 13, "not allowed in this state")  \
+  X(E_UNSUPPORTED, 14, "not supported")        \
+  X(E_NO_DEVICE, 15, "no such device")         \
+  X(E_DEVICE, 16, "device failure")            \
+  X(E_CLOSED, 17, "closed")                    \
+  X(E_INTERRUPTED, 18, "interrupted")          \
   X(E_INTERNAL, 19, "internal error")
 
 typedef enum crema_status {
@@ -61,8 +61,9 @@ CREMA_API const char *crema_status_name(crema_status status);
 /* One short sentence on the code, such as "shapes do not fit". Static storage. */
 CREMA_API const char *crema_status_message(crema_status status);
 
-/* The text of the calling thread's most recent failure; "" when there was none. Owned by the library
- * and valid until the thread's next call of it: one that succeeds may have had failures inside. */
+/* The text of the calling thread's most recent failure; "" when there was none. Owned by the
+ * library and valid until the thread's next call of it: one that succeeds may have had failures
+ * inside. */
 CREMA_API const char *crema_error_text(void);
 
 #ifdef __cplusplus

@@ -14,15 +14,15 @@ extern "C" {
 
 /* name, value, bytes an element (0: has none), text. The first six values are those of
  * the NVIDIA dialect's `Type` enum. */
-#define CREMA_DTYPE_MAP(X)     \
-  X(F64, 0, 8, "double")       \
-  X(F32, 1, 4, "float")        \
-  X(F16, 2, 2, "float16")      \
-  X(I32, 3, 4, "int")          \
-  X(U32, 4, 4, "uint")         \
-  X(BOOL, 5, 0, "bool")        \
-  X(BF16, 6, 2, "bfloat16")    \
-  X(I8, 7, 1, "int8")          \
+#define CREMA_DTYPE_MAP(X)  \
+  X(F64, 0, 8, "double")    \
+  X(F32, 1, 4, "float")     \
+  X(F16, 2, 2, "float16")   \
+  X(I32, 3, 4, "int")       \
+  X(U32, 4, 4, "uint")      \
+  X(BOOL, 5, 0, "bool")     \
+  X(BF16, 6, 2, "bfloat16") \
+  X(I8, 7, 1, "int8")       \
   X(U8, 8, 1, "uint8")
 
 typedef enum crema_dtype {
@@ -56,8 +56,8 @@ CREMA_API crema_status crema_shape_check(const crema_shape *shape) CREMA_MUST_US
 CREMA_API bool crema_shape_equal(const crema_shape *a, const crema_shape *b);
 
 /* Resolves a possibly negative axis (-1: the last). Errors: CREMA_E_RANGE. */
-CREMA_API crema_status crema_shape_axis(const crema_shape *shape, int axis, int *out)
-    CREMA_MUST_USE;
+CREMA_API crema_status crema_shape_axis(const crema_shape *shape, int axis,
+                                        int *out) CREMA_MUST_USE;
 
 /* Writes the shape as "2 3 4 (24)" into `text` of `size` bytes, without the "(...)" when the number
  * of elements does not fit; returns `text`. */

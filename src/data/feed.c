@@ -39,8 +39,7 @@ crema_status cr_feed_reserve(cr_feed_batch *batch, int top, const crema_shape *s
   return CREMA_OK;
 }
 
-/* That this process may run on. */
-static int count_processors(void) {
+int cr_feed_processors(void) {
   cpu_set_t set;
   if (sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
   return (int)sysconf(_SC_NPROCESSORS_ONLN);
@@ -54,7 +53,7 @@ crema_status cr_feed_threads(uint32_t wanted, int *out) {
   }
   *out = (int)wanted;
   if (wanted > 0) return CREMA_OK;
-  int processors = count_processors();
+  int processors = cr_feed_processors();
   if (processors <= 2) *out = 1;
   else *out = processors > ENOUGH ? ENOUGH : processors - 1;
   return CREMA_OK;

@@ -88,6 +88,9 @@ typedef struct cr_feed_options {
 
 typedef struct cr_feed cr_feed;
 
+/* Processors that this process may run on: more threads than these decode no faster. */
+int cr_feed_processors(void);
+
 /* How many threads are to load items: `wanted`, or for 0 three, but one less than the processors
  * that the process may use, and at least one. Errors: CREMA_E_RANGE above CR_FEED_MAX_THREADS. */
 crema_status cr_feed_threads(uint32_t wanted, int *out) CREMA_MUST_USE;

@@ -77,11 +77,12 @@ crema_status cr_net_append_params(cr_net_build *build, int index) CREMA_MUST_USE
 crema_status cr_net_tie_params(crema_net *net) CREMA_MUST_USE;
 
 /* Takes back need_backward where no loss depends on a layer or nothing below it learns, then
- * applies force_backward. Warns of losses that nothing learns from because others read their blob. */
+ * applies force_backward. Warns of losses that nothing learns from because others read their blob.
+ */
 crema_status cr_net_prune_backward(cr_net_build *build, bool force_backward) CREMA_MUST_USE;
 
-/* Warns where a layer in place overwrites values that a later layer reads under another name, or that
- * a gradient is made of. Called when it is known which layers run backward. */
+/* Warns where a layer in place overwrites values that a later layer reads under another name, or
+ * that a gradient is made of. Called when it is known which layers run backward. */
 crema_status cr_net_warn_of_overwriting(const crema_net *net) CREMA_MUST_USE;
 
 /* debug_info lines of one layer, in Caffe's wording. */

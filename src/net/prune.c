@@ -56,9 +56,8 @@ static void warn_of_lost_losses(const crema_net *net, const int *reader) {
       if (self->loss_weight[j] == 0.0f || reader[id] <= i) continue;
       const cr_layer *other = net->layer[reader[id]].layer;
       cr_log_warning(
-          "layer '%s' (%s): nothing learns from its loss itself, as layer '%s' (%s) reads blob "
-          "'%s' "
-          "and no loss_weight is given; write loss_weight: %g",
+          "layer '%s' (%s): nothing learns from its loss itself, as layer '%s' (%s) reads "
+          "blob '%s' and no loss_weight is given; write loss_weight: %g",
           self->name, self->class->type, other->name, other->class->type, net->blob_name[id],
           (double)self->loss_weight[j]);
     }

@@ -14,8 +14,8 @@ typedef struct cr_op cr_op;
 
 /* A descriptor under construction: zero-initialise, then add arguments in the order of
  * ops.inc. cr_op_create takes the arguments over. */
-crema_status cr_op_desc_add(cr_op_desc *desc, const crema_shape *shape, crema_dtype type)
-    CREMA_MUST_USE;
+crema_status cr_op_desc_add(cr_op_desc *desc, const crema_shape *shape,
+                            crema_dtype type) CREMA_MUST_USE;
 /* An optional argument that is absent. */
 crema_status cr_op_desc_add_absent(cr_op_desc *desc) CREMA_MUST_USE;
 void cr_op_desc_free(cr_op_desc *desc);

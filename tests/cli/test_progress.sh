@@ -1,6 +1,7 @@
 #!/bin/bash
 # The progress line: on a terminal only, no wider than it, with the iterations that are wanted.
 . "$(dirname "$0")/lib.sh"
+# A terminal cannot be made where /dev/pts is not mounted, as in a bare chroot.
 script -qec true /dev/null </dev/null >/dev/null 2>&1 || { echo "skipped: no terminal can be made"; exit 77; }
 make_mnist
 make_net bar 'max_iter: 2000000 random_seed: 1'

@@ -5,5 +5,6 @@ foreach(script ${cli_tests})
   string(REGEX REPLACE "^test_" "" name ${name})
   add_test(NAME cli/${name}
     COMMAND ${script} $<TARGET_FILE:crema_cli> ${PROJECT_SOURCE_DIR})
+  # 77: what the script needs is not on this machine; it says so, and is reported as skipped.
   set_tests_properties(cli/${name} PROPERTIES TIMEOUT 300 SKIP_RETURN_CODE 77)
 endforeach()

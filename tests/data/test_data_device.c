@@ -1,5 +1,5 @@
-/* Data layers of nets on a (simulated) device: batches are copied ahead, on a stream of their own, and
- * arrive in both places. */
+/* Data layers of nets on a (simulated) device: batches are copied ahead, on a stream of their own,
+ * and arrive in both places. */
 #include "memory/sim_fixture.h"
 
 #include <stdatomic.h>
@@ -218,8 +218,8 @@ static void s2_20_batches_arrive_synced(void **state) {
   fixture_remove(&f);
 }
 
-/* A batch's device memory is not overwritten before the kernels that were queued on it are done: the
- * checker of the simulation sees every other order. */
+/* A batch's device memory is not overwritten before the kernels that were queued on it are done:
+ * the checker of the simulation sees every other order. */
 static void s2_20_memory_is_not_reused_too_early(void **state) {
   fixture f;
   crema_device *device = NULL;

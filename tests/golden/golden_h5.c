@@ -114,8 +114,8 @@ double golden_error(const float *reference, const float *computed, size_t count)
   return worst / scale;
 }
 
-bool golden_compare_blob(const golden_array *reference, crema_blob *blob, bool diff, double tolerance,
-                         const char *what, char *why, size_t why_size) {
+bool golden_compare_blob(const golden_array *reference, crema_blob *blob, bool diff,
+                         double tolerance, const char *what, char *why, size_t why_size) {
   const crema_shape *shape = crema_blob_shape(blob);
   if (!crema_shape_equal(shape, &reference->shape)) {
     char got[256], want[256];
@@ -151,8 +151,8 @@ bool golden_set_blob(const golden_array *array, crema_blob *blob, bool diff, con
     return false;
   }
   float *value = NULL;
-  crema_status status = diff ? crema_blob_mutable_cpu_diff(blob, &value)
-                             : crema_blob_mutable_cpu_data(blob, &value);
+  crema_status status =
+      diff ? crema_blob_mutable_cpu_diff(blob, &value) : crema_blob_mutable_cpu_data(blob, &value);
   if (status != CREMA_OK) {
     snprintf(why, why_size, "%s: %s", what, crema_error_text());
     return false;

@@ -34,8 +34,8 @@ double golden_error(const float *reference, const float *computed, size_t count)
 
 /* Compares data (or diff) of a blob with an array: shape and values. On mismatch `why` says
  * "<what>: ..." */
-bool golden_compare_blob(const golden_array *reference, crema_blob *blob, bool diff, double tolerance,
-                         const char *what, char *why, size_t why_size);
+bool golden_compare_blob(const golden_array *reference, crema_blob *blob, bool diff,
+                         double tolerance, const char *what, char *why, size_t why_size);
 
 /* Copies an array into a blob's data or diff; false with `why` when counts differ. */
 bool golden_set_blob(const golden_array *array, crema_blob *blob, bool diff, const char *what,

@@ -83,12 +83,21 @@ static bool compare_one(layer_case *c, const char *name, bool param) {
   return ok;
 }
 
-static bool set_blob(void *user, const char *name) { return set_one(user, name, false); }
-static bool set_param(void *user, const char *name) { return set_one(user, name, true); }
-static bool compare_blob(void *user, const char *name) { return compare_one(user, name, false); }
-static bool compare_param(void *user, const char *name) { return compare_one(user, name, true); }
+static bool set_blob(void *user, const char *name) {
+  return set_one(user, name, false);
+}
+static bool set_param(void *user, const char *name) {
+  return set_one(user, name, true);
+}
+static bool compare_blob(void *user, const char *name) {
+  return compare_one(user, name, false);
+}
+static bool compare_param(void *user, const char *name) {
+  return compare_one(user, name, true);
+}
 
-static bool each(layer_case *c, const char *group, bool diff, double tolerance, golden_visit visit) {
+static bool each(layer_case *c, const char *group, bool diff, double tolerance,
+                 golden_visit visit) {
   c->group = group;
   c->diff = diff;
   c->tolerance = tolerance;

@@ -9,9 +9,9 @@
 #include "proto/proto.h"
 
 static const ProtobufCMessageDescriptor *const message_types[] = {
-    &caffe__net_parameter__descriptor,     &caffe__solver_parameter__descriptor,
-    &caffe__blob_proto__descriptor,        &caffe__blob_proto_vector__descriptor,
-    &caffe__datum__descriptor,             &caffe__solver_state__descriptor,
+    &caffe__net_parameter__descriptor, &caffe__solver_parameter__descriptor,
+    &caffe__blob_proto__descriptor,    &caffe__blob_proto_vector__descriptor,
+    &caffe__datum__descriptor,         &caffe__solver_state__descriptor,
 };
 
 static const ProtobufCMessageDescriptor *find_type(const char *name) {
@@ -112,9 +112,8 @@ static int run_reject(const ProtobufCMessageDescriptor *type, const char *dir, c
 static bool upgrade_and_check(ProtobufCMessage *message, bool solver, bool want_compatible,
                               const cr_buffer *want, const char *what, char *why, size_t size) {
   bool compatible = true;
-  crema_status status =
-      solver ? cr_solver_param_upgrade((Caffe__SolverParameter *)message)
-             : cr_net_param_upgrade((Caffe__NetParameter *)message, &compatible);
+  crema_status status = solver ? cr_solver_param_upgrade((Caffe__SolverParameter *)message)
+                               : cr_net_param_upgrade((Caffe__NetParameter *)message, &compatible);
   if (status != CREMA_OK) {
     snprintf(why, size, "%s: upgrade: %s", what, crema_error_text());
     return false;

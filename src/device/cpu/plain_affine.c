@@ -57,8 +57,8 @@ static double sum_channel(const cr_ocs *s, int64_t c, const float *dy, const flo
 
 /* out[c] (+)= sum of dy * x, x NULL: of dy. */
 static void channel_sums(const cr_ocs *s, const float *dy, const float *x, bool add, float *out) {
-#pragma omp parallel for schedule(static) \
-    if (s->outer * s->channels * s->inner >= CR_PLAIN_PARALLEL_MIN)
+#pragma omp parallel for schedule(static) if (s->outer * s->channels * s->inner >= \
+                                              CR_PLAIN_PARALLEL_MIN)
   for (int64_t c0 = 0; c0 < s->channels; c0 += GROUP) {
     double sum[GROUP] = {0};
     if (s->inner == 1) sum_columns(s, c0, dy, x, sum);

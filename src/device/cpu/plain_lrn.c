@@ -147,8 +147,9 @@ static crema_status lrn_bwd(cr_plan *plan, crema_context *context, const crema_d
   float *diff_src = cr_f32(buffer, 4);
   const int64_t count = cr_plain_count(plan, 0);
   if (count == 0) return CREMA_OK; /* there is no workspace to point into */
-  /* dst is made anew from src: a layer in place may have overwritten it. `ratio` holds dy y / s. `diff_src` may be `diff_dst`, so the
-   * window sums of `ratio` go over `power` once the first term has been used. */
+  /* dst is made anew from src: a layer in place may have overwritten it. `ratio` holds dy y / s.
+   * `diff_src` may be `diff_dst`, so the window sums of `ratio` go over `power` once the first term
+   * has been used. */
   float *power = cr_f32(&workspace, 0), *ratio = power + count;
   const float factor = share(p), k = p->k, beta = p->beta;
   const int64_t before = (p->size - 1) / 2;
