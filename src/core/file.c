@@ -1,186 +1,155 @@
+#define _GNU_SOURCE /* secure_getenv */
+
 #include "core/file.h"
 
-#include <dirent.h>
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
-#include <signal.h>
-#include <stdint.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/fail.h"
+#include "core/free_memory.h"
+#include "core/io.h"
 #include "core/log.h"
+
+/* ---- limits -------------------------------------------------------------- */
+
+crema_status cr_file_limit(uint64_t usual, uint64_t *out) {
+  static const char units[] = "KMGT";
+  const char *text = secure_getenv("CREMA_MAX_FILE");
+  *out = usual;
+  if (text == NULL || text[0] == '\0') return CREMA_OK;
+  char *end = NULL;
+  errno = 0;
+  unsigned long long value = strtoull(text, &end, 10);
+  const char *unit = *end == '\0' ? NULL : strchr(units, toupper((unsigned char)*end));
+  int shift = unit == NULL ? 0 : 10 * (int)(unit - units + 1);
+  bool good = isdigit((unsigned char)text[0]) && errno == 0 && value > 0 &&
+              (*end == '\0' || (unit != NULL && end[1] == '\0'));
+  if (!good) {
+    return cr_fail(CREMA_E_ARGUMENT, "CREMA_MAX_FILE=\"%s\": expected a size such as 500M or 4G",
+                   text);
+  }
+  *out = value > UINT64_MAX >> shift ? UINT64_MAX : (uint64_t)value << shift;
+  return CREMA_OK;
+}
+
+crema_status cr_file_fail_size(const char *path, uint64_t bytes, bool more, uint64_t limit) {
+  return cr_fail(CREMA_E_RANGE,
+                 "%s: %" PRIu64 " bytes%s; at most %" PRIu64
+                 " are read of such a file (the environment's CREMA_MAX_FILE sets another limit)",
+                 path, bytes, more ? " and more" : "", limit);
+}
+
+/* Little need not be asked about. */
+static crema_status check_memory(const char *path, uint64_t bytes) {
+  enum { LITTLE = 1 << 28 };
+  if (bytes <= LITTLE) return CREMA_OK;
+  uint64_t left = cr_free_memory();
+  if (bytes <= left) return CREMA_OK;
+  return cr_fail(CREMA_E_NO_MEMORY,
+                 "%s: cannot be read: %" PRIu64 " bytes are needed, %" PRIu64 " are free", path,
+                 bytes, left);
+}
+
+/* ---- reading ------------------------------------------------------------- */
 
 static crema_status fail_open(const char *path, int err) {
   if (err == ENOENT) return cr_fail(CREMA_E_NOT_FOUND, "%s: no such file or directory", path);
   return cr_fail_errno(err, "%s: cannot open", path);
 }
 
-static crema_status read_all(int fd, const char *path, cr_buffer *out) {
-  enum { CHUNK = 1 << 20 };
+typedef struct open_file {
+  const char *path;
+  int fd;
+  uint64_t limit;
+  struct stat info;
+  bool warned; /* of waiting */
+} open_file;
+
+/* Waits until there is something to read, or the writer is gone. Only what is not a regular file
+ * makes one wait. */
+static crema_status wait_for(open_file *file) {
+  enum { PATIENCE_MS = 1000 };
+  struct pollfd one = {.fd = file->fd, .events = POLLIN};
   for (;;) {
-    CR_TRY(cr_buffer_reserve(out, out->size + CHUNK));
-    ssize_t got = read(fd, out->data + out->size, out->capacity - out->size);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return cr_fail_errno(errno, "%s: cannot read", path);
+    int ready = poll(&one, 1, file->warned ? -1 : PATIENCE_MS);
+    if (ready > 0) return CREMA_OK;
+    if (ready < 0 && errno != EINTR) return cr_fail_errno(errno, "%s: cannot read", file->path);
+    if (ready < 0) continue;
+    const char *kind = S_ISFIFO(file->info.st_mode) ? "pipe" : "device";
+    cr_log_warning("Waiting for data from %s, which is a %s", file->path,
+                   isatty(file->fd) == 1 ? "terminal" : kind);
+    file->warned = true;
+  }
+}
+
+static crema_status grow(const open_file *file, cr_buffer *out) {
+  enum { LEAST = 1 << 16 };
+  size_t more = out->size / 2 < LEAST ? LEAST : out->size / 2;
+  CR_TRY(check_memory(file->path, more));
+  return cr_fail_in(cr_buffer_reserve(out, out->size + more), "%s", file->path);
+}
+
+static crema_status read_all(open_file *file, cr_buffer *out) {
+  size_t begin = out->size;
+  bool regular = S_ISREG(file->info.st_mode);
+  for (;;) {
+    if (out->size == out->capacity) CR_TRY(grow(file, out));
+    if (!regular) CR_TRY(wait_for(file));
+    ssize_t got = cr_io_read(file->fd, out->data + out->size, out->capacity - out->size);
+    if (got < 0 && errno == EAGAIN) {
+      CR_TRY(wait_for(file));
+      continue;
+    }
+    if (got < 0) return cr_fail_errno(errno, "%s: cannot read", file->path);
     if (got == 0) break;
     out->size += (size_t)got;
+    if (out->size - begin > file->limit) {
+      return cr_file_fail_size(file->path, out->size - begin, true, file->limit);
+    }
   }
   out->data[out->size] = '\0';
   return CREMA_OK;
 }
 
+/* Room for a file of known size, and a byte more, so that its end is seen at once. */
+static crema_status reserve(const open_file *file, cr_buffer *out) {
+  uint64_t size = S_ISREG(file->info.st_mode) ? (uint64_t)file->info.st_size : 0;
+  if (size == 0) return CREMA_OK;
+  if (size > file->limit) return cr_file_fail_size(file->path, size, false, file->limit);
+  CR_TRY(check_memory(file->path, size));
+  return cr_fail_in(cr_buffer_reserve(out, out->size + (size_t)size + 1), "%s", file->path);
+}
+
+crema_status cr_file_read_up_to(const char *path, uint64_t usual, cr_buffer *out) {
+  open_file file = {.path = path};
+  uint64_t chosen = 0;
+  CR_TRY(cr_file_limit(0, &chosen));
+  /* Without waiting for a pipe's writer, which wait_for does with a word. */
+  file.fd = cr_io_open(path, O_RDONLY | O_NOCTTY | O_NONBLOCK, 0);
+  if (file.fd < 0) return fail_open(path, errno);
+  crema_status status = CREMA_OK;
+  if (fstat(file.fd, &file.info) != 0) {
+    status = cr_fail_errno(errno, "%s: cannot read", path);
+    goto out;
+  }
+  file.limit = S_ISCHR(file.info.st_mode) && usual > CR_FILE_DEVICE ? CR_FILE_DEVICE : usual;
+  if (chosen != 0) file.limit = chosen;
+  CR_TRY_GOTO(reserve(&file, out), out);
+  status = read_all(&file, out);
+out:
+  cr_io_close(file.fd);
+  return status;
+}
+
 crema_status cr_file_read(const char *path, cr_buffer *out) {
-  int fd = open(path, O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return fail_open(path, errno);
-  struct stat info;
-  crema_status status = CREMA_OK;
-  if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_size > 0) {
-    status = cr_buffer_reserve(out, out->size + (size_t)info.st_size + 1);
-  }
-  if (status == CREMA_OK) status = read_all(fd, path, out);
-  close(fd);
-  return status;
-}
-
-static crema_status flush_directory_of(const char *path) {
-  char *dir = strdup(path);
-  if (dir == NULL) return cr_fail_memory(strlen(path) + 1, "a path");
-  char *slash = strrchr(dir, '/');
-  if (slash == dir) slash[1] = '\0';
-  else if (slash != NULL) *slash = '\0';
-  crema_status status = CREMA_OK;
-  int fd = open(slash == NULL ? "." : dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  /* Some file systems cannot flush a directory and say EINVAL. */
-  if (fd < 0 || (fsync(fd) != 0 && errno != EINVAL)) {
-    status = cr_fail_errno(errno, "%s: cannot flush its folder", path);
-  }
-  if (fd >= 0) close(fd);
-  free(dir);
-  return status;
-}
-
-/* ---- drafts -------------------------------------------------------------- */
-
-static void free_draft(cr_file_draft *draft) {
-  free(draft->temporary);
-  free(draft->target);
-  *draft = (cr_file_draft){0};
-}
-
-crema_status cr_file_draft_begin(const char *path, cr_file_draft *out) {
-  struct stat info;
-  cr_buffer name = {0};
-  crema_status status = CREMA_OK;
-  *out = (cr_file_draft){.path = path};
-  bool exists = stat(path, &info) == 0;
-  if (exists && !S_ISREG(info.st_mode)) {
-    if (S_ISDIR(info.st_mode)) return cr_fail_errno(EISDIR, "%s: cannot write", path);
-    out->file = fopen(path, "wbe");
-    return out->file != NULL ? CREMA_OK : fail_open(path, errno);
-  }
-  /* A link stays a link, as it does for a program that writes in place. */
-  out->target = realpath(path, NULL);
-  if (out->target == NULL) out->target = strdup(path);
-  if (out->target == NULL) return cr_fail_memory(strlen(path) + 1, "a path");
-  CR_TRY_GOTO(cr_buffer_print(&name, "%s.tmp.%ld", out->target, (long)getpid()), fail);
-  out->temporary = cr_buffer_take(&name);
-  out->file = fopen(out->temporary, "wbe");
-  if (out->file == NULL) {
-    status = cr_fail_errno(errno, "%s: cannot write", path);
-    goto fail;
-  }
-  /* Where the file system knows no permissions there are none to keep. */
-  if (exists) (void)fchmod(fileno(out->file), info.st_mode & 0777);
-  /* Tells cr_file_sweep, in whatever process, that somebody is at work. */
-  (void)flock(fileno(out->file), LOCK_EX | LOCK_NB);
-  return CREMA_OK;
-fail:
-  free_draft(out);
-  return status;
-}
-
-static crema_status keep(cr_file_draft *draft) {
-  if (fflush(draft->file) != 0 || (fsync(fileno(draft->file)) != 0 && errno != EINVAL)) {
-    return cr_fail_errno(errno, "%s: cannot write", draft->path);
-  }
-  if (rename(draft->temporary, draft->target) == 0) return CREMA_OK;
-  return cr_fail_errno(errno, "%s: cannot rename to %s", draft->temporary, draft->target);
-}
-
-crema_status cr_file_draft_end(cr_file_draft *draft, crema_status content) {
-  crema_status status = content;
-  if (draft->temporary == NULL) {
-    if (fclose(draft->file) != 0 && status == CREMA_OK) {
-      status = cr_fail_errno(errno, "%s: cannot write", draft->path);
-    }
-  } else {
-    if (status == CREMA_OK) status = keep(draft);
-    if (status != CREMA_OK) unlink(draft->temporary);
-    fclose(draft->file);
-    if (status == CREMA_OK) status = flush_directory_of(draft->target);
-  }
-  free_draft(draft);
-  return status;
-}
-
-crema_status cr_file_write(const char *path, const void *bytes, size_t size) {
-  cr_file_draft draft;
-  crema_status status = CREMA_OK;
-  CR_TRY(cr_file_draft_begin(path, &draft));
-  if (fwrite(bytes, 1, size, draft.file) != size) {
-    status = cr_fail_errno(errno, "%s: cannot write", path);
-  }
-  return cr_file_draft_end(&draft, status);
-}
-
-/* ---- sweeping ------------------------------------------------------------ */
-
-/* The process in "<anything>.tmp.<pid>"; 0 for other names. */
-static long writer_of(const char *name) {
-  static const char mark[] = ".tmp.";
-  const char *at = NULL;
-  for (const char *next = strstr(name, mark); next != NULL; next = strstr(next + 1, mark)) {
-    at = next + sizeof mark - 1;
-  }
-  if (at == NULL || *at == '\0' || at[strspn(at, "0123456789")] != '\0') return 0;
-  errno = 0;
-  long pid = strtol(at, NULL, 10);
-  return errno == 0 && pid > 0 && pid <= INT32_MAX ? pid : 0;
-}
-
-/* Neither a process of that number here nor, through a shared folder, one elsewhere. */
-static bool is_abandoned(int folder, const char *name, long pid) {
-  if (kill((pid_t)pid, 0) == 0 || errno != ESRCH) return false;
-  int fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-  if (fd < 0) return false;
-  struct stat info;
-  bool abandoned =
-      fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && flock(fd, LOCK_EX | LOCK_NB) == 0;
-  close(fd);
-  return abandoned;
-}
-
-void cr_file_sweep(const char *prefix) {
-  const char *slash = strrchr(prefix, '/');
-  const char *base = slash == NULL ? prefix : slash + 1;
-  char *path = slash == NULL ? strdup(".") : strndup(prefix, (size_t)(slash - prefix + 1));
-  DIR *folder = path == NULL ? NULL : opendir(path);
-  free(path);
-  if (folder == NULL) return;
-  for (const struct dirent *entry = readdir(folder); entry != NULL; entry = readdir(folder)) {
-    if (strncmp(entry->d_name, base, strlen(base)) != 0) continue;
-    long pid = writer_of(entry->d_name + strlen(base));
-    if (pid == 0 || !is_abandoned(dirfd(folder), entry->d_name, pid)) continue;
-    if (unlinkat(dirfd(folder), entry->d_name, 0) == 0) {
-      cr_log_info("Removed %s, which a process that ended left half written", entry->d_name);
-    }
-  }
-  closedir(folder);
+  return cr_file_read_up_to(path, CR_FILE_USUAL, out);
 }
 
 /* ---- looking ------------------------------------------------------------- */

@@ -1,41 +1,101 @@
-/* Whole files: reading, and writing that survives a kill at any moment. */
+/* Whole files: reading within limits, and writing that survives a kill at any moment. */
 #ifndef CR_CORE_FILE_H
 #define CR_CORE_FILE_H
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdio.h>
+#include <stdint.h>
 #include <sys/stat.h>
 
 #include "core/buffer.h"
 
-/* Appends the whole file (any size) to `out`. Errors name the path:
- * CREMA_E_NOT_FOUND when it is not there, CREMA_E_IO otherwise. */
+/* ---- reading ---- */
+
+/* How large a file that is read whole may be unless the environment's CREMA_MAX_FILE says
+ * otherwise (cr_file_limit): text, lists, pictures; models and states; what a device gives, of
+ * which few have an end. */
+#define CR_FILE_USUAL (UINT64_C(1) << 30)
+#define CR_FILE_MODEL (UINT64_C(1) << 36)
+#define CR_FILE_DEVICE (UINT64_C(1) << 26)
+
+/* The limit that CREMA_MAX_FILE sets (bytes, or with K, M, G or T behind the number), else `usual`.
+ * Errors: CREMA_E_ARGUMENT when that is no size. */
+crema_status cr_file_limit(uint64_t usual, uint64_t *out) CREMA_MUST_USE;
+
+/* The failure of a file that is above its limit: CREMA_E_RANGE. `more`: it does not end there. */
+crema_status cr_file_fail_size(const char *path, uint64_t bytes, bool more, uint64_t limit);
+
+/* Appends the whole file, of at most CR_FILE_USUAL bytes, to `out`. A pipe or a terminal is waited
+ * for, with a warning when that takes long. Errors name the path: CREMA_E_NOT_FOUND when it is not
+ * there, CREMA_E_RANGE when it is too large, CREMA_E_NO_MEMORY, CREMA_E_IO. */
 crema_status cr_file_read(const char *path, cr_buffer *out) CREMA_MUST_USE;
+/* The same with a limit of its own. */
+crema_status cr_file_read_up_to(const char *path, uint64_t usual, cr_buffer *out) CREMA_MUST_USE;
+
+/* ---- writing ---- */
 
 /* Writes `size` bytes as a draft (below) of the file at `path`. */
 crema_status cr_file_write(const char *path, const void *bytes, size_t size) CREMA_MUST_USE;
 
-/* A file that is being written: the new content goes to "<path>.tmp.<pid>", which takes the name
- * of `path` when it is complete and on the disk; until then, and when anything fails, the old file
+/* A file that is being written: the new content goes to a file beside it, which takes the name of
+ * `path` when it is complete and on the disk; until then, and when anything fails, the old file
  * stays as it was. Its permissions go on. A link at `path` is followed. A device or pipe is written
- * to in place. */
+ * to in place.
+ *
+ * The other file is "<path>.tmp.<pid>.<six letters drawn at random>", the path shortened where the
+ * name would be too long. It is made anew: what somebody may have put there is neither followed nor
+ * overwritten. */
 typedef struct cr_file_draft {
-  FILE *file; /* what to write to */
   const char *path;
   char *target, *temporary; /* NULL: in place */
+  int fd;
+  char *buffer;
+  size_t used;
 } cr_file_draft;
 
-/* `path` must live until the end. Errors name it: CREMA_E_IO, CREMA_E_NOT_FOUND. */
+/* `path` must live until the end. Removes what killed processes left of earlier drafts of it.
+ * Errors name the path: CREMA_E_IO, CREMA_E_NOT_FOUND, CREMA_E_NO_MEMORY. */
 crema_status cr_file_draft_begin(const char *path, cr_file_draft *out) CREMA_MUST_USE;
+
+/* Errors: CREMA_E_IO. */
+crema_status cr_file_draft_write(cr_file_draft *draft, const void *bytes,
+                                 size_t size) CREMA_MUST_USE;
 
 /* Ends a draft that was begun: replaces the file when `content` is CREMA_OK, otherwise removes the
  * temporary file and passes `content` on. Errors: CREMA_E_IO; nothing is then left behind. */
 crema_status cr_file_draft_end(cr_file_draft *draft, crema_status content) CREMA_MUST_USE;
 
-/* Removes drafts that processes which no longer run have left: files whose path begins with
- * `prefix` and ends in ".tmp.<pid>". Never one that somebody still writes. */
+/* Whether a draft of `path` can be made now, which is tried; what is at `path` stays as it is. For
+ * work that takes long before it writes. Errors as of cr_file_draft_begin. */
+crema_status cr_file_draft_check(const char *path) CREMA_MUST_USE;
+
+/* A new file or folder that another library writes by name: it stands beside `target`, under a name
+ * like that of a draft, until it is whole. */
+typedef struct cr_file_place {
+  char *path; /* where to write */
+  char *target;
+  bool folder;
+  int lock; /* on the folder; -1 */
+} cr_file_place;
+
+/* Makes an empty file or folder at out->path. Removes what killed processes left of earlier ones.
+ * Errors name the target: CREMA_E_EXISTS when there is something, CREMA_E_IO, CREMA_E_NO_MEMORY. */
+crema_status cr_file_place_begin(const char *target, bool folder,
+                                 cr_file_place *out) CREMA_MUST_USE;
+
+/* When `content` is CREMA_OK, flushes what is there and gives it the name of the target; otherwise
+ * removes it and passes `content` on. Errors: CREMA_E_EXISTS, CREMA_E_IO; nothing is then left
+ * behind. */
+crema_status cr_file_place_end(cr_file_place *place, crema_status content) CREMA_MUST_USE;
+
+/* Removes drafts that processes which no longer run have left: files and folders whose path begins
+ * with `prefix` and that are named as above. Never one that somebody still writes. */
 void cr_file_sweep(const char *prefix);
+
+/* Removes the files in an open folder, not folders in it. False when it cannot be read. */
+bool cr_file_empty_folder(int folder);
+
+/* ---- looking ---- */
 
 /* Whether there is anything at `path`: a file, a folder, a device. */
 bool cr_file_exists(const char *path);

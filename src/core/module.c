@@ -1,4 +1,4 @@
-#define _GNU_SOURCE /* dladdr1 */
+#define _GNU_SOURCE /* dladdr1, secure_getenv */
 #include "core/module.h"
 
 #include <dlfcn.h>
@@ -64,7 +64,7 @@ crema_status cr_module_open(const char *name, const char *variable, void **out) 
   /* From bin/ to the library folder: as in the build tree, and as installed. */
   static const char *const below[] = {"", "../lib/", CREMA_LIB_FROM_BIN "/"};
   char folder[PATH_BYTES], reason[1024] = "";
-  const char *given = getenv(variable);
+  const char *given = secure_getenv(variable);
   *out = NULL;
   if (given != NULL && given[0] != '\0') {
     *out = dlopen(given, RTLD_NOW | RTLD_LOCAL);

@@ -1,10 +1,12 @@
-#define _GNU_SOURCE /* O_DIRECTORY */
+#define _GNU_SOURCE /* secure_getenv */
 
 #include "data/scratch_folder.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,44 +16,36 @@
 
 #include "core/buffer.h"
 #include "core/fail.h"
+#include "core/file.h"
+#include "core/io.h"
 #include "core/log.h"
 
 #define PREFIX "crema-leveldb-"
-enum { DRAWN = 6 /* letters that mkdtemp puts behind the prefix */ };
+enum { DRAWN = 6 /* letters that mkdtemp puts at the end */ };
 
 static const char *base_folder(void) {
-  const char *base = getenv("TMPDIR");
+  const char *base = secure_getenv("TMPDIR");
   return base != NULL && base[0] != '\0' ? base : "/tmp";
 }
 
-static bool is_ours(const char *name) {
-  return strncmp(name, PREFIX, strlen(PREFIX)) == 0 && strlen(name) == strlen(PREFIX) + DRAWN;
+/* Names are "<prefix><process>-<letters>". True when that process is gone, as far as can be seen
+ * from here: it may run elsewhere. */
+static bool is_left_behind(const char *name) {
+  if (strncmp(name, PREFIX, strlen(PREFIX)) != 0) return false;
+  char *end = NULL;
+  const char *digits = name + strlen(PREFIX);
+  if (strspn(digits, "0123456789") == 0) return false;
+  long pid = strtol(digits, &end, 10);
+  if (pid <= 0 || pid > INT_MAX || *end != '-' || strlen(end + 1) != DRAWN) return false;
+  return kill((pid_t)pid, 0) != 0 && errno == ESRCH;
 }
 
 /* A descriptor of the folder `name` in the folder `base`; -1 where there is none of that kind. */
 static int open_folder(int base, const char *name) {
-  return openat(base, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  return cr_io_open_at(base, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
 }
 
 /* ---- removing ------------------------------------------------------------ */
-
-static bool remove_files(int folder) {
-  int own = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  DIR *dir = own < 0 ? NULL : fdopendir(own);
-  if (dir == NULL) {
-    if (own >= 0) close(own);
-    return false;
-  }
-  const struct dirent *entry;
-  while ((entry = readdir(dir)) != NULL) {
-    if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) continue;
-    if (unlinkat(folder, entry->d_name, 0) != 0) {
-      cr_log_debug("%s: cannot remove: %s", entry->d_name, strerror(errno));
-    }
-  }
-  closedir(dir);
-  return true;
-}
 
 /* Whoever uses a folder holds a lock on it, which ends with the process however that ends. */
 static void sweep_folder(int base, const char *name) {
@@ -59,11 +53,11 @@ static void sweep_folder(int base, const char *name) {
   int folder = open_folder(base, name);
   if (folder < 0) return;
   if (fstat(folder, &info) == 0 && info.st_uid == geteuid() &&
-      flock(folder, LOCK_EX | LOCK_NB) == 0 && remove_files(folder) &&
+      flock(folder, LOCK_EX | LOCK_NB) == 0 && cr_file_empty_folder(folder) &&
       unlinkat(base, name, AT_REMOVEDIR) == 0) {
     cr_log_info("%s/%s: removed, a run that was killed had left it", base_folder(), name);
   }
-  close(folder);
+  cr_io_close(folder);
 }
 
 static void sweep(void) {
@@ -71,7 +65,7 @@ static void sweep(void) {
   if (dir == NULL) return;
   const struct dirent *entry;
   while ((entry = readdir(dir)) != NULL) {
-    if (is_ours(entry->d_name)) sweep_folder(dirfd(dir), entry->d_name);
+    if (is_left_behind(entry->d_name)) sweep_folder(dirfd(dir), entry->d_name);
   }
   closedir(dir);
 }
@@ -79,13 +73,13 @@ static void sweep(void) {
 void cr_scratch_folder_remove(cr_scratch_folder *folder) {
   if (folder->path != NULL) {
     int own = open_folder(AT_FDCWD, folder->path);
-    if (own < 0 || !remove_files(own) || rmdir(folder->path) != 0) {
+    if (own < 0 || !cr_file_empty_folder(own) || rmdir(folder->path) != 0) {
       cr_log_warning("%s: the scratch folder could not be removed", folder->path);
     }
-    if (own >= 0) close(own);
+    if (own >= 0) cr_io_close(own);
     free(folder->path);
   }
-  if (folder->lock >= 0) close(folder->lock);
+  if (folder->lock >= 0) cr_io_close(folder->lock);
   *folder = (cr_scratch_folder){.lock = -1};
 }
 
@@ -99,12 +93,12 @@ static bool take_lock(const char *path, int *out) {
   if (folder < 0) return errno != ENOENT;
   if (flock(folder, LOCK_EX | LOCK_NB) != 0) {
     bool swept = errno == EWOULDBLOCK;
-    close(folder);
+    cr_io_close(folder);
     return !swept;
   }
   *out = folder;
   if (fstat(folder, &info) != 0 || info.st_nlink > 0) return true;
-  close(folder);
+  cr_io_close(folder);
   *out = -1;
   return false;
 }
@@ -115,7 +109,7 @@ crema_status cr_scratch_folder_make(cr_scratch_folder *out) {
   sweep();
   for (int i = 0; i < TRIES; ++i) {
     cr_buffer text = {0};
-    CR_TRY(cr_buffer_print(&text, "%s/%sXXXXXX", base_folder(), PREFIX));
+    CR_TRY(cr_buffer_print(&text, "%s/%s%ld-XXXXXX", base_folder(), PREFIX, (long)getpid()));
     if (mkdtemp(text.data) == NULL) {
       crema_status status = cr_fail_errno(errno, "%s: cannot make a scratch folder", text.data);
       cr_buffer_free(&text);

@@ -1,15 +1,14 @@
 /* Messages from and to files. */
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "core/fail.h"
 #include "core/file.h"
+#include "core/io.h"
 #include "proto/field.h"
 #include "proto/wire_writer.h"
 
@@ -22,30 +21,33 @@ typedef struct file_bytes {
   cr_buffer read;
 } file_bytes;
 
-/* NULL where mapping does not work. A pipe is not even opened: its writer would take the second
- * opening for another reader. */
-static void *map_file(const char *path, size_t *size) {
+/* NULL where mapping does not work, or should not be. A pipe is not even opened: its writer would
+ * take the second opening for another reader. */
+static void *map_file(const char *path, uint64_t limit, size_t *size) {
   struct stat info;
   if (stat(path, &info) != 0 || !S_ISREG(info.st_mode)) return NULL;
-  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  int fd = cr_io_open(path, O_RDONLY | O_NONBLOCK, 0);
   if (fd < 0) return NULL;
   void *mapped = MAP_FAILED;
-  if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_size > 0) {
+  if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_size > 0 &&
+      (uint64_t)info.st_size <= limit) {
     *size = (size_t)info.st_size;
     mapped = mmap(NULL, *size, PROT_READ, MAP_PRIVATE, fd, 0);
   }
-  close(fd);
+  cr_io_close(fd);
   if (mapped == MAP_FAILED) return NULL;
   (void)posix_madvise(mapped, *size, POSIX_MADV_SEQUENTIAL);
   return mapped;
 }
 
 static crema_status file_bytes_open(const char *path, file_bytes *out) {
+  uint64_t limit = 0;
   *out = (file_bytes){0};
-  out->mapped = map_file(path, &out->size);
+  CR_TRY(cr_file_limit(CR_FILE_MODEL, &limit));
+  out->mapped = map_file(path, limit, &out->size);
   out->data = out->mapped;
   if (out->mapped != NULL) return CREMA_OK;
-  crema_status status = cr_file_read(path, &out->read);
+  crema_status status = cr_file_read_up_to(path, CR_FILE_MODEL, &out->read);
   if (status != CREMA_OK) {
     cr_buffer_free(&out->read);
     return status;
@@ -116,16 +118,12 @@ crema_status cr_message_read_binary(const ProtobufCMessageDescriptor *type, cons
 }
 
 static crema_status write_to_draft(void *user, const void *bytes, size_t size) {
-  const cr_file_draft *draft = user;
-  if (fwrite(bytes, 1, size, draft->file) == size) return CREMA_OK;
-  return cr_fail_errno(errno, "%s: cannot write", draft->path);
+  return cr_file_draft_write(user, bytes, size);
 }
 
 crema_status cr_message_write_binary(const ProtobufCMessage *message, const char *path) {
-  enum { BUFFER_SIZE = 1 << 16 };
   cr_file_draft draft;
   CR_TRY(cr_file_draft_begin(path, &draft));
-  (void)setvbuf(draft.file, NULL, _IOFBF, BUFFER_SIZE);
   return cr_file_draft_end(&draft, cr_wire_send(message, write_to_draft, &draft));
 }
 

@@ -35,10 +35,10 @@ done
 sleep 0 &
 dead=$!
 wait "$dead"
-touch "kill_iter_9.caffemodel.tmp.$dead" "kill_iter_9.caffemodel.tmp.$$"
+touch "kill_iter_9.caffemodel.tmp.$dead.abcdef" "kill_iter_9.caffemodel.tmp.$$.abcdef"
 run train -solver kill.prototxt -iterations 1
 expect_ok "after the kills"
 left=$(ls kill_iter_*.tmp.* 2>/dev/null)
-[ "$left" = "kill_iter_9.caffemodel.tmp.$$" ] || fail "half-written files: $left"
+[ "$left" = "kill_iter_9.caffemodel.tmp.$$.abcdef" ] || fail "half-written files: $left"
 [ "$kills" -gt 0 ] || fail "no run was killed"
 finish

@@ -1,3 +1,5 @@
+#define _GNU_SOURCE /* secure_getenv */
+
 #include "device/cuda/library.h"
 
 #include <dlfcn.h>
@@ -43,9 +45,9 @@ static void *open_in(const char *folders, const char *name) {
 }
 
 void *cr_library_open(const char *name) {
-  void *library = open_in(getenv("CREMA_CUDA_PATH"), name);
+  void *library = open_in(secure_getenv("CREMA_CUDA_PATH"), name);
   if (library == NULL) library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-  if (library == NULL) library = open_in(getenv("CUDA_HOME"), name);
+  if (library == NULL) library = open_in(secure_getenv("CUDA_HOME"), name);
   if (library == NULL) library = open_in("/usr/local/cuda", name);
   return library;
 }

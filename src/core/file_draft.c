@@ -1,0 +1,442 @@
+/* Files and folders that are written beside their place and renamed when they are whole. */
+#define _GNU_SOURCE /* renameat2 */
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "core/clock.h"
+#include "core/fail.h"
+#include "core/file.h"
+#include "core/io.h"
+#include "core/log.h"
+#include "core/rng.h"
+
+/* ---- names --------------------------------------------------------------- */
+
+static const char mark[] = ".tmp.";
+static const char letters[] = "abcdefghijklmnopqrstuvwxyz234567";
+enum {
+  DRAWN = 6,
+  PID_DIGITS = 10,
+  SUFFIX_MAX = sizeof mark + PID_DIGITS + DRAWN,
+  BUFFER = 1 << 16
+};
+
+/* "" for a name without a folder, else with the slash at its end. To be freed; NULL: no memory. */
+static char *folder_of(const char *path) {
+  const char *slash = strrchr(path, '/');
+  return strndup(path, slash == NULL ? 0 : (size_t)(slash - path) + 1);
+}
+
+static const char *name_of(const char *path) {
+  const char *slash = strrchr(path, '/');
+  return slash == NULL ? path : slash + 1;
+}
+
+static const char *or_here(const char *folder) {
+  return folder[0] == '\0' ? "." : folder;
+}
+
+/* How much of a name stands in front of the mark: not all of one that would become too long. */
+static size_t kept_of(const char *folder, const char *name) {
+  long longest = pathconf(or_here(folder), _PC_NAME_MAX);
+  size_t size = strlen(name), most = longest <= 0 ? NAME_MAX : (size_t)longest;
+  most = most > SUFFIX_MAX ? most - SUFFIX_MAX : 0;
+  if (size <= most) return size;
+  /* Some file systems want whole characters. */
+  while (most > 0 && ((unsigned char)name[most] & 0xC0) == 0x80) --most;
+  return most;
+}
+
+static void draw(char out[DRAWN + 1]) {
+  unsigned char bytes[DRAWN];
+  if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes) {
+    for (int i = 0; i < DRAWN; ++i) bytes[i] = (unsigned char)(cr_random_seed() >> 11);
+  }
+  for (int i = 0; i < DRAWN; ++i) out[i] = letters[bytes[i] % (sizeof letters - 1)];
+  out[DRAWN] = '\0';
+}
+
+/* The process in ".tmp.<pid>.<letters>"; 0 for other endings. */
+static long writer_of(const char *ending) {
+  size_t size = sizeof mark - 1;
+  if (strncmp(ending, mark, size) != 0) return 0;
+  const char *digits = ending + size;
+  size_t count = strspn(digits, "0123456789");
+  if (count == 0 || count > PID_DIGITS || digits[count] != '.') return 0;
+  const char *drawn = digits + count + 1;
+  if (strlen(drawn) != DRAWN || strspn(drawn, letters) != DRAWN) return 0;
+  long pid = strtol(digits, NULL, 10);
+  return pid > 0 && pid <= INT_MAX ? pid : 0;
+}
+
+/* ---- sweeping ------------------------------------------------------------ */
+
+bool cr_file_empty_folder(int folder) {
+  int own = cr_io_open_at(folder, ".", O_RDONLY | O_DIRECTORY, 0);
+  DIR *dir = own < 0 ? NULL : fdopendir(own);
+  if (dir == NULL) {
+    if (own >= 0) cr_io_close(own);
+    return false;
+  }
+  const struct dirent *entry;
+  while ((entry = readdir(dir)) != NULL) {
+    if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) continue;
+    if (unlinkat(folder, entry->d_name, 0) != 0) {
+      cr_log_debug("%s: cannot remove: %s", entry->d_name, strerror(errno));
+    }
+  }
+  closedir(dir);
+  return true;
+}
+
+/* Removes what neither a process of that number here nor, through a shared folder, one elsewhere
+ * writes, if it is ours. */
+static bool remove_abandoned(int folder, const char *name, long pid) {
+  if (kill((pid_t)pid, 0) == 0 || errno != ESRCH) return false;
+  int fd = cr_io_open_at(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0);
+  if (fd < 0) return false;
+  struct stat info;
+  bool removed = false;
+  if (fstat(fd, &info) == 0 && info.st_uid == geteuid() && flock(fd, LOCK_EX | LOCK_NB) == 0) {
+    if (S_ISREG(info.st_mode)) removed = unlinkat(folder, name, 0) == 0;
+    if (S_ISDIR(info.st_mode)) {
+      removed = cr_file_empty_folder(fd) && unlinkat(folder, name, AT_REMOVEDIR) == 0;
+    }
+  }
+  cr_io_close(fd);
+  return removed;
+}
+
+/* `whole`: of the file `prefix` alone, not of all that begin so. */
+static void sweep(const char *prefix, bool whole) {
+  char *path = folder_of(prefix);
+  DIR *folder = path == NULL ? NULL : opendir(or_here(path));
+  const struct dirent *entry;
+  const char *base = name_of(prefix);
+  size_t kept = path == NULL ? 0 : kept_of(path, base);
+  while (folder != NULL && (entry = readdir(folder)) != NULL) {
+    size_t size = strlen(entry->d_name);
+    if (size <= kept || strncmp(entry->d_name, base, kept) != 0) continue;
+    const char *ending = entry->d_name + kept;
+    for (const char *next = ending; !whole && next != NULL; next = strstr(next + 1, mark)) {
+      ending = next;
+    }
+    long pid = writer_of(ending);
+    if (pid != 0 && remove_abandoned(dirfd(folder), entry->d_name, pid)) {
+      cr_log_info("Removed %s%s, which a process that ended left half written", path,
+                  entry->d_name);
+    }
+  }
+  if (folder != NULL) closedir(folder);
+  free(path);
+}
+
+void cr_file_sweep(const char *prefix) {
+  sweep(prefix, false);
+}
+
+/* ---- making -------------------------------------------------------------- */
+
+/* Makes what did not exist; sets errno. */
+static bool make_new(const char *path, bool folder, mode_t mode, int *fd) {
+  if (!folder) {
+    *fd = cr_io_open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode);
+    return *fd >= 0;
+  }
+  if (mkdir(path, mode) != 0) return false;
+  *fd = cr_io_open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
+  if (*fd >= 0) return true;
+  int error = errno;
+  rmdir(path);
+  errno = error;
+  return false;
+}
+
+/* Makes a file (open for writing) or folder beside `target`, with a lock on it that tells
+ * cr_file_sweep, in whatever process, that somebody is at work. */
+static crema_status make_beside(const char *path, const char *target, bool folder, mode_t mode,
+                                char **out, int *fd) {
+  enum { TRIES = 100 };
+  char *parent = folder_of(target);
+  if (parent == NULL) return cr_fail_memory(strlen(target) + 1, "a path");
+  const char *name = name_of(target);
+  int kept = (int)kept_of(parent, name), error = EEXIST;
+  cr_buffer text = {0};
+  crema_status status = CREMA_OK;
+  for (int i = 0; i < TRIES && error == EEXIST; ++i) {
+    char drawn[DRAWN + 1];
+    draw(drawn);
+    cr_buffer_clear(&text);
+    CR_TRY_GOTO(
+        cr_buffer_print(&text, "%s%.*s%s%ld.%s", parent, kept, name, mark, (long)getpid(), drawn),
+        out);
+    error = make_new(text.data, folder, mode, fd) ? 0 : errno;
+  }
+  if (error != 0) {
+    status = cr_fail_errno(error, "%s: cannot write", path);
+    goto out;
+  }
+  (void)flock(*fd, LOCK_EX | LOCK_NB);
+  *out = cr_buffer_take(&text);
+out:
+  cr_buffer_free(&text);
+  free(parent);
+  return status;
+}
+
+static crema_status flush_directory_of(const char *path) {
+  char *folder = folder_of(path);
+  if (folder == NULL) return cr_fail_memory(strlen(path) + 1, "a path");
+  crema_status status = CREMA_OK;
+  int fd = cr_io_open(or_here(folder), O_RDONLY | O_DIRECTORY, 0);
+  /* A folder that may be written but not read can be flushed by nobody. */
+  if (fd < 0 ? errno != EACCES : !cr_io_sync(fd)) {
+    status = cr_fail_errno(errno, "%s: cannot flush its folder", path);
+  }
+  if (fd >= 0) cr_io_close(fd);
+  free(folder);
+  return status;
+}
+
+/* ---- drafts -------------------------------------------------------------- */
+
+static void free_draft(cr_file_draft *draft) {
+  if (draft->fd >= 0) cr_io_close(draft->fd);
+  free(draft->buffer);
+  free(draft->temporary);
+  free(draft->target);
+  *draft = (cr_file_draft){.fd = -1};
+}
+
+/* A pipe that nobody reads makes one wait, which shall not go without a word. */
+static int open_in_place(const char *path, bool pipe) {
+  enum { LOOK_MS = 50, PATIENCE_MS = 1000 };
+  int fd = cr_io_open(path, O_WRONLY | O_NOCTTY | O_NONBLOCK, 0);
+  for (int waited = 0; fd < 0 && pipe && errno == ENXIO && waited < PATIENCE_MS;
+       waited += LOOK_MS) {
+    cr_clock_sleep(LOOK_MS / 1000.0);
+    fd = cr_io_open(path, O_WRONLY | O_NOCTTY | O_NONBLOCK, 0);
+  }
+  if (fd < 0 && pipe && errno == ENXIO) {
+    cr_log_warning("Waiting for a reader of %s, which is a pipe", path);
+    fd = cr_io_open(path, O_WRONLY | O_NOCTTY, 0);
+  }
+  if (fd >= 0) (void)fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
+  return fd;
+}
+
+crema_status cr_file_draft_begin(const char *path, cr_file_draft *out) {
+  struct stat info;
+  crema_status status = CREMA_OK;
+  *out = (cr_file_draft){.path = path, .fd = -1};
+  bool exists = stat(path, &info) == 0;
+  if (!exists && errno != ENOENT) return cr_fail_errno(errno, "%s: cannot write", path);
+  if (exists && S_ISDIR(info.st_mode)) return cr_fail_errno(EISDIR, "%s: cannot write", path);
+  out->buffer = malloc(BUFFER);
+  if (out->buffer == NULL) return cr_fail_memory(BUFFER, "writing");
+  if (exists && !S_ISREG(info.st_mode)) {
+    out->fd = open_in_place(path, S_ISFIFO(info.st_mode));
+    if (out->fd < 0) status = cr_fail_errno(errno, "%s: cannot write", path);
+    goto out;
+  }
+  /* A link stays a link, as it does for a program that writes in place. */
+  out->target = realpath(path, NULL);
+  if (out->target == NULL) out->target = strdup(path);
+  if (out->target == NULL) {
+    status = cr_fail_memory(strlen(path) + 1, "a path");
+    goto out;
+  }
+  sweep(out->target, true);
+  mode_t mode = exists ? info.st_mode & 0777 : 0666;
+  CR_TRY_GOTO(make_beside(path, out->target, false, mode, &out->temporary, &out->fd), out);
+  /* Where the file system knows no permissions there are none to keep. */
+  if (exists) (void)fchmod(out->fd, mode);
+out:
+  if (status != CREMA_OK) free_draft(out);
+  return status;
+}
+
+static crema_status flush_buffer(cr_file_draft *draft) {
+  size_t used = draft->used;
+  draft->used = 0;
+  if (cr_io_write(draft->fd, draft->buffer, used)) return CREMA_OK;
+  return cr_fail_errno(errno, "%s: cannot write", draft->path);
+}
+
+crema_status cr_file_draft_write(cr_file_draft *draft, const void *bytes, size_t size) {
+  if (size > BUFFER - draft->used) CR_TRY(flush_buffer(draft));
+  if (size > BUFFER) {
+    if (cr_io_write(draft->fd, bytes, size)) return CREMA_OK;
+    return cr_fail_errno(errno, "%s: cannot write", draft->path);
+  }
+  if (size > 0) memcpy(draft->buffer + draft->used, bytes, size);
+  draft->used += size;
+  return CREMA_OK;
+}
+
+/* Brings all to the disk. The lock outlives the descriptor that is closed, because some file
+ * systems tell only then what was lost. */
+static crema_status finish_content(cr_file_draft *draft, int *lock) {
+  CR_TRY(flush_buffer(draft));
+  if (draft->temporary != NULL) *lock = fcntl(draft->fd, F_DUPFD_CLOEXEC, 0);
+  bool good = draft->temporary == NULL || cr_io_sync(draft->fd);
+  int error = errno;
+  if (!cr_io_close(draft->fd) && good) {
+    good = false;
+    error = errno;
+  }
+  draft->fd = -1;
+  return good ? CREMA_OK : cr_fail_errno(error, "%s: cannot write", draft->path);
+}
+
+crema_status cr_file_draft_end(cr_file_draft *draft, crema_status content) {
+  crema_status status = content;
+  int lock = -1;
+  if (status == CREMA_OK) status = finish_content(draft, &lock);
+  if (draft->temporary != NULL) {
+    if (status == CREMA_OK && !cr_io_rename(draft->temporary, draft->target)) {
+      status = cr_fail_errno(errno, "%s: cannot rename to %s", draft->temporary, draft->target);
+    }
+    if (status != CREMA_OK) unlink(draft->temporary);
+    if (status == CREMA_OK) status = flush_directory_of(draft->target);
+  }
+  if (lock >= 0) cr_io_close(lock);
+  free_draft(draft);
+  return status;
+}
+
+crema_status cr_file_draft_check(const char *path) {
+  struct stat info;
+  cr_file_draft draft;
+  if (stat(path, &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode)) {
+    if (access(path, W_OK) == 0) return CREMA_OK;
+    return cr_fail_errno(errno, "%s: cannot write", path);
+  }
+  CR_TRY(cr_file_draft_begin(path, &draft));
+  return cr_file_draft_end(&draft, CREMA_E_CLOSED) == CREMA_E_CLOSED ? CREMA_OK : CREMA_E_IO;
+}
+
+crema_status cr_file_write(const char *path, const void *bytes, size_t size) {
+  cr_file_draft draft;
+  CR_TRY(cr_file_draft_begin(path, &draft));
+  return cr_file_draft_end(&draft, cr_file_draft_write(&draft, bytes, size));
+}
+
+/* ---- places -------------------------------------------------------------- */
+
+static crema_status fail_exists(const char *target) {
+  return cr_fail(CREMA_E_EXISTS, "%s: exists already", target);
+}
+
+static void free_place(cr_file_place *place) {
+  if (place->lock >= 0) cr_io_close(place->lock);
+  free(place->path);
+  free(place->target);
+  *place = (cr_file_place){.lock = -1};
+}
+
+static void remove_place(const cr_file_place *place) {
+  if (!place->folder) {
+    unlink(place->path);
+  } else if (!cr_file_empty_folder(place->lock) || rmdir(place->path) != 0) {
+    cr_log_warning("%s: half written, could not be removed", place->path);
+  }
+}
+
+crema_status cr_file_place_begin(const char *target, bool folder, cr_file_place *out) {
+  enum { FOLDER_MODE = 0755, FILE_MODE = 0666 };
+  struct stat info;
+  size_t size = strlen(target);
+  int fd = -1;
+  *out = (cr_file_place){.folder = folder, .lock = -1};
+  while (folder && size > 1 && target[size - 1] == '/') --size;
+  out->target = strndup(target, size);
+  if (out->target == NULL) return cr_fail_memory(size + 1, "a path");
+  crema_status status = CREMA_OK;
+  if (lstat(out->target, &info) == 0) {
+    status = fail_exists(out->target);
+  } else if (errno != ENOENT) {
+    status = cr_fail_errno(errno, "%s: cannot write", out->target);
+  }
+  if (status == CREMA_OK) {
+    sweep(out->target, true);
+    status = make_beside(out->target, out->target, folder, folder ? FOLDER_MODE : FILE_MODE,
+                         &out->path, &fd);
+  }
+  /* HDF5 takes the lock on a file itself. */
+  if (folder) out->lock = fd;
+  else if (fd >= 0) cr_io_close(fd);
+  if (status != CREMA_OK) free_place(out);
+  return status;
+}
+
+static bool sync_entry(int folder, const char *name) {
+  struct stat info;
+  int fd = cr_io_open_at(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0);
+  if (fd < 0) return false;
+  bool good = fstat(fd, &info) == 0 && (!S_ISREG(info.st_mode) || cr_io_sync(fd));
+  int error = errno;
+  cr_io_close(fd);
+  errno = error;
+  return good;
+}
+
+/* All files in the folder, then the folder. */
+static bool sync_folder(int folder) {
+  int own = cr_io_open_at(folder, ".", O_RDONLY | O_DIRECTORY, 0);
+  DIR *dir = own < 0 ? NULL : fdopendir(own);
+  if (dir == NULL) {
+    if (own >= 0) cr_io_close(own);
+    return false;
+  }
+  bool good = true;
+  const struct dirent *entry;
+  while (good && (entry = readdir(dir)) != NULL) {
+    if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) {
+      good = sync_entry(folder, entry->d_name);
+    }
+  }
+  int error = errno;
+  closedir(dir);
+  errno = error;
+  return good && cr_io_sync(folder);
+}
+
+/* Never over something that has come up meanwhile. File systems that cannot promise that are
+ * asked to rename as they can. */
+static crema_status rename_new(const cr_file_place *place) {
+  struct stat info;
+  int failed;
+  do failed = renameat2(AT_FDCWD, place->path, AT_FDCWD, place->target, RENAME_NOREPLACE);
+  while (failed != 0 && errno == EINTR);
+  if (failed == 0) return CREMA_OK;
+  if (errno == EINVAL || errno == ENOSYS) {
+    if (lstat(place->target, &info) == 0) return fail_exists(place->target);
+    if (cr_io_rename(place->path, place->target)) return CREMA_OK;
+  }
+  if (errno == EEXIST) return fail_exists(place->target);
+  return cr_fail_errno(errno, "%s: cannot rename to %s", place->path, place->target);
+}
+
+crema_status cr_file_place_end(cr_file_place *place, crema_status content) {
+  crema_status status = content;
+  if (status == CREMA_OK) {
+    bool good = place->folder ? sync_folder(place->lock) : sync_entry(AT_FDCWD, place->path);
+    status = good ? rename_new(place)
+                  : cr_fail_errno(errno, "%s: cannot be flushed to the disk", place->target);
+  }
+  if (status != CREMA_OK) remove_place(place);
+  else status = flush_directory_of(place->target);
+  free_place(place);
+  return status;
+}

@@ -1,0 +1,510 @@
+/* Files that are read within limits, and files that appear whole or not at all. */
+#include <dirent.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "core/file.h"
+#include "core/io.h"
+#include "crema/log.h"
+
+enum { PATH_SIZE = 600 };
+
+static char folder[64];
+
+static int make_folder(void **state) {
+  (void)state;
+  snprintf(folder, sizeof folder, "/tmp/crema_test_file_XXXXXX");
+  return mkdtemp(folder) == NULL;
+}
+
+/* The group fails when a test leaves something behind. */
+static int remove_folder(void **state) {
+  (void)state;
+  return rmdir(folder);
+}
+
+static const char *path_of(const char *name) {
+  static char path[4][PATH_SIZE];
+  static int next;
+  char *text = path[next++ % 4];
+  snprintf(text, PATH_SIZE, "%s/%s", folder, name);
+  return text;
+}
+
+static void put(const char *name, const char *text) {
+  int fd = open(path_of(name), O_WRONLY | O_CREAT | O_TRUNC, 0644);
+  assert_true(fd >= 0);
+  assert_int_equal(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+  close(fd);
+}
+
+static bool exists(const char *name) {
+  struct stat info;
+  return lstat(path_of(name), &info) == 0;
+}
+
+static void assert_holds(const char *name, const char *text) {
+  cr_buffer bytes = {0};
+  assert_int_equal(cr_file_read(path_of(name), &bytes), CREMA_OK);
+  assert_string_equal(bytes.data, text);
+  cr_buffer_free(&bytes);
+}
+
+static void assert_error_has(const char *text) {
+  if (strstr(crema_error_text(), text) == NULL) {
+    fail_msg("\"%s\" does not say \"%s\"", crema_error_text(), text);
+  }
+}
+
+/* How many names in the folder begin with `begin`. */
+static int count_names(const char *begin) {
+  int count = 0;
+  DIR *dir = opendir(folder);
+  assert_non_null(dir);
+  const struct dirent *entry;
+  while ((entry = readdir(dir)) != NULL) {
+    count += entry->d_name[0] != '.' && strncmp(entry->d_name, begin, strlen(begin)) == 0;
+  }
+  closedir(dir);
+  return count;
+}
+
+/* The number of a process that has ended. */
+static long dead_process(void) {
+  pid_t child = fork();
+  if (child == 0) _exit(0);
+  assert_int_equal(waitpid(child, NULL, 0), child);
+  return (long)child;
+}
+
+static void count_warnings(void *user, crema_log_level level, const char *file, int line,
+                           const char *message) {
+  (void)file;
+  (void)line;
+  if (level == CREMA_LOG_WARNING && strstr(message, "Waiting for data from") != NULL)
+    ++*(int *)user;
+}
+
+/* ---- limits ---- */
+
+static void limits_are_chosen(void **state) {
+  static const struct {
+    const char *text;
+    uint64_t bytes;
+  } good[] = {{"", 7},
+              {"1", 1},
+              {"500M", UINT64_C(500) << 20},
+              {"4g", UINT64_C(4) << 30},
+              {"2T", UINT64_C(2) << 40},
+              {"3k", 3072},
+              {"99999999T", UINT64_MAX}};
+  static const char *const bad[] = {
+      "0", "-1", "much", "4GB", "4 G", "1e9", "99999999999999999999999"};
+  uint64_t limit = 0;
+  (void)state;
+  unsetenv("CREMA_MAX_FILE");
+  assert_int_equal(cr_file_limit(7, &limit), CREMA_OK);
+  assert_true(limit == 7);
+  for (size_t i = 0; i < sizeof good / sizeof *good; ++i) {
+    setenv("CREMA_MAX_FILE", good[i].text, 1);
+    assert_int_equal(cr_file_limit(7, &limit), CREMA_OK);
+    assert_true(limit == good[i].bytes);
+  }
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; ++i) {
+    cr_buffer bytes = {0};
+    setenv("CREMA_MAX_FILE", bad[i], 1);
+    assert_int_equal(cr_file_read("/dev/null", &bytes), CREMA_E_ARGUMENT);
+    assert_error_has("CREMA_MAX_FILE");
+    assert_error_has(bad[i]);
+    cr_buffer_free(&bytes);
+  }
+  unsetenv("CREMA_MAX_FILE");
+}
+
+static void assert_too_large(const char *path, uint64_t usual, const char *what) {
+  cr_buffer bytes = {0};
+  assert_int_equal(cr_file_read_up_to(path, usual, &bytes), CREMA_E_RANGE);
+  assert_error_has(path);
+  assert_error_has(what);
+  assert_error_has("CREMA_MAX_FILE");
+  cr_buffer_free(&bytes);
+}
+
+static void limits_hold(void **state) {
+  (void)state;
+  cr_buffer bytes = {0};
+  put("a", "12345678");
+  assert_int_equal(cr_file_read_up_to(path_of("a"), 8, &bytes), CREMA_OK);
+  assert_string_equal(bytes.data, "12345678");
+  /* What the buffer held before does not count. */
+  assert_int_equal(cr_file_read_up_to(path_of("a"), 8, &bytes), CREMA_OK);
+  assert_string_equal(bytes.data, "1234567812345678");
+  cr_buffer_free(&bytes);
+  assert_too_large(path_of("a"), 7, "8 bytes; at most 7 ");
+  assert_too_large("/dev/zero", CR_FILE_MODEL, "bytes and more; at most 67108864 ");
+  setenv("CREMA_MAX_FILE", "100K", 1);
+  assert_too_large("/dev/zero", CR_FILE_USUAL, "at most 102400 ");
+  unsetenv("CREMA_MAX_FILE");
+  /* Holes cost nothing, but would have to be read. */
+  assert_int_equal(truncate(path_of("a"), (off_t)1 << 40), 0);
+  assert_too_large(path_of("a"), CR_FILE_MODEL, "1099511627776 bytes; at most 68719476736 ");
+  unlink(path_of("a"));
+}
+
+/* Files whose size is not known before, and what is no file. */
+static void unusual_files_are_read(void **state) {
+  (void)state;
+  cr_buffer bytes = {0};
+  assert_int_equal(cr_file_read("/proc/self/status", &bytes), CREMA_OK);
+  assert_non_null(strstr(bytes.data, "VmPeak"));
+  cr_buffer_clear(&bytes);
+  assert_int_equal(cr_file_read("/dev/null", &bytes), CREMA_OK);
+  assert_int_equal(bytes.size, 0);
+  assert_int_equal(cr_file_read(folder, &bytes), CREMA_E_IO);
+  assert_error_has(folder);
+  assert_error_has("Is a directory");
+  assert_int_equal(cr_file_read(path_of("none"), &bytes), CREMA_E_NOT_FOUND);
+  cr_buffer_free(&bytes);
+}
+
+/* ---- pipes ---- */
+
+/* Opens the pipe, lets `delay` microseconds pass, then writes `text` in two pieces. */
+static pid_t start_writer(const char *path, useconds_t delay, const char *text) {
+  pid_t child = fork();
+  if (child != 0) return child;
+  int fd = open(path, O_WRONLY);
+  size_t half = strlen(text) / 2;
+  usleep(delay);
+  bool good = write(fd, text, half) == (ssize_t)half;
+  usleep(1000);
+  _exit(good && write(fd, text + half, strlen(text) - half) > 0 ? 0 : 1);
+}
+
+static void read_pipe(useconds_t delay, const char *text, int *warnings) {
+  int how = 0;
+  assert_int_equal(mkfifo(path_of("pipe"), 0600), 0);
+  crema_log_set(count_warnings, warnings, CREMA_LOG_INFO);
+  pid_t child = start_writer(path_of("pipe"), delay, text);
+  assert_holds("pipe", text);
+  crema_log_set(NULL, NULL, CREMA_LOG_ERROR);
+  assert_int_equal(waitpid(child, &how, 0), child);
+  assert_true(WIFEXITED(how) && WEXITSTATUS(how) == 0);
+  unlink(path_of("pipe"));
+}
+
+static void pipes_are_waited_for(void **state) {
+  int warnings = 0;
+  (void)state;
+  read_pipe(1100000, "what came late", &warnings);
+  assert_int_equal(warnings, 1);
+}
+
+static void do_nothing(int number) {
+  (void)number;
+}
+
+/* Signals that interrupt system calls lose nothing. */
+static void signals_lose_nothing(void **state) {
+  int warnings = 0;
+  struct sigaction action = {0}, before;
+  const struct itimerval often = {{0, 1000}, {0, 1000}}, never = {{0, 0}, {0, 0}};
+  static char text[300000];
+  (void)state;
+  memset(text, 'x', sizeof text - 1);
+  action.sa_handler = do_nothing;
+  assert_int_equal(sigaction(SIGALRM, &action, &before), 0);
+  assert_int_equal(setitimer(ITIMER_REAL, &often, NULL), 0);
+  read_pipe(30000, text, &warnings);
+  assert_int_equal(cr_file_write(path_of("a"), text, sizeof text - 1), CREMA_OK);
+  assert_int_equal(setitimer(ITIMER_REAL, &never, NULL), 0);
+  assert_int_equal(sigaction(SIGALRM, &before, NULL), 0);
+  assert_holds("a", text);
+  unlink(path_of("a"));
+}
+
+/* ---- drafts ---- */
+
+/* The name that a draft had once, and the names that one could guess, lead to another's file. */
+static void planted_links_are_not_followed(void **state) {
+  char name[64];
+  cr_file_draft draft[2];
+  (void)state;
+  put("victim", "precious");
+  snprintf(name, sizeof name, "a.tmp.%ld", (long)getpid());
+  assert_int_equal(symlink(path_of("victim"), path_of(name)), 0);
+  for (int i = 0; i < 2; ++i) {
+    assert_int_equal(cr_file_draft_begin(path_of("a"), &draft[i]), CREMA_OK);
+    assert_int_equal(strncmp(draft[i].temporary, path_of(name), strlen(path_of(name))), 0);
+    assert_int_equal(strlen(draft[i].temporary), strlen(path_of(name)) + 7);
+  }
+  /* Two of one process and path differ: there is something that nobody can know. */
+  assert_string_not_equal(draft[0].temporary, draft[1].temporary);
+  for (int i = 0; i < 2; ++i) {
+    assert_int_equal(cr_file_draft_write(&draft[i], "new", 3), CREMA_OK);
+    assert_int_equal(cr_file_draft_end(&draft[i], CREMA_OK), CREMA_OK);
+  }
+  assert_holds("victim", "precious");
+  assert_holds("a", "new");
+  assert_true(exists(name));
+  unlink(path_of(name));
+  unlink(path_of("victim"));
+  unlink(path_of("a"));
+}
+
+static void drafts_are_locked(void **state) {
+  cr_file_draft draft;
+  (void)state;
+  assert_int_equal(cr_file_draft_begin(path_of("a"), &draft), CREMA_OK);
+  int fd = open(draft.temporary, O_RDONLY);
+  assert_true(fd >= 0);
+  assert_int_equal(flock(fd, LOCK_EX | LOCK_NB), -1);
+  close(fd);
+  assert_int_equal(cr_file_draft_end(&draft, CREMA_E_CLOSED), CREMA_E_CLOSED);
+  assert_int_equal(count_names("a"), 0);
+}
+
+/* Larger and smaller than the buffer of a draft, which 64 KiB fill. */
+static void pieces_of_all_sizes_arrive(void **state) {
+  static const size_t sizes[] = {1, 65535, 1, 65536, 65537, 200000, 0, 3};
+  cr_file_draft draft;
+  cr_buffer wanted = {0}, found = {0};
+  (void)state;
+  assert_int_equal(cr_file_draft_begin(path_of("a"), &draft), CREMA_OK);
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; ++i) {
+    char *bytes = malloc(sizes[i] + 1);
+    assert_non_null(bytes);
+    for (size_t k = 0; k < sizes[i]; ++k) bytes[k] = (char)(wanted.size + k * 7);
+    assert_int_equal(cr_file_draft_write(&draft, bytes, sizes[i]), CREMA_OK);
+    assert_int_equal(cr_buffer_append(&wanted, bytes, sizes[i]), CREMA_OK);
+    free(bytes);
+  }
+  assert_false(exists("a"));
+  assert_int_equal(cr_file_draft_end(&draft, CREMA_OK), CREMA_OK);
+  assert_int_equal(cr_file_read(path_of("a"), &found), CREMA_OK);
+  assert_int_equal(found.size, wanted.size);
+  assert_memory_equal(found.data, wanted.data, wanted.size);
+  cr_buffer_free(&found);
+  cr_buffer_free(&wanted);
+  unlink(path_of("a"));
+}
+
+/* 255 bytes are a name's limit, with which the draft's own must get by, in whole characters. */
+static void long_names_work(void **state) {
+  char name[300];
+  (void)state;
+  for (size_t size = 230; size <= 255; ++size) {
+    memset(name, 'n', size);
+    for (size_t i = 0; i + 1 < size - 200; i += 2) memcpy(name + 200 + i, "\xc3\xa9", 2);
+    name[size] = '\0';
+    cr_file_draft draft;
+    assert_int_equal(cr_file_draft_check(path_of(name)), CREMA_OK);
+    assert_int_equal(cr_file_draft_begin(path_of(name), &draft), CREMA_OK);
+    const char *mark = strstr(draft.temporary, ".tmp.");
+    assert_non_null(mark);
+    assert_false((unsigned char)mark[-1] == 0xc3);
+    assert_int_equal(cr_file_draft_write(&draft, "x", 1), CREMA_OK);
+    assert_int_equal(cr_file_draft_end(&draft, CREMA_OK), CREMA_OK);
+    assert_holds(name, "x");
+    unlink(path_of(name));
+  }
+  memset(name, 'n', 256);
+  name[256] = '\0';
+  assert_int_equal(cr_file_draft_check(path_of(name)), CREMA_E_IO);
+  assert_error_has("File name too long");
+  assert_error_has(name);
+}
+
+/* What is there stays, and so does nothing that was not. */
+static void checks_change_nothing(void **state) {
+  (void)state;
+  put("a", "old");
+  assert_int_equal(cr_file_draft_check(path_of("a")), CREMA_OK);
+  assert_holds("a", "old");
+  assert_int_equal(cr_file_draft_check(path_of("b")), CREMA_OK);
+  assert_false(exists("b"));
+  assert_int_equal(cr_file_draft_check(path_of("none/b")), CREMA_E_IO);
+  assert_error_has("none/b");
+  assert_int_equal(cr_file_draft_check(folder), CREMA_E_IO);
+  assert_int_equal(cr_file_draft_check("/dev/null"), CREMA_OK);
+  unlink(path_of("a"));
+}
+
+/* ---- sweeping ---- */
+
+static void abandoned_drafts_are_swept(void **state) {
+  char dead[96], locked[96], alive[96], other[96], longer[96];
+  long gone = dead_process();
+  (void)state;
+  snprintf(dead, sizeof dead, "run_iter_7.caffemodel.tmp.%ld.abcdef", gone);
+  snprintf(locked, sizeof locked, "run_iter_8.caffemodel.tmp.%ld.abcde2", gone);
+  snprintf(alive, sizeof alive, "run_iter_7.caffemodel.tmp.%ld.abcdef", (long)getpid());
+  snprintf(other, sizeof other, "walk_iter_7.caffemodel.tmp.%ld.abcdef", gone);
+  snprintf(longer, sizeof longer, "run_iter_7.tmp.%ld.abcdef.bak", gone);
+  const char *const names[] = {dead,
+                               locked,
+                               alive,
+                               other,
+                               longer,
+                               "run_iter_7.caffemodel",
+                               "run_iter_7.tmp.note",
+                               "run_iter_7.tmp.1",
+                               "run_iter_7.tmp..abcdef"};
+  size_t count = sizeof names / sizeof *names;
+  for (size_t i = 0; i < count; ++i) put(names[i], "");
+  /* As a process of another container holds it, whose number means nothing here. */
+  int fd = open(path_of(locked), O_RDONLY);
+  assert_int_equal(flock(fd, LOCK_EX | LOCK_NB), 0);
+  cr_file_sweep(path_of("run_iter_"));
+  assert_false(exists(dead));
+  for (size_t i = 1; i < count; ++i) assert_true(exists(names[i]));
+  close(fd);
+  cr_file_sweep(path_of("run_iter_"));
+  assert_false(exists(locked));
+  for (size_t i = 2; i < count; ++i) {
+    assert_true(exists(names[i]));
+    unlink(path_of(names[i]));
+  }
+  cr_file_sweep("/nowhere/run_iter_");
+}
+
+/* A link in the place of a draft is not ours, nor what it leads to. */
+static void sweeping_follows_no_links(void **state) {
+  char link[64];
+  (void)state;
+  put("victim", "precious");
+  snprintf(link, sizeof link, "a.tmp.%ld.abcdef", dead_process());
+  assert_int_equal(symlink(path_of("victim"), path_of(link)), 0);
+  cr_file_sweep(path_of("a"));
+  assert_true(exists(link));
+  assert_holds("victim", "precious");
+  unlink(path_of(link));
+  unlink(path_of("victim"));
+}
+
+/* Begins a file, kills itself; the draft of the same file goes with the next one, whatever the
+ * length of its name. */
+static void next_draft_removes_the_last_one(void **state) {
+  char name[256];
+  static const size_t sizes[] = {1, 255};
+  (void)state;
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; ++i) {
+    memset(name, 'n', sizes[i]);
+    name[sizes[i]] = '\0';
+    pid_t child = fork();
+    if (child == 0) {
+      cr_file_draft draft;
+      if (cr_file_draft_begin(path_of(name), &draft) != CREMA_OK) _exit(1);
+      raise(SIGKILL);
+    }
+    int how = 0;
+    assert_int_equal(waitpid(child, &how, 0), child);
+    assert_true(WIFSIGNALED(how));
+    assert_int_equal(count_names("n"), 1);
+    assert_false(exists(name));
+    assert_int_equal(cr_file_write(path_of(name), "x", 1), CREMA_OK);
+    assert_int_equal(count_names("n"), 1);
+    unlink(path_of(name));
+  }
+}
+
+/* ---- places ---- */
+
+static void fill(const cr_file_place *place) {
+  char path[PATH_SIZE + 64];
+  snprintf(path, sizeof path, "%s%s", place->path, place->folder ? "/data" : "");
+  int fd = open(path, O_WRONLY | O_CREAT, 0644);
+  assert_true(fd >= 0);
+  assert_int_equal(write(fd, "whole", 5), 5);
+  close(fd);
+}
+
+static void places_appear_whole(void **state) {
+  (void)state;
+  for (int is_folder = 0; is_folder < 2; ++is_folder) {
+    cr_file_place place, second;
+    assert_int_equal(cr_file_place_begin(path_of(is_folder ? "d//" : "d"), is_folder, &place),
+                     CREMA_OK);
+    fill(&place);
+    assert_false(exists("d"));
+    /* Given up. */
+    assert_int_equal(cr_file_place_end(&place, CREMA_E_CLOSED), CREMA_E_CLOSED);
+    assert_int_equal(count_names("d"), 0);
+    /* Two at a time: the first to come has it. */
+    assert_int_equal(cr_file_place_begin(path_of("d"), is_folder, &place), CREMA_OK);
+    assert_int_equal(cr_file_place_begin(path_of("d"), is_folder, &second), CREMA_OK);
+    fill(&place);
+    fill(&second);
+    assert_int_equal(cr_file_place_end(&place, CREMA_OK), CREMA_OK);
+    assert_holds(is_folder ? "d/data" : "d", "whole");
+    assert_int_equal(cr_file_place_end(&second, CREMA_OK), CREMA_E_EXISTS);
+    assert_error_has(path_of("d"));
+    assert_int_equal(count_names("d"), 1);
+    assert_int_equal(cr_file_place_begin(path_of("d"), is_folder, &place), CREMA_E_EXISTS);
+    assert_error_has(path_of("d"));
+    unlink(path_of("d/data"));
+    assert_int_equal(remove(path_of("d")), 0);
+  }
+  cr_file_place place;
+  assert_int_equal(cr_file_place_begin(path_of("none/d"), true, &place), CREMA_E_IO);
+  assert_error_has("none/d: cannot write: No such file");
+}
+
+static void places_of_killed_processes_are_removed(void **state) {
+  (void)state;
+  for (int is_folder = 0; is_folder < 2; ++is_folder) {
+    cr_file_place place;
+    pid_t child = fork();
+    if (child == 0) {
+      if (cr_file_place_begin(path_of("d"), is_folder, &place) != CREMA_OK) _exit(1);
+      fill(&place);
+      raise(SIGKILL);
+    }
+    int how = 0;
+    assert_int_equal(waitpid(child, &how, 0), child);
+    assert_true(WIFSIGNALED(how));
+    assert_false(exists("d"));
+    assert_int_equal(count_names("d.tmp."), 1);
+    /* A neighbour whose name begins so has a place of its own. */
+    assert_int_equal(cr_file_place_begin(path_of("d.tmp"), is_folder, &place), CREMA_OK);
+    assert_int_equal(cr_file_place_end(&place, CREMA_E_CLOSED), CREMA_E_CLOSED);
+    assert_int_equal(count_names("d.tmp."), 1);
+    assert_int_equal(cr_file_place_begin(path_of("d"), is_folder, &place), CREMA_OK);
+    assert_int_equal(count_names("d.tmp."), 1);
+    assert_int_equal(cr_file_place_end(&place, CREMA_E_CLOSED), CREMA_E_CLOSED);
+    assert_int_equal(count_names("d"), 0);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(limits_are_chosen),
+      cmocka_unit_test(limits_hold),
+      cmocka_unit_test(unusual_files_are_read),
+      cmocka_unit_test(pipes_are_waited_for),
+      cmocka_unit_test(signals_lose_nothing),
+      cmocka_unit_test(planted_links_are_not_followed),
+      cmocka_unit_test(drafts_are_locked),
+      cmocka_unit_test(pieces_of_all_sizes_arrive),
+      cmocka_unit_test(long_names_work),
+      cmocka_unit_test(checks_change_nothing),
+      cmocka_unit_test(abandoned_drafts_are_swept),
+      cmocka_unit_test(sweeping_follows_no_links),
+      cmocka_unit_test(next_draft_removes_the_last_one),
+      cmocka_unit_test(places_appear_whole),
+      cmocka_unit_test(places_of_killed_processes_are_removed),
+  };
+  return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
