@@ -7,6 +7,7 @@
  *   one thread, with the number of threads that crema chooses by itself and with others; a step
  * that computes for 10 ms while a batch that takes 8 ms to make is made and copied to a simulated
  * device. Usage: input [ROUNDS] */
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -113,16 +114,22 @@ static void make_set(picture_set *set) {
   }
   check(cr_db_commit(encoded_txn), "commit");
   check(cr_db_commit(raw_txn), "commit");
-  cr_db_close(encoded);
-  cr_db_close(raw);
+  check(cr_db_finish(encoded, CREMA_OK), "finish");
+  check(cr_db_finish(raw, CREMA_OK), "finish");
   cr_image_free(&image);
   cr_image_free(&photo);
 }
 
+static void remove_folder(const char *path) {
+  int folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (folder < 0 || !cr_file_empty_folder(folder) || rmdir(path) != 0) exit(1);
+  close(folder);
+}
+
 static void free_set(picture_set *set) {
   for (int i = 0; i < IMAGES; ++i) cr_buffer_free(&set->file[i]);
-  check(cr_db_remove("lmdb", set->encoded), "remove");
-  check(cr_db_remove("lmdb", set->raw), "remove");
+  remove_folder(set->encoded);
+  remove_folder(set->raw);
   rmdir(set->folder);
 }
 

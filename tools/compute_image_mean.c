@@ -4,6 +4,7 @@
 
 #include "cli.h"
 #include "core/fail.h"
+#include "core/file.h"
 #include "core/log.h"
 #include "data/db.h"
 #include "data/mean.h"
@@ -153,8 +154,11 @@ int crema_cmd_compute_image_mean(int argc, char **argv) {
   job.path = argv[1];
   if (backend[0] == '\0') backend = cr_db_detect(job.path);
   if (backend == NULL) backend = "lmdb"; /* opening it tells what is wrong */
-  crema_status status = add_all(&job, backend);
-  if (status == CREMA_OK) status = finish(&job, argc > 2 ? argv[2] : NULL);
+  const char *out = argc > 2 ? argv[2] : NULL;
+  /* Known before the work, not after it. */
+  crema_status status = out == NULL ? CREMA_OK : cr_file_draft_check(out);
+  if (status == CREMA_OK) status = add_all(&job, backend);
+  if (status == CREMA_OK) status = finish(&job, out);
   cr_sample_free(&job.sample);
   free(job.sum);
   return status == CREMA_OK ? 0 : cli_fail();

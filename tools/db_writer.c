@@ -1,6 +1,5 @@
 #include "db_writer.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/fail.h"
@@ -10,8 +9,6 @@
 enum { COMMIT_RECORDS = 1000, COMMIT_BYTES = 64 << 20 };
 
 crema_status db_writer_begin(db_writer *writer, const char *backend, const char *path) {
-  writer->path = strdup(path);
-  if (writer->path == NULL) return cr_fail_memory(strlen(path) + 1, "a path");
   return cr_db_open(backend, path, CR_DB_NEW, &writer->db);
 }
 
@@ -37,23 +34,10 @@ crema_status db_writer_put(db_writer *writer, const char *key, const cr_datum *d
   return full ? commit(writer) : CREMA_OK;
 }
 
-/* A second failure would hide the first one's text. */
-static void remove_database(const char *backend, const char *path) {
-  cr_buffer text = {0};
-  bool kept = cr_buffer_print(&text, "%s", crema_error_text()) == CREMA_OK;
-  crema_status removed = cr_db_remove(backend, path);
-  if (removed != CREMA_OK) cr_log_warning("%s", crema_error_text());
-  if (kept) cr_fail_text(CREMA_E_IO, text.data);
-  cr_buffer_free(&text);
-}
-
 crema_status db_writer_end(db_writer *writer, crema_status status) {
   if (status == CREMA_OK && writer->txn != NULL) status = commit(writer);
   cr_db_abort(writer->txn);
-  const char *backend = writer->db == NULL ? NULL : writer->db->backend->name;
-  cr_db_close(writer->db);
-  if (status != CREMA_OK && backend != NULL) remove_database(backend, writer->path);
-  free(writer->path);
+  if (writer->db != NULL) status = cr_db_finish(writer->db, status);
   cr_buffer_free(&writer->value);
   *writer = (db_writer){0};
   return status;

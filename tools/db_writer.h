@@ -10,7 +10,6 @@ typedef struct db_writer {
   cr_db_txn *txn;
   size_t pending; /* bytes in the transaction */
   int64_t count;  /* records put */
-  char *path;
   cr_buffer value;
 } db_writer;
 
@@ -23,8 +22,8 @@ crema_status db_writer_begin(db_writer *writer, const char *backend,
 crema_status db_writer_put(db_writer *writer, const char *key,
                            const cr_datum *datum) CREMA_MUST_USE;
 
-/* Commits what is pending and closes. When `status` is a failure, or the commit fails, the
- * half-written database is removed and that failure returned; else CREMA_OK. */
+/* Commits what is pending and closes; the database then has its name. When `status` is a failure,
+ * or the commit fails, the half-written database is removed and that failure returned. */
 crema_status db_writer_end(db_writer *writer, crema_status status) CREMA_MUST_USE;
 
 #endif

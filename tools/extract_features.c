@@ -9,7 +9,6 @@
 
 #include "cli.h"
 #include "core/fail.h"
-#include "core/file.h"
 #include "core/hdf5_api.h"
 #include "core/log.h"
 #include "crema/net.h"
@@ -37,11 +36,6 @@ typedef struct extractor {
 
 /* ---- HDF5 ---------------------------------------------------------------- */
 
-static crema_status hdf5_begin(feature *f) {
-  if (cr_file_exists(f->path)) return cr_fail(CREMA_E_EXISTS, "%s: exists already", f->path);
-  return cr_hdf5_writer_open(f->path, &f->file);
-}
-
 /* Adds to the data set named after the blob, which grows along its first axis. */
 static crema_status hdf5_put(feature *f, const float *values) {
   crema_shape shape = *crema_blob_shape(f->blob);
@@ -53,11 +47,7 @@ static crema_status hdf5_put(feature *f, const float *values) {
 }
 
 static crema_status hdf5_end(feature *f, crema_status status) {
-  bool made = f->file != NULL;
-  cr_hdf5_writer_close(f->file);
-  f->file = NULL;
-  if (made && status != CREMA_OK) remove(f->path);
-  return status;
+  return f->file == NULL ? status : cr_hdf5_writer_finish(f->file, status);
 }
 
 /* ---- databases ----------------------------------------------------------- */
@@ -123,7 +113,8 @@ static crema_status begin(extractor *x) {
   for (int i = 0; i < x->count; ++i) {
     feature *f = &x->feature[i];
     CR_TRY(crema_net_blob(x->net, f->blob_name, &f->blob));
-    CR_TRY(x->hdf5 ? hdf5_begin(f) : db_writer_begin(&f->writer, x->backend, f->path));
+    CR_TRY(x->hdf5 ? cr_hdf5_writer_open_new(f->path, &f->file)
+                   : db_writer_begin(&f->writer, x->backend, f->path));
   }
   return CREMA_OK;
 }

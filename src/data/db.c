@@ -34,16 +34,22 @@ crema_status cr_db_open(const char *backend, const char *path, cr_db_mode mode, 
   char *copy = strdup(path);
   if (copy == NULL) return cr_fail_memory(strlen(path) + 1, "a path");
   cr_db *db = NULL;
-  crema_status status = table->open(path, mode, &db);
-  if (status != CREMA_OK) {
-    free(copy);
-    return status;
-  }
+  cr_file_place place = {.lock = -1};
+  crema_status status = CREMA_OK;
+  if (mode == CR_DB_NEW) CR_TRY_GOTO(cr_file_place_begin(path, true, &place), fail);
+  CR_TRY_GOTO(table->open(mode == CR_DB_NEW ? place.path : path, mode != CR_DB_READ, &db), end);
   db->backend = table;
   db->path = copy;
-  db->mode = mode;
+  db->write = mode != CR_DB_READ;
+  db->is_new = mode == CR_DB_NEW;
+  db->place = place;
   *out = db;
   return CREMA_OK;
+end:
+  if (mode == CR_DB_NEW) status = cr_file_place_end(&place, status);
+fail:
+  free(copy);
+  return status;
 }
 
 const char *cr_db_detect(const char *path) {
@@ -53,17 +59,19 @@ const char *cr_db_detect(const char *path) {
   return NULL;
 }
 
-void cr_db_close(cr_db *db) {
-  if (db == NULL) return;
+crema_status cr_db_finish(cr_db *db, crema_status content) {
   char *path = db->path;
+  bool is_new = db->is_new;
+  cr_file_place place = db->place;
   db->backend->close(db);
   free(path);
+  return is_new ? cr_file_place_end(&place, content) : content;
 }
 
-crema_status cr_db_remove(const char *backend, const char *path) {
-  const cr_db_backend *table = NULL;
-  CR_TRY(find_backend(backend, path, &table));
-  return table->remove(path);
+void cr_db_close(cr_db *db) {
+  if (db == NULL) return;
+  crema_status status = cr_db_finish(db, CREMA_E_CLOSED);
+  (void)status;
 }
 
 crema_status cr_db_count(cr_db *db, uint64_t *out) {
@@ -107,7 +115,7 @@ crema_status cr_db_cursor_seek(cr_db_cursor *cursor, cr_db_bytes key) {
 
 crema_status cr_db_txn_begin(cr_db *db, cr_db_txn **out) {
   *out = NULL;
-  if (db->mode == CR_DB_READ) {
+  if (!db->write) {
     return cr_fail(CREMA_E_STATE, "%s: opened for reading, cannot be written", db->path);
   }
   CR_TRY(db->backend->txn_begin(db, out));

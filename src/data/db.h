@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "crema/status.h"
+#include "core/file.h"
 
 typedef struct cr_db cr_db;
 typedef struct cr_db_cursor cr_db_cursor;
@@ -19,7 +19,7 @@ typedef struct cr_db_txn cr_db_txn;
 typedef enum cr_db_mode {
   CR_DB_READ,  /* must exist */
   CR_DB_WRITE, /* made when it does not exist */
-  CR_DB_NEW    /* must not exist */
+  CR_DB_NEW    /* must not exist; appears, whole, with cr_db_finish */
 } cr_db_mode;
 
 /* Bytes that belong to somebody else. */
@@ -36,9 +36,9 @@ typedef struct cr_db_backend {
   bool stable_values;
   /* Counting walks through all records. */
   bool slow_count;
-  crema_status (*open)(const char *path, cr_db_mode mode, cr_db **out);
+  /* For reading, or for writing: then the folder is made unless it exists. */
+  crema_status (*open)(const char *path, bool write, cr_db **out);
   void (*close)(cr_db *db);
-  crema_status (*remove)(const char *path); /* the files of a closed database, and its folder */
   crema_status (*count)(cr_db *db, uint64_t *out);
   crema_status (*cursor_open)(cr_db *db, cr_db_cursor **out);
   void (*cursor_close)(cr_db_cursor *cursor);
@@ -54,8 +54,10 @@ typedef struct cr_db_backend {
 
 struct cr_db {
   const cr_db_backend *backend;
-  char *path;
-  cr_db_mode mode;
+  char *path; /* for messages */
+  bool write;
+  bool is_new;
+  cr_file_place place; /* of a new database */
 };
 
 struct cr_db_cursor {
@@ -75,15 +77,16 @@ struct cr_db_txn {
  * CREMA_E_UNKNOWN_NAME (back end), CREMA_E_STATE (another process holds a LevelDB), CREMA_E_IO. */
 crema_status cr_db_open(const char *backend, const char *path, cr_db_mode mode,
                         cr_db **out) CREMA_MUST_USE;
-/* Accepts NULL. */
+/* Accepts NULL. A new database is removed. */
 void cr_db_close(cr_db *db);
+
+/* Closes a new database. When `content` is CREMA_OK it takes its name, complete and on the disk;
+ * otherwise it is removed and `content` passed on. Until then it stands beside its place under
+ * another name (cr_file_place), so that a kill leaves nothing that looks like a database. */
+crema_status cr_db_finish(cr_db *db, crema_status content) CREMA_MUST_USE;
 
 /* The back end whose files lie at `path`: "lmdb", "leveldb", or NULL when it cannot be told. */
 const char *cr_db_detect(const char *path);
-
-/* Removes the files of a database that nobody has open, and its folder when nothing else is in it.
- * Errors: CREMA_E_UNKNOWN_NAME (back end), CREMA_E_IO. */
-crema_status cr_db_remove(const char *backend, const char *path) CREMA_MUST_USE;
 
 /* Number of records. LevelDB has to walk through all of them. */
 crema_status cr_db_count(cr_db *db, uint64_t *out) CREMA_MUST_USE;

@@ -65,15 +65,14 @@ static crema_status fail_leveldb(char *text, const char *path, const char *what)
 
 /* The sizes are those that Caffe writes its databases with, but for the write buffer (256 MB
  * there), which is memory that the log takes again at every opening. */
-static void make_options(level_db *db, cr_db_mode mode) {
+static void make_options(level_db *db, bool write) {
   enum { BLOCK = 64 << 10, WRITE_BUFFER = 64 << 20, OPEN_FILES = 100 };
   db->options = leveldb_options_create();
   leveldb_options_set_block_size(db->options, BLOCK);
   leveldb_options_set_write_buffer_size(db->options, WRITE_BUFFER);
   leveldb_options_set_max_open_files(db->options, OPEN_FILES);
   leveldb_options_set_paranoid_checks(db->options, 1);
-  leveldb_options_set_create_if_missing(db->options, mode != CR_DB_READ);
-  leveldb_options_set_error_if_exists(db->options, mode == CR_DB_NEW);
+  leveldb_options_set_create_if_missing(db->options, write);
   db->read = leveldb_readoptions_create();
   leveldb_readoptions_set_verify_checksums(db->read, 1);
   leveldb_readoptions_set_fill_cache(db->read, 0);
@@ -92,27 +91,26 @@ static void level_close(cr_db *base) {
 }
 
 /* Makes the folder, or checks the database in it. */
-static crema_status prepare_write(const char *path, cr_db_mode mode) {
+static crema_status prepare_write(const char *path) {
   struct stat info;
   if (mkdir(path, 0755) == 0) return CREMA_OK;
   if (errno != EEXIST) return cr_fail_errno(errno, "%s: cannot make the database", path);
-  if (mode == CR_DB_NEW) return cr_fail(CREMA_E_EXISTS, "%s: exists already", path);
   if (stat(path, &info) == 0 && !S_ISDIR(info.st_mode)) {
     return cr_fail(CREMA_E_CORRUPT, "%s: a file, not a LevelDB database", path);
   }
   return cr_db_detect(path) == NULL ? CREMA_OK : cr_leveldb_check(path);
 }
 
-static crema_status level_open(const char *path, cr_db_mode mode, cr_db **out) {
+static crema_status level_open(const char *path, bool write, cr_db **out) {
   level_db *db = calloc(1, sizeof *db);
   if (db == NULL) return cr_fail_memory(sizeof *db, "a database");
   db->view.lock = db->view.folder.lock = -1;
   crema_status status = CREMA_OK;
-  if (mode == CR_DB_READ) CR_TRY_GOTO(cr_leveldb_view_open(path, &db->view), fail);
-  else CR_TRY_GOTO(prepare_write(path, mode), fail);
-  make_options(db, mode);
+  if (write) CR_TRY_GOTO(prepare_write(path), fail);
+  else CR_TRY_GOTO(cr_leveldb_view_open(path, &db->view), fail);
+  make_options(db, write);
   char *error = NULL;
-  db->db = leveldb_open(db->options, mode == CR_DB_READ ? db->view.folder.path : path, &error);
+  db->db = leveldb_open(db->options, write ? path : db->view.folder.path, &error);
   if (error != NULL) {
     status = fail_leveldb(error, path, "cannot open the database");
     goto fail;
@@ -122,14 +120,6 @@ static crema_status level_open(const char *path, cr_db_mode mode, cr_db **out) {
 fail:
   level_close(&db->base);
   return status;
-}
-
-static crema_status level_remove(const char *path) {
-  char *error = NULL;
-  leveldb_options_t *options = leveldb_options_create();
-  leveldb_destroy_db(options, path, &error);
-  leveldb_options_destroy(options);
-  return error == NULL ? CREMA_OK : fail_leveldb(error, path, "cannot remove the database");
 }
 
 /* ---- reading ------------------------------------------------------------- */
@@ -247,7 +237,6 @@ const cr_db_backend cr_db_leveldb = {
     .slow_count = true,
     .open = level_open,
     .close = level_close,
-    .remove = level_remove,
     .count = level_count,
     .cursor_open = level_cursor_open,
     .cursor_close = level_cursor_close,

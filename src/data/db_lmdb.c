@@ -52,15 +52,16 @@ typedef struct lmdb_txn {
   cr_buffer records; /* of lmdb_record */
 } lmdb_txn;
 
-/* LMDB calls a short write an input/output error. */
-static bool is_disk_full(const char *path) {
+/* What became of a write. LMDB calls a short one an input/output error. */
+static int cause_of(int rc, MDB_env *env) {
   enum { LITTLE = 64 << 10 };
   struct statvfs info;
-  return statvfs(path, &info) == 0 && (uint64_t)info.f_bavail * info.f_frsize < LITTLE;
+  mdb_filehandle_t fd = -1;
+  if (rc != EIO || mdb_env_get_fd(env, &fd) != 0 || fstatvfs(fd, &info) != 0) return rc;
+  return (uint64_t)info.f_bavail * info.f_frsize < LITTLE ? ENOSPC : rc;
 }
 
 static crema_status fail_lmdb(int rc, const char *path, const char *what) {
-  if (rc == EIO && is_disk_full(path)) rc = ENOSPC;
   switch (rc) {
     case ENOMEM: return cr_fail(CREMA_E_NO_MEMORY, "%s: %s: out of memory", path, what);
     case ENOSPC: return cr_fail(CREMA_E_IO, "%s: %s: the disk is full", path, what);
@@ -182,7 +183,7 @@ static crema_status open_dbi(lmdb_db *db, const char *path) {
     return fail_lmdb(rc, path, "cannot open");
   }
   rc = mdb_txn_commit(txn);
-  return rc == 0 ? CREMA_OK : fail_lmdb(rc, path, "cannot open");
+  return rc == 0 ? CREMA_OK : fail_lmdb(cause_of(rc, db->env), path, "cannot open");
 }
 
 static crema_status open_read(const char *path, lmdb_db *db) {
@@ -204,11 +205,10 @@ static crema_status open_read(const char *path, lmdb_db *db) {
   return check_size(db->env, path, db->file_size);
 }
 
-static crema_status open_write(const char *path, cr_db_mode mode, lmdb_db *db) {
+static crema_status open_write(const char *path, lmdb_db *db) {
   enum { FIRST_MAP = 64 << 20 };
-  if (mkdir(path, 0755) != 0) {
-    if (errno != EEXIST) return cr_fail_errno(errno, "%s: cannot make the database", path);
-    if (mode == CR_DB_NEW) return cr_fail(CREMA_E_EXISTS, "%s: exists already", path);
+  if (mkdir(path, 0755) != 0 && errno != EEXIST) {
+    return cr_fail_errno(errno, "%s: cannot make the database", path);
   }
   struct stat info;
   size_t map = FIRST_MAP;
@@ -230,34 +230,16 @@ static void lmdb_close(cr_db *base) {
   free(db);
 }
 
-static crema_status lmdb_open(const char *path, cr_db_mode mode, cr_db **out) {
+static crema_status lmdb_open(const char *path, bool write, cr_db **out) {
   lmdb_db *db = calloc(1, sizeof *db);
   if (db == NULL) return cr_fail_memory(sizeof *db, "a database");
-  crema_status status = mode == CR_DB_READ ? open_read(path, db) : open_write(path, mode, db);
+  crema_status status = write ? open_write(path, db) : open_read(path, db);
   if (status != CREMA_OK) {
     lmdb_close(&db->base);
     return status;
   }
   *out = &db->base;
   return CREMA_OK;
-}
-
-static crema_status remove_file(const char *directory, const char *name) {
-  cr_buffer path = {0};
-  CR_TRY(cr_buffer_print(&path, "%s/%s", directory, name));
-  crema_status status = CREMA_OK;
-  if (unlink(path.data) != 0 && errno != ENOENT) {
-    status = cr_fail_errno(errno, "%s: cannot remove", path.data);
-  }
-  cr_buffer_free(&path);
-  return status;
-}
-
-static crema_status lmdb_remove(const char *path) {
-  CR_TRY(remove_file(path, "data.mdb"));
-  CR_TRY(remove_file(path, "lock.mdb"));
-  if (rmdir(path) == 0 || errno == ENOTEMPTY || errno == EEXIST) return CREMA_OK;
-  return cr_fail_errno(errno, "%s: cannot remove", path);
 }
 
 static crema_status lmdb_count(cr_db *base, uint64_t *out) {
@@ -423,12 +405,14 @@ static crema_status lmdb_commit(cr_db_txn *base) {
   lmdb_db *db = (lmdb_db *)base->db;
   int rc = 0;
   if (txn->records.size > 0) rc = write_all(db, txn);
-  while (rc == MDB_MAP_FULL || rc == MDB_MAP_RESIZED) {
+  while (rc == MDB_MAP_FULL || rc == MDB_MAP_RESIZED || rc == EINTR) {
     /* Resized: another process grew the database; size 0 takes its size over. */
-    rc = rc == MDB_MAP_FULL ? double_map(db) : mdb_env_set_mapsize(db->env, 0);
+    if (rc == MDB_MAP_FULL) rc = double_map(db);
+    else rc = rc == MDB_MAP_RESIZED ? mdb_env_set_mapsize(db->env, 0) : 0;
     if (rc == 0) rc = write_all(db, txn);
   }
-  crema_status status = rc == 0 ? CREMA_OK : fail_lmdb(rc, base->db->path, "cannot write");
+  crema_status status =
+      rc == 0 ? CREMA_OK : fail_lmdb(cause_of(rc, db->env), base->db->path, "cannot write");
   lmdb_abort(base);
   return status;
 }
@@ -438,7 +422,6 @@ const cr_db_backend cr_db_lmdb = {
     .stable_values = true,
     .open = lmdb_open,
     .close = lmdb_close,
-    .remove = lmdb_remove,
     .count = lmdb_count,
     .cursor_open = lmdb_cursor_open,
     .cursor_close = lmdb_cursor_close,

@@ -9,11 +9,11 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "core/fail.h"
 #include "core/file.h"
 #include "core/hdf5_file.h"
+#include "core/io.h"
 #include "core/log.h"
 
 /* ---- reading ------------------------------------------------------------- */
@@ -101,11 +101,18 @@ crema_status cr_hdf5_set_read(const char *path, const char *name, const crema_sh
 
 struct cr_hdf5_writer {
   char *path;
+  bool is_new;
+  cr_file_place place; /* of a new file */
   hid_t file;
   uint64_t pending; /* bytes that may not have reached the file yet */
 };
 
-crema_status cr_hdf5_writer_open(const char *path, cr_hdf5_writer **out) {
+/* Where the bytes are until the file is whole. */
+static const char *written_at(const cr_hdf5_writer *writer) {
+  return writer->is_new ? writer->place.path : writer->path;
+}
+
+static crema_status open_writer(const char *path, bool is_new, cr_hdf5_writer **out) {
   *out = NULL;
   CR_TRY(cr_fail_in(cr_hdf5_load(), "%s", path));
   cr_hdf5_writer *writer = calloc(1, sizeof *writer);
@@ -117,9 +124,12 @@ crema_status cr_hdf5_writer_open(const char *path, cr_hdf5_writer **out) {
     status = cr_fail_memory(strlen(path) + 1, "a path");
     goto fail;
   }
+  if (is_new) CR_TRY_GOTO(cr_file_place_begin(path, false, &writer->place), fail);
+  writer->is_new = is_new;
   cr_hdf5_hush before = cr_hdf5_hush_begin();
   errno = 0;
-  writer->file = cr_h5()->Fcreate(path, cr_h5()->F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+  writer->file =
+      cr_h5()->Fcreate(written_at(writer), cr_h5()->F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
   int error = errno;
   cr_hdf5_hush_end(before);
   if (writer->file < 0) {
@@ -133,6 +143,14 @@ fail:
   return status;
 }
 
+crema_status cr_hdf5_writer_open(const char *path, cr_hdf5_writer **out) {
+  return open_writer(path, false, out);
+}
+
+crema_status cr_hdf5_writer_open_new(const char *path, cr_hdf5_writer **out) {
+  return open_writer(path, true, out);
+}
+
 /* Whether the file may grow by so many bytes; sets errno. Blocks are taken now, the size stays. */
 static bool may_grow(int fd, uint64_t bytes) {
   struct stat info;
@@ -142,21 +160,24 @@ static bool may_grow(int fd, uint64_t bytes) {
     errno = EFBIG;
     return false;
   }
-  if (fallocate(fd, FALLOC_FL_KEEP_SIZE, info.st_size, (off_t)bytes) == 0) return true;
+  int failed;
+  do failed = fallocate(fd, FALLOC_FL_KEEP_SIZE, info.st_size, (off_t)bytes);
+  while (failed != 0 && errno == EINTR);
+  if (failed == 0) return true;
   return errno == EOPNOTSUPP || errno == ENOSYS;
 }
 
 crema_status cr_hdf5_writer_reserve(cr_hdf5_writer *writer, size_t bytes) {
   enum { MARGIN = 1 << 20 };
   crema_status status = CREMA_OK;
-  int fd = open(writer->path, O_WRONLY | O_CLOEXEC);
+  int fd = cr_io_open(written_at(writer), O_WRONLY, 0);
   if (fd < 0) return cr_fail_errno(errno, "%s: cannot write", writer->path);
   if (!may_grow(fd, writer->pending + bytes + MARGIN)) {
     status = cr_fail_errno(errno, "%s: cannot write", writer->path);
   } else {
     writer->pending += bytes;
   }
-  close(fd);
+  cr_io_close(fd);
   return status;
 }
 
@@ -250,13 +271,23 @@ crema_status cr_hdf5_writer_flush(cr_hdf5_writer *writer) {
   return CREMA_OK;
 }
 
-void cr_hdf5_writer_close(cr_hdf5_writer *writer) {
-  if (writer == NULL) return;
+crema_status cr_hdf5_writer_finish(cr_hdf5_writer *writer, crema_status content) {
+  crema_status status = content;
   cr_hdf5_hush before = cr_hdf5_hush_begin();
-  if (writer->file >= 0 && cr_h5()->Fclose(writer->file) < 0) {
-    cr_log_error("%s: cannot close the HDF5 file", writer->path);
-  }
+  bool closed = writer->file < 0 || cr_h5()->Fclose(writer->file) >= 0;
   cr_hdf5_hush_end(before);
+  if (!closed && status == CREMA_OK) {
+    status = cr_fail(CREMA_E_IO, "%s: cannot close the HDF5 file", writer->path);
+  }
+  if (writer->is_new) status = cr_file_place_end(&writer->place, status);
   free(writer->path);
   free(writer);
+  return status;
+}
+
+void cr_hdf5_writer_close(cr_hdf5_writer *writer) {
+  if (writer == NULL) return;
+  crema_status content = writer->is_new ? CREMA_E_CLOSED : CREMA_OK;
+  crema_status status = cr_hdf5_writer_finish(writer, content);
+  if (status != content) cr_log_error("%s", crema_error_text());
 }

@@ -19,6 +19,10 @@ typedef struct cr_hdf5_writer cr_hdf5_writer;
 /* Makes the file, over an old one, and keeps it open. Close with cr_hdf5_writer_close. */
 crema_status cr_hdf5_writer_open(const char *path, cr_hdf5_writer **out) CREMA_MUST_USE;
 
+/* The same for a file that must not exist and appears, whole, with cr_hdf5_writer_finish.
+ * Errors: CREMA_E_EXISTS, CREMA_E_IO. */
+crema_status cr_hdf5_writer_open_new(const char *path, cr_hdf5_writer **out) CREMA_MUST_USE;
+
 /* Takes disk space for `bytes` bytes of values that are about to be added: a full disk must show
  * here, because the HDF5 library does not survive one. Errors: CREMA_E_IO. */
 crema_status cr_hdf5_writer_reserve(cr_hdf5_writer *writer, size_t bytes) CREMA_MUST_USE;
@@ -32,7 +36,11 @@ crema_status cr_hdf5_writer_append(cr_hdf5_writer *writer, const char *name,
 /* Brings what was written to the file. */
 crema_status cr_hdf5_writer_flush(cr_hdf5_writer *writer) CREMA_MUST_USE;
 
-/* Accepts NULL. */
+/* Closes a new file. When `content` is CREMA_OK it takes its name, otherwise it is removed and
+ * `content` passed on. Errors: CREMA_E_EXISTS, CREMA_E_IO. */
+crema_status cr_hdf5_writer_finish(cr_hdf5_writer *writer, crema_status content) CREMA_MUST_USE;
+
+/* Accepts NULL. A new file is removed. */
 void cr_hdf5_writer_close(cr_hdf5_writer *writer);
 
 #endif

@@ -61,7 +61,7 @@ const char *fixture_db_of(const fixture *f, const char *backend, const char *nam
                      CREMA_OK);
   }
   assert_int_equal(cr_db_commit(txn), CREMA_OK);
-  cr_db_close(db);
+  assert_int_equal(cr_db_finish(db, CREMA_OK), CREMA_OK);
   cr_buffer_free(&value);
   return path;
 }

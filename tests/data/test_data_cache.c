@@ -53,7 +53,7 @@ static const char *make_db(const fixture *f, const char *backend, const char *na
                      CREMA_OK);
   }
   assert_int_equal(cr_db_commit(txn), CREMA_OK);
-  cr_db_close(db);
+  assert_int_equal(cr_db_finish(db, CREMA_OK), CREMA_OK);
   return path;
 }
 

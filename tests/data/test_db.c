@@ -51,7 +51,7 @@ static void test_round_trip_in_key_order(void **state) {
   put(db, "a", "one");
   put(db, "c", "three");
   put(db, "b", "TWO"); /* replaces */
-  cr_db_close(db);
+  assert_int_equal(cr_db_finish(db, CREMA_OK), CREMA_OK);
   assert_string_equal(cr_db_detect(path), "lmdb");
   assert_int_equal(cr_db_open("lmdb", path, CR_DB_READ, &db), CREMA_OK);
   assert_int_equal(cr_db_count(db, &count), CREMA_OK);
@@ -119,7 +119,7 @@ static void s2_15_full_map_is_doubled(void **state) {
     assert_int_equal(cr_db_put(txn, bytes_of(key), (cr_db_bytes){value, SIZE}), CREMA_OK);
   }
   assert_int_equal(cr_db_commit(txn), CREMA_OK);
-  cr_db_close(db);
+  assert_int_equal(cr_db_finish(db, CREMA_OK), CREMA_OK);
   assert_int_equal(cr_db_open("lmdb", path, CR_DB_READ, &db), CREMA_OK);
   assert_int_equal(cr_db_cursor_open(db, &cursor), CREMA_OK);
   for (int i = 0; i < RECORDS; ++i) {
@@ -191,7 +191,7 @@ static void test_key_length(void **state) {
   assert_error_has("511");
   assert_int_equal(cr_db_put(txn, (cr_db_bytes){(uint8_t *)key, 0}, value), CREMA_E_RANGE);
   assert_int_equal(cr_db_commit(txn), CREMA_OK);
-  cr_db_close(db);
+  assert_int_equal(cr_db_finish(db, CREMA_OK), CREMA_OK);
   fixture_remove(&f);
 }
 
@@ -352,7 +352,7 @@ static void test_a_cursor_keeps_its_snapshot(void **state) {
   assert_bytes(new->key, "b049");
   cr_db_cursor_close(old);
   cr_db_cursor_close(new);
-  cr_db_close(writer);
+  assert_int_equal(cr_db_finish(writer, CREMA_OK), CREMA_OK);
   fixture_remove(&f);
 }
 

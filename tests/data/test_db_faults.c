@@ -71,7 +71,7 @@ static const char *make_db(const fixture *f, const char *backend, const char *na
   cr_db *db = NULL;
   assert_int_equal(cr_db_open(backend, path, CR_DB_NEW, &db), CREMA_OK);
   for (int i = 0; i < RECORDS; ++i) assert_int_equal(add_record(db, i, 5000), CREMA_OK);
-  cr_db_close(db);
+  assert_int_equal(cr_db_finish(db, CREMA_OK), CREMA_OK);
   return path;
 }
 

@@ -87,7 +87,7 @@ static void make_database(const solver_case *c) {
                      CREMA_OK);
   }
   assert_int_equal(cr_db_commit(txn), CREMA_OK);
-  cr_db_close(db);
+  assert_int_equal(cr_db_finish(db, CREMA_OK), CREMA_OK);
   cr_buffer_free(&value);
 }
 
