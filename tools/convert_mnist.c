@@ -1,107 +1,164 @@
 /* crema convert_mnist: the IDX files of MNIST to a database of Datum. */
-#include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <zlib.h>
 
 #include "cli.h"
 #include "core/fail.h"
+#include "core/file.h"
 #include "core/log.h"
 #include "db_writer.h"
 
 /* Format of the files: http://yann.lecun.com/exdb/mnist/ : big-endian 32-bit words (magic, count
  * and, for images, rows and columns), then bytes. */
-enum { MAGIC_IMAGES = 0x803, MAGIC_LABELS = 0x801 };
+enum { MAGIC_IMAGES = 0x803, MAGIC_LABELS = 0x801, IMAGE_HEADER = 16, LABEL_HEADER = 8 };
+enum { MAX_SIDE = 4096 };
 
 typedef struct idx_file {
   const char *path;
-  gzFile file; /* reads plain files as well */
+  cr_buffer bytes; /* unpacked */
+  uint32_t count;
+  uint32_t rows, columns; /* of images; 1 of labels */
 } idx_file;
 
-static crema_status read_bytes(const idx_file *idx, void *out, unsigned size) {
-  int got = gzread(idx->file, out, size);
-  if (got == (int)size) return CREMA_OK;
-  int code = Z_OK;
-  const char *why = gzerror(idx->file, &code);
-  if (got >= 0 && (code == Z_OK || code == Z_BUF_ERROR)) why = "it ends too early";
-  return cr_fail(CREMA_E_CORRUPT, "%s: truncated or damaged: %s", idx->path, why);
-}
+/* ---- unpacking ----------------------------------------------------------- */
 
-static crema_status read_word(const idx_file *idx, uint32_t *out) {
-  uint8_t b[4];
-  CR_TRY(read_bytes(idx, b, sizeof b));
-  *out = (uint32_t)b[0] << 24 | (uint32_t)b[1] << 16 | (uint32_t)b[2] << 8 | (uint32_t)b[3];
+/* Adds what the stream gives next to `out`; *more tells whether the packed file goes on. */
+static crema_status inflate_some(z_stream *stream, const char *path, uint64_t limit, cr_buffer *out,
+                                 bool *more) {
+  enum { CHUNK = 1 << 20 };
+  CR_TRY(cr_fail_in(cr_buffer_reserve(out, out->size + CHUNK), "%s", path));
+  stream->next_out = (Bytef *)out->data + out->size;
+  stream->avail_out = CHUNK;
+  int code = inflate(stream, Z_NO_FLUSH);
+  out->size += CHUNK - stream->avail_out;
+  if (out->size > limit) return cr_file_fail_size(path, out->size, true, limit);
+  *more = true;
+  if (code == Z_OK) return CREMA_OK;
+  if (code == Z_BUF_ERROR) {
+    return cr_fail(CREMA_E_CORRUPT, "%s: truncated: the packed data end too early", path);
+  }
+  if (code != Z_STREAM_END) {
+    return cr_fail(CREMA_E_CORRUPT, "%s: damaged: %s", path,
+                   stream->msg == NULL ? "cannot be unpacked" : stream->msg);
+  }
+  *more = stream->avail_in > 0;
+  if (!*more) return CREMA_OK;
+  /* gzip puts one packed file behind another, and nothing else. */
+  if (stream->next_in[0] != 0x1f || inflateReset(stream) != Z_OK) {
+    return cr_fail(CREMA_E_CORRUPT, "%s: %u bytes follow the packed data", path, stream->avail_in);
+  }
   return CREMA_OK;
 }
 
-static crema_status open_idx(idx_file *idx, uint32_t magic, uint32_t *count) {
-  uint32_t found = 0;
-  errno = 0;
-  idx->file = gzopen(idx->path, "rb");
-  if (idx->file == NULL) {
-    return errno == 0 ? cr_fail_memory(1 << 16, "unpacking")
-                      : cr_fail_errno(errno, "%s: cannot be opened", idx->path);
+/* Replaces the bytes of a gzipped file by what is in it. */
+static crema_status unpack(const char *path, cr_buffer *bytes) {
+  enum { GZIP = 16 };
+  uint64_t limit = 0;
+  CR_TRY(cr_file_limit(CR_FILE_USUAL, &limit));
+  if (bytes->size > UINT32_MAX) return cr_file_fail_size(path, bytes->size, false, UINT32_MAX);
+  z_stream stream = {.next_in = (Bytef *)bytes->data, .avail_in = (uInt)bytes->size};
+  if (inflateInit2(&stream, MAX_WBITS + GZIP) != Z_OK) return cr_fail_memory(1 << 16, "unpacking");
+  cr_buffer out = {0};
+  crema_status status = CREMA_OK;
+  for (bool more = true; more && status == CREMA_OK;) {
+    status = inflate_some(&stream, path, limit, &out, &more);
   }
-  CR_TRY(read_word(idx, &found));
+  inflateEnd(&stream);
+  cr_buffer_free(bytes);
+  *bytes = out;
+  return status;
+}
+
+/* ---- the files ----------------------------------------------------------- */
+
+static uint32_t word_at(const idx_file *idx, size_t offset) {
+  const uint8_t *b = (const uint8_t *)idx->bytes.data + offset;
+  return (uint32_t)b[0] << 24 | (uint32_t)b[1] << 16 | (uint32_t)b[2] << 8 | (uint32_t)b[3];
+}
+
+/* The file holds what its header says and nothing else. */
+static crema_status check_size(const idx_file *idx, size_t header) {
+  uint64_t wanted = header + (uint64_t)idx->count * idx->rows * idx->columns;
+  if (idx->bytes.size == wanted) return CREMA_OK;
+  const char *how = idx->bytes.size < wanted ? "truncated" : "too long";
+  if (header == LABEL_HEADER) {
+    return cr_fail(CREMA_E_CORRUPT,
+                   "%s: %s: %u labels take %" PRIu64 " bytes, the file holds %zu (unpacked)",
+                   idx->path, how, idx->count, wanted, idx->bytes.size);
+  }
+  return cr_fail(CREMA_E_CORRUPT,
+                 "%s: %s: %u images of %u x %u pixels take %" PRIu64
+                 " bytes, the file holds %zu (unpacked)",
+                 idx->path, how, idx->count, idx->rows, idx->columns, wanted, idx->bytes.size);
+}
+
+static crema_status read_idx(idx_file *idx, uint32_t magic) {
+  size_t header = magic == MAGIC_IMAGES ? IMAGE_HEADER : LABEL_HEADER;
+  CR_TRY(cr_file_read(idx->path, &idx->bytes));
+  if (idx->bytes.size >= 2 && memcmp(idx->bytes.data, "\x1f\x8b", 2) == 0) {
+    CR_TRY(unpack(idx->path, &idx->bytes));
+  }
+  uint32_t found = idx->bytes.size < 4 ? 0 : word_at(idx, 0);
   if (found != magic) {
     return cr_fail(CREMA_E_CORRUPT, "%s: not an IDX file of %s (magic number 0x%x, not 0x%x)",
                    idx->path, magic == MAGIC_IMAGES ? "images" : "labels", found, magic);
   }
-  return read_word(idx, count);
+  if (idx->bytes.size < header) {
+    return cr_fail(CREMA_E_CORRUPT, "%s: truncated: %zu bytes, the header alone has %zu", idx->path,
+                   idx->bytes.size, header);
+  }
+  idx->count = word_at(idx, 4);
+  idx->rows = magic == MAGIC_IMAGES ? word_at(idx, 8) : 1;
+  idx->columns = magic == MAGIC_IMAGES ? word_at(idx, 12) : 1;
+  if (idx->rows == 0 || idx->columns == 0 || idx->rows > MAX_SIDE || idx->columns > MAX_SIDE) {
+    return cr_fail(CREMA_E_CORRUPT, "%s: images of %u x %u pixels", idx->path, idx->rows,
+                   idx->columns);
+  }
+  return check_size(idx, header);
 }
 
-static crema_status convert_items(const idx_file *images, const idx_file *labels, uint32_t count,
+static crema_status convert_items(const idx_file *images, const idx_file *labels,
                                   db_writer *writer) {
-  uint32_t rows = 0, columns = 0;
-  CR_TRY(read_word(images, &rows));
-  CR_TRY(read_word(images, &columns));
-  if (rows == 0 || columns == 0 || rows > 4096 || columns > 4096) {
-    return cr_fail(CREMA_E_CORRUPT, "%s: images of %u x %u pixels", images->path, rows, columns);
-  }
-  cr_log_info("A total of %u items.", count);
-  cr_log_info("Rows: %u Cols: %u", rows, columns);
-  uint8_t *pixels = malloc((size_t)rows * columns);
-  if (pixels == NULL) return cr_fail_memory((size_t)rows * columns, "an image");
-  crema_status status = CREMA_OK;
-  for (uint32_t i = 0; i < count && status == CREMA_OK; ++i) {
-    uint8_t label = 0;
+  size_t size = (size_t)images->rows * images->columns;
+  const uint8_t *pixels = (const uint8_t *)images->bytes.data + IMAGE_HEADER;
+  const uint8_t *label = (const uint8_t *)labels->bytes.data + LABEL_HEADER;
+  cr_log_info("A total of %u items.", images->count);
+  cr_log_info("Rows: %u Cols: %u", images->rows, images->columns);
+  for (uint32_t i = 0; i < images->count; ++i) {
     char key[16];
     snprintf(key, sizeof key, "%08u", i);
-    CR_TRY_GOTO(read_bytes(images, pixels, rows * columns), out);
-    CR_TRY_GOTO(read_bytes(labels, &label, 1), out);
     const cr_datum datum = {.channels = 1,
-                            .height = (int)rows,
-                            .width = (int)columns,
-                            .data = pixels,
-                            .size = (size_t)rows * columns,
-                            .label = label};
-    status = db_writer_put(writer, key, &datum);
+                            .height = (int)images->rows,
+                            .width = (int)images->columns,
+                            .data = pixels + i * size,
+                            .size = size,
+                            .label = label[i]};
+    CR_TRY(db_writer_put(writer, key, &datum));
   }
-out:
-  free(pixels);
-  return status;
+  return CREMA_OK;
 }
 
 static crema_status convert(const char *image_path, const char *label_path, const char *db_path,
                             const char *backend) {
   idx_file images = {.path = image_path}, labels = {.path = label_path};
-  uint32_t image_count = 0, label_count = 0;
   db_writer writer = {0};
   crema_status status = CREMA_OK;
-  CR_TRY_GOTO(open_idx(&images, MAGIC_IMAGES, &image_count), out);
-  CR_TRY_GOTO(open_idx(&labels, MAGIC_LABELS, &label_count), out);
-  if (image_count != label_count) {
+  CR_TRY_GOTO(read_idx(&images, MAGIC_IMAGES), out);
+  CR_TRY_GOTO(read_idx(&labels, MAGIC_LABELS), out);
+  if (images.count != labels.count) {
     status = cr_fail(CREMA_E_SHAPE, "%s holds %u images, %s holds %u labels", image_path,
-                     image_count, label_path, label_count);
+                     images.count, label_path, labels.count);
     goto out;
   }
-  CR_TRY_GOTO(db_writer_begin(&writer, backend, db_path), end);
-  status = convert_items(&images, &labels, image_count, &writer);
-end:
+  status = db_writer_begin(&writer, backend, db_path);
+  if (status == CREMA_OK) status = convert_items(&images, &labels, &writer);
   status = db_writer_end(&writer, status);
 out:
-  if (labels.file != NULL) gzclose(labels.file);
-  if (images.file != NULL) gzclose(images.file);
+  cr_buffer_free(&labels.bytes);
+  cr_buffer_free(&images.bytes);
   return status;
 }
 

@@ -36,6 +36,42 @@ gunzip -c "$images" >plain
 run convert_mnist plain "$labels" plain_lmdb
 expect_ok "plain file"
 cmp -s mnist_lmdb/data.mdb plain_lmdb/data.mdb || fail "plain and packed files differ"
+# What the header says must be what is there, neither less nor more.
+gunzip -c "$labels" >plain_labels
+# refuse_idx WHAT IMAGES LABELS TEXT...
+refuse_idx() {
+  local what=$1 image_file=$2 label_file=$3
+  shift 3
+  run convert_mnist "$image_file" "$label_file" odd_lmdb
+  expect_error "$what" "$@"
+  ls -d odd_lmdb* >/dev/null 2>&1 && fail "$what: something was left"
+}
+cp plain odd
+printf 'more' >>odd
+refuse_idx "trailing bytes" odd "$labels" "odd: too long: 10000 images of 28 x 28" 7840016 7840020
+gzip -k odd
+refuse_idx "packed trailing bytes" odd.gz "$labels" "odd.gz: too long" 7840020
+cp "$images" odd.gz
+printf 'more' >>odd.gz
+refuse_idx "bytes behind the packed ones" odd.gz "$labels" "odd.gz: 4 bytes follow"
+cp plain_labels odd_labels
+printf '\7' >>odd_labels
+refuse_idx "a label too many" plain odd_labels "odd_labels: too long: 10000 labels" 10008 10009
+head -c 10007 plain_labels >odd_labels
+refuse_idx "a label too few" plain odd_labels "odd_labels: truncated" 10007
+printf '\0\0\10\3\377\377\377\377\0\0\20\0\0\0\20\0' >odd
+refuse_idx "a header of 72 petabytes" odd plain_labels "odd: truncated: 4294967295 images" 72057594021150736
+printf '\0\0\10\3\0\0\0\1' >odd
+refuse_idx "half a header" odd plain_labels "odd: truncated"
+head -c 2000000 /dev/zero | gzip >bomb.gz
+export CREMA_MAX_FILE=1M
+refuse_idx "a file that unpacks to much more" bomb.gz plain_labels "bomb.gz" "CREMA_MAX_FILE" 1048576
+unset CREMA_MAX_FILE
+# gzip's own way of joining files.
+{ head -c 5000000 plain | gzip -1; tail -c +5000001 plain | gzip -1; } >joined.gz
+run convert_mnist joined.gz <(cat plain_labels) joined_lmdb
+expect_ok "two packed pieces, and a pipe"
+cmp -s mnist_lmdb/data.mdb joined_lmdb/data.mdb || fail "a file in two packed pieces differs"
 
 # ---- convert_imageset ----
 mkdir -p "pictures/a folder"
