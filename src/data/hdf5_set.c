@@ -53,6 +53,7 @@ static crema_status look_at(hid_t file, const char *name, const crema_shape *wan
   if (set < 0) return cr_fail(CREMA_E_CORRUPT, "not a data set");
   crema_status status = check_type(set);
   if (status == CREMA_OK) status = read_shape(set, shape);
+  if (status == CREMA_OK) status = cr_hdf5_check_claim(set);
   if (status == CREMA_OK && wanted != NULL) {
     if (!crema_shape_equal(shape, wanted)) {
       status = cr_fail(CREMA_E_SHAPE, "shape is %s, was %s before",
@@ -71,14 +72,11 @@ static crema_status look_at(hid_t file, const char *name, const crema_shape *wan
 
 static crema_status in_file(const char *path, const char *name, const crema_shape *wanted,
                             float *values, crema_shape *shape) {
-  if (!cr_file_exists(path)) return cr_fail(CREMA_E_NOT_FOUND, "%s: no such file", path);
+  hid_t file;
   CR_TRY(cr_fail_in(cr_hdf5_load(), "%s", path));
   cr_hdf5_hush before = cr_hdf5_hush_begin();
-  crema_status status = CREMA_OK;
-  hid_t file = cr_h5()->Fopen(path, cr_h5()->F_ACC_RDONLY, H5P_DEFAULT);
-  if (file < 0) {
-    status = cr_fail(CREMA_E_CORRUPT, "%s: not an HDF5 file, or truncated or corrupt", path);
-  } else {
+  crema_status status = cr_hdf5_open_read(path, &file);
+  if (status == CREMA_OK) {
     status =
         cr_fail_in(look_at(file, name, wanted, values, shape), "%s: data set '%s'", path, name);
     cr_h5()->Fclose(file);

@@ -6,7 +6,7 @@
 
 /* Shape of data set `name` of the file at `path`; at least one axis. Errors name both:
  * CREMA_E_NOT_FOUND (file or data set), CREMA_E_CORRUPT, CREMA_E_TYPE (not numbers),
- * CREMA_E_SHAPE. */
+ * CREMA_E_SHAPE, CREMA_E_RANGE (cr_hdf5_check_claim). */
 crema_status cr_hdf5_set_probe(const char *path, const char *name, crema_shape *out) CREMA_MUST_USE;
 
 /* Reads the whole data set, which must have `shape`, as floats. Errors: as above. */

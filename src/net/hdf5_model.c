@@ -3,11 +3,10 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "core/fail.h"
-#include "core/file.h"
 #include "core/hdf5_file.h"
+#include "core/io.h"
 #include "core/log.h"
 #include "net/build.h"
 
@@ -19,13 +18,13 @@ bool cr_net_is_hdf5(const char *path) {
   struct stat info;
   bool is_hdf5 = false;
   if (stat(path, &info) != 0 || !S_ISREG(info.st_mode)) return false;
-  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  int fd = cr_io_open(path, O_RDONLY | O_NONBLOCK, 0);
   if (fd < 0) return false;
   for (off_t at = 0; !is_hdf5 && at < info.st_size; at = at == 0 ? 512 : 2 * at) {
-    is_hdf5 = pread(fd, found, sizeof found, at) == (ssize_t)sizeof found &&
+    is_hdf5 = cr_io_read_at(fd, found, sizeof found, at) == (ssize_t)sizeof found &&
               memcmp(found, signature, sizeof found) == 0;
   }
-  close(fd);
+  cr_io_close(fd);
   return is_hdf5;
 }
 
@@ -203,7 +202,7 @@ static crema_status check_set(hid_t set, const crema_blob *blob) {
   crema_shape shape;
   char text[2][256];
   CR_TRY(read_extents(set, &shape));
-  if (crema_shape_equal(&shape, &blob->shape)) return CREMA_OK;
+  if (crema_shape_equal(&shape, &blob->shape)) return cr_hdf5_check_claim(set);
   return cr_fail(CREMA_E_SHAPE, "the file's shape is %s, the net's is %s",
                  crema_shape_text(&shape, text[0], sizeof text[0]),
                  crema_shape_text(&blob->shape, text[1], sizeof text[1]));
@@ -290,15 +289,14 @@ static crema_status load_file(crema_net *net, hid_t file) {
 }
 
 crema_status cr_net_load_hdf5(crema_net *net, const char *path) {
-  if (!cr_file_exists(path)) {
-    return cr_fail(CREMA_E_NOT_FOUND, "%s: no such file or directory", path);
-  }
+  hid_t file;
   CR_TRY(cr_fail_in(cr_hdf5_load(), "%s", path));
   cr_hdf5_hush before = cr_hdf5_hush_begin();
-  hid_t file = cr_h5()->Fopen(path, cr_h5()->F_ACC_RDONLY, H5P_DEFAULT);
-  crema_status status =
-      file < 0 ? cr_fail(CREMA_E_CORRUPT, "not an HDF5 file, or damaged") : load_file(net, file);
-  if (file >= 0) cr_h5()->Fclose(file);
+  crema_status status = cr_hdf5_open_read(path, &file);
+  if (status == CREMA_OK) {
+    status = cr_fail_in(load_file(net, file), "%s", path);
+    cr_h5()->Fclose(file);
+  }
   cr_hdf5_hush_end(before);
-  return cr_fail_in(status, "%s", path);
+  return status;
 }

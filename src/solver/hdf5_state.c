@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "core/fail.h"
-#include "core/file.h"
 #include "core/hdf5_file.h"
 #include "solver/solver.h"
 
@@ -129,7 +128,7 @@ static crema_status read_number(hid_t file, const char *name, H5T_class_t class,
   int axes;
   hid_t set = cr_h5()->Dopen2(file, name, H5P_DEFAULT);
   bool good = set >= 0 && dataset_extents(set, &axes, dim, &count) && count == 1 &&
-              dataset_class_is(set, class) &&
+              dataset_class_is(set, class) && cr_hdf5_check_claim(set) == CREMA_OK &&
               cr_h5()->Dread(set, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, out) >= 0;
   if (set >= 0) cr_h5()->Dclose(set);
   return good ? CREMA_OK : fail_dataset(name);
@@ -160,7 +159,7 @@ static crema_status read_text(hid_t file, const char *name, char **out) {
   int axes;
   bool good = type >= 0 && cr_h5()->Tget_class(type) == H5T_STRING &&
               cr_h5()->Tis_variable_str(type) == 0 && dataset_extents(set, &axes, dim, &count) &&
-              count == 1;
+              count == 1 && cr_hdf5_check_claim(set) == CREMA_OK;
   size_t size = good ? cr_h5()->Tget_size(type) : 0;
   if (good && size <= NAME_LIMIT) {
     *out = cr_proto_alloc(size + 1);
@@ -190,9 +189,13 @@ static crema_status read_blob(hid_t group, size_t index, Caffe__BlobProto **out)
   caffe__blob_proto__init(blob);
   *out = blob;
   hid_t set = cr_h5()->Dopen2(group, name, H5P_DEFAULT);
-  if (set < 0 || !dataset_class_is(set, H5T_FLOAT) || !dataset_extents(set, &axes, dim, &count) ||
-      (size_t)count > SIZE_MAX / sizeof(float)) {
+  if (set < 0 || !dataset_class_is(set, H5T_FLOAT) || !dataset_extents(set, &axes, dim, &count)) {
     status = fail_dataset(name);
+    goto out;
+  }
+  status = cr_hdf5_check_claim(set);
+  if (status != CREMA_OK) {
+    status = cr_fail_in(status, "data set /%s", name);
     goto out;
   }
   blob->shape = cr_proto_alloc(sizeof *blob->shape);
@@ -219,7 +222,8 @@ static crema_status read_history(hid_t file, Caffe__SolverState *state) {
   H5G_info_t info;
   crema_status status = CREMA_OK;
   hid_t group = cr_h5()->Gopen2(file, "history", H5P_DEFAULT);
-  if (group < 0 || cr_h5()->Gget_info(group, &info) < 0) {
+  /* No link takes less than a byte. */
+  if (group < 0 || cr_h5()->Gget_info(group, &info) < 0 || info.nlinks > cr_hdf5_file_size(group)) {
     status = fail_dataset("history");
     goto out;
   }
@@ -250,6 +254,11 @@ static crema_status read_extra(hid_t file, const char *path, Caffe__SolverState 
   hid_t set = cr_h5()->Dopen2(file, "crema_state", H5P_DEFAULT);
   if (set < 0 || !dataset_class_is(set, H5T_INTEGER) || !dataset_extents(set, &axes, dim, &count)) {
     status = fail_dataset("crema_state");
+    goto out;
+  }
+  status = cr_hdf5_check_claim(set);
+  if (status != CREMA_OK) {
+    status = cr_fail_in(status, "data set /crema_state");
     goto out;
   }
   bytes = malloc((size_t)count + 1);
@@ -287,19 +296,14 @@ static crema_status read_all(hid_t file, const char *path, Caffe__SolverState *s
 }
 
 crema_status cr_state_read_hdf5(const char *path, Caffe__SolverState **out) {
-  crema_status status = CREMA_OK;
-  if (!cr_file_exists(path)) {
-    return cr_fail(CREMA_E_NOT_FOUND, "%s: no such file or directory", path);
-  }
+  hid_t file;
   CR_TRY(cr_fail_in(cr_hdf5_load(), "%s", path));
   Caffe__SolverState *state = cr_proto_alloc(sizeof *state);
   if (state == NULL) return cr_fail_memory(sizeof *state, "a solver state");
   caffe__solver_state__init(state);
   cr_hdf5_hush before = cr_hdf5_hush_begin();
-  hid_t file = cr_h5()->Fopen(path, cr_h5()->F_ACC_RDONLY, H5P_DEFAULT);
-  if (file < 0) {
-    status = cr_fail(CREMA_E_CORRUPT, "%s: not an HDF5 file, or damaged", path);
-  } else {
+  crema_status status = cr_hdf5_open_read(path, &file);
+  if (status == CREMA_OK) {
     status = cr_fail_in(read_all(file, path, state), "%s", path);
     cr_h5()->Fclose(file);
   }

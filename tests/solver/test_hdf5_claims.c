@@ -1,0 +1,182 @@
+/* HDF5 files of a few kilobytes that claim to hold gigabytes: states, models and data sets are
+ * refused before memory is taken for them. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "core/hdf5_file.h"
+#include "data/hdf5_set.h"
+#include "solver/solver.h"
+
+enum { PATH_SIZE = 96 };
+
+static char path[PATH_SIZE];
+
+static int make_path(void **state) {
+  (void)state;
+  snprintf(path, sizeof path, "/tmp/crema_test_claims_XXXXXX");
+  int fd = mkstemp(path);
+  if (fd >= 0) close(fd);
+  return fd < 0 || cr_hdf5_load() != CREMA_OK;
+}
+
+static int remove_path(void **state) {
+  (void)state;
+  unsetenv("CREMA_MAX_FILE");
+  return unlink(path);
+}
+
+static void assert_error_has(const char *text) {
+  if (strstr(crema_error_text(), text) == NULL) {
+    fail_msg("\"%s\" does not say \"%s\"", crema_error_text(), text);
+  }
+}
+
+static hid_t begin(void) {
+  hid_t file = cr_h5()->Fcreate(path, cr_h5()->F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+  assert_true(file >= 0);
+  return file;
+}
+
+/* A data set of which nothing is written but its extents; with `chunk` in chunks of so many. */
+static void announce(hid_t where, const char *name, hid_t type, hsize_t count, hsize_t chunk) {
+  hsize_t most = H5S_UNLIMITED;
+  hid_t how = cr_h5()->Pcreate(cr_h5()->P_DATASET_CREATE);
+  if (chunk > 0) assert_true(cr_h5()->Pset_chunk(how, 1, &chunk) >= 0);
+  hid_t space = cr_h5()->Screate_simple(1, &count, chunk > 0 ? &most : NULL);
+  hid_t set = cr_h5()->Dcreate2(where, name, type, space, H5P_DEFAULT, how, H5P_DEFAULT);
+  assert_true(set >= 0);
+  cr_h5()->Dclose(set);
+  cr_h5()->Sclose(space);
+  cr_h5()->Pclose(how);
+}
+
+static void end(hid_t file) {
+  struct stat info;
+  assert_true(cr_h5()->Fclose(file) >= 0);
+  assert_int_equal(stat(path, &info), 0);
+  assert_true(info.st_size < 10000);
+}
+
+static void data_sets_are_refused(void **state) {
+  static const struct {
+    hsize_t count, chunk;
+    crema_status status;
+  } cases[] = {
+      {INT32_MAX, 0, CREMA_E_RANGE},    {((hsize_t)16 << 20) + 1, 0, CREMA_E_RANGE},
+      {(hsize_t)16 << 20, 0, CREMA_OK}, {1, (hsize_t)1 << 29, CREMA_E_RANGE},
+      {1, (hsize_t)16 << 20, CREMA_OK},
+  };
+  (void)state;
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
+    crema_shape shape;
+    hid_t file = begin();
+    announce(file, "data", cr_h5()->T_IEEE_F32LE, cases[i].count, cases[i].chunk);
+    end(file);
+    assert_int_equal(cr_hdf5_set_probe(path, "data", &shape), cases[i].status);
+    if (cases[i].status == CREMA_OK) continue;
+    assert_error_has(path);
+    assert_error_has("'data'");
+    assert_error_has("CREMA_MAX_FILE");
+  }
+  /* Who wants it can have it. */
+  crema_shape shape;
+  hid_t file = begin();
+  announce(file, "data", cr_h5()->T_IEEE_F32LE, INT32_MAX, 0);
+  end(file);
+  setenv("CREMA_MAX_FILE", "8G", 1);
+  assert_int_equal(cr_hdf5_set_probe(path, "data", &shape), CREMA_OK);
+  unsetenv("CREMA_MAX_FILE");
+}
+
+/* A narrow type in the file is a wide one in memory. */
+static void memory_counts(void **state) {
+  crema_shape shape;
+  (void)state;
+  hid_t file = begin();
+  announce(file, "data", cr_h5()->T_STD_U8LE, (hsize_t)20 << 20, 0);
+  end(file);
+  assert_int_equal(cr_hdf5_set_probe(path, "data", &shape), CREMA_E_RANGE);
+  assert_error_has("83886080 bytes");
+}
+
+/* What is really in the file, packed or not, is read whatever its size. */
+static void whole_files_are_read(void **state) {
+  enum { VALUES = 20 << 20 };
+  crema_shape found;
+  const crema_shape shape = {.axes = 1, .dim = {VALUES}};
+  cr_hdf5_writer *writer = NULL;
+  (void)state;
+  float *values = calloc(VALUES, sizeof *values);
+  assert_non_null(values);
+  values[VALUES - 1] = 7;
+  assert_int_equal(cr_hdf5_writer_open(path, &writer), CREMA_OK);
+  assert_int_equal(cr_hdf5_writer_append(writer, "data", &shape, values), CREMA_OK);
+  cr_hdf5_writer_close(writer);
+  values[VALUES - 1] = 0;
+  assert_int_equal(cr_hdf5_set_probe(path, "data", &found), CREMA_OK);
+  assert_int_equal(cr_hdf5_set_read(path, "data", &found, values), CREMA_OK);
+  assert_true(values[VALUES - 1] == 7);
+  free(values);
+}
+
+static void write_one(hid_t file, const char *name, hid_t type, hid_t memory, const void *value) {
+  hid_t space = cr_h5()->Screate(H5S_SCALAR);
+  hid_t set = cr_hdf5_dataset(file, name, type, space, H5P_DEFAULT);
+  assert_true(set >= 0);
+  assert_true(cr_h5()->Dwrite(set, memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, value) >= 0);
+  cr_h5()->Dclose(set);
+  cr_h5()->Sclose(space);
+}
+
+/* The parts of a state whose size is up to the file. */
+static void states_are_refused(void **state) {
+  Caffe__SolverState *found = NULL;
+  const int iteration = 3;
+  (void)state;
+  for (int bad = 0; bad < 3; ++bad) {
+    hid_t file = begin();
+    hid_t group = cr_h5()->Gcreate2(file, "history", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+    write_one(file, "iter", cr_h5()->T_STD_I32LE, cr_h5()->T_NATIVE_INT, &iteration);
+    announce(group, "0", cr_h5()->T_IEEE_F32LE, bad == 1 ? (hsize_t)5 << 28 : 4, 0);
+    if (bad == 2) announce(file, "crema_state", cr_h5()->T_STD_U8LE, (hsize_t)5 << 30, 0);
+    cr_h5()->Gclose(group);
+    end(file);
+    crema_status status = cr_state_read_hdf5(path, &found);
+    assert_int_equal(status, bad == 0 ? CREMA_OK : CREMA_E_RANGE);
+    if (bad == 0) cr_message_free(&found->base);
+    else assert_error_has(path);
+    if (bad == 1) assert_error_has("/history: data set /0: claims to hold 5368709120 bytes");
+    if (bad == 2) assert_error_has("/crema_state");
+  }
+}
+
+static void only_regular_files(void **state) {
+  crema_shape shape;
+  (void)state;
+  assert_int_equal(cr_hdf5_set_probe("/tmp", "data", &shape), CREMA_E_IO);
+  assert_error_has("/tmp: a folder");
+  assert_int_equal(cr_hdf5_set_probe("/dev/zero", "data", &shape), CREMA_E_IO);
+  assert_error_has("/dev/zero: a pipe or device");
+  assert_int_equal(cr_hdf5_set_probe("/dev/null/x", "data", &shape), CREMA_E_IO);
+  assert_int_equal(unlink(path), 0);
+  assert_int_equal(mkfifo(path, 0600), 0);
+  assert_int_equal(cr_hdf5_set_probe(path, "data", &shape), CREMA_E_IO);
+  assert_error_has(path);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(data_sets_are_refused), cmocka_unit_test(memory_counts),
+      cmocka_unit_test(whole_files_are_read),  cmocka_unit_test(states_are_refused),
+      cmocka_unit_test(only_regular_files),
+  };
+  return cmocka_run_group_tests(tests, make_path, remove_path);
+}
