@@ -13,7 +13,16 @@ static void list_commands(void) {
   const cli_command *list = cli_commands(&count);
   printf("crema trains, tests and runs Caffe networks.\n\nUsage: crema COMMAND [flags]\n\n");
   for (size_t i = 0; i < count; ++i) printf("  %-28s %s\n", list[i].name, list[i].summary);
-  printf("\n`crema help COMMAND` explains one with an example.\n");
+  printf(
+      "\n`crema help COMMAND` explains one with an example.\n"
+      "\nThe environment:\n"
+      "  CREMA_MAX_FILE=SIZE          how large a file may be that is read whole, such as 500M or "
+      "4G;\n"
+      "                               by default 1G, weights and states 64G, what a device gives "
+      "64M\n"
+      "  CREMA_HDF5_MODULE=FILE       libcrema-hdf5.so, where it is not beside the command\n"
+      "  CREMA_CUDA_PLUGIN=FILE       libcrema-cuda.so, likewise\n"
+      "  TMPDIR=FOLDER                where links to LevelDB databases are made, else /tmp\n");
 }
 
 int crema_cmd_help(int argc, char **argv) {

@@ -2,6 +2,7 @@
  * match on it, a file if asked for, and a progress line below both. */
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
@@ -17,6 +18,7 @@ typedef struct log_sink {
   pthread_mutex_t lock;
   bool terminal;
   FILE *file[MAX_FILES];
+  char *path[MAX_FILES]; /* of the files */
   int files;
   char progress[PROGRESS_MAX];
 } log_sink;
@@ -37,6 +39,22 @@ static const char *printable(const char *text, char out[TEXT_MAX]) {
   return out;
 }
 
+/* Adds a line to the files. The path of one that takes no more, and is then left alone; NULL: all
+ * is well. To be freed. */
+static char *write_to_files(log_sink *self, const char *head, const char *message) {
+  for (int i = 0; i < self->files; ++i) {
+    if (fprintf(self->file[i], "%s%s\n", head, message) >= 0 && fflush(self->file[i]) == 0)
+      continue;
+    char *path = self->path[i];
+    fclose(self->file[i]);
+    --self->files;
+    self->file[i] = self->file[self->files];
+    self->path[i] = self->path[self->files];
+    return path;
+  }
+  return NULL;
+}
+
 static void write_line(void *user, crema_log_level level, const char *file, int line,
                        const char *message) {
   log_sink *self = user;
@@ -54,11 +72,12 @@ static void write_line(void *user, crema_log_level level, const char *file, int 
   pthread_mutex_lock(&self->lock);
   bool progress = self->progress[0] != '\0';
   fprintf(stderr, "%s%s%s\n%s", progress ? clear_line : "", head, message, self->progress);
-  for (int i = 0; i < self->files; ++i) {
-    fprintf(self->file[i], "%s%s\n", head, message);
-    fflush(self->file[i]);
-  }
+  char *full = write_to_files(self, head, message);
   pthread_mutex_unlock(&self->lock);
+  if (full == NULL) return;
+  snprintf(clean, sizeof clean, "%s: cannot be written; the log goes on without it", full);
+  free(full);
+  write_line(user, CREMA_LOG_WARNING, "log_sink.c", __LINE__, clean);
 }
 
 void cli_log_start(void) {
@@ -76,12 +95,16 @@ bool cli_log_file(const char *path) {
     return false;
   }
   FILE *file = fopen(path, "ae");
-  if (file == NULL) {
+  char *copy = strdup(path);
+  if (file == NULL || copy == NULL) {
+    if (file != NULL) fclose(file);
+    free(copy);
     cli_error("%s: cannot open the log file", path);
     return false;
   }
   pthread_mutex_lock(&sink.lock);
-  sink.file[sink.files++] = file;
+  sink.file[sink.files] = file;
+  sink.path[sink.files++] = copy;
   pthread_mutex_unlock(&sink.lock);
   return true;
 }
@@ -89,7 +112,13 @@ bool cli_log_file(const char *path) {
 void cli_log_stop(void) {
   crema_log_set(NULL, NULL, CREMA_LOG_ERROR);
   cli_progress("");
-  while (sink.files > 0) fclose(sink.file[--sink.files]);
+  while (sink.files > 0) {
+    --sink.files;
+    if (fclose(sink.file[sink.files]) != 0) {
+      fprintf(stderr, "crema: warning: %s: cannot be written\n", sink.path[sink.files]);
+    }
+    free(sink.path[sink.files]);
+  }
 }
 
 void cli_log_print_error(const char *text) {

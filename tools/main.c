@@ -78,6 +78,13 @@ static void open_standard_streams(void) {
   if (fd >= 0) close(fd);
 }
 
+/* What did not reach the standard output, at whatever moment, makes the command fail. Some file
+ * systems tell only when a file is closed. */
+static bool finish_output(void) {
+  bool lost = ferror(stdout) != 0;
+  return fclose(stdout) == 0 && !lost;
+}
+
 int main(int argc, char **argv) {
   open_standard_streams();
   /* A file that may not grow shall be an error of the write, with a message. */
@@ -85,6 +92,6 @@ int main(int argc, char **argv) {
   cli_log_start();
   int code = run(argc, argv);
   cli_log_stop();
-  if (fflush(stdout) != 0 && code == 0) code = cli_error("cannot write the standard output");
+  if (!finish_output() && code == 0) code = cli_error("cannot write the standard output");
   return code;
 }

@@ -1,6 +1,7 @@
 /* Where a layer stands in the text of a net: for messages about nets that parse but do not fit
  * together. */
 #include <string.h>
+#include <sys/stat.h>
 
 #include "core/file.h"
 #include "proto/proto.h"
@@ -80,8 +81,10 @@ static size_t find_in_text(const char *text, size_t size, const char *name, cons
 
 size_t cr_text_layer_line(const char *path, const char *name, Caffe__Phase phase) {
   cr_buffer text = {0};
+  struct stat info;
   size_t line = 0;
-  if (cr_file_read(path, &text) == CREMA_OK) {
+  /* A pipe has nothing to say a second time, and would be waited for. */
+  if (stat(path, &info) == 0 && S_ISREG(info.st_mode) && cr_file_read(path, &text) == CREMA_OK) {
     line =
         find_in_text(text.data, text.size, name, phase == CAFFE__PHASE__TRAIN ? "TRAIN" : "TEST");
   }
