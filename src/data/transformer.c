@@ -19,7 +19,8 @@ struct cr_transformer {
   cr_image_color color;
   int mean_values; /* 0, 1 or one for each channel */
   float *mean_value;
-  cr_mean mean;        /* values NULL: none */
+  cr_mean mean; /* values NULL: none */
+  char *mean_path;
   cr_augment *augment; /* NULL: none */
 };
 
@@ -37,10 +38,8 @@ static crema_status read_crop(cr_transformer *t, const Caffe__TransformationPara
 }
 
 static crema_status read_mean_file(cr_transformer *t, const char *name, const char *net_path) {
-  char *path = NULL;
-  CR_TRY(cr_file_resolve_input(net_path, name, &path));
-  crema_status status = cr_mean_read(path, &t->mean);
-  free(path);
+  CR_TRY(cr_file_resolve_input(net_path, name, &t->mean_path));
+  crema_status status = cr_mean_read(t->mean_path, &t->mean);
   return status == CREMA_OK ? CREMA_OK : cr_fail_in(status, "transform_param: mean_file");
 }
 
@@ -97,6 +96,7 @@ crema_status cr_transformer_create(const Caffe__TransformationParameter *param, 
 void cr_transformer_destroy(cr_transformer *transformer) {
   if (transformer == NULL) return;
   cr_augment_destroy(transformer->augment);
+  free(transformer->mean_path);
   cr_mean_free(&transformer->mean);
   free(transformer->mean_value);
   free(transformer);
@@ -143,9 +143,10 @@ crema_status cr_transformer_shape(const cr_transformer *t, int channels, int hei
   const cr_mean *mean = &t->mean;
   if (mean->values != NULL &&
       (mean->channels != channels || mean->height != height || mean->width != width)) {
-    return cr_fail(CREMA_E_SHAPE,
-                   "transform_param: the mean image is %d x %d x %d, the pixels are %d x %d x %d",
-                   mean->channels, mean->height, mean->width, channels, height, width);
+    return cr_fail(
+        CREMA_E_SHAPE,
+        "transform_param: the mean image of %s is %d x %d x %d, the pixels are %d x %d x %d",
+        t->mean_path, mean->channels, mean->height, mean->width, channels, height, width);
   }
   if (t->mean_values > 1 && t->mean_values != channels) {
     return cr_fail(CREMA_E_SHAPE, "transform_param: %d mean values for %d channels", t->mean_values,

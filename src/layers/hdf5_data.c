@@ -123,7 +123,9 @@ static crema_status look_at(const cr_layer *layer, hdf5_data_state *s, size_t f,
 
 static crema_status look_at_files(const cr_layer *layer, hdf5_data_state *s) {
   for (size_t f = 0; f < s->files; f++) {
-    for (int t = 0; t < layer->tops; t++) CR_TRY(look_at(layer, s, f, t));
+    for (int t = 0; t < layer->tops; t++) {
+      CR_TRY(cr_fail_in(look_at(layer, s, f, t), "%s", layer->param->hdf5_data_param->source));
+    }
     s->total += (uint64_t)s->file[f].samples;
   }
   if (s->total > 0) return CREMA_OK;

@@ -104,4 +104,8 @@ printf '%s\n' 'layer { name: "a\033[31m\nI b" type: "Inptu" top: "t" }' >colour.
 run time -model colour.prototxt
 expect_error "a name with control characters" "layer 'a?[31m?I b'" "did you mean 'Input'"
 [ "$(wc -l <log)" -eq 1 ] || { fail "more than one line"; cat log; }
+# The same controls as characters above 127, bytes that are no characters, and letters that are.
+printf 'layer { name: "\302\23331m\233\377\303\251\342\202\254" type: "Inptu" top: "t" }\n' >colour.prototxt
+run time -model colour.prototxt
+expect_error "a name with control characters above 127" "layer '?31m??é€'"
 finish
