@@ -34,6 +34,9 @@ struct cr_kernel {
   /* ACCUMULATE arguments: the kernel adds to what is there when `accumulate` says so. Kernels
    * without this only overwrite; the dispatcher adds through a temporary. */
   bool can_accumulate;
+  /* Calls a library that has to be protected from a lack of memory (ready, in the back-end table).
+   */
+  bool library;
   /* CREMA_E_UNSUPPORTED: try the next row (not an error). Allocates plan->state. May be NULL. */
   crema_status (*plan)(cr_plan *plan);
   /* buffer[i]: argument i in plan->form[i]; address 0 for an absent optional argument.

@@ -186,7 +186,12 @@ static bool hints_equal(const cr_op *op, const planned *p) {
   return true;
 }
 
+static crema_status check_ready(const cr_backend *backend, cr_plan *plan) {
+  return backend->ready == NULL ? CREMA_OK : backend->ready(plan);
+}
+
 static crema_status plan_kernel(const cr_kernel *kernel, const cr_backend *backend, cr_plan *plan) {
+  CR_TRY(check_ready(backend, plan));
   int before = backend->enter == NULL ? 0 : backend->enter(plan);
   crema_status status = kernel->plan == NULL ? CREMA_OK : kernel->plan(plan);
   if (backend->leave != NULL) backend->leave(before);
@@ -266,6 +271,15 @@ fail:
   return status;
 }
 
+static void drop_plan(cr_op *op, int i) {
+  if (op->last == op->slot[i]) op->last = NULL;
+  planned_destroy(op->slot[i]);
+  --op->slots;
+  memmove(&op->slot[i], &op->slot[i + 1], (size_t)(op->slots - i) * sizeof op->slot[0]);
+}
+
+/* Kept plans run on what is there now: asked before tensors are resolved, as another kernel
+ * wants them in other forms. */
 static crema_status find_plan(cr_op *op, crema_context *context, cr_tensor *const *tensor,
                               planned **out) {
   for (int i = 0; i < op->desc.args; ++i) {
@@ -274,10 +288,13 @@ static crema_status find_plan(cr_op *op, crema_context *context, cr_tensor *cons
   }
   for (int i = 0; i < op->slots; ++i) {
     planned *p = op->slot[i];
-    if (p->device == context->device && (!p->kernel->follows_hints || hints_equal(op, p))) {
-      *out = p;
-      return CREMA_OK;
-    }
+    if (p->device != context->device || (p->kernel->follows_hints && !hints_equal(op, p))) continue;
+    crema_status status = check_ready(p->plan.context->device->backend, &p->plan);
+    if (status == CREMA_OK) *out = p;
+    if (status != CREMA_E_UNSUPPORTED) return cr_fail_in(status, "op %s", p->kernel->name);
+    cr_log_debug("%s given up: %s", p->kernel->name, crema_error_text());
+    drop_plan(op, i);
+    break;
   }
   return make_plan(op, context, out);
 }

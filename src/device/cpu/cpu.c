@@ -7,6 +7,7 @@
 
 #include "core/fail.h"
 #include "device/cpu/cpu.h"
+#include "device/cpu/ready.h"
 #include "device/cpu/threads.h"
 #include "device/registry.h"
 
@@ -115,12 +116,11 @@ static crema_status cpu_zero(crema_context *context, crema_devptr memory, size_t
 
 static crema_status cpu_convert(crema_context *context, int64_t count, cr_form dst_form,
                                 crema_devptr dst, cr_form src_form, crema_devptr src) {
-  if (dst_form.layout == NULL && src_form.layout == NULL) {
-    return cr_convert_plain(count, dst_form.type, (void *)dst.address, src_form.type,
-                            (const void *)src.address);
-  }
+  bool plain = dst_form.layout == NULL && src_form.layout == NULL;
   int before = cr_cpu_enter_move(count);
-  crema_status status = cr_dnnl_convert(context, count, dst_form, dst, src_form, src);
+  crema_status status = plain ? cr_convert_plain(count, dst_form.type, (void *)dst.address,
+                                                 src_form.type, (const void *)src.address)
+                              : cr_dnnl_convert(context, count, dst_form, dst, src_form, src);
   cr_cpu_leave(before);
   return status;
 }
@@ -183,6 +183,7 @@ const cr_backend cr_backend_cpu = {
     .event_wait = cpu_event_pass,
     .event_query = cpu_event_query,
     .event_finish = cpu_event_finish,
+    .ready = cr_cpu_ready,
     .enter = cr_cpu_enter,
     .leave = cr_cpu_leave,
     .kernels = cr_cpu_kernels,

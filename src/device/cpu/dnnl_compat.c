@@ -39,6 +39,11 @@ void cr_md_look(cr_const_md md, cr_md_view *out) {
   dnnl_memory_desc_query(md, dnnl_query_strides, &strides);
   dnnl_memory_desc_query(md, dnnl_query_inner_nblks_s32, &out->inner_blocks);
   if (strides != NULL) out->strides = *strides;
+  const dnnl_dims_t *block = NULL, *block_axis = NULL;
+  dnnl_memory_desc_query(md, dnnl_query_inner_blks, &block);
+  dnnl_memory_desc_query(md, dnnl_query_inner_idxs, &block_axis);
+  if (out->inner_blocks > 0 && block != NULL) out->block = *block;
+  if (out->inner_blocks > 0 && block_axis != NULL) out->block_axis = *block_axis;
   out->blocked = out->dims != NULL && out->padded_dims != NULL && out->strides != NULL;
 }
 
@@ -91,6 +96,8 @@ void cr_md_look(cr_const_md md, cr_md_view *out) {
   out->blocked = true;
   out->strides = md->format_desc.blocking.strides;
   out->inner_blocks = md->format_desc.blocking.inner_nblks;
+  out->block = md->format_desc.blocking.inner_blks;
+  out->block_axis = md->format_desc.blocking.inner_idxs;
 }
 
 /* The second half of every version 2 constructor. */

@@ -49,7 +49,8 @@ dnnl_status_t cr_md_clone(cr_md *out, cr_const_md md);
 void cr_md_destroy(cr_md md);
 
 /* The part of a descriptor that tells plain memory from blocked. The pointers belong to
- * the descriptor. blocked: strides and inner blocks mean something. */
+ * the descriptor. blocked: strides and inner blocks mean something. Inner block i, the outermost
+ * first, is block[i] elements of axis block_axis[i]. */
 typedef struct cr_md_view {
   int ndims;
   dnnl_data_type_t type;
@@ -57,6 +58,7 @@ typedef struct cr_md_view {
   dnnl_dim_t offset;
   bool blocked;
   int inner_blocks;
+  const dnnl_dim_t *block, *block_axis; /* NULL without inner blocks */
 } cr_md_view;
 void cr_md_look(cr_const_md md, cr_md_view *out);
 

@@ -166,6 +166,7 @@ static crema_status plan_bwd_weights(cr_plan *plan) {
 const cr_kernel cr_conv_fwd_f32_dnnl = {.name = "conv_fwd_f32_dnnl",
                                         .op = CR_OP_CONV_FWD,
                                         .type = CREMA_F32,
+                                        .library = true,
                                         .plan = plan_fwd,
                                         .run = cr_dnnl_prim_run,
                                         .destroy = cr_dnnl_prim_destroy};
@@ -173,6 +174,7 @@ const cr_kernel cr_conv_fwd_f32_dnnl = {.name = "conv_fwd_f32_dnnl",
 const cr_kernel cr_conv_bwd_data_f32_dnnl = {.name = "conv_bwd_data_f32_dnnl",
                                              .op = CR_OP_CONV_BWD_DATA,
                                              .type = CREMA_F32,
+                                             .library = true,
                                              .plan = plan_bwd_data,
                                              .run = cr_dnnl_prim_run,
                                              .destroy = cr_dnnl_prim_destroy};
@@ -180,6 +182,7 @@ const cr_kernel cr_conv_bwd_data_f32_dnnl = {.name = "conv_bwd_data_f32_dnnl",
 const cr_kernel cr_conv_bwd_weights_f32_dnnl = {.name = "conv_bwd_weights_f32_dnnl",
                                                 .op = CR_OP_CONV_BWD_WEIGHTS,
                                                 .type = CREMA_F32,
+                                                .library = true,
                                                 .plan = plan_bwd_weights,
                                                 .run = cr_dnnl_prim_run,
                                                 .destroy = cr_dnnl_prim_destroy};

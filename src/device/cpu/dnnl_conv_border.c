@@ -167,6 +167,7 @@ static crema_status run_fwd(cr_plan *plan, crema_context *context, const crema_d
 const cr_kernel cr_conv_fwd_f32_border = {.name = "conv_fwd_f32_border",
                                           .op = CR_OP_CONV_FWD,
                                           .type = CREMA_F32,
+                                          .library = true,
                                           .plan = plan_fwd,
                                           .run = run_fwd,
                                           .destroy = destroy};

@@ -6,6 +6,8 @@
 
 #include "core/fail.h"
 #include "device/cpu/dnnl_layout.h"
+#include "device/cpu/dnnl_move.h"
+#include "device/cpu/ready.h"
 #include "device/device.h"
 
 enum { BUCKETS = 256 };
@@ -113,8 +115,18 @@ done:
   return status;
 }
 
+/* Without the library. */
+static crema_status move_values(cr_form dst_form, crema_devptr dst, cr_form src_form,
+                                crema_devptr src) {
+  const cr_layout *some = dst_form.layout != NULL ? dst_form.layout : src_form.layout;
+  const cr_dnnl_side to = {dst_form.layout, (char *)dst.address};
+  const cr_dnnl_side from = {src_form.layout, (char *)src.address};
+  return cr_dnnl_move(&some->shape, crema_dtype_size(dst_form.type), to, from);
+}
+
 static crema_status run_reorder(cr_form dst_form, crema_devptr dst, cr_form src_form,
                                 crema_devptr src) {
+  if (!cr_dnnl_is_ready()) return move_values(dst_form, dst, src_form, src);
   reorder *r = take_idle(dst_form, src_form);
   if (r == NULL) CR_TRY(reorder_create(dst_form, src_form, &r));
   dnnl_exec_arg_t args[2] = {{DNNL_ARG_FROM, r->src_memory}, {DNNL_ARG_TO, r->dst_memory}};
@@ -134,7 +146,7 @@ static bool is_computable(cr_form form) {
 }
 
 /* Goes through plain memory of the private side's element type: for element types that oneDNN
- * lacks, and between private layouts of different shapes. */
+ * lacks, between private layouts of different shapes, and where oneDNN cannot be called. */
 static crema_status convert_via_plain(int64_t count, cr_form dst_form, crema_devptr dst,
                                       cr_form src_form, crema_devptr src) {
   cr_form middle = {src_form.layout != NULL ? src_form.type : dst_form.type, NULL};
@@ -178,7 +190,8 @@ crema_status cr_dnnl_convert(crema_context *context, int64_t count, cr_form dst_
   }
   bool same_shape = dst_form.layout == NULL || src_form.layout == NULL ||
                     crema_shape_equal(&dst_form.layout->shape, &src_form.layout->shape);
-  if (!same_shape || !is_computable(dst_form) || !is_computable(src_form)) {
+  bool direct = dst_form.type == src_form.type || cr_dnnl_is_ready();
+  if (!same_shape || !direct || !is_computable(dst_form) || !is_computable(src_form)) {
     return convert_via_plain(count, dst_form, dst, src_form, src);
   }
   return run_reorder(dst_form, dst, src_form, src);

@@ -98,6 +98,7 @@ static crema_status plan_bwd_weights(cr_plan *plan) {
 const cr_kernel cr_ip_fwd_f32_dnnl = {.name = "ip_fwd_f32_dnnl",
                                       .op = CR_OP_IP_FWD,
                                       .type = CREMA_F32,
+                                      .library = true,
                                       .plan = plan_fwd,
                                       .run = cr_dnnl_prim_run,
                                       .destroy = cr_dnnl_prim_destroy};
@@ -105,6 +106,7 @@ const cr_kernel cr_ip_fwd_f32_dnnl = {.name = "ip_fwd_f32_dnnl",
 const cr_kernel cr_ip_bwd_data_f32_dnnl = {.name = "ip_bwd_data_f32_dnnl",
                                            .op = CR_OP_IP_BWD_DATA,
                                            .type = CREMA_F32,
+                                           .library = true,
                                            .plan = plan_bwd_data,
                                            .run = cr_dnnl_prim_run,
                                            .destroy = cr_dnnl_prim_destroy};
@@ -112,6 +114,7 @@ const cr_kernel cr_ip_bwd_data_f32_dnnl = {.name = "ip_bwd_data_f32_dnnl",
 const cr_kernel cr_ip_bwd_weights_f32_dnnl = {.name = "ip_bwd_weights_f32_dnnl",
                                               .op = CR_OP_IP_BWD_WEIGHTS,
                                               .type = CREMA_F32,
+                                              .library = true,
                                               .plan = plan_bwd_weights,
                                               .run = cr_dnnl_prim_run,
                                               .destroy = cr_dnnl_prim_destroy};

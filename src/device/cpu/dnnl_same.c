@@ -122,6 +122,7 @@ static crema_status run_axpby(cr_plan *plan, crema_context *context, const crema
 const cr_kernel cr_sum_f32_dnnl = {.name = "sum_f32_dnnl",
                                    .op = CR_OP_SUM,
                                    .type = CREMA_F32,
+                                   .library = true,
                                    .follows_hints = true,
                                    .plan = plan_sum,
                                    .run = run_sum};
@@ -129,6 +130,7 @@ const cr_kernel cr_sum_f32_dnnl = {.name = "sum_f32_dnnl",
 const cr_kernel cr_copy_f32_dnnl = {.name = "copy_f32_dnnl",
                                     .op = CR_OP_COPY,
                                     .type = CREMA_F32,
+                                    .library = true,
                                     .follows_hints = true,
                                     .plan = plan_copy,
                                     .run = run_copy};
@@ -136,6 +138,7 @@ const cr_kernel cr_copy_f32_dnnl = {.name = "copy_f32_dnnl",
 const cr_kernel cr_axpby_f32_dnnl = {.name = "axpby_f32_dnnl",
                                      .op = CR_OP_AXPBY,
                                      .type = CREMA_F32,
+                                     .library = true,
                                      .follows_hints = true,
                                      .plan = plan_axpby,
                                      .run = run_axpby};

@@ -1,5 +1,6 @@
 #include "device/cpu/threads.h"
 
+#include "device/cpu/team.h"
 #include "device/cpu/waiting.h"
 
 #ifdef _OPENMP
@@ -50,17 +51,17 @@ static int limit(int threads, int before) {
 int cr_cpu_enter(cr_plan *plan) {
   int before = omp_get_max_threads();
   if (plan->threads == 0) {
-    plan->threads = threads_for(work_of(plan->desc), before);
+    plan->threads = cr_cpu_team(threads_for(work_of(plan->desc), before));
     cr_cpu_waiting_planned();
   } else {
     cr_cpu_waiting_look();
   }
-  return limit(plan->threads, before);
+  return limit(cr_cpu_team(plan->threads), before);
 }
 
 int cr_cpu_enter_move(int64_t elements) {
   int before = omp_get_max_threads();
-  return limit(threads_for((double)elements * 2 * ELEMENT, before), before);
+  return limit(cr_cpu_team(threads_for((double)elements * 2 * ELEMENT, before)), before);
 }
 
 void cr_cpu_leave(int before) {

@@ -11,6 +11,7 @@
 #include "core/c_locale.h"
 #include "core/fail.h"
 #include "core/log.h"
+#include "device/cpu/ready.h"
 #include "device/pool.h"
 #include "device/registry.h"
 #include "device/sim/sim_private.h"
@@ -378,5 +379,6 @@ const cr_backend cr_backend_sim = {
     .enable_peer = sim_enable_peer,
     .disable_peer = sim_disable_peer,
     .host_access = cr_sim_host_access,
+    .ready = cr_cpu_ready,
     .kernels = cr_sim_kernels,
 };

@@ -1,0 +1,19 @@
+/* Moving values between oneDNN's layouts without oneDNN: for moments in which the library must not
+ * be called. */
+#ifndef CR_DEVICE_CPU_DNNL_MOVE_H
+#define CR_DEVICE_CPU_DNNL_MOVE_H
+
+#include "device/cpu/dnnl_layout.h"
+
+/* Memory in `layout`; NULL: row-major. */
+typedef struct cr_dnnl_side {
+  const cr_layout *layout;
+  char *memory;
+} cr_dnnl_side;
+
+/* Moves the values of `shape`, each of `size` bytes, which both sides' layouts have; pads of `to`
+ * are filled with zeros. Errors: CREMA_E_UNSUPPORTED for layouts other than blocked ones. */
+crema_status cr_dnnl_move(const crema_shape *shape, size_t size, cr_dnnl_side to,
+                          cr_dnnl_side from) CREMA_MUST_USE;
+
+#endif

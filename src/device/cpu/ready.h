@@ -1,0 +1,20 @@
+/* Whether an op may be planned or run now, where memory is short or generated code is refused. */
+#ifndef CR_DEVICE_CPU_READY_H
+#define CR_DEVICE_CPU_READY_H
+
+#include "device/kernel.h"
+
+/* oneDNN and GCC's OpenMP library do not survive an allocation that fails: the one uses what it did
+ * not get or ends by a C++ exception, the other ends the process. They are therefore only
+ * called while there is more memory left than they can need.
+ *
+ * The `ready` of the back-end table. CREMA_E_UNSUPPORTED: not on plan->kernel, which calls oneDNN,
+ * for lack of memory or of threads, or because the system allows no generated code; the first time
+ * that is logged as a warning. CREMA_E_NO_MEMORY: not at all. Costs a system call or two while
+ * planning; while running, only where the process has a limit on its memory. */
+crema_status cr_cpu_ready(cr_plan *plan) CREMA_MUST_USE;
+
+/* Whether oneDNN may be called, beside any plan. */
+bool cr_dnnl_is_ready(void);
+
+#endif

@@ -1,0 +1,135 @@
+#include "device/cpu/team.h"
+
+#ifdef _OPENMP
+#include <ctype.h>
+#include <omp.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "core/log.h"
+#include "core/spare_memory.h"
+
+/* What has to be left beside the threads' stacks: for the library's tables, and for the code that
+ * unwinds the stack of a thread that ends. */
+static const size_t RESERVE = (size_t)4 << 20;
+
+/* The calling thread's team. */
+static _Thread_local struct {
+  int tried; /* so many can be started, and were; 0: the calling thread alone */
+  int most;  /* what the system had to give; 0: no bound met yet */
+} team;
+
+static struct {
+  pthread_mutex_t lock; /* one team is tried out at a time */
+  _Atomic bool warned;
+} teams = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* The size of stack that the environment asks OpenMP for; 0: the system's own. A number without a
+ * unit is in kilobytes. */
+static size_t stack_bytes(void) {
+  const char *text = getenv("OMP_STACKSIZE");
+  if (text == NULL) text = getenv("GOMP_STACKSIZE");
+  if (text == NULL) return 0;
+  char *end = NULL;
+  unsigned long long number = strtoull(text, &end, 10);
+  while (isspace((unsigned char)*end)) ++end;
+  int shift = 10;
+  switch (tolower((unsigned char)*end)) {
+    case 'b': shift = 0; break;
+    case 'm': shift = 20; break;
+    case 'g': shift = 30; break;
+    default: break;
+  }
+  return end == text || number > SIZE_MAX >> shift ? 0 : (size_t)number << shift;
+}
+
+/* Ends as OpenMP's threads do, so that what pthread_exit loads is there when they do. */
+static void *wait_at_gate(void *gate) {
+  pthread_mutex_lock(gate);
+  pthread_mutex_unlock(gate);
+  pthread_exit(NULL);
+}
+
+/* The threads of the process; 0 where the system does not tell. */
+static long count_threads(void) {
+  struct stat task;
+  return stat("/proc/self/task", &task) == 0 ? (long)task.st_nlink - 2 : 0;
+}
+
+/* A thread that was joined counts against the limits for some microseconds more. */
+static void wait_until_gone(long before) {
+  const struct timespec pause = {.tv_nsec = 20000};
+  for (int i = 0; i < 500 && count_threads() > before; ++i) nanosleep(&pause, NULL);
+}
+
+/* How many of `wanted` threads there can be at once. */
+static int try_threads(int wanted) {
+  pthread_t *thread = malloc((size_t)wanted * sizeof *thread);
+  if (thread == NULL) return 0;
+  pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
+  pthread_attr_t attr;
+  long before = count_threads();
+  int made = 0;
+  bool spare = cr_spare_memory(RESERVE);
+  if (pthread_attr_init(&attr) != 0) {
+    free(thread);
+    return 0;
+  }
+  size_t bytes = stack_bytes();
+  if (bytes > 0) (void)pthread_attr_setstacksize(&attr, bytes); /* refused: OpenMP's is, too */
+  pthread_mutex_lock(&gate);
+  while (made < wanted && spare && pthread_create(&thread[made], &attr, wait_at_gate, &gate) == 0) {
+    ++made;
+    spare = cr_spare_memory(RESERVE);
+  }
+  pthread_mutex_unlock(&gate);
+  for (int i = 0; i < made; ++i) pthread_join(thread[i], NULL);
+  pthread_attr_destroy(&attr);
+  free(thread);
+  if (made > 0) wait_until_gone(before);
+  return spare ? made : made > 0 ? made - 1 : 0;
+}
+
+static void start(int threads) {
+#pragma omp parallel num_threads(threads)
+  { __asm__ volatile("" ::: "memory"); /* an empty region would be optimised away */ }
+}
+
+static void grow(int wanted) {
+  sigset_t all, old;
+  sigfillset(&all);
+  /* Threads inherit the mask: signals are not for these. */
+  bool masked = pthread_sigmask(SIG_SETMASK, &all, &old) == 0;
+  pthread_mutex_lock(&teams.lock);
+  int threads = 1 + try_threads(wanted - 1);
+  team.tried = threads;
+  if (threads > 1) start(threads);
+  pthread_mutex_unlock(&teams.lock);
+  if (masked) pthread_sigmask(SIG_SETMASK, &old, NULL);
+  if (threads == wanted) return;
+  team.most = threads;
+  if (!atomic_exchange(&teams.warned, true)) {
+    cr_log_warning("%d of %d threads can be started: work goes on with these", threads, wanted);
+  }
+}
+
+int cr_cpu_team(int wanted) {
+  if (team.most > 0 && wanted > team.most) wanted = team.most;
+  /* Inside somebody's parallel region there are no threads to be started. */
+  if (wanted > 1 && wanted > team.tried && !omp_in_parallel()) grow(wanted);
+  return team.most > 0 && wanted > team.most ? team.most : wanted;
+}
+
+#else
+
+int cr_cpu_team(int wanted) {
+  return wanted;
+}
+
+#endif
