@@ -28,6 +28,10 @@ static bool is_never_overcommitted(void) {
   return got == 1 && mode == '2';
 }
 
+bool cr_address_space_is_limited(void) {
+  return has_limit(RLIMIT_AS);
+}
+
 bool cr_memory_is_limited(void) {
-  return has_limit(RLIMIT_AS) || has_limit(RLIMIT_DATA) || is_never_overcommitted();
+  return cr_address_space_is_limited() || has_limit(RLIMIT_DATA) || is_never_overcommitted();
 }

@@ -16,4 +16,7 @@ bool cr_spare_memory(size_t bytes);
  * calls. */
 bool cr_memory_is_limited(void);
 
+/* Whether it has a limit on its address space, against which memory counts that is only reserved. */
+bool cr_address_space_is_limited(void);
+
 #endif

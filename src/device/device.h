@@ -94,10 +94,10 @@ typedef struct cr_backend {
    * checkers, NULL for all others. */
   void (*host_access)(const void *memory, size_t bytes, bool change);
 
-  /* Whether plan->kernel may be planned (plan->threads is 0 then) or run now; may be NULL.
+  /* Whether plan->kernel may be run now or, after enter, be planned; may be NULL.
    * CREMA_E_UNSUPPORTED: the op is to be planned on one of the rows that follow. Any other failure:
    * on none. */
-  crema_status (*ready)(cr_plan *plan);
+  crema_status (*ready)(const cr_plan *plan, bool planning);
   /* Called before and after a kernel's plan() and run() on the calling thread; may be NULL. What
    * enter returns is handed to leave. */
   int (*enter)(cr_plan *plan);

@@ -186,14 +186,14 @@ static bool hints_equal(const cr_op *op, const planned *p) {
   return true;
 }
 
-static crema_status check_ready(const cr_backend *backend, cr_plan *plan) {
-  return backend->ready == NULL ? CREMA_OK : backend->ready(plan);
+static crema_status check_ready(const cr_backend *backend, const cr_plan *plan, bool planning) {
+  return backend->ready == NULL ? CREMA_OK : backend->ready(plan, planning);
 }
 
 static crema_status plan_kernel(const cr_kernel *kernel, const cr_backend *backend, cr_plan *plan) {
-  CR_TRY(check_ready(backend, plan));
   int before = backend->enter == NULL ? 0 : backend->enter(plan);
-  crema_status status = kernel->plan == NULL ? CREMA_OK : kernel->plan(plan);
+  crema_status status = check_ready(backend, plan, true);
+  if (status == CREMA_OK && kernel->plan != NULL) status = kernel->plan(plan);
   if (backend->leave != NULL) backend->leave(before);
   return status;
 }
@@ -289,7 +289,7 @@ static crema_status find_plan(cr_op *op, crema_context *context, cr_tensor *cons
   for (int i = 0; i < op->slots; ++i) {
     planned *p = op->slot[i];
     if (p->device != context->device || (p->kernel->follows_hints && !hints_equal(op, p))) continue;
-    crema_status status = check_ready(p->plan.context->device->backend, &p->plan);
+    crema_status status = check_ready(p->plan.context->device->backend, &p->plan, false);
     if (status == CREMA_OK) *out = p;
     if (status != CREMA_E_UNSUPPORTED) return cr_fail_in(status, "op %s", p->kernel->name);
     cr_log_debug("%s given up: %s", p->kernel->name, crema_error_text());

@@ -70,18 +70,18 @@ bool cr_dnnl_is_ready(void) {
 
 static crema_status library_ready(const cr_plan *plan, bool planning) {
   if (!is_code_allowed()) return cr_fail(CREMA_E_UNSUPPORTED, "generated code is refused");
-  if ((planning || is_limited()) && !has_reserve()) {
-    return cr_fail(CREMA_E_UNSUPPORTED, "less than %zu MB are left", LIBRARY_RESERVE >> 20);
-  }
-  /* The library has cut its work for so many threads and starts them whatever they are. */
+  /* The library has cut its work for so many threads, and would start them. */
   if (!planning && cr_cpu_team(plan->threads) < plan->threads) {
     return cr_fail(CREMA_E_UNSUPPORTED, "%d threads cannot be started", plan->threads);
+  }
+  /* Last, as threads take memory. */
+  if ((planning || is_limited()) && !has_reserve()) {
+    return cr_fail(CREMA_E_UNSUPPORTED, "less than %zu MB are left", LIBRARY_RESERVE >> 20);
   }
   return CREMA_OK;
 }
 
-crema_status cr_cpu_ready(cr_plan *plan) {
-  bool planning = plan->threads == 0;
+crema_status cr_cpu_ready(const cr_plan *plan, bool planning) {
   if (planning) {
     atomic_store_explicit(&readiness.limited, cr_memory_is_limited(), memory_order_relaxed);
   }

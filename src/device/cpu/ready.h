@@ -12,7 +12,7 @@
  * for lack of memory or of threads, or because the system allows no generated code; the first time
  * that is logged as a warning. CREMA_E_NO_MEMORY: not at all. Costs a system call or two while
  * planning; while running, only where the process has a limit on its memory. */
-crema_status cr_cpu_ready(cr_plan *plan) CREMA_MUST_USE;
+crema_status cr_cpu_ready(const cr_plan *plan, bool planning) CREMA_MUST_USE;
 
 /* Whether oneDNN may be called, beside any plan. */
 bool cr_dnnl_is_ready(void);

@@ -19,6 +19,11 @@
  * unwinds the stack of a thread that ends. */
 static const size_t RESERVE = (size_t)4 << 20;
 
+/* Address space that glibc reserves for a thread when it first allocates; twice as much for a
+ * moment, until the aligned half is found. A thread that does not get it then tries again whenever
+ * it allocates, and would take at any later moment what others count on. */
+static const size_t ARENA = (size_t)64 << 20;
+
 /* The calling thread's team. */
 static _Thread_local struct {
   int tried; /* so many can be started, and were; 0: the calling thread alone */
@@ -76,6 +81,7 @@ static int try_threads(int wanted) {
   pthread_attr_t attr;
   long before = count_threads();
   int made = 0;
+  const size_t arena = cr_address_space_is_limited() ? ARENA : 0;
   bool spare = cr_spare_memory(RESERVE);
   if (pthread_attr_init(&attr) != 0) {
     free(thread);
@@ -86,7 +92,7 @@ static int try_threads(int wanted) {
   pthread_mutex_lock(&gate);
   while (made < wanted && spare && pthread_create(&thread[made], &attr, wait_at_gate, &gate) == 0) {
     ++made;
-    spare = cr_spare_memory(RESERVE);
+    spare = cr_spare_memory(RESERVE + ((size_t)made + 1) * arena);
   }
   pthread_mutex_unlock(&gate);
   for (int i = 0; i < made; ++i) pthread_join(thread[i], NULL);
@@ -96,9 +102,13 @@ static int try_threads(int wanted) {
   return spare ? made : made > 0 ? made - 1 : 0;
 }
 
+/* Each thread allocates something, so that its address space is reserved at once. */
 static void start(int threads) {
 #pragma omp parallel num_threads(threads)
-  { __asm__ volatile("" ::: "memory"); /* an empty region would be optimised away */ }
+  {
+    void *volatile some = malloc(1);
+    free(some);
+  }
 }
 
 static void grow(int wanted) {

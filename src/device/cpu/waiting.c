@@ -12,6 +12,7 @@
 #include "core/clock.h"
 #include "core/log.h"
 #include "core/queue.h"
+#include "core/spare_memory.h"
 #include "core/thread.h"
 #include "device/cpu/team.h"
 
@@ -68,10 +69,10 @@ static crema_status sleep_with_team(void *arg) {
 }
 
 /* Failing to become calm costs time, nothing else. Who asked for few threads on a large machine
- * would get many that only sleep, and may not be allowed so many: OpenMP ends the process then. */
+ * would get many that only sleep. Where memory is limited their stacks are better used otherwise. */
 static void become_calm(void) {
   int sleepers = needed_sleepers();
-  if (sleepers > omp_get_max_threads()) return;
+  if (sleepers > omp_get_max_threads() || cr_memory_is_limited()) return;
   int *members = malloc(sizeof *members);
   if (members == NULL) return;
   *members = sleepers;
