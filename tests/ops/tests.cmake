@@ -11,3 +11,9 @@ foreach(target test_ops_kernels test_ops_windows)
 endforeach()
 # Threads that wait without spinning: the machine may have fewer cores than the test has threads.
 set_tests_properties(ops/kernels ops/windows PROPERTIES ENVIRONMENT OMP_WAIT_POLICY=passive)
+# Runs the command where the system refuses it something.
+add_library(test_few_threads MODULE ${CMAKE_CURRENT_LIST_DIR}/few_threads.c)
+target_link_libraries(test_few_threads PRIVATE Threads::Threads ${CMAKE_DL_LIBS})
+target_compile_definitions(test_ops_refusals PRIVATE
+  CREMA_FEW_THREADS="$<TARGET_FILE:test_few_threads>")
+add_dependencies(test_ops_refusals crema_cli test_few_threads)

@@ -73,7 +73,7 @@ static void wait_until_gone(long before) {
   for (int i = 0; i < 500 && count_threads() > before; ++i) nanosleep(&pause, NULL);
 }
 
-/* How many of `wanted` threads there can be at once. */
+/* How many of `wanted` threads beside the calling one there can be at once. */
 static int try_threads(int wanted) {
   pthread_t *thread = malloc((size_t)wanted * sizeof *thread);
   if (thread == NULL) return 0;
@@ -111,13 +111,25 @@ static void start(int threads) {
   }
 }
 
+/* The library ends threads when a region has fewer than the one before, two or more, and starts new
+ * ones for the next, maybe before the old ones are gone: there has to be room for twice as many. Of
+ * two threads it never ends one. */
+static int tries_for(int wanted) {
+  return wanted > 2 ? 2 * (wanted - 1) : wanted - 1;
+}
+
+static int team_for(int made, int wanted) {
+  if (made == tries_for(wanted)) return wanted;
+  return made > 2 ? made / 2 + 1 : made > 0 ? 2 : 1;
+}
+
 static void grow(int wanted) {
   sigset_t all, old;
   sigfillset(&all);
   /* Threads inherit the mask: signals are not for these. */
   bool masked = pthread_sigmask(SIG_SETMASK, &all, &old) == 0;
   pthread_mutex_lock(&teams.lock);
-  int threads = 1 + try_threads(wanted - 1);
+  int threads = team_for(try_threads(tries_for(wanted)), wanted);
   team.tried = threads;
   if (threads > 1) start(threads);
   pthread_mutex_unlock(&teams.lock);

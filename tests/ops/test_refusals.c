@@ -1,0 +1,267 @@
+/* What the system refuses a process (generated code, memory, threads) slows it down or ends in an
+ * error; the libraries below do not end it. The command runs in a child process. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED 1
+#else
+#define SANITIZED 0
+#endif
+
+enum { OUTPUT = 1 << 16 };
+
+typedef struct refusal {
+  bool code;         /* no generated code */
+  size_t memory;     /* bytes of address space; 0: unlimited */
+  size_t data;       /* bytes of private writable memory; 0: unlimited */
+  const char *alive; /* threads beside the first that can be alive; NULL: unlimited */
+} refusal;
+
+static char folder[] = "/tmp/crema-refusals-XXXXXX";
+
+/* ---- generated code ------------------------------------------------------ */
+
+#define LOAD(field) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
+#define IF_EQUAL(value, yes, no) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, yes, no)
+#define IF_ANY(bits, yes, no) BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, bits, yes, no)
+#define ANSWER(value) BPF_STMT(BPF_RET | BPF_K, value)
+
+/* What systemd's MemoryDenyWriteExecute does: no memory that is writable and executable, and none
+ * that becomes executable. Returns false where the kernel has no such filters. */
+static bool refuse_code(void) {
+  struct sock_filter program[] = {
+      LOAD(nr),
+      IF_EQUAL(SYS_mmap, 0, 4),
+      LOAD(args[2]),
+      BPF_STMT(BPF_ALU | BPF_AND | BPF_K, PROT_WRITE | PROT_EXEC),
+      IF_EQUAL(PROT_WRITE | PROT_EXEC, 4, 0),
+      ANSWER(SECCOMP_RET_ALLOW),
+      IF_EQUAL(SYS_mprotect, 0, 3),
+      LOAD(args[2]),
+      IF_ANY(PROT_EXEC, 0, 1),
+      ANSWER(SECCOMP_RET_ERRNO | EPERM),
+      ANSWER(SECCOMP_RET_ALLOW),
+  };
+  struct sock_fprog filter = {sizeof program / sizeof *program, program};
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
+}
+
+/* ---- running ------------------------------------------------------------- */
+
+static void set_limit(int resource, size_t bytes) {
+  struct rlimit limit = {bytes, bytes};
+  if (bytes > 0 && setrlimit(resource, &limit) != 0) _exit(99);
+}
+
+/* In the child; does not return. */
+static void become(const refusal *r, const char *const *args, int output) {
+  dup2(output, STDOUT_FILENO);
+  dup2(output, STDERR_FILENO);
+  if (chdir(folder) != 0) _exit(99);
+  setenv("OMP_NUM_THREADS", "4", 1);
+  if (r->alive != NULL) {
+    setenv("LD_PRELOAD", CREMA_FEW_THREADS, 1);
+    setenv("FEW_THREADS", r->alive, 1);
+  }
+  set_limit(RLIMIT_AS, r->memory);
+  set_limit(RLIMIT_DATA, r->data);
+  if (r->code && !refuse_code()) _exit(98);
+  execv(args[0], (char *const *)args);
+  _exit(99);
+}
+
+/* Runs a command; *text (OUTPUT bytes) is what it wrote. Returns the wait status. */
+static int run(const refusal *r, const char *const *args, char *text) {
+  FILE *file = tmpfile();
+  assert_non_null(file);
+  pid_t child = fork();
+  assert_true(child >= 0);
+  if (child == 0) become(r, args, fileno(file));
+  int status = 0;
+  assert_int_equal(waitpid(child, &status, 0), child);
+  rewind(file);
+  size_t got = fread(text, 1, OUTPUT - 1, file);
+  text[got] = '\0';
+  fclose(file);
+  return status;
+}
+
+static int count(const char *text, const char *part) {
+  int found = 0;
+  for (const char *at = strstr(text, part); at != NULL; at = strstr(at + 1, part)) ++found;
+  return found;
+}
+
+/* Warnings are the lines of the log that begin with a W. */
+static int count_warnings(const char *text) {
+  return count(text, "\nW") + (text[0] == 'W');
+}
+
+static void expect_success(int status, const char *text) {
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 98) {
+    print_message("this system has no filters for system calls\n");
+    skip();
+  }
+  if (status != 0) fail_msg("wait status %#x: %s", (unsigned)status, text);
+}
+
+/* ---- what runs ----------------------------------------------------------- */
+
+#define MODEL CREMA_SOURCE_DIR "/models/squeezenet_v1.0/"
+
+static const char *const classify[] = {CREMA_BINARY_DIR "/bin/crema",
+                                       "classify",
+                                       "-model",
+                                       MODEL "deploy.prototxt",
+                                       "-weights",
+                                       MODEL "squeezenet_v1.0.caffemodel",
+                                       CREMA_SOURCE_DIR "/examples/images/cat.jpg",
+                                       NULL};
+
+static const char *const train[] = {CREMA_BINARY_DIR "/bin/crema", "train", "-solver",
+                                    "solver.prototxt", NULL};
+
+/* Layers of every kind for which oneDNN generates code. */
+static const char net[] =
+    "layer { name: 'data' type: 'DummyData' top: 'data' top: 'label' dummy_data_param {\n"
+    "  shape { dim: 8 dim: 3 dim: 20 dim: 20 } shape { dim: 8 }\n"
+    "  data_filler { type: 'gaussian' std: 1 } data_filler { type: 'constant' value: 3 } } }\n"
+    "layer { name: 'conv1' type: 'Convolution' bottom: 'data' top: 'conv1' convolution_param {\n"
+    "  num_output: 16 kernel_size: 3 pad: 1 weight_filler { type: 'msra' } } }\n"
+    "layer { name: 'relu1' type: 'ReLU' bottom: 'conv1' top: 'conv1' }\n"
+    "layer { name: 'norm' type: 'LRN' bottom: 'conv1' top: 'norm' lrn_param { local_size: 3 } }\n"
+    "layer { name: 'pool1' type: 'Pooling' bottom: 'norm' top: 'pool1'\n"
+    "  pooling_param { kernel_size: 2 stride: 2 } }\n"
+    "layer { name: 'conv2' type: 'Convolution' bottom: 'pool1' top: 'conv2' convolution_param {\n"
+    "  num_output: 16 kernel_size: 3 group: 2 weight_filler { type: 'msra' } } }\n"
+    "layer { name: 'bn' type: 'BatchNorm' bottom: 'conv2' top: 'bn' }\n"
+    "layer { name: 'scale' type: 'Scale' bottom: 'bn' top: 'scale' scale_param {\n"
+    "  bias_term: true } }\n"
+    "layer { name: 'cat' type: 'Concat' bottom: 'scale' bottom: 'conv2' top: 'cat' }\n"
+    "layer { name: 'pool2' type: 'Pooling' bottom: 'cat' top: 'pool2'\n"
+    "  pooling_param { pool: AVE kernel_size: 2 stride: 2 } }\n"
+    "layer { name: 'ip' type: 'InnerProduct' bottom: 'pool2' top: 'ip' inner_product_param {\n"
+    "  num_output: 5 weight_filler { type: 'xavier' } } }\n"
+    "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'ip' bottom: 'label' top: 'loss' }\n";
+
+static const char solver[] =
+    "net: 'net.prototxt' base_lr: 0.01 lr_policy: 'fixed' momentum: 0.9 max_iter: 4 display: 1\n"
+    "random_seed: 7 snapshot_after_train: false snapshot_prefix: 's'\n";
+
+/* The numbers behind `mark` in both texts are the same but for rounding. */
+static void expect_same_numbers(const char *a, const char *b, const char *mark, int least) {
+  int found = 0;
+  for (;; ++found) {
+    a = strstr(a, mark);
+    b = strstr(b, mark);
+    if (a == NULL || b == NULL) break;
+    a += strlen(mark);
+    b += strlen(mark);
+    double x = strtod(a, NULL), y = strtod(b, NULL);
+    if (!(fabs(x - y) <= 2e-3 * (fabs(x) + 0.01))) fail_msg("%s%g, not %g", mark, y, x);
+  }
+  assert_true(a == NULL && b == NULL);
+  assert_true(found >= least);
+}
+
+/* classify prints "0.1234 - 'class'" lines: the five answers in order. */
+static void expect_same_answers(const char *a, const char *b) {
+  int found = 0;
+  for (a = strstr(a, " - "), b = strstr(b, " - "); a != NULL && b != NULL;
+       a = strstr(a + 1, " - "), b = strstr(b + 1, " - "), ++found) {
+    size_t length = strcspn(a, "\n");
+    if (strncmp(a, b, length) != 0) fail_msg("%.*s, not %.*s", 60, b, (int)length, a);
+  }
+  assert_int_equal(found, 5);
+}
+
+static char normal[OUTPUT], refused[OUTPUT];
+
+/* Training is the same with and without the refusal, with one warning that has `warning` in it. */
+static void expect_training(const refusal *r, const char *warning) {
+  expect_success(run(&(refusal){0}, train, normal), normal);
+  expect_success(run(r, train, refused), refused);
+  expect_same_numbers(normal, refused, ", loss = ", 4);
+  assert_int_equal(count_warnings(normal), 0);
+  if (count_warnings(refused) != 1 || count(refused, warning) != 1) fail_msg("%s", refused);
+}
+
+static void expect_classification(const refusal *r, const char *warning) {
+  expect_success(run(&(refusal){0}, classify, normal), normal);
+  expect_success(run(r, classify, refused), refused);
+  expect_same_answers(normal, refused);
+  if (count_warnings(refused) != 1 || count(refused, warning) != 1) fail_msg("%s", refused);
+}
+
+/* ---- tests --------------------------------------------------------------- */
+
+static void test_generated_code(void **state) {
+  (void)state;
+  const refusal r = {.code = true};
+  expect_training(&r, "refuses memory for generated code");
+  expect_classification(&r, "refuses memory for generated code");
+}
+
+static void test_threads(void **state) {
+  (void)state;
+  if (SANITIZED) skip(); /* these want to be loaded before anything else */
+  expect_training(&(refusal){.alive = "4"}, "3 of 4 threads can be started");
+  expect_training(&(refusal){.alive = "3"}, "2 of 4 threads can be started");
+  expect_training(&(refusal){.alive = "1"}, "2 of 4 threads can be started");
+  expect_classification(&(refusal){.alive = "0"}, "1 of 4 threads can be started");
+}
+
+static void write_file(const char *name, const char *text) {
+  char path[256];
+  snprintf(path, sizeof path, "%s/%s", folder, name);
+  FILE *file = fopen(path, "w");
+  assert_non_null(file);
+  fputs(text, file);
+  assert_int_equal(fclose(file), 0);
+}
+
+static int begin(void **state) {
+  (void)state;
+  if (mkdtemp(folder) == NULL) return 1;
+  write_file("net.prototxt", net);
+  write_file("solver.prototxt", solver);
+  return 0;
+}
+
+static int end(void **state) {
+  (void)state;
+  char path[256];
+  snprintf(path, sizeof path, "%s/net.prototxt", folder);
+  unlink(path);
+  snprintf(path, sizeof path, "%s/solver.prototxt", folder);
+  unlink(path);
+  return rmdir(folder);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_generated_code),
+      cmocka_unit_test(test_threads),
+  };
+  return cmocka_run_group_tests(tests, begin, end);
+}
