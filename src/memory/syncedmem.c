@@ -316,8 +316,12 @@ crema_status cr_syncedmem_write(crema_syncedmem *memory, crema_context *context,
 }
 
 crema_status cr_syncedmem_zero(crema_syncedmem *memory, crema_context *context) {
-  crema_head before = memory->head;
   crema_devptr data = {0};
+  /* A block that goes to another device takes its bytes along: should the fill fail, they are still
+   * the newest. */
+  bool moves = memory->gpu.data.address != 0 && memory->gpu.device != context->device;
+  if (moves && !one_sided(context)) CR_TRY(cr_syncedmem_read(memory, context, &data));
+  crema_head before = memory->head;
   CR_TRY(cr_syncedmem_overwrite(memory, context, &data));
   crema_status status = context->device->backend->zero(context, data, memory->size);
   if (status != CREMA_OK) memory->head = before;
