@@ -159,13 +159,11 @@ static void only_valid(values *v, int index) {
 static crema_status convert_slot(values *v, crema_context *context, int target, int source) {
   form_slot *to = &v->slot[target], *from = &v->slot[source];
   crema_devptr dst = {0}, src = {0};
-  crema_head before = to->memory.head;
   CR_TRY(cr_syncedmem_read(&from->memory, context, &src));
   CR_TRY(cr_syncedmem_overwrite(&to->memory, context, &dst));
   crema_status status =
       context->device->backend->convert(context, v->count, to->form, dst, from->form, src);
   if (status == CREMA_E_UNSUPPORTED && !context->device->backend->host_memory) {
-    to->memory.head = before;
     return convert_slot(v, cr_host_context(), target, source);
   }
   if (status != CREMA_OK) {
@@ -533,9 +531,12 @@ crema_status cr_tensor_view_data(const cr_tensor_view *view, const cr_tensor *te
   if (view->values != v || view->generation != v->generation) {
     return cr_fail(CREMA_E_STATE, "a view outlived the memory of its tensor");
   }
-  bool alone = v->head != NO_FORM && v->slot[v->head].valid &&
-               cr_form_equal(v->head_form, (cr_form){v->type, NULL}) &&
-               v->slot[v->head].memory.head == CREMA_HEAD_AT_CPU;
+  /* Neither a conversion of the values nor the mark of all zeros would show what is written through
+   * the view. */
+  bool alone = v->head != NO_FORM && !v->zero;
+  for (int i = 0; i < MAX_FORMS; i++) alone = alone && v->slot[i].valid == (i == v->head);
+  alone = alone && cr_form_equal(v->head_form, (cr_form){v->type, NULL}) &&
+          v->slot[v->head].memory.head == CREMA_HEAD_AT_CPU;
   if (!alone) {
     return cr_fail(CREMA_E_STATE, "a view needs the newest values on the host alone");
   }
@@ -548,7 +549,7 @@ cr_tensor_memory cr_tensor_memory_of(const cr_tensor *tensor) {
   for (int i = 0; i < MAX_FORMS; i++) {
     const form_slot *slot = &tensor->values->slot[i];
     if (!slot->used) continue;
-    if (slot->memory.host.own) bytes.host += slot->memory.host.bytes;
+    bytes.host += slot->memory.host.bytes; /* none of adopted memory */
     if (slot->memory.gpu.own) bytes.device += slot->memory.capacity;
   }
   return bytes;

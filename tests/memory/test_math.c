@@ -133,6 +133,27 @@ static void s4_36_update_with_other_types(void **state) {
   crema_blob_destroy(whole);
 }
 
+/* Differences of another count are refused, longer ones too; differences that are all zero cost
+ * nothing. */
+static void s0_26_s4_36_updates_with_odd_differences(void **state) {
+  (void)state;
+  fixture f = begin();
+  cr_tensor *difference = NULL;
+  fill(&f);
+  for (int64_t count = COUNT - 1; count <= COUNT + 1; count++) {
+    assert_int_equal(cr_tensor_create(CREMA_F32, count, &difference), CREMA_OK);
+    cr_sim_reset_counts();
+    to_device(&f, false);
+    assert_int_equal(cr_tensor_subtract(f.blob->data, difference),
+                     count == COUNT ? CREMA_OK : CREMA_E_SHAPE);
+    assert_int_equal(cr_tensor_bytes(difference), 0);
+    assert_int_equal(cr_sim_count(CR_SIM_KERNEL, -1), 0);
+    cr_tensor_destroy(difference);
+  }
+  expect_sums(&f, true);
+  end(&f);
+}
+
 static void s0_23_a_batch_filled_through_views(void **state) {
   (void)state;
   fixture f = begin();
@@ -288,6 +309,7 @@ int main(void) {
       cmocka_unit_test(s0_26_sums_run_where_the_head_is),
       cmocka_unit_test(s0_26_scale_and_update_run_where_the_head_is),
       cmocka_unit_test(s4_36_update_with_other_types),
+      cmocka_unit_test(s0_26_s4_36_updates_with_odd_differences),
       cmocka_unit_test(s0_23_a_batch_filled_through_views),
       cmocka_unit_test(s0_24_adopted_data_after_shrinking),
       cmocka_unit_test(s0_24_adopted_device_data),

@@ -256,6 +256,153 @@ static void s0_25_growing_drops_shrinking_keeps(void **state) {
   cr_tensor_destroy(tensor);
 }
 
+/* A tensor holds one memory for each form that was asked for, of an even number of elements, so
+ * that halves can be loaded in pairs. */
+static void s4_25_footprint_by_form(void **state) {
+  (void)state;
+  static const crema_dtype type[] = {CREMA_F64, CREMA_F32, CREMA_F16, CREMA_BF16,
+                                     CREMA_I32, CREMA_U32, CREMA_I8,  CREMA_U8};
+  for (int64_t count = 0; count < 6; count++) {
+    cr_tensor *tensor = NULL;
+    size_t bytes = 0;
+    assert_int_equal(cr_tensor_create(CREMA_F32, count, &tensor), CREMA_OK);
+    assert_int_equal(cr_tensor_bytes(tensor), 0);
+    for (int round = 0; round < 2; round++) {
+      for (int i = 0; i < 6; i++) {
+        crema_devptr out = {0};
+        cr_form form = {type[i], NULL};
+        assert_int_equal(cr_tensor_read(tensor, cr_host_context(), form, &out), CREMA_OK);
+        if (round == 0) bytes += (size_t)(count + count % 2) * crema_dtype_size(type[i]);
+        assert_int_equal(cr_tensor_bytes(tensor), bytes);
+        assert_int_equal(cr_tensor_memory_of(tensor).host, bytes);
+      }
+    }
+    cr_tensor_destroy(tensor);
+  }
+}
+
+/* With all slots taken a stale form makes room before one that holds the values, even if that was
+ * never asked for by itself. */
+static void stale_forms_go_before_valid_ones(void **state) {
+  fixture *f = *state;
+  cr_layout layout[4];
+  cr_form head = {CREMA_F64, &f->reversed_double};
+  crema_devptr out = {0};
+  for (int i = 0; i < 4; i++) layout[i] = f->reversed;
+  cr_tensor *tensor = new_tensor(COUNT);
+  write_counting(f, tensor, 3);
+  for (int i = 0; i < 3; i++) read_floats(f, tensor, (cr_form){CREMA_F32, &layout[i]});
+  assert_int_equal(cr_tensor_update(tensor, f->context, head, &out), CREMA_OK);
+  /* Valid now: the head, plain doubles (on the way) and plain floats; stale: three layouts. */
+  read_floats(f, tensor, CR_PLAIN_F32);
+  int before = conversions;
+  assert_true(read_floats(f, tensor, (cr_form){CREMA_F32, &layout[3]})[0] == 3 + COUNT - 1);
+  assert_int_equal(conversions, before + 1);
+  assert_int_equal(cr_tensor_read(tensor, f->context, (cr_form){CREMA_F64, NULL}, &out), CREMA_OK);
+  assert_int_equal(conversions, before + 1);
+  cr_tensor_destroy(tensor);
+}
+
+/* The form that was written holds what others may only hold rounded: it is never given up for them,
+ * however long it was not used. */
+static void the_head_is_never_evicted(void **state) {
+  fixture *f = *state;
+  enum { LAYOUTS = 12 };
+  cr_layout layout[LAYOUTS];
+  cr_form head = {CREMA_F64, &f->reversed_double};
+  cr_tensor *tensor = new_tensor(COUNT);
+  crema_devptr out = {0};
+  assert_int_equal(cr_tensor_write(tensor, f->context, head, &out), CREMA_OK);
+  for (int i = 0; i < COUNT; i++) ((double *)out.address)[i] = 1.0 / 3 + i;
+  for (int i = 0; i < LAYOUTS; i++) {
+    layout[i] = f->reversed;
+    read_floats(f, tensor, (cr_form){CREMA_F32, &layout[i]});
+    int before = conversions;
+    if (i % 6 != 5) continue;
+    assert_true(cr_form_equal(cr_tensor_head(tensor), head));
+    assert_int_equal(cr_tensor_read(tensor, f->context, head, &out), CREMA_OK);
+    assert_int_equal(conversions, before);
+    assert_true(((const double *)out.address)[1] == 1.0 / 3 + 1);
+  }
+  cr_tensor_destroy(tensor);
+}
+
+/* Memory that held values before it was cut and marked as zero: what comes into use again when the
+ * tensor grows within it is zero, too. */
+static void s0_25_growing_after_zero_gives_zeros(void **state) {
+  fixture *f = *state;
+  cr_tensor *tensor = new_tensor(8);
+  write_counting(f, tensor, 1);
+  assert_int_equal(cr_tensor_resize(tensor, 3), CREMA_OK);
+  cr_tensor_set_zero(tensor);
+  assert_true(read_floats(f, tensor, CR_PLAIN_F32)[2] == 0);
+  assert_int_equal(cr_tensor_resize(tensor, 8), CREMA_OK);
+  assert_true(cr_tensor_is_zero(tensor));
+  const float *value = read_floats(f, tensor, CR_PLAIN_F32);
+  for (int i = 0; i < 8; i++) assert_true(value[i] == 0);
+  cr_tensor_destroy(tensor);
+}
+
+static void *written(cr_tensor *tensor) {
+  void *data = NULL;
+  assert_int_equal(cr_tensor_host_write(tensor, &data), CREMA_OK);
+  return data;
+}
+
+/* A view is refused when its tensor has been resized or has made its memory anew, though the newest
+ * values are on the host alone again. */
+static void s0_23_views_of_memory_that_is_gone(void **state) {
+  fixture *f = *state;
+  cr_tensor_view view = {0};
+  void *item = NULL;
+  static const int64_t size[] = {2, COUNT + 1, 1000};
+  for (size_t i = 0; i < sizeof size / sizeof size[0]; i++) {
+    cr_tensor *tensor = new_tensor(COUNT);
+    void *data = written(tensor);
+    assert_int_equal(cr_tensor_view_make(tensor, 1, 2, &view), CREMA_OK);
+    assert_int_equal(cr_tensor_view_data(&view, tensor, &item), CREMA_OK);
+    assert_ptr_equal(item, (float *)data + 1);
+    assert_int_equal(cr_tensor_resize(tensor, size[i]), CREMA_OK);
+    (void)written(tensor);
+    assert_int_equal(cr_tensor_view_data(&view, tensor, &item), CREMA_E_STATE);
+    cr_tensor_destroy(tensor);
+  }
+  /* The plain form has to make room for others, and is made anew elsewhere. */
+  cr_layout layout[12];
+  cr_tensor *tensor = new_tensor(COUNT);
+  (void)written(tensor);
+  assert_int_equal(cr_tensor_view_make(tensor, 0, 2, &view), CREMA_OK);
+  for (int i = 0; i < 12; i++) {
+    crema_devptr out = {0};
+    layout[i] = f->reversed;
+    cr_form form = {CREMA_F32, &layout[i]};
+    assert_int_equal(cr_tensor_write(tensor, f->context, form, &out), CREMA_OK);
+  }
+  (void)written(tensor);
+  assert_int_equal(cr_tensor_view_data(&view, tensor, &item), CREMA_E_STATE);
+  cr_tensor_destroy(tensor);
+}
+
+/* What is written through a view would be missed where the values are known in another form, too,
+ * or known to be zero. */
+static void s0_23_views_need_the_newest_values_alone(void **state) {
+  fixture *f = *state;
+  cr_tensor_view view = {0};
+  crema_devptr out = {0};
+  void *item = NULL;
+  cr_tensor *tensor = new_tensor(COUNT);
+  (void)written(tensor);
+  assert_int_equal(cr_tensor_view_make(tensor, 0, 2, &view), CREMA_OK);
+  assert_int_equal(cr_tensor_read(tensor, f->context, (cr_form){CREMA_F64, NULL}, &out), CREMA_OK);
+  assert_int_equal(cr_tensor_view_data(&view, tensor, &item), CREMA_E_STATE);
+  (void)written(tensor);
+  assert_int_equal(cr_tensor_view_data(&view, tensor, &item), CREMA_OK);
+  cr_tensor_set_zero(tensor);
+  read_floats(f, tensor, CR_PLAIN_F32);
+  assert_int_equal(cr_tensor_view_data(&view, tensor, &item), CREMA_E_STATE);
+  cr_tensor_destroy(tensor);
+}
+
 static void s4_26_resizing_forgets_other_types(void **state) {
   fixture *f = *state;
   cr_form doubles = {CREMA_F64, NULL};
@@ -277,6 +424,7 @@ static void adopted_memory_stays_the_callers(void **state) {
   assert_int_equal(cr_tensor_adopt_host(tensor, NULL), CREMA_E_ARGUMENT);
   write_counting(f, tensor, 1);
   assert_int_equal(cr_tensor_adopt_host(tensor, mine), CREMA_OK);
+  assert_int_equal(cr_tensor_bytes(tensor), 0);
   assert_false(cr_tensor_is_zero(tensor));
   const void *value = NULL;
   assert_int_equal(cr_tensor_host_read(tensor, &value), CREMA_OK);
@@ -374,6 +522,12 @@ int main(void) {
       WITH_FIXTURE(lazy_zero),
       WITH_FIXTURE(sharing_outlives_the_donor),
       WITH_FIXTURE(s0_25_growing_drops_shrinking_keeps),
+      WITH_FIXTURE(s4_25_footprint_by_form),
+      WITH_FIXTURE(stale_forms_go_before_valid_ones),
+      WITH_FIXTURE(the_head_is_never_evicted),
+      WITH_FIXTURE(s0_25_growing_after_zero_gives_zeros),
+      WITH_FIXTURE(s0_23_views_of_memory_that_is_gone),
+      WITH_FIXTURE(s0_23_views_need_the_newest_values_alone),
       WITH_FIXTURE(s4_26_resizing_forgets_other_types),
       WITH_FIXTURE(adopted_memory_stays_the_callers),
       WITH_FIXTURE(copying_keeps_the_form),
