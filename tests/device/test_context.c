@@ -307,6 +307,16 @@ static void s1_14_s1_30_s1_33_seeds_of_contexts(void **state) {
     assert_int_not_equal(first_draw(device[i], CREMA_SEED_ANY),
                          first_draw(device[i], CREMA_SEED_ANY));
   }
+  /* All of a seed counts, the upper half too. */
+  for (int bit = 0; bit < 64; bit++) {
+    assert_int_not_equal(first_draw(device[0], 77), first_draw(device[0], 77 ^ (uint64_t)1 << bit));
+  }
+  /* Without a given one it is the next of the process (S1-16), a step of 51551 after the last. */
+  for (int i = 0; i < 2; i++) {
+    cr_mt19937 expected;
+    cr_mt19937_seed(&expected, cr_random_seed() + 51551u);
+    assert_int_equal(first_draw(device[i], CREMA_SEED_ANY), cr_mt19937_next(&expected));
+  }
   crema_context *a = sim_test_context(device[1]), *b = sim_test_context(device[1]);
   assert_ptr_not_equal(&a->rng, &b->rng);
   for (int i = 0; i < 10; i++) {

@@ -16,6 +16,20 @@
 
 enum { SIZE = 300 };
 
+/* Host memory that is counted, and not zero when it is new. */
+static void *counting_alloc(void *user, size_t bytes, size_t alignment) {
+  void *memory = NULL;
+  if (posix_memalign(&memory, alignment, bytes) != 0) return NULL;
+  memset(memory, 0x77, bytes);
+  ++*(int *)user;
+  return memory;
+}
+
+static void counting_free(void *user, void *memory) {
+  free(memory);
+  --*(int *)user;
+}
+
 static void s0_07_s1_12_directions_are_found_by_address(void **state) {
   (void)state;
   cr_sim_options options = sim_test_options(3);
@@ -57,6 +71,68 @@ static void s0_07_s1_12_directions_are_found_by_address(void **state) {
   assert_int_equal(cr_copy_any(0, again.address, SIZE), CREMA_E_ARGUMENT);
   for (int i = 0; i < 3; i++) cr_device_free(sim_test_device(i), device[i]);
   cr_device_free(sim_test_device(0), again);
+  sim_end();
+}
+
+/* Devices of different groups of eight are not connected when they are opened (S1-37): the first
+ * copy between them does that. */
+static void s0_07_copies_between_groups_of_devices(void **state) {
+  (void)state;
+  cr_sim_options options = sim_test_options(10);
+  options.peer[1][9] = false;
+  sim_begin(&options);
+  crema_devptr memory[10] = {{0}};
+  unsigned char sent[SIZE], seen[SIZE];
+  memset(sent, 3, SIZE);
+  for (int i = 0; i < 10; i++) {
+    assert_int_equal(cr_device_alloc(sim_test_device(i), SIZE, &memory[i]), CREMA_OK);
+  }
+  assert_int_equal(cr_copy_any(memory[9].address, (uintptr_t)sent, SIZE), CREMA_OK);
+  cr_sim_reset_counts();
+  assert_int_equal(cr_copy_any(memory[0].address, memory[9].address, SIZE), CREMA_OK);
+  assert_int_equal(cr_sim_count(CR_SIM_PEER, 0), 1);
+  /* By way of the host, which gives back what it takes for it, also when the second half fails. */
+  int live = 0;
+  cr_host_allocator counted = {counting_alloc, counting_free, &live};
+  cr_host_set_allocator(&counted);
+  assert_int_equal(cr_copy_any(memory[1].address, memory[9].address, SIZE), CREMA_OK);
+  assert_int_equal(live, 0);
+  cr_sim_fail(CR_SIM_H2D, 1, CREMA_E_DEVICE, false);
+  assert_int_equal(cr_copy_any(memory[1].address, memory[9].address, SIZE), CREMA_E_DEVICE);
+  assert_int_equal(live, 0);
+  cr_host_set_allocator(NULL);
+  for (int i = 0; i < 2; i++) {
+    assert_true(cr_sim_peek(memory[i], seen, SIZE));
+    assert_memory_equal(seen, sent, SIZE);
+  }
+  for (int i = 0; i < 10; i++) cr_device_free(sim_test_device(i), memory[i]);
+  sim_end();
+}
+
+static crema_status no_alias(crema_device *device, void *memory, crema_devptr *out) {
+  (void)device;
+  (void)memory;
+  (void)out;
+  return cr_fail(CREMA_E_DEVICE, "no alias");
+}
+
+/* A page-locked buffer that the device cannot reach is not kept. */
+static void s4_24_a_buffer_without_an_alias(void **state) {
+  (void)state;
+  cr_sim_options options = sim_test_options(1);
+  sim_begin(&options);
+  crema_device *device = sim_test_device(0);
+  const cr_backend *whole = device->backend;
+  cr_backend backend = *whole;
+  backend.host_alias = no_alias;
+  device->backend = &backend;
+  cr_block block;
+  crema_devptr alias = {0};
+  assert_int_equal(cr_block_new_pinned(device, SIZE, &block, &alias), CREMA_E_DEVICE);
+  assert_string_equal(crema_error_text(), "no alias");
+  device->backend = whole;
+  assert_int_equal(cr_sim_pinned_blocks(), 0);
+  assert_int_equal(crema_pinned_bytes(), 0);
   sim_end();
 }
 
@@ -149,19 +225,6 @@ static void s1_13_items_with_a_copy_function(void **state) {
 }
 
 /* ---- blocks ---- */
-
-static void *counting_alloc(void *user, size_t bytes, size_t alignment) {
-  void *memory = NULL;
-  if (posix_memalign(&memory, alignment, bytes) != 0) return NULL;
-  memset(memory, 0x77, bytes);
-  ++*(int *)user;
-  return memory;
-}
-
-static void counting_free(void *user, void *memory) {
-  free(memory);
-  --*(int *)user;
-}
 
 static void s1_01_s1_17_the_release_is_chosen_at_allocation(void **state) {
   (void)state;
@@ -340,8 +403,12 @@ static void s1_38_pinned_memory(void **state) {
   cr_sim_options options = sim_test_options(1);
   sim_begin(&options);
   assert_int_equal(cr_device_set_current(sim_test_device(0)), CREMA_OK);
-  /* Page-locked memory is zero, and is not made while a collective is launched. */
+  /* Page-locked memory is zero, whatever lay there, and is not made while a collective is launched.
+   */
   cr_thread *thread = NULL;
+  int live = 0;
+  cr_host_allocator poisoned = {counting_alloc, counting_free, &live};
+  cr_host_set_allocator(&poisoned);
   cr_collective_begin();
   assert_int_equal(cr_thread_start(&thread, "pinned", make_pinned, &pinned), CREMA_OK);
   cr_clock_sleep(0.02);
@@ -356,6 +423,7 @@ static void s1_38_pinned_memory(void **state) {
   assert_int_equal(cr_block_free(&pinned), CREMA_OK);
   assert_int_equal(cr_sim_count(CR_SIM_HOST_FREE, -1), 1);
   assert_int_equal(crema_pinned_bytes(), 0);
+  cr_host_set_allocator(NULL);
   sim_end();
 }
 
@@ -444,6 +512,8 @@ static void s1_21_the_host_memory_report(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(s0_07_s1_12_directions_are_found_by_address),
+      cmocka_unit_test(s0_07_copies_between_groups_of_devices),
+      cmocka_unit_test(s4_24_a_buffer_without_an_alias),
       cmocka_unit_test(s1_09_nothing_from_nowhere),
       cmocka_unit_test(s1_11_copies_to_a_type),
       cmocka_unit_test(s1_13_items_with_a_copy_function),

@@ -7,6 +7,7 @@
 #include "core/fail.h"
 #include "core/thread.h"
 #include "crema/event.h"
+#include "device/registry.h"
 
 static crema_event *new_event(crema_device *device) {
   crema_event *event = NULL;
@@ -230,6 +231,71 @@ static void s1_48_s1_49_device_events_follow_the_stream(void **state) {
   sim_end();
 }
 
+/* A query finds out that work failed, and says so from then on. */
+static void s1_49_a_query_finds_failed_work(void **state) {
+  (void)state;
+  begin_stepped(1);
+  crema_device *device = sim_test_device(0);
+  crema_context *context = sim_test_context(device);
+  crema_devptr memory = {0};
+  assert_int_equal(cr_device_alloc(device, 16, &memory), CREMA_OK);
+  crema_event *event = new_event(device), *later = new_event(device);
+  cr_sim_fail(CR_SIM_ZERO, 1, CREMA_E_DEVICE, true);
+  queue_work(context, memory);
+  assert_int_equal(crema_event_record(event, context, NULL), CREMA_OK);
+  assert_int_equal(crema_event_query(event), CREMA_EVENT_SCHEDULED);
+  while (cr_sim_step(context)) {
+  }
+  assert_int_equal(crema_event_query(event), CREMA_EVENT_FAILED);
+  assert_non_null(strstr(crema_event_message(event), "simulated failure"));
+  /* The context still has the failure to report; the event keeps what it knows. */
+  assert_int_equal(crema_context_finish(context), CREMA_E_DEVICE);
+  assert_int_equal(crema_event_query(event), CREMA_EVENT_FAILED);
+  assert_int_equal(crema_event_finish(event), CREMA_EVENT_FAILED);
+  assert_int_equal(crema_event_wait(event, cr_host_context()), CREMA_E_DEVICE);
+  assert_int_equal(crema_event_record(event, context, NULL), CREMA_E_STATE);
+  /* Work after the failure was reported is another matter. */
+  queue_work(context, memory);
+  assert_int_equal(crema_event_record(later, context, NULL), CREMA_OK);
+  while (cr_sim_step(context)) {
+  }
+  assert_int_equal(crema_event_query(later), CREMA_EVENT_SUCCESS);
+  crema_event_destroy(later);
+  crema_event_destroy(event);
+  cr_device_free(device, memory);
+  crema_context_destroy(context);
+  sim_end();
+}
+
+static crema_event *reset_meanwhile;
+
+/* As if another thread had seen the end first and reset the event. */
+static crema_status finish_and_reset(cr_native_event *event) {
+  crema_status status = cr_backend_sim.event_finish(event);
+  crema_event_reset(reset_meanwhile);
+  return status;
+}
+
+/* A waiter that comes back to an event that another thread has taken further leaves it so. */
+static void s1_50_the_second_waiter_changes_nothing(void **state) {
+  (void)state;
+  begin_stepped(1);
+  crema_device *device = sim_test_device(0);
+  crema_context *context = sim_test_context(device);
+  crema_event *event = new_event(device);
+  cr_backend backend = *device->backend;
+  backend.event_finish = finish_and_reset;
+  assert_int_equal(crema_event_record(event, context, NULL), CREMA_OK);
+  reset_meanwhile = event;
+  device->backend = &backend;
+  assert_int_equal(crema_event_finish(event), CREMA_EVENT_INITIALIZED);
+  device->backend = &cr_backend_sim;
+  assert_int_equal(crema_event_query(event), CREMA_EVENT_INITIALIZED);
+  crema_event_destroy(event);
+  crema_context_destroy(context);
+  sim_end();
+}
+
 static void s1_50_finished_by_hand_and_reset(void **state) {
   (void)state;
   begin_stepped(1);
@@ -412,6 +478,8 @@ int main(void) {
       cmocka_unit_test(s1_45_recorder_and_event_are_of_one_type),
       cmocka_unit_test(s1_46_s1_47_finishing_wakes_all_who_wait),
       cmocka_unit_test(s1_48_s1_49_device_events_follow_the_stream),
+      cmocka_unit_test(s1_49_a_query_finds_failed_work),
+      cmocka_unit_test(s1_50_the_second_waiter_changes_nothing),
       cmocka_unit_test(s1_50_finished_by_hand_and_reset),
       cmocka_unit_test(s1_50_finish_waits_for_the_record_first),
       cmocka_unit_test(s1_51_who_waits),

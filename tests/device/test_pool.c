@@ -303,6 +303,66 @@ static void s4_17_reuse_by_another_stream_waits(void **state) {
   end(&f);
 }
 
+/* The block that came last may be in use still; one behind it that is not serves the request. */
+static void s4_17_a_ready_block_behind_a_busy_one(void **state) {
+  (void)state;
+  pool_fixture f = begin_pool(cr_pool_options_for(CR_POOL_BINS), true);
+  crema_devptr ready = take(&f, 1000, 0), busy = take(&f, 1000, f.context->id);
+  assert_int_equal(f.device->backend->zero(f.context, busy, 1000), CREMA_OK);
+  give(&f, ready, 0);
+  give(&f, busy, f.context->id);
+  cr_sim_reset_counts();
+  crema_devptr again = take(&f, 1000, 0);
+  assert_int_equal(again.address, ready.address);
+  assert_int_equal(cr_sim_count(CR_SIM_ALLOC, -1), 0);
+  give(&f, again, 0);
+  end(&f);
+}
+
+static crema_status query_fails(cr_native_event *event, bool *done) {
+  (void)event;
+  *done = false;
+  return cr_fail(CREMA_E_DEVICE, "failed before the event");
+}
+
+/* Work that failed is over: its memory is there for others, and the context still reports it. */
+static void s4_17_reuse_after_failed_work(void **state) {
+  (void)state;
+  pool_fixture f = begin_pool(cr_pool_options_for(CR_POOL_BINS), true);
+  crema_context *other = sim_test_context(f.device);
+  crema_devptr memory = take(&f, 1000, f.context->id);
+  cr_sim_fail(CR_SIM_ZERO, 1, CREMA_E_DEVICE, true);
+  assert_int_equal(f.device->backend->zero(f.context, memory, 1000), CREMA_OK);
+  give(&f, memory, f.context->id);
+  crema_devptr before = take(&f, 1000, other->id);
+  assert_int_not_equal(before.address, memory.address);
+  while (cr_sim_step(f.context)) {
+  }
+  for (int i = 0; i < 3; i++) {
+    crema_devptr after = take(&f, 1000, other->id);
+    assert_int_equal(after.address, memory.address);
+    give(&f, after, 0);
+  }
+  give(&f, before, 0);
+  assert_int_equal(crema_context_finish(f.context), CREMA_E_DEVICE);
+  assert_int_equal(crema_context_finish(f.context), CREMA_OK);
+  /* Whatever the driver says beside the failure. */
+  memory = take(&f, 5000, f.context->id);
+  assert_int_equal(f.device->backend->zero(f.context, memory, 5000), CREMA_OK);
+  give(&f, memory, f.context->id);
+  const cr_backend *sound = f.device->backend;
+  cr_backend backend = *sound;
+  backend.event_query = query_fails;
+  assert_int_equal(crema_context_finish(f.context), CREMA_OK);
+  f.device->backend = &backend;
+  crema_devptr again = take(&f, 5000, other->id);
+  f.device->backend = sound;
+  assert_int_equal(again.address, memory.address);
+  give(&f, again, 0);
+  crema_context_destroy(other);
+  end(&f);
+}
+
 /* Work of a block's earlier life may still be queued when its next owner, the same context, gives
  * it back without having used it. */
 static void s4_17_an_earlier_life_is_not_forgotten(void **state) {
@@ -420,6 +480,8 @@ int main(void) {
       cmocka_unit_test(s4_12_s4_13_a_failure_is_a_status),
       cmocka_unit_test(s4_16_size_table),
       cmocka_unit_test(s4_17_reuse_by_another_stream_waits),
+      cmocka_unit_test(s4_17_a_ready_block_behind_a_busy_one),
+      cmocka_unit_test(s4_17_reuse_after_failed_work),
       cmocka_unit_test(s4_17_an_earlier_life_is_not_forgotten),
       cmocka_unit_test(s4_17_a_context_that_closes_still_uses_memory),
       cmocka_unit_test(s4_18_idle_blocks_go_before_a_request_fails),

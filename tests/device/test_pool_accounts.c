@@ -314,6 +314,31 @@ static void s4_15_the_smaller_total_counts(void **state) {
   }
 }
 
+/* Where the driver admits to less than there is, giving back does not make it more. */
+static void s4_14_never_more_free_than_there_is(void **state) {
+  (void)state;
+  size_t mb = (size_t)1 << 20, free_bytes = 0, total = 0;
+  cr_sim_options sim = sim_test_options(1);
+  sim.memory = 64 * mb;
+  sim.driver_memory = 32 * mb;
+  sim_begin(&sim);
+  cr_pool_options options = cr_pool_options_for(CR_POOL_NONE);
+  options.threshold = 0;
+  cr_pool *pool = NULL;
+  crema_devptr memory = {0};
+  assert_int_equal(cr_pool_create(sim_test_device(0), &options, &pool), CREMA_OK);
+  assert_int_equal(cr_pool_alloc(pool, 10 * mb, 0, &memory), CREMA_OK);
+  assert_int_equal(cr_pool_memory(pool, true, &free_bytes, &total), CREMA_OK);
+  assert_int_equal(free_bytes, 32 * mb);
+  assert_int_equal(cr_pool_free(pool, memory, 0), CREMA_OK);
+  assert_int_equal(cr_pool_alloc(pool, 20 * mb, 0, &memory), CREMA_OK);
+  assert_int_equal(cr_pool_memory(pool, false, &free_bytes, &total), CREMA_OK);
+  assert_int_equal(free_bytes, 12 * mb);
+  assert_int_equal(cr_pool_free(pool, memory, 0), CREMA_OK);
+  cr_pool_destroy(pool);
+  sim_end();
+}
+
 static void s4_15_s4_16_idle_blocks_count_as_free(void **state) {
   (void)state;
   pool_fixture f = begin(CR_POOL_BINS);
@@ -412,6 +437,7 @@ int main(void) {
       cmocka_unit_test(s4_11_events_are_printed_on_demand),
       cmocka_unit_test(s4_14_estimate_of_free_memory),
       cmocka_unit_test(s4_14_when_the_driver_is_asked),
+      cmocka_unit_test(s4_14_never_more_free_than_there_is),
       cmocka_unit_test(s4_15_the_smaller_total_counts),
       cmocka_unit_test(s4_15_s4_16_idle_blocks_count_as_free),
       cmocka_unit_test(s4_18_a_retried_request_is_counted),

@@ -44,7 +44,10 @@ static void s4_21_safe_growth_keeps_the_old_block(void **state) {
   assert_int_equal(w.bytes, 20 * mb);
   /* Free memory is rounded down to whole 256 bytes. */
   cr_sim_set_foreign_bytes(0, 34 * mb - 300);
+  cr_sim_reset_counts();
   assert_int_equal(cr_workspace_reserve_safely(&w, 30 * mb + 257, &grown), CREMA_E_NO_MEMORY);
+  /* Not even tried, so that the old memory never goes. */
+  assert_int_equal(cr_sim_count(CR_SIM_ALLOC, -1) + cr_sim_count(CR_SIM_FREE, -1), 0);
   assert_int_equal(w.memory.address, address);
   assert_int_equal(cr_workspace_reserve_safely(&w, 30 * mb + 256, &grown), CREMA_OK);
   assert_true(grown);

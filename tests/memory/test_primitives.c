@@ -119,6 +119,43 @@ static void s0_02_host_memory_of_any_size(void **state) {
   assert_null(memory);
 }
 
+static void *counted_refusal(void *user, size_t bytes, size_t alignment) {
+  (void)bytes;
+  (void)alignment;
+  ++*(int *)user;
+  return NULL;
+}
+
+/* Sizes that no machine has are not asked of the system, which might promise them; sizes that it
+ * may have are. */
+static void s0_02_absurd_sizes_are_refused_at_once(void **state) {
+  (void)state;
+  size_t machine = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
+  size_t certain = (size_t)1 << 35; /* below it nothing is judged */
+  size_t plausible = 2 * machine >= certain ? 2 * machine : certain - 1;
+  const struct {
+    size_t bytes;
+    int asked;
+  } table[] = {{1000, 1},
+               {plausible, 1},
+               {certain + 8 * machine, 0},
+               {PTRDIFF_MAX - 10, 0},
+               {PTRDIFF_MAX, 0},
+               {SIZE_MAX - 70, 0},
+               {SIZE_MAX, 0}};
+  for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+    int asked = 0;
+    void *out = NULL;
+    const cr_host_allocator refusing = {counted_refusal, never_called, &asked};
+    cr_host_set_allocator(&refusing);
+    crema_status status = cr_host_alloc(table[i].bytes, &out);
+    cr_host_set_allocator(NULL);
+    assert_int_equal(status, CREMA_E_NO_MEMORY);
+    assert_null(out);
+    assert_int_equal(asked, table[i].asked);
+  }
+}
+
 /* Blocks are aligned to 16 words, so all write to the same places. */
 enum { LIVE = 64, ROUNDS = 2000, STRIDE = 16 };
 
@@ -206,6 +243,23 @@ static size_t mapped_bytes(void) {
   if (fscanf(file, "%zu", &pages) != 1) pages = 0;
   fclose(file);
   return pages * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+/* Blocks that come and go, the older one first, take no more and more room, although a larger one
+ * comes in between. */
+static void s0_02_freed_room_is_used_again(void **state) {
+  (void)state;
+  enum { BYTES = 1 << 20, LARGER = 7 << 19, TURNS = 500 };
+  void *block[3] = {NULL};
+  size_t before = 0;
+  for (int i = 0; i < TURNS; i++) {
+    for (int k = 0; k < 2; k++) assert_int_equal(cr_host_alloc(BYTES, &block[k]), CREMA_OK);
+    for (int k = 0; k < 2; k++) cr_host_free(block[k]);
+    assert_int_equal(cr_host_alloc(LARGER, &block[2]), CREMA_OK);
+    cr_host_free(block[2]);
+    if (i == 20) before = mapped_bytes();
+  }
+  assert_true(mapped_bytes() <= before + ((size_t)32 << 20));
 }
 
 /* Leaves the process 2 MiB and asks for all of them in blocks of 64 KiB. Returns how many there
@@ -479,9 +533,11 @@ int main(void) {
     cmocka_unit_test(s0_01_a_device_address_is_no_pointer),
     cmocka_unit_test(s0_02_a_failing_allocator_is_a_status),
     cmocka_unit_test(s0_02_host_memory_of_any_size),
+    cmocka_unit_test(s0_02_absurd_sizes_are_refused_at_once),
     cmocka_unit_test(s0_02_blocks_keep_out_of_each_other),
     cmocka_unit_test(s0_02_freed_blocks_go_back_to_the_system),
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+    cmocka_unit_test(s0_02_freed_room_is_used_again),
     cmocka_unit_test(s0_02_the_last_memory_is_given_out),
 #endif
     cmocka_unit_test(s0_03_primitives_with_nothing_to_do),
