@@ -321,13 +321,13 @@ crema_status cr_thread_context_next(crema_device *device, crema_context **out) {
   static _Thread_local unsigned turn;
   enum { STREAMS = 32 };
   crema_context *context = NULL;
-  for (int tried = 0; tried < STREAMS; tried++) {
-    bool busy = false;
+  bool busy = true;
+  for (unsigned tried = 0; tried < STREAMS && busy; tried++) {
     CR_TRY(cr_thread_context(device, (int)(turn++ % STREAMS), &context));
     CR_TRY(cr_context_busy(context, &busy));
-    if (!busy) break;
   }
-  /* With all of them busy, the last one asked is the next in turn. */
+  /* All have been asked in vain: the next in turn, and the one after it the next time. */
+  if (busy) CR_TRY(cr_thread_context(device, (int)(turn++ % STREAMS), &context));
   *out = context;
   return CREMA_OK;
 }

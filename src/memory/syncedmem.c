@@ -224,16 +224,28 @@ static crema_status come_home(crema_syncedmem *memory, crema_context *context) {
 
 /* ---- the automaton ---- */
 
+static crema_status in_use(void) {
+  return cr_fail(CREMA_E_STATE, "a block of memory is used by two threads at once");
+}
+
 /* Two threads that move the same block at once would corrupt it: the later one is refused. */
 static crema_status begin_move(crema_syncedmem *memory) {
-  if (!atomic_flag_test_and_set(&memory->moving)) return CREMA_OK;
-  return cr_fail(CREMA_E_STATE, "a block of memory is used by two threads at once");
+  return atomic_exchange(&memory->moving, true) ? in_use() : CREMA_OK;
+}
+
+static void end_move(crema_syncedmem *memory) {
+  atomic_store(&memory->moving, false);
+}
+
+/* For accesses that move nothing: another thread may be about to change what they rely on. */
+static inline bool is_moving(const crema_syncedmem *memory) {
+  return atomic_load_explicit(&memory->moving, memory_order_relaxed);
 }
 
 static crema_status read_host(crema_syncedmem *memory) {
   CR_TRY(begin_move(memory));
   crema_status status = to_host(memory);
-  atomic_flag_clear(&memory->moving);
+  end_move(memory);
   return status;
 }
 
@@ -241,7 +253,7 @@ static crema_status read_gpu(crema_syncedmem *memory, crema_context *context) {
   CR_TRY(begin_move(memory));
   crema_status status = come_home(memory, context);
   if (status == CREMA_OK) status = to_gpu(memory, context);
-  atomic_flag_clear(&memory->moving);
+  end_move(memory);
   return status;
 }
 
@@ -256,6 +268,7 @@ static inline void tell_checker(const crema_syncedmem *memory, bool change) {
 }
 
 crema_status cr_syncedmem_read(crema_syncedmem *memory, crema_context *context, crema_devptr *out) {
+  if (is_moving(memory)) return in_use();
   if (one_sided(context)) {
     if (!cr_syncedmem_at_host(memory)) CR_TRY(read_host(memory));
     tell_checker(memory, false);
@@ -277,7 +290,7 @@ static crema_status overwrite_gpu(crema_syncedmem *memory, crema_context *contex
   if (status == CREMA_OK) status = need_gpu(memory, context, &made);
   if (status == CREMA_OK) status = use_gpu(memory, context);
   memory->head = status == CREMA_OK ? CREMA_HEAD_AT_GPU : head;
-  atomic_flag_clear(&memory->moving);
+  end_move(memory);
   return status;
 }
 
@@ -285,12 +298,13 @@ static crema_status overwrite_host(crema_syncedmem *memory) {
   CR_TRY(begin_move(memory));
   bool made = false;
   crema_status status = need_host(memory, &made);
-  atomic_flag_clear(&memory->moving);
+  end_move(memory);
   return status;
 }
 
 crema_status cr_syncedmem_overwrite(crema_syncedmem *memory, crema_context *context,
                                     crema_devptr *out) {
+  if (is_moving(memory)) return in_use();
   if (one_sided(context)) {
     if (memory->host.data == NULL) CR_TRY(overwrite_host(memory));
     tell_checker(memory, true);
@@ -336,7 +350,7 @@ void cr_syncedmem_init(crema_syncedmem *memory, crema_device *device, size_t siz
                               .watched = device->backend->host_access != NULL,
                               .size = size,
                               .capacity = size,
-                              .moving = ATOMIC_FLAG_INIT};
+                              .moving = false};
 }
 
 void cr_syncedmem_clear(crema_syncedmem *memory) {
@@ -383,6 +397,7 @@ size_t crema_syncedmem_size(const crema_syncedmem *memory) {
 /* ---- public accessors ---- */
 
 crema_status crema_syncedmem_cpu_data(crema_syncedmem *memory, const void **out) {
+  if (is_moving(memory)) return in_use();
   if (!cr_syncedmem_at_host(memory)) CR_TRY(read_host(memory));
   tell_checker(memory, false);
   *out = memory->host.data;
@@ -421,7 +436,7 @@ crema_status crema_syncedmem_set_cpu_data(crema_syncedmem *memory, void *data) {
   free_host(&memory->host);
   memory->host = (cr_host_side){.data = data};
   memory->head = CREMA_HEAD_AT_CPU;
-  atomic_flag_clear(&memory->moving);
+  end_move(memory);
   return CREMA_OK;
 }
 
@@ -442,7 +457,7 @@ crema_status cr_syncedmem_adopt(crema_syncedmem *memory, crema_device *device, c
     memory->gpu = (cr_device_side){.data = data, .device = device, .user = user};
     memory->head = CREMA_HEAD_AT_GPU;
   }
-  atomic_flag_clear(&memory->moving);
+  end_move(memory);
   return status;
 }
 
@@ -469,6 +484,6 @@ crema_status crema_syncedmem_async_push(crema_syncedmem *memory, crema_context *
   CR_TRY(begin_move(memory));
   crema_status status = come_home(memory, context);
   if (status == CREMA_OK) status = push(memory, context, false);
-  atomic_flag_clear(&memory->moving);
+  end_move(memory);
   return status;
 }

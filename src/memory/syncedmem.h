@@ -35,7 +35,7 @@ struct crema_syncedmem {
   cr_host_side host;
   cr_device_side gpu;
   bool watched;       /* a checker wants to know of host accesses */
-  atomic_flag moving; /* some thread moves bytes between the sides */
+  atomic_bool moving; /* some thread moves bytes between the sides */
 };
 
 /* For blocks that are part of another struct: as crema_syncedmem_create and _destroy, but movable.

@@ -1,6 +1,8 @@
 /* The contexts that threads have of their own: rows S1-28, S1-29, S1-31, S1-32. */
 #include "memory/sim_fixture.h"
 
+#include <limits.h>
+
 #include "core/fail.h"
 #include "core/thread.h"
 #include "memory/math.h"
@@ -140,12 +142,68 @@ static void s1_31_streams_in_turn_and_busy_ones_skipped(void **state) {
     assert_int_equal(device->backend->event_record(context[i], event), CREMA_OK);
     device->backend->event_destroy(event);
   }
-  assert_int_equal(cr_thread_context_next(device, &next), CREMA_OK);
-  assert_non_null(next);
-  /* Any number of streams has a place; a negative number names none. */
-  assert_int_equal(cr_thread_context(device, 1000, &next), CREMA_OK);
-  assert_int_equal(cr_thread_context(device, -5, &next), CREMA_E_RANGE);
+  crema_context *turn[64];
+  for (int i = 0; i < 64; i++) {
+    assert_int_equal(cr_thread_context_next(device, &turn[i]), CREMA_OK);
+    /* In turn, so that none gets all the work. */
+    for (int k = 0; k < i && k < 32; k++) {
+      if (i < 32) assert_ptr_not_equal(turn[i], turn[k]);
+    }
+    if (i >= 32) assert_ptr_equal(turn[i], turn[i - 32]);
+  }
+  assert_int_equal(cr_sim_live_streams(), 32);
+  /* As soon as one has nothing left to do it is the one, wherever the turn is. */
+  while (cr_sim_step(context[7])) {
+  }
+  for (int i = 0; i < 3; i++) {
+    assert_int_equal(cr_thread_context_next(device, &next), CREMA_OK);
+    assert_ptr_equal(next, context[7]);
+  }
+  /* Any number has a stream, up to the largest; a negative number names none. */
+  static const int number[] = {32, 1000, INT_MAX - 1, INT_MAX};
+  crema_context *named[4], *again = NULL;
+  for (int i = 0; i < 4; i++) {
+    assert_int_equal(cr_thread_context(device, number[i], &named[i]), CREMA_OK);
+    for (int k = 0; k < 32; k++) assert_ptr_not_equal(named[i], context[k]);
+    for (int k = 0; k < i; k++) assert_ptr_not_equal(named[i], named[k]);
+    assert_int_equal(cr_thread_context(device, number[i], &again), CREMA_OK);
+    assert_ptr_equal(again, named[i]);
+  }
+  assert_int_equal(cr_thread_context(device, -1, &next), CREMA_E_RANGE);
+  assert_int_equal(cr_thread_context(device, INT_MIN, &next), CREMA_E_RANGE);
   cr_device_free(device, memory);
+  sim_end();
+}
+
+/* Asking neither hides a failure nor makes one: it stays for the next wait, which tells it once. */
+static void s1_32_asking_leaves_failures_alone(void **state) {
+  (void)state;
+  cr_sim_options options = sim_test_options(1);
+  options.stepped = true;
+  sim_begin(&options);
+  crema_device *device = sim_test_device(0);
+  crema_context *context = sim_test_context(device);
+  crema_devptr memory = {0};
+  bool busy = false;
+  assert_int_equal(cr_device_alloc(device, 16, &memory), CREMA_OK);
+  cr_sim_fail(CR_SIM_ZERO, 1, CREMA_E_DEVICE, true);
+  for (int i = 0; i < 2; i++) {
+    assert_int_equal(device->backend->zero(context, memory, 16), CREMA_OK);
+  }
+  for (int left = 2; left > 0; left--) {
+    assert_int_equal(cr_context_busy(context, &busy), CREMA_OK);
+    assert_true(busy);
+    assert_true(cr_sim_step(context));
+  }
+  for (int i = 0; i < 3; i++) {
+    assert_int_equal(cr_context_busy(context, &busy), CREMA_OK);
+    assert_false(busy);
+  }
+  assert_int_equal(crema_context_finish(context), CREMA_E_DEVICE);
+  assert_int_equal(cr_context_busy(context, &busy), CREMA_OK);
+  assert_int_equal(crema_context_finish(context), CREMA_OK);
+  cr_device_free(device, memory);
+  crema_context_destroy(context);
   sim_end();
 }
 
@@ -179,6 +237,7 @@ int main(void) {
       cmocka_unit_test(s1_28_s1_29_library_handles),
       cmocka_unit_test(s1_31_streams_in_turn_and_busy_ones_skipped),
       cmocka_unit_test(s1_32_busy_or_not),
+      cmocka_unit_test(s1_32_asking_leaves_failures_alone),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -203,6 +203,40 @@ static void s0_11_every_state_and_operation(void **state) {
   end(&w);
 }
 
+/* The row "destroy" of the table: whatever the state, what the block made is given back and what it
+ * was given is left as it is. */
+static void s0_11_destroying_in_every_state(void **state) {
+  (void)state;
+  walk w;
+  begin(&w, false);
+  size_t live = cr_pool_describe(w.device->pool).live_blocks;
+  for (int head = 0; head < 4; head++) {
+    for (int adopted = 0; adopted < 2; adopted++) {
+      bring_to(&w, (crema_head)head);
+      if (adopted == 1) {
+        /* Both sides are the caller's; then the state once more. */
+        assert_true(step(&w, OP_SET_GPU) && step(&w, OP_SET_CPU));
+        if (head == CREMA_HEAD_AT_GPU) assert_true(step(&w, OP_MUTABLE_GPU));
+        if (head == CREMA_SYNCED) assert_true(step(&w, OP_GPU));
+      }
+      bool made = adopted == 0 && head != CREMA_UNINITIALIZED;
+      size_t pinned = cr_sim_pinned_blocks(), blocks = cr_pool_describe(w.device->pool).live_blocks;
+      assert_int_equal(pinned + blocks - live, !made ? 0 : head == CREMA_SYNCED ? 2 : 1);
+      unsigned char mine[SIZE], theirs[SIZE], after[SIZE];
+      memcpy(mine, w.mine, SIZE);
+      assert_true(cr_sim_peek(w.theirs, theirs, SIZE));
+      crema_syncedmem_destroy(w.memory);
+      assert_int_equal(cr_sim_pinned_blocks(), 0);
+      assert_int_equal(cr_pool_describe(w.device->pool).live_blocks, live);
+      assert_memory_equal(w.mine, mine, SIZE);
+      assert_true(cr_sim_peek(w.theirs, after, SIZE));
+      assert_memory_equal(after, theirs, SIZE);
+      make_block(&w);
+    }
+  }
+  end(&w);
+}
+
 static void s0_17_const_access_never_claims_the_head(void **state) {
   (void)state;
   walk w;
@@ -418,6 +452,7 @@ static void s0_28_random_walk_with_faults(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(s0_11_every_state_and_operation),
+      cmocka_unit_test(s0_11_destroying_in_every_state),
       cmocka_unit_test(s0_17_const_access_never_claims_the_head),
       cmocka_unit_test(s0_28_a_failure_anywhere_changes_nothing),
       cmocka_unit_test(shrinking_finds_the_short_sequence),

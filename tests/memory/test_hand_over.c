@@ -155,18 +155,44 @@ static void s0_27_use_on_a_foreign_device_is_detected(void **state) {
   end(&f);
 }
 
+/* As if another thread were in the middle of a transition: whatever the state, every way in is
+ * refused, also where nothing would have to be moved. */
 static void s0_29_concurrent_use_trips(void **state) {
   (void)state;
   fixture f = begin();
-  /* As if another thread were in the middle of a transition. */
-  assert_false(atomic_flag_test_and_set(&f.memory->moving));
-  crema_devptr data = {0};
-  const void *host = NULL;
-  assert_int_equal(crema_syncedmem_gpu_data(f.memory, f.context, &data), CREMA_E_STATE);
-  assert_int_equal(crema_syncedmem_cpu_data(f.memory, &host), CREMA_E_STATE);
-  assert_int_equal(crema_syncedmem_head(f.memory), CREMA_UNINITIALIZED);
-  atomic_flag_clear(&f.memory->moving);
-  gpu(&f);
+  for (int head = 0; head < 4; head++) {
+    crema_devptr data = {0};
+    const void *host = NULL;
+    void *change = NULL;
+    unsigned char mine[SIZE];
+    if (head == CREMA_HEAD_AT_CPU || head == CREMA_SYNCED) mutable_cpu(f.memory);
+    if (head == CREMA_HEAD_AT_GPU) mutable_gpu(&f);
+    if (head == CREMA_SYNCED) gpu(&f);
+    assert_int_equal(crema_syncedmem_head(f.memory), head);
+    atomic_store(&f.memory->moving, true);
+    const crema_status status[] = {
+        crema_syncedmem_gpu_data(f.memory, f.context, &data),
+        crema_syncedmem_gpu_data(f.memory, cr_host_context(), &data),
+        crema_syncedmem_mutable_gpu_data(f.memory, f.context, true, &data),
+        crema_syncedmem_mutable_gpu_data(f.memory, f.context, false, &data),
+        crema_syncedmem_cpu_data(f.memory, &host),
+        crema_syncedmem_mutable_cpu_data(f.memory, true, &change),
+        crema_syncedmem_mutable_cpu_data(f.memory, false, &change),
+        cr_syncedmem_overwrite(f.memory, f.context, &data),
+        cr_syncedmem_overwrite(f.memory, cr_host_context(), &data),
+        cr_syncedmem_zero(f.memory, f.context),
+        crema_syncedmem_async_push(f.memory, f.context),
+        crema_syncedmem_set_cpu_data(f.memory, mine),
+        crema_syncedmem_set_gpu_data(f.memory, (crema_devptr){64}),
+    };
+    for (size_t i = 0; i < sizeof status / sizeof status[0]; i++) {
+      if (status[i] != CREMA_E_STATE) fail_msg("state %d, way %zu", head, i);
+    }
+    assert_int_equal(crema_syncedmem_head(f.memory), head);
+    atomic_store(&f.memory->moving, false);
+    gpu(&f);
+    cr_syncedmem_clear(f.memory);
+  }
   end(&f);
 }
 
@@ -205,6 +231,12 @@ static void s0_29_two_threads_at_once_trip(void **state) {
   assert_int_equal(crema_syncedmem_async_push(f.memory, f.context), CREMA_E_STATE);
   assert_int_equal(crema_syncedmem_set_cpu_data(f.memory, mine), CREMA_E_STATE);
   assert_int_equal(crema_syncedmem_set_gpu_data(f.memory, (crema_devptr){64}), CREMA_E_STATE);
+  /* The newest bytes are on the host, and who wrote there now would change what is copied. */
+  const void *host = NULL;
+  void *change = NULL;
+  assert_int_equal(crema_syncedmem_cpu_data(f.memory, &host), CREMA_E_STATE);
+  assert_int_equal(crema_syncedmem_mutable_cpu_data(f.memory, true, &change), CREMA_E_STATE);
+  assert_int_equal(crema_syncedmem_mutable_cpu_data(f.memory, false, &change), CREMA_E_STATE);
   /* By the simulation's lock what was looked at here comes before what the other thread does next:
    * a thread sanitizer sees no race in this deliberate one. */
   (void)cr_sim_count(CR_SIM_H2D, 0);
