@@ -11,6 +11,7 @@
 #include <dlfcn.h>
 
 #include "core/fail.h"
+#include "crema/log.h"
 #include "device/device.h"
 #include "memory/tensor.h"
 #include "ops/op.h"
@@ -227,7 +228,38 @@ static void cudnn_loses_the_driver(void **state) {
   crema_context_destroy(context);
 }
 
-int main(void) {
+static int told;
+
+static void hear(void *user, crema_log_level level, const char *file, int line, const char *text) {
+  (void)user, (void)level, (void)file, (void)line;
+  if (strstr(text, "cuDNN is version 8.9") == NULL) return;
+  if (strstr(text, "built for version 9") != NULL) told++;
+}
+
+/* Another version than the one that was compiled against is named, once, and not used: convolutions
+ * are matrix products. */
+static void s1_41_another_version_is_named_and_left_alone(void **state) {
+  (void)state;
+  crema_context *context = new_context();
+  crema_log_set(hear, NULL, CREMA_LOG_WARNING);
+  for (int i = 0; i < 3; i++) {
+    job j = new_job(i == 1);
+    assert_ok(run(&j, context));
+    drop_job(&j);
+  }
+  crema_log_set(NULL, NULL, CREMA_LOG_WARNING);
+  assert_int_equal(told, 1);
+  assert_null(fake.last_handle());
+  crema_context_destroy(context);
+}
+
+/* With an argument: cuDNN is another version, as FAKE_CUDNN_VERSION says. */
+int main(int argc, char **argv) {
+  (void)argv;
+  const struct CMUnitTest other[] = {
+      cmocka_unit_test(s1_41_another_version_is_named_and_left_alone),
+  };
+  if (argc > 1) return cmocka_run_group_tests_name("another version", other, find_fake, NULL);
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(s4_23_the_fastest_algorithm_that_the_budget_allows),
       cmocka_unit_test(s4_23_the_search_goes_on_with_less),

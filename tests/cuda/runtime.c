@@ -30,6 +30,9 @@ static struct {
   unsigned (*open_devices)(void);
   void (*leave_error)(void);
   int (*current_device)(void);
+  int (*left_error)(void);
+  void (*refuse_memory)(int times);
+  void (*set_busy)(bool busy);
   void (*unload)(void);
   void (*unload_during_work)(void);
   void (*load)(void);
@@ -53,6 +56,9 @@ static int find_fake(void **state) {
   find(driver, "fake_load", &fake.load);
   find(runtime, "fake_leave_error", &fake.leave_error);
   find(runtime, "fake_current_device", &fake.current_device);
+  find(runtime, "fake_left_error", &fake.left_error);
+  find(runtime, "fake_refuse_memory", &fake.refuse_memory);
+  find(runtime, "fake_set_busy", &fake.set_busy);
   return 0;
 }
 
@@ -292,6 +298,46 @@ static void errors_of_others_are_not_ours(void **state) {
   crema_context_destroy(context);
 }
 
+/* Memory that is refused leaves no error to the next who asks for one: neither when idle blocks
+ * make room for a second try, nor when that fails, too. */
+static void s4_12_a_refusal_leaves_no_error(void **state) {
+  (void)state;
+  crema_device *device = NULL;
+  crema_devptr idle = {0}, memory = {0};
+  assert_ok(crema_device_get(CREMA_DEVICE_CUDA, 0, &device));
+  for (int refusals = 1; refusals <= 2; refusals++) {
+    assert_ok(cr_device_alloc(device, 1000, &idle));
+    cr_device_free(device, idle);
+    fake.refuse_memory(refusals);
+    crema_status status = cr_device_alloc(device, (size_t)5 << 20, &memory);
+    assert_int_equal(status, refusals == 1 ? CREMA_OK : CREMA_E_NO_MEMORY);
+    assert_int_equal(fake.left_error(), 0);
+    if (status == CREMA_OK) cr_device_free(device, memory);
+  }
+  /* Nor does memory that is given back and is not the device's. */
+  device->backend->free(device, (crema_devptr){64});
+  assert_int_equal(fake.left_error(), 0);
+}
+
+/* "Not ready" is an answer and no failure. */
+static void s1_32_a_busy_stream_leaves_no_error(void **state) {
+  (void)state;
+  crema_device *device = NULL;
+  crema_context *context = NULL;
+  bool busy = false;
+  assert_ok(crema_device_get(CREMA_DEVICE_CUDA, 0, &device));
+  assert_ok(crema_context_create(device, 1, &context));
+  fake.set_busy(true);
+  assert_ok(cr_context_busy(context, &busy));
+  assert_true(busy);
+  assert_int_equal(fake.left_error(), 0);
+  fake.set_busy(false);
+  assert_ok(cr_context_busy(context, &busy));
+  assert_false(busy);
+  assert_ok(crema_context_finish(context));
+  crema_context_destroy(context);
+}
+
 /* ---- the log ---- */
 
 static struct { int warnings, fallbacks; } told;
@@ -463,6 +509,8 @@ int main(void) {
       cmocka_unit_test(a_new_thread_can_multiply),
       cmocka_unit_test(the_current_device_stays),
       cmocka_unit_test(errors_of_others_are_not_ours),
+      cmocka_unit_test(s4_12_a_refusal_leaves_no_error),
+      cmocka_unit_test(s1_32_a_busy_stream_leaves_no_error),
       cmocka_unit_test(work_without_a_kernel_runs_on_the_cpu),
       cmocka_unit_test(libraries_lose_the_driver),
       cmocka_unit_test(s0_06_s1_22_s4_13_giving_back_after_the_end), /* the last one */

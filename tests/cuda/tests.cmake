@@ -147,6 +147,9 @@ target_link_libraries(cuda_algorithms PRIVATE ${CMAKE_DL_LIBS})
 add_dependencies(cuda_algorithms crema_cuda_fake)
 add_test(NAME cuda/algorithms_on_fake COMMAND cuda_algorithms)
 set_tests_properties(cuda/algorithms_on_fake PROPERTIES ENVIRONMENT "${on_fake}")
+add_test(NAME cuda/version_on_fake COMMAND cuda_algorithms another_version)
+set_tests_properties(cuda/version_on_fake PROPERTIES ENVIRONMENT
+  "${on_fake};FAKE_CUDNN_VERSION=8900")
 
 # Without the libraries: another cuDNN, or one that does not start, makes convolutions matrix
 # products, and without cuBLASLt too (a library of that name that has none of its functions, or one

@@ -36,6 +36,8 @@ static struct {
   bool peer[DEVICES][DEVICES];
   size_t foreign; /* bytes of every device that others use */
   size_t largest; /* of blocks that can be had */
+  int refusals;   /* of the next requests for memory */
+  bool busy;      /* what streams say when they are asked */
 } world = {.lock = PTHREAD_MUTEX_INITIALIZER, .largest = SIZE_MAX};
 
 static _Thread_local int current;
@@ -59,6 +61,27 @@ int fake_device(void) {
 __attribute__((visibility("default"))) void fake_leave_error(void);
 __attribute__((visibility("default"))) int fake_current_device(void);
 __attribute__((visibility("default"))) void fake_set_memory(size_t foreign, size_t largest);
+
+/* What the thread's last error is, without taking it. */
+__attribute__((visibility("default"))) int fake_left_error(void);
+__attribute__((visibility("default"))) void fake_refuse_memory(int times);
+__attribute__((visibility("default"))) void fake_set_busy(bool busy);
+
+int fake_left_error(void) {
+  return (int)last;
+}
+
+void fake_refuse_memory(int times) {
+  pthread_mutex_lock(&world.lock);
+  world.refusals = times;
+  pthread_mutex_unlock(&world.lock);
+}
+
+void fake_set_busy(bool busy) {
+  pthread_mutex_lock(&world.lock);
+  world.busy = busy;
+  pthread_mutex_unlock(&world.lock);
+}
 
 void fake_leave_error(void) {
   last = cudaErrorInvalidValue;
@@ -207,7 +230,9 @@ static cudaError_t drop(void *memory, bool host) {
 cudaError_t cudaMalloc(void **out, size_t bytes) {
   const int device = fake_device();
   pthread_mutex_lock(&world.lock);
-  const bool fits = bytes <= world.largest && bytes <= device_bytes;
+  const bool refused = world.refusals > 0;
+  if (refused) world.refusals--;
+  const bool fits = !refused && bytes <= world.largest && bytes <= device_bytes;
   pthread_mutex_unlock(&world.lock);
   return fits ? add(out, bytes, device) : fail(cudaErrorMemoryAllocation);
 }
@@ -283,6 +308,10 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
 }
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
   (void)fake_device();
+  pthread_mutex_lock(&world.lock);
+  const bool busy = world.busy;
+  pthread_mutex_unlock(&world.lock);
+  if (busy) return fail(cudaErrorNotReady);
   return stream != NULL ? cudaSuccess : fail(cudaErrorInvalidResourceHandle);
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags) {
