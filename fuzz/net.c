@@ -48,7 +48,7 @@ static void run(crema_net *net) {
   /* Its own weights fit it, unless two layers of one name took each other's. */
   Caffe__NetParameter *message = NULL;
   if (cr_net_to_proto(net, true, &message) != CREMA_OK) return;
-  require(cr_net_from_proto(net, message) == CREMA_OK);
+  require(cr_net_from_proto(net, message, NULL) == CREMA_OK);
   cr_message_free(&message->base);
 }
 

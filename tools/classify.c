@@ -11,6 +11,7 @@
 #include "core/file.h"
 #include "crema/image.h"
 #include "crema/net.h"
+#include "device_flag.h"
 
 enum { MAX_MEAN_VALUES = 3, BUNDLED_RESIZE = 256, MAX_SIDE = 65500 };
 
@@ -18,6 +19,7 @@ typedef struct classify_options {
   const char *model, *weights, *mean_file, *mean_value, *labels;
   int64_t top, resize;
   double scale;
+  bool allow_missing;
 } classify_options;
 
 typedef struct classifier {
@@ -126,7 +128,8 @@ static crema_status load_net(classifier *c) {
         "%s: has %d inputs and %d outputs; classifying needs one Input layer and a result",
         c->options.model, crema_net_input_count(c->net), crema_net_output_count(c->net));
   }
-  CR_TRY(crema_net_load_weights(c->net, c->options.weights));
+  const crema_weights_options weights = {.allow_missing = c->options.allow_missing};
+  CR_TRY(crema_net_load_weights_with(c->net, c->options.weights, &weights));
   crema_blob *input = crema_net_input(c->net, 0);
   crema_shape shape = *crema_blob_shape(input);
   if (shape.axes > 0) shape.dim[0] = 1;
@@ -222,6 +225,7 @@ int crema_cmd_classify(int argc, char **argv) {
       {"scale", CLI_DOUBLE, &o->scale, "factor after subtracting"},
       {"resize", CLI_INT, &o->resize, "side to resize to before the crop; 0: none"},
       {"top", CLI_INT, &o->top, "how many classes to print"},
+      {"allow_missing", CLI_BOOL, &o->allow_missing, CLI_ALLOW_MISSING_HELP},
   };
   const cli_spec spec = {.command = "classify",
                          .arguments = "IMAGE...",

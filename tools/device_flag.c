@@ -6,6 +6,7 @@
 
 #include "cli.h"
 #include "core/log.h"
+#include "net/net.h"
 
 static bool is_simulated(const char *gpu) {
   return strncmp(gpu, "sim:", 4) == 0;
@@ -127,20 +128,22 @@ size_t cli_split_list(char *text, const char **items, size_t limit) {
   return count;
 }
 
-bool cli_load_weights(crema_net *net, const char *paths) {
-  enum { MAX_FILES = 64 };
-  const char *file[MAX_FILES];
+bool cli_load_weights(crema_net *net, const char *paths, bool allow_missing) {
+  size_t room = 1;
+  for (const char *at = paths; *at != '\0'; ++at) room += *at == ',';
+  const char **file = calloc(room, sizeof *file);
   char *text = strdup(paths);
-  if (text == NULL) {
-    cli_error("out of memory");
-    return false;
-  }
-  bool good = true;
-  size_t files = cli_split_list(text, file, MAX_FILES);
-  for (size_t i = 0; good && i < files; ++i) {
-    good = crema_net_load_weights(net, file[i]) == CREMA_OK;
+  bool good = file != NULL && text != NULL;
+  if (good) {
+    size_t files = cli_split_list(text, file, room);
+    good =
+        cr_net_load_files(net, file, files, allow_missing ? CR_MISSING_WARNED : CR_MISSING_REFUSED,
+                          NULL) == CREMA_OK;
     if (!good) cli_fail();
+  } else {
+    cli_error("out of memory");
   }
   free(text);
+  free((void *)file);
   return good;
 }

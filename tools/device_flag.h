@@ -40,7 +40,12 @@ bool cli_check_level(int64_t level);
  * (limit must suffice: one more than the commas). Returns the number of items. */
 size_t cli_split_list(char *text, const char **items, size_t limit);
 
-/* Loads each of the comma-separated files into the net. False with the error printed. */
-bool cli_load_weights(crema_net *net, const char *paths);
+/* Loads each of the comma-separated files into the net. Layers with parameters that no file has are
+ * an error, or with allow_missing a warning. False with the error printed. */
+bool cli_load_weights(crema_net *net, const char *paths, bool allow_missing);
+
+/* The help of -allow_missing, which several commands have. */
+#define CLI_ALLOW_MISSING_HELP \
+  "go on, with a warning, when the weights lack layers that the net has"
 
 #endif

@@ -14,6 +14,7 @@
 #include "crema/net.h"
 #include "data/hdf5_set.h"
 #include "db_writer.h"
+#include "device_flag.h"
 
 enum { MAX_FEATURES = 64 };
 
@@ -140,11 +141,12 @@ static crema_status end(extractor *x, crema_status status) {
   return status;
 }
 
-static crema_status extract(extractor *x, char **argv, int64_t batches) {
+static crema_status extract(extractor *x, char **argv, int64_t batches,
+                            const crema_weights_options *weights) {
   CR_TRY(read_lists(x, argv[3], argv[4]));
   if (x->hdf5) CR_TRY(cr_hdf5_load());
   CR_TRY(crema_net_load(argv[2], NULL, &x->net));
-  CR_TRY(crema_net_load_weights(x->net, argv[1]));
+  CR_TRY(crema_net_load_weights_with(x->net, argv[1], weights));
   crema_status status = begin(x);
   if (status == CREMA_OK) status = run_batches(x, batches);
   return end(x, status);
@@ -163,12 +165,19 @@ static const char help_text[] =
     "  crema extract_features net.caffemodel net.prototxt fc7,prob fc7_lmdb,prob_lmdb 10 lmdb\n";
 
 int crema_cmd_extract_features(int argc, char **argv) {
+  crema_weights_options weights;
+  crema_weights_options_init(&weights);
+  const cli_flag flags[] = {
+      {"allow_missing", CLI_BOOL, &weights.allow_missing, CLI_ALLOW_MISSING_HELP},
+  };
   const cli_spec spec = {
       .command = "extract_features",
       .arguments = "WEIGHTS NET BLOBS OUTPUTS BATCHES KIND [CPU|GPU] [DEVICE_ID=N]",
       .min_arguments = 6,
       .max_arguments = 8,
-      .help = help_text};
+      .help = help_text,
+      .flags = flags,
+      .flag_count = sizeof flags / sizeof *flags};
   int exit_code;
   if (!cli_parse(&spec, &argc, argv, &exit_code)) return exit_code;
   char *rest = NULL;
@@ -182,7 +191,7 @@ int crema_cmd_extract_features(int argc, char **argv) {
   if (x == NULL) return cli_error("out of memory");
   x->backend = argv[6];
   x->hdf5 = strcasecmp(argv[6], "hdf5") == 0 || strcasecmp(argv[6], "h5") == 0;
-  crema_status status = extract(x, argv, batches);
+  crema_status status = extract(x, argv, batches, &weights);
   crema_net_destroy(x->net);
   free(x->names);
   free(x->paths);

@@ -57,7 +57,8 @@ bool cli_net_flags_load(const cli_net_flags *flags, const char *command, crema_p
   bool good = crema_net_load(flags->model, &options, out) == CREMA_OK;
   if (!good) cli_fail();
   free(text);
-  if (good && flags->weights[0] != '\0') good = cli_load_weights(*out, flags->weights);
+  if (good && flags->weights[0] != '\0')
+    good = cli_load_weights(*out, flags->weights, flags->allow_missing);
   if (good) return true;
   crema_net_destroy(*out);
   *out = NULL;

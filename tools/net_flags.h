@@ -11,6 +11,7 @@ typedef struct cli_net_flags {
   const char *model, *weights, *gpu, *phase, *stage;
   int64_t iterations, level;
   bool skip_corrupt, warn_unknown_fields;
+  bool allow_missing; /* no flag of both; see cli_load_weights */
 } cli_net_flags;
 
 enum { CLI_NET_FLAGS = 9 };

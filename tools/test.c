@@ -84,14 +84,16 @@ static const char help_text[] =
 
 int crema_cmd_test(int argc, char **argv) {
   cli_net_flags flags;
-  cli_flag list[CLI_NET_FLAGS];
+  cli_flag list[CLI_NET_FLAGS + 1];
   cli_net_flags_list(&flags, "batches to run", "accepted; a net is always tested in phase TEST",
                      list);
+  list[CLI_NET_FLAGS] =
+      (cli_flag){"allow_missing", CLI_BOOL, &flags.allow_missing, CLI_ALLOW_MISSING_HELP};
   const cli_spec spec = {.command = "test",
                          .arguments = "",
                          .help = help_text,
                          .flags = list,
-                         .flag_count = CLI_NET_FLAGS};
+                         .flag_count = CLI_NET_FLAGS + 1};
   int exit_code;
   crema_phase phase = CREMA_TEST;
   crema_net *net;

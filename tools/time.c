@@ -80,7 +80,8 @@ out:
 
 static const char help_text[] =
     "Runs a network forward and backward and prints the mean time of each layer and of the\n"
-    "whole pass. The weights are random unless -weights gives them.\n"
+    "whole pass. The weights are random unless -weights gives them; layers that it lacks are\n"
+    "warned of.\n"
     "\n"
     "Example:\n"
     "  crema time -model lenet_train_test.prototxt -iterations 20\n";
@@ -90,6 +91,7 @@ int crema_cmd_time(int argc, char **argv) {
   cli_flag list[CLI_NET_FLAGS];
   cli_net_flags_list(&flags, "passes to time", "TRAIN or TEST", list);
   flags.phase = "TRAIN";
+  flags.allow_missing = true; /* what values the parameters have makes no difference here */
   const cli_spec spec = {.command = "time",
                          .arguments = "",
                          .help = help_text,

@@ -40,9 +40,28 @@ CREMA_API crema_status crema_net_parse(const char *text, size_t size, const char
                                        crema_net **out) CREMA_MUST_USE;
 CREMA_API void crema_net_destroy(crema_net *net);
 
-/* Copies weights from a .caffemodel (binary or, named .h5, HDF5) into the layers of the same name.
- * Layers that only one side has are skipped (and logged). Errors: CREMA_E_SHAPE with both shapes.
- */
+/* How weights are loaded. Start from crema_weights_options_init. */
+typedef struct crema_weights_options {
+  /* Layers with parameters that the file has none for keep the values they have, with a warning
+   * that names them: for fine-tuning, or for weights that lie in several files. Otherwise they are
+   * an error: the net would run untrained. */
+  bool allow_missing;
+} crema_weights_options;
+
+/* allow_missing false. */
+CREMA_API void crema_weights_options_init(crema_weights_options *options);
+
+/* Copies weights from a .caffemodel (binary or HDF5) into the layers of the same name. A layer that
+ * shares its parameters by name has them when one of the sharers has; layers that only the file
+ * has are passed over (and logged). `options` may be NULL. Nothing is changed on failure. Errors:
+ * CREMA_E_NOT_FOUND for no file, a file with nothing for the net, or layers that are missing in it
+ * (the first of them named, with what may have been meant), CREMA_E_SHAPE with both shapes,
+ * CREMA_E_ARGUMENT for another number of parameters, CREMA_E_CORRUPT. A file of the binary format
+ * that is cut between two layers looks whole; the missing layers are all that shows it. */
+CREMA_API crema_status crema_net_load_weights_with(
+    crema_net *net, const char *path, const crema_weights_options *options) CREMA_MUST_USE;
+
+/* The same, with allow_missing set for a net of phase TRAIN and not set for one of phase TEST. */
 CREMA_API crema_status crema_net_load_weights(crema_net *net, const char *path) CREMA_MUST_USE;
 
 /* Writes the weights: HDF5 when the name ends in .h5, wire format otherwise. The old file stays

@@ -23,6 +23,13 @@ crema_status cr_fail_text(crema_status code, const char *text);
 /* Out of memory for `bytes` bytes of `what`. */
 crema_status cr_fail_memory(size_t bytes, const char *what);
 
+/* For public functions: fails when the argument `pointer` is NULL, with the function's and the
+ * argument's name. */
+#define CR_REQUIRE(pointer)                                                                        \
+  do {                                                                                             \
+    if ((pointer) == NULL) return cr_fail(CREMA_E_ARGUMENT, "%s: %s is NULL", __func__, #pointer); \
+  } while (0)
+
 #define CR_TRY(call)                         \
   do {                                       \
     crema_status cr_try_ = (call);           \

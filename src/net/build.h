@@ -90,6 +90,18 @@ crema_status cr_net_debug_forward(crema_net *net, int index) CREMA_MUST_USE;
 crema_status cr_net_debug_backward(crema_net *net, int index) CREMA_MUST_USE;
 crema_status cr_net_debug_all_params(crema_net *net) CREMA_MUST_USE;
 
+/* Notes that the file being loaded has values for an entry of net->net_param; and that it has them
+ * for a layer that the net does not have. */
+void cr_net_note_given(cr_net_loading *loading, int entry);
+crema_status cr_net_note_spare(cr_net_loading *loading, const char *name) CREMA_MUST_USE;
+
+/* After the last file: refuses layers without weights if the caller wants that. Errors:
+ * CREMA_E_NOT_FOUND, naming the first of them, and what may have been meant. */
+crema_status cr_net_check_complete(const cr_net_loading *loading) CREMA_MUST_USE;
+
+/* Whether the name asks for HDF5: it ends in ".h5". */
+bool cr_net_is_named_hdf5(const char *path);
+
 /* Whether the file is there and has the signature of an HDF5 file. */
 bool cr_net_is_hdf5(const char *path);
 

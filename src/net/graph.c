@@ -250,6 +250,7 @@ static crema_status take_inline_blobs(const crema_net *net, int index) {
                              "%zu blobs are given, but the layer has %d parameters", param->n_blobs,
                              layer->params);
   }
+  net->layer[index].inline_params = true;
   for (int i = 0; i < layer->params; ++i) {
     crema_status status = cr_blob_from_proto(layer->blob[i], param->blobs[i], false);
     if (status != CREMA_OK) return cr_fail_in(status, "blobs %d", i);

@@ -10,6 +10,11 @@
 #include "core/log.h"
 #include "net/build.h"
 
+bool cr_net_is_named_hdf5(const char *path) {
+  size_t length = strlen(path);
+  return length >= 3 && strcmp(path + length - 3, ".h5") == 0;
+}
+
 /* The signature stands at byte 0, 512, 1024, 2048 ...: a file may begin with foreign bytes. Read
  * here, because HDF5 itself is loaded for such files only. */
 bool cr_net_is_hdf5(const char *path) {
@@ -221,7 +226,7 @@ static crema_status read_set(hid_t set, crema_blob *blob) {
 
 /* Checks (or, in the second round, copies) one parameter. A sharer may be missing. */
 static crema_status load_param(const crema_net *net, int entry, bool copy, hid_t file,
-                               cr_buffer *path) {
+                               cr_buffer *path, cr_net_loading *loading) {
   const cr_net_param *param = &net->net_param[entry];
   const cr_layer *layer = net->layer[param->layer].layer;
   CR_TRY(object_path("/data", layer->name, param->index, path));
@@ -236,6 +241,7 @@ static crema_status load_param(const crema_net *net, int entry, bool copy, hid_t
   crema_status status =
       copy ? read_set(set, layer->blob[param->index]) : check_set(set, layer->blob[param->index]);
   cr_h5()->Dclose(set);
+  if (status == CREMA_OK) cr_net_note_given(loading, entry);
   return cr_fail_in(status, "%s (layer '%s', parameter %d)", path->data, layer->name, param->index);
 }
 
@@ -249,7 +255,8 @@ static crema_status check_surplus(const cr_layer *layer, hid_t file, cr_buffer *
                  layer->name, layer->class->type, path->data, layer->params);
 }
 
-static crema_status load_layers(const crema_net *net, bool copy, hid_t file) {
+static crema_status load_layers(const crema_net *net, bool copy, hid_t file,
+                                cr_net_loading *loading) {
   cr_buffer path = {0};
   int matched = 0;
   crema_status status = CREMA_OK;
@@ -261,40 +268,87 @@ static crema_status load_layers(const crema_net *net, bool copy, hid_t file) {
     if (!first || !path_exists(file, path.data)) continue;
     if (!copy) CR_TRY_GOTO(check_surplus(layer->layer, file, &path), out);
     for (int p = 0; p < layer->layer->params; ++p) {
-      CR_TRY_GOTO(load_param(net, layer->first_param + p, copy, file, &path), out);
+      CR_TRY_GOTO(load_param(net, layer->first_param + p, copy, file, &path, loading), out);
     }
     matched += layer->layer->params > 0;
   }
-  status = cr_net_check_matched(net, matched);
+  status = cr_net_check_matched(net, matched, loading);
 out:
   cr_buffer_free(&path);
   return status;
 }
 
-static herr_t log_surplus(hid_t group, const char *name, const H5L_info_t *info, void *user) {
-  (void)group;
-  (void)info;
-  if (cr_net_find_layer(user, name) < 0) cr_log_debug("Ignoring source layer %s", name);
-  return 0;
+/* ---- layers that only the file has ---- */
+
+/* Links may make cycles: neither depth nor number may depend on the file alone. */
+enum { MOST_DEPTH = 16, MOST_LINKS = 65536 };
+
+/* What is known while /data is walked. */
+typedef struct spare_walk {
+  cr_net_loading *loading;
+  cr_buffer name; /* of the group that is walked, as a layer's name */
+  int depth, links;
+  crema_status status;
+} spare_walk;
+
+static herr_t visit_link(hid_t group, const char *name, const H5L_info_t *info, void *user);
+
+/* A group that holds a data set "0" belongs to a layer; layers whose names have slashes lie in
+ * groups inside. */
+static crema_status visit_group(spare_walk *walk, hid_t group) {
+  if (cr_h5()->Lexists(group, "0", H5P_DEFAULT) > 0 &&
+      cr_net_find_layer(walk->loading->net, walk->name.data) < 0) {
+    CR_TRY(cr_net_note_spare(walk->loading, walk->name.data));
+  }
+  if (walk->depth == MOST_DEPTH) return CREMA_OK;
+  walk->depth += 1;
+  cr_h5()->Literate_by_name(group, ".", H5_INDEX_NAME, H5_ITER_INC, NULL, visit_link, walk,
+                            H5P_DEFAULT);
+  walk->depth -= 1;
+  return walk->status;
 }
 
-static crema_status load_file(crema_net *net, hid_t file) {
+static herr_t visit_link(hid_t group, const char *name, const H5L_info_t *info, void *user) {
+  spare_walk *walk = user;
+  size_t before = walk->name.size;
+  if (++walk->links > MOST_LINKS) return 1;
+  if (info->type != H5L_TYPE_HARD) return 0;
+  hid_t inner = cr_h5()->Gopen2(group, name, H5P_DEFAULT);
+  if (inner < 0) return 0; /* a data set */
+  walk->status = cr_buffer_print(&walk->name, "%s%s", before == 0 ? "" : "/", name);
+  if (walk->status == CREMA_OK) {
+    walk->status = visit_group(walk, inner);
+    walk->name.size = before;
+    walk->name.data[before] = '\0';
+  }
+  cr_h5()->Gclose(inner);
+  return walk->status == CREMA_OK ? 0 : 1;
+}
+
+static crema_status note_spares(hid_t file, cr_net_loading *loading) {
+  spare_walk walk = {.loading = loading};
+  cr_h5()->Literate_by_name(file, "/data", H5_INDEX_NAME, H5_ITER_INC, NULL, visit_link, &walk,
+                            H5P_DEFAULT);
+  cr_buffer_free(&walk.name);
+  return walk.status;
+}
+
+static crema_status load_file(crema_net *net, hid_t file, cr_net_loading *loading) {
   if (cr_h5()->Lexists(file, "/data", H5P_DEFAULT) <= 0) {
     return cr_fail(CREMA_E_CORRUPT, "has no group /data: not a model");
   }
-  CR_TRY(load_layers(net, false, file));
-  cr_h5()->Literate_by_name(file, "/data", H5_INDEX_NAME, H5_ITER_INC, NULL, log_surplus, net,
-                            H5P_DEFAULT);
-  return load_layers(net, true, file);
+  CR_TRY(note_spares(file, loading));
+  CR_TRY(load_layers(net, false, file, loading));
+  return load_layers(net, true, file, loading);
 }
 
-crema_status cr_net_load_hdf5(crema_net *net, const char *path) {
+crema_status cr_net_load_hdf5(crema_net *net, const char *path, cr_net_loading *loading) {
   hid_t file;
   CR_TRY(cr_fail_in(cr_hdf5_load(), "%s", path));
   cr_hdf5_hush before = cr_hdf5_hush_begin();
   crema_status status = cr_hdf5_open_read(path, &file);
   if (status == CREMA_OK) {
-    status = cr_fail_in(load_file(net, file), "%s", path);
+    status = cr_fail_in(load_file(net, file, loading), "%s", path);
     cr_h5()->Fclose(file);
   }
   cr_hdf5_hush_end(before);

@@ -20,12 +20,13 @@ typedef struct cr_net_layer {
   int *bottom_id, *top_id; /* indices into net->blob */
   bool *propagate_down;    /* one a bottom */
   bool need_backward;
-  bool fused;        /* another layer computes its forward pass; backward runs as usual */
-  bool has_loss;     /* a top has a loss weight other than 0 */
-  bool loss_seeded;  /* the diffs of those tops hold the loss weights */
-  int first_param;   /* its first entry in net->net_param; layer->params of them */
-  int next_same;     /* the next layer of the same name; -1: none */
-  crema_shape *seen; /* shapes at the last reshape: bottoms, then tops */
+  bool inline_params; /* the net's own text gives the parameters' values */
+  bool fused;         /* another layer computes its forward pass; backward runs as usual */
+  bool has_loss;      /* a top has a loss weight other than 0 */
+  bool loss_seeded;   /* the diffs of those tops hold the loss weights */
+  int first_param;    /* its first entry in net->net_param; layer->params of them */
+  int next_same;      /* the next layer of the same name; -1: none */
+  crema_shape *seen;  /* shapes at the last reshape: bottoms, then tops */
 } cr_net_layer;
 
 struct crema_net {
@@ -107,16 +108,43 @@ crema_status cr_net_check_weights(const crema_net *net) CREMA_MUST_USE;
  * solver after the steps are known (diffs hold them). Does nothing without debug_info. */
 crema_status cr_net_debug_update(crema_net *net) CREMA_MUST_USE;
 
+/* What becomes of layers with parameters for which the files of weights have none: an error, a
+ * warning for each, or nothing; in the last case no file needs to have anything for the net. */
+typedef enum cr_net_missing {
+  CR_MISSING_REFUSED,
+  CR_MISSING_WARNED,
+  CR_MISSING_IGNORED
+} cr_net_missing;
+
+/* What is known of the files of weights while they are loaded one after another. */
+typedef struct cr_net_loading {
+  const crema_net *net;
+  cr_net_missing missing;
+  size_t files; /* begun so far */
+  bool last;    /* no other file comes behind the one being loaded */
+  bool *given;  /* one a learnable parameter: a file has values for it */
+  char **spare; /* layers that the files have parameters for and the net does not have */
+  size_t spares;
+} cr_net_loading;
+
+/* Loads files of weights, each over the ones before. Layers whose parameters are shared count as
+ * given when the owner's are, and the other way round. A failure leaves the net with what the files
+ * before gave. Layers that `other` (may be NULL) has as well are not warned of. */
+crema_status cr_net_load_files(crema_net *net, const char *const *path, size_t count,
+                               cr_net_missing missing, const crema_net *other) CREMA_MUST_USE;
+
 /* Weights as a message (with diffs when asked), and back. from_proto checks all shapes before
- * it changes anything. */
+ * it changes anything; `loading` (may be NULL) learns what was given. */
 crema_status cr_net_to_proto(crema_net *net, bool with_diffs,
                              Caffe__NetParameter **out) CREMA_MUST_USE;
-crema_status cr_net_from_proto(crema_net *net, const Caffe__NetParameter *weights) CREMA_MUST_USE;
+crema_status cr_net_from_proto(crema_net *net, const Caffe__NetParameter *weights,
+                               cr_net_loading *loading) CREMA_MUST_USE;
 
 /* Fails with CREMA_E_NOT_FOUND when the net has parameters and `matched`, the number of its layers
  * that a file of weights has values for, is 0: a net that was meant to be loaded would run
- * untrained. */
-crema_status cr_net_check_matched(const crema_net *net, int matched) CREMA_MUST_USE;
+ * untrained. Otherwise as cr_net_check_complete. */
+crema_status cr_net_check_matched(const crema_net *net, int matched,
+                                  const cr_net_loading *loading) CREMA_MUST_USE;
 
 /* crema_net_save_weights, with the diffs when asked. */
 crema_status cr_net_save(crema_net *net, const char *path, bool with_diffs) CREMA_MUST_USE;
@@ -125,7 +153,8 @@ crema_status cr_net_save(crema_net *net, const char *path, bool with_diffs) CREM
  * another's values have no data set under /data. Loading checks all shapes before it changes
  * anything. */
 crema_status cr_net_save_hdf5(crema_net *net, const char *path, bool with_diffs) CREMA_MUST_USE;
-crema_status cr_net_load_hdf5(crema_net *net, const char *path) CREMA_MUST_USE;
+crema_status cr_net_load_hdf5(crema_net *net, const char *path,
+                              cr_net_loading *loading) CREMA_MUST_USE;
 
 /* Whether the names of the layers allow an HDF5 model: those with parameters need one each.
  * Errors: CREMA_E_ARGUMENT for none, CREMA_E_EXISTS for the same one. */

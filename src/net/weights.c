@@ -55,7 +55,8 @@ fail:
 
 /* Finds which layer takes the values of each source layer; -1: none. */
 static crema_status match_layers(const crema_net *net, const Caffe__NetParameter *weights,
-                                 int *target) {
+                                 int *target, cr_net_loading *loading) {
+  crema_status status = CREMA_OK;
   int *cursor = calloc((size_t)net->layers + 1, sizeof *cursor);
   if (cursor == NULL)
     return cr_fail_memory((size_t)net->layers * sizeof *cursor, "matching layers");
@@ -63,18 +64,27 @@ static crema_status match_layers(const crema_net *net, const Caffe__NetParameter
   for (size_t s = 0; s < weights->n_layer; ++s) {
     const char *name = cr_net_text(weights->layer[s]->name);
     target[s] = cr_net_match(net, name, cursor);
-    if (target[s] < 0) cr_log_debug("Ignoring source layer %s", name);
+    if (target[s] >= 0) continue;
+    if (loading == NULL || weights->layer[s]->n_blobs == 0) {
+      cr_log_debug("Ignoring source layer %s", name);
+    } else {
+      CR_TRY_GOTO(cr_net_note_spare(loading, name), out);
+    }
   }
+out:
   free(cursor);
-  return CREMA_OK;
+  return status;
 }
 
-crema_status cr_net_check_matched(const crema_net *net, int matched) {
+crema_status cr_net_check_matched(const crema_net *net, int matched,
+                                  const cr_net_loading *loading) {
   const cr_layer *first = NULL;
+  if (loading != NULL && loading->missing == CR_MISSING_IGNORED) return CREMA_OK;
   for (int i = 0; i < net->layers && first == NULL; ++i) {
     if (net->layer[i].layer->params > 0) first = net->layer[i].layer;
   }
-  if (first == NULL || matched > 0) return CREMA_OK;
+  if (first == NULL) return CREMA_OK;
+  if (matched > 0) return loading == NULL ? CREMA_OK : cr_net_check_complete(loading);
   return cr_fail(CREMA_E_NOT_FOUND,
                  "holds parameters for no layer of the net (whose first layer with parameters is "
                  "'%s'); layers are matched by name",
@@ -118,18 +128,22 @@ static crema_status copy_layer(const cr_layer *layer, const Caffe__LayerParamete
   return CREMA_OK;
 }
 
-crema_status cr_net_from_proto(crema_net *net, const Caffe__NetParameter *weights) {
+crema_status cr_net_from_proto(crema_net *net, const Caffe__NetParameter *weights,
+                               cr_net_loading *loading) {
   int *target = calloc(weights->n_layer + 1, sizeof *target);
   if (target == NULL) return cr_fail_memory(weights->n_layer * sizeof *target, "matching layers");
   int matched = 0;
   crema_status status = CREMA_OK;
-  CR_TRY_GOTO(match_layers(net, weights, target), out);
+  CR_TRY_GOTO(match_layers(net, weights, target, loading), out);
   for (size_t s = 0; s < weights->n_layer; ++s) {
     if (target[s] < 0) continue;
     CR_TRY_GOTO(check_source(net->layer[target[s]].layer, weights->layer[s]), out);
     matched += weights->layer[s]->n_blobs > 0;
+    for (int p = 0; loading != NULL && p < net->layer[target[s]].layer->params; ++p) {
+      cr_net_note_given(loading, net->layer[target[s]].first_param + p);
+    }
   }
-  CR_TRY_GOTO(cr_net_check_matched(net, matched), out);
+  CR_TRY_GOTO(cr_net_check_matched(net, matched, loading), out);
   for (size_t s = 0; s < weights->n_layer; ++s) {
     if (target[s] < 0) continue;
     CR_TRY_GOTO(copy_layer(net->layer[target[s]].layer, weights->layer[s]), out);
@@ -139,31 +153,8 @@ out:
   return status;
 }
 
-static bool is_named_hdf5(const char *path) {
-  size_t length = strlen(path);
-  return length >= 3 && strcmp(path + length - 3, ".h5") == 0;
-}
-
-static crema_status load_binary(crema_net *net, const char *path) {
-  Caffe__NetParameter *weights = NULL;
-  CR_TRY(cr_net_param_read_binary(path, &weights));
-  crema_status status = CREMA_OK;
-  if (weights->n_layer == 0) {
-    status = cr_fail(CREMA_E_CORRUPT, "holds no layers");
-  } else {
-    status = cr_net_from_proto(net, weights);
-  }
-  cr_message_free(&weights->base);
-  return cr_fail_in(status, "%s", path);
-}
-
-crema_status crema_net_load_weights(crema_net *net, const char *path) {
-  if (is_named_hdf5(path) || cr_net_is_hdf5(path)) return cr_net_load_hdf5(net, path);
-  return load_binary(net, path);
-}
-
 crema_status cr_net_save(crema_net *net, const char *path, bool with_diffs) {
-  if (is_named_hdf5(path)) return cr_net_save_hdf5(net, path, with_diffs);
+  if (cr_net_is_named_hdf5(path)) return cr_net_save_hdf5(net, path, with_diffs);
   Caffe__NetParameter *message = NULL;
   CR_TRY(cr_net_to_proto(net, with_diffs, &message));
   crema_status status = cr_message_write_binary(&message->base, path);
@@ -172,5 +163,7 @@ crema_status cr_net_save(crema_net *net, const char *path, bool with_diffs) {
 }
 
 crema_status crema_net_save_weights(crema_net *net, const char *path) {
+  CR_REQUIRE(net);
+  CR_REQUIRE(path);
   return cr_net_save(net, path, false);
 }

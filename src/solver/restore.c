@@ -14,33 +14,53 @@ static bool ends_in_h5(const char *path) {
 
 /* Test nets share the train net's parameters, but may have layers of their own. That a model has
  * nothing for them, or is not there, is no failure of theirs. */
-static crema_status load_model(crema_solver *solver, const char *path) {
+static crema_status load_models(crema_solver *solver, const char *const *path, size_t count,
+                                cr_net_missing missing) {
   for (int i = 0; i < solver->test_nets; ++i) {
-    crema_status status = crema_net_load_weights(solver->test_net[i], path);
+    crema_status status =
+        cr_net_load_files(solver->test_net[i], path, count, CR_MISSING_IGNORED, solver->net);
     if (status != CREMA_OK && status != CREMA_E_NOT_FOUND) return status;
   }
-  return crema_net_load_weights(solver->net, path);
+  return cr_net_load_files(solver->net, path, count, missing, NULL);
 }
 
-static crema_status load_one(crema_solver *solver, const char *path) {
-  cr_log_info("Finetuning from %s", path);
-  return load_model(solver, path);
+/* The files of a list with commas, as they are found from the solver file. Names and list are to be
+ * freed, also on failure. */
+static crema_status resolve_list(const crema_solver *solver, const char *list, char ***out,
+                                 size_t *count) {
+  size_t commas = 0;
+  for (const char *at = list; *at != '\0'; ++at) commas += *at == ',';
+  *out = calloc(commas + 1, sizeof(char *));
+  if (*out == NULL) return cr_fail_memory((commas + 1) * sizeof(char *), "paths");
+  for (const char *at = list; *at != '\0';) {
+    size_t size = strcspn(at, ",");
+    if (size > 0) {
+      char *name = strndup(at, size);
+      if (name == NULL) return cr_fail_memory(size + 1, "a path");
+      crema_status status = cr_file_resolve(solver->path, name, &(*out)[*count]);
+      free(name);
+      if (status != CREMA_OK) return status;
+      *count += 1;
+    }
+    at += size + (at[size] == ',');
+  }
+  return CREMA_OK;
 }
 
 crema_status crema_solver_load_weights(crema_solver *solver, const char *paths) {
-  crema_status status = CREMA_OK;
-  for (const char *at = paths; status == CREMA_OK && *at != '\0';) {
-    size_t size = strcspn(at, ",");
-    char *name = strndup(at, size), *path = NULL;
-    if (name == NULL) return cr_fail_memory(size + 1, "a path");
-    if (size > 0) {
-      status = cr_file_resolve(solver->path, name, &path);
-      if (status == CREMA_OK) status = load_one(solver, path);
-    }
-    free(path);
-    free(name);
-    at += size + (at[size] == ',');
+  CR_REQUIRE(solver);
+  CR_REQUIRE(paths);
+  char **path = NULL;
+  size_t count = 0;
+  crema_status status = resolve_list(solver, paths, &path, &count);
+  for (size_t i = 0; status == CREMA_OK && i < count; ++i) {
+    cr_log_info("Finetuning from %s", path[i]);
   }
+  if (status == CREMA_OK && count > 0) {
+    status = load_models(solver, (const char *const *)path, count, CR_MISSING_WARNED);
+  }
+  for (size_t i = 0; i < count; ++i) free(path[i]);
+  free((void *)path);
   return status;
 }
 
@@ -69,6 +89,8 @@ static crema_status read_state(const char *path, Caffe__SolverState **out) {
 }
 
 crema_status crema_solver_restore(crema_solver *solver, const char *path) {
+  CR_REQUIRE(solver);
+  CR_REQUIRE(path);
   Caffe__SolverState *state = NULL;
   char *model = NULL;
   crema_status status = CREMA_OK;
@@ -77,7 +99,7 @@ crema_status crema_solver_restore(crema_solver *solver, const char *path) {
   CR_TRY_GOTO(cr_state_check(solver, state), out);
   if (state->learned_net != NULL && state->learned_net[0] != '\0') {
     CR_TRY_GOTO(find_model(path, state->learned_net, &model), out);
-    CR_TRY_GOTO(load_model(solver, model), out);
+    CR_TRY_GOTO(load_models(solver, (const char *const[]){model}, 1, CR_MISSING_REFUSED), out);
   }
   status = cr_state_from_proto(solver, state);
 out:

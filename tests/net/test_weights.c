@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "core/file.h"
+#include "crema/log.h"
 #include "net_case.h"
 
 #define MODEL(conv, outputs)                                                                      \
@@ -167,22 +168,6 @@ static void other_shapes_are_refused(void **state) {
               WORDS("layer 'fc'", "2 27 (54)", "4 27 (108)", "parameter 0"));
 }
 
-static void layers_of_one_side_only_are_skipped(void **state) {
-  (void)state;
-  static const char *const file[] = {"a.caffemodel", "c.caffemodel.h5"};
-  crema_net *full = build_model(NET);
-  number_params(full, 1.0f);
-  for (int i = 0; i < 2; ++i) {
-    crema_net *net = build_model(MODEL("renamed", 2));
-    number_params(net, -5.0f);
-    ok(crema_net_load_weights(net, in_dir(file[i])));
-    assert_near(data_of(param_of(net, "renamed", 0))[0], -5.0, 0.0);
-    assert_near(data_of(param_of(net, "fc", 1))[0], data_of(param_of(full, "fc", 1))[0], 0.0);
-    crema_net_destroy(net);
-  }
-  crema_net_destroy(full);
-}
-
 static void other_numbers_of_blobs_are_refused(void **state) {
   (void)state;
 #define BIASED(bias)                                                 \
@@ -231,6 +216,232 @@ static void damaged_and_foreign_files_are_refused(void **state) {
   hid_t h5 = H5Fcreate(in_dir("other.h5"), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
   H5Fclose(h5);
   refuse_file(NET, "other.h5", CREMA_E_CORRUPT, WORDS("other.h5", "/data"));
+}
+
+/* ---- files that have not all that the net needs ---- */
+
+static const char *const both_kinds[] = {"a.caffemodel", "c.caffemodel.h5"};
+
+/* The same net with another name of the convolution has weights for all but it. */
+static void missing_layers_are_refused_in_tests(void **state) {
+  (void)state;
+  for (int i = 0; i < 2; ++i) {
+    refuse_file(MODEL("conv_b", 2), both_kinds[i], CREMA_E_NOT_FOUND,
+                WORDS(both_kinds[i], "1 of the net's 4 layers", "'conv_b' (Convolution)",
+                      "the file has a layer 'conv'", "allow_missing"));
+    refuse_file(MODEL("something", 2), both_kinds[i], CREMA_E_NOT_FOUND,
+                WORDS("'something' (Convolution); layers are matched"));
+  }
+}
+
+static char log_text[4096];
+
+static void keep_log(void *user, crema_log_level level, const char *file, int line,
+                     const char *message) {
+  size_t used = strlen(log_text);
+  (void)user;
+  (void)file;
+  (void)line;
+  snprintf(log_text + used, sizeof log_text - used, "%d %s\n", (int)level, message);
+}
+
+static void start_log(void) {
+  log_text[0] = '\0';
+  crema_log_set(keep_log, NULL, CREMA_LOG_INFO);
+}
+
+static void assert_logged(const char *line) {
+  if (strstr(log_text, line) == NULL) print_error("no '%s' in:\n%s", line, log_text);
+  assert_non_null(strstr(log_text, line));
+}
+
+#define WARNED                                                                                   \
+  "2 layer 'conv_b' (Convolution) gets no weights and keeps its initial values; the file has a " \
+  "layer 'conv', which the net has not\n"
+
+/* `how` loads the weights; the renamed layer keeps its values, and a warning names it. */
+static void skip_missing(crema_phase phase, const crema_weights_options *how) {
+  crema_net *full = build_model(NET);
+  number_params(full, 1.0f);
+  for (int i = 0; i < 2; ++i) {
+    crema_net *net = build(MODEL("conv_b", 2), phase);
+    number_params(net, -5.0f);
+    start_log();
+    ok(how == NULL ? crema_net_load_weights(net, in_dir(both_kinds[i]))
+                   : crema_net_load_weights_with(net, in_dir(both_kinds[i]), how));
+    crema_log_set(NULL, NULL, CREMA_LOG_INFO);
+    assert_logged(WARNED);
+    assert_logged("1 Ignoring source layer conv\n");
+    assert_null(strstr(log_text, "'fc2'"));
+    assert_near(data_of(param_of(net, "conv_b", 0))[0], -5.0, 0.0);
+    assert_near(data_of(param_of(net, "fc", 1))[0], data_of(param_of(full, "fc", 1))[0], 0.0);
+    crema_net_destroy(net);
+  }
+  crema_net_destroy(full);
+}
+
+static void missing_layers_are_warned_of_where_allowed(void **state) {
+  (void)state;
+  crema_weights_options options;
+  memset(&options, 1, sizeof options);
+  crema_weights_options_init(&options);
+  assert_false(options.allow_missing);
+  crema_net *net = build(MODEL("conv_b", 2), CREMA_TRAIN);
+  assert_int_equal(crema_net_load_weights_with(net, in_dir("a.caffemodel"), &options),
+                   CREMA_E_NOT_FOUND);
+  assert_int_equal(crema_net_load_weights_with(net, in_dir("a.caffemodel"), NULL),
+                   CREMA_E_NOT_FOUND);
+  crema_net_destroy(net);
+  options.allow_missing = true;
+  skip_missing(CREMA_TEST, &options);
+  skip_missing(CREMA_TRAIN, NULL);
+}
+
+/* Nothing in a file shows that it was cut between two layers. */
+static void every_cut_between_layers_is_refused(void **state) {
+  (void)state;
+  Caffe__NetParameter *weights = NULL;
+  ok(cr_net_param_read_binary(in_dir("a.caffemodel"), &weights));
+  const size_t layers = weights->n_layer;
+  int refused = 0;
+  for (size_t kept = 0; kept < layers; ++kept) {
+    crema_net *net = build_model(NET);
+    cr_buffer bytes = {0};
+    weights->n_layer = kept;
+    ok(cr_wire_print(&weights->base, &bytes));
+    write_file("cut.caffemodel", bytes.data, bytes.size);
+    crema_status status = crema_net_load_weights(net, in_dir("cut.caffemodel"));
+    assert_true(status == CREMA_E_NOT_FOUND || (kept == 0 && status == CREMA_E_CORRUPT));
+    assert_names(WORDS("cut.caffemodel"));
+    /* The last layer, fc2, is the last that the message names. */
+    if (kept == layers - 1) {
+      assert_names(WORDS("1 of the net's 4 layers", "'fc2' (InnerProduct)"));
+    }
+    ++refused;
+    cr_buffer_free(&bytes);
+    crema_net_destroy(net);
+  }
+  assert_int_equal(refused, 6);
+  weights->n_layer = layers;
+  cr_message_free(&weights->base);
+}
+
+#define SHARED(first, second)                                       \
+  INPUT("x", DIM2(1, 2))                                            \
+  "layer { name: '" first                                           \
+  "' type: 'InnerProduct' bottom: 'x' top: 'a' param { name: 'w' }" \
+  "  inner_product_param { num_output: 2 bias_term: false } }\n"    \
+  "layer { name: '" second                                          \
+  "' type: 'InnerProduct' bottom: 'a' top: 'b' param { name: 'w' }" \
+  "  inner_product_param { num_output: 2 bias_term: false } }\n"
+
+/* Whoever of those that share a parameter is in the file, all of them have it. */
+static void shared_parameters_are_given_to_all(void **state) {
+  (void)state;
+  static const char *const file[] = {"shared.caffemodel", "shared.caffemodel.h5"};
+  for (int i = 0; i < 2; ++i) {
+    crema_net *net = build_model(SHARED("one", "two"));
+    number_params(net, 1.0f);
+    ok(crema_net_save_weights(net, in_dir(file[i])));
+    crema_net_destroy(net);
+    net = build_model(SHARED("one", "other"));
+    number_params(net, -5.0f);
+    ok(crema_net_load_weights(net, in_dir(file[i])));
+    assert_near(data_of(param_of(net, "other", 0))[0], 1.0, 0.0);
+    crema_net_destroy(net);
+  }
+  /* The binary format has the values of every sharer; HDF5 those of the owner alone. */
+  crema_net *net = build_model(SHARED("other", "two"));
+  number_params(net, -5.0f);
+  ok(crema_net_load_weights(net, in_dir(file[0])));
+  assert_near(data_of(param_of(net, "other", 0))[0], 1.0, 0.0);
+  crema_net_destroy(net);
+  refuse_file(SHARED("other", "two"), file[1], CREMA_E_NOT_FOUND, WORDS("2 of the net's 2 layers"));
+}
+
+/* Constant fillers are no weights; values in the net's own text are. */
+static void fillers_are_no_weights_and_values_in_the_text_are(void **state) {
+  (void)state;
+#define CONSTANTS(name, more)                                                       \
+  INPUT("x", DIM2(1, 1))                                                            \
+  "layer { name: 'scale' type: 'Scale' bottom: 'x' top: 'a' scale_param { filler {" \
+  "  type: 'constant' value: 2 } } }\n"                                             \
+  "layer { name: '" name "' type: 'Bias' bottom: 'a' top: 'b' " more " }\n"
+  crema_net *net = build_model(CONSTANTS("bias", ""));
+  ok(crema_net_save_weights(net, in_dir("constants.caffemodel")));
+  crema_net_destroy(net);
+  refuse_file(CONSTANTS("added", ""), "constants.caffemodel", CREMA_E_NOT_FOUND,
+              WORDS("'added' (Bias)"));
+  net = build_model(CONSTANTS("added", "blobs { shape { dim: 1 } data: 7 }"));
+  ok(crema_net_load_weights(net, in_dir("constants.caffemodel")));
+  assert_near(data_of(param_of(net, "added", 0))[0], 7.0, 0.0);
+  crema_net_destroy(net);
+}
+
+/* The message stays readable however many layers there are, and counts them all. */
+static void many_missing_layers_are_counted(void **state) {
+  (void)state;
+  cr_buffer text[2] = {{0}, {0}};
+  for (int k = 0; k < 2; ++k) {
+    ok(cr_buffer_print(&text[k], INPUT("x0", DIM2(1, 1))));
+    for (int i = 0; i < 40; ++i) {
+      ok(cr_buffer_print(&text[k],
+                         "layer { name: '%s%d' type: 'Scale' bottom: 'x%d' top: 'x%d' }\n",
+                         k == 1 && i > 0 ? "unheard_of_" : "s", i, i, i + 1));
+    }
+  }
+  crema_net *net = build_model(text[0].data);
+  ok(crema_net_save_weights(net, in_dir("many.caffemodel")));
+  crema_net_destroy(net);
+  refuse_file(text[1].data, "many.caffemodel", CREMA_E_NOT_FOUND,
+              WORDS("39 of the net's 40 layers",
+                    "'unheard_of_1' (Scale), 'unheard_of_2' (Scale), 'unheard_of_3' (Scale), "
+                    "'unheard_of_4' (Scale) and 35 more"));
+  assert_null(strstr(crema_error_text(), "unheard_of_5"));
+  net = build(text[1].data, CREMA_TRAIN);
+  start_log();
+  ok(crema_net_load_weights(net, in_dir("many.caffemodel")));
+  crema_log_set(NULL, NULL, CREMA_LOG_INFO);
+  assert_logged("2 layer 'unheard_of_32' (Scale) gets no weights and keeps its initial values\n");
+  assert_null(strstr(log_text, "'unheard_of_33'"));
+  assert_logged("2 7 more layers get no weights\n");
+  crema_net_destroy(net);
+  cr_buffer_free(&text[0]);
+  cr_buffer_free(&text[1]);
+}
+
+/* Several files fill a net together; the last one's failure says what none of them has. */
+static void files_fill_a_net_together(void **state) {
+  (void)state;
+#define PAIR(first, second)                  \
+  INPUT("x", DIM2(1, 1))                     \
+  "layer { name: '" first                    \
+  "' type: 'Scale' bottom: 'x' top: 'a' }\n" \
+  "layer { name: '" second "' type: 'Scale' bottom: 'a' top: 'b' }\n"
+  char path[2][256];
+  for (int i = 0; i < 2; ++i) {
+    crema_net *part = build_model(i == 0 ? PAIR("one", "x") : PAIR("two", "y"));
+    number_params(part, 3.0f + (float)i);
+    snprintf(path[i], sizeof path[i], "%s/part%d.caffemodel", dir, i);
+    ok(crema_net_save_weights(part, path[i]));
+    crema_net_destroy(part);
+  }
+  const char *const list[] = {path[0], path[1]};
+  crema_net *net = build_model(PAIR("one", "two"));
+  ok(cr_net_load_files(net, list, 2, CR_MISSING_REFUSED, NULL));
+  assert_near(data_of(param_of(net, "one", 0))[0], 3.0, 0.0);
+  assert_near(data_of(param_of(net, "two", 0))[0], 4.0, 0.0);
+  assert_int_equal(cr_net_load_files(net, list, 1, CR_MISSING_REFUSED, NULL), CREMA_E_NOT_FOUND);
+  assert_names(WORDS("part0.caffemodel: holds", "'two' (Scale)"));
+  crema_net_destroy(net);
+  net = build_model(INPUT(
+      "x", DIM2(1, 1)) "layer { name: 'one' type: 'Scale' bottom: 'x' top: 'a' }\n"
+                       "layer { name: 'two' type: 'Scale' bottom: 'a' top: 'b' }\n"
+                       "layer { name: 'three' type: 'Scale' bottom: 'b' top: 'c' }\n");
+  assert_int_equal(cr_net_load_files(net, list, 2, CR_MISSING_REFUSED, NULL), CREMA_E_NOT_FOUND);
+  assert_names(WORDS("part1.caffemodel: this file and those before it hold", "1 of the net's 3",
+                     "'three' (Scale)"));
+  crema_net_destroy(net);
 }
 
 /* An HDF5 file is known by its content, too. */
@@ -316,6 +527,13 @@ static void names_with_slashes_work_in_hdf5(void **state) {
   ok(crema_net_save_weights(a, in_dir("slash.h5")));
   ok(crema_net_load_weights(b, in_dir("slash.h5")));
   assert_same_params(a, b);
+  refuse_file(INPUT("data", DIM2(1, 2))
+              "layer { name: 'inception/1x1' type: 'InnerProduct' bottom: 'data' top: 'a'"
+              "  inner_product_param { num_output: 1 } }\n"
+              "layer { name: 'inception/3x4' type: 'InnerProduct' bottom: 'a' top: 'b'"
+              "  inner_product_param { num_output: 1 } }\n",
+              "slash.h5", CREMA_E_NOT_FOUND,
+              WORDS("'inception/3x4' (InnerProduct) (the file has a layer 'inception/3x3'"));
   crema_net_destroy(a);
   crema_net_destroy(b);
 }
@@ -453,9 +671,15 @@ int main(void) {
       cmocka_unit_test(messages_hold_net_and_values),
       cmocka_unit_test(hdf5_files_are_laid_out_as_usual),
       cmocka_unit_test(other_shapes_are_refused),
-      cmocka_unit_test(layers_of_one_side_only_are_skipped),
       cmocka_unit_test(other_numbers_of_blobs_are_refused),
       cmocka_unit_test(damaged_and_foreign_files_are_refused),
+      cmocka_unit_test(missing_layers_are_refused_in_tests),
+      cmocka_unit_test(missing_layers_are_warned_of_where_allowed),
+      cmocka_unit_test(every_cut_between_layers_is_refused),
+      cmocka_unit_test(shared_parameters_are_given_to_all),
+      cmocka_unit_test(fillers_are_no_weights_and_values_in_the_text_are),
+      cmocka_unit_test(many_missing_layers_are_counted),
+      cmocka_unit_test(files_fill_a_net_together),
       cmocka_unit_test(hdf5_is_recognised_without_its_name),
       cmocka_unit_test(saving_fails_cleanly),
       cmocka_unit_test(a_full_disk_leaves_the_old_file),

@@ -1,0 +1,181 @@
+/* Loading files of weights, and which layers they leave without. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/buffer.h"
+#include "core/fail.h"
+#include "core/log.h"
+#include "core/nearest.h"
+#include "net/build.h"
+
+enum {
+  NAMED_IN_ERROR = 4, /* layers that one message names */
+  WARNED_BY_NAME = 32,
+  MOST_SPARES = 4096 /* names kept for suggestions */
+};
+
+/* Parameters that the net's own text gives values for need none from a file. */
+static crema_status start(cr_net_loading *loading) {
+  const crema_net *net = loading->net;
+  loading->given = calloc((size_t)net->learnables + 1, sizeof *loading->given);
+  if (loading->given == NULL) return cr_fail_memory((size_t)net->learnables, "matching layers");
+  for (int i = 0; i < net->params; ++i) {
+    if (net->layer[net->net_param[i].layer].inline_params) cr_net_note_given(loading, i);
+  }
+  return CREMA_OK;
+}
+
+static void finish(cr_net_loading *loading) {
+  for (size_t i = 0; i < loading->spares; ++i) free(loading->spare[i]);
+  free((void *)loading->spare);
+  free(loading->given);
+}
+
+void cr_net_note_given(cr_net_loading *loading, int entry) {
+  loading->given[loading->net->net_param[entry].learnable] = true;
+}
+
+crema_status cr_net_note_spare(cr_net_loading *loading, const char *name) {
+  if (loading->missing == CR_MISSING_IGNORED) {
+    cr_log_debug("Ignoring source layer %s", name);
+    return CREMA_OK;
+  }
+  cr_log_info("Ignoring source layer %s", name);
+  if (loading->spares == MOST_SPARES) return CREMA_OK;
+  if (loading->spare == NULL) {
+    loading->spare = malloc(MOST_SPARES * sizeof(char *));
+    if (loading->spare == NULL) return cr_fail_memory(MOST_SPARES * sizeof(char *), "layer names");
+  }
+  char *copy = strdup(name);
+  if (copy == NULL) return cr_fail_memory(strlen(name) + 1, "a layer's name");
+  loading->spare[loading->spares++] = copy;
+  return CREMA_OK;
+}
+
+/* Whether the layer has a parameter that no file has given: its own, or an owner's that it
+ * shares. */
+static bool is_missing(const cr_net_loading *loading, int index) {
+  const cr_net_layer *layer = &loading->net->layer[index];
+  for (int p = 0; p < layer->layer->params; ++p) {
+    int id = loading->net->net_param[layer->first_param + p].learnable;
+    if (!loading->given[id]) return true;
+  }
+  return false;
+}
+
+/* The layer of the files that may have been meant, or NULL. */
+static const char *suggestion(const cr_net_loading *loading, int index) {
+  if (loading->spares == 0) return NULL;
+  return cr_nearest(loading->net->layer[index].layer->name, (const char *const *)loading->spare,
+                    loading->spares);
+}
+
+static crema_status print_missing(const cr_net_loading *loading, int index, cr_buffer *out) {
+  const cr_layer *layer = loading->net->layer[index].layer;
+  const char *meant = suggestion(loading, index);
+  CR_TRY(cr_buffer_print(out, "%s'%.100s' (%s)", out->size == 0 ? "" : ", ", layer->name,
+                         layer->class->type));
+  if (meant == NULL) return CREMA_OK;
+  return cr_buffer_print(out, " (the file has a layer '%s', which the net has not)", meant);
+}
+
+static crema_status fail_missing(const cr_net_loading *loading, int missing, int all) {
+  cr_buffer names = {0};
+  crema_status status = CREMA_OK;
+  int named = 0;
+  for (int i = 0; i < loading->net->layers && named < NAMED_IN_ERROR; ++i) {
+    if (!is_missing(loading, i)) continue;
+    CR_TRY_GOTO(print_missing(loading, i, &names), out);
+    ++named;
+  }
+  if (missing > named) {
+    CR_TRY_GOTO(cr_buffer_print(&names, " and %d more", missing - named), out);
+  }
+  status = cr_fail(CREMA_E_NOT_FOUND,
+                   "%s no parameters for %d of the net's %d layers that have some: %s; layers are "
+                   "matched by name, and allow_missing lets these keep their initial values",
+                   loading->files > 1 ? "this file and those before it hold" : "holds", missing,
+                   all, names.data);
+out:
+  cr_buffer_free(&names);
+  return status;
+}
+
+crema_status cr_net_check_complete(const cr_net_loading *loading) {
+  int missing = 0, all = 0;
+  if (!loading->last || loading->missing != CR_MISSING_REFUSED) return CREMA_OK;
+  for (int i = 0; i < loading->net->layers; ++i) {
+    all += loading->net->layer[i].layer->params > 0;
+    missing += is_missing(loading, i);
+  }
+  return missing == 0 ? CREMA_OK : fail_missing(loading, missing, all);
+}
+
+static void warn_of_missing(const cr_net_loading *loading, const crema_net *other) {
+  const crema_net *net = loading->net;
+  int missing = 0;
+  for (int i = 0; i < net->layers; ++i) {
+    const cr_layer *layer = net->layer[i].layer;
+    if (!is_missing(loading, i)) continue;
+    if (other != NULL && cr_net_find_layer(other, layer->name) >= 0) continue;
+    if (++missing > WARNED_BY_NAME) continue;
+    const char *meant = suggestion(loading, i);
+    cr_log_warning("layer '%s' (%s) gets no weights and keeps its initial values%s%s%s",
+                   layer->name, layer->class->type, meant == NULL ? "" : "; the file has a layer '",
+                   meant == NULL ? "" : meant, meant == NULL ? "" : "', which the net has not");
+  }
+  if (missing > WARNED_BY_NAME) {
+    cr_log_warning("%d more layers get no weights", missing - WARNED_BY_NAME);
+  }
+}
+
+static crema_status load_binary(crema_net *net, const char *path, cr_net_loading *loading) {
+  Caffe__NetParameter *weights = NULL;
+  CR_TRY(cr_net_param_read_binary(path, &weights));
+  crema_status status = CREMA_OK;
+  if (weights->n_layer == 0) {
+    status = cr_fail(CREMA_E_CORRUPT, "holds no layers");
+  } else {
+    status = cr_net_from_proto(net, weights, loading);
+  }
+  cr_message_free(&weights->base);
+  return cr_fail_in(status, "%s", path);
+}
+
+crema_status cr_net_load_files(crema_net *net, const char *const *path, size_t count,
+                               cr_net_missing missing, const crema_net *other) {
+  cr_net_loading loading = {.net = net, .missing = missing};
+  crema_status status = CREMA_OK;
+  CR_TRY_GOTO(start(&loading), out);
+  for (size_t i = 0; i < count; ++i) {
+    bool hdf5 = cr_net_is_named_hdf5(path[i]) || cr_net_is_hdf5(path[i]);
+    loading.files += 1;
+    loading.last = i + 1 == count;
+    CR_TRY_GOTO(
+        hdf5 ? cr_net_load_hdf5(net, path[i], &loading) : load_binary(net, path[i], &loading), out);
+  }
+  if (missing != CR_MISSING_REFUSED) warn_of_missing(&loading, other);
+out:
+  finish(&loading);
+  return status;
+}
+
+void crema_weights_options_init(crema_weights_options *options) {
+  if (options != NULL) *options = (crema_weights_options){0};
+}
+
+crema_status crema_net_load_weights(crema_net *net, const char *path) {
+  crema_weights_options options;
+  CR_REQUIRE(net);
+  crema_weights_options_init(&options);
+  options.allow_missing = net->phase == CREMA_TRAIN;
+  return crema_net_load_weights_with(net, path, &options);
+}
+
+crema_status crema_net_load_weights_with(crema_net *net, const char *path,
+                                         const crema_weights_options *options) {
+  CR_REQUIRE(net);
+  CR_REQUIRE(path);
+  bool allow = options != NULL && options->allow_missing;
+  return cr_net_load_files(net, &path, 1, allow ? CR_MISSING_WARNED : CR_MISSING_REFUSED, NULL);
+}
