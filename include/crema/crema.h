@@ -1,5 +1,9 @@
 /* Crema: Caffe networks in C. This header includes all the others.
  *
+ * Where a pointer may be NULL, the function's comment says so. Elsewhere NULL is an error: a call
+ * that returns a status fails with CREMA_E_ARGUMENT and names itself and the argument, one that
+ * returns a plain value returns 0, false or NULL, and one that frees does nothing.
+ *
  * A shared library once loaded stays loaded: dlclose has no effect on it, because threads that used
  * it end through its code. A plug-in of yours that has the static library inside must be linked
  * with -Wl,-z,nodelete for the same reason.

@@ -42,7 +42,8 @@ CREMA_API crema_status crema_event_record(crema_event *event, crema_context *con
 CREMA_API crema_status crema_event_set_finished(crema_event *event,
                                                 const char *failure) CREMA_MUST_USE;
 
-/* The state now. Asks the device whether a scheduled event is done. */
+/* The state now; FAILED without an event, here and below. Asks the device whether a scheduled event
+ * is done. */
 CREMA_API crema_event_state crema_event_query(crema_event *event);
 
 /* Blocks until the event is SUCCESS or FAILED, also when it is not recorded yet. */

@@ -27,12 +27,14 @@ const char *crema_dtype_name(crema_dtype type) {
 }
 
 int64_t crema_shape_count(const crema_shape *shape, int from, int to) {
+  if (shape == NULL) return 0;
   int64_t count = 1;
   for (int i = from; i < to; i++) count *= shape->dim[i];
   return count;
 }
 
 crema_status crema_shape_check(const crema_shape *shape) {
+  CR_REQUIRE(shape);
   if (shape->axes < 0 || shape->axes > CREMA_MAX_AXES) {
     return cr_fail(CREMA_E_SHAPE, "a shape has 0 to %d axes, this one has %d", CREMA_MAX_AXES,
                    shape->axes);
@@ -59,6 +61,7 @@ crema_status crema_shape_check(const crema_shape *shape) {
 }
 
 bool crema_shape_equal(const crema_shape *a, const crema_shape *b) {
+  if (a == NULL || b == NULL) return false;
   if (a->axes != b->axes) return false;
   for (int i = 0; i < a->axes; i++) {
     if (a->dim[i] != b->dim[i]) return false;
@@ -67,6 +70,8 @@ bool crema_shape_equal(const crema_shape *a, const crema_shape *b) {
 }
 
 crema_status crema_shape_axis(const crema_shape *shape, int axis, int *out) {
+  CR_REQUIRE(shape);
+  CR_REQUIRE(out);
   if (axis < -shape->axes || axis >= shape->axes) {
     return cr_fail(CREMA_E_RANGE, "axis %d is outside of a shape with %d axes", axis, shape->axes);
   }
@@ -90,9 +95,10 @@ static bool count_fits(const crema_shape *shape, int64_t *count) {
 }
 
 const char *crema_shape_text(const crema_shape *shape, char *text, size_t size) {
-  if (size == 0) return text;
+  if (text == NULL || size == 0) return text;
   size_t used = 0;
   text[0] = '\0';
+  if (shape == NULL) return text;
   for (int i = 0; i < shape->axes && i < CREMA_MAX_AXES; i++) {
     int n = snprintf(text + used, size - used, "%" PRId64 " ", shape->dim[i]);
     if (n < 0 || (size_t)n >= size - used) return text;

@@ -7,6 +7,7 @@
 #include "data/transformer.h"
 
 void crema_image_options_init(crema_image_options *options) {
+  if (options == NULL) return;
   *options = (crema_image_options){.scale = 1};
 }
 
@@ -63,6 +64,8 @@ static crema_status read_resized(const char *path, const crema_image_options *op
 
 crema_status crema_image_load(const char *path, const crema_image_options *options,
                               crema_blob *blob, int64_t item) {
+  CR_REQUIRE(path);
+  CR_REQUIRE(blob);
   crema_image_options defaults;
   crema_image_options_init(&defaults);
   if (options == NULL) options = &defaults;

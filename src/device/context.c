@@ -164,6 +164,7 @@ static void close_context(crema_context *context) {
 }
 
 crema_status crema_context_create(crema_device *device, uint64_t seed, crema_context **out) {
+  CR_REQUIRE(out);
   if (device == NULL) device = cr_device_current();
   crema_context *context = calloc(1, sizeof *context);
   if (context == NULL) return cr_fail_memory(sizeof *context, "a context");
@@ -183,10 +184,12 @@ void crema_context_destroy(crema_context *context) {
 }
 
 crema_device *crema_context_device(const crema_context *context) {
+  if (context == NULL) return NULL;
   return context->device;
 }
 
 crema_status crema_context_finish(crema_context *context) {
+  CR_REQUIRE(context);
   return context->device->backend->finish(context);
 }
 

@@ -10,14 +10,18 @@
 #include "device/pool.h"
 
 crema_device_type crema_device_get_type(const crema_device *device) {
+  if (device == NULL) return CREMA_DEVICE_CPU;
   return device->backend->type;
 }
 
 int crema_device_get_index(const crema_device *device) {
+  if (device == NULL) return 0;
   return device->index;
 }
 
 crema_status crema_device_describe(crema_device *device, crema_device_info *out) {
+  CR_REQUIRE(device);
+  CR_REQUIRE(out);
   const cr_backend *backend = device->backend;
   crema_status status = CREMA_OK;
   pthread_mutex_lock(&device->lock);
@@ -162,6 +166,7 @@ void cr_pinned_free(crema_device *device, void *memory, size_t bytes) {
 /* ---- what a device says ---- */
 
 bool crema_device_reaches(crema_device *device, crema_device *peer) {
+  if (device == NULL || peer == NULL) return false;
   if (device == peer) return true;
   const cr_backend *backend = device->backend;
   return backend == peer->backend && backend->can_access_peer != NULL &&
@@ -169,6 +174,8 @@ bool crema_device_reaches(crema_device *device, crema_device *peer) {
 }
 
 crema_status crema_device_memory_read(crema_device *device, crema_device_memory *out) {
+  CR_REQUIRE(device);
+  CR_REQUIRE(out);
   *out = (crema_device_memory){0};
   if (device->pool == NULL) return CREMA_OK;
   cr_pool_info info = cr_pool_describe(device->pool);

@@ -24,7 +24,8 @@ static bool has_streams(const crema_event *event) {
 }
 
 crema_status crema_event_create(crema_device *device, crema_event **out) {
-  if (device == NULL) return cr_fail(CREMA_E_ARGUMENT, "an event needs a device");
+  CR_REQUIRE(device);
+  CR_REQUIRE(out);
   crema_event *event = calloc(1, sizeof *event);
   if (event == NULL) return cr_fail_memory(sizeof *event, "an event");
   event->device = device;
@@ -121,9 +122,8 @@ static crema_status record_locked(crema_event *event, crema_context *context, co
 }
 
 crema_status crema_event_record(crema_event *event, crema_context *context, const char *failure) {
-  if (event == NULL || context == NULL) {
-    return cr_fail(CREMA_E_ARGUMENT, "recording needs an event and a context");
-  }
+  CR_REQUIRE(event);
+  CR_REQUIRE(context);
   const cr_backend *mine = event->device->backend, *theirs = context->device->backend;
   if (mine->type != theirs->type) {
     return cr_fail(CREMA_E_ARGUMENT, "an event of %s cannot be recorded by a context of %s",
@@ -140,6 +140,7 @@ crema_status crema_event_record(crema_event *event, crema_context *context, cons
 }
 
 crema_status crema_event_set_finished(crema_event *event, const char *failure) {
+  CR_REQUIRE(event);
   pthread_mutex_lock(&event->lock);
   bool allowed = event->state == CREMA_EVENT_INITIALIZED ||
                  (event->state == CREMA_EVENT_SCHEDULED && !has_streams(event));
@@ -151,6 +152,7 @@ crema_status crema_event_set_finished(crema_event *event, const char *failure) {
 }
 
 crema_event_state crema_event_query(crema_event *event) {
+  if (event == NULL) return CREMA_EVENT_FAILED;
   pthread_mutex_lock(&event->lock);
   poll_device(event);
   crema_event_state state = event->state;
@@ -159,6 +161,7 @@ crema_event_state crema_event_query(crema_event *event) {
 }
 
 crema_event_state crema_event_finish(crema_event *event) {
+  if (event == NULL) return CREMA_EVENT_FAILED;
   pthread_mutex_lock(&event->lock);
   wait_until_finished(event);
   crema_event_state state = event->state;
@@ -184,9 +187,8 @@ static crema_status wait_on_stream(crema_event *event, crema_context *context) {
 }
 
 crema_status crema_event_wait(crema_event *event, crema_context *context) {
-  if (event == NULL || context == NULL) {
-    return cr_fail(CREMA_E_ARGUMENT, "waiting needs an event and a context");
-  }
+  CR_REQUIRE(event);
+  CR_REQUIRE(context);
   bool same_type = event->device->backend == context->device->backend;
   pthread_mutex_lock(&event->lock);
   crema_status status;
@@ -201,6 +203,7 @@ crema_status crema_event_wait(crema_event *event, crema_context *context) {
 }
 
 void crema_event_reset(crema_event *event) {
+  if (event == NULL) return;
   pthread_mutex_lock(&event->lock);
   event->context = 0;
   set_state(event, CREMA_EVENT_INITIALIZED, NULL);
@@ -208,6 +211,7 @@ void crema_event_reset(crema_event *event) {
 }
 
 const char *crema_event_message(crema_event *event) {
+  if (event == NULL) return "no event";
   pthread_mutex_lock(&event->lock);
   bool failed = event->state == CREMA_EVENT_FAILED;
   pthread_mutex_unlock(&event->lock);

@@ -182,6 +182,7 @@ fail:
 }
 
 crema_status crema_device_get(crema_device_type type, int index, crema_device **out) {
+  CR_REQUIRE(out);
   const cr_backend *backend = NULL;
   CR_TRY(load_backend(type));
   CR_TRY(cr_backend_find(type, &backend));
@@ -210,6 +211,7 @@ crema_status crema_device_get(crema_device_type type, int index, crema_device **
 }
 
 crema_status crema_device_open(crema_device_type type, const int *index, int count) {
+  if (count > 0) CR_REQUIRE(index);
   for (int i = 0; i < count; i++) {
     crema_device *device = NULL;
     CR_TRY(crema_device_get(type, index[i], &device));

@@ -91,9 +91,6 @@ static crema_status take(const cr_layer *layer, float *data, float *labels, int6
 }
 
 crema_status cr_memory_data_set(cr_layer *layer, float *data, float *labels, int64_t samples) {
-  if (data == NULL || labels == NULL) {
-    return cr_layer_fail(layer, CREMA_E_ARGUMENT, "no %s given", data == NULL ? "data" : "labels");
-  }
   CR_TRY(check_samples(layer, samples));
   return take(layer, data, labels, samples);
 }
@@ -121,7 +118,6 @@ static crema_status transform(memory_data_state *s, const crema_labeled_image *i
 crema_status cr_memory_data_set_images(cr_layer *layer, const crema_labeled_image *images,
                                        int64_t count) {
   memory_data_state *s = layer->state;
-  if (images == NULL) return cr_layer_fail(layer, CREMA_E_ARGUMENT, "no images given");
   CR_TRY(check_samples(layer, count));
   const crema_shape shape = cr_shape_4(count, s->channels, s->height, s->width);
   CR_TRY(cr_layer_in(layer, crema_shape_check(&shape)));

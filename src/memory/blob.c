@@ -23,6 +23,8 @@ fail:
 }
 
 crema_status crema_blob_create(const crema_shape *shape, crema_blob **out) {
+  CR_REQUIRE(shape);
+  CR_REQUIRE(out);
   return cr_blob_create_typed(shape, CREMA_F32, CREMA_F32, out);
 }
 
@@ -34,14 +36,18 @@ void crema_blob_destroy(crema_blob *blob) {
 }
 
 const crema_shape *crema_blob_shape(const crema_blob *blob) {
+  if (blob == NULL) return NULL;
   return &blob->shape;
 }
 
 int64_t crema_blob_count(const crema_blob *blob) {
+  if (blob == NULL) return 0;
   return crema_shape_count(&blob->shape, 0, blob->shape.axes);
 }
 
 crema_status crema_blob_reshape(crema_blob *blob, const crema_shape *shape) {
+  CR_REQUIRE(blob);
+  CR_REQUIRE(shape);
   CR_TRY(crema_shape_check(shape));
   int64_t count = crema_shape_count(shape, 0, shape->axes);
   /* Both or none. */
@@ -59,6 +65,8 @@ static crema_status host_floats(cr_tensor *tensor, bool change, crema_devptr *ou
 }
 
 crema_status crema_blob_cpu_data(crema_blob *blob, const float **out) {
+  CR_REQUIRE(blob);
+  CR_REQUIRE(out);
   crema_devptr data = {0};
   CR_TRY(host_floats(blob->data, false, &data));
   *out = (const float *)data.address;
@@ -66,6 +74,8 @@ crema_status crema_blob_cpu_data(crema_blob *blob, const float **out) {
 }
 
 crema_status crema_blob_cpu_diff(crema_blob *blob, const float **out) {
+  CR_REQUIRE(blob);
+  CR_REQUIRE(out);
   crema_devptr data = {0};
   CR_TRY(host_floats(blob->diff, false, &data));
   *out = (const float *)data.address;
@@ -73,6 +83,8 @@ crema_status crema_blob_cpu_diff(crema_blob *blob, const float **out) {
 }
 
 crema_status crema_blob_mutable_cpu_data(crema_blob *blob, float **out) {
+  CR_REQUIRE(blob);
+  CR_REQUIRE(out);
   crema_devptr data = {0};
   CR_TRY(host_floats(blob->data, true, &data));
   *out = (float *)data.address;
@@ -80,6 +92,8 @@ crema_status crema_blob_mutable_cpu_data(crema_blob *blob, float **out) {
 }
 
 crema_status crema_blob_mutable_cpu_diff(crema_blob *blob, float **out) {
+  CR_REQUIRE(blob);
+  CR_REQUIRE(out);
   crema_devptr data = {0};
   CR_TRY(host_floats(blob->diff, true, &data));
   *out = (float *)data.address;
@@ -101,10 +115,13 @@ static crema_status adopt(crema_blob *blob, crema_device *device, crema_devptr d
 }
 
 crema_status crema_blob_set_cpu_data(crema_blob *blob, float *data) {
+  CR_REQUIRE(blob);
+  CR_REQUIRE(data);
   return adopt(blob, cr_cpu_device(), (crema_devptr){(uintptr_t)data}, "set_cpu_data");
 }
 
 crema_status crema_blob_set_gpu_data(crema_blob *blob, crema_device *device, crema_devptr data) {
+  CR_REQUIRE(blob);
   if (device == NULL) return cr_fail(CREMA_E_NO_DEVICE, "set_gpu_data: no device given");
   return adopt(blob, device, data, "set_gpu_data");
 }
@@ -118,6 +135,7 @@ crema_status cr_blob_share_diff(crema_blob *blob, crema_blob *donor) {
 }
 
 crema_blob_memory crema_blob_memory_read(const crema_blob *blob) {
+  if (blob == NULL) return (crema_blob_memory){0};
   cr_tensor_memory data = cr_tensor_memory_of(blob->data), diff = cr_tensor_memory_of(blob->diff);
   return (crema_blob_memory){.data_host = data.host,
                              .data_device = data.device,
@@ -126,10 +144,12 @@ crema_blob_memory crema_blob_memory_read(const crema_blob *blob) {
 }
 
 crema_dtype crema_blob_data_type(const crema_blob *blob) {
+  if (blob == NULL) return (crema_dtype)0;
   return cr_tensor_type(blob->data);
 }
 
 crema_dtype crema_blob_diff_type(const crema_blob *blob) {
+  if (blob == NULL) return (crema_dtype)0;
   return cr_tensor_type(blob->diff);
 }
 

@@ -371,7 +371,8 @@ void cr_syncedmem_resize(crema_syncedmem *memory, size_t size) {
 }
 
 crema_status crema_syncedmem_create(crema_device *device, size_t size, crema_syncedmem **out) {
-  if (device == NULL) return cr_fail(CREMA_E_ARGUMENT, "syncedmem needs a device");
+  CR_REQUIRE(device);
+  CR_REQUIRE(out);
   crema_syncedmem *memory = malloc(sizeof *memory);
   if (memory == NULL) return cr_fail_memory(sizeof *memory, "syncedmem");
   cr_syncedmem_init(memory, device, size);
@@ -387,16 +388,20 @@ void crema_syncedmem_destroy(crema_syncedmem *memory) {
 }
 
 crema_head crema_syncedmem_head(const crema_syncedmem *memory) {
+  if (memory == NULL) return CREMA_UNINITIALIZED;
   return memory->head;
 }
 
 size_t crema_syncedmem_size(const crema_syncedmem *memory) {
+  if (memory == NULL) return 0;
   return memory->size;
 }
 
 /* ---- public accessors ---- */
 
 crema_status crema_syncedmem_cpu_data(crema_syncedmem *memory, const void **out) {
+  CR_REQUIRE(memory);
+  CR_REQUIRE(out);
   if (is_moving(memory)) return in_use();
   if (!cr_syncedmem_at_host(memory)) CR_TRY(read_host(memory));
   tell_checker(memory, false);
@@ -413,11 +418,15 @@ static crema_status need_context(const crema_context *context) {
 
 crema_status crema_syncedmem_gpu_data(crema_syncedmem *memory, crema_context *context,
                                       crema_devptr *out) {
+  CR_REQUIRE(memory);
+  CR_REQUIRE(out);
   CR_TRY(need_context(context));
   return cr_syncedmem_read(memory, context, out);
 }
 
 crema_status crema_syncedmem_mutable_cpu_data(crema_syncedmem *memory, bool keep, void **out) {
+  CR_REQUIRE(memory);
+  CR_REQUIRE(out);
   crema_devptr data = {0};
   CR_TRY(cr_syncedmem_write(memory, cr_host_context(), keep, &data));
   *out = (void *)data.address;
@@ -426,12 +435,15 @@ crema_status crema_syncedmem_mutable_cpu_data(crema_syncedmem *memory, bool keep
 
 crema_status crema_syncedmem_mutable_gpu_data(crema_syncedmem *memory, crema_context *context,
                                               bool keep, crema_devptr *out) {
+  CR_REQUIRE(memory);
+  CR_REQUIRE(out);
   CR_TRY(need_context(context));
   return cr_syncedmem_write(memory, context, keep, out);
 }
 
 crema_status crema_syncedmem_set_cpu_data(crema_syncedmem *memory, void *data) {
-  if (data == NULL) return cr_fail(CREMA_E_ARGUMENT, "set_cpu_data: no memory given");
+  CR_REQUIRE(memory);
+  CR_REQUIRE(data);
   CR_TRY(begin_move(memory));
   free_host(&memory->host);
   memory->host = (cr_host_side){.data = data};
@@ -472,10 +484,12 @@ crema_status cr_syncedmem_adopt_both(crema_syncedmem *memory, crema_device *devi
 }
 
 crema_status crema_syncedmem_set_gpu_data(crema_syncedmem *memory, crema_devptr data) {
+  CR_REQUIRE(memory);
   return cr_syncedmem_adopt(memory, memory->device, data);
 }
 
 crema_status crema_syncedmem_async_push(crema_syncedmem *memory, crema_context *context) {
+  CR_REQUIRE(memory);
   CR_TRY(need_context(context));
   if (memory->head != CREMA_HEAD_AT_CPU) {
     return cr_fail(CREMA_E_STATE, "async push needs the newest bytes on the host");

@@ -161,12 +161,14 @@ out:
 }
 
 void crema_weights_options_init(crema_weights_options *options) {
-  if (options != NULL) *options = (crema_weights_options){0};
+  if (options == NULL) return;
+  *options = (crema_weights_options){0};
 }
 
 crema_status crema_net_load_weights(crema_net *net, const char *path) {
-  crema_weights_options options;
   CR_REQUIRE(net);
+  CR_REQUIRE(path);
+  crema_weights_options options;
   crema_weights_options_init(&options);
   options.allow_missing = net->phase == CREMA_TRAIN;
   return crema_net_load_weights_with(net, path, &options);

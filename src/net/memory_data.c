@@ -6,10 +6,8 @@
 #include "net/net.h"
 
 static crema_status find(crema_net *net, const char *name, cr_layer **out) {
-  int index = name == NULL ? -1 : cr_net_find_layer(net, name);
-  if (index < 0) {
-    return cr_fail(CREMA_E_UNKNOWN_NAME, "the net has no layer '%s'", name == NULL ? "" : name);
-  }
+  int index = cr_net_find_layer(net, name);
+  if (index < 0) return cr_fail(CREMA_E_UNKNOWN_NAME, "the net has no layer '%s'", name);
   cr_layer *layer = net->layer[index].layer;
   if (layer->class != &cr_layer_memory_data) {
     return cr_layer_fail(layer, CREMA_E_TYPE, "takes no samples; only MemoryData layers do");
@@ -20,6 +18,10 @@ static crema_status find(crema_net *net, const char *name, cr_layer **out) {
 
 crema_status crema_memory_data_set(crema_net *net, const char *layer, float *data, float *labels,
                                    int64_t samples) {
+  CR_REQUIRE(net);
+  CR_REQUIRE(layer);
+  CR_REQUIRE(data);
+  CR_REQUIRE(labels);
   cr_layer *found = NULL;
   CR_TRY(find(net, layer, &found));
   return cr_memory_data_set(found, data, labels, samples);
@@ -27,6 +29,9 @@ crema_status crema_memory_data_set(crema_net *net, const char *layer, float *dat
 
 crema_status crema_memory_data_set_images(crema_net *net, const char *layer,
                                           const crema_labeled_image *images, int64_t count) {
+  CR_REQUIRE(net);
+  CR_REQUIRE(layer);
+  CR_REQUIRE(images);
   cr_layer *found = NULL;
   CR_TRY(find(net, layer, &found));
   return cr_memory_data_set_images(found, images, count);
@@ -34,6 +39,8 @@ crema_status crema_memory_data_set_images(crema_net *net, const char *layer,
 
 crema_status crema_memory_data_set_batch_size(crema_net *net, const char *layer,
                                               int64_t batch_size) {
+  CR_REQUIRE(net);
+  CR_REQUIRE(layer);
   cr_layer *found = NULL;
   CR_TRY(find(net, layer, &found));
   return cr_memory_data_set_batch_size(found, batch_size);

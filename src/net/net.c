@@ -10,6 +10,7 @@
 #include "net/build.h"
 
 void crema_net_options_init(crema_net_options *options) {
+  if (options == NULL) return;
   *options = (crema_net_options){.phase = CREMA_TEST, .seed = -1};
 }
 
@@ -167,6 +168,8 @@ static cr_unknown_fields unknown_policy(const crema_net_options *options) {
 }
 
 crema_status crema_net_load(const char *path, const crema_net_options *options, crema_net **out) {
+  CR_REQUIRE(path);
+  CR_REQUIRE(out);
   crema_net_options standard;
   crema_net_options_init(&standard);
   if (options == NULL) options = &standard;
@@ -177,6 +180,8 @@ crema_status crema_net_load(const char *path, const crema_net_options *options, 
 
 crema_status crema_net_parse(const char *text, size_t size, const char *source,
                              const crema_net_options *options, crema_net **out) {
+  CR_REQUIRE(text);
+  CR_REQUIRE(out);
   crema_net_options standard;
   crema_net_options_init(&standard);
   if (options == NULL) options = &standard;
@@ -195,30 +200,39 @@ crema_status crema_net_parse(const char *text, size_t size, const char *source,
 /* ---- what a net says of itself ---- */
 
 int crema_net_input_count(const crema_net *net) {
+  if (net == NULL) return 0;
   return net->inputs;
 }
 
 crema_blob *crema_net_input(crema_net *net, int index) {
+  if (net == NULL) return NULL;
   return index < 0 || index >= net->inputs ? NULL : net->blob[net->input[index]];
 }
 
 const char *crema_net_input_name(const crema_net *net, int index) {
+  if (net == NULL) return NULL;
   return index < 0 || index >= net->inputs ? NULL : net->blob_name[net->input[index]];
 }
 
 int crema_net_output_count(const crema_net *net) {
+  if (net == NULL) return 0;
   return net->outputs;
 }
 
 crema_blob *crema_net_output(crema_net *net, int index) {
+  if (net == NULL) return NULL;
   return index < 0 || index >= net->outputs ? NULL : net->blob[net->output[index]];
 }
 
 const char *crema_net_output_name(const crema_net *net, int index) {
+  if (net == NULL) return NULL;
   return index < 0 || index >= net->outputs ? NULL : net->blob_name[net->output[index]];
 }
 
 crema_status crema_net_blob(crema_net *net, const char *name, crema_blob **out) {
+  CR_REQUIRE(net);
+  CR_REQUIRE(name);
+  CR_REQUIRE(out);
   int index = cr_name_map_get(&net->blob_index, name);
   if (index >= 0) {
     *out = net->blob[index];
@@ -231,34 +245,42 @@ crema_status crema_net_blob(crema_net *net, const char *name, crema_blob **out) 
 }
 
 int crema_net_blob_count(const crema_net *net) {
+  if (net == NULL) return 0;
   return net->blobs;
 }
 
 const char *crema_net_blob_name(const crema_net *net, int index) {
+  if (net == NULL) return NULL;
   return index < 0 || index >= net->blobs ? NULL : net->blob_name[index];
 }
 
 const char *crema_net_name(const crema_net *net) {
+  if (net == NULL) return NULL;
   return net->name;
 }
 
 int crema_net_layer_count(const crema_net *net) {
+  if (net == NULL) return 0;
   return net->layers;
 }
 
 const char *crema_net_layer_name(const crema_net *net, int layer) {
+  if (net == NULL) return NULL;
   return layer < 0 || layer >= net->layers ? NULL : net->layer[layer].layer->name;
 }
 
 const char *crema_net_layer_type(const crema_net *net, int layer) {
+  if (net == NULL) return NULL;
   return layer < 0 || layer >= net->layers ? NULL : net->layer[layer].layer->class->type;
 }
 
 int crema_net_layer_param_count(const crema_net *net, int layer) {
+  if (net == NULL) return 0;
   return layer < 0 || layer >= net->layers ? 0 : net->layer[layer].layer->params;
 }
 
 crema_blob *crema_net_layer_param(crema_net *net, int layer, int index) {
+  if (net == NULL) return NULL;
   if (index < 0 || index >= crema_net_layer_param_count(net, layer)) return NULL;
   return net->layer[layer].layer->blob[index];
 }

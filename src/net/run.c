@@ -35,6 +35,7 @@ static crema_status follow_shapes(cr_net_layer *layer) {
 }
 
 crema_status crema_net_reshape(crema_net *net) {
+  CR_REQUIRE(net);
   for (int i = 0; i < net->layers; ++i) {
     crema_status status = follow_shapes(&net->layer[i]);
     if (status != CREMA_OK) return cr_net_fail_in_layer(net->layer[i].layer->param, status);
@@ -136,14 +137,17 @@ crema_status cr_net_backward_range(crema_net *net, int first, int last) {
 }
 
 crema_status crema_net_forward(crema_net *net, double *loss) {
+  CR_REQUIRE(net);
   return cr_net_forward_range(net, 0, net->layers - 1, loss);
 }
 
 crema_status crema_net_backward(crema_net *net) {
+  CR_REQUIRE(net);
   CR_TRY(cr_net_backward_range(net, 0, net->layers - 1));
   return net->debug_info ? cr_net_debug_all_params(net) : CREMA_OK;
 }
 
 void crema_net_clear_param_diffs(crema_net *net) {
+  if (net == NULL) return;
   for (int i = 0; i < net->learnables; ++i) cr_tensor_set_zero(net->learnable[i]->diff);
 }

@@ -84,6 +84,7 @@ out:
 }
 
 crema_status crema_solver_snapshot(crema_solver *solver) {
+  CR_REQUIRE(solver);
   /* Nobody can train on from such weights, and they would look like the latest good ones. */
   crema_status status = cr_net_check_weights(solver->net);
   if (status == CREMA_OK) status = write_snapshot(solver, wants_hdf5(solver));

@@ -11,6 +11,7 @@
 #include "core/log.h"
 
 void crema_solver_options_init(crema_solver_options *options) {
+  if (options == NULL) return;
   *options = (crema_solver_options){0};
 }
 
@@ -211,6 +212,8 @@ static crema_status give_up(crema_solver *solver, crema_status status) {
 
 crema_status crema_solver_load(const char *path, const crema_solver_options *options,
                                crema_solver **out) {
+  CR_REQUIRE(path);
+  CR_REQUIRE(out);
   crema_status status = CREMA_OK;
   crema_solver *solver = calloc(1, sizeof *solver);
   *out = NULL;
@@ -247,17 +250,21 @@ void crema_solver_destroy(crema_solver *solver) {
 }
 
 int64_t crema_solver_iteration(const crema_solver *solver) {
+  if (solver == NULL) return 0;
   return solver->iteration;
 }
 
 crema_net *crema_solver_net(crema_solver *solver) {
+  if (solver == NULL) return NULL;
   return solver->net;
 }
 
 int crema_solver_test_net_count(const crema_solver *solver) {
+  if (solver == NULL) return 0;
   return solver->test_nets;
 }
 
 crema_net *crema_solver_test_net(crema_solver *solver, int index) {
+  if (solver == NULL || index < 0 || index >= solver->test_nets) return NULL;
   return solver->test_net[index];
 }

@@ -138,6 +138,7 @@ static crema_status step_until(crema_solver *solver, int64_t end) {
 }
 
 crema_status crema_solver_step(crema_solver *solver, int64_t iterations) {
+  CR_REQUIRE(solver);
   if (iterations < 0) {
     return cr_fail(CREMA_E_RANGE, "cannot train for %lld iterations", (long long)iterations);
   }
@@ -164,6 +165,7 @@ static crema_status report_end(crema_solver *solver) {
 }
 
 crema_status crema_solver_solve(crema_solver *solver) {
+  CR_REQUIRE(solver);
   const Caffe__SolverParameter *param = solver->param;
   const bool snapshots = param->snapshot > 0 || param->snapshot_after_train;
   if (snapshots) CR_TRY(cr_snapshot_check(solver));

@@ -76,7 +76,7 @@ static void test_errors(void **state) {
   crema_net *net = make_net("", 1);
   assert_int_equal(crema_memory_data_set(net, "on", data, label, 4), CREMA_E_UNKNOWN_NAME);
   assert_error_has("'on'");
-  assert_int_equal(crema_memory_data_set(net, NULL, data, label, 4), CREMA_E_UNKNOWN_NAME);
+  assert_int_equal(crema_memory_data_set(net, NULL, data, label, 4), CREMA_E_ARGUMENT);
   assert_int_equal(crema_memory_data_set(net, "other", data, label, 4), CREMA_E_TYPE);
   assert_error_has("Silence");
   assert_int_equal(crema_memory_data_set(net, "in", data, label, 3), CREMA_E_ARGUMENT);

@@ -243,6 +243,7 @@ static void start_from_environment(void) {
 }
 
 crema_status crema_device_simulate(const char *text) {
+  CR_REQUIRE(text);
   return start_from_text(text);
 }
 

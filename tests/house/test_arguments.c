@@ -1,0 +1,413 @@
+/* Every function of the public headers with each of its pointers NULL in turn: an error that names
+ * the function and the argument, or what its row says, and never a fault. The functions and their
+ * parameters are read from the headers, so that a new one without a row fails. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+/* cmocka wants the four above before it. */
+#include <cmocka.h>
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/buffer.h"
+#include "core/file.h"
+#include "crema/crema.h"
+
+/* ---- what the calls are made with ---- */
+
+static int null_at; /* the number of the pointer that is NULL, counted among the pointers */
+#define A(number, pointer) (null_at == (number) ? NULL : (pointer))
+
+static char dir[] = "/tmp/crema-arguments-XXXXXX", net_path[64], solver_path[64], missing[64];
+static crema_shape shape = {.axes = 1, .dim = {1}};
+static float values[4], *values_out;
+static const float *read_out;
+static const void *bytes_out;
+static void *mutable_out;
+static char text[64];
+static int number;
+static const int zero;
+static crema_devptr address;
+static crema_labeled_image image;
+static crema_image_options image_options;
+static crema_net_options net_options;
+static crema_weights_options weights_options;
+static crema_solver_options solver_options;
+static crema_device_info info;
+static crema_device_memory device_memory;
+static double loss;
+
+static crema_device *cpu;
+static crema_context *context;
+static crema_event *event;
+static crema_blob *blob;
+static crema_net *net;
+static crema_solver *solver;
+static crema_syncedmem *memory;
+
+/* What a call makes when its NULL is allowed; freed after each. */
+static crema_device *found_device;
+static crema_blob *found_blob, *made_blob;
+static crema_context *made_context;
+static crema_event *made_event;
+static crema_net *made_net;
+static crema_solver *made_solver;
+static crema_syncedmem *made_memory;
+
+#define NET "layer { name: 'in' type: 'Input' top: 'x' input_param { shape { dim: 1 } } }"
+
+static void free_made(void) {
+  crema_blob_destroy(made_blob);
+  crema_context_destroy(made_context);
+  crema_event_destroy(made_event);
+  crema_net_destroy(made_net);
+  crema_solver_destroy(made_solver);
+  crema_syncedmem_destroy(made_memory);
+  made_blob = NULL;
+  made_context = NULL;
+  made_event = NULL;
+  made_net = NULL;
+  made_solver = NULL;
+  made_memory = NULL;
+}
+
+static int64_t memory_read_is_zero(void) {
+  crema_blob_memory read = crema_blob_memory_read(A(0, blob));
+  return (int64_t)(read.data_host + read.data_device + read.diff_host + read.diff_device);
+}
+
+static int64_t is_empty_text(const char *result) {
+  return result == NULL || result[0] == '\0';
+}
+
+/* ---- the table ---- */
+
+/* S: a status, CREMA_E_ARGUMENT for every NULL. V: a plain value, the one given for every NULL.
+ * N: nothing is returned. O: as S, but NULL is allowed, or answered otherwise, for those arguments
+ * that are named. */
+#define CALLS(S, V, N, O)                                                                         \
+  S(crema_blob_create, (A(0, &shape), A(1, &made_blob)))                                          \
+  N(crema_blob_destroy, (A(0, blob)))                                                             \
+  V(crema_blob_shape, 0, (A(0, blob)))                                                            \
+  V(crema_blob_count, 0, (A(0, blob)))                                                            \
+  S(crema_blob_reshape, (A(0, blob), A(1, &shape)))                                               \
+  S(crema_blob_cpu_data, (A(0, blob), A(1, &read_out)))                                           \
+  S(crema_blob_cpu_diff, (A(0, blob), A(1, &read_out)))                                           \
+  S(crema_blob_mutable_cpu_data, (A(0, blob), A(1, &values_out)))                                 \
+  S(crema_blob_mutable_cpu_diff, (A(0, blob), A(1, &values_out)))                                 \
+  S(crema_blob_set_cpu_data, (A(0, blob), A(1, values)))                                          \
+  O(crema_blob_set_gpu_data, "device", (A(0, blob), A(1, cpu), address))                          \
+  V(crema_blob_data_type, 0, (A(0, blob)))                                                        \
+  V(crema_blob_diff_type, 0, (A(0, blob)))                                                        \
+  S(crema_device_get, (CREMA_DEVICE_CPU, 0, A(0, &found_device)))                                 \
+  S(crema_device_open, (CREMA_DEVICE_CPU, A(0, &zero), 1))                                        \
+  V(crema_device_get_type, CREMA_DEVICE_CPU, (A(0, cpu)))                                         \
+  V(crema_device_get_index, 0, (A(0, cpu)))                                                       \
+  S(crema_device_describe, (A(0, cpu), A(1, &info)))                                              \
+  V(crema_device_reaches, false, (A(0, cpu), A(1, cpu)))                                          \
+  S(crema_device_simulate, (A(0, "1")))                                                           \
+  S(crema_device_memory_read, (A(0, cpu), A(1, &device_memory)))                                  \
+  O(crema_context_create, "device", (A(0, cpu), 1, A(1, &made_context)))                          \
+  N(crema_context_destroy, (A(0, context)))                                                       \
+  V(crema_context_device, 0, (A(0, context)))                                                     \
+  S(crema_context_finish, (A(0, context)))                                                        \
+  S(crema_event_create, (A(0, cpu), A(1, &made_event)))                                           \
+  N(crema_event_destroy, (A(0, event)))                                                           \
+  O(crema_event_record, "failure", (A(0, event), A(1, context), A(2, "text")))                    \
+  O(crema_event_set_finished, "failure", (A(0, event), A(1, "text")))                             \
+  V(crema_event_query, CREMA_EVENT_FAILED, (A(0, event)))                                         \
+  V(crema_event_finish, CREMA_EVENT_FAILED, (A(0, event)))                                        \
+  S(crema_event_wait, (A(0, event), A(1, context)))                                               \
+  N(crema_event_reset, (A(0, event)))                                                             \
+  N(crema_image_options_init, (A(0, &image_options)))                                             \
+  O(crema_image_load, "options", (A(0, missing), A(1, &image_options), A(2, blob), 0))            \
+  N(crema_log_set, (A(0, drop_line), A(1, text), CREMA_LOG_ERROR))                                \
+  S(crema_memory_data_set, (A(0, net), A(1, "in"), A(2, values), A(3, values), 1))                \
+  S(crema_memory_data_set_images, (A(0, net), A(1, "in"), A(2, &image), 1))                       \
+  S(crema_memory_data_set_batch_size, (A(0, net), A(1, "in"), 1))                                 \
+  N(crema_net_options_init, (A(0, &net_options)))                                                 \
+  O(crema_net_load, "options", (A(0, net_path), A(1, &net_options), A(2, &made_net)))             \
+  O(crema_net_parse, "source options",                                                            \
+    (A(0, NET), sizeof NET - 1, A(1, "net"), A(2, &net_options), A(3, &made_net)))                \
+  N(crema_net_destroy, (A(0, net)))                                                               \
+  N(crema_weights_options_init, (A(0, &weights_options)))                                         \
+  O(crema_net_load_weights_with, "options", (A(0, net), A(1, missing), A(2, &weights_options)))   \
+  S(crema_net_load_weights, (A(0, net), A(1, missing)))                                           \
+  S(crema_net_save_weights, (A(0, net), A(1, missing)))                                           \
+  O(crema_net_forward, "loss", (A(0, net), A(1, &loss)))                                          \
+  S(crema_net_backward, (A(0, net)))                                                              \
+  N(crema_net_clear_param_diffs, (A(0, net)))                                                     \
+  S(crema_net_reshape, (A(0, net)))                                                               \
+  V(crema_net_input_count, 0, (A(0, net)))                                                        \
+  V(crema_net_input, 0, (A(0, net), 0))                                                           \
+  V(crema_net_input_name, 0, (A(0, net), 0))                                                      \
+  V(crema_net_output_count, 0, (A(0, net)))                                                       \
+  V(crema_net_output, 0, (A(0, net), 0))                                                          \
+  V(crema_net_output_name, 0, (A(0, net), 0))                                                     \
+  S(crema_net_blob, (A(0, net), A(1, "x"), A(2, &found_blob)))                                    \
+  V(crema_net_blob_count, 0, (A(0, net)))                                                         \
+  V(crema_net_blob_name, 0, (A(0, net), 0))                                                       \
+  V(crema_net_name, 0, (A(0, net)))                                                               \
+  V(crema_net_layer_count, 0, (A(0, net)))                                                        \
+  V(crema_net_layer_name, 0, (A(0, net), 0))                                                      \
+  V(crema_net_layer_type, 0, (A(0, net), 0))                                                      \
+  V(crema_net_layer_param_count, 0, (A(0, net), 0))                                               \
+  V(crema_net_layer_param, 0, (A(0, net), 0, 0))                                                  \
+  N(crema_solver_options_init, (A(0, &solver_options)))                                           \
+  O(crema_solver_load, "options", (A(0, solver_path), A(1, &solver_options), A(2, &made_solver))) \
+  N(crema_solver_destroy, (A(0, solver)))                                                         \
+  S(crema_solver_load_weights, (A(0, solver), A(1, missing)))                                     \
+  S(crema_solver_restore, (A(0, solver), A(1, missing)))                                          \
+  S(crema_solver_solve, (A(0, solver)))                                                           \
+  S(crema_solver_step, (A(0, solver), 1))                                                         \
+  S(crema_solver_snapshot, (A(0, solver)))                                                        \
+  V(crema_solver_iteration, 0, (A(0, solver)))                                                    \
+  V(crema_solver_net, 0, (A(0, solver)))                                                          \
+  V(crema_solver_test_net_count, 0, (A(0, solver)))                                               \
+  V(crema_solver_test_net, 0, (A(0, solver), 0))                                                  \
+  S(crema_syncedmem_create, (A(0, cpu), 8, A(1, &made_memory)))                                   \
+  N(crema_syncedmem_destroy, (A(0, memory)))                                                      \
+  V(crema_syncedmem_head, CREMA_UNINITIALIZED, (A(0, memory)))                                    \
+  V(crema_syncedmem_size, 0, (A(0, memory)))                                                      \
+  S(crema_syncedmem_cpu_data, (A(0, memory), A(1, &bytes_out)))                                   \
+  O(crema_syncedmem_gpu_data, "context", (A(0, memory), A(1, context), A(2, &address)))           \
+  S(crema_syncedmem_mutable_cpu_data, (A(0, memory), true, A(1, &mutable_out)))                   \
+  O(crema_syncedmem_mutable_gpu_data, "context",                                                  \
+    (A(0, memory), A(1, context), true, A(2, &address)))                                          \
+  S(crema_syncedmem_set_cpu_data, (A(0, memory), A(1, values)))                                   \
+  S(crema_syncedmem_set_gpu_data, (A(0, memory), address))                                        \
+  O(crema_syncedmem_async_push, "context", (A(0, memory), A(1, context)))                         \
+  V(crema_shape_count, 0, (A(0, &shape), 0, 1))                                                   \
+  S(crema_shape_check, (A(0, &shape)))                                                            \
+  V(crema_shape_equal, false, (A(0, &shape), A(1, &shape)))                                       \
+  S(crema_shape_axis, (A(0, &shape), 0, A(1, &number)))
+
+static void drop_line(void *user, crema_log_level level, const char *file, int line,
+                      const char *message) {
+  (void)user;
+  (void)level;
+  (void)file;
+  (void)line;
+  (void)message;
+}
+
+#define CALL_STATUS(name, arguments) \
+  static int64_t call_##name(void) { \
+    return (int64_t)name arguments;  \
+  }
+#define CALL_VALUE(name, expected, arguments)   \
+  static int64_t call_##name(void) {            \
+    return (int64_t)(intptr_t)(name arguments); \
+  }
+#define CALL_NOTHING(name, arguments) \
+  static int64_t call_##name(void) {  \
+    name arguments;                   \
+    return 0;                         \
+  }
+#define CALL_ALLOWED(name, allowed, arguments) CALL_STATUS(name, arguments)
+CALLS(CALL_STATUS, CALL_VALUE, CALL_NOTHING, CALL_ALLOWED)
+
+static int64_t call_message(void) {
+  return strcmp(crema_event_message(A(0, event)), "no event");
+}
+
+static int64_t call_shape_text(void) {
+  return is_empty_text(crema_shape_text(A(0, &shape), A(1, text), sizeof text));
+}
+
+typedef struct call_row {
+  const char *name;
+  bool status;
+  int64_t expected;    /* of a plain value */
+  const char *allowed; /* names of arguments that may be NULL */
+  int64_t (*call)(void);
+} call_row;
+
+#define ROW_STATUS(name, arguments) {#name, true, 0, "", call_##name},
+#define ROW_VALUE(name, expected, arguments) {#name, false, expected, "", call_##name},
+#define ROW_NOTHING(name, arguments) {#name, false, 0, "", call_##name},
+#define ROW_ALLOWED(name, allowed, arguments) {#name, true, 0, allowed, call_##name},
+static const call_row rows[] = {
+    CALLS(ROW_STATUS, ROW_VALUE, ROW_NOTHING, ROW_ALLOWED){"crema_blob_memory_read", false, 0, "",
+                                                           memory_read_is_zero},
+    {"crema_event_message", false, 0, "", call_message},
+    {"crema_shape_text", false, 1, "", call_shape_text},
+};
+enum { ROWS = sizeof rows / sizeof rows[0] };
+
+/* ---- the headers ---- */
+
+enum { MOST_POINTERS = 8, NAME_SIZE = 64 };
+
+typedef struct prototype {
+  char name[NAME_SIZE];
+  char pointer[MOST_POINTERS][NAME_SIZE]; /* names of the parameters that are pointers */
+  int pointers;
+} prototype;
+
+static void blank_comments(char *source) {
+  for (char *at = source; (at = strstr(at, "/*")) != NULL;) {
+    char *end = strstr(at, "*/");
+    assert_non_null(end);
+    memset(at, ' ', (size_t)(end + 2 - at));
+  }
+}
+
+static bool is_word(char c) {
+  return c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+}
+
+/* Copies the last word before `end`. */
+static void last_word(const char *start, const char *end, char out[NAME_SIZE]) {
+  while (end > start && !is_word(end[-1])) --end;
+  const char *from = end;
+  while (from > start && is_word(from[-1])) --from;
+  assert_true(end - from < NAME_SIZE);
+  snprintf(out, NAME_SIZE, "%.*s", (int)(end - from), from);
+}
+
+/* A parameter of a type of callbacks, named ..._fn, is a pointer too. */
+static bool is_pointer(const char *start, const char *end) {
+  if (memchr(start, '*', (size_t)(end - start)) != NULL) return true;
+  for (const char *at = start; at + 3 < end; ++at) {
+    if (strncmp(at, "_fn ", 4) == 0) return true;
+  }
+  return false;
+}
+
+/* Reads the prototype that begins at `at`. */
+static void read_prototype(const char *at, prototype *out) {
+  const char *open = strchr(at, '('), *close = strchr(at, ')');
+  assert_true(open != NULL && close != NULL && open < close);
+  memset(out, 0, sizeof *out);
+  last_word(at, open, out->name);
+  for (const char *start = open + 1; start < close;) {
+    const char *end = start;
+    while (end < close && *end != ',') ++end;
+    if (is_pointer(start, end)) {
+      assert_true(out->pointers < MOST_POINTERS);
+      last_word(start, end, out->pointer[out->pointers++]);
+    }
+    start = end + 1;
+  }
+}
+
+static const call_row *find_row(const char *name) {
+  for (int i = 0; i < ROWS; ++i) {
+    if (strcmp(rows[i].name, name) == 0) return &rows[i];
+  }
+  return NULL;
+}
+
+static bool is_allowed(const call_row *row, const char *argument) {
+  const char *found = strstr(row->allowed, argument);
+  size_t size = strlen(argument);
+  return found != NULL && (found == row->allowed || found[-1] == ' ') && !is_word(found[size]);
+}
+
+static void try_null(const call_row *row, const prototype *function, int pointer) {
+  const char *argument = function->pointer[pointer];
+  char said[2 * NAME_SIZE + 16];
+  null_at = pointer;
+  int64_t result = row->call();
+  if (row->status && !is_allowed(row, argument)) {
+    snprintf(said, sizeof said, "%s: %s is NULL", row->name, argument);
+    if (result != CREMA_E_ARGUMENT || strcmp(crema_error_text(), said) != 0) {
+      print_error("%s without %s: %s, '%s'\n", row->name, argument,
+                  crema_status_name((crema_status)result), crema_error_text());
+      fail();
+    }
+  } else if (!row->status && result != row->expected) {
+    print_error("%s without %s: %lld\n", row->name, argument, (long long)result);
+    fail();
+  }
+  free_made();
+}
+
+/* Tries the functions of one header; returns how many of them have pointers. */
+static int try_header(const char *path) {
+  cr_buffer source = {0};
+  int functions = 0;
+  assert_int_equal(cr_file_read(path, &source), CREMA_OK);
+  blank_comments(source.data);
+  for (const char *at = source.data; (at = strstr(at, "\nCREMA_API ")) != NULL; ++at) {
+    prototype function;
+    read_prototype(at, &function);
+    if (function.pointers == 0) continue;
+    ++functions;
+    const call_row *row = find_row(function.name);
+    if (row == NULL) print_error("%s: %s has no row in this test\n", path, function.name);
+    assert_non_null(row);
+    for (int i = 0; i < function.pointers; ++i) try_null(row, &function, i);
+  }
+  cr_buffer_free(&source);
+  return functions;
+}
+
+static void null_is_answered_everywhere(void **state) {
+  (void)state;
+  int functions = 0;
+  DIR *folder = opendir(CREMA_SOURCE_DIR "/include/crema");
+  assert_non_null(folder);
+  for (struct dirent *entry; (entry = readdir(folder)) != NULL;) {
+    char path[512];
+    if (strstr(entry->d_name, ".h") == NULL) continue;
+    snprintf(path, sizeof path, "%s/%s", CREMA_SOURCE_DIR "/include/crema", entry->d_name);
+    functions += try_header(path);
+  }
+  closedir(folder);
+  assert_int_equal(functions, ROWS); /* a row without a function would never be called */
+}
+
+/* ---- the objects ---- */
+
+#define OK(call) assert_int_equal(call, CREMA_OK)
+
+static int make_objects(void **state) {
+  static const char solver_text[] = "net_param { " NET
+                                    " } base_lr: 0.1 lr_policy: 'fixed' max_iter: 1"
+                                    " snapshot_after_train: false solver_mode: CPU\n";
+  (void)state;
+  if (mkdtemp(dir) == NULL) return 1;
+  snprintf(net_path, sizeof net_path, "%s/net.prototxt", dir);
+  snprintf(solver_path, sizeof solver_path, "%s/solver.prototxt", dir);
+  snprintf(missing, sizeof missing, "%s/no/such/file", dir);
+  OK(cr_file_write(net_path, NET, sizeof NET - 1));
+  OK(cr_file_write(solver_path, solver_text, sizeof solver_text - 1));
+  crema_image_options_init(&image_options);
+  crema_net_options_init(&net_options);
+  crema_weights_options_init(&weights_options);
+  crema_solver_options_init(&solver_options);
+  OK(crema_device_get(CREMA_DEVICE_CPU, 0, &cpu));
+  OK(crema_context_create(cpu, 1, &context));
+  OK(crema_event_create(cpu, &event));
+  OK(crema_blob_create(&shape, &blob));
+  OK(crema_net_load(net_path, NULL, &net));
+  OK(crema_solver_load(solver_path, NULL, &solver));
+  OK(crema_syncedmem_create(cpu, sizeof values, &memory));
+  return 0;
+}
+
+static int free_objects(void **state) {
+  (void)state;
+  crema_syncedmem_destroy(memory);
+  crema_solver_destroy(solver);
+  crema_net_destroy(net);
+  crema_blob_destroy(blob);
+  crema_event_destroy(event);
+  crema_context_destroy(context);
+  unlink(solver_path);
+  unlink(net_path);
+  return rmdir(dir);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(null_is_answered_everywhere),
+  };
+  return cmocka_run_group_tests(tests, make_objects, free_objects);
+}
