@@ -50,8 +50,8 @@ static void check_type(const ProtobufCMessageDescriptor *type, const char *text,
     return;
   }
   check_round_trips(message);
-  crema_status status = solver ? cr_solver_param_upgrade((Caffe__SolverParameter *)message)
-                               : cr_net_param_upgrade((Caffe__NetParameter *)message, NULL);
+  crema_status status = solver ? cr_solver_param_upgrade((Caffe__SolverParameter *)message, NULL)
+                               : cr_net_param_upgrade((Caffe__NetParameter *)message, NULL, NULL);
   if (status == CREMA_OK) {
     require(solver || !cr_net_param_needs_upgrade((Caffe__NetParameter *)message));
     check_round_trips(message);

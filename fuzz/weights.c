@@ -30,7 +30,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     return 0;
   }
   Caffe__NetParameter *weights = (Caffe__NetParameter *)message;
-  if (cr_net_param_upgrade(weights, NULL) == CREMA_OK) {
+  if (cr_net_param_upgrade(weights, NULL, NULL) == CREMA_OK) {
     if (cr_net_from_proto(net, weights, NULL) != CREMA_OK) require(crema_error_text()[0] != '\0');
     for (size_t i = 0; i < weights->n_layer; ++i) {
       for (size_t j = 0; j < weights->layer[i]->n_blobs; ++j) {

@@ -31,7 +31,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   ProtobufCMessage *message;
   if (cr_wire_parse(&caffe__net_parameter__descriptor, data, size, "fuzz", &message)) return 0;
   check_round_trip(message);
-  if (cr_net_param_upgrade((Caffe__NetParameter *)message, NULL) == CREMA_OK) {
+  if (cr_net_param_upgrade((Caffe__NetParameter *)message, NULL, NULL) == CREMA_OK) {
     check_round_trip(message);
   }
   cr_message_free(message);

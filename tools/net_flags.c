@@ -56,6 +56,11 @@ bool cli_net_flags_load(const cli_net_flags *flags, const char *command, crema_p
   options.warn_unknown_fields = flags->warn_unknown_fields;
   bool good = crema_net_load(flags->model, &options, out) == CREMA_OK;
   if (!good) cli_fail();
+  if (good && crema_net_layer_count(*out) == 0) {
+    cli_error("%s: the net has no layers in phase %s", flags->model,
+              phase == CREMA_TRAIN ? "TRAIN" : "TEST");
+    good = false;
+  }
   free(text);
   if (good && flags->weights[0] != '\0')
     good = cli_load_weights(*out, flags->weights, flags->allow_missing);

@@ -6,13 +6,14 @@
 
 typedef crema_status (*write_fn)(const ProtobufCMessage *message, const char *path);
 
-/* Upgrades `message`, writes it to `path` and frees it. Returns the exit code: 1 as well when the
- * result is written but fields had to be dropped. */
-static int finish_net(ProtobufCMessage *message, const char *path, write_fn write) {
+/* Upgrades `message`, which was read from argv[1], writes it to argv[2] and frees it. Returns the
+ * exit code: 1 as well when the result is written but fields had to be dropped. */
+static int finish_net(ProtobufCMessage *message, char **argv, write_fn write) {
+  const char *path = argv[2];
   Caffe__NetParameter *net = (Caffe__NetParameter *)message;
   bool compatible = true;
-  if (!cr_net_param_needs_upgrade(net)) cr_log_info("The net is in today's format already");
-  crema_status status = cr_net_param_upgrade(net, &compatible);
+  if (!cr_net_param_needs_upgrade(net)) cr_log_info("%s is in today's format already", argv[1]);
+  crema_status status = cr_net_param_upgrade(net, argv[1], &compatible);
   if (status == CREMA_OK) status = write(message, path);
   cr_message_free(message);
   if (status != CREMA_OK) return cli_fail();
@@ -51,7 +52,7 @@ int crema_cmd_upgrade_net_proto_text(int argc, char **argv) {
       CREMA_OK) {
     return cli_fail();
   }
-  return finish_net(message, argv[2], cr_message_write_text);
+  return finish_net(message, argv, cr_message_write_text);
 }
 
 int crema_cmd_upgrade_net_proto_binary(int argc, char **argv) {
@@ -72,7 +73,7 @@ int crema_cmd_upgrade_net_proto_binary(int argc, char **argv) {
   if (cr_message_read_binary(&caffe__net_parameter__descriptor, argv[1], &message) != CREMA_OK) {
     return cli_fail();
   }
-  return finish_net(message, argv[2], cr_message_write_binary);
+  return finish_net(message, argv, cr_message_write_binary);
 }
 
 int crema_cmd_upgrade_solver_proto_text(int argc, char **argv) {
@@ -101,7 +102,7 @@ int crema_cmd_upgrade_solver_proto_text(int argc, char **argv) {
       CREMA_OK) {
     return cli_fail();
   }
-  crema_status status = cr_solver_param_upgrade((Caffe__SolverParameter *)message);
+  crema_status status = cr_solver_param_upgrade((Caffe__SolverParameter *)message, argv[1]);
   if (status == CREMA_OK) status = cr_message_write_text(message, argv[2]);
   cr_message_free(message);
   if (status != CREMA_OK) return cli_fail();

@@ -218,7 +218,7 @@ crema_status cr_layer_add_param(cr_layer *layer, int index, const crema_shape *s
   return CREMA_OK;
 fail:
   crema_blob_destroy(blob);
-  return cr_fail_in(status, "layer '%s' (%s): parameter %d", layer->name, layer->class->type,
+  return cr_fail_in(status, "layer '%.200s' (%s): parameter %d", layer->name, layer->class->type,
                     index);
 }
 
@@ -228,5 +228,5 @@ crema_status cr_layer_fail(const cr_layer *layer, crema_status code, const char 
   va_start(args, fmt);
   vsnprintf(text, sizeof text, fmt, args);
   va_end(args);
-  return cr_fail(code, "layer '%s' (%s): %s", layer->name, layer->class->type, text);
+  return cr_fail(code, "layer '%.200s' (%s): %s", layer->name, layer->class->type, text);
 }

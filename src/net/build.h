@@ -36,6 +36,14 @@ crema_status cr_net_fail_layer(const Caffe__LayerParameter *param, crema_status 
  * it starts so already. */
 crema_status cr_net_fail_in_layer(const Caffe__LayerParameter *param, crema_status code);
 
+/* The line on which layer `index` of net->param stands; 0 when that is not known. Changes nothing
+ * but the thread's error text. */
+size_t cr_net_layer_line(const crema_net *net, size_t index);
+
+/* " (line 12)" for a layer whose line is known, "" otherwise; returns `text`. */
+enum { CR_NET_LINE_TEXT = 32 };
+const char *cr_net_line_text(const crema_net *net, size_t index, char text[CR_NET_LINE_TEXT]);
+
 /* A text field that may be missing. */
 const char *cr_net_text(const char *text);
 
@@ -46,10 +54,10 @@ typedef struct cr_net_left_out {
   size_t count;
 } cr_net_left_out;
 
-/* Moves the layers whose include/exclude rules do not fit the state to `left_out`, to be freed with
- * cr_net_left_out_free whatever the result. Errors: CREMA_E_ARGUMENT for a layer with rules of
- * both kinds. */
-crema_status cr_net_filter(Caffe__NetParameter *param, const cr_net_state *state,
+/* Moves the layers of net->param whose include/exclude rules do not fit the state to `left_out`, to
+ * be freed with cr_net_left_out_free whatever the result. Errors: CREMA_E_ARGUMENT for a layer with
+ * rules of both kinds. */
+crema_status cr_net_filter(crema_net *net, const cr_net_state *state,
                            cr_net_left_out *left_out) CREMA_MUST_USE;
 void cr_net_left_out_free(cr_net_left_out *left_out);
 
@@ -58,8 +66,7 @@ void cr_net_left_out_free(cr_net_left_out *left_out);
  * loss weight moves to the first copy. Errors: CREMA_E_UNKNOWN_NAME for a bottom that no earlier
  * layer makes (with the layer of `left_out` that does, or the nearest name), CREMA_E_ARGUMENT for
  * in-place work on a blob that others read too. */
-crema_status cr_net_insert_splits(Caffe__NetParameter *param,
-                                  const cr_net_left_out *left_out) CREMA_MUST_USE;
+crema_status cr_net_insert_splits(crema_net *net, const cr_net_left_out *left_out) CREMA_MUST_USE;
 
 /* Fills fused_into: an in-place ReLU that comes next to read what a convolution made is done by
  * the convolution. The value that is kept is the ReLU's, as without fusion, and the ReLU's own

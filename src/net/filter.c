@@ -73,10 +73,11 @@ static crema_status start_left_out(cr_net_left_out *left_out, size_t layers) {
   return cr_fail_memory(layers * sizeof *left_out->rule, "the net's layers");
 }
 
-crema_status cr_net_filter(Caffe__NetParameter *param, const cr_net_state *state,
-                           cr_net_left_out *left_out) {
+crema_status cr_net_filter(crema_net *net, const cr_net_state *state, cr_net_left_out *left_out) {
+  Caffe__NetParameter *param = net->param;
   for (size_t i = 0; i < param->n_layer; ++i) {
     if (param->layer[i]->n_include > 0 && param->layer[i]->n_exclude > 0) {
+      net->at = i;
       return cr_net_fail_layer(param->layer[i], CREMA_E_ARGUMENT,
                                "has include and exclude rules; give one kind only");
     }

@@ -21,14 +21,15 @@ crema_status cr_net_fail_layer(const Caffe__LayerParameter *param, crema_status 
   va_start(args, fmt);
   vsnprintf(text, sizeof text, fmt, args);
   va_end(args);
-  return cr_fail(code, "layer '%s' (%s): %s", cr_net_text(param->name), cr_net_text(param->type),
-                 text);
+  return cr_fail(code, "layer '%.200s' (%.100s): %s", cr_net_text(param->name),
+                 cr_net_text(param->type), text);
 }
 
 crema_status cr_net_fail_in_layer(const Caffe__LayerParameter *param, crema_status code) {
   static const char prefix[] = "layer '";
   if (strncmp(crema_error_text(), prefix, sizeof prefix - 1) == 0) return code;
-  return cr_fail_in(code, "layer '%s' (%s)", cr_net_text(param->name), cr_net_text(param->type));
+  return cr_fail_in(code, "layer '%.200s' (%.100s)", cr_net_text(param->name),
+                    cr_net_text(param->type));
 }
 
 static crema_status allocate(void *out, size_t count, size_t width) {
@@ -57,8 +58,9 @@ static crema_status start_build(cr_net_build *build) {
   int64_t blobs = 0;
   for (size_t i = 0; i < param->n_layer; ++i) {
     Caffe__LayerParameter *layer = param->layer[i];
+    net->at = i;
     crema_status status = cr_layer_class_find(cr_net_text(layer->type), &build->class[i]);
-    if (status != CREMA_OK) return cr_fail_in(status, "layer '%s'", cr_net_text(layer->name));
+    if (status != CREMA_OK) return cr_fail_in(status, "layer '%.200s'", cr_net_text(layer->name));
     blobs += final_tops(layer, build->class[i]);
     build->fused_into[i] = -1;
   }
@@ -180,16 +182,18 @@ static crema_status add_blob(cr_net_build *build, const char *name, int *out) {
 
 static crema_status fail_duplicate_top(const cr_net_build *build, int index, int top, int blob) {
   const crema_net *net = build->net;
+  char line[CR_NET_LINE_TEXT];
   const Caffe__LayerParameter *param = net->param->layer[index];
   for (int i = 0; i <= index; ++i) {
     const cr_net_layer *other = &net->layer[i];
     for (int j = 0; j < (i < index ? other->layer->tops : top); ++j) {
       if (other->top_id[j] != blob) continue;
-      return cr_net_fail_layer(param, CREMA_E_EXISTS, "top '%s' is already made by layer '%s'",
-                               param->top[top], other->layer->name);
+      return cr_net_fail_layer(param, CREMA_E_EXISTS,
+                               "top '%.200s' is already made by layer '%.200s'%s", param->top[top],
+                               other->layer->name, cr_net_line_text(net, (size_t)i, line));
     }
   }
-  return cr_net_fail_layer(param, CREMA_E_EXISTS, "top '%s' is made twice", param->top[top]);
+  return cr_net_fail_layer(param, CREMA_E_EXISTS, "top '%.200s' is made twice", param->top[top]);
 }
 
 static crema_status append_top(cr_net_build *build, int index, int top) {
@@ -413,6 +417,7 @@ crema_status cr_net_build_graph(crema_net *net, const cr_solver_rank *solver, bo
   CR_TRY_GOTO(start_build(&build), out);
   CR_TRY_GOTO(cr_net_plan_fusion(&build), out);
   for (int i = 0; i < net->layers; ++i) {
+    net->at = (size_t)i;
     status = add_layer(&build, i);
     if (status != CREMA_OK) {
       status = cr_net_fail_in_layer(net->param->layer[i], status);

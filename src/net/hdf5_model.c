@@ -82,14 +82,22 @@ static uint64_t saved_params(const crema_net *net, int index, bool with_diffs) {
 }
 
 static crema_status fail_no_name(const crema_net *net, int index) {
+  char line[CR_NET_LINE_TEXT];
   return cr_fail(CREMA_E_ARGUMENT,
-                 "layer %d (%s) has no name; HDF5 models tell layers apart by their names", index,
-                 net->layer[index].layer->class->type);
+                 "layer %d (%s)%s has no name; HDF5 models tell layers apart by their names", index,
+                 net->layer[index].layer->class->type, cr_net_line_text(net, (size_t)index, line));
 }
 
-static crema_status fail_same_name(const char *name) {
+/* `index`: the first layer of the name that has parameters. */
+static crema_status fail_same_name(const crema_net *net, int index, int other) {
+  char line[2][CR_NET_LINE_TEXT];
   return cr_fail(CREMA_E_EXISTS,
-                 "two layers are named '%s'; HDF5 models tell layers apart by their names", name);
+                 "two layers are named '%.200s': %s%s, %s%s; HDF5 models tell layers apart by "
+                 "their names",
+                 net->layer[index].layer->name, net->layer[index].layer->class->type,
+                 cr_net_line_text(net, (size_t)index, line[0]),
+                 net->layer[other].layer->class->type,
+                 cr_net_line_text(net, (size_t)other, line[1]));
 }
 
 crema_status cr_net_check_hdf5(const crema_net *net, bool with_diffs) {
@@ -99,9 +107,11 @@ crema_status cr_net_check_hdf5(const crema_net *net, bool with_diffs) {
     /* Each name once, with all layers that have it. */
     if (cr_net_find_layer(net, name) != i) continue;
     uint64_t all = 0;
+    int first = i;
     for (int k = i; k >= 0; k = net->layer[k].next_same) {
       uint64_t saved = saved_params(net, k, with_diffs);
-      if ((all & saved) != 0) return fail_same_name(name);
+      if ((all & saved) != 0) return fail_same_name(net, first, k);
+      if (all == 0) first = k;
       all |= saved;
     }
   }
@@ -135,7 +145,7 @@ static crema_status save_layer(const crema_net *net, int index, bool diffs, hid_
     CR_TRY(diffs ? crema_blob_cpu_diff(blob, &values) : crema_blob_cpu_data(blob, &values));
     CR_TRY(object_path(group, self->name, p, path));
     if (cr_h5()->Lexists(file, path->data, H5P_DEFAULT) > 0) {
-      return fail_same_name(self->name);
+      return fail_same_name(net, cr_net_find_layer(net, self->name), index);
     }
     if (!write_values(file, links, path->data, &blob->shape, values)) {
       return cr_fail(CREMA_E_IO, "cannot write data set %s", path->data);

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "core/fail.h"
 #include "core/file.h"
@@ -57,12 +58,16 @@ static crema_status copy_text(const char *text, char **out) {
 
 /* Everything but the graph. */
 static crema_status start_net(crema_net *net, const crema_net_options *options,
-                              crema_context *context, const char *path) {
+                              crema_context *context, const cr_net_origin *origin) {
   net->phase = options->phase;
   net->seed = options->seed < 0 ? cr_random_seed() : (uint64_t)options->seed;
   net->debug_info = net->param->debug_info;
   CR_TRY(copy_text(cr_net_text(net->param->name), &net->name));
-  if (path != NULL) CR_TRY(copy_text(path, &net->path));
+  if (origin != NULL && origin->path != NULL) {
+    CR_TRY(copy_text(origin->path, &net->path));
+    net->origin = *origin;
+    net->origin.path = net->path;
+  }
   net->context = context;
   if (context != NULL) return CREMA_OK;
   crema_device *device = options->device == NULL ? cr_cpu_device() : options->device;
@@ -71,20 +76,60 @@ static crema_status start_net(crema_net *net, const crema_net_options *options,
   return CREMA_OK;
 }
 
-/* Prefixes a failure with the file and, when its text begins with "layer 'name'", with the line
- * on which that layer stands. */
-static crema_status fail_in_file(crema_status code, const char *path, crema_phase phase) {
+/* ---- where a layer stands ---- */
+
+/* Layers of the same name that come before layer `index` and count as the search counts. */
+static size_t count_before(const crema_net *net, size_t index, Caffe__Phase phase) {
+  const char *name = cr_net_text(net->param->layer[index]->name);
+  size_t before = 0;
+  for (size_t i = 0; i < index; ++i) {
+    const Caffe__LayerParameter *layer = net->param->layer[i];
+    before += strcmp(cr_net_text(layer->name), name) == 0 && cr_layer_names_phase(layer, phase);
+  }
+  return before;
+}
+
+size_t cr_net_layer_line(const crema_net *net, size_t index) {
+  const cr_net_origin *origin = &net->origin;
+  cr_buffer file = {0};
+  struct stat info;
+  if (index >= net->param->n_layer || origin->path == NULL) return 0;
+  const Caffe__Phase phase = net->phase == CREMA_TRAIN ? CAFFE__PHASE__TRAIN : CAFFE__PHASE__TEST;
+  const cr_layer_search search = {.field = origin->field,
+                                  .number = origin->number,
+                                  .name = cr_net_text(net->param->layer[index]->name),
+                                  .before = count_before(net, index, phase),
+                                  .phase = phase};
+  if (origin->text != NULL) return cr_text_layer_line(origin->text, origin->size, &search);
+  /* What came through a pipe is gone, and opening it again could wait for ever. */
+  if (stat(origin->path, &info) != 0 || !S_ISREG(info.st_mode)) return 0;
+  size_t line = 0;
+  if (cr_file_read(origin->path, &file) == CREMA_OK) {
+    line = cr_text_layer_line(file.data, file.size, &search);
+  }
+  cr_buffer_free(&file);
+  return line;
+}
+
+const char *cr_net_line_text(const crema_net *net, size_t index, char text[CR_NET_LINE_TEXT]) {
+  size_t line = cr_net_layer_line(net, index);
+  text[0] = '\0';
+  if (line > 0) snprintf(text, CR_NET_LINE_TEXT, " (line %zu)", line);
+  return text;
+}
+
+/* Prefixes a failure with the file and, when it is a layer's, with the line on which that
+ * stands. */
+static crema_status fail_in_file(const crema_net *net, crema_status code) {
   static const char prefix[] = "layer '";
-  char text[2048], name[256] = "";
+  char text[2048];
+  if (strncmp(crema_error_text(), prefix, sizeof prefix - 1) != 0) {
+    return cr_fail_in(code, "%s", net->origin.path);
+  }
   snprintf(text, sizeof text, "%s", crema_error_text());
-  const char *start = text + sizeof prefix - 1;
-  const char *end = strncmp(text, prefix, sizeof prefix - 1) == 0 ? strchr(start, '\'') : NULL;
-  if (end == NULL) return cr_fail_in(code, "%s", path);
-  snprintf(name, sizeof name, "%.*s", (int)(end - start), start);
-  size_t line = cr_text_layer_line(path, name,
-                                   phase == CREMA_TRAIN ? CAFFE__PHASE__TRAIN : CAFFE__PHASE__TEST);
-  if (line == 0) return cr_fail(code, "%s: %s", path, text);
-  return cr_fail(code, "%s:%zu: %s", path, line, text);
+  size_t line = cr_net_layer_line(net, net->at);
+  if (line == 0) return cr_fail(code, "%s: %s", net->origin.path, text);
+  return cr_fail(code, "%s:%zu: %s", net->origin.path, line, text);
 }
 
 /* Lets the layers that read records pass over damaged ones. */
@@ -124,13 +169,13 @@ static crema_status check_solver(const cr_solver_rank *solver) {
 }
 
 crema_status cr_net_create(Caffe__NetParameter *param, const crema_net_options *options,
-                           crema_context *context, const char *path, crema_net **out) {
-  return cr_net_create_for(param, options, NULL, context, path, out);
+                           crema_context *context, const cr_net_origin *origin, crema_net **out) {
+  return cr_net_create_for(param, options, NULL, context, origin, out);
 }
 
 crema_status cr_net_create_for(Caffe__NetParameter *param, const crema_net_options *options,
                                const cr_solver_rank *solver, crema_context *context,
-                               const char *path, crema_net **out) {
+                               const cr_net_origin *origin, crema_net **out) {
   crema_net *net = calloc(1, sizeof *net);
   if (net == NULL) {
     cr_message_free(&param->base);
@@ -147,20 +192,22 @@ crema_status cr_net_create_for(Caffe__NetParameter *param, const crema_net_optio
   if (options->phase == CREMA_TEST) solver = NULL;
   CR_TRY_GOTO(check_solver(solver), fail);
   if (options->skip_corrupt) skip_corrupt_records(param);
-  CR_TRY_GOTO(start_net(net, options, context, path), fail);
-  warn_of_types(param, path);
-  CR_TRY_GOTO(cr_net_filter(param, &state, &left_out), fail);
-  CR_TRY_GOTO(cr_net_insert_splits(param, &left_out), fail);
+  CR_TRY_GOTO(start_net(net, options, context, origin), fail);
+  warn_of_types(param, net->path);
+  CR_TRY_GOTO(cr_net_filter(net, &state, &left_out), fail);
+  CR_TRY_GOTO(cr_net_insert_splits(net, &left_out), fail);
   CR_TRY_GOTO(cr_net_build_graph(net, solver, options->force_backward || param->force_backward),
               fail);
   cr_log_debug("Network initialization done.");
   cr_net_left_out_free(&left_out);
+  net->origin.text = NULL; /* the caller's */
   *out = net;
   return CREMA_OK;
 fail:
   cr_net_left_out_free(&left_out);
+  if (net->origin.path != NULL) status = fail_in_file(net, status);
   crema_net_destroy(net);
-  return path == NULL ? status : fail_in_file(status, path, options->phase);
+  return status;
 }
 
 static cr_unknown_fields unknown_policy(const crema_net_options *options) {
@@ -175,7 +222,7 @@ crema_status crema_net_load(const char *path, const crema_net_options *options, 
   if (options == NULL) options = &standard;
   Caffe__NetParameter *param = NULL;
   CR_TRY(cr_net_param_read_text_with(path, unknown_policy(options), &param));
-  return cr_net_create(param, options, NULL, path, out);
+  return cr_net_create(param, options, NULL, &(cr_net_origin){.path = path}, out);
 }
 
 crema_status crema_net_parse(const char *text, size_t size, const char *source,
@@ -189,12 +236,13 @@ crema_status crema_net_parse(const char *text, size_t size, const char *source,
   CR_TRY(cr_text_parse(&caffe__net_parameter__descriptor, text, size,
                        source == NULL ? "net" : source, unknown_policy(options), &message));
   Caffe__NetParameter *param = (Caffe__NetParameter *)message;
-  crema_status status = cr_net_param_upgrade(param, NULL);
+  crema_status status = cr_net_param_upgrade(param, source, NULL);
   if (status != CREMA_OK) {
     cr_message_free(message);
-    return source == NULL ? status : cr_fail_in(status, "%s", source);
+    return status;
   }
-  return cr_net_create(param, options, NULL, source, out);
+  const cr_net_origin origin = {.path = source, .text = text, .size = size};
+  return cr_net_create(param, options, NULL, &origin, out);
 }
 
 /* ---- what a net says of itself ---- */

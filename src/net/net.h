@@ -29,9 +29,20 @@ typedef struct cr_net_layer {
   crema_shape *seen;  /* shapes at the last reshape: bottoms, then tops */
 } cr_net_layer;
 
+/* Where the text of a net stands: for messages, and for relative paths inside it. */
+typedef struct cr_net_origin {
+  const char *path; /* the file, or what names the text in messages */
+  const char *text; /* the text, of `size` bytes; NULL: it is in the file */
+  size_t size;
+  const char
+      *field;    /* the field of the text that is the net, such as "net_param"; NULL: all of it */
+  size_t number; /* of several such fields, which */
+} cr_net_origin;
+
 struct crema_net {
   char *name;
   char *path;                 /* file it came from, or NULL */
+  cr_net_origin origin;       /* of `path`; `text` while it is built; `field` is a constant */
   Caffe__NetParameter *param; /* filtered, with splits inserted */
   crema_phase phase;
   crema_context *context;
@@ -54,13 +65,15 @@ struct crema_net {
   float *lr_mult, *decay_mult;
   int fusions;     /* layers whose work others do */
   bool debug_info; /* log in every pass; may be changed between passes */
+  size_t at;       /* while it is built: the layer of `param` that is at hand */
 };
 
 /* Builds from a parsed and upgraded message, which is taken over (also on failure).
  * `context` may be NULL: the net makes its own on options->device. The stages that hold are the
- * message's own and those of `options`; phase and level are those of `options`. */
+ * message's own and those of `options`; phase and level are those of `options`. `origin` may be
+ * NULL. */
 crema_status cr_net_create(Caffe__NetParameter *param, const crema_net_options *options,
-                           crema_context *context, const char *path,
+                           crema_context *context, const cr_net_origin *origin,
                            crema_net **out) CREMA_MUST_USE;
 
 /* The same, as the net of one of several solvers that train it together. In phase TRAIN its data
@@ -70,7 +83,7 @@ crema_status cr_net_create(Caffe__NetParameter *param, const crema_net_options *
  * Errors, beside those of building: CREMA_E_RANGE for a rank that there is not. */
 crema_status cr_net_create_for(Caffe__NetParameter *param, const crema_net_options *options,
                                const cr_solver_rank *solver, crema_context *context,
-                               const char *path, crema_net **out) CREMA_MUST_USE;
+                               const cr_net_origin *origin, crema_net **out) CREMA_MUST_USE;
 
 /* The first layer of that name; -1 when there is none. */
 int cr_net_find_layer(const crema_net *net, const char *name);

@@ -93,22 +93,23 @@ static crema_status fail_unknown_bottom(split_plan *plan, size_t layer, size_t b
     for (size_t j = 0; j < later->n_top; ++j) {
       if (strcmp(later->top[j], name) != 0) continue;
       return cr_net_fail_layer(param, CREMA_E_UNKNOWN_NAME,
-                               "bottom %zu '%s' is made only later, by layer '%s'", bottom, name,
-                               cr_net_text(later->name));
+                               "bottom %zu '%.200s' is made only later, by layer '%.200s'", bottom,
+                               name, cr_net_text(later->name));
     }
   }
   int left_out = find_left_out(plan->left_out, name);
   if (left_out >= 0) {
-    return cr_net_fail_layer(param, CREMA_E_UNKNOWN_NAME,
-                             "bottom %zu '%s' is not made by any earlier layer; layer '%s' would "
-                             "make it, but its %s leaves it out",
-                             bottom, name, cr_net_text(plan->left_out->layer[left_out]->name),
-                             plan->left_out->rule[left_out]);
+    return cr_net_fail_layer(
+        param, CREMA_E_UNKNOWN_NAME,
+        "bottom %zu '%.200s' is not made by any earlier layer; layer '%.200s' would "
+        "make it, but its %s leaves it out",
+        bottom, name, cr_net_text(plan->left_out->layer[left_out]->name),
+        plan->left_out->rule[left_out]);
   }
   const char *nearest = cr_name_map_nearest(&plan->latest, name);
   return cr_net_fail_layer(param, CREMA_E_UNKNOWN_NAME,
-                           "bottom %zu '%s' is not made by any earlier layer%s%s%s", bottom, name,
-                           nearest == NULL ? "" : "; did you mean '",
+                           "bottom %zu '%.200s' is not made by any earlier layer%s%s%s", bottom,
+                           name, nearest == NULL ? "" : "; did you mean '",
                            nearest == NULL ? "" : nearest, nearest == NULL ? "" : "'?");
 }
 
@@ -145,11 +146,11 @@ static crema_status check_in_place(const split_plan *plan, size_t layer) {
     int reader = plan->reader[source];
     if (reader == (int)layer) {
       return cr_net_fail_layer(param, CREMA_E_ARGUMENT,
-                               "cannot work in place on '%s', which is used more than once",
+                               "cannot work in place on '%.200s', which is used more than once",
                                param->top[j]);
     }
     return cr_net_fail_layer(param, CREMA_E_ARGUMENT,
-                             "cannot work in place on '%s', which layer '%s' reads too",
+                             "cannot work in place on '%.200s', which layer '%.200s' reads too",
                              param->top[j], cr_net_text(plan->param->layer[reader]->name));
   }
   return CREMA_OK;
@@ -245,12 +246,17 @@ static crema_status interleave(split_plan *plan) {
   return CREMA_OK;
 }
 
-crema_status cr_net_insert_splits(Caffe__NetParameter *param, const cr_net_left_out *left_out) {
+crema_status cr_net_insert_splits(crema_net *net, const cr_net_left_out *left_out) {
+  Caffe__NetParameter *param = net->param;
   split_plan plan = {.param = param, .left_out = left_out};
   crema_status status = CREMA_OK;
   CR_TRY_GOTO(start_plan(&plan), out);
-  for (size_t i = 0; i < param->n_layer; ++i) CR_TRY_GOTO(count_uses(&plan, i), out);
-  for (size_t i = 0; i < param->n_layer; ++i) CR_TRY_GOTO(check_in_place(&plan, i), out);
+  for (net->at = 0; net->at < param->n_layer; ++net->at) {
+    CR_TRY_GOTO(count_uses(&plan, net->at), out);
+  }
+  for (net->at = 0; net->at < param->n_layer; ++net->at) {
+    CR_TRY_GOTO(check_in_place(&plan, net->at), out);
+  }
   for (size_t t = 0; t < plan.tops; ++t) {
     if (plan.uses[t] > 1) CR_TRY_GOTO(make_split(&plan, t), out);
   }

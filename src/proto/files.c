@@ -160,7 +160,7 @@ static crema_status finish_net(crema_status status, const char *source, Protobuf
   *out = NULL;
   if (status != CREMA_OK) return status;
   Caffe__NetParameter *net = (Caffe__NetParameter *)message;
-  status = cr_fail_in(cr_net_param_upgrade(net, NULL), "%s", source);
+  status = cr_net_param_upgrade(net, source, NULL);
   if (status != CREMA_OK) {
     cr_message_free(message);
     return status;
@@ -200,7 +200,7 @@ crema_status cr_solver_param_read_text(const char *path, Caffe__SolverParameter 
   *out = NULL;
   CR_TRY(cr_message_read_text(&caffe__solver_parameter__descriptor, path, &message));
   Caffe__SolverParameter *solver = (Caffe__SolverParameter *)message;
-  crema_status status = cr_fail_in(cr_solver_param_upgrade(solver), "%s", path);
+  crema_status status = cr_solver_param_upgrade(solver, path);
   if (status != CREMA_OK) {
     cr_message_free(message);
     return status;

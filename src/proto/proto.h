@@ -86,23 +86,41 @@ crema_status cr_message_write_text(const ProtobufCMessage *message,
 crema_status cr_net_param_read_text_with(const char *path, cr_unknown_fields unknown,
                                          Caffe__NetParameter **out) CREMA_MUST_USE;
 
-/* The line of the text file `path` on which the layer `name` begins (of several, the one for
- * `phase`); 0 when it is not found. For error messages. The thread's error text may change. */
-size_t cr_text_layer_line(const char *path, const char *name, Caffe__Phase phase);
+/* Which layer of a text is meant. */
+typedef struct cr_layer_search {
+  const char
+      *field;    /* the message of the text that is the net, such as "net_param"; NULL: the text */
+  size_t number; /* of several such messages, which */
+  const char *name; /* the layer's */
+  size_t before;    /* layers of that name, and of the phase, that come before it */
+  Caffe__Phase phase;
+} cr_layer_search;
+
+/* The line on which the layer's message begins. When there are fewer layers of the name and the
+ * phase it is that of the first of the name, and 0 when there is none. For error messages. The
+ * thread's error text may change. */
+size_t cr_text_layer_line(const char *text, size_t size, const cr_layer_search *search);
+
+/* Whether the layer is one of the phase as far as its rules about phases say; what those about
+ * levels and stages say is not looked at. This is how `before` is counted. */
+bool cr_layer_names_phase(const Caffe__LayerParameter *layer, Caffe__Phase phase);
 
 /* ---- upgrades ------------------------------------------------------------ */
 
 /* Brings a net of any dialect (V0, V1, input/input_dim, legacy transform and
  * BatchNorm fields) to today's form in place. *compatible (may be NULL) is false when stray fields
- * had to be dropped. Each kind of upgrade is logged once. Errors: CREMA_E_UNKNOWN_NAME for an
+ * had to be dropped. Each kind of upgrade is logged once; `source` (may be NULL) names the file, or
+ * what else it came from, in log and errors. Errors: CREMA_E_UNKNOWN_NAME for an
  * unknown layer type, CREMA_E_PARSE for layers of two formats in one net, CREMA_E_SHAPE for inputs
  * without a shape each, CREMA_E_UNSUPPORTED for padding that no layer can take over; the net can
  * only be freed then. */
-crema_status cr_net_param_upgrade(Caffe__NetParameter *net, bool *compatible) CREMA_MUST_USE;
+crema_status cr_net_param_upgrade(Caffe__NetParameter *net, const char *source,
+                                  bool *compatible) CREMA_MUST_USE;
 bool cr_net_param_needs_upgrade(const Caffe__NetParameter *net);
 
 /* solver_type (enum) to type (string), and the nets inside. Errors: CREMA_E_PARSE when both are
  * given; those of cr_net_param_upgrade. */
-crema_status cr_solver_param_upgrade(Caffe__SolverParameter *solver) CREMA_MUST_USE;
+crema_status cr_solver_param_upgrade(Caffe__SolverParameter *solver,
+                                     const char *source) CREMA_MUST_USE;
 
 #endif

@@ -1,93 +1,158 @@
 /* Where a layer stands in the text of a net: for messages about nets that parse but do not fit
  * together. */
 #include <string.h>
-#include <sys/stat.h>
 
-#include "core/file.h"
 #include "proto/proto.h"
 #include "proto/text_token.h"
 
 /* What is noted of one layer's message while it is scanned. */
 typedef struct layer_place {
   size_t line;
-  bool named;      /* its name is the one looked for */
-  bool any_phase;  /* it names a phase in a rule */
-  bool same_phase; /* it names the phase looked for */
+  cr_buffer name;
+  bool elsewhere, here; /* its include rules name a phase; they name the one looked for */
+  bool left_out;        /* an exclude rule names the phase looked for */
 } layer_place;
 
 static bool token_equals(const cr_token *token, const char *word) {
   return token->size == strlen(word) && memcmp(token->text, word, token->size) == 0;
 }
 
-/* A string token whose content, without escapes, is `word`. */
-static bool token_quotes(const cr_token *token, const char *word) {
-  size_t size = strlen(word);
-  return token->kind == CR_TOKEN_STRING && token->size == size + 2 &&
-         memcmp(token->text + 1, word, size) == 0;
+static bool opens(const cr_token *token) {
+  return cr_token_is(token, '{') || cr_token_is(token, '<');
 }
 
-/* Notes what the value of `field` says; `depth` counts messages around it, 1 inside the layer. */
-static void note_value(layer_place *place, const cr_token *field, const cr_token *value, int depth,
-                       const char *name, const char *phase) {
-  if (token_equals(field, "name") && token_quotes(value, name)) place->named = true;
-  if (token_equals(field, "phase") && depth == 2) {
-    place->any_phase = true;
-    if (token_equals(value, phase)) place->same_phase = true;
+static bool closes(const cr_token *token) {
+  return cr_token_is(token, '}') || cr_token_is(token, '>');
+}
+
+static const char *phase_name(Caffe__Phase phase) {
+  return phase == CAFFE__PHASE__TRAIN ? "TRAIN" : "TEST";
+}
+
+/* Whether a layer is one of the phase as far as its rules about phases say. */
+static bool is_of_phase(bool elsewhere, bool here, bool left_out) {
+  return (here || !elsewhere) && !left_out;
+}
+
+bool cr_layer_names_phase(const Caffe__LayerParameter *layer, Caffe__Phase phase) {
+  bool elsewhere = false, here = false, left_out = false;
+  for (size_t i = 0; i < layer->n_include; ++i) {
+    elsewhere = elsewhere || layer->include[i]->has_phase;
+    here = here || (layer->include[i]->has_phase && layer->include[i]->phase == phase);
   }
+  for (size_t i = 0; i < layer->n_exclude; ++i) {
+    left_out = left_out || (layer->exclude[i]->has_phase && layer->exclude[i]->phase == phase);
+  }
+  return is_of_phase(elsewhere, here, left_out);
+}
+
+/* What the scan of a layer's message stands at. */
+typedef struct layer_scan {
+  layer_place *place;
+  Caffe__Phase phase;
+  int depth;            /* messages around, the layer's own counted */
+  cr_token field, rule; /* the last field's name, and the last one's that a message inside has */
+  enum { NO_VALUE, VALUE, STRINGS } expected; /* strings that follow each other are one */
+} layer_scan;
+
+/* In the first format a layer's own fields are those of a message "layer" in it. */
+static bool is_own_name(const layer_scan *scan, const cr_token *value) {
+  return token_equals(&scan->field, "name") && value->kind == CR_TOKEN_STRING &&
+         (scan->depth == 1 || (scan->depth == 2 && token_equals(&scan->rule, "layer")));
+}
+
+static crema_status note_value(layer_scan *scan, const cr_token *value) {
+  layer_place *place = scan->place;
+  if (is_own_name(scan, value)) return cr_token_string(value, &place->name);
+  if (scan->depth != 2 || !token_equals(&scan->field, "phase")) return CREMA_OK;
+  bool same = token_equals(value, phase_name(scan->phase));
+  if (token_equals(&scan->rule, "include")) {
+    place->elsewhere = true;
+    place->here = place->here || same;
+  } else if (token_equals(&scan->rule, "exclude")) {
+    place->left_out = place->left_out || same;
+  }
+  return CREMA_OK;
+}
+
+static crema_status scan_token(layer_scan *scan, const cr_token *token) {
+  bool string = token->kind == CR_TOKEN_STRING;
+  if (scan->expected == VALUE ? token->kind != CR_TOKEN_SYMBOL
+                              : scan->expected == STRINGS && string) {
+    scan->expected = string ? STRINGS : NO_VALUE;
+    return note_value(scan, token);
+  }
+  scan->expected = cr_token_is(token, ':') ? VALUE : NO_VALUE;
+  if (opens(token)) {
+    if (scan->depth++ == 1) scan->rule = scan->field;
+  } else if (closes(token)) {
+    --scan->depth;
+  } else if (token->kind == CR_TOKEN_NAME) {
+    scan->field = *token;
+  }
+  return CREMA_OK;
 }
 
 /* Reads on to the end of the layer's message, whose opening bracket was read. False at its end
  * or at a token that is none. */
-static bool scan_layer(cr_scanner *scanner, layer_place *place, const char *name,
-                       const char *phase) {
-  cr_token field = {0}, token;
-  for (int depth = 1; depth > 0;) {
+static bool scan_layer(cr_scanner *scanner, layer_place *place, Caffe__Phase phase) {
+  layer_scan scan = {.place = place, .phase = phase, .depth = 1};
+  cr_token token;
+  while (scan.depth > 0) {
     if (cr_scanner_next(scanner, &token) != CREMA_OK || token.kind == CR_TOKEN_END) return false;
-    if (cr_token_is(&token, '{') || cr_token_is(&token, '<')) ++depth;
-    else if (cr_token_is(&token, '}') || cr_token_is(&token, '>')) --depth;
-    else if (cr_token_is(&token, ':')) continue;
-    else if (field.text != NULL) note_value(place, &field, &token, depth, name, phase);
-    field = token.kind == CR_TOKEN_NAME ? token : (cr_token){0};
+    if (scan_token(&scan, &token) != CREMA_OK) return false;
   }
   return true;
 }
 
-/* The line of the best match: one that names the phase or none, else the first of the name. */
-static size_t find_in_text(const char *text, size_t size, const char *name, const char *phase) {
-  cr_scanner scanner;
-  cr_token token;
-  size_t first = 0;
-  int depth = 0;
-  bool layer = false;
-  cr_scanner_start(&scanner, text, size, "text");
-  while (cr_scanner_next(&scanner, &token) == CREMA_OK && token.kind != CR_TOKEN_END) {
-    bool opens = cr_token_is(&token, '{') || cr_token_is(&token, '<');
-    if (opens && depth == 0 && layer) {
-      layer_place place = {.line = token.line};
-      if (!scan_layer(&scanner, &place, name, phase)) break;
-      if (place.named && (place.same_phase || !place.any_phase)) return place.line;
-      if (place.named && first == 0) first = place.line;
-    } else if (opens) {
-      ++depth;
-    } else if (depth > 0 && (cr_token_is(&token, '}') || cr_token_is(&token, '>'))) {
-      --depth;
-    }
-    if (!cr_token_is(&token, ':')) {
-      layer = token_equals(&token, "layer") || token_equals(&token, "layers");
-    }
-  }
-  return first;
+/* The search while it goes through the text. */
+typedef struct search_state {
+  const cr_layer_search *search;
+  size_t fields;    /* messages search->field that were begun */
+  size_t found;     /* layers of the name and the phase */
+  size_t any, line; /* the first of the name; the one looked for; 0: none yet */
+} search_state;
+
+/* Takes note of a layer that was scanned; true when it is the one. */
+static bool is_it(search_state *state, const layer_place *place) {
+  const cr_layer_search *search = state->search;
+  const char *name = place->name.data == NULL ? "" : place->name.data;
+  if (strcmp(name, search->name) != 0) return false;
+  if (state->any == 0) state->any = place->line;
+  if (!is_of_phase(place->elsewhere, place->here, place->left_out)) return false;
+  if (state->found++ != search->before) return false;
+  state->line = place->line;
+  return true;
 }
 
-size_t cr_text_layer_line(const char *path, const char *name, Caffe__Phase phase) {
-  cr_buffer text = {0};
-  struct stat info;
-  size_t line = 0;
-  /* A pipe has nothing to say a second time, and would be waited for. */
-  if (stat(path, &info) == 0 && S_ISREG(info.st_mode) && cr_file_read(path, &text) == CREMA_OK) {
-    line =
-        find_in_text(text.data, text.size, name, phase == CAFFE__PHASE__TRAIN ? "TRAIN" : "TEST");
+static bool search_layer(search_state *state, cr_scanner *scanner, size_t line) {
+  layer_place place = {.line = line};
+  bool whole = scan_layer(scanner, &place, state->search->phase);
+  bool done = !whole || is_it(state, &place);
+  cr_buffer_free(&place.name);
+  return done;
+}
+
+size_t cr_text_layer_line(const char *text, size_t size, const cr_layer_search *search) {
+  search_state state = {.search = search};
+  cr_scanner scanner;
+  cr_token token, field = {0};
+  int depth = 0, net = search->field == NULL ? 0 : -1; /* the depth of the net's own fields */
+  cr_scanner_start(&scanner, text, size, "text");
+  while (cr_scanner_next(&scanner, &token) == CREMA_OK && token.kind != CR_TOKEN_END) {
+    if (opens(&token)) {
+      bool layer = token_equals(&field, "layer") || token_equals(&field, "layers");
+      if (depth == net && layer) {
+        if (search_layer(&state, &scanner, token.line)) break;
+        continue; /* in a list, the next one follows */
+      }
+      bool holder = depth == 0 && search->field != NULL && token_equals(&field, search->field);
+      if (holder && state.fields++ == search->number) net = 1;
+      ++depth;
+    } else if (depth > 0 && closes(&token)) {
+      if (--depth < net) break;
+    }
+    if (token.kind == CR_TOKEN_NAME) field = token;
   }
-  cr_buffer_free(&text);
-  return line;
+  return state.line != 0 ? state.line : state.any;
 }

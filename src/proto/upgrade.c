@@ -1,4 +1,5 @@
 /* Old nets and solvers to today's form. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -145,39 +146,44 @@ bool cr_net_param_needs_upgrade(const Caffe__NetParameter *net) {
          cr_upgrade_norm_needed(net) || batch_norm_needed(net) || ceil_mode_needed(net);
 }
 
-crema_status cr_net_param_upgrade(Caffe__NetParameter *net, bool *compatible) {
-  bool fine = true;
-  if (compatible != NULL) *compatible = false;
+/* All steps that the net needs, in their order; *fine becomes false when fields were dropped. */
+static crema_status upgrade_net(Caffe__NetParameter *net, const char *source, bool *fine) {
   if (cr_upgrade_v0_needed(net)) {
-    cr_log_info("Upgrading layers of the first format (V0LayerParameter)");
-    CR_TRY(cr_upgrade_v0(net, &fine));
+    cr_log_info("%s: upgrading layers of the first format (V0LayerParameter)", source);
+    CR_TRY(cr_upgrade_v0(net, fine));
   }
   if (cr_upgrade_transform_needed(net)) {
-    cr_log_info("Upgrading transformation fields of data layers to transform_param");
+    cr_log_info("%s: upgrading transformation fields of data layers to transform_param", source);
     CR_TRY(cr_upgrade_transform(net));
   }
   if (cr_upgrade_v1_needed(net)) {
-    cr_log_info("Upgrading layers of the second format (V1LayerParameter)");
-    CR_TRY(cr_upgrade_v1(net, &fine));
+    cr_log_info("%s: upgrading layers of the second format (V1LayerParameter)", source);
+    CR_TRY(cr_upgrade_v1(net, fine));
   }
   if (net->n_input > 0) {
-    cr_log_info("Upgrading \"input\" fields to an Input layer");
+    cr_log_info("%s: upgrading \"input\" fields to an Input layer", source);
     CR_TRY(upgrade_inputs(net));
   }
   if (cr_upgrade_norm_needed(net)) {
-    cr_log_info("Upgrading scale_bias of BatchNorm layers to Scale layers");
+    cr_log_info("%s: upgrading scale_bias of BatchNorm layers to Scale layers", source);
     CR_TRY(cr_upgrade_norm(net));
   }
   if (batch_norm_needed(net)) {
-    cr_log_info("Upgrading BatchNorm layers: their statistics are not trained");
+    cr_log_info("%s: upgrading BatchNorm layers: their statistics are not trained", source);
     upgrade_batch_norm(net);
   }
   if (ceil_mode_needed(net)) {
-    cr_log_info("Upgrading ceil_mode of Pooling layers to round_mode");
+    cr_log_info("%s: upgrading ceil_mode of Pooling layers to round_mode", source);
     CR_TRY(upgrade_ceil_mode(net));
   }
-  if (compatible != NULL) *compatible = fine;
   return CREMA_OK;
+}
+
+crema_status cr_net_param_upgrade(Caffe__NetParameter *net, const char *source, bool *compatible) {
+  bool fine = true;
+  crema_status status = upgrade_net(net, source == NULL ? "net" : source, &fine);
+  if (compatible != NULL) *compatible = fine && status == CREMA_OK;
+  return source == NULL ? status : cr_fail_in(status, "%s", source);
 }
 
 /* ---- solvers ---------------------------------------------------------------------- */
@@ -195,7 +201,7 @@ static const char *solver_name(Caffe__SolverParameter__SolverType type) {
   }
 }
 
-static crema_status upgrade_solver_type(Caffe__SolverParameter *solver) {
+static crema_status upgrade_solver_type(Caffe__SolverParameter *solver, const char *source) {
   const ProtobufCFieldDescriptor *field =
       protobuf_c_message_descriptor_get_field_by_name(solver->base.descriptor, "type");
   if (cr_field_count(&solver->base, field) > 0) {
@@ -207,24 +213,37 @@ static crema_status upgrade_solver_type(Caffe__SolverParameter *solver) {
   }
   char *type = cr_proto_strdup(name);
   if (type == NULL) return cr_fail_memory(strlen(name) + 1, "the solver's type");
-  cr_log_info("Upgrading solver_type to type: \"%s\"", name);
+  cr_log_info("%s: upgrading solver_type to type: \"%s\"", source, name);
   solver->type = type;
   solver->has_solver_type = 0;
   solver->solver_type = CAFFE__SOLVER_PARAMETER__SOLVER_TYPE__SGD;
   return CREMA_OK;
 }
 
-crema_status cr_solver_param_upgrade(Caffe__SolverParameter *solver) {
-  if (solver->has_solver_type) CR_TRY(upgrade_solver_type(solver));
-  if (solver->net_param != NULL) {
-    CR_TRY(cr_fail_in(cr_net_param_upgrade(solver->net_param, NULL), "net_param"));
-  }
-  if (solver->train_net_param != NULL) {
-    CR_TRY(cr_fail_in(cr_net_param_upgrade(solver->train_net_param, NULL), "train_net_param"));
-  }
+/* Nets inside the solver file are named "<source>: <field>". */
+static crema_status upgrade_inner(Caffe__NetParameter *net, const char *source, const char *field) {
+  cr_buffer name = {0};
+  if (net == NULL) return CREMA_OK;
+  crema_status status = cr_buffer_print(&name, "%s: %s", source, field);
+  bool fine = true;
+  if (status == CREMA_OK) status = cr_fail_in(upgrade_net(net, name.data, &fine), "%s", field);
+  cr_buffer_free(&name);
+  return status;
+}
+
+static crema_status upgrade_solver(Caffe__SolverParameter *solver, const char *source) {
+  if (solver->has_solver_type) CR_TRY(upgrade_solver_type(solver, source));
+  CR_TRY(upgrade_inner(solver->net_param, source, "net_param"));
+  CR_TRY(upgrade_inner(solver->train_net_param, source, "train_net_param"));
   for (size_t i = 0; i < solver->n_test_net_param; ++i) {
-    CR_TRY(
-        cr_fail_in(cr_net_param_upgrade(solver->test_net_param[i], NULL), "test_net_param %zu", i));
+    char field[64];
+    snprintf(field, sizeof field, "test_net_param %zu", i);
+    CR_TRY(upgrade_inner(solver->test_net_param[i], source, field));
   }
   return CREMA_OK;
+}
+
+crema_status cr_solver_param_upgrade(Caffe__SolverParameter *solver, const char *source) {
+  crema_status status = upgrade_solver(solver, source == NULL ? "solver" : source);
+  return source == NULL ? status : cr_fail_in(status, "%s", source);
 }

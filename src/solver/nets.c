@@ -12,6 +12,7 @@ typedef struct net_source {
   const char *file;
   const Caffe__NetParameter *message;
   const char *field; /* of the solver file */
+  size_t number;     /* of several such fields, which */
 } net_source;
 
 /* The state that a net is built for: of its own text, of the solver file, of the caller. */
@@ -52,7 +53,7 @@ static crema_status read_source(const crema_solver *solver, const net_source *so
   if (*path == NULL) return cr_fail_memory(strlen(solver->path) + 1, "a path");
   CR_TRY(cr_message_copy(&source->message->base, &copy));
   *out = (Caffe__NetParameter *)copy;
-  return cr_net_param_upgrade(*out, NULL);
+  return cr_net_param_upgrade(*out, solver->path, NULL);
 }
 
 static crema_status build(crema_solver *solver, const net_source *source, crema_phase phase,
@@ -80,7 +81,9 @@ static crema_status build(crema_solver *solver, const net_source *source, crema_
   options.skip_corrupt = solver->options.skip_corrupt;
   Caffe__NetParameter *given = param;
   param = NULL; /* taken over, also on failure */
-  status = cr_net_create(given, &options, solver->context, path, out);
+  const cr_net_origin origin = {
+      .path = path, .field = source->file == NULL ? source->field : NULL, .number = source->number};
+  status = cr_net_create(given, &options, solver->context, &origin, out);
 out:
   cr_message_free((ProtobufCMessage *)param);
   free((void *)state.stage);
@@ -91,10 +94,10 @@ out:
 crema_status cr_solver_build_train_net(crema_solver *solver) {
   const Caffe__SolverParameter *param = solver->param;
   const net_source sources[] = {
-      {NULL, param->train_net_param, "train_net_param"},
-      {param->train_net, NULL, "train_net"},
-      {NULL, param->net_param, "net_param"},
-      {param->net, NULL, "net"},
+      {NULL, param->train_net_param, "train_net_param", 0},
+      {param->train_net, NULL, "train_net", 0},
+      {NULL, param->net_param, "net_param", 0},
+      {param->net, NULL, "net", 0},
   };
   const net_source *chosen = NULL;
   for (size_t i = 0; i < sizeof sources / sizeof *sources; ++i) {
@@ -122,12 +125,12 @@ crema_status cr_solver_build_train_net(crema_solver *solver) {
  * for each test_iter entry that is left. */
 static net_source test_source(const Caffe__SolverParameter *param, size_t i) {
   if (i < param->n_test_net_param) {
-    return (net_source){NULL, param->test_net_param[i], "test_net_param"};
+    return (net_source){NULL, param->test_net_param[i], "test_net_param", i};
   }
   i -= param->n_test_net_param;
-  if (i < param->n_test_net) return (net_source){param->test_net[i], NULL, "test_net"};
-  if (param->net != NULL) return (net_source){param->net, NULL, "net"};
-  return (net_source){NULL, param->net_param, "net_param"};
+  if (i < param->n_test_net) return (net_source){param->test_net[i], NULL, "test_net", i};
+  if (param->net != NULL) return (net_source){param->net, NULL, "net", 0};
+  return (net_source){NULL, param->net_param, "net_param", 0};
 }
 
 static crema_status check_test_counts(const crema_solver *solver, size_t nets) {

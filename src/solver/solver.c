@@ -26,7 +26,7 @@ static crema_status read_param(crema_solver *solver) {
                             solver->path, unknown, &message),
               out);
   solver->param = (Caffe__SolverParameter *)message;
-  status = cr_solver_param_upgrade(solver->param);
+  status = cr_solver_param_upgrade(solver->param, solver->path);
 out:
   cr_buffer_free(&text);
   return status;

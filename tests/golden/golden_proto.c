@@ -112,8 +112,9 @@ static int run_reject(const ProtobufCMessageDescriptor *type, const char *dir, c
 static bool upgrade_and_check(ProtobufCMessage *message, bool solver, bool want_compatible,
                               const cr_buffer *want, const char *what, char *why, size_t size) {
   bool compatible = true;
-  crema_status status = solver ? cr_solver_param_upgrade((Caffe__SolverParameter *)message)
-                               : cr_net_param_upgrade((Caffe__NetParameter *)message, &compatible);
+  crema_status status =
+      solver ? cr_solver_param_upgrade((Caffe__SolverParameter *)message, NULL)
+             : cr_net_param_upgrade((Caffe__NetParameter *)message, NULL, &compatible);
   if (status != CREMA_OK) {
     snprintf(why, size, "%s: upgrade: %s", what, crema_error_text());
     return false;

@@ -8,19 +8,19 @@ static void net_becomes(const char *text, const char *expected, bool compatible)
   Caffe__NetParameter *net = (Caffe__NetParameter *)message;
   bool fine = !compatible;
   assert_true(cr_net_param_needs_upgrade(net));
-  assert_int_equal(cr_net_param_upgrade(net, &fine), CREMA_OK);
+  assert_int_equal(cr_net_param_upgrade(net, NULL, &fine), CREMA_OK);
   assert_int_equal(fine, compatible);
   assert_false(cr_net_param_needs_upgrade(net));
   must_print(message, expected);
   /* A second time changes nothing. */
-  assert_int_equal(cr_net_param_upgrade(net, NULL), CREMA_OK);
+  assert_int_equal(cr_net_param_upgrade(net, NULL, NULL), CREMA_OK);
   must_print(message, expected);
   cr_message_free(message);
 }
 
 static void net_fails(const char *text, crema_status expected, const char *why) {
   ProtobufCMessage *message = must_parse(NET, text);
-  assert_int_equal(cr_net_param_upgrade((Caffe__NetParameter *)message, NULL), expected);
+  assert_int_equal(cr_net_param_upgrade((Caffe__NetParameter *)message, NULL, NULL), expected);
   assert_string_equal(crema_error_text(), why);
   cr_message_free(message);
 }
@@ -31,7 +31,7 @@ static void current_net_stays(void **state) {
   ProtobufCMessage *message = must_parse(NET, text);
   bool fine = false;
   assert_false(cr_net_param_needs_upgrade((Caffe__NetParameter *)message));
-  assert_int_equal(cr_net_param_upgrade((Caffe__NetParameter *)message, &fine), CREMA_OK);
+  assert_int_equal(cr_net_param_upgrade((Caffe__NetParameter *)message, NULL, &fine), CREMA_OK);
   assert_true(fine);
   must_print(message, text);
   cr_message_free(message);
@@ -185,15 +185,15 @@ static void solvers(void **state) {
     snprintf(text, sizeof text, "solver_type: %zu", i);
     snprintf(expected, sizeof expected, "type: \"%s\"\n", names[i]);
     ProtobufCMessage *message = must_parse(SOLVER, text);
-    assert_int_equal(cr_solver_param_upgrade((Caffe__SolverParameter *)message), CREMA_OK);
+    assert_int_equal(cr_solver_param_upgrade((Caffe__SolverParameter *)message, NULL), CREMA_OK);
     must_print(message, expected);
     cr_message_free(message);
   }
   ProtobufCMessage *both = must_parse(SOLVER, "solver_type: SGD type: 'Adam'");
-  assert_int_equal(cr_solver_param_upgrade((Caffe__SolverParameter *)both), CREMA_E_PARSE);
+  assert_int_equal(cr_solver_param_upgrade((Caffe__SolverParameter *)both, NULL), CREMA_E_PARSE);
   cr_message_free(both);
   ProtobufCMessage *inside = must_parse(SOLVER, "net_param { layers { type: RELU } }");
-  assert_int_equal(cr_solver_param_upgrade((Caffe__SolverParameter *)inside), CREMA_OK);
+  assert_int_equal(cr_solver_param_upgrade((Caffe__SolverParameter *)inside, NULL), CREMA_OK);
   must_print(inside, "net_param {\n  layer {\n    type: \"ReLU\"\n  }\n}\n");
   cr_message_free(inside);
 }
