@@ -30,7 +30,8 @@ crema_status cr_net_undo_fusion(crema_net *net) {
 crema_status cr_net_plan_fusion(cr_net_build *build) {
   const crema_net *net = build->net;
   if (net->debug_info) return CREMA_OK; /* it reports each layer's own values */
-  /* Maker of each blob as long as nobody has read it. */
+  /* Blobs to the layers that made them last. Each blob has one reader, as splits have been
+   * inserted, so that nobody else has read what a ReLU in place reads. */
   cr_name_map maker = {0};
   crema_status status = CREMA_OK;
   for (int i = 0; i < net->layers && status == CREMA_OK; ++i) {
@@ -42,9 +43,6 @@ crema_status cr_net_plan_fusion(cr_net_build *build) {
         build->fused_into[before] = i;
         build->fused_into[i] = before;
       }
-    }
-    for (size_t j = 0; j < param->n_bottom && status == CREMA_OK; ++j) {
-      status = cr_name_map_set(&maker, param->bottom[j], -1);
     }
     for (size_t j = 0; j < param->n_top && status == CREMA_OK; ++j) {
       status = cr_name_map_set(&maker, param->top[j], i);

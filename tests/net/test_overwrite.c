@@ -123,6 +123,50 @@ static void right_gradients_are_silent(void **state) {
                     STEP("d", "Dropout", "s", "s", ""));
 }
 
+#define DUMMY(filler)                                                                             \
+  "layer { name: 'dummy' type: 'DummyData' top: 'data' dummy_data_param { shape { dim: 2 dim: 3 " \
+  "} "                                                                                            \
+  "data_filler { " filler " } } }\n"
+
+/* Reading, and making gradients, of which nothing comes to harm, and of which something does. */
+static void only_what_is_used_counts(void **state) {
+  (void)state;
+  static const char flat[] =
+      STEP("flat", "Flatten", "data", "f", "") STEP("r", "ReLU", "f", "f", "");
+  char text[4096];
+  /* Silence looks at nothing. */
+  snprintf(text, sizeof text, "%s%s%s", DATA, flat,
+           "layer { name: 'quiet' type: 'Silence' bottom: 'data' }\n");
+  assert_silent(text);
+  /* The gradient of weights is made of the bottom's values, though the bottom itself gets none. */
+  snprintf(text, sizeof text, "%s%s%s%s", DATA, FC("early", "data"), flat, LOSS("early"));
+  assert_warns(text, WORDS("layer 'early' (InnerProduct)", "layer 'r' (ReLU)", "makes its gradient",
+                           "blob 'data_in_data_0_split_0'"));
+  snprintf(
+      text, sizeof text, "%s%s%s%s", DATA,
+      STEP("early", "InnerProduct", "data", "early",
+           "param { lr_mult: 0 } inner_product_param { num_output: 4 bias_term: false " GAUSS "}"),
+      flat, LOSS("early"));
+  assert_silent(text);
+  /* A layer in place that changes nothing harms nobody who reads later. */
+  snprintf(text, sizeof text, "%s%s%s", DATA,
+           STEP("flat", "Flatten", "data", "f", "")
+               STEP("d", "Dropout", "f", "f", "dropout_param { dropout_ratio: 0 }"),
+           FC("late", "data"));
+  assert_silent(text);
+  assert_silent(DUMMY("value: 2")
+                    STEP("d", "Dropout", "data", "data", "dropout_param { dropout_ratio: 0 }"));
+  /* A loss layer's gradient is made of its second top, not of the loss. */
+#define LOSS_AND_PROB(more) \
+  DATA FC("fc", "data") INPUT("label", "dim: 2")                                                  \
+  "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'fc' bottom: 'label' top: 'l' top: 'p' }" \
+  "\n" more
+  assert_warns(LOSS_AND_PROB(STEP("twice", "Power", "l", "l", "power_param { scale: 2 }")),
+               WORDS("layer 'loss' (SoftmaxWithLoss)", "nothing learns from its loss itself"));
+  assert_warns(LOSS_AND_PROB(STEP("twice", "Power", "p", "p", "power_param { scale: 2 }")),
+               WORDS("layer 'loss' (SoftmaxWithLoss)", "blob 'p'", "layer 'twice' (Power)"));
+}
+
 /* A ReLU on a view of one copy of a blob changes what the readers of the other copies see, if they
  * come later. */
 static void overwritten_copies_are_told(void **state) {
@@ -150,11 +194,6 @@ static void overwritten_copies_are_told(void **state) {
                FC("fc", "b"));
   assert_silent(text);
 }
-
-#define DUMMY(filler)                                                                             \
-  "layer { name: 'dummy' type: 'DummyData' top: 'data' dummy_data_param { shape { dim: 2 dim: 3 " \
-  "} "                                                                                            \
-  "data_filler { " filler " } } }\n"
 
 /* Values that the next pass hands out again must not be overwritten by this one. */
 static void overwritten_sources_are_told(void **state) {
@@ -209,6 +248,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(wrong_gradients_are_told),
       cmocka_unit_test(right_gradients_are_silent),
+      cmocka_unit_test(only_what_is_used_counts),
       cmocka_unit_test(overwritten_copies_are_told),
       cmocka_unit_test(overwritten_sources_are_told),
       cmocka_unit_test(losses_that_do_not_count_are_told),

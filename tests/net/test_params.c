@@ -89,6 +89,23 @@ static void test_nets_share_the_values_of_train_nets(void **state) {
   crema_net_destroy(other);
 }
 
+/* One parameter more or less on either side, which the shapes of the others do not show. */
+static void numbers_of_parameters_must_agree(void **state) {
+  (void)state;
+#define BIAS_OR_NOT(bias)                                         \
+  INPUT("a", DIM2(1, 2))                                          \
+  "layer { name: 'fc' type: 'InnerProduct' bottom: 'a' top: 'fc'" \
+  "  inner_product_param { num_output: 2 bias_term: " bias " } }\n"
+  crema_net *with = build(BIAS_OR_NOT("true"), CREMA_TRAIN);
+  crema_net *without = build(BIAS_OR_NOT("false"), CREMA_TEST);
+  assert_int_equal(cr_net_share_params(without, with), CREMA_E_ARGUMENT);
+  assert_names(WORDS("'fc'", "1 parameters here and 2"));
+  assert_int_equal(cr_net_share_params(with, without), CREMA_E_ARGUMENT);
+  assert_names(WORDS("'fc'", "2 parameters here and 1"));
+  crema_net_destroy(with);
+  crema_net_destroy(without);
+}
+
 /* frozen - s0 - train - loss, with a side branch that leads to no loss. */
 #define PRUNED \
   INPUT("data", DIM2(3, 4)) INPUT("label", "dim: 3")                                       \
@@ -168,6 +185,7 @@ static void propagate_down_is_obeyed(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(numbers_of_parameters_must_agree),
       cmocka_unit_test(owners_and_sharers),
       cmocka_unit_test(permissive_sharing_asks_for_counts_only),
       cmocka_unit_test(statistics_do_not_learn),

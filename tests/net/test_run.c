@@ -66,6 +66,25 @@ static void fusion_changes_nothing(void **state) {
   crema_net_destroy(apart);
 }
 
+/* A ReLU is done by a convolution only if it is for all that the convolution makes. */
+static void fusion_leaves_other_tops_alone(void **state) {
+  (void)state;
+  crema_net *net = build(
+      INPUT("a", DIM4(1, 1, 1, 1)) INPUT("b", DIM4(1, 1, 1, 1))
+      "layer { name: 'c' type: 'Convolution' bottom: 'a' bottom: 'b' top: 'x' top: 'y'"
+      "  convolution_param { num_output: 1 kernel_size: 1 bias_term: false"
+      "    weight_filler { type: 'constant' value: 1 } } }\n"
+      "layer { name: 'r' type: 'ReLU' bottom: 'x' top: 'x' }\n",
+      CREMA_TEST);
+  fill(blob_of(net, "a"), -1.0f, 0.0f);
+  fill(blob_of(net, "b"), -2.0f, 0.0f);
+  ok(crema_net_forward(net, NULL));
+  assert_int_equal(net->fusions, 0);
+  assert_near(data_of(blob_of(net, "x"))[0], 0.0, 0.0);
+  assert_near(data_of(blob_of(net, "y"))[0], -2.0, 0.0);
+  crema_net_destroy(net);
+}
+
 /* A value between convolution and ReLU that somebody needs is kept. */
 static void fusion_leaves_values_that_are_needed(void **state) {
   (void)state;
@@ -300,6 +319,7 @@ static void other_types_are_warned_of(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(fusion_changes_nothing),
+      cmocka_unit_test(fusion_leaves_other_tops_alone),
       cmocka_unit_test(fusion_leaves_values_that_are_needed),
       cmocka_unit_test(a_new_input_shape_is_followed),
       cmocka_unit_test(losses_are_weighted_and_summed),

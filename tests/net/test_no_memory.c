@@ -1,0 +1,142 @@
+/* Every allocation fails once while a net with splits is built and given weights: a status and a
+ * text each time, and all that was allocated before is given back. */
+#include "no_memory.h"
+
+#include <unistd.h>
+
+#include "net_case.h"
+
+/* Blocks of the process that were allocated and not freed. Sanitizers bring a malloc of their own,
+ * and look for leaks themselves. */
+static atomic_long live;
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+void *__libc_malloc(size_t size);
+void *__libc_calloc(size_t count, size_t size);
+void *__libc_realloc(void *memory, size_t size);
+void *__libc_memalign(size_t alignment, size_t size);
+void __libc_free(void *memory);
+
+static void *count(void *made) {
+  if (made != NULL) atomic_fetch_add(&live, 1);
+  return made;
+}
+
+void *malloc(size_t size) {
+  return count(__libc_malloc(size));
+}
+
+void *calloc(size_t items, size_t size) {
+  return count(__libc_calloc(items, size));
+}
+
+void *realloc(void *memory, size_t size) {
+  void *made = __libc_realloc(memory, size);
+  return memory == NULL ? count(made) : made;
+}
+
+void *aligned_alloc(size_t alignment, size_t size) {
+  return count(__libc_memalign(alignment, size));
+}
+
+int posix_memalign(void **out, size_t alignment, size_t size) {
+  *out = count(__libc_memalign(alignment, size));
+  return *out == NULL ? ENOMEM : 0;
+}
+
+void free(void *memory) {
+  if (memory != NULL) atomic_fetch_sub(&live, 1);
+  __libc_free(memory);
+}
+#endif
+
+typedef struct attempt {
+  crema_net *net; /* to load into; NULL: a net is built */
+  const char *text, *path;
+  crema_phase phase;
+} attempt;
+
+static crema_status try_it(const attempt *a) {
+  crema_net_options options = phase_options(a->phase);
+  crema_net *net = NULL;
+  if (a->net != NULL) return crema_net_load_weights(a->net, a->path);
+  crema_status status = crema_net_parse(a->text, strlen(a->text), "net", &options, &net);
+  crema_net_destroy(net);
+  return status;
+}
+
+static void every_allocation_fails(const attempt *a, crema_status expected) {
+  (void)try_it(a); /* what is kept for the process is there now */
+  const long before = atomic_load(&live);
+  for (long n = 0;; ++n) {
+    no_memory_arm(n);
+    crema_status status = try_it(a);
+    bool hit = no_memory_end();
+    if (atomic_load(&live) != before) {
+      fail_msg("allocation %ld: %ld blocks are lost", n, atomic_load(&live) - before);
+    }
+    if (!hit) {
+      assert_int_equal(status, expected);
+      assert_true(n > 20);
+      return;
+    }
+    if (status == expected) continue; /* what can be done without is no failure */
+    if (status != CREMA_E_NO_MEMORY || crema_error_text()[0] == '\0') {
+      fail_msg("allocation %ld: %s: %s", n, crema_status_name(status), crema_error_text());
+    }
+  }
+}
+
+/* No layer of these runs an op: the libraries behind them keep memory of their own. */
+#define SPLITS                                                                                     \
+  INPUT("x", DIM2(1, 2))                                                                           \
+  "layer { name: 'p' type: 'Parameter' top: 'p' parameter_param { shape { dim: 3 } } loss_weight:" \
+  " 1 }\n"                                                                                         \
+  "layer { name: 'a' type: 'Silence' bottom: 'x' bottom: 'p' }\n"                                  \
+  "layer { name: 'b' type: 'Silence' bottom: 'x' bottom: 'p' }\n"                                  \
+  "layer { name: 'c' type: 'Silence' bottom: 'x' bottom: 'p' }\n"
+
+static void building(void **state) {
+  (void)state;
+  every_allocation_fails(&(attempt){.text = SPLITS, .phase = CREMA_TRAIN}, CREMA_OK);
+  every_allocation_fails(
+      &(attempt){.text = SPLITS "layer { name: 'd' type: 'Silence' bottom: 'y' }",
+                 .phase = CREMA_TEST},
+      CREMA_E_UNKNOWN_NAME);
+  every_allocation_fails(
+      &(attempt){.text = SPLITS "layer { name: 'd' type: 'Input' top: 'a' top: 'a' }",
+                 .phase = CREMA_TEST},
+      CREMA_E_EXISTS);
+}
+
+#define TWO(first, second)                                                \
+  "layer { name: '" first                                                 \
+  "' type: 'Parameter' top: 'p' parameter_param { shape { dim: 3 } } }\n" \
+  "layer { name: '" second "' type: 'Parameter' top: 'q' parameter_param { shape { dim: 2 } } }\n"
+
+static void loading_weights(void **state) {
+  char path[] = "/tmp/crema-no-memory-XXXXXX";
+  int file = mkstemp(path);
+  (void)state;
+  assert_true(file >= 0);
+  crema_net *net = build(TWO("one", "two"), CREMA_TEST);
+  ok(crema_net_save_weights(net, path));
+  every_allocation_fails(&(attempt){.net = net, .path = path}, CREMA_OK);
+  crema_net_destroy(net);
+  net = build(TWO("one", "other"), CREMA_TRAIN);
+  every_allocation_fails(&(attempt){.net = net, .path = path}, CREMA_OK);
+  crema_net_destroy(net);
+  net = build(TWO("one", "other"), CREMA_TEST);
+  every_allocation_fails(&(attempt){.net = net, .path = path}, CREMA_E_NOT_FOUND);
+  crema_net_destroy(net);
+  close(file);
+  unlink(path);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(building),
+      cmocka_unit_test(loading_weights),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
