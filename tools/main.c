@@ -1,4 +1,5 @@
 /* The command `crema`, which also answers to the name `caffe`. */
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -81,8 +82,8 @@ static void open_standard_streams(void) {
 /* What did not reach the standard output, at whatever moment, makes the command fail. Some file
  * systems tell only when a file is closed. */
 static bool finish_output(void) {
-  bool lost = ferror(stdout) != 0;
-  return fclose(stdout) == 0 && !lost;
+  bool lost = fflush(stdout) != 0 || ferror(stdout) != 0;
+  return (fclose(stdout) == 0 || errno == EINTR) && !lost;
 }
 
 int main(int argc, char **argv) {

@@ -153,7 +153,7 @@ static bool make_new(const char *path, bool folder, mode_t mode, int *fd) {
     *fd = cr_io_open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode);
     return *fd >= 0;
   }
-  if (mkdir(path, mode) != 0) return false;
+  if (!cr_io_make_folder(path, mode)) return false;
   *fd = cr_io_open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
   if (*fd >= 0) return true;
   int error = errno;

@@ -5,14 +5,15 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
+
+#include "core/io.h"
 
 /* The beginning of a file as text; false when it cannot be read. */
 static bool read_text(const char *path, char *text, size_t size) {
-  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  int fd = cr_io_open(path, O_RDONLY, 0);
   if (fd < 0) return false;
-  ssize_t got = read(fd, text, size - 1);
-  close(fd);
+  ssize_t got = cr_io_read(fd, text, size - 1);
+  cr_io_close(fd);
   if (got < 0) return false;
   text[got] = '\0';
   return true;

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 int cr_io_open_at(int folder, const char *name, int flags, mode_t mode) {
@@ -69,6 +70,13 @@ bool cr_io_close(int fd) {
 bool cr_io_rename(const char *from, const char *to) {
   int failed;
   do failed = rename(from, to);
+  while (failed != 0 && errno == EINTR);
+  return failed == 0;
+}
+
+bool cr_io_make_folder(const char *path, mode_t mode) {
+  int failed;
+  do failed = mkdir(path, mode);
   while (failed != 0 && errno == EINTR);
   return failed == 0;
 }

@@ -27,5 +27,6 @@ bool cr_io_sync(int fd);
 bool cr_io_close(int fd);
 
 bool cr_io_rename(const char *from, const char *to);
+bool cr_io_make_folder(const char *path, mode_t mode);
 
 #endif

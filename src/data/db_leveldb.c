@@ -11,6 +11,7 @@
 
 #include "core/fail.h"
 #include "core/file.h"
+#include "core/io.h"
 #include "data/db_backends.h"
 #include "data/leveldb_view.h"
 
@@ -93,7 +94,7 @@ static void level_close(cr_db *base) {
 /* Makes the folder, or checks the database in it. */
 static crema_status prepare_write(const char *path) {
   struct stat info;
-  if (mkdir(path, 0755) == 0) return CREMA_OK;
+  if (cr_io_make_folder(path, 0755)) return CREMA_OK;
   if (errno != EEXIST) return cr_fail_errno(errno, "%s: cannot make the database", path);
   if (stat(path, &info) == 0 && !S_ISDIR(info.st_mode)) {
     return cr_fail(CREMA_E_CORRUPT, "%s: a file, not a LevelDB database", path);

@@ -20,6 +20,7 @@
 #include "core/buffer.h"
 #include "core/fail.h"
 #include "core/file.h"
+#include "core/io.h"
 #include "core/log.h"
 #include "data/db_backends.h"
 #include "data/lmdb_env.h"
@@ -124,7 +125,7 @@ static crema_status check_existing(const char *path, bool *is_file, uint64_t *si
   return status;
 }
 
-static int open_env(const char *path, unsigned flags, size_t map_size, MDB_env **out) {
+static int try_open_env(const char *path, unsigned flags, size_t map_size, MDB_env **out) {
   MDB_env *env = NULL;
   int rc = mdb_env_create(&env);
   if (rc != 0) return rc;
@@ -136,6 +137,14 @@ static int open_env(const char *path, unsigned flags, size_t map_size, MDB_env *
   }
   *out = env;
   return 0;
+}
+
+/* LMDB takes a signal for a failure. */
+static int open_env(const char *path, unsigned flags, size_t map_size, MDB_env **out) {
+  int rc;
+  do rc = try_open_env(path, flags, map_size, out);
+  while (rc == EINTR);
+  return rc;
 }
 
 /* Begins to read. Readers that were killed still have their places, of which there are few, until
@@ -207,7 +216,7 @@ static crema_status open_read(const char *path, lmdb_db *db) {
 
 static crema_status open_write(const char *path, lmdb_db *db) {
   enum { FIRST_MAP = 64 << 20 };
-  if (mkdir(path, 0755) != 0 && errno != EEXIST) {
+  if (!cr_io_make_folder(path, 0755) && errno != EEXIST) {
     return cr_fail_errno(errno, "%s: cannot make the database", path);
   }
   struct stat info;

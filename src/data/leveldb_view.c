@@ -15,6 +15,7 @@
 #include "core/buffer.h"
 #include "core/fail.h"
 #include "core/file.h"
+#include "core/io.h"
 #include "core/log.h"
 
 enum { FOOTER = 48, HANDLES = 40, TRAILER = 5, MANIFEST_NAME = 32 };
@@ -65,17 +66,18 @@ static bool is_sound_footer(const uint8_t footer[FOOTER], uint64_t file_size) {
 static crema_status check_table(const char *path) {
   struct stat info;
   uint8_t footer[FOOTER];
-  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  int fd = cr_io_open(path, O_RDONLY | O_NONBLOCK, 0);
   if (fd < 0) return cr_fail_errno(errno, "%s: cannot open", path);
   crema_status status = CREMA_OK;
   if (fstat(fd, &info) != 0) {
     status = cr_fail_errno(errno, "%s: cannot read", path);
-  } else if (info.st_size < FOOTER || pread(fd, footer, FOOTER, info.st_size - FOOTER) != FOOTER ||
+  } else if (info.st_size < FOOTER ||
+             cr_io_read_at(fd, footer, FOOTER, info.st_size - FOOTER) != FOOTER ||
              !is_sound_footer(footer, (uint64_t)info.st_size)) {
     status =
         cr_fail(CREMA_E_CORRUPT, "%s: a truncated or corrupt table of a LevelDB database", path);
   }
-  close(fd);
+  cr_io_close(fd);
   return status;
 }
 
@@ -170,7 +172,7 @@ static crema_status take_lock(const char *path, int *out) {
   struct flock wanted = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
   cr_buffer name = {0};
   CR_TRY(join(path, "LOCK", &name));
-  int fd = open(name.data, O_RDONLY | O_CLOEXEC);
+  int fd = cr_io_open(name.data, O_RDONLY | O_NONBLOCK, 0);
   cr_buffer_free(&name);
   if (fd < 0) return CREMA_OK;
   if (fcntl(fd, F_OFD_SETLK, &wanted) == 0) {
@@ -179,11 +181,11 @@ static crema_status take_lock(const char *path, int *out) {
   }
   if (errno == EAGAIN || errno == EACCES) {
     crema_status status = fail_locked(fd, path);
-    close(fd);
+    cr_io_close(fd);
     return status;
   }
   cr_log_info("%s: opened without a lock (%s)", path, strerror(errno));
-  close(fd);
+  cr_io_close(fd);
   return CREMA_OK;
 }
 
@@ -235,6 +237,6 @@ fail:
 
 void cr_leveldb_view_close(cr_leveldb_view *view) {
   cr_scratch_folder_remove(&view->folder);
-  if (view->lock >= 0) close(view->lock);
+  if (view->lock >= 0) cr_io_close(view->lock);
   view->lock = -1;
 }
