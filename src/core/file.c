@@ -152,18 +152,6 @@ crema_status cr_file_read(const char *path, cr_buffer *out) {
   return cr_file_read_up_to(path, CR_FILE_USUAL, out);
 }
 
-crema_status cr_file_check_text(const char *path, const cr_buffer *text) {
-  const char *nul = text->size == 0 ? NULL : memchr(text->data, '\0', text->size);
-  if (nul == NULL) return CREMA_OK;
-  return cr_fail(CREMA_E_PARSE, "%s: not a text file: byte %td is zero", path,
-                 nul - text->data + 1);
-}
-
-crema_status cr_file_read_text(const char *path, cr_buffer *out) {
-  CR_TRY(cr_file_read(path, out));
-  return cr_file_check_text(path, out);
-}
-
 /* ---- looking ------------------------------------------------------------- */
 
 bool cr_file_exists(const char *path) {

@@ -32,12 +32,6 @@ crema_status cr_file_read(const char *path, cr_buffer *out) CREMA_MUST_USE;
 /* The same with a limit of its own. */
 crema_status cr_file_read_up_to(const char *path, uint64_t usual, cr_buffer *out) CREMA_MUST_USE;
 
-/* The same for lists and the like, of which readers take a NUL for the end: a file with one is not
- * text. Errors: CREMA_E_PARSE as well. */
-crema_status cr_file_read_text(const char *path, cr_buffer *out) CREMA_MUST_USE;
-/* The check alone. */
-crema_status cr_file_check_text(const char *path, const cr_buffer *text) CREMA_MUST_USE;
-
 /* ---- writing ---- */
 
 /* Writes `size` bytes as a draft (below) of the file at `path`. */

@@ -179,19 +179,6 @@ static void unusual_files_are_read(void **state) {
   cr_buffer_free(&bytes);
 }
 
-static void text_has_no_nul(void **state) {
-  (void)state;
-  cr_buffer bytes = {0};
-  assert_int_equal(cr_file_write(path_of("a"), "one\0two", 7), CREMA_OK);
-  assert_int_equal(cr_file_read_text(path_of("a"), &bytes), CREMA_E_PARSE);
-  assert_error_has("a: not a text file: byte 4 is zero");
-  cr_buffer_free(&bytes);
-  assert_int_equal(cr_file_write(path_of("a"), "", 0), CREMA_OK);
-  assert_int_equal(cr_file_read_text(path_of("a"), &bytes), CREMA_OK);
-  cr_buffer_free(&bytes);
-  unlink(path_of("a"));
-}
-
 /* ---- pipes ---- */
 
 /* Opens the pipe, lets `delay` microseconds pass, then writes `text` in two pieces. */
@@ -506,7 +493,6 @@ int main(void) {
       cmocka_unit_test(limits_are_chosen),
       cmocka_unit_test(limits_hold),
       cmocka_unit_test(unusual_files_are_read),
-      cmocka_unit_test(text_has_no_nul),
       cmocka_unit_test(pipes_are_waited_for),
       cmocka_unit_test(signals_lose_nothing),
       cmocka_unit_test(planted_links_are_not_followed),
