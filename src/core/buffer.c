@@ -47,6 +47,14 @@ crema_status cr_buffer_print(cr_buffer *buffer, const char *fmt, ...) {
   return status;
 }
 
+crema_status cr_buffer_check_text(const cr_buffer *buffer, const char *path) {
+  const char *zero = buffer->size == 0 ? NULL : memchr(buffer->data, 0, buffer->size);
+  if (zero == NULL) return CREMA_OK;
+  size_t line = 1;
+  for (const char *at = buffer->data; at < zero; ++at) line += *at == '\n';
+  return cr_fail(CREMA_E_PARSE, "%s:%zu: a zero byte: the file is not text", path, line);
+}
+
 void cr_buffer_clear(cr_buffer *buffer) {
   buffer->size = 0;
   if (buffer->data != NULL) buffer->data[0] = '\0';

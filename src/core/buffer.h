@@ -19,6 +19,10 @@ crema_status cr_buffer_append(cr_buffer *buffer, const void *bytes, size_t size)
 crema_status cr_buffer_print(cr_buffer *buffer, const char *fmt, ...) CREMA_MUST_USE
     CREMA_PRINTF(2, 3);
 
+/* Fails when there is a zero byte in what was read from `path` as text, which would end there for
+ * every string function: CREMA_E_PARSE, with the line. */
+crema_status cr_buffer_check_text(const cr_buffer *buffer, const char *path) CREMA_MUST_USE;
+
 /* Keeps the memory, forgets the content. */
 void cr_buffer_clear(cr_buffer *buffer);
 

@@ -14,22 +14,24 @@ static crema_status parse_line(cr_image_list *list, char *line, size_t number) {
   if (length == 0) return CREMA_OK;
   char *gap = line + length;
   while (gap > line && *gap != ' ' && *gap != '\t') --gap;
+  /* Columns may be set apart by several blanks. */
+  char *name_end = gap;
+  while (name_end > line && (name_end[-1] == ' ' || name_end[-1] == '\t')) --name_end;
   char *end = gap;
   errno = 0;
-  long label = gap == line ? 0 : strtol(gap + 1, &end, 10);
-  if (gap == line || *end != '\0' || errno != 0 || label < INT_MIN || label > INT_MAX) {
+  long label = name_end == line ? 0 : strtol(gap + 1, &end, 10);
+  if (name_end == line || *end != '\0' || errno != 0 || label < INT_MIN || label > INT_MAX) {
     return cr_fail(CREMA_E_PARSE, "%s:%zu: expected a file name and an integer label, found \"%s\"",
                    list->path, number, line);
   }
-  /* Columns may be set apart by several blanks. */
-  while (gap > line && (gap[-1] == ' ' || gap[-1] == '\t')) --gap;
-  *gap = '\0';
+  *name_end = '\0';
   list->entry[list->count++] = (cr_list_entry){line, (int)label, number};
   return CREMA_OK;
 }
 
 static crema_status read_lines(cr_image_list *list) {
   CR_TRY(cr_file_read(list->path, &list->text));
+  CR_TRY(cr_buffer_check_text(&list->text, list->path));
   size_t lines = 1;
   for (size_t i = 0; i < list->text.size; ++i) lines += list->text.data[i] == '\n';
   list->entry = calloc(lines, sizeof *list->entry);

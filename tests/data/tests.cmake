@@ -2,7 +2,7 @@
 foreach(name augment_layers db epoch feed shared_layers db_leveldb image_data_layer window_data_layer annotated_data_layer hdf5_layers image image_blob reader prefetch data_layer)
   target_sources(test_data_${name} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}/data/fixture.c)
 endforeach()
-foreach(name input_group data_sharing data_cache data_device feed_device db_faults)
+foreach(name input_group data_sharing data_cache data_device feed_device db_faults lists)
   target_sources(test_data_${name} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}/data/fixture.c)
 endforeach()
 add_test(NAME golden/models COMMAND golden -q ${PROJECT_SOURCE_DIR}/models/squeezenet_v1.0)
