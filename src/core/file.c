@@ -160,10 +160,10 @@ bool cr_file_exists(const char *path) {
 }
 
 bool cr_file_is_in(const char *folder, const char *name, struct stat *info) {
-  int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  int fd = cr_io_open(folder, O_RDONLY | O_DIRECTORY, 0);
   if (fd < 0) return false;
   bool found = fstatat(fd, name, info, 0) == 0 && S_ISREG(info->st_mode);
-  close(fd);
+  cr_io_close(fd);
   return found;
 }
 

@@ -61,6 +61,10 @@ crema_status cr_file_draft_begin(const char *path, cr_file_draft *out) CREMA_MUS
 crema_status cr_file_draft_write(cr_file_draft *draft, const void *bytes,
                                  size_t size) CREMA_MUST_USE;
 
+/* Brings what was written to the disk, so that the file at `temporary` has it. Errors: CREMA_E_IO.
+ */
+crema_status cr_file_draft_flush(cr_file_draft *draft) CREMA_MUST_USE;
+
 /* Ends a draft that was begun: replaces the file when `content` is CREMA_OK, otherwise removes the
  * temporary file and passes `content` on. Errors: CREMA_E_IO; nothing is then left behind. */
 crema_status cr_file_draft_end(cr_file_draft *draft, crema_status content) CREMA_MUST_USE;

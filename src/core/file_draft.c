@@ -284,19 +284,20 @@ crema_status cr_file_draft_write(cr_file_draft *draft, const void *bytes, size_t
   return CREMA_OK;
 }
 
-/* Brings all to the disk. The lock outlives the descriptor that is closed, because some file
- * systems tell only then what was lost. */
-static crema_status finish_content(cr_file_draft *draft, int *lock) {
+crema_status cr_file_draft_flush(cr_file_draft *draft) {
   CR_TRY(flush_buffer(draft));
+  if (draft->temporary == NULL || cr_io_sync(draft->fd)) return CREMA_OK;
+  return cr_fail_errno(errno, "%s: cannot write", draft->path);
+}
+
+/* The lock outlives the descriptor that is closed, because some file systems tell only then what
+ * was lost. */
+static crema_status finish_content(cr_file_draft *draft, int *lock) {
+  CR_TRY(cr_file_draft_flush(draft));
   if (draft->temporary != NULL) *lock = fcntl(draft->fd, F_DUPFD_CLOEXEC, 0);
-  bool good = draft->temporary == NULL || cr_io_sync(draft->fd);
-  int error = errno;
-  if (!cr_io_close(draft->fd) && good) {
-    good = false;
-    error = errno;
-  }
+  bool closed = cr_io_close(draft->fd);
   draft->fd = -1;
-  return good ? CREMA_OK : cr_fail_errno(error, "%s: cannot write", draft->path);
+  return closed ? CREMA_OK : cr_fail_errno(errno, "%s: cannot write", draft->path);
 }
 
 crema_status cr_file_draft_end(cr_file_draft *draft, crema_status content) {
