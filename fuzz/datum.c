@@ -3,8 +3,7 @@
 
 #include "data/sample.h"
 #include "data/transformer.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
+#include "support/support.h"
 
 /* Crops to 8 x 8 of whatever there is. */
 static void transform(const cr_pixels *pixels) {

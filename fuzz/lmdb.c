@@ -2,8 +2,7 @@
 #include <string.h>
 
 #include "data/lmdb_walk.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
+#include "support/support.h"
 
 enum { MAX_RECORDS = 1000 };
 

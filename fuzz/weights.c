@@ -1,11 +1,7 @@
 /* Weights: any bytes are refused with a message or change a net's values and nothing else. */
-#include <stdbool.h>
-#include <stdint.h>
 #include <string.h>
 
-#include "net/net.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "support/support.h"
 
 static const char model[] =
     "layer { name: 'data' type: 'Input' top: 'data' input_param { shape { dim: 1 dim: 3 dim: 4"
@@ -18,29 +14,27 @@ static const char model[] =
     "layer { name: 'fc2' type: 'InnerProduct' bottom: 'bn' top: 'out2' param { name: 'w' }"
     " inner_product_param { num_output: 3 } }";
 
-static void require(bool holds) {
-  if (!holds) __builtin_trap();
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   static crema_net *net; /* built once; a fuzz target may keep state */
-  if (net == NULL) require(crema_net_parse(model, strlen(model), "model", NULL, &net) == CREMA_OK);
+  if (net == NULL)
+    fuzz_require(crema_net_parse(model, strlen(model), "model", NULL, &net) == CREMA_OK);
   ProtobufCMessage *message = NULL;
   if (cr_wire_parse(&caffe__net_parameter__descriptor, data, size, "fuzz", &message) != CREMA_OK) {
     return 0;
   }
   Caffe__NetParameter *weights = (Caffe__NetParameter *)message;
   if (cr_net_param_upgrade(weights, NULL, NULL) == CREMA_OK) {
-    if (cr_net_from_proto(net, weights, NULL) != CREMA_OK) require(crema_error_text()[0] != '\0');
+    if (cr_net_from_proto(net, weights, NULL) != CREMA_OK)
+      fuzz_require(crema_error_text()[0] != '\0');
     for (size_t i = 0; i < weights->n_layer; ++i) {
       for (size_t j = 0; j < weights->layer[i]->n_blobs; ++j) {
         crema_shape shape = {0}, own = {0};
         crema_blob *blob = NULL;
         const Caffe__BlobProto *proto = weights->layer[i]->blobs[j];
         if (cr_blob_proto_check(proto, &shape) != CREMA_OK) continue;
-        require(crema_blob_create(&own, &blob) == CREMA_OK);
+        fuzz_require(crema_blob_create(&own, &blob) == CREMA_OK);
         if (cr_blob_from_proto(blob, proto, true) == CREMA_OK) {
-          require(crema_shape_equal(crema_blob_shape(blob), &shape));
+          fuzz_require(crema_shape_equal(crema_blob_shape(blob), &shape));
         }
         crema_blob_destroy(blob);
       }

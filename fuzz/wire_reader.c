@@ -1,27 +1,20 @@
 /* Wire format: whatever is accepted as a net is written, read and written again, and the bytes
  * stay; then it is upgraded. */
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "proto/proto.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void require(bool holds) {
-  if (!holds) __builtin_trap();
-}
+#include "support/support.h"
 
 static void check_round_trip(const ProtobufCMessage *message) {
   cr_buffer wire = {0};
   cr_buffer again = {0};
   ProtobufCMessage *other;
-  require(cr_wire_print(message, &wire) == CREMA_OK);
-  require(cr_wire_parse(message->descriptor, (const uint8_t *)wire.data, wire.size, "wire",
-                        &other) == CREMA_OK);
-  require(cr_wire_print(other, &again) == CREMA_OK);
-  require(wire.size == again.size);
-  require(wire.size == 0 || memcmp(wire.data, again.data, wire.size) == 0);
+  fuzz_require(cr_wire_print(message, &wire) == CREMA_OK);
+  fuzz_require(cr_wire_parse(message->descriptor, (const uint8_t *)wire.data, wire.size, "wire",
+                             &other) == CREMA_OK);
+  fuzz_require(cr_wire_print(other, &again) == CREMA_OK);
+  fuzz_require(wire.size == again.size);
+  fuzz_require(wire.size == 0 || memcmp(wire.data, again.data, wire.size) == 0);
   cr_message_free(other);
   cr_buffer_free(&again);
   cr_buffer_free(&wire);

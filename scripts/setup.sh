@@ -8,7 +8,7 @@ packages=(build-essential cmake ninja-build pkg-config zstd
   libdnnl-dev libprotobuf-c-dev protobuf-c-compiler liblmdb-dev libleveldb-dev
   libhdf5-dev libturbojpeg0-dev libjpeg62-turbo-dev libpng-dev zlib1g-dev libcmocka-dev python3 spin)
 if [ "${1:-}" = --dev ]; then
-  packages+=(clang clang-format libclang-rt-dev)
+  packages+=(clang clang-format libclang-rt-dev llvm)
 fi
 
 # Other programs' eyes on databases, for one test. Left out where the release has no such package.

@@ -1,5 +1,5 @@
 /* A short run of a fuzz target without libFuzzer: every seed file as it is, then random mutations
- * of them. driver RUNS SEED PATH...; SEED 0 takes one from the clock. The seed is printed, so
+ * of them. driver RUNS SEED PATH...; SEED 0 takes the one in CREMA_TEST_SEED, or else one from the clock. The seed is printed, so
  * that a crash can be repeated. Coverage-guided runs: the fuzz preset. */
 #include <dirent.h>
 #include <stdint.h>
@@ -102,6 +102,8 @@ int main(int argc, char **argv) {
   }
   long runs = strtol(argv[1], NULL, 10);
   uint32_t seed = (uint32_t)strtoul(argv[2], NULL, 10);
+  const char *fixed = getenv("CREMA_TEST_SEED");
+  if (seed == 0 && fixed != NULL) seed = (uint32_t)strtoul(fixed, NULL, 10);
   if (seed == 0) seed = (uint32_t)time(NULL);
   corpus c = {0};
   for (int i = 3; i < argc; ++i) add_path(&c, argv[i]);

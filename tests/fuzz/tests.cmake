@@ -1,14 +1,24 @@
-# A short deterministic-by-seed run of each fuzz target; long runs use the fuzz preset.
-file(GLOB fuzz_targets CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/fuzz/*.c)
-foreach(source ${fuzz_targets})
-  get_filename_component(name ${source} NAME_WE)
-  add_executable(fuzz_run_${name} ${source} ${CMAKE_CURRENT_LIST_DIR}/driver.c)
-  target_link_libraries(fuzz_run_${name} PRIVATE crema_internal)
+# A short deterministic-by-seed run of each fuzz target from its corpus; long runs: scripts/fuzz.py.
+set(corpus_archive ${PROJECT_SOURCE_DIR}/fuzz/corpus.tar.zst)
+set(corpus_dir ${PROJECT_BINARY_DIR}/corpus)
+add_custom_command(OUTPUT ${corpus_dir}/stamp
+  COMMAND ${CMAKE_COMMAND} -E rm -rf ${corpus_dir}
+  COMMAND ${CMAKE_COMMAND} -E make_directory ${corpus_dir}
+  COMMAND ${CMAKE_COMMAND} -E chdir ${corpus_dir} tar --zstd -xf ${corpus_archive}
+  COMMAND ${CMAKE_COMMAND} -E touch ${corpus_dir}/stamp
+  DEPENDS ${corpus_archive})
+add_custom_target(fuzz_corpus ALL DEPENDS ${corpus_dir}/stamp)
+
+# Those that make files, nets or decoded pictures for each input take longer for one.
+set(fuzz_slow hdf5 leveldb state solver net jpeg png)
+foreach(name ${CREMA_FUZZ_NAMES})
+  crema_fuzz_target(fuzz_run_${name} ${name} ${CMAKE_CURRENT_LIST_DIR}/driver.c)
   set_target_properties(fuzz_run_${name} PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
-  add_test(NAME fuzz/${name} COMMAND fuzz_run_${name} 20000 0
-    ${PROJECT_BINARY_DIR}/golden/proto ${PROJECT_BINARY_DIR}/golden/transform
-    ${PROJECT_BINARY_DIR}/golden/layers/ImageData ${PROJECT_BINARY_DIR}/golden/layers/Data
-    ${PROJECT_SOURCE_DIR}/examples/images)
-  set_tests_properties(fuzz/${name} PROPERTIES TIMEOUT 120)
+  set(runs 20000)
+  if(name IN_LIST fuzz_slow)
+    set(runs 1000)
+  endif()
+  add_test(NAME fuzz/${name} COMMAND fuzz_run_${name} ${runs} 0 ${corpus_dir}/${name})
+  set_tests_properties(fuzz/${name} PROPERTIES TIMEOUT 120 LABELS fuzz)
 endforeach()

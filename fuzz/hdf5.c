@@ -1,0 +1,36 @@
+/* HDF5 files of any bytes, as data sets and as weights. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "data/hdf5_set.h"
+#include "support/support.h"
+
+static const char model[] =
+    "layer { name: 'data' type: 'Input' top: 'data' input_param { shape { dim: 1 dim: 3 } } }"
+    "layer { name: 'fc' type: 'InnerProduct' bottom: 'data' top: 'fc'"
+    " inner_product_param { num_output: 2 } }"
+    "layer { name: 'a/b' type: 'Scale' bottom: 'fc' top: 'out' scale_param { bias_term: true } }";
+
+static void read_set(const char *path, const char *name) {
+  crema_shape shape = {0};
+  crema_status status = cr_hdf5_set_probe(path, name, &shape);
+  fuzz_require_text(status);
+  int64_t count = crema_shape_count(&shape, 0, shape.axes);
+  if (status != CREMA_OK || count > 1 << 16) return;
+  float *values = malloc((size_t)(count > 0 ? count : 1) * sizeof *values);
+  if (values == NULL) return;
+  fuzz_require_text(cr_hdf5_set_read(path, name, &shape, values));
+  free(values);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  static crema_net *net; /* built once; a fuzz target may keep state */
+  if (net == NULL) {
+    fuzz_require(crema_net_parse(model, strlen(model), "model", NULL, &net) == CREMA_OK);
+  }
+  const char *path = fuzz_file("input.h5", data, size);
+  read_set(path, "data");
+  read_set(path, "label");
+  fuzz_require_text(crema_net_load_weights(net, path));
+  return 0;
+}

@@ -1,0 +1,201 @@
+#!/usr/bin/env python3
+"""Runs the fuzz targets of fuzz/ under libFuzzer with the address and undefined-behaviour sanitizers.
+
+    scripts/fuzz.py run [--seconds N] [--jobs N] [TARGET...]   until the time is over or something is found
+    scripts/fuzz.py pack                    makes fuzz/corpus.tar.zst of the inputs that reach most
+    scripts/fuzz.py coverage [TARGET...]    how much of each reader the corpus reaches
+
+Needs clang and llvm (scripts/setup.sh --dev). Inputs start from fuzz/corpus.tar.zst and from files of the
+project, and grow in build-fuzz/corpus/; what is found lies in build-fuzz/findings/. Words for text formats are
+taken from the schema, others from fuzz/dict/. Time is processor time of the target, so that a busy machine
+does not count as fuzzing.
+"""
+import argparse
+import concurrent.futures
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+BUILD = ROOT / "build-fuzz"
+CORPUS = BUILD / "corpus"
+ARCHIVE = ROOT / "fuzz/corpus.tar.zst"
+
+# For each target: where inputs come from besides the archive, and the files that hold its reader.
+TARGETS = {
+    "annotated": ([], ["src/data/annotated.c"]),
+    "datum": ([], ["src/data/datum.c", "src/data/sample.c"]),
+    "hdf5": (["*.h5"], ["src/data/hdf5_set.c", "src/net/hdf5_model.c", "src/core/hdf5_file.c"]),
+    "idx": ([], ["tools/convert_mnist.c"]),
+    "image_list": (["*list*.txt"], ["src/data/image_list.c"]),
+    "jpeg": (["*.jpg"], ["src/data/image_jpeg.c", "src/data/image_jpeg_part.c", "src/data/image_scaled.c"]),
+    "leveldb": ([], ["src/data/leveldb_view.c", "src/data/db_leveldb.c"]),
+    "lmdb": (["data.mdb"], ["src/data/lmdb_walk.c"]),
+    "net": (["*.prototxt"], ["src/net/graph.c", "src/net/net.c", "src/net/filter.c", "src/net/split.c"]),
+    "png": (["*.png"], ["src/data/image_png.c"]),
+    "solver": (["*solver*.prototxt"], ["src/solver/solver.c", "src/solver/nets.c", "src/solver/rate.c"]),
+    "state": (["*.solverstate*"], ["src/solver/restore.c", "src/solver/state.c", "src/solver/hdf5_state.c"]),
+    "text_reader": (["*.prototxt"], ["src/proto/text_reader.c", "src/proto/text_token.c",
+                                     "src/proto/text_layer.c", "src/proto/upgrade_v0.c",
+                                     "src/proto/upgrade_v1.c", "src/proto/upgrade.c"]),
+    "weights": (["*.caffemodel"], ["src/net/weights.c", "src/net/blob_proto.c"]),
+    "window_list": (["*window*.txt"], ["src/data/window_list.c"]),
+    "wire_reader": (["*.bin", "*.caffemodel"], ["src/proto/wire_reader.c", "src/proto/wire_dialects.c",
+                                                "src/proto/wire_writer.c"]),
+}
+MAX_BYTES = 1 << 16
+# Shapes too large for any machine meet an allocator that refuses.
+SANITIZER = {"ASAN_OPTIONS": "allocator_may_return_null=1:max_allocation_size_mb=256",
+             "LSAN_OPTIONS": f"suppressions={ROOT / 'fuzz/leaks.supp'}:print_suppressions=0",
+             "UBSAN_OPTIONS": "print_stacktrace=1"}
+
+
+def call(command, **options):
+    print("+", *command, flush=True)
+    return subprocess.run(command, cwd=ROOT, check=True, **options)
+
+
+def build(preset):
+    call(["cmake", "--preset", preset], stdout=subprocess.DEVNULL)
+    call(["cmake", "--build", "--preset", preset])
+
+
+def text_words(path):
+    """A dictionary of the schema's names and of the layers' types."""
+    schema = (ROOT / "src/proto/caffe.proto").read_text()
+    names = set(re.findall(r"\b([A-Za-z_]\w+)\s*=\s*-?\d+", schema))
+    types = set(re.findall(r'"(\w+)"', (ROOT / "src/layers/layers.inc").read_text()))
+    lines = [f'"{n}"' for n in sorted(names)] + [f'"\\"{t}\\""' for t in sorted(types)]
+    path.write_text("\n".join(lines) + "\n")
+
+
+def dictionary(name):
+    if name in ("text_reader", "net", "solver"):
+        path = BUILD / "text.dict"
+        text_words(path)
+        return [f"-dict={path}"]
+    path = ROOT / f"fuzz/dict/{name}.dict"
+    return [f"-dict={path}"] if path.exists() else []
+
+
+def unpack():
+    """Fills build-fuzz/corpus from the archive and from files of the project."""
+    CORPUS.mkdir(parents=True, exist_ok=True)
+    if ARCHIVE.exists():
+        call(["tar", "--zstd", "--skip-old-files", "-xf", str(ARCHIVE), "-C", str(CORPUS)])
+    golden = BUILD / "golden"
+    if not golden.exists():
+        golden.mkdir()
+        call(["tar", "--zstd", "-xf", str(ROOT / "tests/golden/golden.tar.zst"), "-C", str(golden)])
+    for name, (patterns, _) in TARGETS.items():
+        folder = CORPUS / name
+        folder.mkdir(exist_ok=True)
+        for base in [golden, ROOT / "models", ROOT / "examples"]:
+            for pattern in patterns:
+                for path in base.rglob(pattern):
+                    seed = folder / "-".join(path.relative_to(base).parts)
+                    if path.is_file() and path.stat().st_size <= MAX_BYTES and not seed.exists():
+                        shutil.copy(path, seed)
+
+
+def figures(log):
+    found = {"executions": 0, "coverage": 0, "corpus": 0}
+    for match in re.finditer(r"#(\d+)\s+\w+\s+cov: (\d+) ft: \d+ corp: (\d+)/", log):
+        found = dict(zip(found, map(int, match.groups())))
+    return found
+
+
+def fuzz(name, seconds):
+    """Runs one target for so many seconds of processor time. Returns (name, seconds, figures, finding)."""
+    findings = BUILD / "findings"
+    findings.mkdir(exist_ok=True)
+    spent, log = 0.0, ""
+    log_path = BUILD / f"{name}.log"
+    while spent < seconds:
+        with log_path.open("w") as out:
+            process = subprocess.Popen(
+                [str(BUILD / "fuzz" / name), str(CORPUS / name), *dictionary(name),
+                 f"-max_total_time={max(1, int(seconds - spent))}", f"-max_len={MAX_BYTES}", "-timeout=30",
+                 "-rss_limit_mb=3000", f"-artifact_prefix={findings}/{name}-"],
+                stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, cwd=BUILD,
+                env=os.environ | SANITIZER)
+            _, status, usage = os.wait4(process.pid, 0)
+        spent += usage.ru_utime + usage.ru_stime
+        log = log_path.read_text(errors="replace")
+        if status != 0:
+            return name, spent, figures(log), "\n".join(log.splitlines()[-60:])
+    return name, spent, figures(log), None
+
+
+def run(args):
+    build("fuzz")
+    unpack()
+    found = 0
+    print("| reader | processor time | executions | edges | inputs | findings |")
+    print("| --- | --- | --- | --- | --- | --- |")
+    with concurrent.futures.ProcessPoolExecutor(args.jobs) as pool:
+        for future in concurrent.futures.as_completed(
+                [pool.submit(fuzz, name, args.seconds) for name in args.target or TARGETS]):
+            name, spent, got, finding = future.result()
+            found += finding is not None
+            print(f"| {name} | {spent:.0f} s | {got['executions']} | {got['coverage']} | {got['corpus']} | "
+                  f"{0 if finding is None else 1} |", flush=True)
+            if finding is not None:
+                print(finding, flush=True)
+    return 1 if found else 0
+
+
+def pack(args):
+    """The smallest set of inputs that reaches what all of them reach, packed."""
+    packed = BUILD / "packed"
+    shutil.rmtree(packed, ignore_errors=True)
+    for name in args.target or TARGETS:
+        (packed / name).mkdir(parents=True)
+        subprocess.run([str(BUILD / "fuzz" / name), "-merge=1", f"-max_len={MAX_BYTES}", "-timeout=30",
+                        "-rss_limit_mb=3000", str(packed / name), str(CORPUS / name)], cwd=BUILD, check=True,
+                       stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                       env=os.environ | SANITIZER)
+    call(["tar", "--sort=name", "--mtime=2020-01-01", "--owner=0", "--group=0", "--numeric-owner", "-C",
+          str(packed), "-I", "zstd -19", "-cf", str(ARCHIVE), "."])
+    print(f"{ARCHIVE.relative_to(ROOT)}: {ARCHIVE.stat().st_size / 1024:.0f} KB, "
+          f"{sum(1 for p in packed.rglob('*') if p.is_file())} inputs")
+    return 0
+
+
+def coverage(args):
+    """Lines of each reader that its corpus reaches."""
+    build("fuzz-coverage")
+    unpack()
+    folder = ROOT / "build-fuzz-coverage"
+    print("| reader | lines reached | of | share |\n| --- | --- | --- | --- |")
+    for name in args.target or TARGETS:
+        raw, data = folder / f"{name}.profraw", folder / f"{name}.profdata"
+        program = folder / "fuzz" / name
+        subprocess.run([str(program), "-runs=0", str(CORPUS / name)], cwd=folder, check=True,
+                       stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                       env=os.environ | {"LLVM_PROFILE_FILE": str(raw)})
+        subprocess.run(["llvm-profdata", "merge", "-o", str(data), str(raw)], check=True)
+        exported = subprocess.run(["llvm-cov", "export", "-summary-only", f"-instr-profile={data}",
+                                   str(program), *[str(ROOT / f) for f in TARGETS[name][1]]],
+                                  check=True, capture_output=True, text=True).stdout
+        lines = json.loads(exported)["data"][0]["totals"]["lines"]
+        print(f"| {name} | {lines['covered']} | {lines['count']} | {lines['percent']:.0f} % |", flush=True)
+    return 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Runs the fuzz targets under libFuzzer.")
+    parser.add_argument("what", choices=["run", "pack", "coverage"])
+    parser.add_argument("target", nargs="*", help="all unless named: " + ", ".join(TARGETS))
+    parser.add_argument("--seconds", type=int, default=600, help="processor time for each target")
+    parser.add_argument("--jobs", type=int, default=2, help="targets that run at once")
+    args = parser.parse_intermixed_args()
+    return {"run": run, "pack": pack, "coverage": coverage}[args.what](args)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
