@@ -9,6 +9,7 @@
 #include "core/fail.h"
 #include "core/file.h"
 #include "core/io.h"
+#include "core/log.h"
 #include "proto/field.h"
 #include "proto/wire_writer.h"
 
@@ -121,10 +122,21 @@ static crema_status write_to_draft(void *user, const void *bytes, size_t size) {
   return cr_file_draft_write(user, bytes, size);
 }
 
+crema_status cr_message_write(const ProtobufCMessage *message, cr_file_draft *draft) {
+  size_t size = cr_wire_size(message);
+  if (size > INT32_MAX) {
+    cr_log_warning(
+        "%s: %zu bytes; programs that use protobuf's own library, as Caffe does, cannot read more "
+        "than 2 GiB of a message (an HDF5 file has no such limit)",
+        draft->path, size);
+  }
+  return cr_wire_send(message, write_to_draft, draft);
+}
+
 crema_status cr_message_write_binary(const ProtobufCMessage *message, const char *path) {
   cr_file_draft draft;
   CR_TRY(cr_file_draft_begin(path, &draft));
-  return cr_file_draft_end(&draft, cr_wire_send(message, write_to_draft, &draft));
+  return cr_file_draft_end(&draft, cr_message_write(message, &draft));
 }
 
 /* ---- text ---------------------------------------------------------------------- */

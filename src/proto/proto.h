@@ -12,6 +12,7 @@
 
 #include "caffe.pb-c.h"
 #include "core/buffer.h"
+#include "core/file.h"
 #include "crema/status.h"
 
 /* What to do with a field name that the schema does not know. */
@@ -79,6 +80,9 @@ crema_status cr_message_read_text_with(const ProtobufCMessageDescriptor *type, c
                                        ProtobufCMessage **out) CREMA_MUST_USE;
 crema_status cr_message_write_binary(const ProtobufCMessage *message,
                                      const char *path) CREMA_MUST_USE;
+/* The same into a draft that the caller begins and ends. A message of more than 2 GiB is warned of:
+ * crema reads it, but protobuf's own library, and so Caffe, does not. */
+crema_status cr_message_write(const ProtobufCMessage *message, cr_file_draft *draft) CREMA_MUST_USE;
 crema_status cr_message_write_text(const ProtobufCMessage *message,
                                    const char *path) CREMA_MUST_USE;
 

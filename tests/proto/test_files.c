@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "core/file.h"
+#include "crema/log.h"
 
 enum { PATH_SIZE = 300 };
 
@@ -240,6 +241,42 @@ static void pipes_are_read_once(void **state) {
   unlink(path_of("b"));
 }
 
+static void count_warnings(void *user, crema_log_level level, const char *file, int line,
+                           const char *message) {
+  int *count = user;
+  (void)file, (void)line;
+  if (level == CREMA_LOG_WARNING && strstr(message, "cannot read more than 2 GiB") != NULL)
+    ++*count;
+}
+
+/* Messages that protobuf's own library refuses. All layers are the same 64 MiB, which nobody reads
+ * on the way to /dev/null. */
+static void more_than_2_gib_are_warned_of(void **state) {
+  (void)state;
+  enum { MOST = 32, VALUES = 1 << 24 };
+  Caffe__NetParameter net = CAFFE__NET_PARAMETER__INIT;
+  Caffe__LayerParameter layer = CAFFE__LAYER_PARAMETER__INIT;
+  Caffe__BlobProto blob = CAFFE__BLOB_PROTO__INIT, *blobs[1] = {&blob};
+  Caffe__LayerParameter *layers[MOST];
+  int warnings = 0;
+  for (int i = 0; i < MOST; ++i) layers[i] = &layer;
+  blob.data = calloc(VALUES, sizeof *blob.data);
+  assert_non_null(blob.data);
+  blob.n_data = VALUES;
+  layer.blobs = blobs;
+  layer.n_blobs = 1;
+  net.layer = layers;
+  net.n_layer = MOST - 1;
+  crema_log_set(count_warnings, &warnings, CREMA_LOG_WARNING);
+  assert_int_equal(cr_message_write_binary(&net.base, "/dev/null"), CREMA_OK);
+  assert_int_equal(warnings, 0);
+  net.n_layer = MOST;
+  assert_int_equal(cr_message_write_binary(&net.base, "/dev/null"), CREMA_OK);
+  assert_int_equal(warnings, 1);
+  crema_log_set(NULL, NULL, CREMA_LOG_WARNING);
+  free(blob.data);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(round_trips),
@@ -253,6 +290,7 @@ int main(void) {
       cmocka_unit_test(links_stay_links),
       cmocka_unit_test(permissions_stay),
       cmocka_unit_test(pipes_are_read_once),
+      cmocka_unit_test(more_than_2_gib_are_warned_of),
   };
   return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
