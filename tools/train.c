@@ -25,7 +25,7 @@ static void on_signal(int number) {
 
 typedef struct train_flags {
   const char *solver, *weights, *snapshot, *gpu, *phase, *stage;
-  const char *sigint_effect, *sighup_effect;
+  const char *sigint_effect, *sighup_effect, *on_nan;
   int64_t iterations, level;
   bool skip_corrupt;
   bool memory_report;
@@ -102,6 +102,15 @@ static bool parse_effect(const char *flag, const char *text, crema_solver_action
     return false;
   }
   return true;
+}
+
+static bool parse_on_nan(const char *text, crema_solver_on_nan *out) {
+  *out = CREMA_SOLVER_NAN_STOP;
+  if (strcmp(text, "stop") == 0) return true;
+  *out = CREMA_SOLVER_NAN_WARN;
+  if (strcmp(text, "warn") == 0) return true;
+  cli_error("-on_nan: expected stop or warn, found \"%s\"", text);
+  return false;
 }
 
 static bool check_flags(const train_flags *flags, training *run) {
@@ -191,6 +200,10 @@ static const char help_text[] =
     "once, without), and so does SIGTERM, with exit code 143; SIGHUP writes a snapshot and goes\n"
     "on; SIGUSR1 prints what the blobs and the device take of memory, as -memory_report does at\n"
     "the end. A reader of the log that goes away does not end the training.\n"
+    "A snapshot that cannot be written does not end the training: the next one is tried, at the\n"
+    "latest at the end, and the exit code is 1 when the last one is missing. -on_nan says what a\n"
+    "loss or a weight that is not a finite number does: stop, or a warning at each display; no\n"
+    "snapshot has such weights.\n"
     "-gpu sim:4 trains on the first of four simulated devices, which compute on the CPU.\n"
     "\n"
     "Examples:\n"
@@ -205,7 +218,8 @@ int crema_cmd_train(int argc, char **argv) {
                        .phase = "",
                        .stage = "",
                        .sigint_effect = "stop",
-                       .sighup_effect = "snapshot"};
+                       .sighup_effect = "snapshot",
+                       .on_nan = "stop"};
   const cli_flag list[] = {
       {"solver", CLI_STRING, &flags.solver, "the solver file (text)"},
       {"weights", CLI_STRING, &flags.weights, "models to start from, separated by commas"},
@@ -218,6 +232,8 @@ int crema_cmd_train(int argc, char **argv) {
       {"stage", CLI_STRING, &flags.stage, "stages of the train net's state, separated by commas"},
       {"sigint_effect", CLI_STRING, &flags.sigint_effect, "on Ctrl-C: stop, snapshot or none"},
       {"sighup_effect", CLI_STRING, &flags.sighup_effect, "on SIGHUP: stop, snapshot or none"},
+      {"on_nan", CLI_STRING, &flags.on_nan,
+       "when the loss or a weight is not a finite number: stop or warn"},
       {"skip_corrupt", CLI_BOOL, &flags.skip_corrupt,
        "warn of records that cannot be decoded and go on"},
       {"memory_report", CLI_BOOL, &flags.memory_report,
@@ -238,7 +254,7 @@ int crema_cmd_train(int argc, char **argv) {
   crema_solver_options options;
   crema_solver_options_init(&options);
   signal(SIGPIPE, SIG_IGN);
-  if (!check_flags(&flags, &run)) return 1;
+  if (!check_flags(&flags, &run) || !parse_on_nan(flags.on_nan, &options.on_nan)) return 1;
   if (!cli_choose_device(flags.gpu, &options.device)) return 1;
   run.device = options.device;
   const char *stage[MAX_STAGES];

@@ -17,6 +17,12 @@ typedef enum crema_solver_action {
   CREMA_SOLVER_SNAPSHOT = 2
 } crema_solver_action;
 
+/* What is done about a loss or a weight that is not a finite number. */
+typedef enum crema_solver_on_nan {
+  CREMA_SOLVER_NAN_STOP = 0, /* training ends with CREMA_E_NUMERIC, which names the layer */
+  CREMA_SOLVER_NAN_WARN = 1  /* training goes on with a warning that names the layer */
+} crema_solver_on_nan;
+
 /* Progress, after each iteration. */
 typedef struct crema_solver_progress {
   int64_t iteration; /* updates done */
@@ -34,6 +40,10 @@ typedef struct crema_solver_options {
   size_t stage_count;
   bool warn_unknown_fields;
   bool skip_corrupt; /* see crema_net_options */
+  /* The loss is looked at after each pass, the weights where the loss is displayed and before each
+   * snapshot. Weights that are not finite do not become so again: stopping loses nothing that a
+   * snapshot from before does not have. They are never written in a snapshot. */
+  crema_solver_on_nan on_nan;
   /* Asked before each forward pass of the train net to fill its inputs (Input layers). `pass` is
    * iteration * iter_size plus the number of the pass within the iteration, so that a resumed run
    * goes on in the same place. May be NULL. A failure ends the training. */
@@ -56,21 +66,30 @@ CREMA_API crema_status crema_solver_load(const char *path, const crema_solver_op
 CREMA_API void crema_solver_destroy(crema_solver *solver);
 
 /* Starts from weights (file names separated by commas) or resumes from a snapshot's
- * .solverstate: weights, history, iteration, learning rate, reader position and random state. */
+ * .solverstate: weights, history, iteration, learning rate, reader position and random state. The
+ * model is looked for beside the state, then at the path in it; it must be of the size and checksum
+ * that the state records. States of Caffe and of earlier versions record neither: whatever is found
+ * is taken, with a warning. Errors: CREMA_E_NOT_FOUND, CREMA_E_CORRUPT, CREMA_E_SHAPE. */
 CREMA_API crema_status crema_solver_load_weights(crema_solver *solver,
                                                  const char *paths) CREMA_MUST_USE;
 CREMA_API crema_status crema_solver_restore(crema_solver *solver, const char *path) CREMA_MUST_USE;
 
-/* Trains until max_iter, with tests and snapshots as the solver says, and a last snapshot.
- * Errors: CREMA_E_NUMERIC when the loss is not finite (the layer is named). */
+/* Trains until max_iter, with tests and snapshots as the solver says, and a last snapshot. A
+ * snapshot that cannot be written is warned of and does not end training; the next one that is due,
+ * or one at the end, makes up for it. What is learned before training fails (for want of data, say)
+ * is kept in a snapshot. Stopped by poll within a test, training goes on from the start of that
+ * test, in this process or another. Errors: CREMA_E_NUMERIC (see on_nan); at the end, the failure
+ * of the last snapshot. */
 CREMA_API crema_status crema_solver_solve(crema_solver *solver) CREMA_MUST_USE;
 
 /* `iterations` more updates, with the tests and snapshots that are due; ends early when poll says
- * stop. Errors as crema_solver_solve. */
+ * stop. Errors as crema_solver_solve; that a snapshot could not be written is returned once, after
+ * the iterations. */
 CREMA_API crema_status crema_solver_step(crema_solver *solver, int64_t iterations) CREMA_MUST_USE;
 
-/* Writes <prefix>_iter_N.caffemodel[.h5] and .solverstate[.h5]. An older file of the name stays
- * whole until the new one is complete and on the disk. Errors: CREMA_E_IO. */
+/* Writes <prefix>_iter_N.caffemodel[.h5] and .solverstate[.h5]. Older files of these names stay
+ * whole until both new ones are complete and on the disk. Errors: CREMA_E_IO, CREMA_E_NUMERIC for
+ * weights that are not finite. */
 CREMA_API crema_status crema_solver_snapshot(crema_solver *solver) CREMA_MUST_USE;
 
 /* Updates done so far. */

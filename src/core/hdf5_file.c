@@ -5,7 +5,6 @@
 #include <sys/stat.h>
 
 #include "core/fail.h"
-#include "core/file.h"
 
 enum { GROW_BYTES = 1 << 22 };
 
@@ -111,7 +110,7 @@ hid_t cr_hdf5_dataset(hid_t where, const char *name, hid_t type, hid_t space, hi
   return set;
 }
 
-crema_status cr_hdf5_finish(hid_t file, const char *path, crema_status content) {
+crema_status cr_hdf5_finish(hid_t file, cr_file_draft *draft, crema_status content) {
   crema_status status = content;
   void *bytes = NULL;
   if (status == CREMA_OK) {
@@ -119,10 +118,10 @@ crema_status cr_hdf5_finish(hid_t file, const char *path, crema_status content) 
     if (cr_h5()->Fflush(file, H5F_SCOPE_GLOBAL) >= 0)
       size = cr_h5()->Fget_file_image(file, NULL, 0);
     if (size < 0 || cr_h5()->Fget_vfd_handle(file, H5P_DEFAULT, &bytes) < 0) {
-      status = cr_fail(CREMA_E_NO_MEMORY, "%s: cannot build the HDF5 file", path);
+      status = cr_fail(CREMA_E_NO_MEMORY, "%s: cannot build the HDF5 file", draft->path);
     } else {
       /* With the core driver the handle is the address of the pointer to the image. */
-      status = cr_file_write(path, *(void **)bytes, (size_t)size);
+      status = cr_file_draft_write(draft, *(void **)bytes, (size_t)size);
     }
   }
   cr_h5()->Fclose(file);

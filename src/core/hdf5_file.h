@@ -4,6 +4,7 @@
 #ifndef CR_CORE_HDF5_FILE_H
 #define CR_CORE_HDF5_FILE_H
 
+#include "core/file.h"
 #include "core/hdf5_api.h"
 
 /* The HDF5 library prints its errors unless told otherwise; this holds what it was told before. */
@@ -35,9 +36,8 @@ crema_status cr_hdf5_create(hid_t *out) CREMA_MUST_USE;
  * same values make the same bytes. Below 0: failed. */
 hid_t cr_hdf5_dataset(hid_t where, const char *name, hid_t type, hid_t space, hid_t links);
 
-/* Closes a file of cr_hdf5_create and, if `content` is CREMA_OK, writes it to `path` (temporary
- * file, flush, rename); otherwise passes `content` on. Errors: CREMA_E_IO, which names the path;
- * an older file of that name is then left as it was. */
-crema_status cr_hdf5_finish(hid_t file, const char *path, crema_status content) CREMA_MUST_USE;
+/* Closes a file of cr_hdf5_create and, if `content` is CREMA_OK, writes it to `draft`; otherwise
+ * passes `content` on. Errors: CREMA_E_IO, CREMA_E_NO_MEMORY, which name the draft's path. */
+crema_status cr_hdf5_finish(hid_t file, cr_file_draft *draft, crema_status content) CREMA_MUST_USE;
 
 #endif

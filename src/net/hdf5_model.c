@@ -174,14 +174,14 @@ out:
   return status;
 }
 
-crema_status cr_net_save_hdf5(crema_net *net, const char *path, bool with_diffs) {
+crema_status cr_net_write_hdf5(const crema_net *net, cr_file_draft *draft, bool with_diffs) {
   hid_t file;
-  CR_TRY(cr_fail_in(cr_hdf5_load(), "%s", path));
+  CR_TRY(cr_fail_in(cr_hdf5_load(), "%s", draft->path));
   cr_hdf5_hush before = cr_hdf5_hush_begin();
   crema_status status = cr_hdf5_create(&file);
   if (status == CREMA_OK) {
-    crema_status content = cr_fail_in(save_all(net, file, with_diffs), "%s", path);
-    status = cr_hdf5_finish(file, path, content);
+    crema_status content = cr_fail_in(save_all(net, file, with_diffs), "%s", draft->path);
+    status = cr_hdf5_finish(file, draft, content);
   }
   cr_hdf5_hush_end(before);
   return status;

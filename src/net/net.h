@@ -2,6 +2,7 @@
 #ifndef CR_NET_NET_H
 #define CR_NET_NET_H
 
+#include "core/file.h"
 #include "crema/net.h"
 #include "layers/layer.h"
 #include "net/name_map.h"
@@ -161,11 +162,14 @@ crema_status cr_net_check_matched(const crema_net *net, int matched,
 
 /* crema_net_save_weights, with the diffs when asked. */
 crema_status cr_net_save(crema_net *net, const char *path, bool with_diffs) CREMA_MUST_USE;
+/* The same into a draft that the caller begins and ends. */
+crema_status cr_net_write(crema_net *net, cr_file_draft *draft, bool with_diffs) CREMA_MUST_USE;
 
 /* Weights in HDF5: /data/<layer>/<i> and, with diffs, /diff/<layer>/<i>. Parameters that share
  * another's values have no data set under /data. Loading checks all shapes before it changes
  * anything. */
-crema_status cr_net_save_hdf5(crema_net *net, const char *path, bool with_diffs) CREMA_MUST_USE;
+crema_status cr_net_write_hdf5(const crema_net *net, cr_file_draft *draft,
+                               bool with_diffs) CREMA_MUST_USE;
 crema_status cr_net_load_hdf5(crema_net *net, const char *path,
                               cr_net_loading *loading) CREMA_MUST_USE;
 

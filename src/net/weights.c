@@ -153,13 +153,19 @@ out:
   return status;
 }
 
-crema_status cr_net_save(crema_net *net, const char *path, bool with_diffs) {
-  if (cr_net_is_named_hdf5(path)) return cr_net_save_hdf5(net, path, with_diffs);
+crema_status cr_net_write(crema_net *net, cr_file_draft *draft, bool with_diffs) {
+  if (cr_net_is_named_hdf5(draft->path)) return cr_net_write_hdf5(net, draft, with_diffs);
   Caffe__NetParameter *message = NULL;
   CR_TRY(cr_net_to_proto(net, with_diffs, &message));
-  crema_status status = cr_message_write_binary(&message->base, path);
+  crema_status status = cr_message_write(&message->base, draft);
   cr_message_free(&message->base);
   return status;
+}
+
+crema_status cr_net_save(crema_net *net, const char *path, bool with_diffs) {
+  cr_file_draft draft;
+  CR_TRY(cr_file_draft_begin(path, &draft));
+  return cr_file_draft_end(&draft, cr_net_write(net, &draft, with_diffs));
 }
 
 crema_status crema_net_save_weights(crema_net *net, const char *path) {

@@ -74,10 +74,10 @@ static bool write_extra(hid_t file, const cr_buffer *bytes) {
                        bytes->data);
 }
 
-crema_status cr_state_write_hdf5(const Caffe__SolverState *state, const char *path) {
+crema_status cr_state_write_hdf5(const Caffe__SolverState *state, cr_file_draft *draft) {
   cr_buffer extra = {0};
   hid_t file;
-  CR_TRY(cr_fail_in(cr_hdf5_load(), "%s", path));
+  CR_TRY(cr_fail_in(cr_hdf5_load(), "%s", draft->path));
   cr_hdf5_hush before = cr_hdf5_hush_begin();
   crema_status status = cr_wire_print(&state->crema_state->base, &extra);
   if (status == CREMA_OK) status = cr_hdf5_create(&file);
@@ -87,8 +87,9 @@ crema_status cr_state_write_hdf5(const Caffe__SolverState *state, const char *pa
                 write_int(file, "current_step", state->current_step) &&
                 write_plateau(file, state) && write_history(file, state) &&
                 write_extra(file, &extra);
-    if (!good) status = cr_fail(CREMA_E_NO_MEMORY, "%s: cannot build the solver state", path);
-    status = cr_hdf5_finish(file, path, status);
+    if (!good)
+      status = cr_fail(CREMA_E_NO_MEMORY, "%s: cannot build the solver state", draft->path);
+    status = cr_hdf5_finish(file, draft, status);
   }
   cr_hdf5_hush_end(before);
   cr_buffer_free(&extra);

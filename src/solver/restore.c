@@ -50,6 +50,7 @@ static crema_status resolve_list(const crema_solver *solver, const char *list, c
 crema_status crema_solver_load_weights(crema_solver *solver, const char *paths) {
   CR_REQUIRE(solver);
   CR_REQUIRE(paths);
+  solver->snapshot_iteration = -1;
   char **path = NULL;
   size_t count = 0;
   crema_status status = resolve_list(solver, paths, &path, &count);
@@ -62,22 +63,6 @@ crema_status crema_solver_load_weights(crema_solver *solver, const char *paths) 
   for (size_t i = 0; i < count; ++i) free(path[i]);
   free((void *)path);
   return status;
-}
-
-/* A model file is looked for by the name in the state, then beside the state. */
-static crema_status find_model(const char *state_path, const char *name, char **out) {
-  const char *slash = strrchr(name, '/');
-  CR_TRY(cr_file_resolve(state_path, name, out));
-  if (slash == NULL || cr_file_exists(*out)) return CREMA_OK;
-  char *first = *out;
-  crema_status status = cr_file_resolve(state_path, slash + 1, out);
-  if (status != CREMA_OK || !cr_file_exists(*out)) {
-    if (status == CREMA_OK) free(*out);
-    *out = first;
-    return CREMA_OK;
-  }
-  free(first);
-  return CREMA_OK;
 }
 
 static crema_status read_state(const char *path, Caffe__SolverState **out) {
@@ -97,8 +82,8 @@ crema_status crema_solver_restore(crema_solver *solver, const char *path) {
   cr_log_info("Restoring previous solver status from %s", path);
   CR_TRY_GOTO(read_state(path, &state), out);
   CR_TRY_GOTO(cr_state_check(solver, state), out);
-  if (state->learned_net != NULL && state->learned_net[0] != '\0') {
-    CR_TRY_GOTO(find_model(path, state->learned_net, &model), out);
+  CR_TRY_GOTO(cr_model_find(path, state, &model), out);
+  if (model != NULL) {
     CR_TRY_GOTO(load_models(solver, (const char *const[]){model}, 1, CR_MISSING_REFUSED), out);
   }
   status = cr_state_from_proto(solver, state);

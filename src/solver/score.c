@@ -12,7 +12,15 @@ static crema_status obey(crema_solver *solver) {
     switch (solver->options.poll(solver->options.user)) {
       case CREMA_SOLVER_CONTINUE: return CREMA_OK;
       case CREMA_SOLVER_STOP: solver->stop_requested = true; return CREMA_OK;
-      case CREMA_SOLVER_SNAPSHOT: CR_TRY(crema_solver_snapshot(solver)); break;
+      case CREMA_SOLVER_SNAPSHOT:
+        /* The one on the disk is the same, or better: the last forward pass of a training run has
+         * changed the statistics of normalizing layers. */
+        if (solver->snapshot_iteration == solver->iteration) {
+          cr_log_info("The snapshot of iteration %lld is written", (long long)solver->iteration);
+        } else {
+          CR_TRY(cr_snapshot_try(solver));
+        }
+        break;
     }
   }
 }
@@ -83,9 +91,14 @@ out:
   return cr_fail_in(status, "iteration %lld, test net #%d", (long long)solver->iteration, index);
 }
 
+/* Snapshots of the iteration are written as of the start of its test phase, whose whole is run
+ * again after a stop in its midst. */
 crema_status cr_solver_test_all(crema_solver *solver) {
+  const bool held = solver->held != NULL;
+  CR_TRY(cr_state_hold(solver));
   for (int i = 0; i < solver->test_nets && !solver->stop_requested; ++i) {
     CR_TRY(test_one(solver, i));
   }
+  if (!held && !solver->stop_requested) cr_state_release(solver);
   return CREMA_OK;
 }

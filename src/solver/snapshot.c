@@ -1,10 +1,6 @@
-/* Snapshots: the model first, then the state that names it, so that a state on the disk always
- * has its model. */
-#include <errno.h>
-#include <fcntl.h>
+/* Snapshots: a model, and a state that names it and tells it from others of its name. */
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "core/fail.h"
 #include "core/file.h"
@@ -30,54 +26,82 @@ static crema_status check_hdf5(const crema_solver *solver) {
   return cr_net_check_hdf5(solver->net, solver->param->snapshot_diff);
 }
 
-crema_status cr_snapshot_check(const crema_solver *solver) {
-  cr_buffer probe = {0};
-  if (wants_hdf5(solver)) {
-    CR_TRY(cr_fail_in(check_hdf5(solver), "%s: snapshot_format: HDF5", solver->path));
-  }
-  CR_TRY(
-      cr_buffer_print(&probe, "%s_iter_0.check.tmp.%ld", solver->snapshot_prefix, (long)getpid()));
-  crema_status status = CREMA_OK;
-  int fd = open(probe.data, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (fd < 0) {
-    status = cr_fail_errno(errno,
-                           "snapshot_prefix \"%s\": cannot write there (give a prefix in a folder "
-                           "that exists and is writable, or set snapshot_after_train: false)",
-                           solver->snapshot_prefix);
-  } else {
-    close(fd);
-    unlink(probe.data);
-    status = sweep(solver);
-  }
-  cr_buffer_free(&probe);
+/* "<prefix>_iter_<iteration>.<kind>[.h5]" */
+static crema_status print_name(const crema_solver *solver, int64_t iteration, const char *kind,
+                               cr_buffer *out) {
+  return cr_buffer_print(out, "%s_iter_%lld.%s%s", solver->snapshot_prefix, (long long)iteration,
+                         kind, wants_hdf5(solver) ? ".h5" : "");
+}
+
+/* Tries the longest name that snapshots will have. */
+static crema_status probe(const crema_solver *solver) {
+  int64_t last = solver->param->max_iter;
+  cr_buffer name = {0};
+  if (last < solver->iteration) last = solver->iteration;
+  crema_status status = print_name(solver, last, "solverstate", &name);
+  if (status == CREMA_OK) status = cr_file_draft_check(name.data);
+  cr_buffer_free(&name);
   return status;
 }
 
-static crema_status write_snapshot(crema_solver *solver, bool hdf5) {
-  const char *ending = hdf5 ? ".h5" : "";
-  const char *format = hdf5 ? "HDF5" : "binary proto";
-  cr_buffer model = {0}, path = {0};
-  Caffe__SolverState *state = NULL;
-  crema_status status = CREMA_OK;
-  long long iteration = (long long)solver->iteration;
-  CR_TRY_GOTO(cr_buffer_print(&model, "%s_iter_%lld.caffemodel%s", solver->snapshot_prefix,
-                              iteration, ending),
-              out);
-  CR_TRY_GOTO(cr_buffer_print(&path, "%s_iter_%lld.solverstate%s", solver->snapshot_prefix,
-                              iteration, ending),
-              out);
-  CR_TRY_GOTO(sweep(solver), out);
-  cr_log_info("Snapshotting to %s file %s", format, model.data);
-  CR_TRY_GOTO(cr_net_save(solver->net, model.data, solver->param->snapshot_diff), out);
-  CR_TRY_GOTO(cr_state_to_proto(solver, model.data, &state), out);
-  cr_log_info("Snapshotting solver state to %s file %s", format, path.data);
-  if (hdf5) {
-    status = cr_state_write_hdf5(state, path.data);
-  } else {
-    status = cr_message_write_binary(&state->base, path.data);
+crema_status cr_snapshot_check(const crema_solver *solver) {
+  if (wants_hdf5(solver)) {
+    CR_TRY(cr_fail_in(check_hdf5(solver), "%s: snapshot_format: HDF5", solver->path));
   }
+  crema_status status = probe(solver);
+  if (status == CREMA_OK) return sweep(solver);
+  return cr_fail_in(status,
+                    "snapshot_prefix \"%s\": cannot write there (give a prefix in a folder that "
+                    "exists and is writable, or set snapshot_after_train: false)",
+                    solver->snapshot_prefix);
+}
+
+/* ---- writing ------------------------------------------------------------- */
+
+/* What is summed up is what was just written, whoever else writes a model of that name. */
+static crema_status write_model(crema_solver *solver, cr_file_draft *draft, cr_model_sum *sum) {
+  CR_TRY(cr_net_write(solver->net, draft, solver->param->snapshot_diff));
+  CR_TRY(cr_file_draft_flush(draft));
+  return cr_model_sum_read(draft->temporary != NULL ? draft->temporary : draft->path, sum);
+}
+
+static crema_status write_state(crema_solver *solver, const char *model, const cr_model_sum *sum,
+                                cr_file_draft *draft) {
+  Caffe__SolverState *state = NULL;
+  CR_TRY(cr_state_to_proto(solver, model, sum, &state));
+  crema_status status = wants_hdf5(solver) ? cr_state_write_hdf5(state, draft)
+                                           : cr_message_write(&state->base, draft);
+  cr_message_free(&state->base);
+  return status == CREMA_OK ? cr_file_draft_flush(draft) : status;
+}
+
+/* Neither file takes its name before both are whole and on the disk: a disk that is full leaves an
+ * older pair of the same names as it was. A kill between the two renamings leaves files of two
+ * snapshots, which the checksum tells apart. */
+static crema_status write_pair(crema_solver *solver, const char *model, const char *path) {
+  const char *format = wants_hdf5(solver) ? "HDF5" : "binary proto";
+  cr_file_draft model_draft, state_draft;
+  cr_model_sum sum = {0};
+  CR_TRY(cr_file_draft_begin(model, &model_draft));
+  crema_status status = cr_file_draft_begin(path, &state_draft);
+  if (status != CREMA_OK) return cr_file_draft_end(&model_draft, status);
+  cr_log_info("Snapshotting to %s file %s", format, model);
+  CR_TRY_GOTO(write_model(solver, &model_draft, &sum), end);
+  cr_log_info("Snapshotting solver state to %s file %s", format, path);
+  status = write_state(solver, model, &sum, &state_draft);
+end:
+  status = cr_file_draft_end(&model_draft, status);
+  return cr_file_draft_end(&state_draft, status);
+}
+
+static crema_status write_snapshot(crema_solver *solver) {
+  cr_buffer model = {0}, path = {0};
+  crema_status status = CREMA_OK;
+  CR_TRY_GOTO(print_name(solver, solver->iteration, "caffemodel", &model), out);
+  CR_TRY_GOTO(print_name(solver, solver->iteration, "solverstate", &path), out);
+  CR_TRY_GOTO(sweep(solver), out);
+  status = write_pair(solver, model.data, path.data);
 out:
-  cr_message_free((ProtobufCMessage *)state);
   cr_buffer_free(&path);
   cr_buffer_free(&model);
   return status;
@@ -87,7 +111,37 @@ crema_status crema_solver_snapshot(crema_solver *solver) {
   CR_REQUIRE(solver);
   /* Nobody can train on from such weights, and they would look like the latest good ones. */
   crema_status status = cr_net_check_weights(solver->net);
-  if (status == CREMA_OK) status = write_snapshot(solver, wants_hdf5(solver));
+  if (status == CREMA_OK) status = write_snapshot(solver);
+  if (status == CREMA_OK) {
+    solver->snapshot_iteration = solver->iteration;
+    solver->unsaved = CREMA_OK;
+  }
   return cr_fail_in(status, "snapshot after %lld iterations (earlier snapshots are kept)",
                     (long long)solver->iteration);
+}
+
+/* ---- doing without ------------------------------------------------------- */
+
+void cr_snapshot_note_failure(crema_solver *solver, crema_status status) {
+  free(solver->unsaved_text);
+  solver->unsaved_text = strdup(crema_error_text());
+  solver->unsaved = status;
+  solver->unsaved_told = false;
+}
+
+crema_status cr_snapshot_try(crema_solver *solver) {
+  crema_status status = crema_solver_snapshot(solver);
+  if (status == CREMA_OK) return CREMA_OK;
+  if (status == CREMA_E_NUMERIC && solver->options.on_nan == CREMA_SOLVER_NAN_STOP) return status;
+  cr_snapshot_note_failure(solver, status);
+  cr_log_warning("%s; training goes on, and the next snapshot is written when it is due",
+                 crema_error_text());
+  return CREMA_OK;
+}
+
+crema_status cr_snapshot_failure(crema_solver *solver) {
+  if (solver->unsaved == CREMA_OK || solver->unsaved_told) return CREMA_OK;
+  solver->unsaved_told = true;
+  if (solver->unsaved_text != NULL) return cr_fail_text(solver->unsaved, solver->unsaved_text);
+  return cr_fail(solver->unsaved, "the last snapshot could not be written");
 }

@@ -220,6 +220,7 @@ crema_status crema_solver_load(const char *path, const crema_solver_options *opt
   if (solver == NULL) return cr_fail_memory(sizeof *solver, "a solver");
   if (options != NULL) solver->options = *options;
   solver->rate.minimum_loss = 1e38f;
+  solver->snapshot_iteration = -1;
   solver->path = strdup(path);
   if (solver->path == NULL) {
     status = cr_fail_memory(strlen(path) + 1, "a path");
@@ -242,6 +243,8 @@ void crema_solver_destroy(crema_solver *solver) {
   cr_updater_destroy(solver->updater);
   crema_net_destroy(solver->net);
   crema_context_destroy(solver->context);
+  cr_state_release(solver);
+  free(solver->unsaved_text);
   free(solver->window.loss);
   free(solver->snapshot_prefix);
   cr_message_free((ProtobufCMessage *)solver->param);

@@ -6,7 +6,7 @@
  *   train.c      the training loop
  *   score.c      running the test nets
  *   report.c     the lines of the log
- *   snapshot.c   writing snapshots; restore.c reading them
+ *   snapshot.c   writing snapshots; restore.c reading them; model_file.c which model is a state's
  *   state.c      solver state as a message; hdf5_state.c as an HDF5 file */
 #ifndef CR_SOLVER_SOLVER_H
 #define CR_SOLVER_SOLVER_H
@@ -48,6 +48,15 @@ struct crema_solver {
   int64_t samples;
   double seconds;
   bool stop_requested;
+  Caffe__CremaState *held;    /* of cr_state_hold; NULL: nothing is held */
+  int64_t snapshot_iteration; /* of the last snapshot that this solver wrote; -1: none */
+  /* The failure of the last snapshot; CREMA_OK when it was written. `unsaved_told`: the caller of
+   * the library has it. */
+  crema_status unsaved;
+  char *unsaved_text;
+  bool unsaved_told;
+  bool updating; /* the weights are being changed */
+  bool told_not_finite;
   /* For the speed in the display line. */
   double display_time;
   int64_t display_iteration;
@@ -93,14 +102,47 @@ double cr_loss_window_add(cr_loss_window *window, double loss);
 /* Fails unless files can be made where the snapshots go and, in HDF5, the net can be saved.
  * Errors: CREMA_E_IO, CREMA_E_UNSUPPORTED without HDF5, those of cr_net_check_hdf5. */
 crema_status cr_snapshot_check(const crema_solver *solver) CREMA_MUST_USE;
+/* A snapshot that training can do without: that it cannot be written is warned of and noted.
+ * Errors: CREMA_E_NUMERIC for weights that are not finite, unless training is to go on with such.
+ */
+crema_status cr_snapshot_try(crema_solver *solver) CREMA_MUST_USE;
+/* Notes that a snapshot failed, for whose text the thread's error text is taken. */
+void cr_snapshot_note_failure(crema_solver *solver, crema_status status);
+/* The noted failure, once; CREMA_OK when there is none or it was told. */
+crema_status cr_snapshot_failure(crema_solver *solver) CREMA_MUST_USE;
+
+/* ---- model_file.c ---- */
+
+/* By what a model file is told from others of its name. */
+typedef struct cr_model_sum {
+  uint64_t size; /* bytes */
+  uint32_t crc32;
+} cr_model_sum;
+
+/* Of the whole file. Errors: CREMA_E_IO, CREMA_E_NO_MEMORY. */
+crema_status cr_model_sum_read(const char *path, cr_model_sum *out) CREMA_MUST_USE;
+/* The path of the state's model, to be freed; NULL when it names none. A model that is not the one
+ * which the state was written with is never taken, where the state records that; where it does not,
+ * there is a warning. Errors: CREMA_E_NOT_FOUND, CREMA_E_CORRUPT (with what was expected and what
+ * was found). */
+crema_status cr_model_find(const char *state_path, const Caffe__SolverState *state,
+                           char **out) CREMA_MUST_USE;
 
 /* ---- state.c ---- */
 
-/* Iteration, history and what exact resume needs, as a message; free with cr_message_free. */
+/* Iteration, history and what exact resume needs, as a message; free with cr_message_free. `sum` is
+ * of the model file `learned_net`. */
 crema_status cr_state_to_proto(crema_solver *solver, const char *learned_net,
-                               Caffe__SolverState **out) CREMA_MUST_USE;
-/* The part that Caffe does not know. */
-crema_status cr_state_extra_to_proto(crema_solver *solver, Caffe__CremaState **out) CREMA_MUST_USE;
+                               const cr_model_sum *sum, Caffe__SolverState **out) CREMA_MUST_USE;
+/* Keeps where data and random numbers stand. While that is kept, states are written as of then:
+ * a snapshot in the midst of a test phase resumes at the start of it. Does nothing when it is kept
+ * already. */
+crema_status cr_state_hold(crema_solver *solver) CREMA_MUST_USE;
+/* Forgets what cr_state_hold kept. */
+void cr_state_release(crema_solver *solver);
+/* Goes back to what cr_state_hold kept, if anything, and forgets it. Errors: those of the layers'
+ * restore. */
+crema_status cr_state_rewind(crema_solver *solver) CREMA_MUST_USE;
 /* Whether a state fits the solver. Errors: CREMA_E_SHAPE when the history does not fit the net,
  * CREMA_E_CORRUPT. */
 crema_status cr_state_check(crema_solver *solver, const Caffe__SolverState *state) CREMA_MUST_USE;
@@ -109,7 +151,8 @@ crema_status cr_state_from_proto(crema_solver *solver,
                                  const Caffe__SolverState *state) CREMA_MUST_USE;
 
 /* ---- hdf5_state.c ---- */
-crema_status cr_state_write_hdf5(const Caffe__SolverState *state, const char *path) CREMA_MUST_USE;
+crema_status cr_state_write_hdf5(const Caffe__SolverState *state,
+                                 cr_file_draft *draft) CREMA_MUST_USE;
 crema_status cr_state_read_hdf5(const char *path, Caffe__SolverState **out) CREMA_MUST_USE;
 
 #endif

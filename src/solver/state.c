@@ -76,7 +76,7 @@ static crema_status window_to_proto(const cr_loss_window *window, Caffe__CremaSt
   return CREMA_OK;
 }
 
-crema_status cr_state_extra_to_proto(crema_solver *solver, Caffe__CremaState **out) {
+static crema_status extra_to_proto(crema_solver *solver, Caffe__CremaState **out) {
   crema_status status = CREMA_OK;
   Caffe__CremaState *message = cr_proto_alloc(sizeof *message);
   if (message == NULL) return fail_message();
@@ -103,8 +103,17 @@ fail:
   return status;
 }
 
+/* The part that Caffe does not know, as of now or as of the start of a test phase. */
+static crema_status copy_extra(crema_solver *solver, Caffe__CremaState **out) {
+  ProtobufCMessage *copy = NULL;
+  if (solver->held == NULL) return extra_to_proto(solver, out);
+  CR_TRY(cr_message_copy(&solver->held->base, &copy));
+  *out = (Caffe__CremaState *)copy;
+  return CREMA_OK;
+}
+
 crema_status cr_state_to_proto(crema_solver *solver, const char *learned_net,
-                               Caffe__SolverState **out) {
+                               const cr_model_sum *sum, Caffe__SolverState **out) {
   crema_status status = CREMA_OK;
   int histories = cr_updater_history_count(solver->updater);
   Caffe__SolverState *message = cr_proto_alloc(sizeof *message);
@@ -130,7 +139,10 @@ crema_status cr_state_to_proto(crema_solver *solver, const char *learned_net,
         fail);
     ++message->n_history;
   }
-  CR_TRY_GOTO(cr_state_extra_to_proto(solver, &message->crema_state), fail);
+  CR_TRY_GOTO(copy_extra(solver, &message->crema_state), fail);
+  message->crema_state->has_model_size = message->crema_state->has_model_crc32 = true;
+  message->crema_state->model_size = sum->size;
+  message->crema_state->model_crc32 = sum->crc32;
   *out = message;
   return CREMA_OK;
 fail:
@@ -241,11 +253,32 @@ crema_status cr_state_from_proto(crema_solver *solver, const Caffe__SolverState 
   solver->rate = (cr_rate_state){.step = state->current_step,
                                  .minimum_loss = state->minimum_loss,
                                  .last_event = state->iter_last_event};
+  solver->snapshot_iteration = -1;
+  solver->unsaved = CREMA_OK;
+  cr_state_release(solver);
   if (state->crema_state == NULL) {
-    cr_log_info(
-        "The snapshot holds no reader positions and random state; data is read from the "
-        "start");
+    cr_log_warning(
+        "The state holds no reader positions and no random state: data is read from the start, and "
+        "training does not go on exactly as it would have without the stop");
     return CREMA_OK;
   }
   return extra_from_proto(solver, state->crema_state);
+}
+
+/* ---- holding ------------------------------------------------------------- */
+
+crema_status cr_state_hold(crema_solver *solver) {
+  return solver->held != NULL ? CREMA_OK : extra_to_proto(solver, &solver->held);
+}
+
+void cr_state_release(crema_solver *solver) {
+  cr_message_free((ProtobufCMessage *)solver->held);
+  solver->held = NULL;
+}
+
+crema_status cr_state_rewind(crema_solver *solver) {
+  if (solver->held == NULL) return CREMA_OK;
+  CR_TRY(extra_from_proto(solver, solver->held));
+  cr_state_release(solver);
+  return CREMA_OK;
 }

@@ -27,7 +27,7 @@ double cr_loss_window_add(cr_loss_window *window, double loss) {
   return sum / window->count;
 }
 
-static crema_status fail_not_finite(crema_solver *solver, double loss) {
+static crema_status fail_loss(crema_solver *solver, double loss) {
   const char *layer = NULL, *blob = NULL;
   long long iteration = (long long)solver->iteration;
   bool found = false;
@@ -41,8 +41,36 @@ static crema_status fail_not_finite(crema_solver *solver, double loss) {
   return cr_fail(CREMA_E_NUMERIC, "iteration %lld: the loss is %g", iteration, loss);
 }
 
+/* A sum on the device tells cheaply whether there is anything to look for on the host. */
+static crema_status fail_weights(crema_solver *solver) {
+  const char *layer = NULL, *blob = NULL;
+  double sum = 0;
+  bool found = false;
+  for (int i = 0; i < solver->net->learnables; ++i) {
+    double part;
+    CR_TRY(cr_blob_asum_data(solver->net->learnable[i], &part));
+    sum += part;
+  }
+  if (isfinite(sum)) return CREMA_OK;
+  CR_TRY(cr_net_find_nonfinite(solver->net, &found, &layer, &blob));
+  if (!found) return CREMA_OK; /* the sum itself was too large */
+  return cr_fail(
+      CREMA_E_NUMERIC,
+      "iteration %lld: the loss is finite, but values of layer '%s' are not: %s (a lower "
+      "base_lr or clip_gradients may help)",
+      (long long)solver->iteration, layer, blob);
+}
+
+/* Passes on that values are not finite, or warns of it: the first time and at each display. */
+static crema_status end_or_warn(crema_solver *solver, crema_status status, bool display) {
+  if (status != CREMA_E_NUMERIC || solver->options.on_nan == CREMA_SOLVER_NAN_STOP) return status;
+  if (display || !solver->told_not_finite) cr_log_warning("%s", crema_error_text());
+  solver->told_not_finite = true;
+  return CREMA_OK;
+}
+
 /* iter_size forward and backward passes; *loss is their mean loss. */
-static crema_status accumulate_gradients(crema_solver *solver, double *loss) {
+static crema_status accumulate_gradients(crema_solver *solver, bool display, double *loss) {
   const int passes = solver->param->iter_size;
   crema_net_clear_param_diffs(solver->net);
   *loss = 0;
@@ -56,7 +84,7 @@ static crema_status accumulate_gradients(crema_solver *solver, double *loss) {
     if (status != CREMA_OK) {
       return cr_fail_in(status, "iteration %lld", (long long)solver->iteration);
     }
-    if (!isfinite(one)) return fail_not_finite(solver, one);
+    if (!isfinite(one)) CR_TRY(end_or_warn(solver, fail_loss(solver, one), display));
     CR_TRY(crema_net_backward(solver->net));
     *loss += one;
     solver->samples += solver->batch_samples;
@@ -87,9 +115,10 @@ static crema_status iterate(crema_solver *solver) {
   const bool display = is_due(solver->iteration, param->display);
   double start = cr_clock_seconds(), loss;
   solver->net->debug_info = display && param->debug_info;
-  CR_TRY(accumulate_gradients(solver, &loss));
+  CR_TRY(accumulate_gradients(solver, display, &loss));
   double shown = cr_loss_window_add(&solver->window, loss);
   if (display) {
+    if (isfinite(loss)) CR_TRY(end_or_warn(solver, fail_weights(solver), display));
     cr_report_iteration(solver, shown);
     CR_TRY(cr_report_train_outputs(solver));
   }
@@ -99,10 +128,12 @@ static crema_status iterate(crema_solver *solver) {
                    (long long)solver->iteration, (double)rate, param->lr_policy);
   }
   if (display) cr_log_info("Iteration %lld, lr = %g", (long long)solver->iteration, (double)rate);
+  solver->updating = true;
   crema_status status = cr_updater_run(solver->updater, rate, solver->iteration);
   if (status != CREMA_OK) {
     return cr_fail_in(status, "iteration %lld", (long long)solver->iteration);
   }
+  solver->updating = false;
   CR_TRY(cr_net_debug_update(solver->net));
   ++solver->iteration;
   solver->seconds += cr_clock_seconds() - start;
@@ -118,6 +149,7 @@ static bool test_is_due(const crema_solver *solver) {
 static crema_status step_until(crema_solver *solver, int64_t end) {
   solver->display_time = cr_clock_seconds();
   solver->display_iteration = solver->iteration;
+  CR_TRY(cr_state_rewind(solver));
   while (solver->iteration < end) {
     if (test_is_due(solver)) {
       CR_TRY(cr_solver_test_all(solver));
@@ -127,7 +159,7 @@ static crema_status step_until(crema_solver *solver, int64_t end) {
     crema_solver_action action = CREMA_SOLVER_CONTINUE;
     if (solver->options.poll != NULL) action = solver->options.poll(solver->options.user);
     if (is_due(solver->iteration, solver->param->snapshot) || action == CREMA_SOLVER_SNAPSHOT) {
-      CR_TRY(crema_solver_snapshot(solver));
+      CR_TRY(cr_snapshot_try(solver));
     }
     if (action == CREMA_SOLVER_STOP) {
       solver->stop_requested = true;
@@ -143,12 +175,14 @@ crema_status crema_solver_step(crema_solver *solver, int64_t iterations) {
     return cr_fail(CREMA_E_RANGE, "cannot train for %lld iterations", (long long)iterations);
   }
   solver->stop_requested = false;
-  return step_until(solver, solver->iteration + iterations);
+  CR_TRY(step_until(solver, solver->iteration + iterations));
+  return cr_snapshot_failure(solver);
 }
 
-/* The loss after the last update, and the last test. */
+/* The loss after the last update, and the last test. Snapshots are as of the last update. */
 static crema_status report_end(crema_solver *solver) {
   const Caffe__SolverParameter *param = solver->param;
+  CR_TRY(cr_state_hold(solver));
   if (is_due(solver->iteration, param->display)) {
     double loss;
     if (solver->options.feed != NULL) {
@@ -156,31 +190,67 @@ static crema_status report_end(crema_solver *solver) {
       CR_TRY(solver->options.feed(solver->options.user, solver->net, pass));
     }
     CR_TRY(crema_net_forward(solver->net, &loss));
-    if (!isfinite(loss)) return fail_not_finite(solver, loss);
+    if (!isfinite(loss)) CR_TRY(end_or_warn(solver, fail_loss(solver, loss), true));
     cr_log_info("Iteration %lld, loss = %g", (long long)solver->iteration,
                 cr_loss_window_add(&solver->window, loss));
   }
   if (is_due(solver->iteration, param->test_interval)) CR_TRY(cr_solver_test_all(solver));
+  if (!solver->stop_requested) cr_state_release(solver);
   return CREMA_OK;
+}
+
+static bool takes_snapshots(const crema_solver *solver) {
+  return solver->param->snapshot > 0 || solver->param->snapshot_after_train;
+}
+
+/* The snapshot after training, which also makes up for one that could not be written. */
+static crema_status snapshot_at_end(crema_solver *solver) {
+  const Caffe__SolverParameter *param = solver->param;
+  bool wanted = param->snapshot_after_train && !is_due(solver->iteration, param->snapshot) &&
+                solver->snapshot_iteration != solver->iteration;
+  if (!wanted && solver->unsaved == CREMA_OK) return CREMA_OK;
+  crema_status status = crema_solver_snapshot(solver);
+  if (status == CREMA_E_NUMERIC) return status;
+  if (status != CREMA_OK) cr_snapshot_note_failure(solver, status);
+  return CREMA_OK;
+}
+
+/* Training failed, for want of data perhaps. What was learned since `start` is kept, unless the
+ * failure is that it is worth nothing. Passes the failure on. */
+static crema_status keep_what_is_learned(crema_solver *solver, int64_t start,
+                                         crema_status failure) {
+  bool whole = failure != CREMA_E_NUMERIC && !solver->updating;
+  if (!whole || !takes_snapshots(solver) || solver->iteration == start ||
+      solver->iteration == solver->snapshot_iteration) {
+    return failure;
+  }
+  char *text = strdup(crema_error_text());
+  if (crema_solver_snapshot(solver) == CREMA_OK) {
+    cr_log_warning("Training fails after %lld iterations, which the snapshot keeps",
+                   (long long)solver->iteration);
+  } else {
+    cr_log_warning("%s", crema_error_text());
+  }
+  if (text != NULL) failure = cr_fail_text(failure, text);
+  free(text);
+  return failure;
 }
 
 crema_status crema_solver_solve(crema_solver *solver) {
   CR_REQUIRE(solver);
-  const Caffe__SolverParameter *param = solver->param;
-  const bool snapshots = param->snapshot > 0 || param->snapshot_after_train;
-  if (snapshots) CR_TRY(cr_snapshot_check(solver));
+  const int64_t start = solver->iteration;
+  if (takes_snapshots(solver)) CR_TRY(cr_snapshot_check(solver));
   cr_log_info("Solving %s", crema_net_name(solver->net));
-  cr_log_info("Learning Rate Policy: %s", param->lr_policy);
+  cr_log_info("Learning Rate Policy: %s", solver->param->lr_policy);
   solver->stop_requested = false;
-  CR_TRY(step_until(solver, param->max_iter));
-  if (param->snapshot_after_train && !is_due(solver->iteration, param->snapshot)) {
-    CR_TRY(crema_solver_snapshot(solver));
-  }
+  crema_status status = step_until(solver, solver->param->max_iter);
+  if (status != CREMA_OK) return keep_what_is_learned(solver, start, status);
+  CR_TRY(snapshot_at_end(solver));
   if (solver->stop_requested) {
     cr_log_info("Optimization stopped early.");
-    return CREMA_OK;
+  } else {
+    CR_TRY(report_end(solver));
+    cr_log_info("Optimization Done.");
   }
-  CR_TRY(report_end(solver));
-  cr_log_info("Optimization Done.");
-  return CREMA_OK;
+  return cr_snapshot_failure(solver);
 }

@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "crema/log.h"
 #include "solver/solver.h"
 
 typedef struct solver_case {
@@ -100,6 +101,32 @@ static inline crema_status case_feed(void *user, crema_net *net, int64_t pass) {
   for (int i = 0; i < 12; ++i) data[i] = (float)((i * 7 + pass * 5) % 11) / 11.0f - 0.4f;
   for (int i = 0; i < 4; ++i) label[i] = (float)((i + pass) % 2);
   return CREMA_OK;
+}
+
+/* What is logged from listen() on. */
+typedef struct log_lines {
+  char text[1 << 16];
+  size_t size;
+} log_lines;
+
+static inline void keep_line(void *user, crema_log_level level, const char *file, int line,
+                             const char *message) {
+  log_lines *lines = user;
+  (void)level, (void)file, (void)line;
+  int put = snprintf(lines->text + lines->size, sizeof lines->text - lines->size, "%s\n", message);
+  if (put > 0) lines->size += (size_t)put;
+  if (lines->size >= sizeof lines->text) lines->size = sizeof lines->text - 1;
+}
+
+static inline void listen(log_lines *lines) {
+  *lines = (log_lines){.size = 0};
+  crema_log_set(keep_line, lines, CREMA_LOG_INFO);
+}
+
+static inline int count_lines(const log_lines *lines, const char *words) {
+  int count = 0;
+  for (const char *at = strstr(lines->text, words); at != NULL; at = strstr(at + 1, words)) ++count;
+  return count;
 }
 
 /* The six weights of the small net. */

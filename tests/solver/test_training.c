@@ -1,33 +1,7 @@
 /* The training loop: callbacks, tests, reports, and what a solver file may say wrongly. */
 #include <math.h>
 
-#include "crema/log.h"
 #include "solver_case.h"
-
-typedef struct log_lines {
-  char text[1 << 16];
-  size_t size;
-} log_lines;
-
-static void keep_line(void *user, crema_log_level level, const char *file, int line,
-                      const char *message) {
-  log_lines *lines = user;
-  (void)level, (void)file, (void)line;
-  int put = snprintf(lines->text + lines->size, sizeof lines->text - lines->size, "%s\n", message);
-  if (put > 0) lines->size += (size_t)put;
-  if (lines->size >= sizeof lines->text) lines->size = sizeof lines->text - 1;
-}
-
-static void listen(log_lines *lines) {
-  *lines = (log_lines){.size = 0};
-  crema_log_set(keep_line, lines, CREMA_LOG_INFO);
-}
-
-static int count_lines(const log_lines *lines, const char *words) {
-  int count = 0;
-  for (const char *at = strstr(lines->text, words); at != NULL; at = strstr(at + 1, words)) ++count;
-  return count;
-}
 
 /* ---- callbacks ---- */
 

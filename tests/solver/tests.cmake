@@ -4,3 +4,5 @@ target_link_libraries(test_solver_snapshot PRIVATE PkgConfig::HDF5)
 foreach(function malloc calloc realloc aligned_alloc posix_memalign strdup strndup)
   target_link_options(test_solver_no_memory PRIVATE -Wl,--wrap=${function})
 endforeach()
+# Kills at a renaming.
+target_link_options(test_solver_model_file PRIVATE -Wl,--wrap=rename)

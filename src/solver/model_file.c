@@ -1,0 +1,162 @@
+/* Which model file belongs to a solver state: the one whose size and checksum the state records. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <zlib.h>
+
+#include "core/fail.h"
+#include "core/file.h"
+#include "core/io.h"
+#include "core/log.h"
+#include "solver/solver.h"
+
+/* ---- sums ---------------------------------------------------------------- */
+
+static crema_status add_up(int fd, const char *path, cr_model_sum *sum) {
+  enum { CHUNK = 1 << 18 };
+  crema_status status = CREMA_OK;
+  unsigned char *chunk = malloc(CHUNK);
+  uLong crc = crc32(0, NULL, 0);
+  if (chunk == NULL) return cr_fail_memory(CHUNK, "a checksum");
+  for (;;) {
+    ssize_t got = cr_io_read(fd, chunk, CHUNK);
+    if (got < 0) status = cr_fail_errno(errno, "%s: cannot read", path);
+    if (got <= 0) break;
+    crc = crc32(crc, chunk, (uInt)got);
+    sum->size += (uint64_t)got;
+  }
+  sum->crc32 = (uint32_t)crc;
+  free(chunk);
+  return status;
+}
+
+crema_status cr_model_sum_read(const char *path, cr_model_sum *out) {
+  *out = (cr_model_sum){0};
+  int fd = cr_io_open(path, O_RDONLY | O_NONBLOCK, 0);
+  if (fd < 0) return cr_fail_errno(errno, "%s: cannot open", path);
+  crema_status status = add_up(fd, path, out);
+  cr_io_close(fd);
+  return status;
+}
+
+/* ---- finding ------------------------------------------------------------- */
+
+enum { PLACES = 3 };
+
+/* Where the model of a state may be, in the order of looking. Paths may be the same. */
+typedef struct model_places {
+  char *path[PLACES];
+} model_places;
+
+static void free_places(model_places *places) {
+  for (int i = 0; i < PLACES; ++i) free(places->path[i]);
+}
+
+static crema_status join(const char *folder_of, const char *name, char **out) {
+  const char *slash = strrchr(folder_of, '/');
+  int folder = slash == NULL || name[0] == '/' ? 0 : (int)(slash + 1 - folder_of);
+  cr_buffer text = {0};
+  crema_status status = cr_buffer_print(&text, "%.*s%s", folder, folder_of, name);
+  *out = cr_buffer_take(&text);
+  return status;
+}
+
+/* Beside the state, at the recorded path, and at the recorded path as seen from the state: a copied
+ * pair stays a pair, whatever lies where it was copied from. */
+static crema_status list_places(const char *state_path, const char *name, model_places *out) {
+  const char *slash = strrchr(name, '/');
+  *out = (model_places){{NULL}};
+  crema_status status = join(state_path, slash == NULL ? name : slash + 1, &out->path[0]);
+  if (status == CREMA_OK) status = join("", name, &out->path[1]);
+  if (status == CREMA_OK) status = join(state_path, name, &out->path[2]);
+  if (status != CREMA_OK) free_places(out);
+  return status;
+}
+
+static bool was_tried(const model_places *places, int index) {
+  for (int i = 0; i < index; ++i) {
+    if (strcmp(places->path[i], places->path[index]) == 0) return true;
+  }
+  return false;
+}
+
+/* Whether the file is the one that `wanted` was computed from; if not, says in `why` what it is. */
+static crema_status compare(const char *path, const cr_model_sum *wanted, bool *same,
+                            cr_buffer *why) {
+  struct stat info;
+  cr_model_sum found;
+  const char *comma = why->size > 0 ? ", " : "";
+  *same = false;
+  if (stat(path, &info) != 0 || !S_ISREG(info.st_mode)) {
+    return cr_buffer_print(why, "%s%s, which is not a file", comma, path);
+  }
+  if ((uint64_t)info.st_size != wanted->size) {
+    return cr_buffer_print(why, "%s%s of %lld bytes", comma, path, (long long)info.st_size);
+  }
+  crema_status status = cr_model_sum_read(path, &found);
+  if (status == CREMA_E_NO_MEMORY) return status;
+  if (status != CREMA_OK) return cr_buffer_print(why, "%s%s", comma, crema_error_text());
+  *same = found.size == wanted->size && found.crc32 == wanted->crc32;
+  if (*same) return CREMA_OK;
+  return cr_buffer_print(why, "%s%s of %llu bytes with CRC-32 %08x", comma, path,
+                         (unsigned long long)found.size, (unsigned)found.crc32);
+}
+
+/* The index of the first file that is there and, unless `wanted` is NULL, is the right one. */
+static crema_status choose(const model_places *places, const cr_model_sum *wanted, int *out) {
+  cr_buffer why = {0};
+  crema_status status = CREMA_OK;
+  for (int i = 0; i < PLACES; ++i) {
+    bool same = true;
+    if (was_tried(places, i) || !cr_file_exists(places->path[i])) continue;
+    if (wanted != NULL) CR_TRY_GOTO(compare(places->path[i], wanted, &same, &why), out);
+    if (!same) continue;
+    *out = i;
+    goto out;
+  }
+  if (why.size == 0) {
+    status = cr_fail(CREMA_E_NOT_FOUND, "its model is not there: no such file as %s%s%s",
+                     places->path[0], was_tried(places, 1) ? "" : " or ",
+                     was_tried(places, 1) ? "" : places->path[1]);
+  } else {
+    status =
+        cr_fail(CREMA_E_CORRUPT,
+                "its model is not there; expected a file of %llu bytes with CRC-32 %08x, found "
+                "%s",
+                (unsigned long long)wanted->size, (unsigned)wanted->crc32, why.data);
+  }
+out:
+  cr_buffer_free(&why);
+  return status;
+}
+
+crema_status cr_model_find(const char *state_path, const Caffe__SolverState *state, char **out) {
+  const Caffe__CremaState *extra = state->crema_state;
+  cr_model_sum wanted = {0};
+  model_places places;
+  int chosen = 0;
+  *out = NULL;
+  if (state->learned_net == NULL || state->learned_net[0] == '\0') {
+    cr_log_warning("%s names no model; the weights stay as they are", state_path);
+    return CREMA_OK;
+  }
+  bool known = extra != NULL && extra->has_model_size && extra->has_model_crc32;
+  if (known) wanted = (cr_model_sum){extra->model_size, extra->model_crc32};
+  CR_TRY(list_places(state_path, state->learned_net, &places));
+  crema_status status = choose(&places, known ? &wanted : NULL, &chosen);
+  if (status == CREMA_OK) {
+    *out = places.path[chosen];
+    places.path[chosen] = NULL;
+    cr_log_info("Restoring the model from %s", *out);
+    if (!known) {
+      cr_log_warning(
+          "%s does not record which model is its own; %s is taken, even if another run wrote it",
+          state_path, *out);
+    }
+  }
+  free_places(&places);
+  return status;
+}
