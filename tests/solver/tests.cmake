@@ -6,3 +6,5 @@ foreach(function malloc calloc realloc aligned_alloc posix_memalign strdup strnd
 endforeach()
 # Kills at a renaming.
 target_link_options(test_solver_model_file PRIVATE -Wl,--wrap=rename)
+# Many snapshots.
+target_link_options(test_solver_stops PRIVATE -Wl,--wrap=fsync)
