@@ -6,5 +6,6 @@ foreach(function malloc calloc realloc aligned_alloc posix_memalign strdup strnd
 endforeach()
 # Kills at a renaming.
 target_link_options(test_solver_model_file PRIVATE -Wl,--wrap=rename)
-# Many snapshots.
+# Many snapshots, none of which need outlive a power cut.
 target_link_options(test_solver_stops PRIVATE -Wl,--wrap=fsync)
+target_link_options(test_solver_carry_on PRIVATE -Wl,--wrap=fsync)
