@@ -143,8 +143,8 @@ void cr_state_release(crema_solver *solver);
 /* Goes back to what cr_state_hold kept, if anything, and forgets it. Errors: those of the layers'
  * restore. */
 crema_status cr_state_rewind(crema_solver *solver) CREMA_MUST_USE;
-/* Whether a state fits the solver. Errors: CREMA_E_SHAPE when the history does not fit the net,
- * CREMA_E_CORRUPT. */
+/* Whether a state fits the solver. Errors: CREMA_E_SHAPE when the history does not fit the net or
+ * the order of its layers, CREMA_E_CORRUPT. */
 crema_status cr_state_check(crema_solver *solver, const Caffe__SolverState *state) CREMA_MUST_USE;
 /* Takes over a state that was checked. Errors: CREMA_E_CORRUPT, those of the layers' restore. */
 crema_status cr_state_from_proto(crema_solver *solver,

@@ -157,19 +157,37 @@ static bool has_generator(const Caffe__CremaState *message) {
          message->generator[GENERATOR_WORDS - 1] < GENERATOR_WORDS;
 }
 
-crema_status cr_state_check(crema_solver *solver, const Caffe__SolverState *state) {
-  if (!state->has_iter) {
-    return cr_fail(CREMA_E_CORRUPT, "not a solver state: it has no iteration");
+static bool has_name(const Caffe__CremaState__Layer *layer, const char *name) {
+  return layer->name != NULL && strcmp(layer->name, name) == 0;
+}
+
+/* The index of the saved layer of a name, first looked for at index `at`; -1: there is none. */
+static int64_t find_layer(const Caffe__CremaState__Net *net, int at, const char *name) {
+  if ((size_t)at < net->n_layer && has_name(net->layer[at], name)) return at;
+  for (size_t i = 0; i < net->n_layer; ++i) {
+    if (has_name(net->layer[i], name)) return (int64_t)i;
   }
-  if (state->iter < 0 || state->current_step < 0) {
-    return cr_fail(CREMA_E_CORRUPT, "iteration %d and step %d are not possible", state->iter,
-                   state->current_step);
+  return -1;
+}
+
+/* The history has no names: it belongs to the parameters in the order of their layers. */
+static crema_status check_order(const crema_net *net, const Caffe__CremaState__Net *saved) {
+  int64_t last = -1;
+  for (int i = 0; i < net->layers; ++i) {
+    const cr_layer *layer = net->layer[i].layer;
+    int64_t index = layer->params > 0 ? find_layer(saved, i, layer->name) : -1;
+    if (index >= 0 && index < last) {
+      return cr_fail(CREMA_E_SHAPE,
+                     "layers '%s' and '%s' are in another order than in the state, and the history "
+                     "is in the order of the layers",
+                     saved->layer[last]->name, layer->name);
+    }
+    if (index >= 0) last = index;
   }
-  if (state->crema_state != NULL && !has_generator(state->crema_state)) {
-    return cr_fail(CREMA_E_CORRUPT,
-                   "the state of the random generator, %zu words, does not make sense",
-                   state->crema_state->n_generator);
-  }
+  return CREMA_OK;
+}
+
+static crema_status check_history(crema_solver *solver, const Caffe__SolverState *state) {
   int wanted = cr_updater_history_count(solver->updater);
   if (state->n_history != (size_t)wanted) {
     return cr_fail(CREMA_E_SHAPE,
@@ -192,23 +210,30 @@ crema_status cr_state_check(crema_solver *solver, const Caffe__SolverState *stat
   return CREMA_OK;
 }
 
-static const Caffe__CremaState__Layer *find_layer(const Caffe__CremaState__Net *net, int at,
-                                                  const char *name) {
-  if ((size_t)at < net->n_layer && net->layer[at]->name != NULL &&
-      strcmp(net->layer[at]->name, name) == 0) {
-    return net->layer[at];
+crema_status cr_state_check(crema_solver *solver, const Caffe__SolverState *state) {
+  const Caffe__CremaState *extra = state->crema_state;
+  if (!state->has_iter) {
+    return cr_fail(CREMA_E_CORRUPT, "not a solver state: it has no iteration");
   }
-  for (size_t i = 0; i < net->n_layer; ++i) {
-    if (net->layer[i]->name != NULL && strcmp(net->layer[i]->name, name) == 0) return net->layer[i];
+  if (state->iter < 0 || state->current_step < 0) {
+    return cr_fail(CREMA_E_CORRUPT, "iteration %d and step %d are not possible", state->iter,
+                   state->current_step);
   }
-  return NULL;
+  if (extra != NULL && !has_generator(extra)) {
+    return cr_fail(CREMA_E_CORRUPT,
+                   "the state of the random generator, %zu words, does not make sense",
+                   extra->n_generator);
+  }
+  CR_TRY(check_history(solver, state));
+  return extra != NULL && extra->n_net > 0 ? check_order(solver->net, extra->net[0]) : CREMA_OK;
 }
 
 static crema_status net_from_proto(crema_net *net, const Caffe__CremaState__Net *message) {
   for (int i = 0; i < net->layers; ++i) {
     cr_layer *layer = net->layer[i].layer;
-    const Caffe__CremaState__Layer *from = find_layer(message, i, layer->name);
-    if (from == NULL) continue;
+    int64_t index = find_layer(message, i, layer->name);
+    if (index < 0) continue;
+    const Caffe__CremaState__Layer *from = message->layer[index];
     if (from->has_key) layer->key = from->key;
     if (from->has_pass) layer->pass = from->pass;
     if (!from->has_state || layer->class->restore == NULL) continue;
@@ -237,7 +262,6 @@ static crema_status extra_from_proto(crema_solver *solver, const Caffe__CremaSta
   }
   for (size_t i = 0; i < message->n_net && i <= (size_t)solver->test_nets; ++i) {
     crema_net *net = i == 0 ? solver->net : solver->test_net[i - 1];
-    net->seed = message->seed;
     CR_TRY(net_from_proto(net, message->net[i]));
   }
   return CREMA_OK;

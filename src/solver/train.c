@@ -41,7 +41,8 @@ static crema_status fail_loss(crema_solver *solver, double loss) {
   return cr_fail(CREMA_E_NUMERIC, "iteration %lld: the loss is %g", iteration, loss);
 }
 
-/* A sum on the device tells cheaply whether there is anything to look for on the host. */
+/* Sums on the device, in double precision, which no sum of floats exceeds, tell cheaply whether
+ * there is anything to look for on the host. */
 static crema_status fail_weights(crema_solver *solver) {
   const char *layer = NULL, *blob = NULL;
   double sum = 0;
@@ -53,7 +54,6 @@ static crema_status fail_weights(crema_solver *solver) {
   }
   if (isfinite(sum)) return CREMA_OK;
   CR_TRY(cr_net_find_nonfinite(solver->net, &found, &layer, &blob));
-  if (!found) return CREMA_OK; /* the sum itself was too large */
   return cr_fail(
       CREMA_E_NUMERIC,
       "iteration %lld: the loss is finite, but values of layer '%s' are not: %s (a lower "
@@ -173,6 +173,11 @@ crema_status crema_solver_step(crema_solver *solver, int64_t iterations) {
   CR_REQUIRE(solver);
   if (iterations < 0) {
     return cr_fail(CREMA_E_RANGE, "cannot train for %lld iterations", (long long)iterations);
+  }
+  if (iterations > INT32_MAX - solver->iteration) {
+    return cr_fail(CREMA_E_RANGE,
+                   "cannot train for %lld iterations after %lld: solver states count up to %d",
+                   (long long)iterations, (long long)solver->iteration, INT32_MAX);
   }
   solver->stop_requested = false;
   CR_TRY(step_until(solver, solver->iteration + iterations));

@@ -179,12 +179,12 @@ static void long_names_fail_at_the_start(void **state) {
   static const char *const formats[] = {"", "snapshot_format: HDF5"};
   int refused = 0, written = 0;
   (void)state;
-  for (size_t length = 200; length <= 250; length += 2) {
+  for (size_t i = 0; i < 2 * 36; ++i) {
     static folder_case f;
     char text[256], name[256];
     cr_buffer prefix = {0};
-    snprintf(text, sizeof text, "lr_policy: 'fixed' max_iter: 10 snapshot: 5 %s",
-             formats[length / 2 % 2]);
+    const size_t length = 205 + i / 2;
+    snprintf(text, sizeof text, "lr_policy: 'fixed' max_iter: 10 snapshot: 5 %s", formats[i % 2]);
     memset(name, 'x', length);
     name[length] = '\0';
     folder_begin(&f, text);
@@ -201,6 +201,10 @@ static void long_names_fail_at_the_start(void **state) {
       assert_non_null(strstr(crema_error_text(), "snapshot_prefix"));
       assert_non_null(strstr(crema_error_text(), "File name too long"));
     }
+    /* A run that goes on past max_iter has longer names. */
+    f.c.solver->iteration = 12345;
+    status = crema_solver_solve(f.c.solver);
+    if (status != CREMA_OK) assert_non_null(strstr(crema_error_text(), "snapshot_prefix"));
     folder_end(&f);
   }
   assert_true(refused > 0 && written > 0);
@@ -245,6 +249,11 @@ static void what_is_learned_is_kept(void **state) {
   expect_kept("lr_policy: 'fixed' max_iter: 9", feed_nan, CREMA_E_NUMERIC, false);
 }
 
+static crema_status feed_none(void *user, crema_net *net, int64_t pass) {
+  (void)user, (void)net, (void)pass;
+  return cr_fail(CREMA_E_CORRUPT, "no data");
+}
+
 /* A snapshot that is there already is not written again, nor one of nothing learned. */
 static void nothing_is_kept_twice(void **state) {
   static folder_case f;
@@ -258,6 +267,30 @@ static void nothing_is_kept_twice(void **state) {
   assert_int_equal(remove(case_path(&f.c, "out/s_iter_3.solverstate", path)), 0);
   assert_int_equal(crema_solver_solve(f.c.solver), CREMA_E_CORRUPT);
   assert_false(has_pair(&f, 3));
+  folder_end(&f);
+  folder_begin(&f, "lr_policy: 'fixed' max_iter: 9");
+  f.c.solver->options.feed = feed_none;
+  assert_int_equal(crema_solver_solve(f.c.solver), CREMA_E_CORRUPT);
+  assert_false(has_pair(&f, 0));
+  folder_end(&f);
+}
+
+/* Weights of which some are updated and some are not are nobody's. */
+static void half_an_update_is_not_kept(void **state) {
+  static folder_case f;
+  crema_shape shape = {.axes = 1, .dim = {7}};
+  (void)state;
+  folder_begin(&f, "lr_policy: 'fixed' max_iter: 9 momentum: 0.9");
+  assert_int_equal(crema_solver_step(f.c.solver, 2), CREMA_OK);
+  crema_blob *history = cr_updater_history(f.c.solver->updater, 1);
+  assert_int_equal(crema_blob_reshape(history, &shape), CREMA_OK);
+  float before[6], after[6];
+  case_weights(&f.c, before);
+  assert_int_not_equal(crema_solver_solve(f.c.solver), CREMA_OK);
+  case_weights(&f.c, after);
+  assert_memory_not_equal(before, after, sizeof before);
+  assert_int_equal(crema_solver_iteration(f.c.solver), 2);
+  assert_false(has_pair(&f, 2));
   folder_end(&f);
 }
 
@@ -314,6 +347,14 @@ static void snapshots_find_them_too(void **state) {
   assert_int_equal(crema_solver_solve(f.c.solver), CREMA_E_NUMERIC);
   assert_non_null(strstr(crema_error_text(), "snapshot after 6 iterations"));
   assert_true(has_pair(&f, 3) && !has_pair(&f, 6));
+  folder_end(&f);
+  /* At the end, there is nothing left to test then. */
+  folder_begin_net(&f, relu_net, nan_text);
+  f.c.solver->param->snapshot = 0;
+  f.nan_at = 12;
+  assert_int_equal(crema_solver_solve(f.c.solver), CREMA_E_NUMERIC);
+  assert_non_null(strstr(crema_error_text(), "snapshot after 12 iterations"));
+  assert_int_equal(count_lines(&f.lines, "Iteration 12, Testing"), 0);
   folder_end(&f);
 }
 
@@ -387,6 +428,7 @@ int main(void) {
       cmocka_unit_test(long_names_fail_at_the_start),
       cmocka_unit_test(what_is_learned_is_kept),
       cmocka_unit_test(nothing_is_kept_twice),
+      cmocka_unit_test(half_an_update_is_not_kept),
       cmocka_unit_test(a_failure_to_keep_is_a_warning),
       cmocka_unit_test(weights_that_are_not_finite_end_training),
       cmocka_unit_test(snapshots_find_them_too),

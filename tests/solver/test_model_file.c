@@ -171,12 +171,16 @@ static void check_unsummed_pair(pair_case *p) {
                    CREMA_OK);
   Caffe__SolverState *found = (Caffe__SolverState *)message;
   assert_true(found->crema_state->has_model_size && found->crema_state->has_model_crc32);
-  found->crema_state->has_model_size = found->crema_state->has_model_crc32 = 0;
-  assert_int_equal(cr_message_write_binary(message, path), CREMA_OK);
-  listen(&lines);
-  expect_run(p, "a/", 0);
-  assert_int_equal(count_lines(&lines, "does not record which model is its own"), 1);
-  assert_int_equal(count_lines(&lines, "not go on exactly"), 0);
+  /* Half of it is worth nothing. */
+  for (int size = 1; size >= 0; --size) {
+    found->crema_state->has_model_size = size;
+    found->crema_state->has_model_crc32 = 0;
+    assert_int_equal(cr_message_write_binary(message, path), CREMA_OK);
+    listen(&lines);
+    expect_run(p, "a/", 0);
+    assert_int_equal(count_lines(&lines, "does not record which model is its own"), 1);
+    assert_int_equal(count_lines(&lines, "not go on exactly"), 0);
+  }
   /* As Caffe's states are. */
   cr_message_free(&found->crema_state->base);
   found->crema_state = NULL;
@@ -220,6 +224,28 @@ static void a_state_moved_alone_finds_its_model(void **state) {
   each_format(check_state_moved_alone);
 }
 
+/* A path that was relative to where training ran is tried from where the state is. */
+static void recorded_paths_are_seen_from_the_state(void **state) {
+  pair_case p;
+  char path[256];
+  ProtobufCMessage *message;
+  (void)state;
+  pair_begin(&p, false);
+  make_pairs(&p);
+  move(&p, "a/", "", "solverstate");
+  file_in(&p, "", "solverstate", path);
+  assert_int_equal(cr_message_read_binary(&caffe__solver_state__descriptor, path, &message),
+                   CREMA_OK);
+  Caffe__SolverState *found = (Caffe__SolverState *)message;
+  char *name = found->learned_net, relative[] = "a/s_iter_3.caffemodel";
+  found->learned_net = relative;
+  assert_int_equal(cr_message_write_binary(message, path), CREMA_OK);
+  found->learned_net = name;
+  cr_message_free(message);
+  expect_run(&p, "", 0);
+  case_end(&p.c);
+}
+
 static void check_missing(pair_case *p) {
   char words[600], beside[256], recorded[256];
   make_pairs(p);
@@ -251,6 +277,8 @@ static void check_other_size(pair_case *p) {
   snprintf(words, sizeof words, "expected a file of %s, found %s of %ld bytes", expected, path,
            size);
   expect_refusal(p, "a/", CREMA_E_CORRUPT, words);
+  /* That is enough: the file is not read. */
+  assert_string_equal(strstr(crema_error_text(), ", found "), strstr(words, ", found "));
 }
 
 static void a_model_of_another_size(void **state) {
@@ -329,6 +357,10 @@ static void check_kills(pair_case *p) {
   expected_text(p, "", found);
   snprintf(words, sizeof words, "of %s", found);
   expect_refusal(p, "", CREMA_E_CORRUPT, words);
+  /* The path beside the state is the recorded one and is told of once. */
+  const char *first = strstr(crema_error_text(), ".caffemodel");
+  assert_non_null(first);
+  assert_null(strstr(first + 1, ".caffemodel"));
   kill_at(p, 2);
   expect_run(p, "", 1);
 }
@@ -344,6 +376,7 @@ int main(void) {
       cmocka_unit_test(a_copied_pair_stays_a_pair),
       cmocka_unit_test(states_without_a_sum_are_warned_of),
       cmocka_unit_test(a_state_moved_alone_finds_its_model),
+      cmocka_unit_test(recorded_paths_are_seen_from_the_state),
       cmocka_unit_test(a_model_that_is_gone),
       cmocka_unit_test(a_model_of_another_size),
       cmocka_unit_test(a_full_disk_leaves_the_older_pair),

@@ -19,7 +19,7 @@ int __wrap_fsync(int fd) {
 
 /* ---- runs ---- */
 
-enum { LAST = 9, RECORDS = 7 };
+enum { LAST = 6, RECORDS = 7 };
 
 /* Batches that do not divide the records, random crops, mirrors and masks, running statistics. */
 static const char *const net_text =
@@ -43,11 +43,11 @@ static const char *const net_text =
 /* Text of the solver file, then of the train net's data_param. */
 static const char *const kinds[][2] = {
     {"lr_policy: 'fixed' momentum: 0.9 weight_decay: 0.01", ""},
-    {"lr_policy: 'step' stepsize: 4 gamma: 0.5 type: 'Nesterov' momentum: 0.8", "shuffle: true"},
+    {"lr_policy: 'step' stepsize: 2 gamma: 0.5 type: 'Nesterov' momentum: 0.8", "shuffle: true"},
     {"lr_policy: 'inv' gamma: 0.1 power: 0.7 type: 'AdaGrad' iter_size: 2", "cache: true"},
     {"lr_policy: 'exp' gamma: 0.9 type: 'RMSProp' rms_decay: 0.9 average_loss: 4", ""},
     {"lr_policy: 'fixed' type: 'AdaDelta' momentum: 0.9 snapshot_format: HDF5", "shuffle: true"},
-    {"lr_policy: 'multistep' stepvalue: 2 stepvalue: 5 gamma: 0.5 type: 'Adam' momentum: 0.9",
+    {"lr_policy: 'multistep' stepvalue: 2 stepvalue: 4 gamma: 0.5 type: 'Adam' momentum: 0.9",
      "shuffle: true cache: true"},
     {"lr_policy: 'plateau' plateau_winsize: 1 plateau_winsize: 2 gamma: 0.5 average_loss: 3 "
      "snapshot_format: HDF5",
@@ -211,23 +211,30 @@ static void expect_same_files(const stop_case *s) {
   }
 }
 
-static void resume(stop_case *s, int64_t iteration) {
+static void restore(stop_case *s, int64_t iteration) {
   char path[256];
-  load(s);
   crema_status status =
       crema_solver_restore(s->c.solver, file_of(s, iteration, "solverstate", path));
   if (status != CREMA_OK) fail_msg("%s", crema_error_text());
+}
+
+static void resume(stop_case *s, int64_t iteration) {
+  load(s);
+  restore(s, iteration);
   listen(&s->part);
 }
 
 /* ---- every moment of one run ---- */
 
+/* How a run goes on after a stop. */
+typedef enum way { NEW_SOLVER, SAME_SOLVER, RESTORED_SOLVER } way;
+
 /* A stop at each poll, gone on from in another process, so to speak, or in the same. */
-static void stop_at_every_poll(bool same_solver) {
+static void stop_at_every_poll(way on) {
   static stop_case s;
   begin(&s, 0);
-  assert_int_equal(s.polls, LAST + 4 * (3 + 2)); /* each iteration, each batch of four tests */
-  for (int64_t at = 1; at <= s.polls; ++at) {
+  assert_int_equal(s.polls, LAST + 3 * (3 + 2)); /* each iteration, each batch of three tests */
+  for (int64_t at = 1; at <= s.polls; at += on == NEW_SOLVER ? 1 : 2) {
     load(&s);
     listen(&s.part);
     s.user.answer = CREMA_SOLVER_STOP;
@@ -235,12 +242,14 @@ static void stop_at_every_poll(bool same_solver) {
     solve(&s);
     int64_t iteration = crema_solver_iteration(s.c.solver);
     assert_int_equal(iteration, s.user.answered_at);
-    if (same_solver || iteration == 0)
-      listen(&s.part); /* there is no snapshot of nothing learned */
-    else resume(&s, iteration);
+    s.user = (witness){.answered_at = -1};
+    if (on == NEW_SOLVER && iteration > 0) load(&s);
+    listen(&s.part);
+    /* There is no snapshot of nothing learned. */
+    if (on != SAME_SOLVER && iteration > 0) restore(&s, iteration);
     solve(&s);
     /* The forward pass of the last display moves the running statistics on, for good. */
-    if (!same_solver || iteration < LAST) expect_same_scores(&s);
+    if (on != SAME_SOLVER || iteration < LAST) expect_same_scores(&s);
     expect_same_files(&s);
   }
   end(&s);
@@ -248,12 +257,27 @@ static void stop_at_every_poll(bool same_solver) {
 
 static void stops_resume_exactly(void **state) {
   (void)state;
-  stop_at_every_poll(false);
+  stop_at_every_poll(NEW_SOLVER);
 }
 
 static void stopped_solvers_go_on_exactly(void **state) {
   (void)state;
-  stop_at_every_poll(true);
+  stop_at_every_poll(SAME_SOLVER);
+}
+
+static void restored_solvers_forget_the_stop(void **state) {
+  (void)state;
+  stop_at_every_poll(RESTORED_SOLVER);
+}
+
+/* Whoever goes on after the end does so as after any other iteration, with the data that is given
+ * then. */
+static void nothing_is_held_after_the_end(void **state) {
+  static stop_case s;
+  (void)state;
+  begin(&s, 0);
+  assert_null(s.c.solver->held);
+  end(&s);
 }
 
 /* Snapshots that are asked for, in the midst of a test too, change nothing and resume exactly. */
@@ -299,7 +323,7 @@ static void snapshots_in_the_last_test(void **state) {
     case_load(&s.c, small_net, text);
     solve(&s);
     if (i == 1) assert_int_equal(s.user.answered_at, LAST);
-    read_file(case_path(&s.c, "s_iter_9.solverstate", path), &bytes[i]);
+    read_file(file_of(&s, LAST, "solverstate", path), &bytes[i]);
     assert_int_equal(remove(path), 0);
   }
   assert_int_equal(bytes[0].size, bytes[1].size);
@@ -350,8 +374,12 @@ static void random_resumes(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(stops_resume_exactly),    cmocka_unit_test(stopped_solvers_go_on_exactly),
-      cmocka_unit_test(snapshots_at_every_poll), cmocka_unit_test(snapshots_in_the_last_test),
+      cmocka_unit_test(stops_resume_exactly),
+      cmocka_unit_test(stopped_solvers_go_on_exactly),
+      cmocka_unit_test(restored_solvers_forget_the_stop),
+      cmocka_unit_test(nothing_is_held_after_the_end),
+      cmocka_unit_test(snapshots_at_every_poll),
+      cmocka_unit_test(snapshots_in_the_last_test),
       cmocka_unit_test(random_resumes),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

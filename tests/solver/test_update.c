@@ -262,6 +262,67 @@ static void frozen_parameters_have_no_step(void **state) {
   }
 }
 
+/* clip_gradients 0 leaves no gradient; only below 0 there is no limit. */
+static void clipping_to_nothing(void **state) {
+  solver_case c;
+  float before[WEIGHTS], after[WEIGHTS];
+  (void)state;
+  case_begin(&c);
+  case_load(&c, small_net, "lr_policy: 'fixed' clip_gradients: 0");
+  case_weights(&c, before);
+  set_gradients(crema_solver_net(c.solver), 1);
+  assert_int_equal(cr_updater_run(c.solver->updater, 0.1f, 0), CREMA_OK);
+  case_weights(&c, after);
+  assert_memory_equal(before, after, sizeof before);
+  case_end(&c);
+}
+
+/* One gradient that is not a number spoils its own weight and no other. */
+static void a_norm_that_is_no_number_clips_nothing(void **state) {
+  solver_case c;
+  float before[WEIGHTS], after[WEIGHTS], *diff;
+  (void)state;
+  case_begin(&c);
+  case_load(&c, small_net, "lr_policy: 'fixed' clip_gradients: 0.01");
+  case_weights(&c, before);
+  set_gradients(crema_solver_net(c.solver), 1);
+  crema_blob *blob = crema_solver_net(c.solver)->learnable[0];
+  assert_int_equal(crema_blob_mutable_cpu_diff(blob, &diff), CREMA_OK);
+  diff[2] = NAN;
+  assert_int_equal(cr_updater_run(c.solver->updater, 0.1f, 0), CREMA_OK);
+  case_weights(&c, after);
+  for (int i = 0; i < WEIGHTS; ++i) {
+    double expected = (double)before[i] - 0.1 * gradient(1, i);
+    if (i == 2) assert_true(isnan(after[i]));
+    else assert_true(fabs((double)after[i] - expected) < 1e-6);
+  }
+  case_end(&c);
+}
+
+/* A parameter that is frozen while it moves, as by a resume with lr_mult 0, comes to rest. */
+static void frozen_parameters_come_to_rest(void **state) {
+  solver_case c;
+  float start[WEIGHTS], found[WEIGHTS];
+  (void)state;
+  case_begin(&c);
+  case_load(&c, small_net, "lr_policy: 'fixed' momentum: 0.5");
+  crema_net *net = crema_solver_net(c.solver);
+  case_weights(&c, start);
+  set_gradients(net, 1);
+  assert_int_equal(cr_updater_run(c.solver->updater, 0.1f, 0), CREMA_OK);
+  net->lr_mult[0] = 0;
+  for (int step = 1; step < 3; ++step) {
+    set_gradients(net, 7);
+    assert_int_equal(cr_updater_run(c.solver->updater, 0.1f, step), CREMA_OK);
+  }
+  case_weights(&c, found);
+  for (int i = 0; i < WEIGHTS; ++i) {
+    double expected = (double)start[i] - 0.1 * gradient(1, i) * (1 + 0.5 + 0.25);
+    assert_true(fabs((double)found[i] - expected) < 1e-6);
+  }
+  case_end(&c);
+}
+
 static void refuses(void **state) {
   solver_case c;
   (void)state;
@@ -288,6 +349,9 @@ int main(void) {
       cmocka_unit_test(keeps_the_step_for_snapshots_with_diffs),
       cmocka_unit_test(frozen_parameters_stay),
       cmocka_unit_test(frozen_parameters_have_no_step),
+      cmocka_unit_test(clipping_to_nothing),
+      cmocka_unit_test(a_norm_that_is_no_number_clips_nothing),
+      cmocka_unit_test(frozen_parameters_come_to_rest),
       cmocka_unit_test(refuses),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
