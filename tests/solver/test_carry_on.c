@@ -20,7 +20,8 @@ typedef struct folder_case {
   log_lines lines;
   int64_t away_from, away_to; /* iterations; 0: never */
   int64_t snapshot_at_poll, polls;
-  int64_t nan_at; /* iteration after which a weight is not a number; 0: never */
+  /* Iterations after which a weight is not a number, and the second history has another shape. */
+  int64_t nan_at, spoil_at;
 } folder_case;
 
 static void set_weight(crema_net *net, float value) {
@@ -38,6 +39,11 @@ static void on_progress(void *user, const crema_solver_progress *progress) {
   folder_case *f = user;
   if (progress->iteration == f->away_from) move_folder(&f->c, "out", "away");
   if (progress->iteration == f->away_to) move_folder(&f->c, "away", "out");
+  if (progress->iteration == f->spoil_at) {
+    const crema_shape shape = {.axes = 1, .dim = {7}};
+    crema_blob *history = cr_updater_history(f->c.solver->updater, 1);
+    assert_int_equal(crema_blob_reshape(history, &shape), CREMA_OK);
+  }
   if (progress->iteration == f->nan_at) set_weight(crema_solver_net(f->c.solver), NAN);
 }
 
@@ -202,7 +208,7 @@ static void long_names_fail_at_the_start(void **state) {
       assert_non_null(strstr(crema_error_text(), "File name too long"));
     }
     /* A run that goes on past max_iter has longer names. */
-    f.c.solver->iteration = 12345;
+    f.c.solver->iteration = 12347;
     status = crema_solver_solve(f.c.solver);
     if (status != CREMA_OK) assert_non_null(strstr(crema_error_text(), "snapshot_prefix"));
     folder_end(&f);
@@ -278,14 +284,14 @@ static void nothing_is_kept_twice(void **state) {
 /* Weights of which some are updated and some are not are nobody's. */
 static void half_an_update_is_not_kept(void **state) {
   static folder_case f;
-  crema_shape shape = {.axes = 1, .dim = {7}};
-  (void)state;
-  folder_begin(&f, "lr_policy: 'fixed' max_iter: 9 momentum: 0.9");
-  assert_int_equal(crema_solver_step(f.c.solver, 2), CREMA_OK);
-  crema_blob *history = cr_updater_history(f.c.solver->updater, 1);
-  assert_int_equal(crema_blob_reshape(history, &shape), CREMA_OK);
   float before[6], after[6];
+  (void)state;
+  folder_begin(&f, "lr_policy: 'fixed' max_iter: 2 momentum: 0.9 snapshot_after_train: false");
+  assert_int_equal(crema_solver_solve(f.c.solver), CREMA_OK);
   case_weights(&f.c, before);
+  folder_end(&f);
+  folder_begin(&f, "lr_policy: 'fixed' max_iter: 9 momentum: 0.9");
+  f.spoil_at = 2;
   assert_int_not_equal(crema_solver_solve(f.c.solver), CREMA_OK);
   case_weights(&f.c, after);
   assert_memory_not_equal(before, after, sizeof before);

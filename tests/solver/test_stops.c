@@ -246,7 +246,8 @@ static void stop_at_every_poll(way on) {
     if (on == NEW_SOLVER && iteration > 0) load(&s);
     listen(&s.part);
     /* There is no snapshot of nothing learned. */
-    if (on != SAME_SOLVER && iteration > 0) restore(&s, iteration);
+    int64_t from = on == RESTORED_SOLVER && iteration == LAST ? LAST - 1 : iteration;
+    if (on != SAME_SOLVER && iteration > 0) restore(&s, from);
     solve(&s);
     /* The forward pass of the last display moves the running statistics on, for good. */
     if (on != SAME_SOLVER || iteration < LAST) expect_same_scores(&s);
