@@ -38,4 +38,22 @@ resume_equals noseed "" 'momentum: 0.9 average_loss: 7 iter_size: 2'
 resume_equals adam "" 'type: "Adam" momentum: 0.9 clip_gradients: 1 random_seed: 3'
 resume_equals adadelta "" 'type: "AdaDelta" momentum: 0.95 delta: 1e-6'
 resume_equals hdf5 ".h5" 'type: "Nesterov" momentum: 0.9 snapshot_format: HDF5'
+
+# A state goes on with its own model wherever the pair is, and with no other.
+make_net first 'max_iter: 20 random_seed: 1'
+run train -solver first.prototxt
+expect_ok "the first run"
+mkdir kept
+cp first_iter_20.* kept/
+make_net first 'max_iter: 20 random_seed: 2'
+run train -solver first.prototxt
+expect_ok "another run with the same prefix"
+make_net more 'max_iter: 25 random_seed: 1'
+run train -solver more.prototxt -snapshot kept/first_iter_20.solverstate
+expect_ok "a copied pair"
+expect_line "a copied pair" 'Restoring the model from kept/first_iter_20.caffemodel'
+cp first_iter_20.caffemodel kept/
+run train -solver more.prototxt -snapshot kept/first_iter_20.solverstate
+expect_error "another run's model" "kept/first_iter_20.solverstate" "expected a file of" \
+  "found kept/first_iter_20.caffemodel of"
 finish

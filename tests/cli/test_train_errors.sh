@@ -75,6 +75,15 @@ run train -solver spoilt.prototxt
 expect_error "weights not finite" "snapshot after 1 iterations" "layer 'ip2': param 0" "not finite"
 ls spoilt_iter_* >/dev/null 2>&1 && fail "a last snapshot of weights that are not finite"
 
+# On request training goes on, and no snapshot is written all the same.
+run train -solver nan.prototxt -on_nan warn
+expect_error "going on with a loss that is not finite" "snapshot after 50 iterations" "not finite"
+expect_line "going on with a loss that is not finite" 'iteration 10: the loss is .*nan'
+expect_line "going on with a loss that is not finite" 'iteration 40: the loss is .*nan'
+ls nan_iter_* >/dev/null 2>&1 && fail "a snapshot of weights that are not finite, although they are warned of"
+run train -solver nan.prototxt -on_nan ignore
+expect_error "-on_nan" "-on_nan" "stop or warn" '"ignore"'
+
 # A disk that is full: the error is clear and the older snapshot stays.
 make_net disk 'max_iter: 10 random_seed: 1'
 run train -solver disk.prototxt
