@@ -185,11 +185,11 @@ static void long_names_fail_at_the_start(void **state) {
   static const char *const formats[] = {"", "snapshot_format: HDF5"};
   int refused = 0, written = 0;
   (void)state;
-  for (size_t i = 0; i < 2 * 36; ++i) {
+  for (size_t i = 0; i < 2 * 14; ++i) {
     static folder_case f;
     char text[256], name[256];
     cr_buffer prefix = {0};
-    const size_t length = 205 + i / 2;
+    const size_t length = 226 + i / 2;
     snprintf(text, sizeof text, "lr_policy: 'fixed' max_iter: 10 snapshot: 5 %s", formats[i % 2]);
     memset(name, 'x', length);
     name[length] = '\0';
