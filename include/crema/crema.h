@@ -11,6 +11,16 @@
  * Threads that load nets or give them new shapes must have come back from that before main returns
  * or exit is called: oneDNN takes down what they use.
  *
+ * Signals: oneDNN's kernels use the stack pointer for data, so a signal's frame would be written
+ * over it. Hence no thread of crema's gets a signal, OpenMP's threads included, which it shares
+ * with a host that uses OpenMP itself; and a thread that calls crema gets none while it computes. A
+ * signal for it comes at the end of a pass, while the pass waits for data, or after 10 ms between
+ * two layers. A host's handlers need nothing for that. Left alone are the signals that an
+ * instruction causes (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS): give their
+ * handlers a stack of their own (sigaltstack, SA_ONSTACK), and send none of them to a thread that
+ * computes. glibc's own signals cannot be blocked: while nets run, do not call setuid and its like,
+ * nor pthread_cancel on a thread that runs one.
+ *
  * GCC's OpenMP library does not outlive a fork: in a child made by fork alone, nets run only when
  * the thread that forked had run none before, or with one thread (OMP_NUM_THREADS=1). */
 #ifndef CREMA_CREMA_H

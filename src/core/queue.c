@@ -8,12 +8,14 @@
 #include "core/clock.h"
 #include "core/fail.h"
 #include "core/log.h"
+#include "core/signals.h"
 #include "core/thread_private.h"
 
 enum { FIRST_CAPACITY = 16, LOG_EVERY = 1000, SPINS = 500, LOCK_TRIES = 100 };
 
-/* Items are in a ring. Two conditions, so that a push never wakes a pusher; every change
- * wakes all waiters of its kind, so that a peek cannot swallow the wake-up of a pop. */
+/* Items are in a ring. Two conditions, so that a push never wakes a pusher. A push wakes all who
+ * wait for items, so that a peek cannot swallow the wake-up of a pop; a pop makes room for one, and
+ * whoever it wakes takes that room. */
 struct cr_queue {
   pthread_mutex_t lock;
   pthread_cond_t not_empty;
@@ -120,7 +122,7 @@ static void take(cr_queue *queue, void **out, bool remove) {
   if (!remove) return;
   queue->first = (queue->first + 1) % queue->capacity;
   set_size(queue, queue->size - 1);
-  if (queue->waiting_pushers > 0) pthread_cond_broadcast(&queue->not_full);
+  if (queue->waiting_pushers > 0) pthread_cond_signal(&queue->not_full);
 }
 
 static crema_status closed_status(const cr_queue *queue) {
@@ -144,21 +146,32 @@ static crema_status stop_status(void) {
   return cr_fail(CREMA_E_INTERRUPTED, "the thread was asked to stop");
 }
 
+/* Before and after a wait, with the lock held, which is not to be held meanwhile: the order of
+ * locks is thread, then queue. Whoever waits can be interrupted, even in the middle of a pass. */
+static void begin_wait(cr_queue *queue) {
+  unlock_queue(queue);
+  cr_thread_waits_on(queue);
+  cr_signals_let_in();
+  lock_queue(queue);
+}
+
+static void end_wait(cr_queue *queue) {
+  unlock_queue(queue);
+  cr_signals_let_no_more_in();
+  cr_thread_waits_on(NULL);
+  lock_queue(queue);
+}
+
 /* The slow path of push: called and left with the lock held. */
 static crema_status wait_for_room(cr_queue *queue) {
   while (is_full(queue) && !queue->closed) {
-    /* waits_on must not be set under the queue's lock: the order is thread, then queue. */
-    unlock_queue(queue);
-    cr_thread_waits_on(queue);
-    lock_queue(queue);
+    begin_wait(queue);
     queue->waiting_pushers++;
     while (is_full(queue) && !queue->closed && !cr_thread_must_stop()) {
       pthread_cond_wait(&queue->not_full, &queue->lock);
     }
     queue->waiting_pushers--;
-    unlock_queue(queue);
-    cr_thread_waits_on(NULL);
-    lock_queue(queue);
+    end_wait(queue);
     if (is_full(queue) && !queue->closed && cr_thread_must_stop()) return stop_status();
   }
   return CREMA_OK;
@@ -169,17 +182,13 @@ static crema_status wait_for_item(cr_queue *queue) {
   double start = cr_clock_seconds();
   crema_status status = CREMA_OK;
   while (queue->size == 0 && !queue->closed && status == CREMA_OK) {
-    unlock_queue(queue);
-    cr_thread_waits_on(queue);
-    lock_queue(queue);
+    begin_wait(queue);
     queue->waiting_poppers++;
     while (queue->size == 0 && !queue->closed && !cr_thread_must_stop()) {
       pthread_cond_wait(&queue->not_empty, &queue->lock);
     }
     queue->waiting_poppers--;
-    unlock_queue(queue);
-    cr_thread_waits_on(NULL);
-    lock_queue(queue);
+    end_wait(queue);
     if (queue->size == 0 && !queue->closed && cr_thread_must_stop()) status = stop_status();
   }
   queue->stalls.count++;
@@ -285,17 +294,6 @@ void cr_queue_close(cr_queue *queue) {
 
 void cr_queue_fail(cr_queue *queue, crema_status code, const char *text) {
   close_with(queue, code, text != NULL ? text : crema_error_text());
-}
-
-void cr_queue_reopen(cr_queue *queue) {
-  lock_queue(queue);
-  free(queue->reason_text);
-  queue->reason_text = NULL;
-  queue->reason = CREMA_OK;
-  queue->first = 0;
-  set_size(queue, 0);
-  queue->closed = false;
-  unlock_queue(queue);
 }
 
 cr_queue_stalls cr_queue_pop_stalls(cr_queue *queue) {

@@ -57,9 +57,6 @@ void cr_queue_close(cr_queue *queue);
  * `text` (copied; NULL: the calling thread's error text). The first reason stays. */
 void cr_queue_fail(cr_queue *queue, crema_status code, const char *text);
 
-/* Opens a closed queue again, without its items or reason. Nobody may be using it. */
-void cr_queue_reopen(cr_queue *queue);
-
 /* How often and for how long (seconds) poppers found the queue empty and had to wait. */
 typedef struct cr_queue_stalls {
   uint64_t count;

@@ -2,13 +2,13 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/fail.h"
+#include "core/signals.h"
 #include "core/thread_private.h"
 
 enum { NAME_MAX_BYTES = 16 };
@@ -27,10 +27,6 @@ struct cr_thread {
 };
 
 static _Thread_local cr_thread *current;
-
-cr_thread *cr_thread_current(void) {
-  return current;
-}
 
 bool cr_thread_must_stop(void) {
   return current != NULL && atomic_load_explicit(&current->stop, memory_order_acquire);
@@ -58,22 +54,13 @@ static void set_system_name(const char *name) {
 static void *run_thread(void *arg) {
   cr_thread *thread = arg;
   current = thread;
+  cr_signals_always_held();
   set_system_name(thread->name);
   thread->status = thread->fn(thread->arg);
   if (thread->status != CREMA_OK) thread->error_text = strdup(crema_error_text());
+  /* What the thread's destructors do is no longer stopped. */
   current = NULL;
   return NULL;
-}
-
-/* Signals are the business of the threads that the program made itself. */
-static int start_with_signals_blocked(cr_thread *thread) {
-  sigset_t all, old;
-  sigfillset(&all);
-  int failed = pthread_sigmask(SIG_SETMASK, &all, &old);
-  if (failed != 0) return failed;
-  failed = pthread_create(&thread->handle, NULL, run_thread, thread);
-  pthread_sigmask(SIG_SETMASK, &old, NULL);
-  return failed;
 }
 
 crema_status cr_thread_start(cr_thread **thread, const char *name, cr_thread_fn fn, void *arg) {
@@ -88,7 +75,9 @@ crema_status cr_thread_start(cr_thread **thread, const char *name, cr_thread_fn 
   pthread_mutex_init(&fresh->lock, NULL);
   /* The thread may look at *thread, so it is set before it runs. */
   *thread = fresh;
-  int failed = start_with_signals_blocked(fresh);
+  cr_signals_hold();
+  int failed = pthread_create(&fresh->handle, NULL, run_thread, fresh);
+  cr_signals_release();
   if (failed != 0) {
     *thread = NULL;
     pthread_mutex_destroy(&fresh->lock);

@@ -3,9 +3,7 @@
 #define CR_CORE_THREAD_H
 
 #include <stdbool.h>
-#include <stdint.h>
 
-#include "core/rng.h"
 #include "crema/status.h"
 
 typedef struct cr_thread cr_thread;
@@ -15,8 +13,8 @@ typedef struct cr_thread cr_thread;
 typedef crema_status (*cr_thread_fn)(void *arg);
 
 /* Starts `fn(arg)` in a thread called `name` (the system shows 15 characters) and sets *thread.
- * `arg` stays the caller's and must live until the thread was joined. Signals are blocked in the
- * new thread. Errors: CREMA_E_STATE when *thread is not NULL (already started);
+ * `arg` stays the caller's and must live until the thread was joined. The new thread gets no
+ * signals (core/signals.h). Errors: CREMA_E_STATE when *thread is not NULL (already started);
  * CREMA_E_NO_MEMORY. */
 crema_status cr_thread_start(cr_thread **thread, const char *name, cr_thread_fn fn,
                              void *arg) CREMA_MUST_USE;
@@ -36,14 +34,5 @@ crema_status cr_thread_stop(cr_thread **thread);
 
 /* True when the calling thread was asked to stop. For loops that wait on no queue. */
 bool cr_thread_must_stop(void);
-
-/* The thread object of the calling thread; NULL in threads that crema did not start. */
-cr_thread *cr_thread_current(void);
-
-/* The seed of a child thread's generator: the parent's next draw. Parent and child then give
- * the same numbers in every run. */
-static inline uint32_t cr_thread_child_seed(cr_mt19937 *parent) {
-  return cr_mt19937_next(parent);
-}
 
 #endif

@@ -2,7 +2,9 @@
  *
  * Reading goes through a view (leveldb_view.h), so that the database is not changed and several
  * readers can have it open. Values live in the iterator until it moves.
- * Writing: a transaction is a write batch, which LevelDB writes whole or not at all. */
+ * Writing: a transaction is a write batch, which LevelDB writes whole or not at all.
+ * LevelDB starts a thread when it first has tables to merge, which opening, reading and writing all
+ * find out; signals are held meanwhile, so that it is born with them blocked. */
 #include <errno.h>
 #include <leveldb/c.h>
 #include <stdlib.h>
@@ -12,6 +14,7 @@
 #include "core/fail.h"
 #include "core/file.h"
 #include "core/io.h"
+#include "core/signals.h"
 #include "data/db_backends.h"
 #include "data/leveldb_view.h"
 
@@ -111,7 +114,9 @@ static crema_status level_open(const char *path, bool write, cr_db **out) {
   else CR_TRY_GOTO(cr_leveldb_view_open(path, &db->view), fail);
   make_options(db, write);
   char *error = NULL;
+  cr_signals_hold();
   db->db = leveldb_open(db->options, write ? path : db->view.folder.path, &error);
+  cr_signals_release();
   if (error != NULL) {
     status = fail_leveldb(error, path, "cannot open the database");
     goto fail;
@@ -157,20 +162,26 @@ static crema_status take_place(level_cursor *cursor) {
 
 static crema_status level_first(cr_db_cursor *base) {
   level_cursor *cursor = (level_cursor *)base;
+  cr_signals_hold();
   leveldb_iter_seek_to_first(cursor->iterator);
+  cr_signals_release();
   return take_place(cursor);
 }
 
 static crema_status level_next(cr_db_cursor *base) {
   level_cursor *cursor = (level_cursor *)base;
+  cr_signals_hold();
   leveldb_iter_next(cursor->iterator);
+  cr_signals_release();
   return take_place(cursor);
 }
 
 /* LevelDB stops at the first key that is not less. */
 static crema_status level_seek(cr_db_cursor *base, cr_db_bytes key) {
   level_cursor *cursor = (level_cursor *)base;
+  cr_signals_hold();
   leveldb_iter_seek(cursor->iterator, (const char *)key.data, key.size);
+  cr_signals_release();
   CR_TRY(take_place(cursor));
   base->valid = base->valid && base->key.size == key.size &&
                 (key.size == 0 || memcmp(base->key.data, key.data, key.size) == 0);
@@ -226,7 +237,9 @@ static crema_status level_commit(cr_db_txn *base) {
   level_txn *txn = (level_txn *)base;
   level_db *db = (level_db *)base->db;
   char *error = NULL;
+  cr_signals_hold();
   leveldb_write(db->db, db->write, txn->batch, &error);
+  cr_signals_release();
   crema_status status =
       error == NULL ? CREMA_OK : fail_leveldb(error, base->db->path, "cannot write");
   level_abort(base);

@@ -244,10 +244,12 @@ crema_status cr_feed_await(cr_feed *feed, int consumer) {
   cr_feed_consumer *c = &feed->consumer[consumer];
   void *item = NULL;
   size_t ready = cr_queue_size(c->pair.full);
-  double start = cr_clock_seconds();
-  CR_TRY(cr_queue_peek(c->pair.full, &item));
-  /* Everybody waits for the first batch. */
-  if (c->taken > 0 && ready == 0) c->wait_seconds += cr_clock_seconds() - start;
+  if (!cr_queue_try_peek(c->pair.full, &item)) {
+    double start = cr_clock_seconds();
+    CR_TRY(cr_queue_peek(c->pair.full, &item));
+    /* Everybody waits for the first batch. */
+    if (c->taken > 0) c->wait_seconds += cr_clock_seconds() - start;
+  }
   if (c->taken > 0 && !c->awaited) cr_series_add(&c->fill, (double)ready);
   c->awaited = true;
   return CREMA_OK;

@@ -4,6 +4,7 @@
 
 #include "core/fail.h"
 #include "core/log.h"
+#include "core/signals.h"
 #include "device/device.h"
 
 /* ---- the device's list of contexts ---- */
@@ -140,7 +141,9 @@ static crema_status open_context(crema_context *context, crema_device *device, u
   cr_mt19937_seed(&context->rng, (uint32_t)(seed ^ (seed >> 32)));
   cr_device_guard guard;
   CR_TRY(cr_device_enter(device, &guard));
+  cr_signals_hold(); /* a driver's threads shall be born without */
   crema_status status = device->backend->context_open(context);
+  cr_signals_release();
   cr_device_leave(guard);
   if (status == CREMA_OK) list_context(context);
   return status;

@@ -9,6 +9,7 @@
 
 #include "core/fail.h"
 #include "core/log.h"
+#include "core/signals.h"
 #include "device/cuda_plugin.h"
 #include "device/pool.h"
 
@@ -116,11 +117,18 @@ void cr_registry_forget_count(crema_device_type type) {
   pthread_mutex_unlock(&registry.count_lock);
 }
 
-int crema_device_count(crema_device_type type) {
+static int count_or_none(crema_device_type type) {
   int count = 0;
   if (load_backend(type) != CREMA_OK) return 0;
   const cr_backend *backend = find_backend(type);
   if (backend == NULL || count_devices(backend, &count) != CREMA_OK) return 0;
+  return count;
+}
+
+int crema_device_count(crema_device_type type) {
+  cr_signals_hold(); /* a driver's threads shall be born without */
+  int count = count_or_none(type);
+  cr_signals_release();
   return count;
 }
 
@@ -181,7 +189,7 @@ fail:
   return cr_fail_in(status, "device %s:%d", backend->name, index);
 }
 
-crema_status crema_device_get(crema_device_type type, int index, crema_device **out) {
+static crema_status find_or_open(crema_device_type type, int index, crema_device **out) {
   CR_REQUIRE(out);
   const cr_backend *backend = NULL;
   CR_TRY(load_backend(type));
@@ -207,6 +215,13 @@ crema_status crema_device_get(crema_device_type type, int index, crema_device **
     pthread_mutex_unlock(&registry.lock);
   }
   if (status == CREMA_OK) *out = device;
+  return status;
+}
+
+crema_status crema_device_get(crema_device_type type, int index, crema_device **out) {
+  cr_signals_hold();
+  crema_status status = find_or_open(type, index, out);
+  cr_signals_release();
   return status;
 }
 

@@ -1,5 +1,6 @@
 /* Running a net: shapes, forward, backward. */
 #include "core/fail.h"
+#include "core/signals.h"
 #include "net/build.h"
 
 static crema_status check_range(const crema_net *net, int first, int last) {
@@ -95,12 +96,15 @@ crema_status cr_net_forward_range(crema_net *net, int first, int last, double *l
   CR_TRY(check_range(net, first, last));
   if (net->debug_info && net->fusions > 0) CR_TRY(cr_net_undo_fusion(net));
   double total = 0.0;
-  for (int i = first; i <= last; ++i) {
-    crema_status status = forward_layer(net, i, loss == NULL ? NULL : &total);
-    if (status != CREMA_OK) return cr_net_fail_in_layer(net->layer[i].layer->param, status);
+  crema_status status = CREMA_OK;
+  cr_signals_hold(); /* once for all ops */
+  for (int i = first; i <= last && status == CREMA_OK; ++i) {
+    status = forward_layer(net, i, loss == NULL ? NULL : &total);
+    if (status != CREMA_OK) status = cr_net_fail_in_layer(net->layer[i].layer->param, status);
   }
-  if (loss != NULL) *loss = total;
-  return CREMA_OK;
+  cr_signals_release();
+  if (status == CREMA_OK && loss != NULL) *loss = total;
+  return status;
 }
 
 /* Whether backward has anything to compute; sources under force_backward have not. */
@@ -129,11 +133,14 @@ static crema_status backward_layer(crema_net *net, int index) {
 
 crema_status cr_net_backward_range(crema_net *net, int first, int last) {
   CR_TRY(check_range(net, first, last));
-  for (int i = last; i >= first; --i) {
-    crema_status status = backward_layer(net, i);
-    if (status != CREMA_OK) return cr_net_fail_in_layer(net->layer[i].layer->param, status);
+  crema_status status = CREMA_OK;
+  cr_signals_hold();
+  for (int i = last; i >= first && status == CREMA_OK; --i) {
+    status = backward_layer(net, i);
+    if (status != CREMA_OK) status = cr_net_fail_in_layer(net->layer[i].layer->param, status);
   }
-  return CREMA_OK;
+  cr_signals_release();
+  return status;
 }
 
 crema_status crema_net_forward(crema_net *net, double *loss) {

@@ -6,6 +6,7 @@
 #include "core/clock.h"
 #include "core/fail.h"
 #include "core/log.h"
+#include "core/signals.h"
 #include "solver/solver.h"
 
 crema_status cr_loss_window_init(cr_loss_window *window, int size) {
@@ -129,7 +130,9 @@ static crema_status iterate(crema_solver *solver) {
   }
   if (display) cr_log_info("Iteration %lld, lr = %g", (long long)solver->iteration, (double)rate);
   solver->updating = true;
+  cr_signals_hold(); /* once for all parameters */
   crema_status status = cr_updater_run(solver->updater, rate, solver->iteration);
+  cr_signals_release();
   if (status != CREMA_OK) {
     return cr_fail_in(status, "iteration %lld", (long long)solver->iteration);
   }

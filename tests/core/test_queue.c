@@ -14,6 +14,7 @@
 #include "core/fail.h"
 #include "core/queue.h"
 #include "core/thread.h"
+#include "crema/log.h"
 
 static void *item(uintptr_t value) {
   return (void *)value;
@@ -101,11 +102,14 @@ static void close_drains_then_reports(void **state) {
   cr_queue_close(queue);
   cr_queue_fail(queue, CREMA_E_IO, "too late");
   assert_int_equal(cr_queue_push(queue, item(2)), CREMA_E_CLOSED);
+  assert_false(cr_queue_try_push(queue, item(2)));
+  assert_int_equal(cr_queue_size(queue), 1);
   assert_int_equal(cr_queue_pop(queue, NULL, &out), CREMA_OK);
   assert_ptr_equal(out, item(1));
   assert_int_equal(cr_queue_pop(queue, NULL, &out), CREMA_E_CLOSED);
   assert_int_equal(cr_queue_peek(queue, &out), CREMA_E_CLOSED);
-  cr_queue_reopen(queue);
+  cr_queue_destroy(queue);
+  assert_int_equal(cr_queue_create(4, &queue), CREMA_OK);
   assert_int_equal(cr_queue_push(queue, item(3)), CREMA_OK);
   cr_queue_fail(queue, CREMA_E_CORRUPT, "record 7 is broken");
   assert_int_equal(cr_queue_pop(queue, NULL, &out), CREMA_OK);
@@ -191,6 +195,69 @@ static crema_status push_one(void *arg) {
   return cr_queue_push(arg, item(9));
 }
 
+typedef struct waiter {
+  cr_queue *queue;
+  atomic_bool done;
+} waiter;
+
+static crema_status push_and_say(void *arg) {
+  waiter *w = arg;
+  crema_status status = cr_queue_push(w->queue, item(9));
+  atomic_store(&w->done, true);
+  return status;
+}
+
+static crema_status pop_and_say(void *arg) {
+  waiter *w = arg;
+  void *out = NULL;
+  crema_status status = cr_queue_pop(w->queue, NULL, &out);
+  atomic_store(&w->done, true);
+  return status;
+}
+
+/* Gives them time to end by themselves; those who sleep on are stopped, which is another status. */
+static crema_status end_of(cr_thread **thread, waiter *w) {
+  for (int i = 0; i < 5000 && !atomic_load(&w->done); i++) cr_clock_sleep(0.001);
+  if (!atomic_load(&w->done)) cr_thread_request_stop(*thread);
+  return cr_thread_join(thread);
+}
+
+static void closing_wakes_those_who_push(void **state) {
+  (void)state;
+  enum { PUSHERS = 3 };
+  waiter w[PUSHERS] = {0};
+  cr_thread *thread[PUSHERS] = {0};
+  cr_queue *queue = NULL;
+  assert_int_equal(cr_queue_create(1, &queue), CREMA_OK);
+  assert_true(cr_queue_try_push(queue, item(1)));
+  for (int i = 0; i < PUSHERS; i++) {
+    w[i].queue = queue;
+    assert_int_equal(cr_thread_start(&thread[i], "pusher", push_and_say, &w[i]), CREMA_OK);
+  }
+  cr_clock_sleep(0.02); /* now they sleep */
+  cr_queue_close(queue);
+  for (int i = 0; i < PUSHERS; i++) assert_int_equal(end_of(&thread[i], &w[i]), CREMA_E_CLOSED);
+  assert_int_equal(cr_queue_size(queue), 1);
+  cr_queue_destroy(queue);
+}
+
+static crema_status push_when_stopped(void *arg) {
+  while (!cr_thread_must_stop()) cr_clock_sleep(0.0001);
+  return cr_queue_push(arg, item(1));
+}
+
+static void s2_02_a_stopped_thread_does_not_push(void **state) {
+  (void)state;
+  cr_queue *queue = NULL;
+  cr_thread *thread = NULL;
+  assert_int_equal(cr_queue_create(0, &queue), CREMA_OK);
+  assert_int_equal(cr_thread_start(&thread, "stopped", push_when_stopped, queue), CREMA_OK);
+  cr_thread_request_stop(thread);
+  assert_int_equal(cr_thread_join(&thread), CREMA_E_INTERRUPTED);
+  assert_int_equal(cr_queue_size(queue), 0);
+  cr_queue_destroy(queue);
+}
+
 static void s2_02_a_waiting_thread_can_be_stopped(void **state) {
   (void)state;
   cr_thread_fn waits[] = {pop_one, peek_one, push_one};
@@ -205,6 +272,82 @@ static void s2_02_a_waiting_thread_can_be_stopped(void **state) {
     assert_int_equal(cr_thread_join(&thread), CREMA_E_INTERRUPTED);
     cr_queue_destroy(queue);
   }
+}
+
+/* Hands over one item for each one asked for, late enough for the popper to wait. */
+typedef struct late_giver {
+  cr_queue *asked, *given;
+} late_giver;
+
+static crema_status give_late(void *arg) {
+  late_giver *g = arg;
+  for (;;) {
+    void *out = NULL;
+    CR_TRY(cr_queue_pop(g->asked, NULL, &out));
+    cr_clock_sleep(0.00002);
+    CR_TRY(cr_queue_push(g->given, out));
+  }
+}
+
+typedef struct log_lines {
+  int waits;
+  crema_log_level level;
+} log_lines;
+
+static void count_lines(void *user, crema_log_level level, const char *file, int line,
+                        const char *message) {
+  (void)file;
+  (void)line;
+  log_lines *lines = user;
+  if (strcmp(message, "a batch that is late") != 0) return;
+  lines->level = level;
+  ++lines->waits;
+}
+
+static void s2_02_every_1000th_wait_is_logged(void **state) {
+  (void)state;
+  late_giver g = {0};
+  cr_thread *thread = NULL;
+  log_lines lines = {0};
+  assert_int_equal(cr_queue_create(0, &g.asked), CREMA_OK);
+  assert_int_equal(cr_queue_create(0, &g.given), CREMA_OK);
+  assert_int_equal(cr_thread_start(&thread, "late", give_late, &g), CREMA_OK);
+  crema_log_set(count_lines, &lines, CREMA_LOG_DEBUG);
+  uint64_t waits = 0;
+  while (waits < 2100) {
+    void *out = NULL;
+    assert_int_equal(cr_queue_push(g.asked, item(1)), CREMA_OK);
+    assert_int_equal(cr_queue_pop(g.given, "a batch that is late", &out), CREMA_OK);
+    /* A pop that found its item at once counts as no wait. */
+    waits = cr_queue_pop_stalls(g.given).count;
+    assert_int_equal(lines.waits, waits / 1000);
+  }
+  crema_log_set(NULL, NULL, CREMA_LOG_ERROR);
+  assert_int_equal(lines.level, CREMA_LOG_DEBUG);
+  assert_int_equal(cr_thread_stop(&thread), CREMA_OK);
+  cr_queue_destroy(g.given);
+  cr_queue_destroy(g.asked);
+}
+
+static void s2_03_peeks_leave_the_item(void **state) {
+  (void)state;
+  cr_queue *queue = NULL;
+  void *out = NULL;
+  assert_int_equal(cr_queue_create(2, &queue), CREMA_OK);
+  for (uintptr_t i = 1; i <= 2; i++) assert_true(cr_queue_try_push(queue, item(i)));
+  for (uintptr_t i = 1; i <= 2; i++) {
+    for (int times = 0; times < 3; times++) {
+      out = NULL;
+      assert_true(cr_queue_try_peek(queue, &out));
+      assert_ptr_equal(out, item(i));
+    }
+    assert_int_equal(cr_queue_size(queue), 3 - i);
+    assert_true(cr_queue_try_pop(queue, &out));
+    assert_ptr_equal(out, item(i));
+  }
+  assert_false(cr_queue_try_peek(queue, &out));
+  assert_ptr_equal(out, item(2));
+  cr_queue_destroy(queue);
 }
 
 static void s2_03_one_push_ends_a_peek_and_a_pop(void **state) {
@@ -308,6 +451,42 @@ static void a_failed_pair_tells_both_sides(void **state) {
   assert_int_equal(cr_queue_pop(pair.full, NULL, &out), CREMA_E_NUMERIC);
   assert_string_equal(crema_error_text(), "loss is nan");
   assert_int_equal(cr_queue_push(pair.full, &value), CREMA_E_NUMERIC);
+  /* The producer, who takes what is left first and then would wait. */
+  assert_int_equal(cr_queue_pop(pair.free, NULL, &out), CREMA_OK);
+  cr_fail(CREMA_E_IO, "something else");
+  assert_int_equal(cr_queue_push(pair.free, out), CREMA_E_NUMERIC);
+  assert_true(cr_queue_try_pop(pair.free, &out) == false);
+  waiter w = {.queue = pair.free};
+  cr_thread *thread = NULL;
+  assert_int_equal(cr_thread_start(&thread, "producer", pop_and_say, &w), CREMA_OK);
+  assert_int_equal(end_of(&thread, &w), CREMA_E_NUMERIC);
+  assert_string_equal(crema_error_text(), "loss is nan");
+  cr_queue_pair_free(&pair, NULL);
+}
+
+/* Both parties sleep when the failure comes. */
+static void a_failure_wakes_both_sides(void **state) {
+  (void)state;
+  int value;
+  void *element[1] = {&value}, *out = NULL;
+  cr_queue_pair pair;
+  waiter w[2] = {0};
+  cr_thread *thread[2] = {0};
+  assert_int_equal(cr_queue_pair_init(&pair, element, 1), CREMA_OK);
+  assert_int_equal(cr_queue_pop(pair.free, NULL, &out), CREMA_OK);
+  w[0].queue = pair.free;
+  w[1].queue = pair.full;
+  for (int i = 0; i < 2; i++) {
+    assert_int_equal(cr_thread_start(&thread[i], "party", pop_and_say, &w[i]), CREMA_OK);
+  }
+  cr_clock_sleep(0.02);
+  cr_fail(CREMA_E_CORRUPT, "record 7 is broken");
+  cr_queue_pair_fail(&pair, CREMA_E_CORRUPT, NULL);
+  for (int i = 0; i < 2; i++) {
+    cr_fail(CREMA_E_IO, "something else");
+    assert_int_equal(end_of(&thread[i], &w[i]), CREMA_E_CORRUPT);
+    assert_string_equal(crema_error_text(), "record 7 is broken");
+  }
   cr_queue_pair_free(&pair, NULL);
 }
 
@@ -338,11 +517,16 @@ int main(void) {
       cmocka_unit_test(many_are_pushed_at_once),
       cmocka_unit_test(close_drains_then_reports),
       cmocka_unit_test(s2_01_many_producers_and_consumers),
+      cmocka_unit_test(closing_wakes_those_who_push),
       cmocka_unit_test(s2_02_a_waiting_thread_can_be_stopped),
+      cmocka_unit_test(s2_02_a_stopped_thread_does_not_push),
+      cmocka_unit_test(s2_02_every_1000th_wait_is_logged),
+      cmocka_unit_test(s2_03_peeks_leave_the_item),
       cmocka_unit_test(s2_03_one_push_ends_a_peek_and_a_pop),
       cmocka_unit_test(s2_06_torn_down_at_any_point_frees_each_element_once),
       cmocka_unit_test(s2_07_a_pipeline_works_with_one_element),
       cmocka_unit_test(a_failed_pair_tells_both_sides),
+      cmocka_unit_test(a_failure_wakes_both_sides),
       cmocka_unit_test(waiting_is_counted),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -22,6 +22,18 @@ static void s1_15_mt19937_known_vectors(void **state) {
   assert_int_equal(cr_mt19937_next(&rng), 4123659995u);
 }
 
+/* Caffe seeds a thread's generator with the next draw of its parent's. */
+static void s2_04_seeds_drawn_from_a_generator(void **state) {
+  (void)state;
+  static const uint32_t known[][2] = {{9658361, 4244559767u}, {3435563, 1726478280u}};
+  for (int i = 0; i < 2; i++) {
+    cr_mt19937 parent, child;
+    cr_mt19937_seed(&parent, known[i][0]);
+    cr_mt19937_seed(&child, cr_mt19937_next(&parent));
+    assert_int_equal(cr_mt19937_next(&child), known[i][1]);
+  }
+}
+
 static void uniform_and_normal_moments(void **state) {
   (void)state;
   enum { DRAWS = 200000 };
@@ -126,6 +138,7 @@ static void s1_16_random_seeds_are_distinct(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(s1_15_mt19937_known_vectors),
+      cmocka_unit_test(s2_04_seeds_drawn_from_a_generator),
       cmocka_unit_test(uniform_and_normal_moments),
       cmocka_unit_test(below_is_even),
       cmocka_unit_test(philox_known_vectors),

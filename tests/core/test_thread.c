@@ -1,9 +1,14 @@
 /* Threads: rows S2-04 and S2-05. */
+#include <pthread.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -12,35 +17,79 @@
 #include "core/queue.h"
 #include "core/thread.h"
 
-static crema_status draw_first(void *arg) {
-  uint32_t *seed_then_draw = arg;
-  cr_mt19937 rng;
-  cr_mt19937_seed(&rng, *seed_then_draw);
-  *seed_then_draw = cr_mt19937_next(&rng);
-  return CREMA_OK;
-}
-
-static uint32_t child_draw(uint32_t parent_seed) {
-  cr_mt19937 parent;
-  cr_mt19937_seed(&parent, parent_seed);
-  uint32_t value = cr_thread_child_seed(&parent);
-  cr_thread *thread = NULL;
-  assert_int_equal(cr_thread_start(&thread, "child", draw_first, &value), CREMA_OK);
-  assert_int_equal(cr_thread_join(&thread), CREMA_OK);
-  return value;
-}
-
-static void s2_04_child_seed_comes_from_the_parent(void **state) {
-  (void)state;
-  assert_int_equal(child_draw(9658361), 4244559767u);
-  assert_int_equal(child_draw(3435563), 1726478280u);
-}
-
 static crema_status until_stopped(void *arg) {
   (void)arg;
-  if (cr_thread_current() == NULL) return cr_fail(CREMA_E_INTERNAL, "no thread object");
   while (!cr_thread_must_stop()) cr_clock_sleep(0.0001);
   return CREMA_OK;
+}
+
+typedef struct look {
+  char name[32];
+  sigset_t blocked;
+} look;
+
+static crema_status look_at_self(void *arg) {
+  look *l = arg;
+  pthread_sigmask(SIG_BLOCK, NULL, &l->blocked);
+  FILE *file = fopen("/proc/thread-self/comm", "r");
+  if (file == NULL) return CREMA_OK;
+  if (fgets(l->name, sizeof l->name, file) == NULL) l->name[0] = '\0';
+  fclose(file);
+  return CREMA_OK;
+}
+
+/* The signals that an instruction causes are not blocked: a handler may want to report them. */
+static void a_thread_has_its_name_and_no_signals(void **state) {
+  (void)state;
+  static const int caused[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS};
+  sigset_t before, after;
+  look l = {0};
+  cr_thread *thread = NULL;
+  pthread_sigmask(SIG_BLOCK, NULL, &before);
+  assert_int_equal(cr_thread_start(&thread, "crema-look", look_at_self, &l), CREMA_OK);
+  assert_int_equal(cr_thread_join(&thread), CREMA_OK);
+  pthread_sigmask(SIG_BLOCK, NULL, &after);
+  for (int number = 1; number < SIGRTMAX; number++) {
+    assert_int_equal(sigismember(&before, number), sigismember(&after, number));
+    bool outside = number < 32 || number >= SIGRTMIN;
+    for (size_t i = 0; i < sizeof caused / sizeof *caused; i++) {
+      outside = outside && number != caused[i];
+    }
+    if (number == SIGKILL || number == SIGSTOP) outside = false;
+    if (number < 32 || outside) assert_int_equal(sigismember(&l.blocked, number), outside);
+  }
+  if (access("/proc/thread-self/comm", R_OK) == 0) assert_string_equal(l.name, "crema-look\n");
+}
+
+static pthread_key_t at_end;
+
+typedef struct ending {
+  bool stopped, stopped_at_end;
+} ending;
+
+static void note_at_end(void *arg) {
+  ((ending *)arg)->stopped_at_end = cr_thread_must_stop();
+}
+
+static crema_status end_with_destructor(void *arg) {
+  ending *e = arg;
+  pthread_setspecific(at_end, e);
+  while (!cr_thread_must_stop()) cr_clock_sleep(0.0001);
+  e->stopped = true;
+  return CREMA_OK;
+}
+
+/* What a thread gives back when it ends, such as its contexts, may have to wait in queues. */
+static void the_end_of_a_stopped_thread_is_not_stopped(void **state) {
+  (void)state;
+  ending e = {.stopped_at_end = true};
+  cr_thread *thread = NULL;
+  assert_int_equal(pthread_key_create(&at_end, note_at_end), 0);
+  assert_int_equal(cr_thread_start(&thread, "ends", end_with_destructor, &e), CREMA_OK);
+  assert_int_equal(cr_thread_stop(&thread), CREMA_OK);
+  assert_true(e.stopped);
+  assert_false(e.stopped_at_end);
+  pthread_key_delete(at_end);
 }
 
 static void s2_04_start_twice_is_an_error(void **state) {
@@ -55,7 +104,6 @@ static void s2_04_start_twice_is_an_error(void **state) {
   assert_null(thread);
   assert_int_equal(cr_thread_stop(&thread), CREMA_OK);
   assert_int_equal(cr_thread_join(&thread), CREMA_OK);
-  assert_null(cr_thread_current());
   assert_false(cr_thread_must_stop());
 }
 
@@ -71,6 +119,32 @@ static void s2_05_the_joiner_gets_the_error(void **state) {
   cr_fail(CREMA_E_IO, "something else");
   assert_int_equal(cr_thread_stop(&thread), CREMA_E_CORRUPT);
   assert_string_equal(crema_error_text(), "record 12 of test.lmdb is broken");
+}
+
+static crema_status pop_forever(void *arg) {
+  void *item = NULL;
+  for (;;) CR_TRY(cr_queue_pop(arg, NULL, &item));
+}
+
+/* Of a thread that is asked to stop; who only joins is told. */
+static void s2_05_usual_ends_are_no_errors(void **state) {
+  (void)state;
+  for (int stopping = 0; stopping < 2; stopping++) {
+    cr_queue *queue = NULL;
+    cr_thread *thread = NULL;
+    assert_int_equal(cr_queue_create(1, &queue), CREMA_OK);
+    cr_queue_close(queue);
+    assert_int_equal(cr_thread_start(&thread, "closed", pop_forever, queue), CREMA_OK);
+    cr_clock_sleep(0.01); /* so that the closed queue is met before the request to stop */
+    cr_fail(CREMA_E_IO, "something else");
+    if (stopping) {
+      assert_int_equal(cr_thread_stop(&thread), CREMA_OK);
+      assert_string_equal(crema_error_text(), "something else");
+    } else {
+      assert_int_equal(cr_thread_join(&thread), CREMA_E_CLOSED);
+    }
+    cr_queue_destroy(queue);
+  }
 }
 
 /* Takes from one queue and puts into the next, so that a stop can meet it at either. */
@@ -111,9 +185,11 @@ static void s2_05_stop_at_every_wait_point(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(s2_04_child_seed_comes_from_the_parent),
+      cmocka_unit_test(a_thread_has_its_name_and_no_signals),
+      cmocka_unit_test(the_end_of_a_stopped_thread_is_not_stopped),
       cmocka_unit_test(s2_04_start_twice_is_an_error),
       cmocka_unit_test(s2_05_the_joiner_gets_the_error),
+      cmocka_unit_test(s2_05_usual_ends_are_no_errors),
       cmocka_unit_test(s2_05_stop_at_every_wait_point),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

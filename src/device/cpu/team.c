@@ -4,7 +4,6 @@
 #include <ctype.h>
 #include <omp.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -13,6 +12,7 @@
 #include <time.h>
 
 #include "core/log.h"
+#include "core/signals.h"
 #include "core/spare_memory.h"
 
 /* What has to be left beside the threads' stacks: for the library's tables, and for the code that
@@ -124,16 +124,13 @@ static int team_for(int made, int wanted) {
 }
 
 static void grow(int wanted) {
-  sigset_t all, old;
-  sigfillset(&all);
-  /* Threads inherit the mask: signals are not for these. */
-  bool masked = pthread_sigmask(SIG_SETMASK, &all, &old) == 0;
+  cr_signals_hold(); /* the threads inherit the mask */
   pthread_mutex_lock(&teams.lock);
   int threads = team_for(try_threads(tries_for(wanted)), wanted);
   team.tried = threads;
   if (threads > 1) start(threads);
   pthread_mutex_unlock(&teams.lock);
-  if (masked) pthread_sigmask(SIG_SETMASK, &old, NULL);
+  cr_signals_release();
   if (threads == wanted) return;
   team.most = threads;
   if (!atomic_exchange(&teams.warned, true)) {

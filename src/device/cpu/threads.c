@@ -1,5 +1,6 @@
 #include "device/cpu/threads.h"
 
+#include "core/signals.h"
 #include "device/cpu/team.h"
 #include "device/cpu/waiting.h"
 
@@ -48,40 +49,67 @@ static int limit(int threads, int before) {
   return before;
 }
 
+/* OpenMP's threads inherit the signal mask of the thread that first needs them, so crema's get no
+ * signals. The calling thread's own parallel regions may have made some before, or may have made
+ * new ones since the last pass: one region as wide as any that follows blocks signals in all of
+ * them. */
+static void block_signals(int threads) {
+  static _Thread_local struct {
+    unsigned hold;
+    int threads;
+  } seen;
+  unsigned hold = cr_signals_hold_number();
+  if (hold == 0 || threads == 1 || (hold == seen.hold && threads <= seen.threads)) return;
+  seen.hold = hold;
+  seen.threads = threads;
+#pragma omp parallel num_threads(threads)
+  cr_signals_block();
+}
+
 int cr_cpu_enter(cr_plan *plan) {
+  cr_signals_hold();
   int before = omp_get_max_threads();
   if (plan->threads == 0) {
     plan->threads = cr_cpu_team(threads_for(work_of(plan->desc), before));
     cr_cpu_waiting_planned();
-  } else {
-    cr_cpu_waiting_look();
+    return limit(plan->threads, before);
   }
-  return limit(cr_cpu_team(plan->threads), before);
+  cr_cpu_waiting_look();
+  int threads = cr_cpu_team(plan->threads);
+  block_signals(threads < before ? threads : before);
+  return limit(threads, before);
 }
 
 int cr_cpu_enter_move(int64_t elements) {
+  cr_signals_hold();
   int before = omp_get_max_threads();
-  return limit(cr_cpu_team(threads_for((double)elements * 2 * ELEMENT, before)), before);
+  int threads = cr_cpu_team(threads_for((double)elements * 2 * ELEMENT, before));
+  block_signals(threads);
+  return limit(threads, before);
 }
 
 void cr_cpu_leave(int before) {
   if (before > 0) omp_set_num_threads(before);
+  cr_signals_release();
 }
 
 #else
 
 int cr_cpu_enter(cr_plan *plan) {
+  cr_signals_hold();
   plan->threads = 1;
   return 0;
 }
 
 int cr_cpu_enter_move(int64_t elements) {
   (void)elements;
+  cr_signals_hold();
   return 0;
 }
 
 void cr_cpu_leave(int before) {
   (void)before;
+  cr_signals_release();
 }
 
 #endif

@@ -1,4 +1,4 @@
-/* How many threads an op is worth. */
+/* How many threads an op is worth, and that no signal meets them at work. */
 #ifndef CR_DEVICE_CPU_THREADS_H
 #define CR_DEVICE_CPU_THREADS_H
 
@@ -7,7 +7,8 @@
 /* Limits the calling thread's parallel regions while `plan` is made or run: waking and joining
  * threads costs more than a small op, and where processors are shared it can cost a whole
  * time slice. The first call, at plan time, fixes the number, because a library partitions
- * its work then. Returns what cr_cpu_leave puts back; 0: nothing was changed. */
+ * its work then. Until cr_cpu_leave none of these threads gets signals (core/signals.h). Returns
+ * what cr_cpu_leave puts back; 0: nothing was changed. */
 int cr_cpu_enter(cr_plan *plan);
 void cr_cpu_leave(int before);
 

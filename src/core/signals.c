@@ -1,0 +1,71 @@
+#include "core/signals.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+
+#include "core/clock.h"
+
+/* Seconds after which signals that came meanwhile are let in. */
+static const double INTERVAL = 0.01;
+
+static _Thread_local struct {
+  bool always;
+  int depth;
+  unsigned number;
+  double since;    /* by cr_clock_seconds, when signals were last let in */
+  sigset_t before; /* the thread's mask outside the outermost hold */
+} held;
+
+static sigset_t from_outside(void) {
+  static const int caused[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS};
+  sigset_t set;
+  sigfillset(&set);
+  for (size_t i = 0; i < sizeof caused / sizeof *caused; ++i) sigdelset(&set, caused[i]);
+  return set;
+}
+
+static void block(sigset_t *before) {
+  sigset_t set = from_outside();
+  pthread_sigmask(SIG_BLOCK, &set, before);
+}
+
+void cr_signals_block(void) {
+  block(NULL);
+}
+
+void cr_signals_always_held(void) {
+  held.always = true;
+}
+
+void cr_signals_hold(void) {
+  if (held.always) return;
+  if (held.depth++ > 0) {
+    if (cr_clock_seconds() - held.since < INTERVAL) return;
+    cr_signals_let_in();
+    cr_signals_let_no_more_in();
+    return;
+  }
+  if (++held.number == 0) held.number = 1;
+  block(&held.before);
+  held.since = cr_clock_seconds();
+}
+
+void cr_signals_release(void) {
+  if (held.always || --held.depth > 0) return;
+  pthread_sigmask(SIG_SETMASK, &held.before, NULL);
+}
+
+void cr_signals_let_in(void) {
+  if (held.depth > 0) pthread_sigmask(SIG_SETMASK, &held.before, NULL);
+}
+
+void cr_signals_let_no_more_in(void) {
+  if (held.depth == 0) return;
+  block(NULL);
+  held.since = cr_clock_seconds();
+}
+
+unsigned cr_signals_hold_number(void) {
+  return held.always ? 0 : held.number;
+}

@@ -1,0 +1,35 @@
+/* Keeps signals away from threads that compute.
+ *
+ * oneDNN's generated kernels use the stack pointer as a pointer to data. A signal that is delivered
+ * meanwhile has its frame written there, into somebody's memory, unless its handler runs on a stack
+ * of its own (SA_ONSTACK). So a thread holds its signals back while it runs kernels, and the
+ * threads that crema starts are born with signals blocked.
+ *
+ * "Signals" are here those that come from outside. The ones that an instruction causes (SIGSEGV and
+ * its like) are left alone: blocked, they would end the process before a handler could report them.
+ */
+#ifndef CR_CORE_SIGNALS_H
+#define CR_CORE_SIGNALS_H
+
+/* From the first hold to the last release the calling thread gets no signals. The pair nests; only
+ * the outermost one costs system calls. A hold inside another lets what has come meanwhile in from
+ * time to time, so that a long pass does not keep anybody waiting. */
+void cr_signals_hold(void);
+void cr_signals_release(void);
+
+/* Lets signals in while a thread that may hold them waits, and holds them again. Not to be nested.
+ */
+void cr_signals_let_in(void);
+void cr_signals_let_no_more_in(void);
+
+/* The number of the thread's current outermost hold; 0: crema started the thread, which never gets
+ * signals. For what has to be done once in each. */
+unsigned cr_signals_hold_number(void);
+
+/* Says that the calling thread was born with signals blocked, so that holding costs nothing. */
+void cr_signals_always_held(void);
+
+/* Blocks signals in the calling thread for good. */
+void cr_signals_block(void);
+
+#endif
