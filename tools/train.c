@@ -10,18 +10,9 @@
 #include "device_flag.h"
 #include "input_report.h"
 #include "memory_report.h"
+#include "signals.h"
 
 enum { MAX_STAGES = 64 };
-
-/* Set by the signal handler, fetched by poll. */
-static volatile sig_atomic_t got_sigint, got_sighup, got_sigterm, got_sigusr1;
-
-static void on_signal(int number) {
-  if (number == SIGINT) got_sigint = 1;
-  else if (number == SIGHUP) got_sighup = 1;
-  else if (number == SIGTERM) got_sigterm = 1;
-  else if (number == SIGUSR1) got_sigusr1 = 1;
-}
 
 typedef struct train_flags {
   const char *solver, *weights, *snapshot, *gpu, *phase, *stage;
@@ -38,23 +29,24 @@ typedef struct training {
   int64_t stop_at;      /* iterations of this run after which to stop; 0: no such limit */
   int64_t done;         /* iterations of this run */
   double shown;         /* seconds of training when the progress line was last drawn */
+  int ended_by;         /* the signal that ends the training whatever the flags say; 0: none came */
   crema_solver *solver; /* NULL until it is made */
   crema_device *device; /* NULL: what the solver file says */
 } training;
 
+/* SIGXCPU: a limit on processor time is reached, another a little further on kills. */
+static void look_for_end(training *self) {
+  if (cli_signal_came(SIGTERM)) self->ended_by = SIGTERM;
+  if (self->ended_by == 0 && cli_signal_came(SIGXCPU)) self->ended_by = SIGXCPU;
+}
+
 static crema_solver_action poll_signals(void *user) {
   training *self = user;
-  if (got_sigterm) return CREMA_SOLVER_STOP;
-  if (got_sigint) {
-    got_sigint = 0;
-    if (self->on_sigint != CREMA_SOLVER_CONTINUE) return self->on_sigint;
-  }
-  if (got_sighup) {
-    got_sighup = 0;
-    if (self->on_sighup != CREMA_SOLVER_CONTINUE) return self->on_sighup;
-  }
-  if (got_sigusr1 && self->solver != NULL) {
-    got_sigusr1 = 0;
+  look_for_end(self);
+  if (self->ended_by > 0) return CREMA_SOLVER_STOP;
+  if (cli_signal_came(SIGINT) && self->on_sigint != CREMA_SOLVER_CONTINUE) return self->on_sigint;
+  if (cli_signal_came(SIGHUP) && self->on_sighup != CREMA_SOLVER_CONTINUE) return self->on_sighup;
+  if (self->solver != NULL && cli_signal_came(SIGUSR1)) {
     cli_progress("");
     cli_memory_report(crema_solver_net(self->solver), self->device);
   }
@@ -137,24 +129,11 @@ static bool check_flags(const train_flags *flags, training *run) {
          parse_effect("sighup_effect", flags->sighup_effect, &run->on_sighup);
 }
 
-static void catch_signals(const training *run) {
-  struct sigaction action = {0};
-  action.sa_handler = on_signal;
-  sigemptyset(&action.sa_mask);
-  action.sa_flags = SA_RESTART;
-  sigaction(SIGHUP, &action, NULL);
-  sigaction(SIGUSR1, &action, NULL);
-  /* Whoever asks a second time does not want to wait for the end of the iteration. */
-  if (run->on_sigint == CREMA_SOLVER_STOP) action.sa_flags |= (int)SA_RESETHAND;
-  sigaction(SIGINT, &action, NULL);
-  action.sa_flags |= (int)SA_RESETHAND;
-  sigaction(SIGTERM, &action, NULL);
-}
-
-/* The exit code of a run that did what it should. Whoever ended it with SIGTERM finds the code of a
- * program that this signal ended, but also a snapshot. */
-static int success_code(void) {
-  return got_sigterm ? 128 + SIGTERM : 0;
+/* The exit code of a run that did what it should. Whoever ended it with a signal finds the code of
+ * a program that this signal ended, but also a snapshot. */
+static int success_code(training *run) {
+  look_for_end(run);
+  return run->ended_by > 0 ? 128 + run->ended_by : 0;
 }
 
 /* Returns the exit code. */
@@ -171,8 +150,8 @@ static int train(const train_flags *flags, const crema_solver_options *options) 
   if (status == CREMA_OK) {
     training *run = options->user;
     run->solver = solver;
-    /* Whoever reads the line may send signals. */
-    catch_signals(run);
+    /* Whoever reads the next line may send signals. */
+    cli_signals_note(run->on_sigint == CREMA_SOLVER_STOP);
     cr_log_info("Starting Optimization");
     start = cr_clock_seconds();
     status = crema_solver_solve(solver);
@@ -180,7 +159,7 @@ static int train(const train_flags *flags, const crema_solver_options *options) 
   cli_progress("");
   if (status == CREMA_OK) cr_log_info("Optimization Done.");
   /* The text of the failure before anything is torn down. */
-  int code = status == CREMA_OK ? success_code() : cli_fail();
+  int code = status == CREMA_OK ? success_code(options->user) : cli_fail();
   if (status == CREMA_OK && flags->input_report) {
     cli_input_report(crema_solver_net(solver), cr_clock_seconds() - start);
   }
@@ -196,10 +175,11 @@ static const char help_text[] =
     "-weights starts from a .caffemodel (or several, separated by commas); -snapshot goes on\n"
     "from a .solverstate exactly where it was written: weights, history, iteration, learning\n"
     "rate, place in the data and random state.\n"
-    "Ctrl-C stops after the current iteration and writes a snapshot (a second one stops at\n"
-    "once, without), and so does SIGTERM, with exit code 143; SIGHUP writes a snapshot and goes\n"
-    "on; SIGUSR1 prints what the blobs and the device take of memory, as -memory_report does at\n"
-    "the end. A reader of the log that goes away does not end the training.\n"
+    "Ctrl-C stops after the current iteration and writes a snapshot (a second one, half a second\n"
+    "or more after it, stops at once, without), and so do SIGTERM, with exit code 143, and a\n"
+    "limit on processor time (SIGXCPU), with 152; SIGHUP writes a snapshot and goes on, under\n"
+    "nohup, too; SIGUSR1 prints what the blobs and the device take of memory, as -memory_report\n"
+    "does at the end. A reader of the log that goes away does not end the training.\n"
     "A snapshot that cannot be written does not end the training: the next one is tried, at the\n"
     "latest at the end, and the exit code is 1 when the last one is missing. -on_nan says what a\n"
     "loss or a weight that is not a finite number does: stop, or a warning at each display; no\n"
@@ -255,6 +235,7 @@ int crema_cmd_train(int argc, char **argv) {
   crema_solver_options_init(&options);
   signal(SIGPIPE, SIG_IGN);
   if (!check_flags(&flags, &run) || !parse_on_nan(flags.on_nan, &options.on_nan)) return 1;
+  if (!cli_signals_start()) return 1;
   if (!cli_choose_device(flags.gpu, &options.device)) return 1;
   run.device = options.device;
   const char *stage[MAX_STAGES];

@@ -7,11 +7,26 @@ make_mnist
 make_net bar 'max_iter: 2000000 random_seed: 1'
 sed -i 's/display: 10 //; s/test_iter: 3 test_interval: 20//' bar.prototxt
 
-# draw COLUMNS: trains for a while on a terminal of that width, which Ctrl-C ends; what was drawn,
-# a line each, in ./drawn.
+# draw COLUMNS: trains on a terminal of that width until the line is there, however long that takes,
+# and types Ctrl-C; what was drawn, a line each, in ./drawn.
+mkfifo keys
+exec 9<>keys
 draw() {
-  script -qec "stty cols $1; timeout --foreground -s INT 3 '$crema' train -solver bar.prototxt \
-    -iterations 1000000" raw </dev/null >/dev/null 2>&1
+  rm -f raw
+  script -qfec "stty -echo cols $1; exec '$crema' train -solver bar.prototxt -iterations 1000000" raw \
+    <keys >/dev/null 2>&1 &
+  local terminal=$!
+  for _ in $(seq 600); do
+    grep -qs 'iteration [0-9]*/' raw && break
+    sleep 0.05
+  done
+  printf '\003' >&9
+  for _ in $(seq 600); do
+    kill -0 "$terminal" 2>/dev/null || break
+    sleep 0.05
+  done
+  kill -KILL "$terminal" 2>/dev/null && fail "Ctrl-C does not end the training"
+  wait "$terminal" 2>/dev/null
   grep -q 'Snapshotting solver state' raw || { fail "Ctrl-C on a terminal"; cat raw; }
   tr '\r' '\n' <raw | sed 's/\x1b\[K//g' | grep '^iteration' >drawn
 }

@@ -62,11 +62,11 @@ static void pass(crema_net *net) {
 
 /* ---- holding ---- */
 
-static volatile sig_atomic_t came;
+static atomic_int came;
 
 static void note(int number) {
   (void)number;
-  ++came;
+  atomic_fetch_add(&came, 1);
 }
 
 static void catch (int number, void (*handler)(int)) {
@@ -131,7 +131,7 @@ static void a_thread_that_waits_gets_its_signals(void **state) {
   caller c = {.whom = pthread_self()};
   cr_thread *thread = NULL;
   void *out = NULL;
-  sig_atomic_t seen;
+  int seen;
   catch (SIGUSR1, note);
   came = 0;
   assert_int_equal(cr_queue_create(1, &c.queue), CREMA_OK);
@@ -157,15 +157,15 @@ static void a_thread_that_waits_gets_its_signals(void **state) {
 enum { SIGNALS = 2000, STACK_MOST = 8 << 20 };
 
 static uintptr_t stack_top;
-static volatile sig_atomic_t taken, strayed;
+static atomic_int taken, strayed;
 
 /* Never on the heap. */
 static void look_where(int number) {
   (void)number;
   char here = 0;
   uintptr_t address = (uintptr_t)(void *)&here;
-  if (address > stack_top || stack_top - address > STACK_MOST) ++strayed;
-  ++taken;
+  if (address > stack_top || stack_top - address > STACK_MOST) atomic_fetch_add(&strayed, 1);
+  atomic_fetch_add(&taken, 1);
 }
 
 typedef struct storm {

@@ -1,0 +1,106 @@
+#include "signals.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <unistd.h>
+
+#include "cli.h"
+#include "core/clock.h"
+
+/* What the thread needs, sanitizers and the libraries' thread-local data included; the usual 8 MB
+ * count where memory is limited. */
+enum { STACK_BYTES = 256 << 10, HANDLED = 5 };
+
+static const int handled[HANDLED] = {SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGXCPU};
+
+/* Seconds within which two signals of a kind are taken for one. */
+static const double ONE_REQUEST = 0.5;
+
+static struct {
+  atomic_bool noted[HANDLED];
+  bool ignored[HANDLED]; /* when the program started */
+  atomic_bool noting;
+  atomic_bool hasty;
+} signals;
+
+static int index_of(int number) {
+  int i = 0;
+  while (i < HANDLED - 1 && handled[i] != number) ++i;
+  return i;
+}
+
+static sigset_t handled_set(void) {
+  sigset_t set;
+  sigemptyset(&set);
+  for (int i = 0; i < HANDLED; ++i) sigaddset(&set, handled[i]);
+  return set;
+}
+
+/* As the signal's default action does. The first process of a container has none; it just ends. */
+static void end_program(int number) {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, number);
+  signal(number, SIG_DFL);
+  pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+  raise(number);
+  _exit(128 + number);
+}
+
+/* Whoever asks a second time does not want to wait for the end of the iteration. */
+static bool ends_when_repeated(int number) {
+  return number == SIGTERM || (number == SIGINT && atomic_load(&signals.hasty));
+}
+
+static void *take_signals(void *arg) {
+  (void)arg;
+  const sigset_t set = handled_set();
+  double first[HANDLED] = {0}; /* when it was noted; 0: never */
+  for (;;) {
+    int number = 0;
+    if (sigwait(&set, &number) != 0) continue;
+    int i = index_of(number);
+    double now = cr_clock_seconds();
+    if (number != SIGUSR1 && !atomic_load(&signals.noting)) {
+      if (!signals.ignored[i]) end_program(number);
+      continue;
+    }
+    if (first[i] > 0 && now - first[i] > ONE_REQUEST && ends_when_repeated(number)) {
+      end_program(number);
+    }
+    if (first[i] == 0) first[i] = now;
+    atomic_store(&signals.noted[i], true);
+  }
+  return NULL;
+}
+
+bool cli_signals_start(void) {
+  const sigset_t set = handled_set();
+  pthread_sigmask(SIG_BLOCK, &set, NULL);
+  for (int i = 0; i < HANDLED; ++i) {
+    struct sigaction action;
+    signals.ignored[i] = sigaction(handled[i], NULL, &action) == 0 && action.sa_handler == SIG_IGN;
+    /* POSIX leaves open whether an ignored signal can be waited for. */
+    if (signals.ignored[i]) signal(handled[i], SIG_DFL);
+  }
+  pthread_attr_t attributes;
+  pthread_t thread;
+  pthread_attr_init(&attributes);
+  pthread_attr_setstacksize(&attributes, STACK_BYTES);
+  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+  int failed = pthread_create(&thread, &attributes, take_signals, NULL);
+  pthread_attr_destroy(&attributes);
+  if (failed != 0) cli_error("cannot start the thread that waits for signals");
+  return failed == 0;
+}
+
+void cli_signals_note(bool hasty) {
+  atomic_store(&signals.hasty, hasty);
+  atomic_store(&signals.noting, true);
+}
+
+bool cli_signal_came(int number) {
+  return atomic_exchange(&signals.noted[index_of(number)], false);
+}
