@@ -215,11 +215,13 @@ static crema_status pop_and_say(void *arg) {
   return status;
 }
 
-/* Gives them time to end by themselves; those who sleep on are stopped, which is another status. */
+/* Gives them time to end by themselves; those who sleep on are stopped. */
 static crema_status end_of(cr_thread **thread, waiter *w) {
   for (int i = 0; i < 5000 && !atomic_load(&w->done); i++) cr_clock_sleep(0.001);
-  if (!atomic_load(&w->done)) cr_thread_request_stop(*thread);
-  return cr_thread_join(thread);
+  bool slept_on = !atomic_load(&w->done);
+  if (slept_on) cr_thread_request_stop(*thread);
+  crema_status status = cr_thread_join(thread);
+  return slept_on ? CREMA_E_INTERNAL : status;
 }
 
 static void closing_wakes_those_who_push(void **state) {
