@@ -8,6 +8,7 @@
 
 #include "cli.h"
 #include "core/clock.h"
+#include "core/signals.h"
 
 /* What the thread needs, sanitizers and the libraries' thread-local data included; the usual 8 MB
  * count where memory is limited. */
@@ -92,8 +93,15 @@ bool cli_signals_start(void) {
   pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
   int failed = pthread_create(&thread, &attributes, take_signals, NULL);
   pthread_attr_destroy(&attributes);
-  if (failed != 0) cli_error("cannot start the thread that waits for signals");
-  return failed == 0;
+  if (failed != 0) {
+    cli_error("cannot start the thread that waits for signals");
+    return false;
+  }
+  /* The other signals go to that thread, too, and from there stop, continue or end the program. So
+   * nothing has to be held back from one pass to the next. */
+  cr_signals_block();
+  cr_signals_always_held();
+  return true;
 }
 
 void cli_signals_note(bool hasty) {

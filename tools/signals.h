@@ -2,7 +2,7 @@
  *
  * No handler is installed: its frame could be written over data of a kernel that is running
  * (src/core/signals.h). A thread of its own waits for the signals instead, which are blocked in all
- * others. */
+ * others, as are those that nobody handles. */
 #ifndef CREMA_TOOLS_SIGNALS_H
 #define CREMA_TOOLS_SIGNALS_H
 

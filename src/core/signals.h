@@ -22,11 +22,12 @@ void cr_signals_release(void);
 void cr_signals_let_in(void);
 void cr_signals_let_no_more_in(void);
 
-/* The number of the thread's current outermost hold; 0: crema started the thread, which never gets
+/* The number of the thread's current outermost hold; 0: the thread never gets
  * signals. For what has to be done once in each. */
 unsigned cr_signals_hold_number(void);
 
-/* Says that the calling thread was born with signals blocked, so that holding costs nothing. */
+/* Says that signals are blocked in the calling thread for good and were before it needed OpenMP's
+ * threads, so that holding costs nothing. */
 void cr_signals_always_held(void);
 
 /* Blocks signals in the calling thread for good. */
