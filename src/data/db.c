@@ -78,11 +78,12 @@ crema_status cr_db_count(cr_db *db, uint64_t *out) {
   return db->backend->count(db, out);
 }
 
-crema_status cr_db_cursor_open(cr_db *db, cr_db_cursor **out) {
+static crema_status open_cursor(cr_db *db, bool defer, cr_db_cursor **out) {
   cr_db_cursor *cursor = NULL;
   *out = NULL;
   CR_TRY(db->backend->cursor_open(db, &cursor));
   cursor->db = db;
+  cursor->defer = defer;
   crema_status status = db->backend->first(cursor);
   if (status != CREMA_OK) {
     db->backend->cursor_close(cursor);
@@ -90,6 +91,14 @@ crema_status cr_db_cursor_open(cr_db *db, cr_db_cursor **out) {
   }
   *out = cursor;
   return CREMA_OK;
+}
+
+crema_status cr_db_cursor_open(cr_db *db, cr_db_cursor **out) {
+  return open_cursor(db, false, out);
+}
+
+crema_status cr_db_cursor_open_deferred(cr_db *db, cr_db_cursor **out) {
+  return open_cursor(db, true, out);
 }
 
 void cr_db_cursor_close(cr_db_cursor *cursor) {
@@ -111,6 +120,19 @@ crema_status cr_db_cursor_seek(cr_db_cursor *cursor, cr_db_bytes key) {
   char text[64];
   return cr_fail(CREMA_E_NOT_FOUND, "%s: no record with key '%s'", cursor->db->path,
                  cr_db_key_text(key, text, sizeof text));
+}
+
+bool cr_db_has_places(const cr_db *db) {
+  return db->backend->read != NULL;
+}
+
+crema_status cr_db_cursor_read(cr_db_cursor *cursor, uint64_t place, size_t size, cr_buffer *store,
+                               cr_db_bytes *out) {
+  return cursor->db->backend->read(cursor, place, size, store, out);
+}
+
+void cr_db_cursor_expect(cr_db_cursor *cursor, uint64_t place, size_t size) {
+  cursor->db->backend->expect(cursor, place, size);
 }
 
 crema_status cr_db_txn_begin(cr_db *db, cr_db_txn **out) {

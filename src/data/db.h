@@ -10,7 +10,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/buffer.h"
 #include "core/file.h"
+#include "crema/status.h"
 
 typedef struct cr_db cr_db;
 typedef struct cr_db_cursor cr_db_cursor;
@@ -32,8 +34,6 @@ typedef struct cr_db_bytes {
  * back end extends them; db.c checks modes and arguments. */
 typedef struct cr_db_backend {
   const char *name; /* "lmdb", "leveldb"; compared without regard to case */
-  /* Values keep their address until the cursor is closed, whatever it moves to. */
-  bool stable_values;
   /* Counting walks through all records. */
   bool slow_count;
   /* For reading, or for writing: then the folder is made unless it exists. */
@@ -46,6 +46,11 @@ typedef struct cr_db_backend {
   crema_status (*first)(cr_db_cursor *cursor);
   crema_status (*next)(cr_db_cursor *cursor);
   crema_status (*seek)(cr_db_cursor *cursor, cr_db_bytes key);
+  /* Where values have places (both are NULL elsewhere): as cr_db_cursor_read, cr_db_cursor_expect.
+   */
+  crema_status (*read)(cr_db_cursor *cursor, uint64_t place, size_t size, cr_buffer *store,
+                       cr_db_bytes *out);
+  void (*expect)(cr_db_cursor *cursor, uint64_t place, size_t size);
   crema_status (*txn_begin)(cr_db *db, cr_db_txn **out);
   crema_status (*put)(cr_db_txn *txn, cr_db_bytes key, cr_db_bytes value);
   crema_status (*commit)(cr_db_txn *txn);
@@ -63,7 +68,9 @@ struct cr_db {
 struct cr_db_cursor {
   cr_db *db;
   bool valid; /* stands on a record */
+  bool defer; /* the owner's choice: large values are not read while moving, their data is NULL */
   cr_db_bytes key, value;
+  uint64_t place; /* of the value, where values have places */
 };
 
 struct cr_db_txn {
@@ -93,14 +100,27 @@ crema_status cr_db_count(cr_db *db, uint64_t *out) CREMA_MUST_USE;
 
 /* A cursor on the first record (not valid when there is none). Free with cr_db_cursor_close. */
 crema_status cr_db_cursor_open(cr_db *db, cr_db_cursor **out) CREMA_MUST_USE;
+/* The same with `defer` set. */
+crema_status cr_db_cursor_open_deferred(cr_db *db, cr_db_cursor **out) CREMA_MUST_USE;
 void cr_db_cursor_close(cr_db_cursor *cursor);
 
 /* To the first record; to the next one (cursor->valid is false past the last); to the record
  * with exactly this key (CREMA_E_NOT_FOUND, the cursor is then not valid). key and value stay
- * owned by the database, until the cursor moves or, with stable values, is closed. */
+ * owned by the cursor until it moves. */
 crema_status cr_db_cursor_first(cr_db_cursor *cursor) CREMA_MUST_USE;
 crema_status cr_db_cursor_next(cr_db_cursor *cursor) CREMA_MUST_USE;
 crema_status cr_db_cursor_seek(cr_db_cursor *cursor, cr_db_bytes key) CREMA_MUST_USE;
+
+/* Whether values have places, from which they can be read again. */
+bool cr_db_has_places(const cr_db *db);
+/* Reads a value of `size` bytes from its place, which a cursor of this snapshot stood on. *out
+ * points into `store`, whose content it takes the place of. May be called by several threads at
+ * once while the cursor is open, whatever it does. Errors, which do not name the path: CREMA_E_IO,
+ * also when the file was truncated or replaced since; CREMA_E_CORRUPT, CREMA_E_NO_MEMORY. */
+crema_status cr_db_cursor_read(cr_db_cursor *cursor, uint64_t place, size_t size, cr_buffer *store,
+                               cr_db_bytes *out) CREMA_MUST_USE;
+/* Lets the system fetch a value that will be read soon. */
+void cr_db_cursor_expect(cr_db_cursor *cursor, uint64_t place, size_t size);
 
 /* A batch of writes. Nothing is visible to readers before the commit. Commit and abort both
  * free the transaction; abort accepts NULL. A record whose key exists replaces the old one. */

@@ -2,8 +2,9 @@
  *
  * Reading: a read-only environment without thread-local reader slots and one transaction a
  * cursor, so a cursor can be handed to the reader thread. LMDB keeps writers off the snapshot; the
- * records are found by lmdb_walk.c, which survives damaged files. Values are addresses inside the
- * mapped file and stay put while the cursor lives.
+ * records are found by lmdb_walk.c, which survives damaged files, and read by lmdb_file.c, which
+ * survives that files are truncated and replaced. LMDB's own map is not looked at, but for the meta
+ * pages in the moments when an environment and a cursor are opened.
  * Writing: the records of a transaction are gathered in memory and written at the commit, so that
  * a full map can be doubled and the whole batch written again. */
 #include <errno.h>
@@ -12,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -37,9 +37,9 @@ typedef struct lmdb_db {
 typedef struct lmdb_cursor {
   cr_db_cursor base;
   MDB_txn *txn; /* pins the snapshot that the walk sees */
-  void *map;    /* the data file */
-  size_t size;
+  cr_lmdb_file file;
   cr_lmdb_walk walk;
+  cr_buffer value; /* a large one */
 } lmdb_cursor;
 
 /* One gathered record: its bytes stand in `bytes` at `offset`, the key first. */
@@ -80,21 +80,18 @@ static crema_status fail_lmdb(int rc, const char *path, const char *what) {
 
 /* ---- opening ------------------------------------------------------------- */
 
-/* Both meta pages are there, are LMDB's and have one page size. */
-static crema_status check_metas(int fd, const char *path, uint64_t size) {
-  uint8_t meta[CR_LMDB_META_SIZE];
-  size_t page_size[2] = {0, 0};
-  for (int i = 0; i < 2; ++i) {
-    if (pread(fd, meta, sizeof meta, (off_t)(i * page_size[0])) != (ssize_t)sizeof meta) {
-      return cr_fail(CREMA_E_CORRUPT, "%s: truncated LMDB database (%llu bytes)", path,
-                     (unsigned long long)size);
-    }
-    crema_status status = cr_lmdb_check_meta(meta, &page_size[i]);
-    if (status != CREMA_OK) return cr_fail_in(status, "%s", path);
-  }
-  if (page_size[0] == page_size[1] && size / page_size[0] >= 2) return CREMA_OK;
-  return cr_fail(CREMA_E_CORRUPT, "%s: truncated or corrupt LMDB database (%llu bytes)", path,
-                 (unsigned long long)size);
+/* The file holds the two meta pages, the records and the list of free pages. It may be shorter than
+ * the number of its last page says: pages at its end that became free before they were written are
+ * not there. */
+static crema_status check_pages(int fd, const char *path, uint64_t size) {
+  cr_lmdb_meta meta;
+  crema_status status = cr_lmdb_meta_newest(fd, &meta);
+  if (status != CREMA_OK) return cr_fail_in(status, "%s", path);
+  uint64_t pages = size / meta.page_size;
+  if (pages >= 2 && meta.used_pages <= pages) return CREMA_OK;
+  return cr_fail(CREMA_E_CORRUPT, "%s: truncated LMDB database (%llu bytes, its pages need %llu)",
+                 path, (unsigned long long)size,
+                 (unsigned long long)meta.used_pages * meta.page_size);
 }
 
 /* LMDB trusts its files, so what can be seen from outside is looked at before it opens one. */
@@ -120,7 +117,7 @@ static crema_status check_existing(const char *path, bool *is_file, uint64_t *si
   int fd = open(data.data, O_RDONLY | O_CLOEXEC);
   cr_buffer_free(&data);
   if (fd < 0) return cr_fail_errno(errno, "%s: cannot open the database", path);
-  crema_status status = check_metas(fd, path, *size);
+  crema_status status = check_pages(fd, path, *size);
   close(fd);
   return status;
 }
@@ -157,31 +154,6 @@ static int begin_read(MDB_env *env, MDB_txn **out) {
   return rc;
 }
 
-static uint64_t pages_of(const MDB_stat *tree) {
-  return tree->ms_branch_pages + tree->ms_leaf_pages + tree->ms_overflow_pages;
-}
-
-/* The file holds the two meta pages, the records and the list of free pages. It may be shorter than
- * the number of its last page says: pages at its end that became free before they were written are
- * not there. */
-static crema_status check_size(MDB_env *env, const char *path, uint64_t size) {
-  enum { FREE_PAGES = 0, RECORDS = 1 };
-  MDB_txn *txn = NULL;
-  MDB_stat records, free_pages;
-  int rc = begin_read(env, &txn);
-  if (rc != 0) return fail_lmdb(rc, path, "cannot look at the database");
-  rc = mdb_stat(txn, RECORDS, &records);
-  if (rc == 0) rc = mdb_stat(txn, FREE_PAGES, &free_pages);
-  mdb_txn_abort(txn);
-  if (rc != 0) return fail_lmdb(rc, path, "cannot look at the database");
-  uint64_t pages = 2 + pages_of(&records) + pages_of(&free_pages);
-  if (records.ms_psize == 0 || pages > size / records.ms_psize) {
-    return cr_fail(CREMA_E_CORRUPT, "%s: truncated LMDB database (%llu bytes, its pages need %llu)",
-                   path, (unsigned long long)size, (unsigned long long)pages * records.ms_psize);
-  }
-  return CREMA_OK;
-}
-
 static crema_status open_dbi(lmdb_db *db, const char *path) {
   MDB_txn *txn = NULL;
   int rc = mdb_txn_begin(db->env, NULL, 0, &txn);
@@ -211,7 +183,7 @@ static crema_status open_read(const char *path, lmdb_db *db) {
   cr_buffer_free(&data);
   db->shared = rc == 0;
   if (rc != 0) return fail_lmdb(rc, path, "cannot open the database");
-  return check_size(db->env, path, db->file_size);
+  return CREMA_OK;
 }
 
 static crema_status open_write(const char *path, lmdb_db *db) {
@@ -228,7 +200,6 @@ static crema_status open_write(const char *path, lmdb_db *db) {
   }
   int rc = open_env(path, MDB_NOTLS, map, &db->env);
   if (rc != 0) return fail_lmdb(rc, path, "cannot open the database for writing");
-  if (db->file_size != 0) CR_TRY(check_size(db->env, path, db->file_size));
   return open_dbi(db, path);
 }
 
@@ -253,68 +224,67 @@ static crema_status lmdb_open(const char *path, bool write, cr_db **out) {
 
 static crema_status lmdb_count(cr_db *base, uint64_t *out) {
   lmdb_db *db = (lmdb_db *)base;
-  MDB_stat info;
-  int rc = mdb_env_stat(db->env, &info);
+  mdb_filehandle_t fd = -1;
+  cr_lmdb_meta meta;
+  int rc = mdb_env_get_fd(db->env, &fd);
   if (rc != 0) return fail_lmdb(rc, base->path, "cannot count the records");
-  *out = info.ms_entries;
+  crema_status status = cr_lmdb_meta_newest(fd, &meta);
+  if (status != CREMA_OK) return cr_fail_in(status, "%s", base->path);
+  *out = meta.entries;
   return CREMA_OK;
 }
 
 /* ---- reading ------------------------------------------------------------- */
 
-static void lmdb_cursor_close(cr_db_cursor *base) {
-  lmdb_cursor *cursor = (lmdb_cursor *)base;
-  if (cursor->txn != NULL) mdb_txn_abort(cursor->txn);
-  if (cursor->map != NULL) munmap(cursor->map, cursor->size);
+static void end_read(const lmdb_db *db, MDB_txn *txn) {
+  if (db->shared) cr_lmdb_env_end_read(db->env, txn);
+  else mdb_txn_abort(txn);
+}
+
+static void close_cursor(const lmdb_db *db, lmdb_cursor *cursor) {
+  cr_lmdb_walk_end(&cursor->walk);
+  cr_lmdb_file_close(&cursor->file);
+  if (cursor->txn != NULL) end_read(db, cursor->txn);
+  cr_buffer_free(&cursor->value);
   free(cursor);
 }
 
-/* Maps the data file as long as it is now. */
-static crema_status map_file(cr_db *base, lmdb_cursor *cursor) {
-  lmdb_db *db = (lmdb_db *)base;
-  struct stat info;
-  mdb_filehandle_t fd = -1;
-  int rc = mdb_env_get_fd(db->env, &fd);
-  if (rc != 0) return fail_lmdb(rc, base->path, "cannot read");
-  if (fstat(fd, &info) != 0) return cr_fail_errno(errno, "%s: cannot read", base->path);
-  void *map = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_SHARED, fd, 0);
-  if (map == MAP_FAILED) return cr_fail_errno(errno, "%s: cannot map the data", base->path);
-  if (cursor->map != NULL) munmap(cursor->map, cursor->size);
-  cursor->map = map;
-  cursor->size = (size_t)info.st_size;
-  return CREMA_OK;
+static void lmdb_cursor_close(cr_db_cursor *base) {
+  close_cursor((lmdb_db *)base->db, (lmdb_cursor *)base);
 }
 
 /* A writer that commits twice between the two steps overwrites the snapshot's meta page; then a
  * newer snapshot is taken. */
-static crema_status begin_walk(cr_db *base, lmdb_cursor *cursor) {
+static crema_status open_snapshot(const lmdb_db *db, const char *path, lmdb_cursor *cursor) {
   enum { TRIES = 100 };
-  lmdb_db *db = (lmdb_db *)base;
+  mdb_filehandle_t fd = -1;
   for (int i = 0; i < TRIES; ++i) {
     bool current = false;
+    if (db->shared) CR_TRY(cr_fail_in(cr_lmdb_env_check(db->env), "%s", path));
     int rc = begin_read(db->env, &cursor->txn);
-    if (rc != 0) {
-      cursor->txn = NULL;
-      return fail_lmdb(rc, base->path, "cannot read");
-    }
-    CR_TRY(map_file(base, cursor));
-    crema_status status = cr_lmdb_walk_begin(&cursor->walk, cursor->map, cursor->size,
-                                             mdb_txn_id(cursor->txn), &current);
-    if (status != CREMA_OK) return cr_fail_in(status, "%s", base->path);
+    if (rc != 0) cursor->txn = NULL;
+    if (rc == 0) rc = mdb_env_get_fd(db->env, &fd);
+    if (rc != 0) return fail_lmdb(rc, path, "cannot read");
+    crema_status status = cr_lmdb_file_open(fd, mdb_txn_id(cursor->txn), &cursor->file, &current);
+    if (status != CREMA_OK) return cr_fail_in(status, "%s", path);
     if (current) return CREMA_OK;
-    mdb_txn_abort(cursor->txn);
+    end_read(db, cursor->txn);
     cursor->txn = NULL;
   }
   return cr_fail(CREMA_E_CORRUPT, "%s: the database is corrupt or being written all the time",
-                 base->path);
+                 path);
 }
 
 static crema_status lmdb_cursor_open(cr_db *base, cr_db_cursor **out) {
+  lmdb_db *db = (lmdb_db *)base;
   lmdb_cursor *cursor = calloc(1, sizeof *cursor);
   if (cursor == NULL) return cr_fail_memory(sizeof *cursor, "a cursor");
-  crema_status status = begin_walk(base, cursor);
+  crema_status status = open_snapshot(db, base->path, cursor);
+  if (status == CREMA_OK) {
+    status = cr_fail_in(cr_lmdb_walk_begin(&cursor->walk, &cursor->file), "%s", base->path);
+  }
   if (status != CREMA_OK) {
-    lmdb_cursor_close(&cursor->base);
+    close_cursor(db, cursor);
     return status;
   }
   *out = &cursor->base;
@@ -323,10 +293,15 @@ static crema_status lmdb_cursor_open(cr_db *base, cr_db_cursor **out) {
 
 /* Takes over where the walk stands. */
 static crema_status take_place(cr_db_cursor *base, crema_status status, bool valid) {
-  const lmdb_cursor *cursor = (const lmdb_cursor *)base;
-  base->valid = valid;
+  lmdb_cursor *cursor = (lmdb_cursor *)base;
   base->key = cursor->walk.key;
   base->value = cursor->walk.value;
+  base->place = cursor->walk.place;
+  if (status == CREMA_OK && valid && base->value.data == NULL && !base->defer) {
+    status = cr_lmdb_read_value(&cursor->file, base->place, base->value.size, &cursor->value,
+                                &base->value);
+  }
+  base->valid = valid && status == CREMA_OK;
   return status == CREMA_OK ? CREMA_OK : cr_fail_in(status, "%s", base->db->path);
 }
 
@@ -346,6 +321,16 @@ static crema_status lmdb_seek(cr_db_cursor *base, cr_db_bytes key) {
   bool valid = false;
   crema_status status = cr_lmdb_walk_seek(&((lmdb_cursor *)base)->walk, key, &valid);
   return take_place(base, status, valid);
+}
+
+static crema_status lmdb_read(cr_db_cursor *base, uint64_t place, size_t size, cr_buffer *store,
+                              cr_db_bytes *out) {
+  return cr_lmdb_read_value(&((lmdb_cursor *)base)->file, place, size, store, out);
+}
+
+static void lmdb_expect(cr_db_cursor *base, uint64_t place, size_t size) {
+  (void)posix_fadvise(((lmdb_cursor *)base)->file.fd, (off_t)place, (off_t)size,
+                      POSIX_FADV_WILLNEED);
 }
 
 /* ---- writing ------------------------------------------------------------- */
@@ -428,7 +413,6 @@ static crema_status lmdb_commit(cr_db_txn *base) {
 
 const cr_db_backend cr_db_lmdb = {
     .name = "lmdb",
-    .stable_values = true,
     .open = lmdb_open,
     .close = lmdb_close,
     .count = lmdb_count,
@@ -437,6 +421,8 @@ const cr_db_backend cr_db_lmdb = {
     .first = lmdb_first,
     .next = lmdb_next,
     .seek = lmdb_seek,
+    .read = lmdb_read,
+    .expect = lmdb_expect,
     .txn_begin = lmdb_txn_begin,
     .put = lmdb_put,
     .commit = lmdb_commit,

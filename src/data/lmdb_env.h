@@ -10,6 +10,8 @@
 #include <lmdb.h>
 #include <stddef.h>
 
+#include "crema/status.h"
+
 /* The environment of the database at `path`, opened for reading with `flags` unless it is open
  * already. `data_path` is its data file. Returns 0 or LMDB's error code. Close with
  * cr_lmdb_env_release. */
@@ -17,5 +19,13 @@ int cr_lmdb_env_open(const char *path, const char *data_path, unsigned flags, MD
 
 /* Ends one use; the last one closes the environment. */
 void cr_lmdb_env_release(MDB_env *env);
+
+/* LMDB reads the meta pages and the lock file where it has mapped them: with less of either file
+ * than there was, its next call would end the process. CREMA_E_IO when that is so. Not for
+ * environments that were opened elsewhere. */
+crema_status cr_lmdb_env_check(MDB_env *env) CREMA_MUST_USE;
+
+/* Ends a transaction for reading. Where the lock file was truncated, it is left as it is. */
+void cr_lmdb_env_end_read(MDB_env *env, MDB_txn *txn);
 
 #endif

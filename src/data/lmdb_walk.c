@@ -1,5 +1,6 @@
 #include "data/lmdb_walk.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/fail.h"
@@ -13,21 +14,6 @@
 enum { PAGE_HEADER = 16, NODE_HEADER = 8 };
 enum { PAGE_BRANCH = 0x01, PAGE_LEAF = 0x02, PAGE_OVERFLOW = 0x04, PAGE_KINDS = 0x6f };
 enum { NODE_BIG = 0x01, NODE_KINDS = 0x07 };
-
-/* A meta page: header, magic (4), version (4), address (8), map size (8), two descriptions of
- * trees (48 each; the second is that of the records), last page (8), transaction (8). A
- * description: pad (4; in the first one the page size), flags (2), depth (2), numbers of branch,
- * leaf and overflow pages and of entries, root (8 each). */
-enum { META_FREE_TREE = PAGE_HEADER + 24, META_MAIN_TREE = META_FREE_TREE + 48 };
-enum {
-  META_LAST_PAGE = META_MAIN_TREE + 48,
-  META_TXN = META_LAST_PAGE + 8,
-  META_END = META_TXN + 8
-};
-_Static_assert((int)META_END == (int)CR_LMDB_META_SIZE, "the size in the header");
-enum { META_MAGIC = PAGE_HEADER };
-static const uint32_t magic = 0xbeefc0de;
-enum { TREE_FLAGS = 4, TREE_ENTRIES = 32, TREE_ROOT = 40, TREE_SORTED_DUPLICATES = 0x04 };
 
 static uint16_t read_16(const uint8_t *at) {
   uint16_t value;
@@ -52,53 +38,47 @@ static crema_status fail_page(uint64_t number, const char *what) {
                  (unsigned long long)number, what);
 }
 
-crema_status cr_lmdb_check_meta(const uint8_t bytes[CR_LMDB_META_SIZE], size_t *page_size) {
-  size_t size = read_32(bytes + META_FREE_TREE);
-  if (read_32(bytes + META_MAGIC) != magic) {
-    return cr_fail(CREMA_E_CORRUPT, "not an LMDB database (no magic number)");
+crema_status cr_lmdb_walk_begin(cr_lmdb_walk *walk, cr_lmdb_file *file) {
+  const cr_lmdb_meta *meta = &file->meta;
+  *walk = (cr_lmdb_walk){.file = file,
+                         .page_size = meta->page_size,
+                         .pages = meta->last_page + 1,
+                         .entries = meta->entries,
+                         .root = meta->root};
+  if (file->size / meta->page_size < 2) {
+    return cr_fail(CREMA_E_CORRUPT, "truncated database (%llu bytes)",
+                   (unsigned long long)file->size);
   }
-  if (size < 256 || size > 65536 || (size & (size - 1)) != 0) {
-    return cr_fail(CREMA_E_CORRUPT, "the LMDB database is corrupt: pages of %zu bytes", size);
-  }
-  *page_size = size;
-  return CREMA_OK;
-}
-
-crema_status cr_lmdb_walk_begin(cr_lmdb_walk *walk, const uint8_t *map, size_t size,
-                                uint64_t txn_id, bool *current) {
-  size_t page_size = 0;
-  *walk = (cr_lmdb_walk){.map = map, .size = size};
-  *current = false;
-  if (size < META_END) return cr_fail(CREMA_E_CORRUPT, "truncated database (%zu bytes)", size);
-  CR_TRY(cr_lmdb_check_meta(map, &page_size));
-  if (size / page_size < 2) {
-    return cr_fail(CREMA_E_CORRUPT, "truncated database (%zu bytes)", size);
-  }
-  /* Transactions write the two meta pages in turn. */
-  const uint8_t *meta = map + (txn_id & 1) * page_size;
-  if (read_64(meta + META_TXN) != txn_id) return CREMA_OK;
-  *current = true;
-  walk->page_size = page_size;
-  walk->pages = read_64(meta + META_LAST_PAGE) + 1;
-  walk->entries = read_64(meta + META_MAIN_TREE + TREE_ENTRIES);
-  walk->root = read_64(meta + META_MAIN_TREE + TREE_ROOT);
   if (walk->pages < 2) return cr_fail(CREMA_E_CORRUPT, "the database is corrupt: it has no pages");
   /* Pages at the end that became free before they were written are not in the file. */
-  if (walk->pages > size / page_size) walk->pages = size / page_size;
-  if (read_16(meta + META_MAIN_TREE + TREE_FLAGS) & TREE_SORTED_DUPLICATES) {
+  if (walk->pages > file->size / meta->page_size) walk->pages = file->size / meta->page_size;
+  if (meta->duplicates) {
     return cr_fail(CREMA_E_UNSUPPORTED, "a database with several values a key");
   }
   return CREMA_OK;
 }
 
+void cr_lmdb_walk_end(cr_lmdb_walk *walk) {
+  for (int i = 0; i < CR_LMDB_MAX_DEPTH; ++i) {
+    free(walk->level[i].page);
+    walk->level[i].page = NULL;
+  }
+}
+
 /* ---- pages --------------------------------------------------------------- */
 
-static crema_status get_page(const cr_lmdb_walk *walk, uint64_t number, const uint8_t **out) {
-  if (number < 2 || number >= walk->pages) return fail_page(number, "lies outside the file");
-  const uint8_t *page = walk->map + number * walk->page_size;
-  if (read_64(page) != number) return fail_page(number, "has another number");
-  *out = page;
-  return CREMA_OK;
+static crema_status check_number(const cr_lmdb_walk *walk, uint64_t number) {
+  if (number >= 2 && number < walk->pages) return CREMA_OK;
+  return fail_page(number, "lies outside the file");
+}
+
+/* Reads a page into the memory of `level`. */
+static crema_status get_page(const cr_lmdb_walk *walk, uint64_t number, cr_lmdb_level *level) {
+  CR_TRY(check_number(walk, number));
+  if (level->page == NULL) level->page = malloc(walk->page_size);
+  if (level->page == NULL) return cr_fail_memory(walk->page_size, "a page of a database");
+  CR_TRY(cr_lmdb_file_read(walk->file, number * walk->page_size, level->page, walk->page_size));
+  return read_64(level->page) == number ? CREMA_OK : fail_page(number, "has another number");
 }
 
 static bool is_leaf(const uint8_t *page) {
@@ -124,17 +104,18 @@ static crema_status get_node(const cr_lmdb_walk *walk, const uint8_t *page, int 
 
 /* Adds the page as the lowest level, before its first node. */
 static crema_status enter(cr_lmdb_walk *walk, uint64_t number) {
-  const uint8_t *page = NULL;
-  CR_TRY(get_page(walk, number, &page));
-  int kind = read_16(page + 10) & PAGE_KINDS;
-  size_t lower = read_16(page + 12);
+  if (walk->depth == CR_LMDB_MAX_DEPTH) return fail_page(number, "is part of a loop");
+  cr_lmdb_level *level = &walk->level[walk->depth];
+  CR_TRY(get_page(walk, number, level));
+  int kind = read_16(level->page + 10) & PAGE_KINDS;
+  size_t lower = read_16(level->page + 12);
   if (kind != PAGE_BRANCH && kind != PAGE_LEAF) return fail_page(number, "is no tree page");
   if (lower < PAGE_HEADER + 2 || lower > walk->page_size || lower % 2 != 0) {
     return fail_page(number, "has no proper list of nodes");
   }
-  if (walk->depth == CR_LMDB_MAX_DEPTH) return fail_page(number, "is part of a loop");
-  walk->level[walk->depth++] =
-      (cr_lmdb_level){.page = page, .count = (int)(lower - PAGE_HEADER) / 2};
+  level->index = 0;
+  level->count = (int)(lower - PAGE_HEADER) / 2;
+  ++walk->depth;
   return CREMA_OK;
 }
 
@@ -149,18 +130,37 @@ static crema_status enter_child(cr_lmdb_walk *walk) {
   return enter(walk, child);
 }
 
-/* The value that a large node's overflow pages hold. */
-static crema_status get_overflow(const cr_lmdb_walk *walk, uint64_t number, uint64_t size,
-                                 cr_db_bytes *out) {
-  const uint8_t *page = NULL;
-  CR_TRY(get_page(walk, number, &page));
-  uint64_t need = (PAGE_HEADER - 1 + size) / walk->page_size + 1;
-  if ((read_16(page + 10) & PAGE_KINDS) != PAGE_OVERFLOW || read_32(page + 12) < need ||
-      need > walk->pages - number) {
+static uint64_t overflow_pages(size_t page_size, uint64_t size) {
+  return (PAGE_HEADER - 1 + size) / page_size + 1;
+}
+
+/* Where a large node's overflow pages hold its value. */
+static crema_status place_overflow(cr_lmdb_walk *walk, uint64_t number, uint64_t size) {
+  CR_TRY(check_number(walk, number));
+  if (overflow_pages(walk->page_size, size) > walk->pages - number) {
     return fail_page(number, "does not hold the value that belongs there");
   }
-  *out = (cr_db_bytes){page + PAGE_HEADER, (size_t)size};
+  walk->value = (cr_db_bytes){NULL, (size_t)size};
+  walk->place = number * walk->page_size + PAGE_HEADER;
   return CREMA_OK;
+}
+
+/* Only values on overflow pages begin right after a page's header. */
+crema_status cr_lmdb_read_value(cr_lmdb_file *file, uint64_t place, size_t size, cr_buffer *store,
+                                cr_db_bytes *out) {
+  size_t page_size = file->meta.page_size;
+  size_t header = place % page_size == PAGE_HEADER ? PAGE_HEADER : 0;
+  cr_buffer_clear(store);
+  CR_TRY(cr_buffer_reserve(store, header + size));
+  CR_TRY(cr_lmdb_file_read(file, place - header, store->data, header + size));
+  const uint8_t *page = (const uint8_t *)store->data;
+  *out = (cr_db_bytes){page + header, size};
+  if (header == 0) return CREMA_OK;
+  if (read_64(page) == place / page_size && (read_16(page + 10) & PAGE_KINDS) == PAGE_OVERFLOW &&
+      read_32(page + 12) >= overflow_pages(page_size, size)) {
+    return CREMA_OK;
+  }
+  return fail_page(place / page_size, "does not hold the value that belongs there");
 }
 
 /* Sets key and value from the lowest level, a leaf, at its index. */
@@ -176,8 +176,9 @@ static crema_status load(cr_lmdb_walk *walk) {
   if ((kind != 0 && kind != NODE_BIG) || inside > room) {
     return fail_page(read_64(level->page), "has a value outside itself");
   }
-  if (kind == NODE_BIG) return get_overflow(walk, read_64(data), size, &walk->value);
+  if (kind == NODE_BIG) return place_overflow(walk, read_64(data), size);
   walk->value = (cr_db_bytes){data, (size_t)size};
+  walk->place = read_64(level->page) * walk->page_size + (size_t)(data - level->page);
   return CREMA_OK;
 }
 

@@ -170,11 +170,13 @@ static crema_status make_work(cr_prefetch *prefetch) {
 static void free_work(cr_prefetch *prefetch) {
   for (int i = 0; prefetch->work != NULL && i < prefetch->window; ++i) {
     cr_work_item *item = prefetch->work[i].item;
+    cr_buffer_free(&prefetch->work[i].store);
     for (int k = 0; item != NULL && k < prefetch->options.batch_size; ++k) free(item[k].text);
     free(item);
   }
   for (int i = 0; prefetch->worker != NULL && i < prefetch->threads; ++i) {
     cr_sample_free(&prefetch->worker[i].sample);
+    cr_buffer_free(&prefetch->worker[i].value);
   }
   free(prefetch->spare);
   free(prefetch->record);

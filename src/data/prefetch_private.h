@@ -21,6 +21,8 @@ typedef struct cr_work {
   cr_batch *batch;
   cr_work_item *item; /* options.batch_size of them */
   int records;        /* of which so many hold a record */
+  cr_db_bytes first;  /* the value of the first one, which decides the shape */
+  cr_buffer store;    /* memory for it */
   bool loaded;        /* nobody works on it any more */
   atomic_int next;    /* the item to be claimed */
   atomic_int busy;    /* threads that still have to look at it */
@@ -30,6 +32,7 @@ typedef struct cr_work {
 typedef struct cr_worker {
   cr_prefetch *prefetch;
   cr_sample sample;
+  cr_buffer value; /* memory for that of a record */
   cr_thread *thread;
 } cr_worker;
 

@@ -29,17 +29,20 @@ static uint64_t nanoseconds(double seconds) {
   return (uint64_t)(seconds * 1e9);
 }
 
-/* Decodes and transforms a record into place `item` of the batch. */
-static crema_status load_item(cr_worker *worker, const cr_record *record, cr_batch *batch,
-                              int item) {
+/* Decodes and transforms a record into its place in the batch. */
+static crema_status load_item(cr_worker *worker, const cr_work *work, int item) {
   cr_prefetch *prefetch = worker->prefetch;
+  const cr_record *record = work->item[item].record;
+  cr_batch *batch = work->batch;
+  cr_db_bytes value = work->first;
   const cr_prefetch_options *options = &prefetch->options;
   cr_sample *sample = &worker->sample;
   const cr_transformer *transformer = options->transformer;
   int shape[3];
   double start = cr_clock_seconds();
-  CR_TRY(cr_sample_load_for(sample, record->value.data, record->value.size, options->color,
-                            transformer, record->index));
+  if (item > 0) CR_TRY(cr_record_value(record, &worker->value, &value));
+  CR_TRY(cr_sample_load_for(sample, value.data, value.size, options->color, transformer,
+                            record->index));
   double decoded = cr_clock_seconds();
   const cr_pixels *pixels = &sample->pixels;
   CR_TRY(cr_transformer_augment(transformer, record->index, &sample->pixels, &sample->image));
@@ -69,7 +72,7 @@ static void load_items(cr_worker *worker, cr_work *work) {
     int i = atomic_fetch_add_explicit(&work->next, 1, memory_order_relaxed);
     if (i >= work->records) return;
     cr_work_item *item = &work->item[i];
-    item->status = load_item(worker, item->record, work->batch, i);
+    item->status = load_item(worker, work, i);
     if (item->status != CREMA_OK) note_failure(worker->prefetch, item, item->status);
   }
 }
@@ -109,7 +112,8 @@ static crema_status shape_batch(const cr_prefetch *prefetch, cr_work *work) {
   const cr_prefetch_options *options = &prefetch->options;
   const cr_record *record = work->item[0].record;
   int in[3], out[3];
-  CR_TRY(cr_sample_probe(record->value.data, record->value.size, options->color, in));
+  CR_TRY(cr_record_value(record, &work->store, &work->first));
+  CR_TRY(cr_sample_probe(work->first.data, work->first.size, options->color, in));
   CR_TRY(cr_transformer_extent(options->transformer, record->index, in));
   CR_TRY(cr_transformer_shape(options->transformer, in[0], in[1], in[2], out));
   return cr_batch_reserve(work->batch, options->batch_size, out);

@@ -149,11 +149,6 @@ static crema_status preview(cr_reader *reader, int consumer, uint64_t ahead, cr_
   CR_TRY(check_out(reader, consumer));
   cr_reader_seat *seat = &reader->seat[consumer];
   uint64_t index = (uint64_t)consumer + ahead * (uint64_t)reader->consumers;
-  if (index == 0 && reader->fresh && reader->thread == NULL) {
-    *key = reader->walk.key;
-    *value = reader->walk.value;
-    return CREMA_OK;
-  }
   uint64_t place = reader->skip + index, count = reader->walk.count;
   CR_TRY(move_preview(reader, seat, count == UINT64_MAX ? place : place % count));
   *key = seat->preview->key;
@@ -377,6 +372,12 @@ crema_status cr_reader_give_back(cr_reader *reader, int consumer, cr_record *rec
 crema_status cr_reader_give_back_all(cr_reader *reader, int consumer, void *const *record,
                                      size_t count) {
   return cr_queue_push_all(reader->seat[consumer].pair.free, record, count);
+}
+
+crema_status cr_record_value(const cr_record *record, cr_buffer *store, cr_db_bytes *out) {
+  *out = record->value;
+  if (record->value.data != NULL || record->value.size == 0) return CREMA_OK;
+  return cr_db_cursor_read(record->cursor, record->place, record->value.size, store, out);
 }
 
 size_t cr_reader_ready(const cr_reader *reader, int consumer) {

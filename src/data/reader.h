@@ -17,13 +17,23 @@
 
 typedef struct cr_reader cr_reader;
 
-/* One record on its way. key and value stay valid until it is given back. */
+/* One record on its way. What is in it stays valid until it is given back; the value is got by
+ * cr_record_value. */
 typedef struct cr_record {
   uint64_t
       index; /* its number: records before it, for all consumers and in all runs of the reader */
-  cr_db_bytes key, value;
-  cr_buffer storage; /* holds their bytes where the database does not keep them in place */
+  cr_db_bytes key;
+  cr_db_bytes value; /* its data is NULL when it is still to be read, from `place` by `cursor` */
+  uint64_t place;
+  cr_db_cursor *cursor;
+  cr_buffer storage; /* of the bytes */
 } cr_record;
+
+/* The record's value. It may have to be read, into `store`; *out is valid until that is used again
+ * and the record given back. The consumer's threads may read several records at once. Errors: those
+ * of cr_db_cursor_read. */
+crema_status cr_record_value(const cr_record *record, cr_buffer *store,
+                             cr_db_bytes *out) CREMA_MUST_USE;
 
 typedef struct cr_reader_options {
   const char *backend; /* as for cr_db_open */
@@ -33,9 +43,9 @@ typedef struct cr_reader_options {
   bool alone;          /* only consumer `rank` is served here */
   int rank;
   uint64_t skip; /* records to pass over before record 0 */
-  /* Keep the records of the first epoch in memory (addresses, where the database keeps its values
-   * in place; copies otherwise) and take later epochs from there. When memory would run short that
-   * is given up with a warning. */
+  /* Keep the records of the first epoch in memory (keys and places, where values have places;
+   * copies otherwise) and take later epochs from there. When memory would run short that is given
+   * up with a warning. */
   bool cache;
   bool shuffle;         /* each epoch after the first in an order of its own; implies cache */
   uint64_t order_key;   /* of these orders */

@@ -62,27 +62,25 @@ static crema_status check_places(const cr_reader *reader, uint64_t index) {
   return CREMA_OK;
 }
 
-/* Brings the pages of a value into memory here, so that the consumer does not wait for the
- * disk. Reads one byte a page. */
-static void touch(cr_db_bytes bytes) {
-  enum { PAGE = 4096 };
-  const volatile uint8_t *data = bytes.data;
-  for (size_t i = 0; i < bytes.size; i += PAGE) (void)data[i];
-}
-
+/* A value that has a place is read by those who decode it, and asked for here, so that they do not
+ * wait for the disk. */
 static crema_status fill(const cr_record_walk *walk, uint64_t index, cr_record *record) {
   record->index = index;
   record->key = walk->key;
   record->value = walk->value;
-  if (walk->stable) {
-    touch(walk->value);
-    return CREMA_OK;
+  record->place = walk->value_place;
+  record->cursor = walk->cursor;
+  if (walk->value.data == NULL && walk->value.size > 0) {
+    cr_db_cursor_expect(walk->cursor, walk->value_place, walk->value.size);
   }
+  if (walk->stable) return CREMA_OK;
   cr_buffer_clear(&record->storage);
   CR_TRY(cr_buffer_append(&record->storage, walk->key.data, walk->key.size));
-  CR_TRY(cr_buffer_append(&record->storage, walk->value.data, walk->value.size));
+  if (walk->value.data != NULL) {
+    CR_TRY(cr_buffer_append(&record->storage, walk->value.data, walk->value.size));
+    record->value.data = (const uint8_t *)record->storage.data + walk->key.size;
+  }
   record->key.data = (const uint8_t *)record->storage.data;
-  record->value.data = record->key.data + record->key.size;
   return CREMA_OK;
 }
 

@@ -6,10 +6,6 @@
 #include "core/fail.h"
 #include "core/free_memory.h"
 
-typedef struct entry {
-  cr_db_bytes key, value;
-} entry;
-
 /* Copies stand in blocks that never move; the newest comes first. */
 typedef struct block {
   struct block *next;
@@ -17,22 +13,22 @@ typedef struct block {
   uint8_t bytes[];
 } block;
 
-enum { BLOCK = 8 << 20, FIRST_ENTRIES = 1024 };
+enum { BLOCK = 8 << 20, BLOCK_OF_KEYS = 64 << 10, FIRST_ENTRIES = 1024 };
 
 struct cr_record_cache {
-  bool stable;
+  bool places;
   uint64_t limit;
   uint64_t bytes; /* of the blocks and the entries */
-  entry *entry;
+  cr_cached_record *entry;
   uint64_t count, capacity;
   block *blocks;
 };
 
-crema_status cr_record_cache_create(bool stable, uint64_t limit, cr_record_cache **out) {
+crema_status cr_record_cache_create(bool places, uint64_t limit, cr_record_cache **out) {
   cr_record_cache *cache = calloc(1, sizeof *cache);
   *out = cache;
   if (cache == NULL) return cr_fail_memory(sizeof *cache, "a cache of records");
-  cache->stable = stable;
+  cache->places = places;
   cache->limit = limit;
   return CREMA_OK;
 }
@@ -62,7 +58,7 @@ static bool grow_entries(cr_record_cache *cache) {
   uint64_t capacity = cache->capacity == 0 ? FIRST_ENTRIES : 2 * cache->capacity;
   uint64_t more = (capacity - cache->capacity) * sizeof *cache->entry;
   if (capacity > SIZE_MAX / sizeof *cache->entry || !may_take(cache, more)) return false;
-  entry *grown = realloc(cache->entry, (size_t)capacity * sizeof *grown);
+  cr_cached_record *grown = realloc(cache->entry, (size_t)capacity * sizeof *grown);
   if (grown == NULL) return false;
   cache->entry = grown;
   cache->capacity = capacity;
@@ -74,7 +70,7 @@ static bool grow_entries(cr_record_cache *cache) {
 static uint8_t *take_room(cr_record_cache *cache, size_t size) {
   block *newest = cache->blocks;
   if (newest == NULL || newest->size - newest->used < size) {
-    size_t wanted = size > BLOCK ? size : BLOCK;
+    size_t usual = cache->places ? BLOCK_OF_KEYS : BLOCK, wanted = size > usual ? size : usual;
     if (wanted > SIZE_MAX - sizeof *newest || !may_take(cache, wanted)) return NULL;
     newest = malloc(sizeof *newest + wanted);
     if (newest == NULL) return NULL;
@@ -89,24 +85,22 @@ static uint8_t *take_room(cr_record_cache *cache, size_t size) {
   return at;
 }
 
-bool cr_record_cache_add(cr_record_cache *cache, cr_db_bytes key, cr_db_bytes value) {
+bool cr_record_cache_add(cr_record_cache *cache, cr_db_bytes key, cr_db_bytes value,
+                         uint64_t place) {
   if (!grow_entries(cache)) return false;
-  if (!cache->stable) {
-    uint8_t *at = take_room(cache, key.size + value.size);
-    if (at == NULL) return false;
-    if (key.size > 0) memcpy(at, key.data, key.size);
-    if (value.size > 0) memcpy(at + key.size, value.data, value.size);
-    key.data = at;
-    value.data = at + key.size;
-  }
-  cache->entry[cache->count++] = (entry){key, value};
+  size_t copied = cache->places ? 0 : value.size;
+  uint8_t *at = take_room(cache, key.size + copied);
+  if (at == NULL) return false;
+  if (key.size > 0) memcpy(at, key.data, key.size);
+  if (copied > 0) memcpy(at + key.size, value.data, copied);
+  key.data = at;
+  value.data = cache->places ? NULL : at + key.size;
+  cache->entry[cache->count++] = (cr_cached_record){key, value, place};
   return true;
 }
 
-void cr_record_cache_get(const cr_record_cache *cache, uint64_t index, cr_db_bytes *key,
-                         cr_db_bytes *value) {
-  *key = cache->entry[index].key;
-  *value = cache->entry[index].value;
+cr_cached_record cr_record_cache_get(const cr_record_cache *cache, uint64_t index) {
+  return cache->entry[index];
 }
 
 uint64_t cr_record_cache_count(const cr_record_cache *cache) {

@@ -38,10 +38,11 @@ static void give_up(cr_record_walk *walk) {
 static void arrive(cr_record_walk *walk) {
   walk->key = walk->cursor->key;
   walk->value = walk->cursor->value;
-  walk->stable = walk->db->backend->stable_values;
+  walk->value_place = walk->cursor->place;
+  walk->stable = false;
   atomic_fetch_add_explicit(&walk->reads, 1, memory_order_relaxed);
   if (walk->cache == NULL) return;
-  if (!cr_record_cache_add(walk->cache, walk->key, walk->value)) give_up(walk);
+  if (!cr_record_cache_add(walk->cache, walk->key, walk->value, walk->value_place)) give_up(walk);
 }
 
 static crema_status recall(cr_record_walk *walk) {
@@ -50,7 +51,10 @@ static crema_status recall(cr_record_walk *walk) {
   if (walk->order.shuffle && walk->place >= count) {
     CR_TRY(cr_order_at(&walk->order, walk->place, &index));
   }
-  cr_record_cache_get(walk->cache, index, &walk->key, &walk->value);
+  const cr_cached_record record = cr_record_cache_get(walk->cache, index);
+  walk->key = record.key;
+  walk->value = record.value;
+  walk->value_place = record.place;
   walk->stable = true;
   return CREMA_OK;
 }
@@ -104,8 +108,7 @@ crema_status cr_record_walk_go(cr_record_walk *walk, uint64_t place) {
     if (!walk->in_key_order) {
       cr_record_cache_destroy(walk->cache);
       walk->cache = NULL;
-      CR_TRY(cr_record_cache_create(walk->db->backend->stable_values, walk->cache_limit,
-                                    &walk->cache));
+      CR_TRY(cr_record_cache_create(cr_db_has_places(walk->db), walk->cache_limit, &walk->cache));
     }
     CR_TRY(go_first(walk));
     for (;;) {
@@ -127,7 +130,6 @@ crema_status cr_record_walk_go_after(cr_record_walk *walk, cr_db_bytes key, uint
 }
 
 bool cr_record_walk_key_at(cr_record_walk *walk, uint64_t place, cr_db_bytes *key) {
-  cr_db_bytes value;
   size_t index = (size_t)place;
   if (walk->cache == NULL) return false;
   if (walk->from_memory) {
@@ -138,7 +140,7 @@ bool cr_record_walk_key_at(cr_record_walk *walk, uint64_t place, cr_db_bytes *ke
     }
   }
   if (index >= cr_record_cache_count(walk->cache)) return false;
-  cr_record_cache_get(walk->cache, index, key, &value);
+  *key = cr_record_cache_get(walk->cache, index).key;
   return true;
 }
 
@@ -161,7 +163,7 @@ crema_status cr_record_walk_open(const cr_record_walk_options *options, cr_recor
   CR_TRY_GOTO(cr_db_open(options->backend, options->source, CR_DB_READ, &walk->db), fail);
   if (!walk->db->backend->slow_count) CR_TRY_GOTO(cr_db_count(walk->db, &count), fail);
   walk->count = count;
-  CR_TRY_GOTO(cr_db_cursor_open(walk->db, &walk->cursor), fail);
+  CR_TRY_GOTO(cr_db_cursor_open_deferred(walk->db, &walk->cursor), fail);
   if (!walk->cursor->valid) {
     status = fail_empty(walk);
     goto fail;

@@ -35,8 +35,10 @@ typedef struct cr_record_walk {
   cr_record_cache *cache; /* NULL: nothing is kept */
   cr_order order;
   uint64_t place; /* of the record below */
+  /* Where the value's data is NULL, it is to be read from its place with `cursor`. */
   cr_db_bytes key, value;
-  bool stable; /* key and value stay where they are until the walk is closed */
+  uint64_t value_place;
+  bool stable; /* key and value stay where they are as long as the walk keeps its records */
 } cr_record_walk;
 
 /* Opens the database and stands at place 0. `walk` may be in any state before; after a failure

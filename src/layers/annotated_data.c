@@ -22,6 +22,7 @@
 /* What one thread works with. */
 typedef struct annotated_worker {
   cr_annotated record;
+  cr_buffer value; /* memory for that of a record */
   cr_buffer drawn; /* boxes that patches are drawn for */
 } annotated_worker;
 
@@ -160,8 +161,10 @@ static crema_status load_item(const annotated_data_state *s, annotated_item *ite
   const cr_record *from = item->record;
   cr_feed_top *top = job->batch->top;
   int extent[3];
+  cr_db_bytes value;
   double start = cr_clock_seconds();
-  CR_TRY(cr_annotated_load(&w->record, from->value.data, from->value.size, color_of(s)));
+  CR_TRY(cr_record_value(from, &w->value, &value));
+  CR_TRY(cr_annotated_load(&w->record, value.data, value.size, color_of(s)));
   double decoded = cr_clock_seconds();
   job->decode_seconds = decoded - start;
   CR_TRY(augment(s, w, from->index));
@@ -434,6 +437,7 @@ static void destroy(cr_layer *layer) {
   cr_transformer_destroy(s->transformer);
   for (int i = 0; s->worker != NULL && i < s->threads; i++) {
     cr_annotated_free(&s->worker[i].record);
+    cr_buffer_free(&s->worker[i].value);
     cr_buffer_free(&s->worker[i].drawn);
   }
   free(s->worker);

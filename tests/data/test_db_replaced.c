@@ -1,0 +1,360 @@
+/* Databases that are truncated, replaced or overwritten while they are read: a status that says so,
+ * and no record of anything else. */
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "core/file.h"
+#include "data/prefetch.h"
+#include "fixture.h"
+
+enum { RECORDS = 400 };
+
+/* Small values, which lie in the leaves, and large ones on pages of their own; all bytes are the
+ * index. As a Datum: 1 x height x 20 pixels, label = index. */
+static void put_sizes(int index, cr_buffer *value) {
+  enum { WIDTH = 20 };
+  static uint8_t pixels[WIDTH * 500];
+  int height = index % 3 == 0 ? 500 : 5;
+  memset(pixels, index, sizeof pixels);
+  const cr_datum datum = {.channels = 1,
+                          .height = height,
+                          .width = WIDTH,
+                          .label = index,
+                          .data = pixels,
+                          .size = (size_t)(WIDTH * height)};
+  assert_int_equal(cr_datum_append(&datum, value), CREMA_OK);
+}
+
+/* The same keys with values of other sizes. */
+static void put_other(int index, cr_buffer *value) {
+  put_sizes(index + 1, value);
+}
+
+/* ---- what may happen to a file ------------------------------------------- */
+
+static void copy_over(const char *from, const char *to) {
+  cr_buffer bytes = {0};
+  assert_int_equal(cr_file_read(from, &bytes), CREMA_OK);
+  FILE *file = fopen(to, "wb"); /* truncates it first, as cp does */
+  assert_non_null(file);
+  assert_int_equal(fwrite(bytes.data, 1, bytes.size, file), bytes.size);
+  assert_int_equal(fclose(file), 0);
+  cr_buffer_free(&bytes);
+}
+
+static void cut_to_half(const fixture *f) {
+  struct stat info;
+  const char *data = fixture_path(f, "db/data.mdb");
+  assert_int_equal(stat(data, &info), 0);
+  assert_int_equal(truncate(data, info.st_size / 2), 0);
+}
+
+static void cut_last_byte(const fixture *f) {
+  struct stat info;
+  const char *data = fixture_path(f, "db/data.mdb");
+  assert_int_equal(stat(data, &info), 0);
+  assert_int_equal(truncate(data, info.st_size - 1), 0);
+}
+
+static void cut_to_nothing(const fixture *f) {
+  assert_int_equal(truncate(fixture_path(f, "db/data.mdb"), 0), 0);
+}
+
+static void cut_lock_too(const fixture *f) {
+  cut_to_nothing(f);
+  assert_int_equal(truncate(fixture_path(f, "db/lock.mdb"), 0), 0);
+}
+
+static void replace_by_smaller(const fixture *f) {
+  copy_over(fixture_path(f, "smaller/data.mdb"), fixture_path(f, "db/data.mdb"));
+}
+
+static void replace_by_larger(const fixture *f) {
+  copy_over(fixture_path(f, "larger/data.mdb"), fixture_path(f, "db/data.mdb"));
+}
+
+/* As many bytes that mean nothing. */
+static void overwrite(const fixture *f) {
+  struct stat info;
+  const char *data = fixture_path(f, "db/data.mdb");
+  assert_int_equal(stat(data, &info), 0);
+  FILE *file = fopen(data, "r+b");
+  assert_non_null(file);
+  for (off_t i = 0; i < info.st_size; ++i) fputc((int)(i * 7 % 256), file);
+  assert_int_equal(fclose(file), 0);
+}
+
+static void (*const spoilers[])(const fixture *f) = {
+    cut_to_half,        cut_last_byte,     cut_to_nothing, cut_lock_too,
+    replace_by_smaller, replace_by_larger, overwrite};
+enum { SPOILERS = sizeof spoilers / sizeof *spoilers };
+
+static const char *make_all(fixture *f) {
+  fixture_make(f);
+  fixture_db(f, "smaller", RECORDS / 4, put_other);
+  fixture_db(f, "larger", 2 * RECORDS, put_other);
+  return fixture_db(f, "db", RECORDS, put_sizes);
+}
+
+/* ---- cursors and readers ------------------------------------------------- */
+
+/* A cursor that stands in the middle goes on to an error; none can be opened any more. */
+static void a_cursor_says_that_the_file_changed(void **state) {
+  (void)state;
+  for (int s = 0; s < SPOILERS; ++s) {
+    fixture f;
+    cr_db *db = NULL;
+    cr_db_cursor *cursor = NULL, *late = NULL;
+    const char *path = make_all(&f);
+    assert_int_equal(cr_db_open("lmdb", path, CR_DB_READ, &db), CREMA_OK);
+    assert_int_equal(cr_db_cursor_open(db, &cursor), CREMA_OK);
+    for (int i = 0; i < 10; ++i) assert_int_equal(cr_db_cursor_next(cursor), CREMA_OK);
+    spoilers[s](&f);
+    crema_status status = CREMA_OK;
+    for (int i = 11; status == CREMA_OK; ++i) {
+      status = cr_db_cursor_next(cursor);
+      assert_true(i < RECORDS);
+      /* What its page in memory still holds is right. */
+      if (status == CREMA_OK) assert_true(cursor->value.data[cursor->value.size - 1] == (uint8_t)i);
+    }
+    assert_int_equal(status, CREMA_E_IO);
+    assert_non_null(strstr(crema_error_text(), path));
+    assert_non_null(strstr(crema_error_text(), "while it was read"));
+    assert_false(cursor->valid);
+    status = cr_db_cursor_open(db, &late);
+    /* A whole database in its place is one for those who begin now. */
+    if (spoilers[s] != replace_by_smaller && spoilers[s] != replace_by_larger &&
+        spoilers[s] != cut_last_byte && spoilers[s] != cut_to_half) {
+      assert_int_equal(status, CREMA_E_IO);
+      assert_non_null(strstr(crema_error_text(), path));
+    }
+    cr_db_cursor_close(late);
+    cr_db_cursor_close(cursor);
+    cr_db_close(db);
+    fixture_remove(&f);
+  }
+}
+
+/* Takes records until there is an error. Each is what it should be. */
+static crema_status take_all(cr_reader *reader, int first) {
+  cr_buffer store = {0};
+  crema_status status = CREMA_OK;
+  for (int i = first; status == CREMA_OK; ++i) {
+    cr_record *record = NULL;
+    cr_db_bytes value;
+    cr_datum datum;
+    assert_true(i < first + 2 * RECORDS);
+    status = cr_reader_take(reader, 0, &record);
+    if (status != CREMA_OK) break;
+    status = cr_record_value(record, &store, &value);
+    if (status != CREMA_OK) break;
+    assert_int_equal(cr_datum_parse(value.data, value.size, &datum), CREMA_OK);
+    char key[64];
+    assert_int_equal(datum.label, atoi(cr_db_key_text(record->key, key, sizeof key)));
+    assert_int_equal(datum.data[datum.size - 1], (uint8_t)datum.label);
+    assert_int_equal(cr_reader_give_back(reader, 0, record), CREMA_OK);
+  }
+  cr_buffer_free(&store);
+  return status;
+}
+
+static void a_reader_says_that_the_file_changed(void **state) {
+  (void)state;
+  for (int n = 0; n < 2 * SPOILERS; ++n) {
+    fixture f;
+    cr_reader *reader = NULL;
+    cr_record *record = NULL;
+    bool shuffle = n % 2 == 1;
+    const cr_reader_options options = {
+        .backend = "lmdb", .source = make_all(&f), .consumers = 1, .depth = 3, .shuffle = shuffle};
+    int before = shuffle ? RECORDS + 20 : 20;
+    assert_int_equal(cr_reader_open(&options, &reader), CREMA_OK);
+    assert_int_equal(cr_reader_start(reader), CREMA_OK);
+    for (int i = 0; i < before; ++i) {
+      assert_int_equal(cr_reader_take(reader, 0, &record), CREMA_OK);
+      assert_int_equal(cr_reader_give_back(reader, 0, record), CREMA_OK);
+    }
+    spoilers[n / 2](&f);
+    assert_int_equal(take_all(reader, before), CREMA_E_IO);
+    assert_non_null(strstr(crema_error_text(), "while it was read"));
+    cr_reader_close(reader);
+    fixture_remove(&f);
+  }
+}
+
+/* ---- batches ------------------------------------------------------------- */
+
+/* Threads decode while the file is spoilt: whole batches of the old records, then the error, which
+ * names database and record; it is not a damaged record that may be passed over. */
+static void batches_say_that_the_file_changed(void **state) {
+  enum { BATCH = 6 };
+  (void)state;
+  for (int s = 0; s < SPOILERS; ++s) {
+    fixture f;
+    cr_reader *reader = NULL;
+    cr_transformer *transformer = NULL;
+    cr_prefetch *prefetch = NULL;
+    Caffe__TransformationParameter param = CAFFE__TRANSFORMATION_PARAMETER__INIT;
+    param.crop_size = 5;
+    const cr_reader_options read = {
+        .backend = "lmdb", .source = make_all(&f), .consumers = 1, .depth = 4 * BATCH};
+    assert_int_equal(cr_reader_open(&read, &reader), CREMA_OK);
+    assert_int_equal(cr_transformer_create(&param, CAFFE__PHASE__TRAIN, 3, NULL, &transformer),
+                     CREMA_OK);
+    const cr_prefetch_options options = {.reader = reader,
+                                         .transformer = transformer,
+                                         .batch_size = BATCH,
+                                         .depth = 4,
+                                         .threads = 1 + s % 3,
+                                         .labels = true,
+                                         .skip_corrupt = true};
+    assert_int_equal(cr_prefetch_create(&options, &prefetch), CREMA_OK);
+    assert_int_equal(cr_reader_start(reader), CREMA_OK);
+    assert_int_equal(cr_prefetch_start(prefetch), CREMA_OK);
+    crema_status status = CREMA_OK;
+    int next = 0;
+    for (int k = 0; status == CREMA_OK; ++k) {
+      cr_batch *batch = NULL;
+      assert_true(k < 2 * RECORDS);
+      status = cr_prefetch_take(prefetch, &batch);
+      for (int i = 0; status == CREMA_OK && i < BATCH; ++i, ++next) {
+        assert_true(batch->label[i] == (float)(next % RECORDS));
+        assert_true(batch->data[i * 25] == (float)(next % RECORDS % 256));
+      }
+      if (k == 3) spoilers[s](&f);
+      if (status == CREMA_OK) {
+        assert_int_equal(cr_prefetch_give_back(prefetch, batch), CREMA_OK);
+      }
+    }
+    assert_int_equal(status, CREMA_E_IO);
+    assert_non_null(strstr(crema_error_text(), cr_reader_source(reader)));
+    cr_prefetch_destroy(prefetch);
+    cr_reader_close(reader);
+    cr_transformer_destroy(transformer);
+    fixture_remove(&f);
+  }
+}
+
+/* ---- what is allowed ----------------------------------------------------- */
+
+/* Another process appends, deletes nothing and keeps LMDB's rules: readers keep their snapshot. */
+static void a_writer_beside_the_reader_is_welcome(void **state) {
+  enum { COMMITS = 30 };
+  fixture f;
+  cr_reader *reader = NULL;
+  (void)state;
+  const char *path = make_all(&f);
+  const cr_reader_options options = {
+      .backend = "lmdb", .source = path, .consumers = 1, .depth = 2, .shuffle = true};
+  int go[2], child_state = 0;
+  assert_int_equal(pipe(go), 0);
+  pid_t child = fork();
+  assert_true(child >= 0);
+  if (child == 0) {
+    cr_db *db = NULL;
+    char byte;
+    if (read(go[0], &byte, 1) != 1) _exit(2);
+    if (cr_db_open("lmdb", path, CR_DB_WRITE, &db) != CREMA_OK) _exit(3);
+    for (int i = 0; i < COMMITS; ++i) {
+      cr_db_txn *txn = NULL;
+      char key[16];
+      int length = snprintf(key, sizeof key, "%08d", RECORDS + i);
+      const cr_db_bytes bytes = {(const uint8_t *)key, (size_t)length};
+      if (cr_db_txn_begin(db, &txn) != CREMA_OK || cr_db_put(txn, bytes, bytes) != CREMA_OK ||
+          cr_db_commit(txn) != CREMA_OK) {
+        _exit(4);
+      }
+    }
+    cr_db_close(db);
+    _exit(0);
+  }
+  assert_int_equal(cr_reader_open(&options, &reader), CREMA_OK);
+  assert_int_equal(cr_reader_start(reader), CREMA_OK);
+  assert_int_equal(write(go[1], "g", 1), 1);
+  bool written = false;
+  for (int i = 0; i < 3 * RECORDS || !written; ++i) {
+    cr_record *record = NULL;
+    cr_buffer store = {0};
+    cr_db_bytes value;
+    cr_datum datum;
+    if (cr_reader_take(reader, 0, &record) != CREMA_OK) fail_msg("%s", crema_error_text());
+    if (cr_record_value(record, &store, &value) != CREMA_OK) fail_msg("%s", crema_error_text());
+    assert_int_equal(cr_datum_parse(value.data, value.size, &datum), CREMA_OK);
+    if (i < RECORDS) assert_int_equal(datum.label, i);
+    assert_int_equal(cr_reader_give_back(reader, 0, record), CREMA_OK);
+    cr_buffer_free(&store);
+    if (!written) written = waitpid(child, &child_state, WNOHANG) == child;
+  }
+  assert_true(WIFEXITED(child_state));
+  assert_int_equal(WEXITSTATUS(child_state), 0);
+  assert_int_equal(cr_reader_count(reader), RECORDS);
+  cr_reader_close(reader);
+  close(go[0]);
+  close(go[1]);
+  fixture_remove(&f);
+}
+
+/* A file that only gets other rights, another name or another time is the same one. */
+static void looks_do_not_matter(void **state) {
+  fixture f;
+  cr_db *db = NULL;
+  cr_db_cursor *cursor = NULL;
+  (void)state;
+  assert_int_equal(cr_db_open("lmdb", make_all(&f), CR_DB_READ, &db), CREMA_OK);
+  assert_int_equal(cr_db_cursor_open(db, &cursor), CREMA_OK);
+  for (int i = 0; i + 1 < RECORDS; ++i) {
+    const char *data = fixture_path(&f, "db/data.mdb");
+    if (i == 10) assert_int_equal(chmod(data, 0600), 0);
+    if (i == 20) assert_int_equal(link(data, fixture_path(&f, "link")), 0);
+    if (i == 30) assert_int_equal(utimensat(AT_FDCWD, data, NULL, 0), 0);
+    if (cr_db_cursor_next(cursor) != CREMA_OK) fail_msg("%s", crema_error_text());
+  }
+  assert_true(cursor->valid);
+  cr_db_cursor_close(cursor);
+  cr_db_close(db);
+  fixture_remove(&f);
+}
+
+/* Signals are the host's: reading changes none of its handlers. */
+static void no_handler_is_installed(void **state) {
+  static const int signals[] = {SIGBUS, SIGSEGV};
+  fixture f;
+  cr_reader *reader = NULL;
+  cr_record *record = NULL;
+  struct sigaction before[2], now;
+  (void)state;
+  const cr_reader_options options = {
+      .backend = "lmdb", .source = make_all(&f), .consumers = 1, .depth = 2};
+  for (int i = 0; i < 2; ++i) assert_int_equal(sigaction(signals[i], NULL, &before[i]), 0);
+  assert_int_equal(cr_reader_open(&options, &reader), CREMA_OK);
+  assert_int_equal(cr_reader_start(reader), CREMA_OK);
+  assert_int_equal(cr_reader_take(reader, 0, &record), CREMA_OK);
+  for (int i = 0; i < 2; ++i) {
+    assert_int_equal(sigaction(signals[i], NULL, &now), 0);
+    assert_true(now.sa_handler == before[i].sa_handler && now.sa_flags == before[i].sa_flags);
+  }
+  cr_reader_close(reader);
+  fixture_remove(&f);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_cursor_says_that_the_file_changed),
+      cmocka_unit_test(a_reader_says_that_the_file_changed),
+      cmocka_unit_test(batches_say_that_the_file_changed),
+      cmocka_unit_test(a_writer_beside_the_reader_is_welcome),
+      cmocka_unit_test(looks_do_not_matter),
+      cmocka_unit_test(no_handler_is_installed),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
