@@ -214,7 +214,7 @@ int crema_cmd_data_stats(int argc, char **argv) {
           "Reads and decodes all records of a database and prints how many there are, their "
           "shapes\n"
           "(channels x height x width), the mean of each channel, how often each label comes, and\n"
-          "which records are damaged. Exits with 1 when there are such. Of pictures with boxes "
+          "which records are damaged, which is an error. Of pictures with boxes "
           "(the\n"
           "AnnotatedDatum of Caffe-SSD) it counts the boxes, and their classes as labels.\n"
           "\n"
@@ -234,5 +234,7 @@ int crema_cmd_data_stats(int argc, char **argv) {
   cr_sample_free(&s.sample);
   free(s.label);
   if (status != CREMA_OK) return cli_fail();
-  return s.corrupt > 0 ? 1 : 0;
+  if (s.corrupt == 0) return 0;
+  return cli_error("%s: %" PRIu64 " of %" PRIu64 " records are damaged", s.path, s.corrupt,
+                   s.records);
 }

@@ -128,7 +128,6 @@ static crema_status push_for_ever(void *arg) {
 
 /* A batch that was taken back from the consumer may have work queued on it still. */
 static crema_status take_back(cr_batch_push *push, cr_pushed_batch *pushed) {
-  pushed->batch = NULL;
   if (!pushed->lent) return CREMA_OK;
   pushed->lent = false;
   return cr_context_mark(push->options.device, pushed->user, &pushed->used, &pushed->in_use);

@@ -42,7 +42,6 @@ static crema_status go_to_start(cr_reader *reader) {
     /* Epochs are counted from the one with record 0. */
     reader->skip %= count;
     if (reader->walk.from_memory) CR_TRY(cr_record_walk_go(&reader->walk, reader->skip));
-    reader->walk.place = reader->skip;
   }
   reader->fresh = true;
   return CREMA_OK;
@@ -178,10 +177,9 @@ static uint64_t first_after(const cr_reader *reader, int consumer, const cr_read
   uint64_t own = (uint64_t)consumer, now = (uint64_t)reader->consumers;
   uint64_t then = place->consumers > 1 ? (uint64_t)place->consumers : 1;
   if (place->index == 0) return own;
-  uint64_t last = place->index - 1;
-  if (then == now && last % now == own) return last + now;
-  /* All had taken as many: the next number that nobody has taken, and then the own turn. */
-  uint64_t base = (last / then + 1) * then;
+  /* All had taken as many: the next number that nobody has taken, and then the own turn. For a
+   * place of its own that is N after its last record. */
+  uint64_t base = ((place->index - 1) / then + 1) * then;
   return base + (own + now - base % now) % now;
 }
 

@@ -113,7 +113,8 @@ crema_status cr_reader_enter(cr_reader *reader, int consumer) CREMA_MUST_USE;
 
 /* Stops the thread. The records are taken back, so their holder must have ended. Consumers that are
  * still in get CREMA_E_STATE after what was dealt to them, and have to leave and enter again, as
- * their places are lost. To enter again a consumer needs a place, or cr_reader_rewind. */
+ * their places are lost. A consumer that enters again without a place begins at its first record.
+ */
 void cr_reader_leave(cr_reader *reader, int consumer);
 
 /* The next record for `consumer`; waits for it. Errors: those of the reading thread, with its

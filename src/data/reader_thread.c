@@ -42,7 +42,7 @@ static crema_status go_to_places(cr_reader *reader, uint64_t *index) {
   reader->fresh = false;
   if (*index == 0) return cr_record_walk_go(walk, reader->skip);
   const cr_db_bytes key = {(const uint8_t *)first->key.data, first->key.size};
-  if (walk->in_key_order) return cr_record_walk_go_after(walk, key, reader->skip + *index);
+  if (walk->in_key_order) return cr_record_walk_go_after(walk, key);
   cr_log_info("%s: going through the records before number %" PRIu64 " to keep them",
               walk->db->path, *index);
   CR_TRY(cr_record_walk_go(walk, reader->skip + *index));

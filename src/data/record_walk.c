@@ -122,10 +122,9 @@ crema_status cr_record_walk_go(cr_record_walk *walk, uint64_t place) {
   return walk->from_memory ? recall(walk) : CREMA_OK;
 }
 
-crema_status cr_record_walk_go_after(cr_record_walk *walk, cr_db_bytes key, uint64_t place) {
+crema_status cr_record_walk_go_after(cr_record_walk *walk, cr_db_bytes key) {
   CR_TRY(cr_db_cursor_seek(walk->cursor, key));
   walk->from_first = false;
-  walk->place = place - 1;
   return cr_record_walk_next(walk);
 }
 
@@ -164,10 +163,6 @@ crema_status cr_record_walk_open(const cr_record_walk_options *options, cr_recor
   if (!walk->db->backend->slow_count) CR_TRY_GOTO(cr_db_count(walk->db, &count), fail);
   walk->count = count;
   CR_TRY_GOTO(cr_db_cursor_open_deferred(walk->db, &walk->cursor), fail);
-  if (!walk->cursor->valid) {
-    status = fail_empty(walk);
-    goto fail;
-  }
   CR_TRY_GOTO(cr_record_walk_go(walk, 0), fail);
   return CREMA_OK;
 fail:

@@ -34,7 +34,7 @@ typedef struct cr_record_walk {
   uint64_t cache_limit;
   cr_record_cache *cache; /* NULL: nothing is kept */
   cr_order order;
-  uint64_t place; /* of the record below */
+  uint64_t place; /* of the record below; not counted while nothing is kept */
   /* Where the value's data is NULL, it is to be read from its place with `cursor`. */
   cr_db_bytes key, value;
   uint64_t value_place;
@@ -56,10 +56,9 @@ crema_status cr_record_walk_next(cr_record_walk *walk) CREMA_MUST_USE;
  * come before it, unless it has them. */
 crema_status cr_record_walk_go(cr_record_walk *walk, uint64_t place) CREMA_MUST_USE;
 
-/* To `place`, which is the one after the record with `key`; only for walks in key order. Errors:
+/* To the record after the one with `key`; only for walks in key order. Errors:
  * CREMA_E_NOT_FOUND when there is no such record; the walk has then to go elsewhere. */
-crema_status cr_record_walk_go_after(cr_record_walk *walk, cr_db_bytes key,
-                                     uint64_t place) CREMA_MUST_USE;
+crema_status cr_record_walk_go_after(cr_record_walk *walk, cr_db_bytes key) CREMA_MUST_USE;
 
 /* From now on all epochs are in key order and nothing is kept. */
 void cr_record_walk_keep_nothing(cr_record_walk *walk);

@@ -409,6 +409,39 @@ static void test_damaged_files(void **state) {
   fixture_remove(&f);
 }
 
+/* The head of the pages that a large value lies on: number, kind, how many they are. */
+static void test_damaged_pages_of_values(void **state) {
+  enum { PAGE = 4096, OVERFLOW = 4 };
+  static const size_t at[] = {0, 10, 12};
+  fixture f;
+  cr_buffer whole = {0};
+  cr_db *db = NULL;
+  cr_db_cursor *cursor = NULL;
+  (void)state;
+  fixture_make(&f);
+  const char *path = fixture_db(&f, "db", 8, put_sizes), *data = fixture_path(&f, "db/data.mdb");
+  assert_int_equal(cr_file_read(data, &whole), CREMA_OK);
+  size_t page = 2 * PAGE;
+  while (page < whole.size && whole.data[page + 10] != OVERFLOW) page += PAGE;
+  assert_true(page < whole.size);
+  for (int i = 0; i < 4; ++i) {
+    char *byte = i < 3 ? whole.data + page + at[i] : NULL;
+    if (byte != NULL) *byte = (char)(*byte - 1);
+    assert_int_equal(cr_file_write(data, whole.data, whole.size), CREMA_OK);
+    if (byte != NULL) *byte = (char)(*byte + 1);
+    assert_int_equal(cr_db_open("lmdb", path, CR_DB_READ, &db), CREMA_OK);
+    crema_status status = cr_db_cursor_open(db, &cursor);
+    for (int k = 0; k < 8 && status == CREMA_OK; ++k) status = cr_db_cursor_next(cursor);
+    assert_int_equal(status, i < 3 ? CREMA_E_CORRUPT : CREMA_OK);
+    if (i < 3) assert_error_has("does not hold the value");
+    cr_db_cursor_close(cursor);
+    cr_db_close(db);
+    cursor = NULL;
+  }
+  cr_buffer_free(&whole);
+  fixture_remove(&f);
+}
+
 static void test_foreign_files_are_refused(void **state) {
   fixture f;
   cr_db *db = NULL;
@@ -476,6 +509,7 @@ int main(void) {
       cmocka_unit_test(test_every_record_is_found),
       cmocka_unit_test(test_a_cursor_keeps_its_snapshot),
       cmocka_unit_test(test_damaged_files),
+      cmocka_unit_test(test_damaged_pages_of_values),
       cmocka_unit_test(test_foreign_files_are_refused),
       cmocka_unit_test(test_two_readers_of_one_database),
       cmocka_unit_test(test_key_text),

@@ -40,6 +40,9 @@ static void put_other(int index, cr_buffer *value) {
   put_sizes(index + 1, value);
 }
 
+/* What all tests copy, made once. */
+static fixture stock;
+
 /* ---- what may happen to a file ------------------------------------------- */
 
 static void copy_over(const char *from, const char *to) {
@@ -76,11 +79,21 @@ static void cut_lock_too(const fixture *f) {
 }
 
 static void replace_by_smaller(const fixture *f) {
-  copy_over(fixture_path(f, "smaller/data.mdb"), fixture_path(f, "db/data.mdb"));
+  copy_over(fixture_path(&stock, "smaller/data.mdb"), fixture_path(f, "db/data.mdb"));
 }
 
 static void replace_by_larger(const fixture *f) {
-  copy_over(fixture_path(f, "larger/data.mdb"), fixture_path(f, "db/data.mdb"));
+  copy_over(fixture_path(&stock, "larger/data.mdb"), fixture_path(f, "db/data.mdb"));
+}
+
+/* By one whose last transactions have higher numbers, as if a writer had been at work. */
+static void replace_by_newer(const fixture *f) {
+  copy_over(fixture_path(&stock, "newer/data.mdb"), fixture_path(f, "db/data.mdb"));
+}
+
+/* By one that is the same up to its last leaf, and of the same transaction. */
+static void replace_by_one_more(const fixture *f) {
+  copy_over(fixture_path(&stock, "one_more/data.mdb"), fixture_path(f, "db/data.mdb"));
 }
 
 /* As many bytes that mean nothing. */
@@ -95,15 +108,48 @@ static void overwrite(const fixture *f) {
 }
 
 static void (*const spoilers[])(const fixture *f) = {
-    cut_to_half,        cut_last_byte,     cut_to_nothing, cut_lock_too,
-    replace_by_smaller, replace_by_larger, overwrite};
+    cut_to_half,       cut_last_byte,    cut_to_nothing,      cut_lock_too, replace_by_smaller,
+    replace_by_larger, replace_by_newer, replace_by_one_more, overwrite};
 enum { SPOILERS = sizeof spoilers / sizeof *spoilers };
 
-static const char *make_all(fixture *f) {
+static void add_records(const char *path, int first, int count) {
+  cr_db *db = NULL;
+  assert_int_equal(cr_db_open("lmdb", path, CR_DB_WRITE, &db), CREMA_OK);
+  for (int i = first; i < first + count; ++i) {
+    cr_db_txn *txn = NULL;
+    char key[16];
+    int length = snprintf(key, sizeof key, "%08d", i);
+    const cr_db_bytes bytes = {(const uint8_t *)key, (size_t)length};
+    assert_int_equal(cr_db_txn_begin(db, &txn), CREMA_OK);
+    assert_int_equal(cr_db_put(txn, bytes, bytes), CREMA_OK);
+    assert_int_equal(cr_db_commit(txn), CREMA_OK);
+  }
+  cr_db_close(db);
+}
+
+static int make_stock(void **state) {
+  (void)state;
+  fixture_make(&stock);
+  fixture_db(&stock, "db", RECORDS, put_sizes);
+  fixture_db(&stock, "one_more", RECORDS + 1, put_sizes);
+  fixture_db(&stock, "smaller", RECORDS / 4, put_other);
+  fixture_db(&stock, "larger", 2 * RECORDS, put_other);
+  add_records(fixture_db(&stock, "newer", 2 * RECORDS, put_other), 2 * RECORDS, 4);
+  return 0;
+}
+
+static int remove_stock(void **state) {
+  (void)state;
+  fixture_remove(&stock);
+  return 0;
+}
+
+static const char *make_db(fixture *f) {
   fixture_make(f);
-  fixture_db(f, "smaller", RECORDS / 4, put_other);
-  fixture_db(f, "larger", 2 * RECORDS, put_other);
-  return fixture_db(f, "db", RECORDS, put_sizes);
+  const char *path = fixture_path(f, "db");
+  assert_int_equal(mkdir(path, 0755), 0);
+  copy_over(fixture_path(&stock, "db/data.mdb"), fixture_path(f, "db/data.mdb"));
+  return path;
 }
 
 /* ---- cursors and readers ------------------------------------------------- */
@@ -115,7 +161,7 @@ static void a_cursor_says_that_the_file_changed(void **state) {
     fixture f;
     cr_db *db = NULL;
     cr_db_cursor *cursor = NULL, *late = NULL;
-    const char *path = make_all(&f);
+    const char *path = make_db(&f);
     assert_int_equal(cr_db_open("lmdb", path, CR_DB_READ, &db), CREMA_OK);
     assert_int_equal(cr_db_cursor_open(db, &cursor), CREMA_OK);
     for (int i = 0; i < 10; ++i) assert_int_equal(cr_db_cursor_next(cursor), CREMA_OK);
@@ -132,9 +178,8 @@ static void a_cursor_says_that_the_file_changed(void **state) {
     assert_non_null(strstr(crema_error_text(), "while it was read"));
     assert_false(cursor->valid);
     status = cr_db_cursor_open(db, &late);
-    /* A whole database in its place is one for those who begin now. */
-    if (spoilers[s] != replace_by_smaller && spoilers[s] != replace_by_larger &&
-        spoilers[s] != cut_last_byte && spoilers[s] != cut_to_half) {
+    /* What is a database again, or the better part of one, is one for those who begin now. */
+    if (spoilers[s] == cut_to_nothing || spoilers[s] == cut_lock_too || spoilers[s] == overwrite) {
       assert_int_equal(status, CREMA_E_IO);
       assert_non_null(strstr(crema_error_text(), path));
     }
@@ -143,6 +188,26 @@ static void a_cursor_says_that_the_file_changed(void **state) {
     cr_db_close(db);
     fixture_remove(&f);
   }
+}
+
+/* Without its lock file, which LMDB has mapped, a database can be read on; nobody can begin. */
+static void a_cut_lock_file_stops_those_who_begin(void **state) {
+  fixture f;
+  cr_db *db = NULL;
+  cr_db_cursor *cursor = NULL, *late = NULL;
+  (void)state;
+  const char *path = make_db(&f);
+  assert_int_equal(cr_db_open("lmdb", path, CR_DB_READ, &db), CREMA_OK);
+  assert_int_equal(cr_db_cursor_open(db, &cursor), CREMA_OK);
+  assert_int_equal(truncate(fixture_path(&f, "db/lock.mdb"), 0), 0);
+  for (int i = 1; i < RECORDS; ++i) assert_int_equal(cr_db_cursor_next(cursor), CREMA_OK);
+  assert_true(cursor->valid);
+  assert_int_equal(cr_db_cursor_open(db, &late), CREMA_E_IO);
+  assert_non_null(strstr(crema_error_text(), path));
+  assert_non_null(strstr(crema_error_text(), "lock file"));
+  cr_db_cursor_close(cursor);
+  cr_db_close(db);
+  fixture_remove(&f);
 }
 
 /* Takes records until there is an error. Each is what it should be. */
@@ -176,7 +241,7 @@ static void a_reader_says_that_the_file_changed(void **state) {
     cr_record *record = NULL;
     bool shuffle = n % 2 == 1;
     const cr_reader_options options = {
-        .backend = "lmdb", .source = make_all(&f), .consumers = 1, .depth = 3, .shuffle = shuffle};
+        .backend = "lmdb", .source = make_db(&f), .consumers = 1, .depth = 3, .shuffle = shuffle};
     int before = shuffle ? RECORDS + 20 : 20;
     assert_int_equal(cr_reader_open(&options, &reader), CREMA_OK);
     assert_int_equal(cr_reader_start(reader), CREMA_OK);
@@ -207,7 +272,7 @@ static void batches_say_that_the_file_changed(void **state) {
     Caffe__TransformationParameter param = CAFFE__TRANSFORMATION_PARAMETER__INIT;
     param.crop_size = 5;
     const cr_reader_options read = {
-        .backend = "lmdb", .source = make_all(&f), .consumers = 1, .depth = 4 * BATCH};
+        .backend = "lmdb", .source = make_db(&f), .consumers = 1, .depth = 4 * BATCH};
     assert_int_equal(cr_reader_open(&read, &reader), CREMA_OK);
     assert_int_equal(cr_transformer_create(&param, CAFFE__PHASE__TRAIN, 3, NULL, &transformer),
                      CREMA_OK);
@@ -253,7 +318,7 @@ static void a_writer_beside_the_reader_is_welcome(void **state) {
   fixture f;
   cr_reader *reader = NULL;
   (void)state;
-  const char *path = make_all(&f);
+  const char *path = make_db(&f);
   const cr_reader_options options = {
       .backend = "lmdb", .source = path, .consumers = 1, .depth = 2, .shuffle = true};
   int go[2], child_state = 0;
@@ -310,7 +375,7 @@ static void looks_do_not_matter(void **state) {
   cr_db *db = NULL;
   cr_db_cursor *cursor = NULL;
   (void)state;
-  assert_int_equal(cr_db_open("lmdb", make_all(&f), CR_DB_READ, &db), CREMA_OK);
+  assert_int_equal(cr_db_open("lmdb", make_db(&f), CR_DB_READ, &db), CREMA_OK);
   assert_int_equal(cr_db_cursor_open(db, &cursor), CREMA_OK);
   for (int i = 0; i + 1 < RECORDS; ++i) {
     const char *data = fixture_path(&f, "db/data.mdb");
@@ -334,7 +399,7 @@ static void no_handler_is_installed(void **state) {
   struct sigaction before[2], now;
   (void)state;
   const cr_reader_options options = {
-      .backend = "lmdb", .source = make_all(&f), .consumers = 1, .depth = 2};
+      .backend = "lmdb", .source = make_db(&f), .consumers = 1, .depth = 2};
   for (int i = 0; i < 2; ++i) assert_int_equal(sigaction(signals[i], NULL, &before[i]), 0);
   assert_int_equal(cr_reader_open(&options, &reader), CREMA_OK);
   assert_int_equal(cr_reader_start(reader), CREMA_OK);
@@ -350,11 +415,12 @@ static void no_handler_is_installed(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_cursor_says_that_the_file_changed),
+      cmocka_unit_test(a_cut_lock_file_stops_those_who_begin),
       cmocka_unit_test(a_reader_says_that_the_file_changed),
       cmocka_unit_test(batches_say_that_the_file_changed),
       cmocka_unit_test(a_writer_beside_the_reader_is_welcome),
       cmocka_unit_test(looks_do_not_matter),
       cmocka_unit_test(no_handler_is_installed),
   };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return cmocka_run_group_tests(tests, make_stock, remove_stock);
 }

@@ -372,9 +372,10 @@ static void s2_22_options_in_their_order(void **state) {
   fixture_remove(&f);
 }
 
-/* The tops' memory is the batch's own, nothing is copied; the feed, which runs ahead meanwhile,
- * leaves it alone until the next forward pass. */
-static void s2_23_s2_24_tops_lend_the_batch_until_the_next_pass(void **state) {
+/* Sharing (S2-24) takes the place of what S2-23 asks for, a copy to the top after which the batch
+ * is given back at once: the tops' memory is the batch's own, nothing is copied; the feed, which
+ * runs ahead meanwhile, leaves it alone until the next forward pass. */
+static void s2_23_s2_24_tops_share_the_batch_in_place_of_a_copy(void **state) {
   enum { COUNT = 2 * 3 * 6 * 8 };
   fixture f;
   crema_net *net = NULL;
@@ -607,7 +608,7 @@ int main(void) {
       cmocka_unit_test(test_threads_that_cannot_be),
       cmocka_unit_test(s2_17_labels_are_optional_and_draws_are_seeded),
       cmocka_unit_test(s2_22_options_in_their_order),
-      cmocka_unit_test(s2_23_s2_24_tops_lend_the_batch_until_the_next_pass),
+      cmocka_unit_test(s2_23_s2_24_tops_share_the_batch_in_place_of_a_copy),
       cmocka_unit_test(s2_30_loading_overlaps_computing),
       cmocka_unit_test(test_rand_skip),
       cmocka_unit_test(s2_31_resume),

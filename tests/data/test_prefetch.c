@@ -7,12 +7,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "core/clock.h"
 #include "core/rng.h"
 #include "data/prefetch.h"
+#include "data/prefetch_private.h"
+#include "device/device.h"
 #include "fixture.h"
 
 /* A whole pipeline over a database. */
@@ -318,6 +322,91 @@ static void test_nothing_but_damage(void **state) {
   }
 }
 
+/* Pictures whose shape can be told, and whose pixels are damaged. */
+static void put_damaged_pixels(int index, cr_buffer *value) {
+  cr_image image = {0};
+  cr_buffer file = {0};
+  fixture_image(&image, 20, 20, 3);
+  assert_int_equal(cr_image_encode(&image, "png", &file), CREMA_OK);
+  file.data[file.size - 20] ^= 0x55; /* near the end of the pixels */
+  const cr_datum datum = {.data = (const uint8_t *)file.data,
+                          .size = file.size,
+                          .label = index,
+                          .encoded = true,
+                          .has_encoded = true};
+  assert_int_equal(cr_datum_append(&datum, value), CREMA_OK);
+  cr_buffer_free(&file);
+  cr_image_free(&image);
+}
+
+/* As put_damaged_pixels, but the first record is whole. */
+static void put_damaged_after_first(int index, cr_buffer *value) {
+  if (index > 0) put_damaged_pixels(index, value);
+  else fixture_png(index, value);
+}
+
+/* The same when the damage shows only while batches are made: skipping does not go on for ever. */
+static void test_nothing_but_damage_after_the_start(void **state) {
+  static const char *const backends[] = {"lmdb", "leveldb"};
+  (void)state;
+  for (int n = 0; n < 8; ++n) {
+    pipeline p;
+    cr_batch *batch = NULL;
+    const pipeline_options o = {.record = n < 4 ? put_damaged_pixels : put_damaged_after_first,
+                                .records = 5,
+                                .batch_size = n < 4 ? 2 : 1,
+                                .depth = 2,
+                                .threads = 1 + n / 2 % 2 * 2,
+                                .skip_corrupt = true,
+                                .backend = backends[n % 2]};
+    assert_int_equal(pipeline_make(&p, &o), CREMA_OK);
+    pipeline_start(&p);
+    alarm(60); /* ends the test where skipping goes on for ever */
+    if (n < 4) {
+      assert_int_equal(cr_prefetch_take(p.prefetch, &batch), CREMA_E_CORRUPT);
+      assert_error_has(cr_reader_source(p.reader));
+    } else {
+      /* One good record in each epoch is enough. */
+      for (int k = 0; k < 5; ++k) {
+        assert_int_equal(cr_prefetch_take(p.prefetch, &batch), CREMA_OK);
+        assert_true(batch->label[0] == 0);
+        assert_int_equal(cr_prefetch_give_back(p.prefetch, batch), CREMA_OK);
+      }
+    }
+    alarm(0);
+    pipeline_free(&p);
+  }
+}
+
+/* Batches that are taken apart for records that are passed over are used again: with as many
+ * threads as make it likely, long after each of them was. */
+static void test_passing_over_loses_no_batch(void **state) {
+  enum { BATCH = 2, DEPTH = 4, BATCHES = 300, LAST = 100 };
+  static const int labels[] = {0, 2, 3, 5, 6, 7, 11};
+  pipeline p;
+  bool seen[DEPTH] = {false};
+  (void)state;
+  const pipeline_options o = {.record = fixture_damaged_mixed,
+                              .records = 13,
+                              .batch_size = BATCH,
+                              .depth = DEPTH,
+                              .threads = 3,
+                              .skip_corrupt = true};
+  assert_int_equal(pipeline_make(&p, &o), CREMA_OK);
+  pipeline_start(&p);
+  for (int k = 0; k < BATCHES; ++k) {
+    cr_batch *batch = NULL;
+    assert_int_equal(cr_prefetch_take(p.prefetch, &batch), CREMA_OK);
+    for (int i = 0; i < BATCH; ++i) {
+      assert_true(batch->label[i] == (float)labels[(BATCH * k + i) % 7]);
+    }
+    if (k >= BATCHES - LAST) seen[batch - p.prefetch->batch] = true;
+    assert_int_equal(cr_prefetch_give_back(p.prefetch, batch), CREMA_OK);
+  }
+  for (int i = 0; i < DEPTH; ++i) assert_true(seen[i]);
+  pipeline_free(&p);
+}
+
 static void put_damaged_first(int index, cr_buffer *value) {
   if (index == 0) put_garbage(index, value);
   else fixture_png(index, value);
@@ -383,6 +472,152 @@ static void s2_21_sizes_may_differ_in_batches_of_one_only(void **state) {
   pipeline_free(&p);
 }
 
+/* Raw, 2 x 4 x 5 values; record 3 has one channel, row or column less, or one more. */
+static int odd_one;
+
+static void put_odd_one(int index, cr_buffer *value) {
+  static const int sizes[][3] = {{1, 4, 5}, {2, 3, 5}, {2, 4, 4}, {3, 4, 5}, {2, 5, 5}, {2, 4, 6}};
+  static uint8_t pixels[3 * 5 * 6];
+  const int usual[3] = {2, 4, 5}, *size = index == 3 ? sizes[odd_one] : usual;
+  const cr_datum datum = {.channels = size[0],
+                          .height = size[1],
+                          .width = size[2],
+                          .data = pixels,
+                          .size = (size_t)(size[0] * size[1] * size[2])};
+  assert_int_equal(cr_datum_append(&datum, value), CREMA_OK);
+}
+
+static void s2_21_one_size_in_a_batch(void **state) {
+  (void)state;
+  for (odd_one = 0; odd_one < 6; ++odd_one) {
+    pipeline p;
+    cr_batch *batch = NULL;
+    const pipeline_options o = {.record = put_odd_one,
+                                .records = 6,
+                                .batch_size = 2,
+                                .depth = 2,
+                                .threads = 1 + odd_one % 2};
+    assert_int_equal(pipeline_make(&p, &o), CREMA_OK);
+    pipeline_start(&p);
+    assert_int_equal(cr_prefetch_take(p.prefetch, &batch), CREMA_OK);
+    assert_int_equal(cr_prefetch_take(p.prefetch, &batch), CREMA_E_SHAPE);
+    assert_error_has("record '00000003'");
+    assert_error_has("2 x 4 x 5");
+    pipeline_free(&p);
+  }
+}
+
+/* ---- memory -------------------------------------------------------------- */
+
+enum { MAPS = 16 };
+static struct {
+  void *memory;
+  size_t bytes;
+} map[MAPS];
+static int maps_made, maps_freed;
+
+/* Pages that nobody has touched yet. */
+static void *map_alloc(void *user, size_t bytes, size_t alignment) {
+  (void)user;
+  assert_true(alignment <= 4096 && maps_made < MAPS);
+  void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  assert_true(memory != MAP_FAILED);
+  map[maps_made].memory = memory;
+  map[maps_made++].bytes = bytes;
+  return memory;
+}
+
+static void map_free(void *user, void *memory) {
+  (void)user;
+  for (int i = 0; i < maps_made; ++i) {
+    if (map[i].memory != memory) continue;
+    assert_int_equal(munmap(memory, map[i].bytes), 0);
+    map[i].memory = NULL;
+    ++maps_freed;
+    return;
+  }
+  fail_msg("%p was not allocated", memory);
+}
+
+static const cr_host_allocator mapping = {map_alloc, map_free, NULL};
+
+/* All pages of all batches are there before the threads start. */
+static void s2_19_batches_are_touched_before_the_start(void **state) {
+  enum { BATCH = 2048, PAGES = 64 };
+  pipeline p;
+  (void)state;
+  maps_made = maps_freed = 0;
+  const pipeline_options o = {
+      .record = fixture_gray, .records = 5, .batch_size = BATCH, .depth = 3, .threads = 1};
+  cr_host_set_allocator(&mapping);
+  assert_int_equal(pipeline_make(&p, &o), CREMA_OK);
+  assert_int_equal(maps_made, 3 * 2); /* data and label */
+  for (int i = 0; i < maps_made; ++i) {
+    unsigned char resident[PAGES];
+    size_t pages = (map[i].bytes + 4095) / 4096;
+    assert_in_range(pages, BATCH * sizeof(float) / 4096, PAGES);
+    assert_int_equal(mincore(map[i].memory, map[i].bytes, resident), 0);
+    for (size_t k = 0; k < pages; ++k) assert_true(resident[k] & 1);
+  }
+  pipeline_free(&p);
+  cr_host_set_allocator(NULL);
+  assert_int_equal(maps_freed, maps_made);
+}
+
+/* Batches that grow with their records give the smaller memory back. */
+static void s2_21_a_batch_that_grows_leaks_nothing(void **state) {
+  pipeline p;
+  (void)state;
+  maps_made = maps_freed = 0;
+  const pipeline_options o = {
+      .record = fixture_mixed, .records = 6, .batch_size = 1, .depth = 2, .threads = 1};
+  cr_host_set_allocator(&mapping);
+  assert_int_equal(pipeline_make(&p, &o), CREMA_OK);
+  int made = maps_made;
+  pipeline_start(&p);
+  for (int k = 0; k < 12; ++k) {
+    cr_batch *batch = NULL;
+    assert_int_equal(cr_prefetch_take(p.prefetch, &batch), CREMA_OK);
+    assert_int_equal(cr_prefetch_give_back(p.prefetch, batch), CREMA_OK);
+  }
+  pipeline_free(&p);
+  cr_host_set_allocator(NULL);
+  assert_int_equal(maps_made, made + 2);
+  assert_int_equal(maps_freed, maps_made);
+}
+
+static void test_batches_that_cannot_be(void **state) {
+  fixture f;
+  cr_reader *reader = NULL;
+  cr_transformer *transformer = NULL;
+  cr_prefetch *prefetch = NULL;
+  cr_batch batch = {0};
+  static const int huge[3] = {1 << 20, 1 << 20, 1 << 20};
+  (void)state;
+  assert_int_equal(cr_batch_reserve(&batch, 1 << 10, huge), CREMA_E_SHAPE);
+  assert_error_has("1048576");
+  fixture_make(&f);
+  const cr_reader_options read = {.backend = "lmdb",
+                                  .source = fixture_db(&f, "db", 3, fixture_gray),
+                                  .consumers = 1,
+                                  .depth = 3};
+  assert_int_equal(cr_reader_open(&read, &reader), CREMA_OK);
+  assert_int_equal(cr_transformer_create(NULL, CAFFE__PHASE__TRAIN, 9, NULL, &transformer),
+                   CREMA_OK);
+  cr_prefetch_options options = {
+      .reader = reader, .transformer = transformer, .batch_size = 4, .depth = 1, .threads = 1};
+  /* The thread holds all records of a batch at once. */
+  assert_int_equal(cr_prefetch_create(&options, &prefetch), CREMA_E_ARGUMENT);
+  assert_error_has(read.source);
+  assert_null(prefetch);
+  options.batch_size = 3;
+  assert_int_equal(cr_prefetch_create(&options, &prefetch), CREMA_OK);
+  cr_prefetch_destroy(prefetch);
+  cr_transformer_destroy(transformer);
+  cr_reader_close(reader);
+  fixture_remove(&f);
+}
+
 static void stop_often(int threads) {
   pipeline p;
   cr_mt19937 rng;
@@ -439,6 +674,12 @@ int main(void) {
       cmocka_unit_test(test_damaged_record_is_named),
       cmocka_unit_test(test_damaged_records_are_skipped_on_wish),
       cmocka_unit_test(test_nothing_but_damage),
+      cmocka_unit_test(test_nothing_but_damage_after_the_start),
+      cmocka_unit_test(test_passing_over_loses_no_batch),
+      cmocka_unit_test(s2_21_one_size_in_a_batch),
+      cmocka_unit_test(s2_19_batches_are_touched_before_the_start),
+      cmocka_unit_test(s2_21_a_batch_that_grows_leaks_nothing),
+      cmocka_unit_test(test_batches_that_cannot_be),
       cmocka_unit_test(test_threads_by_themselves),
       cmocka_unit_test(s2_21_sizes_may_differ_in_batches_of_one_only),
       cmocka_unit_test(s2_28_threads_do_not_change_the_batches),

@@ -4,12 +4,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "core/clock.h"
 #include "core/rng.h"
 #include "data/reader.h"
+#include "data/reader_private.h"
 #include "fixture.h"
 
 static void open_reader(const char *source, int consumers, int depth, cr_reader **out) {
@@ -178,6 +180,192 @@ static void test_bad_options(void **state) {
   const cr_reader_options nobody = {.backend = "lmdb", .source = empty, .depth = 1};
   assert_int_equal(cr_reader_open(&nobody, &reader), CREMA_E_ARGUMENT);
   assert_null(reader);
+  /* One of the consumers, counted from 0. */
+  cr_reader_options one = {.backend = "lmdb",
+                           .source = fixture_db(&f, "some", 3, fixture_gray),
+                           .consumers = 2,
+                           .depth = 1,
+                           .alone = true};
+  for (one.rank = -1; one.rank < 4; ++one.rank) {
+    bool is_one = one.rank == 0 || one.rank == 1;
+    assert_int_equal(cr_reader_open(&one, &reader), is_one ? CREMA_OK : CREMA_E_RANGE);
+    cr_reader_close(reader);
+  }
+  fixture_remove(&f);
+}
+
+/* ---- places of several consumers ----------------------------------------- */
+
+static cr_reader_place place_of(uint64_t index, const char *key, int consumers) {
+  return (cr_reader_place){
+      .index = index, .key = {(const uint8_t *)key, strlen(key)}, .consumers = consumers};
+}
+
+static crema_status resume(cr_reader *reader, int consumer, cr_reader_place place) {
+  return cr_reader_resume(reader, consumer, &place);
+}
+
+/* What the consumers say of the reader as a whole has to be the same. */
+static void s2_31_places_belong_together(void **state) {
+  fixture f;
+  cr_reader *reader = NULL;
+  (void)state;
+  fixture_make(&f);
+  open_reader(fixture_db(&f, "db", 7, fixture_gray), 2, 2, &reader);
+  const cr_reader_place first = place_of(3, "00000002", 2), second = place_of(4, "00000003", 2);
+  cr_reader_place other_order = second, other_skip = second;
+  other_order.order_key = 9;
+  other_skip.skip = 1;
+  assert_int_equal(resume(reader, 0, first), CREMA_OK);
+  assert_int_equal(resume(reader, 1, other_order), CREMA_E_CORRUPT);
+  assert_non_null(strstr(crema_error_text(), "do not belong together"));
+  assert_int_equal(resume(reader, 1, other_skip), CREMA_E_CORRUPT);
+  assert_non_null(strstr(crema_error_text(), cr_reader_source(reader)));
+  assert_int_equal(resume(reader, 1, second), CREMA_OK);
+  assert_int_equal(cr_reader_start(reader), CREMA_OK);
+  assert_int_equal(take(reader, 0, 4), 4);
+  assert_int_equal(take(reader, 1, 5), 5);
+  cr_reader_close(reader);
+  fixture_remove(&f);
+}
+
+/* A start that fails leaves nobody in: places can be given, and all can start again. */
+static void a_failed_start_can_be_repeated(void **state) {
+  fixture f;
+  cr_reader *reader = NULL;
+  (void)state;
+  fixture_make(&f);
+  open_reader(fixture_db(&f, "db", 7, fixture_gray), 3, 2, &reader);
+  assert_int_equal(resume(reader, 2, place_of(3, "00000002", 3)), CREMA_OK);
+  assert_int_equal(cr_reader_start(reader), CREMA_E_CORRUPT);
+  assert_non_null(strstr(crema_error_text(), "2 of 3 begin at the first record"));
+  for (int c = 0; c < 3; ++c) {
+    assert_int_equal(resume(reader, c, place_of(3, "00000002", 3)), CREMA_OK);
+  }
+  assert_int_equal(cr_reader_start(reader), CREMA_OK);
+  for (int c = 0; c < 3; ++c) assert_int_equal(take(reader, c, (uint64_t)(3 + c)), 3 + c);
+  cr_reader_close(reader);
+  fixture_remove(&f);
+}
+
+/* A place holds for one run: whoever leaves and enters again without one begins at the first
+ * record. */
+static void leaving_forgets_the_place(void **state) {
+  fixture f;
+  cr_reader *reader = NULL;
+  (void)state;
+  fixture_make(&f);
+  open_reader(fixture_db(&f, "db", 7, fixture_gray), 2, 2, &reader);
+  for (int c = 0; c < 2; ++c) {
+    assert_int_equal(resume(reader, c, place_of(4, "00000003", 2)), CREMA_OK);
+  }
+  assert_int_equal(cr_reader_start(reader), CREMA_OK);
+  assert_int_equal(take(reader, 0, 4), 4);
+  for (int c = 1; c >= 0; --c) cr_reader_leave(reader, c);
+  for (int c = 0; c < 2; ++c) assert_int_equal(cr_reader_enter(reader, c), CREMA_OK);
+  for (int i = 0; i < 4; ++i) assert_int_equal(take(reader, i % 2, (uint64_t)i), i);
+  cr_reader_close(reader);
+  fixture_remove(&f);
+}
+
+/* A reader that was just opened goes where the place says, also when only `skip` is another one. */
+static void s2_31_a_place_brings_its_skip(void **state) {
+  fixture f;
+  cr_reader *reader = NULL;
+  (void)state;
+  fixture_make(&f);
+  open_reader(fixture_db(&f, "db", 7, fixture_gray), 1, 2, &reader);
+  cr_reader_place place = place_of(0, "", 1);
+  place.skip = 3;
+  assert_int_equal(resume(reader, 0, place), CREMA_OK);
+  assert_int_equal(cr_reader_start(reader), CREMA_OK);
+  for (int i = 0; i < 10; ++i) assert_int_equal(take(reader, 0, (uint64_t)i), (i + 3) % 7);
+  cr_reader_close(reader);
+  fixture_remove(&f);
+}
+
+/* The order of a shuffled run is the place's, whatever the reader was opened with. */
+static void s2_31_a_place_brings_its_order(void **state) {
+  enum { COUNT = 11, TAKEN = 2 * COUNT + 4, MORE = 2 * COUNT };
+  fixture f;
+  int wanted[MORE];
+  char last[16] = "";
+  (void)state;
+  fixture_make(&f);
+  cr_reader_options options = {.backend = "lmdb",
+                               .source = fixture_db(&f, "db", COUNT, fixture_gray),
+                               .consumers = 1,
+                               .depth = 2,
+                               .shuffle = true,
+                               .order_key = 5};
+  cr_reader_place place = {0};
+  for (int run = 0; run < 2; ++run) {
+    cr_reader *reader = NULL;
+    options.order_key = run == 0 ? 5 : 6;
+    assert_int_equal(cr_reader_open(&options, &reader), CREMA_OK);
+    if (run == 1) {
+      place.index = TAKEN;
+      place.key = (cr_db_bytes){(const uint8_t *)last, strlen(last)};
+      assert_int_equal(cr_reader_resume(reader, 0, &place), CREMA_OK);
+    }
+    assert_int_equal(cr_reader_start(reader), CREMA_OK);
+    for (int i = 0; run == 0 && i < TAKEN; ++i) {
+      snprintf(last, sizeof last, "%08d", take(reader, 0, (uint64_t)i));
+    }
+    for (int i = 0; i < MORE; ++i) {
+      int number = take(reader, 0, (uint64_t)(TAKEN + i));
+      if (run == 0) wanted[i] = number;
+      else assert_int_equal(number, wanted[i]);
+    }
+    cr_reader_note_place(reader, &place);
+    assert_int_equal(place.order_key, 5);
+    cr_reader_close(reader);
+  }
+  fixture_remove(&f);
+}
+
+/* A consumer whose first record is far away can still be stopped: the thread passes over records
+ * for minutes if nobody stops it. */
+static void s2_05_stops_while_passing_over(void **state) {
+  fixture f;
+  cr_reader *reader = NULL;
+  (void)state;
+  fixture_make(&f);
+  open_reader(fixture_db(&f, "db", 7, fixture_gray), 1, 2, &reader);
+  assert_int_equal(resume(reader, 0, place_of(1, "00000000", INT32_MAX)), CREMA_OK);
+  assert_int_equal(cr_reader_start(reader), CREMA_OK);
+  while (cr_reader_get_stats(reader).reads < 50) cr_clock_sleep(1e-4);
+  alarm(60); /* ends the test where stopping takes for ever */
+  cr_reader_stop(reader);
+  alarm(0);
+  assert_int_equal(cr_reader_get_stats(reader).records, 0);
+  cr_reader_close(reader);
+  fixture_remove(&f);
+}
+
+/* A look at the first records is over when reading begins: it does not pin a snapshot any longer.
+ */
+static void s2_18_previews_end_when_reading_begins(void **state) {
+  fixture f;
+  cr_reader *reader = NULL;
+  cr_db_bytes key, value;
+  (void)state;
+  fixture_make(&f);
+  open_reader(fixture_db(&f, "db", 7, fixture_gray), 1, 2, &reader);
+  for (int run = 0; run < 2; ++run) {
+    assert_int_equal(cr_reader_preview(reader, 0, 2, &key, &value), CREMA_OK);
+    assert_int_equal(key_number(key), 2);
+    assert_non_null(reader->seat[0].preview);
+    assert_int_equal(cr_reader_start(reader), CREMA_OK);
+    assert_null(reader->seat[0].preview);
+    for (int i = 0; i < 9; ++i) assert_int_equal(take(reader, 0, (uint64_t)i), i % 7);
+    assert_int_equal(cr_reader_preview(reader, 0, 0, &key, &value), CREMA_E_STATE);
+    cr_reader_stop(reader);
+    /* After a run it is the first record that comes first, not the one that the run ended at. */
+    assert_int_equal(cr_reader_preview(reader, 0, 0, &key, &value), CREMA_OK);
+    assert_int_equal(key_number(key), 0);
+  }
+  cr_reader_close(reader);
   fixture_remove(&f);
 }
 
@@ -211,6 +399,13 @@ int main(void) {
       cmocka_unit_test(s2_14_a_sleeping_consumer_stalls_all),
       cmocka_unit_test(test_places),
       cmocka_unit_test(test_bad_options),
+      cmocka_unit_test(s2_31_places_belong_together),
+      cmocka_unit_test(a_failed_start_can_be_repeated),
+      cmocka_unit_test(leaving_forgets_the_place),
+      cmocka_unit_test(s2_31_a_place_brings_its_skip),
+      cmocka_unit_test(s2_31_a_place_brings_its_order),
+      cmocka_unit_test(s2_05_stops_while_passing_over),
+      cmocka_unit_test(s2_18_previews_end_when_reading_begins),
       cmocka_unit_test(s2_05_stops_at_any_moment),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

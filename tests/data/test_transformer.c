@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -173,6 +174,24 @@ static void test_shapes_that_do_not_fit(void **state) {
   cr_transformer_destroy(t);
 }
 
+/* crop_size is for the sides that have no crop of their own. */
+static void test_a_side_of_its_own_wins(void **state) {
+  static const char *const params[] = {"crop_size: 4 crop_w: 3", "crop_size: 4 crop_h: 3",
+                                       "crop_size: 4 crop_h: 2 crop_w: 5", "crop_size: 4",
+                                       "crop_w: 3"};
+  static const int wanted[][2] = {{4, 3}, {3, 4}, {2, 5}, {4, 4}, {H, 3}};
+  (void)state;
+  for (size_t i = 0; i < sizeof params / sizeof *params; ++i) {
+    cr_transformer *t = NULL;
+    int shape[3];
+    assert_int_equal(make(params[i], CAFFE__PHASE__TRAIN, &t), CREMA_OK);
+    assert_int_equal(cr_transformer_shape(t, C, H, W, shape), CREMA_OK);
+    assert_int_equal(shape[1], wanted[i][0]);
+    assert_int_equal(shape[2], wanted[i][1]);
+    cr_transformer_destroy(t);
+  }
+}
+
 static void test_mean_file_round_trip(void **state) {
   char path[] = "/tmp/crema-mean-XXXXXX";
   float values[C * H * W];
@@ -202,6 +221,85 @@ static void test_mean_file_round_trip(void **state) {
   remove(path);
 }
 
+/* ---- a mean image, against a plain loop ----------------------------------- */
+
+typedef struct mean_case {
+  int channels, height, width;
+  const char *crop; /* and more of transform_param */
+} mean_case;
+
+/* Pixels as bytes or floats, planes or interleaved; the sample's crop is asked for. All numbers are
+ * exact in float. */
+static void check_mean(const mean_case *m, crema_dtype type, bool is_interleaved) {
+  char path[] = "/tmp/crema-mean-XXXXXX", text[256];
+  size_t count = (size_t)(m->channels * m->height * m->width);
+  uint8_t *bytes = malloc(count);
+  float *floats = malloc(count * sizeof *floats), *out = malloc(count * sizeof *out);
+  float *mean_values = malloc(count * sizeof *mean_values);
+  assert_true(bytes != NULL && floats != NULL && out != NULL && mean_values != NULL);
+  cr_mean mean = {m->channels, m->height, m->width, mean_values};
+  int fd = mkstemp(path);
+  assert_true(fd >= 0);
+  for (size_t i = 0; i < count; ++i) {
+    floats[i] = bytes[i] = (uint8_t)(i * 37 % 253);
+    mean_values[i] = 0.25f * (float)(i * 101 % 1009);
+  }
+  assert_int_equal(cr_mean_write(path, &mean), CREMA_OK);
+  snprintf(text, sizeof text, "mean_file: '%s' scale: 0.5 mirror: true %s", path, m->crop);
+  cr_transformer *t = NULL;
+  assert_int_equal(make(text, CAFFE__PHASE__TRAIN, &t), CREMA_OK);
+  const cr_pixels pixels = {.values = type == CREMA_U8 ? (const void *)bytes : floats,
+                            .type = type,
+                            .interleaved = is_interleaved,
+                            .channels = m->channels,
+                            .height = m->height,
+                            .width = m->width};
+  for (uint64_t sample = 0; sample < 6; ++sample) {
+    cr_image_part part;
+    bool mirror = false;
+    assert_int_equal(cr_transformer_crop(t, sample, m->height, m->width, &part, &mirror), CREMA_OK);
+    assert_int_equal(cr_transformer_run(t, &pixels, sample, out), CREMA_OK);
+    const float *got = out;
+    for (int c = 0; c < m->channels; ++c) {
+      for (int y = part.top; y < part.top + part.height; ++y) {
+        for (int x = 0; x < part.width; ++x, ++got) {
+          int column = part.left + (mirror ? part.width - 1 - x : x);
+          int place = (c * m->height + y) * m->width + column;
+          int at = is_interleaved ? (y * m->width + column) * m->channels + c : place;
+          float wanted = ((float)bytes[at] - mean_values[place]) * 0.5f;
+          if (*got != wanted) {
+            fail_msg("%d x %d x %d, %s, sample %d: (%d, %d, %d) is %g, not %g", m->channels,
+                     m->height, m->width, m->crop, (int)sample, c, y - part.top, x, (double)*got,
+                     (double)wanted);
+          }
+        }
+      }
+    }
+  }
+  cr_transformer_destroy(t);
+  remove(path);
+  close(fd);
+  free(mean_values);
+  free(out);
+  free(floats);
+  free(bytes);
+}
+
+/* Few rows and many (interleaved ones are done sixteen at a time), crops and whole pictures,
+ * samples that are kept in the caches and larger ones. */
+static void s2_22_a_mean_image_lies_under_its_pixels(void **state) {
+  static const mean_case cases[] = {
+      {3, 45, 37, "crop_size: 33"}, {3, 45, 37, ""},           {1, 17, 20, "crop_h: 17 crop_w: 9"},
+      {4, 40, 21, "crop_size: 20"}, {5, 33, 16, "crop_w: 16"}, {3, 160, 161, "crop_size: 150"},
+      {3, 12, 13, "crop_size: 9"},  {3, 32, 40, "crop_h: 32"}};
+  (void)state;
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
+    check_mean(&cases[i], CREMA_U8, true);
+    check_mean(&cases[i], CREMA_U8, false);
+    check_mean(&cases[i], CREMA_F32, false);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_layouts_agree),
@@ -209,7 +307,9 @@ int main(void) {
       cmocka_unit_test(test_test_phase_takes_the_centre),
       cmocka_unit_test(test_parameters_that_cannot_be),
       cmocka_unit_test(test_shapes_that_do_not_fit),
+      cmocka_unit_test(test_a_side_of_its_own_wins),
       cmocka_unit_test(test_mean_file_round_trip),
+      cmocka_unit_test(s2_22_a_mean_image_lies_under_its_pixels),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

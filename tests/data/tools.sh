@@ -148,7 +148,8 @@ expect_ok "encoded images"
 # Zeroes over the beginning of the second file.
 at=$(grep -abo JFIF damaged_lmdb/data.mdb | sed -n 2p | cut -d: -f1)
 head -c 6 /dev/zero | dd of=damaged_lmdb/data.mdb bs=1 seek=$((at - 6)) conv=notrunc 2>/dev/null
-if "$crema" data_stats damaged_lmdb >log 2>&1; then fail "data_stats of damage passes"; fi
+run data_stats damaged_lmdb
+expect_error "data_stats of damage" "damaged_lmdb: 1 of 3 records are damaged"
 expect_line "data_stats of damage" '^Damaged record .*two\.jpg'
 expect_line "data_stats of damage" '3 records, .* 2 encoded, 1 damaged'
 run compute_image_mean damaged_lmdb damaged.mean
