@@ -378,6 +378,54 @@ static void test_nothing_but_damage_after_the_start(void **state) {
   }
 }
 
+static void put_one_good(int index, cr_buffer *value) {
+  if (index == 2) fixture_png(index, value);
+  else put_garbage(index, value);
+}
+
+/* One good record of three is enough in any order of the epochs, also where it comes first in one
+ * and last in the next. */
+static void test_one_good_record_is_enough(void **state) {
+  fixture f;
+  cr_transformer *transformer = NULL;
+  (void)state;
+  fixture_make(&f);
+  const char *path = fixture_db(&f, "db", 3, put_one_good);
+  assert_int_equal(cr_transformer_create(NULL, CAFFE__PHASE__TRAIN, 9, NULL, &transformer),
+                   CREMA_OK);
+  for (uint64_t key = 0; key < 4; ++key) {
+    cr_reader *reader = NULL;
+    cr_prefetch *prefetch = NULL;
+    const cr_reader_options read = {.backend = "lmdb",
+                                    .source = path,
+                                    .consumers = 1,
+                                    .depth = 2,
+                                    .shuffle = true,
+                                    .order_key = key};
+    assert_int_equal(cr_reader_open(&read, &reader), CREMA_OK);
+    const cr_prefetch_options options = {.reader = reader,
+                                         .transformer = transformer,
+                                         .batch_size = 1,
+                                         .depth = 2,
+                                         .threads = 1,
+                                         .labels = true,
+                                         .skip_corrupt = true};
+    assert_int_equal(cr_prefetch_create(&options, &prefetch), CREMA_OK);
+    assert_int_equal(cr_reader_start(reader), CREMA_OK);
+    assert_int_equal(cr_prefetch_start(prefetch), CREMA_OK);
+    for (int k = 0; k < 50; ++k) {
+      cr_batch *batch = NULL;
+      if (cr_prefetch_take(prefetch, &batch) != CREMA_OK) fail_msg("%s", crema_error_text());
+      assert_true(batch->label[0] == 2);
+      assert_int_equal(cr_prefetch_give_back(prefetch, batch), CREMA_OK);
+    }
+    cr_prefetch_destroy(prefetch);
+    cr_reader_close(reader);
+  }
+  cr_transformer_destroy(transformer);
+  fixture_remove(&f);
+}
+
 /* Batches that are taken apart for records that are passed over are used again: with as many
  * threads as make it likely, long after each of them was. */
 static void test_passing_over_loses_no_batch(void **state) {
@@ -675,6 +723,7 @@ int main(void) {
       cmocka_unit_test(test_damaged_records_are_skipped_on_wish),
       cmocka_unit_test(test_nothing_but_damage),
       cmocka_unit_test(test_nothing_but_damage_after_the_start),
+      cmocka_unit_test(test_one_good_record_is_enough),
       cmocka_unit_test(test_passing_over_loses_no_batch),
       cmocka_unit_test(s2_21_one_size_in_a_batch),
       cmocka_unit_test(s2_19_batches_are_touched_before_the_start),
