@@ -1,67 +1,13 @@
 /* Messages from and to files. */
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 
 #include "core/fail.h"
 #include "core/file.h"
-#include "core/io.h"
 #include "core/log.h"
 #include "proto/field.h"
 #include "proto/wire_writer.h"
-
-/* The bytes of a file: mapped where that works, which spares a copy of a large model, read
- * otherwise (pipes). */
-typedef struct file_bytes {
-  const uint8_t *data;
-  size_t size;
-  void *mapped; /* NULL when `read` holds the bytes */
-  cr_buffer read;
-} file_bytes;
-
-/* NULL where mapping does not work, or should not be. A pipe is not even opened: its writer would
- * take the second opening for another reader. */
-static void *map_file(const char *path, uint64_t limit, size_t *size) {
-  struct stat info;
-  if (stat(path, &info) != 0 || !S_ISREG(info.st_mode)) return NULL;
-  int fd = cr_io_open(path, O_RDONLY | O_NONBLOCK, 0);
-  if (fd < 0) return NULL;
-  void *mapped = MAP_FAILED;
-  if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_size > 0 &&
-      (uint64_t)info.st_size <= limit) {
-    *size = (size_t)info.st_size;
-    mapped = mmap(NULL, *size, PROT_READ, MAP_PRIVATE, fd, 0);
-  }
-  cr_io_close(fd);
-  if (mapped == MAP_FAILED) return NULL;
-  (void)posix_madvise(mapped, *size, POSIX_MADV_SEQUENTIAL);
-  return mapped;
-}
-
-static crema_status file_bytes_open(const char *path, file_bytes *out) {
-  uint64_t limit = 0;
-  *out = (file_bytes){0};
-  CR_TRY(cr_file_limit(CR_FILE_MODEL, &limit));
-  out->mapped = map_file(path, limit, &out->size);
-  out->data = out->mapped;
-  if (out->mapped != NULL) return CREMA_OK;
-  crema_status status = cr_file_read_up_to(path, CR_FILE_MODEL, &out->read);
-  if (status != CREMA_OK) {
-    cr_buffer_free(&out->read);
-    return status;
-  }
-  out->data = (const uint8_t *)out->read.data;
-  out->size = out->read.size;
-  return CREMA_OK;
-}
-
-static void file_bytes_close(file_bytes *bytes) {
-  if (bytes->mapped != NULL) munmap(bytes->mapped, bytes->size);
-  cr_buffer_free(&bytes->read);
-}
 
 /* ---- binary ------------------------------------------------------------------ */
 
@@ -78,23 +24,23 @@ static bool holds_only_unknown(const ProtobufCMessage *message) {
 
 /* What a file that cannot be parsed might be instead; NULL when it may well be a damaged message.
  */
-static const char *guess_format(const file_bytes *bytes) {
+static const char *guess_format(const cr_buffer *bytes) {
   static const char hdf5[] = "\x89HDF\r\n\x1a\n";
   if (bytes->size >= 8 && memcmp(bytes->data, hdf5, 8) == 0) return "HDF5";
   size_t look = bytes->size < 64 ? bytes->size : 64;
   for (size_t i = 0; i < look; ++i) {
-    uint8_t c = bytes->data[i];
+    uint8_t c = (uint8_t)bytes->data[i];
     if (c >= 0x7F || (c < 0x20 && c != '\n' && c != '\r' && c != '\t')) return NULL;
   }
   return "text";
 }
 
 static crema_status parse_binary(const ProtobufCMessageDescriptor *type, const char *path,
-                                 const file_bytes *bytes, ProtobufCMessage **out) {
+                                 const cr_buffer *bytes, ProtobufCMessage **out) {
   if (bytes->size == 0) {
     return cr_fail(CREMA_E_CORRUPT, "%s: the file is empty; expected a %s", path, type->short_name);
   }
-  crema_status status = cr_wire_parse(type, bytes->data, bytes->size, path, out);
+  crema_status status = cr_wire_parse(type, (const uint8_t *)bytes->data, bytes->size, path, out);
   if (status == CREMA_OK && holds_only_unknown(*out)) {
     status = cr_fail(CREMA_E_CORRUPT, "%s: holds no field of a %s", path, type->short_name);
     cr_message_free(*out);
@@ -108,13 +54,14 @@ static crema_status parse_binary(const ProtobufCMessageDescriptor *type, const c
   return status;
 }
 
+/* The file is read, not mapped: one that is truncated while it is parsed would end the process. */
 crema_status cr_message_read_binary(const ProtobufCMessageDescriptor *type, const char *path,
                                     ProtobufCMessage **out) {
-  file_bytes bytes;
+  cr_buffer bytes = {0};
   *out = NULL;
-  CR_TRY(file_bytes_open(path, &bytes));
-  crema_status status = parse_binary(type, path, &bytes, out);
-  file_bytes_close(&bytes);
+  crema_status status = cr_file_read_up_to(path, CR_FILE_MODEL, &bytes);
+  if (status == CREMA_OK) status = parse_binary(type, path, &bytes, out);
+  cr_buffer_free(&bytes);
   return status;
 }
 
