@@ -153,4 +153,30 @@ run time -model deploy.prototxt -iterations 1 -log_file /dev/full
 expect_ok "a log that cannot be written"
 expect_line "a log that cannot be written" '^W.*log_sink\.c:.*/dev/full: cannot be written'
 [ "$(grep -c '/dev/full' log)" -eq 1 ] || { fail "more than one warning of the log"; cat log; }
+
+# ---- a program with more rights than its caller does not take files and code from the caller ----
+if [ "$(id -u)" -eq 0 ] && grep -q '^NoNewPrivs:.0' /proc/self/status &&
+  ! findmnt -no OPTIONS -T . 2>/dev/null | grep -q nosuid; then
+  unset CREMA_MAX_FILE
+  module=$(dirname "$crema")/libcrema-hdf5.so
+  [ -e "$module" ] || module=$(dirname "$crema")/../lib/libcrema-hdf5.so
+  mkdir alone
+  cp "$crema" alone/ordinary
+  cp "$crema" alone/privileged
+  chmod 755 . alone
+  chown 65534 alone/privileged
+  chmod 4755 alone/privileged
+  for kind in ordinary privileged; do
+    CREMA_MAX_FILE=1 alone/$kind upgrade_net_proto_text net.prototxt /dev/null >log 2>&1
+    code=$?
+    if [ $kind = ordinary ]; then expect_error "$kind: a limit of one byte" CREMA_MAX_FILE
+    else expect_ok "$kind: a limit of one byte"; fi
+    [ -e "$module" ] || continue
+    CREMA_HDF5_MODULE=$module alone/$kind test -model net.prototxt -iterations 1 \
+      -weights writer_iter_1.caffemodel.h5 >log 2>&1
+    code=$?
+    if [ $kind = ordinary ]; then expect_ok "$kind: a module"
+    else expect_error "$kind: a module" "libcrema-hdf5.so was not found"; fi
+  done
+fi
 finish

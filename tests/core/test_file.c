@@ -16,6 +16,7 @@
 #include <cmocka.h>
 
 #include "core/file.h"
+#include "core/free_memory.h"
 #include "core/io.h"
 #include "crema/log.h"
 
@@ -160,6 +161,21 @@ static void limits_hold(void **state) {
   /* Holes cost nothing, but would have to be read. */
   assert_int_equal(truncate(path_of("a"), (off_t)1 << 40), 0);
   assert_too_large(path_of("a"), CR_FILE_MODEL, "1099511627776 bytes; at most 68719476736 ");
+  unlink(path_of("a"));
+}
+
+/* More than there is memory for is an error of ours, before the system has to kill somebody. */
+static void memory_is_left(void **state) {
+  cr_buffer bytes = {0};
+  uint64_t left = cr_free_memory();
+  (void)state;
+  if (left > UINT64_C(1) << 42) skip();
+  put("a", "");
+  assert_int_equal(truncate(path_of("a"), (off_t)(2 * left)), 0);
+  assert_int_equal(cr_file_read_up_to(path_of("a"), UINT64_MAX, &bytes), CREMA_E_NO_MEMORY);
+  assert_error_has(path_of("a"));
+  assert_error_has("are free");
+  assert_null(bytes.data);
   unlink(path_of("a"));
 }
 
@@ -394,6 +410,27 @@ static void sweeping_follows_no_links(void **state) {
   unlink(path_of("victim"));
 }
 
+/* Drafts of other users, even where one may remove them, and folders that hold folders. */
+static void sweeping_removes_only_our_own(void **state) {
+  char other[64], filled[64], inner[80];
+  long gone = dead_process();
+  (void)state;
+  snprintf(other, sizeof other, "a.tmp.%ld.abcdef", gone);
+  snprintf(filled, sizeof filled, "a.tmp.%ld.bcdefg", gone);
+  snprintf(inner, sizeof inner, "%s/folder", filled);
+  put(other, "");
+  assert_int_equal(mkdir(path_of(filled), 0755), 0);
+  assert_int_equal(mkdir(path_of(inner), 0755), 0);
+  bool root = chown(path_of(other), 65534, (gid_t)-1) == 0;
+  cr_file_sweep(path_of("a"));
+  assert_true(exists(other) == root);
+  assert_true(exists(inner));
+  unlink(path_of(other));
+  assert_int_equal(rmdir(path_of(inner)), 0);
+  cr_file_sweep(path_of("a"));
+  assert_false(exists(filled));
+}
+
 /* Begins a file, kills itself; the draft of the same file goes with the next one, whatever the
  * length of its name. */
 static void next_draft_removes_the_last_one(void **state) {
@@ -492,6 +529,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(limits_are_chosen),
       cmocka_unit_test(limits_hold),
+      cmocka_unit_test(memory_is_left),
       cmocka_unit_test(unusual_files_are_read),
       cmocka_unit_test(pipes_are_waited_for),
       cmocka_unit_test(signals_lose_nothing),
@@ -502,6 +540,7 @@ int main(void) {
       cmocka_unit_test(checks_change_nothing),
       cmocka_unit_test(abandoned_drafts_are_swept),
       cmocka_unit_test(sweeping_follows_no_links),
+      cmocka_unit_test(sweeping_removes_only_our_own),
       cmocka_unit_test(next_draft_removes_the_last_one),
       cmocka_unit_test(places_appear_whole),
       cmocka_unit_test(places_of_killed_processes_are_removed),
