@@ -216,6 +216,11 @@ static void permissions_stay(void **state) {
   assert_int_equal(stat(path_of("a"), &info), 0);
   assert_int_equal(info.st_mode & 07777, 0600);
   assert_int_equal(info.st_size, 5);
+  /* More than the mask would give a new file. */
+  assert_int_equal(chmod(path_of("a"), 0666), 0);
+  put("a", "more", 4);
+  assert_int_equal(stat(path_of("a"), &info), 0);
+  assert_int_equal(info.st_mode & 07777, 0666);
   unlink(path_of("a"));
   umask(mask);
 }
