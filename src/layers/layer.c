@@ -48,9 +48,9 @@ static crema_status unknown_type(const char *type) {
     status = cr_buffer_print(&known, "%s%s", i ? ", " : "", class_names[i]);
   }
   if (status == CREMA_OK) {
-    status = cr_fail(CREMA_E_UNKNOWN_NAME, "unknown layer type '%s'%s%s%s; known types: %s", type,
-                     nearest ? ", did you mean '" : "", nearest ? nearest : "", nearest ? "'?" : "",
-                     known.data);
+    status = cr_fail(CREMA_E_UNKNOWN_NAME, "unknown layer type '%.200s'%s%s%s; known types: %s",
+                     type, nearest ? ", did you mean '" : "", nearest ? nearest : "",
+                     nearest ? "'?" : "", known.data);
   }
   cr_buffer_free(&known);
   return status;

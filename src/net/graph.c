@@ -184,9 +184,9 @@ static crema_status fail_duplicate_top(const cr_net_build *build, int index, int
   const crema_net *net = build->net;
   char line[CR_NET_LINE_TEXT];
   const Caffe__LayerParameter *param = net->param->layer[index];
-  for (int i = 0; i <= index; ++i) {
+  for (int i = 0; i < index; ++i) {
     const cr_net_layer *other = &net->layer[i];
-    for (int j = 0; j < (i < index ? other->layer->tops : top); ++j) {
+    for (int j = 0; j < other->layer->tops; ++j) {
       if (other->top_id[j] != blob) continue;
       return cr_net_fail_layer(param, CREMA_E_EXISTS,
                                "top '%.200s' is already made by layer '%.200s'%s", param->top[top],

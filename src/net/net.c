@@ -89,6 +89,19 @@ static size_t count_before(const crema_net *net, size_t index, Caffe__Phase phas
   return before;
 }
 
+/* A layer that an upgrade made of another, "<name>/scale_bias", stands where that one does. */
+static size_t find_line(const char *text, size_t size, cr_layer_search search) {
+  size_t line = cr_text_layer_line(text, size, &search);
+  const char *slash = strrchr(search.name, '/');
+  if (line > 0 || slash == NULL || strcmp(slash, CR_UPGRADED_SCALE) != 0) return line;
+  char *name = strndup(search.name, (size_t)(slash - search.name));
+  if (name == NULL) return 0;
+  search.name = name;
+  line = cr_text_layer_line(text, size, &search);
+  free(name);
+  return line;
+}
+
 size_t cr_net_layer_line(const crema_net *net, size_t index) {
   const cr_net_origin *origin = &net->origin;
   cr_buffer file = {0};
@@ -100,12 +113,12 @@ size_t cr_net_layer_line(const crema_net *net, size_t index) {
                                   .name = cr_net_text(net->param->layer[index]->name),
                                   .before = count_before(net, index, phase),
                                   .phase = phase};
-  if (origin->text != NULL) return cr_text_layer_line(origin->text, origin->size, &search);
+  if (origin->text != NULL) return find_line(origin->text, origin->size, search);
   /* What came through a pipe is gone, and opening it again could wait for ever. */
   if (stat(origin->path, &info) != 0 || !S_ISREG(info.st_mode)) return 0;
   size_t line = 0;
   if (cr_file_read(origin->path, &file) == CREMA_OK) {
-    line = cr_text_layer_line(file.data, file.size, &search);
+    line = find_line(file.data, file.size, search);
   }
   cr_buffer_free(&file);
   return line;

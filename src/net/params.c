@@ -51,7 +51,7 @@ static crema_status merge_factor(const Caffe__LayerParameter *layer, const cr_ne
   if (!given) return CREMA_OK;
   if (*has && *factor != value) {
     return cr_net_fail_layer(layer, CREMA_E_ARGUMENT,
-                             "shared param '%s' has %s %g here and %g in another layer",
+                             "shared param '%.200s' has %s %g here and %g in another layer",
                              entry->name, what, (double)value, (double)*factor);
   }
   *has = true;
@@ -72,12 +72,13 @@ static crema_status check_sharer(const crema_net *net, const cr_net_param *entry
     return CREMA_OK;
   }
   char text[2][256];
-  return cr_net_fail_layer(net->param->layer[entry->layer], CREMA_E_SHAPE,
-                           "cannot share param '%s' with layer '%s': %s differ; this layer's "
-                           "shape is %s, the owner's is %s",
-                           entry->name, owner_layer->name, permissive ? "counts" : "shapes",
-                           crema_shape_text(mine, text[0], sizeof text[0]),
-                           crema_shape_text(theirs, text[1], sizeof text[1]));
+  return cr_net_fail_layer(
+      net->param->layer[entry->layer], CREMA_E_SHAPE,
+      "cannot share param '%.200s' with layer '%.200s': %s differ; this layer's "
+      "shape is %s, the owner's is %s",
+      entry->name, owner_layer->name, permissive ? "counts" : "shapes",
+      crema_shape_text(mine, text[0], sizeof text[0]),
+      crema_shape_text(theirs, text[1], sizeof text[1]));
 }
 
 static crema_status add_sharer(cr_net_build *build, cr_net_param *entry, int owner,
@@ -87,7 +88,7 @@ static crema_status add_sharer(cr_net_build *build, cr_net_param *entry, int own
   entry->owner = owner;
   entry->learnable = net->net_param[owner].learnable;
   int id = entry->learnable;
-  cr_log_debug("Sharing parameters '%s' owned by layer '%s', param index %d", entry->name,
+  cr_log_debug("Sharing parameters '%.200s' owned by layer '%.200s', param index %d", entry->name,
                net->layer[net->net_param[owner].layer].layer->name, net->net_param[owner].index);
   CR_TRY(check_sharer(net, entry, spec));
   CR_TRY(merge_factor(layer, entry, "lr_mult", spec->has_lr_mult, spec->lr_mult,
@@ -177,18 +178,19 @@ int cr_net_match(const crema_net *net, const char *name, int *cursor) {
 
 static crema_status share_layer(cr_layer *target, const cr_layer *source) {
   if (target->params != source->params) {
-    return cr_fail(CREMA_E_ARGUMENT, "layer '%s' has %d parameters here and %d in the other net",
-                   target->name, target->params, source->params);
+    return cr_fail(CREMA_E_ARGUMENT,
+                   "layer '%.200s' has %d parameters here and %d in the other net", target->name,
+                   target->params, source->params);
   }
   for (int p = 0; p < target->params; ++p) {
     if (!crema_shape_equal(&target->blob[p]->shape, &source->blob[p]->shape)) {
       char text[2][256];
-      return cr_fail(CREMA_E_SHAPE,
-                     "cannot share parameter %d of layer '%s': its shape is %s, the other net's "
-                     "is %s",
-                     p, target->name,
-                     crema_shape_text(&target->blob[p]->shape, text[0], sizeof text[0]),
-                     crema_shape_text(&source->blob[p]->shape, text[1], sizeof text[1]));
+      return cr_fail(
+          CREMA_E_SHAPE,
+          "cannot share parameter %d of layer '%.200s': its shape is %s, the other net's "
+          "is %s",
+          p, target->name, crema_shape_text(&target->blob[p]->shape, text[0], sizeof text[0]),
+          crema_shape_text(&source->blob[p]->shape, text[1], sizeof text[1]));
     }
     CR_TRY(cr_blob_share_data(target->blob[p], source->blob[p]));
   }

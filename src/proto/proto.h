@@ -111,6 +111,9 @@ bool cr_layer_names_phase(const Caffe__LayerParameter *layer, Caffe__Phase phase
 
 /* ---- upgrades ------------------------------------------------------------ */
 
+/* What the name of a Scale layer ends in that an upgrade has made of a BatchNorm layer's fields. */
+#define CR_UPGRADED_SCALE "/scale_bias"
+
 /* Brings a net of any dialect (V0, V1, input/input_dim, legacy transform and
  * BatchNorm fields) to today's form in place. *compatible (may be NULL) is false when stray fields
  * had to be dropped. Each kind of upgrade is logged once; `source` (may be NULL) names the file, or

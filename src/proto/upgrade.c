@@ -126,7 +126,7 @@ static crema_status upgrade_ceil_mode(Caffe__NetParameter *net) {
     if (pooling == NULL || !pooling->has_ceil_mode) continue;
     if (pooling->has_round_mode) {
       return cr_fail(CREMA_E_PARSE,
-                     "layer \"%s\": both \"ceil_mode\" and \"round_mode\" are given; use "
+                     "layer \"%.200s\": both \"ceil_mode\" and \"round_mode\" are given; use "
                      "\"round_mode\"",
                      net->layer[i]->name != NULL ? net->layer[i]->name : "");
     }

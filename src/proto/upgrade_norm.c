@@ -7,8 +7,6 @@
 
 enum { STATISTICS = 3 };
 
-static const char scale_suffix[] = "/scale_bias";
-
 /* As in that dialect, a filler means scale_bias. */
 static bool scales(const Caffe__LayerParameter *layer) {
   const Caffe__BatchNormParameter *norm = layer->batch_norm_param;
@@ -105,7 +103,7 @@ static crema_status divide(Caffe__LayerParameter *norm, Caffe__LayerParameter *s
   clear(&scale->base, "propagate_down");
   clear(&scale->base, "batch_norm_param");
   clear(&norm->base, "loss_weight");
-  CR_TRY(set_text(&scale->name, norm->name != NULL ? norm->name : "", scale_suffix));
+  CR_TRY(set_text(&scale->name, norm->name != NULL ? norm->name : "", CR_UPGRADED_SCALE));
   CR_TRY(set_text(&scale->type, "Scale", ""));
   CR_TRY(cr_field_reserve(&scale->base, field_of(&scale->base, "bottom"), 1));
   CR_TRY(set_text(&scale->bottom[0], scale->top[0], ""));

@@ -139,14 +139,15 @@ static crema_status absorb_padding(Caffe__V1LayerParameter *layer,
                                    const Caffe__V1LayerParameter *padding) {
   if (!has_type(layer, "conv") && !has_type(layer, "pool")) {
     return cr_fail(CREMA_E_UNSUPPORTED,
-                   "layer \"%s\": padding (layer \"%s\") can only precede conv and pool",
+                   "layer \"%.200s\": padding (layer \"%s\") can only precede conv and pool",
                    name_of(layer), name_of(padding));
   }
   if (layer->n_bottom != 1 || padding->n_bottom != 1 || padding->n_top != 1) {
-    return cr_fail(CREMA_E_UNSUPPORTED,
-                   "layer \"%s\": padding (layer \"%s\") needs one bottom and one top, and so does "
-                   "the layer behind it",
-                   name_of(layer), name_of(padding));
+    return cr_fail(
+        CREMA_E_UNSUPPORTED,
+        "layer \"%.200s\": padding (layer \"%s\") needs one bottom and one top, and so does "
+        "the layer behind it",
+        name_of(layer), name_of(padding));
   }
   char *bottom = cr_proto_strdup(padding->bottom[0]);
   if (bottom == NULL) return cr_fail_memory(strlen(padding->bottom[0]) + 1, "a blob name");
@@ -187,8 +188,8 @@ static crema_status find_type(const char *name, Caffe__V1LayerParameter__LayerTy
     }
   }
   const char *nearest = cr_nearest(name, names, TYPE_COUNT);
-  if (nearest == NULL) return cr_fail(CREMA_E_UNKNOWN_NAME, "unknown layer type \"%s\"", name);
-  return cr_fail(CREMA_E_UNKNOWN_NAME, "unknown layer type \"%s\"; did you mean \"%s\"?", name,
+  if (nearest == NULL) return cr_fail(CREMA_E_UNKNOWN_NAME, "unknown layer type \"%.200s\"", name);
+  return cr_fail(CREMA_E_UNKNOWN_NAME, "unknown layer type \"%.200s\"; did you mean \"%s\"?", name,
                  nearest);
 }
 
@@ -219,7 +220,7 @@ static crema_status upgrade_layer(Caffe__V1LayerParameter *layer, bool *compatib
   Caffe__V0LayerParameter *old = layer->layer;
   const ProtobufCMessageDescriptor *type = old->base.descriptor;
   if (old->type != NULL) {
-    CR_TRY(cr_fail_in(find_type(old->type, &layer->type), "layer \"%s\"", name_of(layer)));
+    CR_TRY(cr_fail_in(find_type(old->type, &layer->type), "layer \"%.200s\"", name_of(layer)));
     layer->has_type = 1;
   }
   for (unsigned i = 0; i < type->n_fields; ++i) {
@@ -229,7 +230,7 @@ static crema_status upgrade_layer(Caffe__V1LayerParameter *layer, bool *compatib
     CR_TRY(move_field(old, field, layer, &moved));
     if (moved) continue;
     *compatible = false;
-    cr_log_error("layer \"%s\": a layer of type \"%s\" has no field \"%s\"; it is dropped",
+    cr_log_error("layer \"%.200s\": a layer of type \"%s\" has no field \"%s\"; it is dropped",
                  layer->name != NULL ? layer->name : "", old->type != NULL ? old->type : "",
                  field->name);
   }

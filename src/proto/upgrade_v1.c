@@ -130,7 +130,7 @@ static crema_status upgrade_layer(Caffe__V1LayerParameter *old, Caffe__LayerPara
   CR_TRY(collect_params(old, layer));
   if (old->has_type) {
     if ((size_t)old->type >= TYPE_COUNT || type_names[old->type] == NULL) {
-      return cr_fail(CREMA_E_UNKNOWN_NAME, "layer \"%s\": unknown layer type %d",
+      return cr_fail(CREMA_E_UNKNOWN_NAME, "layer \"%.200s\": unknown layer type %d",
                      layer->name != NULL ? layer->name : "", (int)old->type);
     }
     layer->type = cr_proto_strdup(type_names[old->type]);
@@ -138,7 +138,7 @@ static crema_status upgrade_layer(Caffe__V1LayerParameter *old, Caffe__LayerPara
   }
   if (old->layer != NULL) {
     *compatible = false;
-    cr_log_error("layer \"%s\": a layer of the first format inside is dropped",
+    cr_log_error("layer \"%.200s\": a layer of the first format inside is dropped",
                  layer->name != NULL ? layer->name : "");
   }
   return CREMA_OK;

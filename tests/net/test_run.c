@@ -66,6 +66,27 @@ static void fusion_changes_nothing(void **state) {
   crema_net_destroy(apart);
 }
 
+/* LRN over one channel, in whatever layout the convolution before it leaves. */
+static void lrn_of_one_channel_runs(void **state) {
+  (void)state;
+  crema_net *net = build(
+      INPUT("data", DIM4(2, 3, 5, 4))
+      "layer { name: 'c' type: 'Convolution' bottom: 'data' top: 'c'"
+      "  convolution_param { num_output: 16 kernel_size: 1 weight_filler { type: 'xavier' } } }\n"
+      "layer { name: 'n' type: 'LRN' bottom: 'c' top: 'n' lrn_param { local_size: 1 alpha: 3 } }\n"
+      "layer { name: 'd' type: 'Convolution' bottom: 'n' top: 'd'"
+      "  convolution_param { num_output: 16 kernel_size: 1 } loss_weight: 1 }\n",
+      CREMA_TRAIN);
+  double loss = 0.0;
+  run_both(net, &loss);
+  const float *x = data_of(blob_of(net, "c")), *y = data_of(blob_of(net, "n"));
+  for (int64_t i = 0; i < crema_blob_count(blob_of(net, "c")); ++i) {
+    const double expected = (double)x[i] / pow(1.0 + 3.0 * (double)x[i] * (double)x[i], 0.75);
+    assert_near(y[i], expected, 1e-5);
+  }
+  crema_net_destroy(net);
+}
+
 /* A ReLU is done by a convolution only if it is for all that the convolution makes. */
 static void fusion_leaves_other_tops_alone(void **state) {
   (void)state;
@@ -319,6 +340,7 @@ static void other_types_are_warned_of(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(fusion_changes_nothing),
+      cmocka_unit_test(lrn_of_one_channel_runs),
       cmocka_unit_test(fusion_leaves_other_tops_alone),
       cmocka_unit_test(fusion_leaves_values_that_are_needed),
       cmocka_unit_test(a_new_input_shape_is_followed),
