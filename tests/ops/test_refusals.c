@@ -231,6 +231,38 @@ static void test_threads(void **state) {
   expect_classification(&(refusal){.alive = "0"}, "1 of 4 threads can be started");
 }
 
+/* Training ends well, with the numbers of `normal`, or with an error of its own. Counts the former,
+ * and of these the ones on reference kernels. */
+static void train_in(const refusal *r, int *trained, int *reference) {
+  int status = run(r, train, refused);
+  size_t mb = (r->memory + r->data) >> 20;
+  bool error =
+      WIFEXITED(status) && WEXITSTATUS(status) == 1 && count(refused, "crema: error: ") == 1;
+  bool loaded = count(refused, "error while loading shared libraries") == 0;
+  if (status != 0 && !error && loaded) {
+    fail_msg("%zu MB, wait status %#x: %s", mb, (unsigned)status, refused);
+  }
+  if (status != 0) return;
+  expect_same_numbers(normal, refused, ", loss = ", 4);
+  ++*trained;
+  if (count(refused, "reference kernels run") == 1) ++*reference;
+}
+
+static void test_memory(void **state) {
+  (void)state;
+  if (SANITIZED) skip(); /* these reserve terabytes */
+  expect_success(run(&(refusal){0}, train, normal), normal);
+  int trained = 0, reference = 0;
+  for (size_t mb = 50; mb <= 410; mb += 24) {
+    train_in(&(refusal){.memory = mb << 20}, &trained, &reference);
+  }
+  for (size_t mb = 4; mb <= 100; mb += 8) {
+    train_in(&(refusal){.data = mb << 20}, &trained, &reference);
+  }
+  print_message("%d runs trained, %d on reference kernels\n", trained, reference);
+  assert_true(reference > 0 && trained > reference);
+}
+
 static void write_file(const char *name, const char *text) {
   char path[256];
   snprintf(path, sizeof path, "%s/%s", folder, name);
@@ -262,6 +294,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_generated_code),
       cmocka_unit_test(test_threads),
+      cmocka_unit_test(test_memory),
   };
   return cmocka_run_group_tests(tests, begin, end);
 }
