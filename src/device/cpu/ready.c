@@ -17,11 +17,11 @@
 static const size_t LIBRARY_RESERVE = (size_t)32 << 20, OPENMP_RESERVE = (size_t)2 << 20;
 
 enum { UNKNOWN, ALLOWED, REFUSED };
+enum { UNLIMITED = UNKNOWN + 1, LIMITED };
 
 static struct {
-  _Atomic int code;     /* whether the system allows generated code */
-  _Atomic bool limited; /* as the last op found when it was planned */
-  _Atomic bool warned;  /* of the lack of memory */
+  _Atomic int code, memory; /* as found when first asked for */
+  _Atomic bool warned;      /* of the lack of memory */
 } readiness;
 
 /* As oneDNN does: writable memory that is made executable, too. systemd's MemoryDenyWriteExecute
@@ -49,8 +49,17 @@ static bool is_code_allowed(void) {
   return code == ALLOWED;
 }
 
+static bool is_limited(void) {
+  int memory = atomic_load_explicit(&readiness.memory, memory_order_relaxed);
+  if (memory == UNKNOWN) {
+    memory = cr_memory_is_limited() ? LIMITED : UNLIMITED;
+    atomic_store_explicit(&readiness.memory, memory, memory_order_relaxed);
+  }
+  return memory == LIMITED;
+}
+
 static bool has_reserve(void) {
-  if (cr_spare_memory(LIBRARY_RESERVE)) return true;
+  if (!is_limited() || cr_spare_memory(LIBRARY_RESERVE)) return true;
   if (!atomic_exchange(&readiness.warned, true)) {
     cr_log_warning(
         "less than %zu MB of memory are left: "
@@ -60,12 +69,8 @@ static bool has_reserve(void) {
   return false;
 }
 
-static bool is_limited(void) {
-  return atomic_load_explicit(&readiness.limited, memory_order_relaxed);
-}
-
 bool cr_dnnl_is_ready(void) {
-  return is_code_allowed() && (!is_limited() || has_reserve());
+  return is_code_allowed() && has_reserve();
 }
 
 static crema_status library_ready(const cr_plan *plan, bool planning) {
@@ -75,16 +80,13 @@ static crema_status library_ready(const cr_plan *plan, bool planning) {
     return cr_fail(CREMA_E_UNSUPPORTED, "%d threads cannot be started", plan->threads);
   }
   /* Last, as threads take memory. */
-  if ((planning || is_limited()) && !has_reserve()) {
+  if (!has_reserve()) {
     return cr_fail(CREMA_E_UNSUPPORTED, "less than %zu MB are left", LIBRARY_RESERVE >> 20);
   }
   return CREMA_OK;
 }
 
 crema_status cr_cpu_ready(const cr_plan *plan, bool planning) {
-  if (planning) {
-    atomic_store_explicit(&readiness.limited, cr_memory_is_limited(), memory_order_relaxed);
-  }
   if (plan->kernel->library) return library_ready(plan, planning);
   if (!is_limited() || cr_spare_memory(OPENMP_RESERVE)) return CREMA_OK;
   return cr_fail(CREMA_E_NO_MEMORY, "less than %zu MB of memory are left", OPENMP_RESERVE >> 20);

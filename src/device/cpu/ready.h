@@ -10,8 +10,8 @@
  *
  * The `ready` of the back-end table. CREMA_E_UNSUPPORTED: not on plan->kernel, which calls oneDNN,
  * for lack of memory or of threads, or because the system allows no generated code; the first time
- * that is logged as a warning. CREMA_E_NO_MEMORY: not at all. Costs a system call or two while
- * planning; while running, only where the process has a limit on its memory. */
+ * that is logged as a warning. CREMA_E_NO_MEMORY: not at all. Costs two system calls where
+ * the process had a limit on its memory when it was first asked for, else nothing. */
 crema_status cr_cpu_ready(const cr_plan *plan, bool planning) CREMA_MUST_USE;
 
 /* Whether oneDNN may be called, beside any plan. */

@@ -70,8 +70,8 @@ int cr_cpu_enter(cr_plan *plan) {
   cr_signals_hold();
   int before = omp_get_max_threads();
   if (plan->threads == 0) {
+    cr_cpu_waiting_planned(); /* before there are threads that wait */
     plan->threads = cr_cpu_team(threads_for(work_of(plan->desc), before));
-    cr_cpu_waiting_planned();
     return limit(plan->threads, before);
   }
   cr_cpu_waiting_look();
