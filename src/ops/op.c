@@ -208,6 +208,19 @@ static crema_status run_kernel(cr_op *op, planned *p, crema_context *context,
   return status;
 }
 
+/* Whether a row's failure to plan leaves the op to the next: no kernel for it, or a library that
+ * fails where crema's own kernels may not. */
+static bool is_left_to_next(const cr_kernel *kernel, crema_status status) {
+  if (status == CREMA_E_UNSUPPORTED) {
+    cr_log_debug("%s declined: %s", kernel->name, crema_error_text());
+    return true;
+  }
+  if (!kernel->library || (status != CREMA_E_NO_MEMORY && status != CREMA_E_DEVICE)) return false;
+  cr_log_warning("%s cannot be used, another kernel is tried: %s", kernel->name,
+                 crema_error_text());
+  return true;
+}
+
 /* Offers the op to the rows of `context`'s back end, best first. */
 static crema_status choose_kernel(cr_op *op, crema_context *context, planned *p) {
   size_t args = (size_t)op->desc.args;
@@ -223,8 +236,7 @@ static crema_status choose_kernel(cr_op *op, crema_context *context, planned *p)
       p->kernel = kernel;
       return CREMA_OK;
     }
-    if (status != CREMA_E_UNSUPPORTED) return cr_fail_in(status, "op %s", kernel->name);
-    cr_log_debug("%s declined: %s", kernel->name, crema_error_text());
+    if (!is_left_to_next(kernel, status)) return cr_fail_in(status, "op %s", kernel->name);
   }
   return cr_fail(CREMA_E_UNSUPPORTED, "op %s of type %s: no kernel on %s",
                  cr_op_kind_name(op->desc.kind), crema_dtype_name(op->desc.type),

@@ -17,3 +17,5 @@ target_link_libraries(test_few_threads PRIVATE Threads::Threads ${CMAKE_DL_LIBS}
 target_compile_definitions(test_ops_refusals PRIVATE
   CREMA_FEW_THREADS="$<TARGET_FILE:test_few_threads>")
 add_dependencies(test_ops_refusals crema_cli test_few_threads)
+# Where oneDNN cannot be called or fails.
+target_link_options(test_ops_fallback PRIVATE -Wl,--wrap=mmap -Wl,--wrap=dnnl_primitive_create)

@@ -128,7 +128,11 @@ static crema_status run_reorder(cr_form dst_form, crema_devptr dst, cr_form src_
                                 crema_devptr src) {
   if (!cr_dnnl_is_ready()) return move_values(dst_form, dst, src_form, src);
   reorder *r = take_idle(dst_form, src_form);
-  if (r == NULL) CR_TRY(reorder_create(dst_form, src_form, &r));
+  if (r == NULL) {
+    crema_status made = reorder_create(dst_form, src_form, &r);
+    if (made != CREMA_OK && dst_form.type != src_form.type) return made;
+    if (made != CREMA_OK) return move_values(dst_form, dst, src_form, src);
+  }
   dnnl_exec_arg_t args[2] = {{DNNL_ARG_FROM, r->src_memory}, {DNNL_ARG_TO, r->dst_memory}};
   dnnl_status_t status = dnnl_memory_set_data_handle(r->src_memory, (void *)src.address);
   if (status == dnnl_success) {

@@ -1,0 +1,308 @@
+/* Where oneDNN cannot be called, or fails, an op runs on crema's own kernels with the same results,
+ * also when that happens between two runs, whatever layouts the first one left. Linked with --wrap
+ * for mmap and dnnl_primitive_create; a limit that limits nothing makes the library look. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <dnnl.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+#include "crema/log.h"
+#include "device/cpu/dnnl_layout.h"
+#include "ops/op.h"
+
+static bool no_memory, no_primitives;
+
+void *__real_mmap(void *at, size_t bytes, int protection, int flags, int file, off_t offset);
+void *__wrap_mmap(void *at, size_t bytes, int protection, int flags, int file, off_t offset);
+void *__wrap_mmap(void *at, size_t bytes, int protection, int flags, int file, off_t offset) {
+  /* Small requests go through, as the reserve is gone long before all memory is. */
+  if (!no_memory || bytes < (size_t)16 << 20) {
+    return __real_mmap(at, bytes, protection, flags, file, offset);
+  }
+  errno = ENOMEM;
+  return MAP_FAILED;
+}
+
+dnnl_status_t __real_dnnl_primitive_create(dnnl_primitive_t *out, const_dnnl_primitive_desc_t pd);
+dnnl_status_t __wrap_dnnl_primitive_create(dnnl_primitive_t *out, const_dnnl_primitive_desc_t pd);
+dnnl_status_t __wrap_dnnl_primitive_create(dnnl_primitive_t *out, const_dnnl_primitive_desc_t pd) {
+  return no_primitives ? dnnl_out_of_memory : __real_dnnl_primitive_create(out, pd);
+}
+
+static int warnings;
+static char last_warning[512];
+
+static void listen(void *user, crema_log_level level, const char *file, int line,
+                   const char *text) {
+  (void)user, (void)file, (void)line;
+  if (level != CREMA_LOG_WARNING) return;
+  ++warnings;
+  snprintf(last_warning, sizeof last_warning, "%s", text);
+}
+
+/* ---- a few layers -------------------------------------------------------- */
+
+enum { N = 2, C = 3, O = 20, SIDE = 12, HALF = SIDE / 2 };
+
+enum { SRC, WEIGHTS, BIAS, CONV, NORM, NORM_AUX, POOL, POOL_AUX, D_POOL, D_NORM, D_CONV, TENSORS };
+
+static const crema_shape shapes[TENSORS] = {
+    [SRC] = {4, {N, C, SIDE, SIDE}},
+    [WEIGHTS] = {4, {O, C, 3, 3}},
+    [BIAS] = {1, {O}},
+    [CONV] = {4, {N, O, SIDE, SIDE}},
+    [NORM] = {4, {N, O, SIDE, SIDE}},
+    [NORM_AUX] = {4, {N, O, SIDE, SIDE}},
+    [POOL] = {4, {N, O, HALF, HALF}},
+    [POOL_AUX] = {4, {N, O, HALF, HALF}},
+    [D_POOL] = {4, {N, O, HALF, HALF}},
+    [D_NORM] = {4, {N, O, SIDE, SIDE}},
+    [D_CONV] = {4, {N, O, SIDE, SIDE}},
+};
+
+static crema_dtype type_of(int tensor) {
+  return tensor == NORM_AUX ? CREMA_U8 : tensor == POOL_AUX ? CREMA_I32 : CREMA_F32;
+}
+
+typedef struct step {
+  cr_op_desc desc;
+  int args, arg[5];
+} step;
+
+static const cr_window conv_window = {
+    .axes = 2, .kernel = {3, 3}, .stride = {1, 1}, .pad = {1, 1}, .dilation = {1, 1}};
+static const cr_window pool_window = {
+    .axes = 2, .kernel = {2, 2}, .stride = {2, 2}, .pad = {0, 0}, .dilation = {1, 1}};
+
+enum { STEPS = 5 };
+
+/* Forward through convolution, LRN and pooling, and back to the convolution's gradient. */
+static void describe(step *s) {
+  const cr_lrn_params lrn = {.size = 5, .alpha = 0.1f, .beta = 0.75f, .k = 1.0f};
+  s[0] = (step){{.kind = CR_OP_CONV_FWD}, 4, {SRC, WEIGHTS, BIAS, CONV}};
+  s[0].desc.u.conv = (cr_conv_params){.window = conv_window, .group = 1};
+  s[1] = (step){{.kind = CR_OP_LRN_FWD}, 3, {CONV, NORM, NORM_AUX}};
+  s[1].desc.u.lrn = lrn;
+  s[2] = (step){{.kind = CR_OP_POOL_FWD}, 3, {NORM, POOL, POOL_AUX}};
+  s[2].desc.u.pool = (cr_pool_params){.window = pool_window, .method = CR_POOL_MAX};
+  s[3] = (step){{.kind = CR_OP_POOL_BWD}, 3, {D_POOL, POOL_AUX, D_NORM}};
+  s[3].desc.u.pool = (cr_pool_params){.window = pool_window, .method = CR_POOL_MAX};
+  s[4] = (step){{.kind = CR_OP_LRN_BWD}, 5, {CONV, NORM, D_NORM, NORM_AUX, D_CONV}};
+  s[4].desc.u.lrn = lrn;
+}
+
+typedef struct chain {
+  step step[STEPS];
+  cr_op *op[STEPS];
+  cr_tensor *tensor[TENSORS];
+} chain;
+
+static void fill(cr_tensor *tensor) {
+  void *values = NULL;
+  assert_int_equal(cr_tensor_host_write(tensor, &values), CREMA_OK);
+  uint32_t random = 12345;
+  for (int64_t i = 0; i < cr_tensor_count(tensor); ++i) {
+    random = random * 1664525u + 1013904223u;
+    ((float *)values)[i] = (float)(random >> 8) / (float)(1 << 24) - 0.5f;
+  }
+}
+
+static void chain_open(chain *c) {
+  describe(c->step);
+  for (int i = 0; i < TENSORS; ++i) {
+    int64_t count = crema_shape_count(&shapes[i], 0, shapes[i].axes);
+    assert_int_equal(cr_tensor_create(type_of(i), count, &c->tensor[i]), CREMA_OK);
+  }
+  const int given[] = {SRC, WEIGHTS, BIAS, D_POOL};
+  for (size_t i = 0; i < sizeof given / sizeof *given; ++i) fill(c->tensor[given[i]]);
+  for (int i = 0; i < STEPS; ++i) {
+    step *s = &c->step[i];
+    s->desc.type = CREMA_F32;
+    for (int a = 0; a < s->args; ++a) {
+      assert_int_equal(cr_op_desc_add(&s->desc, &shapes[s->arg[a]], type_of(s->arg[a])), CREMA_OK);
+    }
+    assert_int_equal(cr_op_create(&s->desc, &c->op[i]), CREMA_OK);
+  }
+}
+
+static void chain_run(chain *c, int first, int end) {
+  for (int i = first; i < end; ++i) {
+    cr_tensor *args[5] = {NULL};
+    for (int a = 0; a < c->step[i].args; ++a) args[a] = c->tensor[c->step[i].arg[a]];
+    if (cr_op_run(c->op[i], cr_host_context(), args, NULL) != CREMA_OK) {
+      fail_msg("step %d: %s", i, crema_error_text());
+    }
+  }
+}
+
+static bool is_plain(const chain *c, int i) {
+  return strstr(cr_op_kernel_name(c->op[i]), "_plain") != NULL;
+}
+
+static void chain_close(chain *c) {
+  for (int i = 0; i < STEPS; ++i) cr_op_destroy(c->op[i]);
+  for (int i = 0; i < TENSORS; ++i) cr_tensor_destroy(c->tensor[i]);
+}
+
+static void expect_equal(const chain *a, const chain *b, int tensor) {
+  const void *x = NULL, *y = NULL;
+  assert_int_equal(cr_tensor_host_read(a->tensor[tensor], &x), CREMA_OK);
+  assert_int_equal(cr_tensor_host_read(b->tensor[tensor], &y), CREMA_OK);
+  for (int64_t i = 0; i < cr_tensor_count(a->tensor[tensor]); ++i) {
+    assert_float_equal(((const float *)x)[i], ((const float *)y)[i], 1e-4);
+  }
+}
+
+static void expect_equal_chains(const chain *a, const chain *b) {
+  expect_equal(a, b, CONV);
+  expect_equal(a, b, POOL);
+  expect_equal(a, b, D_CONV);
+}
+
+/* ---- tests --------------------------------------------------------------- */
+
+static chain usual, other;
+
+static int begin(void **state) {
+  (void)state;
+  no_memory = no_primitives = false;
+  memset(&usual, 0, sizeof usual);
+  memset(&other, 0, sizeof other);
+  chain_open(&usual);
+  chain_run(&usual, 0, STEPS);
+  chain_open(&other);
+  warnings = 0;
+  return 0;
+}
+
+static int end(void **state) {
+  (void)state;
+  no_memory = no_primitives = false;
+  chain_close(&usual);
+  chain_close(&other);
+  return 0;
+}
+
+static void test_library_fails(void **state) {
+  (void)state;
+  no_primitives = true;
+  chain_run(&other, 0, STEPS);
+  for (int i = 0; i < STEPS; ++i) assert_string_not_equal(cr_op_kernel_name(other.op[i]), "");
+  assert_string_equal(cr_op_kernel_name(other.op[0]), "conv_fwd_f32_plain");
+  assert_true(warnings > 0);
+  assert_non_null(strstr(last_warning, "out of memory"));
+  expect_equal_chains(&usual, &other);
+}
+
+static void test_from_the_start(void **state) {
+  (void)state;
+  no_memory = true;
+  chain_run(&other, 0, STEPS);
+  for (int i = 0; i < STEPS; ++i) assert_true(is_plain(&other, i));
+  expect_equal_chains(&usual, &other);
+  /* Once a process: the next op finds out in silence. */
+  int said = warnings;
+  assert_true(said <= 1);
+  chain_run(&other, 0, STEPS);
+  assert_int_equal(warnings, said);
+}
+
+/* After any step of a pass: what it left in oneDNN's layouts is read all the same. */
+static void test_half_way(void **state) {
+  (void)state;
+  for (int first = 0; first <= STEPS; ++first) {
+    no_memory = false;
+    chain_close(&other);
+    memset(&other, 0, sizeof other);
+    chain_open(&other);
+    chain_run(&other, 0, first);
+    for (int i = 0; i < first; ++i) assert_false(is_plain(&other, i));
+    no_memory = true;
+    chain_run(&other, first, STEPS);
+    for (int i = first; i < STEPS; ++i) assert_true(is_plain(&other, i));
+    expect_equal_chains(&usual, &other);
+  }
+}
+
+/* Plans that were made are given up, and not taken again by themselves. */
+static void test_later(void **state) {
+  (void)state;
+  chain_run(&other, 0, STEPS);
+  for (int i = 0; i < STEPS; ++i) assert_false(is_plain(&other, i));
+  no_memory = true;
+  chain_run(&other, 0, STEPS);
+  for (int i = 0; i < STEPS; ++i) assert_true(is_plain(&other, i));
+  expect_equal_chains(&usual, &other);
+  no_memory = false;
+  chain_run(&other, 0, STEPS);
+  for (int i = 0; i < STEPS; ++i) assert_true(is_plain(&other, i));
+}
+
+/* Conversion gives the same bytes with oneDNN and without, pads and other element types included.
+ */
+static void test_layouts(void **state) {
+  (void)state;
+  enum { VALUES = 2 * 20 * 5 * 7, HELD = 2 * 32 * 5 * 7 };
+  const crema_shape shape = {4, {2, 20, 5, 7}};
+  const cr_dnnl_order orders[] = {
+      {CR_DNNL_BLOCKED, 4}, {CR_DNNL_BLOCKED, 8}, {CR_DNNL_BLOCKED, 16}, {CR_DNNL_LAST, 1}};
+  static float in[VALUES], held[2][HELD], out[VALUES];
+  static int32_t whole[VALUES];
+  static uint8_t bytes[2][HELD];
+  for (int i = 0; i < VALUES; ++i) in[i] = (float)(i + 1), whole[i] = i % 200;
+  for (int i = 0; i < 4; ++i) {
+    const cr_layout *layout[2] = {NULL, NULL};
+    for (int t = 0; t < 2; ++t) {
+      cr_md md = NULL;
+      assert_int_equal(cr_dnnl_md_ordered(&shape, t == 0 ? CREMA_F32 : CREMA_U8, orders[i], &md),
+                       CREMA_OK);
+      assert_int_equal(cr_dnnl_layout(cr_cpu_device(), md, &layout[t]), CREMA_OK);
+      cr_md_destroy(md);
+    }
+    const cr_form flat = {CREMA_F32, NULL}, ints = {CREMA_I32, NULL};
+    const cr_form blocked = {CREMA_F32, layout[0]}, small = {CREMA_U8, layout[1]};
+    memset(held, 0x7e, sizeof held);
+    memset(bytes, 0x7e, sizeof bytes);
+    for (int slow = 0; slow < 2; ++slow) {
+      no_memory = slow == 1;
+      const crema_devptr to = {(uintptr_t)held[slow]}, to_bytes = {(uintptr_t)bytes[slow]};
+      assert_int_equal(cr_dnnl_convert(cr_host_context(), VALUES, blocked, to, flat,
+                                       (crema_devptr){(uintptr_t)in}),
+                       CREMA_OK);
+      assert_int_equal(cr_dnnl_convert(cr_host_context(), VALUES, small, to_bytes, ints,
+                                       (crema_devptr){(uintptr_t)whole}),
+                       CREMA_OK);
+    }
+    assert_memory_equal(held[0], held[1], layout[0]->bytes);
+    assert_memory_equal(bytes[0], bytes[1], layout[1]->bytes);
+    assert_int_equal(
+        cr_dnnl_convert(cr_host_context(), VALUES, flat, (crema_devptr){(uintptr_t)out}, blocked,
+                        (crema_devptr){(uintptr_t)held[0]}),
+        CREMA_OK);
+    assert_memory_equal(in, out, sizeof in);
+  }
+}
+
+int main(void) {
+  const struct rlimit limit = {(rlim_t)1 << 50, (rlim_t)1 << 50};
+  if (setrlimit(RLIMIT_DATA, &limit) != 0) return 1;
+  crema_log_set(listen, NULL, CREMA_LOG_WARNING);
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(test_library_fails, begin, end),
+      cmocka_unit_test_setup_teardown(test_from_the_start, begin, end),
+      cmocka_unit_test_setup_teardown(test_half_way, begin, end),
+      cmocka_unit_test_setup_teardown(test_later, begin, end),
+      cmocka_unit_test_setup_teardown(test_layouts, begin, end),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
