@@ -4,6 +4,10 @@
 #include <stdio.h>
 
 #include "core/fail.h"
+#include "core/spare_memory.h"
+
+/* Loading it with what it needs takes 20 MB of address space. */
+static const size_t RESERVE = (size_t)32 << 20;
 
 typedef struct hdf5_answer {
   pthread_mutex_t lock;
@@ -20,6 +24,7 @@ static hdf5_answer *the_answer(void) {
 
 crema_status cr_hdf5_load(void) {
   hdf5_answer *answer = the_answer();
+  CR_TRY(cr_need_memory(RESERVE, "HDF5"));
   pthread_mutex_lock(&answer->lock);
   if (!answer->asked) {
     answer->status = cr_hdf5_open(&answer->api);

@@ -57,8 +57,9 @@ typedef struct cr_hdf5_api {
  * is not the module's own CR_HDF5_ABI or HDF5 does not start. */
 typedef bool cr_hdf5_entry(const char *abi, cr_hdf5_api *api);
 
-/* Loads HDF5, once a process; the same answer every time. Errors: CREMA_E_UNSUPPORTED, the text
- * says what is missing. */
+/* Loads HDF5, once a process; the same answer every time. Called before each file: HDF5 does not
+ * survive an allocation that fails. Errors: CREMA_E_UNSUPPORTED, the text says what is missing;
+ * CREMA_E_NO_MEMORY where memory is limited and short. */
 crema_status cr_hdf5_load(void) CREMA_MUST_USE;
 
 /* The table; only after cr_hdf5_load has succeeded. */

@@ -1,9 +1,12 @@
 #include "core/spare_memory.h"
 
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
+
+#include "core/fail.h"
 
 bool cr_spare_memory(size_t bytes) {
   /* Writable and private, as allocators map it: other memory counts against fewer limits. */
@@ -33,5 +36,19 @@ bool cr_address_space_is_limited(void) {
 }
 
 bool cr_memory_is_limited(void) {
-  return cr_address_space_is_limited() || has_limit(RLIMIT_DATA) || is_never_overcommitted();
+  enum { UNKNOWN, UNLIMITED, LIMITED };
+  static _Atomic int answer;
+  int known = atomic_load_explicit(&answer, memory_order_relaxed);
+  if (known == UNKNOWN) {
+    bool limited =
+        cr_address_space_is_limited() || has_limit(RLIMIT_DATA) || is_never_overcommitted();
+    known = limited ? LIMITED : UNLIMITED;
+    atomic_store_explicit(&answer, known, memory_order_relaxed);
+  }
+  return known == LIMITED;
+}
+
+crema_status cr_need_memory(size_t bytes, const char *who) {
+  if (!cr_memory_is_limited() || cr_spare_memory(bytes)) return CREMA_OK;
+  return cr_fail(CREMA_E_NO_MEMORY, "less than %zu MB of memory are left for %s", bytes >> 20, who);
 }

@@ -15,8 +15,13 @@
 #include "core/file.h"
 #include "core/io.h"
 #include "core/signals.h"
+#include "core/spare_memory.h"
 #include "data/db_backends.h"
 #include "data/leveldb_view.h"
+
+/* What has to be left before the library is called: C++ that ends the process when it gets no
+ * memory. */
+static const size_t RESERVE = (size_t)32 << 20;
 
 typedef struct level_db {
   cr_db base;
@@ -112,6 +117,7 @@ static crema_status level_open(const char *path, bool write, cr_db **out) {
   crema_status status = CREMA_OK;
   if (write) CR_TRY_GOTO(prepare_write(path), fail);
   else CR_TRY_GOTO(cr_leveldb_view_open(path, &db->view), fail);
+  CR_TRY_GOTO(cr_fail_in(cr_need_memory(RESERVE, "LevelDB"), "%s", path), fail);
   make_options(db, write);
   char *error = NULL;
   cr_signals_hold();
@@ -138,6 +144,7 @@ static void level_cursor_close(cr_db_cursor *base) {
 
 static crema_status level_cursor_open(cr_db *base, cr_db_cursor **out) {
   level_db *db = (level_db *)base;
+  CR_TRY(cr_fail_in(cr_need_memory(RESERVE, "LevelDB"), "%s", base->path));
   level_cursor *cursor = calloc(1, sizeof *cursor);
   if (cursor == NULL) return cr_fail_memory(sizeof *cursor, "a cursor");
   cursor->iterator = leveldb_create_iterator(db->db, db->read);
@@ -213,7 +220,7 @@ static void level_abort(cr_db_txn *base) {
 }
 
 static crema_status level_txn_begin(cr_db *base, cr_db_txn **out) {
-  (void)base;
+  CR_TRY(cr_fail_in(cr_need_memory(RESERVE, "LevelDB"), "%s", base->path));
   level_txn *txn = calloc(1, sizeof *txn);
   if (txn == NULL) return cr_fail_memory(sizeof *txn, "a transaction");
   txn->batch = leveldb_writebatch_create();

@@ -17,11 +17,10 @@
 static const size_t LIBRARY_RESERVE = (size_t)32 << 20, OPENMP_RESERVE = (size_t)2 << 20;
 
 enum { UNKNOWN, ALLOWED, REFUSED };
-enum { UNLIMITED = UNKNOWN + 1, LIMITED };
 
 static struct {
-  _Atomic int code, memory; /* as found when first asked for */
-  _Atomic bool warned;      /* of the lack of memory */
+  _Atomic int code;    /* whether the system allows generated code */
+  _Atomic bool warned; /* of the lack of memory */
 } readiness;
 
 /* As oneDNN does: writable memory that is made executable, too. systemd's MemoryDenyWriteExecute
@@ -49,17 +48,8 @@ static bool is_code_allowed(void) {
   return code == ALLOWED;
 }
 
-static bool is_limited(void) {
-  int memory = atomic_load_explicit(&readiness.memory, memory_order_relaxed);
-  if (memory == UNKNOWN) {
-    memory = cr_memory_is_limited() ? LIMITED : UNLIMITED;
-    atomic_store_explicit(&readiness.memory, memory, memory_order_relaxed);
-  }
-  return memory == LIMITED;
-}
-
 static bool has_reserve(void) {
-  if (!is_limited() || cr_spare_memory(LIBRARY_RESERVE)) return true;
+  if (!cr_memory_is_limited() || cr_spare_memory(LIBRARY_RESERVE)) return true;
   if (!atomic_exchange(&readiness.warned, true)) {
     cr_log_warning(
         "less than %zu MB of memory are left: "
@@ -88,6 +78,5 @@ static crema_status library_ready(const cr_plan *plan, bool planning) {
 
 crema_status cr_cpu_ready(const cr_plan *plan, bool planning) {
   if (plan->kernel->library) return library_ready(plan, planning);
-  if (!is_limited() || cr_spare_memory(OPENMP_RESERVE)) return CREMA_OK;
-  return cr_fail(CREMA_E_NO_MEMORY, "less than %zu MB of memory are left", OPENMP_RESERVE >> 20);
+  return cr_need_memory(OPENMP_RESERVE, "OpenMP");
 }
