@@ -10,8 +10,11 @@
 /* Returns what the failed allocation made of it. */
 typedef crema_status operation(solver_case *c);
 
-static void every_allocation_fails(const char *name, solver_case *c, operation *run) {
-  for (long n = 0;; ++n) {
+/* Leaves out more and more of them, where each run takes long and CREMA_TEST_ALL_ALLOCATIONS is not
+ * set. */
+static void allocations_fail(const char *name, solver_case *c, operation *run, bool slow) {
+  bool all = !slow || getenv("CREMA_TEST_ALL_ALLOCATIONS") != NULL;
+  for (long n = 0;; n += all ? 1 : 1 + n / 8) {
     no_memory_arm(n);
     crema_status status = run(c);
     bool hit = no_memory_end();
@@ -27,6 +30,10 @@ static void every_allocation_fails(const char *name, solver_case *c, operation *
                crema_error_text());
     }
   }
+}
+
+static void every_allocation_fails(const char *name, solver_case *c, operation *run) {
+  allocations_fail(name, c, run, false);
 }
 
 static const char *const solver_text =
@@ -64,13 +71,30 @@ static const char *const data_net =
     "  inner_product_param { num_output: 2 weight_filler { type: 'xavier' } } }\n"
     "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'ip' bottom: 'label' top: 'loss' }\n";
 
-static void make_database(const solver_case *c) {
+/* The same from LevelDB, whose own allocations do not fail: it ends the process then. */
+static const char *const leveldb_net =
+    "layer { name: 'in' type: 'Data' top: 'data' top: 'label'\n"
+    "  data_param { source: 'db' batch_size: 3 backend: LEVELDB } }\n"
+    "layer { name: 'ip' type: 'InnerProduct' bottom: 'data' top: 'ip'\n"
+    "  inner_product_param { num_output: 2 } }\n"
+    "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'ip' bottom: 'label' top: 'loss' }\n";
+
+/* Samples from files that are decoded and resized. */
+static const char *const image_net =
+    "layer { name: 'in' type: 'ImageData' top: 'data' top: 'label'\n"
+    "  image_data_param { source: 'list.txt' batch_size: 2 new_height: 6 new_width: 6 }\n"
+    "  transform_param { mean_value: 100 } }\n"
+    "layer { name: 'ip' type: 'InnerProduct' bottom: 'data' top: 'ip'\n"
+    "  inner_product_param { num_output: 2 } }\n"
+    "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'ip' bottom: 'label' top: 'loss' }\n";
+
+static void make_database(const solver_case *c, const char *backend) {
   char path[256];
   cr_db *db = NULL;
   cr_db_txn *txn = NULL;
   cr_buffer value = {0};
   static const uint8_t pixels[9] = {1, 2, 3, 4, 5, 6, 7, 8, 9};
-  assert_int_equal(cr_db_open("lmdb", case_path(c, "db", path), CR_DB_NEW, &db), CREMA_OK);
+  assert_int_equal(cr_db_open(backend, case_path(c, "db", path), CR_DB_NEW, &db), CREMA_OK);
   assert_int_equal(cr_db_txn_begin(db, &txn), CREMA_OK);
   for (int i = 0; i < 5; ++i) {
     char key[2] = {(char)('a' + i), 0};
@@ -129,8 +153,11 @@ static crema_status resume_hdf5(solver_case *c) {
 static void begin(solver_case *c, const char *net, const char *more) {
   char text[512];
   case_begin(c);
-  if (net == data_net) make_database(c);
-  else c->options.feed = net == wide_net ? feed : case_feed;
+  if (net == data_net) make_database(c, "lmdb");
+  else if (net == leveldb_net) make_database(c, "leveldb");
+  else if (net == image_net) {
+    case_write(c, "list.txt", CREMA_SOURCE_DIR "/examples/images/cat.jpg 1\n");
+  } else c->options.feed = net == wide_net ? feed : case_feed;
   snprintf(text, sizeof text, "%s %s", solver_text, more);
   case_load(c, net, text);
   assert_int_equal(crema_solver_step(c->solver, 2), CREMA_OK);
@@ -155,6 +182,12 @@ static void training(void **state) {
   case_end(&c);
   begin(&c, data_net, "");
   every_allocation_fails("training from a database", &c, load_and_train);
+  case_end(&c);
+  begin(&c, leveldb_net, "");
+  allocations_fail("training from LevelDB", &c, load_and_train, true);
+  case_end(&c);
+  begin(&c, image_net, "");
+  allocations_fail("training from images", &c, load_and_train, true);
   case_end(&c);
 }
 
