@@ -24,7 +24,7 @@ $(MNIST)/test_lmdb/data.mdb: part := t10k
 
 test: all        ## Build and run the whole test suite
 	@ctest --preset release -j 2
-	@scripts/conformance.py $(BUILD) docs/conformance.md
+	@scripts/conformance.py $(BUILD) $(wildcard build-cuda) docs/conformance.md
 
 install: all     ## Install the library and the command (PREFIX=/usr/local, DESTDIR)
 	@cmake --install $(BUILD) --prefix $(or $(PREFIX),/usr/local)

@@ -10,7 +10,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-PARTS = ["CMakeLists.txt", "cmake", "include", "src", "tests/CMakeLists.txt", "tests/layers"]
+PARTS = ["CMakeLists.txt", "cmake", "include", "src", "tests/CMakeLists.txt",
+         "tests/report_devices.c", "tests/layers"]
 TESTS = ["test_layers_gradient", "test_layers_refusal", "test_layers_layer"]
 STEP = re.compile(
     r"^(?:Add to `(?P<add>[^`]+)` (?P<where>before|after) `(?P<anchor>[^\n]+)`:"
