@@ -377,7 +377,7 @@ static void s4_18_a_retried_request_is_counted(void **state) {
   end(&f);
 }
 
-enum { HAND_OVERS = 20000, PARTIES = 8 };
+enum { HAND_OVERS = 4000, PARTIES = 8 };
 
 typedef struct hand_over {
   pool_fixture *f;
