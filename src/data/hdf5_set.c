@@ -192,9 +192,10 @@ static hid_t make_set(hid_t file, const char *name, const crema_shape *shape, hs
   hid_t how = cr_h5()->Pcreate(cr_h5()->P_DATASET_CREATE);
   hid_t links = cr_h5()->Pcreate(cr_h5()->P_LINK_CREATE);
   hid_t set = -1;
-  /* A slash in the name makes a group. */
+  /* A slash in the name makes a group; without the time of day the same run gives the same file. */
   if (space >= 0 && how >= 0 && links >= 0 &&
       cr_h5()->Pset_create_intermediate_group(links, 1) >= 0 &&
+      cr_h5()->Pset_obj_track_times(how, 0) >= 0 &&
       cr_h5()->Pset_chunk(how, shape->axes, chunk) >= 0) {
     set = cr_h5()->Dcreate2(file, name, cr_h5()->T_NATIVE_FLOAT, space, links, how, H5P_DEFAULT);
   }
