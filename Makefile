@@ -4,7 +4,7 @@ BUILD := build
 CREMA := $(BUILD)/bin/crema
 MNIST := $(BUILD)/mnist
 
-.PHONY: all run test install uninstall command configure deps asan tsan clean cuda help
+.PHONY: all run test torture install uninstall command configure deps asan tsan clean cuda help
 
 all: configure   ## Install what is needed and build
 	@cmake --build --preset release
@@ -36,6 +36,9 @@ uninstall:       ## Remove what was installed last from here
 	@sed -n 's|^\(.*/crema\)/.*|$(DESTDIR)\1|p' "$(BUILD)/install_manifest.txt" | sort -u | \
 	  while IFS= read -r folder; do [ ! -d "$$folder" ] || find "$$folder" -type d -empty -delete; done
 	@rm "$(BUILD)/install_manifest.txt"
+
+torture: all     ## Kill, interrupt and starve training and the tools, for half an hour
+	@cmake --build --preset release --target torture
 
 asan tsan: deps  ## Build with sanitizers and test
 	@cmake --preset $@ >/dev/null && cmake --build --preset $@ && ctest --preset $@ -j 2
