@@ -17,7 +17,7 @@ import threading
 import time
 import zlib
 
-LIMIT = 60  # seconds after which a run hangs
+LIMIT = 120  # seconds after which a run hangs
 
 Result = collections.namedtuple("Result", "code text")
 # What the injector saw: the calls, as (number, name, path); what the paths of those that met the
