@@ -190,7 +190,6 @@ fail:
 }
 
 static crema_status find_or_open(crema_device_type type, int index, crema_device **out) {
-  CR_REQUIRE(out);
   const cr_backend *backend = NULL;
   CR_TRY(load_backend(type));
   CR_TRY(cr_backend_find(type, &backend));
@@ -219,6 +218,7 @@ static crema_status find_or_open(crema_device_type type, int index, crema_device
 }
 
 crema_status crema_device_get(crema_device_type type, int index, crema_device **out) {
+  CR_REQUIRE(out);
   cr_signals_hold();
   crema_status status = find_or_open(type, index, out);
   cr_signals_release();
