@@ -20,5 +20,7 @@ foreach(name ${CREMA_FUZZ_NAMES})
     set(runs 1000)
   endif()
   add_test(NAME fuzz/${name} COMMAND fuzz_run_${name} ${runs} 0 ${corpus_dir}/${name})
-  set_tests_properties(fuzz/${name} PROPERTIES TIMEOUT 120 LABELS fuzz)
+  # As scripts/fuzz.py has it; without sanitizers nobody reads these.
+  set_tests_properties(fuzz/${name} PROPERTIES TIMEOUT 120 LABELS fuzz ENVIRONMENT
+    "ASAN_OPTIONS=allocator_may_return_null=1:max_allocation_size_mb=256;LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/fuzz/leaks.supp:print_suppressions=0")
 endforeach()
