@@ -155,7 +155,8 @@ expect_line "a log that cannot be written" '^W.*log_sink\.c:.*/dev/full: cannot 
 [ "$(grep -c '/dev/full' log)" -eq 1 ] || { fail "more than one warning of the log"; cat log; }
 
 # ---- a program with more rights than its caller does not take files and code from the caller ----
-if [ "$(id -u)" -eq 0 ] && grep -q '^NoNewPrivs:.0' /proc/self/status &&
+# (The address sanitizer's leak checker cannot look into such a process, nor be told not to.)
+if [ "$(id -u)" -eq 0 ] && ! nm "$crema" | grep -q __asan_init && grep -q '^NoNewPrivs:.0' /proc/self/status &&
   ! findmnt -no OPTIONS -T . 2>/dev/null | grep -q nosuid; then
   unset CREMA_MAX_FILE
   module=$(dirname "$crema")/libcrema-hdf5.so
@@ -166,8 +167,6 @@ if [ "$(id -u)" -eq 0 ] && grep -q '^NoNewPrivs:.0' /proc/self/status &&
   chmod 755 . alone
   chown 65534 alone/privileged
   chmod 4755 alone/privileged
-  # The leak checker cannot look into a privileged process.
-  export ASAN_OPTIONS=detect_leaks=0
   for kind in ordinary privileged; do
     CREMA_MAX_FILE=1 alone/$kind upgrade_net_proto_text net.prototxt /dev/null >log 2>&1
     code=$?

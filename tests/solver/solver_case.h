@@ -119,6 +119,7 @@ static inline void keep_line(void *user, crema_log_level level, const char *file
 }
 
 static inline void listen(log_lines *lines) {
+  crema_log_set(NULL, NULL, CREMA_LOG_INFO); /* threads of earlier solvers may be logging still */
   *lines = (log_lines){.size = 0};
   crema_log_set(keep_line, lines, CREMA_LOG_INFO);
 }
