@@ -304,11 +304,43 @@ static void s0_22_a_circle_of_sharing_is_reported(void **state) {
   crema_blob_destroy(c);
 }
 
+/* Every value counts, the first and what is left of the last few, too. */
+static void s4_36_sums_of_doubles_and_of_odd_counts(void **state) {
+  (void)state;
+  const crema_dtype type[] = {CREMA_F64, CREMA_F32};
+  for (size_t t = 0; t < sizeof type / sizeof *type; ++t) {
+    for (int count = 1; count <= 19; ++count) {
+      cr_tensor *tensor = NULL;
+      crema_devptr data = {0};
+      crema_blob *blob = NULL;
+      crema_shape shape = {.axes = 1, .dim = {count}};
+      assert_int_equal(cr_blob_create_typed(&shape, type[t], type[t], &blob), CREMA_OK);
+      tensor = blob->data;
+      cr_form form = {type[t], NULL};
+      assert_int_equal(cr_tensor_write(tensor, cr_host_context(), form, &data), CREMA_OK);
+      double asum = 0, sumsq = 0, expected = 0, squares = 0;
+      for (int i = 0; i < count; ++i) {
+        double value = i % 2 == 0 ? i + 3 : -(i + 3);
+        if (type[t] == CREMA_F64) ((double *)data.address)[i] = value;
+        else ((float *)data.address)[i] = (float)value;
+        expected += i + 3;
+        squares += value * value;
+      }
+      assert_int_equal(cr_blob_asum_data(blob, &asum), CREMA_OK);
+      assert_int_equal(cr_blob_sumsq_data(blob, &sumsq), CREMA_OK);
+      assert_true(asum == expected);
+      assert_true(sumsq == squares);
+      crema_blob_destroy(blob);
+    }
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(s0_26_sums_run_where_the_head_is),
       cmocka_unit_test(s0_26_scale_and_update_run_where_the_head_is),
       cmocka_unit_test(s4_36_update_with_other_types),
+      cmocka_unit_test(s4_36_sums_of_doubles_and_of_odd_counts),
       cmocka_unit_test(s0_26_s4_36_updates_with_odd_differences),
       cmocka_unit_test(s0_23_a_batch_filled_through_views),
       cmocka_unit_test(s0_24_adopted_data_after_shrinking),

@@ -11,4 +11,6 @@ endforeach()
 add_custom_target(torture USES_TERMINAL
   COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/run.py $<TARGET_FILE:crema_cli>
     $<TARGET_FILE:torture_fault>
-  DEPENDS crema_cli torture_fault)
+  COMMAND ${CMAKE_COMMAND} -E env CREMA_TORTURE_RESUMES=100 $<TARGET_FILE:test_solver_stops>
+  COMMAND ${CMAKE_COMMAND} -E env CREMA_TEST_ALL_ALLOCATIONS=1 $<TARGET_FILE:test_solver_no_memory>
+  DEPENDS crema_cli torture_fault test_solver_stops test_solver_no_memory)
