@@ -30,6 +30,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 KNOWN = ROOT / "tests/equivalent_mutants.tsv"
@@ -155,6 +156,7 @@ class Copy:
         self.tree, self.args = folder / "tree", args
         self.build = self.tree / "build"
         self.temporary = folder / "tmp"
+        self.changed = folder / "changed"  # there while a file is: what a killed run has left
         self.tree.mkdir(parents=True, exist_ok=True)
         self.clear_temporary()
         files = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
@@ -192,6 +194,9 @@ class Copy:
             return subprocess.CompletedProcess(command, 124, output.decode(errors="replace"))
 
     def configure(self):
+        if self.changed.exists():
+            (self.tree / self.changed.read_text()).touch()
+            self.changed.unlink()
         done = self.run(["cmake", "-G", "Ninja", "-S", ".", "-B", "build", "-DCMAKE_BUILD_TYPE=Release",
                          "-DCREMA_BENCH=OFF"], 300)
         if done.returncode == 0:
@@ -226,6 +231,7 @@ class Copy:
     def attempt(self, change):
         """Returns "refused", "same code", "caught by ..." or "survived"."""
         path = self.tree / change.path
+        self.changed.write_text(str(change.path))
         original = path.read_text()
         before = self.object_hash(change.path)
         lines = original.split("\n")
@@ -240,6 +246,7 @@ class Copy:
             return self.judge()
         finally:
             path.write_text(original)
+            self.changed.unlink()
             self.clear_temporary()
 
     def judge(self):
@@ -287,7 +294,7 @@ def work(copy, todo, tried, args, lock):
     while True:
         with lock:
             counted = sum(1 for _, end in tried if end not in ("refused", "same code"))
-            if counted >= args.count:
+            if counted >= args.count or time.monotonic() > args.end:
                 return
         try:
             change = todo.get_nowait()
@@ -304,6 +311,7 @@ def main():
     parser = argparse.ArgumentParser(description="Prints small changes that no test notices.")
     parser.add_argument("room", choices=sorted(ROOMS))
     parser.add_argument("--count", type=int, default=40, help="changes to try (those that compile)")
+    parser.add_argument("--minutes", type=float, default=1e6, help="begin no change after so many minutes")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=1, help="copies of the tree that work at once")
     parser.add_argument("--only", help="only files whose path has this in it")
@@ -322,6 +330,7 @@ def main():
         copy.configure()
     args.targets = copies[0].room_targets()
     check_green(copies[0])
+    args.end = time.monotonic() + 60 * args.minutes
     todo, tried, lock = queue.Queue(), [], threading.Lock()
     for change in possible:
         todo.put(change)

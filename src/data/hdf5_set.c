@@ -256,7 +256,10 @@ crema_status cr_hdf5_writer_append(cr_hdf5_writer *writer, const char *name,
     set = make_set(writer->file, name, shape, dim);
   }
   status = set < 0 ? cr_fail(CREMA_E_IO, "cannot write") : append_to(set, shape, values);
-  if (set >= 0) cr_h5()->Dclose(set);
+  /* Values may be written no earlier than now. */
+  if (set >= 0 && cr_h5()->Dclose(set) < 0 && status == CREMA_OK) {
+    status = cr_fail(CREMA_E_IO, "cannot write");
+  }
   cr_hdf5_hush_end(before);
   return cr_fail_in(status, "%s: data set '%s'", writer->path, name);
 }

@@ -1,17 +1,36 @@
 /* HDF5 for the shared library and the command: from its module. */
+#define _GNU_SOURCE /* dl_iterate_phdr */
 #include <dlfcn.h>
+#include <link.h>
 #include <string.h>
 
 #include "core/fail.h"
 #include "core/hdf5_api.h"
 #include "core/module.h"
 
+static int is_hdf5(struct dl_phdr_info *info, size_t size, void *user) {
+  (void)size, (void)user;
+  return info->dlpi_name != NULL && strstr(info->dlpi_name, "libhdf5") != NULL;
+}
+
+/* At the end of the process HDF5 closes what is open, and crashes on a file that it could not write
+ * or close before. Crema closes its files itself, so that nothing is lost without that; a host that
+ * has HDF5 for its own files keeps it. */
+static void do_nothing_at_exit(void *library) {
+  void *symbol = dlsym(library, "H5dont_atexit");
+  herr_t (*dont_atexit)(void) = NULL;
+  memcpy(&dont_atexit, &symbol, sizeof dont_atexit);
+  if (dont_atexit != NULL) (void)dont_atexit();
+}
+
 crema_status cr_hdf5_open(cr_hdf5_api *api) {
   static const char name[] = "libcrema-hdf5.so";
   void *library = NULL;
+  bool of_host = dl_iterate_phdr(is_hdf5, NULL) != 0;
   if (cr_module_open(name, "CREMA_HDF5_MODULE", &library) != CREMA_OK) {
     return cr_fail_in(CREMA_E_UNSUPPORTED, "no HDF5 files");
   }
+  if (!of_host) do_nothing_at_exit(library);
   /* C has no conversion from an object's address to a function's. */
   void *symbol = dlsym(library, "crema_hdf5_api");
   cr_hdf5_entry *entry = NULL;
