@@ -1,0 +1,74 @@
+/* Suggestions for mistyped names. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/nearest.h"
+
+typedef struct question {
+  const char *word, *answer; /* NULL: nothing is near enough */
+} question;
+
+static void check(const question *table, size_t count, const char *const *names, size_t known) {
+  for (size_t i = 0; i < count; ++i) {
+    const char *found = cr_nearest(table[i].word, names, known);
+    if (table[i].answer == NULL) {
+      if (found != NULL) fail_msg("%s: suggests %s", table[i].word, found);
+    } else if (found == NULL || strcmp(found, table[i].answer) != 0) {
+      fail_msg("%s: suggests %s", table[i].word, found == NULL ? "nothing" : found);
+    }
+  }
+}
+
+static void test_one_slip_is_found(void **state) {
+  (void)state;
+  static const char *const names[] = {"Convolution", "Pooling", "InnerProduct", "Input", "LRN"};
+  static const question table[] = {
+      {"Convolutoin", "Convolution"},  /* two letters exchanged */
+      {"Convoluton", "Convolution"},   /* one left out */
+      {"Convoluttion", "Convolution"}, /* one too many */
+      {"onvolution", "Convolution"},   /* the first missing */
+      {"Convolutio", "Convolution"},   /* the last missing */
+      {"Konvolution", "Convolution"},  /* another first letter */
+      {"convolution", "Convolution"},  /* case counts half */
+      {"POOLING", "Pooling"},          /* three costs of a half each, in seven letters */
+      {"Inptu", "Input"},
+      {"lrn", "LRN"},
+      {"Softmax", NULL},
+      {"", NULL},
+      {"Xyzzy", NULL},
+  };
+  check(table, sizeof table / sizeof *table, names, sizeof names / sizeof *names);
+}
+
+/* The nearest one wins, and of equals the first. */
+static void test_the_nearest_wins(void **state) {
+  (void)state;
+  static const char *const names[] = {"abcdef", "abcdxy", "abcdxf"};
+  static const question table[] = {
+      {"abcdxz", "abcdxy"}, {"abcdef", "abcdef"}, {"abcdzf", "abcdef"}, {"abcdxF", "abcdxf"}};
+  check(table, sizeof table / sizeof *table, names, sizeof names / sizeof *names);
+}
+
+/* What endings behind underscores share says nothing. */
+static void test_shared_endings_do_not_count(void **state) {
+  (void)state;
+  static const char *const names[] = {"lrn_param", "batch_size"};
+  static const question table[] = {{"xyz_param", NULL},
+                                   {"lrm_param", "lrn_param"},
+                                   {"batchsize", "batch_size"},
+                                   {"crop_size", NULL}};
+  check(table, sizeof table / sizeof *table, names, sizeof names / sizeof *names);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_one_slip_is_found),
+      cmocka_unit_test(test_the_nearest_wins),
+      cmocka_unit_test(test_shared_endings_do_not_count),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
