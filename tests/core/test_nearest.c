@@ -53,6 +53,14 @@ static void test_the_nearest_wins(void **state) {
   check(table, sizeof table / sizeof *table, names, sizeof names / sizeof *names);
 }
 
+/* A letter too many or too few costs what another letter does. */
+static void test_a_letter_more_or_less(void **state) {
+  (void)state;
+  static const char *const names[] = {"abcdef", "abcdezf", "abcdez", "uvwxyz", "uvwxqz", "uvwxqy"};
+  static const question table[] = {{"abcdeqf", "abcdef"}, {"uvwyz", "uvwxyz"}};
+  check(table, sizeof table / sizeof *table, names, sizeof names / sizeof *names);
+}
+
 /* What endings behind underscores share says nothing. */
 static void test_shared_endings_do_not_count(void **state) {
   (void)state;
@@ -68,6 +76,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_one_slip_is_found),
       cmocka_unit_test(test_the_nearest_wins),
+      cmocka_unit_test(test_a_letter_more_or_less),
       cmocka_unit_test(test_shared_endings_do_not_count),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
