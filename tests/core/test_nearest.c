@@ -56,7 +56,7 @@ static void test_the_nearest_wins(void **state) {
 /* A letter too many or too few costs what another letter does. */
 static void test_a_letter_more_or_less(void **state) {
   (void)state;
-  static const char *const names[] = {"abcdef", "abcdezf", "abcdez", "uvwxyz", "uvwxqz", "uvwxqy"};
+  static const char *const names[] = {"abcdef", "abcdezf", "uvwxyz", "uvwqz"};
   static const question table[] = {{"abcdeqf", "abcdef"}, {"uvwyz", "uvwxyz"}};
   check(table, sizeof table / sizeof *table, names, sizeof names / sizeof *names);
 }
