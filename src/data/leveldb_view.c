@@ -196,11 +196,18 @@ typedef struct link_job {
   const char *manifest;
 } link_job;
 
+/* LevelDB counts its files from 1, and ends the process when it meets a log or table 0. */
+static bool has_number_zero(const char *name) {
+  size_t zeros = strspn(name, "0");
+  return zeros > 0 && name[zeros] == '.';
+}
+
 /* Nothing is linked that LevelDB writes to: of the manifests only the current one, no LOCK. Tables
  * without a sound end are left out: a writer that ended while tables were being merged leaves a
  * piece of one that belongs to nothing. One that does belong LevelDB finds missing. */
 static crema_status link_file(const char *path, const char *name, void *user) {
   const link_job *job = user;
+  if (has_number_zero(name)) return CREMA_OK;
   if (!is_table(name) && !ends_in(name, ".log") && strcmp(name, "CURRENT") != 0 &&
       strcmp(name, job->manifest) != 0) {
     return CREMA_OK;

@@ -382,6 +382,27 @@ static void test_unfinished_table(void **state) {
   fixture_remove(&f);
 }
 
+/* LevelDB itself ends the process when it finds a file of that number. */
+static void test_files_of_number_zero_are_passed_over(void **state) {
+  static const char *const names[] = {"000000.log", "0.log", "000000.ldb", "00.sst"};
+  fixture f;
+  (void)state;
+  fixture_make(&f);
+  const char *path = fixture_db_of(&f, "leveldb", "db", 5, fixture_gray);
+  for (size_t i = 0; i < sizeof names / sizeof *names; ++i) {
+    char name[32];
+    cr_db *db = NULL;
+    uint64_t count = 0;
+    snprintf(name, sizeof name, "db/%s", names[i]);
+    assert_int_equal(cr_file_write(fixture_path(&f, name), "x", 1), CREMA_OK);
+    assert_int_equal(cr_db_open("leveldb", path, CR_DB_READ, &db), CREMA_OK);
+    assert_int_equal(cr_db_count(db, &count), CREMA_OK);
+    assert_int_equal(count, 5);
+    cr_db_close(db);
+  }
+  fixture_remove(&f);
+}
+
 /* A changed byte is an error or does not matter; never a crash or an endless walk. */
 static void test_damaged_files(void **state) {
   enum { SEED = 11, ROUNDS = 120 };
@@ -476,6 +497,7 @@ int main(void) {
       cmocka_unit_test(test_scratch_folders_of_killed_runs),
       cmocka_unit_test(test_truncated_table),
       cmocka_unit_test(test_unfinished_table),
+      cmocka_unit_test(test_files_of_number_zero_are_passed_over),
       cmocka_unit_test(test_damaged_files),
       cmocka_unit_test(test_reader),
   };
