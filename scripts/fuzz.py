@@ -180,10 +180,12 @@ def coverage(args):
                        env=os.environ | {"LLVM_PROFILE_FILE": str(raw)})
         subprocess.run(["llvm-profdata", "merge", "-o", str(data), str(raw)], check=True)
         exported = subprocess.run(["llvm-cov", "export", "-summary-only", f"-instr-profile={data}",
-                                   str(program), *[str(ROOT / f) for f in TARGETS[name][1]]],
-                                  check=True, capture_output=True, text=True).stdout
-        lines = json.loads(exported)["data"][0]["totals"]["lines"]
-        print(f"| {name} | {lines['covered']} | {lines['count']} | {lines['percent']:.0f} % |", flush=True)
+                                   str(program)], check=True, capture_output=True, text=True).stdout
+        # The compiler may have been given relative paths.
+        lines = [f["summary"]["lines"] for f in json.loads(exported)["data"][0]["files"]
+                 if f["filename"].endswith(tuple("/" + reader for reader in TARGETS[name][1]))]
+        covered, count = sum(n["covered"] for n in lines), sum(n["count"] for n in lines)
+        print(f"| {name} | {covered} | {count} | {100 * covered / max(count, 1):.0f} % |", flush=True)
     return 0
 
 
