@@ -158,6 +158,26 @@ static void states_are_refused(void **state) {
   }
 }
 
+/* 2^33 x 2^33 values are none at all in 64 bits. */
+static void extents_that_overflow(void **state) {
+  const hsize_t dim[] = {(hsize_t)1 << 33, (hsize_t)1 << 33}, chunk[] = {1, 1};
+  crema_shape shape;
+  (void)state;
+  hid_t file = begin(), how = cr_h5()->Pcreate(cr_h5()->P_DATASET_CREATE);
+  assert_true(cr_h5()->Pset_chunk(how, 2, chunk) >= 0);
+  hid_t space = cr_h5()->Screate_simple(2, dim, NULL);
+  hid_t set = cr_h5()->Dcreate2(file, "data", cr_h5()->T_NATIVE_FLOAT, space, H5P_DEFAULT, how,
+                                H5P_DEFAULT);
+  assert_true(set >= 0);
+  cr_h5()->Dclose(set);
+  cr_h5()->Sclose(space);
+  cr_h5()->Pclose(how);
+  end(file);
+  crema_status status = cr_hdf5_set_probe(path, "data", &shape);
+  assert_error_has("has too many elements");
+  assert_int_equal(status, CREMA_E_SHAPE);
+}
+
 static void only_regular_files(void **state) {
   crema_shape shape;
   (void)state;
@@ -176,7 +196,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(data_sets_are_refused), cmocka_unit_test(memory_counts),
       cmocka_unit_test(whole_files_are_read),  cmocka_unit_test(states_are_refused),
-      cmocka_unit_test(only_regular_files),
+      cmocka_unit_test(extents_that_overflow), cmocka_unit_test(only_regular_files),
   };
   return cmocka_run_group_tests(tests, make_path, remove_path);
 }
