@@ -17,8 +17,8 @@
 #include "core/clock.h"
 #include "core/rng.h"
 #include "core/thread.h"
-#include "data/prefetch.h"
-#include "data/sample.h"
+#include "data/pipeline/prefetch.h"
+#include "data/augment/sample.h"
 #include "device/sim/sim.h"
 #include "memory/syncedmem.h"
 

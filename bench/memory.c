@@ -11,7 +11,7 @@
 #include "core/queue.h"
 #include "core/thread.h"
 #include "crema/net.h"
-#include "device/pool.h"
+#include "device/memory/pool.h"
 #include "device/sim/sim.h"
 #include "memory/syncedmem.h"
 

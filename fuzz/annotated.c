@@ -1,5 +1,5 @@
 /* AnnotatedDatum records of any bytes: parsing, decoding, and dropping boxes outside a window. */
-#include "data/annotated.h"
+#include "data/augment/annotated.h"
 #include "support/support.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {

@@ -1,8 +1,8 @@
 /* Records of any bytes: parsing, decoding, transforming. */
 #include <stdlib.h>
 
-#include "data/sample.h"
-#include "data/transformer.h"
+#include "data/augment/sample.h"
+#include "data/augment/transformer.h"
 #include "support/support.h"
 
 /* Crops to 8 x 8 of whatever there is. */

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "data/hdf5_set.h"
+#include "data/pipeline/hdf5_set.h"
 #include "support/support.h"
 
 static const char model[] =

@@ -1,7 +1,7 @@
 /* Lists of images, as files of any bytes. */
 #include <string.h>
 
-#include "data/image_list.h"
+#include "data/pipeline/image_list.h"
 #include "support/support.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

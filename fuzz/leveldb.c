@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "data/db.h"
+#include "data/db/db.h"
 #include "support/support.h"
 
 enum { MAX_FILES = 16, MAX_RECORDS = 1000, MAX_NAME = 32 };

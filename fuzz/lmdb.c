@@ -5,7 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "data/lmdb_walk.h"
+#include "data/db/lmdb_walk.h"
 #include "support/support.h"
 
 enum { MAX_RECORDS = 1000 };

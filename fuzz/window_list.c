@@ -1,5 +1,5 @@
 /* Window files of any bytes. */
-#include "data/window_list.h"
+#include "data/pipeline/window_list.h"
 #include "support/support.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

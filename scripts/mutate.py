@@ -39,12 +39,12 @@ KNOWN = ROOT / "tests/equivalent_mutants.tsv"
 ROOMS = {
     "core": (["src/core"], "^core/"),
     "memory": (["src/memory"], "^memory/"),
-    "device": (["src/device", "src/device/sim"], "^device/"),
-    "data": (["src/data"], "^data/"),
+    "device": (["src/device", "src/device/memory", "src/device/sim"], "^device/"),
+    "data": (["src/data/db", "src/data/image", "src/data/augment", "src/data/pipeline"], "^data/"),
     "net": (["src/net"], "^net/"),
     "solver": (["src/solver"], "^solver/"),
     "ops": (["src/ops", "src/device/cpu"], "^ops/"),
-    "layers": (["src/layers"], "^layers/(a[^d]|[b-z])"),
+    "layers": (["src/layers", "src/layers/common", "src/layers/data", "src/layers/loss", "src/layers/shape"], "^layers/(a[^d]|[b-z])"),
     "proto": (["src/proto"], "^proto/"),
 }
 # Tests (as CMake writes regular expressions) that look at the text of the tree or at installing, or that need long: they cannot notice.

@@ -6,9 +6,9 @@
 #include "core/fail.h"
 #include "core/file.h"
 #include "core/log.h"
-#include "data/db.h"
-#include "data/mean.h"
-#include "data/sample.h"
+#include "data/db/db.h"
+#include "data/augment/mean.h"
+#include "data/augment/sample.h"
 
 typedef struct mean_job {
   const char *path;

@@ -9,9 +9,9 @@
 #include "core/file.h"
 #include "core/log.h"
 #include "core/rng.h"
-#include "data/image.h"
-#include "data/image_list.h"
-#include "data/image_scaled.h"
+#include "data/image/image.h"
+#include "data/pipeline/image_list.h"
+#include "data/image/image_scaled.h"
 #include "db_writer.h"
 
 typedef struct convert_options {

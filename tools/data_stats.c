@@ -6,9 +6,9 @@
 
 #include "cli.h"
 #include "core/fail.h"
-#include "data/annotated.h"
-#include "data/db.h"
-#include "data/sample.h"
+#include "data/augment/annotated.h"
+#include "data/db/db.h"
+#include "data/augment/sample.h"
 
 enum { SHAPES = 16, MEAN_CHANNELS = 64, NAMED = 10 };
 

@@ -2,8 +2,8 @@
 #ifndef CREMA_TOOLS_DB_WRITER_H
 #define CREMA_TOOLS_DB_WRITER_H
 
-#include "data/datum.h"
-#include "data/db.h"
+#include "data/db/datum.h"
+#include "data/db/db.h"
 
 typedef struct db_writer {
   cr_db *db;

@@ -12,7 +12,7 @@
 #include "core/hdf5_api.h"
 #include "core/log.h"
 #include "crema/net.h"
-#include "data/hdf5_set.h"
+#include "data/pipeline/hdf5_set.h"
 #include "db_writer.h"
 #include "device_flag.h"
 

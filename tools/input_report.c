@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "data/feed.h"
-#include "data/prefetch.h"
+#include "data/pipeline/feed.h"
+#include "data/pipeline/prefetch.h"
 #include "net/net.h"
 
 static double rate(uint64_t samples, double seconds) {

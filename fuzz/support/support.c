@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "data/image_scaled.h"
+#include "data/image/image_scaled.h"
 
 static char folder[64];
 

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "data/image.h"
+#include "data/image/image.h"
 #include "net/net.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

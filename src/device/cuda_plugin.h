@@ -10,7 +10,7 @@
 
 #include "crema/log.h"
 #include "device/kernel.h"
-#include "device/workspace.h"
+#include "device/memory/workspace.h"
 
 /* Grows with every change to the structs that both sides know. */
 enum { CR_CUDA_ABI = 2 };

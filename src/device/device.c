@@ -6,8 +6,8 @@
 
 #include "core/fail.h"
 #include "core/log.h"
-#include "device/memory_lock.h"
-#include "device/pool.h"
+#include "device/memory/memory_lock.h"
+#include "device/memory/pool.h"
 
 crema_device_type crema_device_get_type(const crema_device *device) {
   if (device == NULL) return CREMA_DEVICE_CPU;

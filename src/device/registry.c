@@ -11,7 +11,7 @@
 #include "core/log.h"
 #include "core/signals.h"
 #include "device/cuda_plugin.h"
-#include "device/pool.h"
+#include "device/memory/pool.h"
 
 enum { BACKENDS = 3, PEER_GROUP = 8 };
 

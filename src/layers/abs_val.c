@@ -1,5 +1,5 @@
 /* AbsVal: y = |x|. */
-#include "layers/layer_function.h"
+#include "layers/common/layer_function.h"
 
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
   cr_layer_function *s = layer->state;

@@ -2,7 +2,7 @@
  * (outer, C, inner), labels (outer, inner). Tops: the share (a scalar) and, optionally, the share
  * for each class (C). It has no gradient. */
 #include "core/fail.h"
-#include "layers/layer_op.h"
+#include "layers/common/layer_op.h"
 
 typedef struct accuracy_state {
   cr_layer_op op;

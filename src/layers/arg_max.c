@@ -3,7 +3,7 @@
  * values instead. Otherwise over all of an item: the top is (N, 1, top_k), with out_max_val
  * (N, 2, top_k), places and values. It has no gradient. */
 #include "core/fail.h"
-#include "layers/layer_op.h"
+#include "layers/common/layer_op.h"
 
 typedef struct arg_max_state {
   cr_layer_op find, join;

@@ -7,7 +7,7 @@
  * m values a channel, and 1. They are no parameters for the solver: src/net gives them lr_mult 0.
  */
 #include "core/fail.h"
-#include "layers/layer_op.h"
+#include "layers/common/layer_op.h"
 
 typedef struct bn_state {
   bool global;

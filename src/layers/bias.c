@@ -2,8 +2,8 @@
  * others. It is parameter 0 of shape num_axes (-1: to the end; 0: a scalar), or the second bottom.
  */
 #include "core/fail.h"
-#include "layers/layer_op.h"
-#include "layers/layer_shape.h"
+#include "layers/common/layer_op.h"
+#include "layers/common/layer_shape.h"
 
 typedef struct bias_state {
   cr_layer_op forward, copy, backward;

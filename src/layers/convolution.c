@@ -3,8 +3,8 @@
  * K...), bias (O), top (N..., O, S'...) with S' = (S + 2 pad - dilation (K - 1) - 1) / stride + 1.
  * Several bottoms of one shape give as many tops with the same weights. */
 #include "core/fail.h"
-#include "layers/layer_conv.h"
-#include "layers/layer_weights.h"
+#include "layers/common/layer_conv.h"
+#include "layers/common/layer_weights.h"
 
 typedef struct conv_state {
   cr_layer_conv conv;

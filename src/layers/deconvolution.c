@@ -2,7 +2,7 @@
  * bottom (N..., C, S...), weights (C, O/group, K...), bias (O), top (N..., O, S'...) with S' =
  * stride (S - 1) + dilation (K - 1) + 1 - 2 pad. */
 #include "core/fail.h"
-#include "layers/layer_conv.h"
+#include "layers/common/layer_conv.h"
 
 typedef struct deconv_state {
   cr_layer_conv conv;

@@ -3,7 +3,7 @@
  * layer's key and the number of the pass only. */
 #include "core/fail.h"
 #include "core/rng.h"
-#include "layers/layer_op.h"
+#include "layers/common/layer_op.h"
 
 typedef struct dropout_state {
   float ratio;

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "core/fail.h"
-#include "layers/layer_args.h"
-#include "layers/layer_op.h"
+#include "layers/common/layer_args.h"
+#include "layers/common/layer_op.h"
 
 typedef struct eltwise_state {
   int operation;

@@ -1,6 +1,6 @@
 /* ELU: y = lambda x for x > 0, lambda alpha (exp(x) - 1) otherwise (Clevert, Unterthiner and
  * Hochreiter, 2016). */
-#include "layers/layer_function.h"
+#include "layers/common/layer_function.h"
 
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
   cr_layer_function *s = layer->state;

@@ -1,7 +1,7 @@
 /* Embed: row index of a table of input_dim rows of num_output values, plus a bias; the top has the
  * bottom's axes and one more. */
 #include "core/fail.h"
-#include "layers/layer_op.h"
+#include "layers/common/layer_op.h"
 
 typedef struct embed_state {
   int64_t rows, width;

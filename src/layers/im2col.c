@@ -1,9 +1,9 @@
 /* Im2col: what a convolution window sees at each place: (N..., C, S...) to (N..., C * window,
  * S'...). */
 #include "core/fail.h"
-#include "layers/layer_op.h"
-#include "layers/layer_shape.h"
-#include "layers/layer_window.h"
+#include "layers/common/layer_op.h"
+#include "layers/common/layer_shape.h"
+#include "layers/common/layer_window.h"
 
 typedef struct im2col_state {
   int axis;

@@ -1,8 +1,8 @@
 /* InnerProduct: top = bottom * weights' + bias, all axes from `axis` on taken as one vector.
  * Shapes: bottom (M..., K...), weights (N, K) or, transposed, (K, N), bias (N), top (M..., N). */
 #include "core/fail.h"
-#include "layers/layer_op.h"
-#include "layers/layer_weights.h"
+#include "layers/common/layer_op.h"
+#include "layers/common/layer_weights.h"
 
 typedef struct ip_state {
   int64_t outputs, inputs; /* N, K */

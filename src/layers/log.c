@@ -1,7 +1,7 @@
 /* Log: y = log(shift + scale x) to the given base; base -1 stands for e. */
 #include <math.h>
 
-#include "layers/layer_function.h"
+#include "layers/common/layer_function.h"
 
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
   cr_layer_function *s = layer->state;

@@ -1,7 +1,7 @@
 /* LRN: y = x / (k + alpha/n * sum of x^2 over a window)^beta, the window being n = local_size
  * neighbouring channels, or n = local_size^2 places of the same channel (k is 1 then). */
 #include "core/fail.h"
-#include "layers/layer_op.h"
+#include "layers/common/layer_op.h"
 
 typedef struct lrn_state {
   cr_lrn_params params;

@@ -2,8 +2,8 @@
  * normalize_variance, divided by its deviation + eps. The gradient takes that divisor for the
  * deviation, as Caffe does. */
 #include "core/fail.h"
-#include "layers/layer_nothing.h"
-#include "layers/layer_op.h"
+#include "layers/common/layer_nothing.h"
+#include "layers/common/layer_op.h"
 
 typedef struct mvn_state {
   cr_layer_op forward, backward;

@@ -1,8 +1,8 @@
 /* Parameter: a top whose values are a parameter of the given shape. */
 #include "core/fail.h"
-#include "layers/layer_nothing.h"
-#include "layers/layer_op.h"
-#include "layers/layer_shape.h"
+#include "layers/common/layer_nothing.h"
+#include "layers/common/layer_op.h"
+#include "layers/common/layer_shape.h"
 
 typedef struct parameter_state {
   cr_layer_op add;

@@ -5,8 +5,8 @@
  * ceil((S + 2 pad - K) / stride) + 1, less one if there is padding, be it of the other axis, and
  * the last window would start behind the input. */
 #include "core/fail.h"
-#include "layers/layer_op.h"
-#include "layers/layer_window.h"
+#include "layers/common/layer_op.h"
+#include "layers/common/layer_window.h"
 
 typedef struct pooling_state {
   int method; /* CAFFE__POOLING_PARAMETER__POOL_METHOD__... */

@@ -1,7 +1,7 @@
 /* PReLU: y = x for x > 0, slope * x otherwise; the slope is a parameter, one a channel (axis 1) or,
  * with channel_shared, one for all. */
 #include "core/fail.h"
-#include "layers/layer_op.h"
+#include "layers/common/layer_op.h"
 
 typedef struct prelu_state {
   bool shared;

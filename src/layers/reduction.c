@@ -1,8 +1,8 @@
 /* Reduction: coeff times the sum, mean, absolute sum or sum of squares over all axes from `axis`
  * on. */
 #include "core/fail.h"
-#include "layers/layer_nothing.h"
-#include "layers/layer_op.h"
+#include "layers/common/layer_nothing.h"
+#include "layers/common/layer_op.h"
 
 typedef struct reduction_state {
   cr_layer_op forward, backward;

@@ -1,5 +1,5 @@
 /* ReLU: y = x for x > 0, negative_slope * x otherwise. */
-#include "layers/layer_unary.h"
+#include "layers/common/layer_unary.h"
 
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
   cr_layer_unary *s = layer->state;

@@ -2,8 +2,8 @@
  * repeated over all others. scale is parameter 0 of shape num_axes (-1: to the end; 0: a
  * scalar), or the second bottom; the bias, with bias_term, is the last parameter. */
 #include "core/fail.h"
-#include "layers/layer_op.h"
-#include "layers/layer_shape.h"
+#include "layers/common/layer_op.h"
+#include "layers/common/layer_shape.h"
 
 typedef struct scale_state {
   bool bias;

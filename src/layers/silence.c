@@ -1,6 +1,6 @@
 /* Silence: takes blobs that nobody reads; their gradient is zero. */
-#include "layers/layer.h"
-#include "layers/layer_nothing.h"
+#include "layers/common/layer.h"
+#include "layers/common/layer_nothing.h"
 
 static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
                              const bool *propagate_down, crema_blob *const *bottom) {

@@ -1,7 +1,7 @@
 /* Softmax over one axis. */
 #include "core/fail.h"
-#include "layers/layer_nothing.h"
-#include "layers/layer_op.h"
+#include "layers/common/layer_nothing.h"
+#include "layers/common/layer_op.h"
 
 typedef struct softmax_state {
   cr_layer_op forward, backward;

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 
 #include "core/fail.h"
-#include "layers/layer_args.h"
-#include "layers/layer_op.h"
-#include "layers/layer_window.h"
+#include "layers/common/layer_args.h"
+#include "layers/common/layer_op.h"
+#include "layers/common/layer_window.h"
 
 typedef struct spp_level {
   cr_layer_op forward, backward;

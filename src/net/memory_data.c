@@ -2,7 +2,7 @@
 #include "crema/memory_data.h"
 
 #include "core/fail.h"
-#include "layers/memory_data.h"
+#include "layers/data/memory_data.h"
 #include "net/net.h"
 
 static crema_status find(crema_net *net, const char *name, cr_layer **out) {

@@ -4,7 +4,7 @@
 
 #include "core/file.h"
 #include "crema/net.h"
-#include "layers/layer.h"
+#include "layers/common/layer.h"
 #include "net/name_map.h"
 
 /* One entry a parameter blob of a layer (owners and sharers). */

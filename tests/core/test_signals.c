@@ -24,7 +24,7 @@
 #include "core/signals.h"
 #include "core/thread.h"
 #include "crema/crema.h"
-#include "data/db.h"
+#include "data/db/db.h"
 
 /* Convolutions large enough for generated kernels on two threads. */
 static const char net_text[] =

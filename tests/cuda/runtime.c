@@ -13,7 +13,7 @@
 #include "core/fail.h"
 #include "crema/event.h"
 #include "crema/log.h"
-#include "device/block.h"
+#include "device/memory/block.h"
 #include "device/copy.h"
 #include "device/device.h"
 #include "memory/tensor.h"

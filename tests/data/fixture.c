@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "data/db.h"
+#include "data/db/db.h"
 
 void fixture_make(fixture *f) {
   const char *base = getenv("TMPDIR");

@@ -3,8 +3,8 @@
 #define CR_TESTS_DATA_FIXTURE_H
 
 #include "core/buffer.h"
-#include "data/datum.h"
-#include "data/image.h"
+#include "data/db/datum.h"
+#include "data/image/image.h"
 
 /* A new empty folder; its path is kept in `path`. Removed, with all in it, by fixture_remove. */
 typedef struct fixture {

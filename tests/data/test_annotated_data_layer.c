@@ -10,7 +10,7 @@
 
 #include "core/clock.h"
 #include "core/rng.h"
-#include "data/prefetch.h"
+#include "data/pipeline/prefetch.h"
 #include "fixture.h"
 #include "net/net.h"
 #include "proto/proto.h"

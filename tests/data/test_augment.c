@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "data/augment.h"
+#include "data/augment/augment.h"
 
 static crema_status try_make(const char *text, cr_augment **out) {
   ProtobufCMessage *param = NULL;

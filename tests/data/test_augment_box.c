@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "data/augment_box.h"
+#include "data/augment/augment_box.h"
 
 static void assert_near(float a, float b) {
   if (!(fabsf(a - b) <= 1e-5F)) fail_msg("%g is not %g", (double)a, (double)b);

@@ -7,9 +7,9 @@
 
 #include <cmocka.h>
 
-#include "data/augment.h"
-#include "data/augment_private.h"
-#include "data/image_codec.h"
+#include "data/augment/augment.h"
+#include "data/augment/augment_private.h"
+#include "data/image/image_codec.h"
 
 static cr_augment *make(const char *text) {
   ProtobufCMessage *param = NULL;

@@ -6,8 +6,8 @@
 
 #include <cmocka.h>
 
-#include "data/augment.h"
-#include "data/augment_private.h"
+#include "data/augment/augment.h"
+#include "data/augment/augment_private.h"
 
 #define MODE(name) CAFFE__RESIZE_PARAMETER__INTERP_MODE__##name
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "core/fail.h"
-#include "data/batch_push.h"
+#include "data/pipeline/batch_push.h"
 #include "fixture.h"
 
 enum { DEPTH = 1, VALUES = 1000 };

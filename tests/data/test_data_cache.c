@@ -13,8 +13,8 @@
 #include "core/free_memory.h"
 #include "crema/log.h"
 #include "crema/solver.h"
-#include "data/input_group.h"
-#include "data/record_cache.h"
+#include "data/pipeline/input_group.h"
+#include "data/pipeline/record_cache.h"
 #include "fixture.h"
 #include "net/net.h"
 

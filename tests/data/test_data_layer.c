@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "core/clock.h"
-#include "data/prefetch.h"
+#include "data/pipeline/prefetch.h"
 #include "fixture.h"
 #include "net/net.h"
 

@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "core/rng.h"
-#include "data/datum.h"
+#include "data/db/datum.h"
 #include "proto/proto.h"
 
 static crema_status parse(const char *bytes, size_t size, cr_datum *out) {

@@ -13,7 +13,7 @@
 
 #include "core/file.h"
 #include "core/rng.h"
-#include "data/db.h"
+#include "data/db/db.h"
 #include "fixture.h"
 
 static cr_db_bytes bytes_of(const char *text) {

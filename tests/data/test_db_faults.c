@@ -16,7 +16,7 @@
 #include <cmocka.h>
 
 #include "crema/log.h"
-#include "data/prefetch.h"
+#include "data/pipeline/prefetch.h"
 #include "fixture.h"
 
 enum { RECORDS = 30 };

@@ -15,8 +15,8 @@
 
 #include "core/file.h"
 #include "core/rng.h"
-#include "data/db.h"
-#include "data/reader.h"
+#include "data/db/db.h"
+#include "data/pipeline/reader.h"
 #include "fixture.h"
 
 static cr_db_bytes bytes_of(const char *text) {

@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "core/file.h"
-#include "data/prefetch.h"
+#include "data/pipeline/prefetch.h"
 #include "fixture.h"
 
 enum { RECORDS = 400 };

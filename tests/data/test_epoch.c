@@ -14,7 +14,7 @@
 
 #include "core/file.h"
 #include "core/rng.h"
-#include "data/image_list.h"
+#include "data/pipeline/image_list.h"
 #include "fixture.h"
 #include "net/net.h"
 

@@ -15,7 +15,7 @@
 #include "core/fail.h"
 #include "core/rng.h"
 #include "core/thread.h"
-#include "data/feed.h"
+#include "data/pipeline/feed.h"
 #include "fixture.h"
 #include "memory/blob.h"
 

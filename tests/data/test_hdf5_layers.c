@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "core/file.h"
-#include "data/hdf5_set.h"
+#include "data/pipeline/hdf5_set.h"
 #include "fixture.h"
 #include "net/net.h"
 

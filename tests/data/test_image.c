@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "core/rng.h"
-#include "data/image.h"
+#include "data/image/image.h"
 #include "fixture.h"
 
 static void assert_error_has(const char *part) {

@@ -9,8 +9,8 @@
 
 #include "core/file.h"
 #include "crema/image.h"
-#include "data/image.h"
-#include "data/mean.h"
+#include "data/image/image.h"
+#include "data/augment/mean.h"
 #include "fixture.h"
 #include "memory/blob.h"
 

@@ -10,9 +10,9 @@
 
 #include "core/clock.h"
 #include "core/file.h"
-#include "data/image_list.h"
-#include "data/order.h"
-#include "data/prefetch.h"
+#include "data/pipeline/image_list.h"
+#include "data/pipeline/order.h"
+#include "data/pipeline/prefetch.h"
 #include "fixture.h"
 #include "net/net.h"
 

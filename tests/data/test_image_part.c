@@ -10,9 +10,9 @@
 #include <turbojpeg.h>
 
 #include "core/rng.h"
-#include "data/image.h"
-#include "data/image_codec.h"
-#include "data/sample.h"
+#include "data/image/image.h"
+#include "data/image/image_codec.h"
+#include "data/augment/sample.h"
 
 typedef struct jpeg_file {
   unsigned char *bytes;

@@ -10,8 +10,8 @@
 #include <cmocka.h>
 
 #include "core/rng.h"
-#include "data/image_codec.h"
-#include "data/image_scaled.h"
+#include "data/image/image_codec.h"
+#include "data/image/image_scaled.h"
 
 typedef struct pictures {
   cr_image source, raw, resized, whole, wanted;

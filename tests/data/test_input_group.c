@@ -12,7 +12,7 @@
 #include "core/fail.h"
 #include "core/rng.h"
 #include "core/thread.h"
-#include "data/input_group.h"
+#include "data/pipeline/input_group.h"
 #include "fixture.h"
 
 enum { DEPTH = 6 };

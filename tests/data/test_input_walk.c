@@ -13,8 +13,8 @@
 #include <cmocka.h>
 
 #include "core/rng.h"
-#include "data/order.h"
-#include "data/prefetch.h"
+#include "data/pipeline/order.h"
+#include "data/pipeline/prefetch.h"
 #include "fixture.h"
 
 enum { MAX_RECORDS = 40, MAX_CONSUMERS = 3 };

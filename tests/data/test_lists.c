@@ -9,8 +9,8 @@
 
 #include "core/file.h"
 #include "data/fixture.h"
-#include "data/image_list.h"
-#include "data/window_list.h"
+#include "data/pipeline/image_list.h"
+#include "data/pipeline/window_list.h"
 
 typedef struct refusal {
   const char *text;

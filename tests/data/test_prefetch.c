@@ -14,8 +14,8 @@
 
 #include "core/clock.h"
 #include "core/rng.h"
-#include "data/prefetch.h"
-#include "data/prefetch_private.h"
+#include "data/pipeline/prefetch.h"
+#include "data/pipeline/prefetch_private.h"
 #include "device/device.h"
 #include "fixture.h"
 

@@ -10,8 +10,8 @@
 
 #include "core/clock.h"
 #include "core/rng.h"
-#include "data/reader.h"
-#include "data/reader_private.h"
+#include "data/pipeline/reader.h"
+#include "data/pipeline/reader_private.h"
 #include "fixture.h"
 
 static void open_reader(const char *source, int consumers, int depth, cr_reader **out) {

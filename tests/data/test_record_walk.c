@@ -9,7 +9,7 @@
 
 #include "core/clock.h"
 #include "core/thread.h"
-#include "data/record_walk.h"
+#include "data/pipeline/record_walk.h"
 #include "fixture.h"
 
 enum { RECORDS = 10 };

@@ -16,9 +16,9 @@
 #include "core/rng.h"
 #include "core/thread.h"
 #include "crema/memory_data.h"
-#include "data/hdf5_set.h"
+#include "data/pipeline/hdf5_set.h"
 #include "fixture.h"
-#include "layers/layer_share.h"
+#include "layers/common/layer_share.h"
 #include "net/net.h"
 
 enum { SAMPLES = 23, SOLVERS = 4 };

@@ -10,8 +10,8 @@
 #include <cmocka.h>
 
 #include "core/rng.h"
-#include "data/transform_rows.h"
-#include "data/transform_rows_private.h"
+#include "data/augment/transform_rows.h"
+#include "data/augment/transform_rows_private.h"
 
 enum { MAX_WIDTH = 300, MAX_HEIGHT = 12, SLACK = 40 };
 

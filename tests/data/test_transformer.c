@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "data/mean.h"
-#include "data/transformer.h"
+#include "data/augment/mean.h"
+#include "data/augment/transformer.h"
 
 enum { C = 3, H = 6, W = 7 };
 

@@ -12,8 +12,8 @@
 
 #include "comma_locale.h"
 #include "core/file.h"
-#include "data/prefetch.h"
-#include "data/window_crop.h"
+#include "data/pipeline/prefetch.h"
+#include "data/pipeline/window_crop.h"
 #include "fixture.h"
 #include "net/net.h"
 

@@ -2,7 +2,7 @@
 #ifndef CR_TESTS_DEVICE_POOL_FIXTURE_H
 #define CR_TESTS_DEVICE_POOL_FIXTURE_H
 
-#include "device/pool.h"
+#include "device/memory/pool.h"
 #include "memory/sim_fixture.h"
 
 typedef struct pool_fixture {

@@ -7,12 +7,12 @@
 #include "core/clock.h"
 #include "core/fail.h"
 #include "core/thread.h"
-#include "device/block.h"
+#include "device/memory/block.h"
 #include "device/copy.h"
-#include "device/memory_lock.h"
-#include "device/numa.h"
-#include "device/pool.h"
-#include "device/tracking.h"
+#include "device/memory/memory_lock.h"
+#include "device/memory/numa.h"
+#include "device/memory/pool.h"
+#include "device/memory/tracking.h"
 
 enum { SIZE = 300 };
 

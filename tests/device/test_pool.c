@@ -8,7 +8,7 @@
 #include "core/log.h"
 #include "core/rng.h"
 #include "core/thread.h"
-#include "device/block.h"
+#include "device/memory/block.h"
 #include "device/copy.h"
 
 static void s1_22_without_a_pool(void **state) {

@@ -10,9 +10,9 @@
 #include "core/fail.h"
 #include "core/log.h"
 #include "core/thread.h"
-#include "device/block.h"
-#include "device/memory_lock.h"
-#include "device/tracking.h"
+#include "device/memory/block.h"
+#include "device/memory/memory_lock.h"
+#include "device/memory/tracking.h"
 
 static void s1_26_tracking(void **state) {
   (void)state;

@@ -3,7 +3,7 @@
 #include "memory/sim_fixture.h"
 
 #include "core/thread.h"
-#include "device/pool.h"
+#include "device/memory/pool.h"
 
 enum { SMALL = 1000, LARGE = 50000 };
 

@@ -9,7 +9,7 @@
 #include "core/rng.h"
 #include "crema/net.h"
 #include "crema/solver.h"
-#include "device/pool.h"
+#include "device/memory/pool.h"
 #include "net/net.h"
 
 enum { BATCH = 16, CLASSES = 10, SIDE = 28 };

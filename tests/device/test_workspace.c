@@ -3,8 +3,8 @@
 
 #include "core/fail.h"
 #include "core/thread.h"
-#include "device/block.h"
-#include "device/workspace.h"
+#include "device/memory/block.h"
+#include "device/memory/workspace.h"
 
 static void s4_20_workspaces_grow_only(void **state) {
   (void)state;

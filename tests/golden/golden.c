@@ -13,7 +13,7 @@
 
 #include "core/fail.h"
 #include "device/device.h"
-#include "layers/layer.h"
+#include "layers/common/layer.h"
 
 typedef struct tally {
   bool quiet;

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "crema/net.h"
-#include "data/transformer.h"
+#include "data/augment/transformer.h"
 #include "golden.h"
 #include "golden_h5.h"
 

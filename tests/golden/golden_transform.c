@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "data/sample.h"
-#include "data/transformer.h"
+#include "data/augment/sample.h"
+#include "data/augment/transformer.h"
 #include "golden.h"
 #include "golden_h5.h"
 

@@ -6,7 +6,7 @@
 
 #include "core/fail.h"
 #include "core/rng.h"
-#include "device/pool.h"
+#include "device/memory/pool.h"
 #include "memory/syncedmem.h"
 
 enum { SIZE = 24 };

@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-#include "device/pool.h"
+#include "device/memory/pool.h"
 
 enum { SMALL = 100 };
 

@@ -5,7 +5,7 @@
 #include "core/fail.h"
 #include "core/queue.h"
 #include "core/thread.h"
-#include "device/pool.h"
+#include "device/memory/pool.h"
 
 static void s0_21_async_push(void **state) {
   (void)state;

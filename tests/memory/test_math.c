@@ -3,7 +3,7 @@
 #include "memory/sim_fixture.h"
 
 #include "core/fail.h"
-#include "device/pool.h"
+#include "device/memory/pool.h"
 #include "memory/blob.h"
 #include "memory/math.h"
 

@@ -9,7 +9,7 @@
 
 #include "core/fail.h"
 #include "core/thread.h"
-#include "device/pool.h"
+#include "device/memory/pool.h"
 #include "memory/tensor.h"
 
 static void follow(crema_devptr data) {

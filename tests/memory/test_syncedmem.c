@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "core/fail.h"
-#include "device/pool.h"
+#include "device/memory/pool.h"
 
 static void s0_09_a_new_block_depends_on_no_old_bytes(void **state) {
   (void)state;

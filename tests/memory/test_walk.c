@@ -8,7 +8,7 @@
 
 #include "core/fail.h"
 #include "core/rng.h"
-#include "device/pool.h"
+#include "device/memory/pool.h"
 #include "memory/syncedmem.h"
 
 enum { BLOCKS = 5, CONTEXTS = 4, DEVICES = 3, MOST_BYTES = 9000, RUNS = 3 };

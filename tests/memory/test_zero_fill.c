@@ -2,7 +2,7 @@
  */
 #include "memory/block_fixture.h"
 
-#include "device/pool.h"
+#include "device/memory/pool.h"
 
 /* More than any of the calls takes of the driver. */
 enum { OPERATIONS = 16 };

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "core/hdf5_file.h"
-#include "data/hdf5_set.h"
+#include "data/pipeline/hdf5_set.h"
 #include "solver/solver.h"
 
 enum { PATH_SIZE = 96 };

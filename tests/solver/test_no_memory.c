@@ -3,8 +3,8 @@
 #include "no_memory.h"
 
 #include "core/fail.h"
-#include "data/datum.h"
-#include "data/db.h"
+#include "data/db/datum.h"
+#include "data/db/db.h"
 #include "solver_case.h"
 
 /* Returns what the failed allocation made of it. */

@@ -3,7 +3,7 @@
 #include <sys/wait.h>
 
 #include "core/file.h"
-#include "layers/layer.h"
+#include "layers/common/layer.h"
 #include "solver_case.h"
 
 static const char *const averaged = "lr_policy: 'fixed' momentum: 0.5 average_loss: 3";

@@ -5,8 +5,8 @@
 #include <time.h>
 
 #include "core/file.h"
-#include "data/datum.h"
-#include "data/db.h"
+#include "data/db/datum.h"
+#include "data/db/db.h"
 #include "solver_case.h"
 
 /* Nothing here asks what survives a power cut (linked with --wrap=fsync). */

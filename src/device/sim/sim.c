@@ -12,7 +12,7 @@
 #include "core/fail.h"
 #include "core/log.h"
 #include "device/cpu/ready.h"
-#include "device/pool.h"
+#include "device/memory/pool.h"
 #include "device/registry.h"
 #include "device/sim/sim_private.h"
 

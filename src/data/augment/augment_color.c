@@ -1,0 +1,221 @@
+/* Colour spaces, and the random changes of colour of distort_param. */
+#include <math.h>
+#include <string.h>
+
+#include "core/fail.h"
+#include "core/rng.h"
+#include "data/augment/augment_private.h"
+
+/* ---- draws and values ---------------------------------------------------- */
+
+cr_draws cr_draws_begin(uint64_t key, uint64_t sample, cr_stage stage) {
+  return (cr_draws){.key = key, .sample = sample, .counter = (uint64_t)stage << 32, .used = 4};
+}
+
+uint32_t cr_draws_next(cr_draws *draws) {
+  if (draws->used == 4) {
+    cr_philox(draws->key, draws->counter++, draws->sample, draws->word);
+    draws->used = 0;
+  }
+  return draws->word[draws->used++];
+}
+
+float cr_draws_uniform(cr_draws *draws, float lower, float upper) {
+  return lower + (upper - lower) * ((float)(cr_draws_next(draws) >> 8) * 0x1p-24f);
+}
+
+int cr_draws_below(cr_draws *draws, int count) {
+  return (int)(((uint64_t)cr_draws_next(draws) * (uint64_t)count) >> 32);
+}
+
+uint8_t cr_saturate(float value) {
+  return value <= 0 ? 0 : value >= 255 ? 255 : (uint8_t)lrintf(value);
+}
+
+static uint8_t cut(int value) {
+  return (uint8_t)(value < 0 ? 0 : value > 255 ? 255 : value);
+}
+
+void cr_image_swap(cr_image *from, cr_image *to) {
+  cr_image keep = *to;
+  *to = *from;
+  *from = keep;
+}
+
+/* ---- hue, saturation, value ---------------------------------------------- */
+
+/* Quotients are products with a rounded reciprocal of 12 fractional bits. */
+enum { HSV_BITS = 12, HSV_HALF = 1 << (HSV_BITS - 1), HUES = 180 };
+
+static int hsv_divide(int number, int full, int divisor) {
+  if (divisor == 0) return 0;
+  int reciprocal = (int)lrint((double)(full << HSV_BITS) / divisor);
+  return (number * reciprocal + HSV_HALF) >> HSV_BITS;
+}
+
+void cr_bgr_to_hsv(uint8_t *pixels, size_t count) {
+  for (uint8_t *p = pixels; p < pixels + 3 * count; p += 3) {
+    int b = p[0], g = p[1], r = p[2];
+    int high = b > g ? b : g, low = b < g ? b : g;
+    if (r > high) high = r;
+    if (r < low) low = r;
+    int spread = high - low;
+    int turn = high == r ? g - b : high == g ? b - r + 2 * spread : r - g + 4 * spread;
+    /* 30 = 180 / 6 hues for each sixth of the circle. */
+    int hue = hsv_divide(turn, HUES / 6, spread);
+    p[0] = (uint8_t)(hue < 0 ? hue + HUES : hue);
+    p[1] = cut(hsv_divide(spread, 255, high));
+    p[2] = (uint8_t)high;
+  }
+}
+
+void cr_hsv_to_bgr(uint8_t *pixels, size_t count) {
+  /* Which of v, v (1 - s), v (1 - s f), v (1 - s (1 - f)) blue, green and red are in each sixth of
+   * the circle; f is the place within the sixth. */
+  static const uint8_t choice[6][3] = {{1, 3, 0}, {1, 0, 2}, {3, 0, 1},
+                                       {0, 2, 1}, {0, 1, 3}, {2, 1, 0}};
+  for (uint8_t *p = pixels; p < pixels + 3 * count; p += 3) {
+    float place = (float)p[0] * (6.0F / HUES);
+    float s = (float)p[1] * (1 / 255.0F), v = (float)p[2] * (1 / 255.0F);
+    int sixth = (int)place;
+    float f = place - (float)sixth;
+    const float value[4] = {v, v * (1 - s), v * (1 - s * f), v * (1 - s * (1 - f))};
+    for (int c = 0; c < 3; ++c) p[c] = cr_saturate(value[choice[sixth % 6][c]] * 255);
+  }
+}
+
+/* ---- luma and colour differences ----------------------------------------- */
+
+enum { YCC_BITS = 14, YCC_HALF = 1 << (YCC_BITS - 1) };
+
+static int ycc_round(int value) {
+  return (value + YCC_HALF) >> YCC_BITS;
+}
+
+/* Y = 0.299 R + 0.587 G + 0.114 B, Cr = 0.713 (R - Y) + 128, Cb = 0.564 (B - Y) + 128. */
+void cr_bgr_to_ycrcb(uint8_t *pixels, size_t count) {
+  for (uint8_t *p = pixels; p < pixels + 3 * count; p += 3) {
+    int y = ycc_round(1868 * p[0] + 9617 * p[1] + 4899 * p[2]);
+    int cr = ycc_round((p[2] - y) * 11682) + 128;
+    int cb = ycc_round((p[0] - y) * 9241) + 128;
+    p[0] = cut(y);
+    p[1] = cut(cr);
+    p[2] = cut(cb);
+  }
+}
+
+/* R = Y + 1.403 Cr', G = Y - 0.714 Cr' - 0.344 Cb', B = Y + 1.773 Cb', with Cr' = Cr - 128. */
+void cr_ycrcb_to_bgr(uint8_t *pixels, size_t count) {
+  for (uint8_t *p = pixels; p < pixels + 3 * count; p += 3) {
+    int y = p[0], cr = p[1] - 128, cb = p[2] - 128;
+    p[0] = cut(y + ycc_round(29049 * cb));
+    p[1] = cut(y + ycc_round(-11698 * cr - 5636 * cb));
+    p[2] = cut(y + ycc_round(22987 * cr));
+  }
+}
+
+/* ---- distort_param ------------------------------------------------------- */
+
+static crema_status check_range(const char *name, float lower, float upper) {
+  if (lower >= 0 && upper >= lower) return CREMA_OK;
+  return cr_fail(CREMA_E_ARGUMENT, "distort_param: %s_lower: %g and %s_upper: %g", name,
+                 (double)lower, name, (double)upper);
+}
+
+crema_status cr_distort_check(const Caffe__DistortionParameter *param) {
+  if (!(param->brightness_delta >= 0)) {
+    return cr_fail(CREMA_E_ARGUMENT, "distort_param: brightness_delta: %g",
+                   (double)param->brightness_delta);
+  }
+  if (!(param->hue_delta >= 0)) {
+    return cr_fail(CREMA_E_ARGUMENT, "distort_param: hue_delta: %g", (double)param->hue_delta);
+  }
+  if (param->contrast_prob > 0) {
+    CR_TRY(check_range("contrast", param->contrast_lower, param->contrast_upper));
+  }
+  if (param->saturation_prob > 0) {
+    CR_TRY(check_range("saturation", param->saturation_lower, param->saturation_upper));
+  }
+  return CREMA_OK;
+}
+
+/* value * factor + shift in every `stride`-th byte. */
+static void scale_bytes(uint8_t *bytes, size_t count, size_t stride, float factor, float shift) {
+  uint8_t table[256];
+  for (int i = 0; i < 256; ++i) table[i] = cr_saturate((float)i * factor + shift);
+  for (size_t i = 0; i < count; ++i) bytes[i * stride] = table[bytes[i * stride]];
+}
+
+static size_t pixels_of(const cr_image *image) {
+  return (size_t)image->height * (size_t)image->width;
+}
+
+static void change_brightness(const Caffe__DistortionParameter *param, cr_draws *draws,
+                              cr_image *image) {
+  if (!(cr_draws_uniform(draws, 0, 1) < param->brightness_prob)) return;
+  float shift = cr_draws_uniform(draws, -param->brightness_delta, param->brightness_delta);
+  scale_bytes(image->pixels, pixels_of(image) * (size_t)image->channels, 1, 1, shift);
+}
+
+static void change_contrast(const Caffe__DistortionParameter *param, cr_draws *draws,
+                            cr_image *image) {
+  if (!(cr_draws_uniform(draws, 0, 1) < param->contrast_prob)) return;
+  float factor = cr_draws_uniform(draws, param->contrast_lower, param->contrast_upper);
+  if (fabsf(factor - 1) <= 1e-3F) return;
+  scale_bytes(image->pixels, pixels_of(image) * (size_t)image->channels, 1, factor, 0);
+}
+
+static void change_saturation(const Caffe__DistortionParameter *param, cr_draws *draws,
+                              cr_image *image) {
+  if (!(cr_draws_uniform(draws, 0, 1) < param->saturation_prob)) return;
+  float factor = cr_draws_uniform(draws, param->saturation_lower, param->saturation_upper);
+  cr_bgr_to_hsv(image->pixels, pixels_of(image));
+  scale_bytes(image->pixels + 1, pixels_of(image), 3, factor, 0);
+  cr_hsv_to_bgr(image->pixels, pixels_of(image));
+}
+
+/* The shifted hue is cut to 0..255, not taken around the circle, as in Caffe-SSD. */
+static void change_hue(const Caffe__DistortionParameter *param, cr_draws *draws, cr_image *image) {
+  if (!(cr_draws_uniform(draws, 0, 1) < param->hue_prob)) return;
+  float shift = cr_draws_uniform(draws, -param->hue_delta, param->hue_delta);
+  if (shift == 0) return;
+  cr_bgr_to_hsv(image->pixels, pixels_of(image));
+  scale_bytes(image->pixels, pixels_of(image), 3, 1, shift);
+  cr_hsv_to_bgr(image->pixels, pixels_of(image));
+}
+
+/* The channels in one of the six orders, each as likely. */
+static void change_order(const Caffe__DistortionParameter *param, cr_draws *draws,
+                         cr_image *image) {
+  if (!(cr_draws_uniform(draws, 0, 1) < param->random_order_prob)) return;
+  int order[3] = {0, 1, 2};
+  for (int i = 2; i > 0; --i) {
+    int other = cr_draws_below(draws, i + 1), keep = order[i];
+    order[i] = order[other];
+    order[other] = keep;
+  }
+  uint8_t *end = image->pixels + 3 * pixels_of(image);
+  for (uint8_t *p = image->pixels; p < end; p += 3) {
+    const uint8_t old[3] = {p[0], p[1], p[2]};
+    for (int c = 0; c < 3; ++c) p[c] = old[order[c]];
+  }
+}
+
+crema_status cr_distort(const Caffe__DistortionParameter *param, cr_draws *draws, cr_image *image) {
+  bool colored = param->hue_prob > 0 || param->saturation_prob > 0 || param->random_order_prob > 0;
+  if (colored && image->channels != 3) {
+    return cr_fail(CREMA_E_SHAPE,
+                   "distort_param: hue, saturation and order of an image of %d channels (3 are "
+                   "needed; force_color gives them)",
+                   image->channels);
+  }
+  /* Contrast comes before or after saturation and hue. */
+  bool contrast_first = cr_draws_uniform(draws, 0, 1) > 0.5F;
+  change_brightness(param, draws, image);
+  if (contrast_first) change_contrast(param, draws, image);
+  change_saturation(param, draws, image);
+  change_hue(param, draws, image);
+  if (!contrast_first) change_contrast(param, draws, image);
+  change_order(param, draws, image);
+  return CREMA_OK;
+}

@@ -1,0 +1,93 @@
+/* What the files of the augmentation share. */
+#ifndef CR_DATA_AUGMENT_PRIVATE_H
+#define CR_DATA_AUGMENT_PRIVATE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "data/image/image.h"
+#include "proto/proto.h"
+
+/* ---- draws --------------------------------------------------------------- */
+
+/* Stages have streams of their own, so that adding one leaves the others' draws as they were.
+ * 0 is the transformer's. */
+typedef enum cr_stage {
+  CR_STAGE_DISTORT = 1,
+  CR_STAGE_EXPAND,
+  CR_STAGE_RAND_RESIZE,
+  CR_STAGE_RESIZE,
+  CR_STAGE_NOISE,
+  CR_STAGE_PATCH,
+  CR_STAGE_CHOICE
+} cr_stage;
+
+/* The random words of one (key, sample, stage). */
+typedef struct cr_draws {
+  uint64_t key, sample, counter;
+  uint32_t word[4];
+  int used; /* of the four words */
+} cr_draws;
+
+cr_draws cr_draws_begin(uint64_t key, uint64_t sample, cr_stage stage);
+uint32_t cr_draws_next(cr_draws *draws);
+/* Uniform in [lower, upper), with 24 significant bits; `lower` when they are equal. */
+float cr_draws_uniform(cr_draws *draws, float lower, float upper);
+/* Uniform in 0..count-1; count > 0. */
+int cr_draws_below(cr_draws *draws, int count);
+
+/* ---- values -------------------------------------------------------------- */
+
+/* To the nearest integer, halves to even, cut to 0..255. */
+uint8_t cr_saturate(float value);
+
+/* Hands the pixels of *from to *to, which keeps its own in *from. */
+void cr_image_swap(cr_image *from, cr_image *to);
+
+/* ---- colours (8 bits, as OpenCV converts them) --------------------------- */
+
+/* Blue, green, red of `count` pixels to hue (0..179), saturation and value, in place, and back. A
+ * hue of 180 or more is taken around the circle. */
+void cr_bgr_to_hsv(uint8_t *pixels, size_t count);
+void cr_hsv_to_bgr(uint8_t *pixels, size_t count);
+/* To luma and the red and blue differences (Y, Cr, Cb), in place, and back. */
+void cr_bgr_to_ycrcb(uint8_t *pixels, size_t count);
+void cr_ycrcb_to_bgr(uint8_t *pixels, size_t count);
+
+/* ---- stages -------------------------------------------------------------- */
+
+crema_status cr_distort_check(const Caffe__DistortionParameter *param) CREMA_MUST_USE;
+crema_status cr_distort(const Caffe__DistortionParameter *param, cr_draws *draws,
+                        cr_image *image) CREMA_MUST_USE;
+
+crema_status cr_noise_check(const Caffe__NoiseParameter *param) CREMA_MUST_USE;
+/* `scratch` is memory to work in. */
+crema_status cr_noise(const Caffe__NoiseParameter *param, cr_draws *draws, cr_image *image,
+                      cr_image *scratch) CREMA_MUST_USE;
+
+/* Spreads the values of a histogram (one byte a pixel, `stride` apart): over the image, and in
+ * 8 x 8 tiles with at most `limit` times the mean in a bin (Zuiderveld, "Contrast limited adaptive
+ * histogram equalization", 1994). */
+void cr_equalize(uint8_t *values, int stride, size_t count);
+crema_status cr_equalize_tiles(uint8_t *values, int stride, int height, int width,
+                               float limit) CREMA_MUST_USE;
+
+/* ---- sizes --------------------------------------------------------------- */
+
+/* Scales `in` to height x width into `out`, another image. LINEAR is cr_image_resize. AREA
+ * averages what a pixel covers when both sides shrink, and else is linear between pixels that
+ * start at whole places; CUBIC (a = -0.75, 4 x 4 pixels) and LANCZOS4 (8 x 8) average nothing
+ * when shrinking. Weights are floats. Errors: as cr_image_resize. */
+crema_status cr_image_resize_with(const cr_image *in, int height, int width,
+                                  Caffe__ResizeParameter__InterpMode mode,
+                                  cr_image *out) CREMA_MUST_USE;
+
+crema_status cr_resize_check(const Caffe__ResizeParameter *param) CREMA_MUST_USE;
+/* Height and width (with the padding) that pixels of height in[0] and width in[1] get. */
+crema_status cr_resize_extent(const Caffe__ResizeParameter *param, const int in[2],
+                              int out[2]) CREMA_MUST_USE;
+/* Resizes and pads `in` into `out`, another image. */
+crema_status cr_resize(const Caffe__ResizeParameter *param, cr_draws *draws, const cr_image *in,
+                       cr_image *out) CREMA_MUST_USE;
+
+#endif

@@ -1,0 +1,44 @@
+/* Datum: one record of a database, in wire format, read without copying its bytes. */
+#ifndef CR_DATA_DATUM_H
+#define CR_DATA_DATUM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/buffer.h"
+#include "crema/status.h"
+
+/* A parsed Datum. `data` and the floats point into the bytes that were parsed and live as
+ * long as those. Zero-initialise to build one for cr_datum_append. */
+typedef struct cr_datum {
+  int channels, height, width; /* 0 where the record does not say */
+  int label;
+  bool encoded;        /* data is a whole JPEG or PNG file */
+  bool has_encoded;    /* the record says so explicitly, true or false */
+  const uint8_t *data; /* channels * height * width values, channel-major, unless encoded */
+  size_t size;
+  const float *floats; /* the same as floats: for building only, NULL after parsing */
+  size_t float_count;  /* after parsing: read them with cr_datum_floats */
+  const uint8_t *wire; /* the parsed record */
+  size_t wire_size;
+} cr_datum;
+
+/* Parses a record. Later fields win over earlier ones of the same name, unknown fields are
+ * skipped. Errors: CREMA_E_CORRUPT with the byte offset; CREMA_E_UNSUPPORTED for an
+ * AnnotatedDatum (data/augment/annotated.h). */
+crema_status cr_datum_parse(const uint8_t *bytes, size_t size, cr_datum *out) CREMA_MUST_USE;
+
+/* Checks what a record that is not encoded must hold: extents of at least 1 whose product is the
+ * number of bytes or of floats. Errors: CREMA_E_CORRUPT. */
+crema_status cr_datum_check_raw(const cr_datum *datum) CREMA_MUST_USE;
+
+/* Copies the float_data of a parsed record to `out`, which has room for `count` values; count
+ * must be datum->float_count. */
+crema_status cr_datum_floats(const cr_datum *datum, float *out, size_t count) CREMA_MUST_USE;
+
+/* Appends the wire form: extents where above 0, data or floats, label, and encoded where
+ * has_encoded is set. Fields stand in the order of their numbers. */
+crema_status cr_datum_append(const cr_datum *datum, cr_buffer *out) CREMA_MUST_USE;
+
+#endif

@@ -1,0 +1,227 @@
+#include "data/image/image.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "core/fail.h"
+#include "core/file.h"
+#include "data/image/image_codec.h"
+
+crema_status cr_image_reserve(cr_image *image, int height, int width, int channels) {
+  if (height < 1 || width < 1 || height > CR_IMAGE_MAX_SIDE || width > CR_IMAGE_MAX_SIDE ||
+      (int64_t)height * width > CR_IMAGE_MAX_PIXELS) {
+    return cr_fail(CREMA_E_RANGE, "an image of %d x %d pixels (at most %d a side and %d in all)",
+                   height, width, CR_IMAGE_MAX_SIDE, CR_IMAGE_MAX_PIXELS);
+  }
+  size_t need = (size_t)height * (size_t)width * (size_t)channels;
+  if (need > image->capacity) {
+    uint8_t *pixels = malloc(need);
+    if (pixels == NULL) return cr_fail_memory(need, "an image");
+    free(image->pixels);
+    image->pixels = pixels;
+    image->capacity = need;
+  }
+  image->height = height;
+  image->width = width;
+  image->channels = channels;
+  return CREMA_OK;
+}
+
+void cr_image_free(cr_image *image) {
+  free(image->pixels);
+  *image = (cr_image){0};
+}
+
+/* ---- formats ------------------------------------------------------------- */
+
+typedef crema_status (*decode_fn)(const uint8_t *bytes, size_t size, cr_image_color color,
+                                  bool probe, cr_image *out);
+
+/* How files begin. Formats without a decoder are listed to be refused by name. */
+static const struct {
+  const char *name;
+  const char *start;
+  size_t size;
+  decode_fn decode;
+} formats[] = {
+    {"JPEG", "\xff\xd8\xff", 3, cr_jpeg_decode},
+    {"PNG", "\x89PNG\r\n\x1a\n", 8, cr_png_decode},
+    {"GIF", "GIF8", 4, NULL},
+    {"BMP", "BM", 2, NULL},
+    {"TIFF", "II*\0", 4, NULL},
+    {"TIFF", "MM\0*", 4, NULL},
+    {"WebP", "RIFF", 4, NULL},
+    {"JPEG 2000", "\0\0\0\x0cjP  ", 8, NULL},
+    {"PPM", "P6", 2, NULL},
+    {"PGM", "P5", 2, NULL},
+};
+
+static crema_status find_decoder(const uint8_t *bytes, size_t size, decode_fn *out) {
+  if (size == 0) return cr_fail(CREMA_E_CORRUPT, "an image of 0 bytes");
+  for (size_t i = 0; i < sizeof formats / sizeof *formats; ++i) {
+    if (size < formats[i].size || memcmp(bytes, formats[i].start, formats[i].size) != 0) continue;
+    if (formats[i].decode == NULL) {
+      return cr_fail(CREMA_E_UNSUPPORTED, "%s images cannot be decoded (JPEG and PNG can)",
+                     formats[i].name);
+    }
+    *out = formats[i].decode;
+    return CREMA_OK;
+  }
+  char start[16] = "";
+  for (size_t i = 0; i < size && i < 4; ++i) snprintf(start + 3 * i, 4, " %02x", bytes[i]);
+  return cr_fail(CREMA_E_CORRUPT, "neither a JPEG nor a PNG image (it begins with%s)", start);
+}
+
+crema_status cr_image_decode(const uint8_t *bytes, size_t size, cr_image_color color,
+                             cr_image *out) {
+  decode_fn decode = NULL;
+  CR_TRY(find_decoder(bytes, size, &decode));
+  return decode(bytes, size, color, false, out);
+}
+
+crema_status cr_image_decode_part(const uint8_t *bytes, size_t size, cr_image_color color,
+                                  const cr_image_chooser *chooser, cr_image *out,
+                                  cr_image_part *whole, cr_image_part *part) {
+  decode_fn decode = NULL;
+  CR_TRY(find_decoder(bytes, size, &decode));
+  if (decode == cr_jpeg_decode &&
+      cr_jpeg_decode_part(bytes, size, color, chooser, out, whole, part)) {
+    return CREMA_OK;
+  }
+  CR_TRY(decode(bytes, size, color, false, out));
+  *whole = (cr_image_part){.height = out->height, .width = out->width};
+  *part = *whole;
+  return CREMA_OK;
+}
+
+crema_status cr_image_probe(const uint8_t *bytes, size_t size, int *height, int *width,
+                            int *channels) {
+  decode_fn decode = NULL;
+  cr_image image = {0};
+  CR_TRY(find_decoder(bytes, size, &decode));
+  CR_TRY(decode(bytes, size, CR_IMAGE_NATIVE, true, &image));
+  *height = image.height;
+  *width = image.width;
+  *channels = image.channels;
+  return CREMA_OK;
+}
+
+crema_status cr_image_read(const char *path, cr_image_color color, cr_image *out) {
+  cr_buffer file = {0};
+  crema_status status = cr_file_read(path, &file);
+  if (status == CREMA_OK) {
+    status = cr_image_decode((const uint8_t *)file.data, file.size, color, out);
+    if (status != CREMA_OK) status = cr_fail_in(status, "%s", path);
+  }
+  cr_buffer_free(&file);
+  return status;
+}
+
+crema_status cr_image_encode(const cr_image *image, const char *kind, cr_buffer *out) {
+  if (strcasecmp(kind, "jpg") == 0 || strcasecmp(kind, "jpeg") == 0) {
+    return cr_jpeg_encode(image, out);
+  }
+  if (strcasecmp(kind, "png") == 0) return cr_png_encode(image, out);
+  return cr_fail(CREMA_E_UNKNOWN_NAME, "cannot encode images as '%s' (known: jpg, png)", kind);
+}
+
+/* ---- resizing ------------------------------------------------------------ */
+
+/* The two source places of a target place and the weight of the second, in 1/2048. */
+typedef struct resize_tap {
+  int first, second;
+  int weight;
+} resize_tap;
+
+enum { WEIGHT_BITS = 11, WEIGHT_ONE = 1 << WEIGHT_BITS };
+
+static int clamp(int value, int limit) {
+  return value < 0 ? 0 : value < limit ? value : limit - 1;
+}
+
+/* Outside the borders both places are the border's. Weights are kept there: mixing equal rows
+ * rounds twice, and OpenCV does so for rows, but not for columns (`whole`). */
+static void make_taps(int in, int out, bool whole, resize_tap *tap) {
+  double scale = (double)in / out;
+  for (int i = 0; i < out; ++i) {
+    float place = (float)((i + 0.5) * scale - 0.5);
+    int first = (int)floorf(place);
+    float part = place - (float)first;
+    if (whole && (first < 0 || first >= in - 1)) part = 0;
+    tap[i].first = clamp(first, in);
+    tap[i].second = clamp(first + 1, in);
+    tap[i].weight = (int)lrintf(part * WEIGHT_ONE);
+  }
+}
+
+/* One row of the source, widened to `width` pixels; values are scaled by 2048. */
+static void widen_row(const uint8_t *in, int channels, const resize_tap *tap, int width,
+                      int32_t *out) {
+  for (int x = 0; x < width; ++x) {
+    const uint8_t *a = in + tap[x].first * channels, *b = in + tap[x].second * channels;
+    int weight = tap[x].weight;
+    for (int c = 0; c < channels; ++c) *out++ = a[c] * (WEIGHT_ONE - weight) + b[c] * weight;
+  }
+}
+
+/* Mixes two widened rows. The products are cut back in steps, so that 32 bits suffice. */
+static void mix_rows(const int32_t *a, const int32_t *b, int weight, size_t count, uint8_t *out) {
+  for (size_t i = 0; i < count; ++i) {
+    int32_t first = ((WEIGHT_ONE - weight) * (a[i] >> 4)) >> 16;
+    int32_t second = (weight * (b[i] >> 4)) >> 16;
+    out[i] = (uint8_t)((first + second + 2) >> 2);
+  }
+}
+
+/* Widened rows are kept: row[0] holds source row held[0], row[1] held[1]. */
+static void resize_rows(const cr_image *in, const resize_tap *across, const resize_tap *down,
+                        int32_t *row[2], cr_image *out) {
+  size_t in_stride = (size_t)in->width * (size_t)in->channels;
+  size_t out_stride = (size_t)out->width * (size_t)out->channels;
+  int held[2] = {-1, -1};
+  for (int y = 0; y < out->height; ++y) {
+    int wanted[2] = {down[y].first, down[y].second};
+    if (wanted[0] == held[1]) {
+      int32_t *swap = row[0];
+      row[0] = row[1];
+      row[1] = swap;
+      held[1] = held[0];
+      held[0] = wanted[0];
+    }
+    for (int k = 0; k < 2; ++k) {
+      if (wanted[k] == held[k]) continue;
+      widen_row(in->pixels + (size_t)wanted[k] * in_stride, in->channels, across, out->width,
+                row[k]);
+      held[k] = wanted[k];
+    }
+    mix_rows(row[0], row[1], down[y].weight, out_stride, out->pixels + (size_t)y * out_stride);
+  }
+}
+
+crema_status cr_image_resize(const cr_image *in, int height, int width, cr_image *out) {
+  if (in == out || in->pixels == NULL) {
+    return cr_fail(CREMA_E_ARGUMENT, "cannot resize an image into itself or an empty image");
+  }
+  CR_TRY(cr_image_reserve(out, height, width, in->channels));
+  if (height == in->height && width == in->width) {
+    memcpy(out->pixels, in->pixels, (size_t)height * (size_t)width * (size_t)in->channels);
+    return CREMA_OK;
+  }
+  size_t taps = (size_t)(width + height) * sizeof(resize_tap);
+  size_t stride = (size_t)width * (size_t)in->channels;
+  size_t bytes = taps + 2 * stride * sizeof(int32_t);
+  char *scratch = malloc(bytes);
+  if (scratch == NULL) return cr_fail_memory(bytes, "resizing an image");
+  resize_tap *across = (resize_tap *)scratch, *down = across + width;
+  int32_t *row[2];
+  row[0] = (int32_t *)(down + height);
+  row[1] = row[0] + stride;
+  make_taps(in->width, width, true, across);
+  make_taps(in->height, height, false, down);
+  resize_rows(in, across, down, row, out);
+  free(scratch);
+  return CREMA_OK;
+}

@@ -1,0 +1,415 @@
+#include "data/pipeline/reader.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/fail.h"
+#include "data/pipeline/reader_private.h"
+
+/* ---- making -------------------------------------------------------------- */
+
+static crema_status check_options(const cr_reader_options *options) {
+  if (options->consumers < 1 || options->depth < 1) {
+    return cr_fail(CREMA_E_ARGUMENT, "%s: a reader for %d consumers with %d records each",
+                   options->source, options->consumers, options->depth);
+  }
+  if (!options->alone || (options->rank >= 0 && options->rank < options->consumers)) {
+    return CREMA_OK;
+  }
+  return cr_fail(CREMA_E_RANGE, "%s: a reader for consumer %d of %d", options->source,
+                 options->rank, options->consumers);
+}
+
+static crema_status make_seats(const cr_reader_options *options, cr_reader *reader) {
+  reader->seat = calloc((size_t)options->consumers, sizeof *reader->seat);
+  if (reader->seat == NULL) {
+    return cr_fail_memory((size_t)options->consumers * sizeof *reader->seat, "a reader");
+  }
+  reader->consumers = options->consumers;
+  for (int i = 0; i < options->consumers; ++i) {
+    reader->seat[i].here = !options->alone || i == options->rank;
+    reader->seat[i].next = (uint64_t)i;
+  }
+  return CREMA_OK;
+}
+
+/* To the record that has number 0. */
+static crema_status go_to_start(cr_reader *reader) {
+  CR_TRY(cr_record_walk_go(&reader->walk, reader->skip));
+  uint64_t count = reader->walk.count;
+  if (reader->skip >= count) {
+    /* Epochs are counted from the one with record 0. */
+    reader->skip %= count;
+    if (reader->walk.from_memory) CR_TRY(cr_record_walk_go(&reader->walk, reader->skip));
+  }
+  reader->fresh = true;
+  return CREMA_OK;
+}
+
+crema_status cr_reader_open(const cr_reader_options *options, cr_reader **out) {
+  *out = NULL;
+  CR_TRY(check_options(options));
+  cr_reader *reader = calloc(1, sizeof *reader);
+  if (reader == NULL) return cr_fail_memory(sizeof *reader, "a reader");
+  pthread_mutex_init(&reader->lock, NULL);
+  reader->depth = options->depth;
+  reader->skip = options->skip;
+  const cr_record_walk_options walk = {.backend = options->backend,
+                                       .source = options->source,
+                                       .cache = options->cache || options->shuffle,
+                                       .shuffle = options->shuffle,
+                                       .order_key = options->order_key,
+                                       .cache_limit = options->cache_limit};
+  reader->caches = walk.cache;
+  crema_status status = CREMA_OK;
+  CR_TRY_GOTO(make_seats(options, reader), fail);
+  CR_TRY_GOTO(cr_record_walk_open(&walk, &reader->walk), fail);
+  reader->fresh = true;
+  if (options->skip > 0) CR_TRY_GOTO(go_to_start(reader), fail);
+  *out = reader;
+  return CREMA_OK;
+fail:
+  cr_reader_close(reader);
+  return status;
+}
+
+void cr_reader_close(cr_reader *reader) {
+  if (reader == NULL) return;
+  cr_reader_stop(reader);
+  for (int i = 0; i < reader->consumers; ++i) {
+    cr_db_cursor_close(reader->seat[i].preview);
+    cr_buffer_free(&reader->seat[i].key);
+  }
+  free(reader->seat);
+  cr_record_walk_close(&reader->walk);
+  pthread_mutex_destroy(&reader->lock);
+  free(reader);
+}
+
+const char *cr_reader_source(const cr_reader *reader) {
+  return reader->walk.db->path;
+}
+
+uint64_t cr_reader_count(const cr_reader *reader) {
+  return reader->walk.count;
+}
+
+int cr_reader_depth(const cr_reader *reader) {
+  return reader->depth;
+}
+
+cr_reader_stats cr_reader_get_stats(const cr_reader *reader) {
+  return (cr_reader_stats){
+      .records = atomic_load_explicit(&reader->dealt, memory_order_relaxed),
+      .busy_seconds = 1e-9 * (double)atomic_load_explicit(&reader->busy_ns, memory_order_relaxed),
+      .reads = atomic_load_explicit(&reader->walk.reads, memory_order_relaxed)};
+}
+
+static crema_status check_seat(const cr_reader *reader, int consumer) {
+  if (consumer >= 0 && consumer < reader->consumers && reader->seat[consumer].here) {
+    return CREMA_OK;
+  }
+  return cr_fail(CREMA_E_RANGE, "%s: there is no consumer %d of %d", cr_reader_source(reader),
+                 consumer, reader->consumers);
+}
+
+static crema_status check_out(const cr_reader *reader, int consumer) {
+  CR_TRY(check_seat(reader, consumer));
+  if (!reader->seat[consumer].in) return CREMA_OK;
+  return cr_fail(CREMA_E_STATE, "%s: the reader runs already", cr_reader_source(reader));
+}
+
+/* ---- looking at the first records ---------------------------------------- */
+
+/* A cursor of the consumer's own walks there, so that the others are not concerned. The first to
+ * come by the last record tells how many there are: callers that look for a record that is not
+ * there would go round for ever. */
+static crema_status move_preview(cr_reader *reader, cr_reader_seat *seat, uint64_t place) {
+  if (seat->preview == NULL) {
+    CR_TRY(cr_db_cursor_open(reader->walk.db, &seat->preview));
+    seat->previewed = 0;
+  }
+  if (seat->previewed > place) {
+    CR_TRY(cr_db_cursor_first(seat->preview));
+    seat->previewed = 0;
+  }
+  for (; seat->previewed < place; ++seat->previewed) {
+    CR_TRY(cr_db_cursor_next(seat->preview));
+    if (seat->preview->valid) continue;
+    if (reader->walk.count == UINT64_MAX) reader->walk.count = seat->previewed + 1;
+    CR_TRY(cr_db_cursor_first(seat->preview));
+  }
+  return CREMA_OK;
+}
+
+static crema_status preview(cr_reader *reader, int consumer, uint64_t ahead, cr_db_bytes *key,
+                            cr_db_bytes *value) {
+  CR_TRY(check_out(reader, consumer));
+  cr_reader_seat *seat = &reader->seat[consumer];
+  uint64_t index = (uint64_t)consumer + ahead * (uint64_t)reader->consumers;
+  uint64_t place = reader->skip + index, count = reader->walk.count;
+  CR_TRY(move_preview(reader, seat, count == UINT64_MAX ? place : place % count));
+  *key = seat->preview->key;
+  *value = seat->preview->value;
+  return CREMA_OK;
+}
+
+crema_status cr_reader_preview(cr_reader *reader, int consumer, uint64_t ahead, cr_db_bytes *key,
+                               cr_db_bytes *value) {
+  pthread_mutex_lock(&reader->lock);
+  crema_status status = preview(reader, consumer, ahead, key, value);
+  pthread_mutex_unlock(&reader->lock);
+  return status;
+}
+
+/* ---- places -------------------------------------------------------------- */
+
+static void begin_at_first(cr_reader *reader, int consumer) {
+  cr_reader_seat *seat = &reader->seat[consumer];
+  seat->index = 0;
+  seat->next = (uint64_t)consumer;
+  cr_buffer_clear(&seat->key);
+}
+
+/* The number of the first record for `consumer` after the place. */
+static uint64_t first_after(const cr_reader *reader, int consumer, const cr_reader_place *place) {
+  uint64_t own = (uint64_t)consumer, now = (uint64_t)reader->consumers;
+  uint64_t then = place->consumers > 1 ? (uint64_t)place->consumers : 1;
+  if (place->index == 0) return own;
+  /* All had taken as many: the next number that nobody has taken, and then the own turn. For a
+   * place of its own that is N after its last record. */
+  uint64_t base = ((place->index - 1) / then + 1) * then;
+  return base + (own + now - base % now) % now;
+}
+
+static crema_status check_key_exists(const cr_reader *reader, cr_db_bytes key) {
+  cr_db_cursor *cursor = NULL;
+  CR_TRY(cr_db_cursor_open(reader->walk.db, &cursor));
+  crema_status status = cr_db_cursor_seek(cursor, key);
+  cr_db_cursor_close(cursor);
+  return status;
+}
+
+/* What belongs to the reader as a whole: the first consumer's word is taken, the others have to say
+ * the same. */
+static crema_status take_settings(cr_reader *reader, const cr_reader_place *place) {
+  bool first = true;
+  for (int i = 0; i < reader->consumers; ++i) {
+    if (reader->seat[i].resumed) first = false;
+  }
+  if (!first && (place->skip != reader->skip || place->order_key != reader->walk.order.key)) {
+    return cr_fail(CREMA_E_CORRUPT, "%s: the places of the solvers do not belong together",
+                   cr_reader_source(reader));
+  }
+  if (place->skip != reader->skip) reader->fresh = false;
+  reader->skip = place->skip;
+  cr_record_walk_set_order(&reader->walk, place->order_key);
+  if (place->in_key_order && !reader->walk.in_key_order) {
+    cr_record_walk_keep_nothing(&reader->walk);
+    reader->fresh = false;
+  }
+  return CREMA_OK;
+}
+
+static crema_status resume(cr_reader *reader, int consumer, const cr_reader_place *place) {
+  CR_TRY(check_out(reader, consumer));
+  cr_reader_seat *seat = &reader->seat[consumer];
+  begin_at_first(reader, consumer);
+  CR_TRY(take_settings(reader, place));
+  seat->resumed = true;
+  if (place->index == 0) return CREMA_OK;
+  CR_TRY(check_key_exists(reader, place->key));
+  CR_TRY(cr_buffer_append(&seat->key, place->key.data, place->key.size));
+  seat->index = place->index;
+  seat->next = first_after(reader, consumer, place);
+  return CREMA_OK;
+}
+
+crema_status cr_reader_resume(cr_reader *reader, int consumer, const cr_reader_place *place) {
+  pthread_mutex_lock(&reader->lock);
+  crema_status status = resume(reader, consumer, place);
+  pthread_mutex_unlock(&reader->lock);
+  return status;
+}
+
+void cr_reader_note_place(cr_reader *reader, cr_reader_place *place) {
+  pthread_mutex_lock(&reader->lock);
+  place->consumers = reader->consumers;
+  place->skip = reader->skip;
+  place->order_key = reader->walk.order.key;
+  place->in_key_order = reader->caches && reader->walk.in_key_order;
+  pthread_mutex_unlock(&reader->lock);
+}
+
+/* ---- coming and going ---------------------------------------------------- */
+
+static void free_queues(const cr_reader *reader, cr_reader_seat *seat) {
+  cr_queue_pair_free(&seat->pair, NULL);
+  for (int i = 0; seat->record != NULL && i < reader->depth; ++i) {
+    cr_buffer_free(&seat->record[i].storage);
+  }
+  free(seat->record);
+  seat->record = NULL;
+}
+
+static crema_status make_queues(const cr_reader *reader, cr_reader_seat *seat) {
+  size_t depth = (size_t)reader->depth;
+  void **element = calloc(depth, sizeof *element);
+  seat->record = calloc(depth, sizeof *seat->record);
+  crema_status status = CREMA_OK;
+  if (element == NULL || seat->record == NULL) {
+    status = cr_fail_memory(depth * sizeof *seat->record, "a reader's records");
+    goto out;
+  }
+  for (size_t k = 0; k < depth; ++k) element[k] = &seat->record[k];
+  CR_TRY_GOTO(cr_queue_pair_init(&seat->pair, element, depth), out);
+out:
+  free(element);
+  if (status != CREMA_OK) free_queues(reader, seat);
+  return status;
+}
+
+static bool all_are_in(const cr_reader *reader) {
+  for (int i = 0; i < reader->consumers; ++i) {
+    const cr_reader_seat *seat = &reader->seat[i];
+    if (seat->here && (!seat->in || seat->lost)) return false;
+  }
+  return true;
+}
+
+/* Either all consumers begin or all go on. */
+static crema_status check_places(const cr_reader *reader) {
+  int begin = 0, go_on = 0;
+  for (int i = 0; i < reader->consumers; ++i) {
+    if (!reader->seat[i].here) continue;
+    if (reader->seat[i].index == 0) ++begin;
+    else ++go_on;
+  }
+  if (begin == 0 || go_on == 0) return CREMA_OK;
+  return cr_fail(
+      CREMA_E_CORRUPT,
+      "%s: the places of the solvers do not belong together: %d of %d begin at the first "
+      "record",
+      cr_reader_source(reader), begin, begin + go_on);
+}
+
+static crema_status enter(cr_reader *reader, int consumer) {
+  CR_TRY(check_out(reader, consumer));
+  cr_reader_seat *seat = &reader->seat[consumer];
+  CR_TRY(make_queues(reader, seat));
+  cr_db_cursor_close(seat->preview);
+  seat->preview = NULL;
+  seat->in = true;
+  seat->lost = false;
+  if (!all_are_in(reader)) return CREMA_OK;
+  crema_status status = check_places(reader);
+  if (status == CREMA_OK) {
+    status = cr_thread_start(&reader->thread, "crema-reader", cr_reader_run, reader);
+  }
+  if (status == CREMA_OK) return CREMA_OK;
+  seat->in = false;
+  free_queues(reader, seat);
+  return status;
+}
+
+crema_status cr_reader_enter(cr_reader *reader, int consumer) {
+  pthread_mutex_lock(&reader->lock);
+  crema_status status = enter(reader, consumer);
+  pthread_mutex_unlock(&reader->lock);
+  return status;
+}
+
+/* Those who stay get nothing any more, which they have to know. */
+static void fail_others(cr_reader *reader, int gone) {
+  char text[1024];
+  snprintf(text, sizeof text, "%s: solver %d of %d has stopped reading", cr_reader_source(reader),
+           gone, reader->consumers);
+  for (int i = 0; i < reader->consumers; ++i) {
+    cr_reader_seat *seat = &reader->seat[i];
+    if (i == gone || !seat->in) continue;
+    cr_queue_fail(seat->pair.full, CREMA_E_STATE, text);
+    seat->lost = true;
+  }
+}
+
+static void leave(cr_reader *reader, int consumer) {
+  cr_reader_seat *seat = &reader->seat[consumer];
+  if (!seat->in) return;
+  if (reader->thread != NULL) {
+    /* What went wrong in the thread was told to the consumers. */
+    crema_status ended = cr_thread_stop(&reader->thread);
+    (void)ended;
+    reader->fresh = false;
+    fail_others(reader, consumer);
+  }
+  seat->in = false;
+  seat->lost = false;
+  seat->resumed = false;
+  begin_at_first(reader, consumer);
+  free_queues(reader, seat);
+}
+
+void cr_reader_leave(cr_reader *reader, int consumer) {
+  pthread_mutex_lock(&reader->lock);
+  leave(reader, consumer);
+  pthread_mutex_unlock(&reader->lock);
+}
+
+crema_status cr_reader_take(cr_reader *reader, int consumer, cr_record **out) {
+  void *item = NULL;
+  CR_TRY(cr_queue_pop(reader->seat[consumer].pair.full, "a record", &item));
+  *out = item;
+  return CREMA_OK;
+}
+
+crema_status cr_reader_give_back(cr_reader *reader, int consumer, cr_record *record) {
+  return cr_queue_push(reader->seat[consumer].pair.free, record);
+}
+
+crema_status cr_reader_give_back_all(cr_reader *reader, int consumer, void *const *record,
+                                     size_t count) {
+  return cr_queue_push_all(reader->seat[consumer].pair.free, record, count);
+}
+
+crema_status cr_record_value(const cr_record *record, cr_buffer *store, cr_db_bytes *out) {
+  *out = record->value;
+  if (record->value.data != NULL || record->value.size == 0) return CREMA_OK;
+  return cr_db_cursor_read(record->cursor, record->place, record->value.size, store, out);
+}
+
+size_t cr_reader_ready(const cr_reader *reader, int consumer) {
+  return cr_queue_size(reader->seat[consumer].pair.full);
+}
+
+/* ---- all consumers at once ----------------------------------------------- */
+
+crema_status cr_reader_rewind(cr_reader *reader) {
+  for (int i = 0; i < reader->consumers; ++i) begin_at_first(reader, i);
+  return go_to_start(reader);
+}
+
+crema_status cr_reader_seek(cr_reader *reader, cr_db_bytes key, uint64_t index) {
+  const cr_reader_place place = {
+      .index = index, .key = key, .skip = reader->skip, .order_key = reader->walk.order.key};
+  crema_status status = CREMA_OK;
+  for (int i = 0; i < reader->consumers && status == CREMA_OK; ++i) {
+    if (reader->seat[i].here) status = cr_reader_resume(reader, i, &place);
+  }
+  return status;
+}
+
+crema_status cr_reader_start(cr_reader *reader) {
+  for (int i = 0; i < reader->consumers; ++i) {
+    if (!reader->seat[i].here) continue;
+    crema_status status = cr_reader_enter(reader, i);
+    if (status == CREMA_OK) continue;
+    while (--i >= 0) cr_reader_leave(reader, i);
+    return status;
+  }
+  return CREMA_OK;
+}
+
+void cr_reader_stop(cr_reader *reader) {
+  for (int i = 0; i < reader->consumers; ++i) cr_reader_leave(reader, i);
+}

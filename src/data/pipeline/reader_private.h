@@ -1,0 +1,46 @@
+/* What reader.c (consumers) and reader_thread.c (dealing) share. */
+#ifndef CR_DATA_READER_PRIVATE_H
+#define CR_DATA_READER_PRIVATE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "core/queue.h"
+#include "core/thread.h"
+#include "data/pipeline/reader.h"
+#include "data/pipeline/record_walk.h"
+
+/* Where one consumer sits. */
+typedef struct cr_reader_seat {
+  bool here;         /* served by this reader */
+  bool claimed;      /* by a solver of an input group */
+  bool in;           /* the queues are there */
+  bool lost;         /* another consumer left since */
+  bool resumed;      /* at a place that it gave */
+  cr_record *record; /* options.depth of them */
+  cr_queue_pair pair;
+  cr_db_cursor *preview;
+  uint64_t previewed; /* place of that cursor */
+  /* Where the next run starts for it: */
+  uint64_t index; /* of its place; 0: at the beginning */
+  uint64_t next;  /* number of the first record that it is dealt */
+  cr_buffer key;
+} cr_reader_seat;
+
+struct cr_reader {
+  pthread_mutex_t lock; /* of all that consumers change; the thread does not take it */
+  int consumers, depth;
+  cr_record_walk walk; /* belongs to the thread while it runs */
+  bool caches;         /* asked to keep records */
+  bool fresh;          /* the walk stands at record 0, nothing was dealt yet */
+  uint64_t skip;
+  cr_reader_seat *seat; /* `consumers` of them */
+  cr_thread *thread;
+  _Atomic uint64_t dealt, busy_ns; /* for the statistics */
+};
+
+/* The thread: goes to the places of the seats and deals records out, until it fails or is stopped;
+ * consumers see a failure after what was dealt before. Takes a cr_reader. */
+crema_status cr_reader_run(void *arg) CREMA_MUST_USE;
+
+#endif

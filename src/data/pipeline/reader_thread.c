@@ -1,0 +1,134 @@
+/* The reading thread. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "core/clock.h"
+#include "core/fail.h"
+#include "core/log.h"
+#include "data/pipeline/reader_private.h"
+
+static crema_status check_key(const cr_reader *reader, const cr_reader_seat *seat,
+                              cr_db_bytes found) {
+  if (found.size == seat->key.size &&
+      (found.size == 0 || memcmp(found.data, seat->key.data, found.size) == 0)) {
+    return CREMA_OK;
+  }
+  char wanted[64], text[64];
+  const cr_db_bytes key = {(const uint8_t *)seat->key.data, seat->key.size};
+  return cr_fail(
+      CREMA_E_CORRUPT,
+      "%s: the places of the solvers do not belong together, or the database was changed: "
+      "record %" PRIu64 " is '%s', not '%s'",
+      reader->walk.db->path, seat->index - 1, cr_db_key_text(found, text, sizeof text),
+      cr_db_key_text(key, wanted, sizeof wanted));
+}
+
+/* The seat whose place comes first. */
+static const cr_reader_seat *first_seat(const cr_reader *reader) {
+  const cr_reader_seat *first = NULL;
+  for (int i = 0; i < reader->consumers; ++i) {
+    const cr_reader_seat *seat = &reader->seat[i];
+    if (seat->here && (first == NULL || seat->index < first->index)) first = seat;
+  }
+  return first;
+}
+
+/* Brings the walk to the first record that may have to be dealt; its number goes to *index. */
+static crema_status go_to_places(cr_reader *reader, uint64_t *index) {
+  cr_record_walk *walk = &reader->walk;
+  const cr_reader_seat *first = first_seat(reader);
+  *index = first->index;
+  if (reader->fresh && *index == 0) return CREMA_OK;
+  reader->fresh = false;
+  if (*index == 0) return cr_record_walk_go(walk, reader->skip);
+  const cr_db_bytes key = {(const uint8_t *)first->key.data, first->key.size};
+  if (walk->in_key_order) return cr_record_walk_go_after(walk, key);
+  cr_log_info("%s: going through the records before number %" PRIu64 " to keep them",
+              walk->db->path, *index);
+  CR_TRY(cr_record_walk_go(walk, reader->skip + *index));
+  cr_db_bytes found;
+  if (!cr_record_walk_key_at(walk, reader->skip + *index - 1, &found)) return CREMA_OK;
+  return check_key(reader, first, found);
+}
+
+/* Consumers whose place comes later than the first one's: here it is come by. */
+static crema_status check_places(const cr_reader *reader, uint64_t index) {
+  for (int i = 0; i < reader->consumers; ++i) {
+    const cr_reader_seat *seat = &reader->seat[i];
+    if (seat->here && seat->index == index + 1) {
+      CR_TRY(check_key(reader, seat, reader->walk.key));
+    }
+  }
+  return CREMA_OK;
+}
+
+/* A value that has a place is read by those who decode it, and asked for here, so that they do not
+ * wait for the disk. */
+static crema_status fill(const cr_record_walk *walk, uint64_t index, cr_record *record) {
+  record->index = index;
+  record->key = walk->key;
+  record->value = walk->value;
+  record->place = walk->value_place;
+  record->cursor = walk->cursor;
+  if (walk->value.data == NULL && walk->value.size > 0) {
+    cr_db_cursor_expect(walk->cursor, walk->value_place, walk->value.size);
+  }
+  if (walk->stable) return CREMA_OK;
+  cr_buffer_clear(&record->storage);
+  CR_TRY(cr_buffer_append(&record->storage, walk->key.data, walk->key.size));
+  if (walk->value.data != NULL) {
+    CR_TRY(cr_buffer_append(&record->storage, walk->value.data, walk->value.size));
+    record->value.data = (const uint8_t *)record->storage.data + walk->key.size;
+  }
+  record->key.data = (const uint8_t *)record->storage.data;
+  return CREMA_OK;
+}
+
+static void add_time(cr_reader *reader, double start) {
+  atomic_fetch_add_explicit(&reader->busy_ns, (uint64_t)(1e9 * (cr_clock_seconds() - start)),
+                            memory_order_relaxed);
+}
+
+/* Puts the record into the queue of `seat` (NULL: it is nobody's) and goes on to the next one. */
+static crema_status deal(cr_reader *reader, cr_reader_seat *seat, uint64_t index) {
+  void *item = NULL;
+  if (seat != NULL) CR_TRY(cr_queue_pop(seat->pair.free, NULL, &item));
+  double start = cr_clock_seconds();
+  if (seat != NULL) {
+    CR_TRY(fill(&reader->walk, index, item));
+    /* Nobody waits here: the queue has room for all records. */
+    CR_TRY(cr_queue_push(seat->pair.full, item));
+    atomic_fetch_add_explicit(&reader->dealt, 1, memory_order_relaxed);
+  }
+  CR_TRY(cr_record_walk_next(&reader->walk));
+  add_time(reader, start);
+  return CREMA_OK;
+}
+
+static crema_status deal_for_ever(cr_reader *reader) {
+  uint64_t index = 0, last_place = 0;
+  double start = cr_clock_seconds();
+  CR_TRY(go_to_places(reader, &index));
+  add_time(reader, start);
+  for (int i = 0; i < reader->consumers; ++i) {
+    if (reader->seat[i].index > last_place) last_place = reader->seat[i].index;
+  }
+  for (;; ++index) {
+    cr_reader_seat *seat = &reader->seat[index % (uint64_t)reader->consumers];
+    bool dealt = seat->here && index >= seat->next;
+    if (index < last_place) CR_TRY(check_places(reader, index));
+    /* Where nothing is popped from a queue, nobody else looks. */
+    if (!dealt && cr_thread_must_stop()) return CREMA_E_INTERRUPTED;
+    CR_TRY(deal(reader, dealt ? seat : NULL, index));
+  }
+}
+
+crema_status cr_reader_run(void *arg) {
+  cr_reader *reader = arg;
+  crema_status status = deal_for_ever(reader);
+  if (status == CREMA_E_INTERRUPTED || status == CREMA_E_CLOSED) return status;
+  for (int i = 0; i < reader->consumers; ++i) {
+    if (reader->seat[i].here) cr_queue_fail(reader->seat[i].pair.full, status, NULL);
+  }
+  return status;
+}

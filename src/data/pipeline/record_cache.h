@@ -1,0 +1,38 @@
+/* The records of a database in memory: copies of keys and values; of a database whose values have
+ * places copies of the keys only. */
+#ifndef CR_DATA_RECORD_CACHE_H
+#define CR_DATA_RECORD_CACHE_H
+
+#include <stdbool.h>
+
+#include "data/db/db.h"
+
+typedef struct cr_record_cache cr_record_cache;
+
+/* A record in the cache. */
+typedef struct cr_cached_record {
+  cr_db_bytes key, value; /* the value's data is NULL when it has a place */
+  uint64_t place;
+} cr_cached_record;
+
+/* Makes an empty cache. `places`: values have places, where they stay. `limit`:
+ * bytes that the cache may take; 0: as long as it is not larger than what the machine has left
+ * (core/free_memory.h). Free with cr_record_cache_destroy. Errors: CREMA_E_NO_MEMORY. */
+crema_status cr_record_cache_create(bool places, uint64_t limit,
+                                    cr_record_cache **out) CREMA_MUST_USE;
+/* Accepts NULL. */
+void cr_record_cache_destroy(cr_record_cache *cache);
+
+/* Appends a record. False, and nothing is added, when memory would run short. */
+bool cr_record_cache_add(cr_record_cache *cache, cr_db_bytes key, cr_db_bytes value,
+                         uint64_t place);
+
+/* Record `index`, counted from 0 in the order of adding; it is there. Valid until the cache is
+ * destroyed. */
+cr_cached_record cr_record_cache_get(const cr_record_cache *cache, uint64_t index);
+
+uint64_t cr_record_cache_count(const cr_record_cache *cache);
+/* Bytes that the cache takes. */
+uint64_t cr_record_cache_bytes(const cr_record_cache *cache);
+
+#endif

@@ -1,0 +1,30 @@
+/* Where a window lies in its image and in the square that it is brought to. */
+#ifndef CR_DATA_WINDOW_CROP_H
+#define CR_DATA_WINDOW_CROP_H
+
+#include <stdbool.h>
+
+#include "data/pipeline/window_list.h"
+
+typedef struct cr_window_crop_options {
+  int crop_size;   /* side of the square, above 0 */
+  int context_pad; /* pixels of the square around the window that show what is around it; at most
+                    * (crop_size - 1) / 2 */
+  bool square;     /* the window is first grown to a square, else stretched */
+} cr_window_crop_options;
+
+/* The part x, y, width, height of the image, inside it, is scaled to out_height x out_width and
+ * stands at pad_y, pad_x in the square (from the right in a mirrored square); the rest, which is
+ * outside the image, is filling. */
+typedef struct cr_window_crop {
+  int x, y, width, height;
+  int out_height, out_width; /* 0: nothing of the window is in the image */
+  int pad_y, pad_x;
+} cr_window_crop;
+
+/* Without context_pad and square the window must be inside the image. Errors: CREMA_E_RANGE. */
+crema_status cr_window_crop_plan(const cr_listed_window *window, int image_height, int image_width,
+                                 const cr_window_crop_options *options, bool mirror,
+                                 cr_window_crop *out) CREMA_MUST_USE;
+
+#endif

@@ -1,0 +1,185 @@
+/* Initial values of parameters and dummy data. */
+#include <math.h>
+#include <string.h>
+
+#include "core/fail.h"
+#include "core/nearest.h"
+#include "layers/common/layer.h"
+
+/* Values, their shape and the generator to draw from. */
+typedef struct fill_target {
+  const Caffe__FillerParameter *filler;
+  cr_mt19937 *rng;
+  const crema_shape *shape;
+  int64_t count;
+  float *value;
+} fill_target;
+
+static void draw_uniform(const fill_target *target, float low, float high) {
+  for (int64_t i = 0; i < target->count; i++) {
+    target->value[i] = low + (high - low) * cr_mt19937_uniform(target->rng);
+  }
+}
+
+static void draw_gaussian(const fill_target *target, float mean, float deviation) {
+  for (int64_t i = 0; i < target->count; i++) {
+    target->value[i] = mean + deviation * cr_mt19937_normal(target->rng);
+  }
+}
+
+static crema_status fill_constant(const fill_target *target) {
+  for (int64_t i = 0; i < target->count; i++) target->value[i] = target->filler->value;
+  return CREMA_OK;
+}
+
+static crema_status fill_uniform(const fill_target *target) {
+  const Caffe__FillerParameter *filler = target->filler;
+  if (!(filler->min <= filler->max)) {
+    return cr_fail(CREMA_E_RANGE, "filler 'uniform': min %g is above max %g", (double)filler->min,
+                   (double)filler->max);
+  }
+  draw_uniform(target, filler->min, filler->max);
+  return CREMA_OK;
+}
+
+/* With sparse = s, each value stays with probability s / dim 0 and is set to zero otherwise, so
+ * that an output has s non-zero inputs on average. */
+static crema_status fill_gaussian(const fill_target *target) {
+  const Caffe__FillerParameter *filler = target->filler;
+  int sparse = filler->sparse;
+  if (!(filler->std >= 0)) {
+    return cr_fail(CREMA_E_RANGE, "filler 'gaussian': std is %g, must not be negative",
+                   (double)filler->std);
+  }
+  if (sparse < -1) {
+    return cr_fail(CREMA_E_RANGE, "filler 'gaussian': sparse is %d, must be -1 (dense) or more",
+                   sparse);
+  }
+  if (sparse >= 0 && target->shape->axes < 1) {
+    return cr_fail(CREMA_E_SHAPE, "filler 'gaussian': sparse needs a blob with axes");
+  }
+  draw_gaussian(target, filler->mean, filler->std);
+  if (sparse < 0 || target->shape->dim[0] == 0) return CREMA_OK;
+  float keep = (float)sparse / (float)target->shape->dim[0];
+  if (keep > 1) {
+    return cr_fail(CREMA_E_RANGE, "filler 'gaussian': sparse %d is above the %lld outputs", sparse,
+                   (long long)target->shape->dim[0]);
+  }
+  for (int64_t i = 0; i < target->count; i++) {
+    if (cr_mt19937_uniform(target->rng) >= keep) target->value[i] = 0;
+  }
+  return CREMA_OK;
+}
+
+/* Uniform values, each row (all but axis 0) scaled to a sum of 1. */
+static crema_status fill_positive_unitball(const fill_target *target) {
+  int64_t rows = target->shape->axes > 0 ? target->shape->dim[0] : 1;
+  draw_uniform(target, 0, 1);
+  if (rows == 0) return CREMA_OK;
+  int64_t width = target->count / rows;
+  for (int64_t r = 0; r < rows; r++) {
+    float *row = target->value + r * width;
+    double sum = 0;
+    for (int64_t i = 0; i < width; i++) sum += (double)row[i];
+    for (int64_t i = 0; i < width && sum > 0; i++) row[i] = (float)((double)row[i] / sum);
+  }
+  return CREMA_OK;
+}
+
+/* The fan that variance_norm asks for; at least 1 so that empty blobs divide by something. */
+static double fan(const fill_target *target) {
+  const crema_shape *shape = target->shape;
+  double count = (double)target->count;
+  double in = shape->axes > 0 && shape->dim[0] > 0 ? count / (double)shape->dim[0] : count;
+  double out = shape->axes > 1 && shape->dim[1] > 0 ? count / (double)shape->dim[1] : count;
+  double n = in;
+  if (target->filler->variance_norm == CAFFE__FILLER_PARAMETER__VARIANCE_NORM__AVERAGE) {
+    n = (in + out) / 2;
+  } else if (target->filler->variance_norm == CAFFE__FILLER_PARAMETER__VARIANCE_NORM__FAN_OUT) {
+    n = out;
+  }
+  return n > 0 ? n : 1;
+}
+
+/* Glorot and Bengio, "Understanding the difficulty of training deep feedforward neural
+ * networks", 2010: uniform with variance 1/fan. */
+static crema_status fill_xavier(const fill_target *target) {
+  float bound = (float)sqrt(3.0 / fan(target));
+  draw_uniform(target, -bound, bound);
+  return CREMA_OK;
+}
+
+/* He, Zhang, Ren and Sun, "Delving deep into rectifiers", 2015: normal with variance 2/fan. */
+static crema_status fill_msra(const fill_target *target) {
+  draw_gaussian(target, 0, (float)sqrt(2.0 / fan(target)));
+  return CREMA_OK;
+}
+
+/* The kernel of bilinear interpolation in every plane, for upsampling by Deconvolution. */
+static crema_status fill_bilinear(const fill_target *target) {
+  const crema_shape *shape = target->shape;
+  char text[128];
+  if (shape->axes != 4 || shape->dim[2] != shape->dim[3]) {
+    return cr_fail(CREMA_E_SHAPE,
+                   "filler 'bilinear' needs four axes, the last two equal; found shape %s",
+                   crema_shape_text(shape, text, sizeof text));
+  }
+  int64_t side = shape->dim[3];
+  float factor = (float)((side + 1) / 2);
+  float centre = (float)(side - 1) / (2 * factor);
+  for (int64_t i = 0; i < target->count; i++) {
+    float x = (float)(i % side), y = (float)(i / side % side);
+    target->value[i] = (1 - fabsf(x / factor - centre)) * (1 - fabsf(y / factor - centre));
+  }
+  return CREMA_OK;
+}
+
+typedef struct fill_kind {
+  const char *name;
+  crema_status (*fill)(const fill_target *target);
+  bool sparse; /* takes the `sparse` field */
+} fill_kind;
+
+static const fill_kind kinds[] = {
+    {"bilinear", fill_bilinear, false},
+    {"constant", fill_constant, false},
+    {"gaussian", fill_gaussian, true},
+    {"msra", fill_msra, false},
+    {"positive_unitball", fill_positive_unitball, false},
+    {"uniform", fill_uniform, false},
+    {"xavier", fill_xavier, false},
+};
+
+enum { KINDS = sizeof kinds / sizeof kinds[0] };
+
+static crema_status find_kind(const char *name, const fill_kind **out) {
+  const char *names[KINDS];
+  for (size_t i = 0; i < KINDS; i++) {
+    names[i] = kinds[i].name;
+    if (strcmp(name, kinds[i].name) == 0) {
+      *out = &kinds[i];
+      return CREMA_OK;
+    }
+  }
+  const char *nearest = cr_nearest(name, names, KINDS);
+  return cr_fail(CREMA_E_UNKNOWN_NAME,
+                 "unknown filler type '%s'%s%s%s; known types: bilinear, constant, gaussian, msra, "
+                 "positive_unitball, uniform, xavier",
+                 name, nearest ? ", did you mean '" : "", nearest ? nearest : "",
+                 nearest ? "'?" : "");
+}
+
+crema_status cr_fill(const Caffe__FillerParameter *filler, crema_context *context,
+                     crema_blob *blob) {
+  const fill_kind *kind = NULL;
+  void *memory = NULL;
+  CR_TRY(find_kind(filler->type ? filler->type : "constant", &kind));
+  if (filler->sparse != -1 && !kind->sparse) {
+    return cr_fail(CREMA_E_ARGUMENT, "filler '%s' does not take sparse", kind->name);
+  }
+  fill_target target = {.filler = filler, .rng = &context->rng, .shape = &blob->shape};
+  target.count = crema_blob_count(blob);
+  CR_TRY(cr_tensor_host_write(blob->data, &memory));
+  target.value = memory;
+  return kind->fill(&target);
+}

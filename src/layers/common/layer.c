@@ -1,0 +1,232 @@
+#include "layers/common/layer.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/buffer.h"
+#include "core/fail.h"
+#include "core/nearest.h"
+#include "core/rng.h"
+#include "layers/common/layer_share.h"
+
+#define CR_LAYER(name, type) extern const cr_layer_class cr_layer_##name;
+#include "layers/layers.inc"
+#undef CR_LAYER
+
+static const cr_layer_class *const classes[] = {
+#define CR_LAYER(name, type) &cr_layer_##name,
+#include "layers/layers.inc"
+#undef CR_LAYER
+};
+
+static const char *const class_names[] = {
+#define CR_LAYER(name, type) type,
+#include "layers/layers.inc"
+#undef CR_LAYER
+};
+
+enum { CLASSES = sizeof class_names / sizeof class_names[0] };
+
+const char *const *cr_layer_class_names(size_t *count) {
+  *count = CLASSES;
+  return class_names;
+}
+
+/* The failure of a look-up: nearest name and all names. */
+static crema_status unknown_type(const char *type) {
+  if (strcmp(type, "Python") == 0) {
+    return cr_fail(CREMA_E_UNSUPPORTED,
+                   "layers of type 'Python' run code written against Caffe's "
+                   "Python interface, which crema does not have");
+  }
+  cr_buffer known = {0};
+  const char *nearest = cr_nearest(type, class_names, CLASSES);
+  crema_status status = CREMA_OK;
+  for (size_t i = 0; i < CLASSES && status == CREMA_OK; i++) {
+    status = cr_buffer_print(&known, "%s%s", i ? ", " : "", class_names[i]);
+  }
+  if (status == CREMA_OK) {
+    status = cr_fail(CREMA_E_UNKNOWN_NAME, "unknown layer type '%.200s'%s%s%s; known types: %s",
+                     type, nearest ? ", did you mean '" : "", nearest ? nearest : "",
+                     nearest ? "'?" : "", known.data);
+  }
+  cr_buffer_free(&known);
+  return status;
+}
+
+crema_status cr_layer_class_find(const char *type, const cr_layer_class **out) {
+  for (size_t i = 0; i < CLASSES; i++) {
+    if (strcmp(type, class_names[i]) != 0) continue;
+    *out = classes[i];
+    return CREMA_OK;
+  }
+  return unknown_type(type);
+}
+
+/* Room for the loss weights of all tops, automatic ones included, with their defaults. */
+static crema_status make_loss_weights(cr_layer *layer) {
+  const Caffe__LayerParameter *param = layer->param;
+  size_t count = param->n_top;
+  if (layer->class->min_tops > 0 && count < (size_t)layer->class->min_tops) {
+    count = (size_t)layer->class->min_tops;
+  }
+  if (count < 1) count = 1;
+  layer->loss_weight = calloc(count, sizeof *layer->loss_weight);
+  if (layer->loss_weight == NULL) {
+    return cr_fail_memory(count * sizeof *layer->loss_weight, "loss weights");
+  }
+  if (layer->class->loss) layer->loss_weight[0] = 1;
+  for (size_t i = 0; i < param->n_loss_weight && i < count; i++) {
+    layer->loss_weight[i] = param->loss_weight[i];
+  }
+  return CREMA_OK;
+}
+
+crema_status cr_layer_create(const Caffe__LayerParameter *param, Caffe__Phase phase,
+                             crema_context *context, uint64_t seed, const char *net_path,
+                             cr_layer **out) {
+  const cr_layer_class *class = NULL;
+  crema_status status;
+  *out = NULL;
+  const char *name = param->name ? param->name : "";
+  CR_TRY(
+      cr_fail_in(cr_layer_class_find(param->type ? param->type : "", &class), "layer '%s'", name));
+  cr_layer *layer = calloc(1, sizeof *layer);
+  if (layer == NULL) return cr_fail_memory(sizeof *layer, "a layer");
+  layer->class = class;
+  layer->param = param;
+  layer->name = name;
+  layer->phase = phase;
+  layer->context = context;
+  layer->source_dir_file = net_path;
+  layer->key = cr_mix_key(seed, cr_hash_text(name));
+  layer->bottoms = (int)param->n_bottom;
+  layer->tops = (int)param->n_top;
+  layer->needs_backward = true;
+  layer->solver.solvers = 1;
+  CR_TRY_GOTO(make_loss_weights(layer), fail);
+  if (class->state_size) {
+    layer->state = calloc(1, class->state_size);
+    if (layer->state == NULL) {
+      status = cr_fail_memory(class->state_size, "the state of a layer");
+      goto fail;
+    }
+  }
+  *out = layer;
+  return CREMA_OK;
+fail:
+  cr_layer_destroy(layer);
+  return status;
+}
+
+crema_status cr_layer_check_in_place(const cr_layer *layer, crema_blob *const *bottom,
+                                     crema_blob *const *top) {
+  for (int t = 0; t < layer->tops; t++) {
+    for (int b = 0; b < layer->bottoms; b++) {
+      if (top[t] != bottom[b] || (t == 0 && b == 0 && layer->class->in_place)) continue;
+      return cr_layer_fail(layer, CREMA_E_ARGUMENT,
+                           "cannot run in place: top %d is the same blob as bottom %d", t, b);
+    }
+  }
+  return CREMA_OK;
+}
+
+static void free_params(cr_layer *layer) {
+  for (int i = 0; i < layer->params; i++) crema_blob_destroy(layer->blob[i]);
+  free(layer->param_propagate_down);
+  free(layer->blob);
+  layer->param_propagate_down = NULL;
+  layer->blob = NULL;
+  layer->params = 0;
+}
+
+void cr_layer_destroy(cr_layer *layer) {
+  if (layer == NULL) return;
+  cr_layer_share_close(layer);
+  if (layer->state && layer->class->destroy) layer->class->destroy(layer);
+  free(layer->state);
+  free(layer->loss_weight);
+  free_params(layer);
+  cr_input_group_release(layer->solver.group);
+  free(layer);
+}
+
+void cr_layer_set_solver(cr_layer *layer, const cr_solver_rank *solver) {
+  static const cr_solver_rank alone = {.solvers = 1};
+  if (solver == NULL) solver = &alone;
+  (void)cr_input_group_retain(solver->group);
+  cr_input_group_release(layer->solver.group);
+  layer->solver = *solver;
+  layer->solver.root = NULL; /* may go before the layer */
+  if (solver->rank > 0 && !layer->class->data_source) {
+    layer->key = cr_mix_key(layer->key, (uint64_t)solver->rank);
+  }
+}
+
+crema_status cr_layer_setup(cr_layer *layer, const cr_layer *root, crema_blob *const *bottom,
+                            crema_blob *const *top) {
+  const cr_layer_class *class = layer->class;
+  if (root != NULL) {
+    CR_TRY(cr_layer_share_join(layer, root));
+    CR_TRY(cr_layer_share_shape(layer, top));
+    return class->join == NULL ? CREMA_OK : class->join(layer, top);
+  }
+  CR_TRY(cr_layer_share_open(layer));
+  if (class->setup != NULL) CR_TRY(class->setup(layer, bottom, top));
+  return cr_layer_share_shape(layer, top);
+}
+
+crema_status cr_layer_forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
+                              crema_blob *const *top) {
+  if (layer->share == NULL) return layer->class->forward(layer, context, bottom, top);
+  if (layer->class->await != NULL) CR_TRY(layer->class->await(layer));
+  cr_layer_share_lock(layer);
+  crema_status status = layer->class->forward(layer, context, bottom, top);
+  cr_layer_share_unlock(layer);
+  return status;
+}
+
+crema_status cr_layer_set_params(cr_layer *layer, int count) {
+  free_params(layer);
+  if (count == 0) return CREMA_OK;
+  size_t n = (size_t)count;
+  layer->blob = calloc(n, sizeof *layer->blob);
+  layer->param_propagate_down = calloc(n, sizeof *layer->param_propagate_down);
+  if (layer->blob == NULL || layer->param_propagate_down == NULL) {
+    free_params(layer);
+    return cr_fail_memory(n * sizeof *layer->blob, "layer parameters");
+  }
+  layer->params = count;
+  for (int i = 0; i < count; i++) layer->param_propagate_down[i] = true;
+  return CREMA_OK;
+}
+
+crema_status cr_layer_add_param(cr_layer *layer, int index, const crema_shape *shape,
+                                const Caffe__FillerParameter *filler) {
+  static const Caffe__FillerParameter zero = CAFFE__FILLER_PARAMETER__INIT;
+  crema_blob *blob = NULL;
+  crema_status status;
+  if (index < 0 || index >= layer->params) {
+    return cr_layer_fail(layer, CREMA_E_INTERNAL, "has no parameter %d", index);
+  }
+  CR_TRY_GOTO(crema_blob_create(shape, &blob), fail);
+  CR_TRY_GOTO(cr_fill(filler ? filler : &zero, layer->context, blob), fail);
+  crema_blob_destroy(layer->blob[index]);
+  layer->blob[index] = blob;
+  return CREMA_OK;
+fail:
+  crema_blob_destroy(blob);
+  return cr_fail_in(status, "layer '%.200s' (%s): parameter %d", layer->name, layer->class->type,
+                    index);
+}
+
+crema_status cr_layer_fail(const cr_layer *layer, crema_status code, const char *fmt, ...) {
+  char text[1024];
+  va_list args;
+  va_start(args, fmt);
+  vsnprintf(text, sizeof text, fmt, args);
+  va_end(args);
+  return cr_fail(code, "layer '%.200s' (%s): %s", layer->name, layer->class->type, text);
+}

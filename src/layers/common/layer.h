@@ -1,0 +1,173 @@
+/* What a layer is.
+ *
+ * A layer file defines one cr_layer_class: parameters, shapes, which ops in which order,
+ * forward and backward. layers.inc lists the classes. Layers compute through ops only; host
+ * access (cr_tensor_host_read and so on) is for control values and input layers. */
+#ifndef CR_LAYERS_LAYER_H
+#define CR_LAYERS_LAYER_H
+
+#include "data/pipeline/input_group.h"
+#include "memory/blob.h"
+#include "ops/op.h"
+#include "proto/proto.h"
+
+typedef struct cr_layer cr_layer;
+typedef struct cr_layer_share cr_layer_share;
+struct cr_input_stats;
+
+/* Which one of several solvers a net belongs to that train it together: each gets its share of the
+ * samples, sample k going to solver k mod `solvers`. */
+typedef struct cr_solver_rank {
+  int rank, solvers; /* 0 <= rank < solvers; 0 of 1 for a solver alone */
+  /* Shared by the solvers of one process. NULL: the others are out of reach, or there are
+   * none. */
+  cr_input_group *group;
+  /* The net of rank 0, whose shareable layers do the work of those of the other solvers of this
+   * process; only looked at while a net is made. NULL: each net has its own. */
+  const struct crema_net *root;
+} cr_solver_rank;
+
+enum { CR_ANY = -1 };
+
+/* How much of a blob's values: each includes those before it. */
+typedef enum cr_values {
+  CR_VALUES_NONE,
+  CR_VALUES_SIGNS,    /* which of them are above 0 */
+  CR_VALUES_LEARNING, /* those that have a gradient other than 0 */
+  CR_VALUES_ALL
+} cr_values;
+
+typedef struct cr_layer_class {
+  const char *type;  /* as in the prototxt */
+  size_t state_size; /* bytes of cr_layer.state, zero-initialised */
+  /* Numbers of bottoms and tops; max CR_ANY: no bound. */
+  int min_bottoms, max_bottoms;
+  int min_tops, max_tops;
+  bool equal_bottoms_tops; /* as many tops as bottoms */
+  bool auto_tops;          /* missing tops up to max(min_tops, 1) get blobs without a name */
+  bool in_place;           /* top 0 may be bottom 0 */
+  bool loss;               /* the first top has loss weight 1 by default */
+  bool data_source;        /* produces samples; shared state on resume through save/restore */
+  bool shareable;          /* several solvers can work on one (layers/common/layer_share.h) */
+  /* Bottoms that may receive no gradient (labels): bit i for bottom i. force_backward leaves
+   * them out. */
+  unsigned no_gradient_bottoms;
+
+  /* Reads parameters, creates layer->param blobs (filled). Called once, bottoms shaped. */
+  crema_status (*setup)(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top);
+  /* Shapes the tops (and internal tensors) from the bottoms' shapes; makes the ops when shapes
+   * changed. Called after setup and before a forward pass whose bottoms changed shape. */
+  crema_status (*reshape)(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top);
+  crema_status (*forward)(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
+                          crema_blob *const *top);
+  /* Waits until a shared layer's forward will not have to wait for data, as it keeps the other
+   * solvers out. May end the life of what the tops hold. NULL: it never waits. */
+  crema_status (*await)(cr_layer *layer);
+  /* Called instead of setup, tops shaped, for a layer that works on another one's state. May be
+   * NULL. */
+  crema_status (*join)(cr_layer *layer, crema_blob *const *top);
+  /* Computes diffs of bottoms i with propagate_down[i] (overwritten) and of parameters p with
+   * layer->param_propagate_down[p] (accumulated). NULL: has no backward; fails only when a
+   * gradient is asked for. */
+  crema_status (*backward)(cr_layer *layer, crema_context *context, crema_blob *const *top,
+                           const bool *propagate_down, crema_blob *const *bottom);
+  /* How much of the values that forward gave the tops (of a loss: the tops behind the first)
+   * backward needs; and how much of its bottom's values a pass in place leaves. src/net warns of a
+   * layer in place that leaves less than a layer before it needs. NULL: nothing. */
+  cr_values (*needs)(const cr_layer *layer, bool in_place);
+  /* Whether backward reads the values of that bottom, which is no label and not overwritten by this
+   * layer. NULL: it does not. */
+  bool (*reads_bottom)(const cr_layer *layer, int bottom);
+  cr_values (*leaves)(const cr_layer *layer);
+  /* Whether the values of that top are there again in the next pass as this one leaves them: they
+   * are a parameter's, the caller's, or filled once. NULL: they are not. */
+  bool (*lasting)(const cr_layer *layer, int top);
+  void (*destroy)(cr_layer *layer); /* frees what state holds; may be NULL */
+  /* Reader position and the like, for exact resume; may be NULL. Text of their own format. */
+  crema_status (*save)(cr_layer *layer, cr_buffer *out);
+  crema_status (*restore)(cr_layer *layer, const char *bytes, size_t size);
+  /* What the layer's input pipeline did so far (data/pipeline/prefetch.h); may be NULL. */
+  void (*input_stats)(const cr_layer *layer, struct cr_input_stats *out);
+} cr_layer_class;
+
+struct cr_layer {
+  const cr_layer_class *class;
+  const Caffe__LayerParameter *param; /* owned by the net; outlives the layer */
+  const char *name;
+  Caffe__Phase phase;
+  crema_context *context;      /* of the net: fillers, allocation at setup */
+  const char *source_dir_file; /* path of the net's file, to resolve relative paths; may be NULL */
+  uint64_t key;                /* mixes the seed and the layer's name; for counter-based draws */
+  uint64_t pass;               /* forward passes so far in TRAIN; part of the counter */
+  cr_solver_rank solver;       /* for layers that produce samples; holds a reference to the group */
+  int bottoms, tops;
+  int params;
+  crema_blob **blob; /* the layer's parameters, owned by the layer, `params` of them */
+  bool *param_propagate_down;
+  float *loss_weight; /* one a top */
+  void *state;
+  cr_layer_share *share; /* with other solvers; NULL: with nobody */
+  /* False: the net will never run this layer's backward pass, so forward may skip what only that
+   * pass reads (masks, copies of overwritten inputs). True from cr_layer_create on; src/net may
+   * clear it before the first forward pass. */
+  bool needs_backward;
+  /* For a ReLU that the net fused into this layer's op (convolution, inner product):
+   * set between setup and the first reshape. */
+  bool fused_relu;
+  float fused_relu_slope;
+};
+
+/* Finds the class for a type name. Errors: CREMA_E_UNKNOWN_NAME with the nearest name and the
+ * list of known types. */
+crema_status cr_layer_class_find(const char *type, const cr_layer_class **out) CREMA_MUST_USE;
+/* All class names, in alphabetical order; *count of them. Static storage. */
+const char *const *cr_layer_class_names(size_t *count);
+
+/* Makes and frees a layer. `param` must outlive it. layer->tops counts the tops that `param`
+ * names; the caller (src/net) adds automatic ones, and checks the number of bottoms and tops.
+ * layer->loss_weight has room for max(tops named, class->min_tops, 1) entries; it holds the
+ * weights that `param` gives, else 1 for the first top of a loss and 0 for all others. `net_path`
+ * (may be NULL) must outlive the layer. cr_layer_destroy accepts NULL. */
+crema_status cr_layer_create(const Caffe__LayerParameter *param, Caffe__Phase phase,
+                             crema_context *context, uint64_t seed, const char *net_path,
+                             cr_layer **out) CREMA_MUST_USE;
+void cr_layer_destroy(cr_layer *layer);
+
+/* Says which solver the layer belongs to; to be called once, before setup. Without, and with
+ * `solver` NULL, it is number 0 of 1, without a group. The key of a layer that draws masks becomes
+ * the solver's own; that of a data source stays, as its draws go by the sample's number. */
+void cr_layer_set_solver(cr_layer *layer, const cr_solver_rank *solver);
+
+/* Sets the layer up, as its class says. With `root`, a layer of the same name in the net of rank 0
+ * whose class can be shared, it works on that one's state and takes over the shapes of its tops.
+ * Errors: those of the class and of cr_layer_share_join. */
+crema_status cr_layer_setup(cr_layer *layer, const cr_layer *root, crema_blob *const *bottom,
+                            crema_blob *const *top) CREMA_MUST_USE;
+
+/* The class's forward pass. When the layer is shared, one solver after the other. */
+crema_status cr_layer_forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
+                              crema_blob *const *top) CREMA_MUST_USE;
+
+/* Fails when a top is one of the bottoms, unless it is the first of both and the class works in
+ * place. Called before setup. Errors: CREMA_E_ARGUMENT. */
+crema_status cr_layer_check_in_place(const cr_layer *layer, crema_blob *const *bottom,
+                                     crema_blob *const *top) CREMA_MUST_USE;
+
+/* ---- for layer files ---- */
+
+/* Sets the number of parameter blobs (all NULL at first). */
+crema_status cr_layer_set_params(cr_layer *layer, int count) CREMA_MUST_USE;
+/* Creates parameter `index` with `shape`, filled by `filler` (NULL: constant 0). */
+crema_status cr_layer_add_param(cr_layer *layer, int index, const crema_shape *shape,
+                                const Caffe__FillerParameter *filler) CREMA_MUST_USE;
+/* An error text that starts with "layer 'name' (Type): ". */
+crema_status cr_layer_fail(const cr_layer *layer, crema_status code, const char *fmt, ...)
+    CREMA_PRINTF(3, 4);
+
+/* Fills `blob`'s data as the filler says (constant, uniform, gaussian with sparse,
+ * positive_unitball, xavier, msra, bilinear; fan from the shape as Caffe: fan_in = count / dim 0,
+ * fan_out = count / dim 1). Draws from `context`'s generator in index order. */
+crema_status cr_fill(const Caffe__FillerParameter *filler, crema_context *context,
+                     crema_blob *blob) CREMA_MUST_USE;
+
+#endif

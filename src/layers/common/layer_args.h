@@ -1,0 +1,18 @@
+/* Argument lists of ops that take as many blobs as a layer has. */
+#ifndef CR_LAYERS_LAYER_ARGS_H
+#define CR_LAYERS_LAYER_ARGS_H
+
+#include "layers/common/layer.h"
+
+/* Room for the shapes and tensors of `count` arguments, made at setup and refilled in every
+ * pass. */
+typedef struct cr_layer_args {
+  int count;
+  const crema_shape **shape;
+  cr_tensor **tensor;
+} cr_layer_args;
+
+crema_status cr_layer_args_make(cr_layer_args *args, int count) CREMA_MUST_USE;
+void cr_layer_args_free(cr_layer_args *args);
+
+#endif

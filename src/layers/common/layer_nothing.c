@@ -1,0 +1,19 @@
+#include "layers/common/layer_nothing.h"
+
+crema_status cr_layer_nothing(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
+  (void)layer, (void)bottom, (void)top;
+  return CREMA_OK;
+}
+
+crema_status cr_layer_nothing_forward(cr_layer *layer, crema_context *context,
+                                      crema_blob *const *bottom, crema_blob *const *top) {
+  (void)layer, (void)context, (void)bottom, (void)top;
+  return CREMA_OK;
+}
+
+crema_status cr_layer_nothing_backward(cr_layer *layer, crema_context *context,
+                                       crema_blob *const *top, const bool *propagate_down,
+                                       crema_blob *const *bottom) {
+  (void)layer, (void)context, (void)top, (void)propagate_down, (void)bottom;
+  return CREMA_OK;
+}

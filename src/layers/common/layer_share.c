@@ -1,0 +1,186 @@
+#include "layers/common/layer_share.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/fail.h"
+
+struct cr_layer_share {
+  atomic_int references;
+  pthread_mutex_t lock; /* held during forward passes; guards what follows */
+  const cr_layer_class *class;
+  int solvers;
+  void *state;
+  /* What the state points into; the net of rank 0 may go first. */
+  Caffe__LayerParameter *param;
+  crema_shape *shape; /* of the tops, `tops` of them; NULL before setup */
+  int tops;
+  cr_buffer restored; /* what rank 0 restored last */
+};
+
+static void free_share(cr_layer_share *share) {
+  cr_buffer_free(&share->restored);
+  free(share->shape);
+  if (share->param != NULL) cr_message_free(&share->param->base);
+  pthread_mutex_destroy(&share->lock);
+  free(share);
+}
+
+crema_status cr_layer_share_open(cr_layer *layer) {
+  const cr_solver_rank *solver = &layer->solver;
+  if (!layer->class->shareable || solver->group == NULL || solver->solvers < 2) return CREMA_OK;
+  if (solver->rank > 0) {
+    /* Without state nothing can be taken twice. */
+    if (layer->class->state_size == 0) return CREMA_OK;
+    return cr_layer_fail(layer, CREMA_E_ARGUMENT,
+                         "solver %d of %d was made without the net of solver 0, whose layer is to "
+                         "be shared",
+                         solver->rank, solver->solvers);
+  }
+  ProtobufCMessage *copy = NULL;
+  CR_TRY(cr_message_copy(&layer->param->base, &copy));
+  cr_layer_share *share = calloc(1, sizeof *share);
+  if (share == NULL) {
+    cr_message_free(copy);
+    return cr_fail_memory(sizeof *share, "a shared layer");
+  }
+  atomic_init(&share->references, 1);
+  pthread_mutex_init(&share->lock, NULL);
+  share->class = layer->class;
+  share->solvers = solver->solvers;
+  share->state = layer->state;
+  share->param = (Caffe__LayerParameter *)copy;
+  layer->param = share->param;
+  layer->share = share;
+  return CREMA_OK;
+}
+
+static crema_status check_join(const cr_layer *layer, const cr_layer *root) {
+  const cr_solver_rank *solver = &layer->solver;
+  if (!layer->class->shareable) {
+    return cr_layer_fail(layer, CREMA_E_UNSUPPORTED,
+                         "layers of this type cannot be shared by several solvers");
+  }
+  if (root->share == NULL || root->share->shape == NULL) {
+    return cr_layer_fail(layer, CREMA_E_STATE, "the layer of solver 0 is not there to be shared");
+  }
+  if (root->class != layer->class || root->tops != layer->tops) {
+    return cr_layer_fail(layer, CREMA_E_ARGUMENT,
+                         "the layer of solver 0 has type %s and %d tops, this one %d tops",
+                         root->class->type, root->tops, layer->tops);
+  }
+  if (solver->solvers != root->share->solvers || solver->rank < 1 ||
+      solver->group != root->solver.group) {
+    return cr_layer_fail(layer, CREMA_E_ARGUMENT,
+                         "solver %d of %d cannot join a layer shared by %d", solver->rank,
+                         solver->solvers, root->share->solvers);
+  }
+  return CREMA_OK;
+}
+
+crema_status cr_layer_share_join(cr_layer *layer, const cr_layer *root) {
+  CR_TRY(check_join(layer, root));
+  free(layer->state);
+  layer->state = root->share->state;
+  layer->share = root->share;
+  atomic_fetch_add_explicit(&layer->share->references, 1, memory_order_relaxed);
+  return CREMA_OK;
+}
+
+void cr_layer_share_close(cr_layer *layer) {
+  cr_layer_share *share = layer->share;
+  if (share == NULL) return;
+  layer->share = NULL;
+  /* The last one has to see what all others did. */
+  if (atomic_fetch_sub_explicit(&share->references, 1, memory_order_acq_rel) > 1) {
+    layer->state = NULL;
+    return;
+  }
+  if (layer->state != NULL && share->class->destroy != NULL) share->class->destroy(layer);
+  free(layer->state);
+  layer->state = NULL;
+  free_share(share);
+}
+
+crema_status cr_layer_share_shape(cr_layer *layer, crema_blob *const *top) {
+  cr_layer_share *share = layer->share;
+  if (share == NULL) return CREMA_OK;
+  for (int i = 0; i < layer->tops && share->shape != NULL; ++i) {
+    CR_TRY(crema_blob_reshape(top[i], &share->shape[i]));
+  }
+  if (share->shape != NULL) return CREMA_OK;
+  size_t tops = layer->tops < 1 ? 1 : (size_t)layer->tops;
+  share->shape = calloc(tops, sizeof *share->shape);
+  if (share->shape == NULL) return cr_fail_memory(tops * sizeof *share->shape, "shapes");
+  share->tops = layer->tops;
+  for (int i = 0; i < layer->tops; ++i) share->shape[i] = *crema_blob_shape(top[i]);
+  return CREMA_OK;
+}
+
+void cr_layer_share_lock(cr_layer *layer) {
+  if (layer->share != NULL) pthread_mutex_lock(&layer->share->lock);
+}
+
+void cr_layer_share_unlock(cr_layer *layer) {
+  if (layer->share != NULL) pthread_mutex_unlock(&layer->share->lock);
+}
+
+static crema_status note_restored(cr_layer_share *share, const char *bytes, size_t size) {
+  cr_buffer_clear(&share->restored);
+  return cr_buffer_append(&share->restored, bytes, size);
+}
+
+crema_status cr_layer_share_restore(cr_layer *layer, const char *bytes, size_t size, bool *done) {
+  cr_layer_share *share = layer->share;
+  crema_status status = CREMA_OK;
+  *done = share != NULL && layer->solver.rank > 0;
+  if (share == NULL) return CREMA_OK;
+  pthread_mutex_lock(&share->lock);
+  if (!*done) {
+    status = note_restored(share, bytes, size);
+  } else if (size != share->restored.size || memcmp(bytes, share->restored.data, size) != 0) {
+    status = cr_layer_fail(layer, CREMA_E_STATE,
+                           "the saved place of solver %d in the data is not that of solver 0",
+                           layer->solver.rank);
+  }
+  pthread_mutex_unlock(&share->lock);
+  return status;
+}
+
+int cr_layer_sharers(const cr_layer *layer) {
+  return layer->share == NULL ? 1 : layer->share->solvers;
+}
+
+int cr_layer_sharer(const cr_layer *layer) {
+  return layer->share == NULL ? 0 : layer->solver.rank;
+}
+
+/* ---- places -------------------------------------------------------------- */
+
+crema_status cr_places_open(cr_places *places, const cr_layer *layer) {
+  *places = (cr_places){.sharers = cr_layer_sharers(layer)};
+  places->step = calloc((size_t)places->sharers, sizeof *places->step);
+  if (places->step != NULL) return CREMA_OK;
+  return cr_fail_memory((size_t)places->sharers * sizeof *places->step, "places in the data");
+}
+
+void cr_places_close(cr_places *places) {
+  free(places->step);
+  *places = (cr_places){0};
+}
+
+void cr_places_set(cr_places *places, uint64_t start) {
+  places->start = start;
+  memset(places->step, 0, (size_t)places->sharers * sizeof *places->step);
+}
+
+void cr_places_advance(cr_places *places, const cr_layer *layer) {
+  ++places->step[cr_layer_sharer(layer)];
+}
+
+uint64_t cr_places_end(const cr_places *places, const cr_layer *layer, uint64_t items) {
+  uint64_t step = places->step[cr_layer_sharer(layer)];
+  return places->start + step * (uint64_t)layer->solver.solvers * items;
+}

@@ -1,0 +1,66 @@
+/* Data layers that the solvers of one training share.
+ *
+ * Such a layer exists once, in the net of rank 0; the layers of that name in the other solvers'
+ * nets work on the same state. Forward passes of a shared layer happen one at a time, backward
+ * passes are not held up. Which samples a solver gets goes by the number of its step, never by who
+ * comes first: batch number of step t of solver r of N is t N + r. The state lives until the last
+ * of the nets is gone; any of them may go first. */
+#ifndef CR_LAYERS_LAYER_SHARE_H
+#define CR_LAYERS_LAYER_SHARE_H
+
+#include "layers/common/layer.h"
+
+/* Makes the layer of rank 0 one that others can join, if it belongs to one of several solvers of
+ * a process (there is a group) and its class can be shared; else does nothing. Before setup.
+ * Errors: CREMA_E_ARGUMENT for such a layer of another rank, if its class has state: it would take
+ * samples that are not its own. */
+crema_status cr_layer_share_open(cr_layer *layer) CREMA_MUST_USE;
+
+/* Lets `layer`, of another rank and before its setup, work on the state of `root`, whose setup is
+ * done; both are of the same group. Errors: CREMA_E_UNSUPPORTED (a class that cannot be shared),
+ * CREMA_E_STATE (nobody can join `root`), CREMA_E_ARGUMENT (layers that differ in type, tops or
+ * number of solvers). */
+crema_status cr_layer_share_join(cr_layer *layer, const cr_layer *root) CREMA_MUST_USE;
+
+/* Gives the layer's part up; the last one has the state destroyed. Does nothing for a layer that
+ * is not shared. */
+void cr_layer_share_close(cr_layer *layer);
+
+/* Notes the shapes of the root's tops; gives them to those of a layer that joined. */
+crema_status cr_layer_share_shape(cr_layer *layer, crema_blob *const *top) CREMA_MUST_USE;
+
+/* Around a forward pass. */
+void cr_layer_share_lock(cr_layer *layer);
+void cr_layer_share_unlock(cr_layer *layer);
+
+/* The place in the data belongs to the shared layer: rank 0 restores it, before all others, whose
+ * saved places must be the same. *done: the class has nothing to restore for this layer.
+ * Errors: CREMA_E_STATE when the places differ. */
+crema_status cr_layer_share_restore(cr_layer *layer, const char *bytes, size_t size,
+                                    bool *done) CREMA_MUST_USE;
+
+/* ---- for layer files ---- */
+
+/* The solvers that work on one state: as many as there are for a shared layer, else 1. And which
+ * of them this layer's is. */
+int cr_layer_sharers(const cr_layer *layer);
+int cr_layer_sharer(const cr_layer *layer);
+
+/* How far each solver has come in a stream of batches, for sources without a feed.
+ * Zero-initialise, then cr_places_open. */
+typedef struct cr_places {
+  uint64_t start; /* samples before the first batch that is counted here */
+  uint64_t *step; /* batches since then, one a sharer */
+  int sharers;
+} cr_places;
+
+crema_status cr_places_open(cr_places *places, const cr_layer *layer) CREMA_MUST_USE;
+void cr_places_close(cr_places *places);
+/* Every solver begins at sample `start` of the stream. */
+void cr_places_set(cr_places *places, uint64_t start);
+void cr_places_advance(cr_places *places, const cr_layer *layer);
+/* Samples of the stream that all solvers have had after as many steps, of `items` samples each, as
+ * this one; what cr_places_set takes to go on here. */
+uint64_t cr_places_end(const cr_places *places, const cr_layer *layer, uint64_t items);
+
+#endif

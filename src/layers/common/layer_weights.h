@@ -1,0 +1,28 @@
+/* The gradients of weights and bias, where the solver may want either, both or none. */
+#ifndef CR_LAYERS_LAYER_WEIGHTS_H
+#define CR_LAYERS_LAYER_WEIGHTS_H
+
+#include "layers/common/layer_op.h"
+
+/* Ops for layers whose parameter 0 is the weights and parameter 1, if there is one, a bias with
+ * one value a channel of the top. Zero-initialised: none yet. */
+typedef struct cr_layer_weights {
+  cr_layer_op both;    /* of weights and bias */
+  cr_layer_op weights; /* of the weights alone */
+  cr_layer_op bias;    /* of the bias alone */
+} cr_layer_weights;
+
+/* Makes the ops. `desc` is that of the layer's weight gradient (arguments src, diff_dst,
+ * diff_weights, diff_bias or absent); dst is (N, O, S...); bias NULL: there is none. */
+crema_status cr_layer_weights_make(cr_layer_weights *ops, const cr_op_desc *desc,
+                                   const crema_shape *src, const crema_shape *dst,
+                                   const crema_shape *weights,
+                                   const crema_shape *bias) CREMA_MUST_USE;
+
+/* Adds to the diffs of those parameters that layer->param_propagate_down asks for. */
+crema_status cr_layer_weights_run(cr_layer_weights *ops, cr_layer *layer, crema_context *context,
+                                  cr_tensor *src, cr_tensor *diff_dst) CREMA_MUST_USE;
+
+void cr_layer_weights_free(cr_layer_weights *ops);
+
+#endif

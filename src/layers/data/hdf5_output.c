@@ -1,0 +1,81 @@
+/* HDF5Output: writes its bottoms to the data sets "data" and "label" of an HDF5 file. The file is
+ * made anew when the net is; every forward pass adds its samples. Bottoms of fewer than 4 axes are
+ * written with axes of extent 1 at the end, as Caffe does. Solvers that share the layer write into
+ * one file, pass by pass in the order in which they come. */
+#include "core/fail.h"
+#include "core/log.h"
+#include "data/pipeline/hdf5_set.h"
+#include "layers/data/layer_feed.h"
+#include "layers/common/layer_nothing.h"
+
+typedef struct hdf5_output_state {
+  cr_hdf5_writer *writer;
+} hdf5_output_state;
+
+static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
+  hdf5_output_state *s = layer->state;
+  const Caffe__HDF5OutputParameter *param = layer->param->hdf5_output_param;
+  (void)bottom;
+  (void)top;
+  if (param == NULL || param->file_name == NULL || param->file_name[0] == '\0') {
+    return cr_layer_fail(layer, CREMA_E_ARGUMENT, "hdf5_output_param with a file_name is required");
+  }
+  return cr_layer_in(layer, cr_hdf5_writer_open(param->file_name, &s->writer));
+}
+
+static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
+  const crema_shape *data = crema_blob_shape(bottom[0]), *label = crema_blob_shape(bottom[1]);
+  char text[2][256];
+  (void)top;
+  if (data->axes > 0 && label->axes > 0 && data->dim[0] == label->dim[0]) return CREMA_OK;
+  return cr_layer_fail(layer, CREMA_E_SHAPE,
+                       "both bottoms must have as many samples; shapes are %s and %s",
+                       crema_shape_text(data, text[0], sizeof text[0]),
+                       crema_shape_text(label, text[1], sizeof text[1]));
+}
+
+static crema_status append(hdf5_output_state *s, const char *name, crema_blob *blob) {
+  crema_shape shape = *crema_blob_shape(blob);
+  const float *values = NULL;
+  while (shape.axes < 4) shape.dim[shape.axes++] = 1;
+  CR_TRY(crema_blob_cpu_data(blob, &values));
+  return cr_hdf5_writer_append(s->writer, name, &shape, values);
+}
+
+/* All of a pass is written or nothing. */
+static crema_status write_pass(hdf5_output_state *s, crema_blob *const *bottom) {
+  int64_t count = crema_blob_count(bottom[0]) + crema_blob_count(bottom[1]);
+  CR_TRY(cr_hdf5_writer_reserve(s->writer, (size_t)count * sizeof(float)));
+  CR_TRY(append(s, "data", bottom[0]));
+  CR_TRY(append(s, "label", bottom[1]));
+  CR_TRY(cr_hdf5_writer_flush(s->writer));
+  cr_log_info("Successfully saved %lld rows", (long long)crema_blob_shape(bottom[0])->dim[0]);
+  return CREMA_OK;
+}
+
+static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
+                            crema_blob *const *top) {
+  (void)context;
+  (void)top;
+  return cr_layer_in(layer, write_pass(layer->state, bottom));
+}
+
+static void destroy(cr_layer *layer) {
+  hdf5_output_state *s = layer->state;
+  cr_hdf5_writer_close(s->writer);
+}
+
+const cr_layer_class cr_layer_hdf5_output = {
+    .type = "HDF5Output",
+    .state_size = sizeof(hdf5_output_state),
+    .min_bottoms = 2,
+    .max_bottoms = 2,
+    .min_tops = 0,
+    .max_tops = 0,
+    .shareable = true,
+    .setup = setup,
+    .reshape = reshape,
+    .forward = forward,
+    .backward = cr_layer_nothing_backward,
+    .destroy = destroy,
+};

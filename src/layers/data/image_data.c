@@ -1,0 +1,342 @@
+/* ImageData: batches of image files. Each line of the list names a file and its label; the order is
+ * the list's or, with shuffle, another one in each epoch. Threads read, resize and transform the
+ * files ahead of the net. Tops: data (batch, channels, height, width) and, if there are two,
+ * label (batch). */
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "core/clock.h"
+#include "core/fail.h"
+#include "core/file.h"
+#include "core/log.h"
+#include "core/rng.h"
+#include "data/pipeline/image_list.h"
+#include "data/image/image_scaled.h"
+#include "data/pipeline/order.h"
+#include "data/augment/transformer.h"
+#include "layers/data/layer_feed.h"
+#include "layers/common/layer_nothing.h"
+
+/* What one thread works with. */
+typedef struct image_worker {
+  cr_buffer path, file;
+  cr_image raw, resized;
+} image_worker;
+
+/* An item of a batch. */
+typedef struct image_item {
+  const cr_list_entry *entry;
+  uint64_t sample;
+} image_item;
+
+typedef struct image_data_state {
+  const Caffe__ImageDataParameter *param;
+  cr_image_list list;
+  char *root;   /* resolved, with a slash at its end; or empty */
+  uint64_t key; /* of all draws */
+  uint64_t skip;
+  cr_order order;
+  cr_transformer *transformer;
+  cr_layer_feed feed;
+  int threads;
+  image_worker *worker; /* `threads` of them */
+} image_data_state;
+
+enum { PREFETCH = 3 };
+
+static cr_image_color color_of(const image_data_state *s) {
+  cr_image_color wanted = s->transformer ? cr_transformer_color(s->transformer) : CR_IMAGE_NATIVE;
+  if (wanted != CR_IMAGE_NATIVE) return wanted;
+  return s->param->is_color ? CR_IMAGE_COLOR : CR_IMAGE_GRAY;
+}
+
+/* ---- one image ----------------------------------------------------------- */
+
+/* The name as the list gives it under the root folder; a file that is not there is looked for
+ * beside the list. */
+static crema_status find_file(const image_data_state *s, const char *name, cr_buffer *path) {
+  cr_buffer_clear(path);
+  CR_TRY(cr_buffer_print(path, "%s%s", s->root, name));
+  char *found = NULL;
+  CR_TRY(cr_file_resolve(s->list.path, path->data, &found));
+  cr_buffer_clear(path);
+  crema_status status = cr_buffer_print(path, "%s", found);
+  free(found);
+  return status;
+}
+
+/* The size that images are brought to. */
+static void choose_size(const void *user, int height, int width, int *out_height, int *out_width) {
+  const Caffe__ImageDataParameter *param = user;
+  *out_height = height;
+  *out_width = width;
+  if (param->new_height > 0) {
+    *out_height = (int)param->new_height;
+    *out_width = (int)param->new_width;
+  } else if (param->short_side > 0) {
+    double ratio = (double)param->short_side / (height < width ? height : width);
+    *out_height = height <= width ? (int)param->short_side : (int)lround(height * ratio);
+    *out_width = width <= height ? (int)param->short_side : (int)lround(width * ratio);
+  }
+}
+
+static crema_status decode(const image_data_state *s, image_worker *w, cr_image **out) {
+  const uint8_t *bytes = (const uint8_t *)w->file.data;
+  const cr_image_sizer sizer = {choose_size, s->param};
+  return cr_image_decode_to(bytes, w->file.size, color_of(s), &sizer, &w->raw, &w->resized, out);
+}
+
+/* Reads image `sample` of the stream, up to what the transformer begins with; the pixels are the
+ * worker's. */
+static crema_status read_image(const image_data_state *s, image_worker *w, const image_item *item,
+                               cr_feed_load *job, cr_pixels *out) {
+  cr_image *image = NULL;
+  double start = cr_clock_seconds();
+  CR_TRY(find_file(s, item->entry->name, &w->path));
+  cr_buffer_clear(&w->file);
+  CR_TRY(cr_file_read(w->path.data, &w->file));
+  double read = cr_clock_seconds();
+  CR_TRY(cr_fail_in(decode(s, w, &image), "%s", w->path.data));
+  job->read_seconds = read - start;
+  job->decode_seconds = cr_clock_seconds() - read;
+  *out = (cr_pixels){.values = image->pixels,
+                     .type = CREMA_U8,
+                     .interleaved = true,
+                     .channels = image->channels,
+                     .height = image->height,
+                     .width = image->width};
+  return cr_fail_in(cr_transformer_augment(s->transformer, item->sample, out, image), "%s",
+                    w->path.data);
+}
+
+static crema_status check_item(const crema_shape *shape, const int item[3]) {
+  if (shape->dim[1] == item[0] && shape->dim[2] == item[1] && shape->dim[3] == item[2]) {
+    return CREMA_OK;
+  }
+  return cr_fail(CREMA_E_SHAPE,
+                 "%d x %d x %d values in a batch whose first image has %" PRId64 " x %" PRId64
+                 " x %" PRId64
+                 " (images of different sizes need new_height and new_width, "
+                 "crop_size or batch_size: 1)",
+                 item[0], item[1], item[2], shape->dim[1], shape->dim[2], shape->dim[3]);
+}
+
+static crema_status fail_in_line(const image_data_state *s, const cr_list_entry *entry,
+                                 crema_status status) {
+  return cr_fail_in(status, "%s:%zu: %s", s->list.path, entry->line, entry->name);
+}
+
+static crema_status load_item(const image_data_state *s, const image_item *item,
+                              cr_feed_load *job) {
+  cr_pixels pixels;
+  int extent[3];
+  cr_feed_top *top = job->batch->top;
+  CR_TRY(read_image(s, &s->worker[job->worker], item, job, &pixels));
+  double start = cr_clock_seconds();
+  CR_TRY(
+      cr_transformer_shape(s->transformer, pixels.channels, pixels.height, pixels.width, extent));
+  if (job->item == 0) {
+    crema_shape shape = cr_shape_4(s->param->batch_size, extent[0], extent[1], extent[2]);
+    CR_TRY(cr_feed_reserve(job->batch, 0, &shape, NULL));
+  }
+  CR_TRY(check_item(&top[0].shape, extent));
+  int64_t size = crema_shape_count(&top[0].shape, 1, 4);
+  CR_TRY(
+      cr_transformer_run(s->transformer, &pixels, item->sample, top[0].values + job->item * size));
+  if (job->batch->tops > 1) top[1].values[job->item] = (float)item->entry->label;
+  job->transform_seconds = cr_clock_seconds() - start;
+  return CREMA_OK;
+}
+
+static crema_status load(void *user, cr_feed_load *job) {
+  const image_data_state *s = user;
+  const image_item *item = (const image_item *)job->batch->item + job->item;
+  crema_status status = load_item(s, item, job);
+  return status == CREMA_OK ? status : fail_in_line(s, item->entry, status);
+}
+
+/* Which image goes where. */
+static crema_status begin(void *user, cr_feed_batch *batch, int first) {
+  image_data_state *s = user;
+  image_item *item = batch->item;
+  int items = (int)s->param->batch_size;
+  for (int i = first; i < items; i++) {
+    size_t place = 0;
+    item[i].sample = batch->sample + (uint64_t)i * (uint64_t)batch->solvers;
+    CR_TRY(cr_order_at(&s->order, item[i].sample + s->skip, &place));
+    item[i].entry = &s->list.entry[place];
+  }
+  return CREMA_OK;
+}
+
+static const cr_feed_source image_source = {.begin = begin, .load = load};
+
+/* ---- setting up ---------------------------------------------------------- */
+
+static crema_status check_param(const cr_layer *layer) {
+  const Caffe__ImageDataParameter *param = layer->param->image_data_param;
+  if (param == NULL || param->source == NULL || param->source[0] == '\0') {
+    return cr_layer_fail(layer, CREMA_E_ARGUMENT, "image_data_param with a source is required");
+  }
+  CR_TRY(cr_layer_check_batch(layer, "image_data_param", param->batch_size));
+  if ((param->new_height > 0) != (param->new_width > 0) || param->new_height > CR_IMAGE_MAX_SIDE ||
+      param->new_width > CR_IMAGE_MAX_SIDE || param->short_side > CR_IMAGE_MAX_SIDE) {
+    return cr_layer_fail(layer, CREMA_E_ARGUMENT,
+                         "image_data_param: new_height %u and new_width %u: give both, at most %d, "
+                         "or neither",
+                         param->new_height, param->new_width, CR_IMAGE_MAX_SIDE);
+  }
+  if (param->dataset_share_per_node != 1) {
+    return cr_layer_fail(layer, CREMA_E_UNSUPPORTED,
+                         "image_data_param: dataset_share_per_node is not supported");
+  }
+  return CREMA_OK;
+}
+
+static void set_key(image_data_state *s, uint64_t key) {
+  s->key = key;
+  s->order.key = cr_mix_key(key, cr_hash_text("shuffle"));
+  s->order.drawn = false;
+  if (s->transformer != NULL) {
+    cr_transformer_set_key(s->transformer, cr_mix_key(key, cr_hash_text("transform")));
+  }
+  uint32_t draw[4], limit = s->param->rand_skip;
+  cr_philox(cr_mix_key(key, cr_hash_text("rand_skip")), 0, 0, draw);
+  s->skip = ((uint64_t)draw[0] * limit) >> 32;
+}
+
+static crema_status read_list(cr_layer *layer, image_data_state *s) {
+  char *path = NULL;
+  CR_TRY(cr_file_resolve_input(layer->source_dir_file, s->param->source, &path));
+  crema_status status = cr_image_list_read(path, &s->list);
+  free(path);
+  CR_TRY(status);
+  s->order.count = s->list.count;
+  s->order.shuffle = s->param->shuffle;
+  CR_TRY(cr_layer_root_folder(layer, s->param->root_folder, &s->root));
+  CR_TRY(cr_transformer_create(layer->param->transform_param, layer->phase, 0,
+                               layer->source_dir_file, &s->transformer));
+  set_key(s, layer->key);
+  cr_log_info("A total of %zu images.", s->list.count);
+  if (s->skip > 0) cr_log_info("Skipping first %" PRIu64 " data points.", s->skip);
+  return CREMA_OK;
+}
+
+static crema_status make_workers(image_data_state *s) {
+  CR_TRY(cr_feed_threads(s->param->has_threads ? s->param->threads : 0, &s->threads));
+  s->worker = calloc((size_t)s->threads, sizeof *s->worker);
+  if (s->worker != NULL) return CREMA_OK;
+  return cr_fail_memory((size_t)s->threads * sizeof *s->worker, "decoding threads");
+}
+
+/* The shape of a batch's items, from the first image. */
+static crema_status find_shape(image_data_state *s, int out[3]) {
+  size_t place = 0;
+  cr_pixels pixels;
+  cr_feed_load job = {0};
+  CR_TRY(cr_order_at(&s->order, s->skip, &place));
+  const image_item item = {.entry = &s->list.entry[place]};
+  crema_status status = read_image(s, &s->worker[0], &item, &job, &pixels);
+  if (status == CREMA_OK) {
+    status =
+        cr_transformer_shape(s->transformer, pixels.channels, pixels.height, pixels.width, out);
+  }
+  return status == CREMA_OK ? status : fail_in_line(s, item.entry, status);
+}
+
+static crema_status open_feed(const cr_layer *layer, image_data_state *s, crema_blob *const *top) {
+  int item[3];
+  CR_TRY(make_workers(s));
+  CR_TRY(find_shape(s, item));
+  int64_t items = s->param->batch_size;
+  crema_shape shape[2] = {cr_shape_4(items, item[0], item[1], item[2]), cr_shape_1(items)};
+  cr_log_info("output data size: %" PRId64 ",%d,%d,%d", items, item[0], item[1], item[2]);
+  const cr_feed_options options = {.source = &image_source,
+                                   .user = s,
+                                   .tops = layer->tops,
+                                   .items = (int)items,
+                                   .depth = PREFETCH,
+                                   .threads = s->threads,
+                                   .item_size = sizeof(image_item),
+                                   .shape = shape};
+  return cr_layer_feed_open(&s->feed, layer, &options, top);
+}
+
+static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
+  image_data_state *s = layer->state;
+  (void)bottom;
+  CR_TRY(check_param(layer));
+  s->param = layer->param->image_data_param;
+  CR_TRY(cr_layer_in(layer, read_list(layer, s)));
+  return cr_layer_in(layer, open_feed(layer, s, top));
+}
+
+static crema_status await(cr_layer *layer) {
+  image_data_state *s = layer->state;
+  return cr_layer_in(layer, cr_layer_feed_await(&s->feed, layer));
+}
+
+static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
+                            crema_blob *const *top) {
+  image_data_state *s = layer->state;
+  (void)bottom;
+  return cr_layer_in(layer, cr_layer_feed_next(&s->feed, layer, context, top));
+}
+
+static void destroy(cr_layer *layer) {
+  image_data_state *s = layer->state;
+  cr_layer_feed_close(&s->feed, NULL);
+  for (int i = 0; s->worker != NULL && i < s->threads; i++) {
+    cr_image_free(&s->worker[i].resized);
+    cr_image_free(&s->worker[i].raw);
+    cr_buffer_free(&s->worker[i].file);
+    cr_buffer_free(&s->worker[i].path);
+  }
+  free(s->worker);
+  cr_transformer_destroy(s->transformer);
+  cr_order_free(&s->order);
+  free(s->root);
+  cr_image_list_free(&s->list);
+}
+
+static crema_status save(cr_layer *layer, cr_buffer *out) {
+  const image_data_state *s = layer->state;
+  return cr_layer_feed_save(&s->feed, layer, s->key, out);
+}
+
+static crema_status restore(cr_layer *layer, const char *bytes, size_t size) {
+  image_data_state *s = layer->state;
+  uint64_t key = 0;
+  bool done = false;
+  CR_TRY(cr_layer_share_restore(layer, bytes, size, &done));
+  if (done) return CREMA_OK;
+  CR_TRY(cr_layer_in(layer, cr_layer_feed_restore(&s->feed, bytes, size, &key)));
+  set_key(s, key);
+  return cr_layer_in(layer, cr_layer_feed_start(&s->feed));
+}
+
+static void input_stats(const cr_layer *layer, cr_input_stats *out) {
+  const image_data_state *s = layer->state;
+  cr_layer_feed_stats(&s->feed, layer, out);
+}
+
+const cr_layer_class cr_layer_image_data = {
+    .type = "ImageData",
+    .state_size = sizeof(image_data_state),
+    .min_bottoms = 0,
+    .max_bottoms = 0,
+    .min_tops = 1,
+    .max_tops = 2,
+    .data_source = true,
+    .shareable = true,
+    .setup = setup,
+    .reshape = cr_layer_nothing,
+    .forward = forward,
+    .await = await,
+    .backward = cr_layer_nothing_backward,
+    .destroy = destroy,
+    .save = save,
+    .restore = restore,
+    .input_stats = input_stats,
+};

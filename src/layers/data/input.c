@@ -1,0 +1,62 @@
+/* Input: tops that the caller fills. `shape` is given once for all tops, once a top, or not at
+ * all (the caller reshapes the blobs then). */
+#include "core/fail.h"
+#include "layers/common/layer.h"
+#include "layers/common/layer_shape.h"
+
+static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
+  const Caffe__InputParameter *param = layer->param->input_param;
+  size_t shapes = param ? param->n_shape : 0;
+  (void)bottom;
+  if (shapes > 1 && shapes != (size_t)layer->tops) {
+    return cr_layer_fail(layer, CREMA_E_ARGUMENT,
+                         "shape must be given once, once a top (%d) or not at all; found %zu",
+                         layer->tops, shapes);
+  }
+  for (int i = 0; i < layer->tops && shapes > 0; i++) {
+    crema_shape shape;
+    CR_TRY(cr_layer_read_shape(layer, param->shape[shapes > 1 ? i : 0], &shape));
+    CR_TRY(crema_blob_reshape(top[i], &shape));
+  }
+  return CREMA_OK;
+}
+
+/* The caller owns the shapes from here on. */
+static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
+  (void)layer;
+  (void)bottom;
+  (void)top;
+  return CREMA_OK;
+}
+
+static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
+                            crema_blob *const *top) {
+  (void)layer;
+  (void)context;
+  (void)bottom;
+  (void)top;
+  return CREMA_OK;
+}
+
+static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
+                             const bool *propagate_down, crema_blob *const *bottom) {
+  (void)layer;
+  (void)context;
+  (void)top;
+  (void)propagate_down;
+  (void)bottom;
+  return CREMA_OK;
+}
+
+const cr_layer_class cr_layer_input = {
+    .type = "Input",
+    .min_bottoms = 0,
+    .max_bottoms = 0,
+    .min_tops = 1,
+    .max_tops = CR_ANY,
+    .shareable = true,
+    .setup = setup,
+    .reshape = reshape,
+    .forward = forward,
+    .backward = backward,
+};

@@ -1,0 +1,290 @@
+/* MemoryData: batches out of samples that the program holds in memory and gives through
+ * crema/memory_data.h. Tops: data (batch, channels, height, width) and label (batch); their memory
+ * is the samples' own, so that several solvers get whole batches by turns. */
+#include "layers/data/memory_data.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/fail.h"
+#include "core/rng.h"
+#include "data/augment/transformer.h"
+#include "layers/data/layer_feed.h"
+#include "layers/common/layer_nothing.h"
+
+typedef struct memory_data_state {
+  int64_t batch;
+  int channels, height, width;
+  float *data, *labels; /* of `samples` samples; NULL: none given */
+  int64_t samples;
+  cr_places places; /* samples that were lent; the end wraps around */
+  bool shown;       /* some top has, or had, these samples */
+  bool restored;    /* the place comes from a snapshot and no samples were given since */
+  cr_transformer *transformer;
+  uint64_t drawn; /* images that were transformed so far */
+  cr_image augmented;
+  float *own_data, *own_labels; /* transformed images */
+  cr_buffer retired;            /* of pointers to such memory that tops may still show */
+} memory_data_state;
+
+static int64_t sample_size(const memory_data_state *s) {
+  return (int64_t)s->channels * s->height * s->width;
+}
+
+/* ---- giving samples ------------------------------------------------------ */
+
+static crema_status check_samples(const cr_layer *layer, int64_t samples) {
+  const memory_data_state *s = layer->state;
+  if (samples > 0 && samples % s->batch == 0) return CREMA_OK;
+  return cr_layer_fail(layer, CREMA_E_ARGUMENT,
+                       "%" PRId64 " samples given; must be a multiple of batch_size (%" PRId64 ")",
+                       samples, s->batch);
+}
+
+static void free_retired(memory_data_state *s) {
+  float **memory = (float **)(void *)s->retired.data;
+  for (size_t i = 0; i < s->retired.size / sizeof *memory; i++) free(memory[i]);
+  cr_buffer_clear(&s->retired);
+}
+
+/* Solvers that took a batch since samples were given last. */
+static int sharers_that_moved(const memory_data_state *s) {
+  int moved = 0;
+  for (int i = 0; i < s->places.sharers; i++) moved += s->places.step[i] > 0;
+  return moved;
+}
+
+/* Transformed images of an earlier call: the tops may show them until the next forward pass. What
+ * nobody took was never shown. */
+static crema_status retire_own(memory_data_state *s) {
+  if (s->shown) {
+    CR_TRY(cr_buffer_append(&s->retired, &s->own_data, sizeof s->own_data));
+    CR_TRY(cr_buffer_append(&s->retired, &s->own_labels, sizeof s->own_labels));
+  } else {
+    free(s->own_data);
+    free(s->own_labels);
+  }
+  s->own_data = s->own_labels = NULL;
+  return CREMA_OK;
+}
+
+/* The sample that all solvers go on at together. */
+static int64_t place_of(const cr_layer *layer) {
+  const memory_data_state *s = layer->state;
+  uint64_t end = cr_places_end(&s->places, layer, (uint64_t)s->batch);
+  return s->samples == 0 ? (int64_t)end : (int64_t)(end % (uint64_t)s->samples);
+}
+
+static crema_status take(const cr_layer *layer, float *data, float *labels, int64_t samples) {
+  memory_data_state *s = layer->state;
+  int64_t place = place_of(layer);
+  CR_TRY(retire_own(s));
+  s->shown = false;
+  s->data = data;
+  s->labels = labels;
+  s->samples = samples;
+  bool go_on = s->restored && place < samples && place % s->batch == 0;
+  cr_places_set(&s->places, go_on ? (uint64_t)place : 0);
+  s->restored = false;
+  return CREMA_OK;
+}
+
+crema_status cr_memory_data_set(cr_layer *layer, float *data, float *labels, int64_t samples) {
+  CR_TRY(check_samples(layer, samples));
+  return take(layer, data, labels, samples);
+}
+
+static crema_status transform(memory_data_state *s, const crema_labeled_image *image, float *out) {
+  int shape[3];
+  cr_pixels pixels = {.values = image->pixels,
+                      .type = CREMA_U8,
+                      .interleaved = true,
+                      .channels = image->channels,
+                      .height = image->height,
+                      .width = image->width};
+  if (image->pixels == NULL || image->height < 1 || image->width < 1 || image->channels < 1) {
+    return cr_fail(CREMA_E_ARGUMENT, "no pixels");
+  }
+  CR_TRY(cr_transformer_augment(s->transformer, s->drawn, &pixels, &s->augmented));
+  CR_TRY(cr_transformer_shape(s->transformer, pixels.channels, pixels.height, pixels.width, shape));
+  if (shape[0] != s->channels || shape[1] != s->height || shape[2] != s->width) {
+    return cr_fail(CREMA_E_SHAPE, "%d x %d x %d values, the layer's samples have %d x %d x %d",
+                   shape[0], shape[1], shape[2], s->channels, s->height, s->width);
+  }
+  return cr_transformer_run(s->transformer, &pixels, s->drawn, out);
+}
+
+crema_status cr_memory_data_set_images(cr_layer *layer, const crema_labeled_image *images,
+                                       int64_t count) {
+  memory_data_state *s = layer->state;
+  CR_TRY(check_samples(layer, count));
+  const crema_shape shape = cr_shape_4(count, s->channels, s->height, s->width);
+  CR_TRY(cr_layer_in(layer, crema_shape_check(&shape)));
+  size_t bytes = (size_t)(count * sample_size(s)) * sizeof(float);
+  float *data = malloc(bytes), *labels = malloc((size_t)count * sizeof(float));
+  crema_status status = CREMA_OK;
+  if (data == NULL || labels == NULL) {
+    status = cr_fail_memory(bytes, "samples");
+    goto fail;
+  }
+  for (int64_t i = 0; i < count; i++) {
+    labels[i] = images[i].label;
+    status = transform(s, &images[i], data + i * sample_size(s));
+    if (status != CREMA_OK) {
+      status = cr_layer_in(layer, cr_fail_in(status, "image %" PRId64, i));
+      goto fail;
+    }
+    s->drawn++;
+  }
+  CR_TRY_GOTO(take(layer, data, labels, count), fail);
+  s->own_data = data;
+  s->own_labels = labels;
+  return CREMA_OK;
+fail:
+  free(labels);
+  free(data);
+  return status;
+}
+
+crema_status cr_memory_data_set_batch_size(cr_layer *layer, int64_t batch_size) {
+  memory_data_state *s = layer->state;
+  if (batch_size < 1 || batch_size > INT32_MAX) {
+    return cr_layer_fail(layer, CREMA_E_ARGUMENT, "a batch size of %" PRId64, batch_size);
+  }
+  int64_t place = place_of(layer);
+  if (s->data != NULL && (place != 0 || s->samples % batch_size != 0)) {
+    return cr_layer_fail(layer, CREMA_E_STATE,
+                         "the batch size cannot become %" PRId64 ": %" PRId64 " of %" PRId64
+                         " samples were run through",
+                         batch_size, place, s->samples);
+  }
+  cr_places_set(&s->places, (uint64_t)place);
+  s->batch = batch_size;
+  return CREMA_OK;
+}
+
+/* ---- the layer ----------------------------------------------------------- */
+
+static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
+  memory_data_state *s = layer->state;
+  const Caffe__MemoryDataParameter *param = layer->param->memory_data_param;
+  (void)bottom;
+  if (param == NULL || param->batch_size < 1 || param->channels < 1 || param->height < 1 ||
+      param->width < 1 || param->batch_size > INT32_MAX || param->channels > INT32_MAX ||
+      param->height > INT32_MAX || param->width > INT32_MAX) {
+    return cr_layer_fail(layer, CREMA_E_ARGUMENT,
+                         "memory_data_param: batch_size, channels, height and width must be 1 "
+                         "to %d each",
+                         INT32_MAX);
+  }
+  s->batch = param->batch_size;
+  s->channels = (int)param->channels;
+  s->height = (int)param->height;
+  s->width = (int)param->width;
+  const crema_shape data = cr_shape_4(s->batch, s->channels, s->height, s->width);
+  const crema_shape label = cr_shape_1(s->batch);
+  CR_TRY(cr_layer_in(layer, crema_shape_check(&data)));
+  CR_TRY(cr_layer_in(layer, cr_places_open(&s->places, layer)));
+  CR_TRY(crema_blob_reshape(top[0], &data));
+  CR_TRY(crema_blob_reshape(top[1], &label));
+  return cr_layer_in(layer, cr_transformer_create(layer->param->transform_param, layer->phase,
+                                                  cr_mix_key(layer->key, cr_hash_text("transform")),
+                                                  layer->source_dir_file, &s->transformer));
+}
+
+static crema_status lend(const cr_layer *layer, crema_blob *const *top) {
+  memory_data_state *s = layer->state;
+  uint64_t first = cr_places_end(&s->places, layer, (uint64_t)s->batch);
+  first += (uint64_t)layer->solver.rank * (uint64_t)s->batch;
+  int64_t place = (int64_t)(first % (uint64_t)s->samples);
+  const crema_shape data = cr_shape_4(s->batch, s->channels, s->height, s->width);
+  const crema_shape label = cr_shape_1(s->batch);
+  if (!crema_shape_equal(crema_blob_shape(top[0]), &data)) {
+    CR_TRY(crema_blob_reshape(top[0], &data));
+    CR_TRY(crema_blob_reshape(top[1], &label));
+  }
+  CR_TRY(cr_tensor_adopt_host(top[0]->data, s->data + place * sample_size(s)));
+  CR_TRY(cr_tensor_adopt_host(top[1]->data, s->labels + place));
+  s->shown = true;
+  cr_places_advance(&s->places, layer);
+  if (sharers_that_moved(s) == s->places.sharers) free_retired(s);
+  return CREMA_OK;
+}
+
+static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
+                            crema_blob *const *top) {
+  memory_data_state *s = layer->state;
+  (void)context;
+  (void)bottom;
+  if (s->data == NULL) {
+    return cr_layer_fail(layer, CREMA_E_STATE,
+                         "no samples; give some with crema_memory_data_set before the first "
+                         "forward pass");
+  }
+  return cr_layer_in(layer, lend(layer, top));
+}
+
+static bool lasting(const cr_layer *layer, int top) {
+  (void)layer, (void)top;
+  return true;
+}
+
+static void destroy(cr_layer *layer) {
+  memory_data_state *s = layer->state;
+  free_retired(s);
+  cr_buffer_free(&s->retired);
+  free(s->own_labels);
+  free(s->own_data);
+  cr_places_close(&s->places);
+  cr_image_free(&s->augmented);
+  cr_transformer_destroy(s->transformer);
+}
+
+static crema_status save(cr_layer *layer, cr_buffer *out) {
+  const memory_data_state *s = layer->state;
+  return cr_buffer_print(out, "draws %" PRIx64 " drawn %" PRIu64 " sample %" PRId64 ".",
+                         cr_transformer_key(s->transformer), s->drawn, place_of(layer));
+}
+
+static crema_status restore(cr_layer *layer, const char *bytes, size_t size) {
+  memory_data_state *s = layer->state;
+  char text[128] = "";
+  uint64_t key = 0, drawn = 0;
+  int64_t next = 0;
+  int used = 0;
+  bool done = false;
+  CR_TRY(cr_layer_share_restore(layer, bytes, size, &done));
+  if (done) return CREMA_OK;
+  if (size < sizeof text) snprintf(text, sizeof text, "%.*s", (int)size, bytes);
+  int found = sscanf(text, "draws %" SCNx64 " drawn %" SCNu64 " sample %" SCNd64 ".%n", &key,
+                     &drawn, &next, &used);
+  if (found != 3 || used == 0 || (size_t)used != size || next < 0) {
+    return cr_layer_fail(layer, CREMA_E_CORRUPT, "the saved place in the data cannot be read");
+  }
+  cr_transformer_set_key(s->transformer, key);
+  s->drawn = drawn;
+  s->restored = s->data == NULL;
+  bool fits = s->data == NULL || (next < s->samples && next % s->batch == 0);
+  cr_places_set(&s->places, fits ? (uint64_t)next : 0);
+  return CREMA_OK;
+}
+
+const cr_layer_class cr_layer_memory_data = {
+    .type = "MemoryData",
+    .state_size = sizeof(memory_data_state),
+    .min_bottoms = 0,
+    .max_bottoms = 0,
+    .min_tops = 2,
+    .max_tops = 2,
+    .data_source = true,
+    .shareable = true,
+    .setup = setup,
+    .reshape = cr_layer_nothing,
+    .forward = forward,
+    .backward = cr_layer_nothing_backward,
+    .lasting = lasting,
+    .destroy = destroy,
+    .save = save,
+    .restore = restore,
+};

@@ -1,0 +1,81 @@
+/* EuclideanLoss: sum of (a - b)^2 over 2 N, N the first extent. Both bottoms have a gradient. */
+#include "core/fail.h"
+#include "layers/loss/layer_loss.h"
+#include "layers/common/layer_nothing.h"
+
+typedef struct euclidean_state {
+  cr_layer_loss loss;
+  cr_layer_op subtract, square, scale;
+  cr_tensor *difference;
+} euclidean_state;
+
+static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
+  euclidean_state *s = layer->state;
+  const crema_shape *a = &bottom[0]->shape, *b = &bottom[1]->shape;
+  int64_t count = crema_blob_count(bottom[0]);
+  if (a->axes < 1 || b->axes < 1 || a->dim[0] != b->dim[0] ||
+      count != crema_blob_count(bottom[1])) {
+    return cr_layer_same_shape(layer, "bottom 1", a, b);
+  }
+  const crema_shape flat = cr_shape_1(count), row = cr_shape_2(1, count), one = cr_shape_1(1);
+  CR_TRY(cr_layer_loss_fix(&s->loss, top[0], 2 * (double)a->dim[0]));
+  CR_TRY(cr_layer_tensor(&s->difference, CREMA_F32, count));
+  cr_op_desc desc = cr_layer_op_desc(CR_OP_AXPBY);
+  CR_TRY(cr_layer_op_make(&s->scale, &desc, 2, (const crema_shape *[]){&flat, &flat}, NULL));
+  CR_TRY(cr_layer_op_make(&s->subtract, &desc, 2, (const crema_shape *[]){&flat, &flat}, NULL));
+  desc = cr_layer_op_desc(CR_OP_ROW_REDUCE_FWD);
+  desc.u.rows.reduction = CR_REDUCE_SUMSQ;
+  desc.u.rows.coeff = 1;
+  return cr_layer_op_make(&s->square, &desc, 2, (const crema_shape *[]){&row, &one}, NULL);
+}
+
+static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
+                            crema_blob *const *top) {
+  euclidean_state *s = layer->state;
+  cr_op_scalars copy = {.alpha = 1, .beta = 0}, subtract = {.alpha = -1, .beta = 1};
+  CR_TRY(
+      cr_layer_op_run(&s->scale, context, (cr_tensor *[]){bottom[0]->data, s->difference}, &copy));
+  CR_TRY(cr_layer_op_run(&s->subtract, context, (cr_tensor *[]){bottom[1]->data, s->difference},
+                         &subtract));
+  CR_TRY(cr_layer_op_run(&s->square, context, (cr_tensor *[]){s->difference, s->loss.sum}, NULL));
+  return cr_layer_loss_finish(&s->loss, context, top[0]);
+}
+
+static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
+                             const bool *propagate_down, crema_blob *const *bottom) {
+  euclidean_state *s = layer->state;
+  float factor = 0;
+  CR_TRY(cr_layer_loss_factor(&s->loss, top[0], &factor));
+  for (int i = 0; i < 2; i++) {
+    cr_op_scalars scalars = {.alpha = i == 0 ? 2 * factor : -2 * factor, .beta = 0};
+    if (!propagate_down[i]) continue;
+    CR_TRY(cr_layer_op_run(&s->scale, context, (cr_tensor *[]){s->difference, bottom[i]->diff},
+                           &scalars));
+  }
+  return CREMA_OK;
+}
+
+static void destroy(cr_layer *layer) {
+  euclidean_state *s = layer->state;
+  cr_layer_op_free(&s->square);
+  cr_layer_op_free(&s->subtract);
+  cr_layer_op_free(&s->scale);
+  cr_tensor_destroy(s->difference);
+  cr_layer_loss_free(&s->loss);
+}
+
+const cr_layer_class cr_layer_euclidean_loss = {
+    .type = "EuclideanLoss",
+    .state_size = sizeof(euclidean_state),
+    .min_bottoms = 2,
+    .max_bottoms = 2,
+    .min_tops = 1,
+    .max_tops = 1,
+    .auto_tops = true,
+    .loss = true,
+    .setup = cr_layer_nothing,
+    .reshape = reshape,
+    .forward = forward,
+    .backward = backward,
+    .destroy = destroy,
+};

@@ -1,0 +1,187 @@
+/* InfogainLoss: the mean of -sum_k H[label][k] log(softmax(scores)[k]) over all places whose label
+ * is not ignored. Bottoms: scores (outer, C, inner), labels (outer, inner) and, unless
+ * infogain_loss_param names a file with it, the matrix H (C, C). Tops: the loss and, optionally,
+ * the probabilities. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "core/fail.h"
+#include "core/file.h"
+#include "layers/loss/layer_loss.h"
+
+typedef struct infogain_state {
+  cr_layer_loss loss;
+  cr_layer_op softmax, forward, floor, backward_prob, backward;
+  cr_tensor *prob, *floored, *diff_prob;
+  crema_blob *gain; /* from the file; NULL: bottom 2 */
+} infogain_state;
+
+/* Takes the matrix from a BlobProto; its number of values must be a square. */
+static crema_status take_gain(cr_layer *layer, const Caffe__BlobProto *proto) {
+  infogain_state *s = layer->state;
+  size_t count = proto->n_data ? proto->n_data : proto->n_double_data;
+  crema_shape shape = cr_shape_1((int64_t)count);
+  void *memory = NULL;
+  CR_TRY(crema_blob_create(&shape, &s->gain));
+  CR_TRY(cr_tensor_host_write(s->gain->data, &memory));
+  float *value = memory;
+  for (size_t i = 0; i < count; i++) {
+    value[i] = proto->n_data ? proto->data[i] : (float)proto->double_data[i];
+  }
+  return CREMA_OK;
+}
+
+static crema_status read_gain(cr_layer *layer, const char *source) {
+  char *path = NULL;
+  ProtobufCMessage *message = NULL;
+  crema_status status;
+  CR_TRY_GOTO(cr_file_resolve_input(layer->source_dir_file, source, &path), done);
+  CR_TRY_GOTO(cr_message_read_binary(&caffe__blob_proto__descriptor, path, &message), done);
+  CR_TRY_GOTO(take_gain(layer, (const Caffe__BlobProto *)message), done);
+done:
+  cr_message_free(message);
+  free(path);
+  return cr_fail_in(status, "layer '%s' (%s): the infogain matrix", layer->name,
+                    layer->class->type);
+}
+
+static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
+  infogain_state *s = layer->state;
+  const Caffe__InfogainLossParameter *param = layer->param->infogain_loss_param;
+  (void)bottom;
+  (void)top;
+  CR_TRY(cr_layer_loss_read(layer, &s->loss, CAFFE__LOSS_PARAMETER__NORMALIZATION_MODE__VALID));
+  if (layer->bottoms > 2) return CREMA_OK;
+  if (param == NULL || param->source == NULL || *param->source == '\0') {
+    return cr_layer_fail(layer, CREMA_E_ARGUMENT,
+                         "the infogain matrix is missing: give it as third bottom or as source");
+  }
+  return read_gain(layer, param->source);
+}
+
+/* The op counts probabilities below this as this, too. */
+static const float least_probability = 1e-20f;
+
+static crema_status make_ops(infogain_state *s, const crema_shape *scores, int axis,
+                             const crema_shape *folded) {
+  const crema_shape labels = cr_shape_2(folded->dim[0], folded->dim[2]), one = cr_shape_1(1);
+  const crema_shape gain = cr_shape_2(folded->dim[1], folded->dim[1]);
+  cr_op_desc desc = cr_layer_op_desc(CR_OP_SOFTMAX_FWD);
+  desc.u.axis = axis;
+  CR_TRY(cr_layer_op_make(&s->softmax, &desc, 2, (const crema_shape *[]){scores, scores}, NULL));
+  desc.kind = CR_OP_SOFTMAX_BWD;
+  CR_TRY(cr_layer_op_make(&s->backward, &desc, 3, (const crema_shape *[]){scores, scores, scores},
+                          NULL));
+  desc = cr_layer_op_desc(CR_OP_FUNCTION_FWD);
+  desc.u.function.kind = CR_FUNCTION_CLIP;
+  desc.u.function.alpha = least_probability;
+  desc.u.function.beta = INFINITY;
+  CR_TRY(cr_layer_op_make(&s->floor, &desc, 2, (const crema_shape *[]){folded, folded}, NULL));
+  desc = cr_layer_op_desc(CR_OP_INFOGAIN_FWD);
+  desc.u.nll.has_ignore = s->loss.has_ignore;
+  desc.u.nll.ignore = s->loss.ignore;
+  CR_TRY(cr_layer_op_make(&s->forward, &desc, 5,
+                          (const crema_shape *[]){folded, &labels, &gain, &one, &one}, NULL));
+  desc.kind = CR_OP_INFOGAIN_BWD;
+  return cr_layer_op_make(&s->backward_prob, &desc, 5,
+                          (const crema_shape *[]){folded, &labels, &gain, &one, folded}, NULL);
+}
+
+static crema_blob *gain_of(const cr_layer *layer, crema_blob *const *bottom) {
+  const infogain_state *s = layer->state;
+  return s->gain ? s->gain : bottom[2];
+}
+
+static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
+  infogain_state *s = layer->state;
+  const Caffe__InfogainLossParameter *param = layer->param->infogain_loss_param;
+  const crema_shape *scores = &bottom[0]->shape;
+  int axis = 0;
+  CR_TRY(cr_layer_axis(layer, scores, param ? param->axis : 1, "axis", &axis));
+  const crema_shape folded = cr_layer_fold(scores, axis, axis + 1);
+  CR_TRY(cr_layer_loss_labels(layer, scores, &bottom[1]->shape, &folded));
+  int64_t gains = crema_blob_count(gain_of(layer, bottom));
+  if (gains != folded.dim[1] * folded.dim[1]) {
+    return cr_layer_fail(
+        layer, CREMA_E_SHAPE, "%lld classes need an infogain matrix of %lld values, found %lld",
+        (long long)folded.dim[1], (long long)(folded.dim[1] * folded.dim[1]), (long long)gains);
+  }
+  CR_TRY(cr_layer_loss_reshape(&s->loss, top[0], folded.dim[0], folded.dim[0] * folded.dim[2]));
+  CR_TRY(cr_layer_tensor(&s->prob, CREMA_F32, crema_blob_count(bottom[0])));
+  CR_TRY(cr_layer_tensor(&s->floored, CREMA_F32, crema_blob_count(bottom[0])));
+  CR_TRY(cr_layer_tensor(&s->diff_prob, CREMA_F32, crema_blob_count(bottom[0])));
+  if (layer->tops > 1) {
+    CR_TRY(crema_blob_reshape(top[1], scores));
+    CR_TRY(cr_tensor_share(top[1]->data, s->prob));
+  }
+  return make_ops(s, scores, axis, &folded);
+}
+
+static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
+                            crema_blob *const *top) {
+  infogain_state *s = layer->state;
+  CR_TRY(cr_layer_op_run(&s->softmax, context, (cr_tensor *[]){bottom[0]->data, s->prob}, NULL));
+  CR_TRY(cr_layer_op_run(&s->forward, context,
+                         (cr_tensor *[]){s->prob, bottom[1]->data, gain_of(layer, bottom)->data,
+                                         s->loss.sum, s->loss.count},
+                         NULL));
+  return cr_layer_loss_finish(&s->loss, context, top[0]);
+}
+
+/* d loss / d score c = (p_c sum_k H[label][k] - H[label][c]) weight / divisor, through p. A
+ * probability that is 0 as a float would lose its second term on the way: 0 times what was divided
+ * by it. */
+static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
+                             const bool *propagate_down, crema_blob *const *bottom) {
+  infogain_state *s = layer->state;
+  double divisor = 1;
+  for (int i = 1; i < layer->bottoms; i++) CR_TRY(cr_layer_loss_refuse(layer, propagate_down, i));
+  if (!propagate_down[0]) return CREMA_OK;
+  CR_TRY(cr_layer_loss_divisor(&s->loss, &divisor));
+  cr_op_scalars scalars = {.alpha = (float)(1 / divisor)};
+  CR_TRY(cr_layer_op_run(&s->floor, context, (cr_tensor *[]){s->prob, s->floored}, NULL));
+  CR_TRY(cr_layer_op_run(&s->backward_prob, context,
+                         (cr_tensor *[]){s->floored, bottom[1]->data, gain_of(layer, bottom)->data,
+                                         top[0]->diff, s->diff_prob},
+                         &scalars));
+  return cr_layer_op_run(&s->backward, context,
+                         (cr_tensor *[]){s->floored, s->diff_prob, bottom[0]->diff}, NULL);
+}
+
+/* The second top is what backward reads. */
+static cr_values needs(const cr_layer *layer, bool in_place) {
+  (void)in_place;
+  return layer->tops > 1 ? CR_VALUES_ALL : CR_VALUES_NONE;
+}
+
+static void destroy(cr_layer *layer) {
+  infogain_state *s = layer->state;
+  cr_layer_op_free(&s->backward);
+  cr_layer_op_free(&s->backward_prob);
+  cr_layer_op_free(&s->floor);
+  cr_layer_op_free(&s->forward);
+  cr_layer_op_free(&s->softmax);
+  crema_blob_destroy(s->gain);
+  cr_tensor_destroy(s->diff_prob);
+  cr_tensor_destroy(s->floored);
+  cr_tensor_destroy(s->prob);
+  cr_layer_loss_free(&s->loss);
+}
+
+const cr_layer_class cr_layer_infogain_loss = {
+    .type = "InfogainLoss",
+    .state_size = sizeof(infogain_state),
+    .min_bottoms = 2,
+    .max_bottoms = 3,
+    .min_tops = 1,
+    .max_tops = 2,
+    .auto_tops = true,
+    .loss = true,
+    .no_gradient_bottoms = 1u << 1 | 1u << 2,
+    .setup = setup,
+    .reshape = reshape,
+    .forward = forward,
+    .backward = backward,
+    .needs = needs,
+    .destroy = destroy,
+};

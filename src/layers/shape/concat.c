@@ -1,0 +1,139 @@
+/* Concat: joins the bottoms along one axis. */
+#include <stdlib.h>
+
+#include "core/fail.h"
+#include "layers/common/layer_args.h"
+#include "layers/common/layer_op.h"
+#include "layers/common/layer_shape.h"
+
+typedef struct concat_state {
+  cr_layer_op forward, backward;
+  cr_layer_args args;
+  cr_tensor **unwanted; /* one a bottom: takes the gradient that the bottom is not to have */
+} concat_state;
+
+static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
+  concat_state *s = layer->state;
+  const Caffe__ConcatParameter *param = layer->param->concat_param;
+  (void)bottom;
+  (void)top;
+  if (param && param->has_axis && param->has_concat_dim) {
+    return cr_layer_fail(layer, CREMA_E_ARGUMENT,
+                         "either axis or concat_dim can be given, not both");
+  }
+  s->unwanted = calloc((size_t)layer->bottoms, sizeof *s->unwanted);
+  if (s->unwanted == NULL) {
+    return cr_fail_memory((size_t)layer->bottoms * sizeof *s->unwanted, "a concat layer");
+  }
+  return cr_layer_args_make(&s->args, layer->bottoms + 1);
+}
+
+/* concat_dim is the legacy name of axis and counts from the front only. */
+static crema_status find_axis(const cr_layer *layer, const crema_shape *shape, int *out) {
+  const Caffe__ConcatParameter *param = layer->param->concat_param;
+  if (param && param->has_concat_dim) {
+    if (param->concat_dim >= (unsigned)shape->axes) {
+      return cr_layer_fail(layer, CREMA_E_RANGE,
+                           "concat_dim %u is out of range for a blob of %d axes", param->concat_dim,
+                           shape->axes);
+    }
+    *out = (int)param->concat_dim;
+    return CREMA_OK;
+  }
+  return cr_layer_axis(layer, shape, param ? param->axis : 1, "axis", out);
+}
+
+/* The joined shape of all bottoms, which must agree on all other axes. */
+static crema_status joined_shape(const cr_layer *layer, crema_blob *const *bottom, int axis,
+                                 crema_shape *out) {
+  char a[128], b[128];
+  *out = bottom[0]->shape;
+  for (int i = 1; i < layer->bottoms; i++) {
+    const crema_shape *shape = &bottom[i]->shape;
+    bool same = shape->axes == out->axes;
+    for (int k = 0; same && k < out->axes; k++) {
+      if (k != axis && shape->dim[k] != out->dim[k]) same = false;
+    }
+    if (!same) {
+      return cr_layer_fail(layer, CREMA_E_SHAPE,
+                           "bottom %d has shape %s, which must agree with bottom 0's %s on all "
+                           "axes but %d",
+                           i, crema_shape_text(shape, a, sizeof a),
+                           crema_shape_text(&bottom[0]->shape, b, sizeof b), axis);
+    }
+    out->dim[axis] += shape->dim[axis];
+    CR_TRY(cr_fail_in(crema_shape_check(out), "layer '%s' (%s): the top", layer->name,
+                      layer->class->type));
+  }
+  return CREMA_OK;
+}
+
+static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
+  concat_state *s = layer->state;
+  crema_shape to;
+  int n = layer->bottoms;
+  cr_op_desc desc = cr_layer_op_desc(CR_OP_CONCAT);
+  CR_TRY(find_axis(layer, &bottom[0]->shape, &desc.u.axis));
+  CR_TRY(joined_shape(layer, bottom, desc.u.axis, &to));
+  if (n == 1) return cr_layer_view(bottom[0], &to, top[0]);
+  CR_TRY(crema_blob_reshape(top[0], &to));
+  for (int i = 0; i < n; i++) {
+    s->args.shape[i] = &bottom[i]->shape;
+    CR_TRY(cr_layer_tensor(&s->unwanted[i], CREMA_F32, crema_blob_count(bottom[i])));
+  }
+  s->args.shape[n] = &to;
+  CR_TRY(cr_layer_op_make(&s->forward, &desc, n + 1, s->args.shape, NULL));
+  s->args.shape[0] = &to;
+  for (int i = 0; i < n; i++) s->args.shape[i + 1] = &bottom[i]->shape;
+  desc.kind = CR_OP_SLICE;
+  return cr_layer_op_make(&s->backward, &desc, n + 1, s->args.shape, NULL);
+}
+
+static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
+                            crema_blob *const *top) {
+  concat_state *s = layer->state;
+  if (layer->bottoms == 1) return CREMA_OK;
+  for (int i = 0; i < layer->bottoms; i++) s->args.tensor[i] = bottom[i]->data;
+  s->args.tensor[layer->bottoms] = top[0]->data;
+  return cr_layer_op_run(&s->forward, context, s->args.tensor, NULL);
+}
+
+/* One op is cheaper than one a bottom. The diff of a bottom that takes no gradient stays as it is:
+ * a Split above adds it to those of the bottom's other readers. */
+static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
+                             const bool *propagate_down, crema_blob *const *bottom) {
+  concat_state *s = layer->state;
+  bool any = false;
+  for (int i = 0; i < layer->bottoms; i++) any = any || propagate_down[i];
+  if (!any || layer->bottoms == 1) return CREMA_OK;
+  s->args.tensor[0] = top[0]->diff;
+  for (int i = 0; i < layer->bottoms; i++) {
+    s->args.tensor[i + 1] = propagate_down[i] ? bottom[i]->diff : s->unwanted[i];
+  }
+  return cr_layer_op_run(&s->backward, context, s->args.tensor, NULL);
+}
+
+static void destroy(cr_layer *layer) {
+  concat_state *s = layer->state;
+  for (int i = 0; s->unwanted != NULL && i < layer->bottoms; i++) {
+    cr_tensor_destroy(s->unwanted[i]);
+  }
+  free(s->unwanted);
+  cr_layer_op_free(&s->backward);
+  cr_layer_op_free(&s->forward);
+  cr_layer_args_free(&s->args);
+}
+
+const cr_layer_class cr_layer_concat = {
+    .type = "Concat",
+    .state_size = sizeof(concat_state),
+    .min_bottoms = 1,
+    .max_bottoms = CR_ANY,
+    .min_tops = 1,
+    .max_tops = 1,
+    .setup = setup,
+    .reshape = reshape,
+    .forward = forward,
+    .backward = backward,
+    .destroy = destroy,
+};

@@ -1,0 +1,88 @@
+/* Crop: the window of bottom 0 that has the extents of bottom 1 from `axis` on, beginning at
+ * `offset` (one for all axes or one an axis). */
+#include "core/fail.h"
+#include "layers/common/layer_nothing.h"
+#include "layers/common/layer_op.h"
+
+typedef struct crop_state {
+  cr_layer_op forward, backward;
+} crop_state;
+
+static crema_status check_lists(const cr_layer *layer, const Caffe__CropParameter *param,
+                                const crema_shape *from, const crema_shape *like, int axis) {
+  size_t cropped = (size_t)(from->axes - axis);
+  if (from->axes != like->axes) {
+    return cr_layer_fail(layer, CREMA_E_SHAPE, "bottom 0 has %d axes and bottom 1 has %d",
+                         from->axes, like->axes);
+  }
+  if (param->n_offset > 1 && param->n_offset != cropped) {
+    return cr_layer_fail(layer, CREMA_E_ARGUMENT,
+                         "offset must be given once or once a cropped axis (%zu); found %zu",
+                         cropped, param->n_offset);
+  }
+  return CREMA_OK;
+}
+
+static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
+  crop_state *s = layer->state;
+  static const Caffe__CropParameter defaults = CAFFE__CROP_PARAMETER__INIT;
+  const Caffe__CropParameter *param =
+      layer->param->crop_param ? layer->param->crop_param : &defaults;
+  const crema_shape *from = &bottom[0]->shape, *like = &bottom[1]->shape;
+  crema_shape to = *from;
+  int axis = 0;
+  CR_TRY(cr_layer_axis(layer, from, param->axis, "axis", &axis));
+  CR_TRY(check_lists(layer, param, from, like, axis));
+  cr_op_desc desc = cr_layer_op_desc(CR_OP_CROP_FWD);
+  for (int i = axis; i < from->axes; i++) {
+    size_t entry = param->n_offset == 1 ? 0 : (size_t)(i - axis);
+    desc.u.offset[i] = param->n_offset ? param->offset[entry] : 0;
+    to.dim[i] = like->dim[i];
+    if (desc.u.offset[i] + to.dim[i] > from->dim[i]) {
+      return cr_layer_fail(
+          layer, CREMA_E_SHAPE, "offset %lld and extent %lld exceed axis %d of extent %lld",
+          (long long)desc.u.offset[i], (long long)to.dim[i], i, (long long)from->dim[i]);
+    }
+  }
+  CR_TRY(crema_blob_reshape(top[0], &to));
+  CR_TRY(cr_layer_op_make(&s->forward, &desc, 2, (const crema_shape *[]){from, &to}, NULL));
+  desc.kind = CR_OP_CROP_BWD;
+  return cr_layer_op_make(&s->backward, &desc, 2, (const crema_shape *[]){&to, from}, NULL);
+}
+
+static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
+                            crema_blob *const *top) {
+  crop_state *s = layer->state;
+  return cr_layer_op_run(&s->forward, context, (cr_tensor *[]){bottom[0]->data, top[0]->data},
+                         NULL);
+}
+
+static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
+                             const bool *propagate_down, crema_blob *const *bottom) {
+  crop_state *s = layer->state;
+  /* Of bottom 1 only the shape matters. */
+  if (propagate_down[1]) cr_tensor_set_zero(bottom[1]->diff);
+  if (!propagate_down[0]) return CREMA_OK;
+  return cr_layer_op_run(&s->backward, context, (cr_tensor *[]){top[0]->diff, bottom[0]->diff},
+                         NULL);
+}
+
+static void destroy(cr_layer *layer) {
+  crop_state *s = layer->state;
+  cr_layer_op_free(&s->backward);
+  cr_layer_op_free(&s->forward);
+}
+
+const cr_layer_class cr_layer_crop = {
+    .type = "Crop",
+    .state_size = sizeof(crop_state),
+    .min_bottoms = 2,
+    .max_bottoms = 2,
+    .min_tops = 1,
+    .max_tops = 1,
+    .setup = cr_layer_nothing,
+    .reshape = reshape,
+    .forward = forward,
+    .backward = backward,
+    .destroy = destroy,
+};

@@ -1,0 +1,133 @@
+/* Filter: keeps those items of its bottoms whose selector, the last bottom, is not 0. The number of
+ * items of the tops is known when the selector's values are: forward shapes the tops. */
+#include <stdlib.h>
+
+#include "core/fail.h"
+#include "layers/common/layer_op.h"
+
+typedef struct filter_state {
+  cr_layer_op *forward, *backward; /* one a filtered bottom */
+  cr_tensor *index;                /* of the items kept; as many as in `kept` */
+  int64_t kept;
+} filter_state;
+
+static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
+  filter_state *s = layer->state;
+  size_t n = (size_t)layer->bottoms;
+  (void)bottom;
+  (void)top;
+  if (layer->tops != layer->bottoms - 1) {
+    return cr_layer_fail(layer, CREMA_E_ARGUMENT,
+                         "%d bottoms (the last one selects) need %d tops, found %d", layer->bottoms,
+                         layer->bottoms - 1, layer->tops);
+  }
+  s->forward = calloc(n, sizeof *s->forward);
+  s->backward = calloc(n, sizeof *s->backward);
+  if (s->forward == NULL || s->backward == NULL) {
+    return cr_fail_memory(n * sizeof *s->forward, "a filter layer");
+  }
+  return CREMA_OK;
+}
+
+/* Shapes tops and ops for `kept` items. */
+static crema_status shape_tops(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top,
+                               int64_t kept) {
+  filter_state *s = layer->state;
+  const crema_shape index = cr_shape_1(kept);
+  s->kept = kept;
+  CR_TRY(cr_layer_tensor(&s->index, CREMA_F32, kept));
+  for (int i = 0; i < layer->tops; i++) {
+    crema_shape to = bottom[i]->shape;
+    const int64_t inner = crema_shape_count(&to, 1, to.axes);
+    const crema_shape x = cr_shape_2(to.dim[0], inner), y = cr_shape_2(kept, inner);
+    to.dim[0] = kept;
+    CR_TRY(crema_blob_reshape(top[i], &to));
+    cr_op_desc desc = cr_layer_op_desc(CR_OP_GATHER_FWD);
+    CR_TRY(
+        cr_layer_op_make(&s->forward[i], &desc, 3, (const crema_shape *[]){&x, &index, &y}, NULL));
+    desc.kind = CR_OP_GATHER_BWD;
+    CR_TRY(
+        cr_layer_op_make(&s->backward[i], &desc, 3, (const crema_shape *[]){&y, &index, &x}, NULL));
+  }
+  return CREMA_OK;
+}
+
+static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
+  const crema_shape *selector = &bottom[layer->tops]->shape;
+  char a[128], b[128];
+  if (selector->axes < 1 || crema_shape_count(selector, 1, selector->axes) != 1) {
+    return cr_layer_fail(layer, CREMA_E_SHAPE, "the selector must have one value an item, found %s",
+                         crema_shape_text(selector, a, sizeof a));
+  }
+  for (int i = 0; i < layer->tops; i++) {
+    if (bottom[i]->shape.axes > 0 && bottom[i]->shape.dim[0] == selector->dim[0]) continue;
+    return cr_layer_fail(layer, CREMA_E_SHAPE,
+                         "bottom %d of shape %s has not as many items as the selector of shape %s",
+                         i, crema_shape_text(&bottom[i]->shape, a, sizeof a),
+                         crema_shape_text(selector, b, sizeof b));
+  }
+  return shape_tops(layer, bottom, top, selector->dim[0]);
+}
+
+static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
+                            crema_blob *const *top) {
+  filter_state *s = layer->state;
+  crema_blob *selector = bottom[layer->tops];
+  const void *read = NULL;
+  void *write = NULL;
+  int64_t items = crema_blob_count(selector), kept = 0;
+  CR_TRY(cr_tensor_host_read(selector->data, &read));
+  const float *select = read;
+  for (int64_t i = 0; i < items; i++) kept += select[i] != 0;
+  CR_TRY(shape_tops(layer, bottom, top, kept));
+  CR_TRY(cr_tensor_host_write(s->index, &write));
+  float *index = write;
+  for (int64_t i = 0; i < items; i++) {
+    if (select[i] != 0) *index++ = (float)i;
+  }
+  for (int i = 0; i < layer->tops && kept > 0; i++) {
+    CR_TRY(cr_layer_op_run(&s->forward[i], context,
+                           (cr_tensor *[]){bottom[i]->data, s->index, top[i]->data}, NULL));
+  }
+  return CREMA_OK;
+}
+
+static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
+                             const bool *propagate_down, crema_blob *const *bottom) {
+  filter_state *s = layer->state;
+  /* The choice is constant around almost every selector. */
+  if (propagate_down[layer->tops]) cr_tensor_set_zero(bottom[layer->tops]->diff);
+  for (int i = 0; i < layer->tops; i++) {
+    if (!propagate_down[i]) continue;
+    cr_tensor_set_zero(bottom[i]->diff);
+    if (s->kept == 0) continue;
+    CR_TRY(cr_layer_op_run(&s->backward[i], context,
+                           (cr_tensor *[]){top[i]->diff, s->index, bottom[i]->diff}, NULL));
+  }
+  return CREMA_OK;
+}
+
+static void destroy(cr_layer *layer) {
+  filter_state *s = layer->state;
+  for (int i = 0; i < layer->bottoms; i++) {
+    if (s->backward) cr_layer_op_free(&s->backward[i]);
+    if (s->forward) cr_layer_op_free(&s->forward[i]);
+  }
+  free(s->backward);
+  free(s->forward);
+  cr_tensor_destroy(s->index);
+}
+
+const cr_layer_class cr_layer_filter = {
+    .type = "Filter",
+    .state_size = sizeof(filter_state),
+    .min_bottoms = 2,
+    .max_bottoms = CR_ANY,
+    .min_tops = 1,
+    .max_tops = CR_ANY,
+    .setup = setup,
+    .reshape = reshape,
+    .forward = forward,
+    .backward = backward,
+    .destroy = destroy,
+};

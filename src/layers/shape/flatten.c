@@ -1,0 +1,33 @@
+/* Flatten: joins the axes from `axis` to `end_axis` into one. Top and bottom share data and
+ * diff, so there is nothing to compute. */
+#include "core/fail.h"
+#include "layers/common/layer_nothing.h"
+#include "layers/common/layer_op.h"
+#include "layers/common/layer_shape.h"
+
+static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
+  const Caffe__FlattenParameter *param = layer->param->flatten_param;
+  const crema_shape *from = &bottom[0]->shape;
+  int start = 0, end = 0;
+  CR_TRY(cr_layer_axis(layer, from, param ? param->axis : 1, "axis", &start));
+  CR_TRY(cr_layer_axis(layer, from, param ? param->end_axis : -1, "end_axis", &end));
+  if (start > end) {
+    return cr_layer_fail(layer, CREMA_E_RANGE, "axis %d comes after end_axis %d", start, end);
+  }
+  crema_shape to = cr_shape(start, from->dim);
+  to.dim[to.axes++] = crema_shape_count(from, start, end + 1);
+  for (int i = end + 1; i < from->axes; i++) to.dim[to.axes++] = from->dim[i];
+  return cr_layer_view(bottom[0], &to, top[0]);
+}
+
+const cr_layer_class cr_layer_flatten = {
+    .type = "Flatten",
+    .min_bottoms = 1,
+    .max_bottoms = 1,
+    .min_tops = 1,
+    .max_tops = 1,
+    .setup = cr_layer_nothing,
+    .reshape = reshape,
+    .forward = cr_layer_nothing_forward,
+    .backward = cr_layer_nothing_backward,
+};

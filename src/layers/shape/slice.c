@@ -1,0 +1,126 @@
+/* Slice: cuts the bottom along one axis into its tops, at slice_point or into equal parts. */
+#include "core/fail.h"
+#include "layers/common/layer_args.h"
+#include "layers/common/layer_op.h"
+#include "layers/common/layer_shape.h"
+
+typedef struct slice_state {
+  cr_layer_op forward, backward;
+  cr_layer_args args;
+} slice_state;
+
+static const Caffe__SliceParameter *parameters(const cr_layer *layer) {
+  static const Caffe__SliceParameter defaults = CAFFE__SLICE_PARAMETER__INIT;
+  return layer->param->slice_param ? layer->param->slice_param : &defaults;
+}
+
+static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
+  slice_state *s = layer->state;
+  const Caffe__SliceParameter *param = parameters(layer);
+  (void)bottom;
+  (void)top;
+  if (param->has_axis && param->has_slice_dim) {
+    return cr_layer_fail(layer, CREMA_E_ARGUMENT,
+                         "either axis or slice_dim can be given, not both");
+  }
+  if (param->n_slice_point != 0 && param->n_slice_point + 1 != (size_t)layer->tops) {
+    return cr_layer_fail(layer, CREMA_E_ARGUMENT, "%d tops need %d slice_points; found %zu",
+                         layer->tops, layer->tops - 1, param->n_slice_point);
+  }
+  return cr_layer_args_make(&s->args, layer->tops + 1);
+}
+
+static crema_status find_axis(const cr_layer *layer, const crema_shape *shape, int *out) {
+  const Caffe__SliceParameter *param = parameters(layer);
+  if (!param->has_slice_dim) return cr_layer_axis(layer, shape, param->axis, "axis", out);
+  if (param->slice_dim >= (unsigned)shape->axes) {
+    return cr_layer_fail(layer, CREMA_E_RANGE, "slice_dim %u is out of range for a blob of %d axes",
+                         param->slice_dim, shape->axes);
+  }
+  *out = (int)param->slice_dim;
+  return CREMA_OK;
+}
+
+/* Extents of the tops along the axis, which has `extent` in all. */
+static crema_status part_extent(const cr_layer *layer, int64_t extent, int top, int64_t *out) {
+  const Caffe__SliceParameter *param = parameters(layer);
+  if (param->n_slice_point == 0) {
+    if (extent % layer->tops != 0 || extent < layer->tops) {
+      return cr_layer_fail(layer, CREMA_E_SHAPE,
+                           "an extent of %lld cannot be cut into %d equal parts", (long long)extent,
+                           layer->tops);
+    }
+    *out = extent / layer->tops;
+    return CREMA_OK;
+  }
+  int64_t begin = top == 0 ? 0 : param->slice_point[top - 1];
+  int64_t end = top == layer->tops - 1 ? extent : param->slice_point[top];
+  if (end <= begin) {
+    return cr_layer_fail(layer, CREMA_E_RANGE,
+                         "slice_points must rise and lie inside the extent of %lld; top %d would "
+                         "reach from %lld to %lld",
+                         (long long)extent, top, (long long)begin, (long long)end);
+  }
+  *out = end - begin;
+  return CREMA_OK;
+}
+
+static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
+  slice_state *s = layer->state;
+  const crema_shape *from = &bottom[0]->shape;
+  int n = layer->tops;
+  cr_op_desc desc = cr_layer_op_desc(CR_OP_SLICE);
+  CR_TRY(find_axis(layer, from, &desc.u.axis));
+  for (int i = 0; i < n; i++) {
+    crema_shape to = *from;
+    CR_TRY(part_extent(layer, from->dim[desc.u.axis], i, &to.dim[desc.u.axis]));
+    CR_TRY(crema_blob_reshape(top[i], &to));
+  }
+  if (n == 1) return cr_layer_view(bottom[0], from, top[0]);
+  s->args.shape[0] = from;
+  for (int i = 0; i < n; i++) s->args.shape[i + 1] = &top[i]->shape;
+  CR_TRY(cr_layer_op_make(&s->forward, &desc, n + 1, s->args.shape, NULL));
+  for (int i = 0; i < n; i++) s->args.shape[i] = &top[i]->shape;
+  s->args.shape[n] = from;
+  desc.kind = CR_OP_CONCAT;
+  return cr_layer_op_make(&s->backward, &desc, n + 1, s->args.shape, NULL);
+}
+
+static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
+                            crema_blob *const *top) {
+  slice_state *s = layer->state;
+  if (layer->tops == 1) return CREMA_OK;
+  s->args.tensor[0] = bottom[0]->data;
+  for (int i = 0; i < layer->tops; i++) s->args.tensor[i + 1] = top[i]->data;
+  return cr_layer_op_run(&s->forward, context, s->args.tensor, NULL);
+}
+
+static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
+                             const bool *propagate_down, crema_blob *const *bottom) {
+  slice_state *s = layer->state;
+  if (!propagate_down[0] || layer->tops == 1) return CREMA_OK;
+  for (int i = 0; i < layer->tops; i++) s->args.tensor[i] = top[i]->diff;
+  s->args.tensor[layer->tops] = bottom[0]->diff;
+  return cr_layer_op_run(&s->backward, context, s->args.tensor, NULL);
+}
+
+static void destroy(cr_layer *layer) {
+  slice_state *s = layer->state;
+  cr_layer_op_free(&s->backward);
+  cr_layer_op_free(&s->forward);
+  cr_layer_args_free(&s->args);
+}
+
+const cr_layer_class cr_layer_slice = {
+    .type = "Slice",
+    .state_size = sizeof(slice_state),
+    .min_bottoms = 1,
+    .max_bottoms = 1,
+    .min_tops = 1,
+    .max_tops = CR_ANY,
+    .setup = setup,
+    .reshape = reshape,
+    .forward = forward,
+    .backward = backward,
+    .destroy = destroy,
+};

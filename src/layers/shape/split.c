@@ -1,0 +1,58 @@
+/* Split: every top shares the bottom's data; the gradients of the tops add up. */
+#include "core/fail.h"
+#include "layers/common/layer_args.h"
+#include "layers/common/layer_nothing.h"
+#include "layers/common/layer_op.h"
+
+typedef struct split_state {
+  cr_layer_op backward;
+  cr_layer_args args; /* of the sum: tops, then the bottom */
+} split_state;
+
+static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
+  split_state *s = layer->state;
+  (void)bottom;
+  (void)top;
+  return cr_layer_args_make(&s->args, layer->tops + 1);
+}
+
+static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
+  split_state *s = layer->state;
+  const crema_shape *shape = &bottom[0]->shape;
+  for (int i = 0; i < layer->tops; i++) {
+    CR_TRY(crema_blob_reshape(top[i], shape));
+    CR_TRY(cr_blob_share_data(top[i], bottom[0]));
+  }
+  for (int i = 0; i <= layer->tops; i++) s->args.shape[i] = shape;
+  cr_op_desc desc = cr_layer_op_desc(CR_OP_SUM);
+  return cr_layer_op_make(&s->backward, &desc, s->args.count, s->args.shape, NULL);
+}
+
+static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
+                             const bool *propagate_down, crema_blob *const *bottom) {
+  split_state *s = layer->state;
+  if (!propagate_down[0]) return CREMA_OK;
+  for (int i = 0; i < layer->tops; i++) s->args.tensor[i] = top[i]->diff;
+  s->args.tensor[layer->tops] = bottom[0]->diff;
+  return cr_layer_op_run(&s->backward, context, s->args.tensor, NULL);
+}
+
+static void destroy(cr_layer *layer) {
+  split_state *s = layer->state;
+  cr_layer_op_free(&s->backward);
+  cr_layer_args_free(&s->args);
+}
+
+const cr_layer_class cr_layer_split = {
+    .type = "Split",
+    .state_size = sizeof(split_state),
+    .min_bottoms = 1,
+    .max_bottoms = 1,
+    .min_tops = 1,
+    .max_tops = CR_ANY,
+    .setup = setup,
+    .reshape = reshape,
+    .forward = cr_layer_nothing_forward,
+    .backward = backward,
+    .destroy = destroy,
+};
