@@ -47,9 +47,9 @@ static void bench_cpu_data(void) {
   uintptr_t sum = 0;
   check(crema_syncedmem_create(cr_cpu_device(), 64, &memory), "syncedmem");
   check(crema_syncedmem_cpu_data(memory, &data), "cpu_data");
-  for (int r = 0; r < ROUNDS; r++) {
+  for (int r = 0; r < ROUNDS; ++r) {
     double start = cr_clock_seconds();
-    for (int i = 0; i < CALLS; i++) {
+    for (int i = 0; i < CALLS; ++i) {
       check(crema_syncedmem_cpu_data(memory, &data), "cpu_data");
       sum += (uintptr_t)data;
     }
@@ -66,7 +66,7 @@ enum { HAND_OVERS = 300000 };
 
 static crema_status produce(void *arg) {
   cr_queue_pair *pair = arg;
-  for (int i = 0; i < HAND_OVERS; i++) {
+  for (int i = 0; i < HAND_OVERS; ++i) {
     void *element = NULL;
     check(cr_queue_pop(pair->free, NULL, &element), "pop");
     check(cr_queue_push(pair->full, element), "push");
@@ -78,13 +78,13 @@ static void bench_queue(void) {
   int value[4];
   void *element[4] = {&value[0], &value[1], &value[2], &value[3]};
   double time[ROUNDS];
-  for (int r = 0; r < ROUNDS; r++) {
+  for (int r = 0; r < ROUNDS; ++r) {
     cr_queue_pair pair;
     cr_thread *thread = NULL;
     check(cr_queue_pair_init(&pair, element, 4), "pair");
     double start = cr_clock_seconds();
     check(cr_thread_start(&thread, "produce", produce, &pair), "thread");
-    for (int i = 0; i < HAND_OVERS; i++) {
+    for (int i = 0; i < HAND_OVERS; ++i) {
       void *got = NULL;
       check(cr_queue_pop(pair.full, NULL, &got), "pop");
       check(cr_queue_push(pair.free, got), "push");
@@ -103,7 +103,7 @@ enum { POOL_CALLS = 100000, POOL_BYTES = 256 << 10, MALLOC_CALLS = 500, POOL_THR
 
 static crema_status use_pool(void *arg) {
   cr_pool *pool = arg;
-  for (int i = 0; i < POOL_CALLS; i++) {
+  for (int i = 0; i < POOL_CALLS; ++i) {
     crema_devptr memory = {0};
     check(cr_pool_alloc(pool, POOL_BYTES, 0, &memory), "alloc");
     check(cr_pool_free(pool, memory, 0), "free");
@@ -113,7 +113,7 @@ static crema_status use_pool(void *arg) {
 
 static double time_malloc(void) {
   double start = cr_clock_seconds();
-  for (int i = 0; i < MALLOC_CALLS; i++) {
+  for (int i = 0; i < MALLOC_CALLS; ++i) {
     volatile char *memory = malloc(POOL_BYTES);
     if (memory == NULL) exit(1);
     for (size_t at = 0; at < POOL_BYTES; at += 64) memory[at] = 1;
@@ -127,17 +127,17 @@ static void bench_pool(crema_device *device) {
   cr_pool_options options = cr_pool_options_for(CR_POOL_BINS);
   cr_pool *pool = NULL;
   check(cr_pool_create(device, &options, &pool), "pool");
-  for (int r = 0; r < ROUNDS; r++) {
+  for (int r = 0; r < ROUNDS; ++r) {
     cr_thread *thread[POOL_THREADS] = {0};
     double start = cr_clock_seconds();
     check(use_pool(pool), "pool");
     one[r] = (cr_clock_seconds() - start) / POOL_CALLS;
     plain[r] = time_malloc();
     start = cr_clock_seconds();
-    for (int t = 0; t < POOL_THREADS; t++) {
+    for (int t = 0; t < POOL_THREADS; ++t) {
       check(cr_thread_start(&thread[t], "pool", use_pool, pool), "thread");
     }
-    for (int t = 0; t < POOL_THREADS; t++) check(cr_thread_join(&thread[t]), "join");
+    for (int t = 0; t < POOL_THREADS; ++t) check(cr_thread_join(&thread[t]), "join");
     many[r] = (cr_clock_seconds() - start) / (POOL_CALLS * POOL_THREADS);
   }
   double a = median(one, ROUNDS), b = median(plain, ROUNDS), c = median(many, ROUNDS);
@@ -181,7 +181,7 @@ static void bench_copy(crema_device *device) {
   memset(other, 2, COPY_BYTES);
   check(device->backend->zero(context, memory, COPY_BYTES), "zero");
   check(crema_context_finish(context), "finish");
-  for (int r = 0; r < COPY_ROUNDS; r++) {
+  for (int r = 0; r < COPY_ROUNDS; ++r) {
     double copy = r % 2 == 0 ? 0 : time_copy(context, memory, host);
     plain[r] = time_memcpy(other, host);
     if (r % 2 == 0) copy = time_copy(context, memory, host);
@@ -204,17 +204,17 @@ static void bench_overlap(crema_device *device) {
   void *host = NULL;
   double with[ROUNDS], without[ROUNDS];
   check(crema_context_create(device, 0, &copier), "context");
-  for (int i = 0; i < 2; i++) {
+  for (int i = 0; i < 2; ++i) {
     check(crema_syncedmem_create(device, BYTES, &batch[i]), "syncedmem");
     check(crema_syncedmem_mutable_cpu_data(batch[i], false, &host), "cpu");
     memset(host, i, BYTES);
     check(crema_syncedmem_async_push(batch[i], copier), "push");
     check(crema_context_finish(copier), "finish");
   }
-  for (int r = 0; r < ROUNDS; r++) {
-    for (int copying = 0; copying < 2; copying++) {
+  for (int r = 0; r < ROUNDS; ++r) {
+    for (int copying = 0; copying < 2; ++copying) {
       double start = cr_clock_seconds();
-      for (int s = 0; s < STEPS; s++) {
+      for (int s = 0; s < STEPS; ++s) {
         double end = cr_clock_seconds() + 0.010;
         if (copying == 1) {
           check(crema_syncedmem_mutable_cpu_data(batch[s % 2], true, &host), "cpu");
@@ -229,7 +229,7 @@ static void bench_overlap(crema_device *device) {
   double a = median(without, ROUNDS), b = median(with, ROUNDS);
   report("64 MiB copy behind 10 ms of computing costs", (b / a - 1) * 100, "% of a step",
          "at most 3");
-  for (int i = 0; i < 2; i++) crema_syncedmem_destroy(batch[i]);
+  for (int i = 0; i < 2; ++i) crema_syncedmem_destroy(batch[i]);
   crema_context_destroy(copier);
 }
 
@@ -267,7 +267,7 @@ static crema_net *make_net(crema_device *device) {
 
 static double time_steps(crema_net *net, int steps) {
   double start = cr_clock_seconds();
-  for (int i = 0; i < steps; i++) {
+  for (int i = 0; i < steps; ++i) {
     double loss = 0;
     crema_net_clear_param_diffs(net);
     check(crema_net_forward(net, &loss), "forward");
@@ -283,7 +283,7 @@ static void bench_net(crema_device *device) {
   double on_cpu[ROUNDS], on_sim[ROUNDS];
   time_steps(cpu, STEPS);
   time_steps(sim, STEPS);
-  for (int r = 0; r < ROUNDS; r++) {
+  for (int r = 0; r < ROUNDS; ++r) {
     on_cpu[r] = time_steps(cpu, STEPS);
     on_sim[r] = time_steps(sim, STEPS);
   }

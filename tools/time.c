@@ -10,7 +10,7 @@
 
 /* Seconds summed over all iterations. */
 typedef struct times {
-  double *forward, *backward; /* one a layer */
+  double *forward, *backward; /* one per layer */
   double all_forward, all_backward, total;
 } times;
 

@@ -11,8 +11,8 @@ extern "C" {
 /* How an image becomes values. Start from crema_image_options_init. */
 typedef struct crema_image_options {
   int resize_height, resize_width; /* size before the crop; 0: see crema_image_load */
-  const float *mean;               /* subtracted: one value, or one a channel (blue, green, red) */
-  int mean_count;                  /* 0: nothing is subtracted */
+  const float *mean;     /* subtracted: one value, or one per channel (blue, green, red) */
+  int mean_count;        /* 0: nothing is subtracted */
   const char *mean_file; /* or a mean image (BlobProto) of the size before the crop; else NULL */
   float scale;           /* factor after subtracting */
 } crema_image_options;

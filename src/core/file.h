@@ -75,22 +75,22 @@ crema_status cr_file_draft_check(const char *path) CREMA_MUST_USE;
 
 /* A new file or folder that another library writes by name: it stands beside `target`, under a name
  * like that of a draft, until it is whole. */
-typedef struct cr_file_place {
+typedef struct cr_file_location {
   char *path; /* where to write */
   char *target;
   bool folder;
   int lock; /* on the folder; -1 */
-} cr_file_place;
+} cr_file_location;
 
 /* Makes an empty file or folder at out->path. Removes what killed processes left of earlier ones.
  * Errors name the target: CREMA_E_EXISTS when there is something, CREMA_E_IO, CREMA_E_NO_MEMORY. */
-crema_status cr_file_place_begin(const char *target, bool folder,
-                                 cr_file_place *out) CREMA_MUST_USE;
+crema_status cr_file_location_begin(const char *target, bool folder,
+                                    cr_file_location *out) CREMA_MUST_USE;
 
 /* When `content` is CREMA_OK, flushes what is there and gives it the name of the target; otherwise
  * removes it and passes `content` on. Errors: CREMA_E_EXISTS, CREMA_E_IO; nothing is then left
  * behind. */
-crema_status cr_file_place_end(cr_file_place *place, crema_status content) CREMA_MUST_USE;
+crema_status cr_file_location_end(cr_file_location *place, crema_status content) CREMA_MUST_USE;
 
 /* Removes drafts that processes which no longer run have left: files and folders whose path begins
  * with `prefix` and that are named as above. Never one that somebody still writes. */

@@ -339,14 +339,14 @@ static crema_status fail_exists(const char *target) {
   return cr_fail(CREMA_E_EXISTS, "%s: exists already", target);
 }
 
-static void free_place(cr_file_place *place) {
+static void free_place(cr_file_location *place) {
   if (place->lock >= 0) cr_io_close(place->lock);
   free(place->path);
   free(place->target);
-  *place = (cr_file_place){.lock = -1};
+  *place = (cr_file_location){.lock = -1};
 }
 
-static void remove_place(const cr_file_place *place) {
+static void remove_place(const cr_file_location *place) {
   if (!place->folder) {
     unlink(place->path);
   } else if (!cr_file_empty_folder(place->lock) || rmdir(place->path) != 0) {
@@ -354,12 +354,12 @@ static void remove_place(const cr_file_place *place) {
   }
 }
 
-crema_status cr_file_place_begin(const char *target, bool folder, cr_file_place *out) {
+crema_status cr_file_location_begin(const char *target, bool folder, cr_file_location *out) {
   enum { FOLDER_MODE = 0755, FILE_MODE = 0666 };
   struct stat info;
   size_t size = strlen(target);
   int fd = -1;
-  *out = (cr_file_place){.folder = folder, .lock = -1};
+  *out = (cr_file_location){.folder = folder, .lock = -1};
   while (folder && size > 1 && target[size - 1] == '/') --size;
   out->target = strndup(target, size);
   if (out->target == NULL) return cr_fail_memory(size + 1, "a path");
@@ -415,7 +415,7 @@ static bool sync_folder(int folder) {
 
 /* Never over something that has come up meanwhile. File systems that cannot promise that are
  * asked to rename as they can. */
-static crema_status rename_new(const cr_file_place *place) {
+static crema_status rename_new(const cr_file_location *place) {
   struct stat info;
   int failed;
   do failed = renameat2(AT_FDCWD, place->path, AT_FDCWD, place->target, RENAME_NOREPLACE);
@@ -429,7 +429,7 @@ static crema_status rename_new(const cr_file_place *place) {
   return cr_fail_errno(errno, "%s: cannot rename to %s", place->path, place->target);
 }
 
-crema_status cr_file_place_end(cr_file_place *place, crema_status content) {
+crema_status cr_file_location_end(cr_file_location *place, crema_status content) {
   crema_status status = content;
   if (status == CREMA_OK) {
     bool good = place->folder ? sync_folder(place->lock) : sync_entry(AT_FDCWD, place->path);

@@ -73,7 +73,7 @@ static void spin_pause(void) {
 
 /* The lock is held for some tens of nanoseconds, so trying again beats going to sleep. */
 static void lock_queue(cr_queue *queue) {
-  for (int i = 0; i < LOCK_TRIES; i++) {
+  for (int i = 0; i < LOCK_TRIES; ++i) {
     if (pthread_mutex_trylock(&queue->lock) == 0) return;
     spin_pause();
   }
@@ -135,7 +135,7 @@ static crema_status closed_status(const cr_queue *queue) {
 /* Hand-overs between busy threads come within a microsecond; sleeping for them would cost
  * several. An idle thread spins this one time and then sleeps. */
 static void spin_while_empty(cr_queue *queue) {
-  for (int i = 0; i < SPINS; i++) {
+  for (int i = 0; i < SPINS; ++i) {
     if (atomic_load_explicit(&queue->seen_size, memory_order_acquire) > 0) return;
     if (atomic_load_explicit(&queue->closed, memory_order_acquire)) return;
     spin_pause();
@@ -166,11 +166,11 @@ static void end_wait(cr_queue *queue) {
 static crema_status wait_for_room(cr_queue *queue) {
   while (is_full(queue) && !queue->closed) {
     begin_wait(queue);
-    queue->waiting_pushers++;
+    ++queue->waiting_pushers;
     while (is_full(queue) && !queue->closed && !cr_thread_must_stop()) {
       pthread_cond_wait(&queue->not_full, &queue->lock);
     }
-    queue->waiting_pushers--;
+    --queue->waiting_pushers;
     end_wait(queue);
     if (is_full(queue) && !queue->closed && cr_thread_must_stop()) return stop_status();
   }
@@ -183,15 +183,15 @@ static crema_status wait_for_item(cr_queue *queue) {
   crema_status status = CREMA_OK;
   while (queue->size == 0 && !queue->closed && status == CREMA_OK) {
     begin_wait(queue);
-    queue->waiting_poppers++;
+    ++queue->waiting_poppers;
     while (queue->size == 0 && !queue->closed && !cr_thread_must_stop()) {
       pthread_cond_wait(&queue->not_empty, &queue->lock);
     }
-    queue->waiting_poppers--;
+    --queue->waiting_poppers;
     end_wait(queue);
     if (queue->size == 0 && !queue->closed && cr_thread_must_stop()) status = stop_status();
   }
-  queue->stalls.count++;
+  ++queue->stalls.count;
   queue->stalls.seconds += cr_clock_seconds() - start;
   return status;
 }
@@ -209,7 +209,7 @@ crema_status cr_queue_push_all(cr_queue *queue, void *const *item, size_t count)
   if (cr_thread_must_stop()) return stop_status();
   crema_status status = CREMA_OK;
   lock_queue(queue);
-  for (size_t i = 0; i < count && status == CREMA_OK; i++) {
+  for (size_t i = 0; i < count && status == CREMA_OK; ++i) {
     if (is_full(queue) && !queue->closed) status = wait_for_room(queue);
     if (status == CREMA_OK && queue->closed) status = closed_status(queue);
     if (status == CREMA_OK) status = append(queue, item[i]);
@@ -311,7 +311,7 @@ crema_status cr_queue_pair_init(cr_queue_pair *pair, void *const *element, size_
   crema_status status;
   CR_TRY_GOTO(cr_queue_create(count, &pair->free), fail);
   CR_TRY_GOTO(cr_queue_create(count, &pair->full), fail);
-  for (size_t i = 0; i < count; i++) CR_TRY_GOTO(cr_queue_push(pair->free, element[i]), fail);
+  for (size_t i = 0; i < count; ++i) CR_TRY_GOTO(cr_queue_push(pair->free, element[i]), fail);
   return CREMA_OK;
 fail:
   cr_queue_pair_free(pair, NULL);

@@ -9,7 +9,7 @@ enum { MT_SIZE = 624, MT_SHIFT = 397 };
 
 void cr_mt19937_seed(cr_mt19937 *rng, uint32_t seed) {
   rng->state[0] = seed;
-  for (uint32_t i = 1; i < MT_SIZE; i++) {
+  for (uint32_t i = 1; i < MT_SIZE; ++i) {
     uint32_t before = rng->state[i - 1];
     rng->state[i] = 1812433253u * (before ^ (before >> 30)) + i;
   }
@@ -23,8 +23,8 @@ static uint32_t twist(uint32_t high, uint32_t low) {
 
 static void refill(cr_mt19937 *rng) {
   uint32_t *s = rng->state;
-  for (int i = 0; i < MT_SIZE - MT_SHIFT; i++) s[i] = s[i + MT_SHIFT] ^ twist(s[i], s[i + 1]);
-  for (int i = MT_SIZE - MT_SHIFT; i < MT_SIZE - 1; i++) {
+  for (int i = 0; i < MT_SIZE - MT_SHIFT; ++i) s[i] = s[i + MT_SHIFT] ^ twist(s[i], s[i + 1]);
+  for (int i = MT_SIZE - MT_SHIFT; i < MT_SIZE - 1; ++i) {
     s[i] = s[i + MT_SHIFT - MT_SIZE] ^ twist(s[i], s[i + 1]);
   }
   s[MT_SIZE - 1] = s[MT_SHIFT - 1] ^ twist(s[MT_SIZE - 1], s[0]);
@@ -65,7 +65,7 @@ void cr_philox(uint64_t key, uint64_t counter_high, uint64_t counter_low, uint32
   uint32_t c0 = (uint32_t)counter_low, c1 = (uint32_t)(counter_low >> 32);
   uint32_t c2 = (uint32_t)counter_high, c3 = (uint32_t)(counter_high >> 32);
   uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
-  for (int round = 0; round < 10; round++) {
+  for (int round = 0; round < 10; ++round) {
     uint64_t p0 = (uint64_t)0xD2511F53u * c0;
     uint64_t p1 = (uint64_t)0xCD9E8D57u * c2;
     c0 = (uint32_t)(p1 >> 32) ^ c1 ^ k0;
@@ -95,7 +95,7 @@ uint64_t cr_mix_key(uint64_t a, uint64_t b) {
 uint64_t cr_hash_text(const char *text) {
   /* FNV-1a, scrambled so that short texts differ in their high bits too. */
   uint64_t hash = 14695981039346656037u;
-  for (const unsigned char *p = (const unsigned char *)text; *p != '\0'; p++) {
+  for (const unsigned char *p = (const unsigned char *)text; *p != '\0'; ++p) {
     hash = (hash ^ *p) * 1099511628211u;
   }
   return scramble(hash);

@@ -29,7 +29,7 @@ const char *crema_dtype_name(crema_dtype type) {
 int64_t crema_shape_count(const crema_shape *shape, int from, int to) {
   if (shape == NULL) return 0;
   int64_t count = 1;
-  for (int i = from; i < to; i++) count *= shape->dim[i];
+  for (int i = from; i < to; ++i) count *= shape->dim[i];
   return count;
 }
 
@@ -43,7 +43,7 @@ crema_status crema_shape_check(const crema_shape *shape) {
    * others must still fit, because layers take products over some of the axes. */
   int64_t limit = INT64_MAX / 8;
   int64_t count = 1;
-  for (int i = 0; i < shape->axes; i++) {
+  for (int i = 0; i < shape->axes; ++i) {
     int64_t extent = shape->dim[i];
     if (extent < 0) {
       return cr_fail(CREMA_E_SHAPE, "axis %d of a shape has the negative extent %" PRId64, i,
@@ -63,7 +63,7 @@ crema_status crema_shape_check(const crema_shape *shape) {
 bool crema_shape_equal(const crema_shape *a, const crema_shape *b) {
   if (a == NULL || b == NULL) return false;
   if (a->axes != b->axes) return false;
-  for (int i = 0; i < a->axes; i++) {
+  for (int i = 0; i < a->axes; ++i) {
     if (a->dim[i] != b->dim[i]) return false;
   }
   return true;
@@ -82,13 +82,13 @@ crema_status crema_shape_axis(const crema_shape *shape, int axis, int *out) {
 /* False: the product of a shape that was never checked does not fit. */
 static bool count_fits(const crema_shape *shape, int64_t *count) {
   *count = 1;
-  for (int i = 0; i < shape->axes && i < CREMA_MAX_AXES; i++) {
+  for (int i = 0; i < shape->axes && i < CREMA_MAX_AXES; ++i) {
     if (shape->dim[i] == 0) {
       *count = 0;
       return true;
     }
   }
-  for (int i = 0; i < shape->axes && i < CREMA_MAX_AXES; i++) {
+  for (int i = 0; i < shape->axes && i < CREMA_MAX_AXES; ++i) {
     if (__builtin_mul_overflow(*count, shape->dim[i], count)) return false;
   }
   return true;
@@ -99,7 +99,7 @@ const char *crema_shape_text(const crema_shape *shape, char *text, size_t size) 
   size_t used = 0;
   text[0] = '\0';
   if (shape == NULL) return text;
-  for (int i = 0; i < shape->axes && i < CREMA_MAX_AXES; i++) {
+  for (int i = 0; i < shape->axes && i < CREMA_MAX_AXES; ++i) {
     int n = snprintf(text + used, size - used, "%" PRId64 " ", shape->dim[i]);
     if (n < 0 || (size_t)n >= size - used) return text;
     used += (size_t)n;

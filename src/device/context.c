@@ -44,10 +44,10 @@ static crema_context *find_context(crema_device *device, uint64_t id) {
   return context;
 }
 
-/* ---- scratch memory ---- */
+/* ---- scratchpad ---- */
 
-struct cr_scratch {
-  cr_scratch *next;
+struct cr_scratchpad {
+  cr_scratchpad *next;
   pthread_t thread; /* the only one that uses it */
   int contexts;     /* that hold it */
   crema_devptr memory;
@@ -57,77 +57,78 @@ struct cr_scratch {
 
 /* With the device's lock held. The thread of an entry may have ended and another one got its name:
  * the other one may have it, as nobody else uses it. */
-static cr_scratch **find_scratch(crema_device *device, pthread_t thread) {
-  cr_scratch **link = &device->scratches;
+static cr_scratchpad **find_scratchpad(crema_device *device, pthread_t thread) {
+  cr_scratchpad **link = &device->scratchpads;
   while (*link != NULL && !pthread_equal((*link)->thread, thread)) link = &(*link)->next;
   return link;
 }
 
-static void leave_scratch(crema_context *context) {
+static void leave_scratchpad(crema_context *context) {
   crema_device *device = context->device;
-  cr_scratch *scratch = context->scratch;
-  if (scratch == NULL) return;
-  context->scratch = NULL;
+  cr_scratchpad *scratchpad = context->scratchpad;
+  if (scratchpad == NULL) return;
+  context->scratchpad = NULL;
   pthread_mutex_lock(&device->lock);
-  bool last = --scratch->contexts == 0;
+  bool last = --scratchpad->contexts == 0;
   if (last) {
-    cr_scratch **link = &device->scratches;
-    while (*link != scratch) link = &(*link)->next;
-    *link = scratch->next;
+    cr_scratchpad **link = &device->scratchpads;
+    while (*link != scratchpad) link = &(*link)->next;
+    *link = scratchpad->next;
   }
   pthread_mutex_unlock(&device->lock);
   if (!last) return;
-  cr_device_free_after(device, scratch->memory, scratch->user);
-  free(scratch);
+  cr_device_free_after(device, scratchpad->memory, scratchpad->user);
+  free(scratchpad);
 }
 
-/* Lets the context hold the calling thread's scratch memory. */
-static crema_status join_scratch(crema_context *context) {
+/* Lets the context hold the calling thread's scratchpad. */
+static crema_status concat_scratchpad(crema_context *context) {
   crema_device *device = context->device;
   pthread_t self = pthread_self();
-  if (context->scratch != NULL && pthread_equal(context->scratch->thread, self)) return CREMA_OK;
-  cr_scratch *fresh = calloc(1, sizeof *fresh);
-  if (fresh == NULL) return cr_fail_memory(sizeof *fresh, "scratch memory");
-  leave_scratch(context);
+  if (context->scratchpad != NULL && pthread_equal(context->scratchpad->thread, self))
+    return CREMA_OK;
+  cr_scratchpad *fresh = calloc(1, sizeof *fresh);
+  if (fresh == NULL) return cr_fail_memory(sizeof *fresh, "a scratchpad");
+  leave_scratchpad(context);
   pthread_mutex_lock(&device->lock);
-  cr_scratch **link = find_scratch(device, self);
+  cr_scratchpad **link = find_scratchpad(device, self);
   if (*link == NULL) {
     fresh->thread = self;
     *link = fresh;
     fresh = NULL;
   }
-  context->scratch = *link;
-  context->scratch->contexts++;
+  context->scratchpad = *link;
+  ++context->scratchpad->contexts;
   pthread_mutex_unlock(&device->lock);
   free(fresh);
   return CREMA_OK;
 }
 
 crema_status cr_context_workspace(crema_context *context, size_t bytes, crema_devptr *out) {
-  CR_TRY(join_scratch(context));
-  cr_scratch *scratch = context->scratch;
-  if (bytes > scratch->bytes) {
+  CR_TRY(concat_scratchpad(context));
+  cr_scratchpad *scratchpad = context->scratchpad;
+  if (bytes > scratchpad->bytes) {
     crema_devptr memory = {0};
     /* The new block comes before the old one goes, so that a failure leaves the old one. Queued
      * work may still use the old one. */
     CR_TRY(cr_device_alloc_for(context, bytes, &memory));
-    cr_device_free_after(context->device, scratch->memory, scratch->user);
+    cr_device_free_after(context->device, scratchpad->memory, scratchpad->user);
     pthread_mutex_lock(&context->device->lock);
-    scratch->memory = memory;
-    scratch->bytes = bytes;
+    scratchpad->memory = memory;
+    scratchpad->bytes = bytes;
     pthread_mutex_unlock(&context->device->lock);
   } else {
-    CR_TRY(cr_context_follow(context, scratch->user));
+    CR_TRY(cr_context_follow(context, scratchpad->user));
   }
-  scratch->user = context->id;
-  *out = scratch->memory;
+  scratchpad->user = context->id;
+  *out = scratchpad->memory;
   return CREMA_OK;
 }
 
-size_t cr_device_scratch_bytes(crema_device *device) {
+size_t cr_device_scratchpad_bytes(crema_device *device) {
   size_t bytes = 0;
   pthread_mutex_lock(&device->lock);
-  for (const cr_scratch *s = device->scratches; s != NULL; s = s->next) bytes += s->bytes;
+  for (const cr_scratchpad *s = device->scratchpads; s != NULL; s = s->next) bytes += s->bytes;
   pthread_mutex_unlock(&device->lock);
   return bytes;
 }
@@ -161,7 +162,7 @@ static void close_context(crema_context *context) {
     cr_log_warning("while a context was closed: %s", crema_error_text());
   }
   if (context->order != NULL) backend->event_destroy(context->order);
-  leave_scratch(context);
+  leave_scratchpad(context);
   backend->context_close(context);
   cr_device_leave(guard);
 }
@@ -266,7 +267,7 @@ static struct {
 } thread_exit = {.once = PTHREAD_ONCE_INIT};
 
 void cr_thread_contexts_release(void) {
-  for (size_t i = entries; i > 0; i--) crema_context_destroy(entry[i - 1].context);
+  for (size_t i = entries; i > 0; --i) crema_context_destroy(entry[i - 1].context);
   free(entry);
   entry = NULL;
   entries = 0;
@@ -306,7 +307,7 @@ crema_status cr_thread_context(crema_device *device, int stream, crema_context *
     *out = cr_host_context();
     return CREMA_OK;
   }
-  for (size_t i = 0; i < entries; i++) {
+  for (size_t i = 0; i < entries; ++i) {
     if (entry[i].context->device == device && entry[i].stream == stream) {
       *out = entry[i].context;
       return CREMA_OK;
@@ -328,7 +329,7 @@ crema_status cr_thread_context_next(crema_device *device, crema_context **out) {
   enum { STREAMS = 32 };
   crema_context *context = NULL;
   bool busy = true;
-  for (unsigned tried = 0; tried < STREAMS && busy; tried++) {
+  for (unsigned tried = 0; tried < STREAMS && busy; ++tried) {
     CR_TRY(cr_thread_context(device, (int)(turn++ % STREAMS), &context));
     CR_TRY(cr_context_busy(context, &busy));
   }

@@ -25,16 +25,16 @@ static void load_floats(crema_dtype type, const void *src, int64_t at, int n, fl
   switch (type) {
     case CREMA_F32: memcpy(out, (const float *)src + at, (size_t)n * sizeof *out); break;
     case CREMA_F16:
-      for (int i = 0; i < n; i++) out[i] = cr_f16_to_f32(((const uint16_t *)src)[at + i]);
+      for (int i = 0; i < n; ++i) out[i] = cr_f16_to_f32(((const uint16_t *)src)[at + i]);
       break;
     case CREMA_BF16:
-      for (int i = 0; i < n; i++) out[i] = cr_bf16_to_f32(((const uint16_t *)src)[at + i]);
+      for (int i = 0; i < n; ++i) out[i] = cr_bf16_to_f32(((const uint16_t *)src)[at + i]);
       break;
     case CREMA_I8:
-      for (int i = 0; i < n; i++) out[i] = ((const int8_t *)src)[at + i];
+      for (int i = 0; i < n; ++i) out[i] = ((const int8_t *)src)[at + i];
       break;
     default:
-      for (int i = 0; i < n; i++) out[i] = ((const uint8_t *)src)[at + i];
+      for (int i = 0; i < n; ++i) out[i] = ((const uint8_t *)src)[at + i];
       break;
   }
 }
@@ -49,16 +49,16 @@ static void store_floats(crema_dtype type, void *dst, int64_t at, int n, const f
   switch (type) {
     case CREMA_F32: memcpy((float *)dst + at, in, (size_t)n * sizeof *in); break;
     case CREMA_F16:
-      for (int i = 0; i < n; i++) ((uint16_t *)dst)[at + i] = cr_f32_to_f16(in[i]);
+      for (int i = 0; i < n; ++i) ((uint16_t *)dst)[at + i] = cr_f32_to_f16(in[i]);
       break;
     case CREMA_BF16:
-      for (int i = 0; i < n; i++) ((uint16_t *)dst)[at + i] = cr_f32_to_bf16(in[i]);
+      for (int i = 0; i < n; ++i) ((uint16_t *)dst)[at + i] = cr_f32_to_bf16(in[i]);
       break;
     case CREMA_I8:
-      for (int i = 0; i < n; i++) ((int8_t *)dst)[at + i] = (int8_t)limit(in[i], -128, 127);
+      for (int i = 0; i < n; ++i) ((int8_t *)dst)[at + i] = (int8_t)limit(in[i], -128, 127);
       break;
     default:
-      for (int i = 0; i < n; i++) ((uint8_t *)dst)[at + i] = (uint8_t)limit(in[i], 0, 255);
+      for (int i = 0; i < n; ++i) ((uint8_t *)dst)[at + i] = (uint8_t)limit(in[i], 0, 255);
       break;
   }
 }
@@ -67,15 +67,15 @@ static void load_doubles(crema_dtype type, const void *src, int64_t at, int n, d
   switch (type) {
     case CREMA_F64: memcpy(out, (const double *)src + at, (size_t)n * sizeof *out); break;
     case CREMA_I32:
-      for (int i = 0; i < n; i++) out[i] = ((const int32_t *)src)[at + i];
+      for (int i = 0; i < n; ++i) out[i] = ((const int32_t *)src)[at + i];
       break;
     case CREMA_U32:
-      for (int i = 0; i < n; i++) out[i] = ((const uint32_t *)src)[at + i];
+      for (int i = 0; i < n; ++i) out[i] = ((const uint32_t *)src)[at + i];
       break;
     default: {
       float block[BLOCK];
       load_floats(type, src, at, n, block);
-      for (int i = 0; i < n; i++) out[i] = block[i];
+      for (int i = 0; i < n; ++i) out[i] = block[i];
     }
   }
 }
@@ -95,27 +95,27 @@ static void store_doubles(crema_dtype type, void *dst, int64_t at, int n, const 
   switch (type) {
     case CREMA_F64: memcpy((double *)dst + at, in, (size_t)n * sizeof *in); break;
     case CREMA_I32:
-      for (int i = 0; i < n; i++) {
+      for (int i = 0; i < n; ++i) {
         ((int32_t *)dst)[at + i] = (int32_t)limit(in[i], INT32_MIN, INT32_MAX);
       }
       break;
     case CREMA_U32:
-      for (int i = 0; i < n; i++) {
+      for (int i = 0; i < n; ++i) {
         ((uint32_t *)dst)[at + i] = (uint32_t)limit(in[i], 0, UINT32_MAX);
       }
       break;
     case CREMA_F32:
-      for (int i = 0; i < n; i++) ((float *)dst)[at + i] = (float)in[i];
+      for (int i = 0; i < n; ++i) ((float *)dst)[at + i] = (float)in[i];
       break;
     case CREMA_I8:
-      for (int i = 0; i < n; i++) ((int8_t *)dst)[at + i] = (int8_t)limit(in[i], -128, 127);
+      for (int i = 0; i < n; ++i) ((int8_t *)dst)[at + i] = (int8_t)limit(in[i], -128, 127);
       break;
     case CREMA_U8:
-      for (int i = 0; i < n; i++) ((uint8_t *)dst)[at + i] = (uint8_t)limit(in[i], 0, 255);
+      for (int i = 0; i < n; ++i) ((uint8_t *)dst)[at + i] = (uint8_t)limit(in[i], 0, 255);
       break;
     default: {
       float block[BLOCK];
-      for (int i = 0; i < n; i++) block[i] = narrow_to_odd(in[i]);
+      for (int i = 0; i < n; ++i) block[i] = narrow_to_odd(in[i]);
       store_floats(type, dst, at, n, block);
     }
   }

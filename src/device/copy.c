@@ -50,7 +50,7 @@ crema_status cr_copy_to_type(crema_context *context, crema_device_type type, uin
 /* ---- by address ---- */
 
 crema_status cr_device_of_address(uintptr_t address, crema_device **out) {
-  for (int type = CREMA_DEVICE_CUDA; type <= CREMA_DEVICE_SIM; type++) {
+  for (int type = CREMA_DEVICE_CUDA; type <= CREMA_DEVICE_SIM; ++type) {
     const cr_backend *backend = NULL;
     if (cr_backend_find((crema_device_type)type, &backend) != CREMA_OK) continue;
     int index = backend->owner != NULL ? backend->owner(address) : -1;
@@ -116,7 +116,7 @@ crema_status cr_copy_items(crema_context *context, const cr_item_type *type, siz
   }
   if (count == 0) return CREMA_OK;
   CR_TRY(check_ends(dst, src, count * type->bytes));
-  for (size_t i = 0; i < count; i++) {
+  for (size_t i = 0; i < count; ++i) {
     type->copy((const char *)src + i * type->bytes, (char *)dst + i * type->bytes);
   }
   return CREMA_OK;

@@ -62,10 +62,10 @@ typedef struct cr_backend {
   crema_status (*copy)(crema_context *context, cr_copy_kind kind, uintptr_t dst, uintptr_t src,
                        size_t bytes);
   crema_status (*zero)(crema_context *context, crema_devptr memory, size_t bytes);
-  /* Converts `count` values from one form to another; at most one of the two is not plain,
+  /* Converts `count` values from one format to another; at most one of the two is not plain,
    * or the element types are equal. */
-  crema_status (*convert)(crema_context *context, int64_t count, cr_form dst_form, crema_devptr dst,
-                          cr_form src_form, crema_devptr src);
+  crema_status (*convert)(crema_context *context, int64_t count, cr_format dst_format,
+                          crema_devptr dst, cr_format src_format, crema_devptr src);
 
   crema_status (*event_create)(crema_device *device, cr_native_event **out);
   void (*event_destroy)(cr_native_event *event);
@@ -109,7 +109,7 @@ typedef struct cr_backend {
 } cr_backend;
 
 /* Scratch memory that all contexts share that one thread uses on one device. */
-typedef struct cr_scratch cr_scratch;
+typedef struct cr_scratchpad cr_scratchpad;
 
 struct crema_device {
   const cr_backend *backend;
@@ -120,7 +120,7 @@ struct crema_device {
   atomic_bool named;       /* by crema_device_open, or warned of */
   pthread_mutex_t lock;    /* guards what follows */
   crema_context *contexts; /* that are open on the device; host memory keeps no list */
-  cr_scratch *scratches;
+  cr_scratchpad *scratchpads;
   bool described;
   crema_device_info info;     /* once described */
   _Atomic uint64_t fallbacks; /* see cr_device_fallbacks */
@@ -130,8 +130,8 @@ struct crema_context {
   crema_device *device;
   cr_mt19937 rng;
   void *state;
-  cr_scratch *scratch; /* of cr_context_workspace; NULL: none was asked for yet */
-  uint64_t id;         /* never used again, so that it can be remembered when the context is gone */
+  cr_scratchpad *scratchpad; /* of cr_context_workspace; NULL: none was asked for yet */
+  uint64_t id; /* never used again, so that it can be remembered when the context is gone */
   cr_native_event *order; /* made when first needed by cr_context_follow */
   crema_context *next, *before;
 };
@@ -178,8 +178,8 @@ void cr_thread_contexts_release(void);
 crema_status cr_context_workspace(crema_context *context, size_t bytes,
                                   crema_devptr *out) CREMA_MUST_USE;
 
-/* Bytes of scratch memory on the device, of all threads. */
-size_t cr_device_scratch_bytes(crema_device *device);
+/* Bytes of scratchpad on the device, of all threads. */
+size_t cr_device_scratchpad_bytes(crema_device *device);
 
 /* Whether the context has work that is not done (S1-32); never so on the CPU. */
 crema_status cr_context_busy(crema_context *context, bool *out) CREMA_MUST_USE;

@@ -14,11 +14,11 @@ struct cr_plan {
   const cr_op_desc *desc;  /* what is to be computed; outlives the plan */
   crema_context *context;  /* planned for this context's device */
   const cr_kernel *kernel; /* the row that is asked to plan */
-  /* For each argument that is read: the form in which its newest values are held when the
+  /* For each argument that is read: the format in which its newest values are held when the
    * plan is made; plain for the others. */
-  const cr_form *hint;
-  /* For each argument: the form that run() wants. Starts as plain of the argument's type. */
-  cr_form *form;
+  const cr_format *hint;
+  /* For each argument: the format that run() wants. Starts as plain of the argument's type. */
+  cr_format *format;
   /* Scratch memory that the caller provides at run time, shared between ops. */
   size_t workspace_bytes;
   int threads; /* that the back end plans and runs with; 0: not chosen yet */
@@ -39,7 +39,7 @@ struct cr_kernel {
   bool library;
   /* CREMA_E_UNSUPPORTED: try the next row (not an error). Allocates plan->state. May be NULL. */
   crema_status (*plan)(cr_plan *plan);
-  /* buffer[i]: argument i in plan->form[i]; address 0 for an absent optional argument.
+  /* buffer[i]: argument i in plan->format[i]; address 0 for an absent optional argument.
    * accumulate[i]: only for ACCUMULATE arguments. Allocates nothing. Queues work on
    * `context`, which is on the device of the plan. `scalars` holds the op's run-time scalars
    * (learning rate, seed; see op_desc.h), NULL for most ops. */

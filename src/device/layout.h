@@ -1,7 +1,7 @@
 /* Memory layouts that are private to a back end.
  *
  * A layout says how the values of one shape and element type lie in memory when
- * a compute library prefers another order than plain row-major (blocked channels,
+ * a compute library prefers another order than reference kernel-major (blocked channels,
  * say). Layouts are interned by their device: equal layouts are the same pointer, and a
  * pointer lives as long as its device. NULL stands for the plain layout. */
 #ifndef CR_DEVICE_LAYOUT_H
@@ -17,15 +17,15 @@ typedef struct cr_layout {
   const void *detail; /* the back end's own description */
 } cr_layout;
 
-/* One form in which the values of a tensor can be held. */
-typedef struct cr_form {
+/* One format in which the values of a tensor can be held. */
+typedef struct cr_format {
   crema_dtype type;
   const cr_layout *layout; /* NULL: plain */
-} cr_form;
+} cr_format;
 
-#define CR_PLAIN_F32 ((cr_form){CREMA_F32, NULL})
+#define CR_PLAIN_F32 ((cr_format){CREMA_F32, NULL})
 
-static inline bool cr_form_equal(cr_form a, cr_form b) {
+static inline bool cr_format_equal(cr_format a, cr_format b) {
   return a.type == b.type && a.layout == b.layout;
 }
 

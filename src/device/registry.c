@@ -150,7 +150,7 @@ static void enable_peer(crema_device *device, crema_device *peer) {
 static void connect_peers(crema_device *device) {
   if (device->backend->can_access_peer == NULL) return;
   int first = device->index / PEER_GROUP * PEER_GROUP;
-  for (int i = first; i < first + PEER_GROUP && i < CR_MAX_DEVICES; i++) {
+  for (int i = first; i < first + PEER_GROUP && i < CR_MAX_DEVICES; ++i) {
     crema_device *peer = atomic_load(&registry.device[device->backend->type][i]);
     if (peer == NULL || i == device->index) continue;
     enable_peer(device, peer);
@@ -227,7 +227,7 @@ crema_status crema_device_get(crema_device_type type, int index, crema_device **
 
 crema_status crema_device_open(crema_device_type type, const int *index, int count) {
   if (count > 0) CR_REQUIRE(index);
-  for (int i = 0; i < count; i++) {
+  for (int i = 0; i < count; ++i) {
     crema_device *device = NULL;
     CR_TRY(crema_device_get(type, index[i], &device));
     atomic_store(&device->named, true);
@@ -240,7 +240,7 @@ void cr_registry_close(crema_device_type type) {
   if (backend == NULL || type == CREMA_DEVICE_CPU) return;
   cr_registry_forget_count(type);
   pthread_mutex_lock(&registry.lock);
-  for (int i = 0; i < CR_MAX_DEVICES; i++) {
+  for (int i = 0; i < CR_MAX_DEVICES; ++i) {
     crema_device *device = atomic_exchange(&registry.device[type][i], NULL);
     if (device == NULL) continue;
     cr_pool_destroy(device->pool);

@@ -38,7 +38,7 @@ static crema_status find_shapes(const cr_layer *layer, const crema_shape *from, 
     if (from->axes < 1) return cr_layer_fail(layer, CREMA_E_SHAPE, "the bottom is a scalar");
     *x = cr_layer_fold(from, 1, from->axes);
     to->axes = from->axes < 3 ? 3 : from->axes;
-    for (int i = 0; i < to->axes; i++) to->dim[i] = 1;
+    for (int i = 0; i < to->axes; ++i) to->dim[i] = 1;
     to->dim[0] = from->dim[0];
     to->dim[1] = param->out_max_val ? 2 : 1;
     to->dim[2] = param->top_k;

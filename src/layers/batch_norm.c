@@ -49,7 +49,7 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
   CR_TRY(cr_layer_add_param(layer, 0, &sums, NULL));
   CR_TRY(cr_layer_add_param(layer, 1, &sums, NULL));
   CR_TRY(cr_layer_add_param(layer, 2, &weight, NULL));
-  for (int i = 0; i < 3; i++) layer->param_propagate_down[i] = false;
+  for (int i = 0; i < 3; ++i) layer->param_propagate_down[i] = false;
   CR_TRY(cr_layer_tensor(&s->mean, CREMA_F32, s->channels));
   CR_TRY(cr_layer_tensor(&s->variance, CREMA_F32, s->channels));
   CR_TRY(cr_layer_tensor(&s->one, CREMA_F32, 1));

@@ -18,7 +18,7 @@ static crema_status top_shape(const cr_layer *layer, const crema_shape *from, cr
   char text[128];
   *to = cr_shape(s->conv.axis, from->dim);
   to->dim[to->axes++] = s->conv.outputs;
-  for (int i = 0; i < w->axes; i++) {
+  for (int i = 0; i < w->axes; ++i) {
     int64_t span = w->dilation[i] * (w->kernel[i] - 1) + 1;
     int64_t room = from->dim[s->conv.axis + 1 + i] + 2 * w->pad[i] - span;
     if (room < 0) {
@@ -67,7 +67,7 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   CR_TRY(top_shape(layer, &bottom[0]->shape, &to));
   crema_shape src = cr_layer_conv_fold(&s->conv, &bottom[0]->shape);
   crema_shape dst = cr_layer_conv_fold(&s->conv, &to);
-  for (int i = 0; i < layer->tops; i++) CR_TRY(crema_blob_reshape(top[i], &to));
+  for (int i = 0; i < layer->tops; ++i) CR_TRY(crema_blob_reshape(top[i], &to));
   return make_ops(layer, &src, &dst);
 }
 
@@ -75,7 +75,7 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
                             crema_blob *const *top) {
   conv_state *s = layer->state;
   cr_tensor *bias = s->conv.bias ? layer->blob[1]->data : NULL;
-  for (int i = 0; i < layer->bottoms; i++) {
+  for (int i = 0; i < layer->bottoms; ++i) {
     CR_TRY(cr_layer_op_run(
         &s->forward, context,
         (cr_tensor *[]){bottom[i]->data, layer->blob[0]->data, bias, top[i]->data}, NULL));
@@ -86,7 +86,7 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
 static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
                              const bool *propagate_down, crema_blob *const *bottom) {
   conv_state *s = layer->state;
-  for (int i = 0; i < layer->bottoms; i++) {
+  for (int i = 0; i < layer->bottoms; ++i) {
     CR_TRY(
         cr_layer_weights_run(&s->backward_weights, layer, context, bottom[i]->data, top[i]->diff));
     if (propagate_down[i]) {

@@ -15,7 +15,7 @@ static crema_status top_shape(const cr_layer *layer, const crema_shape *from, cr
   char text[128];
   *to = cr_shape(s->conv.axis, from->dim);
   to->dim[to->axes++] = s->conv.outputs;
-  for (int i = 0; i < w->axes; i++) {
+  for (int i = 0; i < w->axes; ++i) {
     int64_t size = from->dim[s->conv.axis + 1 + i];
     int64_t span = w->dilation[i] * (w->kernel[i] - 1) + 1;
     /* Extents beyond this could not be counted in 64 bits, nor held in memory. */
@@ -71,14 +71,14 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   CR_TRY(top_shape(layer, &bottom[0]->shape, &to));
   crema_shape x = cr_layer_conv_fold(&s->conv, &bottom[0]->shape);
   crema_shape y = cr_layer_conv_fold(&s->conv, &to);
-  for (int i = 0; i < layer->tops; i++) CR_TRY(crema_blob_reshape(top[i], &to));
+  for (int i = 0; i < layer->tops; ++i) CR_TRY(crema_blob_reshape(top[i], &to));
   return make_ops(layer, &x, &y);
 }
 
 static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
                             crema_blob *const *top) {
   deconv_state *s = layer->state;
-  for (int i = 0; i < layer->bottoms; i++) {
+  for (int i = 0; i < layer->bottoms; ++i) {
     cr_tensor *y = top[i]->data;
     CR_TRY(cr_layer_op_run(&s->forward, context,
                            (cr_tensor *[]){bottom[i]->data, layer->blob[0]->data, y}, NULL));
@@ -92,7 +92,7 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
 static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
                              const bool *propagate_down, crema_blob *const *bottom) {
   deconv_state *s = layer->state;
-  for (int i = 0; i < layer->bottoms; i++) {
+  for (int i = 0; i < layer->bottoms; ++i) {
     cr_tensor *dy = top[i]->diff;
     if (s->conv.bias && layer->param_propagate_down[1]) {
       CR_TRY(cr_layer_op_run(&s->backward_bias, context, (cr_tensor *[]){dy, layer->blob[1]->diff},

@@ -9,9 +9,9 @@
 
 typedef struct eltwise_state {
   int operation;
-  float *coeff; /* one a bottom, for sums */
+  float *coeff; /* one per bottom, for sums */
   cr_layer_op forward;
-  cr_layer_op *backward; /* one a bottom */
+  cr_layer_op *backward; /* one per bottom */
   cr_layer_args args;
   cr_tensor *winner; /* maximum: which source it came from */
 } eltwise_state;
@@ -44,7 +44,7 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
   if (s->coeff == NULL || s->backward == NULL) {
     return cr_fail_memory(n * sizeof *s->backward, "an eltwise layer");
   }
-  for (size_t i = 0; i < n; i++) s->coeff[i] = param->n_coeff ? param->coeff[i] : 1;
+  for (size_t i = 0; i < n; ++i) s->coeff[i] = param->n_coeff ? param->coeff[i] : 1;
   /* The longest list: all sources, the top's diff or data, and the result or mask. */
   return cr_layer_args_make(&s->args, layer->bottoms + 2);
 }
@@ -64,7 +64,7 @@ static crema_status make_prod(cr_layer *layer, int n) {
   cr_op_desc desc = cr_layer_op_desc(CR_OP_PROD);
   CR_TRY(cr_layer_op_make(&s->forward, &desc, n + 1, s->args.shape, NULL));
   desc.kind = CR_OP_PROD_BWD;
-  for (int i = 0; i < n; i++) {
+  for (int i = 0; i < n; ++i) {
     desc.u.index = i;
     CR_TRY(cr_layer_op_make(&s->backward[i], &desc, n + 2, s->args.shape, NULL));
   }
@@ -76,14 +76,14 @@ static crema_status make_max(cr_layer *layer, int n, int64_t count) {
   cr_op_desc desc = cr_layer_op_desc(CR_OP_MAX);
   crema_dtype *type = malloc((size_t)(n + 2) * sizeof *type);
   if (type == NULL) return cr_fail_memory((size_t)(n + 2) * sizeof *type, "element types");
-  for (int i = 0; i <= n; i++) type[i] = CREMA_F32;
+  for (int i = 0; i <= n; ++i) type[i] = CREMA_F32;
   type[n + 1] = CREMA_I32;
   crema_status status = cr_layer_op_make(&s->forward, &desc, n + 2, s->args.shape, type);
   free(type);
   CR_TRY(status);
   CR_TRY(cr_layer_tensor(&s->winner, CREMA_I32, count));
   desc.kind = CR_OP_MAX_BWD;
-  for (int i = 0; i < n; i++) {
+  for (int i = 0; i < n; ++i) {
     desc.u.index = i;
     CR_TRY(cr_layer_op_make(&s->backward[i], &desc, 3, s->args.shape,
                             (const crema_dtype[]){CREMA_F32, CREMA_I32, CREMA_F32}));
@@ -95,17 +95,17 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   eltwise_state *s = layer->state;
   const crema_shape *shape = &bottom[0]->shape;
   int n = layer->bottoms;
-  for (int i = 1; i < n; i++) {
+  for (int i = 1; i < n; ++i) {
     char what[32];
     snprintf(what, sizeof what, "bottom %d", i);
     CR_TRY(cr_layer_same_shape(layer, what, shape, &bottom[i]->shape));
   }
   CR_TRY(crema_blob_reshape(top[0], shape));
-  for (int i = 0; i < s->args.count; i++) s->args.shape[i] = shape;
+  for (int i = 0; i < s->args.count; ++i) s->args.shape[i] = shape;
   if (s->operation == OP_PROD) return make_prod(layer, n);
   if (s->operation == OP_MAX) return make_max(layer, n, crema_blob_count(bottom[0]));
   CR_TRY(make_sum(layer, &s->forward, s->coeff, n));
-  for (int i = 0; i < n; i++) CR_TRY(make_sum(layer, &s->backward[i], &s->coeff[i], 1));
+  for (int i = 0; i < n; ++i) CR_TRY(make_sum(layer, &s->backward[i], &s->coeff[i], 1));
   return CREMA_OK;
 }
 
@@ -113,7 +113,7 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
                             crema_blob *const *top) {
   eltwise_state *s = layer->state;
   int n = layer->bottoms;
-  for (int i = 0; i < n; i++) s->args.tensor[i] = bottom[i]->data;
+  for (int i = 0; i < n; ++i) s->args.tensor[i] = bottom[i]->data;
   s->args.tensor[n] = top[0]->data;
   s->args.tensor[n + 1] = s->winner;
   return cr_layer_op_run(&s->forward, context, s->args.tensor, NULL);
@@ -130,7 +130,7 @@ static crema_status backward_one(cr_layer *layer, crema_context *context, crema_
   if (s->operation == OP_MAX) {
     return cr_layer_op_run(&s->backward[i], context, (cr_tensor *[]){from, s->winner, to}, NULL);
   }
-  for (int k = 0; k < n; k++) {
+  for (int k = 0; k < n; ++k) {
     if (cr_layer_in_place(bottom[k], top[0])) {
       return cr_layer_fail(layer, CREMA_E_STATE,
                            "no gradient of an in-place product: bottom %d was overwritten", k);
@@ -146,8 +146,8 @@ static crema_status backward_one(cr_layer *layer, crema_context *context, crema_
 static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
                              const bool *propagate_down, crema_blob *const *bottom) {
   int n = layer->bottoms;
-  for (int pass = 0; pass < 2; pass++) {
-    for (int i = 0; i < n; i++) {
+  for (int pass = 0; pass < 2; ++pass) {
+    for (int i = 0; i < n; ++i) {
       bool same = bottom[i]->diff == top[0]->diff;
       if (!propagate_down[i] || same != (pass == 1)) continue;
       CR_TRY(backward_one(layer, context, top, bottom, i));
@@ -164,7 +164,7 @@ static bool reads_bottom(const cr_layer *layer, int bottom) {
 
 static void destroy(cr_layer *layer) {
   eltwise_state *s = layer->state;
-  for (int i = 0; i < layer->bottoms && s->backward; i++) cr_layer_op_free(&s->backward[i]);
+  for (int i = 0; i < layer->bottoms && s->backward; ++i) cr_layer_op_free(&s->backward[i]);
   cr_layer_op_free(&s->forward);
   cr_tensor_destroy(s->winner);
   cr_layer_args_free(&s->args);

@@ -36,7 +36,7 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
                          s->axis + 1 + w->axes, from->axes);
   }
   crema_shape to = *from;
-  for (int i = 0; i < w->axes; i++) {
+  for (int i = 0; i < w->axes; ++i) {
     int64_t span = w->dilation[i] * (w->kernel[i] - 1) + 1;
     int64_t room = from->dim[s->axis + 1 + i] + 2 * w->pad[i] - span;
     if (room < 0) {
@@ -49,7 +49,7 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   }
   CR_TRY(crema_blob_reshape(top[0], &to));
   crema_shape x = cr_shape_1(crema_shape_count(from, 0, s->axis)), y = x;
-  for (int i = s->axis; i < from->axes; i++) {
+  for (int i = s->axis; i < from->axes; ++i) {
     x.dim[x.axes++] = from->dim[i];
     y.dim[y.axes++] = to.dim[i];
   }

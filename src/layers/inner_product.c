@@ -74,7 +74,7 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   /* The op's src keeps the trailing extents, so that a private layout of an image can be
    * multiplied as it lies. */
   crema_shape src = cr_shape_1(crema_shape_count(from, 0, axis));
-  for (int i = axis; i < from->axes; i++) src.dim[src.axes++] = from->dim[i];
+  for (int i = axis; i < from->axes; ++i) src.dim[src.axes++] = from->dim[i];
   crema_shape dst = cr_shape_2(src.dim[0], s->outputs);
   CR_TRY(crema_blob_reshape(top[0], &to));
   return make_ops(layer, &src, &dst);

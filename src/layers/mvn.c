@@ -2,7 +2,7 @@
  * normalize_variance, divided by its deviation + eps. The gradient takes that divisor for the
  * deviation, as Caffe does. */
 #include "core/fail.h"
-#include "layers/common/layer_nothing.h"
+#include "layers/common/layer_noop.h"
 #include "layers/common/layer_op.h"
 
 typedef struct mvn_state {
@@ -67,7 +67,7 @@ const cr_layer_class cr_layer_mvn = {
     .min_tops = 1,
     .max_tops = 1,
     .in_place = true,
-    .setup = cr_layer_nothing,
+    .setup = cr_layer_noop,
     .reshape = reshape,
     .forward = forward,
     .backward = backward,

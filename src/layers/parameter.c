@@ -1,6 +1,6 @@
 /* Parameter: a top whose values are a parameter of the given shape. */
 #include "core/fail.h"
-#include "layers/common/layer_nothing.h"
+#include "layers/common/layer_noop.h"
 #include "layers/common/layer_op.h"
 #include "layers/common/layer_shape.h"
 
@@ -61,7 +61,7 @@ const cr_layer_class cr_layer_parameter = {
     .max_tops = 1,
     .setup = setup,
     .reshape = reshape,
-    .forward = cr_layer_nothing_forward,
+    .forward = cr_layer_noop_forward,
     .backward = backward,
     .lasting = lasting,
     .destroy = destroy,

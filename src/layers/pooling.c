@@ -66,7 +66,7 @@ static crema_status read_window(const cr_layer *layer, const Caffe__PoolingParam
 }
 
 static crema_status check_window(const cr_layer *layer, const pooling_state *s) {
-  for (int i = 0; i < 2; i++) {
+  for (int i = 0; i < 2; ++i) {
     const char *side = i == 0 ? "height" : "width";
     int64_t kernel = s->window.kernel[i], stride = s->window.stride[i], pad = s->window.pad[i];
     if (s->global && (pad != 0 || stride != 1)) {
@@ -128,7 +128,7 @@ static crema_status top_shape(const cr_layer *layer, const crema_shape *from, cr
   }
   const bool padded = s->window.pad[0] > 0 || s->window.pad[1] > 0;
   *to = cr_shape_4(from->dim[0], from->dim[1], 0, 0);
-  for (int i = 0; i < 2; i++) {
+  for (int i = 0; i < 2; ++i) {
     int64_t size = from->dim[2 + i], kernel = s->window.kernel[i];
     int64_t stride = s->window.stride[i], pad = s->window.pad[i];
     int64_t places = cr_layer_pool_extent(size, kernel, stride, pad, padded, s->floor);
@@ -202,7 +202,7 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
     s->window.kernel[1] = from->dim[3];
   }
   CR_TRY(top_shape(layer, from, &to));
-  for (int i = 0; i < layer->tops; i++) CR_TRY(crema_blob_reshape(top[i], &to));
+  for (int i = 0; i < layer->tops; ++i) CR_TRY(crema_blob_reshape(top[i], &to));
   if (s->method != POOL_AVE) {
     CR_TRY(cr_layer_tensor(&s->aux, CREMA_I32, crema_blob_count(top[0])));
   }

@@ -1,5 +1,5 @@
-/* PReLU: y = x for x > 0, slope * x otherwise; the slope is a parameter, one a channel (axis 1) or,
- * with channel_shared, one for all. */
+/* PReLU: y = x for x > 0, slope * x otherwise; the slope is a parameter, one per channel (axis 1)
+ * or, with channel_shared, one for all. */
 #include "core/fail.h"
 #include "layers/common/layer_op.h"
 

@@ -1,7 +1,7 @@
 /* Reduction: coeff times the sum, mean, absolute sum or sum of squares over all axes from `axis`
  * on. */
 #include "core/fail.h"
-#include "layers/common/layer_nothing.h"
+#include "layers/common/layer_noop.h"
 #include "layers/common/layer_op.h"
 
 typedef struct reduction_state {
@@ -74,7 +74,7 @@ const cr_layer_class cr_layer_reduction = {
     .max_bottoms = 1,
     .min_tops = 1,
     .max_tops = 1,
-    .setup = cr_layer_nothing,
+    .setup = cr_layer_noop,
     .reshape = reshape,
     .forward = forward,
     .backward = backward,

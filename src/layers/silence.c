@@ -1,12 +1,12 @@
 /* Silence: takes blobs that nobody reads; their gradient is zero. */
 #include "layers/common/layer.h"
-#include "layers/common/layer_nothing.h"
+#include "layers/common/layer_noop.h"
 
 static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
                              const bool *propagate_down, crema_blob *const *bottom) {
   (void)context;
   (void)top;
-  for (int i = 0; i < layer->bottoms; i++) {
+  for (int i = 0; i < layer->bottoms; ++i) {
     if (propagate_down[i]) cr_tensor_set_zero(bottom[i]->diff);
   }
   return CREMA_OK;
@@ -18,8 +18,8 @@ const cr_layer_class cr_layer_silence = {
     .max_bottoms = CR_ANY,
     .min_tops = 0,
     .max_tops = 0,
-    .setup = cr_layer_nothing,
-    .reshape = cr_layer_nothing,
-    .forward = cr_layer_nothing_forward,
+    .setup = cr_layer_noop,
+    .reshape = cr_layer_noop,
+    .forward = cr_layer_noop_forward,
     .backward = backward,
 };

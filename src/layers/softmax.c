@@ -1,6 +1,6 @@
 /* Softmax over one axis. */
 #include "core/fail.h"
-#include "layers/common/layer_nothing.h"
+#include "layers/common/layer_noop.h"
 #include "layers/common/layer_op.h"
 
 typedef struct softmax_state {
@@ -54,7 +54,7 @@ const cr_layer_class cr_layer_softmax = {
     .min_tops = 1,
     .max_tops = 1,
     .in_place = true,
-    .setup = cr_layer_nothing,
+    .setup = cr_layer_noop,
     .reshape = reshape,
     .forward = forward,
     .backward = backward,

@@ -50,7 +50,7 @@ static crema_status level_window(const cr_layer *layer, const crema_shape *from,
   char text[128];
   *to = *from;
   out->axes = 2;
-  for (int a = 0; a < 2; a++) {
+  for (int a = 0; a < 2; ++a) {
     int64_t size = from->dim[2 + a], kernel = (size + bins - 1) / bins;
     int64_t pad = (kernel * bins - size + 1) / 2;
     out->kernel[a] = out->stride[a] = kernel;
@@ -96,7 +96,7 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
                          crema_shape_text(from, text, sizeof text));
   }
   crema_shape joined = cr_shape_2(from->dim[0], 0);
-  for (int i = 0; i < s->levels; i++) {
+  for (int i = 0; i < s->levels; ++i) {
     CR_TRY(make_level(layer, &s->level[i], from, (int64_t)1 << i));
     joined.dim[1] += s->level[i].flat.dim[1];
   }
@@ -105,11 +105,11 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   cr_op_desc add = cr_layer_op_desc(CR_OP_AXPBY), desc = cr_layer_op_desc(CR_OP_CONCAT);
   CR_TRY(cr_layer_op_make(&s->add, &add, 2, (const crema_shape *[]){from, from}, NULL));
   desc.u.axis = 1;
-  for (int i = 0; i < s->levels; i++) s->args.shape[i] = &s->level[i].flat;
+  for (int i = 0; i < s->levels; ++i) s->args.shape[i] = &s->level[i].flat;
   s->args.shape[s->levels] = &joined;
   CR_TRY(cr_layer_op_make(&s->join, &desc, s->levels + 1, s->args.shape, NULL));
   s->args.shape[0] = &joined;
-  for (int i = 0; i < s->levels; i++) s->args.shape[i + 1] = &s->level[i].flat;
+  for (int i = 0; i < s->levels; ++i) s->args.shape[i + 1] = &s->level[i].flat;
   desc.kind = CR_OP_SLICE;
   return cr_layer_op_make(&s->cut, &desc, s->levels + 1, s->args.shape, NULL);
 }
@@ -117,7 +117,7 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
 static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
                             crema_blob *const *top) {
   spp_state *s = layer->state;
-  for (int i = 0; i < s->levels; i++) {
+  for (int i = 0; i < s->levels; ++i) {
     spp_level *level = &s->level[i];
     CR_TRY(cr_layer_op_run(&level->forward, context,
                            (cr_tensor *[]){bottom[0]->data, level->data, level->aux}, NULL));
@@ -133,9 +133,9 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
   spp_state *s = layer->state;
   if (!propagate_down[0]) return CREMA_OK;
   s->args.tensor[0] = top[0]->diff;
-  for (int i = 0; i < s->levels; i++) s->args.tensor[i + 1] = s->level[i].diff;
+  for (int i = 0; i < s->levels; ++i) s->args.tensor[i + 1] = s->level[i].diff;
   CR_TRY(cr_layer_op_run(&s->cut, context, s->args.tensor, NULL));
-  for (int i = 0; i < s->levels; i++) {
+  for (int i = 0; i < s->levels; ++i) {
     spp_level *level = &s->level[i];
     cr_op_scalars add = {.alpha = 1, .beta = i == 0 ? 0 : 1};
     CR_TRY(cr_layer_op_run(&level->backward, context,
@@ -151,7 +151,7 @@ static void destroy(cr_layer *layer) {
   cr_layer_op_free(&s->cut);
   cr_layer_op_free(&s->join);
   cr_tensor_destroy(s->part);
-  for (int i = 0; i < s->levels; i++) {
+  for (int i = 0; i < s->levels; ++i) {
     spp_level *level = &s->level[i];
     cr_layer_op_free(&level->backward);
     cr_layer_op_free(&level->forward);

@@ -179,7 +179,7 @@ crema_status cr_blob_update(crema_blob *blob) {
 
 crema_shape cr_shape(int axes, const int64_t *dim) {
   crema_shape shape = {.axes = axes};
-  for (int i = 0; i < axes && i < CREMA_MAX_AXES; i++) shape.dim[i] = dim[i];
+  for (int i = 0; i < axes && i < CREMA_MAX_AXES; ++i) shape.dim[i] = dim[i];
   return shape;
 }
 

@@ -17,24 +17,24 @@ typedef struct call {
 } call;
 
 static crema_status run_kernel(const cr_kernel *kernel, call *c, crema_context *context) {
-  cr_form hint[2], form[2];
-  for (int i = 0; i < 2; i++) {
+  cr_format hint[2], format[2];
+  for (int i = 0; i < 2; ++i) {
     hint[i] = cr_tensor_head(c->tensor[i]);
-    form[i] = (cr_form){c->arg[i].type, NULL};
+    format[i] = (cr_format){c->arg[i].type, NULL};
   }
   cr_plan plan = {
-      .desc = &c->desc, .context = context, .kernel = kernel, .hint = hint, .form = form};
+      .desc = &c->desc, .context = context, .kernel = kernel, .hint = hint, .format = format};
   if (kernel->plan != NULL) CR_TRY(kernel->plan(&plan));
   crema_devptr buffer[2] = {{0}}, workspace = {0};
   bool accumulate[2] = {false, false};
   crema_status status;
-  for (int i = 0; i < 2; i++) {
+  for (int i = 0; i < 2; ++i) {
     if (c->update[i]) {
-      CR_TRY_GOTO(cr_tensor_update(c->tensor[i], context, form[i], &buffer[i]), done);
+      CR_TRY_GOTO(cr_tensor_update(c->tensor[i], context, format[i], &buffer[i]), done);
     } else if (i == 0) {
-      CR_TRY_GOTO(cr_tensor_read(c->tensor[i], context, form[i], &buffer[i]), done);
+      CR_TRY_GOTO(cr_tensor_read(c->tensor[i], context, format[i], &buffer[i]), done);
     } else {
-      CR_TRY_GOTO(cr_tensor_write(c->tensor[i], context, form[i], &buffer[i]), done);
+      CR_TRY_GOTO(cr_tensor_write(c->tensor[i], context, format[i], &buffer[i]), done);
     }
   }
   CR_TRY_GOTO(cr_context_workspace(context, plan.workspace_bytes, &workspace), done);
@@ -48,12 +48,12 @@ done:
 static crema_status run_call(call *c, crema_context *context) {
   c->desc.args = 2;
   c->desc.arg = c->arg;
-  for (int i = 0; i < 2; i++) {
+  for (int i = 0; i < 2; ++i) {
     c->arg[i].shape = (crema_shape){.axes = 1, .dim = {cr_tensor_count(c->tensor[i])}};
     /* Halves are computed in float; doubles are results of sums here. */
     c->arg[i].type = cr_tensor_type(c->tensor[i]) == CREMA_F64 ? CREMA_F64 : CREMA_F32;
   }
-  for (const cr_kernel *const *row = context->device->backend->kernels; *row != NULL; row++) {
+  for (const cr_kernel *const *row = context->device->backend->kernels; *row != NULL; ++row) {
     if ((*row)->op != c->desc.kind || (*row)->type != CREMA_F32) continue;
     crema_status status = run_kernel(*row, c, context);
     if (status != CREMA_E_UNSUPPORTED) return status;
@@ -75,12 +75,12 @@ static double sum_of(const float *value, int64_t count, bool squared) {
   double lane[LANES] = {0};
   int64_t i = 0;
   for (; i + LANES <= count; i += LANES) {
-    for (int l = 0; l < LANES; l++) {
+    for (int l = 0; l < LANES; ++l) {
       double x = value[i + l];
       lane[l] += squared ? x * x : fabs(x);
     }
   }
-  for (int l = 0; i < count; i++, l++) {
+  for (int l = 0; i < count; ++i, ++l) {
     double x = value[i];
     lane[l] += squared ? x * x : fabs(x);
   }
@@ -89,16 +89,16 @@ static double sum_of(const float *value, int64_t count, bool squared) {
 
 static double sum_of_doubles(const double *value, int64_t count, bool squared) {
   double sum = 0;
-  for (int64_t i = 0; i < count; i++) sum += squared ? value[i] * value[i] : fabs(value[i]);
+  for (int64_t i = 0; i < count; ++i) sum += squared ? value[i] * value[i] : fabs(value[i]);
   return sum;
 }
 
 static crema_status sum_on_host(cr_tensor *tensor, bool squared, double *out) {
   crema_dtype type = cr_tensor_type(tensor);
   int64_t count = cr_tensor_count(tensor);
-  cr_form form = {type == CREMA_F64 ? CREMA_F64 : CREMA_F32, NULL};
+  cr_format format = {type == CREMA_F64 ? CREMA_F64 : CREMA_F32, NULL};
   crema_devptr data = {0};
-  CR_TRY(cr_tensor_read(tensor, cr_host_context(), form, &data));
+  CR_TRY(cr_tensor_read(tensor, cr_host_context(), format, &data));
   *out = type == CREMA_F64 ? sum_of_doubles((const double *)data.address, count, squared)
                            : sum_of((const float *)data.address, count, squared);
   return CREMA_OK;
@@ -158,12 +158,12 @@ crema_status cr_tensor_sumsq(cr_tensor *tensor, double *out) {
 /* The same for doubles, which no back end's kernels take. */
 static crema_status axpby_doubles(cr_tensor *x, cr_tensor *y, double alpha, double beta) {
   crema_devptr from = {0}, to = {0};
-  cr_form doubles = {CREMA_F64, NULL};
+  cr_format doubles = {CREMA_F64, NULL};
   CR_TRY(cr_tensor_read(x, cr_host_context(), doubles, &from));
   CR_TRY(cr_tensor_update(y, cr_host_context(), doubles, &to));
   const double *a = (const double *)from.address;
   double *b = (double *)to.address;
-  for (int64_t i = 0; i < cr_tensor_count(y); i++) b[i] = alpha * a[i] + beta * b[i];
+  for (int64_t i = 0; i < cr_tensor_count(y); ++i) b[i] = alpha * a[i] + beta * b[i];
   return CREMA_OK;
 }
 

@@ -8,16 +8,16 @@
 #include "core/fail.h"
 #include "memory/syncedmem.h"
 
-enum { MAX_FORMS = 6, NO_FORM = -1 };
+enum { MAX_FORMATS = 6, NO_FORMAT = -1 };
 
-/* One form that is held. A slot without memory of either side is free. */
-typedef struct form_slot {
-  cr_form form;
+/* One format that is held. A slot without memory of either side is free. */
+typedef struct format_slot {
+  cr_format format;
   bool used;
   bool valid;      /* holds the newest values */
   unsigned access; /* number of the last access, for eviction */
   crema_syncedmem memory;
-} form_slot;
+} format_slot;
 
 /* The values; sharing tensors point to the same ones. */
 typedef struct values {
@@ -25,11 +25,11 @@ typedef struct values {
   crema_dtype type;
   int64_t count;
   bool zero; /* all values are zero, whatever the slots say */
-  int head;  /* slot written last, NO_FORM when none */
-  cr_form head_form;
+  int head;  /* slot written last, NO_FORMAT when none */
+  cr_format head_format;
   unsigned accesses;
   uint64_t generation; /* unique among all tensors; changes when host memory is replaced */
-  form_slot slot[MAX_FORMS];
+  format_slot slot[MAX_FORMATS];
 } values;
 
 /* From whom a tensor has its values. Lives as long as the tensor or somebody who has values from
@@ -47,20 +47,20 @@ struct cr_tensor {
 /* ---- values ---- */
 
 /* What the values take. */
-static size_t value_bytes(const values *v, cr_form form) {
-  if (form.layout != NULL) return form.layout->bytes;
-  return (size_t)v->count * crema_dtype_size(form.type);
+static size_t value_bytes(const values *v, cr_format format) {
+  if (format.layout != NULL) return format.layout->bytes;
+  return (size_t)v->count * crema_dtype_size(format.type);
 }
 
 /* What is made for `count` of them: an even number of elements, so that pairs of half-precision
  * values can be loaded. */
-static size_t bytes_of(int64_t count, cr_form form) {
-  if (form.layout != NULL) return form.layout->bytes;
-  return (size_t)(count + (count & 1)) * crema_dtype_size(form.type);
+static size_t bytes_of(int64_t count, cr_format format) {
+  if (format.layout != NULL) return format.layout->bytes;
+  return (size_t)(count + (count & 1)) * crema_dtype_size(format.type);
 }
 
-static size_t form_bytes(const values *v, cr_form form) {
-  return bytes_of(v->count, form);
+static size_t format_bytes(const values *v, cr_format format) {
+  return bytes_of(v->count, format);
 }
 
 /* Never the same twice, so that a view cannot take new memory for its own. */
@@ -76,100 +76,100 @@ static crema_status values_create(crema_dtype type, int64_t count, values **out)
   v->type = type;
   v->count = count;
   v->zero = true;
-  v->head = NO_FORM;
-  v->head_form = (cr_form){type, NULL};
+  v->head = NO_FORMAT;
+  v->head_format = (cr_format){type, NULL};
   v->generation = next_generation();
   *out = v;
   return CREMA_OK;
 }
 
 static void drop_slot(values *v, int index) {
-  form_slot *slot = &v->slot[index];
+  format_slot *slot = &v->slot[index];
   if (!slot->used) return;
   cr_syncedmem_clear(&slot->memory);
   v->generation = next_generation();
   slot->used = false;
   slot->valid = false;
-  if (v->head == index) v->head = NO_FORM;
+  if (v->head == index) v->head = NO_FORMAT;
 }
 
 static void values_release(values *v) {
   if (v == NULL || atomic_fetch_sub(&v->tensors, 1) != 1) return;
-  for (int i = 0; i < MAX_FORMS; i++) drop_slot(v, i);
+  for (int i = 0; i < MAX_FORMATS; ++i) drop_slot(v, i);
   free(v);
 }
 
-/* The slot that holds `form`, valid or not; NO_FORM when there is none. */
-static int find_slot(const values *v, cr_form form) {
-  for (int i = 0; i < MAX_FORMS; i++) {
-    if (v->slot[i].used && cr_form_equal(v->slot[i].form, form)) return i;
+/* The slot that holds `format`, valid or not; NO_FORMAT when there is none. */
+static int find_slot(const values *v, cr_format format) {
+  for (int i = 0; i < MAX_FORMATS; ++i) {
+    if (v->slot[i].used && cr_format_equal(v->slot[i].format, format)) return i;
   }
-  return NO_FORM;
+  return NO_FORMAT;
 }
 
-/* A slot to put a new form in: a free one, or else the stale one that was not used for longest,
+/* A slot to put a new format in: a free one, or else the stale one that was not used for longest,
  * or else (all valid) a valid one that is not the head. `keep1` and `keep2` are never taken. */
 static int take_slot(values *v, int keep1, int keep2) {
-  int best = NO_FORM;
-  for (int i = 0; i < MAX_FORMS; i++) {
-    const form_slot *s = &v->slot[i];
+  int best = NO_FORMAT;
+  for (int i = 0; i < MAX_FORMATS; ++i) {
+    const format_slot *s = &v->slot[i];
     if (!s->used) return i;
     if (i == keep1 || i == keep2 || (i == v->head && s->valid)) continue;
-    if (best == NO_FORM) {
+    if (best == NO_FORMAT) {
       best = i;
       continue;
     }
-    const form_slot *b = &v->slot[best];
+    const format_slot *b = &v->slot[best];
     if (s->valid != b->valid ? b->valid : s->access < b->access) best = i;
   }
   drop_slot(v, best);
   return best;
 }
 
-/* The slot of `form`, made (without memory, not valid) when it is not there. */
-static int need_slot(values *v, crema_device *device, cr_form form, int keep1, int keep2) {
-  int index = find_slot(v, form);
-  if (index != NO_FORM) return index;
+/* The slot of `format`, made (without memory, not valid) when it is not there. */
+static int need_slot(values *v, crema_device *device, cr_format format, int keep1, int keep2) {
+  int index = find_slot(v, format);
+  if (index != NO_FORMAT) return index;
   index = take_slot(v, keep1, keep2);
-  form_slot *slot = &v->slot[index];
-  *slot = (form_slot){.form = form, .used = true};
-  cr_syncedmem_init(&slot->memory, device, form_bytes(v, form));
+  format_slot *slot = &v->slot[index];
+  *slot = (format_slot){.format = format, .used = true};
+  cr_syncedmem_init(&slot->memory, device, format_bytes(v, format));
   return index;
 }
 
 /* The valid slot to convert from: the head when it is valid, otherwise a plain one first. */
 static int find_source(const values *v) {
-  if (v->head != NO_FORM && v->slot[v->head].valid) return v->head;
-  int best = NO_FORM;
-  for (int i = 0; i < MAX_FORMS; i++) {
+  if (v->head != NO_FORMAT && v->slot[v->head].valid) return v->head;
+  int best = NO_FORMAT;
+  for (int i = 0; i < MAX_FORMATS; ++i) {
     if (!v->slot[i].used || !v->slot[i].valid) continue;
-    if (best == NO_FORM || v->slot[i].form.layout == NULL) best = i;
+    if (best == NO_FORMAT || v->slot[i].format.layout == NULL) best = i;
   }
   return best;
 }
 
 static void only_valid(values *v, int index) {
-  for (int i = 0; i < MAX_FORMS; i++) v->slot[i].valid = i == index;
+  for (int i = 0; i < MAX_FORMATS; ++i) v->slot[i].valid = i == index;
   v->zero = false;
   v->head = index;
-  v->head_form = v->slot[index].form;
+  v->head_format = v->slot[index].format;
 }
 
 /* Converts from slot `source` to slot `target` on the context's device. */
 static crema_status convert_slot(values *v, crema_context *context, int target, int source) {
-  form_slot *to = &v->slot[target], *from = &v->slot[source];
+  format_slot *to = &v->slot[target], *from = &v->slot[source];
   crema_devptr dst = {0}, src = {0};
   CR_TRY(cr_syncedmem_read(&from->memory, context, &src));
   CR_TRY(cr_syncedmem_overwrite(&to->memory, context, &dst));
   crema_status status =
-      context->device->backend->convert(context, v->count, to->form, dst, from->form, src);
+      context->device->backend->convert(context, v->count, to->format, dst, from->format, src);
   if (status == CREMA_E_UNSUPPORTED && !context->device->backend->host_memory) {
     return convert_slot(v, cr_host_context(), target, source);
   }
   if (status != CREMA_OK) {
     return cr_fail_in(status, "a tensor of %" PRId64 " values from %s%s to %s%s", v->count,
-                      crema_dtype_name(from->form.type), from->form.layout ? " (private)" : "",
-                      crema_dtype_name(to->form.type), to->form.layout ? " (private)" : "");
+                      crema_dtype_name(from->format.type), from->format.layout ? " (private)" : "",
+                      crema_dtype_name(to->format.type), to->format.layout ? " (private)" : "");
   }
   to->valid = true;
   return CREMA_OK;
@@ -177,7 +177,7 @@ static crema_status convert_slot(values *v, crema_context *context, int target, 
 
 /* Brings the newest values into slot `index`, on whatever side is cheapest. */
 static crema_status make_valid(values *v, crema_context *context, int index) {
-  form_slot *slot = &v->slot[index];
+  format_slot *slot = &v->slot[index];
   if (slot->valid) return CREMA_OK;
   if (v->zero) {
     CR_TRY(cr_syncedmem_zero(&slot->memory, context));
@@ -185,13 +185,13 @@ static crema_status make_valid(values *v, crema_context *context, int index) {
     return CREMA_OK;
   }
   int source = find_source(v);
-  if (source == NO_FORM) return cr_fail(CREMA_E_INTERNAL, "a tensor without a valid form");
-  /* A change of type and layout at once goes by way of one plain form or two. There are more
+  if (source == NO_FORMAT) return cr_fail(CREMA_E_INTERNAL, "a tensor without a valid form");
+  /* A change of type and layout at once goes by way of one plain format or two. There are more
    * slots than the four that take part, so none of them is evicted on the way. */
   for (;;) {
-    cr_form from = v->slot[source].form, to = slot->form;
+    cr_format from = v->slot[source].format, to = slot->format;
     if (from.type == to.type || (from.layout == NULL && to.layout == NULL)) break;
-    cr_form middle = {from.layout != NULL ? from.type : to.type, NULL};
+    cr_format middle = {from.layout != NULL ? from.type : to.type, NULL};
     int via = need_slot(v, context->device, middle, index, source);
     if (!v->slot[via].valid) CR_TRY(convert_slot(v, context, via, source));
     source = via;
@@ -201,79 +201,80 @@ static crema_status make_valid(values *v, crema_context *context, int index) {
 
 /* ---- access ---- */
 
-static inline form_slot *access_slot(values *v, crema_context *context, cr_form form, int *index) {
+static inline format_slot *access_slot(values *v, crema_context *context, cr_format format,
+                                       int *index) {
   int i = v->head;
-  if (i == NO_FORM || !cr_form_equal(v->slot[i].form, form)) {
-    i = need_slot(v, context->device, form, v->head, NO_FORM);
+  if (i == NO_FORMAT || !cr_format_equal(v->slot[i].format, format)) {
+    i = need_slot(v, context->device, format, v->head, NO_FORMAT);
   }
-  form_slot *slot = &v->slot[i];
+  format_slot *slot = &v->slot[i];
   slot->access = ++v->accesses;
   *index = i;
   return slot;
 }
 
-crema_status cr_tensor_read(cr_tensor *tensor, crema_context *context, cr_form form,
+crema_status cr_tensor_read(cr_tensor *tensor, crema_context *context, cr_format format,
                             crema_devptr *out) {
   values *v = tensor->values;
   int index;
-  form_slot *slot = access_slot(v, context, form, &index);
+  format_slot *slot = access_slot(v, context, format, &index);
   if (!slot->valid) CR_TRY(make_valid(v, context, index));
   return cr_syncedmem_read(&slot->memory, context, out);
 }
 
-crema_status cr_tensor_write(cr_tensor *tensor, crema_context *context, cr_form form,
+crema_status cr_tensor_write(cr_tensor *tensor, crema_context *context, cr_format format,
                              crema_devptr *out) {
   values *v = tensor->values;
   int index;
-  form_slot *slot = access_slot(v, context, form, &index);
+  format_slot *slot = access_slot(v, context, format, &index);
   CR_TRY(cr_syncedmem_overwrite(&slot->memory, context, out));
   only_valid(v, index);
   return CREMA_OK;
 }
 
-crema_status cr_tensor_update(cr_tensor *tensor, crema_context *context, cr_form form,
+crema_status cr_tensor_update(cr_tensor *tensor, crema_context *context, cr_format format,
                               crema_devptr *out) {
   values *v = tensor->values;
   int index;
-  form_slot *slot = access_slot(v, context, form, &index);
+  format_slot *slot = access_slot(v, context, format, &index);
   if (!slot->valid) CR_TRY(make_valid(v, context, index));
   CR_TRY(cr_syncedmem_write(&slot->memory, context, true, out));
   only_valid(v, index);
   return CREMA_OK;
 }
 
-static cr_form plain_form(const cr_tensor *tensor) {
-  return (cr_form){tensor->values->type, NULL};
+static cr_format plain_format(const cr_tensor *tensor) {
+  return (cr_format){tensor->values->type, NULL};
 }
 
 crema_status cr_tensor_host_read(cr_tensor *tensor, const void **out) {
   crema_devptr data = {0};
-  CR_TRY(cr_tensor_read(tensor, cr_host_context(), plain_form(tensor), &data));
+  CR_TRY(cr_tensor_read(tensor, cr_host_context(), plain_format(tensor), &data));
   *out = (const void *)data.address;
   return CREMA_OK;
 }
 
 crema_status cr_tensor_host_write(cr_tensor *tensor, void **out) {
   crema_devptr data = {0};
-  CR_TRY(cr_tensor_write(tensor, cr_host_context(), plain_form(tensor), &data));
+  CR_TRY(cr_tensor_write(tensor, cr_host_context(), plain_format(tensor), &data));
   *out = (void *)data.address;
   return CREMA_OK;
 }
 
 crema_status cr_tensor_host_update(cr_tensor *tensor, void **out) {
   crema_devptr data = {0};
-  CR_TRY(cr_tensor_update(tensor, cr_host_context(), plain_form(tensor), &data));
+  CR_TRY(cr_tensor_update(tensor, cr_host_context(), plain_format(tensor), &data));
   *out = (void *)data.address;
   return CREMA_OK;
 }
 
-cr_form cr_tensor_head(const cr_tensor *tensor) {
-  return tensor->values->head_form;
+cr_format cr_tensor_head(const cr_tensor *tensor) {
+  return tensor->values->head_format;
 }
 
 void cr_tensor_set_zero(cr_tensor *tensor) {
   values *v = tensor->values;
-  for (int i = 0; i < MAX_FORMS; i++) v->slot[i].valid = false;
+  for (int i = 0; i < MAX_FORMATS; ++i) v->slot[i].valid = false;
   v->zero = true;
 }
 
@@ -347,21 +348,21 @@ crema_dtype cr_tensor_type(const cr_tensor *tensor) {
   return tensor->values->type;
 }
 
-/* Finds the slot that is kept when the count changes (NO_FORM: none), and whether its values are,
- * which are then made valid in it: the other forms belong to the old count. */
+/* Finds the slot that is kept when the count changes (NO_FORMAT: none), and whether its values are,
+ * which are then made valid in it: the other formats belong to the old count. */
 static crema_status keep_values(values *v, int64_t count, int *keep, bool *fits) {
   CR_TRY(check_type_and_count(v->type, count));
-  cr_form plain = {v->type, NULL};
+  cr_format plain = {v->type, NULL};
   *keep = find_slot(v, plain);
-  *fits = *keep != NO_FORM ? bytes_of(count, plain) <= v->slot[*keep].memory.capacity
-                           : count < v->count;
+  *fits = *keep != NO_FORMAT ? bytes_of(count, plain) <= v->slot[*keep].memory.capacity
+                             : count < v->count;
   if (!*fits || v->zero) return CREMA_OK;
-  if (*keep == NO_FORM) *keep = need_slot(v, cr_cpu_device(), plain, v->head, NO_FORM);
+  if (*keep == NO_FORMAT) *keep = need_slot(v, cr_cpu_device(), plain, v->head, NO_FORMAT);
   return make_valid(v, cr_host_context(), *keep);
 }
 
 crema_status cr_tensor_prepare_resize(cr_tensor *tensor, int64_t count) {
-  int keep = NO_FORM;
+  int keep = NO_FORMAT;
   bool fits = false;
   if (count == tensor->values->count) return CREMA_OK;
   return keep_values(tensor->values, count, &keep, &fits);
@@ -369,19 +370,19 @@ crema_status cr_tensor_prepare_resize(cr_tensor *tensor, int64_t count) {
 
 crema_status cr_tensor_resize(cr_tensor *tensor, int64_t count) {
   values *v = tensor->values;
-  int keep = NO_FORM;
+  int keep = NO_FORMAT;
   bool fits = false;
   if (count == v->count) return CREMA_OK;
   CR_TRY(keep_values(v, count, &keep, &fits));
-  for (int i = 0; i < MAX_FORMS; i++) {
+  for (int i = 0; i < MAX_FORMATS; ++i) {
     if (i != keep) drop_slot(v, i);
   }
   v->count = count;
   v->generation = next_generation();
-  v->head_form = (cr_form){v->type, NULL};
+  v->head_format = (cr_format){v->type, NULL};
   v->head = keep;
-  if (keep != NO_FORM) {
-    cr_syncedmem_resize(&v->slot[keep].memory, form_bytes(v, v->head_form));
+  if (keep != NO_FORMAT) {
+    cr_syncedmem_resize(&v->slot[keep].memory, format_bytes(v, v->head_format));
     if (!fits || v->zero) v->slot[keep].valid = false;
   }
   if (!fits) v->zero = true;
@@ -434,12 +435,12 @@ static crema_status adopt(cr_tensor *tensor, crema_device *device, crema_devptr 
   if (memory.address == 0) {
     return cr_fail(CREMA_E_ARGUMENT, "a tensor was given no memory to adopt");
   }
-  int index = need_slot(v, device, (cr_form){v->type, NULL}, v->head, NO_FORM);
-  form_slot *slot = &v->slot[index];
+  int index = need_slot(v, device, (cr_format){v->type, NULL}, v->head, NO_FORMAT);
+  format_slot *slot = &v->slot[index];
   CR_TRY(host == NULL ? cr_syncedmem_adopt(&slot->memory, device, memory)
                       : cr_syncedmem_adopt_both(&slot->memory, device, memory, host));
-  /* The adopted memory holds `count` elements, without the rounding up of form_bytes. */
-  size_t bytes = value_bytes(v, slot->form);
+  /* The adopted memory holds `count` elements, without the rounding up of format_bytes. */
+  size_t bytes = value_bytes(v, slot->format);
   slot->memory.size = bytes;
   slot->memory.capacity = bytes;
   v->generation = next_generation();
@@ -475,27 +476,27 @@ crema_status cr_tensor_copy(cr_tensor *dst, cr_tensor *src, crema_context *conte
     cr_tensor_set_zero(dst);
     return CREMA_OK;
   }
-  cr_form form = from->head_form;
+  cr_format format = from->head_format;
   crema_devptr source = {0}, target = {0};
-  CR_TRY(cr_tensor_read(src, context, form, &source));
-  CR_TRY(cr_tensor_write(dst, context, form, &target));
+  CR_TRY(cr_tensor_read(src, context, format, &source));
+  CR_TRY(cr_tensor_write(dst, context, format, &target));
   return context->device->backend->copy(context, CR_COPY_SAME_DEVICE, target.address,
-                                        source.address, value_bytes(from, form));
+                                        source.address, value_bytes(from, format));
 }
 
 void cr_tensor_shrink_to_fit(cr_tensor *tensor) {
   values *v = tensor->values;
-  int plain = find_slot(v, (cr_form){v->type, NULL});
-  if (plain == NO_FORM || v->slot[plain].memory.capacity <= v->slot[plain].memory.size) return;
-  for (int i = 0; i < MAX_FORMS; i++) drop_slot(v, i);
+  int plain = find_slot(v, (cr_format){v->type, NULL});
+  if (plain == NO_FORMAT || v->slot[plain].memory.capacity <= v->slot[plain].memory.size) return;
+  for (int i = 0; i < MAX_FORMATS; ++i) drop_slot(v, i);
   v->zero = true;
-  v->head_form = (cr_form){v->type, NULL};
+  v->head_format = (cr_format){v->type, NULL};
 }
 
 crema_device *cr_tensor_head_device(const cr_tensor *tensor) {
   const values *v = tensor->values;
   int head = find_source(v);
-  if (head == NO_FORM) return cr_cpu_device();
+  if (head == NO_FORMAT) return cr_cpu_device();
   const crema_syncedmem *memory = &v->slot[head].memory;
   bool on_device = memory->head == CREMA_HEAD_AT_GPU || memory->head == CREMA_SYNCED;
   return on_device ? memory->gpu.device : cr_cpu_device();
@@ -516,7 +517,7 @@ crema_status cr_tensor_view_make(cr_tensor *tensor, int64_t offset, int64_t coun
                    count, offset, v->count);
   }
   cr_tensor_view view = {.values = v, .generation = v->generation, .count = count};
-  if (v->head != NO_FORM && v->slot[v->head].valid) {
+  if (v->head != NO_FORMAT && v->slot[v->head].valid) {
     view.data =
         (char *)v->slot[v->head].memory.host.data + (size_t)offset * crema_dtype_size(v->type);
   }
@@ -533,9 +534,9 @@ crema_status cr_tensor_view_data(const cr_tensor_view *view, const cr_tensor *te
   }
   /* Neither a conversion of the values nor the mark of all zeros would show what is written through
    * the view. */
-  bool alone = v->head != NO_FORM && !v->zero;
-  for (int i = 0; i < MAX_FORMS; i++) alone = alone && v->slot[i].valid == (i == v->head);
-  alone = alone && cr_form_equal(v->head_form, (cr_form){v->type, NULL}) &&
+  bool alone = v->head != NO_FORMAT && !v->zero;
+  for (int i = 0; i < MAX_FORMATS; ++i) alone = alone && v->slot[i].valid == (i == v->head);
+  alone = alone && cr_format_equal(v->head_format, (cr_format){v->type, NULL}) &&
           v->slot[v->head].memory.head == CREMA_HEAD_AT_CPU;
   if (!alone) {
     return cr_fail(CREMA_E_STATE, "a view needs the newest values on the host alone");
@@ -546,8 +547,8 @@ crema_status cr_tensor_view_data(const cr_tensor_view *view, const cr_tensor *te
 
 cr_tensor_memory cr_tensor_memory_of(const cr_tensor *tensor) {
   cr_tensor_memory bytes = {0};
-  for (int i = 0; i < MAX_FORMS; i++) {
-    const form_slot *slot = &tensor->values->slot[i];
+  for (int i = 0; i < MAX_FORMATS; ++i) {
+    const format_slot *slot = &tensor->values->slot[i];
     if (!slot->used) continue;
     bytes.host += slot->memory.host.bytes; /* none of adopted memory */
     if (slot->memory.gpu.own) bytes.device += slot->memory.capacity;

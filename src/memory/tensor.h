@@ -1,8 +1,8 @@
-/* A tensor: one array of values held in one or more forms.
+/* A tensor: one array of values held in one or more formats.
  *
- * A form is an element type and a layout. Each form that is held is a syncedmem with a
- * valid mark. Reading asks for a form and makes it valid by the cheapest route (another
- * side of the same form: a copy; another form: a conversion). Writing makes one form the
+ * A format is an element type and a layout. Each format that is held is a syncedmem with a
+ * valid mark. Reading asks for a format and makes it valid by the cheapest route (another
+ * side of the same format: a copy; another format: a conversion). Writing makes one format the
  * head and all others stale. Nothing is copied or converted twice.
  *
  * A tensor can share its values with others (in-place layers, Split, Flatten, parameters
@@ -16,7 +16,7 @@
 
 typedef struct cr_tensor cr_tensor;
 
-/* Makes a tensor of `count` elements whose plain form has element type `type`; all zero. */
+/* Makes a tensor of `count` elements whose plain format has element type `type`; all zero. */
 crema_status cr_tensor_create(crema_dtype type, int64_t count, cr_tensor **out) CREMA_MUST_USE;
 void cr_tensor_destroy(cr_tensor *tensor);
 
@@ -24,32 +24,32 @@ int64_t cr_tensor_count(const cr_tensor *tensor);
 crema_dtype cr_tensor_type(const cr_tensor *tensor);
 
 /* Changes the count. Growing beyond the capacity drops the values (all zero on next read) in
- * every form; otherwise the first values are kept in plain form. Sharing tensors all change. */
+ * every format; otherwise the first values are kept in plain format. Sharing tensors all change. */
 crema_status cr_tensor_resize(cr_tensor *tensor, int64_t count) CREMA_MUST_USE;
 
 /* Does all of a cr_tensor_resize that can fail. The values stay as they are, and the resize
  * succeeds when nothing else happens to the tensor before it. */
 crema_status cr_tensor_prepare_resize(cr_tensor *tensor, int64_t count) CREMA_MUST_USE;
 
-/* Access on `context`'s device in `form`:
- *   read    the newest values; the form's memory must not be changed
- *   write   content undefined; the form becomes the only valid one
+/* Access on `context`'s device in `format`:
+ *   read    the newest values; the format's memory must not be changed
+ *   write   content undefined; the format becomes the only valid one
  *   update  the newest values, then as write
- * *out stays valid until the next access in another form or on another device. */
-crema_status cr_tensor_read(cr_tensor *tensor, crema_context *context, cr_form form,
+ * *out stays valid until the next access in another format or on another device. */
+crema_status cr_tensor_read(cr_tensor *tensor, crema_context *context, cr_format format,
                             crema_devptr *out) CREMA_MUST_USE;
-crema_status cr_tensor_write(cr_tensor *tensor, crema_context *context, cr_form form,
+crema_status cr_tensor_write(cr_tensor *tensor, crema_context *context, cr_format format,
                              crema_devptr *out) CREMA_MUST_USE;
-crema_status cr_tensor_update(cr_tensor *tensor, crema_context *context, cr_form form,
+crema_status cr_tensor_update(cr_tensor *tensor, crema_context *context, cr_format format,
                               crema_devptr *out) CREMA_MUST_USE;
 
-/* The same on the host, in plain form of the tensor's own element type. */
+/* The same on the host, in plain format of the tensor's own element type. */
 crema_status cr_tensor_host_read(cr_tensor *tensor, const void **out) CREMA_MUST_USE;
 crema_status cr_tensor_host_write(cr_tensor *tensor, void **out) CREMA_MUST_USE;
 crema_status cr_tensor_host_update(cr_tensor *tensor, void **out) CREMA_MUST_USE;
 
-/* The form that was written last. */
-cr_form cr_tensor_head(const cr_tensor *tensor);
+/* The format that was written last. */
+cr_format cr_tensor_head(const cr_tensor *tensor);
 
 /* Marks all values as zero without touching memory; the next read fills, the next write
  * or accumulation simply overwrites. */
@@ -67,7 +67,7 @@ bool cr_tensor_shares_with(const cr_tensor *a, const cr_tensor *b);
 /* Ends sharing: the tensor gets values of its own, all zero. */
 crema_status cr_tensor_unshare(cr_tensor *tensor) CREMA_MUST_USE;
 
-/* Takes host memory of at least count elements, plain form of the tensor's type, as the newest
+/* Takes host memory of at least count elements, plain format of the tensor's type, as the newest
  * values; it stays the caller's and must outlive its use. */
 crema_status cr_tensor_adopt_host(cr_tensor *tensor, void *memory) CREMA_MUST_USE;
 
@@ -98,7 +98,7 @@ typedef struct cr_tensor_view {
   int64_t count;
 } cr_tensor_view;
 
-/* A view of `count` elements from element `offset` on, in plain form. The tensor's newest values
+/* A view of `count` elements from element `offset` on, in plain format. The tensor's newest values
  * must be on the host alone (after cr_tensor_host_write or _update), because writing through the
  * view does not mark anything. Errors: CREMA_E_STATE, CREMA_E_RANGE. */
 crema_status cr_tensor_view_make(cr_tensor *tensor, int64_t offset, int64_t count,
@@ -110,10 +110,10 @@ crema_status cr_tensor_view_make(cr_tensor *tensor, int64_t offset, int64_t coun
 crema_status cr_tensor_view_data(const cr_tensor_view *view, const cr_tensor *tensor,
                                  void **out) CREMA_MUST_USE;
 
-/* Copies all values of `src` (same count, same element type), keeping its head form. */
+/* Copies all values of `src` (same count, same element type), keeping its head format. */
 crema_status cr_tensor_copy(cr_tensor *dst, cr_tensor *src, crema_context *context) CREMA_MUST_USE;
 
-/* Bytes that all forms of the tensor take now, on all sides. */
+/* Bytes that all formats of the tensor take now, on all sides. */
 size_t cr_tensor_bytes(const cr_tensor *tensor);
 
 /* The same, by side. */

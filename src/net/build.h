@@ -18,11 +18,11 @@ typedef struct cr_net_state {
 typedef struct cr_net_build {
   crema_net *net;
   const cr_solver_rank *solver;       /* may be NULL */
-  const cr_layer_class **class;       /* one a layer */
-  int *fused_into;                    /* one a layer: the layer that does its work, -1: itself */
+  const cr_layer_class **class;       /* one per layer */
+  int *fused_into;                    /* one per layer: the layer that does its work, -1: itself */
   int blob_capacity;                  /* room in net->blob, net->blob_name and the two below */
-  bool *available;                    /* one a blob: no layer has consumed it yet */
-  bool *blob_need_backward;           /* one a blob */
+  bool *available;                    /* one per blob: no layer has consumed it yet */
+  bool *blob_need_backward;           /* one per blob */
   int param_capacity;                 /* room in net->net_param and the learnables' arrays */
   bool *has_lr_mult, *has_decay_mult; /* one a learnable: the prototxt gave the factor */
   cr_name_map param_index;            /* ParamSpec names to entries of net->net_param */

@@ -19,7 +19,7 @@ typedef struct cr_net_layer {
   cr_layer *layer;
   crema_blob **bottom, **top;
   int *bottom_id, *top_id; /* indices into net->blob */
-  bool *propagate_down;    /* one a bottom */
+  bool *propagate_down;    /* one per bottom */
   bool need_backward;
   bool inline_params; /* the net's own text gives the parameters' values */
   bool fused;         /* another layer computes its forward pass; backward runs as usual */

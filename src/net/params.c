@@ -203,7 +203,7 @@ static crema_blob *blob_of_param(const crema_net *net, int entry) {
 }
 
 /* Layers that the donor does not have follow those that it has, where a parameter's name ties them.
- * taken: one a layer, whether the donor has it. */
+ * taken: one per layer, whether the donor has it. */
 static crema_status tie_rest(crema_net *net, const bool *taken, bool *shown) {
   const size_t learnables = (size_t)net->learnables + 1;
   int *from = malloc(learnables * sizeof *from); /* an entry of a taken layer, or -1 */

@@ -46,7 +46,7 @@ static void force_layer(cr_net_layer *layer) {
 
 /* A loss weight that the prototxt gives goes to a copy of the blob when others read it, too (see
  * cr_net_insert_splits). One that a loss layer has by default stays, as in Caffe, and the reader's
- * gradient takes its place. reader: one a blob, the last layer that reads it. */
+ * gradient takes its place. reader: one per blob, the last layer that reads it. */
 static void warn_of_lost_losses(const crema_net *net, const int *reader) {
   for (int i = 0; i < net->layers; ++i) {
     const cr_net_layer *layer = &net->layer[i];

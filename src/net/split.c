@@ -10,14 +10,14 @@ typedef struct split_plan {
   Caffe__NetParameter *param;
   const cr_net_left_out *left_out;
   size_t tops, bottoms, splits;
-  size_t *first_top, *first_bottom; /* one a layer: the number of its first */
-  size_t *source;                   /* one a bottom: the top that made it */
-  size_t *uses;                     /* one a top: bottoms that read it, and its loss weight */
-  size_t *next;                     /* one a top: the next copy to be given away */
-  float *weight;                    /* one a top: loss weight */
-  int *maker;                       /* one a top: its layer */
-  int *reader;                      /* one a top: the first layer that reads it, or -1 */
-  Caffe__LayerParameter **split;    /* one a top: the layer behind it, or NULL */
+  size_t *first_top, *first_bottom; /* one per layer: the number of its first */
+  size_t *source;                   /* one per bottom: the top that made it */
+  size_t *uses;                     /* one per top: bottoms that read it, and its loss weight */
+  size_t *next;                     /* one per top: the next copy to be given away */
+  float *weight;                    /* one per top: loss weight */
+  int *maker;                       /* one per top: its layer */
+  int *reader;                      /* one per top: the first layer that reads it, or -1 */
+  Caffe__LayerParameter **split;    /* one per top: the layer behind it, or NULL */
   cr_name_map latest;               /* blob name to the last top of that name */
 } split_plan;
 

@@ -26,7 +26,7 @@ typedef struct planned {
   crema_device *device;
   bool fallback; /* planned for the CPU on behalf of another device */
   cr_plan plan;
-  cr_form *hint, *form;
+  cr_format *hint, *format;
 } planned;
 
 struct cr_op {
@@ -35,10 +35,10 @@ struct cr_op {
   planned *slot[PLANS_MAX];
   int slots;
   planned *last;
-  /* Per run, one an argument. */
+  /* Per run, one per argument. */
   crema_devptr *buffer;
   bool *accumulate;
-  cr_form *hint;
+  cr_format *hint;
   /* For kernels that cannot accumulate: the fresh values, and the op that adds them. */
   cr_tensor **fresh;
   cr_op **add;
@@ -152,7 +152,7 @@ static void planned_destroy(planned *p) {
   if (p == NULL) return;
   if (p->kernel != NULL && p->kernel->destroy != NULL) p->kernel->destroy(&p->plan);
   free(p->hint);
-  free(p->form);
+  free(p->format);
   free(p);
 }
 
@@ -181,7 +181,7 @@ const char *cr_op_kernel_name(const cr_op *op) {
 
 static bool hints_equal(const cr_op *op, const planned *p) {
   for (int i = 0; i < op->desc.args; ++i) {
-    if (!cr_form_equal(op->hint[i], p->hint[i])) return false;
+    if (!cr_format_equal(op->hint[i], p->hint[i])) return false;
   }
   return true;
 }
@@ -228,9 +228,12 @@ static crema_status choose_kernel(cr_op *op, crema_context *context, planned *p)
     const cr_kernel *kernel = *row;
     if (kernel->op != op->desc.kind || kernel->type != op->desc.type) continue;
     memcpy(p->hint, op->hint, args * sizeof *p->hint);
-    for (size_t i = 0; i < args; ++i) p->form[i] = (cr_form){op->desc.arg[i].type, NULL};
-    p->plan = (cr_plan){
-        .desc = &op->desc, .context = context, .kernel = kernel, .hint = p->hint, .form = p->form};
+    for (size_t i = 0; i < args; ++i) p->format[i] = (cr_format){op->desc.arg[i].type, NULL};
+    p->plan = (cr_plan){.desc = &op->desc,
+                        .context = context,
+                        .kernel = kernel,
+                        .hint = p->hint,
+                        .format = p->format};
     crema_status status = plan_kernel(kernel, context->device->backend, &p->plan);
     if (status == CREMA_OK) {
       p->kernel = kernel;
@@ -257,10 +260,10 @@ static crema_status make_plan(cr_op *op, crema_context *context, planned **out) 
   planned *p = calloc(1, sizeof *p);
   if (p == NULL) return cr_fail_memory(sizeof *p, "a plan");
   p->hint = calloc(args + 1, sizeof *p->hint);
-  p->form = calloc(args + 1, sizeof *p->form);
+  p->format = calloc(args + 1, sizeof *p->format);
   crema_status status = CREMA_OK;
-  if (p->hint == NULL || p->form == NULL) {
-    status = cr_fail_memory(args * sizeof *p->form, "a plan");
+  if (p->hint == NULL || p->format == NULL) {
+    status = cr_fail_memory(args * sizeof *p->format, "a plan");
     goto fail;
   }
   status = choose_kernel(op, context, p);
@@ -291,12 +294,12 @@ static void drop_plan(cr_op *op, int i) {
 }
 
 /* Kept plans run on what is there now: asked before tensors are resolved, as another kernel
- * wants them in other forms. */
+ * wants them in other formats. */
 static crema_status find_plan(cr_op *op, crema_context *context, cr_tensor *const *tensor,
                               planned **out) {
   for (int i = 0; i < op->desc.args; ++i) {
     bool read = tensor[i] != NULL && (op->access[i] == 'R' || op->access[i] == 'U');
-    op->hint[i] = read ? cr_tensor_head(tensor[i]) : (cr_form){op->desc.arg[i].type, NULL};
+    op->hint[i] = read ? cr_tensor_head(tensor[i]) : (cr_format){op->desc.arg[i].type, NULL};
   }
   for (int i = 0; i < op->slots; ++i) {
     planned *p = op->slot[i];
@@ -360,27 +363,27 @@ static crema_status add_fresh(cr_op *op, int i, crema_context *context, cr_tenso
   return cr_op_run(op->add[i], context, args, &one);
 }
 
-/* Resolves argument i to memory in the planned form. */
+/* Resolves argument i to memory in the planned format. */
 static crema_status resolve(cr_op *op, planned *p, int i, crema_context *context,
                             cr_tensor *tensor) {
-  cr_form form = p->form[i];
+  cr_format format = p->format[i];
   crema_devptr *buffer = &op->buffer[i];
   switch (op->access[i]) {
-    case 'R': return cr_tensor_read(tensor, context, form, buffer);
-    case 'U': return cr_tensor_update(tensor, context, form, buffer);
-    case 'W': return cr_tensor_write(tensor, context, form, buffer);
+    case 'R': return cr_tensor_read(tensor, context, format, buffer);
+    case 'U': return cr_tensor_update(tensor, context, format, buffer);
+    case 'W': return cr_tensor_write(tensor, context, format, buffer);
     default: break;
   }
-  if (cr_tensor_is_zero(tensor)) return cr_tensor_write(tensor, context, form, buffer);
+  if (cr_tensor_is_zero(tensor)) return cr_tensor_write(tensor, context, format, buffer);
   op->accumulate[i] = true;
-  if (p->kernel->can_accumulate) return cr_tensor_update(tensor, context, form, buffer);
+  if (p->kernel->can_accumulate) return cr_tensor_update(tensor, context, format, buffer);
   cr_tensor *fresh = NULL;
   CR_TRY(fresh_tensor(op, i, &fresh));
-  return cr_tensor_write(fresh, context, form, buffer);
+  return cr_tensor_write(fresh, context, format, buffer);
 }
 
 /* Everything that is read comes first, so that a tensor that is also written is still valid
- * in the form that is asked for. */
+ * in the format that is asked for. */
 static crema_status resolve_all(cr_op *op, planned *p, crema_context *context,
                                 cr_tensor *const *tensor) {
   for (int pass = 0; pass < 2; ++pass) {

@@ -1,7 +1,7 @@
 /* Ops: planned once per shape, run many times.
  *
  * A layer describes what is to be computed (cr_op_desc), creates an op and runs it on
- * tensors. Running resolves each tensor to the form that the planned kernel wants; the kernel
+ * tensors. Running resolves each tensor to the format that the planned kernel wants; the kernel
  * is the first row of the context's back end that accepts the op. A back end without a row
  * falls back to the CPU through the tensors' automaton, logged once a kind and counted. */
 #ifndef CR_OPS_OP_H

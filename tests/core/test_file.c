@@ -459,7 +459,7 @@ static void next_draft_removes_the_last_one(void **state) {
 
 /* ---- places ---- */
 
-static void fill(const cr_file_place *place) {
+static void fill(const cr_file_location *place) {
   char path[PATH_SIZE + 64];
   snprintf(path, sizeof path, "%s%s", place->path, place->folder ? "/data" : "");
   int fd = open(path, O_WRONLY | O_CREAT, 0644);
@@ -471,41 +471,41 @@ static void fill(const cr_file_place *place) {
 static void places_appear_whole(void **state) {
   (void)state;
   for (int is_folder = 0; is_folder < 2; ++is_folder) {
-    cr_file_place place, second;
-    assert_int_equal(cr_file_place_begin(path_of(is_folder ? "d//" : "d"), is_folder, &place),
+    cr_file_location place, second;
+    assert_int_equal(cr_file_location_begin(path_of(is_folder ? "d//" : "d"), is_folder, &place),
                      CREMA_OK);
     fill(&place);
     assert_false(exists("d"));
     /* Given up. */
-    assert_int_equal(cr_file_place_end(&place, CREMA_E_CLOSED), CREMA_E_CLOSED);
+    assert_int_equal(cr_file_location_end(&place, CREMA_E_CLOSED), CREMA_E_CLOSED);
     assert_int_equal(count_names("d"), 0);
     /* Two at a time: the first to come has it. */
-    assert_int_equal(cr_file_place_begin(path_of("d"), is_folder, &place), CREMA_OK);
-    assert_int_equal(cr_file_place_begin(path_of("d"), is_folder, &second), CREMA_OK);
+    assert_int_equal(cr_file_location_begin(path_of("d"), is_folder, &place), CREMA_OK);
+    assert_int_equal(cr_file_location_begin(path_of("d"), is_folder, &second), CREMA_OK);
     fill(&place);
     fill(&second);
-    assert_int_equal(cr_file_place_end(&place, CREMA_OK), CREMA_OK);
+    assert_int_equal(cr_file_location_end(&place, CREMA_OK), CREMA_OK);
     assert_holds(is_folder ? "d/data" : "d", "whole");
-    assert_int_equal(cr_file_place_end(&second, CREMA_OK), CREMA_E_EXISTS);
+    assert_int_equal(cr_file_location_end(&second, CREMA_OK), CREMA_E_EXISTS);
     assert_error_has(path_of("d"));
     assert_int_equal(count_names("d"), 1);
-    assert_int_equal(cr_file_place_begin(path_of("d"), is_folder, &place), CREMA_E_EXISTS);
+    assert_int_equal(cr_file_location_begin(path_of("d"), is_folder, &place), CREMA_E_EXISTS);
     assert_error_has(path_of("d"));
     unlink(path_of("d/data"));
     assert_int_equal(remove(path_of("d")), 0);
   }
-  cr_file_place place;
-  assert_int_equal(cr_file_place_begin(path_of("none/d"), true, &place), CREMA_E_IO);
+  cr_file_location place;
+  assert_int_equal(cr_file_location_begin(path_of("none/d"), true, &place), CREMA_E_IO);
   assert_error_has("none/d: cannot write: No such file");
 }
 
 static void places_of_killed_processes_are_removed(void **state) {
   (void)state;
   for (int is_folder = 0; is_folder < 2; ++is_folder) {
-    cr_file_place place;
+    cr_file_location place;
     pid_t child = fork();
     if (child == 0) {
-      if (cr_file_place_begin(path_of("d"), is_folder, &place) != CREMA_OK) _exit(1);
+      if (cr_file_location_begin(path_of("d"), is_folder, &place) != CREMA_OK) _exit(1);
       fill(&place);
       raise(SIGKILL);
     }
@@ -515,12 +515,12 @@ static void places_of_killed_processes_are_removed(void **state) {
     assert_false(exists("d"));
     assert_int_equal(count_names("d.tmp."), 1);
     /* A neighbour whose name begins so has a place of its own. */
-    assert_int_equal(cr_file_place_begin(path_of("d.tmp"), is_folder, &place), CREMA_OK);
-    assert_int_equal(cr_file_place_end(&place, CREMA_E_CLOSED), CREMA_E_CLOSED);
+    assert_int_equal(cr_file_location_begin(path_of("d.tmp"), is_folder, &place), CREMA_OK);
+    assert_int_equal(cr_file_location_end(&place, CREMA_E_CLOSED), CREMA_E_CLOSED);
     assert_int_equal(count_names("d.tmp."), 1);
-    assert_int_equal(cr_file_place_begin(path_of("d"), is_folder, &place), CREMA_OK);
+    assert_int_equal(cr_file_location_begin(path_of("d"), is_folder, &place), CREMA_OK);
     assert_int_equal(count_names("d.tmp."), 1);
-    assert_int_equal(cr_file_place_end(&place, CREMA_E_CLOSED), CREMA_E_CLOSED);
+    assert_int_equal(cr_file_location_end(&place, CREMA_E_CLOSED), CREMA_E_CLOSED);
     assert_int_equal(count_names("d"), 0);
   }
 }

@@ -29,9 +29,9 @@ static void fifo_and_sizes(void **state) {
   assert_false(cr_queue_try_peek(queue, &out));
   /* Pops between the pushes make the ring wrap before it grows. */
   uintptr_t next = 1, expected = 1;
-  for (int round = 0; round < 100; round++) {
-    for (int i = 0; i < 7; i++) assert_int_equal(cr_queue_push(queue, item(next++)), CREMA_OK);
-    for (int i = 0; i < 5; i++) {
+  for (int round = 0; round < 100; ++round) {
+    for (int i = 0; i < 7; ++i) assert_int_equal(cr_queue_push(queue, item(next++)), CREMA_OK);
+    for (int i = 0; i < 5; ++i) {
       assert_int_equal(cr_queue_peek(queue, &out), CREMA_OK);
       assert_ptr_equal(out, item(expected));
       assert_int_equal(cr_queue_pop(queue, NULL, &out), CREMA_OK);
@@ -63,7 +63,7 @@ typedef struct sleeper {
 /* Pops so many items, which must be 1, 2, 3... */
 static crema_status pop_in_order(void *arg) {
   sleeper *s = arg;
-  for (int i = 1; i <= s->count; i++) {
+  for (int i = 1; i <= s->count; ++i) {
     void *out = NULL;
     CR_TRY(cr_queue_pop(s->queue, NULL, &out));
     if (out != item((uintptr_t)i)) return cr_fail(CREMA_E_INTERNAL, "item %d is another one", i);
@@ -76,7 +76,7 @@ static void many_are_pushed_at_once(void **state) {
   (void)state;
   enum { COUNT = 100 };
   void *all[COUNT];
-  for (int i = 0; i < COUNT; i++) all[i] = item((uintptr_t)i + 1);
+  for (int i = 0; i < COUNT; ++i) all[i] = item((uintptr_t)i + 1);
   for (size_t bound = 0; bound < COUNT + 50; bound += 7) {
     sleeper s = {.count = COUNT};
     cr_thread *thread = NULL;
@@ -134,7 +134,7 @@ typedef struct stress {
 static crema_status produce(void *arg) {
   stress *s = arg;
   uintptr_t me = (uintptr_t)atomic_fetch_add(&s->next_producer, 1);
-  for (uintptr_t i = 1; i <= PER_PRODUCER; i++) {
+  for (uintptr_t i = 1; i <= PER_PRODUCER; ++i) {
     CR_TRY(cr_queue_push(s->queue, item(me * 1000000 + i)));
   }
   return CREMA_OK;
@@ -159,15 +159,15 @@ static void run_stress(size_t capacity) {
   stress s = {0};
   cr_thread *producer[PRODUCERS] = {0}, *consumer[CONSUMERS] = {0};
   assert_int_equal(cr_queue_create(capacity, &s.queue), CREMA_OK);
-  for (int i = 0; i < CONSUMERS; i++) {
+  for (int i = 0; i < CONSUMERS; ++i) {
     assert_int_equal(cr_thread_start(&consumer[i], "consumer", consume, &s), CREMA_OK);
   }
-  for (int i = 0; i < PRODUCERS; i++) {
+  for (int i = 0; i < PRODUCERS; ++i) {
     assert_int_equal(cr_thread_start(&producer[i], "producer", produce, &s), CREMA_OK);
   }
-  for (int i = 0; i < PRODUCERS; i++) assert_int_equal(cr_thread_join(&producer[i]), CREMA_OK);
+  for (int i = 0; i < PRODUCERS; ++i) assert_int_equal(cr_thread_join(&producer[i]), CREMA_OK);
   cr_queue_close(s.queue);
-  for (int i = 0; i < CONSUMERS; i++) assert_int_equal(cr_thread_join(&consumer[i]), CREMA_OK);
+  for (int i = 0; i < CONSUMERS; ++i) assert_int_equal(cr_thread_join(&consumer[i]), CREMA_OK);
   assert_int_equal(atomic_load(&s.popped), PRODUCERS * PER_PRODUCER);
   cr_queue_destroy(s.queue);
 }
@@ -217,7 +217,7 @@ static crema_status pop_and_say(void *arg) {
 
 /* Gives them time to end by themselves; those who sleep on are stopped. */
 static crema_status end_of(cr_thread **thread, waiter *w) {
-  for (int i = 0; i < 5000 && !atomic_load(&w->done); i++) cr_clock_sleep(0.001);
+  for (int i = 0; i < 5000 && !atomic_load(&w->done); ++i) cr_clock_sleep(0.001);
   bool slept_on = !atomic_load(&w->done);
   if (slept_on) cr_thread_request_stop(*thread);
   crema_status status = cr_thread_join(thread);
@@ -232,13 +232,13 @@ static void closing_wakes_those_who_push(void **state) {
   cr_queue *queue = NULL;
   assert_int_equal(cr_queue_create(1, &queue), CREMA_OK);
   assert_true(cr_queue_try_push(queue, item(1)));
-  for (int i = 0; i < PUSHERS; i++) {
+  for (int i = 0; i < PUSHERS; ++i) {
     w[i].queue = queue;
     assert_int_equal(cr_thread_start(&thread[i], "pusher", push_and_say, &w[i]), CREMA_OK);
   }
   cr_clock_sleep(0.02); /* now they sleep */
   cr_queue_close(queue);
-  for (int i = 0; i < PUSHERS; i++) assert_int_equal(end_of(&thread[i], &w[i]), CREMA_E_CLOSED);
+  for (int i = 0; i < PUSHERS; ++i) assert_int_equal(end_of(&thread[i], &w[i]), CREMA_E_CLOSED);
   assert_int_equal(cr_queue_size(queue), 1);
   cr_queue_destroy(queue);
 }
@@ -263,7 +263,7 @@ static void s2_02_a_stopped_thread_does_not_push(void **state) {
 static void s2_02_a_waiting_thread_can_be_stopped(void **state) {
   (void)state;
   cr_thread_fn waits[] = {pop_one, peek_one, push_one};
-  for (int i = 0; i < 3; i++) {
+  for (int i = 0; i < 3; ++i) {
     cr_queue *queue = NULL;
     assert_int_equal(cr_queue_create(1, &queue), CREMA_OK);
     if (waits[i] == push_one) assert_true(cr_queue_try_push(queue, item(1)));
@@ -336,9 +336,9 @@ static void s2_03_peeks_leave_the_item(void **state) {
   cr_queue *queue = NULL;
   void *out = NULL;
   assert_int_equal(cr_queue_create(2, &queue), CREMA_OK);
-  for (uintptr_t i = 1; i <= 2; i++) assert_true(cr_queue_try_push(queue, item(i)));
-  for (uintptr_t i = 1; i <= 2; i++) {
-    for (int times = 0; times < 3; times++) {
+  for (uintptr_t i = 1; i <= 2; ++i) assert_true(cr_queue_try_push(queue, item(i)));
+  for (uintptr_t i = 1; i <= 2; ++i) {
+    for (int times = 0; times < 3; ++times) {
       out = NULL;
       assert_true(cr_queue_try_peek(queue, &out));
       assert_ptr_equal(out, item(i));
@@ -354,7 +354,7 @@ static void s2_03_peeks_leave_the_item(void **state) {
 
 static void s2_03_one_push_ends_a_peek_and_a_pop(void **state) {
   (void)state;
-  for (int round = 0; round < 200; round++) {
+  for (int round = 0; round < 200; ++round) {
     cr_queue *queue = NULL;
     cr_thread *peek = NULL, *pop = NULL;
     assert_int_equal(cr_queue_create(0, &queue), CREMA_OK);
@@ -379,7 +379,7 @@ typedef struct pipeline {
 
 static crema_status fill(void *arg) {
   pipeline *p = arg;
-  for (int i = 0; i < p->items; i++) {
+  for (int i = 0; i < p->items; ++i) {
     void *element = NULL;
     CR_TRY(cr_queue_pop(p->pair.free, NULL, &element));
     *(int *)element = i;
@@ -395,7 +395,7 @@ static void run_pipeline(size_t elements, int items) {
   cr_thread *thread = NULL;
   assert_int_equal(cr_queue_pair_init(&p.pair, element, elements), CREMA_OK);
   assert_int_equal(cr_thread_start(&thread, "fill", fill, &p), CREMA_OK);
-  for (int i = 0; i < items; i++) {
+  for (int i = 0; i < items; ++i) {
     void *got = NULL;
     assert_int_equal(cr_queue_pop(p.pair.full, NULL, &got), CREMA_OK);
     assert_int_equal(*(int *)got, i);
@@ -417,18 +417,18 @@ static int live;
 
 static void count_free(void *element) {
   free(element);
-  live--;
+  --live;
 }
 
 static void s2_06_torn_down_at_any_point_frees_each_element_once(void **state) {
   (void)state;
-  for (int full = 0; full <= 3; full++) {
+  for (int full = 0; full <= 3; ++full) {
     void *element[3];
-    for (int i = 0; i < 3; i++) element[i] = malloc(8);
+    for (int i = 0; i < 3; ++i) element[i] = malloc(8);
     live = 3;
     cr_queue_pair pair;
     assert_int_equal(cr_queue_pair_init(&pair, element, 3), CREMA_OK);
-    for (int i = 0; i < full; i++) {
+    for (int i = 0; i < full; ++i) {
       void *out = NULL;
       assert_int_equal(cr_queue_pop(pair.free, NULL, &out), CREMA_OK);
       assert_int_equal(cr_queue_push(pair.full, out), CREMA_OK);
@@ -478,13 +478,13 @@ static void a_failure_wakes_both_sides(void **state) {
   assert_int_equal(cr_queue_pop(pair.free, NULL, &out), CREMA_OK);
   w[0].queue = pair.free;
   w[1].queue = pair.full;
-  for (int i = 0; i < 2; i++) {
+  for (int i = 0; i < 2; ++i) {
     assert_int_equal(cr_thread_start(&thread[i], "party", pop_and_say, &w[i]), CREMA_OK);
   }
   cr_clock_sleep(0.02);
   cr_fail(CREMA_E_CORRUPT, "record 7 is broken");
   cr_queue_pair_fail(&pair, CREMA_E_CORRUPT, NULL);
-  for (int i = 0; i < 2; i++) {
+  for (int i = 0; i < 2; ++i) {
     cr_fail(CREMA_E_IO, "something else");
     assert_int_equal(end_of(&thread[i], &w[i]), CREMA_E_CORRUPT);
     assert_string_equal(crema_error_text(), "record 7 is broken");

@@ -18,7 +18,7 @@ static void s1_15_mt19937_known_vectors(void **state) {
   cr_mt19937_seed(&rng, 5489);
   assert_int_equal(cr_mt19937_next(&rng), 3499211612u);
   assert_int_equal(cr_mt19937_next(&rng), 581869302u);
-  for (int i = 2; i < 9999; i++) cr_mt19937_next(&rng);
+  for (int i = 2; i < 9999; ++i) cr_mt19937_next(&rng);
   assert_int_equal(cr_mt19937_next(&rng), 4123659995u);
 }
 
@@ -26,7 +26,7 @@ static void s1_15_mt19937_known_vectors(void **state) {
 static void s2_04_seeds_drawn_from_a_generator(void **state) {
   (void)state;
   static const uint32_t known[][2] = {{9658361, 4244559767u}, {3435563, 1726478280u}};
-  for (int i = 0; i < 2; i++) {
+  for (int i = 0; i < 2; ++i) {
     cr_mt19937 parent, child;
     cr_mt19937_seed(&parent, known[i][0]);
     cr_mt19937_seed(&child, cr_mt19937_next(&parent));
@@ -40,14 +40,14 @@ static void uniform_and_normal_moments(void **state) {
   cr_mt19937 rng;
   cr_mt19937_seed(&rng, 42);
   double sum = 0, squares = 0;
-  for (int i = 0; i < DRAWS; i++) {
+  for (int i = 0; i < DRAWS; ++i) {
     double u = cr_mt19937_uniform(&rng);
     assert_true(u >= 0 && u < 1);
     sum += u;
   }
   assert_true(fabs(sum / DRAWS - 0.5) < 0.005);
   sum = 0;
-  for (int i = 0; i < DRAWS; i++) {
+  for (int i = 0; i < DRAWS; ++i) {
     double x = cr_mt19937_normal(&rng);
     assert_true(isfinite(x));
     sum += x;
@@ -62,9 +62,9 @@ static void below_is_even(void **state) {
   cr_mt19937 rng;
   cr_mt19937_seed(&rng, 7);
   int count[6] = {0};
-  for (int i = 0; i < 60000; i++) count[cr_mt19937_below(&rng, 6)]++;
-  for (int i = 0; i < 6; i++) assert_in_range(count[i], 9600, 10400);
-  for (int i = 0; i < 100; i++) assert_int_equal(cr_mt19937_below(&rng, 1), 0);
+  for (int i = 0; i < 60000; ++i) count[cr_mt19937_below(&rng, 6)]++;
+  for (int i = 0; i < 6; ++i) assert_in_range(count[i], 9600, 10400);
+  for (int i = 0; i < 100; ++i) assert_int_equal(cr_mt19937_below(&rng, 1), 0);
 }
 
 /* Vectors from the known-answer file of Random123 (Salmon et al.). */
@@ -94,7 +94,7 @@ enum { SEED_THREADS = 8, SEEDS_PER_THREAD = 12500 };
 
 static crema_status draw_seeds(void *arg) {
   uint32_t *seed = arg;
-  for (int i = 0; i < SEEDS_PER_THREAD; i++) seed[i] = cr_random_seed();
+  for (int i = 0; i < SEEDS_PER_THREAD; ++i) seed[i] = cr_random_seed();
   return CREMA_OK;
 }
 
@@ -111,7 +111,7 @@ static void s1_16_random_seed_formula(void **state) {
                               111857ull * 999999ull));
   /* The time is read once, so that only the counter tells two calls apart. */
   uint32_t before = cr_random_seed();
-  for (int i = 0; i < 10000; i++) {
+  for (int i = 0; i < 10000; ++i) {
     uint32_t seed = cr_random_seed();
     assert_int_equal(seed - before, 51551u);
     before = seed;
@@ -123,14 +123,14 @@ static void s1_16_random_seeds_are_distinct(void **state) {
   uint32_t *seed = malloc(sizeof *seed * SEED_THREADS * SEEDS_PER_THREAD);
   assert_non_null(seed);
   cr_thread *thread[SEED_THREADS] = {0};
-  for (int i = 0; i < SEED_THREADS; i++) {
+  for (int i = 0; i < SEED_THREADS; ++i) {
     assert_int_equal(cr_thread_start(&thread[i], "seeds", draw_seeds, seed + i * SEEDS_PER_THREAD),
                      CREMA_OK);
   }
-  for (int i = 0; i < SEED_THREADS; i++) assert_int_equal(cr_thread_join(&thread[i]), CREMA_OK);
+  for (int i = 0; i < SEED_THREADS; ++i) assert_int_equal(cr_thread_join(&thread[i]), CREMA_OK);
   int total = SEED_THREADS * SEEDS_PER_THREAD, repeats = 0;
   qsort(seed, (size_t)total, sizeof *seed, compare_seeds);
-  for (int i = 1; i < total; i++) repeats += seed[i] == seed[i - 1];
+  for (int i = 1; i < total; ++i) repeats += seed[i] == seed[i - 1];
   free(seed);
   assert_int_equal(repeats, 0);
 }

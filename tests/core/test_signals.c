@@ -93,7 +93,7 @@ static void held_signals_come_afterwards(void **state) {
   cr_signals_release();
   assert_int_equal(came, 1);
   pthread_sigmask(SIG_BLOCK, NULL, &after);
-  for (int i = 1; i < 32; i++) assert_int_equal(sigismember(&before, i), sigismember(&after, i));
+  for (int i = 1; i < 32; ++i) assert_int_equal(sigismember(&before, i), sigismember(&after, i));
 }
 
 static crema_status hold_once(void *arg) {
@@ -143,7 +143,7 @@ typedef struct caller {
 /* Pushes when the signal was taken, or after ten seconds. */
 static crema_status call_then_push(void *arg) {
   caller *c = arg;
-  for (int i = 0; i < 10000 && came == 0; i++) {
+  for (int i = 0; i < 10000 && came == 0; ++i) {
     pthread_kill(c->whom, SIGUSR1);
     cr_clock_sleep(0.001);
   }

@@ -49,10 +49,10 @@ static void a_thread_has_its_name_and_no_signals(void **state) {
   assert_int_equal(cr_thread_start(&thread, "crema-look", look_at_self, &l), CREMA_OK);
   assert_int_equal(cr_thread_join(&thread), CREMA_OK);
   pthread_sigmask(SIG_BLOCK, NULL, &after);
-  for (int number = 1; number < SIGRTMAX; number++) {
+  for (int number = 1; number < SIGRTMAX; ++number) {
     assert_int_equal(sigismember(&before, number), sigismember(&after, number));
     bool outside = number < 32 || number >= SIGRTMIN;
-    for (size_t i = 0; i < sizeof caused / sizeof *caused; i++) {
+    for (size_t i = 0; i < sizeof caused / sizeof *caused; ++i) {
       outside = outside && number != caused[i];
     }
     if (number == SIGKILL || number == SIGSTOP) outside = false;
@@ -129,7 +129,7 @@ static crema_status pop_forever(void *arg) {
 /* Of a thread that is asked to stop; who only joins is told. */
 static void s2_05_usual_ends_are_no_errors(void **state) {
   (void)state;
-  for (int stopping = 0; stopping < 2; stopping++) {
+  for (int stopping = 0; stopping < 2; ++stopping) {
     cr_queue *queue = NULL;
     cr_thread *thread = NULL;
     assert_int_equal(cr_queue_create(1, &queue), CREMA_OK);
@@ -168,11 +168,11 @@ static void s2_05_stop_at_every_wait_point(void **state) {
   relay r = {0};
   assert_int_equal(cr_queue_create(4, &r.in), CREMA_OK);
   assert_int_equal(cr_queue_create(2, &r.out), CREMA_OK);
-  for (int cycle = 0; cycle < CYCLES; cycle++) {
+  for (int cycle = 0; cycle < CYCLES; ++cycle) {
     cr_thread *thread = NULL;
     assert_int_equal(cr_thread_start(&thread, "relay", relay_items, &r), CREMA_OK);
     /* 0: starved; 1: busy; 3 and 4: blocked on a full queue. */
-    for (int i = 0; i < cycle % 5; i++) (void)cr_queue_try_push(r.in, &r);
+    for (int i = 0; i < cycle % 5; ++i) (void)cr_queue_try_push(r.in, &r);
     if (cycle % 50 == 0) cr_clock_sleep(0.0002);
     assert_int_equal(cr_thread_stop(&thread), CREMA_OK);
     void *item;

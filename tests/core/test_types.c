@@ -22,7 +22,7 @@ static void s4_01_sizes_and_names(void **state) {
     const char *name;
   } row[] = {{CREMA_F64, 0, 8, "double"}, {CREMA_F32, 1, 4, "float"}, {CREMA_F16, 2, 2, "float16"},
              {CREMA_I32, 3, 4, "int"},    {CREMA_U32, 4, 4, "uint"},  {CREMA_BOOL, 5, 0, "bool"}};
-  for (size_t i = 0; i < sizeof row / sizeof row[0]; i++) {
+  for (size_t i = 0; i < sizeof row / sizeof row[0]; ++i) {
     assert_int_equal(row[i].type, row[i].value);
     assert_int_equal(crema_dtype_size(row[i].type), row[i].size);
     assert_string_equal(crema_dtype_name(row[i].type), row[i].name);
@@ -66,11 +66,11 @@ static void s0_25_random_shapes(void **state) {
   cr_mt19937 rng;
   cr_mt19937_seed(&rng, 3);
   int refused = 0, accepted = 0;
-  for (int i = 0; i < 200000; i++) {
+  for (int i = 0; i < 200000; ++i) {
     crema_shape s = {.axes = (int)cr_mt19937_below(&rng, CREMA_MAX_AXES + 3) - 1};
     bool fits = s.axes >= 0 && s.axes <= CREMA_MAX_AXES, zero = false;
     unsigned __int128 product = 1;
-    for (int a = 0; a < s.axes && a < CREMA_MAX_AXES; a++) {
+    for (int a = 0; a < s.axes && a < CREMA_MAX_AXES; ++a) {
       /* Mostly small ones, so that many axes fit. */
       uint32_t pick = cr_mt19937_below(&rng, 40);
       s.dim[a] = extent[pick < 13 && s.axes < 8 ? pick : 1 + pick % 2];
@@ -102,7 +102,7 @@ static void shapes_as_text(void **state) {
                       "9223372036854775807 9223372036854775807 0 (0)");
   s = shape_of(3, 2, 3, 4);
   /* A short buffer is filled as far as it goes and stays terminated. */
-  for (size_t size = 1; size < 11; size++) {
+  for (size_t size = 1; size < 11; ++size) {
     memset(text, 'x', sizeof text);
     crema_shape_text(&s, text, size);
     assert_true(strlen(text) < size);
@@ -125,15 +125,15 @@ static void arena_blocks(void **state) {
   (void)state;
   cr_arena arena = {0};
   void *block[100];
-  for (size_t i = 0; i < 100; i++) {
+  for (size_t i = 0; i < 100; ++i) {
     size_t size = i * 37 % 30000;
     assert_int_equal(cr_arena_alloc(&arena, size, &block[i]), CREMA_OK);
     assert_int_equal((uintptr_t)block[i] % 16, 0);
-    for (size_t k = 0; k < size; k++) assert_int_equal(((unsigned char *)block[i])[k], 0);
+    for (size_t k = 0; k < size; ++k) assert_int_equal(((unsigned char *)block[i])[k], 0);
     memset(block[i], (int)i, size);
   }
-  for (size_t i = 0; i < 100; i++) {
-    for (size_t k = 0; k < i * 37 % 30000; k++) {
+  for (size_t i = 0; i < 100; ++i) {
+    for (size_t k = 0; k < i * 37 % 30000; ++k) {
       assert_int_equal(((unsigned char *)block[i])[k], i);
     }
   }
@@ -161,7 +161,7 @@ static void error_text_grows_outwards_and_is_cut(void **state) {
   status = cr_fail_in(status, "layer '%s'", "conv1");
   assert_int_equal(status, CREMA_E_SHAPE);
   assert_string_equal(crema_error_text(), "layer 'conv1': expected 3");
-  for (int i = 0; i < 500; i++) cr_fail_in(status, "outer text number %d", i);
+  for (int i = 0; i < 500; ++i) cr_fail_in(status, "outer text number %d", i);
   assert_true(strlen(crema_error_text()) < 4096);
   assert_memory_equal(crema_error_text(), "outer text number 499: outer", 28);
   cr_fail_text(CREMA_E_IO, "");

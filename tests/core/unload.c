@@ -57,7 +57,7 @@ static void *use_library(void *path) {
 int main(int argc, char **argv) {
   enum { ROUNDS = 3 };
   if (argc != 2) return 2;
-  for (int i = 0; i < ROUNDS; i++) {
+  for (int i = 0; i < ROUNDS; ++i) {
     pthread_t thread;
     void *done = NULL;
     if (pthread_create(&thread, NULL, use_library, argv[1]) != 0) return 2;

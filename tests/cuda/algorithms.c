@@ -82,14 +82,14 @@ static job new_job(bool backward) {
   cr_op_desc desc = {.kind = backward ? CR_OP_CONV_BWD_WEIGHTS : CR_OP_CONV_FWD, .type = CREMA_F32};
   desc.u.conv = (cr_conv_params){
       .window = {.axes = 2, .kernel = {3, 3}, .stride = {1, 1}, .dilation = {1, 1}}, .group = 1};
-  for (int i = 0; i < 4; i++) {
+  for (int i = 0; i < 4; ++i) {
     const int64_t count = crema_shape_count(shape[i], 0, shape[i]->axes);
     assert_ok(cr_op_desc_add(&desc, shape[i], CREMA_F32));
     assert_ok(cr_tensor_create(CREMA_F32, count, &j.tensor[i]));
     if (i >= (backward ? 2 : 3)) continue;
     void *to = NULL;
     assert_ok(cr_tensor_host_write(j.tensor[i], &to));
-    for (int64_t k = 0; k < count; k++) ((float *)to)[k] = 1;
+    for (int64_t k = 0; k < count; ++k) ((float *)to)[k] = 1;
   }
   assert_ok(cr_op_create(&desc, &j.op));
   return j;
@@ -97,13 +97,13 @@ static job new_job(bool backward) {
 
 static void drop_job(job *j) {
   cr_op_destroy(j->op);
-  for (int i = 0; i < 4; i++) cr_tensor_destroy(j->tensor[i]);
+  for (int i = 0; i < 4; ++i) cr_tensor_destroy(j->tensor[i]);
 }
 
 static crema_status run(job *j, crema_context *context) {
   const void *from = NULL;
   if (j->made == 2) {
-    for (int i = 2; i < 4; i++) cr_tensor_set_zero(j->tensor[i]);
+    for (int i = 2; i < 4; ++i) cr_tensor_set_zero(j->tensor[i]);
   }
   CR_TRY(cr_op_run(j->op, context, j->tensor, NULL));
   CR_TRY(crema_context_finish(context));
@@ -135,28 +135,28 @@ static void leave_free(size_t bytes) {
 
 static void s4_23_the_fastest_algorithm_that_the_budget_allows(void **state) {
   (void)state;
-  for (int backward = 0; backward < 2; backward++) {
+  for (int backward = 0; backward < 2; ++backward) {
     crema_context *context = new_context();
     fake.offer_faster(64 * mb);
     fake.set_memory(0, SIZE_MAX);
     /* Most of the memory is somebody else's. */
     leave_free(40 * mb);
     assert_int_equal(algorithm_of_new(backward, context), SMALL);
-    assert_true(cr_device_scratch_bytes(device) < mb);
+    assert_true(cr_device_scratchpad_bytes(device) < mb);
     leave_free(80 * mb);
     assert_int_equal(algorithm_of_new(backward, context), FASTER);
-    const size_t bytes = cr_device_scratch_bytes(device);
+    const size_t bytes = cr_device_scratchpad_bytes(device);
     assert_true(bytes >= 64 * mb && bytes < 65 * mb);
-    /* What is scratch memory already counts as free. */
+    /* What is scratchpad already counts as free. */
     leave_free(bytes + mb);
     assert_int_equal(algorithm_of_new(backward, context), FASTER);
-    assert_int_equal(cr_device_scratch_bytes(device), bytes);
+    assert_int_equal(cr_device_scratchpad_bytes(device), bytes);
     /* There is a limit for a device with nothing else to do, too. */
     fake.set_memory(0, SIZE_MAX);
     fake.offer_faster(257 * mb);
     assert_int_equal(algorithm_of_new(backward, context), SMALL);
     crema_context_destroy(context);
-    assert_int_equal(cr_device_scratch_bytes(device), 0);
+    assert_int_equal(cr_device_scratchpad_bytes(device), 0);
   }
 }
 
@@ -183,7 +183,7 @@ static void a_plan_keeps_what_it_was_promised(void **state) {
   fake.set_memory(0, SIZE_MAX);
   assert_ok(run(&j, context));
   fake.set_memory(total, 0);
-  for (int i = 0; i < 3; i++) assert_ok(run(&j, context));
+  for (int i = 0; i < 3; ++i) assert_ok(run(&j, context));
   assert_int_equal(fake.last_algorithm(), FASTER);
   drop_job(&j);
   fake.set_memory(0, SIZE_MAX);
@@ -198,20 +198,20 @@ static void s1_29_a_handle_for_each_context(void **state) {
   void *handle[2], *stream[2];
   job j = new_job(false);
   fake.offer_faster(0);
-  for (int i = 0; i < 2; i++) {
+  for (int i = 0; i < 2; ++i) {
     assert_ok(run(&j, context[i]));
     handle[i] = fake.last_handle();
     stream[i] = fake.last_stream();
   }
   assert_ptr_not_equal(handle[0], handle[1]);
   assert_ptr_not_equal(stream[0], stream[1]);
-  for (int i = 0; i < 4; i++) {
+  for (int i = 0; i < 4; ++i) {
     assert_ok(run(&j, context[i % 2]));
     assert_ptr_equal(fake.last_handle(), handle[i % 2]);
     assert_ptr_equal(fake.last_stream(), stream[i % 2]);
   }
   drop_job(&j);
-  for (int i = 0; i < 2; i++) crema_context_destroy(context[i]);
+  for (int i = 0; i < 2; ++i) crema_context_destroy(context[i]);
 }
 
 static void cudnn_loses_the_driver(void **state) {
@@ -233,7 +233,7 @@ static int told;
 static void hear(void *user, crema_log_level level, const char *file, int line, const char *text) {
   (void)user, (void)level, (void)file, (void)line;
   if (strstr(text, "cuDNN is version 8.9") == NULL) return;
-  if (strstr(text, "built for version 9") != NULL) told++;
+  if (strstr(text, "built for version 9") != NULL) ++told;
 }
 
 /* Another version than the one that was compiled against is named, once, and not used: convolutions
@@ -242,7 +242,7 @@ static void s1_41_another_version_is_named_and_left_alone(void **state) {
   (void)state;
   crema_context *context = new_context();
   crema_log_set(hear, NULL, CREMA_LOG_WARNING);
-  for (int i = 0; i < 3; i++) {
+  for (int i = 0; i < 3; ++i) {
     job j = new_job(i == 1);
     assert_ok(run(&j, context));
     drop_job(&j);

@@ -53,7 +53,7 @@ static void to_host(void *to, crema_devptr from, size_t bytes) {
 static void s1_06_bytes_come_back_as_they_went(void **state) {
   (void)state;
   unsigned char sent[COUNT], got[COUNT];
-  for (int i = 0; i < COUNT; i++) sent[i] = (unsigned char)(i * 7);
+  for (int i = 0; i < COUNT; ++i) sent[i] = (unsigned char)(i * 7);
   crema_devptr a = device_memory(COUNT), b = device_memory(COUNT);
   to_device(a, sent, COUNT);
   assert_ok(cr_copy_same_device(context, b, a, COUNT));
@@ -61,7 +61,7 @@ static void s1_06_bytes_come_back_as_they_went(void **state) {
   assert_memory_equal(got, sent, COUNT);
   assert_ok(backend()->zero(context, (crema_devptr){b.address + 100}, 300));
   to_host(got, b, COUNT);
-  for (int i = 100; i < 400; i++) sent[i] = 0;
+  for (int i = 100; i < 400; ++i) sent[i] = 0;
   assert_memory_equal(got, sent, COUNT);
   cr_device_free(device, a);
   cr_device_free(device, b);
@@ -70,7 +70,7 @@ static void s1_06_bytes_come_back_as_they_went(void **state) {
 static void ranges_that_overlap_are_refused(void **state) {
   (void)state;
   unsigned char sent[COUNT], got[COUNT];
-  for (int i = 0; i < COUNT; i++) sent[i] = (unsigned char)(i * 3);
+  for (int i = 0; i < COUNT; ++i) sent[i] = (unsigned char)(i * 3);
   crema_devptr a = device_memory(COUNT);
   to_device(a, sent, COUNT);
   const crema_devptr inside = {a.address + COUNT / 2};
@@ -175,7 +175,8 @@ static void convert_one(crema_dtype from, crema_dtype to) {
   assert_ok(cr_convert_plain(VALUES, to, wanted, from, source));
   crema_devptr a = device_memory(sizeof source), b = device_memory(sizeof got);
   to_device(a, source, VALUES * crema_dtype_size(from));
-  assert_ok(backend()->convert(context, VALUES, (cr_form){to, NULL}, b, (cr_form){from, NULL}, a));
+  assert_ok(
+      backend()->convert(context, VALUES, (cr_format){to, NULL}, b, (cr_format){from, NULL}, a));
   to_host(got, b, VALUES * crema_dtype_size(to));
   if (memcmp(got, wanted, VALUES * crema_dtype_size(to)) != 0) {
     fail_msg("%s to %s differs from the host's conversion", crema_dtype_name(from),
@@ -187,13 +188,13 @@ static void convert_one(crema_dtype from, crema_dtype to) {
 
 static void conversions_give_the_hosts_bits(void **state) {
   (void)state;
-  for (int i = 0; i < TYPES; i++) {
-    for (int j = 0; j < TYPES; j++) convert_one(types[i], types[j]);
+  for (int i = 0; i < TYPES; ++i) {
+    for (int j = 0; j < TYPES; ++j) convert_one(types[i], types[j]);
   }
   /* Told at once or, by a device that works later, by the wait. */
   crema_devptr a = device_memory(8);
   crema_status status =
-      backend()->convert(context, 1, (cr_form){CREMA_BOOL, NULL}, a, CR_PLAIN_F32, a);
+      backend()->convert(context, 1, (cr_format){CREMA_BOOL, NULL}, a, CR_PLAIN_F32, a);
   if (status == CREMA_OK) status = crema_context_finish(context);
   assert_int_equal(status, CREMA_E_TYPE);
   cr_device_free(device, a);
@@ -212,14 +213,15 @@ static void convert_there(crema_dtype to, void *out, crema_dtype from, const voi
   const size_t out_bytes = (size_t)count * crema_dtype_size(to);
   crema_devptr a = device_memory(in_bytes), b = device_memory(out_bytes);
   to_device(a, in, in_bytes);
-  assert_ok(backend()->convert(context, count, (cr_form){to, NULL}, b, (cr_form){from, NULL}, a));
+  assert_ok(
+      backend()->convert(context, count, (cr_format){to, NULL}, b, (cr_format){from, NULL}, a));
   to_host(out, b, out_bytes);
   cr_device_free(device, b);
   cr_device_free(device, a);
 }
 
 static void expect_halves(const uint16_t *got, const uint16_t *wanted, int count) {
-  for (int i = 0; i < count; i++) {
+  for (int i = 0; i < count; ++i) {
     if (is_nan_half(wanted[i]) ? is_nan_half(got[i]) : got[i] == wanted[i]) continue;
     fail_msg("half %d is %#x, not %#x", i, got[i], wanted[i]);
   }
@@ -229,12 +231,12 @@ static void s4_03_every_half_has_the_hosts_bits(void **state) {
   (void)state;
   static uint16_t half[HALVES], back[HALVES], wanted[NEAR * HALVES], got[NEAR * HALVES];
   static float value[HALVES], near[NEAR * HALVES];
-  for (int i = 0; i < HALVES; i++) half[i] = (uint16_t)i;
+  for (int i = 0; i < HALVES; ++i) half[i] = (uint16_t)i;
   convert_there(CREMA_F32, value, CREMA_F16, half, HALVES);
   convert_there(CREMA_F16, back, CREMA_F32, value, HALVES);
   expect_halves(back, half, HALVES);
   /* The middle between a half and the next one is a tie; its neighbours are not. */
-  for (int i = 0; i < HALVES; i++) {
+  for (int i = 0; i < HALVES; ++i) {
     const bool last = (i & 0x7fff) >= 0x7bff;
     const float next = last ? (i < 0x8000 ? 65536.0f : -65536.0f) : value[i + 1];
     const float middle = is_nan_half(half[i]) || (i & 0x7fff) == 0x7c00
@@ -258,7 +260,7 @@ static void s1_06_an_event_orders_two_streams(void **state) {
   float sent[COUNT], got[COUNT];
   bool done = false, busy = true;
   cr_native_event *event = NULL;
-  for (int i = 0; i < COUNT; i++) sent[i] = (float)i;
+  for (int i = 0; i < COUNT; ++i) sent[i] = (float)i;
   crema_devptr a = device_memory(sizeof sent), b = device_memory(sizeof sent);
   assert_ok(backend()->event_create(device, &event));
   assert_ok(cr_copy_from_cpu(other, a, sent, sizeof sent));
@@ -288,12 +290,12 @@ static void a_push_reaches_the_device(void **state) {
   int got[16];
   assert_ok(crema_syncedmem_create(device, sizeof got, &memory));
   assert_ok(crema_syncedmem_mutable_cpu_data(memory, false, &host));
-  for (int i = 0; i < 16; i++) ((int *)host)[i] = i * i;
+  for (int i = 0; i < 16; ++i) ((int *)host)[i] = i * i;
   assert_ok(crema_syncedmem_async_push(memory, other));
   assert_ok(crema_context_finish(other));
   assert_ok(crema_syncedmem_gpu_data(memory, context, &at));
   to_host(got, at, sizeof got);
-  for (int i = 0; i < 16; i++) assert_int_equal(got[i], i * i);
+  for (int i = 0; i < 16; ++i) assert_int_equal(got[i], i * i);
   crema_syncedmem_destroy(memory);
 }
 
@@ -332,7 +334,7 @@ static crema_status loss_of(float label, float *loss) {
   cr_tensor *tensor[4] = {NULL};
   cr_op *op = NULL;
   const void *result = NULL;
-  for (int i = 0; i < 4; i++) {
+  for (int i = 0; i < 4; ++i) {
     assert_ok(cr_op_desc_add(&desc, &shapes[i], CREMA_F32));
     assert_ok(cr_tensor_create(CREMA_F32, i == 0 ? 3 : 1, &tensor[i]));
   }
@@ -346,7 +348,7 @@ static crema_status loss_of(float label, float *loss) {
     *loss = *(const float *)result;
   }
   cr_op_destroy(op);
-  for (int i = 0; i < 4; i++) cr_tensor_destroy(tensor[i]);
+  for (int i = 0; i < 4; ++i) cr_tensor_destroy(tensor[i]);
   return status;
 }
 

@@ -1,5 +1,5 @@
-/* The CUDA rows inside a simulated device: their bodies run as C on the streams' threads, on memory
- * that the host cannot reach, and every use of memory that nothing orders is a race. */
+/* The CUDA rows inside a simulated device: their device functions run as C on the streams' threads,
+ * on memory that the host cannot reach, and every use of memory that nothing orders is a race. */
 #include <stddef.h>
 
 #include "core/fail.h"

@@ -36,7 +36,7 @@ const cr_kernel *const *op_table(void) {
 typedef struct device_run {
   crema_context *context;
   cr_plan plan;
-  cr_form hint[OP_MAX_ARGS], form[OP_MAX_ARGS];
+  cr_format hint[OP_MAX_ARGS], format[OP_MAX_ARGS];
   crema_devptr buffer[OP_MAX_ARGS], workspace;
   bool accumulate[OP_MAX_ARGS];
 } device_run;
@@ -47,7 +47,7 @@ static size_t bytes_of(const cr_op_arg *arg) {
 
 static crema_context *context_of(const cr_kernel *kernel) {
   const size_t length = strlen(kernel->name);
-  const bool plain = length > 6 && strcmp(kernel->name + length - 6, "_plain") == 0;
+  const bool plain = length > 4 && strcmp(kernel->name + length - 4, "_ref") == 0;
   return plain ? cr_host_context() : test_device_context();
 }
 
@@ -107,7 +107,7 @@ static crema_status receive(const op_run *run, device_run *d, int i, double *val
       copy(d->context, CR_COPY_DEVICE_TO_HOST, (uintptr_t)middle, d->buffer[i].address, bytes);
   if (status == CREMA_OK) status = d->context->device->backend->finish(d->context);
   if (status == CREMA_OK && i == run->opaque && run->opaque_out != NULL) {
-    run->opaque_out->form = d->form[i];
+    run->opaque_out->format = d->format[i];
     run->opaque_out->memory = middle;
     return CREMA_OK;
   }
@@ -152,13 +152,13 @@ op_outcome op_run_row(const op_run *run, double *const *in, double *const *out) 
   if (run->hint != OP_HINT_PLAIN) return OP_SAME_FORMS_NOT_HELD;
   op_access(run->desc, access);
   for (int i = 0; i < run->desc->args; ++i) {
-    d.hint[i] = d.form[i] = (cr_form){run->desc->arg[i].type, NULL};
+    d.hint[i] = d.format[i] = (cr_format){run->desc->arg[i].type, NULL};
   }
   d.plan = (cr_plan){.desc = run->desc,
                      .context = d.context,
                      .kernel = run->kernel,
                      .hint = d.hint,
-                     .form = d.form};
+                     .format = d.format};
   if (run->kernel->plan != NULL) {
     const crema_status status = run->kernel->plan(&d.plan);
     if (status != CREMA_OK) return status == CREMA_E_UNSUPPORTED ? OP_DECLINED : OP_FAILED;

@@ -34,17 +34,17 @@ static void a_foreign_abi_is_refused(void **state) {
   (void)state;
   const cr_cuda_abi own = CR_CUDA_ABI_HERE;
   cr_cuda_entry *entry = entry_of_plugin();
-  for (int field = 0; field < 8; field++) {
+  for (int field = 0; field < 8; ++field) {
     cr_cuda_abi other = own;
     switch (field) {
-      case 0: other.version++; break;
+      case 0: ++other.version; break;
       case 1: other.backend_bytes += 8; break;
       case 2: other.context_bytes += 8; break;
       case 3: other.device_bytes += 8; break;
       case 4: other.kernel_bytes += 8; break;
       case 5: other.plan_bytes += 8; break;
       case 6: other.desc_bytes += 8; break;
-      default: other.ops++; break;
+      default: ++other.ops; break;
     }
     cr_fail_text(CREMA_E_INTERNAL, "");
     assert_null(entry(&other, &services));
@@ -67,12 +67,12 @@ static void the_table_is_complete(void **state) {
   assert_true(b->event_query && b->event_finish && b->memory_info && b->busy && b->owner);
   assert_true(b->set_current && b->can_access_peer && b->enable_peer && b->disable_peer);
   /* Every op has a row, and every row that keeps a state gives it back. */
-  for (int kind = 0; kind < CR_OP_KINDS; kind++) {
+  for (int kind = 0; kind < CR_OP_KINDS; ++kind) {
     int rows = 0;
-    for (const cr_kernel *const *row = b->kernels; *row != NULL; row++) {
+    for (const cr_kernel *const *row = b->kernels; *row != NULL; ++row) {
       if ((*row)->op != (cr_op_kind)kind) continue;
       assert_non_null((*row)->run);
-      rows++;
+      ++rows;
     }
     if (rows == 0) fail_msg("op %s has no CUDA row", cr_op_kind_name((cr_op_kind)kind));
   }

@@ -13,9 +13,9 @@
 #include "core/fail.h"
 #include "crema/event.h"
 #include "crema/log.h"
-#include "device/memory/block.h"
 #include "device/copy.h"
 #include "device/device.h"
+#include "device/memory/block.h"
 #include "memory/tensor.h"
 #include "ops/op.h"
 
@@ -69,9 +69,9 @@ static crema_status run_product(cr_op *op, crema_context *context, cr_tensor **t
   const uint64_t before = cr_device_fallbacks(context->device);
   const void *from = NULL;
   void *to = NULL;
-  for (int i = 0; i < 2; i++) {
+  for (int i = 0; i < 2; ++i) {
     CR_TRY(cr_tensor_host_write(tensor[i], &to));
-    for (int k = 0; k < 6; k++) ((float *)to)[k] = (float)(k + 1);
+    for (int k = 0; k < 6; ++k) ((float *)to)[k] = (float)(k + 1);
   }
   CR_TRY(cr_op_run(op, context, tensor, NULL));
   CR_TRY(crema_context_finish(context));
@@ -88,7 +88,7 @@ static crema_status multiply(crema_context *context) {
   cr_op_desc desc = {.kind = CR_OP_IP_FWD, .type = CREMA_F32};
   cr_tensor *tensor[4] = {NULL};
   cr_op *op = NULL;
-  for (int i = 0; i < 4; i++) {
+  for (int i = 0; i < 4; ++i) {
     if (i == 2) {
       assert_ok(cr_op_desc_add_absent(&desc));
       continue;
@@ -99,7 +99,7 @@ static crema_status multiply(crema_context *context) {
   assert_ok(cr_op_create(&desc, &op));
   const crema_status status = run_product(op, context, tensor);
   cr_op_destroy(op);
-  for (int i = 0; i < 4; i++) cr_tensor_destroy(tensor[i]);
+  for (int i = 0; i < 4; ++i) cr_tensor_destroy(tensor[i]);
   return status;
 }
 
@@ -207,7 +207,7 @@ static void call_by_threads(crema_context *context) {
   assert_ok(backend->event_create(context->device, &s.event));
   assert_ok(backend->event_record(context, s.event));
   assert_ok(backend->host_alloc(context->device, 64, &s.host));
-  for (int call = 0; call < CALLS; call++) {
+  for (int call = 0; call < CALLS; ++call) {
     pthread_t thread;
     s.call = (single_call)call;
     assert_int_equal(pthread_create(&thread, NULL, run_single, &s), 0);
@@ -259,7 +259,7 @@ static void the_current_device_stays(void **state) {
   (void)state;
   crema_device *device[2] = {NULL};
   crema_context *context = NULL;
-  for (int i = 0; i < 2; i++) assert_ok(crema_device_get(CREMA_DEVICE_CUDA, i, &device[i]));
+  for (int i = 0; i < 2; ++i) assert_ok(crema_device_get(CREMA_DEVICE_CUDA, i, &device[i]));
   assert_ok(crema_context_create(device[1], 1, &context));
   const cr_backend *backend = device[0]->backend;
   assert_ok(backend->set_current(device[0]));
@@ -291,9 +291,9 @@ static void errors_of_others_are_not_ours(void **state) {
   assert_ok(cr_device_alloc(device, 64, &memory));
   assert_ok(device->backend->zero(context, memory, 64));
   fake.leave_error();
-  assert_ok(device->backend->convert(context, 4, (cr_form){CREMA_F32, NULL},
+  assert_ok(device->backend->convert(context, 4, (cr_format){CREMA_F32, NULL},
                                      (crema_devptr){memory.address + 32},
-                                     (cr_form){CREMA_I32, NULL}, memory));
+                                     (cr_format){CREMA_I32, NULL}, memory));
   cr_device_free(device, memory);
   crema_context_destroy(context);
 }
@@ -305,7 +305,7 @@ static void s4_12_a_refusal_leaves_no_error(void **state) {
   crema_device *device = NULL;
   crema_devptr idle = {0}, memory = {0};
   assert_ok(crema_device_get(CREMA_DEVICE_CUDA, 0, &device));
-  for (int refusals = 1; refusals <= 2; refusals++) {
+  for (int refusals = 1; refusals <= 2; ++refusals) {
     assert_ok(cr_device_alloc(device, 1000, &idle));
     cr_device_free(device, idle);
     fake.refuse_memory(refusals);
@@ -345,8 +345,8 @@ static struct { int warnings, fallbacks; } told;
 static void count_warnings(void *user, crema_log_level level, const char *file, int line,
                            const char *text) {
   (void)user, (void)level, (void)file, (void)line;
-  told.warnings++;
-  if (strstr(text, "has no kernel on cuda") != NULL) told.fallbacks++;
+  ++told.warnings;
+  if (strstr(text, "has no kernel on cuda") != NULL) ++told.fallbacks;
 }
 
 static void hear_warnings(void) {
@@ -379,12 +379,12 @@ static void work_without_a_kernel_runs_on_the_cpu(void **state) {
   assert_ok(cr_op_create(&desc, &op));
   hear_warnings();
   const uint64_t before = cr_device_fallbacks(device);
-  for (int i = 0; i < 3; i++) assert_ok(cr_op_run(op, context, tensor, NULL));
+  for (int i = 0; i < 3; ++i) assert_ok(cr_op_run(op, context, tensor, NULL));
   assert_int_equal(cr_device_fallbacks(device) - before, 3);
   crema_log_set(NULL, NULL, CREMA_LOG_WARNING);
   assert_int_equal(told.fallbacks, 1);
   cr_op_destroy(op);
-  for (int i = 0; i < 4; i++) cr_tensor_destroy(tensor[i]);
+  for (int i = 0; i < 4; ++i) cr_tensor_destroy(tensor[i]);
   crema_context_destroy(context);
 }
 
@@ -395,7 +395,7 @@ static void libraries_lose_the_driver(void **state) {
   crema_device *device = NULL;
   assert_ok(crema_device_get(CREMA_DEVICE_CUDA, 0, &device));
   hear_warnings();
-  for (int used_before = 0; used_before < 2; used_before++) {
+  for (int used_before = 0; used_before < 2; ++used_before) {
     crema_context *context = NULL;
     assert_ok(crema_context_create(device, 1, &context));
     if (used_before) assert_ok(multiply(context));
@@ -460,7 +460,7 @@ static void expect_closed(const remains *r) {
       b->finish(r->context),
       b->copy(r->context, CR_COPY_SAME_DEVICE, r->memory.address, r->memory.address + 32, 32),
       b->zero(r->context, r->memory, 64),
-      b->convert(r->context, 4, (cr_form){CREMA_F16, NULL}, memory, CR_PLAIN_F32,
+      b->convert(r->context, 4, (cr_format){CREMA_F16, NULL}, memory, CR_PLAIN_F32,
                  (crema_devptr){memory.address + 32}),
       b->event_create(r->device, &event),
       b->event_record(r->context, r->native),
@@ -475,7 +475,7 @@ static void expect_closed(const remains *r) {
       b->disable_peer(r->device, r->peer),
       multiply(r->context),
   };
-  for (size_t i = 0; i < sizeof got / sizeof got[0]; i++) {
+  for (size_t i = 0; i < sizeof got / sizeof got[0]; ++i) {
     if (got[i] != CREMA_E_CLOSED) fail_msg("call %zu: %s", i, crema_status_name(got[i]));
   }
   assert_int_equal(count, 0);

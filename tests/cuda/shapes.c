@@ -1,7 +1,7 @@
 /* Every op but convolution and pooling on shapes drawn at random: empty, 1, odd, around the sizes
- * of warps and blocks, long. The rows of the device against the plain rows of the CPU, forward and
- * through the gradients. (Windows have a test of their own, ops/test_windows.c, which runs on the
- * device's rows too.) */
+ * of warps and blocks, long. The rows of the device against the reference kernels of the CPU,
+ * forward and through the gradients. (Windows have a test of their own, ops/test_windows.c, which
+ * runs on the device's rows too.) */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -147,7 +147,7 @@ typedef struct extents {
 
 static extents draw_extents(cr_mt19937 *rng) {
   extents e = {{0}};
-  for (char letter = 'A'; letter <= 'C'; letter++) {
+  for (char letter = 'A'; letter <= 'C'; ++letter) {
     e.of[(int)letter] = draw_extent(rng, false);
     e.of[letter - 'A' + 'a'] = draw_extent(rng, true);
   }
@@ -160,7 +160,7 @@ static extents draw_extents(cr_mt19937 *rng) {
 static bool spell(const char *shapes, const extents *e, char *text) {
   size_t used = 0;
   int64_t elements = 1;
-  for (const char *p = shapes; *p != '\0'; p++) {
+  for (const char *p = shapes; *p != '\0'; ++p) {
     const bool type = (*p == 'u' || *p == 'i' || *p == 'f') && p[1] >= '0' && p[1] <= '9';
     if (*p == ';') elements = 1;
     if (type) {
@@ -188,7 +188,7 @@ static void check_template(const shape_template *t, cr_mt19937 *rng) {
   if (t->top_k) test.desc.u.accuracy.top_k = (int)e.of['K'];
   op_record records[OP_ROWS_MAX] = {{0}};
   op_check_case(&test, t->desc.kind, rng, records);
-  for (int i = 0; i < op_gradient_count; i++) {
+  for (int i = 0; i < op_gradient_count; ++i) {
     if (op_gradients[i].forward != t->desc.kind) continue;
     op_check_case(&test, op_gradients[i].backward, rng, records);
   }
@@ -198,9 +198,9 @@ static void rows_agree_with_the_cpu(void **state) {
   const cr_op_kind kind = (cr_op_kind)(uintptr_t)*state;
   cr_mt19937 rng;
   cr_mt19937_seed(&rng, seed + (uint32_t)kind);
-  for (int i = 0; i < TEMPLATES; i++) {
+  for (int i = 0; i < TEMPLATES; ++i) {
     if (templates[i].desc.kind != kind) continue;
-    for (int n = 0; n < DRAWS; n++) check_template(&templates[i], &rng);
+    for (int n = 0; n < DRAWS; ++n) check_template(&templates[i], &rng);
   }
 }
 
@@ -214,9 +214,9 @@ int main(void) {
   printf("seed %u (set CREMA_TEST_SEED to repeat)\n", seed);
   static struct CMUnitTest tests[CR_OP_KINDS];
   size_t count = 0;
-  for (int kind = 0; kind < CR_OP_KINDS; kind++) {
+  for (int kind = 0; kind < CR_OP_KINDS; ++kind) {
     bool wanted = false;
-    for (int i = 0; i < TEMPLATES; i++) wanted |= templates[i].desc.kind == (cr_op_kind)kind;
+    for (int i = 0; i < TEMPLATES; ++i) wanted |= templates[i].desc.kind == (cr_op_kind)kind;
     if (!wanted) continue;
     tests[count++] = (struct CMUnitTest){.name = cr_op_kind_name((cr_op_kind)kind),
                                          .test_func = rows_agree_with_the_cpu,

@@ -16,7 +16,7 @@ static void the_reason_is_told_every_time(void **state) {
   (void)state;
   crema_device *device = NULL;
   assert_int_equal(setenv("CREMA_CUDA_PLUGIN", "no-such-folder/libcrema-cuda.so", 1), 0);
-  for (int i = 0; i < 2; i++) {
+  for (int i = 0; i < 2; ++i) {
     cr_fail_text(CREMA_E_INTERNAL, "");
     assert_int_equal(crema_device_count(CREMA_DEVICE_CUDA), 0);
     assert_non_null(strstr(crema_error_text(), "no CUDA devices"));

@@ -63,12 +63,12 @@ static crema_status feed(void *user, crema_net *net, int64_t pass) {
   float *data = NULL, *label = NULL;
   CR_TRY(crema_blob_mutable_cpu_data(crema_net_input(net, 0), &data));
   CR_TRY(crema_blob_mutable_cpu_data(crema_net_input(net, 1), &label));
-  for (int n = 0; n < batch; n++) {
+  for (int n = 0; n < batch; ++n) {
     uint32_t draw[4];
     cr_philox(1, (uint64_t)pass, (uint64_t)n, draw);
     const int class = (int)(draw[0] % CLASSES);
     label[n] = (float)class;
-    for (int i = 0; i < SIDE * SIDE; i++) {
+    for (int i = 0; i < SIDE * SIDE; ++i) {
       cr_philox(2, (uint64_t)(pass * batch + n), (uint64_t)i, draw);
       data[n * SIDE * SIDE + i] =
           (float)(draw[0] >> 8) * 0x1p-25f + (i / SIDE == 2 * class + 4 ? 0.5f : 0);
@@ -92,10 +92,10 @@ static void keep_loss(void *user, const crema_solver_progress *progress) {
 }
 
 static void keep_weights(crema_net *net, trained *t) {
-  for (int pass = 0; pass < 2; pass++) {
+  for (int pass = 0; pass < 2; ++pass) {
     size_t at = 0;
-    for (int l = 0; l < crema_net_layer_count(net); l++) {
-      for (int p = 0; p < crema_net_layer_param_count(net, l); p++) {
+    for (int l = 0; l < crema_net_layer_count(net); ++l) {
+      for (int p = 0; p < crema_net_layer_param_count(net, l); ++p) {
         crema_blob *blob = crema_net_layer_param(net, l, p);
         const size_t count = (size_t)crema_blob_count(blob);
         const float *value = NULL;
@@ -136,7 +136,7 @@ static void training_agrees_with_the_cpu(void **state) {
   double largest = 0, apart = 0;
   assert_int_equal(gpu.count, cpu.count);
   assert_memory_equal(again.value, gpu.value, gpu.count * sizeof(float));
-  for (size_t i = 0; i < cpu.count; i++) {
+  for (size_t i = 0; i < cpu.count; ++i) {
     const double difference = fabs((double)cpu.value[i] - (double)gpu.value[i]);
     largest = fmax(largest, fabs((double)cpu.value[i]));
     if (!(difference <= apart)) apart = difference;
@@ -179,7 +179,7 @@ static int remove_folder(void **state) {
   (void)state;
   static const char *const names[] = {"net.prototxt", "solver.prototxt"};
   char path[128];
-  for (int i = 0; i < 2; i++) {
+  for (int i = 0; i < 2; ++i) {
     snprintf(path, sizeof path, "%s/%s", folder, names[i]);
     unlink(path);
   }

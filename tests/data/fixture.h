@@ -1,4 +1,4 @@
-/* What the tests of the data room share: a scratch folder, databases and images in it. */
+/* What the tests of the data room share: a temporary folder, databases and images in it. */
 #ifndef CR_TESTS_DATA_FIXTURE_H
 #define CR_TESTS_DATA_FIXTURE_H
 

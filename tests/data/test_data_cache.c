@@ -218,7 +218,7 @@ static void s2_29_s2_31_shuffled_epochs_resume(void **state) {
   for (int from = (EPOCHS - 1) * RECORDS; from > 0; from -= 5) {
     char key[16];
     snprintf(key, sizeof key, "%08d", order[(from - 1) / RECORDS][(from - 1) % RECORDS]);
-    const cr_reader_place place = {
+    const cr_reader_cursor place = {
         .index = (uint64_t)from, .key = {(const uint8_t *)key, 8}, .order_key = 7};
     assert_int_equal(cr_reader_resume(reader, 0, &place), CREMA_OK);
     assert_int_equal(cr_reader_start(reader), CREMA_OK);
@@ -232,7 +232,7 @@ static void s2_29_s2_31_shuffled_epochs_resume(void **state) {
   open_reader("leveldb", path, true, 7, &reader);
   char wrong[16];
   snprintf(wrong, sizeof wrong, "%08d", order[1][5]);
-  const cr_reader_place place = {
+  const cr_reader_cursor place = {
       .index = RECORDS + 5, .key = {(const uint8_t *)wrong, 8}, .order_key = 7};
   cr_record *record = NULL;
   assert_int_equal(cr_reader_resume(reader, 0, &place), CREMA_OK);
@@ -253,7 +253,7 @@ static void s2_05_s2_29_stops_at_any_moment(void **state) {
   open_reader("lmdb", make_db(&f, "lmdb", "db", 3000), true, 1, &reader);
   int cycles = fixture_cycles(300);
   for (int i = 0; i < cycles; ++i) {
-    const cr_reader_place place = {
+    const cr_reader_cursor place = {
         .index = 3000, .key = {(const uint8_t *)"00002999", 8}, .order_key = 1};
     assert_int_equal(i % 2 == 0 ? cr_reader_rewind(reader) : cr_reader_resume(reader, 0, &place),
                      CREMA_OK);
@@ -280,7 +280,7 @@ static void s2_29_short_memory_ends_caching(void **state) {
     bool shuffle = n % 4 >= 2, automatic = n >= 4;
     warnings w = {0};
     cr_reader *reader = NULL;
-    cr_reader_place place = {0};
+    cr_reader_cursor place = {0};
     char name[16];
     snprintf(name, sizeof name, "%s%d", backend, n);
     /* Room for the keys and places of 1024 records; for copies of none. */
@@ -306,7 +306,7 @@ static void s2_29_short_memory_ends_caching(void **state) {
     assert_true((strstr(w.last, "cannot be shuffled") != NULL) == shuffle);
     assert_non_null(strstr(w.last, n % 2 == 0 ? "after 1024 records" : "after 0 records"));
     assert_true(cr_reader_get_stats(reader).reads > 2 * MANY);
-    cr_reader_note_place(reader, &place);
+    cr_reader_note_cursor(reader, &place);
     assert_true(place.in_key_order);
     cr_reader_close(reader);
   }
@@ -321,10 +321,10 @@ static void s2_29_a_given_up_order_stays_so_on_resume(void **state) {
   (void)state;
   fixture_make(&f);
   open_reader("lmdb", make_db(&f, "lmdb", "db", RECORDS), true, 7, &reader);
-  const cr_reader_place place = {.index = RECORDS + 5,
-                                 .key = {(const uint8_t *)"00000004", 8},
-                                 .order_key = 7,
-                                 .in_key_order = true};
+  const cr_reader_cursor place = {.index = RECORDS + 5,
+                                  .key = {(const uint8_t *)"00000004", 8},
+                                  .order_key = 7,
+                                  .in_key_order = true};
   assert_int_equal(cr_reader_resume(reader, 0, &place), CREMA_OK);
   assert_int_equal(cr_reader_start(reader), CREMA_OK);
   for (int k = RECORDS + 5; k < 3 * RECORDS; ++k) {

@@ -208,7 +208,7 @@ static void s2_20_batches_arrive_synced(void **state) {
     }
     assert_int_equal(cr_sim_count(CR_SIM_D2H, 0), back);
     /* Batches to come may be copied at any time, but this one is there already. */
-    const cr_form plain = {CREMA_F32, NULL};
+    const cr_format plain = {CREMA_F32, NULL};
     assert_int_equal(cr_tensor_read(data->data, net->context, plain, &on_device), CREMA_OK);
     assert_ptr_equal(cr_tensor_head_device(data->data), device);
     expect_batch(net, k, 10);

@@ -72,7 +72,7 @@ static void test_read_without_copying(void **state) {
 }
 
 /* float_data packed, not packed, and in several pieces. */
-static void test_floats_in_any_form(void **state) {
+static void test_floats_in_any_format(void **state) {
   static const char wire[] =
       "\x35\x00\x00\x80\x3f"                     /* 1 */
       "\x32\x08\x00\x00\x00\x40\x00\x00\x40\x40" /* 2, 3 */
@@ -213,7 +213,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_written_datum_is_read_by_protobuf),
       cmocka_unit_test(test_read_without_copying),
-      cmocka_unit_test(test_floats_in_any_form),
+      cmocka_unit_test(test_floats_in_any_format),
       cmocka_unit_test(test_unknown_fields_are_skipped),
       cmocka_unit_test(test_later_fields_win),
       cmocka_unit_test(test_corrupt_records_are_refused),

@@ -260,17 +260,17 @@ static int count_folders(const char *path) {
 }
 
 /* What a killed run has left goes when the next one opens a database; what is in use stays. */
-static void test_scratch_folders_of_killed_runs(void **state) {
+static void test_temporary_folders_of_killed_runs(void **state) {
   fixture f;
   cr_db *db = NULL, *other = NULL;
   cr_db_cursor *cursor = NULL;
   (void)state;
   fixture_make(&f);
-  const char *path = fixture_path(&f, "db"), *scratch = fixture_path(&f, "scratch");
+  const char *path = fixture_path(&f, "db"), *scratchpad = fixture_path(&f, "scratch");
   make_records(path, 10);
-  assert_int_equal(mkdir(scratch, 0755), 0);
+  assert_int_equal(mkdir(scratchpad, 0755), 0);
   assert_int_equal(mkdir(fixture_path(&f, "scratch/crema-leveldb-notour"), 0755), 0);
-  assert_int_equal(setenv("TMPDIR", scratch, 1), 0);
+  assert_int_equal(setenv("TMPDIR", scratchpad, 1), 0);
   for (int i = 0; i < 3; ++i) {
     pid_t child = fork();
     if (child == 0) {
@@ -280,18 +280,18 @@ static void test_scratch_folders_of_killed_runs(void **state) {
     int ended = 0;
     assert_int_equal(waitpid(child, &ended, 0), child);
     assert_true(WIFSIGNALED(ended));
-    assert_int_equal(count_folders(scratch), 2);
+    assert_int_equal(count_folders(scratchpad), 2);
   }
   assert_int_equal(cr_db_open("leveldb", path, CR_DB_READ, &db), CREMA_OK);
-  assert_int_equal(count_folders(scratch), 2);
+  assert_int_equal(count_folders(scratchpad), 2);
   assert_int_equal(cr_db_open("leveldb", path, CR_DB_READ, &other), CREMA_OK);
-  assert_int_equal(count_folders(scratch), 3);
+  assert_int_equal(count_folders(scratchpad), 3);
   assert_int_equal(cr_db_cursor_open(db, &cursor), CREMA_OK);
   assert_record(cursor, 0);
   cr_db_cursor_close(cursor);
   cr_db_close(other);
   cr_db_close(db);
-  assert_int_equal(count_folders(scratch), 1);
+  assert_int_equal(count_folders(scratchpad), 1);
   assert_int_equal(unsetenv("TMPDIR"), 0);
   fixture_remove(&f);
 }
@@ -494,7 +494,7 @@ int main(void) {
       cmocka_unit_test(test_every_record_and_nothing_changed),
       cmocka_unit_test(test_modes_and_foreign_files),
       cmocka_unit_test(test_locked_by_another_process),
-      cmocka_unit_test(test_scratch_folders_of_killed_runs),
+      cmocka_unit_test(test_temporary_folders_of_killed_runs),
       cmocka_unit_test(test_truncated_table),
       cmocka_unit_test(test_unfinished_table),
       cmocka_unit_test(test_files_of_number_zero_are_passed_over),

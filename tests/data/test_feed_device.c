@@ -293,7 +293,7 @@ static void s2_20_feeds_copy_then_wait_then_hand_over(void **state) {
 /* Both sides hold a batch when it arrives: reading either costs no copy. */
 static void s2_20_batches_of_feeds_arrive_synced(void **state) {
   static const char *const tops[] = {"data", "label"};
-  const cr_form plain = {CREMA_F32, NULL};
+  const cr_format plain = {CREMA_F32, NULL};
   fixture f;
   (void)state;
   make_set(&f);

@@ -443,7 +443,7 @@ static void s2_05_shared_readers_stop_at_any_moment(void **state) {
 /* ---- places -------------------------------------------------------------- */
 
 typedef struct places {
-  cr_reader_place place[MANY];
+  cr_reader_cursor place[MANY];
   char key[MANY][16];
 } places;
 
@@ -465,7 +465,7 @@ static void walk_and_note(const char *db, int solvers, const int count[], places
   }
   for (int r = 0; r < solvers; ++r) {
     out->place[r].key = (cr_db_bytes){(const uint8_t *)out->key[r], 8};
-    cr_reader_note_place(reader, &out->place[r]);
+    cr_reader_note_cursor(reader, &out->place[r]);
     assert_int_equal(out->place[r].consumers, solvers);
   }
   for (int r = 0; r < solvers; ++r) cr_reader_quit(group, reader, r);
@@ -474,7 +474,7 @@ static void walk_and_note(const char *db, int solvers, const int count[], places
 
 /* Solvers that resume at the places `from[r]` get numbers from `next[r]` on, in steps of their
  * number, and the keys that belong to them. */
-static void expect_after(const char *db, int records, int solvers, const cr_reader_place *from[],
+static void expect_after(const char *db, int records, int solvers, const cr_reader_cursor *from[],
                          const uint64_t next[]) {
   cr_input_group *group = make_group();
   cr_reader *reader = NULL;
@@ -502,15 +502,15 @@ static void s2_31_places_of_several_solvers(void **state) {
   fixture_make(&f);
   const char *db = fixture_db(&f, "db", RECORDS, fixture_gray);
   walk_and_note(db, 3, even, &p);
-  const cr_reader_place *own[] = {&p.place[0], &p.place[1], &p.place[2]};
+  const cr_reader_cursor *own[] = {&p.place[0], &p.place[1], &p.place[2]};
   expect_after(db, RECORDS, 3, own, (const uint64_t[]){15, 16, 17});
   /* The place of one stands for the others, as they had taken as many. */
-  const cr_reader_place *root[] = {&p.place[0], &p.place[0], &p.place[0]};
+  const cr_reader_cursor *root[] = {&p.place[0], &p.place[0], &p.place[0]};
   expect_after(db, RECORDS, 3, root, (const uint64_t[]){15, 16, 17});
   /* Fewer solvers, and more: no record is left out or dealt twice. */
   expect_after(db, RECORDS, 1, root, (const uint64_t[]){15});
   expect_after(db, RECORDS, 2, root, (const uint64_t[]){16, 15});
-  const cr_reader_place *more[] = {root[0], root[0], root[0], root[0], root[0]};
+  const cr_reader_cursor *more[] = {root[0], root[0], root[0], root[0], root[0]};
   expect_after(db, RECORDS, 5, more, (const uint64_t[]){15, 16, 17, 18, 19});
   /* Some had got ahead, over records that they passed over. */
   walk_and_note(db, 3, uneven, &p);
@@ -538,7 +538,7 @@ static void s2_31_places_that_do_not_belong_together(void **state) {
   assert_error_has("do not belong together");
   assert_error_has(db);
   /* A number with the key of another record. */
-  cr_reader_place wrong = p.place[1];
+  cr_reader_cursor wrong = p.place[1];
   wrong.index += 2;
   assert_int_equal(cr_reader_resume(reader, 1, &wrong), CREMA_OK);
   assert_int_equal(cr_reader_enter(reader, 1), CREMA_OK);

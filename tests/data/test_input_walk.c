@@ -34,7 +34,7 @@ typedef struct walk {
   /* The model: the number of the next record of each consumer. */
   uint64_t next[MAX_CONSUMERS];
   /* The place of each consumer, after the last batch that it took. */
-  cr_reader_place place[MAX_CONSUMERS];
+  cr_reader_cursor place[MAX_CONSUMERS];
   char key[MAX_CONSUMERS][16];
 } walk;
 
@@ -140,7 +140,7 @@ static void take_batch(walk *w, int c) {
   assert_int_equal(batch->position.key.size, 8);
   memcpy(w->key[c], batch->position.key.data, 8);
   assert_int_equal(atoi(w->key[c]), record);
-  cr_reader_note_place(w->reader, &w->place[c]);
+  cr_reader_note_cursor(w->reader, &w->place[c]);
   w->place[c].index = batch->position.index;
   w->place[c].key = (cr_db_bytes){(const uint8_t *)w->key[c], 8};
   assert_int_equal(cr_prefetch_give_back(w->prefetch[c], batch), CREMA_OK);

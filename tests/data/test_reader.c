@@ -196,12 +196,12 @@ static void test_bad_options(void **state) {
 
 /* ---- places of several consumers ----------------------------------------- */
 
-static cr_reader_place place_of(uint64_t index, const char *key, int consumers) {
-  return (cr_reader_place){
+static cr_reader_cursor place_of(uint64_t index, const char *key, int consumers) {
+  return (cr_reader_cursor){
       .index = index, .key = {(const uint8_t *)key, strlen(key)}, .consumers = consumers};
 }
 
-static crema_status resume(cr_reader *reader, int consumer, cr_reader_place place) {
+static crema_status resume(cr_reader *reader, int consumer, cr_reader_cursor place) {
   return cr_reader_resume(reader, consumer, &place);
 }
 
@@ -212,8 +212,8 @@ static void s2_31_places_belong_together(void **state) {
   (void)state;
   fixture_make(&f);
   open_reader(fixture_db(&f, "db", 7, fixture_gray), 2, 2, &reader);
-  const cr_reader_place first = place_of(3, "00000002", 2), second = place_of(4, "00000003", 2);
-  cr_reader_place other_order = second, other_skip = second;
+  const cr_reader_cursor first = place_of(3, "00000002", 2), second = place_of(4, "00000003", 2);
+  cr_reader_cursor other_order = second, other_skip = second;
   other_order.order_key = 9;
   other_skip.skip = 1;
   assert_int_equal(resume(reader, 0, first), CREMA_OK);
@@ -275,7 +275,7 @@ static void s2_31_a_place_brings_its_skip(void **state) {
   (void)state;
   fixture_make(&f);
   open_reader(fixture_db(&f, "db", 7, fixture_gray), 1, 2, &reader);
-  cr_reader_place place = place_of(0, "", 1);
+  cr_reader_cursor place = place_of(0, "", 1);
   place.skip = 3;
   assert_int_equal(resume(reader, 0, place), CREMA_OK);
   assert_int_equal(cr_reader_start(reader), CREMA_OK);
@@ -298,7 +298,7 @@ static void s2_31_a_place_brings_its_order(void **state) {
                                .depth = 2,
                                .shuffle = true,
                                .order_key = 5};
-  cr_reader_place place = {0};
+  cr_reader_cursor place = {0};
   for (int run = 0; run < 2; ++run) {
     cr_reader *reader = NULL;
     options.order_key = run == 0 ? 5 : 6;
@@ -317,7 +317,7 @@ static void s2_31_a_place_brings_its_order(void **state) {
       if (run == 0) wanted[i] = number;
       else assert_int_equal(number, wanted[i]);
     }
-    cr_reader_note_place(reader, &place);
+    cr_reader_note_cursor(reader, &place);
     assert_int_equal(place.order_key, 5);
     cr_reader_close(reader);
   }
@@ -355,9 +355,9 @@ static void s2_18_previews_end_when_reading_begins(void **state) {
   for (int run = 0; run < 2; ++run) {
     assert_int_equal(cr_reader_preview(reader, 0, 2, &key, &value), CREMA_OK);
     assert_int_equal(key_number(key), 2);
-    assert_non_null(reader->seat[0].preview);
+    assert_non_null(reader->slot[0].preview);
     assert_int_equal(cr_reader_start(reader), CREMA_OK);
-    assert_null(reader->seat[0].preview);
+    assert_null(reader->slot[0].preview);
     for (int i = 0; i < 9; ++i) assert_int_equal(take(reader, 0, (uint64_t)i), i % 7);
     assert_int_equal(cr_reader_preview(reader, 0, 0, &key, &value), CREMA_E_STATE);
     cr_reader_stop(reader);

@@ -112,7 +112,7 @@ static void test_rows_are_as_the_formula_says(void **state) {
   cr_mt19937_seed(&rng, seed);
   scene *s = make_scene(&rng);
   for (int trial = 0; trial < 4000; ++trial) {
-    static const rows_fn writers[] = {cr_rows_u8, cr_rows_u8, cr_rows_f32, cr_rows_u8_plain};
+    static const rows_fn writers[] = {cr_rows_u8, cr_rows_u8, cr_rows_f32, cr_rows_u8_ref};
     rows_fn write = writers[cr_mt19937_below(&rng, 4)];
     cr_rows rows = random_rows(s, &rng, write != cr_rows_f32);
     check_rows(&rows, write, trial % CR_ROW_LINE, trial / 3 % 2 == 0,

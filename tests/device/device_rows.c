@@ -16,8 +16,8 @@
 #include "core/fail.h"
 #include "core/thread.h"
 #include "crema/event.h"
-#include "device/memory/block.h"
 #include "device/copy.h"
+#include "device/memory/block.h"
 #include "device/memory/memory_lock.h"
 #include "device/memory/pool.h"
 #include "memory/blob.h"
@@ -50,7 +50,7 @@ static void send(crema_context *by, crema_devptr to, unsigned char value) {
 static void expect(crema_devptr from, unsigned char value) {
   unsigned char bytes[SIZE];
   assert_ok(cr_copy_any((uintptr_t)bytes, from.address, SIZE));
-  for (int i = 0; i < SIZE; i++) assert_int_equal(bytes[i], value);
+  for (int i = 0; i < SIZE; ++i) assert_int_equal(bytes[i], value);
 }
 
 static crema_syncedmem *new_block(void) {
@@ -127,7 +127,7 @@ static void s0_13_fresh_device_memory_is_zero(void **state) {
   (void)state;
   if (host_memory()) skip();
   /* Memory that was used before. */
-  for (int i = 0; i < 3; i++) {
+  for (int i = 0; i < 3; ++i) {
     crema_syncedmem *memory = new_block();
     crema_devptr data = {0};
     assert_ok(crema_syncedmem_mutable_gpu_data(memory, context, true, &data));
@@ -162,7 +162,7 @@ static void s0_21_push_and_use_on_another_stream(void **state) {
   if (host_memory()) skip();
   crema_syncedmem *memory = new_block();
   crema_devptr data = {0};
-  for (int i = 1; i < 20; i++) {
+  for (int i = 1; i < 20; ++i) {
     memset(mutable_cpu(memory), i, SIZE);
     assert_ok(crema_syncedmem_async_push(memory, other));
     assert_ok(crema_syncedmem_gpu_data(memory, context, &data));
@@ -188,7 +188,7 @@ static void s0_26_sums_where_the_values_are(void **state) {
   double sum = 0, squares = 0;
   assert_ok(crema_blob_create(&shape, &blob));
   assert_ok(crema_blob_mutable_cpu_data(blob, &data));
-  for (int i = 0; i < 1000; i++) data[i] = (float)(i - 500);
+  for (int i = 0; i < 1000; ++i) data[i] = (float)(i - 500);
   assert_ok(cr_tensor_update(blob->data, context, CR_PLAIN_F32, &on_device));
   assert_ok(cr_blob_asum_data(blob, &sum));
   assert_ok(cr_blob_sumsq_data(blob, &squares));
@@ -230,7 +230,7 @@ static void s1_12_copies_by_address_are_complete_on_return(void **state) {
   crema_devptr a = {0}, b = {0};
   assert_ok(cr_device_alloc(device, SIZE, &a));
   assert_ok(cr_device_alloc(device, SIZE, &b));
-  for (int i = 0; i < 10; i++) {
+  for (int i = 0; i < 10; ++i) {
     memset(sent, i, SIZE);
     assert_ok(cr_copy_any(a.address, (uintptr_t)sent, SIZE));
     assert_ok(cr_copy_any(b.address, a.address, SIZE));
@@ -243,7 +243,7 @@ static void s1_12_copies_by_address_are_complete_on_return(void **state) {
 static void s1_22_s1_23_s4_10_pools_of_every_mode(void **state) {
   (void)state;
   if (host_memory()) skip();
-  for (int mode = CR_POOL_NONE; mode <= CR_POOL_THC; mode++) {
+  for (int mode = CR_POOL_NONE; mode <= CR_POOL_THC; ++mode) {
     cr_pool_options options = cr_pool_options_for((cr_pool_mode)mode);
     cr_pool *pool = NULL;
     assert_ok(cr_pool_create(device, &options, &pool));
@@ -357,10 +357,10 @@ static void s1_27_s4_07_no_allocation_beside_a_collective(void **state) {
   backend.host_free = watched_host_free;
   backend.memory_info = watched_info;
   device->backend = &backend;
-  for (uintptr_t i = 0; i < STORMS; i++) {
+  for (uintptr_t i = 0; i < STORMS; ++i) {
     assert_ok(cr_thread_start(&thread[i], "storm", storm, (void *)i));
   }
-  for (int i = 0; i < COLLECTIVES; i++) {
+  for (int i = 0; i < COLLECTIVES; ++i) {
     int before = atomic_load(&watch.calls);
     while (atomic_load(&watch.calls) < before + 2 * STORMS) pause_shortly();
     cr_collective_begin();
@@ -370,7 +370,7 @@ static void s1_27_s4_07_no_allocation_beside_a_collective(void **state) {
     cr_collective_end();
   }
   atomic_store(&watch.over, true);
-  for (int i = 0; i < STORMS; i++) assert_ok(cr_thread_join(&thread[i]));
+  for (int i = 0; i < STORMS; ++i) assert_ok(cr_thread_join(&thread[i]));
   device->backend = watch.real;
   assert_int_equal(atomic_load(&watch.inside), 0);
 }
@@ -398,7 +398,7 @@ static void s1_28_contexts_of_threads(void **state) {
   assert_ok(use_own_context(&mine));
   assert_ok(use_own_context(&again));
   assert_ptr_equal(mine.context, again.context);
-  for (int i = 0; i < 50; i++) {
+  for (int i = 0; i < 50; ++i) {
     seen s = {0};
     cr_thread *thread = NULL;
     assert_ok(cr_thread_start(&thread, "short", use_own_context, &s));
@@ -413,7 +413,7 @@ static void s1_32_idle_when_the_work_is_done(void **state) {
   crema_devptr memory = {0};
   bool busy = true;
   assert_ok(cr_device_alloc(device, (size_t)16 << 20, &memory));
-  for (int i = 0; i < 20; i++) {
+  for (int i = 0; i < 20; ++i) {
     assert_ok(device->backend->zero(context, memory, (size_t)16 << 20));
     assert_ok(cr_context_busy(context, &busy));
   }
@@ -430,7 +430,7 @@ static void s1_39_what_devices_say(void **state) {
   crema_device_info info;
   assert_true(count > device->index);
   assert_true(crema_device_reaches(device, device));
-  for (int i = 0; i < 2; i++) assert_ok(crema_device_describe(device, &info));
+  for (int i = 0; i < 2; ++i) assert_ok(crema_device_describe(device, &info));
   assert_true(info.name[0] != '\0' && info.compute_units > 0);
   assert_true(info.memory_free > 0 && info.memory_free <= info.memory_total);
 }
@@ -452,7 +452,7 @@ static void s1_48_s1_49_s1_50_an_event_in_a_stream(void **state) {
   crema_event *event = new_event(device);
   crema_devptr memory = {0};
   assert_ok(cr_device_alloc(device, SIZE, &memory));
-  for (int i = 0; i < 10; i++) {
+  for (int i = 0; i < 10; ++i) {
     assert_int_equal(crema_event_query(event), CREMA_EVENT_INITIALIZED);
     assert_ok(device->backend->zero(context, memory, SIZE));
     assert_ok(crema_event_record(event, context, NULL));
@@ -474,7 +474,7 @@ static void s1_51_who_waits(void **state) {
   assert_ok(cr_device_alloc(device, SIZE, &a));
   assert_ok(cr_device_alloc(device, SIZE, &b));
   if (!host_memory()) {
-    for (int i = 1; i < 20; i++) {
+    for (int i = 1; i < 20; ++i) {
       unsigned char bytes[SIZE];
       memset(bytes, i, SIZE);
       assert_ok(cr_copy_from_cpu(context, a, bytes, SIZE));
@@ -489,7 +489,7 @@ static void s1_51_who_waits(void **state) {
     }
   }
   crema_context *waiters[2] = {context, cr_host_context()};
-  for (int i = 0; i < 2; i++) {
+  for (int i = 0; i < 2; ++i) {
     cr_thread *thread = NULL;
     assert_ok(cr_thread_start(&thread, "finish", finish_soon, of_cpu));
     assert_ok(crema_event_wait(of_cpu, waiters[i]));
@@ -511,10 +511,10 @@ static void s4_17_reuse_by_another_stream(void **state) {
   (void)state;
   if (host_memory()) skip();
   enum { LARGE = 4 << 20 };
-  for (int i = 0; i < 50; i++) {
+  for (int i = 0; i < 50; ++i) {
     crema_devptr a = {0}, b = {0};
     assert_ok(cr_device_alloc_for(context, LARGE, &a));
-    for (int k = 0; k < 4; k++) assert_ok(device->backend->zero(context, a, LARGE));
+    for (int k = 0; k < 4; ++k) assert_ok(device->backend->zero(context, a, LARGE));
     cr_device_free_after(device, a, context->id);
     assert_ok(cr_device_alloc_for(other, LARGE, &b));
     send(other, b, (unsigned char)(i + 1));
@@ -534,13 +534,13 @@ static void s4_24_page_locked_memory_by_its_alias(void **state) {
   assert_int_equal(cr_block_new_pinned(device, 0, &buffer, &alias), CREMA_E_ARGUMENT);
   assert_ok(cr_block_new_pinned(device, COUNT * sizeof(float), &buffer, &alias));
   assert_ok(cr_device_alloc(device, sizeof got, &memory));
-  for (int i = 0; i < COUNT; i++) ((float *)buffer.address)[i] = 1.5f;
+  for (int i = 0; i < COUNT; ++i) ((float *)buffer.address)[i] = 1.5f;
   /* Work of the device reads the host's values by the alias. */
-  assert_ok(device->backend->convert(context, COUNT, (cr_form){CREMA_F16, NULL}, memory,
+  assert_ok(device->backend->convert(context, COUNT, (cr_format){CREMA_F16, NULL}, memory,
                                      CR_PLAIN_F32, alias));
   assert_ok(crema_context_finish(context));
   assert_ok(cr_copy_any((uintptr_t)got, memory.address, sizeof got));
-  for (int i = 0; i < COUNT; i++) assert_int_equal(got[i], 0x3e00);
+  for (int i = 0; i < COUNT; ++i) assert_int_equal(got[i], 0x3e00);
   cr_device_free(device, memory);
   assert_ok(cr_block_free(&buffer));
 }
@@ -549,7 +549,7 @@ static bool open_device(const char *name) {
   static const char *const names[] = {"cpu", "cuda", "sim"};
   const int first = 0;
   int type = 0;
-  while (type < 3 && strcmp(name, names[type]) != 0) type++;
+  while (type < 3 && strcmp(name, names[type]) != 0) ++type;
   if (type == 3) {
     fprintf(stderr, "there are devices cpu, sim and cuda, not \"%s\"\n", name);
     exit(2);

@@ -7,8 +7,8 @@
 #include "core/fail.h"
 #include "core/log.h"
 #include "core/thread.h"
-#include "device/memory/block.h"
 #include "device/copy.h"
+#include "device/memory/block.h"
 #include "device/memory/pool.h"
 #include "device/registry.h"
 #include "memory/math.h"
@@ -23,14 +23,14 @@ static void run_conformance(crema_device *device) {
   assert_int_equal(cr_device_alloc_for(context, 1000, &b), CREMA_OK);
   assert_int_equal(a.address % 64, 0);
   unsigned char out[1000], in[1000];
-  for (int i = 0; i < 1000; i++) in[i] = (unsigned char)i;
+  for (int i = 0; i < 1000; ++i) in[i] = (unsigned char)i;
   assert_int_equal(cr_copy_from_cpu(context, a, in, 1000), CREMA_OK);
   assert_int_equal(device->backend->zero(context, b, 1000), CREMA_OK);
   assert_int_equal(cr_copy_same_device(context, b, (crema_devptr){a.address + 100}, 500), CREMA_OK);
   assert_int_equal(cr_copy_to_cpu(context, out, b, 1000), CREMA_OK);
   assert_int_equal(crema_context_finish(context), CREMA_OK);
   assert_memory_equal(out, in + 100, 500);
-  for (int i = 500; i < 1000; i++) assert_int_equal(out[i], 0);
+  for (int i = 500; i < 1000; ++i) assert_int_equal(out[i], 0);
   cr_native_event *event = NULL;
   bool done = false;
   assert_int_equal(device->backend->event_create(device, &event), CREMA_OK);
@@ -43,16 +43,16 @@ static void run_conformance(crema_device *device) {
   /* Half precision and back. */
   float value[4] = {1, 2.5f, -3, 1000}, back[4] = {0};
   assert_int_equal(cr_copy_from_cpu(context, a, value, sizeof value), CREMA_OK);
-  cr_form half = {CREMA_F16, NULL};
+  cr_format half = {CREMA_F16, NULL};
   assert_int_equal(device->backend->convert(context, 4, half, b, CR_PLAIN_F32, a), CREMA_OK);
   assert_int_equal(device->backend->convert(context, 4, CR_PLAIN_F32, a, half, b), CREMA_OK);
   assert_int_equal(cr_copy_to_cpu(context, back, a, sizeof back), CREMA_OK);
   assert_int_equal(crema_context_finish(context), CREMA_OK);
   assert_memory_equal(back, value, sizeof value);
-  crema_devptr scratch = {0}, smaller = {0};
-  assert_int_equal(cr_context_workspace(context, 5000, &scratch), CREMA_OK);
+  crema_devptr scratchpad = {0}, smaller = {0};
+  assert_int_equal(cr_context_workspace(context, 5000, &scratchpad), CREMA_OK);
   assert_int_equal(cr_context_workspace(context, 100, &smaller), CREMA_OK);
-  assert_int_equal(scratch.address, smaller.address);
+  assert_int_equal(scratchpad.address, smaller.address);
   crema_device_info info;
   assert_int_equal(crema_device_describe(device, &info), CREMA_OK);
   assert_true(info.name[0] != '\0' && info.memory_total > 0);
@@ -99,7 +99,7 @@ static void s1_02_s1_03_types_are_constant(void **state) {
   assert_int_equal(crema_device_get_type(crema_context_device(context)), CREMA_DEVICE_CPU);
   crema_context_destroy(context);
   static const int type[] = {-1, 3, 4, 9, 63};
-  for (size_t i = 0; i < sizeof type / sizeof type[0]; i++) {
+  for (size_t i = 0; i < sizeof type / sizeof type[0]; ++i) {
     device = NULL;
     assert_int_equal(crema_device_get((crema_device_type)type[i], 0, &device), CREMA_E_NO_DEVICE);
     assert_null(device);
@@ -112,7 +112,7 @@ static void s1_04_device_of_an_address(void **state) {
   (void)state;
   cr_sim_options options = sim_test_options(2);
   sim_begin(&options);
-  for (int i = 0; i < 2; i++) {
+  for (int i = 0; i < 2; ++i) {
     crema_devptr memory = {0};
     crema_device *owner = NULL;
     assert_int_equal(cr_device_alloc(sim_test_device(i), 100, &memory), CREMA_OK);
@@ -132,7 +132,7 @@ static void s1_05_registry(void **state) {
   const cr_backend *found = NULL;
   assert_int_equal(cr_backend_find(CREMA_DEVICE_CPU, &found), CREMA_OK);
   assert_ptr_equal(found, &cr_backend_cpu);
-  for (int type = -2; type < 70; type++) {
+  for (int type = -2; type < 70; ++type) {
     if (type == CREMA_DEVICE_CUDA) continue; /* there or not */
     bool known = type == CREMA_DEVICE_CPU || type == CREMA_DEVICE_SIM;
     assert_int_equal(cr_backend_find((crema_device_type)type, &found),
@@ -178,9 +178,9 @@ static void s1_07_s1_40_the_current_device(void **state) {
   cr_sim_reset_counts();
   assert_int_equal(cr_copy_from_cpu(context, bytes, host, sizeof host), CREMA_OK);
   size_t size = cr_sim_log(&log), copies = 0;
-  for (size_t i = 0; i < size; i++) {
+  for (size_t i = 0; i < size; ++i) {
     if (log[i].op != CR_SIM_H2D) continue;
-    copies++;
+    ++copies;
     assert_int_equal(log[i].device, 1);
     assert_int_equal(log[i].current_device, 1);
     assert_int_equal(log[i].stream, context->id);
@@ -252,7 +252,7 @@ static void s1_10_results_are_visible_after_finish_only(void **state) {
   assert_int_equal(cr_copy_same_device(context, second, memory, 16), CREMA_OK);
   assert_int_equal(cr_copy_to_cpu(context, out, second, 16), CREMA_OK);
   /* Each step makes one copy visible. */
-  for (int step = 0; step < 4; step++) {
+  for (int step = 0; step < 4; ++step) {
     unsigned char first_bytes[16], second_bytes[16];
     assert_true(cr_sim_peek(memory, first_bytes, 16) && cr_sim_peek(second, second_bytes, 16));
     assert_int_equal(first_bytes[0] == 9, step >= 1);
@@ -274,7 +274,7 @@ static void s1_14_s1_15_s1_30_generators_belong_to_contexts(void **state) {
   assert_int_equal(crema_context_create(cr_cpu_device(), 5489, &b), CREMA_OK);
   assert_int_equal(crema_context_create(cr_cpu_device(), 7, &c), CREMA_OK);
   assert_int_equal(cr_mt19937_next(&a->rng), 3499211612u);
-  for (int i = 0; i < 100; i++) cr_mt19937_next(&c->rng);
+  for (int i = 0; i < 100; ++i) cr_mt19937_next(&c->rng);
   assert_int_equal(cr_mt19937_next(&b->rng), 3499211612u);
   assert_int_equal(cr_mt19937_next(&a->rng), cr_mt19937_next(&b->rng));
   /* Nothing of the CPU's is ever still to be done. */
@@ -300,7 +300,7 @@ static void s1_14_s1_30_s1_33_seeds_of_contexts(void **state) {
   cr_sim_options options = sim_test_options(1);
   sim_begin(&options);
   crema_device *device[2] = {cr_cpu_device(), sim_test_device(0)};
-  for (int i = 0; i < 2; i++) {
+  for (int i = 0; i < 2; ++i) {
     /* The sequence belongs to the seed, whatever the device. */
     assert_int_equal(first_draw(device[i], 5489), 3499211612u);
     assert_int_equal(first_draw(device[i], 77), first_draw(device[0], 77));
@@ -308,18 +308,18 @@ static void s1_14_s1_30_s1_33_seeds_of_contexts(void **state) {
                          first_draw(device[i], CREMA_SEED_ANY));
   }
   /* All of a seed counts, the upper half too. */
-  for (int bit = 0; bit < 64; bit++) {
+  for (int bit = 0; bit < 64; ++bit) {
     assert_int_not_equal(first_draw(device[0], 77), first_draw(device[0], 77 ^ (uint64_t)1 << bit));
   }
   /* Without a given one it is the next of the process (S1-16), a step of 51551 after the last. */
-  for (int i = 0; i < 2; i++) {
+  for (int i = 0; i < 2; ++i) {
     cr_mt19937 expected;
     cr_mt19937_seed(&expected, cr_random_seed() + 51551u);
     assert_int_equal(first_draw(device[i], CREMA_SEED_ANY), cr_mt19937_next(&expected));
   }
   crema_context *a = sim_test_context(device[1]), *b = sim_test_context(device[1]);
   assert_ptr_not_equal(&a->rng, &b->rng);
-  for (int i = 0; i < 10; i++) {
+  for (int i = 0; i < 10; ++i) {
     /* Another context that draws in between changes nothing. */
     uint32_t of_a = cr_mt19937_next(&a->rng);
     assert_int_equal(cr_mt19937_next(&b->rng), of_a);
@@ -362,11 +362,11 @@ static void s1_34_a_device_is_opened_once_and_late(void **state) {
   enum { THREADS = 64 };
   cr_thread *thread[THREADS] = {0};
   crema_device *device[THREADS] = {0};
-  for (int i = 0; i < THREADS; i++) {
+  for (int i = 0; i < THREADS; ++i) {
     assert_int_equal(cr_thread_start(&thread[i], "open", open_device, &device[i]), CREMA_OK);
   }
-  for (int i = 0; i < THREADS; i++) assert_int_equal(cr_thread_join(&thread[i]), CREMA_OK);
-  for (int i = 0; i < THREADS; i++) assert_ptr_equal(device[i], device[0]);
+  for (int i = 0; i < THREADS; ++i) assert_int_equal(cr_thread_join(&thread[i]), CREMA_OK);
+  for (int i = 0; i < THREADS; ++i) assert_ptr_equal(device[i], device[0]);
   /* The pool is made once, and asks the driver for its memory. */
   assert_int_equal(cr_sim_count(CR_SIM_MEMORY_INFO, -1), 1);
   sim_end();
@@ -425,14 +425,14 @@ static void s1_39_a_failing_driver_has_no_devices(void **state) {
   /* No device, a driver that is too old, one that cannot start, one that fails otherwise. */
   static const crema_status failure[] = {CREMA_E_NO_DEVICE, CREMA_E_UNSUPPORTED, CREMA_E_DEVICE,
                                          CREMA_E_INTERNAL};
-  for (size_t i = 0; i < sizeof failure / sizeof failure[0]; i++) {
+  for (size_t i = 0; i < sizeof failure / sizeof failure[0]; ++i) {
     crema_device *device = NULL;
     cr_sim_options options = sim_test_options(2);
     options.count_failure = failure[i];
     sim_begin(&options);
     warnings = 0;
     crema_log_set(count_warning, NULL, CREMA_LOG_WARNING);
-    for (int again = 0; again < 3; again++) {
+    for (int again = 0; again < 3; ++again) {
       assert_int_equal(crema_device_count(CREMA_DEVICE_SIM), 0);
       assert_int_equal(crema_device_get(CREMA_DEVICE_SIM, 0, &device), CREMA_E_NO_DEVICE);
       assert_non_null(strstr(crema_error_text(), "simulated driver failure"));
@@ -450,10 +450,10 @@ static void s1_39_answers_are_kept(void **state) {
   cr_sim_options options = sim_test_options(3);
   options.peer[0][2] = false;
   sim_begin(&options);
-  for (int i = 0; i < 5; i++) assert_int_equal(crema_device_count(CREMA_DEVICE_SIM), 3);
+  for (int i = 0; i < 5; ++i) assert_int_equal(crema_device_count(CREMA_DEVICE_SIM), 3);
   assert_int_equal(cr_sim_count(CR_SIM_COUNT, -1), 1);
-  for (int a = 0; a < 3; a++) {
-    for (int b = 0; b < 3; b++) {
+  for (int a = 0; a < 3; ++a) {
+    for (int b = 0; b < 3; ++b) {
       assert_int_equal(crema_device_reaches(sim_test_device(a), sim_test_device(b)),
                        !(a == 0 && b == 2));
     }
@@ -475,7 +475,7 @@ static void s1_39_answers_are_kept(void **state) {
   /* The thread's device is not asked for: it is remembered. */
   assert_int_equal(cr_device_set_current(sim_test_device(1)), CREMA_OK);
   cr_sim_reset_counts();
-  for (int i = 0; i < 100; i++) assert_ptr_equal(cr_device_current(), sim_test_device(1));
+  for (int i = 0; i < 100; ++i) assert_ptr_equal(cr_device_current(), sim_test_device(1));
   const cr_sim_record *log = NULL;
   assert_int_equal(cr_sim_log(&log), 0);
   sim_end();
@@ -498,15 +498,15 @@ static void s1_37_peers_in_groups_of_eight(void **state) {
   options.peer[2][5] = false;
   sim_begin(&options);
   int order[10] = {3, 9, 0, 7, 1, 8, 2, 6, 5, 4};
-  for (int i = 0; i < 10; i++) sim_test_device(order[i]);
+  for (int i = 0; i < 10; ++i) sim_test_device(order[i]);
   int enabled[10][10] = {{0}};
   const cr_sim_record *log = NULL;
   size_t size = cr_sim_log(&log);
-  for (size_t i = 0; i < size; i++) {
-    if (log[i].op == CR_SIM_ENABLE_PEER) enabled[log[i].device][log[i].src]++;
+  for (size_t i = 0; i < size; ++i) {
+    if (log[i].op == CR_SIM_ENABLE_PEER) ++enabled[log[i].device][log[i].src];
   }
-  for (int a = 0; a < 10; a++) {
-    for (int b = 0; b < 10; b++) {
+  for (int a = 0; a < 10; ++a) {
+    for (int b = 0; b < 10; ++b) {
       bool expected = a != b && a / 8 == b / 8 && !(a == 2 && b == 5);
       assert_int_equal(enabled[a][b], expected ? 1 : 0);
     }

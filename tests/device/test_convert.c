@@ -13,7 +13,7 @@
 
 static void s4_03_every_half_round_trips(void **state) {
   (void)state;
-  for (uint32_t bits = 0; bits < 65536; bits++) {
+  for (uint32_t bits = 0; bits < 65536; ++bits) {
     uint16_t half = (uint16_t)bits;
     float value = cr_f16_to_f32(half);
     /* Independent value: sign * mantissa * 2^exponent. */
@@ -36,7 +36,7 @@ static void s4_03_every_half_round_trips(void **state) {
 
 static void s4_03_ties_go_to_even(void **state) {
   (void)state;
-  for (uint32_t bits = 0; bits < 0x7bffu; bits++) {
+  for (uint32_t bits = 0; bits < 0x7bffu; ++bits) {
     double low = (double)cr_f16_to_f32((uint16_t)bits);
     double high = (double)cr_f16_to_f32((uint16_t)(bits + 1));
     float middle = (float)((low + high) / 2);
@@ -62,7 +62,7 @@ static void s4_03_overflow_clip_and_nan(void **state) {
 
 static void bfloat16_rounds_to_even(void **state) {
   (void)state;
-  for (uint32_t bits = 0; bits < 0x7f80u; bits++) {
+  for (uint32_t bits = 0; bits < 0x7f80u; ++bits) {
     assert_int_equal(cr_f32_to_bf16(cr_bf16_to_f32((uint16_t)bits)), bits);
     assert_int_equal(cr_f32_to_bf16(cr_f32_from_bits((bits << 16) | 0x8000u)), bits + (bits & 1));
     assert_int_equal(cr_f32_to_bf16(cr_f32_from_bits((bits << 16) | 0x8001u)), bits + 1);
@@ -110,10 +110,10 @@ static void s4_28_every_pair_of_types(void **state) {
   static const int64_t counts[] = {0, 1, 511, 512, 513, 1030};
   static double start[MOST], end[MOST];
   static char a[MOST * 8], b[MOST * 8];
-  for (int i = 0; i < MOST; i++) start[i] = i % 101;
-  for (int from = 0; from < TYPES; from++) {
-    for (int to = 0; to < TYPES; to++) {
-      for (size_t c = 0; c < sizeof counts / sizeof counts[0]; c++) {
+  for (int i = 0; i < MOST; ++i) start[i] = i % 101;
+  for (int from = 0; from < TYPES; ++from) {
+    for (int to = 0; to < TYPES; ++to) {
+      for (size_t c = 0; c < sizeof counts / sizeof counts[0]; ++c) {
         int64_t n = counts[c];
         memset(end, 0x55, sizeof end);
         assert_int_equal(cr_convert_plain(n, type[from], a, CREMA_F64, start), CREMA_OK);

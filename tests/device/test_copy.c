@@ -7,8 +7,8 @@
 #include "core/clock.h"
 #include "core/fail.h"
 #include "core/thread.h"
-#include "device/memory/block.h"
 #include "device/copy.h"
+#include "device/memory/block.h"
 #include "device/memory/memory_lock.h"
 #include "device/memory/numa.h"
 #include "device/memory/pool.h"
@@ -36,7 +36,7 @@ static void s0_07_s1_12_directions_are_found_by_address(void **state) {
   options.peer[2][0] = false;
   sim_begin(&options);
   crema_devptr device[3], again = {0};
-  for (int i = 0; i < 3; i++) {
+  for (int i = 0; i < 3; ++i) {
     assert_int_equal(cr_device_alloc(sim_test_device(i), SIZE, &device[i]), CREMA_OK);
   }
   assert_int_equal(cr_device_alloc(sim_test_device(0), SIZE, &again), CREMA_OK);
@@ -59,7 +59,7 @@ static void s0_07_s1_12_directions_are_found_by_address(void **state) {
   assert_int_equal(cr_copy_any(device[2].address, device[0].address, SIZE), CREMA_OK);
   assert_int_equal(cr_sim_count(CR_SIM_PEER, 2), 0);
   assert_int_equal(cr_sim_count(CR_SIM_H2D, 2), 1);
-  for (int i = 1; i < 3; i++) {
+  for (int i = 1; i < 3; ++i) {
     assert_true(cr_sim_peek(device[i], seen, SIZE));
     assert_memory_equal(seen, a, SIZE);
   }
@@ -69,7 +69,7 @@ static void s0_07_s1_12_directions_are_found_by_address(void **state) {
   assert_int_equal(cr_copy_any(0, 0, 0), CREMA_OK);
   assert_int_equal(cr_sim_log(&log), 0);
   assert_int_equal(cr_copy_any(0, again.address, SIZE), CREMA_E_ARGUMENT);
-  for (int i = 0; i < 3; i++) cr_device_free(sim_test_device(i), device[i]);
+  for (int i = 0; i < 3; ++i) cr_device_free(sim_test_device(i), device[i]);
   cr_device_free(sim_test_device(0), again);
   sim_end();
 }
@@ -84,7 +84,7 @@ static void s0_07_copies_between_groups_of_devices(void **state) {
   crema_devptr memory[10] = {{0}};
   unsigned char sent[SIZE], seen[SIZE];
   memset(sent, 3, SIZE);
-  for (int i = 0; i < 10; i++) {
+  for (int i = 0; i < 10; ++i) {
     assert_int_equal(cr_device_alloc(sim_test_device(i), SIZE, &memory[i]), CREMA_OK);
   }
   assert_int_equal(cr_copy_any(memory[9].address, (uintptr_t)sent, SIZE), CREMA_OK);
@@ -101,11 +101,11 @@ static void s0_07_copies_between_groups_of_devices(void **state) {
   assert_int_equal(cr_copy_any(memory[1].address, memory[9].address, SIZE), CREMA_E_DEVICE);
   assert_int_equal(live, 0);
   cr_host_set_allocator(NULL);
-  for (int i = 0; i < 2; i++) {
+  for (int i = 0; i < 2; ++i) {
     assert_true(cr_sim_peek(memory[i], seen, SIZE));
     assert_memory_equal(seen, sent, SIZE);
   }
-  for (int i = 0; i < 10; i++) cr_device_free(sim_test_device(i), memory[i]);
+  for (int i = 0; i < 10; ++i) cr_device_free(sim_test_device(i), memory[i]);
   sim_end();
 }
 
@@ -201,7 +201,7 @@ static void s1_13_items_with_a_copy_function(void **state) {
   cr_item_type plain = {sizeof(named), "bytes", NULL};
   crema_context *host = cr_host_context();
   assert_int_equal(cr_copy_items(host, &hooked, 3, (uintptr_t)to, (uintptr_t)from), CREMA_OK);
-  for (int i = 0; i < 3; i++) assert_true(to[i].number == i + 1 && to[i].copies == 1);
+  for (int i = 0; i < 3; ++i) assert_true(to[i].number == i + 1 && to[i].copies == 1);
   assert_int_equal(cr_copy_items(host, &plain, 3, (uintptr_t)to, (uintptr_t)from), CREMA_OK);
   assert_int_equal(to[0].copies, 0);
   assert_int_equal(cr_copy_items(host, &hooked, 0, 0, 0), CREMA_OK);
@@ -250,7 +250,7 @@ static void s1_01_s1_17_the_release_is_chosen_at_allocation(void **state) {
   cr_numa_enable(true);
   cr_tracking_enable(true);
   assert_int_equal(cr_device_set_current(device), CREMA_OK);
-  for (int i = 0; i < 4; i++) assert_int_equal(cr_block_free(&block[i]), CREMA_OK);
+  for (int i = 0; i < 4; ++i) assert_int_equal(cr_block_free(&block[i]), CREMA_OK);
   assert_int_equal(cr_device_set_current(cr_cpu_device()), CREMA_OK);
   cr_tracking_enable(false);
   cr_numa_enable(false);
@@ -270,7 +270,7 @@ static void s1_01_s1_17_the_release_is_chosen_at_allocation(void **state) {
 
 static void s1_17_alignment_of_every_size(void **state) {
   (void)state;
-  for (size_t bytes = 1; bytes < 5000; bytes++) {
+  for (size_t bytes = 1; bytes < 5000; ++bytes) {
     cr_block block;
     assert_int_equal(cr_block_new(cr_cpu_device(), bytes, NULL, &block), CREMA_OK);
     assert_int_equal(block.address % 64, 0);
@@ -288,7 +288,7 @@ static void s1_18_zero_fill(void **state) {
   assert_int_equal(
       cr_block_new(cr_cpu_device(), SIZE, &(cr_block_options){.keep_content = true}, &raw),
       CREMA_OK);
-  for (int i = 0; i < SIZE; i++) {
+  for (int i = 0; i < SIZE; ++i) {
     assert_int_equal(((unsigned char *)zeroed.address)[i], 0);
     assert_int_equal(((unsigned char *)raw.address)[i], 0x77);
   }
@@ -318,7 +318,7 @@ static int machine_node_of(const void *memory) {
 }
 
 static int machine_bind(void *low, size_t bytes, int node) {
-  machine.calls++;
+  ++machine.calls;
   machine.low = (uintptr_t)low;
   machine.bytes = bytes;
   machine.bound_to = node;
@@ -379,7 +379,7 @@ static void s1_19_the_real_machine(void **state) {
   }
   /* Placed on each node in turn, and found there. */
   size_t bytes = (size_t)1 << 20;
-  for (int node = 0; node < nodes; node++) {
+  for (int node = 0; node < nodes; ++node) {
     void *memory = NULL;
     assert_int_equal(cr_host_alloc(bytes, &memory), CREMA_OK);
     if (cr_numa_bind(memory, bytes, node) == CREMA_OK) {
@@ -417,7 +417,7 @@ static void s1_38_pinned_memory(void **state) {
   assert_int_equal(cr_thread_join(&thread), CREMA_OK);
   assert_int_equal(cr_sim_pinned_blocks(), 1);
   assert_int_equal(crema_pinned_bytes(), SIZE);
-  for (int i = 0; i < SIZE; i++) assert_int_equal(((unsigned char *)pinned.address)[i], 0);
+  for (int i = 0; i < SIZE; ++i) assert_int_equal(((unsigned char *)pinned.address)[i], 0);
   /* What was made before the thread worked on a device goes back to where it came from. */
   assert_int_equal(cr_block_free(&before), CREMA_OK);
   assert_int_equal(cr_block_free(&pinned), CREMA_OK);
@@ -440,7 +440,7 @@ static void s1_38_placed_pinned_memory(void **state) {
   machine.nodes = 2;
   machine.current = 1;
   machine.failure = 0;
-  for (int on = 0; on < 2; on++) {
+  for (int on = 0; on < 2; ++on) {
     cr_block block;
     machine.calls = 0;
     cr_numa_enable(on == 1);
@@ -465,7 +465,7 @@ static void s1_38_placed_pinned_memory(void **state) {
 
 static crema_status make_and_free(void *arg) {
   (void)arg;
-  for (int i = 0; i < 1000; i++) {
+  for (int i = 0; i < 1000; ++i) {
     cr_block block;
     CR_TRY(cr_block_new(cr_cpu_device(), 64, NULL, &block));
     if (i % 10 == 0) cr_block_report_enable(i % 20 == 0);
@@ -500,10 +500,10 @@ static void s1_21_the_host_memory_report(void **state) {
   assert_int_equal(cr_block_free(&again), CREMA_E_ARGUMENT);
   cr_block_report_enable(false);
   cr_thread *thread[4] = {0};
-  for (int i = 0; i < 4; i++) {
+  for (int i = 0; i < 4; ++i) {
     assert_int_equal(cr_thread_start(&thread[i], "blocks", make_and_free, NULL), CREMA_OK);
   }
-  for (int i = 0; i < 4; i++) assert_int_equal(cr_thread_join(&thread[i]), CREMA_OK);
+  for (int i = 0; i < 4; ++i) assert_int_equal(cr_thread_join(&thread[i]), CREMA_OK);
   cr_block_report_enable(false);
   assert_int_equal(cr_block_report_read().blocks, 0);
   assert_int_equal(cr_block_report_read().bytes, 0);

@@ -125,10 +125,10 @@ static void s1_44_every_state_and_operation(void **state) {
   (void)state;
   begin_stepped(1);
   crema_context *context[2] = {cr_host_context(), sim_test_context(sim_test_device(0))};
-  for (int streams = 0; streams < 2; streams++) {
+  for (int streams = 0; streams < 2; ++streams) {
     crema_event *event = new_event(crema_context_device(context[streams]));
-    for (int before = 0; before < 4; before++) {
-      for (int op = 0; op < EVENT_OPS; op++) {
+    for (int before = 0; before < 4; ++before) {
+      for (int op = 0; op < EVENT_OPS; ++op) {
         int expected = transition[streams][before][op];
         bool refused = expected >= REFUSED;
         bring_event_to(event, context[streams], before);
@@ -182,11 +182,11 @@ static void s1_46_s1_47_finishing_wakes_all_who_wait(void **state) {
   (void)state;
   crema_event *event = new_event(cr_cpu_device());
   cr_thread *waiter[3] = {0}, *finisher = NULL;
-  for (int i = 0; i < 3; i++) {
+  for (int i = 0; i < 3; ++i) {
     assert_int_equal(cr_thread_start(&waiter[i], "wait", wait_for_event, event), CREMA_OK);
   }
   assert_int_equal(cr_thread_start(&finisher, "finish", finish_soon, event), CREMA_OK);
-  for (int i = 0; i < 3; i++) assert_int_equal(cr_thread_join(&waiter[i]), CREMA_OK);
+  for (int i = 0; i < 3; ++i) assert_int_equal(cr_thread_join(&waiter[i]), CREMA_OK);
   assert_int_equal(cr_thread_join(&finisher), CREMA_OK);
   crema_event_destroy(event);
 }
@@ -364,7 +364,7 @@ static void s1_51_the_host_waits_for_the_record_only(void **state) {
   (void)state;
   begin_stepped(2);
   /* The waiting stream is on the same device, then on another one. */
-  for (int other = 0; other < 2; other++) {
+  for (int other = 0; other < 2; ++other) {
     crema_device *device = sim_test_device(0);
     crema_context *first = sim_test_context(device);
     stream_waiter w = {.context = sim_test_context(sim_test_device(other)),
@@ -420,7 +420,7 @@ static void s1_51_who_waits(void **state) {
   assert_int_equal(crema_event_query(event), CREMA_EVENT_SUCCESS);
   /* Device waits CPU and CPU waits CPU: the host blocks until somebody finishes the event. */
   crema_context *waiters[2] = {second, cr_host_context()};
-  for (int i = 0; i < 2; i++) {
+  for (int i = 0; i < 2; ++i) {
     crema_event_reset(cpu);
     cr_thread *finisher = NULL;
     assert_int_equal(cr_thread_start(&finisher, "finish", finish_soon, cpu), CREMA_OK);
@@ -455,10 +455,10 @@ static void s1_52_the_message_without_a_failure(void **state) {
 
 static void s1_53_truth_table(void **state) {
   (void)state;
-  for (int parent = 0; parent < 3; parent++) {
-    for (int child = 0; child < 3; child++) {
-      for (int s = 0; s < 4; s++) {
-        for (int async = 0; async < 2; async++) {
+  for (int parent = 0; parent < 3; ++parent) {
+    for (int child = 0; child < 3; ++child) {
+      for (int s = 0; s < 4; ++s) {
+        for (int async = 0; async < 2; ++async) {
           bool expected = s == CREMA_EVENT_SUCCESS ||
                           (s == CREMA_EVENT_SCHEDULED && parent == child && async == 1);
           assert_int_equal(crema_event_can_schedule((crema_device_type)parent, (crema_event_state)s,

@@ -8,8 +8,8 @@
 #include "core/log.h"
 #include "core/rng.h"
 #include "core/thread.h"
-#include "device/memory/block.h"
 #include "device/copy.h"
+#include "device/memory/block.h"
 
 static void s1_22_without_a_pool(void **state) {
   (void)state;
@@ -32,13 +32,13 @@ static void count_all(void *user, crema_log_level level, const char *file, int l
   (void)file;
   (void)line;
   (void)message;
-  logged++;
+  ++logged;
 }
 
 /* What is freed when the driver has gone already is passed over in silence. */
 static void s0_06_s1_22_s4_13_freeing_after_the_driver_has_gone(void **state) {
   (void)state;
-  for (int mode = CR_POOL_NONE; mode <= CR_POOL_THC; mode++) {
+  for (int mode = CR_POOL_NONE; mode <= CR_POOL_THC; ++mode) {
     pool_fixture f = begin((cr_pool_mode)mode);
     cr_block pinned;
     assert_int_equal(cr_block_new(f.device, 100, &(cr_block_options){.pinned = true}, &pinned),
@@ -102,8 +102,8 @@ static void s1_23_no_more_idle_than_allowed(void **state) {
   options.max_idle_bytes = 1024;
   pool_fixture f = begin_pool(options, false);
   crema_devptr memory[3];
-  for (int i = 0; i < 3; i++) memory[i] = take(&f, 512, 0);
-  for (int i = 0; i < 3; i++) give(&f, memory[i], 0);
+  for (int i = 0; i < 3; ++i) memory[i] = take(&f, 512, 0);
+  for (int i = 0; i < 3; ++i) give(&f, memory[i], 0);
   assert_int_equal(cr_pool_describe(f.pool).idle_bytes, 1024);
   assert_int_equal(cr_sim_count(CR_SIM_FREE, 0), 1);
   end(&f);
@@ -119,7 +119,7 @@ static void s1_23_any_sequence_of_requests(void **state) {
   cr_mt19937_seed(&rng, 5);
   crema_devptr live[LIVE] = {{0}};
   size_t bin[LIVE] = {0};
-  for (int i = 0; i < STEPS; i++) {
+  for (int i = 0; i < STEPS; ++i) {
     uint32_t at = cr_mt19937_below(&rng, LIVE);
     if (live[at].address != 0) {
       uintptr_t freed = live[at].address;
@@ -138,13 +138,13 @@ static void s1_23_any_sequence_of_requests(void **state) {
     live[at] = take(&f, bytes, 0);
     for (bin[at] = 512; bin[at] < bytes; bin[at] *= 8) {
     }
-    for (int k = 0; k < LIVE; k++) {
+    for (int k = 0; k < LIVE; ++k) {
       if (k == (int)at || live[k].address == 0) continue;
       assert_true(live[k].address + bin[k] <= live[at].address ||
                   live[at].address + bin[at] <= live[k].address);
     }
   }
-  for (int k = 0; k < LIVE; k++) give(&f, live[k], 0);
+  for (int k = 0; k < LIVE; ++k) give(&f, live[k], 0);
   assert_int_equal(cr_pool_describe(f.pool).live_blocks, 0);
   assert_true(cr_pool_describe(f.pool).cached > cr_pool_describe(f.pool).driver_allocs);
   end(&f);
@@ -204,27 +204,27 @@ static crema_status churn(void *arg) {
   pool_fixture *f = arg;
   crema_devptr memory[16] = {{0}};
   uint32_t random = (uint32_t)(uintptr_t)&memory;
-  for (int i = 0; i < 20000; i++) {
+  for (int i = 0; i < 20000; ++i) {
     random = random * 1664525u + 1013904223u;
     crema_devptr *slot = &memory[random >> 28];
     CR_TRY(cr_pool_free(f->pool, *slot, 0));
     CR_TRY(cr_pool_alloc(f->pool, 1 + (random >> 8) % 5000, 0, slot));
   }
-  for (int i = 0; i < 16; i++) CR_TRY(cr_pool_free(f->pool, memory[i], 0));
+  for (int i = 0; i < 16; ++i) CR_TRY(cr_pool_free(f->pool, memory[i], 0));
   return CREMA_OK;
 }
 
 static void s4_10_every_mode_serves(void **state) {
   (void)state;
-  for (int mode = CR_POOL_NONE; mode <= CR_POOL_THC; mode++) {
+  for (int mode = CR_POOL_NONE; mode <= CR_POOL_THC; ++mode) {
     pool_fixture f = begin((cr_pool_mode)mode);
     crema_devptr memory[40];
-    for (int round = 0; round < 3; round++) {
-      for (int i = 0; i < 40; i++) {
+    for (int round = 0; round < 3; ++round) {
+      for (int i = 0; i < 40; ++i) {
         memory[i] = take(&f, (size_t)(1 + i * 997), 0);
-        for (int k = 0; k < i; k++) assert_true(memory[k].address != memory[i].address);
+        for (int k = 0; k < i; ++k) assert_true(memory[k].address != memory[i].address);
       }
-      for (int i = 0; i < 40; i++) give(&f, memory[(i * 7) % 40], 0);
+      for (int i = 0; i < 40; ++i) give(&f, memory[(i * 7) % 40], 0);
     }
     /* Nothing for nothing, a failure that leaves the pool as it was, threads, foreign addresses. */
     crema_devptr big = {0};
@@ -233,10 +233,10 @@ static void s4_10_every_mode_serves(void **state) {
     give(&f, take(&f, (size_t)2 << 20, 0), 0);
     assert_int_equal(cr_pool_free(f.pool, (crema_devptr){12345}, 0), CREMA_E_ARGUMENT);
     cr_thread *thread[3] = {0};
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 3; ++i) {
       assert_int_equal(cr_thread_start(&thread[i], "churn", churn, &f), CREMA_OK);
     }
-    for (int i = 0; i < 3; i++) assert_int_equal(cr_thread_join(&thread[i]), CREMA_OK);
+    for (int i = 0; i < 3; ++i) assert_int_equal(cr_thread_join(&thread[i]), CREMA_OK);
     assert_int_equal(cr_pool_describe(f.pool).live_blocks, 0);
     assert_int_equal(cr_pool_describe(f.pool).live_bytes, 0);
     end(&f);
@@ -263,7 +263,7 @@ static void s4_16_size_table(void **state) {
       {1, 64},      {64, 64},     {65, 128},          {1000, 1024},
       {4096, 4096}, {4097, 8192}, {1 << 22, 1 << 22}, {(1 << 22) + 1, (1 << 22) + 1}};
   pool_fixture f = begin(CR_POOL_BINS);
-  for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+  for (size_t i = 0; i < sizeof table / sizeof table[0]; ++i) {
     cr_sim_reset_counts();
     crema_devptr memory = take(&f, table[i][0], 0);
     /* A block left by an earlier line may serve. */
@@ -338,7 +338,7 @@ static void s4_17_reuse_after_failed_work(void **state) {
   assert_int_not_equal(before.address, memory.address);
   while (cr_sim_step(f.context)) {
   }
-  for (int i = 0; i < 3; i++) {
+  for (int i = 0; i < 3; ++i) {
     crema_devptr after = take(&f, 1000, other->id);
     assert_int_equal(after.address, memory.address);
     give(&f, after, 0);
@@ -423,9 +423,9 @@ static void s4_18_idle_blocks_go_before_a_request_fails(void **state) {
   (void)state;
   pool_fixture f = begin(CR_POOL_BINS);
   crema_devptr memory[15], big = {0};
-  for (int i = 0; i < 15; i++) memory[i] = take(&f, 1 << 22, 0);
+  for (int i = 0; i < 15; ++i) memory[i] = take(&f, 1 << 22, 0);
   assert_int_equal(cr_pool_alloc(f.pool, 6 << 20, 0, &big), CREMA_E_NO_MEMORY);
-  for (int i = 0; i < 15; i++) give(&f, memory[i], 0);
+  for (int i = 0; i < 15; ++i) give(&f, memory[i], 0);
   assert_int_equal(cr_pool_describe(f.pool).idle_blocks, 15);
   big = take(&f, 50 << 20, 0);
   assert_int_equal(cr_pool_describe(f.pool).idle_blocks, 0);
@@ -456,10 +456,10 @@ static void s4_19_any_thread_may_free(void **state) {
   assert_int_equal(cr_pool_free(f.pool, foreign, 0), CREMA_E_ARGUMENT);
   assert_non_null(strstr(crema_error_text(), "sim:0"));
   cr_device_free(sim_test_device(1), foreign);
-  for (int i = 0; i < 4; i++) {
+  for (int i = 0; i < 4; ++i) {
     assert_int_equal(cr_thread_start(&thread[i], "churn", churn, &f), CREMA_OK);
   }
-  for (int i = 0; i < 4; i++) assert_int_equal(cr_thread_join(&thread[i]), CREMA_OK);
+  for (int i = 0; i < 4; ++i) assert_int_equal(cr_thread_join(&thread[i]), CREMA_OK);
   cr_pool_info info = cr_pool_describe(f.pool);
   assert_int_equal(info.live_blocks, 0);
   assert_int_equal(info.live_bytes, 0);

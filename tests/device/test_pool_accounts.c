@@ -71,13 +71,13 @@ static uint64_t driver_calls(void) {
   static const cr_sim_op op[] = {CR_SIM_ALLOC, CR_SIM_FREE, CR_SIM_HOST_ALLOC, CR_SIM_HOST_FREE,
                                  CR_SIM_MEMORY_INFO};
   uint64_t calls = 0;
-  for (size_t i = 0; i < sizeof op / sizeof op[0]; i++) calls += cr_sim_count(op[i], -1);
+  for (size_t i = 0; i < sizeof op / sizeof op[0]; ++i) calls += cr_sim_count(op[i], -1);
   return calls;
 }
 
 static crema_status launch_collectives(void *arg) {
   storm *s = arg;
-  for (int i = 0; i < 200; i++) {
+  for (int i = 0; i < 200; ++i) {
     cr_collective_begin();
     uint64_t before = driver_calls();
     cr_clock_sleep(0.0001);
@@ -119,13 +119,13 @@ static void s1_27_s4_07_no_allocation_inside_a_collective(void **state) {
   storm s = {.f = &f};
   cr_thread *collective = NULL, *alloc[4] = {0};
   assert_int_equal(cr_thread_start(&collective, "collective", launch_collectives, &s), CREMA_OK);
-  for (int i = 0; i < 4; i++) {
+  for (int i = 0; i < 4; ++i) {
     assert_int_equal(cr_thread_start(&alloc[i], "alloc",
                                      i < 2 ? allocate_all_the_time : pin_and_ask_all_the_time, &s),
                      CREMA_OK);
   }
   assert_int_equal(cr_thread_join(&collective), CREMA_OK);
-  for (int i = 0; i < 4; i++) assert_int_equal(cr_thread_join(&alloc[i]), CREMA_OK);
+  for (int i = 0; i < 4; ++i) assert_int_equal(cr_thread_join(&alloc[i]), CREMA_OK);
   assert_int_equal(atomic_load(&s.inside), 0);
   assert_true(cr_sim_count(CR_SIM_ALLOC, -1) > 0);
   assert_true(cr_sim_count(CR_SIM_HOST_ALLOC, -1) > 0);
@@ -162,11 +162,11 @@ static int warnings_of(bool named) {
   }
   assert_int_equal(crema_device_get(CREMA_DEVICE_SIM, 0, &device), CREMA_OK);
   const cr_pool *first = device->pool;
-  for (int i = 0; i < 2; i++) assert_int_equal(cr_device_alloc(device, 100, &memory[i]), CREMA_OK);
+  for (int i = 0; i < 2; ++i) assert_int_equal(cr_device_alloc(device, 100, &memory[i]), CREMA_OK);
   assert_ptr_equal(device->pool, first);
   assert_int_equal(cr_sim_count(CR_SIM_MEMORY_INFO, 0), 1);
   crema_log_set(NULL, NULL, CREMA_LOG_INFO);
-  for (int i = 0; i < 2; i++) cr_device_free(device, memory[i]);
+  for (int i = 0; i < 2; ++i) cr_device_free(device, memory[i]);
   sim_end();
   return lines;
 }
@@ -185,7 +185,7 @@ static void s4_11_devices_named_at_the_start(void **state) {
 
 static void s4_11_events_are_printed_on_demand(void **state) {
   (void)state;
-  for (int wanted = 0; wanted < 2; wanted++) {
+  for (int wanted = 0; wanted < 2; ++wanted) {
     if (wanted == 1) assert_int_equal(setenv("DEBUG_GPU_MEM", "1", 1), 0);
     pool_fixture f = begin(CR_POOL_NONE);
     assert_int_equal(unsetenv("DEBUG_GPU_MEM"), 0);
@@ -244,7 +244,7 @@ static void s4_14_when_the_driver_is_asked(void **state) {
   size_t mb = (size_t)1 << 20, free_bytes = 0, total = 0;
   pool_fixture f = begin(CR_POOL_BINS);
   uint64_t asked = cr_pool_describe(f.pool).driver_queries;
-  for (int i = 0; i < 100; i++) give(&f, take(&f, 1000, 0), 0);
+  for (int i = 0; i < 100; ++i) give(&f, take(&f, 1000, 0), 0);
   assert_int_equal(cr_pool_describe(f.pool).driver_queries, asked);
   end(&f);
   /* A threshold of 0 leaves only the second rule. Foreign memory comes and goes unseen. */
@@ -277,13 +277,13 @@ static void s4_14_when_the_driver_is_asked(void **state) {
   assert_int_equal(cr_pool_describe(f.pool).driver_queries, asked + 1);
   of[3] = take(&f, 1 * mb, 0); /* 51 < 51.84: asked */
   assert_int_equal(cr_pool_describe(f.pool).driver_queries, asked + 2);
-  for (int i = 0; i < 4; i++) give(&f, of[i], 0);
+  for (int i = 0; i < 4; ++i) give(&f, of[i], 0);
   end(&f);
   /* A request that is served in a second try has asked, too. */
   f = begin(CR_POOL_BINS);
   crema_devptr idle[15];
-  for (int i = 0; i < 15; i++) idle[i] = take(&f, 1 << 22, 0);
-  for (int i = 0; i < 15; i++) give(&f, idle[i], 0);
+  for (int i = 0; i < 15; ++i) idle[i] = take(&f, 1 << 22, 0);
+  for (int i = 0; i < 15; ++i) give(&f, idle[i], 0);
   asked = cr_pool_describe(f.pool).driver_queries;
   large = take(&f, 40 * mb, 0);
   assert_int_equal(cr_pool_describe(f.pool).flushes, 1);
@@ -366,8 +366,8 @@ static void s4_18_a_retried_request_is_counted(void **state) {
   pool_fixture f = begin(CR_POOL_BINS);
   const size_t mb = (size_t)1 << 20;
   crema_devptr memory[15];
-  for (int i = 0; i < 15; i++) memory[i] = take(&f, 4 * mb, 0);
-  for (int i = 0; i < 15; i++) give(&f, memory[i], 0);
+  for (int i = 0; i < 15; ++i) memory[i] = take(&f, 4 * mb, 0);
+  for (int i = 0; i < 15; ++i) give(&f, memory[i], 0);
   crema_devptr big = take(&f, 62 * mb, 0);
   assert_int_equal(cr_pool_describe(f.pool).peak_bytes, 62 * mb);
   give(&f, big, 0);
@@ -393,12 +393,12 @@ static crema_status hand_blocks_over(void *arg) {
   CR_TRY(cr_pool_alloc(h->f->pool, 64, 0, &memory));
   CR_TRY(cr_pool_free(h->f->pool, memory, 0));
   int party = atomic_fetch_add(&h->met, 1);
-  for (int i = 0; i < HAND_OVERS && party == 0; i++) {
+  for (int i = 0; i < HAND_OVERS && party == 0; ++i) {
     CR_TRY(cr_pool_alloc(h->f->pool, 64, 0, &memory));
     atomic_store(&h->block, memory.address);
     while (atomic_load(&h->block) != 0) sched_yield();
   }
-  for (int i = 0; i < HAND_OVERS && party == PARTIES - 1; i++) {
+  for (int i = 0; i < HAND_OVERS && party == PARTIES - 1; ++i) {
     while ((memory.address = atomic_load(&h->block)) == 0) sched_yield();
     CR_TRY(cr_pool_free(h->f->pool, memory, 0));
     atomic_store(&h->block, 0);
@@ -415,7 +415,7 @@ static void s1_26_counts_hold_at_any_moment(void **state) {
   hand_over h = {.f = &f};
   cr_thread *thread[PARTIES] = {0};
   size_t most = 0;
-  for (int i = 0; i < PARTIES; i++) {
+  for (int i = 0; i < PARTIES; ++i) {
     assert_int_equal(cr_thread_start(&thread[i], "party", hand_blocks_over, &h), CREMA_OK);
     while (atomic_load(&h.met) <= i) sched_yield();
   }
@@ -423,7 +423,7 @@ static void s1_26_counts_hold_at_any_moment(void **state) {
     size_t live = cr_pool_describe(f.pool).live_blocks;
     if (live > most) most = live;
   }
-  for (int i = 0; i < PARTIES; i++) assert_int_equal(cr_thread_join(&thread[i]), CREMA_OK);
+  for (int i = 0; i < PARTIES; ++i) assert_int_equal(cr_thread_join(&thread[i]), CREMA_OK);
   assert_in_range(most, 0, 1);
   end(&f);
 }

@@ -26,8 +26,8 @@ static void end(fixture *f) {
   sim_end();
 }
 
-/* Takes scratch memory and queues work that writes it. */
-static crema_status use_scratch(crema_context *context, size_t bytes, crema_devptr *out) {
+/* Takes scratchpad and queues work that writes it. */
+static crema_status use_scratchpad(crema_context *context, size_t bytes, crema_devptr *out) {
   crema_status status = cr_context_workspace(context, bytes, out);
   return status == CREMA_OK ? context->device->backend->zero(context, *out, bytes) : status;
 }
@@ -47,8 +47,8 @@ static void s4_22_growing_waits_for_queued_work(void **state) {
   (void)state;
   fixture f = begin();
   crema_devptr before = {0}, after = {0};
-  assert_int_equal(use_scratch(f.context, SMALL, &before), CREMA_OK);
-  assert_int_equal(use_scratch(f.context, LARGE, &after), CREMA_OK);
+  assert_int_equal(use_scratchpad(f.context, SMALL, &before), CREMA_OK);
+  assert_int_equal(use_scratchpad(f.context, LARGE, &after), CREMA_OK);
   assert_int_not_equal(before.address, after.address);
   assert_int_not_equal(take_and_fill(&f, SMALL), before.address);
   assert_int_equal(cr_sim_races(NULL, 0), 0);
@@ -57,12 +57,12 @@ static void s4_22_growing_waits_for_queued_work(void **state) {
   assert_int_equal(crema_context_finish(f.other), CREMA_OK);
   crema_devptr memory[2] = {{0}};
   bool found = false;
-  for (int i = 0; i < 2; i++) {
+  for (int i = 0; i < 2; ++i) {
     assert_int_equal(cr_device_alloc_for(f.other, SMALL, &memory[i]), CREMA_OK);
     found = found || memory[i].address == before.address;
   }
   assert_true(found);
-  for (int i = 0; i < 2; i++) cr_device_free(f.device, memory[i]);
+  for (int i = 0; i < 2; ++i) cr_device_free(f.device, memory[i]);
   end(&f);
 }
 
@@ -72,11 +72,11 @@ static void s4_22_growing_by_another_context(void **state) {
   fixture f = begin();
   crema_context *third = sim_test_context(f.device);
   crema_devptr before = {0}, after = {0};
-  assert_int_equal(use_scratch(f.context, SMALL, &before), CREMA_OK);
-  assert_int_equal(use_scratch(third, LARGE, &after), CREMA_OK);
+  assert_int_equal(use_scratchpad(f.context, SMALL, &before), CREMA_OK);
+  assert_int_equal(use_scratchpad(third, LARGE, &after), CREMA_OK);
   assert_int_not_equal(take_and_fill(&f, SMALL), before.address);
   /* Back on the first context: its work comes after what the third one has queued. */
-  assert_int_equal(use_scratch(f.context, LARGE, &after), CREMA_OK);
+  assert_int_equal(use_scratchpad(f.context, LARGE, &after), CREMA_OK);
   while (cr_sim_step(f.context)) {
   }
   assert_true(cr_sim_pending(f.context) > 0);
@@ -94,8 +94,8 @@ typedef struct turn {
 
 static crema_status take_turn(void *arg) {
   turn *t = arg;
-  crema_status status = use_scratch(t->context, LARGE, &t->memory);
-  t->bytes_together = cr_device_scratch_bytes(t->context->device);
+  crema_status status = use_scratchpad(t->context, LARGE, &t->memory);
+  t->bytes_together = cr_device_scratchpad_bytes(t->context->device);
   return status;
 }
 
@@ -107,25 +107,25 @@ static turn run_on_thread(crema_context *context) {
   return t;
 }
 
-/* One context that two threads take turns with: it leaves the one thread's scratch memory for that
+/* One context that two threads take turns with: it leaves the one thread's scratchpad for that
  * of the other, and what it leaves is free for others only when its work is done. */
 static void s4_22_one_context_on_two_threads(void **state) {
   (void)state;
   fixture f = begin();
   crema_devptr mine = {0}, again = {0};
-  assert_int_equal(use_scratch(f.context, SMALL, &mine), CREMA_OK);
+  assert_int_equal(use_scratchpad(f.context, SMALL, &mine), CREMA_OK);
   turn t = run_on_thread(f.context);
   assert_int_not_equal(t.memory.address, mine.address);
-  /* Nobody of this thread holds its scratch memory any more. */
+  /* Nobody of this thread holds its scratchpad any more. */
   assert_int_equal(t.bytes_together, LARGE);
   assert_int_not_equal(take_and_fill(&f, SMALL), mine.address);
   assert_int_equal(crema_context_finish(f.context), CREMA_OK);
   assert_int_equal(crema_context_finish(f.other), CREMA_OK);
-  /* With a second context of this thread its scratch memory stays. */
-  assert_int_equal(use_scratch(f.other, SMALL, &mine), CREMA_OK);
-  assert_int_equal(use_scratch(f.context, SMALL, &again), CREMA_OK);
+  /* With a second context of this thread its scratchpad stays. */
+  assert_int_equal(use_scratchpad(f.other, SMALL, &mine), CREMA_OK);
+  assert_int_equal(use_scratchpad(f.context, SMALL, &again), CREMA_OK);
   assert_int_equal(again.address, mine.address);
-  assert_int_equal(cr_device_scratch_bytes(f.device), SMALL);
+  assert_int_equal(cr_device_scratchpad_bytes(f.device), SMALL);
   t = run_on_thread(f.context);
   assert_int_equal(t.bytes_together, SMALL + LARGE);
   assert_int_equal(cr_context_workspace(f.other, 0, &again), CREMA_OK);
@@ -133,9 +133,9 @@ static void s4_22_one_context_on_two_threads(void **state) {
   assert_int_equal(crema_context_finish(f.context), CREMA_OK);
   assert_int_equal(crema_context_finish(f.other), CREMA_OK);
   crema_context_destroy(f.context);
-  assert_int_equal(cr_device_scratch_bytes(f.device), SMALL);
+  assert_int_equal(cr_device_scratchpad_bytes(f.device), SMALL);
   crema_context_destroy(f.other);
-  assert_int_equal(cr_device_scratch_bytes(f.device), 0);
+  assert_int_equal(cr_device_scratchpad_bytes(f.device), 0);
   f.context = f.other = NULL;
   end(&f);
 }
@@ -148,11 +148,11 @@ static void expect_list(const crema_device *device, crema_context *const *here, 
   const crema_context *before = NULL;
   for (const crema_context *c = device->contexts; c != NULL; c = c->next) {
     bool known = false;
-    for (int i = 0; i < count; i++) known = known || here[i] == c;
+    for (int i = 0; i < count; ++i) known = known || here[i] == c;
     assert_true(known);
     assert_ptr_equal(c->before, before);
     before = c;
-    found++;
+    ++found;
   }
   assert_int_equal(found, count);
 }
@@ -163,15 +163,15 @@ static void s1_42_contexts_end_in_any_order(void **state) {
   sim_begin(&options);
   crema_device *device = sim_test_device(0);
   static const int order[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
-  for (int o = 0; o < 6; o++) {
+  for (int o = 0; o < 6; ++o) {
     crema_context *context[3];
-    for (int i = 0; i < 3; i++) context[i] = sim_test_context(device);
+    for (int i = 0; i < 3; ++i) context[i] = sim_test_context(device);
     expect_list(device, context, 3);
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 3; ++i) {
       crema_context *left[2];
       int count = 0;
       crema_context_destroy(context[order[o][i]]);
-      for (int k = i + 1; k < 3; k++) left[count++] = context[order[o][k]];
+      for (int k = i + 1; k < 3; ++k) left[count++] = context[order[o][k]];
       expect_list(device, left, count);
     }
   }

@@ -61,12 +61,12 @@ static crema_status feed(void *user, crema_net *net, int64_t pass) {
   float *data = NULL, *label = NULL;
   CR_TRY(crema_blob_mutable_cpu_data(crema_net_input(net, 0), &data));
   CR_TRY(crema_blob_mutable_cpu_data(crema_net_input(net, 1), &label));
-  for (int n = 0; n < BATCH; n++) {
+  for (int n = 0; n < BATCH; ++n) {
     uint32_t draw[4];
     cr_philox(1, (uint64_t)pass, (uint64_t)n, draw);
     int class = (int)(draw[0] % CLASSES);
     label[n] = (float)class;
-    for (int i = 0; i < SIDE * SIDE; i++) {
+    for (int i = 0; i < SIDE * SIDE; ++i) {
       cr_philox(2, (uint64_t)(pass * BATCH + n), (uint64_t)i, draw);
       data[n * SIDE * SIDE + i] = (float)(draw[0] >> 8) * 0x1p-24f + (i / 28 == class ? 1.0f : 0);
     }
@@ -81,10 +81,10 @@ typedef struct weights {
 
 static weights copy_weights(crema_net *net) {
   weights w = {0};
-  for (int pass = 0; pass < 2; pass++) {
+  for (int pass = 0; pass < 2; ++pass) {
     size_t at = 0;
-    for (int l = 0; l < crema_net_layer_count(net); l++) {
-      for (int p = 0; p < crema_net_layer_param_count(net, l); p++) {
+    for (int l = 0; l < crema_net_layer_count(net); ++l) {
+      for (int p = 0; p < crema_net_layer_param_count(net, l); ++p) {
         crema_blob *blob = crema_net_layer_param(net, l, p);
         size_t count = (size_t)crema_blob_count(blob);
         const float *value = NULL;
@@ -139,7 +139,7 @@ static int remove_folder(void **state) {
 static void training_gives_the_same_bits_as_on_the_cpu(void **state) {
   enum { ITERATIONS = 10 };
   weights cpu = train(cr_cpu_device(), *state, ITERATIONS);
-  for (int stepped = 0; stepped < 2; stepped++) {
+  for (int stepped = 0; stepped < 2; ++stepped) {
     cr_sim_options options = sim_test_options(1);
     options.memory = (size_t)1 << 30;
     options.stepped = stepped == 1;
@@ -185,7 +185,7 @@ static void a_lost_device_is_a_status(void **state) {
   options.memory = (size_t)1 << 30;
   options.keep_log = false;
   for (int nth = 1; nth < 60; nth += 23) {
-    for (int late = 0; late < 2; late++) {
+    for (int late = 0; late < 2; ++late) {
       sim_begin(&options);
       crema_solver_options solver_options;
       crema_solver_options_init(&solver_options);
@@ -203,14 +203,14 @@ static void a_lost_device_is_a_status(void **state) {
 
 /* Scratch memory after a pass of a net for training and of one for testing, either of which may be
  * left out. */
-static size_t scratch_of(crema_phase first, int nets) {
+static size_t scratchpad_of(crema_phase first, int nets) {
   cr_sim_options options = sim_test_options(1);
   options.memory = (size_t)1 << 30;
   options.keep_log = false;
   sim_begin(&options);
   crema_device *device = sim_test_device(0);
   crema_net *net[2] = {NULL};
-  for (int i = 0; i < nets; i++) {
+  for (int i = 0; i < nets; ++i) {
     crema_net_options net_options;
     crema_net_options_init(&net_options);
     net_options.device = device;
@@ -220,25 +220,25 @@ static size_t scratch_of(crema_phase first, int nets) {
                      CREMA_OK);
   }
   /* In turn, as while training is interrupted by tests. */
-  for (int pass = 0; pass < 3; pass++) {
-    for (int i = 0; i < nets; i++) {
+  for (int pass = 0; pass < 3; ++pass) {
+    for (int i = 0; i < nets; ++i) {
       double loss = 0;
       assert_int_equal(feed(NULL, net[i], pass), CREMA_OK);
       assert_int_equal(crema_net_forward(net[i], &loss), CREMA_OK);
       if (net[i]->phase == CREMA_TRAIN) assert_int_equal(crema_net_backward(net[i]), CREMA_OK);
     }
   }
-  size_t bytes = cr_device_scratch_bytes(device);
-  for (int i = 0; i < nets; i++) crema_net_destroy(net[i]);
-  assert_int_equal(cr_device_scratch_bytes(device), 0);
+  size_t bytes = cr_device_scratchpad_bytes(device);
+  for (int i = 0; i < nets; ++i) crema_net_destroy(net[i]);
+  assert_int_equal(cr_device_scratchpad_bytes(device), 0);
   sim_end();
   return bytes;
 }
 
-static void s4_22_nets_for_training_and_testing_share_scratch_memory(void **state) {
+static void s4_22_nets_for_training_and_testing_share_scratchpad_memory(void **state) {
   (void)state;
-  size_t train = scratch_of(CREMA_TRAIN, 1), test = scratch_of(CREMA_TEST, 1);
-  size_t both = scratch_of(CREMA_TRAIN, 2);
+  size_t train = scratchpad_of(CREMA_TRAIN, 1), test = scratchpad_of(CREMA_TEST, 1);
+  size_t both = scratchpad_of(CREMA_TRAIN, 2);
   assert_true(train > 0);
   assert_int_equal(both, train > test ? train : test);
 }
@@ -248,7 +248,7 @@ int main(void) {
       cmocka_unit_test(training_gives_the_same_bits_as_on_the_cpu),
       cmocka_unit_test(memory_that_runs_out_is_a_status),
       cmocka_unit_test(a_lost_device_is_a_status),
-      cmocka_unit_test(s4_22_nets_for_training_and_testing_share_scratch_memory),
+      cmocka_unit_test(s4_22_nets_for_training_and_testing_share_scratchpad_memory),
   };
   return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -35,7 +35,7 @@ static void s1_28_contexts_by_thread_device_and_stream(void **state) {
   assert_int_equal(cr_thread_context(cr_cpu_device(), 3, &again), CREMA_OK);
   assert_ptr_equal(again, cr_host_context());
   assert_int_equal(cr_sim_live_streams(), 3);
-  for (int i = 0; i < 1000; i++) {
+  for (int i = 0; i < 1000; ++i) {
     seen s = {.device = sim_test_device(0)};
     cr_thread *thread = NULL;
     assert_int_equal(cr_thread_start(&thread, "short", ask_for_context, &s), CREMA_OK);
@@ -91,10 +91,10 @@ static void s1_28_s1_29_library_handles(void **state) {
   assert_int_equal(cr_thread_start(&thread, "handle", see_handle, &of[2]), CREMA_OK);
   assert_int_equal(cr_thread_join(&thread), CREMA_OK);
   /* Made late, bound to the stream, scalars on the host, one for each thread and device. */
-  for (int i = 0; i < 3; i++) {
+  for (int i = 0; i < 3; ++i) {
     assert_false(of[i].early);
     assert_true(of[i].handle.host_pointers);
-    for (int k = 0; k < i; k++) {
+    for (int k = 0; k < i; ++k) {
       assert_int_not_equal(of[i].handle.number, of[k].handle.number);
       assert_int_not_equal(of[i].handle.stream, of[k].handle.stream);
     }
@@ -102,7 +102,7 @@ static void s1_28_s1_29_library_handles(void **state) {
   /* With the thread its handle went, before its stream. */
   const cr_sim_record *log = NULL;
   size_t size = cr_sim_log(&log), handle = size, stream = size;
-  for (size_t i = 0; i < size; i++) {
+  for (size_t i = 0; i < size; ++i) {
     if (log[i].stream != of[2].handle.stream) continue;
     if (log[i].op == CR_SIM_HANDLE_CLOSE) handle = i;
     if (log[i].op == CR_SIM_STREAM_CLOSE) stream = i;
@@ -126,27 +126,27 @@ static void s1_31_streams_in_turn_and_busy_ones_skipped(void **state) {
   crema_devptr memory = {0};
   assert_int_equal(cr_device_alloc(device, 16, &memory), CREMA_OK);
   crema_context *context[33];
-  for (int i = 0; i < 33; i++) {
+  for (int i = 0; i < 33; ++i) {
     assert_int_equal(cr_thread_context_next(device, &context[i]), CREMA_OK);
   }
   assert_ptr_equal(context[32], context[0]);
-  for (int i = 1; i < 32; i++) assert_true(context[i] != context[i - 1]);
+  for (int i = 1; i < 32; ++i) assert_true(context[i] != context[i - 1]);
   assert_int_equal(device->backend->zero(context[1], memory, 16), CREMA_OK);
   crema_context *next = NULL;
   assert_int_equal(cr_thread_context_next(device, &next), CREMA_OK);
   assert_ptr_equal(next, context[2]);
   /* With all of them busy it still answers. */
-  for (int i = 0; i < 32; i++) {
+  for (int i = 0; i < 32; ++i) {
     cr_native_event *event = NULL;
     assert_int_equal(device->backend->event_create(device, &event), CREMA_OK);
     assert_int_equal(device->backend->event_record(context[i], event), CREMA_OK);
     device->backend->event_destroy(event);
   }
   crema_context *turn[64];
-  for (int i = 0; i < 64; i++) {
+  for (int i = 0; i < 64; ++i) {
     assert_int_equal(cr_thread_context_next(device, &turn[i]), CREMA_OK);
     /* In turn, so that none gets all the work. */
-    for (int k = 0; k < i && k < 32; k++) {
+    for (int k = 0; k < i && k < 32; ++k) {
       if (i < 32) assert_ptr_not_equal(turn[i], turn[k]);
     }
     if (i >= 32) assert_ptr_equal(turn[i], turn[i - 32]);
@@ -155,17 +155,17 @@ static void s1_31_streams_in_turn_and_busy_ones_skipped(void **state) {
   /* As soon as one has nothing left to do it is the one, wherever the turn is. */
   while (cr_sim_step(context[7])) {
   }
-  for (int i = 0; i < 3; i++) {
+  for (int i = 0; i < 3; ++i) {
     assert_int_equal(cr_thread_context_next(device, &next), CREMA_OK);
     assert_ptr_equal(next, context[7]);
   }
   /* Any number has a stream, up to the largest; a negative number names none. */
   static const int number[] = {32, 1000, INT_MAX - 1, INT_MAX};
   crema_context *named[4], *again = NULL;
-  for (int i = 0; i < 4; i++) {
+  for (int i = 0; i < 4; ++i) {
     assert_int_equal(cr_thread_context(device, number[i], &named[i]), CREMA_OK);
-    for (int k = 0; k < 32; k++) assert_ptr_not_equal(named[i], context[k]);
-    for (int k = 0; k < i; k++) assert_ptr_not_equal(named[i], named[k]);
+    for (int k = 0; k < 32; ++k) assert_ptr_not_equal(named[i], context[k]);
+    for (int k = 0; k < i; ++k) assert_ptr_not_equal(named[i], named[k]);
     assert_int_equal(cr_thread_context(device, number[i], &again), CREMA_OK);
     assert_ptr_equal(again, named[i]);
   }
@@ -187,15 +187,15 @@ static void s1_32_asking_leaves_failures_alone(void **state) {
   bool busy = false;
   assert_int_equal(cr_device_alloc(device, 16, &memory), CREMA_OK);
   cr_sim_fail(CR_SIM_ZERO, 1, CREMA_E_DEVICE, true);
-  for (int i = 0; i < 2; i++) {
+  for (int i = 0; i < 2; ++i) {
     assert_int_equal(device->backend->zero(context, memory, 16), CREMA_OK);
   }
-  for (int left = 2; left > 0; left--) {
+  for (int left = 2; left > 0; --left) {
     assert_int_equal(cr_context_busy(context, &busy), CREMA_OK);
     assert_true(busy);
     assert_true(cr_sim_step(context));
   }
-  for (int i = 0; i < 3; i++) {
+  for (int i = 0; i < 3; ++i) {
     assert_int_equal(cr_context_busy(context, &busy), CREMA_OK);
     assert_false(busy);
   }

@@ -62,18 +62,18 @@ static void s4_21_safe_growth_keeps_the_old_block(void **state) {
   end(&f);
 }
 
-typedef struct scratch_user {
+typedef struct scratchpad_user {
   crema_device *device;
   crema_devptr memory;
   size_t bytes_together;
-} scratch_user;
+} scratchpad_user;
 
-static crema_status use_scratch(void *arg) {
-  scratch_user *u = arg;
+static crema_status use_scratchpad(void *arg) {
+  scratchpad_user *u = arg;
   crema_context *context = NULL;
   CR_TRY(crema_context_create(u->device, 0, &context));
   crema_status status = cr_context_workspace(context, 4 << 20, &u->memory);
-  u->bytes_together = cr_device_scratch_bytes(u->device);
+  u->bytes_together = cr_device_scratchpad_bytes(u->device);
   crema_context_destroy(context);
   return status;
 }
@@ -85,8 +85,8 @@ static void s4_22_a_shared_workspace_is_as_large_as_its_largest_user(void **stat
   /* Two nets of one thread, for training and for testing, have a context each. */
   crema_context *context[2] = {f.context, sim_test_context(f.device)};
   crema_devptr memory = {0}, last = {0};
-  for (int pass = 0; pass < 4; pass++) {
-    for (int layer = 0; layer < 4; layer++) {
+  for (int pass = 0; pass < 4; ++pass) {
+    for (int layer = 0; layer < 4; ++layer) {
       crema_context *user = context[pass % 2];
       assert_int_equal(cr_context_workspace(user, need[layer], &memory), CREMA_OK);
       assert_int_equal(f.device->backend->zero(user, memory, need[layer]), CREMA_OK);
@@ -94,7 +94,7 @@ static void s4_22_a_shared_workspace_is_as_large_as_its_largest_user(void **stat
       last = memory;
     }
   }
-  assert_int_equal(cr_device_scratch_bytes(f.device), 9 << 20);
+  assert_int_equal(cr_device_scratchpad_bytes(f.device), 9 << 20);
   /* The other net's work comes first, without the host's waiting; the race checker agrees. */
   while (cr_sim_step(context[1])) {
   }
@@ -107,18 +107,18 @@ static void s4_22_a_shared_workspace_is_as_large_as_its_largest_user(void **stat
   assert_int_equal(cr_context_workspace(f.context, 0, &memory), CREMA_OK);
   assert_int_equal(memory.address, last.address);
   /* Another thread may run at the same time, so it has its own, as long as it has a context. */
-  scratch_user other = {.device = f.device};
+  scratchpad_user other = {.device = f.device};
   cr_thread *thread = NULL;
-  assert_int_equal(cr_thread_start(&thread, "scratch", use_scratch, &other), CREMA_OK);
+  assert_int_equal(cr_thread_start(&thread, "scratch", use_scratchpad, &other), CREMA_OK);
   assert_int_equal(cr_thread_join(&thread), CREMA_OK);
   assert_int_not_equal(other.memory.address, last.address);
   assert_int_equal(other.bytes_together, 13 << 20);
-  assert_int_equal(cr_device_scratch_bytes(f.device), 9 << 20);
+  assert_int_equal(cr_device_scratchpad_bytes(f.device), 9 << 20);
   /* It goes with the last context that used it. */
   crema_context_destroy(context[1]);
-  assert_int_equal(cr_device_scratch_bytes(f.device), 9 << 20);
+  assert_int_equal(cr_device_scratchpad_bytes(f.device), 9 << 20);
   crema_context_destroy(f.context);
-  assert_int_equal(cr_device_scratch_bytes(f.device), 0);
+  assert_int_equal(cr_device_scratchpad_bytes(f.device), 0);
   f.context = NULL;
   end(&f);
 }
@@ -190,8 +190,8 @@ static void s4_23_search_then_shrink(void **state) {
   end(&f);
 }
 
-/* The same for users of a context's scratch memory, which becomes as large as what is chosen. */
-static void s4_23_scratch_memory_for_the_fastest(void **state) {
+/* The same for users of a context's scratchpad, which becomes as large as what is chosen. */
+static void s4_23_scratchpad_memory_for_the_fastest(void **state) {
   (void)state;
   pool_fixture f = begin_pool(cr_pool_options_for(CR_POOL_BINS), true);
   size_t mb = (size_t)1 << 20;
@@ -200,18 +200,18 @@ static void s4_23_scratch_memory_for_the_fastest(void **state) {
   cr_sim_fail(CR_SIM_ALLOC, 1, CREMA_E_NO_MEMORY, false);
   assert_int_equal(cr_context_choose(f.context, layer_a, 5, &id), CREMA_OK);
   assert_int_equal(id, 4);
-  assert_int_equal(cr_device_scratch_bytes(f.device), 10 * mb);
+  assert_int_equal(cr_device_scratchpad_bytes(f.device), 10 * mb);
   cr_sim_set_foreign_bytes(0, 50 * mb);
   /* Of the 4 MiB that are free and the 10 that are its own it may use all but two pages. */
   assert_int_equal(cr_context_choose(f.context, layer_b, 3, &id), CREMA_OK);
   assert_int_equal(id, 9);
   assert_int_equal(cr_context_choose(f.context, &layer_a[1], 1, &id), CREMA_E_UNSUPPORTED);
   assert_int_equal(id, 9);
-  assert_int_equal(cr_device_scratch_bytes(f.device), 10 * mb);
+  assert_int_equal(cr_device_scratchpad_bytes(f.device), 10 * mb);
   cr_sim_set_foreign_bytes(0, 0);
   assert_int_equal(cr_context_choose(f.context, layer_a, 5, &id), CREMA_OK);
   assert_int_equal(id, 1);
-  assert_int_equal(cr_device_scratch_bytes(f.device), 30 * mb);
+  assert_int_equal(cr_device_scratchpad_bytes(f.device), 30 * mb);
   /* Another failure is no reason to go on. */
   const cr_algorithm larger[] = {{8, 1.0, 31 << 20}, {3, 2.0, 0}};
   cr_sim_fail(CR_SIM_ALLOC, 1, CREMA_E_DEVICE, false);
@@ -236,7 +236,7 @@ static void s4_24_pinned_buffer(void **state) {
   assert_int_equal(crema_context_finish(f.context), CREMA_OK);
   unsigned char bytes[256];
   assert_true(cr_sim_peek(memory, bytes, 256));
-  for (int i = 0; i < 256; i++) assert_int_equal(bytes[i], 7);
+  for (int i = 0; i < 256; ++i) assert_int_equal(bytes[i], 7);
   give(&f, memory, 0);
   assert_int_equal(cr_block_free(&buffer), CREMA_OK);
   assert_int_equal(cr_sim_pinned_blocks(), 0);
@@ -250,7 +250,7 @@ int main(void) {
       cmocka_unit_test(s4_22_a_shared_workspace_is_as_large_as_its_largest_user),
       cmocka_unit_test(s4_23_budget_of_the_algorithm_search),
       cmocka_unit_test(s4_23_search_then_shrink),
-      cmocka_unit_test(s4_23_scratch_memory_for_the_fastest),
+      cmocka_unit_test(s4_23_scratchpad_memory_for_the_fastest),
       cmocka_unit_test(s4_24_pinned_buffer),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

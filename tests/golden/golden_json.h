@@ -20,7 +20,7 @@ typedef struct golden_json {
   char *text;
   size_t count; /* entries of a list or map */
   struct golden_json *item;
-  char **key; /* of a map, one an item */
+  char **key; /* of a map, one per item */
 } golden_json;
 
 /* Reads the whole file; false when it is not there or not JSON. Free with golden_json_free. */

@@ -1,5 +1,5 @@
 /* layers/<Type>/<case>: forward and backward of one layer or a small net. A case with
- * expected_output.h5 writes output.h5, in a scratch folder. */
+ * expected_output.h5 writes output.h5, in a temporary folder. */
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -184,10 +184,10 @@ static bool compare_set(void *user, const char *name) {
   return ok;
 }
 
-static int compare_output(const char *dir, const char *scratch, char *why, size_t why_size) {
+static int compare_output(const char *dir, const char *scratchpad, char *why, size_t why_size) {
   output_case c = {.tolerance = 0, .why = why, .why_size = why_size};
   c.expected = golden_h5_open(dir, "expected_output.h5");
-  c.written = golden_h5_open(scratch, "output.h5");
+  c.written = golden_h5_open(scratchpad, "output.h5");
   bool ok = c.expected >= 0 && c.written >= 0;
   if (!ok) snprintf(why, why_size, "output.h5 was not written");
   ok = ok && golden_h5_each(c.expected, "/", compare_set, &c);
@@ -202,19 +202,20 @@ static int compare_output(const char *dir, const char *scratch, char *why, size_
 
 static int run_layer(const char *dir, char *why, size_t why_size);
 
-/* The net's paths are relative to the working directory, so that is a scratch folder meanwhile. */
+/* The net's paths are relative to the working directory, so that is a temporary folder meanwhile.
+ */
 static int run_writing_layer(const char *dir, char *why, size_t why_size) {
-  char back[PATH_MAX], from[PATH_MAX], scratch[] = "/tmp/crema-golden-XXXXXX";
+  char back[PATH_MAX], from[PATH_MAX], scratchpad[] = "/tmp/crema-golden-XXXXXX";
   if (getcwd(back, sizeof back) == NULL || realpath(dir, from) == NULL ||
-      mkdtemp(scratch) == NULL || chdir(scratch) != 0) {
-    snprintf(why, why_size, "no scratch folder");
+      mkdtemp(scratchpad) == NULL || chdir(scratchpad) != 0) {
+    snprintf(why, why_size, "no temporary folder");
     return GOLDEN_FAIL;
   }
   int result = run_layer(from, why, why_size);
-  if (result == GOLDEN_PASS) result = compare_output(from, scratch, why, why_size);
+  if (result == GOLDEN_PASS) result = compare_output(from, scratchpad, why, why_size);
   unlink("output.h5");
   if (chdir(back) != 0) result = GOLDEN_FAIL;
-  rmdir(scratch);
+  rmdir(scratchpad);
   return result;
 }
 

@@ -5,6 +5,7 @@ Prints each breach and exits 1 when there is one. Generated files and the schema
 """
 import pathlib
 import re
+import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -189,6 +190,39 @@ def leak_gate(breaches):
                 breaches.append(f"{path.relative_to(ROOT)}:{line}: absolute path of one machine")
 
 
+def loop_gate(breaches):
+    """One dialect: where the value is not used, the operator stands in front (++i)."""
+    loop = re.compile(r"\bfor\b.*[;,] *[A-Za-z_][\w.>\[\]-]*(\+\+|--)\)")
+    statement = re.compile(r"(^|\) |else |[;{}:] )\s*[A-Za-z_][\w.>\[\]-]*(\+\+|--);")
+    for path in sources("src/**/*.[ch]", "src/**/*.cu", "tools/*.[ch]", "tests/**/*.[ch]", "bench/**/*.[ch]",
+                        "fuzz/*.[ch]", "examples/**/*.c", "include/crema/*.h"):
+        for line, t in enumerate(strip_comments_and_strings(path.read_text()).splitlines(), 1):
+            if loop.search(t) or statement.search(t):
+                breaches.append(f"{path.relative_to(ROOT)}:{line}: ++ or -- behind a variable whose value is not used")
+
+
+# What is not text, and what it is for.
+BINARIES = {
+    "data/mnist/train-images-idx3-ubyte.gz": "MNIST, for make run",
+    "data/mnist/train-labels-idx1-ubyte.gz": "MNIST",
+    "data/mnist/t10k-images-idx3-ubyte.gz": "MNIST",
+    "data/mnist/t10k-labels-idx1-ubyte.gz": "MNIST",
+    "examples/images/cat.jpg": "the picture of the examples",
+    "fuzz/corpus.tar.zst": "where the fuzz targets start",
+    "models/squeezenet_v1.0/squeezenet_v1.0.caffemodel": "the model of the examples",
+    "models/squeezenet_v1.0/reference.h5": "its inputs and outputs, for the tests",
+    "tests/golden/golden.tar.zst": "inputs and outputs of every layer and solver, for the tests",
+}
+
+
+def binary_gate(breaches):
+    listed = subprocess.run(["git", "-C", str(ROOT), "ls-files", "-z"], capture_output=True, check=False)
+    for name in listed.stdout.decode().split("\0")[:-1]:
+        path = ROOT / name
+        if name not in BINARIES and path.is_file() and b"\0" in path.read_bytes():
+            breaches.append(f"{name}: a binary that is not on the list of binaries")
+
+
 def allowed_globals():
     text = (pathlib.Path(__file__).parent / "globals.txt").read_text()
     return {t.split("#")[0].strip() for t in text.splitlines() if t.split("#")[0].strip()}
@@ -203,6 +237,8 @@ def main():
     length_gate(breaches)
     global_gate(breaches, allowed_globals())
     leak_gate(breaches)
+    loop_gate(breaches)
+    binary_gate(breaches)
     for breach in breaches:
         print(breach)
     print(f"gates: {len(breaches)} breaches")

@@ -42,7 +42,7 @@ static inline const char *rig_read_shape(const char *text, crema_shape *shape) {
   memset(shape, 0, sizeof *shape);
   while (*text != '\0' && *text != '|') {
     if (*text == ' ' || *text == '-') {
-      text++;
+      ++text;
       continue;
     }
     char *end = NULL;
@@ -66,10 +66,10 @@ static inline void rig_make(rig *r, const char *type, const char *body, Caffe__P
     RIG_OK(crema_blob_create(&shape, &r->bottom[r->bottoms++]));
   }
   int used = snprintf(text, sizeof text, "name: \"op\" type: \"%s\" %s", type, body);
-  for (int i = 0; i < r->bottoms; i++) {
+  for (int i = 0; i < r->bottoms; ++i) {
     used += snprintf(text + used, sizeof text - (size_t)used, " bottom: \"b%d\"", i);
   }
-  for (int i = 0; i < tops; i++) {
+  for (int i = 0; i < tops; ++i) {
     used += snprintf(text + used, sizeof text - (size_t)used, " top: \"t%d\"", i);
     const crema_shape none = {0};
     RIG_OK(crema_blob_create(&none, &r->top[i]));
@@ -80,7 +80,7 @@ static inline void rig_make(rig *r, const char *type, const char *body, Caffe__P
   r->param = (Caffe__LayerParameter *)message;
   RIG_OK(crema_context_create(device, 1701, &r->context));
   RIG_OK(cr_layer_create(r->param, phase, r->context, 7, NULL, &r->layer));
-  for (int i = 0; i < RIG_MAX; i++) {
+  for (int i = 0; i < RIG_MAX; ++i) {
     r->propagate_down[i] = i < 32 && !(r->layer->class->no_gradient_bottoms >> i & 1u);
   }
 }
@@ -108,8 +108,8 @@ static inline crema_status rig_backward(rig *r) {
 
 static inline void rig_free(rig *r) {
   cr_layer_destroy(r->layer);
-  for (int i = r->in_place ? 1 : 0; i < r->tops; i++) crema_blob_destroy(r->top[i]);
-  for (int i = 0; i < r->bottoms; i++) crema_blob_destroy(r->bottom[i]);
+  for (int i = r->in_place ? 1 : 0; i < r->tops; ++i) crema_blob_destroy(r->top[i]);
+  for (int i = 0; i < r->bottoms; ++i) crema_blob_destroy(r->bottom[i]);
   crema_context_destroy(r->context);
   cr_message_free((ProtobufCMessage *)r->param);
 }
@@ -137,10 +137,10 @@ static inline uint32_t rig_random(uint32_t *state) {
 /* Distinct values in random order, evenly spaced in (low, high): no ties, no value at 0 when the
  * range is symmetric. */
 static inline void rig_fill(float *value, int64_t count, float low, float high, uint32_t *state) {
-  for (int64_t i = 0; i < count; i++) {
+  for (int64_t i = 0; i < count; ++i) {
     value[i] = low + (high - low) * ((float)i + 0.5f) / (float)count;
   }
-  for (int64_t i = count - 1; i > 0; i--) {
+  for (int64_t i = count - 1; i > 0; --i) {
     int64_t k = (int64_t)(rig_random(state) % (uint32_t)(i + 1));
     float held = value[i];
     value[i] = value[k];

@@ -26,14 +26,14 @@ static inline bool has_flag(const layer_row *row, char flag) {
 }
 
 static inline void fill_bottoms(rig *r, const layer_row *row, uint32_t *random) {
-  for (int i = 0; i < r->bottoms; i++) {
+  for (int i = 0; i < r->bottoms; ++i) {
     float *value = rig_data(r->bottom[i]);
     int64_t count = crema_blob_count(r->bottom[i]);
     bool positive = row->values[i] == 'p';
     if (row->values[i] == 'l') {
-      for (int64_t k = 0; k < count; k++) value[k] = (float)(rig_random(random) % 3);
+      for (int64_t k = 0; k < count; ++k) value[k] = (float)(rig_random(random) % 3);
     } else if (row->values[i] == 'b') {
-      for (int64_t k = 0; k < count; k++) value[k] = (float)(k % 2);
+      for (int64_t k = 0; k < count; ++k) value[k] = (float)(k % 2);
     } else {
       /* Shifted, so that no two bottoms hold the same value. */
       float shift = 0.021f * (float)i;
@@ -45,7 +45,7 @@ static inline void fill_bottoms(rig *r, const layer_row *row, uint32_t *random) 
 
 /* Gives every parameter values of its own and clears the gradients. */
 static inline void fill_params(rig *r, uint32_t *random) {
-  for (int p = 0; p < r->layer->params; p++) {
+  for (int p = 0; p < r->layer->params; ++p) {
     crema_blob *blob = r->layer->blob[p];
     rig_fill(rig_data(blob), crema_blob_count(blob), 0.2f, 1.2f, random);
     cr_tensor_set_zero(blob->diff);
@@ -67,9 +67,9 @@ static inline float top_weight(int top, int64_t i) {
 }
 
 static inline void set_top_diffs(rig *r, const layer_row *row) {
-  for (int t = 0; t < r->tops; t++) {
+  for (int t = 0; t < r->tops; ++t) {
     float *diff = rig_diff(r->top[t]);
-    for (int64_t i = 0; i < crema_blob_count(r->top[t]); i++) {
+    for (int64_t i = 0; i < crema_blob_count(r->top[t]); ++i) {
       diff[i] = t < row->differentiable ? top_weight(t, i) : 0;
     }
   }

@@ -74,7 +74,7 @@ static void test_steady_state(void **state) {
   long all = 0;
   (void)state;
   if (!COUNTS) skip();
-  for (size_t i = 0; i < ROWS; i++) {
+  for (size_t i = 0; i < ROWS; ++i) {
     const layer_row *row = &rows[i];
     rig r;
     long made = 0;
@@ -84,11 +84,11 @@ static void test_steady_state(void **state) {
     long first = count_pass(&r, row);
     all += first;
     set_top_diffs(&r, row);
-    for (int pass = 0; pass < 3; pass++) made = count_pass(&r, row);
+    for (int pass = 0; pass < 3; ++pass) made = count_pass(&r, row);
     if (made != 0) {
       print_error("%s %s: %ld allocations in a pass, %ld in the first\n", row->type, row->body,
                   made, first);
-      wrong++;
+      ++wrong;
     }
     rig_free(&r);
   }

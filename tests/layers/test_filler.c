@@ -30,14 +30,14 @@ static moments moments_of(const Caffe__FillerParameter *filler, const char *shap
   const float *value = rig_data(blob);
   int64_t count = crema_blob_count(blob);
   moments m = {0, 0, (double)value[0], (double)value[0], 0};
-  for (int64_t i = 0; i < count; i++) {
+  for (int64_t i = 0; i < count; ++i) {
     double v = (double)value[i];
     m.mean += v / (double)count;
     m.low = v < m.low ? v : m.low;
     m.high = v > m.high ? v : m.high;
     m.zeros += v == 0;
   }
-  for (int64_t i = 0; i < count; i++) {
+  for (int64_t i = 0; i < count; ++i) {
     m.variance += ((double)value[i] - m.mean) * ((double)value[i] - m.mean) / (double)count;
   }
   crema_blob_destroy(blob);
@@ -94,9 +94,9 @@ static void test_positive_unitball(void **state) {
   (void)state;
   RIG_OK(fill(&filler, "5 7 3", &blob));
   const float *value = rig_data(blob);
-  for (int row = 0; row < 5; row++) {
+  for (int row = 0; row < 5; ++row) {
     double sum = 0;
-    for (int i = 0; i < 21; i++) {
+    for (int i = 0; i < 21; ++i) {
       assert_true(value[row * 21 + i] >= 0);
       sum += (double)value[row * 21 + i];
     }
@@ -113,7 +113,7 @@ static void test_fans(void **state) {
       CAFFE__FILLER_PARAMETER__VARIANCE_NORM__FAN_OUT,
       CAFFE__FILLER_PARAMETER__VARIANCE_NORM__AVERAGE};
   (void)state;
-  for (int i = 0; i < 3; i++) {
+  for (int i = 0; i < 3; ++i) {
     Caffe__FillerParameter xavier = filler_of("xavier"), msra = filler_of("msra");
     xavier.variance_norm = msra.variance_norm = norm[i];
     moments m = moments_of(&xavier, "40 10 5 5");
@@ -135,7 +135,7 @@ static void test_bilinear(void **state) {
   (void)state;
   RIG_OK(fill(&filler, "2 1 4 4", &blob));
   const float *value = rig_data(blob);
-  for (int i = 0; i < 32; i++) {
+  for (int i = 0; i < 32; ++i) {
     assert_close((double)value[i], (double)(side[i % 4] * side[i / 4 % 4]), 1e-6);
   }
   crema_blob_destroy(blob);

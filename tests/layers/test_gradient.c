@@ -9,9 +9,9 @@ static const float STEP = 2e-3f;
 static double objective(rig *r, const layer_row *row) {
   double sum = 0;
   RIG_OK(rig_forward(r));
-  for (int t = 0; t < row->differentiable; t++) {
+  for (int t = 0; t < row->differentiable; ++t) {
     const float *value = rig_data(r->top[t]);
-    for (int64_t i = 0; i < crema_blob_count(r->top[t]); i++) {
+    for (int64_t i = 0; i < crema_blob_count(r->top[t]); ++i) {
       sum += (double)value[i] * (double)top_weight(t, i);
     }
   }
@@ -22,7 +22,7 @@ static double objective(rig *r, const layer_row *row) {
 static void check_blob(rig *r, const layer_row *row, crema_blob *blob, const float *expected,
                        const char *what, int index) {
   int64_t count = crema_blob_count(blob);
-  for (int64_t i = 0; i < count; i++) {
+  for (int64_t i = 0; i < count; ++i) {
     float kept = rig_data(blob)[i];
     rig_data(blob)[i] = kept + STEP;
     double high = objective(r, row);
@@ -57,23 +57,23 @@ static void check_gradients(const layer_row *row) {
   }
   set_top_diffs(&r, row);
   RIG_OK(rig_backward(&r));
-  for (int i = 0; i < r.bottoms; i++) {
+  for (int i = 0; i < r.bottoms; ++i) {
     grad[i] = copy_of(rig_diff(r.bottom[i]), crema_blob_count(r.bottom[i]));
   }
-  for (int p = 0; p < r.layer->params; p++) {
+  for (int p = 0; p < r.layer->params; ++p) {
     crema_blob *blob = r.layer->blob[p];
     grad[RIG_MAX + p] = copy_of(rig_diff(blob), crema_blob_count(blob));
   }
-  for (int i = 0; i < r.bottoms; i++) {
+  for (int i = 0; i < r.bottoms; ++i) {
     if (r.propagate_down[i] && (row->values[i] == 'n' || row->values[i] == 'p')) {
       check_blob(&r, row, r.bottom[i], grad[i], "bottom", i);
     }
   }
-  for (int p = 0; p < r.layer->params; p++) {
+  for (int p = 0; p < r.layer->params; ++p) {
     if (!r.layer->param_propagate_down[p]) continue;
     check_blob(&r, row, r.layer->blob[p], grad[RIG_MAX + p], "parameter", p);
   }
-  for (int i = 0; i < 2 * RIG_MAX; i++) free(grad[i]);
+  for (int i = 0; i < 2 * RIG_MAX; ++i) free(grad[i]);
   rig_free(&r);
 }
 
@@ -84,24 +84,24 @@ static void check_accumulation(const layer_row *row) {
   rig r;
   make(&r, row, false, &random);
   RIG_OK(rig_forward(&r));
-  for (int p = 0; p < r.layer->params && !has_flag(row, 'N'); p++) {
+  for (int p = 0; p < r.layer->params && !has_flag(row, 'N'); ++p) {
     crema_blob *blob = r.layer->blob[p];
     int64_t count = crema_blob_count(blob);
     bool wanted = r.layer->param_propagate_down[p];
-    for (int k = 0; k < r.layer->params; k++) r.layer->param_propagate_down[k] = k == p && wanted;
-    for (int k = 0; k < r.layer->params; k++) cr_tensor_set_zero(r.layer->blob[k]->diff);
+    for (int k = 0; k < r.layer->params; ++k) r.layer->param_propagate_down[k] = k == p && wanted;
+    for (int k = 0; k < r.layer->params; ++k) cr_tensor_set_zero(r.layer->blob[k]->diff);
     set_top_diffs(&r, row);
     RIG_OK(rig_backward(&r));
     float *once = copy_of(rig_diff(blob), count);
     set_top_diffs(&r, row);
     RIG_OK(rig_backward(&r));
     const float *twice = rig_diff(blob);
-    for (int64_t i = 0; i < count; i++) {
+    for (int64_t i = 0; i < count; ++i) {
       assert_true(fabsf(twice[i] - 2 * once[i]) <= 1e-5f * (1 + fabsf(twice[i])));
     }
-    for (int k = 0; k < r.layer->params; k++) {
+    for (int k = 0; k < r.layer->params; ++k) {
       const float *diff = rig_diff(r.layer->blob[k]);
-      for (int64_t i = 0; k != p && i < crema_blob_count(r.layer->blob[k]); i++) {
+      for (int64_t i = 0; k != p && i < crema_blob_count(r.layer->blob[k]); ++i) {
         assert_true(diff[i] == 0);
       }
     }
@@ -113,7 +113,7 @@ static void check_accumulation(const layer_row *row) {
 
 static void assert_near(const layer_row *row, const char *what, const float *a, const float *b,
                         int64_t count) {
-  for (int64_t i = 0; i < count; i++) {
+  for (int64_t i = 0; i < count; ++i) {
     if (fabsf(a[i] - b[i]) <= 1e-6f * (1 + fabsf(a[i]))) continue;
     print_error("%s %s, %s, element %lld: %g and %g\n", row->type, row->body, what, (long long)i,
                 (double)a[i], (double)b[i]);
@@ -136,11 +136,11 @@ static void check_in_place(const layer_row *row) {
   set_top_diffs(&joined, row);
   RIG_OK(rig_backward(&apart));
   RIG_OK(rig_backward(&joined));
-  for (int i = 0; i < apart.bottoms; i++) {
+  for (int i = 0; i < apart.bottoms; ++i) {
     assert_near(row, "bottom gradient in place", rig_diff(apart.bottom[i]),
                 rig_diff(joined.bottom[i]), crema_blob_count(apart.bottom[i]));
   }
-  for (int p = 0; p < apart.layer->params; p++) {
+  for (int p = 0; p < apart.layer->params; ++p) {
     assert_near(row, "parameter gradient in place", rig_diff(apart.layer->blob[p]),
                 rig_diff(joined.layer->blob[p]), crema_blob_count(apart.layer->blob[p]));
   }
@@ -157,7 +157,7 @@ static void check_propagation(const layer_row *row) {
   rig r;
   make(&r, row, false, &random);
   memcpy(wanted, r.propagate_down, sizeof wanted);
-  for (int i = 0; i < r.bottoms && !has_flag(row, 'N'); i++) {
+  for (int i = 0; i < r.bottoms && !has_flag(row, 'N'); ++i) {
     int64_t count = crema_blob_count(r.bottom[i]);
     if (!wanted[i]) continue;
     RIG_OK(rig_forward(&r));
@@ -165,17 +165,17 @@ static void check_propagation(const layer_row *row) {
     set_top_diffs(&r, row);
     RIG_OK(rig_backward(&r));
     float *all = copy_of(rig_diff(r.bottom[i]), count);
-    for (int k = 0; k < r.bottoms; k++) {
+    for (int k = 0; k < r.bottoms; ++k) {
       r.propagate_down[k] = k == i;
       float *diff = rig_diff(r.bottom[k]);
-      for (int64_t j = 0; j < crema_blob_count(r.bottom[k]); j++) diff[j] = untouched;
+      for (int64_t j = 0; j < crema_blob_count(r.bottom[k]); ++j) diff[j] = untouched;
     }
     set_top_diffs(&r, row);
     RIG_OK(rig_backward(&r));
     assert_near(row, "gradient of one bottom", all, rig_diff(r.bottom[i]), count);
-    for (int k = 0; k < r.bottoms; k++) {
+    for (int k = 0; k < r.bottoms; ++k) {
       const float *diff = rig_diff(r.bottom[k]);
-      for (int64_t j = 0; k != i && j < crema_blob_count(r.bottom[k]); j++) {
+      for (int64_t j = 0; k != i && j < crema_blob_count(r.bottom[k]); ++j) {
         assert_true(diff[j] == untouched);
       }
     }
@@ -187,7 +187,7 @@ static void check_propagation(const layer_row *row) {
 /* Adds `more` to the first extent of every bottom that has as many as bottom 0. */
 static void grow(rig *r, int64_t more) {
   int64_t extent = r->bottom[0]->shape.dim[0];
-  for (int i = 0; i < r->bottoms; i++) {
+  for (int i = 0; i < r->bottoms; ++i) {
     crema_shape shape = r->bottom[i]->shape;
     if (shape.axes < 1 || shape.dim[0] != extent) continue;
     shape.dim[0] += more;
@@ -209,7 +209,7 @@ static void check_reshape(const layer_row *row) {
   fill_bottoms(&r, row, &random);
   RIG_OK(rig_forward(&r));
   float *before[RIG_MAX] = {0};
-  for (int t = 0; t < r.tops; t++) {
+  for (int t = 0; t < r.tops; ++t) {
     before[t] = copy_of(rig_data(r.top[t]), crema_blob_count(r.top[t]));
   }
   grow(&r, 2);
@@ -221,7 +221,7 @@ static void check_reshape(const layer_row *row) {
   random = 521288629u;
   fill_bottoms(&r, row, &random);
   RIG_OK(rig_forward(&r));
-  for (int t = 0; t < r.tops; t++) {
+  for (int t = 0; t < r.tops; ++t) {
     assert_near(row, "top after reshapes", before[t], rig_data(r.top[t]),
                 crema_blob_count(r.top[t]));
     free(before[t]);
@@ -240,17 +240,17 @@ static void check_empty_batch(const layer_row *row) {
   }
   grow(&r, -r.bottom[0]->shape.dim[0]);
   RIG_OK(rig_forward(&r));
-  for (int t = 0; t < r.tops; t++) {
-    for (int64_t i = 0; i < crema_blob_count(r.top[t]); i++) {
+  for (int t = 0; t < r.tops; ++t) {
+    for (int64_t i = 0; i < crema_blob_count(r.top[t]); ++i) {
       assert_true(isfinite(rig_data(r.top[t])[i]));
     }
   }
-  for (int p = 0; p < r.layer->params; p++) cr_tensor_set_zero(r.layer->blob[p]->diff);
+  for (int p = 0; p < r.layer->params; ++p) cr_tensor_set_zero(r.layer->blob[p]->diff);
   set_top_diffs(&r, row);
   if (!has_flag(row, 'N')) RIG_OK(rig_backward(&r));
-  for (int p = 0; p < r.layer->params; p++) {
+  for (int p = 0; p < r.layer->params; ++p) {
     const float *diff = rig_diff(r.layer->blob[p]);
-    for (int64_t i = 0; i < crema_blob_count(r.layer->blob[p]); i++) {
+    for (int64_t i = 0; i < crema_blob_count(r.layer->blob[p]); ++i) {
       if (diff[i] == 0) continue;
       print_error("%s %s, parameter %d of an empty batch: gradient %g\n", row->type, row->body, p,
                   (double)diff[i]);
@@ -262,7 +262,7 @@ static void check_empty_batch(const layer_row *row) {
 
 static void test_rows(void **state) {
   (void)state;
-  for (size_t i = 0; i < ROWS; i++) {
+  for (size_t i = 0; i < ROWS; ++i) {
     if (has_flag(&rows[i], 'S')) continue;
     check_gradients(&rows[i]);
     check_accumulation(&rows[i]);
@@ -277,9 +277,9 @@ static void test_every_layer_has_a_row(void **state) {
   size_t count = 0;
   const char *const *names = cr_layer_class_names(&count);
   (void)state;
-  for (size_t n = 0; n < count; n++) {
+  for (size_t n = 0; n < count; ++n) {
     bool found = false;
-    for (size_t i = 0; i < ROWS && !found; i++) found = strcmp(rows[i].type, names[n]) == 0;
+    for (size_t i = 0; i < ROWS && !found; ++i) found = strcmp(rows[i].type, names[n]) == 0;
     if (found) continue;
     print_error("layer type %s has no row in layer_rows.inc\n", names[n]);
     fail();
@@ -290,11 +290,11 @@ static void test_every_layer_in_place_has_a_row(void **state) {
   size_t count = 0;
   const char *const *names = cr_layer_class_names(&count);
   (void)state;
-  for (size_t n = 0; n < count; n++) {
+  for (size_t n = 0; n < count; ++n) {
     const cr_layer_class *class = NULL;
     bool found = false;
     RIG_OK(cr_layer_class_find(names[n], &class));
-    for (size_t i = 0; i < ROWS && !found; i++) {
+    for (size_t i = 0; i < ROWS && !found; ++i) {
       found = strcmp(rows[i].type, names[n]) == 0 &&
               (has_flag(&rows[i], 'I') || has_flag(&rows[i], 'N'));
     }

@@ -80,7 +80,7 @@ static bool is_size(const char *name) {
   static const char *const sizes[] = {
       "num_output", "input_dim", "tiles",    "dim", "num",   "channels", "height", "width",
       "top_k",      "kernel_h",  "kernel_w", "pad", "pad_h", "pad_w",    "sparse", "kernel_size"};
-  for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+  for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; ++i) {
     if (strcmp(name, sizes[i]) == 0) return true;
   }
   return false;
@@ -100,7 +100,7 @@ static void append_message(text_buffer *out, const ProtobufCMessageDescriptor *t
 /* The field's name in the schema: the compiler adds an underscore to names that C needs itself. */
 static void append_name(text_buffer *out, const ProtobufCFieldDescriptor *field) {
   size_t length = strlen(field->name);
-  if (length > 0 && field->name[length - 1] == '_') length--;
+  if (length > 0 && field->name[length - 1] == '_') --length;
   append(out, "%.*s", (int)length, field->name);
 }
 
@@ -131,18 +131,18 @@ static void append_value(text_buffer *out, const ProtobufCFieldDescriptor *field
 
 /* A random choice of the message's fields; lists have up to three entries. */
 static void append_message(text_buffer *out, const ProtobufCMessageDescriptor *type, int depth) {
-  for (unsigned i = 0; i < type->n_fields; i++) {
+  for (unsigned i = 0; i < type->n_fields; ++i) {
     const ProtobufCFieldDescriptor *field = &type->fields[i];
     uint32_t count = below(2);
     if (field->label == PROTOBUF_C_LABEL_REQUIRED) count = 1;
     if (field->label == PROTOBUF_C_LABEL_REPEATED && count > 0) count += below(3);
-    for (uint32_t k = 0; k < count; k++) append_value(out, field, depth);
+    for (uint32_t k = 0; k < count; ++k) append_value(out, field, depth);
   }
 }
 
 static const ProtobufCMessageDescriptor *message_of(const char *type, const char **name) {
   const ProtobufCMessageDescriptor *layer = &caffe__layer_parameter__descriptor;
-  for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
+  for (size_t i = 0; i < sizeof fields / sizeof fields[0]; ++i) {
     if (strcmp(fields[i].type, type) != 0) continue;
     *name = fields[i].field;
     const ProtobufCFieldDescriptor *field =
@@ -156,12 +156,12 @@ static const ProtobufCMessageDescriptor *message_of(const char *type, const char
 /* Shapes of `count` bottoms: mostly alike, sometimes not. */
 static void random_shapes(text_buffer *out, int count) {
   uint32_t axes = below(6), extent[6];
-  for (uint32_t a = 0; a < 6; a++) extent[a] = below(12) ? 1 + below(5) : 0;
-  for (int i = 0; i < count; i++) {
+  for (uint32_t a = 0; a < 6; ++a) extent[a] = below(12) ? 1 + below(5) : 0;
+  for (int i = 0; i < count; ++i) {
     if (i > 0) append(out, "|");
     if (below(4) == 0) axes = below(6);
     if (axes == 0) append(out, "-");
-    for (uint32_t a = 0; a < axes; a++) {
+    for (uint32_t a = 0; a < axes; ++a) {
       append(out, "%u ", below(8) ? extent[a] : 1 + below(4));
     }
   }
@@ -176,7 +176,7 @@ static void expect_text(crema_status status, const rig *r, const char *body) {
 }
 
 static bool tops_are_small(const rig *r) {
-  for (int i = 0; i < r->tops; i++) {
+  for (int i = 0; i < r->tops; ++i) {
     if (crema_blob_count(r->top[i]) > 1 << 20) return false;
   }
   return true;
@@ -186,18 +186,18 @@ static void run(rig *r, const char *body) {
   crema_status status = rig_setup(r);
   expect_text(status, r, body);
   if (status != CREMA_OK || !tops_are_small(r)) return;
-  for (int i = 0; i < r->bottoms; i++) {
+  for (int i = 0; i < r->bottoms; ++i) {
     float *value = rig_data(r->bottom[i]);
-    for (int64_t k = 0; k < crema_blob_count(r->bottom[i]); k++) {
+    for (int64_t k = 0; k < crema_blob_count(r->bottom[i]); ++k) {
       value[k] = (float)below(4) - (below(6) == 0 ? 1.5f : 0);
     }
   }
   status = rig_forward(r);
   expect_text(status, r, body);
   if (status != CREMA_OK || r->layer->class->backward == NULL) return;
-  for (int i = 0; i < r->tops; i++) {
+  for (int i = 0; i < r->tops; ++i) {
     float *diff = rig_diff(r->top[i]);
-    for (int64_t k = 0; k < crema_blob_count(r->top[i]); k++) diff[k] = 1;
+    for (int64_t k = 0; k < crema_blob_count(r->top[i]); ++k) diff[k] = 1;
   }
   expect_text(rig_backward(r), r, body);
 }
@@ -241,11 +241,11 @@ static void test_random_layers(void **state) {
   (void)state;
   print_message("seed %u (set CREMA_TEST_SEED to repeat)\n", seed);
   random_state = seed * 2654435761u | 1u;
-  for (size_t i = 0; i < count; i++) {
+  for (size_t i = 0; i < count; ++i) {
     const cr_layer_class *class = NULL;
     RIG_OK(cr_layer_class_find(names[i], &class));
     if (class->data_source) continue; /* they read files; src/data has its own tests */
-    for (int k = 0; k < 150; k++) worked += one_layer(names[i]);
+    for (int k = 0; k < 150; ++k) worked += one_layer(names[i]);
   }
   /* The test would prove nothing if all were refused. */
   assert_true(worked > 500);

@@ -7,14 +7,14 @@ static void s2_16_names_are_sorted(void **state) {
   const char *const *names = cr_layer_class_names(&count);
   (void)state;
   assert_true(count > 20);
-  for (size_t i = 1; i < count; i++) assert_true(strcmp(names[i - 1], names[i]) < 0);
+  for (size_t i = 1; i < count; ++i) assert_true(strcmp(names[i - 1], names[i]) < 0);
 }
 
 static void s2_16_every_name_finds_its_class(void **state) {
   size_t count = 0;
   const char *const *names = cr_layer_class_names(&count);
   (void)state;
-  for (size_t i = 0; i < count; i++) {
+  for (size_t i = 0; i < count; ++i) {
     const cr_layer_class *class = NULL;
     RIG_OK(cr_layer_class_find(names[i], &class));
     assert_string_equal(class->type, names[i]);
@@ -34,7 +34,7 @@ static void s2_16_unknown_types_are_told_the_known_ones(void **state) {
   assert_int_equal(cr_layer_class_find("Convolutoin", &class), CREMA_E_UNKNOWN_NAME);
   assert_non_null(strstr(crema_error_text(), "unknown layer type 'Convolutoin'"));
   assert_non_null(strstr(crema_error_text(), "did you mean 'Convolution'?"));
-  for (size_t i = 0; i < count; i++) assert_non_null(strstr(crema_error_text(), names[i]));
+  for (size_t i = 0; i < count; ++i) assert_non_null(strstr(crema_error_text(), names[i]));
   assert_int_equal(cr_layer_class_find("", &class), CREMA_E_UNKNOWN_NAME);
   assert_int_equal(cr_layer_class_find("@@@@@@@@@@", &class), CREMA_E_UNKNOWN_NAME);
   assert_null(strstr(crema_error_text(), "did you mean"));
@@ -62,7 +62,7 @@ static void test_destroy_accepts_null_and_unused_layers(void **state) {
   (void)state;
   cr_layer_destroy(NULL);
   /* A layer that was never set up is freed as well. */
-  for (size_t i = 0; i < count; i++) {
+  for (size_t i = 0; i < count; ++i) {
     rig r;
     rig_make(&r, names[i], "", CAFFE__PHASE__TEST, "1", 1);
     assert_string_equal(r.layer->class->type, names[i]);
@@ -98,7 +98,7 @@ static void test_keys_differ_by_name_and_seed(void **state) {
   RIG_OK(cr_layer_create(&param, CAFFE__PHASE__TRAIN, NULL, 1, NULL, &layer[2]));
   assert_true(layer[0]->key != layer[1]->key);
   assert_true(layer[0]->key != layer[2]->key);
-  for (int i = 0; i < 3; i++) cr_layer_destroy(layer[i]);
+  for (int i = 0; i < 3; ++i) cr_layer_destroy(layer[i]);
 }
 
 int main(void) {

@@ -34,7 +34,7 @@ static void keep(rig *r, copy *out) {
 }
 
 static bool is_equal(const copy *a, const copy *b) {
-  for (int64_t i = 0; i < a->count; i++) {
+  for (int64_t i = 0; i < a->count; ++i) {
     if (!(fabsf(a->value[i] - b->value[i]) <= 1e-5f * (1 + fabsf(b->value[i])))) return false;
   }
   return a->count == b->count;
@@ -87,7 +87,7 @@ static long fail_each(const layer_row *row) {
 static void test_layers(void **state) {
   (void)state;
   long all = 0;
-  for (int i = 0; i < ROWS; i++) {
+  for (int i = 0; i < ROWS; ++i) {
     if (has_flag(&rows[i], 'S')) continue;
     all += fail_each(&rows[i]);
   }

@@ -9,10 +9,10 @@ static bool learns_at(int64_t i) {
 
 static void set_diffs(rig *r, const layer_row *row) {
   set_top_diffs(r, row);
-  for (int t = 0; t < r->tops; t++) {
+  for (int t = 0; t < r->tops; ++t) {
     float *diff = rig_diff(r->top[t]);
     int64_t count = crema_blob_count(r->top[t]);
-    for (int64_t i = 0; i < count && count > 1; i++) {
+    for (int64_t i = 0; i < count && count > 1; ++i) {
       if (!learns_at(i)) diff[i] = 0;
     }
   }
@@ -22,7 +22,7 @@ static void set_diffs(rig *r, const layer_row *row) {
  * set_diffs.
  */
 static void overwrite(float *value, int64_t count, cr_values left) {
-  for (int64_t i = 0; i < count; i++) {
+  for (int64_t i = 0; i < count; ++i) {
     const bool learns = learns_at(i);
     if (left == CR_VALUES_LEARNING && learns) continue;
     if (left == CR_VALUES_SIGNS) value[i] *= learns ? 2.5f : 0.0f;
@@ -35,22 +35,22 @@ static void overwrite(float *value, int64_t count, cr_values left) {
 static float *gradients(rig *r, const layer_row *row, int bottom, cr_values left, int64_t *count) {
   int first = r->layer->class->loss ? 1 : 0;
   RIG_OK(rig_forward(r));
-  for (int t = first; t < r->tops && bottom < 0; t++) {
+  for (int t = first; t < r->tops && bottom < 0; ++t) {
     overwrite(rig_data(r->top[t]), crema_blob_count(r->top[t]), left);
   }
   if (bottom >= 0) {
     overwrite(rig_data(r->bottom[bottom]), crema_blob_count(r->bottom[bottom]), left);
   }
-  for (int p = 0; p < r->layer->params; p++) cr_tensor_set_zero(r->layer->blob[p]->diff);
-  for (int i = 0; i < r->bottoms; i++) cr_tensor_set_zero(r->bottom[i]->diff);
+  for (int p = 0; p < r->layer->params; ++p) cr_tensor_set_zero(r->layer->blob[p]->diff);
+  for (int i = 0; i < r->bottoms; ++i) cr_tensor_set_zero(r->bottom[i]->diff);
   set_diffs(r, row);
   RIG_OK(rig_backward(r));
   *count = 0;
-  for (int i = 0; i < r->bottoms; i++) *count += crema_blob_count(r->bottom[i]);
-  for (int p = 0; p < r->layer->params; p++) *count += crema_blob_count(r->layer->blob[p]);
+  for (int i = 0; i < r->bottoms; ++i) *count += crema_blob_count(r->bottom[i]);
+  for (int p = 0; p < r->layer->params; ++p) *count += crema_blob_count(r->layer->blob[p]);
   float *out = malloc(((size_t)*count + 1) * sizeof *out), *at = out;
   assert_non_null(out);
-  for (int i = 0; i < r->bottoms + r->layer->params; i++) {
+  for (int i = 0; i < r->bottoms + r->layer->params; ++i) {
     crema_blob *blob = i < r->bottoms ? r->bottom[i] : r->layer->blob[i - r->bottoms];
     memcpy(at, rig_diff(blob), (size_t)crema_blob_count(blob) * sizeof *at);
     at += crema_blob_count(blob);
@@ -63,14 +63,14 @@ static bool spoils(const layer_row *row, bool in_place, int bottom, cr_values le
   int64_t count = 0;
   rig r;
   float *found[2];
-  for (int k = 0; k < 2; k++) {
+  for (int k = 0; k < 2; ++k) {
     uint32_t random = 123459876u;
     make(&r, row, in_place, &random);
     found[k] = gradients(&r, row, bottom, k == 0 ? CR_VALUES_ALL : left, &count);
     rig_free(&r);
   }
   bool changed = false;
-  for (int64_t i = 0; i < count; i++) {
+  for (int64_t i = 0; i < count; ++i) {
     changed = changed || !(fabsf(found[0][i] - found[1][i]) <= 1e-5f * (1 + fabsf(found[0][i])));
   }
   free(found[0]);
@@ -90,7 +90,7 @@ static cr_values needs_of(const layer_row *row, bool in_place) {
 
 static void check_needs(const layer_row *row, bool in_place) {
   const cr_values needs = needs_of(row, in_place);
-  for (int left = CR_VALUES_NONE; left < CR_VALUES_ALL; left++) {
+  for (int left = CR_VALUES_NONE; left < CR_VALUES_ALL; ++left) {
     bool changed = spoils(row, in_place, -1, (cr_values)left);
     if (changed == (left < (int)needs)) continue;
     print_error("%s %s%s needs %d, but gradients %s with %d left\n", row->type, row->body,
@@ -102,7 +102,7 @@ static void check_needs(const layer_row *row, bool in_place) {
 
 static void layers_need_what_they_say(void **state) {
   (void)state;
-  for (size_t i = 0; i < ROWS; i++) {
+  for (size_t i = 0; i < ROWS; ++i) {
     if (has_flag(&rows[i], 'S') || has_flag(&rows[i], 'N')) continue;
     check_needs(&rows[i], false);
     if (has_flag(&rows[i], 'I')) check_needs(&rows[i], true);
@@ -121,9 +121,9 @@ static bool says_it_reads(const layer_row *row, int bottom) {
 
 static void layers_read_what_they_say(void **state) {
   (void)state;
-  for (size_t k = 0; k < ROWS; k++) {
+  for (size_t k = 0; k < ROWS; ++k) {
     if (has_flag(&rows[k], 'S') || has_flag(&rows[k], 'N')) continue;
-    for (int i = 0; rows[k].values[i] != '\0'; i++) {
+    for (int i = 0; rows[k].values[i] != '\0'; ++i) {
       if (rows[k].values[i] != 'n' && rows[k].values[i] != 'p') continue;
       bool reads = says_it_reads(&rows[k], i);
       if (reads == spoils(&rows[k], false, i, CR_VALUES_NONE)) continue;
@@ -136,7 +136,7 @@ static void layers_read_what_they_say(void **state) {
 
 static void layers_leave_what_they_say(void **state) {
   (void)state;
-  for (size_t k = 0; k < ROWS; k++) {
+  for (size_t k = 0; k < ROWS; ++k) {
     uint32_t random = 123459876u;
     rig r;
     if (!has_flag(&rows[k], 'I')) continue;
@@ -148,10 +148,10 @@ static void layers_leave_what_they_say(void **state) {
     assert_non_null(before);
     memcpy(before, rig_data(r.bottom[0]), (size_t)count * sizeof *before);
     RIG_OK(rig_forward(&r));
-    for (int64_t i = 0; i < count; i++) rig_diff(r.top[0])[i] = 1;
+    for (int64_t i = 0; i < count; ++i) rig_diff(r.top[0])[i] = 1;
     RIG_OK(rig_backward(&r));
     const float *after = rig_data(r.top[0]), *diff = rig_diff(r.bottom[0]);
-    for (int64_t i = 0; i < count; i++) {
+    for (int64_t i = 0; i < count; ++i) {
       bool learns = diff[i] != 0;
       if (leaves == CR_VALUES_SIGNS && learns) assert_true((after[i] > 0) == (before[i] > 0));
       if (leaves == CR_VALUES_LEARNING && learns) assert_true(after[i] == before[i]);

@@ -8,13 +8,13 @@ static void test_dropout_masks(void **state) {
            1);
   RIG_OK(rig_setup(&r));
   float *x = rig_data(r.bottom[0]);
-  for (int i = 0; i < 10000; i++) x[i] = 3;
+  for (int i = 0; i < 10000; ++i) x[i] = 3;
   RIG_OK(rig_forward(&r));
   float *first = malloc(10000 * sizeof *first);
   assert_non_null(first);
   memcpy(first, rig_data(r.top[0]), 10000 * sizeof *first);
   int zeros = 0, changed = 0;
-  for (int i = 0; i < 10000; i++) {
+  for (int i = 0; i < 10000; ++i) {
     assert_true(first[i] == 0 || fabsf(first[i] - 4) < 1e-5f);
     zeros += first[i] == 0;
   }
@@ -22,9 +22,9 @@ static void test_dropout_masks(void **state) {
   /* The same pass again draws the same mask, the next pass another one. */
   RIG_OK(rig_forward(&r));
   assert_memory_equal(first, rig_data(r.top[0]), 10000 * sizeof *first);
-  r.layer->pass++;
+  ++r.layer->pass;
   RIG_OK(rig_forward(&r));
-  for (int i = 0; i < 10000; i++) changed += rig_data(r.top[0])[i] != first[i];
+  for (int i = 0; i < 10000; ++i) changed += rig_data(r.top[0])[i] != first[i];
   assert_in_range(changed, 3000, 4500);
   free(first);
   rig_free(&r);
@@ -33,12 +33,12 @@ static void test_dropout_masks(void **state) {
 static void test_dropout_seed(void **state) {
   float out[2][64];
   (void)state;
-  for (int k = 0; k < 2; k++) {
+  for (int k = 0; k < 2; ++k) {
     rig r;
     rig_make(&r, "Dropout", "dropout_param { random_seed: 5 }", CAFFE__PHASE__TRAIN, "64", 1);
     r.layer->key = (uint64_t)k; /* does not matter with a seed of its own */
     RIG_OK(rig_setup(&r));
-    for (int i = 0; i < 64; i++) rig_data(r.bottom[0])[i] = 1;
+    for (int i = 0; i < 64; ++i) rig_data(r.bottom[0])[i] = 1;
     RIG_OK(rig_forward(&r));
     memcpy(out[k], rig_data(r.top[0]), sizeof out[k]);
     rig_free(&r);
@@ -59,11 +59,11 @@ static void test_stochastic_pooling(void **state) {
   RIG_OK(rig_setup(&train));
   RIG_OK(rig_setup(&test));
   float *x = rig_data(train.bottom[0]);
-  for (int i = 0; i < 16000; i++) x[i] = window[i / 8 % 2 * 2 + i % 2];
+  for (int i = 0; i < 16000; ++i) x[i] = window[i / 8 % 2 * 2 + i % 2];
   memcpy(rig_data(test.bottom[0]), window, sizeof window);
   RIG_OK(rig_forward(&train));
   const float *y = rig_data(train.top[0]);
-  for (int i = 0; i < 4000; i++) {
+  for (int i = 0; i < 4000; ++i) {
     assert_true(y[i] == 1 || y[i] == 2 || y[i] == 5);
     drawn[(int)y[i]]++;
   }
@@ -73,10 +73,10 @@ static void test_stochastic_pooling(void **state) {
   RIG_OK(rig_forward(&test));
   assert_true(fabsf(rig_data(test.top[0])[0] - 30.0f / 8) < 1e-6f);
   /* A gradient goes to the value that was drawn, and to that alone. */
-  for (int i = 0; i < 4000; i++) rig_diff(train.top[0])[i] = 1;
+  for (int i = 0; i < 4000; ++i) rig_diff(train.top[0])[i] = 1;
   RIG_OK(rig_backward(&train));
   double sum = 0;
-  for (int i = 0; i < 16000; i++) {
+  for (int i = 0; i < 16000; ++i) {
     float d = rig_diff(train.bottom[0])[i];
     assert_true(d == 0 || (d == 1 && x[i] > 0));
     sum += (double)d;

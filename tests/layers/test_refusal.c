@@ -19,7 +19,7 @@ static const refusal refusals[] = {
 static void test_refusals(void **state) {
   int wrong = 0;
   (void)state;
-  for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++) {
+  for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; ++i) {
     const refusal *c = &refusals[i];
     rig r;
     rig_make(&r, c->type, c->body, CAFFE__PHASE__TRAIN, c->shapes, c->tops);
@@ -30,7 +30,7 @@ static void test_refusals(void **state) {
       print_error("%s { %s } on %s: %s, '%s'; expected %s, '%s'\n", c->type, c->body,
                   c->shapes ? c->shapes : "nothing", crema_status_name(status), text,
                   crema_status_name(c->status), c->text);
-      wrong++;
+      ++wrong;
     }
     rig_free(&r);
   }
@@ -60,7 +60,7 @@ static void test_in_place(void **state) {
   size_t count = 0;
   const char *const *names = cr_layer_class_names(&count);
   (void)state;
-  for (size_t i = 0; i < count; i++) {
+  for (size_t i = 0; i < count; ++i) {
     rig r;
     rig_make(&r, names[i], "", CAFFE__PHASE__TEST, "2 3|2 3", 2);
     RIG_OK(cr_layer_check_in_place(r.layer, r.bottom, r.top));
@@ -80,8 +80,8 @@ static void test_labels_out_of_range(void **state) {
   static const char *const types[] = {"SoftmaxWithLoss", "Accuracy"};
   static const float bad[] = {-1, 3, 1e30f, NAN};
   (void)state;
-  for (int t = 0; t < 2; t++) {
-    for (int i = 0; i < 4; i++) {
+  for (int t = 0; t < 2; ++t) {
+    for (int i = 0; i < 4; ++i) {
       rig r;
       rig_make(&r, types[t], "", CAFFE__PHASE__TRAIN, "2 3|2", 1);
       RIG_OK(rig_setup(&r));

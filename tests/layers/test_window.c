@@ -8,10 +8,10 @@ static void run(rig *r, const char *type, const char *body, const char *shape, f
   rig_make(r, type, body, CAFFE__PHASE__TRAIN, shape, 1);
   RIG_OK(rig_setup(r));
   float *value = rig_data(r->bottom[0]);
-  for (int64_t i = 0; i < crema_blob_count(r->bottom[0]); i++) value[i] = first + (float)i;
+  for (int64_t i = 0; i < crema_blob_count(r->bottom[0]); ++i) value[i] = first + (float)i;
   RIG_OK(rig_forward(r));
   float *diff = rig_diff(r->top[0]);
-  for (int64_t i = 0; i < crema_blob_count(r->top[0]); i++) diff[i] = 1;
+  for (int64_t i = 0; i < crema_blob_count(r->top[0]); ++i) diff[i] = 1;
   RIG_OK(rig_backward(r));
 }
 
@@ -24,10 +24,10 @@ static void test_far_stride(void **state) {
       "weight_filler { value: 2 } bias_filler { value: 0.5 } }",
       "1 1 4 4", 3);
   assert_int_equal(crema_blob_count(r.top[0]), 9);
-  for (int i = 0; i < 9; i++) {
+  for (int i = 0; i < 9; ++i) {
     assert_float_equal(rig_data(r.top[0])[i], i == 4 ? 6.5f : 0.5f, 0);
   }
-  for (int i = 0; i < 16; i++) {
+  for (int i = 0; i < 16; ++i) {
     assert_float_equal(rig_diff(r.bottom[0])[i], i == 0 ? 2.0f : 0.0f, 0);
   }
   assert_float_equal(rig_diff(r.layer->blob[0])[0], 3, 0);
@@ -40,7 +40,7 @@ static void test_windows_behind_the_input(void **state) {
   static const char *const methods[] = {"MAX", "AVE"};
   static const char *const strides[] = {"3", "2147483647"};
   (void)state;
-  for (int i = 0; i < 4; i++) {
+  for (int i = 0; i < 4; ++i) {
     bool max = i % 2 == 0;
     char body[200];
     rig r;
@@ -48,7 +48,7 @@ static void test_windows_behind_the_input(void **state) {
              methods[i % 2], strides[i / 2]);
     run(&r, "Pooling", body, "1 16 2 2", 7);
     assert_int_equal(crema_blob_count(r.top[0]), 16 * 2 * 2);
-    for (int k = 0; k < 16 * 4; k++) {
+    for (int k = 0; k < 16 * 4; ++k) {
       float expected = k % 4 == 0 ? 7.0f + (float)k : max ? -FLT_MAX : 0.0f;
       assert_true(rig_data(r.top[0])[k] == expected);
       assert_true(rig_diff(r.bottom[0])[k] == (k % 4 == 0 ? 1.0f : 0.0f));
@@ -61,7 +61,7 @@ static void test_windows_behind_the_input(void **state) {
 static void test_padding_cuts_both_axes(void **state) {
   static const int64_t extent[][2] = {{3, 2}, {3, 3}};
   (void)state;
-  for (int padded = 1; padded >= 0; padded--) {
+  for (int padded = 1; padded >= 0; --padded) {
     char body[200];
     rig r;
     snprintf(
@@ -83,14 +83,14 @@ static void test_far_kernel(void **state) {
   run(&r, "Pooling", "pooling_param { kernel_size: 30000 pad: 29999 stride: 100000 }", "1 2 2 2",
       8);
   assert_int_equal(crema_blob_count(r.top[0]), 2);
-  for (int c = 0; c < 2; c++) {
+  for (int c = 0; c < 2; ++c) {
     assert_true(rig_data(r.top[0])[c] == 8.0f + 4.0f * (float)c);
-    for (int k = 0; k < 4; k++) assert_true(rig_diff(r.bottom[0])[4 * c + k] == (k == 0));
+    for (int k = 0; k < 4; ++k) assert_true(rig_diff(r.bottom[0])[4 * c + k] == (k == 0));
   }
   rig_free(&r);
   run(&r, "Pooling", "pooling_param { pool: AVE kernel_size: 30000 pad: 29999 stride: 100000 }",
       "1 2 2 2", 8);
-  for (int c = 0; c < 2; c++) {
+  for (int c = 0; c < 2; ++c) {
     double expected = (8.0 + 4.0 * c) / (size * size);
     assert_true(fabs((double)rig_data(r.top[0])[c] - expected) <= 1e-6 * expected);
   }

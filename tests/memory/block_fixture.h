@@ -73,7 +73,7 @@ static inline void fill_gpu(fixture *f, crema_devptr data, unsigned char value) 
 }
 
 static inline void expect_bytes(const unsigned char *data, unsigned char value) {
-  for (int i = 0; i < SIZE; i++) assert_int_equal(data[i], value);
+  for (int i = 0; i < SIZE; ++i) assert_int_equal(data[i], value);
 }
 
 static inline void expect_gpu_bytes(crema_devptr data, unsigned char value) {

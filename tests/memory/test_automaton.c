@@ -82,7 +82,7 @@ static void end(walk *w) {
 }
 
 static bool all_are(const unsigned char *bytes, unsigned char value) {
-  for (int i = 0; i < SIZE; i++) {
+  for (int i = 0; i < SIZE; ++i) {
     if (bytes[i] != value) return false;
   }
   return true;
@@ -194,8 +194,8 @@ static void s0_11_every_state_and_operation(void **state) {
   (void)state;
   walk w;
   begin(&w, false);
-  for (int head = 0; head < 4; head++) {
-    for (int o = 0; o < OPS; o++) {
+  for (int head = 0; head < 4; ++head) {
+    for (int o = 0; o < OPS; ++o) {
       bring_to(&w, (crema_head)head);
       if (!step(&w, (op)o)) fail_msg("state %d, %s", head, op_name[o]);
     }
@@ -210,8 +210,8 @@ static void s0_11_destroying_in_every_state(void **state) {
   walk w;
   begin(&w, false);
   size_t live = cr_pool_describe(w.device->pool).live_blocks;
-  for (int head = 0; head < 4; head++) {
-    for (int adopted = 0; adopted < 2; adopted++) {
+  for (int head = 0; head < 4; ++head) {
+    for (int adopted = 0; adopted < 2; ++adopted) {
       bring_to(&w, (crema_head)head);
       if (adopted == 1) {
         /* Both sides are the caller's; then the state once more. */
@@ -241,8 +241,8 @@ static void s0_17_const_access_never_claims_the_head(void **state) {
   (void)state;
   walk w;
   begin(&w, false);
-  for (int head = 1; head < 4; head++) {
-    for (int o = OP_CPU; o <= OP_GPU; o++) {
+  for (int head = 1; head < 4; ++head) {
+    for (int o = OP_CPU; o <= OP_GPU; ++o) {
       bring_to(&w, (crema_head)head);
       assert_true(step(&w, (op)o));
       int after = (int)crema_syncedmem_head(w.memory);
@@ -279,7 +279,7 @@ static bool same_picture(const picture *a, const picture *b) {
 static bool names_operation(const char *text) {
   static const char *const operation[] = {"allocation", "copy", "zero fill", "ordering"};
   bool named = false;
-  for (int i = 0; i < 4; i++) named = named || strstr(text, operation[i]) != NULL;
+  for (int i = 0; i < 4; ++i) named = named || strstr(text, operation[i]) != NULL;
   return named && strstr(text, "sim:0") != NULL && strstr(text, "24 bytes") != NULL;
 }
 
@@ -315,15 +315,15 @@ static void s0_28_a_failure_anywhere_changes_nothing(void **state) {
   walk w;
   begin(&w, false);
   int failures = 0;
-  for (int head = 0; head < 4; head++) {
-    for (int o = 0; o < OP_SET_CPU; o++) {
-      for (int nth = 1; nth <= OPERATIONS; nth++) {
+  for (int head = 0; head < 4; ++head) {
+    for (int o = 0; o < OP_SET_CPU; ++o) {
+      for (int nth = 1; nth <= OPERATIONS; ++nth) {
         failures += fail_nth(&w, (crema_head)head, (op)o, nth, CR_SIM_ANY, false);
       }
       failures += fail_nth(&w, (crema_head)head, (op)o, 1, CR_SIM_H2D, true);
       failures += fail_nth(&w, (crema_head)head, (op)o, 1, CR_SIM_D2H, true);
     }
-    for (int nth = 1; nth <= OPERATIONS; nth++) {
+    for (int nth = 1; nth <= OPERATIONS; ++nth) {
       failures += fail_nth(&w, (crema_head)head, OP_ASYNC_PUSH, nth, CR_SIM_ANY, false);
     }
   }
@@ -404,7 +404,7 @@ static unsigned char *draw_steps(uint32_t seed, size_t count, bool faults) {
   assert_non_null(steps);
   cr_mt19937 rng;
   cr_mt19937_seed(&rng, seed);
-  for (size_t i = 0; i < count; i++) steps[i] = draw_step(&rng, faults);
+  for (size_t i = 0; i < count; ++i) steps[i] = draw_step(&rng, faults);
   return steps;
 }
 
@@ -415,7 +415,7 @@ static int run_walk(size_t count, bool faults) {
   size_t at = replay(steps, count, &r);
   if (at < count) {
     size_t left = walk_shrink(steps, at + 1, 1, replay_fails, &r);
-    for (size_t i = 0; i < left; i++) {
+    for (size_t i = 0; i < left; ++i) {
       print_error("%s, fault %d\n", op_name[op_of(steps[i])], fault_of(steps[i]));
     }
     fail_msg("walk of seed %u fails at step %zu; the sequence above is enough", seed, at);

@@ -23,9 +23,9 @@ static void starts_as_zero(void **state) {
   assert_true(crema_shape_equal(crema_blob_shape(blob), &shape));
   const float *value = NULL;
   assert_int_equal(crema_blob_cpu_data(blob, &value), CREMA_OK);
-  for (int i = 0; i < 120; i++) assert_true(value[i] == 0);
+  for (int i = 0; i < 120; ++i) assert_true(value[i] == 0);
   assert_int_equal(crema_blob_cpu_diff(blob, &value), CREMA_OK);
-  for (int i = 0; i < 120; i++) assert_true(value[i] == 0);
+  for (int i = 0; i < 120; ++i) assert_true(value[i] == 0);
   crema_blob_destroy(blob);
   crema_blob_destroy(NULL);
 }
@@ -36,7 +36,7 @@ static void data_and_diff_are_separate(void **state) {
   float *data = NULL, *diff = NULL;
   assert_int_equal(crema_blob_mutable_cpu_data(blob, &data), CREMA_OK);
   assert_int_equal(crema_blob_mutable_cpu_diff(blob, &diff), CREMA_OK);
-  for (int i = 0; i < 3; i++) {
+  for (int i = 0; i < 3; ++i) {
     data[i] = (float)(i - 1);
     diff[i] = 10;
   }
@@ -54,14 +54,14 @@ static void data_and_diff_are_separate(void **state) {
 
 static void sums_of_any_length(void **state) {
   (void)state;
-  for (int64_t count = 0; count < 40; count++) {
+  for (int64_t count = 0; count < 40; ++count) {
     crema_dtype types[] = {CREMA_F32, CREMA_F64, CREMA_F16};
-    for (int t = 0; t < 3; t++) {
+    for (int t = 0; t < 3; ++t) {
       crema_blob *blob = new_blob(cr_shape_1(count), types[t]);
       float *data = NULL;
       double sum = -1, squares = -1;
       assert_int_equal(crema_blob_mutable_cpu_data(blob, &data), CREMA_OK);
-      for (int64_t i = 0; i < count; i++) data[i] = (float)(i % 2 == 0 ? i : -i);
+      for (int64_t i = 0; i < count; ++i) data[i] = (float)(i % 2 == 0 ? i : -i);
       assert_int_equal(cr_blob_asum_data(blob, &sum), CREMA_OK);
       assert_int_equal(cr_blob_sumsq_data(blob, &squares), CREMA_OK);
       assert_true(sum == (double)(count * (count - 1) / 2));
@@ -94,10 +94,11 @@ static void a_failed_reshape_changes_nothing(void **state) {
   float *data = NULL;
   crema_devptr half = {0};
   assert_int_equal(crema_blob_mutable_cpu_data(blob, &data), CREMA_OK);
-  for (int i = 0; i < 15; i++) data[i] = (float)i;
+  for (int i = 0; i < 15; ++i) data[i] = (float)i;
   assert_int_equal(
-      cr_tensor_write(blob->diff, cr_host_context(), (cr_form){CREMA_F16, NULL}, &half), CREMA_OK);
-  for (int i = 0; i < 15; i++) ((uint16_t *)half.address)[i] = 0x3c00;
+      cr_tensor_write(blob->diff, cr_host_context(), (cr_format){CREMA_F16, NULL}, &half),
+      CREMA_OK);
+  for (int i = 0; i < 15; ++i) ((uint16_t *)half.address)[i] = 0x3c00;
   cr_host_set_allocator(&broken);
   crema_status status = crema_blob_reshape(blob, &smaller);
   cr_host_set_allocator(NULL);
@@ -107,10 +108,10 @@ static void a_failed_reshape_changes_nothing(void **state) {
   assert_int_equal(cr_tensor_count(blob->diff), 15);
   const float *value = NULL;
   assert_int_equal(crema_blob_cpu_data(blob, &value), CREMA_OK);
-  for (int i = 0; i < 15; i++) assert_true(value[i] == (float)i);
+  for (int i = 0; i < 15; ++i) assert_true(value[i] == (float)i);
   assert_int_equal(crema_blob_reshape(blob, &smaller), CREMA_OK);
   assert_int_equal(crema_blob_cpu_diff(blob, &value), CREMA_OK);
-  for (int i = 0; i < 10; i++) assert_true(value[i] == 1);
+  for (int i = 0; i < 10; ++i) assert_true(value[i] == 1);
   crema_blob_destroy(blob);
 }
 
@@ -144,20 +145,20 @@ static void s0_25_reshape(void **state) {
   crema_blob *blob = new_blob(cr_shape_2(3, 4), CREMA_F32);
   float *data = NULL;
   assert_int_equal(crema_blob_mutable_cpu_data(blob, &data), CREMA_OK);
-  for (int i = 0; i < 12; i++) data[i] = (float)i;
+  for (int i = 0; i < 12; ++i) data[i] = (float)i;
   crema_shape smaller = cr_shape_3(2, 2, 2), huge = cr_shape_2(INT64_MAX / 4, 3);
   crema_shape many = {.axes = 33};
   assert_int_equal(crema_blob_reshape(blob, &smaller), CREMA_OK);
   const float *value = NULL;
   assert_int_equal(crema_blob_cpu_data(blob, &value), CREMA_OK);
-  for (int i = 0; i < 8; i++) assert_true(value[i] == (float)i);
+  for (int i = 0; i < 8; ++i) assert_true(value[i] == (float)i);
   assert_int_equal(crema_blob_reshape(blob, &huge), CREMA_E_SHAPE);
   assert_int_equal(crema_blob_reshape(blob, &many), CREMA_E_SHAPE);
   assert_true(crema_shape_equal(crema_blob_shape(blob), &smaller));
   crema_shape larger = cr_shape_1(100);
   assert_int_equal(crema_blob_reshape(blob, &larger), CREMA_OK);
   assert_int_equal(crema_blob_cpu_data(blob, &value), CREMA_OK);
-  for (int i = 0; i < 100; i++) assert_true(value[i] == 0);
+  for (int i = 0; i < 100; ++i) assert_true(value[i] == 0);
   crema_blob_destroy(blob);
 }
 
@@ -188,7 +189,7 @@ static void host_access_converts_other_types(void **state) {
   crema_blob *blob = new_blob(cr_shape_1(3), CREMA_F64);
   void *doubles = NULL;
   assert_int_equal(cr_tensor_host_write(blob->data, &doubles), CREMA_OK);
-  for (int i = 0; i < 3; i++) ((double *)doubles)[i] = i + 0.5;
+  for (int i = 0; i < 3; ++i) ((double *)doubles)[i] = i + 0.5;
   const float *value = NULL;
   assert_int_equal(crema_blob_cpu_data(blob, &value), CREMA_OK);
   assert_true(value[2] == 2.5f);

@@ -66,7 +66,7 @@ static void s0_12_s0_13_all_that_was_made_is_zero(void **state) {
   (void)state;
   static const cr_host_allocator poisoned = {poisoned_alloc, poisoned_free, NULL};
   cr_host_set_allocator(&poisoned);
-  for (int on_device = 0; on_device < 2; on_device++) {
+  for (int on_device = 0; on_device < 2; ++on_device) {
     fixture f = begin();
     /* The device side is there, and holds nothing yet. */
     cr_sim_fail(CR_SIM_ZERO, 1, CREMA_E_DEVICE, false);
@@ -136,7 +136,7 @@ static void expect_races(fixture *f, size_t races) {
 /* The race checker hears of every way in which the host gets at bytes that a push still reads. */
 static void s0_21_the_checker_hears_of_every_host_access(void **state) {
   (void)state;
-  for (int way = 0; way < 4; way++) {
+  for (int way = 0; way < 4; ++way) {
     cr_sim_options options = sim_test_options(1);
     options.stepped = true;
     fixture f = begin_with(&options);

@@ -83,7 +83,7 @@ static void s0_19_s0_21_adopting_memory_while_a_push_is_under_way(void **state) 
   (void)state;
   cr_sim_options options = sim_test_options(2);
   options.stepped = true;
-  for (int other = 0; other < 2; other++) {
+  for (int other = 0; other < 2; ++other) {
     fixture f = begin_with(&options);
     crema_device *device = sim_test_device(other);
     crema_devptr theirs = {0};
@@ -160,7 +160,7 @@ static void s0_27_use_on_a_foreign_device_is_detected(void **state) {
 static void s0_29_concurrent_use_trips(void **state) {
   (void)state;
   fixture f = begin();
-  for (int head = 0; head < 4; head++) {
+  for (int head = 0; head < 4; ++head) {
     crema_devptr data = {0};
     const void *host = NULL;
     void *change = NULL;
@@ -185,7 +185,7 @@ static void s0_29_concurrent_use_trips(void **state) {
         crema_syncedmem_set_cpu_data(f.memory, mine),
         crema_syncedmem_set_gpu_data(f.memory, (crema_devptr){64}),
     };
-    for (size_t i = 0; i < sizeof status / sizeof status[0]; i++) {
+    for (size_t i = 0; i < sizeof status / sizeof status[0]; ++i) {
       if (status[i] != CREMA_E_STATE) fail_msg("state %d, way %zu", head, i);
     }
     assert_int_equal(crema_syncedmem_head(f.memory), head);
@@ -260,7 +260,7 @@ static crema_status far_side(void *arg) {
   relay *r = arg;
   crema_context *context = NULL;
   CR_TRY(cr_thread_context(r->device, 0, &context));
-  for (int i = 0; i < RELAYS; i++) {
+  for (int i = 0; i < RELAYS; ++i) {
     void *element = NULL;
     crema_devptr data = {0};
     CR_TRY(cr_queue_pop(r->pair->full, NULL, &element));
@@ -281,7 +281,7 @@ static void s0_29_hand_over_by_queue(void **state) {
   cr_thread *thread = NULL;
   assert_int_equal(cr_queue_pair_init(&pair, element, 1), CREMA_OK);
   assert_int_equal(cr_thread_start(&thread, "far", far_side, &r), CREMA_OK);
-  for (int i = 0; i < RELAYS; i++) {
+  for (int i = 0; i < RELAYS; ++i) {
     void *got = NULL;
     assert_int_equal(cr_queue_pop(pair.free, NULL, &got), CREMA_OK);
     unsigned char *host = mutable_cpu(got);

@@ -38,7 +38,7 @@ static void fill(fixture *f) {
   float *data = NULL, *diff = NULL;
   assert_int_equal(crema_blob_mutable_cpu_data(f->blob, &data), CREMA_OK);
   assert_int_equal(crema_blob_mutable_cpu_diff(f->blob, &diff), CREMA_OK);
-  for (int i = 0; i < COUNT; i++) {
+  for (int i = 0; i < COUNT; ++i) {
     data[i] = (float)(i - 500);
     diff[i] = (float)(2 * i);
   }
@@ -80,7 +80,7 @@ static void s0_26_sums_run_where_the_head_is(void **state) {
 static void s0_26_scale_and_update_run_where_the_head_is(void **state) {
   (void)state;
   /* Newest on the host, on the device, on both. */
-  for (int place = 0; place < 3; place++) {
+  for (int place = 0; place < 3; ++place) {
     int on_device = place > 0;
     fixture f = begin();
     /* Never set: scaling does nothing, an update is an error. */
@@ -96,7 +96,7 @@ static void s0_26_scale_and_update_run_where_the_head_is(void **state) {
     const float *data = NULL, *diff = NULL;
     assert_int_equal(crema_blob_cpu_data(f.blob, &data), CREMA_OK);
     assert_int_equal(crema_blob_cpu_diff(f.blob, &diff), CREMA_OK);
-    for (int i = 0; i < COUNT; i++) {
+    for (int i = 0; i < COUNT; ++i) {
       assert_true(data[i] == (float)(4 * (i - 500) - 2 * i));
       assert_true(diff[i] == (float)(2 * i));
     }
@@ -109,21 +109,21 @@ static void s4_36_update_with_other_types(void **state) {
   crema_shape shape = cr_shape_1(4);
   const crema_dtype type[][2] = {
       {CREMA_F32, CREMA_F16}, {CREMA_F64, CREMA_F32}, {CREMA_F16, CREMA_F16}};
-  for (int t = 0; t < 3; t++) {
+  for (int t = 0; t < 3; ++t) {
     crema_blob *blob = NULL;
     float *data = NULL, *diff = NULL;
     const float *result = NULL;
     assert_int_equal(cr_blob_create_typed(&shape, type[t][0], type[t][1], &blob), CREMA_OK);
     assert_int_equal(crema_blob_mutable_cpu_data(blob, &data), CREMA_OK);
     assert_int_equal(crema_blob_mutable_cpu_diff(blob, &diff), CREMA_OK);
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 4; ++i) {
       data[i] = (float)i;
       diff[i] = 0.25f * (float)i;
     }
     assert_int_equal(cr_blob_update(blob), CREMA_OK);
     assert_int_equal(cr_tensor_scale(blob->data, 2), CREMA_OK);
     assert_int_equal(crema_blob_cpu_data(blob, &result), CREMA_OK);
-    for (int i = 0; i < 4; i++) assert_true(result[i] == 1.5f * (float)i);
+    for (int i = 0; i < 4; ++i) assert_true(result[i] == 1.5f * (float)i);
     crema_blob_destroy(blob);
   }
   crema_blob *whole = NULL;
@@ -140,7 +140,7 @@ static void s0_26_s4_36_updates_with_odd_differences(void **state) {
   fixture f = begin();
   cr_tensor *difference = NULL;
   fill(&f);
-  for (int64_t count = COUNT - 1; count <= COUNT + 1; count++) {
+  for (int64_t count = COUNT - 1; count <= COUNT + 1; ++count) {
     assert_int_equal(cr_tensor_create(CREMA_F32, count, &difference), CREMA_OK);
     cr_sim_reset_counts();
     to_device(&f, false);
@@ -165,17 +165,17 @@ static void s0_23_a_batch_filled_through_views(void **state) {
   assert_int_equal(cr_tensor_host_write(batch, &data), CREMA_OK);
   assert_int_equal(cr_tensor_view_make(batch, 995, 10, &view), CREMA_E_RANGE);
   assert_int_equal(cr_tensor_view_make(batch, -1, 10, &view), CREMA_E_RANGE);
-  for (int i = 0; i < 100; i++) {
+  for (int i = 0; i < 100; ++i) {
     assert_int_equal(cr_tensor_view_make(batch, 10 * i, 10, &view), CREMA_OK);
     assert_int_equal(cr_tensor_view_data(&view, batch, &item), CREMA_OK);
     assert_ptr_equal(item, (float *)data + 10 * i);
-    for (int k = 0; k < 10; k++) ((float *)item)[k] = (float)(10 * i + k);
+    for (int k = 0; k < 10; ++k) ((float *)item)[k] = (float)(10 * i + k);
   }
   crema_devptr device = {0};
   float seen[COUNT];
   assert_int_equal(cr_tensor_read(batch, f.context, CR_PLAIN_F32, &device), CREMA_OK);
   assert_true(cr_sim_peek(device, seen, sizeof seen));
-  for (int i = 0; i < COUNT; i++) assert_true(seen[i] == (float)i);
+  for (int i = 0; i < COUNT; ++i) assert_true(seen[i] == (float)i);
   /* With a copy on the device, what is written through a view would be missed. */
   assert_int_equal(cr_tensor_view_data(&view, batch, &item), CREMA_E_STATE);
   assert_int_equal(cr_tensor_host_update(batch, &data), CREMA_OK);
@@ -184,7 +184,7 @@ static void s0_23_a_batch_filled_through_views(void **state) {
   assert_int_equal(cr_tensor_resize(batch, 2 * COUNT), CREMA_OK);
   assert_int_equal(cr_tensor_view_data(&view, batch, &item), CREMA_E_STATE);
   /* Another tensor in the place of one that is gone, wherever its memory lies. */
-  for (int i = 0; i < 10; i++) {
+  for (int i = 0; i < 10; ++i) {
     cr_tensor *first = NULL, *second = NULL;
     assert_int_equal(cr_tensor_create(CREMA_F32, 10, &first), CREMA_OK);
     assert_int_equal(cr_tensor_host_write(first, &data), CREMA_OK);
@@ -207,17 +207,17 @@ static void s0_24_adopted_data_after_shrinking(void **state) {
   crema_shape large = cr_shape_1(100), small = cr_shape_1(6);
   assert_int_equal(crema_blob_create(&large, &blob), CREMA_OK);
   assert_int_equal(crema_blob_mutable_cpu_diff(blob, &diff), CREMA_OK);
-  for (int i = 0; i < 100; i++) diff[i] = 9;
+  for (int i = 0; i < 100; ++i) diff[i] = 9;
   assert_int_equal(crema_blob_reshape(blob, &small), CREMA_OK);
   assert_int_equal(crema_blob_set_cpu_data(blob, NULL), CREMA_E_ARGUMENT);
   assert_int_equal(crema_blob_set_cpu_data(blob, mine), CREMA_OK);
   assert_int_equal(crema_blob_cpu_data(blob, &value), CREMA_OK);
   assert_ptr_equal(value, mine);
   assert_int_equal(crema_blob_cpu_diff(blob, &value), CREMA_OK);
-  for (int i = 0; i < 6; i++) assert_true(value[i] == 0);
+  for (int i = 0; i < 6; ++i) assert_true(value[i] == 0);
   /* At an unchanged size the diff stays. */
   assert_int_equal(crema_blob_mutable_cpu_diff(blob, &diff), CREMA_OK);
-  for (int i = 0; i < 6; i++) diff[i] = 8;
+  for (int i = 0; i < 6; ++i) diff[i] = 8;
   assert_int_equal(crema_blob_set_cpu_data(blob, mine), CREMA_OK);
   assert_int_equal(crema_blob_cpu_diff(blob, &value), CREMA_OK);
   assert_true(value[5] == 8);
@@ -251,7 +251,7 @@ static void s0_24_adopted_device_data(void **state) {
   assert_int_equal(crema_blob_cpu_data(f.blob, &value), CREMA_OK);
   assert_memory_equal(value, sent, sizeof sent);
   assert_int_equal(crema_blob_cpu_diff(f.blob, &value), CREMA_OK);
-  for (int i = 0; i < 6; i++) assert_true(value[i] == 0);
+  for (int i = 0; i < 6; ++i) assert_true(value[i] == 0);
   /* At an unchanged size the diff stays, and so does the adopted memory. */
   assert_int_equal(crema_blob_mutable_cpu_diff(f.blob, &diff), CREMA_OK);
   diff[5] = 8;
@@ -272,7 +272,7 @@ static void s0_22_a_circle_of_sharing_is_reported(void **state) {
   crema_shape shape = cr_shape_1(3);
   crema_blob *a = NULL, *b = NULL, *c = NULL;
   crema_blob **all[3] = {&a, &b, &c};
-  for (int i = 0; i < 3; i++) assert_int_equal(crema_blob_create(&shape, all[i]), CREMA_OK);
+  for (int i = 0; i < 3; ++i) assert_int_equal(crema_blob_create(&shape, all[i]), CREMA_OK);
   /* a from b, then b from a. */
   assert_int_equal(cr_blob_share_data(a, b), CREMA_OK);
   assert_int_equal(cr_blob_share_data(b, a), CREMA_E_STATE);
@@ -316,8 +316,8 @@ static void s4_36_sums_of_doubles_and_of_odd_counts(void **state) {
       crema_shape shape = {.axes = 1, .dim = {count}};
       assert_int_equal(cr_blob_create_typed(&shape, type[t], type[t], &blob), CREMA_OK);
       tensor = blob->data;
-      cr_form form = {type[t], NULL};
-      assert_int_equal(cr_tensor_write(tensor, cr_host_context(), form, &data), CREMA_OK);
+      cr_format format = {type[t], NULL};
+      assert_int_equal(cr_tensor_write(tensor, cr_host_context(), format, &data), CREMA_OK);
       double asum = 0, sumsq = 0, expected = 0, squares = 0;
       for (int i = 0; i < count; ++i) {
         double value = i % 2 == 0 ? i + 3 : -(i + 3);

@@ -84,7 +84,7 @@ static void s0_02_a_failing_allocator_is_a_status(void **state) {
   const void *host = NULL;
   assert_int_equal(crema_syncedmem_create(cr_cpu_device(), 12345, &memory), CREMA_OK);
   cr_host_set_allocator(&failing);
-  for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+  for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; ++i) {
     char bytes[32];
     void *out = NULL;
     snprintf(bytes, sizeof bytes, "%zu bytes", sizes[i]);
@@ -104,7 +104,7 @@ static void s0_02_a_failing_allocator_is_a_status(void **state) {
 static void s0_02_host_memory_of_any_size(void **state) {
   (void)state;
   size_t sizes[] = {0, 1, 63, 64, 65, 4096, (size_t)9 << 20};
-  for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+  for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; ++i) {
     void *memory = NULL;
     assert_int_equal(cr_host_alloc(sizes[i], &memory), CREMA_OK);
     assert_non_null(memory);
@@ -143,7 +143,7 @@ static void s0_02_absurd_sizes_are_refused_at_once(void **state) {
                {PTRDIFF_MAX, 0},
                {SIZE_MAX - 70, 0},
                {SIZE_MAX, 0}};
-  for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+  for (size_t i = 0; i < sizeof table / sizeof table[0]; ++i) {
     int asked = 0;
     void *out = NULL;
     const cr_host_allocator refusing = {counted_refusal, never_called, &asked};
@@ -180,7 +180,7 @@ static bool end_pattern(pattern *p) {
 static crema_status shuffle_blocks(void *arg) {
   uint32_t draw = (uint32_t)(uintptr_t)arg;
   pattern live[LIVE] = {{0}};
-  for (uint32_t round = 0; round < ROUNDS; round++) {
+  for (uint32_t round = 0; round < ROUNDS; ++round) {
     draw = draw * 1664525u + 1013904223u;
     pattern *p = &live[draw >> 26];
     if (p->memory != NULL && !end_pattern(p)) return cr_fail(CREMA_E_CORRUPT, "overlap");
@@ -193,18 +193,18 @@ static crema_status shuffle_blocks(void *arg) {
     for (size_t i = 0; i < p->words; i += STRIDE) p->memory[i] = draw;
   }
   bool good = true;
-  for (int i = 0; i < LIVE; i++) good = end_pattern(&live[i]) && good;
+  for (int i = 0; i < LIVE; ++i) good = end_pattern(&live[i]) && good;
   return good ? CREMA_OK : cr_fail(CREMA_E_CORRUPT, "overlap");
 }
 
 static void s0_02_blocks_keep_out_of_each_other(void **state) {
   (void)state;
   cr_thread *thread[4] = {NULL};
-  for (uintptr_t i = 0; i < 4; i++) {
+  for (uintptr_t i = 0; i < 4; ++i) {
     assert_int_equal(cr_thread_start(&thread[i], "blocks", shuffle_blocks, (void *)(i + 1)),
                      CREMA_OK);
   }
-  for (int i = 0; i < 4; i++) assert_int_equal(cr_thread_join(&thread[i]), CREMA_OK);
+  for (int i = 0; i < 4; ++i) assert_int_equal(cr_thread_join(&thread[i]), CREMA_OK);
 }
 
 static size_t resident_bytes(void) {
@@ -221,16 +221,16 @@ static void s0_02_freed_blocks_go_back_to_the_system(void **state) {
   enum { BLOCKS = 200, BYTES = 1 << 20 };
   void *block[BLOCKS];
   size_t before = resident_bytes();
-  for (int i = 0; i < BLOCKS; i++) {
+  for (int i = 0; i < BLOCKS; ++i) {
     assert_int_equal(cr_host_alloc(BYTES, &block[i]), CREMA_OK);
     memset(block[i], 1, BYTES);
   }
   assert_true(resident_bytes() > before + (size_t)BLOCKS * BYTES / 2);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* which keep freed memory */
-  for (int i = 0; i < BLOCKS; i++) cr_host_free(block[(i * 77) % BLOCKS]);
+  for (int i = 0; i < BLOCKS; ++i) cr_host_free(block[(i * 77) % BLOCKS]);
   assert_true(resident_bytes() < before + ((size_t)32 << 20));
 #else
-  for (int i = 0; i < BLOCKS; i++) cr_host_free(block[i]);
+  for (int i = 0; i < BLOCKS; ++i) cr_host_free(block[i]);
 #endif
 }
 
@@ -252,9 +252,9 @@ static void s0_02_freed_room_is_used_again(void **state) {
   enum { BYTES = 1 << 20, LARGER = 7 << 19, TURNS = 500 };
   void *block[3] = {NULL};
   size_t before = 0;
-  for (int i = 0; i < TURNS; i++) {
-    for (int k = 0; k < 2; k++) assert_int_equal(cr_host_alloc(BYTES, &block[k]), CREMA_OK);
-    for (int k = 0; k < 2; k++) cr_host_free(block[k]);
+  for (int i = 0; i < TURNS; ++i) {
+    for (int k = 0; k < 2; ++k) assert_int_equal(cr_host_alloc(BYTES, &block[k]), CREMA_OK);
+    for (int k = 0; k < 2; ++k) cr_host_free(block[k]);
     assert_int_equal(cr_host_alloc(LARGER, &block[2]), CREMA_OK);
     cr_host_free(block[2]);
     if (i == 20) before = mapped_bytes();
@@ -272,10 +272,10 @@ static int blocks_of_the_last_memory(void) {
   /* What is in reserve, in whatever pieces, is used up first. */
   struct rlimit limit = {.rlim_cur = mapped_bytes(), .rlim_max = RLIM_INFINITY};
   if (limit.rlim_cur == 0 || setrlimit(RLIMIT_AS, &limit) != 0) return -1;
-  for (int i = 0; i < MOST && cr_host_alloc(BYTES, &block) == CREMA_OK; i++) continue;
+  for (int i = 0; i < MOST && cr_host_alloc(BYTES, &block) == CREMA_OK; ++i) continue;
   limit.rlim_cur = mapped_bytes() + 2 * MIB;
   if (setrlimit(RLIMIT_AS, &limit) != 0) return -1;
-  while (blocks < MOST && cr_host_alloc(BYTES, &block) == CREMA_OK) blocks++;
+  while (blocks < MOST && cr_host_alloc(BYTES, &block) == CREMA_OK) ++blocks;
   return blocks;
 }
 
@@ -311,10 +311,10 @@ static void s0_03_primitives_with_nothing_to_do(void **state) {
   assert_int_equal(cr_sim_count(CR_SIM_D2D, -1) + cr_sim_count(CR_SIM_ZERO, -1), 0);
   /* Ranges that overlap by one byte, in both directions; ranges that touch do not. */
   unsigned char host[300];
-  for (int i = 0; i < 300; i++) host[i] = (unsigned char)i;
+  for (int i = 0; i < 300; ++i) host[i] = (unsigned char)i;
   crema_context *contexts[2] = {f.context, cr_host_context()};
   uintptr_t base[2] = {data.address, (uintptr_t)host};
-  for (int i = 0; i < 2; i++) {
+  for (int i = 0; i < 2; ++i) {
     crema_context *context = contexts[i];
     const cr_backend *of = context->device->backend;
     uintptr_t low = base[i], high = low + 99;
@@ -378,7 +378,7 @@ static void s0_05_work_runs_on_the_blocks_device(void **state) {
   const cr_sim_record *log = NULL;
   size_t size = cr_sim_log(&log);
   assert_true(size > 0);
-  for (size_t i = 0; i < size; i++) {
+  for (size_t i = 0; i < size; ++i) {
     if (log[i].op == CR_SIM_ALLOC || log[i].op == CR_SIM_ZERO || log[i].op == CR_SIM_D2H) {
       assert_int_equal(log[i].device, 0);
     }
@@ -463,7 +463,7 @@ static void s0_08_all_accessors_without_a_device(void **state) {
   crema_syncedmem *memory = NULL;
   unsigned char mine[SIZE] = {0};
   /* The states that a block can be in without a device, and each device accessor. */
-  for (int set = 0; set < 3; set++) {
+  for (int set = 0; set < 3; ++set) {
     assert_int_equal(crema_syncedmem_create(cr_cpu_device(), SIZE, &memory), CREMA_OK);
     if (set == 1) memset(mutable_cpu(memory), 3, SIZE);
     if (set == 2) assert_int_equal(crema_syncedmem_set_cpu_data(memory, mine), CREMA_OK);
@@ -476,7 +476,7 @@ static void s0_08_all_accessors_without_a_device(void **state) {
                               crema_syncedmem_mutable_gpu_data(memory, none, false, &data),
                               crema_syncedmem_async_push(memory, none), CREMA_E_NO_DEVICE};
     assert_non_null(strstr(crema_error_text(), "no device support"));
-    for (int i = 0; i < 5; i++) assert_int_equal(status[i], CREMA_E_NO_DEVICE);
+    for (int i = 0; i < 5; ++i) assert_int_equal(status[i], CREMA_E_NO_DEVICE);
     assert_int_equal(crema_syncedmem_set_gpu_data(memory, (crema_devptr){0}), CREMA_E_ARGUMENT);
     assert_int_equal(data.address, 77);
     assert_int_equal(crema_syncedmem_head(memory), before);
@@ -493,8 +493,8 @@ static void s0_08_all_accessors_without_a_device(void **state) {
 static void s0_08_all_accessors_on_the_cpu(void **state) {
   (void)state;
   crema_context *context = cr_host_context();
-  for (int accessor = 0; accessor < 7; accessor++) {
-    for (int set = 0; set < 2; set++) {
+  for (int accessor = 0; accessor < 7; ++accessor) {
+    for (int set = 0; set < 2; ++set) {
       crema_syncedmem *memory = NULL;
       unsigned char mine[SIZE];
       memset(mine, 9, SIZE);

@@ -19,7 +19,7 @@ static void s0_09_a_new_block_depends_on_no_old_bytes(void **state) {
     free(block);
     assert_int_equal(crema_syncedmem_create(cr_cpu_device(), 0, &made), CREMA_OK);
     const crema_syncedmem *both[2] = {&memory, made};
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 2; ++i) {
       assert_int_equal(crema_syncedmem_head(both[i]), CREMA_UNINITIALIZED);
       assert_int_equal(crema_syncedmem_size(both[i]), 0);
       assert_null(both[i]->host.data);
@@ -104,18 +104,18 @@ static void s0_16_a_valid_side_costs_nothing(void **state) {
   fixture f = begin();
   mutable_cpu(f.memory);
   cr_sim_reset_counts();
-  for (int i = 0; i < 1000; i++) cpu(f.memory);
+  for (int i = 0; i < 1000; ++i) cpu(f.memory);
   const cr_sim_record *log = NULL;
   assert_int_equal(cr_sim_log(&log), 0);
   gpu(&f);
   cr_sim_reset_counts();
-  for (int i = 0; i < 1000; i++) {
+  for (int i = 0; i < 1000; ++i) {
     gpu(&f);
     cpu(f.memory);
   }
   assert_int_equal(crema_syncedmem_head(f.memory), CREMA_SYNCED);
   mutable_gpu(&f);
-  for (int i = 0; i < 1000; i++) gpu(&f);
+  for (int i = 0; i < 1000; ++i) gpu(&f);
   assert_int_equal(cr_sim_log(&log), 0);
   end(&f);
 }
@@ -187,7 +187,7 @@ static void s0_19_adopted_memory(void **state) {
   /* The host side is still the adopted one; what lies behind it is left alone. */
   assert_ptr_equal(cpu(f.memory), mine);
   expect_bytes(mine, 0x11);
-  for (int i = SIZE; i < SIZE + 16; i++) assert_int_equal(mine[i], 0xCC);
+  for (int i = SIZE; i < SIZE + 16; ++i) assert_int_equal(mine[i], 0xCC);
   crema_syncedmem_destroy(f.memory);
   f.memory = NULL;
   expect_gpu_bytes(theirs, 0x11);
@@ -215,9 +215,9 @@ static void s0_20_only_owned_memory_is_freed(void **state) {
   assert_int_equal(cr_sim_live_blocks(0), 0);
   const cr_sim_record *log = NULL;
   size_t size = cr_sim_log(&log), frees = 0;
-  for (size_t i = 0; i < size; i++) {
+  for (size_t i = 0; i < size; ++i) {
     if (log[i].op != CR_SIM_FREE) continue;
-    frees++;
+    ++frees;
     assert_int_equal(log[i].device, 0);
     assert_int_equal(log[i].current_device, 0);
   }

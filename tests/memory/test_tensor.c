@@ -1,4 +1,4 @@
-/* Tensors: forms, validity, sharing, on host memory. */
+/* Tensors: formats, validity, sharing, on host memory. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -36,17 +36,18 @@ static void set(crema_dtype type, uintptr_t memory, int64_t i, double value) {
   }
 }
 
-static crema_status convert(crema_context *context, int64_t count, cr_form dst_form,
-                            crema_devptr dst, cr_form src_form, crema_devptr src) {
+static crema_status convert(crema_context *context, int64_t count, cr_format dst_format,
+                            crema_devptr dst, cr_format src_format, crema_devptr src) {
   (void)context;
   if (conversions_fail) return cr_fail(CREMA_E_DEVICE, "injected");
-  if (dst_form.type != src_form.type && (dst_form.layout != NULL || src_form.layout != NULL)) {
+  if (dst_format.type != src_format.type &&
+      (dst_format.layout != NULL || src_format.layout != NULL)) {
     return cr_fail(CREMA_E_INTERNAL, "type and layout must not change at once");
   }
-  conversions++;
-  for (int64_t i = 0; i < count; i++) {
-    double value = get(src_form.type, src.address, src_form.layout != NULL ? count - 1 - i : i);
-    set(dst_form.type, dst.address, dst_form.layout != NULL ? count - 1 - i : i, value);
+  ++conversions;
+  for (int64_t i = 0; i < count; ++i) {
+    double value = get(src_format.type, src.address, src_format.layout != NULL ? count - 1 - i : i);
+    set(dst_format.type, dst.address, dst_format.layout != NULL ? count - 1 - i : i, value);
   }
   return CREMA_OK;
 }
@@ -83,9 +84,9 @@ static cr_tensor *new_tensor(int64_t count) {
   return tensor;
 }
 
-static const float *read_floats(fixture *f, cr_tensor *tensor, cr_form form) {
+static const float *read_floats(fixture *f, cr_tensor *tensor, cr_format format) {
   crema_devptr out = {0};
-  assert_int_equal(cr_tensor_read(tensor, f->context, form, &out), CREMA_OK);
+  assert_int_equal(cr_tensor_read(tensor, f->context, format, &out), CREMA_OK);
   assert_true(out.address != 0);
   assert_int_equal(out.address % 64, 0);
   return (const float *)out.address;
@@ -94,7 +95,7 @@ static const float *read_floats(fixture *f, cr_tensor *tensor, cr_form form) {
 static void write_counting(fixture *f, cr_tensor *tensor, float start) {
   crema_devptr out = {0};
   assert_int_equal(cr_tensor_write(tensor, f->context, CR_PLAIN_F32, &out), CREMA_OK);
-  for (int64_t i = 0; i < cr_tensor_count(tensor); i++) {
+  for (int64_t i = 0; i < cr_tensor_count(tensor); ++i) {
     ((float *)out.address)[i] = start + (float)i;
   }
 }
@@ -105,11 +106,11 @@ static void starts_as_zero_without_memory(void **state) {
   assert_true(cr_tensor_is_zero(tensor));
   assert_int_equal(cr_tensor_bytes(tensor), 0);
   const float *value = read_floats(f, tensor, CR_PLAIN_F32);
-  for (int i = 0; i < COUNT; i++) assert_true(value[i] == 0);
+  for (int i = 0; i < COUNT; ++i) assert_true(value[i] == 0);
   /* Still known to be zero, so an accumulation may overwrite. */
   assert_true(cr_tensor_is_zero(tensor));
-  value = read_floats(f, tensor, (cr_form){CREMA_F32, &f->reversed});
-  for (int i = 0; i < COUNT; i++) assert_true(value[i] == 0);
+  value = read_floats(f, tensor, (cr_format){CREMA_F32, &f->reversed});
+  for (int i = 0; i < COUNT; ++i) assert_true(value[i] == 0);
   assert_int_equal(conversions, 0);
   cr_tensor_destroy(tensor);
   cr_tensor_destroy(NULL);
@@ -117,25 +118,25 @@ static void starts_as_zero_without_memory(void **state) {
 
 static void converts_once_and_only_when_asked(void **state) {
   fixture *f = *state;
-  cr_form reversed = {CREMA_F32, &f->reversed};
+  cr_format reversed = {CREMA_F32, &f->reversed};
   cr_tensor *tensor = new_tensor(COUNT);
   write_counting(f, tensor, 1);
   assert_false(cr_tensor_is_zero(tensor));
   assert_int_equal(conversions, 0);
-  for (int round = 0; round < 3; round++) {
+  for (int round = 0; round < 3; ++round) {
     const float *value = read_floats(f, tensor, reversed);
-    for (int i = 0; i < COUNT; i++) assert_true(value[i] == (float)(COUNT - i));
+    for (int i = 0; i < COUNT; ++i) assert_true(value[i] == (float)(COUNT - i));
     value = read_floats(f, tensor, CR_PLAIN_F32);
-    for (int i = 0; i < COUNT; i++) assert_true(value[i] == (float)(1 + i));
+    for (int i = 0; i < COUNT; ++i) assert_true(value[i] == (float)(1 + i));
   }
   assert_int_equal(conversions, 1);
   assert_null(cr_tensor_head(tensor).layout);
   cr_tensor_destroy(tensor);
 }
 
-static void s4_29_writing_makes_the_other_forms_stale(void **state) {
+static void s4_29_writing_makes_the_other_formats_stale(void **state) {
   fixture *f = *state;
-  cr_form reversed = {CREMA_F32, &f->reversed};
+  cr_format reversed = {CREMA_F32, &f->reversed};
   cr_tensor *tensor = new_tensor(COUNT);
   write_counting(f, tensor, 1);
   crema_devptr out = {0};
@@ -156,35 +157,35 @@ static void s4_29_writing_makes_the_other_forms_stale(void **state) {
 
 static void type_and_layout_change_goes_by_way_of_plain(void **state) {
   fixture *f = *state;
-  cr_form reversed_double = {CREMA_F64, &f->reversed_double};
-  cr_form reversed = {CREMA_F32, &f->reversed};
+  cr_format reversed_double = {CREMA_F64, &f->reversed_double};
+  cr_format reversed = {CREMA_F32, &f->reversed};
   cr_tensor *tensor = new_tensor(COUNT);
   write_counting(f, tensor, 1);
   crema_devptr out = {0};
   assert_int_equal(cr_tensor_update(tensor, f->context, reversed_double, &out), CREMA_OK);
-  for (int i = 0; i < COUNT; i++) assert_true(((double *)out.address)[i] == COUNT - i);
+  for (int i = 0; i < COUNT; ++i) assert_true(((double *)out.address)[i] == COUNT - i);
   assert_int_equal(conversions, 2);
-  /* Private to private of another type: two plain forms on the way. */
+  /* Private to private of another type: two plain formats on the way. */
   assert_true(read_floats(f, tensor, reversed)[0] == COUNT);
   assert_int_equal(conversions, 5);
   cr_tensor_destroy(tensor);
 }
 
-static void more_forms_than_slots(void **state) {
+static void more_formats_than_slots(void **state) {
   fixture *f = *state;
   enum { LAYOUTS = 12 };
   cr_layout layout[LAYOUTS];
   cr_tensor *tensor = new_tensor(COUNT);
   write_counting(f, tensor, 3);
-  for (int i = 0; i < LAYOUTS; i++) {
+  for (int i = 0; i < LAYOUTS; ++i) {
     layout[i] = f->reversed;
-    assert_true(read_floats(f, tensor, (cr_form){CREMA_F32, &layout[i]})[0] == 3 + COUNT - 1);
+    assert_true(read_floats(f, tensor, (cr_format){CREMA_F32, &layout[i]})[0] == 3 + COUNT - 1);
   }
   assert_true(read_floats(f, tensor, CR_PLAIN_F32)[0] == 3);
-  /* Every form as the head once, with all slots taken. */
-  for (int i = 0; i < LAYOUTS; i++) {
+  /* Every format as the head once, with all slots taken. */
+  for (int i = 0; i < LAYOUTS; ++i) {
     crema_devptr out = {0};
-    assert_int_equal(cr_tensor_update(tensor, f->context, (cr_form){CREMA_F32, &layout[i]}, &out),
+    assert_int_equal(cr_tensor_update(tensor, f->context, (cr_format){CREMA_F32, &layout[i]}, &out),
                      CREMA_OK);
     ((float *)out.address)[0] += 1;
   }
@@ -201,7 +202,7 @@ static void lazy_zero(void **state) {
   assert_true(cr_tensor_is_zero(tensor));
   crema_devptr out = {0};
   assert_int_equal(cr_tensor_update(tensor, f->context, CR_PLAIN_F32, &out), CREMA_OK);
-  for (int i = 0; i < COUNT; i++) assert_true(((float *)out.address)[i] == 0);
+  for (int i = 0; i < COUNT; ++i) assert_true(((float *)out.address)[i] == 0);
   assert_false(cr_tensor_is_zero(tensor));
   assert_int_equal(cr_tensor_bytes(tensor), bytes);
   cr_tensor_destroy(tensor);
@@ -247,7 +248,7 @@ static void s0_25_growing_drops_shrinking_keeps(void **state) {
   assert_int_equal(cr_tensor_resize(tensor, 100), CREMA_OK);
   assert_true(cr_tensor_is_zero(tensor));
   const float *value = read_floats(f, tensor, CR_PLAIN_F32);
-  for (int i = 0; i < 100; i++) assert_true(value[i] == 0);
+  for (int i = 0; i < 100; ++i) assert_true(value[i] == 0);
   assert_int_equal(cr_tensor_resize(tensor, 0), CREMA_OK);
   read_floats(f, tensor, CR_PLAIN_F32);
   assert_int_equal(cr_tensor_resize(tensor, -1), CREMA_E_SHAPE);
@@ -256,22 +257,22 @@ static void s0_25_growing_drops_shrinking_keeps(void **state) {
   cr_tensor_destroy(tensor);
 }
 
-/* A tensor holds one memory for each form that was asked for, of an even number of elements, so
+/* A tensor holds one memory for each format that was asked for, of an even number of elements, so
  * that halves can be loaded in pairs. */
-static void s4_25_footprint_by_form(void **state) {
+static void s4_25_footprint_by_format(void **state) {
   (void)state;
   static const crema_dtype type[] = {CREMA_F64, CREMA_F32, CREMA_F16, CREMA_BF16,
                                      CREMA_I32, CREMA_U32, CREMA_I8,  CREMA_U8};
-  for (int64_t count = 0; count < 6; count++) {
+  for (int64_t count = 0; count < 6; ++count) {
     cr_tensor *tensor = NULL;
     size_t bytes = 0;
     assert_int_equal(cr_tensor_create(CREMA_F32, count, &tensor), CREMA_OK);
     assert_int_equal(cr_tensor_bytes(tensor), 0);
-    for (int round = 0; round < 2; round++) {
-      for (int i = 0; i < 6; i++) {
+    for (int round = 0; round < 2; ++round) {
+      for (int i = 0; i < 6; ++i) {
         crema_devptr out = {0};
-        cr_form form = {type[i], NULL};
-        assert_int_equal(cr_tensor_read(tensor, cr_host_context(), form, &out), CREMA_OK);
+        cr_format format = {type[i], NULL};
+        assert_int_equal(cr_tensor_read(tensor, cr_host_context(), format, &out), CREMA_OK);
         if (round == 0) bytes += (size_t)(count + count % 2) * crema_dtype_size(type[i]);
         assert_int_equal(cr_tensor_bytes(tensor), bytes);
         assert_int_equal(cr_tensor_memory_of(tensor).host, bytes);
@@ -281,45 +282,46 @@ static void s4_25_footprint_by_form(void **state) {
   }
 }
 
-/* With all slots taken a stale form makes room before one that holds the values, even if that was
+/* With all slots taken a stale format makes room before one that holds the values, even if that was
  * never asked for by itself. */
-static void stale_forms_go_before_valid_ones(void **state) {
+static void stale_formats_go_before_valid_ones(void **state) {
   fixture *f = *state;
   cr_layout layout[4];
-  cr_form head = {CREMA_F64, &f->reversed_double};
+  cr_format head = {CREMA_F64, &f->reversed_double};
   crema_devptr out = {0};
-  for (int i = 0; i < 4; i++) layout[i] = f->reversed;
+  for (int i = 0; i < 4; ++i) layout[i] = f->reversed;
   cr_tensor *tensor = new_tensor(COUNT);
   write_counting(f, tensor, 3);
-  for (int i = 0; i < 3; i++) read_floats(f, tensor, (cr_form){CREMA_F32, &layout[i]});
+  for (int i = 0; i < 3; ++i) read_floats(f, tensor, (cr_format){CREMA_F32, &layout[i]});
   assert_int_equal(cr_tensor_update(tensor, f->context, head, &out), CREMA_OK);
   /* Valid now: the head, plain doubles (on the way) and plain floats; stale: three layouts. */
   read_floats(f, tensor, CR_PLAIN_F32);
   int before = conversions;
-  assert_true(read_floats(f, tensor, (cr_form){CREMA_F32, &layout[3]})[0] == 3 + COUNT - 1);
+  assert_true(read_floats(f, tensor, (cr_format){CREMA_F32, &layout[3]})[0] == 3 + COUNT - 1);
   assert_int_equal(conversions, before + 1);
-  assert_int_equal(cr_tensor_read(tensor, f->context, (cr_form){CREMA_F64, NULL}, &out), CREMA_OK);
+  assert_int_equal(cr_tensor_read(tensor, f->context, (cr_format){CREMA_F64, NULL}, &out),
+                   CREMA_OK);
   assert_int_equal(conversions, before + 1);
   cr_tensor_destroy(tensor);
 }
 
-/* The form that was written holds what others may only hold rounded: it is never given up for them,
- * however long it was not used. */
+/* The format that was written holds what others may only hold rounded: it is never given up for
+ * them, however long it was not used. */
 static void the_head_is_never_evicted(void **state) {
   fixture *f = *state;
   enum { LAYOUTS = 12 };
   cr_layout layout[LAYOUTS];
-  cr_form head = {CREMA_F64, &f->reversed_double};
+  cr_format head = {CREMA_F64, &f->reversed_double};
   cr_tensor *tensor = new_tensor(COUNT);
   crema_devptr out = {0};
   assert_int_equal(cr_tensor_write(tensor, f->context, head, &out), CREMA_OK);
-  for (int i = 0; i < COUNT; i++) ((double *)out.address)[i] = 1.0 / 3 + i;
-  for (int i = 0; i < LAYOUTS; i++) {
+  for (int i = 0; i < COUNT; ++i) ((double *)out.address)[i] = 1.0 / 3 + i;
+  for (int i = 0; i < LAYOUTS; ++i) {
     layout[i] = f->reversed;
-    read_floats(f, tensor, (cr_form){CREMA_F32, &layout[i]});
+    read_floats(f, tensor, (cr_format){CREMA_F32, &layout[i]});
     int before = conversions;
     if (i % 6 != 5) continue;
-    assert_true(cr_form_equal(cr_tensor_head(tensor), head));
+    assert_true(cr_format_equal(cr_tensor_head(tensor), head));
     assert_int_equal(cr_tensor_read(tensor, f->context, head, &out), CREMA_OK);
     assert_int_equal(conversions, before);
     assert_true(((const double *)out.address)[1] == 1.0 / 3 + 1);
@@ -339,7 +341,7 @@ static void s0_25_growing_after_zero_gives_zeros(void **state) {
   assert_int_equal(cr_tensor_resize(tensor, 8), CREMA_OK);
   assert_true(cr_tensor_is_zero(tensor));
   const float *value = read_floats(f, tensor, CR_PLAIN_F32);
-  for (int i = 0; i < 8; i++) assert_true(value[i] == 0);
+  for (int i = 0; i < 8; ++i) assert_true(value[i] == 0);
   cr_tensor_destroy(tensor);
 }
 
@@ -356,7 +358,7 @@ static void s0_23_views_of_memory_that_is_gone(void **state) {
   cr_tensor_view view = {0};
   void *item = NULL;
   static const int64_t size[] = {2, COUNT + 1, 1000};
-  for (size_t i = 0; i < sizeof size / sizeof size[0]; i++) {
+  for (size_t i = 0; i < sizeof size / sizeof size[0]; ++i) {
     cr_tensor *tensor = new_tensor(COUNT);
     void *data = written(tensor);
     assert_int_equal(cr_tensor_view_make(tensor, 1, 2, &view), CREMA_OK);
@@ -367,23 +369,23 @@ static void s0_23_views_of_memory_that_is_gone(void **state) {
     assert_int_equal(cr_tensor_view_data(&view, tensor, &item), CREMA_E_STATE);
     cr_tensor_destroy(tensor);
   }
-  /* The plain form has to make room for others, and is made anew elsewhere. */
+  /* The plain format has to make room for others, and is made anew elsewhere. */
   cr_layout layout[12];
   cr_tensor *tensor = new_tensor(COUNT);
   (void)written(tensor);
   assert_int_equal(cr_tensor_view_make(tensor, 0, 2, &view), CREMA_OK);
-  for (int i = 0; i < 12; i++) {
+  for (int i = 0; i < 12; ++i) {
     crema_devptr out = {0};
     layout[i] = f->reversed;
-    cr_form form = {CREMA_F32, &layout[i]};
-    assert_int_equal(cr_tensor_write(tensor, f->context, form, &out), CREMA_OK);
+    cr_format format = {CREMA_F32, &layout[i]};
+    assert_int_equal(cr_tensor_write(tensor, f->context, format, &out), CREMA_OK);
   }
   (void)written(tensor);
   assert_int_equal(cr_tensor_view_data(&view, tensor, &item), CREMA_E_STATE);
   cr_tensor_destroy(tensor);
 }
 
-/* What is written through a view would be missed where the values are known in another form, too,
+/* What is written through a view would be missed where the values are known in another format, too,
  * or known to be zero. */
 static void s0_23_views_need_the_newest_values_alone(void **state) {
   fixture *f = *state;
@@ -393,7 +395,8 @@ static void s0_23_views_need_the_newest_values_alone(void **state) {
   cr_tensor *tensor = new_tensor(COUNT);
   (void)written(tensor);
   assert_int_equal(cr_tensor_view_make(tensor, 0, 2, &view), CREMA_OK);
-  assert_int_equal(cr_tensor_read(tensor, f->context, (cr_form){CREMA_F64, NULL}, &out), CREMA_OK);
+  assert_int_equal(cr_tensor_read(tensor, f->context, (cr_format){CREMA_F64, NULL}, &out),
+                   CREMA_OK);
   assert_int_equal(cr_tensor_view_data(&view, tensor, &item), CREMA_E_STATE);
   (void)written(tensor);
   assert_int_equal(cr_tensor_view_data(&view, tensor, &item), CREMA_OK);
@@ -405,7 +408,7 @@ static void s0_23_views_need_the_newest_values_alone(void **state) {
 
 static void s4_26_resizing_forgets_other_types(void **state) {
   fixture *f = *state;
-  cr_form doubles = {CREMA_F64, NULL};
+  cr_format doubles = {CREMA_F64, NULL};
   cr_tensor *tensor = new_tensor(4);
   write_counting(f, tensor, 1);
   crema_devptr out = {0};
@@ -413,7 +416,7 @@ static void s4_26_resizing_forgets_other_types(void **state) {
   assert_true(((const double *)out.address)[3] == 4);
   assert_int_equal(cr_tensor_resize(tensor, 1000), CREMA_OK);
   assert_int_equal(cr_tensor_read(tensor, f->context, doubles, &out), CREMA_OK);
-  for (int i = 0; i < 1000; i++) assert_true(((const double *)out.address)[i] == 0);
+  for (int i = 0; i < 1000; ++i) assert_true(((const double *)out.address)[i] == 0);
   cr_tensor_destroy(tensor);
 }
 
@@ -429,7 +432,7 @@ static void adopted_memory_stays_the_callers(void **state) {
   const void *value = NULL;
   assert_int_equal(cr_tensor_host_read(tensor, &value), CREMA_OK);
   assert_ptr_equal(value, mine);
-  assert_true(read_floats(f, tensor, (cr_form){CREMA_F32, &f->reversed})[0] == 9);
+  assert_true(read_floats(f, tensor, (cr_format){CREMA_F32, &f->reversed})[0] == 9);
   /* Growing leaves the adopted memory alone. */
   assert_int_equal(cr_tensor_resize(tensor, COUNT + 1), CREMA_OK);
   write_counting(f, tensor, 30);
@@ -438,9 +441,9 @@ static void adopted_memory_stays_the_callers(void **state) {
   assert_true(mine[0] == 5);
 }
 
-static void copying_keeps_the_form(void **state) {
+static void copying_keeps_the_format(void **state) {
   fixture *f = *state;
-  cr_form reversed = {CREMA_F32, &f->reversed};
+  cr_format reversed = {CREMA_F32, &f->reversed};
   cr_tensor *a = new_tensor(COUNT), *b = new_tensor(COUNT), *c = new_tensor(COUNT + 1);
   cr_tensor *d = NULL;
   assert_int_equal(cr_tensor_create(CREMA_F64, COUNT, &d), CREMA_OK);
@@ -449,7 +452,7 @@ static void copying_keeps_the_form(void **state) {
   assert_true(cr_tensor_is_zero(b));
   crema_devptr out = {0};
   assert_int_equal(cr_tensor_write(a, f->context, reversed, &out), CREMA_OK);
-  for (int i = 0; i < COUNT; i++) ((float *)out.address)[i] = (float)i;
+  for (int i = 0; i < COUNT; ++i) ((float *)out.address)[i] = (float)i;
   assert_int_equal(cr_tensor_copy(b, a, f->context), CREMA_OK);
   assert_int_equal(conversions, 0);
   assert_true(read_floats(f, b, CR_PLAIN_F32)[0] == COUNT - 1);
@@ -467,7 +470,7 @@ static void copying_stays_within_adopted_memory(void **state) {
   fixture *f = *state;
   float from[COUNT + 1] = {0}, to[COUNT + 1] = {0};
   _Static_assert(COUNT % 2 == 1, "rounding up to an even number shows");
-  for (int i = 0; i <= COUNT; i++) from[i] = (float)(i + 1);
+  for (int i = 0; i <= COUNT; ++i) from[i] = (float)(i + 1);
   cr_tensor *a = new_tensor(COUNT), *b = new_tensor(COUNT);
   assert_int_equal(cr_tensor_adopt_host(a, from), CREMA_OK);
   assert_int_equal(cr_tensor_adopt_host(b, to), CREMA_OK);
@@ -480,7 +483,7 @@ static void copying_stays_within_adopted_memory(void **state) {
 
 static void s0_28_a_failed_conversion_changes_nothing(void **state) {
   fixture *f = *state;
-  cr_form reversed = {CREMA_F32, &f->reversed};
+  cr_format reversed = {CREMA_F32, &f->reversed};
   cr_tensor *tensor = new_tensor(COUNT);
   write_counting(f, tensor, 1);
   crema_devptr out = {0};
@@ -516,21 +519,21 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       WITH_FIXTURE(starts_as_zero_without_memory),
       WITH_FIXTURE(converts_once_and_only_when_asked),
-      WITH_FIXTURE(s4_29_writing_makes_the_other_forms_stale),
+      WITH_FIXTURE(s4_29_writing_makes_the_other_formats_stale),
       WITH_FIXTURE(type_and_layout_change_goes_by_way_of_plain),
-      WITH_FIXTURE(more_forms_than_slots),
+      WITH_FIXTURE(more_formats_than_slots),
       WITH_FIXTURE(lazy_zero),
       WITH_FIXTURE(sharing_outlives_the_donor),
       WITH_FIXTURE(s0_25_growing_drops_shrinking_keeps),
-      WITH_FIXTURE(s4_25_footprint_by_form),
-      WITH_FIXTURE(stale_forms_go_before_valid_ones),
+      WITH_FIXTURE(s4_25_footprint_by_format),
+      WITH_FIXTURE(stale_formats_go_before_valid_ones),
       WITH_FIXTURE(the_head_is_never_evicted),
       WITH_FIXTURE(s0_25_growing_after_zero_gives_zeros),
       WITH_FIXTURE(s0_23_views_of_memory_that_is_gone),
       WITH_FIXTURE(s0_23_views_need_the_newest_values_alone),
       WITH_FIXTURE(s4_26_resizing_forgets_other_types),
       WITH_FIXTURE(adopted_memory_stays_the_callers),
-      WITH_FIXTURE(copying_keeps_the_form),
+      WITH_FIXTURE(copying_keeps_the_format),
       WITH_FIXTURE(copying_stays_within_adopted_memory),
       WITH_FIXTURE(s0_28_a_failed_conversion_changes_nothing),
       cmocka_unit_test(bad_types_and_counts),

@@ -1,5 +1,5 @@
 /* Random walks over two tensors, which may share their values: resizing, marking as zero, access in
- * every form and on every device, adopted memory, copies and views, against a model that has an
+ * every format and on every device, adopted memory, copies and views, against a model that has an
  * array of numbers for each. A walk that fails is shrunk and printed. */
 #include "memory/sim_fixture.h"
 #include "memory/walk.h"
@@ -36,7 +36,7 @@ static const char *const op_name[OPS] = {
 };
 
 typedef struct step {
-  unsigned char op, tensor, context, form, count, view, at;
+  unsigned char op, tensor, context, format, count, view, at;
   uint16_t value;
 } step;
 
@@ -71,7 +71,7 @@ typedef struct world {
   int64_t used[OPS]; /* steps that did something */
 } world;
 
-/* ---- forms ---- */
+/* ---- formats ---- */
 
 static double get_value(crema_dtype type, const void *memory, int64_t i) {
   switch (type) {
@@ -90,24 +90,24 @@ static void set_value(crema_dtype type, void *memory, int64_t i, double value) {
 }
 
 /* The layout has the values in reverse order. */
-static crema_status convert(crema_context *context, int64_t count, cr_form dst_form,
-                            crema_devptr dst, cr_form src_form, crema_devptr src) {
+static crema_status convert(crema_context *context, int64_t count, cr_format dst_format,
+                            crema_devptr dst, cr_format src_format, crema_devptr src) {
   (void)context;
-  for (int64_t i = 0; i < count; i++) {
-    double value = get_value(src_form.type, (const void *)src.address,
-                             src_form.layout != NULL ? count - 1 - i : i);
-    set_value(dst_form.type, (void *)dst.address, dst_form.layout != NULL ? count - 1 - i : i,
+  for (int64_t i = 0; i < count; ++i) {
+    double value = get_value(src_format.type, (const void *)src.address,
+                             src_format.layout != NULL ? count - 1 - i : i);
+    set_value(dst_format.type, (void *)dst.address, dst_format.layout != NULL ? count - 1 - i : i,
               value);
   }
   return CREMA_OK;
 }
 
-static cr_form form_of(const world *w, const step *s, int64_t count) {
+static cr_format format_of(const world *w, const step *s, int64_t count) {
   static const crema_dtype plain[FORMS] = {CREMA_F32, CREMA_F64, CREMA_F16, CREMA_F32};
   static const crema_dtype type[FORMS] = {CREMA_F32, CREMA_F64, CREMA_F32, CREMA_F64};
-  if (!w->layouts) return (cr_form){plain[s->form], NULL};
-  int wide = type[s->form] == CREMA_F64;
-  return (cr_form){type[s->form], s->form < 2 ? NULL : &w->reversed[wide][count]};
+  if (!w->layouts) return (cr_format){plain[s->format], NULL};
+  int wide = type[s->format] == CREMA_F64;
+  return (cr_format){type[s->format], s->format < 2 ? NULL : &w->reversed[wide][count]};
 }
 
 /* ---- memory of a device ---- */
@@ -132,24 +132,24 @@ static void send(crema_context *context, crema_devptr to, const void *from, size
   assert_int_equal(crema_context_finish(context), CREMA_OK);
 }
 
-static bool values_are(const model *m, cr_form form, const void *memory) {
-  for (int64_t i = 0; i < m->count; i++) {
-    double value = get_value(form.type, memory, form.layout != NULL ? m->count - 1 - i : i);
+static bool values_are(const model *m, cr_format format, const void *memory) {
+  for (int64_t i = 0; i < m->count; ++i) {
+    double value = get_value(format.type, memory, format.layout != NULL ? m->count - 1 - i : i);
     if (m->known[i] && value != m->value[i]) return false;
   }
   return true;
 }
 
-static void put_values(const model *m, cr_form form, void *memory) {
-  for (int64_t i = 0; i < m->count; i++) {
-    set_value(form.type, memory, form.layout != NULL ? m->count - 1 - i : i, m->value[i]);
+static void put_values(const model *m, cr_format format, void *memory) {
+  for (int64_t i = 0; i < m->count; ++i) {
+    set_value(format.type, memory, format.layout != NULL ? m->count - 1 - i : i, m->value[i]);
   }
 }
 
 /* New numbers, small and whole, so that every type holds them. */
 static void renew(model *m, unsigned value) {
   m->zero = false;
-  for (int64_t i = 0; i < m->count; i++) {
+  for (int64_t i = 0; i < m->count; ++i) {
     m->known[i] = true;
     m->value[i] = (double)((value + (unsigned)i * 37) % RANGE);
   }
@@ -157,7 +157,7 @@ static void renew(model *m, unsigned value) {
 
 static void clear_model(model *m) {
   m->zero = true;
-  for (int i = 0; i < MOST; i++) {
+  for (int i = 0; i < MOST; ++i) {
     m->known[i] = true;
     m->value[i] = 0;
   }
@@ -165,29 +165,29 @@ static void clear_model(model *m) {
 
 /* ---- steps ---- */
 
-static bool access_form(world *w, const step *s, cr_tensor *tensor, model *m) {
+static bool access_format(world *w, const step *s, cr_tensor *tensor, model *m) {
   crema_context *context = w->context[s->context];
-  cr_form form = form_of(w, s, m->count);
-  size_t bytes = (size_t)m->count * crema_dtype_size(form.type);
+  cr_format format = format_of(w, s, m->count);
+  size_t bytes = (size_t)m->count * crema_dtype_size(format.type);
   double buffer[MOST] = {0};
   crema_devptr data = {0};
-  crema_status status = s->op == OP_READ    ? cr_tensor_read(tensor, context, form, &data)
-                        : s->op == OP_WRITE ? cr_tensor_write(tensor, context, form, &data)
-                                            : cr_tensor_update(tensor, context, form, &data);
+  crema_status status = s->op == OP_READ    ? cr_tensor_read(tensor, context, format, &data)
+                        : s->op == OP_WRITE ? cr_tensor_write(tensor, context, format, &data)
+                                            : cr_tensor_update(tensor, context, format, &data);
   if (status != CREMA_OK) return false;
   if (s->op != OP_WRITE) {
-    if (!fetch(context, data, buffer, bytes) || !values_are(m, form, buffer)) return false;
+    if (!fetch(context, data, buffer, bytes) || !values_are(m, format, buffer)) return false;
   }
   if (s->op == OP_READ) return true;
-  if (!cr_form_equal(cr_tensor_head(tensor), form)) return false;
+  if (!cr_format_equal(cr_tensor_head(tensor), format)) return false;
   renew(m, s->value);
-  put_values(m, form, buffer);
+  put_values(m, format, buffer);
   send(context, data, buffer, bytes);
   return true;
 }
 
 static bool access_host(const step *s, cr_tensor *tensor, model *m) {
-  const cr_form plain = {cr_tensor_type(tensor), NULL};
+  const cr_format plain = {cr_tensor_type(tensor), NULL};
   const void *read = NULL;
   void *data = NULL;
   if (s->op == OP_HOST_READ) {
@@ -204,7 +204,7 @@ static bool access_host(const step *s, cr_tensor *tensor, model *m) {
 }
 
 static void make_stale(world *w, const model *m) {
-  for (int i = 0; i < VIEWS; i++) {
+  for (int i = 0; i < VIEWS; ++i) {
     if (w->view[i].of == m) w->view[i].stale = true;
   }
 }
@@ -222,7 +222,7 @@ static bool resize(world *w, const step *s, cr_tensor *tensor, model *m) {
   m->count = count;
   if (count <= before && dropped) return false;
   if (count > m->most + (m->most & 1) && !cr_tensor_is_zero(tensor)) return false;
-  for (int64_t i = before; i < count; i++) m->known[i] = false;
+  for (int64_t i = before; i < count; ++i) m->known[i] = false;
   if (dropped || m->zero) clear_model(m);
   if (dropped || count > m->most) m->most = count;
   return true;
@@ -238,7 +238,7 @@ static bool adopt(world *w, const step *s, cr_tensor *tensor, model *m) {
   w->adopted = list;
   w->adopted[w->adoptions++] = memory;
   renew(m, s->value);
-  put_values(m, (cr_form){type, NULL}, memory);
+  put_values(m, (cr_format){type, NULL}, memory);
   make_stale(w, m);
   m->most = m->count;
   return cr_tensor_adopt_host(tensor, memory) == CREMA_OK;
@@ -305,8 +305,8 @@ static bool use_view(world *w, const step *s) {
   crema_status status = cr_tensor_view_data(&v->view, tensor, &data);
   if (status == CREMA_E_STATE) return true;
   if (status != CREMA_OK || v->stale || v->of != m) return false;
-  w->used[OP_VIEW_USE]++;
-  for (int64_t i = 0; i < v->view.count; i++) {
+  ++w->used[OP_VIEW_USE];
+  for (int64_t i = 0; i < v->view.count; ++i) {
     int64_t at = v->offset + i;
     if (m->known[at] && get_value(cr_tensor_type(tensor), data, i) != m->value[at]) return false;
     m->known[at] = true;
@@ -319,11 +319,11 @@ static bool use_view(world *w, const step *s) {
 static bool perform(world *w, const step *s) {
   cr_tensor *tensor = w->tensor[s->tensor];
   model *m = w->of[s->tensor];
-  if (s->op != OP_VIEW_USE) w->used[s->op]++;
+  if (s->op != OP_VIEW_USE) ++w->used[s->op];
   switch ((op)s->op) {
     case OP_READ:
     case OP_WRITE:
-    case OP_UPDATE: return access_form(w, s, tensor, m);
+    case OP_UPDATE: return access_format(w, s, tensor, m);
     case OP_HOST_READ:
     case OP_HOST_UPDATE: return access_host(s, tensor, m);
     case OP_RESIZE: return resize(w, s, tensor, m);
@@ -343,7 +343,7 @@ static bool perform(world *w, const step *s) {
 
 static bool take_step(world *w, const step *s) {
   if (!perform(w, s)) return false;
-  for (int i = 0; i < TENSORS; i++) {
+  for (int i = 0; i < TENSORS; ++i) {
     if (cr_tensor_count(w->tensor[i]) != w->of[i]->count) return false;
     if (cr_tensor_is_zero(w->tensor[i]) != w->of[i]->zero) return false;
   }
@@ -356,8 +356,8 @@ static void make_layouts(world *w) {
   w->backend = cr_backend_cpu;
   w->backend.convert = convert;
   if (w->layouts) cr_cpu_device()->backend = &w->backend;
-  for (int wide = 0; wide < 2; wide++) {
-    for (int64_t count = 0; count <= MOST; count++) {
+  for (int wide = 0; wide < 2; ++wide) {
+    for (int64_t count = 0; count <= MOST; ++count) {
       crema_dtype type = wide == 1 ? CREMA_F64 : CREMA_F32;
       w->reversed[wide][count] = (cr_layout){.device = cr_cpu_device(),
                                              .type = type,
@@ -377,23 +377,23 @@ static world *begin(bool layouts) {
   make_layouts(w);
   crema_device *const simulated[CONTEXTS] = {cr_cpu_device(), sim_test_device(0),
                                              sim_test_device(0), sim_test_device(1)};
-  for (int i = 0; i < CONTEXTS; i++) {
+  for (int i = 0; i < CONTEXTS; ++i) {
     w->context[i] = sim_test_context(layouts ? cr_cpu_device() : simulated[i]);
   }
-  for (int i = 0; i < TENSORS; i++) {
+  for (int i = 0; i < TENSORS; ++i) {
     assert_int_equal(cr_tensor_create(CREMA_F32, 5, &w->tensor[i]), CREMA_OK);
     w->model[i] = (model){.count = 5, .most = 5};
     clear_model(&w->model[i]);
     w->of[i] = &w->model[i];
   }
-  for (int i = 0; i < VIEWS; i++) w->view[i].tensor = -1;
+  for (int i = 0; i < VIEWS; ++i) w->view[i].tensor = -1;
   return w;
 }
 
 static void end(world *w) {
-  for (int i = 0; i < TENSORS; i++) cr_tensor_destroy(w->tensor[i]);
-  for (int i = 0; i < CONTEXTS; i++) crema_context_destroy(w->context[i]);
-  for (size_t i = 0; i < w->adoptions; i++) free(w->adopted[i]);
+  for (int i = 0; i < TENSORS; ++i) cr_tensor_destroy(w->tensor[i]);
+  for (int i = 0; i < CONTEXTS; ++i) crema_context_destroy(w->context[i]);
+  for (size_t i = 0; i < w->adoptions; ++i) free(w->adopted[i]);
   free(w->adopted);
   cr_cpu_device()->backend = &cr_backend_cpu;
   free(w);
@@ -409,7 +409,7 @@ typedef struct rule {
 static size_t replay(const step *steps, size_t count, rule *r) {
   world *w = begin(r->layouts);
   size_t at = 0;
-  while (at < count && take_step(w, &steps[at])) at++;
+  while (at < count && take_step(w, &steps[at])) ++at;
   memcpy(r->used, w->used, sizeof r->used);
   end(w);
   return at;
@@ -423,7 +423,7 @@ static step draw_step(cr_mt19937 *rng) {
   return (step){.op = (unsigned char)cr_mt19937_below(rng, OPS),
                 .tensor = (unsigned char)cr_mt19937_below(rng, TENSORS),
                 .context = (unsigned char)cr_mt19937_below(rng, CONTEXTS),
-                .form = (unsigned char)cr_mt19937_below(rng, FORMS),
+                .format = (unsigned char)cr_mt19937_below(rng, FORMS),
                 .count = (unsigned char)cr_mt19937_below(rng, MOST + 1),
                 .view = (unsigned char)cr_mt19937_below(rng, VIEWS),
                 .at = (unsigned char)cr_mt19937_below(rng, 256),
@@ -437,20 +437,20 @@ static void run_walk(bool layouts) {
   assert_non_null(steps);
   cr_mt19937 rng;
   cr_mt19937_seed(&rng, seed);
-  for (int i = 0; i < STEPS; i++) steps[i] = draw_step(&rng);
+  for (int i = 0; i < STEPS; ++i) steps[i] = draw_step(&rng);
   rule r = {.layouts = layouts};
   size_t at = replay(steps, STEPS, &r);
   if (at < STEPS) {
     size_t left = walk_shrink(steps, at + 1, sizeof *steps, replay_fails, &r);
-    for (size_t i = 0; i < left; i++) {
+    for (size_t i = 0; i < left; ++i) {
       const step *s = &steps[i];
       print_error("%s: tensor %d, context %d, form %d, count %d, at %d, view %d\n", op_name[s->op],
-                  s->tensor, s->context, s->form, s->count, s->at, s->view);
+                  s->tensor, s->context, s->format, s->count, s->at, s->view);
     }
     fail_msg("seed %u: step %zu fails; the sequence above is enough", seed, at);
   }
   /* Every kind of step had something to do often. */
-  for (int i = 0; i < OPS; i++) assert_true(r.used[i] > STEPS / OPS / 20);
+  for (int i = 0; i < OPS; ++i) assert_true(r.used[i] > STEPS / OPS / 20);
   free(steps);
 }
 

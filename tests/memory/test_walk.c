@@ -83,18 +83,18 @@ static world *begin(cr_sim_mistake mistake) {
   world *w = calloc(1, sizeof *w);
   assert_non_null(w);
   static const int device_of[CONTEXTS] = {0, 0, 1, 2};
-  for (int i = 0; i < CONTEXTS; i++)
+  for (int i = 0; i < CONTEXTS; ++i)
     w->context[i] = sim_test_context(sim_test_device(device_of[i]));
-  for (int v = 0; v < 256; v++) {
+  for (int v = 0; v < 256; ++v) {
     w->pattern[v] = malloc(MOST_BYTES);
     assert_non_null(w->pattern[v]);
     memset(w->pattern[v], v, MOST_BYTES);
   }
-  for (int i = 0; i < BLOCKS; i++) {
+  for (int i = 0; i < BLOCKS; ++i) {
     tracked *b = &w->block[i];
     b->mine = malloc(MOST_BYTES);
     assert_non_null(b->mine);
-    for (int d = 0; d < DEVICES; d++) {
+    for (int d = 0; d < DEVICES; ++d) {
       assert_int_equal(cr_device_alloc(sim_test_device(d), MOST_BYTES, &b->theirs[d]), CREMA_OK);
     }
     new_block(w, b, &(step){.size = (unsigned char)i});
@@ -107,15 +107,15 @@ static world *begin(cr_sim_mistake mistake) {
 static void end(world *w, bool sound) {
   cr_sim_clear_faults();
   cr_sim_break(CR_SIM_SOUND);
-  for (int i = 0; i < CONTEXTS; i++)
+  for (int i = 0; i < CONTEXTS; ++i)
     assert_int_equal(crema_context_finish(w->context[i]), CREMA_OK);
-  for (int i = 0; i < BLOCKS; i++) {
+  for (int i = 0; i < BLOCKS; ++i) {
     cr_syncedmem_clear(&w->block[i].memory);
-    for (int d = 0; d < DEVICES; d++) cr_device_free(sim_test_device(d), w->block[i].theirs[d]);
+    for (int d = 0; d < DEVICES; ++d) cr_device_free(sim_test_device(d), w->block[i].theirs[d]);
     free(w->block[i].mine);
   }
-  for (int i = 0; i < CONTEXTS; i++) crema_context_destroy(w->context[i]);
-  for (int v = 0; v < 256; v++) free(w->pattern[v]);
+  for (int i = 0; i < CONTEXTS; ++i) crema_context_destroy(w->context[i]);
+  for (int v = 0; v < 256; ++v) free(w->pattern[v]);
   free(w);
   if (sound) {
     sim_end();
@@ -146,7 +146,7 @@ static bool is_change(op o) {
 
 /* The caller's own memory is free again only when all queued work on it is done. */
 static void await_device(world *w, const crema_device *device) {
-  for (int i = 0; i < CONTEXTS; i++) {
+  for (int i = 0; i < CONTEXTS; ++i) {
     if (w->context[i]->device != device) continue;
     assert_int_equal(crema_context_finish(w->context[i]), CREMA_OK);
   }
@@ -248,7 +248,7 @@ static bool take_step(world *w, const step *s) {
   tracked *b = &w->block[s->block];
   crema_context *context = w->context[s->context];
   op o = (op)s->op;
-  for (int i = 0; i < s->runs; i++) cr_sim_step_any(s->run[i]);
+  for (int i = 0; i < s->runs; ++i) cr_sim_step_any(s->run[i]);
   if (needs_host_alone(o)) await_push(b);
   /* A move to another device lets the old device side go, which the push still fills; that is
    * safe. A push on one context after a push on another needs the first to be known. */
@@ -284,7 +284,7 @@ static step draw_step(cr_mt19937 *rng, unsigned fault_share) {
             .size = (unsigned char)cr_mt19937_below(rng, 6),
             .at = (uint16_t)cr_mt19937_below(rng, MOST_BYTES),
             .bytes = (uint16_t)cr_mt19937_below(rng, MOST_BYTES)};
-  for (int i = 0; i < RUNS; i++) s.run[i] = (unsigned char)cr_mt19937_below(rng, 256);
+  for (int i = 0; i < RUNS; ++i) s.run[i] = (unsigned char)cr_mt19937_below(rng, 256);
   if (fault_share > 0 && cr_mt19937_below(rng, fault_share) == 0) {
     s.fault = (unsigned char)(1 + cr_mt19937_below(rng, 6));
   }
@@ -296,7 +296,7 @@ static step *draw_steps(uint32_t seed, size_t count, unsigned fault_share) {
   assert_non_null(steps);
   cr_mt19937 rng;
   cr_mt19937_seed(&rng, seed);
-  for (size_t i = 0; i < count; i++) steps[i] = draw_step(&rng, fault_share);
+  for (size_t i = 0; i < count; ++i) steps[i] = draw_step(&rng, fault_share);
   return steps;
 }
 
@@ -306,7 +306,7 @@ static size_t walk(const step *steps, size_t count, cr_sim_mistake mistake, int 
                    char race[256]) {
   world *w = begin(mistake);
   size_t at = 0;
-  while (at < count && take_step(w, &steps[at])) at++;
+  while (at < count && take_step(w, &steps[at])) ++at;
   if (failed != NULL) *failed = w->failed;
   if (race != NULL) cr_sim_races(race, 256);
   end(w, at == count && mistake == CR_SIM_SOUND);
@@ -323,7 +323,7 @@ static size_t shrink_and_print(step *steps, size_t count, cr_sim_mistake mistake
   char race[256] = "";
   count = walk_shrink(steps, count, sizeof *steps, walk_fails, &mistake);
   walk(steps, count, mistake, NULL, race);
-  for (size_t i = 0; i < count; i++) {
+  for (size_t i = 0; i < count; ++i) {
     const step *s = &steps[i];
     print_message("  %s block %d, context %d", op_name[s->op], s->block, s->context);
     if (s->fault > 0) print_message(", operation %d fails", s->fault);
@@ -363,7 +363,7 @@ static void mistakes_are_found_and_shrunk(void **state) {
   (void)state;
   enum { LONG = 100000, SHORT = 8 };
   uint32_t seed = walk_seed();
-  for (int mistake = CR_SIM_SOUND + 1; mistake < CR_SIM_MISTAKES; mistake++) {
+  for (int mistake = CR_SIM_SOUND + 1; mistake < CR_SIM_MISTAKES; ++mistake) {
     step *steps = draw_steps(seed, LONG, 0);
     size_t at = walk(steps, LONG, (cr_sim_mistake)mistake, NULL, NULL);
     if (at == LONG) fail_msg("seed %u: mistake %d was not found", seed, mistake);
@@ -372,7 +372,7 @@ static void mistakes_are_found_and_shrunk(void **state) {
     assert_in_range(left, 1, SHORT);
     /* It is the mistake that fails, and without any of the steps it does not. */
     assert_int_equal(walk(steps, left, CR_SIM_SOUND, NULL, NULL), left);
-    for (size_t out = 0; out < left; out++) {
+    for (size_t out = 0; out < left; ++out) {
       step rest[SHORT];
       memcpy(rest, steps, out * sizeof *rest);
       memcpy(rest + out, steps + out + 1, (left - out - 1) * sizeof *rest);

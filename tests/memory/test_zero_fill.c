@@ -62,10 +62,10 @@ static void s0_28_failures_of_overwrite_and_zero(void **state) {
   crema_context *other = sim_test_context(f.device), *far = sim_test_context(sim_test_device(1));
   crema_context *const user[] = {f.context, other, far};
   int failures[2] = {0};
-  for (int w = OVERWRITE; w <= ZERO; w++) {
-    for (int head = 0; head < 4; head++) {
-      for (int u = 0; u < 3; u++) {
-        for (int nth = 1; nth <= OPERATIONS; nth++) {
+  for (int w = OVERWRITE; w <= ZERO; ++w) {
+    for (int head = 0; head < 4; ++head) {
+      for (int u = 0; u < 3; ++u) {
+        for (int nth = 1; nth <= OPERATIONS; ++nth) {
           failures[w] += fail_nth(&f, (what)w, (crema_head)head, user[u], nth);
         }
       }

@@ -14,7 +14,8 @@ typedef struct op_case {
   const char *shapes;
   cr_op_desc desc; /* kind and parameters; the arguments come from `shapes` */
   cr_op_scalars scalars;
-  /* Too large for the slow reference and finite differences: the plain row is the reference. */
+  /* Too large for the slow reference and finite differences: the reference kernel is the reference.
+   */
   bool large;
   /* Values from a small set, so that equal ones are frequent. */
   bool ties;

@@ -118,7 +118,7 @@ static bool run_and_compare(const op_problem *p, const op_run *run, op_record *r
   return outcome == OP_RAN;
 }
 
-/* The plain rows promise the same bits for any number of threads. */
+/* The reference kernels promise the same bits for any number of threads. */
 static void check_threads(const op_problem *p, const op_run *run) {
   double *one[OP_MAX_ARGS], *many[OP_MAX_ARGS];
   make_results(p, one);
@@ -138,9 +138,9 @@ static void check_threads(const op_problem *p, const op_run *run) {
   free_results(many);
 }
 
-bool op_is_plain(const cr_kernel *kernel) {
+bool op_is_ref(const cr_kernel *kernel) {
   const size_t length = strlen(kernel->name);
-  return length > 6 && strcmp(kernel->name + length - 6, "_plain") == 0;
+  return length > 4 && strcmp(kernel->name + length - 4, "_ref") == 0;
 }
 
 /* The library's own content of an LRN's aux, made by the forward row of the same family.
@@ -183,7 +183,7 @@ static void check_row(const cr_kernel *row, const op_problem *p, const op_proble
       run.opaque_in = &opaque;
     }
     const bool ran_now = run_and_compare(p, &run, record);
-    if (ran_now && op_is_plain(row) && hint == 0) check_threads(p, &run);
+    if (ran_now && op_is_ref(row) && hint == 0) check_threads(p, &run);
     for (int i = 0; i < op_in_place_count && ran_now; ++i) {
       const op_in_place *pair = &op_in_places[i];
       if (pair->kind != p->desc.kind) continue;
@@ -198,14 +198,14 @@ static void check_row(const cr_kernel *row, const op_problem *p, const op_proble
   }
 }
 
-/* For large cases: the plain row's results become the reference. */
-static void ask_plain_row(op_problem *p) {
+/* For large cases: the reference kernel's results become the reference. */
+static void ask_ref_row(op_problem *p) {
   const cr_kernel *plain = NULL;
   for (const cr_kernel *const *row = cr_host_context()->device->backend->kernels; *row; ++row) {
     if ((*row)->op == p->desc.kind && (*row)->type == p->desc.type) plain = *row;
   }
   assert_non_null(plain);
-  assert_true(op_is_plain(plain));
+  assert_true(op_is_ref(plain));
   const op_run run = {.kernel = plain,
                       .desc = &p->desc,
                       .scalars = &p->test->scalars,
@@ -233,7 +233,7 @@ void op_check_case(const op_case *test, cr_op_kind kind, cr_mt19937 *rng, op_rec
     print_error("case \"%s\" of %s cannot be made\n", test->label, cr_op_kind_name(kind));
     fail();
   }
-  if (test->large) ask_plain_row(&forward);
+  if (test->large) ask_ref_row(&forward);
   if (test->desc.kind == kind) check_problem(&forward, &forward, records);
   for (int i = 0; i < op_gradient_count; ++i) {
     const op_gradient *gradient = &op_gradients[i];
@@ -241,7 +241,7 @@ void op_check_case(const op_case *test, cr_op_kind kind, cr_mt19937 *rng, op_rec
     for (int k = 0; k < op_problem_gradients(&forward, gradient); ++k) {
       op_problem backward;
       assert_true(op_problem_gradient(&forward, gradient, k, rng, &backward));
-      if (test->large) ask_plain_row(&backward);
+      if (test->large) ask_ref_row(&backward);
       check_problem(&backward, &forward, records);
       op_problem_free(&backward);
     }

@@ -1,5 +1,6 @@
 /* Checking kernel rows on a case: against the double-precision reference, for gradients against
- * finite differences, for large cases against the plain row. Failures end the running test. */
+ * finite differences, for large cases against the reference kernel. Failures end the running test.
+ */
 #ifndef CR_TESTS_OP_CHECK_H
 #define CR_TESTS_OP_CHECK_H
 
@@ -22,6 +23,6 @@ enum { OP_ROWS_MAX = 512 };
 void op_check_case(const op_case *test, cr_op_kind kind, cr_mt19937 *rng, op_record *records);
 
 /* The row of last resort, whose name ends with _plain. */
-bool op_is_plain(const cr_kernel *kernel);
+bool op_is_ref(const cr_kernel *kernel);
 
 #endif

@@ -199,21 +199,21 @@ int op_problem_gradients(const op_problem *f, const op_gradient *gradient) {
   return strchr(gradient->args, 'k') ? sources_of(&f->desc) : 1;
 }
 
-/* sum of given gradients times results, for inputs `in`; `scratch` holds the frozen choices. */
+/* sum of given gradients times results, for inputs `in`; `scratchpad` holds the frozen choices. */
 static double objective(const cr_op_desc *d, const op_problem *f, const op_problem *b,
-                        const role *roles, double *const *in, double *const *scratch) {
-  op_reference(d, &f->test->scalars, in, scratch, true);
+                        const role *roles, double *const *in, double *const *scratchpad) {
+  op_reference(d, &f->test->scalars, in, scratchpad, true);
   double sum = 0;
   for (int i = 0; i < b->desc.args; ++i) {
     if (roles[i].what != 'g') continue;
-    const double *y = scratch[roles[i].of];
+    const double *y = scratchpad[roles[i].of];
     for (int64_t k = 0; k < op_count(&b->desc.arg[i].shape); ++k) sum += b->in[i][k] * y[k];
   }
   return sum;
 }
 
 /* The loss gradient passes through a softmax, and its given gradient is the scalar alpha. */
-static double loss_of_scores(const op_problem *f, const double *scores, double *const *scratch) {
+static double loss_of_scores(const op_problem *f, const double *scores, double *const *scratchpad) {
   const crema_shape *shape = &f->desc.arg[0].shape;
   const int64_t count = op_count(shape);
   double *prob = array(count);
@@ -221,9 +221,9 @@ static double loss_of_scores(const op_problem *f, const double *scores, double *
   memcpy(prob, scores, (size_t)count * sizeof *prob);
   to_probabilities(shape, 1, prob);
   double *in[OP_MAX_ARGS] = {prob, f->in[1]};
-  op_reference(&f->desc, &f->test->scalars, in, scratch, true);
+  op_reference(&f->desc, &f->test->scalars, in, scratchpad, true);
   free(prob);
-  return *scratch[2] * (double)f->test->scalars.alpha;
+  return *scratchpad[2] * (double)f->test->scalars.alpha;
 }
 
 /* Central differences for every element of forward argument `of`. */
@@ -234,7 +234,7 @@ static bool differences(const op_problem *f, const op_problem *b, const role *ro
   /* The fused activation is not part of the convolution's gradient. */
   cr_op_desc desc = f->desc;
   if (desc.kind == CR_OP_CONV_FWD) desc.u.conv.relu = false;
-  double *in[OP_MAX_ARGS], *scratch[OP_MAX_ARGS] = {NULL};
+  double *in[OP_MAX_ARGS], *scratchpad[OP_MAX_ARGS] = {NULL};
   bool ok = true;
   memcpy(in, f->in, sizeof in);
   in[of] = array(count);
@@ -242,9 +242,9 @@ static bool differences(const op_problem *f, const op_problem *b, const role *ro
   for (int i = 0; i < f->desc.args && ok; ++i) {
     if (!f->out[i]) continue;
     const int64_t size = op_count(&f->desc.arg[i].shape);
-    scratch[i] = array(size);
-    ok = scratch[i] != NULL;
-    if (ok) memcpy(scratch[i], f->out[i], (size_t)size * sizeof(double));
+    scratchpad[i] = array(size);
+    ok = scratchpad[i] != NULL;
+    if (ok) memcpy(scratchpad[i], f->out[i], (size_t)size * sizeof(double));
   }
   for (int64_t k = 0; k < count && ok; ++k) in[of][k] = loss ? log(f->in[of][k]) : f->in[of][k];
   for (int64_t k = 0; k < count && ok; ++k) {
@@ -252,14 +252,14 @@ static bool differences(const op_problem *f, const op_problem *b, const role *ro
     double side[2];
     for (int s = 0; s < 2; ++s) {
       in[of][k] = value + (s ? fd_step : -fd_step);
-      side[s] =
-          loss ? loss_of_scores(f, in[of], scratch) : objective(&desc, f, b, roles, in, scratch);
+      side[s] = loss ? loss_of_scores(f, in[of], scratchpad)
+                     : objective(&desc, f, b, roles, in, scratchpad);
     }
     in[of][k] = value;
     gradient[k] = (side[1] - side[0]) / (2 * fd_step);
   }
   free(in[of]);
-  for (int i = 0; i < OP_MAX_ARGS; ++i) free(scratch[i]);
+  for (int i = 0; i < OP_MAX_ARGS; ++i) free(scratchpad[i]);
   return ok;
 }
 

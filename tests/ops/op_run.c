@@ -33,9 +33,9 @@ static void *aligned(size_t bytes) {
   return posix_memalign(&memory, 64, bytes ? bytes : 1) == 0 ? memory : NULL;
 }
 
-static size_t form_bytes(const cr_op_arg *arg, cr_form form) {
-  if (form.layout) return form.layout->bytes;
-  return (size_t)op_count(&arg->shape) * crema_dtype_size(form.type);
+static size_t format_bytes(const cr_op_arg *arg, cr_format format) {
+  if (format.layout) return format.layout->bytes;
+  return (size_t)op_count(&arg->shape) * crema_dtype_size(format.type);
 }
 
 static crema_devptr address(const void *memory) {
@@ -43,40 +43,41 @@ static crema_devptr address(const void *memory) {
 }
 
 /* double <-> plain memory of any element type, through the back end's own conversion. */
-static crema_status convert(int64_t count, cr_form to, void *dst, cr_form from, const void *src) {
+static crema_status convert(int64_t count, cr_format to, void *dst, cr_format from,
+                            const void *src) {
   crema_context *context = cr_host_context();
   return context->device->backend->convert(context, count, to, address(dst), from, address(src));
 }
 
-static const cr_form f64 = {CREMA_F64, NULL};
+static const cr_format f64 = {CREMA_F64, NULL};
 
 static crema_status load(const cr_op_arg *arg, const double *values, op_buffer *to) {
   const int64_t count = op_count(&arg->shape);
-  if (!to->form.layout) return convert(count, to->form, to->memory, f64, values);
-  const cr_form plain = {arg->type, NULL};
+  if (!to->format.layout) return convert(count, to->format, to->memory, f64, values);
+  const cr_format plain = {arg->type, NULL};
   void *middle = aligned((size_t)count * crema_dtype_size(arg->type));
   if (!middle) return CREMA_E_NO_MEMORY;
   crema_status status = convert(count, plain, middle, f64, values);
-  if (status == CREMA_OK) status = convert(count, to->form, to->memory, plain, middle);
+  if (status == CREMA_OK) status = convert(count, to->format, to->memory, plain, middle);
   free(middle);
   return status;
 }
 
 static crema_status store(const cr_op_arg *arg, const op_buffer *from, double *values) {
   const int64_t count = op_count(&arg->shape);
-  if (!from->form.layout) return convert(count, f64, values, from->form, from->memory);
-  const cr_form plain = {arg->type, NULL};
+  if (!from->format.layout) return convert(count, f64, values, from->format, from->memory);
+  const cr_format plain = {arg->type, NULL};
   void *middle = aligned((size_t)count * crema_dtype_size(arg->type));
   if (!middle) return CREMA_E_NO_MEMORY;
-  crema_status status = convert(count, plain, middle, from->form, from->memory);
+  crema_status status = convert(count, plain, middle, from->format, from->memory);
   if (status == CREMA_OK) status = convert(count, f64, values, plain, middle);
   free(middle);
   return status;
 }
 
 /* Blocks of 8 channels for images, whatever the library would choose here; plain for the rest. */
-static cr_form private_form(const crema_shape *shape) {
-  cr_form found = CR_PLAIN_F32;
+static cr_format private_format(const crema_shape *shape) {
+  cr_format found = CR_PLAIN_F32;
   cr_md md = NULL;
   if (shape->axes < 3 || shape->axes > 5) return found;
   const cr_dnnl_order blocked = {CR_DNNL_BLOCKED, 8};
@@ -86,27 +87,27 @@ static cr_form private_form(const crema_shape *shape) {
   return found;
 }
 
-static void fill_hints(const op_run *run, const char *access, cr_form *hint) {
+static void fill_hints(const op_run *run, const char *access, cr_format *hint) {
   for (int i = 0; i < run->desc->args; ++i) {
     const cr_op_arg *arg = &run->desc->arg[i];
-    hint[i] = (cr_form){arg->type, NULL};
+    hint[i] = (cr_format){arg->type, NULL};
     const bool offered =
         run->hint == OP_HINT_PRIVATE || (run->hint == OP_HINT_PRIVATE_FIRST && i == 0);
     if (offered && (access[i] == 'R' || access[i] == 'U') && arg->type == CREMA_F32) {
-      hint[i] = private_form(&arg->shape);
+      hint[i] = private_format(&arg->shape);
     }
-    if (run->opaque_in && i == run->opaque) hint[i] = run->opaque_in->form;
+    if (run->opaque_in && i == run->opaque) hint[i] = run->opaque_in->format;
   }
 }
 
 /* Memory and content of every argument. False: out of memory or a failed conversion. */
-static bool prepare(const op_run *run, const char *access, const cr_form *form, double *const *in,
-                    op_buffer *buffer) {
+static bool prepare(const op_run *run, const char *access, const cr_format *format,
+                    double *const *in, op_buffer *buffer) {
   for (int i = 0; i < run->desc->args; ++i) {
     const cr_op_arg *arg = &run->desc->arg[i];
     if (arg->shape.axes < 0) continue;
-    const size_t bytes = form_bytes(arg, form[i]);
-    buffer[i].form = form[i];
+    const size_t bytes = format_bytes(arg, format[i]);
+    buffer[i].format = format[i];
     if (i == run->in_place_to) continue;
     buffer[i].memory = aligned(bytes);
     if (!buffer[i].memory) return false;
@@ -143,7 +144,7 @@ static op_outcome execute(const op_run *run, const char *access, cr_plan *plan, 
   crema_devptr raw[OP_MAX_ARGS] = {{0}};
   bool add[OP_MAX_ARGS] = {false};
   void *workspace = aligned(plan->workspace_bytes);
-  if (!workspace || !prepare(run, access, plan->form, in, buffer)) goto done;
+  if (!workspace || !prepare(run, access, plan->format, in, buffer)) goto done;
   memset(workspace, 0xff, plan->workspace_bytes);
   for (int i = 0; i < run->desc->args; ++i) {
     raw[i] = address(buffer[i].memory);
@@ -163,22 +164,23 @@ done:
 
 op_outcome op_run_row(const op_run *run, double *const *in, double *const *out) {
   char access[OP_MAX_ARGS] = {0};
-  cr_form hint[OP_MAX_ARGS], form[OP_MAX_ARGS];
+  cr_format hint[OP_MAX_ARGS], format[OP_MAX_ARGS];
   op_access(run->desc, access);
   fill_hints(run, access, hint);
-  for (int i = 0; i < run->desc->args; ++i) form[i] = (cr_form){run->desc->arg[i].type, NULL};
+  for (int i = 0; i < run->desc->args; ++i) format[i] = (cr_format){run->desc->arg[i].type, NULL};
   cr_plan plan = {.desc = run->desc,
                   .context = cr_host_context(),
                   .kernel = run->kernel,
                   .hint = hint,
-                  .form = form};
+                  .format = format};
   if (run->kernel->plan) {
     const crema_status status = run->kernel->plan(&plan);
     if (status != CREMA_OK) return status == CREMA_E_UNSUPPORTED ? OP_DECLINED : OP_FAILED;
   }
   op_outcome outcome = OP_SAME_FORMS_NOT_HELD;
   const int from = run->in_place_from, to = run->in_place_to;
-  if (to < 0 || cr_form_equal(form[from], form[to])) outcome = execute(run, access, &plan, in, out);
+  if (to < 0 || cr_format_equal(format[from], format[to]))
+    outcome = execute(run, access, &plan, in, out);
   if (run->kernel->destroy) run->kernel->destroy(&plan);
   return outcome;
 }

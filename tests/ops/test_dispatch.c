@@ -194,7 +194,7 @@ static void test_chain(void **state) {
   cr_tensor *a = make(2 * C * PLACES, NULL), *b = make(2 * C * PLACES, NULL);
   for (int pass = 0; pass < 3; ++pass) {
     assert_int_equal(cr_op_run(first, host(), (cr_tensor *[]){x, weights, NULL, a}, NULL), 0);
-    /* The second pass offers the relu its input in plain form, the others as it comes. */
+    /* The second pass offers the relu its input in plain format, the others as it comes. */
     if (pass == 1) {
       void *plain = NULL;
       assert_int_equal(cr_tensor_host_update(a, &plain), CREMA_OK);

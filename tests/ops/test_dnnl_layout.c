@@ -24,10 +24,11 @@ static const cr_layout *layout_of(crema_shape shape, crema_dtype type, cr_dnnl_o
   return layout;
 }
 
-static void convert(int64_t count, cr_form dst_form, void *dst, cr_form src_form, void *src) {
+static void convert(int64_t count, cr_format dst_format, void *dst, cr_format src_format,
+                    void *src) {
   assert_int_equal(
-      cr_dnnl_convert(cr_host_context(), count, dst_form, (crema_devptr){(uintptr_t)dst}, src_form,
-                      (crema_devptr){(uintptr_t)src}),
+      cr_dnnl_convert(cr_host_context(), count, dst_format, (crema_devptr){(uintptr_t)dst},
+                      src_format, (crema_devptr){(uintptr_t)src}),
       CREMA_OK);
 }
 
@@ -61,8 +62,8 @@ static void test_round_trip(void **state) {
   (void)state;
   enum { COUNT = 2 * 20 * 5 * 7, HELD = 2 * 24 * 5 * 7 };
   crema_shape shape = {4, {2, 20, 5, 7}};
-  cr_form flat = {CREMA_F32, NULL}, blocked = {CREMA_F32, layout_of(shape, CREMA_F32, blocks)},
-          tail = {CREMA_F32, layout_of(shape, CREMA_F32, last)};
+  cr_format flat = {CREMA_F32, NULL}, blocked = {CREMA_F32, layout_of(shape, CREMA_F32, blocks)},
+            tail = {CREMA_F32, layout_of(shape, CREMA_F32, last)};
   static float in[COUNT], a[HELD], b[HELD], out[COUNT];
   for (int i = 0; i < COUNT; ++i) in[i] = (float)(i + 1);
   memset(a, 0x7e, sizeof a);
@@ -85,14 +86,14 @@ static void test_round_trip(void **state) {
 static void test_other_shape(void **state) {
   (void)state;
   enum { COUNT = 2 * 16 * 4 * 4 };
-  cr_form flat = {CREMA_F32, NULL};
-  cr_form a_form = {CREMA_F32, layout_of((crema_shape){4, {2, 16, 4, 4}}, CREMA_F32, blocks)};
-  cr_form b_form = {CREMA_F32, layout_of((crema_shape){4, {4, 8, 4, 4}}, CREMA_F32, last)};
+  cr_format flat = {CREMA_F32, NULL};
+  cr_format a_format = {CREMA_F32, layout_of((crema_shape){4, {2, 16, 4, 4}}, CREMA_F32, blocks)};
+  cr_format b_format = {CREMA_F32, layout_of((crema_shape){4, {4, 8, 4, 4}}, CREMA_F32, last)};
   static float in[COUNT], a[COUNT], b[COUNT], out[COUNT];
   for (int i = 0; i < COUNT; ++i) in[i] = (float)i;
-  convert(COUNT, a_form, a, flat, in);
-  convert(COUNT, b_form, b, a_form, a);
-  convert(COUNT, flat, out, b_form, b);
+  convert(COUNT, a_format, a, flat, in);
+  convert(COUNT, b_format, b, a_format, a);
+  convert(COUNT, flat, out, b_format, b);
   assert_memory_equal(in, out, sizeof in);
 }
 
@@ -100,20 +101,20 @@ static void test_element_types(void **state) {
   (void)state;
   enum { COUNT = 1 * 16 * 2 * 2 };
   crema_shape shape = {4, {1, 16, 2, 2}};
-  cr_form bytes = {CREMA_U8, layout_of(shape, CREMA_U8, blocks)};
+  cr_format bytes = {CREMA_U8, layout_of(shape, CREMA_U8, blocks)};
   int32_t in[COUNT], out[COUNT];
   uint8_t held[COUNT];
   for (int i = 0; i < COUNT; ++i) in[i] = i * 3;
-  convert(COUNT, bytes, held, (cr_form){CREMA_I32, NULL}, in);
-  convert(COUNT, (cr_form){CREMA_I32, NULL}, out, bytes, held);
+  convert(COUNT, bytes, held, (cr_format){CREMA_I32, NULL}, in);
+  convert(COUNT, (cr_format){CREMA_I32, NULL}, out, bytes, held);
   assert_memory_equal(in, out, sizeof in);
 
-  cr_form floats = {CREMA_F32, layout_of(shape, CREMA_F32, blocks)};
+  cr_format floats = {CREMA_F32, layout_of(shape, CREMA_F32, blocks)};
   double wide[COUNT], wide_out[COUNT];
   float narrow[COUNT];
   for (int i = 0; i < COUNT; ++i) wide[i] = i * 0.5;
-  convert(COUNT, floats, narrow, (cr_form){CREMA_F64, NULL}, wide);
-  convert(COUNT, (cr_form){CREMA_F64, NULL}, wide_out, floats, narrow);
+  convert(COUNT, floats, narrow, (cr_format){CREMA_F64, NULL}, wide);
+  convert(COUNT, (cr_format){CREMA_F64, NULL}, wide_out, floats, narrow);
   assert_memory_equal(wide, wide_out, sizeof wide);
 }
 
@@ -134,11 +135,11 @@ static void test_notes(void **state) {
   uint8_t out[64];
   memset(held, 1, sizeof held);
   memset(out, 1, sizeof out);
-  cr_form note_form = {CREMA_U8, notes}, flat = {CREMA_U8, NULL};
-  convert(64, flat, out, note_form, held);
+  cr_format note_format = {CREMA_U8, notes}, flat = {CREMA_U8, NULL};
+  convert(64, flat, out, note_format, held);
   for (int i = 0; i < 64; ++i) assert_int_equal(out[i], 0);
   assert_int_equal(
-      cr_dnnl_convert(cr_host_context(), 64, note_form, (crema_devptr){(uintptr_t)held}, flat,
+      cr_dnnl_convert(cr_host_context(), 64, note_format, (crema_devptr){(uintptr_t)held}, flat,
                       (crema_devptr){(uintptr_t)out}),
       CREMA_E_INTERNAL);
 }
@@ -150,10 +151,10 @@ static void test_refusals(void **state) {
   assert_int_equal(cr_dnnl_md_ordered(&matrix, CREMA_F32, blocks, &md), CREMA_E_UNSUPPORTED);
   assert_int_equal(cr_dnnl_md_ordered(&empty, CREMA_F32, plain, &md), CREMA_E_UNSUPPORTED);
   assert_int_equal(cr_dnnl_md_ordered(&matrix, CREMA_U32, plain, &md), CREMA_E_UNSUPPORTED);
-  cr_form blocked = {CREMA_F32, layout_of(shape, CREMA_F32, blocks)};
+  cr_format blocked = {CREMA_F32, layout_of(shape, CREMA_F32, blocks)};
   float in[65] = {0}, out[65];
   assert_int_equal(cr_dnnl_convert(cr_host_context(), 65, blocked, (crema_devptr){(uintptr_t)out},
-                                   (cr_form){CREMA_F32, NULL}, (crema_devptr){(uintptr_t)in}),
+                                   (cr_format){CREMA_F32, NULL}, (crema_devptr){(uintptr_t)in}),
                    CREMA_E_INTERNAL);
 }
 

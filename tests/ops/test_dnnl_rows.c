@@ -1,4 +1,4 @@
-/* The oneDNN rows against the plain rows, with arguments held in plain memory, in blocks of
+/* The oneDNN rows against the reference kernels, with arguments held in plain memory, in blocks of
  * channels and channels-last. */
 #include <math.h>
 #include <setjmp.h>
@@ -30,7 +30,7 @@ static float random_value(void) {
 typedef struct fixture {
   cr_op_desc desc;
   char access[ARGS_MAX];
-  cr_form hint[ARGS_MAX];
+  cr_format hint[ARGS_MAX];
   void *value[ARGS_MAX];
   cr_op_scalars scalars;
 } fixture;
@@ -39,7 +39,7 @@ typedef struct fixture {
 typedef struct trial {
   const cr_kernel *kernel;
   cr_plan plan;
-  cr_form form[ARGS_MAX];
+  cr_format format[ARGS_MAX];
   void *memory[ARGS_MAX];
 } trial;
 
@@ -60,7 +60,7 @@ static void add(fixture *f, char access, crema_dtype type, int axes, const int64
   int i = f->desc.args;
   assert_int_equal(cr_op_desc_add(&f->desc, &shape, type), CREMA_OK);
   f->access[i] = access;
-  f->hint[i] = (cr_form){type, NULL};
+  f->hint[i] = (cr_format){type, NULL};
   f->value[i] = calloc(1, value_bytes(f, i));
   assert_non_null(f->value[i]);
   if (type != CREMA_F32) return;
@@ -101,7 +101,7 @@ static const cr_kernel *dnnl_row(cr_op_kind kind, int n) {
 }
 
 /* The last row of the table. */
-static const cr_kernel *plain_row(cr_op_kind kind) {
+static const cr_kernel *ref_row(cr_op_kind kind) {
   const cr_kernel *last = NULL;
   for (const cr_kernel *const *row = cr_cpu_kernels; *row != NULL; ++row) {
     if ((*row)->op == kind && (*row)->type == CREMA_F32) last = *row;
@@ -109,16 +109,16 @@ static const cr_kernel *plain_row(cr_op_kind kind) {
   return last;
 }
 
-static void convert(const fixture *f, int i, cr_form dst_form, void *dst, cr_form src_form,
+static void convert(const fixture *f, int i, cr_format dst_format, void *dst, cr_format src_format,
                     void *src) {
   const cr_op_arg *arg = &f->desc.arg[i];
-  if (cr_form_equal(dst_form, src_form)) {
-    memcpy(dst, src, dst_form.layout != NULL ? dst_form.layout->bytes : value_bytes(f, i));
+  if (cr_format_equal(dst_format, src_format)) {
+    memcpy(dst, src, dst_format.layout != NULL ? dst_format.layout->bytes : value_bytes(f, i));
     return;
   }
   int64_t count = crema_shape_count(&arg->shape, 0, arg->shape.axes);
-  assert_int_equal(cr_cpu_device()->backend->convert(cr_host_context(), count, dst_form,
-                                                     (crema_devptr){(uintptr_t)dst}, src_form,
+  assert_int_equal(cr_cpu_device()->backend->convert(cr_host_context(), count, dst_format,
+                                                     (crema_devptr){(uintptr_t)dst}, src_format,
                                                      (crema_devptr){(uintptr_t)src}),
                    CREMA_OK);
 }
@@ -127,21 +127,21 @@ static void convert(const fixture *f, int i, cr_form dst_form, void *dst, cr_for
 static crema_status prepare(trial *t, fixture *f, const cr_kernel *kernel) {
   *t = (trial){.kernel = kernel};
   assert_non_null(kernel);
-  t->plan =
-      (cr_plan){.desc = &f->desc, .context = cr_host_context(), .hint = f->hint, .form = t->form};
-  for (int i = 0; i < f->desc.args; ++i) t->form[i] = (cr_form){f->desc.arg[i].type, NULL};
+  t->plan = (cr_plan){
+      .desc = &f->desc, .context = cr_host_context(), .hint = f->hint, .format = t->format};
+  for (int i = 0; i < f->desc.args; ++i) t->format[i] = (cr_format){f->desc.arg[i].type, NULL};
   crema_status status = kernel->plan == NULL ? CREMA_OK : kernel->plan(&t->plan);
   if (status != CREMA_OK) return status;
   for (int i = 0; i < f->desc.args; ++i) {
     if (is_absent(f, i)) continue;
-    cr_form plain = {f->desc.arg[i].type, NULL};
-    size_t bytes = t->form[i].layout != NULL ? t->form[i].layout->bytes : value_bytes(f, i);
+    cr_format plain = {f->desc.arg[i].type, NULL};
+    size_t bytes = t->format[i].layout != NULL ? t->format[i].layout->bytes : value_bytes(f, i);
     assert_int_equal(cr_host_alloc(bytes, &t->memory[i]), CREMA_OK);
     /* Old content of large numbers: reading it would show. */
     for (size_t k = 0; k < bytes; ++k) ((unsigned char *)t->memory[i])[k] = 0x7e;
     bool read = f->access[i] == 'R' || f->access[i] == 'U';
-    if (read && !(t->form[i].layout != NULL && cr_dnnl_layout_is_opaque(t->form[i].layout))) {
-      convert(f, i, t->form[i], t->memory[i], plain, f->value[i]);
+    if (read && !(t->format[i].layout != NULL && cr_dnnl_layout_is_opaque(t->format[i].layout))) {
+      convert(f, i, t->format[i], t->memory[i], plain, f->value[i]);
     }
   }
   return CREMA_OK;
@@ -151,19 +151,19 @@ static void execute(trial *t, fixture *f) {
   crema_devptr buffer[ARGS_MAX] = {{0}};
   bool accumulate[ARGS_MAX] = {false};
   for (int i = 0; i < f->desc.args; ++i) buffer[i].address = (uintptr_t)t->memory[i];
-  void *scratch = NULL;
-  assert_int_equal(cr_host_alloc(t->plan.workspace_bytes, &scratch), CREMA_OK);
+  void *scratchpad = NULL;
+  assert_int_equal(cr_host_alloc(t->plan.workspace_bytes, &scratchpad), CREMA_OK);
   assert_int_equal(t->kernel->run(&t->plan, t->plan.context, buffer, accumulate, &f->scalars,
-                                  (crema_devptr){(uintptr_t)scratch}),
+                                  (crema_devptr){(uintptr_t)scratchpad}),
                    CREMA_OK);
-  cr_host_free(scratch);
+  cr_host_free(scratchpad);
 }
 
-/* Argument i's values in plain form; free with free(). */
+/* Argument i's values in plain format; free with free(). */
 static void *fetch(const trial *t, const fixture *f, int i) {
   void *values = calloc(1, value_bytes(f, i));
   assert_non_null(values);
-  convert(f, i, (cr_form){f->desc.arg[i].type, NULL}, values, t->form[i], t->memory[i]);
+  convert(f, i, (cr_format){f->desc.arg[i].type, NULL}, values, t->format[i], t->memory[i]);
   return values;
 }
 
@@ -208,11 +208,11 @@ static bool row_agrees(fixture *f, const cr_kernel *row, double tolerance) {
   if (status == CREMA_E_UNSUPPORTED) return false;
   assert_int_equal(status, CREMA_OK);
   execute(&got, f);
-  assert_int_equal(prepare(&want, f, plain_row(f->desc.kind)), CREMA_OK);
+  assert_int_equal(prepare(&want, f, ref_row(f->desc.kind)), CREMA_OK);
   execute(&want, f);
   for (int i = 0; i < f->desc.args; ++i) {
     if (is_absent(f, i) || f->access[i] == 'R') continue;
-    if (got.form[i].layout != NULL && cr_dnnl_layout_is_opaque(got.form[i].layout)) continue;
+    if (got.format[i].layout != NULL && cr_dnnl_layout_is_opaque(got.format[i].layout)) continue;
     void *a = fetch(&got, f, i), *b = fetch(&want, f, i);
     compare_values(f, i, a, b, tolerance);
     free(b);
@@ -387,8 +387,9 @@ static void test_large_samples(void **state) {
     }
     for (int n = 0; dnnl_row(f.desc.kind, n) != NULL; ++n) {
       const cr_kernel *row = dnnl_row(f.desc.kind, n);
-      cr_form form[ARGS_MAX] = {{0}};
-      cr_plan plan = {.desc = &f.desc, .context = cr_host_context(), .hint = f.hint, .form = form};
+      cr_format format[ARGS_MAX] = {{0}};
+      cr_plan plan = {
+          .desc = &f.desc, .context = cr_host_context(), .hint = f.hint, .format = format};
       assert_int_equal(row->plan(&plan), CREMA_E_UNSUPPORTED);
     }
     cr_op_desc_free(&f.desc);
@@ -482,7 +483,7 @@ static void test_pool_bwd(void **state) {
       }
       ADD(&f, 'W', c->n, c->c, c->size, c->size);
       hold(&f, all_orders[1]);
-      if (max) f.hint[1] = t.form[2];
+      if (max) f.hint[1] = t.format[2];
       assert_int_equal(agree(&f, 1e-5), max || !c->average_declined);
       finish(&f);
     }
@@ -531,16 +532,17 @@ static void test_lrn(void **state) {
       free(f.value[1]);
       f.value[1] = fetch(&t, &forward, 1);
       hold(&f, all_orders[order]);
-      assert_int_equal(prepare(&want, &f, plain_row(CR_OP_LRN_BWD)), CREMA_OK);
+      assert_int_equal(prepare(&want, &f, ref_row(CR_OP_LRN_BWD)), CREMA_OK);
       execute(&want, &f);
       /* Without the notes the row must decline, unless it works without. */
       if (prepare(&got, &f, dnnl_row(CR_OP_LRN_BWD, 0)) == CREMA_OK) {
-        assert_null(got.form[3].layout);
+        assert_null(got.format[3].layout);
         release(&got);
       }
-      f.hint[3] = t.form[2];
+      f.hint[3] = t.format[2];
       if (prepare(&got, &f, dnnl_row(CR_OP_LRN_BWD, 0)) == CREMA_OK) {
-        if (t.form[2].layout != NULL) memcpy(got.memory[3], t.memory[2], t.form[2].layout->bytes);
+        if (t.format[2].layout != NULL)
+          memcpy(got.memory[3], t.memory[2], t.format[2].layout->bytes);
         execute(&got, &f);
         void *a = fetch(&got, &f, 4), *b = fetch(&want, &f, 4);
         compare_values(&f, 4, a, b, 1e-5);

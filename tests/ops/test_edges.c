@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "device/cpu/plain_rows.h"
+#include "device/cpu/ref_rows.h"
 
 enum { ARGS_MAX = 4 };
 
@@ -17,14 +17,14 @@ enum { ARGS_MAX = 4 };
 static crema_status run(const cr_kernel *kernel, cr_op_desc *desc, const crema_shape *const *shape,
                         int args, void *const *memory, const cr_op_scalars *scalars) {
   cr_op_arg arg[ARGS_MAX];
-  cr_form form[ARGS_MAX], hint[ARGS_MAX];
+  cr_format format[ARGS_MAX], hint[ARGS_MAX];
   crema_devptr buffer[ARGS_MAX];
   const bool add[ARGS_MAX] = {false};
   for (int i = 0; i < args; ++i) {
     arg[i] = (cr_op_arg){.type = CREMA_F32};
     if (shape[i]) arg[i].shape = *shape[i];
     else arg[i].shape.axes = -1;
-    form[i] = hint[i] = CR_PLAIN_F32;
+    format[i] = hint[i] = CR_PLAIN_F32;
     buffer[i] = (crema_devptr){(uintptr_t)memory[i]};
   }
   desc->kind = kernel->op;
@@ -32,7 +32,7 @@ static crema_status run(const cr_kernel *kernel, cr_op_desc *desc, const crema_s
   desc->args = args;
   desc->arg = arg;
   cr_plan plan = {
-      .desc = desc, .context = cr_host_context(), .kernel = kernel, .hint = hint, .form = form};
+      .desc = desc, .context = cr_host_context(), .kernel = kernel, .hint = hint, .format = format};
   if (kernel->plan) {
     const crema_status status = kernel->plan(&plan);
     if (status != CREMA_OK) return status;
@@ -49,7 +49,7 @@ static crema_status run(const cr_kernel *kernel, cr_op_desc *desc, const crema_s
 static void run_unary(cr_unary function, int64_t count, float *x, float *y) {
   const crema_shape shape = {1, {count}};
   cr_op_desc desc = {.u.unary = {.function = function}};
-  assert_int_equal(run(&cr_unary_fwd_f32_plain, &desc, (const crema_shape *[]){&shape, &shape}, 2,
+  assert_int_equal(run(&cr_unary_fwd_f32_ref, &desc, (const crema_shape *[]){&shape, &shape}, 2,
                        (void *[]){x, y}, NULL),
                    CREMA_OK);
 }
@@ -81,7 +81,7 @@ static void test_nan_passes_through(void **state) {
   float p[] = {NAN, 0.5f}, truth = 0, loss, count;
   cr_op_desc desc = {.u.nll = {false, 0}};
   assert_int_equal(
-      run(&cr_nll_fwd_f32_plain, &desc, (const crema_shape *[]){&prob, &label, &one, &one}, 4,
+      run(&cr_nll_fwd_f32_ref, &desc, (const crema_shape *[]){&prob, &label, &one, &one}, 4,
           (void *[]){p, &truth, &loss, &count}, NULL),
       CREMA_OK);
   assert_true(isnan(loss));
@@ -92,7 +92,7 @@ static void test_softmax_of_large_scores(void **state) {
   const crema_shape shape = {2, {2, 3}};
   float x[] = {1000, 1001, -1000, -2000, -2000, -2000}, y[6];
   cr_op_desc desc = {.u.axis = 1};
-  assert_int_equal(run(&cr_softmax_fwd_f32_plain, &desc, (const crema_shape *[]){&shape, &shape}, 2,
+  assert_int_equal(run(&cr_softmax_fwd_f32_ref, &desc, (const crema_shape *[]){&shape, &shape}, 2,
                        (void *[]){x, y}, NULL),
                    CREMA_OK);
   assert_true(fabsf(y[0] - 0.26894143f) < 1e-6f && fabsf(y[1] - 0.73105858f) < 1e-6f);
@@ -102,7 +102,7 @@ static void test_softmax_of_large_scores(void **state) {
 static crema_status run_loss(float *prob, float *labels, cr_op_desc *desc, float *loss,
                              float *count) {
   const crema_shape shape = {3, {3, 2, 1}}, label = {2, {3, 1}}, one = {1, {1}};
-  return run(&cr_nll_fwd_f32_plain, desc, (const crema_shape *[]){&shape, &label, &one, &one}, 4,
+  return run(&cr_nll_fwd_f32_ref, desc, (const crema_shape *[]){&shape, &label, &one, &one}, 4,
              (void *[]){prob, labels, loss, count}, NULL);
 }
 
@@ -136,10 +136,10 @@ static void test_accuracy_label(void **state) {
   cr_op_desc desc = {.u.accuracy = {.top_k = 1}};
   const crema_shape *const shapes[] = {&shape, &label, &one, NULL};
   void *const memory[] = {score, labels, &share, NULL};
-  assert_int_equal(run(&cr_accuracy_f32_plain, &desc, shapes, 4, memory, NULL), CREMA_E_RANGE);
+  assert_int_equal(run(&cr_accuracy_f32_ref, &desc, shapes, 4, memory, NULL), CREMA_E_RANGE);
   assert_non_null(strstr(crema_error_text(), "label 5 at place 1 of 2"));
   labels[1] = 0;
-  assert_int_equal(run(&cr_accuracy_f32_plain, &desc, shapes, 4, memory, NULL), CREMA_OK);
+  assert_int_equal(run(&cr_accuracy_f32_ref, &desc, shapes, 4, memory, NULL), CREMA_OK);
   assert_true(share == 0.5f);
 }
 
@@ -153,7 +153,7 @@ static void draw_mask(float ratio, uint64_t seed, uint64_t counter, float *y, ui
   cr_op_desc desc = {.u.dropout = {ratio}};
   const cr_op_scalars scalars = {.seed = seed, .counter = counter};
   assert_int_equal(
-      run(&cr_dropout_fwd_f32_plain, &desc, (const crema_shape *[]){&shape, &shape, &shape}, 3,
+      run(&cr_dropout_fwd_f32_ref, &desc, (const crema_shape *[]){&shape, &shape, &shape}, 3,
           (void *[]){x, y, mask}, &scalars),
       CREMA_OK);
   free(x);
@@ -196,19 +196,19 @@ static void test_bad_shapes(void **state) {
   void *const any[] = {memory, memory, memory, memory};
   cr_op_desc conv = {.u.conv = {.window = {2, {3, 3}, {1, 1}, {0, 0}, {1, 1}}, .group = 1}};
   const crema_shape *const shapes[] = {&image, &filter, NULL, &out};
-  assert_int_equal(run(&cr_conv_fwd_f32_plain, &conv, shapes, 4, any, NULL), CREMA_E_SHAPE);
+  assert_int_equal(run(&cr_conv_fwd_f32_ref, &conv, shapes, 4, any, NULL), CREMA_E_SHAPE);
   assert_non_null(strstr(crema_error_text(), "1 3 4 4"));
   cr_op_desc grouped = conv;
   grouped.u.conv.group = 2;
-  assert_int_equal(run(&cr_conv_fwd_f32_plain, &grouped, shapes, 4, any, NULL), CREMA_E_SHAPE);
+  assert_int_equal(run(&cr_conv_fwd_f32_ref, &grouped, shapes, 4, any, NULL), CREMA_E_SHAPE);
   cr_op_desc still = conv;
   still.u.conv.window.stride[1] = 0;
-  assert_int_equal(run(&cr_conv_fwd_f32_plain, &still, shapes, 4, any, NULL), CREMA_E_SHAPE);
+  assert_int_equal(run(&cr_conv_fwd_f32_ref, &still, shapes, 4, any, NULL), CREMA_E_SHAPE);
   cr_op_desc product = {.u.ip = {false}};
-  assert_int_equal(run(&cr_ip_fwd_f32_plain, &product, shapes, 4, any, NULL), CREMA_E_SHAPE);
+  assert_int_equal(run(&cr_ip_fwd_f32_ref, &product, shapes, 4, any, NULL), CREMA_E_SHAPE);
   cr_op_desc join = {.u.axis = 1};
   assert_int_equal(
-      run(&cr_concat_f32_plain, &join, (const crema_shape *[]){&image, &image, &out}, 3, any, NULL),
+      run(&cr_concat_f32_ref, &join, (const crema_shape *[]){&image, &image, &out}, 3, any, NULL),
       CREMA_E_SHAPE);
 }
 

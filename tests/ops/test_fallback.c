@@ -145,8 +145,8 @@ static void chain_run(chain *c, int first, int end) {
   }
 }
 
-static bool is_plain(const chain *c, int i) {
-  return strstr(cr_op_kernel_name(c->op[i]), "_plain") != NULL;
+static bool is_ref(const chain *c, int i) {
+  return strstr(cr_op_kernel_name(c->op[i]), "_ref") != NULL;
 }
 
 static void chain_close(chain *c) {
@@ -198,7 +198,7 @@ static void test_library_fails(void **state) {
   no_primitives = true;
   chain_run(&other, 0, STEPS);
   for (int i = 0; i < STEPS; ++i) assert_string_not_equal(cr_op_kernel_name(other.op[i]), "");
-  assert_string_equal(cr_op_kernel_name(other.op[0]), "conv_fwd_f32_plain");
+  assert_string_equal(cr_op_kernel_name(other.op[0]), "conv_fwd_f32_ref");
   assert_true(warnings > 0);
   assert_non_null(strstr(last_warning, "out of memory"));
   expect_equal_chains(&usual, &other);
@@ -208,7 +208,7 @@ static void test_from_the_start(void **state) {
   (void)state;
   no_memory = true;
   chain_run(&other, 0, STEPS);
-  for (int i = 0; i < STEPS; ++i) assert_true(is_plain(&other, i));
+  for (int i = 0; i < STEPS; ++i) assert_true(is_ref(&other, i));
   expect_equal_chains(&usual, &other);
   /* Once a process: the next op finds out in silence. */
   int said = warnings;
@@ -226,10 +226,10 @@ static void test_half_way(void **state) {
     memset(&other, 0, sizeof other);
     chain_open(&other);
     chain_run(&other, 0, first);
-    for (int i = 0; i < first; ++i) assert_false(is_plain(&other, i));
+    for (int i = 0; i < first; ++i) assert_false(is_ref(&other, i));
     no_memory = true;
     chain_run(&other, first, STEPS);
-    for (int i = first; i < STEPS; ++i) assert_true(is_plain(&other, i));
+    for (int i = first; i < STEPS; ++i) assert_true(is_ref(&other, i));
     expect_equal_chains(&usual, &other);
   }
 }
@@ -238,14 +238,14 @@ static void test_half_way(void **state) {
 static void test_later(void **state) {
   (void)state;
   chain_run(&other, 0, STEPS);
-  for (int i = 0; i < STEPS; ++i) assert_false(is_plain(&other, i));
+  for (int i = 0; i < STEPS; ++i) assert_false(is_ref(&other, i));
   no_memory = true;
   chain_run(&other, 0, STEPS);
-  for (int i = 0; i < STEPS; ++i) assert_true(is_plain(&other, i));
+  for (int i = 0; i < STEPS; ++i) assert_true(is_ref(&other, i));
   expect_equal_chains(&usual, &other);
   no_memory = false;
   chain_run(&other, 0, STEPS);
-  for (int i = 0; i < STEPS; ++i) assert_true(is_plain(&other, i));
+  for (int i = 0; i < STEPS; ++i) assert_true(is_ref(&other, i));
 }
 
 /* Conversion gives the same bytes with oneDNN and without, pads and other element types included.
@@ -269,8 +269,8 @@ static void test_layouts(void **state) {
       assert_int_equal(cr_dnnl_layout(cr_cpu_device(), md, &layout[t]), CREMA_OK);
       cr_md_destroy(md);
     }
-    const cr_form flat = {CREMA_F32, NULL}, ints = {CREMA_I32, NULL};
-    const cr_form blocked = {CREMA_F32, layout[0]}, small = {CREMA_U8, layout[1]};
+    const cr_format flat = {CREMA_F32, NULL}, ints = {CREMA_I32, NULL};
+    const cr_format blocked = {CREMA_F32, layout[0]}, small = {CREMA_U8, layout[1]};
     memset(held, 0x7e, sizeof held);
     memset(bytes, 0x7e, sizeof bytes);
     for (int slow = 0; slow < 2; ++slow) {

@@ -21,7 +21,7 @@ static void near(double found, double expected) {
   }
 }
 
-static void closed_forms(void **state) {
+static void closed_formats(void **state) {
   char fixed[] = "fixed", step[] = "step", exponential[] = "exp", inv[] = "inv", poly[] = "poly",
        sigmoid[] = "sigmoid";
   (void)state;
@@ -211,7 +211,7 @@ static void refuses(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(closed_forms),
+      cmocka_unit_test(closed_formats),
       cmocka_unit_test(multistep_moves_on),
       cmocka_unit_test(poly_ends_at_zero),
       cmocka_unit_test(plateau_follows_the_loss),

@@ -108,15 +108,15 @@ static canvas draw_canvas(const cr_augment *augment, uint64_t key, uint64_t samp
                           int width) {
   const Caffe__ExpansionParameter *expand = augment->param->expand_param;
   if (expand == NULL) return (canvas){0};
-  cr_draws draws = cr_draws_begin(key, sample, CR_STAGE_EXPAND);
-  if (!(cr_draws_uniform(&draws, 0, 1) < expand->prob)) return (canvas){0};
+  cr_random random = cr_random_begin(key, sample, CR_STAGE_EXPAND);
+  if (!(cr_random_uniform(&random, 0, 1) < expand->prob)) return (canvas){0};
   if (expand->max_expand_ratio - 1 < 1e-2F) return (canvas){0};
-  float ratio = cr_draws_uniform(&draws, 1, expand->max_expand_ratio);
+  float ratio = cr_random_uniform(&random, 1, expand->max_expand_ratio);
   canvas c = {.used = true};
   c.height = (int)fminf((float)height * ratio, 0x1p30F);
   c.width = (int)fminf((float)width * ratio, 0x1p30F);
-  c.top = (int)floorf(cr_draws_uniform(&draws, 0, (float)(c.height - height)));
-  c.left = (int)floorf(cr_draws_uniform(&draws, 0, (float)(c.width - width)));
+  c.top = (int)floorf(cr_random_uniform(&random, 0, (float)(c.height - height)));
+  c.left = (int)floorf(cr_random_uniform(&random, 0, (float)(c.width - width)));
   return c;
 }
 
@@ -127,9 +127,9 @@ static bool draw_rand_resize(const cr_augment *augment, uint64_t key, uint64_t s
                              const int in[2], int out[2]) {
   const Caffe__TransformationParameter *param = augment->param;
   if (param->img_rand_resize_upper == 0) return false;
-  cr_draws draws = cr_draws_begin(key, sample, CR_STAGE_RAND_RESIZE);
+  cr_random random = cr_random_begin(key, sample, CR_STAGE_RAND_RESIZE);
   int lower = (int)param->img_rand_resize_lower, upper = (int)param->img_rand_resize_upper;
-  int length = lower + cr_draws_below(&draws, upper - lower + 1);
+  int length = lower + cr_random_below(&random, upper - lower + 1);
   int shorter = in[0] < in[1] ? 0 : 1;
   if (length == in[shorter] || (length > in[shorter] && !param->allow_upscale)) return false;
   out[shorter] = length;
@@ -137,9 +137,9 @@ static bool draw_rand_resize(const cr_augment *augment, uint64_t key, uint64_t s
   return true;
 }
 
-static bool draw_resize(const cr_augment *augment, cr_draws *draws) {
+static bool draw_resize(const cr_augment *augment, cr_random *random) {
   const Caffe__ResizeParameter *resize = augment->param->resize_param;
-  return resize != NULL && cr_draws_uniform(draws, 0, 1) < resize->prob;
+  return resize != NULL && cr_random_uniform(random, 0, 1) < resize->prob;
 }
 
 bool cr_augment_resizes(const cr_augment *augment, uint64_t key, uint64_t sample, const int in[2],
@@ -147,8 +147,8 @@ bool cr_augment_resizes(const cr_augment *augment, uint64_t key, uint64_t sample
   memcpy(before, in, 2 * sizeof *before);
   if (augment == NULL) return false;
   (void)draw_rand_resize(augment, key, sample, in, before);
-  cr_draws draws = cr_draws_begin(key, sample, CR_STAGE_RESIZE);
-  return draw_resize(augment, &draws);
+  cr_random random = cr_random_begin(key, sample, CR_STAGE_RESIZE);
+  return draw_resize(augment, &random);
 }
 
 crema_status cr_augment_extent(const cr_augment *augment, uint64_t key, uint64_t sample,
@@ -162,8 +162,8 @@ crema_status cr_augment_extent(const cr_augment *augment, uint64_t key, uint64_t
     }
     int next[2];
     if (draw_rand_resize(augment, key, sample, now, next)) memcpy(now, next, sizeof now);
-    cr_draws draws = cr_draws_begin(key, sample, CR_STAGE_RESIZE);
-    if (draw_resize(augment, &draws)) {
+    cr_random random = cr_random_begin(key, sample, CR_STAGE_RESIZE);
+    if (draw_resize(augment, &random)) {
       CR_TRY(cr_resize_extent(augment->param->resize_param, now, next));
       memcpy(now, next, sizeof now);
     }
@@ -176,25 +176,25 @@ crema_status cr_augment_extent(const cr_augment *augment, uint64_t key, uint64_t
 
 /* The canvas has the mean values' colour, which the transformer turns to 0; else it is black. */
 static crema_status expand_image(const cr_augment *augment, const canvas *c, cr_image *image,
-                                 cr_image *scratch) {
+                                 cr_image *scratchpad) {
   size_t means = augment->param->n_mean_value, channels = (size_t)image->channels;
   if (means > 1 && means != channels) {
     return cr_fail(CREMA_E_SHAPE, "expand_param: %zu mean values for %zu channels", means,
                    channels);
   }
-  CR_TRY(cr_image_reserve(scratch, c->height, c->width, image->channels));
+  CR_TRY(cr_image_reserve(scratchpad, c->height, c->width, image->channels));
   size_t pixels = (size_t)c->height * (size_t)c->width;
   for (size_t k = 0; k < channels; ++k) {
     float mean = means == 0 ? 0 : augment->param->mean_value[means > 1 ? k : 0];
     uint8_t fill = cr_saturate(mean);
-    for (size_t i = 0; i < pixels; ++i) scratch->pixels[i * channels + k] = fill;
+    for (size_t i = 0; i < pixels; ++i) scratchpad->pixels[i * channels + k] = fill;
   }
   size_t row = (size_t)image->width * channels;
   for (int y = 0; y < image->height; ++y) {
     size_t place = (size_t)(c->top + y) * (size_t)c->width + (size_t)c->left;
-    memcpy(scratch->pixels + place * channels, image->pixels + (size_t)y * row, row);
+    memcpy(scratchpad->pixels + place * channels, image->pixels + (size_t)y * row, row);
   }
-  cr_image_swap(scratch, image);
+  cr_image_swap(scratchpad, image);
   return CREMA_OK;
 }
 
@@ -203,15 +203,15 @@ crema_status cr_augment_canvas(const cr_augment *augment, uint64_t key, uint64_t
   if (expanded != NULL) memcpy(expanded, (const float[4]){0, 0, 1, 1}, 4 * sizeof *expanded);
   if (augment == NULL) return CREMA_OK;
   if (augment->param->distort_param != NULL) {
-    cr_draws draws = cr_draws_begin(key, sample, CR_STAGE_DISTORT);
-    CR_TRY(cr_distort(augment->param->distort_param, &draws, inout));
+    cr_random random = cr_random_begin(key, sample, CR_STAGE_DISTORT);
+    CR_TRY(cr_distort(augment->param->distort_param, &random, inout));
   }
   canvas c = draw_canvas(augment, key, sample, inout->height, inout->width);
   if (!c.used) return CREMA_OK;
   float height = (float)inout->height, width = (float)inout->width;
-  cr_image scratch = {0};
-  crema_status status = expand_image(augment, &c, inout, &scratch);
-  cr_image_free(&scratch);
+  cr_image scratchpad = {0};
+  crema_status status = expand_image(augment, &c, inout, &scratchpad);
+  cr_image_free(&scratchpad);
   if (status != CREMA_OK || expanded == NULL) return status;
   expanded[0] = (float)-c.left / width;
   expanded[1] = (float)-c.top / height;
@@ -234,7 +234,7 @@ static Caffe__ResizeParameter__InterpMode interp_of(
 }
 
 static crema_status finish(const cr_augment *augment, uint64_t key, uint64_t sample,
-                           cr_image *inout, cr_image *scratch) {
+                           cr_image *inout, cr_image *scratchpad) {
   const Caffe__TransformationParameter *param = augment->param;
   const int in[2] = {inout->height, inout->width};
   int extent[2];
@@ -242,25 +242,26 @@ static crema_status finish(const cr_augment *augment, uint64_t key, uint64_t sam
     bool grows = extent[0] > in[0] || extent[1] > in[1];
     CR_TRY(cr_image_resize_with(
         inout, extent[0], extent[1],
-        interp_of(grows ? param->interpolation_algo_up : param->interpolation_algo_down), scratch));
-    cr_image_swap(scratch, inout);
+        interp_of(grows ? param->interpolation_algo_up : param->interpolation_algo_down),
+        scratchpad));
+    cr_image_swap(scratchpad, inout);
   }
-  cr_draws draws = cr_draws_begin(key, sample, CR_STAGE_RESIZE);
-  if (draw_resize(augment, &draws)) {
-    CR_TRY(cr_resize(param->resize_param, &draws, inout, scratch));
-    cr_image_swap(scratch, inout);
+  cr_random random = cr_random_begin(key, sample, CR_STAGE_RESIZE);
+  if (draw_resize(augment, &random)) {
+    CR_TRY(cr_resize(param->resize_param, &random, inout, scratchpad));
+    cr_image_swap(scratchpad, inout);
   }
   if (param->noise_param == NULL) return CREMA_OK;
-  draws = cr_draws_begin(key, sample, CR_STAGE_NOISE);
-  return cr_noise(param->noise_param, &draws, inout, scratch);
+  random = cr_random_begin(key, sample, CR_STAGE_NOISE);
+  return cr_noise(param->noise_param, &random, inout, scratchpad);
 }
 
 crema_status cr_augment_finish(const cr_augment *augment, uint64_t key, uint64_t sample,
                                cr_image *inout) {
   if (augment == NULL) return CREMA_OK;
-  cr_image scratch = {0};
-  crema_status status = finish(augment, key, sample, inout, &scratch);
-  cr_image_free(&scratch);
+  cr_image scratchpad = {0};
+  crema_status status = finish(augment, key, sample, inout, &scratchpad);
+  cr_image_free(&scratchpad);
   return status;
 }
 

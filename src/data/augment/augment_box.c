@@ -65,15 +65,15 @@ crema_status cr_batch_sampler_check(const Caffe__BatchSampler *sampler) {
 }
 
 /* Four words a patch: scale, aspect ratio, left, top. */
-static cr_box draw_patch(const Caffe__Sampler *sampler, cr_draws *draws) {
+static cr_box draw_patch(const Caffe__Sampler *sampler, cr_random *random) {
   static const Caffe__Sampler whole = CAFFE__SAMPLER__INIT;
   const Caffe__Sampler *s = sampler != NULL ? sampler : &whole;
-  float scale = cr_draws_uniform(draws, s->min_scale, s->max_scale);
-  float ratio = cr_draws_uniform(draws, s->min_aspect_ratio, s->max_aspect_ratio);
+  float scale = cr_random_uniform(random, s->min_scale, s->max_scale);
+  float ratio = cr_random_uniform(random, s->min_aspect_ratio, s->max_aspect_ratio);
   ratio = fminf(fmaxf(ratio, scale * scale), 1 / (scale * scale));
   float width = fminf(scale * sqrtf(ratio), 1), height = fminf(scale / sqrtf(ratio), 1);
-  float left = cr_draws_uniform(draws, 0, 1 - width);
-  float top = cr_draws_uniform(draws, 0, 1 - height);
+  float left = cr_random_uniform(random, 0, 1 - width);
+  float top = cr_random_uniform(random, 0, 1 - height);
   return (cr_box){left, top, left + width, top + height};
 }
 
@@ -111,8 +111,8 @@ static bool accepted(const Caffe__SampleConstraint *constraint, cr_box patch, co
  * on how many were kept before. */
 bool cr_sample_patch(const Caffe__BatchSampler *const *sampler, size_t count, const cr_box *box,
                      size_t boxes, uint64_t key, uint64_t sample, cr_box *out) {
-  cr_draws draws = cr_draws_begin(key, sample, CR_STAGE_PATCH);
-  cr_draws choice = cr_draws_begin(key, sample, CR_STAGE_CHOICE);
+  cr_random random = cr_random_begin(key, sample, CR_STAGE_PATCH);
+  cr_random choice = cr_random_begin(key, sample, CR_STAGE_CHOICE);
   int kept = 0;
   *out = (cr_box){0, 0, 1, 1};
   for (size_t s = 0; s < count; ++s) {
@@ -121,10 +121,10 @@ bool cr_sample_patch(const Caffe__BatchSampler *const *sampler, size_t count, co
     if (!batch->use_original_image) continue;
     for (uint32_t trial = 0; trial < batch->max_trials; ++trial) {
       if (batch->has_max_sample && found >= batch->max_sample) break;
-      cr_box patch = draw_patch(batch->sampler, &draws);
+      cr_box patch = draw_patch(batch->sampler, &random);
       if (!accepted(batch->sample_constraint, patch, box, boxes)) continue;
       ++found;
-      if (cr_draws_below(&choice, ++kept) == 0) *out = patch;
+      if (cr_random_below(&choice, ++kept) == 0) *out = patch;
     }
   }
   return kept > 0;

@@ -8,24 +8,24 @@
 
 /* ---- draws and values ---------------------------------------------------- */
 
-cr_draws cr_draws_begin(uint64_t key, uint64_t sample, cr_stage stage) {
-  return (cr_draws){.key = key, .sample = sample, .counter = (uint64_t)stage << 32, .used = 4};
+cr_random cr_random_begin(uint64_t key, uint64_t sample, cr_stage stage) {
+  return (cr_random){.key = key, .sample = sample, .counter = (uint64_t)stage << 32, .used = 4};
 }
 
-uint32_t cr_draws_next(cr_draws *draws) {
-  if (draws->used == 4) {
-    cr_philox(draws->key, draws->counter++, draws->sample, draws->word);
-    draws->used = 0;
+uint32_t cr_random_next(cr_random *random) {
+  if (random->used == 4) {
+    cr_philox(random->key, random->counter++, random->sample, random->word);
+    random->used = 0;
   }
-  return draws->word[draws->used++];
+  return random->word[random->used++];
 }
 
-float cr_draws_uniform(cr_draws *draws, float lower, float upper) {
-  return lower + (upper - lower) * ((float)(cr_draws_next(draws) >> 8) * 0x1p-24f);
+float cr_random_uniform(cr_random *random, float lower, float upper) {
+  return lower + (upper - lower) * ((float)(cr_random_next(random) >> 8) * 0x1p-24f);
 }
 
-int cr_draws_below(cr_draws *draws, int count) {
-  return (int)(((uint64_t)cr_draws_next(draws) * (uint64_t)count) >> 32);
+int cr_random_below(cr_random *random, int count) {
+  return (int)(((uint64_t)cr_random_next(random) * (uint64_t)count) >> 32);
 }
 
 uint8_t cr_saturate(float value) {
@@ -150,34 +150,35 @@ static size_t pixels_of(const cr_image *image) {
   return (size_t)image->height * (size_t)image->width;
 }
 
-static void change_brightness(const Caffe__DistortionParameter *param, cr_draws *draws,
+static void change_brightness(const Caffe__DistortionParameter *param, cr_random *random,
                               cr_image *image) {
-  if (!(cr_draws_uniform(draws, 0, 1) < param->brightness_prob)) return;
-  float shift = cr_draws_uniform(draws, -param->brightness_delta, param->brightness_delta);
+  if (!(cr_random_uniform(random, 0, 1) < param->brightness_prob)) return;
+  float shift = cr_random_uniform(random, -param->brightness_delta, param->brightness_delta);
   scale_bytes(image->pixels, pixels_of(image) * (size_t)image->channels, 1, 1, shift);
 }
 
-static void change_contrast(const Caffe__DistortionParameter *param, cr_draws *draws,
+static void change_contrast(const Caffe__DistortionParameter *param, cr_random *random,
                             cr_image *image) {
-  if (!(cr_draws_uniform(draws, 0, 1) < param->contrast_prob)) return;
-  float factor = cr_draws_uniform(draws, param->contrast_lower, param->contrast_upper);
+  if (!(cr_random_uniform(random, 0, 1) < param->contrast_prob)) return;
+  float factor = cr_random_uniform(random, param->contrast_lower, param->contrast_upper);
   if (fabsf(factor - 1) <= 1e-3F) return;
   scale_bytes(image->pixels, pixels_of(image) * (size_t)image->channels, 1, factor, 0);
 }
 
-static void change_saturation(const Caffe__DistortionParameter *param, cr_draws *draws,
+static void change_saturation(const Caffe__DistortionParameter *param, cr_random *random,
                               cr_image *image) {
-  if (!(cr_draws_uniform(draws, 0, 1) < param->saturation_prob)) return;
-  float factor = cr_draws_uniform(draws, param->saturation_lower, param->saturation_upper);
+  if (!(cr_random_uniform(random, 0, 1) < param->saturation_prob)) return;
+  float factor = cr_random_uniform(random, param->saturation_lower, param->saturation_upper);
   cr_bgr_to_hsv(image->pixels, pixels_of(image));
   scale_bytes(image->pixels + 1, pixels_of(image), 3, factor, 0);
   cr_hsv_to_bgr(image->pixels, pixels_of(image));
 }
 
 /* The shifted hue is cut to 0..255, not taken around the circle, as in Caffe-SSD. */
-static void change_hue(const Caffe__DistortionParameter *param, cr_draws *draws, cr_image *image) {
-  if (!(cr_draws_uniform(draws, 0, 1) < param->hue_prob)) return;
-  float shift = cr_draws_uniform(draws, -param->hue_delta, param->hue_delta);
+static void change_hue(const Caffe__DistortionParameter *param, cr_random *random,
+                       cr_image *image) {
+  if (!(cr_random_uniform(random, 0, 1) < param->hue_prob)) return;
+  float shift = cr_random_uniform(random, -param->hue_delta, param->hue_delta);
   if (shift == 0) return;
   cr_bgr_to_hsv(image->pixels, pixels_of(image));
   scale_bytes(image->pixels, pixels_of(image), 3, 1, shift);
@@ -185,12 +186,12 @@ static void change_hue(const Caffe__DistortionParameter *param, cr_draws *draws,
 }
 
 /* The channels in one of the six orders, each as likely. */
-static void change_order(const Caffe__DistortionParameter *param, cr_draws *draws,
+static void change_order(const Caffe__DistortionParameter *param, cr_random *random,
                          cr_image *image) {
-  if (!(cr_draws_uniform(draws, 0, 1) < param->random_order_prob)) return;
+  if (!(cr_random_uniform(random, 0, 1) < param->random_order_prob)) return;
   int order[3] = {0, 1, 2};
   for (int i = 2; i > 0; --i) {
-    int other = cr_draws_below(draws, i + 1), keep = order[i];
+    int other = cr_random_below(random, i + 1), keep = order[i];
     order[i] = order[other];
     order[other] = keep;
   }
@@ -201,7 +202,8 @@ static void change_order(const Caffe__DistortionParameter *param, cr_draws *draw
   }
 }
 
-crema_status cr_distort(const Caffe__DistortionParameter *param, cr_draws *draws, cr_image *image) {
+crema_status cr_distort(const Caffe__DistortionParameter *param, cr_random *random,
+                        cr_image *image) {
   bool colored = param->hue_prob > 0 || param->saturation_prob > 0 || param->random_order_prob > 0;
   if (colored && image->channels != 3) {
     return cr_fail(CREMA_E_SHAPE,
@@ -210,12 +212,12 @@ crema_status cr_distort(const Caffe__DistortionParameter *param, cr_draws *draws
                    image->channels);
   }
   /* Contrast comes before or after saturation and hue. */
-  bool contrast_first = cr_draws_uniform(draws, 0, 1) > 0.5F;
-  change_brightness(param, draws, image);
-  if (contrast_first) change_contrast(param, draws, image);
-  change_saturation(param, draws, image);
-  change_hue(param, draws, image);
-  if (!contrast_first) change_contrast(param, draws, image);
-  change_order(param, draws, image);
+  bool contrast_first = cr_random_uniform(random, 0, 1) > 0.5F;
+  change_brightness(param, random, image);
+  if (contrast_first) change_contrast(param, random, image);
+  change_saturation(param, random, image);
+  change_hue(param, random, image);
+  if (!contrast_first) change_contrast(param, random, image);
+  change_order(param, random, image);
   return CREMA_OK;
 }

@@ -78,12 +78,12 @@ static void extend_row(float *row, int width, int channels) {
 }
 
 /* A Gaussian of 7 x 7: down the columns into a row of floats, then along the row. */
-static crema_status blur(cr_image *image, cr_image *scratch) {
+static crema_status blur(cr_image *image, cr_image *scratchpad) {
   int height = image->height, width = image->width, channels = image->channels;
   size_t stride = (size_t)width * (size_t)channels, margin = (size_t)(BLUR_HALF * channels);
   float weight[BLUR_SIDE];
   cr_buffer memory = {0};
-  CR_TRY(cr_image_reserve(scratch, height, width, channels));
+  CR_TRY(cr_image_reserve(scratchpad, height, width, channels));
   CR_TRY(cr_buffer_reserve(&memory, (stride + 2 * margin) * sizeof(float)));
   float *row = (float *)(void *)memory.data + margin;
   blur_weights(weight);
@@ -94,7 +94,7 @@ static crema_status blur(cr_image *image, cr_image *scratch) {
       for (size_t i = 0; i < stride; ++i) row[i] += weight[k] * (float)from[i];
     }
     extend_row(row, width, channels);
-    uint8_t *to = scratch->pixels + (size_t)y * stride;
+    uint8_t *to = scratchpad->pixels + (size_t)y * stride;
     for (size_t i = 0; i < stride; ++i) {
       const float *place = row + i - margin;
       float sum = 0;
@@ -103,31 +103,31 @@ static crema_status blur(cr_image *image, cr_image *scratch) {
     }
   }
   cr_buffer_free(&memory);
-  cr_image_swap(scratch, image);
+  cr_image_swap(scratchpad, image);
   return CREMA_OK;
 }
 
 /* Through a JPEG file of the given quality and back. */
-static crema_status compress(float quality, cr_image *image, cr_image *scratch) {
+static crema_status compress(float quality, cr_image *image, cr_image *scratchpad) {
   cr_buffer file = {0};
   int level = quality < 1 ? 1 : (int)quality;
   crema_status status = cr_jpeg_encode_as(image, level, &file);
   if (status == CREMA_OK) {
     status = cr_image_decode((const uint8_t *)file.data, file.size,
-                             image->channels == 1 ? CR_IMAGE_GRAY : CR_IMAGE_COLOR, scratch);
+                             image->channels == 1 ? CR_IMAGE_GRAY : CR_IMAGE_COLOR, scratchpad);
   }
   cr_buffer_free(&file);
   if (status != CREMA_OK) return cr_fail_in(status, "noise_param: jpeg");
-  cr_image_swap(scratch, image);
+  cr_image_swap(scratchpad, image);
   return CREMA_OK;
 }
 
 /* The smallest of a pixel and its four neighbours: the 3 x 3 ellipse is a cross. */
-static crema_status erode(cr_image *image, cr_image *scratch) {
+static crema_status erode(cr_image *image, cr_image *scratchpad) {
   int height = image->height, width = image->width, channels = image->channels;
-  CR_TRY(cr_image_reserve(scratch, height, width, channels));
+  CR_TRY(cr_image_reserve(scratchpad, height, width, channels));
   size_t stride = (size_t)width * (size_t)channels;
-  uint8_t *to = scratch->pixels;
+  uint8_t *to = scratchpad->pixels;
   for (int y = 0; y < height; ++y) {
     for (int x = 0; x < width; ++x) {
       const uint8_t *p = image->pixels + (size_t)y * stride + (size_t)x * (size_t)channels;
@@ -141,7 +141,7 @@ static crema_status erode(cr_image *image, cr_image *scratch) {
       }
     }
   }
-  cr_image_swap(scratch, image);
+  cr_image_swap(scratchpad, image);
   return CREMA_OK;
 }
 
@@ -157,7 +157,7 @@ static void invert(cr_image *image) {
 }
 
 /* `fraction` of the pixels, drawn with repetition, take the given value. */
-static crema_status add_salt(const Caffe__SaltPepperParameter *param, cr_draws *draws,
+static crema_status add_salt(const Caffe__SaltPepperParameter *param, cr_random *random,
                              cr_image *image) {
   if (param->n_value != 1 && param->n_value != (size_t)image->channels) {
     return cr_fail(CREMA_E_SHAPE, "noise_param: %zu values of saltpepper_param for %d channels",
@@ -165,8 +165,8 @@ static crema_status add_salt(const Caffe__SaltPepperParameter *param, cr_draws *
   }
   size_t count = (size_t)floorf(param->fraction * (float)pixels_of(image));
   for (size_t i = 0; i < count; ++i) {
-    size_t x = (size_t)cr_draws_below(draws, image->width);
-    size_t y = (size_t)cr_draws_below(draws, image->height);
+    size_t x = (size_t)cr_random_below(random, image->width);
+    size_t y = (size_t)cr_random_below(random, image->height);
     uint8_t *p = image->pixels + (y * (size_t)image->width + x) * (size_t)image->channels;
     for (int c = 0; c < image->channels; ++c) {
       p[c] = cr_saturate(param->value[param->n_value > 1 ? (size_t)c : 0]);
@@ -298,19 +298,19 @@ static crema_status check_channels(const Caffe__NoiseParameter *param, const cr_
                  image->channels);
 }
 
-crema_status cr_noise(const Caffe__NoiseParameter *param, cr_draws *draws, cr_image *image,
-                      cr_image *scratch) {
+crema_status cr_noise(const Caffe__NoiseParameter *param, cr_random *random, cr_image *image,
+                      cr_image *scratchpad) {
   CR_TRY(check_channels(param, image));
-  if (param->has_prob && !(cr_draws_uniform(draws, 0, 1) < param->prob)) return CREMA_OK;
+  if (param->has_prob && !(cr_random_uniform(random, 0, 1) < param->prob)) return CREMA_OK;
   if (param->decolorize && image->channels == 3) decolorize(image);
-  if (param->gauss_blur) CR_TRY(blur(image, scratch));
+  if (param->gauss_blur) CR_TRY(blur(image, scratchpad));
   if (param->hist_eq) CR_TRY(spread(image, false));
   if (param->clahe) CR_TRY(spread(image, true));
-  if (param->jpeg > 0) CR_TRY(compress(param->jpeg, image, scratch));
-  if (param->erode) CR_TRY(erode(image, scratch));
+  if (param->jpeg > 0) CR_TRY(compress(param->jpeg, image, scratchpad));
+  if (param->erode) CR_TRY(erode(image, scratchpad));
   if (param->posterize) posterize(image);
   if (param->inverse) invert(image);
-  if (param->saltpepper) CR_TRY(add_salt(param->saltpepper_param, draws, image));
+  if (param->saltpepper) CR_TRY(add_salt(param->saltpepper_param, random, image));
   if (param->convert_to_hsv) cr_bgr_to_hsv(image->pixels, pixels_of(image));
   return CREMA_OK;
 }

@@ -23,18 +23,18 @@ typedef enum cr_stage {
 } cr_stage;
 
 /* The random words of one (key, sample, stage). */
-typedef struct cr_draws {
+typedef struct cr_random {
   uint64_t key, sample, counter;
   uint32_t word[4];
   int used; /* of the four words */
-} cr_draws;
+} cr_random;
 
-cr_draws cr_draws_begin(uint64_t key, uint64_t sample, cr_stage stage);
-uint32_t cr_draws_next(cr_draws *draws);
+cr_random cr_random_begin(uint64_t key, uint64_t sample, cr_stage stage);
+uint32_t cr_random_next(cr_random *random);
 /* Uniform in [lower, upper), with 24 significant bits; `lower` when they are equal. */
-float cr_draws_uniform(cr_draws *draws, float lower, float upper);
+float cr_random_uniform(cr_random *random, float lower, float upper);
 /* Uniform in 0..count-1; count > 0. */
-int cr_draws_below(cr_draws *draws, int count);
+int cr_random_below(cr_random *random, int count);
 
 /* ---- values -------------------------------------------------------------- */
 
@@ -57,13 +57,13 @@ void cr_ycrcb_to_bgr(uint8_t *pixels, size_t count);
 /* ---- stages -------------------------------------------------------------- */
 
 crema_status cr_distort_check(const Caffe__DistortionParameter *param) CREMA_MUST_USE;
-crema_status cr_distort(const Caffe__DistortionParameter *param, cr_draws *draws,
+crema_status cr_distort(const Caffe__DistortionParameter *param, cr_random *random,
                         cr_image *image) CREMA_MUST_USE;
 
 crema_status cr_noise_check(const Caffe__NoiseParameter *param) CREMA_MUST_USE;
-/* `scratch` is memory to work in. */
-crema_status cr_noise(const Caffe__NoiseParameter *param, cr_draws *draws, cr_image *image,
-                      cr_image *scratch) CREMA_MUST_USE;
+/* `scratchpad` is memory to work in. */
+crema_status cr_noise(const Caffe__NoiseParameter *param, cr_random *random, cr_image *image,
+                      cr_image *scratchpad) CREMA_MUST_USE;
 
 /* Spreads the values of a histogram (one byte a pixel, `stride` apart): over the image, and in
  * 8 x 8 tiles with at most `limit` times the mean in a bin (Zuiderveld, "Contrast limited adaptive
@@ -87,7 +87,7 @@ crema_status cr_resize_check(const Caffe__ResizeParameter *param) CREMA_MUST_USE
 crema_status cr_resize_extent(const Caffe__ResizeParameter *param, const int in[2],
                               int out[2]) CREMA_MUST_USE;
 /* Resizes and pads `in` into `out`, another image. */
-crema_status cr_resize(const Caffe__ResizeParameter *param, cr_draws *draws, const cr_image *in,
+crema_status cr_resize(const Caffe__ResizeParameter *param, cr_random *random, const cr_image *in,
                        cr_image *out) CREMA_MUST_USE;
 
 #endif

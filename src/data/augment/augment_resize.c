@@ -268,7 +268,7 @@ static void pad_image(const Caffe__ResizeParameter *param, const cr_image *in, c
   }
 }
 
-crema_status cr_resize(const Caffe__ResizeParameter *param, cr_draws *draws, const cr_image *in,
+crema_status cr_resize(const Caffe__ResizeParameter *param, cr_random *random, const cr_image *in,
                        cr_image *out) {
   if (param->n_pad_value > 1 && param->n_pad_value != (size_t)in->channels) {
     return cr_fail(CREMA_E_SHAPE, "resize_param: %zu values of pad_value for %d channels",
@@ -276,7 +276,7 @@ crema_status cr_resize(const Caffe__ResizeParameter *param, cr_draws *draws, con
   }
   Caffe__ResizeParameter__InterpMode mode = MODE(LINEAR);
   if (param->n_interp_mode > 0) {
-    mode = param->interp_mode[cr_draws_below(draws, (int)param->n_interp_mode)];
+    mode = param->interp_mode[cr_random_below(random, (int)param->n_interp_mode)];
   }
   int extent[2];
   inner_extent(param, (const int[2]){in->height, in->width}, extent);

@@ -50,7 +50,7 @@ INLINE void plain_u8(const cr_rows *rows, int y, int stride, int step, float *ou
   }
 }
 
-void cr_rows_u8_plain(const cr_rows *rows, cr_row_target *target) {
+void cr_rows_u8_ref(const cr_rows *rows, cr_row_target *target) {
   stop_stream(target);
   for (int y = 0; y < rows->height; ++y, target->at += rows->width) {
     float *first = target->at, *last = first + rows->width - 1;
@@ -63,7 +63,7 @@ void cr_rows_u8_plain(const cr_rows *rows, cr_row_target *target) {
 }
 
 void cr_rows_u8(const cr_rows *rows, cr_row_target *target) {
-  if (!cr_rows_u8_vector(rows, target)) cr_rows_u8_plain(rows, target);
+  if (!cr_rows_u8_vector(rows, target)) cr_rows_u8_ref(rows, target);
 }
 
 INLINE void plain_f32(const cr_rows *rows, int y, int stride, int step, float *out) {

@@ -5,7 +5,7 @@
 #include "data/augment/transform_rows.h"
 
 /* As cr_rows_u8. */
-void cr_rows_u8_plain(const cr_rows *rows, cr_row_target *target);
+void cr_rows_u8_ref(const cr_rows *rows, cr_row_target *target);
 
 /* As cr_rows_u8; false: the processor or the rows are not fit for it, nothing was done. */
 bool cr_rows_u8_vector(const cr_rows *rows, cr_row_target *target);

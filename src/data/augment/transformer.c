@@ -245,7 +245,7 @@ static void run_channels(const crop_job *job, int first, int count, bool stream,
 }
 
 /* Whole rows that are not mirrored follow each other everywhere: they are as good as one. */
-static void join_rows(cr_rows *rows, int given_width, int whole_width) {
+static void concat_rows(cr_rows *rows, int given_width, int whole_width) {
   size_t places = (size_t)rows->width * (size_t)rows->height;
   if (rows->mirror || rows->width != given_width || rows->width != whole_width) return;
   if (places > INT_MAX / 4) return;
@@ -279,7 +279,7 @@ static crop_job make_job(const cr_transformer *t, const cr_pixels *pixels,
   if (t->mean.values != NULL) {
     job.rows.mean_row = t->mean.values + (size_t)crop.top * job.rows.mean_pitch + (size_t)crop.left;
   }
-  join_rows(&job.rows, given->width, pixels->width);
+  concat_rows(&job.rows, given->width, pixels->width);
   return job;
 }
 

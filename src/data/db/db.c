@@ -34,9 +34,9 @@ crema_status cr_db_open(const char *backend, const char *path, cr_db_mode mode, 
   char *copy = strdup(path);
   if (copy == NULL) return cr_fail_memory(strlen(path) + 1, "a path");
   cr_db *db = NULL;
-  cr_file_place place = {.lock = -1};
+  cr_file_location place = {.lock = -1};
   crema_status status = CREMA_OK;
-  if (mode == CR_DB_NEW) CR_TRY_GOTO(cr_file_place_begin(path, true, &place), fail);
+  if (mode == CR_DB_NEW) CR_TRY_GOTO(cr_file_location_begin(path, true, &place), fail);
   CR_TRY_GOTO(table->open(mode == CR_DB_NEW ? place.path : path, mode != CR_DB_READ, &db), end);
   db->backend = table;
   db->path = copy;
@@ -46,7 +46,7 @@ crema_status cr_db_open(const char *backend, const char *path, cr_db_mode mode, 
   *out = db;
   return CREMA_OK;
 end:
-  if (mode == CR_DB_NEW) status = cr_file_place_end(&place, status);
+  if (mode == CR_DB_NEW) status = cr_file_location_end(&place, status);
 fail:
   free(copy);
   return status;
@@ -62,10 +62,10 @@ const char *cr_db_detect(const char *path) {
 crema_status cr_db_finish(cr_db *db, crema_status content) {
   char *path = db->path;
   bool is_new = db->is_new;
-  cr_file_place place = db->place;
+  cr_file_location place = db->place;
   db->backend->close(db);
   free(path);
-  return is_new ? cr_file_place_end(&place, content) : content;
+  return is_new ? cr_file_location_end(&place, content) : content;
 }
 
 void cr_db_close(cr_db *db) {

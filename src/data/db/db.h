@@ -62,7 +62,7 @@ struct cr_db {
   char *path; /* for messages */
   bool write;
   bool is_new;
-  cr_file_place place; /* of a new database */
+  cr_file_location place; /* of a new database */
 };
 
 struct cr_db_cursor {
@@ -89,7 +89,7 @@ void cr_db_close(cr_db *db);
 
 /* Closes a new database. When `content` is CREMA_OK it takes its name, complete and on the disk;
  * otherwise it is removed and `content` passed on. Until then it stands beside its place under
- * another name (cr_file_place), so that a kill leaves nothing that looks like a database. */
+ * another name (cr_file_location), so that a kill leaves nothing that looks like a database. */
 crema_status cr_db_finish(cr_db *db, crema_status content) CREMA_MUST_USE;
 
 /* The back end whose files lie at `path`: "lmdb", "leveldb", or NULL when it cannot be told. */

@@ -42,7 +42,7 @@ typedef struct level_txn {
   leveldb_writebatch_t *batch;
 } level_txn;
 
-/* "...missing files; e.g.: <scratch folder>/<name>": the table's name, or NULL. */
+/* "...missing files; e.g.: <temporary folder>/<name>": the table's name, or NULL. */
 static const char *missing_table(const char *text) {
   const char *slash = strstr(text, "missing files") == NULL ? NULL : strrchr(text, '/');
   return slash == NULL ? NULL : slash + 1;

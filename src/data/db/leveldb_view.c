@@ -192,7 +192,7 @@ static crema_status take_lock(const char *path, int *out) {
 /* ---- the view ------------------------------------------------------------ */
 
 typedef struct link_job {
-  const char *path; /* of the scratch folder */
+  const char *path; /* of the temporary folder */
   const char *manifest;
 } link_job;
 
@@ -233,7 +233,7 @@ crema_status cr_leveldb_view_open(const char *path, cr_leveldb_view *out) {
   if (!cr_file_exists(path)) return cr_fail(CREMA_E_NOT_FOUND, "%s: no such database", path);
   CR_TRY_GOTO(take_lock(path, &out->lock), fail);
   CR_TRY_GOTO(read_current(path, manifest), fail);
-  CR_TRY_GOTO(cr_scratch_folder_make(&out->folder), fail);
+  CR_TRY_GOTO(cr_temporary_folder_make(&out->folder), fail);
   link_job job = {out->folder.path, manifest};
   CR_TRY_GOTO(each_file(path, link_file, &job), fail);
   return CREMA_OK;
@@ -243,7 +243,7 @@ fail:
 }
 
 void cr_leveldb_view_close(cr_leveldb_view *view) {
-  cr_scratch_folder_remove(&view->folder);
+  cr_temporary_folder_remove(&view->folder);
   if (view->lock >= 0) cr_io_close(view->lock);
   view->lock = -1;
 }

@@ -1,17 +1,17 @@
 /* Looking at a LevelDB database without changing it.
  *
  * LevelDB has no read-only mode: opening a database replays its log into a new table, writes a new
- * manifest and takes an exclusive lock. A view is a scratch folder with links to the database's
+ * manifest and takes an exclusive lock. A view is a temporary folder with links to the database's
  * files; LevelDB opens that folder and leaves its own files there. So a database in a read-only
  * place can be read, by several readers at once. A shared lock on the database keeps writers of
  * other processes away as long as the view lives. */
 #ifndef CR_DATA_LEVELDB_VIEW_H
 #define CR_DATA_LEVELDB_VIEW_H
 
-#include "data/db/scratch_folder.h"
+#include "data/db/temporary_folder.h"
 
 typedef struct cr_leveldb_view {
-  cr_scratch_folder folder;
+  cr_temporary_folder folder;
   int lock; /* descriptor that holds the shared lock; -1: none */
 } cr_leveldb_view;
 
@@ -20,7 +20,7 @@ typedef struct cr_leveldb_view {
  * the path: CREMA_E_NOT_FOUND, CREMA_E_CORRUPT, CREMA_E_STATE (locked by a writer), CREMA_E_IO. */
 crema_status cr_leveldb_view_open(const char *path, cr_leveldb_view *out) CREMA_MUST_USE;
 
-/* Removes the scratch folder and lets the lock go. The database in it must be closed. Accepts a
+/* Removes the temporary folder and lets the lock go. The database in it must be closed. Accepts a
  * view that failed to open. */
 void cr_leveldb_view_close(cr_leveldb_view *view);
 

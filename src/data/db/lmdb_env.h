@@ -1,4 +1,4 @@
-/* LMDB's environments for reading, one a file.
+/* LMDB's environments for reading, one per file.
  *
  * LMDB must not have one file open twice in a process: closing one environment drops the locks of
  * the other, and opening a third then makes the lock file anew under its feet (a reader that begins

@@ -213,15 +213,15 @@ crema_status cr_image_resize(const cr_image *in, int height, int width, cr_image
   size_t taps = (size_t)(width + height) * sizeof(resize_tap);
   size_t stride = (size_t)width * (size_t)in->channels;
   size_t bytes = taps + 2 * stride * sizeof(int32_t);
-  char *scratch = malloc(bytes);
-  if (scratch == NULL) return cr_fail_memory(bytes, "resizing an image");
-  resize_tap *across = (resize_tap *)scratch, *down = across + width;
+  char *scratchpad = malloc(bytes);
+  if (scratchpad == NULL) return cr_fail_memory(bytes, "resizing an image");
+  resize_tap *across = (resize_tap *)scratchpad, *down = across + width;
   int32_t *row[2];
   row[0] = (int32_t *)(down + height);
   row[1] = row[0] + stride;
   make_taps(in->width, width, true, across);
   make_taps(in->height, height, false, down);
   resize_rows(in, across, down, row, out);
-  free(scratch);
+  free(scratchpad);
   return CREMA_OK;
 }

@@ -209,7 +209,7 @@ crema_status cr_feed_start(cr_feed *feed, uint64_t first) {
   feed->first = first;
   feed->begun = 0;
   feed->head = 0;
-  feed->flying = 0;
+  feed->in_flight = 0;
   feed->broken = false;
   feed->row = 0;
   CR_TRY_GOTO(make_pairs(feed), fail);

@@ -83,7 +83,7 @@ typedef struct cr_feed_options {
   /* Batches are in memory for copies to this device; NULL: in ordinary memory. */
   crema_device *device;
   size_t item_size;         /* may be 0 */
-  const crema_shape *shape; /* one a top: memory for these is made before the threads start */
+  const crema_shape *shape; /* one per top: memory for these is made before the threads start */
 } cr_feed_options;
 
 typedef struct cr_feed cr_feed;

@@ -59,7 +59,7 @@ struct cr_feed {
 
   /* The main thread's. Batches in the making are a ring, the oldest at `head`. */
   uint64_t first, begun; /* batches that all solvers had before; that were begun since */
-  int window, head, flying;
+  int window, head, in_flight;
   cr_feed_work *work; /* `window` of them */
   bool broken;        /* beginning failed; nothing comes after that batch */
   uint64_t row;       /* items that were passed over since the last good one */

@@ -173,7 +173,7 @@ static crema_status find_batch(cr_feed *feed, cr_feed_batch **out) {
   uint64_t consumer = feed->begun % (uint64_t)feed->options.consumers;
   cr_queue *queue = feed->consumer[consumer].pair.free;
   void *item = NULL;
-  if (feed->flying == 0) CR_TRY(cr_queue_pop(queue, NULL, &item));
+  if (feed->in_flight == 0) CR_TRY(cr_queue_pop(queue, NULL, &item));
   else (void)cr_queue_try_pop(queue, &item);
   *out = item;
   return CREMA_OK;
@@ -181,10 +181,10 @@ static crema_status find_batch(cr_feed *feed, cr_feed_batch **out) {
 
 static bool may_begin(const cr_feed *feed) {
   const cr_feed_options *options = &feed->options;
-  if (feed->flying == 0) return true;
+  if (feed->in_flight == 0) return true;
   if (feed->broken) return false;
   /* A slow source must not keep a batch back that is ready. */
-  return feed->flying < feed->window &&
+  return feed->in_flight < feed->window &&
          (options->source->ready == NULL || options->source->ready(options->user));
 }
 
@@ -201,7 +201,7 @@ static void number_batch(const cr_feed *feed, cr_feed_batch *batch) {
 
 static crema_status fill_window(cr_feed *feed) {
   while (may_begin(feed)) {
-    cr_feed_work *work = work_at(feed, feed->flying);
+    cr_feed_work *work = work_at(feed, feed->in_flight);
     CR_TRY(find_batch(feed, &work->batch));
     if (work->batch == NULL) return CREMA_OK;
     number_batch(feed, work->batch);
@@ -209,19 +209,19 @@ static crema_status fill_window(cr_feed *feed) {
     cr_buffer_clear(&work->batch->note);
     CR_TRY(begin(feed, work, 0));
     ++feed->begun;
-    ++feed->flying;
+    ++feed->in_flight;
   }
   return CREMA_OK;
 }
 
 static crema_status pass_on(cr_feed *feed, cr_feed_work *work) {
   const cr_feed_options *options = &feed->options;
-  uint64_t consumer = (feed->begun - (uint64_t)feed->flying) % (uint64_t)options->consumers;
+  uint64_t consumer = (feed->begun - (uint64_t)feed->in_flight) % (uint64_t)options->consumers;
   if (options->source->finish != NULL) {
     CR_TRY(options->source->finish(options->user, work->batch));
   }
   feed->head = (feed->head + 1) % feed->window;
-  --feed->flying;
+  --feed->in_flight;
   return cr_queue_push(feed->consumer[consumer].pair.full, work->batch);
 }
 

@@ -86,14 +86,14 @@ static crema_status claim(shared_reader *shared, const cr_reader_options *option
     return cr_fail(CREMA_E_ARGUMENT, "%s: read for %d solvers, not %d", cr_reader_source(reader),
                    reader->consumers, options->consumers);
   }
-  cr_reader_seat *seat = &reader->seat[options->rank];
-  if (seat->claimed) {
+  cr_reader_slot *slot = &reader->slot[options->rank];
+  if (slot->claimed) {
     return cr_fail(CREMA_E_STATE,
                    "%s: layer '%s' of solver %d of %d reads it already; solvers that train another "
                    "net need a group of their own",
                    cr_reader_source(reader), shared->layer, options->rank, options->consumers);
   }
-  seat->claimed = true;
+  slot->claimed = true;
   ++shared->users;
   return CREMA_OK;
 }
@@ -112,7 +112,7 @@ static shared_reader *give_up(cr_input_group *group, const cr_reader *reader, in
   shared_reader **at = &group->readers;
   while ((*at)->reader != reader) at = &(*at)->next;
   shared_reader *shared = *at;
-  shared->reader->seat[rank].claimed = false;
+  shared->reader->slot[rank].claimed = false;
   if (--shared->users > 0) return NULL;
   *at = shared->next;
   return shared;

@@ -298,7 +298,7 @@ crema_status cr_prefetch_start(cr_prefetch *prefetch) {
   crema_status status = CREMA_OK;
   prefetch->skipped = 0;
   prefetch->head = 0;
-  prefetch->flying = 0;
+  prefetch->in_flight = 0;
   prefetch->records = 0;
   prefetch->spares = 0;
   CR_TRY_GOTO(make_pair(prefetch), fail);

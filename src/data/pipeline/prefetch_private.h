@@ -6,8 +6,8 @@
 
 #include "core/queue.h"
 #include "core/thread.h"
-#include "data/pipeline/prefetch.h"
 #include "data/augment/sample.h"
+#include "data/pipeline/prefetch.h"
 
 /* One record on its way into its place in a batch. */
 typedef struct cr_work_item {
@@ -49,7 +49,7 @@ struct cr_prefetch {
   cr_queue *done; /* cr_work that the last worker has left */
 
   /* The main thread's. Batches in the making are a ring, the oldest at `head`. */
-  int window, head, flying;
+  int window, head, in_flight;
   cr_work *work;      /* `window` of them */
   cr_record **record; /* taken from the reader but not in any batch, oldest first */
   int records;

@@ -154,17 +154,17 @@ static crema_status wait_for(cr_prefetch *prefetch, cr_work *work) {
 
 static bool may_send_off(const cr_prefetch *prefetch) {
   const cr_prefetch_options *options = &prefetch->options;
-  if (prefetch->flying == 0) return true;
+  if (prefetch->in_flight == 0) return true;
   /* A slow source must not keep a batch back that is ready. */
   size_t ready = (size_t)prefetch->records + cr_reader_ready(options->reader, options->consumer);
-  return prefetch->flying < prefetch->window && ready >= (size_t)options->batch_size;
+  return prefetch->in_flight < prefetch->window && ready >= (size_t)options->batch_size;
 }
 
 /* Waits only when nothing else is in the making. */
 static crema_status find_batch(cr_prefetch *prefetch, cr_batch **out) {
   void *item = NULL;
   if (prefetch->spares > 0) item = prefetch->spare[--prefetch->spares];
-  else if (prefetch->flying == 0) CR_TRY(cr_queue_pop(prefetch->pair.free, NULL, &item));
+  else if (prefetch->in_flight == 0) CR_TRY(cr_queue_pop(prefetch->pair.free, NULL, &item));
   else (void)cr_queue_try_pop(prefetch->pair.free, &item);
   *out = item;
   return CREMA_OK;
@@ -172,12 +172,12 @@ static crema_status find_batch(cr_prefetch *prefetch, cr_batch **out) {
 
 static crema_status fill_window(cr_prefetch *prefetch) {
   while (may_send_off(prefetch)) {
-    cr_work *work = work_at(prefetch, prefetch->flying);
+    cr_work *work = work_at(prefetch, prefetch->in_flight);
     CR_TRY(find_batch(prefetch, &work->batch));
     if (work->batch == NULL) return CREMA_OK;
     work->records = 0;
     CR_TRY(send_off(prefetch, work, 0));
-    ++prefetch->flying;
+    ++prefetch->in_flight;
   }
   return CREMA_OK;
 }
@@ -233,8 +233,8 @@ static crema_status close_up(cr_prefetch *prefetch, cr_work *work, int first, in
 /* Takes the batches after the oldest one apart: their records will be sent off again. */
 static crema_status recall(cr_prefetch *prefetch) {
   size_t batch_size = (size_t)prefetch->options.batch_size;
-  for (; prefetch->flying > 1; --prefetch->flying) {
-    cr_work *work = work_at(prefetch, prefetch->flying - 1);
+  for (; prefetch->in_flight > 1; --prefetch->in_flight) {
+    cr_work *work = work_at(prefetch, prefetch->in_flight - 1);
     CR_TRY(wait_for(prefetch, work));
     memmove(prefetch->record + batch_size, prefetch->record,
             (size_t)prefetch->records * sizeof *prefetch->record);
@@ -270,7 +270,7 @@ static crema_status pass_on(cr_prefetch *prefetch, cr_work *work) {
   CR_TRY(cr_buffer_append(&position->key, last->key.data, last->key.size));
   CR_TRY(give_back_records(prefetch, work));
   prefetch->head = (prefetch->head + 1) % prefetch->window;
-  --prefetch->flying;
+  --prefetch->in_flight;
   return cr_queue_push(prefetch->pair.full, work->batch);
 }
 

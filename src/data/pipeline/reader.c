@@ -21,15 +21,15 @@ static crema_status check_options(const cr_reader_options *options) {
                  options->rank, options->consumers);
 }
 
-static crema_status make_seats(const cr_reader_options *options, cr_reader *reader) {
-  reader->seat = calloc((size_t)options->consumers, sizeof *reader->seat);
-  if (reader->seat == NULL) {
-    return cr_fail_memory((size_t)options->consumers * sizeof *reader->seat, "a reader");
+static crema_status make_slots(const cr_reader_options *options, cr_reader *reader) {
+  reader->slot = calloc((size_t)options->consumers, sizeof *reader->slot);
+  if (reader->slot == NULL) {
+    return cr_fail_memory((size_t)options->consumers * sizeof *reader->slot, "a reader");
   }
   reader->consumers = options->consumers;
   for (int i = 0; i < options->consumers; ++i) {
-    reader->seat[i].here = !options->alone || i == options->rank;
-    reader->seat[i].next = (uint64_t)i;
+    reader->slot[i].here = !options->alone || i == options->rank;
+    reader->slot[i].next = (uint64_t)i;
   }
   return CREMA_OK;
 }
@@ -63,7 +63,7 @@ crema_status cr_reader_open(const cr_reader_options *options, cr_reader **out) {
                                        .cache_limit = options->cache_limit};
   reader->caches = walk.cache;
   crema_status status = CREMA_OK;
-  CR_TRY_GOTO(make_seats(options, reader), fail);
+  CR_TRY_GOTO(make_slots(options, reader), fail);
   CR_TRY_GOTO(cr_record_walk_open(&walk, &reader->walk), fail);
   reader->fresh = true;
   if (options->skip > 0) CR_TRY_GOTO(go_to_start(reader), fail);
@@ -78,10 +78,10 @@ void cr_reader_close(cr_reader *reader) {
   if (reader == NULL) return;
   cr_reader_stop(reader);
   for (int i = 0; i < reader->consumers; ++i) {
-    cr_db_cursor_close(reader->seat[i].preview);
-    cr_buffer_free(&reader->seat[i].key);
+    cr_db_cursor_close(reader->slot[i].preview);
+    cr_buffer_free(&reader->slot[i].key);
   }
-  free(reader->seat);
+  free(reader->slot);
   cr_record_walk_close(&reader->walk);
   pthread_mutex_destroy(&reader->lock);
   free(reader);
@@ -106,8 +106,8 @@ cr_reader_stats cr_reader_get_stats(const cr_reader *reader) {
       .reads = atomic_load_explicit(&reader->walk.reads, memory_order_relaxed)};
 }
 
-static crema_status check_seat(const cr_reader *reader, int consumer) {
-  if (consumer >= 0 && consumer < reader->consumers && reader->seat[consumer].here) {
+static crema_status check_slot(const cr_reader *reader, int consumer) {
+  if (consumer >= 0 && consumer < reader->consumers && reader->slot[consumer].here) {
     return CREMA_OK;
   }
   return cr_fail(CREMA_E_RANGE, "%s: there is no consumer %d of %d", cr_reader_source(reader),
@@ -115,8 +115,8 @@ static crema_status check_seat(const cr_reader *reader, int consumer) {
 }
 
 static crema_status check_out(const cr_reader *reader, int consumer) {
-  CR_TRY(check_seat(reader, consumer));
-  if (!reader->seat[consumer].in) return CREMA_OK;
+  CR_TRY(check_slot(reader, consumer));
+  if (!reader->slot[consumer].in) return CREMA_OK;
   return cr_fail(CREMA_E_STATE, "%s: the reader runs already", cr_reader_source(reader));
 }
 
@@ -125,20 +125,20 @@ static crema_status check_out(const cr_reader *reader, int consumer) {
 /* A cursor of the consumer's own walks there, so that the others are not concerned. The first to
  * come by the last record tells how many there are: callers that look for a record that is not
  * there would go round for ever. */
-static crema_status move_preview(cr_reader *reader, cr_reader_seat *seat, uint64_t place) {
-  if (seat->preview == NULL) {
-    CR_TRY(cr_db_cursor_open(reader->walk.db, &seat->preview));
-    seat->previewed = 0;
+static crema_status move_preview(cr_reader *reader, cr_reader_slot *slot, uint64_t place) {
+  if (slot->preview == NULL) {
+    CR_TRY(cr_db_cursor_open(reader->walk.db, &slot->preview));
+    slot->previewed = 0;
   }
-  if (seat->previewed > place) {
-    CR_TRY(cr_db_cursor_first(seat->preview));
-    seat->previewed = 0;
+  if (slot->previewed > place) {
+    CR_TRY(cr_db_cursor_first(slot->preview));
+    slot->previewed = 0;
   }
-  for (; seat->previewed < place; ++seat->previewed) {
-    CR_TRY(cr_db_cursor_next(seat->preview));
-    if (seat->preview->valid) continue;
-    if (reader->walk.count == UINT64_MAX) reader->walk.count = seat->previewed + 1;
-    CR_TRY(cr_db_cursor_first(seat->preview));
+  for (; slot->previewed < place; ++slot->previewed) {
+    CR_TRY(cr_db_cursor_next(slot->preview));
+    if (slot->preview->valid) continue;
+    if (reader->walk.count == UINT64_MAX) reader->walk.count = slot->previewed + 1;
+    CR_TRY(cr_db_cursor_first(slot->preview));
   }
   return CREMA_OK;
 }
@@ -146,12 +146,12 @@ static crema_status move_preview(cr_reader *reader, cr_reader_seat *seat, uint64
 static crema_status preview(cr_reader *reader, int consumer, uint64_t ahead, cr_db_bytes *key,
                             cr_db_bytes *value) {
   CR_TRY(check_out(reader, consumer));
-  cr_reader_seat *seat = &reader->seat[consumer];
+  cr_reader_slot *slot = &reader->slot[consumer];
   uint64_t index = (uint64_t)consumer + ahead * (uint64_t)reader->consumers;
   uint64_t place = reader->skip + index, count = reader->walk.count;
-  CR_TRY(move_preview(reader, seat, count == UINT64_MAX ? place : place % count));
-  *key = seat->preview->key;
-  *value = seat->preview->value;
+  CR_TRY(move_preview(reader, slot, count == UINT64_MAX ? place : place % count));
+  *key = slot->preview->key;
+  *value = slot->preview->value;
   return CREMA_OK;
 }
 
@@ -166,14 +166,14 @@ crema_status cr_reader_preview(cr_reader *reader, int consumer, uint64_t ahead, 
 /* ---- places -------------------------------------------------------------- */
 
 static void begin_at_first(cr_reader *reader, int consumer) {
-  cr_reader_seat *seat = &reader->seat[consumer];
-  seat->index = 0;
-  seat->next = (uint64_t)consumer;
-  cr_buffer_clear(&seat->key);
+  cr_reader_slot *slot = &reader->slot[consumer];
+  slot->index = 0;
+  slot->next = (uint64_t)consumer;
+  cr_buffer_clear(&slot->key);
 }
 
 /* The number of the first record for `consumer` after the place. */
-static uint64_t first_after(const cr_reader *reader, int consumer, const cr_reader_place *place) {
+static uint64_t first_after(const cr_reader *reader, int consumer, const cr_reader_cursor *place) {
   uint64_t own = (uint64_t)consumer, now = (uint64_t)reader->consumers;
   uint64_t then = place->consumers > 1 ? (uint64_t)place->consumers : 1;
   if (place->index == 0) return own;
@@ -193,10 +193,10 @@ static crema_status check_key_exists(const cr_reader *reader, cr_db_bytes key) {
 
 /* What belongs to the reader as a whole: the first consumer's word is taken, the others have to say
  * the same. */
-static crema_status take_settings(cr_reader *reader, const cr_reader_place *place) {
+static crema_status take_settings(cr_reader *reader, const cr_reader_cursor *place) {
   bool first = true;
   for (int i = 0; i < reader->consumers; ++i) {
-    if (reader->seat[i].resumed) first = false;
+    if (reader->slot[i].resumed) first = false;
   }
   if (!first && (place->skip != reader->skip || place->order_key != reader->walk.order.key)) {
     return cr_fail(CREMA_E_CORRUPT, "%s: the places of the solvers do not belong together",
@@ -212,28 +212,28 @@ static crema_status take_settings(cr_reader *reader, const cr_reader_place *plac
   return CREMA_OK;
 }
 
-static crema_status resume(cr_reader *reader, int consumer, const cr_reader_place *place) {
+static crema_status resume(cr_reader *reader, int consumer, const cr_reader_cursor *place) {
   CR_TRY(check_out(reader, consumer));
-  cr_reader_seat *seat = &reader->seat[consumer];
+  cr_reader_slot *slot = &reader->slot[consumer];
   begin_at_first(reader, consumer);
   CR_TRY(take_settings(reader, place));
-  seat->resumed = true;
+  slot->resumed = true;
   if (place->index == 0) return CREMA_OK;
   CR_TRY(check_key_exists(reader, place->key));
-  CR_TRY(cr_buffer_append(&seat->key, place->key.data, place->key.size));
-  seat->index = place->index;
-  seat->next = first_after(reader, consumer, place);
+  CR_TRY(cr_buffer_append(&slot->key, place->key.data, place->key.size));
+  slot->index = place->index;
+  slot->next = first_after(reader, consumer, place);
   return CREMA_OK;
 }
 
-crema_status cr_reader_resume(cr_reader *reader, int consumer, const cr_reader_place *place) {
+crema_status cr_reader_resume(cr_reader *reader, int consumer, const cr_reader_cursor *place) {
   pthread_mutex_lock(&reader->lock);
   crema_status status = resume(reader, consumer, place);
   pthread_mutex_unlock(&reader->lock);
   return status;
 }
 
-void cr_reader_note_place(cr_reader *reader, cr_reader_place *place) {
+void cr_reader_note_cursor(cr_reader *reader, cr_reader_cursor *place) {
   pthread_mutex_lock(&reader->lock);
   place->consumers = reader->consumers;
   place->skip = reader->skip;
@@ -244,36 +244,36 @@ void cr_reader_note_place(cr_reader *reader, cr_reader_place *place) {
 
 /* ---- coming and going ---------------------------------------------------- */
 
-static void free_queues(const cr_reader *reader, cr_reader_seat *seat) {
-  cr_queue_pair_free(&seat->pair, NULL);
-  for (int i = 0; seat->record != NULL && i < reader->depth; ++i) {
-    cr_buffer_free(&seat->record[i].storage);
+static void free_queues(const cr_reader *reader, cr_reader_slot *slot) {
+  cr_queue_pair_free(&slot->pair, NULL);
+  for (int i = 0; slot->record != NULL && i < reader->depth; ++i) {
+    cr_buffer_free(&slot->record[i].storage);
   }
-  free(seat->record);
-  seat->record = NULL;
+  free(slot->record);
+  slot->record = NULL;
 }
 
-static crema_status make_queues(const cr_reader *reader, cr_reader_seat *seat) {
+static crema_status make_queues(const cr_reader *reader, cr_reader_slot *slot) {
   size_t depth = (size_t)reader->depth;
   void **element = calloc(depth, sizeof *element);
-  seat->record = calloc(depth, sizeof *seat->record);
+  slot->record = calloc(depth, sizeof *slot->record);
   crema_status status = CREMA_OK;
-  if (element == NULL || seat->record == NULL) {
-    status = cr_fail_memory(depth * sizeof *seat->record, "a reader's records");
+  if (element == NULL || slot->record == NULL) {
+    status = cr_fail_memory(depth * sizeof *slot->record, "a reader's records");
     goto out;
   }
-  for (size_t k = 0; k < depth; ++k) element[k] = &seat->record[k];
-  CR_TRY_GOTO(cr_queue_pair_init(&seat->pair, element, depth), out);
+  for (size_t k = 0; k < depth; ++k) element[k] = &slot->record[k];
+  CR_TRY_GOTO(cr_queue_pair_init(&slot->pair, element, depth), out);
 out:
   free(element);
-  if (status != CREMA_OK) free_queues(reader, seat);
+  if (status != CREMA_OK) free_queues(reader, slot);
   return status;
 }
 
 static bool all_are_in(const cr_reader *reader) {
   for (int i = 0; i < reader->consumers; ++i) {
-    const cr_reader_seat *seat = &reader->seat[i];
-    if (seat->here && (!seat->in || seat->lost)) return false;
+    const cr_reader_slot *slot = &reader->slot[i];
+    if (slot->here && (!slot->in || slot->lost)) return false;
   }
   return true;
 }
@@ -282,8 +282,8 @@ static bool all_are_in(const cr_reader *reader) {
 static crema_status check_places(const cr_reader *reader) {
   int begin = 0, go_on = 0;
   for (int i = 0; i < reader->consumers; ++i) {
-    if (!reader->seat[i].here) continue;
-    if (reader->seat[i].index == 0) ++begin;
+    if (!reader->slot[i].here) continue;
+    if (reader->slot[i].index == 0) ++begin;
     else ++go_on;
   }
   if (begin == 0 || go_on == 0) return CREMA_OK;
@@ -296,20 +296,20 @@ static crema_status check_places(const cr_reader *reader) {
 
 static crema_status enter(cr_reader *reader, int consumer) {
   CR_TRY(check_out(reader, consumer));
-  cr_reader_seat *seat = &reader->seat[consumer];
-  CR_TRY(make_queues(reader, seat));
-  cr_db_cursor_close(seat->preview);
-  seat->preview = NULL;
-  seat->in = true;
-  seat->lost = false;
+  cr_reader_slot *slot = &reader->slot[consumer];
+  CR_TRY(make_queues(reader, slot));
+  cr_db_cursor_close(slot->preview);
+  slot->preview = NULL;
+  slot->in = true;
+  slot->lost = false;
   if (!all_are_in(reader)) return CREMA_OK;
   crema_status status = check_places(reader);
   if (status == CREMA_OK) {
     status = cr_thread_start(&reader->thread, "crema-reader", cr_reader_run, reader);
   }
   if (status == CREMA_OK) return CREMA_OK;
-  seat->in = false;
-  free_queues(reader, seat);
+  slot->in = false;
+  free_queues(reader, slot);
   return status;
 }
 
@@ -326,16 +326,16 @@ static void fail_others(cr_reader *reader, int gone) {
   snprintf(text, sizeof text, "%s: solver %d of %d has stopped reading", cr_reader_source(reader),
            gone, reader->consumers);
   for (int i = 0; i < reader->consumers; ++i) {
-    cr_reader_seat *seat = &reader->seat[i];
-    if (i == gone || !seat->in) continue;
-    cr_queue_fail(seat->pair.full, CREMA_E_STATE, text);
-    seat->lost = true;
+    cr_reader_slot *slot = &reader->slot[i];
+    if (i == gone || !slot->in) continue;
+    cr_queue_fail(slot->pair.full, CREMA_E_STATE, text);
+    slot->lost = true;
   }
 }
 
 static void leave(cr_reader *reader, int consumer) {
-  cr_reader_seat *seat = &reader->seat[consumer];
-  if (!seat->in) return;
+  cr_reader_slot *slot = &reader->slot[consumer];
+  if (!slot->in) return;
   if (reader->thread != NULL) {
     /* What went wrong in the thread was told to the consumers. */
     crema_status ended = cr_thread_stop(&reader->thread);
@@ -343,11 +343,11 @@ static void leave(cr_reader *reader, int consumer) {
     reader->fresh = false;
     fail_others(reader, consumer);
   }
-  seat->in = false;
-  seat->lost = false;
-  seat->resumed = false;
+  slot->in = false;
+  slot->lost = false;
+  slot->resumed = false;
   begin_at_first(reader, consumer);
-  free_queues(reader, seat);
+  free_queues(reader, slot);
 }
 
 void cr_reader_leave(cr_reader *reader, int consumer) {
@@ -358,18 +358,18 @@ void cr_reader_leave(cr_reader *reader, int consumer) {
 
 crema_status cr_reader_take(cr_reader *reader, int consumer, cr_record **out) {
   void *item = NULL;
-  CR_TRY(cr_queue_pop(reader->seat[consumer].pair.full, "a record", &item));
+  CR_TRY(cr_queue_pop(reader->slot[consumer].pair.full, "a record", &item));
   *out = item;
   return CREMA_OK;
 }
 
 crema_status cr_reader_give_back(cr_reader *reader, int consumer, cr_record *record) {
-  return cr_queue_push(reader->seat[consumer].pair.free, record);
+  return cr_queue_push(reader->slot[consumer].pair.free, record);
 }
 
 crema_status cr_reader_give_back_all(cr_reader *reader, int consumer, void *const *record,
                                      size_t count) {
-  return cr_queue_push_all(reader->seat[consumer].pair.free, record, count);
+  return cr_queue_push_all(reader->slot[consumer].pair.free, record, count);
 }
 
 crema_status cr_record_value(const cr_record *record, cr_buffer *store, cr_db_bytes *out) {
@@ -379,7 +379,7 @@ crema_status cr_record_value(const cr_record *record, cr_buffer *store, cr_db_by
 }
 
 size_t cr_reader_ready(const cr_reader *reader, int consumer) {
-  return cr_queue_size(reader->seat[consumer].pair.full);
+  return cr_queue_size(reader->slot[consumer].pair.full);
 }
 
 /* ---- all consumers at once ----------------------------------------------- */
@@ -390,18 +390,18 @@ crema_status cr_reader_rewind(cr_reader *reader) {
 }
 
 crema_status cr_reader_seek(cr_reader *reader, cr_db_bytes key, uint64_t index) {
-  const cr_reader_place place = {
+  const cr_reader_cursor place = {
       .index = index, .key = key, .skip = reader->skip, .order_key = reader->walk.order.key};
   crema_status status = CREMA_OK;
   for (int i = 0; i < reader->consumers && status == CREMA_OK; ++i) {
-    if (reader->seat[i].here) status = cr_reader_resume(reader, i, &place);
+    if (reader->slot[i].here) status = cr_reader_resume(reader, i, &place);
   }
   return status;
 }
 
 crema_status cr_reader_start(cr_reader *reader) {
   for (int i = 0; i < reader->consumers; ++i) {
-    if (!reader->seat[i].here) continue;
+    if (!reader->slot[i].here) continue;
     crema_status status = cr_reader_enter(reader, i);
     if (status == CREMA_OK) continue;
     while (--i >= 0) cr_reader_leave(reader, i);

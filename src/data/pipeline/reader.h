@@ -7,8 +7,8 @@
  *
  * Consumers come and go one by one (cr_reader_enter, cr_reader_leave); the thread runs while all of
  * them are there. Solvers that train one net together share a reader through an input group
- * (data/pipeline/input_group.h). A reader may also serve one of the N consumers alone, the others being
- * in other processes: it then walks through all records and deals out every N-th. */
+ * (data/pipeline/input_group.h). A reader may also serve one of the N consumers alone, the others
+ * being in other processes: it then walks through all records and deals out every N-th. */
 #ifndef CR_DATA_READER_H
 #define CR_DATA_READER_H
 
@@ -84,14 +84,14 @@ crema_status cr_reader_preview(cr_reader *reader, int consumer, uint64_t ahead, 
 
 /* A place that a snapshot keeps: the number of records that were consumed when this consumer had
  * taken its last one, which has number index - 1 and `key`. */
-typedef struct cr_reader_place {
+typedef struct cr_reader_cursor {
   uint64_t index; /* 0: none was taken yet, there is no key */
   cr_db_bytes key;
   int consumers; /* of the reader that was then; 0: one */
   uint64_t skip; /* as in the options */
   uint64_t order_key;
   bool in_key_order; /* caching was given up, or never meant */
-} cr_reader_place;
+} cr_reader_cursor;
 
 /* Makes the consumer go on after `place`, with the first record of its own that was not consumed.
  * A place of a consumer of another rank or of a reader with another number of consumers stands for
@@ -101,10 +101,10 @@ typedef struct cr_reader_place {
  * Errors: CREMA_E_NOT_FOUND when the database has no such record; the consumer then begins at the
  * first one. CREMA_E_STATE. */
 crema_status cr_reader_resume(cr_reader *reader, int consumer,
-                              const cr_reader_place *place) CREMA_MUST_USE;
+                              const cr_reader_cursor *place) CREMA_MUST_USE;
 
 /* What a place needs of the reader beside index and key. */
-void cr_reader_note_place(cr_reader *reader, cr_reader_place *place);
+void cr_reader_note_cursor(cr_reader *reader, cr_reader_cursor *place);
 
 /* The consumer is ready to take records. The last one to come starts the thread; until then the
  * others wait when they take. Errors: CREMA_E_STATE when it is in already; CREMA_E_CORRUPT, from

@@ -11,7 +11,7 @@
 #include "data/pipeline/record_walk.h"
 
 /* Where one consumer sits. */
-typedef struct cr_reader_seat {
+typedef struct cr_reader_slot {
   bool here;         /* served by this reader */
   bool claimed;      /* by a solver of an input group */
   bool in;           /* the queues are there */
@@ -25,7 +25,7 @@ typedef struct cr_reader_seat {
   uint64_t index; /* of its place; 0: at the beginning */
   uint64_t next;  /* number of the first record that it is dealt */
   cr_buffer key;
-} cr_reader_seat;
+} cr_reader_slot;
 
 struct cr_reader {
   pthread_mutex_t lock; /* of all that consumers change; the thread does not take it */
@@ -34,12 +34,12 @@ struct cr_reader {
   bool caches;         /* asked to keep records */
   bool fresh;          /* the walk stands at record 0, nothing was dealt yet */
   uint64_t skip;
-  cr_reader_seat *seat; /* `consumers` of them */
+  cr_reader_slot *slot; /* `consumers` of them */
   cr_thread *thread;
   _Atomic uint64_t dealt, busy_ns; /* for the statistics */
 };
 
-/* The thread: goes to the places of the seats and deals records out, until it fails or is stopped;
+/* The thread: goes to the places of the slots and deals records out, until it fails or is stopped;
  * consumers see a failure after what was dealt before. Takes a cr_reader. */
 crema_status cr_reader_run(void *arg) CREMA_MUST_USE;
 

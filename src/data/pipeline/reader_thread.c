@@ -7,28 +7,28 @@
 #include "core/log.h"
 #include "data/pipeline/reader_private.h"
 
-static crema_status check_key(const cr_reader *reader, const cr_reader_seat *seat,
+static crema_status check_key(const cr_reader *reader, const cr_reader_slot *slot,
                               cr_db_bytes found) {
-  if (found.size == seat->key.size &&
-      (found.size == 0 || memcmp(found.data, seat->key.data, found.size) == 0)) {
+  if (found.size == slot->key.size &&
+      (found.size == 0 || memcmp(found.data, slot->key.data, found.size) == 0)) {
     return CREMA_OK;
   }
   char wanted[64], text[64];
-  const cr_db_bytes key = {(const uint8_t *)seat->key.data, seat->key.size};
+  const cr_db_bytes key = {(const uint8_t *)slot->key.data, slot->key.size};
   return cr_fail(
       CREMA_E_CORRUPT,
       "%s: the places of the solvers do not belong together, or the database was changed: "
       "record %" PRIu64 " is '%s', not '%s'",
-      reader->walk.db->path, seat->index - 1, cr_db_key_text(found, text, sizeof text),
+      reader->walk.db->path, slot->index - 1, cr_db_key_text(found, text, sizeof text),
       cr_db_key_text(key, wanted, sizeof wanted));
 }
 
-/* The seat whose place comes first. */
-static const cr_reader_seat *first_seat(const cr_reader *reader) {
-  const cr_reader_seat *first = NULL;
+/* The slot whose place comes first. */
+static const cr_reader_slot *first_slot(const cr_reader *reader) {
+  const cr_reader_slot *first = NULL;
   for (int i = 0; i < reader->consumers; ++i) {
-    const cr_reader_seat *seat = &reader->seat[i];
-    if (seat->here && (first == NULL || seat->index < first->index)) first = seat;
+    const cr_reader_slot *slot = &reader->slot[i];
+    if (slot->here && (first == NULL || slot->index < first->index)) first = slot;
   }
   return first;
 }
@@ -36,7 +36,7 @@ static const cr_reader_seat *first_seat(const cr_reader *reader) {
 /* Brings the walk to the first record that may have to be dealt; its number goes to *index. */
 static crema_status go_to_places(cr_reader *reader, uint64_t *index) {
   cr_record_walk *walk = &reader->walk;
-  const cr_reader_seat *first = first_seat(reader);
+  const cr_reader_slot *first = first_slot(reader);
   *index = first->index;
   if (reader->fresh && *index == 0) return CREMA_OK;
   reader->fresh = false;
@@ -54,9 +54,9 @@ static crema_status go_to_places(cr_reader *reader, uint64_t *index) {
 /* Consumers whose place comes later than the first one's: here it is come by. */
 static crema_status check_places(const cr_reader *reader, uint64_t index) {
   for (int i = 0; i < reader->consumers; ++i) {
-    const cr_reader_seat *seat = &reader->seat[i];
-    if (seat->here && seat->index == index + 1) {
-      CR_TRY(check_key(reader, seat, reader->walk.key));
+    const cr_reader_slot *slot = &reader->slot[i];
+    if (slot->here && slot->index == index + 1) {
+      CR_TRY(check_key(reader, slot, reader->walk.key));
     }
   }
   return CREMA_OK;
@@ -89,15 +89,15 @@ static void add_time(cr_reader *reader, double start) {
                             memory_order_relaxed);
 }
 
-/* Puts the record into the queue of `seat` (NULL: it is nobody's) and goes on to the next one. */
-static crema_status deal(cr_reader *reader, cr_reader_seat *seat, uint64_t index) {
+/* Puts the record into the queue of `slot` (NULL: it is nobody's) and goes on to the next one. */
+static crema_status deal(cr_reader *reader, cr_reader_slot *slot, uint64_t index) {
   void *item = NULL;
-  if (seat != NULL) CR_TRY(cr_queue_pop(seat->pair.free, NULL, &item));
+  if (slot != NULL) CR_TRY(cr_queue_pop(slot->pair.free, NULL, &item));
   double start = cr_clock_seconds();
-  if (seat != NULL) {
+  if (slot != NULL) {
     CR_TRY(fill(&reader->walk, index, item));
     /* Nobody waits here: the queue has room for all records. */
-    CR_TRY(cr_queue_push(seat->pair.full, item));
+    CR_TRY(cr_queue_push(slot->pair.full, item));
     atomic_fetch_add_explicit(&reader->dealt, 1, memory_order_relaxed);
   }
   CR_TRY(cr_record_walk_next(&reader->walk));
@@ -111,15 +111,15 @@ static crema_status deal_for_ever(cr_reader *reader) {
   CR_TRY(go_to_places(reader, &index));
   add_time(reader, start);
   for (int i = 0; i < reader->consumers; ++i) {
-    if (reader->seat[i].index > last_place) last_place = reader->seat[i].index;
+    if (reader->slot[i].index > last_place) last_place = reader->slot[i].index;
   }
   for (;; ++index) {
-    cr_reader_seat *seat = &reader->seat[index % (uint64_t)reader->consumers];
-    bool dealt = seat->here && index >= seat->next;
+    cr_reader_slot *slot = &reader->slot[index % (uint64_t)reader->consumers];
+    bool dealt = slot->here && index >= slot->next;
     if (index < last_place) CR_TRY(check_places(reader, index));
     /* Where nothing is popped from a queue, nobody else looks. */
     if (!dealt && cr_thread_must_stop()) return CREMA_E_INTERRUPTED;
-    CR_TRY(deal(reader, dealt ? seat : NULL, index));
+    CR_TRY(deal(reader, dealt ? slot : NULL, index));
   }
 }
 
@@ -128,7 +128,7 @@ crema_status cr_reader_run(void *arg) {
   crema_status status = deal_for_ever(reader);
   if (status == CREMA_E_INTERRUPTED || status == CREMA_E_CLOSED) return status;
   for (int i = 0; i < reader->consumers; ++i) {
-    if (reader->seat[i].here) cr_queue_fail(reader->seat[i].pair.full, status, NULL);
+    if (reader->slot[i].here) cr_queue_fail(reader->slot[i].pair.full, status, NULL);
   }
   return status;
 }

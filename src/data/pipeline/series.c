@@ -1,6 +1,6 @@
 #include "data/pipeline/series.h"
 
-static void join_neighbours(cr_series *series) {
+static void concat_neighbours(cr_series *series) {
   series->points /= 2;
   for (int i = 0; i < series->points; ++i) {
     series->point[i] = series->point[2 * i] + series->point[2 * i + 1];
@@ -17,7 +17,7 @@ void cr_series_add(cr_series *series, double value) {
   series->point[series->points++] = series->sum;
   series->sum = 0;
   series->pending = 0;
-  if (series->points == CR_SERIES_POINTS) join_neighbours(series);
+  if (series->points == CR_SERIES_POINTS) concat_neighbours(series);
 }
 
 double cr_series_point(const cr_series *series, int point) {

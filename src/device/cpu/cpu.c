@@ -114,13 +114,13 @@ static crema_status cpu_zero(crema_context *context, crema_devptr memory, size_t
   return CREMA_OK;
 }
 
-static crema_status cpu_convert(crema_context *context, int64_t count, cr_form dst_form,
-                                crema_devptr dst, cr_form src_form, crema_devptr src) {
-  bool plain = dst_form.layout == NULL && src_form.layout == NULL;
+static crema_status cpu_convert(crema_context *context, int64_t count, cr_format dst_format,
+                                crema_devptr dst, cr_format src_format, crema_devptr src) {
+  bool plain = dst_format.layout == NULL && src_format.layout == NULL;
   int before = cr_cpu_enter_move(count);
-  crema_status status = plain ? cr_convert_plain(count, dst_form.type, (void *)dst.address,
-                                                 src_form.type, (const void *)src.address)
-                              : cr_dnnl_convert(context, count, dst_form, dst, src_form, src);
+  crema_status status = plain ? cr_convert_plain(count, dst_format.type, (void *)dst.address,
+                                                 src_format.type, (const void *)src.address)
+                              : cr_dnnl_convert(context, count, dst_format, dst, src_format, src);
   cr_cpu_leave(before);
   return status;
 }

@@ -22,7 +22,7 @@ typedef struct blocks {
 
 static blocks blocks_of(const cr_plan *plan) {
   const crema_shape *shape = &plan->desc->arg[0].shape;
-  int block = cr_dnnl_layout_order(plan->form[0].layout).block;
+  int block = cr_dnnl_layout_order(plan->format[0].layout).block;
   return (blocks){.outer = shape->dim[0],
                   .channels = shape->dim[1],
                   .blocks = (shape->dim[1] + block - 1) / block,
@@ -44,7 +44,7 @@ static crema_status plan_blocks(cr_plan *plan) {
     return cr_fail(CREMA_E_UNSUPPORTED, "not along the channels");
   }
   for (int i = 0; i < plan->desc->args; ++i) {
-    if (crema_shape_equal(&plan->desc->arg[i].shape, shape)) plan->form[i].layout = layout;
+    if (crema_shape_equal(&plan->desc->arg[i].shape, shape)) plan->format[i].layout = layout;
   }
   return CREMA_OK;
 }

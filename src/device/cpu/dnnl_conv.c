@@ -87,10 +87,10 @@ static crema_status plan_fwd(cr_plan *plan) {
                                                      c.weights, c.bias, c.dst, &c.window),
                                       "convolution");
   cr_dnnl_conv_close(&c);
-  static const cr_dnnl_bind bind[] = {{0, DNNL_ARG_SRC, CR_DNNL_FORM},
-                                      {1, DNNL_ARG_WEIGHTS, CR_DNNL_FORM},
-                                      {2, DNNL_ARG_BIAS, CR_DNNL_FORM},
-                                      {3, DNNL_ARG_DST, CR_DNNL_FORM}};
+  static const cr_dnnl_bind bind[] = {{0, DNNL_ARG_SRC, CR_DNNL_FORMAT},
+                                      {1, DNNL_ARG_WEIGHTS, CR_DNNL_FORMAT},
+                                      {2, DNNL_ARG_BIAS, CR_DNNL_FORMAT},
+                                      {3, DNNL_ARG_DST, CR_DNNL_FORMAT}};
   CR_TRY(status);
   status = check_blocks(plan, pd);
   if (status == CREMA_OK) return cr_dnnl_prim_create(plan, pd, bind, 4);
@@ -105,9 +105,9 @@ static crema_status plan_bwd_data(cr_plan *plan) {
   crema_status status = cr_dnnl_check(
       cr_pd_conv_bwd_data(&pd, &c.env, c.src, c.weights, c.dst, &c.window), "convolution backward");
   cr_dnnl_conv_close(&c);
-  static const cr_dnnl_bind bind[] = {{0, DNNL_ARG_DIFF_DST, CR_DNNL_FORM},
-                                      {1, DNNL_ARG_WEIGHTS, CR_DNNL_FORM},
-                                      {2, DNNL_ARG_DIFF_SRC, CR_DNNL_FORM}};
+  static const cr_dnnl_bind bind[] = {{0, DNNL_ARG_DIFF_DST, CR_DNNL_FORMAT},
+                                      {1, DNNL_ARG_WEIGHTS, CR_DNNL_FORMAT},
+                                      {2, DNNL_ARG_DIFF_SRC, CR_DNNL_FORMAT}};
   return status == CREMA_OK ? cr_dnnl_prim_create(plan, pd, bind, 3) : status;
 }
 
@@ -156,10 +156,10 @@ static crema_status plan_bwd_weights(cr_plan *plan) {
   dnnl_primitive_desc_t pd = NULL;
   crema_status status = choose_bwd_weights(plan, &c, &pd);
   cr_dnnl_conv_close(&c);
-  static const cr_dnnl_bind bind[] = {{0, DNNL_ARG_SRC, CR_DNNL_FORM},
-                                      {1, DNNL_ARG_DIFF_DST, CR_DNNL_FORM},
-                                      {2, DNNL_ARG_DIFF_WEIGHTS, CR_DNNL_FORM},
-                                      {3, DNNL_ARG_DIFF_BIAS, CR_DNNL_FORM}};
+  static const cr_dnnl_bind bind[] = {{0, DNNL_ARG_SRC, CR_DNNL_FORMAT},
+                                      {1, DNNL_ARG_DIFF_DST, CR_DNNL_FORMAT},
+                                      {2, DNNL_ARG_DIFF_WEIGHTS, CR_DNNL_FORMAT},
+                                      {3, DNNL_ARG_DIFF_BIAS, CR_DNNL_FORMAT}};
   return status == CREMA_OK ? cr_dnnl_prim_create(plan, pd, bind, 4) : status;
 }
 

@@ -1,7 +1,7 @@
 /* A 1x1 convolution of stride 1 with padding (SqueezeNet 1.0's last): the border of the result is
  * the activated bias, the rest is the convolution without padding.
  *
- * oneDNN 2.6 on AVX2 has no direct kernel for the padded form. It would leave the layout, go
+ * oneDNN 2.6 on AVX2 has no direct kernel for the padded format. It would leave the layout, go
  * through a matrix product, and generate that product's code first, which takes 15 ms once. */
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@ enum { SRC, WEIGHTS, BIAS, DST, ARGS };
 
 typedef struct border {
   cr_plan inner; /* the convolution without padding, from src to the workspace */
-  cr_form inner_form[ARGS];
+  cr_format inner_format[ARGS];
   size_t inner_offset; /* where its result lies in the workspace */
   int block;
   int64_t samples, channels, blocks;
@@ -75,17 +75,17 @@ done:
 }
 
 static crema_status plan_inner(cr_plan *plan, border *b) {
-  static const cr_dnnl_bind bind[] = {{SRC, DNNL_ARG_SRC, CR_DNNL_FORM},
-                                      {WEIGHTS, DNNL_ARG_WEIGHTS, CR_DNNL_FORM},
+  static const cr_dnnl_bind bind[] = {{SRC, DNNL_ARG_SRC, CR_DNNL_FORMAT},
+                                      {WEIGHTS, DNNL_ARG_WEIGHTS, CR_DNNL_FORMAT},
                                       {BIAS, DNNL_ARG_BIAS, CR_DNNL_AS_IS},
-                                      {DST, DNNL_ARG_DST, CR_DNNL_FORM}};
+                                      {DST, DNNL_ARG_DST, CR_DNNL_FORMAT}};
   dnnl_primitive_desc_t pd = NULL;
   CR_TRY(inner_descriptor(plan, b, &pd));
   b->inner = *plan;
-  b->inner.form = b->inner_form;
+  b->inner.format = b->inner_format;
   b->inner.state = NULL;
   CR_TRY(cr_dnnl_prim_create(&b->inner, pd, bind, ARGS));
-  const cr_layout *layout = b->inner_form[DST].layout;
+  const cr_layout *layout = b->inner_format[DST].layout;
   cr_dnnl_order order = cr_dnnl_layout_order(layout);
   if (order.kind != CR_DNNL_BLOCKED) {
     return cr_fail(CREMA_E_UNSUPPORTED, "the result is not in blocks of channels");
@@ -94,11 +94,11 @@ static crema_status plan_inner(cr_plan *plan, border *b) {
   b->blocks = (b->channels + order.block - 1) / order.block;
   b->inner_offset = (b->inner.workspace_bytes + 63) / 64 * 64;
   plan->workspace_bytes = b->inner_offset + layout->bytes;
-  for (int i = 0; i < DST; ++i) plan->form[i] = b->inner_form[i];
+  for (int i = 0; i < DST; ++i) plan->format[i] = b->inner_format[i];
   cr_md md = NULL;
   CR_TRY(cr_dnnl_md_ordered(&plan->desc->arg[DST].shape, CREMA_F32, order, &md));
-  plan->form[DST].type = CREMA_F32;
-  crema_status status = cr_dnnl_layout(plan->context->device, md, &plan->form[DST].layout);
+  plan->format[DST].type = CREMA_F32;
+  crema_status status = cr_dnnl_layout(plan->context->device, md, &plan->format[DST].layout);
   cr_md_destroy(md);
   return status;
 }
@@ -121,7 +121,8 @@ static crema_status plan_fwd(cr_plan *plan) {
   return status;
 }
 
-/* `edge`: the value of the border, one a channel of the block. dst (H',W',block), from (H,W,block).
+/* `edge`: the value of the border, one per channel of the block. dst (H',W',block), from
+ * (H,W,block).
  */
 static void fill_plane(const border *b, const float *edge, const float *from, float *dst) {
   const size_t row_bytes = (size_t)(b->in[1] * b->block) * sizeof *dst;

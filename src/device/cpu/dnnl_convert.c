@@ -1,4 +1,4 @@
-/* Conversion between plain and private forms by cached oneDNN reorders. */
+/* Conversion between plain and private formats by cached oneDNN reorders. */
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -14,14 +14,14 @@ enum { BUCKETS = 256 };
 
 /* One ready-made reorder; used by one thread at a time. */
 typedef struct reorder {
-  cr_form dst, src;
+  cr_format dst, src;
   dnnl_primitive_t primitive;
   dnnl_stream_t stream;
   dnnl_memory_t dst_memory, src_memory;
   struct reorder *next;
 } reorder;
 
-/* Idle reorders by their forms. */
+/* Idle reorders by their formats. */
 typedef struct idle_reorders {
   pthread_mutex_t lock;
   reorder *bucket[BUCKETS];
@@ -29,16 +29,17 @@ typedef struct idle_reorders {
 
 static idle_reorders dnnl_reorders = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static size_t bucket_of(cr_form dst, cr_form src) {
+static size_t bucket_of(cr_format dst, cr_format src) {
   uintptr_t mix = (uintptr_t)dst.layout / 64 * 31 + (uintptr_t)src.layout / 64;
   mix = mix * 31 + (uintptr_t)dst.type * 16 + (uintptr_t)src.type;
   return (size_t)(mix ^ (mix >> 8)) % BUCKETS;
 }
 
-static reorder *take_idle(cr_form dst, cr_form src) {
+static reorder *take_idle(cr_format dst, cr_format src) {
   pthread_mutex_lock(&dnnl_reorders.lock);
   reorder **link = &dnnl_reorders.bucket[bucket_of(dst, src)];
-  while (*link != NULL && !(cr_form_equal((*link)->dst, dst) && cr_form_equal((*link)->src, src))) {
+  while (*link != NULL &&
+         !(cr_format_equal((*link)->dst, dst) && cr_format_equal((*link)->src, src))) {
     link = &(*link)->next;
   }
   reorder *found = *link;
@@ -66,15 +67,15 @@ static void reorder_destroy(reorder *r) {
 
 /* The descriptor of one side; the plain side takes the shape of the private one.
  * *owned is what the caller destroys. */
-static crema_status side_md(cr_form form, const cr_layout *shape_from, cr_md *owned,
+static crema_status side_md(cr_format format, const cr_layout *shape_from, cr_md *owned,
                             cr_const_md *out) {
   *owned = NULL;
-  if (form.layout != NULL) {
-    *out = cr_dnnl_layout_md(form.layout);
+  if (format.layout != NULL) {
+    *out = cr_dnnl_layout_md(format.layout);
     return CREMA_OK;
   }
-  CR_TRY(
-      cr_dnnl_md_ordered(&shape_from->shape, form.type, (cr_dnnl_order){CR_DNNL_PLAIN, 1}, owned));
+  CR_TRY(cr_dnnl_md_ordered(&shape_from->shape, format.type, (cr_dnnl_order){CR_DNNL_PLAIN, 1},
+                            owned));
   *out = *owned;
   return CREMA_OK;
 }
@@ -95,7 +96,7 @@ static crema_status fill_reorder(reorder *r, cr_const_md dst, cr_const_md src) {
   return cr_dnnl_check(dnnl_memory_create(&r->src_memory, src, engine, DNNL_MEMORY_NONE), "memory");
 }
 
-static crema_status reorder_create(cr_form dst, cr_form src, reorder **out) {
+static crema_status reorder_create(cr_format dst, cr_format src, reorder **out) {
   crema_status status = CREMA_OK;
   cr_md dst_owned = NULL, src_owned = NULL;
   cr_const_md dst_md = NULL, src_md = NULL;
@@ -116,22 +117,22 @@ done:
 }
 
 /* Without the library. */
-static crema_status move_values(cr_form dst_form, crema_devptr dst, cr_form src_form,
+static crema_status move_values(cr_format dst_format, crema_devptr dst, cr_format src_format,
                                 crema_devptr src) {
-  const cr_layout *some = dst_form.layout != NULL ? dst_form.layout : src_form.layout;
-  const cr_dnnl_side to = {dst_form.layout, (char *)dst.address};
-  const cr_dnnl_side from = {src_form.layout, (char *)src.address};
-  return cr_dnnl_move(&some->shape, crema_dtype_size(dst_form.type), to, from);
+  const cr_layout *some = dst_format.layout != NULL ? dst_format.layout : src_format.layout;
+  const cr_dnnl_side to = {dst_format.layout, (char *)dst.address};
+  const cr_dnnl_side from = {src_format.layout, (char *)src.address};
+  return cr_dnnl_move(&some->shape, crema_dtype_size(dst_format.type), to, from);
 }
 
-static crema_status run_reorder(cr_form dst_form, crema_devptr dst, cr_form src_form,
+static crema_status run_reorder(cr_format dst_format, crema_devptr dst, cr_format src_format,
                                 crema_devptr src) {
-  if (!cr_dnnl_is_ready()) return move_values(dst_form, dst, src_form, src);
-  reorder *r = take_idle(dst_form, src_form);
+  if (!cr_dnnl_is_ready()) return move_values(dst_format, dst, src_format, src);
+  reorder *r = take_idle(dst_format, src_format);
   if (r == NULL) {
-    crema_status made = reorder_create(dst_form, src_form, &r);
-    if (made != CREMA_OK && dst_form.type != src_form.type) return made;
-    if (made != CREMA_OK) return move_values(dst_form, dst, src_form, src);
+    crema_status made = reorder_create(dst_format, src_format, &r);
+    if (made != CREMA_OK && dst_format.type != src_format.type) return made;
+    if (made != CREMA_OK) return move_values(dst_format, dst, src_format, src);
   }
   dnnl_exec_arg_t args[2] = {{DNNL_ARG_FROM, r->src_memory}, {DNNL_ARG_TO, r->dst_memory}};
   dnnl_status_t status = dnnl_memory_set_data_handle(r->src_memory, (void *)src.address);
@@ -144,59 +145,59 @@ static crema_status run_reorder(cr_form dst_form, crema_devptr dst, cr_form src_
   return cr_dnnl_check(status, "reorder");
 }
 
-static bool is_computable(cr_form form) {
-  return form.layout != NULL || form.type == CREMA_F32 || form.type == CREMA_I32 ||
-         form.type == CREMA_I8 || form.type == CREMA_U8 || form.type == CREMA_BF16;
+static bool is_computable(cr_format format) {
+  return format.layout != NULL || format.type == CREMA_F32 || format.type == CREMA_I32 ||
+         format.type == CREMA_I8 || format.type == CREMA_U8 || format.type == CREMA_BF16;
 }
 
 /* Goes through plain memory of the private side's element type: for element types that oneDNN
  * lacks, between private layouts of different shapes, and where oneDNN cannot be called. */
-static crema_status convert_via_plain(int64_t count, cr_form dst_form, crema_devptr dst,
-                                      cr_form src_form, crema_devptr src) {
-  cr_form middle = {src_form.layout != NULL ? src_form.type : dst_form.type, NULL};
+static crema_status convert_via_plain(int64_t count, cr_format dst_format, crema_devptr dst,
+                                      cr_format src_format, crema_devptr src) {
+  cr_format middle = {src_format.layout != NULL ? src_format.type : dst_format.type, NULL};
   size_t bytes = (size_t)count * crema_dtype_size(middle.type);
   void *memory = NULL;
   CR_TRY(cr_host_alloc(bytes, &memory));
   crema_devptr between = {(uintptr_t)memory};
   crema_status status =
-      src_form.layout != NULL
-          ? run_reorder(middle, between, src_form, src)
-          : cr_convert_plain(count, middle.type, memory, src_form.type, (void *)src.address);
+      src_format.layout != NULL
+          ? run_reorder(middle, between, src_format, src)
+          : cr_convert_plain(count, middle.type, memory, src_format.type, (void *)src.address);
   if (status == CREMA_OK) {
-    status = dst_form.layout != NULL
-                 ? run_reorder(dst_form, dst, middle, between)
-                 : cr_convert_plain(count, dst_form.type, (void *)dst.address, middle.type, memory);
+    status = dst_format.layout != NULL ? run_reorder(dst_format, dst, middle, between)
+                                       : cr_convert_plain(count, dst_format.type,
+                                                          (void *)dst.address, middle.type, memory);
   }
   cr_host_free(memory);
   return status;
 }
 
-static crema_status check_form(int64_t count, cr_form form) {
-  if (form.layout == NULL) return CREMA_OK;
-  int64_t values = crema_shape_count(&form.layout->shape, 0, form.layout->shape.axes);
+static crema_status check_format(int64_t count, cr_format format) {
+  if (format.layout == NULL) return CREMA_OK;
+  int64_t values = crema_shape_count(&format.layout->shape, 0, format.layout->shape.axes);
   if (values == count) return CREMA_OK;
   return cr_fail(CREMA_E_INTERNAL, "a layout of %" PRId64 " values for %" PRId64, values, count);
 }
 
-crema_status cr_dnnl_convert(crema_context *context, int64_t count, cr_form dst_form,
-                             crema_devptr dst, cr_form src_form, crema_devptr src) {
+crema_status cr_dnnl_convert(crema_context *context, int64_t count, cr_format dst_format,
+                             crema_devptr dst, cr_format src_format, crema_devptr src) {
   (void)context; /* the CPU works in the calling thread */
-  CR_TRY(check_form(count, dst_form));
-  CR_TRY(check_form(count, src_form));
-  if (src_form.layout != NULL && cr_dnnl_layout_is_opaque(src_form.layout)) {
-    size_t bytes = dst_form.layout != NULL ? dst_form.layout->bytes
-                                           : (size_t)count * crema_dtype_size(dst_form.type);
+  CR_TRY(check_format(count, dst_format));
+  CR_TRY(check_format(count, src_format));
+  if (src_format.layout != NULL && cr_dnnl_layout_is_opaque(src_format.layout)) {
+    size_t bytes = dst_format.layout != NULL ? dst_format.layout->bytes
+                                             : (size_t)count * crema_dtype_size(dst_format.type);
     memset((void *)dst.address, 0, bytes);
     return CREMA_OK;
   }
-  if (dst_form.layout != NULL && cr_dnnl_layout_is_opaque(dst_form.layout)) {
+  if (dst_format.layout != NULL && cr_dnnl_layout_is_opaque(dst_format.layout)) {
     return cr_fail(CREMA_E_INTERNAL, "values cannot be converted to a library's own notes");
   }
-  bool same_shape = dst_form.layout == NULL || src_form.layout == NULL ||
-                    crema_shape_equal(&dst_form.layout->shape, &src_form.layout->shape);
-  bool direct = dst_form.type == src_form.type || cr_dnnl_is_ready();
-  if (!same_shape || !direct || !is_computable(dst_form) || !is_computable(src_form)) {
-    return convert_via_plain(count, dst_form, dst, src_form, src);
+  bool same_shape = dst_format.layout == NULL || src_format.layout == NULL ||
+                    crema_shape_equal(&dst_format.layout->shape, &src_format.layout->shape);
+  bool direct = dst_format.type == src_format.type || cr_dnnl_is_ready();
+  if (!same_shape || !direct || !is_computable(dst_format) || !is_computable(src_format)) {
+    return convert_via_plain(count, dst_format, dst, src_format, src);
   }
-  return run_reorder(dst_form, dst, src_form, src);
+  return run_reorder(dst_format, dst, src_format, src);
 }

@@ -1,6 +1,6 @@
 /* Inner product on oneDNN's matrix multiplication.
  *
- * All arguments stay plain. A solver updates the weights in plain form every iteration, and
+ * All arguments stay plain. A solver updates the weights in plain format every iteration, and
  * bringing AlexNet's 38 million weights of fc6 into a private layout and their gradient back
  * would cost more than the multiplication gains; its source, a few thousand times smaller, is what
  * gets converted when a convolution left it in blocks. */

@@ -53,10 +53,11 @@ cr_dnnl_order cr_dnnl_layout_order(const cr_layout *layout);
 crema_status cr_dnnl_md_ordered(const crema_shape *shape, crema_dtype type, cr_dnnl_order order,
                                 cr_md *out) CREMA_MUST_USE;
 
-/* Converts `count` values from one form to another, at least one of them private; pads are filled
+/* Converts `count` values from one format to another, at least one of them private; pads are filled
  * with zeros. Runs on the calling thread and its OpenMP team; complete on return.
  * Errors: CREMA_E_INTERNAL when count and layout do not fit, CREMA_E_NO_MEMORY. */
-crema_status cr_dnnl_convert(crema_context *context, int64_t count, cr_form dst_form,
-                             crema_devptr dst, cr_form src_form, crema_devptr src) CREMA_MUST_USE;
+crema_status cr_dnnl_convert(crema_context *context, int64_t count, cr_format dst_format,
+                             crema_devptr dst, cr_format src_format,
+                             crema_devptr src) CREMA_MUST_USE;
 
 #endif

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "core/fail.h"
-#include "device/cpu/plain.h"
+#include "device/cpu/ref.h"
 
 /* Where the values of one side lie. */
 typedef struct where {

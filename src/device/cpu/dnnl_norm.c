@@ -43,8 +43,8 @@ static crema_status plan_lrn_fwd(cr_plan *plan) {
   bool train = !cr_dnnl_absent(plan, 2);
   dnnl_primitive_desc_t pd = NULL;
   CR_TRY(lrn_descriptors(plan, train ? dnnl_forward_training : dnnl_forward_inference, &pd, NULL));
-  static const cr_dnnl_bind bind[] = {{0, DNNL_ARG_SRC, CR_DNNL_FORM},
-                                      {1, DNNL_ARG_DST, CR_DNNL_FORM},
+  static const cr_dnnl_bind bind[] = {{0, DNNL_ARG_SRC, CR_DNNL_FORMAT},
+                                      {1, DNNL_ARG_DST, CR_DNNL_FORMAT},
                                       {2, DNNL_ARG_WORKSPACE, CR_DNNL_NOTES}};
   return cr_dnnl_prim_create(plan, pd, bind, train ? 3 : 2);
 }
@@ -55,12 +55,12 @@ static crema_status plan_lrn_bwd(cr_plan *plan) {
   crema_status status = lrn_descriptors(plan, dnnl_forward_training, &forward, &pd);
   if (forward != NULL) dnnl_primitive_desc_destroy(forward);
   CR_TRY(status);
-  static const cr_dnnl_bind bind[] = {{0, DNNL_ARG_SRC, CR_DNNL_FORM},
-                                      {2, DNNL_ARG_DIFF_DST, CR_DNNL_FORM},
-                                      {4, DNNL_ARG_DIFF_SRC, CR_DNNL_FORM},
+  static const cr_dnnl_bind bind[] = {{0, DNNL_ARG_SRC, CR_DNNL_FORMAT},
+                                      {2, DNNL_ARG_DIFF_DST, CR_DNNL_FORMAT},
+                                      {4, DNNL_ARG_DIFF_SRC, CR_DNNL_FORMAT},
                                       {3, DNNL_ARG_WORKSPACE, CR_DNNL_NOTES}};
   CR_TRY(cr_dnnl_prim_create(plan, pd, bind, 4));
-  if (cr_dnnl_absent(plan, 3) || plan->form[3].layout == plan->hint[3].layout) return CREMA_OK;
+  if (cr_dnnl_absent(plan, 3) || plan->format[3].layout == plan->hint[3].layout) return CREMA_OK;
   cr_dnnl_prim_destroy(plan);
   return cr_fail(CREMA_E_UNSUPPORTED, "the forward pass ran in another way");
 }
@@ -84,8 +84,8 @@ static crema_status plan_bn_fwd(cr_plan *plan) {
   }
   cr_md_destroy(data);
   cr_dnnl_env_close(&env);
-  static const cr_dnnl_bind bind[] = {{0, DNNL_ARG_SRC, CR_DNNL_FORM},
-                                      {1, DNNL_ARG_DST, CR_DNNL_FORM},
+  static const cr_dnnl_bind bind[] = {{0, DNNL_ARG_SRC, CR_DNNL_FORMAT},
+                                      {1, DNNL_ARG_DST, CR_DNNL_FORMAT},
                                       {2, DNNL_ARG_MEAN, CR_DNNL_AS_IS},
                                       {3, DNNL_ARG_VARIANCE, CR_DNNL_AS_IS}};
   return status == CREMA_OK ? cr_dnnl_prim_create(plan, pd, bind, 4) : status;
@@ -112,11 +112,11 @@ done:
   if (forward != NULL) dnnl_primitive_desc_destroy(forward);
   cr_md_destroy(data);
   cr_dnnl_env_close(&env);
-  static const cr_dnnl_bind bind[] = {{0, DNNL_ARG_SRC, CR_DNNL_FORM},
-                                      {1, DNNL_ARG_DIFF_DST, CR_DNNL_FORM},
+  static const cr_dnnl_bind bind[] = {{0, DNNL_ARG_SRC, CR_DNNL_FORMAT},
+                                      {1, DNNL_ARG_DIFF_DST, CR_DNNL_FORMAT},
                                       {2, DNNL_ARG_MEAN, CR_DNNL_AS_IS},
                                       {3, DNNL_ARG_VARIANCE, CR_DNNL_AS_IS},
-                                      {4, DNNL_ARG_DIFF_SRC, CR_DNNL_FORM}};
+                                      {4, DNNL_ARG_DIFF_SRC, CR_DNNL_FORMAT}};
   return status == CREMA_OK ? cr_dnnl_prim_create(plan, pd, bind, 5) : status;
 }
 

@@ -80,9 +80,9 @@ static crema_status plan_fwd(cr_plan *plan) {
                      p.src, p.dst, &p.window),
       "pooling");
   pool_close(&p);
-  static const cr_dnnl_bind bind[] = {{0, DNNL_ARG_SRC, CR_DNNL_FORM},
-                                      {1, DNNL_ARG_DST, CR_DNNL_FORM},
-                                      {2, DNNL_ARG_WORKSPACE, CR_DNNL_FORM}};
+  static const cr_dnnl_bind bind[] = {{0, DNNL_ARG_SRC, CR_DNNL_FORMAT},
+                                      {1, DNNL_ARG_DST, CR_DNNL_FORMAT},
+                                      {2, DNNL_ARG_WORKSPACE, CR_DNNL_FORMAT}};
   return status == CREMA_OK ? cr_dnnl_prim_create(plan, pd, bind, train ? 3 : 2) : status;
 }
 
@@ -102,9 +102,9 @@ static crema_status plan_bwd(cr_plan *plan) {
     dnnl_primitive_desc_destroy(forward);
   }
   pool_close(&p);
-  static const cr_dnnl_bind bind[] = {{0, DNNL_ARG_DIFF_DST, CR_DNNL_FORM},
-                                      {2, DNNL_ARG_DIFF_SRC, CR_DNNL_FORM},
-                                      {1, DNNL_ARG_WORKSPACE, CR_DNNL_FORM}};
+  static const cr_dnnl_bind bind[] = {{0, DNNL_ARG_DIFF_DST, CR_DNNL_FORMAT},
+                                      {2, DNNL_ARG_DIFF_SRC, CR_DNNL_FORMAT},
+                                      {1, DNNL_ARG_WORKSPACE, CR_DNNL_FORMAT}};
   return status == CREMA_OK ? cr_dnnl_prim_create(plan, pd, bind, max ? 3 : 2) : status;
 }
 

@@ -102,11 +102,11 @@ CLONES static void backward_plane(const pool_max *p, const float *diff_dst, cons
 
 /* ---- planning ------------------------------------------------------------ */
 
-static crema_status set_form(cr_plan *plan, int arg, crema_dtype type, cr_dnnl_order order) {
+static crema_status set_format(cr_plan *plan, int arg, crema_dtype type, cr_dnnl_order order) {
   cr_md md = NULL;
   CR_TRY(cr_dnnl_md_ordered(&plan->desc->arg[arg].shape, type, order, &md));
-  plan->form[arg].type = type;
-  crema_status status = cr_dnnl_layout(plan->context->device, md, &plan->form[arg].layout);
+  plan->format[arg].type = type;
+  crema_status status = cr_dnnl_layout(plan->context->device, md, &plan->format[arg].layout);
   cr_md_destroy(md);
   return status;
 }
@@ -149,9 +149,9 @@ static crema_status plan_max(cr_plan *plan, int src, int dst, int places, int hi
   CR_TRY(fill_window(plan, src, dst, &p));
   const crema_shape *shape = &desc->arg[src].shape;
   p.planes = shape->dim[0] * ((shape->dim[1] + order.block - 1) / order.block);
-  CR_TRY(set_form(plan, src, CREMA_F32, order));
-  CR_TRY(set_form(plan, dst, CREMA_F32, order));
-  if (!cr_dnnl_absent(plan, places)) CR_TRY(set_form(plan, places, CREMA_U8, order));
+  CR_TRY(set_format(plan, src, CREMA_F32, order));
+  CR_TRY(set_format(plan, dst, CREMA_F32, order));
+  if (!cr_dnnl_absent(plan, places)) CR_TRY(set_format(plan, places, CREMA_U8, order));
   pool_max *kept = malloc(sizeof *kept);
   if (kept == NULL) return cr_fail_memory(sizeof *kept, "a plan");
   *kept = p;

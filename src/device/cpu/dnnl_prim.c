@@ -51,19 +51,20 @@ static crema_status add_slot(prim *p, dnnl_engine_t engine, cr_const_md md, int 
   return CREMA_OK;
 }
 
-/* Which form argument `arg` takes when the primitive sees it as `md`. */
-static crema_status choose_form(cr_plan *plan, cr_const_md md, const cr_dnnl_bind *bind) {
-  cr_form *form = &plan->form[bind->arg];
+/* Which format argument `arg` takes when the primitive sees it as `md`. */
+static crema_status choose_format(cr_plan *plan, cr_const_md md, const cr_dnnl_bind *bind) {
+  cr_format *format = &plan->format[bind->arg];
   const cr_op_arg *arg = &plan->desc->arg[bind->arg];
-  *form = (cr_form){arg->type, NULL};
+  *format = (cr_format){arg->type, NULL};
   if (bind->how == CR_DNNL_AS_IS) return CREMA_OK;
   if (bind->how == CR_DNNL_NOTES) {
-    return cr_dnnl_layout_opaque(plan->context->device, md, &arg->shape, arg->type, &form->layout);
+    return cr_dnnl_layout_opaque(plan->context->device, md, &arg->shape, arg->type,
+                                 &format->layout);
   }
   cr_md_view view;
   cr_md_look(md, &view);
-  if (view.type == dnnl_u8) form->type = CREMA_U8;
-  return cr_dnnl_layout(plan->context->device, md, &form->layout);
+  if (view.type == dnnl_u8) format->type = CREMA_U8;
+  return cr_dnnl_layout(plan->context->device, md, &format->layout);
 }
 
 static crema_status bind_argument(cr_plan *plan, prim *p, dnnl_engine_t engine,
@@ -74,7 +75,7 @@ static crema_status bind_argument(cr_plan *plan, prim *p, dnnl_engine_t engine,
     if (bind->how == CR_DNNL_NOTES) return CREMA_OK;
     return cr_fail(CREMA_E_UNSUPPORTED, "oneDNN's implementation has no argument %d", bind->id);
   }
-  CR_TRY(choose_form(plan, md, bind));
+  CR_TRY(choose_format(plan, md, bind));
   return add_slot(p, engine, md, bind->arg, bind->id);
 }
 
@@ -99,13 +100,13 @@ static crema_status fill_prim(cr_plan *plan, prim *p, dnnl_primitive_desc_t pd,
   dnnl_engine_t engine = NULL;
   CR_TRY(check_implementation(pd));
   CR_TRY(cr_dnnl_engine(&engine));
-  for (int i = 0; i < plan->desc->args; ++i) plan->form[i] = plan->hint[i];
+  for (int i = 0; i < plan->desc->args; ++i) plan->format[i] = plan->hint[i];
   for (int i = 0; i < binds; ++i) CR_TRY(bind_argument(plan, p, engine, pd, &bind[i]));
-  cr_const_md scratch =
+  cr_const_md scratchpad =
       dnnl_primitive_desc_query_md(pd, dnnl_query_exec_arg_md, DNNL_ARG_SCRATCHPAD);
-  size_t bytes = scratch == NULL ? 0 : dnnl_memory_desc_get_size(scratch);
+  size_t bytes = scratchpad == NULL ? 0 : dnnl_memory_desc_get_size(scratchpad);
   if (bytes > 0) {
-    CR_TRY(add_slot(p, engine, scratch, -1, DNNL_ARG_SCRATCHPAD));
+    CR_TRY(add_slot(p, engine, scratchpad, -1, DNNL_ARG_SCRATCHPAD));
     plan->workspace_bytes = bytes;
   }
   CR_TRY(

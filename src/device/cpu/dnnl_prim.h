@@ -2,7 +2,7 @@
  *
  * A row's plan() describes memory, asks oneDNN for a primitive descriptor and hands it to
  * cr_dnnl_prim_create with a list that says which of the op's arguments is which of the
- * primitive's. The rest (forms, memory objects, scratch memory, execution) is common. */
+ * primitive's. The rest (formats, memory objects, scratchpad, execution) is common. */
 #ifndef CR_DEVICE_CPU_DNNL_PRIM_H
 #define CR_DEVICE_CPU_DNNL_PRIM_H
 
@@ -10,10 +10,10 @@
 #include "device/kernel.h"
 
 typedef enum cr_dnnl_how {
-  CR_DNNL_FORM,  /* in the layout that the primitive asks for */
-  CR_DNNL_AS_IS, /* the primitive's view describes the argument's plain memory, though it is not
-                    row-major for the primitive's axes (a transposed matrix) */
-  CR_DNNL_NOTES  /* the library's own data, no values of anybody else's */
+  CR_DNNL_FORMAT, /* in the layout that the primitive asks for */
+  CR_DNNL_AS_IS,  /* the primitive's view describes the argument's plain memory, though it is not
+                     row-major for the primitive's axes (a transposed matrix) */
+  CR_DNNL_NOTES   /* the library's own data, no values of anybody else's */
 } cr_dnnl_how;
 
 /* Op argument `arg` is the primitive's argument `id` (DNNL_ARG_...). */
@@ -23,14 +23,14 @@ typedef struct cr_dnnl_bind {
   cr_dnnl_how how;
 } cr_dnnl_bind;
 
-/* Fills env with the engine and attributes (scratch memory from the caller; with relu an
+/* Fills env with the engine and attributes (scratchpad from the caller; with relu an
  * activation of slope relu_slope fused behind). Free with cr_dnnl_env_close. */
 crema_status cr_dnnl_env_open(cr_pd_env *env, bool relu, float relu_slope) CREMA_MUST_USE;
 void cr_dnnl_env_close(cr_pd_env *env);
 
-/* Sets plan->form, plan->workspace_bytes and plan->state. Takes `pd` over, also on failure.
+/* Sets plan->format, plan->workspace_bytes and plan->state. Takes `pd` over, also on failure.
  * Binds of absent arguments, and of notes that the primitive does without, are skipped. What
- * is bound to nothing is left in the form in which it is held.
+ * is bound to nothing is left in the format in which it is held.
  * Errors: CREMA_E_UNSUPPORTED when oneDNN has only its slow reference implementation. */
 crema_status cr_dnnl_prim_create(cr_plan *plan, dnnl_primitive_desc_t pd, const cr_dnnl_bind *bind,
                                  int binds) CREMA_MUST_USE;

@@ -34,8 +34,8 @@ static crema_status plan_fwd(cr_plan *plan) {
   }
   cr_md_destroy(data);
   cr_dnnl_env_close(&env);
-  static const cr_dnnl_bind bind[] = {{0, DNNL_ARG_SRC, CR_DNNL_FORM},
-                                      {1, DNNL_ARG_DST, CR_DNNL_FORM}};
+  static const cr_dnnl_bind bind[] = {{0, DNNL_ARG_SRC, CR_DNNL_FORMAT},
+                                      {1, DNNL_ARG_DST, CR_DNNL_FORMAT}};
   return status == CREMA_OK ? cr_dnnl_prim_create(plan, pd, bind, 2) : status;
 }
 
@@ -72,9 +72,9 @@ done:
   cr_dnnl_env_close(&env);
   if (status != CREMA_OK) return status;
   const cr_dnnl_bind bind[] = {
-      {data_arg, data_arg == 0 ? DNNL_ARG_SRC : DNNL_ARG_DST, CR_DNNL_FORM},
-      {2, DNNL_ARG_DIFF_DST, CR_DNNL_FORM},
-      {3, DNNL_ARG_DIFF_SRC, CR_DNNL_FORM}};
+      {data_arg, data_arg == 0 ? DNNL_ARG_SRC : DNNL_ARG_DST, CR_DNNL_FORMAT},
+      {2, DNNL_ARG_DIFF_DST, CR_DNNL_FORMAT},
+      {3, DNNL_ARG_DIFF_SRC, CR_DNNL_FORMAT}};
   return cr_dnnl_prim_create(plan, pd, bind, 3);
 }
 

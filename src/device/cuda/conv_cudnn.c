@@ -11,7 +11,7 @@
 
 enum { MAX_SPATIAL = 3, MAX_CANDIDATES = 16 };
 
-/* Of scratch memory that an algorithm may ask for, however much there is: what more would buy is
+/* Of scratchpad that an algorithm may ask for, however much there is: what more would buy is
  * not worth the room. */
 static const size_t workspace_limit = (size_t)256 << 20;
 
@@ -24,7 +24,7 @@ typedef struct conv_state {
   cudnnFilterDescriptor_t filter;
   cudnnConvolutionDescriptor_t conv;
   int algorithm;
-  size_t dnn_bytes;   /* cuDNN's scratch memory comes first */
+  size_t dnn_bytes;   /* cuDNN's scratchpad comes first */
   size_t bias_bytes;  /* then that of the bias' gradient */
   cr_cuda_split bias; /* dst as (N, O, places) */
 } conv_state;
@@ -71,8 +71,8 @@ static crema_status set_tensor(const cr_cudnn *dnn, const crema_shape *shape,
                "blob");
 }
 
-/* The weights' shape may have been given in another form of the same count, so it is made from the
- * window. */
+/* The weights' shape may have been given in another form of the same count, so it is made from
+ * the window. */
 static crema_status set_filter(const cr_cudnn *dnn, const cr_conv_params *params,
                                const crema_shape *in, const crema_shape *out,
                                cudnnFilterDescriptor_t *filter) {
@@ -165,7 +165,7 @@ static cudnnStatus_t list_all(const conv_state *s, cudnnHandle_t handle, candida
   return list_weights(s, handle, out);
 }
 
-/* The scratch memory that the algorithm wants with the arithmetic of the descriptor; the
+/* The scratchpad that the algorithm wants with the arithmetic of the descriptor; the
  * candidate's own number may be for another. Fails for what the descriptors rule out. */
 static cudnnStatus_t workspace_of(const conv_state *s, cudnnHandle_t handle, int algorithm,
                                   size_t *bytes) {
@@ -205,7 +205,7 @@ static bool loses_digits(conv_pass pass, int algorithm) {
 }
 
 /* The candidates that are deterministic, keep their digits, and are within the limit, each with all
- * the scratch memory of a run. cuDNN lists the fastest first and need not say how fast: the place
+ * the scratchpad of a run. cuDNN lists the fastest first and need not say how fast: the place
  * in its list stands for the time. */
 static int usable(const conv_state *s, cudnnHandle_t handle, const candidates *found,
                   cr_algorithm *table) {
@@ -323,7 +323,7 @@ static crema_status conv_plan(cr_plan *plan, conv_pass pass, int src, int weight
   state->dnn = dnn;
   state->pass = pass;
   state->bias = cr_cuda_split_of(plan->desc, dst, 1);
-  if (pass == PASS_WEIGHTS) state->bias_bytes = cr_cuda_channel_scratch(state->bias);
+  if (pass == PASS_WEIGHTS) state->bias_bytes = cr_cuda_channel_scratchpad(state->bias);
   const crema_status status = make_state(state, plan->context, &plan->desc->u.conv, in, out);
   if (status != CREMA_OK) {
     destroy_state(state);
@@ -356,7 +356,7 @@ static crema_status conv_fwd(const cr_cuda_call *call) {
   CR_TRY(check(s->dnn,
                s->dnn->cudnnConvolutionForward(
                    handle, &one, s->src, cr_cuda_f32(call, 0), s->filter, cr_cuda_f32(call, 1),
-                   s->conv, (cudnnConvolutionFwdAlgo_t)s->algorithm, cr_cuda_scratch(call, 0),
+                   s->conv, (cudnnConvolutionFwdAlgo_t)s->algorithm, cr_cuda_scratchpad(call, 0),
                    s->dnn_bytes, &zero, s->dst, cr_cuda_f32(call, 3)),
                "convolution"));
   const cr_affine_args args = {.x = cr_cuda_f32(call, 3),
@@ -367,7 +367,8 @@ static crema_status conv_fwd(const cr_cuda_call *call) {
                                .relu = params->relu,
                                .slope = params->relu_slope};
   if (args.bias == NULL && !args.relu) return CREMA_OK;
-  return cr_cuda_each(call->context, CR_BODY_affine, &args, cr_cuda_count(call->desc, 3));
+  return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_affine, &args,
+                      cr_cuda_count(call->desc, 3));
 }
 
 /* diff_dst, weights, diff_src. */
@@ -379,8 +380,8 @@ static crema_status conv_bwd_data(const cr_cuda_call *call) {
   return check(s->dnn,
                s->dnn->cudnnConvolutionBackwardData(
                    handle, &one, s->filter, cr_cuda_f32(call, 1), s->dst, cr_cuda_f32(call, 0),
-                   s->conv, (cudnnConvolutionBwdDataAlgo_t)s->algorithm, cr_cuda_scratch(call, 0),
-                   s->dnn_bytes, &zero, s->src, cr_cuda_f32(call, 2)),
+                   s->conv, (cudnnConvolutionBwdDataAlgo_t)s->algorithm,
+                   cr_cuda_scratchpad(call, 0), s->dnn_bytes, &zero, s->src, cr_cuda_f32(call, 2)),
                "gradient of a convolution's source");
 }
 
@@ -391,10 +392,11 @@ static crema_status conv_bwd_weights(const cr_cuda_call *call) {
   cudnnHandle_t handle = NULL;
   CR_TRY(cr_cuda_dnn_handle(call->context, &handle));
   CR_TRY(check(s->dnn,
-               s->dnn->cudnnConvolutionBackwardFilter(
-                   handle, &one, s->src, cr_cuda_f32(call, 0), s->dst, cr_cuda_f32(call, 1),
-                   s->conv, (cudnnConvolutionBwdFilterAlgo_t)s->algorithm, cr_cuda_scratch(call, 0),
-                   s->dnn_bytes, &beta, s->filter, cr_cuda_f32(call, 2)),
+               s->dnn->cudnnConvolutionBackwardFilter(handle, &one, s->src, cr_cuda_f32(call, 0),
+                                                      s->dst, cr_cuda_f32(call, 1), s->conv,
+                                                      (cudnnConvolutionBwdFilterAlgo_t)s->algorithm,
+                                                      cr_cuda_scratchpad(call, 0), s->dnn_bytes,
+                                                      &beta, s->filter, cr_cuda_f32(call, 2)),
                "gradient of a convolution's weights"));
   if (call->buffer[3].address == 0) return CREMA_OK;
   const cr_cuda_channel_sum sum = {.split = s->bias,
@@ -402,7 +404,7 @@ static crema_status conv_bwd_weights(const cr_cuda_call *call) {
                                    .term = CR_TERM_VALUE,
                                    .add = call->accumulate[3],
                                    .out = cr_cuda_f32(call, 3),
-                                   .scratch = cr_cuda_scratch(call, s->dnn_bytes)};
+                                   .scratchpad = cr_cuda_scratchpad(call, s->dnn_bytes)};
   return cr_cuda_channel_sums(call->context, &sum);
 }
 

@@ -15,7 +15,7 @@ void *cr_cuda_open_cublaslt(void) {
   static const int majors[] = {CUDART_VERSION / 1000, 13, 12, 11};
   char name[32];
   void *library = NULL;
-  for (size_t i = 0; library == NULL && i < sizeof majors / sizeof majors[0]; i++) {
+  for (size_t i = 0; library == NULL && i < sizeof majors / sizeof majors[0]; ++i) {
     snprintf(name, sizeof name, "libcublasLt.so.%d", majors[i]);
     library = cr_library_open(name);
   }

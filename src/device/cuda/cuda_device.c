@@ -140,7 +140,7 @@ static bool enter_any(int *before) {
     return false;
   }
   if (cr_cuda_is_open(current)) return true;
-  for (int i = 0; i < count; i++) {
+  for (int i = 0; i < count; ++i) {
     const crema_device device = {.backend = &cr_backend_cuda, .index = i};
     if (cr_cuda_is_open(i)) return cr_cuda_enter(&device, before) == CREMA_OK;
   }

@@ -134,30 +134,30 @@ crema_status cr_cuda_zero(crema_context *context, crema_devptr memory, size_t by
   return cr_cuda_check(error, "zeroing");
 }
 
-crema_status cr_cuda_convert(crema_context *context, int64_t count, cr_form dst_form,
-                             crema_devptr dst, cr_form src_form, crema_devptr src) {
+crema_status cr_cuda_convert(crema_context *context, int64_t count, cr_format dst_format,
+                             crema_devptr dst, cr_format src_format, crema_devptr src) {
   int before = -1;
-  if (dst_form.layout != NULL || src_form.layout != NULL) {
+  if (dst_format.layout != NULL || src_format.layout != NULL) {
     return cr_fail(CREMA_E_UNSUPPORTED, "CUDA devices know plain layouts only");
   }
-  const size_t size = crema_dtype_size(dst_form.type);
-  if (size == 0 || crema_dtype_size(src_form.type) == 0) {
+  const size_t size = crema_dtype_size(dst_format.type);
+  if (size == 0 || crema_dtype_size(src_format.type) == 0) {
     return cr_fail(CREMA_E_TYPE, "there is no conversion from %s to %s",
-                   crema_dtype_name(src_form.type), crema_dtype_name(dst_form.type));
+                   crema_dtype_name(src_format.type), crema_dtype_name(dst_format.type));
   }
-  if (count <= 0 || (dst.address == src.address && dst_form.type == src_form.type)) {
+  if (count <= 0 || (dst.address == src.address && dst_format.type == src_format.type)) {
     return CREMA_OK;
   }
-  if (dst_form.type == src_form.type) {
+  if (dst_format.type == src_format.type) {
     return cr_cuda_copy(context, CR_COPY_SAME_DEVICE, dst.address, src.address,
                         (size_t)count * size);
   }
   const cr_convert_args args = {.from = (const void *)src.address, /* NOLINT */
                                 .to = (void *)dst.address,         /* NOLINT */
-                                .from_type = (int)src_form.type,
-                                .to_type = (int)dst_form.type};
+                                .from_type = (int)src_format.type,
+                                .to_type = (int)dst_format.type};
   CR_TRY(cr_cuda_enter(context->device, &before));
-  const crema_status status = cr_cuda_each(context, CR_BODY_convert, &args, count);
+  const crema_status status = cr_cuda_each(context, CR_DEVICE_FUNCTION_convert, &args, count);
   cr_cuda_leave(before);
   return status;
 }

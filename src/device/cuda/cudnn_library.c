@@ -21,7 +21,7 @@ static void tell_version(size_t v, char *missing, size_t size) {
 /* Another version is there: said in one sentence. */
 static bool other_cudnn(char *missing, size_t size) {
   static const char *const names[] = {"libcudnn.so.8", "libcudnn.so"};
-  for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+  for (size_t i = 0; i < sizeof names / sizeof names[0]; ++i) {
     void *library = cr_library_open(names[i]);
     size_t (*version)(void) = NULL;
     if (library == NULL || !cr_library_symbol(library, "cudnnGetVersion", &version)) continue;

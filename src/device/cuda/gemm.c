@@ -10,7 +10,7 @@
 #include "core/fail.h"
 #include "device/cuda/cuda_private.h"
 
-/* Of scratch memory that an algorithm may ask for. */
+/* Of scratchpad that an algorithm may ask for. */
 static const size_t workspace_limit = (size_t)32 << 20;
 
 /* Addresses of whole blobs are so aligned; those of images inside a batch need not be. */
@@ -90,7 +90,7 @@ static crema_status set_preferences(const cr_cublaslt *blas, cublasLtMatmulPrefe
       blas->cublasLtMatmulPreferenceSetAttribute(
           preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &reductions, sizeof reductions),
       "preference"));
-  for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
+  for (size_t i = 0; i < sizeof ends / sizeof ends[0]; ++i) {
     CR_TRY(check(blas->cublasLtMatmulPreferenceSetAttribute(preference, ends[i], &alignment,
                                                             sizeof alignment),
                  "preference"));

@@ -1,8 +1,8 @@
-/* Every body as a kernel. A kernel takes its argument block by value, so that a launch needs no
- * memory of its own; loops step by the grid, so that any count fits. */
+/* Every device function as a kernel. A kernel takes its argument block by value, so that a launch
+ * needs no memory of its own; loops step by the grid, so that any count fits. */
 #include <string.h>
 
-#include "device/cuda/kernels/bodies.h"
+#include "device/cuda/kernels/device_functions.h"
 #include "device/cuda/start.h"
 
 namespace {
@@ -15,32 +15,33 @@ struct block {
   alignas(8) char data[bytes];
 };
 
-template <size_t bytes, void (*body)(const void *, int64_t)>
+template <size_t bytes, void (*function)(const void *, int64_t)>
 __global__ void __launch_bounds__(threads)
     each_kernel(const __grid_constant__ block<bytes> args, int64_t count) {
   const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.x;
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count;
        i += step) {
-    body(&args, i);
+    function(&args, i);
   }
 }
 
-template <size_t bytes, void (*body)(const void *, int64_t, cr_team)>
+template <size_t bytes, void (*function)(const void *, int64_t, cr_thread_block)>
 __global__ void __launch_bounds__(threads)
     alone_kernel(const __grid_constant__ block<bytes> args, int64_t segments) {
   const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.x;
-  const cr_team team = {0, 1, nullptr};
+  const cr_thread_block thread_block = {0, 1, nullptr};
   for (int64_t s = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; s < segments;
        s += step) {
-    body(&args, s, team);
+    function(&args, s, thread_block);
   }
 }
 
-template <size_t bytes, void (*body)(const void *, int64_t, cr_team)>
+template <size_t bytes, void (*function)(const void *, int64_t, cr_thread_block)>
 __global__ void __launch_bounds__(1024)
-    team_kernel(const __grid_constant__ block<bytes> args, int64_t segments) {
-  const cr_team team = {static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x), nullptr};
-  for (int64_t s = blockIdx.x; s < segments; s += gridDim.x) body(&args, s, team);
+    thread_block_kernel(const __grid_constant__ block<bytes> args, int64_t segments) {
+  const cr_thread_block thread_block = {static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x),
+                                        nullptr};
+  for (int64_t s = blockIdx.x; s < segments; s += gridDim.x) function(&args, s, thread_block);
 }
 
 unsigned blocks_for(int64_t count, int64_t per_block) {
@@ -58,49 +59,52 @@ cudaError_t launch(kernel *function, unsigned blocks, unsigned size, cudaStream_
                           parameters, 0, stream);
 }
 
-template <size_t bytes, void (*body)(const void *, int64_t)>
+template <size_t bytes, void (*function)(const void *, int64_t)>
 cudaError_t start_each(cudaStream_t stream, const void *args, int64_t count) {
   block<bytes> copy;
   memcpy(copy.data, args, bytes);
-  return launch(each_kernel<bytes, body>, blocks_for(count, threads), threads, stream, &copy,
+  return launch(each_kernel<bytes, function>, blocks_for(count, threads), threads, stream, &copy,
                 count);
 }
 
-template <size_t bytes, void (*body)(const void *, int64_t, cr_team)>
-cudaError_t start_teams(cudaStream_t stream, const void *args, int64_t segments, int lanes) {
+template <size_t bytes, void (*function)(const void *, int64_t, cr_thread_block)>
+cudaError_t start_thread_blocks(cudaStream_t stream, const void *args, int64_t segments,
+                                int lanes) {
   block<bytes> copy;
   memcpy(copy.data, args, bytes);
   if (lanes == 1) {
-    return launch(alone_kernel<bytes, body>, blocks_for(segments, threads), threads, stream, &copy,
-                  segments);
+    return launch(alone_kernel<bytes, function>, blocks_for(segments, threads), threads, stream,
+                  &copy, segments);
   }
-  return launch(team_kernel<bytes, body>, blocks_for(segments, 1), static_cast<unsigned>(lanes),
-                stream, &copy, segments);
+  return launch(thread_block_kernel<bytes, function>, blocks_for(segments, 1),
+                static_cast<unsigned>(lanes), stream, &copy, segments);
 }
 
 struct starter {
   cudaError_t (*each)(cudaStream_t, const void *, int64_t);
-  cudaError_t (*teams)(cudaStream_t, const void *, int64_t, int);
+  cudaError_t (*thread_blocks)(cudaStream_t, const void *, int64_t, int);
 };
 
 const starter starters[] = {
-#define CR_EACH(name, args) {start_each<sizeof(args), cr_##name##_body>, nullptr},
-#define CR_TEAM(name, args) {nullptr, start_teams<sizeof(args), cr_##name##_body>},
-#include "device/cuda/kernels/bodies.inc"
+#define CR_EACH(name, args) {start_each<sizeof(args), cr_##name##_device>, nullptr},
+#define CR_THREAD_BLOCK(name, args) \
+  {nullptr, start_thread_blocks<sizeof(args), cr_##name##_device>},
+#include "device/cuda/kernels/device_functions.inc"
 #undef CR_EACH
-#undef CR_TEAM
+#undef CR_THREAD_BLOCK
 };
 
 }  // namespace
 
-extern "C" cudaError_t cr_cuda_start_each(int body, cudaStream_t stream, const void *args,
+extern "C" cudaError_t cr_cuda_start_each(int function, cudaStream_t stream, const void *args,
                                           int64_t count) {
-  const starter &s = starters[body];
+  const starter &s = starters[function];
   return s.each == nullptr ? cudaErrorInvalidValue : s.each(stream, args, count);
 }
 
-extern "C" cudaError_t cr_cuda_start_teams(int body, cudaStream_t stream, const void *args,
-                                           int64_t segments, int lanes) {
-  const starter &s = starters[body];
-  return s.teams == nullptr ? cudaErrorInvalidValue : s.teams(stream, args, segments, lanes);
+extern "C" cudaError_t cr_cuda_start_thread_blocks(int function, cudaStream_t stream,
+                                                   const void *args, int64_t segments, int lanes) {
+  const starter &s = starters[function];
+  return s.thread_blocks == nullptr ? cudaErrorInvalidValue
+                                    : s.thread_blocks(stream, args, segments, lanes);
 }

@@ -7,14 +7,14 @@
 #include "device/cuda/kernels/hd.h"
 #include "device/kernel.h"
 
-typedef enum cr_body {
-#define CR_EACH(name, args) CR_BODY_##name,
-#define CR_TEAM(name, args) CR_BODY_##name,
-#include "device/cuda/kernels/bodies.inc"
+typedef enum cr_device_function {
+#define CR_EACH(name, args) CR_DEVICE_FUNCTION_##name,
+#define CR_THREAD_BLOCK(name, args) CR_DEVICE_FUNCTION_##name,
+#include "device/cuda/kernels/device_functions.inc"
 #undef CR_EACH
-#undef CR_TEAM
+#undef CR_THREAD_BLOCK
   CR_BODIES
-} cr_body;
+} cr_device_function;
 
 /* Makes a device current for the calling thread until cr_cuda_leave(*before). */
 crema_status cr_cuda_enter(const crema_device *device, int *before) CREMA_MUST_USE;
@@ -22,15 +22,18 @@ void cr_cuda_leave(int before);
 
 /* The calls below want the context's device to be current. */
 
-/* Queues `count` elements of a CR_EACH body on the context's stream; `args` is the body's argument
- * block and is copied. count 0 does nothing. Errors: CREMA_E_DEVICE naming the body. */
-crema_status cr_cuda_each(crema_context *context, cr_body body, const void *args,
+/* Queues `count` elements of a CR_EACH device function on the context's stream; `args` is the
+ * device function's argument block and is copied. count 0 does nothing. Errors: CREMA_E_DEVICE
+ * naming the device function. */
+crema_status cr_cuda_each(crema_context *context, cr_device_function function, const void *args,
                           int64_t count) CREMA_MUST_USE;
 
-/* Queues `segments` segments of a CR_TEAM body. `length` is the number of steps that a segment
- * would take one lane; it chooses the size of the team. Errors: as cr_cuda_each. */
-crema_status cr_cuda_teams(crema_context *context, cr_body body, const void *args, int64_t segments,
-                           int64_t length) CREMA_MUST_USE;
+/* Queues `segments` segments of a CR_THREAD_BLOCK device function. `length` is the number of steps
+ * that a segment would take one lane; it chooses the size of the thread block. Errors: as
+ * cr_cuda_each. */
+crema_status cr_cuda_thread_blocks(crema_context *context, cr_device_function function,
+                                   const void *args, int64_t segments,
+                                   int64_t length) CREMA_MUST_USE;
 
 /* The context's place for bad numbers found by kernels, as the device sees it. */
 cr_cuda_fault *cr_cuda_fault_of(crema_context *context);
@@ -50,7 +53,7 @@ typedef struct cr_gemm_shape {
 typedef struct cr_gemm_plan cr_gemm_plan;
 
 /* Errors: CREMA_E_UNSUPPORTED when the library is not there or does not take the shape;
- * CREMA_E_NO_MEMORY. *workspace receives the bytes of scratch memory of a run. */
+ * CREMA_E_NO_MEMORY. *workspace receives the bytes of scratchpad of a run. */
 crema_status cr_gemm_plan_create(crema_context *context, const cr_gemm_shape *shape,
                                  cr_gemm_plan **out, size_t *workspace) CREMA_MUST_USE;
 

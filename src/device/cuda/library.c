@@ -21,11 +21,11 @@ static const char *const below[] = {"", "lib64/", "lib/", "*/lib/"};
 static void *open_below(const char *folder, size_t length, const char *name) {
   char path[PATH];
   void *library = NULL;
-  for (size_t b = 0; library == NULL && b < sizeof below / sizeof below[0]; b++) {
+  for (size_t b = 0; library == NULL && b < sizeof below / sizeof below[0]; ++b) {
     glob_t found;
     const int n = snprintf(path, sizeof path, "%.*s/%s%s", (int)length, folder, below[b], name);
     if (n < 0 || (size_t)n >= sizeof path || glob(path, 0, NULL, &found) != 0) continue;
-    for (size_t i = 0; library == NULL && i < found.gl_pathc; i++) {
+    for (size_t i = 0; library == NULL && i < found.gl_pathc; ++i) {
       library = dlopen(found.gl_pathv[i], RTLD_NOW | RTLD_LOCAL);
     }
     globfree(&found);

@@ -108,12 +108,12 @@ void cr_cuda_free_state(cr_plan *plan) {
 /* ---- sums over channels ---- */
 
 static int64_t channel_parts(cr_cuda_split split) {
-  /* Enough teams to fill a large device, none shorter than a few thousand terms. */
+  /* Enough thread blocks to fill a large device, none shorter than a few thousand terms. */
   const int64_t most = split.channels > 0 ? 1024 / split.channels : 1;
   return cr_cuda_parts(split.outer * split.inner, most > 1 ? most : 1);
 }
 
-size_t cr_cuda_channel_scratch(cr_cuda_split split) {
+size_t cr_cuda_channel_scratchpad(cr_cuda_split split) {
   return (size_t)(channel_parts(split) * split.channels) * sizeof(double);
 }
 
@@ -126,12 +126,13 @@ crema_status cr_cuda_channel_sums(crema_context *context, const cr_cuda_channel_
                                     .inner = split.inner,
                                     .term = sum->term,
                                     .parts = channel_parts(split),
-                                    .part = sum->scratch,
+                                    .part = sum->scratchpad,
                                     .out = sum->out,
                                     .add = sum->add};
   /* Neighbouring channels are neighbours in memory when inner is 1: then a thread a channel reads
-   * side by side, otherwise a team a channel does. */
+   * side by side, otherwise a thread block a channel does. */
   const int64_t length = split.inner == 1 ? 1 : split.outer * split.inner / args.parts;
-  CR_TRY(cr_cuda_teams(context, CR_BODY_channel_parts, &args, args.parts * split.channels, length));
-  return cr_cuda_each(context, CR_BODY_channel_total, &args, split.channels);
+  CR_TRY(cr_cuda_thread_blocks(context, CR_DEVICE_FUNCTION_channel_parts, &args,
+                               args.parts * split.channels, length));
+  return cr_cuda_each(context, CR_DEVICE_FUNCTION_channel_total, &args, split.channels);
 }

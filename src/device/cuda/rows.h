@@ -47,7 +47,7 @@ static inline float *cr_cuda_f32(const cr_cuda_call *call, int i) {
 static inline int32_t *cr_cuda_i32(const cr_cuda_call *call, int i) {
   return (int32_t *)call->buffer[i].address; /* NOLINT */
 }
-static inline void *cr_cuda_scratch(const cr_cuda_call *call, size_t offset) {
+static inline void *cr_cuda_scratchpad(const cr_cuda_call *call, size_t offset) {
   return (void *)(call->workspace.address + offset); /* NOLINT */
 }
 
@@ -73,17 +73,17 @@ crema_status cr_cuda_slide(const cr_window *window, const crema_shape *in, const
 /* Frees plan->state: for rows whose state is one block. */
 void cr_cuda_free_state(cr_plan *plan);
 
-/* out[c] (+)= sum over outer and inner of the term; see cr_channel_sum_args. `scratch` holds
- * cr_cuda_channel_scratch(split) bytes. */
+/* out[c] (+)= sum over outer and inner of the term; see cr_channel_sum_args. `scratchpad` holds
+ * cr_cuda_channel_scratchpad(split) bytes. */
 typedef struct cr_cuda_channel_sum {
   cr_cuda_split split;
   const float *dy, *x;
   int term; /* a cr_channel_term */
   bool add;
   float *out;
-  double *scratch;
+  double *scratchpad;
 } cr_cuda_channel_sum;
-size_t cr_cuda_channel_scratch(cr_cuda_split split);
+size_t cr_cuda_channel_scratchpad(cr_cuda_split split);
 crema_status cr_cuda_channel_sums(crema_context *context,
                                   const cr_cuda_channel_sum *sum) CREMA_MUST_USE;
 

@@ -1,7 +1,7 @@
 /* Rows that work a channel at a time: scale and bias, learned rectifiers, batch normalisation, and
  * softmax. */
 #include "core/fail.h"
-#include "device/cuda/kernels/bodies.h"
+#include "device/cuda/kernels/device_functions.h"
 #include "device/cuda/rows.h"
 
 static cr_affine_args affine_args(const cr_cuda_call *call) {
@@ -15,7 +15,8 @@ static crema_status affine_fwd(const cr_cuda_call *call) {
   args.scale = cr_cuda_f32(call, 1);
   args.bias = cr_cuda_f32(call, 2);
   args.y = cr_cuda_f32(call, 3);
-  return cr_cuda_each(call->context, CR_BODY_affine, &args, cr_cuda_count(call->desc, 0));
+  return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_affine, &args,
+                      cr_cuda_count(call->desc, 0));
 }
 
 /* diff_dst, scale, diff_src. */
@@ -23,12 +24,13 @@ static crema_status affine_bwd_data(const cr_cuda_call *call) {
   cr_affine_args args = affine_args(call);
   args.scale = cr_cuda_f32(call, 1);
   args.y = cr_cuda_f32(call, 2);
-  return cr_cuda_each(call->context, CR_BODY_affine, &args, cr_cuda_count(call->desc, 0));
+  return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_affine, &args,
+                      cr_cuda_count(call->desc, 0));
 }
 
 /* Sums over the channels of argument 0. */
 static crema_status sums_plan(cr_plan *plan) {
-  plan->workspace_bytes = cr_cuda_channel_scratch(cr_cuda_split_of(plan->desc, 0, 1));
+  plan->workspace_bytes = cr_cuda_channel_scratchpad(cr_cuda_split_of(plan->desc, 0, 1));
   return CREMA_OK;
 }
 
@@ -40,7 +42,7 @@ static crema_status sums(const cr_cuda_call *call, int term, int x, int dy, int 
                                    .term = term,
                                    .add = call->accumulate[out],
                                    .out = cr_cuda_f32(call, out),
-                                   .scratch = cr_cuda_scratch(call, 0)};
+                                   .scratchpad = cr_cuda_scratchpad(call, 0)};
   return cr_cuda_channel_sums(call->context, &sum);
 }
 
@@ -65,7 +67,8 @@ static cr_prelu_args prelu_args(const cr_cuda_call *call) {
 static crema_status prelu_fwd(const cr_cuda_call *call) {
   cr_prelu_args args = prelu_args(call);
   args.out = cr_cuda_f32(call, 2);
-  return cr_cuda_each(call->context, CR_BODY_prelu_fwd, &args, cr_cuda_count(call->desc, 0));
+  return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_prelu_fwd, &args,
+                      cr_cuda_count(call->desc, 0));
 }
 
 /* src, slope, diff_dst, diff_src. */
@@ -73,7 +76,8 @@ static crema_status prelu_bwd_data(const cr_cuda_call *call) {
   cr_prelu_args args = prelu_args(call);
   args.dy = cr_cuda_f32(call, 2);
   args.out = cr_cuda_f32(call, 3);
-  return cr_cuda_each(call->context, CR_BODY_prelu_bwd, &args, cr_cuda_count(call->desc, 0));
+  return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_prelu_bwd, &args,
+                      cr_cuda_count(call->desc, 0));
 }
 
 /* ---- batch normalisation ---- */
@@ -94,7 +98,8 @@ static cr_bn_args bn_args(const cr_cuda_call *call) {
 static crema_status bn_fwd_global(const cr_cuda_call *call) {
   cr_bn_args args = bn_args(call);
   args.out = cr_cuda_f32(call, 1);
-  return cr_cuda_each(call->context, CR_BODY_bn_normalise, &args, cr_cuda_count(call->desc, 0));
+  return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_bn_normalise, &args,
+                      cr_cuda_count(call->desc, 0));
 }
 
 /* The same; the statistics are made here. */
@@ -102,8 +107,8 @@ static crema_status bn_fwd_train(const cr_cuda_call *call) {
   cr_bn_args args = bn_args(call);
   args.new_mean = cr_cuda_f32(call, 2);
   args.new_variance = cr_cuda_f32(call, 3);
-  CR_TRY(cr_cuda_teams(call->context, CR_BODY_bn_statistics, &args, args.channels,
-                       args.outer * args.inner));
+  CR_TRY(cr_cuda_thread_blocks(call->context, CR_DEVICE_FUNCTION_bn_statistics, &args,
+                               args.channels, args.outer * args.inner));
   return bn_fwd_global(call);
 }
 
@@ -118,18 +123,20 @@ static crema_status bn_bwd(const cr_cuda_call *call) {
   cr_bn_args args = bn_args(call);
   args.dy = cr_cuda_f32(call, 1);
   args.out = cr_cuda_f32(call, 4);
-  args.slope = cr_cuda_scratch(call, 0);
-  args.flat = cr_cuda_scratch(call, (size_t)args.channels * sizeof(double));
+  args.slope = cr_cuda_scratchpad(call, 0);
+  args.flat = cr_cuda_scratchpad(call, (size_t)args.channels * sizeof(double));
   if (!args.global) {
-    CR_TRY(cr_cuda_teams(call->context, CR_BODY_bn_gradient_sums, &args, args.channels,
-                         args.outer * args.inner));
+    CR_TRY(cr_cuda_thread_blocks(call->context, CR_DEVICE_FUNCTION_bn_gradient_sums, &args,
+                                 args.channels, args.outer * args.inner));
   }
-  return cr_cuda_each(call->context, CR_BODY_bn_bwd, &args, cr_cuda_count(call->desc, 0));
+  return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_bn_bwd, &args,
+                      cr_cuda_count(call->desc, 0));
 }
 
 /* ---- softmax ---- */
 
-/* Lines side by side in memory are read best by a thread a line, others by a team a line. */
+/* Lines side by side in memory are read best by a thread a line, others by a thread block a line.
+ */
 static int64_t line_length(cr_cuda_split s) {
   return s.inner >= 32 ? 1 : s.channels;
 }
@@ -140,8 +147,8 @@ static crema_status softmax_fwd(const cr_cuda_call *call) {
                                 .out = cr_cuda_f32(call, 1),
                                 .channels = s.channels,
                                 .inner = s.inner};
-  return cr_cuda_teams(call->context, CR_BODY_softmax_fwd, &args, s.outer * s.inner,
-                       line_length(s));
+  return cr_cuda_thread_blocks(call->context, CR_DEVICE_FUNCTION_softmax_fwd, &args,
+                               s.outer * s.inner, line_length(s));
 }
 
 /* dst, diff_dst, diff_src. */
@@ -152,8 +159,8 @@ static crema_status softmax_bwd(const cr_cuda_call *call) {
                                 .out = cr_cuda_f32(call, 2),
                                 .channels = s.channels,
                                 .inner = s.inner};
-  return cr_cuda_teams(call->context, CR_BODY_softmax_bwd, &args, s.outer * s.inner,
-                       line_length(s));
+  return cr_cuda_thread_blocks(call->context, CR_DEVICE_FUNCTION_softmax_bwd, &args,
+                               s.outer * s.inner, line_length(s));
 }
 
 CR_CUDA_ROW(affine_fwd_f32_cuda, AFFINE_FWD, affine_fwd, .plan = NULL);

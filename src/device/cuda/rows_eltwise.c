@@ -1,6 +1,6 @@
 /* Element-wise rows: functions of one argument, sums and products of several, updates. */
 #include "core/fail.h"
-#include "device/cuda/kernels/bodies.h"
+#include "device/cuda/kernels/device_functions.h"
 #include "device/cuda/rows.h"
 
 /* ---- functions of one argument ---- */
@@ -18,7 +18,8 @@ static crema_status unary_fwd(const cr_cuda_call *call) {
                               .out = cr_cuda_f32(call, 1),
                               .function = (int)call->desc->u.unary.function,
                               .alpha = call->desc->u.unary.alpha};
-  return cr_cuda_each(call->context, CR_BODY_unary_fwd, &args, cr_cuda_count(call->desc, 0));
+  return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_unary_fwd, &args,
+                      cr_cuda_count(call->desc, 0));
 }
 
 /* src, dst, diff_dst, diff_src. */
@@ -29,7 +30,8 @@ static crema_status unary_bwd(const cr_cuda_call *call) {
                               .out = cr_cuda_f32(call, 3),
                               .function = (int)call->desc->u.unary.function,
                               .alpha = call->desc->u.unary.alpha};
-  return cr_cuda_each(call->context, CR_BODY_unary_bwd, &args, cr_cuda_count(call->desc, 0));
+  return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_unary_bwd, &args,
+                      cr_cuda_count(call->desc, 0));
 }
 
 static crema_status function_plan(cr_plan *plan) {
@@ -49,7 +51,8 @@ static cr_unary_args function_args(const cr_cuda_call *call) {
 static crema_status function_fwd(const cr_cuda_call *call) {
   cr_unary_args args = function_args(call);
   args.out = cr_cuda_f32(call, 1);
-  return cr_cuda_each(call->context, CR_BODY_function_fwd, &args, cr_cuda_count(call->desc, 0));
+  return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_function_fwd, &args,
+                      cr_cuda_count(call->desc, 0));
 }
 
 static crema_status function_bwd(const cr_cuda_call *call) {
@@ -57,7 +60,8 @@ static crema_status function_bwd(const cr_cuda_call *call) {
   args.y = cr_cuda_f32(call, 1);
   args.dy = cr_cuda_f32(call, 2);
   args.out = cr_cuda_f32(call, 3);
-  return cr_cuda_each(call->context, CR_BODY_function_bwd, &args, cr_cuda_count(call->desc, 0));
+  return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_function_bwd, &args,
+                      cr_cuda_count(call->desc, 0));
 }
 
 /* ---- several arguments ---- */
@@ -92,14 +96,16 @@ static crema_status sum(const cr_cuda_call *call) {
   const float *coeff = call->desc->u.sum.coeff;
   for (int k = 0; k < sources && coeff != NULL; ++k) args.coeff[k] = coeff[k];
   args.out = cr_cuda_f32(call, sources);
-  return cr_cuda_each(call->context, CR_BODY_sum, &args, cr_cuda_count(call->desc, sources));
+  return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_sum, &args,
+                      cr_cuda_count(call->desc, sources));
 }
 
 static crema_status prod(const cr_cuda_call *call) {
   const int sources = call->desc->args - 1;
   cr_many_args args = many_args(call, sources);
   args.out = cr_cuda_f32(call, sources);
-  return cr_cuda_each(call->context, CR_BODY_prod, &args, cr_cuda_count(call->desc, sources));
+  return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_prod, &args,
+                      cr_cuda_count(call->desc, sources));
 }
 
 /* src..., diff_dst, diff_src. */
@@ -109,7 +115,8 @@ static crema_status prod_bwd(const cr_cuda_call *call) {
   args.skip = call->desc->u.index;
   args.first = cr_cuda_f32(call, sources);
   args.out = cr_cuda_f32(call, sources + 1);
-  return cr_cuda_each(call->context, CR_BODY_prod, &args, cr_cuda_count(call->desc, sources));
+  return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_prod, &args,
+                      cr_cuda_count(call->desc, sources));
 }
 
 /* src..., dst, aux. */
@@ -118,7 +125,8 @@ static crema_status max(const cr_cuda_call *call) {
   cr_many_args args = many_args(call, sources);
   args.out = cr_cuda_f32(call, sources);
   args.which = cr_cuda_i32(call, sources + 1);
-  return cr_cuda_each(call->context, CR_BODY_max, &args, cr_cuda_count(call->desc, sources));
+  return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_max, &args,
+                      cr_cuda_count(call->desc, sources));
 }
 
 /* diff_dst, aux, diff_src. */
@@ -127,7 +135,8 @@ static crema_status max_bwd(const cr_cuda_call *call) {
                                 .which = cr_cuda_i32(call, 1),
                                 .dx = cr_cuda_f32(call, 2),
                                 .index = call->desc->u.index};
-  return cr_cuda_each(call->context, CR_BODY_max_bwd, &args, cr_cuda_count(call->desc, 0));
+  return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_max_bwd, &args,
+                      cr_cuda_count(call->desc, 0));
 }
 
 static crema_status axpby(const cr_cuda_call *call) {
@@ -135,12 +144,12 @@ static crema_status axpby(const cr_cuda_call *call) {
                               .y = cr_cuda_f32(call, 1),
                               .alpha = call->scalars->alpha,
                               .beta = call->scalars->beta};
-  return cr_cuda_each(call->context, CR_BODY_axpby, &args, cr_cuda_count(call->desc, 0));
+  return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_axpby, &args, cr_cuda_count(call->desc, 0));
 }
 
 static crema_status set(const cr_cuda_call *call) {
   const cr_set_args args = {.y = cr_cuda_f32(call, 0), .value = call->desc->u.value};
-  return cr_cuda_each(call->context, CR_BODY_set, &args, cr_cuda_count(call->desc, 0));
+  return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_set, &args, cr_cuda_count(call->desc, 0));
 }
 
 static crema_status copy_plan(cr_plan *plan) {
@@ -192,7 +201,8 @@ static crema_status update(const cr_cuda_call *call) {
       .momentum2 = s->momentum2,
       .rms_decay = s->rms_decay,
       .delta = s->delta};
-  return cr_cuda_each(call->context, CR_BODY_update, &args, cr_cuda_count(call->desc, 0));
+  return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_update, &args,
+                      cr_cuda_count(call->desc, 0));
 }
 
 CR_CUDA_ROW(unary_fwd_f32_cuda, UNARY_FWD, unary_fwd, .plan = unary_plan);

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "core/fail.h"
-#include "device/cuda/kernels/bodies.h"
+#include "device/cuda/kernels/device_functions.h"
 #include "device/cuda/rows.h"
 
 /* ---- inner product ---- */
@@ -13,7 +13,7 @@
 typedef struct ip_state {
   cr_gemm_plan *gemm;
   cr_cuda_split bias; /* diff_dst as (M, N, 1): whose columns make diff_bias */
-  size_t gemm_bytes;  /* the product's scratch memory comes first */
+  size_t gemm_bytes;  /* the product's scratchpad comes first */
   bool bias_after;    /* the library does not add the bias; we do */
 } ip_state;
 
@@ -81,7 +81,7 @@ static crema_status ip_fwd(const cr_cuda_call *call) {
   if (!state->bias_after) return CREMA_OK;
   const cr_cuda_split s = cr_cuda_split_of(call->desc, 3, 0);
   const cr_affine_args args = {.x = dst, .bias = bias, .y = dst, .channels = s.inner, .inner = 1};
-  return cr_cuda_each(call->context, CR_BODY_affine, &args, s.channels * s.inner);
+  return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_affine, &args, s.channels * s.inner);
 }
 
 static crema_status ip_bwd_data_plan(cr_plan *plan) {
@@ -106,7 +106,7 @@ static crema_status ip_bwd_weights_plan(cr_plan *plan) {
       .m = transpose ? k : n, .n = transpose ? n : k, .k = m, .a_transposed = true};
   const cr_cuda_split columns = {m, n, 1};
   CR_TRY(ip_keep(plan, &shape, columns));
-  plan->workspace_bytes += cr_cuda_channel_scratch(columns);
+  plan->workspace_bytes += cr_cuda_channel_scratchpad(columns);
   return CREMA_OK;
 }
 
@@ -124,7 +124,7 @@ static crema_status ip_bwd_weights(const cr_cuda_call *call) {
                                    .term = CR_TERM_VALUE,
                                    .add = call->accumulate[3],
                                    .out = cr_cuda_f32(call, 3),
-                                   .scratch = cr_cuda_scratch(call, state->gemm_bytes)};
+                                   .scratchpad = cr_cuda_scratchpad(call, state->gemm_bytes)};
   return cr_cuda_channel_sums(call->context, &sum);
 }
 
@@ -199,7 +199,7 @@ static crema_status conv_keep(cr_plan *plan, const conv_state *sizes, const cr_g
   state->matrix_bytes = state->unfolded ? 0 : rounded(matrix);
   state->gemm_bytes = rounded(bytes);
   plan->workspace_bytes = state->matrix_bytes + state->gemm_bytes +
-                          (bias.channels > 0 ? cr_cuda_channel_scratch(bias) : 0);
+                          (bias.channels > 0 ? cr_cuda_channel_scratchpad(bias) : 0);
   plan->state = state;
   return CREMA_OK;
 }
@@ -236,12 +236,13 @@ static crema_status unfold(const cr_cuda_call *call, const conv_state *s, const 
                            const float **matrix) {
   *matrix = image;
   if (s->unfolded) return CREMA_OK;
-  const cr_fold_args args = {.from = image, .to = cr_cuda_scratch(call, 0), .slide = s->slide};
+  const cr_fold_args args = {.from = image, .to = cr_cuda_scratchpad(call, 0), .slide = s->slide};
   *matrix = args.to;
-  return cr_cuda_each(call->context, CR_BODY_unfold, &args, s->rows * s->slide.out_count);
+  return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_unfold, &args,
+                      s->rows * s->slide.out_count);
 }
 
-static crema_devptr gemm_scratch(const cr_cuda_call *call, const conv_state *s) {
+static crema_devptr gemm_scratchpad(const cr_cuda_call *call, const conv_state *s) {
   return (crema_devptr){call->workspace.address + s->matrix_bytes};
 }
 
@@ -256,7 +257,8 @@ static crema_status conv_finish(const cr_cuda_call *call, const conv_state *s) {
                                .relu = params->relu,
                                .slope = params->relu_slope};
   if (args.bias == NULL && !args.relu) return CREMA_OK;
-  return cr_cuda_each(call->context, CR_BODY_affine, &args, cr_cuda_count(call->desc, 3));
+  return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_affine, &args,
+                      cr_cuda_count(call->desc, 3));
 }
 
 /* src (N,C,S...), weights (O,C/group,K...), bias (O), dst (N,O,S'...). */
@@ -269,7 +271,7 @@ static crema_status conv_fwd(const cr_cuda_call *call) {
     CR_TRY(unfold(call, s, cr_cuda_f32(call, 0) + i * image, &matrix));
     CR_TRY(cr_gemm_plan_run(s->gemm, call->context, cr_cuda_f32(call, 1) + i % s->group * filters,
                             matrix, NULL, false, cr_cuda_f32(call, 3) + i * result,
-                            gemm_scratch(call, s)));
+                            gemm_scratchpad(call, s)));
   }
   return conv_finish(call, s);
 }
@@ -280,13 +282,14 @@ static crema_status conv_bwd_data(const cr_cuda_call *call) {
   const int64_t filters = s->out_channels * s->rows, result = s->out_channels * s->slide.out_count;
   for (int64_t i = 0; i < s->batch * s->group; ++i) {
     float *image = cr_cuda_f32(call, 2) + i * s->in_channels * s->slide.in_count;
-    float *matrix = s->unfolded ? image : cr_cuda_scratch(call, 0);
+    float *matrix = s->unfolded ? image : cr_cuda_scratchpad(call, 0);
     CR_TRY(cr_gemm_plan_run(s->gemm, call->context, cr_cuda_f32(call, 1) + i % s->group * filters,
                             cr_cuda_f32(call, 0) + i * result, NULL, false, matrix,
-                            gemm_scratch(call, s)));
+                            gemm_scratchpad(call, s)));
     if (s->unfolded) continue;
     const cr_fold_args args = {.from = matrix, .to = image, .slide = s->slide};
-    CR_TRY(cr_cuda_each(call->context, CR_BODY_fold, &args, s->in_channels * s->slide.in_count));
+    CR_TRY(cr_cuda_each(call->context, CR_DEVICE_FUNCTION_fold, &args,
+                        s->in_channels * s->slide.in_count));
   }
   return CREMA_OK;
 }
@@ -305,7 +308,8 @@ static crema_status conv_bwd_weights(const cr_cuda_call *call) {
     const bool add = call->accumulate[2] || i >= s->group;
     CR_TRY(unfold(call, s, cr_cuda_f32(call, 0) + i * s->in_channels * s->slide.in_count, &matrix));
     CR_TRY(cr_gemm_plan_run(s->gemm, call->context, diff_dst + i * result, matrix, NULL, add,
-                            cr_cuda_f32(call, 2) + i % s->group * filters, gemm_scratch(call, s)));
+                            cr_cuda_f32(call, 2) + i % s->group * filters,
+                            gemm_scratchpad(call, s)));
   }
   if (call->buffer[3].address == 0) return CREMA_OK;
   const cr_cuda_channel_sum sum = {
@@ -314,7 +318,7 @@ static crema_status conv_bwd_weights(const cr_cuda_call *call) {
       .term = CR_TERM_VALUE,
       .add = call->accumulate[3],
       .out = cr_cuda_f32(call, 3),
-      .scratch = cr_cuda_scratch(call, s->matrix_bytes + s->gemm_bytes)};
+      .scratchpad = cr_cuda_scratchpad(call, s->matrix_bytes + s->gemm_bytes)};
   return cr_cuda_channel_sums(call->context, &sum);
 }
 

@@ -2,7 +2,7 @@
 #include <inttypes.h>
 
 #include "core/fail.h"
-#include "device/cuda/kernels/bodies.h"
+#include "device/cuda/kernels/device_functions.h"
 #include "device/cuda/rows.h"
 
 enum { MOST_PARTS = 512 };
@@ -13,15 +13,16 @@ static size_t part_bytes(int64_t count) {
   return 2 * (size_t)cr_cuda_parts(count, MOST_PARTS) * sizeof(double);
 }
 
-/* args->count terms of `body` into the results of `total`. */
-static crema_status add_up(const cr_cuda_call *call, cr_body body, cr_loss_args *args,
-                           cr_total_args *total) {
+/* args->count terms of `device function` into the results of `total`. */
+static crema_status add_up(const cr_cuda_call *call, cr_device_function function,
+                           cr_loss_args *args, cr_total_args *total) {
   args->parts = cr_cuda_parts(args->count, MOST_PARTS);
-  args->part = cr_cuda_scratch(call, 0);
+  args->part = cr_cuda_scratchpad(call, 0);
   total->part = args->part;
   total->parts = args->parts;
-  CR_TRY(cr_cuda_teams(call->context, body, args, args->parts, args->count / args->parts));
-  return cr_cuda_teams(call->context, CR_BODY_total, total, 1, args->parts);
+  CR_TRY(
+      cr_cuda_thread_blocks(call->context, function, args, args->parts, args->count / args->parts));
+  return cr_cuda_thread_blocks(call->context, CR_DEVICE_FUNCTION_total, total, 1, args->parts);
 }
 
 /* src, result (F64). */
@@ -35,7 +36,7 @@ static crema_status reduce(const cr_cuda_call *call) {
                        .count = cr_cuda_count(call->desc, 0),
                        .reduction = (int)call->desc->u.reduce};
   cr_total_args total = {.sum = (double *)call->buffer[1].address}; /* NOLINT */
-  return add_up(call, CR_BODY_reduce_parts, &args, &total);
+  return add_up(call, CR_DEVICE_FUNCTION_reduce_parts, &args, &total);
 }
 
 /* ---- losses over labels ---- */
@@ -52,7 +53,7 @@ static crema_status labels_plan(cr_plan *plan) {
 }
 
 /* Without what is ignored: ops keep that in different places. */
-static cr_loss_args plain_args(const cr_cuda_call *call) {
+static cr_loss_args ref_args(const cr_cuda_call *call) {
   const cr_cuda_split s = cr_cuda_split_of(call->desc, 0, 1);
   return (cr_loss_args){.x = cr_cuda_f32(call, 0),
                         .label = cr_cuda_f32(call, 1),
@@ -65,7 +66,7 @@ static cr_loss_args plain_args(const cr_cuda_call *call) {
 
 /* For ops whose parameters are u.nll. */
 static cr_loss_args label_args(const cr_cuda_call *call) {
-  cr_loss_args args = plain_args(call);
+  cr_loss_args args = ref_args(call);
   args.has_ignore = call->desc->u.nll.has_ignore;
   args.ignore = call->desc->u.nll.ignore;
   return args;
@@ -75,14 +76,15 @@ static cr_loss_args label_args(const cr_cuda_call *call) {
 static crema_status nll_fwd(const cr_cuda_call *call) {
   cr_loss_args args = label_args(call);
   cr_total_args total = {.first = cr_cuda_f32(call, 2), .second = cr_cuda_f32(call, 3)};
-  return add_up(call, CR_BODY_nll_parts, &args, &total);
+  return add_up(call, CR_DEVICE_FUNCTION_nll_parts, &args, &total);
 }
 
 /* prob, label, diff. */
 static crema_status nll_bwd(const cr_cuda_call *call) {
   cr_loss_args args = label_args(call);
   args.out = cr_cuda_f32(call, 2);
-  return cr_cuda_each(call->context, CR_BODY_nll_bwd, &args, cr_cuda_count(call->desc, 0));
+  return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_nll_bwd, &args,
+                      cr_cuda_count(call->desc, 0));
 }
 
 /* prob, label, gain, loss, count. */
@@ -90,7 +92,7 @@ static crema_status infogain_fwd(const cr_cuda_call *call) {
   cr_loss_args args = label_args(call);
   args.gain = cr_cuda_f32(call, 2);
   cr_total_args total = {.first = cr_cuda_f32(call, 3), .second = cr_cuda_f32(call, 4)};
-  return add_up(call, CR_BODY_infogain_parts, &args, &total);
+  return add_up(call, CR_DEVICE_FUNCTION_infogain_parts, &args, &total);
 }
 
 /* prob, label, gain, diff_loss, diff_prob. */
@@ -99,7 +101,8 @@ static crema_status infogain_bwd(const cr_cuda_call *call) {
   args.gain = cr_cuda_f32(call, 2);
   args.factor = cr_cuda_f32(call, 3);
   args.out = cr_cuda_f32(call, 4);
-  return cr_cuda_each(call->context, CR_BODY_infogain_bwd, &args, cr_cuda_count(call->desc, 0));
+  return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_infogain_bwd, &args,
+                      cr_cuda_count(call->desc, 0));
 }
 
 /* A hit a place, then the parts of its sum. */
@@ -119,18 +122,19 @@ static crema_status accuracy_plan(cr_plan *plan) {
 
 /* score, label, accuracy, per class. */
 static crema_status accuracy(const cr_cuda_call *call) {
-  cr_loss_args args = plain_args(call);
+  cr_loss_args args = ref_args(call);
   args.has_ignore = call->desc->u.accuracy.has_ignore;
   args.ignore = call->desc->u.accuracy.ignore;
   args.top_k = call->desc->u.accuracy.top_k;
-  args.hit = cr_cuda_scratch(call, part_bytes(args.count));
+  args.hit = cr_cuda_scratchpad(call, part_bytes(args.count));
   args.out = cr_cuda_f32(call, 3);
   cr_total_args total = {.first = cr_cuda_f32(call, 2), .share = true};
-  CR_TRY(cr_cuda_teams(call->context, CR_BODY_accuracy_hits, &args, args.count,
-                       args.inner >= 32 ? 1 : args.classes));
-  CR_TRY(add_up(call, CR_BODY_accuracy_parts, &args, &total));
+  CR_TRY(cr_cuda_thread_blocks(call->context, CR_DEVICE_FUNCTION_accuracy_hits, &args, args.count,
+                               args.inner >= 32 ? 1 : args.classes));
+  CR_TRY(add_up(call, CR_DEVICE_FUNCTION_accuracy_parts, &args, &total));
   if (args.out == NULL) return CREMA_OK;
-  return cr_cuda_teams(call->context, CR_BODY_accuracy_class, &args, args.classes, args.count);
+  return cr_cuda_thread_blocks(call->context, CR_DEVICE_FUNCTION_accuracy_class, &args,
+                               args.classes, args.count);
 }
 
 /* ---- losses over scores and pairs ---- */
@@ -140,38 +144,39 @@ static crema_status sigmoid_fwd(const cr_cuda_call *call) {
   cr_loss_args args = label_args(call);
   args.count = cr_cuda_count(call->desc, 0);
   cr_total_args total = {.first = cr_cuda_f32(call, 2), .second = cr_cuda_f32(call, 3)};
-  return add_up(call, CR_BODY_sigmoid_loss_parts, &args, &total);
+  return add_up(call, CR_DEVICE_FUNCTION_sigmoid_loss_parts, &args, &total);
 }
 
 /* scores, targets (or labels), diff_loss, diff_scores. */
-static crema_status scores_bwd(const cr_cuda_call *call, cr_body body, cr_loss_args *args) {
+static crema_status scores_bwd(const cr_cuda_call *call, cr_device_function function,
+                               cr_loss_args *args) {
   args->count = cr_cuda_count(call->desc, 0);
   args->factor = cr_cuda_f32(call, 2);
   args->out = cr_cuda_f32(call, 3);
-  return cr_cuda_each(call->context, body, args, args->count);
+  return cr_cuda_each(call->context, function, args, args->count);
 }
 
 static crema_status sigmoid_bwd(const cr_cuda_call *call) {
   cr_loss_args args = label_args(call);
-  return scores_bwd(call, CR_BODY_sigmoid_loss_bwd, &args);
+  return scores_bwd(call, CR_DEVICE_FUNCTION_sigmoid_loss_bwd, &args);
 }
 static crema_status hinge_bwd(const cr_cuda_call *call) {
-  cr_loss_args args = plain_args(call);
+  cr_loss_args args = ref_args(call);
   args.norm = call->desc->u.norm;
-  return scores_bwd(call, CR_BODY_hinge_bwd, &args);
+  return scores_bwd(call, CR_DEVICE_FUNCTION_hinge_bwd, &args);
 }
 
 /* scores, labels, loss. */
 static crema_status hinge_fwd(const cr_cuda_call *call) {
-  cr_loss_args args = plain_args(call);
+  cr_loss_args args = ref_args(call);
   args.count = cr_cuda_count(call->desc, 0);
   args.norm = call->desc->u.norm;
   cr_total_args total = {.first = cr_cuda_f32(call, 2)};
-  return add_up(call, CR_BODY_hinge_parts, &args, &total);
+  return add_up(call, CR_DEVICE_FUNCTION_hinge_parts, &args, &total);
 }
 
 static cr_loss_args pair_args(const cr_cuda_call *call) {
-  cr_loss_args args = plain_args(call);
+  cr_loss_args args = ref_args(call);
   const cr_cuda_split s = cr_cuda_split_of(call->desc, 0, 0);
   args.count = s.channels;
   args.classes = s.inner;
@@ -185,7 +190,7 @@ static cr_loss_args pair_args(const cr_cuda_call *call) {
 static crema_status contrastive_fwd(const cr_cuda_call *call) {
   cr_loss_args args = pair_args(call);
   cr_total_args total = {.first = cr_cuda_f32(call, 3)};
-  return add_up(call, CR_BODY_contrastive_parts, &args, &total);
+  return add_up(call, CR_DEVICE_FUNCTION_contrastive_parts, &args, &total);
 }
 
 /* a, b, similar, diff_loss, diff_a. */
@@ -193,7 +198,7 @@ static crema_status contrastive_bwd(const cr_cuda_call *call) {
   cr_loss_args args = pair_args(call);
   args.factor = cr_cuda_f32(call, 3);
   args.out = cr_cuda_f32(call, 4);
-  return cr_cuda_each(call->context, CR_BODY_contrastive_bwd, &args, args.count);
+  return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_contrastive_bwd, &args, args.count);
 }
 
 CR_CUDA_ROW(reduce_f32_cuda, REDUCE, reduce, .plan = reduce_plan);

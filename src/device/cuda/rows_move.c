@@ -1,7 +1,7 @@
 /* Rows that move values: dropout, joining, cutting, crop, permute, tile, gather; and rows over rows
  * of a matrix. */
 #include "core/fail.h"
-#include "device/cuda/kernels/bodies.h"
+#include "device/cuda/kernels/device_functions.h"
 #include "device/cuda/rows.h"
 
 /* ---- dropout ---- */
@@ -22,7 +22,7 @@ static crema_status dropout_fwd(const cr_cuda_call *call) {
       .counter = call->scalars->counter,
       .threshold = ratio > 0 ? (uint64_t)((double)ratio * 4294967296.0) : 0,
       .scale = keep_scale(ratio)};
-  return cr_cuda_each(call->context, CR_BODY_dropout_fwd, &args, (args.count + 3) / 4);
+  return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_dropout_fwd, &args, (args.count + 3) / 4);
 }
 
 /* diff_dst, mask, diff_src. */
@@ -31,7 +31,8 @@ static crema_status dropout_bwd(const cr_cuda_call *call) {
                                 .y = cr_cuda_f32(call, 2),
                                 .mask = (uint8_t *)call->buffer[1].address, /* NOLINT */
                                 .scale = keep_scale(call->desc->u.dropout.ratio)};
-  return cr_cuda_each(call->context, CR_BODY_dropout_bwd, &args, cr_cuda_count(call->desc, 0));
+  return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_dropout_bwd, &args,
+                      cr_cuda_count(call->desc, 0));
 }
 
 /* ---- joining and cutting ---- */
@@ -74,7 +75,7 @@ static crema_status move_parts(const cr_cuda_call *call, int whole, int first, i
                                .from_step = join ? length : step,
                                .to_step = join ? step : length};
     if (length > 0 && part != NULL) {
-      CR_TRY(cr_cuda_each(call->context, CR_BODY_copy_rows, &args, all.outer * length));
+      CR_TRY(cr_cuda_each(call->context, CR_DEVICE_FUNCTION_copy_rows, &args, all.outer * length));
     }
     at += length;
   }
@@ -120,7 +121,8 @@ static crema_status crop_fwd(const cr_cuda_call *call) {
     args.dim[a] = part->dim[a];
     args.base += call->desc->u.offset[a] * args.stride[a];
   }
-  return cr_cuda_each(call->context, CR_BODY_walk_read, &args, cr_cuda_count(call->desc, 1));
+  return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_walk_read, &args,
+                      cr_cuda_count(call->desc, 1));
 }
 
 /* diff_dst, diff_src: walks over diff_src. */
@@ -134,7 +136,8 @@ static crema_status crop_bwd(const cr_cuda_call *call) {
     args.low[a] = call->desc->u.offset[a];
     args.high[a] = args.low[a] + part->dim[a];
   }
-  return cr_cuda_each(call->context, CR_BODY_walk_window, &args, cr_cuda_count(call->desc, 1));
+  return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_walk_window, &args,
+                      cr_cuda_count(call->desc, 1));
 }
 
 static crema_status permute_plan(cr_plan *plan) {
@@ -156,7 +159,8 @@ static crema_status permute(const cr_cuda_call *call) {
     args.dim[a] = to->dim[a];
     args.stride[a] = stride[call->desc->u.order[a]];
   }
-  return cr_cuda_each(call->context, CR_BODY_walk_read, &args, cr_cuda_count(call->desc, 1));
+  return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_walk_read, &args,
+                      cr_cuda_count(call->desc, 1));
 }
 
 /* ---- tile and gather ---- */
@@ -168,7 +172,8 @@ static crema_status tile_fwd(const cr_cuda_call *call) {
                              .to = cr_cuda_f32(call, 1),
                              .tiles = s.channels,
                              .inner = s.inner};
-  return cr_cuda_each(call->context, CR_BODY_tile_fwd, &args, cr_cuda_count(call->desc, 1));
+  return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_tile_fwd, &args,
+                      cr_cuda_count(call->desc, 1));
 }
 
 static crema_status tile_bwd(const cr_cuda_call *call) {
@@ -177,7 +182,7 @@ static crema_status tile_bwd(const cr_cuda_call *call) {
                              .to = cr_cuda_f32(call, 1),
                              .tiles = s.channels,
                              .inner = s.inner};
-  return cr_cuda_each(call->context, CR_BODY_tile_bwd, &args, s.outer * s.inner);
+  return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_tile_bwd, &args, s.outer * s.inner);
 }
 
 /* `table` is the argument of shape (R, K). */
@@ -195,7 +200,7 @@ static cr_gather_args gather_args(const cr_cuda_call *call, int table) {
 /* src (R, K), index (N), dst (N, K). */
 static crema_status gather_fwd(const cr_cuda_call *call) {
   const cr_gather_args args = gather_args(call, 0);
-  return cr_cuda_each(call->context, CR_BODY_gather_fwd, &args, args.count * args.width);
+  return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_gather_fwd, &args, args.count * args.width);
 }
 
 /* diff_dst (N, K), index, diff_src (R, K). */
@@ -205,7 +210,7 @@ static crema_status gather_bwd(const cr_cuda_call *call) {
   if (!call->accumulate[2] && bytes > 0) {
     CR_TRY(call->context->device->backend->zero(call->context, call->buffer[2], bytes));
   }
-  return cr_cuda_each(call->context, CR_BODY_gather_bwd, &args, args.width);
+  return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_gather_bwd, &args, args.width);
 }
 
 /* ---- rows of a matrix ---- */
@@ -222,8 +227,8 @@ static crema_status mvn_fwd(const cr_cuda_call *call) {
   args.divisor = cr_cuda_f32(call, 2);
   args.variance = call->desc->u.mvn.variance;
   args.eps = call->desc->u.mvn.eps;
-  return cr_cuda_teams(call->context, CR_BODY_mvn_fwd, &args,
-                       cr_cuda_split_of(call->desc, 0, 1).outer, args.width);
+  return cr_cuda_thread_blocks(call->context, CR_DEVICE_FUNCTION_mvn_fwd, &args,
+                               cr_cuda_split_of(call->desc, 0, 1).outer, args.width);
 }
 
 /* dst, divisor, diff_dst, diff_src. */
@@ -234,8 +239,8 @@ static crema_status mvn_bwd(const cr_cuda_call *call) {
   args.dy = cr_cuda_f32(call, 2);
   args.out = cr_cuda_f32(call, 3);
   args.variance = call->desc->u.mvn.variance;
-  return cr_cuda_teams(call->context, CR_BODY_mvn_bwd, &args,
-                       cr_cuda_split_of(call->desc, 0, 1).outer, args.width);
+  return cr_cuda_thread_blocks(call->context, CR_DEVICE_FUNCTION_mvn_bwd, &args,
+                               cr_cuda_split_of(call->desc, 0, 1).outer, args.width);
 }
 
 /* src (rows, width), dst (rows). */
@@ -245,8 +250,8 @@ static crema_status row_reduce_fwd(const cr_cuda_call *call) {
   args.out = cr_cuda_f32(call, 1);
   args.reduction = (int)call->desc->u.rows.reduction;
   args.coeff = call->desc->u.rows.coeff;
-  return cr_cuda_teams(call->context, CR_BODY_row_reduce_fwd, &args,
-                       cr_cuda_split_of(call->desc, 0, 1).outer, args.width);
+  return cr_cuda_thread_blocks(call->context, CR_DEVICE_FUNCTION_row_reduce_fwd, &args,
+                               cr_cuda_split_of(call->desc, 0, 1).outer, args.width);
 }
 
 /* src, diff_dst (rows), diff_src. */
@@ -257,7 +262,8 @@ static crema_status row_reduce_bwd(const cr_cuda_call *call) {
   args.out = cr_cuda_f32(call, 2);
   args.reduction = (int)call->desc->u.rows.reduction;
   args.coeff = call->desc->u.rows.coeff;
-  return cr_cuda_each(call->context, CR_BODY_row_reduce_bwd, &args, cr_cuda_count(call->desc, 0));
+  return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_row_reduce_bwd, &args,
+                      cr_cuda_count(call->desc, 0));
 }
 
 static crema_status arg_max_plan(cr_plan *plan) {
@@ -275,7 +281,7 @@ static crema_status arg_max(const cr_cuda_call *call) {
   args.divisor = cr_cuda_f32(call, 2);
   args.inner = s.inner;
   args.ranks = call->desc->arg[1].shape.dim[1];
-  return cr_cuda_each(call->context, CR_BODY_arg_max, &args, s.outer * s.inner);
+  return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_arg_max, &args, s.outer * s.inner);
 }
 
 CR_CUDA_ROW_OF(dropout_fwd_f32_cuda, DROPOUT_FWD, F32, dropout_fwd, true, .plan = NULL);

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "core/fail.h"
-#include "device/cuda/kernels/bodies.h"
+#include "device/cuda/kernels/device_functions.h"
 #include "device/cuda/rows.h"
 
 /* ---- pooling ---- */
@@ -74,16 +74,17 @@ static crema_status pool_fwd(const cr_cuda_call *call) {
   args.out = cr_cuda_f32(call, 1);
   args.new_place = cr_cuda_i32(call, 2);
   const bool max = call->desc->u.pool.method == CR_POOL_MAX;
-  return cr_cuda_each(call->context, max ? CR_BODY_pool_max : CR_BODY_pool_average, &args,
+  return cr_cuda_each(call->context,
+                      max ? CR_DEVICE_FUNCTION_pool_max : CR_DEVICE_FUNCTION_pool_average, &args,
                       pool_outputs(call));
 }
 
-static crema_status chosen_bwd(const cr_cuda_call *call, cr_body body) {
+static crema_status chosen_bwd(const cr_cuda_call *call, cr_device_function function) {
   cr_pool_args args = pool_args(call);
   args.dy = cr_cuda_f32(call, 0);
   args.place = cr_cuda_i32(call, 1);
   args.out = cr_cuda_f32(call, 2);
-  return cr_cuda_each(call->context, body, &args, pool_inputs(call));
+  return cr_cuda_each(call->context, function, &args, pool_inputs(call));
 }
 
 /* diff_dst, aux, diff_src. */
@@ -92,11 +93,12 @@ static crema_status pool_bwd(const cr_cuda_call *call) {
   if (max && call->buffer[1].address == 0) {
     return cr_fail(CREMA_E_ARGUMENT, "max pooling: the places of the maxima lack");
   }
-  return chosen_bwd(call, max ? CR_BODY_pool_chosen_bwd : CR_BODY_pool_average_bwd);
+  return chosen_bwd(call,
+                    max ? CR_DEVICE_FUNCTION_pool_chosen_bwd : CR_DEVICE_FUNCTION_pool_average_bwd);
 }
 
 static crema_status stochastic_bwd(const cr_cuda_call *call) {
-  return chosen_bwd(call, CR_BODY_pool_chosen_bwd);
+  return chosen_bwd(call, CR_DEVICE_FUNCTION_pool_chosen_bwd);
 }
 
 /* aux, mask. */
@@ -104,7 +106,7 @@ static crema_status pool_mask(const cr_cuda_call *call) {
   cr_pool_args args = pool_args(call);
   args.place = cr_cuda_i32(call, 0);
   args.out = cr_cuda_f32(call, 1);
-  return cr_cuda_each(call->context, CR_BODY_pool_mask, &args, pool_outputs(call));
+  return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_pool_mask, &args, pool_outputs(call));
 }
 
 /* src, dst, aux. */
@@ -115,7 +117,7 @@ static crema_status stochastic_fwd(const cr_cuda_call *call) {
   args.new_place = cr_cuda_i32(call, 2);
   args.seed = call->scalars->seed;
   args.counter = call->scalars->counter;
-  return cr_cuda_each(call->context, CR_BODY_pool_stochastic, &args, pool_outputs(call));
+  return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_pool_stochastic, &args, pool_outputs(call));
 }
 
 /* src, dst. */
@@ -123,7 +125,7 @@ static crema_status stochastic_test(const cr_cuda_call *call) {
   cr_pool_args args = pool_args(call);
   args.src = cr_cuda_f32(call, 0);
   args.out = cr_cuda_f32(call, 1);
-  return cr_cuda_each(call->context, CR_BODY_pool_weighted, &args, pool_outputs(call));
+  return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_pool_weighted, &args, pool_outputs(call));
 }
 
 /* ---- windows as columns ---- */
@@ -149,18 +151,18 @@ static crema_status col2im_plan(cr_plan *plan) {
 }
 
 /* One element of argument 1 a thread, both ways. */
-static crema_status fold(const cr_cuda_call *call, cr_body body) {
+static crema_status fold(const cr_cuda_call *call, cr_device_function function) {
   const cr_fold_args args = {.from = cr_cuda_f32(call, 0),
                              .to = cr_cuda_f32(call, 1),
                              .slide = *(const cr_hd_slide *)call->plan->state};
-  return cr_cuda_each(call->context, body, &args, cr_cuda_count(call->desc, 1));
+  return cr_cuda_each(call->context, function, &args, cr_cuda_count(call->desc, 1));
 }
 
 static crema_status im2col(const cr_cuda_call *call) {
-  return fold(call, CR_BODY_unfold);
+  return fold(call, CR_DEVICE_FUNCTION_unfold);
 }
 static crema_status col2im(const cr_cuda_call *call) {
-  return fold(call, CR_BODY_fold);
+  return fold(call, CR_DEVICE_FUNCTION_fold);
 }
 
 /* ---- local response normalisation ---- */
@@ -212,9 +214,9 @@ static crema_status lrn_fwd(const cr_cuda_call *call) {
     CR_TRY(call->context->device->backend->copy(call->context, CR_COPY_SAME_DEVICE,
                                                 call->workspace.address, call->buffer[0].address,
                                                 (size_t)count * sizeof(float)));
-    args.x = cr_cuda_scratch(call, 0);
+    args.x = cr_cuda_scratchpad(call, 0);
   }
-  return cr_cuda_each(call->context, CR_BODY_lrn_fwd, &args, count);
+  return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_lrn_fwd, &args, count);
 }
 
 /* src, dst, diff_dst, aux, diff_src. */
@@ -223,10 +225,10 @@ static crema_status lrn_bwd(const cr_cuda_call *call) {
   const int64_t count = cr_cuda_count(call->desc, 0);
   args.dy = cr_cuda_f32(call, 2);
   args.out = cr_cuda_f32(call, 4);
-  args.ratio = cr_cuda_scratch(call, 0);
-  args.first = cr_cuda_scratch(call, (size_t)count * sizeof(float));
-  CR_TRY(cr_cuda_each(call->context, CR_BODY_lrn_bwd_terms, &args, count));
-  return cr_cuda_each(call->context, CR_BODY_lrn_bwd, &args, count);
+  args.ratio = cr_cuda_scratchpad(call, 0);
+  args.first = cr_cuda_scratchpad(call, (size_t)count * sizeof(float));
+  CR_TRY(cr_cuda_each(call->context, CR_DEVICE_FUNCTION_lrn_bwd_terms, &args, count));
+  return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_lrn_bwd, &args, count);
 }
 
 CR_CUDA_ROW(pool_fwd_f32_cuda, POOL_FWD, pool_fwd, .plan = pool_fwd_plan,

@@ -9,13 +9,15 @@
 extern "C" {
 #endif
 
-/* Starts a CR_EACH body over `count` > 0 elements. cudaErrorInvalidValue for a CR_TEAM body. */
-cudaError_t cr_cuda_start_each(int body, cudaStream_t stream, const void *args, int64_t count);
+/* Starts a CR_EACH device function over `count` > 0 elements. cudaErrorInvalidValue for a
+ * CR_THREAD_BLOCK device function. */
+cudaError_t cr_cuda_start_each(int function, cudaStream_t stream, const void *args, int64_t count);
 
-/* Starts a CR_TEAM body over `segments` > 0 segments with teams of `lanes` threads: 1, or a
- * multiple of 32 up to 1024. cudaErrorInvalidValue for a CR_EACH body. */
-cudaError_t cr_cuda_start_teams(int body, cudaStream_t stream, const void *args, int64_t segments,
-                                int lanes);
+/* Starts a CR_THREAD_BLOCK device function over `segments` > 0 segments with thread blocks of
+ * `lanes` threads: 1, or a multiple of 32 up to 1024. cudaErrorInvalidValue for a CR_EACH device
+ * function. */
+cudaError_t cr_cuda_start_thread_blocks(int function, cudaStream_t stream, const void *args,
+                                        int64_t segments, int lanes);
 
 #ifdef __cplusplus
 }

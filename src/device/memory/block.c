@@ -51,7 +51,7 @@ static crema_status report_block(cr_block *block) {
   *e = (entry){.address = block->address, .bytes = block->bytes};
   pthread_mutex_lock(&report.lock);
   *find_entry(block->address) = e;
-  report.total.blocks++;
+  ++report.total.blocks;
   report.total.bytes += block->bytes;
   pthread_mutex_unlock(&report.lock);
   return CREMA_OK;
@@ -63,7 +63,7 @@ static crema_status unreport_block(const cr_block *block) {
   entry **link = find_entry(block->address), *e = *link;
   if (e != NULL) {
     *link = e->next;
-    report.total.blocks--;
+    --report.total.blocks;
     report.total.bytes -= e->bytes;
   }
   pthread_mutex_unlock(&report.lock);

@@ -87,7 +87,7 @@ crema_status cr_pool_mode_parse(const char *text, cr_pool_mode *out) {
                {"bins", CR_POOL_BINS},
                {"cub", CR_POOL_CUB},
                {"thc", CR_POOL_THC}};
-  for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+  for (size_t i = 0; i < sizeof known / sizeof known[0]; ++i) {
     if (strcmp(text, known[i].name) == 0) {
       *out = known[i].mode;
       return CREMA_OK;
@@ -170,7 +170,7 @@ static void note_failed(cr_pool *pool, size_t bytes) {
 
 static size_t idle_bytes(cr_pool *pool) {
   size_t bytes = 0;
-  for (int i = 0; i < SHARDS; i++) {
+  for (int i = 0; i < SHARDS; ++i) {
     pthread_mutex_lock(&pool->shard[i].lock);
     bytes += pool->shard[i].idle_bytes;
     pthread_mutex_unlock(&pool->shard[i].lock);
@@ -245,7 +245,7 @@ static void driver_free(cr_pool *pool, block *b) {
 
 static int bin_of(const cr_pool *pool, size_t bytes) {
   if (pool->options.mode == CR_POOL_NONE) return NO_BIN;
-  for (unsigned b = pool->options.min_bin; b <= pool->options.max_bin; b++) {
+  for (unsigned b = pool->options.min_bin; b <= pool->options.max_bin; ++b) {
     if (bytes <= pool->bin_bytes[b]) return (int)b;
   }
   return NO_BIN;
@@ -285,7 +285,7 @@ static block *take_from_shard(cr_pool *pool, shard *s, int bin, uint64_t user) {
   block *found = NULL, *before = NULL;
   pthread_mutex_lock(&s->lock);
   block *b = s->bin[bin];
-  for (int looked = 0; b != NULL && looked < LOOK_AT && found == NULL; looked++) {
+  for (int looked = 0; b != NULL && looked < LOOK_AT && found == NULL; ++looked) {
     if (is_ready(pool, b, user)) {
       found = b;
     } else {
@@ -299,11 +299,11 @@ static block *take_from_shard(cr_pool *pool, shard *s, int bin, uint64_t user) {
     } else {
       set_bin(s, bin, found->next);
     }
-    s->idle_blocks--;
+    --s->idle_blocks;
     s->idle_bytes -= found->bytes;
-    s->live_blocks++;
+    ++s->live_blocks;
     s->live_bytes += found->bytes;
-    s->cached++;
+    ++s->cached;
   }
   pthread_mutex_unlock(&s->lock);
   return found;
@@ -312,7 +312,7 @@ static block *take_from_shard(cr_pool *pool, shard *s, int bin, uint64_t user) {
 static block *take_idle(cr_pool *pool, int bin, uint64_t user) {
   if (bin == NO_BIN) return NULL;
   unsigned mine = own_shard();
-  for (unsigned i = 0; i < SHARDS; i++) {
+  for (unsigned i = 0; i < SHARDS; ++i) {
     shard *s = &pool->shard[(mine + i) % SHARDS];
     block *b = holds(s, bin) ? take_from_shard(pool, s, bin, user) : NULL;
     if (b != NULL) return b;
@@ -325,9 +325,9 @@ static void put_idle(cr_pool *pool, block *b) {
   pthread_mutex_lock(&s->lock);
   b->next = s->bin[b->bin];
   set_bin(s, b->bin, b);
-  s->idle_blocks++;
+  ++s->idle_blocks;
   s->idle_bytes += b->bytes;
-  s->live_blocks--;
+  --s->live_blocks;
   s->live_bytes -= b->bytes;
   pthread_mutex_unlock(&s->lock);
 }
@@ -347,7 +347,7 @@ static block *empty_bin(shard *s, int bin) {
   block *list = s->bin[bin];
   set_bin(s, bin, NULL);
   for (const block *b = list; b != NULL; b = b->next) {
-    s->idle_blocks--;
+    --s->idle_blocks;
     s->idle_bytes -= b->bytes;
   }
   pthread_mutex_unlock(&s->lock);
@@ -356,8 +356,8 @@ static block *empty_bin(shard *s, int bin) {
 
 size_t cr_pool_trim(cr_pool *pool) {
   size_t bytes = 0;
-  for (unsigned i = 0; i < SHARDS; i++) {
-    for (int bin = 0; bin < MAX_BINS; bin++) {
+  for (unsigned i = 0; i < SHARDS; ++i) {
+    for (int bin = 0; bin < MAX_BINS; ++bin) {
       for (block *b = empty_bin(&pool->shard[i], bin); b != NULL;) {
         block *next = b->next;
         bytes += b->bytes;
@@ -499,8 +499,8 @@ cr_pool_info cr_pool_describe(cr_pool *pool) {
                        .driver_queries = atomic_load(&pool->driver_queries),
                        .flushes = atomic_load(&pool->flushes)};
   /* All at once, because a block may come in one shard and go in another. */
-  for (int i = 0; i < SHARDS; i++) pthread_mutex_lock(&pool->shard[i].lock);
-  for (int i = 0; i < SHARDS; i++) {
+  for (int i = 0; i < SHARDS; ++i) pthread_mutex_lock(&pool->shard[i].lock);
+  for (int i = 0; i < SHARDS; ++i) {
     const shard *s = &pool->shard[i];
     info.live_blocks += s->live_blocks;
     info.live_bytes += s->live_bytes;
@@ -508,7 +508,7 @@ cr_pool_info cr_pool_describe(cr_pool *pool) {
     info.idle_bytes += s->idle_bytes;
     info.cached += s->cached;
   }
-  for (int i = 0; i < SHARDS; i++) pthread_mutex_unlock(&pool->shard[i].lock);
+  for (int i = 0; i < SHARDS; ++i) pthread_mutex_unlock(&pool->shard[i].lock);
   pthread_mutex_lock(&pool->info_lock);
   info.peak_bytes = pool->peak_held_bytes;
   pthread_mutex_unlock(&pool->info_lock);
@@ -519,7 +519,7 @@ cr_pool_info cr_pool_describe(cr_pool *pool) {
 
 static void set_bins(cr_pool *pool) {
   size_t bytes = 1;
-  for (unsigned b = 0; b < MAX_BINS; b++) {
+  for (unsigned b = 0; b < MAX_BINS; ++b) {
     pool->bin_bytes[b] = bytes;
     bytes = bytes > SIZE_MAX / pool->options.growth ? SIZE_MAX : bytes * pool->options.growth;
   }
@@ -536,8 +536,8 @@ crema_status cr_pool_create(crema_device *device, const cr_pool_options *options
   pool->device = device;
   pool->options = *options;
   set_bins(pool);
-  for (int i = 0; i < SHARDS; i++) pthread_mutex_init(&pool->shard[i].lock, NULL);
-  for (int i = 0; i < BUCKET_LOCKS; i++) pthread_mutex_init(&pool->bucket_lock[i].lock, NULL);
+  for (int i = 0; i < SHARDS; ++i) pthread_mutex_init(&pool->shard[i].lock, NULL);
+  for (int i = 0; i < BUCKET_LOCKS; ++i) pthread_mutex_init(&pool->bucket_lock[i].lock, NULL);
   pthread_mutex_init(&pool->info_lock, NULL);
   pthread_mutex_lock(&pool->info_lock);
   ask_driver(pool);
@@ -550,7 +550,7 @@ crema_status cr_pool_create(crema_device *device, const cr_pool_options *options
 void cr_pool_destroy(cr_pool *pool) {
   if (pool == NULL) return;
   cr_pool_trim(pool);
-  for (int i = 0; i < BUCKETS; i++) {
+  for (int i = 0; i < BUCKETS; ++i) {
     for (block *b = pool->bucket[i]; b != NULL;) {
       block *next = b->next;
       cr_tracking_remove(pool->device, b->bytes, b->counted);
@@ -559,7 +559,7 @@ void cr_pool_destroy(cr_pool *pool) {
     }
   }
   pthread_mutex_destroy(&pool->info_lock);
-  for (int i = 0; i < BUCKET_LOCKS; i++) pthread_mutex_destroy(&pool->bucket_lock[i].lock);
-  for (int i = 0; i < SHARDS; i++) pthread_mutex_destroy(&pool->shard[i].lock);
+  for (int i = 0; i < BUCKET_LOCKS; ++i) pthread_mutex_destroy(&pool->bucket_lock[i].lock);
+  for (int i = 0; i < SHARDS; ++i) pthread_mutex_destroy(&pool->shard[i].lock);
   free(pool);
 }

@@ -28,8 +28,8 @@ static cr_tracking_totals *totals_of(const crema_device *device) {
 void cr_tracking_enable(bool on) {
   pthread_mutex_lock(&tracking.lock);
   if (!on) {
-    for (int t = 0; t < TYPES; t++) {
-      for (int d = 0; d < DEVICES; d++) tracking.device[t][d] = (cr_tracking_totals){0};
+    for (int t = 0; t < TYPES; ++t) {
+      for (int d = 0; d < DEVICES; ++d) tracking.device[t][d] = (cr_tracking_totals){0};
     }
     tracking.all = (cr_tracking_totals){0};
     tracking.reported = 0;
@@ -67,7 +67,7 @@ bool cr_tracking_add(const crema_device *device, size_t bytes) {
     report = total > tracking.reported + REPORT_GROWTH;
     if (report) {
       tracking.reported = total;
-      tracking.reports++;
+      ++tracking.reports;
     }
   }
   pthread_mutex_unlock(&tracking.lock);

@@ -80,7 +80,7 @@ crema_status cr_workspace_reserve_search(cr_workspace *workspace, size_t reserve
 crema_status cr_workspace_choose(cr_workspace *workspace, const cr_algorithm *table, int count,
                                  int *id) {
   const cr_algorithm *best = NULL;
-  for (int i = 0; i < count; i++) {
+  for (int i = 0; i < count; ++i) {
     const cr_algorithm *a = &table[i];
     if (a->bytes > workspace->bytes) continue;
     bool better = best == NULL || a->seconds < best->seconds ||
@@ -98,7 +98,8 @@ crema_status cr_workspace_choose(cr_workspace *workspace, const cr_algorithm *ta
 
 crema_status cr_context_choose(crema_context *context, const cr_algorithm *table, int count,
                                int *id) {
-  cr_workspace w = {.device = context->device, .bytes = cr_device_scratch_bytes(context->device)};
+  cr_workspace w = {.device = context->device,
+                    .bytes = cr_device_scratchpad_bytes(context->device)};
   CR_TRY(cr_workspace_budget(&w, 0, 1, &w.bytes));
   crema_devptr memory = {0};
   for (;;) {
@@ -114,7 +115,7 @@ crema_status cr_context_choose(crema_context *context, const cr_algorithm *table
 
 crema_status cr_workspace_end_backward(cr_workspace *workspace) {
   enum { PASSES = 2 };
-  if (workspace->passes < PASSES) workspace->passes++;
+  if (workspace->passes < PASSES) ++workspace->passes;
   if (workspace->passes < PASSES || workspace->bytes <= workspace->needed) return CREMA_OK;
   cr_workspace_release(workspace);
   return cr_workspace_reserve(workspace, workspace->needed);

@@ -52,9 +52,9 @@ crema_status cr_workspace_reserve_search(cr_workspace *workspace, size_t reserve
 crema_status cr_workspace_choose(cr_workspace *workspace, const cr_algorithm *table, int count,
                                  int *id) CREMA_MUST_USE;
 
-/* As cr_workspace_choose, for a user of the context's scratch memory (cr_context_workspace), which
+/* As cr_workspace_choose, for a user of the context's scratchpad (cr_context_workspace), which
  * afterwards is as large as the chosen one needs. Its budget is that of a workspace that has what
- * is scratch memory already; when the device has less than it says, what needs less is chosen.
+ * is scratchpad already; when the device has less than it says, what needs less is chosen.
  * Errors: CREMA_E_UNSUPPORTED when no algorithm works with what there is. */
 crema_status cr_context_choose(crema_context *context, const cr_algorithm *table, int count,
                                int *id) CREMA_MUST_USE;

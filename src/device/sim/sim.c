@@ -27,9 +27,9 @@ sim_world cr_sim_world = {.lock = PTHREAD_MUTEX_INITIALIZER, .progress = PTHREAD
 
 cr_sim_options cr_sim_defaults(void) {
   cr_sim_options options = {.devices = 1, .memory = (size_t)4 << 30};
-  for (int a = 0; a < CR_SIM_MAX_DEVICES; a++) {
+  for (int a = 0; a < CR_SIM_MAX_DEVICES; ++a) {
     options.board[a] = a;
-    for (int b = 0; b < CR_SIM_MAX_DEVICES; b++) options.peer[a][b] = a != b;
+    for (int b = 0; b < CR_SIM_MAX_DEVICES; ++b) options.peer[a][b] = a != b;
   }
   return options;
 }
@@ -40,10 +40,10 @@ static bool parse_number(const char *text, double thousand, double *out) {
   double value = strtod(text, &end);
   if (end == text || !(value >= 0) || isinf(value)) return false;
   static const char units[] = "KMG";
-  for (int i = 0; i < 3 && *end != '\0'; i++) {
+  for (int i = 0; i < 3 && *end != '\0'; ++i) {
     value *= thousand;
     if (*end == units[i]) {
-      end++;
+      ++end;
       *out = value;
       return *end == '\0' && !isinf(value);
     }
@@ -135,7 +135,7 @@ static crema_status start_locked(const cr_sim_options *options) {
   }
   w->options = *options;
   CR_TRY(reserve_memory(w));
-  for (int i = 0; i < CR_SIM_MAX_DEVICES; i++) w->device[i] = (sim_device){.index = i};
+  for (int i = 0; i < CR_SIM_MAX_DEVICES; ++i) w->device[i] = (sim_device){.index = i};
   memset(w->count, 0, sizeof w->count);
   memset(w->byte_count, 0, sizeof w->byte_count);
   memset(&w->host, 0, sizeof w->host);
@@ -171,7 +171,7 @@ bool cr_sim_running(void) {
 static cr_sim_leaks count_leaks(void) {
   sim_world *w = &cr_sim_world;
   cr_sim_leaks leaks = {0};
-  for (int i = 0; i < w->options.devices; i++) {
+  for (int i = 0; i < w->options.devices; ++i) {
     const sim_device *d = &w->device[i];
     if (d->device == NULL || d->device->pool == NULL) continue;
     cr_pool_info info = cr_pool_describe(d->device->pool);
@@ -198,7 +198,7 @@ void cr_sim_stop(cr_sim_leaks *leaks) {
   found.events = w->events;
   cr_sim_end_streams();
   sim_lock();
-  for (size_t i = 0; i < w->pinned_count; i++) cr_host_free(w->pinned[i].data);
+  for (size_t i = 0; i < w->pinned_count; ++i) cr_host_free(w->pinned[i].data);
   cr_sim_free_kept();
   free(w->pinned);
   w->pinned = NULL;
@@ -206,7 +206,7 @@ void cr_sim_stop(cr_sim_leaks *leaks) {
   free(w->log);
   w->log = NULL;
   w->log_size = w->log_capacity = 0;
-  for (int i = 0; i < CR_SIM_MAX_DEVICES; i++) free(w->device[i].block);
+  for (int i = 0; i < CR_SIM_MAX_DEVICES; ++i) free(w->device[i].block);
   size_t bytes = w->span * (size_t)(w->options.devices > 0 ? w->options.devices : 1);
   munmap(w->addresses, bytes);
   munmap(w->bytes, bytes);
@@ -256,7 +256,7 @@ static crema_status sim_count(int *out) {
   int devices = running ? cr_sim_world.options.devices : 0;
   crema_status failure = running ? cr_sim_world.options.count_failure : CREMA_OK;
   /* Counted, not logged: there is no device yet that it could be logged for. */
-  if (running) cr_sim_world.count[CR_SIM_COUNT][0]++;
+  if (running) ++cr_sim_world.count[CR_SIM_COUNT][0];
   sim_unlock();
   *out = 0;
   if (failure != CREMA_OK) return cr_fail(failure, "simulated driver failure");

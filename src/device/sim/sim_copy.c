@@ -106,12 +106,13 @@ crema_status cr_sim_zero(crema_context *context, crema_devptr memory, size_t byt
   return status;
 }
 
-static size_t form_bytes(int64_t count, cr_form form) {
-  return form.layout != NULL ? form.layout->bytes : (size_t)count * crema_dtype_size(form.type);
+static size_t format_bytes(int64_t count, cr_format format) {
+  return format.layout != NULL ? format.layout->bytes
+                               : (size_t)count * crema_dtype_size(format.type);
 }
 
-crema_status cr_sim_convert(crema_context *context, int64_t count, cr_form dst_form,
-                            crema_devptr dst, cr_form src_form, crema_devptr src) {
+crema_status cr_sim_convert(crema_context *context, int64_t count, cr_format dst_format,
+                            crema_devptr dst, cr_format src_format, crema_devptr src) {
   if (count == 0) return CREMA_OK;
   sim_stream *stream = cr_sim_stream(context);
   sim_task task = {.kind = SIM_TASK_CONVERT, .op = CR_SIM_CONVERT};
@@ -120,20 +121,20 @@ crema_status cr_sim_convert(crema_context *context, int64_t count, cr_form dst_f
   crema_status status = cr_sim_note(&(cr_sim_record){.op = CR_SIM_CONVERT,
                                                      .device = stream->device->index,
                                                      .stream = context->id,
-                                                     .bytes = form_bytes(count, dst_form),
+                                                     .bytes = format_bytes(count, dst_format),
                                                      .dst = dst.address,
                                                      .src = src.address},
                                     &task.fault);
   if (status == CREMA_OK) {
-    status = resolve(stream, true, src.address, form_bytes(count, src_form), false, &from);
+    status = resolve(stream, true, src.address, format_bytes(count, src_format), false, &from);
   }
   if (status == CREMA_OK) {
-    status = resolve(stream, true, dst.address, form_bytes(count, dst_form), true, &to);
+    status = resolve(stream, true, dst.address, format_bytes(count, dst_format), true, &to);
   }
   if (status == CREMA_OK) {
     task.u.convert.count = count;
-    task.u.convert.dst_form = dst_form;
-    task.u.convert.src_form = src_form;
+    task.u.convert.dst_format = dst_format;
+    task.u.convert.src_format = src_format;
     task.u.convert.dst.address = (uintptr_t)to;
     task.u.convert.src.address = (uintptr_t)from;
     status = cr_sim_submit(stream, &task);
@@ -193,8 +194,8 @@ crema_status cr_sim_execute(sim_stream *stream, sim_task *task) {
       return CREMA_OK;
     case SIM_TASK_CONVERT:
       return stream->cpu->device->backend->convert(stream->cpu, task->u.convert.count,
-                                                   task->u.convert.dst_form, task->u.convert.dst,
-                                                   task->u.convert.src_form, task->u.convert.src);
+                                                   task->u.convert.dst_format, task->u.convert.dst,
+                                                   task->u.convert.src_format, task->u.convert.src);
     case SIM_TASK_KERNEL: return cr_sim_execute_kernel(stream, task);
     case SIM_TASK_WAIT:
     case SIM_TASK_RECORD: break;

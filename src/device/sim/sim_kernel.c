@@ -46,10 +46,10 @@ static char access_of(cr_op_kind op, int i, int count) {
 }
 
 static size_t argument_bytes(const sim_plan *plan, int i) {
-  cr_form form = plan->inner.form[i];
-  if (form.layout != NULL) return form.layout->bytes;
+  cr_format format = plan->inner.format[i];
+  if (format.layout != NULL) return format.layout->bytes;
   const crema_shape *shape = &plan->inner.desc->arg[i].shape;
-  return (size_t)crema_shape_count(shape, 0, shape->axes) * crema_dtype_size(form.type);
+  return (size_t)crema_shape_count(shape, 0, shape->axes) * crema_dtype_size(format.type);
 }
 
 /* ---- plan ---- */
@@ -124,7 +124,7 @@ static crema_status translate(sim_stream *stream, crema_devptr memory, size_t by
 static crema_status fill_call(sim_stream *stream, sim_kernel_call *call, const crema_devptr *buffer,
                               const bool *accumulate, crema_devptr workspace) {
   const sim_plan *plan = call->plan;
-  for (int i = 0; i < call->args; i++) {
+  for (int i = 0; i < call->args; ++i) {
     buffers(call)[i] = (crema_devptr){0};
     accumulates(call)[i] = accumulate != NULL && accumulate[i];
     if (buffer[i].address == 0) continue;
@@ -188,7 +188,7 @@ void cr_sim_make_kernels(void) {
   const cr_kernel *const *given = cr_sim_world.options.kernels;
   const cr_kernel *const *cpu = given != NULL ? given : cr_backend_cpu.kernels;
   int count = 0;
-  for (; cpu[count] != NULL && count < MAX_KERNELS; count++) {
+  for (; cpu[count] != NULL && count < MAX_KERNELS; ++count) {
     sim_rows[count].cpu = cpu[count];
     sim_rows[count].kernel = *cpu[count];
     sim_rows[count].kernel.plan = plan_row;

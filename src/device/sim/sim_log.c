@@ -27,7 +27,7 @@ static void log_record(sim_world *w, const cr_sim_record *record) {
 }
 
 static crema_status hit_fault(sim_world *w, const cr_sim_record *record, crema_status *late) {
-  for (int i = 0; i < w->faults; i++) {
+  for (int i = 0; i < w->faults; ++i) {
     sim_fault *fault = &w->fault[i];
     if (fault->op != CR_SIM_ANY && fault->op != record->op) continue;
     if (--fault->nth > 0) continue;
@@ -45,7 +45,7 @@ static crema_status hit_fault(sim_world *w, const cr_sim_record *record, crema_s
 
 crema_status cr_sim_note(const cr_sim_record *record, crema_status *late) {
   sim_world *w = &cr_sim_world;
-  w->count[record->op][record->device]++;
+  ++w->count[record->op][record->device];
   w->byte_count[record->op][record->device] += record->bytes;
   log_record(w, record);
   if (w->unloading) return cr_fail(CREMA_E_CLOSED, "the simulated driver has been unloaded");
@@ -81,7 +81,7 @@ void cr_sim_clear_faults(void) {
 
 static uint64_t sum_over(uint64_t counts[CR_SIM_MAX_DEVICES], int device) {
   uint64_t sum = 0;
-  for (int d = 0; d < CR_SIM_MAX_DEVICES; d++) sum += device < 0 || d == device ? counts[d] : 0;
+  for (int d = 0; d < CR_SIM_MAX_DEVICES; ++d) sum += device < 0 || d == device ? counts[d] : 0;
   return sum;
 }
 

@@ -43,7 +43,7 @@ static long find_block(const sim_device *device, size_t offset) {
 }
 
 static char *pinned_bytes_of(uintptr_t address, size_t bytes) {
-  for (size_t i = 0; i < cr_sim_world.pinned_count; i++) {
+  for (size_t i = 0; i < cr_sim_world.pinned_count; ++i) {
     const sim_pinned *p = &cr_sim_world.pinned[i];
     size_t offset = address - (uintptr_t)p->data;
     if (address >= (uintptr_t)p->data && offset <= p->bytes && bytes <= p->bytes - offset) {
@@ -81,7 +81,7 @@ bool cr_sim_peek(crema_devptr memory, void *out, size_t bytes) {
  */
 static bool find_gap(const sim_device *device, size_t bytes, size_t *at, size_t *offset) {
   size_t end = 0;
-  for (size_t i = 0; i <= device->blocks; i++) {
+  for (size_t i = 0; i <= device->blocks; ++i) {
     size_t next = i < device->blocks ? device->block[i].offset : cr_sim_world.span;
     if (next - end >= bytes) {
       *at = i;
@@ -113,7 +113,7 @@ static crema_status take_block(sim_device *device, size_t bytes, size_t *offset)
   memmove(&device->block[at + 1], &device->block[at],
           (device->blocks - at) * sizeof device->block[0]);
   device->block[at] = (sim_block){.offset = *offset, .bytes = bytes};
-  device->blocks++;
+  ++device->blocks;
   device->used += rounded;
   return CREMA_OK;
 }
@@ -164,7 +164,7 @@ void cr_sim_free(crema_device *device, crema_devptr memory) {
     (void)madvise((void *)low, high - low, MADV_DONTNEED);
   }
   memmove(&d->block[at], &d->block[at + 1], (d->blocks - (size_t)at - 1) * sizeof d->block[0]);
-  d->blocks--;
+  --d->blocks;
   d->used -= (block.bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
   sim_unlock();
 }
@@ -254,7 +254,7 @@ void cr_sim_host_free(crema_device *device, void *memory) {
           .op = CR_SIM_HOST_FREE, .device = cr_sim_device(device)->index, .src = (uintptr_t)memory},
       NULL);
   size_t at = 0;
-  while (at < w->pinned_count && w->pinned[at].data != memory) at++;
+  while (at < w->pinned_count && w->pinned[at].data != memory) ++at;
   if (w->unloading) {
     /* The driver's memory went with it. */
   } else if (at == w->pinned_count) {
@@ -271,7 +271,7 @@ void cr_sim_host_free(crema_device *device, void *memory) {
 
 void cr_sim_free_kept(void) {
   sim_world *w = &cr_sim_world;
-  for (size_t i = 0; i < w->kept_count; i++) cr_host_free(w->kept[i]);
+  for (size_t i = 0; i < w->kept_count; ++i) cr_host_free(w->kept[i]);
   free(w->kept);
   w->kept = NULL;
   w->kept_count = 0;
@@ -280,7 +280,7 @@ void cr_sim_free_kept(void) {
 bool cr_sim_is_pinned(const void *memory) {
   sim_lock();
   bool found = false;
-  for (size_t i = 0; i < cr_sim_world.pinned_count; i++) {
+  for (size_t i = 0; i < cr_sim_world.pinned_count; ++i) {
     found = found || cr_sim_world.pinned[i].data == memory;
   }
   sim_unlock();

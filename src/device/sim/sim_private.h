@@ -82,7 +82,7 @@ typedef struct sim_task {
     } copy;
     struct {
       int64_t count;
-      cr_form dst_form, src_form;
+      cr_format dst_format, src_format;
       crema_devptr dst, src;
     } convert;
     struct {
@@ -228,8 +228,8 @@ crema_status cr_sim_event_finish(cr_native_event *event);
 crema_status cr_sim_copy(crema_context *context, cr_copy_kind kind, uintptr_t dst, uintptr_t src,
                          size_t bytes);
 crema_status cr_sim_zero(crema_context *context, crema_devptr memory, size_t bytes);
-crema_status cr_sim_convert(crema_context *context, int64_t count, cr_form dst_form,
-                            crema_devptr dst, cr_form src_form, crema_devptr src);
+crema_status cr_sim_convert(crema_context *context, int64_t count, cr_format dst_format,
+                            crema_devptr dst, cr_format src_format, crema_devptr src);
 /* Does the work of a task. Without the lock. */
 crema_status cr_sim_execute(sim_stream *stream, sim_task *task);
 

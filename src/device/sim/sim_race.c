@@ -18,7 +18,7 @@ static bool overlap(const sim_access *a, uintptr_t low, uintptr_t high) {
  */
 static void forget_done(sim_world *w) {
   size_t kept = 0;
-  for (size_t i = 0; i < w->accesses; i++) {
+  for (size_t i = 0; i < w->accesses; ++i) {
     const sim_access *a = &w->access[i];
     if (w->host.done[a->stream] < a->number) w->access[kept++] = *a;
   }
@@ -27,7 +27,7 @@ static void forget_done(sim_world *w) {
 
 void cr_sim_report_race(const char *what, uintptr_t address) {
   sim_world *w = &cr_sim_world;
-  w->races++;
+  ++w->races;
   snprintf(w->race_text, sizeof w->race_text, "%s at %#zx", what, (size_t)address);
 }
 
@@ -35,7 +35,7 @@ void cr_sim_note_access(sim_stream *stream, uintptr_t low, size_t bytes, bool wr
   sim_world *w = &cr_sim_world;
   if (!w->options.check_races || bytes == 0 || !is_tracked(stream)) return;
   forget_done(w);
-  for (size_t i = 0; i < w->accesses; i++) {
+  for (size_t i = 0; i < w->accesses; ++i) {
     const sim_access *a = &w->access[i];
     if (a->host != host || !overlap(a, low, low + bytes) || !(write || a->write)) continue;
     if (a->stream == stream->index || stream->clock.done[a->stream] >= a->number) continue;
@@ -45,7 +45,7 @@ void cr_sim_note_access(sim_stream *stream, uintptr_t low, size_t bytes, bool wr
   }
   if (w->accesses == SIM_ACCESSES) {
     memmove(&w->access[0], &w->access[1], (SIM_ACCESSES - 1) * sizeof w->access[0]);
-    w->accesses--;
+    --w->accesses;
   }
   uint64_t number = stream->first + atomic_load(&stream->count);
   w->access[w->accesses++] = (sim_access){.low = low,
@@ -65,7 +65,7 @@ uint64_t cr_sim_checksum(const void *memory, size_t bytes) {
     memcpy(&word, p, sizeof word);
     sum = sum * 0x9e3779b97f4a7c15u + word;
   }
-  for (; bytes > 0; bytes--) sum = sum * 0x9e3779b97f4a7c15u + *p++;
+  for (; bytes > 0; --bytes) sum = sum * 0x9e3779b97f4a7c15u + *p++;
   return sum;
 }
 
@@ -74,7 +74,7 @@ static void check_host(uintptr_t low, size_t bytes, bool change, bool host, cons
   sim_world *w = &cr_sim_world;
   if (!w->options.check_races || bytes == 0) return;
   forget_done(w);
-  for (size_t i = 0; i < w->accesses; i++) {
+  for (size_t i = 0; i < w->accesses; ++i) {
     const sim_access *a = &w->access[i];
     if (a->host == host && overlap(a, low, low + bytes) && (change || a->write)) {
       cr_sim_report_race(what, low > a->low ? low : a->low);

@@ -15,7 +15,7 @@ sim_stream *cr_sim_stream(const crema_context *context) {
 /* ---- clocks ---- */
 
 static void join_clock(sim_clock *into, const sim_clock *other) {
-  for (int i = 0; i < SIM_CLOCKS; i++) {
+  for (int i = 0; i < SIM_CLOCKS; ++i) {
     if (other->done[i] > into->done[i]) into->done[i] = other->done[i];
   }
 }
@@ -62,7 +62,7 @@ static void run_task(sim_stream *stream, const sim_task *oldest) {
   }
   free_task(&task);
   stream->running = false;
-  stream->first++;
+  ++stream->first;
   atomic_fetch_sub(&stream->count, 1);
   atomic_store(&stream->done, task.number);
   if (cr_sim_world.waiters > 0) pthread_cond_broadcast(&cr_sim_world.progress);
@@ -70,9 +70,9 @@ static void run_task(sim_stream *stream, const sim_task *oldest) {
 
 static void wait_for_progress(void) {
   sim_world *w = &cr_sim_world;
-  w->waiters++;
+  ++w->waiters;
   pthread_cond_wait(&w->progress, &w->lock);
-  w->waiters--;
+  --w->waiters;
 }
 
 static void pause_shortly(void) {
@@ -93,7 +93,7 @@ static crema_status work(void *arg) {
     } else {
       /* A host that queues one small task after the other comes back within microseconds. */
       sim_unlock();
-      for (int i = 0; i < SPINS && atomic_load(&stream->count) == 0; i++) pause_shortly();
+      for (int i = 0; i < SPINS && atomic_load(&stream->count) == 0; ++i) pause_shortly();
       sim_lock();
       if (atomic_load(&stream->count) == 0 && !stream->stop) {
         pthread_cond_wait(&stream->arrived, &cr_sim_world.lock);
@@ -114,7 +114,7 @@ static sim_stream *held_up_by(const sim_stream *stream) {
 /* Stepped streams: runs one task that brings `stream` forward, on whatever stream that is. */
 static void push_forward(sim_stream *stream) {
   sim_task *task = runnable(stream);
-  for (size_t depth = 0; task == NULL && depth <= cr_sim_world.streams; depth++) {
+  for (size_t depth = 0; task == NULL && depth <= cr_sim_world.streams; ++depth) {
     sim_stream *next = held_up_by(stream);
     if (next == NULL) break;
     stream = next;
@@ -142,7 +142,7 @@ void cr_sim_wait_for(sim_stream *stream, uint64_t number) {
     while (atomic_load(&stream->done) < number && help(stream)) {
     }
     sim_unlock();
-    for (int i = 0; i < SPINS && atomic_load(&stream->done) < number; i++) pause_shortly();
+    for (int i = 0; i < SPINS && atomic_load(&stream->done) < number; ++i) pause_shortly();
     sim_lock();
   }
   while (atomic_load(&stream->done) < number) {
@@ -171,7 +171,7 @@ bool cr_sim_step_any(uint32_t choice) {
   sim_world *w = &cr_sim_world;
   sim_lock();
   bool done = false;
-  for (size_t i = 0; i < w->streams && !done; i++) {
+  for (size_t i = 0; i < w->streams && !done; ++i) {
     done = step(w->stream[(choice + i) % w->streams]);
   }
   sim_unlock();
@@ -195,7 +195,7 @@ static crema_status grow(sim_stream *stream) {
   size_t capacity = stream->capacity > 0 ? 2 * stream->capacity : FIRST_CAPACITY;
   sim_task *ring = calloc(capacity, sizeof *ring);
   if (ring == NULL) return cr_fail_memory(capacity * sizeof *ring, "a simulated stream");
-  for (size_t i = 0; i < atomic_load(&stream->count); i++) {
+  for (size_t i = 0; i < atomic_load(&stream->count); ++i) {
     uint64_t number = stream->first + i;
     ring[number % capacity] = stream->ring[number % stream->capacity];
   }
@@ -251,7 +251,7 @@ fail:
 static crema_status open_stream(sim_device *device, uint64_t context, sim_stream **out) {
   sim_world *w = &cr_sim_world;
   sim_stream *stream = NULL;
-  for (size_t i = 0; i < w->streams && stream == NULL; i++) {
+  for (size_t i = 0; i < w->streams && stream == NULL; ++i) {
     if (!w->stream[i]->open) stream = w->stream[i];
   }
   if (stream == NULL) CR_TRY(make_stream(&stream));
@@ -259,7 +259,7 @@ static crema_status open_stream(sim_device *device, uint64_t context, sim_stream
   stream->device = device;
   stream->context = context;
   stream->failure = CREMA_OK;
-  w->open_streams++;
+  ++w->open_streams;
   *out = stream;
   return CREMA_OK;
 }
@@ -316,13 +316,13 @@ void cr_sim_context_close(crema_context *context) {
       NULL);
   set_clock(&cr_sim_world.host, stream, atomic_load(&stream->done));
   stream->open = false;
-  cr_sim_world.open_streams--;
+  --cr_sim_world.open_streams;
   sim_unlock();
 }
 
 void cr_sim_end_streams(void) {
   sim_world *w = &cr_sim_world;
-  for (size_t i = 0; i < w->streams; i++) {
+  for (size_t i = 0; i < w->streams; ++i) {
     sim_stream *stream = w->stream[i];
     sim_lock();
     stream->stop = true;
@@ -387,7 +387,7 @@ crema_status cr_sim_event_create(crema_device *device, cr_native_event **out) {
   cr_native_event *event = calloc(1, sizeof *event);
   if (event == NULL) return cr_fail_memory(sizeof *event, "an event");
   sim_lock();
-  cr_sim_world.events++;
+  ++cr_sim_world.events;
   sim_unlock();
   *out = event;
   return CREMA_OK;
@@ -396,7 +396,7 @@ crema_status cr_sim_event_create(crema_device *device, cr_native_event **out) {
 void cr_sim_event_destroy(cr_native_event *event) {
   if (event == NULL) return;
   sim_lock();
-  cr_sim_world.events--;
+  --cr_sim_world.events;
   sim_unlock();
   free(event);
 }

@@ -16,19 +16,19 @@ typedef struct fill_target {
 } fill_target;
 
 static void draw_uniform(const fill_target *target, float low, float high) {
-  for (int64_t i = 0; i < target->count; i++) {
+  for (int64_t i = 0; i < target->count; ++i) {
     target->value[i] = low + (high - low) * cr_mt19937_uniform(target->rng);
   }
 }
 
 static void draw_gaussian(const fill_target *target, float mean, float deviation) {
-  for (int64_t i = 0; i < target->count; i++) {
+  for (int64_t i = 0; i < target->count; ++i) {
     target->value[i] = mean + deviation * cr_mt19937_normal(target->rng);
   }
 }
 
 static crema_status fill_constant(const fill_target *target) {
-  for (int64_t i = 0; i < target->count; i++) target->value[i] = target->filler->value;
+  for (int64_t i = 0; i < target->count; ++i) target->value[i] = target->filler->value;
   return CREMA_OK;
 }
 
@@ -65,7 +65,7 @@ static crema_status fill_gaussian(const fill_target *target) {
     return cr_fail(CREMA_E_RANGE, "filler 'gaussian': sparse %d is above the %lld outputs", sparse,
                    (long long)target->shape->dim[0]);
   }
-  for (int64_t i = 0; i < target->count; i++) {
+  for (int64_t i = 0; i < target->count; ++i) {
     if (cr_mt19937_uniform(target->rng) >= keep) target->value[i] = 0;
   }
   return CREMA_OK;
@@ -77,11 +77,11 @@ static crema_status fill_positive_unitball(const fill_target *target) {
   draw_uniform(target, 0, 1);
   if (rows == 0) return CREMA_OK;
   int64_t width = target->count / rows;
-  for (int64_t r = 0; r < rows; r++) {
+  for (int64_t r = 0; r < rows; ++r) {
     float *row = target->value + r * width;
     double sum = 0;
-    for (int64_t i = 0; i < width; i++) sum += (double)row[i];
-    for (int64_t i = 0; i < width && sum > 0; i++) row[i] = (float)((double)row[i] / sum);
+    for (int64_t i = 0; i < width; ++i) sum += (double)row[i];
+    for (int64_t i = 0; i < width && sum > 0; ++i) row[i] = (float)((double)row[i] / sum);
   }
   return CREMA_OK;
 }
@@ -127,7 +127,7 @@ static crema_status fill_bilinear(const fill_target *target) {
   int64_t side = shape->dim[3];
   float factor = (float)((side + 1) / 2);
   float centre = (float)(side - 1) / (2 * factor);
-  for (int64_t i = 0; i < target->count; i++) {
+  for (int64_t i = 0; i < target->count; ++i) {
     float x = (float)(i % side), y = (float)(i / side % side);
     target->value[i] = (1 - fabsf(x / factor - centre)) * (1 - fabsf(y / factor - centre));
   }
@@ -154,7 +154,7 @@ enum { KINDS = sizeof kinds / sizeof kinds[0] };
 
 static crema_status find_kind(const char *name, const fill_kind **out) {
   const char *names[KINDS];
-  for (size_t i = 0; i < KINDS; i++) {
+  for (size_t i = 0; i < KINDS; ++i) {
     names[i] = kinds[i].name;
     if (strcmp(name, kinds[i].name) == 0) {
       *out = &kinds[i];

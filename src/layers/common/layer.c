@@ -44,7 +44,7 @@ static crema_status unknown_type(const char *type) {
   cr_buffer known = {0};
   const char *nearest = cr_nearest(type, class_names, CLASSES);
   crema_status status = CREMA_OK;
-  for (size_t i = 0; i < CLASSES && status == CREMA_OK; i++) {
+  for (size_t i = 0; i < CLASSES && status == CREMA_OK; ++i) {
     status = cr_buffer_print(&known, "%s%s", i ? ", " : "", class_names[i]);
   }
   if (status == CREMA_OK) {
@@ -57,7 +57,7 @@ static crema_status unknown_type(const char *type) {
 }
 
 crema_status cr_layer_class_find(const char *type, const cr_layer_class **out) {
-  for (size_t i = 0; i < CLASSES; i++) {
+  for (size_t i = 0; i < CLASSES; ++i) {
     if (strcmp(type, class_names[i]) != 0) continue;
     *out = classes[i];
     return CREMA_OK;
@@ -78,7 +78,7 @@ static crema_status make_loss_weights(cr_layer *layer) {
     return cr_fail_memory(count * sizeof *layer->loss_weight, "loss weights");
   }
   if (layer->class->loss) layer->loss_weight[0] = 1;
-  for (size_t i = 0; i < param->n_loss_weight && i < count; i++) {
+  for (size_t i = 0; i < param->n_loss_weight && i < count; ++i) {
     layer->loss_weight[i] = param->loss_weight[i];
   }
   return CREMA_OK;
@@ -123,8 +123,8 @@ fail:
 
 crema_status cr_layer_check_in_place(const cr_layer *layer, crema_blob *const *bottom,
                                      crema_blob *const *top) {
-  for (int t = 0; t < layer->tops; t++) {
-    for (int b = 0; b < layer->bottoms; b++) {
+  for (int t = 0; t < layer->tops; ++t) {
+    for (int b = 0; b < layer->bottoms; ++b) {
       if (top[t] != bottom[b] || (t == 0 && b == 0 && layer->class->in_place)) continue;
       return cr_layer_fail(layer, CREMA_E_ARGUMENT,
                            "cannot run in place: top %d is the same blob as bottom %d", t, b);
@@ -134,7 +134,7 @@ crema_status cr_layer_check_in_place(const cr_layer *layer, crema_blob *const *b
 }
 
 static void free_params(cr_layer *layer) {
-  for (int i = 0; i < layer->params; i++) crema_blob_destroy(layer->blob[i]);
+  for (int i = 0; i < layer->params; ++i) crema_blob_destroy(layer->blob[i]);
   free(layer->param_propagate_down);
   free(layer->blob);
   layer->param_propagate_down = NULL;
@@ -199,7 +199,7 @@ crema_status cr_layer_set_params(cr_layer *layer, int count) {
     return cr_fail_memory(n * sizeof *layer->blob, "layer parameters");
   }
   layer->params = count;
-  for (int i = 0; i < count; i++) layer->param_propagate_down[i] = true;
+  for (int i = 0; i < count; ++i) layer->param_propagate_down[i] = true;
   return CREMA_OK;
 }
 

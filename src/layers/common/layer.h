@@ -104,7 +104,7 @@ struct cr_layer {
   int params;
   crema_blob **blob; /* the layer's parameters, owned by the layer, `params` of them */
   bool *param_propagate_down;
-  float *loss_weight; /* one a top */
+  float *loss_weight; /* one per top */
   void *state;
   cr_layer_share *share; /* with other solvers; NULL: with nobody */
   /* False: the net will never run this layer's backward pass, so forward may skip what only that

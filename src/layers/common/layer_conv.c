@@ -43,7 +43,7 @@ crema_status cr_layer_conv_params(cr_layer *layer, const cr_layer_conv *conv, in
                                   int64_t second) {
   const Caffe__ConvolutionParameter *param = layer->param->convolution_param;
   crema_shape weights = cr_shape_2(first, second / conv->group);
-  for (int i = 0; i < conv->window.axes; i++) weights.dim[weights.axes++] = conv->window.kernel[i];
+  for (int i = 0; i < conv->window.axes; ++i) weights.dim[weights.axes++] = conv->window.kernel[i];
   crema_shape bias = cr_shape_1(conv->outputs);
   CR_TRY(cr_layer_set_params(layer, conv->bias ? 2 : 1));
   CR_TRY(cr_layer_add_param(layer, 0, &weights, param->weight_filler));
@@ -61,7 +61,7 @@ crema_status cr_layer_conv_check(const cr_layer *layer, const cr_layer_conv *con
                          conv->axis + 1 + conv->window.axes, (long long)conv->channels, conv->axis,
                          crema_shape_text(from, text, sizeof text));
   }
-  for (int i = 1; i < layer->bottoms; i++) {
+  for (int i = 1; i < layer->bottoms; ++i) {
     CR_TRY(cr_layer_same_shape(layer, "each bottom", from, &bottom[i]->shape));
   }
   return CREMA_OK;
@@ -69,7 +69,7 @@ crema_status cr_layer_conv_check(const cr_layer *layer, const cr_layer_conv *con
 
 crema_shape cr_layer_conv_fold(const cr_layer_conv *conv, const crema_shape *shape) {
   crema_shape out = cr_shape_1(crema_shape_count(shape, 0, conv->axis));
-  for (int i = conv->axis; i < shape->axes; i++) out.dim[out.axes++] = shape->dim[i];
+  for (int i = conv->axis; i < shape->axes; ++i) out.dim[out.axes++] = shape->dim[i];
   if (conv->window.axes == 0) out.dim[out.axes++] = 1;
   return out;
 }

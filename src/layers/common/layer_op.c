@@ -21,7 +21,7 @@ static bool same_parameters(const cr_op_desc *a, const cr_op_desc *b) {
 static bool same_arguments(const cr_op_desc *made, int args, const crema_shape *const *shape,
                            const crema_dtype *type) {
   if (made->args != args) return false;
-  for (int i = 0; i < args; i++) {
+  for (int i = 0; i < args; ++i) {
     const cr_op_arg *arg = &made->arg[i];
     if ((shape[i] == NULL) != (arg->shape.axes < 0)) return false;
     if (shape[i] == NULL) continue;
@@ -33,7 +33,7 @@ static bool same_arguments(const cr_op_desc *made, int args, const crema_shape *
 
 static crema_status describe(cr_op_desc *desc, int args, const crema_shape *const *shape,
                              const crema_dtype *type) {
-  for (int i = 0; i < args; i++) {
+  for (int i = 0; i < args; ++i) {
     if (shape[i] == NULL) {
       CR_TRY(cr_op_desc_add_absent(desc));
     } else {

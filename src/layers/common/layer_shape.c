@@ -13,7 +13,7 @@ crema_status cr_layer_read_shape(const cr_layer *layer, const Caffe__BlobShape *
                          from->n_dim, CREMA_MAX_AXES);
   }
   out->axes = (int)from->n_dim;
-  for (size_t i = 0; i < from->n_dim; i++) out->dim[i] = from->dim[i];
+  for (size_t i = 0; i < from->n_dim; ++i) out->dim[i] = from->dim[i];
   return cr_fail_in(crema_shape_check(out), "layer '%s' (%s)", layer->name, layer->class->type);
 }
 
@@ -43,7 +43,7 @@ crema_status cr_layer_fit_span(const cr_layer *layer, const char *what, const cr
   int first = 0;
   if (part->axes > 0) CR_TRY(cr_layer_axis(layer, whole, axis, "axis", &first));
   bool same = part->axes <= whole->axes - first;
-  for (int i = 0; same && i < part->axes; i++) same = part->dim[i] == whole->dim[first + i];
+  for (int i = 0; same && i < part->axes; ++i) same = part->dim[i] == whole->dim[first + i];
   if (!same) {
     return cr_layer_fail(
         layer, CREMA_E_SHAPE, "a %s of shape %s does not fit a bottom of shape %s from axis %d on",

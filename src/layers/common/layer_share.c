@@ -57,7 +57,7 @@ crema_status cr_layer_share_open(cr_layer *layer) {
   return CREMA_OK;
 }
 
-static crema_status check_join(const cr_layer *layer, const cr_layer *root) {
+static crema_status check_concat(const cr_layer *layer, const cr_layer *root) {
   const cr_solver_rank *solver = &layer->solver;
   if (!layer->class->shareable) {
     return cr_layer_fail(layer, CREMA_E_UNSUPPORTED,
@@ -81,7 +81,7 @@ static crema_status check_join(const cr_layer *layer, const cr_layer *root) {
 }
 
 crema_status cr_layer_share_join(cr_layer *layer, const cr_layer *root) {
-  CR_TRY(check_join(layer, root));
+  CR_TRY(check_concat(layer, root));
   free(layer->state);
   layer->state = root->share->state;
   layer->share = root->share;

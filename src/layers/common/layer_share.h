@@ -50,7 +50,7 @@ int cr_layer_sharer(const cr_layer *layer);
  * Zero-initialise, then cr_places_open. */
 typedef struct cr_places {
   uint64_t start; /* samples before the first batch that is counted here */
-  uint64_t *step; /* batches since then, one a sharer */
+  uint64_t *step; /* batches since then, one per sharer */
   int sharers;
 } cr_places;
 

@@ -32,7 +32,7 @@ static crema_status read_field(const cr_layer *layer, const window_field *field,
                          "%s must be given once or once a spatial axis (%d); found %zu",
                          field->name, axes, field->listed);
   }
-  for (int i = 0; i < axes; i++) {
+  for (int i = 0; i < axes; ++i) {
     if (pair) {
       out[i] = i == 0 ? field->h : field->w;
     } else if (field->listed) {
@@ -100,9 +100,9 @@ int64_t cr_layer_pool_extent(int64_t size, int64_t kernel, int64_t stride, int64
   int64_t room = size + 2 * pad - kernel;
   /* C's division rounds towards zero: that is up for a negative room. */
   int64_t steps = room / stride;
-  if (floor && room < 0 && room % stride != 0) steps--;
-  if (!floor && room > 0 && room % stride != 0) steps++;
+  if (floor && room < 0 && room % stride != 0) --steps;
+  if (!floor && room > 0 && room % stride != 0) ++steps;
   int64_t places = steps + 1;
-  if (padded && (places - 1) * stride >= size + pad) places--;
+  if (padded && (places - 1) * stride >= size + pad) --places;
   return places;
 }

@@ -5,7 +5,7 @@
 #include "layers/common/layer.h"
 
 /* Reads kernel, stride, pad and dilation for `axes` spatial axes: each as a list of one entry or
- * one an axis, or (two axes) as _h and _w fields; stride and dilation default to 1, pad to 0.
+ * one per axis, or (two axes) as _h and _w fields; stride and dilation default to 1, pad to 0.
  * Errors: CREMA_E_ARGUMENT, CREMA_E_RANGE for a kernel, stride or dilation of 0,
  * CREMA_E_UNSUPPORTED beyond CR_MAX_SPATIAL axes. */
 crema_status cr_layer_read_window(const cr_layer *layer, const Caffe__ConvolutionParameter *param,

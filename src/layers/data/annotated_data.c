@@ -16,8 +16,8 @@
 #include "core/rng.h"
 #include "data/augment/annotated.h"
 #include "data/augment/augment.h"
+#include "layers/common/layer_noop.h"
 #include "layers/data/layer_feed.h"
-#include "layers/common/layer_nothing.h"
 
 /* What one thread works with. */
 typedef struct annotated_worker {
@@ -65,7 +65,7 @@ static crema_status cut_patch(const annotated_data_state *s, annotated_worker *w
   if (samplers == 0) return CREMA_OK;
   size_t count = cr_annotated_count(&w->record);
   cr_buffer_clear(&w->drawn);
-  for (size_t i = 0; i < count; i++) {
+  for (size_t i = 0; i < count; ++i) {
     const cr_object *object = cr_annotated_object(&w->record, i);
     CR_TRY(cr_buffer_append(&w->drawn, &object->box, sizeof object->box));
   }
@@ -94,7 +94,7 @@ static crema_status augment(const annotated_data_state *s, annotated_worker *w, 
   if (s->augment == NULL) return CREMA_OK;
   CR_TRY(cr_augment_finish(s->augment, s->key, sample, image));
   if (!cr_augment_resizes(s->augment, s->key, sample, in, before)) return CREMA_OK;
-  for (size_t i = 0; i < cr_annotated_count(&w->record); i++) {
+  for (size_t i = 0; i < cr_annotated_count(&w->record); ++i) {
     cr_object *object = cr_annotated_object(&w->record, i);
     object->box = cr_box_resize(s->transform->resize_param, before[0], before[1], object->box);
   }
@@ -122,7 +122,7 @@ static crema_status add_rows(const annotated_data_state *s, cr_annotated *record
                          (float)(crop.left + crop.width) / width,
                          (float)(crop.top + crop.height) / height};
   cr_annotated_project(record, constraint_of(s), window);
-  for (size_t i = 0; i < cr_annotated_count(record); i++) {
+  for (size_t i = 0; i < cr_annotated_count(record); ++i) {
     const cr_object *object = cr_annotated_object(record, i);
     cr_box box = mirror ? cr_box_mirror(object->box) : object->box;
     const float row[ROW] = {
@@ -198,7 +198,7 @@ static crema_status load(void *user, cr_feed_load *job) {
 static crema_status begin(void *user, cr_feed_batch *batch, int first) {
   annotated_data_state *s = user;
   annotated_item *item = batch->item;
-  for (int i = first; i < (int)s->param->batch_size; i++) {
+  for (int i = first; i < (int)s->param->batch_size; ++i) {
     cr_buffer_clear(&item[i].rows);
     CR_TRY(cr_reader_take(s->reader, s->consumer, &item[i].record));
   }
@@ -228,7 +228,7 @@ static crema_status put_rows(annotated_data_state *s, cr_feed_batch *batch) {
   static const float none[ROW] = {-1, -1, -1, -1, -1, -1, -1, -1};
   float *values = NULL;
   cr_buffer_clear(&s->rows);
-  for (int i = 0; i < (int)s->param->batch_size; i++) {
+  for (int i = 0; i < (int)s->param->batch_size; ++i) {
     const cr_buffer *rows = &((const annotated_item *)batch->item)[i].rows;
     size_t from = s->rows.size / sizeof(float);
     if (rows->size > 0) CR_TRY(cr_buffer_append(&s->rows, rows->data, rows->size));
@@ -253,7 +253,7 @@ static crema_status finish(void *user, cr_feed_batch *batch) {
   CR_TRY(cr_buffer_append(&batch->note, &last->index, sizeof last->index));
   CR_TRY(cr_buffer_append(&batch->note, last->key.data, last->key.size));
   if (batch->tops > 1 && s->boxes) CR_TRY(put_rows(s, batch));
-  for (int i = 0; i < items; i++) {
+  for (int i = 0; i < items; ++i) {
     CR_TRY(cr_reader_give_back(s->reader, s->consumer, item[i].record));
   }
   return CREMA_OK;
@@ -282,7 +282,7 @@ static crema_status check_param(const cr_layer *layer) {
                          "data_param: prefetch must be 1 to 1024, or 0 for automatic, found %u",
                          param->prefetch);
   }
-  for (size_t i = 0; annotations != NULL && i < annotations->n_batch_sampler; i++) {
+  for (size_t i = 0; annotations != NULL && i < annotations->n_batch_sampler; ++i) {
     CR_TRY(cr_layer_in(layer, cr_batch_sampler_check(annotations->batch_sampler[i])));
   }
   return CREMA_OK;
@@ -436,7 +436,7 @@ static void destroy(cr_layer *layer) {
   cr_reader_quit(layer->solver.group, s->reader, s->consumer);
   cr_augment_destroy(s->augment);
   cr_transformer_destroy(s->transformer);
-  for (int i = 0; s->worker != NULL && i < s->threads; i++) {
+  for (int i = 0; s->worker != NULL && i < s->threads; ++i) {
     cr_annotated_free(&s->worker[i].record);
     cr_buffer_free(&s->worker[i].value);
     cr_buffer_free(&s->worker[i].drawn);
@@ -454,8 +454,8 @@ static void destroy(cr_layer *layer) {
  * of the last record>". Each solver has a place of its own. */
 static crema_status save(cr_layer *layer, cr_buffer *out) {
   const annotated_data_state *s = layer->state;
-  cr_reader_place place = {.index = s->index};
-  cr_reader_note_place(s->reader, &place);
+  cr_reader_cursor place = {.index = s->index};
+  cr_reader_note_cursor(s->reader, &place);
   CR_TRY(cr_layer_feed_save(&s->feed, layer, s->key, out));
   CR_TRY(cr_buffer_print(
       out, "index %" PRIu64 " solvers %d skip %" PRIu64 " sorted %d key %zu:", place.index,
@@ -464,10 +464,10 @@ static crema_status save(cr_layer *layer, cr_buffer *out) {
 }
 
 /* Takes the text behind the full stop apart; the key stays in it. */
-static crema_status parse_place(const char *text, size_t size, cr_reader_place *out) {
+static crema_status parse_place(const char *text, size_t size, cr_reader_cursor *out) {
   size_t key_size = 0;
   int used = 0, sorted = 0;
-  *out = (cr_reader_place){0};
+  *out = (cr_reader_cursor){0};
   int found = sscanf(text, "index %" SCNu64 " solvers %d skip %" SCNu64 " sorted %d key %zu:%n",
                      &out->index, &out->consumers, &out->skip, &sorted, &key_size, &used);
   if (found != 5 || used == 0 || (size_t)used > size || key_size != size - (size_t)used ||
@@ -482,7 +482,7 @@ static crema_status parse_place(const char *text, size_t size, cr_reader_place *
 /* The consumer stops before the producer, and starts after it. */
 static crema_status restore_from(const cr_layer *layer, const char *text, size_t size) {
   annotated_data_state *s = layer->state;
-  cr_reader_place place;
+  cr_reader_cursor place;
   uint64_t key = 0;
   const char *stop = strchr(text, '.');
   if (stop == NULL) return cr_fail(CREMA_E_CORRUPT, "the saved place in the data cannot be read");
@@ -523,9 +523,9 @@ const cr_layer_class cr_layer_annotated_data = {
     .max_tops = 2,
     .data_source = true,
     .setup = setup,
-    .reshape = cr_layer_nothing,
+    .reshape = cr_layer_noop,
     .forward = forward,
-    .backward = cr_layer_nothing_backward,
+    .backward = cr_layer_noop_backward,
     .destroy = destroy,
     .save = save,
     .restore = restore,

@@ -14,8 +14,8 @@
 #include "core/rng.h"
 #include "data/pipeline/batch_push.h"
 #include "data/pipeline/prefetch.h"
+#include "layers/common/layer_noop.h"
 #include "layers/data/layer_feed.h"
-#include "layers/common/layer_nothing.h"
 
 typedef struct data_state {
   char *source; /* resolved path */
@@ -224,9 +224,9 @@ static crema_status lend(crema_device *device, cr_batch *batch, const cr_pushed_
   const crema_shape *now = crema_blob_shape(top[0]);
   crema_shape shape = cr_shape_4(batch->items, batch->channels, batch->height, batch->width);
   if (!crema_shape_equal(now, &shape)) CR_TRY(crema_blob_reshape(top[0], &shape));
-  CR_TRY(cr_layer_lend(top[0], device, pushed->memory[0], batch->data));
+  CR_TRY(cr_layer_alias(top[0], device, pushed->memory[0], batch->data));
   if (batch->label == NULL) return CREMA_OK;
-  return cr_layer_lend(top[1], device, pushed->memory[1], batch->label);
+  return cr_layer_alias(top[1], device, pushed->memory[1], batch->label);
 }
 
 static crema_status note_position(data_state *state, const cr_batch *batch) {
@@ -289,8 +289,8 @@ static void destroy(cr_layer *layer) {
 static crema_status save(cr_layer *layer, cr_buffer *out) {
   const data_state *state = layer->state;
   const cr_position *position = &state->position;
-  cr_reader_place place = {.index = position->index};
-  cr_reader_note_place(state->reader, &place);
+  cr_reader_cursor place = {.index = position->index};
+  cr_reader_note_cursor(state->reader, &place);
   CR_TRY(cr_buffer_print(
       out, "draws %" PRIx64 " index %" PRIu64 " solvers %d skip %" PRIu64 " sorted %d key %zu:",
       cr_transformer_key(state->transformer), place.index, place.consumers, place.skip,
@@ -300,10 +300,10 @@ static crema_status save(cr_layer *layer, cr_buffer *out) {
 
 /* Takes a place apart; its key stays in `text`, which ends in a NUL. */
 static crema_status parse_place(const cr_layer *layer, const cr_buffer *text, uint64_t *draws,
-                                cr_reader_place *out) {
+                                cr_reader_cursor *out) {
   size_t key_size = 0;
   int used = 0, sorted = 0;
-  *out = (cr_reader_place){.consumers = 1, .skip = draw_skip(layer)};
+  *out = (cr_reader_cursor){.consumers = 1, .skip = draw_skip(layer)};
   int found =
       sscanf(text->data,
              "draws %" SCNx64 " index %" SCNu64 " solvers %d skip %" SCNu64 " sorted %d key %zu:%n",
@@ -321,7 +321,7 @@ static crema_status parse_place(const cr_layer *layer, const cr_buffer *text, ui
   return CREMA_OK;
 }
 
-static crema_status go_to(cr_layer *layer, uint64_t draws, const cr_reader_place *place) {
+static crema_status go_to(cr_layer *layer, uint64_t draws, const cr_reader_cursor *place) {
   data_state *state = layer->state;
   stop(layer);
   cr_transformer_set_key(state->transformer, draws);
@@ -334,7 +334,7 @@ static crema_status go_to(cr_layer *layer, uint64_t draws, const cr_reader_place
 
 static crema_status restore_from(cr_layer *layer, const char *bytes, size_t size) {
   cr_buffer text = {0};
-  cr_reader_place place;
+  cr_reader_cursor place;
   uint64_t draws = 0;
   CR_TRY(cr_buffer_append(&text, bytes, size));
   crema_status status = parse_place(layer, &text, &draws, &place);
@@ -363,9 +363,9 @@ const cr_layer_class cr_layer_data = {
     .max_tops = 2,
     .data_source = true,
     .setup = setup,
-    .reshape = cr_layer_nothing, /* shapes come from the records */
+    .reshape = cr_layer_noop, /* shapes come from the records */
     .forward = forward,
-    .backward = cr_layer_nothing_backward,
+    .backward = cr_layer_noop_backward,
     .destroy = destroy,
     .save = save,
     .restore = restore,

@@ -54,7 +54,7 @@ static crema_status fill(cr_layer *layer, crema_context *context, crema_blob *co
                          bool constant) {
   static const Caffe__FillerParameter zero = CAFFE__FILLER_PARAMETER__INIT;
   const Caffe__DummyDataParameter *param = layer->param->dummy_data_param;
-  for (int i = 0; i < layer->tops; i++) {
+  for (int i = 0; i < layer->tops; ++i) {
     const Caffe__FillerParameter *filler = filler_of(param, i);
     if (is_constant(filler) != constant) continue;
     CR_TRY(cr_fail_in(cr_fill(filler ? filler : &zero, context, top[i]), "layer '%s' (%s): top %d",
@@ -70,7 +70,7 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
     return cr_layer_fail(layer, CREMA_E_ARGUMENT, "dummy_data_param with a shape is required");
   }
   CR_TRY(check_counts(layer, param));
-  for (int i = 0; i < layer->tops; i++) {
+  for (int i = 0; i < layer->tops; ++i) {
     crema_shape shape;
     CR_TRY(shape_of(layer, param, i, &shape));
     CR_TRY(crema_blob_reshape(top[i], &shape));

@@ -13,8 +13,8 @@
 #include "core/rng.h"
 #include "data/pipeline/hdf5_set.h"
 #include "data/pipeline/order.h"
+#include "layers/common/layer_noop.h"
 #include "layers/data/layer_feed.h"
-#include "layers/common/layer_nothing.h"
 
 typedef struct hdf5_file {
   char *path;
@@ -27,11 +27,11 @@ typedef struct hdf5_data_state {
   size_t files;
   uint64_t total;     /* samples in all files */
   cr_places places;   /* samples that were handed out */
-  crema_shape *shape; /* one a top; axis 0 is the batch */
+  crema_shape *shape; /* one per top; axis 0 is the batch */
   cr_order file_order, sample_order;
   uint64_t epoch, slot, slot_start; /* which file of the epoch, and the samples before it */
   size_t loaded;                    /* file in memory; `files` for none */
-  float **values;                   /* its data sets, one a top */
+  float **values;                   /* its data sets, one per top */
   /* For the statistics; of all solvers together. */
   uint64_t batches;
   double read_seconds, wait_seconds;
@@ -85,7 +85,7 @@ static crema_status read_list(const cr_layer *layer, hdf5_data_state *s) {
   CR_TRY_GOTO(cr_file_read(path, &text), out);
   CR_TRY_GOTO(check_list(path, &text), out);
   CR_TRY_GOTO(cr_buffer_check_text(&text, path), out);
-  for (size_t i = 0; i < text.size; i++) lines += text.data[i] == '\n';
+  for (size_t i = 0; i < text.size; ++i) lines += text.data[i] == '\n';
   s->file = calloc(lines, sizeof *s->file);
   if (s->file == NULL) {
     status = cr_fail_memory(lines * sizeof *s->file, "a list of files");
@@ -121,8 +121,8 @@ static crema_status look_at(const cr_layer *layer, hdf5_data_state *s, size_t f,
 }
 
 static crema_status look_at_files(const cr_layer *layer, hdf5_data_state *s) {
-  for (size_t f = 0; f < s->files; f++) {
-    for (int t = 0; t < layer->tops; t++) {
+  for (size_t f = 0; f < s->files; ++f) {
+    for (int t = 0; t < layer->tops; ++t) {
       CR_TRY(cr_fail_in(look_at(layer, s, f, t), "%s", layer->param->hdf5_data_param->source));
     }
     s->total += (uint64_t)s->file[f].samples;
@@ -135,9 +135,9 @@ static crema_status look_at_files(const cr_layer *layer, hdf5_data_state *s) {
 /* Memory for the largest file. */
 static crema_status make_memory(const cr_layer *layer, hdf5_data_state *s) {
   int64_t most = 0;
-  for (size_t f = 0; f < s->files; f++)
+  for (size_t f = 0; f < s->files; ++f)
     most = most > s->file[f].samples ? most : s->file[f].samples;
-  for (int t = 0; t < layer->tops; t++) {
+  for (int t = 0; t < layer->tops; ++t) {
     crema_shape whole = s->shape[t];
     whole.dim[0] = most;
     CR_TRY(crema_shape_check(&whole));
@@ -175,7 +175,7 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
   CR_TRY(check_param(layer));
   CR_TRY(cr_layer_in(layer, cr_places_open(&s->places, layer)));
   CR_TRY(cr_layer_in(layer, open_files(layer, s)));
-  for (int t = 0; t < layer->tops; t++) CR_TRY(crema_blob_reshape(top[t], &s->shape[t]));
+  for (int t = 0; t < layer->tops; ++t) CR_TRY(crema_blob_reshape(top[t], &s->shape[t]));
   return CREMA_OK;
 }
 
@@ -186,7 +186,7 @@ static crema_status load_file(const cr_layer *layer, hdf5_data_state *s, size_t 
   if (s->loaded == f) return CREMA_OK;
   double start = cr_clock_seconds();
   s->loaded = s->files;
-  for (int t = 0; t < layer->tops; t++) {
+  for (int t = 0; t < layer->tops; ++t) {
     crema_shape whole = s->shape[t];
     whole.dim[0] = file->samples;
     CR_TRY(cr_hdf5_set_read(file->path, layer->param->top[t], &whole, s->values[t]));
@@ -205,7 +205,7 @@ static crema_status find_sample(const cr_layer *layer, hdf5_data_state *s, uint6
   uint64_t epoch = index / s->total, at = index % s->total;
   if (epoch != s->epoch || at < s->slot_start) s->slot = s->slot_start = 0;
   s->epoch = epoch;
-  for (;; s->slot++) {
+  for (;; ++s->slot) {
     size_t f = 0;
     CR_TRY(cr_order_at(&s->file_order, epoch * s->files + s->slot, &f));
     uint64_t samples = (uint64_t)s->file[f].samples;
@@ -222,10 +222,10 @@ static crema_status fill(const cr_layer *layer, hdf5_data_state *s, crema_blob *
   uint64_t solvers = (uint64_t)layer->solver.solvers;
   uint64_t first = cr_places_end(&s->places, layer, (uint64_t)items) + (uint64_t)layer->solver.rank;
   double start = cr_clock_seconds();
-  for (int64_t i = 0; i < items; i++) {
+  for (int64_t i = 0; i < items; ++i) {
     size_t place = 0;
     CR_TRY(find_sample(layer, s, first + (uint64_t)i * solvers, &place));
-    for (int t = 0; t < layer->tops; t++) {
+    for (int t = 0; t < layer->tops; ++t) {
       size_t size = (size_t)crema_shape_count(&s->shape[t], 1, s->shape[t].axes);
       float *to = NULL;
       CR_TRY(crema_blob_mutable_cpu_data(top[t], &to));
@@ -246,8 +246,8 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
 
 static void destroy(cr_layer *layer) {
   hdf5_data_state *s = layer->state;
-  for (int t = 0; s->values != NULL && t < layer->tops; t++) free(s->values[t]);
-  for (size_t f = 0; f < s->files; f++) free(s->file[f].path);
+  for (int t = 0; s->values != NULL && t < layer->tops; ++t) free(s->values[t]);
+  for (size_t f = 0; f < s->files; ++f) free(s->file[f].path);
   free(s->values);
   free(s->shape);
   free(s->file);
@@ -300,9 +300,9 @@ const cr_layer_class cr_layer_hdf5_data = {
     .data_source = true,
     .shareable = true,
     .setup = setup,
-    .reshape = cr_layer_nothing,
+    .reshape = cr_layer_noop,
     .forward = forward,
-    .backward = cr_layer_nothing_backward,
+    .backward = cr_layer_noop_backward,
     .destroy = destroy,
     .save = save,
     .restore = restore,

@@ -5,8 +5,8 @@
 #include "core/fail.h"
 #include "core/log.h"
 #include "data/pipeline/hdf5_set.h"
+#include "layers/common/layer_noop.h"
 #include "layers/data/layer_feed.h"
-#include "layers/common/layer_nothing.h"
 
 typedef struct hdf5_output_state {
   cr_hdf5_writer *writer;
@@ -76,6 +76,6 @@ const cr_layer_class cr_layer_hdf5_output = {
     .setup = setup,
     .reshape = reshape,
     .forward = forward,
-    .backward = cr_layer_nothing_backward,
+    .backward = cr_layer_noop_backward,
     .destroy = destroy,
 };

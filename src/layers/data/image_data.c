@@ -11,12 +11,12 @@
 #include "core/file.h"
 #include "core/log.h"
 #include "core/rng.h"
-#include "data/pipeline/image_list.h"
-#include "data/image/image_scaled.h"
-#include "data/pipeline/order.h"
 #include "data/augment/transformer.h"
+#include "data/image/image_scaled.h"
+#include "data/pipeline/image_list.h"
+#include "data/pipeline/order.h"
+#include "layers/common/layer_noop.h"
 #include "layers/data/layer_feed.h"
-#include "layers/common/layer_nothing.h"
 
 /* What one thread works with. */
 typedef struct image_worker {
@@ -161,7 +161,7 @@ static crema_status begin(void *user, cr_feed_batch *batch, int first) {
   image_data_state *s = user;
   image_item *item = batch->item;
   int items = (int)s->param->batch_size;
-  for (int i = first; i < items; i++) {
+  for (int i = first; i < items; ++i) {
     size_t place = 0;
     item[i].sample = batch->sample + (uint64_t)i * (uint64_t)batch->solvers;
     CR_TRY(cr_order_at(&s->order, item[i].sample + s->skip, &place));
@@ -287,7 +287,7 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
 static void destroy(cr_layer *layer) {
   image_data_state *s = layer->state;
   cr_layer_feed_close(&s->feed, NULL);
-  for (int i = 0; s->worker != NULL && i < s->threads; i++) {
+  for (int i = 0; s->worker != NULL && i < s->threads; ++i) {
     cr_image_free(&s->worker[i].resized);
     cr_image_free(&s->worker[i].raw);
     cr_buffer_free(&s->worker[i].file);
@@ -331,10 +331,10 @@ const cr_layer_class cr_layer_image_data = {
     .data_source = true,
     .shareable = true,
     .setup = setup,
-    .reshape = cr_layer_nothing,
+    .reshape = cr_layer_noop,
     .forward = forward,
     .await = await,
-    .backward = cr_layer_nothing_backward,
+    .backward = cr_layer_noop_backward,
     .destroy = destroy,
     .save = save,
     .restore = restore,

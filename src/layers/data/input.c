@@ -13,7 +13,7 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
                          "shape must be given once, once a top (%d) or not at all; found %zu",
                          layer->tops, shapes);
   }
-  for (int i = 0; i < layer->tops && shapes > 0; i++) {
+  for (int i = 0; i < layer->tops && shapes > 0; ++i) {
     crema_shape shape;
     CR_TRY(cr_layer_read_shape(layer, param->shape[shapes > 1 ? i : 0], &shape));
     CR_TRY(crema_blob_reshape(top[i], &shape));

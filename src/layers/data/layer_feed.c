@@ -50,7 +50,7 @@ static crema_status push_give_back(void *user, void *batch) {
 
 static void push_tops(const void *batch, cr_push_top top[CR_PUSH_TOPS]) {
   const cr_feed_batch *from = batch;
-  for (int i = 0; i < from->tops; i++) {
+  for (int i = 0; i < from->tops; ++i) {
     const crema_shape *shape = &from->top[i].shape;
     size_t values = (size_t)crema_shape_count(shape, 0, shape->axes);
     top[i] = (cr_push_top){from->top[i].values, values * sizeof(float)};
@@ -70,7 +70,7 @@ static crema_status open_push(cr_layer_feed *feed, const cr_feed_options *from) 
                              .device = from->device,
                              .depth = from->depth,
                              .tops = from->tops};
-  for (int i = 0; i < from->tops; i++) {
+  for (int i = 0; i < from->tops; ++i) {
     const crema_shape *shape = &from->shape[i];
     options.bytes[i] = (size_t)crema_shape_count(shape, 0, shape->axes) * sizeof(float);
   }
@@ -80,7 +80,7 @@ static crema_status open_push(cr_layer_feed *feed, const cr_feed_options *from) 
 /* ---- running ------------------------------------------------------------- */
 
 static void stop(cr_layer_feed *feed) {
-  for (int i = 0; feed->held != NULL && i < feed->sharers; i++) feed->held[i] = NULL;
+  for (int i = 0; feed->held != NULL && i < feed->sharers; ++i) feed->held[i] = NULL;
   feed->held_pushed = NULL;
   feed->running = false;
   if (feed->push != NULL) cr_batch_push_stop(feed->push);
@@ -109,7 +109,7 @@ crema_status cr_layer_feed_open(cr_layer_feed *feed, const cr_layer *layer,
   crema_device *device = crema_context_device(layer->context);
   if (!device->backend->host_memory && layer->share == NULL) all.device = device;
   size_t sharers = (size_t)all.consumers;
-  for (int i = 0; i < options->tops; i++) {
+  for (int i = 0; i < options->tops; ++i) {
     CR_TRY(crema_blob_reshape(top[i], &options->shape[i]));
   }
   feed->sharers = all.consumers;
@@ -123,8 +123,8 @@ crema_status cr_layer_feed_open(cr_layer_feed *feed, const cr_layer *layer,
   return cr_layer_feed_start(feed);
 }
 
-crema_status cr_layer_lend(crema_blob *top, crema_device *device, crema_devptr memory,
-                           float *host) {
+crema_status cr_layer_alias(crema_blob *top, crema_device *device, crema_devptr memory,
+                            float *host) {
   return memory.address == 0 ? cr_tensor_adopt_host(top->data, host)
                              : cr_tensor_adopt_both(top->data, device, memory, host);
 }
@@ -132,14 +132,14 @@ crema_status cr_layer_lend(crema_blob *top, crema_device *device, crema_devptr m
 /* `pushed` NULL: the batch is on the host alone. */
 static crema_status lend(crema_device *device, const cr_feed_batch *batch,
                          const cr_pushed_batch *pushed, crema_blob *const *top) {
-  for (int i = 0; i < batch->tops; i++) {
+  for (int i = 0; i < batch->tops; ++i) {
     const cr_feed_top *from = &batch->top[i];
     crema_devptr memory = {0};
     if (pushed != NULL) memory = pushed->memory[i];
     if (!crema_shape_equal(crema_blob_shape(top[i]), &from->shape)) {
       CR_TRY(crema_blob_reshape(top[i], &from->shape));
     }
-    CR_TRY(cr_layer_lend(top[i], device, memory, from->values));
+    CR_TRY(cr_layer_alias(top[i], device, memory, from->values));
   }
   return CREMA_OK;
 }
@@ -218,7 +218,7 @@ crema_status cr_layer_feed_restore(cr_layer_feed *feed, const char *bytes, size_
     return cr_fail(CREMA_E_CORRUPT, "the saved place in the data cannot be read");
   }
   stop(feed);
-  for (int i = 0; i < feed->sharers; i++) feed->end[i] = batch;
+  for (int i = 0; i < feed->sharers; ++i) feed->end[i] = batch;
   *key = draws;
   return CREMA_OK;
 }

@@ -15,9 +15,9 @@
 typedef struct cr_layer_feed {
   cr_feed *feed;
   cr_batch_push *push;  /* to the net's device; NULL: none */
-  cr_feed_batch **held; /* lent to the tops, one a sharer */
+  cr_feed_batch **held; /* lent to the tops, one per sharer */
   cr_pushed_batch *held_pushed;
-  uint64_t *end; /* batches that all solvers have had after as many steps, one a sharer */
+  uint64_t *end; /* batches that all solvers have had after as many steps, one per sharer */
   int sharers;
   bool running;
 } cr_layer_feed;
@@ -51,8 +51,8 @@ crema_status cr_layer_feed_next(cr_layer_feed *feed, const cr_layer *layer, crem
                                 crema_blob *const *top) CREMA_MUST_USE;
 
 /* Lends a batch's memory to a top: `host` and, where there is some, equal memory of `device`. */
-crema_status cr_layer_lend(crema_blob *top, crema_device *device, crema_devptr memory,
-                           float *host) CREMA_MUST_USE;
+crema_status cr_layer_alias(crema_blob *top, crema_device *device, crema_devptr memory,
+                            float *host) CREMA_MUST_USE;
 
 /* Stops and frees; `free_item` as for cr_feed_destroy. */
 void cr_layer_feed_close(cr_layer_feed *feed, void (*free_item)(void *item));

@@ -10,8 +10,8 @@
 #include "core/fail.h"
 #include "core/rng.h"
 #include "data/augment/transformer.h"
+#include "layers/common/layer_noop.h"
 #include "layers/data/layer_feed.h"
-#include "layers/common/layer_nothing.h"
 
 typedef struct memory_data_state {
   int64_t batch;
@@ -44,14 +44,14 @@ static crema_status check_samples(const cr_layer *layer, int64_t samples) {
 
 static void free_retired(memory_data_state *s) {
   float **memory = (float **)(void *)s->retired.data;
-  for (size_t i = 0; i < s->retired.size / sizeof *memory; i++) free(memory[i]);
+  for (size_t i = 0; i < s->retired.size / sizeof *memory; ++i) free(memory[i]);
   cr_buffer_clear(&s->retired);
 }
 
 /* Solvers that took a batch since samples were given last. */
 static int sharers_that_moved(const memory_data_state *s) {
   int moved = 0;
-  for (int i = 0; i < s->places.sharers; i++) moved += s->places.step[i] > 0;
+  for (int i = 0; i < s->places.sharers; ++i) moved += s->places.step[i] > 0;
   return moved;
 }
 
@@ -128,14 +128,14 @@ crema_status cr_memory_data_set_images(cr_layer *layer, const crema_labeled_imag
     status = cr_fail_memory(bytes, "samples");
     goto fail;
   }
-  for (int64_t i = 0; i < count; i++) {
+  for (int64_t i = 0; i < count; ++i) {
     labels[i] = images[i].label;
     status = transform(s, &images[i], data + i * sample_size(s));
     if (status != CREMA_OK) {
       status = cr_layer_in(layer, cr_fail_in(status, "image %" PRId64, i));
       goto fail;
     }
-    s->drawn++;
+    ++s->drawn;
   }
   CR_TRY_GOTO(take(layer, data, labels, count), fail);
   s->own_data = data;
@@ -280,9 +280,9 @@ const cr_layer_class cr_layer_memory_data = {
     .data_source = true,
     .shareable = true,
     .setup = setup,
-    .reshape = cr_layer_nothing,
+    .reshape = cr_layer_noop,
     .forward = forward,
-    .backward = cr_layer_nothing_backward,
+    .backward = cr_layer_noop_backward,
     .lasting = lasting,
     .destroy = destroy,
     .save = save,

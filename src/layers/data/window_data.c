@@ -16,11 +16,11 @@
 #include "core/log.h"
 #include "core/rng.h"
 #include "data/augment/augment.h"
-#include "data/image/image.h"
 #include "data/augment/mean.h"
+#include "data/image/image.h"
 #include "data/pipeline/window_crop.h"
+#include "layers/common/layer_noop.h"
 #include "layers/data/layer_feed.h"
-#include "layers/common/layer_nothing.h"
 
 /* What one thread works with. */
 typedef struct window_worker {
@@ -46,11 +46,11 @@ typedef struct window_data_state {
   float scale;
   cr_mean mean; /* values NULL: none */
   const float *mean_value;
-  size_t mean_values; /* 0, 1 or one a channel */
+  size_t mean_values; /* 0, 1 or one per channel */
   cr_layer_feed feed;
   int threads;
   window_worker *worker; /* `threads` of them */
-  kept_file *kept;       /* one an image, with cache_images; else NULL */
+  kept_file *kept;       /* one per image, with cache_images; else NULL */
 } window_data_state;
 
 enum { PREFETCH = 3 };
@@ -105,7 +105,7 @@ static crema_status cut(window_worker *w, const cr_window_crop *crop) {
   const cr_image *image = &w->image;
   size_t pixel = (size_t)image->channels, row = (size_t)crop->width * pixel;
   CR_TRY(cr_image_reserve(&w->part, crop->height, crop->width, image->channels));
-  for (int y = 0; y < crop->height; y++) {
+  for (int y = 0; y < crop->height; ++y) {
     size_t from = (size_t)(crop->y + y) * (size_t)image->width + (size_t)crop->x;
     memcpy(w->part.pixels + (size_t)y * row, image->pixels + from * pixel, row);
   }
@@ -127,12 +127,12 @@ static float mean_at(const window_data_state *s, int c, int y, int x) {
 static void put(const window_data_state *s, const cr_image *scaled, const cr_window_crop *crop,
                 bool mirror, float *out) {
   int size = s->crop.crop_size, width = crop->out_width, channels = scaled->channels;
-  for (int c = 0; c < channels; c++) {
-    for (int y = 0; y < crop->out_height; y++) {
+  for (int c = 0; c < channels; ++c) {
+    for (int y = 0; y < crop->out_height; ++y) {
       const uint8_t *in = scaled->pixels + (size_t)y * (size_t)(width * channels) + c;
       int row = y + crop->pad_y;
       float *to = out + ((size_t)c * (size_t)size + (size_t)row) * (size_t)size + crop->pad_x;
-      for (int x = 0; x < width; x++) {
+      for (int x = 0; x < width; ++x) {
         int from = mirror ? width - 1 - x : x;
         to[x] = ((float)in[from * channels] - mean_at(s, c, row, x + crop->pad_x)) * s->scale;
       }
@@ -270,7 +270,7 @@ static crema_status read_transform(const cr_layer *layer, window_data_state *s) 
 /* All images have the channels of the first. */
 static crema_status check_images(window_data_state *s) {
   s->channels = cr_window_list_image(&s->list, 0)->channels;
-  for (size_t i = 0; i < cr_window_list_images(&s->list); i++) {
+  for (size_t i = 0; i < cr_window_list_images(&s->list); ++i) {
     const cr_window_image *image = cr_window_list_image(&s->list, i);
     if (image->channels == s->channels && (s->channels == 1 || s->channels == 3)) continue;
     return cr_fail(CREMA_E_SHAPE,
@@ -282,11 +282,11 @@ static crema_status check_images(window_data_state *s) {
 
 static crema_status choose_windows(window_data_state *s) {
   size_t total = cr_window_list_windows(&s->list);
-  for (int k = 0; k < 2; k++) {
+  for (int k = 0; k < 2; ++k) {
     s->chosen[k] = malloc(total * sizeof *s->chosen[k]);
     if (s->chosen[k] == NULL) return cr_fail_memory(total * sizeof *s->chosen[k], "windows");
   }
-  for (size_t i = 0; i < total; i++) {
+  for (size_t i = 0; i < total; ++i) {
     const cr_listed_window *window = cr_window_list_window(&s->list, i);
     if (window->overlap >= s->param->fg_threshold) {
       if (window->label < 1) {
@@ -299,7 +299,7 @@ static crema_status choose_windows(window_data_state *s) {
     }
   }
   int wanted[2] = {(int)s->param->batch_size - foreground_items(s), foreground_items(s)};
-  for (int k = 0; k < 2; k++) {
+  for (int k = 0; k < 2; ++k) {
     if (wanted[k] == 0 || s->count[k] > 0) continue;
     return cr_fail(CREMA_E_RANGE, "%s: a batch needs %d %s windows, the file has none",
                    s->list.path, wanted[k], k == 0 ? "background" : "foreground");
@@ -368,13 +368,13 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
 static void destroy(cr_layer *layer) {
   window_data_state *s = layer->state;
   cr_layer_feed_close(&s->feed, NULL);
-  for (size_t i = 0; s->kept != NULL && i < cr_window_list_images(&s->list); i++) {
+  for (size_t i = 0; s->kept != NULL && i < cr_window_list_images(&s->list); ++i) {
     cr_buffer *bytes = atomic_load(&s->kept[i].bytes);
     if (bytes != NULL) cr_buffer_free(bytes);
     free(bytes);
   }
   free(s->kept);
-  for (int i = 0; s->worker != NULL && i < s->threads; i++) {
+  for (int i = 0; s->worker != NULL && i < s->threads; ++i) {
     cr_image_free(&s->worker[i].scaled);
     cr_image_free(&s->worker[i].part);
     cr_image_free(&s->worker[i].image);
@@ -418,10 +418,10 @@ const cr_layer_class cr_layer_window_data = {
     .data_source = true,
     .shareable = true,
     .setup = setup,
-    .reshape = cr_layer_nothing,
+    .reshape = cr_layer_noop,
     .forward = forward,
     .await = await,
-    .backward = cr_layer_nothing_backward,
+    .backward = cr_layer_noop_backward,
     .destroy = destroy,
     .save = save,
     .restore = restore,

@@ -2,8 +2,8 @@
  * where not (legacy_version: max(0, margin - |a - b|^2)); the sum over 2 N. Bottoms: a (N, C),
  * b (N, C), similar (N). */
 #include "core/fail.h"
+#include "layers/common/layer_noop.h"
 #include "layers/loss/layer_loss.h"
-#include "layers/common/layer_nothing.h"
 
 typedef struct contrastive_state {
   cr_layer_loss loss;
@@ -46,7 +46,7 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
                              const bool *propagate_down, crema_blob *const *bottom) {
   contrastive_state *s = layer->state;
   CR_TRY(cr_layer_loss_refuse(layer, propagate_down, 2));
-  for (int i = 0; i < 2; i++) {
+  for (int i = 0; i < 2; ++i) {
     float sign = i == 0 ? 1 : -1;
     cr_op_scalars scalars = {.alpha = sign * (float)(1 / s->loss.divisor)};
     if (!propagate_down[i]) continue;
@@ -80,7 +80,7 @@ const cr_layer_class cr_layer_contrastive_loss = {
     .auto_tops = true,
     .loss = true,
     .no_gradient_bottoms = 1u << 2,
-    .setup = cr_layer_nothing,
+    .setup = cr_layer_noop,
     .reshape = reshape,
     .forward = forward,
     .backward = backward,

@@ -1,7 +1,7 @@
 /* EuclideanLoss: sum of (a - b)^2 over 2 N, N the first extent. Both bottoms have a gradient. */
 #include "core/fail.h"
+#include "layers/common/layer_noop.h"
 #include "layers/loss/layer_loss.h"
-#include "layers/common/layer_nothing.h"
 
 typedef struct euclidean_state {
   cr_layer_loss loss;
@@ -46,7 +46,7 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
   euclidean_state *s = layer->state;
   float factor = 0;
   CR_TRY(cr_layer_loss_factor(&s->loss, top[0], &factor));
-  for (int i = 0; i < 2; i++) {
+  for (int i = 0; i < 2; ++i) {
     cr_op_scalars scalars = {.alpha = i == 0 ? 2 * factor : -2 * factor, .beta = 0};
     if (!propagate_down[i]) continue;
     CR_TRY(cr_layer_op_run(&s->scale, context, (cr_tensor *[]){s->difference, bottom[i]->diff},
@@ -73,7 +73,7 @@ const cr_layer_class cr_layer_euclidean_loss = {
     .max_tops = 1,
     .auto_tops = true,
     .loss = true,
-    .setup = cr_layer_nothing,
+    .setup = cr_layer_noop,
     .reshape = reshape,
     .forward = forward,
     .backward = backward,

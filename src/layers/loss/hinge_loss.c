@@ -1,8 +1,8 @@
 /* HingeLoss: the sum over all scores of max(0, 1 - x) for the labelled class and max(0, 1 + x) for
  * all others, squared with norm L2, over N. Bottoms: scores (N, C), labels (N). */
 #include "core/fail.h"
+#include "layers/common/layer_noop.h"
 #include "layers/loss/layer_loss.h"
-#include "layers/common/layer_nothing.h"
 
 typedef struct hinge_state {
   cr_layer_loss loss;
@@ -71,7 +71,7 @@ const cr_layer_class cr_layer_hinge_loss = {
     .auto_tops = true,
     .loss = true,
     .no_gradient_bottoms = 1u << 1,
-    .setup = cr_layer_nothing,
+    .setup = cr_layer_noop,
     .reshape = reshape,
     .forward = forward,
     .backward = backward,

@@ -25,7 +25,7 @@ static crema_status take_gain(cr_layer *layer, const Caffe__BlobProto *proto) {
   CR_TRY(crema_blob_create(&shape, &s->gain));
   CR_TRY(cr_tensor_host_write(s->gain->data, &memory));
   float *value = memory;
-  for (size_t i = 0; i < count; i++) {
+  for (size_t i = 0; i < count; ++i) {
     value[i] = proto->n_data ? proto->data[i] : (float)proto->double_data[i];
   }
   return CREMA_OK;
@@ -135,7 +135,7 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
                              const bool *propagate_down, crema_blob *const *bottom) {
   infogain_state *s = layer->state;
   double divisor = 1;
-  for (int i = 1; i < layer->bottoms; i++) CR_TRY(cr_layer_loss_refuse(layer, propagate_down, i));
+  for (int i = 1; i < layer->bottoms; ++i) CR_TRY(cr_layer_loss_refuse(layer, propagate_down, i));
   if (!propagate_down[0]) return CREMA_OK;
   CR_TRY(cr_layer_loss_divisor(&s->loss, &divisor));
   cr_op_scalars scalars = {.alpha = (float)(1 / divisor)};

@@ -1,8 +1,8 @@
 /* MultinomialLogisticLoss: the sum of -log(p[label]) over N. Bottoms: probabilities (N, C), labels
  * (N). Probabilities below 1e-20 count as that. */
 #include "core/fail.h"
+#include "layers/common/layer_noop.h"
 #include "layers/loss/layer_loss.h"
-#include "layers/common/layer_nothing.h"
 
 typedef struct multinomial_state {
   cr_layer_loss loss;
@@ -70,7 +70,7 @@ const cr_layer_class cr_layer_multinomial_loss = {
     .auto_tops = true,
     .loss = true,
     .no_gradient_bottoms = 1u << 1,
-    .setup = cr_layer_nothing,
+    .setup = cr_layer_noop,
     .reshape = reshape,
     .forward = forward,
     .backward = backward,

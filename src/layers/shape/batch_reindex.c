@@ -1,6 +1,6 @@
 /* BatchReindex: item i of the top is item index[i] of bottom 0; bottom 1 holds the indices. */
 #include "core/fail.h"
-#include "layers/common/layer_nothing.h"
+#include "layers/common/layer_noop.h"
 #include "layers/common/layer_op.h"
 
 typedef struct batch_reindex_state {
@@ -59,7 +59,7 @@ const cr_layer_class cr_layer_batch_reindex = {
     .min_tops = 1,
     .max_tops = 1,
     .no_gradient_bottoms = 1u << 1,
-    .setup = cr_layer_nothing,
+    .setup = cr_layer_noop,
     .reshape = reshape,
     .forward = forward,
     .backward = backward,

@@ -9,7 +9,7 @@
 typedef struct concat_state {
   cr_layer_op forward, backward;
   cr_layer_args args;
-  cr_tensor **unwanted; /* one a bottom: takes the gradient that the bottom is not to have */
+  cr_tensor **unwanted; /* one per bottom: takes the gradient that the bottom is not to have */
 } concat_state;
 
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
@@ -48,10 +48,10 @@ static crema_status joined_shape(const cr_layer *layer, crema_blob *const *botto
                                  crema_shape *out) {
   char a[128], b[128];
   *out = bottom[0]->shape;
-  for (int i = 1; i < layer->bottoms; i++) {
+  for (int i = 1; i < layer->bottoms; ++i) {
     const crema_shape *shape = &bottom[i]->shape;
     bool same = shape->axes == out->axes;
-    for (int k = 0; same && k < out->axes; k++) {
+    for (int k = 0; same && k < out->axes; ++k) {
       if (k != axis && shape->dim[k] != out->dim[k]) same = false;
     }
     if (!same) {
@@ -77,14 +77,14 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   CR_TRY(joined_shape(layer, bottom, desc.u.axis, &to));
   if (n == 1) return cr_layer_view(bottom[0], &to, top[0]);
   CR_TRY(crema_blob_reshape(top[0], &to));
-  for (int i = 0; i < n; i++) {
+  for (int i = 0; i < n; ++i) {
     s->args.shape[i] = &bottom[i]->shape;
     CR_TRY(cr_layer_tensor(&s->unwanted[i], CREMA_F32, crema_blob_count(bottom[i])));
   }
   s->args.shape[n] = &to;
   CR_TRY(cr_layer_op_make(&s->forward, &desc, n + 1, s->args.shape, NULL));
   s->args.shape[0] = &to;
-  for (int i = 0; i < n; i++) s->args.shape[i + 1] = &bottom[i]->shape;
+  for (int i = 0; i < n; ++i) s->args.shape[i + 1] = &bottom[i]->shape;
   desc.kind = CR_OP_SLICE;
   return cr_layer_op_make(&s->backward, &desc, n + 1, s->args.shape, NULL);
 }
@@ -93,21 +93,21 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
                             crema_blob *const *top) {
   concat_state *s = layer->state;
   if (layer->bottoms == 1) return CREMA_OK;
-  for (int i = 0; i < layer->bottoms; i++) s->args.tensor[i] = bottom[i]->data;
+  for (int i = 0; i < layer->bottoms; ++i) s->args.tensor[i] = bottom[i]->data;
   s->args.tensor[layer->bottoms] = top[0]->data;
   return cr_layer_op_run(&s->forward, context, s->args.tensor, NULL);
 }
 
-/* One op is cheaper than one a bottom. The diff of a bottom that takes no gradient stays as it is:
- * a Split above adds it to those of the bottom's other readers. */
+/* One op is cheaper than one per bottom. The diff of a bottom that takes no gradient stays as it
+ * is: a Split above adds it to those of the bottom's other readers. */
 static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
                              const bool *propagate_down, crema_blob *const *bottom) {
   concat_state *s = layer->state;
   bool any = false;
-  for (int i = 0; i < layer->bottoms; i++) any = any || propagate_down[i];
+  for (int i = 0; i < layer->bottoms; ++i) any = any || propagate_down[i];
   if (!any || layer->bottoms == 1) return CREMA_OK;
   s->args.tensor[0] = top[0]->diff;
-  for (int i = 0; i < layer->bottoms; i++) {
+  for (int i = 0; i < layer->bottoms; ++i) {
     s->args.tensor[i + 1] = propagate_down[i] ? bottom[i]->diff : s->unwanted[i];
   }
   return cr_layer_op_run(&s->backward, context, s->args.tensor, NULL);
@@ -115,7 +115,7 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
 
 static void destroy(cr_layer *layer) {
   concat_state *s = layer->state;
-  for (int i = 0; s->unwanted != NULL && i < layer->bottoms; i++) {
+  for (int i = 0; s->unwanted != NULL && i < layer->bottoms; ++i) {
     cr_tensor_destroy(s->unwanted[i]);
   }
   free(s->unwanted);

@@ -1,7 +1,7 @@
 /* Crop: the window of bottom 0 that has the extents of bottom 1 from `axis` on, beginning at
- * `offset` (one for all axes or one an axis). */
+ * `offset` (one for all axes or one per axis). */
 #include "core/fail.h"
-#include "layers/common/layer_nothing.h"
+#include "layers/common/layer_noop.h"
 #include "layers/common/layer_op.h"
 
 typedef struct crop_state {
@@ -34,7 +34,7 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   CR_TRY(cr_layer_axis(layer, from, param->axis, "axis", &axis));
   CR_TRY(check_lists(layer, param, from, like, axis));
   cr_op_desc desc = cr_layer_op_desc(CR_OP_CROP_FWD);
-  for (int i = axis; i < from->axes; i++) {
+  for (int i = axis; i < from->axes; ++i) {
     size_t entry = param->n_offset == 1 ? 0 : (size_t)(i - axis);
     desc.u.offset[i] = param->n_offset ? param->offset[entry] : 0;
     to.dim[i] = like->dim[i];
@@ -80,7 +80,7 @@ const cr_layer_class cr_layer_crop = {
     .max_bottoms = 2,
     .min_tops = 1,
     .max_tops = 1,
-    .setup = cr_layer_nothing,
+    .setup = cr_layer_noop,
     .reshape = reshape,
     .forward = forward,
     .backward = backward,

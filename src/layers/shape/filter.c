@@ -36,7 +36,7 @@ static crema_status shape_tops(cr_layer *layer, crema_blob *const *bottom, crema
   const crema_shape index = cr_shape_1(kept);
   s->kept = kept;
   CR_TRY(cr_layer_tensor(&s->index, CREMA_F32, kept));
-  for (int i = 0; i < layer->tops; i++) {
+  for (int i = 0; i < layer->tops; ++i) {
     crema_shape to = bottom[i]->shape;
     const int64_t inner = crema_shape_count(&to, 1, to.axes);
     const crema_shape x = cr_shape_2(to.dim[0], inner), y = cr_shape_2(kept, inner);
@@ -59,7 +59,7 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
     return cr_layer_fail(layer, CREMA_E_SHAPE, "the selector must have one value an item, found %s",
                          crema_shape_text(selector, a, sizeof a));
   }
-  for (int i = 0; i < layer->tops; i++) {
+  for (int i = 0; i < layer->tops; ++i) {
     if (bottom[i]->shape.axes > 0 && bottom[i]->shape.dim[0] == selector->dim[0]) continue;
     return cr_layer_fail(layer, CREMA_E_SHAPE,
                          "bottom %d of shape %s has not as many items as the selector of shape %s",
@@ -78,14 +78,14 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
   int64_t items = crema_blob_count(selector), kept = 0;
   CR_TRY(cr_tensor_host_read(selector->data, &read));
   const float *select = read;
-  for (int64_t i = 0; i < items; i++) kept += select[i] != 0;
+  for (int64_t i = 0; i < items; ++i) kept += select[i] != 0;
   CR_TRY(shape_tops(layer, bottom, top, kept));
   CR_TRY(cr_tensor_host_write(s->index, &write));
   float *index = write;
-  for (int64_t i = 0; i < items; i++) {
+  for (int64_t i = 0; i < items; ++i) {
     if (select[i] != 0) *index++ = (float)i;
   }
-  for (int i = 0; i < layer->tops && kept > 0; i++) {
+  for (int i = 0; i < layer->tops && kept > 0; ++i) {
     CR_TRY(cr_layer_op_run(&s->forward[i], context,
                            (cr_tensor *[]){bottom[i]->data, s->index, top[i]->data}, NULL));
   }
@@ -97,7 +97,7 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
   filter_state *s = layer->state;
   /* The choice is constant around almost every selector. */
   if (propagate_down[layer->tops]) cr_tensor_set_zero(bottom[layer->tops]->diff);
-  for (int i = 0; i < layer->tops; i++) {
+  for (int i = 0; i < layer->tops; ++i) {
     if (!propagate_down[i]) continue;
     cr_tensor_set_zero(bottom[i]->diff);
     if (s->kept == 0) continue;
@@ -109,7 +109,7 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
 
 static void destroy(cr_layer *layer) {
   filter_state *s = layer->state;
-  for (int i = 0; i < layer->bottoms; i++) {
+  for (int i = 0; i < layer->bottoms; ++i) {
     if (s->backward) cr_layer_op_free(&s->backward[i]);
     if (s->forward) cr_layer_op_free(&s->forward[i]);
   }

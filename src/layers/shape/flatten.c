@@ -1,7 +1,7 @@
 /* Flatten: joins the axes from `axis` to `end_axis` into one. Top and bottom share data and
  * diff, so there is nothing to compute. */
 #include "core/fail.h"
-#include "layers/common/layer_nothing.h"
+#include "layers/common/layer_noop.h"
 #include "layers/common/layer_op.h"
 #include "layers/common/layer_shape.h"
 
@@ -16,7 +16,7 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   }
   crema_shape to = cr_shape(start, from->dim);
   to.dim[to.axes++] = crema_shape_count(from, start, end + 1);
-  for (int i = end + 1; i < from->axes; i++) to.dim[to.axes++] = from->dim[i];
+  for (int i = end + 1; i < from->axes; ++i) to.dim[to.axes++] = from->dim[i];
   return cr_layer_view(bottom[0], &to, top[0]);
 }
 
@@ -26,8 +26,8 @@ const cr_layer_class cr_layer_flatten = {
     .max_bottoms = 1,
     .min_tops = 1,
     .max_tops = 1,
-    .setup = cr_layer_nothing,
+    .setup = cr_layer_noop,
     .reshape = reshape,
-    .forward = cr_layer_nothing_forward,
-    .backward = cr_layer_nothing_backward,
+    .forward = cr_layer_noop_forward,
+    .backward = cr_layer_noop_backward,
 };

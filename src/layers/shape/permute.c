@@ -11,7 +11,7 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
   const Caffe__PermuteParameter *param = layer->param->permute_param;
   uint32_t seen = 0;
   (void)top;
-  for (size_t i = 0; param && i < param->n_order; i++) {
+  for (size_t i = 0; param && i < param->n_order; ++i) {
     uint32_t axis = param->order[i];
     if (axis >= (uint32_t)bottom[0]->shape.axes) {
       return cr_layer_fail(layer, CREMA_E_RANGE, "order names axis %u of a blob of %d axes", axis,
@@ -33,7 +33,7 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   crema_shape to = *from;
   uint32_t seen = 0;
   int axes = 0;
-  for (size_t i = 0; param && i < param->n_order; i++) {
+  for (size_t i = 0; param && i < param->n_order; ++i) {
     if (param->order[i] >= (uint32_t)from->axes) {
       return cr_layer_fail(layer, CREMA_E_RANGE, "order names axis %u of a blob of %d axes",
                            param->order[i], from->axes);
@@ -41,10 +41,10 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
     there.u.order[axes++] = (int)param->order[i];
     seen |= 1u << param->order[i];
   }
-  for (int a = 0; a < from->axes; a++) {
+  for (int a = 0; a < from->axes; ++a) {
     if (!(seen >> a & 1u)) there.u.order[axes++] = a;
   }
-  for (int a = 0; a < axes; a++) {
+  for (int a = 0; a < axes; ++a) {
     to.dim[a] = from->dim[there.u.order[a]];
     back.u.order[there.u.order[a]] = a;
   }

@@ -2,7 +2,7 @@
  * bottom's extent and -1 (once) is whatever makes the counts equal. Top and bottom share data
  * and diff. */
 #include "core/fail.h"
-#include "layers/common/layer_nothing.h"
+#include "layers/common/layer_noop.h"
 #include "layers/common/layer_op.h"
 #include "layers/common/layer_shape.h"
 
@@ -19,7 +19,7 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
     return cr_layer_fail(layer, CREMA_E_ARGUMENT, "reshape_param with a shape is required");
   }
   int inferred = 0;
-  for (size_t i = 0; i < param->shape->n_dim; i++) {
+  for (size_t i = 0; i < param->shape->n_dim; ++i) {
     int64_t dim = param->shape->dim[i];
     if (dim < -1) {
       return cr_layer_fail(layer, CREMA_E_RANGE, "dim %zu of shape is %lld, must be -1 or more", i,
@@ -69,7 +69,7 @@ static crema_status new_shape(const cr_layer *layer, const crema_shape *from, re
   }
   *to = cr_shape(range.start, from->dim);
   *inferred = -1;
-  for (size_t i = 0; i < shape->n_dim; i++) {
+  for (size_t i = 0; i < shape->n_dim; ++i) {
     int64_t dim = shape->dim[i];
     if (dim == 0) {
       size_t source = (size_t)range.start + i;
@@ -85,14 +85,14 @@ static crema_status new_shape(const cr_layer *layer, const crema_shape *from, re
     }
     to->dim[to->axes++] = dim;
   }
-  for (int i = range.end; i < from->axes; i++) to->dim[to->axes++] = from->dim[i];
+  for (int i = range.end; i < from->axes; ++i) to->dim[to->axes++] = from->dim[i];
   return crema_shape_check(to);
 }
 
 /* The count of `shape` without its axes 0 to axes - 1 that `skip` marks. */
 static int64_t count_without(const crema_shape *shape, const bool *skip) {
   int64_t count = 1;
-  for (int i = 0; i < shape->axes; i++) count *= skip[i] ? 1 : shape->dim[i];
+  for (int i = 0; i < shape->axes; ++i) count *= skip[i] ? 1 : shape->dim[i];
   return count;
 }
 
@@ -104,7 +104,7 @@ static crema_status infer(const cr_layer *layer, const crema_shape *from, replac
   bool skip_from[CREMA_MAX_AXES] = {false}, skip_to[CREMA_MAX_AXES] = {false};
   char text[128];
   const int shift = to->axes - from->axes;
-  for (int i = 0; i < from->axes; i++) {
+  for (int i = 0; i < from->axes; ++i) {
     bool kept = i < range.start || i >= range.end;
     bool copied =
         !kept && (size_t)(i - range.start) < shape->n_dim && shape->dim[i - range.start] == 0;
@@ -151,6 +151,6 @@ const cr_layer_class cr_layer_reshape = {
     .max_tops = 1,
     .setup = setup,
     .reshape = reshape,
-    .forward = cr_layer_nothing_forward,
-    .backward = cr_layer_nothing_backward,
+    .forward = cr_layer_noop_forward,
+    .backward = cr_layer_noop_backward,
 };

@@ -71,16 +71,16 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   int n = layer->tops;
   cr_op_desc desc = cr_layer_op_desc(CR_OP_SLICE);
   CR_TRY(find_axis(layer, from, &desc.u.axis));
-  for (int i = 0; i < n; i++) {
+  for (int i = 0; i < n; ++i) {
     crema_shape to = *from;
     CR_TRY(part_extent(layer, from->dim[desc.u.axis], i, &to.dim[desc.u.axis]));
     CR_TRY(crema_blob_reshape(top[i], &to));
   }
   if (n == 1) return cr_layer_view(bottom[0], from, top[0]);
   s->args.shape[0] = from;
-  for (int i = 0; i < n; i++) s->args.shape[i + 1] = &top[i]->shape;
+  for (int i = 0; i < n; ++i) s->args.shape[i + 1] = &top[i]->shape;
   CR_TRY(cr_layer_op_make(&s->forward, &desc, n + 1, s->args.shape, NULL));
-  for (int i = 0; i < n; i++) s->args.shape[i] = &top[i]->shape;
+  for (int i = 0; i < n; ++i) s->args.shape[i] = &top[i]->shape;
   s->args.shape[n] = from;
   desc.kind = CR_OP_CONCAT;
   return cr_layer_op_make(&s->backward, &desc, n + 1, s->args.shape, NULL);
@@ -91,7 +91,7 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
   slice_state *s = layer->state;
   if (layer->tops == 1) return CREMA_OK;
   s->args.tensor[0] = bottom[0]->data;
-  for (int i = 0; i < layer->tops; i++) s->args.tensor[i + 1] = top[i]->data;
+  for (int i = 0; i < layer->tops; ++i) s->args.tensor[i + 1] = top[i]->data;
   return cr_layer_op_run(&s->forward, context, s->args.tensor, NULL);
 }
 
@@ -99,7 +99,7 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
                              const bool *propagate_down, crema_blob *const *bottom) {
   slice_state *s = layer->state;
   if (!propagate_down[0] || layer->tops == 1) return CREMA_OK;
-  for (int i = 0; i < layer->tops; i++) s->args.tensor[i] = top[i]->diff;
+  for (int i = 0; i < layer->tops; ++i) s->args.tensor[i] = top[i]->diff;
   s->args.tensor[layer->tops] = bottom[0]->diff;
   return cr_layer_op_run(&s->backward, context, s->args.tensor, NULL);
 }

@@ -1,7 +1,7 @@
 /* Split: every top shares the bottom's data; the gradients of the tops add up. */
 #include "core/fail.h"
 #include "layers/common/layer_args.h"
-#include "layers/common/layer_nothing.h"
+#include "layers/common/layer_noop.h"
 #include "layers/common/layer_op.h"
 
 typedef struct split_state {
@@ -19,11 +19,11 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
 static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
   split_state *s = layer->state;
   const crema_shape *shape = &bottom[0]->shape;
-  for (int i = 0; i < layer->tops; i++) {
+  for (int i = 0; i < layer->tops; ++i) {
     CR_TRY(crema_blob_reshape(top[i], shape));
     CR_TRY(cr_blob_share_data(top[i], bottom[0]));
   }
-  for (int i = 0; i <= layer->tops; i++) s->args.shape[i] = shape;
+  for (int i = 0; i <= layer->tops; ++i) s->args.shape[i] = shape;
   cr_op_desc desc = cr_layer_op_desc(CR_OP_SUM);
   return cr_layer_op_make(&s->backward, &desc, s->args.count, s->args.shape, NULL);
 }
@@ -32,7 +32,7 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
                              const bool *propagate_down, crema_blob *const *bottom) {
   split_state *s = layer->state;
   if (!propagate_down[0]) return CREMA_OK;
-  for (int i = 0; i < layer->tops; i++) s->args.tensor[i] = top[i]->diff;
+  for (int i = 0; i < layer->tops; ++i) s->args.tensor[i] = top[i]->diff;
   s->args.tensor[layer->tops] = bottom[0]->diff;
   return cr_layer_op_run(&s->backward, context, s->args.tensor, NULL);
 }
@@ -52,7 +52,7 @@ const cr_layer_class cr_layer_split = {
     .max_tops = CR_ANY,
     .setup = setup,
     .reshape = reshape,
-    .forward = cr_layer_nothing_forward,
+    .forward = cr_layer_noop_forward,
     .backward = backward,
     .destroy = destroy,
 };

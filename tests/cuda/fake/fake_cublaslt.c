@@ -100,7 +100,7 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t opaque,
 cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *out) {
   fake_preference *preference = calloc(1, sizeof *preference);
   if (preference == NULL) return CUBLAS_STATUS_ALLOC_FAILED;
-  for (int i = 0; i < 4; i++) preference->alignment[i] = 256;
+  for (int i = 0; i < 4; ++i) preference->alignment[i] = 256;
   *out = (cublasLtMatmulPreference_t)preference;
   return CUBLAS_STATUS_SUCCESS;
 }
@@ -157,7 +157,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
     return CUBLAS_STATUS_NOT_SUPPORTED;
   }
   fake_algorithm algorithm = {.alignment = p->alignment[0], .magic = MAGIC};
-  for (int i = 0; i < 4; i++) {
+  for (int i = 0; i < 4; ++i) {
     if (p->alignment[i] < algorithm.alignment) algorithm.alignment = p->alignment[i];
   }
   memset(result, 0, sizeof *result);
@@ -191,10 +191,10 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
   }
   const bool ta = m->op_a == CUBLAS_OP_T, tb = m->op_b == CUBLAS_OP_T;
   const int64_t inner = ta ? la->rows : la->cols;
-  for (int64_t j = 0; j < ld->cols; j++) {
-    for (int64_t i = 0; i < ld->rows; i++) {
+  for (int64_t j = 0; j < ld->cols; ++j) {
+    for (int64_t i = 0; i < ld->rows; ++i) {
       double sum = 0;
-      for (int64_t p = 0; p < inner; p++) {
+      for (int64_t p = 0; p < inner; ++p) {
         const float left = fa[ta ? i * la->ld + p : p * la->ld + i];
         const float right = fb[tb ? p * lb->ld + j : j * lb->ld + p];
         sum += (double)left * (double)right;

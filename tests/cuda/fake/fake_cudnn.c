@@ -91,7 +91,7 @@ cudnnStatus_t cudnnSetTensorNdDescriptor(cudnnTensorDescriptor_t desc, cudnnData
   fake_tensor *t = (fake_tensor *)desc;
   if (type != CUDNN_DATA_FLOAT || axes < 4 || axes > AXES) return CUDNN_STATUS_BAD_PARAM;
   int step = 1;
-  for (int a = axes - 1; a >= 0; a--) {
+  for (int a = axes - 1; a >= 0; --a) {
     if (stride[a] != step || dim[a] < 1) return CUDNN_STATUS_BAD_PARAM;
     step *= dim[a];
     t->dim[a] = dim[a];
@@ -158,7 +158,7 @@ static bool fits(const fake_tensor *x, const fake_tensor *w, const fake_conv *c,
       w->dim[0] % c->group != 0) {
     return false;
   }
-  for (int a = 0; a < c->axes; a++) {
+  for (int a = 0; a < c->axes; ++a) {
     const int reach = c->dilation[a] * (w->dim[a + 2] - 1) + 1;
     const int room = x->dim[a + 2] + 2 * c->pad[a] - reach;
     if (room < 0 || room / c->stride[a] + 1 != y->dim[a + 2]) return false;
@@ -180,7 +180,7 @@ enum { CANDIDATES = 8 };
   (perf)[5].algo = winograd;                                                        \
   (perf)[6].algo = faster;                                                          \
   (perf)[7].algo = (int)ALGORITHM;                                                  \
-  for (int i = 0; i < CANDIDATES; i++) {                                            \
+  for (int i = 0; i < CANDIDATES; ++i) {                                            \
     (perf)[i].status = CUDNN_STATUS_SUCCESS;                                        \
     (perf)[i].time = -1;                                                            \
     (perf)[i].determinism = i == 0 ? CUDNN_NON_DETERMINISTIC : CUDNN_DETERMINISTIC; \
@@ -269,12 +269,12 @@ cudnnStatus_t cudnnGetConvolutionBackwardFilterAlgorithm_v7(
 
 static int size_of(const fake_tensor *t, int from) {
   int size = 1;
-  for (int a = from; a < t->axes; a++) size *= t->dim[a];
+  for (int a = from; a < t->axes; ++a) size *= t->dim[a];
   return size;
 }
 
 static void decode(int index, int axes, const int *dim, int *at) {
-  for (int a = axes - 1; a >= 0; a--) {
+  for (int a = axes - 1; a >= 0; --a) {
     at[a] = index % dim[a];
     index /= dim[a];
   }
@@ -286,7 +286,7 @@ static int seen(const fake_tensor *x, const fake_tensor *w, const fake_conv *c,
   int out[SPATIAL], inside[SPATIAL], place = 0;
   decode(p, c->axes, y->dim + 2, out);
   decode(k, c->axes, w->dim + 2, inside);
-  for (int a = 0; a < c->axes; a++) {
+  for (int a = 0; a < c->axes; ++a) {
     const int at = out[a] * c->stride[a] - c->pad[a] + inside[a] * c->dilation[a];
     if (at < 0 || at >= x->dim[a + 2]) return -1;
     place = place * x->dim[a + 2] + at;
@@ -306,9 +306,9 @@ static void visit(const fake_run *r, int n, int o, int p) {
   const int places = size_of(r->y, 2), plane = size_of(r->x, 2), window = size_of(r->w, 2);
   const int inputs = r->w->dim[1], outputs = r->y->dim[1] / r->c->group;
   const int y_at = (n * r->y->dim[1] + o) * places + p;
-  for (int i = 0; i < inputs; i++) {
+  for (int i = 0; i < inputs; ++i) {
     const int channel = o / outputs * inputs + i;
-    for (int k = 0; k < window; k++) {
+    for (int k = 0; k < window; ++k) {
       const int place = seen(r->x, r->w, r->c, r->y, p, k);
       if (place < 0) continue;
       const int x_at = (n * r->x->dim[1] + channel) * plane + place;
@@ -334,12 +334,12 @@ static cudnnStatus_t convolve(fake_run *r, int algorithm, void *workspace, size_
   asked.last = algorithm;
   r->made = calloc((size_t)count, sizeof *r->made);
   if (r->made == NULL) return CUDNN_STATUS_INTERNAL_ERROR;
-  for (int n = 0; n < r->y->dim[0]; n++) {
-    for (int o = 0; o < r->y->dim[1]; o++) {
-      for (int p = 0; p < size_of(r->y, 2); p++) visit(r, n, o, p);
+  for (int n = 0; n < r->y->dim[0]; ++n) {
+    for (int o = 0; o < r->y->dim[1]; ++o) {
+      for (int p = 0; p < size_of(r->y, 2); ++p) visit(r, n, o, p);
     }
   }
-  for (int i = 0; i < count; i++) {
+  for (int i = 0; i < count; ++i) {
     const double sum = (double)scale * r->made[i];
     out[i] = (float)(old != 0 ? sum + (double)old * (double)out[i] : sum);
   }

@@ -1,49 +1,50 @@
 /* Launches on the host: launch.cu's own host code runs, as nvcc made it, and ends in the calls
- * below, which check how a kernel is started and run its body element by element. */
+ * below, which check how a kernel is started and run its device function element by element. */
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "device/cuda/kernels/bodies.h"
+#include "device/cuda/kernels/device_functions.h"
 #include "fake_runtime.h"
 
-double cr_team_sum(cr_team team, double value) {
-  (void)team;
+double cr_thread_block_sum(cr_thread_block thread_block, double value) {
+  (void)thread_block;
   return value;
 }
-float cr_team_max(cr_team team, float value) {
-  (void)team;
+float cr_thread_block_max(cr_thread_block thread_block, float value) {
+  (void)thread_block;
   return value;
 }
-void cr_team_meet(cr_team team) {
-  (void)team;
+void cr_thread_block_meet(cr_thread_block thread_block) {
+  (void)thread_block;
 }
 
-/* ---- bodies by name ---- */
+/* ---- device functions by name ---- */
 
-typedef struct fake_body {
+typedef struct fake_function {
   const char *text; /* the function's name */
   void (*each)(const void *args, int64_t i);
-  void (*team)(const void *args, int64_t segment, cr_team team);
-} fake_body;
+  void (*thread_block)(const void *args, int64_t segment, cr_thread_block thread_block);
+} fake_function;
 
-static const fake_body bodies[] = {
-#define CR_EACH(name, args) {.text = "cr_" #name "_body", .each = cr_##name##_body},
-#define CR_TEAM(name, args) {.text = "cr_" #name "_body", .team = cr_##name##_body},
-#include "device/cuda/kernels/bodies.inc"
+static const fake_function functions[] = {
+#define CR_EACH(name, args) {.text = "cr_" #name "_device", .each = cr_##name##_device},
+#define CR_THREAD_BLOCK(name, args) \
+  {.text = "cr_" #name "_device", .thread_block = cr_##name##_device},
+#include "device/cuda/kernels/device_functions.inc"
 #undef CR_EACH
-#undef CR_TEAM
+#undef CR_THREAD_BLOCK
 };
 
-enum { BODIES = sizeof bodies / sizeof bodies[0], KERNELS = 256 };
+enum { FUNCTIONS = sizeof functions / sizeof functions[0], KERNELS = 256 };
 
-typedef enum fake_shape { EACH, ALONE, TEAM } fake_shape;
+typedef enum fake_shape { EACH, ALONE, THREAD_BLOCK } fake_shape;
 
 typedef struct fake_kernel {
   const void *stub; /* how the host code names it */
-  const fake_body *body;
+  const fake_function *function;
   fake_shape shape;
 } fake_kernel;
 
@@ -90,11 +91,11 @@ void __cudaRegisterFunction(void **handle, const char *stub, char *device, const
   (void)size;
   fake_kernel kernel = {.stub = stub, .shape = EACH};
   if (mentions(name, "alone_kernel")) kernel.shape = ALONE;
-  if (mentions(name, "team_kernel")) kernel.shape = TEAM;
-  for (int i = 0; i < BODIES; i++) {
-    if (mentions(name, bodies[i].text)) kernel.body = &bodies[i];
+  if (mentions(name, "thread_block_kernel")) kernel.shape = THREAD_BLOCK;
+  for (int i = 0; i < FUNCTIONS; ++i) {
+    if (mentions(name, functions[i].text)) kernel.function = &functions[i];
   }
-  if (kernel.body == NULL || registered.count == KERNELS) {
+  if (kernel.function == NULL || registered.count == KERNELS) {
     fprintf(stderr, "fake runtime: kernel %s is not known\n", name);
     abort();
   }
@@ -124,14 +125,14 @@ cudaError_t __cudaLaunchKernel(void *kernel, dim3 grid, dim3 block, void **args,
 static bool configuration_fits(fake_shape shape, dim3 grid, dim3 block, size_t shared) {
   if (grid.x < 1 || grid.x > INT32_MAX || grid.y != 1 || grid.z != 1) return false;
   if (block.y != 1 || block.z != 1 || shared != 0) return false;
-  if (shape == TEAM) return block.x >= 32 && block.x <= 1024 && block.x % 32 == 0;
+  if (shape == THREAD_BLOCK) return block.x >= 32 && block.x <= 1024 && block.x % 32 == 0;
   return block.x >= 1 && block.x <= 256;
 }
 
 cudaError_t cudaLaunchKernel(const void *stub, dim3 grid, dim3 block, void **args, size_t shared,
                              cudaStream_t stream) {
   const fake_kernel *kernel = NULL;
-  for (int i = 0; i < registered.count; i++) {
+  for (int i = 0; i < registered.count; ++i) {
     if (registered.kernel[i].stub == stub) kernel = &registered.kernel[i];
   }
   if (kernel == NULL) return fake_fail(cudaErrorInvalidDeviceFunction);
@@ -142,10 +143,10 @@ cudaError_t cudaLaunchKernel(const void *stub, dim3 grid, dim3 block, void **arg
   int64_t count = 0;
   memcpy(&count, args[1], sizeof count);
   if (count <= 0) return fake_fail(cudaErrorInvalidValue);
-  const cr_team alone = {.lane = 0, .lanes = 1};
-  for (int64_t i = 0; i < count; i++) {
-    if (kernel->shape == EACH) kernel->body->each(args[0], i);
-    else kernel->body->team(args[0], i, alone);
+  const cr_thread_block alone = {.lane = 0, .lanes = 1};
+  for (int64_t i = 0; i < count; ++i) {
+    if (kernel->shape == EACH) kernel->function->each(args[0], i);
+    else kernel->function->thread_block(args[0], i, alone);
   }
   return cudaSuccess;
 }

@@ -160,7 +160,7 @@ cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total_bytes) {
   *total_bytes = device_bytes;
   pthread_mutex_lock(&world.lock);
   size_t used = world.foreign;
-  for (int i = 0; i < world.blocks; i++) {
+  for (int i = 0; i < world.blocks; ++i) {
     if (world.block[i].device == device) used += world.block[i].bytes;
   }
   pthread_mutex_unlock(&world.lock);
@@ -191,7 +191,7 @@ cudaError_t cudaDeviceDisablePeerAccess(int peer) {
 /* The block that holds an address; NULL for other memory. With the lock held. */
 static block *find(const void *address) {
   const char *at = address;
-  for (int i = world.blocks - 1; i >= 0; i--) {
+  for (int i = world.blocks - 1; i >= 0; --i) {
     block *b = &world.block[i];
     if (b->device != FREE && at >= b->memory && at < b->memory + b->bytes) return b;
   }
@@ -206,8 +206,8 @@ static cudaError_t add(void **out, size_t bytes, int device) {
   memset(memory, 0xA5, bytes);
   pthread_mutex_lock(&world.lock);
   int at = 0;
-  while (at < world.blocks && world.block[at].device != FREE) at++;
-  if (at == world.blocks && at < BLOCKS) world.blocks++;
+  while (at < world.blocks && world.block[at].device != FREE) ++at;
+  if (at == world.blocks && at < BLOCKS) ++world.blocks;
   if (at < BLOCKS) world.block[at] = (block){memory, bytes, device};
   pthread_mutex_unlock(&world.lock);
   *out = memory;
@@ -231,7 +231,7 @@ cudaError_t cudaMalloc(void **out, size_t bytes) {
   const int device = fake_device();
   pthread_mutex_lock(&world.lock);
   const bool refused = world.refusals > 0;
-  if (refused) world.refusals--;
+  if (refused) --world.refusals;
   const bool fits = !refused && bytes <= world.largest && bytes <= device_bytes;
   pthread_mutex_unlock(&world.lock);
   return fits ? add(out, bytes, device) : fail(cudaErrorMemoryAllocation);

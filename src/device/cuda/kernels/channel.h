@@ -3,7 +3,7 @@
 #ifndef CR_CUDA_KERNELS_CHANNEL_H
 #define CR_CUDA_KERNELS_CHANNEL_H
 
-#include "device/cuda/kernels/team.h"
+#include "device/cuda/kernels/thread_block.h"
 
 CR_HD int64_t cr_channel_of(int64_t i, int64_t channels, int64_t inner) {
   return cr_divide(cr_divide(i, inner).whole, channels).rest;
@@ -18,7 +18,7 @@ typedef struct cr_affine_args {
 } cr_affine_args;
 
 /* y = x * scale[c] + bias[c], and the activation of a fused convolution. */
-CR_HD void cr_affine_body(const void *args, int64_t i) {
+CR_HD void cr_affine_device(const void *args, int64_t i) {
   const cr_affine_args *a = (const cr_affine_args *)args;
   const int64_t c = cr_channel_of(i, a->channels, a->inner);
   float y = a->x[i];
@@ -34,13 +34,13 @@ typedef struct cr_prelu_args {
   int64_t channels, inner;
 } cr_prelu_args;
 
-CR_HD void cr_prelu_fwd_body(const void *args, int64_t i) {
+CR_HD void cr_prelu_fwd_device(const void *args, int64_t i) {
   const cr_prelu_args *a = (const cr_prelu_args *)args;
   const float x = a->x[i];
   a->out[i] = x > 0 ? x : a->slope[cr_channel_of(i, a->channels, a->inner)] * x;
 }
 
-CR_HD void cr_prelu_bwd_body(const void *args, int64_t i) {
+CR_HD void cr_prelu_bwd_device(const void *args, int64_t i) {
   const cr_prelu_args *a = (const cr_prelu_args *)args;
   const float dy = a->dy[i];
   a->out[i] = a->x[i] > 0 ? dy : a->slope[cr_channel_of(i, a->channels, a->inner)] * dy;
@@ -71,22 +71,23 @@ CR_HD double cr_channel_value(const cr_channel_sum_args *a, int64_t at) {
 }
 
 /* Segment s: part s / C of channel s % C. */
-CR_HD void cr_channel_parts_body(const void *args, int64_t segment, cr_team team) {
+CR_HD void cr_channel_parts_device(const void *args, int64_t segment,
+                                   cr_thread_block thread_block) {
   const cr_channel_sum_args *a = (const cr_channel_sum_args *)args;
   const cr_quotient where = cr_divide(segment, a->channels);
   const int64_t count = a->outer * a->inner;
   const int64_t end = cr_part_begin(count, a->parts, where.whole + 1);
   double sum = 0;
-  for (int64_t k = cr_part_begin(count, a->parts, where.whole) + team.lane; k < end;
-       k += team.lanes) {
+  for (int64_t k = cr_part_begin(count, a->parts, where.whole) + thread_block.lane; k < end;
+       k += thread_block.lanes) {
     const cr_quotient at = cr_divide(k, a->inner);
     sum += cr_channel_value(a, (at.whole * a->channels + where.rest) * a->inner + at.rest);
   }
-  sum = cr_team_sum(team, sum);
-  if (team.lane == 0) a->part[segment] = sum;
+  sum = cr_thread_block_sum(thread_block, sum);
+  if (thread_block.lane == 0) a->part[segment] = sum;
 }
 
-CR_HD void cr_channel_total_body(const void *args, int64_t c) {
+CR_HD void cr_channel_total_device(const void *args, int64_t c) {
   const cr_channel_sum_args *a = (const cr_channel_sum_args *)args;
   double sum = a->add ? (double)a->out[c] : 0;
   for (int64_t k = 0; k < a->parts; ++k) sum += a->part[k * a->channels + c];
@@ -111,25 +112,26 @@ CR_HD int64_t cr_bn_place(const cr_bn_args *a, int64_t c, int64_t k) {
 }
 
 /* Mean and biased variance of channel c, in two passes. */
-CR_HD void cr_bn_statistics_body(const void *args, int64_t c, cr_team team) {
+CR_HD void cr_bn_statistics_device(const void *args, int64_t c, cr_thread_block thread_block) {
   const cr_bn_args *a = (const cr_bn_args *)args;
   const int64_t count = a->outer * a->inner;
   double sum = 0;
-  for (int64_t k = team.lane; k < count; k += team.lanes) sum += (double)a->x[cr_bn_place(a, c, k)];
-  const double mean = count > 0 ? cr_team_sum(team, sum) / (double)count : 0;
+  for (int64_t k = thread_block.lane; k < count; k += thread_block.lanes)
+    sum += (double)a->x[cr_bn_place(a, c, k)];
+  const double mean = count > 0 ? cr_thread_block_sum(thread_block, sum) / (double)count : 0;
   double square = 0;
-  for (int64_t k = team.lane; k < count; k += team.lanes) {
+  for (int64_t k = thread_block.lane; k < count; k += thread_block.lanes) {
     const double d = (double)a->x[cr_bn_place(a, c, k)] - mean;
     square += d * d;
   }
-  square = cr_team_sum(team, square);
-  if (team.lane == 0) {
+  square = cr_thread_block_sum(thread_block, square);
+  if (thread_block.lane == 0) {
     a->new_mean[c] = (float)mean;
     a->new_variance[c] = count > 0 ? (float)(square / (double)count) : 0;
   }
 }
 
-CR_HD void cr_bn_normalise_body(const void *args, int64_t i) {
+CR_HD void cr_bn_normalise_device(const void *args, int64_t i) {
   const cr_bn_args *a = (const cr_bn_args *)args;
   const int64_t c = cr_channel_of(i, a->channels, a->inner);
   const double deviation = sqrt((double)a->variance[c] + (double)a->eps);
@@ -137,20 +139,20 @@ CR_HD void cr_bn_normalise_body(const void *args, int64_t i) {
 }
 
 /* mean(dy) and mean(dy (x - m)) / (v + eps) of channel c. */
-CR_HD void cr_bn_gradient_sums_body(const void *args, int64_t c, cr_team team) {
+CR_HD void cr_bn_gradient_sums_device(const void *args, int64_t c, cr_thread_block thread_block) {
   const cr_bn_args *a = (const cr_bn_args *)args;
   const int64_t count = a->outer * a->inner;
   const double mean = (double)a->mean[c];
   double sum = 0, product = 0;
-  for (int64_t k = team.lane; k < count; k += team.lanes) {
+  for (int64_t k = thread_block.lane; k < count; k += thread_block.lanes) {
     const int64_t at = cr_bn_place(a, c, k);
     const double dy = (double)a->dy[at];
     sum += dy;
     product += dy * ((double)a->x[at] - mean);
   }
-  sum = cr_team_sum(team, sum);
-  product = cr_team_sum(team, product);
-  if (team.lane == 0) {
+  sum = cr_thread_block_sum(thread_block, sum);
+  product = cr_thread_block_sum(thread_block, product);
+  if (thread_block.lane == 0) {
     const double size = count > 0 ? (double)count : 1;
     a->flat[c] = sum / size;
     a->slope[c] = product / size / ((double)a->variance[c] + (double)a->eps);
@@ -158,7 +160,7 @@ CR_HD void cr_bn_gradient_sums_body(const void *args, int64_t c, cr_team team) {
 }
 
 /* dx = (dy - mean(dy) - z mean(dy z)) / sqrt(v + eps), z = (x - m) / sqrt(v + eps). */
-CR_HD void cr_bn_bwd_body(const void *args, int64_t i) {
+CR_HD void cr_bn_bwd_device(const void *args, int64_t i) {
   const cr_bn_args *a = (const cr_bn_args *)args;
   const int64_t c = cr_channel_of(i, a->channels, a->inner);
   const double deviation = sqrt((double)a->variance[c] + (double)a->eps);

@@ -101,7 +101,7 @@ CR_HD void cr_hd_store(int type, void *to, int64_t i, double v) {
   }
 }
 
-CR_HD void cr_convert_body(const void *args, int64_t i) {
+CR_HD void cr_convert_device(const void *args, int64_t i) {
   const cr_convert_args *a = (const cr_convert_args *)args;
   cr_hd_store(a->to_type, a->to, i, cr_hd_load(a->from_type, a->from, i));
 }

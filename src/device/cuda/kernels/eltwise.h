@@ -17,14 +17,14 @@ typedef struct cr_many_args {
   int32_t *which; /* for maxima: the source that wins */
 } cr_many_args;
 
-CR_HD void cr_sum_body(const void *args, int64_t i) {
+CR_HD void cr_sum_device(const void *args, int64_t i) {
   const cr_many_args *a = (const cr_many_args *)args;
   float sum = 0;
   for (int k = 0; k < a->sources; ++k) sum += a->coeff[k] * a->x[k][i];
   a->out[i] = sum;
 }
 
-CR_HD void cr_prod_body(const void *args, int64_t i) {
+CR_HD void cr_prod_device(const void *args, int64_t i) {
   const cr_many_args *a = (const cr_many_args *)args;
   float product = a->first != NULL ? a->first[i] : 1;
   for (int k = 0; k < a->sources; ++k) {
@@ -34,7 +34,7 @@ CR_HD void cr_prod_body(const void *args, int64_t i) {
 }
 
 /* Of equal values the first source wins, except that the second wins over the first. */
-CR_HD void cr_max_body(const void *args, int64_t i) {
+CR_HD void cr_max_device(const void *args, int64_t i) {
   const cr_many_args *a = (const cr_many_args *)args;
   float best = a->x[0][i];
   int32_t which = 0;
@@ -57,7 +57,7 @@ typedef struct cr_max_bwd_args {
   int32_t index;
 } cr_max_bwd_args;
 
-CR_HD void cr_max_bwd_body(const void *args, int64_t i) {
+CR_HD void cr_max_bwd_device(const void *args, int64_t i) {
   const cr_max_bwd_args *a = (const cr_max_bwd_args *)args;
   a->dx[i] = a->which[i] == a->index ? a->dy[i] : 0;
 }
@@ -68,7 +68,7 @@ typedef struct cr_axpby_args {
   float alpha, beta;
 } cr_axpby_args;
 
-CR_HD void cr_axpby_body(const void *args, int64_t i) {
+CR_HD void cr_axpby_device(const void *args, int64_t i) {
   const cr_axpby_args *a = (const cr_axpby_args *)args;
   /* With beta 0 the old content is not read: it may be anything. */
   a->y[i] = a->beta == 0 ? a->alpha * a->x[i] : a->alpha * a->x[i] + a->beta * a->y[i];
@@ -79,7 +79,7 @@ typedef struct cr_set_args {
   float value;
 } cr_set_args;
 
-CR_HD void cr_set_body(const void *args, int64_t i) {
+CR_HD void cr_set_device(const void *args, int64_t i) {
   const cr_set_args *a = (const cr_set_args *)args;
   a->y[i] = a->value;
 }

@@ -1,9 +1,9 @@
-/* Bodies of kernels, written once for the device and for the host.
+/* Device functions of kernels, written once for the device and for the host.
  *
- * A body computes one element, or one segment together with a team, from an argument block. nvcc
- * compiles these headers for the device; a C compiler compiles them for the tests, which run every
- * body on the host and compare it with the kernels of the CPU. They keep to what C11 and C++17
- * share. */
+ * A device function computes one element, or one segment together with a thread block, from an
+ * argument block. nvcc compiles these headers for the device; a C compiler compiles them for the
+ * tests, which run every device function on the host and compare it with the kernels of the CPU.
+ * They keep to what C11 and C++17 share. */
 #ifndef CR_CUDA_KERNELS_HD_H
 #define CR_CUDA_KERNELS_HD_H
 

@@ -1,11 +1,12 @@
 /* Sums over many places: reductions, losses, accuracy; and the gradients of the losses.
  *
- * A sum is made in two launches: parts of the places by teams into `part` (two numbers a part),
- * then one team adds the parts in order. No atomic operations, hence the same bits every time. */
+ * A sum is made in two launches: parts of the places by thread blocks into `part` (two numbers a
+ * part), then one thread block adds the parts in order. No atomic operations, hence the same bits
+ * every time. */
 #ifndef CR_CUDA_KERNELS_LOSS_H
 #define CR_CUDA_KERNELS_LOSS_H
 
-#include "device/cuda/kernels/team.h"
+#include "device/cuda/kernels/thread_block.h"
 #include "device/op_desc.h"
 
 typedef struct cr_loss_args {
@@ -148,10 +149,11 @@ CR_HD cr_pair cr_accuracy_term(const cr_loss_args *a, int64_t i) {
   return out;
 }
 
-CR_HD void cr_keep_part(const cr_loss_args *a, int64_t part, cr_team team, cr_pair sum) {
-  sum.first = cr_team_sum(team, sum.first);
-  sum.second = cr_team_sum(team, sum.second);
-  if (team.lane == 0) {
+CR_HD void cr_keep_part(const cr_loss_args *a, int64_t part, cr_thread_block thread_block,
+                        cr_pair sum) {
+  sum.first = cr_thread_block_sum(thread_block, sum.first);
+  sum.second = cr_thread_block_sum(thread_block, sum.second);
+  if (thread_block.lane == 0) {
     a->part[2 * part] = sum.first;
     a->part[2 * part + 1] = sum.second;
   }
@@ -179,37 +181,41 @@ CR_HD cr_pair cr_loss_term(const cr_loss_args *a, int kind, int64_t i) {
   }
 }
 
-CR_HD void cr_loss_part(const cr_loss_args *a, int kind, int64_t part, cr_team team) {
+CR_HD void cr_loss_part(const cr_loss_args *a, int kind, int64_t part,
+                        cr_thread_block thread_block) {
   const int64_t end = cr_part_begin(a->count, a->parts, part + 1);
   cr_pair sum = {0, 0};
-  for (int64_t i = cr_part_begin(a->count, a->parts, part) + team.lane; i < end; i += team.lanes) {
+  for (int64_t i = cr_part_begin(a->count, a->parts, part) + thread_block.lane; i < end;
+       i += thread_block.lanes) {
     const cr_pair term = cr_loss_term(a, kind, i);
     sum.first += term.first;
     sum.second += term.second;
   }
-  cr_keep_part(a, part, team, sum);
+  cr_keep_part(a, part, thread_block, sum);
 }
 
-CR_HD void cr_reduce_parts_body(const void *args, int64_t part, cr_team team) {
-  cr_loss_part((const cr_loss_args *)args, CR_LOSS_REDUCE, part, team);
+CR_HD void cr_reduce_parts_device(const void *args, int64_t part, cr_thread_block thread_block) {
+  cr_loss_part((const cr_loss_args *)args, CR_LOSS_REDUCE, part, thread_block);
 }
-CR_HD void cr_nll_parts_body(const void *args, int64_t part, cr_team team) {
-  cr_loss_part((const cr_loss_args *)args, CR_LOSS_NLL, part, team);
+CR_HD void cr_nll_parts_device(const void *args, int64_t part, cr_thread_block thread_block) {
+  cr_loss_part((const cr_loss_args *)args, CR_LOSS_NLL, part, thread_block);
 }
-CR_HD void cr_sigmoid_loss_parts_body(const void *args, int64_t part, cr_team team) {
-  cr_loss_part((const cr_loss_args *)args, CR_LOSS_SIGMOID, part, team);
+CR_HD void cr_sigmoid_loss_parts_device(const void *args, int64_t part,
+                                        cr_thread_block thread_block) {
+  cr_loss_part((const cr_loss_args *)args, CR_LOSS_SIGMOID, part, thread_block);
 }
-CR_HD void cr_hinge_parts_body(const void *args, int64_t part, cr_team team) {
-  cr_loss_part((const cr_loss_args *)args, CR_LOSS_HINGE, part, team);
+CR_HD void cr_hinge_parts_device(const void *args, int64_t part, cr_thread_block thread_block) {
+  cr_loss_part((const cr_loss_args *)args, CR_LOSS_HINGE, part, thread_block);
 }
-CR_HD void cr_contrastive_parts_body(const void *args, int64_t part, cr_team team) {
-  cr_loss_part((const cr_loss_args *)args, CR_LOSS_CONTRASTIVE, part, team);
+CR_HD void cr_contrastive_parts_device(const void *args, int64_t part,
+                                       cr_thread_block thread_block) {
+  cr_loss_part((const cr_loss_args *)args, CR_LOSS_CONTRASTIVE, part, thread_block);
 }
-CR_HD void cr_infogain_parts_body(const void *args, int64_t part, cr_team team) {
-  cr_loss_part((const cr_loss_args *)args, CR_LOSS_INFOGAIN, part, team);
+CR_HD void cr_infogain_parts_device(const void *args, int64_t part, cr_thread_block thread_block) {
+  cr_loss_part((const cr_loss_args *)args, CR_LOSS_INFOGAIN, part, thread_block);
 }
-CR_HD void cr_accuracy_parts_body(const void *args, int64_t part, cr_team team) {
-  cr_loss_part((const cr_loss_args *)args, CR_LOSS_ACCURACY, part, team);
+CR_HD void cr_accuracy_parts_device(const void *args, int64_t part, cr_thread_block thread_block) {
+  cr_loss_part((const cr_loss_args *)args, CR_LOSS_ACCURACY, part, thread_block);
 }
 
 typedef struct cr_total_args {
@@ -220,16 +226,16 @@ typedef struct cr_total_args {
   bool share;            /* first: first sum / second sum, 0 when that is 0 */
 } cr_total_args;
 
-CR_HD void cr_total_body(const void *args, int64_t segment, cr_team team) {
+CR_HD void cr_total_device(const void *args, int64_t segment, cr_thread_block thread_block) {
   const cr_total_args *a = (const cr_total_args *)args;
   double first = 0, second = 0;
-  for (int64_t k = team.lane; k < a->parts; k += team.lanes) {
+  for (int64_t k = thread_block.lane; k < a->parts; k += thread_block.lanes) {
     first += a->part[2 * k];
     second += a->part[2 * k + 1];
   }
-  first = cr_team_sum(team, first);
-  second = cr_team_sum(team, second);
-  if (team.lane != 0 || segment != 0) return;
+  first = cr_thread_block_sum(thread_block, first);
+  second = cr_thread_block_sum(thread_block, second);
+  if (thread_block.lane != 0 || segment != 0) return;
   if (a->share) first = second > 0 ? first / second : 0;
   if (a->sum != NULL) *a->sum = first;
   if (a->first != NULL) *a->first = (float)first;
@@ -237,36 +243,36 @@ CR_HD void cr_total_body(const void *args, int64_t segment, cr_team team) {
 }
 
 /* Whether fewer than top_k classes score at least as well as the true one: ties count against. */
-CR_HD void cr_accuracy_hits_body(const void *args, int64_t place, cr_team team) {
+CR_HD void cr_accuracy_hits_device(const void *args, int64_t place, cr_thread_block thread_block) {
   const cr_loss_args *a = (const cr_loss_args *)args;
   const int64_t truth = cr_class_of(a->label[place], a->classes, a->has_ignore, a->ignore);
   if (truth < 0) {
-    if (team.lane != 0) return;
+    if (thread_block.lane != 0) return;
     if (truth == CR_HD_BAD) cr_loss_class(a, place);
     a->hit[place] = -1;
     return;
   }
   const float own = a->x[cr_loss_at(a, place, truth)];
   double better = 0;
-  for (int64_t c = team.lane; c < a->classes; c += team.lanes) {
+  for (int64_t c = thread_block.lane; c < a->classes; c += thread_block.lanes) {
     better += c != truth && a->x[cr_loss_at(a, place, c)] >= own ? 1 : 0;
   }
-  better = cr_team_sum(team, better);
-  if (team.lane == 0) a->hit[place] = (int32_t)(2 * truth + (better < a->top_k ? 1 : 0));
+  better = cr_thread_block_sum(thread_block, better);
+  if (thread_block.lane == 0) a->hit[place] = (int32_t)(2 * truth + (better < a->top_k ? 1 : 0));
 }
 
 /* Segment c: the share of class c's places that are right. */
-CR_HD void cr_accuracy_class_body(const void *args, int64_t c, cr_team team) {
+CR_HD void cr_accuracy_class_device(const void *args, int64_t c, cr_thread_block thread_block) {
   const cr_loss_args *a = (const cr_loss_args *)args;
   double seen = 0, right = 0;
-  for (int64_t i = team.lane; i < a->count; i += team.lanes) {
+  for (int64_t i = thread_block.lane; i < a->count; i += thread_block.lanes) {
     if (a->hit[i] < 0 || a->hit[i] / 2 != c) continue;
     seen += 1;
     right += a->hit[i] % 2;
   }
-  seen = cr_team_sum(team, seen);
-  right = cr_team_sum(team, right);
-  if (team.lane == 0) a->out[c] = seen > 0 ? (float)(right / seen) : 0;
+  seen = cr_thread_block_sum(thread_block, seen);
+  right = cr_thread_block_sum(thread_block, right);
+  if (thread_block.lane == 0) a->out[c] = seen > 0 ? (float)(right / seen) : 0;
 }
 
 CR_HD float cr_loss_factor(const cr_loss_args *a) {
@@ -274,7 +280,7 @@ CR_HD float cr_loss_factor(const cr_loss_args *a) {
 }
 
 /* Element i of (outer, C, inner): alpha * (prob - onehot(label)). */
-CR_HD void cr_nll_bwd_body(const void *args, int64_t i) {
+CR_HD void cr_nll_bwd_device(const void *args, int64_t i) {
   const cr_loss_args *a = (const cr_loss_args *)args;
   const cr_quotient row = cr_divide(i, a->inner), at = cr_divide(row.whole, a->classes);
   const int64_t truth = cr_loss_class(a, at.whole * a->inner + row.rest);
@@ -282,13 +288,13 @@ CR_HD void cr_nll_bwd_body(const void *args, int64_t i) {
   a->out[i] = truth < 0 ? 0 : a->alpha * (at.rest == truth ? p - 1 : p);
 }
 
-CR_HD void cr_sigmoid_loss_bwd_body(const void *args, int64_t i) {
+CR_HD void cr_sigmoid_loss_bwd_device(const void *args, int64_t i) {
   const cr_loss_args *a = (const cr_loss_args *)args;
   const float t = a->label[i];
   a->out[i] = cr_target_ignored(a, t) ? 0 : cr_loss_factor(a) * (cr_sigmoid_of(a->x[i]) - t);
 }
 
-CR_HD void cr_hinge_bwd_body(const void *args, int64_t i) {
+CR_HD void cr_hinge_bwd_device(const void *args, int64_t i) {
   const cr_loss_args *a = (const cr_loss_args *)args;
   float sign;
   const float missing = cr_hinge_shortfall(a, i, &sign);
@@ -297,7 +303,7 @@ CR_HD void cr_hinge_bwd_body(const void *args, int64_t i) {
 }
 
 /* Segment n: one pair. The distance that divides is kept away from 0 by 1e-4, as Caffe does. */
-CR_HD void cr_contrastive_bwd_body(const void *args, int64_t n) {
+CR_HD void cr_contrastive_bwd_device(const void *args, int64_t n) {
   const cr_loss_args *a = (const cr_loss_args *)args;
   const double square = cr_square_distance(a, n), distance = sqrt(square);
   const double missing = (double)a->margin - (a->legacy ? square : distance);
@@ -311,7 +317,7 @@ CR_HD void cr_contrastive_bwd_body(const void *args, int64_t n) {
   }
 }
 
-CR_HD void cr_infogain_bwd_body(const void *args, int64_t i) {
+CR_HD void cr_infogain_bwd_device(const void *args, int64_t i) {
   const cr_loss_args *a = (const cr_loss_args *)args;
   const cr_quotient row = cr_divide(i, a->inner), at = cr_divide(row.whole, a->classes);
   const int64_t truth = cr_loss_class(a, at.whole * a->inner + row.rest);

@@ -58,13 +58,13 @@ CR_HD float cr_lrn_power(float s, float beta) {
   return powf(s, -beta);
 }
 
-CR_HD void cr_lrn_fwd_body(const void *args, int64_t i) {
+CR_HD void cr_lrn_fwd_device(const void *args, int64_t i) {
   const cr_lrn_args *a = (const cr_lrn_args *)args;
   const float s = a->k + a->share * cr_lrn_sum(a, a->x, i, a->before, true);
   a->out[i] = a->x[i] * cr_lrn_power(s, a->beta);
 }
 
-CR_HD void cr_lrn_bwd_terms_body(const void *args, int64_t i) {
+CR_HD void cr_lrn_bwd_terms_device(const void *args, int64_t i) {
   const cr_lrn_args *a = (const cr_lrn_args *)args;
   const float s = a->k + a->share * cr_lrn_sum(a, a->x, i, a->before, true);
   const float first = a->dy[i] * cr_lrn_power(s, a->beta);
@@ -74,7 +74,7 @@ CR_HD void cr_lrn_bwd_terms_body(const void *args, int64_t i) {
 }
 
 /* Element i is seen by the windows of i - (size - 1 - before) ... i + before. */
-CR_HD void cr_lrn_bwd_body(const void *args, int64_t i) {
+CR_HD void cr_lrn_bwd_device(const void *args, int64_t i) {
   const cr_lrn_args *a = (const cr_lrn_args *)args;
   const float sum = cr_lrn_sum(a, a->ratio, i, a->size - 1 - a->before, false);
   a->out[i] = a->first[i] - 2 * a->share * a->beta * a->x[i] * sum;

@@ -16,7 +16,7 @@ typedef struct cr_dropout_args {
 } cr_dropout_args;
 
 /* Elements 4 i ... 4 i + 3, one word of the generator each (Srivastava et al., 2014). */
-CR_HD void cr_dropout_fwd_body(const void *args, int64_t i) {
+CR_HD void cr_dropout_fwd_device(const void *args, int64_t i) {
   const cr_dropout_args *a = (const cr_dropout_args *)args;
   uint32_t word[4];
   cr_hd_philox(a->seed, a->counter, (uint64_t)i, word);
@@ -29,7 +29,7 @@ CR_HD void cr_dropout_fwd_body(const void *args, int64_t i) {
   }
 }
 
-CR_HD void cr_dropout_bwd_body(const void *args, int64_t i) {
+CR_HD void cr_dropout_bwd_device(const void *args, int64_t i) {
   const cr_dropout_args *a = (const cr_dropout_args *)args;
   a->y[i] = a->mask[i] != 0 ? a->x[i] * a->scale : 0;
 }
@@ -40,7 +40,7 @@ typedef struct cr_rows_args {
   int64_t length, from_step, to_step; /* of one row, and between rows */
 } cr_rows_args;
 
-CR_HD void cr_copy_rows_body(const void *args, int64_t i) {
+CR_HD void cr_copy_rows_device(const void *args, int64_t i) {
   const cr_rows_args *a = (const cr_rows_args *)args;
   const cr_quotient at = cr_divide(i, a->length);
   a->to[at.whole * a->to_step + at.rest] = a->from[at.whole * a->from_step + at.rest];
@@ -57,7 +57,7 @@ typedef struct cr_walk_args {
 } cr_walk_args;
 
 /* Crop and permute, forward: element i of `to` comes from base + sum at[a] * stride[a]. */
-CR_HD void cr_walk_read_body(const void *args, int64_t i) {
+CR_HD void cr_walk_read_device(const void *args, int64_t i) {
   const cr_walk_args *a = (const cr_walk_args *)args;
   int64_t from = a->base, rest = i;
   for (int k = a->axes - 1; k >= 0; --k) {
@@ -69,7 +69,7 @@ CR_HD void cr_walk_read_body(const void *args, int64_t i) {
 }
 
 /* Crop, backward: element i of the whole is 0 outside the window low <= at < high. */
-CR_HD void cr_walk_window_body(const void *args, int64_t i) {
+CR_HD void cr_walk_window_device(const void *args, int64_t i) {
   const cr_walk_args *a = (const cr_walk_args *)args;
   int64_t from = 0, rest = i;
   bool inside = true;
@@ -88,13 +88,13 @@ typedef struct cr_tile_args {
   int64_t tiles, inner;
 } cr_tile_args;
 
-CR_HD void cr_tile_fwd_body(const void *args, int64_t i) {
+CR_HD void cr_tile_fwd_device(const void *args, int64_t i) {
   const cr_tile_args *a = (const cr_tile_args *)args;
   const cr_quotient at = cr_divide(i, a->inner);
   a->to[i] = a->from[cr_divide(at.whole, a->tiles).whole * a->inner + at.rest];
 }
 
-CR_HD void cr_tile_bwd_body(const void *args, int64_t i) {
+CR_HD void cr_tile_bwd_device(const void *args, int64_t i) {
   const cr_tile_args *a = (const cr_tile_args *)args;
   const cr_quotient at = cr_divide(i, a->inner);
   const float *from = a->from + at.whole * a->tiles * a->inner + at.rest;
@@ -118,7 +118,7 @@ CR_HD int64_t cr_gather_row(const cr_gather_args *a, int64_t place) {
   return -1;
 }
 
-CR_HD void cr_gather_fwd_body(const void *args, int64_t i) {
+CR_HD void cr_gather_fwd_device(const void *args, int64_t i) {
   const cr_gather_args *a = (const cr_gather_args *)args;
   const cr_quotient at = cr_divide(i, a->width);
   const int64_t row = cr_gather_row(a, at.whole);
@@ -127,7 +127,7 @@ CR_HD void cr_gather_fwd_body(const void *args, int64_t i) {
 
 /* Column i of the table's gradient: one thread goes through the indices in order, so that rows
  * that are named more than once have one order of addition. */
-CR_HD void cr_gather_bwd_body(const void *args, int64_t i) {
+CR_HD void cr_gather_bwd_device(const void *args, int64_t i) {
   const cr_gather_args *a = (const cr_gather_args *)args;
   for (int64_t n = 0; n < a->count; ++n) {
     const int64_t row = cr_gather_row(a, n);

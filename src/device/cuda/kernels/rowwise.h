@@ -2,7 +2,7 @@
 #ifndef CR_CUDA_KERNELS_ROWWISE_H
 #define CR_CUDA_KERNELS_ROWWISE_H
 
-#include "device/cuda/kernels/team.h"
+#include "device/cuda/kernels/thread_block.h"
 #include "device/op_desc.h"
 
 typedef struct cr_row_args {
@@ -15,47 +15,47 @@ typedef struct cr_row_args {
 } cr_row_args;
 
 /* y = (x - mean) / divisor, divisor = sqrt(variance) + eps, or 1. */
-CR_HD void cr_mvn_fwd_body(const void *args, int64_t row, cr_team team) {
+CR_HD void cr_mvn_fwd_device(const void *args, int64_t row, cr_thread_block thread_block) {
   const cr_row_args *a = (const cr_row_args *)args;
   const float *x = a->x + row * a->width;
   const double width = a->width > 0 ? (double)a->width : 1;
   double sum = 0, square = 0, scale = 1;
-  for (int64_t i = team.lane; i < a->width; i += team.lanes) sum += (double)x[i];
-  const double mean = cr_team_sum(team, sum) / width;
-  for (int64_t i = team.lane; i < a->width; i += team.lanes) {
+  for (int64_t i = thread_block.lane; i < a->width; i += thread_block.lanes) sum += (double)x[i];
+  const double mean = cr_thread_block_sum(thread_block, sum) / width;
+  for (int64_t i = thread_block.lane; i < a->width; i += thread_block.lanes) {
     square += ((double)x[i] - mean) * ((double)x[i] - mean);
   }
-  square = cr_team_sum(team, square);
+  square = cr_thread_block_sum(thread_block, square);
   if (a->variance) scale = sqrt(square / width) + (double)a->eps;
-  for (int64_t i = team.lane; i < a->width; i += team.lanes) {
+  for (int64_t i = thread_block.lane; i < a->width; i += thread_block.lanes) {
     a->out[row * a->width + i] = (float)(((double)x[i] - mean) / scale);
   }
-  if (team.lane == 0) a->divisor[row] = (float)scale;
+  if (thread_block.lane == 0) a->divisor[row] = (float)scale;
 }
 
 /* (dy - mean(dy) - y mean(dy y)) / divisor, without the last term where only the mean went. */
-CR_HD void cr_mvn_bwd_body(const void *args, int64_t row, cr_team team) {
+CR_HD void cr_mvn_bwd_device(const void *args, int64_t row, cr_thread_block thread_block) {
   const cr_row_args *a = (const cr_row_args *)args;
   const float *y = a->y + row * a->width, *dy = a->dy + row * a->width;
   const double width = a->width > 0 ? (double)a->width : 1;
   double sum = 0, along = 0;
-  for (int64_t i = team.lane; i < a->width; i += team.lanes) {
+  for (int64_t i = thread_block.lane; i < a->width; i += thread_block.lanes) {
     sum += (double)dy[i];
     if (a->variance) along += (double)dy[i] * (double)y[i];
   }
-  const double mean = cr_team_sum(team, sum) / width;
-  along = cr_team_sum(team, along) / width;
-  for (int64_t i = team.lane; i < a->width; i += team.lanes) {
+  const double mean = cr_thread_block_sum(thread_block, sum) / width;
+  along = cr_thread_block_sum(thread_block, along) / width;
+  for (int64_t i = thread_block.lane; i < a->width; i += thread_block.lanes) {
     const double dx = (double)dy[i] - mean - (double)y[i] * along;
     a->out[row * a->width + i] = (float)(dx / (double)a->divisor[row]);
   }
 }
 
-CR_HD void cr_row_reduce_fwd_body(const void *args, int64_t row, cr_team team) {
+CR_HD void cr_row_reduce_fwd_device(const void *args, int64_t row, cr_thread_block thread_block) {
   const cr_row_args *a = (const cr_row_args *)args;
   const float *x = a->x + row * a->width;
   double sum = 0;
-  for (int64_t i = team.lane; i < a->width; i += team.lanes) {
+  for (int64_t i = thread_block.lane; i < a->width; i += thread_block.lanes) {
     const double v = (double)x[i];
     if (a->reduction == CR_REDUCE_SUM) {
       sum += v;
@@ -63,11 +63,11 @@ CR_HD void cr_row_reduce_fwd_body(const void *args, int64_t row, cr_team team) {
       sum += a->reduction == CR_REDUCE_ASUM ? fabs(v) : v * v;
     }
   }
-  sum = cr_team_sum(team, sum);
-  if (team.lane == 0) a->out[row] = (float)(sum * (double)a->coeff);
+  sum = cr_thread_block_sum(thread_block, sum);
+  if (thread_block.lane == 0) a->out[row] = (float)(sum * (double)a->coeff);
 }
 
-CR_HD void cr_row_reduce_bwd_body(const void *args, int64_t i) {
+CR_HD void cr_row_reduce_bwd_device(const void *args, int64_t i) {
   const cr_row_args *a = (const cr_row_args *)args;
   const float factor = a->dy[cr_divide(i, a->width).whole] * a->coeff;
   float slope = 1;
@@ -85,7 +85,7 @@ CR_HD bool cr_is_above(float a, int64_t at_a, float b, int64_t at_b) {
 
 /* The K largest of line i in falling order; each rank is the largest below the one before. `out`
  * takes the places, `divisor` the values (NULL: nobody asks). */
-CR_HD void cr_arg_max_body(const void *args, int64_t i) {
+CR_HD void cr_arg_max_device(const void *args, int64_t i) {
   const cr_row_args *a = (const cr_row_args *)args;
   const cr_quotient line = cr_divide(i, a->inner);
   const float *x = a->x + line.whole * a->width * a->inner + line.rest;

@@ -2,7 +2,7 @@
 #ifndef CR_CUDA_KERNELS_UNARY_H
 #define CR_CUDA_KERNELS_UNARY_H
 
-#include "device/cuda/kernels/team.h"
+#include "device/cuda/kernels/thread_block.h"
 #include "device/op_desc.h"
 
 typedef struct cr_unary_args {
@@ -12,7 +12,7 @@ typedef struct cr_unary_args {
   float alpha, beta, gamma;
 } cr_unary_args;
 
-CR_HD void cr_unary_fwd_body(const void *args, int64_t i) {
+CR_HD void cr_unary_fwd_device(const void *args, int64_t i) {
   const cr_unary_args *a = (const cr_unary_args *)args;
   const float x = a->x[i];
   float y = x;
@@ -28,7 +28,7 @@ CR_HD void cr_unary_fwd_body(const void *args, int64_t i) {
   a->out[i] = y;
 }
 
-CR_HD void cr_unary_bwd_body(const void *args, int64_t i) {
+CR_HD void cr_unary_bwd_device(const void *args, int64_t i) {
   const cr_unary_args *a = (const cr_unary_args *)args;
   const float dy = a->dy[i];
   float dx = dy;
@@ -91,12 +91,12 @@ CR_HD float cr_function_slope(const cr_unary_args *a, float x, float y) {
   }
 }
 
-CR_HD void cr_function_fwd_body(const void *args, int64_t i) {
+CR_HD void cr_function_fwd_device(const void *args, int64_t i) {
   const cr_unary_args *a = (const cr_unary_args *)args;
   a->out[i] = cr_function_value(a, a->x[i]);
 }
 
-CR_HD void cr_function_bwd_body(const void *args, int64_t i) {
+CR_HD void cr_function_bwd_device(const void *args, int64_t i) {
   const cr_unary_args *a = (const cr_unary_args *)args;
   a->out[i] = a->dy[i] * cr_function_slope(a, a->x[i], a->y[i]);
 }

@@ -57,7 +57,7 @@ CR_HD float cr_step_of(const cr_update_args *a, int64_t i, float g) {
   }
 }
 
-CR_HD void cr_update_body(const void *args, int64_t i) {
+CR_HD void cr_update_device(const void *args, int64_t i) {
   const cr_update_args *a = (const cr_update_args *)args;
   const float w = a->w[i];
   const float sign = w > 0 ? 1.0f : w < 0 ? -1.0f : 0.0f;

@@ -2,8 +2,8 @@
  * are gathered: each input element adds up what the windows that see it send back, in the order
  * of the windows, so that no two threads write one element and the sum has one order.
  *
- * The number of axes is an argument of every function: where a body calls them with a constant, the
- * coordinates stay in registers. */
+ * The number of axes is an argument of every function: where a device function calls them with a
+ * constant, the coordinates stay in registers. */
 #ifndef CR_CUDA_KERNELS_WINDOW_H
 #define CR_CUDA_KERNELS_WINDOW_H
 
@@ -138,7 +138,7 @@ CR_HD void cr_pool_max_at(const cr_pool_args *a, int64_t i, int axes) {
   if (a->new_place != NULL) a->new_place[i] = place;
 }
 
-CR_HD void cr_pool_max_body(const void *args, int64_t i) {
+CR_HD void cr_pool_max_device(const void *args, int64_t i) {
   const cr_pool_args *a = (const cr_pool_args *)args;
   if (a->slide.axes == 2) cr_pool_max_at(a, i, 2);
   else cr_pool_max_at(a, i, a->slide.axes);
@@ -161,7 +161,7 @@ CR_HD void cr_pool_average_at(const cr_pool_args *a, int64_t i, int axes) {
   if (a->new_place != NULL) a->new_place[i] = 0;
 }
 
-CR_HD void cr_pool_average_body(const void *args, int64_t i) {
+CR_HD void cr_pool_average_device(const void *args, int64_t i) {
   const cr_pool_args *a = (const cr_pool_args *)args;
   if (a->slide.axes == 2) cr_pool_average_at(a, i, 2);
   else cr_pool_average_at(a, i, a->slide.axes);
@@ -188,7 +188,7 @@ CR_HD void cr_pool_chosen_bwd_at(const cr_pool_args *a, int64_t i, int axes) {
   a->out[i] = sum;
 }
 
-CR_HD void cr_pool_chosen_bwd_body(const void *args, int64_t i) {
+CR_HD void cr_pool_chosen_bwd_device(const void *args, int64_t i) {
   const cr_pool_args *a = (const cr_pool_args *)args;
   if (a->slide.axes == 2) cr_pool_chosen_bwd_at(a, i, 2);
   else cr_pool_chosen_bwd_at(a, i, a->slide.axes);
@@ -216,7 +216,7 @@ CR_HD void cr_pool_average_bwd_at(const cr_pool_args *a, int64_t i, int axes) {
   a->out[i] = sum;
 }
 
-CR_HD void cr_pool_average_bwd_body(const void *args, int64_t i) {
+CR_HD void cr_pool_average_bwd_device(const void *args, int64_t i) {
   const cr_pool_args *a = (const cr_pool_args *)args;
   if (a->slide.axes == 2) cr_pool_average_bwd_at(a, i, 2);
   else cr_pool_average_bwd_at(a, i, a->slide.axes);
@@ -227,7 +227,7 @@ CR_HD void cr_pool_mask_at(const cr_pool_args *a, int64_t i, int axes) {
       (float)cr_hd_locate(&a->slide, axes, cr_divide(i, a->slide.out_count).rest, a->place[i]);
 }
 
-CR_HD void cr_pool_mask_body(const void *args, int64_t i) {
+CR_HD void cr_pool_mask_device(const void *args, int64_t i) {
   const cr_pool_args *a = (const cr_pool_args *)args;
   if (a->slide.axes == 2) cr_pool_mask_at(a, i, 2);
   else cr_pool_mask_at(a, i, a->slide.axes);
@@ -288,7 +288,7 @@ CR_HD void cr_pool_stochastic_at(const cr_pool_args *a, int64_t i, int axes) {
   a->new_place[i] = inside;
 }
 
-CR_HD void cr_pool_stochastic_body(const void *args, int64_t i) {
+CR_HD void cr_pool_stochastic_device(const void *args, int64_t i) {
   const cr_pool_args *a = (const cr_pool_args *)args;
   if (a->slide.axes == 2) cr_pool_stochastic_at(a, i, 2);
   else cr_pool_stochastic_at(a, i, a->slide.axes);
@@ -302,7 +302,7 @@ CR_HD void cr_pool_weighted_at(const cr_pool_args *a, int64_t i, int axes) {
   a->out[i] = sums.value > 0 ? (float)(sums.square / sums.value) : 0;
 }
 
-CR_HD void cr_pool_weighted_body(const void *args, int64_t i) {
+CR_HD void cr_pool_weighted_device(const void *args, int64_t i) {
   const cr_pool_args *a = (const cr_pool_args *)args;
   if (a->slide.axes == 2) cr_pool_weighted_at(a, i, 2);
   else cr_pool_weighted_at(a, i, a->slide.axes);
@@ -331,7 +331,7 @@ CR_HD void cr_unfold_at(const cr_fold_args *a, int64_t i, int axes) {
   a->to[i] = inside ? image[cr_hd_encode(axes, s->in, at)] : 0;
 }
 
-CR_HD void cr_unfold_body(const void *args, int64_t i) {
+CR_HD void cr_unfold_device(const void *args, int64_t i) {
   const cr_fold_args *a = (const cr_fold_args *)args;
   if (a->slide.axes == 2) cr_unfold_at(a, i, 2);
   else cr_unfold_at(a, i, a->slide.axes);
@@ -367,7 +367,7 @@ CR_HD void cr_fold_at(const cr_fold_args *a, int64_t i, int axes) {
   a->to[i] = sum;
 }
 
-CR_HD void cr_fold_body(const void *args, int64_t i) {
+CR_HD void cr_fold_device(const void *args, int64_t i) {
   const cr_fold_args *a = (const cr_fold_args *)args;
   if (a->slide.axes == 2) cr_fold_at(a, i, 2);
   else cr_fold_at(a, i, a->slide.axes);

@@ -1,0 +1,173 @@
+/* Concatenation and slicing along the channels of tensors (N,C,S...) that are held channels-last
+ * or in blocks of channels. When no block spans two of them, each sample (in channels-last
+ * order: each place) of the whole is the parts' samples one after the other. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/fail.h"
+#include "device/cpu/dnnl_layout.h"
+#include "device/cpu/dnnl_rows.h"
+#include "device/kernel.h"
+
+enum {
+  PIECE = 8192,        /* values that a thread copies at a time */
+  PARALLEL_MIN = 16384 /* values; below, one thread is faster */
+};
+
+/* A run of consecutive values of one row of one part. */
+typedef struct piece {
+  int part;
+  int64_t part_offset, whole_offset, values;
+} piece;
+
+typedef struct concat {
+  int first_part, whole; /* op arguments; the parts are consecutive */
+  int64_t rows;
+  int64_t whole_row; /* values a row */
+  int64_t *part_row;
+  int pieces;
+  piece *piece;
+} concat;
+
+static void destroy_concat(cr_plan *plan) {
+  concat *j = plan->state;
+  if (j == NULL) return;
+  free(j->piece);
+  free(j->part_row);
+  free(j);
+  plan->state = NULL;
+}
+
+/* The order that argument `arg` is held in; CR_DNNL_OTHER when it is no use here. */
+static cr_dnnl_order held_order(const cr_plan *plan, int arg) {
+  const cr_layout *layout = plan->hint[arg].layout;
+  const cr_dnnl_order none = {CR_DNNL_OTHER, 1};
+  if (layout == NULL || layout->type != CREMA_F32) return none;
+  if (!crema_shape_equal(&layout->shape, &plan->desc->arg[arg].shape)) return none;
+  return cr_dnnl_layout_order(layout);
+}
+
+static crema_status set_format(cr_plan *plan, int arg, cr_dnnl_order order) {
+  const crema_shape *shape = &plan->desc->arg[arg].shape;
+  if (shape->axes < 3 || shape->axes > 5 || shape->dim[1] % order.block != 0) {
+    return cr_fail(CREMA_E_UNSUPPORTED, "channels do not fill whole blocks");
+  }
+  cr_md md = NULL;
+  CR_TRY(cr_dnnl_md_ordered(shape, CREMA_F32, order, &md));
+  plan->format[arg].type = CREMA_F32;
+  crema_status status = cr_dnnl_layout(plan->context->device, md, &plan->format[arg].layout);
+  cr_md_destroy(md);
+  return status;
+}
+
+/* Cuts one row of all parts into pieces. */
+static crema_status cut_pieces(const cr_plan *plan, concat *j, int parts, cr_dnnl_order order) {
+  const cr_op_arg *arg = &plan->desc->arg[j->first_part];
+  int64_t places = crema_shape_count(&arg->shape, 2, arg->shape.axes);
+  int64_t row_values = order.kind == CR_DNNL_LAST ? 1 : places;
+  j->rows = arg->shape.dim[0] * (order.kind == CR_DNNL_LAST ? places : 1);
+  int64_t pieces = 0;
+  for (int p = 0; p < parts; ++p) {
+    j->part_row[p] = arg[p].shape.dim[1] * row_values;
+    j->whole_row += j->part_row[p];
+    pieces += (j->part_row[p] + PIECE - 1) / PIECE;
+  }
+  j->piece = calloc((size_t)pieces, sizeof *j->piece);
+  if (j->piece == NULL) return cr_fail_memory((size_t)pieces * sizeof *j->piece, "a plan");
+  int64_t at = 0;
+  for (int p = 0; p < parts; ++p) {
+    for (int64_t from = 0; from < j->part_row[p]; from += PIECE) {
+      int64_t left = j->part_row[p] - from;
+      j->piece[j->pieces++] = (piece){p, from, at + from, left < PIECE ? left : PIECE};
+    }
+    at += j->part_row[p];
+  }
+  return CREMA_OK;
+}
+
+static crema_status plan_parts(cr_plan *plan, int first_part, int whole, cr_dnnl_order order) {
+  int parts = plan->desc->args - 1;
+  if (plan->desc->u.axis != 1) return cr_fail(CREMA_E_UNSUPPORTED, "not along the channels");
+  if (order.kind != CR_DNNL_LAST && order.kind != CR_DNNL_BLOCKED) {
+    return cr_fail(CREMA_E_UNSUPPORTED, "held in plain memory");
+  }
+  for (int i = 0; i < plan->desc->args; ++i) CR_TRY(set_format(plan, i, order));
+  concat *j = calloc(1, sizeof *j);
+  if (j == NULL) return cr_fail_memory(sizeof *j, "a plan");
+  plan->state = j;
+  j->first_part = first_part;
+  j->whole = whole;
+  j->part_row = calloc((size_t)parts, sizeof *j->part_row);
+  crema_status status = j->part_row == NULL
+                            ? cr_fail_memory((size_t)parts * sizeof *j->part_row, "a plan")
+                            : cut_pieces(plan, j, parts, order);
+  if (status != CREMA_OK) destroy_concat(plan);
+  return status;
+}
+
+static crema_status plan_concat(cr_plan *plan) {
+  int parts = plan->desc->args - 1;
+  cr_dnnl_order order = {CR_DNNL_OTHER, 1};
+  for (int i = 0; i < parts && order.kind == CR_DNNL_OTHER; ++i) order = held_order(plan, i);
+  return plan_parts(plan, 0, parts, order);
+}
+
+static crema_status plan_slice(cr_plan *plan) {
+  return plan_parts(plan, 1, 0, held_order(plan, 0));
+}
+
+/* Copies parts to the whole, or with `apart` the whole to its parts. */
+static void copy_pieces(const concat *j, const crema_devptr *buffer, bool apart) {
+  float *whole = cr_f32(buffer, j->whole);
+  int64_t jobs = j->rows * j->pieces;
+#pragma omp parallel for schedule(static) if (j->rows * j->whole_row >= PARALLEL_MIN)
+  for (int64_t job = 0; job < jobs; ++job) {
+    int64_t row = job / j->pieces;
+    const piece *p = &j->piece[job % j->pieces];
+    float *a = whole + row * j->whole_row + p->whole_offset;
+    float *b =
+        cr_f32(buffer, j->first_part + p->part) + row * j->part_row[p->part] + p->part_offset;
+    if (apart) memcpy(b, a, (size_t)p->values * sizeof *a);
+    else memcpy(a, b, (size_t)p->values * sizeof *a);
+  }
+}
+
+static crema_status run_concat(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
+                               const bool *accumulate, const cr_op_scalars *scalars,
+                               crema_devptr workspace) {
+  (void)context;
+  (void)accumulate;
+  (void)scalars;
+  (void)workspace;
+  copy_pieces(plan->state, buffer, false);
+  return CREMA_OK;
+}
+
+static crema_status run_slice(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
+                              const bool *accumulate, const cr_op_scalars *scalars,
+                              crema_devptr workspace) {
+  (void)context;
+  (void)accumulate;
+  (void)scalars;
+  (void)workspace;
+  copy_pieces(plan->state, buffer, true);
+  return CREMA_OK;
+}
+
+const cr_kernel cr_concat_f32_dnnl = {.name = "concat_f32_dnnl",
+                                      .op = CR_OP_CONCAT,
+                                      .type = CREMA_F32,
+                                      .library = true,
+                                      .follows_hints = true,
+                                      .plan = plan_concat,
+                                      .run = run_concat,
+                                      .destroy = destroy_concat};
+
+const cr_kernel cr_slice_f32_dnnl = {.name = "slice_f32_dnnl",
+                                     .op = CR_OP_SLICE,
+                                     .type = CREMA_F32,
+                                     .library = true,
+                                     .follows_hints = true,
+                                     .plan = plan_slice,
+                                     .run = run_slice,
+                                     .destroy = destroy_concat};

@@ -1,0 +1,246 @@
+/* Convolution as a matrix product: the windows of one image and group are unfolded into the
+ * columns of a matrix of C/group * K rows and P = S'... columns. Any number of spatial axes. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/fail.h"
+#include "device/cpu/ref.h"
+#include "device/cpu/ref_gemm.h"
+#include "device/cpu/ref_rows.h"
+#include "device/cpu/ref_window.h"
+
+typedef struct conv_state {
+  cr_slide slide;
+  int64_t batch, group;
+  int64_t in_channels, out_channels; /* of one group */
+  int64_t rows;                      /* in_channels * window elements */
+  bool unfolded;                     /* a 1x1 window of stride 1: the image is its own matrix */
+} conv_state;
+
+static bool is_unfolded(const cr_slide *s) {
+  for (int a = 0; a < s->axes; ++a) {
+    if (s->kernel[a] != 1 || s->stride[a] != 1 || s->pad[a] != 0 || s->in[a] != s->out[a]) {
+      return false;
+    }
+  }
+  return true;
+}
+
+/* src, weights and dst: the numbers of the arguments that have these shapes. */
+static crema_status conv_plan(cr_plan *plan, int src, int weights, int dst) {
+  const cr_conv_params *params = &plan->desc->u.conv;
+  const crema_shape *in = &plan->desc->arg[src].shape, *out = &plan->desc->arg[dst].shape;
+  const crema_shape *filter = &plan->desc->arg[weights].shape;
+  conv_state state = {.group = params->group};
+  CR_TRY(cr_slide_make(&params->window, in, out, &state.slide));
+  if (state.group < 1 || in->dim[1] % state.group || out->dim[1] % state.group) {
+    return cr_fail(CREMA_E_SHAPE, "%lld groups do not divide %lld input and %lld output channels",
+                   (long long)state.group, (long long)in->dim[1], (long long)out->dim[1]);
+  }
+  state.batch = in->dim[0];
+  state.in_channels = in->dim[1] / state.group;
+  state.out_channels = out->dim[1] / state.group;
+  state.rows = state.in_channels * state.slide.kernel_count;
+  state.unfolded = is_unfolded(&state.slide);
+  const int64_t expected = out->dim[1] * state.rows;
+  if (out->dim[0] != in->dim[0] || cr_ref_count(plan, weights) != expected) {
+    char text[3][128];
+    return cr_fail(CREMA_E_SHAPE, "convolution of %s with weights %s to %s",
+                   crema_shape_text(in, text[0], sizeof text[0]),
+                   crema_shape_text(filter, text[1], sizeof text[1]),
+                   crema_shape_text(out, text[2], sizeof text[2]));
+  }
+  if (!state.unfolded) {
+    if (state.slide.out_count > 0 && state.rows > INT64_MAX / 8 / state.slide.out_count) {
+      return cr_fail(CREMA_E_UNSUPPORTED, "the windows of an image have too many elements");
+    }
+    plan->workspace_bytes = (size_t)state.rows * (size_t)state.slide.out_count * sizeof(float);
+  }
+  conv_state *kept = malloc(sizeof *kept);
+  if (!kept) return cr_fail_memory(sizeof *kept, "the plan of a convolution");
+  *kept = state;
+  plan->state = kept;
+  return CREMA_OK;
+}
+
+static void conv_destroy(cr_plan *plan) {
+  free(plan->state);
+}
+
+static crema_status conv_fwd_plan(cr_plan *plan) {
+  return conv_plan(plan, 0, 1, 3);
+}
+static crema_status conv_bwd_data_plan(cr_plan *plan) {
+  return conv_plan(plan, 2, 1, 0);
+}
+static crema_status conv_bwd_weights_plan(cr_plan *plan) {
+  return conv_plan(plan, 0, 2, 1);
+}
+
+/* The matrix of one image's group: (rows, P). */
+static const float *unfold(const conv_state *s, const float *image, float *workspace) {
+  if (s->unfolded) return image;
+  const int64_t step = s->slide.kernel_count * s->slide.out_count;
+#pragma omp parallel for schedule(static) if (s->rows * s->slide.out_count >= CR_PLAIN_PARALLEL_MIN)
+  for (int64_t c = 0; c < s->in_channels; ++c) {
+    cr_slide_unfold(&s->slide, image + c * s->slide.in_count, workspace + c * step);
+  }
+  return workspace;
+}
+
+static void fold_add(const conv_state *s, const float *matrix, float *image) {
+  const int64_t step = s->slide.kernel_count * s->slide.out_count;
+#pragma omp parallel for schedule(static) if (s->rows * s->slide.out_count >= CR_PLAIN_PARALLEL_MIN)
+  for (int64_t c = 0; c < s->in_channels; ++c) {
+    cr_slide_fold_add(&s->slide, matrix + c * step, image + c * s->slide.in_count);
+  }
+}
+
+/* Adds the bias and applies the fused activation to count planes of one group. */
+static void finish(const cr_conv_params *params, int64_t planes, int64_t size, const float *bias,
+                   float *dst) {
+#pragma omp parallel for schedule(static) if (planes * size >= CR_PLAIN_PARALLEL_MIN)
+  for (int64_t c = 0; c < planes; ++c) {
+    float *y = dst + c * size;
+    const float b = bias ? bias[c] : 0;
+    const float slope = params->relu ? params->relu_slope : 1;
+    if (params->relu && slope == 0) {
+#pragma omp simd
+      for (int64_t i = 0; i < size; ++i) y[i] = y[i] + b < 0 ? 0 : y[i] + b;
+    } else {
+#pragma omp simd
+      for (int64_t i = 0; i < size; ++i) y[i] = y[i] + b < 0 ? slope * (y[i] + b) : y[i] + b;
+    }
+  }
+}
+
+/* src (N,C,S...), weights (O,C/group,K...), bias (O), dst (N,O,S'...). */
+static crema_status conv_fwd(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
+                             const bool *accumulate, const cr_op_scalars *scalars,
+                             crema_devptr workspace) {
+  (void)context, (void)accumulate, (void)scalars;
+  const conv_state *s = plan->state;
+  const float *src = cr_f32(buffer, 0), *weights = cr_f32(buffer, 1), *bias = cr_f32(buffer, 2);
+  float *dst = cr_f32(buffer, 3);
+  const int64_t places = s->slide.out_count;
+  for (int64_t i = 0; i < s->batch * s->group; ++i) {
+    const int64_t g = i % s->group;
+    const float *image = src + i * s->in_channels * s->slide.in_count;
+    float *out = dst + i * s->out_channels * places;
+    const cr_gemm gemm = {.m = s->out_channels,
+                          .n = places,
+                          .k = s->rows,
+                          .a = weights + g * s->out_channels * s->rows,
+                          .a_row = s->rows,
+                          .a_column = 1,
+                          .b = unfold(s, image, cr_f32(&workspace, 0)),
+                          .b_row = places,
+                          .c = out,
+                          .c_row = places};
+    cr_ref_gemm(&gemm);
+    if (bias || plan->desc->u.conv.relu) {
+      finish(&plan->desc->u.conv, s->out_channels, places, bias ? bias + g * s->out_channels : NULL,
+             out);
+    }
+  }
+  return CREMA_OK;
+}
+
+/* diff_dst, weights, diff_src. */
+static crema_status conv_bwd_data(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
+                                  const bool *accumulate, const cr_op_scalars *scalars,
+                                  crema_devptr workspace) {
+  (void)context, (void)accumulate, (void)scalars;
+  const conv_state *s = plan->state;
+  const float *diff_dst = cr_f32(buffer, 0), *weights = cr_f32(buffer, 1);
+  float *diff_src = cr_f32(buffer, 2);
+  const int64_t places = s->slide.out_count, image_size = s->in_channels * s->slide.in_count;
+  for (int64_t i = 0; i < s->batch * s->group; ++i) {
+    const int64_t g = i % s->group;
+    float *image = diff_src + i * image_size;
+    float *matrix = s->unfolded ? image : cr_f32(&workspace, 0);
+    const cr_gemm gemm = {.m = s->rows,
+                          .n = places,
+                          .k = s->out_channels,
+                          .a = weights + g * s->out_channels * s->rows,
+                          .a_row = 1,
+                          .a_column = s->rows,
+                          .b = diff_dst + i * s->out_channels * places,
+                          .b_row = places,
+                          .c = matrix,
+                          .c_row = places};
+    cr_ref_gemm(&gemm);
+    if (s->unfolded) continue;
+    memset(image, 0, (size_t)image_size * sizeof *image);
+    fold_add(s, matrix, image);
+  }
+  return CREMA_OK;
+}
+
+/* diff_bias (+)= the sum of diff_dst over images and places. */
+static void bias_gradient(const conv_state *s, const float *diff_dst, bool add, float *diff_bias) {
+  const int64_t channels = s->group * s->out_channels, places = s->slide.out_count;
+#pragma omp parallel for schedule(static) if (s->batch * channels * places >= CR_PLAIN_PARALLEL_MIN)
+  for (int64_t c = 0; c < channels; ++c) {
+    double sum = 0;
+    for (int64_t n = 0; n < s->batch; ++n) {
+      const float *y = diff_dst + (n * channels + c) * places;
+#pragma omp simd reduction(+ : sum)
+      for (int64_t i = 0; i < places; ++i) sum += (double)y[i];
+    }
+    diff_bias[c] = (float)(add ? (double)diff_bias[c] + sum : sum);
+  }
+}
+
+/* src, diff_dst, diff_weights, diff_bias. */
+static crema_status conv_bwd_weights(cr_plan *plan, crema_context *context,
+                                     const crema_devptr *buffer, const bool *accumulate,
+                                     const cr_op_scalars *scalars, crema_devptr workspace) {
+  (void)context, (void)scalars;
+  const conv_state *s = plan->state;
+  const float *src = cr_f32(buffer, 0), *diff_dst = cr_f32(buffer, 1);
+  float *diff_weights = cr_f32(buffer, 2), *diff_bias = cr_f32(buffer, 3);
+  const int64_t places = s->slide.out_count, filters = s->out_channels * s->rows;
+  if (s->batch == 0 && !accumulate[2]) {
+    memset(diff_weights, 0, (size_t)(filters * s->group) * sizeof *diff_weights);
+  }
+  for (int64_t i = 0; i < s->batch * s->group; ++i) {
+    const int64_t g = i % s->group;
+    const cr_gemm gemm = {
+        .m = s->out_channels,
+        .n = s->rows,
+        .k = places,
+        .a = diff_dst + i * s->out_channels * places,
+        .a_row = places,
+        .a_column = 1,
+        .b = unfold(s, src + i * s->in_channels * s->slide.in_count, cr_f32(&workspace, 0)),
+        .b_row = places,
+        .b_transposed = true,
+        .c = diff_weights + g * filters,
+        .c_row = s->rows,
+        .accumulate = accumulate[2] || i >= s->group};
+    cr_ref_gemm(&gemm);
+  }
+  if (diff_bias) bias_gradient(s, diff_dst, accumulate[3], diff_bias);
+  return CREMA_OK;
+}
+
+const cr_kernel cr_conv_fwd_f32_ref = {.name = "conv_fwd_f32_ref",
+                                       .op = CR_OP_CONV_FWD,
+                                       .type = CREMA_F32,
+                                       .plan = conv_fwd_plan,
+                                       .run = conv_fwd,
+                                       .destroy = conv_destroy};
+const cr_kernel cr_conv_bwd_data_f32_ref = {.name = "conv_bwd_data_f32_ref",
+                                            .op = CR_OP_CONV_BWD_DATA,
+                                            .type = CREMA_F32,
+                                            .plan = conv_bwd_data_plan,
+                                            .run = conv_bwd_data,
+                                            .destroy = conv_destroy};
+const cr_kernel cr_conv_bwd_weights_f32_ref = {.name = "conv_bwd_weights_f32_ref",
+                                               .op = CR_OP_CONV_BWD_WEIGHTS,
+                                               .type = CREMA_F32,
+                                               .can_accumulate = true,
+                                               .plan = conv_bwd_weights_plan,
+                                               .run = conv_bwd_weights,
+                                               .destroy = conv_destroy};

@@ -1,0 +1,24 @@
+/* Labels: floats that hold class numbers. */
+#ifndef CR_DEVICE_CPU_REF_LABEL_H
+#define CR_DEVICE_CPU_REF_LABEL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "crema/status.h"
+
+enum { CR_LABEL_IGNORED = -1, CR_LABEL_BAD = -2 };
+
+/* The class that `value` names, its fraction cut off; CR_LABEL_IGNORED when that is `ignore` and
+ * `has_ignore`; CR_LABEL_BAD outside 0 ... classes - 1. */
+static inline int64_t cr_label_class(float value, int64_t classes, bool has_ignore, int ignore) {
+  if (!(value > -2147483648.0f && value < 2147483648.0f)) return CR_LABEL_BAD;
+  const int64_t label = (int64_t)value;
+  if (has_ignore && label == ignore) return CR_LABEL_IGNORED;
+  return label >= 0 && label < classes ? label : CR_LABEL_BAD;
+}
+
+/* Returns CREMA_E_RANGE; the text names the label and its place among `count`. */
+crema_status cr_label_fail(float value, int64_t place, int64_t count, int64_t classes);
+
+#endif

@@ -1,0 +1,253 @@
+/* Losses that are sums over places, and their gradients: s.alpha * diff_loss times the derivative.
+ * The sums are made by one thread, in order, in double precision. */
+#include <math.h>
+
+#include "core/fail.h"
+#include "device/cpu/ref.h"
+#include "device/cpu/ref_label.h"
+#include "device/cpu/ref_rows.h"
+
+static crema_status gradient_factor(const cr_op_scalars *scalars, const float *diff_loss,
+                                    float *out) {
+  if (!scalars) return cr_fail(CREMA_E_ARGUMENT, "the loss gradient lacks its factor");
+  *out = scalars->alpha * diff_loss[0];
+  return CREMA_OK;
+}
+
+static float sigmoid(float x) {
+  const float power = expf(-fabsf(x));
+  return x < 0 ? power / (1 + power) : 1 / (1 + power);
+}
+
+/* A target is ignored when its whole part is the ignored label. */
+static bool is_ignored(const cr_op_desc *desc, float target) {
+  return desc->u.nll.has_ignore && target > -2147483648.0f && target < 2147483648.0f &&
+         (int)target == desc->u.nll.ignore;
+}
+
+/* scores, targets, loss, count: sum of -t log(sigmoid(x)) - (1 - t) log(1 - sigmoid(x)). */
+static crema_status sigmoid_fwd(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
+                                const bool *accumulate, const cr_op_scalars *scalars,
+                                crema_devptr workspace) {
+  (void)context, (void)accumulate, (void)scalars, (void)workspace;
+  const float *x = cr_f32(buffer, 0), *t = cr_f32(buffer, 1);
+  const int64_t count = cr_ref_count(plan, 0);
+  double loss = 0;
+  int64_t counted = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    if (is_ignored(plan->desc, t[i])) continue;
+    const double v = (double)x[i];
+    loss += (v > 0 ? v : 0) - v * (double)t[i] + log1p(exp(-fabs(v)));
+    ++counted;
+  }
+  *cr_f32(buffer, 2) = (float)loss;
+  *cr_f32(buffer, 3) = (float)counted;
+  return CREMA_OK;
+}
+
+/* scores, targets, diff_loss, diff_scores. */
+static crema_status sigmoid_bwd(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
+                                const bool *accumulate, const cr_op_scalars *scalars,
+                                crema_devptr workspace) {
+  (void)context, (void)accumulate, (void)workspace;
+  const float *x = cr_f32(buffer, 0), *t = cr_f32(buffer, 1);
+  float *dx = cr_f32(buffer, 3), factor = 0;
+  const int64_t count = cr_ref_count(plan, 0);
+  CR_TRY(gradient_factor(scalars, cr_f32(buffer, 2), &factor));
+#pragma omp parallel for schedule(static) if (count >= CR_PLAIN_PARALLEL_MIN / 4)
+  for (int64_t i = 0; i < count; ++i) {
+    dx[i] = is_ignored(plan->desc, t[i]) ? 0 : factor * (sigmoid(x[i]) - t[i]);
+  }
+  return CREMA_OK;
+}
+
+/* How far score c of a row falls short of its margin; `sign` is d shortfall / d score. */
+static float shortfall(float score, bool truth, float *sign) {
+  *sign = truth ? -1.0f : 1.0f;
+  const float margin = 1 + *sign * score;
+  return margin > 0 ? margin : 0;
+}
+
+static crema_status check_labels(const float *label, int64_t rows, int64_t classes) {
+  for (int64_t n = 0; n < rows; ++n) {
+    if (cr_label_class(label[n], classes, false, 0) == CR_LABEL_BAD) {
+      return cr_label_fail(label[n], n, rows, classes);
+    }
+  }
+  return CREMA_OK;
+}
+
+/* scores (N, C), labels (N), loss. */
+static crema_status hinge_fwd(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
+                              const bool *accumulate, const cr_op_scalars *scalars,
+                              crema_devptr workspace) {
+  (void)context, (void)accumulate, (void)scalars, (void)workspace;
+  const cr_ocs s = cr_ref_split(plan, 0, 1);
+  const float *x = cr_f32(buffer, 0), *label = cr_f32(buffer, 1);
+  CR_TRY(check_labels(label, s.outer, s.channels));
+  double loss = 0;
+  for (int64_t i = 0; i < s.outer * s.channels; ++i) {
+    float sign;
+    const bool truth = (int64_t)label[i / s.channels] == i % s.channels;
+    const double missing = (double)shortfall(x[i], truth, &sign);
+    loss += plan->desc->u.norm == 2 ? missing * missing : missing;
+  }
+  *cr_f32(buffer, 2) = (float)loss;
+  return CREMA_OK;
+}
+
+/* scores, labels, diff_loss, diff_scores. */
+static crema_status hinge_bwd(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
+                              const bool *accumulate, const cr_op_scalars *scalars,
+                              crema_devptr workspace) {
+  (void)context, (void)accumulate, (void)workspace;
+  const cr_ocs s = cr_ref_split(plan, 0, 1);
+  const float *x = cr_f32(buffer, 0), *label = cr_f32(buffer, 1);
+  float *dx = cr_f32(buffer, 3), factor = 0;
+  CR_TRY(check_labels(label, s.outer, s.channels));
+  CR_TRY(gradient_factor(scalars, cr_f32(buffer, 2), &factor));
+  for (int64_t i = 0; i < s.outer * s.channels; ++i) {
+    float sign;
+    const bool truth = (int64_t)label[i / s.channels] == i % s.channels;
+    const float missing = shortfall(x[i], truth, &sign);
+    const float slope = plan->desc->u.norm == 2 ? 2 * missing : (float)(missing > 0);
+    dx[i] = factor * sign * slope;
+  }
+  return CREMA_OK;
+}
+
+/* Whether the whole part of a flag is not 0; nan counts as similar. */
+static bool is_similar(float flag) {
+  return !(fabsf(flag) < 1);
+}
+
+static double square_distance(const float *a, const float *b, int64_t length) {
+  double sum = 0;
+  for (int64_t i = 0; i < length; ++i) {
+    sum += ((double)a[i] - (double)b[i]) * ((double)a[i] - (double)b[i]);
+  }
+  return sum;
+}
+
+/* a (N, C), b (N, C), similar (N), loss (Hadsell, Chopra and LeCun, "Dimensionality reduction by
+ * learning an invariant mapping", 2006). */
+static crema_status contrastive_fwd(cr_plan *plan, crema_context *context,
+                                    const crema_devptr *buffer, const bool *accumulate,
+                                    const cr_op_scalars *scalars, crema_devptr workspace) {
+  (void)context, (void)accumulate, (void)scalars, (void)workspace;
+  const cr_ocs s = cr_ref_split(plan, 0, 1);
+  const float *similar = cr_f32(buffer, 2);
+  const double margin = (double)plan->desc->u.contrastive.margin;
+  double loss = 0;
+  for (int64_t n = 0; n < s.outer; ++n) {
+    const int64_t at = n * s.channels;
+    const double square =
+        square_distance(cr_f32(buffer, 0) + at, cr_f32(buffer, 1) + at, s.channels);
+    const double missing = margin - (plan->desc->u.contrastive.legacy ? square : sqrt(square));
+    if (is_similar(similar[n])) {
+      loss += square;
+    } else if (missing > 0) {
+      loss += plan->desc->u.contrastive.legacy ? missing : missing * missing;
+    }
+  }
+  *cr_f32(buffer, 3) = (float)loss;
+  return CREMA_OK;
+}
+
+/* a, b, similar, diff_loss, diff_a; that of b is the opposite. The distance that divides is kept
+ * away from 0 by adding 1e-4, as Caffe does. */
+static crema_status contrastive_bwd(cr_plan *plan, crema_context *context,
+                                    const crema_devptr *buffer, const bool *accumulate,
+                                    const cr_op_scalars *scalars, crema_devptr workspace) {
+  (void)context, (void)accumulate, (void)workspace;
+  const cr_ocs s = cr_ref_split(plan, 0, 1);
+  const float *a = cr_f32(buffer, 0), *b = cr_f32(buffer, 1), *similar = cr_f32(buffer, 2);
+  float *da = cr_f32(buffer, 4), factor = 0;
+  const double margin = (double)plan->desc->u.contrastive.margin;
+  const bool legacy = plan->desc->u.contrastive.legacy;
+  CR_TRY(gradient_factor(scalars, cr_f32(buffer, 3), &factor));
+  for (int64_t n = 0; n < s.outer; ++n) {
+    const int64_t at = n * s.channels;
+    const double square = square_distance(a + at, b + at, s.channels), distance = sqrt(square);
+    const double missing = margin - (legacy ? square : distance);
+    double slope = 2;
+    if (!is_similar(similar[n])) {
+      slope = missing > 0 ? (legacy ? -2 : -2 * missing / (distance + 1e-4)) : 0;
+    }
+    for (int64_t i = at; i < at + s.channels; ++i) {
+      da[i] = (float)(slope * (double)factor * ((double)a[i] - (double)b[i]));
+    }
+  }
+  return CREMA_OK;
+}
+
+/* Probabilities below this count as this. */
+static const float least_probability = 1e-20f;
+
+/* Row `label` of the gain matrix; its absence is the identity. */
+static float gain_of(const float *gain, int64_t label, int64_t c, int64_t classes) {
+  if (gain) return gain[label * classes + c];
+  return label == c ? 1 : 0;
+}
+
+/* prob (outer, C, inner), label (outer, inner), gain (C, C), loss, count. */
+static crema_status infogain_fwd(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
+                                 const bool *accumulate, const cr_op_scalars *scalars,
+                                 crema_devptr workspace) {
+  (void)context, (void)accumulate, (void)scalars, (void)workspace;
+  const cr_ocs s = cr_ref_split(plan, 0, 1);
+  const float *prob = cr_f32(buffer, 0), *label = cr_f32(buffer, 1), *gain = cr_f32(buffer, 2);
+  double loss = 0;
+  int64_t counted = 0;
+  for (int64_t i = 0; i < s.outer * s.inner; ++i) {
+    const int64_t truth = cr_label_class(label[i], s.channels, plan->desc->u.nll.has_ignore,
+                                         plan->desc->u.nll.ignore);
+    if (truth == CR_LABEL_BAD) return cr_label_fail(label[i], i, s.outer * s.inner, s.channels);
+    if (truth == CR_LABEL_IGNORED) continue;
+    ++counted;
+    for (int64_t c = 0; c < s.channels; ++c) {
+      const float g = gain_of(gain, truth, c, s.channels);
+      const float p = prob[(i / s.inner * s.channels + c) * s.inner + i % s.inner];
+      if (g != 0) loss -= (double)g * log((double)(p < least_probability ? least_probability : p));
+    }
+  }
+  *cr_f32(buffer, 3) = (float)loss;
+  *cr_f32(buffer, 4) = (float)counted;
+  return CREMA_OK;
+}
+
+/* prob, label, gain, diff_loss, diff_prob. */
+static crema_status infogain_bwd(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
+                                 const bool *accumulate, const cr_op_scalars *scalars,
+                                 crema_devptr workspace) {
+  (void)context, (void)accumulate, (void)workspace;
+  const cr_ocs s = cr_ref_split(plan, 0, 1);
+  const float *prob = cr_f32(buffer, 0), *label = cr_f32(buffer, 1), *gain = cr_f32(buffer, 2);
+  float *diff = cr_f32(buffer, 4), factor = 0;
+  CR_TRY(gradient_factor(scalars, cr_f32(buffer, 3), &factor));
+  for (int64_t i = 0; i < s.outer * s.inner; ++i) {
+    const int64_t truth = cr_label_class(label[i], s.channels, plan->desc->u.nll.has_ignore,
+                                         plan->desc->u.nll.ignore);
+    if (truth == CR_LABEL_BAD) return cr_label_fail(label[i], i, s.outer * s.inner, s.channels);
+    for (int64_t c = 0; c < s.channels; ++c) {
+      const int64_t at = (i / s.inner * s.channels + c) * s.inner + i % s.inner;
+      const float g = truth == CR_LABEL_IGNORED ? 0 : gain_of(gain, truth, c, s.channels);
+      const float p = prob[at] < least_probability ? least_probability : prob[at];
+      diff[at] = g == 0 ? 0 : -factor * g / p;
+    }
+  }
+  return CREMA_OK;
+}
+
+#define ROW(row, OP, function)           \
+  const cr_kernel cr_##row##_f32_ref = { \
+      .name = #row "_f32_ref", .op = CR_OP_##OP, .type = CREMA_F32, .run = function}
+
+ROW(sigmoid_loss_fwd, SIGMOID_LOSS_FWD, sigmoid_fwd);
+ROW(sigmoid_loss_bwd, SIGMOID_LOSS_BWD, sigmoid_bwd);
+ROW(hinge_fwd, HINGE_FWD, hinge_fwd);
+ROW(hinge_bwd, HINGE_BWD, hinge_bwd);
+ROW(contrastive_fwd, CONTRASTIVE_FWD, contrastive_fwd);
+ROW(contrastive_bwd, CONTRASTIVE_BWD, contrastive_bwd);
+ROW(infogain_fwd, INFOGAIN_FWD, infogain_fwd);
+ROW(infogain_bwd, INFOGAIN_BWD, infogain_bwd);

@@ -1,0 +1,154 @@
+/* Stochastic pooling (Zeiler and Fergus, "Stochastic pooling for regularization of deep
+ * convolutional neural networks", 2013) over any number of spatial axes. Output element i draws
+ * with word i % 4 of the counter-based generator at (s.seed, s.counter, i / 4), so that the result
+ * does not depend on threads. */
+#include <string.h>
+
+#include "core/fail.h"
+#include "core/rng.h"
+#include "device/cpu/ref.h"
+#include "device/cpu/ref_pool.h"
+#include "device/cpu/ref_rows.h"
+
+static crema_status plan_forward(cr_plan *plan) {
+  return cr_ref_pool_plan(plan, &plan->desc->arg[0].shape, &plan->desc->arg[1].shape);
+}
+
+/* The sums of a window's values and of their squares. */
+typedef struct window_sums {
+  double value, square;
+} window_sums;
+
+static window_sums sum_window(const cr_slide *s, const cr_span *span, const float *plane) {
+  window_sums sums = {0, 0};
+  if (span->empty) return sums;
+  const int last = s->axes - 1;
+  int64_t at[CR_MAX_SPATIAL];
+  memcpy(at, span->begin, sizeof at);
+  do {
+    const float *row = plane + cr_slide_in_index(s, at) - at[last];
+    for (int64_t x = span->begin[last]; x < span->end[last]; ++x) {
+      sums.value += (double)row[x];
+      sums.square += (double)row[x] * (double)row[x];
+    }
+  } while (cr_span_next(s, span, at));
+  return sums;
+}
+
+/* A place of the window: its index in the input plane and in the unclipped window. */
+typedef struct window_place {
+  int64_t in_plane;
+  int32_t in_window;
+} window_place;
+
+static window_place place_at(const cr_slide *s, const cr_span *span, const int64_t *at) {
+  return (window_place){cr_slide_in_index(s, at), cr_span_index(s, span, at)};
+}
+
+/* The first place at which the running sum exceeds `target`; failing that, the last place with a
+ * positive value; failing that, the first place. */
+static window_place draw(const cr_slide *s, const cr_span *span, const float *plane,
+                         double target) {
+  const int last = s->axes - 1;
+  int64_t at[CR_MAX_SPATIAL];
+  double sum = 0;
+  memcpy(at, span->begin, sizeof at);
+  window_place chosen = place_at(s, span, at);
+  do {
+    const float *row = plane + cr_slide_in_index(s, at) - at[last];
+    for (int64_t x = span->begin[last]; x < span->end[last]; ++x) {
+      if (!(row[x] > 0)) continue;
+      sum += (double)row[x];
+      int64_t here[CR_MAX_SPATIAL];
+      memcpy(here, at, sizeof here);
+      here[last] = x;
+      chosen = place_at(s, span, here);
+      if (sum > target) return chosen;
+    }
+  } while (cr_span_next(s, span, at));
+  return chosen;
+}
+
+/* src (N,C,S...), dst (N,C,S'...), aux. */
+static crema_status forward(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
+                            const bool *accumulate, const cr_op_scalars *scalars,
+                            crema_devptr workspace) {
+  (void)context, (void)accumulate, (void)workspace;
+  if (!scalars) return cr_fail(CREMA_E_ARGUMENT, "stochastic pooling without a seed");
+  const cr_ref_pool *p = plan->state;
+  const cr_slide *s = &p->slide;
+  const float *src = cr_f32(buffer, 0);
+  float *dst = cr_f32(buffer, 1);
+  int32_t *aux = (int32_t *)buffer[2].address;
+#pragma omp parallel for schedule(static) if (p->planes * s->out_count >= CR_PLAIN_PARALLEL_MIN)
+  for (int64_t c = 0; c < p->planes; ++c) {
+    const float *plane = src + c * s->in_count;
+    for (int64_t i = 0; i < s->out_count; ++i) {
+      const int64_t to = c * s->out_count + i;
+      uint32_t word[4];
+      cr_span span;
+      cr_slide_span(s, i, &span);
+      if (span.empty) {
+        dst[to] = 0;
+        aux[to] = -1;
+        continue;
+      }
+      cr_philox(scalars->seed, scalars->counter, (uint64_t)to / 4, word);
+      const double share = (double)word[to % 4] / 4294967296.0;
+      const window_place place = draw(s, &span, plane, share * sum_window(s, &span, plane).value);
+      dst[to] = plane[place.in_plane];
+      aux[to] = place.in_window;
+    }
+  }
+  return CREMA_OK;
+}
+
+/* src, dst. */
+static crema_status average(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
+                            const bool *accumulate, const cr_op_scalars *scalars,
+                            crema_devptr workspace) {
+  (void)context, (void)accumulate, (void)scalars, (void)workspace;
+  const cr_ref_pool *p = plan->state;
+  const cr_slide *s = &p->slide;
+  const float *src = cr_f32(buffer, 0);
+  float *dst = cr_f32(buffer, 1);
+#pragma omp parallel for schedule(static) if (p->planes * s->out_count >= CR_PLAIN_PARALLEL_MIN)
+  for (int64_t c = 0; c < p->planes; ++c) {
+    for (int64_t i = 0; i < s->out_count; ++i) {
+      cr_span span;
+      cr_slide_span(s, i, &span);
+      const window_sums sums = sum_window(s, &span, src + c * s->in_count);
+      dst[c * s->out_count + i] = sums.value > 0 ? (float)(sums.square / sums.value) : 0;
+    }
+  }
+  return CREMA_OK;
+}
+
+/* diff_dst, aux, diff_src. */
+static crema_status backward(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
+                             const bool *accumulate, const cr_op_scalars *scalars,
+                             crema_devptr workspace) {
+  (void)context, (void)accumulate, (void)scalars, (void)workspace;
+  cr_ref_pool_scatter(plan->state, cr_f32(buffer, 0), (const int32_t *)buffer[1].address,
+                      cr_f32(buffer, 2));
+  return CREMA_OK;
+}
+
+const cr_kernel cr_stochastic_pool_fwd_f32_ref = {.name = "stochastic_pool_fwd_f32_ref",
+                                                  .op = CR_OP_STOCHASTIC_POOL_FWD,
+                                                  .type = CREMA_F32,
+                                                  .plan = plan_forward,
+                                                  .run = forward,
+                                                  .destroy = cr_ref_pool_destroy};
+const cr_kernel cr_stochastic_pool_test_f32_ref = {.name = "stochastic_pool_test_f32_ref",
+                                                   .op = CR_OP_STOCHASTIC_POOL_TEST,
+                                                   .type = CREMA_F32,
+                                                   .plan = plan_forward,
+                                                   .run = average,
+                                                   .destroy = cr_ref_pool_destroy};
+const cr_kernel cr_stochastic_pool_bwd_f32_ref = {.name = "stochastic_pool_bwd_f32_ref",
+                                                  .op = CR_OP_STOCHASTIC_POOL_BWD,
+                                                  .type = CREMA_F32,
+                                                  .plan = cr_ref_pool_plan_bwd,
+                                                  .run = backward,
+                                                  .destroy = cr_ref_pool_destroy};

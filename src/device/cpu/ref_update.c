@@ -1,0 +1,184 @@
+/* The solvers' update rules, each in one pass over weight, gradient and history.
+ *
+ * With g' = grad_scale g + decay w (L1: decay sign(w)) and d the step that is subtracted:
+ *   SGD       h = momentum h + rate g',  d = h
+ *   Nesterov  h1 = momentum h + rate g',  d = (1 + momentum) h1 - momentum h  (Sutskever et al.,
+ * 2013) AdaGrad   h += g'^2,  d = rate g' / (sqrt(h) + delta)  (Duchi et al., 2011) RMSProp   h =
+ * rms_decay h + (1 - rms_decay) g'^2,  d as AdaGrad  (Tieleman and Hinton, 2012) AdaDelta  a =
+ * momentum a + (1 - momentum) g'^2,  u = g' sqrt((b + delta) / (a + delta)), b = momentum b + (1 -
+ * momentum) u^2,  d = rate u  (Zeiler, 2012) Adam      m = momentum m + (1 - momentum) g',  v =
+ * momentum2 v + (1 - momentum2) g'^2, d = rate m / (sqrt(v) + delta)  (Kingma and Ba, 2015)
+ *
+ * The loops are bound by memory: one read and one write of weight and history, one read of the
+ * gradient, and one write of it for the format that keeps the step. */
+#include <math.h>
+
+#include "core/fail.h"
+#include "device/cpu/ref.h"
+#include "device/cpu/ref_rows.h"
+
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+
+/* One run of elements. The arrays do not overlap. */
+typedef struct update_run {
+  float *restrict w, *restrict g, *restrict h0, *restrict h1;
+  float scale, l1, l2, rate, momentum, momentum2, rms_decay, delta;
+} update_run;
+
+/* Where a run begins; parts of the arrays that the rule does not have stay NULL. */
+static update_run at(const update_run *u, int64_t begin) {
+  update_run out = *u;
+  out.w += begin, out.g += begin, out.h0 += begin;
+  if (out.h1) out.h1 += begin;
+  return out;
+}
+
+static inline float regularised(const update_run *u, float g, float w) {
+  const float sign = w > 0 ? 1.0f : w < 0 ? -1.0f : 0.0f;
+  return u->scale * g + (u->l2 * w + u->l1 * sign);
+}
+
+ALWAYS_INLINE void update_sgd(update_run u, bool keep, int64_t n) {
+  float *restrict w = u.w, *restrict g = u.g, *restrict h = u.h0;
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) {
+    const float d = u.momentum * h[i] + u.rate * regularised(&u, g[i], w[i]);
+    h[i] = d;
+    w[i] -= d;
+    if (keep) g[i] = d;
+  }
+}
+
+ALWAYS_INLINE void update_nesterov(update_run u, bool keep, int64_t n) {
+  float *restrict w = u.w, *restrict g = u.g, *restrict h = u.h0;
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) {
+    const float next = u.momentum * h[i] + u.rate * regularised(&u, g[i], w[i]);
+    const float d = (1 + u.momentum) * next - u.momentum * h[i];
+    h[i] = next;
+    w[i] -= d;
+    if (keep) g[i] = d;
+  }
+}
+
+/* AdaGrad and RMSProp: h = old h + fresh g'^2. */
+ALWAYS_INLINE void update_scaled(update_run u, float old, float fresh, bool keep, int64_t n) {
+  float *restrict w = u.w, *restrict g = u.g, *restrict h = u.h0;
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) {
+    const float slope = regularised(&u, g[i], w[i]);
+    const float next = old * h[i] + fresh * (slope * slope);
+    const float d = u.rate * (slope / (sqrtf(next) + u.delta));
+    h[i] = next;
+    w[i] -= d;
+    if (keep) g[i] = d;
+  }
+}
+
+ALWAYS_INLINE void update_adadelta(update_run u, bool keep, int64_t n) {
+  float *restrict w = u.w, *restrict g = u.g, *restrict a = u.h0, *restrict b = u.h1;
+  const float fresh = 1 - u.momentum;
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) {
+    const float slope = regularised(&u, g[i], w[i]);
+    const float next = u.momentum * a[i] + fresh * (slope * slope);
+    const float step = slope * sqrtf((b[i] + u.delta) / (next + u.delta));
+    const float d = u.rate * step;
+    a[i] = next;
+    b[i] = u.momentum * b[i] + fresh * (step * step);
+    w[i] -= d;
+    if (keep) g[i] = d;
+  }
+}
+
+ALWAYS_INLINE void update_adam(update_run u, bool keep, int64_t n) {
+  float *restrict w = u.w, *restrict g = u.g, *restrict m = u.h0, *restrict v = u.h1;
+  const float fresh = 1 - u.momentum, fresh2 = 1 - u.momentum2;
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) {
+    const float slope = regularised(&u, g[i], w[i]);
+    const float first = u.momentum * m[i] + fresh * slope;
+    const float second = u.momentum2 * v[i] + fresh2 * (slope * slope);
+    const float d = u.rate * first / (sqrtf(second) + u.delta);
+    m[i] = first;
+    v[i] = second;
+    w[i] -= d;
+    if (keep) g[i] = d;
+  }
+}
+
+/* Inlined twice, with `keep` a constant: a store under a condition is not vectorised. */
+ALWAYS_INLINE void update_by(cr_update_rule rule, update_run u, bool keep, int64_t n) {
+  switch (rule) {
+    case CR_UPDATE_SGD: update_sgd(u, keep, n); break;
+    case CR_UPDATE_NESTEROV: update_nesterov(u, keep, n); break;
+    case CR_UPDATE_ADAGRAD: update_scaled(u, 1, 1, keep, n); break;
+    case CR_UPDATE_RMSPROP: update_scaled(u, u.rms_decay, 1 - u.rms_decay, keep, n); break;
+    case CR_UPDATE_ADADELTA: update_adadelta(u, keep, n); break;
+    case CR_UPDATE_ADAM: update_adam(u, keep, n); break;
+  }
+}
+
+static void update_only(cr_update_rule rule, update_run u, int64_t n) {
+  update_by(rule, u, false, n);
+}
+
+static void update_and_keep(cr_update_rule rule, update_run u, int64_t n) {
+  update_by(rule, u, true, n);
+}
+
+static bool needs_two(cr_update_rule rule) {
+  return rule == CR_UPDATE_ADADELTA || rule == CR_UPDATE_ADAM;
+}
+
+static crema_status update_plan(cr_plan *plan) {
+  const int64_t count = cr_ref_count(plan, 0);
+  const cr_update_rule rule = plan->desc->u.update.rule;
+  if (cr_ref_count(plan, 1) != count || cr_ref_count(plan, 2) != count ||
+      (needs_two(rule) && cr_ref_count(plan, 3) != count)) {
+    return cr_fail(CREMA_E_SHAPE, "update: gradient and history are not shaped like the weight");
+  }
+  return CREMA_OK;
+}
+
+/* weight, gradient, history 0, history 1. */
+static crema_status update(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
+                           const bool *accumulate, const cr_op_scalars *scalars,
+                           crema_devptr workspace) {
+  (void)context, (void)accumulate, (void)workspace;
+  if (!scalars) return cr_fail(CREMA_E_ARGUMENT, "update without its scalars");
+  const cr_update_rule rule = plan->desc->u.update.rule;
+  const bool l1 = plan->desc->u.update.l1;
+  const update_run all = {.w = cr_f32(buffer, 0),
+                          .g = cr_f32(buffer, 1),
+                          .h0 = cr_f32(buffer, 2),
+                          .h1 = needs_two(rule) ? cr_f32(buffer, 3) : NULL,
+                          .scale = scalars->grad_scale,
+                          .l1 = l1 ? scalars->decay : 0,
+                          .l2 = l1 ? 0 : scalars->decay,
+                          .rate = scalars->rate,
+                          .momentum = scalars->momentum,
+                          .momentum2 = scalars->momentum2,
+                          .rms_decay = scalars->rms_decay,
+                          .delta = scalars->delta};
+  const bool keep = plan->desc->kind == CR_OP_UPDATE_KEEP;
+  const int64_t count = cr_ref_count(plan, 0);
+#pragma omp parallel for schedule(static) if (count >= CR_PLAIN_PARALLEL_MIN)
+  for (int part = 0; part < CR_PLAIN_PARTS; ++part) {
+    const int64_t begin = cr_ref_part(count, part), end = cr_ref_part(count, part + 1);
+    if (keep) update_and_keep(rule, at(&all, begin), end - begin);
+    else update_only(rule, at(&all, begin), end - begin);
+  }
+  return CREMA_OK;
+}
+
+const cr_kernel cr_update_f32_ref = {.name = "update_f32_ref",
+                                     .op = CR_OP_UPDATE,
+                                     .type = CREMA_F32,
+                                     .plan = update_plan,
+                                     .run = update};
+const cr_kernel cr_update_keep_f32_ref = {.name = "update_keep_f32_ref",
+                                          .op = CR_OP_UPDATE_KEEP,
+                                          .type = CREMA_F32,
+                                          .plan = update_plan,
+                                          .run = update};

@@ -1,0 +1,168 @@
+#include "device/cpu/ref_window.h"
+
+#include <string.h>
+
+#include "core/fail.h"
+
+static int64_t max64(int64_t a, int64_t b) {
+  return a > b ? a : b;
+}
+static int64_t min64(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
+
+/* Splits a row-major index over `axes` extents into coordinates. */
+static void decode(int axes, const int64_t *extent, int64_t index, int64_t *at) {
+  for (int a = axes - 1; a >= 0; --a) {
+    at[a] = index % extent[a];
+    index /= extent[a];
+  }
+}
+
+crema_status cr_slide_make(const cr_window *window, const crema_shape *in, const crema_shape *out,
+                           cr_slide *s) {
+  memset(s, 0, sizeof *s);
+  const int axes = window->axes;
+  if (axes < 0 || axes > CR_MAX_SPATIAL || in->axes != axes + 2 || out->axes != axes + 2) {
+    return cr_fail(CREMA_E_SHAPE, "a window over %d axes does not fit blobs of %d and %d axes",
+                   axes, in->axes, out->axes);
+  }
+  s->axes = axes > 0 ? axes : 1;
+  s->in_count = s->out_count = s->kernel_count = 1;
+  /* Without spatial axes the window is a single element over a single element. */
+  s->in[0] = s->out[0] = s->kernel[0] = s->stride[0] = s->dilation[0] = 1;
+  for (int a = 0; a < axes; ++a) {
+    s->in[a] = in->dim[a + 2];
+    s->out[a] = out->dim[a + 2];
+    s->kernel[a] = window->kernel[a];
+    s->stride[a] = window->stride[a];
+    s->pad[a] = window->pad[a];
+    s->dilation[a] = window->dilation[a];
+    if (s->kernel[a] < 1 || s->stride[a] < 1 || s->dilation[a] < 1 || s->pad[a] < 0) {
+      return cr_fail(CREMA_E_SHAPE,
+                     "window axis %d: kernel %lld, stride %lld, pad %lld, dilation %lld", a,
+                     (long long)s->kernel[a], (long long)s->stride[a], (long long)s->pad[a],
+                     (long long)s->dilation[a]);
+    }
+    if (s->kernel_count > INT32_MAX / s->kernel[a]) {
+      return cr_fail(CREMA_E_UNSUPPORTED, "a window of more than %d elements", INT32_MAX);
+    }
+    s->in_count *= s->in[a];
+    s->out_count *= s->out[a];
+    s->kernel_count *= s->kernel[a];
+  }
+  return CREMA_OK;
+}
+
+void cr_slide_span(const cr_slide *s, int64_t index, cr_span *span) {
+  int64_t at[CR_MAX_SPATIAL];
+  decode(s->axes, s->out, index, at);
+  span->padded_count = 1;
+  span->empty = false;
+  for (int a = 0; a < s->axes; ++a) {
+    const int64_t first = at[a] * s->stride[a] - s->pad[a];
+    span->first[a] = first;
+    span->begin[a] = max64(first, 0);
+    span->end[a] = min64(first + s->kernel[a], s->in[a]);
+    span->padded_count *= min64(first + s->kernel[a], s->in[a] + s->pad[a]) - first;
+    if (span->begin[a] >= span->end[a]) span->empty = true;
+  }
+}
+
+bool cr_span_next(const cr_slide *s, const cr_span *span, int64_t *at) {
+  for (int a = s->axes - 2; a >= 0; --a) {
+    if (++at[a] < span->end[a]) return true;
+    at[a] = span->begin[a];
+  }
+  return false;
+}
+
+int32_t cr_span_index(const cr_slide *s, const cr_span *span, const int64_t *at) {
+  int64_t index = 0;
+  for (int a = 0; a < s->axes; ++a) index = index * s->kernel[a] + at[a] - span->first[a];
+  return (int32_t)index;
+}
+
+int64_t cr_slide_in_index(const cr_slide *s, const int64_t *at) {
+  int64_t index = 0;
+  for (int a = 0; a < s->axes; ++a) index = index * s->in[a] + at[a];
+  return index;
+}
+
+int64_t cr_slide_locate(const cr_slide *s, int64_t index, int64_t inside) {
+  if (inside < 0 || inside >= s->kernel_count) return -1;
+  int64_t at[CR_MAX_SPATIAL], offset[CR_MAX_SPATIAL];
+  decode(s->axes, s->out, index, at);
+  decode(s->axes, s->kernel, inside, offset);
+  for (int a = 0; a < s->axes; ++a) {
+    at[a] = at[a] * s->stride[a] - s->pad[a] + offset[a];
+    if (at[a] < 0 || at[a] >= s->in[a]) return -1;
+  }
+  return cr_slide_in_index(s, at);
+}
+
+/* Input index at which the row of the input begins that output row `row` (all axes but the
+ * last) sees through window element `offset`; -1 in the padding. */
+static int64_t row_base(const cr_slide *s, int64_t row, const int64_t *offset) {
+  int64_t at[CR_MAX_SPATIAL];
+  decode(s->axes - 1, s->out, row, at);
+  int64_t base = 0;
+  for (int a = 0; a < s->axes - 1; ++a) {
+    const int64_t place = at[a] * s->stride[a] - s->pad[a] + offset[a] * s->dilation[a];
+    if (place < 0 || place >= s->in[a]) return -1;
+    base = base * s->in[a] + place;
+  }
+  return base * s->in[s->axes - 1];
+}
+
+/* Along the last axis, output x sees input x * stride + *shift; inside the input for
+ * *begin <= x < *end. */
+static void row_range(const cr_slide *s, const int64_t *offset, int64_t *shift, int64_t *begin,
+                      int64_t *end) {
+  const int a = s->axes - 1;
+  const int64_t step = s->stride[a];
+  *shift = offset[a] * s->dilation[a] - s->pad[a];
+  *begin = *shift >= 0 ? 0 : (-*shift + step - 1) / step;
+  const int64_t room = s->in[a] - *shift;
+  *end = room <= 0 ? 0 : min64(s->out[a], (room + step - 1) / step);
+  if (*begin > *end) *begin = *end;
+}
+
+void cr_slide_unfold(const cr_slide *s, const float *plane, float *rows) {
+  const int last = s->axes - 1;
+  const int64_t width = s->out[last], step = s->stride[last];
+  const int64_t height = width ? s->out_count / width : 0;
+  for (int64_t k = 0; k < s->kernel_count; ++k) {
+    int64_t offset[CR_MAX_SPATIAL], shift, begin, end;
+    decode(s->axes, s->kernel, k, offset);
+    row_range(s, offset, &shift, &begin, &end);
+    for (int64_t y = 0; y < height; ++y, rows += width) {
+      const int64_t base = row_base(s, y, offset);
+      if (base < 0) {
+        memset(rows, 0, (size_t)width * sizeof *rows);
+        continue;
+      }
+      const float *in = plane + base;
+      for (int64_t x = 0; x < begin; ++x) rows[x] = 0;
+      for (int64_t x = begin; x < end; ++x) rows[x] = in[x * step + shift];
+      for (int64_t x = end; x < width; ++x) rows[x] = 0;
+    }
+  }
+}
+
+void cr_slide_fold_add(const cr_slide *s, const float *rows, float *plane) {
+  const int last = s->axes - 1;
+  const int64_t width = s->out[last], step = s->stride[last];
+  const int64_t height = width ? s->out_count / width : 0;
+  for (int64_t k = 0; k < s->kernel_count; ++k) {
+    int64_t offset[CR_MAX_SPATIAL], shift, begin, end;
+    decode(s->axes, s->kernel, k, offset);
+    row_range(s, offset, &shift, &begin, &end);
+    for (int64_t y = 0; y < height; ++y, rows += width) {
+      const int64_t base = row_base(s, y, offset);
+      if (base < 0) continue;
+      float *out = plane + base;
+      for (int64_t x = begin; x < end; ++x) out[x * step + shift] += rows[x];
+    }
+  }
+}

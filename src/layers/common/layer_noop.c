@@ -1,0 +1,18 @@
+#include "layers/common/layer_noop.h"
+
+crema_status cr_layer_noop(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
+  (void)layer, (void)bottom, (void)top;
+  return CREMA_OK;
+}
+
+crema_status cr_layer_noop_forward(cr_layer *layer, crema_context *context,
+                                   crema_blob *const *bottom, crema_blob *const *top) {
+  (void)layer, (void)context, (void)bottom, (void)top;
+  return CREMA_OK;
+}
+
+crema_status cr_layer_noop_backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
+                                    const bool *propagate_down, crema_blob *const *bottom) {
+  (void)layer, (void)context, (void)top, (void)propagate_down, (void)bottom;
+  return CREMA_OK;
+}
