@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 """Runs the fuzz targets of fuzz/ under libFuzzer with the address and undefined-behaviour sanitizers.
 
-    scripts/fuzz.py run [--seconds N] [--jobs N] [TARGET...]   until the time is over or something is found
+    scripts/fuzz.py run [--seconds N] [--jobs N] [--record] [TARGET...]   until the time is over or something is found
+    scripts/fuzz.py hours                   the processor time of all recorded runs, for each reader
     scripts/fuzz.py pack                    makes fuzz/corpus.tar.zst of the inputs that reach most
     scripts/fuzz.py coverage [TARGET...]    how much of each reader the corpus reaches
 
 Needs clang and llvm (scripts/setup.sh --dev). Inputs start from fuzz/corpus.tar.zst and from files of the
 project, and grow in build-fuzz/corpus/; what is found lies in build-fuzz/findings/. Words for text formats are
 taken from the schema, others from fuzz/dict/. Time is processor time of the target, so that a busy machine
-does not count as fuzzing.
+does not count as fuzzing. With --record, each run of a target adds a line to fuzz/hours.tsv: which commit ran,
+for how long, and what was found.
 """
 import argparse
 import concurrent.futures
@@ -24,6 +26,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 BUILD = ROOT / "build-fuzz"
 CORPUS = BUILD / "corpus"
 ARCHIVE = ROOT / "fuzz/corpus.tar.zst"
+HOURS = ROOT / "fuzz/hours.tsv"
 
 # For each target: where inputs come from besides the archive, and the files that hold its reader.
 TARGETS = {
@@ -131,6 +134,24 @@ def fuzz(name, seconds):
     return name, spent, figures(log), None
 
 
+def record(name, seconds, got, findings):
+    commit = subprocess.run(["git", "-C", str(ROOT), "rev-parse", "--short=10", "HEAD"], check=True,
+                            capture_output=True, text=True).stdout.strip()
+    with HOURS.open("a") as out:
+        out.write(f"{name}\t{commit}\t{seconds:.0f}\t{got['executions']}\t{findings}\n")
+
+
+def hours(_):
+    total = {name: [0, 0, 0] for name in TARGETS}
+    for line in HOURS.read_text().splitlines()[1:]:
+        name, _, *numbers = line.split("\t")
+        total[name] = [a + int(b) for a, b in zip(total[name], numbers)]
+    print("| reader | processor time | executions | findings |\n| --- | --- | --- | --- |")
+    for name, (seconds, executions, findings) in total.items():
+        print(f"| {name} | {seconds / 60:.0f} min | {executions} | {findings} |")
+    return 0
+
+
 def run(args):
     build("fuzz")
     unpack()
@@ -142,6 +163,8 @@ def run(args):
                 [pool.submit(fuzz, name, args.seconds) for name in args.target or TARGETS]):
             name, spent, got, finding = future.result()
             found += finding is not None
+            if args.record:
+                record(name, spent, got, int(finding is not None))
             print(f"| {name} | {spent:.0f} s | {got['executions']} | {got['coverage']} | {got['corpus']} | "
                   f"{0 if finding is None else 1} |", flush=True)
             if finding is not None:
@@ -191,12 +214,13 @@ def coverage(args):
 
 def main():
     parser = argparse.ArgumentParser(description="Runs the fuzz targets under libFuzzer.")
-    parser.add_argument("what", choices=["run", "pack", "coverage"])
+    parser.add_argument("what", choices=["run", "hours", "pack", "coverage"])
     parser.add_argument("target", nargs="*", help="all unless named: " + ", ".join(TARGETS))
     parser.add_argument("--seconds", type=int, default=600, help="processor time for each target")
     parser.add_argument("--jobs", type=int, default=2, help="targets that run at once")
+    parser.add_argument("--record", action="store_true", help="add the runs to fuzz/hours.tsv")
     args = parser.parse_intermixed_args()
-    return {"run": run, "pack": pack, "coverage": coverage}[args.what](args)
+    return {"run": run, "hours": hours, "pack": pack, "coverage": coverage}[args.what](args)
 
 
 if __name__ == "__main__":
