@@ -1,6 +1,14 @@
-/* Accuracy: the share of places whose label is among the top_k best scores. Bottoms: scores
- * (outer, C, inner), labels (outer, inner). Tops: the share (a scalar) and, optionally, the share
- * for each class (C). It has no gradient. */
+/* Accuracy: how often the right class is among the best scores. It has no gradient.
+ *
+ * Formula: accuracy = share of the labels whose class is among the top_k best scores along axis;
+ * labels equal to ignore_label do not count.
+ * Shapes: scores (outer, C, inner), labels (outer, inner), whole numbers as floats -> accuracy (a
+ * scalar) and, optionally, the share for each class (C).
+ * Fields: accuracy_param.
+ * Caffe: the same.
+ * Example, scores 4 10, label 4:
+ *   layer { name: "accuracy" type: "Accuracy" bottom: "scores" bottom: "label" top: "accuracy"
+ *     accuracy_param { top_k: 5 } } */
 #include "core/fail.h"
 #include "layers/common/layer_op.h"
 

@@ -1,7 +1,13 @@
-/* ArgMax: the places of the top_k largest values in falling order, of equal values the later first.
- * Along `axis` if it is given: the axis then has extent top_k, and with out_max_val it holds the
- * values instead. Otherwise over all of an item: the top is (N, 1, top_k), with out_max_val
- * (N, 2, top_k), places and values. It has no gradient. */
+/* ArgMax: the positions of the largest values. It has no gradient.
+ *
+ * Formula: top = positions of the top_k largest values in falling order, of equal values the later
+ * first; with out_max_val their values instead (axis given) or as well.
+ * Shapes: x (N, ...) -> with axis: as x, that axis having extent top_k; without: (N, 1, top_k) or,
+ * with out_max_val, (N, 2, top_k): positions, then values.
+ * Fields: argmax_param.
+ * Caffe: the same.
+ * Example, x 2 10:
+ *   layer { name: "best" type: "ArgMax" bottom: "x" top: "y" argmax_param { top_k: 3 axis: 1 } } */
 #include "core/fail.h"
 #include "layers/common/layer_op.h"
 

@@ -1,11 +1,18 @@
-/* BatchNorm: y = (x - mean) / sqrt(variance + eps) for each channel (axis 1; a blob of one axis
- * is one channel). Statistics are the batch's (Ioffe and Szegedy, "Batch normalization", 2015) or,
- * with use_global_stats, the running ones.
+/* BatchNorm: each channel to mean 0 and variance 1 (Ioffe and Szegedy, "Batch normalization",
+ * 2015).
  *
- * Parameters: 0 sum of means (C), 1 sum of variances (C), 2 the weight of both sums (1). A batch
- * multiplies all three by moving_average_fraction and adds its mean, its variance times m/(m-1),
- * m values a channel, and 1. They are no parameters for the solver: src/net gives them lr_mult 0.
- */
+ * Formula: y = (x - mean) / sqrt(variance + eps) for each channel (axis 1; a blob of one axis is
+ * one channel). Mean and variance are the batch's or, with use_global_stats, the running ones.
+ * Shapes: x (N, C, ...) -> y (as x), also in place. Parameters: 0 sum of means (C), 1 sum of
+ * variances (C), 2 the weight of both sums (1).
+ * Fields: batch_norm_param.
+ * Caffe: the same. Of the NVIDIA dialect, a layer with scale_bias becomes a BatchNorm and a Scale.
+ * Example, x 4 3 5 5:
+ *   layer { name: "norm" type: "BatchNorm" bottom: "x" top: "y" batch_norm_param { eps: 0.001 } }
+ *
+ * A batch multiplies all three parameters by moving_average_fraction and adds its mean, its
+ * variance times m / (m - 1), m being the values of a channel, and 1. They are no parameters for
+ * the solver: src/net gives them lr_mult 0. */
 #include "core/fail.h"
 #include "layers/common/layer_op.h"
 

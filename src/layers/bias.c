@@ -1,5 +1,13 @@
-/* Bias: y = x + bias, where the bias spans the axes of x from `axis` on and is repeated over all
- * others. It is parameter 0 of shape num_axes (-1: to the end; 0: a scalar), or the second bottom.
+/* Bias: adds a learnt or computed bias.
+ *
+ * Formula: y = x + bias, where the bias spans the axes of x from axis on and is repeated over all
+ * others.
+ * Shapes: x (any), optionally bias -> y (as x), also in place. Without a second bottom the bias is
+ * parameter 0 of num_axes axes (-1: to the last; 0: a scalar).
+ * Fields: bias_param.
+ * Caffe: the same.
+ * Example, x 2 3 4 4:
+ *   layer { name: "bias" type: "Bias" bottom: "x" top: "y" bias_param { filler { value: 0.5 } } }
  */
 #include "core/fail.h"
 #include "layers/common/layer_op.h"

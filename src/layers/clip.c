@@ -1,4 +1,11 @@
-/* Clip: y = x cut to [min, max]. */
+/* Clip: cuts values to a range.
+ *
+ * Formula: y = min(max(x, min), max).
+ * Shapes: x (any) -> y (as x), also in place.
+ * Fields: clip_param.
+ * Caffe: the same.
+ * Example, x 2 3 4 4:
+ *   layer { name: "clip" type: "Clip" bottom: "x" top: "y" clip_param { min: -1 max: 1 } } */
 #include "layers/common/layer_function.h"
 
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {

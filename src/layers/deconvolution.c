@@ -1,6 +1,16 @@
-/* Deconvolution: the transpose of a convolution, which exchanges forward and backward pass. Shapes:
- * bottom (N..., C, S...), weights (C, O/group, K...), bias (O), top (N..., O, S'...) with S' =
- * stride (S - 1) + dilation (K - 1) + 1 - 2 pad. */
+/* Deconvolution: the transpose of a convolution, which exchanges its forward and its backward pass.
+ *
+ * Formula: y = bias + the gradient that a Convolution with these weights would give its bottom if
+ * its top had the gradient x.
+ * Shapes: x (N..., C, S...) -> y (N..., O, S'...) with S' = stride (S - 1) + dilation (K - 1) + 1 -
+ * 2 pad. Parameters: weights (C, O / group, K...), bias (O). Several bottoms of one shape give as
+ * many tops.
+ * Fields: convolution_param.
+ * Caffe: the same.
+ * Example, x 2 4 5 5:
+ *   layer { name: "up" type: "Deconvolution" bottom: "x" top: "y"
+ *     convolution_param { num_output: 4 group: 4 kernel_size: 4 stride: 2 pad: 1 bias_term: false
+ *       weight_filler { type: "bilinear" } } } */
 #include "core/fail.h"
 #include "layers/common/layer_conv.h"
 

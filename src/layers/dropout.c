@@ -1,6 +1,14 @@
-/* Dropout: in TRAIN, each value is set to zero with probability dropout_ratio and the others are
- * scaled by 1 / (1 - dropout_ratio); in TEST, values pass unchanged. The mask depends on the
- * layer's key and the number of the pass only. */
+/* Dropout: sets values to zero at random (Srivastava et al., "Dropout", 2014).
+ *
+ * Formula: TRAIN: y = 0 with probability dropout_ratio, x / (1 - dropout_ratio) otherwise. TEST: y
+ * = x.
+ * Shapes: x (any) -> y (as x), also in place.
+ * Fields: dropout_param.
+ * Caffe: the same, with masks of another random generator: they depend on the seed, the layer's
+ * name and the number of the pass alone.
+ * Example, x 4 16:
+ *   layer { name: "drop" type: "Dropout" bottom: "x" top: "y"
+ *     dropout_param { dropout_ratio: 0.4 } } */
 #include "core/fail.h"
 #include "core/rng.h"
 #include "layers/common/layer_op.h"

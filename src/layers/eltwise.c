@@ -1,4 +1,15 @@
-/* Eltwise: sum (with coefficients), product or maximum of blobs of one shape. */
+/* Eltwise: sum, product or maximum of blobs of one shape.
+ *
+ * Formula: SUM: y = sum of coeff[i] * bottom i. PROD: y = product of the bottoms. MAX: y = the
+ * largest.
+ * Shapes: two bottoms or more of one shape -> y (as they), for SUM and MAX also in place of the
+ * first.
+ * Fields: eltwise_param.
+ * Caffe: the same; the gradient of a product is always the product of the others
+ * (stable_prod_grad).
+ * Example, a 2 3, b 2 3:
+ *   layer { name: "difference" type: "Eltwise" bottom: "a" bottom: "b" top: "y"
+ *     eltwise_param { operation: SUM coeff: 1 coeff: -1 } } */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

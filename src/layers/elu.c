@@ -1,5 +1,11 @@
-/* ELU: y = lambda x for x > 0, lambda alpha (exp(x) - 1) otherwise (Clevert, Unterthiner and
- * Hochreiter, 2016). */
+/* ELU: the exponential linear unit (Clevert, Unterthiner and Hochreiter, 2016).
+ *
+ * Formula: y = lambda * x for x > 0, lambda * alpha * (exp(x) - 1) otherwise.
+ * Shapes: x (any) -> y (as x), also in place.
+ * Fields: elu_param.
+ * Caffe: the same.
+ * Example, x 2 3 4 4:
+ *   layer { name: "elu" type: "ELU" bottom: "x" top: "y" elu_param { alpha: 0.5 } } */
 #include "layers/common/layer_function.h"
 
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {

@@ -1,5 +1,13 @@
-/* Embed: row index of a table of input_dim rows of num_output values, plus a bias; the top has the
- * bottom's axes and one more. */
+/* Embed: looks up rows of a learnt table.
+ *
+ * Formula: y = table[index] + bias.
+ * Shapes: index (any), whole numbers from 0 to input_dim - 1 -> y (as index, and num_output).
+ * Parameters: table (input_dim, num_output), bias (num_output).
+ * Fields: embed_param.
+ * Caffe: the same; an index that is out of range is an error.
+ * Example, index 4:
+ *   layer { name: "embed" type: "Embed" bottom: "index" top: "y"
+ *     embed_param { num_output: 5 input_dim: 10 weight_filler { type: "uniform" } } } */
 #include "core/fail.h"
 #include "layers/common/layer_op.h"
 

@@ -1,4 +1,11 @@
-/* Exp: y = base^(shift + scale x); base -1 stands for e. */
+/* Exp: a power of a base.
+ *
+ * Formula: y = base ^ (shift + scale * x); base -1 stands for e.
+ * Shapes: x (any) -> y (as x), also in place.
+ * Fields: exp_param.
+ * Caffe: the same.
+ * Example, x 2 3 4 4:
+ *   layer { name: "exp" type: "Exp" bottom: "x" top: "y" exp_param { base: 2 } } */
 #include <math.h>
 
 #include "layers/common/layer_function.h"

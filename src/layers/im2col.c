@@ -1,5 +1,12 @@
-/* Im2col: what a convolution window sees at each place: (N..., C, S...) to (N..., C * window,
- * S'...). */
+/* Im2col: what the window of a convolution sees at each position.
+ *
+ * Formula: y[c][k][position] = x[c][stride * position + dilation * k - pad], 0 outside of x.
+ * Shapes: x (N..., C, S...) -> y (N..., C * size of the window, S'...), S' as in Convolution.
+ * Fields: convolution_param.
+ * Caffe: the same.
+ * Example, x 2 3 6 6:
+ *   layer { name: "columns" type: "Im2col" bottom: "x" top: "y"
+ *     convolution_param { kernel_size: 3 } } */
 #include "core/fail.h"
 #include "layers/common/layer_op.h"
 #include "layers/common/layer_shape.h"

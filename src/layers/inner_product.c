@@ -1,5 +1,13 @@
-/* InnerProduct: top = bottom * weights' + bias, all axes from `axis` on taken as one vector.
- * Shapes: bottom (M..., K...), weights (N, K) or, transposed, (K, N), bias (N), top (M..., N). */
+/* InnerProduct: a fully connected layer.
+ *
+ * Formula: y = weights * x + bias, all axes of x from axis on being one vector of K values.
+ * Shapes: x (M..., K...) -> y (M..., num_output). Parameters: weights (num_output, K) or, with
+ * transpose, (K, num_output); bias (num_output).
+ * Fields: inner_product_param.
+ * Caffe: the same.
+ * Example, x 2 3 4 4:
+ *   layer { name: "ip" type: "InnerProduct" bottom: "x" top: "y"
+ *     inner_product_param { num_output: 10 weight_filler { type: "xavier" } } } */
 #include "core/fail.h"
 #include "layers/common/layer_op.h"
 #include "layers/common/layer_weights.h"

@@ -1,4 +1,11 @@
-/* Log: y = log(shift + scale x) to the given base; base -1 stands for e. */
+/* Log: a logarithm.
+ *
+ * Formula: y = log(shift + scale * x) to the given base; base -1 stands for e.
+ * Shapes: x (any) -> y (as x), also in place.
+ * Fields: log_param.
+ * Caffe: the same.
+ * Example, x 2 3 4 4:
+ *   layer { name: "log" type: "Log" bottom: "x" top: "y" log_param { shift: 1 } } */
 #include <math.h>
 
 #include "layers/common/layer_function.h"

@@ -1,5 +1,14 @@
-/* LRN: y = x / (k + alpha/n * sum of x^2 over a window)^beta, the window being n = local_size
- * neighbouring channels, or n = local_size^2 places of the same channel (k is 1 then). */
+/* LRN: local response normalisation (Krizhevsky, Sutskever and Hinton, 2012).
+ *
+ * Formula: y = x / (k + alpha / n * sum of x^2 over a window) ^ beta; the window is n = local_size
+ * neighbouring channels or, WITHIN_CHANNEL, n = local_size^2 positions of the same channel (k is 1
+ * then).
+ * Shapes: x (N, C, H, W) -> y (as x).
+ * Fields: lrn_param.
+ * Caffe: the same.
+ * Example, x 2 8 4 4:
+ *   layer { name: "norm" type: "LRN" bottom: "x" top: "y"
+ *     lrn_param { local_size: 5 alpha: 0.0001 beta: 0.75 } } */
 #include "core/fail.h"
 #include "layers/common/layer_op.h"
 

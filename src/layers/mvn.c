@@ -1,6 +1,14 @@
-/* MVN: each channel of each image (across_channels: each image) to mean 0 and, with
- * normalize_variance, divided by its deviation + eps. The gradient takes that divisor for the
- * deviation, as Caffe does. */
+/* MVN: each image to mean 0 and variance 1.
+ *
+ * Formula: y = x - mean or, with normalize_variance, (x - mean) / (deviation + eps), for each
+ * channel of each image or, with across_channels, for each image.
+ * Shapes: x (N, C, ...) -> y (as x), also in place.
+ * Fields: mvn_param.
+ * Caffe: the same.
+ * Example, x 2 3 4 4:
+ *   layer { name: "normal" type: "MVN" bottom: "x" top: "y" mvn_param { across_channels: true } }
+ *
+ * The gradient takes that divisor for the deviation, as Caffe does. */
 #include "core/fail.h"
 #include "layers/common/layer_noop.h"
 #include "layers/common/layer_op.h"

@@ -1,4 +1,12 @@
-/* Parameter: a top whose values are a parameter of the given shape. */
+/* Parameter: a parameter as a blob.
+ *
+ * Formula: top = parameter 0, which starts with 0 and is learnt.
+ * Shapes: no bottom -> top of the given shape.
+ * Fields: parameter_param.
+ * Caffe: the same.
+ * Example:
+ *   layer { name: "weights" type: "Parameter" top: "w"
+ *     parameter_param { shape { dim: 2 dim: 3 } } } */
 #include "core/fail.h"
 #include "layers/common/layer_noop.h"
 #include "layers/common/layer_op.h"

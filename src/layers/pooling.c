@@ -1,9 +1,17 @@
-/* Pooling over height and width: maximum, average (the divisor counts padding, windows are cut
- * at the padded input's end), or stochastic (Zeiler and Fergus, "Stochastic pooling for
- * regularization", 2013: in TRAIN one value is drawn with probability in proportion to it, in
- * TEST the values are averaged with those probabilities). Extents of the top:
- * ceil((S + 2 pad - K) / stride) + 1, less one if there is padding, be it of the other axis, and
- * the last window would start behind the input. */
+/* Pooling: one value of each window over height and width.
+ *
+ * Formula: MAX: the largest. AVE: the sum over the size of the window, which counts padding and is
+ * cut at the end of the padded input. STOCHASTIC (Zeiler and Fergus, "Stochastic pooling", 2013):
+ * in TRAIN a value drawn with probability in proportion to it, in TEST the mean with those weights.
+ * Shapes: x (N, C, H, W) -> y (N, C, H', W') and, for MAX, optionally the positions of the maxima.
+ * H' = ceil((H + 2 pad - K) / stride) + 1 (round_mode FLOOR: floor), less one if there is padding,
+ * be it of the other axis, and the last window would start behind the input.
+ * Fields: pooling_param.
+ * Caffe: the same; ceil_mode, which forks have in place of round_mode, is read as such; stochastic
+ * pooling works on the CPU, too.
+ * Example, x 2 3 9 9:
+ *   layer { name: "pool" type: "Pooling" bottom: "x" top: "y"
+ *     pooling_param { pool: MAX kernel_size: 3 stride: 2 } } */
 #include "core/fail.h"
 #include "layers/common/layer_op.h"
 #include "layers/common/layer_window.h"

@@ -1,5 +1,12 @@
-/* PReLU: y = x for x > 0, slope * x otherwise; the slope is a parameter, one per channel (axis 1)
- * or, with channel_shared, one for all. */
+/* PReLU: a ReLU that learns its slope (He et al., "Delving deep into rectifiers", 2015).
+ *
+ * Formula: y = x for x > 0, slope * x otherwise.
+ * Shapes: x (N, C, ...) -> y (as x), also in place. Parameter: slope, one per channel (C) or, with
+ * channel_shared, one for all (a scalar); filled with 0.25 unless filler says otherwise.
+ * Fields: prelu_param.
+ * Caffe: the same.
+ * Example, x 2 3 4 4:
+ *   layer { name: "prelu" type: "PReLU" bottom: "x" top: "y" } */
 #include "core/fail.h"
 #include "layers/common/layer_op.h"
 

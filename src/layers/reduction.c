@@ -1,5 +1,13 @@
-/* Reduction: coeff times the sum, mean, absolute sum or sum of squares over all axes from `axis`
- * on. */
+/* Reduction: one number out of many.
+ *
+ * Formula: y = coeff * the sum (SUM), mean (MEAN), sum of absolute values (ASUM) or sum of squares
+ * (SUMSQ) over all axes from axis on.
+ * Shapes: x (any) -> y: the axes of x before axis; a scalar with axis 0.
+ * Fields: reduction_param.
+ * Caffe: the same.
+ * Example, x 2 3 4:
+ *   layer { name: "mean" type: "Reduction" bottom: "x" top: "y"
+ *     reduction_param { operation: MEAN axis: 1 } } */
 #include "core/fail.h"
 #include "layers/common/layer_noop.h"
 #include "layers/common/layer_op.h"

@@ -1,4 +1,11 @@
-/* ReLU: y = x for x > 0, negative_slope * x otherwise. */
+/* ReLU: the rectified linear unit.
+ *
+ * Formula: y = x for x > 0, negative_slope * x otherwise.
+ * Shapes: x (any) -> y (as x), also in place.
+ * Fields: relu_param.
+ * Caffe: the same.
+ * Example, x 2 3 4 4:
+ *   layer { name: "relu" type: "ReLU" bottom: "x" top: "y" relu_param { negative_slope: 0.1 } } */
 #include "layers/common/layer_unary.h"
 
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {

@@ -1,6 +1,14 @@
-/* Scale: y = x * scale + bias, where scale (and bias) span the axes of x from `axis` on and are
- * repeated over all others. scale is parameter 0 of shape num_axes (-1: to the end; 0: a
- * scalar), or the second bottom; the bias, with bias_term, is the last parameter. */
+/* Scale: multiplies by a learnt or computed factor.
+ *
+ * Formula: y = x * scale + bias, where scale and bias span the axes of x from axis on and are
+ * repeated over all others.
+ * Shapes: x (any), optionally scale -> y (as x), also in place. Without a second bottom the scale
+ * is parameter 0 of num_axes axes (-1: to the last; 0: a scalar), filled with 1 unless filler says
+ * otherwise; with bias_term the bias is the last parameter.
+ * Fields: scale_param.
+ * Caffe: the same.
+ * Example, x 2 3 4 4:
+ *   layer { name: "scale" type: "Scale" bottom: "x" top: "y" scale_param { bias_term: true } } */
 #include "core/fail.h"
 #include "layers/common/layer_op.h"
 #include "layers/common/layer_shape.h"

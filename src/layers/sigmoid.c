@@ -1,4 +1,11 @@
-/* Sigmoid: y = 1 / (1 + exp(-x)). */
+/* Sigmoid: the logistic function.
+ *
+ * Formula: y = 1 / (1 + exp(-x)).
+ * Shapes: x (any) -> y (as x), also in place.
+ * Fields: sigmoid_param.
+ * Caffe: the same.
+ * Example, x 2 3 4 4:
+ *   layer { name: "sigmoid" type: "Sigmoid" bottom: "x" top: "y" } */
 #include "layers/common/layer_unary.h"
 
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {

@@ -1,4 +1,11 @@
-/* Silence: takes blobs that nobody reads; their gradient is zero. */
+/* Silence: takes blobs that nobody reads, so that they are no outputs.
+ *
+ * Formula: none; the gradient of the bottoms is 0.
+ * Shapes: any number of bottoms -> no top.
+ * Fields: none.
+ * Caffe: the same.
+ * Example, x 2 3:
+ *   layer { name: "hush" type: "Silence" bottom: "x" } */
 #include "layers/common/layer.h"
 #include "layers/common/layer_noop.h"
 

@@ -1,4 +1,11 @@
-/* Softmax over one axis. */
+/* Softmax: scores to probabilities.
+ *
+ * Formula: y[c] = exp(x[c]) / sum over k of exp(x[k]) along axis.
+ * Shapes: x (outer, C, inner) -> y (as x), also in place.
+ * Fields: softmax_param.
+ * Caffe: the same.
+ * Example, x 2 10:
+ *   layer { name: "prob" type: "Softmax" bottom: "x" top: "y" } */
 #include "core/fail.h"
 #include "layers/common/layer_noop.h"
 #include "layers/common/layer_op.h"

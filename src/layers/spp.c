@@ -1,6 +1,12 @@
 /* SPP: spatial pyramid pooling (He et al., "Spatial pyramid pooling in deep convolutional
- * networks", 2014). Level i of pyramid_height pools the bottom (N, C, H, W) into 2^i x 2^i bins;
- * the levels are joined to (N, all bins). With one level the top keeps its four axes. */
+ * networks", 2014).
+ *
+ * Formula: level i of pyramid_height pools x into 2^i * 2^i bins; the levels are put side by side.
+ * Shapes: x (N, C, H, W) -> y (N, all bins); with one level (N, C, 1, 1).
+ * Fields: spp_param.
+ * Caffe: the same; pool can be MAX or AVE.
+ * Example, x 2 3 9 9:
+ *   layer { name: "pyramid" type: "SPP" bottom: "x" top: "y" spp_param { pyramid_height: 3 } } */
 #include <stdlib.h>
 
 #include "core/fail.h"

@@ -1,4 +1,11 @@
-/* Swish: y = x / (1 + exp(-beta x)) (Ramachandran, Zoph and Le, 2017). */
+/* Swish: a smooth ReLU (Ramachandran, Zoph and Le, 2017).
+ *
+ * Formula: y = x / (1 + exp(-beta * x)).
+ * Shapes: x (any) -> y (as x), also in place.
+ * Fields: swish_param.
+ * Caffe: the same.
+ * Example, x 2 3 4 4:
+ *   layer { name: "swish" type: "Swish" bottom: "x" top: "y" swish_param { beta: 1.5 } } */
 #include "layers/common/layer_function.h"
 
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {

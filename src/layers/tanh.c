@@ -1,4 +1,11 @@
-/* TanH: y = tanh(x). */
+/* TanH: the hyperbolic tangent.
+ *
+ * Formula: y = tanh(x).
+ * Shapes: x (any) -> y (as x), also in place.
+ * Fields: tanh_param.
+ * Caffe: the same.
+ * Example, x 2 3 4 4:
+ *   layer { name: "tanh" type: "TanH" bottom: "x" top: "y" } */
 #include "layers/common/layer_unary.h"
 
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {

@@ -1,9 +1,20 @@
 /* AnnotatedData: images with boxes from a database of AnnotatedDatum, as Caffe-SSD reads them (Liu
- * et al., "SSD: single shot multibox detector", 2016). An image is distorted and expanded, a patch
- * is sampled from it (batch_sampler), resized, cropped and mirrored; its boxes go along. Tops: data
- * (batch, channels, height, width) and, if there are two, label: (1, 1, boxes of the batch, 8) with
- * item, class, instance, xmin, ymin, xmax, ymax, difficult in a row, one row of -1 when there are
- * no boxes; or (batch) for records without annotations. */
+ * et al., "SSD: single shot multibox detector", 2016).
+ *
+ * Formula: none: an image is distorted and expanded, a patch is sampled from it (batch_sampler),
+ * resized, cropped and mirrored; its boxes go along.
+ * Shapes: no bottom -> data (batch, channels, height, width) and, optionally, label: (1, 1, boxes
+ * of the batch, 8), where a row is item, class, instance, xmin, ymin, xmax, ymax, difficult, and
+ * one row of -1 stands for no boxes; or (batch) for records without annotations.
+ * Fields: data_param, annotated_data_param, transform_param.
+ * Caffe: pixels are those of OpenCV 4.11; `prob` of resize_param and noise_param is heeded; one
+ * object has to meet all constraints of a sampler; convert_to_lab, height_scale and width_scale are
+ * refused; data_param's skip_corrupt works here, too.
+ * Example:
+ *   layer { name: "data" type: "AnnotatedData" top: "data" top: "label"
+ *     data_param { source: "boxes_lmdb" batch_size: 2 backend: LMDB }
+ *     transform_param { mean_value: 104 resize_param { height: 32 width: 32 } }
+ *     annotated_data_param { batch_sampler { max_sample: 1 max_trials: 1 } } } */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,20 @@
-/* Data: batches of images and labels from a database. A reader thread, shared by all solvers that
- * train the net, walks through the records, a prefetching thread makes batches of them; the forward
- * pass lends the next batch's memory to the tops. Tops: data (batch, channels, height, width) and,
- * if there are two, label (batch). */
+/* Data: batches of images and labels from a database.
+ *
+ * Formula: none: records are decoded and transformed as transform_param says, in the order of their
+ * keys or, with shuffle, in another order in each epoch.
+ * Shapes: no bottom -> data (batch, channels, height, width) and, optionally, label (batch).
+ * Fields: data_param, transform_param.
+ * Caffe: the files decide which kind of database it is, a wrong backend is warned of; prefetch 0
+ * and no prefetch mean a number that fits the memory; cache, shuffle, threads and parser_threads of
+ * the NVIDIA dialect work in all nets; a resumed run goes on with the very next record.
+ * Example:
+ *   layer { name: "data" type: "Data" top: "data" top: "label"
+ *     data_param { source: "train_lmdb" batch_size: 2 backend: LMDB }
+ *     transform_param { scale: 0.00390625 mirror: true crop_size: 24 } }
+ *
+ * A reader thread, shared by all solvers that train the net, walks through the records; other
+ * threads make batches of them ahead of the net; the forward pass hands the next batch's memory to
+ * the tops. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,14 @@
-/* DummyData: tops of given shapes filled by fillers. Constants are filled once, all else is drawn
- * anew in every forward pass. Shapes come from `shape` or from the four legacy fields. */
+/* DummyData: blobs filled by fillers, for tests and constants.
+ *
+ * Formula: top i = values of data_filler i. Constants are filled once, all else is drawn anew in
+ * each forward pass.
+ * Shapes: no bottom -> tops of the given shapes: `shape`, or num, channels, height and width; one
+ * for all tops, or one per top.
+ * Fields: dummy_data_param.
+ * Caffe: the same, but for the random generator.
+ * Example:
+ *   layer { name: "noise" type: "DummyData" top: "x"
+ *     dummy_data_param { shape { dim: 2 dim: 3 } data_filler { type: "gaussian" std: 0.1 } } } */
 #include <string.h>
 
 #include "core/fail.h"

@@ -1,7 +1,16 @@
-/* HDF5Data: samples from HDF5 files. `source` names a text file with one HDF5 file a line; each top
- * is the data set of its name. Files come in the order of the list and samples in the order of the
- * file or, with shuffle, each in another order in every epoch; batches run on over the ends of
- * files. One file at a time is held in memory. */
+/* HDF5Data: samples from HDF5 files.
+ *
+ * Formula: none: samples come in the order of the list and of each file or, with shuffle, in
+ * another order in each epoch; batches run on over the ends of files. Nothing is transformed.
+ * Shapes: no bottom -> each top is the data set of its name: (batch, ...).
+ * Fields: hdf5_data_param.
+ * Caffe: files are also looked for in the folder of their list; transform_param is refused; shuffle
+ * depends on the seed alone, so that a resumed run goes on with the same samples.
+ * Example:
+ *   layer { name: "data" type: "HDF5Data" top: "data" top: "label"
+ *     hdf5_data_param { source: "h5_files.txt" batch_size: 2 } }
+ *
+ * `source` names a text file with one HDF5 file per line. One file at a time is held in memory. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,17 @@
-/* HDF5Output: writes its bottoms to the data sets "data" and "label" of an HDF5 file. The file is
- * made anew when the net is; every forward pass adds its samples. Bottoms of fewer than 4 axes are
- * written with axes of extent 1 at the end, as Caffe does. Solvers that share the layer write into
- * one file, pass by pass in the order in which they come. */
+/* HDF5Output: writes blobs to an HDF5 file.
+ *
+ * Formula: none: the first bottom goes to the data set "data", the second to "label"; each forward
+ * pass adds its samples.
+ * Shapes: data (N, ...), label (N, ...) -> no top. Bottoms of fewer than 4 axes are written with
+ * axes of extent 1 at the end, as Caffe does.
+ * Fields: hdf5_output_param.
+ * Caffe: every forward pass adds its samples; Caffe stops at the second.
+ * Example, x 2 3 4 4, label 2:
+ *   layer { name: "out" type: "HDF5Output" bottom: "x" bottom: "label"
+ *     hdf5_output_param { file_name: "samples.h5" } }
+ *
+ * The file is made anew when the net is. Solvers that share the layer write into one file, pass by
+ * pass in the order in which they come. */
 #include "core/fail.h"
 #include "core/log.h"
 #include "data/pipeline/hdf5_set.h"

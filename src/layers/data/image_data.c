@@ -1,7 +1,17 @@
-/* ImageData: batches of image files. Each line of the list names a file and its label; the order is
- * the list's or, with shuffle, another one in each epoch. Threads read, resize and transform the
- * files ahead of the net. Tops: data (batch, channels, height, width) and, if there are two,
- * label (batch). */
+/* ImageData: batches of image files.
+ *
+ * Formula: none: each line of the list `source` names a file and its label; files are read, resized
+ * and transformed in the list's order or, with shuffle, in another order in each epoch.
+ * Shapes: no bottom -> data (batch, channels, height, width) and, optionally, label (batch).
+ * Fields: image_data_param, transform_param.
+ * Caffe: files are also looked for in the folder of their list; several threads load them; a JPEG
+ * of at least twice the wanted size is decoded to a half, a quarter or an eighth, so that soft
+ * pictures differ by a level or two; shuffle and rand_skip depend on the seed alone; cache and
+ * precache have no effect; dataset_share_per_node is refused.
+ * Example:
+ *   layer { name: "data" type: "ImageData" top: "data" top: "label"
+ *     image_data_param { source: "images.txt" batch_size: 2 new_height: 32 new_width: 32 }
+ *     transform_param { crop_size: 24 mean_value: 104 mean_value: 117 mean_value: 123 } } */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>

@@ -1,5 +1,11 @@
-/* Input: tops that the caller fills. `shape` is given once for all tops, once a top, or not at
- * all (the caller reshapes the blobs then). */
+/* Input: blobs that the caller fills.
+ *
+ * Formula: none: the values are what the caller wrote; at first 0.
+ * Shapes: no bottom -> tops of the given shapes: one for all, or one per top.
+ * Fields: input_param.
+ * Caffe: the same.
+ * Example:
+ *   layer { name: "input" type: "Input" top: "x" input_param { shape { dim: 1 dim: 3 } } } */
 #include "core/fail.h"
 #include "layers/common/layer.h"
 #include "layers/common/layer_shape.h"

@@ -1,6 +1,14 @@
-/* MemoryData: batches out of samples that the program holds in memory and gives through
- * crema/memory_data.h. Tops: data (batch, channels, height, width) and label (batch); their memory
- * is the samples' own, so that several solvers get whole batches by turns. */
+/* MemoryData: batches out of samples that the program holds in memory.
+ *
+ * Formula: none: samples come in their order, again and again.
+ * Shapes: no bottom -> data (batch, channels, height, width), label (batch). The tops' memory is
+ * the samples' own.
+ * Fields: memory_data_param, transform_param.
+ * Caffe: samples come through crema/memory_data.h: crema_memory_data_set (Caffe's Reset) and
+ * crema_memory_data_set_images (AddMatVector); several solvers get whole batches by turns.
+ * Example:
+ *   layer { name: "data" type: "MemoryData" top: "data" top: "label"
+ *     memory_data_param { batch_size: 2 channels: 1 height: 4 width: 4 } } */
 #include "layers/data/memory_data.h"
 
 #include <inttypes.h>

@@ -1,9 +1,19 @@
 /* WindowData: windows of images for training detectors (Girshick et al., "Rich feature hierarchies
- * for accurate object detection", 2014). A batch has floor(batch_size * fg_fraction) foreground
- * windows, drawn from those that overlap an object by fg_threshold or more, behind windows drawn
- * from the background (overlap below bg_threshold, label 0). Each is brought to crop_size squared,
- * warped or as the tightest square around it, with context_pad pixels of surroundings, and
- * mirrored at random. Tops: data (batch, channels, crop_size, crop_size) and label (batch). */
+ * for accurate object detection", 2014).
+ *
+ * Formula: none: a batch has floor(batch_size * fg_fraction) foreground windows, drawn from those
+ * that overlap an object by fg_threshold or more, behind windows drawn from the background (overlap
+ * below bg_threshold, label 0). Each is brought to crop_size squared, warped or as the tightest
+ * square around it, with context_pad pixels of surroundings, and mirrored at random.
+ * Shapes: no bottom -> data (batch, channels, crop_size, crop_size), label (batch).
+ * Fields: window_data_param, transform_param.
+ * Caffe: the windows drawn depend on the seed and the sample's number alone; several threads load
+ * the images; resize_param, noise_param, distort_param, expand_param and emit_constraint are
+ * refused.
+ * Example:
+ *   layer { name: "data" type: "WindowData" top: "data" top: "label"
+ *     window_data_param { source: "windows.txt" batch_size: 4 fg_fraction: 0.5 }
+ *     transform_param { crop_size: 24 mean_value: 128 } } */
 #include <inttypes.h>
 #include <math.h>
 #include <stdatomic.h>

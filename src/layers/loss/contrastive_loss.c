@@ -1,6 +1,15 @@
-/* ContrastiveLoss: over pairs (a, b), |a - b|^2 where they are similar, max(0, margin - |a - b|)^2
- * where not (legacy_version: max(0, margin - |a - b|^2)); the sum over 2 N. Bottoms: a (N, C),
- * b (N, C), similar (N). */
+/* ContrastiveLoss: brings pairs that are alike together and keeps others apart (Hadsell, Chopra and
+ * LeCun, 2006).
+ *
+ * Formula: loss = 1 / (2 N) * sum over pairs of d^2 where they are similar, max(0, margin - d)^2
+ * where not, d = |a - b| (legacy_version: max(0, margin - d^2)).
+ * Shapes: a (N, C), b (N, C), similar (N), 0 or 1 -> loss (a scalar).
+ * Fields: contrastive_loss_param.
+ * Caffe: the same.
+ * Example, a 4 8, b 4 8, similar 4:
+ *   layer { name: "loss" type: "ContrastiveLoss" bottom: "a" bottom: "b" bottom: "similar"
+ *     top: "loss"
+ *     contrastive_loss_param { margin: 1 } } */
 #include "core/fail.h"
 #include "layers/common/layer_noop.h"
 #include "layers/loss/layer_loss.h"

@@ -1,4 +1,11 @@
-/* EuclideanLoss: sum of (a - b)^2 over 2 N, N the first extent. Both bottoms have a gradient. */
+/* EuclideanLoss: half the mean squared distance. Both bottoms have a gradient.
+ *
+ * Formula: loss = 1 / (2 N) * sum of (a - b)^2, N being the first extent.
+ * Shapes: a (N, ...), b (as a) -> loss (a scalar).
+ * Fields: none.
+ * Caffe: the same.
+ * Example, a 4 3, b 4 3:
+ *   layer { name: "loss" type: "EuclideanLoss" bottom: "a" bottom: "b" top: "loss" } */
 #include "core/fail.h"
 #include "layers/common/layer_noop.h"
 #include "layers/loss/layer_loss.h"

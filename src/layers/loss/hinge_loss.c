@@ -1,5 +1,13 @@
-/* HingeLoss: the sum over all scores of max(0, 1 - x) for the labelled class and max(0, 1 + x) for
- * all others, squared with norm L2, over N. Bottoms: scores (N, C), labels (N). */
+/* HingeLoss: the loss of a support vector machine, one against all.
+ *
+ * Formula: loss = 1 / N * sum over all scores s of h(s), h(s) = max(0, 1 - s) for the labelled
+ * class and max(0, 1 + s) for all others; squared with norm L2.
+ * Shapes: scores (N, C), labels (N), whole numbers as floats -> loss (a scalar).
+ * Fields: hinge_loss_param.
+ * Caffe: the same.
+ * Example, scores 4 3, label 4:
+ *   layer { name: "loss" type: "HingeLoss" bottom: "scores" bottom: "label" top: "loss"
+ *     hinge_loss_param { norm: L2 } } */
 #include "core/fail.h"
 #include "layers/common/layer_noop.h"
 #include "layers/loss/layer_loss.h"

@@ -1,5 +1,12 @@
-/* MultinomialLogisticLoss: the sum of -log(p[label]) over N. Bottoms: probabilities (N, C), labels
- * (N). Probabilities below 1e-20 count as that. */
+/* MultinomialLogisticLoss: the logistic loss of probabilities.
+ *
+ * Formula: loss = 1 / N * sum of -log(max(p[label], 1e-20)).
+ * Shapes: probabilities (N, C), labels (N), whole numbers as floats -> loss (a scalar).
+ * Fields: none.
+ * Caffe: the same.
+ * Example, p 4 3, label 4:
+ *   layer { name: "loss" type: "MultinomialLogisticLoss" bottom: "p" bottom: "label" top: "loss" }
+ */
 #include "core/fail.h"
 #include "layers/common/layer_noop.h"
 #include "layers/loss/layer_loss.h"

@@ -1,5 +1,12 @@
-/* SigmoidCrossEntropyLoss: the sum of -t log(sigmoid(x)) - (1 - t) log(1 - sigmoid(x)), by default
- * over the batch size. Bottoms: scores x, targets t in [0, 1], as many. */
+/* SigmoidCrossEntropyLoss: the cross entropy of independent yes-or-no questions.
+ *
+ * Formula: loss = sum of -t * log(p) - (1 - t) * log(1 - p) with p = 1 / (1 + exp(-x)), by default
+ * over the batch size; loss_param chooses the divisor.
+ * Shapes: scores x (N, ...), targets t in [0, 1] (as many) -> loss (a scalar).
+ * Fields: loss_param.
+ * Caffe: the same; label_smoothing of the NVIDIA dialect is refused.
+ * Example, x 4 3, t 4 3:
+ *   layer { name: "loss" type: "SigmoidCrossEntropyLoss" bottom: "x" bottom: "t" top: "loss" } */
 #include "core/fail.h"
 #include "layers/loss/layer_loss.h"
 

@@ -1,6 +1,14 @@
-/* SoftmaxWithLoss: the mean of -log(softmax(scores)[label]) over all places whose label is not
- * ignored. Bottoms: scores (outer, C, inner), labels (outer, inner) as whole numbers in float.
- * Tops: the loss (a scalar) and, optionally, the probabilities. */
+/* SoftmaxWithLoss: the logistic loss of scores: Softmax and MultinomialLogisticLoss in one.
+ *
+ * Formula: loss = mean of -log(softmax(scores)[label]) over all positions whose label is not
+ * ignored; loss_param chooses the divisor.
+ * Shapes: scores (outer, C, inner), labels (outer, inner), whole numbers as floats -> loss (a
+ * scalar) and, optionally, the probabilities (as scores).
+ * Fields: softmax_param, loss_param.
+ * Caffe: the same; label_smoothing of the NVIDIA dialect is refused.
+ * Example, scores 4 10, label 4:
+ *   layer { name: "loss" type: "SoftmaxWithLoss" bottom: "scores" bottom: "label" top: "loss"
+ *     loss_param { ignore_label: 255 } } */
 #include "core/fail.h"
 #include "layers/loss/layer_loss.h"
 

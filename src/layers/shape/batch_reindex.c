@@ -1,4 +1,11 @@
-/* BatchReindex: item i of the top is item index[i] of bottom 0; bottom 1 holds the indices. */
+/* BatchReindex: picks items of a batch, in any order and repeatedly.
+ *
+ * Formula: item i of the top = item index[i] of x.
+ * Shapes: x (N, ...), index (M), whole numbers from 0 to N - 1 -> y (M, ...).
+ * Fields: none.
+ * Caffe: the same; an index that is out of range is an error.
+ * Example, x 4 3, index 2:
+ *   layer { name: "pick" type: "BatchReindex" bottom: "x" bottom: "index" top: "y" } */
 #include "core/fail.h"
 #include "layers/common/layer_noop.h"
 #include "layers/common/layer_op.h"

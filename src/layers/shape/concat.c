@@ -1,4 +1,13 @@
-/* Concat: joins the bottoms along one axis. */
+/* Concat: puts blobs side by side.
+ *
+ * Formula: top = the bottoms one after the other along axis.
+ * Shapes: bottoms of one shape but for the extent of axis -> y, whose extent of axis is the sum of
+ * theirs.
+ * Fields: concat_param.
+ * Caffe: the same.
+ * Example, a 2 3 4 4, b 2 5 4 4:
+ *   layer { name: "both" type: "Concat" bottom: "a" bottom: "b" top: "y"
+ *     concat_param { axis: 1 } } */
 #include <stdlib.h>
 
 #include "core/fail.h"

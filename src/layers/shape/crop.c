@@ -1,5 +1,13 @@
-/* Crop: the window of bottom 0 that has the extents of bottom 1 from `axis` on, beginning at
- * `offset` (one for all axes or one per axis). */
+/* Crop: cuts a window out of a blob.
+ *
+ * Formula: top = the window of x that has the extents of the reference from axis on, beginning at
+ * offset (one for all axes, or one per axis).
+ * Shapes: x, reference (as many axes) -> y: x's extents before axis, the reference's from axis on.
+ * Fields: crop_param.
+ * Caffe: the same.
+ * Example, x 2 3 8 8, reference 2 3 5 5:
+ *   layer { name: "crop" type: "Crop" bottom: "x" bottom: "reference" top: "y"
+ *     crop_param { axis: 2 offset: 1 } } */
 #include "core/fail.h"
 #include "layers/common/layer_noop.h"
 #include "layers/common/layer_op.h"

@@ -1,5 +1,15 @@
-/* Filter: keeps those items of its bottoms whose selector, the last bottom, is not 0. The number of
- * items of the tops is known when the selector's values are: forward shapes the tops. */
+/* Filter: keeps the items of its bottoms that a selector picks.
+ *
+ * Formula: top i = the items of bottom i whose selector, the last bottom, is not 0.
+ * Shapes: bottoms (N, ...), selector (N) -> as many tops as bottoms but the selector: (items kept,
+ * ...).
+ * Fields: none.
+ * Caffe: the same.
+ * Example, x 4 3, selector 4:
+ *   layer { name: "keep" type: "Filter" bottom: "x" bottom: "selector" top: "y" }
+ *
+ * The number of items of the tops is known when the selector's values are: forward shapes the tops.
+ */
 #include <stdlib.h>
 
 #include "core/fail.h"

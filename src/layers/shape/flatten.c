@@ -1,5 +1,11 @@
-/* Flatten: joins the axes from `axis` to `end_axis` into one. Top and bottom share data and
- * diff, so there is nothing to compute. */
+/* Flatten: makes one axis of several.
+ *
+ * Formula: y = x; no value moves.
+ * Shapes: x (any) -> y: the axes from axis to end_axis become one. It shares data and diff with x.
+ * Fields: flatten_param.
+ * Caffe: the same.
+ * Example, x 2 3 4 4:
+ *   layer { name: "flat" type: "Flatten" bottom: "x" top: "y" } */
 #include "core/fail.h"
 #include "layers/common/layer_noop.h"
 #include "layers/common/layer_op.h"

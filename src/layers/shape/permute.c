@@ -1,5 +1,13 @@
-/* Permute: axis i of the top is axis order[i] of the bottom; axes that order does not name follow
- * in their old order. */
+/* Permute: exchanges axes.
+ *
+ * Formula: axis i of y = axis order[i] of x; axes that order does not name follow in their old
+ * order.
+ * Shapes: x (any) -> y: the extents of x in that order.
+ * Fields: permute_param.
+ * Caffe: as in Caffe-SSD.
+ * Example, x 2 3 4 5:
+ *   layer { name: "nhwc" type: "Permute" bottom: "x" top: "y"
+ *     permute_param { order: 0 order: 2 order: 3 order: 1 } } */
 #include "core/fail.h"
 #include "layers/common/layer_op.h"
 

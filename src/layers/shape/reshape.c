@@ -1,6 +1,14 @@
-/* Reshape: replaces `num_axes` axes from `axis` on by the extents of `shape`, where 0 copies the
- * bottom's extent and -1 (once) is whatever makes the counts equal. Top and bottom share data
- * and diff. */
+/* Reshape: the same values in another shape.
+ *
+ * Formula: y = x; no value moves.
+ * Shapes: x (any) -> y: num_axes axes of x (-1: all) from axis on are replaced by the extents of
+ * `shape`, where 0 copies the extent of x and -1 (once) is whatever makes the counts equal. It
+ * shares data and diff with x.
+ * Fields: reshape_param.
+ * Caffe: the same.
+ * Example, x 2 3 4 4:
+ *   layer { name: "rows" type: "Reshape" bottom: "x" top: "y"
+ *     reshape_param { shape { dim: 0 dim: -1 } } } */
 #include "core/fail.h"
 #include "layers/common/layer_noop.h"
 #include "layers/common/layer_op.h"

@@ -1,4 +1,13 @@
-/* Slice: cuts the bottom along one axis into its tops, at slice_point or into equal parts. */
+/* Slice: cuts a blob into parts.
+ *
+ * Formula: top i = the part of x from slice_point[i - 1] to slice_point[i] along axis; without
+ * slice_point all parts are equal.
+ * Shapes: x (any) -> tops that have x's extents but for axis.
+ * Fields: slice_param.
+ * Caffe: the same.
+ * Example, x 2 6:
+ *   layer { name: "parts" type: "Slice" bottom: "x" top: "a" top: "b"
+ *     slice_param { axis: 1 slice_point: 2 } } */
 #include "core/fail.h"
 #include "layers/common/layer_args.h"
 #include "layers/common/layer_op.h"

@@ -1,4 +1,11 @@
-/* Split: every top shares the bottom's data; the gradients of the tops add up. */
+/* Split: one blob for several readers. The net puts it in where a blob is read more than once.
+ *
+ * Formula: each top = x; the gradient of x is the sum of theirs.
+ * Shapes: x (any) -> tops (as x) that share its data.
+ * Fields: none.
+ * Caffe: the same.
+ * Example, x 2 3:
+ *   layer { name: "split" type: "Split" bottom: "x" top: "a" top: "b" } */
 #include "core/fail.h"
 #include "layers/common/layer_args.h"
 #include "layers/common/layer_noop.h"

@@ -1,4 +1,11 @@
-/* Tile: repeats the bottom `tiles` times along one axis. */
+/* Tile: repeats a blob.
+ *
+ * Formula: y = tiles copies of x, one after the other along axis.
+ * Shapes: x (any) -> y: as x, the extent of axis times tiles.
+ * Fields: tile_param.
+ * Caffe: the same.
+ * Example, x 2 3:
+ *   layer { name: "tile" type: "Tile" bottom: "x" top: "y" tile_param { axis: 1 tiles: 4 } } */
 #include "core/fail.h"
 #include "layers/common/layer_op.h"
 #include "layers/common/layer_shape.h"
