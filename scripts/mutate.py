@@ -2,12 +2,18 @@
 """Makes small changes to the code, one at a time, and prints those that no test notices.
 
     scripts/mutate.py ROOM [--count N] [--seed S] [--jobs N] [--only TEXT]
+    scripts/mutate.py ROOM --again FILE
 
 A room is a folder of src/ (ROOMS below). N changes are drawn from all that could be made there: a
 condition turned round or never true, a bound off by one, an operator exchanged, a call, an assignment or
 a loop's end dropped, two arguments swapped. Each is made in a copy of the tree under build-mutate/,
-so the checkout stays as it is. The tests of the room run first and, where these pass, all the others
-that look at behaviour.
+so the checkout stays as it is. --again tries the changes that a file lists, in the form that survivors are
+printed in: have new tests caught them?
+
+The tests of the room judge, in the build with the address sanitizer, which sees leaks, too. Those that
+run the changed line (a build with gcov has shown that once) come first, the quickest before the others, and
+the first failure ends it. What passes there is tried in the release build, where some tests run that
+the sanitizer forbids. The tests of all other rooms come last, unless --room-only leaves them out.
 
 A change counts as caught when a test fails, crashes or hangs. It is left out when the compiler refuses it, when
 it compiles to the same object code, and when tests/equivalent_mutants.tsv names it with the reason why it
@@ -19,6 +25,7 @@ in which only the copy is writable; other users need `unshare` to allow that, or
 """
 import argparse
 import hashlib
+import json
 import os
 import pathlib
 import queue
@@ -35,22 +42,32 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 KNOWN = ROOT / "tests/equivalent_mutants.tsv"
 
-# Folders whose .c files belong to a room, and the tests that are asked first.
+# Folders whose .c files belong to a room, those below them that do not, and the tests that are asked first.
 ROOMS = {
-    "core": (["src/core"], "^core/"),
-    "memory": (["src/memory"], "^memory/"),
-    "device": (["src/device", "src/device/memory", "src/device/sim"], "^device/"),
-    "data": (["src/data/db", "src/data/image", "src/data/augment", "src/data/pipeline"], "^data/"),
-    "net": (["src/net"], "^net/"),
-    "solver": (["src/solver"], "^solver/"),
-    "ops": (["src/ops", "src/device/cpu"], "^ops/"),
-    "layers": (["src/layers", "src/layers/common", "src/layers/data", "src/layers/loss", "src/layers/shape"], "^layers/(a[^d]|[b-z])"),
-    "proto": (["src/proto"], "^proto/"),
+    "core": (["src/core"], ["src/core/hdf5"], "^core/"),
+    "memory": (["src/memory"], [], "^memory/"),
+    # The plug-in needs nvcc, and its kernels are judged by tests/cuda.
+    "device": (["src/device"], ["src/device/cpu", "src/device/cuda"], "^device/"),
+    "data": (["src/data"], [], "^data/"),
+    "net": (["src/net"], [], "^net/"),
+    "solver": (["src/solver"], [], "^solver/"),
+    "ops": (["src/ops", "src/device/cpu"], [], "^ops/"),
+    "layers": (["src/layers"], [], "^layers/(a[^d]|[b-z])"),
+    "proto": (["src/proto"], [], "^proto/"),
 }
 # Tests (as CMake writes regular expressions) that look at the text of the tree or at installing, or that need long: they cannot notice.
 BLIND = (r"^(house/(gates|headers|fails|mutate|rows|conformance)|models/|torture/)"
          r"|/(add_a_layer|install|setup|pack)$")
-TEST_SECONDS = 30
+
+# The builds: what judges first, what judges the rest, and what shows which lines a test runs.
+BUILDS = {
+    "asan": ["-DCMAKE_BUILD_TYPE=RelWithDebInfo", "-DCREMA_SANITIZE=address,undefined"],
+    "release": ["-DCMAKE_BUILD_TYPE=Release"],
+    "coverage": ["-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_C_FLAGS=--coverage -O1"],
+}
+# Thin archives: most of the time of a small change would go into copying objects.
+BUILD_OPTIONS = ["-DCREMA_BENCH=OFF",
+                 "-DCMAKE_C_ARCHIVE_CREATE=<CMAKE_AR> qcT <TARGET> <LINK_FLAGS> <OBJECTS>"]
 
 # As the presets have it.
 TEST_VARIABLES = {"OMP_WAIT_POLICY": "passive", "OMP_NUM_THREADS": "2", "CREMA_TEST_SEED": "1"}
@@ -151,15 +168,15 @@ def known_equivalents():
 
 
 class Copy:
-    """A copy of the tree with a build folder of its own, in which changes are tried."""
+    """A copy of the tree with build folders of its own, in which changes are tried."""
 
     def __init__(self, folder, args):
         self.tree, self.args = folder / "tree", args
-        self.build = self.tree / "build"
         self.temporary = folder / "tmp"
         self.changed = folder / "changed"  # there while a file is: what a killed run has left
         self.tree.mkdir(parents=True, exist_ok=True)
         self.clear_temporary()
+        self.fresh = False  # whether the tree differs from what the last run left
         files = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
                                cwd=ROOT, check=True, capture_output=True).stdout.decode().split("\0")
         for name in filter(None, files):
@@ -167,17 +184,27 @@ class Copy:
             if source.is_file() and not (target.exists() and target.read_bytes() == source.read_bytes()):
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(source, target)
+                self.fresh = True
+        self.drop_old(set(files))
         # The neighbours that some tests look at.
         shared = ROOT.parent / "shared"
         if shared.exists() and not (folder / "shared").exists():
             (folder / "shared").symlink_to(shared.resolve())
+
+    def drop_old(self, files):
+        """Files that the checkout no longer has."""
+        for part in ["src", "tests", "tools", "include", "fuzz", "examples"]:
+            for path in (self.tree / part).rglob("*"):
+                if path.is_file() and str(path.relative_to(self.tree)) not in files:
+                    path.unlink()
+                    self.fresh = True
 
     def clear_temporary(self):
         shutil.rmtree(self.temporary, ignore_errors=True)
         self.temporary.mkdir(exist_ok=True)
         self.temporary.chmod(0o1777)  # tests that give up root write there, too
 
-    def run(self, command, seconds, protect=False):
+    def run(self, command, seconds, protect=False, **variables):
         if protect and not self.args.unprotected:
             tree, temporary = shlex.quote(str(self.tree)), shlex.quote(str(self.temporary))
             script = (f"mount --make-rprivate / && mount --bind {tree} {tree} && "
@@ -189,79 +216,160 @@ class Copy:
             return subprocess.run(command, cwd=self.tree, timeout=seconds, stdin=subprocess.DEVNULL,
                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                   errors="replace", preexec_fn=limit, start_new_session=True,
-                                  env=os.environ | TEST_VARIABLES)
+                                  env=os.environ | TEST_VARIABLES | variables)
         except subprocess.TimeoutExpired as expired:
             output = expired.stdout or b""
             return subprocess.CompletedProcess(command, 124, output.decode(errors="replace"))
 
+    def build(self, kind):
+        return self.tree / f"build-{kind}"
+
     def configure(self):
         if self.changed.exists():
-            (self.tree / self.changed.read_text()).touch()
+            path = self.tree / self.changed.read_text()
+            for kind in BUILDS:
+                self.object(kind, path.relative_to(self.tree)).unlink(missing_ok=True)
             self.changed.unlink()
-        done = self.run(["cmake", "-G", "Ninja", "-S", ".", "-B", "build", "-DCMAKE_BUILD_TYPE=Release",
-                         "-DCREMA_BENCH=OFF"], 300)
-        if done.returncode == 0:
-            done = self.compile([])
-        if done.returncode != 0:
-            sys.exit(f"The tree does not build:\n{done.stdout}")
+        for kind, options in BUILDS.items():
+            done = self.run(["cmake", "-G", "Ninja", "-S", ".", "-B", str(self.build(kind)), *BUILD_OPTIONS,
+                             *options], 300)
+            if done.returncode == 0:
+                done = self.compile(kind, [] if kind == "asan" else self.targets)
+            if done.returncode != 0:
+                sys.exit(f"The tree does not build:\n{done.stdout}")
+            if kind == "asan":
+                self.find_tests()
 
-    def compile(self, targets):
-        return self.run(["ninja", "-C", "build", *targets], 1200)
+    def compile(self, kind, targets):
+        return self.run(["ninja", "-C", str(self.build(kind)), *targets], 1800)
 
-    def test(self, *choice):
+    def test(self, kind, *choice, limit=300, **variables):
         """Runs tests; one that fails gets a second chance, so that chance catches nothing."""
-        return self.run(["ctest", "--test-dir", "build", "--timeout", str(TEST_SECONDS), "--repeat",
+        return self.run(["ctest", "--test-dir", str(self.build(kind)), "--timeout", str(limit), "--repeat",
                          "until-pass:2", "--stop-on-failure", "--output-on-failure", "--no-tests=error",
-                         *choice], 3600, protect=True)
+                         *choice], 3600, protect=True, **variables)
 
-    def object(self, path):
-        return self.build / "src/CMakeFiles/crema_objects.dir" / (str(path)[len("src/"):] + ".o")
+    def find_tests(self):
+        """The tests of the room, each with the program that it runs."""
+        listing = json.loads(self.run(["ctest", "--test-dir", str(self.build("asan")), "--show-only=json-v1",
+                                       "-R", self.args.tests], 60).stdout)
+        known = self.run(["ninja", "-C", str(self.build("asan")), "-t", "targets", "all"], 60).stdout
+        self.programs = {}
+        for test in listing["tests"]:
+            programs = re.findall(r"/build-asan/(?:tests|bin)/(\w+)", " ".join(test.get("command", [])))
+            targets = {"crema_cli" if p == "crema" else p for p in programs}
+            self.programs[test["name"]] = sorted(t for t in targets if re.search(rf"^{t}: phony", known, re.M))
+        self.targets = sorted({t for targets in self.programs.values() for t in targets})
 
-    def object_hash(self, path):
-        return hashlib.sha256(self.object(path).read_bytes()).digest()
+    def object(self, kind, path):
+        return self.build(kind) / "src/CMakeFiles/crema_objects.dir" / (str(path)[len("src/"):] + ".o")
 
-    def room_targets(self):
-        """The programs that the room's own tests run."""
-        listing = self.run(["ctest", "--test-dir", "build", "-N", "-V", "-R", self.args.tests], 60).stdout
-        programs = set(re.findall(re.escape(str(self.build)) + r"/(?:tests|bin)/(\w+)", listing))
-        known = self.run(["ninja", "-C", "build", "-t", "targets", "all"], 60).stdout
-        names = {"crema": "crema_cli"}
-        targets = {names.get(p, p) for p in programs}
-        return sorted(t for t in targets if re.search(rf"^{t}: phony", known, re.M))
+    def survey(self, paths):
+        """Which lines each test of the room runs, and how long it takes: kept until the tree changes."""
+        kept = self.tree.parent / f"coverage-{self.args.room}.json"
+        if not self.fresh and kept.exists():
+            self.lines, self.seconds = json.loads(kept.read_text())
+            return
+        self.lines, self.seconds = {}, {}
+        for name in self.programs:
+            begin = time.monotonic()
+            done = self.test("coverage", "-R", exactly([name]), GCOV_PREFIX="/tmp/lines")
+            if done.returncode != 0:
+                sys.exit(f"The tests do not pass on the unchanged tree:\n{done.stdout[-4000:]}")
+            self.seconds[name] = time.monotonic() - begin
+            self.lines[name] = {str(p): self.lines_run(p) for p in paths}
+            self.clear_temporary()
+        kept.write_text(json.dumps([self.lines, self.seconds]))
+
+    def lines_run(self, path):
+        """The lines of one file that the last test has run; those that have no code count with the one before."""
+        notes = self.object("coverage", path).with_suffix(".gcno")
+        counts = pathlib.Path(f"{self.temporary}/lines{notes}").with_suffix(".gcda")
+        if not counts.exists():
+            return []
+        shutil.copy(notes, counts.parent)
+        found = self.run(["gcov", "--json-format", "--stdout", str(counts)], 60).stdout
+        lines = {}
+        for file in json.loads(found)["files"]:
+            if file["file"].endswith(str(path)):
+                for line in file["lines"]:
+                    number = line["line_number"]
+                    lines[number] = lines.get(number, False) or line["count"] > 0
+        last, run = False, []
+        for number in range(1, max(lines, default=0) + 1):
+            last = lines.get(number, last)
+            if last:
+                run.append(number)
+        return run
+
+    def runs(self, name, change):
+        return change.line in self.lines[name].get(str(change.path), [])
 
     def attempt(self, change):
         """Returns "refused", "same code", "caught by ..." or "survived"."""
         path = self.tree / change.path
+        objects = {kind: self.object(kind, change.path) for kind in ["asan", "release"]}
+        before = {kind: digest(o) for kind, o in objects.items()}
         self.changed.write_text(str(change.path))
-        original = path.read_text()
-        before = self.object_hash(change.path)
+        original, made = path.read_text(), path.stat()
         lines = original.split("\n")
         lines[change.line - 1] = change.after
         path.write_text("\n".join(lines))
         try:
-            target = str(self.object(change.path).relative_to(self.build))
-            if self.compile([target]).returncode != 0:
-                return "refused"
-            if self.object_hash(change.path) == before:
-                return "same code"
-            return self.judge()
+            for kind in ["asan", "release"]:
+                target = str(objects[kind].relative_to(self.build(kind)))
+                if self.compile(kind, [target]).returncode != 0:
+                    return "refused"
+                if digest(objects[kind]) == before[kind]:
+                    return "same code"
+                end = self.judge(kind, change)
+                if end != "survived":
+                    return end
+            return end if self.args.room_only else self.judge_all()
         finally:
+            # With its old time the file is as it was to builds that never saw the change.
             path.write_text(original)
+            os.utime(path, ns=(made.st_atime_ns, made.st_mtime_ns))
+            for kind, built in objects.items():
+                if not built.exists() or digest(built) != before[kind]:
+                    built.unlink(missing_ok=True)
+                    self.compile(kind, [str(built.relative_to(self.build(kind)))])
             self.changed.unlink()
             self.clear_temporary()
 
-    def judge(self):
-        if self.compile(self.args.targets).returncode != 0:
-            return "refused"
-        done = self.test("-R", self.args.tests)
-        if done.returncode != 0:
-            return "caught by " + failed(done.stdout)
-        if self.args.room_only:
+    def judge(self, kind, change):
+        """Asks the tests of the room that run the changed line, the quickest first, then the others together.
+        (What a process that was killed has run is not known.)"""
+        near = sorted((n for n in self.programs if self.runs(n, change)), key=lambda n: self.seconds[n])
+        for name in near:
+            if self.compile(kind, self.programs[name]).returncode != 0:
+                return "refused"
+            # A test that takes five times as long as usual hangs; ten seconds more for a machine that is busy.
+            done = self.test(kind, "-R", exactly([name]), limit=int(10 + 5 * self.seconds[name]))
+            if done.returncode != 0:
+                return f"caught by {name}"
+        others = [n for n in self.programs if n not in near]
+        if kind == "release" or not others:
             return "survived"
-        if self.compile([]).returncode != 0:
-            return "caught by the build"
-        done = self.test("-E", f"{BLIND}|{self.args.tests}")
+        if self.compile(kind, self.targets).returncode != 0:
+            return "refused"
+        done = self.test(kind, "-j", "2", "-R", exactly(others), limit=60)
         return "survived" if done.returncode == 0 else "caught by " + failed(done.stdout)
+
+    def judge_all(self):
+        if self.compile("asan", []).returncode != 0:
+            return "caught by the build"
+        done = self.test("asan", "-E", f"{BLIND}|{self.args.tests}", limit=60)
+        return "survived" if done.returncode == 0 else "caught by " + failed(done.stdout)
+
+
+def exactly(names):
+    """The tests of these names, as ctest wants it."""
+    return "^(" + "|".join(map(re.escape, names)) + ")$"
+
+
+def digest(path):
+    return hashlib.sha256(path.read_bytes()).digest()
 
 
 def limit():
@@ -273,22 +381,40 @@ def failed(output):
     return match[1] if match else "a test that hangs"
 
 
-def draw(args):
-    """The changes to try, in a random order, and what could be made in all."""
-    folders, args.tests = ROOMS[args.room]
-    files = [p.relative_to(ROOT) for f in folders for p in sorted((ROOT / f).glob("*.c"))]
+def room_files(args):
+    folders, others, args.tests = ROOMS[args.room]
+    files = [p.relative_to(ROOT) for f in folders for p in sorted((ROOT / f).rglob("*.c"))]
+    return [p for p in files if not any(str(p).startswith(o + "/") for o in others)]
+
+
+def draw(args, files):
+    """The changes to try, in a random order."""
     files = [p for p in files if not args.only or args.only in str(p)]
     known = known_equivalents()
     possible = [c for p in files for c in changes_of(p) if c.key() not in known]
+    if args.again:
+        return listed(args.again, possible)
     random.Random(args.seed).shuffle(possible)
     return possible
 
 
+def listed(path, possible):
+    """Those of the changes that a file lists: by the file, the line before and the line after."""
+    wanted = set()
+    for line in path.read_text().splitlines():
+        fields = line.split("\t")[-4:]
+        if len(fields) == 4:
+            wanted.add((fields[0].split(":")[0], fields[2], fields[3]))
+    return [c for c in possible if c.key() in wanted]
+
+
 def check_green(copy, args):
     """The unchanged tree has to pass, or else everything would count as caught."""
-    done = copy.test("-R", args.tests) if args.room_only else copy.test("-E", BLIND)
-    if done.returncode != 0:
-        sys.exit(f"The tests do not pass on the unchanged tree:\n{done.stdout[-4000:]}")
+    for kind in ["asan", "release"]:
+        choice = ["-R", args.tests] if args.room_only or kind == "release" else ["-E", BLIND]
+        done = copy.test(kind, *choice)
+        if done.returncode != 0:
+            sys.exit(f"The tests do not pass on the unchanged tree:\n{done.stdout[-4000:]}")
 
 
 def work(copy, todo, tried, args, lock):
@@ -301,9 +427,12 @@ def work(copy, todo, tried, args, lock):
             change = todo.get_nowait()
         except queue.Empty:
             return
+        begin = time.monotonic()
         end = copy.attempt(change)
         with lock:
             tried.append((change, end))
+            if args.verbose:
+                print(f"{time.monotonic() - begin:.0f} s", end="\t")
             if args.verbose or end == "survived":
                 print(f"{end}\t{change}", flush=True)
 
@@ -315,6 +444,7 @@ def main():
     parser.add_argument("--minutes", type=float, default=1e6, help="begin no change after so many minutes")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=1, help="copies of the tree that work at once")
+    parser.add_argument("--again", type=pathlib.Path, help="try the changes that a file lists")
     parser.add_argument("--only", help="only files whose path has this in it")
     parser.add_argument("--room-only", action="store_true", help="ask the tests of the room alone")
     parser.add_argument("--list", action="store_true", help="list the drawn changes, try none")
@@ -322,15 +452,17 @@ def main():
     parser.add_argument("--unprotected", action="store_true", help="run changed code without a name space")
     parser.add_argument("--folder", type=pathlib.Path, default=ROOT / "build-mutate")
     args = parser.parse_args()
-    possible = draw(args)
+    files = room_files(args)
+    possible = draw(args, files)
     if args.list:
         print(*possible[:args.count], sep="\n")
         return
     copies = [Copy((args.folder / str(i)).resolve(), args) for i in range(args.jobs)]
     for copy in copies:
         copy.configure()
-    args.targets = copies[0].room_targets()
-    check_green(copies[0], args)
+        copy.survey(files)
+    if copies[0].fresh:
+        check_green(copies[0], args)
     args.end = time.monotonic() + 60 * args.minutes
     todo, tried, lock = queue.Queue(), [], threading.Lock()
     for change in possible:
