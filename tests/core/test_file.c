@@ -1,6 +1,7 @@
 /* Files that are read within limits, and files that appear whole or not at all. */
 #include <dirent.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -525,6 +526,160 @@ static void places_of_killed_processes_are_removed(void **state) {
   }
 }
 
+/* ---- looking ---- */
+
+static void assert_resolved(const char *base, const char *path, const char *wanted) {
+  char *found = NULL;
+  assert_int_equal(cr_file_resolve(base, path, &found), CREMA_OK);
+  assert_string_equal(found, wanted);
+  free(found);
+}
+
+/* From the working directory, else from the folder of the file that names it, if it is there. */
+static void paths_are_resolved(void **state) {
+  char before[PATH_SIZE];
+  struct stat info;
+  (void)state;
+  assert_non_null(getcwd(before, sizeof before));
+  assert_int_equal(mkdir(path_of("d"), 0755), 0);
+  put("d/inner", "12");
+  put("outer", "");
+  assert_int_equal(chdir(folder), 0);
+  assert_resolved("d/net", "outer", "outer");
+  assert_resolved("d/net", "inner", "d/inner");
+  assert_resolved("net", "inner", "inner");
+  assert_resolved(NULL, "inner", "inner");
+  assert_resolved("d/net", "nowhere", "nowhere");
+  assert_resolved("d/net", "/inner", "/inner");
+  put("inner", "");
+  assert_resolved("d/net", "inner", "inner");
+  unlink(path_of("inner"));
+  assert_true(cr_file_exists("d"));
+  assert_true(cr_file_exists("d/inner"));
+  assert_false(cr_file_exists("inner"));
+  assert_true(cr_file_is_in("d", "inner", &info));
+  assert_int_equal(info.st_size, 2);
+  assert_false(cr_file_is_in(".", "d", &info));
+  assert_false(cr_file_is_in("d", "outer", &info));
+  assert_false(cr_file_is_in("none", "inner", &info));
+  assert_false(cr_file_is_in("outer", "inner", &info));
+  assert_int_equal(chdir(before), 0);
+  unlink(path_of("outer"));
+  unlink(path_of("d/inner"));
+  assert_int_equal(rmdir(path_of("d")), 0);
+}
+
+typedef struct warnings {
+  int count;
+  char text[2 * PATH_SIZE];
+} warnings;
+
+static void keep_warning(void *user, crema_log_level level, const char *file, int line,
+                         const char *message) {
+  warnings *heard = user;
+  (void)file;
+  (void)line;
+  if (level != CREMA_LOG_WARNING) return;
+  ++heard->count;
+  snprintf(heard->text, sizeof heard->text, "%s", message);
+}
+
+/* What `path` in `base` becomes, and from which folder it would have been found; "": no word. */
+static void assert_warned(const char *base, const char *path, const char *wanted,
+                          const char *from) {
+  char *found = NULL, text[2 * PATH_SIZE];
+  warnings heard = {0};
+  crema_log_set(keep_warning, &heard, CREMA_LOG_INFO);
+  assert_int_equal(cr_file_resolve_input(base, path, &found), CREMA_OK);
+  crema_log_set(NULL, NULL, CREMA_LOG_INFO);
+  assert_string_equal(found, wanted);
+  free(found);
+  assert_int_equal(heard.count, from[0] != '\0');
+  if (heard.count == 0) return;
+  snprintf(text, sizeof text, "%s is not found from the working directory, but it would be from %s",
+           path, from);
+  assert_string_equal(heard.text, text);
+}
+
+/* The nearest folder above the naming file from which there is something at the path. */
+static void inputs_are_looked_for_above(void **state) {
+  char real[PATH_MAX], nearer[PATH_MAX + 8];
+  (void)state;
+  assert_non_null(realpath(folder, real));
+  snprintf(nearer, sizeof nearer, "%s/e", real);
+  assert_int_equal(mkdir(path_of("e"), 0755), 0);
+  assert_int_equal(mkdir(path_of("e/f"), 0755), 0);
+  put("e/f/net", "");
+  put("data", "");
+  assert_warned(path_of("e/f/net"), "data", "data", real);
+  put("e/data", "");
+  assert_warned(path_of("e/f/net"), "data", "data", nearer);
+  assert_warned(path_of("e/f/net"), "nowhere", "nowhere", "");
+  assert_warned(path_of("e/f/net"), "net", path_of("e/f/net"), "");
+  assert_warned(path_of("e/f/net"), "/nowhere/data", "/nowhere/data", "");
+  assert_warned(path_of("e/f/none"), "data", "data", "");
+  assert_warned(NULL, "data", "data", "");
+  unlink(path_of("data"));
+  unlink(path_of("e/data"));
+  unlink(path_of("e/f/net"));
+  assert_int_equal(rmdir(path_of("e/f")), 0);
+  assert_int_equal(rmdir(path_of("e")), 0);
+}
+
+/* Files go, folders stay. */
+static void folders_are_emptied_of_files(void **state) {
+  (void)state;
+  assert_int_equal(mkdir(path_of("d"), 0755), 0);
+  assert_int_equal(mkdir(path_of("d/inner"), 0755), 0);
+  put("d/a", "");
+  put("d/.b", "");
+  int fd = open(path_of("d"), O_RDONLY | O_DIRECTORY);
+  assert_true(cr_file_empty_folder(fd));
+  assert_false(exists("d/a"));
+  assert_false(exists("d/.b"));
+  assert_true(exists("d/inner"));
+  /* Another time, from its beginning. */
+  put("d/a", "");
+  assert_true(cr_file_empty_folder(fd));
+  assert_false(exists("d/a"));
+  close(fd);
+  assert_false(cr_file_empty_folder(-1));
+  fd = open("/dev/null", O_RDONLY);
+  assert_false(cr_file_empty_folder(fd));
+  close(fd);
+  assert_int_equal(rmdir(path_of("d/inner")), 0);
+  assert_int_equal(rmdir(path_of("d")), 0);
+}
+
+/* The first word is of the terminal's or pipe's kind; writing waits for a reader. */
+static void pipes_are_written_to(void **state) {
+  char text[8] = "";
+  int how = 0;
+  struct stat info;
+  (void)state;
+  assert_int_equal(mkfifo(path_of("pipe"), 0600), 0);
+  pid_t child = fork();
+  if (child == 0) {
+    usleep(150000);
+    int fd = open(path_of("pipe"), O_RDONLY);
+    ssize_t got = read(fd, text, sizeof text);
+    _exit(got == 3 && memcmp(text, "abc", 3) == 0 ? 0 : 1);
+  }
+  assert_int_equal(cr_file_write(path_of("pipe"), "abc", 3), CREMA_OK);
+  assert_int_equal(waitpid(child, &how, 0), child);
+  assert_true(WIFEXITED(how) && WEXITSTATUS(how) == 0);
+  assert_int_equal(lstat(path_of("pipe"), &info), 0);
+  assert_true(S_ISFIFO(info.st_mode));
+  assert_int_equal(cr_file_draft_check(path_of("pipe")), CREMA_OK);
+  unlink(path_of("pipe"));
+  assert_int_equal(cr_file_write("/dev/full", "abc", 3), CREMA_E_IO);
+  assert_error_has("/dev/full: cannot write: No space left on device");
+  assert_int_equal(cr_file_write(folder, "abc", 3), CREMA_E_IO);
+  assert_error_has("cannot write: Is a directory");
+  assert_int_equal(cr_file_write("/dev/null/x", "abc", 3), CREMA_E_IO);
+  assert_error_has("/dev/null/x: cannot write: Not a directory");
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(limits_are_chosen),
@@ -544,6 +699,10 @@ int main(void) {
       cmocka_unit_test(next_draft_removes_the_last_one),
       cmocka_unit_test(places_appear_whole),
       cmocka_unit_test(places_of_killed_processes_are_removed),
+      cmocka_unit_test(paths_are_resolved),
+      cmocka_unit_test(inputs_are_looked_for_above),
+      cmocka_unit_test(folders_are_emptied_of_files),
+      cmocka_unit_test(pipes_are_written_to),
   };
   return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -6,6 +6,9 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include <sys/time.h>
+#include <unistd.h>
+
 #include <cmocka.h>
 
 #include "core/rng.h"
@@ -135,8 +138,87 @@ static void s1_16_random_seeds_are_distinct(void **state) {
   assert_int_equal(repeats, 0);
 }
 
+/* The first seed of a process is drawn when it starts; which second it was is found out again. */
+static bool is_of_now(uint32_t seed, uint32_t counter, uint32_t pid) {
+  struct timeval now;
+  gettimeofday(&now, NULL);
+  for (uint32_t ago = 0; ago < 600; ++ago) {
+    uint32_t second = (uint32_t)now.tv_sec - ago;
+    uint32_t rest = seed - cr_random_seed_from(counter, pid, second, 0);
+    for (uint32_t micro = 0; micro < 1000000; ++micro) {
+      if (rest == 111857u * micro) return true;
+    }
+  }
+  return false;
+}
+
+static void s1_16_seeds_are_of_the_time_and_the_process(void **state) {
+  (void)state;
+  assert_true(is_of_now(cr_random_seed(), 0, (uint32_t)getpid()));
+  assert_true(is_of_now(cr_random_seed(), 1, (uint32_t)getpid()));
+}
+
+/* Every draw by its definition, from the numbers of the generator. */
+static void draws_follow_their_definitions(void **state) {
+  (void)state;
+  cr_mt19937 rng, copy;
+  cr_mt19937_seed(&rng, 4357);
+  for (int i = 0; i < 2000; ++i) {
+    copy = rng;
+    uint32_t first = cr_mt19937_next(&copy), second = cr_mt19937_next(&copy);
+    copy = rng;
+    assert_true(cr_mt19937_uniform(&copy) == (float)(first >> 8) / 16777216.0f);
+    copy = rng;
+    double u = (first + 1.0) / 4294967296.0, angle = 8 * atan(1) * (second / 4294967296.0);
+    assert_true(fabs(cr_mt19937_normal(&copy) - sqrt(-2 * log(u)) * cos(angle)) < 1e-5);
+    cr_mt19937_next(&rng);
+  }
+  /* 2^32 = 3 * 1431655765 + 1: of all numbers 0 alone is drawn again; of 2^31 + 1, nearly half. */
+  const uint32_t bound[] = {3, 0x80000001u, 1000, 0xffffffffu};
+  for (int k = 0; k < 4; ++k) {
+    uint32_t excess = (uint32_t)(((uint64_t)1 << 32) % bound[k]);
+    for (int i = 0; i < 500; ++i) {
+      copy = rng;
+      uint32_t number;
+      do number = cr_mt19937_next(&copy);
+      while (number < excess);
+      assert_int_equal(cr_mt19937_below(&rng, bound[k]), number % bound[k]);
+      assert_int_equal(rng.next, copy.next);
+    }
+  }
+}
+
+/* splitmix64 as published, and FNV-1a with the vectors of its authors before it is scrambled. */
+static uint64_t splitmix(uint64_t x) {
+  x += 0x9e3779b97f4a7c15u;
+  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+  return x ^ x >> 31;
+}
+
+static void keys_are_as_ever(void **state) {
+  (void)state;
+  static const struct {
+    const char *text;
+    uint64_t fnv;
+  } rows[] = {
+      {"", 0xcbf29ce484222325u}, {"a", 0xaf63dc4c8601ec8cu}, {"foobar", 0x85944171f73967e8u}};
+  const uint64_t golden = 0x9e3779b97f4a7c15u;
+  assert_true(splitmix(1234567) == 6457827717110365317u);
+  for (int i = 0; i < 3; ++i) {
+    assert_true(cr_hash_text(rows[i].text) == splitmix(rows[i].fnv - golden));
+  }
+  for (uint64_t a = 0; a < 50; ++a) {
+    uint64_t b = a * a * 0x123456789u;
+    uint64_t inner = splitmix(a) ^ (b + 0x632be59bd9b4e019u);
+    assert_true(cr_mix_key(a, b) == splitmix(inner - golden));
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      /* The first: it counts the seeds. */
+      cmocka_unit_test(s1_16_seeds_are_of_the_time_and_the_process),
       cmocka_unit_test(s1_15_mt19937_known_vectors),
       cmocka_unit_test(s2_04_seeds_drawn_from_a_generator),
       cmocka_unit_test(uniform_and_normal_moments),
@@ -145,6 +227,8 @@ int main(void) {
       cmocka_unit_test(keys_differ),
       cmocka_unit_test(s1_16_random_seed_formula),
       cmocka_unit_test(s1_16_random_seeds_are_distinct),
+      cmocka_unit_test(draws_follow_their_definitions),
+      cmocka_unit_test(keys_are_as_ever),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

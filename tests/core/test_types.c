@@ -1,13 +1,18 @@
 /* Element types, shapes, arena and clock. */
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/time.h>
+#include <time.h>
 
 #include <cmocka.h>
 
+#include "comma_locale.h"
 #include "core/arena.h"
+#include "core/c_locale.h"
 #include "core/clock.h"
 #include "core/fail.h"
 #include "core/rng.h"
@@ -169,6 +174,129 @@ static void error_text_grows_outwards_and_is_cut(void **state) {
   assert_string_equal(crema_error_text(), "file: input/output error");
 }
 
+static void shapes_are_compared(void **state) {
+  (void)state;
+  const crema_shape a = shape_of(3, 2, 3, 4), b = shape_of(2, 2, 3, 4), c = shape_of(3, 2, 3, 5);
+  const crema_shape d = shape_of(2, 2, 3, 9), e = shape_of(3, 1, 3, 4);
+  assert_true(crema_shape_equal(&a, &a));
+  assert_false(crema_shape_equal(&a, &b));
+  assert_false(crema_shape_equal(&a, &c));
+  assert_false(crema_shape_equal(&a, &e));
+  /* What lies behind the last axis does not count. */
+  assert_true(crema_shape_equal(&b, &d));
+  assert_false(crema_shape_equal(&a, NULL));
+  assert_false(crema_shape_equal(NULL, &a));
+  assert_false(crema_shape_equal(NULL, NULL));
+}
+
+static void axes_are_counted(void **state) {
+  (void)state;
+  const crema_shape s = shape_of(3, 2, 3, 4);
+  static const int64_t count[4][4] = {{1, 2, 6, 24}, {1, 1, 3, 12}, {1, 1, 1, 4}, {1, 1, 1, 1}};
+  for (int from = 0; from < 4; ++from) {
+    for (int to = 0; to < 4; ++to) {
+      assert_int_equal(crema_shape_count(&s, from, to), count[from][to]);
+    }
+  }
+  assert_int_equal(crema_shape_count(NULL, 0, 1), 0);
+}
+
+/* What is refused is said. */
+static void bad_shapes_are_named(void **state) {
+  (void)state;
+  crema_shape s = shape_of(-1, 0, 0, 0);
+  assert_int_equal(crema_shape_check(&s), CREMA_E_SHAPE);
+  assert_string_equal(crema_error_text(), "a shape has 0 to 32 axes, this one has -1");
+  s = shape_of(3, 5, -7, 2);
+  assert_int_equal(crema_shape_check(&s), CREMA_E_SHAPE);
+  assert_string_equal(crema_error_text(), "axis 1 of a shape has the negative extent -7");
+  s = shape_of(3, INT64_MAX, 1, 2);
+  assert_int_equal(crema_shape_check(&s), CREMA_E_SHAPE);
+  assert_string_equal(crema_error_text(),
+                      "the shape 9223372036854775807 1 2 has too many elements");
+  assert_int_equal(crema_shape_check(NULL), CREMA_E_ARGUMENT);
+  assert_string_equal(crema_error_text(), "crema_shape_check: shape is NULL");
+  s = shape_of(2, 5, 7, 0);
+  int axis = 0;
+  assert_int_equal(crema_shape_axis(&s, 2, &axis), CREMA_E_RANGE);
+  assert_string_equal(crema_error_text(), "axis 2 is outside of a shape with 2 axes");
+  assert_int_equal(crema_shape_axis(&s, -2, &axis), CREMA_OK);
+  assert_int_equal(axis, 0);
+  assert_int_equal(crema_shape_axis(&s, 0, NULL), CREMA_E_ARGUMENT);
+  assert_int_equal(crema_shape_axis(NULL, 0, &axis), CREMA_E_ARGUMENT);
+}
+
+/* All axes there can be; what does not fit is left out from the end. */
+static void long_shapes_as_text(void **state) {
+  (void)state;
+  static const char whole[] = "1 2 3 (6)";
+  char text[256];
+  crema_shape s = {.axes = CREMA_MAX_AXES};
+  for (int i = 0; i < CREMA_MAX_AXES; ++i) s.dim[i] = 1 + i % 2;
+  crema_shape_text(&s, text, sizeof text);
+  assert_int_equal(strlen(text), 2 * CREMA_MAX_AXES + strlen("(65536)"));
+  assert_string_equal(text + 2 * CREMA_MAX_AXES, "(65536)");
+  s.axes = CREMA_MAX_AXES + 5; /* never read */
+  crema_shape_text(&s, text, sizeof text);
+  assert_string_equal(text + 2 * CREMA_MAX_AXES, "(65536)");
+  assert_null(crema_shape_text(&s, NULL, 10));
+  text[0] = 'x';
+  assert_ptr_equal(crema_shape_text(&s, text, 0), text);
+  assert_int_equal(text[0], 'x');
+  assert_string_equal(crema_shape_text(NULL, text, sizeof text), "");
+  s = shape_of(3, 1, 2, 3);
+  for (size_t size = 1; size <= sizeof whole; ++size) {
+    memset(text, 'x', sizeof text);
+    crema_shape_text(&s, text, size);
+    assert_memory_equal(text, whole, size - 1);
+    assert_int_equal(text[size - 1], '\0');
+    assert_int_equal(text[size], 'x');
+  }
+}
+
+static void do_nothing(int number) {
+  (void)number;
+}
+
+/* Sleeping lasts, whatever interrupts it. */
+static void signals_end_no_sleep(void **state) {
+  (void)state;
+  const struct itimerval often = {{0, 2000}, {0, 2000}}, never = {{0, 0}, {0, 0}};
+  struct sigaction action = {0}, before;
+  action.sa_handler = do_nothing;
+  assert_int_equal(sigaction(SIGALRM, &action, &before), 0);
+  assert_int_equal(setitimer(ITIMER_REAL, &often, NULL), 0);
+  double start = cr_clock_seconds();
+  cr_clock_sleep(0.03);
+  double passed = cr_clock_seconds() - start;
+  assert_int_equal(setitimer(ITIMER_REAL, &never, NULL), 0);
+  assert_int_equal(sigaction(SIGALRM, &before, NULL), 0);
+  assert_true(passed >= 0.03);
+  /* The clock counts seconds as the system's does. */
+  struct timespec now;
+  double early = cr_clock_seconds();
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  double late = cr_clock_seconds(), there = (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+  assert_true(early <= there + 1e-6 && there <= late + 1e-6);
+}
+
+/* The locale of the thread and not of the process, until its end. */
+static void numbers_have_points(void **state) {
+  (void)state;
+  char text[16];
+  if (!comma_locale_begin()) skip();
+  cr_c_locale locale;
+  locale_t before = uselocale((locale_t)0);
+  assert_int_equal(cr_c_locale_begin(&locale), CREMA_OK);
+  snprintf(text, sizeof text, "%.1f", 0.5);
+  assert_string_equal(text, "0.5");
+  cr_c_locale_end(&locale);
+  assert_true(uselocale((locale_t)0) == before);
+  snprintf(text, sizeof text, "%.1f", 0.5);
+  assert_string_equal(text, "0,5");
+  setlocale(LC_ALL, "C");
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(s4_01_sizes_and_names),
@@ -179,6 +307,12 @@ int main(void) {
       cmocka_unit_test(arena_blocks),
       cmocka_unit_test(clock_goes_on),
       cmocka_unit_test(error_text_grows_outwards_and_is_cut),
+      cmocka_unit_test(shapes_are_compared),
+      cmocka_unit_test(axes_are_counted),
+      cmocka_unit_test(bad_shapes_are_named),
+      cmocka_unit_test(long_shapes_as_text),
+      cmocka_unit_test(signals_end_no_sleep),
+      cmocka_unit_test(numbers_have_points),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

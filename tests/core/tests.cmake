@@ -5,3 +5,20 @@ target_link_libraries(unload PRIVATE crema_options Threads::Threads ${CMAKE_DL_L
 set_target_properties(unload PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
 add_dependencies(unload crema_shared)
 add_test(NAME core/unload COMMAND unload $<TARGET_FILE:crema_shared>)
+# System calls that are interrupted, fail or do less than was asked.
+foreach(call openat read pread write fsync close rename mkdir)
+  target_link_options(test_core_io PRIVATE -Wl,--wrap=${call})
+endforeach()
+# The files that tell of the machine's memory are what a test says.
+target_link_options(test_core_spare_memory PRIVATE -Wl,--wrap=cr_io_open)
+# A module to be opened.
+add_library(test_opened MODULE ${CMAKE_CURRENT_LIST_DIR}/opened.c)
+target_link_libraries(test_opened PRIVATE crema_options)
+set_target_properties(test_opened PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+target_compile_definitions(test_core_module PRIVATE CREMA_TEST_OPENED="$<TARGET_FILE:test_opened>")
+add_dependencies(test_core_module test_opened)
+foreach(call cr_io_open cr_io_read cr_io_write cr_io_sync cr_io_close cr_io_rename renameat2 getrandom)
+  target_link_options(test_core_file_calls PRIVATE -Wl,--wrap=${call})
+endforeach()
+# Asks HDF5 itself what is open.
+target_link_libraries(test_core_hdf5_file PRIVATE PkgConfig::HDF5)

@@ -1,0 +1,104 @@
+/* Arenas: many small blocks that are freed together. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/arena.h"
+
+enum { CHUNK = 16384 };
+
+static char *block_of(cr_arena *arena, size_t size) {
+  void *block = NULL;
+  assert_int_equal(cr_arena_alloc(arena, size, &block), CREMA_OK);
+  assert_int_equal((uintptr_t)block % 16, 0);
+  for (size_t i = 0; i < size; ++i) assert_int_equal(((char *)block)[i], 0);
+  return block;
+}
+
+/* Blocks smaller and larger than what an arena takes from the system at once: none overlap. */
+static void blocks_are_zero_and_apart(void **state) {
+  enum { BLOCKS = 300 };
+  static char *block[BLOCKS];
+  size_t size[BLOCKS], total = 0;
+  cr_arena arena = {0};
+  (void)state;
+  for (int i = 0; i < BLOCKS; ++i) {
+    size[i] = i % 50 == 49 ? CHUNK + (size_t)i : (size_t)(i * 37 % 700);
+    block[i] = block_of(&arena, size[i]);
+    memset(block[i], i + 1, size[i]);
+    total += size[i] == 0 ? 16 : (size[i] + 15) / 16 * 16;
+    assert_int_equal(arena.total, total);
+  }
+  for (int i = 0; i < BLOCKS; ++i) {
+    for (size_t k = 0; k < size[i]; ++k) assert_int_equal(block[i][k], (char)(i + 1));
+  }
+  cr_arena_free(&arena);
+  assert_null(arena.chunk);
+  assert_int_equal(arena.total, 0);
+  /* It can be used again. */
+  block_of(&arena, 8);
+  cr_arena_free(&arena);
+}
+
+/* What is left is used to the last byte, and not beyond. */
+static void chunks_are_filled(void **state) {
+  cr_arena arena = {0};
+  (void)state;
+  char *first = block_of(&arena, CHUNK - 32);
+  const struct cr_arena_chunk *chunk = arena.chunk;
+  assert_ptr_equal(block_of(&arena, 32), first + CHUNK - 32);
+  assert_ptr_equal(arena.chunk, chunk);
+  assert_int_equal(arena.used, CHUNK);
+  block_of(&arena, 1);
+  assert_ptr_not_equal(arena.chunk, chunk);
+  assert_int_equal(arena.used, 16);
+  cr_arena_free(&arena);
+}
+
+/* Two blocks of no bytes differ, as those of malloc do where it gives any. */
+static void empty_blocks_differ(void **state) {
+  cr_arena arena = {0};
+  (void)state;
+  assert_ptr_not_equal(block_of(&arena, 0), block_of(&arena, 0));
+  cr_arena_free(&arena);
+}
+
+static void texts_are_copied(void **state) {
+  cr_arena arena = {0};
+  char text[] = "a text", *copy = NULL, *empty = NULL;
+  (void)state;
+  assert_int_equal(cr_arena_text(&arena, text, &copy), CREMA_OK);
+  assert_int_equal(cr_arena_text(&arena, "", &empty), CREMA_OK);
+  text[0] = 'b';
+  assert_string_equal(copy, "a text");
+  assert_string_equal(empty, "");
+  assert_int_equal(arena.total, 32);
+  cr_arena_free(&arena);
+}
+
+static void too_much_is_refused(void **state) {
+  static const size_t sizes[] = {SIZE_MAX, SIZE_MAX / 2 + 1, SIZE_MAX / 2, SIZE_MAX / 4};
+  cr_arena arena = {0};
+  void *block = NULL;
+  (void)state;
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; ++i) {
+    assert_int_equal(cr_arena_alloc(&arena, sizes[i], &block), CREMA_E_NO_MEMORY);
+    assert_non_null(strstr(crema_error_text(), "an arena"));
+    assert_null(block);
+    assert_null(arena.chunk);
+  }
+  cr_arena_free(&arena);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(blocks_are_zero_and_apart), cmocka_unit_test(chunks_are_filled),
+      cmocka_unit_test(empty_blocks_differ),       cmocka_unit_test(texts_are_copied),
+      cmocka_unit_test(too_much_is_refused),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,163 @@
+/* Error texts, one per thread, and the log. */
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/fail.h"
+#include "core/log.h"
+
+enum { MOST = 2047 /* characters of an error text */, LOG_MOST = 4095 };
+
+static void statuses_have_names(void **state) {
+  (void)state;
+#define CHECK(name, value, text)                               \
+  assert_int_equal(CREMA_##name, value);                       \
+  assert_string_equal(crema_status_name(CREMA_##name), #name); \
+  assert_string_equal(crema_status_message(CREMA_##name), text);
+  CREMA_STATUS_MAP(CHECK)
+#undef CHECK
+  assert_string_equal(crema_status_name((crema_status)777), "?");
+  assert_string_equal(crema_status_message((crema_status)777), "unknown status");
+}
+
+static void texts_are_set(void **state) {
+  (void)state;
+  assert_int_equal(cr_fail(CREMA_E_RANGE, "%d of %s", 3, "four"), CREMA_E_RANGE);
+  assert_string_equal(crema_error_text(), "3 of four");
+  /* The old text may be part of the new one. */
+  assert_int_equal(cr_fail(CREMA_E_IO, "again: %s", crema_error_text()), CREMA_E_IO);
+  assert_string_equal(crema_error_text(), "again: 3 of four");
+  assert_int_equal(cr_fail_text(CREMA_E_SHAPE, "100 %d"), CREMA_E_SHAPE);
+  assert_string_equal(crema_error_text(), "100 %d");
+  assert_int_equal(cr_fail_memory(123, "a thing"), CREMA_E_NO_MEMORY);
+  assert_string_equal(crema_error_text(), "cannot allocate 123 bytes for a thing");
+  assert_int_equal(cr_fail_errno(ENOENT, "%s", "file"), CREMA_E_IO);
+  assert_string_equal(crema_error_text(), "file: No such file or directory");
+  cr_fail_errno(123456, "x");
+  assert_non_null(strstr(crema_error_text(), "123456"));
+}
+
+static void places_are_prepended(void **state) {
+  (void)state;
+  cr_fail(CREMA_E_RANGE, "cause");
+  assert_int_equal(cr_fail_in(CREMA_E_IO, "in %s", "here"), CREMA_E_IO);
+  assert_string_equal(crema_error_text(), "in here: cause");
+  assert_int_equal(cr_fail_in(CREMA_OK, "elsewhere"), CREMA_OK);
+  assert_string_equal(crema_error_text(), "in here: cause");
+  /* Without a text, what the code means. */
+  cr_fail_text(CREMA_OK, "");
+  assert_int_equal(cr_fail_in(CREMA_E_NO_MEMORY, "there"), CREMA_E_NO_MEMORY);
+  assert_string_equal(crema_error_text() + strlen("there: "),
+                      crema_status_message(CREMA_E_NO_MEMORY));
+}
+
+/* What does not fit is cut off at the end, wherever that falls. */
+static void long_texts_are_cut(void **state) {
+  static char text[3 * MOST], wanted[3 * MOST];
+  (void)state;
+  memset(text, 'x', sizeof text - 1);
+  cr_fail(CREMA_E_IO, "%s", text);
+  assert_int_equal(strlen(crema_error_text()), MOST);
+  for (size_t size = MOST - 8; size <= MOST + 3; ++size) {
+    cr_fail_text(CREMA_E_IO, "cause");
+    assert_int_equal(cr_fail_in(CREMA_E_IO, "%.*s", (int)size, text), CREMA_E_IO);
+    snprintf(wanted, sizeof wanted, "%.*s: cause", (int)size, text);
+    wanted[MOST] = '\0';
+    assert_string_equal(crema_error_text(), wanted);
+  }
+  cr_fail_text(CREMA_E_IO, "");
+}
+
+static void *fail_elsewhere(void *unused) {
+  (void)unused;
+  cr_fail(CREMA_E_IO, "elsewhere");
+  return NULL;
+}
+
+static void threads_have_texts_of_their_own(void **state) {
+  pthread_t thread;
+  (void)state;
+  cr_fail(CREMA_E_IO, "here");
+  assert_int_equal(pthread_create(&thread, NULL, fail_elsewhere, NULL), 0);
+  assert_int_equal(pthread_join(thread, NULL), 0);
+  assert_string_equal(crema_error_text(), "here");
+}
+
+/* ---- log ---- */
+
+typedef struct heard {
+  int count, line;
+  crema_log_level level;
+  char file[64], text[2 * LOG_MOST];
+} heard;
+
+static void hear(void *user, crema_log_level level, const char *file, int line, const char *text) {
+  heard *last = user;
+  ++last->count;
+  last->level = level;
+  last->line = line;
+  snprintf(last->file, sizeof last->file, "%s", file);
+  snprintf(last->text, sizeof last->text, "%s", text);
+}
+
+static void listeners_hear_their_levels(void **state) {
+  static heard last, other;
+  (void)state;
+  /* Nobody listens yet. */
+  assert_false(cr_log_enabled(CREMA_LOG_ERROR));
+  cr_log_error("unheard");
+  crema_log_set(hear, &last, CREMA_LOG_WARNING);
+  assert_false(cr_log_enabled(CREMA_LOG_INFO));
+  assert_true(cr_log_enabled(CREMA_LOG_WARNING));
+  assert_true(cr_log_enabled(CREMA_LOG_ERROR));
+  cr_log_info("too little");
+  assert_int_equal(last.count, 0);
+  cr_log_at(CREMA_LOG_WARNING, "a/b/file.c", 12, "%s %d", "text", 5);
+  assert_int_equal(last.count, 1);
+  assert_int_equal(last.level, CREMA_LOG_WARNING);
+  assert_string_equal(last.file, "file.c");
+  assert_int_equal(last.line, 12);
+  assert_string_equal(last.text, "text 5");
+  cr_log_at(CREMA_LOG_ERROR, "bare.c", 3, "x");
+  assert_string_equal(last.file, "bare.c");
+  assert_int_equal(last.level, CREMA_LOG_ERROR);
+  crema_log_set(hear, &other, CREMA_LOG_DEBUG);
+  cr_log_debug("to the other");
+  assert_int_equal(last.count, 2);
+  assert_string_equal(other.text, "to the other");
+  assert_string_equal(other.file, "test_fail.c");
+  crema_log_set(NULL, NULL, CREMA_LOG_DEBUG);
+  assert_false(cr_log_enabled(CREMA_LOG_ERROR));
+  cr_log_error("unheard");
+  assert_int_equal(other.count, 1);
+}
+
+static void long_lines_are_cut(void **state) {
+  static heard last;
+  static char text[2 * LOG_MOST];
+  (void)state;
+  memset(text, 'y', sizeof text - 1);
+  crema_log_set(hear, &last, CREMA_LOG_INFO);
+  cr_log_info("%s", text);
+  crema_log_set(NULL, NULL, CREMA_LOG_INFO);
+  assert_int_equal(strlen(last.text), LOG_MOST);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(statuses_have_names),
+      cmocka_unit_test(texts_are_set),
+      cmocka_unit_test(places_are_prepended),
+      cmocka_unit_test(long_texts_are_cut),
+      cmocka_unit_test(threads_have_texts_of_their_own),
+      cmocka_unit_test(listeners_hear_their_levels),
+      cmocka_unit_test(long_lines_are_cut),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,412 @@
+/* Files and folders that are written while system calls fail: the old content stays, nothing is
+ * left behind, and the path and the cause are told. */
+#define _GNU_SOURCE /* RENAME_NOREPLACE */
+#include <dirent.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "core/file.h"
+#include "core/io.h"
+#include "core/refused_calls.h"
+
+enum { PATH_SIZE = 128 };
+
+static refused_call writing, syncing, closing, renaming, renaming_new, opening, reading, drawing;
+
+bool __real_cr_io_write(int fd, const void *bytes, size_t size);
+bool __real_cr_io_sync(int fd);
+bool __real_cr_io_close(int fd);
+bool __real_cr_io_rename(const char *from, const char *to);
+int __real_cr_io_open(const char *path, int flags, mode_t mode);
+ssize_t __real_cr_io_read(int fd, void *bytes, size_t size);
+int __real_renameat2(int from_folder, const char *from, int to_folder, const char *to,
+                     unsigned flags);
+ssize_t __real_getrandom(void *bytes, size_t size, unsigned flags);
+
+bool __wrap_cr_io_write(int fd, const void *bytes, size_t size);
+bool __wrap_cr_io_sync(int fd);
+bool __wrap_cr_io_close(int fd);
+bool __wrap_cr_io_rename(const char *from, const char *to);
+int __wrap_cr_io_open(const char *path, int flags, mode_t mode);
+ssize_t __wrap_cr_io_read(int fd, void *bytes, size_t size);
+int __wrap_renameat2(int from_folder, const char *from, int to_folder, const char *to,
+                     unsigned flags);
+ssize_t __wrap_getrandom(void *bytes, size_t size, unsigned flags);
+
+bool __wrap_cr_io_write(int fd, const void *bytes, size_t size) {
+  return !refuses(&writing) && __real_cr_io_write(fd, bytes, size);
+}
+
+bool __wrap_cr_io_sync(int fd) {
+  return !refuses(&syncing) && __real_cr_io_sync(fd);
+}
+
+bool __wrap_cr_io_close(int fd) {
+  bool done = __real_cr_io_close(fd);
+  return !refuses(&closing) && done;
+}
+
+bool __wrap_cr_io_rename(const char *from, const char *to) {
+  return !refuses(&renaming) && __real_cr_io_rename(from, to);
+}
+
+int __wrap_cr_io_open(const char *path, int flags, mode_t mode) {
+  return refuses(&opening) ? -1 : __real_cr_io_open(path, flags, mode);
+}
+
+ssize_t __wrap_cr_io_read(int fd, void *bytes, size_t size) {
+  return refuses(&reading) ? -1 : __real_cr_io_read(fd, bytes, size);
+}
+
+int __wrap_renameat2(int from_folder, const char *from, int to_folder, const char *to,
+                     unsigned flags) {
+  if (refuses(&renaming_new)) return -1;
+  return __real_renameat2(from_folder, from, to_folder, to, flags);
+}
+
+ssize_t __wrap_getrandom(void *bytes, size_t size, unsigned flags) {
+  return refuses(&drawing) ? -1 : __real_getrandom(bytes, size, flags);
+}
+
+/* ---- helpers ---- */
+
+static char folder[64];
+
+static int make_folder(void **state) {
+  (void)state;
+  snprintf(folder, sizeof folder, "/tmp/crema_test_file_calls_XXXXXX");
+  return mkdtemp(folder) == NULL;
+}
+
+static int remove_folder(void **state) {
+  (void)state;
+  return rmdir(folder);
+}
+
+static const char *path_of(const char *name) {
+  static char path[4][PATH_SIZE];
+  static int next;
+  char *text = path[next++ % 4];
+  snprintf(text, PATH_SIZE, "%s/%s", folder, name);
+  return text;
+}
+
+static void assert_error_is(const char *path, const char *rest) {
+  char wanted[2 * PATH_SIZE];
+  snprintf(wanted, sizeof wanted, "%s: %s", path, rest);
+  assert_string_equal(crema_error_text(), wanted);
+}
+
+/* The names in the folder, but for "." and "..". */
+static int count_names(void) {
+  int count = 0;
+  DIR *dir = opendir(folder);
+  assert_non_null(dir);
+  while (readdir(dir) != NULL) ++count;
+  closedir(dir);
+  return count - 2;
+}
+
+static int lowest_descriptor(void) {
+  int fd = open("/dev/null", O_RDONLY);
+  assert_true(fd >= 0);
+  close(fd);
+  return fd;
+}
+
+static void assert_holds(const char *name, const char *text) {
+  cr_buffer bytes = {0};
+  assert_int_equal(cr_file_read(path_of(name), &bytes), CREMA_OK);
+  assert_string_equal(bytes.data, text);
+  cr_buffer_free(&bytes);
+}
+
+/* ---- drafts ---- */
+
+/* Whatever fails on the way, the old file stays. */
+static void failures_leave_the_old_file(void **state) {
+  static const struct {
+    refused_call *call;
+    const char *says;
+  } rows[] = {{&writing, "cannot write: Input/output error"},
+              {&syncing, "cannot write: Input/output error"},
+              {&closing, "cannot write: Input/output error"},
+              {&renaming, NULL}};
+  (void)state;
+  int lowest = lowest_descriptor();
+  assert_int_equal(cr_file_write(path_of("a"), "old", 3), CREMA_OK);
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
+    *rows[i].call = (refused_call){.count = 1, .error = EIO};
+    assert_int_equal(cr_file_write(path_of("a"), "new", 3), CREMA_E_IO);
+    if (rows[i].says != NULL) assert_error_is(path_of("a"), rows[i].says);
+    *rows[i].call = (refused_call){0};
+    assert_holds("a", "old");
+    assert_int_equal(count_names(), 1);
+  }
+  assert_non_null(strstr(crema_error_text(), "cannot rename to "));
+  /* The folder, after the file: the new one is there, but may be lost. */
+  syncing = (refused_call){.pass = 1, .count = 1, .error = EIO};
+  assert_int_equal(cr_file_write(path_of("a"), "new", 3), CREMA_E_IO);
+  assert_error_is(path_of("a"), "cannot flush its folder: Input/output error");
+  assert_holds("a", "new");
+  assert_int_equal(count_names(), 1);
+  assert_int_equal(lowest_descriptor(), lowest);
+  unlink(path_of("a"));
+}
+
+/* The file and its folder are flushed, in this order and once. */
+static void content_and_name_reach_the_disk(void **state) {
+  cr_file_draft draft;
+  (void)state;
+  syncing = (refused_call){0};
+  assert_int_equal(cr_file_draft_begin(path_of("a"), &draft), CREMA_OK);
+  assert_int_equal(cr_file_draft_write(&draft, "new", 3), CREMA_OK);
+  assert_int_equal(syncing.calls, 0);
+  assert_int_equal(cr_file_draft_flush(&draft), CREMA_OK);
+  assert_int_equal(syncing.calls, 1);
+  cr_buffer bytes = {0};
+  assert_int_equal(cr_file_read(draft.temporary, &bytes), CREMA_OK);
+  assert_string_equal(bytes.data, "new");
+  cr_buffer_free(&bytes);
+  assert_int_equal(cr_file_draft_end(&draft, CREMA_OK), CREMA_OK);
+  assert_int_equal(syncing.calls, 3);
+  assert_int_equal(draft.fd, -1);
+  assert_null(draft.temporary);
+  unlink(path_of("a"));
+}
+
+/* A folder that may be written but not read can be flushed by nobody, which loses nothing else. */
+static void folders_that_nobody_can_read(void **state) {
+  (void)state;
+  opening = (refused_call){.pass = 1, .count = 1, .error = EACCES};
+  assert_int_equal(cr_file_write(path_of("a"), "new", 3), CREMA_OK);
+  assert_int_equal(opening.calls, 2);
+  opening = (refused_call){.pass = 1, .count = 1, .error = EMFILE};
+  assert_int_equal(cr_file_write(path_of("a"), "new", 3), CREMA_E_IO);
+  assert_error_is(path_of("a"), "cannot flush its folder: Too many open files");
+  opening = (refused_call){0};
+  unlink(path_of("a"));
+}
+
+/* Pieces larger than what is kept back are written at once, behind what was. */
+static void failing_writes_are_told_at_once(void **state) {
+  static char large[100000];
+  cr_file_draft draft;
+  (void)state;
+  for (int pass = 0; pass < 2; ++pass) {
+    assert_int_equal(cr_file_draft_begin(path_of("a"), &draft), CREMA_OK);
+    assert_int_equal(cr_file_draft_write(&draft, "x", 1), CREMA_OK);
+    writing = (refused_call){.pass = pass, .count = 1, .error = ENOSPC};
+    assert_int_equal(cr_file_draft_write(&draft, large, sizeof large), CREMA_E_IO);
+    assert_error_is(path_of("a"), "cannot write: No space left on device");
+    assert_int_equal(cr_file_draft_end(&draft, CREMA_E_IO), CREMA_E_IO);
+    assert_int_equal(count_names(), 0);
+  }
+  writing = (refused_call){0};
+}
+
+static void names_are_drawn_without_the_system(void **state) {
+  cr_file_draft draft[2];
+  (void)state;
+  drawing = (refused_call){.count = 2, .error = ENOSYS};
+  for (int i = 0; i < 2; ++i) {
+    assert_int_equal(cr_file_draft_begin(path_of("a"), &draft[i]), CREMA_OK);
+    const char *drawn = strrchr(draft[i].temporary, '.') + 1;
+    assert_int_equal(strspn(drawn, "abcdefghijklmnopqrstuvwxyz234567"), 6);
+    assert_int_equal(strlen(drawn), 6);
+  }
+  assert_int_equal(drawing.count, 0);
+  assert_string_not_equal(draft[0].temporary, draft[1].temporary);
+  for (int i = 0; i < 2; ++i) {
+    assert_int_equal(cr_file_draft_end(&draft[i], CREMA_E_CLOSED), CREMA_E_CLOSED);
+  }
+  assert_int_equal(count_names(), 0);
+}
+
+/* Somebody else's file of the name that was drawn: another one is drawn, a hundred times at most.
+ */
+static void taken_names_are_drawn_again(void **state) {
+  cr_file_draft draft;
+  (void)state;
+  opening = (refused_call){.count = 99, .error = EEXIST};
+  assert_int_equal(cr_file_draft_begin(path_of("a"), &draft), CREMA_OK);
+  assert_int_equal(cr_file_draft_end(&draft, CREMA_E_CLOSED), CREMA_E_CLOSED);
+  opening = (refused_call){.count = 100, .error = EEXIST};
+  assert_int_equal(cr_file_draft_begin(path_of("a"), &draft), CREMA_E_IO);
+  assert_error_is(path_of("a"), "cannot write: File exists");
+  assert_int_equal(opening.calls, 100);
+  opening = (refused_call){.count = 1, .error = EROFS};
+  assert_int_equal(cr_file_draft_begin(path_of("a"), &draft), CREMA_E_IO);
+  assert_error_is(path_of("a"), "cannot write: Read-only file system");
+  assert_int_equal(opening.calls, 1);
+  opening = (refused_call){0};
+}
+
+static void drafts_keep_permissions(void **state) {
+  struct stat info;
+  (void)state;
+  mode_t before = umask(027);
+  assert_int_equal(cr_file_write(path_of("a"), "1", 1), CREMA_OK);
+  assert_int_equal(stat(path_of("a"), &info), 0);
+  assert_int_equal(info.st_mode & 07777, 0640);
+  assert_int_equal(chmod(path_of("a"), 0666), 0);
+  assert_int_equal(cr_file_write(path_of("a"), "2", 1), CREMA_OK);
+  assert_int_equal(stat(path_of("a"), &info), 0);
+  assert_int_equal(info.st_mode & 07777, 0666);
+  umask(before);
+  /* A link stays one, and what it leads to is what is written. */
+  assert_int_equal(symlink("a", path_of("link")), 0);
+  assert_int_equal(cr_file_write(path_of("link"), "3", 1), CREMA_OK);
+  assert_int_equal(lstat(path_of("link"), &info), 0);
+  assert_true(S_ISLNK(info.st_mode));
+  assert_holds("a", "3");
+  unlink(path_of("link"));
+  unlink(path_of("a"));
+}
+
+/* ---- locations ---- */
+
+/* Makes a location, with a file of five bytes in it. */
+static void begin_filled(bool is_folder, cr_file_location *place) {
+  char path[2 * PATH_SIZE];
+  assert_int_equal(cr_file_location_begin(path_of("d"), is_folder, place), CREMA_OK);
+  snprintf(path, sizeof path, "%s%s", place->path, is_folder ? "/data" : "");
+  int fd = open(path, O_WRONLY | O_CREAT, 0644);
+  assert_true(fd >= 0);
+  assert_int_equal(write(fd, "whole", 5), 5);
+  close(fd);
+}
+
+static void remove_filled(bool is_folder) {
+  if (is_folder) assert_int_equal(unlink(path_of("d/data")), 0);
+  assert_int_equal(remove(path_of("d")), 0);
+  assert_int_equal(count_names(), 0);
+}
+
+/* On file systems that cannot promise to overwrite nothing. */
+static void locations_are_renamed_as_the_system_can(void **state) {
+  static const int lacks[] = {EINVAL, ENOSYS};
+  cr_file_location place;
+  (void)state;
+  for (int i = 0; i < 4; ++i) {
+    bool is_folder = i % 2 == 0;
+    begin_filled(is_folder, &place);
+    renaming_new = (refused_call){.count = 1, .error = lacks[i / 2]};
+    renaming = (refused_call){0};
+    assert_int_equal(cr_file_location_end(&place, CREMA_OK), CREMA_OK);
+    assert_int_equal(renaming_new.calls, 1);
+    assert_int_equal(renaming.calls, 1);
+    assert_holds(is_folder ? "d/data" : "d", "whole");
+    remove_filled(is_folder);
+    /* What came up meanwhile stays. */
+    begin_filled(is_folder, &place);
+    assert_int_equal(cr_file_write(path_of("d"), "other", 5), CREMA_OK);
+    renaming_new = (refused_call){.count = 1, .error = lacks[i / 2]};
+    assert_int_equal(cr_file_location_end(&place, CREMA_OK), CREMA_E_EXISTS);
+    assert_error_is(path_of("d"), "exists already");
+    assert_holds("d", "other");
+    remove_filled(false);
+  }
+  begin_filled(true, &place);
+  renaming_new = (refused_call){.count = 1, .error = EINVAL};
+  renaming = (refused_call){.count = 1, .error = EPERM};
+  assert_int_equal(cr_file_location_end(&place, CREMA_OK), CREMA_E_IO);
+  assert_non_null(strstr(crema_error_text(), "/d: Operation not permitted"));
+  assert_non_null(strstr(crema_error_text(), "cannot rename to "));
+  assert_int_equal(count_names(), 0);
+  renaming = (refused_call){0};
+}
+
+static void renaming_is_begun_again(void **state) {
+  cr_file_location place;
+  (void)state;
+  begin_filled(true, &place);
+  renaming_new = (refused_call){.count = 2, .error = EINTR};
+  assert_int_equal(cr_file_location_end(&place, CREMA_OK), CREMA_OK);
+  assert_int_equal(renaming_new.calls, 3);
+  remove_filled(true);
+  begin_filled(true, &place);
+  renaming_new = (refused_call){.count = 1, .error = EXDEV};
+  renaming = (refused_call){0};
+  assert_int_equal(cr_file_location_end(&place, CREMA_OK), CREMA_E_IO);
+  assert_int_equal(renaming.calls, 0);
+  assert_non_null(strstr(crema_error_text(), "cannot rename to "));
+  assert_int_equal(count_names(), 0);
+}
+
+/* Each file in the folder, the folder, and the one that it lies in. */
+static void locations_reach_the_disk(void **state) {
+  cr_file_location place;
+  (void)state;
+  int lowest = lowest_descriptor();
+  for (int is_folder = 0; is_folder < 2; ++is_folder) {
+    int flushed = is_folder ? 3 : 2;
+    for (int pass = 0; pass <= flushed; ++pass) {
+      begin_filled(is_folder, &place);
+      syncing = (refused_call){.pass = pass, .count = 1, .error = EIO};
+      crema_status status = cr_file_location_end(&place, CREMA_OK);
+      if (pass == flushed) {
+        assert_int_equal(status, CREMA_OK);
+        assert_int_equal(syncing.calls, flushed);
+      } else {
+        assert_int_equal(status, CREMA_E_IO);
+        assert_error_is(path_of("d"), pass == flushed - 1
+                                          ? "cannot flush its folder: Input/output error"
+                                          : "cannot be flushed to the disk: Input/output error");
+      }
+      syncing = (refused_call){0};
+      if (pass >= flushed - 1) remove_filled(is_folder);
+      assert_int_equal(count_names(), 0);
+    }
+  }
+  assert_int_equal(lowest_descriptor(), lowest);
+}
+
+/* ---- reading ---- */
+
+static void failing_reads_are_told(void **state) {
+  cr_buffer bytes = {0};
+  (void)state;
+  int lowest = lowest_descriptor();
+  assert_int_equal(cr_file_write(path_of("a"), "text", 4), CREMA_OK);
+  reading = (refused_call){.count = 1, .error = EIO};
+  assert_int_equal(cr_file_read(path_of("a"), &bytes), CREMA_E_IO);
+  assert_error_is(path_of("a"), "cannot read: Input/output error");
+  reading = (refused_call){0};
+  opening = (refused_call){.count = 1, .error = EACCES};
+  assert_int_equal(cr_file_read(path_of("a"), &bytes), CREMA_E_IO);
+  assert_error_is(path_of("a"), "cannot open: Permission denied");
+  opening = (refused_call){0};
+  /* Nothing to read yet, as of a pipe that another program reads, too: waited for. */
+  reading = (refused_call){.count = 1, .error = EAGAIN};
+  assert_int_equal(cr_file_read(path_of("a"), &bytes), CREMA_OK);
+  assert_string_equal(bytes.data, "text");
+  assert_int_equal(lowest_descriptor(), lowest);
+  reading = (refused_call){0};
+  cr_buffer_free(&bytes);
+  unlink(path_of("a"));
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(failures_leave_the_old_file),
+      cmocka_unit_test(content_and_name_reach_the_disk),
+      cmocka_unit_test(folders_that_nobody_can_read),
+      cmocka_unit_test(failing_writes_are_told_at_once),
+      cmocka_unit_test(names_are_drawn_without_the_system),
+      cmocka_unit_test(taken_names_are_drawn_again),
+      cmocka_unit_test(drafts_keep_permissions),
+      cmocka_unit_test(locations_are_renamed_as_the_system_can),
+      cmocka_unit_test(renaming_is_begun_again),
+      cmocka_unit_test(locations_reach_the_disk),
+      cmocka_unit_test(failing_reads_are_told),
+  };
+  return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

@@ -1,0 +1,353 @@
+/* HDF5 files as a whole: opened, measured, built in memory. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <hdf5.h>
+
+#include "core/hdf5_file.h"
+
+enum { PATH_SIZE = 128, MIB = 1 << 20 };
+
+static char folder[64];
+
+static const char *path_of(const char *name) {
+  static char path[4][PATH_SIZE];
+  static int next;
+  char *text = path[next++ % 4];
+  snprintf(text, PATH_SIZE, "%s/%s", folder, name);
+  return text;
+}
+
+static int begin(void **state) {
+  (void)state;
+  snprintf(folder, sizeof folder, "/tmp/crema_test_hdf5_file_XXXXXX");
+  return mkdtemp(folder) == NULL || cr_hdf5_load() != CREMA_OK;
+}
+
+static int end(void **state) {
+  (void)state;
+  return rmdir(folder);
+}
+
+static void assert_error_has(const char *text) {
+  if (strstr(crema_error_text(), text) == NULL) {
+    fail_msg("\"%s\" does not say \"%s\"", crema_error_text(), text);
+  }
+}
+
+/* The newest numbers that HDF5 has given to a space, a list of properties and a type, and how many
+ * files and data sets are open. */
+typedef struct moment {
+  hid_t newest[3];
+  ssize_t open;
+} moment;
+
+static moment now(void) {
+  moment m = {{H5Screate(H5S_NULL), H5Pcreate(H5P_FILE_ACCESS), H5Tcopy(H5T_NATIVE_INT)}, 0};
+  assert_true(H5Sclose(m.newest[0]) >= 0);
+  assert_true(H5Pclose(m.newest[1]) >= 0);
+  assert_true(H5Tclose(m.newest[2]) >= 0);
+  m.open = H5Fget_obj_count((hid_t)H5F_OBJ_ALL, H5F_OBJ_FILE | H5F_OBJ_DATASET | H5F_OBJ_GROUP);
+  return m;
+}
+
+/* Nothing that was opened since is still open. */
+static void assert_all_closed(moment before) {
+  moment after = now();
+  assert_true(after.open == before.open);
+  for (int kind = 0; kind < 3; ++kind) {
+    for (hid_t id = before.newest[kind] + 1; id < after.newest[kind]; ++id) {
+      assert_true(H5Iis_valid(id) <= 0);
+    }
+  }
+}
+
+/* ---- data sets ---- */
+
+typedef struct set_of {
+  hsize_t extent[2]; /* of two axes */
+  hsize_t chunk[2];  /* 0: none */
+  hid_t type;
+  hsize_t stored; /* floats that are written, from the first chunk on */
+} set_of;
+
+/* A data set "x" in a new file in memory. */
+static hid_t make_set(hid_t file, const set_of *what) {
+  static const hsize_t none[2] = {0, 0}, any[2] = {H5S_UNLIMITED, H5S_UNLIMITED};
+  hid_t how = H5Pcreate(H5P_DATASET_CREATE);
+  bool chunked = what->chunk[0] != 0;
+  if (chunked) assert_true(H5Pset_chunk(how, 2, what->chunk) >= 0);
+  hid_t space = H5Screate_simple(2, what->extent, chunked ? any : NULL);
+  hid_t set = H5Dcreate2(file, "x", what->type, space, H5P_DEFAULT, how, H5P_DEFAULT);
+  assert_true(set >= 0);
+  if (what->stored > 0) {
+    hsize_t part[2] = {1, what->stored};
+    float *value = calloc(what->stored, sizeof *value);
+    assert_non_null(value);
+    hid_t memory = H5Screate_simple(2, part, NULL);
+    assert_true(H5Sselect_hyperslab(space, H5S_SELECT_SET, none, NULL, part, NULL) >= 0);
+    assert_true(H5Dwrite(set, H5T_NATIVE_FLOAT, memory, space, H5P_DEFAULT, value) >= 0);
+    H5Sclose(memory);
+    free(value);
+  }
+  H5Sclose(space);
+  H5Pclose(how);
+  return set;
+}
+
+static crema_status check_claim_of(set_of what) {
+  hid_t file = -1;
+  assert_int_equal(cr_hdf5_create(&file), CREMA_OK);
+  hid_t set = make_set(file, &what);
+  moment before = now();
+  crema_status status = cr_hdf5_check_claim(set);
+  assert_all_closed(before);
+  H5Dclose(set);
+  H5Fclose(file);
+  return status;
+}
+
+/* 64 MiB of floats without a byte in the file. */
+static void little_may_be_claimed(void **state) {
+  const hid_t type[] = {H5T_NATIVE_FLOAT, H5T_NATIVE_UINT8, H5T_NATIVE_INT};
+  (void)state;
+  for (size_t i = 0; i < sizeof type / sizeof *type; ++i) {
+    /* Narrow values become floats in memory. */
+    set_of what = {{16, MIB}, {16, 16}, type[i], 0};
+    assert_int_equal(check_claim_of(what), CREMA_OK);
+    what.extent[0] = 17;
+    assert_int_equal(check_claim_of(what), CREMA_E_RANGE);
+    assert_error_has(
+        "claims to hold 71303168 bytes, of which the file stores 0; at most 67108864 ");
+    assert_error_has("CREMA_MAX_FILE");
+  }
+  set_of wide = {{8, MIB}, {16, 16}, H5T_NATIVE_DOUBLE, 0};
+  assert_int_equal(check_claim_of(wide), CREMA_OK);
+  wide.extent[0] = 9;
+  assert_int_equal(check_claim_of(wide), CREMA_E_RANGE);
+  set_of empty = {{0, MIB}, {0, 0}, H5T_NATIVE_DOUBLE, 0};
+  assert_int_equal(check_claim_of(empty), CREMA_OK);
+}
+
+/* A chunk is unpacked as a whole, however little of it is in the set. */
+static void chunks_are_claimed_whole(void **state) {
+  (void)state;
+  set_of what = {{1, 1}, {4096, 4096}, H5T_NATIVE_FLOAT, 0};
+  assert_int_equal(check_claim_of(what), CREMA_OK);
+  what.chunk[0] = 4097;
+  assert_int_equal(check_claim_of(what), CREMA_E_RANGE);
+  assert_error_has("claims to hold 67125248 bytes");
+}
+
+/* What is stored may be unpacked to 1,100 times as much. */
+static void much_may_be_claimed_by_what_is_stored(void **state) {
+  (void)state;
+  set_of what = {{1100, 65536}, {1, 65536}, H5T_NATIVE_FLOAT, 65536};
+  assert_int_equal(check_claim_of(what), CREMA_OK);
+  what.extent[0] = 1101;
+  assert_int_equal(check_claim_of(what), CREMA_E_RANGE);
+  assert_error_has("of which the file stores 262144; at most 288358400 ");
+}
+
+static void the_environment_sets_the_limit(void **state) {
+  (void)state;
+  set_of what = {{1, 2560}, {0, 0}, H5T_NATIVE_FLOAT, 0};
+  setenv("CREMA_MAX_FILE", "10K", 1);
+  assert_int_equal(check_claim_of(what), CREMA_OK);
+  what.extent[1] = 2561;
+  assert_int_equal(check_claim_of(what), CREMA_E_RANGE);
+  setenv("CREMA_MAX_FILE", "much", 1);
+  assert_int_equal(check_claim_of(what), CREMA_E_ARGUMENT);
+  unsetenv("CREMA_MAX_FILE");
+}
+
+/* Products of extents that no number holds are as large as numbers go. */
+static void claims_do_not_wrap_around(void **state) {
+  (void)state;
+  const hsize_t half = (hsize_t)1 << 31;
+  set_of what = {{half, half}, {16, 16}, H5T_NATIVE_FLOAT, 0};
+  assert_int_equal(check_claim_of(what), CREMA_E_RANGE);
+  assert_error_has("claims to hold 18446744073709551615 bytes");
+}
+
+static void what_is_no_set_is_corrupt(void **state) {
+  (void)state;
+  cr_hdf5_hush before = cr_hdf5_hush_begin();
+  assert_int_equal(cr_hdf5_check_claim(-1), CREMA_E_CORRUPT);
+  assert_error_has("its extents cannot be read");
+  assert_true(cr_hdf5_file_size(-1) == 0);
+  cr_hdf5_hush_end(before);
+}
+
+/* ---- messages ---- */
+
+static herr_t note(hid_t stack, void *user) {
+  (void)stack;
+  ++*(int *)user;
+  return 0;
+}
+
+static void messages_are_silenced_and_restored(void **state) {
+  int own = 0;
+  H5E_auto2_t function, host_function;
+  void *user, *host_user;
+  (void)state;
+  H5Eget_auto2(H5E_DEFAULT, &host_function, &host_user);
+  H5Eset_auto2(H5E_DEFAULT, note, &own);
+  cr_hdf5_hush before = cr_hdf5_hush_begin();
+  assert_true(H5Dclose(-1) < 0);
+  assert_int_equal(own, 0);
+  cr_hdf5_hush_end(before);
+  H5Eget_auto2(H5E_DEFAULT, &function, &user);
+  assert_true(function == note && user == &own);
+  assert_true(H5Dclose(-1) < 0);
+  assert_int_equal(own, 1);
+  H5Eset_auto2(H5E_DEFAULT, host_function, host_user);
+}
+
+/* ---- files ---- */
+
+/* Writes a file with a few values. */
+static void write_file(const char *path, int values) {
+  hid_t file = -1;
+  cr_file_draft draft;
+  hsize_t extent[1] = {(hsize_t)values};
+  moment before = now();
+  assert_int_equal(cr_file_draft_begin(path, &draft), CREMA_OK);
+  assert_int_equal(cr_hdf5_create(&file), CREMA_OK);
+  hid_t space = H5Screate_simple(1, extent, NULL);
+  hid_t set = cr_hdf5_dataset(file, "values", H5T_NATIVE_INT, space, H5P_DEFAULT);
+  assert_true(set >= 0);
+  int *value = calloc((size_t)values, sizeof *value);
+  assert_non_null(value);
+  for (int i = 0; i < values; ++i) value[i] = i + 1;
+  assert_true(H5Dwrite(set, H5T_NATIVE_INT, H5S_ALL, H5S_ALL, H5P_DEFAULT, value) >= 0);
+  free(value);
+  H5Dclose(set);
+  H5Sclose(space);
+  assert_int_equal(cr_file_draft_end(&draft, cr_hdf5_finish(file, &draft, CREMA_OK)), CREMA_OK);
+  assert_all_closed(before);
+}
+
+/* When an object was made, as the file tells; 0: it does not. */
+static time_t time_of(hid_t object) {
+#if H5_VERSION_GE(1, 12, 0)
+  H5O_info2_t info;
+  assert_true(H5Oget_info3(object, &info, H5O_INFO_TIME) >= 0);
+#else
+  H5O_info_t info;
+  assert_true(H5Oget_info2(object, &info, H5O_INFO_TIME) >= 0);
+#endif
+  return info.ctime;
+}
+
+static void files_are_built_in_memory(void **state) {
+  int value[1000] = {0};
+  struct stat info;
+  hid_t file = -1;
+  (void)state;
+  write_file(path_of("a.h5"), 1000);
+  moment before = now();
+  assert_int_equal(cr_hdf5_open_read(path_of("a.h5"), &file), CREMA_OK);
+  hid_t set = H5Dopen2(file, "values", H5P_DEFAULT);
+  assert_true(H5Dread(set, H5T_NATIVE_INT, H5S_ALL, H5S_ALL, H5P_DEFAULT, value) >= 0);
+  for (int i = 0; i < 1000; ++i) assert_int_equal(value[i], i + 1);
+  /* The same values make the same bytes at any time. */
+  assert_true(time_of(set) == 0);
+  assert_int_equal(stat(path_of("a.h5"), &info), 0);
+  assert_true(cr_hdf5_file_size(set) == (uint64_t)info.st_size);
+  H5Dclose(set);
+  H5Fclose(file);
+  assert_all_closed(before);
+  unlink(path_of("a.h5"));
+}
+
+/* A file larger than what HDF5 takes from memory at once. */
+static void large_files_are_built(void **state) {
+  hid_t file = -1;
+  (void)state;
+  write_file(path_of("a.h5"), 3 * MIB);
+  assert_int_equal(cr_hdf5_open_read(path_of("a.h5"), &file), CREMA_OK);
+  assert_true(cr_hdf5_file_size(file) > 12 * MIB);
+  H5Fclose(file);
+  unlink(path_of("a.h5"));
+}
+
+static void failures_are_passed_on(void **state) {
+  hid_t file = -1;
+  cr_file_draft draft;
+  (void)state;
+  moment before = now();
+  assert_int_equal(cr_file_draft_begin(path_of("b.h5"), &draft), CREMA_OK);
+  assert_int_equal(cr_hdf5_create(&file), CREMA_OK);
+  assert_int_equal(cr_hdf5_finish(file, &draft, CREMA_E_NUMERIC), CREMA_E_NUMERIC);
+  assert_int_equal(cr_file_draft_end(&draft, CREMA_E_NUMERIC), CREMA_E_NUMERIC);
+  assert_all_closed(before);
+  assert_int_equal(access(path_of("b.h5"), F_OK), -1);
+  /* More than the draft keeps back, onto a disk that is full. */
+  assert_int_equal(cr_file_draft_begin("/dev/full", &draft), CREMA_OK);
+  assert_int_equal(cr_hdf5_create(&file), CREMA_OK);
+  set_of what = {{1, 65536}, {0, 0}, H5T_NATIVE_FLOAT, 65536};
+  H5Dclose(make_set(file, &what));
+  assert_int_equal(cr_hdf5_finish(file, &draft, CREMA_OK), CREMA_E_IO);
+  assert_error_has("/dev/full: cannot write: No space left on device");
+  assert_int_equal(cr_file_draft_end(&draft, CREMA_E_IO), CREMA_E_IO);
+  assert_all_closed(before);
+  cr_hdf5_hush hush = cr_hdf5_hush_begin();
+  assert_int_equal(cr_file_draft_begin(path_of("b.h5"), &draft), CREMA_OK);
+  assert_int_equal(cr_hdf5_finish(-1, &draft, CREMA_OK), CREMA_E_NO_MEMORY);
+  assert_error_has("b.h5: cannot build the HDF5 file");
+  assert_int_equal(cr_file_draft_end(&draft, CREMA_E_IO), CREMA_E_IO);
+  assert_true(cr_hdf5_dataset(-1, "x", H5T_NATIVE_INT, -1, H5P_DEFAULT) < 0);
+  cr_hdf5_hush_end(hush);
+  assert_all_closed(before);
+}
+
+static void what_is_no_file_is_named(void **state) {
+  static const struct {
+    const char *name, *says;
+    crema_status status;
+  } rows[] = {{"none", "none: no such file or directory", CREMA_E_NOT_FOUND},
+              {".", "a folder; HDF5 needs a regular file", CREMA_E_IO},
+              {"pipe", "pipe: a pipe or device; HDF5 needs a regular file", CREMA_E_IO},
+              {"text", "text: not an HDF5 file, or truncated or corrupt", CREMA_E_CORRUPT},
+              {"text/below", "text/below: cannot open: Not a directory", CREMA_E_IO}};
+  (void)state;
+  assert_int_equal(mkfifo(path_of("pipe"), 0600), 0);
+  assert_int_equal(cr_file_write(path_of("text"), "text", 4), CREMA_OK);
+  cr_hdf5_hush before = cr_hdf5_hush_begin();
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
+    hid_t file = 7;
+    assert_int_equal(cr_hdf5_open_read(path_of(rows[i].name), &file), rows[i].status);
+    assert_error_has(rows[i].says);
+    assert_true(file < 0);
+  }
+  cr_hdf5_hush_end(before);
+  unlink(path_of("pipe"));
+  unlink(path_of("text"));
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(little_may_be_claimed),
+      cmocka_unit_test(chunks_are_claimed_whole),
+      cmocka_unit_test(much_may_be_claimed_by_what_is_stored),
+      cmocka_unit_test(the_environment_sets_the_limit),
+      cmocka_unit_test(claims_do_not_wrap_around),
+      cmocka_unit_test(what_is_no_set_is_corrupt),
+      cmocka_unit_test(messages_are_silenced_and_restored),
+      cmocka_unit_test(files_are_built_in_memory),
+      cmocka_unit_test(large_files_are_built),
+      cmocka_unit_test(failures_are_passed_on),
+      cmocka_unit_test(what_is_no_file_is_named),
+  };
+  return cmocka_run_group_tests(tests, begin, end);
+}

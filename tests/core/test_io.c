@@ -1,0 +1,245 @@
+/* System calls on files: begun again after signals, repeated until all is through. */
+#include <fcntl.h>
+#include <limits.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "core/io.h"
+#include "core/refused_calls.h"
+
+enum { PATH_SIZE = 128 };
+
+static refused_call opening, reading, reading_at, writing, syncing, closing, renaming, making;
+
+int __real_openat(int folder, const char *path, int flags, mode_t mode);
+ssize_t __real_read(int fd, void *bytes, size_t size);
+ssize_t __real_pread(int fd, void *bytes, size_t size, off_t at);
+ssize_t __real_write(int fd, const void *bytes, size_t size);
+int __real_fsync(int fd);
+int __real_close(int fd);
+int __real_rename(const char *from, const char *to);
+int __real_mkdir(const char *path, mode_t mode);
+
+int __wrap_openat(int folder, const char *path, int flags, mode_t mode);
+ssize_t __wrap_read(int fd, void *bytes, size_t size);
+ssize_t __wrap_pread(int fd, void *bytes, size_t size, off_t at);
+ssize_t __wrap_write(int fd, const void *bytes, size_t size);
+int __wrap_fsync(int fd);
+int __wrap_close(int fd);
+int __wrap_rename(const char *from, const char *to);
+int __wrap_mkdir(const char *path, mode_t mode);
+
+int __wrap_openat(int folder, const char *path, int flags, mode_t mode) {
+  return refuses(&opening) ? -1 : __real_openat(folder, path, flags, mode);
+}
+
+ssize_t __wrap_read(int fd, void *bytes, size_t size) {
+  return refuses(&reading) ? -1 : __real_read(fd, bytes, bytes_allowed(&reading, size));
+}
+
+ssize_t __wrap_pread(int fd, void *bytes, size_t size, off_t at) {
+  return refuses(&reading_at) ? -1 : __real_pread(fd, bytes, bytes_allowed(&reading_at, size), at);
+}
+
+ssize_t __wrap_write(int fd, const void *bytes, size_t size) {
+  if (refuses(&writing)) return writing.error == 0 ? 0 : -1;
+  return __real_write(fd, bytes, bytes_allowed(&writing, size));
+}
+
+int __wrap_fsync(int fd) {
+  return refuses(&syncing) ? -1 : __real_fsync(fd);
+}
+
+/* The descriptor is free whatever the call says. */
+int __wrap_close(int fd) {
+  int done = __real_close(fd);
+  return refuses(&closing) ? -1 : done;
+}
+
+int __wrap_rename(const char *from, const char *to) {
+  return refuses(&renaming) ? -1 : __real_rename(from, to);
+}
+
+int __wrap_mkdir(const char *path, mode_t mode) {
+  return refuses(&making) ? -1 : __real_mkdir(path, mode);
+}
+
+static char folder[64];
+
+static int make_folder(void **state) {
+  (void)state;
+  snprintf(folder, sizeof folder, "/tmp/crema_test_io_XXXXXX");
+  return mkdtemp(folder) == NULL;
+}
+
+static int remove_folder(void **state) {
+  (void)state;
+  return rmdir(folder);
+}
+
+static const char *path_of(const char *name) {
+  static char path[4][PATH_SIZE];
+  static int next;
+  char *text = path[next++ % 4];
+  snprintf(text, PATH_SIZE, "%s/%s", folder, name);
+  return text;
+}
+
+static const refused_call twice_interrupted = {.count = 2, .error = EINTR};
+
+/* Opens the file "f", which is made and empty. */
+static int open_new(void) {
+  int fd = cr_io_open(path_of("f"), O_RDWR | O_CREAT | O_TRUNC, 0640);
+  assert_true(fd >= 0);
+  return fd;
+}
+
+static void opening_is_begun_again(void **state) {
+  struct stat info;
+  (void)state;
+  opening = twice_interrupted;
+  int fd = open_new();
+  assert_int_equal(opening.calls, 3);
+  assert_int_equal(fstat(fd, &info), 0);
+  assert_int_equal(info.st_mode & 0777 & ~0640u, 0);
+  /* No program that is started gets it. */
+  assert_true((fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0);
+  assert_true(cr_io_close(fd));
+  opening = (refused_call){.count = 1, .error = EMFILE};
+  assert_int_equal(cr_io_open(path_of("f"), O_RDONLY, 0), -1);
+  assert_int_equal(errno, EMFILE);
+  assert_int_equal(opening.calls, 1);
+  int place = cr_io_open(folder, O_RDONLY | O_DIRECTORY, 0);
+  assert_true(place >= 0);
+  fd = cr_io_open_at(place, "f", O_RDONLY, 0);
+  assert_true(fd >= 0);
+  assert_true(cr_io_close(fd));
+  assert_int_equal(cr_io_open_at(place, "g", O_RDONLY, 0), -1);
+  assert_int_equal(errno, ENOENT);
+  assert_true(cr_io_close(place));
+  unlink(path_of("f"));
+}
+
+static void writing_goes_on(void **state) {
+  char text[8] = "";
+  (void)state;
+  int fd = open_new();
+  writing = (refused_call){.pass = 1, .count = 2, .error = EINTR, .most = 2};
+  assert_true(cr_io_write(fd, "abcdefg", 7));
+  assert_int_equal(writing.calls, 6);
+  assert_true(cr_io_write(fd, "", 0));
+  assert_int_equal(writing.calls, 6);
+  assert_int_equal(pread(fd, text, sizeof text, 0), 7);
+  assert_string_equal(text, "abcdefg");
+  writing = (refused_call){.pass = 1, .count = 1, .error = EIO, .most = 2};
+  assert_false(cr_io_write(fd, "hij", 3));
+  assert_int_equal(errno, EIO);
+  /* A call that neither writes nor fails. */
+  writing = (refused_call){.pass = 1, .count = 1, .error = 0, .most = 2};
+  assert_false(cr_io_write(fd, "hij", 3));
+  assert_int_equal(errno, ENOSPC);
+  writing = (refused_call){0};
+  assert_true(cr_io_close(fd));
+  unlink(path_of("f"));
+}
+
+static void reading_goes_on(void **state) {
+  char text[8] = "";
+  (void)state;
+  int fd = open_new();
+  assert_true(cr_io_write(fd, "abcdefg", 7));
+  assert_int_equal(lseek(fd, 1, SEEK_SET), 1);
+  reading = twice_interrupted;
+  assert_int_equal(cr_io_read(fd, text, 3), 3);
+  assert_int_equal(reading.calls, 3);
+  assert_string_equal(text, "bcd");
+  /* No more than the call can tell that it did. */
+  reading = (refused_call){.most = 3};
+  assert_int_equal(cr_io_read(fd, text, SIZE_MAX), 3);
+  assert_true(reading.asked == SSIZE_MAX);
+  assert_int_equal(cr_io_read(fd, text, 3), 0);
+  reading = (refused_call){.count = 1, .error = EIO};
+  assert_int_equal(cr_io_read(fd, text, 3), -1);
+  assert_int_equal(errno, EIO);
+  assert_int_equal(reading.calls, 1);
+
+  memset(text, 0, sizeof text);
+  reading_at = (refused_call){.pass = 1, .count = 2, .error = EINTR, .most = 2};
+  assert_int_equal(cr_io_read_at(fd, text, 5, 1), 5);
+  assert_int_equal(reading_at.calls, 5);
+  assert_string_equal(text, "bcdef");
+  memset(text, 0, sizeof text);
+  assert_int_equal(cr_io_read_at(fd, text, 7, 4), 3);
+  assert_string_equal(text, "efg");
+  assert_int_equal(cr_io_read_at(fd, text, 0, 0), 0);
+  reading_at = (refused_call){.pass = 1, .count = 1, .error = EIO, .most = 2};
+  assert_int_equal(cr_io_read_at(fd, text, 5, 0), -1);
+  assert_int_equal(errno, EIO);
+  reading_at = (refused_call){0};
+  assert_true(cr_io_close(fd));
+  unlink(path_of("f"));
+}
+
+static void flushing_is_begun_again(void **state) {
+  static const int nothing_to_wait_for[] = {EINVAL, EOPNOTSUPP, ENOSYS};
+  (void)state;
+  int fd = open_new();
+  syncing = twice_interrupted;
+  assert_true(cr_io_sync(fd));
+  assert_int_equal(syncing.calls, 3);
+  for (size_t i = 0; i < sizeof nothing_to_wait_for / sizeof *nothing_to_wait_for; ++i) {
+    syncing = (refused_call){.count = 1, .error = nothing_to_wait_for[i]};
+    assert_true(cr_io_sync(fd));
+    assert_int_equal(syncing.calls, 1);
+  }
+  syncing = (refused_call){.count = 1, .error = EIO};
+  assert_false(cr_io_sync(fd));
+  assert_int_equal(errno, EIO);
+  assert_true(cr_io_close(fd));
+  unlink(path_of("f"));
+}
+
+/* Once only: somebody else may have got the descriptor meanwhile. */
+static void closing_happens_once(void **state) {
+  (void)state;
+  closing = twice_interrupted;
+  assert_true(cr_io_close(open_new()));
+  assert_int_equal(closing.calls, 1);
+  closing = (refused_call){.count = 1, .error = EIO};
+  assert_false(cr_io_close(open_new()));
+  closing = (refused_call){0};
+  unlink(path_of("f"));
+}
+
+static void names_are_changed(void **state) {
+  struct stat info;
+  (void)state;
+  making = twice_interrupted;
+  assert_true(cr_io_make_folder(path_of("d"), 0700));
+  assert_int_equal(making.calls, 3);
+  assert_false(cr_io_make_folder(path_of("d"), 0700));
+  assert_int_equal(errno, EEXIST);
+  assert_int_equal(stat(path_of("d"), &info), 0);
+  assert_int_equal(info.st_mode & 0777, 0700);
+  renaming = twice_interrupted;
+  assert_true(cr_io_rename(path_of("d"), path_of("e")));
+  assert_int_equal(renaming.calls, 3);
+  assert_false(cr_io_rename(path_of("d"), path_of("e")));
+  assert_int_equal(errno, ENOENT);
+  assert_int_equal(rmdir(path_of("e")), 0);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(opening_is_begun_again), cmocka_unit_test(writing_goes_on),
+      cmocka_unit_test(reading_goes_on),        cmocka_unit_test(flushing_is_begun_again),
+      cmocka_unit_test(closing_happens_once),   cmocka_unit_test(names_are_changed),
+  };
+  return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

@@ -1,0 +1,218 @@
+/* Where modules are looked for, and what is said of those that are not found or cannot be opened. A
+ * copy of this program, in folders made for it, opens them. */
+#define _GNU_SOURCE /* dlinfo */
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <link.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "core/module.h"
+
+#define NAME "libcrema-test-opened.so"
+#define VARIABLE "CREMA_TEST_MODULE"
+
+enum { TEXT = 2048, PATH_SIZE = 256 };
+
+static char folder[64];
+
+/* ---- the copy ---- */
+
+/* Prints "<status> <the file, or the error>". */
+static int open_and_tell(const char *name) {
+  void *library = NULL;
+  struct link_map *map = NULL;
+  crema_status status = cr_module_open(name, VARIABLE, &library);
+  if (status != CREMA_OK) {
+    printf("%s %s %s", crema_status_name(status), library == NULL ? "-" : "?", crema_error_text());
+    return 0;
+  }
+  if (dlinfo(library, RTLD_DI_LINKMAP, &map) != 0) return 1;
+  printf("OK %s", map->l_name);
+  /* Its symbols are its own. */
+  if (strcmp(name, NAME) == 0 && dlsym(library, "crema_test_opened") == NULL) printf(" (empty)");
+  if (dlsym(RTLD_DEFAULT, "crema_test_opened") != NULL) printf(" (in sight)");
+  return dlclose(library);
+}
+
+/* ---- the test ---- */
+
+static const char *path_of(const char *name) {
+  static char path[4][PATH_SIZE];
+  static int next;
+  char *text = path[next++ % 4];
+  snprintf(text, PATH_SIZE, "%s/%s", folder, name);
+  return text;
+}
+
+static void copy(const char *from, const char *name) {
+  struct stat info;
+  int in = open(from, O_RDONLY), out = open(path_of(name), O_WRONLY | O_CREAT | O_EXCL, 0755);
+  assert_true(in >= 0 && out >= 0 && fstat(in, &info) == 0);
+  off_t left = info.st_size;
+  while (left > 0) {
+    ssize_t moved = sendfile(out, in, NULL, (size_t)left);
+    assert_true(moved > 0);
+    left -= moved;
+  }
+  close(in);
+  close(out);
+}
+
+static void put(const char *name, const char *text) {
+  int fd = open(path_of(name), O_WRONLY | O_CREAT | O_EXCL, 0755);
+  assert_true(fd >= 0);
+  assert_int_equal(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+  close(fd);
+}
+
+/* What the copy says, run from the test's folder. */
+static const char *told(const char *name) {
+  static char text[TEXT];
+  int ends[2], how = 0;
+  size_t size = 0;
+  assert_int_equal(pipe(ends), 0);
+  pid_t child = fork();
+  if (child == 0) {
+    dup2(ends[1], STDOUT_FILENO);
+    if (chdir(folder) == 0) execl(path_of("bin/program"), "program", name, (char *)NULL);
+    _exit(127);
+  }
+  close(ends[1]);
+  for (ssize_t got; (got = read(ends[0], text + size, sizeof text - 1 - size)) > 0;) {
+    size += (size_t)got;
+  }
+  text[size] = '\0';
+  close(ends[0]);
+  assert_int_equal(waitpid(child, &how, 0), child);
+  assert_true(WIFEXITED(how));
+  assert_int_equal(WEXITSTATUS(how), 0);
+  return text;
+}
+
+/* The path may have "bin/.." in it. */
+static void assert_opened(const char *name) {
+  char path[TEXT], real[PATH_SIZE];
+  const char *text = told(NAME);
+  if (strncmp(text, "OK ", 3) != 0) fail_msg("%s", text);
+  assert_non_null(realpath(text + 3, path));
+  assert_non_null(realpath(path_of(name), real));
+  assert_string_equal(path, real);
+}
+
+static void assert_fails(const char *name, const char *begin, const char *says) {
+  const char *text = told(name);
+  if (strncmp(text, begin, strlen(begin)) != 0 || strstr(text, says) == NULL) {
+    fail_msg("\"%s\" is not \"%s ... %s\"", text, begin, says);
+  }
+}
+
+static int make_folders(void **state) {
+  char self[PATH_SIZE];
+  (void)state;
+  snprintf(folder, sizeof folder, "/tmp/crema_test_module_XXXXXX");
+  if (mkdtemp(folder) == NULL) return 1;
+  ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+  if (length < 0) return 1;
+  self[length] = '\0';
+  if (mkdir(path_of("bin"), 0755) != 0 || mkdir(path_of("lib"), 0755) != 0) return 1;
+  copy(self, "bin/program");
+  unsetenv(VARIABLE);
+  return 0;
+}
+
+static int remove_folders(void **state) {
+  (void)state;
+  unlink(path_of("bin/program"));
+  return rmdir(path_of("bin")) != 0 || rmdir(path_of("lib")) != 0 || rmdir(folder) != 0;
+}
+
+static void the_variable_says_where(void **state) {
+  (void)state;
+  copy(CREMA_TEST_OPENED, "lib/" NAME);
+  copy(CREMA_TEST_OPENED, "elsewhere.so");
+  setenv(VARIABLE, path_of("elsewhere.so"), 1);
+  assert_opened("elsewhere.so");
+  /* Nowhere else when it is wrong. */
+  setenv(VARIABLE, path_of("nowhere.so"), 1);
+  assert_fails(NAME, "E_NOT_FOUND - " VARIABLE ": ", "nowhere.so");
+  setenv(VARIABLE, "", 1);
+  assert_opened("lib/" NAME);
+  unsetenv(VARIABLE);
+  assert_opened("lib/" NAME);
+  unlink(path_of("elsewhere.so"));
+  unlink(path_of("lib/" NAME));
+}
+
+/* What lies beside the program comes before what lies in the library folder. */
+static void programs_find_their_neighbours(void **state) {
+  (void)state;
+  copy(CREMA_TEST_OPENED, "lib/" NAME);
+  copy(CREMA_TEST_OPENED, "bin/" NAME);
+  assert_opened("bin/" NAME);
+  unlink(path_of("bin/" NAME));
+  assert_opened("lib/" NAME);
+  unlink(path_of("lib/" NAME));
+}
+
+/* Never in the folder from which a program is started. */
+static void working_directory_is_no_place(void **state) {
+  (void)state;
+  copy(CREMA_TEST_OPENED, NAME);
+  assert_fails(NAME, "E_NOT_FOUND - ", NAME " was not found");
+  assert_string_equal(told(NAME), "E_NOT_FOUND - " NAME " was not found");
+  unlink(path_of(NAME));
+}
+
+/* A file that is there and cannot be opened is what is told of, not the next place. */
+static void damaged_files_are_named(void **state) {
+  (void)state;
+  put("bin/" NAME, "no library");
+  copy(CREMA_TEST_OPENED, "lib/" NAME);
+  assert_fails(NAME, "E_NOT_FOUND - ", path_of("bin/" NAME));
+  assert_null(strstr(told(NAME), "was not found"));
+  unlink(path_of("bin/" NAME));
+  assert_opened("lib/" NAME);
+  unlink(path_of("lib/" NAME));
+  put("lib/" NAME, "");
+  assert_fails(NAME, "E_NOT_FOUND - ", "bin/../lib/" NAME);
+  unlink(path_of("lib/" NAME));
+}
+
+/* Where the loader looks. */
+static void the_loader_is_asked(void **state) {
+  (void)state;
+  const char *text = told("libm.so.6");
+  assert_memory_equal(text, "OK ", 3);
+  assert_non_null(strstr(text, "libm.so.6"));
+  setenv("LD_LIBRARY_PATH", path_of("lib"), 1);
+  put("lib/libcrema-test-damaged.so",
+      "no library at all, in so many words, to be seen by the loader");
+  assert_fails("libcrema-test-damaged.so", "E_NOT_FOUND - ", "lib/libcrema-test-damaged.so");
+  assert_null(strstr(told("libcrema-test-damaged.so"), "was not found"));
+  unlink(path_of("lib/libcrema-test-damaged.so"));
+  unsetenv("LD_LIBRARY_PATH");
+}
+
+int main(int argc, char **argv) {
+  if (argc == 2) return open_and_tell(argv[1]);
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(the_variable_says_where),
+      cmocka_unit_test(programs_find_their_neighbours),
+      cmocka_unit_test(working_directory_is_no_place),
+      cmocka_unit_test(damaged_files_are_named),
+      cmocka_unit_test(the_loader_is_asked),
+  };
+  return cmocka_run_group_tests(tests, make_folders, remove_folders);
+}
