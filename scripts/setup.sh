@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that crema is built and tested with (Debian 12 or newer, as root or
 # with sudo). Does nothing when all of them are there. Pass --dev for what only the gates,
-# sanitizers and fuzz targets need.
+# sanitizers and fuzz targets need as well, --docs for what `make docs` needs alone.
 set -eu
 
 packages=(build-essential cmake ninja-build pkg-config zstd
   libdnnl-dev libprotobuf-c-dev protobuf-c-compiler liblmdb-dev libleveldb-dev
   libhdf5-dev libturbojpeg0-dev libjpeg62-turbo-dev libpng-dev zlib1g-dev libcmocka-dev python3 spin)
-if [ "${1:-}" = --dev ]; then
-  packages+=(clang clang-format libclang-rt-dev llvm)
-fi
-
 # Other programs' eyes on databases, for one test. Left out where the release has no such package.
 optional=(lmdb-utils python3-plyvel)
+case ${1:-} in
+  --dev) packages+=(clang clang-format libclang-rt-dev llvm doxygen) ;;
+  --docs) packages=(doxygen python3) optional=() ;;
+esac
 
 missing=()
 for package in "${packages[@]}"; do

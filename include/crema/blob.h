@@ -14,9 +14,11 @@
 extern "C" {
 #endif
 
+/* An array of values and its gradient. */
 typedef struct crema_blob crema_blob;
 
-/* Makes a blob of float32 values, all zero on first access. Free with crema_blob_destroy. */
+/* Makes a blob of float32 values, all zero on first access. Free with crema_blob_destroy. Errors:
+ * CREMA_E_SHAPE, CREMA_E_NO_MEMORY. */
 CREMA_API crema_status crema_blob_create(const crema_shape *shape, crema_blob **out) CREMA_MUST_USE;
 CREMA_API void crema_blob_destroy(crema_blob *blob);
 
@@ -43,16 +45,16 @@ CREMA_API crema_status crema_blob_mutable_cpu_diff(crema_blob *blob, float **out
  * CREMA_E_ARGUMENT, CREMA_E_TYPE. */
 CREMA_API crema_status crema_blob_set_cpu_data(crema_blob *blob, float *data) CREMA_MUST_USE;
 
-/* The same with memory of `device`, as its kernels reach it. Errors: also CREMA_E_NO_DEVICE without
- * a device. */
+/* The same with memory of `device` at `data`, as its kernels reach it. Errors: also
+ * CREMA_E_NO_DEVICE without a device. */
 CREMA_API crema_status crema_blob_set_gpu_data(crema_blob *blob, crema_device *device,
                                                crema_devptr data) CREMA_MUST_USE;
 
 /* Bytes of memory that the values take now: on the host, and on devices with memory of their
  * own. Blobs that share values report the same bytes each. */
 typedef struct crema_blob_memory {
-  size_t data_host, data_device;
-  size_t diff_host, diff_device;
+  size_t data_host, data_device; /* of data */
+  size_t diff_host, diff_device; /* of diff */
 } crema_blob_memory;
 CREMA_API crema_blob_memory crema_blob_memory_read(const crema_blob *blob);
 

@@ -12,19 +12,22 @@
 extern "C" {
 #endif
 
+/* Kinds of devices. */
 typedef enum crema_device_type {
-  CREMA_DEVICE_CPU = 0,
-  CREMA_DEVICE_CUDA = 1,
-  CREMA_DEVICE_SIM = 2
+  CREMA_DEVICE_CPU = 0,  /* the processor that the program runs on */
+  CREMA_DEVICE_CUDA = 1, /* NVIDIA GPUs, through the CUDA plug-in */
+  CREMA_DEVICE_SIM = 2   /* simulated accelerators, see crema_device_simulate */
 } crema_device_type;
 
+/* A processor with memory of its own. Owned by the library. */
 typedef struct crema_device crema_device;
+/* A queue of work on a device, with a random generator. */
 typedef struct crema_context crema_context;
 
 /* An address in a device's memory. A struct, so that it never converts to a
  * pointer that host code could follow. Zero: no memory. */
 typedef struct crema_devptr {
-  uintptr_t address;
+  uintptr_t address; /* as the device's kernels know it */
 } crema_devptr;
 
 /* The number of devices of a type; 0 when its back end is not there. */
@@ -49,13 +52,13 @@ CREMA_API int crema_device_get_index(const crema_device *device);
 
 /* What a device says of itself. */
 typedef struct crema_device_info {
-  char name[128];
+  char name[128];       /* the processor's */
   char library[128];    /* compute libraries and their versions */
   size_t memory_total;  /* bytes; 0 when unknown */
   size_t memory_free;   /* bytes */
   int compute_units;    /* cores or multiprocessors */
-  int capability_major; /* 0 where it has no meaning */
-  int capability_minor;
+  int capability_major; /* compute capability of a GPU; 0 where it has no meaning */
+  int capability_minor; /* likewise */
 } crema_device_info;
 
 /* Fills *out. Errors: CREMA_E_DEVICE when the driver does not answer. */
@@ -80,7 +83,8 @@ typedef struct crema_device_memory {
   size_t pooled;  /* taken from the driver, kept for the next request */
 } crema_device_memory;
 
-/* Reads a device's memory counts; costs a few locks and asks no driver. */
+/* Reads a device's memory counts into *out; costs a few locks and asks no driver. Errors:
+ * CREMA_E_ARGUMENT. */
 CREMA_API crema_status crema_device_memory_read(crema_device *device,
                                                 crema_device_memory *out) CREMA_MUST_USE;
 
@@ -93,7 +97,8 @@ CREMA_API size_t crema_pinned_bytes(void);
 /* Makes a context on `device` (NULL: the one that the calling thread works on, which is the CPU
  * unless the library made it another one for a thread of its own); it belongs to one thread at a
  * time. `seed` starts its generator (mt19937); equal seeds give equal sequences, CREMA_SEED_ANY
- * another one each time. Free with crema_context_destroy. */
+ * another one each time. Free with crema_context_destroy. Errors: CREMA_E_NO_MEMORY,
+ * CREMA_E_DEVICE. */
 CREMA_API crema_status crema_context_create(crema_device *device, uint64_t seed,
                                             crema_context **out) CREMA_MUST_USE;
 
@@ -103,7 +108,8 @@ CREMA_API void crema_context_destroy(crema_context *context);
 /* The device that the context queues work on. Owned by the library. */
 CREMA_API crema_device *crema_context_device(const crema_context *context);
 
-/* Waits until all work submitted so far is done and reports a pending failure once. */
+/* Waits until all work submitted so far is done. Errors: those of that work that nobody was told of
+ * yet, once. */
 CREMA_API crema_status crema_context_finish(crema_context *context) CREMA_MUST_USE;
 
 #ifdef __cplusplus

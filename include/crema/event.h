@@ -15,13 +15,15 @@
 extern "C" {
 #endif
 
+/* How far the work of an event is. */
 typedef enum crema_event_state {
-  CREMA_EVENT_INITIALIZED = 0,
-  CREMA_EVENT_SCHEDULED = 1,
-  CREMA_EVENT_SUCCESS = 2,
-  CREMA_EVENT_FAILED = 3
+  CREMA_EVENT_INITIALIZED = 0, /* not recorded */
+  CREMA_EVENT_SCHEDULED = 1,   /* recorded, not done */
+  CREMA_EVENT_SUCCESS = 2,     /* done */
+  CREMA_EVENT_FAILED = 3       /* will not be done; crema_event_message says why */
 } crema_event_state;
 
+/* What one piece of work tells those who wait for it. */
 typedef struct crema_event crema_event;
 
 /* Free with crema_event_destroy. Errors: CREMA_E_ARGUMENT without a device. */
@@ -64,7 +66,7 @@ CREMA_API const char *crema_event_message(crema_event *event);
 
 /* Whether a child on a device of `child` type can be started when its parent's event, of
  * `parent` type, is in `state`: SUCCESS yes; SCHEDULED only on the same type, and only for a
- * child that runs asynchronously (S1-53). */
+ * child that runs asynchronously, `child_is_async` (S1-53). */
 CREMA_API bool crema_event_can_schedule(crema_device_type parent, crema_event_state state,
                                         crema_device_type child, bool child_is_async);
 

@@ -10,7 +10,8 @@ extern "C" {
 
 /* How an image becomes values. Start from crema_image_options_init. */
 typedef struct crema_image_options {
-  int resize_height, resize_width; /* size before the crop; 0: see crema_image_load */
+  /* Size before the crop; 0: see crema_image_load. */
+  int resize_height, resize_width;
   const float *mean;     /* subtracted: one value, or one per channel (blue, green, red) */
   int mean_count;        /* 0: nothing is subtracted */
   const char *mean_file; /* or a mean image (BlobProto) of the size before the crop; else NULL */

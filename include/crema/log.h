@@ -8,11 +8,12 @@
 extern "C" {
 #endif
 
+/* How much a message matters. */
 typedef enum crema_log_level {
-  CREMA_LOG_DEBUG = 0,
-  CREMA_LOG_INFO = 1,
-  CREMA_LOG_WARNING = 2,
-  CREMA_LOG_ERROR = 3
+  CREMA_LOG_DEBUG = 0,   /* for those who look for a fault */
+  CREMA_LOG_INFO = 1,    /* what goes on */
+  CREMA_LOG_WARNING = 2, /* something is not as it was meant, and goes on */
+  CREMA_LOG_ERROR = 3    /* something was given up */
 } crema_log_level;
 
 /* Receives one message without a trailing newline. `file` and `line` name the

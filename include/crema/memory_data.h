@@ -21,19 +21,20 @@ CREMA_API crema_status crema_memory_data_set(crema_net *net, const char *layer, 
 
 /* An image in memory with its label. */
 typedef struct crema_labeled_image {
-  const uint8_t *pixels; /* row by row, interleaved: blue, green, red, or one channel */
-  int channels, height, width;
-  float label;
+  const uint8_t *pixels;       /* row by row, interleaved: blue, green, red, or one channel */
+  int channels, height, width; /* of `pixels` */
+  float label;                 /* goes to the label's top as it is */
 } crema_labeled_image;
 
-/* As crema_memory_data_set, from images: they are transformed as the layer's transform_param says
- * and copied, so `images` and their pixels need not outlive the call. Errors also:
- * CREMA_E_SHAPE when a transformed image has not the layer's channels, height and width. */
+/* As crema_memory_data_set, from `count` images: they are transformed as the layer's
+ * transform_param says and copied, so `images` and their pixels need not outlive the call. Errors
+ * also: CREMA_E_SHAPE when a transformed image has not the layer's channels, height and width. */
 CREMA_API crema_status crema_memory_data_set_images(crema_net *net, const char *layer,
                                                     const crema_labeled_image *images,
                                                     int64_t count) CREMA_MUST_USE;
 
-/* Changes the number of samples in a batch, from the next forward pass on. Errors:
+/* Changes the number of samples in a batch of the MemoryData layer called `layer` to `batch_size`,
+ * from the next forward pass on. Errors:
  * CREMA_E_STATE while the samples given are not a multiple of it, or were partly run through;
  * CREMA_E_ARGUMENT below 1. */
 CREMA_API crema_status crema_memory_data_set_batch_size(crema_net *net, const char *layer,

@@ -9,30 +9,35 @@
 extern "C" {
 #endif
 
+/* A network with its blobs and weights, ready to run. */
 typedef struct crema_net crema_net;
 
-typedef enum crema_phase { CREMA_TRAIN = 0, CREMA_TEST = 1 } crema_phase;
+/* What a net is built for: some layers are in one phase only, or work otherwise (Dropout). */
+typedef enum crema_phase {
+  CREMA_TRAIN = 0, /* to learn */
+  CREMA_TEST = 1   /* to be scored or used */
+} crema_phase;
 
 /* How a net is built. Start from crema_net_options_init. */
 typedef struct crema_net_options {
-  crema_phase phase;
-  int level;
+  crema_phase phase; /* with level and stages, what the rules of layers are checked against */
+  int level;         /* see min_level and max_level of include and exclude */
   const char *const *stages; /* names; not kept */
-  size_t stage_count;
-  crema_device *device;     /* NULL: the CPU */
-  int64_t seed;             /* below 0: differs from run to run */
-  bool warn_unknown_fields; /* unknown fields in text are warned of instead of refused */
-  bool skip_corrupt;        /* records that cannot be decoded are warned of and passed over */
-  bool force_backward;      /* as the net's own field */
+  size_t stage_count;        /* how many */
+  crema_device *device;      /* NULL: the CPU */
+  int64_t seed;              /* below 0: differs from run to run */
+  bool warn_unknown_fields;  /* unknown fields in text are warned of instead of refused */
+  bool skip_corrupt;         /* records that cannot be decoded are warned of and passed over */
+  bool force_backward;       /* as the net's own field */
 } crema_net_options;
 
 /* phase TEST, level 0, no stages, CPU, seed -1. */
 CREMA_API void crema_net_options_init(crema_net_options *options);
 
-/* Builds a net from a text file of any dialect (or from `size` bytes of text; `source` names
- * them in messages). Relative paths inside are tried from the working directory, then from the
- * file's folder. `options` may be NULL. Free with crema_net_destroy.
- * Errors name file, line, layer and blob. */
+/* Builds a net from the text file `path`, of any dialect (or from `size` bytes of text; `source`
+ * names them in messages). Relative paths inside are tried from the working directory, then from
+ * the file's folder. `options` may be NULL. Free with crema_net_destroy. Errors name file, line,
+ * layer and blob. */
 CREMA_API crema_status crema_net_load(const char *path, const crema_net_options *options,
                                       crema_net **out) CREMA_MUST_USE;
 CREMA_API crema_status crema_net_parse(const char *text, size_t size, const char *source,
@@ -51,32 +56,35 @@ typedef struct crema_weights_options {
 /* allow_missing false. */
 CREMA_API void crema_weights_options_init(crema_weights_options *options);
 
-/* Copies weights from a .caffemodel (binary or HDF5) into the layers of the same name. A layer that
- * shares its parameters by name has them when one of the sharers has; layers that only the file
- * has are passed over (and logged). `options` may be NULL. Nothing is changed on failure. Errors:
- * CREMA_E_NOT_FOUND for no file, a file with nothing for the net, or layers that are missing in it
- * (the first of them named, with what may have been meant), CREMA_E_SHAPE with both shapes,
- * CREMA_E_ARGUMENT for another number of parameters, CREMA_E_CORRUPT. A file of the binary format
- * that is cut between two layers looks whole; the missing layers are all that shows it. */
+/* Copies weights from the .caffemodel `path` (binary or HDF5) into the layers of the same name. A
+ * layer that shares its parameters by name has them when one of the sharers has; layers that only
+ * the file has are passed over (and logged). `options` may be NULL. Nothing is changed on failure.
+ * Errors: CREMA_E_NOT_FOUND for no file, a file with nothing for the net, or layers that are
+ * missing in it (the first of them named, with what may have been meant), CREMA_E_SHAPE with both
+ * shapes, CREMA_E_ARGUMENT for another number of parameters, CREMA_E_CORRUPT. A file of the binary
+ * format that is cut between two layers looks whole; the missing layers are all that shows it. */
 CREMA_API crema_status crema_net_load_weights_with(
     crema_net *net, const char *path, const crema_weights_options *options) CREMA_MUST_USE;
 
-/* The same, with allow_missing set for a net of phase TRAIN and not set for one of phase TEST. */
+/* The same from `path`, with allow_missing set for a net of phase TRAIN and not set for one of
+ * phase TEST. Errors are the same. */
 CREMA_API crema_status crema_net_load_weights(crema_net *net, const char *path) CREMA_MUST_USE;
 
-/* Writes the weights: HDF5 when the name ends in .h5, wire format otherwise. The old file stays
- * whole when anything fails. */
+/* Writes the weights to `path`: HDF5 when the name ends in .h5, wire format otherwise. The old file
+ * stays whole when anything fails. Errors: CREMA_E_IO, CREMA_E_NO_MEMORY. */
 CREMA_API crema_status crema_net_save_weights(crema_net *net, const char *path) CREMA_MUST_USE;
 
-/* Runs all layers forward. *loss (may be NULL) gets the weighted sum of the losses. */
+/* Runs all layers forward. *loss (may be NULL) gets the weighted sum of the losses. Errors name the
+ * layer: CREMA_E_SHAPE when new shapes of inputs do not fit, those of data (CREMA_E_CORRUPT,
+ * CREMA_E_RANGE, CREMA_E_IO), CREMA_E_NO_MEMORY, CREMA_E_DEVICE. */
 CREMA_API crema_status crema_net_forward(crema_net *net, double *loss) CREMA_MUST_USE;
-/* Runs all layers that need it backward; parameter diffs are added to. */
+/* Runs all layers that need it backward; parameter diffs are added to. Errors as above. */
 CREMA_API crema_status crema_net_backward(crema_net *net) CREMA_MUST_USE;
 /* Sets the diffs of all parameters to zero. */
 CREMA_API void crema_net_clear_param_diffs(crema_net *net);
 
 /* Propagates the input blobs' new shapes through all layers. forward does it by itself when
- * a blob's shape changed. */
+ * a blob's shape changed. Errors name the layer: CREMA_E_SHAPE, CREMA_E_NO_MEMORY. */
 CREMA_API crema_status crema_net_reshape(crema_net *net) CREMA_MUST_USE;
 
 /* Inputs (tops of Input layers) and outputs (blobs that no layer consumes, alphabetical). An index
@@ -89,13 +97,14 @@ CREMA_API crema_blob *crema_net_output(crema_net *net, int index);
 CREMA_API const char *crema_net_output_name(const crema_net *net, int index);
 
 /* A blob by its name. Errors: CREMA_E_UNKNOWN_NAME with the nearest name. Blobs stay
- * owned by the net. */
+ * owned by the net. Names by `index`, in the order in which layers make the blobs. */
 CREMA_API crema_status crema_net_blob(crema_net *net, const char *name,
                                       crema_blob **out) CREMA_MUST_USE;
 CREMA_API int crema_net_blob_count(const crema_net *net);
 CREMA_API const char *crema_net_blob_name(const crema_net *net, int index);
 
-/* Layers in the order of running, with splits inserted. */
+/* Layers in the order of running, with splits inserted, by the index `layer`, and their parameters,
+ * by `index`. All that is returned stays owned by the net. */
 CREMA_API const char *crema_net_name(const crema_net *net);
 CREMA_API int crema_net_layer_count(const crema_net *net);
 CREMA_API const char *crema_net_layer_name(const crema_net *net, int layer);

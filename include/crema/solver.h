@@ -8,6 +8,7 @@
 extern "C" {
 #endif
 
+/* What trains a net: the nets, what its update rule remembers, the place in the data. */
 typedef struct crema_solver crema_solver;
 
 /* What the caller wants done between two iterations. */
@@ -25,21 +26,22 @@ typedef enum crema_solver_on_nan {
 
 /* Progress, after each iteration. */
 typedef struct crema_solver_progress {
-  int64_t iteration; /* updates done */
-  int64_t max_iterations;
-  double loss;     /* smoothed over average_loss iterations */
-  double rate;     /* learning rate used */
-  int64_t samples; /* samples trained on since the solver was made */
-  double seconds;  /* time spent training since then */
+  int64_t iteration;      /* updates done */
+  int64_t max_iterations; /* the solver's max_iter */
+  double loss;            /* smoothed over average_loss iterations */
+  double rate;            /* learning rate used */
+  int64_t samples;        /* samples trained on since the solver was made */
+  double seconds;         /* time spent training since then */
 } crema_solver_progress;
 
+/* How a solver is built and what it asks its caller. Start from crema_solver_options_init. */
 typedef struct crema_solver_options {
   crema_device *device; /* NULL: what solver_mode and device_id say, or the CPU without a GPU */
   int level;            /* added to the train net's state */
-  const char *const *stages;
-  size_t stage_count;
-  bool warn_unknown_fields;
-  bool skip_corrupt; /* see crema_net_options */
+  const char *const *stages; /* likewise; names, not kept */
+  size_t stage_count;        /* how many */
+  bool warn_unknown_fields;  /* see crema_net_options */
+  bool skip_corrupt;         /* see crema_net_options */
   /* The loss is looked at after each pass, the weights where the loss is displayed and before each
    * snapshot. Weights that are not finite do not become so again: stopping loses nothing that a
    * snapshot from before does not have. They are never written in a snapshot. */
@@ -52,20 +54,21 @@ typedef struct crema_solver_options {
   crema_solver_action (*poll)(void *user);
   /* Told after each iteration; may be NULL. */
   void (*progress)(void *user, const crema_solver_progress *progress);
-  void *user;
+  void *user; /* the caller's, handed to the three functions above */
 } crema_solver_options;
 
 /* All zero. */
 CREMA_API void crema_solver_options_init(crema_solver_options *options);
 
-/* Builds train and test nets from a solver file. Relative paths are tried from the working
- * directory, then from the file's folder. Free with crema_solver_destroy. */
+/* Builds train and test nets from the solver file `path`. Relative paths are tried from the working
+ * directory, then from the file's folder. Free with crema_solver_destroy. Errors as
+ * crema_net_load. */
 CREMA_API crema_status crema_solver_load(const char *path, const crema_solver_options *options,
                                          crema_solver **out) CREMA_MUST_USE;
 /* Accepts NULL. */
 CREMA_API void crema_solver_destroy(crema_solver *solver);
 
-/* Starts from weights (file names separated by commas) or resumes from a snapshot's
+/* Starts from the weights in `paths` (file names separated by commas) or resumes from a snapshot's
  * .solverstate: weights, history, iteration, learning rate, reader position and random state. The
  * model is looked for beside the state, then at the path in it; it must be of the size and checksum
  * that the state records. States of Caffe and of earlier versions record neither: whatever is found

@@ -37,12 +37,13 @@ CREMA_API size_t crema_dtype_size(crema_dtype type);
 /* The type's name, such as "float"; "?" for foreign values. Static storage. */
 CREMA_API const char *crema_dtype_name(crema_dtype type);
 
+/* The most axes that a shape can have. */
 enum { CREMA_MAX_AXES = 32 };
 
 /* Extents, outermost first. No axes: a scalar of one element. */
 typedef struct crema_shape {
-  int axes;
-  int64_t dim[CREMA_MAX_AXES];
+  int axes;                    /* how many are used */
+  int64_t dim[CREMA_MAX_AXES]; /* each at least 0 */
 } crema_shape;
 
 /* Product of the extents from axis `from` up to, not including, axis `to`. */
@@ -52,7 +53,7 @@ CREMA_API int64_t crema_shape_count(const crema_shape *shape, int from, int to);
  * int64_t when multiplied by 8 bytes. Errors: CREMA_E_SHAPE. */
 CREMA_API crema_status crema_shape_check(const crema_shape *shape) CREMA_MUST_USE;
 
-/* Whether axes and extents are the same. */
+/* Whether axes and extents of `a` and `b` are the same. */
 CREMA_API bool crema_shape_equal(const crema_shape *a, const crema_shape *b);
 
 /* Resolves a possibly negative axis (-1: the last). Errors: CREMA_E_RANGE. */

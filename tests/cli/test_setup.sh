@@ -29,9 +29,10 @@ case $name in
 esac
 STAND_IN
 
-# setup [VARIABLE=VALUE...]: output in ./log, exit code in $code.
+# setup [VARIABLE=VALUE...]: output in ./log, exit code in $code; flags of the script in $flags.
+flags=()
 setup() {
-  env -i PATH="$PWD/bin" "$@" "$BASH" "$source_dir/scripts/setup.sh" >log 2>&1
+  env -i PATH="$PWD/bin" "$@" "$BASH" "$source_dir/scripts/setup.sh" "${flags[@]}" >log 2>&1
   code=$?
 }
 
@@ -50,6 +51,21 @@ for who in 0 1000; do
   expect_line "updated by user $who" '^update -qq \(noninteractive\)$' calls
   expect_line "installed by user $who" '^install .* spin lmdb-utils \(noninteractive\)$' calls
 done
+
+# Each set of packages has its own; the documents need nothing else.
+machine dpkg-query id apt-get apt-cache sudo
+setup LACKS=doxygen
+[ ! -s calls ] || fail "a build needs Doxygen"
+flags=(--docs)
+setup LACKS=doxygen
+expect_line "packages for the documents" '^install .* doxygen \(noninteractive\)$' calls
+machine dpkg-query id apt-get apt-cache sudo
+setup LACKS=libdnnl-dev
+[ ! -s calls ] || fail "the documents need oneDNN"
+flags=(--dev)
+setup LACKS=doxygen
+expect_line "packages for developers" '^install .* doxygen lmdb-utils' calls
+flags=()
 
 machine dpkg-query id apt-get apt-cache
 setup LACKS=spin WHO=1000
