@@ -11,16 +11,16 @@ static const char model[] =
     " inner_product_param { num_output: 2 } }"
     "layer { name: 'a/b' type: 'Scale' bottom: 'fc' top: 'out' scale_param { bias_term: true } }";
 
-static void read_set(const char *path, const char *name) {
+static void read_set(cr_hdf5_reader *file, const char *name) {
   crema_shape shape = {0};
-  crema_status status = cr_hdf5_set_probe(path, name, &shape);
+  crema_status status = cr_hdf5_set_probe(file, name, &shape);
   fuzz_require_text(status);
   if (status != CREMA_OK) return;
   int64_t count = crema_shape_count(&shape, 0, shape.axes);
   if (count > 1 << 16) return;
   float *values = malloc((size_t)(count > 0 ? count : 1) * sizeof *values);
   if (values == NULL) return;
-  fuzz_require_text(cr_hdf5_set_read(path, name, &shape, values));
+  fuzz_require_text(cr_hdf5_set_read(file, name, &shape, values));
   free(values);
 }
 
@@ -30,8 +30,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     fuzz_require(crema_net_parse(model, strlen(model), "model", NULL, &net) == CREMA_OK);
   }
   const char *path = fuzz_file("input.h5", data, size);
-  read_set(path, "data");
-  read_set(path, "label");
+  cr_hdf5_reader *file = NULL;
+  fuzz_require_text(cr_hdf5_reader_open(path, &file));
+  if (file != NULL) {
+    read_set(file, "data");
+    read_set(file, "label");
+  }
+  cr_hdf5_reader_close(file);
   fuzz_require_text(crema_net_load_weights(net, path));
   return 0;
 }

@@ -32,7 +32,7 @@ HOURS = ROOT / "fuzz/hours.tsv"
 TARGETS = {
     "annotated": ([], ["src/data/augment/annotated.c"]),
     "datum": ([], ["src/data/db/datum.c", "src/data/augment/sample.c"]),
-    "hdf5": (["*.h5"], ["src/data/pipeline/hdf5_set.c", "src/net/hdf5_model.c", "src/core/hdf5_file.c"]),
+    "hdf5": (["*.h5"], ["src/data/pipeline/hdf5_set.c", "src/net/hdf5_model.c", "src/core/hdf5_reader.c"]),
     "idx": ([], ["tools/convert_mnist.c"]),
     "image_list": (["*list*.txt"], ["src/data/pipeline/image_list.c"]),
     "jpeg": (["*.jpg"], ["src/data/image/image_jpeg.c", "src/data/image/image_jpeg_part.c", "src/data/image/image_scaled.c"]),

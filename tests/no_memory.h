@@ -9,25 +9,37 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
-static atomic_long no_memory_left =
-    -1; /* allocations until the one that fails; below 0: none will */
-static atomic_bool no_memory_hit;
+/* In memory that is shared with children, whose allocations count as well. */
+typedef struct no_memory_count {
+  atomic_long left; /* allocations until the one that fails; below 0: none will */
+  atomic_bool hit;
+} no_memory_count;
+
+static no_memory_count *no_memory; /* NULL: never armed */
 
 static inline void no_memory_arm(long n) {
-  atomic_store(&no_memory_hit, false);
-  atomic_store(&no_memory_left, n);
+  if (no_memory == NULL) {
+    void *shared =
+        mmap(NULL, sizeof *no_memory, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (shared == MAP_FAILED) abort();
+    no_memory = shared;
+  }
+  atomic_store(&no_memory->hit, false);
+  atomic_store(&no_memory->left, n);
 }
 
 /* Whether an allocation failed since no_memory_arm; from now on none will. */
 static inline bool no_memory_end(void) {
-  atomic_store(&no_memory_left, -1);
-  return atomic_load(&no_memory_hit);
+  atomic_store(&no_memory->left, -1);
+  return atomic_load(&no_memory->hit);
 }
 
 static inline bool no_memory_now(void) {
-  if (atomic_load(&no_memory_left) < 0 || atomic_fetch_sub(&no_memory_left, 1) != 0) return false;
-  atomic_store(&no_memory_hit, true);
+  if (no_memory == NULL || atomic_load(&no_memory->left) < 0) return false;
+  if (atomic_fetch_sub(&no_memory->left, 1) != 0) return false;
+  atomic_store(&no_memory->hit, true);
   errno = ENOMEM;
   return true;
 }

@@ -21,6 +21,9 @@ static void list_commands(void) {
       "                               by default 1G, weights and states 64G, what a device gives "
       "64M\n"
       "  CREMA_HDF5_MODULE=FILE       libcrema-hdf5.so, where it is not beside the command\n"
+      "  CREMA_HDF5_FORK=0            HDF5 files are read without a process of their own, in "
+      "which\n"
+      "                               the HDF5 library may crash on a damaged one\n"
       "  CREMA_CUDA_PLUGIN=FILE       libcrema-cuda.so, likewise\n"
       "  TMPDIR=FOLDER                where links to LevelDB databases are made, else /tmp\n");
 }

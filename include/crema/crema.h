@@ -21,6 +21,14 @@
  * computes. glibc's own signals cannot be blocked: while nets run, do not call setuid and its like,
  * nor pthread_cancel on a thread that runs one.
  *
+ * Reading an HDF5 file (weights, a state, the files of HDF5Data) forks once: the HDF5 library
+ * crashes on some damaged files, and so works in a child process, which ends before the call
+ * returns. The host's handlers do not run in it, its files are closed in it, and no signal needs
+ * attention; only SIGCHLD comes, and a host that waits for any child may be told of one that it did
+ * not make. Where the system refuses to fork, the file is read without this protection, with a
+ * warning. A sandbox that kills whoever forks needs CREMA_HDF5_FORK=0 in the environment. For each
+ * GiB that the process has in use in small pages, a fork takes some 20 ms.
+ *
  * GCC's OpenMP library does not outlive a fork: in a child made by fork alone, nets run only when
  * the thread that forked had run none before, or with one thread (OMP_NUM_THREADS=1). */
 #ifndef CREMA_CREMA_H

@@ -19,11 +19,12 @@
   X(Dget_type) X(Dopen2) X(Dread) X(Dset_extent) X(Dwrite) X(Eget_auto2) X(Eset_auto2)      \
   X(Fclose) X(Fcreate) X(Fflush) X(Fget_file_image) X(Fget_filesize) X(Fget_vfd_handle)     \
   X(Fopen) X(Gclose) X(Gcreate2) X(Gget_info) X(Gopen2) X(Iget_file_id) X(Lexists)          \
-  X(Literate_by_name) X(Pclose) X(Pcreate) X(Pget_chunk) X(Pget_layout) X(Pset_chunk)       \
-  X(Pset_create_intermediate_group) X(Pset_fapl_core) X(Pset_obj_track_times) X(Sclose)     \
-  X(Screate) X(Screate_simple) X(Sget_simple_extent_dims) X(Sget_simple_extent_ndims)       \
-  X(Sget_simple_extent_npoints) X(Sselect_hyperslab) X(Tclose) X(Tcopy) X(Tget_class)       \
-  X(Tget_size) X(Tis_variable_str) X(Tset_size)
+  X(Literate_by_name) X(Pclose) X(Pcreate) X(Pget_chunk) X(Pget_layout) X(Piterate)         \
+  X(Pset_chunk) X(Pset_create_intermediate_group) X(Pset_fapl_core) X(Pset_fapl_stdio)      \
+  X(Pset_obj_track_times) X(Sclose) X(Screate) X(Screate_simple)                            \
+  X(Sget_simple_extent_dims) X(Sget_simple_extent_ndims) X(Sget_simple_extent_npoints)      \
+  X(Sselect_hyperslab) X(Tclose) X(Tcopy) X(Tget_class) X(Tget_size) X(Tis_variable_str)    \
+  X(Tset_size)
 
 /* Identifiers that HDF5 gives out when it starts. */
 #define CR_HDF5_IDS(X)                                                                      \

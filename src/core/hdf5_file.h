@@ -1,4 +1,4 @@
-/* HDF5 files as a whole; all of this after cr_hdf5_load has succeeded. A file to be written is
+/* HDF5 files that are written; all of this after cr_hdf5_load has succeeded. A file is
  * built in memory and written in one go: the HDF5 library cannot recover from a disk that is full,
  * and crashes when it is closed then. */
 #ifndef CR_CORE_HDF5_FILE_H
@@ -7,7 +7,9 @@
 #include "core/file.h"
 #include "core/hdf5_api.h"
 
-/* The HDF5 library prints its errors unless told otherwise; this holds what it was told before. */
+/* All calls of the HDF5 library are made between a begin and its end, by one thread at a time; some
+ * builds of it do not see to that themselves. The library prints its errors unless told otherwise;
+ * this holds what it was told before. */
 typedef struct cr_hdf5_hush {
   H5E_auto2_t function;
   void *data;
@@ -15,19 +17,6 @@ typedef struct cr_hdf5_hush {
 
 cr_hdf5_hush cr_hdf5_hush_begin(void);
 void cr_hdf5_hush_end(cr_hdf5_hush before);
-
-/* Opens a file for reading; close with Fclose. Errors name the path: CREMA_E_NOT_FOUND,
- * CREMA_E_CORRUPT, CREMA_E_IO (a folder, a pipe). */
-crema_status cr_hdf5_open_read(const char *path, hid_t *out) CREMA_MUST_USE;
-
-/* Whether what the data set claims to hold can be: a few bytes of file may announce any amount of
- * memory. To be asked before memory is taken for its values. Allowed are 64 MiB, or what the bytes
- * that the file stores of it can be unpacked to, or what CREMA_MAX_FILE says (cr_file_limit).
- * Errors: CREMA_E_RANGE. */
-crema_status cr_hdf5_check_claim(hid_t set) CREMA_MUST_USE;
-
-/* Bytes of the file that an open object belongs to. */
-uint64_t cr_hdf5_file_size(hid_t object);
 
 /* Makes an empty file in memory. Errors: CREMA_E_NO_MEMORY. */
 crema_status cr_hdf5_create(hid_t *out) CREMA_MUST_USE;

@@ -6,6 +6,7 @@
 
 #include "core/fail.h"
 #include "core/hdf5_file.h"
+#include "core/hdf5_reader.h"
 #include "core/io.h"
 #include "core/log.h"
 #include "net/build.h"
@@ -38,17 +39,6 @@ static crema_status object_path(const char *group, const char *layer, int index,
   cr_buffer_clear(out);
   CR_TRY(cr_buffer_print(out, "%s/%s", group, layer));
   return index < 0 ? CREMA_OK : cr_buffer_print(out, "/%d", index);
-}
-
-/* Whether every step of the path is there. */
-static bool path_exists(hid_t file, char *path) {
-  for (char *slash = strchr(path + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
-    *slash = '\0';
-    bool found = cr_h5()->Lexists(file, path, H5P_DEFAULT) > 0;
-    *slash = '/';
-    if (!found) return false;
-  }
-  return cr_h5()->Lexists(file, path, H5P_DEFAULT) > 0;
 }
 
 /* ---- writing ---- */
@@ -189,93 +179,83 @@ crema_status cr_net_write_hdf5(const crema_net *net, cr_file_draft *draft, bool 
 
 /* ---- loading ---- */
 
-static crema_status read_extents(hid_t set, crema_shape *out) {
-  hid_t space = cr_h5()->Dget_space(set);
-  hsize_t dim[H5S_MAX_RANK];
-  int axes = space < 0 ? -1 : cr_h5()->Sget_simple_extent_ndims(space);
-  if (axes > 0 && axes <= CREMA_MAX_AXES) {
-    cr_h5()->Sget_simple_extent_dims(space, dim, NULL);
-  }
-  if (space >= 0) cr_h5()->Sclose(space);
-  if (axes < 0) return cr_fail(CREMA_E_CORRUPT, "its extents cannot be read");
-  if (axes > CREMA_MAX_AXES) return cr_fail(CREMA_E_SHAPE, "it has %d axes", axes);
-  memset(out, 0, sizeof *out);
-  out->axes = axes;
-  for (int i = 0; i < axes; ++i) {
-    out->dim[i] = dim[i] > INT64_MAX ? INT64_MAX : (int64_t)dim[i];
-  }
-  return crema_shape_check(out);
-}
-
-static crema_status check_set(hid_t set, const crema_blob *blob) {
-  hid_t type = cr_h5()->Dget_type(set);
-  H5T_class_t class = type < 0 ? H5T_NO_CLASS : cr_h5()->Tget_class(type);
-  if (type >= 0) cr_h5()->Tclose(type);
-  if (class != H5T_FLOAT && class != H5T_INTEGER) {
-    return cr_fail(CREMA_E_TYPE, "its values are not numbers");
-  }
+static crema_status check_set(const cr_hdf5_info *set, const crema_blob *blob) {
   crema_shape shape;
   char text[2][256];
-  CR_TRY(read_extents(set, &shape));
+  if (set->class != CR_HDF5_FLOAT && set->class != CR_HDF5_INTEGER) {
+    return cr_fail(CREMA_E_TYPE, "its values are not numbers");
+  }
+  CR_TRY(cr_hdf5_shape(set, &shape));
   if (crema_shape_equal(&shape, &blob->shape)) return cr_hdf5_check_claim(set);
   return cr_fail(CREMA_E_SHAPE, "the file's shape is %s, the net's is %s",
                  crema_shape_text(&shape, text[0], sizeof text[0]),
                  crema_shape_text(&blob->shape, text[1], sizeof text[1]));
 }
 
-static crema_status read_set(hid_t set, crema_blob *blob) {
+static crema_status read_set(cr_hdf5_reader *file, const char *path, crema_blob *blob) {
   crema_devptr memory = {0};
-  if (crema_blob_count(blob) == 0) return CREMA_OK;
+  uint64_t bytes = (uint64_t)crema_blob_count(blob) * sizeof(float);
+  if (bytes == 0) return CREMA_OK;
   CR_TRY(cr_tensor_write(blob->data, cr_host_context(), CR_PLAIN_F32, &memory));
-  if (cr_h5()->Dread(set, cr_h5()->T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT,
-                     (void *)memory.address) < 0) {
-    return cr_fail(CREMA_E_CORRUPT, "its values cannot be read");
-  }
-  return CREMA_OK;
+  return cr_hdf5_read(file, path, CR_HDF5_F32, (void *)memory.address, bytes);
 }
 
 /* Checks (or, in the second round, copies) one parameter. A sharer may be missing. */
-static crema_status load_param(const crema_net *net, int entry, bool copy, hid_t file,
+static crema_status load_param(const crema_net *net, int entry, bool copy, cr_hdf5_reader *file,
                                cr_buffer *path, cr_net_loading *loading) {
   const cr_net_param *param = &net->net_param[entry];
   const cr_layer *layer = net->layer[param->layer].layer;
+  cr_hdf5_info set;
   CR_TRY(object_path("/data", layer->name, param->index, path));
-  if (cr_h5()->Lexists(file, path->data, H5P_DEFAULT) <= 0) {
+  CR_TRY(cr_hdf5_look(file, path->data, &set));
+  if (set.kind == CR_HDF5_NOTHING) {
     if (param->owner >= 0) return CREMA_OK;
     return cr_fail(CREMA_E_ARGUMENT,
                    "incompatible number of blobs for layer '%s' (%s): the file has no %s",
                    layer->name, layer->class->type, path->data);
   }
-  hid_t set = cr_h5()->Dopen2(file, path->data, H5P_DEFAULT);
-  if (set < 0) return cr_fail(CREMA_E_CORRUPT, "%s is not a data set", path->data);
-  crema_status status =
-      copy ? read_set(set, layer->blob[param->index]) : check_set(set, layer->blob[param->index]);
-  cr_h5()->Dclose(set);
+  if (set.kind != CR_HDF5_SET) return cr_fail(CREMA_E_CORRUPT, "%s is not a data set", path->data);
+  /* The copy may find other things than the check only where the file is being changed. */
+  crema_status status = check_set(&set, layer->blob[param->index]);
+  if (status == CREMA_OK && copy) status = read_set(file, path->data, layer->blob[param->index]);
   if (status == CREMA_OK) cr_net_note_given(loading, entry);
   return cr_fail_in(status, "%s (layer '%s', parameter %d)", path->data, layer->name, param->index);
 }
 
+/* Whether there is a group, or anything else. */
+static crema_status is_there(cr_hdf5_reader *file, const char *path, bool *out) {
+  cr_hdf5_info info;
+  *out = false;
+  CR_TRY(cr_hdf5_look(file, path, &info));
+  *out = info.kind != CR_HDF5_NOTHING;
+  return CREMA_OK;
+}
+
 /* The file may not have more parameters of a layer than the net. */
-static crema_status check_surplus(const cr_layer *layer, hid_t file, cr_buffer *path) {
+static crema_status check_surplus(const cr_layer *layer, cr_hdf5_reader *file, cr_buffer *path) {
+  bool surplus;
   CR_TRY(object_path("/data", layer->name, layer->params, path));
-  if (cr_h5()->Lexists(file, path->data, H5P_DEFAULT) <= 0) return CREMA_OK;
+  CR_TRY(is_there(file, path->data, &surplus));
+  if (!surplus) return CREMA_OK;
   return cr_fail(CREMA_E_ARGUMENT,
                  "incompatible number of blobs for layer '%s' (%s): the file has %s, the net has "
                  "%d parameters",
                  layer->name, layer->class->type, path->data, layer->params);
 }
 
-static crema_status load_layers(const crema_net *net, bool copy, hid_t file,
+static crema_status load_layers(const crema_net *net, bool copy, cr_hdf5_reader *file,
                                 cr_net_loading *loading) {
   cr_buffer path = {0};
   int matched = 0;
   crema_status status = CREMA_OK;
   for (int i = 0; i < net->layers; ++i) {
     const cr_net_layer *layer = &net->layer[i];
-    CR_TRY_GOTO(object_path("/data", layer->layer->name, -1, &path), out);
+    bool saved;
     /* Of several layers of one name the first takes the values. */
-    bool first = layer->layer->name[0] != '\0' && cr_net_find_layer(net, layer->layer->name) == i;
-    if (!first || !path_exists(file, path.data)) continue;
+    if (layer->layer->name[0] == '\0' || cr_net_find_layer(net, layer->layer->name) != i) continue;
+    CR_TRY_GOTO(object_path("/data", layer->layer->name, -1, &path), out);
+    CR_TRY_GOTO(is_there(file, path.data, &saved), out);
+    if (!saved) continue;
     if (!copy) CR_TRY_GOTO(check_surplus(layer->layer, file, &path), out);
     for (int p = 0; p < layer->layer->params; ++p) {
       CR_TRY_GOTO(load_param(net, layer->first_param + p, copy, file, &path, loading), out);
@@ -291,76 +271,74 @@ out:
 /* ---- layers that only the file has ---- */
 
 /* Links may make cycles: neither depth nor number may depend on the file alone. */
-enum { MOST_DEPTH = 16, MOST_LINKS = 65536 };
+enum { MOST_DEPTH = 16 };
 
 /* What is known while /data is walked. */
 typedef struct spare_walk {
+  cr_hdf5_reader *file;
   cr_net_loading *loading;
-  cr_buffer name; /* of the group that is walked, as a layer's name */
+  cr_buffer path; /* of the group that is walked */
   int depth, links;
-  crema_status status;
 } spare_walk;
 
-static herr_t visit_link(hid_t group, const char *name, const H5L_info_t *info, void *user);
+static bool has_first(const cr_buffer *names) {
+  for (size_t at = 0; at < names->size; at += strlen(names->data + at) + 1) {
+    if (strcmp(names->data + at, "d0") == 0 || strcmp(names->data + at, "g0") == 0) return true;
+  }
+  return false;
+}
 
 /* A group that holds a data set "0" belongs to a layer; layers whose names have slashes lie in
  * groups inside. */
-static crema_status visit_group(spare_walk *walk, hid_t group) {
-  if (cr_h5()->Lexists(group, "0", H5P_DEFAULT) > 0 &&
-      cr_net_find_layer(walk->loading->net, walk->name.data) < 0) {
-    CR_TRY(cr_net_note_spare(walk->loading, walk->name.data));
+static crema_status visit_group(spare_walk *walk) {
+  static const char root[] = "/data/";
+  cr_buffer names = {0};
+  size_t before = walk->path.size;
+  crema_status status = CREMA_OK;
+  CR_TRY_GOTO(cr_hdf5_list(walk->file, walk->path.data, &names), out);
+  if (has_first(&names) && before >= sizeof root) {
+    const char *layer = walk->path.data + sizeof root - 1;
+    if (cr_net_find_layer(walk->loading->net, layer) < 0) {
+      CR_TRY_GOTO(cr_net_note_spare(walk->loading, layer), out);
+    }
   }
-  if (walk->depth == MOST_DEPTH) return CREMA_OK;
-  walk->depth += 1;
-  cr_h5()->Literate_by_name(group, ".", H5_INDEX_NAME, H5_ITER_INC, NULL, visit_link, walk,
-                            H5P_DEFAULT);
-  walk->depth -= 1;
-  return walk->status;
+  if (walk->depth == MOST_DEPTH) goto out;
+  for (size_t at = 0; at < names.size; at += strlen(names.data + at) + 1) {
+    if (++walk->links > CR_HDF5_MOST_LINKS) break;
+    if (names.data[at] != 'g') continue;
+    CR_TRY_GOTO(cr_buffer_print(&walk->path, "/%s", names.data + at + 1), out);
+    walk->depth += 1;
+    CR_TRY_GOTO(visit_group(walk), out);
+    walk->depth -= 1;
+    walk->path.size = before;
+    walk->path.data[before] = '\0';
+  }
+out:
+  cr_buffer_free(&names);
+  return status;
 }
 
-static herr_t visit_link(hid_t group, const char *name, const H5L_info_t *info, void *user) {
-  spare_walk *walk = user;
-  size_t before = walk->name.size;
-  if (++walk->links > MOST_LINKS) return 1;
-  if (info->type != H5L_TYPE_HARD) return 0;
-  hid_t inner = cr_h5()->Gopen2(group, name, H5P_DEFAULT);
-  if (inner < 0) return 0; /* a data set */
-  walk->status = cr_buffer_print(&walk->name, "%s%s", before == 0 ? "" : "/", name);
-  if (walk->status == CREMA_OK) {
-    walk->status = visit_group(walk, inner);
-    walk->name.size = before;
-    walk->name.data[before] = '\0';
-  }
-  cr_h5()->Gclose(inner);
-  return walk->status == CREMA_OK ? 0 : 1;
+static crema_status note_spares(cr_hdf5_reader *file, cr_net_loading *loading) {
+  spare_walk walk = {.file = file, .loading = loading};
+  crema_status status = cr_buffer_print(&walk.path, "/data");
+  if (status == CREMA_OK) status = visit_group(&walk);
+  cr_buffer_free(&walk.path);
+  return status;
 }
 
-static crema_status note_spares(hid_t file, cr_net_loading *loading) {
-  spare_walk walk = {.loading = loading};
-  cr_h5()->Literate_by_name(file, "/data", H5_INDEX_NAME, H5_ITER_INC, NULL, visit_link, &walk,
-                            H5P_DEFAULT);
-  cr_buffer_free(&walk.name);
-  return walk.status;
-}
-
-static crema_status load_file(crema_net *net, hid_t file, cr_net_loading *loading) {
-  if (cr_h5()->Lexists(file, "/data", H5P_DEFAULT) <= 0) {
-    return cr_fail(CREMA_E_CORRUPT, "has no group /data: not a model");
-  }
+static crema_status load_file(crema_net *net, cr_hdf5_reader *file, cr_net_loading *loading) {
+  bool is_model;
+  CR_TRY(is_there(file, "/data", &is_model));
+  if (!is_model) return cr_fail(CREMA_E_CORRUPT, "has no group /data: not a model");
   CR_TRY(note_spares(file, loading));
   CR_TRY(load_layers(net, false, file, loading));
   return load_layers(net, true, file, loading);
 }
 
 crema_status cr_net_load_hdf5(crema_net *net, const char *path, cr_net_loading *loading) {
-  hid_t file;
-  CR_TRY(cr_fail_in(cr_hdf5_load(), "%s", path));
-  cr_hdf5_hush before = cr_hdf5_hush_begin();
-  crema_status status = cr_hdf5_open_read(path, &file);
-  if (status == CREMA_OK) {
-    status = cr_fail_in(load_file(net, file, loading), "%s", path);
-    cr_h5()->Fclose(file);
-  }
-  cr_hdf5_hush_end(before);
+  cr_hdf5_reader *file = NULL;
+  CR_TRY(cr_hdf5_reader_open(path, &file));
+  crema_status status = cr_fail_in(load_file(net, file, loading), "%s", path);
+  cr_hdf5_reader_close(file);
   return status;
 }

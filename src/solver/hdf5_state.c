@@ -11,6 +11,7 @@
 
 #include "core/fail.h"
 #include "core/hdf5_file.h"
+#include "core/hdf5_reader.h"
 #include "solver/solver.h"
 
 enum { NAME_LIMIT = 1 << 20 }; /* bytes of a file name that we are willing to read */
@@ -102,192 +103,132 @@ static crema_status fail_dataset(const char *name) {
   return cr_fail(CREMA_E_CORRUPT, "data set /%s is missing or damaged", name);
 }
 
-/* The extents and the number of values of an open data set. */
-static bool dataset_extents(hid_t set, int *axes, hsize_t *dim, hssize_t *count) {
-  hid_t space = cr_h5()->Dget_space(set);
-  bool good = space >= 0;
-  *axes = good ? cr_h5()->Sget_simple_extent_ndims(space) : -1;
-  good = *axes >= 0 && *axes <= CREMA_MAX_AXES &&
-         cr_h5()->Sget_simple_extent_dims(space, dim, NULL) == *axes;
-  *count = good ? cr_h5()->Sget_simple_extent_npoints(space) : -1;
-  if (space >= 0) cr_h5()->Sclose(space);
-  return good && *count >= 0;
+/* A data set of values of this class, which may be read. */
+static crema_status find_set(cr_hdf5_reader *file, const char *name, cr_hdf5_class class,
+                             cr_hdf5_info *out) {
+  CR_TRY(cr_hdf5_look(file, name, out));
+  if (out->kind != CR_HDF5_SET || out->class != class || out->shape.axes < 0) {
+    return fail_dataset(name);
+  }
+  return cr_fail_in(cr_hdf5_check_claim(out), "data set /%s", name);
 }
 
-static bool dataset_class_is(hid_t set, H5T_class_t wanted) {
-  hid_t type = cr_h5()->Dget_type(set);
-  bool good = type >= 0 && cr_h5()->Tget_class(type) == wanted;
-  if (type >= 0) cr_h5()->Tclose(type);
-  return good;
-}
-
-/* One number, of this class in the file and of this type in memory. */
-static crema_status read_number(hid_t file, const char *name, H5T_class_t class, hid_t type,
-                                void *out) {
-  hsize_t dim[CREMA_MAX_AXES];
-  hssize_t count;
-  int axes;
-  hid_t set = cr_h5()->Dopen2(file, name, H5P_DEFAULT);
-  bool good = set >= 0 && dataset_extents(set, &axes, dim, &count) && count == 1 &&
-              dataset_class_is(set, class) && cr_hdf5_check_claim(set) == CREMA_OK &&
-              cr_h5()->Dread(set, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, out) >= 0;
-  if (set >= 0) cr_h5()->Dclose(set);
-  return good ? CREMA_OK : fail_dataset(name);
-}
-
-static crema_status read_int(hid_t file, const char *name, int32_t *out) {
-  int value = 0;
-  CR_TRY(read_number(file, name, H5T_INTEGER, cr_h5()->T_NATIVE_INT, &value));
-  *out = value;
+static crema_status is_there(cr_hdf5_reader *file, const char *name, bool *out) {
+  cr_hdf5_info info;
+  *out = false;
+  CR_TRY(cr_hdf5_look(file, name, &info));
+  *out = info.kind != CR_HDF5_NOTHING;
   return CREMA_OK;
 }
 
-static crema_status read_plateau(hid_t file, Caffe__SolverState *state) {
-  if (cr_h5()->Lexists(file, "minimum_loss", H5P_DEFAULT) <= 0) return CREMA_OK;
+/* Values of a data set, `bytes` bytes in memory. */
+static crema_status read_values(cr_hdf5_reader *file, const char *name, cr_hdf5_type type,
+                                void *out, uint64_t bytes) {
+  return cr_fail_in(cr_hdf5_read(file, name, type, out, bytes), "data set /%s", name);
+}
+
+static crema_status read_int(cr_hdf5_reader *file, const char *name, int32_t *out) {
+  cr_hdf5_info set;
+  CR_TRY(find_set(file, name, CR_HDF5_INTEGER, &set));
+  if (set.count != 1) return fail_dataset(name);
+  return read_values(file, name, CR_HDF5_I32, out, sizeof *out);
+}
+
+static crema_status read_plateau(cr_hdf5_reader *file, Caffe__SolverState *state) {
+  cr_hdf5_info set;
+  bool found;
+  CR_TRY(is_there(file, "minimum_loss", &found));
+  if (!found) return CREMA_OK;
   CR_TRY(read_int(file, "iter_last_event", &state->iter_last_event));
-  CR_TRY(
-      read_number(file, "minimum_loss", H5T_FLOAT, cr_h5()->T_NATIVE_FLOAT, &state->minimum_loss));
+  CR_TRY(find_set(file, "minimum_loss", CR_HDF5_FLOAT, &set));
+  if (set.count != 1) return fail_dataset("minimum_loss");
+  CR_TRY(read_values(file, "minimum_loss", CR_HDF5_F32, &state->minimum_loss,
+                     sizeof state->minimum_loss));
   state->has_iter_last_event = state->has_minimum_loss = true;
   return CREMA_OK;
 }
 
 /* A scalar string of fixed length. */
-static crema_status read_text(hid_t file, const char *name, char **out) {
-  hid_t set = cr_h5()->Dopen2(file, name, H5P_DEFAULT);
-  hid_t type = set < 0 ? -1 : cr_h5()->Dget_type(set);
-  hsize_t dim[CREMA_MAX_AXES];
-  hssize_t count = 0;
-  int axes;
-  bool good = type >= 0 && cr_h5()->Tget_class(type) == H5T_STRING &&
-              cr_h5()->Tis_variable_str(type) == 0 && dataset_extents(set, &axes, dim, &count) &&
-              count == 1 && cr_hdf5_check_claim(set) == CREMA_OK;
-  size_t size = good ? cr_h5()->Tget_size(type) : 0;
-  if (good && size <= NAME_LIMIT) {
-    *out = cr_proto_alloc(size + 1);
-    if (*out != NULL) {
-      memset(*out, 0, size + 1);
-      good = cr_h5()->Dread(set, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, *out) >= 0;
-    }
-  } else {
-    good = false;
-  }
-  if (type >= 0) cr_h5()->Tclose(type);
-  if (set >= 0) cr_h5()->Dclose(set);
-  if (good && *out == NULL) return cr_fail_memory(size + 1, "a file name");
-  return good ? CREMA_OK : fail_dataset(name);
+static crema_status read_text(cr_hdf5_reader *file, const char *name, char **out) {
+  cr_hdf5_info set;
+  CR_TRY(find_set(file, name, CR_HDF5_STRING, &set));
+  if (set.count != 1 || set.size > NAME_LIMIT) return fail_dataset(name);
+  *out = cr_proto_alloc(set.size + 1);
+  if (*out == NULL) return cr_fail_memory(set.size + 1, "a file name");
+  memset(*out, 0, set.size + 1);
+  return read_values(file, name, CR_HDF5_TEXT, *out, set.size);
 }
 
 /* BlobProto with shape and data from /history/<i>. */
-static crema_status read_blob(hid_t group, size_t index, Caffe__BlobProto **out) {
+static crema_status read_blob(cr_hdf5_reader *file, size_t index, Caffe__BlobProto **out) {
   char name[32];
-  hsize_t dim[CREMA_MAX_AXES];
-  hssize_t count = 0;
-  int axes = 0;
-  crema_status status = CREMA_OK;
-  snprintf(name, sizeof name, "%zu", index);
+  cr_hdf5_info set;
+  snprintf(name, sizeof name, "history/%zu", index);
   Caffe__BlobProto *blob = cr_proto_alloc(sizeof *blob);
   if (blob == NULL) return cr_fail_memory(sizeof *blob, "history");
   caffe__blob_proto__init(blob);
   *out = blob;
-  hid_t set = cr_h5()->Dopen2(group, name, H5P_DEFAULT);
-  if (set < 0 || !dataset_class_is(set, H5T_FLOAT) || !dataset_extents(set, &axes, dim, &count)) {
-    status = fail_dataset(name);
-    goto out;
-  }
-  status = cr_hdf5_check_claim(set);
-  if (status != CREMA_OK) {
-    status = cr_fail_in(status, "data set /%s", name);
-    goto out;
-  }
+  CR_TRY(find_set(file, name, CR_HDF5_FLOAT, &set));
+  size_t axes = (size_t)set.shape.axes, count = (size_t)set.count;
   blob->shape = cr_proto_alloc(sizeof *blob->shape);
-  if (blob->shape == NULL) goto memory;
+  if (blob->shape == NULL) return cr_fail_memory(sizeof *blob->shape, "history");
   caffe__blob_shape__init(blob->shape);
-  blob->shape->dim = cr_proto_alloc(((size_t)axes + 1) * sizeof *blob->shape->dim);
-  blob->data = cr_proto_alloc(((size_t)count + 1) * sizeof *blob->data);
-  if (blob->shape->dim == NULL || blob->data == NULL) goto memory;
-  for (int a = 0; a < axes; ++a) blob->shape->dim[a] = (int64_t)dim[a];
-  blob->shape->n_dim = (size_t)axes;
-  blob->n_data = (size_t)count;
-  if (cr_h5()->Dread(set, cr_h5()->T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, blob->data) < 0) {
-    status = fail_dataset(name);
+  blob->shape->dim = cr_proto_alloc((axes + 1) * sizeof *blob->shape->dim);
+  blob->data = cr_proto_alloc((count + 1) * sizeof *blob->data);
+  if (blob->shape->dim == NULL || blob->data == NULL) {
+    return cr_fail_memory(count * sizeof(float), "history");
   }
-  goto out;
-memory:
-  status = cr_fail_memory((size_t)count * sizeof(float), "history");
-out:
-  if (set >= 0) cr_h5()->Dclose(set);
-  return cr_fail_in(status, "/history");
+  memcpy(blob->shape->dim, set.shape.dim, axes * sizeof *blob->shape->dim);
+  blob->shape->n_dim = axes;
+  blob->n_data = count;
+  return read_values(file, name, CR_HDF5_F32, blob->data, count * sizeof *blob->data);
 }
 
-static crema_status read_history(hid_t file, Caffe__SolverState *state) {
-  H5G_info_t info;
-  crema_status status = CREMA_OK;
-  hid_t group = cr_h5()->Gopen2(file, "history", H5P_DEFAULT);
-  /* No link takes less than a byte. */
-  if (group < 0 || cr_h5()->Gget_info(group, &info) < 0 || info.nlinks > cr_hdf5_file_size(group)) {
-    status = fail_dataset("history");
-    goto out;
-  }
-  state->history = cr_proto_alloc(((size_t)info.nlinks + 1) * sizeof *state->history);
-  if (state->history == NULL) {
-    status = cr_fail_memory((size_t)info.nlinks * sizeof *state->history, "history");
-    goto out;
-  }
-  for (size_t i = 0; i < (size_t)info.nlinks; ++i) {
+static crema_status read_history(cr_hdf5_reader *file, Caffe__SolverState *state) {
+  cr_hdf5_info group;
+  CR_TRY(cr_hdf5_look(file, "history", &group));
+  if (group.kind != CR_HDF5_GROUP) return fail_dataset("history");
+  size_t blobs = (size_t)group.links;
+  state->history = cr_proto_alloc((blobs + 1) * sizeof *state->history);
+  if (state->history == NULL) return cr_fail_memory(blobs * sizeof *state->history, "history");
+  for (size_t i = 0; i < blobs; ++i) {
     state->history[i] = NULL;
-    status = read_blob(group, i, &state->history[i]);
+    crema_status status = read_blob(file, i, &state->history[i]);
     if (state->history[i] != NULL) ++state->n_history;
-    if (status != CREMA_OK) goto out;
+    CR_TRY(status);
   }
-out:
-  if (group >= 0) cr_h5()->Gclose(group);
-  return status;
+  return CREMA_OK;
 }
 
-static crema_status read_extra(hid_t file, const char *path, Caffe__SolverState *state) {
-  hsize_t dim[CREMA_MAX_AXES];
-  hssize_t count = 0;
-  int axes;
-  uint8_t *bytes = NULL;
+static crema_status read_extra(cr_hdf5_reader *file, const char *path, Caffe__SolverState *state) {
+  static const char name[] = "crema_state";
+  cr_hdf5_info set;
   ProtobufCMessage *message = NULL;
-  crema_status status = CREMA_OK;
-  if (cr_h5()->Lexists(file, "crema_state", H5P_DEFAULT) <= 0) return CREMA_OK;
-  hid_t set = cr_h5()->Dopen2(file, "crema_state", H5P_DEFAULT);
-  if (set < 0 || !dataset_class_is(set, H5T_INTEGER) || !dataset_extents(set, &axes, dim, &count)) {
-    status = fail_dataset("crema_state");
-    goto out;
+  bool found;
+  CR_TRY(is_there(file, name, &found));
+  if (!found) return CREMA_OK;
+  CR_TRY(find_set(file, name, CR_HDF5_INTEGER, &set));
+  uint8_t *bytes = malloc((size_t)set.count + 1);
+  if (bytes == NULL) return cr_fail_memory((size_t)set.count + 1, "a solver state");
+  crema_status status = read_values(file, name, CR_HDF5_U8, bytes, set.count);
+  if (status == CREMA_OK) {
+    status =
+        cr_wire_parse(&caffe__crema_state__descriptor, bytes, (size_t)set.count, path, &message);
   }
-  status = cr_hdf5_check_claim(set);
-  if (status != CREMA_OK) {
-    status = cr_fail_in(status, "data set /crema_state");
-    goto out;
-  }
-  bytes = malloc((size_t)count + 1);
-  if (bytes == NULL) {
-    status = cr_fail_memory((size_t)count + 1, "a solver state");
-    goto out;
-  }
-  if (cr_h5()->Dread(set, cr_h5()->T_NATIVE_UINT8, H5S_ALL, H5S_ALL, H5P_DEFAULT, bytes) < 0) {
-    status = fail_dataset("crema_state");
-    goto out;
-  }
-  CR_TRY_GOTO(cr_wire_parse(&caffe__crema_state__descriptor, bytes, (size_t)count, path, &message),
-              out);
-  state->crema_state = (Caffe__CremaState *)message;
-out:
   free(bytes);
-  if (set >= 0) cr_h5()->Dclose(set);
+  state->crema_state = (Caffe__CremaState *)message;
   return status;
 }
 
-static crema_status read_all(hid_t file, const char *path, Caffe__SolverState *state) {
+static crema_status read_all(cr_hdf5_reader *file, const char *path, Caffe__SolverState *state) {
+  bool found;
   CR_TRY(read_int(file, "iter", &state->iter));
   state->has_iter = true;
   /* Files of early versions have no name and no step. */
-  if (cr_h5()->Lexists(file, "learned_net", H5P_DEFAULT) > 0) {
-    CR_TRY(read_text(file, "learned_net", &state->learned_net));
-  }
-  if (cr_h5()->Lexists(file, "current_step", H5P_DEFAULT) > 0) {
+  CR_TRY(is_there(file, "learned_net", &found));
+  if (found) CR_TRY(read_text(file, "learned_net", &state->learned_net));
+  CR_TRY(is_there(file, "current_step", &found));
+  if (found) {
     CR_TRY(read_int(file, "current_step", &state->current_step));
     state->has_current_step = true;
   }
@@ -297,18 +238,13 @@ static crema_status read_all(hid_t file, const char *path, Caffe__SolverState *s
 }
 
 crema_status cr_state_read_hdf5(const char *path, Caffe__SolverState **out) {
-  hid_t file;
-  CR_TRY(cr_fail_in(cr_hdf5_load(), "%s", path));
+  cr_hdf5_reader *file = NULL;
   Caffe__SolverState *state = cr_proto_alloc(sizeof *state);
   if (state == NULL) return cr_fail_memory(sizeof *state, "a solver state");
   caffe__solver_state__init(state);
-  cr_hdf5_hush before = cr_hdf5_hush_begin();
-  crema_status status = cr_hdf5_open_read(path, &file);
-  if (status == CREMA_OK) {
-    status = cr_fail_in(read_all(file, path, state), "%s", path);
-    cr_h5()->Fclose(file);
-  }
-  cr_hdf5_hush_end(before);
+  crema_status status = cr_hdf5_reader_open(path, &file);
+  if (status == CREMA_OK) status = cr_fail_in(read_all(file, path, state), "%s", path);
+  cr_hdf5_reader_close(file);
   if (status != CREMA_OK) {
     cr_message_free(&state->base);
     return status;

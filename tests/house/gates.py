@@ -49,6 +49,11 @@ FENCED = {
 FORBIDDEN = re.compile(r"(?<![\w.>])(exit|_exit|abort|printf|puts|putchar|perror|fprintf)\s*\(")
 
 
+# Files that may call one of these, and why.
+ALLOWED = {
+    ("src/core/child.c", "_exit"): "ends a child process, which must not clean up what is its parent's",
+}
+
 GENERATED = {"src/proto/caffe.proto"}
 
 
@@ -95,7 +100,7 @@ def forbidden_gate(breaches):
         clean = strip_comments_and_strings(path.read_text())
         for line, text in enumerate(clean.splitlines(), 1):
             match = FORBIDDEN.search(text)
-            if match:
+            if match and (str(path.relative_to(ROOT)), match.group(1)) not in ALLOWED:
                 breaches.append(f"{path.relative_to(ROOT)}:{line}: the library calls {match.group(1)}")
 
 

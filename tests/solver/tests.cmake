@@ -9,3 +9,5 @@ target_link_options(test_solver_model_file PRIVATE -Wl,--wrap=rename)
 # Many snapshots, none of which need outlive a power cut.
 target_link_options(test_solver_stops PRIVATE -Wl,--wrap=fsync)
 target_link_options(test_solver_carry_on PRIVATE -Wl,--wrap=fsync)
+# Processes that cannot be made.
+target_link_options(test_solver_hdf5_damage PRIVATE -Wl,--wrap=fork)

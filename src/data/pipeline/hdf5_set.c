@@ -18,81 +18,40 @@
 
 /* ---- reading ------------------------------------------------------------- */
 
-static crema_status read_shape(hid_t set, crema_shape *out) {
-  hsize_t dim[H5S_MAX_RANK];
-  hid_t space = cr_h5()->Dget_space(set);
-  int axes = space < 0 ? -1 : cr_h5()->Sget_simple_extent_ndims(space);
-  if (axes > 0) cr_h5()->Sget_simple_extent_dims(space, dim, NULL);
-  if (space >= 0) cr_h5()->Sclose(space);
-  if (axes < 0) return cr_fail(CREMA_E_CORRUPT, "its extents cannot be read");
-  if (axes < 1 || axes > CREMA_MAX_AXES) {
-    return cr_fail(CREMA_E_SHAPE, "it has %d axes, the first of 1 to %d must count samples", axes,
-                   CREMA_MAX_AXES);
-  }
-  *out = (crema_shape){.axes = axes};
-  for (int i = 0; i < axes; ++i) out->dim[i] = dim[i] > INT64_MAX ? INT64_MAX : (int64_t)dim[i];
-  return crema_shape_check(out);
-}
-
-static crema_status check_type(hid_t set) {
-  hid_t type = cr_h5()->Dget_type(set);
-  H5T_class_t class = type < 0 ? H5T_NO_CLASS : cr_h5()->Tget_class(type);
-  if (type >= 0) cr_h5()->Tclose(type);
-  if (class == H5T_FLOAT || class == H5T_INTEGER) return CREMA_OK;
-  return cr_fail(CREMA_E_TYPE, "its values are not numbers");
-}
-
-/* With `wanted` also reads the values. */
-static crema_status look_at(hid_t file, const char *name, const crema_shape *wanted, float *values,
-                            crema_shape *shape) {
-  char text[2][256];
-  if (cr_h5()->Lexists(file, name, H5P_DEFAULT) <= 0) {
+static crema_status look_at(cr_hdf5_reader *file, const char *name, crema_shape *out) {
+  cr_hdf5_info info;
+  CR_TRY(cr_hdf5_look(file, name, &info));
+  if (info.kind == CR_HDF5_NOTHING) {
     return cr_fail(CREMA_E_NOT_FOUND, "the file has no such data set");
   }
-  hid_t set = cr_h5()->Dopen2(file, name, H5P_DEFAULT);
-  if (set < 0) return cr_fail(CREMA_E_CORRUPT, "not a data set");
-  crema_status status = check_type(set);
-  if (status == CREMA_OK) status = read_shape(set, shape);
-  if (status == CREMA_OK) status = cr_hdf5_check_claim(set);
-  if (status == CREMA_OK && wanted != NULL) {
-    if (!crema_shape_equal(shape, wanted)) {
-      status = cr_fail(CREMA_E_SHAPE, "shape is %s, was %s before",
-                       crema_shape_text(shape, text[0], sizeof text[0]),
-                       crema_shape_text(wanted, text[1], sizeof text[1]));
-    } else if (cr_h5()->Dread(set, cr_h5()->T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, values) <
-               0) {
-      status = cr_fail(CREMA_E_CORRUPT,
-                       "its values cannot be read; they are damaged, or packed by a "
-                       "filter that is not installed (gzip is)");
-    }
+  if (info.kind != CR_HDF5_SET) return cr_fail(CREMA_E_CORRUPT, "not a data set");
+  if (info.class != CR_HDF5_FLOAT && info.class != CR_HDF5_INTEGER) {
+    return cr_fail(CREMA_E_TYPE, "its values are not numbers");
   }
-  cr_h5()->Dclose(set);
-  return status;
-}
-
-static crema_status in_file(const char *path, const char *name, const crema_shape *wanted,
-                            float *values, crema_shape *shape) {
-  hid_t file;
-  CR_TRY(cr_fail_in(cr_hdf5_load(), "%s", path));
-  cr_hdf5_hush before = cr_hdf5_hush_begin();
-  crema_status status = cr_hdf5_open_read(path, &file);
-  if (status == CREMA_OK) {
-    status =
-        cr_fail_in(look_at(file, name, wanted, values, shape), "%s: data set '%s'", path, name);
-    cr_h5()->Fclose(file);
+  CR_TRY(cr_hdf5_shape(&info, out));
+  if (out->axes < 1) {
+    return cr_fail(CREMA_E_SHAPE, "it has no axes, the first of 1 to %d must count samples",
+                   CREMA_MAX_AXES);
   }
-  cr_hdf5_hush_end(before);
-  return status;
+  return cr_hdf5_check_claim(&info);
 }
 
-crema_status cr_hdf5_set_probe(const char *path, const char *name, crema_shape *out) {
-  return in_file(path, name, NULL, NULL, out);
+crema_status cr_hdf5_set_probe(cr_hdf5_reader *file, const char *name, crema_shape *out) {
+  return cr_fail_in(look_at(file, name, out), "data set '%s'", name);
 }
 
-crema_status cr_hdf5_set_read(const char *path, const char *name, const crema_shape *shape,
+crema_status cr_hdf5_set_read(cr_hdf5_reader *file, const char *name, const crema_shape *shape,
                               float *out) {
   crema_shape found;
-  return in_file(path, name, shape, out, &found);
+  char text[2][256];
+  CR_TRY(cr_hdf5_set_probe(file, name, &found));
+  if (!crema_shape_equal(&found, shape)) {
+    return cr_fail(CREMA_E_SHAPE, "data set '%s': shape is %s, was %s before", name,
+                   crema_shape_text(&found, text[0], sizeof text[0]),
+                   crema_shape_text(shape, text[1], sizeof text[1]));
+  }
+  uint64_t bytes = (uint64_t)crema_shape_count(shape, 0, shape->axes) * sizeof *out;
+  return cr_fail_in(cr_hdf5_read(file, name, CR_HDF5_F32, out, bytes), "data set '%s'", name);
 }
 
 /* ---- writing ------------------------------------------------------------- */
@@ -222,11 +181,21 @@ static bool write_rows(hid_t set, int axes, const hsize_t *start, const hsize_t 
   return good;
 }
 
+/* The shape of what was written so far. */
+static bool written_shape(hid_t set, crema_shape *out) {
+  hsize_t dim[H5S_MAX_RANK];
+  hid_t space = cr_h5()->Dget_space(set);
+  out->axes = space < 0 ? -1 : cr_h5()->Sget_simple_extent_dims(space, dim, NULL);
+  for (int i = 0; i < out->axes; ++i) out->dim[i] = (int64_t)dim[i];
+  if (space >= 0) cr_h5()->Sclose(space);
+  return out->axes > 0;
+}
+
 static crema_status append_to(hid_t set, const crema_shape *shape, const float *values) {
-  crema_shape before;
+  crema_shape before = {0};
   char text[2][256];
   hsize_t start[CREMA_MAX_AXES] = {0}, dim[CREMA_MAX_AXES];
-  CR_TRY(read_shape(set, &before));
+  if (!written_shape(set, &before)) return cr_fail(CREMA_E_IO, "cannot write");
   bool fits = before.axes == shape->axes;
   for (int i = 1; fits && i < shape->axes; ++i) fits = before.dim[i] == shape->dim[i];
   if (!fits) {

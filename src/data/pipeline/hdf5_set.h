@@ -2,15 +2,16 @@
 #ifndef CR_DATA_HDF5_SET_H
 #define CR_DATA_HDF5_SET_H
 
-#include "crema/types.h"
+#include "core/hdf5_reader.h"
 
-/* Shape of data set `name` of the file at `path`; at least one axis. Errors name both:
- * CREMA_E_NOT_FOUND (file or data set), CREMA_E_CORRUPT, CREMA_E_TYPE (not numbers),
- * CREMA_E_SHAPE, CREMA_E_RANGE (cr_hdf5_check_claim). */
-crema_status cr_hdf5_set_probe(const char *path, const char *name, crema_shape *out) CREMA_MUST_USE;
+/* Shape of data set `name`; at least one axis. Errors name the data set, not the file:
+ * CREMA_E_NOT_FOUND, CREMA_E_CORRUPT, CREMA_E_TYPE (not numbers), CREMA_E_SHAPE, CREMA_E_RANGE
+ * (cr_hdf5_check_claim). */
+crema_status cr_hdf5_set_probe(cr_hdf5_reader *file, const char *name,
+                               crema_shape *out) CREMA_MUST_USE;
 
 /* Reads the whole data set, which must have `shape`, as floats. Errors: as above. */
-crema_status cr_hdf5_set_read(const char *path, const char *name, const crema_shape *shape,
+crema_status cr_hdf5_set_read(cr_hdf5_reader *file, const char *name, const crema_shape *shape,
                               float *out) CREMA_MUST_USE;
 
 /* A file to which samples are added, pass by pass. */

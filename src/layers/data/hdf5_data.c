@@ -108,12 +108,13 @@ out:
 }
 
 /* The shape of top t's data set in a file; the first file decides for all. */
-static crema_status look_at(const cr_layer *layer, hdf5_data_state *s, size_t f, int t) {
+static crema_status look_at(const cr_layer *layer, hdf5_data_state *s, size_t f, int t,
+                            cr_hdf5_reader *reader) {
   hdf5_file *file = &s->file[f];
   const char *name = layer->param->top[t];
   crema_shape found, *shape = &s->shape[t];
   char text[2][256];
-  CR_TRY(cr_hdf5_set_probe(file->path, name, &found));
+  CR_TRY(cr_fail_in(cr_hdf5_set_probe(reader, name, &found), "%s", file->path));
   if (t == 0) file->samples = found.dim[0];
   if (found.dim[0] != file->samples) {
     return cr_fail(CREMA_E_SHAPE, "%s: data set '%s' has %" PRId64 " samples, '%s' has %" PRId64,
@@ -129,11 +130,20 @@ static crema_status look_at(const cr_layer *layer, hdf5_data_state *s, size_t f,
                  crema_shape_text(shape, text[1], sizeof text[1]));
 }
 
+static crema_status look_at_file(const cr_layer *layer, hdf5_data_state *s, size_t f) {
+  cr_hdf5_reader *reader = NULL;
+  CR_TRY(cr_hdf5_reader_open(s->file[f].path, &reader));
+  crema_status status = CREMA_OK;
+  for (int t = 0; status == CREMA_OK && t < layer->tops; ++t) {
+    status = look_at(layer, s, f, t, reader);
+  }
+  cr_hdf5_reader_close(reader);
+  return status;
+}
+
 static crema_status look_at_files(const cr_layer *layer, hdf5_data_state *s) {
   for (size_t f = 0; f < s->files; ++f) {
-    for (int t = 0; t < layer->tops; ++t) {
-      CR_TRY(cr_fail_in(look_at(layer, s, f, t), "%s", layer->param->hdf5_data_param->source));
-    }
+    CR_TRY(cr_fail_in(look_at_file(layer, s, f), "%s", layer->param->hdf5_data_param->source));
     s->total += (uint64_t)s->file[f].samples;
   }
   if (s->total > 0) return CREMA_OK;
@@ -192,14 +202,19 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
 
 static crema_status load_file(const cr_layer *layer, hdf5_data_state *s, size_t f) {
   const hdf5_file *file = &s->file[f];
+  cr_hdf5_reader *reader = NULL;
+  crema_status status = CREMA_OK;
   if (s->loaded == f) return CREMA_OK;
   double start = cr_clock_seconds();
   s->loaded = s->files;
-  for (int t = 0; t < layer->tops; ++t) {
+  CR_TRY(cr_hdf5_reader_open(file->path, &reader));
+  for (int t = 0; status == CREMA_OK && t < layer->tops; ++t) {
     crema_shape whole = s->shape[t];
     whole.dim[0] = file->samples;
-    CR_TRY(cr_hdf5_set_read(file->path, layer->param->top[t], &whole, s->values[t]));
+    status = cr_hdf5_set_read(reader, layer->param->top[t], &whole, s->values[t]);
   }
+  cr_hdf5_reader_close(reader);
+  CR_TRY(cr_fail_in(status, "%s", file->path));
   s->read_seconds += cr_clock_seconds() - start;
   s->loaded = f;
   cr_order_free(&s->sample_order);

@@ -1,0 +1,160 @@
+#define _GNU_SOURCE /* close_range */
+#include "core/child.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdint.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* ---- in the child -------------------------------------------------------- */
+
+/* What a fault or a limit causes ends the child, in the way of the system; all other signals stay
+ * blocked. */
+static void reset_signals(void) {
+  static const int mortal[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS, SIGXCPU};
+  struct sigaction usual = {.sa_handler = SIG_DFL};
+  sigset_t set;
+  sigemptyset(&set);
+  for (size_t i = 0; i < sizeof mortal / sizeof *mortal; ++i) {
+    sigaction(mortal[i], &usual, NULL);
+    sigaddset(&set, mortal[i]);
+  }
+  pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+}
+
+static void set_limits(unsigned seconds) {
+  struct rlimit limit;
+  setrlimit(RLIMIT_CORE, &(struct rlimit){0});
+  /* A core pattern that names a program is not bound by that limit, but by this. */
+  prctl(PR_SET_DUMPABLE, 0L, 0L, 0L, 0L);
+  if (getrlimit(RLIMIT_CPU, &limit) != 0) return;
+  if (limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur <= seconds) return;
+  limit.rlim_cur = seconds;
+  setrlimit(RLIMIT_CPU, &limit);
+}
+
+/* The C library reports a damaged heap on standard error. Other open files are closed: the host's
+ * locks and pipes must not last longer because of the child. */
+static void let_go_of_files(int socket) {
+  int fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+  if (fd >= 0) {
+    dup2(fd, STDOUT_FILENO);
+    dup2(fd, STDERR_FILENO);
+  }
+  if (socket > STDERR_FILENO + 1) close_range(STDERR_FILENO + 1, (unsigned)socket - 1, 0);
+  close_range((unsigned)socket + 1, ~0U, 0);
+}
+
+/* The first byte that the child sends. */
+static const char ready = 'r';
+
+_Noreturn static void run(int fd, pid_t parent, cr_child_work *work, void *user, unsigned seconds) {
+  prctl(PR_SET_PDEATHSIG, (unsigned long)SIGKILL, 0L, 0L, 0L);
+  /* Not one of the three that are about to be replaced. */
+  if (fd <= STDERR_FILENO) fd = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+  if (getppid() == parent && fd >= 0) {
+    reset_signals();
+    set_limits(seconds);
+    let_go_of_files(fd);
+    if (cr_child_send_to(fd, &ready, 1)) work(fd, user);
+  }
+  /* Nothing of the host's is flushed, closed or torn down. */
+  _exit(0);
+}
+
+bool cr_child_send_to(int fd, const void *bytes, size_t size) {
+  for (size_t done = 0; done < size;) {
+    ssize_t put = send(fd, (const char *)bytes + done, size - done, MSG_NOSIGNAL);
+    if (put < 0 && errno == EINTR) continue;
+    if (put <= 0) return false;
+    done += (size_t)put;
+  }
+  return true;
+}
+
+bool cr_child_receive_from(int fd, void *bytes, size_t size) {
+  for (size_t done = 0; done < size;) {
+    ssize_t got = recv(fd, (char *)bytes + done, size - done, 0);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return false;
+    done += (size_t)got;
+  }
+  return true;
+}
+
+/* ---- in the parent ------------------------------------------------------- */
+
+bool cr_child_send(cr_child *child, const void *bytes, size_t size) {
+  return cr_child_send_to(child->fd, bytes, size);
+}
+
+/* Whether the child has used processor time since this was last asked. */
+static bool has_worked(cr_child *child) {
+  struct timespec before = child->used;
+  clockid_t clock;
+  if (clock_getcpuclockid(child->pid, &clock) != 0) return false;
+  if (clock_gettime(clock, &child->used) != 0) return false;
+  return child->used.tv_sec != before.tv_sec || child->used.tv_nsec != before.tv_nsec;
+}
+
+bool cr_child_receive(cr_child *child, void *bytes, size_t size) {
+  for (size_t done = 0; done < size;) {
+    ssize_t got = recv(child->fd, (char *)bytes + done, size - done, 0);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+      if (has_worked(child)) continue;
+      /* It is still there, since its end of the socket is open. */
+      kill(child->pid, SIGKILL);
+      return false;
+    }
+    if (got <= 0) return false;
+    done += (size_t)got;
+  }
+  return true;
+}
+
+bool cr_child_start(cr_child *out, cr_child_work *work, void *user, cr_child_limits limits) {
+  const struct timeval patience = {.tv_sec = limits.patience};
+  sigset_t all, before;
+  int pair[2], error = 0;
+  pid_t self = getpid();
+  *out = (cr_child){.pid = -1, .fd = -1};
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) return false;
+  setsockopt(pair[0], SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+  /* No handler of the host may run in the child. */
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, &before);
+  pid_t pid = fork();
+  if (pid == 0) {
+    run(pair[1], self, work, user, limits.seconds);
+  }
+  error = errno;
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  close(pair[1]);
+  if (pid < 0) {
+    close(pair[0]);
+    errno = error;
+    return false;
+  }
+  out->pid = pid;
+  out->fd = pair[0];
+  /* Until it has closed the files of its parent. A child that ended before will be noticed. */
+  (void)cr_child_receive(out, &(char){0}, 1);
+  return true;
+}
+
+int cr_child_end(cr_child *child) {
+  int how = 0;
+  pid_t ended;
+  /* Unlike closing, this reaches the child even where other processes have inherited the socket. */
+  shutdown(child->fd, SHUT_RDWR);
+  close(child->fd);
+  do ended = waitpid(child->pid, &how, 0);
+  while (ended < 0 && errno == EINTR);
+  return ended == child->pid && WIFSIGNALED(how) ? WTERMSIG(how) : 0;
+}

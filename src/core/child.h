@@ -1,0 +1,49 @@
+/* A child process for work that may crash: it is a copy of this one, made by fork(), in which only
+ * the calling thread goes on. It talks with its parent over a socket.
+ *
+ * The child keeps to itself what may happen to it. Signals from outside (of a terminal, say) do not
+ * reach it; the handlers of the host do not run in it; it closes the host's files, leaves no core
+ * file, prints nothing, is ended with its parent, and by the system when it computes for too long.
+ * The parent learns of its end from the socket, so that it does not matter whether the host ignores
+ * SIGCHLD or reaps all children itself. */
+#ifndef CR_CORE_CHILD_H
+#define CR_CORE_CHILD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+#include <time.h>
+
+typedef struct cr_child {
+  pid_t pid;
+  int fd;               /* the parent's end of the socket */
+  struct timespec used; /* processor time, when the child was last looked at */
+} cr_child;
+
+/* The work: reads what the parent sends and writes answers with cr_child_receive_from and
+ * cr_child_send_to, until one of them fails. */
+typedef void cr_child_work(int fd, void *user);
+
+typedef struct cr_child_limits {
+  unsigned seconds;  /* of processor time, in all */
+  unsigned patience; /* seconds in which it neither answers nor computes */
+} cr_child_limits;
+
+/* Makes a child that does `work`, and waits until it has closed the files of this process. False,
+ * with errno, where no process can be made. Used from one thread; the child ends with it. */
+bool cr_child_start(cr_child *out, cr_child_work *work, void *user, cr_child_limits limits);
+
+/* False when the child has ended or got stuck. It may wait for ever for a lock that another thread
+ * of its parent held when it was made, or for a disk that is gone. */
+bool cr_child_send(cr_child *child, const void *bytes, size_t size);
+bool cr_child_receive(cr_child *child, void *bytes, size_t size);
+
+/* In the child. False: the parent wants no more. */
+bool cr_child_send_to(int fd, const void *bytes, size_t size);
+bool cr_child_receive_from(int fd, void *bytes, size_t size);
+
+/* Ends the child and waits for that. Returns the signal that had ended it before, 0 where none did
+ * or where that is not known. */
+int cr_child_end(cr_child *child);
+
+#endif

@@ -1,0 +1,342 @@
+#define _GNU_SOURCE /* secure_getenv */
+#include "core/hdf5_reader.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "core/child.h"
+#include "core/fail.h"
+#include "core/file.h"
+#include "core/hdf5_content.h"
+#include "core/hdf5_file.h"
+#include "core/log.h"
+
+struct cr_hdf5_reader {
+  char *path;
+  cr_child_limits limits;
+  bool has_child, started, dead;
+  cr_child child;
+  hid_t file; /* where this process reads itself; -1 */
+};
+
+/* What parent and child send each other: a request with a path, and one or more answers, each with
+ * the text of its error or with bytes. */
+typedef enum operation { LOOK, LIST, READ } operation;
+
+typedef struct request {
+  operation operation;
+  cr_hdf5_type type;
+  uint64_t bytes;
+  size_t path_size;
+} request;
+
+typedef struct answer {
+  crema_status status;
+  uint64_t bytes;
+} answer;
+
+enum { MOST_TEXT = 2048, PATIENCE = 60 };
+
+/* ---- in the child -------------------------------------------------------- */
+
+static bool send_answer(int fd, crema_status status, const void *bytes, size_t size) {
+  answer head = {.status = status, .bytes = size};
+  if (status != CREMA_OK) {
+    bytes = crema_error_text();
+    head.bytes = strlen(bytes);
+  }
+  return cr_child_send_to(fd, &head, sizeof head) && cr_child_send_to(fd, bytes, head.bytes);
+}
+
+static crema_status take_to_parent(void *user, const void *bytes, size_t size) {
+  const int *fd = user;
+  if (send_answer(*fd, CREMA_OK, bytes, size)) return CREMA_OK;
+  return cr_fail(CREMA_E_CLOSED, "the parent wants no more");
+}
+
+static bool serve_list(int fd, hid_t file, const char *path) {
+  cr_buffer names = {0};
+  crema_status status = cr_hdf5_content_list(file, path, &names);
+  bool good = send_answer(fd, status, names.data, names.size);
+  cr_buffer_free(&names);
+  return good;
+}
+
+static bool serve(int fd, hid_t file, const request *asked, const char *path) {
+  cr_hdf5_info info;
+  crema_status status = CREMA_OK;
+  switch (asked->operation) {
+    case LOOK:
+      status = cr_hdf5_content_look(file, path, &info);
+      return send_answer(fd, status, &info, sizeof info);
+    case LIST: return serve_list(fd, file, path);
+    default:
+      status = cr_hdf5_content_read(file, path, asked->type, asked->bytes, take_to_parent, &fd);
+      return status == CREMA_OK || send_answer(fd, status, NULL, 0);
+  }
+}
+
+/* Answers, and takes what still comes: an end with something unread would void the answer. */
+static void refuse(int fd, crema_status status) {
+  char byte;
+  if (!send_answer(fd, status, NULL, 0)) return;
+  while (cr_child_receive_from(fd, &byte, 1)) continue;
+}
+
+static void serve_all(int fd, void *user) {
+  const cr_hdf5_reader *reader = user;
+  hid_t file;
+  request asked;
+  crema_status status = cr_hdf5_content_open(reader->path, true, &file);
+  bool good = send_answer(fd, status, NULL, 0) && status == CREMA_OK;
+  while (good && cr_child_receive_from(fd, &asked, sizeof asked)) {
+    char *path = malloc(asked.path_size + 1);
+    if (path == NULL) {
+      refuse(fd, cr_fail_memory(asked.path_size + 1, "a path"));
+      return;
+    }
+    path[asked.path_size] = '\0';
+    good = cr_child_receive_from(fd, path, asked.path_size) && serve(fd, file, &asked, path);
+    free(path);
+  }
+}
+
+/* ---- in the parent ------------------------------------------------------- */
+
+/* The child has ended, or what it says makes no sense. */
+static crema_status fail_dead(cr_hdf5_reader *reader) {
+  int how = reader->has_child ? cr_child_end(&reader->child) : 0;
+  reader->has_child = false;
+  reader->dead = true;
+  if (how == SIGKILL) {
+    return cr_fail(CREMA_E_IO, "the process that read it was killed, or waited in vain");
+  }
+  if (how == SIGXCPU) {
+    return cr_fail(CREMA_E_CORRUPT, "damaged: the HDF5 library is not through with it after %u s",
+                   reader->limits.seconds);
+  }
+  if (how == 0) return cr_fail(CREMA_E_CORRUPT, "damaged: the HDF5 library fails on it");
+  return cr_fail(CREMA_E_CORRUPT, "damaged: the HDF5 library crashes on it (signal %d)", how);
+}
+
+static crema_status ask(cr_hdf5_reader *reader, operation what, const char *path, cr_hdf5_type type,
+                        uint64_t bytes) {
+  request asked;
+  if (reader->dead) return fail_dead(reader);
+  /* Its padding is sent as well. */
+  memset(&asked, 0, sizeof asked);
+  asked.operation = what;
+  asked.type = type;
+  asked.bytes = bytes;
+  asked.path_size = strlen(path);
+  if (cr_child_send(&reader->child, &asked, sizeof asked) &&
+      cr_child_send(&reader->child, path, asked.path_size)) {
+    return CREMA_OK;
+  }
+  return fail_dead(reader);
+}
+
+/* The head of an answer; bytes, `most` at most, are still to be received. */
+static crema_status receive_head(cr_hdf5_reader *reader, uint64_t most, uint64_t *bytes) {
+  char text[MOST_TEXT];
+  answer head;
+  if (!cr_child_receive(&reader->child, &head, sizeof head)) return fail_dead(reader);
+  if (head.status != CREMA_OK) {
+    if (head.bytes >= sizeof text || strcmp(crema_status_name(head.status), "?") == 0 ||
+        !cr_child_receive(&reader->child, text, head.bytes)) {
+      return fail_dead(reader);
+    }
+    text[head.bytes] = '\0';
+    return cr_fail_text(head.status, text);
+  }
+  *bytes = head.bytes;
+  return head.bytes <= most ? CREMA_OK : fail_dead(reader);
+}
+
+static crema_status receive_all(cr_hdf5_reader *reader, char *out, uint64_t bytes) {
+  for (uint64_t done = 0, got = 0; done < bytes; done += got) {
+    CR_TRY(receive_head(reader, bytes - done, &got));
+    if (got == 0 || !cr_child_receive(&reader->child, out + done, got)) return fail_dead(reader);
+  }
+  return CREMA_OK;
+}
+
+crema_status cr_hdf5_look(cr_hdf5_reader *reader, const char *path, cr_hdf5_info *out) {
+  if (reader->file >= 0) {
+    cr_hdf5_hush before = cr_hdf5_hush_begin();
+    crema_status status = cr_hdf5_content_look(reader->file, path, out);
+    cr_hdf5_hush_end(before);
+    return status;
+  }
+  CR_TRY(ask(reader, LOOK, path, CR_HDF5_F32, 0));
+  CR_TRY(receive_all(reader, (char *)out, sizeof *out));
+  bool sane = (unsigned)out->kind <= CR_HDF5_OTHER && (unsigned)out->class <= CR_HDF5_STRING &&
+              out->shape.axes <= CREMA_MAX_AXES;
+  return sane ? CREMA_OK : fail_dead(reader);
+}
+
+crema_status cr_hdf5_list(cr_hdf5_reader *reader, const char *path, cr_buffer *out) {
+  uint64_t bytes = 0;
+  if (reader->file >= 0) {
+    cr_hdf5_hush before = cr_hdf5_hush_begin();
+    crema_status status = cr_hdf5_content_list(reader->file, path, out);
+    cr_hdf5_hush_end(before);
+    return status;
+  }
+  CR_TRY(ask(reader, LIST, path, CR_HDF5_F32, 0));
+  CR_TRY(receive_head(reader, 2 * CR_HDF5_MOST_NAMES, &bytes));
+  CR_TRY(cr_buffer_reserve(out, out->size + bytes));
+  char *to = out->data + out->size;
+  if (!cr_child_receive(&reader->child, to, bytes)) return fail_dead(reader);
+  if (bytes > 0 && to[bytes - 1] != '\0') return fail_dead(reader);
+  out->size += bytes;
+  return CREMA_OK;
+}
+
+static crema_status take_here(void *user, const void *bytes, size_t size) {
+  char **to = user;
+  memcpy(*to, bytes, size);
+  *to += size;
+  return CREMA_OK;
+}
+
+crema_status cr_hdf5_read(cr_hdf5_reader *reader, const char *path, cr_hdf5_type type, void *out,
+                          uint64_t bytes) {
+  if (bytes == 0) return CREMA_OK;
+  if (reader->file >= 0) {
+    char *to = out;
+    cr_hdf5_hush before = cr_hdf5_hush_begin();
+    crema_status status = cr_hdf5_content_read(reader->file, path, type, bytes, take_here, &to);
+    cr_hdf5_hush_end(before);
+    return status;
+  }
+  CR_TRY(ask(reader, READ, path, type, bytes));
+  return receive_all(reader, out, bytes);
+}
+
+/* ---- opening ------------------------------------------------------------- */
+
+/* Called by HDF5, and thus while it holds its own lock: no other thread is inside the library, and
+ * in the child it works on. */
+static herr_t start_child(hid_t object, const char *name, void *user) {
+  cr_hdf5_reader *reader = user;
+  (void)object, (void)name;
+  reader->started = true;
+  reader->has_child = cr_child_start(&reader->child, serve_all, reader, reader->limits);
+  return 1;
+}
+
+static bool may_fork(void) {
+  const char *text = secure_getenv("CREMA_HDF5_FORK");
+  return text == NULL || strcmp(text, "0") != 0;
+}
+
+static crema_status open_in_child(cr_hdf5_reader *reader) {
+  uint64_t none = 0;
+  cr_hdf5_hush before = cr_hdf5_hush_begin();
+  cr_h5()->Piterate(cr_h5()->P_FILE_ACCESS, NULL, start_child, reader);
+  int error = reader->started ? errno : 0;
+  cr_hdf5_hush_end(before);
+  if (reader->has_child) {
+    crema_status status = receive_head(reader, 0, &none);
+    return reader->dead ? cr_fail_in(status, "%s", reader->path) : status;
+  }
+  cr_log_warning(
+      "%s: read without the protection of a process of its own, which cannot be made%s%s",
+      reader->path, error == 0 ? "" : ": ", error == 0 ? "" : strerror(error));
+  return CREMA_OK;
+}
+
+static crema_status open_here(cr_hdf5_reader *reader) {
+  cr_hdf5_hush before = cr_hdf5_hush_begin();
+  crema_status status = cr_hdf5_content_open(reader->path, false, &reader->file);
+  cr_hdf5_hush_end(before);
+  return status;
+}
+
+static crema_status check_file(const char *path, struct stat *info) {
+  if (stat(path, info) != 0) {
+    if (errno == ENOENT) return cr_fail(CREMA_E_NOT_FOUND, "%s: no such file or directory", path);
+    return cr_fail_errno(errno, "%s: cannot open", path);
+  }
+  if (S_ISREG(info->st_mode)) return CREMA_OK;
+  return cr_fail(CREMA_E_IO, "%s: a %s; HDF5 needs a regular file", path,
+                 S_ISDIR(info->st_mode) ? "folder" : "pipe or device");
+}
+
+/* Enough for any sound file on any processor, with sanitizers too. */
+static unsigned seconds_for(off_t bytes) {
+  enum { LEAST = 10, FOR_EACH_MIB = 8, MOST = 1 << 24 };
+  uint64_t mib = (uint64_t)bytes >> 20;
+  return mib > MOST ? LEAST + FOR_EACH_MIB * (unsigned)MOST : LEAST + FOR_EACH_MIB * (unsigned)mib;
+}
+
+crema_status cr_hdf5_reader_open(const char *path, cr_hdf5_reader **out) {
+  struct stat info;
+  crema_status status = CREMA_OK;
+  *out = NULL;
+  CR_TRY(cr_fail_in(cr_hdf5_load(), "%s", path));
+  CR_TRY(check_file(path, &info));
+  cr_hdf5_reader *reader = calloc(1, sizeof *reader);
+  if (reader == NULL) return cr_fail_memory(sizeof *reader, "an HDF5 file");
+  reader->file = -1;
+  reader->limits = (cr_child_limits){.seconds = seconds_for(info.st_size), .patience = PATIENCE};
+  reader->path = strdup(path);
+  if (reader->path == NULL) {
+    status = cr_fail_memory(strlen(path) + 1, "a path");
+    goto fail;
+  }
+  if (may_fork()) CR_TRY_GOTO(open_in_child(reader), fail);
+  if (!reader->has_child) CR_TRY_GOTO(open_here(reader), fail);
+  *out = reader;
+  return CREMA_OK;
+fail:
+  cr_hdf5_reader_close(reader);
+  return status;
+}
+
+void cr_hdf5_reader_close(cr_hdf5_reader *reader) {
+  if (reader == NULL) return;
+  if (reader->has_child) (void)cr_child_end(&reader->child);
+  if (reader->file >= 0) {
+    cr_hdf5_hush before = cr_hdf5_hush_begin();
+    cr_h5()->Fclose(reader->file);
+    cr_hdf5_hush_end(before);
+  }
+  free(reader->path);
+  free(reader);
+}
+
+/* ---- shapes -------------------------------------------------------------- */
+
+static uint64_t multiply(uint64_t a, uint64_t b) {
+  return b != 0 && a > UINT64_MAX / b ? UINT64_MAX : a * b;
+}
+
+crema_status cr_hdf5_shape(const cr_hdf5_info *set, crema_shape *out) {
+  *out = set->shape;
+  if (out->axes < 0) return cr_fail(CREMA_E_CORRUPT, "its extents cannot be read");
+  return crema_shape_check(out);
+}
+
+crema_status cr_hdf5_check_claim(const cr_hdf5_info *set) {
+  enum { MOST_PACKED = 1100 /* gzip cannot do more */, LITTLE = 64 << 20 };
+  uint64_t limit = 0;
+  if (set->shape.axes < 0) return cr_fail(CREMA_E_CORRUPT, "its extents cannot be read");
+  uint64_t count = set->unit > set->count ? set->unit : set->count;
+  /* In memory they may be wider than in the file. */
+  uint64_t claimed = multiply(count, set->size > sizeof(float) ? set->size : sizeof(float));
+  uint64_t possible = multiply(set->stored, MOST_PACKED);
+  if (possible < LITTLE) possible = LITTLE;
+  CR_TRY(cr_file_limit(possible < CR_FILE_MODEL ? possible : CR_FILE_MODEL, &limit));
+  if (claimed <= limit) return CREMA_OK;
+  return cr_fail(CREMA_E_RANGE,
+                 "claims to hold %" PRIu64 " bytes, of which the file stores %" PRIu64
+                 "; at most %" PRIu64
+                 " are read of it (the environment's CREMA_MAX_FILE sets another limit)",
+                 claimed, set->stored, limit);
+}

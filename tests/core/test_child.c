@@ -1,0 +1,265 @@
+/* A child that answers, crashes, computes for ever, or waits for ever: its parent goes on. */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "core/child.h"
+
+static const cr_child_limits limits = {.seconds = 60, .patience = 60};
+static volatile sig_atomic_t handled;
+
+static void handle(int signal) {
+  (void)signal;
+  handled = 1;
+}
+
+static void answer_twice(int fd, void *user) {
+  int number = 0;
+  const int *factor = user;
+  while (cr_child_receive_from(fd, &number, sizeof number)) {
+    number *= *factor;
+    if (!cr_child_send_to(fd, &number, sizeof number)) return;
+  }
+}
+
+static bool multiply(cr_child *child, int number, int *out) {
+  return cr_child_send(child, &number, sizeof number) && cr_child_receive(child, out, sizeof *out);
+}
+
+static void no_child_is_left(void) {
+  assert_true(waitpid(-1, NULL, WNOHANG) < 0);
+}
+
+static void answers(void **state) {
+  cr_child child;
+  int factor = 7, got = 0;
+  (void)state;
+  assert_true(cr_child_start(&child, answer_twice, &factor, limits));
+  factor = 8; /* not the child's */
+  assert_true(multiply(&child, 6, &got));
+  assert_int_equal(got, 42);
+  assert_true(multiply(&child, -1, &got));
+  assert_int_equal(got, -7);
+  assert_int_equal(cr_child_end(&child), 0);
+  no_child_is_left();
+}
+
+static void die(int fd, void *user) {
+  const int *signal = user;
+  (void)fd;
+  if (*signal != 0) raise(*signal);
+}
+
+/* With the host's handlers, which stay its own. */
+static void crashes(void **state) {
+  int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGSYS, 0};
+  (void)state;
+  for (size_t i = 0; i < sizeof signals / sizeof *signals; ++i) {
+    struct sigaction own = {.sa_handler = handle}, before;
+    cr_child child;
+    int got;
+    if (signals[i] != 0) assert_int_equal(sigaction(signals[i], &own, &before), 0);
+    assert_true(cr_child_start(&child, die, &signals[i], limits));
+    assert_false(multiply(&child, 1, &got));
+    assert_int_equal(cr_child_end(&child), signals[i]);
+    if (signals[i] != 0) assert_int_equal(sigaction(signals[i], &before, NULL), 0);
+  }
+  assert_int_equal(handled, 0);
+  no_child_is_left();
+}
+
+static void signals_from_outside(void **state) {
+  int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGQUIT, SIGALRM, SIGTSTP};
+  cr_child child;
+  int factor = 2, got = 0;
+  (void)state;
+  assert_true(signal(SIGUSR1, handle) != SIG_ERR);
+  assert_true(cr_child_start(&child, answer_twice, &factor, limits));
+  for (size_t i = 0; i < sizeof signals / sizeof *signals; ++i) {
+    assert_int_equal(kill(child.pid, signals[i]), 0);
+  }
+  assert_true(multiply(&child, 5, &got));
+  assert_int_equal(got, 10);
+  assert_int_equal(cr_child_end(&child), 0);
+  /* They still reach the parent. */
+  assert_int_equal(handled, 0);
+  assert_int_equal(raise(SIGUSR1), 0);
+  assert_int_equal(handled, 1);
+  handled = 0;
+  no_child_is_left();
+}
+
+/* The system then keeps no account of children. */
+static void children_are_ignored(void **state) {
+  int crash = SIGSEGV, quiet = 0, factor = 3, got = 0;
+  cr_child child;
+  (void)state;
+  assert_true(signal(SIGCHLD, SIG_IGN) != SIG_ERR);
+  assert_true(cr_child_start(&child, answer_twice, &factor, limits));
+  assert_true(multiply(&child, 5, &got));
+  assert_int_equal(got, 15);
+  assert_int_equal(cr_child_end(&child), 0);
+  assert_true(cr_child_start(&child, die, &crash, limits));
+  assert_false(multiply(&child, 5, &got));
+  assert_int_equal(cr_child_end(&child), 0);
+  assert_true(cr_child_start(&child, die, &quiet, limits));
+  assert_false(multiply(&child, 5, &got));
+  assert_int_equal(cr_child_end(&child), 0);
+  assert_true(signal(SIGCHLD, SIG_DFL) != SIG_ERR);
+  no_child_is_left();
+}
+
+static void compute(int fd, void *user) {
+  volatile unsigned *count = user;
+  (void)fd;
+  for (;;) *count += 1;
+}
+
+static void wait_for_ever(int fd, void *user) {
+  (void)fd, (void)user;
+  for (;;) pause();
+}
+
+static void endless(void **state) {
+  cr_child child;
+  unsigned count = 0;
+  int got;
+  (void)state;
+  assert_true(
+      cr_child_start(&child, compute, &count, (cr_child_limits){.seconds = 1, .patience = 60}));
+  assert_false(cr_child_receive(&child, &got, sizeof got));
+  assert_int_equal(cr_child_end(&child), SIGXCPU);
+  assert_true(
+      cr_child_start(&child, wait_for_ever, NULL, (cr_child_limits){.seconds = 60, .patience = 1}));
+  assert_false(cr_child_receive(&child, &got, sizeof got));
+  assert_int_equal(cr_child_end(&child), SIGKILL);
+  no_child_is_left();
+}
+
+/* One that computes for longer than the patience lasts is waited for. */
+static void compute_and_answer(int fd, void *user) {
+  struct timespec used = {0};
+  const int answer = 11;
+  (void)user;
+  while (used.tv_sec < 1 || used.tv_nsec < 200000000) {
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+  }
+  cr_child_send_to(fd, &answer, sizeof answer);
+}
+
+static void slow(void **state) {
+  cr_child child;
+  int got = 0;
+  (void)state;
+  assert_true(cr_child_start(&child, compute_and_answer, NULL,
+                             (cr_child_limits){.seconds = 60, .patience = 1}));
+  assert_true(cr_child_receive(&child, &got, sizeof got));
+  assert_int_equal(got, 11);
+  assert_int_equal(cr_child_end(&child), 0);
+}
+
+static void say_limits(int fd, void *user) {
+  struct rlimit core, processor;
+  (void)user;
+  getrlimit(RLIMIT_CORE, &core);
+  getrlimit(RLIMIT_CPU, &processor);
+  const int64_t found[2] = {(int64_t)core.rlim_cur, (int64_t)processor.rlim_cur};
+  cr_child_send_to(fd, found, sizeof found);
+}
+
+static void limits_of_children(void **state) {
+  cr_child child;
+  int64_t found[2];
+  struct rlimit before, less;
+  (void)state;
+  assert_int_equal(getrlimit(RLIMIT_CPU, &before), 0);
+  assert_true(cr_child_start(&child, say_limits, NULL, limits));
+  assert_true(cr_child_receive(&child, found, sizeof found));
+  assert_true(found[0] == 0 && found[1] == 60);
+  cr_child_end(&child);
+  /* A stricter limit of the host's stays. */
+  less = before;
+  less.rlim_cur = 50;
+  assert_int_equal(setrlimit(RLIMIT_CPU, &less), 0);
+  assert_true(cr_child_start(&child, say_limits, NULL, limits));
+  assert_true(cr_child_receive(&child, found, sizeof found));
+  assert_int_equal(found[1], 50);
+  cr_child_end(&child);
+  assert_int_equal(setrlimit(RLIMIT_CPU, &before), 0);
+}
+
+/* Its parent is killed while it waits. */
+static void ends_with_its_parent(void **state) {
+  int end[2];
+  char byte;
+  (void)state;
+  assert_int_equal(pipe(end), 0);
+  pid_t parent = fork();
+  if (parent == 0) {
+    cr_child child;
+    close(end[0]);
+    if (cr_child_start(&child, wait_for_ever, NULL, limits)) raise(SIGKILL);
+    _exit(1);
+  }
+  close(end[1]);
+  /* The other end of the pipe is open as long as there is one of the two. */
+  assert_int_equal(read(end[0], &byte, 1), 0);
+  close(end[0]);
+  int how;
+  assert_int_equal(waitpid(parent, &how, 0), parent);
+  assert_true(WIFSIGNALED(how));
+}
+
+/* The host may have closed its standard streams; what it has open is not kept open by a child. */
+static void files_of_the_host(void **state) {
+  cr_child child;
+  int factor = 2, got = 0, end[2];
+  char byte;
+  (void)state;
+  assert_int_equal(pipe(end), 0);
+  int input = dup(STDIN_FILENO);
+  assert_true(input >= 0);
+  close(STDIN_FILENO);
+  assert_true(cr_child_start(&child, answer_twice, &factor, limits));
+  assert_int_equal(child.fd, STDIN_FILENO);
+  assert_true(multiply(&child, 4, &got));
+  assert_int_equal(got, 8);
+  close(end[1]);
+  assert_int_equal(read(end[0], &byte, 1), 0);
+  close(end[0]);
+  assert_int_equal(cr_child_end(&child), 0);
+  /* The child's end of the socket is 0 as well where there are none at all. */
+  int output = dup(STDOUT_FILENO), error = dup(STDERR_FILENO);
+  close(STDOUT_FILENO), close(STDERR_FILENO);
+  bool good = cr_child_start(&child, answer_twice, &factor, limits) && multiply(&child, 5, &got) &&
+              got == 10 && cr_child_end(&child) == 0;
+  dup2(output, STDOUT_FILENO), dup2(error, STDERR_FILENO), dup2(input, STDIN_FILENO);
+  close(output), close(error), close(input);
+  assert_true(good);
+  no_child_is_left();
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(answers),
+      cmocka_unit_test(crashes),
+      cmocka_unit_test(signals_from_outside),
+      cmocka_unit_test(children_are_ignored),
+      cmocka_unit_test(endless),
+      cmocka_unit_test(slow),
+      cmocka_unit_test(limits_of_children),
+      cmocka_unit_test(files_of_the_host),
+      cmocka_unit_test(ends_with_its_parent),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
