@@ -137,15 +137,9 @@ static int need_slot(values *v, crema_device *device, cr_format format, int keep
   return index;
 }
 
-/* The valid slot to convert from: the head when it is valid, otherwise a plain one first. */
+/* The slot that has the values: the head, unless they are all zero or nobody gave any. */
 static int find_source(const values *v) {
-  if (v->head != NO_FORMAT && v->slot[v->head].valid) return v->head;
-  int best = NO_FORMAT;
-  for (int i = 0; i < MAX_FORMATS; ++i) {
-    if (!v->slot[i].used || !v->slot[i].valid) continue;
-    if (best == NO_FORMAT || v->slot[i].format.layout == NULL) best = i;
-  }
-  return best;
+  return v->head != NO_FORMAT && v->slot[v->head].valid ? v->head : NO_FORMAT;
 }
 
 static void only_valid(values *v, int index) {

@@ -335,6 +335,55 @@ static void s4_36_sums_of_doubles_and_of_odd_counts(void **state) {
   }
 }
 
+/* Values that are in half precision alone are converted before they are updated. */
+static void s4_36_halves_are_updated_from_halves(void **state) {
+  (void)state;
+  static const uint16_t numbers[] = {0x3c00, 0x4000, 0x4200, 0x4400}; /* 1 to 4 */
+  static const uint16_t quarters[] = {0x3400, 0x3800, 0x3a00, 0x3c00};
+  const cr_format halves = {CREMA_F16, NULL};
+  cr_tensor *tensor[2] = {NULL, NULL};
+  crema_devptr data = {0};
+  double sum = 0;
+  for (int i = 0; i < 2; ++i) {
+    assert_int_equal(cr_tensor_create(CREMA_F16, 4, &tensor[i]), CREMA_OK);
+    assert_int_equal(cr_tensor_write(tensor[i], cr_host_context(), halves, &data), CREMA_OK);
+    memcpy((void *)data.address, i == 0 ? numbers : quarters, sizeof numbers);
+  }
+  assert_int_equal(cr_tensor_subtract(tensor[0], tensor[1]), CREMA_OK);
+  assert_int_equal(cr_tensor_read(tensor[0], cr_host_context(), CR_PLAIN_F32, &data), CREMA_OK);
+  for (int i = 0; i < 4; ++i) assert_true(((float *)data.address)[i] == 0.75f * (float)(i + 1));
+  /* The differences stay as they were, in their own precision. */
+  assert_int_equal(cr_tensor_head(tensor[1]).type, CREMA_F16);
+  assert_int_equal(cr_tensor_scale(tensor[1], 2), CREMA_OK);
+  assert_int_equal(cr_tensor_asum(tensor[1], &sum), CREMA_OK);
+  assert_true(sum == 5);
+  for (int i = 0; i < 2; ++i) cr_tensor_destroy(tensor[i]);
+}
+
+/* An update on a device leaves the differences on both sides, which a reader on the host finds. */
+static void s0_26_operands_are_only_read(void **state) {
+  (void)state;
+  fixture f = begin();
+  const float *diff = NULL;
+  crema_devptr data = {0};
+  fill(&f);
+  to_device(&f, true);
+  assert_int_equal(cr_blob_update(f.blob), CREMA_OK);
+  cr_sim_reset_counts();
+  assert_int_equal(crema_blob_cpu_diff(f.blob, &diff), CREMA_OK);
+  assert_int_equal(cr_sim_count(CR_SIM_D2H, 0), 0);
+  assert_true(diff[7] == 14);
+  /* Nor do sums change who has the newest values. */
+  double sum = 0;
+  assert_int_equal(cr_tensor_read(f.blob->diff, f.context, CR_PLAIN_F32, &data), CREMA_OK);
+  assert_int_equal(cr_blob_asum_diff(f.blob, &sum), CREMA_OK);
+  assert_true(sum == 999000);
+  cr_sim_reset_counts();
+  assert_int_equal(crema_blob_cpu_diff(f.blob, &diff), CREMA_OK);
+  assert_int_equal(cr_sim_count(CR_SIM_D2H, 0), 0);
+  end(&f);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(s0_26_sums_run_where_the_head_is),
@@ -346,6 +395,8 @@ int main(void) {
       cmocka_unit_test(s0_24_adopted_data_after_shrinking),
       cmocka_unit_test(s0_24_adopted_device_data),
       cmocka_unit_test(s0_22_a_circle_of_sharing_is_reported),
+      cmocka_unit_test(s4_36_halves_are_updated_from_halves),
+      cmocka_unit_test(s0_26_operands_are_only_read),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
