@@ -234,14 +234,14 @@ class Copy:
             done = self.run(["cmake", "-G", "Ninja", "-S", ".", "-B", str(self.build(kind)), *BUILD_OPTIONS,
                              *options], 300)
             if done.returncode == 0:
-                done = self.compile(kind, [] if kind == "asan" else self.targets)
+                self.find_tests(kind)
+                everything = kind == "asan" and not self.args.room_only
+                done = self.compile(kind, [] if everything else self.targets)
             if done.returncode != 0:
                 sys.exit(f"The tree does not build:\n{done.stdout}")
-            if kind == "asan":
-                self.find_tests()
 
     def compile(self, kind, targets):
-        return self.run(["ninja", "-C", str(self.build(kind)), *targets], 1800)
+        return self.run(["ninja", "-j", "2", "-C", str(self.build(kind)), *targets], 3600)
 
     def test(self, kind, *choice, limit=300, **variables):
         """Runs tests; one that fails gets a second chance, so that chance catches nothing."""
@@ -249,14 +249,14 @@ class Copy:
                          "until-pass:2", "--stop-on-failure", "--output-on-failure", "--no-tests=error",
                          *choice], 3600, protect=True, **variables)
 
-    def find_tests(self):
+    def find_tests(self, kind):
         """The tests of the room, each with the program that it runs."""
-        listing = json.loads(self.run(["ctest", "--test-dir", str(self.build("asan")), "--show-only=json-v1",
+        listing = json.loads(self.run(["ctest", "--test-dir", str(self.build(kind)), "--show-only=json-v1",
                                        "-R", self.args.tests], 60).stdout)
-        known = self.run(["ninja", "-C", str(self.build("asan")), "-t", "targets", "all"], 60).stdout
+        known = self.run(["ninja", "-C", str(self.build(kind)), "-t", "targets", "all"], 60).stdout
         self.programs = {}
         for test in listing["tests"]:
-            programs = re.findall(r"/build-asan/(?:tests|bin)/(\w+)", " ".join(test.get("command", [])))
+            programs = re.findall(rf"/build-{kind}/(?:tests|bin)/(\w+)", " ".join(test.get("command", [])))
             targets = {"crema_cli" if p == "crema" else p for p in programs}
             self.programs[test["name"]] = sorted(t for t in targets if re.search(rf"^{t}: phony", known, re.M))
         self.targets = sorted({t for targets in self.programs.values() for t in targets})

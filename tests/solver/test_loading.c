@@ -1,0 +1,372 @@
+/* What a solver file leads to: paths, nets, scores, what is refused and what the caller is told. */
+#include <sys/stat.h>
+
+#include "solver_case.h"
+
+static void assert_exists(const solver_case *c, const char *name, bool wanted) {
+  char path[256];
+  assert_int_equal(access(case_path(c, name, path), F_OK) == 0, wanted);
+}
+
+static void make_folder(const solver_case *c, const char *name) {
+  char path[256];
+  assert_int_equal(mkdir(case_path(c, name, path), 0755), 0);
+}
+
+/* Loads "d/solver.prototxt" of the case's folder, from this folder, with a line of its own for the
+ * prefix. */
+static void load_below(solver_case *c, const char *prefix) {
+  char text[512];
+  case_write(c, "d/net.prototxt", small_net);
+  snprintf(text, sizeof text, "net: 'net.prototxt' base_lr: 0.1 lr_policy: 'fixed' %s\n", prefix);
+  case_write(c, "d/solver.prototxt", text);
+  crema_solver_destroy(c->solver);
+  c->solver = NULL;
+  if (crema_solver_load("d/solver.prototxt", &c->options, &c->solver) != CREMA_OK) {
+    fail_msg("%s", crema_error_text());
+  }
+}
+
+/* ---- prefixes ---- */
+
+/* A prefix's folder is tried from the working directory, then from the solver file's. */
+static void prefixes_are_resolved(void **state) {
+  static const struct {
+    const char *line, *prefix;
+  } rows[] = {{"", "d/solver"},
+              {"snapshot_prefix: ''", "d/solver"},
+              {"snapshot_prefix: 'bare'", "bare"},
+              {"snapshot_prefix: 'here/s'", "here/s"},
+              {"snapshot_prefix: 'below/s'", "d/below/s"},
+              {"snapshot_prefix: 'below/deeper/s'", "d/below/deeper/s"},
+              {"snapshot_prefix: 'nowhere/s'", "nowhere/s"},
+              {"snapshot_prefix: '/s'", "/s"},
+              {"snapshot_prefix: 'here'", "here/solver"},
+              {"snapshot_prefix: 'here/'", "here/solver"}};
+  char before[256];
+  solver_case c;
+  (void)state;
+  case_begin(&c);
+  assert_non_null(getcwd(before, sizeof before));
+  assert_int_equal(chdir(c.folder), 0);
+  make_folder(&c, "d");
+  make_folder(&c, "here");
+  make_folder(&c, "d/below");
+  make_folder(&c, "d/below/deeper");
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
+    load_below(&c, rows[i].line);
+    assert_string_equal(c.solver->snapshot_prefix, rows[i].prefix);
+  }
+  load_below(&c, "snapshot_prefix: 'below/s'");
+  assert_int_equal(crema_solver_snapshot(c.solver), CREMA_OK);
+  assert_exists(&c, "d/below/s_iter_0.caffemodel", true);
+  assert_exists(&c, "d/below/s_iter_0.solverstate", true);
+  assert_int_equal(chdir(before), 0);
+  case_end(&c);
+}
+
+/* ---- fields ---- */
+
+static void numbers_must_be_finite(void **state) {
+  static const char *const names[] = {"base_lr", "momentum",       "momentum2", "weight_decay",
+                                      "delta",   "clip_gradients", "gamma",     "power"};
+  char line[128], says[128];
+  solver_case c;
+  (void)state;
+  case_begin(&c);
+  for (size_t i = 0; i < sizeof names / sizeof *names; ++i) {
+    snprintf(line, sizeof line, "lr_policy: 'fixed' %s: nan", names[i]);
+    snprintf(says, sizeof says, "/solver.prototxt: %s must be a finite number, found nan",
+             names[i]);
+    if (strcmp(names[i], "base_lr") != 0) case_refuse(&c, line, CREMA_E_RANGE, says);
+    snprintf(line, sizeof line, "lr_policy: 'fixed' %s: 0.5", names[i]);
+    if (strcmp(names[i], "base_lr") != 0) case_load(&c, small_net, line);
+  }
+  case_refuse(&c, "lr_policy: 'fixed' max_iter: -1", CREMA_E_RANGE,
+              "max_iter must not be negative, found -1");
+  case_load(&c, small_net, "lr_policy: 'fixed' max_iter: 0");
+  assert_int_equal(crema_solver_solve(c.solver), CREMA_OK);
+  assert_int_equal(crema_solver_iteration(c.solver), 0);
+  case_end(&c);
+}
+
+/* Fields of other dialects that change training are not passed over in silence; at values that ask
+ * for nothing they are. */
+static void foreign_fields_are_told_of(void **state) {
+  static const struct {
+    const char *line, *name;
+  } rows[] = {{"max_weight_decay: 0.1", "max_weight_decay"},
+              {"max_weight_decay: 0", NULL},
+              {"larc: true larc_turbo: true", "larc_turbo"},
+              {"larc: false larc_turbo: true", NULL},
+              {"larc: true larc_turbo: false", NULL},
+              {"test_and_snapshot_last_epochs: 2", "test_and_snapshot_last_epochs"},
+              {"test_and_snapshot_last_epochs: 0", NULL},
+              {"solver_data_type: FLOAT16", "solver_data_type"},
+              {"solver_data_type: FLOAT", NULL}};
+  static log_lines lines;
+  char text[256], says[256];
+  solver_case c;
+  (void)state;
+  case_begin(&c);
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
+    snprintf(text, sizeof text, "lr_policy: 'fixed' %s", rows[i].line);
+    listen(&lines);
+    case_load(&c, small_net, text);
+    crema_log_set(NULL, NULL, CREMA_LOG_INFO);
+    assert_int_equal(count_lines(&lines, " has no effect here"), rows[i].name != NULL);
+    if (rows[i].name == NULL) continue;
+    snprintf(says, sizeof says, "/solver.prototxt: %s has no effect here\n", rows[i].name);
+    assert_int_equal(count_lines(&lines, says), 1);
+  }
+  case_end(&c);
+}
+
+/* ---- nets ---- */
+
+/* Scores are means over the batches, numbered through all values of all outputs; what counts
+ * towards the loss says so. */
+static void scores_are_means_of_all_outputs(void **state) {
+  static const char *const net =
+      "layer { name: 'in' type: 'Input' top: 'x' input_param { shape { dim: 1 } }\n"
+      "  include { phase: TRAIN } }\n"
+      "layer { name: 'ip' type: 'InnerProduct' bottom: 'x' top: 'y' include { phase: TRAIN }\n"
+      "  inner_product_param { num_output: 1 axis: 0 } }\n"
+      "layer { name: 'l' type: 'EuclideanLoss' bottom: 'x' bottom: 'x' top: 'loss'\n"
+      "  include { phase: TRAIN } }\n"
+      "layer { name: 'a' type: 'DummyData' top: 'a' include { phase: TEST not_stage: 'second' }\n"
+      "  dummy_data_param { shape { dim: 2 } data_filler { value: 3 } } }\n"
+      "layer { name: 'b' type: 'DummyData' top: 'b' loss_weight: 2 include { phase: TEST }\n"
+      "  dummy_data_param { shape { dim: 1 } data_filler { value: 5 } } }\n";
+  static log_lines lines;
+  solver_case c;
+  (void)state;
+  case_begin(&c);
+  case_load(&c, net,
+            "lr_policy: 'fixed' test_iter: 4 test_iter: 3 test_interval: 1\n"
+            "test_state { } test_state { stage: 'second' } test_compute_loss: true");
+  assert_int_equal(crema_solver_test_net_count(c.solver), 2);
+  listen(&lines);
+  assert_int_equal(cr_solver_test_all(c.solver), CREMA_OK);
+  crema_log_set(NULL, NULL, CREMA_LOG_INFO);
+  assert_string_equal(lines.text,
+                      "Iteration 0, Testing net (#0)\n"
+                      "Test loss: 10\n"
+                      "    Test net output #0: a = 3\n"
+                      "    Test net output #1: a = 3\n"
+                      "    Test net output #2: b = 5 (* 2 = 10 loss)\n"
+                      "Iteration 0, Testing net (#1)\n"
+                      "Test loss: 10\n"
+                      "    Test net output #0: b = 5 (* 2 = 10 loss)\n");
+  case_end(&c);
+}
+
+static void nets_can_be_asked_for(void **state) {
+  solver_case c;
+  (void)state;
+  assert_null(crema_solver_net(NULL));
+  assert_null(crema_solver_test_net(NULL, 0));
+  assert_int_equal(crema_solver_test_net_count(NULL), 0);
+  assert_int_equal(crema_solver_iteration(NULL), 0);
+  crema_solver_destroy(NULL);
+  case_begin(&c);
+  case_load(&c, small_net, "lr_policy: 'fixed' test_iter: 1 test_iter: 1 test_interval: 5");
+  assert_int_equal(crema_solver_test_net_count(c.solver), 2);
+  assert_ptr_equal(crema_solver_net(c.solver), c.solver->net);
+  assert_non_null(crema_solver_net(c.solver));
+  for (int i = 0; i < 2; ++i) {
+    assert_non_null(crema_solver_test_net(c.solver, i));
+    assert_ptr_equal(crema_solver_test_net(c.solver, i), c.solver->test_net[i]);
+  }
+  assert_null(crema_solver_test_net(c.solver, -1));
+  assert_null(crema_solver_test_net(c.solver, 2));
+  case_end(&c);
+}
+
+static void nets_to_train_are_needed(void **state) {
+  char path[256];
+  solver_case c;
+  (void)state;
+  case_begin(&c);
+  case_write(&c, "solver.prototxt", "base_lr: 0.1 lr_policy: 'fixed'");
+  assert_int_equal(crema_solver_load(case_path(&c, "solver.prototxt", path), NULL, &c.solver),
+                   CREMA_E_PARSE);
+  assert_non_null(strstr(crema_error_text(), "no net to train"));
+  case_write(&c, "solver.prototxt", "base_lr: 0.1 lr_policy: 'fixed' net_param { name: 'x' }");
+  assert_int_equal(crema_solver_load(case_path(&c, "solver.prototxt", path), NULL, &c.solver),
+                   CREMA_E_ARGUMENT);
+  assert_non_null(strstr(crema_error_text(), "the net to train has no layers"));
+  assert_int_equal(crema_solver_load(NULL, NULL, &c.solver), CREMA_E_ARGUMENT);
+  assert_int_equal(crema_solver_load("x", NULL, NULL), CREMA_E_ARGUMENT);
+  assert_null(c.solver);
+  case_end(&c);
+}
+
+/* One fewer entry than nets, one more, as many: only the last goes. */
+static void test_entries_are_counted(void **state) {
+  solver_case c;
+  (void)state;
+  case_begin(&c);
+  case_refuse(&c, "lr_policy: 'fixed' test_interval: 1 test_iter: 1 test_state { } test_state { }",
+              CREMA_E_PARSE, "1 test nets but 2 test_state entries");
+  case_load(&c, small_net,
+            "lr_policy: 'fixed' test_interval: 1 test_iter: 1 test_iter: 1 test_state { } "
+            "test_state { }");
+  /* A file of its own for the first test net, the common one for the second. */
+  case_write(&c, "test.prototxt", small_net);
+  case_load(&c, small_net,
+            "lr_policy: 'fixed' test_interval: 1 test_iter: 1 test_iter: 1 test_net: "
+            "'test.prototxt'");
+  assert_int_equal(crema_solver_test_net_count(c.solver), 2);
+  case_refuse(&c, "lr_policy: 'fixed' test_interval: -1 test_iter: 1", CREMA_E_PARSE,
+              "test_interval is -1, not above 0");
+  case_end(&c);
+}
+
+/* ---- training ---- */
+
+typedef struct teller {
+  crema_solver_progress last;
+  int told;
+  int64_t stop_at;
+  crema_solver *solver;
+} teller;
+
+static void tell(void *user, const crema_solver_progress *progress) {
+  teller *t = user;
+  t->last = *progress;
+  ++t->told;
+}
+
+static crema_status feed(void *user, crema_net *net, int64_t pass) {
+  (void)user;
+  return case_feed(NULL, net, pass);
+}
+
+static crema_solver_action poll(void *user) {
+  const teller *t = user;
+  return crema_solver_iteration(t->solver) == t->stop_at ? CREMA_SOLVER_STOP
+                                                         : CREMA_SOLVER_CONTINUE;
+}
+
+static void watch(solver_case *c, teller *t) {
+  c->options.user = t;
+  c->options.feed = feed;
+  c->options.poll = poll;
+  c->options.progress = tell;
+}
+
+static void samples_are_counted(void **state) {
+  teller t = {.stop_at = -1};
+  solver_case c;
+  (void)state;
+  case_begin(&c);
+  watch(&c, &t);
+  case_load(&c, small_net, "lr_policy: 'fixed' max_iter: 9 iter_size: 3");
+  t.solver = c.solver;
+  assert_int_equal(crema_solver_step(c.solver, 2), CREMA_OK);
+  assert_int_equal(t.told, 2);
+  assert_int_equal(t.last.iteration, 2);
+  assert_int_equal(t.last.max_iterations, 9);
+  assert_int_equal(t.last.samples, 2 * 3 * 4);
+  assert_true(t.last.rate == (double)0.1f);
+  assert_true(t.last.seconds > 0);
+  case_end(&c);
+}
+
+/* A stop ends one call, not those that follow, wherever it came: between iterations, in a test. */
+static void training_goes_on_after_a_stop(void **state) {
+  teller t = {.stop_at = 2};
+  solver_case c;
+  (void)state;
+  case_begin(&c);
+  watch(&c, &t);
+  case_load(&c, small_net,
+            "lr_policy: 'fixed' max_iter: 6 test_iter: 2 test_interval: 1 test_initialization: "
+            "false snapshot_after_train: false");
+  t.solver = c.solver;
+  assert_int_equal(crema_solver_step(c.solver, 5), CREMA_OK);
+  assert_int_equal(crema_solver_iteration(c.solver), 2);
+  t.stop_at = -1;
+  assert_int_equal(crema_solver_step(c.solver, 2), CREMA_OK);
+  assert_int_equal(crema_solver_iteration(c.solver), 4);
+  t.stop_at = 4;
+  assert_int_equal(crema_solver_step(c.solver, 1), CREMA_OK);
+  assert_int_equal(crema_solver_iteration(c.solver), 4);
+  t.stop_at = -1;
+  assert_int_equal(crema_solver_solve(c.solver), CREMA_OK);
+  assert_int_equal(crema_solver_iteration(c.solver), 6);
+  case_end(&c);
+}
+
+static void steps_are_checked(void **state) {
+  solver_case c;
+  (void)state;
+  case_begin(&c);
+  case_load(&c, small_net, "lr_policy: 'fixed'");
+  assert_int_equal(crema_solver_step(c.solver, -1), CREMA_E_RANGE);
+  assert_string_equal(crema_error_text(), "cannot train for -1 iterations");
+  assert_int_equal(crema_solver_step(c.solver, 0), CREMA_OK);
+  assert_int_equal(crema_solver_step(c.solver, (int64_t)INT32_MAX + 1), CREMA_E_RANGE);
+  c.solver->iteration = INT32_MAX - 1;
+  assert_int_equal(crema_solver_step(c.solver, 2), CREMA_E_RANGE);
+  assert_int_equal(crema_solver_step(c.solver, 1), CREMA_OK);
+  assert_int_equal(crema_solver_iteration(c.solver), INT32_MAX);
+  case_end(&c);
+}
+
+/* ---- weights ---- */
+
+/* Empty entries in a list count for nothing; the last file that names a layer is the one. */
+static void lists_of_weights_are_loaded(void **state) {
+  static log_lines lines;
+  char list[600], path[256];
+  float first[6], second[6], found[6];
+  solver_case c;
+  (void)state;
+  case_begin(&c);
+  c.options.feed = feed;
+  case_load(&c, small_net, "lr_policy: 'fixed'");
+  case_weights(&c, first);
+  assert_int_equal(crema_solver_snapshot(c.solver), CREMA_OK);
+  assert_int_equal(crema_solver_step(c.solver, 1), CREMA_OK);
+  case_weights(&c, second);
+  assert_memory_not_equal(first, second, sizeof first);
+  assert_int_equal(crema_solver_snapshot(c.solver), CREMA_OK);
+  listen(&lines);
+  assert_int_equal(crema_solver_load_weights(c.solver, ""), CREMA_OK);
+  assert_int_equal(crema_solver_load_weights(c.solver, ",,"), CREMA_OK);
+  assert_int_equal(lines.size, 0);
+  /* From the solver file's folder. */
+  snprintf(list, sizeof list, ",%s,,s_iter_0.caffemodel",
+           case_path(&c, "s_iter_1.caffemodel", path));
+  assert_int_equal(crema_solver_load_weights(c.solver, list), CREMA_OK);
+  crema_log_set(NULL, NULL, CREMA_LOG_INFO);
+  assert_int_equal(count_lines(&lines, "Finetuning from "), 2);
+  case_weights(&c, found);
+  assert_memory_equal(found, first, sizeof first);
+  assert_int_equal(crema_solver_load_weights(c.solver, "s_iter_0.caffemodel,s_iter_1.caffemodel,"),
+                   CREMA_OK);
+  case_weights(&c, found);
+  assert_memory_equal(found, second, sizeof second);
+  assert_int_equal(crema_solver_load_weights(c.solver, "s_iter_0.caffemodel,absent"),
+                   CREMA_E_NOT_FOUND);
+  case_end(&c);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(prefixes_are_resolved),
+      cmocka_unit_test(numbers_must_be_finite),
+      cmocka_unit_test(foreign_fields_are_told_of),
+      cmocka_unit_test(scores_are_means_of_all_outputs),
+      cmocka_unit_test(nets_can_be_asked_for),
+      cmocka_unit_test(nets_to_train_are_needed),
+      cmocka_unit_test(test_entries_are_counted),
+      cmocka_unit_test(samples_are_counted),
+      cmocka_unit_test(training_goes_on_after_a_stop),
+      cmocka_unit_test(steps_are_checked),
+      cmocka_unit_test(lists_of_weights_are_loaded),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
