@@ -12,8 +12,8 @@ printed in: have new tests caught them?
 
 The tests of the room judge, in the build with the address sanitizer, which sees leaks, too. Those that
 run the changed line (a build with gcov has shown that once) come first, the quickest before the others, and
-the first failure ends it. What passes there is tried in the release build, where some tests run that
-the sanitizer forbids. The tests of all other rooms come last, unless --room-only leaves them out.
+the first failure ends it. Tests that do less under the sanitizer are asked again in the release build.
+The tests of all other rooms come last, unless --room-only leaves them out.
 
 A change counts as caught when a test fails, crashes or hangs. It is left out when the compiler refuses it, when
 it compiles to the same object code, and when tests/equivalent_mutants.tsv names it with the reason why it
@@ -341,6 +341,8 @@ class Copy:
         """Asks the tests of the room that run the changed line, the quickest first, then the others together.
         (What a process that was killed has run is not known.)"""
         near = sorted((n for n in self.programs if self.runs(n, change)), key=lambda n: self.seconds[n])
+        if kind == "release":
+            near = [n for n in near if leaves_out(n)]
         for name in near:
             if self.compile(kind, self.programs[name]).returncode != 0:
                 return "refused"
@@ -361,6 +363,12 @@ class Copy:
             return "caught by the build"
         done = self.test("asan", "-E", f"{BLIND}|{self.args.tests}", limit=60)
         return "survived" if done.returncode == 0 else "caught by " + failed(done.stdout)
+
+
+def leaves_out(name):
+    """Whether a test does less where the address sanitizer is."""
+    source = ROOT / "tests" / name.replace("/", "/test_", 1)
+    return source.with_suffix(".c").exists() and "__SANITIZE_ADDRESS__" in source.with_suffix(".c").read_text()
 
 
 def exactly(names):
