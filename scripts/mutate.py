@@ -10,7 +10,7 @@ a loop's end dropped, two arguments swapped. Each is made in a copy of the tree 
 so the checkout stays as it is. --again tries the changes that a file lists, in the form that survivors are
 printed in: have new tests caught them?
 
-The tests of the room judge, in the build with the address sanitizer, which sees leaks, too. Those that
+The tests of the room and house/arguments judge, in the build with the address sanitizer, which sees leaks, too. Those that
 run the changed line (a build with gcov has shown that once) come first, the quickest before the others, and
 the first failure ends it. Tests that do less under the sanitizer are asked again in the release build.
 The tests of all other rooms come last, unless --room-only leaves them out.
@@ -55,6 +55,8 @@ ROOMS = {
     "layers": (["src/layers"], [], "^layers/(a[^d]|[b-z])"),
     "proto": (["src/proto"], [], "^proto/"),
 }
+# Calls every public function, of whatever room, with NULL.
+EVERYWHERE = "^house/arguments$"
 # Tests (as CMake writes regular expressions) that look at the text of the tree or at installing, or that need long: they cannot notice.
 BLIND = (r"^(house/(gates|headers|fails|mutate|rows|conformance)|models/|torture/)"
          r"|/(add_a_layer|install|setup|pack)$")
@@ -390,7 +392,8 @@ def failed(output):
 
 
 def room_files(args):
-    folders, others, args.tests = ROOMS[args.room]
+    folders, others, tests = ROOMS[args.room]
+    args.tests = f"{tests}|{EVERYWHERE}"
     files = [p.relative_to(ROOT) for f in folders for p in sorted((ROOT / f).rglob("*.c"))]
     return [p for p in files if not any(str(p).startswith(o + "/") for o in others)]
 
