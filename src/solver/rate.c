@@ -7,164 +7,184 @@
  *   multistep  b g^(number of stepvalues reached)
  *   poly       m + (b - m) (1 - i / max_iter)^p, m = min_lr
  *   sigmoid    b / (1 + exp(-g (i - stepsize)))
- *   plateau    b g^(steps), a step whenever the mean loss has found no new minimum, nor was there
- *              a step, for plateau_winsize[steps] iterations (SSD)
+ *   plateau    b g^(steps), a step whenever, for plateau_winsize[steps] iterations, the mean loss
+ *              has reached no new minimum and there was no step (SSD)
  *
- * and, as NVCaffe does it: during the first rampup_interval iterations r + (b - r) (i /
- * rampup_interval)^2 with r = rampup_lr instead; never less than min_lr, where that is above 0.
+ * and, as in NVCaffe: r + (b - r) (i / rampup_interval)^2 with r = rampup_lr during the first
+ * rampup_interval iterations; never less than min_lr, where that is above 0.
  */
+#include "solver/rate.h"
+
 #include <math.h>
 #include <string.h>
 
 #include "core/fail.h"
 #include "core/log.h"
 #include "core/nearest.h"
-#include "solver/solver.h"
 
-typedef enum policy { FIXED, STEP, EXP, INV, MULTISTEP, POLY, SIGMOID, PLATEAU, POLICIES } policy;
-
-static const char *const policy_names[POLICIES] = {
-    [FIXED] = "fixed",         [STEP] = "step", [EXP] = "exp",         [INV] = "inv",
-    [MULTISTEP] = "multistep", [POLY] = "poly", [SIGMOID] = "sigmoid", [PLATEAU] = "plateau",
+static const char *const rate_names[CR_RATE_POLICIES] = {
+    [CR_RATE_FIXED] = "fixed",     [CR_RATE_STEP] = "step",           [CR_RATE_EXP] = "exp",
+    [CR_RATE_INV] = "inv",         [CR_RATE_MULTISTEP] = "multistep", [CR_RATE_POLY] = "poly",
+    [CR_RATE_SIGMOID] = "sigmoid", [CR_RATE_PLATEAU] = "plateau",
 };
 
-static policy find_policy(const Caffe__SolverParameter *param) {
-  const char *name = param->lr_policy == NULL ? "" : param->lr_policy;
-  policy found = FIXED;
-  while (found < POLICIES && strcmp(name, policy_names[found]) != 0) ++found;
-  return found;
-}
+static const char *const factor_names[CR_FACTOR_POLICIES] = {
+    [CR_FACTOR_FIXED] = "fixed", [CR_FACTOR_POLY] = "poly", [CR_FACTOR_OPT] = "opt"};
 
-static crema_status check_policy(const char *field, const char *found, const char *known[],
-                                 size_t count) {
-  for (size_t i = 0; i < count; ++i) {
-    if (strcmp(found, known[i]) == 0) return CREMA_OK;
+/* The index of `name` among the names of the policies that `field` may have. */
+static crema_status find_policy(const char *field, const char *name, const char *const *known,
+                                size_t count, size_t *out) {
+  for (*out = 0; *out < count; ++*out) {
+    if (strcmp(name, known[*out]) == 0) return CREMA_OK;
   }
-  const char *nearest = cr_nearest(found, known, count);
-  return cr_fail(CREMA_E_UNKNOWN_NAME, "unknown %s '%s'; did you mean '%s'?", field, found,
+  const char *nearest = cr_nearest(name, known, count);
+  return cr_fail(CREMA_E_UNKNOWN_NAME, "unknown %s '%s'; did you mean '%s'?", field, name,
                  nearest == NULL ? known[0] : nearest);
 }
 
-/* The schedules of momentum and weight decay. */
-static crema_status check_factors(const Caffe__SolverParameter *param) {
-  const char *momentum[] = {"fixed", "poly", "opt"}, *decay[] = {"fixed", "poly"};
-  CR_TRY(check_policy("momentum_policy", param->momentum_policy, momentum, 3));
-  CR_TRY(check_policy("weight_decay_policy", param->weight_decay_policy, decay, 2));
-  bool poly = strcmp(param->momentum_policy, "poly") == 0 ||
-              strcmp(param->weight_decay_policy, "poly") == 0;
-  if (!poly || param->max_iter > 0) return CREMA_OK;
-  return cr_fail(CREMA_E_RANGE, "the policy 'poly' needs a max_iter above 0, found %d",
-                 param->max_iter);
-}
-
-crema_status cr_rate_check(const Caffe__SolverParameter *param) {
-  policy found = find_policy(param);
+static crema_status read_policies(const Caffe__SolverParameter *param, cr_schedule *out) {
+  size_t rate, momentum, decay;
   if (param->lr_policy == NULL) {
     return cr_fail(CREMA_E_PARSE,
                    "lr_policy is missing (fixed, step, exp, inv, multistep, poly, sigmoid "
                    "or plateau)");
   }
-  if (found == POLICIES) {
-    const char *nearest = cr_nearest(param->lr_policy, policy_names, POLICIES);
-    if (nearest == NULL) nearest = "fixed";
-    return cr_fail(CREMA_E_UNKNOWN_NAME, "unknown lr_policy '%s'; did you mean '%s'?",
-                   param->lr_policy, nearest);
-  }
-  if (found == STEP && param->stepsize <= 0) {
+  CR_TRY(find_policy("lr_policy", param->lr_policy, rate_names, CR_RATE_POLICIES, &rate));
+  CR_TRY(find_policy("momentum_policy", param->momentum_policy, factor_names, CR_FACTOR_POLICIES,
+                     &momentum));
+  CR_TRY(find_policy("weight_decay_policy", param->weight_decay_policy, factor_names, CR_FACTOR_OPT,
+                     &decay));
+  out->policy = (cr_rate_policy)rate;
+  out->momentum_policy = (cr_factor_policy)momentum;
+  out->weight_decay_policy = (cr_factor_policy)decay;
+  return CREMA_OK;
+}
+
+static void read_numbers(const Caffe__SolverParameter *param, cr_schedule *out) {
+  out->base_lr = (double)param->base_lr;
+  out->min_lr = (double)param->min_lr;
+  out->gamma = (double)param->gamma;
+  out->power = (double)param->power;
+  out->stepsize = param->stepsize;
+  out->max_iter = param->max_iter;
+  out->rampup_interval = param->rampup_interval;
+  out->rampup_lr = (double)param->rampup_lr;
+  out->stepvalue = param->stepvalue;
+  out->stepvalues = param->n_stepvalue;
+  out->plateau_winsize = param->plateau_winsize;
+  out->plateau_winsizes = param->n_plateau_winsize;
+  out->momentum = (double)param->momentum;
+  out->has_max_momentum = param->has_max_momentum;
+  out->max_momentum = (double)param->max_momentum;
+  out->momentum_power = (double)param->momentum_power;
+  out->weight_decay = (double)param->weight_decay;
+  out->weight_decay_power = (double)param->weight_decay_power;
+}
+
+static crema_status check_rate(const cr_schedule *s) {
+  if (s->policy == CR_RATE_STEP && s->stepsize <= 0) {
     return cr_fail(CREMA_E_RANGE, "lr_policy 'step' needs a stepsize above 0, found %d",
-                   param->stepsize);
+                   s->stepsize);
   }
-  if (found == POLY && param->max_iter <= 0) {
+  if (s->policy == CR_RATE_POLY && s->max_iter <= 0) {
     return cr_fail(CREMA_E_RANGE, "lr_policy 'poly' needs a max_iter above 0, found %d",
-                   param->max_iter);
+                   s->max_iter);
   }
-  if (found == PLATEAU && param->n_plateau_winsize == 0) {
+  if (s->policy == CR_RATE_PLATEAU && s->plateau_winsizes == 0) {
     return cr_fail(CREMA_E_RANGE, "lr_policy 'plateau' needs plateau_winsize");
   }
-  for (size_t i = 1; i < param->n_stepvalue; ++i) {
-    if (param->stepvalue[i] >= param->stepvalue[i - 1]) continue;
-    return cr_fail(CREMA_E_RANGE, "stepvalue must not fall, found %d after %d", param->stepvalue[i],
-                   param->stepvalue[i - 1]);
+  for (size_t i = 1; i < s->stepvalues; ++i) {
+    if (s->stepvalue[i] >= s->stepvalue[i - 1]) continue;
+    return cr_fail(CREMA_E_RANGE, "stepvalue must not fall, found %d after %d", s->stepvalue[i],
+                   s->stepvalue[i - 1]);
   }
-  if (!(param->min_lr >= 0) ||
-      (found == POLY && param->min_lr > 0 && param->min_lr > param->base_lr)) {
+  if (!(s->min_lr >= 0) || (s->policy == CR_RATE_POLY && s->min_lr > 0 && s->min_lr > s->base_lr)) {
     return cr_fail(CREMA_E_RANGE, "min_lr must lie between 0 and base_lr (%g), found %g",
-                   (double)param->base_lr, (double)param->min_lr);
+                   s->base_lr, s->min_lr);
   }
-  return check_factors(param);
+  return CREMA_OK;
+}
+
+crema_status cr_schedule_read(const Caffe__SolverParameter *param, cr_schedule *out) {
+  *out = (cr_schedule){0};
+  read_numbers(param, out);
+  CR_TRY(read_policies(param, out));
+  CR_TRY(check_rate(out));
+  bool poly = out->momentum_policy == CR_FACTOR_POLY || out->weight_decay_policy == CR_FACTOR_POLY;
+  if (!poly || out->max_iter > 0) return CREMA_OK;
+  return cr_fail(CREMA_E_RANGE, "the policy 'poly' needs a max_iter above 0, found %d",
+                 out->max_iter);
 }
 
 /* The plateau policy's step at `iteration`. */
-static void follow_plateau(const Caffe__SolverParameter *param, int64_t iteration, double loss,
+static void follow_plateau(const cr_schedule *s, int64_t iteration, double loss,
                            cr_rate_state *state) {
   if ((float)loss < state->minimum_loss) {
     state->minimum_loss = (float)loss;
     state->last_event = iteration;
   }
-  if ((size_t)state->step >= param->n_plateau_winsize) return;
-  if (iteration < state->last_event + param->plateau_winsize[state->step]) return;
+  if ((size_t)state->step >= s->plateau_winsizes) return;
+  if (iteration < state->last_event + s->plateau_winsize[state->step]) return;
   ++state->step;
   state->last_event = iteration;
   cr_log_info("Plateau Status: Iteration %lld, step = %d", (long long)iteration, state->step);
 }
 
-static double by_policy(const Caffe__SolverParameter *param, int64_t iteration, double loss,
+static double by_policy(const cr_schedule *s, int64_t iteration, double loss,
                         cr_rate_state *state) {
-  double base = (double)param->base_lr, gamma = (double)param->gamma, at = (double)iteration;
-  double power = (double)param->power, least = (double)param->min_lr;
-  switch (find_policy(param)) {
-    case STEP:
-      state->step = (int)(iteration / param->stepsize);
-      return base * pow(gamma, state->step);
-    case EXP: return base * pow(gamma, at);
-    case INV: return base * pow(1 + gamma * at, -power);
-    case MULTISTEP:
-      if ((size_t)state->step < param->n_stepvalue && iteration >= param->stepvalue[state->step]) {
+  double at = (double)iteration;
+  switch (s->policy) {
+    case CR_RATE_STEP:
+      state->step = (int)(iteration / s->stepsize);
+      return s->base_lr * pow(s->gamma, state->step);
+    case CR_RATE_EXP: return s->base_lr * pow(s->gamma, at);
+    case CR_RATE_INV: return s->base_lr * pow(1 + s->gamma * at, -s->power);
+    case CR_RATE_MULTISTEP:
+      if ((size_t)state->step < s->stepvalues && iteration >= s->stepvalue[state->step]) {
         ++state->step;
         cr_log_info("MultiStep Status: Iteration %lld, step = %d", (long long)iteration,
                     state->step);
       }
-      return base * pow(gamma, state->step);
-    case POLY:
+      return s->base_lr * pow(s->gamma, state->step);
+    case CR_RATE_POLY:
       /* Past max_iter the base would be negative and its power not a number. */
-      return least + (base - least) * pow(fmax(0, 1 - at / (double)param->max_iter), power);
-    case SIGMOID: return base / (1 + exp(-gamma * (at - (double)param->stepsize)));
-    case PLATEAU:
-      follow_plateau(param, iteration, loss, state);
-      return base * pow(gamma, state->step);
-    case FIXED:
-    case POLICIES: break;
+      return s->min_lr +
+             (s->base_lr - s->min_lr) * pow(fmax(0, 1 - at / (double)s->max_iter), s->power);
+    case CR_RATE_SIGMOID: return s->base_lr / (1 + exp(-s->gamma * (at - (double)s->stepsize)));
+    case CR_RATE_PLATEAU:
+      follow_plateau(s, iteration, loss, state);
+      return s->base_lr * pow(s->gamma, state->step);
+    case CR_RATE_FIXED:
+    case CR_RATE_POLICIES: break;
   }
-  return base;
+  return s->base_lr;
 }
 
-float cr_rate_at(const Caffe__SolverParameter *param, int64_t iteration, double loss,
-                 cr_rate_state *state) {
+float cr_rate_at(const cr_schedule *s, int64_t iteration, double loss, cr_rate_state *state) {
   double rate;
-  if (iteration < param->rampup_interval) {
-    double share = (double)iteration / param->rampup_interval, from = (double)param->rampup_lr;
-    rate = from + ((double)param->base_lr - from) * share * share;
+  if (iteration < s->rampup_interval) {
+    double share = (double)iteration / s->rampup_interval;
+    rate = s->rampup_lr + (s->base_lr - s->rampup_lr) * share * share;
   } else {
-    rate = by_policy(param, iteration, loss, state);
+    rate = by_policy(s, iteration, loss, state);
   }
-  return (float)(param->min_lr > 0 ? fmax(rate, (double)param->min_lr) : rate);
+  return (float)(s->min_lr > 0 ? fmax(rate, s->min_lr) : rate);
 }
 
-float cr_momentum_at(const Caffe__SolverParameter *param, int64_t iteration, float rate) {
-  double base = (double)param->momentum, most = (double)param->max_momentum;
-  if (strcmp(param->momentum_policy, "poly") == 0) {
-    double share = fmin(1, (double)iteration / param->max_iter);
-    return (float)(base + (most - base) * pow(share, (double)param->momentum_power));
+float cr_momentum_at(const cr_schedule *s, int64_t iteration, float rate) {
+  if (s->momentum_policy == CR_FACTOR_POLY) {
+    double share = fmin(1, (double)iteration / s->max_iter);
+    return (float)(s->momentum + (s->max_momentum - s->momentum) * pow(share, s->momentum_power));
   }
-  if (strcmp(param->momentum_policy, "opt") == 0) {
+  if (s->momentum_policy == CR_FACTOR_OPT) {
     double root = 1 - 0.5 * sqrt((double)rate), best = root * root;
-    return (float)(param->has_max_momentum ? fmin(best, most) : best);
+    return (float)(s->has_max_momentum ? fmin(best, s->max_momentum) : best);
   }
-  return param->momentum;
+  return (float)s->momentum;
 }
 
-float cr_weight_decay_at(const Caffe__SolverParameter *param, int64_t iteration) {
-  if (strcmp(param->weight_decay_policy, "poly") != 0) return param->weight_decay;
-  double share = fmin(1, (double)iteration / param->max_iter);
-  return (float)((double)param->weight_decay * pow(share, (double)param->weight_decay_power));
+float cr_weight_decay_at(const cr_schedule *s, int64_t iteration) {
+  if (s->weight_decay_policy != CR_FACTOR_POLY) return (float)s->weight_decay;
+  double share = fmin(1, (double)iteration / s->max_iter);
+  return (float)(s->weight_decay * pow(share, s->weight_decay_power));
 }

@@ -172,7 +172,7 @@ static crema_status check_numbers(const Caffe__SolverParameter *param) {
 
 static crema_status check_param(crema_solver *solver) {
   crema_status status = check_numbers(solver->param);
-  if (status == CREMA_OK) status = cr_rate_check(solver->param);
+  if (status == CREMA_OK) status = cr_schedule_read(solver->param, &solver->schedule);
   if (status == CREMA_OK) {
     status = cr_loss_window_init(&solver->window, solver->param->average_loss);
   }
@@ -193,7 +193,7 @@ static crema_status build(crema_solver *solver) {
   if (solver->net->layers == 0) {
     return cr_fail(CREMA_E_ARGUMENT, "%s: the net to train has no layers", solver->path);
   }
-  crema_status status = cr_updater_create(param, solver->net, &solver->updater);
+  crema_status status = cr_updater_create(param, &solver->schedule, solver->net, &solver->updater);
   if (status != CREMA_OK) return cr_fail_in(status, "%s", solver->path);
   CR_TRY(cr_solver_build_test_nets(solver));
   CR_TRY(load_initial_weights(solver));

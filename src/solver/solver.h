@@ -13,6 +13,7 @@
 
 #include "crema/solver.h"
 #include "net/net.h"
+#include "solver/rate.h"
 #include "solver/update.h"
 
 /* The mean of the last losses. */
@@ -22,15 +23,9 @@ typedef struct cr_loss_window {
   double *loss;
 } cr_loss_window;
 
-/* Where the learning rate stands. */
-typedef struct cr_rate_state {
-  int step;           /* of the step, multistep and plateau policies */
-  float minimum_loss; /* of the plateau policy: the least mean loss so far */
-  int64_t last_event; /* likewise: the iteration of that loss or of the last step */
-} cr_rate_state;
-
 struct crema_solver {
   Caffe__SolverParameter *param;
+  cr_schedule schedule;         /* read from `param` */
   char *path;                   /* the solver file */
   char *snapshot_prefix;        /* NULL: none could be derived */
   crema_solver_options options; /* stages are not kept */
@@ -65,19 +60,6 @@ struct crema_solver {
 /* ---- nets.c ---- */
 crema_status cr_solver_build_train_net(crema_solver *solver) CREMA_MUST_USE;
 crema_status cr_solver_build_test_nets(crema_solver *solver) CREMA_MUST_USE;
-
-/* ---- rate.c ---- */
-
-/* Refuses unknown policies and parameters that they cannot work with: CREMA_E_PARSE,
- * CREMA_E_UNKNOWN_NAME, CREMA_E_RANGE. */
-crema_status cr_rate_check(const Caffe__SolverParameter *param) CREMA_MUST_USE;
-/* The learning rate at `iteration`, where the mean of the last losses is `loss`. To be called once
- * an iteration, because the policies with steps move *state on. */
-float cr_rate_at(const Caffe__SolverParameter *param, int64_t iteration, double loss,
-                 cr_rate_state *state);
-/* Momentum and weight decay at `iteration`, before the factors of single parameters. */
-float cr_momentum_at(const Caffe__SolverParameter *param, int64_t iteration, float rate);
-float cr_weight_decay_at(const Caffe__SolverParameter *param, int64_t iteration);
 
 /* ---- score.c ---- */
 

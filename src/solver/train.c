@@ -123,7 +123,7 @@ static crema_status iterate(crema_solver *solver) {
     cr_report_iteration(solver, shown);
     CR_TRY(cr_report_train_outputs(solver));
   }
-  float rate = cr_rate_at(param, solver->iteration, shown, &solver->rate);
+  float rate = cr_rate_at(&solver->schedule, solver->iteration, shown, &solver->rate);
   if (!isfinite(rate)) {
     return cr_fail(CREMA_E_NUMERIC, "iteration %lld: the learning rate is %g (lr_policy '%s')",
                    (long long)solver->iteration, (double)rate, param->lr_policy);

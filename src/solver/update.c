@@ -47,9 +47,9 @@ struct cr_updater {
   crema_net *net;
   bool l1;
   bool keep_step; /* leave the step in the diff, for snapshots with diffs and debug_info */
-  const Caffe__SolverParameter *param; /* for what changes with the iteration; not owned */
+  const cr_schedule *schedule; /* of momentum and weight decay */
   bool larc, larc_clips;
-  float momentum2, rms_decay, delta, clip;
+  float larc_eta, momentum2, rms_decay, delta, clip;
   int iter_size;
   int params;
   cr_op **op;           /* one a parameter */
@@ -80,13 +80,13 @@ static crema_status read_settings(cr_updater *updater, const Caffe__SolverParame
   if (!updater->l1 && strcmp(decay, "L2") != 0) {
     return cr_fail(CREMA_E_UNKNOWN_NAME, "unknown regularization_type '%s' (known: L1, L2)", decay);
   }
-  updater->param = param;
   updater->larc = param->larc;
   updater->larc_clips = strcmp(param->larc_policy, "clip") == 0;
   if (updater->larc && !updater->larc_clips && strcmp(param->larc_policy, "scale") != 0) {
     return cr_fail(CREMA_E_UNKNOWN_NAME, "unknown larc_policy '%s' (known: scale, clip)",
                    param->larc_policy);
   }
+  updater->larc_eta = param->larc_eta;
   updater->momentum2 = param->momentum2;
   updater->rms_decay = param->rms_decay;
   updater->delta = param->delta;
@@ -98,7 +98,7 @@ static crema_status read_settings(cr_updater *updater, const Caffe__SolverParame
                    (double)param->momentum);
   }
   bool scheduled = updater->row->rule == CR_UPDATE_SGD || updater->row->rule == CR_UPDATE_NESTEROV;
-  if (!scheduled && strcmp(param->momentum_policy, "fixed") != 0) {
+  if (!scheduled && updater->schedule->momentum_policy != CR_FACTOR_FIXED) {
     return cr_fail(CREMA_E_ARGUMENT, "momentum_policy '%s' is for SGD and Nesterov, not for %s",
                    param->momentum_policy, updater->row->type);
   }
@@ -134,12 +134,13 @@ fail:
   return status;
 }
 
-crema_status cr_updater_create(const Caffe__SolverParameter *param, crema_net *net,
-                               cr_updater **out) {
+crema_status cr_updater_create(const Caffe__SolverParameter *param, const cr_schedule *schedule,
+                               crema_net *net, cr_updater **out) {
   crema_status status = CREMA_OK;
   cr_updater *updater = calloc(1, sizeof *updater);
   if (updater == NULL) return cr_fail_memory(sizeof *updater, "a solver");
   updater->net = net;
+  updater->schedule = schedule;
   CR_TRY_GOTO(read_settings(updater, param), fail);
   updater->params = net->learnables;
   size_t params = (size_t)net->learnables;
@@ -209,7 +210,7 @@ static crema_status local_rate(const cr_updater *updater, int i, float rate, flo
   CR_TRY(cr_blob_sumsq_data(blob, &weight));
   CR_TRY(cr_blob_sumsq_diff(blob, &gradient));
   if (weight > 0 && gradient > 0) {
-    local = (1 - (double)momentum) * (double)updater->param->larc_eta * sqrt(weight) /
+    local = (1 - (double)momentum) * (double)updater->larc_eta * sqrt(weight) /
             (sqrt(gradient) * (double)scale);
   }
   double scaled = updater->larc_clips ? fmin((double)rate, local) : (double)rate * local;
@@ -219,8 +220,8 @@ static crema_status local_rate(const cr_updater *updater, int i, float rate, flo
 
 crema_status cr_updater_run(cr_updater *updater, float rate, int64_t iteration) {
   crema_net *net = updater->net;
-  const float momentum = cr_momentum_at(updater->param, iteration, rate);
-  const float decay = cr_weight_decay_at(updater->param, iteration);
+  const float momentum = cr_momentum_at(updater->schedule, iteration, rate);
+  const float decay = cr_weight_decay_at(updater->schedule, iteration);
   float clip;
   CR_TRY(clip_factor(updater, &clip));
   float correction = 1;

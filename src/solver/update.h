@@ -3,17 +3,17 @@
 #define CR_SOLVER_UPDATE_H
 
 #include "net/net.h"
+#include "solver/rate.h"
 
 /* A rule with its history for the learnable parameters of one net. */
 typedef struct cr_updater cr_updater;
 
-/* Reads type, delta and so on, which are those of `param` for good; momentum and weight decay,
- * which its policies change, are asked for at each update. Errors: CREMA_E_UNKNOWN_NAME for a type,
- * regularization_type or larc_policy, CREMA_E_RANGE for values that the rule cannot work with,
- * CREMA_E_ARGUMENT for a momentum_policy that it has no use for.
- * `param` and `net` must outlive the updater. */
-crema_status cr_updater_create(const Caffe__SolverParameter *param, crema_net *net,
-                               cr_updater **out) CREMA_MUST_USE;
+/* Type, delta and so on are those of `param` from then on; momentum and weight decay follow
+ * `schedule`, which must outlive the updater, and so must `net`. Errors: CREMA_E_UNKNOWN_NAME for a
+ * type, regularization_type or larc_policy, CREMA_E_RANGE for values that the rule cannot work
+ * with, CREMA_E_ARGUMENT for a momentum_policy that it has no use for. */
+crema_status cr_updater_create(const Caffe__SolverParameter *param, const cr_schedule *schedule,
+                               crema_net *net, cr_updater **out) CREMA_MUST_USE;
 void cr_updater_destroy(cr_updater *updater);
 
 /* One update of all learnable parameters from their diffs, which hold the sum of `iter_size`

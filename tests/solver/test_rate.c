@@ -15,6 +15,28 @@ static Caffe__SolverParameter param_of(char *policy) {
   return param;
 }
 
+static cr_schedule read_schedule(const Caffe__SolverParameter *param) {
+  cr_schedule schedule;
+  assert_int_equal(cr_schedule_read(param, &schedule), CREMA_OK);
+  return schedule;
+}
+
+static double rate_of(const Caffe__SolverParameter *param, int64_t iteration, double loss,
+                      cr_rate_state *state) {
+  const cr_schedule schedule = read_schedule(param);
+  return (double)cr_rate_at(&schedule, iteration, loss, state);
+}
+
+static double momentum_of(const Caffe__SolverParameter *param, int64_t iteration, float rate) {
+  const cr_schedule schedule = read_schedule(param);
+  return (double)cr_momentum_at(&schedule, iteration, rate);
+}
+
+static double decay_of(const Caffe__SolverParameter *param, int64_t iteration) {
+  const cr_schedule schedule = read_schedule(param);
+  return (double)cr_weight_decay_at(&schedule, iteration);
+}
+
 static void near(double found, double expected) {
   if (fabs(found - expected) > 1e-6 * fabs(expected)) {
     fail_msg("%.9g is not %.9g", found, expected);
@@ -28,18 +50,18 @@ static void closed_formats(void **state) {
   for (int i = 0; i < 10; ++i) {
     cr_rate_state current = {0};
     Caffe__SolverParameter param = param_of(fixed);
-    near((double)cr_rate_at(&param, i, 0, &current), 0.5);
+    near(rate_of(&param, i, 0, &current), 0.5);
     param.lr_policy = step;
-    near((double)cr_rate_at(&param, i, 0, &current), 0.5 * pow(0.25, i / 4));
+    near(rate_of(&param, i, 0, &current), 0.5 * pow(0.25, i / 4));
     assert_int_equal(current.step, i / 4);
     param.lr_policy = exponential;
-    near((double)cr_rate_at(&param, i, 0, &current), 0.5 * pow(0.25, i));
+    near(rate_of(&param, i, 0, &current), 0.5 * pow(0.25, i));
     param.lr_policy = inv;
-    near((double)cr_rate_at(&param, i, 0, &current), 0.5 / ((1 + 0.25 * i) * (1 + 0.25 * i)));
+    near(rate_of(&param, i, 0, &current), 0.5 / ((1 + 0.25 * i) * (1 + 0.25 * i)));
     param.lr_policy = poly;
-    near((double)cr_rate_at(&param, i, 0, &current), 0.5 * (1 - i / 10.0) * (1 - i / 10.0));
+    near(rate_of(&param, i, 0, &current), 0.5 * (1 - i / 10.0) * (1 - i / 10.0));
     param.lr_policy = sigmoid;
-    near((double)cr_rate_at(&param, i, 0, &current), 0.5 / (1 + exp(-0.25 * (i - 4))));
+    near(rate_of(&param, i, 0, &current), 0.5 / (1 + exp(-0.25 * (i - 4))));
   }
 }
 
@@ -53,7 +75,7 @@ static void multistep_moves_on(void **state) {
   param.stepvalue = at;
   param.n_stepvalue = 3;
   cr_rate_state current = {0};
-  for (int i = 0; i < 9; ++i) near((double)cr_rate_at(&param, i, 0, &current), expected[i]);
+  for (int i = 0; i < 9; ++i) near(rate_of(&param, i, 0, &current), expected[i]);
   assert_int_equal(current.step, 3);
 }
 
@@ -63,8 +85,8 @@ static void poly_ends_at_zero(void **state) {
   (void)state;
   Caffe__SolverParameter param = param_of(poly);
   param.power = 0.5f;
-  assert_true(cr_rate_at(&param, 10, 0, &current) == 0);
-  assert_true(cr_rate_at(&param, 12, 0, &current) == 0);
+  assert_true(rate_of(&param, 10, 0, &current) == 0);
+  assert_true(rate_of(&param, 12, 0, &current) == 0);
 }
 
 /* SSD's policy: the minimum is found anew at 0, 1 and 4, so steps follow 3 and then 2 later. */
@@ -79,7 +101,7 @@ static void plateau_follows_the_loss(void **state) {
   param.plateau_winsize = size;
   param.n_plateau_winsize = 2;
   for (int i = 0; i < 13; ++i) {
-    near((double)cr_rate_at(&param, i, loss[i], &current), 0.5 * pow(0.25, steps[i]));
+    near(rate_of(&param, i, loss[i], &current), 0.5 * pow(0.25, steps[i]));
     assert_int_equal(current.step, steps[i]);
   }
   assert_true(current.minimum_loss == 1);
@@ -94,14 +116,14 @@ static void s4_46_rates_ramp_up_and_have_a_floor(void **state) {
     Caffe__SolverParameter param = param_of(fixed);
     double ramp = i * i / 16.0;
     param.rampup_interval = 4;
-    near((double)cr_rate_at(&param, i, 0, &current), i < 4 ? 0.5 * ramp : 0.5);
+    near(rate_of(&param, i, 0, &current), i < 4 ? 0.5 * ramp : 0.5);
     param.rampup_lr = 0.1f;
-    near((double)cr_rate_at(&param, i, 0, &current), i < 4 ? 0.1 + 0.4 * ramp : 0.5);
+    near(rate_of(&param, i, 0, &current), i < 4 ? 0.1 + 0.4 * ramp : 0.5);
     param = param_of(exponential);
     param.min_lr = 0.01f;
-    near((double)cr_rate_at(&param, i, 0, &current), fmax(0.01, 0.5 * pow(0.25, i)));
+    near(rate_of(&param, i, 0, &current), fmax(0.01, 0.5 * pow(0.25, i)));
     param.lr_policy = poly;
-    near((double)cr_rate_at(&param, i, 0, &current), 0.01 + 0.49 * pow(fmax(0, 1 - i / 10.0), 2));
+    near(rate_of(&param, i, 0, &current), 0.01 + 0.49 * pow(fmax(0, 1 - i / 10.0), 2));
   }
 }
 
@@ -112,14 +134,14 @@ static void rates_below_zero_stay(void **state) {
   (void)state;
   Caffe__SolverParameter param = param_of(fixed);
   param.base_lr = -0.5f;
-  near((double)cr_rate_at(&param, 3, 0, &current), -0.5);
+  near(rate_of(&param, 3, 0, &current), -0.5);
   param.lr_policy = poly;
-  assert_int_equal(cr_rate_check(&param), CREMA_OK);
-  near((double)cr_rate_at(&param, 5, 0, &current), -0.5 * 0.25);
+  (void)read_schedule(&param);
+  near(rate_of(&param, 5, 0, &current), -0.5 * 0.25);
   param.lr_policy = inv;
   param.gamma = -0.5f;
   param.power = 0.75f;
-  assert_true(isnan(cr_rate_at(&param, 3, 0, &current)));
+  assert_true(isnan(rate_of(&param, 3, 0, &current)));
 }
 
 static void a_rate_that_is_no_number_ends_training(void **state) {
@@ -144,29 +166,30 @@ static void s4_46_momentum_and_decay_have_schedules(void **state) {
   (void)state;
   param.momentum = 0.8f;
   param.weight_decay = 0.02f;
-  near((double)cr_momentum_at(&param, 7, 0.5f), 0.8);
-  near((double)cr_weight_decay_at(&param, 7), 0.02);
+  near(momentum_of(&param, 7, 0.5f), 0.8);
+  near(decay_of(&param, 7), 0.02);
   param.momentum_policy = param.weight_decay_policy = poly;
   param.weight_decay_power = 2;
   for (int i = 0; i < 12; ++i) {
     double share = fmin(1, i / 10.0);
     param.momentum_power = 1;
-    near((double)cr_momentum_at(&param, i, 0.5f), 0.8 + (0.99 - 0.8) * share);
+    near(momentum_of(&param, i, 0.5f), 0.8 + (0.99 - 0.8) * share);
     param.momentum_power = 0.5f;
-    near((double)cr_momentum_at(&param, i, 0.5f), 0.8 + (0.99 - 0.8) * sqrt(share));
-    near((double)cr_weight_decay_at(&param, i), 0.02 * share * share);
+    near(momentum_of(&param, i, 0.5f), 0.8 + (0.99 - 0.8) * sqrt(share));
+    near(decay_of(&param, i), 0.02 * share * share);
   }
   param.momentum_policy = opt;
-  near((double)cr_momentum_at(&param, 3, 0.04f), 0.81);
-  near((double)cr_momentum_at(&param, 3, 0.0001f), 0.990025);
+  near(momentum_of(&param, 3, 0.04f), 0.81);
+  near(momentum_of(&param, 3, 0.0001f), 0.990025);
   param.has_max_momentum = true;
   param.max_momentum = 0.9f;
-  near((double)cr_momentum_at(&param, 3, 0.04f), 0.81);
-  near((double)cr_momentum_at(&param, 3, 0.0001f), 0.9);
+  near(momentum_of(&param, 3, 0.04f), 0.81);
+  near(momentum_of(&param, 3, 0.0001f), 0.9);
 }
 
 static void refuse(Caffe__SolverParameter *param, crema_status code, const char *words) {
-  assert_int_equal(cr_rate_check(param), code);
+  cr_schedule schedule;
+  assert_int_equal(cr_schedule_read(param, &schedule), code);
   assert_non_null(strstr(crema_error_text(), words));
 }
 
@@ -186,7 +209,7 @@ static void refuses(void **state) {
   param.max_iter = 0;
   refuse(&param, CREMA_E_RANGE, "max_iter");
   param.lr_policy = multistep;
-  assert_int_equal(cr_rate_check(&param), CREMA_OK);
+  (void)read_schedule(&param);
   param.stepvalue = falling;
   param.n_stepvalue = 2;
   refuse(&param, CREMA_E_RANGE, "found 3 after 5");
@@ -201,7 +224,7 @@ static void refuses(void **state) {
   param.momentum_policy = wrong;
   refuse(&param, CREMA_E_UNKNOWN_NAME, "unknown momentum_policy 'multstep'");
   param.momentum_policy = poly;
-  assert_int_equal(cr_rate_check(&param), CREMA_OK);
+  (void)read_schedule(&param);
   param.weight_decay_policy = wrong;
   refuse(&param, CREMA_E_UNKNOWN_NAME, "unknown weight_decay_policy 'multstep'");
   param.weight_decay_policy = poly;

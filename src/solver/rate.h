@@ -1,0 +1,62 @@
+/* How the learning rate, the momentum and the weight decay change in the course of training. */
+#ifndef CR_SOLVER_RATE_H
+#define CR_SOLVER_RATE_H
+
+#include "proto/proto.h"
+
+typedef enum cr_rate_policy {
+  CR_RATE_FIXED,
+  CR_RATE_STEP,
+  CR_RATE_EXP,
+  CR_RATE_INV,
+  CR_RATE_MULTISTEP,
+  CR_RATE_POLY,
+  CR_RATE_SIGMOID,
+  CR_RATE_PLATEAU,
+  CR_RATE_POLICIES /* how many there are */
+} cr_rate_policy;
+
+typedef enum cr_factor_policy {
+  CR_FACTOR_FIXED,
+  CR_FACTOR_POLY,
+  CR_FACTOR_OPT, /* of the momentum alone */
+  CR_FACTOR_POLICIES
+} cr_factor_policy;
+
+/* The fields of a solver file that the three depend on. */
+typedef struct cr_schedule {
+  cr_rate_policy policy;
+  double base_lr, min_lr, gamma, power;
+  int stepsize, max_iter;
+  int rampup_interval;
+  double rampup_lr;
+  const int32_t *stepvalue, *plateau_winsize; /* owned by the solver's message */
+  size_t stepvalues, plateau_winsizes;
+  cr_factor_policy momentum_policy, weight_decay_policy;
+  double momentum, max_momentum, momentum_power;
+  bool has_max_momentum;
+  double weight_decay, weight_decay_power;
+} cr_schedule;
+
+/* The part of the learning rate's schedule that changes while training. */
+typedef struct cr_rate_state {
+  int step;           /* of the step, multistep and plateau policies */
+  float minimum_loss; /* of the plateau policy: the least mean loss so far */
+  int64_t last_event; /* likewise: the iteration of that loss or of the last step */
+} cr_rate_state;
+
+/* Reads the schedule of a solver file; `param` must outlive it. Errors: CREMA_E_PARSE without
+ * lr_policy, CREMA_E_UNKNOWN_NAME for policies that do not exist, CREMA_E_RANGE for values that a
+ * policy cannot work with. */
+crema_status cr_schedule_read(const Caffe__SolverParameter *param, cr_schedule *out) CREMA_MUST_USE;
+
+/* The learning rate at `iteration`, where the mean of the last losses is `loss`. To be called once
+ * per iteration, because the policies with steps advance *state. */
+float cr_rate_at(const cr_schedule *schedule, int64_t iteration, double loss, cr_rate_state *state);
+
+/* Momentum and weight decay at `iteration`, before the factors of single parameters. `rate` is the
+ * learning rate of that iteration. */
+float cr_momentum_at(const cr_schedule *schedule, int64_t iteration, float rate);
+float cr_weight_decay_at(const cr_schedule *schedule, int64_t iteration);
+
+#endif
