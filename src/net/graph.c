@@ -6,6 +6,7 @@
 
 #include "core/fail.h"
 #include "core/log.h"
+#include "layers/registry.h"
 #include "net/build.h"
 
 static const char automatic[] = "(automatic)";

@@ -19,6 +19,7 @@
 #include "data/pipeline/hdf5_set.h"
 #include "fixture.h"
 #include "layers/common/layer_share.h"
+#include "layers/registry.h"
 #include "net/net.h"
 
 enum { SAMPLES = 23, SOLVERS = 4 };

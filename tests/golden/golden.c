@@ -13,7 +13,7 @@
 
 #include "core/fail.h"
 #include "device/device.h"
-#include "layers/common/layer.h"
+#include "layers/registry.h"
 
 typedef struct tally {
   bool quiet;

@@ -26,12 +26,12 @@ ROOMS = {
     "data/image": {"core"},
     "data/augment": {"core", "proto", "data/db", "data/image"},
     "data/pipeline": {"core", "device", "data/db", "data/image", "data/augment"},
-    "layers/common": {"core", "proto", "device", "memory", "ops", "data/pipeline", "layers"},
+    "layers/common": {"core", "proto", "device", "memory", "ops", "data/pipeline"},
     "layers": {"core", "layers/common"},
     "layers/data": {"core", "data/image", "data/augment", "data/pipeline", "layers/common"},
     "layers/loss": {"core", "layers/common"},
     "layers/shape": {"core", "layers/common"},
-    "net": {"core", "proto", "device", "memory", "ops", "layers/common", "layers/data"},
+    "net": {"core", "proto", "device", "memory", "ops", "layers", "layers/common", "layers/data"},
     "solver": {"core", "proto", "device", "memory", "ops", "layers/common", "net"},
 }
 

@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "core/fail.h"
-#include "layers/common/layer.h"
+#include "layers/registry.h"
 
 enum { RIG_MAX = 8 };
 

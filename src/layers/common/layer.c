@@ -3,67 +3,10 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "core/buffer.h"
 #include "core/fail.h"
-#include "core/nearest.h"
 #include "core/rng.h"
 #include "layers/common/layer_share.h"
-
-#define CR_LAYER(name, type) extern const cr_layer_class cr_layer_##name;
-#include "layers/layers.inc"
-#undef CR_LAYER
-
-static const cr_layer_class *const classes[] = {
-#define CR_LAYER(name, type) &cr_layer_##name,
-#include "layers/layers.inc"
-#undef CR_LAYER
-};
-
-static const char *const class_names[] = {
-#define CR_LAYER(name, type) type,
-#include "layers/layers.inc"
-#undef CR_LAYER
-};
-
-enum { CLASSES = sizeof class_names / sizeof class_names[0] };
-
-const char *const *cr_layer_class_names(size_t *count) {
-  *count = CLASSES;
-  return class_names;
-}
-
-/* The failure of a look-up: nearest name and all names. */
-static crema_status unknown_type(const char *type) {
-  if (strcmp(type, "Python") == 0) {
-    return cr_fail(CREMA_E_UNSUPPORTED,
-                   "layers of type 'Python' run code written against Caffe's "
-                   "Python interface, which crema does not have");
-  }
-  cr_buffer known = {0};
-  const char *nearest = cr_nearest(type, class_names, CLASSES);
-  crema_status status = CREMA_OK;
-  for (size_t i = 0; i < CLASSES && status == CREMA_OK; ++i) {
-    status = cr_buffer_print(&known, "%s%s", i ? ", " : "", class_names[i]);
-  }
-  if (status == CREMA_OK) {
-    status = cr_fail(CREMA_E_UNKNOWN_NAME, "unknown layer type '%.200s'%s%s%s; known types: %s",
-                     type, nearest ? ", did you mean '" : "", nearest ? nearest : "",
-                     nearest ? "'?" : "", known.data);
-  }
-  cr_buffer_free(&known);
-  return status;
-}
-
-crema_status cr_layer_class_find(const char *type, const cr_layer_class **out) {
-  for (size_t i = 0; i < CLASSES; ++i) {
-    if (strcmp(type, class_names[i]) != 0) continue;
-    *out = classes[i];
-    return CREMA_OK;
-  }
-  return unknown_type(type);
-}
 
 /* Room for the loss weights of all tops, automatic ones included, with their defaults. */
 static crema_status make_loss_weights(cr_layer *layer) {
@@ -84,24 +27,20 @@ static crema_status make_loss_weights(cr_layer *layer) {
   return CREMA_OK;
 }
 
-crema_status cr_layer_create(const Caffe__LayerParameter *param, Caffe__Phase phase,
-                             crema_context *context, uint64_t seed, const char *net_path,
-                             cr_layer **out) {
-  const cr_layer_class *class = NULL;
+crema_status cr_layer_create_as(const cr_layer_class *class, const Caffe__LayerParameter *param,
+                                Caffe__Phase phase, crema_context *context, uint64_t seed,
+                                const char *net_path, cr_layer **out) {
   crema_status status;
   *out = NULL;
-  const char *name = param->name ? param->name : "";
-  CR_TRY(
-      cr_fail_in(cr_layer_class_find(param->type ? param->type : "", &class), "layer '%s'", name));
   cr_layer *layer = calloc(1, sizeof *layer);
   if (layer == NULL) return cr_fail_memory(sizeof *layer, "a layer");
   layer->class = class;
   layer->param = param;
-  layer->name = name;
+  layer->name = cr_layer_name(param);
   layer->phase = phase;
   layer->context = context;
   layer->source_dir_file = net_path;
-  layer->key = cr_mix_key(seed, cr_hash_text(name));
+  layer->key = cr_mix_key(seed, cr_hash_text(layer->name));
   layer->bottoms = (int)param->n_bottom;
   layer->tops = (int)param->n_top;
   layer->needs_backward = true;

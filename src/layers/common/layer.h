@@ -1,8 +1,8 @@
 /* What a layer is.
  *
  * A layer file defines one cr_layer_class: parameters, shapes, which ops in which order,
- * forward and backward. layers.inc lists the classes. Layers compute through ops only; host
- * access (cr_tensor_host_read and so on) is for control values and input layers. */
+ * forward and backward. layers/registry.h finds a class by its type. Layers compute through ops
+ * only; host access (cr_tensor_host_read and so on) is for control values and input layers. */
 #ifndef CR_LAYERS_LAYER_H
 #define CR_LAYERS_LAYER_H
 
@@ -117,20 +117,20 @@ struct cr_layer {
   float fused_relu_slope;
 };
 
-/* Finds the class for a type name. Errors: CREMA_E_UNKNOWN_NAME with the nearest name and the
- * list of known types. */
-crema_status cr_layer_class_find(const char *type, const cr_layer_class **out) CREMA_MUST_USE;
-/* All class names, in alphabetical order; *count of them. Static storage. */
-const char *const *cr_layer_class_names(size_t *count);
+/* The layer's name; "" when it has none. */
+static inline const char *cr_layer_name(const Caffe__LayerParameter *param) {
+  return param->name ? param->name : "";
+}
 
-/* Makes and frees a layer. `param` must outlive it. layer->tops counts the tops that `param`
- * names; the caller (src/net) adds automatic ones, and checks the number of bottoms and tops.
- * layer->loss_weight has room for max(tops named, class->min_tops, 1) entries; it holds the
- * weights that `param` gives, else 1 for the first top of a loss and 0 for all others. `net_path`
- * (may be NULL) must outlive the layer. cr_layer_destroy accepts NULL. */
-crema_status cr_layer_create(const Caffe__LayerParameter *param, Caffe__Phase phase,
-                             crema_context *context, uint64_t seed, const char *net_path,
-                             cr_layer **out) CREMA_MUST_USE;
+/* Makes and frees a layer of a class (cr_layer_create in layers/registry.h finds the class).
+ * `param` must outlive it. layer->tops counts the tops that `param` names; the caller (src/net)
+ * adds automatic ones, and checks the number of bottoms and tops. layer->loss_weight has room for
+ * max(tops named, class->min_tops, 1) entries; it holds the weights that `param` gives, else 1 for
+ * the first top of a loss and 0 for all others. `net_path` (may be NULL) must outlive the layer.
+ * cr_layer_destroy accepts NULL. */
+crema_status cr_layer_create_as(const cr_layer_class *class, const Caffe__LayerParameter *param,
+                                Caffe__Phase phase, crema_context *context, uint64_t seed,
+                                const char *net_path, cr_layer **out) CREMA_MUST_USE;
 void cr_layer_destroy(cr_layer *layer);
 
 /* Says which solver the layer belongs to; to be called once, before setup. Without, and with

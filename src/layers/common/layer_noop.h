@@ -1,7 +1,7 @@
 /* Class functions of layers that have nothing to do at a stage: no parameters to read, or tops that
  * share the memory of bottoms and parameters. */
-#ifndef CR_LAYERS_LAYER_NOTHING_H
-#define CR_LAYERS_LAYER_NOTHING_H
+#ifndef CR_LAYERS_LAYER_NOOP_H
+#define CR_LAYERS_LAYER_NOOP_H
 
 #include "layers/common/layer.h"
 

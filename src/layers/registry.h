@@ -1,0 +1,20 @@
+/* The layers there are (layers.inc), found by their type. */
+#ifndef CR_LAYERS_REGISTRY_H
+#define CR_LAYERS_REGISTRY_H
+
+#include "layers/common/layer.h"
+
+/* Finds the class for a type name. Errors: CREMA_E_UNKNOWN_NAME with the nearest name and the
+ * list of known types. */
+crema_status cr_layer_class_find(const char *type, const cr_layer_class **out) CREMA_MUST_USE;
+
+/* All class names, in alphabetical order; *count of them. Static storage. */
+const char *const *cr_layer_class_names(size_t *count);
+
+/* Makes a layer of the class that param->type names; see cr_layer_create_as. Errors: those of
+ * cr_layer_class_find, with the layer's name. */
+crema_status cr_layer_create(const Caffe__LayerParameter *param, Caffe__Phase phase,
+                             crema_context *context, uint64_t seed, const char *net_path,
+                             cr_layer **out) CREMA_MUST_USE;
+
+#endif
