@@ -1,5 +1,5 @@
-/* boxes FOLDER: makes FOLDER/boxes_lmdb, a database of four images with a box each, which no command
- * can make. */
+/* boxes FOLDER: makes FOLDER/boxes_lmdb, a database of four images with a box each, which no
+ * command can make. */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,11 +1,22 @@
 # The documents: what they say is tried.
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
-add_executable(docs_boxes ${CMAKE_CURRENT_SOURCE_DIR}/docs/boxes.c
-  ${CMAKE_CURRENT_SOURCE_DIR}/data/fixture.c)
-target_link_libraries(docs_boxes PRIVATE crema_internal PkgConfig::CMOCKA)
-target_include_directories(docs_boxes PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
-set_target_properties(docs_boxes PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+foreach(name boxes photos)
+  add_executable(docs_${name} ${CMAKE_CURRENT_SOURCE_DIR}/docs/${name}.c)
+  target_link_libraries(docs_${name} PRIVATE crema_internal PkgConfig::CMOCKA)
+  target_include_directories(docs_${name} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+  set_target_properties(docs_${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+endforeach()
+target_sources(docs_boxes PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}/data/fixture.c)
 add_test(NAME docs/layers COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/layers.py
   $<TARGET_FILE:crema_cli> $<TARGET_FILE:docs_boxes>)
 add_test(NAME docs/manual COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/manual.py)
 set_tests_properties(docs/manual PROPERTIES SKIP_RETURN_CODE 77)
+# Documents whose commands are run, for want of other photos with parts of the one that there is.
+foreach(name tutorial debugging)
+  add_test(NAME docs/${name} COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/run_document.py
+    ${PROJECT_SOURCE_DIR}/docs/${name}.md $<TARGET_FILE:crema_cli> $<TARGET_FILE:docs_photos>
+    ${PROJECT_SOURCE_DIR}/examples/images/cat.jpg)
+  # Memory that is not there is a status under the sanitizers as well.
+  set_tests_properties(docs/${name} PROPERTIES TIMEOUT 300 ENVIRONMENT
+    "ASAN_OPTIONS=allocator_may_return_null=1;TSAN_OPTIONS=allocator_may_return_null=1")
+endforeach()

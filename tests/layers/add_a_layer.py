@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 PARTS = ["CMakeLists.txt", "cmake", "include", "src", "tests/CMakeLists.txt",
-         "tests/report_devices.c", "tests/layers"]
+         "tests/report_devices.c", "tests/layers", "scripts"]
 TESTS = ["test_layers_gradient", "test_layers_refusal", "test_layers_layer"]
 STEP = re.compile(
     r"^(?:Add to `(?P<add>[^`]+)` (?P<where>before|after) `(?P<anchor>[^\n]+)`:"
@@ -61,6 +61,10 @@ def main():
         copy_parts(source, root)
         for step in steps:
             apply(step, root)
+        pages = Path(name) / "pages"
+        subprocess.run([sys.executable, root / "scripts/layer_catalogue.py", pages], check=True)
+        if "weight \\* a" not in (pages / "layer_mix.md").read_text():
+            sys.exit("the catalogue does not have the layer's formula")
         build = Path(name) / "build"
         subprocess.run([cmake, "-S", root, "-B", build, f"-DCMAKE_C_COMPILER={compiler}",
                         "-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_C_FLAGS_DEBUG=-O0",

@@ -1,0 +1,195 @@
+#!/usr/bin/env python3
+"""Follows a document: makes its files, runs its commands and looks for what it says they print.
+
+Usage: run_document.py DOCUMENT CREMA [PREPARE...]
+
+In an empty folder, in the document's order:
+  * "Create `NAME`:" and a block: the block becomes that file.
+  * A block ```sh: commands, run by one shell for the whole document, that stops at the first failure.
+  * A block ```text after it: what these commands print. Each line must be found, in this order; "..." stands
+    for anything, and there may be other lines in between.
+  * A block ```message: what the sources print in cases that the document does not bring about. Each line must
+    be a string in src/ or tools/.
+crema is installed into a folder of its own first, and stands in the PATH with its pkg-config file.
+PREPARE is a command that is run beforehand, with the folder as its first argument.
+"""
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+STEP = re.compile(r"(?:^Create `(?P<name>[^`]+)`:\n\n)?^```(?P<kind>\w*)\n(?P<text>.*?)^```$", re.M | re.S)
+
+
+def steps(text):
+    """[(what, name, text, line)]: "file", "sh" or "text"; other blocks are left alone."""
+    found = []
+    for match in STEP.finditer(text):
+        line = text.count("\n", 0, match.start("text")) + 1
+        kind = "file" if match["name"] else match["kind"]
+        if kind in ("file", "sh", "text", "message"):
+            found.append((kind, match["name"], match["text"], line))
+    return found
+
+
+def missing_line(wanted, output):
+    """The first line of `wanted` that the output does not have where it should; None when all are there."""
+    lines, at = output.splitlines(), 0
+    for line in wanted.splitlines():
+        pattern = ".*".join(re.escape(part) for part in line.rstrip().split("..."))
+        while at < len(lines) and not re.fullmatch(pattern, lines[at].rstrip()):
+            at += 1
+        if at == len(lines):
+            return line
+        at += 1
+    return None
+
+
+def strings():
+    """The strings of the sources as patterns: what printf fills in is anything."""
+    found = set()
+    for path in [*ROOT.glob("src/**/*.c"), *ROOT.glob("tools/*.c")]:
+        for match in re.finditer(r'"(?:[^"\\\n]|\\.)*"(?:\s*(?:PRI\w+\s*)?"(?:[^"\\\n]|\\.)*")*', path.read_text()):
+            text = re.sub(r'"\s*(?:PRI\w+\s*)?"', "", match.group())[1:-1].replace("\\n", "").replace('\\"', '"')
+            found.add(re.sub(r"%%|%[-+ .0-9*]*(?:ll|z|j|h)?[a-zA-Z]",
+                             lambda m: "%" if m.group() == "%%" else "...", text))
+    return found
+
+
+def unknown_message(text):
+    """The first line that no string of the sources is; None when all are."""
+    known = strings()
+    return next((line for line in text.splitlines() if line.rstrip() not in known), None)
+
+
+def install(build, prefix):
+    """Installs crema; the list of what was installed last is for `make uninstall`, and may be the user's."""
+    manifest = build / "install_manifest.txt"
+    kept = manifest.read_bytes() if manifest.exists() else None
+    subprocess.run(["cmake", "--install", str(build), "--prefix", str(prefix)], check=True,
+                   stdout=subprocess.DEVNULL)
+    if kept is not None:
+        manifest.write_bytes(kept)
+
+
+def sanitizers(library):
+    """Flags for programs that use an instrumented library."""
+    symbols = subprocess.run(["nm", "-D", str(library)], stdout=subprocess.PIPE, text=True).stdout
+    if "__asan_init" in symbols:
+        return "-fsanitize=address,undefined"
+    return "-fsanitize=thread" if "__tsan_init" in symbols else ""
+
+
+def environment(prefix):
+    config = next(prefix.rglob("crema.pc")).parent
+    tools = prefix / "tools"
+    tools.mkdir()
+    flags = sanitizers(config.parent / "libcrema.so")
+    (tools / "cc").write_text(f'#!/bin/sh\nexec {shutil.which("cc")} {flags} "$@"\n')
+    (tools / "cc").chmod(0o755)
+    return dict(os.environ, PATH=f"{tools}:{prefix}/bin:{os.environ['PATH']}", PKG_CONFIG_PATH=str(config),
+                LD_LIBRARY_PATH=str(config.parent), OMP_NUM_THREADS="2", OMP_WAIT_POLICY="passive")
+
+
+class Shell:
+    """One bash for all blocks, so that variables live on. It ends after LIMIT seconds, with all it started."""
+    LIMIT = 240
+
+    def __init__(self, folder, env):
+        self.bash = subprocess.Popen(["bash", "-eu"], cwd=folder, env=env, stdin=subprocess.PIPE,
+                                     stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                     start_new_session=True)
+        self.alarm = threading.Timer(self.LIMIT, self.kill)
+        self.alarm.start()
+
+    def kill(self):
+        try:
+            os.killpg(self.bash.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+
+    def run(self, commands):
+        """What the commands print, and whether they succeeded."""
+        mark = "-- the block ends here --"
+        try:
+            self.bash.stdin.write(f"{commands}\necho '{mark}'\n")
+            self.bash.stdin.flush()
+        except BrokenPipeError:
+            return "", False
+        said = []
+        for line in self.bash.stdout:
+            if line.rstrip() == mark:
+                return "".join(said), True
+            said.append(line)
+        return "".join(said), False
+
+    def end(self):
+        self.alarm.cancel()
+        self.kill()
+        self.bash.communicate()
+
+
+def follow(document, folder, env):
+    """The first fault as text, or None, and how many commands' blocks there were."""
+    shell, output, blocks = Shell(folder, env), "", 0
+    try:
+        for kind, name, text, line in steps(document.read_text()):
+            where = f"{document.name}:{line}"
+            if kind == "file":
+                (folder / name).write_text(text)
+            elif kind == "sh":
+                blocks += 1
+                output, ok = shell.run(text)
+                if not ok:
+                    return f"{where}: a command fails:\n{text}{output}", blocks
+            elif kind == "message":
+                unknown = unknown_message(text)
+                if unknown is not None:
+                    return f"{where}: no source prints '{unknown}'", blocks
+            else:
+                lacks = missing_line(text, output)
+                if lacks is not None:
+                    return f"{where}: '{lacks}' is not in:\n{output}", blocks
+        return None, blocks
+    finally:
+        shell.end()
+
+
+def check_itself():
+    assert unknown_message("out of memory") is None
+    assert unknown_message("out of memories") == "out of memories"
+    """A line that is not printed is seen, and so is a command that fails."""
+    assert missing_line("a ... c\nd", "x\na b c\ny\nd\n") is None
+    assert missing_line("d\na ... c", "a b c\nd\n") == "a ... c"
+    assert missing_line("a", "ab\n") == "a"
+    with tempfile.TemporaryDirectory() as name:
+        page = pathlib.Path(name) / "page.md"
+        page.write_text("Create `f`:\n\n```\n1\n```\n\n```sh\nx=$(cat f)\n```\n\n```sh\necho $x\n```\n\n"
+                        "```text\n2\n```\n")
+        assert "page.md:16: '2'" in follow(page, pathlib.Path(name), dict(os.environ))[0]
+        page.write_text("```sh\nfalse\n```\n")
+        assert "fails" in follow(page, pathlib.Path(name), dict(os.environ))[0]
+
+
+def main():
+    check_itself()
+    document, crema, prepare = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), sys.argv[3:]
+    with tempfile.TemporaryDirectory() as name:
+        prefix, folder = pathlib.Path(name) / "installed", pathlib.Path(name) / "work"
+        folder.mkdir()
+        install(crema.resolve().parent.parent, prefix)
+        if prepare:
+            subprocess.run([prepare[0], str(folder), *prepare[1:]], check=True)
+        fault, blocks = follow(document, folder, environment(prefix))
+    print(fault or f"{document.name}: {blocks} blocks of commands run as it says")
+    sys.exit(1 if fault or blocks == 0 else 0)
+
+
+if __name__ == "__main__":
+    main()
