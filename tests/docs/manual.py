@@ -61,6 +61,21 @@ def gaps(text):
     return wrong
 
 
+def lost_paths():
+    """Files and folders of the tree that documents name and that are not there."""
+    wrong = []
+    tops = "src|include|tests|scripts|examples|tools|fuzz|cmake"
+    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/*.md"))]:
+        text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.M | re.S)
+        for path in set(re.findall(rf"`((?:{tops})/[\w./*-]*)`", text)):
+            if not any(ROOT.glob(path.rstrip("/"))) and f"Create `{path}`:" not in text:
+                wrong.append(f"{page.relative_to(ROOT)}: there is no {path}")
+        for path in set(re.findall(r"\]\(([\w./-]+)(?:#[\w-]+)?\)", text)):
+            if not (page.parent / path).exists():
+                wrong.append(f"{page.relative_to(ROOT)}: there is no {path}")
+    return wrong
+
+
 def check_that_gaps_are_seen():
     text = "/* Makes `a`. Errors: none. */\nCREMA_API crema_status crema_x(int a);\n"
     assert gaps(text) == []
@@ -83,6 +98,7 @@ def main():
     check_that_gaps_are_seen()
     headers = sorted((ROOT / "include/crema").glob("*.h"))
     wrong = [f"{path.relative_to(ROOT)}: {gap}" for path in headers for gap in gaps(path.read_text())]
+    wrong += lost_paths()
     if shutil.which("doxygen"):
         with tempfile.TemporaryDirectory() as name:
             said = manual.build(pathlib.Path(name), "SEARCHENGINE = NO")
