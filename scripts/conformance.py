@@ -23,6 +23,9 @@ ROWS_FILE = ROOT / "tests/house/rows.tsv"
 # How many rows each system has.
 ROWS = {"S0": 30, "S1": 53, "S2": 31, "S3": 35, "S4": 60}
 
+# A row, as comments name it.
+CODE = re.compile(r"\bS[0-4]-\d\d\b")
+
 PLACES = ["cpu", "simulated", "fake CUDA", "GPU"]
 
 HEAD = """# Conformance
@@ -34,6 +37,8 @@ contexts, S2 prefetching input, S3 parameter exchange, S4 blobs of many types. W
 *Proved on*: where a test of the row passed: on the CPU, on simulated devices, over CUDA libraries that run on the
 host (*fake CUDA*), on a GPU. What was skipped does not count. *Used by*: a command and a public call from
 which the mechanism can be reached, as the sources say; *only tests*: there is neither.
+
+A code in a comment of the sources, such as S1-08, stands for one of the rows below, which say in a line what it is.
 
 """
 
@@ -228,6 +233,10 @@ def check():
         for test in set(re.findall(r"\bs\d_\d\d_\w+", path.read_text())):
             wrong += [f"{path.relative_to(ROOT)}: {test}: {row} is not in rows.tsv"
                       for row in rows_of(test) if row not in known]
+    for folder in ("src", "include", "tools", "tests"):
+        for path in sorted((ROOT / folder).rglob("*.[ch]")):
+            wrong += [f"{path.relative_to(ROOT)}: {code} is not in rows.tsv"
+                      for code in set(CODE.findall(path.read_text())) if code not in known]
     for line in wrong:
         print(line)
     return len(wrong)

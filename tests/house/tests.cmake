@@ -1,5 +1,7 @@
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
 add_test(NAME house/gates COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/gates.py)
+add_test(NAME house/architecture COMMAND ${Python3_EXECUTABLE}
+  ${PROJECT_SOURCE_DIR}/scripts/architecture_svg.py --check)
 add_test(NAME house/rows COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/conformance.py
   --check)
 add_test(NAME house/conformance COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/conformance_test.py)
