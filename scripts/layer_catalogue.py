@@ -183,7 +183,7 @@ def layer_page(layer, messages, enums):
     for label in ("Formula", "Shapes"):
         parts.append(f"**{label}.** {escape(layer.parts[label])}\n")
     parts.append(f"**Dialects.** {sentence(schema.dialects(layer.marks))}.\n")
-    parts.append(f"**Beside Caffe.** {escape(sentence(layer.parts['Caffe']))}\n")
+    parts.append(f"**Compared with Caffe.** {escape(sentence(layer.parts['Caffe']))}\n")
     parts += [escape(note) + "\n" for note in layer.notes]
     known = {f.name: f.type for f in messages["LayerParameter"].fields}
     for name in layer.fields:

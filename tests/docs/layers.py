@@ -14,7 +14,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 import layer_catalogue  # noqa: E402
 
-PARTS = ["**Formula.** ", "**Shapes.** ", "**Dialects.** ", "**Beside Caffe.** ", "## Example"]
+PARTS = ["**Formula.** ", "**Shapes.** ", "**Dialects.** ", "**Compared with Caffe.** ", "## Example"]
 CAT = ROOT / "examples/images/cat.jpg"
 
 
