@@ -94,7 +94,8 @@ def environment(prefix):
     (tools / "cc").write_text(f'#!/bin/sh\nexec {shutil.which("cc")} {flags} "$@"\n')
     (tools / "cc").chmod(0o755)
     return dict(os.environ, PATH=f"{tools}:{prefix}/bin:{os.environ['PATH']}", PKG_CONFIG_PATH=str(config),
-                LD_LIBRARY_PATH=str(config.parent), OMP_NUM_THREADS="2", OMP_WAIT_POLICY="passive")
+                LD_LIBRARY_PATH=str(config.parent), OMP_WAIT_POLICY="passive",
+                OMP_NUM_THREADS=os.environ.get("OMP_NUM_THREADS", "2"))
 
 
 class Shell:
