@@ -1,7 +1,7 @@
 # crema_options: what every target of the project is compiled with.
 add_library(crema_options INTERFACE)
 target_compile_options(crema_options INTERFACE
-  -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wpointer-arith
+  -Wall -Wextra -Wshadow $<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes;-Wmissing-prototypes> -Wvla -Wpointer-arith
   -Wwrite-strings -Werror
   # Found by flow analysis, so it differs from compiler to compiler: shown, not fatal.
   $<$<C_COMPILER_ID:GNU>:-Wno-error=maybe-uninitialized>

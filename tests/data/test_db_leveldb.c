@@ -361,6 +361,62 @@ static void test_truncated_table(void **state) {
   fixture_remove(&f);
 }
 
+static void cut(const char *table, off_t size) {
+  (void)size;
+  assert_int_equal(truncate(table, 0), 0);
+}
+
+static void cut_to_half(const char *table, off_t size) {
+  assert_int_equal(truncate(table, size / 2), 0);
+}
+
+/* As many bytes that mean nothing. */
+static void overwrite(const char *table, off_t size) {
+  FILE *file = fopen(table, "r+b");
+  assert_non_null(file);
+  for (off_t i = 0; i < size; ++i) fputc((int)(i * 7 % 256), file);
+  assert_int_equal(fclose(file), 0);
+}
+
+static void test_spoilt_while_read(void **state) {
+  static const struct {
+    void (*spoil)(const char *table, off_t size);
+    crema_status status;
+    const char *says;
+  } cases[] = {{cut, CREMA_E_IO, "truncated while it was read"},
+               {cut_to_half, CREMA_E_IO, "truncated while it was read"},
+               {overwrite, CREMA_E_CORRUPT, "corrupt"}};
+  (void)state;
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
+    fixture f;
+    char table[600];
+    struct stat info;
+    cr_db *db = NULL;
+    cr_db_cursor *cursor = NULL;
+    fixture_make(&f);
+    const char *path = fixture_path(&f, "db");
+    make_table(path, table, sizeof table);
+    assert_int_equal(stat(table, &info), 0);
+    assert_int_equal(cr_db_open("leveldb", path, CR_DB_READ, &db), CREMA_OK);
+    assert_int_equal(cr_db_cursor_open(db, &cursor), CREMA_OK);
+    for (int k = 0; k < 10; ++k) {
+      assert_record(cursor, k);
+      assert_int_equal(cr_db_cursor_next(cursor), CREMA_OK);
+    }
+    cases[i].spoil(table, info.st_size);
+    crema_status status = CREMA_OK;
+    while (status == CREMA_OK && cursor->valid) status = cr_db_cursor_next(cursor);
+    assert_int_equal(status, cases[i].status);
+    assert_error_has(path);
+    assert_error_has(cases[i].says);
+    if (status == CREMA_E_IO) assert_error_has(strrchr(table, '/') + 1);
+    assert_false(cursor->valid);
+    cr_db_cursor_close(cursor);
+    cr_db_close(db);
+    fixture_remove(&f);
+  }
+}
+
 /* A writer that ends while tables are being merged leaves a piece of a table that belongs to
  * nothing; LevelDB takes no notice of it. */
 static void test_unfinished_table(void **state) {
@@ -496,6 +552,7 @@ int main(void) {
       cmocka_unit_test(test_locked_by_another_process),
       cmocka_unit_test(test_temporary_folders_of_killed_runs),
       cmocka_unit_test(test_truncated_table),
+      cmocka_unit_test(test_spoilt_while_read),
       cmocka_unit_test(test_unfinished_table),
       cmocka_unit_test(test_files_of_number_zero_are_passed_over),
       cmocka_unit_test(test_damaged_files),

@@ -42,7 +42,7 @@ FENCED = {
     r"(cuda|cublas|cudnn|nccl|curand)\w*\.h": "src/device/cuda",
     r"hdf5\.h": "src/core",
     r"protobuf-c/.*\.h": "src/proto",
-    r"(lmdb|leveldb/c|turbojpeg|png|jpeglib)\.h": "src/data",
+    r"(lmdb|leveldb/\w+|turbojpeg|png|jpeglib)\.h": "src/data",
     r"caffe\.pb-c\.h": "src/proto",
 }
 
@@ -55,6 +55,9 @@ ALLOWED = {
 }
 
 GENERATED = {"src/proto/caffe.proto"}
+
+# Files in C++: for what a library offers to C++ alone.
+CPLUSPLUS = {"src/data/db/leveldb_reader.cc"}
 
 
 def sources(*patterns):
@@ -76,7 +79,7 @@ def strip_comments_and_strings(text):
 
 
 def include_gate(breaches):
-    for path in sources("src/**/*.[ch]", "src/**/*.inc", "src/**/*.cu"):
+    for path in sources("src/**/*.[ch]", "src/**/*.cc", "src/**/*.inc", "src/**/*.cu"):
         room = room_of(path)
         for line, text in enumerate(path.read_text().splitlines(), 1):
             match = re.match(r'\s*#\s*include\s*([<"])([^>"]+)[>"]', text)
@@ -96,12 +99,18 @@ def include_gate(breaches):
 
 
 def forbidden_gate(breaches):
-    for path in sources("src/**/*.c", "src/**/*.h"):
+    for path in sources("src/**/*.c", "src/**/*.h", "src/**/*.cc"):
         clean = strip_comments_and_strings(path.read_text())
         for line, text in enumerate(clean.splitlines(), 1):
             match = FORBIDDEN.search(text)
             if match and (str(path.relative_to(ROOT)), match.group(1)) not in ALLOWED:
                 breaches.append(f"{path.relative_to(ROOT)}:{line}: the library calls {match.group(1)}")
+
+
+def language_gate(breaches):
+    for path in sources("src/**/*.cc", "src/**/*.cpp", "src/**/*.cxx", "tools/*.cc", "tools/*.cpp"):
+        if str(path.relative_to(ROOT)) not in CPLUSPLUS:
+            breaches.append(f"{path.relative_to(ROOT)}: C++; the library is written in C")
 
 
 def conditional_gate(breaches):
@@ -237,6 +246,7 @@ def main():
     breaches = []
     include_gate(breaches)
     forbidden_gate(breaches)
+    language_gate(breaches)
     conditional_gate(breaches)
     docstring_gate(breaches)
     length_gate(breaches)

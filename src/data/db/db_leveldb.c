@@ -1,7 +1,7 @@
 /* LevelDB behind the table of db.h.
  *
  * Reading goes through a view (leveldb_view.h), so that the database is not changed and several
- * readers can have it open. Values live in the iterator until it moves.
+ * readers can have it open. Values live in the cursor until it moves.
  * Writing: a transaction is a write batch, which LevelDB writes whole or not at all.
  * LevelDB starts a thread when it first has tables to merge, which opening, reading and writing all
  * find out; signals are held meanwhile, so that it is born with them blocked. */
@@ -17,6 +17,7 @@
 #include "core/signals.h"
 #include "core/spare_memory.h"
 #include "data/db/db_backends.h"
+#include "data/db/leveldb_reader.h"
 #include "data/db/leveldb_view.h"
 
 /* What has to be left before the library is called: C++ that ends the process when it gets no
@@ -25,16 +26,18 @@ static const size_t RESERVE = (size_t)32 << 20;
 
 typedef struct level_db {
   cr_db base;
-  cr_leveldb_view view; /* of a database that is read */
+  /* Of a database that is read. */
+  cr_leveldb_view view;
+  cr_leveldb_reader *reader;
+  /* Of one that is written. */
   leveldb_options_t *options;
-  leveldb_readoptions_t *read;
   leveldb_writeoptions_t *write;
   leveldb_t *db;
 } level_db;
 
 typedef struct level_cursor {
   cr_db_cursor base;
-  leveldb_iterator_t *iterator;
+  cr_leveldb_cursor *cursor;
 } level_cursor;
 
 typedef struct level_txn {
@@ -74,17 +77,14 @@ static crema_status fail_leveldb(char *text, const char *path, const char *what)
 
 /* The sizes are those that Caffe writes its databases with, but for the write buffer (256 MB
  * there), which is memory that the log takes again at every opening. */
-static void make_options(level_db *db, bool write) {
+static void make_options(level_db *db) {
   enum { BLOCK = 64 << 10, WRITE_BUFFER = 64 << 20, OPEN_FILES = 100 };
   db->options = leveldb_options_create();
   leveldb_options_set_block_size(db->options, BLOCK);
   leveldb_options_set_write_buffer_size(db->options, WRITE_BUFFER);
   leveldb_options_set_max_open_files(db->options, OPEN_FILES);
   leveldb_options_set_paranoid_checks(db->options, 1);
-  leveldb_options_set_create_if_missing(db->options, write);
-  db->read = leveldb_readoptions_create();
-  leveldb_readoptions_set_verify_checksums(db->read, 1);
-  leveldb_readoptions_set_fill_cache(db->read, 0);
+  leveldb_options_set_create_if_missing(db->options, 1);
   db->write = leveldb_writeoptions_create();
   leveldb_writeoptions_set_sync(db->write, 1);
 }
@@ -93,8 +93,8 @@ static void level_close(cr_db *base) {
   level_db *db = (level_db *)base;
   if (db->db != NULL) leveldb_close(db->db);
   if (db->write != NULL) leveldb_writeoptions_destroy(db->write);
-  if (db->read != NULL) leveldb_readoptions_destroy(db->read);
   if (db->options != NULL) leveldb_options_destroy(db->options);
+  cr_leveldb_reader_close(db->reader);
   cr_leveldb_view_close(&db->view);
   free(db);
 }
@@ -118,10 +118,14 @@ static crema_status level_open(const char *path, bool write, cr_db **out) {
   if (write) CR_TRY_GOTO(prepare_write(path), fail);
   else CR_TRY_GOTO(cr_leveldb_view_open(path, &db->view), fail);
   CR_TRY_GOTO(cr_fail_in(cr_need_memory(RESERVE, "LevelDB"), "%s", path), fail);
-  make_options(db, write);
   char *error = NULL;
   cr_signals_hold();
-  db->db = leveldb_open(db->options, write ? path : db->view.folder.path, &error);
+  if (write) {
+    make_options(db);
+    db->db = leveldb_open(db->options, path, &error);
+  } else {
+    db->reader = cr_leveldb_reader_open(db->view.folder.path, &error);
+  }
   cr_signals_release();
   if (error != NULL) {
     status = fail_leveldb(error, path, "cannot open the database");
@@ -138,7 +142,7 @@ fail:
 
 static void level_cursor_close(cr_db_cursor *base) {
   level_cursor *cursor = (level_cursor *)base;
-  leveldb_iter_destroy(cursor->iterator);
+  cr_leveldb_cursor_close(cursor->cursor);
   free(cursor);
 }
 
@@ -147,30 +151,29 @@ static crema_status level_cursor_open(cr_db *base, cr_db_cursor **out) {
   CR_TRY(cr_fail_in(cr_need_memory(RESERVE, "LevelDB"), "%s", base->path));
   level_cursor *cursor = calloc(1, sizeof *cursor);
   if (cursor == NULL) return cr_fail_memory(sizeof *cursor, "a cursor");
-  cursor->iterator = leveldb_create_iterator(db->db, db->read);
+  cursor->cursor = cr_leveldb_cursor_open(db->reader);
   *out = &cursor->base;
   return CREMA_OK;
 }
 
-/* Takes over where the iterator stands. */
+/* Takes over where the cursor stands. */
 static crema_status take_place(level_cursor *cursor) {
   cr_db_cursor *base = &cursor->base;
-  base->valid = leveldb_iter_valid(cursor->iterator) != 0;
+  char *error = NULL;
+  base->valid = cr_leveldb_cursor_valid(cursor->cursor, &error);
   if (base->valid) {
-    base->key.data = (const uint8_t *)leveldb_iter_key(cursor->iterator, &base->key.size);
-    base->value.data = (const uint8_t *)leveldb_iter_value(cursor->iterator, &base->value.size);
+    base->key.data = cr_leveldb_cursor_key(cursor->cursor, &base->key.size);
+    base->value.data = cr_leveldb_cursor_value(cursor->cursor, &base->value.size);
     return CREMA_OK;
   }
   base->key = base->value = (cr_db_bytes){NULL, 0};
-  char *error = NULL;
-  leveldb_iter_get_error(cursor->iterator, &error);
   return error == NULL ? CREMA_OK : fail_leveldb(error, base->db->path, "cannot read");
 }
 
 static crema_status level_first(cr_db_cursor *base) {
   level_cursor *cursor = (level_cursor *)base;
   cr_signals_hold();
-  leveldb_iter_seek_to_first(cursor->iterator);
+  cr_leveldb_cursor_first(cursor->cursor);
   cr_signals_release();
   return take_place(cursor);
 }
@@ -178,7 +181,7 @@ static crema_status level_first(cr_db_cursor *base) {
 static crema_status level_next(cr_db_cursor *base) {
   level_cursor *cursor = (level_cursor *)base;
   cr_signals_hold();
-  leveldb_iter_next(cursor->iterator);
+  cr_leveldb_cursor_next(cursor->cursor);
   cr_signals_release();
   return take_place(cursor);
 }
@@ -187,7 +190,7 @@ static crema_status level_next(cr_db_cursor *base) {
 static crema_status level_seek(cr_db_cursor *base, cr_db_bytes key) {
   level_cursor *cursor = (level_cursor *)base;
   cr_signals_hold();
-  leveldb_iter_seek(cursor->iterator, (const char *)key.data, key.size);
+  cr_leveldb_cursor_seek(cursor->cursor, key.data, key.size);
   cr_signals_release();
   CR_TRY(take_place(cursor));
   base->valid = base->valid && base->key.size == key.size &&
