@@ -11,6 +11,9 @@
 #include "chain/measure.h"
 #include "crema/crema.h"
 #include "device/copy.h"
+#include "device/device.h"
+#include "device/memory/device_memory.h"
+#include "device/memory/driver.h"
 #include "ops/op.h"
 
 enum { PATH = 1024, SKIPPED = 77 };

@@ -17,8 +17,9 @@
 #include "core/clock.h"
 #include "core/rng.h"
 #include "core/thread.h"
-#include "data/pipeline/prefetch.h"
 #include "data/augment/sample.h"
+#include "data/pipeline/prefetch.h"
+#include "device/memory/device_memory.h"
 #include "device/sim/sim.h"
 #include "memory/syncedmem.h"
 

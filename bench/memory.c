@@ -11,6 +11,8 @@
 #include "core/queue.h"
 #include "core/thread.h"
 #include "crema/net.h"
+#include "device/memory/device_memory.h"
+#include "device/memory/host_memory.h"
 #include "device/memory/pool.h"
 #include "device/sim/sim.h"
 #include "memory/syncedmem.h"

@@ -1,143 +1,19 @@
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "core/fail.h"
 #include "core/log.h"
 #include "core/signals.h"
+#include "device/backend/current.h"
+#include "device/backend/order.h"
 #include "device/device.h"
-
-/* ---- the device's list of contexts ---- */
-
-static uint64_t next_id(void) {
-  static _Atomic uint64_t ids;
-  return atomic_fetch_add(&ids, 1) + 1;
-}
-
-static void list_context(crema_context *context) {
-  crema_device *device = context->device;
-  if (device->backend->host_memory) return;
-  pthread_mutex_lock(&device->lock);
-  context->next = device->contexts;
-  if (context->next != NULL) context->next->before = context;
-  device->contexts = context;
-  pthread_mutex_unlock(&device->lock);
-}
-
-static void unlist_context(crema_context *context) {
-  crema_device *device = context->device;
-  if (device->backend->host_memory) return;
-  pthread_mutex_lock(&device->lock);
-  if (context->next != NULL) context->next->before = context->before;
-  if (context->before != NULL) {
-    context->before->next = context->next;
-  } else {
-    device->contexts = context->next;
-  }
-  pthread_mutex_unlock(&device->lock);
-}
-
-/* With the device's lock held; NULL when the context is gone. */
-static crema_context *find_context(crema_device *device, uint64_t id) {
-  crema_context *context = device->contexts;
-  while (context != NULL && context->id != id) context = context->next;
-  return context;
-}
-
-/* ---- scratchpad ---- */
-
-struct cr_scratchpad {
-  cr_scratchpad *next;
-  pthread_t thread; /* the only one that uses it */
-  int contexts;     /* that hold it */
-  crema_devptr memory;
-  size_t bytes;
-  uint64_t user; /* id of the context that was given it last */
-};
-
-/* With the device's lock held. The thread of an entry may have ended and another one got its name:
- * the other one may have it, as nobody else uses it. */
-static cr_scratchpad **find_scratchpad(crema_device *device, pthread_t thread) {
-  cr_scratchpad **link = &device->scratchpads;
-  while (*link != NULL && !pthread_equal((*link)->thread, thread)) link = &(*link)->next;
-  return link;
-}
-
-static void leave_scratchpad(crema_context *context) {
-  crema_device *device = context->device;
-  cr_scratchpad *scratchpad = context->scratchpad;
-  if (scratchpad == NULL) return;
-  context->scratchpad = NULL;
-  pthread_mutex_lock(&device->lock);
-  bool last = --scratchpad->contexts == 0;
-  if (last) {
-    cr_scratchpad **link = &device->scratchpads;
-    while (*link != scratchpad) link = &(*link)->next;
-    *link = scratchpad->next;
-  }
-  pthread_mutex_unlock(&device->lock);
-  if (!last) return;
-  cr_device_free_after(device, scratchpad->memory, scratchpad->user);
-  free(scratchpad);
-}
-
-/* Lets the context hold the calling thread's scratchpad. */
-static crema_status concat_scratchpad(crema_context *context) {
-  crema_device *device = context->device;
-  pthread_t self = pthread_self();
-  if (context->scratchpad != NULL && pthread_equal(context->scratchpad->thread, self))
-    return CREMA_OK;
-  cr_scratchpad *fresh = calloc(1, sizeof *fresh);
-  if (fresh == NULL) return cr_fail_memory(sizeof *fresh, "a scratchpad");
-  leave_scratchpad(context);
-  pthread_mutex_lock(&device->lock);
-  cr_scratchpad **link = find_scratchpad(device, self);
-  if (*link == NULL) {
-    fresh->thread = self;
-    *link = fresh;
-    fresh = NULL;
-  }
-  context->scratchpad = *link;
-  ++context->scratchpad->contexts;
-  pthread_mutex_unlock(&device->lock);
-  free(fresh);
-  return CREMA_OK;
-}
-
-crema_status cr_context_workspace(crema_context *context, size_t bytes, crema_devptr *out) {
-  CR_TRY(concat_scratchpad(context));
-  cr_scratchpad *scratchpad = context->scratchpad;
-  if (bytes > scratchpad->bytes) {
-    crema_devptr memory = {0};
-    /* The new block comes before the old one goes, so that a failure leaves the old one. Queued
-     * work may still use the old one. */
-    CR_TRY(cr_device_alloc_for(context, bytes, &memory));
-    cr_device_free_after(context->device, scratchpad->memory, scratchpad->user);
-    pthread_mutex_lock(&context->device->lock);
-    scratchpad->memory = memory;
-    scratchpad->bytes = bytes;
-    pthread_mutex_unlock(&context->device->lock);
-  } else {
-    CR_TRY(cr_context_follow(context, scratchpad->user));
-  }
-  scratchpad->user = context->id;
-  *out = scratchpad->memory;
-  return CREMA_OK;
-}
-
-size_t cr_device_scratchpad_bytes(crema_device *device) {
-  size_t bytes = 0;
-  pthread_mutex_lock(&device->lock);
-  for (const cr_scratchpad *s = device->scratchpads; s != NULL; s = s->next) bytes += s->bytes;
-  pthread_mutex_unlock(&device->lock);
-  return bytes;
-}
+#include "device/memory/scratchpad.h"
 
 /* ---- life ---- */
 
 static crema_status open_context(crema_context *context, crema_device *device, uint64_t seed) {
   context->device = device;
-  context->id = next_id();
+  cr_context_number(context);
   if (seed == CREMA_SEED_ANY) seed = cr_random_seed();
   cr_mt19937_seed(&context->rng, (uint32_t)(seed ^ (seed >> 32)));
   cr_device_guard guard;
@@ -146,7 +22,7 @@ static crema_status open_context(crema_context *context, crema_device *device, u
   crema_status status = device->backend->context_open(context);
   cr_signals_release();
   cr_device_leave(guard);
-  if (status == CREMA_OK) list_context(context);
+  if (status == CREMA_OK) cr_context_list(context);
   return status;
 }
 
@@ -157,12 +33,12 @@ static void close_context(crema_context *context) {
   crema_status status = cr_device_enter(device, &guard);
   if (status == CREMA_OK) status = backend->finish(context);
   /* Not before: a context that is not listed is taken to be done. */
-  unlist_context(context);
+  cr_context_unlist(context);
   if (status != CREMA_OK && status != CREMA_E_CLOSED) {
     cr_log_warning("while a context was closed: %s", crema_error_text());
   }
   if (context->order != NULL) backend->event_destroy(context->order);
-  leave_scratchpad(context);
+  cr_scratchpad_leave(context);
   backend->context_close(context);
   cr_device_leave(guard);
 }
@@ -201,52 +77,6 @@ crema_status cr_context_busy(crema_context *context, bool *out) {
   *out = false;
   const cr_backend *backend = context->device->backend;
   return backend->busy == NULL ? CREMA_OK : backend->busy(context, out);
-}
-
-/* ---- order between contexts ---- */
-
-static crema_status follow_locked(crema_context *context, uint64_t id) {
-  const cr_backend *backend = context->device->backend;
-  crema_context *other = find_context(context->device, id);
-  if (other == NULL) return CREMA_OK; /* it was finished when it was destroyed */
-  if (other->order == NULL) CR_TRY(backend->event_create(context->device, &other->order));
-  CR_TRY(backend->event_record(other, other->order));
-  return backend->event_wait(context, other->order);
-}
-
-crema_status cr_context_follow(crema_context *context, uint64_t id) {
-  crema_device *device = context->device;
-  if (id == 0 || id == context->id || device->backend->host_memory) return CREMA_OK;
-  cr_device_guard guard;
-  CR_TRY(cr_device_enter(device, &guard));
-  pthread_mutex_lock(&device->lock);
-  crema_status status = follow_locked(context, id);
-  pthread_mutex_unlock(&device->lock);
-  cr_device_leave(guard);
-  return status;
-}
-
-static crema_status mark_locked(crema_device *device, uint64_t id, cr_native_event **event,
-                                bool *busy) {
-  crema_context *context = find_context(device, id);
-  if (context == NULL) return CREMA_OK;
-  CR_TRY(device->backend->busy(context, busy));
-  if (!*busy) return CREMA_OK;
-  if (*event == NULL) CR_TRY(device->backend->event_create(device, event));
-  return device->backend->event_record(context, *event);
-}
-
-crema_status cr_context_mark(crema_device *device, uint64_t id, cr_native_event **event,
-                             bool *busy) {
-  *busy = false;
-  if (id == 0 || device->backend->host_memory) return CREMA_OK;
-  cr_device_guard guard;
-  CR_TRY(cr_device_enter(device, &guard));
-  pthread_mutex_lock(&device->lock);
-  crema_status status = mark_locked(device, id, event, busy);
-  pthread_mutex_unlock(&device->lock);
-  cr_device_leave(guard);
-  return status;
 }
 
 /* ---- the thread's own contexts ---- */

@@ -3,6 +3,9 @@
 #include <stdlib.h>
 
 #include "core/fail.h"
+#include "device/backend/current.h"
+#include "device/device.h"
+#include "device/memory/host_memory.h"
 #include "device/registry.h"
 
 static crema_status check_ends(uintptr_t dst, uintptr_t src, size_t bytes) {

@@ -2,7 +2,7 @@
 #ifndef CR_DEVICE_COPY_H
 #define CR_DEVICE_COPY_H
 
-#include "device/device.h"
+#include "device/backend/backend.h"
 
 /* On the context's queue: visible after crema_context_finish or an event; on the CPU at once. 0
  * bytes are a no-op, even from or to nowhere. Errors: CREMA_E_ARGUMENT for no memory. */

@@ -1,4 +1,3 @@
-/* Finding and opening the CUDA plug-in. */
 #include "device/cuda_plugin.h"
 
 #include <dlfcn.h>
@@ -9,7 +8,7 @@
 #include "core/fail.h"
 #include "core/log.h"
 #include "core/module.h"
-#include "device/registry.h"
+#include "device/cuda/plugin.h"
 
 static const char plugin_name[] = "libcrema-cuda.so";
 
@@ -22,7 +21,7 @@ static const cr_cuda_services services = {.fail_text = cr_fail_text,
                                           .log_text = log_text,
                                           .choose = cr_context_choose};
 
-static crema_status load(void) {
+static crema_status load(const cr_backend **out) {
   static const cr_cuda_abi abi = CR_CUDA_ABI_HERE;
   void *library = NULL;
   if (cr_module_open(plugin_name, "CREMA_CUDA_PLUGIN", &library) != CREMA_OK) {
@@ -32,36 +31,35 @@ static crema_status load(void) {
   void *symbol = dlsym(library, "crema_cuda_backend");
   cr_cuda_entry *entry = NULL;
   memcpy(&entry, &symbol, sizeof entry);
-  const cr_backend *backend = NULL;
-  crema_status status = CREMA_E_NO_DEVICE;
-  if (entry == NULL) {
-    cr_fail(status, "no CUDA devices: %s is not crema's plug-in", plugin_name);
-  } else if ((backend = entry(&abi, &services)) == NULL) {
-    cr_fail_in(status, "no CUDA devices");
-  } else {
-    status = cr_backend_register(backend);
-  }
-  /* A table that was handed over may be in use for ever. */
-  if (backend == NULL) dlclose(library);
+  *out = entry == NULL ? NULL : entry(&abi, &services);
+  /* A table that was handed over is used for ever. */
+  if (*out != NULL) return CREMA_OK;
+  crema_status status =
+      entry == NULL
+          ? cr_fail(CREMA_E_NO_DEVICE, "no CUDA devices: %s is not crema's plug-in", plugin_name)
+          : cr_fail_in(CREMA_E_NO_DEVICE, "no CUDA devices");
+  dlclose(library);
   return status;
 }
 
-crema_status cr_cuda_plugin_load(void) {
+crema_status cr_cuda_plugin_load(const cr_backend **out) {
   static struct {
     pthread_mutex_t lock;
     bool asked;
+    const cr_backend *backend;
     crema_status status;
     char text[1024];
   } answer = {.lock = PTHREAD_MUTEX_INITIALIZER};
   pthread_mutex_lock(&answer.lock);
   if (!answer.asked) {
-    answer.status = load();
+    answer.status = load(&answer.backend);
     if (answer.status != CREMA_OK) {
       snprintf(answer.text, sizeof answer.text, "%s", crema_error_text());
     }
     answer.asked = true;
   }
   crema_status status = answer.status;
+  *out = answer.backend;
   pthread_mutex_unlock(&answer.lock);
   return status == CREMA_OK ? CREMA_OK : cr_fail_text(status, answer.text);
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "core/fail.h"
+#include "device/backend/current.h"
 #include "device/device.h"
 
 enum { MESSAGE_MAX = 512 };

@@ -10,6 +10,7 @@
 #include "core/fail.h"
 #include "core/log.h"
 #include "core/signals.h"
+#include "device/backend/current.h"
 #include "device/cuda_plugin.h"
 #include "device/memory/pool.h"
 
@@ -57,8 +58,9 @@ crema_status cr_backend_register(const cr_backend *backend) {
   if (i < 0 || i >= BACKENDS) {
     return cr_fail(CREMA_E_RANGE, "there is no place for back ends of type %d", i);
   }
-  const cr_backend *none = NULL;
-  if (built_in[i] == NULL && atomic_compare_exchange_strong(&registry.plugin[i], &none, backend)) {
+  const cr_backend *there = NULL;
+  if (built_in[i] == NULL &&
+      (atomic_compare_exchange_strong(&registry.plugin[i], &there, backend) || there == backend)) {
     return CREMA_OK;
   }
   return cr_fail(CREMA_E_EXISTS, "a back end for %s devices is there already",
@@ -78,7 +80,9 @@ crema_status cr_backend_find(crema_device_type type, const cr_backend **out) {
 /* Makes a back end that lives in a plug-in known before it is asked for devices. */
 static crema_status load_backend(crema_device_type type) {
   if (type != CREMA_DEVICE_CUDA || find_backend(type) != NULL) return CREMA_OK;
-  return cr_cuda_plugin_load();
+  const cr_backend *backend = NULL;
+  CR_TRY(cr_cuda_plugin_load(&backend));
+  return cr_backend_register(backend);
 }
 
 static bool known_count(crema_device_type type, device_count *out) {
@@ -249,10 +253,4 @@ void cr_registry_close(crema_device_type type) {
     free(device);
   }
   pthread_mutex_unlock(&registry.lock);
-}
-
-crema_device *cr_cpu_device(void) {
-  /* Opening needs no memory and cannot fail, so that host code always has a device. */
-  static crema_device cpu = {.backend = &cr_backend_cpu, .lock = PTHREAD_MUTEX_INITIALIZER};
-  return &cpu;
 }

@@ -1,17 +1,15 @@
-/* The back ends that are built in. */
+/* Lists the back ends, and the devices that were opened. */
 #ifndef CR_DEVICE_REGISTRY_H
 #define CR_DEVICE_REGISTRY_H
 
-#include "device/device.h"
+#include "device/backend/backend.h"
 
 /* Of one type. */
 enum { CR_MAX_DEVICES = 16 };
 
-extern const cr_backend cr_backend_cpu;
-extern const cr_backend cr_backend_sim;
-
-/* Adds a back end, for plug-ins; it must stay loaded. Errors: CREMA_E_RANGE for a type that there
- * is no place for, CREMA_E_EXISTS when the type has a back end already. */
+/* Adds a plug-in's back end, which must stay loaded; once more is a no-op. Errors: CREMA_E_RANGE
+ * for a type that the table of types does not hold, CREMA_E_EXISTS when the type has another back
+ * end. */
 crema_status cr_backend_register(const cr_backend *backend) CREMA_MUST_USE;
 
 /* The back end of a type. Errors: CREMA_E_NO_DEVICE. */

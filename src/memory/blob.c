@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "core/fail.h"
+#include "device/device.h"
 #include "memory/math.h"
 
 crema_status cr_blob_create_typed(const crema_shape *shape, crema_dtype data_type,

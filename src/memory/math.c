@@ -4,7 +4,9 @@
 #include <math.h>
 
 #include "core/fail.h"
-#include "device/kernel.h"
+#include "device/backend/kernel.h"
+#include "device/device.h"
+#include "device/memory/scratchpad.h"
 
 /* ---- running one kernel row on the device that has the values ---- */
 

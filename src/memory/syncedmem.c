@@ -4,6 +4,10 @@
 #include <string.h>
 
 #include "core/fail.h"
+#include "device/backend/order.h"
+#include "device/device.h"
+#include "device/memory/device_memory.h"
+#include "device/memory/driver.h"
 
 /* Host memory is a device's own memory: both sides are one. */
 static bool one_sided(const crema_context *context) {

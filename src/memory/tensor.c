@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/fail.h"
+#include "device/device.h"
 #include "memory/syncedmem.h"
 
 enum { MAX_FORMATS = 6, NO_FORMAT = -1 };

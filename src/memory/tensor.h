@@ -11,8 +11,8 @@
 #define CR_MEMORY_TENSOR_H
 
 #include "crema/types.h"
+#include "device/backend/layout.h"
 #include "device/device.h"
-#include "device/layout.h"
 
 typedef struct cr_tensor cr_tensor;
 

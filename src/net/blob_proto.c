@@ -3,7 +3,8 @@
 #include <string.h>
 
 #include "core/fail.h"
-#include "device/half.h"
+#include "device/backend/half.h"
+#include "device/device.h"
 #include "net/net.h"
 
 static bool is_legacy(const Caffe__BlobProto *proto) {

@@ -9,6 +9,7 @@
 #include "core/hdf5_reader.h"
 #include "core/io.h"
 #include "core/log.h"
+#include "device/device.h"
 #include "net/build.h"
 
 bool cr_net_is_named_hdf5(const char *path) {

@@ -1,6 +1,7 @@
 /* Running a net: shapes, forward, backward. */
 #include "core/fail.h"
 #include "core/signals.h"
+#include "device/device.h"
 #include "net/build.h"
 
 static crema_status check_range(const crema_net *net, int first, int last) {

@@ -8,13 +8,15 @@
 
 #include "core/fail.h"
 #include "core/log.h"
-#include "device/kernel.h"
+#include "device/backend/kernel.h"
+#include "device/device.h"
+#include "device/memory/scratchpad.h"
 
 static const struct {
   const char *name, *args;
 } op_kinds[] = {
 #define CR_OP(NAME, name, args) {#name, args},
-#include "device/ops.inc"
+#include "device/backend/ops.inc"
 #undef CR_OP
 };
 

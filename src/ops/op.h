@@ -7,7 +7,7 @@
 #ifndef CR_OPS_OP_H
 #define CR_OPS_OP_H
 
-#include "device/op_desc.h"
+#include "device/backend/op_desc.h"
 #include "memory/tensor.h"
 
 typedef struct cr_op cr_op;

@@ -13,6 +13,7 @@
 #include "core/fail.h"
 #include "crema/log.h"
 #include "device/device.h"
+#include "device/memory/scratchpad.h"
 #include "memory/tensor.h"
 #include "ops/op.h"
 

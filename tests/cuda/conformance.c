@@ -12,8 +12,10 @@
 
 #include "core/fail.h"
 #include "crema/syncedmem.h"
+#include "device/backend/convert.h"
 #include "device/copy.h"
 #include "device/device.h"
+#include "device/memory/device_memory.h"
 #include "memory/tensor.h"
 #include "ops/op.h"
 

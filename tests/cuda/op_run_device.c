@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "core/fail.h"
+#include "device/backend/convert.h"
+#include "device/device.h"
 #include "device_under_test.h"
 #include "op_reference.h"
 #include "op_run.h"

@@ -10,7 +10,7 @@
 #include <dlfcn.h>
 
 #include "core/fail.h"
-#include "device/cuda_plugin.h"
+#include "device/cuda/plugin.h"
 #include "ops/op.h"
 
 static void log_text(crema_log_level level, const char *file, int line, const char *text) {

@@ -16,6 +16,7 @@
 #include "device/copy.h"
 #include "device/device.h"
 #include "device/memory/block.h"
+#include "device/memory/device_memory.h"
 #include "memory/tensor.h"
 #include "ops/op.h"
 

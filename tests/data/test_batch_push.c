@@ -1,6 +1,7 @@
 /* Batches that are copied to a device ahead: their memory and the work that is queued on it.
  * Streams of the simulation run step by step here, so the work on a batch is still to be done when
  * its memory is given back; the checker of the simulation sees who writes to it too early. */
+#include "device/memory/device_memory.h"
 #include "memory/sim_fixture.h"
 
 #include <stdlib.h>

@@ -1,5 +1,6 @@
 /* Data layers of nets on a (simulated) device: batches are copied ahead, on a stream of their own,
  * and arrive in both places. */
+#include "device/memory/host_memory.h"
 #include "memory/sim_fixture.h"
 
 #include <stdatomic.h>

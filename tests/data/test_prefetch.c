@@ -17,6 +17,7 @@
 #include "data/pipeline/prefetch.h"
 #include "data/pipeline/prefetch_private.h"
 #include "device/device.h"
+#include "device/memory/host_memory.h"
 #include "fixture.h"
 
 /* A whole pipeline over a database. */

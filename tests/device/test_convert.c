@@ -8,8 +8,9 @@
 
 #include <cmocka.h>
 
+#include "device/backend/convert.h"
+#include "device/backend/half.h"
 #include "device/device.h"
-#include "device/half.h"
 
 static void s4_03_every_half_round_trips(void **state) {
   (void)state;

@@ -1,5 +1,9 @@
 /* Copies, blocks that know their release, host memory: rows S0-07, S1-01, S1-09, S1-11 to S1-13,
  * S1-17 to S1-21, S1-38. */
+#include "device/backend/current.h"
+#include "device/device.h"
+#include "device/memory/device_memory.h"
+#include "device/memory/host_memory.h"
 #include "memory/sim_fixture.h"
 
 #include <stdlib.h>

@@ -1,4 +1,6 @@
 /* Events: rows S1-43 to S1-53. */
+#include "device/device.h"
+#include "device/memory/device_memory.h"
 #include "memory/sim_fixture.h"
 
 #include <stdatomic.h>

@@ -1,4 +1,5 @@
 /* The caching pool: rows S1-22 to S1-25, S4-10, S4-12, S4-13, S4-16 to S4-19. */
+#include "device/memory/device_memory.h"
 #include "device/pool_fixture.h"
 
 #include <stdatomic.h>

@@ -1,5 +1,6 @@
 /* What the pool knows of its device's memory, and when it asks: rows S1-26, S1-27, S4-07, S4-11,
  * S4-14, S4-15. */
+#include "device/memory/device_memory.h"
 #include "device/pool_fixture.h"
 
 #include <sched.h>

@@ -1,5 +1,7 @@
 /* Scratch memory while work that uses it is queued, and the list of contexts that order it: row
  * S4-22, and S1-42. Streams run step by step, so that each order is tried as it is written here. */
+#include "device/memory/device_memory.h"
+#include "device/memory/scratchpad.h"
 #include "memory/sim_fixture.h"
 
 #include "core/thread.h"

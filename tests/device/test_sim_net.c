@@ -1,5 +1,6 @@
 /* Whole nets on a simulated device: the same kernels on the same values in the same order give the
  * same weights, bit for bit, as on the CPU. */
+#include "device/memory/scratchpad.h"
 #include "memory/sim_fixture.h"
 
 #include <stdlib.h>

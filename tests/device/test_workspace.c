@@ -1,4 +1,5 @@
 /* Scratch memory, and page-locked buffers with an alias: rows S4-20 to S4-24. */
+#include "device/memory/scratchpad.h"
 #include "device/pool_fixture.h"
 
 #include "core/fail.h"

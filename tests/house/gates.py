@@ -10,29 +10,33 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
+# The devices as all rooms above them see them: their tables, their memory, their operations.
+DEVICE = {"device", "device/backend", "device/memory"}
+
 # Which rooms of src/ each room may include from; every room may include its own headers and
-# crema/*.h. Calls go downwards only.
+# crema/*.h. Calls go downwards only: a room stands below all that may include from it.
 ROOMS = {
     "core": set(),
     "proto": {"core"},
-    "device": {"core", "device/memory"},
-    "device/memory": {"core", "device"},
-    "device/cpu": {"core", "device"},
-    "device/sim": {"core", "device", "device/cpu", "device/memory"},
-    "device/cuda": {"core", "device", "device/memory"},
-    "memory": {"core", "device"},
-    "ops": {"core", "device", "memory"},
+    "device/backend": {"core"},
+    "device/memory": {"core", "device/backend"},
+    "device/cpu": {"core", "device/backend", "device/memory"},
+    "device/cuda": {"core", "device/backend", "device/memory"},
+    "device": {"core", "device/backend", "device/cuda", "device/memory"},
+    "device/sim": {"core", "device", "device/backend", "device/cpu", "device/memory"},
+    "memory": {"core", *DEVICE},
+    "ops": {"core", *DEVICE, "memory"},
     "data/db": {"core"},
     "data/image": {"core"},
     "data/augment": {"core", "proto", "data/db", "data/image"},
-    "data/pipeline": {"core", "device", "data/db", "data/image", "data/augment"},
-    "layers/common": {"core", "proto", "device", "memory", "ops", "data/pipeline"},
+    "data/pipeline": {"core", *DEVICE, "data/db", "data/image", "data/augment"},
+    "layers/common": {"core", "proto", *DEVICE, "memory", "ops", "data/pipeline"},
     "layers": {"core", "layers/common"},
     "layers/data": {"core", "data/image", "data/augment", "data/pipeline", "layers/common"},
     "layers/loss": {"core", "layers/common"},
     "layers/shape": {"core", "layers/common"},
-    "net": {"core", "proto", "device", "memory", "ops", "layers", "layers/common", "layers/data"},
-    "solver": {"core", "proto", "device", "memory", "ops", "layers/common", "net"},
+    "net": {"core", "proto", *DEVICE, "memory", "ops", "layers", "layers/common", "layers/data"},
+    "solver": {"core", "proto", *DEVICE, "memory", "ops", "layers/common", "net"},
 }
 
 # Headers that only one folder may include.
@@ -96,6 +100,15 @@ def include_gate(breaches):
                 other = room_of(target)
                 if other != room and other not in ROOMS[room]:
                     breaches.append(f"{where}: {room} may not include from {other}")
+
+
+def floor_gate(breaches):
+    """Rooms are listed from the ground up, so that no two can include from each other."""
+    above = set(ROOMS)
+    for room, allowed in ROOMS.items():
+        above.remove(room)
+        for other in allowed & above:
+            breaches.append(f"tests/house/gates.py: {room} includes from {other}, which stands above it")
 
 
 def forbidden_gate(breaches):
@@ -245,6 +258,7 @@ def allowed_globals():
 def main():
     breaches = []
     include_gate(breaches)
+    floor_gate(breaches)
     forbidden_gate(breaches)
     language_gate(breaches)
     conditional_gate(breaches)

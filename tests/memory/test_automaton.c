@@ -1,6 +1,7 @@
 /* The automaton against a model: the full table of states and operations (S0-11, S0-17), a failure
  * at every operation of every row (S0-28), and random walks. A walk that fails is shrunk to a
  * short one; its seed is printed. */
+#include "device/memory/device_memory.h"
 #include "memory/sim_fixture.h"
 #include "memory/walk.h"
 

@@ -6,6 +6,8 @@
 
 #include <cmocka.h>
 
+#include "device/device.h"
+#include "device/memory/host_memory.h"
 #include "memory/blob.h"
 
 static crema_blob *new_blob(crema_shape shape, crema_dtype type) {

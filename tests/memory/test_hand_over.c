@@ -1,4 +1,6 @@
 /* Blocks on their way between streams, threads and devices: rows S0-21, S0-27, S0-29, S0-30. */
+#include "device/device.h"
+#include "device/memory/device_memory.h"
 #include "memory/block_fixture.h"
 
 #include "core/clock.h"

@@ -1,5 +1,7 @@
 /* Sums, scaling and updates where the values are (S0-26, S4-05, S4-36), views (S0-23), adopted blob
  * data (S0-24), sharing (S0-22). */
+#include "device/device.h"
+#include "device/memory/device_memory.h"
 #include "memory/sim_fixture.h"
 
 #include "core/fail.h"

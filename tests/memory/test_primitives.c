@@ -1,4 +1,8 @@
 /* What the automaton is built on: rows S0-01 to S0-06 and S0-08. */
+#include "device/backend/current.h"
+#include "device/device.h"
+#include "device/memory/device_memory.h"
+#include "device/memory/host_memory.h"
 #include "memory/block_fixture.h"
 
 #include <signal.h>

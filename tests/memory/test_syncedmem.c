@@ -1,4 +1,7 @@
 /* The memory automaton of one block: rows S0-09 to S0-20, S4-08 and S4-09. */
+#include "device/backend/current.h"
+#include "device/device.h"
+#include "device/memory/device_memory.h"
 #include "memory/block_fixture.h"
 
 #include <stdlib.h>

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "core/fail.h"
+#include "device/device.h"
 #include "device/registry.h"
 #include "memory/tensor.h"
 

@@ -6,7 +6,7 @@
 
 #include "core/fail.h"
 #include "core/rng.h"
-#include "device/half.h"
+#include "device/backend/half.h"
 #include "device/registry.h"
 #include "memory/tensor.h"
 

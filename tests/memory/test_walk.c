@@ -3,6 +3,7 @@
  * keeps two arrays of bytes for each block, one for each side. The race checker watches. A walk
  * that fails is shrunk to a short sequence of steps, which is printed; drivers with a mistake show
  * that. */
+#include "device/memory/device_memory.h"
 #include "memory/sim_fixture.h"
 #include "memory/walk.h"
 

@@ -1,5 +1,6 @@
 /* Failures while a block is overwritten or filled with zeros: row S0-28 beyond the table of S0-11.
  */
+#include "device/device.h"
 #include "memory/block_fixture.h"
 
 #include "device/memory/pool.h"

@@ -2,7 +2,7 @@
 #ifndef CR_TESTS_OP_CASE_H
 #define CR_TESTS_OP_CASE_H
 
-#include "device/op_desc.h"
+#include "device/backend/op_desc.h"
 
 enum { OP_MAX_ARGS = 8 };
 

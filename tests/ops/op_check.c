@@ -1,4 +1,5 @@
 #include "op_check.h"
+#include "device/device.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -5,7 +5,7 @@
 #define CR_TESTS_OP_CHECK_H
 
 #include "core/rng.h"
-#include "device/kernel.h"
+#include "device/backend/kernel.h"
 #include "op_case.h"
 
 /* What became of a row: how often it ran, and whether it once declined for want of fast code for

@@ -4,7 +4,7 @@
 #ifndef CR_TESTS_OP_REFERENCE_H
 #define CR_TESTS_OP_REFERENCE_H
 
-#include "device/op_desc.h"
+#include "device/backend/op_desc.h"
 
 /* in[i]: argument i where it is read, out[i]: where it is written; reference kernel-major, NULL
  * when absent. `frozen`: choices that depend on values (the place of a maximum, a random draw) are

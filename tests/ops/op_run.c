@@ -1,4 +1,5 @@
 #include "op_run.h"
+#include "device/device.h"
 
 #include <ctype.h>
 #include <stdlib.h>

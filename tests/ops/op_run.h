@@ -3,7 +3,7 @@
 #ifndef CR_TESTS_OP_RUN_H
 #define CR_TESTS_OP_RUN_H
 
-#include "device/kernel.h"
+#include "device/backend/kernel.h"
 #include "op_case.h"
 
 /* An argument as the row holds it. */

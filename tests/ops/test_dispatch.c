@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include "device/device.h"
 #include "ops/op.h"
 
 static crema_context *host(void) {

@@ -14,6 +14,8 @@
 #include "device/cpu/cpu.h"
 #include "device/cpu/dnnl_layout.h"
 #include "device/cpu/dnnl_rows.h"
+#include "device/device.h"
+#include "device/memory/host_memory.h"
 #include "ops/op.h"
 
 enum { ARGS_MAX = 8 };

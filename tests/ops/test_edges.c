@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "device/cpu/ref_rows.h"
+#include "device/device.h"
 
 enum { ARGS_MAX = 4 };
 

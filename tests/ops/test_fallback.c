@@ -18,6 +18,7 @@
 
 #include "crema/log.h"
 #include "device/cpu/dnnl_layout.h"
+#include "device/device.h"
 #include "ops/op.h"
 
 static bool no_memory, no_primitives;

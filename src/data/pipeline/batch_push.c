@@ -7,6 +7,8 @@
 #include "core/fail.h"
 #include "core/queue.h"
 #include "core/thread.h"
+#include "device/backend/order.h"
+#include "device/memory/device_memory.h"
 
 struct cr_batch_push {
   cr_push_options options;

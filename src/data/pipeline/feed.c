@@ -11,6 +11,8 @@
 #include "core/fail.h"
 #include "data/pipeline/feed_private.h"
 #include "device/device.h"
+#include "device/memory/driver.h"
+#include "device/memory/host_memory.h"
 
 /* ---- making -------------------------------------------------------------- */
 

@@ -11,6 +11,8 @@
 #include "data/pipeline/feed.h"
 #include "data/pipeline/prefetch_private.h"
 #include "device/device.h"
+#include "device/memory/driver.h"
+#include "device/memory/host_memory.h"
 
 /* ---- making -------------------------------------------------------------- */
 

@@ -6,10 +6,11 @@
 #include <unistd.h>
 
 #include "core/fail.h"
+#include "device/backend/convert.h"
 #include "device/cpu/cpu.h"
 #include "device/cpu/ready.h"
 #include "device/cpu/threads.h"
-#include "device/registry.h"
+#include "device/memory/host_memory.h"
 
 static crema_status cpu_count(int *out) {
   *out = 1;
@@ -188,3 +189,9 @@ const cr_backend cr_backend_cpu = {
     .leave = cr_cpu_leave,
     .kernels = cr_cpu_kernels,
 };
+
+crema_device *cr_cpu_device(void) {
+  /* Opening needs no memory and cannot fail, so that host code always has a device. */
+  static crema_device cpu = {.backend = &cr_backend_cpu, .lock = PTHREAD_MUTEX_INITIALIZER};
+  return &cpu;
+}

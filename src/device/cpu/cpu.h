@@ -2,7 +2,7 @@
 #ifndef CR_DEVICE_CPU_CPU_H
 #define CR_DEVICE_CPU_CPU_H
 
-#include "device/device.h"
+#include "device/backend/backend.h"
 
 /* The kernel table, ends with NULL (kernels.c). */
 extern const cr_kernel *const cr_cpu_kernels[];

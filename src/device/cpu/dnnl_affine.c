@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "core/fail.h"
+#include "device/backend/kernel.h"
 #include "device/cpu/dnnl_layout.h"
 #include "device/cpu/dnnl_rows.h"
-#include "device/kernel.h"
 
 enum {
   BLOCK_MAX = 16,

@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "core/fail.h"
+#include "device/backend/kernel.h"
 #include "device/cpu/dnnl_layout.h"
 #include "device/cpu/dnnl_rows.h"
-#include "device/kernel.h"
 
 enum {
   PIECE = 8192,        /* values that a thread copies at a time */

@@ -2,8 +2,8 @@
 #ifndef CR_DEVICE_CPU_DNNL_CONV_H
 #define CR_DEVICE_CPU_DNNL_CONV_H
 
+#include "device/backend/kernel.h"
 #include "device/cpu/dnnl_compat.h"
-#include "device/kernel.h"
 
 typedef struct cr_dnnl_conv {
   cr_pd_env env;

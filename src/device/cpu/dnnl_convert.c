@@ -5,10 +5,12 @@
 #include <string.h>
 
 #include "core/fail.h"
+#include "device/backend/backend.h"
+#include "device/backend/convert.h"
 #include "device/cpu/dnnl_layout.h"
 #include "device/cpu/dnnl_move.h"
 #include "device/cpu/ready.h"
-#include "device/device.h"
+#include "device/memory/host_memory.h"
 
 enum { BUCKETS = 256 };
 

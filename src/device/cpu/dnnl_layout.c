@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "core/fail.h"
-#include "device/device.h"
+#include "device/backend/backend.h"
 
 typedef struct layout_node {
   cr_layout layout;

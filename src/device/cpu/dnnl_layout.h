@@ -5,8 +5,8 @@
 #ifndef CR_DEVICE_CPU_DNNL_LAYOUT_H
 #define CR_DEVICE_CPU_DNNL_LAYOUT_H
 
+#include "device/backend/layout.h"
 #include "device/cpu/dnnl_compat.h"
-#include "device/layout.h"
 
 /* Turns oneDNN's status into ours; `what` names the step in the error text. What oneDNN has no
  * implementation for is CREMA_E_UNSUPPORTED. */

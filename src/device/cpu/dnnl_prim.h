@@ -6,8 +6,8 @@
 #ifndef CR_DEVICE_CPU_DNNL_PRIM_H
 #define CR_DEVICE_CPU_DNNL_PRIM_H
 
+#include "device/backend/kernel.h"
 #include "device/cpu/dnnl_layout.h"
-#include "device/kernel.h"
 
 typedef enum cr_dnnl_how {
   CR_DNNL_FORMAT, /* in the layout that the primitive asks for */

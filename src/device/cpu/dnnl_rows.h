@@ -2,7 +2,7 @@
 #ifndef CR_DEVICE_CPU_DNNL_ROWS_H
 #define CR_DEVICE_CPU_DNNL_ROWS_H
 
-#include "device/kernel.h"
+#include "device/backend/kernel.h"
 
 /* Every row, one macro call each, in the order of the table. */
 #define CR_DNNL_ROWS(X)           \

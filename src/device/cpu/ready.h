@@ -2,7 +2,7 @@
 #ifndef CR_DEVICE_CPU_READY_H
 #define CR_DEVICE_CPU_READY_H
 
-#include "device/kernel.h"
+#include "device/backend/kernel.h"
 
 /* oneDNN and GCC's OpenMP library do not survive an allocation that fails: the one uses what it did
  * not get or ends by a C++ exception, the other ends the process. They are therefore only

@@ -6,7 +6,7 @@
 #ifndef CR_DEVICE_CPU_REF_H
 #define CR_DEVICE_CPU_REF_H
 
-#include "device/kernel.h"
+#include "device/backend/kernel.h"
 
 enum {
   /* Loops over fewer elements than this run on one thread: starting the team costs more. */

@@ -2,8 +2,8 @@
 #ifndef CR_DEVICE_CPU_REF_POOL_H
 #define CR_DEVICE_CPU_REF_POOL_H
 
+#include "device/backend/kernel.h"
 #include "device/cpu/ref_window.h"
-#include "device/kernel.h"
 
 typedef struct cr_ref_pool {
   cr_slide slide;

@@ -2,7 +2,7 @@
 #ifndef CR_DEVICE_CPU_REF_ROWS_H
 #define CR_DEVICE_CPU_REF_ROWS_H
 
-#include "device/kernel.h"
+#include "device/backend/kernel.h"
 
 #define CR_PLAIN_ROWS(X)          \
   X(conv_fwd_f32_ref)             \

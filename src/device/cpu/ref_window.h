@@ -2,7 +2,7 @@
 #ifndef CR_DEVICE_CPU_REF_WINDOW_H
 #define CR_DEVICE_CPU_REF_WINDOW_H
 
-#include "device/op_desc.h"
+#include "device/backend/op_desc.h"
 
 /* A window with the extents it slides over. There is at least one axis. */
 typedef struct cr_slide {

@@ -2,7 +2,7 @@
 #ifndef CR_DEVICE_CPU_THREADS_H
 #define CR_DEVICE_CPU_THREADS_H
 
-#include "device/kernel.h"
+#include "device/backend/kernel.h"
 
 /* Limits the calling thread's parallel regions while `plan` is made or run: waking and joining
  * threads costs more than a small op, and where processors are shared it can cost a whole

@@ -5,8 +5,8 @@
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
 
+#include "device/backend/backend.h"
 #include "device/cuda/launch.h"
-#include "device/device.h"
 
 /* What the plug-in keeps for a context. */
 typedef struct cuda_context {

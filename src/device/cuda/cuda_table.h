@@ -3,7 +3,7 @@
 #ifndef CR_CUDA_CUDA_TABLE_H
 #define CR_CUDA_CUDA_TABLE_H
 
-#include "device/device.h"
+#include "device/backend/backend.h"
 
 crema_status cr_cuda_context_open(crema_context *context);
 void cr_cuda_context_close(crema_context *context);

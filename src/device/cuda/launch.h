@@ -4,8 +4,8 @@
 #ifndef CR_CUDA_LAUNCH_H
 #define CR_CUDA_LAUNCH_H
 
+#include "device/backend/kernel.h"
 #include "device/cuda/kernels/hd.h"
-#include "device/kernel.h"
 
 typedef enum cr_device_function {
 #define CR_EACH(name, args) CR_DEVICE_FUNCTION_##name,

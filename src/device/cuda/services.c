@@ -1,13 +1,13 @@
 /* The plug-in's entry, and the library's own calls as the plug-in's files know them (core/fail.h,
- * core/log.h, crema/types.h, device/memory/workspace.h): the library hides its internal names, so they are
- * served through the table that it hands over. */
+ * core/log.h, crema/types.h, device/memory/workspace.h): the library hides its internal names, so
+ * they are served through the table that it hands over. */
 #include <stdarg.h>
 #include <stdio.h>
 
 #include "core/fail.h"
 #include "core/log.h"
 #include "device/cuda/cuda_private.h"
-#include "device/cuda_plugin.h"
+#include "device/cuda/plugin.h"
 
 enum { TEXT = 1024 };
 

@@ -6,6 +6,9 @@
 #include <string.h>
 
 #include "core/fail.h"
+#include "device/memory/device_memory.h"
+#include "device/memory/driver.h"
+#include "device/memory/host_memory.h"
 #include "device/memory/numa.h"
 
 /* The blocks that were made while the report was on, by address. */

@@ -5,7 +5,7 @@
 #ifndef CR_DEVICE_BLOCK_H
 #define CR_DEVICE_BLOCK_H
 
-#include "device/device.h"
+#include "device/backend/backend.h"
 
 typedef struct cr_block {
   uintptr_t address; /* host or device address; 0: no memory */

@@ -1,13 +1,14 @@
-/* Host memory: aligned, and backed by large pages where that pays. */
+#include "device/memory/host_memory.h"
+
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "core/fail.h"
-#include "device/device.h"
 
 enum { ALIGNMENT = 64 };
 

@@ -7,6 +7,9 @@
 
 #include "core/fail.h"
 #include "core/log.h"
+#include "device/backend/current.h"
+#include "device/backend/order.h"
+#include "device/memory/driver.h"
 #include "device/memory/memory_lock.h"
 #include "device/memory/tracking.h"
 

@@ -8,7 +8,7 @@
 #ifndef CR_DEVICE_POOL_H
 #define CR_DEVICE_POOL_H
 
-#include "device/device.h"
+#include "device/backend/backend.h"
 
 typedef enum cr_pool_mode {
   CR_POOL_NONE, /* straight to the driver */

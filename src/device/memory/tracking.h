@@ -2,7 +2,7 @@
 #ifndef CR_DEVICE_TRACKING_H
 #define CR_DEVICE_TRACKING_H
 
-#include "device/device.h"
+#include "device/backend/backend.h"
 
 /* Turns counting on or off. Blocks that were allocated while it was off are not counted, and
  * their release changes nothing. Turning it off forgets all totals. */

@@ -1,14 +1,16 @@
 #include "device/memory/workspace.h"
 
 #include "core/fail.h"
+#include "device/memory/device_memory.h"
 #include "device/memory/pool.h"
+#include "device/memory/scratchpad.h"
 
 enum { ROUNDING = 256, TWO_PAGES = 2 * 4096 };
 
 static crema_status free_memory(crema_device *device, size_t *free_bytes, size_t *total_bytes) {
   if (device->pool != NULL) return cr_pool_memory(device->pool, true, free_bytes, total_bytes);
-  crema_device_info info;
-  CR_TRY(crema_device_describe(device, &info));
+  crema_device_info info = {0};
+  CR_TRY(device->backend->describe(device, &info));
   *free_bytes = info.memory_free;
   *total_bytes = info.memory_total;
   return CREMA_OK;

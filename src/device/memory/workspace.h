@@ -2,7 +2,7 @@
 #ifndef CR_DEVICE_WORKSPACE_H
 #define CR_DEVICE_WORKSPACE_H
 
-#include "device/device.h"
+#include "device/backend/backend.h"
 
 /* Zero-initialise but for `device`. One thread at a time. */
 typedef struct cr_workspace {

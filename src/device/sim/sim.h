@@ -9,7 +9,7 @@
 #ifndef CR_DEVICE_SIM_SIM_H
 #define CR_DEVICE_SIM_SIM_H
 
-#include "device/device.h"
+#include "device/backend/backend.h"
 
 enum { CR_SIM_MAX_DEVICES = 32 };
 

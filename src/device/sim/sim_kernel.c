@@ -29,7 +29,7 @@ static sim_row sim_rows[MAX_KERNELS];
 
 static const char *const op_args[CR_OP_KINDS] = {
 #define CR_OP(NAME, name, args) args,
-#include "device/ops.inc"
+#include "device/backend/ops.inc"
 #undef CR_OP
 };
 

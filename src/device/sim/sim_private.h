@@ -6,7 +6,7 @@
 #include <stdatomic.h>
 
 #include "core/thread.h"
-#include "device/kernel.h"
+#include "device/backend/kernel.h"
 #include "device/sim/sim.h"
 
 /* Streams that the race checker tells apart. */

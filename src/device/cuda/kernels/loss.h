@@ -6,8 +6,8 @@
 #ifndef CR_CUDA_KERNELS_LOSS_H
 #define CR_CUDA_KERNELS_LOSS_H
 
+#include "device/backend/op_desc.h"
 #include "device/cuda/kernels/thread_block.h"
-#include "device/op_desc.h"
 
 typedef struct cr_loss_args {
   const float *x;      /* src, prob or scores */

@@ -2,8 +2,8 @@
 #ifndef CR_CUDA_KERNELS_ROWWISE_H
 #define CR_CUDA_KERNELS_ROWWISE_H
 
+#include "device/backend/op_desc.h"
 #include "device/cuda/kernels/thread_block.h"
-#include "device/op_desc.h"
 
 typedef struct cr_row_args {
   const float *x, *y, *dy;

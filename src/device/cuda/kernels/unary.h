@@ -2,8 +2,8 @@
 #ifndef CR_CUDA_KERNELS_UNARY_H
 #define CR_CUDA_KERNELS_UNARY_H
 
+#include "device/backend/op_desc.h"
 #include "device/cuda/kernels/thread_block.h"
-#include "device/op_desc.h"
 
 typedef struct cr_unary_args {
   const float *x, *y, *dy;

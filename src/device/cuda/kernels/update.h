@@ -1,9 +1,9 @@
-/* The solvers' rules; the formulae are those of cr_update_rule in device/op_desc.h. */
+/* The solvers' rules; the formulae are those of cr_update_rule in device/backend/op_desc.h. */
 #ifndef CR_CUDA_KERNELS_UPDATE_H
 #define CR_CUDA_KERNELS_UPDATE_H
 
+#include "device/backend/op_desc.h"
 #include "device/cuda/kernels/hd.h"
-#include "device/op_desc.h"
 
 typedef struct cr_update_args {
   float *w, *g, *h0, *h1; /* h1: NULL for rules with one history */

@@ -7,8 +7,8 @@
 #ifndef CR_CUDA_KERNELS_WINDOW_H
 #define CR_CUDA_KERNELS_WINDOW_H
 
+#include "device/backend/op_desc.h"
 #include "device/cuda/kernels/philox.h"
-#include "device/op_desc.h"
 
 /* A window with the extents that it slides over; at least one axis. */
 typedef struct cr_hd_slide {

@@ -6,8 +6,8 @@
 #ifndef CR_DEVICE_KERNEL_H
 #define CR_DEVICE_KERNEL_H
 
-#include "device/device.h"
-#include "device/op_desc.h"
+#include "device/backend/backend.h"
+#include "device/backend/op_desc.h"
 
 /* Where a kernel keeps what it decided at plan time. */
 struct cr_plan {

@@ -1,11 +1,12 @@
 /* Conversion between plain element types: through a small block of doubles or, where no
  * precision is lost, floats. */
+#include "device/backend/convert.h"
+
 #include <math.h>
 #include <string.h>
 
 #include "core/fail.h"
-#include "device/device.h"
-#include "device/half.h"
+#include "device/backend/half.h"
 
 enum { BLOCK = 512, PARALLEL_COUNT = 1 << 16 };
 

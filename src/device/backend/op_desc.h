@@ -6,7 +6,7 @@
 
 typedef enum cr_op_kind {
 #define CR_OP(NAME, name, args) CR_OP_##NAME,
-#include "device/ops.inc"
+#include "device/backend/ops.inc"
 #undef CR_OP
   CR_OP_KINDS
 } cr_op_kind;

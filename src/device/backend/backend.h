@@ -1,0 +1,151 @@
+/* What a back end provides: the table of its functions, and the structs of devices and contexts
+ * that these get. Everything else under device/ stands on this room. */
+#ifndef CR_DEVICE_BACKEND_BACKEND_H
+#define CR_DEVICE_BACKEND_BACKEND_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "core/rng.h"
+#include "crema/device.h"
+#include "device/backend/layout.h"
+
+/* A back end's own event: a place in a context's queue of work (crema/event.h has the events
+ * with states that are built on it). */
+typedef struct cr_native_event cr_native_event;
+typedef struct cr_kernel cr_kernel;
+typedef struct cr_plan cr_plan;
+typedef struct cr_pool cr_pool;
+
+/* Direction of a copy, seen from the device whose table is called. */
+typedef enum cr_copy_kind {
+  CR_COPY_HOST_TO_DEVICE,
+  CR_COPY_DEVICE_TO_HOST,
+  CR_COPY_SAME_DEVICE,
+  CR_COPY_PEER /* from another device of the same back end */
+} cr_copy_kind;
+
+/* One table a back end. A driver that has been unloaded at the end of the process makes calls fail
+ * with CREMA_E_CLOSED, which is passed over in silence where something is given back. Calls that
+ * take a context queue work on it and may return before the work is done; all others are complete
+ * on return. */
+typedef struct cr_backend {
+  crema_device_type type;
+  const char *name; /* "cpu", "sim", "cuda" */
+  /* The device's memory is host memory: syncedmem keeps one side only, and device
+   * addresses are host addresses. */
+  bool host_memory;
+
+  /* How many devices there are; a failure (no driver, say) counts as 0 with the reason in
+   * the error text. */
+  crema_status (*count)(int *out);
+  /* Fills `device->state` and the rest of what the back end keeps for a device. */
+  crema_status (*open)(crema_device *device);
+  void (*close)(crema_device *device);
+  crema_status (*describe)(crema_device *device, crema_device_info *out);
+
+  /* Device memory. Alignment at least 64 bytes. bytes > 0. */
+  crema_status (*alloc)(crema_device *device, size_t bytes, crema_devptr *out);
+  void (*free)(crema_device *device, crema_devptr memory);
+  /* Host memory from which asynchronous copies are possible (page-locked where that
+   * means something). */
+  crema_status (*host_alloc)(crema_device *device, size_t bytes, void **out);
+  void (*host_free)(crema_device *device, void *memory);
+
+  /* Fills `context->state` with a stream and library handles. */
+  crema_status (*context_open)(crema_context *context);
+  void (*context_close)(crema_context *context);
+  crema_status (*finish)(crema_context *context);
+
+  /* Exactly one of the addresses may be a host address, as `kind` says. Ranges that overlap are
+   * refused (CREMA_E_ARGUMENT), equal ones and no bytes are a no-op. */
+  crema_status (*copy)(crema_context *context, cr_copy_kind kind, uintptr_t dst, uintptr_t src,
+                       size_t bytes);
+  crema_status (*zero)(crema_context *context, crema_devptr memory, size_t bytes);
+  /* Converts `count` values from one format to another; at most one of the two is not plain,
+   * or the element types are equal. */
+  crema_status (*convert)(crema_context *context, int64_t count, cr_format dst_format,
+                          crema_devptr dst, cr_format src_format, crema_devptr src);
+
+  crema_status (*event_create)(crema_device *device, cr_native_event **out);
+  void (*event_destroy)(cr_native_event *event);
+  crema_status (*event_record)(crema_context *context, cr_native_event *event);
+  /* Makes later work of `context` wait for what the event stands for now; the host does not wait.
+   */
+  crema_status (*event_wait)(crema_context *context, cr_native_event *event);
+  crema_status (*event_query)(cr_native_event *event, bool *done);
+  crema_status (*event_finish)(cr_native_event *event);
+
+  /* The rest is for devices with memory of their own and NULL for host memory. */
+  /* The address by which the device reaches memory of host_alloc. */
+  crema_status (*host_alias)(crema_device *device, void *memory, crema_devptr *out);
+  crema_status (*memory_info)(crema_device *device, size_t *free_bytes, size_t *total_bytes);
+  /* True when the context has work that is not done. Leaves no pending failure behind. */
+  crema_status (*busy)(crema_context *context, bool *out);
+  /* The index of the device whose memory it is; -1 for host and unknown addresses. */
+  int (*owner)(uintptr_t address);
+  /* Makes `device` the one that the driver uses for the calling thread. */
+  crema_status (*set_current)(crema_device *device);
+  bool (*can_access_peer)(crema_device *device, crema_device *peer);
+  /* Enabling twice is a success. */
+  crema_status (*enable_peer)(crema_device *device, crema_device *peer);
+  crema_status (*disable_peer)(crema_device *device, crema_device *peer);
+  /* Told when the host is about to read or change host memory that may take part in copies; for
+   * checkers, NULL for all others. */
+  void (*host_access)(const void *memory, size_t bytes, bool change);
+
+  /* Whether plan->kernel may be run now or, after enter, be planned; may be NULL.
+   * CREMA_E_UNSUPPORTED: the op is to be planned on one of the rows that follow. Any other failure:
+   * on none. */
+  crema_status (*ready)(const cr_plan *plan, bool planning);
+  /* Called before and after a kernel's plan() and run() on the calling thread; may be NULL. What
+   * enter returns is handed to leave. */
+  int (*enter)(cr_plan *plan);
+  void (*leave)(int before);
+
+  /* The kernel table: rows best first, a plain reference row last; ends with NULL.
+   * See device/backend/kernel.h. */
+  const cr_kernel *const *kernels;
+} cr_backend;
+
+/* Scratch memory that all contexts share that one thread uses on one device. */
+typedef struct cr_scratchpad cr_scratchpad;
+
+struct crema_device {
+  const cr_backend *backend;
+  int index;
+  void *state;
+  size_t memory_bytes;     /* that the device has, set by the back end's open; 0: ask the driver */
+  cr_pool *pool;           /* made when the device is opened; NULL for host memory */
+  atomic_bool named;       /* by crema_device_open, or warned of */
+  pthread_mutex_t lock;    /* guards what follows */
+  crema_context *contexts; /* that are open on the device; host memory keeps no list */
+  cr_scratchpad *scratchpads;
+  bool described;
+  crema_device_info info;     /* once described */
+  _Atomic uint64_t fallbacks; /* see cr_device_fallbacks */
+};
+
+struct crema_context {
+  crema_device *device;
+  cr_mt19937 rng;
+  void *state;
+  cr_scratchpad *scratchpad; /* of cr_context_workspace; NULL: none was asked for yet */
+  uint64_t id; /* never used again, so that it can be remembered when the context is gone */
+  cr_native_event *order; /* made when first needed by cr_context_follow */
+  crema_context *next, *before;
+};
+
+/* The back ends that are built in. */
+extern const cr_backend cr_backend_cpu;
+extern const cr_backend cr_backend_sim;
+
+/* The CPU device; always there. */
+crema_device *cr_cpu_device(void);
+
+/* True when a copy of `bytes` bytes reads what it writes, which has no defined result. */
+static inline bool cr_copy_overlaps(uintptr_t dst, uintptr_t src, size_t bytes) {
+  return dst != src && (dst < src ? src - dst : dst - src) < bytes;
+}
+
+#endif

@@ -1,0 +1,27 @@
+/* The contexts that are open on a device, by number, and the order of work between them.
+ *
+ * Whoever has to remember which context used some memory last remembers the context's id: unlike an
+ * address it stays meaningful when the context is gone. Host memory needs no order and keeps no
+ * list.
+ */
+#ifndef CR_DEVICE_BACKEND_ORDER_H
+#define CR_DEVICE_BACKEND_ORDER_H
+
+#include "device/backend/backend.h"
+
+/* Gives the context an id; after cr_context_list it can be found by it. */
+void cr_context_number(crema_context *context);
+void cr_context_list(crema_context *context);
+void cr_context_unlist(crema_context *context);
+
+/* Makes later work of `context` wait for all work queued so far on the context called `id` on the
+ * same device, if it still exists; the host does not wait. No-op for `id` 0 and for its own. */
+crema_status cr_context_follow(crema_context *context, uint64_t id) CREMA_MUST_USE;
+
+/* For the context called `id` on `device`: *busy says whether it has work that is not done; then
+ * *event (made when NULL) marks the present end of its queue. A context that is gone is not busy.
+ */
+crema_status cr_context_mark(crema_device *device, uint64_t id, cr_native_event **event,
+                             bool *busy) CREMA_MUST_USE;
+
+#endif

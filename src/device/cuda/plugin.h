@@ -1,0 +1,49 @@
+/* The border between the library and the CUDA plug-in (libcrema-cuda.so).
+ *
+ * The library opens the plug-in when a CUDA device is first asked for and calls its one function,
+ * which checks that both were built from the same headers and hands over its table. The plug-in
+ * links against neither form of the library: what it needs from it comes as a table too. */
+#ifndef CR_CUDA_PLUGIN_H
+#define CR_CUDA_PLUGIN_H
+
+#include <stdarg.h>
+
+#include "crema/log.h"
+#include "device/backend/kernel.h"
+#include "device/memory/workspace.h"
+
+/* Grows with every change to the structs that both sides know. */
+enum { CR_CUDA_ABI = 2 };
+
+/* What the library does for the plug-in. Text is printf-formatted by the caller. */
+typedef struct cr_cuda_services {
+  /* Sets the calling thread's error text and returns `code`. */
+  crema_status (*fail_text)(crema_status code, const char *text);
+  /* The calling thread's error text. */
+  const char *(*error_text)(void);
+  void (*log_text)(crema_log_level level, const char *file, int line, const char *text);
+  /* cr_context_choose. */
+  crema_status (*choose)(crema_context *context, const cr_algorithm *table, int count, int *id);
+} cr_cuda_services;
+
+/* What both sides must agree on. */
+typedef struct cr_cuda_abi {
+  int version;
+  size_t backend_bytes, context_bytes, device_bytes, kernel_bytes, plan_bytes, desc_bytes;
+  int ops;
+} cr_cuda_abi;
+
+#define CR_CUDA_ABI_HERE                                                          \
+  {                                                                               \
+    .version = CR_CUDA_ABI, .backend_bytes = sizeof(cr_backend),                  \
+    .context_bytes = sizeof(crema_context), .device_bytes = sizeof(crema_device), \
+    .kernel_bytes = sizeof(cr_kernel), .plan_bytes = sizeof(cr_plan),             \
+    .desc_bytes = sizeof(cr_op_desc), .ops = CR_OP_KINDS                          \
+  }
+
+/* The plug-in's one function, called "crema_cuda_backend". NULL, with an error text through
+ * `services`, when *abi is not the plug-in's own. The table is static and lives as long as the
+ * plug-in, which is never unloaded; `services` must live as long. */
+typedef const cr_backend *cr_cuda_entry(const cr_cuda_abi *abi, const cr_cuda_services *services);
+
+#endif

@@ -1,0 +1,21 @@
+/* Device memory, from the device's pool where it has one. */
+#ifndef CR_DEVICE_MEMORY_DEVICE_MEMORY_H
+#define CR_DEVICE_MEMORY_DEVICE_MEMORY_H
+
+#include "device/backend/backend.h"
+
+/* bytes 0 is legal. Errors: CREMA_E_NO_MEMORY naming bytes, device, free and total memory. */
+crema_status cr_device_alloc(crema_device *device, size_t bytes, crema_devptr *out) CREMA_MUST_USE;
+
+/* As cr_device_alloc, for memory that the context is the first to use. */
+crema_status cr_device_alloc_for(crema_context *context, size_t bytes,
+                                 crema_devptr *out) CREMA_MUST_USE;
+
+/* Accepts no memory (address 0). The memory must not be in use by queued work. */
+void cr_device_free(crema_device *device, crema_devptr memory);
+
+/* As cr_device_free, but the memory may still be in use by work queued on the context called
+ * `id` (0: by none); it is given to others when that work is done. */
+void cr_device_free_after(crema_device *device, crema_devptr memory, uint64_t id);
+
+#endif
