@@ -18,7 +18,7 @@ static crema_status open_context(crema_context *context, crema_device *device, u
   cr_mt19937_seed(&context->rng, (uint32_t)(seed ^ (seed >> 32)));
   cr_device_guard guard;
   CR_TRY(cr_device_enter(device, &guard));
-  cr_signals_hold(); /* a driver's threads shall be born without */
+  cr_signals_hold(); /* so that threads that a driver starts receive none */
   crema_status status = device->backend->context_open(context);
   cr_signals_release();
   cr_device_leave(guard);
@@ -163,7 +163,7 @@ crema_status cr_thread_context_next(crema_device *device, crema_context **out) {
     CR_TRY(cr_thread_context(device, (int)(turn++ % STREAMS), &context));
     CR_TRY(cr_context_busy(context, &busy));
   }
-  /* All have been asked in vain: the next in turn, and the one after it the next time. */
+  /* All are busy: takes the next in turn, and the one after it the next time. */
   if (busy) CR_TRY(cr_thread_context(device, (int)(turn++ % STREAMS), &context));
   *out = context;
   return CREMA_OK;

@@ -1,5 +1,5 @@
-/* The list of back ends and the devices opened so far: the only place that knows which
- * back ends exist. */
+/* The list of back ends and the devices opened so far: the only file that knows which back ends
+ * exist. */
 #include "device/registry.h"
 
 #include <pthread.h>
@@ -77,7 +77,7 @@ crema_status cr_backend_find(crema_device_type type, const cr_backend **out) {
   return CREMA_OK;
 }
 
-/* Makes a back end that lives in a plug-in known before it is asked for devices. */
+/* Opens the plug-in that a back end lives in before the back end is asked for devices. */
 static crema_status load_backend(crema_device_type type) {
   if (type != CREMA_DEVICE_CUDA || find_backend(type) != NULL) return CREMA_OK;
   const cr_backend *backend = NULL;
@@ -130,7 +130,7 @@ static int count_or_none(crema_device_type type) {
 }
 
 int crema_device_count(crema_device_type type) {
-  cr_signals_hold(); /* a driver's threads shall be born without */
+  cr_signals_hold(); /* so that threads that a driver starts receive none */
   int count = count_or_none(type);
   cr_signals_release();
   return count;

@@ -15,13 +15,12 @@ crema_status cr_backend_register(const cr_backend *backend) CREMA_MUST_USE;
 /* The back end of a type. Errors: CREMA_E_NO_DEVICE. */
 crema_status cr_backend_find(crema_device_type type, const cr_backend **out) CREMA_MUST_USE;
 
-/* A back end's number of devices is asked for once and kept; this makes the next question ask
- * again. For a back end that is set up anew. */
+/* A back end is asked once for its number of devices, which is kept; this makes the registry ask
+ * again. For a back end that is set up again. */
 void cr_registry_forget_count(crema_device_type type);
 
 /* Closes all devices of a back end (not the CPU), so that they are opened afresh at the next use.
- * Only when nobody has one of them or a context of theirs any more: for a back end that is set up
- * anew. */
+ * Only when nobody uses them or their contexts any more: for a back end that is set up again. */
 void cr_registry_close(crema_device_type type);
 
 #endif

@@ -51,7 +51,7 @@ crema_status crema_blob_reshape(crema_blob *blob, const crema_shape *shape) {
   CR_REQUIRE(shape);
   CR_TRY(crema_shape_check(shape));
   int64_t count = crema_shape_count(shape, 0, shape->axes);
-  /* Both or none. */
+  /* Both or neither. */
   CR_TRY(cr_tensor_prepare_resize(blob->diff, count));
   CR_TRY(cr_tensor_resize(blob->data, count));
   CR_TRY(cr_tensor_resize(blob->diff, count));

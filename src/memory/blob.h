@@ -29,7 +29,7 @@ crema_status cr_blob_sumsq_diff(crema_blob *blob, double *out) CREMA_MUST_USE;
  * was never set. */
 crema_status cr_blob_update(crema_blob *blob) CREMA_MUST_USE;
 
-/* Short ways to make shapes. */
+/* Shorthands for shapes. */
 crema_shape cr_shape(int axes, const int64_t *dim);
 crema_shape cr_shape_1(int64_t a);
 crema_shape cr_shape_2(int64_t a, int64_t b);

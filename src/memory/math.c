@@ -8,7 +8,7 @@
 #include "device/device.h"
 #include "device/memory/scratchpad.h"
 
-/* ---- running one kernel row on the device that has the values ---- */
+/* ---- running one kernel on the device that has the values ---- */
 
 typedef struct call {
   cr_op_desc desc;
@@ -46,13 +46,13 @@ done:
   return status;
 }
 
-/* The first row of the back end that takes the call. CREMA_E_UNSUPPORTED: there is none. */
+/* The first kernel of the back end that accepts the call. CREMA_E_UNSUPPORTED: there is none. */
 static crema_status run_call(call *c, crema_context *context) {
   c->desc.args = 2;
   c->desc.arg = c->arg;
   for (int i = 0; i < 2; ++i) {
     c->arg[i].shape = (crema_shape){.axes = 1, .dim = {cr_tensor_count(c->tensor[i])}};
-    /* Halves are computed in float; doubles are results of sums here. */
+    /* Halves are computed in float; the only doubles here are results of sums. */
     c->arg[i].type = cr_tensor_type(c->tensor[i]) == CREMA_F64 ? CREMA_F64 : CREMA_F32;
   }
   for (const cr_kernel *const *row = context->device->backend->kernels; *row != NULL; ++row) {

@@ -26,8 +26,8 @@ static void free_gpu(cr_device_side *side) {
   *side = (cr_device_side){0};
 }
 
-/* Whether an allocation of the capacity can be tried again with less: it may be that of an earlier
- * size, too large for this side. The other side then has room to spare. */
+/* Whether an allocation of the capacity can be tried again with less: the capacity may be that of
+ * an earlier size and too large for this side. */
 static bool asks_for_less(crema_syncedmem *memory, crema_status status) {
   if (status != CREMA_E_NO_MEMORY || memory->size == memory->capacity) return false;
   memory->capacity = memory->size;
@@ -54,7 +54,7 @@ static crema_status need_host(crema_syncedmem *memory, bool *made) {
   return CREMA_OK;
 }
 
-/* The same for the device side, on the context's device, where the block is at home. */
+/* The same for the device side, on the context's device, to which the block belongs. */
 static crema_status need_gpu(crema_syncedmem *memory, crema_context *context, bool *made) {
   *made = false;
   if (memory->gpu.data.address != 0) return CREMA_OK;
@@ -71,7 +71,7 @@ static crema_status need_gpu(crema_syncedmem *memory, crema_context *context, bo
   return CREMA_OK;
 }
 
-/* What the context does from now on comes after what other contexts did to the device side. */
+/* Orders what the context does from now on after what other contexts did to the device side. */
 static crema_status use_gpu(crema_syncedmem *memory, crema_context *context) {
   if (memory->gpu.user == context->id) return CREMA_OK;
   crema_status status = cr_context_follow(context, memory->gpu.user);
@@ -188,7 +188,7 @@ static void set_home(crema_syncedmem *memory, crema_device *device) {
   memory->watched = device->backend->host_access != NULL;
 }
 
-/* Makes the context's device the block's home. */
+/* Makes the block belong to the context's device. */
 static crema_status move_to(crema_syncedmem *memory, crema_context *context) {
   crema_device *device = context->device, *old = memory->gpu.device;
   if (memory->gpu.data.address == 0 || old == device) {
@@ -241,7 +241,7 @@ static void end_move(crema_syncedmem *memory) {
   atomic_store(&memory->moving, false);
 }
 
-/* For accesses that move nothing: another thread may be about to change what they rely on. */
+/* For accesses that move no bytes: another thread may be about to change what they rely on. */
 static inline bool is_moving(const crema_syncedmem *memory) {
   return atomic_load_explicit(&memory->moving, memory_order_relaxed);
 }
@@ -364,8 +364,8 @@ void cr_syncedmem_clear(crema_syncedmem *memory) {
 }
 
 void cr_syncedmem_resize(crema_syncedmem *memory, size_t size) {
-  /* Where nothing was made, because nobody asked or because there was too little memory, there is
-   * nothing to keep. */
+  /* Where no memory was made, because nobody asked or there was too little, there is nothing to
+   * keep. */
   bool empty = memory->host.data == NULL && memory->gpu.data.address == 0;
   if (size > memory->capacity || empty) {
     cr_syncedmem_clear(memory);
@@ -462,8 +462,8 @@ crema_status cr_syncedmem_adopt(crema_syncedmem *memory, crema_device *device, c
     return crema_syncedmem_set_cpu_data(memory, (void *)data.address);
   }
   CR_TRY(begin_move(memory));
-  /* A push that is not done still reads the host side. What comes next on the device follows it; on
-   * another device nothing could. */
+  /* A push that is not done still reads the host side. Work that follows on the same device is
+   * ordered after it; on another device it could not be. */
   bool moves = memory->gpu.data.address != 0 && memory->gpu.device != device;
   crema_status status = moves ? await_gpu(memory) : CREMA_OK;
   if (status == CREMA_OK) {

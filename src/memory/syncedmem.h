@@ -11,7 +11,7 @@
 typedef struct cr_host_side {
   void *data;
   bool own;
-  /* Whose host_alloc made it, so that the right host_free ends it; NULL: not owned. */
+  /* Whose host_alloc made it, so that the right host_free releases it; NULL: not owned. */
   crema_device *maker;
   size_t bytes; /* made */
 } cr_host_side;
@@ -34,7 +34,7 @@ struct crema_syncedmem {
   size_t capacity;
   cr_host_side host;
   cr_device_side gpu;
-  bool watched;       /* a checker wants to know of host accesses */
+  bool watched;       /* a checker wants to be told of host accesses */
   atomic_bool moving; /* some thread moves bytes between the sides */
 };
 

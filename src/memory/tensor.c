@@ -33,8 +33,8 @@ typedef struct values {
   format_slot slot[MAX_FORMATS];
 } values;
 
-/* From whom a tensor has its values. Lives as long as the tensor or somebody who has values from
- * it, so that a circle is seen when a donor in the middle is gone. */
+/* The tensor from which a tensor has its values. Lives as long as the tensor or anybody who has
+ * values from it, so that a circle is found even when a donor in the middle is gone. */
 typedef struct origin {
   atomic_int users;
   struct origin *donor;
@@ -47,14 +47,14 @@ struct cr_tensor {
 
 /* ---- values ---- */
 
-/* What the values take. */
+/* The bytes that the values take. */
 static size_t value_bytes(const values *v, cr_format format) {
   if (format.layout != NULL) return format.layout->bytes;
   return (size_t)v->count * crema_dtype_size(format.type);
 }
 
-/* What is made for `count` of them: an even number of elements, so that pairs of half-precision
- * values can be loaded. */
+/* The bytes that are allocated for `count` of them: an even number of elements, so that pairs of
+ * half-precision values can be loaded. */
 static size_t bytes_of(int64_t count, cr_format format) {
   if (format.layout != NULL) return format.layout->bytes;
   return (size_t)(count + (count & 1)) * crema_dtype_size(format.type);
@@ -64,7 +64,7 @@ static size_t format_bytes(const values *v, cr_format format) {
   return bytes_of(v->count, format);
 }
 
-/* Never the same twice, so that a view cannot take new memory for its own. */
+/* Never the same number twice, so that a view cannot mistake new memory for its own. */
 static uint64_t next_generation(void) {
   static _Atomic uint64_t generations;
   return atomic_fetch_add(&generations, 1) + 1;
@@ -287,7 +287,7 @@ static void origin_release(origin *o) {
   }
 }
 
-/* Takes over the caller's hold of `donor`, unless it fails. */
+/* Takes over the caller's reference to `donor`, unless it fails. */
 static crema_status origin_create(origin *donor, origin **out) {
   origin *o = calloc(1, sizeof *o);
   if (o == NULL) return cr_fail_memory(sizeof *o, "sharing of a tensor");
@@ -297,7 +297,7 @@ static crema_status origin_create(origin *donor, origin **out) {
   return CREMA_OK;
 }
 
-/* Whether the values came by way of `from` to `o`. */
+/* Whether `o` has its values from `from`, directly or by way of others. */
 static bool comes_from(const origin *o, const origin *from) {
   while (o != NULL && o != from) o = o->donor;
   return o != NULL && from != NULL;
@@ -527,8 +527,8 @@ crema_status cr_tensor_view_data(const cr_tensor_view *view, const cr_tensor *te
   if (view->values != v || view->generation != v->generation) {
     return cr_fail(CREMA_E_STATE, "a view outlived the memory of its tensor");
   }
-  /* Neither a conversion of the values nor the mark of all zeros would show what is written through
-   * the view. */
+  /* What is written through the view would be lost to a conversion of the values and to the mark of
+   * all zeros. */
   bool alone = v->head != NO_FORMAT && !v->zero;
   for (int i = 0; i < MAX_FORMATS; ++i) alone = alone && v->slot[i].valid == (i == v->head);
   alone = alone && cr_format_equal(v->head_format, (cr_format){v->type, NULL}) &&
@@ -545,7 +545,7 @@ cr_tensor_memory cr_tensor_memory_of(const cr_tensor *tensor) {
   for (int i = 0; i < MAX_FORMATS; ++i) {
     const format_slot *slot = &tensor->values->slot[i];
     if (!slot->used) continue;
-    bytes.host += slot->memory.host.bytes; /* none of adopted memory */
+    bytes.host += slot->memory.host.bytes; /* none for adopted memory */
     if (slot->memory.gpu.own) bytes.device += slot->memory.capacity;
   }
   return bytes;

@@ -33,7 +33,7 @@ typedef struct planned {
 
 struct cr_op {
   cr_op_desc desc;
-  char *access; /* one letter an argument: R, W, U or A */
+  char *access; /* one letter per argument: R, W, U or A */
   planned *slot[PLANS_MAX];
   int slots;
   planned *last;
@@ -93,7 +93,7 @@ static bool is_absent(const cr_op_arg *arg) {
   return arg->shape.axes < 0;
 }
 
-/* Expands the argument letters of the kind to one letter an argument. */
+/* Expands the argument letters of the kind to one letter per argument. */
 static crema_status expand_access(const cr_op_desc *desc, char *access) {
   const char *letters = cr_op_kind_args(desc->kind);
   int fixed = 0;
@@ -210,8 +210,8 @@ static crema_status run_kernel(cr_op *op, planned *p, crema_context *context,
   return status;
 }
 
-/* Whether a row's failure to plan leaves the op to the next: no kernel for it, or a library that
- * fails where crema's own kernels may not. */
+/* Whether the next kernel is tried after a failure to plan: this one does not support the op, or
+ * its library fails where crema's own kernels may not. */
 static bool is_left_to_next(const cr_kernel *kernel, crema_status status) {
   if (status == CREMA_E_UNSUPPORTED) {
     cr_log_debug("%s declined: %s", kernel->name, crema_error_text());
@@ -223,7 +223,7 @@ static bool is_left_to_next(const cr_kernel *kernel, crema_status status) {
   return true;
 }
 
-/* Offers the op to the rows of `context`'s back end, best first. */
+/* Offers the op to the kernels of `context`'s back end, best first. */
 static crema_status choose_kernel(cr_op *op, crema_context *context, planned *p) {
   size_t args = (size_t)op->desc.args;
   for (const cr_kernel *const *row = context->device->backend->kernels; *row != NULL; ++row) {
@@ -295,8 +295,8 @@ static void drop_plan(cr_op *op, int i) {
   memmove(&op->slot[i], &op->slot[i + 1], (size_t)(op->slots - i) * sizeof op->slot[0]);
 }
 
-/* Kept plans run on what is there now: asked before tensors are resolved, as another kernel
- * wants them in other formats. */
+/* Asked for kept plans before tensors are resolved, because another kernel wants them in other
+ * formats. */
 static crema_status find_plan(cr_op *op, crema_context *context, cr_tensor *const *tensor,
                               planned **out) {
   for (int i = 0; i < op->desc.args; ++i) {

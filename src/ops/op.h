@@ -1,9 +1,10 @@
 /* Ops: planned once per shape, run many times.
  *
- * A layer describes what is to be computed (cr_op_desc), creates an op and runs it on
- * tensors. Running resolves each tensor to the format that the planned kernel wants; the kernel
- * is the first row of the context's back end that accepts the op. A back end without a row
- * falls back to the CPU through the tensors' automaton, logged once a kind and counted. */
+ * A layer describes what is to be computed (cr_op_desc), creates an op and runs it on tensors.
+ * Running resolves each tensor to the format that the planned kernel wants; the kernel is the first
+ * one of the context's back end that accepts the op. Where a back end has no kernel, the op falls
+ * back to the CPU through the tensors' automaton, which is counted, and logged once per kind of op.
+ */
 #ifndef CR_OPS_OP_H
 #define CR_OPS_OP_H
 

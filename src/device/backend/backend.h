@@ -10,8 +10,8 @@
 #include "crema/device.h"
 #include "device/backend/layout.h"
 
-/* A back end's own event: a place in a context's queue of work (crema/event.h has the events
- * with states that are built on it). */
+/* A back end's own event: a position in a context's queue of work. The events of crema/event.h,
+ * which have states, are built on it. */
 typedef struct cr_native_event cr_native_event;
 typedef struct cr_kernel cr_kernel;
 typedef struct cr_plan cr_plan;
@@ -25,10 +25,9 @@ typedef enum cr_copy_kind {
   CR_COPY_PEER /* from another device of the same back end */
 } cr_copy_kind;
 
-/* One table a back end. A driver that has been unloaded at the end of the process makes calls fail
- * with CREMA_E_CLOSED, which is passed over in silence where something is given back. Calls that
- * take a context queue work on it and may return before the work is done; all others are complete
- * on return. */
+/* One table per back end. When the driver has been unloaded at the end of the process, calls fail
+ * with CREMA_E_CLOSED, which is ignored where something is freed. Calls that take a context queue
+ * work on it and may return before the work is done; all others are complete on return. */
 typedef struct cr_backend {
   crema_device_type type;
   const char *name; /* "cpu", "sim", "cuda" */
@@ -95,16 +94,16 @@ typedef struct cr_backend {
   void (*host_access)(const void *memory, size_t bytes, bool change);
 
   /* Whether plan->kernel may be run now or, after enter, be planned; may be NULL.
-   * CREMA_E_UNSUPPORTED: the op is to be planned on one of the rows that follow. Any other failure:
-   * on none. */
+   * CREMA_E_UNSUPPORTED: the op has to be planned with one of the kernels that follow in the table.
+   * Any other failure: with none. */
   crema_status (*ready)(const cr_plan *plan, bool planning);
   /* Called before and after a kernel's plan() and run() on the calling thread; may be NULL. What
    * enter returns is handed to leave. */
   int (*enter)(cr_plan *plan);
   void (*leave)(int before);
 
-  /* The kernel table: rows best first, a plain reference row last; ends with NULL.
-   * See device/backend/kernel.h. */
+  /* The kernel table: best kernels first, the reference kernel last; ends with NULL. See
+   * device/backend/kernel.h. */
   const cr_kernel *const *kernels;
 } cr_backend;
 
@@ -115,10 +114,11 @@ struct crema_device {
   const cr_backend *backend;
   int index;
   void *state;
-  size_t memory_bytes;     /* that the device has, set by the back end's open; 0: ask the driver */
-  cr_pool *pool;           /* made when the device is opened; NULL for host memory */
-  atomic_bool named;       /* by crema_device_open, or warned of */
-  pthread_mutex_t lock;    /* guards what follows */
+  size_t memory_bytes;  /* that the device has, set by the back end's open; 0: unknown, the driver
+                           says */
+  cr_pool *pool;        /* made when the device is opened; NULL for host memory */
+  atomic_bool named;    /* by crema_device_open, or a warning was logged */
+  pthread_mutex_t lock; /* guards what follows */
   crema_context *contexts; /* that are open on the device; host memory keeps no list */
   cr_scratchpad *scratchpads;
   bool described;
@@ -131,7 +131,7 @@ struct crema_context {
   cr_mt19937 rng;
   void *state;
   cr_scratchpad *scratchpad; /* of cr_context_workspace; NULL: none was asked for yet */
-  uint64_t id; /* never used again, so that it can be remembered when the context is gone */
+  uint64_t id; /* unique for ever, so that it can be remembered when the context is gone */
   cr_native_event *order; /* made when first needed by cr_context_follow */
   crema_context *next, *before;
 };

@@ -35,8 +35,7 @@ static inline uint16_t cr_f32_to_f16(float value) {
   if (rest > 0x7f800000u) return (uint16_t)(sign | 0x7e00u | ((rest >> 13) & 0x3ffu));
   if (rest >= 0x477ff000u) return (uint16_t)(sign | 0x7c00u);
   if (rest < 0x38800000u) {
-    /* Subnormal half: adding 0.5 puts the unit of the last place where a half has it, and the
-     * adder rounds. */
+    /* Subnormal half: adding 0.5 puts the last bit where a half has it, and the addition rounds. */
     float shifted = cr_f32_from_bits(rest) + 0.5f;
     return (uint16_t)(sign | (cr_f32_bits(shifted) - 0x3f000000u));
   }

@@ -13,7 +13,7 @@
 struct cr_plan {
   const cr_op_desc *desc;  /* what is to be computed; outlives the plan */
   crema_context *context;  /* planned for this context's device */
-  const cr_kernel *kernel; /* the row that is asked to plan */
+  const cr_kernel *kernel; /* the kernel that is asked to plan */
   /* For each argument that is read: the format in which its newest values are held when the
    * plan is made; plain for the others. */
   const cr_format *hint;
@@ -21,7 +21,7 @@ struct cr_plan {
   cr_format *format;
   /* Scratch memory that the caller provides at run time, shared between ops. */
   size_t workspace_bytes;
-  int threads; /* that the back end plans and runs with; 0: not chosen yet */
+  int threads; /* for planning and running; 0: not chosen yet */
   void *state; /* the kernel's own; freed by destroy() */
 };
 
@@ -34,10 +34,10 @@ struct cr_kernel {
   /* ACCUMULATE arguments: the kernel adds to what is there when `accumulate` says so. Kernels
    * without this only overwrite; the dispatcher adds through a temporary. */
   bool can_accumulate;
-  /* Calls a library that has to be protected from a lack of memory (ready, in the back-end table).
-   */
+  /* Calls a library that does not survive a lack of memory (see `ready` in the back-end table). */
   bool library;
-  /* CREMA_E_UNSUPPORTED: try the next row (not an error). Allocates plan->state. May be NULL. */
+  /* CREMA_E_UNSUPPORTED: the next kernel of the table is tried (not an error). Allocates
+   * plan->state. May be NULL. */
   crema_status (*plan)(cr_plan *plan);
   /* buffer[i]: argument i in plan->format[i]; address 0 for an absent optional argument.
    * accumulate[i]: only for ACCUMULATE arguments. Allocates nothing. Queues work on

@@ -1,16 +1,16 @@
 /* Memory layouts that are private to a back end.
  *
- * A layout says how the values of one shape and element type lie in memory when
- * a compute library prefers another order than reference kernel-major (blocked channels,
- * say). Layouts are interned by their device: equal layouts are the same pointer, and a
- * pointer lives as long as its device. NULL stands for the plain layout. */
+ * A layout says how the values of one shape and element type lie in memory when a compute library
+ * prefers another order than row-major (blocked channels, say). Layouts are interned by their
+ * device: equal layouts are the same pointer, and a pointer lives as long as its device. NULL
+ * stands for the plain layout. */
 #ifndef CR_DEVICE_LAYOUT_H
 #define CR_DEVICE_LAYOUT_H
 
 #include "crema/device.h"
 
 typedef struct cr_layout {
-  crema_device *device; /* who understands it */
+  crema_device *device; /* whose kernels understand it */
   crema_dtype type;
   crema_shape shape;
   size_t bytes;       /* memory it takes, padding included */

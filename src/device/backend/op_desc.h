@@ -13,7 +13,7 @@ typedef enum cr_op_kind {
 
 enum { CR_MAX_SPATIAL = 8 };
 
-/* Window of a convolution or pooling, one entry a spatial axis. */
+/* Window of a convolution or pooling, one entry per spatial axis. */
 typedef struct cr_window {
   int axes;
   int64_t kernel[CR_MAX_SPATIAL];
@@ -102,7 +102,7 @@ typedef struct cr_op_desc {
     } unary;
     struct {
       float *coeff;
-    } sum; /* one a source; NULL: all 1 */
+    } sum; /* one per source; NULL: all 1 */
     struct {
       float ratio;
     } dropout; /* share set to zero; the rest is scaled by 1/(1-ratio) */

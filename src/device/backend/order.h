@@ -1,9 +1,8 @@
-/* The contexts that are open on a device, by number, and the order of work between them.
+/* The contexts that are open on a device, by id, and the order of work between them.
  *
  * Whoever has to remember which context used some memory last remembers the context's id: unlike an
  * address it stays meaningful when the context is gone. Host memory needs no order and keeps no
- * list.
- */
+ * list. */
 #ifndef CR_DEVICE_BACKEND_ORDER_H
 #define CR_DEVICE_BACKEND_ORDER_H
 

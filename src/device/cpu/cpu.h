@@ -1,4 +1,4 @@
-/* What the CPU's back-end table is put together from. */
+/* What the CPU's back-end table is made of. */
 #ifndef CR_DEVICE_CPU_CPU_H
 #define CR_DEVICE_CPU_CPU_H
 

@@ -1,5 +1,5 @@
-/* y = x * scale + bias, one scale and bias a channel, and its gradients, for tensors held in blocks
- * of channels: so that Scale between a convolution and a ReLU does not cost two conversions.
+/* y = x * scale + bias, one scale and one bias per channel, and its gradients, for tensors held in
+ * blocks of channels: so that Scale between a convolution and a ReLU does not cost two conversions.
  * The arguments' shapes are (outer, C, inner), the layout's (N, C, S...). */
 #include <string.h>
 
@@ -97,8 +97,8 @@ static void sum_plane(const blocks *b, const float *x, const float *weight, doub
   }
 }
 
-/* out (C) = or += the sum over all places of x, times weight unless that is NULL. One thread sums a
- * block of channels, so that the result does not depend on the number of threads. */
+/* out (C) = or += the sum of x over all positions, times weight unless that is NULL. One thread
+ * sums a block of channels, so that the result does not depend on the number of threads. */
 static void sum_channels(const blocks *b, const float *x, const float *weight, bool accumulate,
                          float *out) {
   const int64_t plane = b->inner * b->block;

@@ -1,8 +1,8 @@
-/* The one place that knows how oneDNN 2.x and 3.x differ.
+/* The one file that knows how oneDNN 2.x and 3.x differ.
  *
  * Version 2 describes memory by a public struct and every primitive by an operation descriptor;
- * version 3 has opaque memory descriptors and makes primitive descriptors in one call. Here
- * both look like version 3: a cr_md is an owned handle, a cr_const_md a borrowed one.
+ * version 3 has opaque memory descriptors and makes primitive descriptors in one call. Here both
+ * look like version 3: a cr_md is an owned handle, a cr_const_md a borrowed one.
  *
  * All functions return oneDNN's own status; cr_dnnl_check (dnnl_layout.h) turns it into ours.
  * Primitive descriptors are owned by the caller (dnnl_primitive_desc_destroy). */

@@ -1,6 +1,6 @@
-/* Concatenation and slicing along the channels of tensors (N,C,S...) that are held channels-last
- * or in blocks of channels. When no block spans two of them, each sample (in channels-last
- * order: each place) of the whole is the parts' samples one after the other. */
+/* Concatenation and slicing along the channels of tensors (N,C,S...) that are held channels-last or
+ * in blocks of channels. When no block spans two of them, each sample (in channels-last order: each
+ * position) of the whole is the parts' samples one after the other. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,7 +23,7 @@ typedef struct piece {
 typedef struct concat {
   int first_part, whole; /* op arguments; the parts are consecutive */
   int64_t rows;
-  int64_t whole_row; /* values a row */
+  int64_t whole_row; /* values per row */
   int64_t *part_row;
   int pieces;
   piece *piece;

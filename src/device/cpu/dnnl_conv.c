@@ -113,7 +113,7 @@ static crema_status plan_bwd_data(cr_plan *plan) {
 
 /* Whether the implementation fills up the channels of its input to a multiple of what they are that
  * makes a matrix product over windows faster. On AVX2 one channel becomes eight, and the gradient
- * of LeNet's first weights takes four times as long. Below 16 values a window the product is too
+ * of LeNet's first weights takes four times as long. Below 16 values per window the product is too
  * thin to be faster. */
 static bool wastes_channels(const cr_plan *plan, const_dnnl_primitive_desc_t pd) {
   const cr_window *w = &plan->desc->u.conv.window;

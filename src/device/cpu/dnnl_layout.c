@@ -140,7 +140,7 @@ static cr_dnnl_order find_order(cr_const_md md, const cr_md_view *view) {
   return none;
 }
 
-/* Blocks of whole channels with one value a channel: the same bytes as row-major memory. */
+/* Blocks of whole channels with one value per channel: the same bytes as row-major memory. */
 static bool is_row_major_in_blocks(cr_const_md md, const cr_md_view *v) {
   cr_dnnl_order order = find_order(md, v);
   if (order.kind != CR_DNNL_BLOCKED || v->dims[1] % order.block != 0) return false;

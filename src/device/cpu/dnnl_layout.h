@@ -22,8 +22,9 @@ crema_status cr_dnnl_type(crema_dtype type, dnnl_data_type_t *out) CREMA_MUST_US
 crema_status cr_dnnl_layout(crema_device *device, cr_const_md md,
                             const cr_layout **out) CREMA_MUST_USE;
 
-/* A layout for the library's own notes (LRN's workspace) in a tensor of `shape` and `type`.
- * It has no values: converted to plain memory it reads as zeros. */
+/* A layout for data of the library's own (the workspace of LRN, written forward and read backward)
+ * in a tensor of `shape` and `type`. It has no values: converted to plain memory it reads as zeros.
+ */
 crema_status cr_dnnl_layout_opaque(crema_device *device, cr_const_md md, const crema_shape *shape,
                                    crema_dtype type, const cr_layout **out) CREMA_MUST_USE;
 
@@ -54,8 +55,8 @@ crema_status cr_dnnl_md_ordered(const crema_shape *shape, crema_dtype type, cr_d
                                 cr_md *out) CREMA_MUST_USE;
 
 /* Converts `count` values from one format to another, at least one of them private; pads are filled
- * with zeros. Runs on the calling thread and its OpenMP team; complete on return.
- * Errors: CREMA_E_INTERNAL when count and layout do not fit, CREMA_E_NO_MEMORY. */
+ * with zeros. Runs on the calling thread and its OpenMP threads; complete on return. Errors:
+ * CREMA_E_INTERNAL when count and layout do not fit, CREMA_E_NO_MEMORY. */
 crema_status cr_dnnl_convert(crema_context *context, int64_t count, cr_format dst_format,
                              crema_devptr dst, cr_format src_format,
                              crema_devptr src) CREMA_MUST_USE;

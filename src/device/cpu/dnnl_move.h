@@ -1,5 +1,5 @@
-/* Moving values between oneDNN's layouts without oneDNN: for moments in which the library must not
- * be called. */
+/* Moving values between oneDNN's layouts without oneDNN: for moments when the library must not be
+ * called. */
 #ifndef CR_DEVICE_CPU_DNNL_MOVE_H
 #define CR_DEVICE_CPU_DNNL_MOVE_H
 

@@ -49,7 +49,7 @@ static crema_status plan_lrn_fwd(cr_plan *plan) {
   return cr_dnnl_prim_create(plan, pd, bind, train ? 3 : 2);
 }
 
-/* Needs the notes of a forward pass by the same implementation in the same layout. */
+/* Needs the workspace of a forward pass by the same implementation in the same layout. */
 static crema_status plan_lrn_bwd(cr_plan *plan) {
   dnnl_primitive_desc_t forward = NULL, pd = NULL;
   crema_status status = lrn_descriptors(plan, dnnl_forward_training, &forward, &pd);

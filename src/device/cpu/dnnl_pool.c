@@ -53,7 +53,8 @@ static void pool_close(pool *p) {
   cr_dnnl_env_close(&p->env);
 }
 
-/* src, dst: numbers of the arguments with these shapes; hinted: the one whose order is kept. */
+/* src, dst: numbers of the arguments with these shapes; hinted: the argument whose order is kept.
+ */
 static crema_status pool_open(const cr_plan *plan, int src, int dst, int hinted, pool *p) {
   *p = (pool){0};
   const cr_window *w = &plan->desc->u.pool.window;
@@ -89,7 +90,7 @@ static crema_status plan_fwd(cr_plan *plan) {
 static crema_status plan_bwd(cr_plan *plan) {
   bool max = plan->desc->u.pool.method == CR_POOL_MAX;
   pool p;
-  /* The order of the forward pass: the places of the maxima are held in it. */
+  /* The order of the forward pass, in which the positions of the maxima are held. */
   CR_TRY(pool_open(plan, 2, 0, max ? 1 : 0, &p));
   dnnl_primitive_desc_t forward = NULL, pd = NULL;
   crema_status status = cr_dnnl_check(

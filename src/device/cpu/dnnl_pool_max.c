@@ -1,8 +1,8 @@
 /* Max pooling over two axes of tensors held in blocks of 8 or 16 channels.
  *
- * oneDNN 2.6 on AVX2 needs eight times as long for this when it must note the places of the maxima
- * (100 x 32 x 32 x 32, window 3, stride 2: 11 ms and 12 ms back against 1.4 and 1.5 here). The
- * places lie in the layout and element type of oneDNN's own workspace, so that either can
+ * oneDNN 2.6 on AVX2 needs eight times as long for this when it must record the positions of the
+ * maxima (100 x 32 x 32 x 32, window 3, stride 2: 11 ms and 12 ms back against 1.4 and 1.5 here).
+ * The positions lie in the layout and element type of oneDNN's own workspace, so that either can
  * read the other's. */
 #include <stdlib.h>
 #include <string.h>
@@ -43,7 +43,7 @@ static inline int64_t window_to(const pool_max *p, int a, int64_t start) {
   return left < p->kernel[a] ? left : p->kernel[a];
 }
 
-/* src (H,W,block), dst and places (H',W',block); places may be NULL. */
+/* src (H,W,block), dst and positions (H',W',block); positions may be NULL. */
 CLONES static void forward_plane(const pool_max *p, const float *src, float *dst, uint8_t *places) {
   const int64_t row = p->in[1] * p->block;
   for (int64_t y = 0; y < p->out[0]; ++y) {
@@ -163,7 +163,7 @@ static crema_status plan_fwd(cr_plan *plan) {
   return plan_max(plan, 0, 1, 2, 0);
 }
 
-/* The places are in the order of the forward pass; if they are plain, the gradient decides. */
+/* The positions are in the order of the forward pass; if that is plain, the gradient decides. */
 static crema_status plan_bwd(cr_plan *plan) {
   if (cr_dnnl_absent(plan, 1)) return cr_fail(CREMA_E_UNSUPPORTED, "not max pooling");
   return plan_max(plan, 2, 0, 1, plan->hint[1].layout != NULL ? 1 : 0);

@@ -13,7 +13,7 @@ typedef enum cr_dnnl_how {
   CR_DNNL_FORMAT, /* in the layout that the primitive asks for */
   CR_DNNL_AS_IS,  /* the primitive's view describes the argument's plain memory, though it is not
                      row-major for the primitive's axes (a transposed matrix) */
-  CR_DNNL_NOTES   /* the library's own data, no values of anybody else's */
+  CR_DNNL_NOTES   /* the library's own data, which nobody else reads */
 } cr_dnnl_how;
 
 /* Op argument `arg` is the primitive's argument `id` (DNNL_ARG_...). */
@@ -23,15 +23,15 @@ typedef struct cr_dnnl_bind {
   cr_dnnl_how how;
 } cr_dnnl_bind;
 
-/* Fills env with the engine and attributes (scratchpad from the caller; with relu an
- * activation of slope relu_slope fused behind). Free with cr_dnnl_env_close. */
+/* Fills env with the engine and attributes (scratchpad from the caller; with relu an activation of
+ * slope relu_slope is fused behind it). Free with cr_dnnl_env_close. */
 crema_status cr_dnnl_env_open(cr_pd_env *env, bool relu, float relu_slope) CREMA_MUST_USE;
 void cr_dnnl_env_close(cr_pd_env *env);
 
-/* Sets plan->format, plan->workspace_bytes and plan->state. Takes `pd` over, also on failure.
- * Binds of absent arguments, and of notes that the primitive does without, are skipped. What
- * is bound to nothing is left in the format in which it is held.
- * Errors: CREMA_E_UNSUPPORTED when oneDNN has only its slow reference implementation. */
+/* Sets plan->format, plan->workspace_bytes and plan->state. Takes `pd` over, also on failure. Binds
+ * of absent arguments, and of a workspace that the primitive does without, are skipped. What is
+ * bound to nothing is left in the format in which it is held. Errors: CREMA_E_UNSUPPORTED when
+ * oneDNN has only its slow reference implementation. */
 crema_status cr_dnnl_prim_create(cr_plan *plan, dnnl_primitive_desc_t pd, const cr_dnnl_bind *bind,
                                  int binds) CREMA_MUST_USE;
 

@@ -1,4 +1,5 @@
-/* The oneDNN rows of the CPU's kernel table (kernels.c), which come before the plain ones. */
+/* The oneDNN rows of the CPU's kernel table (kernels.c), which come before the reference kernels.
+ */
 #ifndef CR_DEVICE_CPU_DNNL_ROWS_H
 #define CR_DEVICE_CPU_DNNL_ROWS_H
 

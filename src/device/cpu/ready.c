@@ -20,7 +20,7 @@ enum { UNKNOWN, ALLOWED, REFUSED };
 
 static struct {
   _Atomic int code;    /* whether the system allows generated code */
-  _Atomic bool warned; /* of the lack of memory */
+  _Atomic bool warned; /* about the lack of memory */
 } readiness;
 
 /* As oneDNN does: writable memory that is made executable, too. systemd's MemoryDenyWriteExecute

@@ -1,15 +1,15 @@
-/* What the plain C kernels share.
+/* What the reference kernels, written in plain C, share.
  *
- * Every reference kernel works on f32 values in reference kernel-major layout, unless its file says
- * otherwise, and gives the same bits for any number of threads: a sum is either made by one
- * thread or split into CR_PLAIN_PARTS parts that are added in order. */
+ * Every reference kernel works on f32 values in row-major order, unless its file says otherwise,
+ * and gives the same bits for any number of threads: a sum is either made by one thread or split
+ * into CR_PLAIN_PARTS parts that are added in order. */
 #ifndef CR_DEVICE_CPU_REF_H
 #define CR_DEVICE_CPU_REF_H
 
 #include "device/backend/kernel.h"
 
 enum {
-  /* Loops over fewer elements than this run on one thread: starting the team costs more. */
+  /* Loops over fewer elements than this run on one thread: starting threads costs more. */
   CR_PLAIN_PARALLEL_MIN = 16384,
   /* Long sums are made of this many partial sums, whatever the number of threads. */
   CR_PLAIN_PARTS = 64

@@ -1,4 +1,4 @@
-/* The share of places whose label is among the k best scores. */
+/* The share of positions whose label is among the k best scores. */
 #include <string.h>
 
 #include "core/fail.h"
@@ -12,7 +12,7 @@ static crema_status accuracy_plan(cr_plan *plan) {
     return cr_fail(CREMA_E_SHAPE, "%lld labels for %lld x %lld places",
                    (long long)cr_ref_count(plan, 1), (long long)s.outer, (long long)s.inner);
   }
-  /* Places counted and places right, a class. */
+  /* Per class: how many positions were counted, and how many of them were right. */
   plan->workspace_bytes = 2 * (size_t)s.channels * sizeof(int64_t);
   return CREMA_OK;
 }

@@ -1,4 +1,4 @@
-/* y = x * scale + bias, one scale and bias a channel; x and y are (outer, C, inner). */
+/* y = x * scale + bias, one scale and one bias per channel; x and y are (outer, C, inner). */
 #include "device/cpu/ref.h"
 #include "device/cpu/ref_rows.h"
 

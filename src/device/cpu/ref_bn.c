@@ -1,5 +1,6 @@
 /* Batch normalisation (Ioffe and Szegedy, 2015) without scale and shift: y = (x - m) / sqrt(v +
- * eps) a channel, m and v the mean and the biased variance over batch and places. */
+ * eps) per channel, with m and v the mean and the biased variance over the batch and all positions.
+ */
 #include <math.h>
 
 #include "device/cpu/ref.h"
@@ -40,7 +41,7 @@ static void normalise(const cr_ocs *s, int64_t c, const float *x, double mean, d
   }
 }
 
-/* src, dst, mean, variance: the statistics are made here. */
+/* src, dst, mean, variance: the statistics are computed here. */
 static crema_status bn_fwd_train(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
                                  const bool *accumulate, const cr_op_scalars *scalars,
                                  crema_devptr workspace) {

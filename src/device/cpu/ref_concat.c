@@ -1,11 +1,11 @@
-/* Joining arrays along an axis, and cutting one apart: block copies. */
+/* Concatenating arrays along an axis, and slicing one: block copies. */
 #include <string.h>
 
 #include "core/fail.h"
 #include "device/cpu/ref.h"
 #include "device/cpu/ref_rows.h"
 
-/* Checks that parts [first, last) together make up `whole` along u.axis. */
+/* Checks that the parts [first, last) together make up `whole` along u.axis. */
 static crema_status check(cr_plan *plan, int whole, int first, int last) {
   const cr_ocs all = cr_ref_split(plan, whole, plan->desc->u.axis);
   int64_t channels = 0;

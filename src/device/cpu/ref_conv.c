@@ -177,7 +177,7 @@ static crema_status conv_bwd_data(cr_plan *plan, crema_context *context, const c
   return CREMA_OK;
 }
 
-/* diff_bias (+)= the sum of diff_dst over images and places. */
+/* diff_bias (+)= the sum of diff_dst over images and positions. */
 static void bias_gradient(const conv_state *s, const float *diff_dst, bool add, float *diff_bias) {
   const int64_t channels = s->group * s->out_channels, places = s->slide.out_count;
 #pragma omp parallel for schedule(static) if (s->batch * channels * places >= CR_PLAIN_PARALLEL_MIN)

@@ -18,7 +18,7 @@ static inline int64_t cr_label_class(float value, int64_t classes, bool has_igno
   return label >= 0 && label < classes ? label : CR_LABEL_BAD;
 }
 
-/* Returns CREMA_E_RANGE; the text names the label and its place among `count`. */
+/* Returns CREMA_E_RANGE; the text names the label and its index among `count`. */
 crema_status cr_label_fail(float value, int64_t place, int64_t count, int64_t classes);
 
 #endif

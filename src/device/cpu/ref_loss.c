@@ -1,5 +1,5 @@
-/* Losses that are sums over places, and their gradients: s.alpha * diff_loss times the derivative.
- * The sums are made by one thread, in order, in double precision. */
+/* Losses that are sums over positions, and their gradients: s.alpha * diff_loss times the
+ * derivative. The sums are made by one thread, in order, in double precision. */
 #include <math.h>
 
 #include "core/fail.h"
@@ -25,7 +25,7 @@ static bool is_ignored(const cr_op_desc *desc, float target) {
          (int)target == desc->u.nll.ignore;
 }
 
-/* scores, targets, loss, count: sum of -t log(sigmoid(x)) - (1 - t) log(1 - sigmoid(x)). */
+/* scores, targets, loss, count: the sum of -t log(sigmoid(x)) - (1 - t) log(1 - sigmoid(x)). */
 static crema_status sigmoid_fwd(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
                                 const bool *accumulate, const cr_op_scalars *scalars,
                                 crema_devptr workspace) {
@@ -181,7 +181,7 @@ static crema_status contrastive_bwd(cr_plan *plan, crema_context *context,
   return CREMA_OK;
 }
 
-/* Probabilities below this count as this. */
+/* Smaller probabilities count as this one. */
 static const float least_probability = 1e-20f;
 
 /* Row `label` of the gain matrix; its absence is the identity. */

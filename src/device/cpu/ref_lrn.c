@@ -1,10 +1,10 @@
 /* Local response normalisation (Krizhevsky et al., 2012).
  *
- * s_i = k + alpha / n * (sum of x_j^2 over the window of i), y_i = x_i s_i^-beta; n is the
- * window's element count: size across channels, size^2 within one. The gradient is
- * dx_i = dy_i s_i^-beta - 2 alpha beta / n * x_i * (sum of dy_j y_j / s_j over the windows j that
- * see i). The sums are made into workspace before anything is written, so that dst may be src and
- * diff_src diff_dst. aux is not used: s is cheaper to make again than to keep. */
+ * s_i = k + alpha / n * (sum of x_j^2 over the window of i), y_i = x_i s_i^-beta; n is the window's
+ * element count: size across channels, size^2 within one. The gradient is dx_i = dy_i s_i^-beta - 2
+ * alpha beta / n * x_i * (sum of dy_j y_j / s_j over the windows j that see i). The sums are
+ * written to the workspace before anything else is written, so that dst may be src and diff_src
+ * diff_dst. aux is not used: s is cheaper to recompute than to keep. */
 #include <math.h>
 
 #include "core/fail.h"
@@ -147,9 +147,9 @@ static crema_status lrn_bwd(cr_plan *plan, crema_context *context, const crema_d
   float *diff_src = cr_f32(buffer, 4);
   const int64_t count = cr_ref_count(plan, 0);
   if (count == 0) return CREMA_OK; /* there is no workspace to point into */
-  /* dst is made anew from src: a layer in place may have overwritten it. `ratio` holds dy y / s.
-   * `diff_src` may be `diff_dst`, so the window sums of `ratio` go over `power` once the first term
-   * has been used. */
+  /* dst is recomputed from src, because a layer in place may have overwritten it. `ratio` holds dy
+   * y / s. `diff_src` may be `diff_dst`, so the window sums of `ratio` go over `power` once the
+   * first term has been used. */
   float *power = cr_f32(&workspace, 0), *ratio = power + count;
   const float factor = share(p), k = p->k, beta = p->beta;
   const int64_t before = (p->size - 1) / 2;

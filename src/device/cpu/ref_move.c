@@ -16,7 +16,8 @@ static void strides_of(const crema_shape *shape, int64_t *stride) {
   }
 }
 
-/* Counts `at` up by one place along the axes before `axes`; false after the last. */
+/* Steps the index `at` over the axes before `axes`, the last of them fastest; false after the last
+ * element. */
 static bool next_place(const crema_shape *shape, int axes, int64_t *at) {
   for (int a = axes - 1; a >= 0; --a) {
     if (++at[a] < shape->dim[a]) return true;

@@ -22,10 +22,10 @@ static crema_status nll_plan(cr_plan *plan) {
   return CREMA_OK;
 }
 
-/* What one part of the places adds. */
+/* What one part of the positions adds. */
 typedef struct nll_part {
   double loss;
-  int64_t count, bad; /* bad: the first place with a label out of range; -1: none */
+  int64_t count, bad; /* bad: the first position with a label out of range; -1: none */
 } nll_part;
 
 static nll_part nll_over(const cr_plan *plan, const cr_ocs *s, const float *prob,

@@ -72,8 +72,8 @@ static crema_status pool_mask_plan(cr_plan *plan) {
   return cr_ref_pool_plan(plan, &in, out);
 }
 
-/* The largest value of a window and its place in the unclipped window; the first one when
- * several are equal. */
+/* The largest value of a window and its index in the unclipped window; the first one when several
+ * are equal. */
 static float window_max(const cr_slide *s, const cr_span *span, const float *plane,
                         int32_t *place) {
   *place = -1;
@@ -178,7 +178,7 @@ static crema_status pool_bwd(cr_plan *plan, crema_context *context, const crema_
   return CREMA_OK;
 }
 
-/* aux (I32), mask: the place in the input plane as a float. */
+/* aux (I32), mask: the index in the input plane as a float. */
 static crema_status pool_mask(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
                               const bool *accumulate, const cr_op_scalars *scalars,
                               crema_devptr workspace) {

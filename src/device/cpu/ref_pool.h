@@ -1,4 +1,4 @@
-/* What the reference kernels of pooling by maximum, average and draw share. */
+/* What the reference kernels of max, average and stochastic pooling share. */
 #ifndef CR_DEVICE_CPU_REF_POOL_H
 #define CR_DEVICE_CPU_REF_POOL_H
 
@@ -19,8 +19,8 @@ crema_status cr_ref_pool_plan_bwd(cr_plan *plan) CREMA_MUST_USE;
 /* kernel.destroy */
 void cr_ref_pool_destroy(cr_plan *plan);
 
-/* diff_src = each value of diff_dst at the place in its window that aux names, added up; places
- * outside the input get nothing. */
+/* diff_src = each value of diff_dst at the index in its window that aux names, added up; indices
+ * outside the input are left out. */
 void cr_ref_pool_scatter(const cr_ref_pool *pool, const float *diff_dst, const int32_t *aux,
                          float *diff_src);
 

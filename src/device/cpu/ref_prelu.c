@@ -1,5 +1,5 @@
-/* ReLU with a learned slope a channel (He et al., "Delving deep into rectifiers", 2015): y = x for
- * x > 0, slope[c] * x otherwise; x and y are (outer, C, inner). */
+/* ReLU with a learned slope per channel (He et al., "Delving deep into rectifiers", 2015): y = x
+ * for x > 0, slope[c] * x otherwise; x and y are (outer, C, inner). */
 #include "device/cpu/ref.h"
 #include "device/cpu/ref_rows.h"
 
@@ -41,7 +41,7 @@ static crema_status backward_data(cr_plan *plan, crema_context *context, const c
   return CREMA_OK;
 }
 
-/* src, diff_dst, diff_slope: the sum of dy x over the channel's places with x <= 0. */
+/* src, diff_dst, diff_slope: the sum of dy x over the channel's elements with x <= 0. */
 static crema_status backward_slope(cr_plan *plan, crema_context *context,
                                    const crema_devptr *buffer, const bool *accumulate,
                                    const cr_op_scalars *scalars, crema_devptr workspace) {

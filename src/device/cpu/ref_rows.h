@@ -1,4 +1,4 @@
-/* The reference kernels: at least one row an op, the last that the CPU's table offers. */
+/* The reference kernels: at least one per op, the last that the CPU's table offers. */
 #ifndef CR_DEVICE_CPU_REF_ROWS_H
 #define CR_DEVICE_CPU_REF_ROWS_H
 

@@ -108,14 +108,14 @@ static crema_status row_reduce_bwd(cr_plan *plan, crema_context *context,
   return CREMA_OK;
 }
 
-/* Of equal values the later place is the larger; nan is below everything. */
+/* Of equal values the later one is the larger; nan is below everything. */
 static bool is_above(float a, int64_t at_a, float b, int64_t at_b) {
   if (isnan(a) || isnan(b)) return isnan(b) && (!isnan(a) || at_a > at_b);
   return a > b || (a == b && at_a > at_b);
 }
 
-/* src (outer, C, inner), places (outer, K, inner), values (outer, K, inner): the K largest over
- * C in falling order. Each rank is the largest below the one before. */
+/* src (outer, C, inner), indices (outer, K, inner), values (outer, K, inner): the K largest over C
+ * in falling order. Each rank is the largest below the one before. */
 static crema_status arg_max(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
                             const bool *accumulate, const cr_op_scalars *scalars,
                             crema_devptr workspace) {

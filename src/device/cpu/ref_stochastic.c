@@ -35,7 +35,7 @@ static window_sums sum_window(const cr_slide *s, const cr_span *span, const floa
   return sums;
 }
 
-/* A place of the window: its index in the input plane and in the unclipped window. */
+/* An element of the window: its index in the input plane and in the unclipped window. */
 typedef struct window_place {
   int64_t in_plane;
   int32_t in_window;
@@ -45,8 +45,8 @@ static window_place place_at(const cr_slide *s, const cr_span *span, const int64
   return (window_place){cr_slide_in_index(s, at), cr_span_index(s, span, at)};
 }
 
-/* The first place at which the running sum exceeds `target`; failing that, the last place with a
- * positive value; failing that, the first place. */
+/* The first element at which the running sum exceeds `target`; failing that, the last element with
+ * a positive value; failing that, the first element. */
 static window_place draw(const cr_slide *s, const cr_span *span, const float *plane,
                          double target) {
   const int last = s->axes - 1;

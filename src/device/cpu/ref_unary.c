@@ -8,7 +8,7 @@
 
 static void relu(int64_t count, float slope, const float *x, float *y) {
   if (slope == 0) {
-    /* A comparison and no product, so that -infinity gives 0 and nan stays nan. */
+    /* A comparison, not a product, so that -infinity gives 0 and nan stays nan. */
 #pragma omp parallel for simd schedule(static) if (parallel : count >= CR_PLAIN_PARALLEL_MIN)
     for (int64_t i = 0; i < count; ++i) y[i] = x[i] < 0 ? 0 : x[i];
   } else {

@@ -1,16 +1,16 @@
 /* The solvers' update rules, each in one pass over weight, gradient and history.
  *
- * With g' = grad_scale g + decay w (L1: decay sign(w)) and d the step that is subtracted:
- *   SGD       h = momentum h + rate g',  d = h
- *   Nesterov  h1 = momentum h + rate g',  d = (1 + momentum) h1 - momentum h  (Sutskever et al.,
- * 2013) AdaGrad   h += g'^2,  d = rate g' / (sqrt(h) + delta)  (Duchi et al., 2011) RMSProp   h =
- * rms_decay h + (1 - rms_decay) g'^2,  d as AdaGrad  (Tieleman and Hinton, 2012) AdaDelta  a =
- * momentum a + (1 - momentum) g'^2,  u = g' sqrt((b + delta) / (a + delta)), b = momentum b + (1 -
- * momentum) u^2,  d = rate u  (Zeiler, 2012) Adam      m = momentum m + (1 - momentum) g',  v =
- * momentum2 v + (1 - momentum2) g'^2, d = rate m / (sqrt(v) + delta)  (Kingma and Ba, 2015)
+ * With g' = grad_scale g + decay w (L1: decay sign(w)) and d the step that is subtracted: SGD
+ * h = momentum h + rate g',  d = h Nesterov  h1 = momentum h + rate g',  d = (1 + momentum) h1 -
+ * momentum h  (Sutskever et al., 2013) AdaGrad   h += g'^2,  d = rate g' / (sqrt(h) + delta)
+ * (Duchi et al., 2011) RMSProp   h = rms_decay h + (1 - rms_decay) g'^2,  d as AdaGrad  (Tieleman
+ * and Hinton, 2012) AdaDelta  a = momentum a + (1 - momentum) g'^2,  u = g' sqrt((b + delta) / (a +
+ * delta)), b = momentum b + (1 - momentum) u^2,  d = rate u  (Zeiler, 2012) Adam      m = momentum
+ * m + (1 - momentum) g',  v = momentum2 v + (1 - momentum2) g'^2, d = rate m / (sqrt(v) + delta)
+ * (Kingma and Ba, 2015)
  *
  * The loops are bound by memory: one read and one write of weight and history, one read of the
- * gradient, and one write of it for the format that keeps the step. */
+ * gradient, and one write of it where the step is kept. */
 #include <math.h>
 
 #include "core/fail.h"

@@ -14,8 +14,8 @@ typedef struct cr_slide {
 } cr_slide;
 
 /* Puts `window` over the spatial axes of `in` (N, C, S...) giving those of `out` (N, C, S'...).
- * Errors: CREMA_E_SHAPE when axes or extents do not fit; CREMA_E_UNSUPPORTED for more than
- * INT32_MAX window elements, which places in a window could not be told by. */
+ * Errors: CREMA_E_SHAPE when axes or extents do not fit; CREMA_E_UNSUPPORTED for windows of more
+ * than INT32_MAX elements, whose indices are stored in 32 bits. */
 crema_status cr_slide_make(const cr_window *window, const crema_shape *in, const crema_shape *out,
                            cr_slide *slide) CREMA_MUST_USE;
 
@@ -40,15 +40,15 @@ int32_t cr_span_index(const cr_slide *slide, const cr_span *span, const int64_t 
 /* Index of `at` in the input plane. */
 int64_t cr_slide_in_index(const cr_slide *slide, const int64_t *at);
 
-/* The place in the input plane of element `inside` (row-major in the unclipped window) of the
+/* The index in the input plane of element `inside` (row-major in the unclipped window) of the
  * window of output element `index`; -1 when it lies outside the input. */
 int64_t cr_slide_locate(const cr_slide *slide, int64_t index, int64_t inside);
 
-/* One plane (in_count values) to kernel_count rows of out_count values: row r holds what
- * element r of the window sees at each output place; 0 in the padding. */
+/* One plane (in_count values) to kernel_count rows of out_count values: row r holds what element r
+ * of the window sees at each output position; 0 in the padding. */
 void cr_slide_unfold(const cr_slide *slide, const float *plane, float *rows);
 
-/* The reverse: adds each value to the place of `plane` that it came from. */
+/* The reverse: adds each value to the element of `plane` that it came from. */
 void cr_slide_fold_add(const cr_slide *slide, const float *rows, float *plane);
 
 #endif

@@ -15,23 +15,23 @@
 #include "core/signals.h"
 #include "core/spare_memory.h"
 
-/* What has to be left beside the threads' stacks: for the library's tables, and for the code that
+/* What has to be left besides the threads' stacks: for the library's tables, and for the code that
  * unwinds the stack of a thread that ends. */
 static const size_t RESERVE = (size_t)4 << 20;
 
-/* Address space that glibc reserves for a thread when it first allocates; twice as much for a
- * moment, until the aligned half is found. A thread that does not get it then tries again whenever
- * it allocates, and would take at any later moment what others count on. */
+/* Address space that glibc reserves for a thread when it first allocates; for a moment twice as
+ * much, until it has found the aligned half. A thread that does not get it tries again whenever it
+ * allocates, and could at any later moment take the memory that others count on. */
 static const size_t ARENA = (size_t)64 << 20;
 
-/* The calling thread's team. */
+/* The threads that the calling thread works with. */
 static _Thread_local struct {
-  int tried; /* so many can be started, and were; 0: the calling thread alone */
-  int most;  /* what the system had to give; 0: no bound met yet */
+  int tried; /* how many were started; 0: none but the calling thread */
+  int most;  /* the most that the system allowed; 0: no limit was met yet */
 } team;
 
 static struct {
-  pthread_mutex_t lock; /* one team is tried out at a time */
+  pthread_mutex_t lock; /* only one thread at a time tries out how many can be started */
   _Atomic bool warned;
 } teams = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -61,19 +61,19 @@ static void *wait_at_gate(void *gate) {
   pthread_exit(NULL);
 }
 
-/* The threads of the process; 0 where the system does not tell. */
+/* The threads of the process; 0 where the system does not say. */
 static long count_threads(void) {
   struct stat task;
   return stat("/proc/self/task", &task) == 0 ? (long)task.st_nlink - 2 : 0;
 }
 
-/* A thread that was joined counts against the limits for some microseconds more. */
+/* A thread that was joined counts against the limits for a few more microseconds. */
 static void wait_until_gone(long before) {
   const struct timespec pause = {.tv_nsec = 20000};
   for (int i = 0; i < 500 && count_threads() > before; ++i) nanosleep(&pause, NULL);
 }
 
-/* How many of `wanted` threads beside the calling one there can be at once. */
+/* How many of `wanted` threads besides the calling one can exist at once. */
 static int try_threads(int wanted) {
   pthread_t *thread = malloc((size_t)wanted * sizeof *thread);
   if (thread == NULL) return 0;

@@ -4,8 +4,8 @@
 
 /* How many threads, at most `wanted`, the calling thread may have in a parallel region, itself
  * included. OpenMP ends the process when a thread cannot be started, so where more are wanted than
- * before they are tried out first, and then started as OpenMP's. The first time that the system
- * has fewer to give is logged as a warning. */
+ * ever before, plain threads are started first to see whether it can be done. The first time that
+ * the system allows fewer is logged as a warning. */
 int cr_cpu_team(int wanted);
 
 #endif

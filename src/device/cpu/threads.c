@@ -7,8 +7,7 @@
 #ifdef _OPENMP
 #include <omp.h>
 
-/* Multiply-adds or so that take about as long as waking a thread and joining it again, and what
- * one element of an op that is bound by memory counts as. */
+/* About as many multiply-adds as take the time of waking a thread and waiting for its end. */
 static const double GRAIN = 2e5, ELEMENT = 12;
 
 static double count_of(const cr_op_desc *desc, int arg) {

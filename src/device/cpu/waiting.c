@@ -16,13 +16,13 @@
 #include "core/thread.h"
 #include "device/cpu/team.h"
 
-/* Seconds between two looks of a thread, that a planned op keeps threads calm, and that others who
- * need the processors do. */
+/* Seconds: between two looks by one thread; for which threads do not spin after an op was planned;
+ * and after other programs were seen to need the processors. */
 static const double INTERVAL = 0.1, AFTER_PLAN = 0.02, AFTER_CONTENTION = 1.0;
 
-/* The share of its time that a thread waits for a processor from which the processors are taken to
- * be contended. With nothing else running it is below 0.03, crema's own threads included; beside
- * one busy program on four processors 0.1 to 0.3. */
+/* The processors count as contended when a thread waits for one for more than this share of its
+ * time. With nothing else running it is below 0.03, crema's own threads included; beside one busy
+ * program on four processors 0.1 to 0.3. */
 static const double CONTENDED = 0.07;
 
 typedef enum policy { UNKNOWN, ADAPTIVE, LEFT_ALONE } policy;
@@ -39,7 +39,7 @@ static struct {
 /* The calling thread's last look; 0: none. */
 static _Thread_local struct {
   double time;   /* by cr_clock_seconds */
-  double waited; /* seconds for a processor, until then */
+  double waited; /* seconds spent waiting for a processor, until then */
 } last;
 
 static bool is_adaptive(void) {
@@ -52,14 +52,14 @@ static bool is_adaptive(void) {
   return found == ADAPTIVE && omp_get_max_threads() > 1;
 }
 
-/* Threads, the sleeper among them, that make it more than there are processors, together with those
- * that the caller works with. */
+/* How many threads, the sleeping one included, make the library manage more threads than there are
+ * processors, together with those that the caller works with. */
 static int needed_sleepers(void) {
   int members = omp_get_num_procs() - omp_get_max_threads() + 2;
   return members < 2 ? 2 : members;
 }
 
-/* The team lives as long as the thread that made it. */
+/* OpenMP's threads live as long as the thread that started them. */
 static crema_status sleep_with_team(void *arg) {
   int members = *(const int *)arg;
   void *item = NULL;
@@ -68,8 +68,9 @@ static crema_status sleep_with_team(void *arg) {
   return cr_queue_pop(waiting.never, NULL, &item);
 }
 
-/* Failing to become calm costs time, nothing else. Who asked for few threads on a large machine
- * would get many that only sleep. Where memory is limited their stacks are better used otherwise. */
+/* If this fails, only time is lost. Somebody who asked for few threads on a large machine would get
+ * many that only sleep, and where memory is limited, the memory of their stacks is better used for
+ * something else. */
 static void become_calm(void) {
   int sleepers = needed_sleepers();
   if (sleepers > omp_get_max_threads() || cr_memory_is_limited()) return;
@@ -111,8 +112,8 @@ void cr_cpu_waiting_planned(void) {
   pthread_mutex_unlock(&waiting.lock);
 }
 
-/* Seconds for which the calling thread was ready to run and had no processor; where the system does
- * not count them, 0. */
+/* Seconds for which the calling thread was ready to run but had no processor; 0 where the system
+ * does not count them. */
 static double waited_for_processor(void) {
   char text[96];
   unsigned long long ran = 0, waited = 0; /* ns */

@@ -11,8 +11,8 @@
  * a net is planned, when one thread works and touches fresh memory beside the spinning ones.
  *
  * The library spins a few microseconds only while it manages more threads than there are
- * processors. In these two cases crema therefore keeps a sleeping thread with a team of its own,
- * which makes it so. Nothing is done where the environment says how to wait
+ * processors. In these two cases crema therefore keeps a sleeping thread that has started OpenMP
+ * threads of its own, which makes it so. Nothing is done where the environment says how to wait
  * (OMP_WAIT_POLICY, GOMP_SPINCOUNT), where one thread works alone, or where more threads would have
  * to sleep than work. */
 
@@ -20,10 +20,10 @@
 void cr_cpu_waiting_planned(void);
 
 /* An op is about to run: once in a while, looks how long the calling thread had to wait for a
- * processor, and starts or ends spinning. Costs a look at the clock. */
+ * processor, and starts or ends spinning. Costs one reading of the clock. */
 void cr_cpu_waiting_look(void);
 
-/* True while idle threads sleep soon because of the calls above. */
+/* True while the calls above make idle threads sleep soon. */
 bool cr_cpu_waiting_is_calm(void);
 
 #endif

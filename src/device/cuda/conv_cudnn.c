@@ -11,8 +11,8 @@
 
 enum { MAX_SPATIAL = 3, MAX_CANDIDATES = 16 };
 
-/* Of scratchpad that an algorithm may ask for, however much there is: what more would buy is
- * not worth the room. */
+/* The most scratchpad that an algorithm may ask for, however much there is: what more would gain is
+ * not worth the memory. */
 static const size_t workspace_limit = (size_t)256 << 20;
 
 typedef enum conv_pass { PASS_FORWARD, PASS_DATA, PASS_WEIGHTS } conv_pass;
@@ -26,7 +26,7 @@ typedef struct conv_state {
   int algorithm;
   size_t dnn_bytes;   /* cuDNN's scratchpad comes first */
   size_t bias_bytes;  /* then that of the bias' gradient */
-  cr_cuda_split bias; /* dst as (N, O, places) */
+  cr_cuda_split bias; /* dst as (N, O, positions) */
 } conv_state;
 
 static crema_status check(const cr_cudnn *dnn, cudnnStatus_t status, const char *what) {
@@ -71,8 +71,8 @@ static crema_status set_tensor(const cr_cudnn *dnn, const crema_shape *shape,
                "blob");
 }
 
-/* The weights' shape may have been given in another form of the same count, so it is made from
- * the window. */
+/* The weights may have been given another shape of the same count, so it is made from the window.
+ */
 static crema_status set_filter(const cr_cudnn *dnn, const cr_conv_params *params,
                                const crema_shape *in, const crema_shape *out,
                                cudnnFilterDescriptor_t *filter) {
@@ -205,7 +205,7 @@ static bool loses_digits(conv_pass pass, int algorithm) {
 }
 
 /* The candidates that are deterministic, keep their digits, and are within the limit, each with all
- * the scratchpad of a run. cuDNN lists the fastest first and need not say how fast: the place
+ * the scratchpad of a run. cuDNN lists the fastest first and need not say how fast it is: the index
  * in its list stands for the time. */
 static int usable(const conv_state *s, cudnnHandle_t handle, const candidates *found,
                   cr_algorithm *table) {
@@ -224,8 +224,8 @@ static int usable(const conv_state *s, cudnnHandle_t handle, const candidates *f
   return count;
 }
 
-/* The fastest that the device has the memory for. Whatever else cuDNN finds fault with, the next
- * row can do. */
+/* The fastest that the device has the memory for. Whatever else cuDNN rejects, the next row can do.
+ */
 static crema_status choose(conv_state *s, crema_context *context, cudnnHandle_t handle) {
   candidates found = {.count = 0};
   cr_algorithm table[MAX_CANDIDATES];
@@ -281,7 +281,7 @@ static crema_status check_sizes(const cr_plan *plan, const crema_shape *in, int 
           out->dim[1] * (in->dim[1] / group) * slide.kernel_count) {
     return cr_fail(CREMA_E_UNSUPPORTED, "cuDNN: the shapes do not fit");
   }
-  /* cuDNN works out the output's extents itself; another rounding is not its business. */
+  /* cuDNN works out the output's extents itself; it knows no other rounding. */
   for (int a = 0; a < slide.axes; ++a) {
     const int64_t reach = (int64_t)slide.dilation[a] * (slide.kernel[a] - 1) + 1;
     const int64_t room = (int64_t)slide.in[a] + 2 * (int64_t)slide.pad[a] - reach;
@@ -312,7 +312,7 @@ static crema_status make_state(conv_state *s, crema_context *context, const cr_c
   return status;
 }
 
-/* src, weights and dst: the numbers of the arguments that have these shapes. */
+/* src, weights and dst: the indices of the arguments that have these shapes. */
 static crema_status conv_plan(cr_plan *plan, conv_pass pass, int src, int weights, int dst) {
   const crema_shape *in = &plan->desc->arg[src].shape, *out = &plan->desc->arg[dst].shape;
   const cr_cudnn *dnn = NULL;

@@ -9,7 +9,7 @@
 static cr_cublaslt cublaslt;
 static cr_library_answer answer = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* The version that belongs to the toolkit comes first: a driver that serves the one serves the
+/* The version that belongs to the toolkit comes first: a driver that supports one supports the
  * other. */
 void *cr_cuda_open_cublaslt(void) {
   static const int majors[] = {CUDART_VERSION / 1000, 13, 12, 11};

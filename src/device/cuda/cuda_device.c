@@ -175,7 +175,7 @@ static bool cuda_can_access_peer(crema_device *device, crema_device *peer) {
   return can != 0;
 }
 
-/* Doing it twice is a success. */
+/* Enabling it twice is no error. */
 static crema_status switch_peer(crema_device *device, crema_device *peer, bool on) {
   int before = -1;
   CR_TRY(cr_cuda_enter(device, &before));
@@ -235,8 +235,8 @@ static void cuda_host_free(crema_device *device, void *memory) {
 }
 
 /* Where the device can follow any host address, the driver may give one for pageable memory too;
- * but such memory may move between host and device, and is no mailbox. So the kind of memory is
- * asked for first. */
+ * but such memory may move between host and device, so it cannot be used to pass data between them.
+ * So the kind of memory is asked for first. */
 static cudaError_t alias_of(void *memory, void **alias) {
   struct cudaPointerAttributes attributes;
   const cudaError_t error = cudaPointerGetAttributes(&attributes, memory);

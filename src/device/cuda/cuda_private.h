@@ -1,4 +1,4 @@
-/* How the plug-in is put together: the parts that know CUDA. */
+/* What the files of the plug-in that include CUDA headers share. */
 #ifndef CR_CUDA_CUDA_PRIVATE_H
 #define CR_CUDA_CUDA_PRIVATE_H
 
@@ -58,7 +58,7 @@ typedef struct cr_cublaslt {
 } cr_cublaslt;
 
 /* The library, opened at the first call. Errors: CREMA_E_UNSUPPORTED, the text says what is
- * missing; told in the log once, so that a slow run is no riddle. */
+ * missing; logged once, so that the log explains a slow run. */
 crema_status cr_cuda_cublaslt(const cr_cublaslt **out) CREMA_MUST_USE;
 
 /* The library as the loader knows it, opened if it can be found; NULL otherwise. */

@@ -53,8 +53,8 @@ void cr_cuda_context_close(crema_context *context) {
   cuda_context *state = cr_cuda_context(context);
   int before = -1;
   if (state == NULL) return;
-  /* A runtime that has gone at the end of the process took everything along, and libraries that are
-   * called now may not bear it. */
+  /* At the end of the process the runtime may be gone already, and everything with it; libraries
+   * that are called then may crash. */
   if (cr_cuda_enter(context->device, &before) == CREMA_OK) {
 #ifdef CREMA_CUDNN
     cr_cuda_close_dnn(state);

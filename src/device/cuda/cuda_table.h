@@ -1,5 +1,5 @@
-/* The entries of the device table that cuda_stream.c holds; see device/device.h for what each
- * does. */
+/* The entries of the device table that cuda_stream.c holds; see device/backend/backend.h for what
+ * each does. */
 #ifndef CR_CUDA_CUDA_TABLE_H
 #define CR_CUDA_CUDA_TABLE_H
 

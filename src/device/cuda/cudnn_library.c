@@ -18,7 +18,7 @@ static void tell_version(size_t v, char *missing, size_t size) {
            minor, CUDNN_MAJOR);
 }
 
-/* Another version is there: said in one sentence. */
+/* Another version is there. */
 static bool other_cudnn(char *missing, size_t size) {
   static const char *const names[] = {"libcudnn.so.8", "libcudnn.so"};
   for (size_t i = 0; i < sizeof names / sizeof names[0]; ++i) {
@@ -32,7 +32,8 @@ static bool other_cudnn(char *missing, size_t size) {
 }
 
 static void open_cudnn(char *missing, size_t size) {
-  /* cuDNN opens cuBLASLt by its name alone; it finds what is open already, wherever that lies. */
+  /* cuDNN opens cuBLASLt by its name alone, so that it finds a library that is open already,
+   * wherever that lies. */
   (void)cr_cuda_open_cublaslt();
   void *library = cr_library_open("libcudnn.so.9");
   if (library == NULL) {

@@ -41,7 +41,7 @@ typedef struct cr_cudnn {
 } cr_cudnn;
 
 /* The library, opened at the first call. Errors: CREMA_E_UNSUPPORTED, the text says what is
- * missing; told in the log once, so that a slow run is no riddle. */
+ * missing; logged once, so that the log explains a slow run. */
 crema_status cr_cuda_cudnn(const cr_cudnn **out) CREMA_MUST_USE;
 
 /* The context's handle, made when first needed, with the context's device current. Errors: as

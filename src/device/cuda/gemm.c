@@ -1,19 +1,19 @@
 /* Matrix products over cuBLASLt.
  *
- * cuBLASLt thinks in columns: a row-major (r, c) matrix is its column-major (c, r) one. So c =
- * op(a) op(b) is asked for as c^T = op(b)^T op(a)^T, with the operands swapped: the first is b, the
- * second a. Full f32 arithmetic (no TF32), as the CPU has it. Reductions that add in an order of
- * their own are left out, so that equal inputs give equal bits. */
+ * cuBLASLt works in column-major order: a row-major (r, c) matrix is its column-major (c, r) one.
+ * So c = op(a) op(b) is asked for as c^T = op(b)^T op(a)^T, with the operands swapped: the first is
+ * b, the second a. Full f32 arithmetic (no TF32), as the CPU has it. Reductions that add in an
+ * order of their own are left out, so that equal inputs give equal bits. */
 #include <inttypes.h>
 #include <stdlib.h>
 
 #include "core/fail.h"
 #include "device/cuda/cuda_private.h"
 
-/* Of scratchpad that an algorithm may ask for. */
+/* The most scratchpad that an algorithm may ask for. */
 static const size_t workspace_limit = (size_t)32 << 20;
 
-/* Addresses of whole blobs are so aligned; those of images inside a batch need not be. */
+/* Addresses of whole blobs are aligned like this; those of images inside a batch need not be. */
 enum { WIDE_ALIGNMENT = 16, NARROW_ALIGNMENT = 4 };
 
 struct cr_gemm_plan {

@@ -29,8 +29,8 @@ crema_status cr_cuda_each(crema_context *context, cr_device_function function, c
                function);
 }
 
-/* Thread blocks long enough to fill a row of the device's memory system, and short enough that
- * every lane has several steps to make. */
+/* Thread blocks that are long enough to use whole memory transactions, and short enough that every
+ * lane has several steps to do. */
 static int lanes_for(int64_t length) {
   if (length <= 1) return 1;
   if (length <= 64) return 32;

@@ -20,7 +20,7 @@ typedef enum cr_device_function {
 crema_status cr_cuda_enter(const crema_device *device, int *before) CREMA_MUST_USE;
 void cr_cuda_leave(int before);
 
-/* The calls below want the context's device to be current. */
+/* The calls below need the context's device to be current. */
 
 /* Queues `count` elements of a CR_EACH device function on the context's stream; `args` is the
  * device function's argument block and is copied. count 0 does nothing. Errors: CREMA_E_DEVICE
@@ -29,13 +29,13 @@ crema_status cr_cuda_each(crema_context *context, cr_device_function function, c
                           int64_t count) CREMA_MUST_USE;
 
 /* Queues `segments` segments of a CR_THREAD_BLOCK device function. `length` is the number of steps
- * that a segment would take one lane; it chooses the size of the thread block. Errors: as
+ * that one lane would need for a segment; it chooses the size of the thread block. Errors: as
  * cr_cuda_each. */
 crema_status cr_cuda_thread_blocks(crema_context *context, cr_device_function function,
                                    const void *args, int64_t segments,
                                    int64_t length) CREMA_MUST_USE;
 
-/* The context's place for bad numbers found by kernels, as the device sees it. */
+/* Where kernels report bad numbers that they find: the context's record, as the device sees it. */
 cr_cuda_fault *cr_cuda_fault_of(crema_context *context);
 
 /* Turns a fault that a kernel left behind into an error and clears it. Errors: CREMA_E_RANGE. */

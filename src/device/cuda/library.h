@@ -27,12 +27,12 @@ typedef struct cr_library_answer {
 /* Opens the library, or writes why that cannot be to `missing`. */
 typedef void cr_library_opener(char *missing, size_t size);
 
-/* Calls the opener the first time. Errors: CREMA_E_UNSUPPORTED with the reason, which is told in
- * the log once. */
+/* Calls the opener the first time. Errors: CREMA_E_UNSUPPORTED with the reason, which is logged
+ * once. */
 crema_status cr_library_ask(cr_library_answer *answer, cr_library_opener *opener) CREMA_MUST_USE;
 
 /* The library is there but does not work: from now on it counts as missing. Returns
- * CREMA_E_UNSUPPORTED with the reason, told in the log once. printf-formatted. */
+ * CREMA_E_UNSUPPORTED with the reason, which is logged once. printf-formatted. */
 crema_status cr_library_refuse(cr_library_answer *answer, const char *fmt, ...)
     __attribute__((format(printf, 2, 3))) CREMA_MUST_USE;
 

@@ -2,7 +2,8 @@
  *
  * The library opens the plug-in when a CUDA device is first asked for and calls its one function,
  * which checks that both were built from the same headers and hands over its table. The plug-in
- * links against neither form of the library: what it needs from it comes as a table too. */
+ * links against neither the shared nor the static library: what it needs from it comes as a table
+ * too. */
 #ifndef CR_CUDA_PLUGIN_H
 #define CR_CUDA_PLUGIN_H
 

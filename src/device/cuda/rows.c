@@ -108,7 +108,8 @@ void cr_cuda_free_state(cr_plan *plan) {
 /* ---- sums over channels ---- */
 
 static int64_t channel_parts(cr_cuda_split split) {
-  /* Enough thread blocks to fill a large device, none shorter than a few thousand terms. */
+  /* Enough parts to fill a large device with thread blocks, none shorter than a few thousand terms.
+   */
   const int64_t most = split.channels > 0 ? 1024 / split.channels : 1;
   return cr_cuda_parts(split.outer * split.inner, most > 1 ? most : 1);
 }
@@ -129,8 +130,8 @@ crema_status cr_cuda_channel_sums(crema_context *context, const cr_cuda_channel_
                                     .part = sum->scratchpad,
                                     .out = sum->out,
                                     .add = sum->add};
-  /* Neighbouring channels are neighbours in memory when inner is 1: then a thread a channel reads
-   * side by side, otherwise a thread block a channel does. */
+  /* Neighbouring channels are neighbours in memory when inner is 1: then one thread per channel
+   * reads contiguous memory, otherwise one thread block per channel does. */
   const int64_t length = split.inner == 1 ? 1 : split.outer * split.inner / args.parts;
   CR_TRY(cr_cuda_thread_blocks(context, CR_DEVICE_FUNCTION_channel_parts, &args,
                                args.parts * split.channels, length));

@@ -60,8 +60,8 @@ typedef struct cr_cuda_split {
 } cr_cuda_split;
 cr_cuda_split cr_cuda_split_of(const cr_op_desc *desc, int i, int axis);
 
-/* Into how many parts a long sum of `count` terms is cut, so that the device is busy: at most
- * `most`. */
+/* Into how many parts, at most `most`, a long sum of `count` terms is cut so that the device is
+ * busy. */
 int64_t cr_cuda_parts(int64_t count, int64_t most);
 
 /* Puts a window over the spatial axes of `in` (N, C, S...) giving those of `out` (N, C, S'...).

@@ -1,5 +1,5 @@
-/* Rows that work a channel at a time: scale and bias, learned rectifiers, batch normalisation, and
- * softmax. */
+/* Rows that work on one channel at a time: scale and bias, learned rectifiers, batch normalisation,
+ * and softmax. */
 #include "core/fail.h"
 #include "device/cuda/kernels/device_functions.h"
 #include "device/cuda/rows.h"
@@ -102,7 +102,7 @@ static crema_status bn_fwd_global(const cr_cuda_call *call) {
                       cr_cuda_count(call->desc, 0));
 }
 
-/* The same; the statistics are made here. */
+/* The same; the statistics are computed here. */
 static crema_status bn_fwd_train(const cr_cuda_call *call) {
   cr_bn_args args = bn_args(call);
   args.new_mean = cr_cuda_f32(call, 2);
@@ -135,8 +135,8 @@ static crema_status bn_bwd(const cr_cuda_call *call) {
 
 /* ---- softmax ---- */
 
-/* Lines side by side in memory are read best by a thread a line, others by a thread block a line.
- */
+/* Lines that lie side by side in memory are read best by one thread per line, others by one thread
+ * block per line. */
 static int64_t line_length(cr_cuda_split s) {
   return s.inner >= 32 ? 1 : s.channels;
 }

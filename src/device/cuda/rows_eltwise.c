@@ -66,7 +66,7 @@ static crema_status function_bwd(const cr_cuda_call *call) {
 
 /* ---- several arguments ---- */
 
-/* `others`: arguments that are no sources. */
+/* `others`: the number of arguments that are not sources. */
 static crema_status many_plan(cr_plan *plan, int others) {
   const int sources = plan->desc->args - others;
   if (sources <= CR_CUDA_SOURCES) return CREMA_OK;

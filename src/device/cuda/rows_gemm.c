@@ -12,9 +12,9 @@
 /* m rows of k values in, of n values out. */
 typedef struct ip_state {
   cr_gemm_plan *gemm;
-  cr_cuda_split bias; /* diff_dst as (M, N, 1): whose columns make diff_bias */
+  cr_cuda_split bias; /* diff_dst as (M, N, 1), whose columns add up to diff_bias */
   size_t gemm_bytes;  /* the product's scratchpad comes first */
-  bool bias_after;    /* the library does not add the bias; we do */
+  bool bias_after;    /* the bias is added here, not by the library */
 } ip_state;
 
 static void ip_destroy(cr_plan *plan) {
@@ -28,7 +28,7 @@ static size_t rounded(size_t bytes) {
   return (bytes + 255) / 256 * 256;
 }
 
-/* src, weights, dst: the numbers of the arguments that have these shapes. */
+/* src, weights, dst: the indices of the arguments that have these shapes. */
 static crema_status ip_sizes(const cr_plan *plan, int src, int weights, int dst, int64_t *m,
                              int64_t *n, int64_t *k) {
   const cr_cuda_split in = cr_cuda_split_of(plan->desc, src, 0);
@@ -158,7 +158,7 @@ static bool is_unfolded(const cr_hd_slide *s) {
   return true;
 }
 
-/* src, weights and dst: the numbers of the arguments that have these shapes. */
+/* src, weights and dst: the indices of the arguments that have these shapes. */
 static crema_status conv_sizes(const cr_plan *plan, int src, int weights, int dst,
                                conv_state *state) {
   const cr_conv_params *params = &plan->desc->u.conv;

@@ -1,4 +1,4 @@
-/* Rows of sums over many places: reductions, losses, accuracy, and the losses' gradients. */
+/* Rows of sums over many positions: reductions, losses, accuracy, and the losses' gradients. */
 #include <inttypes.h>
 
 #include "core/fail.h"
@@ -13,7 +13,7 @@ static size_t part_bytes(int64_t count) {
   return 2 * (size_t)cr_cuda_parts(count, MOST_PARTS) * sizeof(double);
 }
 
-/* args->count terms of `device function` into the results of `total`. */
+/* Sums args->count terms of device function `function` into the results of `total`. */
 static crema_status add_up(const cr_cuda_call *call, cr_device_function function,
                            cr_loss_args *args, cr_total_args *total) {
   args->parts = cr_cuda_parts(args->count, MOST_PARTS);
@@ -52,7 +52,7 @@ static crema_status labels_plan(cr_plan *plan) {
   return CREMA_OK;
 }
 
-/* Without what is ignored: ops keep that in different places. */
+/* Without the ignored label, which each op keeps in a field of its own. */
 static cr_loss_args ref_args(const cr_cuda_call *call) {
   const cr_cuda_split s = cr_cuda_split_of(call->desc, 0, 1);
   return (cr_loss_args){.x = cr_cuda_f32(call, 0),
@@ -105,7 +105,7 @@ static crema_status infogain_bwd(const cr_cuda_call *call) {
                       cr_cuda_count(call->desc, 0));
 }
 
-/* A hit a place, then the parts of its sum. */
+/* One hit per position, then the parts of their sum. */
 static size_t hit_bytes(int64_t places) {
   return ((size_t)places * sizeof(int32_t) + 255) / 256 * 256;
 }

@@ -1,5 +1,5 @@
-/* Rows that move values: dropout, joining, cutting, crop, permute, tile, gather; and rows over rows
- * of a matrix. */
+/* Rows that move values: dropout, concat, slice, crop, permute, tile, gather; and rows over rows of
+ * a matrix. */
 #include "core/fail.h"
 #include "device/cuda/kernels/device_functions.h"
 #include "device/cuda/rows.h"
@@ -35,9 +35,9 @@ static crema_status dropout_bwd(const cr_cuda_call *call) {
                       cr_cuda_count(call->desc, 0));
 }
 
-/* ---- joining and cutting ---- */
+/* ---- concat and slice ---- */
 
-/* Checks that parts [first, last) together make up `whole` along u.axis. */
+/* Checks that the parts [first, last) together make up `whole` along u.axis. */
 static crema_status parts_plan(cr_plan *plan, int whole, int first, int last) {
   const int axis = plan->desc->u.axis;
   const cr_cuda_split all = cr_cuda_split_of(plan->desc, whole, axis);
@@ -272,7 +272,7 @@ static crema_status arg_max_plan(cr_plan *plan) {
   return cr_fail(CREMA_E_SHAPE, "more largest values are asked for than there are");
 }
 
-/* src (outer, C, inner), places, values (outer, K, inner). */
+/* src (outer, C, inner), indices, values (outer, K, inner). */
 static crema_status arg_max(const cr_cuda_call *call) {
   const cr_cuda_split s = cr_cuda_split_of(call->desc, 0, 1);
   cr_row_args args = row_args(call);

@@ -150,7 +150,7 @@ static crema_status col2im_plan(cr_plan *plan) {
   return fold_keep(plan, &plan->desc->arg[1].shape, &plan->desc->arg[0].shape);
 }
 
-/* One element of argument 1 a thread, both ways. */
+/* One thread per element of argument 1, both ways. */
 static crema_status fold(const cr_cuda_call *call, cr_device_function function) {
   const cr_fold_args args = {.from = cr_cuda_f32(call, 0),
                              .to = cr_cuda_f32(call, 1),

@@ -1,6 +1,6 @@
 /* The plug-in's entry, and the library's own calls as the plug-in's files know them (core/fail.h,
  * core/log.h, crema/types.h, device/memory/workspace.h): the library hides its internal names, so
- * they are served through the table that it hands over. */
+ * they are reached through the table that it hands over. */
 #include <stdarg.h>
 #include <stdio.h>
 

@@ -1,7 +1,7 @@
-/* Blocks of memory that know how they end.
+/* Blocks of memory that know how they are released.
  *
  * A block remembers at allocation what will release it, so that nothing that is set up differently
- * afterwards can lead its memory to the wrong place. */
+ * afterwards can make the wrong function release it. */
 #ifndef CR_DEVICE_BLOCK_H
 #define CR_DEVICE_BLOCK_H
 

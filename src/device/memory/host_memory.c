@@ -16,7 +16,7 @@ enum { ALIGNMENT = 64 };
 #define HUGE_BYTES ((size_t)4 << 20)
 #define HUGE_PAGE ((size_t)2 << 20)
 
-/* Smaller requests are left to the allocator to judge. */
+/* The allocator decides alone about smaller requests. */
 #define PLAUSIBLE_BYTES ((size_t)1 << 35)
 
 /* Lies in front of each block and keeps its alignment. */
@@ -52,10 +52,10 @@ static struct {
 
 /* ---- slabs --------------------------------------------------------------- */
 
-/* Blocks of middling size, such as a net has by the hundred, are cut one after the other from slabs
- * of large pages: a first pass touches all of them, and a page at a time that costs more than the
- * arithmetic. A slab goes back to the system with the last of its blocks; what is freed last
- * is used again at once. */
+/* Blocks of medium size, of which a net has hundreds, are cut one after the other from slabs of
+ * large pages: the first pass touches all of them, and in small pages the page faults would cost
+ * more than the arithmetic. A slab goes back to the system with the last of its blocks; what is
+ * freed last is used again at once. */
 #define SLAB_FROM ((size_t)32 << 10)
 #define SLAB_BYTES ((size_t)8 << 20)
 
@@ -110,7 +110,7 @@ static void slab_free(void *user, void *memory) {
 
 static const cr_host_allocator slab_allocator = {slab_alloc, slab_free, NULL};
 
-/* Sanitizers watch the ends of blocks only when the system makes each. */
+/* Sanitizers check the bounds of blocks only when each comes from the system. */
 #if defined(__SANITIZE_ADDRESS__)
 #define WATCHED 1
 #elif defined(__has_feature)
@@ -149,7 +149,7 @@ crema_status cr_host_alloc(size_t bytes, void **out) {
   const cr_host_allocator *allocator = allocator_for(bytes);
   header *head = allocator->alloc(allocator->user, rounded, alignment);
   if (head == NULL && allocator == &slab_allocator) {
-    /* There may be memory for one block where there is none for a slab. */
+    /* There may be memory for a block where there is none for a slab. */
     allocator = &system_allocator;
     head = allocator->alloc(allocator->user, rounded, alignment);
   }

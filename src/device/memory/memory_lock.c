@@ -2,8 +2,8 @@
 
 #include <pthread.h>
 
-/* A collective that waits for its turn holds the gate: threads that allocate all the time would
- * otherwise never all be out of the lock. */
+/* A collective that waits for its turn holds the gate; otherwise threads that keep allocating could
+ * hold it up for ever. */
 static struct {
   pthread_mutex_t gate;
   pthread_rwlock_t lock;

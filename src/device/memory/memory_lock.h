@@ -2,15 +2,15 @@
  *
  * Drivers may deadlock when memory is allocated or freed while another thread launches a
  * collective. Whoever asks a driver for memory holds the lock shared; whoever launches a collective
- * holds it alone. */
+ * holds it exclusively. */
 #ifndef CR_DEVICE_MEMORY_LOCK_H
 #define CR_DEVICE_MEMORY_LOCK_H
 
 void cr_memory_lock_shared(void);
 void cr_memory_unlock_shared(void);
 
-/* Around the launch of a collective. Waits for allocations in progress; waits block later
- * ones until the end. */
+/* Around the launch of a collective. Waits for allocations in progress; later ones wait until
+ * cr_collective_end. */
 void cr_collective_begin(void);
 void cr_collective_end(void);
 

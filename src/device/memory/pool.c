@@ -162,7 +162,7 @@ static void note_freed(cr_pool *pool, size_t bytes) {
   pthread_mutex_unlock(&pool->info_lock);
 }
 
-/* `bytes` were had at the second try; 0: none. */
+/* `bytes` were obtained at the second attempt; 0: none. */
 static void note_failed(cr_pool *pool, size_t bytes) {
   atomic_fetch_add(&pool->flushes, 1);
   pthread_mutex_lock(&pool->info_lock);
@@ -194,7 +194,7 @@ crema_status cr_pool_memory(cr_pool *pool, bool refresh, size_t *free_bytes, siz
 
 /* ---- the driver ---- */
 
-/* Nobody said at the start that the device would be used (S4-11). */
+/* The program did not say at its start that it would use the device (S4-11). */
 static void warn_unnamed(crema_device *device) {
   if (atomic_exchange(&device->named, true)) return;
   cr_log_warning(
@@ -219,7 +219,8 @@ static crema_status driver_alloc(cr_pool *pool, size_t bytes, crema_devptr *out)
   return status;
 }
 
-/* Ends a block that is in no list. The driver gets its memory when nothing uses it any more. */
+/* Frees a block that is in no list: its memory goes back to the driver when nothing uses it any
+ * more. */
 static void driver_free(cr_pool *pool, block *b) {
   const cr_backend *backend = pool->device->backend;
   cr_device_guard guard;
@@ -450,9 +451,9 @@ crema_status cr_pool_alloc(cr_pool *pool, size_t bytes, uint64_t user, crema_dev
   return CREMA_OK;
 }
 
-/* Remembers the place in the queue of context `user` after which the block is idle. */
+/* Remembers the position in the queue of context `user` after which the block is idle. */
 static crema_status mark_freed(cr_pool *pool, block *b, uint64_t user) {
-  /* What may be pending from an earlier life of the block stays so. */
+  /* Work of an earlier user of the block may still be pending. */
   if (user == 0) return CREMA_OK;
   b->pending = false;
   bool busy = false;
@@ -478,8 +479,9 @@ crema_status cr_pool_free(cr_pool *pool, crema_devptr memory, uint64_t user) {
   cr_tracking_remove(pool->device, b->bytes, b->counted);
   crema_status status = mark_freed(pool, b, user);
   if (status != CREMA_OK) {
-    /* Without a mark nobody knows when the work is over; memory that is never used again is the
-     * lesser evil. The device has failed anyway, or was unloaded and took the memory along. */
+    /* Without a mark nobody knows when the work is over, so the memory is given up rather than
+     * reused too early. The device has failed anyway, or the driver was unloaded, and the memory
+     * with it. */
     if (status != CREMA_E_CLOSED) {
       cr_log_error("memory of %zu bytes is given up: %s", b->bytes, crema_error_text());
     }

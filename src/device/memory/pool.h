@@ -1,10 +1,10 @@
 /* The caching allocator of a device's memory.
  *
  * Small and middle-sized requests are rounded up to bins; a freed block goes back to its bin and
- * serves the next request of the bin without asking the driver. A block that is freed while queued
- * work still uses it is given to the same context at once and to others when that work is
- * done. When the driver has no memory left, all idle blocks go back to it before the request
- * is tried once more. Any thread may allocate and free. */
+ * serves the next request of that size without asking the driver. A block that is freed while
+ * queued work still uses it is given to the same context at once and to others when that work is
+ * done. When the driver has no memory left, all idle blocks go back to it before the request is
+ * tried once more. Any thread may allocate and free. */
 #ifndef CR_DEVICE_POOL_H
 #define CR_DEVICE_POOL_H
 
@@ -65,7 +65,7 @@ typedef struct cr_pool_info {
   uint64_t cached;                /* requests served without the driver */
   uint64_t driver_allocs;
   uint64_t driver_queries; /* times the driver was asked for its free memory */
-  uint64_t flushes;        /* times a request failed and idle blocks were given back */
+  uint64_t flushes;        /* times that a request failed and idle blocks were given back */
 } cr_pool_info;
 cr_pool_info cr_pool_describe(cr_pool *pool);
 

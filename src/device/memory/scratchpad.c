@@ -16,8 +16,8 @@ struct cr_scratchpad {
   uint64_t user; /* id of the context that was given it last */
 };
 
-/* With the device's lock held. The thread of an entry may have ended and another one got its name:
- * the other one may have it, as nobody else uses it. */
+/* With the device's lock held. The thread of an entry may have ended and its id been given to a new
+ * thread: the new one may have the entry, as nobody else uses it. */
 static cr_scratchpad **find_scratchpad(crema_device *device, pthread_t thread) {
   cr_scratchpad **link = &device->scratchpads;
   while (*link != NULL && !pthread_equal((*link)->thread, thread)) link = &(*link)->next;

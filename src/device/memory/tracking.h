@@ -1,4 +1,4 @@
-/* Counting of device memory (S1-26): current and highest totals by device, off by default. */
+/* Counting of device memory (S1-26): current and highest totals per device, off by default. */
 #ifndef CR_DEVICE_TRACKING_H
 #define CR_DEVICE_TRACKING_H
 

@@ -45,7 +45,7 @@ crema_status cr_workspace_reserve_safely(cr_workspace *workspace, size_t bytes, 
   crema_status status = cr_workspace_reserve(workspace, bytes);
   *grown = status == CREMA_OK;
   if (status != CREMA_OK && before > 0) {
-    /* The estimate was wrong; what was there before fits again. */
+    /* The estimate was wrong; memory of the size before fits again. */
     status = cr_fail_in(status, "a workspace of %zu bytes", bytes);
     crema_status again = cr_workspace_reserve(workspace, before);
     if (again != CREMA_OK) return again;

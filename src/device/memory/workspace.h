@@ -34,7 +34,7 @@ crema_status cr_workspace_budget(const cr_workspace *workspace, size_t reserved,
 
 /* ---- searching for the fastest algorithm of a convolution (S4-23) ---- */
 
-/* One way of computing something, as a search measured it. */
+/* One way of computing something, with what a search measured. */
 typedef struct cr_algorithm {
   int id;
   double seconds;
@@ -53,9 +53,9 @@ crema_status cr_workspace_choose(cr_workspace *workspace, const cr_algorithm *ta
                                  int *id) CREMA_MUST_USE;
 
 /* As cr_workspace_choose, for a user of the context's scratchpad (cr_context_workspace), which
- * afterwards is as large as the chosen one needs. Its budget is that of a workspace that has what
- * is scratchpad already; when the device has less than it says, what needs less is chosen.
- * Errors: CREMA_E_UNSUPPORTED when no algorithm works with what there is. */
+ * afterwards is as large as the chosen one needs. Its budget is that of a workspace that owns the
+ * present scratchpad; when the device has less memory than it says, an algorithm that needs less is
+ * chosen. Errors: CREMA_E_UNSUPPORTED when no algorithm works with what there is. */
 crema_status cr_context_choose(crema_context *context, const cr_algorithm *table, int count,
                                int *id) CREMA_MUST_USE;
 

@@ -21,7 +21,8 @@
 
 enum { LIBRARY_VERSION = 1 };
 
-/* Seconds before a copy and bytes a second that somebody may want to wait for. */
+/* The longest latency, in seconds, and the lowest bandwidth, in bytes per second, for which a run
+ * still ends. */
 static const double MOST_LATENCY = 3600, LEAST_BANDWIDTH = 1000;
 
 sim_world cr_sim_world = {.lock = PTHREAD_MUTEX_INITIALIZER, .progress = PTHREAD_COND_INITIALIZER};
@@ -219,7 +220,7 @@ void cr_sim_stop(cr_sim_leaks *leaks) {
   if (leaks != NULL) *leaks = found;
 }
 
-/* A plain number of devices, or a list of entries. */
+/* Just a number of devices, or a list of entries. */
 static crema_status start_from_text(const char *text) {
   cr_sim_options options = cr_sim_defaults();
   char *end = NULL;

@@ -1,8 +1,8 @@
 /* Simulated accelerators: everything that is true of an accelerator except speed.
  *
- * Their memory cannot be followed by host code (an attempt faults), their streams run on threads
- * of their own or step by step when a test says so, copies take as long as the link allows, and
- * faults happen when they are ordered. Every kernel of the CPU runs on the simulated memory.
+ * Host code cannot dereference their memory (an attempt faults), their streams run on threads of
+ * their own or step by step when a test says so, copies take as long as the link allows, and faults
+ * happen when they are ordered. Every kernel of the CPU runs on the simulated memory.
  *
  * The library starts the simulation when the environment variable CREMA_SIM says so
  * ("devices=4,memory=2G"); tests and tools use the calls below. */
@@ -40,7 +40,7 @@ typedef enum cr_sim_op {
   CR_SIM_ENABLE_PEER,
   CR_SIM_DISABLE_PEER,
   CR_SIM_OPS,
-  CR_SIM_ANY = CR_SIM_OPS /* for faults: whatever comes */
+  CR_SIM_ANY = CR_SIM_OPS /* for faults: any operation */
 } cr_sim_op;
 
 typedef struct cr_sim_options {
@@ -48,7 +48,7 @@ typedef struct cr_sim_options {
   size_t memory; /* bytes of each device */
   /* Streams run only in cr_sim_step and when the host waits for them. */
   bool stepped;
-  double bandwidth; /* bytes a second of the host link in each direction; 0: as fast as memcpy */
+  double bandwidth; /* bytes per second of the host link in each direction; 0: as fast as memcpy */
   double latency;   /* seconds before a copy begins */
   bool check_races;
   bool keep_log;
@@ -72,7 +72,7 @@ crema_status cr_sim_parse(const char *text, cr_sim_options *options) CREMA_MUST_
 /* Starts a simulation. Errors: CREMA_E_STATE when one runs; CREMA_E_NO_MEMORY. */
 crema_status cr_sim_start(const cr_sim_options *options) CREMA_MUST_USE;
 
-/* What was not given back before the simulation was stopped. */
+/* What was not freed before the simulation was stopped. */
 typedef struct cr_sim_leaks {
   size_t device_blocks, device_bytes;
   size_t host_blocks;
@@ -101,14 +101,14 @@ size_t cr_sim_pending(crema_context *context);
 
 /* ---- faults ---- */
 
-/* The `nth` operation of kind `op` from now (1: the next) fails with `code`. `late`: when it runs,
- * so that the failure comes out of the next wait, instead of when it is queued. Several faults
+/* The `nth` operation of kind `op` from now (1: the next) fails with `code`. `late`: it fails when
+ * it runs, so that the next wait returns the failure, instead of when it is queued. Several faults
  * can be outstanding. */
 void cr_sim_fail(cr_sim_op op, int nth, crema_status code, bool late);
 void cr_sim_clear_faults(void);
 
-/* Makes the simulated driver wrong, so that a test can show that it would notice. Until the
- * simulation is stopped. */
+/* Makes the simulated driver behave wrongly until the simulation is stopped, so that a test can
+ * show that it would notice. */
 typedef enum cr_sim_mistake {
   CR_SIM_SOUND,
   CR_SIM_LOSES_WAITS,   /* streams do not wait for events */
@@ -119,8 +119,8 @@ typedef enum cr_sim_mistake {
 } cr_sim_mistake;
 void cr_sim_break(cr_sim_mistake mistake);
 
-/* As in a process that is about to end and whose driver has gone already: every call fails with
- * CREMA_E_CLOSED, what is freed is ignored. Off again when the simulation is stopped. */
+/* As in a process that is about to end and whose driver has been unloaded already: every call fails
+ * with CREMA_E_CLOSED, and freeing does nothing. Off again when the simulation is stopped. */
 void cr_sim_set_unloading(bool on);
 
 /* Takes memory away from a device, as another process would. */

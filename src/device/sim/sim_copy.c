@@ -23,7 +23,7 @@ static crema_status illegal_address(const sim_stream *stream, uintptr_t address,
                  stream->device->index, (size_t)address, bytes);
 }
 
-/* The host address of one end of a copy; notes the use. With the lock held. */
+/* The host address of one end of a copy; records the access. With the lock held. */
 static crema_status resolve(sim_stream *stream, bool on_device, uintptr_t address, size_t bytes,
                             bool write, char **out) {
   if (!on_device) {
@@ -145,7 +145,8 @@ crema_status cr_sim_convert(crema_context *context, int64_t count, cr_format dst
 
 /* ---- when the work is done ---- */
 
-/* Takes the time that the copy needs on the host link, which serves one copy a direction. */
+/* Takes the time that the copy needs on the host link, which carries one copy per direction at a
+ * time. */
 static double reserve_link(sim_stream *stream, const sim_task *task) {
   const cr_sim_options *options = &cr_sim_world.options;
   bool from_device = task->op == CR_SIM_D2H;

@@ -257,7 +257,7 @@ void cr_sim_host_free(crema_device *device, void *memory) {
   size_t at = 0;
   while (at < w->pinned_count && w->pinned[at].data != memory) ++at;
   if (w->unloading) {
-    /* The driver's memory went with it. */
+    /* The driver was unloaded, and its memory with it. */
   } else if (at == w->pinned_count) {
     cr_sim_report_race("host memory is released as page-locked that is not", (uintptr_t)memory);
   } else {

@@ -241,8 +241,8 @@ void cr_sim_make_kernels(void);
 
 /* ---- sim_race.c; with the lock held ---- */
 
-/* Notes that the task to be submitted next to `stream` uses a range, and reports a race when that
- * conflicts with a use that nothing orders before it. */
+/* Records that the task to be submitted next to `stream` uses a range, and reports a race when that
+ * conflicts with an access that is not ordered before it. */
 void cr_sim_note_access(sim_stream *stream, uintptr_t low, size_t bytes, bool write, bool host);
 uint64_t cr_sim_checksum(const void *memory, size_t bytes);
 void cr_sim_report_race(const char *what, uintptr_t address);

@@ -14,8 +14,8 @@ static bool overlap(const sim_access *a, uintptr_t low, uintptr_t high) {
   return a->low < high && low < a->high;
 }
 
-/* Forgets uses that the host knows to be over: everything that is queued from now on comes later.
- */
+/* Forgets accesses that the host knows to be over: everything that is queued from now on comes
+ * later. */
 static void forget_done(sim_world *w) {
   size_t kept = 0;
   for (size_t i = 0; i < w->accesses; ++i) {

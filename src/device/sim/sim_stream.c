@@ -246,7 +246,7 @@ fail:
   return status;
 }
 
-/* Closed streams are used again: their numbering goes on, so that events that point to them
+/* Closed streams are reused: the numbers of their tasks go on, so that events that point to them
  * stay done. */
 static crema_status open_stream(sim_device *device, uint64_t context, sim_stream **out) {
   sim_world *w = &cr_sim_world;
@@ -372,7 +372,7 @@ crema_status cr_sim_busy(crema_context *context, bool *out) {
   }
   *out = atomic_load(&stream->count) > 0;
   if (!*out) {
-    /* An answer of no tells the host that all work is done. */
+    /* "Not busy" tells the host that all work is done. */
     set_clock(&cr_sim_world.host, stream, atomic_load(&stream->done));
     join_clock(&cr_sim_world.host, &stream->clock);
   }

@@ -1,5 +1,5 @@
-/* Per-channel work on arrays (outer, C, inner): scale and bias, rectifiers with a slope a channel,
- * batch normalisation, and sums over a channel. */
+/* Per-channel work on arrays (outer, C, inner): scale and bias, rectifiers with a slope per
+ * channel, batch normalisation, and sums over a channel. */
 #ifndef CR_CUDA_KERNELS_CHANNEL_H
 #define CR_CUDA_KERNELS_CHANNEL_H
 
@@ -56,7 +56,7 @@ typedef struct cr_channel_sum_args {
   const float *dy, *x;
   int64_t outer, channels, inner;
   int term;
-  int64_t parts; /* each channel's sum is made in so many parts */
+  int64_t parts; /* of how many partial sums each channel's sum is made */
   double *part;  /* (parts, C) */
   float *out;    /* (C) */
   bool add;
@@ -99,7 +99,7 @@ typedef struct cr_bn_args {
   const float *x, *dy;
   float *out;
   const float *mean, *variance;   /* that are given */
-  float *new_mean, *new_variance; /* that are made; else NULL */
+  float *new_mean, *new_variance; /* that are computed; else NULL */
   double *slope, *flat;           /* (C) each: the sums of the gradient */
   int64_t outer, channels, inner;
   float eps;

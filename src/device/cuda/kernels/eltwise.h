@@ -11,7 +11,7 @@ typedef struct cr_many_args {
   const float *x[CR_CUDA_SOURCES];
   float coeff[CR_CUDA_SOURCES];
   int sources;
-  int skip;           /* this source is no factor; -1: all are */
+  int skip;           /* the source that is not a factor; -1: all are */
   const float *first; /* one more factor; NULL: none */
   float *out;
   int32_t *which; /* for maxima: the source that wins */

@@ -45,7 +45,7 @@ CR_HD int64_t cr_part_begin(int64_t count, int64_t parts, int64_t part) {
 }
 
 /* What a kernel that was given a bad number leaves behind for the host; the context's wait reports
- * it. `what` is the number's bits in the upper half and its place + 1 in the lower one, so that one
+ * it. `what` is the number's bits in the upper half and its index + 1 in the lower one, so that one
  * store writes both and the text is right whichever thread stores last. */
 typedef struct cr_cuda_fault {
   uint64_t what; /* 0: nothing happened */

@@ -1,8 +1,8 @@
-/* Sums over many places: reductions, losses, accuracy; and the gradients of the losses.
+/* Sums over many positions: reductions, losses, accuracy; and the gradients of the losses.
  *
- * A sum is made in two launches: parts of the places by thread blocks into `part` (two numbers a
- * part), then one thread block adds the parts in order. No atomic operations, hence the same bits
- * every time. */
+ * A sum is made in two launches: thread blocks sum parts of the positions into `part` (two numbers
+ * per part), then one thread block adds the parts in order. No atomic operations, hence the same
+ * bits every time. */
 #ifndef CR_CUDA_KERNELS_LOSS_H
 #define CR_CUDA_KERNELS_LOSS_H
 
@@ -15,9 +15,9 @@ typedef struct cr_loss_args {
   const float *gain;   /* infogain: the matrix, NULL: identity; contrastive: similar */
   const float *factor; /* gradients: one number on the device; NULL: 1 */
   float *out;
-  int32_t *hit;         /* accuracy, a place: -1 not counted, else 2 * class + hit */
+  int32_t *hit;         /* accuracy, per position: -1 not counted, else 2 * class + hit */
   double *part;         /* (parts, 2) */
-  int64_t parts, count; /* places, or elements */
+  int64_t parts, count; /* positions, or elements */
   int64_t classes, inner;
   cr_cuda_fault *fault;
   float alpha, margin;
@@ -25,7 +25,7 @@ typedef struct cr_loss_args {
   bool has_ignore, legacy;
 } cr_loss_args;
 
-/* One place's share of the two sums. */
+/* What one position adds to the two sums. */
 typedef struct cr_pair {
   double first, second;
 } cr_pair;
@@ -38,7 +38,7 @@ CR_HD int64_t cr_loss_class(const cr_loss_args *a, int64_t place) {
   return c;
 }
 
-/* Of class c at a place of (outer, C, inner). */
+/* The index of class c at a position of (outer, C, inner). */
 CR_HD int64_t cr_loss_at(const cr_loss_args *a, int64_t place, int64_t c) {
   const cr_quotient at = cr_divide(place, a->inner);
   return (at.whole * a->classes + c) * a->inner + at.rest;
@@ -261,7 +261,7 @@ CR_HD void cr_accuracy_hits_device(const void *args, int64_t place, cr_thread_bl
   if (thread_block.lane == 0) a->hit[place] = (int32_t)(2 * truth + (better < a->top_k ? 1 : 0));
 }
 
-/* Segment c: the share of class c's places that are right. */
+/* Segment c: the share of class c's positions that are right. */
 CR_HD void cr_accuracy_class_device(const void *args, int64_t c, cr_thread_block thread_block) {
   const cr_loss_args *a = (const cr_loss_args *)args;
   double seen = 0, right = 0;

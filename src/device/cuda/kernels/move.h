@@ -1,5 +1,5 @@
-/* Work that moves values: dropout, joining and cutting, crop, permute, tile, gather; one thread an
- * element of what is written. */
+/* Work that moves values: dropout, concat and slice, crop, permute, tile, gather; one thread per
+ * element that is written. */
 #ifndef CR_CUDA_KERNELS_MOVE_H
 #define CR_CUDA_KERNELS_MOVE_H
 
@@ -46,7 +46,8 @@ CR_HD void cr_copy_rows_device(const void *args, int64_t i) {
   a->to[at.whole * a->to_step + at.rest] = a->from[at.whole * a->from_step + at.rest];
 }
 
-/* One place of `walked` after the other; the same place of the other array by strides. */
+/* Goes through the elements of `walked` in order; strides give the same element of the other array.
+ */
 typedef struct cr_walk_args {
   const float *from;
   float *to;
@@ -125,8 +126,8 @@ CR_HD void cr_gather_fwd_device(const void *args, int64_t i) {
   a->to[i] = row < 0 ? 0 : a->from[row * a->width + at.rest];
 }
 
-/* Column i of the table's gradient: one thread goes through the indices in order, so that rows
- * that are named more than once have one order of addition. */
+/* Column i of the table's gradient: one thread goes through the indices in order, so that the terms
+ * of rows that are named more than once are added in one order. */
 CR_HD void cr_gather_bwd_device(const void *args, int64_t i) {
   const cr_gather_args *a = (const cr_gather_args *)args;
   for (int64_t n = 0; n < a->count; ++n) {

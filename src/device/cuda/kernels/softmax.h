@@ -1,4 +1,4 @@
-/* Softmax along one axis of (outer, C, inner), and its gradient; one line a segment. */
+/* Softmax along one axis of (outer, C, inner), and its gradient; one segment per line. */
 #ifndef CR_CUDA_KERNELS_SOFTMAX_H
 #define CR_CUDA_KERNELS_SOFTMAX_H
 

@@ -1,7 +1,7 @@
 /* Thread blocks: the threads of one block that work on one segment together.
  *
  * A device function with a thread block goes through its segment in steps of thread_block.lanes,
- * beginning at thread_block.lane, and joins the lanes' results with the calls below, which every
+ * beginning at thread_block.lane, and combines the lanes' results with the calls below, which every
  * lane must reach. A thread block of one lane is a thread by itself, on the device as on the host.
  * Sums are made in a fixed order, so that equal inputs give equal bits. */
 #ifndef CR_CUDA_KERNELS_THREAD_BLOCK_H
@@ -54,7 +54,8 @@ CR_HD float cr_thread_block_max(cr_thread_block thread_block, float value) {
   return value;
 }
 
-/* All lanes have come here before one goes on; what they wrote is seen by all. */
+/* A barrier: no lane goes on before all have come here, and all see what the others wrote before
+ * it. */
 CR_HD void cr_thread_block_meet(cr_thread_block thread_block) {
 #ifdef __CUDA_ARCH__
   if (thread_block.lanes > 1) __syncthreads();

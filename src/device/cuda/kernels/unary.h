@@ -18,7 +18,7 @@ CR_HD void cr_unary_fwd_device(const void *args, int64_t i) {
   float y = x;
   switch (a->function) {
     case CR_UNARY_RELU:
-      /* A slope of 0 is no product, so that -infinity gives 0. */
+      /* A slope of 0 does not multiply, so that -infinity gives 0. */
       if (x < 0) y = a->alpha == 0 ? 0 : a->alpha * x;
       break;
     case CR_UNARY_SIGMOID: y = cr_sigmoid_of(x); break;

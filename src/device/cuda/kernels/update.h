@@ -6,7 +6,7 @@
 #include "device/cuda/kernels/hd.h"
 
 typedef struct cr_update_args {
-  float *w, *g, *h0, *h1; /* h1: NULL for rules with one history */
+  float *w, *g, *h0, *h1; /* h1: NULL for rules with a single history */
   int rule;
   bool keep; /* the step replaces the gradient */
   float scale, l1, l2, rate, momentum, momentum2, rms_decay, delta;

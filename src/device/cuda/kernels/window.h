@@ -33,7 +33,7 @@ CR_HD int64_t cr_hd_encode(int axes, const int32_t *extent, const int32_t *at) {
   return index;
 }
 
-/* Steps `at` within begin <= at < end, last axis fastest; false after the last place. */
+/* Steps `at` within begin <= at < end, last axis fastest; false after the last element. */
 CR_HD bool cr_hd_next(int axes, const int32_t *begin, const int32_t *end, int32_t *at) {
   for (int a = axes - 1; a >= 0; --a) {
     if (++at[a] < end[a]) return true;
@@ -68,7 +68,7 @@ CR_HD cr_hd_span cr_hd_span_of(const cr_hd_slide *s, int axes, int64_t index) {
   return span;
 }
 
-/* The place in the input plane of element `inside` of the dense window of output `index`; -1
+/* The index in the input plane of element `inside` of the dense window of output `index`; -1
  * outside. */
 CR_HD int64_t cr_hd_locate(const cr_hd_slide *s, int axes, int64_t index, int64_t inside) {
   int32_t at[CR_MAX_SPATIAL], offset[CR_MAX_SPATIAL];
@@ -82,7 +82,7 @@ CR_HD int64_t cr_hd_locate(const cr_hd_slide *s, int axes, int64_t index, int64_
   return cr_hd_encode(axes, s->in, at);
 }
 
-/* The dense windows that see the input place `at`: outputs begin <= o < end. */
+/* The dense windows that see input position `at`: outputs begin <= o < end. */
 CR_HD bool cr_hd_seen_by(const cr_hd_slide *s, int axes, const int32_t *at, int32_t *begin,
                          int32_t *end) {
   for (int a = 0; a < axes; ++a) {
@@ -100,12 +100,12 @@ typedef struct cr_pool_args {
   const float *dy;
   float *out; /* dst, diff_src or the mask */
   const int32_t *place;
-  int32_t *new_place; /* NULL: nobody asks */
+  int32_t *new_place; /* NULL: not wanted */
   uint64_t seed, counter;
   cr_hd_slide slide;
 } cr_pool_args;
 
-/* The place inside the unclipped window. */
+/* The index inside the unclipped window. */
 CR_HD int32_t cr_pool_inside(const cr_hd_slide *s, int axes, const cr_hd_span *span,
                              const int32_t *at) {
   int64_t index = 0;
@@ -128,7 +128,7 @@ CR_HD void cr_pool_max_at(const cr_pool_args *a, int64_t i, int axes) {
   if (!span.empty) {
     do {
       const float x = plane[cr_hd_encode(axes, s->in, at)];
-      /* The first place always counts, a later one only when it is larger. */
+      /* The first element always counts, a later one only when it is larger. */
       if (place >= 0 && !(x > best)) continue;
       best = x;
       place = cr_pool_inside(s, axes, &span, at);
@@ -233,7 +233,7 @@ CR_HD void cr_pool_mask_device(const void *args, int64_t i) {
   else cr_pool_mask_at(a, i, a->slide.axes);
 }
 
-/* The first place at which the running sum exceeds `target`; failing that, the last one with a
+/* The first element at which the running sum exceeds `target`; failing that, the last one with a
  * positive value; failing that, the first. Its values go to *value and *inside. */
 CR_HD void cr_pool_draw(const cr_hd_slide *s, int axes, const cr_hd_span *span, const float *plane,
                         double target, float *value, int32_t *inside) {
@@ -314,8 +314,8 @@ typedef struct cr_fold_args {
   cr_hd_slide slide;
 } cr_fold_args;
 
-/* Element i of (planes, window, places): what the window's element sees at the place, 0 in the
- * padding. */
+/* Element i of (planes, window, positions): what the window's element sees at the position, 0 in
+ * the padding. */
 CR_HD void cr_unfold_at(const cr_fold_args *a, int64_t i, int axes) {
   const cr_hd_slide *s = &a->slide;
   const cr_quotient row = cr_divide(i, s->out_count), plane = cr_divide(row.whole, s->kernel_count);
@@ -337,7 +337,7 @@ CR_HD void cr_unfold_device(const void *args, int64_t i) {
   else cr_unfold_at(a, i, a->slide.axes);
 }
 
-/* The output place at which the window's element `offset` lies on the input place `me`; -1: none.
+/* The output position at which the window's element `offset` lies on input position `me`; -1: none.
  */
 CR_HD int64_t cr_fold_source(const cr_hd_slide *s, int axes, const int32_t *me,
                              const int32_t *offset) {
