@@ -155,7 +155,7 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
       (cr_tensor *[]){input, top[0]->diff, s->mean, s->variance, bottom[0]->diff}, NULL);
 }
 
-static bool reads_bottom(const cr_layer *layer, int bottom) {
+static bool uses_bottom(const cr_layer *layer, int bottom) {
   const bn_state *s = layer->state;
   (void)bottom;
   return !s->global;
@@ -183,10 +183,11 @@ const cr_layer_class cr_layer_batch_norm = {
     .min_tops = 1,
     .max_tops = 1,
     .in_place = true,
+    .statistics = true,
     .setup = setup,
     .reshape = reshape,
     .forward = forward,
     .backward = backward,
-    .reads_bottom = reads_bottom,
+    .uses_bottom = uses_bottom,
     .destroy = destroy,
 };

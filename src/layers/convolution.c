@@ -109,7 +109,7 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
   return CREMA_OK;
 }
 
-static bool reads_bottom(const cr_layer *layer, int bottom) {
+static bool uses_bottom(const cr_layer *layer, int bottom) {
   (void)bottom;
   return layer->param_propagate_down[0];
 }
@@ -129,10 +129,11 @@ const cr_layer_class cr_layer_convolution = {
     .min_tops = 1,
     .max_tops = CR_ANY,
     .equal_bottoms_tops = true,
+    .fuses_relu = true,
     .setup = setup,
     .reshape = reshape,
     .forward = forward,
     .backward = backward,
-    .reads_bottom = reads_bottom,
+    .uses_bottom = uses_bottom,
     .destroy = destroy,
 };

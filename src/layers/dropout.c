@@ -78,7 +78,7 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
 }
 
 /* What is dropped has no gradient, the rest is scaled. */
-static cr_values leaves(const cr_layer *layer) {
+static cr_values preserves(const cr_layer *layer) {
   const dropout_state *s = layer->state;
   return layer->phase == CAFFE__PHASE__TEST || s->ratio == 0 ? CR_VALUES_ALL : CR_VALUES_SIGNS;
 }
@@ -103,6 +103,6 @@ const cr_layer_class cr_layer_dropout = {
     .reshape = reshape,
     .forward = forward,
     .backward = backward,
-    .leaves = leaves,
+    .preserves = preserves,
     .destroy = destroy,
 };

@@ -167,7 +167,7 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
   return CREMA_OK;
 }
 
-static bool reads_bottom(const cr_layer *layer, int bottom) {
+static bool uses_bottom(const cr_layer *layer, int bottom) {
   const eltwise_state *s = layer->state;
   (void)bottom;
   return s->operation == OP_PROD;
@@ -195,6 +195,6 @@ const cr_layer_class cr_layer_eltwise = {
     .reshape = reshape,
     .forward = forward,
     .backward = backward,
-    .reads_bottom = reads_bottom,
+    .uses_bottom = uses_bottom,
     .destroy = destroy,
 };

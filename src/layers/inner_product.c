@@ -17,7 +17,6 @@ typedef struct ip_state {
   bool bias, transpose;
   cr_layer_op forward, backward_data;
   cr_layer_weights backward_weights;
-  cr_layer_op relu; /* the activation that the net fused into this layer */
 } ip_state;
 
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
@@ -57,12 +56,7 @@ static crema_status make_ops(cr_layer *layer, const crema_shape *src, const crem
   CR_TRY(cr_layer_op_make(&s->backward_data, &desc, 3, (const crema_shape *[]){dst, weights, src},
                           NULL));
   desc.kind = CR_OP_IP_BWD_WEIGHTS;
-  CR_TRY(cr_layer_weights_make(&s->backward_weights, &desc, src, dst, weights, bias));
-  if (!layer->fused_relu) return CREMA_OK;
-  desc = cr_layer_op_desc(CR_OP_UNARY_FWD);
-  desc.u.unary.function = CR_UNARY_RELU;
-  desc.u.unary.alpha = layer->fused_relu_slope;
-  return cr_layer_op_make(&s->relu, &desc, 2, (const crema_shape *[]){dst, dst}, NULL);
+  return cr_layer_weights_make(&s->backward_weights, &desc, src, dst, weights, bias);
 }
 
 static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
@@ -92,11 +86,9 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
                             crema_blob *const *top) {
   ip_state *s = layer->state;
   cr_tensor *bias = s->bias ? layer->blob[1]->data : NULL;
-  CR_TRY(cr_layer_op_run(&s->forward, context,
+  return cr_layer_op_run(&s->forward, context,
                          (cr_tensor *[]){bottom[0]->data, layer->blob[0]->data, bias, top[0]->data},
-                         NULL));
-  if (!layer->fused_relu) return CREMA_OK;
-  return cr_layer_op_run(&s->relu, context, (cr_tensor *[]){top[0]->data, top[0]->data}, NULL);
+                         NULL);
 }
 
 static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
@@ -109,14 +101,13 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
                          NULL);
 }
 
-static bool reads_bottom(const cr_layer *layer, int bottom) {
+static bool uses_bottom(const cr_layer *layer, int bottom) {
   (void)bottom;
   return layer->param_propagate_down[0];
 }
 
 static void destroy(cr_layer *layer) {
   ip_state *s = layer->state;
-  cr_layer_op_free(&s->relu);
   cr_layer_weights_free(&s->backward_weights);
   cr_layer_op_free(&s->backward_data);
   cr_layer_op_free(&s->forward);
@@ -133,6 +124,6 @@ const cr_layer_class cr_layer_inner_product = {
     .reshape = reshape,
     .forward = forward,
     .backward = backward,
-    .reads_bottom = reads_bottom,
+    .uses_bottom = uses_bottom,
     .destroy = destroy,
 };

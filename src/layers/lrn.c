@@ -78,7 +78,7 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
       (cr_tensor *[]){bottom[0]->data, top[0]->data, top[0]->diff, s->aux, bottom[0]->diff}, NULL);
 }
 
-static bool reads_bottom(const cr_layer *layer, int bottom) {
+static bool uses_bottom(const cr_layer *layer, int bottom) {
   (void)layer, (void)bottom;
   return true;
 }
@@ -102,6 +102,6 @@ const cr_layer_class cr_layer_lrn = {
     .reshape = reshape,
     .forward = forward,
     .backward = backward,
-    .reads_bottom = reads_bottom,
+    .uses_bottom = uses_bottom,
     .destroy = destroy,
 };

@@ -54,7 +54,7 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
                          NULL);
 }
 
-static cr_values needs(const cr_layer *layer, bool in_place) {
+static cr_values uses_tops(const cr_layer *layer, bool in_place) {
   const Caffe__MVNParameter *param = layer->param->mvn_param;
   (void)in_place;
   return param == NULL || param->normalize_variance ? CR_VALUES_ALL : CR_VALUES_NONE;
@@ -79,6 +79,6 @@ const cr_layer_class cr_layer_mvn = {
     .reshape = reshape,
     .forward = forward,
     .backward = backward,
-    .needs = needs,
+    .uses_tops = uses_tops,
     .destroy = destroy,
 };

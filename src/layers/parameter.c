@@ -50,7 +50,7 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
                          &add);
 }
 
-static bool lasting(const cr_layer *layer, int top) {
+static bool persistent(const cr_layer *layer, int top) {
   (void)layer, (void)top;
   return true;
 }
@@ -71,6 +71,6 @@ const cr_layer_class cr_layer_parameter = {
     .reshape = reshape,
     .forward = cr_layer_noop_forward,
     .backward = backward,
-    .lasting = lasting,
+    .persistent = persistent,
     .destroy = destroy,
 };

@@ -89,12 +89,12 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
 }
 
 /* Slopes below 0 are possible, but none is filled so by default. */
-static cr_values leaves(const cr_layer *layer) {
+static cr_values preserves(const cr_layer *layer) {
   (void)layer;
   return CR_VALUES_SIGNS;
 }
 
-static bool reads_bottom(const cr_layer *layer, int bottom) {
+static bool uses_bottom(const cr_layer *layer, int bottom) {
   (void)layer, (void)bottom;
   return true;
 }
@@ -120,7 +120,7 @@ const cr_layer_class cr_layer_prelu = {
     .reshape = reshape,
     .forward = forward,
     .backward = backward,
-    .reads_bottom = reads_bottom,
-    .leaves = leaves,
+    .uses_bottom = uses_bottom,
+    .preserves = preserves,
     .destroy = destroy,
 };

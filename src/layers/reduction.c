@@ -61,7 +61,7 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
                          (cr_tensor *[]){bottom[0]->data, top[0]->diff, bottom[0]->diff}, NULL);
 }
 
-static bool reads_bottom(const cr_layer *layer, int bottom) {
+static bool uses_bottom(const cr_layer *layer, int bottom) {
   static const Caffe__ReductionParameter defaults = CAFFE__REDUCTION_PARAMETER__INIT;
   const Caffe__ReductionParameter *param =
       layer->param->reduction_param ? layer->param->reduction_param : &defaults;
@@ -86,6 +86,6 @@ const cr_layer_class cr_layer_reduction = {
     .reshape = reshape,
     .forward = forward,
     .backward = backward,
-    .reads_bottom = reads_bottom,
+    .uses_bottom = uses_bottom,
     .destroy = destroy,
 };

@@ -8,6 +8,9 @@
  * list of known types. */
 crema_status cr_layer_class_find(const char *type, const cr_layer_class **out) CREMA_MUST_USE;
 
+/* The class whose layers src/net inserts where several layers read one blob. */
+extern const cr_layer_class cr_layer_split;
+
 /* All class names, in alphabetical order; *count of them. Static storage. */
 const char *const *cr_layer_class_names(size_t *count);
 

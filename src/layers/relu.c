@@ -8,13 +8,16 @@
  *   layer { name: "relu" type: "ReLU" bottom: "x" top: "y" relu_param { negative_slope: 0.1 } } */
 #include "layers/common/layer_unary.h"
 
+static float slope(const Caffe__LayerParameter *param) {
+  return param->relu_param == NULL ? 0.0f : param->relu_param->negative_slope;
+}
+
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
   cr_layer_unary *s = layer->state;
-  const Caffe__ReLUParameter *param = layer->param->relu_param;
   (void)bottom;
   (void)top;
   s->function = CR_UNARY_RELU;
-  s->alpha = param ? param->negative_slope : 0;
+  s->alpha = slope(layer->param);
   return CREMA_OK;
 }
 
@@ -30,8 +33,9 @@ const cr_layer_class cr_layer_relu = {
     .reshape = cr_layer_unary_reshape,
     .forward = cr_layer_unary_forward,
     .backward = cr_layer_unary_backward,
-    .needs = cr_layer_unary_needs,
-    .reads_bottom = cr_layer_unary_reads_bottom,
-    .leaves = cr_layer_unary_leaves,
+    .relu_slope = slope,
+    .uses_tops = cr_layer_unary_uses_tops,
+    .uses_bottom = cr_layer_unary_uses_bottom,
+    .preserves = cr_layer_unary_preserves,
     .destroy = cr_layer_unary_destroy,
 };

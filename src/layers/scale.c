@@ -118,7 +118,7 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
       (cr_tensor *[]){top[0]->diff, scale_of(layer, bottom)->data, bottom[0]->diff}, NULL);
 }
 
-static bool reads_bottom(const cr_layer *layer, int bottom) {
+static bool uses_bottom(const cr_layer *layer, int bottom) {
   if (bottom == 1) return true;
   return layer->bottoms > 1 || layer->param_propagate_down[0];
 }
@@ -145,6 +145,6 @@ const cr_layer_class cr_layer_scale = {
     .reshape = reshape,
     .forward = forward,
     .backward = backward,
-    .reads_bottom = reads_bottom,
+    .uses_bottom = uses_bottom,
     .destroy = destroy,
 };

@@ -25,6 +25,7 @@ const cr_layer_class cr_layer_silence = {
     .max_bottoms = CR_ANY,
     .min_tops = 0,
     .max_tops = 0,
+    .ignores_values = true,
     .setup = cr_layer_noop,
     .reshape = cr_layer_noop,
     .forward = cr_layer_noop_forward,

@@ -42,7 +42,7 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
                          (cr_tensor *[]){top[0]->data, top[0]->diff, bottom[0]->diff}, NULL);
 }
 
-static cr_values needs(const cr_layer *layer, bool in_place) {
+static cr_values uses_tops(const cr_layer *layer, bool in_place) {
   (void)layer, (void)in_place;
   return CR_VALUES_ALL;
 }
@@ -65,6 +65,6 @@ const cr_layer_class cr_layer_softmax = {
     .reshape = reshape,
     .forward = forward,
     .backward = backward,
-    .needs = needs,
+    .uses_tops = uses_tops,
     .destroy = destroy,
 };

@@ -28,8 +28,8 @@ const cr_layer_class cr_layer_tanh = {
     .reshape = cr_layer_unary_reshape,
     .forward = cr_layer_unary_forward,
     .backward = cr_layer_unary_backward,
-    .needs = cr_layer_unary_needs,
-    .reads_bottom = cr_layer_unary_reads_bottom,
-    .leaves = cr_layer_unary_leaves,
+    .uses_tops = cr_layer_unary_uses_tops,
+    .uses_bottom = cr_layer_unary_uses_bottom,
+    .preserves = cr_layer_unary_preserves,
     .destroy = cr_layer_unary_destroy,
 };

@@ -4,13 +4,8 @@
 #include "core/fail.h"
 #include "net/build.h"
 
-/* Whether the layer's op takes a ReLU along (layer->fused_relu). */
-static bool takes_relu(const cr_layer_class *class) {
-  return strcmp(class->type, "Convolution") == 0;
-}
-
 static bool is_in_place_relu(const Caffe__LayerParameter *param, const cr_layer_class *class) {
-  return strcmp(class->type, "ReLU") == 0 && param->n_bottom == 1 && param->n_top == 1 &&
+  return class->relu_slope != NULL && param->n_bottom == 1 && param->n_top == 1 &&
          strcmp(param->bottom[0], param->top[0]) == 0;
 }
 
@@ -38,8 +33,8 @@ crema_status cr_net_plan_fusion(cr_net_build *build) {
     const Caffe__LayerParameter *param = net->param->layer[i];
     if (is_in_place_relu(param, build->class[i])) {
       int before = cr_name_map_get(&maker, param->bottom[0]);
-      if (before >= 0 && takes_relu(build->class[before]) &&
-          net->param->layer[before]->n_top == 1) {
+      if (before >= 0 && build->class[before] -> fuses_relu &&
+                                                     net -> param -> layer[before] -> n_top == 1) {
         build->fused_into[before] = i;
         build->fused_into[i] = before;
       }

@@ -214,21 +214,22 @@ static crema_status append_top(cr_net_build *build, int index, int top) {
   layer->top[top] = net->blob[blob];
   layer->top_id[top] = blob;
   build->available[blob] = named;
-  if (strcmp(layer->layer->class->type, "Input") == 0) net->input[net->inputs++] = blob;
+  if (layer->layer->class->net_input) net->input[net->inputs++] = blob;
   return CREMA_OK;
 }
 
-/* Statistics are no learnable values: BatchNorm's parameters have lr_mult 0, said or not. */
+/* Statistics are no learnable values: their lr_mult is 0, given or not. */
 static crema_status pin_statistics(cr_net_build *build, int index) {
   Caffe__LayerParameter *param = build->net->param->layer[index];
   size_t params = (size_t)build->net->layer[index].layer->params;
-  if (strcmp(build->class[index] -> type, "BatchNorm") != 0) return CREMA_OK;
+  const cr_layer_class *class = build->class[index];
+  if (!class->statistics) return CREMA_OK;
   for (size_t i = 0; i < param->n_param; ++i) {
     if (param->param[i]->lr_mult == 0.0f) continue;
     return cr_net_fail_layer(param, CREMA_E_ARGUMENT,
-                             "param %zu has lr_mult %g; the statistics of a BatchNorm layer are "
+                             "param %zu has lr_mult %g; the statistics of a %s layer are "
                              "not learned: give lr_mult 0 or no param at all",
-                             i, (double)param->param[i]->lr_mult);
+                             i, (double)param->param[i]->lr_mult, class->type);
   }
   if (param->n_param >= params) return CREMA_OK;
   Caffe__ParamSpec **spec = realloc(param->param, params * sizeof(Caffe__ParamSpec *));
@@ -267,19 +268,19 @@ static crema_status take_inline_blobs(const crema_net *net, int index) {
   return CREMA_OK;
 }
 
-/* Tells a convolution of the ReLU that it does; see cr_net_plan_fusion. */
+/* Hands the work of a ReLU to the layer before it; see cr_net_plan_fusion. */
 static void apply_fusion(cr_net_build *build, int index) {
   crema_net *net = build->net;
   int relu = build->fused_into[index];
   if (relu < 0) return;
-  if (relu < index) { /* `index` is the ReLU, `relu` the convolution before it */
+  if (relu < index) { /* `index` is the ReLU, `relu` the layer before it */
     net->layer[index].fused = true;
     net->fusions += 1;
     return;
   }
-  const Caffe__ReLUParameter *param = net->param->layer[relu]->relu_param;
   net->layer[index].layer->fused_relu = true;
-  net->layer[index].layer->fused_relu_slope = param == NULL ? 0.0f : param->negative_slope;
+  net->layer[index].layer->fused_relu_slope =
+      build->class[relu]->relu_slope(net->param->layer[relu]);
 }
 
 void cr_net_note_shapes(cr_net_layer *layer) {

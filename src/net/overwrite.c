@@ -1,25 +1,25 @@
-/* Warnings of values that a layer in place overwrites while others still need them: as in Caffe,
+/* Warnings of values that a layer in place overwrites while others still use them: as in Caffe,
  * the net runs, with wrong gradients or on wrong values.
  *
- * Tops that share their bottom's values (Split, Flatten, ...) lie in one storage with it. */
+ * A top that shares its bottom's values (of Split, Flatten, ...) is in the same storage as that. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "core/fail.h"
 #include "core/log.h"
 #include "net/build.h"
 
-enum { NOBODY = -1, LEVELS = CR_VALUES_ALL + 1 };
+enum { NO_LAYER = -1, LEVELS = CR_VALUES_ALL + 1 };
 
-/* One a blob; what concerns a storage stands at the blob that made it. */
+/* One per blob. A storage is known by the index of the blob that made it, whose entry has what
+ * concerns the storage. */
 typedef struct blob_notes {
   int storage;
   int version; /* of the storage's values, when the blob was made or last overwritten */
   int current; /* of a storage: the version that is in memory now */
   int writer;  /* of a storage: the layer that overwrote it last */
-  int source;  /* of a storage: the layer that hands it out again in the next pass */
-  /* Of a storage, going backwards: the nearest layer that leaves less than [level]. */
-  int spoiler[LEVELS];
+  int source;  /* of a storage: the layer that makes it, without filling it anew in each pass */
+  /* Of a storage, going backwards: the nearest layer that preserves less than [level]. */
+  int clobberer[LEVELS];
 } blob_notes;
 
 static bool is_in_place(const cr_net_layer *layer) {
@@ -27,8 +27,8 @@ static bool is_in_place(const cr_net_layer *layer) {
          layer->top_id[0] == layer->bottom_id[0];
 }
 
-static cr_values leaves(const cr_layer *layer) {
-  return layer->class->leaves == NULL ? CR_VALUES_NONE : layer->class->leaves(layer);
+static cr_values preserved(const cr_layer *layer) {
+  return layer->class->preserves == NULL ? CR_VALUES_NONE : layer->class->preserves(layer);
 }
 
 /* The bottom whose values top `t` shares, or -1. */
@@ -39,9 +39,9 @@ static int shared_bottom(const cr_net_layer *layer, int t) {
   return -1;
 }
 
-/* A layer that looks at the values of bottom `j`, and does not just hand them on. */
+/* Whether the layer uses the values of bottom `j`, and does not just pass them on. */
 static bool reads_values(const cr_net_layer *layer, int j) {
-  if (strcmp(layer->layer->class->type, "Silence") == 0) return false;
+  if (layer->layer->class->ignores_values) return false;
   for (int t = is_in_place(layer) ? 1 : 0; t < layer->layer->tops; ++t) {
     if (cr_tensor_shares_with(layer->top[t]->data, layer->bottom[j]->data)) return false;
   }
@@ -62,13 +62,12 @@ static void check_reads(const crema_net *net, const blob_notes *note, int index)
   }
 }
 
-static void check_source(const crema_net *net, const blob_notes *storage, int index) {
-  if (storage->source == NOBODY) return;
+static void check_persistent_source(const crema_net *net, const blob_notes *storage, int index) {
+  if (storage->source == NO_LAYER) return;
   const cr_layer *self = net->layer[index].layer, *source = net->layer[storage->source].layer;
   cr_log_warning(
-      "layer '%s' (%s) overwrites in place what layer '%s' (%s) hands out, and will hand out as it "
-      "is "
-      "then in the next pass; give '%s' a top of its own",
+      "layer '%s' (%s) overwrites in place the values of layer '%s' (%s), which does not make them "
+      "anew for the next pass; give '%s' a top of its own",
       self->name, self->class->type, source->name, source->class->type, self->name);
 }
 
@@ -81,16 +80,16 @@ static void note_tops(const crema_net *net, blob_notes *note, int index) {
     blob_notes *top = &note[id];
     if (in_place && t == 0) {
       blob_notes *storage = &note[top->storage];
-      if (leaves(self) == CR_VALUES_ALL) continue;
-      check_source(net, storage, index);
+      if (preserved(self) == CR_VALUES_ALL) continue;
+      check_persistent_source(net, storage, index);
       storage->writer = index;
       top->version = ++storage->current;
       continue;
     }
     const int bottom = shared_bottom(layer, t);
-    const bool lasting = self->class->lasting != NULL && self->class->lasting(self, t);
-    *top = (blob_notes){.storage = id, .writer = NOBODY, .source = lasting ? index : NOBODY};
-    for (int level = 0; level < LEVELS; ++level) top->spoiler[level] = NOBODY;
+    const bool persistent = self->class->persistent != NULL && self->class->persistent(self, t);
+    *top = (blob_notes){.storage = id, .writer = NO_LAYER, .source = persistent ? index : NO_LAYER};
+    for (int level = 0; level < LEVELS; ++level) top->clobberer[level] = NO_LAYER;
     if (bottom < 0) continue;
     top->storage = note[layer->bottom_id[bottom]].storage;
     top->version = note[layer->bottom_id[bottom]].version;
@@ -105,44 +104,45 @@ static bool gives_gradient(const cr_net_layer *layer, bool to_params) {
   return any && layer->need_backward;
 }
 
-static void warn_of(const crema_net *net, int index, int blob, int writer) {
+static void warn_of_use(const crema_net *net, int index, int blob, int writer) {
   const cr_layer *self = net->layer[index].layer, *other = net->layer[writer].layer;
   cr_log_warning(
-      "layer '%s' (%s) makes its gradient of the values of blob '%s', which layer '%s' (%s) "
+      "layer '%s' (%s) computes its gradient from the values of blob '%s', which layer '%s' (%s) "
       "overwrites in place before that; give '%s' a top of its own",
       self->name, self->class->type, net->blob_name[blob], other->name, other->class->type,
       other->name);
 }
 
-/* Values of a bottom can only be overwritten under another name. */
+/* Apart from the layer itself, only one that knows the values under another name can overwrite
+ * those of a bottom. */
 static void check_bottoms(const crema_net *net, const blob_notes *note, int index) {
   const cr_net_layer *layer = &net->layer[index];
   const cr_layer *self = layer->layer;
-  if (self->class->reads_bottom == NULL || !gives_gradient(layer, true)) return;
+  if (self->class->uses_bottom == NULL || !gives_gradient(layer, true)) return;
   for (int j = is_in_place(layer) ? 1 : 0; j < self->bottoms; ++j) {
-    const int writer = note[note[layer->bottom_id[j]].storage].spoiler[CR_VALUES_ALL];
-    if (writer == NOBODY || !self->class->reads_bottom(self, j)) continue;
-    warn_of(net, index, layer->bottom_id[j], writer);
+    const int writer = note[note[layer->bottom_id[j]].storage].clobberer[CR_VALUES_ALL];
+    if (writer == NO_LAYER || !self->class->uses_bottom(self, j)) continue;
+    warn_of_use(net, index, layer->bottom_id[j], writer);
   }
 }
 
-static void check_needs(const crema_net *net, const blob_notes *note, int index) {
+static void check_tops(const crema_net *net, const blob_notes *note, int index) {
   const cr_net_layer *layer = &net->layer[index];
   const cr_layer *self = layer->layer;
-  if (self->class->needs == NULL || !gives_gradient(layer, false)) return;
-  const cr_values needs = self->class->needs(self, is_in_place(layer));
-  for (int t = self->class->loss ? 1 : 0; t < self->tops && needs != CR_VALUES_NONE; ++t) {
-    const int spoiler = note[note[layer->top_id[t]].storage].spoiler[needs];
-    if (spoiler != NOBODY) warn_of(net, index, layer->top_id[t], spoiler);
+  if (self->class->uses_tops == NULL || !gives_gradient(layer, false)) return;
+  const cr_values uses = self->class->uses_tops(self, is_in_place(layer));
+  for (int t = self->class->loss ? 1 : 0; t < self->tops && uses != CR_VALUES_NONE; ++t) {
+    const int clobberer = note[note[layer->top_id[t]].storage].clobberer[uses];
+    if (clobberer != NO_LAYER) warn_of_use(net, index, layer->top_id[t], clobberer);
   }
 }
 
-static void note_spoiler(const crema_net *net, blob_notes *note, int index) {
+static void note_overwriting(const crema_net *net, blob_notes *note, int index) {
   const cr_net_layer *layer = &net->layer[index];
   if (!is_in_place(layer)) return;
   blob_notes *storage = &note[note[layer->top_id[0]].storage];
-  for (int level = leaves(layer->layer) + 1; level < LEVELS; ++level) {
-    storage->spoiler[level] = index;
+  for (int level = preserved(layer->layer) + 1; level < LEVELS; ++level) {
+    storage->clobberer[level] = index;
   }
 }
 
@@ -155,9 +155,9 @@ crema_status cr_net_warn_of_overwriting(const crema_net *net) {
     note_tops(net, note, i);
   }
   for (int i = net->layers - 1; i >= 0; --i) {
-    check_needs(net, note, i);
+    check_tops(net, note, i);
     check_bottoms(net, note, i);
-    note_spoiler(net, note, i);
+    note_overwriting(net, note, i);
   }
   free(note);
   return CREMA_OK;

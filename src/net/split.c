@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/fail.h"
+#include "layers/registry.h"
 #include "net/build.h"
 
 /* Tops are numbered through all layers, and so are bottoms. */
@@ -181,7 +182,7 @@ static crema_status make_split(split_plan *plan, size_t top) {
   caffe__layer_parameter__init(split);
   plan->split[top] = split;
   CR_TRY(split_name(plan, top, -1, &split->name));
-  split->type = cr_proto_strdup("Split");
+  split->type = cr_proto_strdup(cr_layer_split.type);
   split->bottom = cr_proto_alloc(sizeof *split->bottom);
   split->top = cr_proto_alloc(copies * sizeof *split->top);
   split->loss_weight = cr_proto_alloc(copies * sizeof *split->loss_weight);

@@ -228,6 +228,20 @@ def loop_gate(breaches):
                 breaches.append(f"{path.relative_to(ROOT)}:{line}: ++ or -- behind a variable whose value is not used")
 
 
+def trait_gate(breaches):
+    """A layer's class says what the layer is (layers/common/layer.h): nobody asks for its type.
+    Devices know no layers: their names are those of ops and kernels."""
+    listed = (ROOT / "src/layers/layers.inc").read_text()
+    types = set(re.findall(r'^CR_LAYER\(\w+, "(\w+)"\)', listed, re.M))
+    for path in sources("src/**/*.[ch]", "src/**/*.cu"):
+        if path.relative_to(ROOT / "src").parts[0] in ("layers", "proto", "device"):
+            continue
+        for line, t in enumerate(path.read_text().splitlines(), 1):
+            for name in re.findall(r'"(\w+)"', t):
+                if name in types:
+                    breaches.append(f"{path.relative_to(ROOT)}:{line}: the layer type \"{name}\" outside src/layers")
+
+
 # What is not text, and what it is for.
 BINARIES = {
     "data/mnist/train-images-idx3-ubyte.gz": "MNIST, for make run",
@@ -267,6 +281,7 @@ def main():
     global_gate(breaches, allowed_globals())
     leak_gate(breaches)
     loop_gate(breaches)
+    trait_gate(breaches)
     binary_gate(breaches)
     for breach in breaches:
         print(breach)

@@ -1,5 +1,5 @@
-/* What layers say of values in place: how much of its tops a layer's backward pass needs, and how
- * much of its bottom a layer in place leaves. */
+/* What layer classes say of values and work in place: how much of its tops' values a layer's
+ * backward pass uses, and how much of its bottom's values a layer in place preserves. */
 #include "layers/layer_table.h"
 
 /* Some places have no gradient, in no regular order. */
@@ -59,7 +59,7 @@ static float *gradients(rig *r, const layer_row *row, int bottom, cr_values left
 }
 
 /* Whether the gradients change when just `left` of a bottom or of the tops is left. */
-static bool spoils(const layer_row *row, bool in_place, int bottom, cr_values left) {
+static bool clobbering_matters(const layer_row *row, bool in_place, int bottom, cr_values left) {
   int64_t count = 0;
   rig r;
   float *found[2];
@@ -78,23 +78,23 @@ static bool spoils(const layer_row *row, bool in_place, int bottom, cr_values le
   return changed;
 }
 
-static cr_values needs_of(const layer_row *row, bool in_place) {
+static cr_values uses_of(const layer_row *row, bool in_place) {
   uint32_t random = 1;
   rig r;
   make(&r, row, in_place, &random);
-  cr_values needs = CR_VALUES_NONE;
-  if (r.layer->class->needs != NULL) needs = r.layer->class->needs(r.layer, in_place);
+  cr_values uses = CR_VALUES_NONE;
+  if (r.layer->class->uses_tops != NULL) uses = r.layer->class->uses_tops(r.layer, in_place);
   rig_free(&r);
-  return needs;
+  return uses;
 }
 
-static void check_needs(const layer_row *row, bool in_place) {
-  const cr_values needs = needs_of(row, in_place);
+static void check_uses(const layer_row *row, bool in_place) {
+  const cr_values uses = uses_of(row, in_place);
   for (int left = CR_VALUES_NONE; left < CR_VALUES_ALL; ++left) {
-    bool changed = spoils(row, in_place, -1, (cr_values)left);
-    if (changed == (left < (int)needs)) continue;
-    print_error("%s %s%s needs %d, but gradients %s with %d left\n", row->type, row->body,
-                in_place ? ", in place," : "", (int)needs, changed ? "change" : "do not change",
+    bool changed = clobbering_matters(row, in_place, -1, (cr_values)left);
+    if (changed == (left < (int)uses)) continue;
+    print_error("%s %s%s uses %d, but gradients %s with %d left\n", row->type, row->body,
+                in_place ? ", in place," : "", (int)uses, changed ? "change" : "do not change",
                 left);
     fail();
   }
@@ -104,8 +104,8 @@ static void layers_need_what_they_say(void **state) {
   (void)state;
   for (size_t i = 0; i < ROWS; ++i) {
     if (has_flag(&rows[i], 'S') || has_flag(&rows[i], 'N')) continue;
-    check_needs(&rows[i], false);
-    if (has_flag(&rows[i], 'I')) check_needs(&rows[i], true);
+    check_uses(&rows[i], false);
+    if (has_flag(&rows[i], 'I')) check_uses(&rows[i], true);
   }
 }
 
@@ -114,7 +114,7 @@ static bool says_it_reads(const layer_row *row, int bottom) {
   rig r;
   make(&r, row, false, &random);
   const cr_layer_class *class = r.layer->class;
-  bool reads = class->reads_bottom != NULL && class->reads_bottom(r.layer, bottom);
+  bool reads = class->uses_bottom != NULL && class->uses_bottom(r.layer, bottom);
   rig_free(&r);
   return reads;
 }
@@ -126,7 +126,7 @@ static void layers_read_what_they_say(void **state) {
     for (int i = 0; rows[k].values[i] != '\0'; ++i) {
       if (rows[k].values[i] != 'n' && rows[k].values[i] != 'p') continue;
       bool reads = says_it_reads(&rows[k], i);
-      if (reads == spoils(&rows[k], false, i, CR_VALUES_NONE)) continue;
+      if (reads == clobbering_matters(&rows[k], false, i, CR_VALUES_NONE)) continue;
       print_error("%s %s says that it %s bottom %d\n", rows[k].type, rows[k].body,
                   reads ? "reads" : "does not read", i);
       fail();
@@ -142,8 +142,8 @@ static void layers_leave_what_they_say(void **state) {
     if (!has_flag(&rows[k], 'I')) continue;
     make(&r, &rows[k], true, &random);
     int64_t count = crema_blob_count(r.top[0]);
-    cr_values leaves =
-        r.layer->class->leaves == NULL ? CR_VALUES_NONE : r.layer->class->leaves(r.layer);
+    cr_values preserved =
+        r.layer->class->preserves == NULL ? CR_VALUES_NONE : r.layer->class->preserves(r.layer);
     float *before = malloc((size_t)count * sizeof *before);
     assert_non_null(before);
     memcpy(before, rig_data(r.bottom[0]), (size_t)count * sizeof *before);
@@ -153,9 +153,9 @@ static void layers_leave_what_they_say(void **state) {
     const float *after = rig_data(r.top[0]), *diff = rig_diff(r.bottom[0]);
     for (int64_t i = 0; i < count; ++i) {
       bool learns = diff[i] != 0;
-      if (leaves == CR_VALUES_SIGNS && learns) assert_true((after[i] > 0) == (before[i] > 0));
-      if (leaves == CR_VALUES_LEARNING && learns) assert_true(after[i] == before[i]);
-      if (leaves == CR_VALUES_ALL) assert_true(after[i] == before[i]);
+      if (preserved == CR_VALUES_SIGNS && learns) assert_true((after[i] > 0) == (before[i] > 0));
+      if (preserved == CR_VALUES_LEARNING && learns) assert_true(after[i] == before[i]);
+      if (preserved == CR_VALUES_ALL) assert_true(after[i] == before[i]);
     }
     free(before);
     rig_free(&r);

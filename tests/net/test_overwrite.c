@@ -66,7 +66,7 @@ static void wrong_gradients_are_told(void **state) {
   assert_warns(
       DATA FC("fc", "data") STEP("s", "Sigmoid", "fc", "s", "") STEP("d", "Dropout", "s", "s", "")
           LOSS("s"),
-      WORDS("layer 's' (Sigmoid)", "makes its gradient", "blob 's'", "layer 'd' (Dropout)"));
+      WORDS("layer 's' (Sigmoid)", "computes its gradient", "blob 's'", "layer 'd' (Dropout)"));
   assert_warns(DATA FC("fc", "data") STEP("t", "TanH", "fc", "fc", "")
                    STEP("s", "Scale", "fc", "fc", "") LOSS("fc"),
                WORDS("layer 't' (TanH)", "layer 's' (Scale)"));
@@ -140,7 +140,7 @@ static void only_what_is_used_counts(void **state) {
   assert_silent(text);
   /* The gradient of weights is made of the bottom's values, though the bottom itself gets none. */
   snprintf(text, sizeof text, "%s%s%s%s", DATA, FC("early", "data"), flat, LOSS("early"));
-  assert_warns(text, WORDS("layer 'early' (InnerProduct)", "layer 'r' (ReLU)", "makes its gradient",
+  assert_warns(text, WORDS("layer 'early' (InnerProduct)", "layer 'r' (ReLU)", "computes its gradient",
                            "blob 'data_in_data_0_split_0'"));
   snprintf(
       text, sizeof text, "%s%s%s%s", DATA,
@@ -184,7 +184,7 @@ static void overwritten_copies_are_told(void **state) {
   snprintf(text, sizeof text, "%s%s%s", DATA CONV("c", "data") CONV("early", "c"), flat,
            LOSS("early"));
   assert_warns(text,
-               WORDS("layer 'early' (Convolution)", "layer 'r' (ReLU)", "makes its gradient"));
+               WORDS("layer 'early' (Convolution)", "layer 'r' (ReLU)", "computes its gradient"));
   snprintf(text, sizeof text, "%s%s%s", DATA CONV("c", "data") STEP("e", "TanH", "c", "e", ""),
            flat, LOSS("e"));
   assert_silent(text);

@@ -49,6 +49,10 @@ typedef struct cr_layer_class {
   bool loss;               /* the first top has loss weight 1 by default */
   bool data_source;        /* produces samples; shared state on resume through save/restore */
   bool shareable;          /* several solvers can work on one (layers/common/layer_share.h) */
+  bool net_input;          /* the caller fills its tops: they are the net's inputs */
+  bool statistics;         /* its parameters are statistics of its bottoms, which nothing learns */
+  bool ignores_values;     /* its bottoms' values do not matter to it */
+  bool fuses_relu;         /* its op can apply a ReLU to what it computes (cr_layer.fused_relu) */
   /* Bottoms that may receive no gradient (labels): bit i for bottom i. force_backward leaves
    * them out. */
   unsigned no_gradient_bottoms;
@@ -71,17 +75,19 @@ typedef struct cr_layer_class {
    * gradient is asked for. */
   crema_status (*backward)(cr_layer *layer, crema_context *context, crema_blob *const *top,
                            const bool *propagate_down, crema_blob *const *bottom);
-  /* How much of the values that forward gave the tops (of a loss: the tops behind the first)
-   * backward needs; and how much of its bottom's values a pass in place leaves. src/net warns of a
-   * layer in place that leaves less than a layer before it needs. NULL: nothing. */
-  cr_values (*needs)(const cr_layer *layer, bool in_place);
+  /* Of a ReLU alone: its slope below 0, for a layer with fuses_relu that takes over its work. */
+  float (*relu_slope)(const Caffe__LayerParameter *param);
+  /* How much of the values that forward gave the tops (of a loss: all tops but the first) backward
+   * uses; and how much of its bottom's values a pass in place preserves. src/net warns of a layer
+   * in place that preserves less than a layer before it uses. NULL: nothing. */
+  cr_values (*uses_tops)(const cr_layer *layer, bool in_place);
   /* Whether backward reads the values of that bottom, which is no label and not overwritten by this
    * layer. NULL: it does not. */
-  bool (*reads_bottom)(const cr_layer *layer, int bottom);
-  cr_values (*leaves)(const cr_layer *layer);
-  /* Whether the values of that top are there again in the next pass as this one leaves them: they
-   * are a parameter's, the caller's, or filled once. NULL: they are not. */
-  bool (*lasting)(const cr_layer *layer, int top);
+  bool (*uses_bottom)(const cr_layer *layer, int bottom);
+  cr_values (*preserves)(const cr_layer *layer);
+  /* Whether the next pass finds the values of that top as this one left them: they are a
+   * parameter's, the caller's, or filled once. NULL: it does not. */
+  bool (*persistent)(const cr_layer *layer, int top);
   void (*destroy)(cr_layer *layer); /* frees what state holds; may be NULL */
   /* Reader position and the like, for exact resume; may be NULL. Text of their own format. */
   crema_status (*save)(cr_layer *layer, cr_buffer *out);
@@ -111,8 +117,8 @@ struct cr_layer {
    * pass reads (masks, copies of overwritten inputs). True from cr_layer_create on; src/net may
    * clear it before the first forward pass. */
   bool needs_backward;
-  /* For a ReLU that the net fused into this layer's op (convolution, inner product):
-   * set between setup and the first reshape. */
+  /* Of a class with fuses_relu: the net has this layer do the work of the ReLU behind it. Set
+   * between setup and the first reshape. */
   bool fused_relu;
   float fused_relu_slope;
 };

@@ -41,7 +41,7 @@ crema_status cr_layer_function_backward(cr_layer *layer, crema_context *context,
                          (cr_tensor *[]){input, top[0]->data, top[0]->diff, bottom[0]->diff}, NULL);
 }
 
-cr_values cr_layer_function_needs(const cr_layer *layer, bool in_place) {
+cr_values cr_layer_function_uses_tops(const cr_layer *layer, bool in_place) {
   const cr_layer_function *s = layer->state;
   (void)in_place; /* the input is kept then */
   switch (s->kind) {
@@ -52,14 +52,14 @@ cr_values cr_layer_function_needs(const cr_layer *layer, bool in_place) {
   }
 }
 
-bool cr_layer_function_reads_bottom(const cr_layer *layer, int bottom) {
+bool cr_layer_function_uses_bottom(const cr_layer *layer, int bottom) {
   const cr_layer_function *s = layer->state;
   (void)bottom;
   if (s->kind == CR_FUNCTION_EXP) return false;
   return s->kind != CR_FUNCTION_POWER || (s->alpha != 0 && s->alpha != 1 && s->beta != 0);
 }
 
-cr_values cr_layer_function_leaves(const cr_layer *layer) {
+cr_values cr_layer_function_preserves(const cr_layer *layer) {
   const cr_layer_function *s = layer->state;
   bool rises = false; /* through 0 */
   switch (s->kind) {

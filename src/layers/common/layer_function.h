@@ -22,9 +22,9 @@ crema_status cr_layer_function_forward(cr_layer *layer, crema_context *context,
 crema_status cr_layer_function_backward(cr_layer *layer, crema_context *context,
                                         crema_blob *const *top, const bool *propagate_down,
                                         crema_blob *const *bottom) CREMA_MUST_USE;
-cr_values cr_layer_function_needs(const cr_layer *layer, bool in_place);
-bool cr_layer_function_reads_bottom(const cr_layer *layer, int bottom);
-cr_values cr_layer_function_leaves(const cr_layer *layer);
+cr_values cr_layer_function_uses_tops(const cr_layer *layer, bool in_place);
+bool cr_layer_function_uses_bottom(const cr_layer *layer, int bottom);
+cr_values cr_layer_function_preserves(const cr_layer *layer);
 void cr_layer_function_destroy(cr_layer *layer);
 
 /* The class of such a layer; `backward` NULL: the function has no gradient. */
@@ -41,9 +41,9 @@ void cr_layer_function_destroy(cr_layer *layer);
       .reshape = cr_layer_function_reshape,                                         \
       .forward = cr_layer_function_forward,                                         \
       .backward = backward_function,                                                \
-      .needs = cr_layer_function_needs,                                             \
-      .reads_bottom = cr_layer_function_reads_bottom,                               \
-      .leaves = cr_layer_function_leaves,                                           \
+      .uses_tops = cr_layer_function_uses_tops,                                     \
+      .uses_bottom = cr_layer_function_uses_bottom,                                 \
+      .preserves = cr_layer_function_preserves,                                     \
       .destroy = cr_layer_function_destroy,                                         \
   }
 

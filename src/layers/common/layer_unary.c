@@ -36,19 +36,19 @@ crema_status cr_layer_unary_backward(cr_layer *layer, crema_context *context,
 }
 
 /* ReLU looks at its bottom, which is its top in place. */
-cr_values cr_layer_unary_needs(const cr_layer *layer, bool in_place) {
+cr_values cr_layer_unary_uses_tops(const cr_layer *layer, bool in_place) {
   const cr_layer_unary *s = layer->state;
   if (s->function != CR_UNARY_RELU) return CR_VALUES_LEARNING;
   return in_place ? CR_VALUES_SIGNS : CR_VALUES_NONE;
 }
 
-bool cr_layer_unary_reads_bottom(const cr_layer *layer, int bottom) {
+bool cr_layer_unary_uses_bottom(const cr_layer *layer, int bottom) {
   const cr_layer_unary *s = layer->state;
   (void)bottom;
   return s->function == CR_UNARY_RELU;
 }
 
-cr_values cr_layer_unary_leaves(const cr_layer *layer) {
+cr_values cr_layer_unary_preserves(const cr_layer *layer) {
   const cr_layer_unary *s = layer->state;
   if (s->function == CR_UNARY_RELU && s->alpha == 0) return CR_VALUES_LEARNING;
   bool rises = s->function == CR_UNARY_TANH || (s->function == CR_UNARY_RELU && s->alpha > 0);

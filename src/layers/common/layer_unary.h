@@ -21,9 +21,9 @@ crema_status cr_layer_unary_forward(cr_layer *layer, crema_context *context,
 crema_status cr_layer_unary_backward(cr_layer *layer, crema_context *context,
                                      crema_blob *const *top, const bool *propagate_down,
                                      crema_blob *const *bottom) CREMA_MUST_USE;
-cr_values cr_layer_unary_needs(const cr_layer *layer, bool in_place);
-bool cr_layer_unary_reads_bottom(const cr_layer *layer, int bottom);
-cr_values cr_layer_unary_leaves(const cr_layer *layer);
+cr_values cr_layer_unary_uses_tops(const cr_layer *layer, bool in_place);
+bool cr_layer_unary_uses_bottom(const cr_layer *layer, int bottom);
+cr_values cr_layer_unary_preserves(const cr_layer *layer);
 void cr_layer_unary_destroy(cr_layer *layer);
 
 #endif

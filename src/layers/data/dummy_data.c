@@ -115,7 +115,7 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
   return CREMA_OK;
 }
 
-static bool lasting(const cr_layer *layer, int top) {
+static bool persistent(const cr_layer *layer, int top) {
   return is_constant(filler_of(layer->param->dummy_data_param, top));
 }
 
@@ -131,5 +131,5 @@ const cr_layer_class cr_layer_dummy_data = {
     .reshape = reshape,
     .forward = forward,
     .backward = backward,
-    .lasting = lasting,
+    .persistent = persistent,
 };

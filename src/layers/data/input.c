@@ -61,6 +61,7 @@ const cr_layer_class cr_layer_input = {
     .min_tops = 1,
     .max_tops = CR_ANY,
     .shareable = true,
+    .net_input = true,
     .setup = setup,
     .reshape = reshape,
     .forward = forward,

@@ -233,7 +233,7 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
   return cr_layer_in(layer, lend(layer, top));
 }
 
-static bool lasting(const cr_layer *layer, int top) {
+static bool persistent(const cr_layer *layer, int top) {
   (void)layer, (void)top;
   return true;
 }
@@ -291,7 +291,7 @@ const cr_layer_class cr_layer_memory_data = {
     .reshape = cr_layer_noop,
     .forward = forward,
     .backward = cr_layer_noop_backward,
-    .lasting = lasting,
+    .persistent = persistent,
     .destroy = destroy,
     .save = save,
     .restore = restore,

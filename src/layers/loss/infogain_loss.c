@@ -156,7 +156,7 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
 }
 
 /* The second top is what backward reads. */
-static cr_values needs(const cr_layer *layer, bool in_place) {
+static cr_values uses_tops(const cr_layer *layer, bool in_place) {
   (void)in_place;
   return layer->tops > 1 ? CR_VALUES_ALL : CR_VALUES_NONE;
 }
@@ -189,6 +189,6 @@ const cr_layer_class cr_layer_infogain_loss = {
     .reshape = reshape,
     .forward = forward,
     .backward = backward,
-    .needs = needs,
+    .uses_tops = uses_tops,
     .destroy = destroy,
 };

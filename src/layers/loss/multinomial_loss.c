@@ -55,7 +55,7 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
       &scalars);
 }
 
-static bool reads_bottom(const cr_layer *layer, int bottom) {
+static bool uses_bottom(const cr_layer *layer, int bottom) {
   (void)layer;
   return bottom < 1;
 }
@@ -81,6 +81,6 @@ const cr_layer_class cr_layer_multinomial_loss = {
     .reshape = reshape,
     .forward = forward,
     .backward = backward,
-    .reads_bottom = reads_bottom,
+    .uses_bottom = uses_bottom,
     .destroy = destroy,
 };

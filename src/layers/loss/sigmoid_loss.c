@@ -64,7 +64,7 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
       (cr_tensor *[]){bottom[0]->data, bottom[1]->data, top[0]->diff, bottom[0]->diff}, &scalars);
 }
 
-static bool reads_bottom(const cr_layer *layer, int bottom) {
+static bool uses_bottom(const cr_layer *layer, int bottom) {
   (void)layer;
   return bottom < 1;
 }
@@ -90,6 +90,6 @@ const cr_layer_class cr_layer_sigmoid_loss = {
     .reshape = reshape,
     .forward = forward,
     .backward = backward,
-    .reads_bottom = reads_bottom,
+    .uses_bottom = uses_bottom,
     .destroy = destroy,
 };

@@ -81,7 +81,7 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
 }
 
 /* The second top is what backward reads. */
-static cr_values needs(const cr_layer *layer, bool in_place) {
+static cr_values uses_tops(const cr_layer *layer, bool in_place) {
   (void)in_place;
   return layer->tops > 1 ? CR_VALUES_ALL : CR_VALUES_NONE;
 }
@@ -109,6 +109,6 @@ const cr_layer_class cr_layer_softmax_loss = {
     .reshape = reshape,
     .forward = forward,
     .backward = backward,
-    .needs = needs,
+    .uses_tops = uses_tops,
     .destroy = destroy,
 };
