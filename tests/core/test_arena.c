@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "core/arena.h"
+#include "core/large_requests.h"
 
 enum { CHUNK = 16384 };
 

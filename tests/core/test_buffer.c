@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "core/buffer.h"
+#include "core/large_requests.h"
 
 static void assert_error_has(const char *text) {
   if (strstr(crema_error_text(), text) == NULL) {
