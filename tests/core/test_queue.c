@@ -12,6 +12,7 @@
 
 #include "core/clock.h"
 #include "core/fail.h"
+#include "core/large_requests.h"
 #include "core/queue.h"
 #include "core/thread.h"
 #include "crema/log.h"
@@ -512,6 +513,39 @@ static void waiting_is_counted(void **state) {
   cr_queue_destroy(queue);
 }
 
+/* Neither a queue nor its error is left half made. */
+static void too_large_queues_are_refused(void **state) {
+  (void)state;
+  cr_queue *queue = NULL;
+  assert_int_equal(cr_queue_create(SIZE_MAX / 16, &queue), CREMA_E_NO_MEMORY);
+  assert_string_equal(crema_error_text(), "cannot allocate 9223372036854775800 bytes for a queue");
+  assert_null(queue);
+  cr_queue_destroy(NULL);
+}
+
+/* The first reason stays, with its text or, without one, with what its code means. */
+static void queues_tell_why_they_are_closed(void **state) {
+  (void)state;
+  cr_queue *queue = NULL;
+  void *out = NULL;
+  assert_int_equal(cr_queue_create(1, &queue), CREMA_OK);
+  cr_queue_close(queue);
+  cr_fail(CREMA_E_IO, "something else");
+  assert_int_equal(cr_queue_pop(queue, NULL, &out), CREMA_E_CLOSED);
+  assert_string_equal(crema_error_text(), "the queue is closed");
+  cr_queue_fail(queue, CREMA_E_IO, "too late");
+  assert_int_equal(cr_queue_push(queue, item(1)), CREMA_E_CLOSED);
+  assert_string_equal(crema_error_text(), "the queue is closed");
+  cr_queue_destroy(queue);
+  assert_int_equal(cr_queue_create(1, &queue), CREMA_OK);
+  cr_fail(CREMA_E_CORRUPT, "record 3");
+  cr_queue_fail(queue, CREMA_E_CORRUPT, NULL);
+  cr_fail(CREMA_E_IO, "something else");
+  assert_int_equal(cr_queue_push(queue, item(1)), CREMA_E_CORRUPT);
+  assert_string_equal(crema_error_text(), "record 3");
+  cr_queue_destroy(queue);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(fifo_and_sizes),
@@ -530,6 +564,8 @@ int main(void) {
       cmocka_unit_test(a_failed_pair_tells_both_sides),
       cmocka_unit_test(a_failure_wakes_both_sides),
       cmocka_unit_test(waiting_is_counted),
+      cmocka_unit_test(too_large_queues_are_refused),
+      cmocka_unit_test(queues_tell_why_they_are_closed),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
