@@ -10,10 +10,9 @@ a loop's end dropped, two arguments swapped. Each is made in a copy of the tree 
 so the checkout stays as it is. --again tries the changes that a file lists, in the form that survivors are
 printed in: have new tests caught them?
 
-The tests of the room and house/arguments judge, in the build with the address sanitizer, which sees leaks, too. Those that
-run the changed line (a build with gcov has shown that once) come first, the quickest before the others, and
-the first failure ends it. Tests that do less under the sanitizer are asked again in the release build.
-The tests of all other rooms come last, unless --room-only leaves them out.
+The tests of the room and house/arguments judge: those that run the changed line (gcov has shown that once), the
+quickest before the others, and the first failure ends it. What passes is tried with the address sanitizer,
+which sees leaks, too. The tests of all other rooms follow, unless --room-only leaves them out.
 
 A change counts as caught when a test fails, crashes or hangs. It is left out when the compiler refuses it, when
 it compiles to the same object code, and when tests/equivalent_mutants.tsv names it with the reason why it
@@ -61,18 +60,20 @@ EVERYWHERE = "^house/arguments$"
 BLIND = (r"^(house/(gates|headers|fails|mutate|rows|conformance)|models/|torture/)"
          r"|/(add_a_layer|install|setup|pack)$")
 
-# The builds: what judges first, what judges the rest, and what shows which lines a test runs.
+# The builds: what judges first, quick to make, and shows which lines a test runs; what judges what survived that,
+# and sees leaks and what is done with memory; what tells whether the optimizer makes the same of both.
 BUILDS = {
+    "quick": ["-DCMAKE_BUILD_TYPE=None", "-DCMAKE_C_FLAGS=-O1 -DNDEBUG --coverage"],
     "asan": ["-DCMAKE_BUILD_TYPE=RelWithDebInfo", "-DCREMA_SANITIZE=address,undefined"],
     "release": ["-DCMAKE_BUILD_TYPE=Release"],
-    "coverage": ["-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_C_FLAGS=--coverage -O1"],
 }
 # Thin archives: most of the time of a small change would go into copying objects.
 BUILD_OPTIONS = ["-DCREMA_BENCH=OFF",
                  "-DCMAKE_C_ARCHIVE_CREATE=<CMAKE_AR> qcT <TARGET> <LINK_FLAGS> <OBJECTS>"]
 
 # As the presets have it.
-TEST_VARIABLES = {"OMP_WAIT_POLICY": "passive", "OMP_NUM_THREADS": "2", "CREMA_TEST_SEED": "1"}
+TEST_VARIABLES = {"OMP_WAIT_POLICY": "passive", "OMP_NUM_THREADS": "2", "CREMA_TEST_SEED": "1",
+                  "GCOV_PREFIX": "/tmp/lines"}
 
 SWAPS = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==", "&&": "||", "||": "&&",
          "+": "-", "-": "+", "*": "/", "/": "*", "%": "*", "+=": "-=", "-=": "+=", "<<": ">>", ">>": "<<",
@@ -235,10 +236,9 @@ class Copy:
         for kind, options in BUILDS.items():
             done = self.run(["cmake", "-G", "Ninja", "-S", ".", "-B", str(self.build(kind)), *BUILD_OPTIONS,
                              *options], 300)
-            if done.returncode == 0:
+            if done.returncode == 0 and kind == "quick":
                 self.find_tests(kind)
-                everything = kind == "asan" and not self.args.room_only
-                done = self.compile(kind, [] if everything else self.targets)
+                done = self.compile(kind, self.targets if self.args.room_only else [])
             if done.returncode != 0:
                 sys.exit(f"The tree does not build:\n{done.stdout}")
 
@@ -280,7 +280,7 @@ class Copy:
         self.lines, self.seconds = {}, {}
         for name in self.programs:
             begin = time.monotonic()
-            done = self.test("coverage", "-R", exactly([name]), GCOV_PREFIX="/tmp/lines")
+            done = self.test("quick", "-R", exactly(name))
             if done.returncode != 0:
                 sys.exit(f"The tests do not pass on the unchanged tree:\n{done.stdout[-4000:]}")
             self.seconds[name] = time.monotonic() - begin
@@ -290,7 +290,7 @@ class Copy:
 
     def lines_run(self, path):
         """The lines of one file that the last test has run; those that have no code count with the one before."""
-        notes = self.object("coverage", path).with_suffix(".gcno")
+        notes = self.object("quick", path).with_suffix(".gcno")
         counts = pathlib.Path(f"{self.temporary}/lines{notes}").with_suffix(".gcda")
         if not counts.exists():
             return []
@@ -314,73 +314,92 @@ class Copy:
 
     def attempt(self, change):
         """Returns "refused", "same code", "caught by ..." or "survived"."""
-        path = self.tree / change.path
-        objects = {kind: self.object(kind, change.path) for kind in ["asan", "release"]}
-        before = {kind: digest(o) for kind, o in objects.items()}
+        self.path = self.tree / change.path
+        self.original, self.made = self.path.read_text(), self.path.stat()
         self.changed.write_text(str(change.path))
-        original, made = path.read_text(), path.stat()
-        lines = original.split("\n")
-        lines[change.line - 1] = change.after
-        path.write_text("\n".join(lines))
         try:
-            for kind in ["asan", "release"]:
-                target = str(objects[kind].relative_to(self.build(kind)))
-                if self.compile(kind, [target]).returncode != 0:
-                    return "refused"
-                if digest(objects[kind]) == before[kind]:
-                    return "same code"
-                end = self.judge(kind, change)
-                if end != "survived":
+            for kind in ["quick", "release", "asan"]:
+                end = self.compare(kind, change)
+                if end is None and kind != "release":
+                    end = self.judge(kind, change)
+                if end is not None:
                     return end
-            return end if self.args.room_only else self.judge_all()
+            return "survived" if self.args.room_only else self.judge_all()
         finally:
-            # With its old time the file is as it was to builds that never saw the change.
-            path.write_text(original)
-            os.utime(path, ns=(made.st_atime_ns, made.st_mtime_ns))
-            for kind, built in objects.items():
-                if not built.exists() or digest(built) != before[kind]:
-                    built.unlink(missing_ok=True)
-                    self.compile(kind, [str(built.relative_to(self.build(kind)))])
+            self.restore(change)
             self.changed.unlink()
             self.clear_temporary()
 
+    def change(self, change):
+        lines = self.original.split("\n")
+        lines[change.line - 1] = change.after
+        self.path.write_text("\n".join(lines))
+
+    def restore(self, change):
+        """With its old time the file is as it was to builds that never saw the change."""
+        if self.path.read_text() == self.original:
+            return
+        self.path.write_text(self.original)
+        os.utime(self.path, ns=(self.made.st_atime_ns, self.made.st_mtime_ns))
+        for kind in BUILDS:
+            self.object(kind, change.path).unlink(missing_ok=True)
+
+    def compare(self, kind, change):
+        """Compiles the file without and with the change: "refused", "same code", or None for neither."""
+        built = self.object(kind, change.path)
+        target = [str(built.relative_to(self.build(kind)))]
+        self.restore(change)
+        if self.compile(kind, target).returncode != 0:
+            sys.exit(f"{change.path} does not compile unchanged")
+        before = digest(built)
+        self.change(change)
+        if self.compile(kind, target).returncode != 0:
+            return "refused"
+        return "same code" if digest(built) == before else None
+
     def judge(self, kind, change):
-        """Asks the tests of the room that run the changed line, the quickest first, then the others together.
-        (What a process that was killed has run is not known.)"""
+        """Asks the tests of the room that run the changed line, the quickest first, and at last those of which
+        that is not known, because a process of theirs that is killed tells nothing."""
         near = sorted((n for n in self.programs if self.runs(n, change)), key=lambda n: self.seconds[n])
-        if kind == "release":
-            near = [n for n in near if leaves_out(n)]
-        for name in near:
+        far = [n for n in self.programs if n not in near and is_silent(n)] if kind == "quick" else []
+        for name in near + far:
             if self.compile(kind, self.programs[name]).returncode != 0:
                 return "refused"
             # A test that takes ten times as long as usual hangs; a minute more for a machine that is busy.
-            done = self.test(kind, "-R", exactly([name]), limit=int(60 + 10 * self.seconds[name]))
-            if done.returncode != 0:
-                return f"caught by {name}"
-        others = [n for n in self.programs if n not in near]
-        if kind == "release" or not others:
-            return "survived"
-        if self.compile(kind, self.targets).returncode != 0:
-            return "refused"
-        done = self.test(kind, "-j", "2", "-R", exactly(others))
-        return "survived" if done.returncode == 0 else "caught by " + failed(done.stdout)
+            limit = int(60 + 10 * self.seconds[name])
+            if self.test(kind, "-R", exactly(name), limit=limit).returncode != 0:
+                return f"caught by {name}" if kind == "quick" else self.confirm(kind, change, name)
+        return None
+
+    def confirm(self, kind, change, name):
+        """Only the quick build was known to pass."""
+        self.restore(change)
+        if self.compile(kind, self.programs[name]).returncode != 0 or \
+                self.test(kind, "-R", exactly(name)).returncode != 0:
+            sys.exit(f"{name} does not pass on the unchanged tree ({kind})")
+        return f"caught by {name} ({kind})"
 
     def judge_all(self):
-        if self.compile("asan", []).returncode != 0:
+        if self.compile("quick", []).returncode != 0:
             return "caught by the build"
-        done = self.test("asan", "-E", f"{BLIND}|{self.args.tests}")
+        done = self.test("quick", "-E", f"{BLIND}|{self.args.tests}")
         return "survived" if done.returncode == 0 else "caught by " + failed(done.stdout)
 
 
-def leaves_out(name):
-    """Whether a test does less where the address sanitizer is."""
-    source = ROOT / "tests" / name.replace("/", "/test_", 1)
-    return source.with_suffix(".c").exists() and "__SANITIZE_ADDRESS__" in source.with_suffix(".c").read_text()
+def source_of(name):
+    """The text of a test; "" for a script."""
+    path = (ROOT / "tests" / name.replace("/", "/test_", 1)).with_suffix(".c")
+    return path.read_text() if path.exists() else ""
 
 
-def exactly(names):
-    """The tests of these names, as ctest wants it."""
-    return "^(" + "|".join(map(re.escape, names)) + ")$"
+def is_silent(name):
+    """Whether a test has processes that do not tell which lines they ran."""
+    return source_of(name) == "" or re.search(r"SIGKILL|_exit\(|exec[lv]", source_of(name)) is not None
+
+
+def exactly(name):
+    """The test of this name, as ctest wants it."""
+    return f"^{re.escape(name)}$"
 
 
 def digest(path):
@@ -425,12 +444,11 @@ def listed(path, possible):
 
 
 def check_green(copy, args):
-    """The unchanged tree has to pass, or else everything would count as caught."""
-    for kind in ["asan", "release"]:
-        choice = ["-R", args.tests] if args.room_only or kind == "release" else ["-E", BLIND]
-        done = copy.test(kind, *choice)
-        if done.returncode != 0:
-            sys.exit(f"The tests do not pass on the unchanged tree:\n{done.stdout[-4000:]}")
+    """The unchanged tree has to pass, or else everything would count as caught. (The survey has asked the
+    tests of the room.)"""
+    done = None if args.room_only else copy.test("quick", "-E", f"{BLIND}|{args.tests}")
+    if done is not None and done.returncode != 0:
+        sys.exit(f"The tests do not pass on the unchanged tree:\n{done.stdout[-4000:]}")
 
 
 def work(copy, todo, tried, args, lock):
