@@ -50,7 +50,7 @@ ROOMS = {
     "data": (["src/data"], [], "^data/"),
     "net": (["src/net"], [], "^net/"),
     "solver": (["src/solver"], [], "^solver/"),
-    "ops": (["src/ops", "src/device/cpu"], [], "^ops/"),
+    "ops": (["src/ops", "src/device/cpu"], [], "^ops/|^device/waiting$"),
     "layers": (["src/layers"], [], "^layers/(a[^d]|[b-z])"),
     "proto": (["src/proto"], [], "^proto/"),
 }
@@ -189,6 +189,9 @@ class Copy:
                 shutil.copy(source, target)
                 self.fresh = True
         self.drop_old(set(files))
+        if self.fresh:
+            for kept in folder.glob("coverage-*.json"):
+                kept.unlink()
         # The neighbours that some tests look at.
         shared = ROOT.parent / "shared"
         if shared.exists() and not (folder / "shared").exists():
@@ -274,7 +277,7 @@ class Copy:
     def survey(self, paths):
         """Which lines each test of the room runs, and how long it takes: kept until the tree changes."""
         kept = self.tree.parent / f"coverage-{self.args.room}.json"
-        if not self.fresh and kept.exists():
+        if kept.exists():
             self.lines, self.seconds = json.loads(kept.read_text())
             return
         self.lines, self.seconds = {}, {}
