@@ -680,6 +680,86 @@ static void pipes_are_written_to(void **state) {
   assert_error_has("/dev/null/x: cannot write: Not a directory");
 }
 
+/* The largest number of a process is one, what is larger is none. */
+static void numbers_of_processes_are_checked(void **state) {
+  static const char *const kept[] = {
+      "a.tmp.0.abcdef",          "a.tmp.2147483648.abcdef", "a.tmp.99999999999.abcdef",
+      "a.tmp.-5.abcdef",         "a.tmp.2147483647.abcde",  "a.tmp.2147483647.abcdefg",
+      "a.tmp.2147483647.abcde1", "a.tmp.2147483647_abcdef", "a.TMP.2147483647.abcdef"};
+  (void)state;
+  put("a.tmp.2147483647.abcdef", "");
+  for (size_t i = 0; i < sizeof kept / sizeof *kept; ++i) put(kept[i], "");
+  cr_file_sweep(path_of("a"));
+  assert_false(exists("a.tmp.2147483647.abcdef"));
+  for (size_t i = 0; i < sizeof kept / sizeof *kept; ++i) {
+    assert_true(exists(kept[i]));
+    unlink(path_of(kept[i]));
+  }
+}
+
+/* All that opens files, in a process without a standard input: 0 is a descriptor like others. */
+static bool works_from_descriptor_0(void) {
+  cr_file_draft draft;
+  cr_file_location location;
+  cr_buffer bytes = {0};
+  struct stat info;
+  close(0);
+  bool good = cr_file_write("/dev/null", "abc", 3) == CREMA_OK;
+  good = good && cr_file_write(path_of("zero"), "abc", 3) == CREMA_OK;
+  good = good && cr_file_read(path_of("zero"), &bytes) == CREMA_OK && bytes.size == 3;
+  good = good && cr_file_is_in(folder, "zero", &info);
+  good = good && cr_file_draft_begin(path_of("zero"), &draft) == CREMA_OK;
+  good = good && cr_file_draft_end(&draft, CREMA_OK) == CREMA_OK;
+  for (int is_folder = 0; is_folder < 2 && good; ++is_folder) {
+    good = cr_file_location_begin(path_of("place"), is_folder, &location) == CREMA_OK &&
+           cr_file_location_end(&location, CREMA_OK) == CREMA_OK && remove(path_of("place")) == 0;
+  }
+  good = good && cr_free_memory() > 0 && fcntl(0, F_GETFD) == -1;
+  cr_buffer_free(&bytes);
+  return good;
+}
+
+static void descriptor_0_is_one(void **state) {
+  int how = 0;
+  (void)state;
+  pid_t child = fork();
+  if (child == 0) _exit(works_from_descriptor_0() ? 0 : 1);
+  assert_int_equal(waitpid(child, &how, 0), child);
+  assert_true(WIFEXITED(how));
+  assert_int_equal(WEXITSTATUS(how), 0);
+  assert_int_equal(count_names("zero"), 1);
+  unlink(path_of("zero"));
+}
+
+/* What is read of unknown size takes not much more memory than it has bytes. */
+static void memory_grows_with_what_is_read(void **state) {
+  enum { SIZE = 3000000 };
+  cr_buffer bytes = {0};
+  int how = 0;
+  (void)state;
+  assert_int_equal(mkfifo(path_of("pipe"), 0600), 0);
+  pid_t child = fork();
+  if (child == 0) {
+    static char text[SIZE];
+    int fd = open(path_of("pipe"), O_WRONLY);
+    memset(text, 'x', sizeof text);
+    size_t done = 0;
+    while (done < sizeof text) {
+      ssize_t put_now = write(fd, text + done, sizeof text - done);
+      if (put_now <= 0) _exit(1);
+      done += (size_t)put_now;
+    }
+    _exit(0);
+  }
+  assert_int_equal(cr_file_read(path_of("pipe"), &bytes), CREMA_OK);
+  assert_int_equal(waitpid(child, &how, 0), child);
+  assert_int_equal(bytes.size, SIZE);
+  assert_true(bytes.capacity < 2 * SIZE);
+  for (int i = 0; i < SIZE; i += 997) assert_int_equal(bytes.data[i], 'x');
+  cr_buffer_free(&bytes);
+  unlink(path_of("pipe"));
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(limits_are_chosen),
@@ -703,6 +783,9 @@ int main(void) {
       cmocka_unit_test(inputs_are_looked_for_above),
       cmocka_unit_test(folders_are_emptied_of_files),
       cmocka_unit_test(pipes_are_written_to),
+      cmocka_unit_test(numbers_of_processes_are_checked),
+      cmocka_unit_test(descriptor_0_is_one),
+      cmocka_unit_test(memory_grows_with_what_is_read),
   };
   return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -19,6 +19,7 @@
 enum { PATH_SIZE = 128 };
 
 static refused_call writing, syncing, closing, renaming, renaming_new, opening, reading, drawing;
+static refused_call sleeping;
 
 bool __real_cr_io_write(int fd, const void *bytes, size_t size);
 bool __real_cr_io_sync(int fd);
@@ -73,6 +74,14 @@ int __wrap_renameat2(int from_folder, const char *from, int to_folder, const cha
 
 ssize_t __wrap_getrandom(void *bytes, size_t size, unsigned flags) {
   return refuses(&drawing) ? -1 : __real_getrandom(bytes, size, flags);
+}
+
+void __wrap_cr_clock_sleep(double seconds);
+
+/* Nobody sleeps here. */
+void __wrap_cr_clock_sleep(double seconds) {
+  (void)seconds;
+  (void)refuses(&sleeping);
 }
 
 /* ---- helpers ---- */
@@ -394,6 +403,36 @@ static void failing_reads_are_told(void **state) {
   unlink(path_of("a"));
 }
 
+/* A second is waited for a pipe's reader before a word is said of it. */
+static void readers_of_pipes_are_waited_for(void **state) {
+  cr_file_draft draft;
+  (void)state;
+  assert_int_equal(mkfifo(path_of("pipe"), 0600), 0);
+  opening = (refused_call){.count = 5, .error = ENXIO};
+  sleeping = (refused_call){0};
+  int reader = open(path_of("pipe"), O_RDONLY | O_NONBLOCK);
+  assert_int_equal(cr_file_draft_begin(path_of("pipe"), &draft), CREMA_OK);
+  assert_int_equal(opening.calls, 6);
+  assert_int_equal(sleeping.calls, 5);
+  assert_true((fcntl(draft.fd, F_GETFL) & O_NONBLOCK) == 0);
+  assert_int_equal(cr_file_draft_end(&draft, CREMA_E_CLOSED), CREMA_E_CLOSED);
+  /* The first look, twenty more, one that waits. */
+  opening = (refused_call){.count = 21, .error = ENXIO};
+  sleeping = (refused_call){0};
+  assert_int_equal(cr_file_draft_begin(path_of("pipe"), &draft), CREMA_OK);
+  assert_int_equal(opening.calls, 22);
+  assert_int_equal(sleeping.calls, 20);
+  assert_true((fcntl(draft.fd, F_GETFL) & O_NONBLOCK) == 0);
+  assert_int_equal(cr_file_draft_end(&draft, CREMA_E_CLOSED), CREMA_E_CLOSED);
+  opening = (refused_call){.count = 1, .error = EACCES};
+  assert_int_equal(cr_file_draft_begin(path_of("pipe"), &draft), CREMA_E_IO);
+  assert_error_is(path_of("pipe"), "cannot write: Permission denied");
+  assert_int_equal(opening.calls, 1);
+  opening = (refused_call){0};
+  close(reader);
+  unlink(path_of("pipe"));
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(failures_leave_the_old_file),
@@ -407,6 +446,7 @@ int main(void) {
       cmocka_unit_test(renaming_is_begun_again),
       cmocka_unit_test(locations_reach_the_disk),
       cmocka_unit_test(failing_reads_are_told),
+      cmocka_unit_test(readers_of_pipes_are_waited_for),
   };
   return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

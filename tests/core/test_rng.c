@@ -215,6 +215,27 @@ static void keys_are_as_ever(void **state) {
   }
 }
 
+/* A number is drawn again when it is below the excess, and not when it is the excess itself, which
+ * is made to be what comes next. */
+static void the_last_number_of_no_excess_counts(void **state) {
+  (void)state;
+  cr_mt19937 rng, copy;
+  int tried = 0;
+  cr_mt19937_seed(&rng, 99);
+  for (int i = 0; i < 100; ++i) {
+    copy = rng;
+    uint32_t next = cr_mt19937_next(&copy), bound = 0u - next;
+    if (next == 0 || next >= bound) {
+      rng = copy;
+      continue;
+    }
+    assert_int_equal(cr_mt19937_below(&rng, bound), next);
+    assert_int_equal(rng.next, copy.next);
+    ++tried;
+  }
+  assert_true(tried > 20);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       /* The first: it counts the seeds. */
@@ -229,6 +250,7 @@ int main(void) {
       cmocka_unit_test(s1_16_random_seeds_are_distinct),
       cmocka_unit_test(draws_follow_their_definitions),
       cmocka_unit_test(keys_are_as_ever),
+      cmocka_unit_test(the_last_number_of_no_excess_counts),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
