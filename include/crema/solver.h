@@ -99,7 +99,8 @@ CREMA_API crema_status crema_solver_snapshot(crema_solver *solver) CREMA_MUST_US
 CREMA_API int64_t crema_solver_iteration(const crema_solver *solver);
 
 /* The net being trained and the nets that test it (their weights are shared); owned by the
- * solver. `index` is below crema_solver_test_net_count. */
+ * solver. `index` is below crema_solver_test_net_count. While nothing changes the weights, each
+ * test net may run forward in a thread of its own, all at once (see crema.h). */
 CREMA_API crema_net *crema_solver_net(crema_solver *solver);
 CREMA_API int crema_solver_test_net_count(const crema_solver *solver);
 CREMA_API crema_net *crema_solver_test_net(crema_solver *solver, int index);

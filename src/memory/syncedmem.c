@@ -262,8 +262,10 @@ static crema_status read_gpu(crema_syncedmem *memory, crema_context *context) {
 }
 
 static inline bool at_gpu(const crema_syncedmem *memory, const crema_context *context) {
-  return (memory->head == CREMA_HEAD_AT_GPU || memory->head == CREMA_SYNCED) &&
-         memory->gpu.user == context->id && memory->gpu.device == context->device;
+  crema_head head = atomic_load_explicit(&memory->head, memory_order_acquire);
+  return (head == CREMA_HEAD_AT_GPU || head == CREMA_SYNCED) &&
+         atomic_load_explicit(&memory->gpu.user, memory_order_relaxed) == context->id &&
+         memory->gpu.device == context->device;
 }
 
 static inline void tell_checker(const crema_syncedmem *memory, bool change) {
@@ -271,16 +273,29 @@ static inline void tell_checker(const crema_syncedmem *memory, bool change) {
   memory->device->backend->host_access(memory->host.data, memory->size, change);
 }
 
-crema_status cr_syncedmem_read(crema_syncedmem *memory, crema_context *context, crema_devptr *out) {
-  if (is_moving(memory)) return in_use();
+bool cr_syncedmem_get(const crema_syncedmem *memory, const crema_context *context,
+                      crema_devptr *out) {
   if (one_sided(context)) {
-    if (!cr_syncedmem_at_host(memory)) CR_TRY(read_host(memory));
+    if (!cr_syncedmem_at_host(memory)) return false;
     tell_checker(memory, false);
     out->address = (uintptr_t)memory->host.data;
+    return true;
+  }
+  if (!at_gpu(memory, context)) return false;
+  *out = memory->gpu.data;
+  return true;
+}
+
+crema_status cr_syncedmem_read(crema_syncedmem *memory, crema_context *context, crema_devptr *out) {
+  if (is_moving(memory)) return in_use();
+  if (cr_syncedmem_get(memory, context, out)) return CREMA_OK;
+  CR_TRY(one_sided(context) ? read_host(memory) : read_gpu(memory, context));
+  if (!one_sided(context)) {
+    *out = memory->gpu.data;
     return CREMA_OK;
   }
-  if (!at_gpu(memory, context)) CR_TRY(read_gpu(memory, context));
-  *out = memory->gpu.data;
+  tell_checker(memory, false);
+  out->address = (uintptr_t)memory->host.data;
   return CREMA_OK;
 }
 

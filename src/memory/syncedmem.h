@@ -20,14 +20,17 @@ typedef struct cr_device_side {
   crema_devptr data;
   bool own;
   crema_device *device; /* whose memory it is */
-  uint64_t user;        /* id of the context that used it last; 0: none */
+  /* Id of the context that used it last; 0: none. */
+  _Atomic uint64_t user;
 } cr_device_side;
 
 struct crema_syncedmem {
   crema_device *device; /* for which the block is made */
   /* Access on another device moves the block there; otherwise it is an error. */
   bool movable;
-  crema_head head;
+  /* A side is made before the head says that it is valid, so that cr_syncedmem_get of other threads
+   * needs no lock. */
+  _Atomic crema_head head;
   size_t size; /* bytes that are in use and are copied */
   /* Bytes that a side is made with; each holds that much or more. Adopted sides: at least `size`.
    */
@@ -47,11 +50,17 @@ void cr_syncedmem_clear(crema_syncedmem *memory);
  * sides are let go and the block is UNINITIALIZED again. */
 void cr_syncedmem_resize(crema_syncedmem *memory, size_t size);
 
-/* True when data of the context's kind can be handed out without doing anything: both
- * accessors below then succeed in a few nanoseconds. */
+/* True when the host side has the newest bytes. */
 static inline bool cr_syncedmem_at_host(const crema_syncedmem *memory) {
-  return memory->head == CREMA_HEAD_AT_CPU || memory->head == CREMA_SYNCED;
+  crema_head head = atomic_load_explicit(&memory->head, memory_order_acquire);
+  return head == CREMA_HEAD_AT_CPU || head == CREMA_SYNCED;
 }
+
+/* Where the context's device finds the newest bytes, when they are there already and nothing has to
+ * be done first. May be called by several threads, also while one of them is in cr_syncedmem_read
+ * for the same device. */
+bool cr_syncedmem_get(const crema_syncedmem *memory, const crema_context *context,
+                      crema_devptr *out);
 
 /* Where a device's kernels find the bytes: crema_syncedmem_gpu_data and
  * crema_syncedmem_mutable_gpu_data for any device, the CPU included. */

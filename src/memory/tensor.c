@@ -1,6 +1,7 @@
 #include "memory/tensor.h"
 
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,28 +10,33 @@
 #include "device/device.h"
 #include "memory/syncedmem.h"
 
-enum { MAX_FORMATS = 6, NO_FORMAT = -1 };
+/* So many formats are kept while one tensor has the values; see take_slot. */
+enum { MAX_FORMATS = 6 };
 
-/* One format that is held. A slot without memory of either side is free. */
+/* One format that is held. */
 typedef struct format_slot {
-  cr_format format;
-  bool used;
-  bool valid;      /* holds the newest values */
-  unsigned access; /* number of the last access, for eviction */
+  struct format_slot *_Atomic next;
+  cr_format format;  /* of a valid slot it never changes, so that readers need no lock */
+  atomic_bool valid; /* holds the newest values */
+  unsigned access;   /* number of the last access, for eviction */
   crema_syncedmem memory;
 } format_slot;
 
-/* The values; sharing tensors point to the same ones. */
+/* The values; sharing tensors point to the same ones. Reads of several threads meet here: what they
+ * change, they change under the lock, and what they look at before, is atomic. Whatever else
+ * changes the values has them to itself. */
 typedef struct values {
   atomic_int tensors; /* how many point here */
   crema_dtype type;
   int64_t count;
-  bool zero; /* all values are zero, whatever the slots say */
-  int head;  /* slot written last, NO_FORMAT when none */
+  bool zero;         /* all values are zero, whatever the slots say */
+  format_slot *head; /* slot written last, NULL when none */
   cr_format head_format;
   unsigned accesses;
   uint64_t generation; /* unique among all tensors; changes when host memory is replaced */
-  format_slot slot[MAX_FORMATS];
+  pthread_mutex_t lock;
+  int slots;
+  format_slot *_Atomic first;
 } values;
 
 /* The tensor from which a tensor has its values. Lives as long as the tensor or anybody who has
@@ -74,167 +80,246 @@ static crema_status values_create(crema_dtype type, int64_t count, values **out)
   values *v = calloc(1, sizeof *v);
   if (v == NULL) return cr_fail_memory(sizeof *v, "a tensor");
   atomic_init(&v->tensors, 1);
+  pthread_mutex_init(&v->lock, NULL);
   v->type = type;
   v->count = count;
   v->zero = true;
-  v->head = NO_FORMAT;
   v->head_format = (cr_format){type, NULL};
   v->generation = next_generation();
   *out = v;
   return CREMA_OK;
 }
 
-static void drop_slot(values *v, int index) {
-  format_slot *slot = &v->slot[index];
-  if (!slot->used) return;
+/* ---- slots ---- */
+
+static inline format_slot *first_slot(const values *v) {
+  return atomic_load_explicit(&v->first, memory_order_acquire);
+}
+
+static inline format_slot *next_slot(const format_slot *slot) {
+  return atomic_load_explicit(&slot->next, memory_order_acquire);
+}
+
+static inline bool is_valid(const format_slot *slot) {
+  return atomic_load_explicit(&slot->valid, memory_order_acquire);
+}
+
+static inline void set_valid(format_slot *slot, bool valid) {
+  atomic_store_explicit(&slot->valid, valid, memory_order_release);
+}
+
+/* Nobody else can be reading the values. */
+static inline bool has_alone(const values *v) {
+  return atomic_load_explicit(&v->tensors, memory_order_relaxed) == 1;
+}
+
+static void drop_slot(values *v, format_slot *slot) {
+  format_slot *_Atomic *link = &v->first;
+  while (atomic_load(link) != slot) link = &atomic_load(link)->next;
+  atomic_store(link, next_slot(slot));
   cr_syncedmem_clear(&slot->memory);
+  if (v->head == slot) v->head = NULL;
   v->generation = next_generation();
-  slot->used = false;
-  slot->valid = false;
-  if (v->head == index) v->head = NO_FORMAT;
+  --v->slots;
+  free(slot);
+}
+
+/* `keep` may be NULL. */
+static void drop_slots_but(values *v, const format_slot *keep) {
+  for (format_slot *s = first_slot(v), *next = NULL; s != NULL; s = next) {
+    next = next_slot(s);
+    if (s != keep) drop_slot(v, s);
+  }
 }
 
 static void values_release(values *v) {
   if (v == NULL || atomic_fetch_sub(&v->tensors, 1) != 1) return;
-  for (int i = 0; i < MAX_FORMATS; ++i) drop_slot(v, i);
+  drop_slots_but(v, NULL);
+  pthread_mutex_destroy(&v->lock);
   free(v);
 }
 
-/* The slot that holds `format`, valid or not; NO_FORMAT when there is none. */
-static int find_slot(const values *v, cr_format format) {
-  for (int i = 0; i < MAX_FORMATS; ++i) {
-    if (v->slot[i].used && cr_format_equal(v->slot[i].format, format)) return i;
-  }
-  return NO_FORMAT;
+/* The slot that holds `format`, valid or not; NULL when there is none. With the lock, or alone. */
+static format_slot *find_slot(const values *v, cr_format format) {
+  format_slot *s = first_slot(v);
+  while (s != NULL && !cr_format_equal(s->format, format)) s = next_slot(s);
+  return s;
 }
 
-/* A slot to put a new format in: a free one, or else the stale one that was not used for longest,
- * or else (all valid) a valid one that is not the head. `keep1` and `keep2` are never taken. */
-static int take_slot(values *v, int keep1, int keep2) {
-  int best = NO_FORMAT;
-  for (int i = 0; i < MAX_FORMATS; ++i) {
-    const format_slot *s = &v->slot[i];
-    if (!s->used) return i;
-    if (i == keep1 || i == keep2 || (i == v->head && s->valid)) continue;
-    if (best == NO_FORMAT) {
-      best = i;
-      continue;
-    }
-    const format_slot *b = &v->slot[best];
-    if (s->valid != b->valid ? b->valid : s->access < b->access) best = i;
+/* The slot that makes room for a new format: the stale one that was not used for longest, or else
+ * (all valid) a valid one that is not the head; NULL when there is room. `keep1` and `keep2` are
+ * never taken. A valid slot that another thread may be reading stays: there are more slots then,
+ * until the next write. */
+static format_slot *take_slot(const values *v, const format_slot *keep1, const format_slot *keep2) {
+  format_slot *best = NULL;
+  if (v->slots < MAX_FORMATS) return NULL;
+  for (format_slot *s = first_slot(v); s != NULL; s = next_slot(s)) {
+    bool valid = is_valid(s), head = s == v->head;
+    if (s == keep1 || s == keep2 || (valid && head)) continue;
+    if (!has_alone(v) && (valid || head)) continue;
+    if (best == NULL || (valid != is_valid(best) ? !valid : s->access < best->access)) best = s;
   }
-  drop_slot(v, best);
   return best;
 }
 
+static void append_slot(values *v, format_slot *slot) {
+  format_slot *_Atomic *link = &v->first;
+  while (atomic_load(link) != NULL) link = &atomic_load(link)->next;
+  atomic_store(link, slot);
+  ++v->slots;
+}
+
 /* The slot of `format`, made (without memory, not valid) when it is not there. */
-static int need_slot(values *v, crema_device *device, cr_format format, int keep1, int keep2) {
-  int index = find_slot(v, format);
-  if (index != NO_FORMAT) return index;
-  index = take_slot(v, keep1, keep2);
-  format_slot *slot = &v->slot[index];
-  *slot = (format_slot){.format = format, .used = true};
+static crema_status need_slot(values *v, crema_device *device, cr_format format,
+                              const format_slot *keep1, const format_slot *keep2,
+                              format_slot **out) {
+  *out = find_slot(v, format);
+  if (*out != NULL) return CREMA_OK;
+  format_slot *slot = take_slot(v, keep1, keep2);
+  bool fresh = slot == NULL;
+  if (fresh) {
+    slot = calloc(1, sizeof *slot);
+    if (slot == NULL) return cr_fail_memory(sizeof *slot, "a format of a tensor");
+  } else {
+    set_valid(slot, false);
+    if (v->head == slot) v->head = NULL;
+    cr_syncedmem_clear(&slot->memory);
+    v->generation = next_generation();
+  }
+  slot->format = format;
+  slot->access = 0;
   cr_syncedmem_init(&slot->memory, device, format_bytes(v, format));
-  return index;
+  if (fresh) append_slot(v, slot);
+  *out = slot;
+  return CREMA_OK;
 }
 
 /* The slot that has the values: the head, unless they are all zero or nobody gave any. */
-static int find_source(const values *v) {
-  return v->head != NO_FORMAT && v->slot[v->head].valid ? v->head : NO_FORMAT;
+static format_slot *find_source(const values *v) {
+  return v->head != NULL && is_valid(v->head) ? v->head : NULL;
 }
 
-static void only_valid(values *v, int index) {
-  for (int i = 0; i < MAX_FORMATS; ++i) v->slot[i].valid = i == index;
+static void only_valid(values *v, format_slot *slot) {
+  for (format_slot *s = first_slot(v), *next = NULL; s != NULL; s = next) {
+    next = next_slot(s);
+    set_valid(s, s == slot);
+    if (s != slot && v->slots > MAX_FORMATS) drop_slot(v, s);
+  }
   v->zero = false;
-  v->head = index;
-  v->head_format = v->slot[index].format;
+  v->head = slot;
+  v->head_format = slot->format;
 }
 
-/* Converts from slot `source` to slot `target` on the context's device. */
-static crema_status convert_slot(values *v, crema_context *context, int target, int source) {
-  format_slot *to = &v->slot[target], *from = &v->slot[source];
+/* Converts from slot `from` to slot `to` on the context's device. */
+static crema_status convert_slot(const values *v, crema_context *context, format_slot *to,
+                                 format_slot *from) {
   crema_devptr dst = {0}, src = {0};
   CR_TRY(cr_syncedmem_read(&from->memory, context, &src));
   CR_TRY(cr_syncedmem_overwrite(&to->memory, context, &dst));
   crema_status status =
       context->device->backend->convert(context, v->count, to->format, dst, from->format, src);
   if (status == CREMA_E_UNSUPPORTED && !context->device->backend->host_memory) {
-    return convert_slot(v, cr_host_context(), target, source);
+    return convert_slot(v, cr_host_context(), to, from);
   }
   if (status != CREMA_OK) {
     return cr_fail_in(status, "a tensor of %" PRId64 " values from %s%s to %s%s", v->count,
                       crema_dtype_name(from->format.type), from->format.layout ? " (private)" : "",
                       crema_dtype_name(to->format.type), to->format.layout ? " (private)" : "");
   }
-  to->valid = true;
+  set_valid(to, true);
   return CREMA_OK;
 }
 
-/* Brings the newest values into slot `index`, on whatever side is cheapest. */
-static crema_status make_valid(values *v, crema_context *context, int index) {
-  format_slot *slot = &v->slot[index];
-  if (slot->valid) return CREMA_OK;
+/* Brings the newest values into `slot`, on whatever side is cheapest. */
+static crema_status make_valid(values *v, crema_context *context, format_slot *slot) {
+  if (is_valid(slot)) return CREMA_OK;
   if (v->zero) {
     CR_TRY(cr_syncedmem_zero(&slot->memory, context));
-    slot->valid = true;
+    set_valid(slot, true);
     return CREMA_OK;
   }
-  int source = find_source(v);
-  if (source == NO_FORMAT) return cr_fail(CREMA_E_INTERNAL, "a tensor without a valid form");
+  format_slot *source = find_source(v);
+  if (source == NULL) return cr_fail(CREMA_E_INTERNAL, "a tensor without a valid format");
   /* A change of type and layout at once goes by way of one plain format or two. There are more
    * slots than the four that take part, so none of them is evicted on the way. */
   for (;;) {
-    cr_format from = v->slot[source].format, to = slot->format;
+    cr_format from = source->format, to = slot->format;
     if (from.type == to.type || (from.layout == NULL && to.layout == NULL)) break;
     cr_format middle = {from.layout != NULL ? from.type : to.type, NULL};
-    int via = need_slot(v, context->device, middle, index, source);
-    if (!v->slot[via].valid) CR_TRY(convert_slot(v, context, via, source));
+    format_slot *via = NULL;
+    CR_TRY(need_slot(v, context->device, middle, slot, source, &via));
+    if (!is_valid(via)) CR_TRY(convert_slot(v, context, via, source));
     source = via;
   }
-  return convert_slot(v, context, index, source);
+  return convert_slot(v, context, slot, source);
 }
 
 /* ---- access ---- */
 
-static inline format_slot *access_slot(values *v, crema_context *context, cr_format format,
-                                       int *index) {
-  int i = v->head;
-  if (i == NO_FORMAT || !cr_format_equal(v->slot[i].format, format)) {
-    i = need_slot(v, context->device, format, v->head, NO_FORMAT);
+/* The slot of `format` with its access counted. With the lock, or alone. */
+static crema_status access_slot(values *v, crema_context *context, cr_format format,
+                                format_slot **out) {
+  format_slot *slot = v->head;
+  if (slot == NULL || !cr_format_equal(slot->format, format)) {
+    CR_TRY(need_slot(v, context->device, format, v->head, NULL, &slot));
   }
-  format_slot *slot = &v->slot[i];
   slot->access = ++v->accesses;
-  *index = i;
+  *out = slot;
+  return CREMA_OK;
+}
+
+/* The slot that has the newest values in `format`; NULL when there is none. Needs no lock. */
+static inline format_slot *valid_slot(const values *v, cr_format format) {
+  format_slot *slot = v->head;
+  if (slot != NULL && is_valid(slot) && cr_format_equal(slot->format, format)) return slot;
+  slot = first_slot(v);
+  while (slot != NULL && !(is_valid(slot) && cr_format_equal(slot->format, format))) {
+    slot = next_slot(slot);
+  }
   return slot;
+}
+
+/* With the lock. */
+static crema_status make_readable(values *v, crema_context *context, cr_format format,
+                                  crema_devptr *out) {
+  format_slot *slot = NULL;
+  CR_TRY(access_slot(v, context, format, &slot));
+  CR_TRY(make_valid(v, context, slot));
+  return cr_syncedmem_read(&slot->memory, context, out);
 }
 
 crema_status cr_tensor_read(cr_tensor *tensor, crema_context *context, cr_format format,
                             crema_devptr *out) {
   values *v = tensor->values;
-  int index;
-  format_slot *slot = access_slot(v, context, format, &index);
-  if (!slot->valid) CR_TRY(make_valid(v, context, index));
-  return cr_syncedmem_read(&slot->memory, context, out);
+  format_slot *slot = valid_slot(v, format);
+  if (slot != NULL && cr_syncedmem_get(&slot->memory, context, out)) {
+    if (has_alone(v)) slot->access = ++v->accesses;
+    return CREMA_OK;
+  }
+  pthread_mutex_lock(&v->lock);
+  crema_status status = make_readable(v, context, format, out);
+  pthread_mutex_unlock(&v->lock);
+  return status;
 }
 
 crema_status cr_tensor_write(cr_tensor *tensor, crema_context *context, cr_format format,
                              crema_devptr *out) {
   values *v = tensor->values;
-  int index;
-  format_slot *slot = access_slot(v, context, format, &index);
+  format_slot *slot = NULL;
+  CR_TRY(access_slot(v, context, format, &slot));
   CR_TRY(cr_syncedmem_overwrite(&slot->memory, context, out));
-  only_valid(v, index);
+  only_valid(v, slot);
   return CREMA_OK;
 }
 
 crema_status cr_tensor_update(cr_tensor *tensor, crema_context *context, cr_format format,
                               crema_devptr *out) {
   values *v = tensor->values;
-  int index;
-  format_slot *slot = access_slot(v, context, format, &index);
-  if (!slot->valid) CR_TRY(make_valid(v, context, index));
+  format_slot *slot = NULL;
+  CR_TRY(access_slot(v, context, format, &slot));
+  CR_TRY(make_valid(v, context, slot));
   CR_TRY(cr_syncedmem_write(&slot->memory, context, true, out));
-  only_valid(v, index);
+  only_valid(v, slot);
   return CREMA_OK;
 }
 
@@ -269,7 +354,7 @@ cr_format cr_tensor_head(const cr_tensor *tensor) {
 
 void cr_tensor_set_zero(cr_tensor *tensor) {
   values *v = tensor->values;
-  for (int i = 0; i < MAX_FORMATS; ++i) v->slot[i].valid = false;
+  for (format_slot *s = first_slot(v); s != NULL; s = next_slot(s)) set_valid(s, false);
   v->zero = true;
 }
 
@@ -343,21 +428,20 @@ crema_dtype cr_tensor_type(const cr_tensor *tensor) {
   return tensor->values->type;
 }
 
-/* Finds the slot that is kept when the count changes (NO_FORMAT: none), and whether its values are,
+/* Finds the slot that is kept when the count changes (NULL: none), and whether its values are,
  * which are then made valid in it: the other formats belong to the old count. */
-static crema_status keep_values(values *v, int64_t count, int *keep, bool *fits) {
+static crema_status keep_values(values *v, int64_t count, format_slot **keep, bool *fits) {
   CR_TRY(check_type_and_count(v->type, count));
   cr_format plain = {v->type, NULL};
   *keep = find_slot(v, plain);
-  *fits = *keep != NO_FORMAT ? bytes_of(count, plain) <= v->slot[*keep].memory.capacity
-                             : count < v->count;
+  *fits = *keep != NULL ? bytes_of(count, plain) <= (*keep)->memory.capacity : count < v->count;
   if (!*fits || v->zero) return CREMA_OK;
-  if (*keep == NO_FORMAT) *keep = need_slot(v, cr_cpu_device(), plain, v->head, NO_FORMAT);
+  if (*keep == NULL) CR_TRY(need_slot(v, cr_cpu_device(), plain, v->head, NULL, keep));
   return make_valid(v, cr_host_context(), *keep);
 }
 
 crema_status cr_tensor_prepare_resize(cr_tensor *tensor, int64_t count) {
-  int keep = NO_FORMAT;
+  format_slot *keep = NULL;
   bool fits = false;
   if (count == tensor->values->count) return CREMA_OK;
   return keep_values(tensor->values, count, &keep, &fits);
@@ -365,20 +449,18 @@ crema_status cr_tensor_prepare_resize(cr_tensor *tensor, int64_t count) {
 
 crema_status cr_tensor_resize(cr_tensor *tensor, int64_t count) {
   values *v = tensor->values;
-  int keep = NO_FORMAT;
+  format_slot *keep = NULL;
   bool fits = false;
   if (count == v->count) return CREMA_OK;
   CR_TRY(keep_values(v, count, &keep, &fits));
-  for (int i = 0; i < MAX_FORMATS; ++i) {
-    if (i != keep) drop_slot(v, i);
-  }
+  drop_slots_but(v, keep);
   v->count = count;
   v->generation = next_generation();
   v->head_format = (cr_format){v->type, NULL};
   v->head = keep;
-  if (keep != NO_FORMAT) {
-    cr_syncedmem_resize(&v->slot[keep].memory, format_bytes(v, v->head_format));
-    if (!fits || v->zero) v->slot[keep].valid = false;
+  if (keep != NULL) {
+    cr_syncedmem_resize(&keep->memory, format_bytes(v, v->head_format));
+    if (!fits || v->zero) set_valid(keep, false);
   }
   if (!fits) v->zero = true;
   return CREMA_OK;
@@ -430,8 +512,8 @@ static crema_status adopt(cr_tensor *tensor, crema_device *device, crema_devptr 
   if (memory.address == 0) {
     return cr_fail(CREMA_E_ARGUMENT, "a tensor was given no memory to adopt");
   }
-  int index = need_slot(v, device, (cr_format){v->type, NULL}, v->head, NO_FORMAT);
-  format_slot *slot = &v->slot[index];
+  format_slot *slot = NULL;
+  CR_TRY(need_slot(v, device, (cr_format){v->type, NULL}, v->head, NULL, &slot));
   CR_TRY(host == NULL ? cr_syncedmem_adopt(&slot->memory, device, memory)
                       : cr_syncedmem_adopt_both(&slot->memory, device, memory, host));
   /* The adopted memory holds `count` elements, without the rounding up of format_bytes. */
@@ -439,7 +521,7 @@ static crema_status adopt(cr_tensor *tensor, crema_device *device, crema_devptr 
   slot->memory.size = bytes;
   slot->memory.capacity = bytes;
   v->generation = next_generation();
-  only_valid(v, index);
+  only_valid(v, slot);
   return CREMA_OK;
 }
 
@@ -481,18 +563,17 @@ crema_status cr_tensor_copy(cr_tensor *dst, cr_tensor *src, crema_context *conte
 
 void cr_tensor_shrink_to_fit(cr_tensor *tensor) {
   values *v = tensor->values;
-  int plain = find_slot(v, (cr_format){v->type, NULL});
-  if (plain == NO_FORMAT || v->slot[plain].memory.capacity <= v->slot[plain].memory.size) return;
-  for (int i = 0; i < MAX_FORMATS; ++i) drop_slot(v, i);
+  const format_slot *plain = find_slot(v, (cr_format){v->type, NULL});
+  if (plain == NULL || plain->memory.capacity <= plain->memory.size) return;
+  drop_slots_but(v, NULL);
   v->zero = true;
   v->head_format = (cr_format){v->type, NULL};
 }
 
 crema_device *cr_tensor_head_device(const cr_tensor *tensor) {
-  const values *v = tensor->values;
-  int head = find_source(v);
-  if (head == NO_FORMAT) return cr_cpu_device();
-  const crema_syncedmem *memory = &v->slot[head].memory;
+  const format_slot *head = find_source(tensor->values);
+  if (head == NULL) return cr_cpu_device();
+  const crema_syncedmem *memory = &head->memory;
   bool on_device = memory->head == CREMA_HEAD_AT_GPU || memory->head == CREMA_SYNCED;
   return on_device ? memory->gpu.device : cr_cpu_device();
 }
@@ -512,9 +593,8 @@ crema_status cr_tensor_view_make(cr_tensor *tensor, int64_t offset, int64_t coun
                    count, offset, v->count);
   }
   cr_tensor_view view = {.values = v, .generation = v->generation, .count = count};
-  if (v->head != NO_FORMAT && v->slot[v->head].valid) {
-    view.data =
-        (char *)v->slot[v->head].memory.host.data + (size_t)offset * crema_dtype_size(v->type);
+  if (v->head != NULL && is_valid(v->head)) {
+    view.data = (char *)v->head->memory.host.data + (size_t)offset * crema_dtype_size(v->type);
   }
   void *data = NULL;
   CR_TRY(cr_tensor_view_data(&view, tensor, &data));
@@ -529,10 +609,12 @@ crema_status cr_tensor_view_data(const cr_tensor_view *view, const cr_tensor *te
   }
   /* What is written through the view would be lost to a conversion of the values and to the mark of
    * all zeros. */
-  bool alone = v->head != NO_FORMAT && !v->zero;
-  for (int i = 0; i < MAX_FORMATS; ++i) alone = alone && v->slot[i].valid == (i == v->head);
+  bool alone = v->head != NULL && !v->zero;
+  for (const format_slot *s = first_slot(v); s != NULL; s = next_slot(s)) {
+    alone = alone && is_valid(s) == (s == v->head);
+  }
   alone = alone && cr_format_equal(v->head_format, (cr_format){v->type, NULL}) &&
-          v->slot[v->head].memory.head == CREMA_HEAD_AT_CPU;
+          v->head->memory.head == CREMA_HEAD_AT_CPU;
   if (!alone) {
     return cr_fail(CREMA_E_STATE, "a view needs the newest values on the host alone");
   }
@@ -542,12 +624,13 @@ crema_status cr_tensor_view_data(const cr_tensor_view *view, const cr_tensor *te
 
 cr_tensor_memory cr_tensor_memory_of(const cr_tensor *tensor) {
   cr_tensor_memory bytes = {0};
-  for (int i = 0; i < MAX_FORMATS; ++i) {
-    const format_slot *slot = &tensor->values->slot[i];
-    if (!slot->used) continue;
+  values *v = tensor->values;
+  pthread_mutex_lock(&v->lock);
+  for (const format_slot *slot = first_slot(v); slot != NULL; slot = next_slot(slot)) {
     bytes.host += slot->memory.host.bytes; /* none for adopted memory */
     if (slot->memory.gpu.own) bytes.device += slot->memory.capacity;
   }
+  pthread_mutex_unlock(&v->lock);
   return bytes;
 }
 

@@ -6,7 +6,19 @@
  * head and all others stale. Nothing is copied or converted twice.
  *
  * A tensor can share its values with others (in-place layers, Split, Flatten, parameters
- * shared by name): sharing tensors see each other's writes at once. */
+ * shared by name): sharing tensors see each other's writes at once.
+ *
+ * Threads: one thread at a time uses a tensor, whatever it does with it: a read, too, makes formats
+ * and moves bytes. Tensors of different threads may share values, as those of nets do that share
+ * weights. Then
+ *   - any number of threads may read at once (cr_tensor_read and cr_tensor_host_read, in any
+ *     formats; cr_tensor_memory_of and the questions about head, count, type and zero), on the CPU
+ *     and on one device. A format that is valid is found without a lock; one that is not is made
+ *     once, while others who want it wait;
+ *   - any of the threads may destroy its tensor;
+ *   - all else (writing, marking as zero, resizing, sharing, adopting) needs that no other thread
+ *     uses one of the tensors meanwhile, and that its end is known to them by a queue or a join.
+ * Values that threads read on two devices would move to and fro: each device has its own. */
 #ifndef CR_MEMORY_TENSOR_H
 #define CR_MEMORY_TENSOR_H
 
@@ -35,7 +47,8 @@ crema_status cr_tensor_prepare_resize(cr_tensor *tensor, int64_t count) CREMA_MU
  *   read    the newest values; the format's memory must not be changed
  *   write   content undefined; the format becomes the only valid one
  *   update  the newest values, then as write
- * *out stays valid until the next access in another format or on another device. */
+ * *out stays valid until the next access in another format or on another device; reads of other
+ * threads leave it as it is. */
 crema_status cr_tensor_read(cr_tensor *tensor, crema_context *context, cr_format format,
                             crema_devptr *out) CREMA_MUST_USE;
 crema_status cr_tensor_write(cr_tensor *tensor, crema_context *context, cr_format format,
