@@ -14,6 +14,7 @@
 #include <turbojpeg.h>
 #include <unistd.h>
 
+#include "../tests/image_file.h"
 #include "core/clock.h"
 #include "core/rng.h"
 #include "core/thread.h"
@@ -97,7 +98,7 @@ static void make_set(picture_set *set) {
   if (mkdtemp(set->folder) == NULL) exit(1);
   snprintf(set->encoded, sizeof set->encoded, "%s/encoded", set->folder);
   snprintf(set->raw, sizeof set->raw, "%s/raw", set->folder);
-  check(cr_image_read(CREMA_SOURCE_DIR "/examples/images/cat.jpg", CR_IMAGE_COLOR, &photo), "cat");
+  check(read_image(CREMA_SOURCE_DIR "/examples/images/cat.jpg", CR_IMAGE_COLOR, &photo), "cat");
   check(cr_db_open("lmdb", set->encoded, CR_DB_NEW, &encoded), "database");
   check(cr_db_open("lmdb", set->raw, CR_DB_NEW, &raw), "database");
   check(cr_db_txn_begin(encoded, &encoded_txn), "begin");

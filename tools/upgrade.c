@@ -48,7 +48,7 @@ int crema_cmd_upgrade_net_proto_text(int argc, char **argv) {
   if (!cli_parse(&spec, &argc, argv, &exit_code)) return exit_code;
   cr_unknown_fields unknown = warn_unknown_fields ? CR_UNKNOWN_WARN : CR_UNKNOWN_ERROR;
   ProtobufCMessage *message;
-  if (cr_message_read_text_with(&caffe__net_parameter__descriptor, argv[1], unknown, &message) !=
+  if (cr_message_read_text(&caffe__net_parameter__descriptor, argv[1], unknown, &message) !=
       CREMA_OK) {
     return cli_fail();
   }
@@ -98,7 +98,7 @@ int crema_cmd_upgrade_solver_proto_text(int argc, char **argv) {
   if (!cli_parse(&spec, &argc, argv, &exit_code)) return exit_code;
   cr_unknown_fields unknown = warn_unknown_fields ? CR_UNKNOWN_WARN : CR_UNKNOWN_ERROR;
   ProtobufCMessage *message;
-  if (cr_message_read_text_with(&caffe__solver_parameter__descriptor, argv[1], unknown, &message) !=
+  if (cr_message_read_text(&caffe__solver_parameter__descriptor, argv[1], unknown, &message) !=
       CREMA_OK) {
     return cli_fail();
   }

@@ -37,10 +37,12 @@ static crema_status unknown_type(const char *type) {
                    "Python interface, which crema does not have");
   }
   cr_buffer known = {0};
-  const char *nearest = cr_nearest(type, class_names, CLASSES);
+  size_t count = 0;
+  const char *const *name = cr_layer_class_names(&count);
+  const char *nearest = cr_nearest(type, name, count);
   crema_status status = CREMA_OK;
-  for (size_t i = 0; i < CLASSES && status == CREMA_OK; ++i) {
-    status = cr_buffer_print(&known, "%s%s", i ? ", " : "", class_names[i]);
+  for (size_t i = 0; i < count && status == CREMA_OK; ++i) {
+    status = cr_buffer_print(&known, "%s%s", i ? ", " : "", name[i]);
   }
   if (status == CREMA_OK) {
     status = cr_fail(CREMA_E_UNKNOWN_NAME, "unknown layer type '%.200s'%s%s%s; known types: %s",

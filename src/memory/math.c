@@ -196,7 +196,7 @@ crema_status cr_tensor_subtract(cr_tensor *tensor, cr_tensor *difference) {
   if (cr_tensor_count(tensor) != cr_tensor_count(difference)) {
     return cr_fail(CREMA_E_SHAPE, "an update of values and differences of unequal count");
   }
-  if (!cr_tensor_is_initialized(tensor)) {
+  if (cr_tensor_is_zero(tensor)) {
     return cr_fail(CREMA_E_STATE, "an update of values that were never set");
   }
   if (cr_tensor_is_zero(difference)) return CREMA_OK;

@@ -341,13 +341,6 @@ crema_status cr_tensor_host_write(cr_tensor *tensor, void **out) {
   return CREMA_OK;
 }
 
-crema_status cr_tensor_host_update(cr_tensor *tensor, void **out) {
-  crema_devptr data = {0};
-  CR_TRY(cr_tensor_update(tensor, cr_host_context(), plain_format(tensor), &data));
-  *out = (void *)data.address;
-  return CREMA_OK;
-}
-
 cr_format cr_tensor_head(const cr_tensor *tensor) {
   return tensor->values->head_format;
 }
@@ -495,16 +488,6 @@ bool cr_tensor_shares_with(const cr_tensor *a, const cr_tensor *b) {
   return a->values == b->values;
 }
 
-crema_status cr_tensor_unshare(cr_tensor *tensor) {
-  values *own = NULL;
-  CR_TRY(values_create(tensor->values->type, tensor->values->count, &own));
-  values_release(tensor->values);
-  tensor->values = own;
-  origin_release(tensor->origin);
-  tensor->origin = NULL;
-  return CREMA_OK;
-}
-
 /* `host` NULL: none. */
 static crema_status adopt(cr_tensor *tensor, crema_device *device, crema_devptr memory,
                           void *host) {
@@ -578,10 +561,6 @@ crema_device *cr_tensor_head_device(const cr_tensor *tensor) {
   return on_device ? memory->gpu.device : cr_cpu_device();
 }
 
-bool cr_tensor_is_initialized(const cr_tensor *tensor) {
-  return !tensor->values->zero;
-}
-
 /* ---- views ---- */
 
 crema_status cr_tensor_view_make(cr_tensor *tensor, int64_t offset, int64_t count,
@@ -632,9 +611,4 @@ cr_tensor_memory cr_tensor_memory_of(const cr_tensor *tensor) {
   }
   pthread_mutex_unlock(&v->lock);
   return bytes;
-}
-
-size_t cr_tensor_bytes(const cr_tensor *tensor) {
-  cr_tensor_memory bytes = cr_tensor_memory_of(tensor);
-  return bytes.host + bytes.device;
 }

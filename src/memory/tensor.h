@@ -59,7 +59,6 @@ crema_status cr_tensor_update(cr_tensor *tensor, crema_context *context, cr_form
 /* The same on the host, in plain format of the tensor's own element type. */
 crema_status cr_tensor_host_read(cr_tensor *tensor, const void **out) CREMA_MUST_USE;
 crema_status cr_tensor_host_write(cr_tensor *tensor, void **out) CREMA_MUST_USE;
-crema_status cr_tensor_host_update(cr_tensor *tensor, void **out) CREMA_MUST_USE;
 
 /* The format that was written last. */
 cr_format cr_tensor_head(const cr_tensor *tensor);
@@ -75,9 +74,6 @@ bool cr_tensor_is_zero(const cr_tensor *tensor);
  * others, makes a circle. Errors: CREMA_E_SHAPE; CREMA_E_STATE for a circle: nothing is changed. */
 crema_status cr_tensor_share(cr_tensor *tensor, cr_tensor *donor) CREMA_MUST_USE;
 bool cr_tensor_shares_with(const cr_tensor *a, const cr_tensor *b);
-
-/* Ends sharing: the tensor gets values of its own, all zero. */
-crema_status cr_tensor_unshare(cr_tensor *tensor) CREMA_MUST_USE;
 
 /* Takes host memory of at least count elements, plain format of the tensor's type, as the newest
  * values; it stays the caller's and must outlive its use. */
@@ -97,9 +93,6 @@ void cr_tensor_shrink_to_fit(cr_tensor *tensor);
 
 /* The device that has the newest values: the CPU when only the host has them or there are none. */
 crema_device *cr_tensor_head_device(const cr_tensor *tensor);
-
-/* False until the tensor is written or given memory for the first time, or marked as zero again. */
-bool cr_tensor_is_initialized(const cr_tensor *tensor);
 
 /* A part of a tensor's values on the host, for filling a batch item by item (S0-23). It owns
  * nothing. Zero-initialise. */
@@ -125,10 +118,7 @@ crema_status cr_tensor_view_data(const cr_tensor_view *view, const cr_tensor *te
 /* Copies all values of `src` (same count, same element type), keeping its head format. */
 crema_status cr_tensor_copy(cr_tensor *dst, cr_tensor *src, crema_context *context) CREMA_MUST_USE;
 
-/* Bytes that all formats of the tensor take now, on all sides. */
-size_t cr_tensor_bytes(const cr_tensor *tensor);
-
-/* The same, per side. */
+/* Bytes that all formats of the tensor take now, per side. */
 typedef struct cr_tensor_memory {
   size_t host, device;
 } cr_tensor_memory;

@@ -234,7 +234,7 @@ crema_status crema_net_load(const char *path, const crema_net_options *options, 
   crema_net_options_init(&standard);
   if (options == NULL) options = &standard;
   Caffe__NetParameter *param = NULL;
-  CR_TRY(cr_net_param_read_text_with(path, unknown_policy(options), &param));
+  CR_TRY(cr_net_param_read_text(path, unknown_policy(options), &param));
   return cr_net_create(param, options, NULL, &(cr_net_origin){.path = path}, out);
 }
 

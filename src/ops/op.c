@@ -418,7 +418,7 @@ crema_status cr_op_run(cr_op *op, crema_context *context, cr_tensor *const *tens
   if (status == CREMA_OK) {
     status = run_kernel(op, p, context, scalars, workspace);
   }
-  if (status != CREMA_OK) return cr_fail_in(status, "op %s", p->kernel->name);
+  if (status != CREMA_OK) return cr_fail_in(status, "op %s", cr_op_kernel_name(op));
   for (int i = 0; i < op->desc.args; ++i) {
     if (op->accumulate[i] && !p->kernel->can_accumulate) {
       CR_TRY(add_fresh(op, i, context, tensor[i]));

@@ -32,7 +32,7 @@ void cr_op_destroy(cr_op *op);
 crema_status cr_op_run(cr_op *op, crema_context *context, cr_tensor *const *tensor,
                        const cr_op_scalars *scalars) CREMA_MUST_USE;
 
-/* The name of the kernel that ran last; "" before the first run. For reports and tests. */
+/* The name of the kernel that ran last; "" before the first run. */
 const char *cr_op_kernel_name(const cr_op *op);
 
 /* The op's lower-case name and argument letters (ops.inc). */

@@ -88,19 +88,14 @@ crema_status cr_message_write_binary(const ProtobufCMessage *message, const char
 
 /* ---- text ---------------------------------------------------------------------- */
 
-crema_status cr_message_read_text_with(const ProtobufCMessageDescriptor *type, const char *path,
-                                       cr_unknown_fields unknown, ProtobufCMessage **out) {
+crema_status cr_message_read_text(const ProtobufCMessageDescriptor *type, const char *path,
+                                  cr_unknown_fields unknown, ProtobufCMessage **out) {
   cr_buffer text = {0};
   *out = NULL;
   crema_status status = cr_file_read(path, &text);
   if (status == CREMA_OK) status = cr_text_parse(type, text.data, text.size, path, unknown, out);
   cr_buffer_free(&text);
   return status;
-}
-
-crema_status cr_message_read_text(const ProtobufCMessageDescriptor *type, const char *path,
-                                  ProtobufCMessage **out) {
-  return cr_message_read_text_with(type, path, CR_UNKNOWN_ERROR, out);
 }
 
 crema_status cr_message_write_text(const ProtobufCMessage *message, const char *path) {
@@ -111,7 +106,7 @@ crema_status cr_message_write_text(const ProtobufCMessage *message, const char *
   return status;
 }
 
-/* ---- nets and solvers ------------------------------------------------------------ */
+/* ---- nets ------------------------------------------------------------ */
 
 /* Upgrades a net that was just read; on failure frees it. */
 static crema_status finish_net(crema_status status, const char *source, ProtobufCMessage *message,
@@ -128,42 +123,16 @@ static crema_status finish_net(crema_status status, const char *source, Protobuf
   return CREMA_OK;
 }
 
-crema_status cr_net_param_read_text_with(const char *path, cr_unknown_fields unknown,
-                                         Caffe__NetParameter **out) {
+crema_status cr_net_param_read_text(const char *path, cr_unknown_fields unknown,
+                                    Caffe__NetParameter **out) {
   ProtobufCMessage *message;
   crema_status status =
-      cr_message_read_text_with(&caffe__net_parameter__descriptor, path, unknown, &message);
+      cr_message_read_text(&caffe__net_parameter__descriptor, path, unknown, &message);
   return finish_net(status, path, message, out);
-}
-
-crema_status cr_net_param_read_text(const char *path, Caffe__NetParameter **out) {
-  return cr_net_param_read_text_with(path, CR_UNKNOWN_ERROR, out);
-}
-
-crema_status cr_net_param_parse_text(const char *text, size_t size, const char *source,
-                                     Caffe__NetParameter **out) {
-  ProtobufCMessage *message;
-  crema_status status = cr_text_parse(&caffe__net_parameter__descriptor, text, size, source,
-                                      CR_UNKNOWN_ERROR, &message);
-  return finish_net(status, source, message, out);
 }
 
 crema_status cr_net_param_read_binary(const char *path, Caffe__NetParameter **out) {
   ProtobufCMessage *message;
   crema_status status = cr_message_read_binary(&caffe__net_parameter__descriptor, path, &message);
   return finish_net(status, path, message, out);
-}
-
-crema_status cr_solver_param_read_text(const char *path, Caffe__SolverParameter **out) {
-  ProtobufCMessage *message;
-  *out = NULL;
-  CR_TRY(cr_message_read_text(&caffe__solver_parameter__descriptor, path, &message));
-  Caffe__SolverParameter *solver = (Caffe__SolverParameter *)message;
-  crema_status status = cr_solver_param_upgrade(solver, path);
-  if (status != CREMA_OK) {
-    cr_message_free(message);
-    return status;
-  }
-  *out = solver;
-  return CREMA_OK;
 }

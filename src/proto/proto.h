@@ -56,28 +56,18 @@ char *cr_proto_strdup(const char *text);
 /* ---- files --------------------------------------------------------------- */
 
 /* Reads a net from text (any dialect) and upgrades it to today's form. */
-crema_status cr_net_param_read_text(const char *path, Caffe__NetParameter **out) CREMA_MUST_USE;
-/* The same from memory; `source` names it in messages. */
-crema_status cr_net_param_parse_text(const char *text, size_t size, const char *source,
-                                     Caffe__NetParameter **out) CREMA_MUST_USE;
+crema_status cr_net_param_read_text(const char *path, cr_unknown_fields unknown,
+                                    Caffe__NetParameter **out) CREMA_MUST_USE;
 
 /* Reads a net (weights as a rule) from wire format and upgrades it. */
 crema_status cr_net_param_read_binary(const char *path, Caffe__NetParameter **out) CREMA_MUST_USE;
-
-/* Reads a solver from text and upgrades it. */
-crema_status cr_solver_param_read_text(const char *path,
-                                       Caffe__SolverParameter **out) CREMA_MUST_USE;
 
 /* Reads/writes any message in wire or text format; writing goes through a temporary file,
  * flush and rename. */
 crema_status cr_message_read_binary(const ProtobufCMessageDescriptor *type, const char *path,
                                     ProtobufCMessage **out) CREMA_MUST_USE;
 crema_status cr_message_read_text(const ProtobufCMessageDescriptor *type, const char *path,
-                                  ProtobufCMessage **out) CREMA_MUST_USE;
-/* As cr_message_read_text, with a choice for field names that the schema does not know. */
-crema_status cr_message_read_text_with(const ProtobufCMessageDescriptor *type, const char *path,
-                                       cr_unknown_fields unknown,
-                                       ProtobufCMessage **out) CREMA_MUST_USE;
+                                  cr_unknown_fields unknown, ProtobufCMessage **out) CREMA_MUST_USE;
 crema_status cr_message_write_binary(const ProtobufCMessage *message,
                                      const char *path) CREMA_MUST_USE;
 /* The same into a draft that the caller begins and ends. A message of more than 2 GiB is warned of:
@@ -85,10 +75,6 @@ crema_status cr_message_write_binary(const ProtobufCMessage *message,
 crema_status cr_message_write(const ProtobufCMessage *message, cr_file_draft *draft) CREMA_MUST_USE;
 crema_status cr_message_write_text(const ProtobufCMessage *message,
                                    const char *path) CREMA_MUST_USE;
-
-/* As cr_net_param_read_text, with a choice for field names that the schema does not know. */
-crema_status cr_net_param_read_text_with(const char *path, cr_unknown_fields unknown,
-                                         Caffe__NetParameter **out) CREMA_MUST_USE;
 
 /* Which layer of a text is meant. */
 typedef struct cr_layer_search {

@@ -16,6 +16,7 @@
 #include "core/rng.h"
 #include "data/pipeline/image_list.h"
 #include "fixture.h"
+#include "image_file.h"
 #include "net/net.h"
 
 enum { PICTURES = 500, SIDE = 32, BATCH = 50 };
@@ -93,7 +94,7 @@ static void check_epoch(crema_net *net, const char *folder, const cr_image_list 
     const cr_list_entry *entry = &list->entry[k % list->count];
     if (k % BATCH == 0) assert_int_equal(crema_net_forward(net, NULL), CREMA_OK);
     snprintf(path, sizeof path, "%s/%s", folder, entry->name);
-    assert_int_equal(cr_image_read(path, CR_IMAGE_COLOR, &image), CREMA_OK);
+    assert_int_equal(read_image(path, CR_IMAGE_COLOR, &image), CREMA_OK);
     size_t size = (size_t)image.height * (size_t)image.width * (size_t)image.channels;
     if (values(net, "label")[k % BATCH] != (float)entry->label ||
         !shows(values(net, "data") + k % BATCH * size, &image)) {
@@ -140,7 +141,7 @@ static void test_png_files_hold_the_pixels(void **state) {
     char name[32];
     snprintf(name, sizeof name, "%d_%d.png", (i * 7919) % 1000, i);
     if (i % 5 != 4) {
-      assert_int_equal(cr_image_read(fixture_path(&f, name), CR_IMAGE_COLOR, &image), CREMA_OK);
+      assert_int_equal(read_image(fixture_path(&f, name), CR_IMAGE_COLOR, &image), CREMA_OK);
     }
     for (int k = 0; k < SIDE * SIDE * 3; ++k) {
       uint8_t drawn = (uint8_t)cr_mt19937_below(&rng, 256);

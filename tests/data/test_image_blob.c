@@ -9,9 +9,10 @@
 
 #include "core/file.h"
 #include "crema/image.h"
-#include "data/image/image.h"
 #include "data/augment/mean.h"
+#include "data/image/image.h"
 #include "fixture.h"
+#include "image_file.h"
 #include "memory/blob.h"
 
 typedef struct image_fixture {
@@ -84,7 +85,7 @@ static void test_straight_to_the_blob(void **state) {
   (void)state;
   make(&x, 1, 1, 7, 9);
   assert_int_equal(crema_image_load(x.path, NULL, x.blob, 0), CREMA_OK);
-  assert_int_equal(cr_image_read(x.path, CR_IMAGE_GRAY, &gray), CREMA_OK);
+  assert_int_equal(read_image(x.path, CR_IMAGE_GRAY, &gray), CREMA_OK);
   assert_int_equal(cr_image_resize(&gray, 7, 9, &small), CREMA_OK);
   assert_int_equal(crema_blob_cpu_data(x.blob, &values), CREMA_OK);
   for (int i = 0; i < 63; ++i) assert_true(values[i] == (float)small.pixels[i]);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
+#include "../image_file.h"
 #include "core/buffer.h"
 #include "core/fail.h"
 #include "data/image/image.h"
@@ -47,7 +48,7 @@ int main(int argc, char **argv) {
   cr_image photo = {0}, part = {0};
   char path[4096];
   if (argc != 3) return 2;
-  check(cr_image_read(argv[2], CR_IMAGE_COLOR, &photo));
+  check(read_image(argv[2], CR_IMAGE_COLOR, &photo));
   check(cr_image_reserve(&part, photo.height * 3 / 4, photo.width * 3 / 4, 3));
   snprintf(path, sizeof path, "%s/photos", argv[1]);
   mkdir(path, 0777);

@@ -149,8 +149,8 @@ static bool make_transformer(transform_case *c, const char *dir) {
   ProtobufCMessage *param = NULL;
   snprintf(path, sizeof path, "%s/transform_param.prototxt", dir);
   golden_h5_text(c->file, "phase", phase, sizeof phase);
-  crema_status status =
-      cr_message_read_text(&caffe__transformation_parameter__descriptor, path, &param);
+  crema_status status = cr_message_read_text(&caffe__transformation_parameter__descriptor, path,
+                                             CR_UNKNOWN_ERROR, &param);
   if (status == CREMA_OK) {
     Caffe__Phase p = strcmp(phase, "TRAIN") == 0 ? CAFFE__PHASE__TRAIN : CAFFE__PHASE__TEST;
     status = cr_transformer_create((const Caffe__TransformationParameter *)param, p, 1234, path,

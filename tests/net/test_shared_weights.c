@@ -9,6 +9,7 @@
 #include "device/backend/convert.h"
 #include "memory/sim_fixture.h"
 #include "memory/tensor.h"
+#include "memory/tensor_help.h"
 
 enum { NETS = 2, ROUNDS = 12, PASSES = 3 };
 
@@ -213,14 +214,14 @@ static void tensors_in_all_types(void **state) {
     set_all(donor, time % 5);
     for (int n = 0; n < READERS; ++n) r[n].value = time % 5;
     pthread_barrier_wait(&meet);
-    (void)cr_tensor_bytes(donor);
+    (void)bytes_of_tensor(donor);
     pthread_barrier_wait(&meet);
     for (int n = 0; n < READERS; ++n) assert_int_equal(r[n].wrong, 0);
   }
-  size_t bytes = cr_tensor_bytes(donor);
+  size_t bytes = bytes_of_tensor(donor);
   set_all(donor, 1);
   /* The formats that were one too many are gone. */
-  assert_true(cr_tensor_bytes(donor) < bytes);
+  assert_true(bytes_of_tensor(donor) < bytes);
   for (int n = 0; n < READERS; ++n) {
     ok(cr_thread_join(&thread[n]));
     cr_tensor_destroy(r[n].tensor);

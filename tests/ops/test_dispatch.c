@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "device/device.h"
+#include "memory/tensor_help.h"
 #include "ops/op.h"
 
 static crema_context *host(void) {
@@ -198,7 +199,7 @@ static void test_chain(void **state) {
     /* The second pass offers the relu its input in plain format, the others as it comes. */
     if (pass == 1) {
       void *plain = NULL;
-      assert_int_equal(cr_tensor_host_update(a, &plain), CREMA_OK);
+      assert_int_equal(update_on_host(a, &plain), CREMA_OK);
     }
     assert_int_equal(cr_op_run(relu, host(), (cr_tensor *[]){a, a}, NULL), CREMA_OK);
     assert_int_equal(cr_op_run(second, host(), (cr_tensor *[]){a, weights, NULL, b}, NULL), 0);

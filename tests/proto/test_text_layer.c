@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "proto/proto.h"
+#include "proto_test.h"
 
 static size_t line_of(const char *text, const char *name, size_t before, Caffe__Phase phase) {
   const cr_layer_search search = {.name = name, .before = before, .phase = phase};
@@ -86,14 +86,14 @@ static void the_message_counts_as_the_text_does(void **state) {
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
     char text[256];
-    Caffe__NetParameter *net = NULL;
     snprintf(text, sizeof text, "layer { name: 'a' %s }\nlayer { name: 'a' }", cases[i].rules);
-    assert_int_equal(cr_net_param_parse_text(text, strlen(text), "net", &net), CREMA_OK);
+    ProtobufCMessage *message = must_parse(&caffe__net_parameter__descriptor, text);
+    const Caffe__NetParameter *net = (const Caffe__NetParameter *)message;
     assert_int_equal(cr_layer_names_phase(net->layer[0], CAFFE__PHASE__TRAIN), cases[i].train);
     assert_int_equal(cr_layer_names_phase(net->layer[0], CAFFE__PHASE__TEST), cases[i].test);
     assert_int_equal(line_of(text, "a", 0, TRAIN), cases[i].train ? 1 : 2);
     assert_int_equal(line_of(text, "a", 0, TEST), cases[i].test ? 1 : 2);
-    cr_message_free(&net->base);
+    cr_message_free(message);
   }
 }
 

@@ -125,10 +125,6 @@ crema_status cr_transformer_extent(const cr_transformer *t, uint64_t sample, int
   return cr_augment_extent(t->augment, t->key, sample, extent + 1, extent + 1);
 }
 
-bool cr_transformer_augments(const cr_transformer *transformer) {
-  return transformer->augment != NULL;
-}
-
 /* ---- running ------------------------------------------------------------- */
 
 crema_status cr_transformer_shape(const cr_transformer *t, int channels, int height, int width,

@@ -42,17 +42,14 @@ void cr_transformer_set_key(cr_transformer *transformer, uint64_t key);
 /* What encoded records are decoded to. */
 cr_image_color cr_transformer_color(const cr_transformer *transformer);
 
-/* What other dialects ask for between decoding and cropping (data/augment/augment.h). The first call
- * replaces the pixels of sample number `sample` by augmented ones in `store`, where *pixels may
- * point already; the second turns channels, height and width of a record into those after
+/* What other dialects ask for between decoding and cropping (data/augment/augment.h). The first
+ * call replaces the pixels of sample number `sample` by augmented ones in `store`, where *pixels
+ * may point already; the second turns channels, height and width of a record into those after
  * augmentation. Both change nothing where nothing is asked for. Errors: as cr_augment_pixels. */
 crema_status cr_transformer_augment(const cr_transformer *transformer, uint64_t sample,
                                     cr_pixels *pixels, cr_image *store) CREMA_MUST_USE;
 crema_status cr_transformer_extent(const cr_transformer *transformer, uint64_t sample,
                                    int extent[3]) CREMA_MUST_USE;
-
-/* Whether cr_transformer_augment changes anything. */
-bool cr_transformer_augments(const cr_transformer *transformer);
 
 /* Channels, height and width of the result for pixels of these extents. Errors: CREMA_E_SHAPE
  * (crop larger than the pixels, mean image or mean values that do not fit). */

@@ -109,17 +109,6 @@ crema_status cr_image_probe(const uint8_t *bytes, size_t size, int *height, int 
   return CREMA_OK;
 }
 
-crema_status cr_image_read(const char *path, cr_image_color color, cr_image *out) {
-  cr_buffer file = {0};
-  crema_status status = cr_file_read(path, &file);
-  if (status == CREMA_OK) {
-    status = cr_image_decode((const uint8_t *)file.data, file.size, color, out);
-    if (status != CREMA_OK) status = cr_fail_in(status, "%s", path);
-  }
-  cr_buffer_free(&file);
-  return status;
-}
-
 crema_status cr_image_encode(const cr_image *image, const char *kind, cr_buffer *out) {
   if (strcasecmp(kind, "jpg") == 0 || strcasecmp(kind, "jpeg") == 0) {
     return cr_jpeg_encode(image, out);

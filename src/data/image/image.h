@@ -60,9 +60,6 @@ crema_status cr_image_decode_part(const uint8_t *bytes, size_t size, cr_image_co
 crema_status cr_image_probe(const uint8_t *bytes, size_t size, int *height, int *width,
                             int *channels) CREMA_MUST_USE;
 
-/* Reads and decodes a file. Errors name the path. */
-crema_status cr_image_read(const char *path, cr_image_color color, cr_image *out) CREMA_MUST_USE;
-
 /* Appends the image as a file of the kind "jpg", "jpeg" (quality 95, chroma halved both ways) or
  * "png" (any case). Errors: CREMA_E_UNKNOWN_NAME. */
 crema_status cr_image_encode(const cr_image *image, const char *kind,

@@ -43,13 +43,6 @@ static inline uint16_t cr_f32_to_f16(float value) {
   return (uint16_t)(sign | ((rest - 0x38000000u + 0xfffu + odd) >> 13));
 }
 
-/* As cr_f32_to_f16, but values beyond the range become +-65504. NaN stays NaN. */
-static inline uint16_t cr_f32_to_f16_clipped(float value) {
-  if (value > 65504.0f) return 0x7bffu;
-  if (value < -65504.0f) return 0xfbffu;
-  return cr_f32_to_f16(value);
-}
-
 static inline float cr_bf16_to_f32(uint16_t bits) {
   return cr_f32_from_bits((uint32_t)bits << 16);
 }
