@@ -18,8 +18,7 @@
 #include "core/clock.h"
 #include "core/rng.h"
 #include "core/thread.h"
-#include "data/augment/sample.h"
-#include "data/pipeline/prefetch.h"
+#include "data/pipeline/datum_source.h"
 #include "device/memory/device_memory.h"
 #include "device/sim/sim.h"
 #include "memory/syncedmem.h"
@@ -140,7 +139,8 @@ static void free_set(picture_set *set) {
 typedef struct pipeline {
   cr_reader *reader;
   cr_transformer *transformer;
-  cr_prefetch *prefetch;
+  cr_datum_source *source;
+  cr_pipeline *pipeline;
 } pipeline;
 
 static void open_pipeline(pipeline *p, const char *source, int threads, int batch_size) {
@@ -156,28 +156,20 @@ static void open_pipeline(pipeline *p, const char *source, int threads, int batc
   check(cr_reader_open(&options, &p->reader), "reader");
   check(cr_transformer_create(&param, CAFFE__PHASE__TRAIN, 1, NULL, &p->transformer),
         "transformer");
-  const cr_prefetch_options prefetch = {.reader = p->reader,
-                                        .transformer = p->transformer,
-                                        .batch_size = batch_size,
-                                        .depth = DEPTH,
-                                        .threads = threads,
-                                        .labels = true};
-  check(cr_prefetch_create(&prefetch, &p->prefetch), "prefetch");
-}
-
-static void start_pipeline(pipeline *p) {
-  check(cr_reader_rewind(p->reader), "rewind");
-  check(cr_reader_start(p->reader), "start");
-  check(cr_prefetch_start(p->prefetch), "start");
-}
-
-static void stop_pipeline(pipeline *p) {
-  cr_prefetch_stop(p->prefetch);
-  cr_reader_stop(p->reader);
+  const cr_datum_source_options wanted = {.records = {.reader = p->reader},
+                                          .transformer = p->transformer,
+                                          .items = batch_size,
+                                          .tops = 2,
+                                          .threads = threads};
+  check(cr_datum_source_create(&wanted, &p->source), "source");
+  cr_pipeline_options made = cr_datum_source_pipeline(p->source);
+  made.depth = DEPTH;
+  check(cr_pipeline_create(&made, &p->pipeline), "pipeline");
 }
 
 static void close_pipeline(pipeline *p) {
-  cr_prefetch_destroy(p->prefetch);
+  cr_pipeline_destroy(p->pipeline);
+  cr_datum_source_destroy(p->source);
   cr_transformer_destroy(p->transformer);
   cr_reader_close(p->reader);
 }
@@ -185,14 +177,14 @@ static void close_pipeline(pipeline *p) {
 /* Seconds from the first thread's start to the last batch. */
 static double run_pipeline(pipeline *p, int batches) {
   double start = cr_clock_seconds();
-  start_pipeline(p);
+  check(cr_pipeline_start(p->pipeline, 0), "start");
   for (int i = 0; i < batches; ++i) {
     cr_batch *batch = NULL;
-    check(cr_prefetch_take(p->prefetch, &batch), "take");
-    check(cr_prefetch_give_back(p->prefetch, batch), "give back");
+    check(cr_pipeline_take(p->pipeline, 0, NULL, &batch), "take");
+    check(cr_pipeline_give_back(p->pipeline, 0, NULL, batch), "give back");
   }
   double seconds = cr_clock_seconds() - start;
-  stop_pipeline(p);
+  cr_pipeline_stop(p->pipeline);
   return seconds;
 }
 
@@ -233,18 +225,19 @@ static double run_decoder(const picture_set *set, int threads, int count) {
 
 /* "automatic, 3 threads" for 0, and what a thread does with a picture. */
 static void print_threads(const char *what, int asked, const pipeline *p) {
-  cr_prefetch_stats stats;
-  cr_prefetch_get_stats(p->prefetch, &stats);
-  double picture = 1e6 / (double)stats.samples;
+  cr_input_stats input;
+  cr_pipeline_get_stats(p->pipeline, 0, &input);
+  const cr_pipeline_stats *stats = &input.pipeline;
+  double picture = 1e6 / (double)stats->samples;
   printf("%s, %s%d thread%s (%.0f us decoding, %.0f us transforming a picture): ", what,
-         asked == 0 ? "automatic, " : "", stats.threads, stats.threads == 1 ? "" : "s",
-         picture * stats.decode_seconds, picture * stats.transform_seconds);
+         asked == 0 ? "automatic, " : "", stats->threads, stats->threads == 1 ? "" : "s",
+         picture * stats->decode_seconds, picture * stats->transform_seconds);
 }
 
 static int threads_of(const pipeline *p) {
-  cr_prefetch_stats stats;
-  cr_prefetch_get_stats(p->prefetch, &stats);
-  return stats.threads;
+  cr_input_stats stats;
+  cr_pipeline_get_stats(p->pipeline, 0, &stats);
+  return stats.pipeline.threads;
 }
 
 static void bench_jpeg(const picture_set *set, int rounds) {
@@ -340,23 +333,23 @@ static void bench_step(const picture_set *set, int rounds) {
   for (int r = 0; r < rounds; ++r) {
     cr_batch *held = NULL;
     double start = 0;
-    start_pipeline(&p);
+    check(cr_pipeline_start(p.pipeline, 0), "start");
     for (int i = -4; i < STEPS; ++i) {
       if (i == 0) start = cr_clock_seconds();
       cr_batch *batch = NULL;
-      check(cr_prefetch_take(p.prefetch, &batch), "take");
+      check(cr_pipeline_take(p.pipeline, 0, NULL, &batch), "take");
       double end = cr_clock_seconds() + 0.010;
       /* The copy runs beside the computing; the batch before was used up. */
       check(device->backend->copy(context, CR_COPY_HOST_TO_DEVICE, memory.address,
-                                  (uintptr_t)batch->data, bytes),
+                                  (uintptr_t)batch->top[0].values, bytes),
             "copy");
-      if (held != NULL) check(cr_prefetch_give_back(p.prefetch, held), "give back");
+      if (held != NULL) check(cr_pipeline_give_back(p.pipeline, 0, NULL, held), "give back");
       held = batch;
       cr_clock_sleep(end - cr_clock_seconds());
       check(crema_context_finish(context), "finish");
     }
     step[r] = (cr_clock_seconds() - start) / STEPS;
-    stop_pipeline(&p);
+    cr_pipeline_stop(p.pipeline);
   }
   printf("a step that loads %d images in %.2f ms and computes for 10 ms: %.2f ms (target: 10.5)\n",
          size, 1e3 * load, 1e3 * median(step, rounds));

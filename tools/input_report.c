@@ -4,8 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "data/pipeline/feed.h"
-#include "data/pipeline/prefetch.h"
+#include "data/pipeline/pipeline.h"
 #include "net/net.h"
 
 static double rate(uint64_t samples, double seconds) {
@@ -18,7 +17,7 @@ typedef struct stage_rates {
 } stage_rates;
 
 static stage_rates rates_of(const cr_input_stats *stats) {
-  const cr_prefetch_stats *p = &stats->prefetch;
+  const cr_pipeline_stats *p = &stats->pipeline;
   return (stage_rates){
       .reader = rate(stats->reader.records, stats->reader.busy_seconds),
       .decoder = rate(p->samples, p->decode_seconds) * p->threads,
@@ -53,7 +52,7 @@ static const source_kind *kind_of(const char *type) {
 }
 
 /* The stage that takes most of a sample's time. Decoding and transforming share their threads. */
-static const char *slow_stage(const stage_rates *rates, const cr_prefetch_stats *p) {
+static const char *slow_stage(const stage_rates *rates, const cr_pipeline_stats *p) {
   if (p->decode_seconds + p->transform_seconds <= 0) return "reader";
   double work = rate(p->samples, p->decode_seconds + p->transform_seconds) * p->threads;
   if (rates->reader > 0 && rates->reader < work) return "reader";
@@ -61,13 +60,13 @@ static const char *slow_stage(const stage_rates *rates, const cr_prefetch_stats 
 }
 
 static void print_verdict(const source_kind *kind, const stage_rates *rates,
-                          const cr_prefetch_stats *p, double share) {
+                          const cr_pipeline_stats *p, double share) {
   const char *slow = slow_stage(rates, p);
   printf("  Training waited for data for %.1f %% of the time. The slow stage is the %s",
          100 * share, slow);
   if (slow[0] == 'r' && kind->database) {
     printf(": the database or its disk cannot deliver faster.\n");
-  } else if (kind->threads != NULL && p->threads >= cr_feed_processors()) {
+  } else if (kind->threads != NULL && p->threads >= cr_pipeline_processors()) {
     printf("; it has as many threads as there are processors.\n");
   } else if (kind->threads != NULL) {
     printf("; %s { threads: %d } would give it more threads.\n", kind->threads, p->threads + 1);
@@ -81,7 +80,7 @@ static void print_verdict(const source_kind *kind, const stage_rates *rates,
 static void print_layer(const cr_layer *layer, const cr_input_stats *stats, double seconds) {
   enum { NOTABLE = 5 /* % */ };
   const source_kind *kind = kind_of(layer->class->type);
-  const cr_prefetch_stats *p = &stats->prefetch;
+  const cr_pipeline_stats *p = &stats->pipeline;
   stage_rates rates = rates_of(stats);
   double share = seconds > 0 ? p->wait_seconds / seconds : 0;
   printf("Input of layer %s: %" PRIu64 " samples in %" PRIu64 " batches, ", layer->name, p->samples,

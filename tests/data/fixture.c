@@ -12,7 +12,9 @@
 
 #include <cmocka.h>
 
+#include "core/fail.h"
 #include "data/db/db.h"
+#include "data/pipeline/reader_private.h"
 
 void fixture_make(fixture *f) {
   const char *base = getenv("TMPDIR");
@@ -133,6 +135,53 @@ void fixture_png_damaged(int index, cr_buffer *value) {
 void fixture_damaged_mixed(int index, cr_buffer *value) {
   bool damaged = index == 1 || index == 4 || index == 8 || index == 9 || index == 10 || index == 12;
   put_png(index, damaged ? 40 : 0, value);
+}
+
+crema_status fixture_reader_start(cr_reader *reader) {
+  for (int i = 0; i < reader->consumers; ++i) {
+    crema_status status = cr_reader_enter(reader, i);
+    if (status == CREMA_OK) continue;
+    while (--i >= 0) cr_reader_leave(reader, i);
+    return status;
+  }
+  return CREMA_OK;
+}
+
+void fixture_reader_stop(cr_reader *reader) {
+  for (int i = 0; i < reader->consumers; ++i) cr_reader_leave(reader, i);
+}
+
+crema_status fixture_reader_seek(cr_reader *reader, const char *key, uint64_t index) {
+  cr_reader_cursor cursor = {.index = index, .key = {(const uint8_t *)key, strlen(key)}};
+  cr_reader_note_cursor(reader, &cursor);
+  for (int i = 0; i < reader->consumers; ++i) CR_TRY(cr_reader_resume(reader, i, &cursor));
+  return CREMA_OK;
+}
+
+crema_status fixture_give_back(cr_reader *reader, int consumer, cr_record *record) {
+  void *const records[] = {record};
+  return cr_reader_give_back(reader, consumer, records, 1);
+}
+
+crema_status fixture_pipeline(const cr_datum_source_options *options, int depth,
+                              cr_datum_source **source, cr_pipeline **pipeline) {
+  *pipeline = NULL;
+  CR_TRY(cr_datum_source_create(options, source));
+  cr_pipeline_options made = cr_datum_source_pipeline(*source);
+  made.depth = depth;
+  crema_status status = cr_pipeline_create(&made, pipeline);
+  if (status == CREMA_OK) return CREMA_OK;
+  cr_datum_source_destroy(*source);
+  *source = NULL;
+  return status;
+}
+
+crema_status fixture_take(cr_pipeline *pipeline, cr_batch **out) {
+  return cr_pipeline_take(pipeline, 0, NULL, out);
+}
+
+crema_status fixture_return(cr_pipeline *pipeline, cr_batch *batch) {
+  return cr_pipeline_give_back(pipeline, 0, NULL, batch);
 }
 
 void fixture_image(cr_image *image, int height, int width, int channels) {

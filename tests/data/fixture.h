@@ -5,6 +5,7 @@
 #include "core/buffer.h"
 #include "data/db/datum.h"
 #include "data/image/image.h"
+#include "data/pipeline/datum_source.h"
 
 /* A new empty folder; its path is kept in `path`. Removed, with all in it, by fixture_remove. */
 typedef struct fixture {
@@ -40,6 +41,22 @@ void fixture_png_damaged(int index, cr_buffer *value);
 void fixture_damaged_mixed(int index, cr_buffer *value);
 /* As fixture_gray, but every third record is one row higher. */
 void fixture_mixed(int index, cr_buffer *value);
+
+/* All consumers of a reader enter, or none does; all leave. */
+crema_status fixture_reader_start(cr_reader *reader);
+void fixture_reader_stop(cr_reader *reader);
+/* All go on after record number index - 1, which has this key. */
+crema_status fixture_reader_seek(cr_reader *reader, const char *key, uint64_t index);
+/* A record is given back. */
+crema_status fixture_give_back(cr_reader *reader, int consumer, cr_record *record);
+
+/* A pipeline of Datum records. `depth` batches; 0: automatic. Both out-parameters are NULL after a
+ * failure. */
+crema_status fixture_pipeline(const cr_datum_source_options *options, int depth,
+                              cr_datum_source **source, cr_pipeline **pipeline);
+/* For its only consumer. */
+crema_status fixture_take(cr_pipeline *pipeline, cr_batch **out);
+crema_status fixture_return(cr_pipeline *pipeline, cr_batch *batch);
 
 /* An image with a smooth pattern. */
 void fixture_image(cr_image *image, int height, int width, int channels);

@@ -10,7 +10,7 @@
 
 #include "core/clock.h"
 #include "core/rng.h"
-#include "data/pipeline/prefetch.h"
+#include "data/pipeline/pipeline.h"
 #include "fixture.h"
 #include "net/net.h"
 #include "proto/proto.h"
@@ -596,7 +596,7 @@ static void test_fields_of_data_param(void **state) {
   for (int k = 0; k < 5 * RECORDS; ++k) forward(net);
   const cr_layer *layer = net->layer[0].layer;
   layer->class->input_stats(layer, &stats);
-  assert_int_equal(stats.prefetch.depth, CR_PREFETCH_USUAL_DEPTH);
+  assert_int_equal(stats.pipeline.depth, CR_PIPELINE_USUAL_DEPTH);
   assert_int_equal(stats.reader.reads, RECORDS);
   crema_net_destroy(net);
   fixture_remove(&f);

@@ -8,7 +8,7 @@
 
 #include "core/clock.h"
 #include "core/rng.h"
-#include "data/pipeline/prefetch.h"
+#include "data/pipeline/pipeline.h"
 #include "fixture.h"
 #include "net/net.h"
 
@@ -344,13 +344,13 @@ static void s2_30_the_next_batch_is_copied_during_work(void **state) {
 static void s2_28_depth_follows_free_memory(void **state) {
   (void)state;
   const uint64_t much = (uint64_t)1 << 40, batch = 100 << 20;
-  assert_int_equal(cr_prefetch_depth_for(batch, much, UINT64_MAX), CR_PREFETCH_USUAL_DEPTH);
-  assert_int_equal(cr_prefetch_depth_for(batch, UINT64_MAX, UINT64_MAX), CR_PREFETCH_USUAL_DEPTH);
-  assert_int_equal(cr_prefetch_depth_for(batch, 12 * batch, UINT64_MAX), 3);
-  assert_int_equal(cr_prefetch_depth_for(batch, much, 12 * batch), 3);
-  assert_int_equal(cr_prefetch_depth_for(batch, much, batch), 2);
-  assert_int_equal(cr_prefetch_depth_for(batch, 0, much), 2);
-  assert_int_equal(cr_prefetch_depth_for(0, 0, 0), CR_PREFETCH_USUAL_DEPTH);
+  assert_int_equal(cr_pipeline_depth_for(batch, much, UINT64_MAX), CR_PIPELINE_USUAL_DEPTH);
+  assert_int_equal(cr_pipeline_depth_for(batch, UINT64_MAX, UINT64_MAX), CR_PIPELINE_USUAL_DEPTH);
+  assert_int_equal(cr_pipeline_depth_for(batch, 12 * batch, UINT64_MAX), 3);
+  assert_int_equal(cr_pipeline_depth_for(batch, much, 12 * batch), 3);
+  assert_int_equal(cr_pipeline_depth_for(batch, much, batch), 2);
+  assert_int_equal(cr_pipeline_depth_for(batch, 0, much), 2);
+  assert_int_equal(cr_pipeline_depth_for(0, 0, 0), CR_PIPELINE_USUAL_DEPTH);
 }
 
 /* Fewer batches are made where the device has little memory, unless the net says how many. */
@@ -375,7 +375,7 @@ static void s2_28_depth_follows_the_device(void **state) {
     expect_batch(net, 0, 10);
     cr_layer *layer = net->layer[0].layer;
     layer->class->input_stats(layer, &stats);
-    assert_int_equal(stats.prefetch.depth, depth[i]);
+    assert_int_equal(stats.pipeline.depth, depth[i]);
     crema_net_destroy(net);
     cr_sim_set_foreign_bytes(0, 0);
     sim_end();

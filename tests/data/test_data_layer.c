@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "core/clock.h"
-#include "data/pipeline/prefetch.h"
+#include "data/pipeline/pipeline.h"
 #include "fixture.h"
 #include "net/net.h"
 
@@ -94,7 +94,7 @@ static void s2_08_as_many_records_as_batches_hold(void **state) {
   cr_clock_sleep(0.02);
   layer->class->input_stats(layer, &stats);
   assert_int_equal(stats.reader.records, 2 * BATCH * PREFETCH);
-  assert_int_equal(stats.prefetch.depth, PREFETCH);
+  assert_int_equal(stats.pipeline.depth, PREFETCH);
   crema_net_destroy(net);
   fixture_remove(&f);
 }

@@ -16,7 +16,7 @@
 #include <cmocka.h>
 
 #include "crema/log.h"
-#include "data/pipeline/prefetch.h"
+#include "data/pipeline/pipeline.h"
 #include "fixture.h"
 
 enum { RECORDS = 30 };
@@ -264,14 +264,14 @@ static void s2_12_a_database_that_vanishes(void **state) {
     const cr_reader_options options = {
         .backend = backends[b], .source = path, .consumers = 1, .depth = 2};
     assert_int_equal(cr_reader_open(&options, &reader), CREMA_OK);
-    assert_int_equal(cr_reader_start(reader), CREMA_OK);
+    assert_int_equal(fixture_reader_start(reader), CREMA_OK);
     for (int k = 0; k < 3 * RECORDS; ++k) {
       if (k == 5) remove_all(path);
       if (cr_reader_take(reader, 0, &record) != CREMA_OK) fail_msg("%s", crema_error_text());
       if (cr_record_value(record, &store, &value) != CREMA_OK) fail_msg("%s", crema_error_text());
       assert_int_equal(value.size, 5000);
       assert_int_equal(value.data[4999], k % RECORDS);
-      assert_int_equal(cr_reader_give_back(reader, 0, record), CREMA_OK);
+      assert_int_equal(fixture_give_back(reader, 0, record), CREMA_OK);
     }
     cr_buffer_free(&store);
     cr_reader_close(reader);
@@ -296,7 +296,8 @@ static void s2_21_a_record_that_is_cut_off(void **state) {
     fixture f;
     cr_reader *reader = NULL;
     cr_transformer *transformer = NULL;
-    cr_prefetch *prefetch = NULL;
+    cr_datum_source *source = NULL;
+    cr_pipeline *pipeline = NULL;
     cr_batch *batch = NULL;
     fixture_make(&f);
     const char *path = fixture_db(&f, "db", 10, cut_gray);
@@ -305,27 +306,26 @@ static void s2_21_a_record_that_is_cut_off(void **state) {
     assert_int_equal(cr_reader_open(&from, &reader), CREMA_OK);
     assert_int_equal(cr_transformer_create(NULL, CAFFE__PHASE__TEST, 1, NULL, &transformer),
                      CREMA_OK);
-    const cr_prefetch_options options = {.reader = reader,
-                                         .transformer = transformer,
-                                         .batch_size = BATCH,
-                                         .depth = 2,
-                                         .labels = true,
-                                         .skip_corrupt = skip == 1};
-    assert_int_equal(cr_prefetch_create(&options, &prefetch), CREMA_OK);
-    assert_int_equal(cr_reader_start(reader), CREMA_OK);
-    assert_int_equal(cr_prefetch_start(prefetch), CREMA_OK);
-    assert_int_equal(cr_prefetch_take(prefetch, &batch), CREMA_OK);
-    crema_status status = cr_prefetch_take(prefetch, &batch);
+    const cr_datum_source_options options = {
+        .records = {.reader = reader, .skip_corrupt = skip == 1},
+        .transformer = transformer,
+        .items = BATCH,
+        .tops = 2};
+    assert_int_equal(fixture_pipeline(&options, 2, &source, &pipeline), CREMA_OK);
+    assert_int_equal(cr_pipeline_start(pipeline, 0), CREMA_OK);
+    assert_int_equal(fixture_take(pipeline, &batch), CREMA_OK);
+    crema_status status = fixture_take(pipeline, &batch);
     if (skip == 1) {
       static const float wanted[BATCH] = {4, 5, 7, 8};
       assert_int_equal(status, CREMA_OK);
-      assert_memory_equal(batch->label, wanted, sizeof wanted);
+      assert_memory_equal(batch->top[1].values, wanted, sizeof wanted);
     } else {
       assert_int_equal(status, CREMA_E_CORRUPT);
       assert_non_null(strstr(crema_error_text(), "record '00000006'"));
       assert_non_null(strstr(crema_error_text(), path));
     }
-    cr_prefetch_destroy(prefetch);
+    cr_pipeline_destroy(pipeline);
+    cr_datum_source_destroy(source);
     cr_reader_close(reader);
     cr_transformer_destroy(transformer);
     fixture_remove(&f);

@@ -508,7 +508,7 @@ static void take(cr_reader *reader, int records, uint64_t first_place, int count
     snprintf(key, sizeof key, "%08d", (int)((first_place + (uint64_t)i) % (uint64_t)count));
     assert_int_equal(cr_reader_take(reader, 0, &record), CREMA_OK);
     assert_bytes(record->key, key);
-    assert_int_equal(cr_reader_give_back(reader, 0, record), CREMA_OK);
+    assert_int_equal(fixture_give_back(reader, 0, record), CREMA_OK);
   }
 }
 
@@ -525,20 +525,20 @@ static void test_reader(void **state) {
       .backend = "leveldb", .source = path, .consumers = 1, .depth = 3, .skip = 2};
   assert_int_equal(cr_reader_open(&options, &reader), CREMA_OK);
   assert_true(cr_reader_count(reader) == UINT64_MAX);
-  assert_int_equal(cr_reader_start(reader), CREMA_OK);
+  assert_int_equal(fixture_reader_start(reader), CREMA_OK);
   take(reader, 20, 2, RECORDS);
-  cr_reader_stop(reader);
+  fixture_reader_stop(reader);
   assert_true(cr_reader_count(reader) == RECORDS);
   cr_reader_close(reader);
   /* Skipping far beyond the end takes the short way. */
   options.skip = 7000000000000000004u;
   assert_int_equal(cr_reader_open(&options, &reader), CREMA_OK);
   assert_true(cr_reader_count(reader) == RECORDS);
-  assert_int_equal(cr_reader_start(reader), CREMA_OK);
+  assert_int_equal(fixture_reader_start(reader), CREMA_OK);
   take(reader, 9, 7000000000000000004u % RECORDS, RECORDS);
-  cr_reader_stop(reader);
-  assert_int_equal(cr_reader_seek(reader, bytes_of("00000004"), 40), CREMA_OK);
-  assert_int_equal(cr_reader_start(reader), CREMA_OK);
+  fixture_reader_stop(reader);
+  assert_int_equal(fixture_reader_seek(reader, "00000004", 40), CREMA_OK);
+  assert_int_equal(fixture_reader_start(reader), CREMA_OK);
   take(reader, 9, 5, RECORDS);
   cr_reader_close(reader);
   fixture_remove(&f);

@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "core/file.h"
-#include "data/pipeline/prefetch.h"
+#include "data/pipeline/pipeline.h"
 #include "fixture.h"
 
 enum { RECORDS = 400 };
@@ -227,7 +227,7 @@ static crema_status take_all(cr_reader *reader, int first) {
     char key[64];
     assert_int_equal(datum.label, atoi(cr_db_key_text(record->key, key, sizeof key)));
     assert_int_equal(datum.data[datum.size - 1], (uint8_t)datum.label);
-    assert_int_equal(cr_reader_give_back(reader, 0, record), CREMA_OK);
+    assert_int_equal(fixture_give_back(reader, 0, record), CREMA_OK);
   }
   cr_buffer_free(&store);
   return status;
@@ -244,10 +244,10 @@ static void a_reader_says_that_the_file_changed(void **state) {
         .backend = "lmdb", .source = make_db(&f), .consumers = 1, .depth = 3, .shuffle = shuffle};
     int before = shuffle ? RECORDS + 20 : 20;
     assert_int_equal(cr_reader_open(&options, &reader), CREMA_OK);
-    assert_int_equal(cr_reader_start(reader), CREMA_OK);
+    assert_int_equal(fixture_reader_start(reader), CREMA_OK);
     for (int i = 0; i < before; ++i) {
       assert_int_equal(cr_reader_take(reader, 0, &record), CREMA_OK);
-      assert_int_equal(cr_reader_give_back(reader, 0, record), CREMA_OK);
+      assert_int_equal(fixture_give_back(reader, 0, record), CREMA_OK);
     }
     spoilers[n / 2](&f);
     assert_int_equal(take_all(reader, before), CREMA_E_IO);
@@ -268,7 +268,8 @@ static void batches_say_that_the_file_changed(void **state) {
     fixture f;
     cr_reader *reader = NULL;
     cr_transformer *transformer = NULL;
-    cr_prefetch *prefetch = NULL;
+    cr_datum_source *source = NULL;
+    cr_pipeline *pipeline = NULL;
     Caffe__TransformationParameter param = CAFFE__TRANSFORMATION_PARAMETER__INIT;
     param.crop_size = 5;
     const cr_reader_options read = {
@@ -276,34 +277,32 @@ static void batches_say_that_the_file_changed(void **state) {
     assert_int_equal(cr_reader_open(&read, &reader), CREMA_OK);
     assert_int_equal(cr_transformer_create(&param, CAFFE__PHASE__TRAIN, 3, NULL, &transformer),
                      CREMA_OK);
-    const cr_prefetch_options options = {.reader = reader,
-                                         .transformer = transformer,
-                                         .batch_size = BATCH,
-                                         .depth = 4,
-                                         .threads = 1 + s % 3,
-                                         .labels = true,
-                                         .skip_corrupt = true};
-    assert_int_equal(cr_prefetch_create(&options, &prefetch), CREMA_OK);
-    assert_int_equal(cr_reader_start(reader), CREMA_OK);
-    assert_int_equal(cr_prefetch_start(prefetch), CREMA_OK);
+    const cr_datum_source_options options = {.records = {.reader = reader, .skip_corrupt = true},
+                                             .transformer = transformer,
+                                             .items = BATCH,
+                                             .tops = 2,
+                                             .threads = 1 + s % 3};
+    assert_int_equal(fixture_pipeline(&options, 4, &source, &pipeline), CREMA_OK);
+    assert_int_equal(cr_pipeline_start(pipeline, 0), CREMA_OK);
     crema_status status = CREMA_OK;
     int next = 0;
     for (int k = 0; status == CREMA_OK; ++k) {
       cr_batch *batch = NULL;
       assert_true(k < 2 * RECORDS);
-      status = cr_prefetch_take(prefetch, &batch);
+      status = fixture_take(pipeline, &batch);
       for (int i = 0; status == CREMA_OK && i < BATCH; ++i, ++next) {
-        assert_true(batch->label[i] == (float)(next % RECORDS));
-        assert_true(batch->data[i * 25] == (float)(next % RECORDS % 256));
+        assert_true(batch->top[1].values[i] == (float)(next % RECORDS));
+        assert_true(batch->top[0].values[i * 25] == (float)(next % RECORDS % 256));
       }
       if (k == 3) spoilers[s](&f);
       if (status == CREMA_OK) {
-        assert_int_equal(cr_prefetch_give_back(prefetch, batch), CREMA_OK);
+        assert_int_equal(fixture_return(pipeline, batch), CREMA_OK);
       }
     }
     assert_int_equal(status, CREMA_E_IO);
     assert_non_null(strstr(crema_error_text(), cr_reader_source(reader)));
-    cr_prefetch_destroy(prefetch);
+    cr_pipeline_destroy(pipeline);
+    cr_datum_source_destroy(source);
     cr_reader_close(reader);
     cr_transformer_destroy(transformer);
     fixture_remove(&f);
@@ -344,7 +343,7 @@ static void a_writer_beside_the_reader_is_welcome(void **state) {
     _exit(0);
   }
   assert_int_equal(cr_reader_open(&options, &reader), CREMA_OK);
-  assert_int_equal(cr_reader_start(reader), CREMA_OK);
+  assert_int_equal(fixture_reader_start(reader), CREMA_OK);
   assert_int_equal(write(go[1], "g", 1), 1);
   bool written = false;
   for (int i = 0; i < 3 * RECORDS || !written; ++i) {
@@ -356,7 +355,7 @@ static void a_writer_beside_the_reader_is_welcome(void **state) {
     if (cr_record_value(record, &store, &value) != CREMA_OK) fail_msg("%s", crema_error_text());
     assert_int_equal(cr_datum_parse(value.data, value.size, &datum), CREMA_OK);
     if (i < RECORDS) assert_int_equal(datum.label, i);
-    assert_int_equal(cr_reader_give_back(reader, 0, record), CREMA_OK);
+    assert_int_equal(fixture_give_back(reader, 0, record), CREMA_OK);
     cr_buffer_free(&store);
     if (!written) written = waitpid(child, &child_state, WNOHANG) == child;
   }
@@ -402,7 +401,7 @@ static void no_handler_is_installed(void **state) {
       .backend = "lmdb", .source = make_db(&f), .consumers = 1, .depth = 2};
   for (int i = 0; i < 2; ++i) assert_int_equal(sigaction(signals[i], NULL, &before[i]), 0);
   assert_int_equal(cr_reader_open(&options, &reader), CREMA_OK);
-  assert_int_equal(cr_reader_start(reader), CREMA_OK);
+  assert_int_equal(fixture_reader_start(reader), CREMA_OK);
   assert_int_equal(cr_reader_take(reader, 0, &record), CREMA_OK);
   for (int i = 0; i < 2; ++i) {
     assert_int_equal(sigaction(signals[i], NULL, &now), 0);

@@ -12,7 +12,7 @@
 #include "core/file.h"
 #include "data/pipeline/image_list.h"
 #include "data/pipeline/order.h"
-#include "data/pipeline/prefetch.h"
+#include "data/pipeline/pipeline.h"
 #include "fixture.h"
 #include "net/net.h"
 
@@ -430,14 +430,14 @@ static void s2_30_loading_overlaps_computing(void **state) {
   cr_input_stats stats = {0};
   cr_layer *layer = net->layer[0].layer;
   layer->class->input_stats(layer, &stats);
-  double waited = stats.prefetch.wait_seconds;
+  double waited = stats.pipeline.wait_seconds;
   /* Ten times what loading takes, and enough for a busy machine. */
   (void)seconds_of(net, 10, 10 * loading + 0.01);
   layer->class->input_stats(layer, &stats);
-  assert_true(stats.prefetch.wait_seconds - waited < 10 * loading);
-  assert_true(stats.prefetch.decode_seconds > 0 && stats.reader.busy_seconds > 0);
-  assert_int_equal(stats.prefetch.batches, 21);
-  assert_int_equal(stats.prefetch.fill.count, 20);
+  assert_true(stats.pipeline.wait_seconds - waited < 10 * loading);
+  assert_true(stats.pipeline.decode_seconds > 0 && stats.reader.busy_seconds > 0);
+  assert_int_equal(stats.pipeline.batches, 21);
+  assert_int_equal(stats.pipeline.fill.count, 20);
   crema_net_destroy(net);
   fixture_remove(&f);
 }

@@ -55,7 +55,7 @@ static uint64_t take(cr_reader *reader, int rank, int *key) {
   assert_int_equal(cr_reader_take(reader, rank, &record), CREMA_OK);
   uint64_t index = record->index;
   if (key != NULL) *key = key_number(record->key);
-  assert_int_equal(cr_reader_give_back(reader, rank, record), CREMA_OK);
+  assert_int_equal(fixture_give_back(reader, rank, record), CREMA_OK);
   return index;
 }
 
@@ -397,7 +397,7 @@ static crema_status eat(void *arg) {
     cr_record *record = NULL;
     CR_TRY(cr_reader_take(e->reader, e->rank, &record));
     if (cr_mt19937_below(&rng, 8) == 0) cr_clock_sleep(2e-5);
-    CR_TRY(cr_reader_give_back(e->reader, e->rank, record));
+    CR_TRY(fixture_give_back(e->reader, e->rank, record));
   }
 }
 

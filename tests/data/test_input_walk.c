@@ -1,4 +1,4 @@
-/* Random walks of readers and prefetchers against a plain model of what they should deliver: back
+/* Random walks of readers and pipelines against a plain model of what they should deliver: back
  * ends, batch sizes, epochs in any order, damaged records, threads, several consumers; stopped at
  * any batch, resumed in the same reader or in a new one. The seed is printed; CREMA_TEST_SEED sets
  * it. */
@@ -14,7 +14,7 @@
 
 #include "core/rng.h"
 #include "data/pipeline/order.h"
-#include "data/pipeline/prefetch.h"
+#include "data/pipeline/pipeline.h"
 #include "fixture.h"
 
 enum { MAX_RECORDS = 40, MAX_CONSUMERS = 3 };
@@ -30,11 +30,12 @@ typedef struct walk {
   /* The pipeline. */
   cr_reader *reader;
   cr_transformer *transformer;
-  cr_prefetch *prefetch[MAX_CONSUMERS];
+  cr_datum_source *source[MAX_CONSUMERS];
+  cr_pipeline *pipeline[MAX_CONSUMERS];
   /* The model: the number of the next record of each consumer. */
   uint64_t next[MAX_CONSUMERS];
-  /* The place of each consumer, after the last batch that it took. */
-  cr_reader_cursor place[MAX_CONSUMERS];
+  /* The cursor of each consumer, after the last batch that it took. */
+  cr_reader_cursor cursor[MAX_CONSUMERS];
   char key[MAX_CONSUMERS][16];
 } walk;
 
@@ -83,15 +84,13 @@ static void open_pipeline(walk *w, uint64_t skip, uint64_t order_key) {
                                      .order_key = order_key};
   assert_int_equal(cr_reader_open(&options, &w->reader), CREMA_OK);
   for (int c = 0; c < w->consumers; ++c) {
-    const cr_prefetch_options prefetch = {.reader = w->reader,
-                                          .consumer = c,
-                                          .transformer = w->transformer,
-                                          .batch_size = w->batch_size,
-                                          .depth = w->depth,
-                                          .threads = w->threads,
-                                          .labels = true,
-                                          .skip_corrupt = w->skip_corrupt};
-    if (cr_prefetch_create(&prefetch, &w->prefetch[c]) != CREMA_OK) {
+    const cr_datum_source_options source = {
+        .records = {.reader = w->reader, .consumer = c, .skip_corrupt = w->skip_corrupt},
+        .transformer = w->transformer,
+        .items = w->batch_size,
+        .tops = 2,
+        .threads = w->threads};
+    if (fixture_pipeline(&source, w->depth, &w->source[c], &w->pipeline[c]) != CREMA_OK) {
       fail_msg("%s", crema_error_text());
     }
   }
@@ -99,51 +98,53 @@ static void open_pipeline(walk *w, uint64_t skip, uint64_t order_key) {
 
 static void close_pipeline(walk *w) {
   for (int c = 0; c < w->consumers; ++c) {
-    cr_prefetch_destroy(w->prefetch[c]);
-    w->prefetch[c] = NULL;
+    cr_pipeline_destroy(w->pipeline[c]);
+    cr_datum_source_destroy(w->source[c]);
+    w->pipeline[c] = NULL;
+    w->source[c] = NULL;
   }
   cr_reader_close(w->reader);
   w->reader = NULL;
 }
 
 static void stop(walk *w) {
-  for (int c = 0; c < w->consumers; ++c) cr_prefetch_stop(w->prefetch[c]);
-  cr_reader_stop(w->reader);
+  for (int c = 0; c < w->consumers; ++c) cr_pipeline_stop(w->pipeline[c]);
 }
 
-/* Begins at the places, from which consumers come in any order. */
+/* Begins at the cursors; the consumers come in any order. */
 static void start(walk *w) {
   int first = draw(w, w->consumers);
   for (int i = 0; i < w->consumers; ++i) {
     int c = (first + i) % w->consumers;
-    if (w->place[c].index > 0 && cr_reader_resume(w->reader, c, &w->place[c]) != CREMA_OK) {
+    if (w->cursor[c].index > 0 && cr_reader_resume(w->reader, c, &w->cursor[c]) != CREMA_OK) {
       fail_msg("%s", crema_error_text());
     }
   }
-  if (cr_reader_start(w->reader) != CREMA_OK) fail_msg("%s", crema_error_text());
   for (int c = 0; c < w->consumers; ++c) {
-    assert_int_equal(cr_prefetch_start(w->prefetch[c]), CREMA_OK);
+    if (cr_pipeline_start(w->pipeline[c], 0) != CREMA_OK) fail_msg("%s", crema_error_text());
   }
 }
 
 static void take_batch(walk *w, int c) {
   cr_batch *batch = NULL;
-  if (cr_prefetch_take(w->prefetch[c], &batch) != CREMA_OK) fail_msg("%s", crema_error_text());
+  cr_db_bytes key;
+  if (fixture_take(w->pipeline[c], &batch) != CREMA_OK) fail_msg("%s", crema_error_text());
   assert_int_equal(batch->items, w->batch_size);
   int record = -1;
   for (int i = 0; i < w->batch_size; ++i) {
     record = next_record(w, c);
-    assert_true(batch->label[i] == (float)record);
-    for (int v = 0; v < 20; ++v) assert_true(batch->data[i * 20 + v] == (float)record);
+    assert_true(batch->top[1].values[i] == (float)record);
+    for (int v = 0; v < 20; ++v) assert_true(batch->top[0].values[i * 20 + v] == (float)record);
   }
-  assert_int_equal(batch->position.index, w->next[c] - (uint64_t)w->consumers + 1);
-  assert_int_equal(batch->position.key.size, 8);
-  memcpy(w->key[c], batch->position.key.data, 8);
+  uint64_t index = cr_record_source_cursor(batch, &key);
+  assert_int_equal(index, w->next[c] - (uint64_t)w->consumers + 1);
+  assert_int_equal(key.size, 8);
+  memcpy(w->key[c], key.data, 8);
   assert_int_equal(atoi(w->key[c]), record);
-  cr_reader_note_cursor(w->reader, &w->place[c]);
-  w->place[c].index = batch->position.index;
-  w->place[c].key = (cr_db_bytes){(const uint8_t *)w->key[c], 8};
-  assert_int_equal(cr_prefetch_give_back(w->prefetch[c], batch), CREMA_OK);
+  cr_reader_note_cursor(w->reader, &w->cursor[c]);
+  w->cursor[c].index = index;
+  w->cursor[c].key = (cr_db_bytes){(const uint8_t *)w->key[c], 8};
+  assert_int_equal(fixture_return(w->pipeline[c], batch), CREMA_OK);
 }
 
 /* ---- walking ------------------------------------------------------------- */
@@ -184,8 +185,8 @@ static void walk_once(cr_mt19937 *rng) {
     if (what >= 2) continue;
     stop(&w);
     if (what == 1) {
-      /* Another process, with settings of its own; those of the places count. */
-      bool begun = w.place[0].index > 0;
+      /* Another process, with settings of its own; those of the cursors count. */
+      bool begun = w.cursor[0].index > 0;
       close_pipeline(&w);
       w.depth = 1 + draw(&w, 4);
       w.threads = 1 + draw(&w, 3);

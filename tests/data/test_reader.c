@@ -32,7 +32,7 @@ static int take(cr_reader *reader, int consumer, uint64_t index) {
   assert_int_equal(cr_reader_take(reader, consumer, &record), CREMA_OK);
   assert_int_equal(record->index, index);
   int number = key_number(record->key);
-  assert_int_equal(cr_reader_give_back(reader, consumer, record), CREMA_OK);
+  assert_int_equal(fixture_give_back(reader, consumer, record), CREMA_OK);
   return number;
 }
 
@@ -46,8 +46,8 @@ static void s2_12_records_come_in_order_and_wrap(void **state) {
   assert_int_equal(cr_reader_count(reader), 7);
   assert_int_equal(cr_reader_preview(reader, 0, 0, &key, &value), CREMA_OK);
   assert_int_equal(key_number(key), 0);
-  assert_int_equal(cr_reader_start(reader), CREMA_OK);
-  assert_int_equal(cr_reader_start(reader), CREMA_E_STATE);
+  assert_int_equal(fixture_reader_start(reader), CREMA_OK);
+  assert_int_equal(fixture_reader_start(reader), CREMA_E_STATE);
   for (int i = 0; i < 40; ++i) assert_int_equal(take(reader, 0, (uint64_t)i), i % 7);
   cr_reader_close(reader);
   cr_reader_close(NULL);
@@ -65,7 +65,7 @@ static void s2_11_round_robin(void **state) {
     int consumers = numbers[n];
     cr_reader *reader = NULL;
     open_reader(path, consumers, 50, &reader);
-    assert_int_equal(cr_reader_start(reader), CREMA_OK);
+    assert_int_equal(fixture_reader_start(reader), CREMA_OK);
     for (int c = consumers - 1; c >= 0; --c) {
       for (int i = 0; i < 25; ++i) {
         int k = i * consumers + c;
@@ -85,13 +85,13 @@ static void s2_14_reading_ahead_is_bounded(void **state) {
   (void)state;
   fixture_make(&f);
   open_reader(fixture_db(&f, "db", 100, fixture_gray), 1, 5, &reader);
-  assert_int_equal(cr_reader_start(reader), CREMA_OK);
+  assert_int_equal(fixture_reader_start(reader), CREMA_OK);
   for (int i = 0; i < 5; ++i) assert_int_equal(cr_reader_take(reader, 0, &held[i]), CREMA_OK);
   cr_clock_sleep(0.01);
   /* All five are still what they were: none was used again. */
   for (int i = 0; i < 5; ++i) assert_int_equal(key_number(held[i]->key), i);
   for (int i = 0; i < 5; ++i) {
-    assert_int_equal(cr_reader_give_back(reader, 0, held[i]), CREMA_OK);
+    assert_int_equal(fixture_give_back(reader, 0, held[i]), CREMA_OK);
   }
   assert_int_equal(take(reader, 0, 5), 5);
   cr_reader_close(reader);
@@ -107,7 +107,7 @@ static void s2_14_a_sleeping_consumer_stalls_all(void **state) {
   (void)state;
   fixture_make(&f);
   open_reader(fixture_db(&f, "db", 10, fixture_gray), CONSUMERS, DEPTH, &reader);
-  assert_int_equal(cr_reader_start(reader), CREMA_OK);
+  assert_int_equal(fixture_reader_start(reader), CREMA_OK);
   for (int c = 0; c < 2; ++c) {
     for (int i = 0; i < DEPTH; ++i) {
       uint64_t k = (uint64_t)(i * CONSUMERS + c);
@@ -142,27 +142,24 @@ static void test_places(void **state) {
                                      .depth = 4,
                                      .skip = 7 * 1000 + 3};
   assert_int_equal(cr_reader_open(&options, &reader), CREMA_OK);
-  assert_int_equal(cr_reader_start(reader), CREMA_OK);
+  assert_int_equal(fixture_reader_start(reader), CREMA_OK);
   assert_int_equal(take(reader, 0, 0), 3);
-  cr_reader_stop(reader);
-  cr_reader_stop(reader);
-  assert_int_equal(cr_reader_seek(reader, (cr_db_bytes){(const uint8_t *)"00000004", 8}, 1000),
-                   CREMA_OK);
-  assert_int_equal(cr_reader_start(reader), CREMA_OK);
+  fixture_reader_stop(reader);
+  fixture_reader_stop(reader);
+  assert_int_equal(fixture_reader_seek(reader, "00000004", 1000), CREMA_OK);
+  assert_int_equal(fixture_reader_start(reader), CREMA_OK);
   assert_int_equal(take(reader, 0, 1000), 5);
   assert_int_equal(take(reader, 0, 1001), 6);
   assert_int_equal(take(reader, 0, 1002), 0);
-  cr_reader_stop(reader);
+  fixture_reader_stop(reader);
   /* After the last record comes the first. */
-  assert_int_equal(cr_reader_seek(reader, (cr_db_bytes){(const uint8_t *)"00000006", 8}, 7),
-                   CREMA_OK);
-  assert_int_equal(cr_reader_start(reader), CREMA_OK);
+  assert_int_equal(fixture_reader_seek(reader, "00000006", 7), CREMA_OK);
+  assert_int_equal(fixture_reader_start(reader), CREMA_OK);
   assert_int_equal(take(reader, 0, 7), 0);
-  cr_reader_stop(reader);
-  assert_int_equal(cr_reader_seek(reader, (cr_db_bytes){(const uint8_t *)"nine", 4}, 7),
-                   CREMA_E_NOT_FOUND);
+  fixture_reader_stop(reader);
+  assert_int_equal(fixture_reader_seek(reader, "nine", 7), CREMA_E_NOT_FOUND);
   assert_non_null(strstr(crema_error_text(), "'nine'"));
-  assert_int_equal(cr_reader_start(reader), CREMA_OK);
+  assert_int_equal(fixture_reader_start(reader), CREMA_OK);
   assert_int_equal(take(reader, 0, 0), 3);
   cr_reader_close(reader);
   fixture_remove(&f);
@@ -222,7 +219,7 @@ static void s2_31_places_belong_together(void **state) {
   assert_int_equal(resume(reader, 1, other_skip), CREMA_E_CORRUPT);
   assert_non_null(strstr(crema_error_text(), cr_reader_source(reader)));
   assert_int_equal(resume(reader, 1, second), CREMA_OK);
-  assert_int_equal(cr_reader_start(reader), CREMA_OK);
+  assert_int_equal(fixture_reader_start(reader), CREMA_OK);
   assert_int_equal(take(reader, 0, 4), 4);
   assert_int_equal(take(reader, 1, 5), 5);
   cr_reader_close(reader);
@@ -237,12 +234,12 @@ static void a_failed_start_can_be_repeated(void **state) {
   fixture_make(&f);
   open_reader(fixture_db(&f, "db", 7, fixture_gray), 3, 2, &reader);
   assert_int_equal(resume(reader, 2, place_of(3, "00000002", 3)), CREMA_OK);
-  assert_int_equal(cr_reader_start(reader), CREMA_E_CORRUPT);
+  assert_int_equal(fixture_reader_start(reader), CREMA_E_CORRUPT);
   assert_non_null(strstr(crema_error_text(), "2 of 3 begin at the first record"));
   for (int c = 0; c < 3; ++c) {
     assert_int_equal(resume(reader, c, place_of(3, "00000002", 3)), CREMA_OK);
   }
-  assert_int_equal(cr_reader_start(reader), CREMA_OK);
+  assert_int_equal(fixture_reader_start(reader), CREMA_OK);
   for (int c = 0; c < 3; ++c) assert_int_equal(take(reader, c, (uint64_t)(3 + c)), 3 + c);
   cr_reader_close(reader);
   fixture_remove(&f);
@@ -259,7 +256,7 @@ static void leaving_forgets_the_place(void **state) {
   for (int c = 0; c < 2; ++c) {
     assert_int_equal(resume(reader, c, place_of(4, "00000003", 2)), CREMA_OK);
   }
-  assert_int_equal(cr_reader_start(reader), CREMA_OK);
+  assert_int_equal(fixture_reader_start(reader), CREMA_OK);
   assert_int_equal(take(reader, 0, 4), 4);
   for (int c = 1; c >= 0; --c) cr_reader_leave(reader, c);
   for (int c = 0; c < 2; ++c) assert_int_equal(cr_reader_enter(reader, c), CREMA_OK);
@@ -278,7 +275,7 @@ static void s2_31_a_place_brings_its_skip(void **state) {
   cr_reader_cursor place = place_of(0, "", 1);
   place.skip = 3;
   assert_int_equal(resume(reader, 0, place), CREMA_OK);
-  assert_int_equal(cr_reader_start(reader), CREMA_OK);
+  assert_int_equal(fixture_reader_start(reader), CREMA_OK);
   for (int i = 0; i < 10; ++i) assert_int_equal(take(reader, 0, (uint64_t)i), (i + 3) % 7);
   cr_reader_close(reader);
   fixture_remove(&f);
@@ -308,7 +305,7 @@ static void s2_31_a_place_brings_its_order(void **state) {
       place.key = (cr_db_bytes){(const uint8_t *)last, strlen(last)};
       assert_int_equal(cr_reader_resume(reader, 0, &place), CREMA_OK);
     }
-    assert_int_equal(cr_reader_start(reader), CREMA_OK);
+    assert_int_equal(fixture_reader_start(reader), CREMA_OK);
     for (int i = 0; run == 0 && i < TAKEN; ++i) {
       snprintf(last, sizeof last, "%08d", take(reader, 0, (uint64_t)i));
     }
@@ -333,10 +330,10 @@ static void s2_05_stops_while_passing_over(void **state) {
   fixture_make(&f);
   open_reader(fixture_db(&f, "db", 7, fixture_gray), 1, 2, &reader);
   assert_int_equal(resume(reader, 0, place_of(1, "00000000", INT32_MAX)), CREMA_OK);
-  assert_int_equal(cr_reader_start(reader), CREMA_OK);
+  assert_int_equal(fixture_reader_start(reader), CREMA_OK);
   while (cr_reader_get_stats(reader).reads < 50) cr_clock_sleep(1e-4);
   alarm(60); /* ends the test where stopping takes for ever */
-  cr_reader_stop(reader);
+  fixture_reader_stop(reader);
   alarm(0);
   assert_int_equal(cr_reader_get_stats(reader).records, 0);
   cr_reader_close(reader);
@@ -356,11 +353,11 @@ static void s2_18_previews_end_when_reading_begins(void **state) {
     assert_int_equal(cr_reader_preview(reader, 0, 2, &key, &value), CREMA_OK);
     assert_int_equal(key_number(key), 2);
     assert_non_null(reader->slot[0].preview);
-    assert_int_equal(cr_reader_start(reader), CREMA_OK);
+    assert_int_equal(fixture_reader_start(reader), CREMA_OK);
     assert_null(reader->slot[0].preview);
     for (int i = 0; i < 9; ++i) assert_int_equal(take(reader, 0, (uint64_t)i), i % 7);
     assert_int_equal(cr_reader_preview(reader, 0, 0, &key, &value), CREMA_E_STATE);
-    cr_reader_stop(reader);
+    fixture_reader_stop(reader);
     /* After a run it is the first record that comes first, not the one that the run ended at. */
     assert_int_equal(cr_reader_preview(reader, 0, 0, &key, &value), CREMA_OK);
     assert_int_equal(key_number(key), 0);
@@ -380,12 +377,11 @@ static void s2_05_stops_at_any_moment(void **state) {
   cr_mt19937_seed(&rng, 5);
   open_reader(fixture_db(&f, "db", 20, fixture_gray), 2, 2, &reader);
   for (int i = 0; i < cycles; ++i) {
-    assert_int_equal(cr_reader_rewind(reader), CREMA_OK);
-    assert_int_equal(cr_reader_start(reader), CREMA_OK);
+    assert_int_equal(fixture_reader_start(reader), CREMA_OK);
     uint32_t records = cr_mt19937_below(&rng, 6);
     for (uint32_t k = 0; k < records; ++k) (void)take(reader, (int)(k % 2), k);
     if (cr_mt19937_below(&rng, 4) == 0) cr_clock_sleep(1e-5);
-    cr_reader_stop(reader);
+    fixture_reader_stop(reader);
   }
   cr_reader_close(reader);
   fixture_remove(&f);

@@ -12,7 +12,7 @@
 
 #include "comma_locale.h"
 #include "core/file.h"
-#include "data/pipeline/prefetch.h"
+#include "data/pipeline/pipeline.h"
 #include "data/pipeline/window_crop.h"
 #include "fixture.h"
 #include "net/net.h"
@@ -264,9 +264,9 @@ static void s2_28_threads_give_the_same_batches(void **state) {
       }
       cr_layer *layer = net->layer[0].layer;
       layer->class->input_stats(layer, &stats);
-      assert_int_equal(stats.prefetch.threads, processors <= 2 ? 1 : processors - 1);
-      assert_int_equal(stats.prefetch.batches, BATCHES);
-      assert_true(stats.prefetch.decode_seconds > 0 && stats.prefetch.transform_seconds > 0);
+      assert_int_equal(stats.pipeline.threads, processors <= 2 ? 1 : processors - 1);
+      assert_int_equal(stats.pipeline.batches, BATCHES);
+      assert_true(stats.pipeline.decode_seconds > 0 && stats.pipeline.transform_seconds > 0);
       crema_net_destroy(net);
     }
   }

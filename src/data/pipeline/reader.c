@@ -76,8 +76,8 @@ fail:
 
 void cr_reader_close(cr_reader *reader) {
   if (reader == NULL) return;
-  cr_reader_stop(reader);
   for (int i = 0; i < reader->consumers; ++i) {
+    cr_reader_leave(reader, i);
     cr_db_cursor_close(reader->slot[i].preview);
     cr_buffer_free(&reader->slot[i].key);
   }
@@ -122,19 +122,19 @@ static crema_status check_out(const cr_reader *reader, int consumer) {
 
 /* ---- looking at the first records ---------------------------------------- */
 
-/* A cursor of the consumer's own walks there, so that the others are not concerned. The first to
- * come by the last record tells how many there are: callers that look for a record that is not
- * there would go round for ever. */
-static crema_status move_preview(cr_reader *reader, cr_reader_slot *slot, uint64_t place) {
+/* Moves the consumer's own cursor, so that the other consumers are not concerned. Passing the last
+ * record for the first time tells how many there are, so that callers who look for a record that
+ * does not exist can stop. */
+static crema_status move_preview(cr_reader *reader, cr_reader_slot *slot, uint64_t position) {
   if (slot->preview == NULL) {
     CR_TRY(cr_db_cursor_open(reader->walk.db, &slot->preview));
     slot->previewed = 0;
   }
-  if (slot->previewed > place) {
+  if (slot->previewed > position) {
     CR_TRY(cr_db_cursor_first(slot->preview));
     slot->previewed = 0;
   }
-  for (; slot->previewed < place; ++slot->previewed) {
+  for (; slot->previewed < position; ++slot->previewed) {
     CR_TRY(cr_db_cursor_next(slot->preview));
     if (slot->preview->valid) continue;
     if (reader->walk.count == UINT64_MAX) reader->walk.count = slot->previewed + 1;
@@ -148,8 +148,8 @@ static crema_status preview(cr_reader *reader, int consumer, uint64_t ahead, cr_
   CR_TRY(check_out(reader, consumer));
   cr_reader_slot *slot = &reader->slot[consumer];
   uint64_t index = (uint64_t)consumer + ahead * (uint64_t)reader->consumers;
-  uint64_t place = reader->skip + index, count = reader->walk.count;
-  CR_TRY(move_preview(reader, slot, count == UINT64_MAX ? place : place % count));
+  uint64_t position = reader->skip + index, count = reader->walk.count;
+  CR_TRY(move_preview(reader, slot, count == UINT64_MAX ? position : position % count));
   *key = slot->preview->key;
   *value = slot->preview->value;
   return CREMA_OK;
@@ -163,7 +163,7 @@ crema_status cr_reader_preview(cr_reader *reader, int consumer, uint64_t ahead, 
   return status;
 }
 
-/* ---- places -------------------------------------------------------------- */
+/* ---- cursors ------------------------------------------------------------- */
 
 static void begin_at_first(cr_reader *reader, int consumer) {
   cr_reader_slot *slot = &reader->slot[consumer];
@@ -172,73 +172,73 @@ static void begin_at_first(cr_reader *reader, int consumer) {
   cr_buffer_clear(&slot->key);
 }
 
-/* The number of the first record for `consumer` after the place. */
-static uint64_t first_after(const cr_reader *reader, int consumer, const cr_reader_cursor *place) {
+/* The number of the first record for `consumer` after the cursor. */
+static uint64_t first_after(const cr_reader *reader, int consumer, const cr_reader_cursor *cursor) {
   uint64_t own = (uint64_t)consumer, now = (uint64_t)reader->consumers;
-  uint64_t then = place->consumers > 1 ? (uint64_t)place->consumers : 1;
-  if (place->index == 0) return own;
-  /* All had taken as many: the next number that nobody has taken, and then the own turn. For a
-   * place of its own that is N after its last record. */
-  uint64_t base = ((place->index - 1) / then + 1) * then;
+  uint64_t then = cursor->consumers > 1 ? (uint64_t)cursor->consumers : 1;
+  if (cursor->index == 0) return own;
+  /* All had taken as many: the first number that nobody has taken, and from there the consumer's
+   * next turn. For a cursor of its own that is N after its last record. */
+  uint64_t base = ((cursor->index - 1) / then + 1) * then;
   return base + (own + now - base % now) % now;
 }
 
 static crema_status check_key_exists(const cr_reader *reader, cr_db_bytes key) {
-  cr_db_cursor *cursor = NULL;
-  CR_TRY(cr_db_cursor_open(reader->walk.db, &cursor));
-  crema_status status = cr_db_cursor_seek(cursor, key);
-  cr_db_cursor_close(cursor);
+  cr_db_cursor *there = NULL;
+  CR_TRY(cr_db_cursor_open(reader->walk.db, &there));
+  crema_status status = cr_db_cursor_seek(there, key);
+  cr_db_cursor_close(there);
   return status;
 }
 
-/* What belongs to the reader as a whole: the first consumer's word is taken, the others have to say
- * the same. */
-static crema_status take_settings(cr_reader *reader, const cr_reader_cursor *place) {
+/* Settings of the reader as a whole: the first consumer's cursor decides, those of the others have
+ * to agree. */
+static crema_status take_settings(cr_reader *reader, const cr_reader_cursor *cursor) {
   bool first = true;
   for (int i = 0; i < reader->consumers; ++i) {
     if (reader->slot[i].resumed) first = false;
   }
-  if (!first && (place->skip != reader->skip || place->order_key != reader->walk.order.key)) {
-    return cr_fail(CREMA_E_CORRUPT, "%s: the places of the solvers do not belong together",
+  if (!first && (cursor->skip != reader->skip || cursor->order_key != reader->walk.order.key)) {
+    return cr_fail(CREMA_E_CORRUPT, "%s: the cursors of the solvers do not belong together",
                    cr_reader_source(reader));
   }
-  if (place->skip != reader->skip) reader->fresh = false;
-  reader->skip = place->skip;
-  cr_record_walk_set_order(&reader->walk, place->order_key);
-  if (place->in_key_order && !reader->walk.in_key_order) {
+  if (cursor->skip != reader->skip) reader->fresh = false;
+  reader->skip = cursor->skip;
+  cr_record_walk_set_order(&reader->walk, cursor->order_key);
+  if (cursor->in_key_order && !reader->walk.in_key_order) {
     cr_record_walk_keep_nothing(&reader->walk);
     reader->fresh = false;
   }
   return CREMA_OK;
 }
 
-static crema_status resume(cr_reader *reader, int consumer, const cr_reader_cursor *place) {
+static crema_status resume(cr_reader *reader, int consumer, const cr_reader_cursor *cursor) {
   CR_TRY(check_out(reader, consumer));
   cr_reader_slot *slot = &reader->slot[consumer];
   begin_at_first(reader, consumer);
-  CR_TRY(take_settings(reader, place));
+  CR_TRY(take_settings(reader, cursor));
   slot->resumed = true;
-  if (place->index == 0) return CREMA_OK;
-  CR_TRY(check_key_exists(reader, place->key));
-  CR_TRY(cr_buffer_append(&slot->key, place->key.data, place->key.size));
-  slot->index = place->index;
-  slot->next = first_after(reader, consumer, place);
+  if (cursor->index == 0) return CREMA_OK;
+  CR_TRY(check_key_exists(reader, cursor->key));
+  CR_TRY(cr_buffer_append(&slot->key, cursor->key.data, cursor->key.size));
+  slot->index = cursor->index;
+  slot->next = first_after(reader, consumer, cursor);
   return CREMA_OK;
 }
 
-crema_status cr_reader_resume(cr_reader *reader, int consumer, const cr_reader_cursor *place) {
+crema_status cr_reader_resume(cr_reader *reader, int consumer, const cr_reader_cursor *cursor) {
   pthread_mutex_lock(&reader->lock);
-  crema_status status = resume(reader, consumer, place);
+  crema_status status = resume(reader, consumer, cursor);
   pthread_mutex_unlock(&reader->lock);
   return status;
 }
 
-void cr_reader_note_cursor(cr_reader *reader, cr_reader_cursor *place) {
+void cr_reader_note_cursor(cr_reader *reader, cr_reader_cursor *cursor) {
   pthread_mutex_lock(&reader->lock);
-  place->consumers = reader->consumers;
-  place->skip = reader->skip;
-  place->order_key = reader->walk.order.key;
-  place->in_key_order = reader->caches && reader->walk.in_key_order;
+  cursor->consumers = reader->consumers;
+  cursor->skip = reader->skip;
+  cursor->order_key = reader->walk.order.key;
+  cursor->in_key_order = reader->caches && reader->walk.in_key_order;
   pthread_mutex_unlock(&reader->lock);
 }
 
@@ -279,7 +279,7 @@ static bool all_are_in(const cr_reader *reader) {
 }
 
 /* Either all consumers begin or all go on. */
-static crema_status check_places(const cr_reader *reader) {
+static crema_status check_cursors(const cr_reader *reader) {
   int begin = 0, go_on = 0;
   for (int i = 0; i < reader->consumers; ++i) {
     if (!reader->slot[i].here) continue;
@@ -289,7 +289,7 @@ static crema_status check_places(const cr_reader *reader) {
   if (begin == 0 || go_on == 0) return CREMA_OK;
   return cr_fail(
       CREMA_E_CORRUPT,
-      "%s: the places of the solvers do not belong together: %d of %d begin at the first "
+      "%s: the cursors of the solvers do not belong together: %d of %d begin at the first "
       "record",
       cr_reader_source(reader), begin, begin + go_on);
 }
@@ -303,7 +303,7 @@ static crema_status enter(cr_reader *reader, int consumer) {
   slot->in = true;
   slot->lost = false;
   if (!all_are_in(reader)) return CREMA_OK;
-  crema_status status = check_places(reader);
+  crema_status status = check_cursors(reader);
   if (status == CREMA_OK) {
     status = cr_thread_start(&reader->thread, "crema-reader", cr_reader_run, reader);
   }
@@ -320,7 +320,7 @@ crema_status cr_reader_enter(cr_reader *reader, int consumer) {
   return status;
 }
 
-/* Those who stay get nothing any more, which they have to know. */
+/* Tells the consumers that stay that nothing more comes. */
 static void fail_others(cr_reader *reader, int gone) {
   char text[1024];
   snprintf(text, sizeof text, "%s: solver %d of %d has stopped reading", cr_reader_source(reader),
@@ -363,12 +363,8 @@ crema_status cr_reader_take(cr_reader *reader, int consumer, cr_record **out) {
   return CREMA_OK;
 }
 
-crema_status cr_reader_give_back(cr_reader *reader, int consumer, cr_record *record) {
-  return cr_queue_push(reader->slot[consumer].pair.free, record);
-}
-
-crema_status cr_reader_give_back_all(cr_reader *reader, int consumer, void *const *record,
-                                     size_t count) {
+crema_status cr_reader_give_back(cr_reader *reader, int consumer, void *const *record,
+                                 size_t count) {
   return cr_queue_push_all(reader->slot[consumer].pair.free, record, count);
 }
 
@@ -380,36 +376,4 @@ crema_status cr_record_value(const cr_record *record, cr_buffer *store, cr_db_by
 
 size_t cr_reader_ready(const cr_reader *reader, int consumer) {
   return cr_queue_size(reader->slot[consumer].pair.full);
-}
-
-/* ---- all consumers at once ----------------------------------------------- */
-
-crema_status cr_reader_rewind(cr_reader *reader) {
-  for (int i = 0; i < reader->consumers; ++i) begin_at_first(reader, i);
-  return go_to_start(reader);
-}
-
-crema_status cr_reader_seek(cr_reader *reader, cr_db_bytes key, uint64_t index) {
-  const cr_reader_cursor place = {
-      .index = index, .key = key, .skip = reader->skip, .order_key = reader->walk.order.key};
-  crema_status status = CREMA_OK;
-  for (int i = 0; i < reader->consumers && status == CREMA_OK; ++i) {
-    if (reader->slot[i].here) status = cr_reader_resume(reader, i, &place);
-  }
-  return status;
-}
-
-crema_status cr_reader_start(cr_reader *reader) {
-  for (int i = 0; i < reader->consumers; ++i) {
-    if (!reader->slot[i].here) continue;
-    crema_status status = cr_reader_enter(reader, i);
-    if (status == CREMA_OK) continue;
-    while (--i >= 0) cr_reader_leave(reader, i);
-    return status;
-  }
-  return CREMA_OK;
-}
-
-void cr_reader_stop(cr_reader *reader) {
-  for (int i = 0; i < reader->consumers; ++i) cr_reader_leave(reader, i);
 }

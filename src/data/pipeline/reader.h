@@ -17,11 +17,11 @@
 
 typedef struct cr_reader cr_reader;
 
-/* One record on its way. What is in it stays valid until it is given back; the value is got by
+/* One record in flight. What is in it stays valid until it is given back; the value is got by
  * cr_record_value. */
 typedef struct cr_record {
-  uint64_t
-      index; /* its number: records before it, for all consumers and in all runs of the reader */
+  /* Its number: records before it, for all consumers and in all runs of the reader. */
+  uint64_t index;
   cr_db_bytes key;
   cr_db_bytes value; /* its data is NULL when it is still to be read, from `place` by `cursor` */
   uint64_t place;
@@ -39,13 +39,13 @@ typedef struct cr_reader_options {
   const char *backend; /* as for cr_db_open */
   const char *source;  /* path */
   int consumers;       /* N, at least 1 */
-  int depth;           /* records on their way to each consumer, at least 1 */
+  int depth;           /* records in flight to each consumer, at least 1 */
   bool alone;          /* only consumer `rank` is served here */
   int rank;
   uint64_t skip; /* records to pass over before record 0 */
-  /* Keep the records of the first epoch in memory (keys and places, where values have places;
-   * copies otherwise) and take later epochs from there. When memory would run short that is given
-   * up with a warning. */
+  /* Keep the records of the first epoch in memory (keys, and values or where they lie in the file)
+   * and take later epochs from there. When memory would run short that is given up with a
+   * warning. */
   bool cache;
   bool shuffle;         /* each epoch after the first in an order of its own; implies cache */
   uint64_t order_key;   /* of these orders */
@@ -62,7 +62,7 @@ const char *cr_reader_source(const cr_reader *reader);
 /* Number of records in the database; UINT64_MAX where it is not known before the reader, or a
  * preview, came from the first record to the last. */
 uint64_t cr_reader_count(const cr_reader *reader);
-/* Records on their way to each consumer. */
+/* Records in flight to each consumer. */
 int cr_reader_depth(const cr_reader *reader);
 
 /* What the thread did since the reader was opened; `busy_seconds` without waiting for consumers.
@@ -82,7 +82,7 @@ cr_reader_stats cr_reader_get_stats(const cr_reader *reader);
 crema_status cr_reader_preview(cr_reader *reader, int consumer, uint64_t ahead, cr_db_bytes *key,
                                cr_db_bytes *value) CREMA_MUST_USE;
 
-/* A place that a snapshot keeps: the number of records that were consumed when this consumer had
+/* A position that a snapshot keeps: the number of records that were consumed when this consumer had
  * taken its last one, which has number index - 1 and `key`. */
 typedef struct cr_reader_cursor {
   uint64_t index; /* 0: none was taken yet, there is no key */
@@ -93,54 +93,38 @@ typedef struct cr_reader_cursor {
   bool in_key_order; /* caching was given up, or never meant */
 } cr_reader_cursor;
 
-/* Makes the consumer go on after `place`, with the first record of its own that was not consumed.
- * A place of a consumer of another rank or of a reader with another number of consumers stands for
- * the moment when all consumers had taken as many records as that one. Consumers in their own
- * places may have got ahead of each other, by records that were passed over; the reader goes
- * on at the earliest place and deals nothing twice. Not while the consumer is in.
+/* Makes the consumer go on after `cursor`, with the first record of its own that was not consumed.
+ * A cursor of a consumer of another rank or of a reader with another number of consumers stands for
+ * the moment when all consumers had taken as many records as that one. Consumers may have got ahead
+ * of each other, by records that were passed over; the reader goes on at the earliest cursor and
+ * deals nothing twice. Not while the consumer is in.
  * Errors: CREMA_E_NOT_FOUND when the database has no such record; the consumer then begins at the
  * first one. CREMA_E_STATE. */
 crema_status cr_reader_resume(cr_reader *reader, int consumer,
-                              const cr_reader_cursor *place) CREMA_MUST_USE;
+                              const cr_reader_cursor *cursor) CREMA_MUST_USE;
 
-/* What a place needs of the reader beside index and key. */
-void cr_reader_note_cursor(cr_reader *reader, cr_reader_cursor *place);
+/* Fills in what a cursor needs of the reader beside index and key. */
+void cr_reader_note_cursor(cr_reader *reader, cr_reader_cursor *cursor);
 
 /* The consumer is ready to take records. The last one to come starts the thread; until then the
  * others wait when they take. Errors: CREMA_E_STATE when it is in already; CREMA_E_CORRUPT, from
- * the last one, when places do not belong together. */
+ * the last one, when the cursors do not belong together. */
 crema_status cr_reader_enter(cr_reader *reader, int consumer) CREMA_MUST_USE;
 
 /* Stops the thread. The records are taken back, so their holder must have ended. Consumers that are
  * still in get CREMA_E_STATE after what was dealt to them, and have to leave and enter again, as
- * their places are lost. A consumer that enters again without a place begins at its first record.
- */
+ * their positions are lost. A consumer that enters again without a cursor begins at its first
+ * record. */
 void cr_reader_leave(cr_reader *reader, int consumer);
 
 /* The next record for `consumer`; waits for it. Errors: those of the reading thread, with its
  * text; CREMA_E_INTERRUPTED when the calling thread was asked to stop. */
 crema_status cr_reader_take(cr_reader *reader, int consumer, cr_record **out) CREMA_MUST_USE;
-crema_status cr_reader_give_back(cr_reader *reader, int consumer, cr_record *record) CREMA_MUST_USE;
-/* The same for `count` records (cr_record *) at once, for which the reading thread is woken once.
- */
-crema_status cr_reader_give_back_all(cr_reader *reader, int consumer, void *const *record,
-                                     size_t count) CREMA_MUST_USE;
+/* Gives `count` records (cr_record *) back at once, for which the reading thread is woken once. */
+crema_status cr_reader_give_back(cr_reader *reader, int consumer, void *const *record,
+                                 size_t count) CREMA_MUST_USE;
 
 /* How many records `consumer` can take without waiting. */
 size_t cr_reader_ready(const cr_reader *reader, int consumer);
-
-/* ---- all consumers at once, by one thread, while none is in ---- */
-
-/* Goes on after the record with `key`, with number `index`. Errors: CREMA_E_NOT_FOUND when the
- * database has no such record; the reader then stands before the record with number 0. */
-crema_status cr_reader_seek(cr_reader *reader, cr_db_bytes key, uint64_t index) CREMA_MUST_USE;
-
-/* All consumers enter and leave. A stopped reader has lost its place: the next call must be
- * cr_reader_seek, cr_reader_rewind or cr_reader_close. */
-crema_status cr_reader_start(cr_reader *reader) CREMA_MUST_USE;
-void cr_reader_stop(cr_reader *reader);
-
-/* Stands before the record with number 0 again, as after opening. */
-crema_status cr_reader_rewind(cr_reader *reader) CREMA_MUST_USE;
 
 #endif

@@ -10,19 +10,19 @@
 #include "data/pipeline/reader.h"
 #include "data/pipeline/record_walk.h"
 
-/* Where one consumer sits. */
+/* One consumer's part of the reader. */
 typedef struct cr_reader_slot {
   bool here;         /* served by this reader */
   bool claimed;      /* by a solver of an input group */
   bool in;           /* the queues are there */
   bool lost;         /* another consumer left since */
-  bool resumed;      /* at a place that it gave */
+  bool resumed;      /* at a cursor that it gave */
   cr_record *record; /* options.depth of them */
   cr_queue_pair pair;
   cr_db_cursor *preview;
-  uint64_t previewed; /* place of that cursor */
+  uint64_t previewed; /* records before that cursor */
   /* Where the next run starts for it: */
-  uint64_t index; /* of its place; 0: at the beginning */
+  uint64_t index; /* of its cursor; 0: at the beginning */
   uint64_t next;  /* number of the first record that it is dealt */
   cr_buffer key;
 } cr_reader_slot;
@@ -39,7 +39,7 @@ struct cr_reader {
   _Atomic uint64_t dealt, busy_ns; /* for the statistics */
 };
 
-/* The thread: goes to the places of the slots and deals records out, until it fails or is stopped;
+/* The thread: goes to the slots' cursors and deals records out, until it fails or is stopped;
  * consumers see a failure after what was dealt before. Takes a cr_reader. */
 crema_status cr_reader_run(void *arg) CREMA_MUST_USE;
 

@@ -17,13 +17,13 @@ static crema_status check_key(const cr_reader *reader, const cr_reader_slot *slo
   const cr_db_bytes key = {(const uint8_t *)slot->key.data, slot->key.size};
   return cr_fail(
       CREMA_E_CORRUPT,
-      "%s: the places of the solvers do not belong together, or the database was changed: "
+      "%s: the cursors of the solvers do not belong together, or the database was changed: "
       "record %" PRIu64 " is '%s', not '%s'",
       reader->walk.db->path, slot->index - 1, cr_db_key_text(found, text, sizeof text),
       cr_db_key_text(key, wanted, sizeof wanted));
 }
 
-/* The slot whose place comes first. */
+/* The slot whose cursor comes first. */
 static const cr_reader_slot *first_slot(const cr_reader *reader) {
   const cr_reader_slot *first = NULL;
   for (int i = 0; i < reader->consumers; ++i) {
@@ -34,7 +34,7 @@ static const cr_reader_slot *first_slot(const cr_reader *reader) {
 }
 
 /* Brings the walk to the first record that may have to be dealt; its number goes to *index. */
-static crema_status go_to_places(cr_reader *reader, uint64_t *index) {
+static crema_status go_to_cursors(cr_reader *reader, uint64_t *index) {
   cr_record_walk *walk = &reader->walk;
   const cr_reader_slot *first = first_slot(reader);
   *index = first->index;
@@ -51,8 +51,9 @@ static crema_status go_to_places(cr_reader *reader, uint64_t *index) {
   return check_key(reader, first, found);
 }
 
-/* Consumers whose place comes later than the first one's: here it is come by. */
-static crema_status check_places(const cr_reader *reader, uint64_t index) {
+/* Checks the cursors of consumers that are further on than the first one, when the walk comes to
+ * them. */
+static crema_status check_cursors(const cr_reader *reader, uint64_t index) {
   for (int i = 0; i < reader->consumers; ++i) {
     const cr_reader_slot *slot = &reader->slot[i];
     if (slot->here && slot->index == index + 1) {
@@ -62,8 +63,8 @@ static crema_status check_places(const cr_reader *reader, uint64_t index) {
   return CREMA_OK;
 }
 
-/* A value that has a place is read by those who decode it, and asked for here, so that they do not
- * wait for the disk. */
+/* A value that lies in the file is read by the thread that decodes it; here the system is asked to
+ * fetch it, so that the thread does not wait for the disk. */
 static crema_status fill(const cr_record_walk *walk, uint64_t index, cr_record *record) {
   record->index = index;
   record->key = walk->key;
@@ -89,7 +90,8 @@ static void add_time(cr_reader *reader, double start) {
                             memory_order_relaxed);
 }
 
-/* Puts the record into the queue of `slot` (NULL: it is nobody's) and goes on to the next one. */
+/* Puts the record into the queue of `slot` (NULL: no consumer here gets it) and goes on to the next
+ * one. */
 static crema_status deal(cr_reader *reader, cr_reader_slot *slot, uint64_t index) {
   void *item = NULL;
   if (slot != NULL) CR_TRY(cr_queue_pop(slot->pair.free, NULL, &item));
@@ -106,18 +108,18 @@ static crema_status deal(cr_reader *reader, cr_reader_slot *slot, uint64_t index
 }
 
 static crema_status deal_for_ever(cr_reader *reader) {
-  uint64_t index = 0, last_place = 0;
+  uint64_t index = 0, last_cursor = 0;
   double start = cr_clock_seconds();
-  CR_TRY(go_to_places(reader, &index));
+  CR_TRY(go_to_cursors(reader, &index));
   add_time(reader, start);
   for (int i = 0; i < reader->consumers; ++i) {
-    if (reader->slot[i].index > last_place) last_place = reader->slot[i].index;
+    if (reader->slot[i].index > last_cursor) last_cursor = reader->slot[i].index;
   }
   for (;; ++index) {
     cr_reader_slot *slot = &reader->slot[index % (uint64_t)reader->consumers];
     bool dealt = slot->here && index >= slot->next;
-    if (index < last_place) CR_TRY(check_places(reader, index));
-    /* Where nothing is popped from a queue, nobody else looks. */
+    if (index < last_cursor) CR_TRY(check_cursors(reader, index));
+    /* Popping from a queue would look for a request to stop; here nothing is popped. */
     if (!dealt && cr_thread_must_stop()) return CREMA_E_INTERRUPTED;
     CR_TRY(deal(reader, dealt ? slot : NULL, index));
   }

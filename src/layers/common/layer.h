@@ -92,7 +92,7 @@ typedef struct cr_layer_class {
   /* Reader position and the like, for exact resume; may be NULL. Text of their own format. */
   crema_status (*save)(cr_layer *layer, cr_buffer *out);
   crema_status (*restore)(cr_layer *layer, const char *bytes, size_t size);
-  /* What the layer's input pipeline did so far (data/pipeline/prefetch.h); may be NULL. */
+  /* What the layer's input pipeline did so far (data/pipeline/pipeline.h); may be NULL. */
   void (*input_stats)(const cr_layer *layer, struct cr_input_stats *out);
 } cr_layer_class;
 

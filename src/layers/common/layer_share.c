@@ -57,7 +57,7 @@ crema_status cr_layer_share_open(cr_layer *layer) {
   return CREMA_OK;
 }
 
-static crema_status check_concat(const cr_layer *layer, const cr_layer *root) {
+static crema_status check_join(const cr_layer *layer, const cr_layer *root) {
   const cr_solver_rank *solver = &layer->solver;
   if (!layer->class->shareable) {
     return cr_layer_fail(layer, CREMA_E_UNSUPPORTED,
@@ -81,7 +81,7 @@ static crema_status check_concat(const cr_layer *layer, const cr_layer *root) {
 }
 
 crema_status cr_layer_share_join(cr_layer *layer, const cr_layer *root) {
-  CR_TRY(check_concat(layer, root));
+  CR_TRY(check_join(layer, root));
   free(layer->state);
   layer->state = root->share->state;
   layer->share = root->share;
@@ -142,7 +142,7 @@ crema_status cr_layer_share_restore(cr_layer *layer, const char *bytes, size_t s
     status = note_restored(share, bytes, size);
   } else if (size != share->restored.size || memcmp(bytes, share->restored.data, size) != 0) {
     status = cr_layer_fail(layer, CREMA_E_STATE,
-                           "the saved place of solver %d in the data is not that of solver 0",
+                           "the saved position of solver %d in the data is not that of solver 0",
                            layer->solver.rank);
   }
   pthread_mutex_unlock(&share->lock);
@@ -155,32 +155,4 @@ int cr_layer_sharers(const cr_layer *layer) {
 
 int cr_layer_sharer(const cr_layer *layer) {
   return layer->share == NULL ? 0 : layer->solver.rank;
-}
-
-/* ---- places -------------------------------------------------------------- */
-
-crema_status cr_places_open(cr_places *places, const cr_layer *layer) {
-  *places = (cr_places){.sharers = cr_layer_sharers(layer)};
-  places->step = calloc((size_t)places->sharers, sizeof *places->step);
-  if (places->step != NULL) return CREMA_OK;
-  return cr_fail_memory((size_t)places->sharers * sizeof *places->step, "places in the data");
-}
-
-void cr_places_close(cr_places *places) {
-  free(places->step);
-  *places = (cr_places){0};
-}
-
-void cr_places_set(cr_places *places, uint64_t start) {
-  places->start = start;
-  memset(places->step, 0, (size_t)places->sharers * sizeof *places->step);
-}
-
-void cr_places_advance(cr_places *places, const cr_layer *layer) {
-  ++places->step[cr_layer_sharer(layer)];
-}
-
-uint64_t cr_places_end(const cr_places *places, const cr_layer *layer, uint64_t items) {
-  uint64_t step = places->step[cr_layer_sharer(layer)];
-  return places->start + step * (uint64_t)layer->solver.solvers * items;
 }

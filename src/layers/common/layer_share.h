@@ -33,9 +33,9 @@ crema_status cr_layer_share_shape(cr_layer *layer, crema_blob *const *top) CREMA
 void cr_layer_share_lock(cr_layer *layer);
 void cr_layer_share_unlock(cr_layer *layer);
 
-/* The place in the data belongs to the shared layer: rank 0 restores it, before all others, whose
- * saved places must be the same. *done: the class has nothing to restore for this layer.
- * Errors: CREMA_E_STATE when the places differ. */
+/* The position in the data belongs to the shared layer: rank 0 restores it, before all others, whose
+ * saved positions must be the same. *done: the class has nothing to restore for this layer.
+ * Errors: CREMA_E_STATE when the positions differ. */
 crema_status cr_layer_share_restore(cr_layer *layer, const char *bytes, size_t size,
                                     bool *done) CREMA_MUST_USE;
 
@@ -45,22 +45,5 @@ crema_status cr_layer_share_restore(cr_layer *layer, const char *bytes, size_t s
  * of them this layer's is. */
 int cr_layer_sharers(const cr_layer *layer);
 int cr_layer_sharer(const cr_layer *layer);
-
-/* How far each solver has come in a stream of batches, for sources without a feed.
- * Zero-initialise, then cr_places_open. */
-typedef struct cr_places {
-  uint64_t start; /* samples before the first batch that is counted here */
-  uint64_t *step; /* batches since then, one per sharer */
-  int sharers;
-} cr_places;
-
-crema_status cr_places_open(cr_places *places, const cr_layer *layer) CREMA_MUST_USE;
-void cr_places_close(cr_places *places);
-/* Every solver begins at sample `start` of the stream. */
-void cr_places_set(cr_places *places, uint64_t start);
-void cr_places_advance(cr_places *places, const cr_layer *layer);
-/* Samples of the stream that all solvers have had after as many steps, of `items` samples each, as
- * this one; what cr_places_set takes to go on here. */
-uint64_t cr_places_end(const cr_places *places, const cr_layer *layer, uint64_t items);
 
 #endif

@@ -22,8 +22,9 @@
 #include "core/rng.h"
 #include "data/pipeline/hdf5_set.h"
 #include "data/pipeline/order.h"
+#include "data/pipeline/pipeline.h"
 #include "layers/common/layer_noop.h"
-#include "layers/data/layer_feed.h"
+#include "layers/data/source_layer.h"
 
 typedef struct hdf5_file {
   char *path;
@@ -31,12 +32,12 @@ typedef struct hdf5_file {
 } hdf5_file;
 
 typedef struct hdf5_data_state {
-  uint64_t key; /* of the draws */
+  uint64_t key; /* of the random stream */
   hdf5_file *file;
   size_t files;
-  uint64_t total;     /* samples in all files */
-  cr_places places;   /* samples that were handed out */
-  crema_shape *shape; /* one per top; axis 0 is the batch */
+  uint64_t total;         /* samples in all files */
+  cr_layer_cursor cursor; /* counts samples */
+  crema_shape *shape;     /* one per top; axis 0 is the batch */
   cr_order file_order, sample_order;
   uint64_t epoch, slot, slot_start; /* which file of the epoch, and the samples before it */
   size_t loaded;                    /* file in memory; `files` for none */
@@ -192,7 +193,7 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
   hdf5_data_state *s = layer->state;
   (void)bottom;
   CR_TRY(check_param(layer));
-  CR_TRY(cr_layer_in(layer, cr_places_open(&s->places, layer)));
+  CR_TRY(cr_layer_in(layer, cr_layer_cursor_open(&s->cursor, layer)));
   CR_TRY(cr_layer_in(layer, open_files(layer, s)));
   for (int t = 0; t < layer->tops; ++t) CR_TRY(crema_blob_reshape(top[t], &s->shape[t]));
   return CREMA_OK;
@@ -223,9 +224,9 @@ static crema_status load_file(const cr_layer *layer, hdf5_data_state *s, size_t 
   return CREMA_OK;
 }
 
-/* Brings the file of sample number `index` of the stream into memory and finds its place there. */
+/* Brings the file of sample number `index` of the stream into memory and finds the sample there. */
 static crema_status find_sample(const cr_layer *layer, hdf5_data_state *s, uint64_t index,
-                                size_t *place) {
+                                size_t *out) {
   uint64_t epoch = index / s->total, at = index % s->total;
   if (epoch != s->epoch || at < s->slot_start) s->slot = s->slot_start = 0;
   s->epoch = epoch;
@@ -235,7 +236,7 @@ static crema_status find_sample(const cr_layer *layer, hdf5_data_state *s, uint6
     uint64_t samples = (uint64_t)s->file[f].samples;
     if (at - s->slot_start < samples) {
       CR_TRY(load_file(layer, s, f));
-      return cr_order_at(&s->sample_order, epoch * samples + at - s->slot_start, place);
+      return cr_order_at(&s->sample_order, epoch * samples + at - s->slot_start, out);
     }
     s->slot_start += samples;
   }
@@ -244,19 +245,20 @@ static crema_status find_sample(const cr_layer *layer, hdf5_data_state *s, uint6
 static crema_status fill(const cr_layer *layer, hdf5_data_state *s, crema_blob *const *top) {
   int64_t items = layer->param->hdf5_data_param->batch_size;
   uint64_t solvers = (uint64_t)layer->solver.solvers;
-  uint64_t first = cr_places_end(&s->places, layer, (uint64_t)items) + (uint64_t)layer->solver.rank;
+  uint64_t first =
+      cr_layer_cursor_end(&s->cursor, layer, (uint64_t)items) + (uint64_t)layer->solver.rank;
   double start = cr_clock_seconds();
   for (int64_t i = 0; i < items; ++i) {
-    size_t place = 0;
-    CR_TRY(find_sample(layer, s, first + (uint64_t)i * solvers, &place));
+    size_t row = 0;
+    CR_TRY(find_sample(layer, s, first + (uint64_t)i * solvers, &row));
     for (int t = 0; t < layer->tops; ++t) {
       size_t size = (size_t)crema_shape_count(&s->shape[t], 1, s->shape[t].axes);
       float *to = NULL;
       CR_TRY(crema_blob_mutable_cpu_data(top[t], &to));
-      memcpy(to + (size_t)i * size, s->values[t] + place * size, size * sizeof(float));
+      memcpy(to + (size_t)i * size, s->values[t] + row * size, size * sizeof(float));
     }
   }
-  cr_places_advance(&s->places, layer);
+  cr_layer_cursor_advance(&s->cursor, layer);
   if (s->batches++ > 0) s->wait_seconds += cr_clock_seconds() - start;
   return CREMA_OK;
 }
@@ -277,31 +279,25 @@ static void destroy(cr_layer *layer) {
   free(s->file);
   cr_order_free(&s->sample_order);
   cr_order_free(&s->file_order);
-  cr_places_close(&s->places);
+  cr_layer_cursor_close(&s->cursor);
 }
 
 static crema_status save(cr_layer *layer, cr_buffer *out) {
   const hdf5_data_state *s = layer->state;
-  return cr_buffer_print(
-      out, "draws %" PRIx64 " sample %" PRIu64 ".", s->key,
-      cr_places_end(&s->places, layer, layer->param->hdf5_data_param->batch_size));
+  uint64_t items = layer->param->hdf5_data_param->batch_size;
+  return cr_layer_cursor_print(s->key, "sample", cr_layer_cursor_end(&s->cursor, layer, items),
+                               out);
 }
 
 static crema_status restore(cr_layer *layer, const char *bytes, size_t size) {
   hdf5_data_state *s = layer->state;
-  char text[96] = "";
   uint64_t key = 0, next = 0;
-  int used = 0;
   bool done = false;
   CR_TRY(cr_layer_share_restore(layer, bytes, size, &done));
   if (done) return CREMA_OK;
-  if (size < sizeof text) snprintf(text, sizeof text, "%.*s", (int)size, bytes);
-  int found = sscanf(text, "draws %" SCNx64 " sample %" SCNu64 ".%n", &key, &next, &used);
-  if (found != 2 || used == 0 || (size_t)used != size) {
-    return cr_layer_fail(layer, CREMA_E_CORRUPT, "the saved place in the data cannot be read");
-  }
+  CR_TRY(cr_layer_in(layer, cr_layer_cursor_parse(bytes, size, "sample", &key, &next)));
   set_key(s, key);
-  cr_places_set(&s->places, next);
+  cr_layer_cursor_set(&s->cursor, next);
   return CREMA_OK;
 }
 
@@ -310,7 +306,7 @@ static void input_stats(const cr_layer *layer, cr_input_stats *out) {
   const hdf5_data_state *s = layer->state;
   uint64_t samples = s->batches * layer->param->hdf5_data_param->batch_size;
   out->reader = (cr_reader_stats){.records = samples, .busy_seconds = s->read_seconds};
-  out->prefetch = (cr_prefetch_stats){
+  out->pipeline = (cr_pipeline_stats){
       .samples = samples, .batches = s->batches, .wait_seconds = s->wait_seconds};
 }
 

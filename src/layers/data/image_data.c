@@ -26,7 +26,7 @@
 #include "data/pipeline/image_list.h"
 #include "data/pipeline/order.h"
 #include "layers/common/layer_noop.h"
-#include "layers/data/layer_feed.h"
+#include "layers/data/batch_loader.h"
 
 /* What one thread works with. */
 typedef struct image_worker {
@@ -44,11 +44,11 @@ typedef struct image_data_state {
   const Caffe__ImageDataParameter *param;
   cr_image_list list;
   char *root;   /* resolved, with a slash at its end; or empty */
-  uint64_t key; /* of all draws */
+  uint64_t key; /* of the random stream */
   uint64_t skip;
   cr_order order;
   cr_transformer *transformer;
-  cr_layer_feed feed;
+  cr_batch_loader loader;
   int threads;
   image_worker *worker; /* `threads` of them */
 } image_data_state;
@@ -100,7 +100,7 @@ static crema_status decode(const image_data_state *s, image_worker *w, cr_image 
 /* Reads image `sample` of the stream, up to what the transformer begins with; the pixels are the
  * worker's. */
 static crema_status read_image(const image_data_state *s, image_worker *w, const image_item *item,
-                               cr_feed_load *job, cr_pixels *out) {
+                               cr_load *load, cr_pixels *out) {
   cr_image *image = NULL;
   double start = cr_clock_seconds();
   CR_TRY(find_file(s, item->entry->name, &w->path));
@@ -108,8 +108,8 @@ static crema_status read_image(const image_data_state *s, image_worker *w, const
   CR_TRY(cr_file_read(w->path.data, &w->file));
   double read = cr_clock_seconds();
   CR_TRY(cr_fail_in(decode(s, w, &image), "%s", w->path.data));
-  job->read_seconds = read - start;
-  job->decode_seconds = cr_clock_seconds() - read;
+  load->read_seconds = read - start;
+  load->decode_seconds = cr_clock_seconds() - read;
   *out = (cr_pixels){.values = image->pixels,
                      .type = CREMA_U8,
                      .interleaved = true,
@@ -120,67 +120,47 @@ static crema_status read_image(const image_data_state *s, image_worker *w, const
                     w->path.data);
 }
 
-static crema_status check_item(const crema_shape *shape, const int item[3]) {
-  if (shape->dim[1] == item[0] && shape->dim[2] == item[1] && shape->dim[3] == item[2]) {
-    return CREMA_OK;
-  }
-  return cr_fail(CREMA_E_SHAPE,
-                 "%d x %d x %d values in a batch whose first image has %" PRId64 " x %" PRId64
-                 " x %" PRId64
-                 " (images of different sizes need new_height and new_width, "
-                 "crop_size or batch_size: 1)",
-                 item[0], item[1], item[2], shape->dim[1], shape->dim[2], shape->dim[3]);
-}
-
 static crema_status fail_in_line(const image_data_state *s, const cr_list_entry *entry,
                                  crema_status status) {
   return cr_fail_in(status, "%s:%zu: %s", s->list.path, entry->line, entry->name);
 }
 
-static crema_status load_item(const image_data_state *s, const image_item *item,
-                              cr_feed_load *job) {
+static crema_status transform_image(const image_data_state *s, const image_item *item,
+                                    cr_load *load) {
+  static const char advice[] =
+      "images of different sizes need new_height and new_width, crop_size or batch_size: 1";
   cr_pixels pixels;
   int extent[3];
-  cr_feed_top *top = job->batch->top;
-  CR_TRY(read_image(s, &s->worker[job->worker], item, job, &pixels));
+  float *out = NULL;
+  CR_TRY(read_image(s, &s->worker[load->worker], item, load, &pixels));
   double start = cr_clock_seconds();
   CR_TRY(
       cr_transformer_shape(s->transformer, pixels.channels, pixels.height, pixels.width, extent));
-  if (job->item == 0) {
-    crema_shape shape = cr_shape_4(s->param->batch_size, extent[0], extent[1], extent[2]);
-    CR_TRY(cr_feed_reserve(job->batch, 0, &shape, NULL));
-  }
-  CR_TRY(check_item(&top[0].shape, extent));
-  int64_t size = crema_shape_count(&top[0].shape, 1, 4);
-  CR_TRY(
-      cr_transformer_run(s->transformer, &pixels, item->sample, top[0].values + job->item * size));
-  if (job->batch->tops > 1) top[1].values[job->item] = (float)item->entry->label;
-  job->transform_seconds = cr_clock_seconds() - start;
+  CR_TRY(cr_load_image(load, extent, advice, &out));
+  CR_TRY(cr_transformer_run(s->transformer, &pixels, item->sample, out));
+  if (load->batch->tops > 1) load->batch->top[1].values[load->item] = (float)item->entry->label;
+  load->transform_seconds = cr_clock_seconds() - start;
   return CREMA_OK;
 }
 
-static crema_status load(void *user, cr_feed_load *job) {
+static crema_status load_item(void *user, cr_load *load) {
   const image_data_state *s = user;
-  const image_item *item = (const image_item *)job->batch->item + job->item;
-  crema_status status = load_item(s, item, job);
-  return status == CREMA_OK ? status : fail_in_line(s, item->entry, status);
+  const image_item *item = cr_batch_item(load->batch, load->item);
+  return fail_in_line(s, item->entry, transform_image(s, item, load));
 }
 
 /* Which image goes where. */
-static crema_status begin(void *user, cr_feed_batch *batch, int first) {
+static crema_status take_item(void *user, cr_batch *batch, int i) {
   image_data_state *s = user;
-  image_item *item = batch->item;
-  int items = (int)s->param->batch_size;
-  for (int i = first; i < items; ++i) {
-    size_t place = 0;
-    item[i].sample = batch->sample + (uint64_t)i * (uint64_t)batch->solvers;
-    CR_TRY(cr_order_at(&s->order, item[i].sample + s->skip, &place));
-    item[i].entry = &s->list.entry[place];
-  }
+  image_item *item = cr_batch_item(batch, i);
+  size_t index = 0;
+  item->sample = batch->sample + (uint64_t)i * (uint64_t)batch->solvers;
+  CR_TRY(cr_order_at(&s->order, item->sample + s->skip, &index));
+  item->entry = &s->list.entry[index];
   return CREMA_OK;
 }
 
-static const cr_feed_source image_source = {.begin = begin, .load = load};
+static const cr_source image_source = {.take = take_item, .load = load_item};
 
 /* ---- setting up ---------------------------------------------------------- */
 
@@ -234,7 +214,7 @@ static crema_status read_list(cr_layer *layer, image_data_state *s) {
 }
 
 static crema_status make_workers(image_data_state *s) {
-  CR_TRY(cr_feed_threads(s->param->has_threads ? s->param->threads : 0, &s->threads));
+  CR_TRY(cr_pipeline_threads(s->param->has_threads ? s->param->threads : 0, &s->threads));
   s->worker = calloc((size_t)s->threads, sizeof *s->worker);
   if (s->worker != NULL) return CREMA_OK;
   return cr_fail_memory((size_t)s->threads * sizeof *s->worker, "decoding threads");
@@ -242,35 +222,37 @@ static crema_status make_workers(image_data_state *s) {
 
 /* The shape of a batch's items, from the first image. */
 static crema_status find_shape(image_data_state *s, int out[3]) {
-  size_t place = 0;
+  size_t index = 0;
   cr_pixels pixels;
-  cr_feed_load job = {0};
-  CR_TRY(cr_order_at(&s->order, s->skip, &place));
-  const image_item item = {.entry = &s->list.entry[place]};
-  crema_status status = read_image(s, &s->worker[0], &item, &job, &pixels);
+  cr_load load = {0};
+  CR_TRY(cr_order_at(&s->order, s->skip, &index));
+  const image_item item = {.entry = &s->list.entry[index]};
+  crema_status status = read_image(s, &s->worker[0], &item, &load, &pixels);
   if (status == CREMA_OK) {
     status =
         cr_transformer_shape(s->transformer, pixels.channels, pixels.height, pixels.width, out);
   }
-  return status == CREMA_OK ? status : fail_in_line(s, item.entry, status);
+  return fail_in_line(s, item.entry, status);
 }
 
-static crema_status open_feed(const cr_layer *layer, image_data_state *s, crema_blob *const *top) {
+static crema_status open_loader(const cr_layer *layer, image_data_state *s,
+                                crema_blob *const *top) {
   int item[3];
   CR_TRY(make_workers(s));
   CR_TRY(find_shape(s, item));
   int64_t items = s->param->batch_size;
   crema_shape shape[2] = {cr_shape_4(items, item[0], item[1], item[2]), cr_shape_1(items)};
   cr_log_info("output data size: %" PRId64 ",%d,%d,%d", items, item[0], item[1], item[2]);
-  const cr_feed_options options = {.source = &image_source,
-                                   .user = s,
-                                   .tops = layer->tops,
-                                   .items = (int)items,
-                                   .depth = PREFETCH,
-                                   .threads = s->threads,
-                                   .item_size = sizeof(image_item),
-                                   .shape = shape};
-  return cr_layer_feed_open(&s->feed, layer, &options, top);
+  const cr_pipeline_options options = {.name = s->list.path,
+                                       .source = &image_source,
+                                       .user = s,
+                                       .tops = layer->tops,
+                                       .items = (int)items,
+                                       .depth = PREFETCH,
+                                       .threads = s->threads,
+                                       .item_size = sizeof(image_item),
+                                       .shape = shape};
+  return cr_batch_loader_open(&s->loader, layer, &options, top);
 }
 
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
@@ -279,24 +261,24 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
   CR_TRY(check_param(layer));
   s->param = layer->param->image_data_param;
   CR_TRY(cr_layer_in(layer, read_list(layer, s)));
-  return cr_layer_in(layer, open_feed(layer, s, top));
+  return cr_layer_in(layer, open_loader(layer, s, top));
 }
 
 static crema_status await(cr_layer *layer) {
   image_data_state *s = layer->state;
-  return cr_layer_in(layer, cr_layer_feed_await(&s->feed, layer));
+  return cr_layer_in(layer, cr_batch_loader_await(&s->loader, layer));
 }
 
 static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
                             crema_blob *const *top) {
   image_data_state *s = layer->state;
   (void)bottom;
-  return cr_layer_in(layer, cr_layer_feed_next(&s->feed, layer, context, top));
+  return cr_layer_in(layer, cr_batch_loader_next(&s->loader, layer, context, top, NULL));
 }
 
 static void destroy(cr_layer *layer) {
   image_data_state *s = layer->state;
-  cr_layer_feed_close(&s->feed, NULL);
+  cr_batch_loader_close(&s->loader);
   for (int i = 0; s->worker != NULL && i < s->threads; ++i) {
     cr_image_free(&s->worker[i].resized);
     cr_image_free(&s->worker[i].raw);
@@ -312,7 +294,7 @@ static void destroy(cr_layer *layer) {
 
 static crema_status save(cr_layer *layer, cr_buffer *out) {
   const image_data_state *s = layer->state;
-  return cr_layer_feed_save(&s->feed, layer, s->key, out);
+  return cr_batch_loader_save(&s->loader, layer, s->key, out);
 }
 
 static crema_status restore(cr_layer *layer, const char *bytes, size_t size) {
@@ -321,14 +303,14 @@ static crema_status restore(cr_layer *layer, const char *bytes, size_t size) {
   bool done = false;
   CR_TRY(cr_layer_share_restore(layer, bytes, size, &done));
   if (done) return CREMA_OK;
-  CR_TRY(cr_layer_in(layer, cr_layer_feed_restore(&s->feed, bytes, size, &key)));
+  CR_TRY(cr_layer_in(layer, cr_batch_loader_restore(&s->loader, bytes, size, &key)));
   set_key(s, key);
-  return cr_layer_in(layer, cr_layer_feed_start(&s->feed));
+  return cr_layer_in(layer, cr_batch_loader_start(&s->loader, layer));
 }
 
 static void input_stats(const cr_layer *layer, cr_input_stats *out) {
   const image_data_state *s = layer->state;
-  cr_layer_feed_stats(&s->feed, layer, out);
+  cr_batch_loader_stats(&s->loader, layer, out);
 }
 
 const cr_layer_class cr_layer_image_data = {

@@ -19,16 +19,16 @@
 #include "core/rng.h"
 #include "data/augment/transformer.h"
 #include "layers/common/layer_noop.h"
-#include "layers/data/layer_feed.h"
+#include "layers/data/source_layer.h"
 
 typedef struct memory_data_state {
   int64_t batch;
   int channels, height, width;
   float *data, *labels; /* of `samples` samples; NULL: none given */
   int64_t samples;
-  cr_places places; /* samples that were lent; the end wraps around */
-  bool shown;       /* some top has, or had, these samples */
-  bool restored;    /* the place comes from a snapshot and no samples were given since */
+  cr_layer_cursor cursor; /* counts samples; its end wraps around */
+  bool shown;             /* some top has, or had, these samples */
+  bool restored;          /* the position comes from a snapshot and no samples were given since */
   cr_transformer *transformer;
   uint64_t drawn; /* images that were transformed so far */
   cr_image augmented;
@@ -59,7 +59,7 @@ static void free_retired(memory_data_state *s) {
 /* Solvers that took a batch since samples were given last. */
 static int sharers_that_moved(const memory_data_state *s) {
   int moved = 0;
-  for (int i = 0; i < s->places.sharers; ++i) moved += s->places.step[i] > 0;
+  for (int i = 0; i < s->cursor.sharers; ++i) moved += s->cursor.step[i] > 0;
   return moved;
 }
 
@@ -78,22 +78,22 @@ static crema_status retire_own(memory_data_state *s) {
 }
 
 /* The sample that all solvers go on at together. */
-static int64_t place_of(const cr_layer *layer) {
+static int64_t position_of(const cr_layer *layer) {
   const memory_data_state *s = layer->state;
-  uint64_t end = cr_places_end(&s->places, layer, (uint64_t)s->batch);
+  uint64_t end = cr_layer_cursor_end(&s->cursor, layer, (uint64_t)s->batch);
   return s->samples == 0 ? (int64_t)end : (int64_t)(end % (uint64_t)s->samples);
 }
 
 static crema_status take(const cr_layer *layer, float *data, float *labels, int64_t samples) {
   memory_data_state *s = layer->state;
-  int64_t place = place_of(layer);
+  int64_t position = position_of(layer);
   CR_TRY(retire_own(s));
   s->shown = false;
   s->data = data;
   s->labels = labels;
   s->samples = samples;
-  bool go_on = s->restored && place < samples && place % s->batch == 0;
-  cr_places_set(&s->places, go_on ? (uint64_t)place : 0);
+  bool go_on = s->restored && position < samples && position % s->batch == 0;
+  cr_layer_cursor_set(&s->cursor, go_on ? (uint64_t)position : 0);
   s->restored = false;
   return CREMA_OK;
 }
@@ -160,14 +160,14 @@ crema_status cr_memory_data_set_batch_size(cr_layer *layer, int64_t batch_size) 
   if (batch_size < 1 || batch_size > INT32_MAX) {
     return cr_layer_fail(layer, CREMA_E_ARGUMENT, "a batch size of %" PRId64, batch_size);
   }
-  int64_t place = place_of(layer);
-  if (s->data != NULL && (place != 0 || s->samples % batch_size != 0)) {
+  int64_t position = position_of(layer);
+  if (s->data != NULL && (position != 0 || s->samples % batch_size != 0)) {
     return cr_layer_fail(layer, CREMA_E_STATE,
                          "the batch size cannot become %" PRId64 ": %" PRId64 " of %" PRId64
                          " samples were run through",
-                         batch_size, place, s->samples);
+                         batch_size, position, s->samples);
   }
-  cr_places_set(&s->places, (uint64_t)place);
+  cr_layer_cursor_set(&s->cursor, (uint64_t)position);
   s->batch = batch_size;
   return CREMA_OK;
 }
@@ -193,7 +193,7 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
   const crema_shape data = cr_shape_4(s->batch, s->channels, s->height, s->width);
   const crema_shape label = cr_shape_1(s->batch);
   CR_TRY(cr_layer_in(layer, crema_shape_check(&data)));
-  CR_TRY(cr_layer_in(layer, cr_places_open(&s->places, layer)));
+  CR_TRY(cr_layer_in(layer, cr_layer_cursor_open(&s->cursor, layer)));
   CR_TRY(crema_blob_reshape(top[0], &data));
   CR_TRY(crema_blob_reshape(top[1], &label));
   return cr_layer_in(layer, cr_transformer_create(layer->param->transform_param, layer->phase,
@@ -201,22 +201,22 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
                                                   layer->source_dir_file, &s->transformer));
 }
 
-static crema_status lend(const cr_layer *layer, crema_blob *const *top) {
+static crema_status share_memory(const cr_layer *layer, crema_blob *const *top) {
   memory_data_state *s = layer->state;
-  uint64_t first = cr_places_end(&s->places, layer, (uint64_t)s->batch);
+  uint64_t first = cr_layer_cursor_end(&s->cursor, layer, (uint64_t)s->batch);
   first += (uint64_t)layer->solver.rank * (uint64_t)s->batch;
-  int64_t place = (int64_t)(first % (uint64_t)s->samples);
+  int64_t position = (int64_t)(first % (uint64_t)s->samples);
   const crema_shape data = cr_shape_4(s->batch, s->channels, s->height, s->width);
   const crema_shape label = cr_shape_1(s->batch);
   if (!crema_shape_equal(crema_blob_shape(top[0]), &data)) {
     CR_TRY(crema_blob_reshape(top[0], &data));
     CR_TRY(crema_blob_reshape(top[1], &label));
   }
-  CR_TRY(cr_tensor_adopt_host(top[0]->data, s->data + place * sample_size(s)));
-  CR_TRY(cr_tensor_adopt_host(top[1]->data, s->labels + place));
+  CR_TRY(cr_tensor_adopt_host(top[0]->data, s->data + position * sample_size(s)));
+  CR_TRY(cr_tensor_adopt_host(top[1]->data, s->labels + position));
   s->shown = true;
-  cr_places_advance(&s->places, layer);
-  if (sharers_that_moved(s) == s->places.sharers) free_retired(s);
+  cr_layer_cursor_advance(&s->cursor, layer);
+  if (sharers_that_moved(s) == s->cursor.sharers) free_retired(s);
   return CREMA_OK;
 }
 
@@ -230,7 +230,7 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
                          "no samples; give some with crema_memory_data_set before the first "
                          "forward pass");
   }
-  return cr_layer_in(layer, lend(layer, top));
+  return cr_layer_in(layer, share_memory(layer, top));
 }
 
 static bool persistent(const cr_layer *layer, int top) {
@@ -244,7 +244,7 @@ static void destroy(cr_layer *layer) {
   cr_buffer_free(&s->retired);
   free(s->own_labels);
   free(s->own_data);
-  cr_places_close(&s->places);
+  cr_layer_cursor_close(&s->cursor);
   cr_image_free(&s->augmented);
   cr_transformer_destroy(s->transformer);
 }
@@ -252,7 +252,7 @@ static void destroy(cr_layer *layer) {
 static crema_status save(cr_layer *layer, cr_buffer *out) {
   const memory_data_state *s = layer->state;
   return cr_buffer_print(out, "draws %" PRIx64 " drawn %" PRIu64 " sample %" PRId64 ".",
-                         cr_transformer_key(s->transformer), s->drawn, place_of(layer));
+                         cr_transformer_key(s->transformer), s->drawn, position_of(layer));
 }
 
 static crema_status restore(cr_layer *layer, const char *bytes, size_t size) {
@@ -268,13 +268,13 @@ static crema_status restore(cr_layer *layer, const char *bytes, size_t size) {
   int found = sscanf(text, "draws %" SCNx64 " drawn %" SCNu64 " sample %" SCNd64 ".%n", &key,
                      &drawn, &next, &used);
   if (found != 3 || used == 0 || (size_t)used != size || next < 0) {
-    return cr_layer_fail(layer, CREMA_E_CORRUPT, "the saved place in the data cannot be read");
+    return cr_layer_fail(layer, CREMA_E_CORRUPT, "the saved position in the data cannot be read");
   }
   cr_transformer_set_key(s->transformer, key);
   s->drawn = drawn;
   s->restored = s->data == NULL;
   bool fits = s->data == NULL || (next < s->samples && next % s->batch == 0);
-  cr_places_set(&s->places, fits ? (uint64_t)next : 0);
+  cr_layer_cursor_set(&s->cursor, fits ? (uint64_t)next : 0);
   return CREMA_OK;
 }
 

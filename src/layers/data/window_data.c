@@ -30,7 +30,7 @@
 #include "data/image/image.h"
 #include "data/pipeline/window_crop.h"
 #include "layers/common/layer_noop.h"
-#include "layers/data/layer_feed.h"
+#include "layers/data/batch_loader.h"
 
 /* What one thread works with. */
 typedef struct window_worker {
@@ -45,7 +45,7 @@ typedef struct kept_file {
 
 typedef struct window_data_state {
   const Caffe__WindowDataParameter *param;
-  uint64_t key; /* of all draws */
+  uint64_t key; /* of the random stream */
   cr_window_list list;
   size_t *chosen[2]; /* windows of the background, of the foreground */
   size_t count[2];
@@ -57,7 +57,7 @@ typedef struct window_data_state {
   cr_mean mean; /* values NULL: none */
   const float *mean_value;
   size_t mean_values; /* 0, 1 or one per channel */
-  cr_layer_feed feed;
+  cr_batch_loader loader;
   int threads;
   window_worker *worker; /* `threads` of them */
   kept_file *kept;       /* one per image, with cache_images; else NULL */
@@ -86,7 +86,7 @@ static crema_status decode(const window_data_state *s, window_worker *w, const c
 }
 
 static crema_status load_image(const window_data_state *s, window_worker *w, size_t index,
-                               cr_feed_load *job) {
+                               cr_load *load) {
   const cr_window_image *image = cr_window_list_image(&s->list, index);
   const cr_buffer *kept = s->kept == NULL ? NULL : atomic_load(&s->kept[index].bytes);
   char *found = NULL;
@@ -102,8 +102,8 @@ static crema_status load_image(const window_data_state *s, window_worker *w, siz
   double read = cr_clock_seconds();
   if (status == CREMA_OK) status = decode(s, w, kept == NULL ? &w->file : kept, found);
   free(found);
-  job->read_seconds = read - start;
-  job->decode_seconds = cr_clock_seconds() - read;
+  load->read_seconds = read - start;
+  load->decode_seconds = cr_clock_seconds() - read;
   if (status == CREMA_OK && kept == NULL && s->kept != NULL) {
     keep_file(&s->kept[index], &w->file);
   }
@@ -152,16 +152,16 @@ static void put(const window_data_state *s, const cr_image *scaled, const cr_win
 
 /* A window into its place. */
 static crema_status load_window(const window_data_state *s, const cr_listed_window *window,
-                                bool mirror, cr_feed_load *job, float *data) {
-  window_worker *w = &s->worker[job->worker];
+                                bool mirror, cr_load *load, float *data) {
+  window_worker *w = &s->worker[load->worker];
   cr_window_crop crop;
-  CR_TRY(load_image(s, w, window->image, job));
+  CR_TRY(load_image(s, w, window->image, load));
   CR_TRY(cr_window_crop_plan(window, w->image.height, w->image.width, &s->crop, mirror, &crop));
   if (crop.out_height <= 0 || crop.out_width <= 0) return CREMA_OK;
   double start = cr_clock_seconds();
   CR_TRY(cut(w, &crop));
   put(s, &w->scaled, &crop, mirror, data);
-  job->transform_seconds = cr_clock_seconds() - start;
+  load->transform_seconds = cr_clock_seconds() - start;
   return CREMA_OK;
 }
 
@@ -170,27 +170,27 @@ static int foreground_items(const window_data_state *s) {
 }
 
 /* Words of the draw: which window, mirrored or not. */
-static crema_status load(void *user, cr_feed_load *job) {
+static crema_status load_item(void *user, cr_load *load) {
   const window_data_state *s = user;
   uint32_t draw[4];
   int items = (int)s->param->batch_size;
-  int foreground = job->item >= items - foreground_items(s);
-  cr_feed_top *top = job->batch->top;
+  int foreground = load->item >= items - foreground_items(s);
+  cr_batch_top *top = load->batch->top;
   size_t size = (size_t)crema_shape_count(&top[0].shape, 1, 4);
-  float *data = top[0].values + (size_t)job->item * size;
-  uint64_t sample = job->batch->sample + (uint64_t)job->item * (uint64_t)job->batch->solvers;
+  float *data = top[0].values + (size_t)load->item * size;
+  uint64_t sample = load->batch->sample + (uint64_t)load->item * (uint64_t)load->batch->solvers;
   cr_philox(s->key, 0, sample, draw);
   uint64_t wide = (uint64_t)draw[2] << 32 | draw[0];
-  size_t place = s->chosen[foreground][wide % s->count[foreground]];
-  const cr_listed_window *window = cr_window_list_window(&s->list, place);
+  size_t index = s->chosen[foreground][wide % s->count[foreground]];
+  const cr_listed_window *window = cr_window_list_window(&s->list, index);
   bool mirror = s->mirror && draw[1] >> 31;
   memset(data, 0, size * sizeof(float));
-  top[1].values[job->item] = foreground ? (float)window->label : 0;
-  return cr_fail_in(load_window(s, window, mirror, job, data), "%s:%zu: %s", s->list.path,
+  top[1].values[load->item] = foreground ? (float)window->label : 0;
+  return cr_fail_in(load_window(s, window, mirror, load, data), "%s:%zu: %s", s->list.path,
                     window->line, cr_window_list_image(&s->list, window->image)->name);
 }
 
-static const cr_feed_source window_source = {.load = load};
+static const cr_source window_source = {.load = load_item};
 
 /* ---- setting up ---------------------------------------------------------- */
 
@@ -321,7 +321,7 @@ static crema_status choose_windows(window_data_state *s) {
 
 static crema_status make_workers(window_data_state *s) {
   size_t images = cr_window_list_images(&s->list);
-  CR_TRY(cr_feed_threads(0, &s->threads));
+  CR_TRY(cr_pipeline_threads(0, &s->threads));
   s->worker = calloc((size_t)s->threads, sizeof *s->worker);
   if (s->worker == NULL) {
     return cr_fail_memory((size_t)s->threads * sizeof *s->worker, "decoding threads");
@@ -353,31 +353,32 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
   CR_TRY(cr_layer_in(layer, open_windows(layer, s)));
   int64_t items = s->param->batch_size, size = s->crop.crop_size;
   crema_shape shape[2] = {cr_shape_4(items, s->channels, size, size), cr_shape_1(items)};
-  const cr_feed_options options = {.source = &window_source,
-                                   .user = s,
-                                   .tops = 2,
-                                   .items = (int)items,
-                                   .depth = PREFETCH,
-                                   .threads = s->threads,
-                                   .shape = shape};
-  return cr_layer_in(layer, cr_layer_feed_open(&s->feed, layer, &options, top));
+  const cr_pipeline_options options = {.name = s->list.path,
+                                       .source = &window_source,
+                                       .user = s,
+                                       .tops = 2,
+                                       .items = (int)items,
+                                       .depth = PREFETCH,
+                                       .threads = s->threads,
+                                       .shape = shape};
+  return cr_layer_in(layer, cr_batch_loader_open(&s->loader, layer, &options, top));
 }
 
 static crema_status await(cr_layer *layer) {
   window_data_state *s = layer->state;
-  return cr_layer_in(layer, cr_layer_feed_await(&s->feed, layer));
+  return cr_layer_in(layer, cr_batch_loader_await(&s->loader, layer));
 }
 
 static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
                             crema_blob *const *top) {
   window_data_state *s = layer->state;
   (void)bottom;
-  return cr_layer_in(layer, cr_layer_feed_next(&s->feed, layer, context, top));
+  return cr_layer_in(layer, cr_batch_loader_next(&s->loader, layer, context, top, NULL));
 }
 
 static void destroy(cr_layer *layer) {
   window_data_state *s = layer->state;
-  cr_layer_feed_close(&s->feed, NULL);
+  cr_batch_loader_close(&s->loader);
   for (size_t i = 0; s->kept != NULL && i < cr_window_list_images(&s->list); ++i) {
     cr_buffer *bytes = atomic_load(&s->kept[i].bytes);
     if (bytes != NULL) cr_buffer_free(bytes);
@@ -401,7 +402,7 @@ static void destroy(cr_layer *layer) {
 
 static crema_status save(cr_layer *layer, cr_buffer *out) {
   const window_data_state *s = layer->state;
-  return cr_layer_feed_save(&s->feed, layer, s->key, out);
+  return cr_batch_loader_save(&s->loader, layer, s->key, out);
 }
 
 static crema_status restore(cr_layer *layer, const char *bytes, size_t size) {
@@ -409,13 +410,13 @@ static crema_status restore(cr_layer *layer, const char *bytes, size_t size) {
   bool done = false;
   CR_TRY(cr_layer_share_restore(layer, bytes, size, &done));
   if (done) return CREMA_OK;
-  CR_TRY(cr_layer_in(layer, cr_layer_feed_restore(&s->feed, bytes, size, &s->key)));
-  return cr_layer_in(layer, cr_layer_feed_start(&s->feed));
+  CR_TRY(cr_layer_in(layer, cr_batch_loader_restore(&s->loader, bytes, size, &s->key)));
+  return cr_layer_in(layer, cr_batch_loader_start(&s->loader, layer));
 }
 
 static void input_stats(const cr_layer *layer, cr_input_stats *out) {
   const window_data_state *s = layer->state;
-  cr_layer_feed_stats(&s->feed, layer, out);
+  cr_batch_loader_stats(&s->loader, layer, out);
 }
 
 const cr_layer_class cr_layer_window_data = {

@@ -1,5 +1,5 @@
-/* Feeds of nets on a device: batches of ImageData, WindowData and AnnotatedData are copied there
- * ahead of the net, by a thread and a stream of their own, and arrive in both places. */
+/* Batch loaders of nets on a device: batches of ImageData, WindowData and AnnotatedData are copied
+ * there ahead of the net, by a thread and a stream of their own, and arrive in both places. */
 #include "memory/sim_fixture.h"
 
 #include <stdlib.h>
@@ -195,7 +195,7 @@ static crema_device *begin(cr_sim_options options) {
 /* ---- S2-19 --------------------------------------------------------------- */
 
 /* Memory on both sides is there before the first pass; after it nothing is made any more. */
-static void s2_19_feeds_allocate_nothing_after_the_start(void **state) {
+static void s2_19_loaders_allocate_nothing_after_the_start(void **state) {
   fixture f;
   (void)state;
   make_set(&f);
@@ -228,7 +228,7 @@ static void s2_19_feeds_allocate_nothing_after_the_start(void **state) {
 /* ---- S2-20 --------------------------------------------------------------- */
 
 /* A stream for the batches beside the net's on a device; nothing of the kind on the host. */
-static void s2_20_feeds_push_to_devices_only(void **state) {
+static void s2_20_loaders_copy_to_devices_only(void **state) {
   fixture f;
   (void)state;
   make_set(&f);
@@ -251,7 +251,7 @@ static void s2_20_feeds_push_to_devices_only(void **state) {
 }
 
 /* Data, label, wait, again and again on one stream, on which no kernel runs. */
-static void s2_20_feeds_copy_then_wait_then_hand_over(void **state) {
+static void s2_20_loaders_copy_then_wait_then_hand_over(void **state) {
   enum { PASSES = 12 };
   const cr_sim_record *log = NULL;
   fixture f;
@@ -291,7 +291,7 @@ static void s2_20_feeds_copy_then_wait_then_hand_over(void **state) {
 }
 
 /* Both sides hold a batch when it arrives: reading either costs no copy. */
-static void s2_20_batches_of_feeds_arrive_synced(void **state) {
+static void s2_20_batches_of_loaders_arrive_synced(void **state) {
   static const char *const tops[] = {"data", "label"};
   const cr_format plain = {CREMA_F32, NULL};
   fixture f;
@@ -326,7 +326,7 @@ static void s2_20_batches_of_feeds_arrive_synced(void **state) {
 }
 
 /* What the kernels saw is what they see on the host, also where batches differ in size. */
-static void s2_20_pushed_batches_equal_the_hosts(void **state) {
+static void s2_20_copied_batches_equal_the_hosts(void **state) {
   static const char *const names[] = {"data", "label", "twice", "label2"};
   fixture f;
   (void)state;
@@ -353,7 +353,7 @@ static void s2_20_pushed_batches_equal_the_hosts(void **state) {
 
 /* A batch's device memory is not overwritten before the kernels that were queued on it are done:
  * the checker of the simulation sees every other order. */
-static void s2_20_memory_of_feeds_is_not_reused_too_early(void **state) {
+static void s2_20_memory_of_loaders_is_not_reused_too_early(void **state) {
   fixture f;
   (void)state;
   make_set(&f);
@@ -373,7 +373,7 @@ static void s2_20_memory_of_feeds_is_not_reused_too_early(void **state) {
 
 /* Nor when the place in the data is restored while kernels are queued on a batch. Streams run step
  * by step here, so that they are queued still when the threads start again. */
-static void s2_20_restored_feeds_wait_for_queued_work(void **state) {
+static void s2_20_restored_loaders_wait_for_queued_work(void **state) {
   fixture f;
   (void)state;
   make_set(&f);
@@ -404,7 +404,7 @@ static void s2_20_restored_feeds_wait_for_queued_work(void **state) {
 }
 
 /* Nets that end while batches are read, copied, waited for: nothing is left behind. */
-static void s2_20_feeds_stop_in_the_middle(void **state) {
+static void s2_20_loaders_stop_in_the_middle(void **state) {
   fixture f;
   cr_mt19937 rng;
   (void)state;
@@ -427,7 +427,7 @@ static void s2_20_feeds_stop_in_the_middle(void **state) {
 }
 
 /* A device that fails is told with the layer's name; no hang. */
-static void s2_20_a_failing_copy_of_a_feed_is_told(void **state) {
+static void s2_20_a_failing_copy_of_a_loader_is_told(void **state) {
   fixture f;
   crema_net *net = NULL;
   crema_status status = CREMA_OK;
@@ -457,7 +457,7 @@ static void s2_20_a_failing_copy_of_a_feed_is_told(void **state) {
 }
 
 /* While the work on a batch is queued and has not even begun, the next one is copied. */
-static void s2_30_the_next_batch_of_a_feed_is_copied_during_work(void **state) {
+static void s2_30_the_next_batch_of_a_loader_is_copied_during_work(void **state) {
   fixture f;
   int overlaps = 0;
   (void)state;
@@ -484,7 +484,7 @@ static void s2_30_the_next_batch_of_a_feed_is_copied_during_work(void **state) {
 }
 
 /* Solvers on two devices that share a layer: each has its batches, copied at their first use. */
-static void s2_20_shared_feeds_are_not_pushed(void **state) {
+static void s2_20_batches_of_shared_layers_are_not_copied_ahead(void **state) {
   enum { SOLVERS = 2 };
   fixture f;
   crema_net *net[SOLVERS];
@@ -517,17 +517,17 @@ static void s2_20_shared_feeds_are_not_pushed(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(s2_19_feeds_allocate_nothing_after_the_start),
-      cmocka_unit_test(s2_20_feeds_push_to_devices_only),
-      cmocka_unit_test(s2_20_feeds_copy_then_wait_then_hand_over),
-      cmocka_unit_test(s2_20_batches_of_feeds_arrive_synced),
-      cmocka_unit_test(s2_20_pushed_batches_equal_the_hosts),
-      cmocka_unit_test(s2_20_memory_of_feeds_is_not_reused_too_early),
-      cmocka_unit_test(s2_20_restored_feeds_wait_for_queued_work),
-      cmocka_unit_test(s2_20_feeds_stop_in_the_middle),
-      cmocka_unit_test(s2_20_a_failing_copy_of_a_feed_is_told),
-      cmocka_unit_test(s2_30_the_next_batch_of_a_feed_is_copied_during_work),
-      cmocka_unit_test(s2_20_shared_feeds_are_not_pushed),
+      cmocka_unit_test(s2_19_loaders_allocate_nothing_after_the_start),
+      cmocka_unit_test(s2_20_loaders_copy_to_devices_only),
+      cmocka_unit_test(s2_20_loaders_copy_then_wait_then_hand_over),
+      cmocka_unit_test(s2_20_batches_of_loaders_arrive_synced),
+      cmocka_unit_test(s2_20_copied_batches_equal_the_hosts),
+      cmocka_unit_test(s2_20_memory_of_loaders_is_not_reused_too_early),
+      cmocka_unit_test(s2_20_restored_loaders_wait_for_queued_work),
+      cmocka_unit_test(s2_20_loaders_stop_in_the_middle),
+      cmocka_unit_test(s2_20_a_failing_copy_of_a_loader_is_told),
+      cmocka_unit_test(s2_30_the_next_batch_of_a_loader_is_copied_during_work),
+      cmocka_unit_test(s2_20_batches_of_shared_layers_are_not_copied_ahead),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* The feed: batches go by their number whatever the threads do, faults come in their order, several
- * consumers, stopping at any moment. */
+/* The pipeline: batches go by their number whatever the threads do, faults come in their order,
+ * items are passed over, several consumers, stopping at any moment. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -15,7 +15,7 @@
 #include "core/fail.h"
 #include "core/rng.h"
 #include "core/thread.h"
-#include "data/pipeline/feed.h"
+#include "data/pipeline/pipeline_private.h"
 #include "fixture.h"
 #include "memory/blob.h"
 
@@ -40,16 +40,14 @@ static bool is_bad(uint64_t number) {
   return number % 7 == 3 || number % 11 == 0;
 }
 
-static crema_status begin(void *user, cr_feed_batch *batch, int first) {
+static crema_status take_number(void *user, cr_batch *batch, int i) {
   numbers *n = user;
-  number_item *item = batch->item;
-  if (first == 0 && !n->skip) assert_int_equal(n->next, batch->number * ITEMS);
-  for (int i = first; i < ITEMS; ++i) {
-    if (n->next == n->begin_at) return cr_fail(CREMA_E_IO, "no number %d", (int)n->next);
-    if (item[i].text == NULL) item[i].text = malloc(32);
-    item[i].number = n->next++;
-    snprintf(item[i].text, 32, "number %d", (int)item[i].number);
-  }
+  number_item *item = cr_batch_item(batch, i);
+  if (!n->skip) assert_int_equal(n->next, batch->number * ITEMS + (uint64_t)i);
+  if (n->next == n->begin_at) return cr_fail(CREMA_E_IO, "no number %d", (int)n->next);
+  if (item->text == NULL) item->text = malloc(32);
+  item->number = n->next++;
+  snprintf(item->text, 32, "number %d", (int)item->number);
   return CREMA_OK;
 }
 
@@ -60,9 +58,9 @@ static void dawdle(uint64_t number) {
   if (draw[0] % 3 == 0) cr_clock_sleep(1e-6 * (draw[1] % 300));
 }
 
-static crema_status load(void *user, cr_feed_load *job) {
+static crema_status load_number(void *user, cr_load *job) {
   numbers *n = user;
-  const number_item *item = (const number_item *)job->batch->item + job->item;
+  const number_item *item = cr_batch_item(job->batch, job->item);
   int inside = atomic_fetch_add(&n->inside, 1) + 1;
   for (int most = n->most;
        inside > most && !atomic_compare_exchange_weak(&n->most, &most, inside);) {
@@ -73,7 +71,7 @@ static crema_status load(void *user, cr_feed_load *job) {
   if (n->skip && is_bad(item->number)) status = cr_fail(CREMA_E_CORRUPT, "%s is bad", item->text);
   if (status == CREMA_OK && job->item == 0) {
     const crema_shape shape = cr_shape_2(ITEMS, WIDTH);
-    status = cr_feed_reserve(job->batch, 0, &shape, NULL);
+    status = cr_batch_reserve(job->batch, 0, &shape, NULL);
   }
   for (int k = 0; k < WIDTH && status == CREMA_OK; ++k) {
     job->batch->top[0].values[job->item * WIDTH + k] = (float)(10 * item->number) + (float)k;
@@ -84,42 +82,46 @@ static crema_status load(void *user, cr_feed_load *job) {
   return status;
 }
 
-static bool pass_over(void *user, cr_feed_batch *batch, int item, crema_status status,
-                      uint64_t row) {
-  const number_item *failed = (const number_item *)batch->item + item;
+static bool pass_over(void *user, cr_batch *batch, int item, crema_status status, uint64_t row) {
+  const number_item *failed = cr_batch_item(batch, item);
   (void)user;
   assert_non_null(strstr(crema_error_text(), failed->text));
   return status == CREMA_E_CORRUPT && row < 6;
 }
 
-static crema_status finish(void *user, cr_feed_batch *batch) {
-  const number_item *item = batch->item;
+static crema_status finish(void *user, cr_batch *batch) {
+  const number_item *last = cr_batch_item(batch, ITEMS - 1);
   (void)user;
-  return cr_buffer_print(&batch->note, "%d", (int)item[ITEMS - 1].number);
+  return cr_buffer_print(&batch->cursor, "%d", (int)last->number);
 }
 
 static void free_item(void *item) {
   free(((number_item *)item)->text);
 }
 
-static const cr_feed_source plain = {.begin = begin, .load = load, .finish = finish};
-static const cr_feed_source skipping = {
-    .begin = begin, .load = load, .skip = pass_over, .finish = finish};
+static const cr_source plain = {
+    .take = take_number, .load = load_number, .finish = finish, .free_item = free_item};
+static const cr_source skipping = {.take = take_number,
+                                   .load = load_number,
+                                   .pass_over = pass_over,
+                                   .finish = finish,
+                                   .free_item = free_item};
 
-static cr_feed *make(numbers *n, int threads, int depth, int consumers) {
+static cr_pipeline *make(numbers *n, int threads, int depth, int consumers) {
   const crema_shape shape[2] = {cr_shape_2(ITEMS, WIDTH), cr_shape_1(ITEMS)};
-  cr_feed *feed = NULL;
-  const cr_feed_options options = {.source = n->skip ? &skipping : &plain,
-                                   .user = n,
-                                   .tops = 2,
-                                   .items = ITEMS,
-                                   .depth = depth,
-                                   .threads = threads,
-                                   .consumers = consumers,
-                                   .item_size = sizeof(number_item),
-                                   .shape = shape};
-  assert_int_equal(cr_feed_create(&options, &feed), CREMA_OK);
-  return feed;
+  cr_pipeline *pipeline = NULL;
+  const cr_pipeline_options options = {.name = "numbers",
+                                       .source = n->skip ? &skipping : &plain,
+                                       .user = n,
+                                       .tops = 2,
+                                       .items = ITEMS,
+                                       .depth = depth,
+                                       .threads = threads,
+                                       .consumers = consumers,
+                                       .item_size = sizeof(number_item),
+                                       .shape = shape};
+  assert_int_equal(cr_pipeline_create(&options, &pipeline), CREMA_OK);
+  return pipeline;
 }
 
 static numbers fresh(void) {
@@ -127,21 +129,21 @@ static numbers fresh(void) {
   return n;
 }
 
-static void start(cr_feed *feed, numbers *n, uint64_t first) {
+static void start(cr_pipeline *pipeline, numbers *n, uint64_t first) {
   n->next = first * ITEMS;
-  assert_int_equal(cr_feed_start(feed, first), CREMA_OK);
+  assert_int_equal(cr_pipeline_start(pipeline, first), CREMA_OK);
 }
 
-static void assert_batch(const cr_feed_batch *batch, const uint64_t *number) {
+static void assert_batch(const cr_batch *batch, const uint64_t *number) {
   for (int i = 0; i < ITEMS; ++i) {
     assert_true(batch->top[1].values[i] == (float)number[i]);
     for (int k = 0; k < WIDTH; ++k) {
       assert_true(batch->top[0].values[i * WIDTH + k] == (float)(10 * number[i]) + (float)k);
     }
   }
-  char note[16];
-  snprintf(note, sizeof note, "%d", (int)number[ITEMS - 1]);
-  assert_string_equal(batch->note.data, note);
+  char cursor[16];
+  snprintf(cursor, sizeof cursor, "%d", (int)number[ITEMS - 1]);
+  assert_string_equal(batch->cursor.data, cursor);
 }
 
 /* ---- batches ------------------------------------------------------------- */
@@ -154,68 +156,68 @@ static void s2_28_batches_do_not_depend_on_the_threads(void **state) {
       numbers n = fresh();
       n.slow = true;
       n.skip = skips == 1;
-      cr_feed *feed = make(&n, threads[t], 3, 1);
-      start(feed, &n, 0);
+      cr_pipeline *pipeline = make(&n, threads[t], 3, 1);
+      start(pipeline, &n, 0);
       uint64_t wanted = 0;
       for (uint64_t k = 0; k < 60; ++k) {
-        cr_feed_batch *batch = NULL;
+        cr_batch *batch = NULL;
         uint64_t number[ITEMS];
         for (int i = 0; i < ITEMS; ++i, ++wanted) {
           while (n.skip && is_bad(wanted)) ++wanted;
           number[i] = wanted;
         }
-        assert_int_equal(cr_feed_take(feed, 0, &batch), CREMA_OK);
+        assert_int_equal(cr_pipeline_take(pipeline, 0, NULL, &batch), CREMA_OK);
         assert_int_equal(batch->number, k);
         assert_batch(batch, number);
-        assert_int_equal(cr_feed_give_back(feed, 0, batch), CREMA_OK);
+        assert_int_equal(cr_pipeline_give_back(pipeline, 0, NULL, batch), CREMA_OK);
       }
       /* One thread never meets another one, several do. */
       if (threads[t] == 1) assert_int_equal(n.most, 1);
       else assert_true(n.most > 1 && n.most <= threads[t]);
-      cr_feed_destroy(feed, free_item);
+      cr_pipeline_destroy(pipeline);
     }
   }
 }
 
 static void test_starts_anywhere_again_and_again(void **state) {
   numbers n = fresh();
-  cr_feed_batch *batch = NULL;
+  cr_batch *batch = NULL;
   (void)state;
-  cr_feed *feed = make(&n, 3, 2, 1);
+  cr_pipeline *pipeline = make(&n, 3, 2, 1);
   for (uint64_t first = 0; first < 40; first += 7) {
-    start(feed, &n, first);
-    assert_int_equal(cr_feed_start(feed, first), CREMA_E_STATE);
+    start(pipeline, &n, first);
+    assert_int_equal(cr_pipeline_start(pipeline, first), CREMA_E_STATE);
     for (uint64_t k = 0; k < 3; ++k) {
       uint64_t number[ITEMS];
       for (uint64_t i = 0; i < ITEMS; ++i) number[i] = (first + k) * ITEMS + i;
-      assert_int_equal(cr_feed_take(feed, 0, &batch), CREMA_OK);
+      assert_int_equal(cr_pipeline_take(pipeline, 0, NULL, &batch), CREMA_OK);
       assert_int_equal(batch->number, first + k);
       assert_batch(batch, number);
-      if (k < 2) assert_int_equal(cr_feed_give_back(feed, 0, batch), CREMA_OK);
+      if (k < 2) assert_int_equal(cr_pipeline_give_back(pipeline, 0, NULL, batch), CREMA_OK);
     }
-    cr_feed_stop(feed);
+    cr_pipeline_stop(pipeline);
   }
-  cr_feed_destroy(feed, free_item);
+  cr_pipeline_destroy(pipeline);
 }
 
 static void test_statistics(void **state) {
   numbers n = fresh();
-  cr_feed_batch *batch = NULL;
+  cr_batch *batch = NULL;
   cr_input_stats stats = {0};
   (void)state;
-  cr_feed *feed = make(&n, 2, 2, 1);
-  start(feed, &n, 0);
+  cr_pipeline *pipeline = make(&n, 2, 2, 1);
+  start(pipeline, &n, 0);
   for (int k = 0; k < 4; ++k) {
-    assert_int_equal(cr_feed_take(feed, 0, &batch), CREMA_OK);
-    assert_int_equal(cr_feed_give_back(feed, 0, batch), CREMA_OK);
+    assert_int_equal(cr_pipeline_take(pipeline, 0, NULL, &batch), CREMA_OK);
+    assert_int_equal(cr_pipeline_give_back(pipeline, 0, NULL, batch), CREMA_OK);
   }
-  cr_feed_stop(feed);
-  cr_feed_get_stats(feed, 0, &stats);
-  assert_true(stats.prefetch.samples >= 4 * ITEMS && stats.prefetch.batches == 4);
-  assert_true(stats.prefetch.threads == 2 && stats.prefetch.depth == 2);
-  assert_true(stats.prefetch.decode_seconds > 0.499 * (double)stats.prefetch.samples);
-  assert_int_equal(stats.prefetch.fill.count, 3);
-  cr_feed_destroy(feed, free_item);
+  cr_pipeline_stop(pipeline);
+  cr_pipeline_get_stats(pipeline, 0, &stats);
+  assert_true(stats.pipeline.samples >= 4 * ITEMS && stats.pipeline.batches == 4);
+  assert_true(stats.pipeline.threads == 2 && stats.pipeline.depth == 2);
+  assert_true(stats.pipeline.decode_seconds > 0.499 * (double)stats.pipeline.samples);
+  assert_int_equal(stats.pipeline.fill.count, 3);
+  cr_pipeline_destroy(pipeline);
 }
 
 /* ---- faults -------------------------------------------------------------- */
@@ -228,27 +230,27 @@ static void test_a_failure_comes_in_its_place(void **state) {
   for (int kind = 0; kind < 2; ++kind) {
     for (size_t t = 0; t < sizeof threads / sizeof *threads; ++t) {
       numbers n = fresh();
-      cr_feed_batch *batch = NULL;
+      cr_batch *batch = NULL;
       n.slow = true;
       if (kind == 0) n.fail_at = 13;
       else n.begin_at = 12;
-      cr_feed *feed = make(&n, threads[t], 4, 1);
-      start(feed, &n, 0);
+      cr_pipeline *pipeline = make(&n, threads[t], 4, 1);
+      start(pipeline, &n, 0);
       for (int k = 0; k < 2; ++k) {
-        assert_int_equal(cr_feed_take(feed, 0, &batch), CREMA_OK);
+        assert_int_equal(cr_pipeline_take(pipeline, 0, NULL, &batch), CREMA_OK);
         assert_int_equal(batch->number, k);
       }
       for (int k = 0; k < 3; ++k) {
-        assert_int_equal(cr_feed_take(feed, 0, &batch), CREMA_E_IO);
+        assert_int_equal(cr_pipeline_take(pipeline, 0, NULL, &batch), CREMA_E_IO);
         assert_string_equal(crema_error_text(), kind == 0 ? "number 13 is lost" : "no number 12");
       }
-      cr_feed_destroy(feed, free_item);
+      cr_pipeline_destroy(pipeline);
     }
   }
 }
 
 /* Of several failures in a batch the first one in order is told, whichever thread was first. */
-static crema_status fail_backwards(void *user, cr_feed_load *job) {
+static crema_status fail_backwards(void *user, cr_load *job) {
   (void)user;
   if (job->item == 0 || job->batch->number == 0) return CREMA_OK;
   cr_clock_sleep(2e-3 * (ITEMS - job->item));
@@ -256,85 +258,90 @@ static crema_status fail_backwards(void *user, cr_feed_load *job) {
 }
 
 static void test_the_first_failure_in_order_is_told(void **state) {
-  static const cr_feed_source source = {.load = fail_backwards};
+  static const cr_source source = {.load = fail_backwards};
   const crema_shape shape[2] = {cr_shape_2(ITEMS, WIDTH), cr_shape_1(ITEMS)};
-  cr_feed *feed = NULL;
-  cr_feed_batch *batch = NULL;
+  cr_pipeline *pipeline = NULL;
+  cr_batch *batch = NULL;
   (void)state;
-  const cr_feed_options options = {
+  const cr_pipeline_options options = {
       .source = &source, .tops = 2, .items = ITEMS, .depth = 2, .threads = 8, .shape = shape};
-  assert_int_equal(cr_feed_create(&options, &feed), CREMA_OK);
-  assert_int_equal(cr_feed_start(feed, 0), CREMA_OK);
-  assert_int_equal(cr_feed_take(feed, 0, &batch), CREMA_OK);
-  assert_int_equal(cr_feed_take(feed, 0, &batch), CREMA_E_CORRUPT);
+  assert_int_equal(cr_pipeline_create(&options, &pipeline), CREMA_OK);
+  assert_int_equal(cr_pipeline_start(pipeline, 0), CREMA_OK);
+  assert_int_equal(cr_pipeline_take(pipeline, 0, NULL, &batch), CREMA_OK);
+  assert_int_equal(cr_pipeline_take(pipeline, 0, NULL, &batch), CREMA_E_CORRUPT);
   assert_string_equal(crema_error_text(), "item 1");
-  cr_feed_destroy(feed, NULL);
+  cr_pipeline_destroy(pipeline);
 }
 
 /* From batch 1 on nothing is good. */
-static crema_status always_bad(void *user, cr_feed_load *job) {
+static crema_status always_bad(void *user, cr_load *job) {
   (void)user;
-  return job->batch->number == 0 ? CREMA_OK
-                                 : cr_fail(CREMA_E_CORRUPT, "%s is bad",
-                                           ((number_item *)job->batch->item)[job->item].text);
+  return job->batch->number == 0
+             ? CREMA_OK
+             : cr_fail(CREMA_E_CORRUPT, "%s is bad",
+                       ((number_item *)cr_batch_item(job->batch, job->item))->text);
 }
 
 static void test_gives_up_when_everything_is_bad(void **state) {
-  static const cr_feed_source source = {
-      .begin = begin, .load = always_bad, .skip = pass_over, .finish = finish};
+  static const cr_source source = {.take = take_number,
+                                   .load = always_bad,
+                                   .pass_over = pass_over,
+                                   .finish = finish,
+                                   .free_item = free_item};
   const crema_shape shape[2] = {cr_shape_2(ITEMS, WIDTH), cr_shape_1(ITEMS)};
   (void)state;
   for (int threads = 1; threads < 4; threads += 2) {
     numbers n = fresh();
-    cr_feed *feed = NULL;
-    cr_feed_batch *batch = NULL;
+    cr_pipeline *pipeline = NULL;
+    cr_batch *batch = NULL;
     n.skip = true;
-    const cr_feed_options options = {.source = &source,
-                                     .user = &n,
-                                     .tops = 2,
-                                     .items = ITEMS,
-                                     .depth = 2,
-                                     .threads = threads,
-                                     .item_size = sizeof(number_item),
-                                     .shape = shape};
-    assert_int_equal(cr_feed_create(&options, &feed), CREMA_OK);
-    start(feed, &n, 0);
-    assert_int_equal(cr_feed_take(feed, 0, &batch), CREMA_OK);
-    assert_int_equal(cr_feed_take(feed, 0, &batch), CREMA_E_CORRUPT);
+    const cr_pipeline_options options = {.name = "numbers",
+                                         .source = &source,
+                                         .user = &n,
+                                         .tops = 2,
+                                         .items = ITEMS,
+                                         .depth = 2,
+                                         .threads = threads,
+                                         .item_size = sizeof(number_item),
+                                         .shape = shape};
+    assert_int_equal(cr_pipeline_create(&options, &pipeline), CREMA_OK);
+    start(pipeline, &n, 0);
+    assert_int_equal(cr_pipeline_take(pipeline, 0, NULL, &batch), CREMA_OK);
+    assert_int_equal(cr_pipeline_take(pipeline, 0, NULL, &batch), CREMA_E_CORRUPT);
     /* Five were passed over: numbers 5 to 9. */
     assert_string_equal(crema_error_text(), "number 10 is bad");
-    cr_feed_destroy(feed, free_item);
+    cr_pipeline_destroy(pipeline);
   }
 }
 
 static void test_options_that_make_no_sense(void **state) {
-  static const cr_feed_source source = {.load = load};
+  static const cr_source source = {.load = load_number};
   const crema_shape shape[2] = {cr_shape_2(ITEMS, WIDTH), cr_shape_1(ITEMS)};
-  const cr_feed_options good = {
+  const cr_pipeline_options good = {
       .source = &source, .tops = 2, .items = ITEMS, .depth = 1, .threads = 1, .shape = shape};
-  cr_feed *feed = NULL;
+  cr_pipeline *pipeline = NULL;
   int threads = 0;
   (void)state;
   for (int k = 0; k < 4; ++k) {
-    cr_feed_options options = good;
-    if (k == 0) options.depth = 0;
+    cr_pipeline_options options = good;
+    if (k == 0) options.depth = -1;
     if (k == 1) options.items = 0;
     if (k == 2) options.tops = 3;
-    if (k == 3) options.threads = CR_FEED_MAX_THREADS + 1;
-    assert_int_equal(cr_feed_create(&options, &feed), CREMA_E_ARGUMENT);
-    assert_null(feed);
+    if (k == 3) options.threads = CR_PIPELINE_MAX_THREADS + 1;
+    assert_int_equal(cr_pipeline_create(&options, &pipeline), CREMA_E_ARGUMENT);
+    assert_null(pipeline);
   }
-  assert_int_equal(cr_feed_threads(CR_FEED_MAX_THREADS + 1, &threads), CREMA_E_RANGE);
-  assert_int_equal(cr_feed_threads(7, &threads), CREMA_OK);
+  assert_int_equal(cr_pipeline_threads(CR_PIPELINE_MAX_THREADS + 1, &threads), CREMA_E_RANGE);
+  assert_int_equal(cr_pipeline_threads(7, &threads), CREMA_OK);
   assert_int_equal(threads, 7);
-  assert_int_equal(cr_feed_threads(0, &threads), CREMA_OK);
+  assert_int_equal(cr_pipeline_threads(0, &threads), CREMA_OK);
   assert_true(threads >= 1 && threads <= 3);
 }
 
 /* ---- several consumers --------------------------------------------------- */
 
 typedef struct eater {
-  cr_feed *feed;
+  cr_pipeline *pipeline;
   int consumer, consumers;
   uint64_t steps;
   bool failed;
@@ -343,15 +350,15 @@ typedef struct eater {
 static crema_status eat(void *arg) {
   eater *e = arg;
   for (uint64_t k = 0; k < e->steps; ++k) {
-    cr_feed_batch *batch = NULL;
+    cr_batch *batch = NULL;
     uint64_t number = k * (uint64_t)e->consumers + (uint64_t)e->consumer;
     if (k % 3 == (uint64_t)e->consumer % 3) dawdle(k);
-    if (k % 2 == 0) CR_TRY(cr_feed_await(e->feed, e->consumer));
-    CR_TRY(cr_feed_take(e->feed, e->consumer, &batch));
+    if (k % 2 == 0) CR_TRY(cr_pipeline_await(e->pipeline, e->consumer));
+    CR_TRY(cr_pipeline_take(e->pipeline, e->consumer, NULL, &batch));
     if (batch->number != number || batch->top[1].values[0] != (float)(number * ITEMS)) {
       e->failed = true;
     }
-    CR_TRY(cr_feed_give_back(e->feed, e->consumer, batch));
+    CR_TRY(cr_pipeline_give_back(e->pipeline, e->consumer, NULL, batch));
   }
   return CREMA_OK;
 }
@@ -363,17 +370,17 @@ static void s2_26_batches_go_by_step_and_not_by_arrival(void **state) {
     numbers n = fresh();
     eater e[8];
     cr_thread *thread[8] = {NULL};
-    cr_feed *feed = make(&n, 3, 2, counts[c]);
-    start(feed, &n, 0);
+    cr_pipeline *pipeline = make(&n, 3, 2, counts[c]);
+    start(pipeline, &n, 0);
     for (int i = 0; i < counts[c]; ++i) {
-      e[i] = (eater){.feed = feed, .consumer = i, .consumers = counts[c], .steps = 40};
+      e[i] = (eater){.pipeline = pipeline, .consumer = i, .consumers = counts[c], .steps = 40};
       assert_int_equal(cr_thread_start(&thread[i], "eater", eat, &e[i]), CREMA_OK);
     }
     for (int i = 0; i < counts[c]; ++i) {
       assert_int_equal(cr_thread_join(&thread[i]), CREMA_OK);
       assert_false(e[i].failed);
     }
-    cr_feed_destroy(feed, free_item);
+    cr_pipeline_destroy(pipeline);
   }
 }
 
@@ -385,26 +392,27 @@ static void stop_often(int threads, int consumers, bool slow) {
   int cycles = fixture_cycles(300);
   cr_mt19937_seed(&rng, 11);
   n.slow = slow;
-  cr_feed *feed = make(&n, threads, 2, consumers);
+  cr_pipeline *pipeline = make(&n, threads, 2, consumers);
   for (int i = 0; i < cycles; ++i) {
-    start(feed, &n, (uint64_t)i);
+    start(pipeline, &n, (uint64_t)i);
     uint32_t batches = cr_mt19937_below(&rng, 5);
     for (uint32_t k = 0; k < batches; ++k) {
-      cr_feed_batch *batch = NULL;
+      cr_batch *batch = NULL;
       int consumer = (int)k % consumers;
-      assert_int_equal(cr_feed_take(feed, consumer, &batch), CREMA_OK);
+      assert_int_equal(cr_pipeline_take(pipeline, consumer, NULL, &batch), CREMA_OK);
       assert_int_equal(batch->number, (uint64_t)i + k);
       /* Some are still held when everything stops. */
-      if (k + 1 < batches) assert_int_equal(cr_feed_give_back(feed, consumer, batch), CREMA_OK);
+      if (k + 1 < batches)
+        assert_int_equal(cr_pipeline_give_back(pipeline, consumer, NULL, batch), CREMA_OK);
     }
     /* Time to run until all batches are full and everybody sleeps. */
     if (cr_mt19937_below(&rng, 4) == 0) cr_clock_sleep(slow ? 3e-3 : 3e-5);
-    cr_feed_stop(feed);
+    cr_pipeline_stop(pipeline);
   }
-  cr_feed_destroy(feed, free_item);
+  cr_pipeline_destroy(pipeline);
 }
 
-static void s2_05_feed_stops_at_any_moment(void **state) {
+static void s2_05_stops_at_any_moment(void **state) {
   (void)state;
   stop_often(1, 1, false);
   stop_often(3, 1, false);
@@ -416,10 +424,10 @@ static void s2_05_feed_stops_at_any_moment(void **state) {
 static crema_status eat_for_ever(void *arg) {
   eater *e = arg;
   for (;;) {
-    cr_feed_batch *batch = NULL;
-    CR_TRY(cr_feed_await(e->feed, e->consumer));
-    CR_TRY(cr_feed_take(e->feed, e->consumer, &batch));
-    CR_TRY(cr_feed_give_back(e->feed, e->consumer, batch));
+    cr_batch *batch = NULL;
+    CR_TRY(cr_pipeline_await(e->pipeline, e->consumer));
+    CR_TRY(cr_pipeline_take(e->pipeline, e->consumer, NULL, &batch));
+    CR_TRY(cr_pipeline_give_back(e->pipeline, e->consumer, NULL, batch));
   }
 }
 
@@ -428,29 +436,30 @@ static void s2_05_waiting_consumers_can_be_stopped(void **state) {
   numbers n = fresh();
   (void)state;
   n.slow = true;
-  cr_feed *feed = make(&n, 2, 1, 2);
+  cr_pipeline *pipeline = make(&n, 2, 1, 2);
   for (int i = 0; i < cycles; ++i) {
     /* The second consumer never eats, so that the first one waits in the end. */
-    eater e = {.feed = feed};
+    eater e = {.pipeline = pipeline};
     cr_thread *thread = NULL;
-    start(feed, &n, 0);
+    start(pipeline, &n, 0);
     assert_int_equal(cr_thread_start(&thread, "eater", eat_for_ever, &e), CREMA_OK);
     if (i % 3 == 0) cr_clock_sleep(1e-3);
     assert_int_equal(cr_thread_stop(&thread), CREMA_OK);
-    cr_feed_stop(feed);
+    cr_pipeline_stop(pipeline);
   }
-  cr_feed_destroy(feed, free_item);
+  cr_pipeline_destroy(pipeline);
 }
 
 /* For any size of batches. */
 static void test_batches_in_the_making(void **state) {
   (void)state;
-  cr_feed_options options = {.source = &plain, .items = 1, .depth = 9, .threads = 3};
-  assert_int_equal(cr_feed_window(&options), 6);
+  cr_pipeline_options options = {
+      .source = &plain, .items = 1, .depth = 9, .threads = 3, .consumers = 1};
+  assert_int_equal(cr_pipeline_window(&options), 6);
   options.items = INT32_MAX;
-  assert_int_equal(cr_feed_window(&options), 2);
-  options.source = &skipping;
-  assert_int_equal(cr_feed_window(&options), 1);
+  assert_int_equal(cr_pipeline_window(&options), 2);
+  options.threads = 1;
+  assert_int_equal(cr_pipeline_window(&options), 1);
 }
 
 int main(void) {
@@ -464,7 +473,7 @@ int main(void) {
       cmocka_unit_test(test_gives_up_when_everything_is_bad),
       cmocka_unit_test(test_options_that_make_no_sense),
       cmocka_unit_test(s2_26_batches_go_by_step_and_not_by_arrival),
-      cmocka_unit_test(s2_05_feed_stops_at_any_moment),
+      cmocka_unit_test(s2_05_stops_at_any_moment),
       cmocka_unit_test(s2_05_waiting_consumers_can_be_stopped),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

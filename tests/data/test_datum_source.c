@@ -1,4 +1,4 @@
-/* Prefetching: batches, faults with the key's name, stopping at any moment. */
+/* Batches of Datum records: what is in them, faults with the key's name, stopping at any moment. */
 #define _GNU_SOURCE /* sched_setaffinity */
 
 #include <sched.h>
@@ -14,18 +14,18 @@
 
 #include "core/clock.h"
 #include "core/rng.h"
-#include "data/pipeline/prefetch.h"
-#include "data/pipeline/prefetch_private.h"
+#include "data/pipeline/pipeline_private.h"
 #include "device/device.h"
 #include "device/memory/host_memory.h"
 #include "fixture.h"
 
-/* A whole pipeline over a database. */
+/* All of an input. */
 typedef struct pipeline {
   fixture f;
   cr_reader *reader;
   cr_transformer *transformer;
-  cr_prefetch *prefetch;
+  cr_datum_source *source;
+  cr_pipeline *pipeline;
 } pipeline;
 
 typedef struct pipeline_options {
@@ -55,28 +55,26 @@ static crema_status pipeline_make(pipeline *p, const pipeline_options *o) {
                                          CAFFE__PHASE__TRAIN, 9, NULL, &p->transformer),
                    CREMA_OK);
   cr_message_free(param);
-  const cr_prefetch_options prefetch = {.reader = p->reader,
-                                        .transformer = p->transformer,
-                                        .batch_size = o->batch_size,
-                                        .depth = o->depth,
-                                        .threads = o->threads,
-                                        .labels = true,
-                                        .skip_corrupt = o->skip_corrupt};
-  return cr_prefetch_create(&prefetch, &p->prefetch);
+  const cr_datum_source_options source = {
+      .records = {.reader = p->reader, .skip_corrupt = o->skip_corrupt},
+      .transformer = p->transformer,
+      .items = o->batch_size,
+      .tops = 2,
+      .threads = o->threads};
+  return fixture_pipeline(&source, o->depth, &p->source, &p->pipeline);
 }
 
 static void pipeline_start(pipeline *p) {
-  assert_int_equal(cr_reader_start(p->reader), CREMA_OK);
-  assert_int_equal(cr_prefetch_start(p->prefetch), CREMA_OK);
+  assert_int_equal(cr_pipeline_start(p->pipeline, 0), CREMA_OK);
 }
 
 static void pipeline_stop(pipeline *p) {
-  cr_prefetch_stop(p->prefetch);
-  cr_reader_stop(p->reader);
+  cr_pipeline_stop(p->pipeline);
 }
 
 static void pipeline_free(pipeline *p) {
-  cr_prefetch_destroy(p->prefetch);
+  cr_pipeline_destroy(p->pipeline);
+  cr_datum_source_destroy(p->source);
   cr_reader_close(p->reader);
   cr_transformer_destroy(p->transformer);
   fixture_remove(&p->f);
@@ -90,27 +88,28 @@ static void assert_error_has(const char *part) {
 
 static void s2_21_batches_hold_the_records(void **state) {
   pipeline p;
-  int shape[3];
   (void)state;
   const pipeline_options o = {.record = fixture_gray, .records = 10, .batch_size = 4, .depth = 3};
   assert_int_equal(pipeline_make(&p, &o), CREMA_OK);
-  cr_prefetch_shape(p.prefetch, shape);
-  assert_true(shape[0] == 1 && shape[1] == 4 && shape[2] == 5);
+  const crema_shape *shape = cr_datum_source_pipeline(p.source).shape;
+  assert_true(shape[0].dim[0] == 4 && shape[1].dim[0] == 4);
+  assert_true(shape[0].dim[1] == 1 && shape[0].dim[2] == 4 && shape[0].dim[3] == 5);
   pipeline_start(&p);
-  assert_int_equal(cr_prefetch_start(p.prefetch), CREMA_E_STATE);
+  assert_int_equal(cr_pipeline_start(p.pipeline, 0), CREMA_E_STATE);
   for (int k = 0; k < 20; ++k) {
     cr_batch *batch = NULL;
-    assert_int_equal(cr_prefetch_take(p.prefetch, &batch), CREMA_OK);
+    assert_int_equal(fixture_take(p.pipeline, &batch), CREMA_OK);
     assert_int_equal(batch->items, 4);
-    assert_int_equal((uintptr_t)batch->data % 64, 0);
+    assert_int_equal((uintptr_t)batch->top[0].values % 64, 0);
     for (int i = 0; i < 4; ++i) {
       float wanted = (float)((4 * k + i) % 10);
-      assert_true(batch->label[i] == wanted);
-      for (int v = 0; v < 20; ++v) assert_true(batch->data[20 * i + v] == wanted);
+      assert_true(batch->top[1].values[i] == wanted);
+      for (int v = 0; v < 20; ++v) assert_true(batch->top[0].values[20 * i + v] == wanted);
     }
-    assert_int_equal(batch->position.index, 4 * k + 4);
-    assert_int_equal(batch->position.key.data[7] - '0', (4 * k + 3) % 10);
-    assert_int_equal(cr_prefetch_give_back(p.prefetch, batch), CREMA_OK);
+    cr_db_bytes key;
+    assert_int_equal(cr_record_source_cursor(batch, &key), 4 * k + 4);
+    assert_int_equal(key.data[7] - '0', (4 * k + 3) % 10);
+    assert_int_equal(fixture_return(p.pipeline, batch), CREMA_OK);
   }
   pipeline_free(&p);
 }
@@ -123,13 +122,14 @@ static void s2_24_a_held_batch_is_left_alone(void **state) {
   const pipeline_options o = {.record = fixture_gray, .records = 50, .batch_size = 2, .depth = 2};
   assert_int_equal(pipeline_make(&p, &o), CREMA_OK);
   pipeline_start(&p);
-  assert_int_equal(cr_prefetch_take(p.prefetch, &held), CREMA_OK);
+  assert_int_equal(fixture_take(p.pipeline, &held), CREMA_OK);
   for (int k = 1; k < 30; ++k) {
     cr_batch *batch = NULL;
-    assert_int_equal(cr_prefetch_take(p.prefetch, &batch), CREMA_OK);
-    assert_true(batch->data[0] == (float)(2 * k % 50));
-    assert_int_equal(cr_prefetch_give_back(p.prefetch, batch), CREMA_OK);
-    assert_true(held->data[0] == 0 && held->data[20] == 1 && held->label[1] == 1);
+    assert_int_equal(fixture_take(p.pipeline, &batch), CREMA_OK);
+    assert_true(batch->top[0].values[0] == (float)(2 * k % 50));
+    assert_int_equal(fixture_return(p.pipeline, batch), CREMA_OK);
+    assert_true(held->top[0].values[0] == 0 && held->top[0].values[20] == 1 &&
+                held->top[1].values[1] == 1);
   }
   pipeline_free(&p);
 }
@@ -143,9 +143,9 @@ static void s2_07_one_batch(void **state) {
   pipeline_start(&p);
   for (int k = 0; k < 2000; ++k) {
     cr_batch *batch = NULL;
-    assert_int_equal(cr_prefetch_take(p.prefetch, &batch), CREMA_OK);
-    assert_true(batch->label[0] == (float)(k % 3));
-    assert_int_equal(cr_prefetch_give_back(p.prefetch, batch), CREMA_OK);
+    assert_int_equal(fixture_take(p.pipeline, &batch), CREMA_OK);
+    assert_true(batch->top[1].values[0] == (float)(k % 3));
+    assert_int_equal(fixture_return(p.pipeline, batch), CREMA_OK);
   }
   pipeline_free(&p);
 }
@@ -166,16 +166,16 @@ static void test_runs_repeat(void **state) {
     pipeline_start(&p);
     for (int k = 0; k < BATCHES; ++k) {
       cr_batch *batch = NULL;
-      assert_int_equal(cr_prefetch_take(p.prefetch, &batch), CREMA_OK);
-      if (run == 0) memcpy(first[k], batch->data, sizeof first[k]);
-      else assert_memory_equal(first[k], batch->data, sizeof first[k]);
-      assert_int_equal(cr_prefetch_give_back(p.prefetch, batch), CREMA_OK);
+      assert_int_equal(fixture_take(p.pipeline, &batch), CREMA_OK);
+      if (run == 0) memcpy(first[k], batch->top[0].values, sizeof first[k]);
+      else assert_memory_equal(first[k], batch->top[0].values, sizeof first[k]);
+      assert_int_equal(fixture_return(p.pipeline, batch), CREMA_OK);
     }
     pipeline_free(&p);
   }
 }
 
-/* One run's batches: values, labels, position. */
+/* One run's batches: values, labels, cursor. */
 typedef struct trace {
   cr_buffer bytes;
 } trace;
@@ -186,17 +186,14 @@ static void trace_run(const pipeline_options *o, int batches, trace *out) {
   pipeline_start(&p);
   for (int k = 0; k < batches; ++k) {
     cr_batch *batch = NULL;
-    assert_int_equal(cr_prefetch_take(p.prefetch, &batch), CREMA_OK);
-    size_t size = (size_t)batch->channels * (size_t)batch->height * (size_t)batch->width;
-    size_t items = (size_t)batch->items;
-    assert_int_equal(cr_buffer_append(&out->bytes, batch->data, items * size * 4), CREMA_OK);
-    assert_int_equal(cr_buffer_append(&out->bytes, batch->label, items * 4), CREMA_OK);
-    const cr_position *position = &batch->position;
-    assert_int_equal(cr_buffer_append(&out->bytes, &position->index, sizeof position->index),
+    assert_int_equal(fixture_take(p.pipeline, &batch), CREMA_OK);
+    for (int top = 0; top < 2; ++top) {
+      size_t values = (size_t)crema_shape_count(&batch->top[top].shape, 0, 4 - 3 * top);
+      assert_int_equal(cr_buffer_append(&out->bytes, batch->top[top].values, values * 4), CREMA_OK);
+    }
+    assert_int_equal(cr_buffer_append(&out->bytes, batch->cursor.data, batch->cursor.size),
                      CREMA_OK);
-    assert_int_equal(cr_buffer_append(&out->bytes, position->key.data, position->key.size),
-                     CREMA_OK);
-    assert_int_equal(cr_prefetch_give_back(p.prefetch, batch), CREMA_OK);
+    assert_int_equal(fixture_return(p.pipeline, batch), CREMA_OK);
   }
   pipeline_free(&p);
 }
@@ -235,7 +232,8 @@ static void s2_28_threads_do_not_change_the_batches(void **state) {
 /* What was done is counted. */
 static void s2_30_statistics(void **state) {
   pipeline p;
-  cr_prefetch_stats stats;
+  cr_input_stats input;
+  const cr_pipeline_stats *stats = &input.pipeline;
   (void)state;
   const pipeline_options o = {
       .record = fixture_png, .records = 9, .batch_size = 3, .depth = 2, .threads = 2};
@@ -243,19 +241,19 @@ static void s2_30_statistics(void **state) {
   pipeline_start(&p);
   for (int k = 0; k < 10; ++k) {
     cr_batch *batch = NULL;
-    assert_int_equal(cr_prefetch_take(p.prefetch, &batch), CREMA_OK);
+    assert_int_equal(fixture_take(p.pipeline, &batch), CREMA_OK);
     cr_batch *other = NULL;
-    assert_int_equal(cr_prefetch_take(p.prefetch, &other), CREMA_OK);
-    assert_int_equal(cr_prefetch_give_back(p.prefetch, batch), CREMA_OK);
-    assert_int_equal(cr_prefetch_give_back(p.prefetch, other), CREMA_OK);
+    assert_int_equal(fixture_take(p.pipeline, &other), CREMA_OK);
+    assert_int_equal(fixture_return(p.pipeline, batch), CREMA_OK);
+    assert_int_equal(fixture_return(p.pipeline, other), CREMA_OK);
   }
-  cr_prefetch_get_stats(p.prefetch, &stats);
-  assert_true(stats.threads == 2 && stats.depth == 2);
-  assert_int_equal(stats.batches, 20);
-  assert_int_equal(stats.fill.count, 19);
-  assert_true(stats.samples >= 60 && stats.samples <= 66);
-  assert_true(stats.decode_seconds > 0 && stats.transform_seconds > 0);
-  assert_true(stats.wait_seconds > 0);
+  cr_pipeline_get_stats(p.pipeline, 0, &input);
+  assert_true(stats->threads == 2 && stats->depth == 2);
+  assert_int_equal(stats->batches, 20);
+  assert_int_equal(stats->fill.count, 19);
+  assert_true(stats->samples >= 60 && stats->samples <= 66);
+  assert_true(stats->decode_seconds > 0 && stats->transform_seconds > 0);
+  assert_true(stats->wait_seconds > 0);
   assert_true(cr_reader_get_stats(p.reader).records >= 60);
   pipeline_free(&p);
 }
@@ -269,10 +267,10 @@ static void test_damaged_record_is_named(void **state) {
       .record = fixture_png_damaged, .records = 8, .batch_size = 2, .depth = 4};
   assert_int_equal(pipeline_make(&p, &o), CREMA_OK);
   pipeline_start(&p);
-  assert_int_equal(cr_prefetch_take(p.prefetch, &batch), CREMA_OK);
-  assert_true(batch->label[1] == 1);
+  assert_int_equal(fixture_take(p.pipeline, &batch), CREMA_OK);
+  assert_true(batch->top[1].values[1] == 1);
   for (int i = 0; i < 2; ++i) {
-    assert_int_equal(cr_prefetch_take(p.prefetch, &batch), CREMA_E_CORRUPT);
+    assert_int_equal(fixture_take(p.pipeline, &batch), CREMA_E_CORRUPT);
     assert_error_has(cr_reader_source(p.reader));
     assert_error_has("record '00000003'");
     assert_error_has("PNG");
@@ -293,9 +291,10 @@ static void test_damaged_records_are_skipped_on_wish(void **state) {
   pipeline_start(&p);
   for (int k = 0; k < 12; ++k) {
     cr_batch *batch = NULL;
-    assert_int_equal(cr_prefetch_take(p.prefetch, &batch), CREMA_OK);
-    for (int i = 0; i < 2; ++i) assert_true(batch->label[i] == (float)labels[(2 * k + i) % 6]);
-    assert_int_equal(cr_prefetch_give_back(p.prefetch, batch), CREMA_OK);
+    assert_int_equal(fixture_take(p.pipeline, &batch), CREMA_OK);
+    for (int i = 0; i < 2; ++i)
+      assert_true(batch->top[1].values[i] == (float)labels[(2 * k + i) % 6]);
+    assert_int_equal(fixture_return(p.pipeline, batch), CREMA_OK);
   }
   pipeline_free(&p);
 }
@@ -364,14 +363,14 @@ static void test_nothing_but_damage_after_the_start(void **state) {
     pipeline_start(&p);
     alarm(60); /* ends the test where skipping goes on for ever */
     if (n < 4) {
-      assert_int_equal(cr_prefetch_take(p.prefetch, &batch), CREMA_E_CORRUPT);
+      assert_int_equal(fixture_take(p.pipeline, &batch), CREMA_E_CORRUPT);
       assert_error_has(cr_reader_source(p.reader));
     } else {
       /* One good record in each epoch is enough. */
       for (int k = 0; k < 5; ++k) {
-        assert_int_equal(cr_prefetch_take(p.prefetch, &batch), CREMA_OK);
-        assert_true(batch->label[0] == 0);
-        assert_int_equal(cr_prefetch_give_back(p.prefetch, batch), CREMA_OK);
+        assert_int_equal(fixture_take(p.pipeline, &batch), CREMA_OK);
+        assert_true(batch->top[1].values[0] == 0);
+        assert_int_equal(fixture_return(p.pipeline, batch), CREMA_OK);
       }
     }
     alarm(0);
@@ -396,7 +395,8 @@ static void test_one_good_record_is_enough(void **state) {
                    CREMA_OK);
   for (uint64_t key = 0; key < 4; ++key) {
     cr_reader *reader = NULL;
-    cr_prefetch *prefetch = NULL;
+    cr_datum_source *source = NULL;
+    cr_pipeline *made = NULL;
     const cr_reader_options read = {.backend = "lmdb",
                                     .source = path,
                                     .consumers = 1,
@@ -404,23 +404,21 @@ static void test_one_good_record_is_enough(void **state) {
                                     .shuffle = true,
                                     .order_key = key};
     assert_int_equal(cr_reader_open(&read, &reader), CREMA_OK);
-    const cr_prefetch_options options = {.reader = reader,
-                                         .transformer = transformer,
-                                         .batch_size = 1,
-                                         .depth = 2,
-                                         .threads = 1,
-                                         .labels = true,
-                                         .skip_corrupt = true};
-    assert_int_equal(cr_prefetch_create(&options, &prefetch), CREMA_OK);
-    assert_int_equal(cr_reader_start(reader), CREMA_OK);
-    assert_int_equal(cr_prefetch_start(prefetch), CREMA_OK);
+    const cr_datum_source_options options = {.records = {.reader = reader, .skip_corrupt = true},
+                                             .transformer = transformer,
+                                             .items = 1,
+                                             .tops = 2,
+                                             .threads = 1};
+    assert_int_equal(fixture_pipeline(&options, 2, &source, &made), CREMA_OK);
+    assert_int_equal(cr_pipeline_start(made, 0), CREMA_OK);
     for (int k = 0; k < 50; ++k) {
       cr_batch *batch = NULL;
-      if (cr_prefetch_take(prefetch, &batch) != CREMA_OK) fail_msg("%s", crema_error_text());
-      assert_true(batch->label[0] == 2);
-      assert_int_equal(cr_prefetch_give_back(prefetch, batch), CREMA_OK);
+      if (fixture_take(made, &batch) != CREMA_OK) fail_msg("%s", crema_error_text());
+      assert_true(batch->top[1].values[0] == 2);
+      assert_int_equal(fixture_return(made, batch), CREMA_OK);
     }
-    cr_prefetch_destroy(prefetch);
+    cr_pipeline_destroy(made);
+    cr_datum_source_destroy(source);
     cr_reader_close(reader);
   }
   cr_transformer_destroy(transformer);
@@ -445,12 +443,12 @@ static void test_passing_over_loses_no_batch(void **state) {
   pipeline_start(&p);
   for (int k = 0; k < BATCHES; ++k) {
     cr_batch *batch = NULL;
-    assert_int_equal(cr_prefetch_take(p.prefetch, &batch), CREMA_OK);
+    assert_int_equal(fixture_take(p.pipeline, &batch), CREMA_OK);
     for (int i = 0; i < BATCH; ++i) {
-      assert_true(batch->label[i] == (float)labels[(BATCH * k + i) % 7]);
+      assert_true(batch->top[1].values[i] == (float)labels[(BATCH * k + i) % 7]);
     }
-    if (k >= BATCHES - LAST) seen[batch - p.prefetch->batch] = true;
-    assert_int_equal(cr_prefetch_give_back(p.prefetch, batch), CREMA_OK);
+    if (k >= BATCHES - LAST) seen[batch - p.pipeline->batch] = true;
+    assert_int_equal(fixture_return(p.pipeline, batch), CREMA_OK);
   }
   for (int i = 0; i < DEPTH; ++i) assert_true(seen[i]);
   pipeline_free(&p);
@@ -463,13 +461,13 @@ static void put_damaged_first(int index, cr_buffer *value) {
 
 static int threads_of(fixture_record record, bool skip_corrupt) {
   pipeline p;
-  cr_prefetch_stats stats;
+  cr_input_stats stats;
   const pipeline_options o = {
       .record = record, .records = 5, .batch_size = 2, .depth = 2, .skip_corrupt = skip_corrupt};
   assert_int_equal(pipeline_make(&p, &o), CREMA_OK);
-  cr_prefetch_get_stats(p.prefetch, &stats);
+  cr_pipeline_get_stats(p.pipeline, 0, &stats);
   pipeline_free(&p);
-  return stats.threads;
+  return stats.pipeline.threads;
 }
 
 /* Where nobody says how many, the processors that the process may use count. */
@@ -499,16 +497,16 @@ static void s2_21_sizes_may_differ_in_batches_of_one_only(void **state) {
   assert_int_equal(pipeline_make(&p, &o), CREMA_OK);
   pipeline_start(&p);
   for (int k = 0; k < 12; ++k) {
-    assert_int_equal(cr_prefetch_take(p.prefetch, &batch), CREMA_OK);
-    assert_int_equal(batch->height, k % 3 == 2 ? 5 : 4);
-    assert_true(batch->data[batch->height * 5 - 1] == (float)(k % 6));
-    assert_int_equal(cr_prefetch_give_back(p.prefetch, batch), CREMA_OK);
+    assert_int_equal(fixture_take(p.pipeline, &batch), CREMA_OK);
+    assert_int_equal((int)batch->top[0].shape.dim[2], k % 3 == 2 ? 5 : 4);
+    assert_true(batch->top[0].values[(int)batch->top[0].shape.dim[2] * 5 - 1] == (float)(k % 6));
+    assert_int_equal(fixture_return(p.pipeline, batch), CREMA_OK);
   }
   pipeline_free(&p);
   o.batch_size = 6;
   assert_int_equal(pipeline_make(&p, &o), CREMA_OK);
   pipeline_start(&p);
-  assert_int_equal(cr_prefetch_take(p.prefetch, &batch), CREMA_E_SHAPE);
+  assert_int_equal(fixture_take(p.pipeline, &batch), CREMA_E_SHAPE);
   assert_error_has("record '00000002'");
   assert_error_has("1 x 5 x 5");
   assert_error_has("1 x 4 x 5");
@@ -517,7 +515,7 @@ static void s2_21_sizes_may_differ_in_batches_of_one_only(void **state) {
   o.transform = "crop_size: 3";
   assert_int_equal(pipeline_make(&p, &o), CREMA_OK);
   pipeline_start(&p);
-  assert_int_equal(cr_prefetch_take(p.prefetch, &batch), CREMA_OK);
+  assert_int_equal(fixture_take(p.pipeline, &batch), CREMA_OK);
   pipeline_free(&p);
 }
 
@@ -548,8 +546,8 @@ static void s2_21_one_size_in_a_batch(void **state) {
                                 .threads = 1 + odd_one % 2};
     assert_int_equal(pipeline_make(&p, &o), CREMA_OK);
     pipeline_start(&p);
-    assert_int_equal(cr_prefetch_take(p.prefetch, &batch), CREMA_OK);
-    assert_int_equal(cr_prefetch_take(p.prefetch, &batch), CREMA_E_SHAPE);
+    assert_int_equal(fixture_take(p.pipeline, &batch), CREMA_OK);
+    assert_int_equal(fixture_take(p.pipeline, &batch), CREMA_E_SHAPE);
     assert_error_has("record '00000003'");
     assert_error_has("2 x 4 x 5");
     pipeline_free(&p);
@@ -626,8 +624,8 @@ static void s2_21_a_batch_that_grows_leaks_nothing(void **state) {
   pipeline_start(&p);
   for (int k = 0; k < 12; ++k) {
     cr_batch *batch = NULL;
-    assert_int_equal(cr_prefetch_take(p.prefetch, &batch), CREMA_OK);
-    assert_int_equal(cr_prefetch_give_back(p.prefetch, batch), CREMA_OK);
+    assert_int_equal(fixture_take(p.pipeline, &batch), CREMA_OK);
+    assert_int_equal(fixture_return(p.pipeline, batch), CREMA_OK);
   }
   pipeline_free(&p);
   cr_host_set_allocator(NULL);
@@ -639,12 +637,8 @@ static void test_batches_that_cannot_be(void **state) {
   fixture f;
   cr_reader *reader = NULL;
   cr_transformer *transformer = NULL;
-  cr_prefetch *prefetch = NULL;
-  cr_batch batch = {0};
-  static const int huge[3] = {1 << 20, 1 << 20, 1 << 20};
+  cr_datum_source *source = NULL;
   (void)state;
-  assert_int_equal(cr_batch_reserve(&batch, 1 << 10, huge), CREMA_E_SHAPE);
-  assert_error_has("1048576");
   fixture_make(&f);
   const cr_reader_options read = {.backend = "lmdb",
                                   .source = fixture_db(&f, "db", 3, fixture_gray),
@@ -653,15 +647,20 @@ static void test_batches_that_cannot_be(void **state) {
   assert_int_equal(cr_reader_open(&read, &reader), CREMA_OK);
   assert_int_equal(cr_transformer_create(NULL, CAFFE__PHASE__TRAIN, 9, NULL, &transformer),
                    CREMA_OK);
-  cr_prefetch_options options = {
-      .reader = reader, .transformer = transformer, .batch_size = 4, .depth = 1, .threads = 1};
-  /* The thread holds all records of a batch at once. */
-  assert_int_equal(cr_prefetch_create(&options, &prefetch), CREMA_E_ARGUMENT);
+  cr_datum_source_options options = {.records = {.reader = reader},
+                                     .transformer = transformer,
+                                     .items = 4,
+                                     .tops = 1,
+                                     .threads = 1};
+  /* The pipeline holds all records of a batch at once. */
+  assert_int_equal(cr_datum_source_create(&options, &source), CREMA_E_ARGUMENT);
   assert_error_has(read.source);
-  assert_null(prefetch);
-  options.batch_size = 3;
-  assert_int_equal(cr_prefetch_create(&options, &prefetch), CREMA_OK);
-  cr_prefetch_destroy(prefetch);
+  assert_null(source);
+  options.items = 0;
+  assert_int_equal(cr_datum_source_create(&options, &source), CREMA_E_ARGUMENT);
+  options.items = 3;
+  assert_int_equal(cr_datum_source_create(&options, &source), CREMA_OK);
+  cr_datum_source_destroy(source);
   cr_transformer_destroy(transformer);
   cr_reader_close(reader);
   fixture_remove(&f);
@@ -676,15 +675,14 @@ static void stop_often(int threads) {
   int cycles = fixture_cycles(300);
   assert_int_equal(pipeline_make(&p, &o), CREMA_OK);
   for (int i = 0; i < cycles; ++i) {
-    assert_int_equal(cr_reader_rewind(p.reader), CREMA_OK);
     pipeline_start(&p);
     uint32_t batches = cr_mt19937_below(&rng, 4);
     for (uint32_t k = 0; k < batches; ++k) {
       cr_batch *batch = NULL;
-      assert_int_equal(cr_prefetch_take(p.prefetch, &batch), CREMA_OK);
-      assert_true(batch->label[0] == (float)(2 * k));
+      assert_int_equal(fixture_take(p.pipeline, &batch), CREMA_OK);
+      assert_true(batch->top[1].values[0] == (float)(2 * k));
       /* The last one is still held when everything stops. */
-      if (k + 1 < batches) assert_int_equal(cr_prefetch_give_back(p.prefetch, batch), CREMA_OK);
+      if (k + 1 < batches) assert_int_equal(fixture_return(p.pipeline, batch), CREMA_OK);
     }
     if (cr_mt19937_below(&rng, 4) == 0) cr_clock_sleep(1e-5);
     pipeline_stop(&p);
@@ -707,9 +705,9 @@ static void test_stops_after_a_failure(void **state) {
       .record = fixture_png_damaged, .records = 5, .batch_size = 3, .depth = 1};
   assert_int_equal(pipeline_make(&p, &o), CREMA_OK);
   pipeline_start(&p);
-  assert_int_equal(cr_prefetch_take(p.prefetch, &batch), CREMA_OK);
-  assert_int_equal(cr_prefetch_give_back(p.prefetch, batch), CREMA_OK);
-  assert_int_equal(cr_prefetch_take(p.prefetch, &batch), CREMA_E_CORRUPT);
+  assert_int_equal(fixture_take(p.pipeline, &batch), CREMA_OK);
+  assert_int_equal(fixture_return(p.pipeline, batch), CREMA_OK);
+  assert_int_equal(fixture_take(p.pipeline, &batch), CREMA_E_CORRUPT);
   pipeline_stop(&p);
   pipeline_free(&p);
 }

@@ -1,0 +1,106 @@
+/* What pipeline.c (making, interface), pipeline_work.c (threads) and pipeline_device.c (copies to a
+ * device) share. */
+#ifndef CR_DATA_PIPELINE_PRIVATE_H
+#define CR_DATA_PIPELINE_PRIVATE_H
+
+#include <stdatomic.h>
+
+#include "core/queue.h"
+#include "core/thread.h"
+#include "data/pipeline/pipeline.h"
+
+/* How loading an item ended. */
+typedef struct cr_outcome {
+  crema_status status;
+  char *text; /* of a failure; NULL as well where there was no memory for it */
+} cr_outcome;
+
+typedef enum cr_work_stage {
+  CR_WORK_LEADING, /* the first item is being loaded */
+  CR_WORK_LOADING, /* the others are */
+  CR_WORK_LOADED   /* nobody works on it any more */
+} cr_work_stage;
+
+/* A batch in the making. Threads claim items one by one through `next`. */
+typedef struct cr_work {
+  cr_batch *batch;
+  cr_work_stage stage;
+  cr_outcome *outcome; /* of loading, options.items of them */
+  cr_outcome taken;    /* of taking items from the source */
+  int count;           /* items that were taken */
+  int good;            /* items before this one are as they should be */
+  int limit;           /* items before this one are loaded or being loaded */
+  atomic_int next;     /* the item to be claimed */
+  atomic_int busy;     /* threads that still have to look at it */
+} cr_work;
+
+typedef struct cr_worker {
+  cr_pipeline *pipeline;
+  int number;
+  cr_thread *thread;
+} cr_worker;
+
+typedef struct cr_consumer {
+  cr_queue_pair pair;
+  cr_queue *ready; /* where it takes its batches from */
+  /* The consumer's own. */
+  uint64_t taken;
+  bool awaited; /* since the last take */
+  double wait_seconds;
+  cr_series fill;
+} cr_consumer;
+
+struct cr_pipeline {
+  cr_pipeline_options options;
+  cr_batch *batch; /* options.depth for each consumer */
+  int batches;
+  cr_consumer *consumer; /* options.consumers of them */
+  cr_worker *worker;     /* options.threads of them; one: the main thread loads items itself */
+  cr_thread *thread;
+  cr_queue *task; /* cr_work for the workers: once for each that is to look at it */
+  cr_queue *done; /* cr_work that the last worker has left */
+  bool started;   /* the source */
+
+  /* The copies to a device. */
+  cr_thread *copier;
+  cr_queue *copied;
+
+  /* The main thread's. Batches in the making are a ring, the oldest at `head`. */
+  uint64_t first, begun; /* batches that all solvers had before; that were begun since */
+  int window, head, in_flight;
+  cr_work *work;    /* `window` of them */
+  cr_batch **spare; /* recalled batches, the oldest last */
+  int spares;
+  /* Items of recalled batches stand at the end of this memory, the oldest first. */
+  char *recalled;
+  size_t recalled_first, recalled_end; /* items, not bytes */
+  bool broken;                         /* taking an item failed; nothing comes after that batch */
+  uint64_t row;                        /* items that were passed over since the last good one */
+
+  _Atomic uint64_t samples, read_ns, decode_ns, transform_ns;
+};
+
+/* How many batches may be in the making at a time. */
+int cr_pipeline_window(const cr_pipeline_options *options);
+
+/* The main thread: makes batches for ever. */
+crema_status cr_pipeline_work(cr_pipeline *pipeline) CREMA_MUST_USE;
+/* A worker's thread; takes a cr_worker. */
+crema_status cr_pipeline_worker_main(void *arg) CREMA_MUST_USE;
+
+/* ---- copies to a device; without one these are no-ops ---- */
+
+/* Device memory for all batches, and back. */
+crema_status cr_pipeline_device_create(cr_pipeline *pipeline) CREMA_MUST_USE;
+void cr_pipeline_device_destroy(cr_pipeline *pipeline);
+/* Starts the thread; the consumer then takes batches from its queue. The thread is to be stopped
+ * before the queues of the main thread are freed. */
+crema_status cr_pipeline_device_start(cr_pipeline *pipeline) CREMA_MUST_USE;
+void cr_pipeline_device_stop(cr_pipeline *pipeline);
+/* What a consumer's call leaves with the batch. */
+void cr_pipeline_device_take(const cr_pipeline *pipeline, const crema_context *context,
+                             cr_batch *batch);
+crema_status cr_pipeline_device_give_back(const cr_pipeline *pipeline, const crema_context *context,
+                                          cr_batch *batch) CREMA_MUST_USE;
+
+#endif

@@ -1,0 +1,174 @@
+#include "layers/data/record_layer.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <strings.h>
+
+#include "core/fail.h"
+#include "core/file.h"
+#include "core/log.h"
+#include "core/rng.h"
+
+/* ---- setting up ---------------------------------------------------------- */
+
+crema_status cr_record_layer_check(const cr_layer *layer) {
+  const Caffe__DataParameter *param = layer->param->data_param;
+  if (param == NULL || param->source == NULL || param->source[0] == '\0') {
+    return cr_layer_fail(layer, CREMA_E_ARGUMENT, "data_param with a source is required");
+  }
+  CR_TRY(cr_layer_check_batch(layer, "data_param", param->batch_size));
+  if (param->prefetch > 1024) {
+    return cr_layer_fail(layer, CREMA_E_RANGE,
+                         "data_param: prefetch must be 1 to 1024, or 0 for automatic, found %u",
+                         param->prefetch);
+  }
+  return CREMA_OK;
+}
+
+uint64_t cr_record_layer_stream(const cr_layer *layer) {
+  return cr_mix_key(layer->key, cr_hash_text("transform"));
+}
+
+/* The key of the epochs' orders. */
+static uint64_t order_key(uint64_t stream) {
+  return cr_mix_key(stream, cr_hash_text("shuffle"));
+}
+
+/* What the files are decides; a wrong `backend` in the net is worth a warning only. */
+static const char *choose_backend(const cr_layer *layer, const char *path) {
+  const Caffe__DataParameter *param = layer->param->data_param;
+  const char *given = param->backend == CAFFE__DATA_PARAMETER__DB__LMDB ? "lmdb" : "leveldb";
+  const char *found = cr_db_detect(path);
+  if (found == NULL) return given;
+  if (param->has_backend && strcasecmp(found, given) != 0) {
+    cr_log_warning("layer '%s': %s is of the kind %s, not %s", layer->name, path, found, given);
+  }
+  return found;
+}
+
+/* Records to pass over at the start: 0 to rand_skip - 1, the same for the same seed. */
+static uint64_t draw_skip(const cr_layer *layer, uint64_t key) {
+  uint32_t limit = layer->param->data_param->rand_skip;
+  uint32_t draw[4];
+  if (limit == 0) return 0;
+  cr_philox(cr_mix_key(key, cr_hash_text("rand_skip")), 0, 0, draw);
+  return ((uint64_t)draw[0] * limit) >> 32;
+}
+
+crema_status cr_record_layer_open(cr_record_layer *records, const cr_layer *layer,
+                                  uint64_t skip_key) {
+  const Caffe__DataParameter *param = layer->param->data_param;
+  records->skip = draw_skip(layer, skip_key);
+  CR_TRY(cr_file_resolve_input(layer->source_dir_file, param->source, &records->source));
+  /* Records in flight are a few words each, not copies. */
+  uint64_t batches = param->prefetch > 0 ? param->prefetch : CR_PIPELINE_USUAL_DEPTH;
+  uint64_t depth = (uint64_t)param->batch_size * batches;
+  uint64_t most = param->batch_size > 65536 ? param->batch_size : 65536;
+  const cr_reader_options options = {.backend = choose_backend(layer, records->source),
+                                     .source = records->source,
+                                     .depth = depth > most ? (int)most : (int)depth,
+                                     .consumers = layer->solver.solvers,
+                                     .rank = layer->solver.rank,
+                                     .skip = records->skip,
+                                     .cache = param->cache || param->precache,
+                                     .shuffle = param->shuffle,
+                                     .order_key = order_key(cr_record_layer_stream(layer))};
+  if (records->skip > 0) {
+    cr_log_info("Skipping first %" PRIu64 " data points.", records->skip);
+  }
+  return cr_reader_join(layer->solver.group, layer->name, &options, &records->reader);
+}
+
+void cr_record_layer_close(cr_record_layer *records, const cr_layer *layer) {
+  cr_batch_loader_close(&records->loader);
+  cr_reader_quit(layer->solver.group, records->reader, layer->solver.rank);
+  cr_buffer_free(&records->key);
+  free(records->source);
+  *records = (cr_record_layer){0};
+}
+
+cr_record_source cr_record_layer_source(const cr_record_layer *records, const cr_layer *layer) {
+  return (cr_record_source){.reader = records->reader,
+                            .consumer = layer->solver.rank,
+                            .skip_corrupt = layer->param->data_param->skip_corrupt};
+}
+
+/* `threads` is a number for each of `parser_threads`, which has no other meaning here: one thread
+ * reads. */
+int cr_record_layer_threads(const cr_layer *layer) {
+  const Caffe__DataParameter *param = layer->param->data_param;
+  uint64_t threads = param->threads;
+  if (param->parser_threads > 1) threads *= param->parser_threads;
+  return threads > CR_PIPELINE_MAX_THREADS ? CR_PIPELINE_MAX_THREADS : (int)threads;
+}
+
+crema_status cr_record_layer_start(cr_record_layer *records, const cr_layer *layer,
+                                   const cr_pipeline_options *options, crema_blob *const *top) {
+  const Caffe__DataParameter *param = layer->param->data_param;
+  const int64_t *dim = options->shape[0].dim;
+  cr_pipeline_options all = *options;
+  all.depth = param->has_prefetch ? (int)param->prefetch : 0;
+  cr_log_info("output data size: %" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64, dim[0], dim[1],
+              dim[2], dim[3]);
+  return cr_batch_loader_open(&records->loader, layer, &all, top);
+}
+
+/* ---- running ------------------------------------------------------------- */
+
+static crema_status note_position(cr_record_layer *records, uint64_t index, cr_db_bytes key) {
+  records->index = index;
+  cr_buffer_clear(&records->key);
+  return cr_buffer_append(&records->key, key.data, key.size);
+}
+
+crema_status cr_record_layer_next(cr_record_layer *records, const cr_layer *layer,
+                                  crema_context *context, crema_blob *const *top) {
+  const cr_batch *batch = NULL;
+  cr_db_bytes key;
+  CR_TRY(cr_batch_loader_next(&records->loader, layer, context, top, &batch));
+  uint64_t index = cr_record_source_cursor(batch, &key);
+  return note_position(records, index, key);
+}
+
+void cr_record_layer_stats(const cr_record_layer *records, const cr_layer *layer,
+                           cr_input_stats *out) {
+  cr_batch_loader_stats(&records->loader, layer, out);
+  out->reader = cr_reader_get_stats(records->reader);
+}
+
+/* ---- resuming ------------------------------------------------------------ */
+
+crema_status cr_record_layer_print(const cr_record_layer *records, cr_buffer *out) {
+  cr_reader_cursor cursor = {.index = records->index};
+  cr_reader_note_cursor(records->reader, &cursor);
+  CR_TRY(cr_buffer_print(
+      out, "index %" PRIu64 " solvers %d skip %" PRIu64 " sorted %d key %zu:", cursor.index,
+      cursor.consumers, cursor.skip, cursor.in_key_order, records->key.size));
+  return cr_buffer_append(out, records->key.data, records->key.size);
+}
+
+crema_status cr_record_layer_parse(const cr_record_layer *records, const char *text, size_t size,
+                                   cr_reader_cursor *out) {
+  size_t key_size = 0;
+  int used = 0, sorted = 0;
+  *out = (cr_reader_cursor){.consumers = 1, .skip = records->skip};
+  int found = sscanf(text, "index %" SCNu64 " solvers %d skip %" SCNu64 " sorted %d key %zu:%n",
+                     &out->index, &out->consumers, &out->skip, &sorted, &key_size, &used);
+  if (found == 1) found = 4 + sscanf(text, "index %*u key %zu:%n", &key_size, &used);
+  if (found != 5 || used == 0 || (size_t)used > size || key_size != size - (size_t)used ||
+      out->consumers < 1) {
+    return cr_fail(CREMA_E_CORRUPT, "the saved position in the data cannot be read");
+  }
+  out->in_key_order = sorted != 0;
+  out->key = (cr_db_bytes){(const uint8_t *)text + used, key_size};
+  return CREMA_OK;
+}
+
+crema_status cr_record_layer_resume(cr_record_layer *records, const cr_layer *layer,
+                                    uint64_t stream, cr_reader_cursor *cursor) {
+  cursor->order_key = order_key(stream);
+  CR_TRY(cr_reader_resume(records->reader, layer->solver.rank, cursor));
+  CR_TRY(note_position(records, cursor->index, cursor->key));
+  return cr_batch_loader_start(&records->loader, layer);
+}

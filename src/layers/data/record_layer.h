@@ -1,0 +1,63 @@
+/* What Data and AnnotatedData share: batches of records of a database, read by one thread for all
+ * solvers that train the net. */
+#ifndef CR_LAYERS_RECORD_LAYER_H
+#define CR_LAYERS_RECORD_LAYER_H
+
+#include "data/pipeline/record_source.h"
+#include "layers/data/batch_loader.h"
+
+typedef struct cr_record_layer {
+  char *source;  /* resolved path */
+  uint64_t skip; /* records to pass over at the start */
+  cr_reader *reader;
+  cr_batch_loader loader;
+  /* After the batch whose memory the tops share: */
+  uint64_t index; /* records that were consumed, by all solvers */
+  cr_buffer key;  /* of the last one */
+} cr_record_layer;
+
+/* Checks data_param. Errors: CREMA_E_ARGUMENT, CREMA_E_RANGE. */
+crema_status cr_record_layer_check(const cr_layer *layer) CREMA_MUST_USE;
+
+/* The layer's random stream: the key that its draws for transforming begin with. */
+uint64_t cr_record_layer_stream(const cr_layer *layer);
+
+/* Opens the reader, or joins that of the other solvers. `skip_key`: of the random stream that
+ * rand_skip is drawn from. */
+crema_status cr_record_layer_open(cr_record_layer *records, const cr_layer *layer,
+                                  uint64_t skip_key) CREMA_MUST_USE;
+/* Accepts a zeroed one. What the source keeps is the caller's alone afterwards. */
+void cr_record_layer_close(cr_record_layer *records, const cr_layer *layer);
+
+/* The source's records, and the threads that data_param asks for (0: automatic). */
+cr_record_source cr_record_layer_source(const cr_record_layer *records, const cr_layer *layer);
+int cr_record_layer_threads(const cr_layer *layer);
+
+/* Shapes the tops and starts, as cr_batch_loader_open; the depth is set here. */
+crema_status cr_record_layer_start(cr_record_layer *records, const cr_layer *layer,
+                                   const cr_pipeline_options *options,
+                                   crema_blob *const *top) CREMA_MUST_USE;
+
+/* The next batch, as cr_batch_loader_next. */
+crema_status cr_record_layer_next(cr_record_layer *records, const cr_layer *layer,
+                                  crema_context *context, crema_blob *const *top) CREMA_MUST_USE;
+
+/* The reader's cursor as text: "index <records consumed> solvers <number of them> skip <records
+ * passed over at the start> sorted <1: caching was given up> key <bytes>:<key of the last record>".
+ * Each solver has a cursor of its own. */
+crema_status cr_record_layer_print(const cr_record_layer *records, cr_buffer *out) CREMA_MUST_USE;
+/* Takes such a text apart, which ends in a NUL behind its `size` bytes and keeps the key. Without
+ * solvers, skip and sorted it is that of one solver, with this layer's skip. Errors:
+ * CREMA_E_CORRUPT. */
+crema_status cr_record_layer_parse(const cr_record_layer *records, const char *text, size_t size,
+                                   cr_reader_cursor *out) CREMA_MUST_USE;
+
+/* Goes on at a cursor of the random stream `stream`; the loader was stopped. */
+crema_status cr_record_layer_resume(cr_record_layer *records, const cr_layer *layer,
+                                    uint64_t stream, cr_reader_cursor *cursor) CREMA_MUST_USE;
+
+/* For the class's input_stats. */
+void cr_record_layer_stats(const cr_record_layer *records, const cr_layer *layer,
+                           struct cr_input_stats *out);
+
+#endif
