@@ -92,7 +92,31 @@ def parse_comment(lines, where):
     return " ".join(summary).strip(), parts, inputs, "\n".join(example) + "\n", paragraphs
 
 
-def read_layer(name, kind, messages):
+def strip_comments(text):
+    return re.sub(r"/\*.*?\*/", "", text, flags=re.S)
+
+
+def helpers(names):
+    """function -> messages that it reads, of the functions that layers share."""
+    found = {}
+    for path in LAYERS.rglob("*.c"):
+        if path.stem in names:
+            continue
+        for match in re.finditer(r"^[\w *]*?\b(cr_\w+)\([^;{}]*\)\s*\{(.*?)^\}", strip_comments(path.read_text()),
+                                 re.M | re.S):
+            found[match.group(1)] = set(re.findall(r"->(\w+_param)\b", match.group(2)))
+    return found
+
+
+def fields_read(code, shared):
+    """The messages that a layer's file reads, by itself or through shared functions."""
+    found = set(re.findall(r"->(\w+_param)\b", code))
+    for function in set(re.findall(r"\bcr_\w+(?=\()", code)) & set(shared):
+        found |= shared[function]
+    return found
+
+
+def read_layer(name, kind, messages, shared):
     paths = list(LAYERS.rglob(name + ".c"))
     if len(paths) != 1:
         raise Missing(f"{kind}: {len(paths)} files {name}.c")
@@ -107,11 +131,8 @@ def read_layer(name, kind, messages):
     for field in fields:
         if field not in known:
             raise Missing(f"{where}: the schema has no {field}")
-    code = re.sub(r"/\*.*?\*/", "", paths[0].read_text(), flags=re.S)
-    for field in known:
-        refused = f"{field} is refused" in parts["Caffe"]
-        if field.endswith("_param") and field not in fields and not refused and \
-                re.search(rf"->{field}\b", code):
+    for field in fields_read(strip_comments(paths[0].read_text()), shared) & set(known):
+        if field not in fields and f"{field} is refused" not in parts["Caffe"]:
             raise Missing(f"{where}: {field} is read, but not among the Fields")
     own = [known[f] for f in fields if f not in ("transform_param", "loss_param")]
     marks = own[-1].marks if own else ""
@@ -120,7 +141,8 @@ def read_layer(name, kind, messages):
 
 def read_all():
     messages, enums = schema.read()
-    return [read_layer(name, kind, messages) for name, kind in types()], messages, enums
+    shared = helpers({name for name, _ in types()})
+    return [read_layer(name, kind, messages, shared) for name, kind in types()], messages, enums
 
 
 # ---- the example as a net ----

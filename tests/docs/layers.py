@@ -88,6 +88,13 @@ def check_that_gaps_are_seen(wrong):
             pass
 
 
+    code = "x = layer->param->relu_param; cr_read(layer);"
+    if layer_catalogue.fields_read(code, {"cr_read": {"loss_param"}}) != {"relu_param", "loss_param"}:
+        wrong.append("fields that are read are not seen")
+    if not {"loss_param"} in layer_catalogue.helpers(set()).values():
+        wrong.append("no shared function reads loss_param, or it is not seen")
+
+
 def main():
     wrong = []
     layers, _, _ = layer_catalogue.read_all()

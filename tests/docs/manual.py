@@ -76,6 +76,17 @@ def lost_paths():
     return wrong
 
 
+def misplaced_words():
+    """The glossary has each word once, in the order of the alphabet within its table."""
+    page, wrong, seen = (ROOT / "docs/glossary.md").read_text(), [], set()
+    for table in page.split("\n## ")[1:]:
+        words = [re.sub("[`.]", "", word).lower() for word in re.findall(r"^\| (.*?) \|", table, re.M)[2:]]
+        wrong += [f"docs/glossary.md: {b} stands behind {a}" for a, b in zip(words, words[1:]) if b < a]
+        wrong += [f"docs/glossary.md: {word} is there twice" for word in words if word in seen]
+        seen |= set(words)
+    return wrong if seen else ["docs/glossary.md: no words"]
+
+
 def check_that_gaps_are_seen():
     text = "/* Makes `a`. Errors: none. */\nCREMA_API crema_status crema_x(int a);\n"
     assert gaps(text) == []
@@ -98,7 +109,7 @@ def main():
     check_that_gaps_are_seen()
     headers = sorted((ROOT / "include/crema").glob("*.h"))
     wrong = [f"{path.relative_to(ROOT)}: {gap}" for path in headers for gap in gaps(path.read_text())]
-    wrong += lost_paths()
+    wrong += lost_paths() + misplaced_words()
     if shutil.which("doxygen"):
         with tempfile.TemporaryDirectory() as name:
             said = manual.build(pathlib.Path(name), "SEARCHENGINE = NO")
