@@ -87,8 +87,8 @@ CREMA_API void crema_net_clear_param_diffs(crema_net *net);
  * a blob's shape changed. Errors name the layer: CREMA_E_SHAPE, CREMA_E_NO_MEMORY. */
 CREMA_API crema_status crema_net_reshape(crema_net *net) CREMA_MUST_USE;
 
-/* Inputs (tops of Input layers) and outputs (blobs that no layer consumes, alphabetical). An index
- * out of range gives NULL, here and below. */
+/* Inputs (tops of Input layers) and outputs (blobs that no layer consumes, alphabetical); blobs and
+ * names stay owned by the net. An index out of range gives NULL, here and below. */
 CREMA_API int crema_net_input_count(const crema_net *net);
 CREMA_API crema_blob *crema_net_input(crema_net *net, int index);
 CREMA_API const char *crema_net_input_name(const crema_net *net, int index);

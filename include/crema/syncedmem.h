@@ -45,7 +45,8 @@ CREMA_API crema_status crema_syncedmem_gpu_data(crema_syncedmem *memory, crema_c
                                                 crema_devptr *out) CREMA_MUST_USE;
 
 /* To read and change: makes the side valid, then the head. With `keep` false the old
- * content is not needed and is not copied (write-only access). Errors as above. */
+ * content is not needed and is not copied (write-only access). *out stays owned by the block.
+ * Errors as above. */
 CREMA_API crema_status crema_syncedmem_mutable_cpu_data(crema_syncedmem *memory, bool keep,
                                                         void **out) CREMA_MUST_USE;
 CREMA_API crema_status crema_syncedmem_mutable_gpu_data(crema_syncedmem *memory,

@@ -15,6 +15,8 @@ sys.path.insert(0, str(ROOT / "scripts"))
 import doxygen_text  # noqa: E402
 import manual  # noqa: E402
 
+# What says who owns a thing that a call hands out.
+OWNER = re.compile(r"\bown(s|ed)\b|storage|valid until|free with|the caller's|returns `", re.I)
 PROTOTYPE = re.compile(r"^CREMA_API (?!__)[^;]*;", re.M)
 
 
@@ -56,6 +58,9 @@ def gaps(text):
                       if not is_plain(kind, name, function) and not re.search(rf"\b{name}\b", comment)]
             if "CREMA_API crema_status " in prototype and "rror" not in comment:
                 wrong.append(f"{function}: no word about errors")
+            gives = "*" in prototype[:prototype.index(function)] or "**" in prototype
+            if gives and not OWNER.search(comment):
+                wrong.append(f"{function}: no word about who owns what it gives")
         wrong += [f"{function}: there is no '{word}'" for word in re.findall(r"`(\w+)`", comment)
                   if word not in known]
     return wrong
@@ -92,6 +97,8 @@ def check_that_gaps_are_seen():
     assert gaps(text) == []
     assert gaps(text.replace("Makes `a`", "Makes it")) == ["crema_x: 'a' is not mentioned"]
     assert gaps(text.replace(" Errors: none.", "")) == ["crema_x: no word about errors"]
+    assert gaps("/* Gives it. */\nCREMA_API int *crema_x(void);\n") == [
+        "crema_x: no word about who owns what it gives"]
     assert gaps(text.replace("`a`", "`a` of `b`")) == ["crema_x: there is no 'b'"]
 
 
