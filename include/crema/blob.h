@@ -2,9 +2,9 @@
  *
  * A blob owns two tensors, data and diff. The host accessors return pointers to
  * plain, densely packed float32 values in row-major order (NCHW for images) and
- * copy or convert only when the newest values are in another place or form. A
+ * copy or convert only when the newest values are elsewhere or in another memory format. A
  * pointer stays valid until the blob is reshaped, freed, or its values are next
- * computed or accessed in another form. One thread uses a blob at a time. */
+ * computed or accessed in another format. One thread uses a blob at a time. */
 #ifndef CREMA_BLOB_H
 #define CREMA_BLOB_H
 

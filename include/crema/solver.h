@@ -8,7 +8,7 @@
 extern "C" {
 #endif
 
-/* What trains a net: the nets, what its update rule remembers, the place in the data. */
+/* What trains a net: the nets, what its update rule remembers, the position in the data. */
 typedef struct crema_solver crema_solver;
 
 /* What the caller wants done between two iterations. */
