@@ -1,4 +1,4 @@
-/* Blobs: a named-axis-free array of values with a gradient of the same shape.
+/* Blobs: arrays of values, each with a gradient of the same shape.
  *
  * A blob owns two tensors, data and diff. The host accessors return pointers to
  * plain, densely packed float32 values in row-major order (NCHW for images) and
