@@ -4,9 +4,6 @@
 
 #include "device/backend/backend.h"
 
-/* Of one type. */
-enum { CR_MAX_DEVICES = 16 };
-
 /* Adds a plug-in's back end, which must stay loaded; once more is a no-op. Errors: CREMA_E_RANGE
  * for a type that the table of types does not hold, CREMA_E_EXISTS when the type has another back
  * end. */

@@ -12,14 +12,6 @@
 #include "device/device.h"
 #include "device/memory/scratchpad.h"
 
-static const struct {
-  const char *name, *args;
-} op_kinds[] = {
-#define CR_OP(NAME, name, args) {#name, args},
-#include "device/backend/ops.inc"
-#undef CR_OP
-};
-
 /* Plans kept for alternating hints and devices; the oldest makes room. */
 enum { PLANS_MAX = 4 };
 
@@ -46,14 +38,6 @@ struct cr_op {
   cr_op **add;
   bool fallback_logged;
 };
-
-const char *cr_op_kind_name(cr_op_kind kind) {
-  return (unsigned)kind < CR_OP_KINDS ? op_kinds[kind].name : "?";
-}
-
-const char *cr_op_kind_args(cr_op_kind kind) {
-  return (unsigned)kind < CR_OP_KINDS ? op_kinds[kind].args : "";
-}
 
 /* ---- descriptors --------------------------------------------------------- */
 

@@ -35,8 +35,4 @@ crema_status cr_op_run(cr_op *op, crema_context *context, cr_tensor *const *tens
 /* The name of the kernel that ran last; "" before the first run. */
 const char *cr_op_kernel_name(const cr_op *op);
 
-/* The op's lower-case name and argument letters (ops.inc). */
-const char *cr_op_kind_name(cr_op_kind kind);
-const char *cr_op_kind_args(cr_op_kind kind);
-
 #endif

@@ -10,6 +10,9 @@
 #include "crema/device.h"
 #include "device/backend/layout.h"
 
+/* Of one type. */
+enum { CR_MAX_DEVICES = 16 };
+
 /* A back end's own event: a position in a context's queue of work. The events of crema/event.h,
  * which have states, are built on it. */
 typedef struct cr_native_event cr_native_event;

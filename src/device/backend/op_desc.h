@@ -5,7 +5,7 @@
 #include "crema/types.h"
 
 typedef enum cr_op_kind {
-#define CR_OP(NAME, name, args) CR_OP_##NAME,
+#define CR_OP(NAME, name, args, cost) CR_OP_##NAME,
 #include "device/backend/ops.inc"
 #undef CR_OP
   CR_OP_KINDS
@@ -152,5 +152,21 @@ typedef struct cr_op_scalars {
   float rate, momentum, momentum2, rms_decay, decay, delta, grad_scale;
   uint64_t seed, counter;
 } cr_op_scalars;
+
+/* What a run costs, see ops.inc. */
+typedef enum cr_cost_kind { CR_COST_ELEMENTS, CR_COST_WINDOWS, CR_COST_MATRIX } cr_cost_kind;
+
+typedef struct cr_op_cost {
+  cr_cost_kind kind;
+  int result, weights; /* indices of arguments; 0 where the kind has none */
+} cr_op_cost;
+
+/* The columns of ops.inc: lower-case name, argument letters, cost. */
+const char *cr_op_kind_name(cr_op_kind kind);
+const char *cr_op_kind_args(cr_op_kind kind);
+cr_op_cost cr_op_kind_cost(cr_op_kind kind);
+
+/* The number of elements of argument `arg`; 0 when it is absent. */
+int64_t cr_op_arg_count(const cr_op_desc *desc, int arg);
 
 #endif

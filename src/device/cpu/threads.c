@@ -4,43 +4,42 @@
 #include "device/cpu/team.h"
 #include "device/cpu/waiting.h"
 
-#ifdef _OPENMP
-#include <omp.h>
-
-/* About as many multiply-adds as take the time of waking a thread and waiting for its end. */
+/* About as many multiply-adds as take the time of waking a thread and waiting for its end; and how
+ * many of them an element counts for in an op that is bound by memory. */
 static const double GRAIN = 2e5, ELEMENT = 12;
 
-static double count_of(const cr_op_desc *desc, int arg) {
-  const crema_shape *shape = &desc->arg[arg].shape;
-  return shape->axes < 0 ? 0 : (double)crema_shape_count(shape, 0, shape->axes);
-}
-
-/* `weights` has an output channel for each place of axis 0: a place of the result costs the rest.
- */
-static double product_work(const cr_op_desc *desc, int result, int weights) {
-  double outputs = (double)desc->arg[weights].shape.dim[0];
-  return outputs > 0 ? count_of(desc, result) * count_of(desc, weights) / outputs : 0;
+static double elements_of(const cr_op_desc *desc) {
+  double elements = 0;
+  for (int i = 0; i < desc->args; ++i) elements += (double)cr_op_arg_count(desc, i);
+  return elements;
 }
 
 static double work_of(const cr_op_desc *desc) {
-  switch (desc->kind) {
-    case CR_OP_CONV_FWD: return product_work(desc, 3, 1);
-    case CR_OP_CONV_BWD_DATA: return product_work(desc, 0, 1);
-    case CR_OP_CONV_BWD_WEIGHTS: return product_work(desc, 1, 2);
-    case CR_OP_IP_FWD: return (double)desc->arg[0].shape.dim[0] * count_of(desc, 1);
-    case CR_OP_IP_BWD_DATA: return (double)desc->arg[0].shape.dim[0] * count_of(desc, 1);
-    case CR_OP_IP_BWD_WEIGHTS: return (double)desc->arg[0].shape.dim[0] * count_of(desc, 2);
-    default: break;
+  const cr_op_cost cost = cr_op_kind_cost(desc->kind);
+  switch (cost.kind) {
+    case CR_COST_WINDOWS: {
+      double outputs = (double)desc->arg[cost.weights].shape.dim[0];
+      double elements = (double)cr_op_arg_count(desc, cost.result);
+      return outputs > 0 ? elements * (double)cr_op_arg_count(desc, cost.weights) / outputs : 0;
+    }
+    case CR_COST_MATRIX:
+      return (double)desc->arg[0].shape.dim[0] * (double)cr_op_arg_count(desc, cost.weights);
+    case CR_COST_ELEMENTS: break;
   }
-  double elements = 0;
-  for (int i = 0; i < desc->args; ++i) elements += count_of(desc, i);
-  return elements * ELEMENT;
+  return elements_of(desc) * ELEMENT;
 }
 
 static int threads_for(double work, int most) {
   double worth = work / GRAIN;
   return worth >= most ? most : worth < 1 ? 1 : (int)worth;
 }
+
+int cr_cpu_threads_for(const cr_op_desc *desc, int most) {
+  return threads_for(work_of(desc), most);
+}
+
+#ifdef _OPENMP
+#include <omp.h>
 
 static int limit(int threads, int before) {
   if (threads >= before) return 0;
@@ -70,7 +69,7 @@ int cr_cpu_enter(cr_plan *plan) {
   int before = omp_get_max_threads();
   if (plan->threads == 0) {
     cr_cpu_waiting_planned(); /* before there are threads that wait */
-    plan->threads = cr_cpu_team(threads_for(work_of(plan->desc), before));
+    plan->threads = cr_cpu_team(cr_cpu_threads_for(plan->desc, before));
     return limit(plan->threads, before);
   }
   cr_cpu_waiting_look();

@@ -4,6 +4,9 @@
 
 #include "device/backend/kernel.h"
 
+/* How many of `most` threads the op is worth, by its cost (ops.inc). */
+int cr_cpu_threads_for(const cr_op_desc *desc, int most);
+
 /* Limits the calling thread's parallel regions while `plan` is made or run: waking and joining
  * threads costs more than a small op, and where processors are shared it can cost a whole time
  * slice. The first call, at plan time, fixes the number, because a library partitions its work

@@ -69,6 +69,18 @@ cr_sim_options cr_sim_defaults(void);
  * Errors: CREMA_E_PARSE naming the entry. */
 crema_status cr_sim_parse(const char *text, cr_sim_options *options) CREMA_MUST_USE;
 
+/* Sets the simulation up, or takes it down. Of the library's own record of devices they know
+ * nothing: cr_sim_start and cr_sim_stop do all of it. Errors: CREMA_E_STATE when one runs;
+ * CREMA_E_RANGE; CREMA_E_NO_MEMORY. */
+crema_status cr_sim_begin(const cr_sim_options *options) CREMA_MUST_USE;
+/* The same from a number of devices, or from a list of entries. Errors: CREMA_E_PARSE, too. */
+crema_status cr_sim_begin_from(const char *text) CREMA_MUST_USE;
+void cr_sim_end(void);
+
+bool cr_sim_running(void);
+
+/* ---- start and stop, in device/simulation.c ---- */
+
 /* Starts a simulation. Errors: CREMA_E_STATE when one runs; CREMA_E_NO_MEMORY. */
 crema_status cr_sim_start(const cr_sim_options *options) CREMA_MUST_USE;
 
@@ -83,8 +95,6 @@ typedef struct cr_sim_leaks {
 /* Ends the simulation. The calling thread's own contexts (cr_thread_context) are destroyed first;
  * no other context may be left. `leaks` may be NULL. No-op when none runs. */
 void cr_sim_stop(cr_sim_leaks *leaks);
-
-bool cr_sim_running(void);
 
 /* ---- stepping ---- */
 

@@ -3,10 +3,69 @@
 
 #include "core/clock.h"
 #include "core/fail.h"
-#include "device/sim/sim_private.h"
+#include "device/sim/sim_world.h"
 
 /* The last part of a wait is spun: the system wakes a sleeper too late. */
 #define SPIN_SECONDS 1e-4
+
+/* ---- on the stream: the work itself ---- */
+
+/* Takes the time that the copy needs on the host link, which carries one copy per direction at a
+ * time. */
+static double reserve_link(sim_stream *stream, const sim_task *task) {
+  const cr_sim_options *options = &cr_sim_world.options;
+  bool from_device = task->op == CR_SIM_D2H;
+  if ((task->op != CR_SIM_H2D && !from_device) ||
+      (options->bandwidth <= 0 && options->latency <= 0)) {
+    return 0;
+  }
+  double seconds = options->latency;
+  if (options->bandwidth > 0) seconds += (double)task->u.copy.bytes / options->bandwidth;
+  double now = cr_clock_seconds();
+  sim_lock();
+  double *free_at = &stream->device->link_free[from_device];
+  *free_at = (*free_at > now ? *free_at : now) + seconds;
+  double end = *free_at;
+  sim_unlock();
+  return end;
+}
+
+static void wait_until(double end) {
+  double left = end - cr_clock_seconds();
+  if (left > SPIN_SECONDS) cr_clock_sleep(left - SPIN_SECONDS);
+  while (cr_clock_seconds() < end) {
+  }
+}
+
+static crema_status run_copy(sim_stream *stream, sim_task *task) {
+  double end = reserve_link(stream, task);
+  if (task->u.copy.checked &&
+      cr_sim_checksum(task->u.copy.src, task->u.copy.bytes) != task->u.copy.checksum) {
+    sim_lock();
+    cr_sim_report_race("the host changed memory before its copy was done",
+                       (uintptr_t)task->u.copy.src);
+    sim_unlock();
+  }
+  size_t left_out = cr_sim_world.mistake == CR_SIM_COPIES_SHORT ? 1 : 0;
+  memcpy(task->u.copy.dst, task->u.copy.src, task->u.copy.bytes - left_out);
+  if (end > 0) wait_until(end);
+  return CREMA_OK;
+}
+
+static crema_status run_zero(sim_stream *stream, sim_task *task) {
+  (void)stream;
+  if (cr_sim_world.mistake == CR_SIM_FORGETS_ZEROS) return CREMA_OK;
+  memset(task->u.copy.dst, 0, task->u.copy.bytes);
+  return CREMA_OK;
+}
+
+static crema_status run_convert(sim_stream *stream, sim_task *task) {
+  return stream->cpu.device->backend->convert(&stream->cpu, task->u.convert.count,
+                                              task->u.convert.dst_format, task->u.convert.dst,
+                                              task->u.convert.src_format, task->u.convert.src);
+}
+
+/* ---- on the host: queueing it ---- */
 
 static cr_sim_op op_of(cr_copy_kind kind) {
   switch (kind) {
@@ -57,7 +116,7 @@ crema_status cr_sim_copy(crema_context *context, cr_copy_kind kind, uintptr_t ds
     return cr_fail(CREMA_E_ARGUMENT, "copy of %zu bytes between ranges that overlap", bytes);
   }
   sim_stream *stream = cr_sim_stream(context);
-  sim_task task = {.kind = SIM_TASK_COPY, .op = op_of(kind)};
+  sim_task task = {.kind = SIM_TASK_COPY, .run = run_copy, .op = op_of(kind)};
   char *to = NULL, *from = NULL;
   sim_lock();
   crema_status status = cr_sim_note(&(cr_sim_record){.op = task.op,
@@ -89,7 +148,7 @@ crema_status cr_sim_copy(crema_context *context, cr_copy_kind kind, uintptr_t ds
 crema_status cr_sim_zero(crema_context *context, crema_devptr memory, size_t bytes) {
   if (bytes == 0) return CREMA_OK;
   sim_stream *stream = cr_sim_stream(context);
-  sim_task task = {.kind = SIM_TASK_ZERO, .op = CR_SIM_ZERO};
+  sim_task task = {.kind = SIM_TASK_ZERO, .run = run_zero, .op = CR_SIM_ZERO};
   sim_lock();
   crema_status status = cr_sim_note(&(cr_sim_record){.op = CR_SIM_ZERO,
                                                      .device = stream->device->index,
@@ -115,7 +174,7 @@ crema_status cr_sim_convert(crema_context *context, int64_t count, cr_format dst
                             crema_devptr dst, cr_format src_format, crema_devptr src) {
   if (count == 0) return CREMA_OK;
   sim_stream *stream = cr_sim_stream(context);
-  sim_task task = {.kind = SIM_TASK_CONVERT, .op = CR_SIM_CONVERT};
+  sim_task task = {.kind = SIM_TASK_CONVERT, .run = run_convert, .op = CR_SIM_CONVERT};
   char *to = NULL, *from = NULL;
   sim_lock();
   crema_status status = cr_sim_note(&(cr_sim_record){.op = CR_SIM_CONVERT,
@@ -141,65 +200,4 @@ crema_status cr_sim_convert(crema_context *context, int64_t count, cr_format dst
   }
   sim_unlock();
   return status;
-}
-
-/* ---- when the work is done ---- */
-
-/* Takes the time that the copy needs on the host link, which carries one copy per direction at a
- * time. */
-static double reserve_link(sim_stream *stream, const sim_task *task) {
-  const cr_sim_options *options = &cr_sim_world.options;
-  bool from_device = task->op == CR_SIM_D2H;
-  if ((task->op != CR_SIM_H2D && !from_device) ||
-      (options->bandwidth <= 0 && options->latency <= 0)) {
-    return 0;
-  }
-  double seconds = options->latency;
-  if (options->bandwidth > 0) seconds += (double)task->u.copy.bytes / options->bandwidth;
-  double now = cr_clock_seconds();
-  sim_lock();
-  double *free_at = &stream->device->link_free[from_device];
-  *free_at = (*free_at > now ? *free_at : now) + seconds;
-  double end = *free_at;
-  sim_unlock();
-  return end;
-}
-
-static void wait_until(double end) {
-  double left = end - cr_clock_seconds();
-  if (left > SPIN_SECONDS) cr_clock_sleep(left - SPIN_SECONDS);
-  while (cr_clock_seconds() < end) {
-  }
-}
-
-static void execute_copy(sim_stream *stream, const sim_task *task) {
-  double end = reserve_link(stream, task);
-  if (task->u.copy.checked &&
-      cr_sim_checksum(task->u.copy.src, task->u.copy.bytes) != task->u.copy.checksum) {
-    sim_lock();
-    cr_sim_report_race("the host changed memory before its copy was done",
-                       (uintptr_t)task->u.copy.src);
-    sim_unlock();
-  }
-  size_t left_out = cr_sim_world.mistake == CR_SIM_COPIES_SHORT ? 1 : 0;
-  memcpy(task->u.copy.dst, task->u.copy.src, task->u.copy.bytes - left_out);
-  if (end > 0) wait_until(end);
-}
-
-crema_status cr_sim_execute(sim_stream *stream, sim_task *task) {
-  switch (task->kind) {
-    case SIM_TASK_COPY: execute_copy(stream, task); return CREMA_OK;
-    case SIM_TASK_ZERO:
-      if (cr_sim_world.mistake == CR_SIM_FORGETS_ZEROS) return CREMA_OK;
-      memset(task->u.copy.dst, 0, task->u.copy.bytes);
-      return CREMA_OK;
-    case SIM_TASK_CONVERT:
-      return stream->cpu->device->backend->convert(stream->cpu, task->u.convert.count,
-                                                   task->u.convert.dst_format, task->u.convert.dst,
-                                                   task->u.convert.src_format, task->u.convert.src);
-    case SIM_TASK_KERNEL: return cr_sim_execute_kernel(stream, task);
-    case SIM_TASK_WAIT:
-    case SIM_TASK_RECORD: break;
-  }
-  return CREMA_OK;
 }

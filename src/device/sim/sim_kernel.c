@@ -5,8 +5,7 @@
 
 #include "core/fail.h"
 #include "device/cpu/threads.h"
-#include "device/registry.h"
-#include "device/sim/sim_private.h"
+#include "device/sim/sim_world.h"
 
 enum { MAX_KERNELS = 1024 };
 
@@ -27,16 +26,10 @@ typedef struct sim_row {
 const cr_kernel *cr_sim_kernels[MAX_KERNELS + 1];
 static sim_row sim_rows[MAX_KERNELS];
 
-static const char *const op_args[CR_OP_KINDS] = {
-#define CR_OP(NAME, name, args) args,
-#include "device/backend/ops.inc"
-#undef CR_OP
-};
-
 /* Whether argument i of `count` is read or written. A star stands for as many repetitions of the
  * letter before it as the count asks for. */
 static char access_of(cr_op_kind op, int i, int count) {
-  const char *letters = op_args[op];
+  const char *letters = cr_op_kind_args(op);
   const char *star = strchr(letters, '*');
   if (star == NULL) return i < (int)strlen(letters) ? letters[i] : 'U';
   int before = (int)(star - letters) - 1, after = (int)strlen(star + 1);
@@ -62,7 +55,7 @@ static crema_status plan_row(cr_plan *plan) {
   state->kernel = row->cpu;
   state->inner = *plan;
   state->inner.kernel = row->cpu;
-  state->inner.context = cr_sim_stream(plan->context)->cpu;
+  state->inner.context = &cr_sim_stream(plan->context)->cpu;
   int before = cr_cpu_enter(&state->inner);
   crema_status status = row->cpu->plan == NULL ? CREMA_OK : row->cpu->plan(&state->inner);
   cr_cpu_leave(before);
@@ -137,12 +130,23 @@ static crema_status fill_call(sim_stream *stream, sim_kernel_call *call, const c
   return CREMA_OK;
 }
 
+static crema_status run_call(sim_stream *stream, sim_task *task) {
+  sim_kernel_call *call = &task->u.kernel;
+  const cr_kernel *kernel = call->plan->kernel;
+  int before = cr_cpu_enter(&call->plan->inner);
+  crema_status status =
+      kernel->run(&call->plan->inner, &stream->cpu, buffers(call), accumulates(call),
+                  call->has_scalars ? &call->scalars : NULL, call->workspace);
+  cr_cpu_leave(before);
+  return cr_fail_in(status, "kernel %s", kernel->name);
+}
+
 static crema_status run_row(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
                             const bool *accumulate, const cr_op_scalars *scalars,
                             crema_devptr workspace) {
   sim_stream *stream = cr_sim_stream(context);
   sim_plan *state = plan->state;
-  sim_task task = {.kind = SIM_TASK_KERNEL, .op = CR_SIM_KERNEL};
+  sim_task task = {.kind = SIM_TASK_KERNEL, .run = run_call, .op = CR_SIM_KERNEL};
   sim_kernel_call *call = &task.u.kernel;
   CR_TRY(make_room(call, plan->desc->args));
   call->plan = state;
@@ -169,17 +173,6 @@ static crema_status run_row(cr_plan *plan, crema_context *context, const crema_d
   sim_unlock();
   if (status != CREMA_OK) free(call->buffer);
   return status;
-}
-
-crema_status cr_sim_execute_kernel(sim_stream *stream, sim_task *task) {
-  sim_kernel_call *call = &task->u.kernel;
-  const cr_kernel *kernel = call->plan->kernel;
-  int before = cr_cpu_enter(&call->plan->inner);
-  crema_status status =
-      kernel->run(&call->plan->inner, stream->cpu, buffers(call), accumulates(call),
-                  call->has_scalars ? &call->scalars : NULL, call->workspace);
-  cr_cpu_leave(before);
-  return cr_fail_in(status, "kernel %s", kernel->name);
 }
 
 /* ---- table ---- */

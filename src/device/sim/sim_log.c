@@ -3,7 +3,12 @@
 #include <string.h>
 
 #include "core/fail.h"
-#include "device/sim/sim_private.h"
+#include "device/sim/sim_world.h"
+
+sim_world cr_sim_world = {.lock = PTHREAD_MUTEX_INITIALIZER, .progress = PTHREAD_COND_INITIALIZER};
+
+/* The device that the calling thread set; -1: none. */
+static _Thread_local int current_index = -1;
 
 static const char *const op_names[CR_SIM_OPS] = {
     "counting devices",    "asking a device",  "allocation",       "release",
@@ -23,7 +28,7 @@ static void log_record(sim_world *w, const cr_sim_record *record) {
     w->log_capacity = capacity;
   }
   w->log[w->log_size] = *record;
-  w->log[w->log_size++].current_device = cr_sim_current_index();
+  w->log[w->log_size++].current_device = current_index;
 }
 
 static crema_status hit_fault(sim_world *w, const cr_sim_record *record, crema_status *late) {
@@ -50,6 +55,15 @@ crema_status cr_sim_note(const cr_sim_record *record, crema_status *late) {
   log_record(w, record);
   if (w->unloading) return cr_fail(CREMA_E_CLOSED, "the simulated driver has been unloaded");
   return w->faults > 0 ? hit_fault(w, record, late) : CREMA_OK;
+}
+
+crema_status cr_sim_set_current(crema_device *device) {
+  current_index = device->index;
+  sim_lock();
+  crema_status status =
+      cr_sim_note(&(cr_sim_record){.op = CR_SIM_SET_DEVICE, .device = device->index}, NULL);
+  sim_unlock();
+  return status;
 }
 
 void cr_sim_fail(cr_sim_op op, int nth, crema_status code, bool late) {

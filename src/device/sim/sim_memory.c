@@ -5,7 +5,7 @@
 
 #include "core/fail.h"
 #include "device/memory/host_memory.h"
-#include "device/sim/sim_private.h"
+#include "device/sim/sim_world.h"
 
 enum { ALIGNMENT = 256, POISON_NEW = 0xA5, POISON_FREED = 0x5A };
 

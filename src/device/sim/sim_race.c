@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "device/sim/sim_private.h"
+#include "device/sim/sim_world.h"
 
 static bool is_tracked(const sim_stream *stream) {
   return stream->index < SIM_CLOCKS;

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "core/fail.h"
-#include "device/sim/sim_private.h"
+#include "device/sim/sim_world.h"
 
 enum { FIRST_CAPACITY = 64, SPINS = 1000 };
 
@@ -50,9 +50,9 @@ static void run_task(sim_stream *stream, const sim_task *oldest) {
   crema_status status = task.fault;
   if (status != CREMA_OK) {
     cr_fail(status, "simulated failure while the work was done on sim:%d", stream->device->index);
-  } else if (task.kind != SIM_TASK_WAIT && task.kind != SIM_TASK_RECORD) {
+  } else if (task.run != NULL) {
     sim_unlock();
-    status = cr_sim_execute(stream, &task);
+    status = task.run(stream, &task);
     sim_lock();
   }
   if (status != CREMA_OK && stream->failure == CREMA_OK) {
@@ -228,10 +228,10 @@ static crema_status make_stream(sim_stream **out) {
   if (stream == NULL) return cr_fail_memory(sizeof *stream, "a simulated stream");
   stream->index = (int)w->streams;
   stream->first = 1;
+  stream->cpu.device = cr_cpu_device();
   pthread_cond_init(&stream->arrived, NULL);
   crema_status status;
   CR_TRY_GOTO(grow(stream), fail);
-  CR_TRY_GOTO(crema_context_create(cr_cpu_device(), 0, &stream->cpu), fail);
   if (!w->options.stepped) {
     CR_TRY_GOTO(cr_thread_start(&stream->worker, "crema-sim", work, stream), fail);
   }
@@ -239,7 +239,6 @@ static crema_status make_stream(sim_stream **out) {
   *out = stream;
   return CREMA_OK;
 fail:
-  crema_context_destroy(stream->cpu);
   free(stream->ring);
   pthread_cond_destroy(&stream->arrived);
   free(stream);
@@ -329,7 +328,6 @@ void cr_sim_end_streams(void) {
     pthread_cond_signal(&stream->arrived);
     sim_unlock();
     (void)cr_thread_join(&stream->worker); /* its work never fails as a whole */
-    crema_context_destroy(stream->cpu);
     free(stream->ring);
     pthread_cond_destroy(&stream->arrived);
     free(stream);

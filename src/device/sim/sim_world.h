@@ -1,6 +1,8 @@
-/* How the simulation is put together. */
-#ifndef CR_DEVICE_SIM_SIM_PRIVATE_H
-#define CR_DEVICE_SIM_SIM_PRIVATE_H
+/* The state of the simulation, and what its files offer each other. From the bottom up: sim_log.c,
+ * sim_race.c, sim_memory.c, sim_stream.c, then sim_copy.c and sim_kernel.c, and sim_table.c on top.
+ */
+#ifndef CR_DEVICE_SIM_SIM_WORLD_H
+#define CR_DEVICE_SIM_SIM_WORLD_H
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -67,8 +69,11 @@ typedef struct sim_kernel_call {
   crema_devptr workspace;
 } sim_kernel_call;
 
-typedef struct sim_task {
+typedef struct sim_task sim_task;
+struct sim_task {
   sim_task_kind kind;
+  /* Does the work, without the lock; NULL: there is none. */
+  crema_status (*run)(sim_stream *stream, sim_task *task);
   cr_sim_op op;
   uint64_t number;
   crema_status fault; /* fails when it runs */
@@ -91,14 +96,14 @@ typedef struct sim_task {
     } wait;
     sim_kernel_call kernel;
   } u;
-} sim_task;
+};
 
 struct sim_stream {
   int index;
   sim_device *device;
   bool open;
   uint64_t context;       /* id of the context */
-  crema_context *cpu;     /* where the work is really done */
+  crema_context cpu;      /* where the work is really done */
   cr_thread *worker;      /* NULL when stepped */
   pthread_cond_t arrived; /* for the worker */
   bool stop;
@@ -173,16 +178,24 @@ static inline void sim_unlock(void) {
   pthread_mutex_unlock(&cr_sim_world.lock);
 }
 
-/* ---- sim_log.c; with the lock held ---- */
+/* ---- sim_log.c ---- */
 
+/* The back end's set_current. */
+crema_status cr_sim_set_current(crema_device *device);
 /* Counts and logs an operation and says whether a fault hits it: the failure to return now, or, in
- * *late (may be NULL: nothing can fail late), the one to report when it runs. */
+ * *late (may be NULL: nothing can fail late), the one to report when it runs. With the lock held.
+ */
 crema_status cr_sim_note(const cr_sim_record *record, crema_status *late);
 
-/* ---- sim.c ---- */
+/* ---- sim_race.c; with the lock held ---- */
 
-/* The device that the calling thread set; -1: none. */
-int cr_sim_current_index(void);
+/* Records that the task to be submitted next to `stream` uses a range, and reports a race when that
+ * conflicts with an access that is not ordered before it. */
+void cr_sim_note_access(sim_stream *stream, uintptr_t low, size_t bytes, bool write, bool host);
+uint64_t cr_sim_checksum(const void *memory, size_t bytes);
+void cr_sim_report_race(const char *what, uintptr_t address);
+/* Reports a race when queued work still uses memory that is released. */
+void cr_sim_note_release(uintptr_t low, size_t bytes, bool host);
 
 /* ---- sim_memory.c ---- */
 
@@ -230,23 +243,10 @@ crema_status cr_sim_copy(crema_context *context, cr_copy_kind kind, uintptr_t ds
 crema_status cr_sim_zero(crema_context *context, crema_devptr memory, size_t bytes);
 crema_status cr_sim_convert(crema_context *context, int64_t count, cr_format dst_format,
                             crema_devptr dst, cr_format src_format, crema_devptr src);
-/* Does the work of a task. Without the lock. */
-crema_status cr_sim_execute(sim_stream *stream, sim_task *task);
 
 /* ---- sim_kernel.c ---- */
 
-crema_status cr_sim_execute_kernel(sim_stream *stream, sim_task *task);
 extern const cr_kernel *cr_sim_kernels[];
 void cr_sim_make_kernels(void);
-
-/* ---- sim_race.c; with the lock held ---- */
-
-/* Records that the task to be submitted next to `stream` uses a range, and reports a race when that
- * conflicts with an access that is not ordered before it. */
-void cr_sim_note_access(sim_stream *stream, uintptr_t low, size_t bytes, bool write, bool host);
-uint64_t cr_sim_checksum(const void *memory, size_t bytes);
-void cr_sim_report_race(const char *what, uintptr_t address);
-/* Reports a race when queued work still uses memory that is released. */
-void cr_sim_note_release(uintptr_t low, size_t bytes, bool host);
 
 #endif

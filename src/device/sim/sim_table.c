@@ -11,21 +11,15 @@
 #include "core/c_locale.h"
 #include "core/fail.h"
 #include "core/log.h"
-#include "device/backend/current.h"
 #include "device/cpu/ready.h"
-#include "device/device.h"
 #include "device/memory/host_memory.h"
-#include "device/memory/pool.h"
-#include "device/registry.h"
-#include "device/sim/sim_private.h"
+#include "device/sim/sim_world.h"
 
 enum { LIBRARY_VERSION = 1 };
 
 /* The longest latency, in seconds, and the lowest bandwidth, in bytes per second, for which a run
  * still ends. */
 static const double MOST_LATENCY = 3600, LEAST_BANDWIDTH = 1000;
-
-sim_world cr_sim_world = {.lock = PTHREAD_MUTEX_INITIALIZER, .progress = PTHREAD_COND_INITIALIZER};
 
 /* ---- options ---- */
 
@@ -157,11 +151,10 @@ static crema_status start_locked(const cr_sim_options *options) {
   return CREMA_OK;
 }
 
-crema_status cr_sim_start(const cr_sim_options *options) {
+crema_status cr_sim_begin(const cr_sim_options *options) {
   sim_lock();
   crema_status status = start_locked(options);
   sim_unlock();
-  if (status == CREMA_OK) cr_registry_forget_count(CREMA_DEVICE_SIM);
   return status;
 }
 
@@ -172,34 +165,8 @@ bool cr_sim_running(void) {
   return running;
 }
 
-static cr_sim_leaks count_leaks(void) {
+void cr_sim_end(void) {
   sim_world *w = &cr_sim_world;
-  cr_sim_leaks leaks = {0};
-  for (int i = 0; i < w->options.devices; ++i) {
-    const sim_device *d = &w->device[i];
-    if (d->device == NULL || d->device->pool == NULL) continue;
-    cr_pool_info info = cr_pool_describe(d->device->pool);
-    leaks.device_blocks += info.live_blocks;
-    leaks.device_bytes += info.live_bytes;
-  }
-  leaks.host_blocks = w->pinned_count;
-  leaks.streams = w->open_streams;
-  return leaks;
-}
-
-void cr_sim_stop(cr_sim_leaks *leaks) {
-  sim_world *w = &cr_sim_world;
-  if (!cr_sim_running()) return;
-  if (cr_device_current()->backend->type == CREMA_DEVICE_SIM &&
-      cr_device_set_current(cr_cpu_device()) != CREMA_OK) {
-    cr_log_warning("%s", crema_error_text());
-  }
-  cr_sim_clear_faults();
-  cr_sim_set_unloading(false);
-  cr_thread_contexts_release();
-  cr_sim_leaks found = count_leaks();
-  cr_registry_close(CREMA_DEVICE_SIM);
-  found.events = w->events;
   cr_sim_end_streams();
   sim_lock();
   for (size_t i = 0; i < w->pinned_count; ++i) cr_host_free(w->pinned[i].data);
@@ -216,12 +183,9 @@ void cr_sim_stop(cr_sim_leaks *leaks) {
   munmap(w->bytes, bytes);
   w->running = false;
   sim_unlock();
-  cr_registry_forget_count(CREMA_DEVICE_SIM);
-  if (leaks != NULL) *leaks = found;
 }
 
-/* Just a number of devices, or a list of entries. */
-static crema_status start_from_text(const char *text) {
+crema_status cr_sim_begin_from(const char *text) {
   cr_sim_options options = cr_sim_defaults();
   char *end = NULL;
   long devices = strtol(text, &end, 10);
@@ -234,7 +198,7 @@ static crema_status start_from_text(const char *text) {
     return cr_fail(CREMA_E_RANGE, "simulation \"%s\": 1 to %d devices are possible", text,
                    CR_MAX_DEVICES);
   }
-  return cr_sim_start(&options);
+  return cr_sim_begin(&options);
 }
 
 /* The environment may ask for a simulation; looked at once, at the first question for devices. */
@@ -243,12 +207,7 @@ static pthread_once_t environment_once = PTHREAD_ONCE_INIT;
 static void start_from_environment(void) {
   const char *text = getenv("CREMA_SIM");
   if (text == NULL || text[0] == '\0' || cr_sim_running()) return;
-  if (start_from_text(text) != CREMA_OK) cr_log_warning("CREMA_SIM: %s", crema_error_text());
-}
-
-crema_status crema_device_simulate(const char *text) {
-  CR_REQUIRE(text);
-  return start_from_text(text);
+  if (cr_sim_begin_from(text) != CREMA_OK) cr_log_warning("CREMA_SIM: %s", crema_error_text());
 }
 
 /* ---- the table ---- */
@@ -309,21 +268,6 @@ static crema_status sim_host_alias(crema_device *device, void *memory, crema_dev
   return CREMA_OK;
 }
 
-static _Thread_local int current_index = -1;
-
-int cr_sim_current_index(void) {
-  return current_index;
-}
-
-static crema_status sim_set_current(crema_device *device) {
-  current_index = device->index;
-  sim_lock();
-  crema_status status =
-      cr_sim_note(&(cr_sim_record){.op = CR_SIM_SET_DEVICE, .device = device->index}, NULL);
-  sim_unlock();
-  return status;
-}
-
 static bool sim_can_access_peer(crema_device *device, crema_device *peer) {
   return cr_sim_world.options.peer[device->index][peer->index];
 }
@@ -379,7 +323,7 @@ const cr_backend cr_backend_sim = {
     .memory_info = cr_sim_memory_info,
     .busy = cr_sim_busy,
     .owner = cr_sim_owner,
-    .set_current = sim_set_current,
+    .set_current = cr_sim_set_current,
     .can_access_peer = sim_can_access_peer,
     .enable_peer = sim_enable_peer,
     .disable_peer = sim_disable_peer,
