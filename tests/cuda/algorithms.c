@@ -148,7 +148,7 @@ static void s4_23_the_fastest_algorithm_that_the_budget_allows(void **state) {
     assert_int_equal(algorithm_of_new(backward, context), FASTER);
     const size_t bytes = cr_device_scratchpad_bytes(device);
     assert_true(bytes >= 64 * mb && bytes < 65 * mb);
-    /* What is scratchpad already counts as free. */
+    /* The present scratchpad counts as free. */
     leave_free(bytes + mb);
     assert_int_equal(algorithm_of_new(backward, context), FASTER);
     assert_int_equal(cr_device_scratchpad_bytes(device), bytes);

@@ -193,7 +193,7 @@ static void conversions_give_the_hosts_bits(void **state) {
   for (int i = 0; i < TYPES; ++i) {
     for (int j = 0; j < TYPES; ++j) convert_one(types[i], types[j]);
   }
-  /* Told at once or, by a device that works later, by the wait. */
+  /* Reported at once or, by a device that works later, by the wait. */
   crema_devptr a = device_memory(8);
   crema_status status =
       backend()->convert(context, 1, (cr_format){CREMA_BOOL, NULL}, a, CR_PLAIN_F32, a);
@@ -328,7 +328,7 @@ static void fill(cr_tensor *tensor, const float *from, int count) {
   memcpy(to, from, (size_t)count * sizeof *from);
 }
 
-/* The loss of one place with three equal probabilities. */
+/* The loss of one position with three equal probabilities. */
 static crema_status loss_of(float label, float *loss) {
   static const float prob[3] = {0.25f, 0.5f, 0.25f};
   const crema_shape shapes[4] = {{2, {1, 3}}, {1, {1}}, {0, {0}}, {0, {0}}};
@@ -354,7 +354,7 @@ static crema_status loss_of(float label, float *loss) {
   return status;
 }
 
-/* A kernel cannot return an error; whoever waits for it gets it, once. */
+/* A kernel cannot return an error; the next wait returns it, once. */
 static void s1_08_a_bad_label_is_reported_once(void **state) {
   (void)state;
   float loss = 0;

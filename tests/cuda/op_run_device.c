@@ -1,5 +1,5 @@
 /* op_run.h for a device with memory of its own: arguments are copied to the device, the row runs
- * there, and the results come back. Rows of the CPU run on the CPU. Plain forms only: no private
+ * there, and the results come back. Rows of the CPU run on the CPU. Plain formats only: no private
  * layouts are offered. */
 #include <ctype.h>
 #include <stdlib.h>

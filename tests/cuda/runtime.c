@@ -315,12 +315,12 @@ static void s4_12_a_refusal_leaves_no_error(void **state) {
     assert_int_equal(fake.left_error(), 0);
     if (status == CREMA_OK) cr_device_free(device, memory);
   }
-  /* Nor does memory that is given back and is not the device's. */
+  /* Nor does freeing memory that is not the device's. */
   device->backend->free(device, (crema_devptr){64});
   assert_int_equal(fake.left_error(), 0);
 }
 
-/* "Not ready" is an answer and no failure. */
+/* "Not ready" is an answer, not a failure. */
 static void s1_32_a_busy_stream_leaves_no_error(void **state) {
   (void)state;
   crema_device *device = NULL;
@@ -355,7 +355,7 @@ static void hear_warnings(void) {
   crema_log_set(count_warnings, NULL, CREMA_LOG_WARNING);
 }
 
-/* A product of nothing is not cuBLASLt's business: the op runs on the CPU. That is told once and
+/* cuBLASLt takes no product without elements: the op runs on the CPU. That is logged once and
  * counted every time. */
 static void work_without_a_kernel_runs_on_the_cpu(void **state) {
   (void)state;
@@ -390,7 +390,7 @@ static void work_without_a_kernel_runs_on_the_cpu(void **state) {
 }
 
 /* A library that is at work when the driver goes fails with whatever it likes. That is the end of
- * the process, not a library that does not start: nothing is told and nothing is remembered. */
+ * the process, not a library that does not start: nothing is logged and nothing is remembered. */
 static void libraries_lose_the_driver(void **state) {
   (void)state;
   crema_device *device = NULL;
@@ -410,8 +410,8 @@ static void libraries_lose_the_driver(void **state) {
   assert_int_equal(told.warnings, 0);
 }
 
-/* Threads may end after the runtime has gone at the end of the process. Nothing is left to give
- * back, and nobody is there to be told. */
+/* Threads may end after the runtime has gone at the end of the process. Nothing is left to free,
+ * and nobody could read a log. */
 typedef struct remains {
   crema_device *device, *peer;
   crema_context *context;

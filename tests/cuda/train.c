@@ -21,7 +21,7 @@
 
 enum { SKIPPED = 77, ITERATIONS = 50, CLASSES = 10, SIDE = 28 };
 
-/* Rounding differs, and 50 steps make more of it. */
+/* Rounding differs, and 50 steps add it up. */
 static const double tolerance = 2e-3;
 
 static const char net_text[] =

@@ -38,8 +38,8 @@ static crema_context *context, *other;
     if ((call) != CREMA_OK) fail_msg("%s", crema_error_text()); \
   } while (0)
 
-/* With one memory there is nothing to be copied, ordered or told apart: such a pass would prove
- * nothing, so the test is skipped. */
+/* With a single memory there is nothing to copy or to order, so the test would prove nothing and is
+ * skipped. */
 static bool host_memory(void) {
   return device->backend->host_memory;
 }
@@ -120,7 +120,7 @@ static void s0_06_s4_12_more_memory_than_there_is(void **state) {
   assert_non_null(strstr(crema_error_text(), "70368744177664 bytes"));
   assert_int_equal(crema_syncedmem_head(memory), CREMA_UNINITIALIZED);
   crema_syncedmem_destroy(memory);
-  /* Nothing of it is left behind: neither memory nor an error. */
+  /* It leaves nothing behind: neither memory nor an error. */
   assert_ok(crema_context_finish(context));
   memory = new_block();
   assert_ok(crema_syncedmem_gpu_data(memory, context, &data));
@@ -270,7 +270,7 @@ static void s1_22_s1_23_s4_10_pools_of_every_mode(void **state) {
   }
 }
 
-/* The device's table, with calls that look whether a collective is being launched. */
+/* The device's table, with calls that check whether a collective is being launched. */
 static struct {
   const cr_backend *real;
   atomic_bool collective, over;
@@ -317,12 +317,12 @@ static crema_status watched_info(crema_device *of, size_t *free_bytes, size_t *t
 
 enum { STORMS = 3, COLLECTIVES = 50 };
 
-/* A collective waits until nobody is in such a call, and may begin between any two of them. */
+/* A collective waits until no thread is in such a call, and may begin between any two of them. */
 static void pause_shortly(void) {
   cr_clock_sleep(1e-5);
 }
 
-/* One kind of call again and again: device memory, page-locked memory, the question for memory. */
+/* Repeats one kind of call: device memory, page-locked memory, how much memory there is. */
 static crema_status storm(void *arg) {
   const uintptr_t kind = (uintptr_t)arg;
   while (!atomic_load(&watch.over)) {
@@ -483,9 +483,9 @@ static void s1_51_who_waits(void **state) {
       memset(bytes, i, SIZE);
       assert_ok(cr_copy_from_cpu(context, a, bytes, SIZE));
       assert_ok(crema_event_record(of_device, context, NULL));
-      assert_ok(crema_event_wait(of_device, other)); /* a stream for a stream */
+      assert_ok(crema_event_wait(of_device, other)); /* a stream waits for a stream */
       assert_ok(cr_copy_same_device(other, b, a, SIZE));
-      assert_ok(crema_event_wait(of_device, cr_host_context())); /* the host for a stream */
+      assert_ok(crema_event_wait(of_device, cr_host_context())); /* the host waits for a stream */
       assert_int_equal(crema_event_query(of_device), CREMA_EVENT_SUCCESS);
       assert_ok(crema_context_finish(other));
       expect(b, (unsigned char)i);
@@ -539,7 +539,7 @@ static void s4_24_page_locked_memory_by_its_alias(void **state) {
   assert_ok(cr_block_new_pinned(device, COUNT * sizeof(float), &buffer, &alias));
   assert_ok(cr_device_alloc(device, sizeof got, &memory));
   for (int i = 0; i < COUNT; ++i) ((float *)buffer.address)[i] = 1.5f;
-  /* Work of the device reads the host's values by the alias. */
+  /* Work of the device reads the host's values through the alias. */
   assert_ok(device->backend->convert(context, COUNT, (cr_format){CREMA_F16, NULL}, memory,
                                      CR_PLAIN_F32, alias));
   assert_ok(crema_context_finish(context));

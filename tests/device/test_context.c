@@ -281,7 +281,7 @@ static void s1_14_s1_15_s1_30_generators_belong_to_contexts(void **state) {
   for (int i = 0; i < 100; ++i) cr_mt19937_next(&c->rng);
   assert_int_equal(cr_mt19937_next(&b->rng), 3499211612u);
   assert_int_equal(cr_mt19937_next(&a->rng), cr_mt19937_next(&b->rng));
-  /* Nothing of the CPU's is ever still to be done. */
+  /* The CPU never has work that is still to be done. */
   bool busy = true;
   assert_int_equal(cr_context_busy(a, &busy), CREMA_OK);
   assert_false(busy);
@@ -305,17 +305,17 @@ static void s1_14_s1_30_s1_33_seeds_of_contexts(void **state) {
   sim_begin(&options);
   crema_device *device[2] = {cr_cpu_device(), sim_test_device(0)};
   for (int i = 0; i < 2; ++i) {
-    /* The sequence belongs to the seed, whatever the device. */
+    /* The sequence depends on the seed alone, not on the device. */
     assert_int_equal(first_draw(device[i], 5489), 3499211612u);
     assert_int_equal(first_draw(device[i], 77), first_draw(device[0], 77));
     assert_int_not_equal(first_draw(device[i], CREMA_SEED_ANY),
                          first_draw(device[i], CREMA_SEED_ANY));
   }
-  /* All of a seed counts, the upper half too. */
+  /* All bits of a seed count, the upper half too. */
   for (int bit = 0; bit < 64; ++bit) {
     assert_int_not_equal(first_draw(device[0], 77), first_draw(device[0], 77 ^ (uint64_t)1 << bit));
   }
-  /* Without a given one it is the next of the process (S1-16), a step of 51551 after the last. */
+  /* Without a given seed it is the next one of the process (S1-16), 51551 more than the last. */
   for (int i = 0; i < 2; ++i) {
     cr_mt19937 expected;
     cr_mt19937_seed(&expected, cr_random_seed() + 51551u);
@@ -324,7 +324,7 @@ static void s1_14_s1_30_s1_33_seeds_of_contexts(void **state) {
   crema_context *a = sim_test_context(device[1]), *b = sim_test_context(device[1]);
   assert_ptr_not_equal(&a->rng, &b->rng);
   for (int i = 0; i < 10; ++i) {
-    /* Another context that draws in between changes nothing. */
+    /* Numbers drawn by another context in between change nothing. */
     uint32_t of_a = cr_mt19937_next(&a->rng);
     assert_int_equal(cr_mt19937_next(&b->rng), of_a);
   }
@@ -349,7 +349,7 @@ static void s1_34_a_device_is_opened_once_and_late(void **state) {
   cr_sim_options options = sim_test_options(1);
   sim_begin(&options);
   const cr_sim_record *log = NULL;
-  /* A program that uses no device makes no call to one, and its memory is ordinary memory. */
+  /* A program that uses no device makes no call of a driver, and its memory is ordinary memory. */
   crema_context *cpu = sim_test_context(cr_cpu_device());
   cr_tensor *tensor = NULL;
   crema_devptr data = {0};
@@ -371,7 +371,7 @@ static void s1_34_a_device_is_opened_once_and_late(void **state) {
   }
   for (int i = 0; i < THREADS; ++i) assert_int_equal(cr_thread_join(&thread[i]), CREMA_OK);
   for (int i = 0; i < THREADS; ++i) assert_ptr_equal(device[i], device[0]);
-  /* The pool is made once, and asks the driver for its memory. */
+  /* The pool is made once, and asks the driver how much memory there is. */
   assert_int_equal(cr_sim_count(CR_SIM_MEMORY_INFO, -1), 1);
   sim_end();
 }
@@ -442,7 +442,7 @@ static void s1_39_a_failing_driver_has_no_devices(void **state) {
       assert_non_null(strstr(crema_error_text(), "simulated driver failure"));
     }
     crema_log_set(NULL, NULL, CREMA_LOG_WARNING);
-    /* The answer is kept, and told once. */
+    /* The answer is kept, and logged once. */
     assert_int_equal(warnings, 1);
     assert_int_equal(cr_sim_count(CR_SIM_COUNT, -1), 1);
     sim_end();
@@ -463,7 +463,7 @@ static void s1_39_answers_are_kept(void **state) {
     }
     assert_false(crema_device_reaches(sim_test_device(a), cr_cpu_device()));
   }
-  /* What never changes is asked for once; free memory is not such a thing. */
+  /* The driver is asked once for what never changes; free memory does change. */
   crema_device_info info;
   crema_devptr memory = {0};
   cr_sim_reset_counts();

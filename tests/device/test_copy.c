@@ -1,5 +1,5 @@
-/* Copies, blocks that know their release, host memory: rows S0-07, S1-01, S1-09, S1-11 to S1-13,
- * S1-17 to S1-21, S1-38. */
+/* Copies, blocks that know how they are released, host memory: rows S0-07, S1-01, S1-09, S1-11 to
+ * S1-13, S1-17 to S1-21, S1-38. */
 #include "device/backend/current.h"
 #include "device/device.h"
 #include "device/memory/device_memory.h"
@@ -95,7 +95,7 @@ static void s0_07_copies_between_groups_of_devices(void **state) {
   cr_sim_reset_counts();
   assert_int_equal(cr_copy_any(memory[0].address, memory[9].address, SIZE), CREMA_OK);
   assert_int_equal(cr_sim_count(CR_SIM_PEER, 0), 1);
-  /* By way of the host, which gives back what it takes for it, also when the second half fails. */
+  /* By way of the host, whose memory for that is freed, also when the second half fails. */
   int live = 0;
   cr_host_allocator counted = {counting_alloc, counting_free, &live};
   cr_host_set_allocator(&counted);
@@ -248,7 +248,7 @@ static void s1_01_s1_17_the_release_is_chosen_at_allocation(void **state) {
                    CREMA_OK);
   assert_int_equal(cr_block_new(device, SIZE, NULL, &block[3]), CREMA_OK);
   assert_int_equal(live_b, 1);
-  /* Everything that is set for the whole process or the thread changes before they are freed. */
+  /* Every setting of the process and of the thread changes before they are freed. */
   cr_host_set_allocator(NULL);
   cr_block_report_enable(true);
   cr_numa_enable(true);
@@ -407,8 +407,8 @@ static void s1_38_pinned_memory(void **state) {
   cr_sim_options options = sim_test_options(1);
   sim_begin(&options);
   assert_int_equal(cr_device_set_current(sim_test_device(0)), CREMA_OK);
-  /* Page-locked memory is zero, whatever lay there, and is not made while a collective is launched.
-   */
+  /* Page-locked memory is zero, whatever was there before, and is not allocated while a collective
+   * is launched. */
   cr_thread *thread = NULL;
   int live = 0;
   cr_host_allocator poisoned = {counting_alloc, counting_free, &live};
@@ -422,7 +422,7 @@ static void s1_38_pinned_memory(void **state) {
   assert_int_equal(cr_sim_pinned_blocks(), 1);
   assert_int_equal(crema_pinned_bytes(), SIZE);
   for (int i = 0; i < SIZE; ++i) assert_int_equal(((unsigned char *)pinned.address)[i], 0);
-  /* What was made before the thread worked on a device goes back to where it came from. */
+  /* Memory that was made before the thread worked on a device goes back to where it came from. */
   assert_int_equal(cr_block_free(&before), CREMA_OK);
   assert_int_equal(cr_block_free(&pinned), CREMA_OK);
   assert_int_equal(cr_sim_count(CR_SIM_HOST_FREE, -1), 1);
@@ -492,7 +492,7 @@ static void s1_21_the_host_memory_report(void **state) {
   assert_int_equal(cr_block_free(&during), CREMA_OK);
   assert_int_equal(cr_block_report_read().blocks, 0);
   assert_int_equal(cr_block_report_read().bytes, 0);
-  /* What is not listed is not released: neither twice nor at a foreign address. */
+  /* Memory that is not listed is not released: neither a second time nor at a foreign address. */
   cr_block twice, foreign;
   cr_block_report_enable(true);
   assert_int_equal(cr_block_new(cr_cpu_device(), 100, NULL, &twice), CREMA_OK);

@@ -250,7 +250,7 @@ static void s1_49_a_query_finds_failed_work(void **state) {
   }
   assert_int_equal(crema_event_query(event), CREMA_EVENT_FAILED);
   assert_non_null(strstr(crema_event_message(event), "simulated failure"));
-  /* The context still has the failure to report; the event keeps what it knows. */
+  /* The context still has to report the failure; the event keeps its state. */
   assert_int_equal(crema_context_finish(context), CREMA_E_DEVICE);
   assert_int_equal(crema_event_query(event), CREMA_EVENT_FAILED);
   assert_int_equal(crema_event_finish(event), CREMA_EVENT_FAILED);
@@ -278,7 +278,7 @@ static crema_status finish_and_reset(cr_native_event *event) {
   return status;
 }
 
-/* A waiter that comes back to an event that another thread has taken further leaves it so. */
+/* A waiter that returns to an event whose state another thread has changed leaves it so. */
 static void s1_50_the_second_waiter_changes_nothing(void **state) {
   (void)state;
   begin_stepped(1);
@@ -361,7 +361,7 @@ static crema_status wait_by_stream(void *arg) {
   return status;
 }
 
-/* Device waits device: the host is held until the event is recorded, and no longer. */
+/* A device waits for a device: the host waits until the event is recorded, and no longer. */
 static void s1_51_the_host_waits_for_the_record_only(void **state) {
   (void)state;
   begin_stepped(2);
@@ -400,7 +400,7 @@ static void s1_51_who_waits(void **state) {
   crema_devptr memory = {0};
   assert_int_equal(cr_device_alloc(device, 16, &memory), CREMA_OK);
   crema_event *cpu = new_event(cr_cpu_device()), *event = new_event(device);
-  /* Device waits device: the host goes on, the second stream cannot. */
+  /* A device waits for a device: the host goes on, the second stream cannot. */
   queue_work(first, memory);
   assert_int_equal(crema_event_record(event, first, NULL), CREMA_OK);
   assert_int_equal(crema_event_wait(event, second), CREMA_OK);
@@ -416,11 +416,11 @@ static void s1_51_who_waits(void **state) {
   assert_int_equal(crema_event_record(event, first, NULL), CREMA_OK);
   assert_int_equal(crema_event_wait(event, first), CREMA_OK);
   assert_int_equal(cr_sim_pending(first), 2);
-  /* CPU waits device: the host blocks until the work is done. */
+  /* The CPU waits for a device: the host blocks until the work is done. */
   assert_int_equal(crema_event_wait(event, cr_host_context()), CREMA_OK);
   assert_int_equal(cr_sim_pending(first), 0);
   assert_int_equal(crema_event_query(event), CREMA_EVENT_SUCCESS);
-  /* Device waits CPU and CPU waits CPU: the host blocks until somebody finishes the event. */
+  /* A device or the CPU waits for the CPU: the host blocks until somebody finishes the event. */
   crema_context *waiters[2] = {second, cr_host_context()};
   for (int i = 0; i < 2; ++i) {
     crema_event_reset(cpu);
@@ -431,7 +431,7 @@ static void s1_51_who_waits(void **state) {
     assert_int_equal(cr_thread_join(&finisher), CREMA_OK);
   }
   assert_int_equal(cr_sim_pending(second), 0);
-  /* An event that failed is no order to wait for: whoever waits learns of it. */
+  /* Whoever waits for an event that failed gets the failure. */
   crema_event_reset(event);
   assert_int_equal(crema_event_record(event, first, "nothing was copied"), CREMA_OK);
   assert_int_equal(crema_event_wait(event, second), CREMA_E_DEVICE);

@@ -36,7 +36,7 @@ static void count_all(void *user, crema_log_level level, const char *file, int l
   ++logged;
 }
 
-/* What is freed when the driver has gone already is passed over in silence. */
+/* Freeing memory after the driver was unloaded is ignored. */
 static void s0_06_s1_22_s4_13_freeing_after_the_driver_has_gone(void **state) {
   (void)state;
   for (int mode = CR_POOL_NONE; mode <= CR_POOL_THC; ++mode) {
@@ -65,7 +65,7 @@ static void s0_06_s1_22_s4_13_freeing_after_the_driver_has_gone(void **state) {
     assert_int_equal(logged, 0);
     assert_int_equal(cr_pool_describe(f.pool).live_blocks, 0);
     assert_int_equal(crema_pinned_bytes(), 0);
-    /* The simulated driver alone still knows the blocks: it ignored what it was told. */
+    /* Only the simulated driver still knows the blocks: it ignored the calls. */
     assert_int_equal(cr_sim_pinned_blocks(), 1);
     cr_pool_destroy(f.pool);
     crema_context_destroy(f.context);
@@ -227,7 +227,7 @@ static void s4_10_every_mode_serves(void **state) {
       }
       for (int i = 0; i < 40; ++i) give(&f, memory[(i * 7) % 40], 0);
     }
-    /* Nothing for nothing, a failure that leaves the pool as it was, threads, foreign addresses. */
+    /* No bytes, a failure that leaves the pool as it was, threads, foreign addresses. */
     crema_devptr big = {0};
     assert_int_equal(take(&f, 0, 0).address, 0);
     assert_int_equal(cr_pool_alloc(f.pool, (size_t)65 << 20, 0, &big), CREMA_E_NO_MEMORY);
@@ -267,7 +267,7 @@ static void s4_16_size_table(void **state) {
   for (size_t i = 0; i < sizeof table / sizeof table[0]; ++i) {
     cr_sim_reset_counts();
     crema_devptr memory = take(&f, table[i][0], 0);
-    /* A block left by an earlier line may serve. */
+    /* A block that an earlier line left may be used. */
     if (cr_sim_count(CR_SIM_ALLOC, 0) > 0) {
       assert_int_equal(cr_sim_bytes(CR_SIM_ALLOC, 0), table[i][1]);
     }
@@ -304,7 +304,7 @@ static void s4_17_reuse_by_another_stream_waits(void **state) {
   end(&f);
 }
 
-/* The block that came last may be in use still; one behind it that is not serves the request. */
+/* The block that was freed last may still be in use; one behind it that is not is taken. */
 static void s4_17_a_ready_block_behind_a_busy_one(void **state) {
   (void)state;
   pool_fixture f = begin_pool(cr_pool_options_for(CR_POOL_BINS), true);
@@ -326,7 +326,8 @@ static crema_status query_fails(cr_native_event *event, bool *done) {
   return cr_fail(CREMA_E_DEVICE, "failed before the event");
 }
 
-/* Work that failed is over: its memory is there for others, and the context still reports it. */
+/* Work that failed is over: others may have its memory, and the context still reports the failure.
+ */
 static void s4_17_reuse_after_failed_work(void **state) {
   (void)state;
   pool_fixture f = begin_pool(cr_pool_options_for(CR_POOL_BINS), true);
@@ -347,7 +348,7 @@ static void s4_17_reuse_after_failed_work(void **state) {
   give(&f, before, 0);
   assert_int_equal(crema_context_finish(f.context), CREMA_E_DEVICE);
   assert_int_equal(crema_context_finish(f.context), CREMA_OK);
-  /* Whatever the driver says beside the failure. */
+  /* Whatever else the driver reports. */
   memory = take(&f, 5000, f.context->id);
   assert_int_equal(f.device->backend->zero(f.context, memory, 5000), CREMA_OK);
   give(&f, memory, f.context->id);
@@ -364,8 +365,8 @@ static void s4_17_reuse_after_failed_work(void **state) {
   end(&f);
 }
 
-/* Work of a block's earlier life may still be queued when its next owner, the same context, gives
- * it back without having used it. */
+/* Work of a block's earlier owner may still be queued when its next owner, the same context, frees
+ * it without having used it. */
 static void s4_17_an_earlier_life_is_not_forgotten(void **state) {
   (void)state;
   pool_fixture f = begin_pool(cr_pool_options_for(CR_POOL_BINS), true);
@@ -451,7 +452,7 @@ static void s4_19_any_thread_may_free(void **state) {
   assert_int_equal(cr_thread_join(&thread[0]), CREMA_OK);
   assert_int_equal(cr_pool_free(f.pool, memory, 0), CREMA_E_ARGUMENT);
   assert_int_equal(cr_pool_free(f.pool, (crema_devptr){12345}, 0), CREMA_E_ARGUMENT);
-  /* A block is known to its own device's pool only. */
+  /* Only its own device's pool knows a block. */
   crema_devptr foreign = {0};
   assert_int_equal(cr_device_alloc(sim_test_device(1), 1000, &foreign), CREMA_OK);
   assert_int_equal(cr_pool_free(f.pool, foreign, 0), CREMA_E_ARGUMENT);

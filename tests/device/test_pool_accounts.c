@@ -42,7 +42,7 @@ static void s1_26_tracking(void **state) {
   assert_int_equal(totals.highest, 4096);
   assert_int_equal(cr_tracking_read(cr_cpu_device(), &totals), CREMA_OK);
   assert_int_equal(totals.highest, 0);
-  /* What was there before is not taken off. */
+  /* Blocks from before are not subtracted. */
   give(&f, before, 0);
   give(&f, b, 0);
   assert_int_equal(cr_tracking_read(NULL, &totals), CREMA_OK);
@@ -211,7 +211,7 @@ static void s4_14_estimate_of_free_memory(void **state) {
   assert_int_equal(cr_pool_memory(f.pool, false, &free_bytes, &total), CREMA_OK);
   assert_int_equal(total, 64 * mb);
   assert_int_equal(free_bytes, 60 * mb);
-  /* Somebody else takes 20 MB, which the estimate does not know. */
+  /* Another process takes 20 MB, which the estimate does not know. */
   cr_sim_set_foreign_bytes(0, 20 * mb);
   crema_devptr b = take(&f, 4 * mb, 0);
   assert_int_equal(cr_pool_memory(f.pool, false, &free_bytes, &total), CREMA_OK);
@@ -221,7 +221,7 @@ static void s4_14_estimate_of_free_memory(void **state) {
   assert_int_equal(cr_pool_describe(f.pool).driver_queries, asked + 1);
   assert_int_equal(cr_pool_memory(f.pool, false, &free_bytes, &total), CREMA_OK);
   assert_int_equal(free_bytes, 35 * mb);
-  /* A failure asks again and is counted. */
+  /* After a failure the driver is asked again, and the failure is counted. */
   cr_sim_set_foreign_bytes(0, 50 * mb);
   crema_devptr d = {0};
   assert_int_equal(cr_pool_alloc(f.pool, 10 * mb, 0, &d), CREMA_E_NO_MEMORY);
@@ -238,8 +238,8 @@ static void s4_14_estimate_of_free_memory(void **state) {
   end(&f);
 }
 
-/* The other two ways to a question: a request beyond the estimate, and one served after idle blocks
- * went back. Blocks from the cache ask nothing. */
+/* The driver is also asked at a request beyond the estimate, and at one that is served after idle
+ * blocks went back; not for blocks from the cache. */
 static void s4_14_when_the_driver_is_asked(void **state) {
   (void)state;
   size_t mb = (size_t)1 << 20, free_bytes = 0, total = 0;
@@ -315,7 +315,7 @@ static void s4_15_the_smaller_total_counts(void **state) {
   }
 }
 
-/* Where the driver admits to less than there is, giving back does not make it more. */
+/* Where the driver reports less than there is, freeing does not raise the estimate beyond it. */
 static void s4_14_never_more_free_than_there_is(void **state) {
   (void)state;
   size_t mb = (size_t)1 << 20, free_bytes = 0, total = 0;
@@ -351,8 +351,7 @@ static void s4_15_s4_16_idle_blocks_count_as_free(void **state) {
   assert_int_equal(cr_pool_memory(f.pool, true, &free_bytes, &total), CREMA_OK);
   assert_int_equal(free_bytes, 64 * mb);
   assert_int_equal(cr_sim_live_bytes(0), 2 * mb);
-  /* Without a question: a block that goes back to its bin was not freed, so it counts once (S4-16).
-   */
+  /* Without asking: a block that goes back to its bin was not freed, so it counts once (S4-16). */
   crema_devptr other = take(&f, 4 * mb, 0), back = take(&f, 2 * mb, 0);
   give(&f, back, 0);
   assert_int_equal(cr_pool_memory(f.pool, false, &free_bytes, &total), CREMA_OK);
@@ -408,8 +407,7 @@ static crema_status hand_blocks_over(void *arg) {
   return CREMA_OK;
 }
 
-/* A block that one thread takes and another gives back is there once or not at all for who looks
- * meanwhile. */
+/* Whoever looks while one thread takes a block and another frees it sees it once or not at all. */
 static void s1_26_counts_hold_at_any_moment(void **state) {
   (void)state;
   pool_fixture f = begin(CR_POOL_NONE);

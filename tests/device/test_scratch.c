@@ -43,8 +43,7 @@ static uintptr_t take_and_fill(fixture *f, size_t bytes) {
   return memory.address;
 }
 
-/* Scratch memory that has to grow leaves its old block to others only when what is queued on it is
- * done. */
+/* When scratch memory grows, others get its old block only when the work queued on it is done. */
 static void s4_22_growing_waits_for_queued_work(void **state) {
   (void)state;
   fixture f = begin();
@@ -109,8 +108,8 @@ static turn run_on_thread(crema_context *context) {
   return t;
 }
 
-/* One context that two threads take turns with: it leaves the one thread's scratchpad for that
- * of the other, and what it leaves is free for others only when its work is done. */
+/* Two threads take turns with one context: it leaves the scratchpad of one for that of the other,
+ * and others get the memory only when its work is done. */
 static void s4_22_one_context_on_two_threads(void **state) {
   (void)state;
   fixture f = begin();
@@ -180,7 +179,7 @@ static void s1_42_contexts_end_in_any_order(void **state) {
   sim_end();
 }
 
-/* Memory that an idle context gives back is free at once: the driver is asked for no mark. */
+/* Memory that an idle context frees is free at once: no event is recorded. */
 static void s4_17_an_idle_context_leaves_no_mark(void **state) {
   (void)state;
   fixture f = begin();

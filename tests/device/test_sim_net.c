@@ -56,7 +56,7 @@ static void write_file(const char *folder, const char *name, const char *text) {
   fclose(file);
 }
 
-/* Samples that belong to a pass and a place, whoever asks. */
+/* Samples that depend on the pass and the index alone, whoever asks. */
 static crema_status feed(void *user, crema_net *net, int64_t pass) {
   (void)user;
   float *data = NULL, *label = NULL;
@@ -220,7 +220,7 @@ static size_t scratchpad_of(crema_phase first, int nets) {
     assert_int_equal(crema_net_parse(net_text, strlen(net_text), "net", &net_options, &net[i]),
                      CREMA_OK);
   }
-  /* In turn, as while training is interrupted by tests. */
+  /* In turns, as when training is interrupted by tests. */
   for (int pass = 0; pass < 3; ++pass) {
     for (int i = 0; i < nets; ++i) {
       double loss = 0;

@@ -101,7 +101,7 @@ static void s1_28_s1_29_library_handles(void **state) {
       assert_int_not_equal(of[i].handle.stream, of[k].handle.stream);
     }
   }
-  /* With the thread its handle went, before its stream. */
+  /* The thread's handle was destroyed with it, before its stream. */
   const cr_sim_record *log = NULL;
   size_t size = cr_sim_log(&log), handle = size, stream = size;
   for (size_t i = 0; i < size; ++i) {
@@ -137,7 +137,7 @@ static void s1_31_streams_in_turn_and_busy_ones_skipped(void **state) {
   crema_context *next = NULL;
   assert_int_equal(cr_thread_context_next(device, &next), CREMA_OK);
   assert_ptr_equal(next, context[2]);
-  /* With all of them busy it still answers. */
+  /* With all of them busy there still is one. */
   for (int i = 0; i < 32; ++i) {
     cr_native_event *event = NULL;
     assert_int_equal(device->backend->event_create(device, &event), CREMA_OK);
@@ -154,14 +154,14 @@ static void s1_31_streams_in_turn_and_busy_ones_skipped(void **state) {
     if (i >= 32) assert_ptr_equal(turn[i], turn[i - 32]);
   }
   assert_int_equal(cr_sim_live_streams(), 32);
-  /* As soon as one has nothing left to do it is the one, wherever the turn is. */
+  /* As soon as one has nothing left to do it is taken, whichever is next in turn. */
   while (cr_sim_step(context[7])) {
   }
   for (int i = 0; i < 3; ++i) {
     assert_int_equal(cr_thread_context_next(device, &next), CREMA_OK);
     assert_ptr_equal(next, context[7]);
   }
-  /* Any number has a stream, up to the largest; a negative number names none. */
+  /* Every number from 0 up to the largest names a stream; a negative one does not. */
   static const int number[] = {32, 1000, INT_MAX - 1, INT_MAX};
   crema_context *named[4], *again = NULL;
   for (int i = 0; i < 4; ++i) {
@@ -177,7 +177,7 @@ static void s1_31_streams_in_turn_and_busy_ones_skipped(void **state) {
   sim_end();
 }
 
-/* Asking neither hides a failure nor makes one: it stays for the next wait, which tells it once. */
+/* Asking neither hides a failure nor causes one: the next wait reports it, once. */
 static void s1_32_asking_leaves_failures_alone(void **state) {
   (void)state;
   cr_sim_options options = sim_test_options(1);

@@ -19,7 +19,7 @@
 
 enum { MOST_THREADS = 256 };
 
-/* One thread a processor. */
+/* One thread per processor. */
 static void need_threads(void) {
 #ifdef _OPENMP
   if (omp_get_num_procs() < 2) skip();
@@ -33,8 +33,8 @@ static void need_counted_waiting(void) {
   if (access("/proc/thread-self/schedstat", R_OK) != 0) skip();
 }
 
-/* Looks for some seconds at most until threads are calm. Works meanwhile, because only who works
- * competes for a processor. */
+/* Looks, for some seconds at most, until threads are calm. Works meanwhile, because only a thread
+ * that works competes for a processor. */
 static bool becomes_calm(void) {
   double end = cr_clock_seconds() + 10;
   while (cr_clock_seconds() < end) {
@@ -124,8 +124,7 @@ static int count_threads(void) {
 }
 #endif
 
-/* Two threads are asked for on a machine of four or more processors: they do not get more company
- * than that. */
+/* On a machine of four or more processors where two threads are asked for, no more are started. */
 static void few_threads_stay_few(void **state) {
   (void)state;
   need_threads();

@@ -47,12 +47,12 @@ static void s4_21_safe_growth_keeps_the_old_block(void **state) {
   cr_sim_set_foreign_bytes(0, 34 * mb - 300);
   cr_sim_reset_counts();
   assert_int_equal(cr_workspace_reserve_safely(&w, 30 * mb + 257, &grown), CREMA_E_NO_MEMORY);
-  /* Not even tried, so that the old memory never goes. */
+  /* Not even tried, so that the old memory is never given up. */
   assert_int_equal(cr_sim_count(CR_SIM_ALLOC, -1) + cr_sim_count(CR_SIM_FREE, -1), 0);
   assert_int_equal(w.memory.address, address);
   assert_int_equal(cr_workspace_reserve_safely(&w, 30 * mb + 256, &grown), CREMA_OK);
   assert_true(grown);
-  /* A driver that has less than it said: the old size is there again. */
+  /* The driver has less than it said: the old size is allocated again. */
   cr_sim_set_foreign_bytes(0, 0);
   cr_sim_fail(CR_SIM_ALLOC, 1, CREMA_E_NO_MEMORY, false);
   assert_int_equal(cr_workspace_reserve_safely(&w, 40 * mb, &grown), CREMA_E_NO_MEMORY);
@@ -96,7 +96,7 @@ static void s4_22_a_shared_workspace_is_as_large_as_its_largest_user(void **stat
     }
   }
   assert_int_equal(cr_device_scratchpad_bytes(f.device), 9 << 20);
-  /* The other net's work comes first, without the host's waiting; the race checker agrees. */
+  /* The other net's work comes first without the host waiting; the race checker finds no fault. */
   while (cr_sim_step(context[1])) {
   }
   assert_true(cr_sim_pending(context[1]) > 0);
@@ -213,7 +213,7 @@ static void s4_23_scratchpad_memory_for_the_fastest(void **state) {
   assert_int_equal(cr_context_choose(f.context, layer_a, 5, &id), CREMA_OK);
   assert_int_equal(id, 1);
   assert_int_equal(cr_device_scratchpad_bytes(f.device), 30 * mb);
-  /* Another failure is no reason to go on. */
+  /* After any other failure it does not go on. */
   const cr_algorithm larger[] = {{8, 1.0, 31 << 20}, {3, 2.0, 0}};
   cr_sim_fail(CR_SIM_ALLOC, 1, CREMA_E_DEVICE, false);
   assert_int_equal(cr_context_choose(f.context, larger, 2, &id), CREMA_E_DEVICE);
@@ -229,7 +229,7 @@ static void s4_24_pinned_buffer(void **state) {
   assert_int_equal(cr_block_new_pinned(f.device, 256, &buffer, &alias), CREMA_OK);
   assert_true(cr_sim_is_pinned((const void *)buffer.address));
   memset((void *)buffer.address, 7, 256);
-  /* The device reads the host's bytes by the alias. */
+  /* The device reads the host's bytes through the alias. */
   crema_devptr memory = take(&f, 256, f.context->id);
   assert_int_equal(
       f.device->backend->copy(f.context, CR_COPY_SAME_DEVICE, memory.address, alias.address, 256),

@@ -147,7 +147,7 @@ static void change(walk *w, op o, const result *r) {
   }
 }
 
-/* The model's idea of which bytes an access finds. */
+/* Which bytes an access finds, by the model. */
 static void model_moves(walk *w, op o) {
   bool to_host = o == OP_CPU || o == OP_MUTABLE_CPU;
   bool to_gpu = o == OP_GPU || o == OP_MUTABLE_GPU || o == OP_ASYNC_PUSH;
@@ -204,8 +204,8 @@ static void s0_11_every_state_and_operation(void **state) {
   end(&w);
 }
 
-/* The row "destroy" of the table: whatever the state, what the block made is given back and what it
- * was given is left as it is. */
+/* The row "destroy" of the table: whatever the state, memory that the block allocated is freed and
+ * memory that it was given is left as it is. */
 static void s0_11_destroying_in_every_state(void **state) {
   (void)state;
   walk w;
@@ -306,7 +306,7 @@ static bool fail_nth(walk *w, crema_head head, op o, int nth, cr_sim_op kind, bo
   }
   /* What was tried, on which device, how much. */
   if (!names_operation(crema_error_text())) fail_msg("%s", crema_error_text());
-  /* Nothing is left behind that keeps a second try from working. */
+  /* Nothing is left behind that makes a second try fail. */
   if (!step(w, o)) fail_msg("state %d, %s, failure %d: no retry", head, op_name[o], nth);
   return true;
 }

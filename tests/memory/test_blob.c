@@ -117,7 +117,7 @@ static void a_failed_reshape_changes_nothing(void **state) {
   crema_blob_destroy(blob);
 }
 
-/* A shape that there is no memory for does no harm once the blob has another one. */
+/* A shape that there was no memory for does no harm once the blob has another one. */
 static void recovers_from_a_shape_too_large(void **state) {
   (void)state;
   const crema_shape huge = cr_shape_2(1 << 30, 1 << 25), small = cr_shape_1(3);

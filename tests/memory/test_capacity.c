@@ -16,7 +16,7 @@ static void s0_25_a_block_without_memory_has_no_capacity(void **state) {
   fixture f = begin();
   cr_syncedmem_resize(f.memory, 10 * SIZE);
   cr_syncedmem_resize(f.memory, SMALL);
-  /* Nothing was made for the larger sizes, so nothing is made of them now. */
+  /* No memory was made for the larger sizes, so they do not count now. */
   gpu(&f);
   assert_int_equal(cr_sim_bytes(CR_SIM_ALLOC, 0), 128);
   crema_syncedmem *host = NULL;
@@ -44,7 +44,7 @@ static void s0_14_s0_15_only_the_bytes_in_use_are_copied(void **state) {
   mutable_gpu(&f);
   cpu(f.memory);
   assert_int_equal(cr_sim_bytes(CR_SIM_D2H, 0), SMALL);
-  /* Within what was made the size may grow again, and nothing is made anew. */
+  /* The size may grow again up to the capacity without a new allocation. */
   cr_syncedmem_resize(f.memory, SIZE);
   assert_int_equal(cpu(f.memory)[SIZE - 1], 1);
   assert_int_equal(cr_sim_count(CR_SIM_ALLOC, -1) + cr_sim_count(CR_SIM_HOST_ALLOC, -1), 0);

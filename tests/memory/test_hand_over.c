@@ -157,8 +157,8 @@ static void s0_27_use_on_a_foreign_device_is_detected(void **state) {
   end(&f);
 }
 
-/* As if another thread were in the middle of a transition: whatever the state, every way in is
- * refused, also where nothing would have to be moved. */
+/* As if another thread were in the middle of a transition: whatever the state, every access is
+ * refused, even where nothing would have to be moved. */
 static void s0_29_concurrent_use_trips(void **state) {
   (void)state;
   fixture f = begin();
@@ -209,8 +209,7 @@ static crema_status push_slowly(void *arg) {
   return crema_syncedmem_gpu_data(s->memory, s->context, &data);
 }
 
-/* One thread is in the middle of a copy that takes long; every way in for another one is refused.
- */
+/* One thread is in the middle of a long copy; every access by another one is refused. */
 static void s0_29_two_threads_at_once_trip(void **state) {
   (void)state;
   cr_sim_options options = sim_test_options(1);
@@ -273,7 +272,8 @@ static crema_status far_side(void *arg) {
   return CREMA_OK;
 }
 
-/* By a queue two threads take turns with a block, and nothing trips, in any state of the block. */
+/* Two threads take turns with a block through a queue, and nothing is refused, in any state of the
+ * block. */
 static void s0_29_hand_over_by_queue(void **state) {
   (void)state;
   fixture f = begin();

@@ -17,7 +17,7 @@
 #include "memory/tensor.h"
 
 static void follow(crema_devptr data) {
-  /* The address is deliberately taken for a pointer: that must not work. */
+  /* The address is deliberately used as a pointer: that must not work. */
   volatile const char *wrong = (const char *)data.address;
   _exit(wrong[0] == 'x' ? 1 : 0);
 }
@@ -404,7 +404,7 @@ static void s0_06_a_failed_allocation_changes_nothing(void **state) {
   assert_non_null(strstr(crema_error_text(), "8388608 bytes on sim:0"));
   assert_non_null(strstr(crema_error_text(), "of 4194304 bytes are free"));
   crema_syncedmem_destroy(big);
-  /* Somebody else's memory is in the way, then no longer. */
+  /* Memory of another process is in the way, then no longer. */
   cr_sim_set_foreign_bytes(0, SIM_TEST_MEMORY);
   assert_int_equal(crema_syncedmem_gpu_data(f.memory, f.context, &data), CREMA_E_NO_MEMORY);
   cr_sim_set_foreign_bytes(0, 0);

@@ -151,7 +151,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
                   (const fake_layout *)d)) {
     return CUBLAS_STATUS_INVALID_VALUE;
   }
-  /* Stricter than the real one, so that the way around it is walked. */
+  /* Stricter than the real one, so that the code for this case runs. */
   if (((const fake_desc *)desc)->epilogue == CUBLASLT_EPILOGUE_BIAS &&
       (((const fake_layout *)d)->cols == 1 || ((const fake_layout *)d)->rows == 1)) {
     return CUBLAS_STATUS_NOT_SUPPORTED;

@@ -280,7 +280,7 @@ static void decode(int index, int axes, const int *dim, int *at) {
   }
 }
 
-/* The place of x that output `p` sees through window element `k`; -1 in the padding. */
+/* The index of x that output `p` sees through window element `k`; -1 in the padding. */
 static int seen(const fake_tensor *x, const fake_tensor *w, const fake_conv *c,
                 const fake_tensor *y, int p, int k) {
   int out[SPATIAL], inside[SPATIAL], place = 0;
@@ -297,11 +297,11 @@ static int seen(const fake_tensor *x, const fake_tensor *w, const fake_conv *c,
 typedef struct fake_run {
   const fake_tensor *x, *w, *y;
   const fake_conv *c;
-  const float *from_x, *from_w, *from_y; /* the one that is made is NULL */
+  const float *from_x, *from_w, *from_y; /* the one that is computed is NULL */
   double *made;
 } fake_run;
 
-/* One (image, output channel, place): its products go to whatever is made. */
+/* One (image, output channel, position): its products go to whatever is computed. */
 static void visit(const fake_run *r, int n, int o, int p) {
   const int places = size_of(r->y, 2), plane = size_of(r->x, 2), window = size_of(r->w, 2);
   const int inputs = r->w->dim[1], outputs = r->y->dim[1] / r->c->group;

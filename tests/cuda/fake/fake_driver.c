@@ -8,7 +8,7 @@ enum { DEVICES = 2, KEPT = 4096 };
 
 static struct {
   pthread_mutex_t lock;
-  unsigned open; /* one bit a device */
+  unsigned open; /* one bit per device */
   bool unloaded, unloads;
   void *kept[KEPT]; /* the newest */
   unsigned count;

@@ -5,7 +5,7 @@
 #include <cuda.h>
 #include <stdbool.h>
 
-/* One bit a device that somebody opened. */
+/* One bit per device that somebody opened. */
 unsigned fake_open_devices(void);
 
 /* Opens the device and makes its context that of the calling thread. */
@@ -18,7 +18,7 @@ int fake_bound(void);
  * and the libraries do not bear being called. */
 void fake_unload(void);
 
-/* The next work of a library finds the driver gone in the middle of it. */
+/* The driver is unloaded in the middle of the next work of a library. */
 void fake_unload_during_work(void);
 
 /* Called by the libraries when they start or work. True: the driver has just gone. */
@@ -27,7 +27,7 @@ bool fake_works_on(void);
 /* The driver is back, for the next test. */
 void fake_load(void);
 
-/* Remembers what nobody can give back after that, so that it does not count as lost. */
+/* Remembers what nobody can free after that, so that it does not count as leaked. */
 void fake_keep(void *memory);
 bool fake_unloaded(void);
 
