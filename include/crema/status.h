@@ -2,10 +2,13 @@
  *
  * Every fallible call of the library returns a crema_status. The text that goes
  * with the most recent failure of the calling thread (file, line, layer, blob,
- * expected and found) is read with crema_error_text(). The library never exits,
+ * expected and found) is read with crema_error_text(), parts of it with
+ * crema_error_layer() and so on. The library never exits,
  * aborts or prints. */
 #ifndef CREMA_STATUS_H
 #define CREMA_STATUS_H
+
+#include <stddef.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -65,6 +68,17 @@ CREMA_API const char *crema_status_message(crema_status status);
  * library and valid until the thread's next call of it: one that succeeds may have had failures
  * inside. */
 CREMA_API const char *crema_error_text(void);
+
+/* Where that failure happened, as far as it is known: the name of the layer, the name of the blob,
+ * and the file, or what else the text came from, that describes the layer or that the error is in;
+ * "" for what is not known or does not apply. Owned by the library and valid as long as the text.
+ * Names of more than 200 bytes are cut off. */
+CREMA_API const char *crema_error_layer(void);
+CREMA_API const char *crema_error_blob(void);
+CREMA_API const char *crema_error_file(void);
+
+/* The line of crema_error_file(), from 1 on; 0 when it is not known. */
+CREMA_API size_t crema_error_line(void);
 
 #ifdef __cplusplus
 }

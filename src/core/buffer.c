@@ -52,7 +52,8 @@ crema_status cr_buffer_check_text(const cr_buffer *buffer, const char *path) {
   if (zero == NULL) return CREMA_OK;
   size_t line = 1;
   for (const char *at = buffer->data; at < zero; ++at) line += *at == '\n';
-  return cr_fail(CREMA_E_PARSE, "%s:%zu: a zero byte: the file is not text", path, line);
+  return cr_fail_at(CREMA_E_PARSE, &(cr_where){.file = path, .line = line},
+                    "a zero byte: the file is not text");
 }
 
 void cr_buffer_clear(cr_buffer *buffer) {

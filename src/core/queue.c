@@ -31,7 +31,7 @@ struct cr_queue {
   atomic_size_t seen_size;
   atomic_bool closed;
   crema_status reason;
-  char *reason_text;
+  cr_error *error; /* NULL: closed without one, or no memory for it */
   uint64_t empty_pops;
   cr_queue_stalls stalls;
 };
@@ -58,7 +58,7 @@ void cr_queue_destroy(cr_queue *queue) {
   pthread_cond_destroy(&queue->not_full);
   pthread_cond_destroy(&queue->not_empty);
   pthread_mutex_destroy(&queue->lock);
-  free(queue->reason_text);
+  free(queue->error);
   free(queue->item);
   free(queue);
 }
@@ -126,7 +126,7 @@ static void take(cr_queue *queue, void **out, bool remove) {
 }
 
 static crema_status closed_status(const cr_queue *queue) {
-  if (queue->reason_text != NULL) return cr_fail_text(queue->reason, queue->reason_text);
+  if (queue->error != NULL) return cr_error_again(queue->reason, queue->error);
   return cr_fail(queue->reason, "the queue is closed");
 }
 
@@ -275,17 +275,19 @@ size_t cr_queue_size(cr_queue *queue) {
   return atomic_load_explicit(&queue->seen_size, memory_order_acquire);
 }
 
-static void close_with(cr_queue *queue, crema_status code, const char *text) {
+/* Takes `error` over. */
+static void close_with(cr_queue *queue, crema_status code, cr_error *error) {
   lock_queue(queue);
   if (!queue->closed) {
     queue->reason = code;
-    /* Without memory for the text its code alone is passed on. */
-    queue->reason_text = text != NULL ? strdup(text) : NULL;
+    queue->error = error;
+    error = NULL;
     queue->closed = true;
     pthread_cond_broadcast(&queue->not_empty);
     pthread_cond_broadcast(&queue->not_full);
   }
   unlock_queue(queue);
+  free(error);
 }
 
 void cr_queue_close(cr_queue *queue) {
@@ -293,7 +295,7 @@ void cr_queue_close(cr_queue *queue) {
 }
 
 void cr_queue_fail(cr_queue *queue, crema_status code, const char *text) {
-  close_with(queue, code, text != NULL ? text : crema_error_text());
+  close_with(queue, code, text != NULL ? cr_error_of_text(text) : cr_error_keep());
 }
 
 cr_queue_stalls cr_queue_pop_stalls(cr_queue *queue) {
@@ -324,7 +326,6 @@ void cr_queue_pair_close(cr_queue_pair *pair) {
 }
 
 void cr_queue_pair_fail(cr_queue_pair *pair, crema_status code, const char *text) {
-  if (text == NULL) text = crema_error_text();
   cr_queue_fail(pair->full, code, text);
   cr_queue_fail(pair->free, code, text);
 }

@@ -53,8 +53,8 @@ size_t cr_queue_size(cr_queue *queue);
  * that poppers get CREMA_E_CLOSED. Closing twice is a no-op. */
 void cr_queue_close(cr_queue *queue);
 
-/* Closes with a reason: after the remaining items poppers, and at once pushers, get `code` and
- * `text` (copied; NULL: the calling thread's error text). The first reason stays. */
+/* Closes with a reason: pushers at once, and poppers once the queue is empty, fail with `code` and
+ * `text` (NULL: the calling thread's failure). The first reason stays. */
 void cr_queue_fail(cr_queue *queue, crema_status code, const char *text);
 
 /* How often and for how long (seconds) poppers found the queue empty and had to wait. */

@@ -23,7 +23,7 @@ struct cr_thread {
   pthread_mutex_t lock;
   cr_queue *waits_on;
   crema_status status;
-  char *error_text; /* NULL when fn succeeded or memory was short */
+  cr_error *error; /* NULL when fn succeeded or memory was short */
 };
 
 static _Thread_local cr_thread *current;
@@ -57,7 +57,7 @@ static void *run_thread(void *arg) {
   cr_signals_always_held();
   set_system_name(thread->name);
   thread->status = thread->fn(thread->arg);
-  if (thread->status != CREMA_OK) thread->error_text = strdup(crema_error_text());
+  if (thread->status != CREMA_OK) thread->error = cr_error_keep();
   /* What the thread's destructors do is no longer stopped. */
   current = NULL;
   return NULL;
@@ -110,10 +110,8 @@ static crema_status finish(cr_thread **thread, bool stopping) {
   pthread_join(t->handle, NULL);
   crema_status status = t->status;
   if (stopping && is_stopped(status)) status = CREMA_OK;
-  if (status != CREMA_OK) {
-    cr_fail_text(status, t->error_text != NULL ? t->error_text : crema_status_message(status));
-  }
-  free(t->error_text);
+  if (status != CREMA_OK) cr_error_again(status, t->error);
+  free(t->error);
   pthread_mutex_destroy(&t->lock);
   free(t);
   *thread = NULL;

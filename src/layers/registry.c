@@ -67,7 +67,7 @@ crema_status cr_layer_create(const Caffe__LayerParameter *param, Caffe__Phase ph
                              cr_layer **out) {
   const cr_layer_class *class = NULL;
   *out = NULL;
-  CR_TRY(cr_fail_in(cr_layer_class_find(param->type ? param->type : "", &class), "layer '%s'",
-                    cr_layer_name(param)));
+  CR_TRY(cr_fail_where(cr_layer_class_find(param->type ? param->type : "", &class),
+                       &(cr_where){.layer = cr_layer_name(param)}));
   return cr_layer_create_as(class, param, phase, context, seed, net_path, out);
 }

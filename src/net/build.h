@@ -28,12 +28,13 @@ typedef struct cr_net_build {
   cr_name_map param_index;            /* ParamSpec names to entries of net->net_param */
 } cr_net_build;
 
-/* An error text that starts with "layer 'name' (Type): ". */
+/* A failure in a layer, or with one of its blobs. */
 crema_status cr_net_fail_layer(const Caffe__LayerParameter *param, crema_status code,
                                const char *fmt, ...) CREMA_PRINTF(3, 4);
+crema_status cr_net_fail_blob(const Caffe__LayerParameter *param, const char *blob,
+                              crema_status code, const char *fmt, ...) CREMA_PRINTF(4, 5);
 
-/* Puts "layer 'name' (Type): " in front of the error text of a failure that is passed on, unless
- * it starts so already. */
+/* Says of a failure that is passed on that it happened in the layer, unless one is known. */
 crema_status cr_net_fail_in_layer(const Caffe__LayerParameter *param, crema_status code);
 
 /* The line on which layer `index` of net->param stands; 0 when that is not known. Changes nothing

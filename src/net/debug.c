@@ -175,8 +175,8 @@ crema_status cr_net_check_weights(const crema_net *net) {
     const char *name = NULL;
     CR_TRY(search_params(net->layer[i].layer, &name));
     if (name == NULL) continue;
-    return cr_fail(CREMA_E_NUMERIC, "layer '%s': %s holds values that are not finite",
-                   net->layer[i].layer->name, name);
+    return cr_layer_in(net->layer[i].layer,
+                       cr_fail(CREMA_E_NUMERIC, "%s holds values that are not finite", name));
   }
   return CREMA_OK;
 }

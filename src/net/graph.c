@@ -15,6 +15,10 @@ const char *cr_net_text(const char *text) {
   return text == NULL ? "" : text;
 }
 
+static cr_where where_of(const Caffe__LayerParameter *param) {
+  return (cr_where){.layer = cr_net_text(param->name), .type = cr_net_text(param->type)};
+}
+
 crema_status cr_net_fail_layer(const Caffe__LayerParameter *param, crema_status code,
                                const char *fmt, ...) {
   char text[1024];
@@ -22,15 +26,25 @@ crema_status cr_net_fail_layer(const Caffe__LayerParameter *param, crema_status 
   va_start(args, fmt);
   vsnprintf(text, sizeof text, fmt, args);
   va_end(args);
-  return cr_fail(code, "layer '%.200s' (%.100s): %s", cr_net_text(param->name),
-                 cr_net_text(param->type), text);
+  const cr_where where = where_of(param);
+  return cr_fail_at(code, &where, "%s", text);
+}
+
+crema_status cr_net_fail_blob(const Caffe__LayerParameter *param, const char *blob,
+                              crema_status code, const char *fmt, ...) {
+  char text[1024];
+  va_list args;
+  va_start(args, fmt);
+  vsnprintf(text, sizeof text, fmt, args);
+  va_end(args);
+  cr_where where = where_of(param);
+  where.blob = blob;
+  return cr_fail_at(code, &where, "%s", text);
 }
 
 crema_status cr_net_fail_in_layer(const Caffe__LayerParameter *param, crema_status code) {
-  static const char prefix[] = "layer '";
-  if (strncmp(crema_error_text(), prefix, sizeof prefix - 1) == 0) return code;
-  return cr_fail_in(code, "layer '%.200s' (%.100s)", cr_net_text(param->name),
-                    cr_net_text(param->type));
+  const cr_where where = where_of(param);
+  return cr_fail_where(code, &where);
 }
 
 static crema_status allocate(void *out, size_t count, size_t width) {
@@ -61,7 +75,9 @@ static crema_status start_build(cr_net_build *build) {
     Caffe__LayerParameter *layer = param->layer[i];
     net->at = i;
     crema_status status = cr_layer_class_find(cr_net_text(layer->type), &build->class[i]);
-    if (status != CREMA_OK) return cr_fail_in(status, "layer '%.200s'", cr_net_text(layer->name));
+    if (status != CREMA_OK) {
+      return cr_fail_where(status, &(cr_where){.layer = cr_net_text(layer->name)});
+    }
     blobs += final_tops(layer, build->class[i]);
     build->fused_into[i] = -1;
   }
@@ -153,8 +169,8 @@ static crema_status append_bottom(cr_net_build *build, int index, int bottom) {
   const char *name = param->bottom[bottom];
   int blob = cr_name_map_get(&net->blob_index, name);
   if (blob < 0 || !build->available[blob]) {
-    return cr_net_fail_layer(param, CREMA_E_UNKNOWN_NAME, "bottom %d '%s' is not available", bottom,
-                             name);
+    return cr_net_fail_blob(param, name, CREMA_E_UNKNOWN_NAME, "bottom %d '%s' is not available",
+                            bottom, name);
   }
   cr_log_debug("%s <- %s", layer->layer->name, name);
   build->available[blob] = false;
@@ -189,12 +205,13 @@ static crema_status fail_duplicate_top(const cr_net_build *build, int index, int
     const cr_net_layer *other = &net->layer[i];
     for (int j = 0; j < other->layer->tops; ++j) {
       if (other->top_id[j] != blob) continue;
-      return cr_net_fail_layer(param, CREMA_E_EXISTS,
-                               "top '%.200s' is already made by layer '%.200s'%s", param->top[top],
-                               other->layer->name, cr_net_line_text(net, (size_t)i, line));
+      return cr_net_fail_blob(param, param->top[top], CREMA_E_EXISTS,
+                              "top '%.200s' is already made by layer '%.200s'%s", param->top[top],
+                              other->layer->name, cr_net_line_text(net, (size_t)i, line));
     }
   }
-  return cr_net_fail_layer(param, CREMA_E_EXISTS, "top '%.200s' is made twice", param->top[top]);
+  return cr_net_fail_blob(param, param->top[top], CREMA_E_EXISTS, "top '%.200s' is made twice",
+                          param->top[top]);
 }
 
 static crema_status append_top(cr_net_build *build, int index, int top) {

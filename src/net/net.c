@@ -131,18 +131,16 @@ const char *cr_net_line_text(const crema_net *net, size_t index, char text[CR_NE
   return text;
 }
 
-/* Prefixes a failure with the file and, when it is a layer's, with the line on which that
- * stands. */
+/* Says of a failure in which file it is and, when it is a layer's, on which line that begins. */
 static crema_status fail_in_file(const crema_net *net, crema_status code) {
-  static const char prefix[] = "layer '";
-  char text[2048];
-  if (strncmp(crema_error_text(), prefix, sizeof prefix - 1) != 0) {
-    return cr_fail_in(code, "%s", net->origin.path);
+  cr_where where = {.file = net->origin.path};
+  if (crema_error_layer()[0] != '\0') {
+    cr_error *error = cr_error_keep(); /* looking for the line may fail, too */
+    where.line = cr_net_layer_line(net, net->at);
+    cr_error_again(code, error);
+    free(error);
   }
-  snprintf(text, sizeof text, "%s", crema_error_text());
-  size_t line = cr_net_layer_line(net, net->at);
-  if (line == 0) return cr_fail(code, "%s: %s", net->origin.path, text);
-  return cr_fail(code, "%s:%zu: %s", net->origin.path, line, text);
+  return cr_fail_where(code, &where);
 }
 
 /* Lets the layers that read records pass over damaged ones. */

@@ -93,25 +93,25 @@ static crema_status fail_unknown_bottom(split_plan *plan, size_t layer, size_t b
     const Caffe__LayerParameter *later = plan->param->layer[i];
     for (size_t j = 0; j < later->n_top; ++j) {
       if (strcmp(later->top[j], name) != 0) continue;
-      return cr_net_fail_layer(param, CREMA_E_UNKNOWN_NAME,
-                               "bottom %zu '%.200s' is made only later, by layer '%.200s'", bottom,
-                               name, cr_net_text(later->name));
+      return cr_net_fail_blob(param, name, CREMA_E_UNKNOWN_NAME,
+                              "bottom %zu '%.200s' is made only later, by layer '%.200s'", bottom,
+                              name, cr_net_text(later->name));
     }
   }
   int left_out = find_left_out(plan->left_out, name);
   if (left_out >= 0) {
-    return cr_net_fail_layer(
-        param, CREMA_E_UNKNOWN_NAME,
+    return cr_net_fail_blob(
+        param, name, CREMA_E_UNKNOWN_NAME,
         "bottom %zu '%.200s' is not made by any earlier layer; layer '%.200s' would "
         "make it, but its %s leaves it out",
         bottom, name, cr_net_text(plan->left_out->layer[left_out]->name),
         plan->left_out->rule[left_out]);
   }
   const char *nearest = cr_name_map_nearest(&plan->latest, name);
-  return cr_net_fail_layer(param, CREMA_E_UNKNOWN_NAME,
-                           "bottom %zu '%.200s' is not made by any earlier layer%s%s%s", bottom,
-                           name, nearest == NULL ? "" : "; did you mean '",
-                           nearest == NULL ? "" : nearest, nearest == NULL ? "" : "'?");
+  return cr_net_fail_blob(param, name, CREMA_E_UNKNOWN_NAME,
+                          "bottom %zu '%.200s' is not made by any earlier layer%s%s%s", bottom,
+                          name, nearest == NULL ? "" : "; did you mean '",
+                          nearest == NULL ? "" : nearest, nearest == NULL ? "" : "'?");
 }
 
 /* Counts the uses of each top. */
@@ -146,13 +146,13 @@ static crema_status check_in_place(const split_plan *plan, size_t layer) {
     if (plan->uses[source] < 2) continue;
     int reader = plan->reader[source];
     if (reader == (int)layer) {
-      return cr_net_fail_layer(param, CREMA_E_ARGUMENT,
-                               "cannot work in place on '%.200s', which is used more than once",
-                               param->top[j]);
+      return cr_net_fail_blob(param, param->top[j], CREMA_E_ARGUMENT,
+                              "cannot work in place on '%.200s', which is used more than once",
+                              param->top[j]);
     }
-    return cr_net_fail_layer(param, CREMA_E_ARGUMENT,
-                             "cannot work in place on '%.200s', which layer '%.200s' reads too",
-                             param->top[j], cr_net_text(plan->param->layer[reader]->name));
+    return cr_net_fail_blob(param, param->top[j], CREMA_E_ARGUMENT,
+                            "cannot work in place on '%.200s', which layer '%.200s' reads too",
+                            param->top[j], cr_net_text(plan->param->layer[reader]->name));
   }
   return CREMA_OK;
 }

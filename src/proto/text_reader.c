@@ -71,23 +71,19 @@ static const char *nearest_name(const cr_token *token, const char *const *names,
   return cr_nearest(name, names, count);
 }
 
-/* "layer 'NAME' (TYPE): " as far as it is read: a field of another Caffe most often belongs to a
- * layer of that Caffe, whose type then says more than the field. */
-static const char *layer_prefix(const text_reader *r, char *out, size_t size) {
-  const char *name = NULL;
-  const char *type = NULL;
-  out[0] = '\0';
-  if (r->layer == NULL) return out;
-  if (r->layer->descriptor == &caffe__layer_parameter__descriptor) {
+/* A failure at a token, in the layer that is being read, as far as its name and type are read: a
+ * field of another Caffe most often belongs to a layer of that Caffe, whose type then says more
+ * than the field. */
+static crema_status fail_in_layer(const text_reader *r, const cr_token *token, const char *text) {
+  cr_where where = {.file = r->scanner.source, .line = token->line, .column = token->column};
+  if (r->layer != NULL && r->layer->descriptor == &caffe__layer_parameter__descriptor) {
     const Caffe__LayerParameter *layer = (const Caffe__LayerParameter *)r->layer;
-    name = layer->name;
-    type = layer->type;
-  } else {
-    name = ((const Caffe__V1LayerParameter *)r->layer)->name;
+    where.layer = layer->name;
+    where.type = layer->type;
+  } else if (r->layer != NULL) {
+    where.layer = ((const Caffe__V1LayerParameter *)r->layer)->name;
   }
-  if (name != NULL && type != NULL) snprintf(out, size, "layer '%.48s' (%.48s): ", name, type);
-  else if (name != NULL) snprintf(out, size, "layer '%.48s': ", name);
-  return out;
+  return cr_fail_at(CREMA_E_PARSE, &where, "%s", text);
 }
 
 static crema_status fail_unknown_field(text_reader *r, const cr_token *name,
@@ -96,16 +92,15 @@ static crema_status fail_unknown_field(text_reader *r, const cr_token *name,
   unsigned count = type->n_fields < CR_FIELDS_MAX ? type->n_fields : CR_FIELDS_MAX;
   for (unsigned i = 0; i < count; ++i) names[i] = type->fields[i].name;
   const char *nearest = nearest_name(name, names, count);
-  char shown[CR_TOKEN_SHOW];
-  char layer[128];
+  char shown[CR_TOKEN_SHOW], text[512];
   cr_token_show(name, shown);
-  layer_prefix(r, layer, sizeof layer);
   if (nearest == NULL) {
-    return cr_token_fail(&r->scanner, name, "%sunknown field %s in %s", layer, shown,
-                         type->short_name);
+    snprintf(text, sizeof text, "unknown field %s in %s", shown, type->short_name);
+  } else {
+    snprintf(text, sizeof text, "unknown field %s in %s; did you mean \"%.*s\"?", shown,
+             type->short_name, cr_field_name_length(nearest), nearest);
   }
-  return cr_token_fail(&r->scanner, name, "%sunknown field %s in %s; did you mean \"%.*s\"?", layer,
-                       shown, type->short_name, cr_field_name_length(nearest), nearest);
+  return fail_in_layer(r, name, text);
 }
 
 /* "A, B or C": the names of an enum's values, in order of their numbers; "" when they are many. */
@@ -128,17 +123,16 @@ static crema_status fail_unknown_value(text_reader *r, const ProtobufCEnumDescri
   unsigned count = type->n_value_names < CR_FIELDS_MAX ? type->n_value_names : CR_FIELDS_MAX;
   for (unsigned i = 0; i < count; ++i) names[i] = type->values_by_name[i].name;
   const char *nearest = nearest_name(&r->token, names, count);
-  char shown[CR_TOKEN_SHOW];
-  char values[256];
-  char layer[128];
+  char shown[CR_TOKEN_SHOW], values[256], text[512];
   cr_token_show(&r->token, shown);
-  layer_prefix(r, layer, sizeof layer);
   if (nearest == NULL) {
-    return cr_token_fail(&r->scanner, &r->token, "%s%s is not a value of %s%s", layer, shown,
-                         type->name, list_values(type, values, sizeof values));
+    snprintf(text, sizeof text, "%s is not a value of %s%s", shown, type->name,
+             list_values(type, values, sizeof values));
+  } else {
+    snprintf(text, sizeof text, "%s is not a value of %s; did you mean %s?", shown, type->name,
+             nearest);
   }
-  return cr_token_fail(&r->scanner, &r->token, "%s%s is not a value of %s; did you mean %s?", layer,
-                       shown, type->name, nearest);
+  return fail_in_layer(r, &r->token, text);
 }
 
 /* Which engine computes does not change what is computed, so that one of another Caffe (MKL2017)

@@ -44,8 +44,8 @@ crema_status cr_token_fail(const cr_scanner *scanner, const cr_token *token, con
   va_start(args, fmt);
   vsnprintf(text, sizeof text, fmt, args);
   va_end(args);
-  return cr_fail(CREMA_E_PARSE, "%s:%zu:%zu: %s", scanner->source, token->line, token->column,
-                 text);
+  const cr_where where = {.file = scanner->source, .line = token->line, .column = token->column};
+  return cr_fail_at(CREMA_E_PARSE, &where, "%s", text);
 }
 
 const char *cr_token_show(const cr_token *token, char *out) {

@@ -123,8 +123,8 @@ crema_status crema_solver_snapshot(crema_solver *solver) {
 /* ---- doing without ------------------------------------------------------- */
 
 void cr_snapshot_note_failure(crema_solver *solver, crema_status status) {
-  free(solver->unsaved_text);
-  solver->unsaved_text = strdup(crema_error_text());
+  free(solver->unsaved_error);
+  solver->unsaved_error = cr_error_keep();
   solver->unsaved = status;
   solver->unsaved_told = false;
 }
@@ -142,6 +142,6 @@ crema_status cr_snapshot_try(crema_solver *solver) {
 crema_status cr_snapshot_failure(crema_solver *solver) {
   if (solver->unsaved == CREMA_OK || solver->unsaved_told) return CREMA_OK;
   solver->unsaved_told = true;
-  if (solver->unsaved_text != NULL) return cr_fail_text(solver->unsaved, solver->unsaved_text);
+  if (solver->unsaved_error != NULL) return cr_error_again(solver->unsaved, solver->unsaved_error);
   return cr_fail(solver->unsaved, "the last snapshot could not be written");
 }

@@ -203,10 +203,10 @@ static crema_status build(crema_solver *solver) {
 
 /* Freeing nets stops threads, whose failures must not hide the one being passed on. */
 static crema_status give_up(crema_solver *solver, crema_status status) {
-  char *text = strdup(crema_error_text());
+  cr_error *error = cr_error_keep();
   crema_solver_destroy(solver);
-  if (text != NULL) status = cr_fail_text(status, text);
-  free(text);
+  cr_error_again(status, error);
+  free(error);
   return status;
 }
 
@@ -244,7 +244,7 @@ void crema_solver_destroy(crema_solver *solver) {
   crema_net_destroy(solver->net);
   crema_context_destroy(solver->context);
   cr_state_release(solver);
-  free(solver->unsaved_text);
+  free(solver->unsaved_error);
   free(solver->window.loss);
   free(solver->snapshot_prefix);
   cr_message_free((ProtobufCMessage *)solver->param);

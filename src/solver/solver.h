@@ -11,6 +11,7 @@
 #ifndef CR_SOLVER_SOLVER_H
 #define CR_SOLVER_SOLVER_H
 
+#include "core/fail.h"
 #include "crema/solver.h"
 #include "net/net.h"
 #include "solver/rate.h"
@@ -48,7 +49,7 @@ struct crema_solver {
   /* The failure of the last snapshot; CREMA_OK when it was written. `unsaved_told`: the caller of
    * the library has it. */
   crema_status unsaved;
-  char *unsaved_text;
+  cr_error *unsaved_error;
   bool unsaved_told;
   bool updating; /* the weights are being changed */
   bool told_not_finite;

@@ -239,7 +239,7 @@ static crema_status net_from_proto(crema_net *net, const Caffe__CremaState__Net 
     if (!from->has_state || layer->class->restore == NULL) continue;
     crema_status status =
         layer->class->restore(layer, (const char *)from->state.data, from->state.len);
-    if (status != CREMA_OK) return cr_fail_in(status, "layer '%s'", layer->name);
+    if (status != CREMA_OK) return cr_layer_in(layer, status);
   }
   return CREMA_OK;
 }

@@ -34,10 +34,11 @@ static crema_status fail_loss(crema_solver *solver, double loss) {
   bool found = false;
   CR_TRY(cr_net_find_nonfinite(solver->net, &found, &layer, &blob));
   if (found) {
-    return cr_fail(CREMA_E_NUMERIC,
-                   "iteration %lld: the loss is %g; the first values that are not finite are in "
-                   "blob '%s' of layer '%s' (a lower base_lr or clip_gradients may help)",
-                   iteration, loss, blob, layer);
+    const cr_where where = {.layer = layer, .blob = blob, .told = true};
+    return cr_fail_at(CREMA_E_NUMERIC, &where,
+                      "iteration %lld: the loss is %g; the first values that are not finite are in "
+                      "blob '%s' of layer '%s' (a lower base_lr or clip_gradients may help)",
+                      iteration, loss, blob, layer);
   }
   return cr_fail(CREMA_E_NUMERIC, "iteration %lld: the loss is %g", iteration, loss);
 }
@@ -55,8 +56,9 @@ static crema_status fail_weights(crema_solver *solver) {
   }
   if (isfinite(sum)) return CREMA_OK;
   CR_TRY(cr_net_find_nonfinite(solver->net, &found, &layer, &blob));
-  return cr_fail(
-      CREMA_E_NUMERIC,
+  const cr_where where = {.layer = layer, .blob = blob, .told = true};
+  return cr_fail_at(
+      CREMA_E_NUMERIC, &where,
       "iteration %lld: the loss is finite, but values of layer '%s' are not: %s (a lower "
       "base_lr or clip_gradients may help)",
       (long long)solver->iteration, layer, blob);
@@ -232,15 +234,15 @@ static crema_status keep_what_is_learned(crema_solver *solver, int64_t start,
       solver->iteration == solver->snapshot_iteration) {
     return failure;
   }
-  char *text = strdup(crema_error_text());
+  cr_error *error = cr_error_keep();
   if (crema_solver_snapshot(solver) == CREMA_OK) {
     cr_log_warning("Training fails after %lld iterations, which the snapshot keeps",
                    (long long)solver->iteration);
   } else {
     cr_log_warning("%s", crema_error_text());
   }
-  if (text != NULL) failure = cr_fail_text(failure, text);
-  free(text);
+  cr_error_again(failure, error);
+  free(error);
   return failure;
 }
 

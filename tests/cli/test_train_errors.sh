@@ -72,7 +72,7 @@ make_net spoilt 'max_iter: 1 random_seed: 1'
 sed -i 's/base_lr: 0.05/base_lr: 1e38/' spoilt.prototxt
 sed -i 's/name: "ip2" type/param { lr_mult: 1e10 } &/' net.prototxt
 run train -solver spoilt.prototxt
-expect_error "weights not finite" "snapshot after 1 iterations" "layer 'ip2': param 0" "not finite"
+expect_error "weights not finite" "snapshot after 1 iterations" "layer 'ip2' (InnerProduct): param 0" "not finite"
 ls spoilt_iter_* >/dev/null 2>&1 && fail "a last snapshot of weights that are not finite"
 
 # On request training goes on, and no snapshot is written all the same.

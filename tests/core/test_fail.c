@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -57,6 +58,69 @@ static void places_are_prepended(void **state) {
                       crema_status_message(CREMA_E_NO_MEMORY));
 }
 
+static void check_where(const char *text, const char *layer, const char *blob, const char *file,
+                        size_t line) {
+  assert_string_equal(crema_error_text(), text);
+  assert_string_equal(crema_error_layer(), layer);
+  assert_string_equal(crema_error_blob(), blob);
+  assert_string_equal(crema_error_file(), file);
+  assert_int_equal(crema_error_line(), line);
+}
+
+static void failures_know_where_they_are(void **state) {
+  const cr_where layer = {.layer = "conv1", .type = "Convolution"};
+  (void)state;
+  assert_int_equal(cr_fail_at(CREMA_E_PARSE, &(cr_where){.file = "a", .line = 3, .column = 9}, "x"),
+                   CREMA_E_PARSE);
+  check_where("a:3:9: x", "", "", "a", 3);
+  cr_fail_at(CREMA_E_SHAPE, &(cr_where){.layer = "conv1", .blob = "data"}, "%d axes", 2);
+  check_where("layer 'conv1': 2 axes", "conv1", "data", "", 0);
+  /* The inner layer and the inner blob stay. */
+  assert_int_equal(cr_fail_where(CREMA_E_SHAPE, &(cr_where){.layer = "all", .blob = "top"}),
+                   CREMA_E_SHAPE);
+  check_where("layer 'conv1': 2 axes", "conv1", "data", "", 0);
+  cr_fail_where(CREMA_E_SHAPE, &(cr_where){.file = "net", .line = 7});
+  cr_fail_in(CREMA_E_SHAPE, "iteration %d", 4);
+  cr_fail_in(CREMA_E_SHAPE, "solver");
+  check_where("solver: iteration 4: net:7: layer 'conv1': 2 axes", "conv1", "data", "net", 7);
+  /* Success changes nothing, and the next failure starts anew. */
+  assert_int_equal(cr_fail_where(CREMA_OK, &layer), CREMA_OK);
+  check_where("solver: iteration 4: net:7: layer 'conv1': 2 axes", "conv1", "data", "net", 7);
+  cr_fail(CREMA_E_IO, "else");
+  check_where("else", "", "", "", 0);
+  /* A file inside of a layer inside of a file. */
+  cr_fail_at(CREMA_E_PARSE, &(cr_where){.file = "labels", .line = 2}, "y");
+  cr_fail_where(CREMA_E_PARSE, &layer);
+  cr_fail_where(CREMA_E_PARSE, &(cr_where){.file = "net"});
+  check_where("net: layer 'conv1' (Convolution): labels:2: y", "conv1", "", "net", 0);
+  /* What was said of the layer before the file was known stays inside. */
+  cr_fail_at(CREMA_E_PARSE, &layer, "z");
+  cr_fail_in(CREMA_E_PARSE, "setup");
+  cr_fail_where(CREMA_E_PARSE, &(cr_where){.file = "net", .line = 1});
+  check_where("net:1: setup: layer 'conv1' (Convolution): z", "conv1", "", "net", 1);
+  /* Texts that say it themselves; a layer without a name. */
+  cr_fail_at(CREMA_E_NUMERIC, &(cr_where){.layer = "a", .blob = "b", .told = true},
+             "nan in b of a");
+  cr_fail_in(CREMA_E_NUMERIC, "iteration 3");
+  check_where("iteration 3: nan in b of a", "a", "b", "", 0);
+  cr_fail_at(CREMA_E_RANGE, &(cr_where){.layer = "", .type = "ReLU"}, "w");
+  check_where("layer '' (ReLU): w", "", "", "", 0);
+}
+
+static void failures_are_kept(void **state) {
+  const cr_where where = {.layer = "conv1", .blob = "data", .file = "net", .line = 5};
+  (void)state;
+  cr_fail_at(CREMA_E_RANGE, &where, "x");
+  cr_error *error = cr_error_keep();
+  assert_non_null(error);
+  cr_fail(CREMA_E_IO, "else");
+  assert_int_equal(cr_error_again(CREMA_E_RANGE, error), CREMA_E_RANGE);
+  check_where("net:5: layer 'conv1': x", "conv1", "data", "net", 5);
+  free(error);
+  assert_int_equal(cr_error_again(CREMA_E_IO, NULL), CREMA_E_IO);
+  check_where("input/output error", "", "", "", 0);
+}
+
 /* What does not fit is cut off at the end, wherever that falls. */
 static void long_texts_are_cut(void **state) {
   static char text[3 * MOST], wanted[3 * MOST];
@@ -71,6 +135,13 @@ static void long_texts_are_cut(void **state) {
     wanted[MOST] = '\0';
     assert_string_equal(crema_error_text(), wanted);
   }
+  /* Nor do names and files that are too long spoil the rest. */
+  cr_fail_at(CREMA_E_IO, &(cr_where){.layer = text, .type = text, .blob = text, .file = text}, "x");
+  cr_fail_in(CREMA_E_IO, "%s", text);
+  assert_int_equal(strlen(crema_error_text()), MOST);
+  assert_int_equal(strlen(crema_error_layer()), 200);
+  assert_int_equal(strlen(crema_error_blob()), 200);
+  assert_int_equal(strlen(crema_error_file()), MOST);
   cr_fail_text(CREMA_E_IO, "");
 }
 
@@ -154,6 +225,8 @@ int main(void) {
       cmocka_unit_test(statuses_have_names),
       cmocka_unit_test(texts_are_set),
       cmocka_unit_test(places_are_prepended),
+      cmocka_unit_test(failures_know_where_they_are),
+      cmocka_unit_test(failures_are_kept),
       cmocka_unit_test(long_texts_are_cut),
       cmocka_unit_test(threads_have_texts_of_their_own),
       cmocka_unit_test(listeners_hear_their_levels),

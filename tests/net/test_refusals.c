@@ -16,6 +16,25 @@ static void unknown_bottom(void **state) {
          CREMA_E_UNKNOWN_NAME, WORDS("layer 'e' (Eltwise)", "bottom 1 'late'", "layer 'maker'"));
 }
 
+/* Programs need not look for the layer in the text. */
+static void failures_name_layer_blob_file_and_line(void **state) {
+  (void)state;
+  refuse(DATA "\nlayer { name: 'r' type: 'ReLU' bottom: 'dat' top: 'r' }", CREMA_E_UNKNOWN_NAME,
+         WORDS("test.prototxt:3: layer 'r' (ReLU): "));
+  assert_string_equal(crema_error_layer(), "r");
+  assert_string_equal(crema_error_blob(), "dat");
+  assert_string_equal(crema_error_file(), "test.prototxt");
+  assert_int_equal(crema_error_line(), 3);
+  refuse(DATA "layer { name: 'r' type: 'ReLU'\n  botom: 'data' }", CREMA_E_PARSE,
+         WORDS("test.prototxt:3:3: layer 'r' (ReLU): unknown field"));
+  assert_string_equal(crema_error_layer(), "r");
+  assert_string_equal(crema_error_blob(), "");
+  assert_int_equal(crema_error_line(), 3);
+  refuse("nmae: 'x'", CREMA_E_PARSE, WORDS("test.prototxt:1:1: unknown field"));
+  assert_string_equal(crema_error_layer(), "");
+  assert_int_equal(crema_error_line(), 1);
+}
+
 /* A net is often built for a phase, or without a stage, that it was not written for. */
 static void bottom_of_a_layer_left_out(void **state) {
   (void)state;
@@ -217,6 +236,7 @@ static void unknown_fields_can_be_warned_of(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(unknown_bottom),
+      cmocka_unit_test(failures_name_layer_blob_file_and_line),
       cmocka_unit_test(bottom_of_a_layer_left_out),
       cmocka_unit_test(unknown_type),
       cmocka_unit_test(duplicate_top),

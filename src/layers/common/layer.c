@@ -157,8 +157,11 @@ crema_status cr_layer_add_param(cr_layer *layer, int index, const crema_shape *s
   return CREMA_OK;
 fail:
   crema_blob_destroy(blob);
-  return cr_fail_in(status, "layer '%.200s' (%s): parameter %d", layer->name, layer->class->type,
-                    index);
+  return cr_layer_in(layer, cr_fail_in(status, "parameter %d", index));
+}
+
+static cr_where where_of(const cr_layer *layer) {
+  return (cr_where){.layer = layer->name, .type = layer->class->type};
 }
 
 crema_status cr_layer_fail(const cr_layer *layer, crema_status code, const char *fmt, ...) {
@@ -167,5 +170,11 @@ crema_status cr_layer_fail(const cr_layer *layer, crema_status code, const char 
   va_start(args, fmt);
   vsnprintf(text, sizeof text, fmt, args);
   va_end(args);
-  return cr_fail(code, "layer '%.200s' (%s): %s", layer->name, layer->class->type, text);
+  const cr_where where = where_of(layer);
+  return cr_fail_at(code, &where, "%s", text);
+}
+
+crema_status cr_layer_in(const cr_layer *layer, crema_status status) {
+  const cr_where where = where_of(layer);
+  return cr_fail_where(status, &where);
 }

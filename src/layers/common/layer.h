@@ -169,6 +169,8 @@ crema_status cr_layer_add_param(cr_layer *layer, int index, const crema_shape *s
 /* An error text that starts with "layer 'name' (Type): ". */
 crema_status cr_layer_fail(const cr_layer *layer, crema_status code, const char *fmt, ...)
     CREMA_PRINTF(3, 4);
+/* Says of a failure that is passed on that it happened in the layer; passes CREMA_OK on. */
+crema_status cr_layer_in(const cr_layer *layer, crema_status status);
 
 /* Fills `blob`'s data as the filler says (constant, uniform, gaussian with sparse,
  * positive_unitball, xavier, msra, bilinear; fan from the shape as Caffe: fan_in = count / dim 0,

@@ -14,7 +14,7 @@ crema_status cr_layer_read_shape(const cr_layer *layer, const Caffe__BlobShape *
   }
   out->axes = (int)from->n_dim;
   for (size_t i = 0; i < from->n_dim; ++i) out->dim[i] = from->dim[i];
-  return cr_fail_in(crema_shape_check(out), "layer '%s' (%s)", layer->name, layer->class->type);
+  return cr_layer_in(layer, crema_shape_check(out));
 }
 
 crema_status cr_layer_read_span(const cr_layer *layer, const crema_shape *from, int axis,

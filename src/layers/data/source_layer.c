@@ -8,10 +8,6 @@
 #include "core/fail.h"
 #include "core/file.h"
 
-crema_status cr_layer_in(const cr_layer *layer, crema_status status) {
-  return cr_fail_in(status, "layer '%s' (%s)", layer->name, layer->class->type);
-}
-
 crema_status cr_layer_check_batch(const cr_layer *layer, const char *message, uint32_t batch_size) {
   if (batch_size >= 1 && batch_size <= INT32_MAX) return CREMA_OK;
   return cr_layer_fail(layer, CREMA_E_ARGUMENT, "%s: batch_size must be 1 to %d, found %" PRIu32,

@@ -4,9 +4,6 @@
 
 #include "layers/common/layer_share.h"
 
-/* Prefixes the error text of a failure with the layer's name and type; passes CREMA_OK on. */
-crema_status cr_layer_in(const cr_layer *layer, crema_status status);
-
 /* Whether a batch_size can be worked with; `message` is the name of the field that holds it.
  * Errors: CREMA_E_ARGUMENT. */
 crema_status cr_layer_check_batch(const cr_layer *layer, const char *message,

@@ -71,8 +71,7 @@ static crema_status joined_shape(const cr_layer *layer, crema_blob *const *botto
                            crema_shape_text(&bottom[0]->shape, b, sizeof b), axis);
     }
     out->dim[axis] += shape->dim[axis];
-    CR_TRY(cr_fail_in(crema_shape_check(out), "layer '%s' (%s): the top", layer->name,
-                      layer->class->type));
+    CR_TRY(cr_layer_in(layer, cr_fail_in(crema_shape_check(out), "the top")));
   }
   return CREMA_OK;
 }
