@@ -5,11 +5,15 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "core/io.h"
 
 /* ---- in the child -------------------------------------------------------- */
 
@@ -93,13 +97,30 @@ bool cr_child_send(cr_child *child, const void *bytes, size_t size) {
   return cr_child_send_to(child->fd, bytes, size);
 }
 
-/* Whether the child has used processor time since this was last asked. */
-static bool has_worked(cr_child *child) {
+/* Whether the child has computed since this was last asked, `seconds` ago. The runtimes of some
+ * tools have a thread in it that wakes up from time to time. */
+static bool has_worked(cr_child *child, unsigned seconds) {
+  enum { LEAST = 2000000 /* nanoseconds in a second */ };
   struct timespec before = child->used;
   clockid_t clock;
   if (clock_getcpuclockid(child->pid, &clock) != 0) return false;
   if (clock_gettime(clock, &child->used) != 0) return false;
-  return child->used.tv_sec != before.tv_sec || child->used.tv_nsec != before.tv_nsec;
+  int64_t used = (int64_t)(child->used.tv_sec - before.tv_sec) * 1000000000 + child->used.tv_nsec -
+                 before.tv_nsec;
+  return used >= (int64_t)seconds * LEAST;
+}
+
+/* Whether it waits for a processor or for a disk: the state behind its name in /proc. */
+static bool is_underway(const cr_child *child) {
+  char path[32], text[256];
+  snprintf(path, sizeof path, "/proc/%ld/stat", (long)child->pid);
+  int fd = cr_io_open(path, O_RDONLY, 0);
+  if (fd < 0) return false;
+  ssize_t size = cr_io_read(fd, text, sizeof text - 1);
+  cr_io_close(fd);
+  text[size < 0 ? 0 : size] = '\0';
+  const char *state = strrchr(text, ')');
+  return state != NULL && (strncmp(state, ") R", 3) == 0 || strncmp(state, ") D", 3) == 0);
 }
 
 bool cr_child_receive(cr_child *child, void *bytes, size_t size) {
@@ -107,7 +128,7 @@ bool cr_child_receive(cr_child *child, void *bytes, size_t size) {
     ssize_t got = recv(child->fd, (char *)bytes + done, size - done, 0);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
-      if (has_worked(child)) continue;
+      if (has_worked(child, child->patience) || is_underway(child)) continue;
       /* It is still there, since its end of the socket is open. */
       kill(child->pid, SIGKILL);
       return false;
@@ -123,7 +144,7 @@ bool cr_child_start(cr_child *out, cr_child_work *work, void *user, cr_child_lim
   sigset_t all, before;
   int pair[2], error = 0;
   pid_t self = getpid();
-  *out = (cr_child){.pid = -1, .fd = -1};
+  *out = (cr_child){.pid = -1, .fd = -1, .patience = limits.patience};
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) return false;
   setsockopt(pair[0], SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
   /* No handler of the host may run in the child. */

@@ -18,6 +18,7 @@ typedef struct cr_child {
   pid_t pid;
   int fd;               /* the parent's end of the socket */
   struct timespec used; /* processor time, when the child was last looked at */
+  unsigned patience;
 } cr_child;
 
 /* The work: reads what the parent sends and writes answers with cr_child_receive_from and

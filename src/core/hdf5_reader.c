@@ -39,7 +39,7 @@ typedef struct answer {
   uint64_t bytes;
 } answer;
 
-enum { MOST_TEXT = 2048, PATIENCE = 60 };
+enum { MOST_TEXT = 2048, PATIENCE = 300 };
 
 /* ---- in the child -------------------------------------------------------- */
 

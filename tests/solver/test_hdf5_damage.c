@@ -10,7 +10,7 @@
 #include "core/hdf5_api.h"
 #include "data/pipeline/hdf5_set.h"
 
-enum { COPIES = 120 };
+enum { COPIES = 100 };
 
 typedef crema_status reading(solver_case *c, const char *path);
 
