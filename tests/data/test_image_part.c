@@ -10,9 +10,9 @@
 #include <turbojpeg.h>
 
 #include "core/rng.h"
+#include "data/augment/sample.h"
 #include "data/image/image.h"
 #include "data/image/image_codec.h"
-#include "data/augment/sample.h"
 
 typedef struct jpeg_file {
   unsigned char *bytes;
@@ -35,13 +35,6 @@ static jpeg_file make_file(cr_mt19937 *rng, int height, int width, int subsampli
   return file;
 }
 
-static bool choose(const void *user, int height, int width, cr_image_part *out) {
-  (void)height;
-  (void)width;
-  *out = *(const cr_image_part *)user;
-  return true;
-}
-
 static cr_image_part draw_part(cr_mt19937 *rng, int height, int width) {
   cr_image_part part;
   part.height = 1 + (int)cr_mt19937_below(rng, (uint32_t)height);
@@ -51,16 +44,18 @@ static cr_image_part draw_part(cr_mt19937 *rng, int height, int width) {
   return part;
 }
 
+/* One decoder for all files of a test. */
+static cr_picture picture;
+
 /* Compares the part asked for, pixel by pixel; returns the number of pixels decoded. */
 static size_t check_part(const jpeg_file *file, cr_image_color color, cr_image_part wanted) {
   cr_image all = {0}, some = {0};
-  cr_image_part whole, part;
-  const cr_image_chooser chooser = {choose, &wanted};
+  cr_image_part part;
   assert_int_equal(cr_image_decode(file->bytes, file->size, color, &all), CREMA_OK);
-  assert_int_equal(
-      cr_image_decode_part(file->bytes, file->size, color, &chooser, &some, &whole, &part),
-      CREMA_OK);
-  assert_true(whole.height == all.height && whole.width == all.width);
+  assert_int_equal(cr_picture_open(&picture, file->bytes, file->size, color), CREMA_OK);
+  assert_true(picture.height == all.height && picture.width == all.width);
+  assert_int_equal(picture.channels, all.channels);
+  assert_int_equal(cr_picture_decode(&picture, &wanted, &some, &part), CREMA_OK);
   assert_true(some.height == part.height && some.width == part.width);
   assert_int_equal(some.channels, all.channels);
   assert_true(part.top <= wanted.top && part.left <= wanted.left);
@@ -95,11 +90,13 @@ static void test_parts_are_exact(void **state) {
       jpeg_file file = make_file(&rng, height, width, subsamplings[s], flags);
       for (int k = 0; k < 20; ++k) {
         cr_image_color color = (cr_image_color)(k % 3);
-        check_part(&file, color, draw_part(&rng, height, width));
+        const cr_image_part whole = {0, 0, height, width};
+        check_part(&file, color, k < 3 ? whole : draw_part(&rng, height, width));
       }
       tjFree(file.bytes);
     }
   }
+  cr_picture_free(&picture);
 }
 
 /* It does leave something out. */
@@ -110,6 +107,7 @@ static void test_less_is_decoded(void **state) {
   jpeg_file file = make_file(&rng, 256, 256, TJSAMP_420, 0);
   cr_image_part middle = {112, 112, 32, 32};
   assert_true(check_part(&file, CR_IMAGE_COLOR, middle) < 100 * 100);
+  cr_picture_free(&picture);
   tjFree(file.bytes);
 }
 
@@ -123,11 +121,9 @@ static void test_damage(void **state) {
   cr_mt19937_seed(&rng, 22);
   jpeg_file file = make_file(&rng, 96, 96, TJSAMP_420, 0);
   cr_image_part top = {0, 0, 16, 96};
-  const cr_image_chooser chooser = {choose, &top};
   assert_int_equal(cr_image_decode(file.bytes, file.size, CR_IMAGE_COLOR, &sound), CREMA_OK);
   for (int round = 0; round < 300; ++round) {
     cr_image all = {0}, some = {0};
-    cr_image_part whole, part;
     unsigned long size = file.size;
     uint8_t *bytes = malloc(size);
     assert_non_null(bytes);
@@ -136,8 +132,8 @@ static void test_damage(void **state) {
     else
       bytes[cr_mt19937_below(&rng, (uint32_t)size)] ^= (uint8_t)(1 + cr_mt19937_below(&rng, 255));
     crema_status wanted = cr_image_decode(bytes, size, CR_IMAGE_COLOR, &all);
-    crema_status found =
-        cr_image_decode_part(bytes, size, CR_IMAGE_COLOR, &chooser, &some, &whole, &part);
+    crema_status found = cr_picture_open(&picture, bytes, size, CR_IMAGE_COLOR);
+    if (found == CREMA_OK) found = cr_picture_decode(&picture, &top, &some, NULL);
     failures += wanted != CREMA_OK;
     if (found != wanted) {
       assert_true(round % 2 == 1 && found == CREMA_OK);
@@ -149,6 +145,7 @@ static void test_damage(void **state) {
     cr_image_free(&some);
   }
   assert_true(failures > 140 && below < 60);
+  cr_picture_free(&picture);
   cr_image_free(&sound);
   tjFree(file.bytes);
 }
@@ -198,8 +195,9 @@ static void test_samples_in_part(void **state) {
   for (uint64_t i = 0; i < 12; ++i) {
     cr_image_part part;
     assert_true(cr_transformer_part(transformer, i, SIDE, SIDE, &part));
-    assert_int_equal(cr_sample_load_for(&a, bytes, record.size, CR_IMAGE_NATIVE, transformer, i),
-                     CREMA_OK);
+    assert_int_equal(cr_sample_open(&a, bytes, record.size, CR_IMAGE_NATIVE), CREMA_OK);
+    assert_true(a.pixels.height == SIDE && a.pixels.width == SIDE && a.pixels.values == NULL);
+    assert_int_equal(cr_sample_decode(&a, &part), CREMA_OK);
     assert_int_equal(cr_transformer_run(transformer, &a.pixels, i, some), CREMA_OK);
     assert_int_equal(cr_sample_load(&b, bytes, record.size, CR_IMAGE_NATIVE), CREMA_OK);
     assert_int_equal(cr_transformer_run(transformer, &b.pixels, i, whole), CREMA_OK);

@@ -29,71 +29,38 @@ static crema_status load_raw(cr_sample *sample, const cr_datum *datum) {
   return CREMA_OK;
 }
 
-static crema_status load(cr_sample *sample, const uint8_t *bytes, size_t size, cr_image_color color,
-                         const cr_image_chooser *chooser) {
+crema_status cr_sample_open(cr_sample *sample, const uint8_t *bytes, size_t size,
+                            cr_image_color color) {
   cr_datum datum;
-  cr_image_part whole = {0}, part = {0};
+  const cr_picture *picture = &sample->picture;
   CR_TRY(cr_datum_parse(bytes, size, &datum));
   sample->label = datum.label;
+  sample->encoded = datum.encoded;
   if (!datum.encoded) return load_raw(sample, &datum);
-  cr_image *image = &sample->image;
-  if (chooser != NULL) {
-    CR_TRY(cr_image_decode_part(datum.data, datum.size, color, chooser, image, &whole, &part));
-  } else {
-    CR_TRY(cr_image_decode(datum.data, datum.size, color, image));
-    whole.height = image->height;
-    whole.width = image->width;
-  }
-  sample->pixels = (cr_pixels){.values = image->pixels,
-                               .type = CREMA_U8,
+  CR_TRY(cr_picture_open(&sample->picture, datum.data, datum.size, color));
+  sample->pixels = (cr_pixels){.type = CREMA_U8,
                                .interleaved = true,
-                               .channels = image->channels,
-                               .height = whole.height,
-                               .width = whole.width,
-                               .part = part};
+                               .channels = picture->channels,
+                               .height = picture->height,
+                               .width = picture->width};
+  return CREMA_OK;
+}
+
+crema_status cr_sample_decode(cr_sample *sample, const cr_image_part *wanted) {
+  if (!sample->encoded) return CREMA_OK;
+  CR_TRY(cr_picture_decode(&sample->picture, wanted, &sample->image, &sample->pixels.part));
+  sample->pixels.values = sample->image.pixels;
   return CREMA_OK;
 }
 
 crema_status cr_sample_load(cr_sample *sample, const uint8_t *bytes, size_t size,
                             cr_image_color color) {
-  return load(sample, bytes, size, color, NULL);
-}
-
-/* A sample in the eyes of the decoder. */
-typedef struct sample_view {
-  const cr_transformer *transformer;
-  uint64_t index;
-} sample_view;
-
-static bool choose_part(const void *user, int height, int width, cr_image_part *out) {
-  const sample_view *view = user;
-  return cr_transformer_part(view->transformer, view->index, height, width, out);
-}
-
-crema_status cr_sample_load_for(cr_sample *sample, const uint8_t *bytes, size_t size,
-                                cr_image_color color, const cr_transformer *transformer,
-                                uint64_t index) {
-  const sample_view view = {transformer, index};
-  const cr_image_chooser chooser = {choose_part, &view};
-  return load(sample, bytes, size, color, &chooser);
-}
-
-crema_status cr_sample_probe(const uint8_t *bytes, size_t size, cr_image_color color, int out[3]) {
-  cr_datum datum;
-  CR_TRY(cr_datum_parse(bytes, size, &datum));
-  if (datum.encoded) {
-    CR_TRY(cr_image_probe(datum.data, datum.size, &out[1], &out[2], &out[0]));
-    if (color != CR_IMAGE_NATIVE) out[0] = color == CR_IMAGE_COLOR ? 3 : 1;
-    return CREMA_OK;
-  }
-  CR_TRY(cr_datum_check_raw(&datum));
-  out[0] = datum.channels;
-  out[1] = datum.height;
-  out[2] = datum.width;
-  return CREMA_OK;
+  CR_TRY(cr_sample_open(sample, bytes, size, color));
+  return cr_sample_decode(sample, NULL);
 }
 
 void cr_sample_free(cr_sample *sample) {
+  cr_picture_free(&sample->picture);
   cr_image_free(&sample->image);
   free(sample->floats);
   *sample = (cr_sample){0};

@@ -82,21 +82,6 @@ crema_status cr_image_decode(const uint8_t *bytes, size_t size, cr_image_color c
   return decode(bytes, size, color, false, out);
 }
 
-crema_status cr_image_decode_part(const uint8_t *bytes, size_t size, cr_image_color color,
-                                  const cr_image_chooser *chooser, cr_image *out,
-                                  cr_image_part *whole, cr_image_part *part) {
-  decode_fn decode = NULL;
-  CR_TRY(find_decoder(bytes, size, &decode));
-  if (decode == cr_jpeg_decode &&
-      cr_jpeg_decode_part(bytes, size, color, chooser, out, whole, part)) {
-    return CREMA_OK;
-  }
-  CR_TRY(decode(bytes, size, color, false, out));
-  *whole = (cr_image_part){.height = out->height, .width = out->width};
-  *part = *whole;
-  return CREMA_OK;
-}
-
 crema_status cr_image_probe(const uint8_t *bytes, size_t size, int *height, int *width,
                             int *channels) {
   decode_fn decode = NULL;
@@ -107,6 +92,42 @@ crema_status cr_image_probe(const uint8_t *bytes, size_t size, int *height, int 
   *width = image.width;
   *channels = image.channels;
   return CREMA_OK;
+}
+
+crema_status cr_picture_open(cr_picture *picture, const uint8_t *bytes, size_t size,
+                             cr_image_color color) {
+  decode_fn decode = NULL;
+  cr_image extents = {0};
+  picture->bytes = bytes;
+  picture->size = size;
+  picture->color = color;
+  CR_TRY(find_decoder(bytes, size, &decode));
+  picture->in_part = decode == cr_jpeg_decode && cr_jpeg_open(&picture->jpeg, picture);
+  if (picture->in_part) return CREMA_OK;
+  CR_TRY(decode(bytes, size, color, true, &extents));
+  picture->height = extents.height;
+  picture->width = extents.width;
+  picture->channels = extents.channels;
+  return CREMA_OK;
+}
+
+crema_status cr_picture_decode(cr_picture *picture, const cr_image_part *wanted, cr_image *out,
+                               cr_image_part *part) {
+  const cr_image_part whole = {.height = picture->height, .width = picture->width};
+  cr_image_part ignored;
+  if (part == NULL) part = &ignored;
+  bool in_part = picture->in_part;
+  picture->in_part = false;
+  if (in_part && cr_jpeg_decode_part(picture->jpeg, wanted == NULL ? &whole : wanted, out, part)) {
+    return CREMA_OK;
+  }
+  *part = whole;
+  return cr_image_decode(picture->bytes, picture->size, picture->color, out);
+}
+
+void cr_picture_free(cr_picture *picture) {
+  cr_jpeg_free(picture->jpeg);
+  *picture = (cr_picture){0};
 }
 
 crema_status cr_image_encode(const cr_image *image, const char *kind, cr_buffer *out) {

@@ -42,19 +42,31 @@ enum { CR_IMAGE_MAX_SIDE = 65500, CR_IMAGE_MAX_PIXELS = 1 << 27 };
 crema_status cr_image_decode(const uint8_t *bytes, size_t size, cr_image_color color,
                              cr_image *out) CREMA_MUST_USE;
 
-/* Tells which part of a picture of height x width pixels is wanted; false: all of it. */
-typedef struct cr_image_chooser {
-  bool (*choose)(const void *user, int height, int width, cr_image_part *out);
-  const void *user;
-} cr_image_chooser;
+/* A file that was opened: its header is known, its pixels are not. Zero-initialise ({0}); the
+ * decoder inside serves one file after the other. */
+typedef struct cr_picture {
+  int height, width, channels; /* of the whole picture, as it will be decoded */
+  cr_image_color color;
+  const uint8_t *bytes; /* of the file */
+  size_t size;
+  struct cr_jpeg *jpeg; /* NULL before the first JPEG */
+  bool in_part;         /* which has the header and can leave pixels out */
+} cr_picture;
 
-/* As cr_image_decode, but `out` need hold no more than the part that `chooser` asks for. *whole
- * gets the extents of the picture, *part where `out` lies in it: it contains the part asked for,
- * and its pixels are those of the whole picture, exactly. A file that ends
- * early fails wherever the part is; other damage is found where it is decoded. */
-crema_status cr_image_decode_part(const uint8_t *bytes, size_t size, cr_image_color color,
-                                  const cr_image_chooser *chooser, cr_image *out,
-                                  cr_image_part *whole, cr_image_part *part) CREMA_MUST_USE;
+/* Reads the header of a JPEG or PNG file of `size` bytes, which stay until it is decoded. Errors:
+ * as cr_image_decode. */
+crema_status cr_picture_open(cr_picture *picture, const uint8_t *bytes, size_t size,
+                             cr_image_color color) CREMA_MUST_USE;
+
+/* Decodes, once, what was opened: all of it (`wanted` NULL), or at least the part that is wanted.
+ * *part (may be NULL) tells where `out` lies in the picture, whose pixels it has, exactly. A file
+ * that ends early fails wherever the part is; other damage is found where it is decoded. Errors: as
+ * cr_image_decode. */
+crema_status cr_picture_decode(cr_picture *picture, const cr_image_part *wanted, cr_image *out,
+                               cr_image_part *part) CREMA_MUST_USE;
+
+/* Frees the decoder and zeroes the struct. */
+void cr_picture_free(cr_picture *picture);
 
 /* Size and native channels (1 or 3) without decoding the pixels. Errors: as cr_image_decode. */
 crema_status cr_image_probe(const uint8_t *bytes, size_t size, int *height, int *width,

@@ -10,12 +10,19 @@
  * *out are set, channels to what NATIVE would give. */
 crema_status cr_jpeg_decode(const uint8_t *bytes, size_t size, cr_image_color color, bool probe,
                             cr_image *out) CREMA_MUST_USE;
-/* Decodes a part (cr_image_decode_part) if the file is of a kind where that pays and gives the
- * pixels of the whole picture. False: it is not, or something is wrong with it; then the whole
- * picture is to be decoded, which tells what. */
-bool cr_jpeg_decode_part(const uint8_t *bytes, size_t size, cr_image_color color,
-                         const cr_image_chooser *chooser, cr_image *out, cr_image_part *whole,
+/* Whether a JPEG of `size` bytes can hold so many pixels. Errors: CREMA_E_CORRUPT. */
+crema_status cr_jpeg_check_density(int height, int width, size_t size) CREMA_MUST_USE;
+
+/* A decoder for files of a kind where it gives the pixels of cr_jpeg_decode and can leave some of
+ * them out. Opening makes it where *jpeg is NULL and sets the picture's extents. False: the file is
+ * not of that kind, or something is wrong with it; then cr_jpeg_decode tells what. */
+typedef struct cr_jpeg cr_jpeg;
+bool cr_jpeg_open(cr_jpeg **jpeg, cr_picture *picture);
+bool cr_jpeg_decode_part(cr_jpeg *jpeg, const cr_image_part *wanted, cr_image *out,
                          cr_image_part *part);
+/* Accepts NULL. */
+void cr_jpeg_free(cr_jpeg *jpeg);
+
 crema_status cr_png_decode(const uint8_t *bytes, size_t size, cr_image_color color, bool probe,
                            cr_image *out) CREMA_MUST_USE;
 

@@ -19,7 +19,7 @@ static crema_status fail_jpeg(tjhandle jpeg) {
 
 /* An entropy-coded block of 8 x 8 samples takes at least one bit in one scan, so a byte stands for
  * at most 512 pixels. */
-static crema_status check_density(int height, int width, size_t size) {
+crema_status cr_jpeg_check_density(int height, int width, size_t size) {
   if ((uint64_t)height * (uint64_t)width / 512 <= size + 128) return CREMA_OK;
   return cr_fail(CREMA_E_CORRUPT, "JPEG: %d x %d pixels in %zu bytes", height, width, size);
 }
@@ -72,7 +72,7 @@ static crema_status decode(tjhandle jpeg, const uint8_t *bytes, size_t size, cr_
   if (width < 1 || height < 1) return cr_fail(CREMA_E_CORRUPT, "JPEG: it holds no picture");
   int channels = space == TJCS_GRAY ? 1 : 3;
   if (color != CR_IMAGE_NATIVE) channels = color == CR_IMAGE_GRAY ? 1 : 3;
-  CR_TRY(check_density(height, width, size));
+  CR_TRY(cr_jpeg_check_density(height, width, size));
   if (probe) {
     out->height = height;
     out->width = width;

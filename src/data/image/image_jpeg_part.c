@@ -1,4 +1,4 @@
-/* A part of a JPEG through libjpeg-turbo's older interface, which can pass over rows and columns.
+/* JPEGs through libjpeg-turbo's older interface, which can pass over rows and columns.
  *
  * Rows above the part are only entropy-decoded, blocks beside it are not transformed, rows below it
  * are not looked at, save that the file must end as a whole one does. Pixels at the edge of what
@@ -12,15 +12,16 @@
 
 #include "data/image/image_codec.h"
 
-typedef struct part_errors {
-  struct jpeg_error_mgr base;
+struct cr_jpeg {
+  struct jpeg_decompress_struct base; /* has to be the first member */
+  struct jpeg_error_mgr errors;
   jmp_buf escape;
-} part_errors;
+};
 
-/* Errors and warnings alike end it: decoding the whole picture tells them apart. */
-static void leave(j_common_ptr jpeg) {
-  part_errors *errors = (part_errors *)(void *)jpeg->err;
-  longjmp(errors->escape, 1);
+/* Errors and warnings alike end it: cr_jpeg_decode tells them apart. */
+static void leave(j_common_ptr base) {
+  cr_jpeg *jpeg = (cr_jpeg *)(void *)base;
+  longjmp(jpeg->escape, 1);
 }
 
 static void on_message(j_common_ptr jpeg, int level) {
@@ -72,43 +73,73 @@ static void read_rows(struct jpeg_decompress_struct *jpeg, const cr_image_part *
   }
 }
 
-/* With the header read. */
-static bool decode_part(struct jpeg_decompress_struct *jpeg, cr_image_color color,
-                        const cr_image_chooser *chooser, cr_image *out, cr_image_part *whole,
-                        cr_image_part *part) {
-  int height = (int)jpeg->image_height, width = (int)jpeg->image_width;
-  int channels = jpeg->jpeg_color_space == JCS_GRAYSCALE ? 1 : 3;
-  if (color != CR_IMAGE_NATIVE) channels = color == CR_IMAGE_GRAY ? 1 : 3;
-  if (!is_suitable(jpeg) || !chooser->choose(chooser->user, height, width, part)) return false;
-  /* Nothing to be gained, or more than is to be believed: see cr_jpeg_decode. */
-  if (part->height == height && part->width == width) return false;
-  if ((int64_t)height * width > CR_IMAGE_MAX_PIXELS) return false;
-  jpeg->out_color_space = channels == 1 ? JCS_GRAYSCALE : JCS_EXT_BGR;
+static void decode_rows(struct jpeg_decompress_struct *jpeg, cr_image_part *part, cr_image *out) {
   jpeg_start_decompress(jpeg);
   widen(jpeg, part);
-  if (cr_image_reserve(out, part->height, part->width, channels) != CREMA_OK) return false;
+  if (cr_image_reserve(out, part->height, part->width, jpeg->output_components) != CREMA_OK) {
+    leave((j_common_ptr)jpeg);
+  }
   read_rows(jpeg, part, out);
-  *whole = (cr_image_part){.height = height, .width = width};
+}
+
+bool cr_jpeg_decode_part(cr_jpeg *jpeg, const cr_image_part *wanted, cr_image *out,
+                         cr_image_part *part) {
+  *part = *wanted;
+  if (setjmp(jpeg->escape) != 0) {
+    jpeg_abort_decompress(&jpeg->base);
+    return false;
+  }
+  decode_rows(&jpeg->base, part, out);
+  jpeg_abort_decompress(&jpeg->base);
   return true;
 }
 
-bool cr_jpeg_decode_part(const uint8_t *bytes, size_t size, cr_image_color color,
-                         const cr_image_chooser *chooser, cr_image *out, cr_image_part *whole,
-                         cr_image_part *part) {
-  struct jpeg_decompress_struct jpeg;
-  part_errors errors;
-  if (!is_complete(bytes, size)) return false;
-  jpeg.err = jpeg_std_error(&errors.base);
-  errors.base.error_exit = leave;
-  errors.base.emit_message = on_message;
-  if (setjmp(errors.escape) != 0) {
-    jpeg_destroy_decompress(&jpeg);
-    return false;
+/* Leaves the decoder ready to decode when the file is of the right kind. */
+static bool open_file(cr_jpeg *jpeg, cr_picture *picture) {
+  struct jpeg_decompress_struct *base = &jpeg->base;
+  jpeg_mem_src(base, picture->bytes, picture->size);
+  if (jpeg_read_header(base, TRUE) != JPEG_HEADER_OK || !is_suitable(base)) return false;
+  int height = (int)base->image_height, width = (int)base->image_width;
+  int channels = base->jpeg_color_space == JCS_GRAYSCALE ? 1 : 3;
+  if (picture->color != CR_IMAGE_NATIVE) channels = picture->color == CR_IMAGE_GRAY ? 1 : 3;
+  /* More than is to be believed. */
+  if ((int64_t)height * width > CR_IMAGE_MAX_PIXELS) return false;
+  if (cr_jpeg_check_density(height, width, picture->size) != CREMA_OK) return false;
+  base->out_color_space = channels == 1 ? JCS_GRAYSCALE : JCS_EXT_BGR;
+  picture->height = height;
+  picture->width = width;
+  picture->channels = channels;
+  return true;
+}
+
+static bool create(cr_jpeg *jpeg) {
+  jpeg->base.err = jpeg_std_error(&jpeg->errors);
+  jpeg->errors.error_exit = leave;
+  jpeg->errors.emit_message = on_message;
+  if (setjmp(jpeg->escape) != 0) return false;
+  jpeg_create_decompress(&jpeg->base);
+  return true;
+}
+
+bool cr_jpeg_open(cr_jpeg **jpeg, cr_picture *picture) {
+  if (!is_complete(picture->bytes, picture->size)) return false;
+  if (*jpeg == NULL) {
+    *jpeg = calloc(1, sizeof **jpeg);
+    if (*jpeg == NULL) return false;
+    if (!create(*jpeg)) {
+      cr_jpeg_free(*jpeg);
+      *jpeg = NULL;
+      return false;
+    }
   }
-  jpeg_create_decompress(&jpeg);
-  jpeg_mem_src(&jpeg, bytes, size);
-  bool done = jpeg_read_header(&jpeg, TRUE) == JPEG_HEADER_OK &&
-              decode_part(&jpeg, color, chooser, out, whole, part);
-  jpeg_destroy_decompress(&jpeg);
-  return done;
+  /* An earlier file may have been left half done. */
+  jpeg_abort_decompress(&(*jpeg)->base);
+  if (setjmp((*jpeg)->escape) != 0) return false;
+  return open_file(*jpeg, picture);
+}
+
+void cr_jpeg_free(cr_jpeg *jpeg) {
+  if (jpeg == NULL) return;
+  jpeg_destroy_decompress(&jpeg->base);
+  free(jpeg);
 }

@@ -28,12 +28,14 @@ static crema_status load_record(const cr_datum_source *source, const cr_record *
   cr_sample *sample = &worker->sample;
   const cr_pixels *pixels = &sample->pixels;
   cr_db_bytes value;
+  cr_image_part part;
   int extent[3];
   float *out = NULL;
   double start = cr_clock_seconds();
   CR_TRY(cr_record_value(record, &worker->value, &value));
-  CR_TRY(cr_sample_load_for(sample, value.data, value.size, source->options.color, transformer,
-                            record->index));
+  CR_TRY(cr_sample_open(sample, value.data, value.size, source->options.color));
+  bool some = cr_transformer_part(transformer, record->index, pixels->height, pixels->width, &part);
+  CR_TRY(cr_sample_decode(sample, some ? &part : NULL));
   double decoded = cr_clock_seconds();
   CR_TRY(cr_transformer_augment(transformer, record->index, &sample->pixels, &sample->image));
   CR_TRY(
@@ -63,26 +65,28 @@ static const cr_source datum_source = {.start = cr_record_source_start,
 
 /* ---- making -------------------------------------------------------------- */
 
-/* Small raw records are done as fast as they can be handed over. */
-static bool is_small(cr_db_bytes value) {
+/* Shape and threads from the first record, which is opened only. Small raw ones are done as fast as
+ * they can be handed over. */
+static crema_status look_at(cr_datum_source *source, cr_sample *sample, cr_db_bytes value) {
   enum { LARGE = 1 << 15 };
-  cr_datum datum;
-  return cr_datum_parse(value.data, value.size, &datum) == CREMA_OK && !datum.encoded &&
-         datum.size + datum.float_count < LARGE;
-}
-
-/* Shape and threads from the first record. */
-static crema_status look(void *user, cr_db_bytes value) {
-  cr_datum_source *source = user;
   const cr_datum_source_options *options = &source->options;
-  int in[3], out[3];
-  CR_TRY(cr_sample_probe(value.data, value.size, options->color, in));
+  int out[3];
+  CR_TRY(cr_sample_open(sample, value.data, value.size, options->color));
+  int in[3] = {sample->pixels.channels, sample->pixels.height, sample->pixels.width};
+  bool small = !sample->encoded && (int64_t)in[0] * in[1] * in[2] < LARGE;
   CR_TRY(cr_transformer_extent(options->transformer, 0, in));
   CR_TRY(cr_transformer_shape(options->transformer, in[0], in[1], in[2], out));
   source->shape[0] = (crema_shape){.axes = 4, .dim = {options->items, out[0], out[1], out[2]}};
   source->shape[1] = (crema_shape){.axes = 1, .dim = {options->items}};
-  source->threads = options->threads == 0 && is_small(value) ? 1 : options->threads;
+  source->threads = options->threads == 0 && small ? 1 : options->threads;
   return CREMA_OK;
+}
+
+static crema_status look(void *user, cr_db_bytes value) {
+  cr_sample sample = {0};
+  crema_status status = look_at(user, &sample, value);
+  cr_sample_free(&sample);
+  return status;
 }
 
 static crema_status check_options(const cr_datum_source_options *options) {
