@@ -540,6 +540,7 @@ static void test_places_that_are_not_there(void **state) {
   forward(net);
   cr_layer *layer = net->layer[0].layer;
   assert_int_equal(layer->class->save(layer, &saved), CREMA_OK);
+  assert_non_null(strstr(saved.data, " batch 1.index 2 solvers 1 skip 0 sorted 0 key 8:00000001"));
   assert_int_equal(layer->class->restore(layer, saved.data, saved.size), CREMA_OK);
   forward(net);
   saved.data[saved.size - 1] = 'x';

@@ -225,6 +225,31 @@ static void s2_31_resume_is_exact(void **state) {
   fixture_remove(&f);
 }
 
+/* The texts of snapshots: today's and the older one of a single solver. */
+static void s2_31_texts_of_snapshots(void **state) {
+  static const char *const text[] = {"draws 9a index 4 solvers 1 skip 0 sorted 0 key 8:00000003",
+                                     "draws 9a index 4 key 8:00000003"};
+  fixture f;
+  crema_net *net = NULL;
+  cr_buffer saved = {0};
+  (void)state;
+  fixture_make(&f);
+  const char *db = fixture_db(&f, "db", 5, fixture_gray);
+  assert_int_equal(make_net(db, "batch_size: 2 } }", 1, CREMA_TRAIN, &net), CREMA_OK);
+  for (int i = 0; i < 2; ++i) {
+    assert_int_equal(restore(net, text[i], strlen(text[i])), CREMA_OK);
+    save(net, &saved);
+    assert_string_equal(saved.data, text[0]);
+    forward(net);
+    assert_true(values(net, "label")[0] == 4 && values(net, "label")[1] == 0);
+    save(net, &saved);
+    assert_string_equal(saved.data, "draws 9a index 6 solvers 1 skip 0 sorted 0 key 8:00000000");
+  }
+  cr_buffer_free(&saved);
+  crema_net_destroy(net);
+  fixture_remove(&f);
+}
+
 static void test_bad_places_are_refused(void **state) {
   static const char *const bad[] = {"", "draws", "draws 1 index 2 key 9:00000001",
                                     "draws 1 index 2 key 8:0000000100",
@@ -336,6 +361,7 @@ int main(void) {
       cmocka_unit_test(s2_17_labels_are_optional),
       cmocka_unit_test(s2_26_two_layers_keep_step),
       cmocka_unit_test(s2_31_resume_is_exact),
+      cmocka_unit_test(s2_31_texts_of_snapshots),
       cmocka_unit_test(test_bad_places_are_refused),
       cmocka_unit_test(test_mistakes_are_named),
       cmocka_unit_test(test_damage_reaches_forward),

@@ -155,6 +155,7 @@ static void s2_31_resume(void **state) {
   for (int k = 0; k < 5; ++k) forward(net);
   cr_layer *layer = net->layer[0].layer;
   assert_int_equal(layer->class->save(layer, &saved), CREMA_OK);
+  assert_non_null(strstr(saved.data, " sample 20."));
   assert_int_equal(make_net(&f, "batch_size: 4 shuffle: true", "", 6, &resumed), CREMA_OK);
   forward(resumed);
   cr_layer *other = resumed->layer[0].layer;

@@ -476,6 +476,7 @@ static void s2_31_resume(void **state) {
   for (int k = 0; k < 4; ++k) forward(net);
   cr_layer *layer = net->layer[0].layer;
   assert_int_equal(layer->class->save(layer, &saved), CREMA_OK);
+  assert_non_null(strstr(saved.data, " batch 4."));
   assert_int_equal(make_net(&f, param, rest, 6, &resumed), CREMA_OK);
   forward(resumed);
   cr_layer *other = resumed->layer[0].layer;

@@ -38,7 +38,8 @@ cr_input_group *cr_input_group_retain(cr_input_group *group) {
 
 void cr_input_group_release(cr_input_group *group) {
   if (group == NULL) return;
-  /* The last one has to see what all others did. No reader is left: its users have references. */
+  /* The last holder has to see what all others did. No reader is left, as its users hold
+   * references. */
   if (atomic_fetch_sub_explicit(&group->references, 1, memory_order_acq_rel) > 1) return;
   pthread_mutex_destroy(&group->lock);
   free(group);

@@ -1,4 +1,4 @@
-/* The order in which a fixed number of things is gone through, epoch after epoch. */
+/* The order in which a fixed number of items is gone through, epoch after epoch. */
 #ifndef CR_DATA_ORDER_H
 #define CR_DATA_ORDER_H
 
@@ -10,15 +10,15 @@
 
 /* Zero-initialise, then set key, count and shuffle. */
 typedef struct cr_order {
-  uint64_t key; /* of the draws */
+  uint64_t key; /* of the random stream */
   size_t count; /* 1 to 2^32 - 1 */
   bool shuffle; /* each epoch has a permutation of its own; else as they stand */
-  bool drawn;   /* place holds the permutation of `epoch` */
+  bool drawn;   /* `permutation` is that of `epoch` */
   uint64_t epoch;
-  uint32_t *place;
+  uint32_t *permutation; /* NULL before it is first needed */
 } cr_order;
 
-/* Thing number index % count of epoch index / count. It depends on key, count and index only.
+/* Item number index % count of epoch index / count. It depends on key, count and index only.
  * Errors: CREMA_E_NO_MEMORY, CREMA_E_RANGE. */
 crema_status cr_order_at(cr_order *order, uint64_t index, size_t *out) CREMA_MUST_USE;
 

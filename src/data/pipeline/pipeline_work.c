@@ -54,7 +54,7 @@ crema_status cr_pipeline_worker_main(void *arg) {
     CR_TRY(cr_queue_pop(pipeline->task, NULL, &item));
     cr_work *work = item;
     load_items(worker, work);
-    /* Whoever leaves last knows that all others have left: everything is loaded. */
+    /* The last worker to leave knows that all others have left, so everything is loaded. */
     if (atomic_fetch_sub_explicit(&work->busy, 1, memory_order_acq_rel) > 1) continue;
     CR_TRY(cr_queue_push(pipeline->done, work));
   }
@@ -129,7 +129,7 @@ static crema_status move_on(cr_pipeline *pipeline, cr_work *work) {
   return led ? send_off(pipeline, work, 1, items) : CREMA_OK;
 }
 
-/* Waits until a batch is loaded, seeing others on; alone, loads it. */
+/* Waits until a batch is loaded, and meanwhile moves others on; without workers, loads it. */
 static crema_status wait_for(cr_pipeline *pipeline, cr_work *work) {
   while (work->stage != CR_WORK_LOADED) {
     void *item = work;

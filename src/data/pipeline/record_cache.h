@@ -1,5 +1,5 @@
-/* The records of a database in memory: copies of keys and values; of a database whose values have
- * places copies of the keys only. */
+/* The records of a database in memory: copies of keys and values; of a database that can read a
+ * value from its place in the file (cr_db_has_places), copies of the keys only. */
 #ifndef CR_DATA_RECORD_CACHE_H
 #define CR_DATA_RECORD_CACHE_H
 
@@ -15,9 +15,9 @@ typedef struct cr_cached_record {
   uint64_t place;
 } cr_cached_record;
 
-/* Makes an empty cache. `places`: values have places, where they stay. `limit`:
- * bytes that the cache may take; 0: as long as it is not larger than what the machine has left
- * (core/free_memory.h). Free with cr_record_cache_destroy. Errors: CREMA_E_NO_MEMORY. */
+/* Makes an empty cache. `places`: values have places and stay there. `limit`: bytes that the cache
+ * may take; 0: as long as it is not larger than what the machine has left (core/free_memory.h).
+ * Free with cr_record_cache_destroy. Errors: CREMA_E_NO_MEMORY. */
 crema_status cr_record_cache_create(bool places, uint64_t limit,
                                     cr_record_cache **out) CREMA_MUST_USE;
 /* Accepts NULL. */

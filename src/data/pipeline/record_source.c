@@ -42,9 +42,9 @@ static bool is_corrupt(crema_status status) {
   return status == CREMA_E_CORRUPT || status == CREMA_E_UNSUPPORTED;
 }
 
-/* False as well when there was nothing but failures while the whole database came by. That is so
- * for sure after twice as many records: a good one may be the first of an epoch and the last of the
- * next one, which has another order. */
+/* False as well when all records of the database have failed. That is certain only after twice as
+ * many failures: a good record may be the first of an epoch and the last of the next one, which has
+ * another order. */
 bool cr_record_source_pass_over(void *user, cr_batch *batch, int item, crema_status status,
                                 uint64_t row) {
   const cr_record_source *source = user;

@@ -15,7 +15,6 @@ static crema_status fail_empty(const cr_record_walk *walk) {
 
 /* ---- memory -------------------------------------------------------------- */
 
-/* From now on: the database in the order of its keys. */
 void cr_record_walk_keep_nothing(cr_record_walk *walk) {
   cr_record_cache_destroy(walk->cache);
   walk->cache = NULL;
@@ -47,9 +46,9 @@ static void arrive(cr_record_walk *walk) {
 
 static crema_status recall(cr_record_walk *walk) {
   uint64_t count = walk->count;
-  size_t index = (size_t)(walk->place % count);
-  if (walk->order.shuffle && walk->place >= count) {
-    CR_TRY(cr_order_at(&walk->order, walk->place, &index));
+  size_t index = (size_t)(walk->position % count);
+  if (walk->order.shuffle && walk->position >= count) {
+    CR_TRY(cr_order_at(&walk->order, walk->position, &index));
   }
   const cr_cached_record record = cr_record_cache_get(walk->cache, index);
   walk->key = record.key;
@@ -81,7 +80,7 @@ static crema_status go_first(cr_record_walk *walk) {
 }
 
 crema_status cr_record_walk_next(cr_record_walk *walk) {
-  ++walk->place;
+  ++walk->position;
   if (walk->from_memory) return recall(walk);
   CR_TRY(cr_db_cursor_next(walk->cursor));
   ++walk->walked;
@@ -96,14 +95,14 @@ crema_status cr_record_walk_next(cr_record_walk *walk) {
 }
 
 /* Whole epochs need not be walked. */
-static void leap(cr_record_walk *walk, uint64_t place) {
+static void leap(cr_record_walk *walk, uint64_t position) {
   uint64_t count = walk->count;
   if (walk->cache != NULL || count == UINT64_MAX || !walk->from_first || walk->walked != 0) return;
-  walk->place += (place - walk->place) / count * count;
+  walk->position += (position - walk->position) / count * count;
 }
 
-crema_status cr_record_walk_go(cr_record_walk *walk, uint64_t place) {
-  walk->place = 0;
+crema_status cr_record_walk_go(cr_record_walk *walk, uint64_t position) {
+  walk->position = 0;
   if (!walk->from_memory) {
     if (!walk->in_key_order) {
       cr_record_cache_destroy(walk->cache);
@@ -112,13 +111,13 @@ crema_status cr_record_walk_go(cr_record_walk *walk, uint64_t place) {
     }
     CR_TRY(go_first(walk));
     for (;;) {
-      leap(walk, place);
-      if (walk->place >= place || walk->from_memory) break;
+      leap(walk, position);
+      if (walk->position >= position || walk->from_memory) break;
       if (cr_thread_must_stop()) return CREMA_E_INTERRUPTED;
       CR_TRY(cr_record_walk_next(walk));
     }
   }
-  walk->place = place;
+  walk->position = position;
   return walk->from_memory ? recall(walk) : CREMA_OK;
 }
 
@@ -128,13 +127,13 @@ crema_status cr_record_walk_go_after(cr_record_walk *walk, cr_db_bytes key) {
   return cr_record_walk_next(walk);
 }
 
-bool cr_record_walk_key_at(cr_record_walk *walk, uint64_t place, cr_db_bytes *key) {
-  size_t index = (size_t)place;
+bool cr_record_walk_key_at(cr_record_walk *walk, uint64_t position, cr_db_bytes *key) {
+  size_t index = (size_t)position;
   if (walk->cache == NULL) return false;
   if (walk->from_memory) {
-    index = (size_t)(place % walk->count);
-    if (walk->order.shuffle && place >= walk->count &&
-        cr_order_at(&walk->order, place, &index) != CREMA_OK) {
+    index = (size_t)(position % walk->count);
+    if (walk->order.shuffle && position >= walk->count &&
+        cr_order_at(&walk->order, position, &index) != CREMA_OK) {
       return false;
     }
   }

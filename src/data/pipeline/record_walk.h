@@ -2,8 +2,8 @@
  * first one on again; or, when they are kept in memory, each later epoch from there, as it stands
  * or in an order of its own.
  *
- * Places are counted: place p is record p % count of epoch p / count. Epoch 0 is always in the
- * order of the keys, because it is the one that fills the memory. One thread at a time. */
+ * Positions are counted: position p is record p % count of epoch p / count. Epoch 0 is always in
+ * the order of the keys, because it is the one that fills the memory. One thread at a time. */
 #ifndef CR_DATA_RECORD_WALK_H
 #define CR_DATA_RECORD_WALK_H
 
@@ -34,14 +34,14 @@ typedef struct cr_record_walk {
   uint64_t cache_limit;
   cr_record_cache *cache; /* NULL: nothing is kept */
   cr_order order;
-  uint64_t place; /* of the record below; not counted while nothing is kept */
-  /* Where the value's data is NULL, it is to be read from its place with `cursor`. */
+  uint64_t position; /* of the record below; not counted while nothing is kept */
+  /* Where the value's data is NULL, it is to be read from `value_place` with `cursor`. */
   cr_db_bytes key, value;
   uint64_t value_place;
   bool stable; /* key and value stay where they are as long as the walk keeps its records */
 } cr_record_walk;
 
-/* Opens the database and stands at place 0. `walk` may be in any state before; after a failure
+/* Opens the database and stands at position 0. `walk` may be in any state before; after a failure
  * there is nothing to close. Errors: those of cr_db_open; CREMA_E_CORRUPT when there are no
  * records. */
 crema_status cr_record_walk_open(const cr_record_walk_options *options,
@@ -49,12 +49,12 @@ crema_status cr_record_walk_open(const cr_record_walk_options *options,
 /* Accepts a zeroed one. */
 void cr_record_walk_close(cr_record_walk *walk);
 
-/* One place on. */
+/* One record on. */
 crema_status cr_record_walk_next(cr_record_walk *walk) CREMA_MUST_USE;
 
-/* To a place, counted from the first record. A walk that keeps records goes through those that
- * come before it, unless it has them. */
-crema_status cr_record_walk_go(cr_record_walk *walk, uint64_t place) CREMA_MUST_USE;
+/* To a position, counted from the first record. A walk that keeps records goes through those before
+ * it, unless it has them. */
+crema_status cr_record_walk_go(cr_record_walk *walk, uint64_t position) CREMA_MUST_USE;
 
 /* To the record after the one with `key`; only for walks in key order. Errors:
  * CREMA_E_NOT_FOUND when there is no such record; the walk has then to go elsewhere. */
@@ -63,10 +63,10 @@ crema_status cr_record_walk_go_after(cr_record_walk *walk, cr_db_bytes key) CREM
 /* From now on all epochs are in key order and nothing is kept. */
 void cr_record_walk_keep_nothing(cr_record_walk *walk);
 
-/* The key at a place, without going there; false when it is not in memory. */
-bool cr_record_walk_key_at(cr_record_walk *walk, uint64_t place, cr_db_bytes *key);
+/* The key at a position, without going there; false when it is not in memory. */
+bool cr_record_walk_key_at(cr_record_walk *walk, uint64_t position, cr_db_bytes *key);
 
-/* Puts other permutations in place of those of the order that was. */
+/* Epochs are shuffled by this key from now on. */
 void cr_record_walk_set_order(cr_record_walk *walk, uint64_t order_key);
 
 #endif

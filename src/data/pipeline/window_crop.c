@@ -4,15 +4,16 @@
 
 #include "core/fail.h"
 
-/* One direction: the window's pixels `first` to `last` of `size`. */
+/* One direction: the window covers pixels `first` to `last` of the image's `size`. */
 typedef struct span {
   int first, last, size;
   int before, after; /* pixels outside the image, later in pixels of the square */
   int out;           /* pixels of the square */
 } span;
 
-/* Much context makes far places of distant ones; beyond this nothing of an image is left. */
-static int place_of(float value) {
+/* The nearest pixel. With much context a window's edge can lie further out than an int can hold; so
+ * far from the image nothing of it is in the window anyway. */
+static int nearest_pixel(float value) {
   const float most = 0x1p29F;
   return (int)roundf(fminf(fmaxf(value, -most), most));
 }
@@ -20,8 +21,8 @@ static int place_of(float value) {
 /* Grows the span about its centre; halves are taken of whole pixels, as in R-CNN. */
 static void grow(span *s, float half, float context) {
   float centre = (float)s->first + (float)(s->last - s->first + 1) / 2.0f;
-  s->first = place_of(centre - half * context);
-  s->last = place_of(centre + half * context);
+  s->first = nearest_pixel(centre - half * context);
+  s->last = nearest_pixel(centre + half * context);
 }
 
 /* Cuts off what is outside the image, keeping its share of the square. */
@@ -38,7 +39,7 @@ static bool clip(span *s, int crop_size) {
   return true;
 }
 
-/* Rounding may have made the parts too long. */
+/* Rounding may have made the image's part too long. */
 static int fit(int out, int pad, int crop_size) {
   if (pad + out > crop_size) out = crop_size - pad;
   return out < 0 ? 0 : out;

@@ -62,7 +62,7 @@ static crema_status check_param(const cr_layer *layer) {
   return CREMA_OK;
 }
 
-/* One file name a line; relative ones may lie beside the list. */
+/* One file name per line; relative ones may lie beside the list. */
 static crema_status read_names(hdf5_data_state *s, const char *list, char *text) {
   for (char *line = text; line != NULL;) {
     char *next = strchr(line, '\n');
@@ -81,7 +81,7 @@ static crema_status check_list(const char *path, const cr_buffer *text) {
   size_t size = sizeof signature - 1;
   if (text->size < size || memcmp(text->data, signature, size) != 0) return CREMA_OK;
   return cr_fail(CREMA_E_PARSE,
-                 "%s: an HDF5 file; source must be a text file that names HDF5 files, one a line",
+                 "%s: an HDF5 file; source must be a text file that names HDF5 files, one per line",
                  path);
 }
 

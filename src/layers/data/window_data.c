@@ -122,7 +122,7 @@ static crema_status cut(window_worker *w, const cr_window_crop *crop) {
   return cr_image_resize(&w->part, crop->out_height, crop->out_width, &w->scaled);
 }
 
-/* The mean that belongs to a place of the square. */
+/* The mean that belongs to a pixel of the square. */
 static float mean_at(const window_data_state *s, int c, int y, int x) {
   const cr_mean *mean = &s->mean;
   if (mean->values == NULL) {
@@ -150,7 +150,7 @@ static void put(const window_data_state *s, const cr_image *scaled, const cr_win
   }
 }
 
-/* A window into its place. */
+/* A window into its slot. */
 static crema_status load_window(const window_data_state *s, const cr_listed_window *window,
                                 bool mirror, cr_load *load, float *data) {
   window_worker *w = &s->worker[load->worker];
