@@ -334,6 +334,41 @@ static void s0_30_switching_devices_by_way_of_the_host(void **state) {
   run_switch(false);
 }
 
+/* A copy into the host side that the block knows nothing of: every way to the bytes is watched. */
+static void s0_21_all_ways_to_the_host_side_are_watched(void **state) {
+  enum { CPU_DATA, MUTABLE_CPU_DATA, READ, WRITE, OVERWRITE, WAYS };
+  (void)state;
+  cr_sim_options options = sim_test_options(1);
+  options.stepped = true;
+  fixture f = begin_with(&options);
+  unsigned char *host = mutable_cpu(f.memory);
+  crema_devptr other = {0}, data = {0};
+  size_t races = 0;
+  assert_int_equal(cr_device_alloc(f.device, SIZE, &other), CREMA_OK);
+  for (int way = 0; way < WAYS; ++way) {
+    assert_int_equal(f.device->backend->copy(f.context, CR_COPY_DEVICE_TO_HOST, (uintptr_t)host,
+                                             other.address, SIZE),
+                     CREMA_OK);
+    assert_int_equal(cr_sim_races(NULL, 0), races);
+    crema_status status = CREMA_OK;
+    switch (way) {
+      case CPU_DATA: cpu(f.memory); break;
+      case MUTABLE_CPU_DATA: mutable_cpu(f.memory); break;
+      case READ: status = cr_syncedmem_read(f.memory, cr_host_context(), &data); break;
+      case WRITE: status = cr_syncedmem_write(f.memory, cr_host_context(), true, &data); break;
+      default: status = cr_syncedmem_overwrite(f.memory, cr_host_context(), &data); break;
+    }
+    assert_int_equal(status, CREMA_OK);
+    races += way == MUTABLE_CPU_DATA || way == WRITE ? 2 : 1; /* they read, then change */
+    assert_int_equal(cr_sim_races(NULL, 0), races);
+    finish(&f);
+  }
+  cr_device_free(f.device, other);
+  crema_syncedmem_destroy(f.memory);
+  crema_context_destroy(f.context);
+  sim_end_with_races(races);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(s0_21_async_push),
@@ -347,6 +382,7 @@ int main(void) {
       cmocka_unit_test(s0_29_hand_over_by_queue),
       cmocka_unit_test(s0_30_switching_devices_with_peer_access),
       cmocka_unit_test(s0_30_switching_devices_by_way_of_the_host),
+      cmocka_unit_test(s0_21_all_ways_to_the_host_side_are_watched),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
