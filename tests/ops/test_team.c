@@ -1,0 +1,146 @@
+/* How many threads work together, where the system gives fewer than are wanted, and how large their
+ * stacks are tried out. */
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "crema/log.h"
+#include "device/cpu/team.h"
+
+/* ---- what the system gives ---- */
+
+static int can_start = 1000, started;
+static size_t stack_bytes;
+
+int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *),
+                          void *arg);
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *),
+                          void *arg);
+int __real_pthread_attr_setstacksize(pthread_attr_t *attr, size_t bytes);
+int __wrap_pthread_attr_setstacksize(pthread_attr_t *attr, size_t bytes);
+
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *),
+                          void *arg) {
+  if (started >= can_start) return EAGAIN;
+  ++started;
+  return __real_pthread_create(thread, attr, run, arg);
+}
+
+/* Noted, not done: a test's threads need not have gigabytes. */
+int __wrap_pthread_attr_setstacksize(pthread_attr_t *attr, size_t bytes) {
+  (void)attr;
+  stack_bytes = bytes;
+  return 0;
+}
+
+/* Each row in a process of its own: what a process has found out stays with it. */
+static void in_child(bool (*holds)(size_t row), size_t row) {
+  int how = 0;
+  pid_t child = fork();
+  if (child == 0) _exit(holds(row) ? 0 : 1);
+  assert_int_equal(waitpid(child, &how, 0), child);
+  if (!WIFEXITED(how) || WEXITSTATUS(how) != 0) fail_msg("row %zu", row);
+}
+
+/* ---- teams ---- */
+
+/* Twice as many as are to be started have to fit, because the library may replace them all. */
+static const struct {
+  int wanted, can, team;
+} teams[] = {{1, 0, 1}, {1, 9, 1}, {2, 0, 1}, {2, 1, 2}, {2, 9, 2},  {3, 4, 3},
+             {3, 3, 2}, {3, 1, 2}, {3, 0, 1}, {4, 6, 4}, {4, 5, 3},  {4, 4, 3},
+             {4, 3, 2}, {4, 2, 2}, {4, 1, 2}, {4, 0, 1}, {8, 13, 7}, {8, 14, 8}};
+
+static int warnings;
+
+static void count_warnings(void *user, crema_log_level level, const char *file, int line,
+                           const char *text) {
+  (void)user;
+  (void)file;
+  (void)line;
+  warnings += level == CREMA_LOG_WARNING && strstr(text, "threads can be started") != NULL;
+}
+
+static bool team_is_as_expected(size_t row) {
+  int wanted = teams[row].wanted, team = teams[row].team;
+  crema_log_set(count_warnings, NULL, CREMA_LOG_WARNING);
+  can_start = teams[row].can;
+  if (cr_cpu_team(wanted) != team) return false;
+  int tried = started;
+  /* Nothing is tried twice, and what there was is not exceeded. */
+  can_start = 0;
+  for (int fewer = team; fewer > 0; --fewer) {
+    if (cr_cpu_team(fewer) != fewer) return false;
+  }
+  if (cr_cpu_team(wanted) != team || started != tried) return false;
+  if (team < wanted && cr_cpu_team(wanted + 1) != team) return false;
+  return warnings == (team < wanted);
+}
+
+static void teams_have_what_there_is(void **state) {
+  (void)state;
+#ifndef _OPENMP
+  skip();
+#endif
+  for (size_t i = 0; i < sizeof teams / sizeof *teams; ++i) in_child(team_is_as_expected, i);
+}
+
+static bool teams_grow(size_t row) {
+  (void)row;
+  if (cr_cpu_team(2) != 2 || started != 1) return false;
+  if (cr_cpu_team(4) != 4 || started != 1 + 6) return false;
+  return cr_cpu_team(3) == 3 && started == 1 + 6;
+}
+
+static void larger_teams_are_tried_out(void **state) {
+  (void)state;
+#ifndef _OPENMP
+  skip();
+#endif
+  in_child(teams_grow, 0);
+}
+
+/* ---- stacks ---- */
+
+static const struct {
+  const char *openmp, *gnu;
+  size_t bytes;
+} stacks[] = {{NULL, NULL, 0},         {"512", NULL, 512 << 10}, {"512k", NULL, 512 << 10},
+              {"65536B", NULL, 65536}, {"2M", NULL, 2 << 20},    {"2  m ", NULL, 2 << 20},
+              {" 1 G", NULL, 1 << 30}, {NULL, "300", 300 << 10}, {"100", "300", 100 << 10},
+              {"", NULL, 0},           {"large", "300", 0},      {"99999999999999999g", NULL, 0}};
+
+static bool stack_is_as_expected(size_t row) {
+  unsetenv("OMP_STACKSIZE");
+  unsetenv("GOMP_STACKSIZE");
+  if (stacks[row].openmp != NULL) setenv("OMP_STACKSIZE", stacks[row].openmp, 1);
+  if (stacks[row].gnu != NULL) setenv("GOMP_STACKSIZE", stacks[row].gnu, 1);
+  return cr_cpu_team(2) == 2 && stack_bytes == stacks[row].bytes;
+}
+
+static void stacks_are_as_large_as_openmp_makes_them(void **state) {
+  (void)state;
+#ifndef _OPENMP
+  skip();
+#endif
+  for (size_t i = 0; i < sizeof stacks / sizeof *stacks; ++i) in_child(stack_is_as_expected, i);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(teams_have_what_there_is),
+      cmocka_unit_test(larger_teams_are_tried_out),
+      cmocka_unit_test(stacks_are_as_large_as_openmp_makes_them),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
