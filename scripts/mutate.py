@@ -11,8 +11,9 @@ so the checkout stays as it is. --again tries the changes that a file lists, in 
 printed in: have new tests caught them?
 
 The tests of the room and house/arguments judge: those that run the changed line (gcov has shown that once), the
-quickest before the others, and the first failure ends it. What passes is tried with the address sanitizer,
-which sees leaks, too. The tests of all other rooms follow, unless --room-only leaves them out.
+quickest before the others, and the first failure ends it. What passes is tried again with programs that
+end with a failure when they have lost memory, and with --asan in the build with the address sanitizer. The
+tests of all other rooms follow, unless --room-only leaves them out.
 
 A change counts as caught when a test fails, crashes or hangs. It is left out when the compiler refuses it, when
 it compiles to the same object code, and when tests/equivalent_mutants.tsv names it with the reason why it
@@ -60,8 +61,8 @@ EVERYWHERE = "^house/arguments$"
 BLIND = (r"^(house/(gates|headers|fails|mutate|rows|conformance)|models/|torture/)"
          r"|/(add_a_layer|install|setup|pack)$")
 
-# The builds: what judges first, quick to make, and shows which lines a test runs; what judges what survived that,
-# and sees leaks and what is done with memory; what tells whether the optimizer makes the same of both.
+# The builds: what judges first, quick to make, and shows which lines a test runs; what tells whether the optimizer
+# makes the same of both; with --asan, what judges those that survived and sees what is done with memory.
 BUILDS = {
     "quick": ["-DCMAKE_BUILD_TYPE=None", "-DCMAKE_C_FLAGS=-O1 -DNDEBUG --coverage"],
     "asan": ["-DCMAKE_BUILD_TYPE=RelWithDebInfo", "-DCREMA_SANITIZE=address,undefined"],
@@ -237,6 +238,8 @@ class Copy:
                 self.object(kind, path.relative_to(self.tree)).unlink(missing_ok=True)
             self.changed.unlink()
         for kind, options in BUILDS.items():
+            if kind == "asan" and not self.args.asan:
+                continue
             done = self.run(["cmake", "-G", "Ninja", "-S", ".", "-B", str(self.build(kind)), *BUILD_OPTIONS,
                              *options], 300)
             if done.returncode == 0 and kind == "quick":
@@ -321,12 +324,12 @@ class Copy:
         self.original, self.made = self.path.read_text(), self.path.stat()
         self.changed.write_text(str(change.path))
         try:
-            for kind in ["quick", "release", "asan"]:
-                end = self.compare(kind, change)
-                if end is None and kind != "release":
-                    end = self.judge(kind, change)
-                if end is not None:
-                    return end
+            end = self.compare("quick", change) or self.judge("quick", change)
+            end = end or self.compare("release", change) or self.judge_leaks(change)
+            if self.args.asan:
+                end = end or self.compare("asan", change) or self.judge("asan", change)
+            if end is not None:
+                return end
             return "survived" if self.args.room_only else self.judge_all()
         finally:
             self.restore(change)
@@ -360,10 +363,14 @@ class Copy:
             return "refused"
         return "same code" if digest(built) == before else None
 
+    def near(self, change):
+        names = [n for n in self.programs if self.runs(n, change)]
+        return sorted(names, key=lambda name: self.seconds[name])
+
     def judge(self, kind, change):
         """Asks the tests of the room that run the changed line, the quickest first, and at last those of which
         that is not known, because a process of theirs that is killed tells nothing."""
-        near = sorted((n for n in self.programs if self.runs(n, change)), key=lambda n: self.seconds[n])
+        near = self.near(change)
         far = [n for n in self.programs if n not in near and is_silent(n)] if kind == "quick" else []
         for name in near + far:
             if self.compile(kind, self.programs[name]).returncode != 0:
@@ -373,6 +380,28 @@ class Copy:
             if self.test(kind, "-R", exactly(name), limit=limit).returncode != 0:
                 return f"caught by {name}" if kind == "quick" else self.confirm(kind, change, name)
         return None
+
+    def judge_leaks(self, change):
+        """The same objects, linked with the leak sanitizer; some tests do not bear its allocator."""
+        for name in self.near(change):
+            if self.leaks(name):
+                self.restore(change)
+                if not self.leaks(name):
+                    return f"caught by {name} (leak)"
+                self.change(change)
+        return None
+
+    def leaks(self, name):
+        programs = [p for p in self.programs[name] if p.startswith("test_")]
+        if not programs or self.compile("quick", programs).returncode != 0:
+            return False
+        target = programs[0]
+        link = self.run(["ninja", "-C", str(self.build("quick")), "-t", "commands", target], 60).stdout
+        link = link.strip().splitlines()[-1].replace(" -o ", " -fsanitize=leak -o ", 1)
+        self.run(["sh", "-c", f"cd {shlex.quote(str(self.build('quick')))} && {link}"], 300)
+        done = self.test("quick", "-R", exactly(name))
+        (self.build("quick") / "tests" / target).unlink(missing_ok=True)
+        return done.returncode != 0
 
     def confirm(self, kind, change, name):
         """Only the quick build was known to pass."""
@@ -484,6 +513,7 @@ def main():
     parser.add_argument("--again", type=pathlib.Path, help="try the changes that a file lists")
     parser.add_argument("--only", help="only files whose path has this in it")
     parser.add_argument("--room-only", action="store_true", help="ask the tests of the room alone")
+    parser.add_argument("--asan", action="store_true", help="judge with the address sanitizer, too")
     parser.add_argument("--list", action="store_true", help="list the drawn changes, try none")
     parser.add_argument("--verbose", action="store_true", help="print what is caught, too")
     parser.add_argument("--unprotected", action="store_true", help="run changed code without a name space")
