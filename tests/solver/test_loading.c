@@ -1,4 +1,5 @@
 /* What a solver file leads to: paths, nets, scores, what is refused and what the caller is told. */
+#include <math.h>
 #include <sys/stat.h>
 
 #include "solver_case.h"
@@ -299,6 +300,37 @@ static void training_goes_on_after_a_stop(void **state) {
   case_end(&c);
 }
 
+/* Of four samples at the end of training, one has no number. */
+static crema_status feed_nan_at_the_end(void *user, crema_net *net, int64_t pass) {
+  float *data;
+  (void)user;
+  crema_status status = case_feed(NULL, net, pass);
+  if (status != CREMA_OK || pass < 2) return status;
+  status = crema_blob_mutable_cpu_data(crema_net_input(net, 0), &data);
+  if (status == CREMA_OK) data[5] = NAN;
+  return status;
+}
+
+static void the_last_loss_is_looked_at(void **state) {
+  static log_lines lines;
+  solver_case c;
+  (void)state;
+  for (int warns = 0; warns < 2; ++warns) {
+    case_begin(&c);
+    c.options.feed = feed_nan_at_the_end;
+    c.options.on_nan = warns ? CREMA_SOLVER_NAN_WARN : CREMA_SOLVER_NAN_STOP;
+    case_load(&c, small_net, "lr_policy: 'fixed' max_iter: 2 display: 2");
+    listen(&lines);
+    assert_int_equal(crema_solver_solve(c.solver), warns ? CREMA_OK : CREMA_E_NUMERIC);
+    crema_log_set(NULL, NULL, CREMA_LOG_INFO);
+    if (!warns) assert_non_null(strstr(crema_error_text(), "iteration 2: the loss is "));
+    assert_int_equal(count_lines(&lines, "iteration 2: the loss is "), warns);
+    assert_int_equal(count_lines(&lines, "Iteration 2, loss = "), warns);
+    assert_int_equal(count_lines(&lines, "Optimization Done."), warns);
+    case_end(&c);
+  }
+}
+
 static void steps_are_checked(void **state) {
   solver_case c;
   (void)state;
@@ -365,6 +397,7 @@ int main(void) {
       cmocka_unit_test(test_entries_are_counted),
       cmocka_unit_test(samples_are_counted),
       cmocka_unit_test(training_goes_on_after_a_stop),
+      cmocka_unit_test(the_last_loss_is_looked_at),
       cmocka_unit_test(steps_are_checked),
       cmocka_unit_test(lists_of_weights_are_loaded),
   };
