@@ -128,10 +128,12 @@ def edits(code):
             inner = code[match.start(1) + 1:end]
             yield "condition turned round", match.start(1) + 1, end, f"!({inner})"
             yield "condition never true", match.start(1) + 1, end, f"false && ({inner})"
-    for match in re.finditer(r"\b(?!if|while|for|switch|return|sizeof)\w+\(([^(),@]+), ([^(),@]+)(?=[,)])",
+    # What comes to the same in either order: a product, and whether two are equal.
+    for match in re.finditer(r"\b(?!if|while|for|switch|return|sizeof|calloc)(\w+)\(([^(),@]+), ([^(),@]+)(?=[,)])",
                              code):
-        if match[1] != match[2]:
-            yield "arguments swapped", match.start(1), match.end(2), f"{match[2]}, {match[1]}"
+        equality = re.match(r"(?:, [^(),]+)?\) [!=]= 0", code[match.end():])
+        if match[2] != match[3] and not (match[1] in ("strcmp", "memcmp", "strncmp") and equality):
+            yield "arguments swapped", match.start(2), match.end(3), f"{match[3]}, {match[2]}"
     whole = re.fullmatch(r"(\s*(?:if \(.*\) |else )?)((?:\(void\))?[a-zA-Z_]\w*\(.*\);)", code)
     if whole and not whole[2].startswith(("if", "while", "for", "switch", "return", "sizeof")):
         yield "call dropped", whole.start(2), whole.end(2), ";"

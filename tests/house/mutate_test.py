@@ -17,6 +17,10 @@ CASES = [
     ("  s->ready = true;", {"  s->ready = false;", "  ;"}),
     ('  call("a < b, c && d");', {"  ;"}),
     ("  return f(a, a);", set()),
+    ("  return calloc(a, b);", set()),
+    ("  if (strcmp(a, b) == 0) {", {"  if (strcmp(a, b) != 0) {", "  if (!(strcmp(a, b) == 0)) {",
+                                    "  if (false && (strcmp(a, b) == 0)) {"}),
+    ("  return memcmp(a, b, n) < 0;", {"  return memcmp(b, a, n) < 0;", "  return memcmp(a, b, n) <= 0;"}),
     ("  const char *p = q;", set()),
     ("    break;", {"    ;"}),
 ]
