@@ -393,6 +393,89 @@ static void hdf5_needs_names(void **state) {
   }
 }
 
+/* ---- fields of HDF5 states ---- */
+
+/* One field is replaced by a data set of `count` values of a type; -1: by nothing. */
+typedef struct altered_field {
+  const char *name;
+  int count;
+  enum { INTS, FLOATS, TEXT } values;
+  size_t size; /* of a text */
+  crema_status status;
+  const char *says;
+} altered_field;
+
+static void alter(const char *path, const altered_field *field) {
+  hid_t file = H5Fopen(path, H5F_ACC_RDWR, H5P_DEFAULT);
+  assert_true(file >= 0);
+  assert_true(H5Ldelete(file, field->name, H5P_DEFAULT) >= 0);
+  if (field->count >= 0) {
+    const hsize_t extent = (hsize_t)field->count;
+    hid_t text = H5Tcopy(H5T_C_S1), space = H5Screate_simple(1, &extent, NULL);
+    if (field->values == TEXT) assert_true(H5Tset_size(text, field->size) >= 0);
+    hid_t type = field->values == INTS     ? H5T_NATIVE_INT
+                 : field->values == FLOATS ? H5T_NATIVE_FLOAT
+                                           : text;
+    hid_t set = H5Dcreate2(file, field->name, type, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+    assert_true(set >= 0);
+    H5Dclose(set);
+    H5Sclose(space);
+    H5Tclose(text);
+  }
+  assert_true(H5Fclose(file) >= 0);
+}
+
+/* Each of the wrong class, of another number of values, or absent. */
+static void fields_of_hdf5_states_are_checked(void **state) {
+  enum { LONGEST = 1 << 20 };
+  static const altered_field fields[] = {
+      {"iter", -1, INTS, 0, CREMA_E_CORRUPT, "data set /iter is missing or damaged"},
+      {"iter", 2, INTS, 0, CREMA_E_CORRUPT, "data set /iter is missing or damaged"},
+      {"iter", 0, INTS, 0, CREMA_E_CORRUPT, "data set /iter is missing or damaged"},
+      {"iter", 1, FLOATS, 0, CREMA_E_CORRUPT, "data set /iter is missing or damaged"},
+      {"current_step", 2, INTS, 0, CREMA_E_CORRUPT, "data set /current_step is missing"},
+      {"current_step", 1, TEXT, 4, CREMA_E_CORRUPT, "data set /current_step is missing"},
+      {"minimum_loss", 2, FLOATS, 0, CREMA_E_CORRUPT, "data set /minimum_loss is missing"},
+      {"minimum_loss", 1, INTS, 0, CREMA_E_CORRUPT, "data set /minimum_loss is missing"},
+      {"iter_last_event", -1, INTS, 0, CREMA_E_CORRUPT, "data set /iter_last_event is missing"},
+      {"learned_net", 2, TEXT, 8, CREMA_E_CORRUPT, "data set /learned_net is missing or damaged"},
+      {"learned_net", 0, TEXT, 8, CREMA_E_CORRUPT, "data set /learned_net is missing or damaged"},
+      {"learned_net", 1, INTS, 0, CREMA_E_CORRUPT, "data set /learned_net is missing or damaged"},
+      {"learned_net", 1, TEXT, LONGEST + 1, CREMA_E_CORRUPT, "data set /learned_net is missing"},
+      {"history", -1, INTS, 0, CREMA_E_CORRUPT, "data set /history is missing or damaged"},
+      {"history", 2, FLOATS, 0, CREMA_E_CORRUPT, "data set /history is missing or damaged"},
+      {"history/1", 2, INTS, 0, CREMA_E_CORRUPT, "data set /history/1 is missing or damaged"},
+      {"crema_state", 3, FLOATS, 0, CREMA_E_CORRUPT, "data set /crema_state is missing"},
+      /* What early versions did not write, and a name of nothing. */
+      {"current_step", -1, INTS, 0, CREMA_OK, ""},
+      {"minimum_loss", -1, INTS, 0, CREMA_OK, ""},
+      {"learned_net", -1, INTS, 0, CREMA_OK, ""},
+      {"learned_net", 1, TEXT, 8, CREMA_OK, ""},
+      {"crema_state", -1, INTS, 0, CREMA_OK, ""},
+  };
+  static const char *const text =
+      "lr_policy: 'plateau' plateau_winsize: 1 gamma: 0.5 momentum: 0.9 snapshot_format: HDF5";
+  solver_case c;
+  char path[256];
+  (void)state;
+  for (size_t i = 0; i < sizeof fields / sizeof *fields; ++i) {
+    case_begin(&c);
+    c.options.feed = case_feed;
+    case_load(&c, small_net, text);
+    assert_int_equal(crema_solver_step(c.solver, 1), CREMA_OK);
+    assert_int_equal(crema_solver_snapshot(c.solver), CREMA_OK);
+    case_path(&c, "s_iter_1.solverstate.h5", path);
+    alter(path, &fields[i]);
+    crema_status status = crema_solver_restore(c.solver, path);
+    if (status != fields[i].status ||
+        (status != CREMA_OK && strstr(crema_error_text(), fields[i].says) == NULL)) {
+      fail_msg("row %zu: %s: %s", i, crema_status_name(status), crema_error_text());
+    }
+    if (status != CREMA_OK) assert_non_null(strstr(crema_error_text(), path));
+    case_end(&c);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(resumed_runs_are_equal),
@@ -407,6 +490,7 @@ int main(void) {
       cmocka_unit_test(weights_come_from_a_list),
       cmocka_unit_test(weights_may_be_none_of_a_test_nets),
       cmocka_unit_test(hdf5_needs_names),
+      cmocka_unit_test(fields_of_hdf5_states_are_checked),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
