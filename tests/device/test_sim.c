@@ -1,7 +1,11 @@
 /* The simulated devices themselves: what tests of everything else rely on. Memory, copies that must
  * not be, faults, counters, the log, races that are there and races that are not. */
 #include "core/clock.h"
+#include "crema/crema.h"
+#include "device/backend/current.h"
+#include "device/copy.h"
 #include "device/memory/device_memory.h"
+#include "device/memory/pool.h"
 #include "device/registry.h"
 #include "memory/sim_fixture.h"
 
@@ -587,6 +591,63 @@ static void devices_describe_themselves(void **state) {
   sim_end();
 }
 
+/* ---- the thread's device ---- */
+
+/* Whatever is done with another device, the thread's own is as before. */
+static void the_threads_device_stays(void **state) {
+  enum { BYTES = 64 };
+  crema_context *context = NULL, *waiter = NULL;
+  crema_event *event = NULL;
+  crema_devptr memory = {0};
+  crema_device_info info;
+  char host[BYTES] = "";
+  (void)state;
+  crema_device *first = start(2, false), *second = sim_test_device(1);
+  assert_int_equal(cr_device_set_current(first), CREMA_OK);
+#define SAME(call)                                \
+  do {                                            \
+    call;                                         \
+    assert_ptr_equal(cr_device_current(), first); \
+  } while (0)
+#define STAYS(call) SAME(assert_int_equal(call, CREMA_OK))
+  STAYS(crema_context_create(second, 1, &context));
+  STAYS(crema_context_create(second, 2, &waiter));
+  STAYS(crema_device_describe(second, &info));
+  STAYS(cr_device_alloc(second, BYTES, &memory));
+  STAYS(cr_copy_from_cpu(context, memory, host, BYTES));
+  STAYS(crema_event_create(second, &event));
+  STAYS(crema_event_record(event, context, NULL));
+  STAYS(crema_event_wait(event, waiter));
+  SAME((void)crema_event_query(event));
+  SAME(assert_int_equal(crema_event_finish(event), CREMA_EVENT_SUCCESS));
+  STAYS(crema_context_finish(context));
+  STAYS(crema_context_finish(waiter));
+  SAME(crema_event_destroy(event));
+  SAME(cr_device_free(second, memory));
+  SAME(crema_context_destroy(waiter));
+  SAME(crema_context_destroy(context));
+#undef STAYS
+#undef SAME
+  sim_end();
+}
+
+/* Blocks that came from the driver, not those that it refused. */
+static void pools_count_what_the_driver_gave(void **state) {
+  crema_devptr memory[3] = {{0}};
+  (void)state;
+  crema_device *device = start(1, false);
+  uint64_t before = cr_pool_describe(device->pool).driver_allocs;
+  for (int i = 0; i < 3; ++i) {
+    assert_int_equal(cr_device_alloc(device, (size_t)65536 << i, &memory[i]), CREMA_OK);
+    assert_int_equal(cr_pool_describe(device->pool).driver_allocs, before + (uint64_t)i + 1);
+  }
+  crema_devptr none = {0};
+  assert_int_equal(cr_device_alloc(device, 2 * (size_t)SIM_TEST_MEMORY, &none), CREMA_E_NO_MEMORY);
+  assert_int_equal(cr_pool_describe(device->pool).driver_allocs, before + 3);
+  for (int i = 0; i < 3; ++i) cr_device_free(device, memory[i]);
+  sim_end();
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(blocks_take_the_first_gap),
@@ -606,6 +667,8 @@ int main(void) {
       cmocka_unit_test(one_runs_at_a_time),
       cmocka_unit_test(leaks_are_counted),
       cmocka_unit_test(devices_describe_themselves),
+      cmocka_unit_test(the_threads_device_stays),
+      cmocka_unit_test(pools_count_what_the_driver_gave),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

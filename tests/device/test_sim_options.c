@@ -42,8 +42,10 @@ static void test_absurd(void **state) {
 
 static void test_locale(void **state) {
   (void)state;
+  locale_t before = uselocale((locale_t)0);
   if (!comma_locale_begin()) skip();
   check();
+  assert_true(uselocale((locale_t)0) == before);
   setlocale(LC_ALL, "C");
 }
 
