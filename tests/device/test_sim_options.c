@@ -8,7 +8,9 @@
 #include "comma_locale.h"
 #include "device/sim/sim.h"
 
+/* The thread's locale is as before. */
 static void check(void) {
+  locale_t before = uselocale((locale_t)0);
   cr_sim_options options = cr_sim_defaults();
   assert_int_equal(cr_sim_parse("devices=3,memory=1.5M,bandwidth=2.5G,latency=0.25", &options),
                    CREMA_OK);
@@ -17,6 +19,7 @@ static void check(void) {
   assert_true(options.bandwidth == 2.5e9);
   assert_true(options.latency == 0.25);
   assert_int_equal(cr_sim_parse("devices=2,memory=1,5M", &options), CREMA_E_PARSE);
+  assert_true(uselocale((locale_t)0) == before);
 }
 
 static void test_numbers(void **state) {
@@ -42,10 +45,8 @@ static void test_absurd(void **state) {
 
 static void test_locale(void **state) {
   (void)state;
-  locale_t before = uselocale((locale_t)0);
   if (!comma_locale_begin()) skip();
   check();
-  assert_true(uselocale((locale_t)0) == before);
   setlocale(LC_ALL, "C");
 }
 
