@@ -469,6 +469,20 @@ static void s4_19_any_thread_may_free(void **state) {
   end(&f);
 }
 
+/* A block of just the limit stays, one that is larger does not. */
+static void s1_23_one_block_may_be_all_that_is_idle(void **state) {
+  (void)state;
+  for (size_t limit = 511; limit <= 512; ++limit) {
+    cr_pool_options options = cr_pool_options_for(CR_POOL_CUB);
+    options.max_idle_bytes = limit;
+    pool_fixture f = begin_pool(options, false);
+    give(&f, take(&f, 512, 0), 0);
+    assert_int_equal(cr_pool_describe(f.pool).idle_bytes, limit == 512 ? 512 : 0);
+    assert_int_equal(cr_sim_count(CR_SIM_FREE, 0), limit == 512 ? 0 : 1);
+    end(&f);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(s1_22_without_a_pool),
@@ -488,6 +502,7 @@ int main(void) {
       cmocka_unit_test(s4_17_a_context_that_closes_still_uses_memory),
       cmocka_unit_test(s4_18_idle_blocks_go_before_a_request_fails),
       cmocka_unit_test(s4_19_any_thread_may_free),
+      cmocka_unit_test(s1_23_one_block_may_be_all_that_is_idle),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
