@@ -375,10 +375,11 @@ class Copy:
 
     def judge(self, kind, change):
         """Asks the tests of the room that run the changed line, the quickest first, and at last those of which
-        that is not known, because a process of theirs that is killed tells nothing."""
+        that is not known, because a process of theirs that is killed tells nothing. A line that none is seen
+        to run may be run by any."""
         near = self.near(change)
-        far = [n for n in self.programs if n not in near and is_silent(n)] if kind == "quick" else []
-        for name in near + far:
+        far = [n for n in self.programs if n not in near and (not near or is_silent(n))]
+        for name in near + (far if kind == "quick" else []):
             if self.compile(kind, self.programs[name]).returncode != 0:
                 return "refused"
             # A test that takes ten times as long as usual hangs; a minute more for a machine that is busy.
