@@ -23,3 +23,4 @@ foreach(call cr_io_open cr_io_read cr_io_write cr_io_sync cr_io_close cr_io_rena
 endforeach()
 # Asks HDF5 itself what is open.
 target_link_libraries(test_core_hdf5_file PRIVATE PkgConfig::HDF5)
+target_link_libraries(test_core_hdf5_reader PRIVATE PkgConfig::HDF5)
