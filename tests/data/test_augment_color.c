@@ -374,6 +374,37 @@ static void test_noise_prob(void **state) {
   cr_augment_destroy(augment);
 }
 
+/* What works in place leaves the bytes behind the image alone. */
+static void noise_stays_in_the_image(void **state) {
+  enum { HEIGHT = 3, WIDTH = 5, COUNT = 3 * HEIGHT * WIDTH, BEHIND = 32 };
+  (void)state;
+  for (int kind = 0; kind < 6; ++kind) {
+    uint8_t pixels[COUNT + BEHIND];
+    cr_image image = {HEIGHT, WIDTH, 3, pixels, COUNT}, scratchpad = {0};
+    Caffe__NoiseParameter param = CAFFE__NOISE_PARAMETER__INIT;
+    Caffe__SaltPepperParameter salt = CAFFE__SALT_PEPPER_PARAMETER__INIT;
+    float white[] = {1, 2, 3};
+    salt.fraction = 1;
+    salt.has_fraction = 1;
+    salt.n_value = 3;
+    salt.value = white;
+    for (int i = 0; i < COUNT + BEHIND; ++i) pixels[i] = (uint8_t)(i < COUNT ? i * 5 : 0x81);
+    switch (kind) {
+      case 0: param.posterize = 1; break;
+      case 1: param.inverse = 1; break;
+      case 2: param.decolorize = 1; break;
+      case 3: param.convert_to_hsv = 1; break;
+      case 4: param.hist_eq = 1; break;
+      default: param.saltpepper = 1; param.saltpepper_param = &salt;
+    }
+    cr_random random = cr_random_begin(1, 2, CR_STAGE_NOISE);
+    assert_int_equal(cr_noise(&param, &random, &image, &scratchpad), CREMA_OK);
+    assert_ptr_equal(image.pixels, pixels);
+    for (int i = COUNT; i < COUNT + BEHIND; ++i) assert_int_equal(pixels[i], 0x81);
+    cr_image_free(&scratchpad);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_hsv),         cmocka_unit_test(test_ycrcb),
@@ -383,7 +414,7 @@ int main(void) {
       cmocka_unit_test(test_blur),        cmocka_unit_test(test_erode),
       cmocka_unit_test(test_hist_eq),     cmocka_unit_test(test_clahe),
       cmocka_unit_test(test_jpeg),        cmocka_unit_test(test_saltpepper),
-      cmocka_unit_test(test_noise_prob),
+      cmocka_unit_test(test_noise_prob),  cmocka_unit_test(noise_stays_in_the_image),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
