@@ -17,6 +17,7 @@ typedef struct cr_net_state {
 /* What is needed while the graph is built, beside the net itself. */
 typedef struct cr_net_build {
   crema_net *net;
+  cr_arena arena;                     /* for the arrays below and what else is of use meanwhile */
   const cr_solver_rank *solver;       /* may be NULL */
   const cr_layer_class **class;       /* one per layer */
   int *fused_into;                    /* one per layer: the layer that does its work, -1: itself */

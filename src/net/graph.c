@@ -47,10 +47,10 @@ crema_status cr_net_fail_in_layer(const Caffe__LayerParameter *param, crema_stat
   return cr_fail_where(code, &where);
 }
 
-static crema_status allocate(void *out, size_t count, size_t width) {
-  if (count == 0) count = 1;
-  void *memory = calloc(count, width);
-  if (memory == NULL) return cr_fail_memory(count * width, "the net's graph");
+/* An array of zeros that lives as long as the arena. */
+static crema_status allocate(cr_arena *arena, void *out, size_t count, size_t width) {
+  void *memory = NULL;
+  CR_TRY(cr_fail_in(cr_arena_alloc(arena, count * width, &memory), "the net's graph"));
   memcpy(out, &memory, sizeof memory);
   return CREMA_OK;
 }
@@ -67,9 +67,9 @@ static crema_status start_build(cr_net_build *build) {
   crema_net *net = build->net;
   Caffe__NetParameter *param = net->param;
   net->layers = (int)param->n_layer;
-  CR_TRY(allocate(&net->layer, param->n_layer, sizeof *net->layer));
-  CR_TRY(allocate(&build->class, param->n_layer, sizeof *build->class));
-  CR_TRY(allocate(&build->fused_into, param->n_layer, sizeof *build->fused_into));
+  CR_TRY(allocate(&net->arena, &net->layer, param->n_layer, sizeof *net->layer));
+  CR_TRY(allocate(&build->arena, &build->class, param->n_layer, sizeof *build->class));
+  CR_TRY(allocate(&build->arena, &build->fused_into, param->n_layer, sizeof *build->fused_into));
   int64_t blobs = 0;
   for (size_t i = 0; i < param->n_layer; ++i) {
     Caffe__LayerParameter *layer = param->layer[i];
@@ -89,13 +89,14 @@ static crema_status start_build(cr_net_build *build) {
   }
   if (blobs > INT32_MAX / 2) return cr_fail(CREMA_E_RANGE, "the net has too many blobs");
   build->blob_capacity = (int)blobs;
-  CR_TRY(allocate(&net->blob, (size_t)blobs, sizeof *net->blob));
-  CR_TRY(allocate(&net->blob_name, (size_t)blobs, sizeof *net->blob_name));
-  CR_TRY(allocate(&net->input, (size_t)blobs, sizeof *net->input));
-  CR_TRY(allocate(&net->output, (size_t)blobs, sizeof *net->output));
-  CR_TRY(allocate(&net->output_weight, (size_t)blobs, sizeof *net->output_weight));
-  CR_TRY(allocate(&build->available, (size_t)blobs, sizeof *build->available));
-  return allocate(&build->blob_need_backward, (size_t)blobs, sizeof *build->blob_need_backward);
+  CR_TRY(allocate(&net->arena, &net->blob, (size_t)blobs, sizeof *net->blob));
+  CR_TRY(allocate(&net->arena, &net->blob_name, (size_t)blobs, sizeof *net->blob_name));
+  CR_TRY(allocate(&net->arena, &net->input, (size_t)blobs, sizeof *net->input));
+  CR_TRY(allocate(&net->arena, &net->output, (size_t)blobs, sizeof *net->output));
+  CR_TRY(allocate(&net->arena, &net->output_weight, (size_t)blobs, sizeof *net->output_weight));
+  CR_TRY(allocate(&build->arena, &build->available, (size_t)blobs, sizeof *build->available));
+  return allocate(&build->arena, &build->blob_need_backward, (size_t)blobs,
+                  sizeof *build->blob_need_backward);
 }
 
 static crema_status check_count(const Caffe__LayerParameter *param, const char *what, int found,
@@ -152,12 +153,12 @@ static crema_status make_layer(cr_net_build *build, int index) {
   cr_layer_set_solver(layer->layer, build->solver);
   size_t bottoms = param->n_bottom, tops = (size_t)final_tops(param, build->class[index]);
   layer->layer->tops = (int)tops;
-  CR_TRY(allocate(&layer->bottom, bottoms, sizeof *layer->bottom));
-  CR_TRY(allocate(&layer->bottom_id, bottoms, sizeof *layer->bottom_id));
-  CR_TRY(allocate(&layer->propagate_down, bottoms, sizeof *layer->propagate_down));
-  CR_TRY(allocate(&layer->top, tops, sizeof *layer->top));
-  CR_TRY(allocate(&layer->top_id, tops, sizeof *layer->top_id));
-  return allocate(&layer->seen, bottoms + tops, sizeof *layer->seen);
+  CR_TRY(allocate(&net->arena, &layer->bottom, bottoms, sizeof *layer->bottom));
+  CR_TRY(allocate(&net->arena, &layer->bottom_id, bottoms, sizeof *layer->bottom_id));
+  CR_TRY(allocate(&net->arena, &layer->propagate_down, bottoms, sizeof *layer->propagate_down));
+  CR_TRY(allocate(&net->arena, &layer->top, tops, sizeof *layer->top));
+  CR_TRY(allocate(&net->arena, &layer->top_id, tops, sizeof *layer->top_id));
+  return allocate(&net->arena, &layer->seen, bottoms + tops, sizeof *layer->seen);
 }
 
 /* Splits have made sure that the blob exists; that it is still unread fails only when the
@@ -185,14 +186,8 @@ static crema_status add_blob(cr_net_build *build, const char *name, int *out) {
   crema_net *net = build->net;
   static const crema_shape empty = {.axes = 1, .dim = {0}};
   if (net->blobs >= build->blob_capacity) return cr_fail(CREMA_E_INTERNAL, "too many blobs");
-  char *copy = strdup(name);
-  if (copy == NULL) return cr_fail_memory(strlen(name) + 1, "a blob's name");
-  crema_status status = crema_blob_create(&empty, &net->blob[net->blobs]);
-  if (status != CREMA_OK) {
-    free(copy);
-    return status;
-  }
-  net->blob_name[net->blobs] = copy;
+  CR_TRY(cr_arena_text(&net->arena, name, &net->blob_name[net->blobs]));
+  CR_TRY(crema_blob_create(&empty, &net->blob[net->blobs]));
   *out = net->blobs++;
   return CREMA_OK;
 }
@@ -389,9 +384,10 @@ static int by_name(const void *a, const void *b) {
 }
 
 /* Loss weights of the outputs; in-place layers make a blob again, the last one's weight counts. */
-static crema_status weigh_outputs(crema_net *net) {
+static crema_status weigh_outputs(cr_net_build *build) {
+  crema_net *net = build->net;
   float *weight = NULL;
-  CR_TRY(allocate(&weight, (size_t)net->blobs, sizeof *weight));
+  CR_TRY(allocate(&build->arena, &weight, (size_t)net->blobs, sizeof *weight));
   for (int i = 0; i < net->layers; ++i) {
     const cr_net_layer *layer = &net->layer[i];
     for (int j = 0; j < layer->layer->tops; ++j) {
@@ -399,7 +395,6 @@ static crema_status weigh_outputs(crema_net *net) {
     }
   }
   for (int i = 0; i < net->outputs; ++i) net->output_weight[i] = weight[net->output[i]];
-  free(weight);
   return CREMA_OK;
 }
 
@@ -408,7 +403,7 @@ static crema_status find_outputs(cr_net_build *build) {
   crema_net *net = build->net;
   char **name = NULL;
   size_t count = 0;
-  CR_TRY(allocate(&name, (size_t)net->blobs, sizeof *name));
+  CR_TRY(allocate(&build->arena, &name, (size_t)net->blobs, sizeof *name));
   for (int i = 0; i < net->blobs; ++i) {
     if (build->available[i]) name[count++] = net->blob_name[i];
   }
@@ -417,8 +412,7 @@ static crema_status find_outputs(cr_net_build *build) {
     cr_log_debug("This network produces output %s", name[i]);
     net->output[net->outputs++] = cr_name_map_get(&net->blob_index, name[i]);
   }
-  free(name);
-  return weigh_outputs(net);
+  return weigh_outputs(build);
 }
 
 static void log_memory(const crema_net *net) {
@@ -452,9 +446,6 @@ out:
   cr_name_map_free(&build.param_index);
   free(build.has_decay_mult);
   free(build.has_lr_mult);
-  free(build.blob_need_backward);
-  free(build.available);
-  free(build.fused_into);
-  free((void *)build.class);
+  cr_arena_free(&build.arena);
   return status;
 }

@@ -15,45 +15,20 @@ void crema_net_options_init(crema_net_options *options) {
   *options = (crema_net_options){.phase = CREMA_TEST, .seed = -1};
 }
 
-static void free_layer(cr_net_layer *layer) {
-  cr_layer_destroy(layer->layer);
-  free(layer->seen);
-  free(layer->top_id);
-  free(layer->top);
-  free(layer->propagate_down);
-  free(layer->bottom_id);
-  free(layer->bottom);
-}
-
 void crema_net_destroy(crema_net *net) {
   if (net == NULL) return;
   free(net->decay_mult);
   free(net->lr_mult);
   free(net->learnable);
   free(net->net_param);
-  free(net->output_weight);
-  free(net->output);
-  free(net->input);
-  for (int i = 0; net->layer != NULL && i < net->layers; ++i) free_layer(&net->layer[i]);
-  free(net->layer);
-  for (int i = 0; i < net->blobs; ++i) {
-    crema_blob_destroy(net->blob[i]);
-    free(net->blob_name[i]);
-  }
-  free(net->blob_name);
-  free(net->blob);
+  for (int i = 0; net->layer != NULL && i < net->layers; ++i) cr_layer_destroy(net->layer[i].layer);
+  for (int i = 0; i < net->blobs; ++i) crema_blob_destroy(net->blob[i]);
   cr_name_map_free(&net->layer_index);
   cr_name_map_free(&net->blob_index);
   if (net->owns_context) crema_context_destroy(net->context);
   if (net->param != NULL) cr_message_free(&net->param->base);
-  free(net->path);
-  free(net->name);
+  cr_arena_free(&net->arena);
   free(net);
-}
-
-static crema_status copy_text(const char *text, char **out) {
-  *out = strdup(text);
-  return *out == NULL ? cr_fail_memory(strlen(text) + 1, "a name") : CREMA_OK;
 }
 
 /* Everything but the graph. */
@@ -62,9 +37,9 @@ static crema_status start_net(crema_net *net, const crema_net_options *options,
   net->phase = options->phase;
   net->seed = options->seed < 0 ? cr_random_seed() : (uint64_t)options->seed;
   net->debug_info = net->param->debug_info;
-  CR_TRY(copy_text(cr_net_text(net->param->name), &net->name));
+  CR_TRY(cr_arena_text(&net->arena, cr_net_text(net->param->name), &net->name));
   if (origin != NULL && origin->path != NULL) {
-    CR_TRY(copy_text(origin->path, &net->path));
+    CR_TRY(cr_arena_text(&net->arena, origin->path, &net->path));
     net->origin = *origin;
     net->origin.path = net->path;
   }

@@ -2,6 +2,7 @@
 #ifndef CR_NET_NET_H
 #define CR_NET_NET_H
 
+#include "core/arena.h"
 #include "core/file.h"
 #include "crema/net.h"
 #include "layers/common/layer.h"
@@ -41,6 +42,7 @@ typedef struct cr_net_origin {
 } cr_net_origin;
 
 struct crema_net {
+  cr_arena arena; /* what is made once and lives as long as the net: names, most of the arrays */
   char *name;
   char *path;                 /* file it came from, or NULL */
   cr_net_origin origin;       /* of `path`; `text` while it is built; `field` is a constant */
