@@ -172,8 +172,41 @@ crema_status cr_blob_sumsq_diff(crema_blob *blob, double *out) {
   return cr_tensor_sumsq(blob->diff, out);
 }
 
-crema_status cr_blob_update(crema_blob *blob) {
+/* ---- arithmetic and copies ---- */
+
+crema_status crema_blob_update(crema_blob *blob) {
+  CR_REQUIRE(blob);
   return cr_tensor_subtract(blob->data, blob->diff);
+}
+
+crema_status crema_blob_scale_data(crema_blob *blob, float factor) {
+  CR_REQUIRE(blob);
+  return cr_tensor_scale(blob->data, factor);
+}
+
+crema_status crema_blob_scale_diff(crema_blob *blob, float factor) {
+  CR_REQUIRE(blob);
+  return cr_tensor_scale(blob->diff, factor);
+}
+
+/* On the device that has the newest values. */
+static crema_status copy_values(cr_tensor *tensor, cr_tensor *source) {
+  crema_context *context = NULL;
+  CR_TRY(cr_thread_context(cr_tensor_head_device(source), 0, &context));
+  CR_TRY(cr_tensor_copy(tensor, source, context));
+  return crema_context_finish(context);
+}
+
+crema_status crema_blob_copy_data(crema_blob *blob, crema_blob *source) {
+  CR_REQUIRE(blob);
+  CR_REQUIRE(source);
+  return copy_values(blob->data, source->data);
+}
+
+crema_status crema_blob_copy_diff(crema_blob *blob, crema_blob *source) {
+  CR_REQUIRE(blob);
+  CR_REQUIRE(source);
+  return copy_values(blob->diff, source->diff);
 }
 
 /* ---- shapes ---- */

@@ -25,10 +25,6 @@ crema_status cr_blob_asum_diff(crema_blob *blob, double *out) CREMA_MUST_USE;
 crema_status cr_blob_sumsq_data(crema_blob *blob, double *out) CREMA_MUST_USE;
 crema_status cr_blob_sumsq_diff(crema_blob *blob, double *out) CREMA_MUST_USE;
 
-/* data = data - diff, where the newest data is. Errors: CREMA_E_TYPE; CREMA_E_STATE when the data
- * was never set. */
-crema_status cr_blob_update(crema_blob *blob) CREMA_MUST_USE;
-
 /* Shorthands for shapes. */
 crema_shape cr_shape(int axes, const int64_t *dim);
 crema_shape cr_shape_1(int64_t a);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/fail.h"
+#include "device/copy.h"
 #include "device/device.h"
 #include "memory/syncedmem.h"
 
@@ -540,8 +541,11 @@ crema_status cr_tensor_copy(cr_tensor *dst, cr_tensor *src, crema_context *conte
   crema_devptr source = {0}, target = {0};
   CR_TRY(cr_tensor_read(src, context, format, &source));
   CR_TRY(cr_tensor_write(dst, context, format, &target));
-  return context->device->backend->copy(context, CR_COPY_SAME_DEVICE, target.address,
-                                        source.address, value_bytes(from, format));
+  if (format.layout != NULL) {
+    return cr_copy_same_device(context, target, source, format.layout->bytes);
+  }
+  const cr_item_type item = {crema_dtype_size(format.type), crema_dtype_name(format.type), NULL};
+  return cr_copy_items(context, &item, (size_t)from->count, target.address, source.address);
 }
 
 void cr_tensor_shrink_to_fit(cr_tensor *tensor) {

@@ -101,6 +101,11 @@ static int64_t is_empty_text(const char *result) {
   S(crema_blob_mutable_cpu_diff, (A(0, blob), A(1, &values_out)))                                 \
   S(crema_blob_set_cpu_data, (A(0, blob), A(1, values)))                                          \
   O(crema_blob_set_gpu_data, "device", (A(0, blob), A(1, cpu), address))                          \
+  S(crema_blob_update, (A(0, blob)))                                                              \
+  S(crema_blob_scale_data, (A(0, blob), 1))                                                       \
+  S(crema_blob_scale_diff, (A(0, blob), 1))                                                       \
+  S(crema_blob_copy_data, (A(0, blob), A(1, blob)))                                               \
+  S(crema_blob_copy_diff, (A(0, blob), A(1, blob)))                                               \
   V(crema_blob_data_type, 0, (A(0, blob)))                                                        \
   V(crema_blob_diff_type, 0, (A(0, blob)))                                                        \
   S(crema_device_get, (CREMA_DEVICE_CPU, 0, A(0, &found_device)))                                 \

@@ -89,12 +89,12 @@ static void s0_26_scale_and_update_run_where_the_head_is(void **state) {
     /* Never set: scaling does nothing, an update is an error. */
     assert_int_equal(cr_tensor_scale(f.blob->data, 3), CREMA_OK);
     assert_true(cr_tensor_is_zero(f.blob->data));
-    assert_int_equal(cr_blob_update(f.blob), CREMA_E_STATE);
+    assert_int_equal(crema_blob_update(f.blob), CREMA_E_STATE);
     fill(&f);
     if (on_device == 1) to_device(&f, place == 1);
     cr_sim_reset_counts();
     assert_int_equal(cr_tensor_scale(f.blob->data, 4), CREMA_OK);
-    assert_int_equal(cr_blob_update(f.blob), CREMA_OK);
+    assert_int_equal(crema_blob_update(f.blob), CREMA_OK);
     assert_int_equal(cr_sim_count(CR_SIM_KERNEL, 0), on_device == 1 ? 2 : 0);
     const float *data = NULL, *diff = NULL;
     assert_int_equal(crema_blob_cpu_data(f.blob, &data), CREMA_OK);
@@ -123,7 +123,7 @@ static void s4_36_update_with_other_types(void **state) {
       data[i] = (float)i;
       diff[i] = 0.25f * (float)i;
     }
-    assert_int_equal(cr_blob_update(blob), CREMA_OK);
+    assert_int_equal(crema_blob_update(blob), CREMA_OK);
     assert_int_equal(cr_tensor_scale(blob->data, 2), CREMA_OK);
     assert_int_equal(crema_blob_cpu_data(blob, &result), CREMA_OK);
     for (int i = 0; i < 4; ++i) assert_true(result[i] == 1.5f * (float)i);
@@ -131,7 +131,7 @@ static void s4_36_update_with_other_types(void **state) {
   }
   crema_blob *whole = NULL;
   assert_int_equal(cr_blob_create_typed(&shape, CREMA_I32, CREMA_I32, &whole), CREMA_OK);
-  assert_int_equal(cr_blob_update(whole), CREMA_E_TYPE);
+  assert_int_equal(crema_blob_update(whole), CREMA_E_TYPE);
   assert_int_equal(cr_tensor_scale(whole->data, 2), CREMA_E_TYPE);
   crema_blob_destroy(whole);
 }
@@ -270,6 +270,46 @@ static void s0_24_adopted_device_data(void **state) {
   end(&f);
 }
 
+/* Where the newest values are, and no further than that: nothing goes over the link. */
+static void s4_37_blobs_are_copied_where_they_are(void **state) {
+  (void)state;
+  fixture f = begin();
+  crema_blob *to = NULL, *small = NULL;
+  const float *value = NULL;
+  float *data = NULL;
+  crema_devptr device = {0};
+  crema_shape shape = *crema_blob_shape(f.blob), less = cr_shape_1(3);
+  assert_int_equal(crema_blob_create(&shape, &to), CREMA_OK);
+  assert_int_equal(crema_blob_create(&less, &small), CREMA_OK);
+  assert_int_equal(crema_blob_mutable_cpu_data(f.blob, &data), CREMA_OK);
+  for (int i = 0; i < COUNT; ++i) data[i] = (float)i;
+  assert_int_equal(crema_blob_copy_data(to, f.blob), CREMA_OK);
+  assert_int_equal(cr_sim_count(CR_SIM_H2D, -1), 0);
+  assert_int_equal(crema_blob_scale_data(f.blob, 2), CREMA_OK);
+  assert_int_equal(cr_tensor_update(f.blob->data, f.context, CR_PLAIN_F32, &device), CREMA_OK);
+  cr_sim_reset_counts();
+  assert_int_equal(crema_blob_copy_diff(to, f.blob), CREMA_OK);
+  assert_true(cr_tensor_is_zero(to->diff));
+  assert_int_equal(crema_blob_cpu_data(to, &value), CREMA_OK);
+  for (int i = 0; i < COUNT; ++i) assert_true(value[i] == (float)i);
+  assert_int_equal(crema_blob_copy_data(to, f.blob), CREMA_OK);
+  assert_int_equal(cr_sim_count(CR_SIM_H2D, -1) + cr_sim_count(CR_SIM_D2H, -1), 0);
+  assert_int_equal(cr_sim_count(CR_SIM_D2D, -1), 1);
+  assert_int_equal(crema_blob_cpu_data(to, &value), CREMA_OK);
+  for (int i = 0; i < COUNT; ++i) assert_true(value[i] == 2 * (float)i);
+  assert_int_equal(crema_blob_copy_data(small, to), CREMA_E_SHAPE);
+  /* A step by hand: data = data - 0.5 diff. */
+  assert_int_equal(crema_blob_mutable_cpu_diff(to, &data), CREMA_OK);
+  for (int i = 0; i < COUNT; ++i) data[i] = 4;
+  assert_int_equal(crema_blob_scale_diff(to, 0.5f), CREMA_OK);
+  assert_int_equal(crema_blob_update(to), CREMA_OK);
+  assert_int_equal(crema_blob_cpu_data(to, &value), CREMA_OK);
+  for (int i = 0; i < COUNT; ++i) assert_true(value[i] == 2 * (float)i - 2);
+  crema_blob_destroy(small);
+  crema_blob_destroy(to);
+  end(&f);
+}
+
 static void s0_22_a_circle_of_sharing_is_reported(void **state) {
   (void)state;
   crema_shape shape = cr_shape_1(3);
@@ -372,7 +412,7 @@ static void s0_26_operands_are_only_read(void **state) {
   crema_devptr data = {0};
   fill(&f);
   to_device(&f, true);
-  assert_int_equal(cr_blob_update(f.blob), CREMA_OK);
+  assert_int_equal(crema_blob_update(f.blob), CREMA_OK);
   cr_sim_reset_counts();
   assert_int_equal(crema_blob_cpu_diff(f.blob, &diff), CREMA_OK);
   assert_int_equal(cr_sim_count(CR_SIM_D2H, 0), 0);
@@ -392,6 +432,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(s0_26_sums_run_where_the_head_is),
       cmocka_unit_test(s0_26_scale_and_update_run_where_the_head_is),
+      cmocka_unit_test(s4_37_blobs_are_copied_where_they_are),
       cmocka_unit_test(s4_36_update_with_other_types),
       cmocka_unit_test(s4_36_sums_of_doubles_and_of_odd_counts),
       cmocka_unit_test(s0_26_s4_36_updates_with_odd_differences),
