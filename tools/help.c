@@ -25,6 +25,13 @@ static void list_commands(void) {
       "which\n"
       "                               the HDF5 library may crash on a damaged one\n"
       "  CREMA_CUDA_PLUGIN=FILE       libcrema-cuda.so, likewise\n"
+      "  CREMA_GPU_POOL=KIND          how memory of devices is kept for reuse: bins (the default), "
+      "cub\n"
+      "                               or none\n"
+      "  CREMA_NUMA=1                 host memory is placed on the memory node of the thread that "
+      "asks\n"
+      "                               for it\n"
+      "  DEBUG_GPU_MEM=1              logs what is taken from a device's driver and given back\n"
       "  TMPDIR=FOLDER                where links to LevelDB databases are made, else /tmp\n");
 }
 

@@ -3,6 +3,8 @@
 #include <stdio.h>
 
 #include "crema/types.h"
+#include "device/memory/block.h"
+#include "device/memory/tracking.h"
 
 static void add(crema_blob_memory *sum, const crema_blob_memory *more) {
   sum->data_host += more->data_host;
@@ -47,6 +49,21 @@ static void report_params(crema_net *net) {
   print_row("parameters, all", "", &sum);
 }
 
+void cli_memory_report_begin(void) {
+  cr_block_report_enable(true);
+  cr_tracking_enable(true);
+}
+
+/* What was counted since cli_memory_report_begin, if it was called. */
+static void report_totals(void) {
+  cr_block_report host = cr_block_report_read();
+  cr_tracking_totals total = {0};
+  if (!cr_tracking_enabled() || cr_tracking_read(NULL, &total) != CREMA_OK) return;
+  printf("Host: %zu bytes in use in %zu blocks\n", host.bytes, host.blocks);
+  printf("All devices: %zu bytes in use, %zu at most, grown by 128 MiB %u times\n", total.current,
+         total.highest, cr_tracking_reports());
+}
+
 void cli_memory_report(crema_net *net, crema_device *device) {
   printf("Memory of net %s in bytes; blobs that share values are listed with the same bytes each\n",
          crema_net_name(net));
@@ -61,5 +78,6 @@ void cli_memory_report(crema_net *net, crema_device *device) {
            crema_device_get_index(device), memory.current, memory.peak, memory.pooled,
            crema_pinned_bytes());
   }
+  report_totals();
   fflush(stdout);
 }

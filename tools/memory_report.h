@@ -4,6 +4,9 @@
 
 #include "crema/net.h"
 
+/* From here on what is taken of memory is counted, for the report's totals. */
+void cli_memory_report_begin(void);
+
 /* Writes a table of the net's blobs and parameters, with element types, and the totals of `device`
  * (NULL: the CPU) to standard output. */
 void cli_memory_report(crema_net *net, crema_device *device);

@@ -140,6 +140,7 @@ static int success_code(training *run) {
 static int train(const train_flags *flags, const crema_solver_options *options) {
   crema_solver *solver = NULL;
   double start = 0;
+  if (flags->memory_report) cli_memory_report_begin();
   crema_status status = crema_solver_load(flags->solver, options, &solver);
   if (status == CREMA_OK && flags->snapshot[0] != '\0') {
     cr_log_info("Resuming from %s", flags->snapshot);

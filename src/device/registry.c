@@ -12,6 +12,7 @@
 #include "core/signals.h"
 #include "device/backend/current.h"
 #include "device/cuda_plugin.h"
+#include "device/memory/memory_lock.h"
 #include "device/memory/pool.h"
 
 enum { BACKENDS = 3, PEER_GROUP = 8 };
@@ -143,7 +144,11 @@ static void enable_peer(crema_device *device, crema_device *peer) {
   if (!backend->can_access_peer(device, peer)) return;
   cr_device_guard guard;
   crema_status status = cr_device_enter(device, &guard);
+  /* It involves both devices, as a collective does: the driver makes the memory of one known to the
+   * other, and nobody may take or give back some meanwhile. */
+  cr_collective_begin();
   if (status == CREMA_OK) status = backend->enable_peer(device, peer);
+  cr_collective_end();
   cr_device_leave(guard);
   if (status != CREMA_OK) {
     cr_log_warning("no direct access from %s:%d to %s:%d: %s", backend->name, device->index,
@@ -162,8 +167,23 @@ static void connect_peers(crema_device *device) {
   }
 }
 
+/* The kind of pool that the environment asks for, if it does. */
+static crema_status choose_pool(void) {
+  const char *text = getenv("CREMA_GPU_POOL");
+  cr_pool_mode mode = CR_POOL_BINS;
+  if (text == NULL || text[0] == '\0') return CREMA_OK;
+  CR_TRY(cr_fail_in(cr_pool_mode_parse(text, &mode), "CREMA_GPU_POOL"));
+  if (mode == CR_POOL_THC) {
+    cr_log_warning(
+        "CREMA_GPU_POOL=thc: memory goes to its next user before queued work is done with "
+        "it, which is right for programs of one stream alone");
+  }
+  return cr_fail_in(cr_pool_set_mode(mode), "CREMA_GPU_POOL");
+}
+
 static crema_status make_pool(crema_device *device) {
   if (device->backend->host_memory) return CREMA_OK;
+  CR_TRY(choose_pool());
   cr_pool_options options = cr_pool_options_for(cr_pool_current_mode());
   return cr_pool_create(device, &options, &device->pool);
 }

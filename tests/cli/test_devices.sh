@@ -87,6 +87,26 @@ expect_line "report of parameters" '^  ip1, parameter 0 +float/float +[0-9]+ +[0
 expect_line "bytes of a parameter" '^  ip1, parameter 0 +float/float +[0-9]+ +55296 '
 expect_line "report of the device" \
   '^Device 1: [1-9][0-9]* bytes in use, [1-9][0-9]* at most, [0-9]+ pooled; [1-9][0-9]* pinned$'
+expect_line "report of the host" '^Host: [1-9][0-9]* bytes in use in [1-9][0-9]* blocks$'
+expect_line "report of all devices" \
+  '^All devices: [1-9][0-9]* bytes in use, [1-9][0-9]* at most, grown by 128 MiB 0 times$'
+
+# How the devices' memory is kept, and where the host's lies, changes no value.
+less=0
+for pool in none bins cub; do
+  CREMA_GPU_POOL=$pool CREMA_NUMA=1 run train -solver tiny.prototxt -gpu sim:2 -memory_report
+  expect_ok "CREMA_GPU_POOL=$pool"
+  cmp -s tiny_iter_3.caffemodel cpu.caffemodel || fail "CREMA_GPU_POOL=$pool gives other weights"
+  # Blocks as they are asked for, of powers of 2, of powers of 8.
+  bytes=$(sed -n 's/^Device 0: \([0-9]*\) bytes in use.*/\1/p' log)
+  [ "$bytes" -gt "$less" ] || fail "CREMA_GPU_POOL=$pool: $bytes bytes in use, with another $less"
+  less=$bytes
+done
+CREMA_GPU_POOL=thc run device_query -gpu sim:1
+expect_line "CREMA_GPU_POOL=thc" 'CREMA_GPU_POOL=thc: .*one stream'
+CREMA_GPU_POOL=heap run train -solver tiny.prototxt -gpu sim:2
+expect_error "CREMA_GPU_POOL=heap" "CREMA_GPU_POOL" "heap" "none, bins, cub, thc"
+
 run train -solver tiny.prototxt -gpu sim:2 -memory_report
 expect_ok "train -gpu sim:2"
 expect_line "report of the first device" '^Device 0: '

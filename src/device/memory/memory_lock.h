@@ -1,5 +1,7 @@
 /* Keeps allocation apart from collectives.
  *
+ * What involves all of several devices counts as one: connecting two devices, say.
+ *
  * Drivers may deadlock when memory is allocated or freed while another thread launches a
  * collective. Whoever asks a driver for memory holds the lock shared; whoever launches a collective
  * holds it exclusively. */
