@@ -73,12 +73,6 @@ crema_status crema_context_finish(crema_context *context) {
   return context->device->backend->finish(context);
 }
 
-crema_status cr_context_busy(crema_context *context, bool *out) {
-  *out = false;
-  const cr_backend *backend = context->device->backend;
-  return backend->busy == NULL ? CREMA_OK : backend->busy(context, out);
-}
-
 /* ---- the thread's own contexts ---- */
 
 typedef struct thread_entry {

@@ -5,7 +5,7 @@
 #include "core/fail.h"
 #include "device/backend/current.h"
 #include "device/device.h"
-#include "device/memory/host_memory.h"
+#include "device/memory/driver.h"
 #include "device/registry.h"
 
 static crema_status check_ends(uintptr_t dst, uintptr_t src, size_t bytes) {
@@ -63,7 +63,8 @@ crema_status cr_device_of_address(uintptr_t address, crema_device **out) {
   return CREMA_OK;
 }
 
-/* One copy on a context of the calling thread, complete on return. */
+/* One copy on a context of the calling thread, complete on return: to the device's memory from the
+ * host or from a peer, as `kind` says. */
 static crema_status copy_now(crema_device *device, cr_copy_kind kind, uintptr_t dst, uintptr_t src,
                              size_t bytes) {
   crema_context *context = NULL;
@@ -72,15 +73,24 @@ static crema_status copy_now(crema_device *device, cr_copy_kind kind, uintptr_t 
   return crema_context_finish(context);
 }
 
+/* From the device's memory to itself or to the host. */
+static crema_status copy_out(crema_device *device, crema_device_type type, uintptr_t dst,
+                             uintptr_t src, size_t bytes) {
+  crema_context *context = NULL;
+  CR_TRY(cr_thread_context(device, 0, &context));
+  CR_TRY(cr_copy_to_type(context, type, dst, (crema_devptr){src}, bytes));
+  return crema_context_finish(context);
+}
+
 static crema_status copy_by_host(crema_device *to, uintptr_t dst, crema_device *from, uintptr_t src,
                                  size_t bytes) {
   void *between = NULL;
-  CR_TRY(cr_host_alloc(bytes, &between));
-  crema_status status = copy_now(from, CR_COPY_DEVICE_TO_HOST, (uintptr_t)between, src, bytes);
+  CR_TRY(cr_pinned_alloc(from, bytes, &between));
+  crema_status status = copy_out(from, CREMA_DEVICE_CPU, (uintptr_t)between, src, bytes);
   if (status == CREMA_OK) {
     status = copy_now(to, CR_COPY_HOST_TO_DEVICE, dst, (uintptr_t)between, bytes);
   }
-  cr_host_free(between);
+  cr_pinned_free(from, between, bytes);
   return status;
 }
 
@@ -91,9 +101,8 @@ crema_status cr_copy_any(uintptr_t dst, uintptr_t src, size_t bytes) {
   CR_TRY(cr_device_of_address(dst, &to));
   CR_TRY(cr_device_of_address(src, &from));
   bool to_host = to->backend->host_memory, from_host = from->backend->host_memory;
-  if (to == from) return copy_now(to, CR_COPY_SAME_DEVICE, dst, src, bytes);
+  if (to == from || to_host) return copy_out(from, to->backend->type, dst, src, bytes);
   if (from_host) return copy_now(to, CR_COPY_HOST_TO_DEVICE, dst, src, bytes);
-  if (to_host) return copy_now(from, CR_COPY_DEVICE_TO_HOST, dst, src, bytes);
   if (to->backend == from->backend && to->backend->can_access_peer != NULL &&
       to->backend->can_access_peer(to, from)) {
     CR_TRY(to->backend->enable_peer(to, from));

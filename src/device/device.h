@@ -29,7 +29,4 @@ crema_status cr_thread_context_next(crema_device *device, crema_context **out) C
 /* Destroys the calling thread's contexts of cr_thread_context before its end. */
 void cr_thread_contexts_release(void);
 
-/* Whether the context has work that is not done (S1-32); never so on the CPU. */
-crema_status cr_context_busy(crema_context *context, bool *out) CREMA_MUST_USE;
-
 #endif

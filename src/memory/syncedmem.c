@@ -4,10 +4,11 @@
 #include <string.h>
 
 #include "core/fail.h"
+#include "core/log.h"
 #include "device/backend/order.h"
+#include "device/copy.h"
 #include "device/device.h"
 #include "device/memory/device_memory.h"
-#include "device/memory/driver.h"
 
 /* Host memory is a device's own memory: both sides are one. */
 static bool one_sided(const crema_context *context) {
@@ -17,7 +18,7 @@ static bool one_sided(const crema_context *context) {
 /* ---- sides ---- */
 
 static void free_host(cr_host_side *side) {
-  if (side->own) cr_pinned_free(side->maker, side->data, side->bytes);
+  if (side->own && cr_block_free(&side->block) != CREMA_OK) cr_log_error("%s", crema_error_text());
   *side = (cr_host_side){0};
 }
 
@@ -34,22 +35,29 @@ static bool asks_for_less(crema_syncedmem *memory, crema_status status) {
   return true;
 }
 
-/* Makes the host side when it is not there, content undefined; *made says whether it was made. The
+/* Host memory for `maker`, page-locked where that means something. A block of no bytes has an
+ * address, too. */
+static crema_status new_host_block(crema_device *maker, size_t bytes, cr_block *out) {
+  const cr_block_options options = {.keep_content = true, .pinned = true};
+  return cr_block_new(maker, bytes > 0 ? bytes : 1, &options, out);
+}
+
+/* Makes the host side if it is not there, content undefined; *made says whether it was made. The
  * device that the block or else the thread works with decides whether it is page-locked. */
 static crema_status need_host(crema_syncedmem *memory, bool *made) {
   *made = false;
   if (memory->host.data != NULL) return CREMA_OK;
   crema_device *maker = memory->device;
   if (maker->backend->host_memory) maker = cr_device_current();
-  void *data = NULL;
-  crema_status status = cr_pinned_alloc(maker, memory->capacity, &data);
-  if (asks_for_less(memory, status)) status = cr_pinned_alloc(maker, memory->capacity, &data);
+  cr_block block = {0};
+  crema_status status = new_host_block(maker, memory->capacity, &block);
+  if (asks_for_less(memory, status)) status = new_host_block(maker, memory->capacity, &block);
   if (status != CREMA_OK) {
     return cr_fail_in(status, "allocation of %zu bytes of host memory for %s:%d", memory->capacity,
                       maker->backend->name, maker->index);
   }
-  memory->host =
-      (cr_host_side){.data = data, .own = true, .maker = maker, .bytes = memory->capacity};
+  memory->host = (cr_host_side){
+      .data = (void *)block.address, .own = true, .block = block, .bytes = memory->capacity};
   *made = true;
   return CREMA_OK;
 }
@@ -90,9 +98,7 @@ static crema_status fetch(crema_syncedmem *memory) {
   crema_context *context = NULL;
   CR_TRY(cr_thread_context(memory->gpu.device, 0, &context));
   CR_TRY(cr_context_follow(context, memory->gpu.user));
-  CR_TRY(context->device->backend->copy(context, CR_COPY_DEVICE_TO_HOST,
-                                        (uintptr_t)memory->host.data, memory->gpu.data.address,
-                                        memory->size));
+  CR_TRY(cr_copy_to_cpu(context, memory->host.data, memory->gpu.data, memory->size));
   return crema_context_finish(context);
 }
 
@@ -123,8 +129,7 @@ static crema_status push(crema_syncedmem *memory, crema_context *context, bool w
   CR_TRY(need_gpu(memory, context, &made));
   crema_status status = use_gpu(memory, context);
   if (status == CREMA_OK) {
-    status = backend->copy(context, CR_COPY_HOST_TO_DEVICE, memory->gpu.data.address,
-                           (uintptr_t)memory->host.data, memory->size);
+    status = cr_copy_from_cpu(context, memory->gpu.data, memory->host.data, memory->size);
   }
   if (status == CREMA_OK && wait) status = crema_context_finish(context);
   if (status != CREMA_OK) {
@@ -155,26 +160,6 @@ static crema_status to_gpu(crema_syncedmem *memory, crema_context *context) {
 
 /* ---- from one device to another ---- */
 
-/* Copies the newest bytes, which the device side has, to `data` on the context's device: from the
- * host side where that has them too, directly where the devices reach each other, otherwise by way
- * of the host side. */
-static crema_status move_bytes(crema_syncedmem *memory, crema_context *context, crema_devptr data) {
-  const cr_backend *backend = context->device->backend;
-  crema_device *old = memory->gpu.device;
-  bool direct = memory->head == CREMA_HEAD_AT_GPU && old->backend == backend &&
-                backend->can_access_peer != NULL && backend->can_access_peer(context->device, old);
-  cr_copy_kind kind = direct ? CR_COPY_PEER : CR_COPY_HOST_TO_DEVICE;
-  uintptr_t from = memory->gpu.data.address;
-  if (direct) {
-    CR_TRY(backend->enable_peer(context->device, old));
-  } else {
-    CR_TRY(to_host(memory));
-    from = (uintptr_t)memory->host.data;
-  }
-  CR_TRY(backend->copy(context, kind, data.address, from, memory->size));
-  return crema_context_finish(context);
-}
-
 /* The host waits for all work on the device side: no event orders streams of two devices. */
 static crema_status await_gpu(const crema_syncedmem *memory) {
   crema_context *context = NULL;
@@ -197,18 +182,19 @@ static crema_status move_to(crema_syncedmem *memory, crema_context *context) {
   }
   CR_TRY(await_gpu(memory));
   crema_devptr data = {0};
-  CR_TRY(cr_device_alloc_for(context, memory->capacity, &data));
-  crema_head head = memory->head;
-  if (head == CREMA_HEAD_AT_GPU || head == CREMA_SYNCED) {
-    crema_status status = move_bytes(memory, context, data);
-    if (status != CREMA_OK) {
-      cr_device_free_after(device, data, context->id);
-      memory->head = head;
-      return cr_fail_in(status, "move of %zu bytes from %s:%d to %s:%d", memory->size,
-                        old->backend->name, old->index, device->backend->name, device->index);
-    }
+  CR_TRY(cr_device_alloc(device, memory->capacity, &data));
+  /* From the host side where that has the bytes, too: the way is shorter. */
+  uintptr_t from =
+      cr_syncedmem_at_host(memory) ? (uintptr_t)memory->host.data : memory->gpu.data.address;
+  crema_status status = CREMA_OK;
+  if (memory->head == CREMA_HEAD_AT_GPU || memory->head == CREMA_SYNCED) {
+    status = cr_copy_any(data.address, from, memory->size);
   }
-  memory->head = head;
+  if (status != CREMA_OK) {
+    cr_device_free(device, data);
+    return cr_fail_in(status, "move of %zu bytes from %s:%d to %s:%d", memory->size,
+                      old->backend->name, old->index, device->backend->name, device->index);
+  }
   free_gpu(&memory->gpu);
   memory->gpu = (cr_device_side){.data = data, .own = true, .device = device, .user = context->id};
   set_home(memory, device);

@@ -6,14 +6,14 @@
 
 #include "crema/syncedmem.h"
 #include "device/device.h"
+#include "device/memory/block.h"
 
 /* One side of a block. */
 typedef struct cr_host_side {
   void *data;
   bool own;
-  /* Whose host_alloc made it, so that the right host_free releases it; NULL: not owned. */
-  crema_device *maker;
-  size_t bytes; /* made */
+  cr_block block; /* what is owned; it knows how it is released */
+  size_t bytes;   /* made */
 } cr_host_side;
 
 typedef struct cr_device_side {

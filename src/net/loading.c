@@ -6,6 +6,7 @@
 #include "core/fail.h"
 #include "core/log.h"
 #include "core/nearest.h"
+#include "device/backend/current.h"
 #include "net/build.h"
 
 enum {
@@ -145,6 +146,9 @@ static crema_status load_binary(crema_net *net, const char *path, cr_net_loading
 crema_status cr_net_load_files(crema_net *net, const char *const *path, size_t count,
                                cr_net_missing missing, const crema_net *other) {
   cr_net_loading loading = {.net = net, .missing = missing};
+  /* So that what is read for the device is page-locked. */
+  cr_device_guard guard;
+  CR_TRY(cr_device_enter(net->context->device, &guard));
   crema_status status = CREMA_OK;
   CR_TRY_GOTO(start(&loading), out);
   for (size_t i = 0; i < count; ++i) {
@@ -157,6 +161,7 @@ crema_status cr_net_load_files(crema_net *net, const char *const *path, size_t c
   if (missing != CR_MISSING_REFUSED) warn_of_missing(&loading, other);
 out:
   finish(&loading);
+  cr_device_leave(guard);
   return status;
 }
 

@@ -8,6 +8,7 @@
 #include "core/file.h"
 #include "core/log.h"
 #include "core/rng.h"
+#include "device/backend/current.h"
 #include "net/build.h"
 
 void crema_net_options_init(crema_net_options *options) {
@@ -154,6 +155,17 @@ static crema_status check_solver(const cr_solver_rank *solver) {
   return cr_fail(CREMA_E_RANGE, "a net for solver %d of %d", solver->rank, solver->solvers);
 }
 
+/* With the net's device as that of the thread, so that the host sides of the weights, which fillers
+ * write, are page-locked. */
+static crema_status build_on_device(crema_net *net, const cr_solver_rank *solver,
+                                    bool force_backward) {
+  cr_device_guard guard;
+  CR_TRY(cr_device_enter(net->context->device, &guard));
+  crema_status status = cr_net_build_graph(net, solver, force_backward);
+  cr_device_leave(guard);
+  return status;
+}
+
 crema_status cr_net_create(Caffe__NetParameter *param, const crema_net_options *options,
                            crema_context *context, const cr_net_origin *origin, crema_net **out) {
   return cr_net_create_for(param, options, NULL, context, origin, out);
@@ -182,8 +194,7 @@ crema_status cr_net_create_for(Caffe__NetParameter *param, const crema_net_optio
   warn_of_types(param, net->path);
   CR_TRY_GOTO(cr_net_filter(net, &state, &left_out), fail);
   CR_TRY_GOTO(cr_net_insert_splits(net, &left_out), fail);
-  CR_TRY_GOTO(cr_net_build_graph(net, solver, options->force_backward || param->force_backward),
-              fail);
+  CR_TRY_GOTO(build_on_device(net, solver, options->force_backward || param->force_backward), fail);
   cr_log_debug("Network initialization done.");
   cr_net_left_out_free(&left_out);
   net->origin.text = NULL; /* the caller's */

@@ -13,6 +13,7 @@
 #include "core/fail.h"
 #include "crema/event.h"
 #include "crema/log.h"
+#include "device/backend/order.h"
 #include "device/copy.h"
 #include "device/device.h"
 #include "device/memory/block.h"

@@ -17,6 +17,7 @@
 #include "core/thread.h"
 #include "crema/event.h"
 #include "device/backend/current.h"
+#include "device/backend/order.h"
 #include "device/copy.h"
 #include "device/device.h"
 #include "device/memory/block.h"

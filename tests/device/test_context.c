@@ -1,6 +1,7 @@
 /* Contexts, devices and what belongs to them: rows S1-02 to S1-08, S1-14, S1-15, S1-30, S1-33 to
  * S1-42. */
 #include "device/backend/current.h"
+#include "device/backend/order.h"
 #include "device/device.h"
 #include "device/memory/device_memory.h"
 #include "device/memory/scratchpad.h"

@@ -337,6 +337,7 @@ static void s1_19_s1_20_memory_nodes(void **state) {
   cr_numa_use(&shim);
   machine.nodes = 4;
   machine.current = 2;
+  machine.bound_to = -1;
   /* Off: nothing happens, nothing is known. */
   assert_int_equal(cr_numa_move_here(memory, 10), CREMA_OK);
   assert_int_equal(cr_numa_bind(memory, 10, 1), CREMA_OK);
@@ -352,6 +353,8 @@ static void s1_19_s1_20_memory_nodes(void **state) {
   assert_int_equal(machine.low, 0x12000);
   assert_int_equal(machine.bytes, 0x15000 - 0x12000);
   assert_int_equal(cr_numa_node_of(memory), 2);
+  /* What lies there already stays, once both of its ends do. */
+  assert_int_equal(cr_numa_move_here(memory, 10), CREMA_OK);
   assert_int_equal(cr_numa_bind(memory, 10, -1), CREMA_OK);
   assert_int_equal(machine.calls, 1);
   assert_int_equal(cr_numa_bind(memory, 10, 4), CREMA_E_RANGE);
@@ -443,6 +446,7 @@ static void s1_38_placed_pinned_memory(void **state) {
   cr_numa_use(&shim);
   machine.nodes = 2;
   machine.current = 1;
+  machine.bound_to = -1;
   machine.failure = 0;
   for (int on = 0; on < 2; ++on) {
     cr_block block;
@@ -458,6 +462,7 @@ static void s1_38_placed_pinned_memory(void **state) {
   /* Memory that cannot be placed is not kept. */
   cr_block block;
   cr_numa_enable(true);
+  machine.bound_to = -1;
   machine.failure = 1;
   assert_int_equal(cr_block_new(sim_test_device(0), SIZE, &pinned, &block), CREMA_E_IO);
   assert_int_equal(cr_sim_pinned_blocks(), 0);

@@ -1,4 +1,5 @@
 /* The contexts that threads have of their own: rows S1-28, S1-29, S1-31, S1-32. */
+#include "device/backend/order.h"
 #include "device/device.h"
 #include "device/memory/device_memory.h"
 #include "memory/sim_fixture.h"

@@ -65,11 +65,17 @@ crema_status cr_context_follow(crema_context *context, uint64_t id) {
   return status;
 }
 
+crema_status cr_context_busy(crema_context *context, bool *out) {
+  *out = false;
+  const cr_backend *backend = context->device->backend;
+  return backend->busy == NULL ? CREMA_OK : backend->busy(context, out);
+}
+
 static crema_status mark_locked(crema_device *device, uint64_t id, cr_native_event **event,
                                 bool *busy) {
   crema_context *context = find_context(device, id);
   if (context == NULL) return CREMA_OK;
-  CR_TRY(device->backend->busy(context, busy));
+  CR_TRY(cr_context_busy(context, busy));
   if (!*busy) return CREMA_OK;
   if (*event == NULL) CR_TRY(device->backend->event_create(device, event));
   return device->backend->event_record(context, *event);

@@ -17,6 +17,9 @@ void cr_context_unlist(crema_context *context);
  * same device, if it still exists; the host does not wait. No-op for `id` 0 and for its own. */
 crema_status cr_context_follow(crema_context *context, uint64_t id) CREMA_MUST_USE;
 
+/* Whether the context has work that is not done (S1-32); never so on the CPU. */
+crema_status cr_context_busy(crema_context *context, bool *out) CREMA_MUST_USE;
+
 /* For the context called `id` on `device`: *busy says whether it has work that is not done; then
  * *event (made when NULL) marks the present end of its queue. A context that is gone is not busy.
  */

@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -14,7 +15,7 @@ enum { MASK_BITS = 8 * sizeof(unsigned long), BIND_POLICY = 2, MOVE_PAGES = 2 };
 
 /* ---- the real system: system calls, so that no library is needed ---- */
 
-static int system_nodes(void) {
+static int count_nodes(void) {
   FILE *file = fopen("/sys/devices/system/node/online", "r");
   if (file == NULL) return 1;
   /* "0" or "0-3" or "0,2-3": the last number is the highest node. */
@@ -30,6 +31,14 @@ static int system_nodes(void) {
     p += used;
   }
   return highest + 1;
+}
+
+/* They do not change. */
+static int system_nodes(void) {
+  static atomic_int known;
+  int nodes = atomic_load(&known);
+  if (nodes == 0) atomic_store(&known, nodes = count_nodes());
+  return nodes;
 }
 
 static int system_current(void) {
@@ -55,12 +64,17 @@ static const cr_numa_system real_system = {system_nodes, system_current, system_
                                            system_bind};
 
 static struct {
-  const cr_numa_system *_Atomic system;
-  atomic_bool on;
-} numa = {.system = &real_system};
+  const cr_numa_system *_Atomic system; /* NULL: not asked yet */
+  atomic_int on;                        /* below 0: as the environment says */
+} numa = {.on = -1};
 
 void cr_numa_use(const cr_numa_system *system) {
   atomic_store(&numa.system, system != NULL ? system : &real_system);
+}
+
+static const cr_numa_system *machine(void) {
+  if (atomic_load(&numa.system) == NULL) cr_numa_use(NULL);
+  return atomic_load(&numa.system);
 }
 
 void cr_numa_enable(bool on) {
@@ -68,14 +82,18 @@ void cr_numa_enable(bool on) {
 }
 
 bool cr_numa_enabled(void) {
-  return atomic_load(&numa.on);
+  if (atomic_load(&numa.on) < 0) {
+    const char *text = getenv("CREMA_NUMA");
+    cr_numa_enable(text != NULL && strcmp(text, "1") == 0);
+  }
+  return atomic_load(&numa.on) == 1;
 }
 
 /* ---- interface ---- */
 
 crema_status cr_numa_bind(void *memory, size_t bytes, int node) {
   if (!cr_numa_enabled() || node < 0 || bytes == 0) return CREMA_OK;
-  const cr_numa_system *system = atomic_load(&numa.system);
+  const cr_numa_system *system = machine();
   if (node >= system->nodes() || node >= MASK_BITS) {
     return cr_fail(CREMA_E_RANGE, "there is no memory node %d", node);
   }
@@ -91,20 +109,24 @@ crema_status cr_numa_bind(void *memory, size_t bytes, int node) {
 }
 
 crema_status cr_numa_move_here(void *memory, size_t bytes) {
-  if (!cr_numa_enabled()) return CREMA_OK;
-  const cr_numa_system *system = atomic_load(&numa.system);
-  if (system->nodes() < 2) return CREMA_OK;
-  return cr_numa_bind(memory, bytes, system->current());
+  if (cr_numa_nodes() < 2 || bytes == 0) return CREMA_OK;
+  int here = cr_numa_current_node();
+  /* What the driver has filled from here lies here already. */
+  const char *last = (const char *)memory + bytes - 1;
+  if (here >= 0 && cr_numa_node_of(memory) == here && cr_numa_node_of(last) == here) {
+    return CREMA_OK;
+  }
+  return cr_numa_bind(memory, bytes, here);
 }
 
 int cr_numa_node_of(const void *memory) {
-  return cr_numa_enabled() ? atomic_load(&numa.system)->node_of(memory) : -1;
+  return cr_numa_enabled() ? machine()->node_of(memory) : -1;
 }
 
 int cr_numa_nodes(void) {
-  return cr_numa_enabled() ? atomic_load(&numa.system)->nodes() : -1;
+  return cr_numa_enabled() ? machine()->nodes() : -1;
 }
 
 int cr_numa_current_node(void) {
-  return cr_numa_enabled() ? atomic_load(&numa.system)->current() : -1;
+  return cr_numa_enabled() ? machine()->current() : -1;
 }

@@ -1,4 +1,5 @@
-/* Placement of host memory on machines with several memory nodes. Off by default. */
+/* Placement of host memory on machines with several memory nodes. Off unless the environment says
+ * CREMA_NUMA=1. */
 #ifndef CR_DEVICE_NUMA_H
 #define CR_DEVICE_NUMA_H
 
