@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """callgraph.py FUNCTION...: the commands and public calls from which functions of the library can be
 reached.
+callgraph.py --unused: the functions of the library that neither reaches, beside what stands in
+tests/house/test_controls.txt and unused.txt. Exits 1 when there are any.
 
 Reads the sources as text, so that nothing needs to be built. A function leads to each function and
 each table whose name stands in it, a table to the functions that stand in it; names that a macro
@@ -12,6 +14,7 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
+LISTS = [ROOT / "tests/house/test_controls.txt", ROOT / "tests/house/unused.txt"]
 IDENTIFIER = re.compile(r"(?<![\w.])(?<!->)[A-Za-z_]\w*")
 
 # Which command stands for all that reach a function: the first of these, else any.
@@ -98,8 +101,8 @@ def preprocessed(path, shared):
         out.append(expand("\n".join(block), macros))
         block.clear()
 
-    def read(file):
-        text = strip_comments(file.read_text(errors="replace")).replace("\\\n", " ")
+    def read():
+        text = strip_comments(raw).replace("\\\n", " ")
         for line in text.splitlines():
             if not line.lstrip().startswith("#"):
                 block.append(line)
@@ -110,10 +113,10 @@ def preprocessed(path, shared):
                 macros[made[0]] = made[1]
         flush()
 
-    raw = path.read_text(errors="replace")
+    raw = re.sub(r"^namespace \{$", "", path.read_text(errors="replace"), flags=re.M)
     lists = re.findall(r'^\s*#\s*include\s+"([^"]+\.inc)"', raw, re.M)
     if not lists:
-        read(path)
+        read()
         return "\n".join(out)
     # Each list stands where it is included, under the macros that are defined there.
     for part in re.split(r'(^\s*#\s*include\s+"[^"]+\.inc"[^\n]*$)', raw, flags=re.M):
@@ -179,6 +182,7 @@ def name_of(head):
 class Graph:
     def __init__(self):
         self.body = {}  # node -> its text; a node is (file or None, name)
+        self.functions = {}  # node -> a file where it stands
         self.files = {}  # name -> where it is defined for all
         self.shared = {}  # macros of headers
         files = sorted(p for folder in ("src", "tools") for p in (ROOT / folder).rglob("*")
@@ -201,6 +205,8 @@ class Graph:
                 continue
             own = re.search(r"\bstatic\b", head) and path.suffix != ".h"
             node = (path, name) if own else (None, name)
+            if "(" in head and "=" not in head and name != "_Static_assert":
+                self.functions.setdefault(node, path)
             self.body[node] = self.body.get(node, "") + " " + body
             if not own:
                 self.files.setdefault(name, set()).add(path)
@@ -236,6 +242,23 @@ class Uses:
         self.commands = {n[1].removeprefix("crema_cmd_"): self.graph.reached_from([n])
                          for n in self.graph.body if n[1].startswith("crema_cmd_")}
 
+    @staticmethod
+    def listed():
+        """The functions that may be there for tests alone, and those that still have to be used."""
+        lines = [line.split("#")[0].strip() for path in LISTS
+                 for line in path.read_text().splitlines()]
+        return [line for line in lines if line]
+
+    def unused(self):
+        """(file, name) of the functions of the library that are for nobody, and what is listed
+        without need."""
+        used = set().union(*self.public.values(), *self.commands.values())
+        listed = self.listed()
+        allowed = self.graph.reached_from([(None, n) for n in listed])
+        alone = [(path, node[1]) for node, path in self.graph.functions.items()
+                 if node not in used and node not in allowed and ROOT / "src" in path.parents]
+        return sorted(alone), [n for n in listed if (None, n) in used or not self.exists(n)]
+
     def exists(self, name):
         return any(node[1] == name for node in self.graph.body)
 
@@ -252,8 +275,19 @@ class Uses:
         return command, reaching[0] if reaching else None
 
 
+def print_unused(uses):
+    unused, idle = uses.unused()
+    for path, name in unused:
+        print(f"{path.relative_to(ROOT)}: {name}: reached by no command and no public call")
+    for name in idle:
+        print(f"tests/house: {name} is listed as unused, but is reached, or is not there at all")
+    return 1 if unused or idle else 0
+
+
 def main():
     uses = Uses()
+    if sys.argv[1:] == ["--unused"]:
+        sys.exit(print_unused(uses))
     for name in sys.argv[1:]:
         command, call = uses.of(name)
         known = "" if uses.exists(name) else "there is no such function; "

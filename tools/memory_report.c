@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "crema/types.h"
+#include "device/device.h"
 #include "device/memory/block.h"
 #include "device/memory/tracking.h"
 
@@ -77,6 +78,8 @@ void cli_memory_report(crema_net *net, crema_device *device) {
     printf("Device %d: %zu bytes in use, %zu at most, %zu pooled; %zu pinned\n",
            crema_device_get_index(device), memory.current, memory.peak, memory.pooled,
            crema_pinned_bytes());
+    printf("Device %d: %llu times an op ran on the CPU, for want of a kernel\n",
+           crema_device_get_index(device), (unsigned long long)cr_device_fallbacks(device));
   }
   report_totals();
   fflush(stdout);

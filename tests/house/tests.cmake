@@ -4,6 +4,8 @@ add_test(NAME house/architecture COMMAND ${Python3_EXECUTABLE}
   ${PROJECT_SOURCE_DIR}/scripts/architecture_svg.py --check)
 add_test(NAME house/rows COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/conformance.py
   --check)
+add_test(NAME house/unused COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/callgraph.py
+  --unused)
 add_test(NAME house/conformance COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/conformance_test.py)
 add_test(NAME house/headers COMMAND ${CMAKE_CURRENT_LIST_DIR}/headers.sh
   ${PROJECT_SOURCE_DIR} ${CMAKE_C_COMPILER})
