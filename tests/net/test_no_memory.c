@@ -1,54 +1,11 @@
 /* Every allocation fails once while a net with splits is built and given weights: a status and a
  * text each time, and all that was allocated before is given back. */
+#include "live_blocks.h"
 #include "no_memory.h"
 
 #include <unistd.h>
 
 #include "net_case.h"
-
-/* Blocks of the process that were allocated and not freed. Sanitizers bring a malloc of their own,
- * and look for leaks themselves. */
-static atomic_long live;
-
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-void *__libc_malloc(size_t size);
-void *__libc_calloc(size_t count, size_t size);
-void *__libc_realloc(void *memory, size_t size);
-void *__libc_memalign(size_t alignment, size_t size);
-void __libc_free(void *memory);
-
-static void *count(void *made) {
-  if (made != NULL) atomic_fetch_add(&live, 1);
-  return made;
-}
-
-void *malloc(size_t size) {
-  return count(__libc_malloc(size));
-}
-
-void *calloc(size_t items, size_t size) {
-  return count(__libc_calloc(items, size));
-}
-
-void *realloc(void *memory, size_t size) {
-  void *made = __libc_realloc(memory, size);
-  return memory == NULL ? count(made) : made;
-}
-
-void *aligned_alloc(size_t alignment, size_t size) {
-  return count(__libc_memalign(alignment, size));
-}
-
-int posix_memalign(void **out, size_t alignment, size_t size) {
-  *out = count(__libc_memalign(alignment, size));
-  return *out == NULL ? ENOMEM : 0;
-}
-
-void free(void *memory) {
-  if (memory != NULL) atomic_fetch_sub(&live, 1);
-  __libc_free(memory);
-}
-#endif
 
 typedef struct attempt {
   crema_net *net; /* to load into; NULL: a net is built */
@@ -67,13 +24,13 @@ static crema_status try_it(const attempt *a) {
 
 static void every_allocation_fails(const attempt *a, crema_status expected) {
   (void)try_it(a); /* what is kept for the process is there now */
-  const long before = atomic_load(&live);
+  const long before = live_blocks();
   for (long n = 0;; ++n) {
     no_memory_arm(n);
     crema_status status = try_it(a);
     bool hit = no_memory_end();
-    if (atomic_load(&live) != before) {
-      fail_msg("allocation %ld: %ld blocks are lost", n, atomic_load(&live) - before);
+    if (live_blocks() != before) {
+      fail_msg("allocation %ld: %ld blocks are lost", n, live_blocks() - before);
     }
     if (!hit) {
       assert_int_equal(status, expected);
