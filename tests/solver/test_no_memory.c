@@ -5,6 +5,7 @@
 #include "core/fail.h"
 #include "data/db/datum.h"
 #include "data/db/db.h"
+#include "data/pipeline/hdf5_set.h"
 #include "solver_case.h"
 
 /* Returns what the failed allocation made of it. */
@@ -88,6 +89,36 @@ static const char *const image_net =
     "  inner_product_param { num_output: 2 } }\n"
     "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'ip' bottom: 'label' top: 'loss' }\n";
 
+/* Samples from an HDF5 file, which a child process reads. */
+static const char *const hdf5_net =
+    "layer { name: 'in' type: 'HDF5Data' top: 'data' top: 'label'\n"
+    "  hdf5_data_param { source: 'list.txt' batch_size: 2 shuffle: true } }\n"
+    "layer { name: 'ip' type: 'InnerProduct' bottom: 'data' top: 'ip'\n"
+    "  inner_product_param { num_output: 2 } }\n"
+    "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'ip' bottom: 'label' top: 'loss' }\n";
+
+/* Windows of an image. */
+static const char *const window_net =
+    "layer { name: 'in' type: 'WindowData' top: 'data' top: 'label'\n"
+    "  window_data_param { source: 'windows.txt' batch_size: 2 fg_fraction: 0.5 }\n"
+    "  transform_param { crop_size: 6 mean_value: 100 } }\n"
+    "layer { name: 'ip' type: 'InnerProduct' bottom: 'data' top: 'ip'\n"
+    "  inner_product_param { num_output: 2 } }\n"
+    "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'ip' bottom: 'label' top: 'loss' }\n";
+
+static void make_hdf5(const solver_case *c) {
+  const crema_shape data = {.axes = 2, .dim = {3, 2}}, label = {.axes = 1, .dim = {3}};
+  const float values[6] = {1, 0, 1, 1, 0, 1};
+  cr_hdf5_writer *writer = NULL;
+  char path[256], list[300];
+  assert_int_equal(cr_hdf5_writer_open(case_path(c, "set.h5", path), &writer), CREMA_OK);
+  assert_int_equal(cr_hdf5_writer_append(writer, "data", &data, values), CREMA_OK);
+  assert_int_equal(cr_hdf5_writer_append(writer, "label", &label, values), CREMA_OK);
+  cr_hdf5_writer_close(writer);
+  snprintf(list, sizeof list, "%s\n", path);
+  case_write(c, "list.txt", list);
+}
+
 static void make_database(const solver_case *c, const char *backend) {
   char path[256];
   cr_db *db = NULL;
@@ -157,10 +188,16 @@ static void begin(solver_case *c, const char *net, const char *more) {
   else if (net == leveldb_net) make_database(c, "leveldb");
   else if (net == image_net) {
     case_write(c, "list.txt", CREMA_SOURCE_DIR "/examples/images/cat.jpg 1\n");
+  } else if (net == hdf5_net) make_hdf5(c);
+  else if (net == window_net) {
+    case_write(c, "windows.txt",
+               "# 0\n" CREMA_SOURCE_DIR
+               "/examples/images/cat.jpg\n3 300 451\n"
+               "2\n1 0.9 10 10 200 200\n0 0.1 100 100 290 290\n");
   } else c->options.feed = net == wide_net ? feed : case_feed;
   snprintf(text, sizeof text, "%s %s", solver_text, more);
   case_load(c, net, text);
-  assert_int_equal(crema_solver_step(c->solver, 2), CREMA_OK);
+  if (crema_solver_step(c->solver, 2) != CREMA_OK) fail_msg("%s", crema_error_text());
 }
 
 static void loading(void **state) {
@@ -188,6 +225,12 @@ static void training(void **state) {
   case_end(&c);
   begin(&c, image_net, "");
   allocations_fail("training from images", &c, load_and_train, true);
+  case_end(&c);
+  begin(&c, window_net, "");
+  allocations_fail("training from windows", &c, load_and_train, true);
+  case_end(&c);
+  begin(&c, hdf5_net, "");
+  allocations_fail("training from HDF5", &c, load_and_train, true);
   case_end(&c);
 }
 
