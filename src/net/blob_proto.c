@@ -163,15 +163,6 @@ crema_status cr_blob_from_proto(crema_blob *blob, const Caffe__BlobProto *proto,
   return diff.count == 0 ? CREMA_OK : store_values(&diff, blob->diff);
 }
 
-static crema_status copy_values(const float *values, size_t count, float **out, size_t *out_count) {
-  float *copy = cr_proto_alloc(count * sizeof *copy);
-  if (copy == NULL) return cr_fail_memory(count * sizeof *copy, "a blob's message");
-  if (count > 0) memcpy(copy, values, count * sizeof *copy);
-  *out = copy;
-  *out_count = count;
-  return CREMA_OK;
-}
-
 static crema_status store_shape(const crema_shape *shape, Caffe__BlobProto *proto) {
   proto->shape = cr_proto_alloc(sizeof *proto->shape);
   if (proto->shape == NULL) return cr_fail_memory(sizeof *proto->shape, "a blob's message");
@@ -183,6 +174,13 @@ static crema_status store_shape(const crema_shape *shape, Caffe__BlobProto *prot
   return CREMA_OK;
 }
 
+void cr_blob_proto_free(Caffe__BlobProto *proto) {
+  if (proto == NULL) return;
+  proto->data = proto->diff = NULL;
+  proto->n_data = proto->n_diff = 0;
+  cr_message_free(&proto->base);
+}
+
 crema_status cr_blob_to_proto(crema_blob *blob, bool with_diff, Caffe__BlobProto **out) {
   Caffe__BlobProto *proto = cr_proto_alloc(sizeof *proto);
   if (proto == NULL) return cr_fail_memory(sizeof *proto, "a blob's message");
@@ -192,14 +190,16 @@ crema_status cr_blob_to_proto(crema_blob *blob, bool with_diff, Caffe__BlobProto
   size_t count = (size_t)crema_blob_count(blob);
   CR_TRY_GOTO(store_shape(&blob->shape, proto), fail);
   CR_TRY_GOTO(crema_blob_cpu_data(blob, &values), fail);
-  CR_TRY_GOTO(copy_values(values, count, &proto->data, &proto->n_data), fail);
+  proto->data = (float *)values; /* only read */
+  proto->n_data = count;
   if (with_diff) {
     CR_TRY_GOTO(crema_blob_cpu_diff(blob, &values), fail);
-    CR_TRY_GOTO(copy_values(values, count, &proto->diff, &proto->n_diff), fail);
+    proto->diff = (float *)values;
+    proto->n_diff = count;
   }
   *out = proto;
   return CREMA_OK;
 fail:
-  cr_message_free(&proto->base);
+  cr_blob_proto_free(proto);
   return status;
 }

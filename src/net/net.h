@@ -149,10 +149,14 @@ typedef struct cr_net_loading {
 crema_status cr_net_load_files(crema_net *net, const char *const *path, size_t count,
                                cr_net_missing missing, const crema_net *other) CREMA_MUST_USE;
 
-/* Weights as a message (with diffs when asked), and back. from_proto checks all shapes before
- * it changes anything; `loading` (may be NULL) learns what was given. */
+/* Weights as a message (with diffs when asked). The values are not copied: the message is valid
+ * until a parameter changes, and is freed with cr_net_proto_free, which accepts NULL. */
 crema_status cr_net_to_proto(crema_net *net, bool with_diffs,
                              Caffe__NetParameter **out) CREMA_MUST_USE;
+void cr_net_proto_free(Caffe__NetParameter *message);
+
+/* Weights from a message. All shapes are checked before anything changes; `loading` (may be NULL)
+ * learns what was given. */
 crema_status cr_net_from_proto(crema_net *net, const Caffe__NetParameter *weights,
                                cr_net_loading *loading) CREMA_MUST_USE;
 
@@ -179,11 +183,15 @@ crema_status cr_net_load_hdf5(crema_net *net, const char *path,
  * Errors: CREMA_E_ARGUMENT for none, CREMA_E_EXISTS for the same one. */
 crema_status cr_net_check_hdf5(const crema_net *net, bool with_diffs) CREMA_MUST_USE;
 
-/* One blob as BlobProto and back; any dialect's fields. `reshape` false: the shapes must agree
- * (cr_blob_proto_fits). Errors: CREMA_E_SHAPE, CREMA_E_CORRUPT when the number of values is not
- * that of the shape. */
+/* One blob as BlobProto, whose values stay the blob's: valid until they change, and to be freed
+ * with cr_blob_proto_free, which accepts NULL. */
 crema_status cr_blob_to_proto(crema_blob *blob, bool with_diff,
                               Caffe__BlobProto **out) CREMA_MUST_USE;
+void cr_blob_proto_free(Caffe__BlobProto *proto);
+
+/* A blob from a BlobProto; any dialect's fields. `reshape` false: the shapes must agree
+ * (cr_blob_proto_fits). Errors: CREMA_E_SHAPE, CREMA_E_CORRUPT when the number of values is not
+ * that of the shape. */
 crema_status cr_blob_from_proto(crema_blob *blob, const Caffe__BlobProto *proto,
                                 bool reshape) CREMA_MUST_USE;
 

@@ -6,6 +6,20 @@
 #include "core/log.h"
 #include "net/build.h"
 
+/* Frees a layer's message whose blobs hold the values of parameters. */
+static void free_layer(Caffe__LayerParameter *message) {
+  for (size_t p = 0; p < message->n_blobs; ++p) cr_blob_proto_free(message->blobs[p]);
+  message->n_blobs = 0;
+  cr_message_free(&message->base);
+}
+
+void cr_net_proto_free(Caffe__NetParameter *message) {
+  if (message == NULL) return;
+  for (size_t i = 0; i < message->n_layer; ++i) free_layer(message->layer[i]);
+  message->n_layer = 0;
+  cr_message_free(&message->base);
+}
+
 static crema_status layer_to_proto(const cr_layer *layer, bool with_diffs,
                                    Caffe__LayerParameter **out) {
   ProtobufCMessage *message = NULL;
@@ -24,7 +38,7 @@ static crema_status layer_to_proto(const cr_layer *layer, bool with_diffs,
   *out = copy;
   return CREMA_OK;
 fail:
-  cr_message_free(message);
+  free_layer(copy);
   return status;
 }
 
@@ -47,7 +61,7 @@ crema_status cr_net_to_proto(crema_net *net, bool with_diffs, Caffe__NetParamete
   *out = message;
   return CREMA_OK;
 fail:
-  cr_message_free(&message->base);
+  cr_net_proto_free(message);
   return status;
 }
 
@@ -158,7 +172,7 @@ crema_status cr_net_write(crema_net *net, cr_file_draft *draft, bool with_diffs)
   Caffe__NetParameter *message = NULL;
   CR_TRY(cr_net_to_proto(net, with_diffs, &message));
   crema_status status = cr_message_write(&message->base, draft);
-  cr_message_free(&message->base);
+  cr_net_proto_free(message);
   return status;
 }
 

@@ -71,7 +71,7 @@ static crema_status write_state(crema_solver *solver, const char *model, const c
   CR_TRY(cr_state_to_proto(solver, model, sum, &state));
   crema_status status = wants_hdf5(solver) ? cr_state_write_hdf5(state, draft)
                                            : cr_message_write(&state->base, draft);
-  cr_message_free(&state->base);
+  cr_state_proto_free(state);
   return status == CREMA_OK ? cr_file_draft_flush(draft) : status;
 }
 

@@ -113,10 +113,12 @@ crema_status cr_model_find(const char *state_path, const Caffe__SolverState *sta
 
 /* ---- state.c ---- */
 
-/* Iteration, history and what exact resume needs, as a message; free with cr_message_free. `sum` is
- * of the model file `learned_net`. */
+/* Iteration, history and what exact resume needs, as a message. `sum` is of the model file
+ * `learned_net`. The history's values are not copied: the message is valid until the next update,
+ * and is freed with cr_state_proto_free, which accepts NULL. */
 crema_status cr_state_to_proto(crema_solver *solver, const char *learned_net,
                                const cr_model_sum *sum, Caffe__SolverState **out) CREMA_MUST_USE;
+void cr_state_proto_free(Caffe__SolverState *message);
 /* Keeps where data and random numbers stand. While that is kept, states are written as of then:
  * a snapshot in the midst of a test phase resumes at the start of it. Does nothing when it is kept
  * already. */

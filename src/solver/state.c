@@ -112,6 +112,13 @@ static crema_status copy_extra(crema_solver *solver, Caffe__CremaState **out) {
   return CREMA_OK;
 }
 
+void cr_state_proto_free(Caffe__SolverState *message) {
+  if (message == NULL) return;
+  for (size_t i = 0; i < message->n_history; ++i) cr_blob_proto_free(message->history[i]);
+  message->n_history = 0;
+  cr_message_free(&message->base);
+}
+
 crema_status cr_state_to_proto(crema_solver *solver, const char *learned_net,
                                const cr_model_sum *sum, Caffe__SolverState **out) {
   crema_status status = CREMA_OK;
@@ -146,7 +153,7 @@ crema_status cr_state_to_proto(crema_solver *solver, const char *learned_net,
   *out = message;
   return CREMA_OK;
 fail:
-  cr_message_free(&message->base);
+  cr_state_proto_free(message);
   return status;
 }
 

@@ -254,7 +254,7 @@ static void blobs_become_messages(void **state) {
     assert_int_equal(cr_blob_from_proto(back, proto, false), CREMA_E_CORRUPT);
     assert_string_equal(crema_error_text(), "a blob of 6 elements is stored with 5 values");
     ++proto->n_data;
-    cr_message_free(&proto->base);
+    cr_blob_proto_free(proto);
     crema_blob_destroy(back);
     crema_blob_destroy(blob);
   }

@@ -113,7 +113,7 @@ static void messages_hold_net_and_values(void **state) {
   assert_int_equal(fc->blobs[0]->n_data, 54);
   assert_int_equal(fc->blobs[0]->n_diff, 54);
   assert_near(fc->blobs[1]->data[1] - fc->blobs[1]->data[0], 0.5, 0.0);
-  cr_message_free(&message->base);
+  cr_net_proto_free(message);
   crema_net_destroy(net);
 }
 
@@ -626,7 +626,7 @@ static void counts_and_shapes_are_checked(void **state) {
   Caffe__BlobProto *back = NULL;
   ok(cr_blob_to_proto(blob, false, &back));
   assert_true(back->shape != NULL && back->shape->n_dim == 0 && back->n_data == 1);
-  cr_message_free(&back->base);
+  cr_blob_proto_free(back);
   crema_blob_destroy(blob);
 }
 
