@@ -1,6 +1,5 @@
 #include "core/fail.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -106,24 +105,29 @@ crema_status cr_fail_text(crema_status code, const char *text) {
   return code;
 }
 
-crema_status cr_fail(crema_status code, const char *fmt, ...) {
+crema_status cr_fail_at_list(crema_status code, const cr_where *where, const char *fmt,
+                             va_list args) {
   /* The arguments may point into the old text, so format aside first. */
   char text[TEXT_MAX];
+  vsnprintf(text, sizeof text, fmt, args);
+  cr_fail_text(code, text);
+  return cr_fail_where(code, where);
+}
+
+crema_status cr_fail(crema_status code, const char *fmt, ...) {
   va_list args;
   va_start(args, fmt);
-  vsnprintf(text, sizeof text, fmt, args);
+  cr_fail_at_list(code, &(cr_where){0}, fmt, args);
   va_end(args);
-  return cr_fail_text(code, text);
+  return code;
 }
 
 crema_status cr_fail_at(crema_status code, const cr_where *where, const char *fmt, ...) {
-  char text[TEXT_MAX];
   va_list args;
   va_start(args, fmt);
-  vsnprintf(text, sizeof text, fmt, args);
+  cr_fail_at_list(code, where, fmt, args);
   va_end(args);
-  cr_fail_text(code, text);
-  return cr_fail_where(code, where);
+  return code;
 }
 
 crema_status cr_fail_in(crema_status code, const char *fmt, ...) {

@@ -3,6 +3,7 @@
 #ifndef CR_CORE_FAIL_H
 #define CR_CORE_FAIL_H
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -24,6 +25,8 @@ crema_status cr_fail(crema_status code, const char *fmt, ...) CREMA_PRINTF(2, 3)
  * "<file>:<line>:<column>: layer '<layer>' (<type>): ". */
 crema_status cr_fail_at(crema_status code, const cr_where *where, const char *fmt, ...)
     CREMA_PRINTF(3, 4);
+crema_status cr_fail_at_list(crema_status code, const cr_where *where, const char *fmt,
+                             va_list args) CREMA_PRINTF(3, 0);
 
 /* Prepends "<text>: " to the error text of the failure being passed on and
  * returns `code`. Does nothing when `code` is CREMA_OK. */

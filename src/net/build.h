@@ -70,6 +70,10 @@ void cr_net_left_out_free(cr_net_left_out *left_out);
  * in-place work on a blob that others read too. */
 crema_status cr_net_insert_splits(crema_net *net, const cr_net_left_out *left_out) CREMA_MUST_USE;
 
+/* An array of `count` elements of `width` bytes, all zero, that lives as long as the arena:
+ * *(void **)out is set. */
+crema_status cr_net_allocate(cr_arena *arena, void *out, size_t count, size_t width) CREMA_MUST_USE;
+
 /* Fills fused_into: an in-place ReLU that comes next to read what a convolution made is done by
  * the convolution. The value that is kept is the ReLU's, as without fusion, and the ReLU's own
  * gradient needs only that one; so backward is not concerned. */
@@ -107,9 +111,6 @@ crema_status cr_net_note_spare(cr_net_loading *loading, const char *name) CREMA_
 /* After the last file: refuses layers without weights if the caller wants that. Errors:
  * CREMA_E_NOT_FOUND, naming the first of them, and what may have been meant. */
 crema_status cr_net_check_complete(const cr_net_loading *loading) CREMA_MUST_USE;
-
-/* Whether the name asks for HDF5: it ends in ".h5". */
-bool cr_net_is_named_hdf5(const char *path);
 
 /* Whether the file is there and has the signature of an HDF5 file. */
 bool cr_net_is_hdf5(const char *path);

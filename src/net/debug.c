@@ -34,28 +34,34 @@ static const char *param_label(const crema_net *net, int entry, char *text, size
   return text;
 }
 
+/* Logs the mean absolute value of a parameter's data, or of its diff. */
+static crema_status log_param(const crema_net *net, const cr_net_layer *layer, int p, bool diff) {
+  crema_blob *blob = layer->layer->blob[p];
+  char text[16];
+  double mean = 0.0;
+  CR_TRY(diff ? mean_diff(blob, &mean) : mean_data(blob, &mean));
+  cr_log_info("    [%s] Layer %s, param blob %s %s: %g", diff ? "Backward" : "Forward",
+              layer->layer->name, param_label(net, layer->first_param + p, text, sizeof text),
+              diff ? "diff" : "data", mean);
+  return CREMA_OK;
+}
+
 crema_status cr_net_debug_forward(crema_net *net, int index) {
   cr_net_layer *layer = &net->layer[index];
   const cr_layer *self = layer->layer;
-  char text[16];
   double mean = 0.0;
   for (int j = 0; j < self->tops; ++j) {
     CR_TRY(mean_data(layer->top[j], &mean));
     cr_log_info("    [Forward] Layer %s, top blob %s data: %g", self->name,
                 net->blob_name[layer->top_id[j]], mean);
   }
-  for (int p = 0; p < self->params; ++p) {
-    CR_TRY(mean_data(self->blob[p], &mean));
-    cr_log_info("    [Forward] Layer %s, param blob %s data: %g", self->name,
-                param_label(net, layer->first_param + p, text, sizeof text), mean);
-  }
+  for (int p = 0; p < self->params; ++p) CR_TRY(log_param(net, layer, p, false));
   return CREMA_OK;
 }
 
 crema_status cr_net_debug_backward(crema_net *net, int index) {
   cr_net_layer *layer = &net->layer[index];
   const cr_layer *self = layer->layer;
-  char text[16];
   double mean = 0.0;
   for (int j = 0; j < self->bottoms; ++j) {
     if (!layer->propagate_down[j]) continue;
@@ -64,10 +70,7 @@ crema_status cr_net_debug_backward(crema_net *net, int index) {
                 net->blob_name[layer->bottom_id[j]], mean);
   }
   for (int p = 0; p < self->params; ++p) {
-    if (!self->param_propagate_down[p]) continue;
-    CR_TRY(mean_diff(self->blob[p], &mean));
-    cr_log_info("    [Backward] Layer %s, param blob %s diff: %g", self->name,
-                param_label(net, layer->first_param + p, text, sizeof text), mean);
+    if (self->param_propagate_down[p]) CR_TRY(log_param(net, layer, p, true));
   }
   return CREMA_OK;
 }

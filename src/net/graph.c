@@ -1,6 +1,4 @@
 /* Building the graph: layers, their bottoms and tops, in the order of running. */
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,25 +19,23 @@ static cr_where where_of(const Caffe__LayerParameter *param) {
 
 crema_status cr_net_fail_layer(const Caffe__LayerParameter *param, crema_status code,
                                const char *fmt, ...) {
-  char text[1024];
+  const cr_where where = where_of(param);
   va_list args;
   va_start(args, fmt);
-  vsnprintf(text, sizeof text, fmt, args);
+  cr_fail_at_list(code, &where, fmt, args);
   va_end(args);
-  const cr_where where = where_of(param);
-  return cr_fail_at(code, &where, "%s", text);
+  return code;
 }
 
 crema_status cr_net_fail_blob(const Caffe__LayerParameter *param, const char *blob,
                               crema_status code, const char *fmt, ...) {
-  char text[1024];
-  va_list args;
-  va_start(args, fmt);
-  vsnprintf(text, sizeof text, fmt, args);
-  va_end(args);
   cr_where where = where_of(param);
+  va_list args;
   where.blob = blob;
-  return cr_fail_at(code, &where, "%s", text);
+  va_start(args, fmt);
+  cr_fail_at_list(code, &where, fmt, args);
+  va_end(args);
+  return code;
 }
 
 crema_status cr_net_fail_in_layer(const Caffe__LayerParameter *param, crema_status code) {
@@ -47,8 +43,7 @@ crema_status cr_net_fail_in_layer(const Caffe__LayerParameter *param, crema_stat
   return cr_fail_where(code, &where);
 }
 
-/* An array of zeros that lives as long as the arena. */
-static crema_status allocate(cr_arena *arena, void *out, size_t count, size_t width) {
+crema_status cr_net_allocate(cr_arena *arena, void *out, size_t count, size_t width) {
   void *memory = NULL;
   CR_TRY(cr_fail_in(cr_arena_alloc(arena, count * width, &memory), "the net's graph"));
   memcpy(out, &memory, sizeof memory);
@@ -67,9 +62,10 @@ static crema_status start_build(cr_net_build *build) {
   crema_net *net = build->net;
   Caffe__NetParameter *param = net->param;
   net->layers = (int)param->n_layer;
-  CR_TRY(allocate(&net->arena, &net->layer, param->n_layer, sizeof *net->layer));
-  CR_TRY(allocate(&build->arena, &build->class, param->n_layer, sizeof *build->class));
-  CR_TRY(allocate(&build->arena, &build->fused_into, param->n_layer, sizeof *build->fused_into));
+  CR_TRY(cr_net_allocate(&net->arena, &net->layer, param->n_layer, sizeof *net->layer));
+  CR_TRY(cr_net_allocate(&build->arena, &build->class, param->n_layer, sizeof *build->class));
+  CR_TRY(cr_net_allocate(&build->arena, &build->fused_into, param->n_layer,
+                         sizeof *build->fused_into));
   int64_t blobs = 0;
   for (size_t i = 0; i < param->n_layer; ++i) {
     Caffe__LayerParameter *layer = param->layer[i];
@@ -89,14 +85,16 @@ static crema_status start_build(cr_net_build *build) {
   }
   if (blobs > INT32_MAX / 2) return cr_fail(CREMA_E_RANGE, "the net has too many blobs");
   build->blob_capacity = (int)blobs;
-  CR_TRY(allocate(&net->arena, &net->blob, (size_t)blobs, sizeof *net->blob));
-  CR_TRY(allocate(&net->arena, &net->blob_name, (size_t)blobs, sizeof *net->blob_name));
-  CR_TRY(allocate(&net->arena, &net->input, (size_t)blobs, sizeof *net->input));
-  CR_TRY(allocate(&net->arena, &net->output, (size_t)blobs, sizeof *net->output));
-  CR_TRY(allocate(&net->arena, &net->output_weight, (size_t)blobs, sizeof *net->output_weight));
-  CR_TRY(allocate(&build->arena, &build->available, (size_t)blobs, sizeof *build->available));
-  return allocate(&build->arena, &build->blob_need_backward, (size_t)blobs,
-                  sizeof *build->blob_need_backward);
+  CR_TRY(cr_net_allocate(&net->arena, &net->blob, (size_t)blobs, sizeof *net->blob));
+  CR_TRY(cr_net_allocate(&net->arena, &net->blob_name, (size_t)blobs, sizeof *net->blob_name));
+  CR_TRY(cr_net_allocate(&net->arena, &net->input, (size_t)blobs, sizeof *net->input));
+  CR_TRY(cr_net_allocate(&net->arena, &net->output, (size_t)blobs, sizeof *net->output));
+  CR_TRY(
+      cr_net_allocate(&net->arena, &net->output_weight, (size_t)blobs, sizeof *net->output_weight));
+  CR_TRY(
+      cr_net_allocate(&build->arena, &build->available, (size_t)blobs, sizeof *build->available));
+  return cr_net_allocate(&build->arena, &build->blob_need_backward, (size_t)blobs,
+                         sizeof *build->blob_need_backward);
 }
 
 static crema_status check_count(const Caffe__LayerParameter *param, const char *what, int found,
@@ -153,12 +151,13 @@ static crema_status make_layer(cr_net_build *build, int index) {
   cr_layer_set_solver(layer->layer, build->solver);
   size_t bottoms = param->n_bottom, tops = (size_t)final_tops(param, build->class[index]);
   layer->layer->tops = (int)tops;
-  CR_TRY(allocate(&net->arena, &layer->bottom, bottoms, sizeof *layer->bottom));
-  CR_TRY(allocate(&net->arena, &layer->bottom_id, bottoms, sizeof *layer->bottom_id));
-  CR_TRY(allocate(&net->arena, &layer->propagate_down, bottoms, sizeof *layer->propagate_down));
-  CR_TRY(allocate(&net->arena, &layer->top, tops, sizeof *layer->top));
-  CR_TRY(allocate(&net->arena, &layer->top_id, tops, sizeof *layer->top_id));
-  return allocate(&net->arena, &layer->seen, bottoms + tops, sizeof *layer->seen);
+  CR_TRY(cr_net_allocate(&net->arena, &layer->bottom, bottoms, sizeof *layer->bottom));
+  CR_TRY(cr_net_allocate(&net->arena, &layer->bottom_id, bottoms, sizeof *layer->bottom_id));
+  CR_TRY(
+      cr_net_allocate(&net->arena, &layer->propagate_down, bottoms, sizeof *layer->propagate_down));
+  CR_TRY(cr_net_allocate(&net->arena, &layer->top, tops, sizeof *layer->top));
+  CR_TRY(cr_net_allocate(&net->arena, &layer->top_id, tops, sizeof *layer->top_id));
+  return cr_net_allocate(&net->arena, &layer->seen, bottoms + tops, sizeof *layer->seen);
 }
 
 /* Splits have made sure that the blob exists; that it is still unread fails only when the
@@ -387,7 +386,7 @@ static int by_name(const void *a, const void *b) {
 static crema_status weigh_outputs(cr_net_build *build) {
   crema_net *net = build->net;
   float *weight = NULL;
-  CR_TRY(allocate(&build->arena, &weight, (size_t)net->blobs, sizeof *weight));
+  CR_TRY(cr_net_allocate(&build->arena, &weight, (size_t)net->blobs, sizeof *weight));
   for (int i = 0; i < net->layers; ++i) {
     const cr_net_layer *layer = &net->layer[i];
     for (int j = 0; j < layer->layer->tops; ++j) {
@@ -403,7 +402,7 @@ static crema_status find_outputs(cr_net_build *build) {
   crema_net *net = build->net;
   char **name = NULL;
   size_t count = 0;
-  CR_TRY(allocate(&build->arena, &name, (size_t)net->blobs, sizeof *name));
+  CR_TRY(cr_net_allocate(&build->arena, &name, (size_t)net->blobs, sizeof *name));
   for (int i = 0; i < net->blobs; ++i) {
     if (build->available[i]) name[count++] = net->blob_name[i];
   }

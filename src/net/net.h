@@ -171,6 +171,9 @@ crema_status cr_net_save(crema_net *net, const char *path, bool with_diffs) CREM
 /* The same into a draft that the caller begins and ends. */
 crema_status cr_net_write(crema_net *net, cr_file_draft *draft, bool with_diffs) CREMA_MUST_USE;
 
+/* Whether the name asks for HDF5: it ends in ".h5". */
+bool cr_net_is_named_hdf5(const char *path);
+
 /* Weights in HDF5: /data/<layer>/<i> and, with diffs, /diff/<layer>/<i>. Parameters that share
  * another's values have no data set under /data. Loading checks all shapes before it changes
  * anything. */

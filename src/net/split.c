@@ -20,6 +20,7 @@ typedef struct split_plan {
   int *reader;                      /* one per top: the first layer that reads it, or -1 */
   Caffe__LayerParameter **split;    /* one per top: the layer behind it, or NULL */
   cr_name_map latest;               /* blob name to the last top of that name */
+  cr_arena arena;                   /* of the arrays */
 } split_plan;
 
 static void free_plan(split_plan *plan) {
@@ -27,23 +28,7 @@ static void free_plan(split_plan *plan) {
   for (size_t t = 0; plan->split != NULL && t < plan->tops; ++t) {
     if (plan->split[t] != NULL) cr_message_free(&plan->split[t]->base);
   }
-  free(plan->split);
-  free(plan->reader);
-  free(plan->maker);
-  free(plan->weight);
-  free(plan->next);
-  free(plan->uses);
-  free(plan->source);
-  free(plan->first_bottom);
-  free(plan->first_top);
-}
-
-static crema_status allocate(void *out, size_t count, size_t width) {
-  if (count == 0) count = 1;
-  void *memory = calloc(count, width);
-  if (memory == NULL) return cr_fail_memory(count * width, "the net's graph");
-  memcpy(out, &memory, sizeof memory);
-  return CREMA_OK;
+  cr_arena_free(&plan->arena);
 }
 
 static crema_status start_plan(split_plan *plan) {
@@ -51,8 +36,8 @@ static crema_status start_plan(split_plan *plan) {
   if (param->n_layer > INT32_MAX / 2) {
     return cr_fail(CREMA_E_RANGE, "%zu layers are too many", param->n_layer);
   }
-  CR_TRY(allocate(&plan->first_top, param->n_layer, sizeof(size_t)));
-  CR_TRY(allocate(&plan->first_bottom, param->n_layer, sizeof(size_t)));
+  CR_TRY(cr_net_allocate(&plan->arena, &plan->first_top, param->n_layer, sizeof(size_t)));
+  CR_TRY(cr_net_allocate(&plan->arena, &plan->first_bottom, param->n_layer, sizeof(size_t)));
   for (size_t i = 0; i < param->n_layer; ++i) {
     plan->first_top[i] = plan->tops;
     plan->first_bottom[i] = plan->bottoms;
@@ -63,13 +48,13 @@ static crema_status start_plan(split_plan *plan) {
     return cr_fail(CREMA_E_RANGE, "%zu tops and %zu bottoms are too many", plan->tops,
                    plan->bottoms);
   }
-  CR_TRY(allocate(&plan->source, plan->bottoms, sizeof(size_t)));
-  CR_TRY(allocate(&plan->uses, plan->tops, sizeof(size_t)));
-  CR_TRY(allocate(&plan->next, plan->tops, sizeof(size_t)));
-  CR_TRY(allocate(&plan->weight, plan->tops, sizeof(float)));
-  CR_TRY(allocate(&plan->maker, plan->tops, sizeof(int)));
-  CR_TRY(allocate(&plan->reader, plan->tops, sizeof(int)));
-  CR_TRY(allocate(&plan->split, plan->tops, sizeof(Caffe__LayerParameter *)));
+  CR_TRY(cr_net_allocate(&plan->arena, &plan->source, plan->bottoms, sizeof(size_t)));
+  CR_TRY(cr_net_allocate(&plan->arena, &plan->uses, plan->tops, sizeof(size_t)));
+  CR_TRY(cr_net_allocate(&plan->arena, &plan->next, plan->tops, sizeof(size_t)));
+  CR_TRY(cr_net_allocate(&plan->arena, &plan->weight, plan->tops, sizeof(float)));
+  CR_TRY(cr_net_allocate(&plan->arena, &plan->maker, plan->tops, sizeof(int)));
+  CR_TRY(cr_net_allocate(&plan->arena, &plan->reader, plan->tops, sizeof(int)));
+  CR_TRY(cr_net_allocate(&plan->arena, &plan->split, plan->tops, sizeof(Caffe__LayerParameter *)));
   return CREMA_OK;
 }
 

@@ -39,13 +39,12 @@ void cr_scanner_start(cr_scanner *scanner, const char *text, size_t size, const 
 }
 
 crema_status cr_token_fail(const cr_scanner *scanner, const cr_token *token, const char *fmt, ...) {
-  char text[512];
+  const cr_where where = {.file = scanner->source, .line = token->line, .column = token->column};
   va_list args;
   va_start(args, fmt);
-  vsnprintf(text, sizeof text, fmt, args);
+  cr_fail_at_list(CREMA_E_PARSE, &where, fmt, args);
   va_end(args);
-  const cr_where where = {.file = scanner->source, .line = token->line, .column = token->column};
-  return cr_fail_at(CREMA_E_PARSE, &where, "%s", text);
+  return CREMA_E_PARSE;
 }
 
 const char *cr_token_show(const cr_token *token, char *out) {

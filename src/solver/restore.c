@@ -7,11 +7,6 @@
 #include "core/log.h"
 #include "solver/solver.h"
 
-static bool ends_in_h5(const char *path) {
-  size_t size = strlen(path);
-  return size >= 3 && strcmp(path + size - 3, ".h5") == 0;
-}
-
 /* Test nets share the train net's parameters, but may have layers of their own. That a model has
  * nothing for them, or is not there, is no failure of theirs. */
 static crema_status load_models(crema_solver *solver, const char *const *path, size_t count,
@@ -66,7 +61,7 @@ crema_status crema_solver_load_weights(crema_solver *solver, const char *paths) 
 }
 
 static crema_status read_state(const char *path, Caffe__SolverState **out) {
-  if (ends_in_h5(path)) return cr_state_read_hdf5(path, out);
+  if (cr_net_is_named_hdf5(path)) return cr_state_read_hdf5(path, out);
   ProtobufCMessage *message = NULL;
   CR_TRY(cr_message_read_binary(&caffe__solver_state__descriptor, path, &message));
   *out = (Caffe__SolverState *)message;

@@ -103,6 +103,18 @@ static inline crema_status case_feed(void *user, crema_net *net, int64_t pass) {
   return CREMA_OK;
 }
 
+/* A solver that trains on these samples; ends with case_end. */
+static inline void case_begin_fed(solver_case *c, const char *net, const char *text) {
+  case_begin(c);
+  c->options.feed = case_feed;
+  case_load(c, net, text);
+}
+
+static inline void case_train_and_save(solver_case *c, int64_t iterations) {
+  assert_int_equal(crema_solver_step(c->solver, iterations), CREMA_OK);
+  assert_int_equal(crema_solver_snapshot(c->solver), CREMA_OK);
+}
+
 /* What is logged from listen() on. */
 typedef struct log_lines {
   char text[1 << 16];

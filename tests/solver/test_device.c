@@ -17,8 +17,7 @@ static void train(const char *text, crema_device *first, crema_device *second, f
   c.options.feed = case_feed;
   c.options.device = first;
   case_load(&c, small_net, text);
-  assert_int_equal(crema_solver_step(c.solver, 5), CREMA_OK);
-  assert_int_equal(crema_solver_snapshot(c.solver), CREMA_OK);
+  case_train_and_save(&c, 5);
   c.options.device = second;
   case_load(&c, small_net, text);
   crema_status status = crema_solver_restore(c.solver, case_path(&c, "s_iter_5.solverstate", path));

@@ -147,9 +147,7 @@ static void rates_below_zero_stay(void **state) {
 static void a_rate_that_is_no_number_ends_training(void **state) {
   solver_case c;
   (void)state;
-  case_begin(&c);
-  c.options.feed = case_feed;
-  case_load(&c, small_net, "lr_policy: 'inv' gamma: -0.5 power: 0.75 max_iter: 9");
+  case_begin_fed(&c, small_net, "lr_policy: 'inv' gamma: -0.5 power: 0.75 max_iter: 9");
   assert_int_equal(crema_solver_step(c.solver, 2), CREMA_OK);
   float before[6], after[6];
   case_weights(&c, before);

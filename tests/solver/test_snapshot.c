@@ -24,11 +24,8 @@ static void check_resume(const char *text) {
   float whole[6], resumed[6];
   char path[256];
   bool hdf5 = strstr(text, "HDF5") != NULL;
-  case_begin(&c);
-  c.options.feed = case_feed;
-  case_load(&c, small_net, text);
-  assert_int_equal(crema_solver_step(c.solver, 5), CREMA_OK);
-  assert_int_equal(crema_solver_snapshot(c.solver), CREMA_OK);
+  case_begin_fed(&c, small_net, text);
+  case_train_and_save(&c, 5);
   double window_sum = 0;
   for (int i = 0; i < c.solver->window.count; ++i) window_sum += c.solver->window.loss[i];
   assert_int_equal(crema_solver_step(c.solver, 5), CREMA_OK);
@@ -65,11 +62,8 @@ static void state_has_caffes_fields(void **state) {
   char path[256];
   ProtobufCMessage *message;
   (void)state;
-  case_begin(&c);
-  c.options.feed = case_feed;
-  case_load(&c, small_net, "lr_policy: 'step' stepsize: 2 momentum: 0.9");
-  assert_int_equal(crema_solver_step(c.solver, 5), CREMA_OK);
-  assert_int_equal(crema_solver_snapshot(c.solver), CREMA_OK);
+  case_begin_fed(&c, small_net, "lr_policy: 'step' stepsize: 2 momentum: 0.9");
+  case_train_and_save(&c, 5);
   case_path(&c, "s_iter_5.solverstate", path);
   assert_int_equal(cr_message_read_binary(&caffe__solver_state__descriptor, path, &message),
                    CREMA_OK);
@@ -91,11 +85,8 @@ static void hdf5_has_caffes_layout(void **state) {
   int iteration = 0;
   hsize_t dim[2] = {0};
   (void)state;
-  case_begin(&c);
-  c.options.feed = case_feed;
-  case_load(&c, small_net, "lr_policy: 'fixed' snapshot_format: HDF5");
-  assert_int_equal(crema_solver_step(c.solver, 3), CREMA_OK);
-  assert_int_equal(crema_solver_snapshot(c.solver), CREMA_OK);
+  case_begin_fed(&c, small_net, "lr_policy: 'fixed' snapshot_format: HDF5");
+  case_train_and_save(&c, 3);
   hid_t file = H5Fopen(case_path(&c, "s_iter_3.solverstate.h5", path), H5F_ACC_RDONLY, H5P_DEFAULT);
   assert_true(file >= 0);
   hid_t set = H5Dopen2(file, "/iter", H5P_DEFAULT);
@@ -121,11 +112,8 @@ static void resumes_without_the_private_part(void **state) {
   char path[256];
   ProtobufCMessage *message;
   (void)state;
-  case_begin(&c);
-  c.options.feed = case_feed;
-  case_load(&c, small_net, "lr_policy: 'fixed' momentum: 0.9");
-  assert_int_equal(crema_solver_step(c.solver, 2), CREMA_OK);
-  assert_int_equal(crema_solver_snapshot(c.solver), CREMA_OK);
+  case_begin_fed(&c, small_net, "lr_policy: 'fixed' momentum: 0.9");
+  case_train_and_save(&c, 2);
   case_path(&c, "s_iter_2.solverstate", path);
   assert_int_equal(cr_message_read_binary(&caffe__solver_state__descriptor, path, &message),
                    CREMA_OK);
@@ -146,9 +134,7 @@ static void refuses_a_damaged_private_part(void **state) {
   char path[256];
   ProtobufCMessage *message;
   (void)state;
-  case_begin(&c);
-  c.options.feed = case_feed;
-  case_load(&c, small_net, "lr_policy: 'fixed'");
+  case_begin_fed(&c, small_net, "lr_policy: 'fixed'");
   assert_int_equal(crema_solver_snapshot(c.solver), CREMA_OK);
   case_path(&c, "s_iter_0.solverstate", path);
   assert_int_equal(cr_message_read_binary(&caffe__solver_state__descriptor, path, &message),
@@ -183,11 +169,8 @@ static void a_refused_state_changes_nothing(void **state) {
   char path[256];
   ProtobufCMessage *message;
   (void)state;
-  case_begin(&c);
-  c.options.feed = case_feed;
-  case_load(&c, small_net, "lr_policy: 'fixed' momentum: 0.5");
-  assert_int_equal(crema_solver_step(c.solver, 3), CREMA_OK);
-  assert_int_equal(crema_solver_snapshot(c.solver), CREMA_OK);
+  case_begin_fed(&c, small_net, "lr_policy: 'fixed' momentum: 0.5");
+  case_train_and_save(&c, 3);
   case_load(&c, small_net, "lr_policy: 'fixed' momentum: 0.5");
   case_path(&c, "s_iter_3.solverstate", path);
   assert_int_equal(cr_message_read_binary(&caffe__solver_state__descriptor, path, &message),
@@ -223,9 +206,7 @@ static void refuse_restore(solver_case *c, const char *name, crema_status code, 
 static void refuses(void **state) {
   solver_case c;
   (void)state;
-  case_begin(&c);
-  c.options.feed = case_feed;
-  case_load(&c, small_net, "lr_policy: 'fixed'");
+  case_begin_fed(&c, small_net, "lr_policy: 'fixed'");
   refuse_restore(&c, "absent.solverstate", CREMA_E_NOT_FOUND, "no such file");
   refuse_restore(&c, "absent.solverstate.h5", CREMA_E_NOT_FOUND, "no such file");
   case_write(&c, "text.solverstate", "not a state at all");
@@ -234,8 +215,7 @@ static void refuses(void **state) {
   refuse_restore(&c, "text.solverstate.h5", CREMA_E_CORRUPT, "HDF5");
   case_write(&c, "empty.solverstate", "");
   refuse_restore(&c, "empty.solverstate", CREMA_E_CORRUPT, "empty");
-  assert_int_equal(crema_solver_step(c.solver, 1), CREMA_OK);
-  assert_int_equal(crema_solver_snapshot(c.solver), CREMA_OK);
+  case_train_and_save(&c, 1);
   case_load(&c, small_net, "lr_policy: 'fixed' type: 'Adam'");
   float before[6], after[6];
   case_weights(&c, before);
@@ -252,9 +232,7 @@ static void truncated_hdf5(void **state) {
   char path[256];
   cr_buffer bytes = {0};
   (void)state;
-  case_begin(&c);
-  c.options.feed = case_feed;
-  case_load(&c, small_net, "lr_policy: 'fixed' snapshot_format: HDF5");
+  case_begin_fed(&c, small_net, "lr_policy: 'fixed' snapshot_format: HDF5");
   assert_int_equal(crema_solver_snapshot(c.solver), CREMA_OK);
   case_path(&c, "s_iter_0.solverstate.h5", path);
   assert_int_equal(cr_file_read(path, &bytes), CREMA_OK);
@@ -271,11 +249,8 @@ static void a_snapshot_that_fails_keeps_the_old_one(void **state) {
   char path[256];
   cr_buffer before = {0}, after = {0};
   (void)state;
-  case_begin(&c);
-  c.options.feed = case_feed;
-  case_load(&c, small_net, "lr_policy: 'fixed'");
-  assert_int_equal(crema_solver_step(c.solver, 1), CREMA_OK);
-  assert_int_equal(crema_solver_snapshot(c.solver), CREMA_OK);
+  case_begin_fed(&c, small_net, "lr_policy: 'fixed'");
+  case_train_and_save(&c, 1);
   case_path(&c, "s_iter_1.caffemodel", path);
   assert_int_equal(cr_file_read(path, &before), CREMA_OK);
   free(c.solver->snapshot_prefix);
@@ -295,12 +270,9 @@ static void weights_come_from_a_list(void **state) {
   char list[600], first[256], second[256];
   float trained[6], loaded[6];
   (void)state;
-  case_begin(&c);
-  c.options.feed = case_feed;
-  case_load(&c, small_net, "lr_policy: 'fixed'");
+  case_begin_fed(&c, small_net, "lr_policy: 'fixed'");
   assert_int_equal(crema_solver_snapshot(c.solver), CREMA_OK);
-  assert_int_equal(crema_solver_step(c.solver, 4), CREMA_OK);
-  assert_int_equal(crema_solver_snapshot(c.solver), CREMA_OK);
+  case_train_and_save(&c, 4);
   case_weights(&c, trained);
   snprintf(list, sizeof list, "%s,,%s", case_path(&c, "s_iter_0.caffemodel", first),
            case_path(&c, "s_iter_4.caffemodel", second));
@@ -330,11 +302,8 @@ static void weights_may_be_none_of_a_test_nets(void **state) {
   char path[256];
   float trained[6], loaded[6];
   (void)state;
-  case_begin(&c);
-  c.options.feed = case_feed;
-  case_load(&c, net, options);
-  assert_int_equal(crema_solver_step(c.solver, 0), CREMA_OK);
-  assert_int_equal(crema_solver_snapshot(c.solver), CREMA_OK);
+  case_begin_fed(&c, net, options);
+  case_train_and_save(&c, 0);
   case_weights(&c, trained);
   case_load(&c, net, options);
   if (crema_solver_load_weights(c.solver, case_path(&c, "s_iter_0.caffemodel", path)) != CREMA_OK) {

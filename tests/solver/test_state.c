@@ -46,9 +46,7 @@ static void models_have_diffs_when_asked(void **state) {
   for (int diffs = 0; diffs < 2; ++diffs) {
     solver_case c;
     float before[6], after[6];
-    case_begin(&c);
-    c.options.feed = case_feed;
-    case_load(&c, small_net, texts[diffs]);
+    case_begin_fed(&c, small_net, texts[diffs]);
     assert_int_equal(crema_solver_step(c.solver, 2), CREMA_OK);
     case_weights(&c, before);
     assert_int_equal(crema_solver_step(c.solver, 1), CREMA_OK);
@@ -76,9 +74,7 @@ typedef struct altered_case {
 } altered_case;
 
 static void altered_begin(altered_case *a) {
-  case_begin(&a->c);
-  a->c.options.feed = case_feed;
-  case_load(&a->c, small_net, averaged);
+  case_begin_fed(&a->c, small_net, averaged);
   a->state = make_state(&a->c, 5);
   assert_int_equal(a->state->crema_state->n_loss, 3);
   assert_int_equal(a->state->crema_state->next_loss, 2);
@@ -179,9 +175,7 @@ static void the_generator_goes_on(void **state) {
   solver_case c;
   uint32_t expected[700];
   (void)state;
-  case_begin(&c);
-  c.options.feed = case_feed;
-  case_load(&c, small_net, averaged);
+  case_begin_fed(&c, small_net, averaged);
   for (int i = 0; i < 1000; ++i) (void)cr_mt19937_next(&c.solver->context->rng);
   Caffe__SolverState *saved = make_state(&c, 1);
   saved->crema_state->seed = 99;
@@ -311,9 +305,7 @@ static void layers_of_a_test_net_get_weights(void **state) {
   float *values, given[4] = {1, 2, 3, 4};
   const float *found;
   (void)state;
-  case_begin(&c);
-  c.options.feed = case_feed;
-  case_load(&c, own_layer_net, text);
+  case_begin_fed(&c, own_layer_net, text);
   crema_net *net = crema_solver_test_net(c.solver, 0);
   assert_int_equal(crema_blob_mutable_cpu_data(layer_of(net, "own")->blob[0], &values), CREMA_OK);
   memcpy(values, given, sizeof given);
@@ -339,9 +331,7 @@ static void restored_solvers_begin_anew(void **state) {
   solver_case c;
   char path[256];
   (void)state;
-  case_begin(&c);
-  c.options.feed = case_feed;
-  case_load(&c, small_net, text);
+  case_begin_fed(&c, small_net, text);
   Caffe__SolverState *saved = make_state(&c, 3);
   for (int weights = 0; weights < 2; ++weights) {
     /* Neither a state nor weights are what the snapshot of iteration 3 holds. */
@@ -395,10 +385,8 @@ static void expect_lines(const solver_case *c, const char *filter, int lines) {
 static void abandoned_drafts_go(void **state) {
   solver_case c;
   (void)state;
-  case_begin(&c);
-  c.options.feed = case_feed;
-  case_load(&c, small_net,
-            "lr_policy: 'fixed' max_iter: 0 snapshot_after_train: false snapshot: 5");
+  case_begin_fed(&c, small_net,
+                 "lr_policy: 'fixed' max_iter: 0 snapshot_after_train: false snapshot: 5");
   abandon_draft(&c, "s_iter_7.caffemodel");
   abandon_draft(&c, "other_iter_7.caffemodel");
   expect_lines(&c, "_iter_7", 2);

@@ -207,9 +207,7 @@ static void test_nets_follow_the_trained_weights(void **state) {
   solver_case c;
   const float *trained, *tested;
   (void)state;
-  case_begin(&c);
-  c.options.feed = case_feed;
-  case_load(&c, small_net, "lr_policy: 'fixed' test_interval: 100 test_iter: 1");
+  case_begin_fed(&c, small_net, "lr_policy: 'fixed' test_interval: 100 test_iter: 1");
   assert_int_equal(crema_solver_step(c.solver, 3), CREMA_OK);
   crema_net *train = crema_solver_net(c.solver), *test = crema_solver_test_net(c.solver, 0);
   assert_int_equal(crema_blob_cpu_data(train->learnable[0], &trained), CREMA_OK);

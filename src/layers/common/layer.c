@@ -165,13 +165,12 @@ static cr_where where_of(const cr_layer *layer) {
 }
 
 crema_status cr_layer_fail(const cr_layer *layer, crema_status code, const char *fmt, ...) {
-  char text[1024];
+  const cr_where where = where_of(layer);
   va_list args;
   va_start(args, fmt);
-  vsnprintf(text, sizeof text, fmt, args);
+  cr_fail_at_list(code, &where, fmt, args);
   va_end(args);
-  const cr_where where = where_of(layer);
-  return cr_fail_at(code, &where, "%s", text);
+  return code;
 }
 
 crema_status cr_layer_in(const cr_layer *layer, crema_status status) {
