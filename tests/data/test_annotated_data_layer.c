@@ -497,7 +497,7 @@ static void s2_11_s2_27_records_are_dealt_to_the_solvers(void **state) {
   fixture_remove(&f);
 }
 
-/* Reader, feed and decoding threads stop and start again wherever they are. */
+/* Reader, pipeline and decoding threads stop and start again wherever they are. */
 static void s2_05_stops_at_any_moment(void **state) {
   fixture f;
   crema_net *net = NULL;

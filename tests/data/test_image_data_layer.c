@@ -373,7 +373,7 @@ static void s2_22_options_in_their_order(void **state) {
 }
 
 /* Sharing (S2-24) takes the place of what S2-23 asks for, a copy to the top after which the batch
- * is given back at once: the tops' memory is the batch's own, nothing is copied; the feed, which
+ * is given back at once: the tops' memory is the batch's own, nothing is copied; the pipeline, which
  * runs ahead meanwhile, leaves it alone until the next forward pass. */
 static void s2_23_s2_24_tops_share_the_batch_in_place_of_a_copy(void **state) {
   enum { COUNT = 2 * 3 * 6 * 8 };
@@ -390,7 +390,7 @@ static void s2_23_s2_24_tops_share_the_batch_in_place_of_a_copy(void **state) {
     forward(net);
     const float *data = values(net, "data"), *label = values(net, "label");
     memcpy(copy, data, sizeof copy);
-    /* Time for the feed to fill all other batches. */
+    /* Time for the pipeline to fill all other batches. */
     if (k < 8) cr_clock_sleep(2e-3);
     assert_memory_equal(copy, data, sizeof copy);
     for (int i = 0; i < 2; ++i) {

@@ -249,6 +249,38 @@ static void test_a_failure_comes_in_its_place(void **state) {
   }
 }
 
+/* The same where items are passed over: all batches before it are whole, though later ones were
+ * begun in vain and recalled. 30 of the numbers below 40 are good. */
+static void a_failure_waits_for_recalled_items(void **state) {
+  static const int threads[] = {1, 2, 8};
+  (void)state;
+  for (size_t t = 0; t < 3; ++t) {
+    numbers n = fresh();
+    cr_batch *batch = NULL;
+    uint64_t wanted = 0;
+    n.slow = n.skip = true;
+    n.begin_at = 40;
+    cr_pipeline *pipeline = make(&n, threads[t], 4, 1);
+    start(pipeline, &n, 0);
+    for (uint64_t k = 0; k < 6; ++k) {
+      uint64_t number[ITEMS];
+      for (int i = 0; i < ITEMS; ++i, ++wanted) {
+        while (is_bad(wanted)) ++wanted;
+        number[i] = wanted;
+      }
+      assert_int_equal(cr_pipeline_take(pipeline, 0, NULL, &batch), CREMA_OK);
+      assert_int_equal(batch->number, k);
+      assert_batch(batch, number);
+      assert_int_equal(cr_pipeline_give_back(pipeline, 0, NULL, batch), CREMA_OK);
+    }
+    for (int k = 0; k < 3; ++k) {
+      assert_int_equal(cr_pipeline_take(pipeline, 0, NULL, &batch), CREMA_E_IO);
+      assert_string_equal(crema_error_text(), "no number 40");
+    }
+    cr_pipeline_destroy(pipeline);
+  }
+}
+
 /* Of several failures in a batch the first one in order is told, whichever thread was first. */
 static crema_status fail_backwards(void *user, cr_load *job) {
   (void)user;
@@ -469,6 +501,7 @@ int main(void) {
       cmocka_unit_test(test_statistics),
       cmocka_unit_test(test_batches_in_the_making),
       cmocka_unit_test(test_a_failure_comes_in_its_place),
+      cmocka_unit_test(a_failure_waits_for_recalled_items),
       cmocka_unit_test(test_the_first_failure_in_order_is_told),
       cmocka_unit_test(test_gives_up_when_everything_is_bad),
       cmocka_unit_test(test_options_that_make_no_sense),

@@ -107,9 +107,10 @@ crema_status cr_batch_loader_save(const cr_batch_loader *loader, const cr_layer 
 
 crema_status cr_batch_loader_restore(cr_batch_loader *loader, const char *bytes, size_t size,
                                      uint64_t *key) {
-  uint64_t batch = 0;
-  CR_TRY(cr_layer_cursor_parse(bytes, size, "batch", key, &batch));
+  uint64_t stream = 0, batch = 0;
+  CR_TRY(cr_layer_cursor_parse(bytes, size, "batch", &stream, &batch));
   cr_batch_loader_stop(loader);
   cr_layer_cursor_set(&loader->cursor, batch);
+  *key = stream; /* which the threads may have been reading */
   return CREMA_OK;
 }
