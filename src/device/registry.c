@@ -57,7 +57,7 @@ static const char *type_name(crema_device_type type) {
 crema_status cr_backend_register(const cr_backend *backend) {
   int i = (int)backend->type;
   if (i < 0 || i >= BACKENDS) {
-    return cr_fail(CREMA_E_RANGE, "there is no place for back ends of type %d", i);
+    return cr_fail(CREMA_E_RANGE, "there are no back ends of type %d", i);
   }
   const cr_backend *there = NULL;
   if (built_in[i] == NULL &&

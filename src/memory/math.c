@@ -40,7 +40,13 @@ static crema_status run_kernel(const cr_kernel *kernel, call *c, crema_context *
     }
   }
   CR_TRY_GOTO(cr_context_workspace(context, plan.workspace_bytes, &workspace), done);
-  status = kernel->run(&plan, context, buffer, accumulate, &c->scalars, workspace);
+  status = kernel->run(&(cr_call){.plan = &plan,
+                                  .desc = plan.desc,
+                                  .context = context,
+                                  .buffer = buffer,
+                                  .accumulate = accumulate,
+                                  .scalars = &c->scalars,
+                                  .workspace = workspace});
 done:
   if (kernel->destroy != NULL) kernel->destroy(&plan);
   return status;

@@ -188,8 +188,13 @@ static crema_status run_kernel(cr_op *op, planned *p, crema_context *context,
                                const cr_op_scalars *scalars, crema_devptr workspace) {
   const cr_backend *backend = context->device->backend;
   int before = backend->enter == NULL ? 0 : backend->enter(&p->plan);
-  crema_status status =
-      p->kernel->run(&p->plan, context, op->buffer, op->accumulate, scalars, workspace);
+  crema_status status = p->kernel->run(&(cr_call){.plan = &p->plan,
+                                                  .desc = p->plan.desc,
+                                                  .context = context,
+                                                  .buffer = op->buffer,
+                                                  .accumulate = op->accumulate,
+                                                  .scalars = scalars,
+                                                  .workspace = workspace});
   if (backend->leave != NULL) backend->leave(before);
   return status;
 }

@@ -361,7 +361,7 @@ static void s1_08_a_bad_label_is_reported_once(void **state) {
   assert_ok(loss_of(1, &loss));
   assert_true(loss > 0.6931f && loss < 0.6932f);
   assert_int_equal(loss_of(7, &loss), CREMA_E_RANGE);
-  assert_non_null(strstr(crema_error_text(), "label 7 at place 0 of 1 is outside 0..2"));
+  assert_non_null(strstr(crema_error_text(), "label 7 at position 0 of 1 is outside 0..2"));
   assert_ok(crema_context_finish(context));
   assert_ok(loss_of(1, &loss));
 }

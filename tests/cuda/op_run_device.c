@@ -133,8 +133,13 @@ static crema_status execute(const op_run *run, const char *access, device_run *d
                             double *const *out) {
   CR_TRY(send_all(run, access, d, in));
   CR_TRY(allocate(d->context, d->plan.workspace_bytes, &d->workspace));
-  CR_TRY(
-      run->kernel->run(&d->plan, d->context, d->buffer, d->accumulate, run->scalars, d->workspace));
+  CR_TRY(run->kernel->run(&(cr_call){.plan = &d->plan,
+                                     .desc = d->plan.desc,
+                                     .context = d->context,
+                                     .buffer = d->buffer,
+                                     .accumulate = d->accumulate,
+                                     .scalars = run->scalars,
+                                     .workspace = d->workspace}));
   if (d->context == test_device_context()) CR_TRY(test_device_finish(d->context));
   return receive_all(run, access, d, out);
 }

@@ -5,16 +5,20 @@
 #include "device/device.h"
 #include "device/memory/device_memory.h"
 #include "device/memory/scratchpad.h"
-#include "memory/sim_fixture.h"
+#include "device/stream_fixture.h"
 
 #include <stdlib.h>
 
 #include "core/fail.h"
 #include "core/log.h"
 #include "core/thread.h"
+#include "device/backend/current.h"
 #include "device/copy.h"
+#include "device/device.h"
 #include "device/memory/block.h"
+#include "device/memory/device_memory.h"
 #include "device/memory/pool.h"
+#include "device/memory/scratchpad.h"
 #include "device/registry.h"
 #include "memory/math.h"
 #include "memory/tensor.h"
@@ -211,65 +215,50 @@ static void s1_07_s1_40_the_current_device(void **state) {
 
 static void s1_08_finish_reports_a_late_failure_once(void **state) {
   (void)state;
-  cr_sim_options options = sim_test_options(1);
-  sim_begin(&options);
-  crema_device *device = sim_test_device(0);
-  crema_context *context = sim_test_context(device);
-  crema_devptr memory = {0};
-  assert_int_equal(cr_device_alloc(device, 16, &memory), CREMA_OK);
-  cr_sim_fail(CR_SIM_ZERO, 1, CREMA_E_DEVICE, true);
-  assert_int_equal(device->backend->zero(context, memory, 16), CREMA_OK);
-  assert_int_equal(device->backend->zero(context, memory, 16), CREMA_OK);
-  assert_int_equal(crema_context_finish(context), CREMA_E_DEVICE);
+  stream_fixture f = stream_begin(false);
+  stream_queue_failure(&f);
+  stream_queue(&f);
+  assert_int_equal(crema_context_finish(f.context), CREMA_E_DEVICE);
   assert_non_null(strstr(crema_error_text(), "simulated failure"));
-  assert_int_equal(crema_context_finish(context), CREMA_OK);
-  cr_device_free(device, memory);
+  assert_int_equal(crema_context_finish(f.context), CREMA_OK);
   /* A kernel that fails while it runs. */
   cr_tensor *tensor = NULL;
+  crema_devptr memory = {0};
   assert_int_equal(cr_tensor_create(CREMA_F32, 100, &tensor), CREMA_OK);
   crema_context *own = NULL;
-  assert_int_equal(cr_thread_context(device, 0, &own), CREMA_OK);
+  assert_int_equal(cr_thread_context(f.device, 0, &own), CREMA_OK);
   assert_int_equal(cr_tensor_write(tensor, own, CR_PLAIN_F32, &memory), CREMA_OK);
   cr_sim_fail(CR_SIM_KERNEL, 1, CREMA_E_DEVICE, true);
   assert_int_equal(cr_tensor_scale(tensor, 2), CREMA_OK);
   assert_int_equal(crema_context_finish(own), CREMA_E_DEVICE);
   assert_int_equal(crema_context_finish(own), CREMA_OK);
   cr_tensor_destroy(tensor);
-  crema_context_destroy(context);
   assert_int_equal(crema_context_finish(cr_host_context()), CREMA_OK);
-  sim_end();
+  stream_end(&f);
 }
 
 static void s1_10_results_are_visible_after_finish_only(void **state) {
   (void)state;
-  cr_sim_options options = sim_test_options(1);
-  options.stepped = true;
-  sim_begin(&options);
-  crema_device *device = sim_test_device(0);
-  crema_context *context = sim_test_context(device);
-  crema_devptr memory = {0};
+  stream_fixture f = stream_begin(true);
   unsigned char value[16], out[16] = {0};
   memset(value, 9, sizeof value);
-  assert_int_equal(cr_device_alloc(device, 16, &memory), CREMA_OK);
   crema_devptr second = {0};
-  assert_int_equal(cr_device_alloc(device, 16, &second), CREMA_OK);
-  assert_int_equal(cr_copy_from_cpu(context, memory, value, 16), CREMA_OK);
-  assert_int_equal(cr_copy_same_device(context, second, memory, 16), CREMA_OK);
-  assert_int_equal(cr_copy_to_cpu(context, out, second, 16), CREMA_OK);
+  assert_int_equal(cr_device_alloc(f.device, 16, &second), CREMA_OK);
+  assert_int_equal(cr_copy_from_cpu(f.context, f.memory, value, 16), CREMA_OK);
+  assert_int_equal(cr_copy_same_device(f.context, second, f.memory, 16), CREMA_OK);
+  assert_int_equal(cr_copy_to_cpu(f.context, out, second, 16), CREMA_OK);
   /* Each step makes one copy visible. */
   for (int step = 0; step < 4; ++step) {
     unsigned char first_bytes[16], second_bytes[16];
-    assert_true(cr_sim_peek(memory, first_bytes, 16) && cr_sim_peek(second, second_bytes, 16));
+    assert_true(cr_sim_peek(f.memory, first_bytes, 16) && cr_sim_peek(second, second_bytes, 16));
     assert_int_equal(first_bytes[0] == 9, step >= 1);
     assert_int_equal(second_bytes[15] == 9, step >= 2);
     assert_int_equal(out[15] == 9, step >= 3);
-    assert_int_equal(cr_sim_step(context), step < 3);
+    assert_int_equal(cr_sim_step(f.context), step < 3);
   }
-  assert_int_equal(crema_context_finish(context), CREMA_OK);
-  cr_device_free(device, second);
-  cr_device_free(device, memory);
-  crema_context_destroy(context);
-  sim_end();
+  assert_int_equal(crema_context_finish(f.context), CREMA_OK);
+  cr_device_free(f.device, second);
+  stream_end(&f);
 }
 
 static void s1_14_s1_15_s1_30_generators_belong_to_contexts(void **state) {
@@ -537,21 +526,15 @@ static void s1_41_a_foreign_library_version(void **state) {
 
 static void s1_42_destroying_a_context_with_failed_work(void **state) {
   (void)state;
-  cr_sim_options options = sim_test_options(1);
-  sim_begin(&options);
-  crema_device *device = sim_test_device(0);
-  crema_context *context = sim_test_context(device);
-  crema_devptr memory = {0};
-  assert_int_equal(cr_device_alloc(device, 16, &memory), CREMA_OK);
-  cr_sim_fail(CR_SIM_ZERO, 1, CREMA_E_DEVICE, true);
-  assert_int_equal(device->backend->zero(context, memory, 16), CREMA_OK);
+  stream_fixture f = stream_begin(false);
+  stream_queue_failure(&f);
   warnings = 0;
   crema_log_set(count_warning, NULL, CREMA_LOG_WARNING);
-  crema_context_destroy(context);
+  crema_context_destroy(f.context);
   crema_log_set(NULL, NULL, CREMA_LOG_WARNING);
   assert_int_equal(warnings, 1);
-  cr_device_free(device, memory);
-  sim_end();
+  f.context = NULL;
+  stream_end(&f);
 }
 
 int main(void) {

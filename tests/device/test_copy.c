@@ -1,9 +1,5 @@
 /* Copies, blocks that know how they are released, host memory: rows S0-07, S1-01, S1-09, S1-11 to
  * S1-13, S1-17 to S1-21, S1-38. */
-#include "device/backend/current.h"
-#include "device/device.h"
-#include "device/memory/device_memory.h"
-#include "device/memory/host_memory.h"
 #include "memory/sim_fixture.h"
 
 #include <stdlib.h>
@@ -11,8 +7,12 @@
 #include "core/clock.h"
 #include "core/fail.h"
 #include "core/thread.h"
+#include "device/backend/current.h"
 #include "device/copy.h"
+#include "device/device.h"
 #include "device/memory/block.h"
+#include "device/memory/device_memory.h"
+#include "device/memory/host_memory.h"
 #include "device/memory/memory_lock.h"
 #include "device/memory/numa.h"
 #include "device/memory/pool.h"

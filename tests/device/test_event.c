@@ -1,7 +1,5 @@
 /* Events: rows S1-43 to S1-53. */
-#include "device/device.h"
-#include "device/memory/device_memory.h"
-#include "memory/sim_fixture.h"
+#include "device/stream_fixture.h"
 
 #include <stdatomic.h>
 
@@ -9,6 +7,8 @@
 #include "core/fail.h"
 #include "core/thread.h"
 #include "crema/event.h"
+#include "device/device.h"
+#include "device/memory/device_memory.h"
 #include "device/registry.h"
 
 static crema_event *new_event(crema_device *device) {
@@ -200,73 +200,59 @@ static void queue_work(crema_context *context, crema_devptr memory) {
 
 static void s1_48_s1_49_device_events_follow_the_stream(void **state) {
   (void)state;
-  begin_stepped(1);
-  crema_device *device = sim_test_device(0);
-  crema_context *context = sim_test_context(device);
-  crema_devptr memory = {0};
-  assert_int_equal(cr_device_alloc(device, 16, &memory), CREMA_OK);
-  crema_event *event = new_event(device);
-  queue_work(context, memory);
-  assert_int_equal(crema_event_record(event, context, NULL), CREMA_OK);
+  stream_fixture f = stream_begin(true);
+  crema_event *event = new_event(f.device);
+  stream_queue(&f);
+  assert_int_equal(crema_event_record(event, f.context, NULL), CREMA_OK);
   assert_int_equal(crema_event_query(event), CREMA_EVENT_SCHEDULED);
-  assert_true(cr_sim_step(context));
+  assert_true(cr_sim_step(f.context));
   assert_int_equal(crema_event_query(event), CREMA_EVENT_SCHEDULED);
-  assert_true(cr_sim_step(context));
+  assert_true(cr_sim_step(f.context));
   assert_int_equal(crema_event_query(event), CREMA_EVENT_SUCCESS);
   assert_int_equal(crema_event_query(event), CREMA_EVENT_SUCCESS);
-  assert_int_equal(crema_event_record(event, context, NULL), CREMA_E_STATE);
+  assert_int_equal(crema_event_record(event, f.context, NULL), CREMA_E_STATE);
   assert_string_equal(crema_event_message(event), "no error");
   crema_event_reset(event);
-  assert_int_equal(crema_event_record(event, context, "not even started"), CREMA_OK);
+  assert_int_equal(crema_event_record(event, f.context, "not even started"), CREMA_OK);
   assert_int_equal(crema_event_query(event), CREMA_EVENT_FAILED);
   /* Work that fails before the event makes the event fail. */
   crema_event_reset(event);
-  cr_sim_fail(CR_SIM_ZERO, 1, CREMA_E_DEVICE, true);
-  queue_work(context, memory);
-  assert_int_equal(crema_event_record(event, context, NULL), CREMA_OK);
+  stream_queue_failure(&f);
+  assert_int_equal(crema_event_record(event, f.context, NULL), CREMA_OK);
   assert_int_equal(crema_event_finish(event), CREMA_EVENT_FAILED);
   assert_non_null(strstr(crema_event_message(event), "simulated failure"));
-  assert_int_equal(crema_context_finish(context), CREMA_E_DEVICE);
+  assert_int_equal(crema_context_finish(f.context), CREMA_E_DEVICE);
   crema_event_destroy(event);
-  cr_device_free(device, memory);
-  crema_context_destroy(context);
-  sim_end();
+  stream_end(&f);
 }
 
 /* A query finds out that work failed, and says so from then on. */
 static void s1_49_a_query_finds_failed_work(void **state) {
   (void)state;
-  begin_stepped(1);
-  crema_device *device = sim_test_device(0);
-  crema_context *context = sim_test_context(device);
-  crema_devptr memory = {0};
-  assert_int_equal(cr_device_alloc(device, 16, &memory), CREMA_OK);
-  crema_event *event = new_event(device), *later = new_event(device);
-  cr_sim_fail(CR_SIM_ZERO, 1, CREMA_E_DEVICE, true);
-  queue_work(context, memory);
-  assert_int_equal(crema_event_record(event, context, NULL), CREMA_OK);
+  stream_fixture f = stream_begin(true);
+  crema_event *event = new_event(f.device), *later = new_event(f.device);
+  stream_queue_failure(&f);
+  assert_int_equal(crema_event_record(event, f.context, NULL), CREMA_OK);
   assert_int_equal(crema_event_query(event), CREMA_EVENT_SCHEDULED);
-  while (cr_sim_step(context)) {
+  while (cr_sim_step(f.context)) {
   }
   assert_int_equal(crema_event_query(event), CREMA_EVENT_FAILED);
   assert_non_null(strstr(crema_event_message(event), "simulated failure"));
-  /* The context still has to report the failure; the event keeps its state. */
-  assert_int_equal(crema_context_finish(context), CREMA_E_DEVICE);
+  /* The f.context still has to report the failure; the event keeps its state. */
+  assert_int_equal(crema_context_finish(f.context), CREMA_E_DEVICE);
   assert_int_equal(crema_event_query(event), CREMA_EVENT_FAILED);
   assert_int_equal(crema_event_finish(event), CREMA_EVENT_FAILED);
   assert_int_equal(crema_event_wait(event, cr_host_context()), CREMA_E_DEVICE);
-  assert_int_equal(crema_event_record(event, context, NULL), CREMA_E_STATE);
-  /* Work after the failure was reported is another matter. */
-  queue_work(context, memory);
-  assert_int_equal(crema_event_record(later, context, NULL), CREMA_OK);
-  while (cr_sim_step(context)) {
+  assert_int_equal(crema_event_record(event, f.context, NULL), CREMA_E_STATE);
+  /* Work that is queued after the failure was reported succeeds. */
+  stream_queue(&f);
+  assert_int_equal(crema_event_record(later, f.context, NULL), CREMA_OK);
+  while (cr_sim_step(f.context)) {
   }
   assert_int_equal(crema_event_query(later), CREMA_EVENT_SUCCESS);
   crema_event_destroy(later);
   crema_event_destroy(event);
-  cr_device_free(device, memory);
-  crema_context_destroy(context);
-  sim_end();
+  stream_end(&f);
 }
 
 static crema_event *reset_meanwhile;

@@ -1,5 +1,4 @@
 /* The caching pool: rows S1-22 to S1-25, S4-10, S4-12, S4-13, S4-16 to S4-19. */
-#include "device/memory/device_memory.h"
 #include "device/pool_fixture.h"
 
 #include <stdatomic.h>
@@ -11,6 +10,7 @@
 #include "core/thread.h"
 #include "device/copy.h"
 #include "device/memory/block.h"
+#include "device/memory/device_memory.h"
 
 static void s1_22_without_a_pool(void **state) {
   (void)state;

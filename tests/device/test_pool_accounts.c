@@ -1,6 +1,5 @@
 /* What the pool knows of its device's memory, and when it asks: rows S1-26, S1-27, S4-07, S4-11,
  * S4-14, S4-15. */
-#include "device/memory/device_memory.h"
 #include "device/pool_fixture.h"
 
 #include <sched.h>
@@ -12,6 +11,7 @@
 #include "core/log.h"
 #include "core/thread.h"
 #include "device/memory/block.h"
+#include "device/memory/device_memory.h"
 #include "device/memory/memory_lock.h"
 #include "device/memory/tracking.h"
 

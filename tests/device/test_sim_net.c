@@ -1,6 +1,5 @@
 /* Whole nets on a simulated device: the same kernels on the same values in the same order give the
  * same weights, bit for bit, as on the CPU. */
-#include "device/memory/scratchpad.h"
 #include "memory/sim_fixture.h"
 
 #include <stdlib.h>
@@ -11,6 +10,7 @@
 #include "crema/net.h"
 #include "crema/solver.h"
 #include "device/memory/pool.h"
+#include "device/memory/scratchpad.h"
 #include "net/net.h"
 
 enum { BATCH = 16, CLASSES = 10, SIDE = 28 };

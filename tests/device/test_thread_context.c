@@ -2,12 +2,14 @@
 #include "device/backend/order.h"
 #include "device/device.h"
 #include "device/memory/device_memory.h"
-#include "memory/sim_fixture.h"
+#include "device/stream_fixture.h"
 
 #include <limits.h>
 
 #include "core/fail.h"
 #include "core/thread.h"
+#include "device/device.h"
+#include "device/memory/device_memory.h"
 #include "memory/math.h"
 
 typedef struct seen {
@@ -181,57 +183,41 @@ static void s1_31_streams_in_turn_and_busy_ones_skipped(void **state) {
 /* Asking neither hides a failure nor causes one: the next wait reports it, once. */
 static void s1_32_asking_leaves_failures_alone(void **state) {
   (void)state;
-  cr_sim_options options = sim_test_options(1);
-  options.stepped = true;
-  sim_begin(&options);
-  crema_device *device = sim_test_device(0);
-  crema_context *context = sim_test_context(device);
-  crema_devptr memory = {0};
+  stream_fixture f = stream_begin(true);
   bool busy = false;
-  assert_int_equal(cr_device_alloc(device, 16, &memory), CREMA_OK);
   cr_sim_fail(CR_SIM_ZERO, 1, CREMA_E_DEVICE, true);
   for (int i = 0; i < 2; ++i) {
-    assert_int_equal(device->backend->zero(context, memory, 16), CREMA_OK);
+    stream_queue(&f);
   }
   for (int left = 2; left > 0; --left) {
-    assert_int_equal(cr_context_busy(context, &busy), CREMA_OK);
+    assert_int_equal(cr_context_busy(f.context, &busy), CREMA_OK);
     assert_true(busy);
-    assert_true(cr_sim_step(context));
+    assert_true(cr_sim_step(f.context));
   }
   for (int i = 0; i < 3; ++i) {
-    assert_int_equal(cr_context_busy(context, &busy), CREMA_OK);
+    assert_int_equal(cr_context_busy(f.context, &busy), CREMA_OK);
     assert_false(busy);
   }
-  assert_int_equal(crema_context_finish(context), CREMA_E_DEVICE);
-  assert_int_equal(cr_context_busy(context, &busy), CREMA_OK);
-  assert_int_equal(crema_context_finish(context), CREMA_OK);
-  cr_device_free(device, memory);
-  crema_context_destroy(context);
-  sim_end();
+  assert_int_equal(crema_context_finish(f.context), CREMA_E_DEVICE);
+  assert_int_equal(cr_context_busy(f.context, &busy), CREMA_OK);
+  assert_int_equal(crema_context_finish(f.context), CREMA_OK);
+  stream_end(&f);
 }
 
 static void s1_32_busy_or_not(void **state) {
   (void)state;
-  cr_sim_options options = sim_test_options(1);
-  options.stepped = true;
-  sim_begin(&options);
-  crema_device *device = sim_test_device(0);
-  crema_context *context = sim_test_context(device);
-  crema_devptr memory = {0};
+  stream_fixture f = stream_begin(true);
   bool busy = true;
-  assert_int_equal(cr_device_alloc(device, 16, &memory), CREMA_OK);
-  assert_int_equal(cr_context_busy(context, &busy), CREMA_OK);
+  assert_int_equal(cr_context_busy(f.context, &busy), CREMA_OK);
   assert_false(busy);
-  assert_int_equal(device->backend->zero(context, memory, 16), CREMA_OK);
-  assert_int_equal(cr_context_busy(context, &busy), CREMA_OK);
+  stream_queue(&f);
+  assert_int_equal(cr_context_busy(f.context, &busy), CREMA_OK);
   assert_true(busy);
-  assert_true(cr_sim_step(context));
-  assert_int_equal(cr_context_busy(context, &busy), CREMA_OK);
+  assert_true(cr_sim_step(f.context));
+  assert_int_equal(cr_context_busy(f.context, &busy), CREMA_OK);
   assert_false(busy);
-  assert_int_equal(crema_context_finish(context), CREMA_OK);
-  cr_device_free(device, memory);
-  crema_context_destroy(context);
-  sim_end();
+  assert_int_equal(crema_context_finish(f.context), CREMA_OK);
+  stream_end(&f);
 }
 
 int main(void) {

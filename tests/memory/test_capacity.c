@@ -1,12 +1,12 @@
 /* What a block makes, copies, counts and gives back when it is smaller than its memory, and what
  * the race checker is told of it: rows S0-04, S0-12 to S0-15, S0-19 to S0-21, S0-25, S0-30. */
-#include "device/device.h"
-#include "device/memory/device_memory.h"
-#include "device/memory/host_memory.h"
 #include "memory/block_fixture.h"
 
 #include <stdlib.h>
 
+#include "device/device.h"
+#include "device/memory/device_memory.h"
+#include "device/memory/host_memory.h"
 #include "device/memory/pool.h"
 
 enum { SMALL = 100 };

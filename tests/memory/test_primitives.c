@@ -1,8 +1,4 @@
 /* What the automaton is built on: rows S0-01 to S0-06 and S0-08. */
-#include "device/backend/current.h"
-#include "device/device.h"
-#include "device/memory/device_memory.h"
-#include "device/memory/host_memory.h"
 #include "memory/block_fixture.h"
 
 #include <signal.h>
@@ -13,6 +9,10 @@
 
 #include "core/fail.h"
 #include "core/thread.h"
+#include "device/backend/current.h"
+#include "device/device.h"
+#include "device/memory/device_memory.h"
+#include "device/memory/host_memory.h"
 #include "device/memory/pool.h"
 #include "memory/tensor.h"
 

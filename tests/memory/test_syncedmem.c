@@ -1,12 +1,12 @@
 /* The memory automaton of one block: rows S0-09 to S0-20, S4-08 and S4-09. */
-#include "device/backend/current.h"
-#include "device/device.h"
-#include "device/memory/device_memory.h"
 #include "memory/block_fixture.h"
 
 #include <stdlib.h>
 
 #include "core/fail.h"
+#include "device/backend/current.h"
+#include "device/device.h"
+#include "device/memory/device_memory.h"
 #include "device/memory/pool.h"
 
 static void s0_09_a_new_block_depends_on_no_old_bytes(void **state) {

@@ -151,10 +151,14 @@ static op_outcome execute(const op_run *run, const char *access, cr_plan *plan, 
     raw[i] = address(buffer[i].memory);
     add[i] = run->accumulate && access[i] == 'A';
   }
-  if (run->kernel->run(plan, plan->context, raw, add, run->scalars, address(workspace)) !=
-      CREMA_OK) {
-    goto done;
-  }
+  const cr_call call = {.plan = plan,
+                        .desc = plan->desc,
+                        .context = plan->context,
+                        .buffer = raw,
+                        .accumulate = add,
+                        .scalars = run->scalars,
+                        .workspace = address(workspace)};
+  if (run->kernel->run(&call) != CREMA_OK) goto done;
   if (collect(run, access, buffer, out)) outcome = OP_RAN;
 done:
   if (run->in_place_to >= 0) buffer[run->in_place_to].memory = NULL;

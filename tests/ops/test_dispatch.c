@@ -262,7 +262,7 @@ static void test_bad_label(void **state) {
   cr_tensor *args[] = {prob, label, loss, count};
   assert_int_equal(cr_op_run(op, host(), args, NULL), CREMA_E_RANGE);
   assert_non_null(strstr(crema_error_text(), "nll_fwd"));
-  assert_non_null(strstr(crema_error_text(), "label 7 at place 1"));
+  assert_non_null(strstr(crema_error_text(), "label 7 at position 1"));
   cr_op_destroy(op);
   for (int i = 0; i < 4; ++i) cr_tensor_destroy(args[i]);
 }

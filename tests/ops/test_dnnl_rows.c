@@ -155,9 +155,14 @@ static void execute(trial *t, fixture *f) {
   for (int i = 0; i < f->desc.args; ++i) buffer[i].address = (uintptr_t)t->memory[i];
   void *scratchpad = NULL;
   assert_int_equal(cr_host_alloc(t->plan.workspace_bytes, &scratchpad), CREMA_OK);
-  assert_int_equal(t->kernel->run(&t->plan, t->plan.context, buffer, accumulate, &f->scalars,
-                                  (crema_devptr){(uintptr_t)scratchpad}),
-                   CREMA_OK);
+  const cr_call call = {.plan = &t->plan,
+                        .desc = t->plan.desc,
+                        .context = t->plan.context,
+                        .buffer = buffer,
+                        .accumulate = accumulate,
+                        .scalars = &f->scalars,
+                        .workspace = {(uintptr_t)scratchpad}};
+  assert_int_equal(t->kernel->run(&call), CREMA_OK);
   cr_host_free(scratchpad);
 }
 

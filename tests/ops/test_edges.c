@@ -40,8 +40,13 @@ static crema_status run(const cr_kernel *kernel, cr_op_desc *desc, const crema_s
   }
   void *workspace = malloc(plan.workspace_bytes + 1);
   assert_non_null(workspace);
-  const crema_status status =
-      kernel->run(&plan, plan.context, buffer, add, scalars, (crema_devptr){(uintptr_t)workspace});
+  const crema_status status = kernel->run(&(cr_call){.plan = &plan,
+                                                     .desc = desc,
+                                                     .context = plan.context,
+                                                     .buffer = buffer,
+                                                     .accumulate = add,
+                                                     .scalars = scalars,
+                                                     .workspace = {(uintptr_t)workspace}});
   free(workspace);
   if (kernel->destroy) kernel->destroy(&plan);
   return status;
@@ -119,7 +124,7 @@ static void test_labels(void **state) {
   const float bad[] = {2, -1, 1e20f, -INFINITY, NAN};
   for (int i = 0; i < 5; ++i) {
     assert_int_equal(run_loss(prob, (float[]){0, 1, bad[i]}, &desc, &loss, &count), CREMA_E_RANGE);
-    assert_non_null(strstr(crema_error_text(), "place 2 of 3"));
+    assert_non_null(strstr(crema_error_text(), "position 2 of 3"));
     assert_non_null(strstr(crema_error_text(), "outside 0..1"));
   }
   /* An ignored label may lie outside; when all are ignored, nothing is counted. */
@@ -138,7 +143,7 @@ static void test_accuracy_label(void **state) {
   const crema_shape *const shapes[] = {&shape, &label, &one, NULL};
   void *const memory[] = {score, labels, &share, NULL};
   assert_int_equal(run(&cr_accuracy_f32_ref, &desc, shapes, 4, memory, NULL), CREMA_E_RANGE);
-  assert_non_null(strstr(crema_error_text(), "label 5 at place 1 of 2"));
+  assert_non_null(strstr(crema_error_text(), "label 5 at position 1 of 2"));
   labels[1] = 0;
   assert_int_equal(run(&cr_accuracy_f32_ref, &desc, shapes, 4, memory, NULL), CREMA_OK);
   assert_true(share == 0.5f);

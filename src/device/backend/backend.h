@@ -146,9 +146,4 @@ extern const cr_backend cr_backend_sim;
 /* The CPU device; always there. */
 crema_device *cr_cpu_device(void);
 
-/* True when a copy of `bytes` bytes reads what it writes, which has no defined result. */
-static inline bool cr_copy_overlaps(uintptr_t dst, uintptr_t src, size_t bytes) {
-  return dst != src && (dst < src ? src - dst : dst - src) < bytes;
-}
-
 #endif

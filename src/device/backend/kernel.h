@@ -25,6 +25,18 @@ struct cr_plan {
   void *state; /* the kernel's own; freed by destroy() */
 };
 
+/* One run of a planned op. */
+typedef struct cr_call {
+  cr_plan *plan;
+  const cr_op_desc *desc;     /* plan->desc */
+  crema_context *context;     /* on the device of the plan */
+  const crema_devptr *buffer; /* [i]: argument i in plan->format[i]; 0 for an absent argument */
+  const bool *accumulate;     /* [i]: only for ACCUMULATE arguments */
+  /* The op's run-time scalars (learning rate, seed; see op_desc.h); NULL for most ops. */
+  const cr_op_scalars *scalars;
+  crema_devptr workspace;
+} cr_call;
+
 struct cr_kernel {
   const char *name; /* "conv_fwd_f32_dnnl": cr_<name> is the run function */
   cr_op_kind op;
@@ -39,14 +51,14 @@ struct cr_kernel {
   /* CREMA_E_UNSUPPORTED: the next kernel of the table is tried (not an error). Allocates
    * plan->state. May be NULL. */
   crema_status (*plan)(cr_plan *plan);
-  /* buffer[i]: argument i in plan->format[i]; address 0 for an absent optional argument.
-   * accumulate[i]: only for ACCUMULATE arguments. Allocates nothing. Queues work on
-   * `context`, which is on the device of the plan. `scalars` holds the op's run-time scalars
-   * (learning rate, seed; see op_desc.h), NULL for most ops. */
-  crema_status (*run)(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
-                      const bool *accumulate, const cr_op_scalars *scalars, crema_devptr workspace);
+  /* Allocates nothing; queues work on call->context. */
+  crema_status (*run)(const cr_call *call);
   void (*destroy)(cr_plan *plan); /* may be NULL */
 };
+
+/* Defines the kernel cr_<row> of an op in F32; further fields of cr_kernel follow. */
+#define CR_KERNEL(row, OP, ...) \
+  const cr_kernel cr_##row = {.name = #row, .op = CR_OP_##OP, .type = CREMA_F32, __VA_ARGS__}
 
 /* For kernels on host memory: argument i as a pointer; NULL when absent. */
 static inline float *cr_f32(const crema_devptr *buffer, int i) {

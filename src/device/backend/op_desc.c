@@ -36,3 +36,18 @@ int64_t cr_op_arg_count(const cr_op_desc *desc, int arg) {
   const crema_shape *shape = &desc->arg[arg].shape;
   return shape->axes < 0 ? 0 : crema_shape_count(shape, 0, shape->axes);
 }
+
+cr_split cr_op_split(const cr_op_desc *desc, int arg, int axis) {
+  const crema_shape *shape = &desc->arg[arg].shape;
+  cr_split out = {1, 1, 1};
+  for (int a = 0; a < shape->axes; ++a) {
+    if (a < axis) {
+      out.outer *= shape->dim[a];
+    } else if (a == axis) {
+      out.channels = shape->dim[a];
+    } else {
+      out.inner *= shape->dim[a];
+    }
+  }
+  return out;
+}

@@ -169,4 +169,13 @@ cr_op_cost cr_op_kind_cost(cr_op_kind kind);
 /* The number of elements of argument `arg`; 0 when it is absent. */
 int64_t cr_op_arg_count(const cr_op_desc *desc, int arg);
 
+/* A shape seen as (outer, channels, inner), row-major. */
+typedef struct cr_split {
+  int64_t outer, channels, inner;
+} cr_split;
+
+/* Argument `arg` as (dim[0] ... dim[axis - 1], dim[axis], dim[axis + 1] ...). A missing axis has
+ * extent 1. */
+cr_split cr_op_split(const cr_op_desc *desc, int arg, int axis);
+
 #endif

@@ -7,6 +7,7 @@
 
 #include "core/fail.h"
 #include "device/backend/convert.h"
+#include "device/backend/copy_check.h"
 #include "device/cpu/cpu.h"
 #include "device/cpu/ready.h"
 #include "device/cpu/threads.h"
@@ -98,13 +99,7 @@ static crema_status cpu_copy(crema_context *context, cr_copy_kind kind, uintptr_
   (void)context;
   (void)kind; /* every address is a host address */
   if (bytes == 0 || dst == src) return CREMA_OK;
-  if (dst == 0 || src == 0) {
-    return cr_fail(CREMA_E_ARGUMENT, "copy of %zu bytes %s nowhere", bytes,
-                   dst == 0 ? "to" : "from");
-  }
-  if (cr_copy_overlaps(dst, src, bytes)) {
-    return cr_fail(CREMA_E_ARGUMENT, "copy of %zu bytes between ranges that overlap", bytes);
-  }
+  CR_TRY(cr_copy_check(dst, src, bytes));
   memcpy((void *)dst, (const void *)src, bytes);
   return CREMA_OK;
 }

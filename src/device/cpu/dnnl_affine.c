@@ -116,72 +116,40 @@ static void sum_channels(const blocks *b, const float *x, const float *weight, b
   }
 }
 
-static crema_status run_fwd(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
-                            const bool *accumulate, const cr_op_scalars *scalars,
-                            crema_devptr workspace) {
-  (void)context, (void)accumulate, (void)scalars, (void)workspace;
-  blocks b = blocks_of(plan);
-  scale_all(&b, cr_f32(buffer, 0), cr_f32(buffer, 1), cr_f32(buffer, 2), cr_f32(buffer, 3));
+static crema_status run_fwd(const cr_call *call) {
+  blocks b = blocks_of(call->plan);
+  scale_all(&b, cr_f32(call->buffer, 0), cr_f32(call->buffer, 1), cr_f32(call->buffer, 2),
+            cr_f32(call->buffer, 3));
   return CREMA_OK;
 }
 
-static crema_status run_bwd_data(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
-                                 const bool *accumulate, const cr_op_scalars *scalars,
-                                 crema_devptr workspace) {
-  (void)context, (void)accumulate, (void)scalars, (void)workspace;
-  blocks b = blocks_of(plan);
-  scale_all(&b, cr_f32(buffer, 0), cr_f32(buffer, 1), NULL, cr_f32(buffer, 2));
+static crema_status run_bwd_data(const cr_call *call) {
+  blocks b = blocks_of(call->plan);
+  scale_all(&b, cr_f32(call->buffer, 0), cr_f32(call->buffer, 1), NULL, cr_f32(call->buffer, 2));
   return CREMA_OK;
 }
 
-static crema_status run_bwd_scale(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
-                                  const bool *accumulate, const cr_op_scalars *scalars,
-                                  crema_devptr workspace) {
-  (void)context, (void)scalars, (void)workspace;
-  blocks b = blocks_of(plan);
-  sum_channels(&b, cr_f32(buffer, 0), cr_f32(buffer, 1), accumulate[2], cr_f32(buffer, 2));
+static crema_status run_bwd_scale(const cr_call *call) {
+  blocks b = blocks_of(call->plan);
+  sum_channels(&b, cr_f32(call->buffer, 0), cr_f32(call->buffer, 1), call->accumulate[2],
+               cr_f32(call->buffer, 2));
   return CREMA_OK;
 }
 
-static crema_status run_bwd_bias(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
-                                 const bool *accumulate, const cr_op_scalars *scalars,
-                                 crema_devptr workspace) {
-  (void)context, (void)scalars, (void)workspace;
-  blocks b = blocks_of(plan);
-  sum_channels(&b, cr_f32(buffer, 0), NULL, accumulate[1], cr_f32(buffer, 1));
+static crema_status run_bwd_bias(const cr_call *call) {
+  blocks b = blocks_of(call->plan);
+  sum_channels(&b, cr_f32(call->buffer, 0), NULL, call->accumulate[1], cr_f32(call->buffer, 1));
   return CREMA_OK;
 }
 
-const cr_kernel cr_affine_fwd_f32_blocked = {.name = "affine_fwd_f32_blocked",
-                                             .op = CR_OP_AFFINE_FWD,
-                                             .type = CREMA_F32,
-                                             .library = true,
-                                             .follows_hints = true,
-                                             .plan = plan_blocks,
-                                             .run = run_fwd};
+CR_KERNEL(affine_fwd_f32_blocked, AFFINE_FWD, .library = true, .follows_hints = true,
+          .plan = plan_blocks, .run = run_fwd);
 
-const cr_kernel cr_affine_bwd_data_f32_blocked = {.name = "affine_bwd_data_f32_blocked",
-                                                  .op = CR_OP_AFFINE_BWD_DATA,
-                                                  .type = CREMA_F32,
-                                                  .library = true,
-                                                  .follows_hints = true,
-                                                  .plan = plan_blocks,
-                                                  .run = run_bwd_data};
+CR_KERNEL(affine_bwd_data_f32_blocked, AFFINE_BWD_DATA, .library = true, .follows_hints = true,
+          .plan = plan_blocks, .run = run_bwd_data);
 
-const cr_kernel cr_affine_bwd_scale_f32_blocked = {.name = "affine_bwd_scale_f32_blocked",
-                                                   .op = CR_OP_AFFINE_BWD_SCALE,
-                                                   .type = CREMA_F32,
-                                                   .library = true,
-                                                   .follows_hints = true,
-                                                   .can_accumulate = true,
-                                                   .plan = plan_blocks,
-                                                   .run = run_bwd_scale};
+CR_KERNEL(affine_bwd_scale_f32_blocked, AFFINE_BWD_SCALE, .library = true, .follows_hints = true,
+          .can_accumulate = true, .plan = plan_blocks, .run = run_bwd_scale);
 
-const cr_kernel cr_affine_bwd_bias_f32_blocked = {.name = "affine_bwd_bias_f32_blocked",
-                                                  .op = CR_OP_AFFINE_BWD_BIAS,
-                                                  .type = CREMA_F32,
-                                                  .library = true,
-                                                  .follows_hints = true,
-                                                  .can_accumulate = true,
-                                                  .plan = plan_blocks,
-                                                  .run = run_bwd_bias};
+CR_KERNEL(affine_bwd_bias_f32_blocked, AFFINE_BWD_BIAS, .library = true, .follows_hints = true,
+          .can_accumulate = true, .plan = plan_blocks, .run = run_bwd_bias);

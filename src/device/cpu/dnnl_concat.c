@@ -63,9 +63,9 @@ static crema_status set_format(cr_plan *plan, int arg, cr_dnnl_order order) {
 /* Cuts one row of all parts into pieces. */
 static crema_status cut_pieces(const cr_plan *plan, concat *j, int parts, cr_dnnl_order order) {
   const cr_op_arg *arg = &plan->desc->arg[j->first_part];
-  int64_t places = crema_shape_count(&arg->shape, 2, arg->shape.axes);
-  int64_t row_values = order.kind == CR_DNNL_LAST ? 1 : places;
-  j->rows = arg->shape.dim[0] * (order.kind == CR_DNNL_LAST ? places : 1);
+  int64_t positions = crema_shape_count(&arg->shape, 2, arg->shape.axes);
+  int64_t row_values = order.kind == CR_DNNL_LAST ? 1 : positions;
+  j->rows = arg->shape.dim[0] * (order.kind == CR_DNNL_LAST ? positions : 1);
   int64_t pieces = 0;
   for (int p = 0; p < parts; ++p) {
     j->part_row[p] = arg[p].shape.dim[1] * row_values;
@@ -132,42 +132,18 @@ static void copy_pieces(const concat *j, const crema_devptr *buffer, bool apart)
   }
 }
 
-static crema_status run_concat(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
-                               const bool *accumulate, const cr_op_scalars *scalars,
-                               crema_devptr workspace) {
-  (void)context;
-  (void)accumulate;
-  (void)scalars;
-  (void)workspace;
-  copy_pieces(plan->state, buffer, false);
+static crema_status run_concat(const cr_call *call) {
+  copy_pieces(call->plan->state, call->buffer, false);
   return CREMA_OK;
 }
 
-static crema_status run_slice(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
-                              const bool *accumulate, const cr_op_scalars *scalars,
-                              crema_devptr workspace) {
-  (void)context;
-  (void)accumulate;
-  (void)scalars;
-  (void)workspace;
-  copy_pieces(plan->state, buffer, true);
+static crema_status run_slice(const cr_call *call) {
+  copy_pieces(call->plan->state, call->buffer, true);
   return CREMA_OK;
 }
 
-const cr_kernel cr_concat_f32_dnnl = {.name = "concat_f32_dnnl",
-                                      .op = CR_OP_CONCAT,
-                                      .type = CREMA_F32,
-                                      .library = true,
-                                      .follows_hints = true,
-                                      .plan = plan_concat,
-                                      .run = run_concat,
-                                      .destroy = destroy_concat};
+CR_KERNEL(concat_f32_dnnl, CONCAT, .library = true, .follows_hints = true, .plan = plan_concat,
+          .run = run_concat, .destroy = destroy_concat);
 
-const cr_kernel cr_slice_f32_dnnl = {.name = "slice_f32_dnnl",
-                                     .op = CR_OP_SLICE,
-                                     .type = CREMA_F32,
-                                     .library = true,
-                                     .follows_hints = true,
-                                     .plan = plan_slice,
-                                     .run = run_slice,
-                                     .destroy = destroy_concat};
+CR_KERNEL(slice_f32_dnnl, SLICE, .library = true, .follows_hints = true, .plan = plan_slice,
+          .run = run_slice, .destroy = destroy_concat);

@@ -163,26 +163,11 @@ static crema_status plan_bwd_weights(cr_plan *plan) {
   return status == CREMA_OK ? cr_dnnl_prim_create(plan, pd, bind, 4) : status;
 }
 
-const cr_kernel cr_conv_fwd_f32_dnnl = {.name = "conv_fwd_f32_dnnl",
-                                        .op = CR_OP_CONV_FWD,
-                                        .type = CREMA_F32,
-                                        .library = true,
-                                        .plan = plan_fwd,
-                                        .run = cr_dnnl_prim_run,
-                                        .destroy = cr_dnnl_prim_destroy};
+CR_KERNEL(conv_fwd_f32_dnnl, CONV_FWD, .library = true, .plan = plan_fwd, .run = cr_dnnl_prim_run,
+          .destroy = cr_dnnl_prim_destroy);
 
-const cr_kernel cr_conv_bwd_data_f32_dnnl = {.name = "conv_bwd_data_f32_dnnl",
-                                             .op = CR_OP_CONV_BWD_DATA,
-                                             .type = CREMA_F32,
-                                             .library = true,
-                                             .plan = plan_bwd_data,
-                                             .run = cr_dnnl_prim_run,
-                                             .destroy = cr_dnnl_prim_destroy};
+CR_KERNEL(conv_bwd_data_f32_dnnl, CONV_BWD_DATA, .library = true, .plan = plan_bwd_data,
+          .run = cr_dnnl_prim_run, .destroy = cr_dnnl_prim_destroy);
 
-const cr_kernel cr_conv_bwd_weights_f32_dnnl = {.name = "conv_bwd_weights_f32_dnnl",
-                                                .op = CR_OP_CONV_BWD_WEIGHTS,
-                                                .type = CREMA_F32,
-                                                .library = true,
-                                                .plan = plan_bwd_weights,
-                                                .run = cr_dnnl_prim_run,
-                                                .destroy = cr_dnnl_prim_destroy};
+CR_KERNEL(conv_bwd_weights_f32_dnnl, CONV_BWD_WEIGHTS, .library = true, .plan = plan_bwd_weights,
+          .run = cr_dnnl_prim_run, .destroy = cr_dnnl_prim_destroy);

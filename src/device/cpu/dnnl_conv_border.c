@@ -141,16 +141,18 @@ static void fill_plane(const border *b, const float *edge, const float *from, fl
   }
 }
 
-static crema_status run_fwd(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
-                            const bool *accumulate, const cr_op_scalars *scalars,
-                            crema_devptr workspace) {
-  border *b = plan->state;
-  const cr_conv_params *p = &plan->desc->u.conv;
-  float *inner = (float *)(workspace.address + b->inner_offset);
-  crema_devptr to_inner[ARGS] = {buffer[SRC], buffer[WEIGHTS], buffer[BIAS], {(uintptr_t)inner}};
-  CR_TRY(cr_dnnl_prim_run(&b->inner, context, to_inner, accumulate, scalars, workspace));
-  const float *bias = cr_f32(buffer, BIAS);
-  float *dst = cr_f32(buffer, DST);
+static crema_status run_fwd(const cr_call *call) {
+  border *b = call->plan->state;
+  const cr_conv_params *p = &call->desc->u.conv;
+  float *inner = (float *)(call->workspace.address + b->inner_offset);
+  crema_devptr to_inner[ARGS] = {
+      call->buffer[SRC], call->buffer[WEIGHTS], call->buffer[BIAS], {(uintptr_t)inner}};
+  cr_call inner_call = *call;
+  inner_call.plan = &b->inner;
+  inner_call.buffer = to_inner;
+  CR_TRY(cr_dnnl_prim_run(&inner_call));
+  const float *bias = cr_f32(call->buffer, BIAS);
+  float *dst = cr_f32(call->buffer, DST);
   int64_t in = b->in[0] * b->in[1] * b->block, out = b->out[0] * b->out[1] * b->block;
 #pragma omp parallel for schedule(static)
   for (int64_t i = 0; i < b->samples * b->blocks; ++i) {
@@ -165,10 +167,5 @@ static crema_status run_fwd(cr_plan *plan, crema_context *context, const crema_d
   return CREMA_OK;
 }
 
-const cr_kernel cr_conv_fwd_f32_border = {.name = "conv_fwd_f32_border",
-                                          .op = CR_OP_CONV_FWD,
-                                          .type = CREMA_F32,
-                                          .library = true,
-                                          .plan = plan_fwd,
-                                          .run = run_fwd,
-                                          .destroy = destroy};
+CR_KERNEL(conv_fwd_f32_border, CONV_FWD, .library = true, .plan = plan_fwd, .run = run_fwd,
+          .destroy = destroy);

@@ -66,7 +66,7 @@ crema_status cr_dnnl_move(const crema_shape *shape, size_t size, cr_dnnl_side to
   if (to.layout != NULL) memset(to.memory, 0, to.layout->bytes);
   int64_t rows = crema_shape_count(shape, 0, shape->axes - 1);
 #pragma omp parallel for schedule(static) if (rows * shape->dim[shape->axes - 1] >= \
-                                              CR_PLAIN_PARALLEL_MIN)
+                                              CR_REF_PARALLEL_MIN)
   for (int64_t row = 0; row < rows; ++row) {
     move_row(shape, size, row, &dst, to.memory, &src, from.memory);
   }

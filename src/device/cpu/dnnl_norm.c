@@ -170,63 +170,23 @@ done:
   return status == CREMA_OK ? cr_dnnl_prim_create(plan, pd, bind, 3) : status;
 }
 
-const cr_kernel cr_lrn_fwd_f32_dnnl = {.name = "lrn_fwd_f32_dnnl",
-                                       .op = CR_OP_LRN_FWD,
-                                       .type = CREMA_F32,
-                                       .library = true,
-                                       .follows_hints = true,
-                                       .plan = plan_lrn_fwd,
-                                       .run = cr_dnnl_prim_run,
-                                       .destroy = cr_dnnl_prim_destroy};
+CR_KERNEL(lrn_fwd_f32_dnnl, LRN_FWD, .library = true, .follows_hints = true, .plan = plan_lrn_fwd,
+          .run = cr_dnnl_prim_run, .destroy = cr_dnnl_prim_destroy);
 
-const cr_kernel cr_lrn_bwd_f32_dnnl = {.name = "lrn_bwd_f32_dnnl",
-                                       .op = CR_OP_LRN_BWD,
-                                       .type = CREMA_F32,
-                                       .library = true,
-                                       .follows_hints = true,
-                                       .plan = plan_lrn_bwd,
-                                       .run = cr_dnnl_prim_run,
-                                       .destroy = cr_dnnl_prim_destroy};
+CR_KERNEL(lrn_bwd_f32_dnnl, LRN_BWD, .library = true, .follows_hints = true, .plan = plan_lrn_bwd,
+          .run = cr_dnnl_prim_run, .destroy = cr_dnnl_prim_destroy);
 
-const cr_kernel cr_bn_fwd_train_f32_dnnl = {.name = "bn_fwd_train_f32_dnnl",
-                                            .op = CR_OP_BN_FWD_TRAIN,
-                                            .type = CREMA_F32,
-                                            .library = true,
-                                            .follows_hints = true,
-                                            .plan = plan_bn_fwd,
-                                            .run = cr_dnnl_prim_run,
-                                            .destroy = cr_dnnl_prim_destroy};
+CR_KERNEL(bn_fwd_train_f32_dnnl, BN_FWD_TRAIN, .library = true, .follows_hints = true,
+          .plan = plan_bn_fwd, .run = cr_dnnl_prim_run, .destroy = cr_dnnl_prim_destroy);
 
-const cr_kernel cr_bn_fwd_global_f32_dnnl = {.name = "bn_fwd_global_f32_dnnl",
-                                             .op = CR_OP_BN_FWD_GLOBAL,
-                                             .type = CREMA_F32,
-                                             .library = true,
-                                             .follows_hints = true,
-                                             .plan = plan_bn_fwd,
-                                             .run = cr_dnnl_prim_run,
-                                             .destroy = cr_dnnl_prim_destroy};
+CR_KERNEL(bn_fwd_global_f32_dnnl, BN_FWD_GLOBAL, .library = true, .follows_hints = true,
+          .plan = plan_bn_fwd, .run = cr_dnnl_prim_run, .destroy = cr_dnnl_prim_destroy);
 
-const cr_kernel cr_bn_bwd_f32_dnnl = {.name = "bn_bwd_f32_dnnl",
-                                      .op = CR_OP_BN_BWD,
-                                      .type = CREMA_F32,
-                                      .library = true,
-                                      .follows_hints = true,
-                                      .plan = plan_bn_bwd,
-                                      .run = cr_dnnl_prim_run,
-                                      .destroy = cr_dnnl_prim_destroy};
+CR_KERNEL(bn_bwd_f32_dnnl, BN_BWD, .library = true, .follows_hints = true, .plan = plan_bn_bwd,
+          .run = cr_dnnl_prim_run, .destroy = cr_dnnl_prim_destroy);
 
-const cr_kernel cr_softmax_fwd_f32_dnnl = {.name = "softmax_fwd_f32_dnnl",
-                                           .op = CR_OP_SOFTMAX_FWD,
-                                           .type = CREMA_F32,
-                                           .library = true,
-                                           .plan = plan_softmax_fwd,
-                                           .run = cr_dnnl_prim_run,
-                                           .destroy = cr_dnnl_prim_destroy};
+CR_KERNEL(softmax_fwd_f32_dnnl, SOFTMAX_FWD, .library = true, .plan = plan_softmax_fwd,
+          .run = cr_dnnl_prim_run, .destroy = cr_dnnl_prim_destroy);
 
-const cr_kernel cr_softmax_bwd_f32_dnnl = {.name = "softmax_bwd_f32_dnnl",
-                                           .op = CR_OP_SOFTMAX_BWD,
-                                           .type = CREMA_F32,
-                                           .library = true,
-                                           .plan = plan_softmax_bwd,
-                                           .run = cr_dnnl_prim_run,
-                                           .destroy = cr_dnnl_prim_destroy};
+CR_KERNEL(softmax_bwd_f32_dnnl, SOFTMAX_BWD, .library = true, .plan = plan_softmax_bwd,
+          .run = cr_dnnl_prim_run, .destroy = cr_dnnl_prim_destroy);

@@ -109,20 +109,8 @@ static crema_status plan_bwd(cr_plan *plan) {
   return status == CREMA_OK ? cr_dnnl_prim_create(plan, pd, bind, max ? 3 : 2) : status;
 }
 
-const cr_kernel cr_pool_fwd_f32_dnnl = {.name = "pool_fwd_f32_dnnl",
-                                        .op = CR_OP_POOL_FWD,
-                                        .type = CREMA_F32,
-                                        .library = true,
-                                        .follows_hints = true,
-                                        .plan = plan_fwd,
-                                        .run = cr_dnnl_prim_run,
-                                        .destroy = cr_dnnl_prim_destroy};
+CR_KERNEL(pool_fwd_f32_dnnl, POOL_FWD, .library = true, .follows_hints = true, .plan = plan_fwd,
+          .run = cr_dnnl_prim_run, .destroy = cr_dnnl_prim_destroy);
 
-const cr_kernel cr_pool_bwd_f32_dnnl = {.name = "pool_bwd_f32_dnnl",
-                                        .op = CR_OP_POOL_BWD,
-                                        .type = CREMA_F32,
-                                        .library = true,
-                                        .follows_hints = true,
-                                        .plan = plan_bwd,
-                                        .run = cr_dnnl_prim_run,
-                                        .destroy = cr_dnnl_prim_destroy};
+CR_KERNEL(pool_bwd_f32_dnnl, POOL_BWD, .library = true, .follows_hints = true, .plan = plan_bwd,
+          .run = cr_dnnl_prim_run, .destroy = cr_dnnl_prim_destroy);

@@ -44,7 +44,8 @@ static inline int64_t window_to(const pool_max *p, int a, int64_t start) {
 }
 
 /* src (H,W,block), dst and positions (H',W',block); positions may be NULL. */
-CLONES static void forward_plane(const pool_max *p, const float *src, float *dst, uint8_t *places) {
+CLONES static void forward_plane(const pool_max *p, const float *src, float *dst,
+                                 uint8_t *indices) {
   const int64_t row = p->in[1] * p->block;
   for (int64_t y = 0; y < p->out[0]; ++y) {
     int64_t top = y * p->stride[0] - p->pad[0];
@@ -55,25 +56,25 @@ CLONES static void forward_plane(const pool_max *p, const float *src, float *dst
       for (int lane = 0; lane < p->block; lane += LANES) {
         const float *window = src + (top + y0) * row + (left + x0) * p->block + lane;
         floats best = *(const floats *)window;
-        ints place = (ints){0} + (int32_t)(y0 * p->kernel[1] + x0);
+        ints index = (ints){0} + (int32_t)(y0 * p->kernel[1] + x0);
         for (int64_t ky = y0; ky < y1; ++ky, window += row) {
           const float *at = window;
           for (int64_t kx = x0; kx < x1; ++kx, at += p->block) {
             floats value = *(const floats *)at;
             ints more = value > best;
             best = (floats)(((ints)value & more) | ((ints)best & ~more));
-            place = ((int32_t)(ky * p->kernel[1] + kx) & more) | (place & ~more);
+            index = ((int32_t)(ky * p->kernel[1] + kx) & more) | (index & ~more);
           }
         }
         int64_t to = (y * p->out[1] + x) * p->block + lane;
         *(floats *)(dst + to) = best;
-        if (places != NULL) *(bytes *)(places + to) = __builtin_convertvector(place, bytes);
+        if (indices != NULL) *(bytes *)(indices + to) = __builtin_convertvector(index, bytes);
       }
     }
   }
 }
 
-CLONES static void backward_plane(const pool_max *p, const float *diff_dst, const uint8_t *places,
+CLONES static void backward_plane(const pool_max *p, const float *diff_dst, const uint8_t *indices,
                                   float *diff_src) {
   const int64_t row = p->in[1] * p->block;
   memset(diff_src, 0, (size_t)(p->in[0] * row) * sizeof *diff_src);
@@ -86,12 +87,12 @@ CLONES static void backward_plane(const pool_max *p, const float *diff_dst, cons
       for (int lane = 0; lane < p->block; lane += LANES) {
         int64_t from = (y * p->out[1] + x) * p->block + lane;
         ints diff = *(const ints *)(diff_dst + from);
-        ints place = __builtin_convertvector(*(const bytes *)(places + from), ints);
+        ints index = __builtin_convertvector(*(const bytes *)(indices + from), ints);
         float *window = diff_src + (top + y0) * row + (left + x0) * p->block + lane;
         for (int64_t ky = y0; ky < y1; ++ky, window += row) {
           float *at = window;
           for (int64_t kx = x0; kx < x1; ++kx, at += p->block) {
-            ints here = place == (ints){0} + (int32_t)(ky * p->kernel[1] + kx);
+            ints here = index == (ints){0} + (int32_t)(ky * p->kernel[1] + kx);
             *(floats *)at += (floats)(diff & here);
           }
         }
@@ -134,7 +135,7 @@ static crema_status fill_window(const cr_plan *plan, int src, int dst, pool_max 
 }
 
 /* `hinted`: the argument whose order all others take. */
-static crema_status plan_max(cr_plan *plan, int src, int dst, int places, int hinted) {
+static crema_status plan_max(cr_plan *plan, int src, int dst, int indices, int hinted) {
   const cr_op_desc *desc = plan->desc;
   const cr_layout *layout = plan->hint[hinted].layout;
   if (desc->u.pool.method != CR_POOL_MAX || layout == NULL) {
@@ -151,7 +152,7 @@ static crema_status plan_max(cr_plan *plan, int src, int dst, int places, int hi
   p.planes = shape->dim[0] * ((shape->dim[1] + order.block - 1) / order.block);
   CR_TRY(set_format(plan, src, CREMA_F32, order));
   CR_TRY(set_format(plan, dst, CREMA_F32, order));
-  if (!cr_dnnl_absent(plan, places)) CR_TRY(set_format(plan, places, CREMA_U8, order));
+  if (!cr_dnnl_absent(plan, indices)) CR_TRY(set_format(plan, indices, CREMA_U8, order));
   pool_max *kept = malloc(sizeof *kept);
   if (kept == NULL) return cr_fail_memory(sizeof *kept, "a plan");
   *kept = p;
@@ -169,40 +170,28 @@ static crema_status plan_bwd(cr_plan *plan) {
   return plan_max(plan, 2, 0, 1, plan->hint[1].layout != NULL ? 1 : 0);
 }
 
-static crema_status run_fwd(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
-                            const bool *accumulate, const cr_op_scalars *scalars,
-                            crema_devptr workspace) {
-  (void)context;
-  (void)accumulate;
-  (void)scalars;
-  (void)workspace;
-  const pool_max *p = plan->state;
-  const float *src = cr_f32(buffer, 0);
-  float *dst = cr_f32(buffer, 1);
-  uint8_t *places = (uint8_t *)buffer[2].address;
+static crema_status run_fwd(const cr_call *call) {
+  const pool_max *p = call->plan->state;
+  const float *src = cr_f32(call->buffer, 0);
+  float *dst = cr_f32(call->buffer, 1);
+  uint8_t *indices = (uint8_t *)call->buffer[2].address;
   int64_t in = p->in[0] * p->in[1] * p->block, out = p->out[0] * p->out[1] * p->block;
 #pragma omp parallel for schedule(static) if (p->planes * in >= PARALLEL_MIN)
   for (int64_t i = 0; i < p->planes; ++i) {
-    forward_plane(p, src + i * in, dst + i * out, places == NULL ? NULL : places + i * out);
+    forward_plane(p, src + i * in, dst + i * out, indices == NULL ? NULL : indices + i * out);
   }
   return CREMA_OK;
 }
 
-static crema_status run_bwd(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
-                            const bool *accumulate, const cr_op_scalars *scalars,
-                            crema_devptr workspace) {
-  (void)context;
-  (void)accumulate;
-  (void)scalars;
-  (void)workspace;
-  const pool_max *p = plan->state;
-  const float *diff_dst = cr_f32(buffer, 0);
-  const uint8_t *places = (const uint8_t *)buffer[1].address;
-  float *diff_src = cr_f32(buffer, 2);
+static crema_status run_bwd(const cr_call *call) {
+  const pool_max *p = call->plan->state;
+  const float *diff_dst = cr_f32(call->buffer, 0);
+  const uint8_t *indices = (const uint8_t *)call->buffer[1].address;
+  float *diff_src = cr_f32(call->buffer, 2);
   int64_t in = p->in[0] * p->in[1] * p->block, out = p->out[0] * p->out[1] * p->block;
 #pragma omp parallel for schedule(static) if (p->planes * in >= PARALLEL_MIN)
   for (int64_t i = 0; i < p->planes; ++i) {
-    backward_plane(p, diff_dst + i * out, places + i * out, diff_src + i * in);
+    backward_plane(p, diff_dst + i * out, indices + i * out, diff_src + i * in);
   }
   return CREMA_OK;
 }
@@ -212,20 +201,8 @@ static void destroy(cr_plan *plan) {
   plan->state = NULL;
 }
 
-const cr_kernel cr_pool_fwd_f32_blocked = {.name = "pool_fwd_f32_blocked",
-                                           .op = CR_OP_POOL_FWD,
-                                           .type = CREMA_F32,
-                                           .library = true,
-                                           .follows_hints = true,
-                                           .plan = plan_fwd,
-                                           .run = run_fwd,
-                                           .destroy = destroy};
+CR_KERNEL(pool_fwd_f32_blocked, POOL_FWD, .library = true, .follows_hints = true, .plan = plan_fwd,
+          .run = run_fwd, .destroy = destroy);
 
-const cr_kernel cr_pool_bwd_f32_blocked = {.name = "pool_bwd_f32_blocked",
-                                           .op = CR_OP_POOL_BWD,
-                                           .type = CREMA_F32,
-                                           .library = true,
-                                           .follows_hints = true,
-                                           .plan = plan_bwd,
-                                           .run = run_bwd,
-                                           .destroy = destroy};
+CR_KERNEL(pool_bwd_f32_blocked, POOL_BWD, .library = true, .follows_hints = true, .plan = plan_bwd,
+          .run = run_bwd, .destroy = destroy);

@@ -132,16 +132,11 @@ crema_status cr_dnnl_prim_create(cr_plan *plan, dnnl_primitive_desc_t pd, const 
   return status;
 }
 
-crema_status cr_dnnl_prim_run(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
-                              const bool *accumulate, const cr_op_scalars *scalars,
-                              crema_devptr workspace) {
-  (void)context;
-  (void)accumulate;
-  (void)scalars;
-  prim *p = plan->state;
+crema_status cr_dnnl_prim_run(const cr_call *call) {
+  prim *p = call->plan->state;
   dnnl_status_t status = dnnl_success;
   for (int i = 0; i < p->slots && status == dnnl_success; ++i) {
-    uintptr_t address = p->arg[i] < 0 ? workspace.address : buffer[p->arg[i]].address;
+    uintptr_t address = p->arg[i] < 0 ? call->workspace.address : call->buffer[p->arg[i]].address;
     if (address == p->address[i]) continue;
     status = dnnl_memory_set_data_handle(p->exec[i].memory, (void *)address);
     p->address[i] = address;

@@ -39,9 +39,7 @@ crema_status cr_dnnl_prim_create(cr_plan *plan, dnnl_primitive_desc_t pd, const 
 bool cr_dnnl_pd_named(const_dnnl_primitive_desc_t pd, const char *part);
 
 /* kernel.run and kernel.destroy for plans made by cr_dnnl_prim_create. */
-crema_status cr_dnnl_prim_run(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
-                              const bool *accumulate, const cr_op_scalars *scalars,
-                              crema_devptr workspace);
+crema_status cr_dnnl_prim_run(const cr_call *call);
 void cr_dnnl_prim_destroy(cr_plan *plan);
 
 static inline bool cr_dnnl_absent(const cr_plan *plan, int arg) {

@@ -43,26 +43,20 @@ static crema_status plan_sum(cr_plan *plan) {
   return plan_all(plan, layout);
 }
 
-static crema_status run_sum(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
-                            const bool *accumulate, const cr_op_scalars *scalars,
-                            crema_devptr workspace) {
-  (void)context;
-  (void)accumulate;
-  (void)scalars;
-  (void)workspace;
-  const float *coeff = plan->desc->u.sum.coeff;
-  int sources = plan->desc->args - 1;
-  int64_t count = held_values(plan);
-  float *dst = cr_f32(buffer, sources);
+static crema_status run_sum(const cr_call *call) {
+  const float *coeff = call->desc->u.sum.coeff;
+  int sources = call->desc->args - 1;
+  int64_t count = held_values(call->plan);
+  float *dst = cr_f32(call->buffer, sources);
 #pragma omp parallel for schedule(static) if (count >= PARALLEL_MIN)
   for (int64_t from = 0; from < count; from += PIECE) {
     int64_t n = count - from < PIECE ? count - from : PIECE;
     float sum[PIECE]; /* dst may be any of the sources */
-    const float *first = cr_f32(buffer, 0) + from;
+    const float *first = cr_f32(call->buffer, 0) + from;
     float c = coeff == NULL ? 1.0f : coeff[0];
     for (int64_t i = 0; i < n; ++i) sum[i] = c * first[i];
     for (int s = 1; s < sources; ++s) {
-      const float *src = cr_f32(buffer, s) + from;
+      const float *src = cr_f32(call->buffer, s) + from;
       c = coeff == NULL ? 1.0f : coeff[s];
       for (int64_t i = 0; i < n; ++i) sum[i] += c * src[i];
     }
@@ -75,16 +69,10 @@ static crema_status plan_copy(cr_plan *plan) {
   return plan_all(plan, plan->hint[0].layout);
 }
 
-static crema_status run_copy(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
-                             const bool *accumulate, const cr_op_scalars *scalars,
-                             crema_devptr workspace) {
-  (void)context;
-  (void)accumulate;
-  (void)scalars;
-  (void)workspace;
-  const float *src = cr_f32(buffer, 0);
-  float *dst = cr_f32(buffer, 1);
-  int64_t count = held_values(plan);
+static crema_status run_copy(const cr_call *call) {
+  const float *src = cr_f32(call->buffer, 0);
+  float *dst = cr_f32(call->buffer, 1);
+  int64_t count = held_values(call->plan);
   if (src == dst) return CREMA_OK;
 #pragma omp parallel for schedule(static) if (count >= PARALLEL_MIN)
   for (int64_t from = 0; from < count; from += PIECE) {
@@ -99,16 +87,11 @@ static crema_status plan_axpby(cr_plan *plan) {
   return plan_all(plan, plan->hint[1].layout);
 }
 
-static crema_status run_axpby(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
-                              const bool *accumulate, const cr_op_scalars *scalars,
-                              crema_devptr workspace) {
-  (void)context;
-  (void)accumulate;
-  (void)workspace;
-  const float *x = cr_f32(buffer, 0);
-  float *y = cr_f32(buffer, 1);
-  float alpha = scalars->alpha, beta = scalars->beta;
-  int64_t count = held_values(plan);
+static crema_status run_axpby(const cr_call *call) {
+  const float *x = cr_f32(call->buffer, 0);
+  float *y = cr_f32(call->buffer, 1);
+  float alpha = call->scalars->alpha, beta = call->scalars->beta;
+  int64_t count = held_values(call->plan);
   if (beta == 0.0f) {
 #pragma omp parallel for simd schedule(static) if (count >= PARALLEL_MIN)
     for (int64_t i = 0; i < count; ++i) y[i] = alpha * x[i];
@@ -119,26 +102,11 @@ static crema_status run_axpby(cr_plan *plan, crema_context *context, const crema
   return CREMA_OK;
 }
 
-const cr_kernel cr_sum_f32_dnnl = {.name = "sum_f32_dnnl",
-                                   .op = CR_OP_SUM,
-                                   .type = CREMA_F32,
-                                   .library = true,
-                                   .follows_hints = true,
-                                   .plan = plan_sum,
-                                   .run = run_sum};
+CR_KERNEL(sum_f32_dnnl, SUM, .library = true, .follows_hints = true, .plan = plan_sum,
+          .run = run_sum);
 
-const cr_kernel cr_copy_f32_dnnl = {.name = "copy_f32_dnnl",
-                                    .op = CR_OP_COPY,
-                                    .type = CREMA_F32,
-                                    .library = true,
-                                    .follows_hints = true,
-                                    .plan = plan_copy,
-                                    .run = run_copy};
+CR_KERNEL(copy_f32_dnnl, COPY, .library = true, .follows_hints = true, .plan = plan_copy,
+          .run = run_copy);
 
-const cr_kernel cr_axpby_f32_dnnl = {.name = "axpby_f32_dnnl",
-                                     .op = CR_OP_AXPBY,
-                                     .type = CREMA_F32,
-                                     .library = true,
-                                     .follows_hints = true,
-                                     .plan = plan_axpby,
-                                     .run = run_axpby};
+CR_KERNEL(axpby_f32_dnnl, AXPBY, .library = true, .follows_hints = true, .plan = plan_axpby,
+          .run = run_axpby);

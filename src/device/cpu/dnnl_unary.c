@@ -78,20 +78,8 @@ done:
   return cr_dnnl_prim_create(plan, pd, bind, 3);
 }
 
-const cr_kernel cr_unary_fwd_f32_dnnl = {.name = "unary_fwd_f32_dnnl",
-                                         .op = CR_OP_UNARY_FWD,
-                                         .type = CREMA_F32,
-                                         .library = true,
-                                         .follows_hints = true,
-                                         .plan = plan_fwd,
-                                         .run = cr_dnnl_prim_run,
-                                         .destroy = cr_dnnl_prim_destroy};
+CR_KERNEL(unary_fwd_f32_dnnl, UNARY_FWD, .library = true, .follows_hints = true, .plan = plan_fwd,
+          .run = cr_dnnl_prim_run, .destroy = cr_dnnl_prim_destroy);
 
-const cr_kernel cr_unary_bwd_f32_dnnl = {.name = "unary_bwd_f32_dnnl",
-                                         .op = CR_OP_UNARY_BWD,
-                                         .type = CREMA_F32,
-                                         .library = true,
-                                         .follows_hints = true,
-                                         .plan = plan_bwd,
-                                         .run = cr_dnnl_prim_run,
-                                         .destroy = cr_dnnl_prim_destroy};
+CR_KERNEL(unary_bwd_f32_dnnl, UNARY_BWD, .library = true, .follows_hints = true, .plan = plan_bwd,
+          .run = cr_dnnl_prim_run, .destroy = cr_dnnl_prim_destroy);

@@ -2,23 +2,21 @@
 #include <string.h>
 
 #include "core/fail.h"
+#include "device/backend/op_check.h"
 #include "device/cpu/ref.h"
 #include "device/cpu/ref_label.h"
 #include "device/cpu/ref_rows.h"
 
 static crema_status accuracy_plan(cr_plan *plan) {
-  const cr_ocs s = cr_ref_split(plan, 0, 1);
-  if (cr_ref_count(plan, 1) != s.outer * s.inner) {
-    return cr_fail(CREMA_E_SHAPE, "%lld labels for %lld x %lld places",
-                   (long long)cr_ref_count(plan, 1), (long long)s.outer, (long long)s.inner);
-  }
+  const cr_split s = cr_op_split(plan->desc, 0, 1);
+  CR_TRY(cr_check_labels(plan));
   /* Per class: how many positions were counted, and how many of them were right. */
   plan->workspace_bytes = 2 * (size_t)s.channels * sizeof(int64_t);
   return CREMA_OK;
 }
 
 /* Whether fewer than top_k classes score at least as well as `truth`: ties count against. */
-static bool is_right(const cr_ocs *s, const float *score, int64_t truth, int top_k) {
+static bool is_right(const cr_split *s, const float *score, int64_t truth, int top_k) {
   const float own = score[truth * s->inner];
   int better = 0;
   for (int64_t c = 0; c < s->channels && better < top_k; ++c) {
@@ -28,37 +26,30 @@ static bool is_right(const cr_ocs *s, const float *score, int64_t truth, int top
 }
 
 /* score (outer, C, inner), label (outer, inner), accuracy (1), per class (C). */
-static crema_status accuracy(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
-                             const bool *accumulate, const cr_op_scalars *scalars,
-                             crema_devptr workspace) {
-  (void)context, (void)accumulate, (void)scalars;
-  const cr_ocs s = cr_ref_split(plan, 0, 1);
-  const float *score = cr_f32(buffer, 0), *label = cr_f32(buffer, 1);
-  float *per_class = cr_f32(buffer, 3);
-  int64_t *seen = (int64_t *)workspace.address, *right = seen + s.channels;
-  const int64_t places = s.outer * s.inner;
-  const bool has_ignore = plan->desc->u.accuracy.has_ignore;
-  const int ignore = plan->desc->u.accuracy.ignore, top_k = plan->desc->u.accuracy.top_k;
+static crema_status accuracy(const cr_call *call) {
+  const cr_split s = cr_op_split(call->desc, 0, 1);
+  const float *score = cr_f32(call->buffer, 0), *label = cr_f32(call->buffer, 1);
+  float *per_class = cr_f32(call->buffer, 3);
+  int64_t *seen = (int64_t *)call->workspace.address, *right = seen + s.channels;
+  const int64_t positions = s.outer * s.inner;
+  const bool has_ignore = call->desc->u.accuracy.has_ignore;
+  const int ignore = call->desc->u.accuracy.ignore, top_k = call->desc->u.accuracy.top_k;
   memset(seen, 0, 2 * (size_t)s.channels * sizeof *seen);
   int64_t all_seen = 0, all_right = 0;
-  for (int64_t i = 0; i < places; ++i) {
+  for (int64_t i = 0; i < positions; ++i) {
     const int64_t truth = cr_label_class(label[i], s.channels, has_ignore, ignore);
     if (truth == CR_LABEL_IGNORED) continue;
-    if (truth == CR_LABEL_BAD) return cr_label_fail(label[i], i, places, s.channels);
+    if (truth == CR_LABEL_BAD) return cr_label_fail(label[i], i, positions, s.channels);
     const float *at = score + i / s.inner * s.channels * s.inner + i % s.inner;
     const bool hit = is_right(&s, at, truth, top_k);
     ++seen[truth], ++all_seen;
     right[truth] += hit, all_right += hit;
   }
-  *cr_f32(buffer, 2) = all_seen ? (float)((double)all_right / (double)all_seen) : 0;
+  *cr_f32(call->buffer, 2) = all_seen ? (float)((double)all_right / (double)all_seen) : 0;
   for (int64_t c = 0; per_class && c < s.channels; ++c) {
     per_class[c] = seen[c] ? (float)((double)right[c] / (double)seen[c]) : 0;
   }
   return CREMA_OK;
 }
 
-const cr_kernel cr_accuracy_f32_ref = {.name = "accuracy_f32_ref",
-                                       .op = CR_OP_ACCURACY,
-                                       .type = CREMA_F32,
-                                       .plan = accuracy_plan,
-                                       .run = accuracy};
+CR_KERNEL(accuracy_f32_ref, ACCURACY, .plan = accuracy_plan, .run = accuracy);

@@ -6,11 +6,11 @@
 enum { GROUP = 16 };
 
 /* y[i] = x[i] * scale[c] + bias[c]; NULL: 1 and 0. */
-static void apply(const cr_ocs *s, const float *x, const float *scale, const float *bias,
+static void apply(const cr_split *s, const float *x, const float *scale, const float *bias,
                   float *y) {
   const int64_t rows = s->inner == 1 ? s->outer : s->outer * s->channels;
   const int64_t length = s->inner == 1 ? s->channels : s->inner;
-#pragma omp parallel for schedule(static) if (rows * length >= CR_PLAIN_PARALLEL_MIN)
+#pragma omp parallel for schedule(static) if (rows * length >= CR_REF_PARALLEL_MIN)
   for (int64_t r = 0; r < rows; ++r) {
     const float *from = x + r * length;
     float *to = y + r * length;
@@ -29,7 +29,8 @@ static void apply(const cr_ocs *s, const float *x, const float *scale, const flo
 }
 
 /* Sums dy * x (x NULL: dy) of channels c0 ... c0 + GROUP - 1 where inner is 1. */
-static void sum_columns(const cr_ocs *s, int64_t c0, const float *dy, const float *x, double *sum) {
+static void sum_columns(const cr_split *s, int64_t c0, const float *dy, const float *x,
+                        double *sum) {
   const int64_t width = s->channels - c0 < GROUP ? s->channels - c0 : GROUP;
   for (int64_t n = 0; n < s->outer; ++n) {
     const int64_t at = n * s->channels + c0;
@@ -40,7 +41,7 @@ static void sum_columns(const cr_ocs *s, int64_t c0, const float *dy, const floa
 }
 
 /* The same for one channel of any inner extent. */
-static double sum_channel(const cr_ocs *s, int64_t c, const float *dy, const float *x) {
+static double sum_channel(const cr_split *s, int64_t c, const float *dy, const float *x) {
   double sum = 0;
   for (int64_t n = 0; n < s->outer; ++n) {
     const int64_t at = (n * s->channels + c) * s->inner;
@@ -56,9 +57,9 @@ static double sum_channel(const cr_ocs *s, int64_t c, const float *dy, const flo
 }
 
 /* out[c] (+)= sum of dy * x, x NULL: of dy. */
-static void channel_sums(const cr_ocs *s, const float *dy, const float *x, bool add, float *out) {
+static void channel_sums(const cr_split *s, const float *dy, const float *x, bool add, float *out) {
 #pragma omp parallel for schedule(static) if (s->outer * s->channels * s->inner >= \
-                                              CR_PLAIN_PARALLEL_MIN)
+                                              CR_REF_PARALLEL_MIN)
   for (int64_t c0 = 0; c0 < s->channels; c0 += GROUP) {
     double sum[GROUP] = {0};
     if (s->inner == 1) sum_columns(s, c0, dy, x, sum);
@@ -70,58 +71,37 @@ static void channel_sums(const cr_ocs *s, const float *dy, const float *x, bool 
 }
 
 /* x, scale, bias, y. */
-static crema_status affine_fwd(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
-                               const bool *accumulate, const cr_op_scalars *scalars,
-                               crema_devptr workspace) {
-  (void)context, (void)accumulate, (void)scalars, (void)workspace;
-  const cr_ocs s = cr_ref_split(plan, 0, 1);
-  apply(&s, cr_f32(buffer, 0), cr_f32(buffer, 1), cr_f32(buffer, 2), cr_f32(buffer, 3));
+static crema_status affine_fwd(const cr_call *call) {
+  const cr_split s = cr_op_split(call->desc, 0, 1);
+  apply(&s, cr_f32(call->buffer, 0), cr_f32(call->buffer, 1), cr_f32(call->buffer, 2),
+        cr_f32(call->buffer, 3));
   return CREMA_OK;
 }
 
 /* diff_dst, scale, diff_src. */
-static crema_status affine_bwd_data(cr_plan *plan, crema_context *context,
-                                    const crema_devptr *buffer, const bool *accumulate,
-                                    const cr_op_scalars *scalars, crema_devptr workspace) {
-  (void)context, (void)accumulate, (void)scalars, (void)workspace;
-  const cr_ocs s = cr_ref_split(plan, 0, 1);
-  apply(&s, cr_f32(buffer, 0), cr_f32(buffer, 1), NULL, cr_f32(buffer, 2));
+static crema_status affine_bwd_data(const cr_call *call) {
+  const cr_split s = cr_op_split(call->desc, 0, 1);
+  apply(&s, cr_f32(call->buffer, 0), cr_f32(call->buffer, 1), NULL, cr_f32(call->buffer, 2));
   return CREMA_OK;
 }
 
 /* src, diff_dst, diff_scale. */
-static crema_status affine_bwd_scale(cr_plan *plan, crema_context *context,
-                                     const crema_devptr *buffer, const bool *accumulate,
-                                     const cr_op_scalars *scalars, crema_devptr workspace) {
-  (void)context, (void)scalars, (void)workspace;
-  const cr_ocs s = cr_ref_split(plan, 0, 1);
-  channel_sums(&s, cr_f32(buffer, 1), cr_f32(buffer, 0), accumulate[2], cr_f32(buffer, 2));
+static crema_status affine_bwd_scale(const cr_call *call) {
+  const cr_split s = cr_op_split(call->desc, 0, 1);
+  channel_sums(&s, cr_f32(call->buffer, 1), cr_f32(call->buffer, 0), call->accumulate[2],
+               cr_f32(call->buffer, 2));
   return CREMA_OK;
 }
 
 /* diff_dst, diff_bias. */
-static crema_status affine_bwd_bias(cr_plan *plan, crema_context *context,
-                                    const crema_devptr *buffer, const bool *accumulate,
-                                    const cr_op_scalars *scalars, crema_devptr workspace) {
-  (void)context, (void)scalars, (void)workspace;
-  const cr_ocs s = cr_ref_split(plan, 0, 1);
-  channel_sums(&s, cr_f32(buffer, 0), NULL, accumulate[1], cr_f32(buffer, 1));
+static crema_status affine_bwd_bias(const cr_call *call) {
+  const cr_split s = cr_op_split(call->desc, 0, 1);
+  channel_sums(&s, cr_f32(call->buffer, 0), NULL, call->accumulate[1], cr_f32(call->buffer, 1));
   return CREMA_OK;
 }
 
-const cr_kernel cr_affine_fwd_f32_ref = {
-    .name = "affine_fwd_f32_ref", .op = CR_OP_AFFINE_FWD, .type = CREMA_F32, .run = affine_fwd};
-const cr_kernel cr_affine_bwd_data_f32_ref = {.name = "affine_bwd_data_f32_ref",
-                                              .op = CR_OP_AFFINE_BWD_DATA,
-                                              .type = CREMA_F32,
-                                              .run = affine_bwd_data};
-const cr_kernel cr_affine_bwd_scale_f32_ref = {.name = "affine_bwd_scale_f32_ref",
-                                               .op = CR_OP_AFFINE_BWD_SCALE,
-                                               .type = CREMA_F32,
-                                               .can_accumulate = true,
-                                               .run = affine_bwd_scale};
-const cr_kernel cr_affine_bwd_bias_f32_ref = {.name = "affine_bwd_bias_f32_ref",
-                                              .op = CR_OP_AFFINE_BWD_BIAS,
-                                              .type = CREMA_F32,
-                                              .can_accumulate = true,
-                                              .run = affine_bwd_bias};
+CR_KERNEL(affine_fwd_f32_ref, AFFINE_FWD, .run = affine_fwd);
+CR_KERNEL(affine_bwd_data_f32_ref, AFFINE_BWD_DATA, .run = affine_bwd_data);
+CR_KERNEL(affine_bwd_scale_f32_ref, AFFINE_BWD_SCALE, .can_accumulate = true,
+          .run = affine_bwd_scale);
+CR_KERNEL(affine_bwd_bias_f32_ref, AFFINE_BWD_BIAS, .can_accumulate = true, .run = affine_bwd_bias);

@@ -6,7 +6,7 @@
 #include "device/cpu/ref.h"
 #include "device/cpu/ref_rows.h"
 
-static double mean_of(const cr_ocs *s, int64_t c, const float *x) {
+static double mean_of(const cr_split *s, int64_t c, const float *x) {
   double sum = 0;
   for (int64_t n = 0; n < s->outer; ++n) {
     const float *v = x + (n * s->channels + c) * s->inner;
@@ -17,7 +17,7 @@ static double mean_of(const cr_ocs *s, int64_t c, const float *x) {
   return count ? sum / (double)count : 0;
 }
 
-static double variance_of(const cr_ocs *s, int64_t c, const float *x, double mean) {
+static double variance_of(const cr_split *s, int64_t c, const float *x, double mean) {
   double sum = 0;
   for (int64_t n = 0; n < s->outer; ++n) {
     const float *v = x + (n * s->channels + c) * s->inner;
@@ -31,7 +31,7 @@ static double variance_of(const cr_ocs *s, int64_t c, const float *x, double mea
   return count ? sum / (double)count : 0;
 }
 
-static void normalise(const cr_ocs *s, int64_t c, const float *x, double mean, double variance,
+static void normalise(const cr_split *s, int64_t c, const float *x, double mean, double variance,
                       float eps, float *y) {
   const float scale = (float)(1 / sqrt(variance + (double)eps)), shift = (float)mean;
   for (int64_t n = 0; n < s->outer; ++n) {
@@ -42,15 +42,13 @@ static void normalise(const cr_ocs *s, int64_t c, const float *x, double mean, d
 }
 
 /* src, dst, mean, variance: the statistics are computed here. */
-static crema_status bn_fwd_train(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
-                                 const bool *accumulate, const cr_op_scalars *scalars,
-                                 crema_devptr workspace) {
-  (void)context, (void)accumulate, (void)scalars, (void)workspace;
-  const cr_ocs s = cr_ref_split(plan, 0, 1);
-  const float *src = cr_f32(buffer, 0);
-  float *dst = cr_f32(buffer, 1), *mean = cr_f32(buffer, 2), *variance = cr_f32(buffer, 3);
-  const float eps = plan->desc->u.bn.eps;
-#pragma omp parallel for schedule(static) if (cr_ref_count(plan, 0) >= CR_PLAIN_PARALLEL_MIN)
+static crema_status bn_fwd_train(const cr_call *call) {
+  const cr_split s = cr_op_split(call->desc, 0, 1);
+  const float *src = cr_f32(call->buffer, 0);
+  float *dst = cr_f32(call->buffer, 1), *mean = cr_f32(call->buffer, 2),
+        *variance = cr_f32(call->buffer, 3);
+  const float eps = call->desc->u.bn.eps;
+#pragma omp parallel for schedule(static) if (cr_op_arg_count(call->desc, 0) >= CR_REF_PARALLEL_MIN)
   for (int64_t c = 0; c < s.channels; ++c) {
     const double m = mean_of(&s, c, src), v = variance_of(&s, c, src, m);
     mean[c] = (float)m;
@@ -61,15 +59,13 @@ static crema_status bn_fwd_train(cr_plan *plan, crema_context *context, const cr
 }
 
 /* src, dst, mean, variance: the statistics are given. */
-static crema_status bn_fwd_global(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
-                                  const bool *accumulate, const cr_op_scalars *scalars,
-                                  crema_devptr workspace) {
-  (void)context, (void)accumulate, (void)scalars, (void)workspace;
-  const cr_ocs s = cr_ref_split(plan, 0, 1);
-  const float *src = cr_f32(buffer, 0), *mean = cr_f32(buffer, 2), *variance = cr_f32(buffer, 3);
-  float *dst = cr_f32(buffer, 1);
-  const float eps = plan->desc->u.bn.eps;
-#pragma omp parallel for schedule(static) if (cr_ref_count(plan, 0) >= CR_PLAIN_PARALLEL_MIN)
+static crema_status bn_fwd_global(const cr_call *call) {
+  const cr_split s = cr_op_split(call->desc, 0, 1);
+  const float *src = cr_f32(call->buffer, 0), *mean = cr_f32(call->buffer, 2),
+              *variance = cr_f32(call->buffer, 3);
+  float *dst = cr_f32(call->buffer, 1);
+  const float eps = call->desc->u.bn.eps;
+#pragma omp parallel for schedule(static) if (cr_op_arg_count(call->desc, 0) >= CR_REF_PARALLEL_MIN)
   for (int64_t c = 0; c < s.channels; ++c) {
     normalise(&s, c, src, (double)mean[c], (double)variance[c], eps, dst);
   }
@@ -78,7 +74,7 @@ static crema_status bn_fwd_global(cr_plan *plan, crema_context *context, const c
 
 /* One channel of dx = (dy - mean(dy) - z mean(dy z)) / sqrt(v + eps) with z = (x - m) / sqrt(v +
  * eps); with constant statistics only dy / sqrt(v + eps). */
-static void channel_gradient(const cr_ocs *s, int64_t c, const float *x, const float *dy,
+static void channel_gradient(const cr_split *s, int64_t c, const float *x, const float *dy,
                              double mean, double deviation, bool global, float *dx) {
   double sum = 0, product = 0;
   for (int64_t n = 0; n < s->outer && !global; ++n) {
@@ -103,17 +99,14 @@ static void channel_gradient(const cr_ocs *s, int64_t c, const float *x, const f
 }
 
 /* src, diff_dst, mean, variance, diff_src. */
-static crema_status bn_bwd(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
-                           const bool *accumulate, const cr_op_scalars *scalars,
-                           crema_devptr workspace) {
-  (void)context, (void)accumulate, (void)scalars, (void)workspace;
-  const cr_ocs s = cr_ref_split(plan, 0, 1);
-  const float *src = cr_f32(buffer, 0), *diff_dst = cr_f32(buffer, 1);
-  const float *mean = cr_f32(buffer, 2), *variance = cr_f32(buffer, 3);
-  float *diff_src = cr_f32(buffer, 4);
-  const bool global = plan->desc->u.bn.global;
-  const float eps = plan->desc->u.bn.eps;
-#pragma omp parallel for schedule(static) if (cr_ref_count(plan, 0) >= CR_PLAIN_PARALLEL_MIN)
+static crema_status bn_bwd(const cr_call *call) {
+  const cr_split s = cr_op_split(call->desc, 0, 1);
+  const float *src = cr_f32(call->buffer, 0), *diff_dst = cr_f32(call->buffer, 1);
+  const float *mean = cr_f32(call->buffer, 2), *variance = cr_f32(call->buffer, 3);
+  float *diff_src = cr_f32(call->buffer, 4);
+  const bool global = call->desc->u.bn.global;
+  const float eps = call->desc->u.bn.eps;
+#pragma omp parallel for schedule(static) if (cr_op_arg_count(call->desc, 0) >= CR_REF_PARALLEL_MIN)
   for (int64_t c = 0; c < s.channels; ++c) {
     const double deviation = sqrt((double)variance[c] + (double)eps);
     channel_gradient(&s, c, src, diff_dst, (double)mean[c], deviation, global, diff_src);
@@ -121,13 +114,6 @@ static crema_status bn_bwd(cr_plan *plan, crema_context *context, const crema_de
   return CREMA_OK;
 }
 
-const cr_kernel cr_bn_fwd_train_f32_ref = {.name = "bn_fwd_train_f32_ref",
-                                           .op = CR_OP_BN_FWD_TRAIN,
-                                           .type = CREMA_F32,
-                                           .run = bn_fwd_train};
-const cr_kernel cr_bn_fwd_global_f32_ref = {.name = "bn_fwd_global_f32_ref",
-                                            .op = CR_OP_BN_FWD_GLOBAL,
-                                            .type = CREMA_F32,
-                                            .run = bn_fwd_global};
-const cr_kernel cr_bn_bwd_f32_ref = {
-    .name = "bn_bwd_f32_ref", .op = CR_OP_BN_BWD, .type = CREMA_F32, .run = bn_bwd};
+CR_KERNEL(bn_fwd_train_f32_ref, BN_FWD_TRAIN, .run = bn_fwd_train);
+CR_KERNEL(bn_fwd_global_f32_ref, BN_FWD_GLOBAL, .run = bn_fwd_global);
+CR_KERNEL(bn_bwd_f32_ref, BN_BWD, .run = bn_bwd);

@@ -43,7 +43,7 @@ static crema_status conv_plan(cr_plan *plan, int src, int weights, int dst) {
   state.rows = state.in_channels * state.slide.kernel_count;
   state.unfolded = is_unfolded(&state.slide);
   const int64_t expected = out->dim[1] * state.rows;
-  if (out->dim[0] != in->dim[0] || cr_ref_count(plan, weights) != expected) {
+  if (out->dim[0] != in->dim[0] || cr_op_arg_count(plan->desc, weights) != expected) {
     char text[3][128];
     return cr_fail(CREMA_E_SHAPE, "convolution of %s with weights %s to %s",
                    crema_shape_text(in, text[0], sizeof text[0]),
@@ -81,7 +81,7 @@ static crema_status conv_bwd_weights_plan(cr_plan *plan) {
 static const float *unfold(const conv_state *s, const float *image, float *workspace) {
   if (s->unfolded) return image;
   const int64_t step = s->slide.kernel_count * s->slide.out_count;
-#pragma omp parallel for schedule(static) if (s->rows * s->slide.out_count >= CR_PLAIN_PARALLEL_MIN)
+#pragma omp parallel for schedule(static) if (s->rows * s->slide.out_count >= CR_REF_PARALLEL_MIN)
   for (int64_t c = 0; c < s->in_channels; ++c) {
     cr_slide_unfold(&s->slide, image + c * s->slide.in_count, workspace + c * step);
   }
@@ -90,7 +90,7 @@ static const float *unfold(const conv_state *s, const float *image, float *works
 
 static void fold_add(const conv_state *s, const float *matrix, float *image) {
   const int64_t step = s->slide.kernel_count * s->slide.out_count;
-#pragma omp parallel for schedule(static) if (s->rows * s->slide.out_count >= CR_PLAIN_PARALLEL_MIN)
+#pragma omp parallel for schedule(static) if (s->rows * s->slide.out_count >= CR_REF_PARALLEL_MIN)
   for (int64_t c = 0; c < s->in_channels; ++c) {
     cr_slide_fold_add(&s->slide, matrix + c * step, image + c * s->slide.in_count);
   }
@@ -99,7 +99,7 @@ static void fold_add(const conv_state *s, const float *matrix, float *image) {
 /* Adds the bias and applies the fused activation to count planes of one group. */
 static void finish(const cr_conv_params *params, int64_t planes, int64_t size, const float *bias,
                    float *dst) {
-#pragma omp parallel for schedule(static) if (planes * size >= CR_PLAIN_PARALLEL_MIN)
+#pragma omp parallel for schedule(static) if (planes * size >= CR_REF_PARALLEL_MIN)
   for (int64_t c = 0; c < planes; ++c) {
     float *y = dst + c * size;
     const float b = bias ? bias[c] : 0;
@@ -115,13 +115,11 @@ static void finish(const cr_conv_params *params, int64_t planes, int64_t size, c
 }
 
 /* src (N,C,S...), weights (O,C/group,K...), bias (O), dst (N,O,S'...). */
-static crema_status conv_fwd(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
-                             const bool *accumulate, const cr_op_scalars *scalars,
-                             crema_devptr workspace) {
-  (void)context, (void)accumulate, (void)scalars;
-  const conv_state *s = plan->state;
-  const float *src = cr_f32(buffer, 0), *weights = cr_f32(buffer, 1), *bias = cr_f32(buffer, 2);
-  float *dst = cr_f32(buffer, 3);
+static crema_status conv_fwd(const cr_call *call) {
+  const conv_state *s = call->plan->state;
+  const float *src = cr_f32(call->buffer, 0), *weights = cr_f32(call->buffer, 1),
+              *bias = cr_f32(call->buffer, 2);
+  float *dst = cr_f32(call->buffer, 3);
   const int64_t places = s->slide.out_count;
   for (int64_t i = 0; i < s->batch * s->group; ++i) {
     const int64_t g = i % s->group;
@@ -133,13 +131,13 @@ static crema_status conv_fwd(cr_plan *plan, crema_context *context, const crema_
                           .a = weights + g * s->out_channels * s->rows,
                           .a_row = s->rows,
                           .a_column = 1,
-                          .b = unfold(s, image, cr_f32(&workspace, 0)),
+                          .b = unfold(s, image, cr_f32(&call->workspace, 0)),
                           .b_row = places,
                           .c = out,
                           .c_row = places};
     cr_ref_gemm(&gemm);
-    if (bias || plan->desc->u.conv.relu) {
-      finish(&plan->desc->u.conv, s->out_channels, places, bias ? bias + g * s->out_channels : NULL,
+    if (bias || call->desc->u.conv.relu) {
+      finish(&call->desc->u.conv, s->out_channels, places, bias ? bias + g * s->out_channels : NULL,
              out);
     }
   }
@@ -147,18 +145,15 @@ static crema_status conv_fwd(cr_plan *plan, crema_context *context, const crema_
 }
 
 /* diff_dst, weights, diff_src. */
-static crema_status conv_bwd_data(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
-                                  const bool *accumulate, const cr_op_scalars *scalars,
-                                  crema_devptr workspace) {
-  (void)context, (void)accumulate, (void)scalars;
-  const conv_state *s = plan->state;
-  const float *diff_dst = cr_f32(buffer, 0), *weights = cr_f32(buffer, 1);
-  float *diff_src = cr_f32(buffer, 2);
+static crema_status conv_bwd_data(const cr_call *call) {
+  const conv_state *s = call->plan->state;
+  const float *diff_dst = cr_f32(call->buffer, 0), *weights = cr_f32(call->buffer, 1);
+  float *diff_src = cr_f32(call->buffer, 2);
   const int64_t places = s->slide.out_count, image_size = s->in_channels * s->slide.in_count;
   for (int64_t i = 0; i < s->batch * s->group; ++i) {
     const int64_t g = i % s->group;
     float *image = diff_src + i * image_size;
-    float *matrix = s->unfolded ? image : cr_f32(&workspace, 0);
+    float *matrix = s->unfolded ? image : cr_f32(&call->workspace, 0);
     const cr_gemm gemm = {.m = s->rows,
                           .n = places,
                           .k = s->out_channels,
@@ -180,7 +175,7 @@ static crema_status conv_bwd_data(cr_plan *plan, crema_context *context, const c
 /* diff_bias (+)= the sum of diff_dst over images and positions. */
 static void bias_gradient(const conv_state *s, const float *diff_dst, bool add, float *diff_bias) {
   const int64_t channels = s->group * s->out_channels, places = s->slide.out_count;
-#pragma omp parallel for schedule(static) if (s->batch * channels * places >= CR_PLAIN_PARALLEL_MIN)
+#pragma omp parallel for schedule(static) if (s->batch * channels * places >= CR_REF_PARALLEL_MIN)
   for (int64_t c = 0; c < channels; ++c) {
     double sum = 0;
     for (int64_t n = 0; n < s->batch; ++n) {
@@ -193,15 +188,12 @@ static void bias_gradient(const conv_state *s, const float *diff_dst, bool add, 
 }
 
 /* src, diff_dst, diff_weights, diff_bias. */
-static crema_status conv_bwd_weights(cr_plan *plan, crema_context *context,
-                                     const crema_devptr *buffer, const bool *accumulate,
-                                     const cr_op_scalars *scalars, crema_devptr workspace) {
-  (void)context, (void)scalars;
-  const conv_state *s = plan->state;
-  const float *src = cr_f32(buffer, 0), *diff_dst = cr_f32(buffer, 1);
-  float *diff_weights = cr_f32(buffer, 2), *diff_bias = cr_f32(buffer, 3);
+static crema_status conv_bwd_weights(const cr_call *call) {
+  const conv_state *s = call->plan->state;
+  const float *src = cr_f32(call->buffer, 0), *diff_dst = cr_f32(call->buffer, 1);
+  float *diff_weights = cr_f32(call->buffer, 2), *diff_bias = cr_f32(call->buffer, 3);
   const int64_t places = s->slide.out_count, filters = s->out_channels * s->rows;
-  if (s->batch == 0 && !accumulate[2]) {
+  if (s->batch == 0 && !call->accumulate[2]) {
     memset(diff_weights, 0, (size_t)(filters * s->group) * sizeof *diff_weights);
   }
   for (int64_t i = 0; i < s->batch * s->group; ++i) {
@@ -213,34 +205,21 @@ static crema_status conv_bwd_weights(cr_plan *plan, crema_context *context,
         .a = diff_dst + i * s->out_channels * places,
         .a_row = places,
         .a_column = 1,
-        .b = unfold(s, src + i * s->in_channels * s->slide.in_count, cr_f32(&workspace, 0)),
+        .b = unfold(s, src + i * s->in_channels * s->slide.in_count, cr_f32(&call->workspace, 0)),
         .b_row = places,
         .b_transposed = true,
         .c = diff_weights + g * filters,
         .c_row = s->rows,
-        .accumulate = accumulate[2] || i >= s->group};
+        .accumulate = call->accumulate[2] || i >= s->group};
     cr_ref_gemm(&gemm);
   }
-  if (diff_bias) bias_gradient(s, diff_dst, accumulate[3], diff_bias);
+  if (diff_bias) bias_gradient(s, diff_dst, call->accumulate[3], diff_bias);
   return CREMA_OK;
 }
 
-const cr_kernel cr_conv_fwd_f32_ref = {.name = "conv_fwd_f32_ref",
-                                       .op = CR_OP_CONV_FWD,
-                                       .type = CREMA_F32,
-                                       .plan = conv_fwd_plan,
-                                       .run = conv_fwd,
-                                       .destroy = conv_destroy};
-const cr_kernel cr_conv_bwd_data_f32_ref = {.name = "conv_bwd_data_f32_ref",
-                                            .op = CR_OP_CONV_BWD_DATA,
-                                            .type = CREMA_F32,
-                                            .plan = conv_bwd_data_plan,
-                                            .run = conv_bwd_data,
-                                            .destroy = conv_destroy};
-const cr_kernel cr_conv_bwd_weights_f32_ref = {.name = "conv_bwd_weights_f32_ref",
-                                               .op = CR_OP_CONV_BWD_WEIGHTS,
-                                               .type = CREMA_F32,
-                                               .can_accumulate = true,
-                                               .plan = conv_bwd_weights_plan,
-                                               .run = conv_bwd_weights,
-                                               .destroy = conv_destroy};
+CR_KERNEL(conv_fwd_f32_ref, CONV_FWD, .plan = conv_fwd_plan, .run = conv_fwd,
+          .destroy = conv_destroy);
+CR_KERNEL(conv_bwd_data_f32_ref, CONV_BWD_DATA, .plan = conv_bwd_data_plan, .run = conv_bwd_data,
+          .destroy = conv_destroy);
+CR_KERNEL(conv_bwd_weights_f32_ref, CONV_BWD_WEIGHTS, .can_accumulate = true,
+          .plan = conv_bwd_weights_plan, .run = conv_bwd_weights, .destroy = conv_destroy);

@@ -10,22 +10,19 @@ static float keep_scale(float ratio) {
 }
 
 /* src, dst, mask (1: kept). */
-static crema_status dropout_fwd(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
-                                const bool *accumulate, const cr_op_scalars *scalars,
-                                crema_devptr workspace) {
-  (void)context, (void)accumulate, (void)workspace;
-  if (!scalars) return cr_fail(CREMA_E_ARGUMENT, "dropout without a seed");
-  const float *src = cr_f32(buffer, 0);
-  float *dst = cr_f32(buffer, 1);
-  uint8_t *mask = (uint8_t *)buffer[2].address;
-  const int64_t count = cr_ref_count(plan, 0);
-  const float ratio = plan->desc->u.dropout.ratio, scale = keep_scale(ratio);
+static crema_status dropout_fwd(const cr_call *call) {
+  if (!call->scalars) return cr_fail(CREMA_E_ARGUMENT, "dropout without a seed");
+  const float *src = cr_f32(call->buffer, 0);
+  float *dst = cr_f32(call->buffer, 1);
+  uint8_t *mask = (uint8_t *)call->buffer[2].address;
+  const int64_t count = cr_op_arg_count(call->desc, 0);
+  const float ratio = call->desc->u.dropout.ratio, scale = keep_scale(ratio);
   /* The share `ratio` of all 2^32 words lies below. */
   const uint64_t threshold = ratio > 0 ? (uint64_t)((double)ratio * 4294967296.0) : 0;
-#pragma omp parallel for schedule(static) if (count >= CR_PLAIN_PARALLEL_MIN / 4)
+#pragma omp parallel for schedule(static) if (count >= CR_REF_PARALLEL_MIN / 4)
   for (int64_t i = 0; i < count; i += 4) {
     uint32_t word[4];
-    cr_philox(scalars->seed, scalars->counter, (uint64_t)i / 4, word);
+    cr_philox(call->scalars->seed, call->scalars->counter, (uint64_t)i / 4, word);
     for (int64_t j = i; j < i + 4 && j < count; ++j) {
       const uint8_t kept = word[j - i] >= threshold;
       mask[j] = kept;
@@ -36,21 +33,16 @@ static crema_status dropout_fwd(cr_plan *plan, crema_context *context, const cre
 }
 
 /* diff_dst, mask, diff_src. */
-static crema_status dropout_bwd(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
-                                const bool *accumulate, const cr_op_scalars *scalars,
-                                crema_devptr workspace) {
-  (void)context, (void)accumulate, (void)scalars, (void)workspace;
-  const float *diff_dst = cr_f32(buffer, 0);
-  const uint8_t *mask = (const uint8_t *)buffer[1].address;
-  float *diff_src = cr_f32(buffer, 2);
-  const int64_t count = cr_ref_count(plan, 0);
-  const float scale = keep_scale(plan->desc->u.dropout.ratio);
-#pragma omp parallel for simd schedule(static) if (parallel : count >= CR_PLAIN_PARALLEL_MIN)
+static crema_status dropout_bwd(const cr_call *call) {
+  const float *diff_dst = cr_f32(call->buffer, 0);
+  const uint8_t *mask = (const uint8_t *)call->buffer[1].address;
+  float *diff_src = cr_f32(call->buffer, 2);
+  const int64_t count = cr_op_arg_count(call->desc, 0);
+  const float scale = keep_scale(call->desc->u.dropout.ratio);
+#pragma omp parallel for simd schedule(static) if (parallel : count >= CR_REF_PARALLEL_MIN)
   for (int64_t i = 0; i < count; ++i) diff_src[i] = mask[i] ? diff_dst[i] * scale : 0;
   return CREMA_OK;
 }
 
-const cr_kernel cr_dropout_fwd_f32_ref = {
-    .name = "dropout_fwd_f32_ref", .op = CR_OP_DROPOUT_FWD, .type = CREMA_F32, .run = dropout_fwd};
-const cr_kernel cr_dropout_bwd_f32_ref = {
-    .name = "dropout_bwd_f32_ref", .op = CR_OP_DROPOUT_BWD, .type = CREMA_F32, .run = dropout_bwd};
+CR_KERNEL(dropout_fwd_f32_ref, DROPOUT_FWD, .run = dropout_fwd);
+CR_KERNEL(dropout_bwd_f32_ref, DROPOUT_BWD, .run = dropout_bwd);

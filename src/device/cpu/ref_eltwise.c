@@ -17,20 +17,17 @@ static int64_t block_length(int64_t count, int64_t block) {
 }
 
 /* src..., dst. */
-static crema_status sum_run(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
-                            const bool *accumulate, const cr_op_scalars *scalars,
-                            crema_devptr workspace) {
-  (void)context, (void)accumulate, (void)scalars, (void)workspace;
-  const int sources = plan->desc->args - 1;
-  const float *coeff = plan->desc->u.sum.coeff;
-  float *dst = cr_f32(buffer, sources);
-  const int64_t count = cr_ref_count(plan, sources);
-#pragma omp parallel for schedule(static) if (count >= CR_PLAIN_PARALLEL_MIN)
+static crema_status sum_run(const cr_call *call) {
+  const int sources = call->desc->args - 1;
+  const float *coeff = call->desc->u.sum.coeff;
+  float *dst = cr_f32(call->buffer, sources);
+  const int64_t count = cr_op_arg_count(call->desc, sources);
+#pragma omp parallel for schedule(static) if (count >= CR_REF_PARALLEL_MIN)
   for (int64_t b = 0; b < blocks_of(count); ++b) {
     const int64_t length = block_length(count, b);
     float acc[BLOCK] = {0};
     for (int k = 0; k < sources; ++k) {
-      const float *x = cr_f32(buffer, k) + b * BLOCK;
+      const float *x = cr_f32(call->buffer, k) + b * BLOCK;
       const float factor = coeff ? coeff[k] : 1;
 #pragma omp simd
       for (int64_t i = 0; i < length; ++i) acc[i] += factor * x[i];
@@ -53,37 +50,31 @@ static void product_block(const crema_devptr *buffer, int sources, int skip, con
 }
 
 /* src..., dst. */
-static crema_status prod_run(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
-                             const bool *accumulate, const cr_op_scalars *scalars,
-                             crema_devptr workspace) {
-  (void)context, (void)accumulate, (void)scalars, (void)workspace;
-  const int sources = plan->desc->args - 1;
-  float *dst = cr_f32(buffer, sources);
-  const int64_t count = cr_ref_count(plan, sources);
-#pragma omp parallel for schedule(static) if (count >= CR_PLAIN_PARALLEL_MIN)
+static crema_status prod_run(const cr_call *call) {
+  const int sources = call->desc->args - 1;
+  float *dst = cr_f32(call->buffer, sources);
+  const int64_t count = cr_op_arg_count(call->desc, sources);
+#pragma omp parallel for schedule(static) if (count >= CR_REF_PARALLEL_MIN)
   for (int64_t b = 0; b < blocks_of(count); ++b) {
     const int64_t length = block_length(count, b);
     float acc[BLOCK];
-    product_block(buffer, sources, -1, NULL, b * BLOCK, length, acc);
+    product_block(call->buffer, sources, -1, NULL, b * BLOCK, length, acc);
     memcpy(dst + b * BLOCK, acc, (size_t)length * sizeof *acc);
   }
   return CREMA_OK;
 }
 
 /* src..., diff_dst, diff_src: the gradient of source u.index. */
-static crema_status prod_bwd(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
-                             const bool *accumulate, const cr_op_scalars *scalars,
-                             crema_devptr workspace) {
-  (void)context, (void)accumulate, (void)scalars, (void)workspace;
-  const int sources = plan->desc->args - 2, index = plan->desc->u.index;
-  const float *diff_dst = cr_f32(buffer, sources);
-  float *diff_src = cr_f32(buffer, sources + 1);
-  const int64_t count = cr_ref_count(plan, sources);
-#pragma omp parallel for schedule(static) if (count >= CR_PLAIN_PARALLEL_MIN)
+static crema_status prod_bwd(const cr_call *call) {
+  const int sources = call->desc->args - 2, index = call->desc->u.index;
+  const float *diff_dst = cr_f32(call->buffer, sources);
+  float *diff_src = cr_f32(call->buffer, sources + 1);
+  const int64_t count = cr_op_arg_count(call->desc, sources);
+#pragma omp parallel for schedule(static) if (count >= CR_REF_PARALLEL_MIN)
   for (int64_t b = 0; b < blocks_of(count); ++b) {
     const int64_t length = block_length(count, b);
     float acc[BLOCK];
-    product_block(buffer, sources, index, diff_dst, b * BLOCK, length, acc);
+    product_block(call->buffer, sources, index, diff_dst, b * BLOCK, length, acc);
     memcpy(diff_src + b * BLOCK, acc, (size_t)length * sizeof *acc);
   }
   return CREMA_OK;
@@ -91,22 +82,19 @@ static crema_status prod_bwd(cr_plan *plan, crema_context *context, const crema_
 
 /* src..., dst, aux. Of equal values the first source wins, except that the second wins over the
  * first: Caffe compares the first two the other way round. */
-static crema_status max_run(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
-                            const bool *accumulate, const cr_op_scalars *scalars,
-                            crema_devptr workspace) {
-  (void)context, (void)accumulate, (void)scalars, (void)workspace;
-  const int sources = plan->desc->args - 2;
-  float *dst = cr_f32(buffer, sources);
-  int32_t *aux = (int32_t *)buffer[sources + 1].address;
-  const int64_t count = cr_ref_count(plan, sources);
-#pragma omp parallel for schedule(static) if (count >= CR_PLAIN_PARALLEL_MIN)
+static crema_status max_run(const cr_call *call) {
+  const int sources = call->desc->args - 2;
+  float *dst = cr_f32(call->buffer, sources);
+  int32_t *aux = (int32_t *)call->buffer[sources + 1].address;
+  const int64_t count = cr_op_arg_count(call->desc, sources);
+#pragma omp parallel for schedule(static) if (count >= CR_REF_PARALLEL_MIN)
   for (int64_t b = 0; b < blocks_of(count); ++b) {
     const int64_t length = block_length(count, b);
     float best[BLOCK];
     int32_t which[BLOCK] = {0};
-    memcpy(best, cr_f32(buffer, 0) + b * BLOCK, (size_t)length * sizeof *best);
+    memcpy(best, cr_f32(call->buffer, 0) + b * BLOCK, (size_t)length * sizeof *best);
     for (int k = 1; k < sources; ++k) {
-      const float *x = cr_f32(buffer, k) + b * BLOCK;
+      const float *x = cr_f32(call->buffer, k) + b * BLOCK;
       for (int64_t i = 0; i < length; ++i) {
         const bool wins = k == 1 ? !(best[i] > x[i]) : x[i] > best[i];
         best[i] = wins ? x[i] : best[i];
@@ -120,27 +108,19 @@ static crema_status max_run(cr_plan *plan, crema_context *context, const crema_d
 }
 
 /* diff_dst, aux, diff_src. */
-static crema_status max_bwd(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
-                            const bool *accumulate, const cr_op_scalars *scalars,
-                            crema_devptr workspace) {
-  (void)context, (void)accumulate, (void)scalars, (void)workspace;
-  const float *diff_dst = cr_f32(buffer, 0);
-  const int32_t *aux = (const int32_t *)buffer[1].address;
-  float *diff_src = cr_f32(buffer, 2);
-  const int64_t count = cr_ref_count(plan, 0);
-  const int32_t index = plan->desc->u.index;
-#pragma omp parallel for simd schedule(static) if (parallel : count >= CR_PLAIN_PARALLEL_MIN)
+static crema_status max_bwd(const cr_call *call) {
+  const float *diff_dst = cr_f32(call->buffer, 0);
+  const int32_t *aux = (const int32_t *)call->buffer[1].address;
+  float *diff_src = cr_f32(call->buffer, 2);
+  const int64_t count = cr_op_arg_count(call->desc, 0);
+  const int32_t index = call->desc->u.index;
+#pragma omp parallel for simd schedule(static) if (parallel : count >= CR_REF_PARALLEL_MIN)
   for (int64_t i = 0; i < count; ++i) diff_src[i] = aux[i] == index ? diff_dst[i] : 0;
   return CREMA_OK;
 }
 
-const cr_kernel cr_sum_f32_ref = {
-    .name = "sum_f32_ref", .op = CR_OP_SUM, .type = CREMA_F32, .run = sum_run};
-const cr_kernel cr_prod_f32_ref = {
-    .name = "prod_f32_ref", .op = CR_OP_PROD, .type = CREMA_F32, .run = prod_run};
-const cr_kernel cr_prod_bwd_f32_ref = {
-    .name = "prod_bwd_f32_ref", .op = CR_OP_PROD_BWD, .type = CREMA_F32, .run = prod_bwd};
-const cr_kernel cr_max_f32_ref = {
-    .name = "max_f32_ref", .op = CR_OP_MAX, .type = CREMA_F32, .run = max_run};
-const cr_kernel cr_max_bwd_f32_ref = {
-    .name = "max_bwd_f32_ref", .op = CR_OP_MAX_BWD, .type = CREMA_F32, .run = max_bwd};
+CR_KERNEL(sum_f32_ref, SUM, .run = sum_run);
+CR_KERNEL(prod_f32_ref, PROD, .run = prod_run);
+CR_KERNEL(prod_bwd_f32_ref, PROD_BWD, .run = prod_bwd);
+CR_KERNEL(max_f32_ref, MAX, .run = max_run);
+CR_KERNEL(max_bwd_f32_ref, MAX_BWD, .run = max_bwd);

@@ -141,42 +141,29 @@ static parameters parameters_of(const cr_plan *plan) {
 }
 
 /* src, dst. */
-static crema_status function_fwd(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
-                                 const bool *accumulate, const cr_op_scalars *scalars,
-                                 crema_devptr workspace) {
-  (void)context, (void)accumulate, (void)scalars, (void)workspace;
-  const value_function value = functions[plan->desc->u.function.kind].value;
-  const parameters p = parameters_of(plan);
-  const float *x = cr_f32(buffer, 0);
-  float *y = cr_f32(buffer, 1);
-  const int64_t count = cr_ref_count(plan, 0);
-#pragma omp parallel for schedule(static) if (count >= CR_PLAIN_PARALLEL_MIN / 4)
+static crema_status function_fwd(const cr_call *call) {
+  const value_function value = functions[call->desc->u.function.kind].value;
+  const parameters p = parameters_of(call->plan);
+  const float *x = cr_f32(call->buffer, 0);
+  float *y = cr_f32(call->buffer, 1);
+  const int64_t count = cr_op_arg_count(call->desc, 0);
+#pragma omp parallel for schedule(static) if (count >= CR_REF_PARALLEL_MIN / 4)
   for (int64_t i = 0; i < count; ++i) y[i] = value(&p, x[i]);
   return CREMA_OK;
 }
 
 /* src, dst, diff_dst, diff_src. */
-static crema_status function_bwd(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
-                                 const bool *accumulate, const cr_op_scalars *scalars,
-                                 crema_devptr workspace) {
-  (void)context, (void)accumulate, (void)scalars, (void)workspace;
-  const slope_function slope = functions[plan->desc->u.function.kind].slope;
-  const parameters p = parameters_of(plan);
-  const float *x = cr_f32(buffer, 0), *y = cr_f32(buffer, 1), *dy = cr_f32(buffer, 2);
-  float *dx = cr_f32(buffer, 3);
-  const int64_t count = cr_ref_count(plan, 0);
-#pragma omp parallel for schedule(static) if (count >= CR_PLAIN_PARALLEL_MIN / 4)
+static crema_status function_bwd(const cr_call *call) {
+  const slope_function slope = functions[call->desc->u.function.kind].slope;
+  const parameters p = parameters_of(call->plan);
+  const float *x = cr_f32(call->buffer, 0), *y = cr_f32(call->buffer, 1),
+              *dy = cr_f32(call->buffer, 2);
+  float *dx = cr_f32(call->buffer, 3);
+  const int64_t count = cr_op_arg_count(call->desc, 0);
+#pragma omp parallel for schedule(static) if (count >= CR_REF_PARALLEL_MIN / 4)
   for (int64_t i = 0; i < count; ++i) dx[i] = dy[i] * slope(&p, x[i], y[i]);
   return CREMA_OK;
 }
 
-const cr_kernel cr_function_fwd_f32_ref = {.name = "function_fwd_f32_ref",
-                                           .op = CR_OP_FUNCTION_FWD,
-                                           .type = CREMA_F32,
-                                           .plan = function_plan,
-                                           .run = function_fwd};
-const cr_kernel cr_function_bwd_f32_ref = {.name = "function_bwd_f32_ref",
-                                           .op = CR_OP_FUNCTION_BWD,
-                                           .type = CREMA_F32,
-                                           .plan = function_plan,
-                                           .run = function_bwd};
+CR_KERNEL(function_fwd_f32_ref, FUNCTION_FWD, .plan = function_plan, .run = function_fwd);
+CR_KERNEL(function_bwd_f32_ref, FUNCTION_BWD, .plan = function_plan, .run = function_bwd);

@@ -67,8 +67,7 @@ static void tile_transposed(const cr_gemm *g, int64_t i0, int64_t j0) {
 void cr_ref_gemm(const cr_gemm *g) {
   const int64_t tile_rows = (g->m + TILE_ROWS - 1) / TILE_ROWS;
   const int64_t tile_columns = (g->n + TILE_COLUMNS - 1) / TILE_COLUMNS;
-#pragma omp parallel for collapse(2) \
-    schedule(static) if (g->m * g->n * g->k >= CR_PLAIN_PARALLEL_MIN)
+#pragma omp parallel for collapse(2) schedule(static) if (g->m * g->n * g->k >= CR_REF_PARALLEL_MIN)
   for (int64_t j = 0; j < tile_columns; ++j) {
     for (int64_t i = 0; i < tile_rows; ++i) {
       if (g->b_transposed) {

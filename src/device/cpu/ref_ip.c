@@ -12,9 +12,9 @@ typedef struct ip_state {
 } ip_state;
 
 static crema_status ip_plan(cr_plan *plan, int src, int weights, int dst) {
-  const cr_ocs in = cr_ref_split(plan, src, 0), out = cr_ref_split(plan, dst, 0);
+  const cr_split in = cr_op_split(plan->desc, src, 0), out = cr_op_split(plan->desc, dst, 0);
   const ip_state state = {.m = in.channels, .n = out.inner, .k = in.inner};
-  if (out.channels != state.m || cr_ref_count(plan, weights) != state.n * state.k) {
+  if (out.channels != state.m || cr_op_arg_count(plan->desc, weights) != state.n * state.k) {
     const cr_op_arg *arg = plan->desc->arg;
     char text[3][128];
     return cr_fail(CREMA_E_SHAPE, "inner product of %s with weights %s to %s",
@@ -44,21 +44,18 @@ static crema_status ip_bwd_weights_plan(cr_plan *plan) {
 }
 
 /* src (M,K), weights (N,K) or (K,N), bias (N), dst (M,N). */
-static crema_status ip_fwd(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
-                           const bool *accumulate, const cr_op_scalars *scalars,
-                           crema_devptr workspace) {
-  (void)context, (void)accumulate, (void)scalars, (void)workspace;
-  const ip_state *s = plan->state;
-  const bool transpose = plan->desc->u.ip.transpose;
-  const float *bias = cr_f32(buffer, 2);
-  float *dst = cr_f32(buffer, 3);
+static crema_status ip_fwd(const cr_call *call) {
+  const ip_state *s = call->plan->state;
+  const bool transpose = call->desc->u.ip.transpose;
+  const float *bias = cr_f32(call->buffer, 2);
+  float *dst = cr_f32(call->buffer, 3);
   const cr_gemm gemm = {.m = s->m,
                         .n = s->n,
                         .k = s->k,
-                        .a = cr_f32(buffer, 0),
+                        .a = cr_f32(call->buffer, 0),
                         .a_row = s->k,
                         .a_column = 1,
-                        .b = cr_f32(buffer, 1),
+                        .b = cr_f32(call->buffer, 1),
                         .b_row = transpose ? s->n : s->k,
                         .b_transposed = !transpose,
                         .c = dst,
@@ -72,36 +69,30 @@ static crema_status ip_fwd(cr_plan *plan, crema_context *context, const crema_de
 }
 
 /* diff_dst, weights, diff_src: diff_src = diff_dst W. */
-static crema_status ip_bwd_data(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
-                                const bool *accumulate, const cr_op_scalars *scalars,
-                                crema_devptr workspace) {
-  (void)context, (void)accumulate, (void)scalars, (void)workspace;
-  const ip_state *s = plan->state;
-  const bool transpose = plan->desc->u.ip.transpose;
+static crema_status ip_bwd_data(const cr_call *call) {
+  const ip_state *s = call->plan->state;
+  const bool transpose = call->desc->u.ip.transpose;
   const cr_gemm gemm = {.m = s->m,
                         .n = s->k,
                         .k = s->n,
-                        .a = cr_f32(buffer, 0),
+                        .a = cr_f32(call->buffer, 0),
                         .a_row = s->n,
                         .a_column = 1,
-                        .b = cr_f32(buffer, 1),
+                        .b = cr_f32(call->buffer, 1),
                         .b_row = transpose ? s->n : s->k,
                         .b_transposed = transpose,
-                        .c = cr_f32(buffer, 2),
+                        .c = cr_f32(call->buffer, 2),
                         .c_row = s->k};
   cr_ref_gemm(&gemm);
   return CREMA_OK;
 }
 
 /* src, diff_dst, diff_weights, diff_bias: diff_weights (+)= diff_dst^T src, or src^T diff_dst. */
-static crema_status ip_bwd_weights(cr_plan *plan, crema_context *context,
-                                   const crema_devptr *buffer, const bool *accumulate,
-                                   const cr_op_scalars *scalars, crema_devptr workspace) {
-  (void)context, (void)scalars, (void)workspace;
-  const ip_state *s = plan->state;
-  const bool transpose = plan->desc->u.ip.transpose;
-  const float *src = cr_f32(buffer, 0), *diff_dst = cr_f32(buffer, 1);
-  float *diff_bias = cr_f32(buffer, 3);
+static crema_status ip_bwd_weights(const cr_call *call) {
+  const ip_state *s = call->plan->state;
+  const bool transpose = call->desc->u.ip.transpose;
+  const float *src = cr_f32(call->buffer, 0), *diff_dst = cr_f32(call->buffer, 1);
+  float *diff_bias = cr_f32(call->buffer, 3);
   const cr_gemm gemm = {.m = transpose ? s->k : s->n,
                         .n = transpose ? s->n : s->k,
                         .k = s->m,
@@ -110,36 +101,22 @@ static crema_status ip_bwd_weights(cr_plan *plan, crema_context *context,
                         .a_column = transpose ? s->k : s->n,
                         .b = transpose ? diff_dst : src,
                         .b_row = transpose ? s->n : s->k,
-                        .c = cr_f32(buffer, 2),
+                        .c = cr_f32(call->buffer, 2),
                         .c_row = transpose ? s->n : s->k,
-                        .accumulate = accumulate[2]};
+                        .accumulate = call->accumulate[2]};
   cr_ref_gemm(&gemm);
   if (!diff_bias) return CREMA_OK;
-#pragma omp parallel for schedule(static) if (s->m * s->n >= CR_PLAIN_PARALLEL_MIN)
+#pragma omp parallel for schedule(static) if (s->m * s->n >= CR_REF_PARALLEL_MIN)
   for (int64_t j = 0; j < s->n; ++j) {
-    double sum = accumulate[3] ? (double)diff_bias[j] : 0;
+    double sum = call->accumulate[3] ? (double)diff_bias[j] : 0;
     for (int64_t i = 0; i < s->m; ++i) sum += (double)diff_dst[i * s->n + j];
     diff_bias[j] = (float)sum;
   }
   return CREMA_OK;
 }
 
-const cr_kernel cr_ip_fwd_f32_ref = {.name = "ip_fwd_f32_ref",
-                                     .op = CR_OP_IP_FWD,
-                                     .type = CREMA_F32,
-                                     .plan = ip_fwd_plan,
-                                     .run = ip_fwd,
-                                     .destroy = ip_destroy};
-const cr_kernel cr_ip_bwd_data_f32_ref = {.name = "ip_bwd_data_f32_ref",
-                                          .op = CR_OP_IP_BWD_DATA,
-                                          .type = CREMA_F32,
-                                          .plan = ip_bwd_data_plan,
-                                          .run = ip_bwd_data,
-                                          .destroy = ip_destroy};
-const cr_kernel cr_ip_bwd_weights_f32_ref = {.name = "ip_bwd_weights_f32_ref",
-                                             .op = CR_OP_IP_BWD_WEIGHTS,
-                                             .type = CREMA_F32,
-                                             .can_accumulate = true,
-                                             .plan = ip_bwd_weights_plan,
-                                             .run = ip_bwd_weights,
-                                             .destroy = ip_destroy};
+CR_KERNEL(ip_fwd_f32_ref, IP_FWD, .plan = ip_fwd_plan, .run = ip_fwd, .destroy = ip_destroy);
+CR_KERNEL(ip_bwd_data_f32_ref, IP_BWD_DATA, .plan = ip_bwd_data_plan, .run = ip_bwd_data,
+          .destroy = ip_destroy);
+CR_KERNEL(ip_bwd_weights_f32_ref, IP_BWD_WEIGHTS, .can_accumulate = true,
+          .plan = ip_bwd_weights_plan, .run = ip_bwd_weights, .destroy = ip_destroy);

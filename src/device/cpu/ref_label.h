@@ -19,6 +19,6 @@ static inline int64_t cr_label_class(float value, int64_t classes, bool has_igno
 }
 
 /* Returns CREMA_E_RANGE; the text names the label and its index among `count`. */
-crema_status cr_label_fail(float value, int64_t place, int64_t count, int64_t classes);
+crema_status cr_label_fail(float value, int64_t position, int64_t count, int64_t classes);
 
 #endif

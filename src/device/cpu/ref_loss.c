@@ -26,37 +26,31 @@ static bool is_ignored(const cr_op_desc *desc, float target) {
 }
 
 /* scores, targets, loss, count: the sum of -t log(sigmoid(x)) - (1 - t) log(1 - sigmoid(x)). */
-static crema_status sigmoid_fwd(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
-                                const bool *accumulate, const cr_op_scalars *scalars,
-                                crema_devptr workspace) {
-  (void)context, (void)accumulate, (void)scalars, (void)workspace;
-  const float *x = cr_f32(buffer, 0), *t = cr_f32(buffer, 1);
-  const int64_t count = cr_ref_count(plan, 0);
+static crema_status sigmoid_fwd(const cr_call *call) {
+  const float *x = cr_f32(call->buffer, 0), *t = cr_f32(call->buffer, 1);
+  const int64_t count = cr_op_arg_count(call->desc, 0);
   double loss = 0;
   int64_t counted = 0;
   for (int64_t i = 0; i < count; ++i) {
-    if (is_ignored(plan->desc, t[i])) continue;
+    if (is_ignored(call->desc, t[i])) continue;
     const double v = (double)x[i];
     loss += (v > 0 ? v : 0) - v * (double)t[i] + log1p(exp(-fabs(v)));
     ++counted;
   }
-  *cr_f32(buffer, 2) = (float)loss;
-  *cr_f32(buffer, 3) = (float)counted;
+  *cr_f32(call->buffer, 2) = (float)loss;
+  *cr_f32(call->buffer, 3) = (float)counted;
   return CREMA_OK;
 }
 
 /* scores, targets, diff_loss, diff_scores. */
-static crema_status sigmoid_bwd(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
-                                const bool *accumulate, const cr_op_scalars *scalars,
-                                crema_devptr workspace) {
-  (void)context, (void)accumulate, (void)workspace;
-  const float *x = cr_f32(buffer, 0), *t = cr_f32(buffer, 1);
-  float *dx = cr_f32(buffer, 3), factor = 0;
-  const int64_t count = cr_ref_count(plan, 0);
-  CR_TRY(gradient_factor(scalars, cr_f32(buffer, 2), &factor));
-#pragma omp parallel for schedule(static) if (count >= CR_PLAIN_PARALLEL_MIN / 4)
+static crema_status sigmoid_bwd(const cr_call *call) {
+  const float *x = cr_f32(call->buffer, 0), *t = cr_f32(call->buffer, 1);
+  float *dx = cr_f32(call->buffer, 3), factor = 0;
+  const int64_t count = cr_op_arg_count(call->desc, 0);
+  CR_TRY(gradient_factor(call->scalars, cr_f32(call->buffer, 2), &factor));
+#pragma omp parallel for schedule(static) if (count >= CR_REF_PARALLEL_MIN / 4)
   for (int64_t i = 0; i < count; ++i) {
-    dx[i] = is_ignored(plan->desc, t[i]) ? 0 : factor * (sigmoid(x[i]) - t[i]);
+    dx[i] = is_ignored(call->desc, t[i]) ? 0 : factor * (sigmoid(x[i]) - t[i]);
   }
   return CREMA_OK;
 }
@@ -78,39 +72,33 @@ static crema_status check_labels(const float *label, int64_t rows, int64_t class
 }
 
 /* scores (N, C), labels (N), loss. */
-static crema_status hinge_fwd(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
-                              const bool *accumulate, const cr_op_scalars *scalars,
-                              crema_devptr workspace) {
-  (void)context, (void)accumulate, (void)scalars, (void)workspace;
-  const cr_ocs s = cr_ref_split(plan, 0, 1);
-  const float *x = cr_f32(buffer, 0), *label = cr_f32(buffer, 1);
+static crema_status hinge_fwd(const cr_call *call) {
+  const cr_split s = cr_op_split(call->desc, 0, 1);
+  const float *x = cr_f32(call->buffer, 0), *label = cr_f32(call->buffer, 1);
   CR_TRY(check_labels(label, s.outer, s.channels));
   double loss = 0;
   for (int64_t i = 0; i < s.outer * s.channels; ++i) {
     float sign;
     const bool truth = (int64_t)label[i / s.channels] == i % s.channels;
     const double missing = (double)shortfall(x[i], truth, &sign);
-    loss += plan->desc->u.norm == 2 ? missing * missing : missing;
+    loss += call->desc->u.norm == 2 ? missing * missing : missing;
   }
-  *cr_f32(buffer, 2) = (float)loss;
+  *cr_f32(call->buffer, 2) = (float)loss;
   return CREMA_OK;
 }
 
 /* scores, labels, diff_loss, diff_scores. */
-static crema_status hinge_bwd(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
-                              const bool *accumulate, const cr_op_scalars *scalars,
-                              crema_devptr workspace) {
-  (void)context, (void)accumulate, (void)workspace;
-  const cr_ocs s = cr_ref_split(plan, 0, 1);
-  const float *x = cr_f32(buffer, 0), *label = cr_f32(buffer, 1);
-  float *dx = cr_f32(buffer, 3), factor = 0;
+static crema_status hinge_bwd(const cr_call *call) {
+  const cr_split s = cr_op_split(call->desc, 0, 1);
+  const float *x = cr_f32(call->buffer, 0), *label = cr_f32(call->buffer, 1);
+  float *dx = cr_f32(call->buffer, 3), factor = 0;
   CR_TRY(check_labels(label, s.outer, s.channels));
-  CR_TRY(gradient_factor(scalars, cr_f32(buffer, 2), &factor));
+  CR_TRY(gradient_factor(call->scalars, cr_f32(call->buffer, 2), &factor));
   for (int64_t i = 0; i < s.outer * s.channels; ++i) {
     float sign;
     const bool truth = (int64_t)label[i / s.channels] == i % s.channels;
     const float missing = shortfall(x[i], truth, &sign);
-    const float slope = plan->desc->u.norm == 2 ? 2 * missing : (float)(missing > 0);
+    const float slope = call->desc->u.norm == 2 ? 2 * missing : (float)(missing > 0);
     dx[i] = factor * sign * slope;
   }
   return CREMA_OK;
@@ -131,41 +119,36 @@ static double square_distance(const float *a, const float *b, int64_t length) {
 
 /* a (N, C), b (N, C), similar (N), loss (Hadsell, Chopra and LeCun, "Dimensionality reduction by
  * learning an invariant mapping", 2006). */
-static crema_status contrastive_fwd(cr_plan *plan, crema_context *context,
-                                    const crema_devptr *buffer, const bool *accumulate,
-                                    const cr_op_scalars *scalars, crema_devptr workspace) {
-  (void)context, (void)accumulate, (void)scalars, (void)workspace;
-  const cr_ocs s = cr_ref_split(plan, 0, 1);
-  const float *similar = cr_f32(buffer, 2);
-  const double margin = (double)plan->desc->u.contrastive.margin;
+static crema_status contrastive_fwd(const cr_call *call) {
+  const cr_split s = cr_op_split(call->desc, 0, 1);
+  const float *similar = cr_f32(call->buffer, 2);
+  const double margin = (double)call->desc->u.contrastive.margin;
   double loss = 0;
   for (int64_t n = 0; n < s.outer; ++n) {
     const int64_t at = n * s.channels;
     const double square =
-        square_distance(cr_f32(buffer, 0) + at, cr_f32(buffer, 1) + at, s.channels);
-    const double missing = margin - (plan->desc->u.contrastive.legacy ? square : sqrt(square));
+        square_distance(cr_f32(call->buffer, 0) + at, cr_f32(call->buffer, 1) + at, s.channels);
+    const double missing = margin - (call->desc->u.contrastive.legacy ? square : sqrt(square));
     if (is_similar(similar[n])) {
       loss += square;
     } else if (missing > 0) {
-      loss += plan->desc->u.contrastive.legacy ? missing : missing * missing;
+      loss += call->desc->u.contrastive.legacy ? missing : missing * missing;
     }
   }
-  *cr_f32(buffer, 3) = (float)loss;
+  *cr_f32(call->buffer, 3) = (float)loss;
   return CREMA_OK;
 }
 
 /* a, b, similar, diff_loss, diff_a; that of b is the opposite. The distance that divides is kept
  * away from 0 by adding 1e-4, as Caffe does. */
-static crema_status contrastive_bwd(cr_plan *plan, crema_context *context,
-                                    const crema_devptr *buffer, const bool *accumulate,
-                                    const cr_op_scalars *scalars, crema_devptr workspace) {
-  (void)context, (void)accumulate, (void)workspace;
-  const cr_ocs s = cr_ref_split(plan, 0, 1);
-  const float *a = cr_f32(buffer, 0), *b = cr_f32(buffer, 1), *similar = cr_f32(buffer, 2);
-  float *da = cr_f32(buffer, 4), factor = 0;
-  const double margin = (double)plan->desc->u.contrastive.margin;
-  const bool legacy = plan->desc->u.contrastive.legacy;
-  CR_TRY(gradient_factor(scalars, cr_f32(buffer, 3), &factor));
+static crema_status contrastive_bwd(const cr_call *call) {
+  const cr_split s = cr_op_split(call->desc, 0, 1);
+  const float *a = cr_f32(call->buffer, 0), *b = cr_f32(call->buffer, 1),
+              *similar = cr_f32(call->buffer, 2);
+  float *da = cr_f32(call->buffer, 4), factor = 0;
+  const double margin = (double)call->desc->u.contrastive.margin;
+  const bool legacy = call->desc->u.contrastive.legacy;
+  CR_TRY(gradient_factor(call->scalars, cr_f32(call->buffer, 3), &factor));
   for (int64_t n = 0; n < s.outer; ++n) {
     const int64_t at = n * s.channels;
     const double square = square_distance(a + at, b + at, s.channels), distance = sqrt(square);
@@ -191,17 +174,15 @@ static float gain_of(const float *gain, int64_t label, int64_t c, int64_t classe
 }
 
 /* prob (outer, C, inner), label (outer, inner), gain (C, C), loss, count. */
-static crema_status infogain_fwd(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
-                                 const bool *accumulate, const cr_op_scalars *scalars,
-                                 crema_devptr workspace) {
-  (void)context, (void)accumulate, (void)scalars, (void)workspace;
-  const cr_ocs s = cr_ref_split(plan, 0, 1);
-  const float *prob = cr_f32(buffer, 0), *label = cr_f32(buffer, 1), *gain = cr_f32(buffer, 2);
+static crema_status infogain_fwd(const cr_call *call) {
+  const cr_split s = cr_op_split(call->desc, 0, 1);
+  const float *prob = cr_f32(call->buffer, 0), *label = cr_f32(call->buffer, 1),
+              *gain = cr_f32(call->buffer, 2);
   double loss = 0;
   int64_t counted = 0;
   for (int64_t i = 0; i < s.outer * s.inner; ++i) {
-    const int64_t truth = cr_label_class(label[i], s.channels, plan->desc->u.nll.has_ignore,
-                                         plan->desc->u.nll.ignore);
+    const int64_t truth = cr_label_class(label[i], s.channels, call->desc->u.nll.has_ignore,
+                                         call->desc->u.nll.ignore);
     if (truth == CR_LABEL_BAD) return cr_label_fail(label[i], i, s.outer * s.inner, s.channels);
     if (truth == CR_LABEL_IGNORED) continue;
     ++counted;
@@ -211,23 +192,21 @@ static crema_status infogain_fwd(cr_plan *plan, crema_context *context, const cr
       if (g != 0) loss -= (double)g * log((double)(p < least_probability ? least_probability : p));
     }
   }
-  *cr_f32(buffer, 3) = (float)loss;
-  *cr_f32(buffer, 4) = (float)counted;
+  *cr_f32(call->buffer, 3) = (float)loss;
+  *cr_f32(call->buffer, 4) = (float)counted;
   return CREMA_OK;
 }
 
 /* prob, label, gain, diff_loss, diff_prob. */
-static crema_status infogain_bwd(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
-                                 const bool *accumulate, const cr_op_scalars *scalars,
-                                 crema_devptr workspace) {
-  (void)context, (void)accumulate, (void)workspace;
-  const cr_ocs s = cr_ref_split(plan, 0, 1);
-  const float *prob = cr_f32(buffer, 0), *label = cr_f32(buffer, 1), *gain = cr_f32(buffer, 2);
-  float *diff = cr_f32(buffer, 4), factor = 0;
-  CR_TRY(gradient_factor(scalars, cr_f32(buffer, 3), &factor));
+static crema_status infogain_bwd(const cr_call *call) {
+  const cr_split s = cr_op_split(call->desc, 0, 1);
+  const float *prob = cr_f32(call->buffer, 0), *label = cr_f32(call->buffer, 1),
+              *gain = cr_f32(call->buffer, 2);
+  float *diff = cr_f32(call->buffer, 4), factor = 0;
+  CR_TRY(gradient_factor(call->scalars, cr_f32(call->buffer, 3), &factor));
   for (int64_t i = 0; i < s.outer * s.inner; ++i) {
-    const int64_t truth = cr_label_class(label[i], s.channels, plan->desc->u.nll.has_ignore,
-                                         plan->desc->u.nll.ignore);
+    const int64_t truth = cr_label_class(label[i], s.channels, call->desc->u.nll.has_ignore,
+                                         call->desc->u.nll.ignore);
     if (truth == CR_LABEL_BAD) return cr_label_fail(label[i], i, s.outer * s.inner, s.channels);
     for (int64_t c = 0; c < s.channels; ++c) {
       const int64_t at = (i / s.inner * s.channels + c) * s.inner + i % s.inner;
@@ -239,15 +218,11 @@ static crema_status infogain_bwd(cr_plan *plan, crema_context *context, const cr
   return CREMA_OK;
 }
 
-#define ROW(row, OP, function)           \
-  const cr_kernel cr_##row##_f32_ref = { \
-      .name = #row "_f32_ref", .op = CR_OP_##OP, .type = CREMA_F32, .run = function}
-
-ROW(sigmoid_loss_fwd, SIGMOID_LOSS_FWD, sigmoid_fwd);
-ROW(sigmoid_loss_bwd, SIGMOID_LOSS_BWD, sigmoid_bwd);
-ROW(hinge_fwd, HINGE_FWD, hinge_fwd);
-ROW(hinge_bwd, HINGE_BWD, hinge_bwd);
-ROW(contrastive_fwd, CONTRASTIVE_FWD, contrastive_fwd);
-ROW(contrastive_bwd, CONTRASTIVE_BWD, contrastive_bwd);
-ROW(infogain_fwd, INFOGAIN_FWD, infogain_fwd);
-ROW(infogain_bwd, INFOGAIN_BWD, infogain_bwd);
+CR_KERNEL(sigmoid_loss_fwd_f32_ref, SIGMOID_LOSS_FWD, .run = sigmoid_fwd);
+CR_KERNEL(sigmoid_loss_bwd_f32_ref, SIGMOID_LOSS_BWD, .run = sigmoid_bwd);
+CR_KERNEL(hinge_fwd_f32_ref, HINGE_FWD, .run = hinge_fwd);
+CR_KERNEL(hinge_bwd_f32_ref, HINGE_BWD, .run = hinge_bwd);
+CR_KERNEL(contrastive_fwd_f32_ref, CONTRASTIVE_FWD, .run = contrastive_fwd);
+CR_KERNEL(contrastive_bwd_f32_ref, CONTRASTIVE_BWD, .run = contrastive_bwd);
+CR_KERNEL(infogain_fwd_f32_ref, INFOGAIN_FWD, .run = infogain_fwd);
+CR_KERNEL(infogain_bwd_f32_ref, INFOGAIN_BWD, .run = infogain_bwd);

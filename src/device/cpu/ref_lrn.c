@@ -8,6 +8,7 @@
 #include <math.h>
 
 #include "core/fail.h"
+#include "device/backend/op_check.h"
 #include "device/cpu/ref.h"
 #include "device/cpu/ref_rows.h"
 
@@ -23,12 +24,8 @@ static lrn_shape shape_of(const cr_plan *plan) {
 }
 
 static crema_status check(cr_plan *plan, size_t arrays) {
-  const crema_shape *shape = &plan->desc->arg[0].shape;
-  if (shape->axes != 4 || plan->desc->u.lrn.size < 1) {
-    return cr_fail(CREMA_E_SHAPE, "LRN of size %lld over a blob of %d axes, not 4",
-                   (long long)plan->desc->u.lrn.size, shape->axes);
-  }
-  plan->workspace_bytes = arrays * (size_t)cr_ref_count(plan, 0) * sizeof(float);
+  CR_TRY(cr_check_lrn(plan));
+  plan->workspace_bytes = arrays * (size_t)cr_op_arg_count(plan->desc, 0) * sizeof(float);
   return CREMA_OK;
 }
 
@@ -49,7 +46,7 @@ static void sum_across(const lrn_shape *s, int64_t size, int64_t before, bool sq
                        const float *x, float *sum) {
   const int64_t plane = s->height * s->width, tiles = (plane + TILE - 1) / TILE;
 #pragma omp parallel for collapse(3) \
-    schedule(static) if (s->batch * s->channels * plane >= CR_PLAIN_PARALLEL_MIN)
+    schedule(static) if (s->batch * s->channels * plane >= CR_REF_PARALLEL_MIN)
   for (int64_t n = 0; n < s->batch; ++n) {
     for (int64_t c = 0; c < s->channels; ++c) {
       for (int64_t t = 0; t < tiles; ++t) {
@@ -79,7 +76,7 @@ static void sum_within(const lrn_shape *s, int64_t size, int64_t before, bool sq
                        const float *x, float *sum) {
   const int64_t plane = s->height * s->width;
 #pragma omp parallel for collapse(2) \
-    schedule(static) if (s->batch * s->channels * plane >= CR_PLAIN_PARALLEL_MIN)
+    schedule(static) if (s->batch * s->channels * plane >= CR_REF_PARALLEL_MIN)
   for (int64_t c = 0; c < s->batch * s->channels; ++c) {
     for (int64_t y = 0; y < s->height; ++y) {
       const float *v = x + c * plane;
@@ -122,39 +119,33 @@ static inline float falling_power(float s, float beta) {
 }
 
 /* src, dst, aux. */
-static crema_status lrn_fwd(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
-                            const bool *accumulate, const cr_op_scalars *scalars,
-                            crema_devptr workspace) {
-  (void)context, (void)accumulate, (void)scalars;
-  const cr_lrn_params *p = &plan->desc->u.lrn;
-  const float *src = cr_f32(buffer, 0);
-  float *dst = cr_f32(buffer, 1), *sum = cr_f32(&workspace, 0);
-  const int64_t count = cr_ref_count(plan, 0);
+static crema_status lrn_fwd(const cr_call *call) {
+  const cr_lrn_params *p = &call->desc->u.lrn;
+  const float *src = cr_f32(call->buffer, 0);
+  float *dst = cr_f32(call->buffer, 1), *sum = cr_f32(&call->workspace, 0);
+  const int64_t count = cr_op_arg_count(call->desc, 0);
   const float factor = share(p), k = p->k, beta = p->beta;
-  window_sums(plan, (p->size - 1) / 2, true, src, sum);
-#pragma omp parallel for schedule(static) if (count >= CR_PLAIN_PARALLEL_MIN)
+  window_sums(call->plan, (p->size - 1) / 2, true, src, sum);
+#pragma omp parallel for schedule(static) if (count >= CR_REF_PARALLEL_MIN)
   for (int64_t i = 0; i < count; ++i) dst[i] = src[i] * falling_power(k + factor * sum[i], beta);
   return CREMA_OK;
 }
 
 /* src, dst, diff_dst, aux, diff_src. */
-static crema_status lrn_bwd(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
-                            const bool *accumulate, const cr_op_scalars *scalars,
-                            crema_devptr workspace) {
-  (void)context, (void)accumulate, (void)scalars;
-  const cr_lrn_params *p = &plan->desc->u.lrn;
-  const float *src = cr_f32(buffer, 0), *diff_dst = cr_f32(buffer, 2);
-  float *diff_src = cr_f32(buffer, 4);
-  const int64_t count = cr_ref_count(plan, 0);
+static crema_status lrn_bwd(const cr_call *call) {
+  const cr_lrn_params *p = &call->desc->u.lrn;
+  const float *src = cr_f32(call->buffer, 0), *diff_dst = cr_f32(call->buffer, 2);
+  float *diff_src = cr_f32(call->buffer, 4);
+  const int64_t count = cr_op_arg_count(call->desc, 0);
   if (count == 0) return CREMA_OK; /* there is no workspace to point into */
   /* dst is recomputed from src, because a layer in place may have overwritten it. `ratio` holds dy
    * y / s. `diff_src` may be `diff_dst`, so the window sums of `ratio` go over `power` once the
    * first term has been used. */
-  float *power = cr_f32(&workspace, 0), *ratio = power + count;
+  float *power = cr_f32(&call->workspace, 0), *ratio = power + count;
   const float factor = share(p), k = p->k, beta = p->beta;
   const int64_t before = (p->size - 1) / 2;
-  window_sums(plan, before, true, src, power);
-#pragma omp parallel for schedule(static) if (count >= CR_PLAIN_PARALLEL_MIN)
+  window_sums(call->plan, before, true, src, power);
+#pragma omp parallel for schedule(static) if (count >= CR_REF_PARALLEL_MIN)
   for (int64_t i = 0; i < count; ++i) {
     const float s = k + factor * power[i];
     const float first = diff_dst[i] * falling_power(s, beta);
@@ -162,20 +153,12 @@ static crema_status lrn_bwd(cr_plan *plan, crema_context *context, const crema_d
     diff_src[i] = first;
   }
   /* Element i is seen by the windows of i - (size - 1 - before) ... i + before. */
-  window_sums(plan, p->size - 1 - before, false, ratio, power);
+  window_sums(call->plan, p->size - 1 - before, false, ratio, power);
   const float slope = 2 * factor * beta;
-#pragma omp parallel for simd schedule(static) if (parallel : count >= CR_PLAIN_PARALLEL_MIN)
+#pragma omp parallel for simd schedule(static) if (parallel : count >= CR_REF_PARALLEL_MIN)
   for (int64_t i = 0; i < count; ++i) diff_src[i] -= slope * src[i] * power[i];
   return CREMA_OK;
 }
 
-const cr_kernel cr_lrn_fwd_f32_ref = {.name = "lrn_fwd_f32_ref",
-                                      .op = CR_OP_LRN_FWD,
-                                      .type = CREMA_F32,
-                                      .plan = lrn_fwd_plan,
-                                      .run = lrn_fwd};
-const cr_kernel cr_lrn_bwd_f32_ref = {.name = "lrn_bwd_f32_ref",
-                                      .op = CR_OP_LRN_BWD,
-                                      .type = CREMA_F32,
-                                      .plan = lrn_bwd_plan,
-                                      .run = lrn_bwd};
+CR_KERNEL(lrn_fwd_f32_ref, LRN_FWD, .plan = lrn_fwd_plan, .run = lrn_fwd);
+CR_KERNEL(lrn_bwd_f32_ref, LRN_BWD, .plan = lrn_bwd_plan, .run = lrn_bwd);

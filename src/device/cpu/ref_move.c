@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/fail.h"
+#include "device/backend/op_check.h"
 #include "device/cpu/ref.h"
 #include "device/cpu/ref_rows.h"
 #include "device/cpu/ref_window.h"
@@ -18,7 +19,7 @@ static void strides_of(const crema_shape *shape, int64_t *stride) {
 
 /* Steps the index `at` over the axes before `axes`, the last of them fastest; false after the last
  * element. */
-static bool next_place(const crema_shape *shape, int axes, int64_t *at) {
+static bool next_index(const crema_shape *shape, int axes, int64_t *at) {
   for (int a = axes - 1; a >= 0; --a) {
     if (++at[a] < shape->dim[a]) return true;
     at[a] = 0;
@@ -40,100 +41,63 @@ static void copy_window(const crema_shape *part_shape, const crema_shape *whole_
     memcpy(into_whole ? whole + from : next, into_whole ? next : whole + from,
            (size_t)row * sizeof *next);
     next += row;
-  } while (next_place(part_shape, last, at));
-}
-
-static crema_status crop_plan(cr_plan *plan) {
-  const bool forward = plan->desc->kind == CR_OP_CROP_FWD;
-  const crema_shape *whole = &plan->desc->arg[forward ? 0 : 1].shape;
-  const crema_shape *part = &plan->desc->arg[forward ? 1 : 0].shape;
-  bool fits = whole->axes == part->axes && whole->axes > 0;
-  for (int a = 0; fits && a < whole->axes; ++a) {
-    const int64_t offset = plan->desc->u.offset[a];
-    fits = offset >= 0 && offset + part->dim[a] <= whole->dim[a];
-  }
-  return fits ? CREMA_OK : cr_fail(CREMA_E_SHAPE, "the window to crop leaves the source");
+  } while (next_index(part_shape, last, at));
 }
 
 /* src, dst. */
-static crema_status crop_fwd(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
-                             const bool *accumulate, const cr_op_scalars *scalars,
-                             crema_devptr workspace) {
-  (void)context, (void)accumulate, (void)scalars, (void)workspace;
-  if (cr_ref_count(plan, 1) == 0) return CREMA_OK;
-  copy_window(&plan->desc->arg[1].shape, &plan->desc->arg[0].shape, plan->desc->u.offset,
-              cr_f32(buffer, 1), cr_f32(buffer, 0), false);
+static crema_status crop_fwd(const cr_call *call) {
+  if (cr_op_arg_count(call->desc, 1) == 0) return CREMA_OK;
+  copy_window(&call->desc->arg[1].shape, &call->desc->arg[0].shape, call->desc->u.offset,
+              cr_f32(call->buffer, 1), cr_f32(call->buffer, 0), false);
   return CREMA_OK;
 }
 
 /* diff_dst, diff_src: 0 outside the window. */
-static crema_status crop_bwd(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
-                             const bool *accumulate, const cr_op_scalars *scalars,
-                             crema_devptr workspace) {
-  (void)context, (void)accumulate, (void)scalars, (void)workspace;
-  memset(cr_f32(buffer, 1), 0, (size_t)cr_ref_count(plan, 1) * sizeof(float));
-  if (cr_ref_count(plan, 0) == 0) return CREMA_OK;
-  copy_window(&plan->desc->arg[0].shape, &plan->desc->arg[1].shape, plan->desc->u.offset,
-              cr_f32(buffer, 0), cr_f32(buffer, 1), true);
+static crema_status crop_bwd(const cr_call *call) {
+  memset(cr_f32(call->buffer, 1), 0, (size_t)cr_op_arg_count(call->desc, 1) * sizeof(float));
+  if (cr_op_arg_count(call->desc, 0) == 0) return CREMA_OK;
+  copy_window(&call->desc->arg[0].shape, &call->desc->arg[1].shape, call->desc->u.offset,
+              cr_f32(call->buffer, 0), cr_f32(call->buffer, 1), true);
   return CREMA_OK;
 }
 
 /* src, dst: axis a of dst is axis u.order[a] of src. */
-static crema_status permute(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
-                            const bool *accumulate, const cr_op_scalars *scalars,
-                            crema_devptr workspace) {
-  (void)context, (void)accumulate, (void)scalars, (void)workspace;
-  const crema_shape *to = &plan->desc->arg[1].shape;
-  const float *src = cr_f32(buffer, 0);
-  float *dst = cr_f32(buffer, 1);
+static crema_status permute(const cr_call *call) {
+  const crema_shape *to = &call->desc->arg[1].shape;
+  const float *src = cr_f32(call->buffer, 0);
+  float *dst = cr_f32(call->buffer, 1);
   int64_t stride[CREMA_MAX_AXES], at[CREMA_MAX_AXES] = {0};
-  if (cr_ref_count(plan, 1) == 0) return CREMA_OK;
-  strides_of(&plan->desc->arg[0].shape, stride);
+  if (cr_op_arg_count(call->desc, 1) == 0) return CREMA_OK;
+  strides_of(&call->desc->arg[0].shape, stride);
   int64_t i = 0;
   do {
     int64_t from = 0;
-    for (int a = 0; a < to->axes; ++a) from += at[a] * stride[plan->desc->u.order[a]];
+    for (int a = 0; a < to->axes; ++a) from += at[a] * stride[call->desc->u.order[a]];
     dst[i++] = src[from];
-  } while (next_place(to, to->axes, at));
+  } while (next_index(to, to->axes, at));
   return CREMA_OK;
 }
 
-static crema_status permute_plan(cr_plan *plan) {
-  const crema_shape *from = &plan->desc->arg[0].shape, *to = &plan->desc->arg[1].shape;
-  bool fits = from->axes == to->axes;
-  for (int a = 0; fits && a < to->axes; ++a) {
-    const int of = plan->desc->u.order[a];
-    fits = of >= 0 && of < from->axes && from->dim[of] == to->dim[a];
-  }
-  return fits ? CREMA_OK : cr_fail(CREMA_E_SHAPE, "the permuted shapes do not correspond");
-}
-
 /* src (outer, inner), dst (outer, tiles, inner). */
-static crema_status tile_fwd(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
-                             const bool *accumulate, const cr_op_scalars *scalars,
-                             crema_devptr workspace) {
-  (void)context, (void)accumulate, (void)scalars, (void)workspace;
-  const cr_ocs s = cr_ref_split(plan, 1, 1);
-#pragma omp parallel for schedule(static) if (cr_ref_count(plan, 1) >= CR_PLAIN_PARALLEL_MIN)
+static crema_status tile_fwd(const cr_call *call) {
+  const cr_split s = cr_op_split(call->desc, 1, 1);
+#pragma omp parallel for schedule(static) if (cr_op_arg_count(call->desc, 1) >= CR_REF_PARALLEL_MIN)
   for (int64_t r = 0; r < s.outer * s.channels; ++r) {
-    memcpy(cr_f32(buffer, 1) + r * s.inner, cr_f32(buffer, 0) + r / s.channels * s.inner,
-           (size_t)s.inner * sizeof(float));
+    memcpy(cr_f32(call->buffer, 1) + r * s.inner,
+           cr_f32(call->buffer, 0) + r / s.channels * s.inner, (size_t)s.inner * sizeof(float));
   }
   return CREMA_OK;
 }
 
 /* diff_dst, diff_src: the sum over the tiles. */
-static crema_status tile_bwd(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
-                             const bool *accumulate, const cr_op_scalars *scalars,
-                             crema_devptr workspace) {
-  (void)context, (void)accumulate, (void)scalars, (void)workspace;
-  const cr_ocs s = cr_ref_split(plan, 0, 1);
-#pragma omp parallel for schedule(static) if (cr_ref_count(plan, 0) >= CR_PLAIN_PARALLEL_MIN)
+static crema_status tile_bwd(const cr_call *call) {
+  const cr_split s = cr_op_split(call->desc, 0, 1);
+#pragma omp parallel for schedule(static) if (cr_op_arg_count(call->desc, 0) >= CR_REF_PARALLEL_MIN)
   for (int64_t i = 0; i < s.outer * s.inner; ++i) {
-    const float *dy = cr_f32(buffer, 0) + i / s.inner * s.channels * s.inner + i % s.inner;
+    const float *dy = cr_f32(call->buffer, 0) + i / s.inner * s.channels * s.inner + i % s.inner;
     double sum = 0;
     for (int64_t c = 0; c < s.channels; ++c) sum += (double)dy[c * s.inner];
-    cr_f32(buffer, 1)[i] = (float)sum;
+    cr_f32(call->buffer, 1)[i] = (float)sum;
   }
   return CREMA_OK;
 }
@@ -142,7 +106,7 @@ static crema_status tile_bwd(cr_plan *plan, crema_context *context, const crema_
 static crema_status check_index(const float *index, int64_t count, int64_t rows) {
   for (int64_t i = 0; i < count; ++i) {
     if (!(index[i] >= 0 && (double)index[i] < (double)rows)) {
-      return cr_fail(CREMA_E_RANGE, "index %g at place %lld of %lld is outside 0..%lld",
+      return cr_fail(CREMA_E_RANGE, "index %g at position %lld of %lld is outside 0..%lld",
                      (double)index[i], (long long)i, (long long)count, (long long)rows - 1);
     }
   }
@@ -150,35 +114,30 @@ static crema_status check_index(const float *index, int64_t count, int64_t rows)
 }
 
 /* src (R, K), index (N), dst (N, K). */
-static crema_status gather_fwd(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
-                               const bool *accumulate, const cr_op_scalars *scalars,
-                               crema_devptr workspace) {
-  (void)context, (void)accumulate, (void)scalars, (void)workspace;
-  const cr_ocs s = cr_ref_split(plan, 0, 0);
-  const float *index = cr_f32(buffer, 1);
-  const int64_t count = cr_ref_count(plan, 1);
+static crema_status gather_fwd(const cr_call *call) {
+  const cr_split s = cr_op_split(call->desc, 0, 0);
+  const float *index = cr_f32(call->buffer, 1);
+  const int64_t count = cr_op_arg_count(call->desc, 1);
   CR_TRY(check_index(index, count, s.channels));
-#pragma omp parallel for schedule(static) if (count * s.inner >= CR_PLAIN_PARALLEL_MIN)
+#pragma omp parallel for schedule(static) if (count * s.inner >= CR_REF_PARALLEL_MIN)
   for (int64_t i = 0; i < count; ++i) {
-    memcpy(cr_f32(buffer, 2) + i * s.inner, cr_f32(buffer, 0) + (int64_t)index[i] * s.inner,
-           (size_t)s.inner * sizeof(float));
+    memcpy(cr_f32(call->buffer, 2) + i * s.inner,
+           cr_f32(call->buffer, 0) + (int64_t)index[i] * s.inner, (size_t)s.inner * sizeof(float));
   }
   return CREMA_OK;
 }
 
 /* diff_dst (N, K), index, diff_src (R, K): each row is added to the one that it came from. */
-static crema_status gather_bwd(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
-                               const bool *accumulate, const cr_op_scalars *scalars,
-                               crema_devptr workspace) {
-  (void)context, (void)scalars, (void)workspace;
-  const cr_ocs s = cr_ref_split(plan, 2, 0);
-  const float *index = cr_f32(buffer, 1);
-  float *diff_src = cr_f32(buffer, 2);
-  const int64_t count = cr_ref_count(plan, 1);
+static crema_status gather_bwd(const cr_call *call) {
+  const cr_split s = cr_op_split(call->desc, 2, 0);
+  const float *index = cr_f32(call->buffer, 1);
+  float *diff_src = cr_f32(call->buffer, 2);
+  const int64_t count = cr_op_arg_count(call->desc, 1);
   CR_TRY(check_index(index, count, s.channels));
-  if (!accumulate[2]) memset(diff_src, 0, (size_t)cr_ref_count(plan, 2) * sizeof *diff_src);
+  if (!call->accumulate[2])
+    memset(diff_src, 0, (size_t)cr_op_arg_count(call->desc, 2) * sizeof *diff_src);
   for (int64_t i = 0; i < count; ++i) {
-    const float *from = cr_f32(buffer, 0) + i * s.inner;
+    const float *from = cr_f32(call->buffer, 0) + i * s.inner;
     float *to = diff_src + (int64_t)index[i] * s.inner;
     for (int64_t k = 0; k < s.inner; ++k) to[k] += from[k];
   }
@@ -212,48 +171,34 @@ static void window_destroy(cr_plan *plan) {
 }
 
 /* src (N, C, S...), dst (N, C * window, S'...). */
-static crema_status im2col(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
-                           const bool *accumulate, const cr_op_scalars *scalars,
-                           crema_devptr workspace) {
-  (void)context, (void)accumulate, (void)scalars, (void)workspace;
-  const cr_slide *s = plan->state;
-  const crema_shape *image = &plan->desc->arg[0].shape;
+static crema_status im2col(const cr_call *call) {
+  const cr_slide *s = call->plan->state;
+  const crema_shape *image = &call->desc->arg[0].shape;
   for (int64_t c = 0; c < image->dim[0] * image->dim[1]; ++c) {
-    cr_slide_unfold(s, cr_f32(buffer, 0) + c * s->in_count,
-                    cr_f32(buffer, 1) + c * s->kernel_count * s->out_count);
+    cr_slide_unfold(s, cr_f32(call->buffer, 0) + c * s->in_count,
+                    cr_f32(call->buffer, 1) + c * s->kernel_count * s->out_count);
   }
   return CREMA_OK;
 }
 
 /* diff_dst, diff_src. */
-static crema_status col2im(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
-                           const bool *accumulate, const cr_op_scalars *scalars,
-                           crema_devptr workspace) {
-  (void)context, (void)accumulate, (void)scalars, (void)workspace;
-  const cr_slide *s = plan->state;
-  const crema_shape *image = &plan->desc->arg[1].shape;
-  memset(cr_f32(buffer, 1), 0, (size_t)cr_ref_count(plan, 1) * sizeof(float));
+static crema_status col2im(const cr_call *call) {
+  const cr_slide *s = call->plan->state;
+  const crema_shape *image = &call->desc->arg[1].shape;
+  memset(cr_f32(call->buffer, 1), 0, (size_t)cr_op_arg_count(call->desc, 1) * sizeof(float));
   for (int64_t c = 0; c < image->dim[0] * image->dim[1]; ++c) {
-    cr_slide_fold_add(s, cr_f32(buffer, 0) + c * s->kernel_count * s->out_count,
-                      cr_f32(buffer, 1) + c * s->in_count);
+    cr_slide_fold_add(s, cr_f32(call->buffer, 0) + c * s->kernel_count * s->out_count,
+                      cr_f32(call->buffer, 1) + c * s->in_count);
   }
   return CREMA_OK;
 }
 
-#define ROW(row, OP, planner, function, ...)                     \
-  const cr_kernel cr_##row##_f32_ref = {.name = #row "_f32_ref", \
-                                        .op = CR_OP_##OP,        \
-                                        .type = CREMA_F32,       \
-                                        .plan = planner,         \
-                                        .run = function,         \
-                                        __VA_ARGS__}
-
-ROW(crop_fwd, CROP_FWD, crop_plan, crop_fwd, .destroy = NULL);
-ROW(crop_bwd, CROP_BWD, crop_plan, crop_bwd, .destroy = NULL);
-ROW(permute, PERMUTE, permute_plan, permute, .destroy = NULL);
-ROW(tile_fwd, TILE_FWD, NULL, tile_fwd, .destroy = NULL);
-ROW(tile_bwd, TILE_BWD, NULL, tile_bwd, .destroy = NULL);
-ROW(gather_fwd, GATHER_FWD, NULL, gather_fwd, .destroy = NULL);
-ROW(gather_bwd, GATHER_BWD, NULL, gather_bwd, .can_accumulate = true);
-ROW(im2col, IM2COL, im2col_plan, im2col, .destroy = window_destroy);
-ROW(col2im, COL2IM, col2im_plan, col2im, .destroy = window_destroy);
+CR_KERNEL(crop_fwd_f32_ref, CROP_FWD, .plan = cr_check_crop, .run = crop_fwd);
+CR_KERNEL(crop_bwd_f32_ref, CROP_BWD, .plan = cr_check_crop, .run = crop_bwd);
+CR_KERNEL(permute_f32_ref, PERMUTE, .plan = cr_check_permute, .run = permute);
+CR_KERNEL(tile_fwd_f32_ref, TILE_FWD, .run = tile_fwd);
+CR_KERNEL(tile_bwd_f32_ref, TILE_BWD, .run = tile_bwd);
+CR_KERNEL(gather_fwd_f32_ref, GATHER_FWD, .run = gather_fwd);
+CR_KERNEL(gather_bwd_f32_ref, GATHER_BWD, .can_accumulate = true, .run = gather_bwd);
+CR_KERNEL(im2col_f32_ref, IM2COL, .plan = im2col_plan, .run = im2col, .destroy = window_destroy);
+CR_KERNEL(col2im_f32_ref, COL2IM, .plan = col2im_plan, .run = col2im, .destroy = window_destroy);

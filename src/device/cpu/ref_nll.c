@@ -4,22 +4,14 @@
 #include <math.h>
 
 #include "core/fail.h"
+#include "device/backend/op_check.h"
 #include "device/cpu/ref.h"
 #include "device/cpu/ref_label.h"
 #include "device/cpu/ref_rows.h"
 
-crema_status cr_label_fail(float value, int64_t place, int64_t count, int64_t classes) {
-  return cr_fail(CREMA_E_RANGE, "label %g at place %lld of %lld is outside 0..%lld", (double)value,
-                 (long long)place, (long long)count, (long long)classes - 1);
-}
-
-static crema_status nll_plan(cr_plan *plan) {
-  const cr_ocs s = cr_ref_split(plan, 0, 1);
-  if (cr_ref_count(plan, 1) != s.outer * s.inner) {
-    return cr_fail(CREMA_E_SHAPE, "%lld labels for %lld x %lld places",
-                   (long long)cr_ref_count(plan, 1), (long long)s.outer, (long long)s.inner);
-  }
-  return CREMA_OK;
+crema_status cr_label_fail(float value, int64_t position, int64_t count, int64_t classes) {
+  return cr_fail(CREMA_E_RANGE, "label %g at position %lld of %lld is outside 0..%lld",
+                 (double)value, (long long)position, (long long)count, (long long)classes - 1);
 }
 
 /* What one part of the positions adds. */
@@ -28,7 +20,7 @@ typedef struct nll_part {
   int64_t count, bad; /* bad: the first position with a label out of range; -1: none */
 } nll_part;
 
-static nll_part nll_over(const cr_plan *plan, const cr_ocs *s, const float *prob,
+static nll_part nll_over(const cr_plan *plan, const cr_split *s, const float *prob,
                          const float *label, int64_t begin, int64_t end) {
   const bool has_ignore = plan->desc->u.nll.has_ignore;
   const int ignore = plan->desc->u.nll.ignore;
@@ -50,49 +42,45 @@ static nll_part nll_over(const cr_plan *plan, const cr_ocs *s, const float *prob
 }
 
 /* prob, label, loss, count. */
-static crema_status nll_fwd(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
-                            const bool *accumulate, const cr_op_scalars *scalars,
-                            crema_devptr workspace) {
-  (void)context, (void)accumulate, (void)scalars, (void)workspace;
-  const cr_ocs s = cr_ref_split(plan, 0, 1);
-  const float *prob = cr_f32(buffer, 0), *label = cr_f32(buffer, 1);
-  const int64_t places = s.outer * s.inner;
-  nll_part part[CR_PLAIN_PARTS];
-#pragma omp parallel for schedule(static) if (places >= CR_PLAIN_PARALLEL_MIN / 16)
-  for (int k = 0; k < CR_PLAIN_PARTS; ++k) {
-    part[k] = nll_over(plan, &s, prob, label, cr_ref_part(places, k), cr_ref_part(places, k + 1));
+static crema_status nll_fwd(const cr_call *call) {
+  const cr_split s = cr_op_split(call->desc, 0, 1);
+  const float *prob = cr_f32(call->buffer, 0), *label = cr_f32(call->buffer, 1);
+  const int64_t positions = s.outer * s.inner;
+  nll_part part[CR_REF_PARTS];
+#pragma omp parallel for schedule(static) if (positions >= CR_REF_PARALLEL_MIN / 16)
+  for (int k = 0; k < CR_REF_PARTS; ++k) {
+    part[k] = nll_over(call->plan, &s, prob, label, cr_ref_part(positions, k),
+                       cr_ref_part(positions, k + 1));
   }
   double loss = 0;
   int64_t count = 0;
-  for (int k = 0; k < CR_PLAIN_PARTS; ++k) {
-    if (part[k].bad >= 0) return cr_label_fail(label[part[k].bad], part[k].bad, places, s.channels);
+  for (int k = 0; k < CR_REF_PARTS; ++k) {
+    if (part[k].bad >= 0)
+      return cr_label_fail(label[part[k].bad], part[k].bad, positions, s.channels);
     loss += part[k].loss;
     count += part[k].count;
   }
-  *cr_f32(buffer, 2) = (float)loss;
-  *cr_f32(buffer, 3) = (float)count;
+  *cr_f32(call->buffer, 2) = (float)loss;
+  *cr_f32(call->buffer, 3) = (float)count;
   return CREMA_OK;
 }
 
 /* prob, label, diff. */
-static crema_status nll_bwd(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
-                            const bool *accumulate, const cr_op_scalars *scalars,
-                            crema_devptr workspace) {
-  (void)context, (void)accumulate, (void)workspace;
-  if (!scalars) return cr_fail(CREMA_E_ARGUMENT, "the loss gradient lacks its factor");
-  const cr_ocs s = cr_ref_split(plan, 0, 1);
-  const float *prob = cr_f32(buffer, 0), *label = cr_f32(buffer, 1);
-  float *diff = cr_f32(buffer, 2);
-  const int64_t places = s.outer * s.inner;
-  const bool has_ignore = plan->desc->u.nll.has_ignore;
-  const int ignore = plan->desc->u.nll.ignore;
-  const float alpha = scalars->alpha;
-  for (int64_t i = 0; i < places; ++i) {
+static crema_status nll_bwd(const cr_call *call) {
+  if (!call->scalars) return cr_fail(CREMA_E_ARGUMENT, "the loss gradient lacks its factor");
+  const cr_split s = cr_op_split(call->desc, 0, 1);
+  const float *prob = cr_f32(call->buffer, 0), *label = cr_f32(call->buffer, 1);
+  float *diff = cr_f32(call->buffer, 2);
+  const int64_t positions = s.outer * s.inner;
+  const bool has_ignore = call->desc->u.nll.has_ignore;
+  const int ignore = call->desc->u.nll.ignore;
+  const float alpha = call->scalars->alpha;
+  for (int64_t i = 0; i < positions; ++i) {
     if (cr_label_class(label[i], s.channels, has_ignore, ignore) == CR_LABEL_BAD) {
-      return cr_label_fail(label[i], i, places, s.channels);
+      return cr_label_fail(label[i], i, positions, s.channels);
     }
   }
-#pragma omp parallel for schedule(static) if (places * s.channels >= CR_PLAIN_PARALLEL_MIN)
+#pragma omp parallel for schedule(static) if (positions * s.channels >= CR_REF_PARALLEL_MIN)
   for (int64_t row = 0; row < s.outer * s.channels; ++row) {
     const int64_t n = row / s.channels, c = row % s.channels;
     for (int64_t i = 0; i < s.inner; ++i) {
@@ -104,13 +92,5 @@ static crema_status nll_bwd(cr_plan *plan, crema_context *context, const crema_d
   return CREMA_OK;
 }
 
-const cr_kernel cr_nll_fwd_f32_ref = {.name = "nll_fwd_f32_ref",
-                                      .op = CR_OP_NLL_FWD,
-                                      .type = CREMA_F32,
-                                      .plan = nll_plan,
-                                      .run = nll_fwd};
-const cr_kernel cr_nll_bwd_f32_ref = {.name = "nll_bwd_f32_ref",
-                                      .op = CR_OP_NLL_BWD,
-                                      .type = CREMA_F32,
-                                      .plan = nll_plan,
-                                      .run = nll_bwd};
+CR_KERNEL(nll_fwd_f32_ref, NLL_FWD, .plan = cr_check_labels, .run = nll_fwd);
+CR_KERNEL(nll_bwd_f32_ref, NLL_BWD, .plan = cr_check_labels, .run = nll_bwd);

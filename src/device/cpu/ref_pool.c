@@ -46,14 +46,14 @@ void cr_ref_pool_destroy(cr_plan *plan) {
 void cr_ref_pool_scatter(const cr_ref_pool *p, const float *diff_dst, const int32_t *aux,
                          float *diff_src) {
   const cr_slide *s = &p->slide;
-#pragma omp parallel for schedule(static) if (p->planes * s->in_count >= CR_PLAIN_PARALLEL_MIN)
+#pragma omp parallel for schedule(static) if (p->planes * s->in_count >= CR_REF_PARALLEL_MIN)
   for (int64_t c = 0; c < p->planes; ++c) {
     float *plane = diff_src + c * s->in_count;
     memset(plane, 0, (size_t)s->in_count * sizeof *plane);
     for (int64_t i = 0; i < s->out_count; ++i) {
       const int64_t from = c * s->out_count + i;
-      const int64_t place = cr_slide_locate(s, i, aux[from]);
-      if (place >= 0) plane[place] += diff_dst[from];
+      const int64_t index = cr_slide_locate(s, i, aux[from]);
+      if (index >= 0) plane[index] += diff_dst[from];
     }
   }
 }
@@ -75,8 +75,8 @@ static crema_status pool_mask_plan(cr_plan *plan) {
 /* The largest value of a window and its index in the unclipped window; the first one when several
  * are equal. */
 static float window_max(const cr_slide *s, const cr_span *span, const float *plane,
-                        int32_t *place) {
-  *place = -1;
+                        int32_t *index) {
+  *index = -1;
   if (span->empty) return -FLT_MAX;
   const int last = s->axes - 1;
   int64_t at[CR_MAX_SPATIAL];
@@ -93,7 +93,7 @@ static float window_max(const cr_slide *s, const cr_span *span, const float *pla
       best_at[last] = x;
     }
   } while (cr_span_next(s, span, at));
-  *place = cr_span_index(s, span, best_at);
+  *index = cr_span_index(s, span, best_at);
   return best;
 }
 
@@ -111,26 +111,23 @@ static float window_average(const cr_slide *s, const cr_span *span, const float 
 }
 
 /* src (N,C,S...), dst (N,C,S'...), aux. */
-static crema_status pool_fwd(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
-                             const bool *accumulate, const cr_op_scalars *scalars,
-                             crema_devptr workspace) {
-  (void)context, (void)accumulate, (void)scalars, (void)workspace;
-  const cr_ref_pool *p = plan->state;
+static crema_status pool_fwd(const cr_call *call) {
+  const cr_ref_pool *p = call->plan->state;
   const cr_slide *s = &p->slide;
-  const float *src = cr_f32(buffer, 0);
-  float *dst = cr_f32(buffer, 1);
-  int32_t *aux = (int32_t *)buffer[2].address;
-  const bool max = plan->desc->u.pool.method == CR_POOL_MAX;
-#pragma omp parallel for schedule(static) if (p->planes * s->out_count >= CR_PLAIN_PARALLEL_MIN)
+  const float *src = cr_f32(call->buffer, 0);
+  float *dst = cr_f32(call->buffer, 1);
+  int32_t *aux = (int32_t *)call->buffer[2].address;
+  const bool max = call->desc->u.pool.method == CR_POOL_MAX;
+#pragma omp parallel for schedule(static) if (p->planes * s->out_count >= CR_REF_PARALLEL_MIN)
   for (int64_t c = 0; c < p->planes; ++c) {
     const float *plane = src + c * s->in_count;
     for (int64_t i = 0; i < s->out_count; ++i) {
       const int64_t to = c * s->out_count + i;
       cr_span span;
       cr_slide_span(s, i, &span);
-      int32_t place = 0;
-      dst[to] = max ? window_max(s, &span, plane, &place) : window_average(s, &span, plane);
-      if (aux) aux[to] = place;
+      int32_t index = 0;
+      dst[to] = max ? window_max(s, &span, plane, &index) : window_average(s, &span, plane);
+      if (aux) aux[to] = index;
     }
   }
   return CREMA_OK;
@@ -152,22 +149,20 @@ static void spread(const cr_slide *s, int64_t index, float gradient, float *plan
 }
 
 /* diff_dst, aux (max only), diff_src. */
-static crema_status pool_bwd(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
-                             const bool *accumulate, const cr_op_scalars *scalars,
-                             crema_devptr workspace) {
-  (void)context, (void)accumulate, (void)scalars, (void)workspace;
-  const cr_ref_pool *p = plan->state;
+static crema_status pool_bwd(const cr_call *call) {
+  const cr_ref_pool *p = call->plan->state;
   const cr_slide *s = &p->slide;
-  const float *diff_dst = cr_f32(buffer, 0);
-  const int32_t *aux = (const int32_t *)buffer[1].address;
-  float *diff_src = cr_f32(buffer, 2);
-  const bool max = plan->desc->u.pool.method == CR_POOL_MAX;
+  const float *diff_dst = cr_f32(call->buffer, 0);
+  const int32_t *aux = (const int32_t *)call->buffer[1].address;
+  float *diff_src = cr_f32(call->buffer, 2);
+  const bool max = call->desc->u.pool.method == CR_POOL_MAX;
   if (max) {
-    if (!aux) return cr_fail(CREMA_E_ARGUMENT, "max pooling: the places of the maxima lack");
+    if (!aux)
+      return cr_fail(CREMA_E_ARGUMENT, "max pooling: the indices of the maxima are missing");
     cr_ref_pool_scatter(p, diff_dst, aux, diff_src);
     return CREMA_OK;
   }
-#pragma omp parallel for schedule(static) if (p->planes * s->in_count >= CR_PLAIN_PARALLEL_MIN)
+#pragma omp parallel for schedule(static) if (p->planes * s->in_count >= CR_REF_PARALLEL_MIN)
   for (int64_t c = 0; c < p->planes; ++c) {
     float *plane = diff_src + c * s->in_count;
     memset(plane, 0, (size_t)s->in_count * sizeof *plane);
@@ -179,15 +174,12 @@ static crema_status pool_bwd(cr_plan *plan, crema_context *context, const crema_
 }
 
 /* aux (I32), mask: the index in the input plane as a float. */
-static crema_status pool_mask(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
-                              const bool *accumulate, const cr_op_scalars *scalars,
-                              crema_devptr workspace) {
-  (void)context, (void)accumulate, (void)scalars, (void)workspace;
-  const cr_ref_pool *p = plan->state;
+static crema_status pool_mask(const cr_call *call) {
+  const cr_ref_pool *p = call->plan->state;
   const cr_slide *s = &p->slide;
-  const int32_t *aux = (const int32_t *)buffer[0].address;
-  float *mask = cr_f32(buffer, 1);
-#pragma omp parallel for schedule(static) if (p->planes * s->out_count >= CR_PLAIN_PARALLEL_MIN)
+  const int32_t *aux = (const int32_t *)call->buffer[0].address;
+  float *mask = cr_f32(call->buffer, 1);
+#pragma omp parallel for schedule(static) if (p->planes * s->out_count >= CR_REF_PARALLEL_MIN)
   for (int64_t c = 0; c < p->planes; ++c) {
     for (int64_t i = 0; i < s->out_count; ++i) {
       const int64_t at = c * s->out_count + i;
@@ -197,21 +189,9 @@ static crema_status pool_mask(cr_plan *plan, crema_context *context, const crema
   return CREMA_OK;
 }
 
-const cr_kernel cr_pool_fwd_f32_ref = {.name = "pool_fwd_f32_ref",
-                                       .op = CR_OP_POOL_FWD,
-                                       .type = CREMA_F32,
-                                       .plan = pool_fwd_plan,
-                                       .run = pool_fwd,
-                                       .destroy = cr_ref_pool_destroy};
-const cr_kernel cr_pool_bwd_f32_ref = {.name = "pool_bwd_f32_ref",
-                                       .op = CR_OP_POOL_BWD,
-                                       .type = CREMA_F32,
-                                       .plan = cr_ref_pool_plan_bwd,
-                                       .run = pool_bwd,
-                                       .destroy = cr_ref_pool_destroy};
-const cr_kernel cr_pool_mask_f32_ref = {.name = "pool_mask_f32_ref",
-                                        .op = CR_OP_POOL_MASK,
-                                        .type = CREMA_F32,
-                                        .plan = pool_mask_plan,
-                                        .run = pool_mask,
-                                        .destroy = cr_ref_pool_destroy};
+CR_KERNEL(pool_fwd_f32_ref, POOL_FWD, .plan = pool_fwd_plan, .run = pool_fwd,
+          .destroy = cr_ref_pool_destroy);
+CR_KERNEL(pool_bwd_f32_ref, POOL_BWD, .plan = cr_ref_pool_plan_bwd, .run = pool_bwd,
+          .destroy = cr_ref_pool_destroy);
+CR_KERNEL(pool_mask_f32_ref, POOL_MASK, .plan = pool_mask_plan, .run = pool_mask,
+          .destroy = cr_ref_pool_destroy);

@@ -4,15 +4,12 @@
 #include "device/cpu/ref_rows.h"
 
 /* src, slope, dst. */
-static crema_status forward(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
-                            const bool *accumulate, const cr_op_scalars *scalars,
-                            crema_devptr workspace) {
-  (void)context, (void)accumulate, (void)scalars, (void)workspace;
-  const cr_ocs s = cr_ref_split(plan, 0, 1);
-  const float *x = cr_f32(buffer, 0), *slope = cr_f32(buffer, 1);
-  float *y = cr_f32(buffer, 2);
+static crema_status forward(const cr_call *call) {
+  const cr_split s = cr_op_split(call->desc, 0, 1);
+  const float *x = cr_f32(call->buffer, 0), *slope = cr_f32(call->buffer, 1);
+  float *y = cr_f32(call->buffer, 2);
   const int64_t rows = s.outer * s.channels;
-#pragma omp parallel for schedule(static) if (rows * s.inner >= CR_PLAIN_PARALLEL_MIN)
+#pragma omp parallel for schedule(static) if (rows * s.inner >= CR_REF_PARALLEL_MIN)
   for (int64_t r = 0; r < rows; ++r) {
     const float factor = slope[r % s.channels];
     for (int64_t i = r * s.inner; i < (r + 1) * s.inner; ++i) {
@@ -23,15 +20,13 @@ static crema_status forward(cr_plan *plan, crema_context *context, const crema_d
 }
 
 /* src, slope, diff_dst, diff_src. */
-static crema_status backward_data(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
-                                  const bool *accumulate, const cr_op_scalars *scalars,
-                                  crema_devptr workspace) {
-  (void)context, (void)accumulate, (void)scalars, (void)workspace;
-  const cr_ocs s = cr_ref_split(plan, 0, 1);
-  const float *x = cr_f32(buffer, 0), *slope = cr_f32(buffer, 1), *dy = cr_f32(buffer, 2);
-  float *dx = cr_f32(buffer, 3);
+static crema_status backward_data(const cr_call *call) {
+  const cr_split s = cr_op_split(call->desc, 0, 1);
+  const float *x = cr_f32(call->buffer, 0), *slope = cr_f32(call->buffer, 1),
+              *dy = cr_f32(call->buffer, 2);
+  float *dx = cr_f32(call->buffer, 3);
   const int64_t rows = s.outer * s.channels;
-#pragma omp parallel for schedule(static) if (rows * s.inner >= CR_PLAIN_PARALLEL_MIN)
+#pragma omp parallel for schedule(static) if (rows * s.inner >= CR_REF_PARALLEL_MIN)
   for (int64_t r = 0; r < rows; ++r) {
     const float factor = slope[r % s.channels];
     for (int64_t i = r * s.inner; i < (r + 1) * s.inner; ++i) {
@@ -42,15 +37,12 @@ static crema_status backward_data(cr_plan *plan, crema_context *context, const c
 }
 
 /* src, diff_dst, diff_slope: the sum of dy x over the channel's elements with x <= 0. */
-static crema_status backward_slope(cr_plan *plan, crema_context *context,
-                                   const crema_devptr *buffer, const bool *accumulate,
-                                   const cr_op_scalars *scalars, crema_devptr workspace) {
-  (void)context, (void)scalars, (void)workspace;
-  const cr_ocs s = cr_ref_split(plan, 0, 1);
-  const float *x = cr_f32(buffer, 0), *dy = cr_f32(buffer, 1);
-  float *d_slope = cr_f32(buffer, 2);
-  const bool add = accumulate[2];
-#pragma omp parallel for schedule(static) if (cr_ref_count(plan, 0) >= CR_PLAIN_PARALLEL_MIN)
+static crema_status backward_slope(const cr_call *call) {
+  const cr_split s = cr_op_split(call->desc, 0, 1);
+  const float *x = cr_f32(call->buffer, 0), *dy = cr_f32(call->buffer, 1);
+  float *d_slope = cr_f32(call->buffer, 2);
+  const bool add = call->accumulate[2];
+#pragma omp parallel for schedule(static) if (cr_op_arg_count(call->desc, 0) >= CR_REF_PARALLEL_MIN)
   for (int64_t c = 0; c < s.channels; ++c) {
     double sum = 0;
     for (int64_t n = 0; n < s.outer; ++n) {
@@ -64,14 +56,6 @@ static crema_status backward_slope(cr_plan *plan, crema_context *context,
   return CREMA_OK;
 }
 
-const cr_kernel cr_prelu_fwd_f32_ref = {
-    .name = "prelu_fwd_f32_ref", .op = CR_OP_PRELU_FWD, .type = CREMA_F32, .run = forward};
-const cr_kernel cr_prelu_bwd_data_f32_ref = {.name = "prelu_bwd_data_f32_ref",
-                                             .op = CR_OP_PRELU_BWD_DATA,
-                                             .type = CREMA_F32,
-                                             .run = backward_data};
-const cr_kernel cr_prelu_bwd_slope_f32_ref = {.name = "prelu_bwd_slope_f32_ref",
-                                              .op = CR_OP_PRELU_BWD_SLOPE,
-                                              .type = CREMA_F32,
-                                              .can_accumulate = true,
-                                              .run = backward_slope};
+CR_KERNEL(prelu_fwd_f32_ref, PRELU_FWD, .run = forward);
+CR_KERNEL(prelu_bwd_data_f32_ref, PRELU_BWD_DATA, .run = backward_data);
+CR_KERNEL(prelu_bwd_slope_f32_ref, PRELU_BWD_SLOPE, .can_accumulate = true, .run = backward_slope);

@@ -4,7 +4,7 @@
 
 #include "device/backend/kernel.h"
 
-#define CR_PLAIN_ROWS(X)          \
+#define CR_REF_ROWS(X)            \
   X(conv_fwd_f32_ref)             \
   X(conv_bwd_data_f32_ref)        \
   X(conv_bwd_weights_f32_ref)     \
@@ -79,8 +79,8 @@
   X(update_f32_ref)               \
   X(update_keep_f32_ref)
 
-#define CR_PLAIN_ROW(name) extern const cr_kernel cr_##name;
-CR_PLAIN_ROWS(CR_PLAIN_ROW)
-#undef CR_PLAIN_ROW
+#define CR_REF_ROW(name) extern const cr_kernel cr_##name;
+CR_REF_ROWS(CR_REF_ROW)
+#undef CR_REF_ROW
 
 #endif

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "core/fail.h"
+#include "device/backend/op_check.h"
 #include "device/cpu/ref.h"
 #include "device/cpu/ref_rows.h"
 
@@ -14,14 +15,11 @@ static double mean_of(const float *x, int64_t width) {
 }
 
 /* src (rows, width), dst, divisor (rows): sqrt(variance) + eps, or 1. */
-static crema_status mvn_fwd(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
-                            const bool *accumulate, const cr_op_scalars *scalars,
-                            crema_devptr workspace) {
-  (void)context, (void)accumulate, (void)scalars, (void)workspace;
-  const cr_ocs s = cr_ref_split(plan, 0, 1);
-  const float *src = cr_f32(buffer, 0);
-  float *dst = cr_f32(buffer, 1), *divisor = cr_f32(buffer, 2);
-#pragma omp parallel for schedule(static) if (s.outer * s.channels >= CR_PLAIN_PARALLEL_MIN)
+static crema_status mvn_fwd(const cr_call *call) {
+  const cr_split s = cr_op_split(call->desc, 0, 1);
+  const float *src = cr_f32(call->buffer, 0);
+  float *dst = cr_f32(call->buffer, 1), *divisor = cr_f32(call->buffer, 2);
+#pragma omp parallel for schedule(static) if (s.outer * s.channels >= CR_REF_PARALLEL_MIN)
   for (int64_t r = 0; r < s.outer; ++r) {
     const float *x = src + r * s.channels;
     float *y = dst + r * s.channels;
@@ -30,9 +28,9 @@ static crema_status mvn_fwd(cr_plan *plan, crema_context *context, const crema_d
     for (int64_t i = 0; i < s.channels; ++i) {
       square += ((double)x[i] - mean) * ((double)x[i] - mean);
     }
-    if (plan->desc->u.mvn.variance) {
+    if (call->desc->u.mvn.variance) {
       scale =
-          sqrt(square / (double)(s.channels > 0 ? s.channels : 1)) + (double)plan->desc->u.mvn.eps;
+          sqrt(square / (double)(s.channels > 0 ? s.channels : 1)) + (double)call->desc->u.mvn.eps;
     }
     for (int64_t i = 0; i < s.channels; ++i) y[i] = (float)(((double)x[i] - mean) / scale);
     divisor[r] = (float)scale;
@@ -42,19 +40,17 @@ static crema_status mvn_fwd(cr_plan *plan, crema_context *context, const crema_d
 
 /* dst, divisor, diff_dst, diff_src: (dy - mean(dy) - y mean(dy y)) / divisor, without the last
  * term where only the mean is removed. */
-static crema_status mvn_bwd(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
-                            const bool *accumulate, const cr_op_scalars *scalars,
-                            crema_devptr workspace) {
-  (void)context, (void)accumulate, (void)scalars, (void)workspace;
-  const cr_ocs s = cr_ref_split(plan, 0, 1);
-  const float *divisor = cr_f32(buffer, 1);
-#pragma omp parallel for schedule(static) if (s.outer * s.channels >= CR_PLAIN_PARALLEL_MIN)
+static crema_status mvn_bwd(const cr_call *call) {
+  const cr_split s = cr_op_split(call->desc, 0, 1);
+  const float *divisor = cr_f32(call->buffer, 1);
+#pragma omp parallel for schedule(static) if (s.outer * s.channels >= CR_REF_PARALLEL_MIN)
   for (int64_t r = 0; r < s.outer; ++r) {
-    const float *y = cr_f32(buffer, 0) + r * s.channels, *dy = cr_f32(buffer, 2) + r * s.channels;
-    float *dx = cr_f32(buffer, 3) + r * s.channels;
+    const float *y = cr_f32(call->buffer, 0) + r * s.channels,
+                *dy = cr_f32(call->buffer, 2) + r * s.channels;
+    float *dx = cr_f32(call->buffer, 3) + r * s.channels;
     const double mean = mean_of(dy, s.channels);
     double along = 0;
-    for (int64_t i = 0; i < s.channels && plan->desc->u.mvn.variance; ++i) {
+    for (int64_t i = 0; i < s.channels && call->desc->u.mvn.variance; ++i) {
       along += (double)dy[i] * (double)y[i] / (double)s.channels;
     }
     for (int64_t i = 0; i < s.channels; ++i) {
@@ -65,15 +61,12 @@ static crema_status mvn_bwd(cr_plan *plan, crema_context *context, const crema_d
 }
 
 /* src (rows, width), dst (rows): u.rows.coeff times the sum of x, |x| or x^2. */
-static crema_status row_reduce_fwd(cr_plan *plan, crema_context *context,
-                                   const crema_devptr *buffer, const bool *accumulate,
-                                   const cr_op_scalars *scalars, crema_devptr workspace) {
-  (void)context, (void)accumulate, (void)scalars, (void)workspace;
-  const cr_ocs s = cr_ref_split(plan, 0, 1);
-  const float *src = cr_f32(buffer, 0);
-  float *dst = cr_f32(buffer, 1);
-  const cr_reduction reduction = plan->desc->u.rows.reduction;
-#pragma omp parallel for schedule(static) if (s.outer * s.channels >= CR_PLAIN_PARALLEL_MIN)
+static crema_status row_reduce_fwd(const cr_call *call) {
+  const cr_split s = cr_op_split(call->desc, 0, 1);
+  const float *src = cr_f32(call->buffer, 0);
+  float *dst = cr_f32(call->buffer, 1);
+  const cr_reduction reduction = call->desc->u.rows.reduction;
+#pragma omp parallel for schedule(static) if (s.outer * s.channels >= CR_REF_PARALLEL_MIN)
   for (int64_t r = 0; r < s.outer; ++r) {
     const float *x = src + r * s.channels;
     double sum = 0;
@@ -81,23 +74,20 @@ static crema_status row_reduce_fwd(cr_plan *plan, crema_context *context,
       const double v = (double)x[i];
       sum += reduction == CR_REDUCE_SUM ? v : reduction == CR_REDUCE_ASUM ? fabs(v) : v * v;
     }
-    dst[r] = (float)(sum * (double)plan->desc->u.rows.coeff);
+    dst[r] = (float)(sum * (double)call->desc->u.rows.coeff);
   }
   return CREMA_OK;
 }
 
 /* src, diff_dst (rows), diff_src. */
-static crema_status row_reduce_bwd(cr_plan *plan, crema_context *context,
-                                   const crema_devptr *buffer, const bool *accumulate,
-                                   const cr_op_scalars *scalars, crema_devptr workspace) {
-  (void)context, (void)accumulate, (void)scalars, (void)workspace;
-  const cr_ocs s = cr_ref_split(plan, 0, 1);
-  const float *src = cr_f32(buffer, 0), *diff_dst = cr_f32(buffer, 1);
-  float *diff_src = cr_f32(buffer, 2);
-  const cr_reduction reduction = plan->desc->u.rows.reduction;
-#pragma omp parallel for schedule(static) if (s.outer * s.channels >= CR_PLAIN_PARALLEL_MIN)
+static crema_status row_reduce_bwd(const cr_call *call) {
+  const cr_split s = cr_op_split(call->desc, 0, 1);
+  const float *src = cr_f32(call->buffer, 0), *diff_dst = cr_f32(call->buffer, 1);
+  float *diff_src = cr_f32(call->buffer, 2);
+  const cr_reduction reduction = call->desc->u.rows.reduction;
+#pragma omp parallel for schedule(static) if (s.outer * s.channels >= CR_REF_PARALLEL_MIN)
   for (int64_t r = 0; r < s.outer; ++r) {
-    const float factor = diff_dst[r] * plan->desc->u.rows.coeff;
+    const float factor = diff_dst[r] * call->desc->u.rows.coeff;
     for (int64_t i = r * s.channels; i < (r + 1) * s.channels; ++i) {
       float slope = 1;
       if (reduction == CR_REDUCE_ASUM) slope = (float)((src[i] > 0) - (src[i] < 0));
@@ -116,15 +106,12 @@ static bool is_above(float a, int64_t at_a, float b, int64_t at_b) {
 
 /* src (outer, C, inner), indices (outer, K, inner), values (outer, K, inner): the K largest over C
  * in falling order. Each rank is the largest below the one before. */
-static crema_status arg_max(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
-                            const bool *accumulate, const cr_op_scalars *scalars,
-                            crema_devptr workspace) {
-  (void)context, (void)accumulate, (void)scalars, (void)workspace;
-  const cr_ocs s = cr_ref_split(plan, 0, 1);
-  const int64_t ranks = plan->desc->arg[1].shape.dim[1];
-  const float *src = cr_f32(buffer, 0);
-  float *places = cr_f32(buffer, 1), *values = cr_f32(buffer, 2);
-#pragma omp parallel for schedule(static) if (cr_ref_count(plan, 0) >= CR_PLAIN_PARALLEL_MIN)
+static crema_status arg_max(const cr_call *call) {
+  const cr_split s = cr_op_split(call->desc, 0, 1);
+  const int64_t ranks = call->desc->arg[1].shape.dim[1];
+  const float *src = cr_f32(call->buffer, 0);
+  float *indices = cr_f32(call->buffer, 1), *values = cr_f32(call->buffer, 2);
+#pragma omp parallel for schedule(static) if (cr_op_arg_count(call->desc, 0) >= CR_REF_PARALLEL_MIN)
   for (int64_t p = 0; p < s.outer * s.inner; ++p) {
     const float *x = src + p / s.inner * s.channels * s.inner + p % s.inner;
     int64_t before = -1;
@@ -136,7 +123,7 @@ static crema_status arg_max(cr_plan *plan, crema_context *context, const crema_d
         if (best < 0 || is_above(v, c, x[best * s.inner], best)) best = c;
       }
       const int64_t to = (p / s.inner * ranks + k) * s.inner + p % s.inner;
-      places[to] = (float)best;
+      indices[to] = (float)best;
       if (values) values[to] = x[best * s.inner];
       before = best;
     }
@@ -144,23 +131,8 @@ static crema_status arg_max(cr_plan *plan, crema_context *context, const crema_d
   return CREMA_OK;
 }
 
-static crema_status arg_max_plan(cr_plan *plan) {
-  const crema_shape *from = &plan->desc->arg[0].shape, *to = &plan->desc->arg[1].shape;
-  if (from->axes == 3 && to->axes == 3 && to->dim[1] <= from->dim[1]) return CREMA_OK;
-  return cr_fail(CREMA_E_SHAPE, "more largest values are asked for than there are");
-}
-
-#define ROW(row, OP, function, planner)  \
-  const cr_kernel cr_##row##_f32_ref = { \
-      .name = #row "_f32_ref",           \
-      .op = CR_OP_##OP,                  \
-      .type = CREMA_F32,                 \
-      .plan = planner,                   \
-      .run = function,                   \
-  }
-
-ROW(mvn_fwd, MVN_FWD, mvn_fwd, NULL);
-ROW(mvn_bwd, MVN_BWD, mvn_bwd, NULL);
-ROW(row_reduce_fwd, ROW_REDUCE_FWD, row_reduce_fwd, NULL);
-ROW(row_reduce_bwd, ROW_REDUCE_BWD, row_reduce_bwd, NULL);
-ROW(arg_max, ARG_MAX, arg_max, arg_max_plan);
+CR_KERNEL(mvn_fwd_f32_ref, MVN_FWD, .run = mvn_fwd);
+CR_KERNEL(mvn_bwd_f32_ref, MVN_BWD, .run = mvn_bwd);
+CR_KERNEL(row_reduce_fwd_f32_ref, ROW_REDUCE_FWD, .run = row_reduce_fwd);
+CR_KERNEL(row_reduce_bwd_f32_ref, ROW_REDUCE_BWD, .run = row_reduce_bwd);
+CR_KERNEL(arg_max_f32_ref, ARG_MAX, .plan = cr_check_arg_max, .run = arg_max);

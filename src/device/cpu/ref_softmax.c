@@ -19,15 +19,12 @@ static void softmax_line(int64_t channels, int64_t step, const float *x, float *
 }
 
 /* src, dst. */
-static crema_status softmax_fwd(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
-                                const bool *accumulate, const cr_op_scalars *scalars,
-                                crema_devptr workspace) {
-  (void)context, (void)accumulate, (void)scalars, (void)workspace;
-  const cr_ocs s = cr_ref_split(plan, 0, plan->desc->u.axis);
-  const float *src = cr_f32(buffer, 0);
-  float *dst = cr_f32(buffer, 1);
+static crema_status softmax_fwd(const cr_call *call) {
+  const cr_split s = cr_op_split(call->desc, 0, call->desc->u.axis);
+  const float *src = cr_f32(call->buffer, 0);
+  float *dst = cr_f32(call->buffer, 1);
 #pragma omp parallel for collapse(2) \
-    schedule(static) if (cr_ref_count(plan, 0) >= CR_PLAIN_PARALLEL_MIN / 16)
+    schedule(static) if (cr_op_arg_count(call->desc, 0) >= CR_REF_PARALLEL_MIN / 16)
   for (int64_t n = 0; n < s.outer; ++n) {
     for (int64_t i = 0; i < s.inner; ++i) {
       const int64_t at = n * s.channels * s.inner + i;
@@ -38,15 +35,12 @@ static crema_status softmax_fwd(cr_plan *plan, crema_context *context, const cre
 }
 
 /* dst, diff_dst, diff_src: dx = y (dy - sum(y dy)). */
-static crema_status softmax_bwd(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
-                                const bool *accumulate, const cr_op_scalars *scalars,
-                                crema_devptr workspace) {
-  (void)context, (void)accumulate, (void)scalars, (void)workspace;
-  const cr_ocs s = cr_ref_split(plan, 0, plan->desc->u.axis);
-  const float *dst = cr_f32(buffer, 0), *diff_dst = cr_f32(buffer, 1);
-  float *diff_src = cr_f32(buffer, 2);
+static crema_status softmax_bwd(const cr_call *call) {
+  const cr_split s = cr_op_split(call->desc, 0, call->desc->u.axis);
+  const float *dst = cr_f32(call->buffer, 0), *diff_dst = cr_f32(call->buffer, 1);
+  float *diff_src = cr_f32(call->buffer, 2);
 #pragma omp parallel for collapse(2) \
-    schedule(static) if (cr_ref_count(plan, 0) >= CR_PLAIN_PARALLEL_MIN)
+    schedule(static) if (cr_op_arg_count(call->desc, 0) >= CR_REF_PARALLEL_MIN)
   for (int64_t n = 0; n < s.outer; ++n) {
     for (int64_t i = 0; i < s.inner; ++i) {
       const int64_t begin = n * s.channels * s.inner + i, end = begin + s.channels * s.inner;
@@ -61,7 +55,5 @@ static crema_status softmax_bwd(cr_plan *plan, crema_context *context, const cre
   return CREMA_OK;
 }
 
-const cr_kernel cr_softmax_fwd_f32_ref = {
-    .name = "softmax_fwd_f32_ref", .op = CR_OP_SOFTMAX_FWD, .type = CREMA_F32, .run = softmax_fwd};
-const cr_kernel cr_softmax_bwd_f32_ref = {
-    .name = "softmax_bwd_f32_ref", .op = CR_OP_SOFTMAX_BWD, .type = CREMA_F32, .run = softmax_bwd};
+CR_KERNEL(softmax_fwd_f32_ref, SOFTMAX_FWD, .run = softmax_fwd);
+CR_KERNEL(softmax_bwd_f32_ref, SOFTMAX_BWD, .run = softmax_bwd);

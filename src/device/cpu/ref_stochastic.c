@@ -36,24 +36,24 @@ static window_sums sum_window(const cr_slide *s, const cr_span *span, const floa
 }
 
 /* An element of the window: its index in the input plane and in the unclipped window. */
-typedef struct window_place {
+typedef struct window_element {
   int64_t in_plane;
   int32_t in_window;
-} window_place;
+} window_element;
 
-static window_place place_at(const cr_slide *s, const cr_span *span, const int64_t *at) {
-  return (window_place){cr_slide_in_index(s, at), cr_span_index(s, span, at)};
+static window_element element_at(const cr_slide *s, const cr_span *span, const int64_t *at) {
+  return (window_element){cr_slide_in_index(s, at), cr_span_index(s, span, at)};
 }
 
 /* The first element at which the running sum exceeds `target`; failing that, the last element with
  * a positive value; failing that, the first element. */
-static window_place draw(const cr_slide *s, const cr_span *span, const float *plane,
-                         double target) {
+static window_element draw(const cr_slide *s, const cr_span *span, const float *plane,
+                           double target) {
   const int last = s->axes - 1;
   int64_t at[CR_MAX_SPATIAL];
   double sum = 0;
   memcpy(at, span->begin, sizeof at);
-  window_place chosen = place_at(s, span, at);
+  window_element chosen = element_at(s, span, at);
   do {
     const float *row = plane + cr_slide_in_index(s, at) - at[last];
     for (int64_t x = span->begin[last]; x < span->end[last]; ++x) {
@@ -62,7 +62,7 @@ static window_place draw(const cr_slide *s, const cr_span *span, const float *pl
       int64_t here[CR_MAX_SPATIAL];
       memcpy(here, at, sizeof here);
       here[last] = x;
-      chosen = place_at(s, span, here);
+      chosen = element_at(s, span, here);
       if (sum > target) return chosen;
     }
   } while (cr_span_next(s, span, at));
@@ -70,17 +70,14 @@ static window_place draw(const cr_slide *s, const cr_span *span, const float *pl
 }
 
 /* src (N,C,S...), dst (N,C,S'...), aux. */
-static crema_status forward(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
-                            const bool *accumulate, const cr_op_scalars *scalars,
-                            crema_devptr workspace) {
-  (void)context, (void)accumulate, (void)workspace;
-  if (!scalars) return cr_fail(CREMA_E_ARGUMENT, "stochastic pooling without a seed");
-  const cr_ref_pool *p = plan->state;
+static crema_status forward(const cr_call *call) {
+  if (!call->scalars) return cr_fail(CREMA_E_ARGUMENT, "stochastic pooling without a seed");
+  const cr_ref_pool *p = call->plan->state;
   const cr_slide *s = &p->slide;
-  const float *src = cr_f32(buffer, 0);
-  float *dst = cr_f32(buffer, 1);
-  int32_t *aux = (int32_t *)buffer[2].address;
-#pragma omp parallel for schedule(static) if (p->planes * s->out_count >= CR_PLAIN_PARALLEL_MIN)
+  const float *src = cr_f32(call->buffer, 0);
+  float *dst = cr_f32(call->buffer, 1);
+  int32_t *aux = (int32_t *)call->buffer[2].address;
+#pragma omp parallel for schedule(static) if (p->planes * s->out_count >= CR_REF_PARALLEL_MIN)
   for (int64_t c = 0; c < p->planes; ++c) {
     const float *plane = src + c * s->in_count;
     for (int64_t i = 0; i < s->out_count; ++i) {
@@ -93,26 +90,23 @@ static crema_status forward(cr_plan *plan, crema_context *context, const crema_d
         aux[to] = -1;
         continue;
       }
-      cr_philox(scalars->seed, scalars->counter, (uint64_t)to / 4, word);
+      cr_philox(call->scalars->seed, call->scalars->counter, (uint64_t)to / 4, word);
       const double share = (double)word[to % 4] / 4294967296.0;
-      const window_place place = draw(s, &span, plane, share * sum_window(s, &span, plane).value);
-      dst[to] = plane[place.in_plane];
-      aux[to] = place.in_window;
+      const window_element drawn = draw(s, &span, plane, share * sum_window(s, &span, plane).value);
+      dst[to] = plane[drawn.in_plane];
+      aux[to] = drawn.in_window;
     }
   }
   return CREMA_OK;
 }
 
 /* src, dst. */
-static crema_status average(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
-                            const bool *accumulate, const cr_op_scalars *scalars,
-                            crema_devptr workspace) {
-  (void)context, (void)accumulate, (void)scalars, (void)workspace;
-  const cr_ref_pool *p = plan->state;
+static crema_status average(const cr_call *call) {
+  const cr_ref_pool *p = call->plan->state;
   const cr_slide *s = &p->slide;
-  const float *src = cr_f32(buffer, 0);
-  float *dst = cr_f32(buffer, 1);
-#pragma omp parallel for schedule(static) if (p->planes * s->out_count >= CR_PLAIN_PARALLEL_MIN)
+  const float *src = cr_f32(call->buffer, 0);
+  float *dst = cr_f32(call->buffer, 1);
+#pragma omp parallel for schedule(static) if (p->planes * s->out_count >= CR_REF_PARALLEL_MIN)
   for (int64_t c = 0; c < p->planes; ++c) {
     for (int64_t i = 0; i < s->out_count; ++i) {
       cr_span span;
@@ -125,30 +119,15 @@ static crema_status average(cr_plan *plan, crema_context *context, const crema_d
 }
 
 /* diff_dst, aux, diff_src. */
-static crema_status backward(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
-                             const bool *accumulate, const cr_op_scalars *scalars,
-                             crema_devptr workspace) {
-  (void)context, (void)accumulate, (void)scalars, (void)workspace;
-  cr_ref_pool_scatter(plan->state, cr_f32(buffer, 0), (const int32_t *)buffer[1].address,
-                      cr_f32(buffer, 2));
+static crema_status backward(const cr_call *call) {
+  cr_ref_pool_scatter(call->plan->state, cr_f32(call->buffer, 0),
+                      (const int32_t *)call->buffer[1].address, cr_f32(call->buffer, 2));
   return CREMA_OK;
 }
 
-const cr_kernel cr_stochastic_pool_fwd_f32_ref = {.name = "stochastic_pool_fwd_f32_ref",
-                                                  .op = CR_OP_STOCHASTIC_POOL_FWD,
-                                                  .type = CREMA_F32,
-                                                  .plan = plan_forward,
-                                                  .run = forward,
-                                                  .destroy = cr_ref_pool_destroy};
-const cr_kernel cr_stochastic_pool_test_f32_ref = {.name = "stochastic_pool_test_f32_ref",
-                                                   .op = CR_OP_STOCHASTIC_POOL_TEST,
-                                                   .type = CREMA_F32,
-                                                   .plan = plan_forward,
-                                                   .run = average,
-                                                   .destroy = cr_ref_pool_destroy};
-const cr_kernel cr_stochastic_pool_bwd_f32_ref = {.name = "stochastic_pool_bwd_f32_ref",
-                                                  .op = CR_OP_STOCHASTIC_POOL_BWD,
-                                                  .type = CREMA_F32,
-                                                  .plan = cr_ref_pool_plan_bwd,
-                                                  .run = backward,
-                                                  .destroy = cr_ref_pool_destroy};
+CR_KERNEL(stochastic_pool_fwd_f32_ref, STOCHASTIC_POOL_FWD, .plan = plan_forward, .run = forward,
+          .destroy = cr_ref_pool_destroy);
+CR_KERNEL(stochastic_pool_test_f32_ref, STOCHASTIC_POOL_TEST, .plan = plan_forward, .run = average,
+          .destroy = cr_ref_pool_destroy);
+CR_KERNEL(stochastic_pool_bwd_f32_ref, STOCHASTIC_POOL_BWD, .plan = cr_ref_pool_plan_bwd,
+          .run = backward, .destroy = cr_ref_pool_destroy);

@@ -9,10 +9,10 @@
 static void relu(int64_t count, float slope, const float *x, float *y) {
   if (slope == 0) {
     /* A comparison, not a product, so that -infinity gives 0 and nan stays nan. */
-#pragma omp parallel for simd schedule(static) if (parallel : count >= CR_PLAIN_PARALLEL_MIN)
+#pragma omp parallel for simd schedule(static) if (parallel : count >= CR_REF_PARALLEL_MIN)
     for (int64_t i = 0; i < count; ++i) y[i] = x[i] < 0 ? 0 : x[i];
   } else {
-#pragma omp parallel for simd schedule(static) if (parallel : count >= CR_PLAIN_PARALLEL_MIN)
+#pragma omp parallel for simd schedule(static) if (parallel : count >= CR_REF_PARALLEL_MIN)
     for (int64_t i = 0; i < count; ++i) y[i] = x[i] < 0 ? slope * x[i] : x[i];
   }
 }
@@ -35,21 +35,18 @@ static crema_status unary_plan(cr_plan *plan) {
 }
 
 /* src, dst. */
-static crema_status unary_fwd(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
-                              const bool *accumulate, const cr_op_scalars *scalars,
-                              crema_devptr workspace) {
-  (void)context, (void)accumulate, (void)scalars, (void)workspace;
-  const float *x = cr_f32(buffer, 0);
-  float *y = cr_f32(buffer, 1);
-  const int64_t count = cr_ref_count(plan, 0);
-  switch (plan->desc->u.unary.function) {
-    case CR_UNARY_RELU: relu(count, plan->desc->u.unary.alpha, x, y); break;
+static crema_status unary_fwd(const cr_call *call) {
+  const float *x = cr_f32(call->buffer, 0);
+  float *y = cr_f32(call->buffer, 1);
+  const int64_t count = cr_op_arg_count(call->desc, 0);
+  switch (call->desc->u.unary.function) {
+    case CR_UNARY_RELU: relu(count, call->desc->u.unary.alpha, x, y); break;
     case CR_UNARY_SIGMOID:
-#pragma omp parallel for schedule(static) if (count >= CR_PLAIN_PARALLEL_MIN / 16)
+#pragma omp parallel for schedule(static) if (count >= CR_REF_PARALLEL_MIN / 16)
       for (int64_t i = 0; i < count; ++i) y[i] = sigmoid_of(x[i]);
       break;
     case CR_UNARY_TANH:
-#pragma omp parallel for schedule(static) if (count >= CR_PLAIN_PARALLEL_MIN / 16)
+#pragma omp parallel for schedule(static) if (count >= CR_REF_PARALLEL_MIN / 16)
       for (int64_t i = 0; i < count; ++i) y[i] = tanhf(x[i]);
       break;
     default: break;
@@ -58,25 +55,23 @@ static crema_status unary_fwd(cr_plan *plan, crema_context *context, const crema
 }
 
 /* src, dst, diff_dst, diff_src. */
-static crema_status unary_bwd(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
-                              const bool *accumulate, const cr_op_scalars *scalars,
-                              crema_devptr workspace) {
-  (void)context, (void)accumulate, (void)scalars, (void)workspace;
-  const float *x = cr_f32(buffer, 0), *y = cr_f32(buffer, 1), *dy = cr_f32(buffer, 2);
-  float *dx = cr_f32(buffer, 3);
-  const int64_t count = cr_ref_count(plan, 0);
-  const float slope = plan->desc->u.unary.alpha;
-  switch (plan->desc->u.unary.function) {
+static crema_status unary_bwd(const cr_call *call) {
+  const float *x = cr_f32(call->buffer, 0), *y = cr_f32(call->buffer, 1),
+              *dy = cr_f32(call->buffer, 2);
+  float *dx = cr_f32(call->buffer, 3);
+  const int64_t count = cr_op_arg_count(call->desc, 0);
+  const float slope = call->desc->u.unary.alpha;
+  switch (call->desc->u.unary.function) {
     case CR_UNARY_RELU:
-#pragma omp parallel for simd schedule(static) if (parallel : count >= CR_PLAIN_PARALLEL_MIN)
+#pragma omp parallel for simd schedule(static) if (parallel : count >= CR_REF_PARALLEL_MIN)
       for (int64_t i = 0; i < count; ++i) dx[i] = x[i] > 0 ? dy[i] : slope * dy[i];
       break;
     case CR_UNARY_SIGMOID:
-#pragma omp parallel for simd schedule(static) if (parallel : count >= CR_PLAIN_PARALLEL_MIN)
+#pragma omp parallel for simd schedule(static) if (parallel : count >= CR_REF_PARALLEL_MIN)
       for (int64_t i = 0; i < count; ++i) dx[i] = dy[i] * y[i] * (1 - y[i]);
       break;
     case CR_UNARY_TANH:
-#pragma omp parallel for simd schedule(static) if (parallel : count >= CR_PLAIN_PARALLEL_MIN)
+#pragma omp parallel for simd schedule(static) if (parallel : count >= CR_REF_PARALLEL_MIN)
       for (int64_t i = 0; i < count; ++i) dx[i] = dy[i] * (1 - y[i] * y[i]);
       break;
     default: break;
@@ -84,13 +79,5 @@ static crema_status unary_bwd(cr_plan *plan, crema_context *context, const crema
   return CREMA_OK;
 }
 
-const cr_kernel cr_unary_fwd_f32_ref = {.name = "unary_fwd_f32_ref",
-                                        .op = CR_OP_UNARY_FWD,
-                                        .type = CREMA_F32,
-                                        .plan = unary_plan,
-                                        .run = unary_fwd};
-const cr_kernel cr_unary_bwd_f32_ref = {.name = "unary_bwd_f32_ref",
-                                        .op = CR_OP_UNARY_BWD,
-                                        .type = CREMA_F32,
-                                        .plan = unary_plan,
-                                        .run = unary_bwd};
+CR_KERNEL(unary_fwd_f32_ref, UNARY_FWD, .plan = unary_plan, .run = unary_fwd);
+CR_KERNEL(unary_bwd_f32_ref, UNARY_BWD, .plan = unary_plan, .run = unary_bwd);

@@ -14,6 +14,7 @@
 #include <math.h>
 
 #include "core/fail.h"
+#include "device/backend/op_check.h"
 #include "device/cpu/ref.h"
 #include "device/cpu/ref_rows.h"
 
@@ -127,44 +128,27 @@ static void update_and_keep(cr_update_rule rule, update_run u, int64_t n) {
   update_by(rule, u, true, n);
 }
 
-static bool needs_two(cr_update_rule rule) {
-  return rule == CR_UPDATE_ADADELTA || rule == CR_UPDATE_ADAM;
-}
-
-static crema_status update_plan(cr_plan *plan) {
-  const int64_t count = cr_ref_count(plan, 0);
-  const cr_update_rule rule = plan->desc->u.update.rule;
-  if (cr_ref_count(plan, 1) != count || cr_ref_count(plan, 2) != count ||
-      (needs_two(rule) && cr_ref_count(plan, 3) != count)) {
-    return cr_fail(CREMA_E_SHAPE, "update: gradient and history are not shaped like the weight");
-  }
-  return CREMA_OK;
-}
-
 /* weight, gradient, history 0, history 1. */
-static crema_status update(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
-                           const bool *accumulate, const cr_op_scalars *scalars,
-                           crema_devptr workspace) {
-  (void)context, (void)accumulate, (void)workspace;
-  if (!scalars) return cr_fail(CREMA_E_ARGUMENT, "update without its scalars");
-  const cr_update_rule rule = plan->desc->u.update.rule;
-  const bool l1 = plan->desc->u.update.l1;
-  const update_run all = {.w = cr_f32(buffer, 0),
-                          .g = cr_f32(buffer, 1),
-                          .h0 = cr_f32(buffer, 2),
-                          .h1 = needs_two(rule) ? cr_f32(buffer, 3) : NULL,
-                          .scale = scalars->grad_scale,
-                          .l1 = l1 ? scalars->decay : 0,
-                          .l2 = l1 ? 0 : scalars->decay,
-                          .rate = scalars->rate,
-                          .momentum = scalars->momentum,
-                          .momentum2 = scalars->momentum2,
-                          .rms_decay = scalars->rms_decay,
-                          .delta = scalars->delta};
-  const bool keep = plan->desc->kind == CR_OP_UPDATE_KEEP;
-  const int64_t count = cr_ref_count(plan, 0);
-#pragma omp parallel for schedule(static) if (count >= CR_PLAIN_PARALLEL_MIN)
-  for (int part = 0; part < CR_PLAIN_PARTS; ++part) {
+static crema_status update(const cr_call *call) {
+  if (!call->scalars) return cr_fail(CREMA_E_ARGUMENT, "update without its scalars");
+  const cr_update_rule rule = call->desc->u.update.rule;
+  const bool l1 = call->desc->u.update.l1;
+  const update_run all = {.w = cr_f32(call->buffer, 0),
+                          .g = cr_f32(call->buffer, 1),
+                          .h0 = cr_f32(call->buffer, 2),
+                          .h1 = cr_update_needs_two(rule) ? cr_f32(call->buffer, 3) : NULL,
+                          .scale = call->scalars->grad_scale,
+                          .l1 = l1 ? call->scalars->decay : 0,
+                          .l2 = l1 ? 0 : call->scalars->decay,
+                          .rate = call->scalars->rate,
+                          .momentum = call->scalars->momentum,
+                          .momentum2 = call->scalars->momentum2,
+                          .rms_decay = call->scalars->rms_decay,
+                          .delta = call->scalars->delta};
+  const bool keep = call->desc->kind == CR_OP_UPDATE_KEEP;
+  const int64_t count = cr_op_arg_count(call->desc, 0);
+#pragma omp parallel for schedule(static) if (count >= CR_REF_PARALLEL_MIN)
+  for (int part = 0; part < CR_REF_PARTS; ++part) {
     const int64_t begin = cr_ref_part(count, part), end = cr_ref_part(count, part + 1);
     if (keep) update_and_keep(rule, at(&all, begin), end - begin);
     else update_only(rule, at(&all, begin), end - begin);
@@ -172,13 +156,5 @@ static crema_status update(cr_plan *plan, crema_context *context, const crema_de
   return CREMA_OK;
 }
 
-const cr_kernel cr_update_f32_ref = {.name = "update_f32_ref",
-                                     .op = CR_OP_UPDATE,
-                                     .type = CREMA_F32,
-                                     .plan = update_plan,
-                                     .run = update};
-const cr_kernel cr_update_keep_f32_ref = {.name = "update_keep_f32_ref",
-                                          .op = CR_OP_UPDATE_KEEP,
-                                          .type = CREMA_F32,
-                                          .plan = update_plan,
-                                          .run = update};
+CR_KERNEL(update_f32_ref, UPDATE, .plan = cr_check_update, .run = update);
+CR_KERNEL(update_keep_f32_ref, UPDATE_KEEP, .plan = cr_check_update, .run = update);

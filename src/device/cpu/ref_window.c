@@ -108,9 +108,9 @@ static int64_t row_base(const cr_slide *s, int64_t row, const int64_t *offset) {
   decode(s->axes - 1, s->out, row, at);
   int64_t base = 0;
   for (int a = 0; a < s->axes - 1; ++a) {
-    const int64_t place = at[a] * s->stride[a] - s->pad[a] + offset[a] * s->dilation[a];
-    if (place < 0 || place >= s->in[a]) return -1;
-    base = base * s->in[a] + place;
+    const int64_t position = at[a] * s->stride[a] - s->pad[a] + offset[a] * s->dilation[a];
+    if (position < 0 || position >= s->in[a]) return -1;
+    base = base * s->in[a] + position;
   }
   return base * s->in[s->axes - 1];
 }

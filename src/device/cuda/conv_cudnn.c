@@ -24,9 +24,9 @@ typedef struct conv_state {
   cudnnFilterDescriptor_t filter;
   cudnnConvolutionDescriptor_t conv;
   int algorithm;
-  size_t dnn_bytes;   /* cuDNN's scratchpad comes first */
-  size_t bias_bytes;  /* then that of the bias' gradient */
-  cr_cuda_split bias; /* dst as (N, O, positions) */
+  size_t dnn_bytes;  /* cuDNN's scratchpad comes first */
+  size_t bias_bytes; /* then that of the bias' gradient */
+  cr_split bias;     /* dst as (N, O, positions) */
 } conv_state;
 
 static crema_status check(const cr_cudnn *dnn, cudnnStatus_t status, const char *what) {
@@ -277,7 +277,7 @@ static crema_status check_sizes(const cr_plan *plan, const crema_shape *in, int 
   const int64_t group = params->group;
   if (group < 1 || in->dim[1] % group != 0 || out->dim[1] % group != 0 ||
       in->dim[0] != out->dim[0] ||
-      cr_cuda_count(plan->desc, weights) !=
+      cr_op_arg_count(plan->desc, weights) !=
           out->dim[1] * (in->dim[1] / group) * slide.kernel_count) {
     return cr_fail(CREMA_E_UNSUPPORTED, "cuDNN: the shapes do not fit");
   }
@@ -322,7 +322,7 @@ static crema_status conv_plan(cr_plan *plan, conv_pass pass, int src, int weight
   if (state == NULL) return cr_fail_memory(sizeof *state, "the plan of a convolution");
   state->dnn = dnn;
   state->pass = pass;
-  state->bias = cr_cuda_split_of(plan->desc, dst, 1);
+  state->bias = cr_op_split(plan->desc, dst, 1);
   if (pass == PASS_WEIGHTS) state->bias_bytes = cr_cuda_channel_scratchpad(state->bias);
   const crema_status status = make_state(state, plan->context, &plan->desc->u.conv, in, out);
   if (status != CREMA_OK) {
@@ -347,7 +347,7 @@ static crema_status conv_bwd_weights_plan(cr_plan *plan) {
 /* ---- runs ---- */
 
 /* src, weights, bias, dst. */
-static crema_status conv_fwd(const cr_cuda_call *call) {
+static crema_status conv_fwd(const cr_call *call) {
   const conv_state *s = call->plan->state;
   const cr_conv_params *params = &call->desc->u.conv;
   const float one = 1, zero = 0;
@@ -368,11 +368,11 @@ static crema_status conv_fwd(const cr_cuda_call *call) {
                                .slope = params->relu_slope};
   if (args.bias == NULL && !args.relu) return CREMA_OK;
   return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_affine, &args,
-                      cr_cuda_count(call->desc, 3));
+                      cr_op_arg_count(call->desc, 3));
 }
 
 /* diff_dst, weights, diff_src. */
-static crema_status conv_bwd_data(const cr_cuda_call *call) {
+static crema_status conv_bwd_data(const cr_call *call) {
   const conv_state *s = call->plan->state;
   const float one = 1, zero = 0;
   cudnnHandle_t handle = NULL;
@@ -386,7 +386,7 @@ static crema_status conv_bwd_data(const cr_cuda_call *call) {
 }
 
 /* src, diff_dst, diff_weights, diff_bias. */
-static crema_status conv_bwd_weights(const cr_cuda_call *call) {
+static crema_status conv_bwd_weights(const cr_call *call) {
   const conv_state *s = call->plan->state;
   const float one = 1, beta = call->accumulate[2] ? 1 : 0;
   cudnnHandle_t handle = NULL;

@@ -17,7 +17,9 @@ typedef struct cuda_context {
   void *dnn;                   /* likewise; a cudnnHandle_t */
 } cuda_context;
 
-cuda_context *cr_cuda_context(const crema_context *context);
+static inline cuda_context *cr_cuda_context(const crema_context *context) {
+  return context->state;
+}
 
 /* CREMA_OK, or an error whose text is `what` and CUDA's own. Leaves no pending CUDA failure. */
 crema_status cr_cuda_check(cudaError_t error, const char *what) CREMA_MUST_USE;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/fail.h"
+#include "device/backend/copy_check.h"
 #include "device/cuda/cuda_private.h"
 #include "device/cuda/cuda_table.h"
 #include "device/cuda/kernels/convert.h"
@@ -110,13 +111,7 @@ crema_status cr_cuda_copy(crema_context *context, cr_copy_kind kind, uintptr_t d
                           size_t bytes) {
   int before = -1;
   if (bytes == 0 || dst == src) return CREMA_OK;
-  if (dst == 0 || src == 0) {
-    return cr_fail(CREMA_E_ARGUMENT, "copy of %zu bytes %s nowhere", bytes,
-                   dst == 0 ? "to" : "from");
-  }
-  if (cr_copy_overlaps(dst, src, bytes)) {
-    return cr_fail(CREMA_E_ARGUMENT, "copy of %zu bytes between ranges that overlap", bytes);
-  }
+  CR_TRY(cr_copy_check(dst, src, bytes));
   CR_TRY(cr_cuda_enter(context->device, &before));
   const cudaError_t error = cudaMemcpyAsync((void *)dst, (const void *)src, bytes, /* NOLINT */
                                             copy_direction(kind), cr_cuda_context(context)->stream);

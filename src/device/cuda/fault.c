@@ -12,7 +12,7 @@ crema_status cr_cuda_fault_take(cr_cuda_fault *fault) {
   const uint32_t bits = (uint32_t)(found.what >> 32);
   float value;
   memcpy(&value, &bits, sizeof value);
-  return cr_fail(CREMA_E_RANGE, "%s %g at place %u of %" PRId64 " is outside 0..%" PRId64,
+  return cr_fail(CREMA_E_RANGE, "%s %g at position %u of %" PRId64 " is outside 0..%" PRId64,
                  found.kind == CR_CUDA_FAULT_LABEL ? "label" : "index", (double)value,
                  (unsigned)found.what - 1, found.count, found.limit - 1);
 }

@@ -8,47 +8,16 @@
 #include "core/fail.h"
 #include "device/cuda/kernels/channel.h"
 
-crema_status cr_cuda_run(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
-                         const bool *accumulate, const cr_op_scalars *scalars,
-                         crema_devptr workspace) {
-  const cr_cuda_row *row = (const cr_cuda_row *)plan->kernel;
-  const cr_cuda_call call = {.plan = plan,
-                             .desc = plan->desc,
-                             .context = context,
-                             .buffer = buffer,
-                             .accumulate = accumulate,
-                             .scalars = scalars,
-                             .workspace = workspace};
-  if (row->needs_scalars && scalars == NULL) {
-    return cr_fail(CREMA_E_ARGUMENT, "%s lacks its scalars", plan->kernel->name);
+crema_status cr_cuda_run(const cr_call *call) {
+  const cr_cuda_row *row = (const cr_cuda_row *)call->plan->kernel;
+  if (row->needs_scalars && call->scalars == NULL) {
+    return cr_fail(CREMA_E_ARGUMENT, "%s lacks its scalars", row->kernel.name);
   }
   int before = -1;
-  CR_TRY(cr_cuda_enter(context->device, &before));
-  const crema_status status = row->run(&call);
+  CR_TRY(cr_cuda_enter(call->context->device, &before));
+  const crema_status status = row->run(call);
   cr_cuda_leave(before);
   return status;
-}
-
-int64_t cr_cuda_count(const cr_op_desc *desc, int i) {
-  const crema_shape *shape = &desc->arg[i].shape;
-  int64_t count = shape->axes < 0 ? 0 : 1;
-  for (int a = 0; a < shape->axes; ++a) count *= shape->dim[a];
-  return count;
-}
-
-cr_cuda_split cr_cuda_split_of(const cr_op_desc *desc, int i, int axis) {
-  const crema_shape *shape = &desc->arg[i].shape;
-  cr_cuda_split out = {1, 1, 1};
-  for (int a = 0; a < shape->axes; ++a) {
-    if (a < axis) {
-      out.outer *= shape->dim[a];
-    } else if (a == axis) {
-      out.channels = shape->dim[a];
-    } else {
-      out.inner *= shape->dim[a];
-    }
-  }
-  return out;
 }
 
 int64_t cr_cuda_parts(int64_t count, int64_t most) {
@@ -107,19 +76,19 @@ void cr_cuda_free_state(cr_plan *plan) {
 
 /* ---- sums over channels ---- */
 
-static int64_t channel_parts(cr_cuda_split split) {
+static int64_t channel_parts(cr_split split) {
   /* Enough parts to fill a large device with thread blocks, none shorter than a few thousand terms.
    */
   const int64_t most = split.channels > 0 ? 1024 / split.channels : 1;
   return cr_cuda_parts(split.outer * split.inner, most > 1 ? most : 1);
 }
 
-size_t cr_cuda_channel_scratchpad(cr_cuda_split split) {
+size_t cr_cuda_channel_scratchpad(cr_split split) {
   return (size_t)(channel_parts(split) * split.channels) * sizeof(double);
 }
 
 crema_status cr_cuda_channel_sums(crema_context *context, const cr_cuda_channel_sum *sum) {
-  const cr_cuda_split split = sum->split;
+  const cr_split split = sum->split;
   const cr_channel_sum_args args = {.dy = sum->dy,
                                     .x = sum->x,
                                     .outer = split.outer,

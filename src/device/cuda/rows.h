@@ -5,27 +5,14 @@
 #include "device/cuda/kernels/window.h"
 #include "device/cuda/launch.h"
 
-/* One run of a row. */
-typedef struct cr_cuda_call {
-  const cr_plan *plan;
-  const cr_op_desc *desc;
-  crema_context *context;
-  const crema_devptr *buffer;
-  const bool *accumulate;
-  const cr_op_scalars *scalars;
-  crema_devptr workspace;
-} cr_cuda_call;
-
 typedef struct cr_cuda_row {
   cr_kernel kernel; /* first: a plan's kernel is the row */
-  crema_status (*run)(const cr_cuda_call *call);
+  crema_status (*run)(const cr_call *call);
   bool needs_scalars;
 } cr_cuda_row;
 
-/* The run function of every row's kernel: packs the arguments for cr_cuda_row.run. */
-crema_status cr_cuda_run(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
-                         const bool *accumulate, const cr_op_scalars *scalars,
-                         crema_devptr workspace);
+/* The run function of every row's kernel: makes the device current around cr_cuda_row.run. */
+crema_status cr_cuda_run(const cr_call *call);
 
 /* Defines a row whose further fields of cr_kernel follow. */
 #define CR_CUDA_ROW_OF(row, OP, TYPE, function, scalars, ...)    \
@@ -41,24 +28,15 @@ crema_status cr_cuda_run(cr_plan *plan, crema_context *context, const crema_devp
   CR_CUDA_ROW_OF(row, OP, F32, function, false, __VA_ARGS__)
 
 /* Argument i on the device; NULL when it is absent. The host never follows these pointers. */
-static inline float *cr_cuda_f32(const cr_cuda_call *call, int i) {
+static inline float *cr_cuda_f32(const cr_call *call, int i) {
   return (float *)call->buffer[i].address; /* NOLINT */
 }
-static inline int32_t *cr_cuda_i32(const cr_cuda_call *call, int i) {
+static inline int32_t *cr_cuda_i32(const cr_call *call, int i) {
   return (int32_t *)call->buffer[i].address; /* NOLINT */
 }
-static inline void *cr_cuda_scratchpad(const cr_cuda_call *call, size_t offset) {
+static inline void *cr_cuda_scratchpad(const cr_call *call, size_t offset) {
   return (void *)(call->workspace.address + offset); /* NOLINT */
 }
-
-/* The number of elements of argument i; 0 when it is absent. */
-int64_t cr_cuda_count(const cr_op_desc *desc, int i);
-
-/* A shape seen as (outer, channels, inner), split at an axis; a missing axis has extent 1. */
-typedef struct cr_cuda_split {
-  int64_t outer, channels, inner;
-} cr_cuda_split;
-cr_cuda_split cr_cuda_split_of(const cr_op_desc *desc, int i, int axis);
 
 /* Into how many parts, at most `most`, a long sum of `count` terms is cut so that the device is
  * busy. */
@@ -76,14 +54,14 @@ void cr_cuda_free_state(cr_plan *plan);
 /* out[c] (+)= sum over outer and inner of the term; see cr_channel_sum_args. `scratchpad` holds
  * cr_cuda_channel_scratchpad(split) bytes. */
 typedef struct cr_cuda_channel_sum {
-  cr_cuda_split split;
+  cr_split split;
   const float *dy, *x;
   int term; /* a cr_channel_term */
   bool add;
   float *out;
   double *scratchpad;
 } cr_cuda_channel_sum;
-size_t cr_cuda_channel_scratchpad(cr_cuda_split split);
+size_t cr_cuda_channel_scratchpad(cr_split split);
 crema_status cr_cuda_channel_sums(crema_context *context,
                                   const cr_cuda_channel_sum *sum) CREMA_MUST_USE;
 

@@ -4,39 +4,39 @@
 #include "device/cuda/kernels/device_functions.h"
 #include "device/cuda/rows.h"
 
-static cr_affine_args affine_args(const cr_cuda_call *call) {
-  const cr_cuda_split s = cr_cuda_split_of(call->desc, 0, 1);
+static cr_affine_args affine_args(const cr_call *call) {
+  const cr_split s = cr_op_split(call->desc, 0, 1);
   return (cr_affine_args){.x = cr_cuda_f32(call, 0), .channels = s.channels, .inner = s.inner};
 }
 
 /* x, scale, bias, y. */
-static crema_status affine_fwd(const cr_cuda_call *call) {
+static crema_status affine_fwd(const cr_call *call) {
   cr_affine_args args = affine_args(call);
   args.scale = cr_cuda_f32(call, 1);
   args.bias = cr_cuda_f32(call, 2);
   args.y = cr_cuda_f32(call, 3);
   return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_affine, &args,
-                      cr_cuda_count(call->desc, 0));
+                      cr_op_arg_count(call->desc, 0));
 }
 
 /* diff_dst, scale, diff_src. */
-static crema_status affine_bwd_data(const cr_cuda_call *call) {
+static crema_status affine_bwd_data(const cr_call *call) {
   cr_affine_args args = affine_args(call);
   args.scale = cr_cuda_f32(call, 1);
   args.y = cr_cuda_f32(call, 2);
   return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_affine, &args,
-                      cr_cuda_count(call->desc, 0));
+                      cr_op_arg_count(call->desc, 0));
 }
 
 /* Sums over the channels of argument 0. */
 static crema_status sums_plan(cr_plan *plan) {
-  plan->workspace_bytes = cr_cuda_channel_scratchpad(cr_cuda_split_of(plan->desc, 0, 1));
+  plan->workspace_bytes = cr_cuda_channel_scratchpad(cr_op_split(plan->desc, 0, 1));
   return CREMA_OK;
 }
 
 /* `out`: the argument that is accumulated; x and dy: arguments, x below 0: none. */
-static crema_status sums(const cr_cuda_call *call, int term, int x, int dy, int out) {
-  const cr_cuda_channel_sum sum = {.split = cr_cuda_split_of(call->desc, 0, 1),
+static crema_status sums(const cr_call *call, int term, int x, int dy, int out) {
+  const cr_cuda_channel_sum sum = {.split = cr_op_split(call->desc, 0, 1),
                                    .dy = cr_cuda_f32(call, dy),
                                    .x = x < 0 ? NULL : cr_cuda_f32(call, x),
                                    .term = term,
@@ -46,44 +46,44 @@ static crema_status sums(const cr_cuda_call *call, int term, int x, int dy, int 
   return cr_cuda_channel_sums(call->context, &sum);
 }
 
-static crema_status affine_bwd_scale(const cr_cuda_call *call) {
+static crema_status affine_bwd_scale(const cr_call *call) {
   return sums(call, CR_TERM_PRODUCT, 0, 1, 2);
 }
-static crema_status affine_bwd_bias(const cr_cuda_call *call) {
+static crema_status affine_bwd_bias(const cr_call *call) {
   return sums(call, CR_TERM_VALUE, -1, 0, 1);
 }
-static crema_status prelu_bwd_slope(const cr_cuda_call *call) {
+static crema_status prelu_bwd_slope(const cr_call *call) {
   return sums(call, CR_TERM_BELOW, 0, 1, 2);
 }
 
-static cr_prelu_args prelu_args(const cr_cuda_call *call) {
-  const cr_cuda_split s = cr_cuda_split_of(call->desc, 0, 1);
+static cr_prelu_args prelu_args(const cr_call *call) {
+  const cr_split s = cr_op_split(call->desc, 0, 1);
   return (cr_prelu_args){.x = cr_cuda_f32(call, 0),
                          .slope = cr_cuda_f32(call, 1),
                          .channels = s.channels,
                          .inner = s.inner};
 }
 
-static crema_status prelu_fwd(const cr_cuda_call *call) {
+static crema_status prelu_fwd(const cr_call *call) {
   cr_prelu_args args = prelu_args(call);
   args.out = cr_cuda_f32(call, 2);
   return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_prelu_fwd, &args,
-                      cr_cuda_count(call->desc, 0));
+                      cr_op_arg_count(call->desc, 0));
 }
 
 /* src, slope, diff_dst, diff_src. */
-static crema_status prelu_bwd_data(const cr_cuda_call *call) {
+static crema_status prelu_bwd_data(const cr_call *call) {
   cr_prelu_args args = prelu_args(call);
   args.dy = cr_cuda_f32(call, 2);
   args.out = cr_cuda_f32(call, 3);
   return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_prelu_bwd, &args,
-                      cr_cuda_count(call->desc, 0));
+                      cr_op_arg_count(call->desc, 0));
 }
 
 /* ---- batch normalisation ---- */
 
-static cr_bn_args bn_args(const cr_cuda_call *call) {
-  const cr_cuda_split s = cr_cuda_split_of(call->desc, 0, 1);
+static cr_bn_args bn_args(const cr_call *call) {
+  const cr_split s = cr_op_split(call->desc, 0, 1);
   return (cr_bn_args){.x = cr_cuda_f32(call, 0),
                       .mean = cr_cuda_f32(call, 2),
                       .variance = cr_cuda_f32(call, 3),
@@ -95,15 +95,15 @@ static cr_bn_args bn_args(const cr_cuda_call *call) {
 }
 
 /* src, dst, mean, variance: the statistics are given. */
-static crema_status bn_fwd_global(const cr_cuda_call *call) {
+static crema_status bn_fwd_global(const cr_call *call) {
   cr_bn_args args = bn_args(call);
   args.out = cr_cuda_f32(call, 1);
   return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_bn_normalise, &args,
-                      cr_cuda_count(call->desc, 0));
+                      cr_op_arg_count(call->desc, 0));
 }
 
 /* The same; the statistics are computed here. */
-static crema_status bn_fwd_train(const cr_cuda_call *call) {
+static crema_status bn_fwd_train(const cr_call *call) {
   cr_bn_args args = bn_args(call);
   args.new_mean = cr_cuda_f32(call, 2);
   args.new_variance = cr_cuda_f32(call, 3);
@@ -113,13 +113,13 @@ static crema_status bn_fwd_train(const cr_cuda_call *call) {
 }
 
 static crema_status bn_bwd_plan(cr_plan *plan) {
-  const cr_cuda_split s = cr_cuda_split_of(plan->desc, 0, 1);
+  const cr_split s = cr_op_split(plan->desc, 0, 1);
   plan->workspace_bytes = 2 * (size_t)s.channels * sizeof(double);
   return CREMA_OK;
 }
 
 /* src, diff_dst, mean, variance, diff_src. */
-static crema_status bn_bwd(const cr_cuda_call *call) {
+static crema_status bn_bwd(const cr_call *call) {
   cr_bn_args args = bn_args(call);
   args.dy = cr_cuda_f32(call, 1);
   args.out = cr_cuda_f32(call, 4);
@@ -130,19 +130,19 @@ static crema_status bn_bwd(const cr_cuda_call *call) {
                                  args.channels, args.outer * args.inner));
   }
   return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_bn_bwd, &args,
-                      cr_cuda_count(call->desc, 0));
+                      cr_op_arg_count(call->desc, 0));
 }
 
 /* ---- softmax ---- */
 
 /* Lines that lie side by side in memory are read best by one thread per line, others by one thread
  * block per line. */
-static int64_t line_length(cr_cuda_split s) {
+static int64_t line_length(cr_split s) {
   return s.inner >= 32 ? 1 : s.channels;
 }
 
-static crema_status softmax_fwd(const cr_cuda_call *call) {
-  const cr_cuda_split s = cr_cuda_split_of(call->desc, 0, call->desc->u.axis);
+static crema_status softmax_fwd(const cr_call *call) {
+  const cr_split s = cr_op_split(call->desc, 0, call->desc->u.axis);
   const cr_softmax_args args = {.x = cr_cuda_f32(call, 0),
                                 .out = cr_cuda_f32(call, 1),
                                 .channels = s.channels,
@@ -152,8 +152,8 @@ static crema_status softmax_fwd(const cr_cuda_call *call) {
 }
 
 /* dst, diff_dst, diff_src. */
-static crema_status softmax_bwd(const cr_cuda_call *call) {
-  const cr_cuda_split s = cr_cuda_split_of(call->desc, 0, call->desc->u.axis);
+static crema_status softmax_bwd(const cr_call *call) {
+  const cr_split s = cr_op_split(call->desc, 0, call->desc->u.axis);
   const cr_softmax_args args = {.x = cr_cuda_f32(call, 0),
                                 .dy = cr_cuda_f32(call, 1),
                                 .out = cr_cuda_f32(call, 2),

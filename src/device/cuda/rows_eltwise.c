@@ -1,5 +1,6 @@
 /* Element-wise rows: functions of one argument, sums and products of several, updates. */
 #include "core/fail.h"
+#include "device/backend/op_check.h"
 #include "device/cuda/kernels/device_functions.h"
 #include "device/cuda/rows.h"
 
@@ -13,17 +14,17 @@ static crema_status unary_plan(cr_plan *plan) {
   return cr_fail(CREMA_E_UNSUPPORTED, "element-wise function %d", function);
 }
 
-static crema_status unary_fwd(const cr_cuda_call *call) {
+static crema_status unary_fwd(const cr_call *call) {
   const cr_unary_args args = {.x = cr_cuda_f32(call, 0),
                               .out = cr_cuda_f32(call, 1),
                               .function = (int)call->desc->u.unary.function,
                               .alpha = call->desc->u.unary.alpha};
   return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_unary_fwd, &args,
-                      cr_cuda_count(call->desc, 0));
+                      cr_op_arg_count(call->desc, 0));
 }
 
 /* src, dst, diff_dst, diff_src. */
-static crema_status unary_bwd(const cr_cuda_call *call) {
+static crema_status unary_bwd(const cr_call *call) {
   const cr_unary_args args = {.x = cr_cuda_f32(call, 0),
                               .y = cr_cuda_f32(call, 1),
                               .dy = cr_cuda_f32(call, 2),
@@ -31,7 +32,7 @@ static crema_status unary_bwd(const cr_cuda_call *call) {
                               .function = (int)call->desc->u.unary.function,
                               .alpha = call->desc->u.unary.alpha};
   return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_unary_bwd, &args,
-                      cr_cuda_count(call->desc, 0));
+                      cr_op_arg_count(call->desc, 0));
 }
 
 static crema_status function_plan(cr_plan *plan) {
@@ -40,7 +41,7 @@ static crema_status function_plan(cr_plan *plan) {
   return cr_fail(CREMA_E_UNSUPPORTED, "element-wise function %u", kind);
 }
 
-static cr_unary_args function_args(const cr_cuda_call *call) {
+static cr_unary_args function_args(const cr_call *call) {
   return (cr_unary_args){.x = cr_cuda_f32(call, 0),
                          .function = (int)call->desc->u.function.kind,
                          .alpha = call->desc->u.function.alpha,
@@ -48,20 +49,20 @@ static cr_unary_args function_args(const cr_cuda_call *call) {
                          .gamma = call->desc->u.function.gamma};
 }
 
-static crema_status function_fwd(const cr_cuda_call *call) {
+static crema_status function_fwd(const cr_call *call) {
   cr_unary_args args = function_args(call);
   args.out = cr_cuda_f32(call, 1);
   return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_function_fwd, &args,
-                      cr_cuda_count(call->desc, 0));
+                      cr_op_arg_count(call->desc, 0));
 }
 
-static crema_status function_bwd(const cr_cuda_call *call) {
+static crema_status function_bwd(const cr_call *call) {
   cr_unary_args args = function_args(call);
   args.y = cr_cuda_f32(call, 1);
   args.dy = cr_cuda_f32(call, 2);
   args.out = cr_cuda_f32(call, 3);
   return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_function_bwd, &args,
-                      cr_cuda_count(call->desc, 0));
+                      cr_op_arg_count(call->desc, 0));
 }
 
 /* ---- several arguments ---- */
@@ -81,7 +82,7 @@ static crema_status plan_with_two(cr_plan *plan) {
   return many_plan(plan, 2);
 }
 
-static cr_many_args many_args(const cr_cuda_call *call, int sources) {
+static cr_many_args many_args(const cr_call *call, int sources) {
   cr_many_args args = {.sources = sources, .skip = -1};
   for (int k = 0; k < sources; ++k) {
     args.x[k] = cr_cuda_f32(call, k);
@@ -90,78 +91,72 @@ static cr_many_args many_args(const cr_cuda_call *call, int sources) {
   return args;
 }
 
-static crema_status sum(const cr_cuda_call *call) {
+static crema_status sum(const cr_call *call) {
   const int sources = call->desc->args - 1;
   cr_many_args args = many_args(call, sources);
   const float *coeff = call->desc->u.sum.coeff;
   for (int k = 0; k < sources && coeff != NULL; ++k) args.coeff[k] = coeff[k];
   args.out = cr_cuda_f32(call, sources);
   return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_sum, &args,
-                      cr_cuda_count(call->desc, sources));
+                      cr_op_arg_count(call->desc, sources));
 }
 
-static crema_status prod(const cr_cuda_call *call) {
+static crema_status prod(const cr_call *call) {
   const int sources = call->desc->args - 1;
   cr_many_args args = many_args(call, sources);
   args.out = cr_cuda_f32(call, sources);
   return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_prod, &args,
-                      cr_cuda_count(call->desc, sources));
+                      cr_op_arg_count(call->desc, sources));
 }
 
 /* src..., diff_dst, diff_src. */
-static crema_status prod_bwd(const cr_cuda_call *call) {
+static crema_status prod_bwd(const cr_call *call) {
   const int sources = call->desc->args - 2;
   cr_many_args args = many_args(call, sources);
   args.skip = call->desc->u.index;
   args.first = cr_cuda_f32(call, sources);
   args.out = cr_cuda_f32(call, sources + 1);
   return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_prod, &args,
-                      cr_cuda_count(call->desc, sources));
+                      cr_op_arg_count(call->desc, sources));
 }
 
 /* src..., dst, aux. */
-static crema_status max(const cr_cuda_call *call) {
+static crema_status max(const cr_call *call) {
   const int sources = call->desc->args - 2;
   cr_many_args args = many_args(call, sources);
   args.out = cr_cuda_f32(call, sources);
   args.which = cr_cuda_i32(call, sources + 1);
   return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_max, &args,
-                      cr_cuda_count(call->desc, sources));
+                      cr_op_arg_count(call->desc, sources));
 }
 
 /* diff_dst, aux, diff_src. */
-static crema_status max_bwd(const cr_cuda_call *call) {
+static crema_status max_bwd(const cr_call *call) {
   const cr_max_bwd_args args = {.dy = cr_cuda_f32(call, 0),
                                 .which = cr_cuda_i32(call, 1),
                                 .dx = cr_cuda_f32(call, 2),
                                 .index = call->desc->u.index};
   return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_max_bwd, &args,
-                      cr_cuda_count(call->desc, 0));
+                      cr_op_arg_count(call->desc, 0));
 }
 
-static crema_status axpby(const cr_cuda_call *call) {
+static crema_status axpby(const cr_call *call) {
   const cr_axpby_args args = {.x = cr_cuda_f32(call, 0),
                               .y = cr_cuda_f32(call, 1),
                               .alpha = call->scalars->alpha,
                               .beta = call->scalars->beta};
-  return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_axpby, &args, cr_cuda_count(call->desc, 0));
+  return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_axpby, &args,
+                      cr_op_arg_count(call->desc, 0));
 }
 
-static crema_status set(const cr_cuda_call *call) {
+static crema_status set(const cr_call *call) {
   const cr_set_args args = {.y = cr_cuda_f32(call, 0), .value = call->desc->u.value};
-  return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_set, &args, cr_cuda_count(call->desc, 0));
+  return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_set, &args, cr_op_arg_count(call->desc, 0));
 }
 
-static crema_status copy_plan(cr_plan *plan) {
-  const cr_op_arg *arg = plan->desc->arg;
-  if (arg[0].type == arg[1].type && crema_dtype_size(arg[0].type) > 0) return CREMA_OK;
-  return cr_fail(CREMA_E_UNSUPPORTED, "copy from %s to %s", crema_dtype_name(arg[0].type),
-                 crema_dtype_name(arg[1].type));
-}
-
-static crema_status copy(const cr_cuda_call *call) {
+static crema_status copy(const cr_call *call) {
   const size_t bytes =
-      (size_t)cr_cuda_count(call->desc, 0) * crema_dtype_size(call->desc->arg[0].type);
+      (size_t)cr_op_arg_count(call->desc, 0) * crema_dtype_size(call->desc->arg[0].type);
   const uintptr_t src = call->buffer[0].address, dst = call->buffer[1].address;
   if (bytes == 0 || src == dst) return CREMA_OK;
   return call->context->device->backend->copy(call->context, CR_COPY_SAME_DEVICE, dst, src, bytes);
@@ -169,28 +164,15 @@ static crema_status copy(const cr_cuda_call *call) {
 
 /* ---- updates ---- */
 
-static bool needs_two(cr_update_rule rule) {
-  return rule == CR_UPDATE_ADADELTA || rule == CR_UPDATE_ADAM;
-}
-
-static crema_status update_plan(cr_plan *plan) {
-  const int64_t count = cr_cuda_count(plan->desc, 0);
-  if (cr_cuda_count(plan->desc, 1) != count || cr_cuda_count(plan->desc, 2) != count ||
-      (needs_two(plan->desc->u.update.rule) && cr_cuda_count(plan->desc, 3) != count)) {
-    return cr_fail(CREMA_E_SHAPE, "update: gradient and history are not shaped like the weight");
-  }
-  return CREMA_OK;
-}
-
 /* weight, gradient, history 0, history 1. */
-static crema_status update(const cr_cuda_call *call) {
+static crema_status update(const cr_call *call) {
   const cr_op_scalars *s = call->scalars;
   const bool l1 = call->desc->u.update.l1;
   const cr_update_args args = {
       .w = cr_cuda_f32(call, 0),
       .g = cr_cuda_f32(call, 1),
       .h0 = cr_cuda_f32(call, 2),
-      .h1 = needs_two(call->desc->u.update.rule) ? cr_cuda_f32(call, 3) : NULL,
+      .h1 = cr_update_needs_two(call->desc->u.update.rule) ? cr_cuda_f32(call, 3) : NULL,
       .rule = (int)call->desc->u.update.rule,
       .keep = call->desc->kind == CR_OP_UPDATE_KEEP,
       .scale = s->grad_scale,
@@ -202,7 +184,7 @@ static crema_status update(const cr_cuda_call *call) {
       .rms_decay = s->rms_decay,
       .delta = s->delta};
   return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_update, &args,
-                      cr_cuda_count(call->desc, 0));
+                      cr_op_arg_count(call->desc, 0));
 }
 
 CR_CUDA_ROW(unary_fwd_f32_cuda, UNARY_FWD, unary_fwd, .plan = unary_plan);
@@ -216,9 +198,9 @@ CR_CUDA_ROW(max_f32_cuda, MAX, max, .plan = plan_with_two);
 CR_CUDA_ROW(max_bwd_f32_cuda, MAX_BWD, max_bwd, .plan = NULL);
 CR_CUDA_ROW_OF(axpby_f32_cuda, AXPBY, F32, axpby, true, .plan = NULL);
 CR_CUDA_ROW(set_f32_cuda, SET, set, .plan = NULL);
-CR_CUDA_ROW_OF(copy_f32_cuda, COPY, F32, copy, false, .plan = copy_plan);
-CR_CUDA_ROW_OF(copy_f64_cuda, COPY, F64, copy, false, .plan = copy_plan);
-CR_CUDA_ROW_OF(copy_i32_cuda, COPY, I32, copy, false, .plan = copy_plan);
-CR_CUDA_ROW_OF(copy_u8_cuda, COPY, U8, copy, false, .plan = copy_plan);
-CR_CUDA_ROW_OF(update_f32_cuda, UPDATE, F32, update, true, .plan = update_plan);
-CR_CUDA_ROW_OF(update_keep_f32_cuda, UPDATE_KEEP, F32, update, true, .plan = update_plan);
+CR_CUDA_ROW_OF(copy_f32_cuda, COPY, F32, copy, false, .plan = cr_check_copy);
+CR_CUDA_ROW_OF(copy_f64_cuda, COPY, F64, copy, false, .plan = cr_check_copy);
+CR_CUDA_ROW_OF(copy_i32_cuda, COPY, I32, copy, false, .plan = cr_check_copy);
+CR_CUDA_ROW_OF(copy_u8_cuda, COPY, U8, copy, false, .plan = cr_check_copy);
+CR_CUDA_ROW_OF(update_f32_cuda, UPDATE, F32, update, true, .plan = cr_check_update);
+CR_CUDA_ROW_OF(update_keep_f32_cuda, UPDATE_KEEP, F32, update, true, .plan = cr_check_update);

@@ -12,9 +12,9 @@
 /* m rows of k values in, of n values out. */
 typedef struct ip_state {
   cr_gemm_plan *gemm;
-  cr_cuda_split bias; /* diff_dst as (M, N, 1), whose columns add up to diff_bias */
-  size_t gemm_bytes;  /* the product's scratchpad comes first */
-  bool bias_after;    /* the bias is added here, not by the library */
+  cr_split bias;     /* diff_dst as (M, N, 1), whose columns add up to diff_bias */
+  size_t gemm_bytes; /* the product's scratchpad comes first */
+  bool bias_after;   /* the bias is added here, not by the library */
 } ip_state;
 
 static void ip_destroy(cr_plan *plan) {
@@ -31,17 +31,17 @@ static size_t rounded(size_t bytes) {
 /* src, weights, dst: the indices of the arguments that have these shapes. */
 static crema_status ip_sizes(const cr_plan *plan, int src, int weights, int dst, int64_t *m,
                              int64_t *n, int64_t *k) {
-  const cr_cuda_split in = cr_cuda_split_of(plan->desc, src, 0);
-  const cr_cuda_split out = cr_cuda_split_of(plan->desc, dst, 0);
+  const cr_split in = cr_op_split(plan->desc, src, 0);
+  const cr_split out = cr_op_split(plan->desc, dst, 0);
   *m = in.channels, *n = out.inner, *k = in.inner;
-  if (out.channels == *m && cr_cuda_count(plan->desc, weights) == *n * *k) return CREMA_OK;
+  if (out.channels == *m && cr_op_arg_count(plan->desc, weights) == *n * *k) return CREMA_OK;
   return cr_fail(CREMA_E_SHAPE,
                  "inner product of %" PRId64 " x %" PRId64 " to %" PRId64 " x %" PRId64
                  " with %" PRId64 " weights",
-                 *m, *k, out.channels, *n, cr_cuda_count(plan->desc, weights));
+                 *m, *k, out.channels, *n, cr_op_arg_count(plan->desc, weights));
 }
 
-static crema_status ip_keep(cr_plan *plan, const cr_gemm_shape *shape, cr_cuda_split bias) {
+static crema_status ip_keep(cr_plan *plan, const cr_gemm_shape *shape, cr_split bias) {
   ip_state *state = calloc(1, sizeof *state);
   if (state == NULL) return cr_fail_memory(sizeof *state, "the plan of an inner product");
   size_t bytes = 0;
@@ -63,23 +63,23 @@ static crema_status ip_fwd_plan(cr_plan *plan) {
   const bool bias = plan->desc->arg[2].shape.axes >= 0;
   cr_gemm_shape shape = {
       .m = m, .n = n, .k = k, .b_transposed = !plan->desc->u.ip.transpose, .bias = bias};
-  crema_status status = ip_keep(plan, &shape, (cr_cuda_split){0, 0, 0});
+  crema_status status = ip_keep(plan, &shape, (cr_split){0, 0, 0});
   if (status != CREMA_E_UNSUPPORTED || !bias) return status;
   shape.bias = false;
-  CR_TRY(ip_keep(plan, &shape, (cr_cuda_split){0, 0, 0}));
+  CR_TRY(ip_keep(plan, &shape, (cr_split){0, 0, 0}));
   ((ip_state *)plan->state)->bias_after = true;
   return CREMA_OK;
 }
 
 /* src (M,K), weights (N,K) or (K,N), bias (N), dst (M,N). */
-static crema_status ip_fwd(const cr_cuda_call *call) {
+static crema_status ip_fwd(const cr_call *call) {
   const ip_state *state = call->plan->state;
   const float *bias = cr_cuda_f32(call, 2);
   float *dst = cr_cuda_f32(call, 3);
   CR_TRY(cr_gemm_plan_run(state->gemm, call->context, cr_cuda_f32(call, 0), cr_cuda_f32(call, 1),
                           state->bias_after ? NULL : bias, false, dst, call->workspace));
   if (!state->bias_after) return CREMA_OK;
-  const cr_cuda_split s = cr_cuda_split_of(call->desc, 3, 0);
+  const cr_split s = cr_op_split(call->desc, 3, 0);
   const cr_affine_args args = {.x = dst, .bias = bias, .y = dst, .channels = s.inner, .inner = 1};
   return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_affine, &args, s.channels * s.inner);
 }
@@ -88,11 +88,11 @@ static crema_status ip_bwd_data_plan(cr_plan *plan) {
   int64_t m, n, k;
   CR_TRY(ip_sizes(plan, 2, 1, 0, &m, &n, &k));
   const cr_gemm_shape shape = {.m = m, .n = k, .k = n, .b_transposed = plan->desc->u.ip.transpose};
-  return ip_keep(plan, &shape, (cr_cuda_split){0, 0, 0});
+  return ip_keep(plan, &shape, (cr_split){0, 0, 0});
 }
 
 /* diff_dst, weights, diff_src. */
-static crema_status ip_bwd_data(const cr_cuda_call *call) {
+static crema_status ip_bwd_data(const cr_call *call) {
   const ip_state *state = call->plan->state;
   return cr_gemm_plan_run(state->gemm, call->context, cr_cuda_f32(call, 0), cr_cuda_f32(call, 1),
                           NULL, false, cr_cuda_f32(call, 2), call->workspace);
@@ -104,14 +104,14 @@ static crema_status ip_bwd_weights_plan(cr_plan *plan) {
   const bool transpose = plan->desc->u.ip.transpose;
   const cr_gemm_shape shape = {
       .m = transpose ? k : n, .n = transpose ? n : k, .k = m, .a_transposed = true};
-  const cr_cuda_split columns = {m, n, 1};
+  const cr_split columns = {m, n, 1};
   CR_TRY(ip_keep(plan, &shape, columns));
   plan->workspace_bytes += cr_cuda_channel_scratchpad(columns);
   return CREMA_OK;
 }
 
 /* src, diff_dst, diff_weights, diff_bias: diff_dst^T src, or src^T diff_dst. */
-static crema_status ip_bwd_weights(const cr_cuda_call *call) {
+static crema_status ip_bwd_weights(const cr_call *call) {
   const ip_state *state = call->plan->state;
   const bool transpose = call->desc->u.ip.transpose;
   const float *src = cr_cuda_f32(call, 0), *diff_dst = cr_cuda_f32(call, 1);
@@ -176,7 +176,7 @@ static crema_status conv_sizes(const cr_plan *plan, int src, int weights, int ds
   state->out_channels = out->dim[1] / state->group;
   state->rows = state->in_channels * state->slide.kernel_count;
   state->unfolded = is_unfolded(&state->slide);
-  const int64_t wanted = out->dim[1] * state->rows, found = cr_cuda_count(plan->desc, weights);
+  const int64_t wanted = out->dim[1] * state->rows, found = cr_op_arg_count(plan->desc, weights);
   if (out->dim[0] == in->dim[0] && found == wanted) return CREMA_OK;
   return cr_fail(CREMA_E_SHAPE,
                  "convolution of %" PRId64 " to %" PRId64 " images with %" PRId64
@@ -185,7 +185,7 @@ static crema_status conv_sizes(const cr_plan *plan, int src, int weights, int ds
 }
 
 static crema_status conv_keep(cr_plan *plan, const conv_state *sizes, const cr_gemm_shape *shape,
-                              cr_cuda_split bias) {
+                              cr_split bias) {
   conv_state *state = malloc(sizeof *state);
   if (state == NULL) return cr_fail_memory(sizeof *state, "the plan of a convolution");
   *state = *sizes;
@@ -208,7 +208,7 @@ static crema_status conv_fwd_plan(cr_plan *plan) {
   conv_state s = {.gemm = NULL};
   CR_TRY(conv_sizes(plan, 0, 1, 3, &s));
   const cr_gemm_shape shape = {.m = s.out_channels, .n = s.slide.out_count, .k = s.rows};
-  return conv_keep(plan, &s, &shape, (cr_cuda_split){0, 0, 0});
+  return conv_keep(plan, &s, &shape, (cr_split){0, 0, 0});
 }
 
 static crema_status conv_bwd_data_plan(cr_plan *plan) {
@@ -216,11 +216,11 @@ static crema_status conv_bwd_data_plan(cr_plan *plan) {
   CR_TRY(conv_sizes(plan, 2, 1, 0, &s));
   const cr_gemm_shape shape = {
       .m = s.rows, .n = s.slide.out_count, .k = s.out_channels, .a_transposed = true};
-  return conv_keep(plan, &s, &shape, (cr_cuda_split){0, 0, 0});
+  return conv_keep(plan, &s, &shape, (cr_split){0, 0, 0});
 }
 
-static cr_cuda_split conv_bias_split(const conv_state *s) {
-  return (cr_cuda_split){s->batch, s->group * s->out_channels, s->slide.out_count};
+static cr_split conv_bias_split(const conv_state *s) {
+  return (cr_split){s->batch, s->group * s->out_channels, s->slide.out_count};
 }
 
 static crema_status conv_bwd_weights_plan(cr_plan *plan) {
@@ -232,7 +232,7 @@ static crema_status conv_bwd_weights_plan(cr_plan *plan) {
 }
 
 /* The matrix of one image's group. */
-static crema_status unfold(const cr_cuda_call *call, const conv_state *s, const float *image,
+static crema_status unfold(const cr_call *call, const conv_state *s, const float *image,
                            const float **matrix) {
   *matrix = image;
   if (s->unfolded) return CREMA_OK;
@@ -242,12 +242,12 @@ static crema_status unfold(const cr_cuda_call *call, const conv_state *s, const 
                       s->rows * s->slide.out_count);
 }
 
-static crema_devptr gemm_scratchpad(const cr_cuda_call *call, const conv_state *s) {
+static crema_devptr gemm_scratchpad(const cr_call *call, const conv_state *s) {
   return (crema_devptr){call->workspace.address + s->matrix_bytes};
 }
 
 /* Bias and fused activation. */
-static crema_status conv_finish(const cr_cuda_call *call, const conv_state *s) {
+static crema_status conv_finish(const cr_call *call, const conv_state *s) {
   const cr_conv_params *params = &call->desc->u.conv;
   const cr_affine_args args = {.x = cr_cuda_f32(call, 3),
                                .bias = cr_cuda_f32(call, 2),
@@ -258,11 +258,11 @@ static crema_status conv_finish(const cr_cuda_call *call, const conv_state *s) {
                                .slope = params->relu_slope};
   if (args.bias == NULL && !args.relu) return CREMA_OK;
   return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_affine, &args,
-                      cr_cuda_count(call->desc, 3));
+                      cr_op_arg_count(call->desc, 3));
 }
 
 /* src (N,C,S...), weights (O,C/group,K...), bias (O), dst (N,O,S'...). */
-static crema_status conv_fwd(const cr_cuda_call *call) {
+static crema_status conv_fwd(const cr_call *call) {
   const conv_state *s = call->plan->state;
   const int64_t image = s->in_channels * s->slide.in_count;
   const int64_t filters = s->out_channels * s->rows, result = s->out_channels * s->slide.out_count;
@@ -277,7 +277,7 @@ static crema_status conv_fwd(const cr_cuda_call *call) {
 }
 
 /* diff_dst, weights, diff_src. */
-static crema_status conv_bwd_data(const cr_cuda_call *call) {
+static crema_status conv_bwd_data(const cr_call *call) {
   const conv_state *s = call->plan->state;
   const int64_t filters = s->out_channels * s->rows, result = s->out_channels * s->slide.out_count;
   for (int64_t i = 0; i < s->batch * s->group; ++i) {
@@ -295,7 +295,7 @@ static crema_status conv_bwd_data(const cr_cuda_call *call) {
 }
 
 /* src, diff_dst, diff_weights, diff_bias. */
-static crema_status conv_bwd_weights(const cr_cuda_call *call) {
+static crema_status conv_bwd_weights(const cr_call *call) {
   const conv_state *s = call->plan->state;
   const int64_t filters = s->out_channels * s->rows, result = s->out_channels * s->slide.out_count;
   const float *diff_dst = cr_cuda_f32(call, 1);

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 
 #include "core/fail.h"
+#include "device/backend/op_check.h"
 #include "device/cuda/kernels/device_functions.h"
 #include "device/cuda/rows.h"
 
@@ -14,8 +15,8 @@ static size_t part_bytes(int64_t count) {
 }
 
 /* Sums args->count terms of device function `function` into the results of `total`. */
-static crema_status add_up(const cr_cuda_call *call, cr_device_function function,
-                           cr_loss_args *args, cr_total_args *total) {
+static crema_status add_up(const cr_call *call, cr_device_function function, cr_loss_args *args,
+                           cr_total_args *total) {
   args->parts = cr_cuda_parts(args->count, MOST_PARTS);
   args->part = cr_cuda_scratchpad(call, 0);
   total->part = args->part;
@@ -27,13 +28,13 @@ static crema_status add_up(const cr_cuda_call *call, cr_device_function function
 
 /* src, result (F64). */
 static crema_status reduce_plan(cr_plan *plan) {
-  plan->workspace_bytes = part_bytes(cr_cuda_count(plan->desc, 0));
+  plan->workspace_bytes = part_bytes(cr_op_arg_count(plan->desc, 0));
   return CREMA_OK;
 }
 
-static crema_status reduce(const cr_cuda_call *call) {
+static crema_status reduce(const cr_call *call) {
   cr_loss_args args = {.x = cr_cuda_f32(call, 0),
-                       .count = cr_cuda_count(call->desc, 0),
+                       .count = cr_op_arg_count(call->desc, 0),
                        .reduction = (int)call->desc->u.reduce};
   cr_total_args total = {.sum = (double *)call->buffer[1].address}; /* NOLINT */
   return add_up(call, CR_DEVICE_FUNCTION_reduce_parts, &args, &total);
@@ -43,18 +44,15 @@ static crema_status reduce(const cr_cuda_call *call) {
 
 /* prob (outer, C, inner), label (outer, inner). */
 static crema_status labels_plan(cr_plan *plan) {
-  const cr_cuda_split s = cr_cuda_split_of(plan->desc, 0, 1);
-  if (cr_cuda_count(plan->desc, 1) != s.outer * s.inner) {
-    return cr_fail(CREMA_E_SHAPE, "%" PRId64 " labels for %" PRId64 " x %" PRId64 " places",
-                   cr_cuda_count(plan->desc, 1), s.outer, s.inner);
-  }
+  const cr_split s = cr_op_split(plan->desc, 0, 1);
+  CR_TRY(cr_check_labels(plan));
   plan->workspace_bytes = part_bytes(s.outer * s.inner);
   return CREMA_OK;
 }
 
 /* Without the ignored label, which each op keeps in a field of its own. */
-static cr_loss_args ref_args(const cr_cuda_call *call) {
-  const cr_cuda_split s = cr_cuda_split_of(call->desc, 0, 1);
+static cr_loss_args ref_args(const cr_call *call) {
+  const cr_split s = cr_op_split(call->desc, 0, 1);
   return (cr_loss_args){.x = cr_cuda_f32(call, 0),
                         .label = cr_cuda_f32(call, 1),
                         .count = s.outer * s.inner,
@@ -65,7 +63,7 @@ static cr_loss_args ref_args(const cr_cuda_call *call) {
 }
 
 /* For ops whose parameters are u.nll. */
-static cr_loss_args label_args(const cr_cuda_call *call) {
+static cr_loss_args label_args(const cr_call *call) {
   cr_loss_args args = ref_args(call);
   args.has_ignore = call->desc->u.nll.has_ignore;
   args.ignore = call->desc->u.nll.ignore;
@@ -73,22 +71,22 @@ static cr_loss_args label_args(const cr_cuda_call *call) {
 }
 
 /* prob, label, loss, count. */
-static crema_status nll_fwd(const cr_cuda_call *call) {
+static crema_status nll_fwd(const cr_call *call) {
   cr_loss_args args = label_args(call);
   cr_total_args total = {.first = cr_cuda_f32(call, 2), .second = cr_cuda_f32(call, 3)};
   return add_up(call, CR_DEVICE_FUNCTION_nll_parts, &args, &total);
 }
 
 /* prob, label, diff. */
-static crema_status nll_bwd(const cr_cuda_call *call) {
+static crema_status nll_bwd(const cr_call *call) {
   cr_loss_args args = label_args(call);
   args.out = cr_cuda_f32(call, 2);
   return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_nll_bwd, &args,
-                      cr_cuda_count(call->desc, 0));
+                      cr_op_arg_count(call->desc, 0));
 }
 
 /* prob, label, gain, loss, count. */
-static crema_status infogain_fwd(const cr_cuda_call *call) {
+static crema_status infogain_fwd(const cr_call *call) {
   cr_loss_args args = label_args(call);
   args.gain = cr_cuda_f32(call, 2);
   cr_total_args total = {.first = cr_cuda_f32(call, 3), .second = cr_cuda_f32(call, 4)};
@@ -96,22 +94,22 @@ static crema_status infogain_fwd(const cr_cuda_call *call) {
 }
 
 /* prob, label, gain, diff_loss, diff_prob. */
-static crema_status infogain_bwd(const cr_cuda_call *call) {
+static crema_status infogain_bwd(const cr_call *call) {
   cr_loss_args args = label_args(call);
   args.gain = cr_cuda_f32(call, 2);
   args.factor = cr_cuda_f32(call, 3);
   args.out = cr_cuda_f32(call, 4);
   return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_infogain_bwd, &args,
-                      cr_cuda_count(call->desc, 0));
+                      cr_op_arg_count(call->desc, 0));
 }
 
 /* One hit per position, then the parts of their sum. */
-static size_t hit_bytes(int64_t places) {
-  return ((size_t)places * sizeof(int32_t) + 255) / 256 * 256;
+static size_t hit_bytes(int64_t positions) {
+  return ((size_t)positions * sizeof(int32_t) + 255) / 256 * 256;
 }
 
 static crema_status accuracy_plan(cr_plan *plan) {
-  const cr_cuda_split s = cr_cuda_split_of(plan->desc, 0, 1);
+  const cr_split s = cr_op_split(plan->desc, 0, 1);
   CR_TRY(labels_plan(plan));
   if (s.channels > INT32_MAX / 2) {
     return cr_fail(CREMA_E_UNSUPPORTED, "accuracy over %" PRId64 " classes", s.channels);
@@ -121,7 +119,7 @@ static crema_status accuracy_plan(cr_plan *plan) {
 }
 
 /* score, label, accuracy, per class. */
-static crema_status accuracy(const cr_cuda_call *call) {
+static crema_status accuracy(const cr_call *call) {
   cr_loss_args args = ref_args(call);
   args.has_ignore = call->desc->u.accuracy.has_ignore;
   args.ignore = call->desc->u.accuracy.ignore;
@@ -140,44 +138,44 @@ static crema_status accuracy(const cr_cuda_call *call) {
 /* ---- losses over scores and pairs ---- */
 
 /* scores, targets, loss, count. */
-static crema_status sigmoid_fwd(const cr_cuda_call *call) {
+static crema_status sigmoid_fwd(const cr_call *call) {
   cr_loss_args args = label_args(call);
-  args.count = cr_cuda_count(call->desc, 0);
+  args.count = cr_op_arg_count(call->desc, 0);
   cr_total_args total = {.first = cr_cuda_f32(call, 2), .second = cr_cuda_f32(call, 3)};
   return add_up(call, CR_DEVICE_FUNCTION_sigmoid_loss_parts, &args, &total);
 }
 
 /* scores, targets (or labels), diff_loss, diff_scores. */
-static crema_status scores_bwd(const cr_cuda_call *call, cr_device_function function,
+static crema_status scores_bwd(const cr_call *call, cr_device_function function,
                                cr_loss_args *args) {
-  args->count = cr_cuda_count(call->desc, 0);
+  args->count = cr_op_arg_count(call->desc, 0);
   args->factor = cr_cuda_f32(call, 2);
   args->out = cr_cuda_f32(call, 3);
   return cr_cuda_each(call->context, function, args, args->count);
 }
 
-static crema_status sigmoid_bwd(const cr_cuda_call *call) {
+static crema_status sigmoid_bwd(const cr_call *call) {
   cr_loss_args args = label_args(call);
   return scores_bwd(call, CR_DEVICE_FUNCTION_sigmoid_loss_bwd, &args);
 }
-static crema_status hinge_bwd(const cr_cuda_call *call) {
+static crema_status hinge_bwd(const cr_call *call) {
   cr_loss_args args = ref_args(call);
   args.norm = call->desc->u.norm;
   return scores_bwd(call, CR_DEVICE_FUNCTION_hinge_bwd, &args);
 }
 
 /* scores, labels, loss. */
-static crema_status hinge_fwd(const cr_cuda_call *call) {
+static crema_status hinge_fwd(const cr_call *call) {
   cr_loss_args args = ref_args(call);
-  args.count = cr_cuda_count(call->desc, 0);
+  args.count = cr_op_arg_count(call->desc, 0);
   args.norm = call->desc->u.norm;
   cr_total_args total = {.first = cr_cuda_f32(call, 2)};
   return add_up(call, CR_DEVICE_FUNCTION_hinge_parts, &args, &total);
 }
 
-static cr_loss_args pair_args(const cr_cuda_call *call) {
+static cr_loss_args pair_args(const cr_call *call) {
   cr_loss_args args = ref_args(call);
-  const cr_cuda_split s = cr_cuda_split_of(call->desc, 0, 0);
+  const cr_split s = cr_op_split(call->desc, 0, 0);
   args.count = s.channels;
   args.classes = s.inner;
   args.gain = cr_cuda_f32(call, 2);
@@ -187,14 +185,14 @@ static cr_loss_args pair_args(const cr_cuda_call *call) {
 }
 
 /* a, b, similar, loss. */
-static crema_status contrastive_fwd(const cr_cuda_call *call) {
+static crema_status contrastive_fwd(const cr_call *call) {
   cr_loss_args args = pair_args(call);
   cr_total_args total = {.first = cr_cuda_f32(call, 3)};
   return add_up(call, CR_DEVICE_FUNCTION_contrastive_parts, &args, &total);
 }
 
 /* a, b, similar, diff_loss, diff_a. */
-static crema_status contrastive_bwd(const cr_cuda_call *call) {
+static crema_status contrastive_bwd(const cr_call *call) {
   cr_loss_args args = pair_args(call);
   args.factor = cr_cuda_f32(call, 3);
   args.out = cr_cuda_f32(call, 4);

@@ -1,6 +1,7 @@
 /* Rows that move values: dropout, concat, slice, crop, permute, tile, gather; and rows over rows of
  * a matrix. */
 #include "core/fail.h"
+#include "device/backend/op_check.h"
 #include "device/cuda/kernels/device_functions.h"
 #include "device/cuda/rows.h"
 
@@ -11,13 +12,13 @@ static float keep_scale(float ratio) {
 }
 
 /* src, dst, mask. */
-static crema_status dropout_fwd(const cr_cuda_call *call) {
+static crema_status dropout_fwd(const cr_call *call) {
   const float ratio = call->desc->u.dropout.ratio;
   const cr_dropout_args args = {
       .x = cr_cuda_f32(call, 0),
       .y = cr_cuda_f32(call, 1),
       .mask = (uint8_t *)call->buffer[2].address, /* NOLINT */
-      .count = cr_cuda_count(call->desc, 0),
+      .count = cr_op_arg_count(call->desc, 0),
       .seed = call->scalars->seed,
       .counter = call->scalars->counter,
       .threshold = ratio > 0 ? (uint64_t)((double)ratio * 4294967296.0) : 0,
@@ -26,48 +27,25 @@ static crema_status dropout_fwd(const cr_cuda_call *call) {
 }
 
 /* diff_dst, mask, diff_src. */
-static crema_status dropout_bwd(const cr_cuda_call *call) {
+static crema_status dropout_bwd(const cr_call *call) {
   const cr_dropout_args args = {.x = cr_cuda_f32(call, 0),
                                 .y = cr_cuda_f32(call, 2),
                                 .mask = (uint8_t *)call->buffer[1].address, /* NOLINT */
                                 .scale = keep_scale(call->desc->u.dropout.ratio)};
   return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_dropout_bwd, &args,
-                      cr_cuda_count(call->desc, 0));
+                      cr_op_arg_count(call->desc, 0));
 }
 
 /* ---- concat and slice ---- */
 
-/* Checks that the parts [first, last) together make up `whole` along u.axis. */
-static crema_status parts_plan(cr_plan *plan, int whole, int first, int last) {
-  const int axis = plan->desc->u.axis;
-  const cr_cuda_split all = cr_cuda_split_of(plan->desc, whole, axis);
-  int64_t channels = 0;
-  bool fits = true;
-  for (int k = first; k < last; ++k) {
-    const cr_cuda_split part = cr_cuda_split_of(plan->desc, k, axis);
-    channels += part.channels;
-    if (part.outer != all.outer || part.inner != all.inner) fits = false;
-  }
-  if (fits && channels == all.channels) return CREMA_OK;
-  return cr_fail(CREMA_E_SHAPE, "the parts do not make up the whole along axis %d", axis);
-}
-
-static crema_status concat_plan(cr_plan *plan) {
-  return parts_plan(plan, plan->desc->args - 1, 0, plan->desc->args - 1);
-}
-static crema_status slice_plan(cr_plan *plan) {
-  return parts_plan(plan, 0, 1, plan->desc->args);
-}
-
 /* Copies between the parts and the whole, which begins with part `first`. */
-static crema_status move_parts(const cr_cuda_call *call, int whole, int first, int last,
-                               bool join) {
+static crema_status move_parts(const cr_call *call, int whole, int first, int last, bool join) {
   const int axis = call->desc->u.axis;
-  const cr_cuda_split all = cr_cuda_split_of(call->desc, whole, axis);
+  const cr_split all = cr_op_split(call->desc, whole, axis);
   const int64_t step = all.channels * all.inner;
   float *at = cr_cuda_f32(call, whole);
   for (int k = first; k < last; ++k) {
-    const int64_t length = cr_cuda_split_of(call->desc, k, axis).channels * all.inner;
+    const int64_t length = cr_op_split(call->desc, k, axis).channels * all.inner;
     float *part = cr_cuda_f32(call, k);
     const cr_rows_args args = {.from = join ? part : at,
                                .to = join ? at : part,
@@ -82,10 +60,10 @@ static crema_status move_parts(const cr_cuda_call *call, int whole, int first, i
   return CREMA_OK;
 }
 
-static crema_status concat(const cr_cuda_call *call) {
+static crema_status concat(const cr_call *call) {
   return move_parts(call, call->desc->args - 1, 0, call->desc->args - 1, true);
 }
-static crema_status slice(const cr_cuda_call *call) {
+static crema_status slice(const cr_call *call) {
   return move_parts(call, 0, 1, call->desc->args, false);
 }
 
@@ -99,20 +77,8 @@ static void strides_of(const crema_shape *shape, int64_t *stride) {
   }
 }
 
-static crema_status crop_plan(cr_plan *plan) {
-  const bool forward = plan->desc->kind == CR_OP_CROP_FWD;
-  const crema_shape *whole = &plan->desc->arg[forward ? 0 : 1].shape;
-  const crema_shape *part = &plan->desc->arg[forward ? 1 : 0].shape;
-  bool fits = whole->axes == part->axes && whole->axes > 0;
-  for (int a = 0; fits && a < whole->axes; ++a) {
-    const int64_t offset = plan->desc->u.offset[a];
-    fits = offset >= 0 && offset + part->dim[a] <= whole->dim[a];
-  }
-  return fits ? CREMA_OK : cr_fail(CREMA_E_SHAPE, "the window to crop leaves the source");
-}
-
 /* src, dst: walks over dst. */
-static crema_status crop_fwd(const cr_cuda_call *call) {
+static crema_status crop_fwd(const cr_call *call) {
   const crema_shape *part = &call->desc->arg[1].shape;
   cr_walk_args args = {
       .from = cr_cuda_f32(call, 0), .to = cr_cuda_f32(call, 1), .axes = part->axes};
@@ -122,11 +88,11 @@ static crema_status crop_fwd(const cr_cuda_call *call) {
     args.base += call->desc->u.offset[a] * args.stride[a];
   }
   return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_walk_read, &args,
-                      cr_cuda_count(call->desc, 1));
+                      cr_op_arg_count(call->desc, 1));
 }
 
 /* diff_dst, diff_src: walks over diff_src. */
-static crema_status crop_bwd(const cr_cuda_call *call) {
+static crema_status crop_bwd(const cr_call *call) {
   const crema_shape *part = &call->desc->arg[0].shape, *whole = &call->desc->arg[1].shape;
   cr_walk_args args = {
       .from = cr_cuda_f32(call, 0), .to = cr_cuda_f32(call, 1), .axes = whole->axes};
@@ -137,20 +103,10 @@ static crema_status crop_bwd(const cr_cuda_call *call) {
     args.high[a] = args.low[a] + part->dim[a];
   }
   return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_walk_window, &args,
-                      cr_cuda_count(call->desc, 1));
+                      cr_op_arg_count(call->desc, 1));
 }
 
-static crema_status permute_plan(cr_plan *plan) {
-  const crema_shape *from = &plan->desc->arg[0].shape, *to = &plan->desc->arg[1].shape;
-  bool fits = from->axes == to->axes;
-  for (int a = 0; fits && a < to->axes; ++a) {
-    const int of = plan->desc->u.order[a];
-    fits = of >= 0 && of < from->axes && from->dim[of] == to->dim[a];
-  }
-  return fits ? CREMA_OK : cr_fail(CREMA_E_SHAPE, "the permuted shapes do not correspond");
-}
-
-static crema_status permute(const cr_cuda_call *call) {
+static crema_status permute(const cr_call *call) {
   const crema_shape *to = &call->desc->arg[1].shape;
   int64_t stride[CREMA_MAX_AXES];
   cr_walk_args args = {.from = cr_cuda_f32(call, 0), .to = cr_cuda_f32(call, 1), .axes = to->axes};
@@ -160,24 +116,24 @@ static crema_status permute(const cr_cuda_call *call) {
     args.stride[a] = stride[call->desc->u.order[a]];
   }
   return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_walk_read, &args,
-                      cr_cuda_count(call->desc, 1));
+                      cr_op_arg_count(call->desc, 1));
 }
 
 /* ---- tile and gather ---- */
 
 /* src (outer, inner), dst (outer, tiles, inner). */
-static crema_status tile_fwd(const cr_cuda_call *call) {
-  const cr_cuda_split s = cr_cuda_split_of(call->desc, 1, 1);
+static crema_status tile_fwd(const cr_call *call) {
+  const cr_split s = cr_op_split(call->desc, 1, 1);
   const cr_tile_args args = {.from = cr_cuda_f32(call, 0),
                              .to = cr_cuda_f32(call, 1),
                              .tiles = s.channels,
                              .inner = s.inner};
   return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_tile_fwd, &args,
-                      cr_cuda_count(call->desc, 1));
+                      cr_op_arg_count(call->desc, 1));
 }
 
-static crema_status tile_bwd(const cr_cuda_call *call) {
-  const cr_cuda_split s = cr_cuda_split_of(call->desc, 0, 1);
+static crema_status tile_bwd(const cr_call *call) {
+  const cr_split s = cr_op_split(call->desc, 0, 1);
   const cr_tile_args args = {.from = cr_cuda_f32(call, 0),
                              .to = cr_cuda_f32(call, 1),
                              .tiles = s.channels,
@@ -186,27 +142,27 @@ static crema_status tile_bwd(const cr_cuda_call *call) {
 }
 
 /* `table` is the argument of shape (R, K). */
-static cr_gather_args gather_args(const cr_cuda_call *call, int table) {
-  const cr_cuda_split s = cr_cuda_split_of(call->desc, table, 0);
+static cr_gather_args gather_args(const cr_call *call, int table) {
+  const cr_split s = cr_op_split(call->desc, table, 0);
   return (cr_gather_args){.from = cr_cuda_f32(call, 0),
                           .index = cr_cuda_f32(call, 1),
                           .to = cr_cuda_f32(call, 2),
                           .rows = s.channels,
                           .width = s.inner,
-                          .count = cr_cuda_count(call->desc, 1),
+                          .count = cr_op_arg_count(call->desc, 1),
                           .fault = cr_cuda_fault_of(call->context)};
 }
 
 /* src (R, K), index (N), dst (N, K). */
-static crema_status gather_fwd(const cr_cuda_call *call) {
+static crema_status gather_fwd(const cr_call *call) {
   const cr_gather_args args = gather_args(call, 0);
   return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_gather_fwd, &args, args.count * args.width);
 }
 
 /* diff_dst (N, K), index, diff_src (R, K). */
-static crema_status gather_bwd(const cr_cuda_call *call) {
+static crema_status gather_bwd(const cr_call *call) {
   const cr_gather_args args = gather_args(call, 2);
-  const size_t bytes = (size_t)cr_cuda_count(call->desc, 2) * sizeof(float);
+  const size_t bytes = (size_t)cr_op_arg_count(call->desc, 2) * sizeof(float);
   if (!call->accumulate[2] && bytes > 0) {
     CR_TRY(call->context->device->backend->zero(call->context, call->buffer[2], bytes));
   }
@@ -215,12 +171,12 @@ static crema_status gather_bwd(const cr_cuda_call *call) {
 
 /* ---- rows of a matrix ---- */
 
-static cr_row_args row_args(const cr_cuda_call *call) {
-  return (cr_row_args){.width = cr_cuda_split_of(call->desc, 0, 1).channels};
+static cr_row_args row_args(const cr_call *call) {
+  return (cr_row_args){.width = cr_op_split(call->desc, 0, 1).channels};
 }
 
 /* src (rows, width), dst, divisor (rows). */
-static crema_status mvn_fwd(const cr_cuda_call *call) {
+static crema_status mvn_fwd(const cr_call *call) {
   cr_row_args args = row_args(call);
   args.x = cr_cuda_f32(call, 0);
   args.out = cr_cuda_f32(call, 1);
@@ -228,11 +184,11 @@ static crema_status mvn_fwd(const cr_cuda_call *call) {
   args.variance = call->desc->u.mvn.variance;
   args.eps = call->desc->u.mvn.eps;
   return cr_cuda_thread_blocks(call->context, CR_DEVICE_FUNCTION_mvn_fwd, &args,
-                               cr_cuda_split_of(call->desc, 0, 1).outer, args.width);
+                               cr_op_split(call->desc, 0, 1).outer, args.width);
 }
 
 /* dst, divisor, diff_dst, diff_src. */
-static crema_status mvn_bwd(const cr_cuda_call *call) {
+static crema_status mvn_bwd(const cr_call *call) {
   cr_row_args args = row_args(call);
   args.y = cr_cuda_f32(call, 0);
   args.divisor = cr_cuda_f32(call, 1);
@@ -240,22 +196,22 @@ static crema_status mvn_bwd(const cr_cuda_call *call) {
   args.out = cr_cuda_f32(call, 3);
   args.variance = call->desc->u.mvn.variance;
   return cr_cuda_thread_blocks(call->context, CR_DEVICE_FUNCTION_mvn_bwd, &args,
-                               cr_cuda_split_of(call->desc, 0, 1).outer, args.width);
+                               cr_op_split(call->desc, 0, 1).outer, args.width);
 }
 
 /* src (rows, width), dst (rows). */
-static crema_status row_reduce_fwd(const cr_cuda_call *call) {
+static crema_status row_reduce_fwd(const cr_call *call) {
   cr_row_args args = row_args(call);
   args.x = cr_cuda_f32(call, 0);
   args.out = cr_cuda_f32(call, 1);
   args.reduction = (int)call->desc->u.rows.reduction;
   args.coeff = call->desc->u.rows.coeff;
   return cr_cuda_thread_blocks(call->context, CR_DEVICE_FUNCTION_row_reduce_fwd, &args,
-                               cr_cuda_split_of(call->desc, 0, 1).outer, args.width);
+                               cr_op_split(call->desc, 0, 1).outer, args.width);
 }
 
 /* src, diff_dst (rows), diff_src. */
-static crema_status row_reduce_bwd(const cr_cuda_call *call) {
+static crema_status row_reduce_bwd(const cr_call *call) {
   cr_row_args args = row_args(call);
   args.x = cr_cuda_f32(call, 0);
   args.dy = cr_cuda_f32(call, 1);
@@ -263,18 +219,12 @@ static crema_status row_reduce_bwd(const cr_cuda_call *call) {
   args.reduction = (int)call->desc->u.rows.reduction;
   args.coeff = call->desc->u.rows.coeff;
   return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_row_reduce_bwd, &args,
-                      cr_cuda_count(call->desc, 0));
-}
-
-static crema_status arg_max_plan(cr_plan *plan) {
-  const crema_shape *from = &plan->desc->arg[0].shape, *to = &plan->desc->arg[1].shape;
-  if (from->axes == 3 && to->axes == 3 && to->dim[1] <= from->dim[1]) return CREMA_OK;
-  return cr_fail(CREMA_E_SHAPE, "more largest values are asked for than there are");
+                      cr_op_arg_count(call->desc, 0));
 }
 
 /* src (outer, C, inner), indices, values (outer, K, inner). */
-static crema_status arg_max(const cr_cuda_call *call) {
-  const cr_cuda_split s = cr_cuda_split_of(call->desc, 0, 1);
+static crema_status arg_max(const cr_call *call) {
+  const cr_split s = cr_op_split(call->desc, 0, 1);
   cr_row_args args = row_args(call);
   args.x = cr_cuda_f32(call, 0);
   args.out = cr_cuda_f32(call, 1);
@@ -286,11 +236,11 @@ static crema_status arg_max(const cr_cuda_call *call) {
 
 CR_CUDA_ROW_OF(dropout_fwd_f32_cuda, DROPOUT_FWD, F32, dropout_fwd, true, .plan = NULL);
 CR_CUDA_ROW(dropout_bwd_f32_cuda, DROPOUT_BWD, dropout_bwd, .plan = NULL);
-CR_CUDA_ROW(concat_f32_cuda, CONCAT, concat, .plan = concat_plan);
-CR_CUDA_ROW(slice_f32_cuda, SLICE, slice, .plan = slice_plan);
-CR_CUDA_ROW(crop_fwd_f32_cuda, CROP_FWD, crop_fwd, .plan = crop_plan);
-CR_CUDA_ROW(crop_bwd_f32_cuda, CROP_BWD, crop_bwd, .plan = crop_plan);
-CR_CUDA_ROW(permute_f32_cuda, PERMUTE, permute, .plan = permute_plan);
+CR_CUDA_ROW(concat_f32_cuda, CONCAT, concat, .plan = cr_check_concat);
+CR_CUDA_ROW(slice_f32_cuda, SLICE, slice, .plan = cr_check_slice);
+CR_CUDA_ROW(crop_fwd_f32_cuda, CROP_FWD, crop_fwd, .plan = cr_check_crop);
+CR_CUDA_ROW(crop_bwd_f32_cuda, CROP_BWD, crop_bwd, .plan = cr_check_crop);
+CR_CUDA_ROW(permute_f32_cuda, PERMUTE, permute, .plan = cr_check_permute);
 CR_CUDA_ROW(tile_fwd_f32_cuda, TILE_FWD, tile_fwd, .plan = NULL);
 CR_CUDA_ROW(tile_bwd_f32_cuda, TILE_BWD, tile_bwd, .plan = NULL);
 CR_CUDA_ROW(gather_fwd_f32_cuda, GATHER_FWD, gather_fwd, .plan = NULL);
@@ -299,4 +249,4 @@ CR_CUDA_ROW(mvn_fwd_f32_cuda, MVN_FWD, mvn_fwd, .plan = NULL);
 CR_CUDA_ROW(mvn_bwd_f32_cuda, MVN_BWD, mvn_bwd, .plan = NULL);
 CR_CUDA_ROW(row_reduce_fwd_f32_cuda, ROW_REDUCE_FWD, row_reduce_fwd, .plan = NULL);
 CR_CUDA_ROW(row_reduce_bwd_f32_cuda, ROW_REDUCE_BWD, row_reduce_bwd, .plan = NULL);
-CR_CUDA_ROW(arg_max_f32_cuda, ARG_MAX, arg_max, .plan = arg_max_plan);
+CR_CUDA_ROW(arg_max_f32_cuda, ARG_MAX, arg_max, .plan = cr_check_arg_max);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "core/fail.h"
+#include "device/backend/op_check.h"
 #include "device/cuda/kernels/device_functions.h"
 #include "device/cuda/rows.h"
 
@@ -52,76 +53,76 @@ static crema_status pool_mask_plan(cr_plan *plan) {
   return pool_keep(plan, &in, out);
 }
 
-static cr_pool_args pool_args(const cr_cuda_call *call) {
+static cr_pool_args pool_args(const cr_call *call) {
   const pool_state *state = call->plan->state;
   return (cr_pool_args){.slide = state->slide};
 }
 
-static int64_t pool_outputs(const cr_cuda_call *call) {
+static int64_t pool_outputs(const cr_call *call) {
   const pool_state *state = call->plan->state;
   return state->planes * state->slide.out_count;
 }
 
-static int64_t pool_inputs(const cr_cuda_call *call) {
+static int64_t pool_inputs(const cr_call *call) {
   const pool_state *state = call->plan->state;
   return state->planes * state->slide.in_count;
 }
 
 /* src, dst, aux. */
-static crema_status pool_fwd(const cr_cuda_call *call) {
+static crema_status pool_fwd(const cr_call *call) {
   cr_pool_args args = pool_args(call);
   args.src = cr_cuda_f32(call, 0);
   args.out = cr_cuda_f32(call, 1);
-  args.new_place = cr_cuda_i32(call, 2);
+  args.new_index = cr_cuda_i32(call, 2);
   const bool max = call->desc->u.pool.method == CR_POOL_MAX;
   return cr_cuda_each(call->context,
                       max ? CR_DEVICE_FUNCTION_pool_max : CR_DEVICE_FUNCTION_pool_average, &args,
                       pool_outputs(call));
 }
 
-static crema_status chosen_bwd(const cr_cuda_call *call, cr_device_function function) {
+static crema_status chosen_bwd(const cr_call *call, cr_device_function function) {
   cr_pool_args args = pool_args(call);
   args.dy = cr_cuda_f32(call, 0);
-  args.place = cr_cuda_i32(call, 1);
+  args.index = cr_cuda_i32(call, 1);
   args.out = cr_cuda_f32(call, 2);
   return cr_cuda_each(call->context, function, &args, pool_inputs(call));
 }
 
 /* diff_dst, aux, diff_src. */
-static crema_status pool_bwd(const cr_cuda_call *call) {
+static crema_status pool_bwd(const cr_call *call) {
   const bool max = call->desc->u.pool.method == CR_POOL_MAX;
   if (max && call->buffer[1].address == 0) {
-    return cr_fail(CREMA_E_ARGUMENT, "max pooling: the places of the maxima lack");
+    return cr_fail(CREMA_E_ARGUMENT, "max pooling: the indices of the maxima are missing");
   }
   return chosen_bwd(call,
                     max ? CR_DEVICE_FUNCTION_pool_chosen_bwd : CR_DEVICE_FUNCTION_pool_average_bwd);
 }
 
-static crema_status stochastic_bwd(const cr_cuda_call *call) {
+static crema_status stochastic_bwd(const cr_call *call) {
   return chosen_bwd(call, CR_DEVICE_FUNCTION_pool_chosen_bwd);
 }
 
 /* aux, mask. */
-static crema_status pool_mask(const cr_cuda_call *call) {
+static crema_status pool_mask(const cr_call *call) {
   cr_pool_args args = pool_args(call);
-  args.place = cr_cuda_i32(call, 0);
+  args.index = cr_cuda_i32(call, 0);
   args.out = cr_cuda_f32(call, 1);
   return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_pool_mask, &args, pool_outputs(call));
 }
 
 /* src, dst, aux. */
-static crema_status stochastic_fwd(const cr_cuda_call *call) {
+static crema_status stochastic_fwd(const cr_call *call) {
   cr_pool_args args = pool_args(call);
   args.src = cr_cuda_f32(call, 0);
   args.out = cr_cuda_f32(call, 1);
-  args.new_place = cr_cuda_i32(call, 2);
+  args.new_index = cr_cuda_i32(call, 2);
   args.seed = call->scalars->seed;
   args.counter = call->scalars->counter;
   return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_pool_stochastic, &args, pool_outputs(call));
 }
 
 /* src, dst. */
-static crema_status stochastic_test(const cr_cuda_call *call) {
+static crema_status stochastic_test(const cr_call *call) {
   cr_pool_args args = pool_args(call);
   args.src = cr_cuda_f32(call, 0);
   args.out = cr_cuda_f32(call, 1);
@@ -151,17 +152,17 @@ static crema_status col2im_plan(cr_plan *plan) {
 }
 
 /* One thread per element of argument 1, both ways. */
-static crema_status fold(const cr_cuda_call *call, cr_device_function function) {
+static crema_status fold(const cr_call *call, cr_device_function function) {
   const cr_fold_args args = {.from = cr_cuda_f32(call, 0),
                              .to = cr_cuda_f32(call, 1),
                              .slide = *(const cr_hd_slide *)call->plan->state};
-  return cr_cuda_each(call->context, function, &args, cr_cuda_count(call->desc, 1));
+  return cr_cuda_each(call->context, function, &args, cr_op_arg_count(call->desc, 1));
 }
 
-static crema_status im2col(const cr_cuda_call *call) {
+static crema_status im2col(const cr_call *call) {
   return fold(call, CR_DEVICE_FUNCTION_unfold);
 }
-static crema_status col2im(const cr_cuda_call *call) {
+static crema_status col2im(const cr_call *call) {
   return fold(call, CR_DEVICE_FUNCTION_fold);
 }
 
@@ -170,15 +171,12 @@ static crema_status col2im(const cr_cuda_call *call) {
 static crema_status lrn_plan(cr_plan *plan, size_t arrays) {
   const crema_shape *shape = &plan->desc->arg[0].shape;
   const int64_t size = plan->desc->u.lrn.size;
-  if (shape->axes != 4 || size < 1) {
-    return cr_fail(CREMA_E_SHAPE, "LRN of size %" PRId64 " over a blob of %d axes, not 4", size,
-                   shape->axes);
-  }
+  CR_TRY(cr_check_lrn(plan));
   if (size > INT32_MAX / 4 || shape->dim[1] > INT32_MAX / 4 || shape->dim[2] > INT32_MAX / 4 ||
       shape->dim[3] > INT32_MAX / 4) {
     return cr_fail(CREMA_E_UNSUPPORTED, "LRN over axes longer than 2^29");
   }
-  plan->workspace_bytes = arrays * (size_t)cr_cuda_count(plan->desc, 0) * sizeof(float);
+  plan->workspace_bytes = arrays * (size_t)cr_op_arg_count(plan->desc, 0) * sizeof(float);
   return CREMA_OK;
 }
 
@@ -189,7 +187,7 @@ static crema_status lrn_bwd_plan(cr_plan *plan) {
   return lrn_plan(plan, 2);
 }
 
-static cr_lrn_args lrn_args(const cr_cuda_call *call) {
+static cr_lrn_args lrn_args(const cr_call *call) {
   const cr_lrn_params *p = &call->desc->u.lrn;
   const int64_t *dim = call->desc->arg[0].shape.dim;
   const float size = (float)p->size;
@@ -206,9 +204,9 @@ static cr_lrn_args lrn_args(const cr_cuda_call *call) {
 }
 
 /* src, dst, aux. Neighbours are read, so a source that is written over is copied first. */
-static crema_status lrn_fwd(const cr_cuda_call *call) {
+static crema_status lrn_fwd(const cr_call *call) {
   cr_lrn_args args = lrn_args(call);
-  const int64_t count = cr_cuda_count(call->desc, 0);
+  const int64_t count = cr_op_arg_count(call->desc, 0);
   args.out = cr_cuda_f32(call, 1);
   if (count > 0 && args.x == args.out) {
     CR_TRY(call->context->device->backend->copy(call->context, CR_COPY_SAME_DEVICE,
@@ -220,9 +218,9 @@ static crema_status lrn_fwd(const cr_cuda_call *call) {
 }
 
 /* src, dst, diff_dst, aux, diff_src. */
-static crema_status lrn_bwd(const cr_cuda_call *call) {
+static crema_status lrn_bwd(const cr_call *call) {
   cr_lrn_args args = lrn_args(call);
-  const int64_t count = cr_cuda_count(call->desc, 0);
+  const int64_t count = cr_op_arg_count(call->desc, 0);
   args.dy = cr_cuda_f32(call, 2);
   args.out = cr_cuda_f32(call, 4);
   args.ratio = cr_cuda_scratchpad(call, 0);

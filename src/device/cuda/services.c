@@ -1,5 +1,5 @@
 /* The plug-in's entry, and the library's own calls as the plug-in's files know them (core/fail.h,
- * core/log.h, crema/types.h, device/memory/workspace.h): the library hides its internal names, so
+ * core/log.h, device/memory/workspace.h): the library hides its internal names, so
  * they are reached through the table that it hands over. */
 #include <stdarg.h>
 #include <stdio.h>
@@ -54,26 +54,6 @@ void cr_log_at(crema_log_level level, const char *file, int line, const char *fm
 crema_status cr_context_choose(crema_context *context, const cr_algorithm *table, int count,
                                int *id) {
   return library->choose(context, table, count, id);
-}
-
-size_t crema_dtype_size(crema_dtype type) {
-  switch (type) {
-#define CR_SIZE(name, value, bytes, text) \
-  case CREMA_##name: return bytes;
-    CREMA_DTYPE_MAP(CR_SIZE)
-#undef CR_SIZE
-  }
-  return 0;
-}
-
-const char *crema_dtype_name(crema_dtype type) {
-  switch (type) {
-#define CR_NAME(name, value, bytes, text) \
-  case CREMA_##name: return text;
-    CREMA_DTYPE_MAP(CR_NAME)
-#undef CR_NAME
-  }
-  return "?";
 }
 
 /* ---- the entry ---- */

@@ -3,6 +3,7 @@
 
 #include "core/clock.h"
 #include "core/fail.h"
+#include "device/backend/copy_check.h"
 #include "device/sim/sim_world.h"
 
 /* The last part of a wait is spun: the system wakes a sleeper too late. */
@@ -108,13 +109,7 @@ static crema_status check_peer(const sim_stream *stream, uintptr_t src) {
 crema_status cr_sim_copy(crema_context *context, cr_copy_kind kind, uintptr_t dst, uintptr_t src,
                          size_t bytes) {
   if (bytes == 0 || dst == src) return CREMA_OK;
-  if (dst == 0 || src == 0) {
-    return cr_fail(CREMA_E_ARGUMENT, "copy of %zu bytes %s nowhere", bytes,
-                   dst == 0 ? "to" : "from");
-  }
-  if (cr_copy_overlaps(dst, src, bytes)) {
-    return cr_fail(CREMA_E_ARGUMENT, "copy of %zu bytes between ranges that overlap", bytes);
-  }
+  CR_TRY(cr_copy_check(dst, src, bytes));
   sim_stream *stream = cr_sim_stream(context);
   sim_task task = {.kind = SIM_TASK_COPY, .run = run_copy, .op = op_of(kind)};
   char *to = NULL, *from = NULL;

@@ -114,64 +114,69 @@ static crema_status translate(sim_stream *stream, crema_devptr memory, size_t by
   return CREMA_OK;
 }
 
-static crema_status fill_call(sim_stream *stream, sim_kernel_call *call, const crema_devptr *buffer,
-                              const bool *accumulate, crema_devptr workspace) {
-  const sim_plan *plan = call->plan;
-  for (int i = 0; i < call->args; ++i) {
-    buffers(call)[i] = (crema_devptr){0};
-    accumulates(call)[i] = accumulate != NULL && accumulate[i];
-    if (buffer[i].address == 0) continue;
-    char access = access_of(plan->inner.desc->kind, i, call->args);
-    CR_TRY(translate(stream, buffer[i], argument_bytes(plan, i), access, &buffers(call)[i]));
+static crema_status fill_call(sim_stream *stream, sim_kernel_call *queued, const cr_call *call) {
+  const sim_plan *plan = queued->plan;
+  for (int i = 0; i < queued->args; ++i) {
+    buffers(queued)[i] = (crema_devptr){0};
+    accumulates(queued)[i] = call->accumulate != NULL && call->accumulate[i];
+    if (call->buffer[i].address == 0) continue;
+    char access = access_of(call->desc->kind, i, queued->args);
+    CR_TRY(
+        translate(stream, call->buffer[i], argument_bytes(plan, i), access, &buffers(queued)[i]));
   }
-  if (workspace.address != 0) {
-    CR_TRY(translate(stream, workspace, plan->inner.workspace_bytes, 'W', &call->workspace));
+  if (call->workspace.address != 0) {
+    CR_TRY(
+        translate(stream, call->workspace, plan->inner.workspace_bytes, 'W', &queued->workspace));
   }
   return CREMA_OK;
 }
 
-static crema_status run_call(sim_stream *stream, sim_task *task) {
-  sim_kernel_call *call = &task->u.kernel;
-  const cr_kernel *kernel = call->plan->kernel;
-  int before = cr_cpu_enter(&call->plan->inner);
-  crema_status status =
-      kernel->run(&call->plan->inner, &stream->cpu, buffers(call), accumulates(call),
-                  call->has_scalars ? &call->scalars : NULL, call->workspace);
+static crema_status run_queued(sim_stream *stream, sim_task *task) {
+  sim_kernel_call *queued = &task->u.kernel;
+  const cr_kernel *kernel = queued->plan->kernel;
+  cr_plan *plan = &queued->plan->inner;
+  const cr_call call = {.plan = plan,
+                        .desc = plan->desc,
+                        .context = &stream->cpu,
+                        .buffer = buffers(queued),
+                        .accumulate = accumulates(queued),
+                        .scalars = queued->has_scalars ? &queued->scalars : NULL,
+                        .workspace = queued->workspace};
+  int before = cr_cpu_enter(plan);
+  crema_status status = kernel->run(&call);
   cr_cpu_leave(before);
   return cr_fail_in(status, "kernel %s", kernel->name);
 }
 
-static crema_status run_row(cr_plan *plan, crema_context *context, const crema_devptr *buffer,
-                            const bool *accumulate, const cr_op_scalars *scalars,
-                            crema_devptr workspace) {
-  sim_stream *stream = cr_sim_stream(context);
-  sim_plan *state = plan->state;
-  sim_task task = {.kind = SIM_TASK_KERNEL, .run = run_call, .op = CR_SIM_KERNEL};
-  sim_kernel_call *call = &task.u.kernel;
-  CR_TRY(make_room(call, plan->desc->args));
-  call->plan = state;
-  call->has_scalars = scalars != NULL;
-  if (scalars != NULL) call->scalars = *scalars;
+static crema_status run_row(const cr_call *call) {
+  sim_stream *stream = cr_sim_stream(call->context);
+  sim_plan *state = call->plan->state;
+  sim_task task = {.kind = SIM_TASK_KERNEL, .run = run_queued, .op = CR_SIM_KERNEL};
+  sim_kernel_call *queued = &task.u.kernel;
+  CR_TRY(make_room(queued, call->desc->args));
+  queued->plan = state;
+  queued->has_scalars = call->scalars != NULL;
+  if (call->scalars != NULL) queued->scalars = *call->scalars;
   sim_lock();
   crema_status status = cr_sim_need_handle(stream);
   if (status == CREMA_OK) {
     status = cr_sim_note(
         &(cr_sim_record){
-            .op = CR_SIM_KERNEL, .device = stream->device->index, .stream = context->id},
+            .op = CR_SIM_KERNEL, .device = stream->device->index, .stream = call->context->id},
         &task.fault);
   }
   /* A plan holds state of one run at a time: streams take turns. */
   if (status == CREMA_OK && state->stream != NULL && state->stream != stream) {
     cr_sim_wait_for(state->stream, state->number);
   }
-  if (status == CREMA_OK) status = fill_call(stream, call, buffer, accumulate, workspace);
+  if (status == CREMA_OK) status = fill_call(stream, queued, call);
   if (status == CREMA_OK) status = cr_sim_submit(stream, &task);
   if (status == CREMA_OK) {
     state->stream = stream;
     state->number = task.number;
   }
   sim_unlock();
-  if (status != CREMA_OK) free(call->buffer);
+  if (status != CREMA_OK) free(queued->buffer);
   return status;
 }
 

@@ -55,7 +55,7 @@ typedef struct cr_cuda_fault {
 
 typedef enum cr_cuda_fault_kind { CR_CUDA_FAULT_LABEL, CR_CUDA_FAULT_INDEX } cr_cuda_fault_kind;
 
-CR_HD void cr_report(cr_cuda_fault *fault, cr_cuda_fault_kind kind, float value, int64_t place,
+CR_HD void cr_report(cr_cuda_fault *fault, cr_cuda_fault_kind kind, float value, int64_t position,
                      int64_t count, int64_t limit) {
   union {
     float value;
@@ -65,7 +65,7 @@ CR_HD void cr_report(cr_cuda_fault *fault, cr_cuda_fault_kind kind, float value,
   fault->kind = (int32_t)kind;
   fault->count = count;
   fault->limit = limit;
-  fault->what = ((uint64_t)both.bits << 32) | (uint32_t)(place + 1);
+  fault->what = ((uint64_t)both.bits << 32) | (uint32_t)(position + 1);
 }
 
 enum { CR_HD_IGNORED = -1, CR_HD_BAD = -2 };

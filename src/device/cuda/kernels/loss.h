@@ -30,17 +30,17 @@ typedef struct cr_pair {
   double first, second;
 } cr_pair;
 
-CR_HD int64_t cr_loss_class(const cr_loss_args *a, int64_t place) {
-  const int64_t c = cr_class_of(a->label[place], a->classes, a->has_ignore, a->ignore);
+CR_HD int64_t cr_loss_class(const cr_loss_args *a, int64_t position) {
+  const int64_t c = cr_class_of(a->label[position], a->classes, a->has_ignore, a->ignore);
   if (c == CR_HD_BAD) {
-    cr_report(a->fault, CR_CUDA_FAULT_LABEL, a->label[place], place, a->count, a->classes);
+    cr_report(a->fault, CR_CUDA_FAULT_LABEL, a->label[position], position, a->count, a->classes);
   }
   return c;
 }
 
 /* The index of class c at a position of (outer, C, inner). */
-CR_HD int64_t cr_loss_at(const cr_loss_args *a, int64_t place, int64_t c) {
-  const cr_quotient at = cr_divide(place, a->inner);
+CR_HD int64_t cr_loss_at(const cr_loss_args *a, int64_t position, int64_t c) {
+  const cr_quotient at = cr_divide(position, a->inner);
   return (at.whole * a->classes + c) * a->inner + at.rest;
 }
 
@@ -243,22 +243,23 @@ CR_HD void cr_total_device(const void *args, int64_t segment, cr_thread_block th
 }
 
 /* Whether fewer than top_k classes score at least as well as the true one: ties count against. */
-CR_HD void cr_accuracy_hits_device(const void *args, int64_t place, cr_thread_block thread_block) {
+CR_HD void cr_accuracy_hits_device(const void *args, int64_t position,
+                                   cr_thread_block thread_block) {
   const cr_loss_args *a = (const cr_loss_args *)args;
-  const int64_t truth = cr_class_of(a->label[place], a->classes, a->has_ignore, a->ignore);
+  const int64_t truth = cr_class_of(a->label[position], a->classes, a->has_ignore, a->ignore);
   if (truth < 0) {
     if (thread_block.lane != 0) return;
-    if (truth == CR_HD_BAD) cr_loss_class(a, place);
-    a->hit[place] = -1;
+    if (truth == CR_HD_BAD) cr_loss_class(a, position);
+    a->hit[position] = -1;
     return;
   }
-  const float own = a->x[cr_loss_at(a, place, truth)];
+  const float own = a->x[cr_loss_at(a, position, truth)];
   double better = 0;
   for (int64_t c = thread_block.lane; c < a->classes; c += thread_block.lanes) {
-    better += c != truth && a->x[cr_loss_at(a, place, c)] >= own ? 1 : 0;
+    better += c != truth && a->x[cr_loss_at(a, position, c)] >= own ? 1 : 0;
   }
   better = cr_thread_block_sum(thread_block, better);
-  if (thread_block.lane == 0) a->hit[place] = (int32_t)(2 * truth + (better < a->top_k ? 1 : 0));
+  if (thread_block.lane == 0) a->hit[position] = (int32_t)(2 * truth + (better < a->top_k ? 1 : 0));
 }
 
 /* Segment c: the share of class c's positions that are right. */

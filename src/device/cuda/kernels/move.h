@@ -111,11 +111,11 @@ typedef struct cr_gather_args {
   cr_cuda_fault *fault;
 } cr_gather_args;
 
-/* The row that index `place` names; -1, reported, when there is none. */
-CR_HD int64_t cr_gather_row(const cr_gather_args *a, int64_t place) {
-  const float value = a->index[place];
+/* The row that the `i`-th index names; -1, reported, when there is none. */
+CR_HD int64_t cr_gather_row(const cr_gather_args *a, int64_t i) {
+  const float value = a->index[i];
   if (value >= 0 && (double)value < (double)a->rows) return (int64_t)value;
-  cr_report(a->fault, CR_CUDA_FAULT_INDEX, value, place, a->count, a->rows);
+  cr_report(a->fault, CR_CUDA_FAULT_INDEX, value, i, a->count, a->rows);
   return -1;
 }
 

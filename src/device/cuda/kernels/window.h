@@ -99,8 +99,8 @@ typedef struct cr_pool_args {
   const float *src; /* forward */
   const float *dy;
   float *out; /* dst, diff_src or the mask */
-  const int32_t *place;
-  int32_t *new_place; /* NULL: not wanted */
+  const int32_t *index;
+  int32_t *new_index; /* NULL: not wanted */
   uint64_t seed, counter;
   cr_hd_slide slide;
 } cr_pool_args;
@@ -113,7 +113,7 @@ CR_HD int32_t cr_pool_inside(const cr_hd_slide *s, int axes, const cr_hd_span *s
   return (int32_t)index;
 }
 
-CR_HD void cr_copy_places(int axes, int32_t *to, const int32_t *from) {
+CR_HD void cr_copy_index(int axes, int32_t *to, const int32_t *from) {
   for (int a = 0; a < axes; ++a) to[a] = from[a];
 }
 
@@ -123,19 +123,19 @@ CR_HD void cr_pool_max_at(const cr_pool_args *a, int64_t i, int axes) {
   const float *plane = a->src + where.whole * s->in_count;
   const cr_hd_span span = cr_hd_span_of(s, axes, where.rest);
   float best = -FLT_MAX;
-  int32_t place = -1, at[CR_MAX_SPATIAL];
-  cr_copy_places(axes, at, span.begin);
+  int32_t index = -1, at[CR_MAX_SPATIAL];
+  cr_copy_index(axes, at, span.begin);
   if (!span.empty) {
     do {
       const float x = plane[cr_hd_encode(axes, s->in, at)];
       /* The first element always counts, a later one only when it is larger. */
-      if (place >= 0 && !(x > best)) continue;
+      if (index >= 0 && !(x > best)) continue;
       best = x;
-      place = cr_pool_inside(s, axes, &span, at);
+      index = cr_pool_inside(s, axes, &span, at);
     } while (cr_hd_next(axes, span.begin, span.end, at));
   }
   a->out[i] = best;
-  if (a->new_place != NULL) a->new_place[i] = place;
+  if (a->new_index != NULL) a->new_index[i] = index;
 }
 
 CR_HD void cr_pool_max_device(const void *args, int64_t i) {
@@ -151,14 +151,14 @@ CR_HD void cr_pool_average_at(const cr_pool_args *a, int64_t i, int axes) {
   const cr_hd_span span = cr_hd_span_of(s, axes, where.rest);
   double sum = 0;
   int32_t at[CR_MAX_SPATIAL];
-  cr_copy_places(axes, at, span.begin);
+  cr_copy_index(axes, at, span.begin);
   if (!span.empty) {
     do {
       sum += (double)plane[cr_hd_encode(axes, s->in, at)];
     } while (cr_hd_next(axes, span.begin, span.end, at));
   }
   a->out[i] = span.empty ? 0 : (float)(sum / (double)span.padded_count);
-  if (a->new_place != NULL) a->new_place[i] = 0;
+  if (a->new_index != NULL) a->new_index[i] = 0;
 }
 
 CR_HD void cr_pool_average_device(const void *args, int64_t i) {
@@ -175,14 +175,14 @@ CR_HD void cr_pool_chosen_bwd_at(const cr_pool_args *a, int64_t i, int axes) {
   cr_hd_decode(axes, s->in, where.rest, me);
   float sum = 0;
   if (cr_hd_seen_by(s, axes, me, begin, end)) {
-    cr_copy_places(axes, at, begin);
+    cr_copy_index(axes, at, begin);
     do {
       const int64_t to = where.whole * s->out_count + cr_hd_encode(axes, s->out, at);
       int64_t inside = 0;
       for (int k = 0; k < axes; ++k) {
         inside = inside * s->kernel[k] + me[k] + s->pad[k] - at[k] * s->stride[k];
       }
-      if (a->place[to] == inside) sum += a->dy[to];
+      if (a->index[to] == inside) sum += a->dy[to];
     } while (cr_hd_next(axes, begin, end, at));
   }
   a->out[i] = sum;
@@ -201,7 +201,7 @@ CR_HD void cr_pool_average_bwd_at(const cr_pool_args *a, int64_t i, int axes) {
   cr_hd_decode(axes, s->in, where.rest, me);
   float sum = 0;
   if (cr_hd_seen_by(s, axes, me, begin, end)) {
-    cr_copy_places(axes, at, begin);
+    cr_copy_index(axes, at, begin);
     do {
       int64_t padded = 1;
       for (int k = 0; k < axes; ++k) {
@@ -224,7 +224,7 @@ CR_HD void cr_pool_average_bwd_device(const void *args, int64_t i) {
 
 CR_HD void cr_pool_mask_at(const cr_pool_args *a, int64_t i, int axes) {
   a->out[i] =
-      (float)cr_hd_locate(&a->slide, axes, cr_divide(i, a->slide.out_count).rest, a->place[i]);
+      (float)cr_hd_locate(&a->slide, axes, cr_divide(i, a->slide.out_count).rest, a->index[i]);
 }
 
 CR_HD void cr_pool_mask_device(const void *args, int64_t i) {
@@ -239,7 +239,7 @@ CR_HD void cr_pool_draw(const cr_hd_slide *s, int axes, const cr_hd_span *span, 
                         double target, float *value, int32_t *inside) {
   int32_t at[CR_MAX_SPATIAL];
   double sum = 0;
-  cr_copy_places(axes, at, span->begin);
+  cr_copy_index(axes, at, span->begin);
   *value = plane[cr_hd_encode(axes, s->in, at)];
   *inside = cr_pool_inside(s, axes, span, at);
   do {
@@ -261,7 +261,7 @@ CR_HD cr_hd_sums cr_pool_sums(const cr_hd_slide *s, int axes, const cr_hd_span *
   cr_hd_sums sums = {0, 0};
   int32_t at[CR_MAX_SPATIAL];
   if (span->empty) return sums;
-  cr_copy_places(axes, at, span->begin);
+  cr_copy_index(axes, at, span->begin);
   do {
     const double x = (double)plane[cr_hd_encode(axes, s->in, at)];
     sums.value += x;
@@ -285,7 +285,7 @@ CR_HD void cr_pool_stochastic_at(const cr_pool_args *a, int64_t i, int axes) {
                  &inside);
   }
   a->out[i] = value;
-  a->new_place[i] = inside;
+  a->new_index[i] = inside;
 }
 
 CR_HD void cr_pool_stochastic_device(const void *args, int64_t i) {
@@ -343,9 +343,9 @@ CR_HD int64_t cr_fold_source(const cr_hd_slide *s, int axes, const int32_t *me,
                              const int32_t *offset) {
   int32_t at[CR_MAX_SPATIAL];
   for (int k = 0; k < axes; ++k) {
-    const int32_t place = me[k] + s->pad[k] - offset[k] * s->dilation[k];
-    if (place < 0 || place % s->stride[k] != 0) return -1;
-    at[k] = place / s->stride[k];
+    const int32_t position = me[k] + s->pad[k] - offset[k] * s->dilation[k];
+    if (position < 0 || position % s->stride[k] != 0) return -1;
+    at[k] = position / s->stride[k];
     if (at[k] >= s->out[k]) return -1;
   }
   return cr_hd_encode(axes, s->out, at);

@@ -1,0 +1,37 @@
+/* Checks of an op's arguments and parameters that kernels of every back end make at plan time. Each
+ * can be a kernel's plan(): it looks at plan->desc alone. Errors: CREMA_E_SHAPE, if nothing else is
+ * said. */
+#ifndef CR_DEVICE_BACKEND_OP_CHECK_H
+#define CR_DEVICE_BACKEND_OP_CHECK_H
+
+#include "device/backend/kernel.h"
+
+/* The parts together make up the whole along u.axis. */
+crema_status cr_check_concat(cr_plan *plan) CREMA_MUST_USE;
+crema_status cr_check_slice(cr_plan *plan) CREMA_MUST_USE;
+
+/* The window at u.offset lies inside the larger array. */
+crema_status cr_check_crop(cr_plan *plan) CREMA_MUST_USE;
+
+/* Axis a of the result is as long as axis u.order[a] of the source. */
+crema_status cr_check_permute(cr_plan *plan) CREMA_MUST_USE;
+
+/* ARG_MAX is asked for no more values than there are. */
+crema_status cr_check_arg_max(cr_plan *plan) CREMA_MUST_USE;
+
+/* Argument 1 has a label for each position of argument 0 (outer, C, inner). */
+crema_status cr_check_labels(cr_plan *plan) CREMA_MUST_USE;
+
+/* Source and result have one element type that has values. Errors: CREMA_E_UNSUPPORTED. */
+crema_status cr_check_copy(cr_plan *plan) CREMA_MUST_USE;
+
+/* Argument 0 has four axes, and u.lrn a size. */
+crema_status cr_check_lrn(cr_plan *plan) CREMA_MUST_USE;
+
+/* Gradient and history are shaped like the weight. */
+crema_status cr_check_update(cr_plan *plan) CREMA_MUST_USE;
+
+/* Whether the rule has a second history. */
+bool cr_update_needs_two(cr_update_rule rule);
+
+#endif
