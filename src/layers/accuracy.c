@@ -61,7 +61,7 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   desc.u.accuracy.has_ignore = param->has_ignore_label;
   desc.u.accuracy.ignore = param->ignore_label;
   return cr_layer_op_make(
-      &s->op, &desc, 4,
+      layer, &s->op, &desc, 4,
       (const crema_shape *[]){&folded, &labels, &one, layer->tops > 1 ? &classes : NULL}, NULL);
 }
 
@@ -74,11 +74,6 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
                          NULL);
 }
 
-static void destroy(cr_layer *layer) {
-  accuracy_state *s = layer->state;
-  cr_layer_op_free(&s->op);
-}
-
 const cr_layer_class cr_layer_accuracy = {
     .type = "Accuracy",
     .state_size = sizeof(accuracy_state),
@@ -89,5 +84,4 @@ const cr_layer_class cr_layer_accuracy = {
     .setup = setup,
     .reshape = reshape,
     .forward = forward,
-    .destroy = destroy,
 };

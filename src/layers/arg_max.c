@@ -63,16 +63,18 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   const crema_shape ranks = cr_shape_3(x.dim[0], param->top_k, x.dim[2]);
   const crema_shape *values = param->out_max_val ? &ranks : NULL;
   int64_t count = crema_shape_count(&ranks, 0, 3);
-  CR_TRY(cr_layer_tensor(&s->places, CREMA_F32, count));
-  CR_TRY(cr_layer_tensor(&s->values, CREMA_F32, count));
+  CR_TRY(cr_layer_tensor(layer, &s->places, CREMA_F32, count));
+  CR_TRY(cr_layer_tensor(layer, &s->values, CREMA_F32, count));
   cr_op_desc desc = cr_layer_op_desc(CR_OP_ARG_MAX);
-  CR_TRY(cr_layer_op_make(&s->find, &desc, 3, (const crema_shape *[]){&x, &ranks, values}, NULL));
+  CR_TRY(cr_layer_op_make(layer, &s->find, &desc, 3, (const crema_shape *[]){&x, &ranks, values},
+                          NULL));
   if (param->has_axis || !param->out_max_val) return CREMA_OK;
   const crema_shape row = cr_shape_2(x.dim[0], param->top_k);
   const crema_shape both = cr_shape_2(x.dim[0], 2 * (int64_t)param->top_k);
   desc = cr_layer_op_desc(CR_OP_CONCAT);
   desc.u.axis = 1;
-  return cr_layer_op_make(&s->join, &desc, 3, (const crema_shape *[]){&row, &row, &both}, NULL);
+  return cr_layer_op_make(layer, &s->join, &desc, 3, (const crema_shape *[]){&row, &row, &both},
+                          NULL);
 }
 
 static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
@@ -90,14 +92,6 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
   return cr_layer_op_run(&s->join, context, (cr_tensor *[]){s->places, s->values, to}, NULL);
 }
 
-static void destroy(cr_layer *layer) {
-  arg_max_state *s = layer->state;
-  cr_layer_op_free(&s->join);
-  cr_layer_op_free(&s->find);
-  cr_tensor_destroy(s->values);
-  cr_tensor_destroy(s->places);
-}
-
 const cr_layer_class cr_layer_arg_max = {
     .type = "ArgMax",
     .state_size = sizeof(arg_max_state),
@@ -108,5 +102,4 @@ const cr_layer_class cr_layer_arg_max = {
     .setup = setup,
     .reshape = reshape,
     .forward = forward,
-    .destroy = destroy,
 };

@@ -57,30 +57,32 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
   CR_TRY(cr_layer_add_param(layer, 1, &sums, NULL));
   CR_TRY(cr_layer_add_param(layer, 2, &weight, NULL));
   for (int i = 0; i < 3; ++i) layer->param_propagate_down[i] = false;
-  CR_TRY(cr_layer_tensor(&s->mean, CREMA_F32, s->channels));
-  CR_TRY(cr_layer_tensor(&s->variance, CREMA_F32, s->channels));
-  CR_TRY(cr_layer_tensor(&s->one, CREMA_F32, 1));
+  CR_TRY(cr_layer_tensor(layer, &s->mean, CREMA_F32, s->channels));
+  CR_TRY(cr_layer_tensor(layer, &s->variance, CREMA_F32, s->channels));
+  CR_TRY(cr_layer_tensor(layer, &s->one, CREMA_F32, 1));
   CR_TRY(cr_tensor_host_write(s->one, &memory));
   *(float *)memory = 1;
   return CREMA_OK;
 }
 
-static crema_status make_ops(bn_state *s, const crema_shape *shape) {
+static crema_status make_ops(cr_layer *layer, const crema_shape *shape) {
+  bn_state *s = layer->state;
   const crema_shape channels = cr_shape_1(s->channels), one = cr_shape_1(1);
   cr_op_desc desc = cr_layer_op_desc(s->global ? CR_OP_BN_FWD_GLOBAL : CR_OP_BN_FWD_TRAIN);
   desc.u.bn.eps = s->eps;
   desc.u.bn.global = s->global;
-  CR_TRY(cr_layer_op_make(s->global ? &s->fixed : &s->train, &desc, 4,
+  CR_TRY(cr_layer_op_make(layer, s->global ? &s->fixed : &s->train, &desc, 4,
                           (const crema_shape *[]){shape, shape, &channels, &channels}, NULL));
   desc.kind = CR_OP_BN_BWD;
-  CR_TRY(cr_layer_op_make(&s->backward, &desc, 5,
+  CR_TRY(cr_layer_op_make(layer, &s->backward, &desc, 5,
                           (const crema_shape *[]){shape, shape, &channels, &channels, shape},
                           NULL));
   desc = cr_layer_op_desc(CR_OP_COPY);
-  CR_TRY(cr_layer_op_make(&s->keep, &desc, 2, (const crema_shape *[]){shape, shape}, NULL));
+  CR_TRY(cr_layer_op_make(layer, &s->keep, &desc, 2, (const crema_shape *[]){shape, shape}, NULL));
   desc = cr_layer_op_desc(CR_OP_AXPBY);
-  CR_TRY(cr_layer_op_make(&s->add, &desc, 2, (const crema_shape *[]){&channels, &channels}, NULL));
-  return cr_layer_op_make(&s->add_1, &desc, 2, (const crema_shape *[]){&one, &one}, NULL);
+  CR_TRY(cr_layer_op_make(layer, &s->add, &desc, 2, (const crema_shape *[]){&channels, &channels},
+                          NULL));
+  return cr_layer_op_make(layer, &s->add_1, &desc, 2, (const crema_shape *[]){&one, &one}, NULL);
 }
 
 static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
@@ -96,8 +98,8 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   int64_t values = s->channels > 0 ? count / s->channels : 0;
   s->bessel = values > 1 ? (float)((double)values / (double)(values - 1)) : 1;
   if (shape.axes == 1) shape = cr_shape_2(shape.dim[0], 1);
-  CR_TRY(cr_layer_tensor(&s->input, CREMA_F32, count));
-  return make_ops(s, &shape);
+  CR_TRY(cr_layer_tensor(layer, &s->input, CREMA_F32, count));
+  return make_ops(layer, &shape);
 }
 
 /* mean and variance from the running sums: the sums over their weight, 0 while that is 0. */
@@ -161,20 +163,6 @@ static bool uses_bottom(const cr_layer *layer, int bottom) {
   return !s->global;
 }
 
-static void destroy(cr_layer *layer) {
-  bn_state *s = layer->state;
-  cr_layer_op_free(&s->add_1);
-  cr_layer_op_free(&s->add);
-  cr_layer_op_free(&s->keep);
-  cr_layer_op_free(&s->backward);
-  cr_layer_op_free(&s->fixed);
-  cr_layer_op_free(&s->train);
-  cr_tensor_destroy(s->one);
-  cr_tensor_destroy(s->input);
-  cr_tensor_destroy(s->variance);
-  cr_tensor_destroy(s->mean);
-}
-
 const cr_layer_class cr_layer_batch_norm = {
     .type = "BatchNorm",
     .state_size = sizeof(bn_state),
@@ -189,5 +177,4 @@ const cr_layer_class cr_layer_batch_norm = {
     .forward = forward,
     .backward = backward,
     .uses_bottom = uses_bottom,
-    .destroy = destroy,
 };

@@ -44,11 +44,12 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   const crema_shape c = cr_shape_1(x.dim[1]);
   if (top[0] != bottom[0]) CR_TRY(crema_blob_reshape(top[0], &bottom[0]->shape));
   cr_op_desc desc = cr_layer_op_desc(CR_OP_AFFINE_FWD);
-  CR_TRY(cr_layer_op_make(&s->forward, &desc, 4, (const crema_shape *[]){&x, NULL, &c, &x}, NULL));
+  CR_TRY(cr_layer_op_make(layer, &s->forward, &desc, 4, (const crema_shape *[]){&x, NULL, &c, &x},
+                          NULL));
   desc.kind = CR_OP_AFFINE_BWD_BIAS;
-  CR_TRY(cr_layer_op_make(&s->backward, &desc, 2, (const crema_shape *[]){&x, &c}, NULL));
+  CR_TRY(cr_layer_op_make(layer, &s->backward, &desc, 2, (const crema_shape *[]){&x, &c}, NULL));
   desc.kind = CR_OP_COPY;
-  return cr_layer_op_make(&s->copy, &desc, 2, (const crema_shape *[]){&x, &x}, NULL);
+  return cr_layer_op_make(layer, &s->copy, &desc, 2, (const crema_shape *[]){&x, &x}, NULL);
 }
 
 static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
@@ -73,13 +74,6 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
   return cr_layer_op_run(&s->copy, context, (cr_tensor *[]){top[0]->diff, bottom[0]->diff}, NULL);
 }
 
-static void destroy(cr_layer *layer) {
-  bias_state *s = layer->state;
-  cr_layer_op_free(&s->backward);
-  cr_layer_op_free(&s->copy);
-  cr_layer_op_free(&s->forward);
-}
-
 const cr_layer_class cr_layer_bias = {
     .type = "Bias",
     .state_size = sizeof(bias_state),
@@ -92,5 +86,4 @@ const cr_layer_class cr_layer_bias = {
     .reshape = reshape,
     .forward = forward,
     .backward = backward,
-    .destroy = destroy,
 };

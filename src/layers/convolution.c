@@ -62,13 +62,13 @@ static crema_status make_ops(cr_layer *layer, const crema_shape *src, const crem
   cr_op_desc fused = desc;
   fused.u.conv.relu = layer->fused_relu;
   fused.u.conv.relu_slope = layer->fused_relu ? layer->fused_relu_slope : 0;
-  CR_TRY(cr_layer_op_make(&s->forward, &fused, 4, (const crema_shape *[]){src, &weights, bias, dst},
-                          NULL));
+  CR_TRY(cr_layer_op_make(layer, &s->forward, &fused, 4,
+                          (const crema_shape *[]){src, &weights, bias, dst}, NULL));
   desc.kind = CR_OP_CONV_BWD_DATA;
-  CR_TRY(cr_layer_op_make(&s->backward_data, &desc, 3, (const crema_shape *[]){dst, &weights, src},
-                          NULL));
+  CR_TRY(cr_layer_op_make(layer, &s->backward_data, &desc, 3,
+                          (const crema_shape *[]){dst, &weights, src}, NULL));
   desc.kind = CR_OP_CONV_BWD_WEIGHTS;
-  return cr_layer_weights_make(&s->backward_weights, &desc, src, dst, &weights, bias);
+  return cr_layer_weights_make(layer, &s->backward_weights, &desc, src, dst, &weights, bias);
 }
 
 static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
@@ -114,13 +114,6 @@ static bool uses_bottom(const cr_layer *layer, int bottom) {
   return layer->param_propagate_down[0];
 }
 
-static void destroy(cr_layer *layer) {
-  conv_state *s = layer->state;
-  cr_layer_weights_free(&s->backward_weights);
-  cr_layer_op_free(&s->backward_data);
-  cr_layer_op_free(&s->forward);
-}
-
 const cr_layer_class cr_layer_convolution = {
     .type = "Convolution",
     .state_size = sizeof(conv_state),
@@ -135,5 +128,4 @@ const cr_layer_class cr_layer_convolution = {
     .forward = forward,
     .backward = backward,
     .uses_bottom = uses_bottom,
-    .destroy = destroy,
 };

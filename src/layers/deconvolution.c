@@ -57,21 +57,22 @@ static crema_status make_ops(cr_layer *layer, const crema_shape *x, const crema_
   deconv_state *s = layer->state;
   cr_op_desc desc = cr_layer_op_desc(CR_OP_CONV_BWD_DATA);
   const crema_shape weights = cr_layer_conv_weights(layer, &s->conv, &desc.u.conv);
-  CR_TRY(cr_layer_op_make(&s->forward, &desc, 3, (const crema_shape *[]){x, &weights, y}, NULL));
+  CR_TRY(cr_layer_op_make(layer, &s->forward, &desc, 3, (const crema_shape *[]){x, &weights, y},
+                          NULL));
   desc.kind = CR_OP_CONV_FWD;
-  CR_TRY(cr_layer_op_make(&s->backward_data, &desc, 4,
+  CR_TRY(cr_layer_op_make(layer, &s->backward_data, &desc, 4,
                           (const crema_shape *[]){y, &weights, NULL, x}, NULL));
   desc.kind = CR_OP_CONV_BWD_WEIGHTS;
-  CR_TRY(cr_layer_op_make(&s->backward_weights, &desc, 4,
+  CR_TRY(cr_layer_op_make(layer, &s->backward_weights, &desc, 4,
                           (const crema_shape *[]){y, x, &weights, NULL}, NULL));
   if (!s->conv.bias) return CREMA_OK;
   const crema_shape folded = cr_layer_fold(y, 1, 2), *bias = &layer->blob[1]->shape;
   desc = cr_layer_op_desc(CR_OP_AFFINE_FWD);
-  CR_TRY(cr_layer_op_make(&s->add_bias, &desc, 4,
+  CR_TRY(cr_layer_op_make(layer, &s->add_bias, &desc, 4,
                           (const crema_shape *[]){&folded, NULL, bias, &folded}, NULL));
   desc.kind = CR_OP_AFFINE_BWD_BIAS;
-  return cr_layer_op_make(&s->backward_bias, &desc, 2, (const crema_shape *[]){&folded, bias},
-                          NULL);
+  return cr_layer_op_make(layer, &s->backward_bias, &desc, 2,
+                          (const crema_shape *[]){&folded, bias}, NULL);
 }
 
 static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
@@ -125,15 +126,6 @@ static bool uses_bottom(const cr_layer *layer, int bottom) {
   return layer->param_propagate_down[0];
 }
 
-static void destroy(cr_layer *layer) {
-  deconv_state *s = layer->state;
-  cr_layer_op_free(&s->backward_bias);
-  cr_layer_op_free(&s->backward_weights);
-  cr_layer_op_free(&s->backward_data);
-  cr_layer_op_free(&s->add_bias);
-  cr_layer_op_free(&s->forward);
-}
-
 const cr_layer_class cr_layer_deconvolution = {
     .type = "Deconvolution",
     .state_size = sizeof(deconv_state),
@@ -147,5 +139,4 @@ const cr_layer_class cr_layer_deconvolution = {
     .forward = forward,
     .backward = backward,
     .uses_bottom = uses_bottom,
-    .destroy = destroy,
 };

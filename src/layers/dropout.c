@@ -41,15 +41,17 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   if (top[0] != bottom[0]) CR_TRY(crema_blob_reshape(top[0], shape));
   if (layer->phase == CAFFE__PHASE__TEST) {
     cr_op_desc copy = cr_layer_op_desc(CR_OP_COPY);
-    return cr_layer_op_make(&s->copy, &copy, 2, (const crema_shape *[]){shape, shape}, NULL);
+    return cr_layer_op_make(layer, &s->copy, &copy, 2, (const crema_shape *[]){shape, shape}, NULL);
   }
-  CR_TRY(cr_layer_tensor(&s->mask, CREMA_U8, crema_blob_count(bottom[0])));
+  CR_TRY(cr_layer_tensor(layer, &s->mask, CREMA_U8, crema_blob_count(bottom[0])));
   cr_op_desc desc = cr_layer_op_desc(CR_OP_DROPOUT_FWD);
   desc.u.dropout.ratio = s->ratio;
-  CR_TRY(cr_layer_op_make(&s->forward, &desc, 3, (const crema_shape *[]){shape, shape, shape},
+  CR_TRY(cr_layer_op_make(layer, &s->forward, &desc, 3,
+                          (const crema_shape *[]){shape, shape, shape},
                           (const crema_dtype[]){CREMA_F32, CREMA_F32, CREMA_U8}));
   desc.kind = CR_OP_DROPOUT_BWD;
-  return cr_layer_op_make(&s->backward, &desc, 3, (const crema_shape *[]){shape, shape, shape},
+  return cr_layer_op_make(layer, &s->backward, &desc, 3,
+                          (const crema_shape *[]){shape, shape, shape},
                           (const crema_dtype[]){CREMA_F32, CREMA_U8, CREMA_F32});
 }
 
@@ -83,14 +85,6 @@ static cr_values preserves(const cr_layer *layer) {
   return layer->phase == CAFFE__PHASE__TEST || s->ratio == 0 ? CR_VALUES_ALL : CR_VALUES_SIGNS;
 }
 
-static void destroy(cr_layer *layer) {
-  dropout_state *s = layer->state;
-  cr_layer_op_free(&s->copy);
-  cr_layer_op_free(&s->backward);
-  cr_layer_op_free(&s->forward);
-  cr_tensor_destroy(s->mask);
-}
-
 const cr_layer_class cr_layer_dropout = {
     .type = "Dropout",
     .state_size = sizeof(dropout_state),
@@ -104,5 +98,4 @@ const cr_layer_class cr_layer_dropout = {
     .forward = forward,
     .backward = backward,
     .preserves = preserves,
-    .destroy = destroy,
 };

@@ -12,7 +12,6 @@
  *     eltwise_param { operation: SUM coeff: 1 coeff: -1 } } */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "core/fail.h"
 #include "layers/common/layer_args.h"
@@ -39,6 +38,7 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
   const Caffe__EltwiseParameter *param =
       layer->param->eltwise_param ? layer->param->eltwise_param : &defaults;
   size_t n = (size_t)layer->bottoms;
+  void *coeff = NULL, *backward = NULL;
   (void)bottom;
   (void)top;
   s->operation = (int)param->operation;
@@ -50,34 +50,30 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
   if (param->n_coeff != 0 && s->operation != OP_SUM) {
     return cr_layer_fail(layer, CREMA_E_ARGUMENT, "coeff goes with operation SUM only");
   }
-  s->coeff = malloc(n * sizeof *s->coeff);
-  s->backward = calloc(n, sizeof *s->backward);
-  if (s->coeff == NULL || s->backward == NULL) {
-    return cr_fail_memory(n * sizeof *s->backward, "an eltwise layer");
-  }
+  CR_TRY(cr_layer_memory(layer, n * sizeof *s->coeff, &coeff));
+  CR_TRY(cr_layer_memory(layer, n * sizeof *s->backward, &backward));
+  s->coeff = coeff;
+  s->backward = backward;
   for (size_t i = 0; i < n; ++i) s->coeff[i] = param->n_coeff ? param->coeff[i] : 1;
   /* The longest list: all sources, the top's diff or data, and the result or mask. */
-  return cr_layer_args_make(&s->args, layer->bottoms + 2);
+  return cr_layer_args_make(layer, &s->args, layer->bottoms + 2);
 }
 
-static crema_status make_sum(cr_layer *layer, cr_layer_op *slot, const float *coeff, int sources) {
+static crema_status make_sum(cr_layer *layer, cr_layer_op *slot, float *coeff, int sources) {
   eltwise_state *s = layer->state;
   cr_op_desc desc = cr_layer_op_desc(CR_OP_SUM);
-  size_t bytes = (size_t)sources * sizeof *coeff;
-  desc.u.sum.coeff = malloc(bytes);
-  if (desc.u.sum.coeff == NULL) return cr_fail_memory(bytes, "coefficients");
-  memcpy(desc.u.sum.coeff, coeff, bytes);
-  return cr_layer_op_make(slot, &desc, sources + 1, s->args.shape, NULL);
+  desc.u.sum.coeff = coeff;
+  return cr_layer_op_make(layer, slot, &desc, sources + 1, s->args.shape, NULL);
 }
 
 static crema_status make_prod(cr_layer *layer, int n) {
   eltwise_state *s = layer->state;
   cr_op_desc desc = cr_layer_op_desc(CR_OP_PROD);
-  CR_TRY(cr_layer_op_make(&s->forward, &desc, n + 1, s->args.shape, NULL));
+  CR_TRY(cr_layer_op_make(layer, &s->forward, &desc, n + 1, s->args.shape, NULL));
   desc.kind = CR_OP_PROD_BWD;
   for (int i = 0; i < n; ++i) {
     desc.u.index = i;
-    CR_TRY(cr_layer_op_make(&s->backward[i], &desc, n + 2, s->args.shape, NULL));
+    CR_TRY(cr_layer_op_make(layer, &s->backward[i], &desc, n + 2, s->args.shape, NULL));
   }
   return CREMA_OK;
 }
@@ -89,14 +85,14 @@ static crema_status make_max(cr_layer *layer, int n, int64_t count) {
   if (type == NULL) return cr_fail_memory((size_t)(n + 2) * sizeof *type, "element types");
   for (int i = 0; i <= n; ++i) type[i] = CREMA_F32;
   type[n + 1] = CREMA_I32;
-  crema_status status = cr_layer_op_make(&s->forward, &desc, n + 2, s->args.shape, type);
+  crema_status status = cr_layer_op_make(layer, &s->forward, &desc, n + 2, s->args.shape, type);
   free(type);
   CR_TRY(status);
-  CR_TRY(cr_layer_tensor(&s->winner, CREMA_I32, count));
+  CR_TRY(cr_layer_tensor(layer, &s->winner, CREMA_I32, count));
   desc.kind = CR_OP_MAX_BWD;
   for (int i = 0; i < n; ++i) {
     desc.u.index = i;
-    CR_TRY(cr_layer_op_make(&s->backward[i], &desc, 3, s->args.shape,
+    CR_TRY(cr_layer_op_make(layer, &s->backward[i], &desc, 3, s->args.shape,
                             (const crema_dtype[]){CREMA_F32, CREMA_I32, CREMA_F32}));
   }
   return CREMA_OK;
@@ -173,16 +169,6 @@ static bool uses_bottom(const cr_layer *layer, int bottom) {
   return s->operation == OP_PROD;
 }
 
-static void destroy(cr_layer *layer) {
-  eltwise_state *s = layer->state;
-  for (int i = 0; i < layer->bottoms && s->backward; ++i) cr_layer_op_free(&s->backward[i]);
-  cr_layer_op_free(&s->forward);
-  cr_tensor_destroy(s->winner);
-  cr_layer_args_free(&s->args);
-  free(s->backward);
-  free(s->coeff);
-}
-
 const cr_layer_class cr_layer_eltwise = {
     .type = "Eltwise",
     .state_size = sizeof(eltwise_state),
@@ -196,5 +182,4 @@ const cr_layer_class cr_layer_eltwise = {
     .forward = forward,
     .backward = backward,
     .uses_bottom = uses_bottom,
-    .destroy = destroy,
 };

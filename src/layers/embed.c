@@ -48,15 +48,17 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   to.dim[to.axes++] = s->width;
   CR_TRY(crema_blob_reshape(top[0], &to));
   cr_op_desc desc = cr_layer_op_desc(CR_OP_GATHER_FWD);
-  CR_TRY(cr_layer_op_make(&s->forward, &desc, 3, (const crema_shape *[]){table, &index, &y}, NULL));
+  CR_TRY(cr_layer_op_make(layer, &s->forward, &desc, 3, (const crema_shape *[]){table, &index, &y},
+                          NULL));
   desc.kind = CR_OP_GATHER_BWD;
-  CR_TRY(
-      cr_layer_op_make(&s->backward, &desc, 3, (const crema_shape *[]){&y, &index, table}, NULL));
+  CR_TRY(cr_layer_op_make(layer, &s->backward, &desc, 3, (const crema_shape *[]){&y, &index, table},
+                          NULL));
   desc.kind = CR_OP_AFFINE_FWD;
-  CR_TRY(cr_layer_op_make(&s->add_bias, &desc, 4,
+  CR_TRY(cr_layer_op_make(layer, &s->add_bias, &desc, 4,
                           (const crema_shape *[]){&folded, NULL, &c, &folded}, NULL));
   desc.kind = CR_OP_AFFINE_BWD_BIAS;
-  return cr_layer_op_make(&s->backward_bias, &desc, 2, (const crema_shape *[]){&folded, &c}, NULL);
+  return cr_layer_op_make(layer, &s->backward_bias, &desc, 2, (const crema_shape *[]){&folded, &c},
+                          NULL);
 }
 
 static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
@@ -86,14 +88,6 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
                          (cr_tensor *[]){top[0]->diff, layer->blob[1]->diff}, NULL);
 }
 
-static void destroy(cr_layer *layer) {
-  embed_state *s = layer->state;
-  cr_layer_op_free(&s->backward_bias);
-  cr_layer_op_free(&s->backward);
-  cr_layer_op_free(&s->add_bias);
-  cr_layer_op_free(&s->forward);
-}
-
 const cr_layer_class cr_layer_embed = {
     .type = "Embed",
     .state_size = sizeof(embed_state),
@@ -106,5 +100,4 @@ const cr_layer_class cr_layer_embed = {
     .reshape = reshape,
     .forward = forward,
     .backward = backward,
-    .destroy = destroy,
 };

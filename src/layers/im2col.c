@@ -62,9 +62,9 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   }
   cr_op_desc desc = cr_layer_op_desc(CR_OP_IM2COL);
   desc.u.window = *w;
-  CR_TRY(cr_layer_op_make(&s->forward, &desc, 2, (const crema_shape *[]){&x, &y}, NULL));
+  CR_TRY(cr_layer_op_make(layer, &s->forward, &desc, 2, (const crema_shape *[]){&x, &y}, NULL));
   desc.kind = CR_OP_COL2IM;
-  return cr_layer_op_make(&s->backward, &desc, 2, (const crema_shape *[]){&y, &x}, NULL);
+  return cr_layer_op_make(layer, &s->backward, &desc, 2, (const crema_shape *[]){&y, &x}, NULL);
 }
 
 static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
@@ -82,12 +82,6 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
                          NULL);
 }
 
-static void destroy(cr_layer *layer) {
-  im2col_state *s = layer->state;
-  cr_layer_op_free(&s->backward);
-  cr_layer_op_free(&s->forward);
-}
-
 const cr_layer_class cr_layer_im2col = {
     .type = "Im2col",
     .state_size = sizeof(im2col_state),
@@ -99,5 +93,4 @@ const cr_layer_class cr_layer_im2col = {
     .reshape = reshape,
     .forward = forward,
     .backward = backward,
-    .destroy = destroy,
 };

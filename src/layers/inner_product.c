@@ -50,13 +50,13 @@ static crema_status make_ops(cr_layer *layer, const crema_shape *src, const crem
   const crema_shape *bias = s->bias ? &layer->blob[1]->shape : NULL;
   cr_op_desc desc = cr_layer_op_desc(CR_OP_IP_FWD);
   desc.u.ip.transpose = s->transpose;
-  CR_TRY(cr_layer_op_make(&s->forward, &desc, 4, (const crema_shape *[]){src, weights, bias, dst},
-                          NULL));
+  CR_TRY(cr_layer_op_make(layer, &s->forward, &desc, 4,
+                          (const crema_shape *[]){src, weights, bias, dst}, NULL));
   desc.kind = CR_OP_IP_BWD_DATA;
-  CR_TRY(cr_layer_op_make(&s->backward_data, &desc, 3, (const crema_shape *[]){dst, weights, src},
-                          NULL));
+  CR_TRY(cr_layer_op_make(layer, &s->backward_data, &desc, 3,
+                          (const crema_shape *[]){dst, weights, src}, NULL));
   desc.kind = CR_OP_IP_BWD_WEIGHTS;
-  return cr_layer_weights_make(&s->backward_weights, &desc, src, dst, weights, bias);
+  return cr_layer_weights_make(layer, &s->backward_weights, &desc, src, dst, weights, bias);
 }
 
 static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
@@ -106,13 +106,6 @@ static bool uses_bottom(const cr_layer *layer, int bottom) {
   return layer->param_propagate_down[0];
 }
 
-static void destroy(cr_layer *layer) {
-  ip_state *s = layer->state;
-  cr_layer_weights_free(&s->backward_weights);
-  cr_layer_op_free(&s->backward_data);
-  cr_layer_op_free(&s->forward);
-}
-
 const cr_layer_class cr_layer_inner_product = {
     .type = "InnerProduct",
     .state_size = sizeof(ip_state),
@@ -125,5 +118,4 @@ const cr_layer_class cr_layer_inner_product = {
     .forward = forward,
     .backward = backward,
     .uses_bottom = uses_bottom,
-    .destroy = destroy,
 };

@@ -45,16 +45,17 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
                          crema_shape_text(shape, text, sizeof text));
   }
   CR_TRY(crema_blob_reshape(top[0], shape));
-  CR_TRY(cr_layer_tensor(&s->aux, CREMA_U8, crema_blob_count(bottom[0])));
+  CR_TRY(cr_layer_tensor(layer, &s->aux, CREMA_U8, crema_blob_count(bottom[0])));
   cr_op_desc desc = cr_layer_op_desc(CR_OP_LRN_FWD);
   desc.u.lrn = s->params;
-  CR_TRY(cr_layer_op_make(&s->forward_only, &desc, 3, (const crema_shape *[]){shape, shape, NULL},
-                          NULL));
-  CR_TRY(cr_layer_op_make(&s->forward, &desc, 3, (const crema_shape *[]){shape, shape, shape},
+  CR_TRY(cr_layer_op_make(layer, &s->forward_only, &desc, 3,
+                          (const crema_shape *[]){shape, shape, NULL}, NULL));
+  CR_TRY(cr_layer_op_make(layer, &s->forward, &desc, 3,
+                          (const crema_shape *[]){shape, shape, shape},
                           (const crema_dtype[]){CREMA_F32, CREMA_F32, CREMA_U8}));
   desc.kind = CR_OP_LRN_BWD;
   return cr_layer_op_make(
-      &s->backward, &desc, 5, (const crema_shape *[]){shape, shape, shape, shape, shape},
+      layer, &s->backward, &desc, 5, (const crema_shape *[]){shape, shape, shape, shape, shape},
       (const crema_dtype[]){CREMA_F32, CREMA_F32, CREMA_F32, CREMA_U8, CREMA_F32});
 }
 
@@ -83,14 +84,6 @@ static bool uses_bottom(const cr_layer *layer, int bottom) {
   return true;
 }
 
-static void destroy(cr_layer *layer) {
-  lrn_state *s = layer->state;
-  cr_layer_op_free(&s->backward);
-  cr_layer_op_free(&s->forward);
-  cr_layer_op_free(&s->forward_only);
-  cr_tensor_destroy(s->aux);
-}
-
 const cr_layer_class cr_layer_lrn = {
     .type = "LRN",
     .state_size = sizeof(lrn_state),
@@ -103,5 +96,4 @@ const cr_layer_class cr_layer_lrn = {
     .forward = forward,
     .backward = backward,
     .uses_bottom = uses_bottom,
-    .destroy = destroy,
 };

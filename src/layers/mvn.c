@@ -29,13 +29,14 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
       cr_shape_2(crema_shape_count(shape, 0, rows), crema_shape_count(shape, rows, shape->axes));
   const crema_shape r = cr_shape_1(x.dim[0]);
   if (top[0] != bottom[0]) CR_TRY(crema_blob_reshape(top[0], shape));
-  CR_TRY(cr_layer_tensor(&s->divisor, CREMA_F32, r.dim[0]));
+  CR_TRY(cr_layer_tensor(layer, &s->divisor, CREMA_F32, r.dim[0]));
   cr_op_desc desc = cr_layer_op_desc(CR_OP_MVN_FWD);
   desc.u.mvn.variance = param->normalize_variance;
   desc.u.mvn.eps = param->eps;
-  CR_TRY(cr_layer_op_make(&s->forward, &desc, 3, (const crema_shape *[]){&x, &x, &r}, NULL));
+  CR_TRY(cr_layer_op_make(layer, &s->forward, &desc, 3, (const crema_shape *[]){&x, &x, &r}, NULL));
   desc.kind = CR_OP_MVN_BWD;
-  return cr_layer_op_make(&s->backward, &desc, 4, (const crema_shape *[]){&x, &r, &x, &x}, NULL);
+  return cr_layer_op_make(layer, &s->backward, &desc, 4, (const crema_shape *[]){&x, &r, &x, &x},
+                          NULL);
 }
 
 static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
@@ -60,13 +61,6 @@ static cr_values uses_tops(const cr_layer *layer, bool in_place) {
   return param == NULL || param->normalize_variance ? CR_VALUES_ALL : CR_VALUES_NONE;
 }
 
-static void destroy(cr_layer *layer) {
-  mvn_state *s = layer->state;
-  cr_layer_op_free(&s->backward);
-  cr_layer_op_free(&s->forward);
-  cr_tensor_destroy(s->divisor);
-}
-
 const cr_layer_class cr_layer_mvn = {
     .type = "MVN",
     .state_size = sizeof(mvn_state),
@@ -80,5 +74,4 @@ const cr_layer_class cr_layer_mvn = {
     .forward = forward,
     .backward = backward,
     .uses_tops = uses_tops,
-    .destroy = destroy,
 };

@@ -36,7 +36,7 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   CR_TRY(crema_blob_reshape(top[0], shape));
   CR_TRY(cr_blob_share_data(top[0], layer->blob[0]));
   cr_op_desc desc = cr_layer_op_desc(CR_OP_AXPBY);
-  return cr_layer_op_make(&s->add, &desc, 2, (const crema_shape *[]){shape, shape}, NULL);
+  return cr_layer_op_make(layer, &s->add, &desc, 2, (const crema_shape *[]){shape, shape}, NULL);
 }
 
 static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
@@ -55,11 +55,6 @@ static bool persistent(const cr_layer *layer, int top) {
   return true;
 }
 
-static void destroy(cr_layer *layer) {
-  parameter_state *s = layer->state;
-  cr_layer_op_free(&s->add);
-}
-
 const cr_layer_class cr_layer_parameter = {
     .type = "Parameter",
     .state_size = sizeof(parameter_state),
@@ -72,5 +67,4 @@ const cr_layer_class cr_layer_parameter = {
     .forward = cr_layer_noop_forward,
     .backward = backward,
     .persistent = persistent,
-    .destroy = destroy,
 };

@@ -166,13 +166,13 @@ static crema_status make_stochastic(cr_layer *layer, const crema_shape *src,
   pooling_state *s = layer->state;
   if (layer->phase == CAFFE__PHASE__TEST) {
     cr_op_desc desc = pool_desc(s, CR_OP_STOCHASTIC_POOL_TEST, src);
-    return cr_layer_op_make(&s->forward, &desc, 2, (const crema_shape *[]){src, dst}, NULL);
+    return cr_layer_op_make(layer, &s->forward, &desc, 2, (const crema_shape *[]){src, dst}, NULL);
   }
   cr_op_desc desc = pool_desc(s, CR_OP_STOCHASTIC_POOL_FWD, src);
-  CR_TRY(cr_layer_op_make(&s->forward, &desc, 3, (const crema_shape *[]){src, dst, dst},
+  CR_TRY(cr_layer_op_make(layer, &s->forward, &desc, 3, (const crema_shape *[]){src, dst, dst},
                           (const crema_dtype[]){CREMA_F32, CREMA_F32, CREMA_I32}));
   desc.kind = CR_OP_STOCHASTIC_POOL_BWD;
-  return cr_layer_op_make(&s->backward, &desc, 3, (const crema_shape *[]){dst, dst, src},
+  return cr_layer_op_make(layer, &s->backward, &desc, 3, (const crema_shape *[]){dst, dst, src},
                           (const crema_dtype[]){CREMA_F32, CREMA_I32, CREMA_F32});
 }
 
@@ -184,14 +184,16 @@ static crema_status make_ops(cr_layer *layer, const crema_shape *src, const crem
   bool max = s->method == POOL_MAX;
   const crema_shape *aux = max ? dst : NULL;
   cr_op_desc desc = pool_desc(s, CR_OP_POOL_FWD, src);
+  CR_TRY(cr_layer_op_make(layer, &s->forward_only, &desc, 3,
+                          (const crema_shape *[]){src, dst, NULL}, NULL));
   CR_TRY(
-      cr_layer_op_make(&s->forward_only, &desc, 3, (const crema_shape *[]){src, dst, NULL}, NULL));
-  CR_TRY(cr_layer_op_make(&s->forward, &desc, 3, (const crema_shape *[]){src, dst, aux}, last));
+      cr_layer_op_make(layer, &s->forward, &desc, 3, (const crema_shape *[]){src, dst, aux}, last));
   desc.kind = CR_OP_POOL_BWD;
-  CR_TRY(cr_layer_op_make(&s->backward, &desc, 3, (const crema_shape *[]){dst, aux, src}, middle));
+  CR_TRY(cr_layer_op_make(layer, &s->backward, &desc, 3, (const crema_shape *[]){dst, aux, src},
+                          middle));
   if (layer->tops < 2) return CREMA_OK;
   desc.kind = CR_OP_POOL_MASK;
-  return cr_layer_op_make(&s->mask, &desc, 2, (const crema_shape *[]){dst, dst},
+  return cr_layer_op_make(layer, &s->mask, &desc, 2, (const crema_shape *[]){dst, dst},
                           (const crema_dtype[]){CREMA_I32, CREMA_F32});
 }
 
@@ -212,7 +214,7 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   CR_TRY(top_shape(layer, from, &to));
   for (int i = 0; i < layer->tops; ++i) CR_TRY(crema_blob_reshape(top[i], &to));
   if (s->method != POOL_AVE) {
-    CR_TRY(cr_layer_tensor(&s->aux, CREMA_I32, crema_blob_count(top[0])));
+    CR_TRY(cr_layer_tensor(layer, &s->aux, CREMA_I32, crema_blob_count(top[0])));
   }
   return make_ops(layer, from, &to);
 }
@@ -246,15 +248,6 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
                          (cr_tensor *[]){top[0]->diff, s->aux, bottom[0]->diff}, NULL);
 }
 
-static void destroy(cr_layer *layer) {
-  pooling_state *s = layer->state;
-  cr_layer_op_free(&s->mask);
-  cr_layer_op_free(&s->backward);
-  cr_layer_op_free(&s->forward_only);
-  cr_layer_op_free(&s->forward);
-  cr_tensor_destroy(s->aux);
-}
-
 const cr_layer_class cr_layer_pooling = {
     .type = "Pooling",
     .state_size = sizeof(pooling_state),
@@ -266,5 +259,4 @@ const cr_layer_class cr_layer_pooling = {
     .reshape = reshape,
     .forward = forward,
     .backward = backward,
-    .destroy = destroy,
 };

@@ -51,16 +51,17 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
                          (long long)c.dim[0], (long long)x.dim[1]);
   }
   if (top[0] != bottom[0]) CR_TRY(crema_blob_reshape(top[0], shape));
-  CR_TRY(cr_layer_tensor(&s->input, CREMA_F32, crema_blob_count(bottom[0])));
+  CR_TRY(cr_layer_tensor(layer, &s->input, CREMA_F32, crema_blob_count(bottom[0])));
   cr_op_desc desc = cr_layer_op_desc(CR_OP_PRELU_FWD);
-  CR_TRY(cr_layer_op_make(&s->forward, &desc, 3, (const crema_shape *[]){&x, &c, &x}, NULL));
+  CR_TRY(cr_layer_op_make(layer, &s->forward, &desc, 3, (const crema_shape *[]){&x, &c, &x}, NULL));
   desc.kind = CR_OP_PRELU_BWD_DATA;
-  CR_TRY(
-      cr_layer_op_make(&s->backward_data, &desc, 4, (const crema_shape *[]){&x, &c, &x, &x}, NULL));
+  CR_TRY(cr_layer_op_make(layer, &s->backward_data, &desc, 4,
+                          (const crema_shape *[]){&x, &c, &x, &x}, NULL));
   desc.kind = CR_OP_PRELU_BWD_SLOPE;
-  CR_TRY(cr_layer_op_make(&s->backward_slope, &desc, 3, (const crema_shape *[]){&x, &x, &c}, NULL));
+  CR_TRY(cr_layer_op_make(layer, &s->backward_slope, &desc, 3, (const crema_shape *[]){&x, &x, &c},
+                          NULL));
   desc.kind = CR_OP_COPY;
-  return cr_layer_op_make(&s->keep, &desc, 2, (const crema_shape *[]){&x, &x}, NULL);
+  return cr_layer_op_make(layer, &s->keep, &desc, 2, (const crema_shape *[]){&x, &x}, NULL);
 }
 
 static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
@@ -99,15 +100,6 @@ static bool uses_bottom(const cr_layer *layer, int bottom) {
   return true;
 }
 
-static void destroy(cr_layer *layer) {
-  prelu_state *s = layer->state;
-  cr_layer_op_free(&s->keep);
-  cr_layer_op_free(&s->backward_slope);
-  cr_layer_op_free(&s->backward_data);
-  cr_layer_op_free(&s->forward);
-  cr_tensor_destroy(s->input);
-}
-
 const cr_layer_class cr_layer_prelu = {
     .type = "PReLU",
     .state_size = sizeof(prelu_state),
@@ -122,5 +114,4 @@ const cr_layer_class cr_layer_prelu = {
     .backward = backward,
     .uses_bottom = uses_bottom,
     .preserves = preserves,
-    .destroy = destroy,
 };

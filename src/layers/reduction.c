@@ -41,9 +41,9 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
     desc.u.rows.coeff /= (float)width;
   }
   CR_TRY(crema_blob_reshape(top[0], &to));
-  CR_TRY(cr_layer_op_make(&s->forward, &desc, 2, (const crema_shape *[]){&x, &y}, NULL));
+  CR_TRY(cr_layer_op_make(layer, &s->forward, &desc, 2, (const crema_shape *[]){&x, &y}, NULL));
   desc.kind = CR_OP_ROW_REDUCE_BWD;
-  return cr_layer_op_make(&s->backward, &desc, 3, (const crema_shape *[]){&x, &y, &x}, NULL);
+  return cr_layer_op_make(layer, &s->backward, &desc, 3, (const crema_shape *[]){&x, &y, &x}, NULL);
 }
 
 static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
@@ -69,12 +69,6 @@ static bool uses_bottom(const cr_layer *layer, int bottom) {
   return reduction_of(param->operation) != CR_REDUCE_SUM;
 }
 
-static void destroy(cr_layer *layer) {
-  reduction_state *s = layer->state;
-  cr_layer_op_free(&s->backward);
-  cr_layer_op_free(&s->forward);
-}
-
 const cr_layer_class cr_layer_reduction = {
     .type = "Reduction",
     .state_size = sizeof(reduction_state),
@@ -87,5 +81,4 @@ const cr_layer_class cr_layer_reduction = {
     .forward = forward,
     .backward = backward,
     .uses_bottom = uses_bottom,
-    .destroy = destroy,
 };

@@ -67,17 +67,21 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   crema_shape c = cr_shape_1(x.dim[1]);
   const crema_shape *bias = s->bias ? &c : NULL;
   if (top[0] != bottom[0]) CR_TRY(crema_blob_reshape(top[0], &bottom[0]->shape));
-  CR_TRY(cr_layer_tensor(&s->input, CREMA_F32, crema_blob_count(bottom[0])));
+  CR_TRY(cr_layer_tensor(layer, &s->input, CREMA_F32, crema_blob_count(bottom[0])));
   cr_op_desc desc = cr_layer_op_desc(CR_OP_AFFINE_FWD);
-  CR_TRY(cr_layer_op_make(&s->forward, &desc, 4, (const crema_shape *[]){&x, &c, bias, &x}, NULL));
+  CR_TRY(cr_layer_op_make(layer, &s->forward, &desc, 4, (const crema_shape *[]){&x, &c, bias, &x},
+                          NULL));
   desc.kind = CR_OP_AFFINE_BWD_DATA;
-  CR_TRY(cr_layer_op_make(&s->backward_data, &desc, 3, (const crema_shape *[]){&x, &c, &x}, NULL));
+  CR_TRY(cr_layer_op_make(layer, &s->backward_data, &desc, 3, (const crema_shape *[]){&x, &c, &x},
+                          NULL));
   desc.kind = CR_OP_AFFINE_BWD_SCALE;
-  CR_TRY(cr_layer_op_make(&s->backward_scale, &desc, 3, (const crema_shape *[]){&x, &x, &c}, NULL));
+  CR_TRY(cr_layer_op_make(layer, &s->backward_scale, &desc, 3, (const crema_shape *[]){&x, &x, &c},
+                          NULL));
   desc.kind = CR_OP_AFFINE_BWD_BIAS;
-  CR_TRY(cr_layer_op_make(&s->backward_bias, &desc, 2, (const crema_shape *[]){&x, &c}, NULL));
+  CR_TRY(
+      cr_layer_op_make(layer, &s->backward_bias, &desc, 2, (const crema_shape *[]){&x, &c}, NULL));
   desc.kind = CR_OP_COPY;
-  return cr_layer_op_make(&s->keep, &desc, 2, (const crema_shape *[]){&x, &x}, NULL);
+  return cr_layer_op_make(layer, &s->keep, &desc, 2, (const crema_shape *[]){&x, &x}, NULL);
 }
 
 static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
@@ -123,16 +127,6 @@ static bool uses_bottom(const cr_layer *layer, int bottom) {
   return layer->bottoms > 1 || layer->param_propagate_down[0];
 }
 
-static void destroy(cr_layer *layer) {
-  scale_state *s = layer->state;
-  cr_layer_op_free(&s->keep);
-  cr_layer_op_free(&s->backward_bias);
-  cr_layer_op_free(&s->backward_scale);
-  cr_layer_op_free(&s->backward_data);
-  cr_layer_op_free(&s->forward);
-  cr_tensor_destroy(s->input);
-}
-
 const cr_layer_class cr_layer_scale = {
     .type = "Scale",
     .state_size = sizeof(scale_state),
@@ -146,5 +140,4 @@ const cr_layer_class cr_layer_scale = {
     .forward = forward,
     .backward = backward,
     .uses_bottom = uses_bottom,
-    .destroy = destroy,
 };

@@ -31,5 +31,4 @@ const cr_layer_class cr_layer_sigmoid = {
     .uses_tops = cr_layer_unary_uses_tops,
     .uses_bottom = cr_layer_unary_uses_bottom,
     .preserves = cr_layer_unary_preserves,
-    .destroy = cr_layer_unary_destroy,
 };

@@ -21,10 +21,11 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   cr_op_desc desc = cr_layer_op_desc(CR_OP_SOFTMAX_FWD);
   CR_TRY(cr_layer_axis(layer, shape, param ? param->axis : 1, "axis", &desc.u.axis));
   if (top[0] != bottom[0]) CR_TRY(crema_blob_reshape(top[0], shape));
-  CR_TRY(cr_layer_op_make(&s->forward, &desc, 2, (const crema_shape *[]){shape, shape}, NULL));
+  CR_TRY(
+      cr_layer_op_make(layer, &s->forward, &desc, 2, (const crema_shape *[]){shape, shape}, NULL));
   desc.kind = CR_OP_SOFTMAX_BWD;
-  return cr_layer_op_make(&s->backward, &desc, 3, (const crema_shape *[]){shape, shape, shape},
-                          NULL);
+  return cr_layer_op_make(layer, &s->backward, &desc, 3,
+                          (const crema_shape *[]){shape, shape, shape}, NULL);
 }
 
 static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
@@ -47,12 +48,6 @@ static cr_values uses_tops(const cr_layer *layer, bool in_place) {
   return CR_VALUES_ALL;
 }
 
-static void destroy(cr_layer *layer) {
-  softmax_state *s = layer->state;
-  cr_layer_op_free(&s->backward);
-  cr_layer_op_free(&s->forward);
-}
-
 const cr_layer_class cr_layer_softmax = {
     .type = "Softmax",
     .state_size = sizeof(softmax_state),
@@ -66,5 +61,4 @@ const cr_layer_class cr_layer_softmax = {
     .forward = forward,
     .backward = backward,
     .uses_tops = uses_tops,
-    .destroy = destroy,
 };

@@ -7,8 +7,6 @@
  * Caffe: the same; pool can be MAX or AVE.
  * Example, x 2 3 9 9:
  *   layer { name: "pyramid" type: "SPP" bottom: "x" top: "y" spp_param { pyramid_height: 3 } } */
-#include <stdlib.h>
-
 #include "core/fail.h"
 #include "layers/common/layer_args.h"
 #include "layers/common/layer_op.h"
@@ -32,6 +30,7 @@ typedef struct spp_state {
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
   spp_state *s = layer->state;
   const Caffe__SPPParameter *param = layer->param->spp_param;
+  void *memory = NULL;
   (void)bottom;
   (void)top;
   if (param == NULL || param->pyramid_height < 1 || param->pyramid_height > 30) {
@@ -41,12 +40,10 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
     return cr_layer_fail(layer, CREMA_E_UNSUPPORTED, "pool can be MAX or AVE");
   }
   s->max = param->pool == CAFFE__SPPPARAMETER__POOL_METHOD__MAX;
-  s->level = calloc(param->pyramid_height, sizeof *s->level);
-  if (s->level == NULL) {
-    return cr_fail_memory(param->pyramid_height * sizeof *s->level, "pyramid levels");
-  }
+  CR_TRY(cr_layer_memory(layer, param->pyramid_height * sizeof *s->level, &memory));
+  s->level = memory;
   s->levels = (int)param->pyramid_height;
-  return cr_layer_args_make(&s->args, s->levels + 1);
+  return cr_layer_args_make(layer, &s->args, s->levels + 1);
 }
 
 /* The window that cuts both axes of `from` into `bins`, with the remainder as padding, half of it
@@ -82,13 +79,13 @@ static crema_status make_level(cr_layer *layer, spp_level *level, const crema_sh
   const crema_shape *to = &level->shape, *aux = s->max ? to : NULL;
   level->flat = cr_shape_2(to->dim[0], crema_shape_count(to, 1, 4));
   int64_t count = crema_shape_count(to, 0, 4);
-  CR_TRY(cr_layer_tensor(&level->data, CREMA_F32, count));
-  CR_TRY(cr_layer_tensor(&level->diff, CREMA_F32, count));
-  if (s->max) CR_TRY(cr_layer_tensor(&level->aux, CREMA_I32, count));
-  CR_TRY(cr_layer_op_make(&level->forward, &desc, 3, (const crema_shape *[]){from, to, aux},
+  CR_TRY(cr_layer_tensor(layer, &level->data, CREMA_F32, count));
+  CR_TRY(cr_layer_tensor(layer, &level->diff, CREMA_F32, count));
+  if (s->max) CR_TRY(cr_layer_tensor(layer, &level->aux, CREMA_I32, count));
+  CR_TRY(cr_layer_op_make(layer, &level->forward, &desc, 3, (const crema_shape *[]){from, to, aux},
                           (const crema_dtype[]){CREMA_F32, CREMA_F32, CREMA_I32}));
   desc.kind = CR_OP_POOL_BWD;
-  return cr_layer_op_make(&level->backward, &desc, 3, (const crema_shape *[]){to, aux, from},
+  return cr_layer_op_make(layer, &level->backward, &desc, 3, (const crema_shape *[]){to, aux, from},
                           (const crema_dtype[]){CREMA_F32, CREMA_I32, CREMA_F32});
 }
 
@@ -107,17 +104,17 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
     joined.dim[1] += s->level[i].flat.dim[1];
   }
   CR_TRY(crema_blob_reshape(top[0], s->levels == 1 ? &s->level[0].shape : &joined));
-  CR_TRY(cr_layer_tensor(&s->part, CREMA_F32, crema_blob_count(bottom[0])));
+  CR_TRY(cr_layer_tensor(layer, &s->part, CREMA_F32, crema_blob_count(bottom[0])));
   cr_op_desc add = cr_layer_op_desc(CR_OP_AXPBY), desc = cr_layer_op_desc(CR_OP_CONCAT);
-  CR_TRY(cr_layer_op_make(&s->add, &add, 2, (const crema_shape *[]){from, from}, NULL));
+  CR_TRY(cr_layer_op_make(layer, &s->add, &add, 2, (const crema_shape *[]){from, from}, NULL));
   desc.u.axis = 1;
   for (int i = 0; i < s->levels; ++i) s->args.shape[i] = &s->level[i].flat;
   s->args.shape[s->levels] = &joined;
-  CR_TRY(cr_layer_op_make(&s->join, &desc, s->levels + 1, s->args.shape, NULL));
+  CR_TRY(cr_layer_op_make(layer, &s->join, &desc, s->levels + 1, s->args.shape, NULL));
   s->args.shape[0] = &joined;
   for (int i = 0; i < s->levels; ++i) s->args.shape[i + 1] = &s->level[i].flat;
   desc.kind = CR_OP_SLICE;
-  return cr_layer_op_make(&s->cut, &desc, s->levels + 1, s->args.shape, NULL);
+  return cr_layer_op_make(layer, &s->cut, &desc, s->levels + 1, s->args.shape, NULL);
 }
 
 static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
@@ -151,24 +148,6 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
   return CREMA_OK;
 }
 
-static void destroy(cr_layer *layer) {
-  spp_state *s = layer->state;
-  cr_layer_op_free(&s->add);
-  cr_layer_op_free(&s->cut);
-  cr_layer_op_free(&s->join);
-  cr_tensor_destroy(s->part);
-  for (int i = 0; i < s->levels; ++i) {
-    spp_level *level = &s->level[i];
-    cr_layer_op_free(&level->backward);
-    cr_layer_op_free(&level->forward);
-    cr_tensor_destroy(level->aux);
-    cr_tensor_destroy(level->diff);
-    cr_tensor_destroy(level->data);
-  }
-  cr_layer_args_free(&s->args);
-  free(s->level);
-}
-
 const cr_layer_class cr_layer_spp = {
     .type = "SPP",
     .state_size = sizeof(spp_state),
@@ -180,5 +159,4 @@ const cr_layer_class cr_layer_spp = {
     .reshape = reshape,
     .forward = forward,
     .backward = backward,
-    .destroy = destroy,
 };

@@ -6,6 +6,7 @@
 
 #include "core/fail.h"
 #include "core/rng.h"
+#include "layers/common/layer_op.h"
 #include "layers/common/layer_share.h"
 
 /* Room for the loss weights of all tops, automatic ones included, with their defaults. */
@@ -85,6 +86,7 @@ void cr_layer_destroy(cr_layer *layer) {
   if (layer == NULL) return;
   cr_layer_share_close(layer);
   if (layer->state && layer->class->destroy) layer->class->destroy(layer);
+  cr_layer_free_owned(layer);
   free(layer->state);
   free(layer->loss_weight);
   free_params(layer);

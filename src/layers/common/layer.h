@@ -12,6 +12,8 @@
 #include "proto/proto.h"
 
 typedef struct cr_layer cr_layer;
+typedef struct cr_layer_op cr_layer_op;
+typedef struct cr_layer_owned cr_layer_owned;
 typedef struct cr_layer_share cr_layer_share;
 struct cr_input_stats;
 
@@ -88,7 +90,8 @@ typedef struct cr_layer_class {
   /* Whether the next pass finds the values of that top as this one left them: they are a
    * parameter's, the caller's, or filled once. NULL: it does not. */
   bool (*persistent)(const cr_layer *layer, int top);
-  void (*destroy)(cr_layer *layer); /* frees what state holds; may be NULL */
+  /* Frees what state holds beside ops, tensors and memory of layer_op.h; may be NULL. */
+  void (*destroy)(cr_layer *layer);
   /* Reader position and the like, for exact resume; may be NULL. Text of their own format. */
   crema_status (*save)(cr_layer *layer, cr_buffer *out);
   crema_status (*restore)(cr_layer *layer, const char *bytes, size_t size);
@@ -112,6 +115,8 @@ struct cr_layer {
   bool *param_propagate_down;
   float *loss_weight; /* one per top */
   void *state;
+  cr_layer_op *ops;      /* those that the layer file made, linked; they go with the layer */
+  cr_layer_owned *owned; /* its tensors and memory likewise */
   cr_layer_share *share; /* with other solvers; NULL: with nobody */
   /* False: the net will never run this layer's backward pass, so forward may skip what only that
    * pass reads (masks, copies of overwritten inputs). True from cr_layer_create on; src/net may

@@ -5,14 +5,13 @@
 #include "layers/common/layer.h"
 
 /* Room for the shapes and tensors of `count` arguments, made at setup and refilled in every
- * pass. */
+ * pass. It belongs to the layer. */
 typedef struct cr_layer_args {
   int count;
   const crema_shape **shape;
   cr_tensor **tensor;
 } cr_layer_args;
 
-crema_status cr_layer_args_make(cr_layer_args *args, int count) CREMA_MUST_USE;
-void cr_layer_args_free(cr_layer_args *args);
+crema_status cr_layer_args_make(cr_layer *layer, cr_layer_args *args, int count) CREMA_MUST_USE;
 
 #endif

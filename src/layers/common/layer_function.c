@@ -12,13 +12,14 @@ crema_status cr_layer_function_reshape(cr_layer *layer, crema_blob *const *botto
   desc.u.function.beta = s->beta;
   desc.u.function.gamma = s->gamma;
   if (top[0] != bottom[0]) CR_TRY(crema_blob_reshape(top[0], shape));
-  CR_TRY(cr_layer_tensor(&s->input, CREMA_F32, crema_blob_count(bottom[0])));
-  CR_TRY(cr_layer_op_make(&s->forward, &desc, 2, (const crema_shape *[]){shape, shape}, NULL));
+  CR_TRY(cr_layer_tensor(layer, &s->input, CREMA_F32, crema_blob_count(bottom[0])));
+  CR_TRY(
+      cr_layer_op_make(layer, &s->forward, &desc, 2, (const crema_shape *[]){shape, shape}, NULL));
   desc.kind = CR_OP_FUNCTION_BWD;
-  CR_TRY(cr_layer_op_make(&s->backward, &desc, 4,
+  CR_TRY(cr_layer_op_make(layer, &s->backward, &desc, 4,
                           (const crema_shape *[]){shape, shape, shape, shape}, NULL));
   desc = cr_layer_op_desc(CR_OP_COPY);
-  return cr_layer_op_make(&s->keep, &desc, 2, (const crema_shape *[]){shape, shape}, NULL);
+  return cr_layer_op_make(layer, &s->keep, &desc, 2, (const crema_shape *[]){shape, shape}, NULL);
 }
 
 crema_status cr_layer_function_forward(cr_layer *layer, crema_context *context,
@@ -70,12 +71,4 @@ cr_values cr_layer_function_preserves(const cr_layer *layer) {
     default: break;
   }
   return rises ? CR_VALUES_SIGNS : CR_VALUES_NONE;
-}
-
-void cr_layer_function_destroy(cr_layer *layer) {
-  cr_layer_function *s = layer->state;
-  cr_layer_op_free(&s->keep);
-  cr_layer_op_free(&s->backward);
-  cr_layer_op_free(&s->forward);
-  cr_tensor_destroy(s->input);
 }

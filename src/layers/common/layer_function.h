@@ -25,7 +25,6 @@ crema_status cr_layer_function_backward(cr_layer *layer, crema_context *context,
 cr_values cr_layer_function_uses_tops(const cr_layer *layer, bool in_place);
 bool cr_layer_function_uses_bottom(const cr_layer *layer, int bottom);
 cr_values cr_layer_function_preserves(const cr_layer *layer);
-void cr_layer_function_destroy(cr_layer *layer);
 
 /* The class of such a layer; `backward` NULL: the function has no gradient. */
 #define CR_LAYER_FUNCTION_CLASS(name, type_name, setup_function, backward_function) \
@@ -41,10 +40,9 @@ void cr_layer_function_destroy(cr_layer *layer);
       .reshape = cr_layer_function_reshape,                                         \
       .forward = cr_layer_function_forward,                                         \
       .backward = backward_function,                                                \
-      .uses_tops = cr_layer_function_uses_tops,                                     \
-      .uses_bottom = cr_layer_function_uses_bottom,                                 \
-      .preserves = cr_layer_function_preserves,                                     \
-      .destroy = cr_layer_function_destroy,                                         \
+      .uses_tops = cr_layer_function_uses_tops,                                             \
+      .uses_bottom = cr_layer_function_uses_bottom,                               \
+      .preserves = cr_layer_function_preserves,                                           \
   }
 
 #endif

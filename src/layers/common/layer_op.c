@@ -1,5 +1,7 @@
 #include "layers/common/layer_op.h"
 
+#include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/fail.h"
@@ -43,17 +45,45 @@ static crema_status describe(cr_op_desc *desc, int args, const crema_shape *cons
   return CREMA_OK;
 }
 
-crema_status cr_layer_op_make(cr_layer_op *slot, const cr_op_desc *desc, int args,
+struct cr_layer_owned {
+  cr_layer_owned *next;
+  cr_tensor *tensor; /* NULL: the node is memory */
+  max_align_t memory[];
+};
+
+static void free_op(cr_layer_op *slot) {
+  cr_op_destroy(slot->op);
+  slot->op = NULL;
+  cr_op_desc_free(&slot->made);
+}
+
+/* The op's own copy of the coefficients of a sum. */
+static crema_status copy_coeff(const float *coeff, int count, float **out) {
+  size_t bytes = (size_t)count * sizeof *coeff;
+  *out = malloc(bytes);
+  if (*out == NULL) return cr_fail_memory(bytes, "coefficients");
+  memcpy(*out, coeff, bytes);
+  return CREMA_OK;
+}
+
+crema_status cr_layer_op_make(cr_layer *layer, cr_layer_op *slot, const cr_op_desc *desc, int args,
                               const crema_shape *const *shape, const crema_dtype *type) {
   cr_op_desc made = *desc, given = *desc;
   crema_status status;
-  if (desc->kind == CR_OP_SUM) made.u.sum.coeff = NULL;
   if (slot->op && same_parameters(&slot->made, desc) &&
       same_arguments(&slot->made, args, shape, type)) {
-    cr_op_desc_free(&given);
     return CREMA_OK;
   }
-  cr_layer_op_free(slot);
+  if (desc->kind == CR_OP_SUM) {
+    made.u.sum.coeff = given.u.sum.coeff = NULL;
+    if (desc->u.sum.coeff) CR_TRY(copy_coeff(desc->u.sum.coeff, args - 1, &given.u.sum.coeff));
+  }
+  if (!slot->listed) {
+    slot->listed = true;
+    slot->next = layer->ops;
+    layer->ops = slot;
+  }
+  free_op(slot);
   CR_TRY_GOTO(describe(&made, args, shape, type), fail);
   CR_TRY_GOTO(describe(&given, args, shape, type), fail);
   CR_TRY_GOTO(cr_op_create(&given, &slot->op), fail);
@@ -65,22 +95,48 @@ fail:
   return status;
 }
 
-void cr_layer_op_free(cr_layer_op *slot) {
-  cr_op_destroy(slot->op);
-  slot->op = NULL;
-  cr_op_desc_free(&slot->made);
-}
-
 crema_status cr_layer_op_run(cr_layer_op *slot, crema_context *context, cr_tensor *const *tensor,
                              const cr_op_scalars *scalars) {
   if (slot->op == NULL) return cr_fail(CREMA_E_STATE, "the layer has no shapes yet");
   return cr_op_run(slot->op, context, tensor, scalars);
 }
 
-crema_status cr_layer_tensor(cr_tensor **tensor, crema_dtype type, int64_t count) {
-  if (*tensor == NULL) return cr_tensor_create(type, count, tensor);
-  if (cr_tensor_count(*tensor) == count) return CREMA_OK;
-  return cr_tensor_resize(*tensor, count);
+static crema_status own(cr_layer *layer, size_t bytes, cr_layer_owned **out) {
+  cr_layer_owned *node = bytes > SIZE_MAX - sizeof *node ? NULL : calloc(1, sizeof *node + bytes);
+  if (node == NULL) return cr_fail_memory(bytes, "the state of a layer");
+  node->next = layer->owned;
+  layer->owned = node;
+  *out = node;
+  return CREMA_OK;
+}
+
+crema_status cr_layer_memory(cr_layer *layer, size_t bytes, void **out) {
+  cr_layer_owned *node = NULL;
+  CR_TRY(own(layer, bytes, &node));
+  *out = node->memory;
+  return CREMA_OK;
+}
+
+crema_status cr_layer_tensor(cr_layer *layer, cr_tensor **tensor, crema_dtype type, int64_t count) {
+  cr_layer_owned *node = NULL;
+  if (*tensor == NULL) {
+    CR_TRY(own(layer, 0, &node));
+    CR_TRY(cr_tensor_create(type, count, &node->tensor));
+    *tensor = node->tensor;
+    return CREMA_OK;
+  }
+  return cr_tensor_count(*tensor) == count ? CREMA_OK : cr_tensor_resize(*tensor, count);
+}
+
+void cr_layer_free_owned(cr_layer *layer) {
+  for (cr_layer_op *slot = layer->ops; slot != NULL; slot = slot->next) free_op(slot);
+  layer->ops = NULL;
+  while (layer->owned != NULL) {
+    cr_layer_owned *node = layer->owned;
+    layer->owned = node->next;
+    cr_tensor_destroy(node->tensor);
+    free(node);
+  }
 }
 
 crema_status cr_layer_axis(const cr_layer *layer, const crema_shape *shape, int axis,

@@ -1,29 +1,28 @@
-/* Short ways for layer files to keep ops in step with shapes, and to resolve axes. */
+/* Short ways for layer files to keep ops in step with shapes, and to resolve axes. The ops, tensors
+ * and memory that a layer makes here belong to it and are freed with it. */
 #ifndef CR_LAYERS_LAYER_OP_H
 #define CR_LAYERS_LAYER_OP_H
 
 #include "layers/common/layer.h"
 
 /* An op of a layer and the description it was made for. Zero-initialised: no op yet. */
-typedef struct cr_layer_op {
+struct cr_layer_op {
   cr_op *op;
   cr_op_desc made; /* its own copy of the arguments; u.sum.coeff is NULL */
-} cr_layer_op;
+  bool listed;     /* in the layer's list of ops */
+  cr_layer_op *next;
+};
 
 /* Describes an op of `kind` on float32 with all parameters zero. */
 cr_op_desc cr_layer_op_desc(cr_op_kind kind);
 
 /* Makes `slot` hold the op that `desc` (kind, type, u; no arguments) describes for `args`
  * arguments of the shapes given. shape[i] NULL: an optional argument that is absent. `type` has
- * one element type an argument; NULL: all float32. Keeps the present op when kind, shapes, types
- * and parameters are the same (u.sum.coeff is taken to be constant for a slot). Takes
- * u.sum.coeff over, also on failure. */
-crema_status cr_layer_op_make(cr_layer_op *slot, const cr_op_desc *desc, int args,
+ * one element type per argument; NULL: all float32. Keeps the present op when kind, shapes, types
+ * and parameters are the same (u.sum.coeff is copied, and taken to be constant for a slot). */
+crema_status cr_layer_op_make(cr_layer *layer, cr_layer_op *slot, const cr_op_desc *desc, int args,
                               const crema_shape *const *shape,
                               const crema_dtype *type) CREMA_MUST_USE;
-
-/* Frees the op; the slot is empty then. */
-void cr_layer_op_free(cr_layer_op *slot);
 
 /* Runs the slot's op on tensor[i] = argument i; see cr_op_run. Errors: CREMA_E_STATE while the
  * slot is empty. */
@@ -31,7 +30,14 @@ crema_status cr_layer_op_run(cr_layer_op *slot, crema_context *context, cr_tenso
                              const cr_op_scalars *scalars) CREMA_MUST_USE;
 
 /* Brings an internal tensor to `count` elements of `type`, making it on first use. */
-crema_status cr_layer_tensor(cr_tensor **tensor, crema_dtype type, int64_t count) CREMA_MUST_USE;
+crema_status cr_layer_tensor(cr_layer *layer, cr_tensor **tensor, crema_dtype type,
+                             int64_t count) CREMA_MUST_USE;
+
+/* Gives the layer `bytes` of zeroed memory. */
+crema_status cr_layer_memory(cr_layer *layer, size_t bytes, void **out) CREMA_MUST_USE;
+
+/* Frees all ops, then all tensors and memory of the layer: the state must not be used any more. */
+void cr_layer_free_owned(cr_layer *layer);
 
 /* Resolves a possibly negative axis of `shape`; `field` names the parameter in the error.
  * Errors: CREMA_E_RANGE. */

@@ -12,9 +12,10 @@ crema_status cr_layer_unary_reshape(cr_layer *layer, crema_blob *const *bottom,
   desc.u.unary.beta = s->beta;
   desc.u.unary.gamma = s->gamma;
   if (top[0] != bottom[0]) CR_TRY(crema_blob_reshape(top[0], shape));
-  CR_TRY(cr_layer_op_make(&s->forward, &desc, 2, (const crema_shape *[]){shape, shape}, NULL));
+  CR_TRY(
+      cr_layer_op_make(layer, &s->forward, &desc, 2, (const crema_shape *[]){shape, shape}, NULL));
   desc.kind = CR_OP_UNARY_BWD;
-  return cr_layer_op_make(&s->backward, &desc, 4,
+  return cr_layer_op_make(layer, &s->backward, &desc, 4,
                           (const crema_shape *[]){shape, shape, shape, shape}, NULL);
 }
 
@@ -53,10 +54,4 @@ cr_values cr_layer_unary_preserves(const cr_layer *layer) {
   if (s->function == CR_UNARY_RELU && s->alpha == 0) return CR_VALUES_LEARNING;
   bool rises = s->function == CR_UNARY_TANH || (s->function == CR_UNARY_RELU && s->alpha > 0);
   return rises ? CR_VALUES_SIGNS : CR_VALUES_NONE;
-}
-
-void cr_layer_unary_destroy(cr_layer *layer) {
-  cr_layer_unary *s = layer->state;
-  cr_layer_op_free(&s->backward);
-  cr_layer_op_free(&s->forward);
 }

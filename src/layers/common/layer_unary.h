@@ -24,6 +24,5 @@ crema_status cr_layer_unary_backward(cr_layer *layer, crema_context *context,
 cr_values cr_layer_unary_uses_tops(const cr_layer *layer, bool in_place);
 bool cr_layer_unary_uses_bottom(const cr_layer *layer, int bottom);
 cr_values cr_layer_unary_preserves(const cr_layer *layer);
-void cr_layer_unary_destroy(cr_layer *layer);
 
 #endif

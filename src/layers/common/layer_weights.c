@@ -2,17 +2,17 @@
 
 #include "core/fail.h"
 
-crema_status cr_layer_weights_make(cr_layer_weights *ops, const cr_op_desc *desc,
+crema_status cr_layer_weights_make(cr_layer *layer, cr_layer_weights *ops, const cr_op_desc *desc,
                                    const crema_shape *src, const crema_shape *dst,
                                    const crema_shape *weights, const crema_shape *bias) {
-  CR_TRY(cr_layer_op_make(&ops->weights, desc, 4, (const crema_shape *[]){src, dst, weights, NULL},
-                          NULL));
+  CR_TRY(cr_layer_op_make(layer, &ops->weights, desc, 4,
+                          (const crema_shape *[]){src, dst, weights, NULL}, NULL));
   if (bias == NULL) return CREMA_OK;
-  CR_TRY(cr_layer_op_make(&ops->both, desc, 4, (const crema_shape *[]){src, dst, weights, bias},
-                          NULL));
+  CR_TRY(cr_layer_op_make(layer, &ops->both, desc, 4,
+                          (const crema_shape *[]){src, dst, weights, bias}, NULL));
   const crema_shape folded = cr_layer_fold(dst, 1, 2);
   cr_op_desc sum = cr_layer_op_desc(CR_OP_AFFINE_BWD_BIAS);
-  return cr_layer_op_make(&ops->bias, &sum, 2, (const crema_shape *[]){&folded, bias}, NULL);
+  return cr_layer_op_make(layer, &ops->bias, &sum, 2, (const crema_shape *[]){&folded, bias}, NULL);
 }
 
 crema_status cr_layer_weights_run(cr_layer_weights *ops, cr_layer *layer, crema_context *context,
@@ -28,10 +28,4 @@ crema_status cr_layer_weights_run(cr_layer_weights *ops, cr_layer *layer, crema_
   if (!bias) return CREMA_OK;
   return cr_layer_op_run(&ops->bias, context, (cr_tensor *[]){diff_dst, layer->blob[1]->diff},
                          NULL);
-}
-
-void cr_layer_weights_free(cr_layer_weights *ops) {
-  cr_layer_op_free(&ops->bias);
-  cr_layer_op_free(&ops->weights);
-  cr_layer_op_free(&ops->both);
 }

@@ -14,7 +14,7 @@ typedef struct cr_layer_weights {
 
 /* Makes the ops. `desc` is that of the layer's weight gradient (arguments src, diff_dst,
  * diff_weights, diff_bias or absent); dst is (N, O, S...); bias NULL: there is none. */
-crema_status cr_layer_weights_make(cr_layer_weights *ops, const cr_op_desc *desc,
+crema_status cr_layer_weights_make(cr_layer *layer, cr_layer_weights *ops, const cr_op_desc *desc,
                                    const crema_shape *src, const crema_shape *dst,
                                    const crema_shape *weights,
                                    const crema_shape *bias) CREMA_MUST_USE;
@@ -22,7 +22,5 @@ crema_status cr_layer_weights_make(cr_layer_weights *ops, const cr_op_desc *desc
 /* Adds to the diffs of those parameters that layer->param_propagate_down asks for. */
 crema_status cr_layer_weights_run(cr_layer_weights *ops, cr_layer *layer, crema_context *context,
                                   cr_tensor *src, cr_tensor *diff_dst) CREMA_MUST_USE;
-
-void cr_layer_weights_free(cr_layer_weights *ops);
 
 #endif

@@ -31,14 +31,14 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   const crema_shape matrix = cr_shape_2(folded.dim[0], folded.dim[1]);
   const crema_shape similar = cr_shape_1(folded.dim[0]);
   CR_TRY(cr_layer_loss_labels(layer, a, &bottom[2]->shape, &folded));
-  CR_TRY(cr_layer_loss_fix(&s->loss, top[0], 2 * (double)folded.dim[0]));
+  CR_TRY(cr_layer_loss_fix(layer, &s->loss, top[0], 2 * (double)folded.dim[0]));
   cr_op_desc desc = cr_layer_op_desc(CR_OP_CONTRASTIVE_FWD);
   desc.u.contrastive.margin = param ? param->margin : 1;
   desc.u.contrastive.legacy = param && param->legacy_version;
-  CR_TRY(cr_layer_op_make(&s->forward, &desc, 4,
+  CR_TRY(cr_layer_op_make(layer, &s->forward, &desc, 4,
                           (const crema_shape *[]){&matrix, &matrix, &similar, &one}, NULL));
   desc.kind = CR_OP_CONTRASTIVE_BWD;
-  return cr_layer_op_make(&s->backward, &desc, 5,
+  return cr_layer_op_make(layer, &s->backward, &desc, 5,
                           (const crema_shape *[]){&matrix, &matrix, &similar, &one, &matrix}, NULL);
 }
 
@@ -72,13 +72,6 @@ static bool uses_bottom(const cr_layer *layer, int bottom) {
   return bottom < 2;
 }
 
-static void destroy(cr_layer *layer) {
-  contrastive_state *s = layer->state;
-  cr_layer_op_free(&s->backward);
-  cr_layer_op_free(&s->forward);
-  cr_layer_loss_free(&s->loss);
-}
-
 const cr_layer_class cr_layer_contrastive_loss = {
     .type = "ContrastiveLoss",
     .state_size = sizeof(contrastive_state),
@@ -94,5 +87,4 @@ const cr_layer_class cr_layer_contrastive_loss = {
     .forward = forward,
     .backward = backward,
     .uses_bottom = uses_bottom,
-    .destroy = destroy,
 };

@@ -25,15 +25,16 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
     return cr_layer_same_shape(layer, "bottom 1", a, b);
   }
   const crema_shape flat = cr_shape_1(count), row = cr_shape_2(1, count), one = cr_shape_1(1);
-  CR_TRY(cr_layer_loss_fix(&s->loss, top[0], 2 * (double)a->dim[0]));
-  CR_TRY(cr_layer_tensor(&s->difference, CREMA_F32, count));
+  CR_TRY(cr_layer_loss_fix(layer, &s->loss, top[0], 2 * (double)a->dim[0]));
+  CR_TRY(cr_layer_tensor(layer, &s->difference, CREMA_F32, count));
   cr_op_desc desc = cr_layer_op_desc(CR_OP_AXPBY);
-  CR_TRY(cr_layer_op_make(&s->scale, &desc, 2, (const crema_shape *[]){&flat, &flat}, NULL));
-  CR_TRY(cr_layer_op_make(&s->subtract, &desc, 2, (const crema_shape *[]){&flat, &flat}, NULL));
+  CR_TRY(cr_layer_op_make(layer, &s->scale, &desc, 2, (const crema_shape *[]){&flat, &flat}, NULL));
+  CR_TRY(
+      cr_layer_op_make(layer, &s->subtract, &desc, 2, (const crema_shape *[]){&flat, &flat}, NULL));
   desc = cr_layer_op_desc(CR_OP_ROW_REDUCE_FWD);
   desc.u.rows.reduction = CR_REDUCE_SUMSQ;
   desc.u.rows.coeff = 1;
-  return cr_layer_op_make(&s->square, &desc, 2, (const crema_shape *[]){&row, &one}, NULL);
+  return cr_layer_op_make(layer, &s->square, &desc, 2, (const crema_shape *[]){&row, &one}, NULL);
 }
 
 static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
@@ -62,15 +63,6 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
   return CREMA_OK;
 }
 
-static void destroy(cr_layer *layer) {
-  euclidean_state *s = layer->state;
-  cr_layer_op_free(&s->square);
-  cr_layer_op_free(&s->subtract);
-  cr_layer_op_free(&s->scale);
-  cr_tensor_destroy(s->difference);
-  cr_layer_loss_free(&s->loss);
-}
-
 const cr_layer_class cr_layer_euclidean_loss = {
     .type = "EuclideanLoss",
     .state_size = sizeof(euclidean_state),
@@ -84,5 +76,4 @@ const cr_layer_class cr_layer_euclidean_loss = {
     .reshape = reshape,
     .forward = forward,
     .backward = backward,
-    .destroy = destroy,
 };

@@ -28,13 +28,13 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   const crema_shape matrix = cr_shape_2(folded.dim[0], folded.dim[1]);
   const crema_shape labels = cr_shape_1(folded.dim[0]);
   CR_TRY(cr_layer_loss_labels(layer, scores, &bottom[1]->shape, &folded));
-  CR_TRY(cr_layer_loss_fix(&s->loss, top[0], (double)folded.dim[0]));
+  CR_TRY(cr_layer_loss_fix(layer, &s->loss, top[0], (double)folded.dim[0]));
   cr_op_desc desc = cr_layer_op_desc(CR_OP_HINGE_FWD);
   desc.u.norm = param && param->norm == CAFFE__HINGE_LOSS_PARAMETER__NORM__L2 ? 2 : 1;
-  CR_TRY(cr_layer_op_make(&s->forward, &desc, 3, (const crema_shape *[]){&matrix, &labels, &one},
-                          NULL));
+  CR_TRY(cr_layer_op_make(layer, &s->forward, &desc, 3,
+                          (const crema_shape *[]){&matrix, &labels, &one}, NULL));
   desc.kind = CR_OP_HINGE_BWD;
-  return cr_layer_op_make(&s->backward, &desc, 4,
+  return cr_layer_op_make(layer, &s->backward, &desc, 4,
                           (const crema_shape *[]){&matrix, &labels, &one, &matrix}, NULL);
 }
 
@@ -62,13 +62,6 @@ static bool uses_bottom(const cr_layer *layer, int bottom) {
   return bottom < 1;
 }
 
-static void destroy(cr_layer *layer) {
-  hinge_state *s = layer->state;
-  cr_layer_op_free(&s->backward);
-  cr_layer_op_free(&s->forward);
-  cr_layer_loss_free(&s->loss);
-}
-
 const cr_layer_class cr_layer_hinge_loss = {
     .type = "HingeLoss",
     .state_size = sizeof(hinge_state),
@@ -84,5 +77,4 @@ const cr_layer_class cr_layer_hinge_loss = {
     .forward = forward,
     .backward = backward,
     .uses_bottom = uses_bottom,
-    .destroy = destroy,
 };

@@ -69,28 +69,31 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
 /* The op counts probabilities below this as this, too. */
 static const float least_probability = 1e-20f;
 
-static crema_status make_ops(infogain_state *s, const crema_shape *scores, int axis,
+static crema_status make_ops(cr_layer *layer, const crema_shape *scores, int axis,
                              const crema_shape *folded) {
+  infogain_state *s = layer->state;
   const crema_shape labels = cr_shape_2(folded->dim[0], folded->dim[2]), one = cr_shape_1(1);
   const crema_shape gain = cr_shape_2(folded->dim[1], folded->dim[1]);
   cr_op_desc desc = cr_layer_op_desc(CR_OP_SOFTMAX_FWD);
   desc.u.axis = axis;
-  CR_TRY(cr_layer_op_make(&s->softmax, &desc, 2, (const crema_shape *[]){scores, scores}, NULL));
-  desc.kind = CR_OP_SOFTMAX_BWD;
-  CR_TRY(cr_layer_op_make(&s->backward, &desc, 3, (const crema_shape *[]){scores, scores, scores},
+  CR_TRY(cr_layer_op_make(layer, &s->softmax, &desc, 2, (const crema_shape *[]){scores, scores},
                           NULL));
+  desc.kind = CR_OP_SOFTMAX_BWD;
+  CR_TRY(cr_layer_op_make(layer, &s->backward, &desc, 3,
+                          (const crema_shape *[]){scores, scores, scores}, NULL));
   desc = cr_layer_op_desc(CR_OP_FUNCTION_FWD);
   desc.u.function.kind = CR_FUNCTION_CLIP;
   desc.u.function.alpha = least_probability;
   desc.u.function.beta = INFINITY;
-  CR_TRY(cr_layer_op_make(&s->floor, &desc, 2, (const crema_shape *[]){folded, folded}, NULL));
+  CR_TRY(
+      cr_layer_op_make(layer, &s->floor, &desc, 2, (const crema_shape *[]){folded, folded}, NULL));
   desc = cr_layer_op_desc(CR_OP_INFOGAIN_FWD);
   desc.u.nll.has_ignore = s->loss.has_ignore;
   desc.u.nll.ignore = s->loss.ignore;
-  CR_TRY(cr_layer_op_make(&s->forward, &desc, 5,
+  CR_TRY(cr_layer_op_make(layer, &s->forward, &desc, 5,
                           (const crema_shape *[]){folded, &labels, &gain, &one, &one}, NULL));
   desc.kind = CR_OP_INFOGAIN_BWD;
-  return cr_layer_op_make(&s->backward_prob, &desc, 5,
+  return cr_layer_op_make(layer, &s->backward_prob, &desc, 5,
                           (const crema_shape *[]){folded, &labels, &gain, &one, folded}, NULL);
 }
 
@@ -113,15 +116,16 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
         layer, CREMA_E_SHAPE, "%lld classes need an infogain matrix of %lld values, found %lld",
         (long long)folded.dim[1], (long long)(folded.dim[1] * folded.dim[1]), (long long)gains);
   }
-  CR_TRY(cr_layer_loss_reshape(&s->loss, top[0], folded.dim[0], folded.dim[0] * folded.dim[2]));
-  CR_TRY(cr_layer_tensor(&s->prob, CREMA_F32, crema_blob_count(bottom[0])));
-  CR_TRY(cr_layer_tensor(&s->floored, CREMA_F32, crema_blob_count(bottom[0])));
-  CR_TRY(cr_layer_tensor(&s->diff_prob, CREMA_F32, crema_blob_count(bottom[0])));
+  CR_TRY(
+      cr_layer_loss_reshape(layer, &s->loss, top[0], folded.dim[0], folded.dim[0] * folded.dim[2]));
+  CR_TRY(cr_layer_tensor(layer, &s->prob, CREMA_F32, crema_blob_count(bottom[0])));
+  CR_TRY(cr_layer_tensor(layer, &s->floored, CREMA_F32, crema_blob_count(bottom[0])));
+  CR_TRY(cr_layer_tensor(layer, &s->diff_prob, CREMA_F32, crema_blob_count(bottom[0])));
   if (layer->tops > 1) {
     CR_TRY(crema_blob_reshape(top[1], scores));
     CR_TRY(cr_tensor_share(top[1]->data, s->prob));
   }
-  return make_ops(s, scores, axis, &folded);
+  return make_ops(layer, scores, axis, &folded);
 }
 
 static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
@@ -163,16 +167,7 @@ static cr_values uses_tops(const cr_layer *layer, bool in_place) {
 
 static void destroy(cr_layer *layer) {
   infogain_state *s = layer->state;
-  cr_layer_op_free(&s->backward);
-  cr_layer_op_free(&s->backward_prob);
-  cr_layer_op_free(&s->floor);
-  cr_layer_op_free(&s->forward);
-  cr_layer_op_free(&s->softmax);
   crema_blob_destroy(s->gain);
-  cr_tensor_destroy(s->diff_prob);
-  cr_tensor_destroy(s->floored);
-  cr_tensor_destroy(s->prob);
-  cr_layer_loss_free(&s->loss);
 }
 
 const cr_layer_class cr_layer_infogain_loss = {

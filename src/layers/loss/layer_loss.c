@@ -25,29 +25,30 @@ crema_status cr_layer_loss_read(cr_layer *layer, cr_layer_loss *loss, int fallba
   return CREMA_OK;
 }
 
-static crema_status make_top(cr_layer_loss *loss, crema_blob *top) {
+static crema_status make_top(cr_layer *layer, cr_layer_loss *loss, crema_blob *top) {
   const crema_shape scalar = cr_shape(0, NULL), one = cr_shape_1(1);
   cr_op_desc desc = cr_layer_op_desc(CR_OP_AXPBY);
   CR_TRY(crema_blob_reshape(top, &scalar));
-  CR_TRY(cr_layer_tensor(&loss->sum, CREMA_F32, 1));
-  CR_TRY(cr_layer_tensor(&loss->count, CREMA_F32, 1));
-  return cr_layer_op_make(&loss->scale, &desc, 2, (const crema_shape *[]){&one, &one}, NULL);
+  CR_TRY(cr_layer_tensor(layer, &loss->sum, CREMA_F32, 1));
+  CR_TRY(cr_layer_tensor(layer, &loss->count, CREMA_F32, 1));
+  return cr_layer_op_make(layer, &loss->scale, &desc, 2, (const crema_shape *[]){&one, &one}, NULL);
 }
 
-crema_status cr_layer_loss_reshape(cr_layer_loss *loss, crema_blob *top, int64_t outer,
-                                   int64_t places) {
+crema_status cr_layer_loss_reshape(cr_layer *layer, cr_layer_loss *loss, crema_blob *top,
+                                   int64_t outer, int64_t places) {
   double n = 1;
   if (loss->normalization == FULL) n = (double)places;
   if (loss->normalization == BATCH_SIZE) n = (double)outer;
   if (loss->normalization == VALID) n = (double)places;
   loss->divisor = n < 1 ? 1 : n;
   if (loss->normalization == VALID && loss->has_ignore) loss->divisor = 0;
-  return make_top(loss, top);
+  return make_top(layer, loss, top);
 }
 
-crema_status cr_layer_loss_fix(cr_layer_loss *loss, crema_blob *top, double divisor) {
+crema_status cr_layer_loss_fix(cr_layer *layer, cr_layer_loss *loss, crema_blob *top,
+                               double divisor) {
   loss->divisor = divisor > 0 ? divisor : 1;
-  return make_top(loss, top);
+  return make_top(layer, loss, top);
 }
 
 crema_status cr_layer_loss_divisor(const cr_layer_loss *loss, double *out) {
@@ -96,10 +97,4 @@ crema_status cr_layer_loss_labels(const cr_layer *layer, const crema_shape *scor
                        "labels of shape %s",
                        crema_shape_text(scores, a, sizeof a), (long long)places,
                        crema_shape_text(labels, b, sizeof b));
-}
-
-void cr_layer_loss_free(cr_layer_loss *loss) {
-  cr_layer_op_free(&loss->scale);
-  cr_tensor_destroy(loss->count);
-  cr_tensor_destroy(loss->sum);
 }

@@ -19,11 +19,12 @@ crema_status cr_layer_loss_read(cr_layer *layer, cr_layer_loss *loss, int fallba
 
 /* Shapes `top` as a scalar; `outer` and `places` are the numbers that BATCH_SIZE and FULL
  * divide by. */
-crema_status cr_layer_loss_reshape(cr_layer_loss *loss, crema_blob *top, int64_t outer,
-                                   int64_t places) CREMA_MUST_USE;
+crema_status cr_layer_loss_reshape(cr_layer *layer, cr_layer_loss *loss, crema_blob *top,
+                                   int64_t outer, int64_t places) CREMA_MUST_USE;
 
 /* As cr_layer_loss_reshape for a loss that always divides by `divisor`. */
-crema_status cr_layer_loss_fix(cr_layer_loss *loss, crema_blob *top, double divisor) CREMA_MUST_USE;
+crema_status cr_layer_loss_fix(cr_layer *layer, cr_layer_loss *loss, crema_blob *top,
+                               double divisor) CREMA_MUST_USE;
 
 /* The divisor of the pass whose counts are in loss->count; never below 1 unless it was fixed. */
 crema_status cr_layer_loss_divisor(const cr_layer_loss *loss, double *out) CREMA_MUST_USE;
@@ -45,7 +46,5 @@ crema_status cr_layer_loss_refuse(const cr_layer *layer, const bool *propagate_d
 crema_status cr_layer_loss_labels(const cr_layer *layer, const crema_shape *scores,
                                   const crema_shape *labels,
                                   const crema_shape *folded) CREMA_MUST_USE;
-
-void cr_layer_loss_free(cr_layer_loss *loss);
 
 #endif

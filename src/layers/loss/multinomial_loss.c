@@ -25,12 +25,12 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   const crema_shape folded = cr_layer_fold(prob, 1, prob->axes), one = cr_shape_1(1);
   const crema_shape labels = cr_shape_2(folded.dim[0], 1);
   CR_TRY(cr_layer_loss_labels(layer, prob, &bottom[1]->shape, &folded));
-  CR_TRY(cr_layer_loss_fix(&s->loss, top[0], (double)folded.dim[0]));
+  CR_TRY(cr_layer_loss_fix(layer, &s->loss, top[0], (double)folded.dim[0]));
   cr_op_desc desc = cr_layer_op_desc(CR_OP_INFOGAIN_FWD);
-  CR_TRY(cr_layer_op_make(&s->forward, &desc, 5,
+  CR_TRY(cr_layer_op_make(layer, &s->forward, &desc, 5,
                           (const crema_shape *[]){&folded, &labels, NULL, &one, &one}, NULL));
   desc.kind = CR_OP_INFOGAIN_BWD;
-  return cr_layer_op_make(&s->backward, &desc, 5,
+  return cr_layer_op_make(layer, &s->backward, &desc, 5,
                           (const crema_shape *[]){&folded, &labels, NULL, &one, &folded}, NULL);
 }
 
@@ -60,13 +60,6 @@ static bool uses_bottom(const cr_layer *layer, int bottom) {
   return bottom < 1;
 }
 
-static void destroy(cr_layer *layer) {
-  multinomial_state *s = layer->state;
-  cr_layer_op_free(&s->backward);
-  cr_layer_op_free(&s->forward);
-  cr_layer_loss_free(&s->loss);
-}
-
 const cr_layer_class cr_layer_multinomial_loss = {
     .type = "MultinomialLogisticLoss",
     .state_size = sizeof(multinomial_state),
@@ -82,5 +75,4 @@ const cr_layer_class cr_layer_multinomial_loss = {
     .forward = forward,
     .backward = backward,
     .uses_bottom = uses_bottom,
-    .destroy = destroy,
 };

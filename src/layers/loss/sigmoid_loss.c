@@ -31,14 +31,14 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
       count != crema_blob_count(bottom[1])) {
     return cr_layer_same_shape(layer, "bottom 1", scores, targets);
   }
-  CR_TRY(cr_layer_loss_reshape(&s->loss, top[0], scores->dim[0], count));
+  CR_TRY(cr_layer_loss_reshape(layer, &s->loss, top[0], scores->dim[0], count));
   cr_op_desc desc = cr_layer_op_desc(CR_OP_SIGMOID_LOSS_FWD);
   desc.u.nll.has_ignore = s->loss.has_ignore;
   desc.u.nll.ignore = s->loss.ignore;
-  CR_TRY(cr_layer_op_make(&s->forward, &desc, 4, (const crema_shape *[]){&flat, &flat, &one, &one},
-                          NULL));
+  CR_TRY(cr_layer_op_make(layer, &s->forward, &desc, 4,
+                          (const crema_shape *[]){&flat, &flat, &one, &one}, NULL));
   desc.kind = CR_OP_SIGMOID_LOSS_BWD;
-  return cr_layer_op_make(&s->backward, &desc, 4,
+  return cr_layer_op_make(layer, &s->backward, &desc, 4,
                           (const crema_shape *[]){&flat, &flat, &one, &flat}, NULL);
 }
 
@@ -69,13 +69,6 @@ static bool uses_bottom(const cr_layer *layer, int bottom) {
   return bottom < 1;
 }
 
-static void destroy(cr_layer *layer) {
-  sigmoid_loss_state *s = layer->state;
-  cr_layer_op_free(&s->backward);
-  cr_layer_op_free(&s->forward);
-  cr_layer_loss_free(&s->loss);
-}
-
 const cr_layer_class cr_layer_sigmoid_loss = {
     .type = "SigmoidCrossEntropyLoss",
     .state_size = sizeof(sigmoid_loss_state),
@@ -91,5 +84,4 @@ const cr_layer_class cr_layer_sigmoid_loss = {
     .forward = forward,
     .backward = backward,
     .uses_bottom = uses_bottom,
-    .destroy = destroy,
 };

@@ -25,21 +25,23 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
   return cr_layer_loss_read(layer, &s->loss, CAFFE__LOSS_PARAMETER__NORMALIZATION_MODE__VALID);
 }
 
-static crema_status make_ops(softmax_loss_state *s, const crema_shape *scores, int axis,
+static crema_status make_ops(cr_layer *layer, const crema_shape *scores, int axis,
                              const crema_shape *folded) {
+  softmax_loss_state *s = layer->state;
   const crema_shape labels = cr_shape_2(folded->dim[0], folded->dim[2]);
   const crema_shape one = cr_shape_1(1);
   cr_op_desc desc = cr_layer_op_desc(CR_OP_SOFTMAX_FWD);
   desc.u.axis = axis;
-  CR_TRY(cr_layer_op_make(&s->softmax, &desc, 2, (const crema_shape *[]){scores, scores}, NULL));
+  CR_TRY(cr_layer_op_make(layer, &s->softmax, &desc, 2, (const crema_shape *[]){scores, scores},
+                          NULL));
   desc = cr_layer_op_desc(CR_OP_NLL_FWD);
   desc.u.nll.has_ignore = s->loss.has_ignore;
   desc.u.nll.ignore = s->loss.ignore;
-  CR_TRY(cr_layer_op_make(&s->forward, &desc, 4,
+  CR_TRY(cr_layer_op_make(layer, &s->forward, &desc, 4,
                           (const crema_shape *[]){folded, &labels, &one, &one}, NULL));
   desc.kind = CR_OP_NLL_BWD;
-  return cr_layer_op_make(&s->backward, &desc, 3, (const crema_shape *[]){folded, &labels, folded},
-                          NULL);
+  return cr_layer_op_make(layer, &s->backward, &desc, 3,
+                          (const crema_shape *[]){folded, &labels, folded}, NULL);
 }
 
 static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
@@ -50,13 +52,14 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   CR_TRY(cr_layer_axis(layer, scores, param ? param->axis : 1, "softmax_param axis", &axis));
   const crema_shape folded = cr_layer_fold(scores, axis, axis + 1);
   CR_TRY(cr_layer_loss_labels(layer, scores, &bottom[1]->shape, &folded));
-  CR_TRY(cr_layer_loss_reshape(&s->loss, top[0], folded.dim[0], folded.dim[0] * folded.dim[2]));
-  CR_TRY(cr_layer_tensor(&s->prob, CREMA_F32, crema_blob_count(bottom[0])));
+  CR_TRY(
+      cr_layer_loss_reshape(layer, &s->loss, top[0], folded.dim[0], folded.dim[0] * folded.dim[2]));
+  CR_TRY(cr_layer_tensor(layer, &s->prob, CREMA_F32, crema_blob_count(bottom[0])));
   if (layer->tops > 1) {
     CR_TRY(crema_blob_reshape(top[1], scores));
     CR_TRY(cr_tensor_share(top[1]->data, s->prob));
   }
-  return make_ops(s, scores, axis, &folded);
+  return make_ops(layer, scores, axis, &folded);
 }
 
 static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
@@ -86,15 +89,6 @@ static cr_values uses_tops(const cr_layer *layer, bool in_place) {
   return layer->tops > 1 ? CR_VALUES_ALL : CR_VALUES_NONE;
 }
 
-static void destroy(cr_layer *layer) {
-  softmax_loss_state *s = layer->state;
-  cr_layer_op_free(&s->backward);
-  cr_layer_op_free(&s->forward);
-  cr_layer_op_free(&s->softmax);
-  cr_tensor_destroy(s->prob);
-  cr_layer_loss_free(&s->loss);
-}
-
 const cr_layer_class cr_layer_softmax_loss = {
     .type = "SoftmaxWithLoss",
     .state_size = sizeof(softmax_loss_state),
@@ -110,5 +104,4 @@ const cr_layer_class cr_layer_softmax_loss = {
     .forward = forward,
     .backward = backward,
     .uses_tops = uses_tops,
-    .destroy = destroy,
 };

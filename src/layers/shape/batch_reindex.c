@@ -28,9 +28,11 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   const int64_t inner = crema_shape_count(from, 1, from->axes);
   const crema_shape x = cr_shape_2(from->dim[0], inner), y = cr_shape_2(index->dim[0], inner);
   cr_op_desc desc = cr_layer_op_desc(CR_OP_GATHER_FWD);
-  CR_TRY(cr_layer_op_make(&s->forward, &desc, 3, (const crema_shape *[]){&x, index, &y}, NULL));
+  CR_TRY(
+      cr_layer_op_make(layer, &s->forward, &desc, 3, (const crema_shape *[]){&x, index, &y}, NULL));
   desc.kind = CR_OP_GATHER_BWD;
-  return cr_layer_op_make(&s->backward, &desc, 3, (const crema_shape *[]){&y, index, &x}, NULL);
+  return cr_layer_op_make(layer, &s->backward, &desc, 3, (const crema_shape *[]){&y, index, &x},
+                          NULL);
 }
 
 static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
@@ -52,12 +54,6 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
                          (cr_tensor *[]){top[0]->diff, bottom[1]->data, bottom[0]->diff}, NULL);
 }
 
-static void destroy(cr_layer *layer) {
-  batch_reindex_state *s = layer->state;
-  cr_layer_op_free(&s->backward);
-  cr_layer_op_free(&s->forward);
-}
-
 const cr_layer_class cr_layer_batch_reindex = {
     .type = "BatchReindex",
     .state_size = sizeof(batch_reindex_state),
@@ -70,5 +66,4 @@ const cr_layer_class cr_layer_batch_reindex = {
     .reshape = reshape,
     .forward = forward,
     .backward = backward,
-    .destroy = destroy,
 };

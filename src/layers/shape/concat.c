@@ -8,8 +8,6 @@
  * Example, a 2 3 4 4, b 2 5 4 4:
  *   layer { name: "both" type: "Concat" bottom: "a" bottom: "b" top: "y"
  *     concat_param { axis: 1 } } */
-#include <stdlib.h>
-
 #include "core/fail.h"
 #include "layers/common/layer_args.h"
 #include "layers/common/layer_op.h"
@@ -24,17 +22,16 @@ typedef struct concat_state {
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
   concat_state *s = layer->state;
   const Caffe__ConcatParameter *param = layer->param->concat_param;
+  void *memory = NULL;
   (void)bottom;
   (void)top;
   if (param && param->has_axis && param->has_concat_dim) {
     return cr_layer_fail(layer, CREMA_E_ARGUMENT,
                          "either axis or concat_dim can be given, not both");
   }
-  s->unwanted = calloc((size_t)layer->bottoms, sizeof *s->unwanted);
-  if (s->unwanted == NULL) {
-    return cr_fail_memory((size_t)layer->bottoms * sizeof *s->unwanted, "a concat layer");
-  }
-  return cr_layer_args_make(&s->args, layer->bottoms + 1);
+  CR_TRY(cr_layer_memory(layer, (size_t)layer->bottoms * sizeof *s->unwanted, &memory));
+  s->unwanted = memory;
+  return cr_layer_args_make(layer, &s->args, layer->bottoms + 1);
 }
 
 /* concat_dim is the legacy name of axis and counts from the front only. */
@@ -87,14 +84,14 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   CR_TRY(crema_blob_reshape(top[0], &to));
   for (int i = 0; i < n; ++i) {
     s->args.shape[i] = &bottom[i]->shape;
-    CR_TRY(cr_layer_tensor(&s->unwanted[i], CREMA_F32, crema_blob_count(bottom[i])));
+    CR_TRY(cr_layer_tensor(layer, &s->unwanted[i], CREMA_F32, crema_blob_count(bottom[i])));
   }
   s->args.shape[n] = &to;
-  CR_TRY(cr_layer_op_make(&s->forward, &desc, n + 1, s->args.shape, NULL));
+  CR_TRY(cr_layer_op_make(layer, &s->forward, &desc, n + 1, s->args.shape, NULL));
   s->args.shape[0] = &to;
   for (int i = 0; i < n; ++i) s->args.shape[i + 1] = &bottom[i]->shape;
   desc.kind = CR_OP_SLICE;
-  return cr_layer_op_make(&s->backward, &desc, n + 1, s->args.shape, NULL);
+  return cr_layer_op_make(layer, &s->backward, &desc, n + 1, s->args.shape, NULL);
 }
 
 static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
@@ -121,17 +118,6 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
   return cr_layer_op_run(&s->backward, context, s->args.tensor, NULL);
 }
 
-static void destroy(cr_layer *layer) {
-  concat_state *s = layer->state;
-  for (int i = 0; s->unwanted != NULL && i < layer->bottoms; ++i) {
-    cr_tensor_destroy(s->unwanted[i]);
-  }
-  free(s->unwanted);
-  cr_layer_op_free(&s->backward);
-  cr_layer_op_free(&s->forward);
-  cr_layer_args_free(&s->args);
-}
-
 const cr_layer_class cr_layer_concat = {
     .type = "Concat",
     .state_size = sizeof(concat_state),
@@ -143,5 +129,4 @@ const cr_layer_class cr_layer_concat = {
     .reshape = reshape,
     .forward = forward,
     .backward = backward,
-    .destroy = destroy,
 };

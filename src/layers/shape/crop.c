@@ -53,9 +53,9 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
     }
   }
   CR_TRY(crema_blob_reshape(top[0], &to));
-  CR_TRY(cr_layer_op_make(&s->forward, &desc, 2, (const crema_shape *[]){from, &to}, NULL));
+  CR_TRY(cr_layer_op_make(layer, &s->forward, &desc, 2, (const crema_shape *[]){from, &to}, NULL));
   desc.kind = CR_OP_CROP_BWD;
-  return cr_layer_op_make(&s->backward, &desc, 2, (const crema_shape *[]){&to, from}, NULL);
+  return cr_layer_op_make(layer, &s->backward, &desc, 2, (const crema_shape *[]){&to, from}, NULL);
 }
 
 static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
@@ -75,12 +75,6 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
                          NULL);
 }
 
-static void destroy(cr_layer *layer) {
-  crop_state *s = layer->state;
-  cr_layer_op_free(&s->backward);
-  cr_layer_op_free(&s->forward);
-}
-
 const cr_layer_class cr_layer_crop = {
     .type = "Crop",
     .state_size = sizeof(crop_state),
@@ -92,5 +86,4 @@ const cr_layer_class cr_layer_crop = {
     .reshape = reshape,
     .forward = forward,
     .backward = backward,
-    .destroy = destroy,
 };

@@ -10,20 +10,19 @@
  *
  * The number of items of the tops is known when the selector's values are: forward shapes the tops.
  */
-#include <stdlib.h>
-
 #include "core/fail.h"
 #include "layers/common/layer_op.h"
 
 typedef struct filter_state {
-  cr_layer_op *forward, *backward; /* one a filtered bottom */
+  cr_layer_op *forward, *backward; /* one per filtered bottom */
   cr_tensor *index;                /* of the items kept; as many as in `kept` */
   int64_t kept;
 } filter_state;
 
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
   filter_state *s = layer->state;
-  size_t n = (size_t)layer->bottoms;
+  size_t n = (size_t)layer->tops;
+  void *memory = NULL;
   (void)bottom;
   (void)top;
   if (layer->tops != layer->bottoms - 1) {
@@ -31,11 +30,9 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
                          "%d bottoms (the last one selects) need %d tops, found %d", layer->bottoms,
                          layer->bottoms - 1, layer->tops);
   }
-  s->forward = calloc(n, sizeof *s->forward);
-  s->backward = calloc(n, sizeof *s->backward);
-  if (s->forward == NULL || s->backward == NULL) {
-    return cr_fail_memory(n * sizeof *s->forward, "a filter layer");
-  }
+  CR_TRY(cr_layer_memory(layer, 2 * n * sizeof *s->forward, &memory));
+  s->forward = memory;
+  s->backward = s->forward + n;
   return CREMA_OK;
 }
 
@@ -45,7 +42,7 @@ static crema_status shape_tops(cr_layer *layer, crema_blob *const *bottom, crema
   filter_state *s = layer->state;
   const crema_shape index = cr_shape_1(kept);
   s->kept = kept;
-  CR_TRY(cr_layer_tensor(&s->index, CREMA_F32, kept));
+  CR_TRY(cr_layer_tensor(layer, &s->index, CREMA_F32, kept));
   for (int i = 0; i < layer->tops; ++i) {
     crema_shape to = bottom[i]->shape;
     const int64_t inner = crema_shape_count(&to, 1, to.axes);
@@ -53,11 +50,11 @@ static crema_status shape_tops(cr_layer *layer, crema_blob *const *bottom, crema
     to.dim[0] = kept;
     CR_TRY(crema_blob_reshape(top[i], &to));
     cr_op_desc desc = cr_layer_op_desc(CR_OP_GATHER_FWD);
-    CR_TRY(
-        cr_layer_op_make(&s->forward[i], &desc, 3, (const crema_shape *[]){&x, &index, &y}, NULL));
+    CR_TRY(cr_layer_op_make(layer, &s->forward[i], &desc, 3,
+                            (const crema_shape *[]){&x, &index, &y}, NULL));
     desc.kind = CR_OP_GATHER_BWD;
-    CR_TRY(
-        cr_layer_op_make(&s->backward[i], &desc, 3, (const crema_shape *[]){&y, &index, &x}, NULL));
+    CR_TRY(cr_layer_op_make(layer, &s->backward[i], &desc, 3,
+                            (const crema_shape *[]){&y, &index, &x}, NULL));
   }
   return CREMA_OK;
 }
@@ -117,17 +114,6 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
   return CREMA_OK;
 }
 
-static void destroy(cr_layer *layer) {
-  filter_state *s = layer->state;
-  for (int i = 0; i < layer->bottoms; ++i) {
-    if (s->backward) cr_layer_op_free(&s->backward[i]);
-    if (s->forward) cr_layer_op_free(&s->forward[i]);
-  }
-  free(s->backward);
-  free(s->forward);
-  cr_tensor_destroy(s->index);
-}
-
 const cr_layer_class cr_layer_filter = {
     .type = "Filter",
     .state_size = sizeof(filter_state),
@@ -139,5 +125,4 @@ const cr_layer_class cr_layer_filter = {
     .reshape = reshape,
     .forward = forward,
     .backward = backward,
-    .destroy = destroy,
 };

@@ -57,8 +57,8 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
     back.u.order[there.u.order[a]] = a;
   }
   CR_TRY(crema_blob_reshape(top[0], &to));
-  CR_TRY(cr_layer_op_make(&s->forward, &there, 2, (const crema_shape *[]){from, &to}, NULL));
-  return cr_layer_op_make(&s->backward, &back, 2, (const crema_shape *[]){&to, from}, NULL);
+  CR_TRY(cr_layer_op_make(layer, &s->forward, &there, 2, (const crema_shape *[]){from, &to}, NULL));
+  return cr_layer_op_make(layer, &s->backward, &back, 2, (const crema_shape *[]){&to, from}, NULL);
 }
 
 static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
@@ -76,12 +76,6 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
                          NULL);
 }
 
-static void destroy(cr_layer *layer) {
-  permute_state *s = layer->state;
-  cr_layer_op_free(&s->backward);
-  cr_layer_op_free(&s->forward);
-}
-
 const cr_layer_class cr_layer_permute = {
     .type = "Permute",
     .state_size = sizeof(permute_state),
@@ -93,5 +87,4 @@ const cr_layer_class cr_layer_permute = {
     .reshape = reshape,
     .forward = forward,
     .backward = backward,
-    .destroy = destroy,
 };

@@ -36,7 +36,7 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
     return cr_layer_fail(layer, CREMA_E_ARGUMENT, "%d tops need %d slice_points; found %zu",
                          layer->tops, layer->tops - 1, param->n_slice_point);
   }
-  return cr_layer_args_make(&s->args, layer->tops + 1);
+  return cr_layer_args_make(layer, &s->args, layer->tops + 1);
 }
 
 static crema_status find_axis(const cr_layer *layer, const crema_shape *shape, int *out) {
@@ -88,11 +88,11 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   if (n == 1) return cr_layer_view(bottom[0], from, top[0]);
   s->args.shape[0] = from;
   for (int i = 0; i < n; ++i) s->args.shape[i + 1] = &top[i]->shape;
-  CR_TRY(cr_layer_op_make(&s->forward, &desc, n + 1, s->args.shape, NULL));
+  CR_TRY(cr_layer_op_make(layer, &s->forward, &desc, n + 1, s->args.shape, NULL));
   for (int i = 0; i < n; ++i) s->args.shape[i] = &top[i]->shape;
   s->args.shape[n] = from;
   desc.kind = CR_OP_CONCAT;
-  return cr_layer_op_make(&s->backward, &desc, n + 1, s->args.shape, NULL);
+  return cr_layer_op_make(layer, &s->backward, &desc, n + 1, s->args.shape, NULL);
 }
 
 static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
@@ -113,13 +113,6 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
   return cr_layer_op_run(&s->backward, context, s->args.tensor, NULL);
 }
 
-static void destroy(cr_layer *layer) {
-  slice_state *s = layer->state;
-  cr_layer_op_free(&s->backward);
-  cr_layer_op_free(&s->forward);
-  cr_layer_args_free(&s->args);
-}
-
 const cr_layer_class cr_layer_slice = {
     .type = "Slice",
     .state_size = sizeof(slice_state),
@@ -131,5 +124,4 @@ const cr_layer_class cr_layer_slice = {
     .reshape = reshape,
     .forward = forward,
     .backward = backward,
-    .destroy = destroy,
 };

@@ -20,7 +20,7 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
   split_state *s = layer->state;
   (void)bottom;
   (void)top;
-  return cr_layer_args_make(&s->args, layer->tops + 1);
+  return cr_layer_args_make(layer, &s->args, layer->tops + 1);
 }
 
 static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
@@ -32,7 +32,7 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   }
   for (int i = 0; i <= layer->tops; ++i) s->args.shape[i] = shape;
   cr_op_desc desc = cr_layer_op_desc(CR_OP_SUM);
-  return cr_layer_op_make(&s->backward, &desc, s->args.count, s->args.shape, NULL);
+  return cr_layer_op_make(layer, &s->backward, &desc, s->args.count, s->args.shape, NULL);
 }
 
 static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
@@ -42,12 +42,6 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
   for (int i = 0; i < layer->tops; ++i) s->args.tensor[i] = top[i]->diff;
   s->args.tensor[layer->tops] = bottom[0]->diff;
   return cr_layer_op_run(&s->backward, context, s->args.tensor, NULL);
-}
-
-static void destroy(cr_layer *layer) {
-  split_state *s = layer->state;
-  cr_layer_op_free(&s->backward);
-  cr_layer_args_free(&s->args);
 }
 
 const cr_layer_class cr_layer_split = {
@@ -61,5 +55,4 @@ const cr_layer_class cr_layer_split = {
     .reshape = reshape,
     .forward = cr_layer_noop_forward,
     .backward = backward,
-    .destroy = destroy,
 };

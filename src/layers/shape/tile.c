@@ -36,9 +36,9 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   CR_TRY(crema_blob_reshape(top[0], &to));
   const crema_shape x = cr_shape_2(outer, inner), y = cr_shape_3(outer, param->tiles, inner);
   cr_op_desc desc = cr_layer_op_desc(CR_OP_TILE_FWD);
-  CR_TRY(cr_layer_op_make(&s->forward, &desc, 2, (const crema_shape *[]){&x, &y}, NULL));
+  CR_TRY(cr_layer_op_make(layer, &s->forward, &desc, 2, (const crema_shape *[]){&x, &y}, NULL));
   desc.kind = CR_OP_TILE_BWD;
-  return cr_layer_op_make(&s->backward, &desc, 2, (const crema_shape *[]){&y, &x}, NULL);
+  return cr_layer_op_make(layer, &s->backward, &desc, 2, (const crema_shape *[]){&y, &x}, NULL);
 }
 
 static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
@@ -56,12 +56,6 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
                          NULL);
 }
 
-static void destroy(cr_layer *layer) {
-  tile_state *s = layer->state;
-  cr_layer_op_free(&s->backward);
-  cr_layer_op_free(&s->forward);
-}
-
 const cr_layer_class cr_layer_tile = {
     .type = "Tile",
     .state_size = sizeof(tile_state),
@@ -73,5 +67,4 @@ const cr_layer_class cr_layer_tile = {
     .reshape = reshape,
     .forward = forward,
     .backward = backward,
-    .destroy = destroy,
 };
