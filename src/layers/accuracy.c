@@ -10,11 +10,11 @@
  *   layer { name: "accuracy" type: "Accuracy" bottom: "scores" bottom: "label" top: "accuracy"
  *     accuracy_param { top_k: 5 } } */
 #include "core/fail.h"
-#include "layers/common/layer_op.h"
+#include "layers/common/layer_pair.h"
 
-typedef struct accuracy_state {
-  cr_layer_op op;
-} accuracy_state;
+static const cr_layer_pair_table pair = {
+    .forward = {CR_OP_ACCURACY, {CR_X0, CR_X1, CR_Y, CR_Y1}},
+};
 
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
   const Caffe__AccuracyParameter *param = layer->param->accuracy_param;
@@ -43,7 +43,6 @@ static crema_status check_shapes(const cr_layer *layer, const crema_shape *score
 
 static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
   static const Caffe__AccuracyParameter defaults = CAFFE__ACCURACY_PARAMETER__INIT;
-  accuracy_state *s = layer->state;
   const Caffe__AccuracyParameter *param =
       layer->param->accuracy_param ? layer->param->accuracy_param : &defaults;
   const crema_shape *scores = &bottom[0]->shape;
@@ -60,28 +59,19 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   desc.u.accuracy.top_k = (int)param->top_k;
   desc.u.accuracy.has_ignore = param->has_ignore_label;
   desc.u.accuracy.ignore = param->ignore_label;
-  return cr_layer_op_make(
-      layer, &s->op, &desc, 4,
-      (const crema_shape *[]){&folded, &labels, &one, layer->tops > 1 ? &classes : NULL}, NULL);
-}
-
-static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
-                            crema_blob *const *top) {
-  accuracy_state *s = layer->state;
-  cr_tensor *classes = layer->tops > 1 ? top[1]->data : NULL;
-  return cr_layer_op_run(&s->op, context,
-                         (cr_tensor *[]){bottom[0]->data, bottom[1]->data, top[0]->data, classes},
-                         NULL);
+  return cr_layer_pair_make(layer, bottom, top, &desc,
+                            &(cr_pair_shapes){.x = {&folded, &labels}, .y = &one});
 }
 
 const cr_layer_class cr_layer_accuracy = {
     .type = "Accuracy",
-    .state_size = sizeof(accuracy_state),
+    .state_size = sizeof(cr_layer_pair),
     .min_bottoms = 2,
     .max_bottoms = 2,
     .min_tops = 1,
     .max_tops = 2,
+    .pair = &pair,
     .setup = setup,
     .reshape = reshape,
-    .forward = forward,
+    .forward = cr_layer_pair_forward,
 };

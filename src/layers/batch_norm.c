@@ -14,7 +14,7 @@
  * variance times m / (m - 1), m being the values of a channel, and 1. They are no parameters for
  * the solver: src/net gives them lr_mult 0. */
 #include "core/fail.h"
-#include "layers/common/layer_op.h"
+#include "layers/common/layer_keep.h"
 
 typedef struct bn_state {
   bool global;
@@ -22,10 +22,10 @@ typedef struct bn_state {
   int64_t channels;
   float bessel; /* m / (m - 1) */
   cr_layer_op train, fixed, backward;
-  cr_layer_op keep;  /* copies the input that an in-place pass overwrites */
+  cr_layer_keep keep;
   cr_layer_op add;   /* moving sums and their scaling, C values */
   cr_layer_op add_1; /* the same of their weight */
-  cr_tensor *mean, *variance, *input, *one;
+  cr_tensor *mean, *variance, *one;
 } bn_state;
 
 static int64_t channels_of(const crema_shape *shape) {
@@ -77,8 +77,6 @@ static crema_status make_ops(cr_layer *layer, const crema_shape *shape) {
   CR_TRY(cr_layer_op_make(layer, &s->backward, &desc, 5,
                           (const crema_shape *[]){shape, shape, &channels, &channels, shape},
                           NULL));
-  desc = cr_layer_op_desc(CR_OP_COPY);
-  CR_TRY(cr_layer_op_make(layer, &s->keep, &desc, 2, (const crema_shape *[]){shape, shape}, NULL));
   desc = cr_layer_op_desc(CR_OP_AXPBY);
   CR_TRY(cr_layer_op_make(layer, &s->add, &desc, 2, (const crema_shape *[]){&channels, &channels},
                           NULL));
@@ -98,7 +96,7 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   int64_t values = s->channels > 0 ? count / s->channels : 0;
   s->bessel = values > 1 ? (float)((double)values / (double)(values - 1)) : 1;
   if (shape.axes == 1) shape = cr_shape_2(shape.dim[0], 1);
-  CR_TRY(cr_layer_tensor(layer, &s->input, CREMA_F32, count));
+  CR_TRY(cr_layer_keep_make(layer, &s->keep, bottom[0]));
   return make_ops(layer, &shape);
 }
 
@@ -136,10 +134,8 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
     return cr_layer_op_run(&s->fixed, context,
                            (cr_tensor *[]){input, top[0]->data, s->mean, s->variance}, NULL);
   }
-  if (layer->needs_backward && cr_layer_in_place(bottom[0], top[0])) {
-    CR_TRY(cr_layer_op_run(&s->keep, context, (cr_tensor *[]){input, s->input}, NULL));
-    input = s->input;
-  }
+  CR_TRY(cr_layer_keep_forward(layer, &s->keep, context, bottom[0], top[0]));
+  if (layer->needs_backward) input = cr_layer_keep_input(&s->keep, bottom[0], top[0]);
   CR_TRY(cr_layer_op_run(&s->train, context,
                          (cr_tensor *[]){input, top[0]->data, s->mean, s->variance}, NULL));
   return add_statistics(layer, context);
@@ -151,7 +147,7 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
   if (!propagate_down[0]) return CREMA_OK;
   /* With constant statistics the input's values do not matter. */
   bool kept = !s->global && cr_layer_in_place(bottom[0], top[0]);
-  cr_tensor *input = kept ? s->input : bottom[0]->data;
+  cr_tensor *input = kept ? s->keep.input : bottom[0]->data;
   return cr_layer_op_run(
       &s->backward, context,
       (cr_tensor *[]){input, top[0]->diff, s->mean, s->variance, bottom[0]->diff}, NULL);

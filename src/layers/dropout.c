@@ -11,13 +11,18 @@
  *     dropout_param { dropout_ratio: 0.4 } } */
 #include "core/fail.h"
 #include "core/rng.h"
-#include "layers/common/layer_op.h"
+#include "layers/common/layer_pair.h"
 
 typedef struct dropout_state {
+  cr_layer_pair pair;
   float ratio;
-  cr_layer_op forward, backward, copy;
-  cr_tensor *mask;
+  cr_layer_op copy;
 } dropout_state;
+
+static const cr_layer_pair_table pair = {
+    .forward = {CR_OP_DROPOUT_FWD, {CR_X0, CR_Y, CR_BYTES}},
+    .backward = {CR_OP_DROPOUT_BWD, {CR_DY, CR_BYTES, CR_DX}},
+};
 
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
   dropout_state *s = layer->state;
@@ -43,16 +48,9 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
     cr_op_desc copy = cr_layer_op_desc(CR_OP_COPY);
     return cr_layer_op_make(layer, &s->copy, &copy, 2, (const crema_shape *[]){shape, shape}, NULL);
   }
-  CR_TRY(cr_layer_tensor(layer, &s->mask, CREMA_U8, crema_blob_count(bottom[0])));
   cr_op_desc desc = cr_layer_op_desc(CR_OP_DROPOUT_FWD);
   desc.u.dropout.ratio = s->ratio;
-  CR_TRY(cr_layer_op_make(layer, &s->forward, &desc, 3,
-                          (const crema_shape *[]){shape, shape, shape},
-                          (const crema_dtype[]){CREMA_F32, CREMA_F32, CREMA_U8}));
-  desc.kind = CR_OP_DROPOUT_BWD;
-  return cr_layer_op_make(layer, &s->backward, &desc, 3,
-                          (const crema_shape *[]){shape, shape, shape},
-                          (const crema_dtype[]){CREMA_F32, CREMA_U8, CREMA_F32});
+  return cr_layer_pair_make(layer, bottom, top, &desc, &(cr_pair_shapes){.bytes = shape});
 }
 
 static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
@@ -63,8 +61,7 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
     return cr_layer_op_run(&s->copy, context, (cr_tensor *[]){bottom[0]->data, top[0]->data}, NULL);
   }
   cr_op_scalars scalars = {.seed = layer->key, .counter = layer->pass};
-  return cr_layer_op_run(&s->forward, context,
-                         (cr_tensor *[]){bottom[0]->data, top[0]->data, s->mask}, &scalars);
+  return cr_layer_pair_run(layer, context, bottom, top, &scalars);
 }
 
 static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
@@ -75,8 +72,7 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
     if (bottom[0]->diff == top[0]->diff) return CREMA_OK;
     return cr_layer_op_run(&s->copy, context, (cr_tensor *[]){top[0]->diff, bottom[0]->diff}, NULL);
   }
-  return cr_layer_op_run(&s->backward, context,
-                         (cr_tensor *[]){top[0]->diff, s->mask, bottom[0]->diff}, NULL);
+  return cr_layer_pair_backward(layer, context, top, propagate_down, bottom);
 }
 
 /* What is dropped has no gradient, the rest is scaled. */
@@ -93,6 +89,7 @@ const cr_layer_class cr_layer_dropout = {
     .min_tops = 1,
     .max_tops = 1,
     .in_place = true,
+    .pair = &pair,
     .setup = setup,
     .reshape = reshape,
     .forward = forward,

@@ -8,15 +8,20 @@
  *   layer { name: "columns" type: "Im2col" bottom: "x" top: "y"
  *     convolution_param { kernel_size: 3 } } */
 #include "core/fail.h"
-#include "layers/common/layer_op.h"
+#include "layers/common/layer_pair.h"
 #include "layers/common/layer_shape.h"
 #include "layers/common/layer_window.h"
 
 typedef struct im2col_state {
+  cr_layer_pair pair;
   int axis;
   cr_window window;
-  cr_layer_op forward, backward;
 } im2col_state;
+
+static const cr_layer_pair_table pair = {
+    .forward = {CR_OP_IM2COL, {CR_X0, CR_Y}},
+    .backward = {CR_OP_COL2IM, {CR_DY, CR_DX}},
+};
 
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
   im2col_state *s = layer->state;
@@ -62,24 +67,7 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   }
   cr_op_desc desc = cr_layer_op_desc(CR_OP_IM2COL);
   desc.u.window = *w;
-  CR_TRY(cr_layer_op_make(layer, &s->forward, &desc, 2, (const crema_shape *[]){&x, &y}, NULL));
-  desc.kind = CR_OP_COL2IM;
-  return cr_layer_op_make(layer, &s->backward, &desc, 2, (const crema_shape *[]){&y, &x}, NULL);
-}
-
-static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
-                            crema_blob *const *top) {
-  im2col_state *s = layer->state;
-  return cr_layer_op_run(&s->forward, context, (cr_tensor *[]){bottom[0]->data, top[0]->data},
-                         NULL);
-}
-
-static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
-                             const bool *propagate_down, crema_blob *const *bottom) {
-  im2col_state *s = layer->state;
-  if (!propagate_down[0]) return CREMA_OK;
-  return cr_layer_op_run(&s->backward, context, (cr_tensor *[]){top[0]->diff, bottom[0]->diff},
-                         NULL);
+  return cr_layer_pair_make(layer, bottom, top, &desc, &(cr_pair_shapes){.x = {&x}, .y = &y});
 }
 
 const cr_layer_class cr_layer_im2col = {
@@ -89,8 +77,9 @@ const cr_layer_class cr_layer_im2col = {
     .max_bottoms = 1,
     .min_tops = 1,
     .max_tops = 1,
+    .pair = &pair,
     .setup = setup,
     .reshape = reshape,
-    .forward = forward,
-    .backward = backward,
+    .forward = cr_layer_pair_forward,
+    .backward = cr_layer_pair_backward,
 };

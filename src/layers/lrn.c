@@ -10,13 +10,18 @@
  *   layer { name: "norm" type: "LRN" bottom: "x" top: "y"
  *     lrn_param { local_size: 5 alpha: 0.0001 beta: 0.75 } } */
 #include "core/fail.h"
-#include "layers/common/layer_op.h"
+#include "layers/common/layer_pair.h"
 
 typedef struct lrn_state {
+  cr_layer_pair pair;
   cr_lrn_params params;
-  cr_layer_op forward, forward_only, backward;
-  cr_tensor *aux; /* what the kernel keeps between forward and backward */
 } lrn_state;
+
+static const cr_layer_pair_table pair = {
+    .forward = {CR_OP_LRN_FWD, {CR_X0, CR_Y, CR_BYTES}},
+    .backward = {CR_OP_LRN_BWD, {CR_X0, CR_Y, CR_DY, CR_BYTES, CR_DX}},
+    .bytes_for_backward = true,
+};
 
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
   static const Caffe__LRNParameter defaults = CAFFE__LRNPARAMETER__INIT;
@@ -45,38 +50,9 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
                          crema_shape_text(shape, text, sizeof text));
   }
   CR_TRY(crema_blob_reshape(top[0], shape));
-  CR_TRY(cr_layer_tensor(layer, &s->aux, CREMA_U8, crema_blob_count(bottom[0])));
   cr_op_desc desc = cr_layer_op_desc(CR_OP_LRN_FWD);
   desc.u.lrn = s->params;
-  CR_TRY(cr_layer_op_make(layer, &s->forward_only, &desc, 3,
-                          (const crema_shape *[]){shape, shape, NULL}, NULL));
-  CR_TRY(cr_layer_op_make(layer, &s->forward, &desc, 3,
-                          (const crema_shape *[]){shape, shape, shape},
-                          (const crema_dtype[]){CREMA_F32, CREMA_F32, CREMA_U8}));
-  desc.kind = CR_OP_LRN_BWD;
-  return cr_layer_op_make(
-      layer, &s->backward, &desc, 5, (const crema_shape *[]){shape, shape, shape, shape, shape},
-      (const crema_dtype[]){CREMA_F32, CREMA_F32, CREMA_F32, CREMA_U8, CREMA_F32});
-}
-
-static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
-                            crema_blob *const *top) {
-  lrn_state *s = layer->state;
-  if (!layer->needs_backward) {
-    return cr_layer_op_run(&s->forward_only, context,
-                           (cr_tensor *[]){bottom[0]->data, top[0]->data, NULL}, NULL);
-  }
-  return cr_layer_op_run(&s->forward, context,
-                         (cr_tensor *[]){bottom[0]->data, top[0]->data, s->aux}, NULL);
-}
-
-static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
-                             const bool *propagate_down, crema_blob *const *bottom) {
-  lrn_state *s = layer->state;
-  if (!propagate_down[0]) return CREMA_OK;
-  return cr_layer_op_run(
-      &s->backward, context,
-      (cr_tensor *[]){bottom[0]->data, top[0]->data, top[0]->diff, s->aux, bottom[0]->diff}, NULL);
+  return cr_layer_pair_make(layer, bottom, top, &desc, &(cr_pair_shapes){.bytes = shape});
 }
 
 static bool uses_bottom(const cr_layer *layer, int bottom) {
@@ -91,9 +67,10 @@ const cr_layer_class cr_layer_lrn = {
     .max_bottoms = 1,
     .min_tops = 1,
     .max_tops = 1,
+    .pair = &pair,
     .setup = setup,
     .reshape = reshape,
-    .forward = forward,
-    .backward = backward,
+    .forward = cr_layer_pair_forward,
+    .backward = cr_layer_pair_backward,
     .uses_bottom = uses_bottom,
 };

@@ -11,15 +11,14 @@
  * The gradient takes that divisor for the deviation, as Caffe does. */
 #include "core/fail.h"
 #include "layers/common/layer_noop.h"
-#include "layers/common/layer_op.h"
+#include "layers/common/layer_pair.h"
 
-typedef struct mvn_state {
-  cr_layer_op forward, backward;
-  cr_tensor *divisor;
-} mvn_state;
+static const cr_layer_pair_table pair = {
+    .forward = {CR_OP_MVN_FWD, {CR_X0, CR_Y, CR_OWN0}},
+    .backward = {CR_OP_MVN_BWD, {CR_Y, CR_OWN0, CR_DY, CR_DX}},
+};
 
 static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
-  mvn_state *s = layer->state;
   static const Caffe__MVNParameter defaults = CAFFE__MVNPARAMETER__INIT;
   const Caffe__MVNParameter *param = layer->param->mvn_param ? layer->param->mvn_param : &defaults;
   const crema_shape *shape = &bottom[0]->shape;
@@ -27,32 +26,13 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   if (rows > shape->axes) rows = shape->axes;
   const crema_shape x =
       cr_shape_2(crema_shape_count(shape, 0, rows), crema_shape_count(shape, rows, shape->axes));
-  const crema_shape r = cr_shape_1(x.dim[0]);
+  const crema_shape divisors = cr_shape_1(x.dim[0]);
   if (top[0] != bottom[0]) CR_TRY(crema_blob_reshape(top[0], shape));
-  CR_TRY(cr_layer_tensor(layer, &s->divisor, CREMA_F32, r.dim[0]));
   cr_op_desc desc = cr_layer_op_desc(CR_OP_MVN_FWD);
   desc.u.mvn.variance = param->normalize_variance;
   desc.u.mvn.eps = param->eps;
-  CR_TRY(cr_layer_op_make(layer, &s->forward, &desc, 3, (const crema_shape *[]){&x, &x, &r}, NULL));
-  desc.kind = CR_OP_MVN_BWD;
-  return cr_layer_op_make(layer, &s->backward, &desc, 4, (const crema_shape *[]){&x, &r, &x, &x},
-                          NULL);
-}
-
-static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
-                            crema_blob *const *top) {
-  mvn_state *s = layer->state;
-  return cr_layer_op_run(&s->forward, context,
-                         (cr_tensor *[]){bottom[0]->data, top[0]->data, s->divisor}, NULL);
-}
-
-static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
-                             const bool *propagate_down, crema_blob *const *bottom) {
-  mvn_state *s = layer->state;
-  if (!propagate_down[0]) return CREMA_OK;
-  return cr_layer_op_run(&s->backward, context,
-                         (cr_tensor *[]){top[0]->data, s->divisor, top[0]->diff, bottom[0]->diff},
-                         NULL);
+  return cr_layer_pair_make(layer, bottom, top, &desc,
+                            &(cr_pair_shapes){.x = {&x}, .y = &x, .own = {&divisors}});
 }
 
 static cr_values uses_tops(const cr_layer *layer, bool in_place) {
@@ -63,15 +43,16 @@ static cr_values uses_tops(const cr_layer *layer, bool in_place) {
 
 const cr_layer_class cr_layer_mvn = {
     .type = "MVN",
-    .state_size = sizeof(mvn_state),
+    .state_size = sizeof(cr_layer_pair),
     .min_bottoms = 1,
     .max_bottoms = 1,
     .min_tops = 1,
     .max_tops = 1,
     .in_place = true,
+    .pair = &pair,
     .setup = cr_layer_noop,
     .reshape = reshape,
-    .forward = forward,
-    .backward = backward,
+    .forward = cr_layer_pair_forward,
+    .backward = cr_layer_pair_backward,
     .uses_tops = uses_tops,
 };

@@ -8,13 +8,18 @@
  * Example, x 2 3 4 4:
  *   layer { name: "prelu" type: "PReLU" bottom: "x" top: "y" } */
 #include "core/fail.h"
-#include "layers/common/layer_op.h"
+#include "layers/common/layer_pair.h"
 
 typedef struct prelu_state {
+  cr_layer_pair pair;
   bool shared;
-  cr_layer_op forward, backward_data, backward_slope, keep;
-  cr_tensor *input; /* copy of what an in-place pass overwrites */
+  cr_layer_op backward_slope;
 } prelu_state;
+
+static const cr_layer_pair_table pair = {
+    .forward = {CR_OP_PRELU_FWD, {CR_X0, CR_W0, CR_Y}},
+    .backward = {CR_OP_PRELU_BWD_DATA, {CR_INPUT, CR_W0, CR_DY, CR_DX}},
+};
 
 static crema_status check_axes(const cr_layer *layer, const crema_shape *shape) {
   char text[128];
@@ -51,42 +56,22 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
                          (long long)c.dim[0], (long long)x.dim[1]);
   }
   if (top[0] != bottom[0]) CR_TRY(crema_blob_reshape(top[0], shape));
-  CR_TRY(cr_layer_tensor(layer, &s->input, CREMA_F32, crema_blob_count(bottom[0])));
-  cr_op_desc desc = cr_layer_op_desc(CR_OP_PRELU_FWD);
-  CR_TRY(cr_layer_op_make(layer, &s->forward, &desc, 3, (const crema_shape *[]){&x, &c, &x}, NULL));
-  desc.kind = CR_OP_PRELU_BWD_DATA;
-  CR_TRY(cr_layer_op_make(layer, &s->backward_data, &desc, 4,
-                          (const crema_shape *[]){&x, &c, &x, &x}, NULL));
-  desc.kind = CR_OP_PRELU_BWD_SLOPE;
+  cr_op_desc desc = cr_layer_op_desc(CR_OP_PRELU_BWD_SLOPE);
   CR_TRY(cr_layer_op_make(layer, &s->backward_slope, &desc, 3, (const crema_shape *[]){&x, &x, &c},
                           NULL));
-  desc.kind = CR_OP_COPY;
-  return cr_layer_op_make(layer, &s->keep, &desc, 2, (const crema_shape *[]){&x, &x}, NULL);
-}
-
-static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
-                            crema_blob *const *top) {
-  prelu_state *s = layer->state;
-  if (layer->needs_backward && cr_layer_in_place(bottom[0], top[0])) {
-    CR_TRY(cr_layer_op_run(&s->keep, context, (cr_tensor *[]){bottom[0]->data, s->input}, NULL));
-  }
-  return cr_layer_op_run(&s->forward, context,
-                         (cr_tensor *[]){bottom[0]->data, layer->blob[0]->data, top[0]->data},
-                         NULL);
+  return cr_layer_pair_make(layer, bottom, top, &desc,
+                            &(cr_pair_shapes){.x = {&x}, .y = &x, .w = &c});
 }
 
 static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
                              const bool *propagate_down, crema_blob *const *bottom) {
   prelu_state *s = layer->state;
-  cr_tensor *input = cr_layer_in_place(bottom[0], top[0]) ? s->input : bottom[0]->data;
+  cr_tensor *input = cr_layer_keep_input(&s->pair.keep, bottom[0], top[0]);
   if (layer->param_propagate_down[0]) {
     CR_TRY(cr_layer_op_run(&s->backward_slope, context,
                            (cr_tensor *[]){input, top[0]->diff, layer->blob[0]->diff}, NULL));
   }
-  if (!propagate_down[0]) return CREMA_OK;
-  return cr_layer_op_run(
-      &s->backward_data, context,
-      (cr_tensor *[]){input, layer->blob[0]->data, top[0]->diff, bottom[0]->diff}, NULL);
+  return cr_layer_pair_backward(layer, context, top, propagate_down, bottom);
 }
 
 /* Slopes below 0 are possible, but none is filled so by default. */
@@ -108,9 +93,10 @@ const cr_layer_class cr_layer_prelu = {
     .min_tops = 1,
     .max_tops = 1,
     .in_place = true,
+    .pair = &pair,
     .setup = setup,
     .reshape = reshape,
-    .forward = forward,
+    .forward = cr_layer_pair_forward,
     .backward = backward,
     .uses_bottom = uses_bottom,
     .preserves = preserves,

@@ -10,11 +10,12 @@
  *     reduction_param { operation: MEAN axis: 1 } } */
 #include "core/fail.h"
 #include "layers/common/layer_noop.h"
-#include "layers/common/layer_op.h"
+#include "layers/common/layer_pair.h"
 
-typedef struct reduction_state {
-  cr_layer_op forward, backward;
-} reduction_state;
+static const cr_layer_pair_table pair = {
+    .forward = {CR_OP_ROW_REDUCE_FWD, {CR_X0, CR_Y}},
+    .backward = {CR_OP_ROW_REDUCE_BWD, {CR_X0, CR_DY, CR_DX}},
+};
 
 static cr_reduction reduction_of(Caffe__ReductionParameter__ReductionOp operation) {
   if (operation == CAFFE__REDUCTION_PARAMETER__REDUCTION_OP__ASUM) return CR_REDUCE_ASUM;
@@ -23,7 +24,6 @@ static cr_reduction reduction_of(Caffe__ReductionParameter__ReductionOp operatio
 }
 
 static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
-  reduction_state *s = layer->state;
   static const Caffe__ReductionParameter defaults = CAFFE__REDUCTION_PARAMETER__INIT;
   const Caffe__ReductionParameter *param =
       layer->param->reduction_param ? layer->param->reduction_param : &defaults;
@@ -41,24 +41,7 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
     desc.u.rows.coeff /= (float)width;
   }
   CR_TRY(crema_blob_reshape(top[0], &to));
-  CR_TRY(cr_layer_op_make(layer, &s->forward, &desc, 2, (const crema_shape *[]){&x, &y}, NULL));
-  desc.kind = CR_OP_ROW_REDUCE_BWD;
-  return cr_layer_op_make(layer, &s->backward, &desc, 3, (const crema_shape *[]){&x, &y, &x}, NULL);
-}
-
-static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
-                            crema_blob *const *top) {
-  reduction_state *s = layer->state;
-  return cr_layer_op_run(&s->forward, context, (cr_tensor *[]){bottom[0]->data, top[0]->data},
-                         NULL);
-}
-
-static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
-                             const bool *propagate_down, crema_blob *const *bottom) {
-  reduction_state *s = layer->state;
-  if (!propagate_down[0]) return CREMA_OK;
-  return cr_layer_op_run(&s->backward, context,
-                         (cr_tensor *[]){bottom[0]->data, top[0]->diff, bottom[0]->diff}, NULL);
+  return cr_layer_pair_make(layer, bottom, top, &desc, &(cr_pair_shapes){.x = {&x}, .y = &y});
 }
 
 static bool uses_bottom(const cr_layer *layer, int bottom) {
@@ -71,14 +54,15 @@ static bool uses_bottom(const cr_layer *layer, int bottom) {
 
 const cr_layer_class cr_layer_reduction = {
     .type = "Reduction",
-    .state_size = sizeof(reduction_state),
+    .state_size = sizeof(cr_layer_pair),
     .min_bottoms = 1,
     .max_bottoms = 1,
     .min_tops = 1,
     .max_tops = 1,
+    .pair = &pair,
     .setup = cr_layer_noop,
     .reshape = reshape,
-    .forward = forward,
-    .backward = backward,
+    .forward = cr_layer_pair_forward,
+    .backward = cr_layer_pair_backward,
     .uses_bottom = uses_bottom,
 };

@@ -10,14 +10,13 @@
  * Example, x 2 3 4 4:
  *   layer { name: "scale" type: "Scale" bottom: "x" top: "y" scale_param { bias_term: true } } */
 #include "core/fail.h"
-#include "layers/common/layer_op.h"
+#include "layers/common/layer_keep.h"
 #include "layers/common/layer_shape.h"
 
 typedef struct scale_state {
   bool bias;
   cr_layer_op forward, backward_data, backward_scale, backward_bias;
-  cr_layer_op keep; /* copies the input that an in-place pass overwrites */
-  cr_tensor *input;
+  cr_layer_keep keep;
 } scale_state;
 
 static const Caffe__ScaleParameter *parameters(const cr_layer *layer) {
@@ -67,7 +66,7 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   crema_shape c = cr_shape_1(x.dim[1]);
   const crema_shape *bias = s->bias ? &c : NULL;
   if (top[0] != bottom[0]) CR_TRY(crema_blob_reshape(top[0], &bottom[0]->shape));
-  CR_TRY(cr_layer_tensor(layer, &s->input, CREMA_F32, crema_blob_count(bottom[0])));
+  CR_TRY(cr_layer_keep_make(layer, &s->keep, bottom[0]));
   cr_op_desc desc = cr_layer_op_desc(CR_OP_AFFINE_FWD);
   CR_TRY(cr_layer_op_make(layer, &s->forward, &desc, 4, (const crema_shape *[]){&x, &c, bias, &x},
                           NULL));
@@ -78,10 +77,8 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   CR_TRY(cr_layer_op_make(layer, &s->backward_scale, &desc, 3, (const crema_shape *[]){&x, &x, &c},
                           NULL));
   desc.kind = CR_OP_AFFINE_BWD_BIAS;
-  CR_TRY(
-      cr_layer_op_make(layer, &s->backward_bias, &desc, 2, (const crema_shape *[]){&x, &c}, NULL));
-  desc.kind = CR_OP_COPY;
-  return cr_layer_op_make(layer, &s->keep, &desc, 2, (const crema_shape *[]){&x, &x}, NULL);
+  return cr_layer_op_make(layer, &s->backward_bias, &desc, 2, (const crema_shape *[]){&x, &c},
+                          NULL);
 }
 
 static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
@@ -89,9 +86,7 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
   scale_state *s = layer->state;
   cr_tensor *scale = scale_of(layer, bottom)->data;
   cr_tensor *bias = s->bias ? bias_of(layer)->data : NULL;
-  if (layer->needs_backward && cr_layer_in_place(bottom[0], top[0])) {
-    CR_TRY(cr_layer_op_run(&s->keep, context, (cr_tensor *[]){bottom[0]->data, s->input}, NULL));
-  }
+  CR_TRY(cr_layer_keep_forward(layer, &s->keep, context, bottom[0], top[0]));
   return cr_layer_op_run(&s->forward, context,
                          (cr_tensor *[]){bottom[0]->data, scale, bias, top[0]->data}, NULL);
 }
@@ -100,7 +95,7 @@ static crema_status backward_scale(cr_layer *layer, crema_context *context, crem
                                    crema_blob *const *bottom) {
   scale_state *s = layer->state;
   cr_tensor *diff = scale_of(layer, bottom)->diff;
-  cr_tensor *input = cr_layer_in_place(bottom[0], top[0]) ? s->input : bottom[0]->data;
+  cr_tensor *input = cr_layer_keep_input(&s->keep, bottom[0], top[0]);
   /* A parameter's gradient is added to, a bottom's is new. */
   if (layer->bottoms > 1) cr_tensor_set_zero(diff);
   return cr_layer_op_run(&s->backward_scale, context, (cr_tensor *[]){input, top[0]->diff, diff},

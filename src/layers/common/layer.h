@@ -14,6 +14,7 @@
 typedef struct cr_layer cr_layer;
 typedef struct cr_layer_op cr_layer_op;
 typedef struct cr_layer_owned cr_layer_owned;
+typedef struct cr_layer_pair_table cr_layer_pair_table;
 typedef struct cr_layer_share cr_layer_share;
 struct cr_input_stats;
 
@@ -55,6 +56,8 @@ typedef struct cr_layer_class {
   bool statistics;         /* its parameters are statistics of its bottoms, which nothing learns */
   bool ignores_values;     /* its bottoms' values do not matter to it */
   bool fuses_relu;         /* its op can apply a ReLU to what it computes (cr_layer.fused_relu) */
+  /* Of a layer of one op forward and one backward (layer_pair.h): which these are; else NULL. */
+  const cr_layer_pair_table *pair;
   /* Bottoms that may receive no gradient (labels): bit i for bottom i. force_backward leaves
    * them out. */
   unsigned no_gradient_bottoms;

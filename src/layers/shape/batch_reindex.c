@@ -8,14 +8,14 @@
  *   layer { name: "pick" type: "BatchReindex" bottom: "x" bottom: "index" top: "y" } */
 #include "core/fail.h"
 #include "layers/common/layer_noop.h"
-#include "layers/common/layer_op.h"
+#include "layers/common/layer_pair.h"
 
-typedef struct batch_reindex_state {
-  cr_layer_op forward, backward;
-} batch_reindex_state;
+static const cr_layer_pair_table pair = {
+    .forward = {CR_OP_GATHER_FWD, {CR_X0, CR_X1, CR_Y}},
+    .backward = {CR_OP_GATHER_BWD, {CR_DY, CR_X1, CR_DX}},
+};
 
 static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
-  batch_reindex_state *s = layer->state;
   const crema_shape *from = &bottom[0]->shape, *index = &bottom[1]->shape;
   char text[128];
   if (from->axes < 1 || index->axes != 1) {
@@ -27,43 +27,31 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   CR_TRY(crema_blob_reshape(top[0], &to));
   const int64_t inner = crema_shape_count(from, 1, from->axes);
   const crema_shape x = cr_shape_2(from->dim[0], inner), y = cr_shape_2(index->dim[0], inner);
-  cr_op_desc desc = cr_layer_op_desc(CR_OP_GATHER_FWD);
-  CR_TRY(
-      cr_layer_op_make(layer, &s->forward, &desc, 3, (const crema_shape *[]){&x, index, &y}, NULL));
-  desc.kind = CR_OP_GATHER_BWD;
-  return cr_layer_op_make(layer, &s->backward, &desc, 3, (const crema_shape *[]){&y, index, &x},
-                          NULL);
-}
-
-static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
-                            crema_blob *const *top) {
-  batch_reindex_state *s = layer->state;
-  return cr_layer_op_run(&s->forward, context,
-                         (cr_tensor *[]){bottom[0]->data, bottom[1]->data, top[0]->data}, NULL);
+  const cr_op_desc desc = cr_layer_op_desc(CR_OP_GATHER_FWD);
+  return cr_layer_pair_make(layer, bottom, top, &desc, &(cr_pair_shapes){.x = {&x}, .y = &y});
 }
 
 static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
                              const bool *propagate_down, crema_blob *const *bottom) {
-  batch_reindex_state *s = layer->state;
   if (propagate_down[1]) {
     return cr_layer_fail(layer, CREMA_E_UNSUPPORTED, "indices (bottom 1) have no gradient");
   }
-  if (!propagate_down[0]) return CREMA_OK;
-  cr_tensor_set_zero(bottom[0]->diff);
-  return cr_layer_op_run(&s->backward, context,
-                         (cr_tensor *[]){top[0]->diff, bottom[1]->data, bottom[0]->diff}, NULL);
+  /* An item that is there twice gets the sum of both gradients. */
+  if (propagate_down[0]) cr_tensor_set_zero(bottom[0]->diff);
+  return cr_layer_pair_backward(layer, context, top, propagate_down, bottom);
 }
 
 const cr_layer_class cr_layer_batch_reindex = {
     .type = "BatchReindex",
-    .state_size = sizeof(batch_reindex_state),
+    .state_size = sizeof(cr_layer_pair),
     .min_bottoms = 2,
     .max_bottoms = 2,
     .min_tops = 1,
     .max_tops = 1,
     .no_gradient_bottoms = 1u << 1,
+    .pair = &pair,
     .setup = cr_layer_noop,
     .reshape = reshape,
-    .forward = forward,
+    .forward = cr_layer_pair_forward,
     .backward = backward,
 };

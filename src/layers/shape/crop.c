@@ -10,11 +10,12 @@
  *     crop_param { axis: 2 offset: 1 } } */
 #include "core/fail.h"
 #include "layers/common/layer_noop.h"
-#include "layers/common/layer_op.h"
+#include "layers/common/layer_pair.h"
 
-typedef struct crop_state {
-  cr_layer_op forward, backward;
-} crop_state;
+static const cr_layer_pair_table pair = {
+    .forward = {CR_OP_CROP_FWD, {CR_X0, CR_Y}},
+    .backward = {CR_OP_CROP_BWD, {CR_DY, CR_DX}},
+};
 
 static crema_status check_lists(const cr_layer *layer, const Caffe__CropParameter *param,
                                 const crema_shape *from, const crema_shape *like, int axis) {
@@ -32,7 +33,6 @@ static crema_status check_lists(const cr_layer *layer, const Caffe__CropParamete
 }
 
 static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
-  crop_state *s = layer->state;
   static const Caffe__CropParameter defaults = CAFFE__CROP_PARAMETER__INIT;
   const Caffe__CropParameter *param =
       layer->param->crop_param ? layer->param->crop_param : &defaults;
@@ -53,37 +53,26 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
     }
   }
   CR_TRY(crema_blob_reshape(top[0], &to));
-  CR_TRY(cr_layer_op_make(layer, &s->forward, &desc, 2, (const crema_shape *[]){from, &to}, NULL));
-  desc.kind = CR_OP_CROP_BWD;
-  return cr_layer_op_make(layer, &s->backward, &desc, 2, (const crema_shape *[]){&to, from}, NULL);
-}
-
-static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
-                            crema_blob *const *top) {
-  crop_state *s = layer->state;
-  return cr_layer_op_run(&s->forward, context, (cr_tensor *[]){bottom[0]->data, top[0]->data},
-                         NULL);
+  return cr_layer_pair_make(layer, bottom, top, &desc, &(cr_pair_shapes){0});
 }
 
 static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
                              const bool *propagate_down, crema_blob *const *bottom) {
-  crop_state *s = layer->state;
   /* Of bottom 1 only the shape matters. */
   if (propagate_down[1]) cr_tensor_set_zero(bottom[1]->diff);
-  if (!propagate_down[0]) return CREMA_OK;
-  return cr_layer_op_run(&s->backward, context, (cr_tensor *[]){top[0]->diff, bottom[0]->diff},
-                         NULL);
+  return cr_layer_pair_backward(layer, context, top, propagate_down, bottom);
 }
 
 const cr_layer_class cr_layer_crop = {
     .type = "Crop",
-    .state_size = sizeof(crop_state),
+    .state_size = sizeof(cr_layer_pair),
     .min_bottoms = 2,
     .max_bottoms = 2,
     .min_tops = 1,
     .max_tops = 1,
+    .pair = &pair,
     .setup = cr_layer_noop,
     .reshape = reshape,
-    .forward = forward,
+    .forward = cr_layer_pair_forward,
     .backward = backward,
 };

@@ -9,11 +9,12 @@
  *   layer { name: "nhwc" type: "Permute" bottom: "x" top: "y"
  *     permute_param { order: 0 order: 2 order: 3 order: 1 } } */
 #include "core/fail.h"
-#include "layers/common/layer_op.h"
+#include "layers/common/layer_pair.h"
 
-typedef struct permute_state {
-  cr_layer_op forward, backward;
-} permute_state;
+static const cr_layer_pair_table pair = {
+    .forward = {CR_OP_PERMUTE, {CR_X0, CR_Y}},
+    .backward = {CR_OP_PERMUTE, {CR_DY, CR_DX}},
+};
 
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
   const Caffe__PermuteParameter *param = layer->param->permute_param;
@@ -34,7 +35,6 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
 }
 
 static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
-  permute_state *s = layer->state;
   const Caffe__PermuteParameter *param = layer->param->permute_param;
   const crema_shape *from = &bottom[0]->shape;
   cr_op_desc there = cr_layer_op_desc(CR_OP_PERMUTE), back = there;
@@ -57,34 +57,19 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
     back.u.order[there.u.order[a]] = a;
   }
   CR_TRY(crema_blob_reshape(top[0], &to));
-  CR_TRY(cr_layer_op_make(layer, &s->forward, &there, 2, (const crema_shape *[]){from, &to}, NULL));
-  return cr_layer_op_make(layer, &s->backward, &back, 2, (const crema_shape *[]){&to, from}, NULL);
-}
-
-static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
-                            crema_blob *const *top) {
-  permute_state *s = layer->state;
-  return cr_layer_op_run(&s->forward, context, (cr_tensor *[]){bottom[0]->data, top[0]->data},
-                         NULL);
-}
-
-static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
-                             const bool *propagate_down, crema_blob *const *bottom) {
-  permute_state *s = layer->state;
-  if (!propagate_down[0]) return CREMA_OK;
-  return cr_layer_op_run(&s->backward, context, (cr_tensor *[]){top[0]->diff, bottom[0]->diff},
-                         NULL);
+  return cr_layer_pair_make(layer, bottom, top, &there, &(cr_pair_shapes){.backward = &back});
 }
 
 const cr_layer_class cr_layer_permute = {
     .type = "Permute",
-    .state_size = sizeof(permute_state),
+    .state_size = sizeof(cr_layer_pair),
     .min_bottoms = 1,
     .max_bottoms = 1,
     .min_tops = 1,
     .max_tops = 1,
+    .pair = &pair,
     .setup = setup,
     .reshape = reshape,
-    .forward = forward,
-    .backward = backward,
+    .forward = cr_layer_pair_forward,
+    .backward = cr_layer_pair_backward,
 };

@@ -1,0 +1,22 @@
+#include "layers/common/layer_keep.h"
+
+#include "core/fail.h"
+
+crema_status cr_layer_keep_make(cr_layer *layer, cr_layer_keep *keep, const crema_blob *bottom) {
+  const crema_shape *shape = &bottom->shape;
+  const cr_op_desc desc = cr_layer_op_desc(CR_OP_COPY);
+  CR_TRY(cr_layer_tensor(layer, &keep->input, CREMA_F32, crema_shape_count(shape, 0, shape->axes)));
+  return cr_layer_op_make(layer, &keep->copy, &desc, 2, (const crema_shape *[]){shape, shape},
+                          NULL);
+}
+
+crema_status cr_layer_keep_forward(cr_layer *layer, cr_layer_keep *keep, crema_context *context,
+                                   const crema_blob *bottom, const crema_blob *top) {
+  if (!layer->needs_backward || !cr_layer_in_place(bottom, top)) return CREMA_OK;
+  return cr_layer_op_run(&keep->copy, context, (cr_tensor *[]){bottom->data, keep->input}, NULL);
+}
+
+cr_tensor *cr_layer_keep_input(const cr_layer_keep *keep, const crema_blob *bottom,
+                               const crema_blob *top) {
+  return cr_layer_in_place(bottom, top) ? keep->input : bottom->data;
+}

@@ -1,0 +1,26 @@
+/* The input of a layer that works in place, kept for its backward pass. */
+#ifndef CR_LAYERS_LAYER_KEEP_H
+#define CR_LAYERS_LAYER_KEEP_H
+
+#include "layers/common/layer_op.h"
+
+/* Zero-initialised: nothing is kept. */
+typedef struct cr_layer_keep {
+  cr_layer_op copy;
+  cr_tensor *input;
+} cr_layer_keep;
+
+/* Makes room for the values of `bottom`. */
+crema_status cr_layer_keep_make(cr_layer *layer, cr_layer_keep *keep,
+                                const crema_blob *bottom) CREMA_MUST_USE;
+
+/* Before a forward pass that may overwrite its bottom: copies the values if it will, and a backward
+ * pass follows. */
+crema_status cr_layer_keep_forward(cr_layer *layer, cr_layer_keep *keep, crema_context *context,
+                                   const crema_blob *bottom, const crema_blob *top) CREMA_MUST_USE;
+
+/* For the backward pass: the bottom's values as forward saw them. */
+cr_tensor *cr_layer_keep_input(const cr_layer_keep *keep, const crema_blob *bottom,
+                               const crema_blob *top);
+
+#endif

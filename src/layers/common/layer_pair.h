@@ -1,0 +1,79 @@
+/* Layers of one op forward and one op backward.
+ *
+ * The layer file says in a table (cr_layer_class.pair) which ops these are and what their arguments
+ * are to the layer. Its reshape shapes the top and calls cr_layer_pair_make with the ops'
+ * parameters and the shapes under which they see the blobs. The class functions below do the rest.
+ */
+#ifndef CR_LAYERS_LAYER_PAIR_H
+#define CR_LAYERS_LAYER_PAIR_H
+
+#include "layers/common/layer_keep.h"
+#include "layers/common/layer_op.h"
+
+/* What an argument of an op is to the layer. */
+typedef enum cr_operand {
+  CR_END = 0,
+  CR_ABSENT, /* an optional argument that is not there */
+  CR_X0,
+  CR_X1,
+  CR_X2,    /* the data of bottom 0, 1, 2 */
+  CR_INPUT, /* backward: that of bottom 0 as forward saw it, also in place */
+  CR_DX,    /* the diff of bottom 0, or of the one asked for */
+  CR_Y,
+  CR_DY, /* data and diff of top 0 */
+  CR_Y1, /* the data of top 1, absent where the layer has one top */
+  CR_W0, /* the data of parameter 0 */
+  CR_OWN0,
+  CR_OWN1, /* float32 tensors of the layer, absent where no shape is given */
+  CR_BYTES /* a tensor of bytes of the layer that backward reads */
+} cr_operand;
+
+enum { CR_PAIR_OPERANDS = 5 };
+
+typedef struct cr_pair_pass {
+  cr_op_kind op;
+  cr_operand operand[CR_PAIR_OPERANDS + 1]; /* in the order of the op's arguments, then CR_END */
+} cr_pair_pass;
+
+struct cr_layer_pair_table {
+  cr_pair_pass forward, backward;
+  /* The forward op can do without CR_BYTES, if no backward pass follows. */
+  bool bytes_for_backward;
+};
+
+/* The state of such a layer, or its first member. */
+typedef struct cr_layer_pair {
+  cr_layer_op forward, forward_only, backward;
+  cr_layer_keep keep;
+  cr_tensor *own[2], *bytes;
+} cr_layer_pair;
+
+/* The shapes under which the ops see the layer's blobs and its own tensors. NULL for x, y: the
+ * blob's shape as it is; for the others: there is no such tensor. */
+typedef struct cr_pair_shapes {
+  const crema_shape *x[3], *y, *y1, *w, *own[2], *bytes;
+  const cr_op_desc *backward; /* parameters of the backward op; NULL: those of the forward op */
+} cr_pair_shapes;
+
+/* Makes the layer's own tensors and both ops, with the parameters of `desc` (its kind does not
+ * matter). For reshape, the tops shaped. */
+crema_status cr_layer_pair_make(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top,
+                                const cr_op_desc *desc,
+                                const cr_pair_shapes *shapes) CREMA_MUST_USE;
+
+/* Runs the forward op, and the backward op for the gradient of bottom `index`. */
+crema_status cr_layer_pair_run(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
+                               crema_blob *const *top, const cr_op_scalars *scalars) CREMA_MUST_USE;
+crema_status cr_layer_pair_run_back(cr_layer *layer, crema_context *context, crema_blob *const *top,
+                                    crema_blob *const *bottom, int index,
+                                    const cr_op_scalars *scalars) CREMA_MUST_USE;
+
+/* Class functions: the ops without scalars, backward for bottom 0. */
+crema_status cr_layer_pair_forward(cr_layer *layer, crema_context *context,
+                                   crema_blob *const *bottom,
+                                   crema_blob *const *top) CREMA_MUST_USE;
+crema_status cr_layer_pair_backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
+                                    const bool *propagate_down,
+                                    crema_blob *const *bottom) CREMA_MUST_USE;
+
+#endif
