@@ -6,14 +6,15 @@
  * Caffe: the same.
  * Example, x 2 3 4 4:
  *   layer { name: "bnll" type: "BNLL" bottom: "x" top: "y" } */
-#include "layers/common/layer_function.h"
+#include "layers/common/layer_unary.h"
 
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
-  cr_layer_function *s = layer->state;
-  (void)bottom;
-  (void)top;
-  s->kind = CR_FUNCTION_BNLL;
-  return CREMA_OK;
+  (void)bottom, (void)top;
+  return cr_layer_unary_set(layer, CR_UNARY_BNLL, 0, 0, 0);
 }
 
-CR_LAYER_FUNCTION_CLASS(bnll, "BNLL", setup, cr_layer_function_backward);
+const cr_layer_class cr_layer_bnll = {
+    CR_LAYER_UNARY("BNLL", cr_layer_unary_by_input),
+    .setup = setup,
+    .backward = cr_layer_pair_backward,
+};

@@ -6,17 +6,17 @@
  * Caffe: the same.
  * Example, x 2 3 4 4:
  *   layer { name: "elu" type: "ELU" bottom: "x" top: "y" elu_param { alpha: 0.5 } } */
-#include "layers/common/layer_function.h"
+#include "layers/common/layer_unary.h"
 
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
-  cr_layer_function *s = layer->state;
   const Caffe__ELUParameter *param = layer->param->elu_param;
-  (void)bottom;
-  (void)top;
-  s->kind = CR_FUNCTION_ELU;
-  s->alpha = param ? param->alpha : 1;
-  s->beta = param ? param->lambda : 1;
-  return CREMA_OK;
+  (void)bottom, (void)top;
+  return cr_layer_unary_set(layer, CR_UNARY_ELU, param ? param->alpha : 1,
+                            param ? param->lambda : 1, 0);
 }
 
-CR_LAYER_FUNCTION_CLASS(elu, "ELU", setup, cr_layer_function_backward);
+const cr_layer_class cr_layer_elu = {
+    CR_LAYER_UNARY("ELU", cr_layer_unary_by_input),
+    .setup = setup,
+    .backward = cr_layer_pair_backward,
+};

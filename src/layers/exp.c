@@ -8,23 +8,22 @@
  *   layer { name: "exp" type: "Exp" bottom: "x" top: "y" exp_param { base: 2 } } */
 #include <math.h>
 
-#include "layers/common/layer_function.h"
+#include "layers/common/layer_unary.h"
 
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
-  cr_layer_function *s = layer->state;
   const Caffe__ExpParameter *param = layer->param->exp_param;
   float base = param ? param->base_ : -1;
-  (void)bottom;
-  (void)top;
+  (void)bottom, (void)top;
   if (base != -1 && !(base > 0 && isfinite(base))) {
     return cr_layer_fail(layer, CREMA_E_RANGE, "base is %g, must be positive, or -1 for e",
                          (double)base);
   }
-  s->kind = CR_FUNCTION_EXP;
-  s->alpha = base == -1 ? 1 : logf(base);
-  s->beta = param ? param->scale : 1;
-  s->gamma = param ? param->shift : 0;
-  return CREMA_OK;
+  return cr_layer_unary_set(layer, CR_UNARY_EXP, base == -1 ? 1 : logf(base),
+                            param ? param->scale : 1, param ? param->shift : 0);
 }
 
-CR_LAYER_FUNCTION_CLASS(exp, "Exp", setup, cr_layer_function_backward);
+const cr_layer_class cr_layer_exp = {
+    CR_LAYER_UNARY("Exp", cr_layer_unary_by_input),
+    .setup = setup,
+    .backward = cr_layer_pair_backward,
+};

@@ -7,18 +7,17 @@
  * Example, x 2 3 4 4:
  *   layer { name: "power" type: "Power" bottom: "x" top: "y"
  *     power_param { power: 2 scale: 0.5 shift: 1 } } */
-#include "layers/common/layer_function.h"
+#include "layers/common/layer_unary.h"
 
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
-  cr_layer_function *s = layer->state;
   const Caffe__PowerParameter *param = layer->param->power_param;
-  (void)bottom;
-  (void)top;
-  s->kind = CR_FUNCTION_POWER;
-  s->alpha = param ? param->power : 1;
-  s->beta = param ? param->scale : 1;
-  s->gamma = param ? param->shift : 0;
-  return CREMA_OK;
+  (void)bottom, (void)top;
+  return cr_layer_unary_set(layer, CR_UNARY_POWER, param ? param->power : 1,
+                            param ? param->scale : 1, param ? param->shift : 0);
 }
 
-CR_LAYER_FUNCTION_CLASS(power, "Power", setup, cr_layer_function_backward);
+const cr_layer_class cr_layer_power = {
+    CR_LAYER_UNARY("Power", cr_layer_unary_by_input),
+    .setup = setup,
+    .backward = cr_layer_pair_backward,
+};

@@ -13,28 +13,13 @@ static float slope(const Caffe__LayerParameter *param) {
 }
 
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
-  cr_layer_unary *s = layer->state;
-  (void)bottom;
-  (void)top;
-  s->function = CR_UNARY_RELU;
-  s->alpha = slope(layer->param);
-  return CREMA_OK;
+  (void)bottom, (void)top;
+  return cr_layer_unary_set(layer, CR_UNARY_RELU, slope(layer->param), 0, 0);
 }
 
 const cr_layer_class cr_layer_relu = {
-    .type = "ReLU",
-    .state_size = sizeof(cr_layer_unary),
-    .min_bottoms = 1,
-    .max_bottoms = 1,
-    .min_tops = 1,
-    .max_tops = 1,
-    .in_place = true,
+    CR_LAYER_UNARY("ReLU", cr_layer_unary_by_value),
     .setup = setup,
-    .reshape = cr_layer_unary_reshape,
-    .forward = cr_layer_unary_forward,
-    .backward = cr_layer_unary_backward,
+    .backward = cr_layer_pair_backward,
     .relu_slope = slope,
-    .uses_tops = cr_layer_unary_uses_tops,
-    .uses_bottom = cr_layer_unary_uses_bottom,
-    .preserves = cr_layer_unary_preserves,
 };

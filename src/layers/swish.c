@@ -6,16 +6,16 @@
  * Caffe: the same.
  * Example, x 2 3 4 4:
  *   layer { name: "swish" type: "Swish" bottom: "x" top: "y" swish_param { beta: 1.5 } } */
-#include "layers/common/layer_function.h"
+#include "layers/common/layer_unary.h"
 
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
-  cr_layer_function *s = layer->state;
   const Caffe__SwishParameter *param = layer->param->swish_param;
-  (void)bottom;
-  (void)top;
-  s->kind = CR_FUNCTION_SWISH;
-  s->alpha = param ? param->beta : 1;
-  return CREMA_OK;
+  (void)bottom, (void)top;
+  return cr_layer_unary_set(layer, CR_UNARY_SWISH, param ? param->beta : 1, 0, 0);
 }
 
-CR_LAYER_FUNCTION_CLASS(swish, "Swish", setup, cr_layer_function_backward);
+const cr_layer_class cr_layer_swish = {
+    CR_LAYER_UNARY("Swish", cr_layer_unary_by_input),
+    .setup = setup,
+    .backward = cr_layer_pair_backward,
+};

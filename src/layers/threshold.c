@@ -7,16 +7,15 @@
  * Example, x 2 3 4 4:
  *   layer { name: "threshold" type: "Threshold" bottom: "x" top: "y"
  *     threshold_param { threshold: 0.5 } } */
-#include "layers/common/layer_function.h"
+#include "layers/common/layer_unary.h"
 
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
-  cr_layer_function *s = layer->state;
   const Caffe__ThresholdParameter *param = layer->param->threshold_param;
-  (void)bottom;
-  (void)top;
-  s->kind = CR_FUNCTION_THRESHOLD;
-  s->alpha = param ? param->threshold : 0;
-  return CREMA_OK;
+  (void)bottom, (void)top;
+  return cr_layer_unary_set(layer, CR_UNARY_THRESHOLD, param ? param->threshold : 0, 0, 0);
 }
 
-CR_LAYER_FUNCTION_CLASS(threshold, "Threshold", setup, NULL);
+const cr_layer_class cr_layer_threshold = {
+    CR_LAYER_UNARY("Threshold", cr_layer_unary_by_input),
+    .setup = setup,
+};

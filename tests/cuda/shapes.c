@@ -50,8 +50,7 @@ static float coeffs[] = {0.5f, -1.25f, 2};
   { .desc = {.kind = CR_OP_##name}, .shapes = text }
 #define OP_WITH(name, text, ...) \
   { .desc = {.kind = CR_OP_##name, .u = {__VA_ARGS__}}, .shapes = text }
-#define FUNCTION(name) \
-  OP_WITH(FUNCTION_FWD, "a B; a B", .function = {CR_FUNCTION_##name, 1.5f, 0.75f, 2.5f})
+#define FUNCTION(name) OP_WITH(UNARY_FWD, "a B; a B", .unary = {CR_UNARY_##name, 1.5f, 0.75f, 2.5f})
 #define LOSS(name, text, ...)                                                        \
   {                                                                                  \
     .desc = {.kind = CR_OP_##name, .u = {__VA_ARGS__}}, .shapes = text, .scalars = { \

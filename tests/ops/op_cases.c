@@ -54,13 +54,14 @@
   {                                                                                    \
     .label = text, .shapes = of, .desc = {.kind = CR_OP_SOFTMAX_FWD, .u.axis = along } \
   }
-#define UNARY(text, of, name, slope, is_large)                \
-  {                                                           \
-    .label = text, .shapes = of, .large = is_large, .desc = { \
-      .kind = CR_OP_UNARY_FWD,                                \
-      .u.unary = {.function = name, .alpha = slope}           \
-    }                                                         \
+#define FUNCTION(text, of, name, a, b, c, is_large)                    \
+  {                                                                    \
+    .label = text, .shapes = of, .large = is_large, .desc = {          \
+      .kind = CR_OP_UNARY_FWD,                                         \
+      .u.unary = {.function = name, .alpha = a, .beta = b, .gamma = c} \
+    }                                                                  \
   }
+#define UNARY(text, of, name, slope, is_large) FUNCTION(text, of, name, slope, 0, 0, is_large)
 #define SIMPLE(text, name, of)                           \
   {                                                      \
     .label = text, .shapes = of, .desc = {.kind = name } \
@@ -86,13 +87,6 @@
   UPDATE(text " L2", CR_OP_UPDATE, of, which, false, false), \
       UPDATE(text " L1 keep", CR_OP_UPDATE_KEEP, of, which, true, false)
 
-#define FUNCTION(text, name, a, b, c)                                 \
-  {                                                                   \
-    .label = text, .shapes = "2 3 4 5; 2 3 4 5", .desc = {            \
-      .kind = CR_OP_FUNCTION_FWD,                                     \
-      .u.function = {.kind = name, .alpha = a, .beta = b, .gamma = c} \
-    }                                                                 \
-  }
 #define LOSS(text, name, of, ...)                                   \
   {                                                                 \
     .label = text, .shapes = of, .scalars = {.alpha = 1}, .desc = { \
@@ -367,20 +361,20 @@ const op_case op_cases[] = {
      .ties = true,
      .desc = {.kind = CR_OP_ACCURACY, .u.accuracy = {.top_k = 1}}},
 
-    FUNCTION("power", CR_FUNCTION_POWER, 2.5f, 0.5f, 1.5f),
-    FUNCTION("square", CR_FUNCTION_POWER, 2, 1.5f, -0.25f),
-    FUNCTION("scale and shift", CR_FUNCTION_POWER, 1, -2, 0.5f),
-    FUNCTION("constant power", CR_FUNCTION_POWER, 0, 2, 3),
-    FUNCTION("exp", CR_FUNCTION_EXP, 0.7f, 1.5f, 0.25f),
-    FUNCTION("log", CR_FUNCTION_LOG, 1.5f, 0.5f, 2),
-    FUNCTION("absolute", CR_FUNCTION_ABS, 0, 0, 0),
-    FUNCTION("elu", CR_FUNCTION_ELU, 0.75f, 1.25f, 0),
-    FUNCTION("bnll", CR_FUNCTION_BNLL, 0, 0, 0),
-    FUNCTION("threshold", CR_FUNCTION_THRESHOLD, 0, 0, 0),
+    FUNCTION("power", "2 3 4 5; 2 3 4 5", CR_UNARY_POWER, 2.5f, 0.5f, 1.5f, false),
+    FUNCTION("square", "2 3 4 5; 2 3 4 5", CR_UNARY_POWER, 2, 1.5f, -0.25f, false),
+    FUNCTION("scale and shift", "2 3 4 5; 2 3 4 5", CR_UNARY_POWER, 1, -2, 0.5f, false),
+    FUNCTION("constant power", "2 3 4 5; 2 3 4 5", CR_UNARY_POWER, 0, 2, 3, false),
+    FUNCTION("exp", "2 3 4 5; 2 3 4 5", CR_UNARY_EXP, 0.7f, 1.5f, 0.25f, false),
+    FUNCTION("log", "2 3 4 5; 2 3 4 5", CR_UNARY_LOG, 1.5f, 0.5f, 2, false),
+    FUNCTION("absolute", "2 3 4 5; 2 3 4 5", CR_UNARY_ABS, 0, 0, 0, false),
+    FUNCTION("elu", "2 3 4 5; 2 3 4 5", CR_UNARY_ELU, 0.75f, 1.25f, 0, false),
+    FUNCTION("bnll", "2 3 4 5; 2 3 4 5", CR_UNARY_BNLL, 0, 0, 0, false),
+    FUNCTION("threshold", "2 3 4 5; 2 3 4 5", CR_UNARY_THRESHOLD, 0, 0, 0, false),
     /* Bounds in the gap around 0 that the inputs leave. */
-    FUNCTION("clip above", CR_FUNCTION_CLIP, -2, 0.02f, 0),
-    FUNCTION("clip below", CR_FUNCTION_CLIP, -0.02f, 2, 0),
-    FUNCTION("swish", CR_FUNCTION_SWISH, 1.75f, 0, 0),
+    FUNCTION("clip above", "2 3 4 5; 2 3 4 5", CR_UNARY_CLIP, -2, 0.02f, 0, false),
+    FUNCTION("clip below", "2 3 4 5; 2 3 4 5", CR_UNARY_CLIP, -0.02f, 2, 0, false),
+    FUNCTION("swish", "2 3 4 5; 2 3 4 5", CR_UNARY_SWISH, 1.75f, 0, 0, false),
 
     SIMPLE("channels", CR_OP_PRELU_FWD, "3 4 5; 4; 3 4 5"),
     SIMPLE("shared", CR_OP_PRELU_FWD, "1 1 33; 1; 1 1 33"),
@@ -469,7 +463,6 @@ const op_gradient op_gradients[] = {
     {CR_OP_AFFINE_FWD, CR_OP_AFFINE_BWD_BIAS, "g3 d2"},
     {CR_OP_DROPOUT_FWD, CR_OP_DROPOUT_BWD, "g1 v2 d0"},
     {CR_OP_NLL_FWD, CR_OP_NLL_BWD, "v0 v1 d0"},
-    {CR_OP_FUNCTION_FWD, CR_OP_FUNCTION_BWD, "v0 v1 g1 d0"},
     {CR_OP_PRELU_FWD, CR_OP_PRELU_BWD_DATA, "v0 v1 g2 d0"},
     {CR_OP_PRELU_FWD, CR_OP_PRELU_BWD_SLOPE, "v0 g2 d1"},
     {CR_OP_SIGMOID_LOSS_FWD, CR_OP_SIGMOID_LOSS_BWD, "v0 v1 g2 d0"},
@@ -494,8 +487,7 @@ const op_in_place op_in_places[] = {
     {CR_OP_MAX, 0, -2},           {CR_OP_MAX_BWD, 0, 2},
     {CR_OP_AFFINE_FWD, 0, 3},     {CR_OP_AFFINE_BWD_DATA, 0, 2},
     {CR_OP_DROPOUT_FWD, 0, 1},    {CR_OP_DROPOUT_BWD, 0, 2},
-    {CR_OP_NLL_BWD, 0, 2},        {CR_OP_FUNCTION_FWD, 0, 1},
-    {CR_OP_FUNCTION_BWD, 2, 3},   {CR_OP_PRELU_FWD, 0, 2},
+    {CR_OP_NLL_BWD, 0, 2},        {CR_OP_PRELU_FWD, 0, 2},
     {CR_OP_PRELU_BWD_DATA, 2, 3}, {CR_OP_MVN_FWD, 0, 1},
     {CR_OP_MVN_BWD, 2, 3},
 };

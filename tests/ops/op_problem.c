@@ -196,6 +196,11 @@ int op_problem_gradients(const op_problem *f, const op_gradient *gradient) {
       return 0;
     }
   }
+  const bool in_place = roles[0].of == roles[1].of;
+  if (gradient->backward == CR_OP_UNARY_BWD && in_place &&
+      !cr_unary_by_value(f->desc.u.unary.function)) {
+    return 0;
+  }
   return strchr(gradient->args, 'k') ? sources_of(&f->desc) : 1;
 }
 

@@ -265,10 +265,21 @@ static void softmax(const cr_op_desc *d, const double *x, double *y) {
 }
 
 static double unary(const cr_op_desc *d, double x) {
+  const double a = (double)d->u.unary.alpha, b = (double)d->u.unary.beta;
+  const double c = (double)d->u.unary.gamma;
   switch (d->u.unary.function) {
-    case CR_UNARY_RELU: return x > 0 ? x : (double)d->u.unary.alpha * x;
+    case CR_UNARY_RELU: return x > 0 ? x : a * x;
     case CR_UNARY_SIGMOID: return 1 / (1 + exp(-x));
     case CR_UNARY_TANH: return tanh(x);
+    case CR_UNARY_POWER: return pow(b * x + c, a);
+    case CR_UNARY_EXP: return exp(a * (b * x + c));
+    case CR_UNARY_LOG: return a * log(b * x + c);
+    case CR_UNARY_ABS: return fabs(x);
+    case CR_UNARY_ELU: return b * (x > 0 ? x : a * (exp(x) - 1));
+    case CR_UNARY_BNLL: return log(1 + exp(x));
+    case CR_UNARY_THRESHOLD: return x > a;
+    case CR_UNARY_CLIP: return fmin(fmax(x, a), b);
+    case CR_UNARY_SWISH: return x / (1 + exp(-a * x));
     default: return NAN;
   }
 }

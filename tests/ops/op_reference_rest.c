@@ -11,23 +11,6 @@ static int64_t dim_of(const cr_op_desc *d, int i, int axis) {
   return axis < d->arg[i].shape.axes ? d->arg[i].shape.dim[axis] : 1;
 }
 
-static double function(const cr_op_desc *d, double x) {
-  const double a = (double)d->u.function.alpha, b = (double)d->u.function.beta;
-  const double c = (double)d->u.function.gamma;
-  switch (d->u.function.kind) {
-    case CR_FUNCTION_POWER: return pow(b * x + c, a);
-    case CR_FUNCTION_EXP: return exp(a * (b * x + c));
-    case CR_FUNCTION_LOG: return a * log(b * x + c);
-    case CR_FUNCTION_ABS: return fabs(x);
-    case CR_FUNCTION_ELU: return b * (x > 0 ? x : a * (exp(x) - 1));
-    case CR_FUNCTION_BNLL: return log(1 + exp(x));
-    case CR_FUNCTION_THRESHOLD: return x > a;
-    case CR_FUNCTION_CLIP: return fmin(fmax(x, a), b);
-    case CR_FUNCTION_SWISH: return x / (1 + exp(-a * x));
-  }
-  return NAN;
-}
-
 static void prelu(const cr_op_desc *d, double *const *in, double *y) {
   for (int64_t i = 0; i < count_of(d, 0); ++i) {
     const double slope = in[1][i / dim_of(d, 0, 2) % dim_of(d, 0, 1)];
@@ -182,9 +165,6 @@ static void columns(const cr_op_desc *d, const double *x, double *y) {
 
 bool op_reference_rest(const cr_op_desc *d, double *const *in, double *const *out) {
   switch (d->kind) {
-    case CR_OP_FUNCTION_FWD:
-      for (int64_t i = 0; i < count_of(d, 0); ++i) out[1][i] = function(d, in[0][i]);
-      return true;
     case CR_OP_PRELU_FWD: prelu(d, in, out[2]); return true;
     case CR_OP_SIGMOID_LOSS_FWD: sigmoid_loss(d, in, out); return true;
     case CR_OP_HINGE_FWD: *out[2] = hinge(d, in); return true;

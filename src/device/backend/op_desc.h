@@ -46,22 +46,26 @@ typedef struct cr_lrn_params {
 } cr_lrn_params;
 
 typedef enum cr_unary {
-  CR_UNARY_RELU, /* alpha: slope for x < 0 */
-  CR_UNARY_SIGMOID,
-  CR_UNARY_TANH
+  CR_UNARY_RELU,      /* x for x > 0, alpha x otherwise */
+  CR_UNARY_SIGMOID,   /* 1 / (1 + exp(-x)) */
+  CR_UNARY_TANH,      /* tanh(x) */
+  CR_UNARY_POWER,     /* (beta x + gamma)^alpha */
+  CR_UNARY_EXP,       /* exp(alpha (beta x + gamma)) */
+  CR_UNARY_LOG,       /* alpha log(beta x + gamma) */
+  CR_UNARY_ABS,       /* |x| */
+  CR_UNARY_ELU,       /* beta x for x > 0, beta alpha (exp(x) - 1) otherwise */
+  CR_UNARY_BNLL,      /* log(1 + exp(x)) */
+  CR_UNARY_THRESHOLD, /* 1 for x > alpha, 0 otherwise */
+  CR_UNARY_CLIP,      /* x cut to [alpha, beta] */
+  CR_UNARY_SWISH,     /* x / (1 + exp(-alpha x)) */
+  CR_UNARY_FUNCTIONS
 } cr_unary;
 
-typedef enum cr_function {
-  CR_FUNCTION_POWER,     /* (beta x + gamma)^alpha */
-  CR_FUNCTION_EXP,       /* exp(alpha (beta x + gamma)) */
-  CR_FUNCTION_LOG,       /* alpha log(beta x + gamma) */
-  CR_FUNCTION_ABS,       /* |x| */
-  CR_FUNCTION_ELU,       /* beta x for x > 0, beta alpha (exp(x) - 1) otherwise */
-  CR_FUNCTION_BNLL,      /* log(1 + exp(x)) */
-  CR_FUNCTION_THRESHOLD, /* 1 for x > alpha, 0 otherwise */
-  CR_FUNCTION_CLIP,      /* x cut to [alpha, beta] */
-  CR_FUNCTION_SWISH      /* x / (1 + exp(-alpha x)) */
-} cr_function;
+/* Whether the gradient can be computed from the function's value, without the source: in place, the
+ * source need not be kept. (ReLU reads the sign of its source, which its value has, too.) */
+static inline bool cr_unary_by_value(cr_unary function) {
+  return function == CR_UNARY_RELU || function == CR_UNARY_SIGMOID || function == CR_UNARY_TANH;
+}
 
 typedef enum cr_reduction { CR_REDUCE_SUM, CR_REDUCE_ASUM, CR_REDUCE_SUMSQ } cr_reduction;
 
@@ -119,10 +123,6 @@ typedef struct cr_op_desc {
       cr_update_rule rule;
       bool l1;
     } update;
-    struct {
-      cr_function kind;
-      float alpha, beta, gamma;
-    } function;
     struct {
       float margin;
       bool legacy;

@@ -48,8 +48,6 @@
   X(nll_fwd_f32_ref)              \
   X(nll_bwd_f32_ref)              \
   X(accuracy_f32_ref)             \
-  X(function_fwd_f32_ref)         \
-  X(function_bwd_f32_ref)         \
   X(prelu_fwd_f32_ref)            \
   X(prelu_bwd_data_f32_ref)       \
   X(prelu_bwd_slope_f32_ref)      \

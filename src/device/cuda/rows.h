@@ -93,8 +93,6 @@ crema_status cr_cuda_channel_sums(crema_context *context,
   X(softmax_bwd_f32_cuda)          \
   X(unary_fwd_f32_cuda)            \
   X(unary_bwd_f32_cuda)            \
-  X(function_fwd_f32_cuda)         \
-  X(function_bwd_f32_cuda)         \
   X(prelu_fwd_f32_cuda)            \
   X(prelu_bwd_data_f32_cuda)       \
   X(prelu_bwd_slope_f32_cuda)      \

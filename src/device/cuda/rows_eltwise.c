@@ -7,61 +7,33 @@
 /* ---- functions of one argument ---- */
 
 static crema_status unary_plan(cr_plan *plan) {
-  const int function = (int)plan->desc->u.unary.function;
-  if (function == CR_UNARY_RELU || function == CR_UNARY_SIGMOID || function == CR_UNARY_TANH) {
-    return CREMA_OK;
-  }
-  return cr_fail(CREMA_E_UNSUPPORTED, "element-wise function %d", function);
+  const unsigned function = (unsigned)plan->desc->u.unary.function;
+  if (function < CR_UNARY_FUNCTIONS) return CREMA_OK;
+  return cr_fail(CREMA_E_UNSUPPORTED, "element-wise function %u", function);
+}
+
+static cr_unary_args unary_args(const cr_call *call) {
+  return (cr_unary_args){.x = cr_cuda_f32(call, 0),
+                         .function = (int)call->desc->u.unary.function,
+                         .alpha = call->desc->u.unary.alpha,
+                         .beta = call->desc->u.unary.beta,
+                         .gamma = call->desc->u.unary.gamma};
 }
 
 static crema_status unary_fwd(const cr_call *call) {
-  const cr_unary_args args = {.x = cr_cuda_f32(call, 0),
-                              .out = cr_cuda_f32(call, 1),
-                              .function = (int)call->desc->u.unary.function,
-                              .alpha = call->desc->u.unary.alpha};
+  cr_unary_args args = unary_args(call);
+  args.out = cr_cuda_f32(call, 1);
   return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_unary_fwd, &args,
                       cr_op_arg_count(call->desc, 0));
 }
 
 /* src, dst, diff_dst, diff_src. */
 static crema_status unary_bwd(const cr_call *call) {
-  const cr_unary_args args = {.x = cr_cuda_f32(call, 0),
-                              .y = cr_cuda_f32(call, 1),
-                              .dy = cr_cuda_f32(call, 2),
-                              .out = cr_cuda_f32(call, 3),
-                              .function = (int)call->desc->u.unary.function,
-                              .alpha = call->desc->u.unary.alpha};
-  return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_unary_bwd, &args,
-                      cr_op_arg_count(call->desc, 0));
-}
-
-static crema_status function_plan(cr_plan *plan) {
-  const unsigned kind = (unsigned)plan->desc->u.function.kind;
-  if (kind <= CR_FUNCTION_SWISH) return CREMA_OK;
-  return cr_fail(CREMA_E_UNSUPPORTED, "element-wise function %u", kind);
-}
-
-static cr_unary_args function_args(const cr_call *call) {
-  return (cr_unary_args){.x = cr_cuda_f32(call, 0),
-                         .function = (int)call->desc->u.function.kind,
-                         .alpha = call->desc->u.function.alpha,
-                         .beta = call->desc->u.function.beta,
-                         .gamma = call->desc->u.function.gamma};
-}
-
-static crema_status function_fwd(const cr_call *call) {
-  cr_unary_args args = function_args(call);
-  args.out = cr_cuda_f32(call, 1);
-  return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_function_fwd, &args,
-                      cr_op_arg_count(call->desc, 0));
-}
-
-static crema_status function_bwd(const cr_call *call) {
-  cr_unary_args args = function_args(call);
+  cr_unary_args args = unary_args(call);
   args.y = cr_cuda_f32(call, 1);
   args.dy = cr_cuda_f32(call, 2);
   args.out = cr_cuda_f32(call, 3);
-  return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_function_bwd, &args,
+  return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_unary_bwd, &args,
                       cr_op_arg_count(call->desc, 0));
 }
 
@@ -189,8 +161,6 @@ static crema_status update(const cr_call *call) {
 
 CR_CUDA_ROW(unary_fwd_f32_cuda, UNARY_FWD, unary_fwd, .plan = unary_plan);
 CR_CUDA_ROW(unary_bwd_f32_cuda, UNARY_BWD, unary_bwd, .plan = unary_plan);
-CR_CUDA_ROW(function_fwd_f32_cuda, FUNCTION_FWD, function_fwd, .plan = function_plan);
-CR_CUDA_ROW(function_bwd_f32_cuda, FUNCTION_BWD, function_bwd, .plan = function_plan);
 CR_CUDA_ROW(sum_f32_cuda, SUM, sum, .plan = plan_with_dst);
 CR_CUDA_ROW(prod_f32_cuda, PROD, prod, .plan = plan_with_dst);
 CR_CUDA_ROW(prod_bwd_f32_cuda, PROD_BWD, prod_bwd, .plan = plan_with_two);

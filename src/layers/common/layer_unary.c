@@ -1,57 +1,82 @@
 #include "layers/common/layer_unary.h"
 
+#include <assert.h>
+
 #include "core/fail.h"
+
+const cr_layer_pair_table cr_layer_unary_by_value = {
+    .forward = {CR_OP_UNARY_FWD, {CR_X0, CR_Y}},
+    .backward = {CR_OP_UNARY_BWD, {CR_X0, CR_Y, CR_DY, CR_DX}},
+};
+
+const cr_layer_pair_table cr_layer_unary_by_input = {
+    .forward = {CR_OP_UNARY_FWD, {CR_X0, CR_Y}},
+    .backward = {CR_OP_UNARY_BWD, {CR_INPUT, CR_Y, CR_DY, CR_DX}},
+};
+
+crema_status cr_layer_unary_set(cr_layer *layer, cr_unary function, float alpha, float beta,
+                                float gamma) {
+  cr_layer_unary *s = layer->state;
+  assert(cr_unary_by_value(function) == (layer->class->pair == &cr_layer_unary_by_value));
+  s->function = function;
+  s->alpha = alpha;
+  s->beta = beta;
+  s->gamma = gamma;
+  return CREMA_OK;
+}
 
 crema_status cr_layer_unary_reshape(cr_layer *layer, crema_blob *const *bottom,
                                     crema_blob *const *top) {
-  cr_layer_unary *s = layer->state;
-  const crema_shape *shape = &bottom[0]->shape;
+  const cr_layer_unary *s = layer->state;
   cr_op_desc desc = cr_layer_op_desc(CR_OP_UNARY_FWD);
   desc.u.unary.function = s->function;
   desc.u.unary.alpha = s->alpha;
   desc.u.unary.beta = s->beta;
   desc.u.unary.gamma = s->gamma;
-  if (top[0] != bottom[0]) CR_TRY(crema_blob_reshape(top[0], shape));
-  CR_TRY(
-      cr_layer_op_make(layer, &s->forward, &desc, 2, (const crema_shape *[]){shape, shape}, NULL));
-  desc.kind = CR_OP_UNARY_BWD;
-  return cr_layer_op_make(layer, &s->backward, &desc, 4,
-                          (const crema_shape *[]){shape, shape, shape, shape}, NULL);
-}
-
-crema_status cr_layer_unary_forward(cr_layer *layer, crema_context *context,
-                                    crema_blob *const *bottom, crema_blob *const *top) {
-  cr_layer_unary *s = layer->state;
-  return cr_layer_op_run(&s->forward, context, (cr_tensor *[]){bottom[0]->data, top[0]->data},
-                         NULL);
-}
-
-crema_status cr_layer_unary_backward(cr_layer *layer, crema_context *context,
-                                     crema_blob *const *top, const bool *propagate_down,
-                                     crema_blob *const *bottom) {
-  cr_layer_unary *s = layer->state;
-  if (!propagate_down[0]) return CREMA_OK;
-  return cr_layer_op_run(
-      &s->backward, context,
-      (cr_tensor *[]){bottom[0]->data, top[0]->data, top[0]->diff, bottom[0]->diff}, NULL);
+  if (top[0] != bottom[0]) CR_TRY(crema_blob_reshape(top[0], &bottom[0]->shape));
+  return cr_layer_pair_make(layer, bottom, top, &desc, &(cr_pair_shapes){0});
 }
 
 /* ReLU looks at its bottom, which is its top in place. */
 cr_values cr_layer_unary_uses_tops(const cr_layer *layer, bool in_place) {
   const cr_layer_unary *s = layer->state;
-  if (s->function != CR_UNARY_RELU) return CR_VALUES_LEARNING;
-  return in_place ? CR_VALUES_SIGNS : CR_VALUES_NONE;
+  switch (s->function) {
+    case CR_UNARY_RELU: return in_place ? CR_VALUES_SIGNS : CR_VALUES_NONE;
+    case CR_UNARY_SIGMOID:
+    case CR_UNARY_TANH:
+    case CR_UNARY_EXP:
+    case CR_UNARY_ELU:
+    case CR_UNARY_SWISH: return CR_VALUES_LEARNING;
+    default: return CR_VALUES_NONE;
+  }
 }
 
 bool cr_layer_unary_uses_bottom(const cr_layer *layer, int bottom) {
   const cr_layer_unary *s = layer->state;
   (void)bottom;
-  return s->function == CR_UNARY_RELU;
+  switch (s->function) {
+    case CR_UNARY_SIGMOID:
+    case CR_UNARY_TANH:
+    case CR_UNARY_EXP: return false;
+    case CR_UNARY_POWER: return s->alpha != 0 && s->alpha != 1 && s->beta != 0;
+    default: return true;
+  }
 }
 
 cr_values cr_layer_unary_preserves(const cr_layer *layer) {
   const cr_layer_unary *s = layer->state;
-  if (s->function == CR_UNARY_RELU && s->alpha == 0) return CR_VALUES_LEARNING;
-  bool rises = s->function == CR_UNARY_TANH || (s->function == CR_UNARY_RELU && s->alpha > 0);
+  bool rises = false; /* through 0 */
+  switch (s->function) {
+    case CR_UNARY_RELU:
+      if (s->alpha == 0) return CR_VALUES_LEARNING;
+      rises = s->alpha > 0;
+      break;
+    case CR_UNARY_CLIP: return CR_VALUES_LEARNING;
+    case CR_UNARY_POWER: rises = s->alpha == 1 && s->beta > 0 && s->gamma == 0; break;
+    case CR_UNARY_ELU: rises = s->alpha > 0 && s->beta > 0; break;
+    case CR_UNARY_TANH:
+    case CR_UNARY_SWISH: rises = true; break;
+    default: break;
+  }
   return rises ? CR_VALUES_SIGNS : CR_VALUES_NONE;
 }

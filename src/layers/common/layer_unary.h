@@ -1,28 +1,38 @@
-/* What the element-wise layers of one function have in common: one bottom, one top of the same
+/* What the layers of one element-wise function have in common: one bottom, one top of the same
  * shape, in place or not, top = f(bottom). */
 #ifndef CR_LAYERS_LAYER_UNARY_H
 #define CR_LAYERS_LAYER_UNARY_H
 
-#include "layers/common/layer_op.h"
+#include "layers/common/layer_pair.h"
 
 typedef struct cr_layer_unary {
-  cr_layer_op forward, backward;
+  cr_layer_pair pair;
   cr_unary function;
   float alpha, beta, gamma; /* of the function, see cr_unary */
 } cr_layer_unary;
 
-/* Class functions for a state that starts with a cr_layer_unary whose function and numbers
- * setup has filled in. */
+/* For setup: the function and its numbers. */
+crema_status cr_layer_unary_set(cr_layer *layer, cr_unary function, float alpha, float beta,
+                                float gamma) CREMA_MUST_USE;
+
+/* Class functions. */
 crema_status cr_layer_unary_reshape(cr_layer *layer, crema_blob *const *bottom,
                                     crema_blob *const *top) CREMA_MUST_USE;
-crema_status cr_layer_unary_forward(cr_layer *layer, crema_context *context,
-                                    crema_blob *const *bottom,
-                                    crema_blob *const *top) CREMA_MUST_USE;
-crema_status cr_layer_unary_backward(cr_layer *layer, crema_context *context,
-                                     crema_blob *const *top, const bool *propagate_down,
-                                     crema_blob *const *bottom) CREMA_MUST_USE;
 cr_values cr_layer_unary_uses_tops(const cr_layer *layer, bool in_place);
 bool cr_layer_unary_uses_bottom(const cr_layer *layer, int bottom);
 cr_values cr_layer_unary_preserves(const cr_layer *layer);
+
+/* The gradient is computed from the value where cr_unary_by_value allows that; otherwise an
+ * in-place pass keeps its input. */
+extern const cr_layer_pair_table cr_layer_unary_by_value, cr_layer_unary_by_input;
+
+/* What the classes of such layers have in common; setup and, if there is a gradient, backward
+ * (cr_layer_pair_backward) are still to be named. */
+#define CR_LAYER_UNARY(type_name, table)                                                     \
+  .type = type_name, .state_size = sizeof(cr_layer_unary), .pair = &table, .min_bottoms = 1, \
+  .max_bottoms = 1, .min_tops = 1, .max_tops = 1, .in_place = true,                          \
+  .reshape = cr_layer_unary_reshape, .forward = cr_layer_pair_forward,                       \
+  .uses_tops = cr_layer_unary_uses_tops, .uses_bottom = cr_layer_unary_uses_bottom,                \
+  .preserves = cr_layer_unary_preserves
 
 #endif

@@ -81,10 +81,10 @@ static crema_status make_ops(cr_layer *layer, const crema_shape *scores, int axi
   desc.kind = CR_OP_SOFTMAX_BWD;
   CR_TRY(cr_layer_op_make(layer, &s->backward, &desc, 3,
                           (const crema_shape *[]){scores, scores, scores}, NULL));
-  desc = cr_layer_op_desc(CR_OP_FUNCTION_FWD);
-  desc.u.function.kind = CR_FUNCTION_CLIP;
-  desc.u.function.alpha = least_probability;
-  desc.u.function.beta = INFINITY;
+  desc = cr_layer_op_desc(CR_OP_UNARY_FWD);
+  desc.u.unary.function = CR_UNARY_CLIP;
+  desc.u.unary.alpha = least_probability;
+  desc.u.unary.beta = INFINITY;
   CR_TRY(
       cr_layer_op_make(layer, &s->floor, &desc, 2, (const crema_shape *[]){folded, folded}, NULL));
   desc = cr_layer_op_desc(CR_OP_INFOGAIN_FWD);
