@@ -101,7 +101,7 @@ static void test_labels_have_no_gradient(void **state) {
   assert_false(r.propagate_down[1]);
   r.propagate_down[1] = true;
   assert_int_equal(rig_backward(&r), CREMA_E_UNSUPPORTED);
-  assert_non_null(strstr(crema_error_text(), "one propagate_down a bottom, false for bottom 1"));
+  assert_non_null(strstr(crema_error_text(), "one propagate_down per bottom, false for bottom 1"));
   rig_free(&r);
 }
 

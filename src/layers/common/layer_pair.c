@@ -28,6 +28,7 @@ static const crema_shape *shape_of(const pair_view *v, cr_operand operand) {
     case CR_W0: return blob_shape(given->w, v->layer->blob[0]);
     case CR_OWN0: return given->own[0];
     case CR_OWN1: return given->own[1];
+    case CR_OWN2: return given->own[2];
     case CR_BYTES: return given->bytes;
     default: return NULL;
   }
@@ -65,7 +66,8 @@ crema_status cr_layer_pair_make(cr_layer *layer, crema_blob *const *bottom, crem
   cr_layer_pair *s = layer->state;
   const cr_layer_pair_table *table = layer->class->pair;
   const pair_view view = {layer, bottom, top, shapes};
-  for (int i = 0; i < 2; ++i) CR_TRY(own_tensor(layer, &s->own[i], CREMA_F32, shapes->own[i]));
+  for (int i = 0; i < CR_PAIR_OWN; ++i)
+    CR_TRY(own_tensor(layer, &s->own[i], CREMA_F32, shapes->own[i]));
   CR_TRY(own_tensor(layer, &s->bytes, CREMA_U8, shapes->bytes));
   if (keeps_input(layer)) CR_TRY(cr_layer_keep_make(layer, &s->keep, bottom[0]));
   CR_TRY(make_op(layer, &s->forward, &table->forward, desc, &view, CR_END));
@@ -93,6 +95,7 @@ static cr_tensor *tensor_of(const cr_layer *layer, crema_blob *const *bottom,
     case CR_W0: return layer->blob[0]->data;
     case CR_OWN0: return s->own[0];
     case CR_OWN1: return s->own[1];
+    case CR_OWN2: return s->own[2];
     case CR_BYTES: return s->bytes;
     default: return NULL;
   }

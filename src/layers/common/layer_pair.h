@@ -24,11 +24,12 @@ typedef enum cr_operand {
   CR_Y1, /* the data of top 1, absent where the layer has one top */
   CR_W0, /* the data of parameter 0 */
   CR_OWN0,
-  CR_OWN1, /* float32 tensors of the layer, absent where no shape is given */
+  CR_OWN1,
+  CR_OWN2, /* float32 tensors of the layer, absent where no shape is given */
   CR_BYTES /* a tensor of bytes of the layer that backward reads */
 } cr_operand;
 
-enum { CR_PAIR_OPERANDS = 5 };
+enum { CR_PAIR_OPERANDS = 5, CR_PAIR_OWN = 3 };
 
 typedef struct cr_pair_pass {
   cr_op_kind op;
@@ -45,13 +46,13 @@ struct cr_layer_pair_table {
 typedef struct cr_layer_pair {
   cr_layer_op forward, forward_only, backward;
   cr_layer_keep keep;
-  cr_tensor *own[2], *bytes;
+  cr_tensor *own[CR_PAIR_OWN], *bytes;
 } cr_layer_pair;
 
 /* The shapes under which the ops see the layer's blobs and its own tensors. NULL for x, y: the
  * blob's shape as it is; for the others: there is no such tensor. */
 typedef struct cr_pair_shapes {
-  const crema_shape *x[3], *y, *y1, *w, *own[2], *bytes;
+  const crema_shape *x[3], *y, *y1, *w, *own[CR_PAIR_OWN], *bytes;
   const cr_op_desc *backward; /* parameters of the backward op; NULL: those of the forward op */
 } cr_pair_shapes;
 

@@ -11,16 +11,14 @@
  *     top: "loss"
  *     contrastive_loss_param { margin: 1 } } */
 #include "core/fail.h"
-#include "layers/common/layer_noop.h"
 #include "layers/loss/layer_loss.h"
 
-typedef struct contrastive_state {
-  cr_layer_loss loss;
-  cr_layer_op forward, backward;
-} contrastive_state;
+static const cr_layer_pair_table pair = {
+    .forward = {CR_OP_CONTRASTIVE_FWD, {CR_X0, CR_X1, CR_X2, CR_LOSS_SUM}},
+    .backward = {CR_OP_CONTRASTIVE_BWD, {CR_X0, CR_X1, CR_X2, CR_DY, CR_DX}},
+};
 
 static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
-  contrastive_state *s = layer->state;
   const Caffe__ContrastiveLossParameter *param = layer->param->contrastive_loss_param;
   const crema_shape *a = &bottom[0]->shape;
   if (a->axes < 1) {
@@ -31,60 +29,18 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   const crema_shape matrix = cr_shape_2(folded.dim[0], folded.dim[1]);
   const crema_shape similar = cr_shape_1(folded.dim[0]);
   CR_TRY(cr_layer_loss_labels(layer, a, &bottom[2]->shape, &folded));
-  CR_TRY(cr_layer_loss_fix(layer, &s->loss, top[0], 2 * (double)folded.dim[0]));
+  CR_TRY(cr_layer_loss_fix(layer, layer->state, top[0], 2 * (double)folded.dim[0]));
   cr_op_desc desc = cr_layer_op_desc(CR_OP_CONTRASTIVE_FWD);
   desc.u.contrastive.margin = param ? param->margin : 1;
   desc.u.contrastive.legacy = param && param->legacy_version;
-  CR_TRY(cr_layer_op_make(layer, &s->forward, &desc, 4,
-                          (const crema_shape *[]){&matrix, &matrix, &similar, &one}, NULL));
-  desc.kind = CR_OP_CONTRASTIVE_BWD;
-  return cr_layer_op_make(layer, &s->backward, &desc, 5,
-                          (const crema_shape *[]){&matrix, &matrix, &similar, &one, &matrix}, NULL);
-}
-
-static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
-                            crema_blob *const *top) {
-  contrastive_state *s = layer->state;
-  CR_TRY(cr_layer_op_run(
-      &s->forward, context,
-      (cr_tensor *[]){bottom[0]->data, bottom[1]->data, bottom[2]->data, s->loss.sum}, NULL));
-  return cr_layer_loss_finish(&s->loss, context, top[0]);
-}
-
-static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
-                             const bool *propagate_down, crema_blob *const *bottom) {
-  contrastive_state *s = layer->state;
-  CR_TRY(cr_layer_loss_refuse(layer, propagate_down, 2));
-  for (int i = 0; i < 2; ++i) {
-    float sign = i == 0 ? 1 : -1;
-    cr_op_scalars scalars = {.alpha = sign * (float)(1 / s->loss.divisor)};
-    if (!propagate_down[i]) continue;
-    CR_TRY(cr_layer_op_run(&s->backward, context,
-                           (cr_tensor *[]){bottom[0]->data, bottom[1]->data, bottom[2]->data,
-                                           top[0]->diff, bottom[i]->diff},
-                           &scalars));
-  }
-  return CREMA_OK;
-}
-
-static bool uses_bottom(const cr_layer *layer, int bottom) {
-  (void)layer;
-  return bottom < 2;
+  return cr_layer_pair_make(
+      layer, bottom, top, &desc,
+      &(cr_pair_shapes){.x = {&matrix, &matrix, &similar}, .y = &one, .own = {&one}});
 }
 
 const cr_layer_class cr_layer_contrastive_loss = {
-    .type = "ContrastiveLoss",
-    .state_size = sizeof(contrastive_state),
-    .min_bottoms = 3,
-    .max_bottoms = 3,
-    .min_tops = 1,
-    .max_tops = 1,
-    .auto_tops = true,
-    .loss = true,
+    CR_LAYER_LOSS_PAIR("ContrastiveLoss", 3, pair),
     .no_gradient_bottoms = 1u << 2,
     .setup = cr_layer_noop,
     .reshape = reshape,
-    .forward = forward,
-    .backward = backward,
-    .uses_bottom = uses_bottom,
 };

@@ -7,7 +7,6 @@
  * Example, a 4 3, b 4 3:
  *   layer { name: "loss" type: "EuclideanLoss" bottom: "a" bottom: "b" top: "loss" } */
 #include "core/fail.h"
-#include "layers/common/layer_noop.h"
 #include "layers/loss/layer_loss.h"
 
 typedef struct euclidean_state {
@@ -45,7 +44,8 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
       cr_layer_op_run(&s->scale, context, (cr_tensor *[]){bottom[0]->data, s->difference}, &copy));
   CR_TRY(cr_layer_op_run(&s->subtract, context, (cr_tensor *[]){bottom[1]->data, s->difference},
                          &subtract));
-  CR_TRY(cr_layer_op_run(&s->square, context, (cr_tensor *[]){s->difference, s->loss.sum}, NULL));
+  CR_TRY(cr_layer_op_run(&s->square, context, (cr_tensor *[]){s->difference, s->loss.pair.own[0]},
+                         NULL));
   return cr_layer_loss_finish(&s->loss, context, top[0]);
 }
 
@@ -64,14 +64,8 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
 }
 
 const cr_layer_class cr_layer_euclidean_loss = {
-    .type = "EuclideanLoss",
+    CR_LAYER_LOSS("EuclideanLoss", 2, 2, 1),
     .state_size = sizeof(euclidean_state),
-    .min_bottoms = 2,
-    .max_bottoms = 2,
-    .min_tops = 1,
-    .max_tops = 1,
-    .auto_tops = true,
-    .loss = true,
     .setup = cr_layer_noop,
     .reshape = reshape,
     .forward = forward,

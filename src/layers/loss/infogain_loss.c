@@ -17,9 +17,9 @@
 #include "layers/loss/layer_loss.h"
 
 typedef struct infogain_state {
-  cr_layer_loss loss;
-  cr_layer_op softmax, forward, floor, backward_prob, backward;
-  cr_tensor *prob, *floored, *diff_prob;
+  cr_layer_softmax_loss_state loss;
+  cr_layer_op forward, floor, backward_prob, backward;
+  cr_tensor *floored, *diff_prob;
   crema_blob *gain; /* from the file; NULL: bottom 2 */
 } infogain_state;
 
@@ -53,11 +53,9 @@ done:
 }
 
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
-  infogain_state *s = layer->state;
   const Caffe__InfogainLossParameter *param = layer->param->infogain_loss_param;
-  (void)bottom;
-  (void)top;
-  CR_TRY(cr_layer_loss_read(layer, &s->loss, CAFFE__LOSS_PARAMETER__NORMALIZATION_MODE__VALID));
+  (void)bottom, (void)top;
+  CR_TRY(cr_layer_loss_read(layer, layer->state, CAFFE__LOSS_PARAMETER__NORMALIZATION_MODE__VALID));
   if (layer->bottoms > 2) return CREMA_OK;
   if (param == NULL || param->source == NULL || *param->source == '\0') {
     return cr_layer_fail(layer, CREMA_E_ARGUMENT,
@@ -74,11 +72,8 @@ static crema_status make_ops(cr_layer *layer, const crema_shape *scores, int axi
   infogain_state *s = layer->state;
   const crema_shape labels = cr_shape_2(folded->dim[0], folded->dim[2]), one = cr_shape_1(1);
   const crema_shape gain = cr_shape_2(folded->dim[1], folded->dim[1]);
-  cr_op_desc desc = cr_layer_op_desc(CR_OP_SOFTMAX_FWD);
+  cr_op_desc desc = cr_layer_op_desc(CR_OP_SOFTMAX_BWD);
   desc.u.axis = axis;
-  CR_TRY(cr_layer_op_make(layer, &s->softmax, &desc, 2, (const crema_shape *[]){scores, scores},
-                          NULL));
-  desc.kind = CR_OP_SOFTMAX_BWD;
   CR_TRY(cr_layer_op_make(layer, &s->backward, &desc, 3,
                           (const crema_shape *[]){scores, scores, scores}, NULL));
   desc = cr_layer_op_desc(CR_OP_UNARY_FWD);
@@ -88,8 +83,8 @@ static crema_status make_ops(cr_layer *layer, const crema_shape *scores, int axi
   CR_TRY(
       cr_layer_op_make(layer, &s->floor, &desc, 2, (const crema_shape *[]){folded, folded}, NULL));
   desc = cr_layer_op_desc(CR_OP_INFOGAIN_FWD);
-  desc.u.nll.has_ignore = s->loss.has_ignore;
-  desc.u.nll.ignore = s->loss.ignore;
+  desc.u.nll.has_ignore = s->loss.loss.has_ignore;
+  desc.u.nll.ignore = s->loss.loss.ignore;
   CR_TRY(cr_layer_op_make(layer, &s->forward, &desc, 5,
                           (const crema_shape *[]){folded, &labels, &gain, &one, &one}, NULL));
   desc.kind = CR_OP_INFOGAIN_BWD;
@@ -106,37 +101,31 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   infogain_state *s = layer->state;
   const Caffe__InfogainLossParameter *param = layer->param->infogain_loss_param;
   const crema_shape *scores = &bottom[0]->shape;
+  crema_shape folded;
   int axis = 0;
   CR_TRY(cr_layer_axis(layer, scores, param ? param->axis : 1, "axis", &axis));
-  const crema_shape folded = cr_layer_fold(scores, axis, axis + 1);
-  CR_TRY(cr_layer_loss_labels(layer, scores, &bottom[1]->shape, &folded));
+  CR_TRY(cr_layer_softmax_loss_make(layer, bottom, top, axis, &folded));
   int64_t gains = crema_blob_count(gain_of(layer, bottom));
   if (gains != folded.dim[1] * folded.dim[1]) {
     return cr_layer_fail(
         layer, CREMA_E_SHAPE, "%lld classes need an infogain matrix of %lld values, found %lld",
         (long long)folded.dim[1], (long long)(folded.dim[1] * folded.dim[1]), (long long)gains);
   }
-  CR_TRY(
-      cr_layer_loss_reshape(layer, &s->loss, top[0], folded.dim[0], folded.dim[0] * folded.dim[2]));
-  CR_TRY(cr_layer_tensor(layer, &s->prob, CREMA_F32, crema_blob_count(bottom[0])));
   CR_TRY(cr_layer_tensor(layer, &s->floored, CREMA_F32, crema_blob_count(bottom[0])));
   CR_TRY(cr_layer_tensor(layer, &s->diff_prob, CREMA_F32, crema_blob_count(bottom[0])));
-  if (layer->tops > 1) {
-    CR_TRY(crema_blob_reshape(top[1], scores));
-    CR_TRY(cr_tensor_share(top[1]->data, s->prob));
-  }
   return make_ops(layer, scores, axis, &folded);
 }
 
 static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
                             crema_blob *const *top) {
   infogain_state *s = layer->state;
-  CR_TRY(cr_layer_op_run(&s->softmax, context, (cr_tensor *[]){bottom[0]->data, s->prob}, NULL));
-  CR_TRY(cr_layer_op_run(&s->forward, context,
-                         (cr_tensor *[]){s->prob, bottom[1]->data, gain_of(layer, bottom)->data,
-                                         s->loss.sum, s->loss.count},
-                         NULL));
-  return cr_layer_loss_finish(&s->loss, context, top[0]);
+  cr_tensor **own = s->loss.loss.pair.own;
+  CR_TRY(cr_layer_softmax_loss_prob(layer, context, bottom));
+  CR_TRY(cr_layer_op_run(
+      &s->forward, context,
+      (cr_tensor *[]){own[2], bottom[1]->data, gain_of(layer, bottom)->data, own[0], own[1]},
+      NULL));
+  return cr_layer_loss_finish(&s->loss.loss, context, top[0]);
 }
 
 /* d loss / d score c = (p_c sum_k H[label][k] - H[label][c]) weight / divisor, through p. A
@@ -146,11 +135,12 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
                              const bool *propagate_down, crema_blob *const *bottom) {
   infogain_state *s = layer->state;
   double divisor = 1;
-  for (int i = 1; i < layer->bottoms; ++i) CR_TRY(cr_layer_loss_refuse(layer, propagate_down, i));
+  CR_TRY(cr_layer_loss_refuse(layer, propagate_down));
   if (!propagate_down[0]) return CREMA_OK;
-  CR_TRY(cr_layer_loss_divisor(&s->loss, &divisor));
+  CR_TRY(cr_layer_loss_divisor(&s->loss.loss, &divisor));
   cr_op_scalars scalars = {.alpha = (float)(1 / divisor)};
-  CR_TRY(cr_layer_op_run(&s->floor, context, (cr_tensor *[]){s->prob, s->floored}, NULL));
+  CR_TRY(cr_layer_op_run(&s->floor, context, (cr_tensor *[]){s->loss.loss.pair.own[2], s->floored},
+                         NULL));
   CR_TRY(cr_layer_op_run(&s->backward_prob, context,
                          (cr_tensor *[]){s->floored, bottom[1]->data, gain_of(layer, bottom)->data,
                                          top[0]->diff, s->diff_prob},
@@ -159,31 +149,18 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
                          (cr_tensor *[]){s->floored, s->diff_prob, bottom[0]->diff}, NULL);
 }
 
-/* The second top is what backward reads. */
-static cr_values uses_tops(const cr_layer *layer, bool in_place) {
-  (void)in_place;
-  return layer->tops > 1 ? CR_VALUES_ALL : CR_VALUES_NONE;
-}
-
 static void destroy(cr_layer *layer) {
   infogain_state *s = layer->state;
   crema_blob_destroy(s->gain);
 }
 
 const cr_layer_class cr_layer_infogain_loss = {
-    .type = "InfogainLoss",
+    CR_LAYER_SOFTMAX_LOSS("InfogainLoss", 3),
     .state_size = sizeof(infogain_state),
-    .min_bottoms = 2,
-    .max_bottoms = 3,
-    .min_tops = 1,
-    .max_tops = 2,
-    .auto_tops = true,
-    .loss = true,
     .no_gradient_bottoms = 1u << 1 | 1u << 2,
     .setup = setup,
     .reshape = reshape,
     .forward = forward,
     .backward = backward,
-    .uses_tops = uses_tops,
     .destroy = destroy,
 };

@@ -29,17 +29,17 @@ static crema_status make_top(cr_layer *layer, cr_layer_loss *loss, crema_blob *t
   const crema_shape scalar = cr_shape(0, NULL), one = cr_shape_1(1);
   cr_op_desc desc = cr_layer_op_desc(CR_OP_AXPBY);
   CR_TRY(crema_blob_reshape(top, &scalar));
-  CR_TRY(cr_layer_tensor(layer, &loss->sum, CREMA_F32, 1));
-  CR_TRY(cr_layer_tensor(layer, &loss->count, CREMA_F32, 1));
+  CR_TRY(cr_layer_tensor(layer, &loss->pair.own[0], CREMA_F32, 1));
+  CR_TRY(cr_layer_tensor(layer, &loss->pair.own[1], CREMA_F32, 1));
   return cr_layer_op_make(layer, &loss->scale, &desc, 2, (const crema_shape *[]){&one, &one}, NULL);
 }
 
 crema_status cr_layer_loss_reshape(cr_layer *layer, cr_layer_loss *loss, crema_blob *top,
-                                   int64_t outer, int64_t places) {
+                                   int64_t outer, int64_t positions) {
   double n = 1;
-  if (loss->normalization == FULL) n = (double)places;
+  if (loss->normalization == FULL) n = (double)positions;
   if (loss->normalization == BATCH_SIZE) n = (double)outer;
-  if (loss->normalization == VALID) n = (double)places;
+  if (loss->normalization == VALID) n = (double)positions;
   loss->divisor = n < 1 ? 1 : n;
   if (loss->normalization == VALID && loss->has_ignore) loss->divisor = 0;
   return make_top(layer, loss, top);
@@ -55,7 +55,7 @@ crema_status cr_layer_loss_divisor(const cr_layer_loss *loss, double *out) {
   const void *memory = NULL;
   *out = loss->divisor;
   if (loss->divisor > 0) return CREMA_OK;
-  CR_TRY(cr_tensor_host_read(loss->count, &memory));
+  CR_TRY(cr_tensor_host_read(loss->pair.own[1], &memory));
   double valid = (double)*(const float *)memory;
   *out = valid < 1 ? 1 : valid;
   return CREMA_OK;
@@ -65,7 +65,8 @@ crema_status cr_layer_loss_finish(cr_layer_loss *loss, crema_context *context, c
   double divisor = 1;
   CR_TRY(cr_layer_loss_divisor(loss, &divisor));
   cr_op_scalars scalars = {.alpha = (float)(1 / divisor), .beta = 0};
-  return cr_layer_op_run(&loss->scale, context, (cr_tensor *[]){loss->sum, top->data}, &scalars);
+  return cr_layer_op_run(&loss->scale, context, (cr_tensor *[]){loss->pair.own[0], top->data},
+                         &scalars);
 }
 
 crema_status cr_layer_loss_factor(const cr_layer_loss *loss, crema_blob *top, float *out) {
@@ -77,24 +78,87 @@ crema_status cr_layer_loss_factor(const cr_layer_loss *loss, crema_blob *top, fl
   return CREMA_OK;
 }
 
-crema_status cr_layer_loss_refuse(const cr_layer *layer, const bool *propagate_down, int index) {
-  if (!propagate_down[index]) return CREMA_OK;
-  return cr_layer_fail(
-      layer, CREMA_E_UNSUPPORTED,
-      "bottom %d has no gradient, but a layer that makes it learns; give this layer "
-      "one propagate_down a bottom, false for bottom %d",
-      index, index);
+static bool has_gradient(const cr_layer *layer, int bottom) {
+  return !(layer->class->no_gradient_bottoms >> bottom & 1u);
+}
+
+crema_status cr_layer_loss_refuse(const cr_layer *layer, const bool *propagate_down) {
+  for (int i = 0; i < layer->bottoms; ++i) {
+    if (has_gradient(layer, i) || !propagate_down[i]) continue;
+    return cr_layer_fail(
+        layer, CREMA_E_UNSUPPORTED,
+        "bottom %d has no gradient, but a layer that makes it learns; give this layer "
+        "one propagate_down per bottom, false for bottom %d",
+        i, i);
+  }
+  return CREMA_OK;
 }
 
 crema_status cr_layer_loss_labels(const cr_layer *layer, const crema_shape *scores,
                                   const crema_shape *labels, const crema_shape *folded) {
   char a[128], b[128];
-  int64_t places = folded->dim[0] * folded->dim[2];
+  int64_t positions = folded->dim[0] * folded->dim[2];
   int64_t found = crema_shape_count(labels, 0, labels->axes);
-  if (labels->axes > 0 && scores->dim[0] == labels->dim[0] && places == found) return CREMA_OK;
+  if (labels->axes > 0 && scores->dim[0] == labels->dim[0] && positions == found) return CREMA_OK;
   return cr_layer_fail(layer, CREMA_E_SHAPE,
                        "scores of shape %s need %lld labels and the same first extent, found "
                        "labels of shape %s",
-                       crema_shape_text(scores, a, sizeof a), (long long)places,
+                       crema_shape_text(scores, a, sizeof a), (long long)positions,
                        crema_shape_text(labels, b, sizeof b));
+}
+
+crema_status cr_layer_loss_forward(cr_layer *layer, crema_context *context,
+                                   crema_blob *const *bottom, crema_blob *const *top) {
+  CR_TRY(cr_layer_pair_run(layer, context, bottom, top, NULL));
+  return cr_layer_loss_finish(layer->state, context, top[0]);
+}
+
+crema_status cr_layer_loss_backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
+                                    const bool *propagate_down, crema_blob *const *bottom) {
+  double divisor = 1;
+  CR_TRY(cr_layer_loss_refuse(layer, propagate_down));
+  for (int i = 0; i < layer->bottoms; ++i) {
+    if (!propagate_down[i]) continue;
+    CR_TRY(cr_layer_loss_divisor(layer->state, &divisor));
+    float scale = (float)(1 / divisor);
+    cr_op_scalars scalars = {.alpha = i == 0 ? scale : -scale};
+    CR_TRY(cr_layer_pair_run_back(layer, context, top, bottom, i, &scalars));
+  }
+  return CREMA_OK;
+}
+
+bool cr_layer_loss_uses_bottom(const cr_layer *layer, int bottom) {
+  return has_gradient(layer, bottom);
+}
+
+crema_status cr_layer_softmax_loss_make(cr_layer *layer, crema_blob *const *bottom,
+                                        crema_blob *const *top, int axis, crema_shape *folded) {
+  cr_layer_softmax_loss_state *s = layer->state;
+  cr_tensor **prob = &s->loss.pair.own[2];
+  const crema_shape *scores = &bottom[0]->shape;
+  cr_op_desc desc = cr_layer_op_desc(CR_OP_SOFTMAX_FWD);
+  *folded = cr_layer_fold(scores, axis, axis + 1);
+  CR_TRY(cr_layer_loss_labels(layer, scores, &bottom[1]->shape, folded));
+  CR_TRY(cr_layer_loss_reshape(layer, &s->loss, top[0], folded->dim[0],
+                               folded->dim[0] * folded->dim[2]));
+  CR_TRY(cr_layer_tensor(layer, prob, CREMA_F32, crema_blob_count(bottom[0])));
+  if (layer->tops > 1) {
+    CR_TRY(crema_blob_reshape(top[1], scores));
+    CR_TRY(cr_tensor_share(top[1]->data, *prob));
+  }
+  desc.u.axis = axis;
+  return cr_layer_op_make(layer, &s->softmax, &desc, 2, (const crema_shape *[]){scores, scores},
+                          NULL);
+}
+
+crema_status cr_layer_softmax_loss_prob(cr_layer *layer, crema_context *context,
+                                        crema_blob *const *bottom) {
+  cr_layer_softmax_loss_state *s = layer->state;
+  return cr_layer_op_run(&s->softmax, context,
+                         (cr_tensor *[]){bottom[0]->data, s->loss.pair.own[2]}, NULL);
+}
+
+cr_values cr_layer_softmax_loss_uses_tops(const cr_layer *layer, bool in_place) {
+  (void)in_place;
+  return layer->tops > 1 ? CR_VALUES_ALL : CR_VALUES_NONE;
 }

@@ -1,26 +1,42 @@
-/* What losses have in common: a sum over places, divided by a normaliser, in a scalar top. */
+/* What losses have in common: a sum over positions, divided by a normaliser, in a scalar top.
+ *
+ * Most are one op forward, which writes CR_LOSS_SUM and, where labels can be ignored,
+ * CR_LOSS_COUNT, and one op backward, which reads the top's diff and is scaled by 1 / divisor. */
 #ifndef CR_LAYERS_LAYER_LOSS_H
 #define CR_LAYERS_LAYER_LOSS_H
 
-#include "layers/common/layer_op.h"
+#include "layers/common/layer_noop.h"
+#include "layers/common/layer_pair.h"
+
+/* Operands of a loss's ops: the sum of the pass, and how many positions it counted. */
+#define CR_LOSS_SUM CR_OWN0
+#define CR_LOSS_COUNT CR_OWN1
+#define CR_LOSS_PROB CR_OWN2 /* of a cr_layer_softmax_loss_state */
 
 typedef struct cr_layer_loss {
+  cr_layer_pair pair; /* pair.own[0]: the sum, own[1]: the count of the pass, own[2]: see below */
   bool has_ignore;
   int ignore;
-  int normalization;      /* CAFFE__LOSS_PARAMETER__NORMALIZATION_MODE__... */
-  double divisor;         /* when it does not depend on the labels, else 0 */
-  cr_tensor *sum, *count; /* of the pass: what the loss's op writes */
+  int normalization; /* CAFFE__LOSS_PARAMETER__NORMALIZATION_MODE__... */
+  double divisor;    /* when it does not depend on the labels, else 0 */
   cr_layer_op scale;
 } cr_layer_loss;
+
+/* A loss of the probabilities that a softmax makes of the scores; these are pair.own[2], and the
+ * second top if there is one. */
+typedef struct cr_layer_softmax_loss_state {
+  cr_layer_loss loss;
+  cr_layer_op softmax;
+} cr_layer_softmax_loss_state;
 
 /* Reads loss_param: ignore_label, normalization, the legacy normalize; `fallback` is the
  * normalisation when neither is given. Errors: CREMA_E_UNSUPPORTED for label_smoothing. */
 crema_status cr_layer_loss_read(cr_layer *layer, cr_layer_loss *loss, int fallback) CREMA_MUST_USE;
 
-/* Shapes `top` as a scalar; `outer` and `places` are the numbers that BATCH_SIZE and FULL
+/* Shapes `top` as a scalar; `outer` and `positions` are the numbers that BATCH_SIZE and FULL
  * divide by. */
 crema_status cr_layer_loss_reshape(cr_layer *layer, cr_layer_loss *loss, crema_blob *top,
-                                   int64_t outer, int64_t places) CREMA_MUST_USE;
+                                   int64_t outer, int64_t positions) CREMA_MUST_USE;
 
 /* As cr_layer_loss_reshape for a loss that always divides by `divisor`. */
 crema_status cr_layer_loss_fix(cr_layer *layer, cr_layer_loss *loss, crema_blob *top,
@@ -37,14 +53,50 @@ crema_status cr_layer_loss_finish(cr_layer_loss *loss, crema_context *context,
 crema_status cr_layer_loss_factor(const cr_layer_loss *loss, crema_blob *top,
                                   float *out) CREMA_MUST_USE;
 
-/* Fails when a gradient of bottom `index` is asked for. */
-crema_status cr_layer_loss_refuse(const cr_layer *layer, const bool *propagate_down,
-                                  int index) CREMA_MUST_USE;
+/* Fails when the gradient of a bottom that has none (class->no_gradient_bottoms) is asked for. */
+crema_status cr_layer_loss_refuse(const cr_layer *layer, const bool *propagate_down) CREMA_MUST_USE;
 
-/* Scores of shape (outer, C, inner) around `axis` need one label a place and, when both have axes,
- * the same first extent. */
+/* Scores of shape (outer, C, inner) around `axis` need one label per position and, when both have
+ * axes, the same first extent. */
 crema_status cr_layer_loss_labels(const cr_layer *layer, const crema_shape *scores,
                                   const crema_shape *labels,
                                   const crema_shape *folded) CREMA_MUST_USE;
+
+/* Checks the scores (bottom 0) and labels (bottom 1) of a softmax loss over `axis`, shapes the tops
+ * and makes the softmax; *folded is the scores' shape as (outer, C, inner). */
+crema_status cr_layer_softmax_loss_make(cr_layer *layer, crema_blob *const *bottom,
+                                        crema_blob *const *top, int axis,
+                                        crema_shape *folded) CREMA_MUST_USE;
+
+/* The probabilities of bottom 0's scores. */
+crema_status cr_layer_softmax_loss_prob(cr_layer *layer, crema_context *context,
+                                        crema_blob *const *bottom) CREMA_MUST_USE;
+
+/* Class functions. */
+crema_status cr_layer_loss_forward(cr_layer *layer, crema_context *context,
+                                   crema_blob *const *bottom,
+                                   crema_blob *const *top) CREMA_MUST_USE;
+/* Of two bottoms with a gradient, the second one's is the negative of what the op computes. */
+crema_status cr_layer_loss_backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
+                                    const bool *propagate_down,
+                                    crema_blob *const *bottom) CREMA_MUST_USE;
+bool cr_layer_loss_uses_bottom(const cr_layer *layer, int bottom);
+/* The second top of a softmax loss is what its backward pass reads. */
+cr_values cr_layer_softmax_loss_uses_tops(const cr_layer *layer, bool in_place);
+
+/* What the classes of losses have in common. */
+#define CR_LAYER_LOSS(type_name, least_bottoms, most_bottoms, most_tops)                       \
+  .type = type_name, .min_bottoms = least_bottoms, .max_bottoms = most_bottoms, .min_tops = 1, \
+  .max_tops = most_tops, .auto_tops = true, .loss = true
+
+/* Of those that are one op forward and one op backward. */
+#define CR_LAYER_LOSS_PAIR(type_name, bottoms, table)                                        \
+  CR_LAYER_LOSS(type_name, bottoms, bottoms, 1),                                             \
+      .state_size = sizeof(cr_layer_loss), .pair = &table, .forward = cr_layer_loss_forward, \
+      .backward = cr_layer_loss_backward, .uses_bottom = cr_layer_loss_uses_bottom
+
+/* Of those of a softmax's probabilities. */
+#define CR_LAYER_SOFTMAX_LOSS(type_name, most_bottoms) \
+  CR_LAYER_LOSS(type_name, 2, most_bottoms, 2), .uses_tops = cr_layer_softmax_loss_uses_tops
 
 #endif
