@@ -82,14 +82,8 @@ static cr_values preserves(const cr_layer *layer) {
 }
 
 const cr_layer_class cr_layer_dropout = {
-    .type = "Dropout",
-    .state_size = sizeof(dropout_state),
-    .min_bottoms = 1,
-    .max_bottoms = 1,
-    .min_tops = 1,
-    .max_tops = 1,
+    CR_LAYER_PAIR("Dropout", dropout_state, 1),
     .in_place = true,
-    .pair = &pair,
     .setup = setup,
     .reshape = reshape,
     .forward = forward,

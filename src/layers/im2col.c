@@ -71,13 +71,7 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
 }
 
 const cr_layer_class cr_layer_im2col = {
-    .type = "Im2col",
-    .state_size = sizeof(im2col_state),
-    .min_bottoms = 1,
-    .max_bottoms = 1,
-    .min_tops = 1,
-    .max_tops = 1,
-    .pair = &pair,
+    CR_LAYER_PAIR("Im2col", im2col_state, 1),
     .setup = setup,
     .reshape = reshape,
     .forward = cr_layer_pair_forward,

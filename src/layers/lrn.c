@@ -61,13 +61,7 @@ static bool uses_bottom(const cr_layer *layer, int bottom) {
 }
 
 const cr_layer_class cr_layer_lrn = {
-    .type = "LRN",
-    .state_size = sizeof(lrn_state),
-    .min_bottoms = 1,
-    .max_bottoms = 1,
-    .min_tops = 1,
-    .max_tops = 1,
-    .pair = &pair,
+    CR_LAYER_PAIR("LRN", lrn_state, 1),
     .setup = setup,
     .reshape = reshape,
     .forward = cr_layer_pair_forward,

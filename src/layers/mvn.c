@@ -42,14 +42,8 @@ static cr_values uses_tops(const cr_layer *layer, bool in_place) {
 }
 
 const cr_layer_class cr_layer_mvn = {
-    .type = "MVN",
-    .state_size = sizeof(cr_layer_pair),
-    .min_bottoms = 1,
-    .max_bottoms = 1,
-    .min_tops = 1,
-    .max_tops = 1,
+    CR_LAYER_PAIR("MVN", cr_layer_pair, 1),
     .in_place = true,
-    .pair = &pair,
     .setup = cr_layer_noop,
     .reshape = reshape,
     .forward = cr_layer_pair_forward,

@@ -86,14 +86,8 @@ static bool uses_bottom(const cr_layer *layer, int bottom) {
 }
 
 const cr_layer_class cr_layer_prelu = {
-    .type = "PReLU",
-    .state_size = sizeof(prelu_state),
-    .min_bottoms = 1,
-    .max_bottoms = 1,
-    .min_tops = 1,
-    .max_tops = 1,
+    CR_LAYER_PAIR("PReLU", prelu_state, 1),
     .in_place = true,
-    .pair = &pair,
     .setup = setup,
     .reshape = reshape,
     .forward = cr_layer_pair_forward,

@@ -53,13 +53,7 @@ static bool uses_bottom(const cr_layer *layer, int bottom) {
 }
 
 const cr_layer_class cr_layer_reduction = {
-    .type = "Reduction",
-    .state_size = sizeof(cr_layer_pair),
-    .min_bottoms = 1,
-    .max_bottoms = 1,
-    .min_tops = 1,
-    .max_tops = 1,
-    .pair = &pair,
+    CR_LAYER_PAIR("Reduction", cr_layer_pair, 1),
     .setup = cr_layer_noop,
     .reshape = reshape,
     .forward = cr_layer_pair_forward,

@@ -42,14 +42,8 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
 }
 
 const cr_layer_class cr_layer_batch_reindex = {
-    .type = "BatchReindex",
-    .state_size = sizeof(cr_layer_pair),
-    .min_bottoms = 2,
-    .max_bottoms = 2,
-    .min_tops = 1,
-    .max_tops = 1,
+    CR_LAYER_PAIR("BatchReindex", cr_layer_pair, 2),
     .no_gradient_bottoms = 1u << 1,
-    .pair = &pair,
     .setup = cr_layer_noop,
     .reshape = reshape,
     .forward = cr_layer_pair_forward,

@@ -64,13 +64,7 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
 }
 
 const cr_layer_class cr_layer_crop = {
-    .type = "Crop",
-    .state_size = sizeof(cr_layer_pair),
-    .min_bottoms = 2,
-    .max_bottoms = 2,
-    .min_tops = 1,
-    .max_tops = 1,
-    .pair = &pair,
+    CR_LAYER_PAIR("Crop", cr_layer_pair, 2),
     .setup = cr_layer_noop,
     .reshape = reshape,
     .forward = cr_layer_pair_forward,

@@ -61,13 +61,7 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
 }
 
 const cr_layer_class cr_layer_permute = {
-    .type = "Permute",
-    .state_size = sizeof(cr_layer_pair),
-    .min_bottoms = 1,
-    .max_bottoms = 1,
-    .min_tops = 1,
-    .max_tops = 1,
-    .pair = &pair,
+    CR_LAYER_PAIR("Permute", cr_layer_pair, 1),
     .setup = setup,
     .reshape = reshape,
     .forward = cr_layer_pair_forward,
