@@ -101,11 +101,6 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
                          NULL);
 }
 
-static bool uses_bottom(const cr_layer *layer, int bottom) {
-  (void)bottom;
-  return layer->param_propagate_down[0];
-}
-
 const cr_layer_class cr_layer_inner_product = {
     .type = "InnerProduct",
     .state_size = sizeof(ip_state),
@@ -117,5 +112,5 @@ const cr_layer_class cr_layer_inner_product = {
     .reshape = reshape,
     .forward = forward,
     .backward = backward,
-    .uses_bottom = uses_bottom,
+    .uses_bottom = cr_layer_weights_uses_bottom,
 };

@@ -27,7 +27,7 @@ static crema_status read_channels(cr_layer *layer, const Caffe__ConvolutionParam
   return CREMA_OK;
 }
 
-crema_status cr_layer_conv_read(cr_layer *layer, crema_blob *const *bottom, cr_layer_conv *conv) {
+static crema_status read_param(cr_layer *layer, crema_blob *const *bottom, cr_layer_conv *conv) {
   const Caffe__ConvolutionParameter *param = layer->param->convolution_param;
   const crema_shape *from = &bottom[0]->shape;
   if (param == NULL || param->num_output == 0) {
@@ -39,9 +39,12 @@ crema_status cr_layer_conv_read(cr_layer *layer, crema_blob *const *bottom, cr_l
   return read_channels(layer, param, from, conv);
 }
 
-crema_status cr_layer_conv_params(cr_layer *layer, const cr_layer_conv *conv, int64_t first,
-                                  int64_t second) {
+/* Parameter 0, the weights (O, C / group, window) or, transposed, (C, O / group, window), and 1,
+ * the bias (O). */
+static crema_status add_params(cr_layer *layer, const cr_layer_conv *conv) {
   const Caffe__ConvolutionParameter *param = layer->param->convolution_param;
+  const int64_t first = conv->transposed ? conv->channels : conv->outputs;
+  const int64_t second = conv->transposed ? conv->outputs : conv->channels;
   crema_shape weights = cr_shape_2(first, second / conv->group);
   for (int i = 0; i < conv->window.axes; ++i) weights.dim[weights.axes++] = conv->window.kernel[i];
   crema_shape bias = cr_shape_1(conv->outputs);
@@ -50,8 +53,32 @@ crema_status cr_layer_conv_params(cr_layer *layer, const cr_layer_conv *conv, in
   return conv->bias ? cr_layer_add_param(layer, 1, &bias, param->bias_filler) : CREMA_OK;
 }
 
-crema_status cr_layer_conv_check(const cr_layer *layer, const cr_layer_conv *conv,
-                                 crema_blob *const *bottom) {
+static crema_status top_shape(const cr_layer *layer, const crema_shape *from, crema_shape *to) {
+  const cr_layer_conv *s = layer->state;
+  *to = cr_shape(s->axis, from->dim);
+  to->dim[to->axes++] = s->outputs;
+  for (int i = 0; i < s->window.axes; ++i) {
+    CR_TRY(s->extent(layer, from, i, &to->dim[to->axes]));
+    ++to->axes;
+  }
+  return crema_shape_check(to);
+}
+
+crema_status cr_layer_conv_setup(cr_layer *layer, crema_blob *const *bottom, bool transposed,
+                                 cr_conv_extent *extent) {
+  cr_layer_conv *s = layer->state;
+  crema_shape to;
+  s->transposed = s->gradients.transposed = transposed;
+  s->extent = extent;
+  CR_TRY(read_param(layer, bottom, s));
+  /* A kernel that does not fit is refused before memory is taken for it. */
+  CR_TRY(top_shape(layer, &bottom[0]->shape, &to));
+  return add_params(layer, s);
+}
+
+/* All bottoms have one shape that fits the parameters. */
+static crema_status check_bottoms(const cr_layer *layer, const cr_layer_conv *conv,
+                                  crema_blob *const *bottom) {
   const crema_shape *from = &bottom[0]->shape;
   char text[128];
   if (from->axes != conv->axis + 1 + conv->window.axes || from->dim[conv->axis] != conv->channels) {
@@ -67,15 +94,17 @@ crema_status cr_layer_conv_check(const cr_layer *layer, const cr_layer_conv *con
   return CREMA_OK;
 }
 
-crema_shape cr_layer_conv_fold(const cr_layer_conv *conv, const crema_shape *shape) {
+/* A shape as ops want it: batch axes folded; without spatial axes, one of extent 1. */
+static crema_shape fold(const cr_layer_conv *conv, const crema_shape *shape) {
   crema_shape out = cr_shape_1(crema_shape_count(shape, 0, conv->axis));
   for (int i = conv->axis; i < shape->axes; ++i) out.dim[out.axes++] = shape->dim[i];
   if (conv->window.axes == 0) out.dim[out.axes++] = 1;
   return out;
 }
 
-crema_shape cr_layer_conv_weights(const cr_layer *layer, const cr_layer_conv *conv,
-                                  cr_conv_params *params) {
+/* The weights' shape and the parameters of a CONV op, with the same spatial axis added. */
+static crema_shape weights_shape(const cr_layer *layer, const cr_layer_conv *conv,
+                                 cr_conv_params *params) {
   crema_shape weights = layer->blob[0]->shape;
   params->window = conv->window;
   params->group = conv->group;
@@ -85,4 +114,90 @@ crema_shape cr_layer_conv_weights(const cr_layer *layer, const cr_layer_conv *co
   w->kernel[0] = w->stride[0] = w->dilation[0] = 1;
   weights.dim[weights.axes++] = 1;
   return weights;
+}
+
+/* Ops that run as a convolution of `x` to `y`. */
+static crema_status make_conv(cr_layer *layer, const cr_op_desc *desc, const crema_shape *weights,
+                              const crema_shape *x, const crema_shape *y) {
+  cr_layer_conv *s = layer->state;
+  const crema_shape *bias = s->bias ? &layer->blob[1]->shape : NULL;
+  cr_op_desc made = *desc;
+  made.kind = CR_OP_CONV_BWD_DATA;
+  CR_TRY(cr_layer_op_make(layer, &s->backward_data, &made, 3,
+                          (const crema_shape *[]){y, weights, x}, NULL));
+  made.kind = CR_OP_CONV_BWD_WEIGHTS;
+  CR_TRY(cr_layer_weights_make(layer, &s->gradients, &made, x, y, weights, bias));
+  made.kind = CR_OP_CONV_FWD;
+  made.u.conv.relu = layer->fused_relu;
+  made.u.conv.relu_slope = layer->fused_relu ? layer->fused_relu_slope : 0;
+  return cr_layer_op_make(layer, &s->forward, &made, 4,
+                          (const crema_shape *[]){x, weights, bias, y}, NULL);
+}
+
+/* The same ops with the passes exchanged: their source is the top y. */
+static crema_status make_transposed(cr_layer *layer, const cr_op_desc *desc,
+                                    const crema_shape *weights, const crema_shape *x,
+                                    const crema_shape *y) {
+  cr_layer_conv *s = layer->state;
+  const crema_shape *bias = s->bias ? &layer->blob[1]->shape : NULL;
+  cr_op_desc made = *desc;
+  made.kind = CR_OP_CONV_BWD_DATA;
+  CR_TRY(
+      cr_layer_op_make(layer, &s->forward, &made, 3, (const crema_shape *[]){x, weights, y}, NULL));
+  made.kind = CR_OP_CONV_FWD;
+  CR_TRY(cr_layer_op_make(layer, &s->backward_data, &made, 4,
+                          (const crema_shape *[]){y, weights, NULL, x}, NULL));
+  made.kind = CR_OP_CONV_BWD_WEIGHTS;
+  CR_TRY(cr_layer_weights_make(layer, &s->gradients, &made, y, x, weights, bias));
+  if (!s->bias) return CREMA_OK;
+  const crema_shape folded = cr_layer_fold(y, 1, 2);
+  made = cr_layer_op_desc(CR_OP_AFFINE_FWD);
+  return cr_layer_op_make(layer, &s->add_bias, &made, 4,
+                          (const crema_shape *[]){&folded, NULL, bias, &folded}, NULL);
+}
+
+crema_status cr_layer_conv_reshape(cr_layer *layer, crema_blob *const *bottom,
+                                   crema_blob *const *top) {
+  cr_layer_conv *s = layer->state;
+  cr_op_desc desc = cr_layer_op_desc(CR_OP_CONV_FWD);
+  crema_shape to;
+  CR_TRY(check_bottoms(layer, s, bottom));
+  CR_TRY(top_shape(layer, &bottom[0]->shape, &to));
+  const crema_shape x = fold(s, &bottom[0]->shape), y = fold(s, &to);
+  const crema_shape weights = weights_shape(layer, s, &desc.u.conv);
+  for (int i = 0; i < layer->tops; ++i) CR_TRY(crema_blob_reshape(top[i], &to));
+  return s->transposed ? make_transposed(layer, &desc, &weights, &x, &y)
+                       : make_conv(layer, &desc, &weights, &x, &y);
+}
+
+crema_status cr_layer_conv_forward(cr_layer *layer, crema_context *context,
+                                   crema_blob *const *bottom, crema_blob *const *top) {
+  cr_layer_conv *s = layer->state;
+  cr_tensor *weights = layer->blob[0]->data, *bias = s->bias ? layer->blob[1]->data : NULL;
+  for (int i = 0; i < layer->bottoms; ++i) {
+    cr_tensor *x = bottom[i]->data, *y = top[i]->data;
+    if (!s->transposed) {
+      CR_TRY(cr_layer_op_run(&s->forward, context, (cr_tensor *[]){x, weights, bias, y}, NULL));
+      continue;
+    }
+    CR_TRY(cr_layer_op_run(&s->forward, context, (cr_tensor *[]){x, weights, y}, NULL));
+    if (bias == NULL) continue;
+    CR_TRY(cr_layer_op_run(&s->add_bias, context, (cr_tensor *[]){y, NULL, bias, y}, NULL));
+  }
+  return CREMA_OK;
+}
+
+crema_status cr_layer_conv_backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
+                                    const bool *propagate_down, crema_blob *const *bottom) {
+  cr_layer_conv *s = layer->state;
+  cr_tensor *weights = layer->blob[0]->data;
+  for (int i = 0; i < layer->bottoms; ++i) {
+    cr_tensor *x = bottom[i]->data, *dx = bottom[i]->diff, *dy = top[i]->diff;
+    CR_TRY(cr_layer_weights_run(&s->gradients, layer, context, s->transposed ? dy : x,
+                                s->transposed ? x : dy));
+    if (!propagate_down[i]) continue;
+    cr_tensor *conv[] = {dy, weights, NULL, dx}, *gradient[] = {dy, weights, dx};
+    CR_TRY(cr_layer_op_run(&s->backward_data, context, s->transposed ? conv : gradient, NULL));
+  }
+  return CREMA_OK;
 }

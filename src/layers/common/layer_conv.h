@@ -1,34 +1,48 @@
-/* What Convolution and Deconvolution have in common: their parameters and the checks of bottoms. */
+/* Convolution and its transpose: parameters, checks, ops and class functions. The layers differ in
+ * the top's extents and in which op runs forward and which backward. */
 #ifndef CR_LAYERS_LAYER_CONV_H
 #define CR_LAYERS_LAYER_CONV_H
 
-#include "layers/common/layer_op.h"
+#include "layers/common/layer_weights.h"
 
+/* The top's extent along spatial axis `i` for a bottom of shape `from`. Errors: CREMA_E_SHAPE when
+ * the window does not fit. */
+typedef crema_status cr_conv_extent(const cr_layer *layer, const crema_shape *from, int i,
+                                    int64_t *out);
+
+/* The state of such a layer. */
 typedef struct cr_layer_conv {
   int axis; /* of the channels: those before are batch, those after space */
   int64_t channels, outputs, group;
   bool bias;
   cr_window window;
+  bool transposed; /* forward is the gradient of a convolution and the other way round */
+  cr_conv_extent *extent;
+  cr_layer_op forward, backward_data;
+  cr_layer_op add_bias; /* transposed: its forward op takes none */
+  cr_layer_weights gradients;
 } cr_layer_conv;
 
-/* Reads convolution_param for bottoms shaped as bottom[0]. Errors: CREMA_E_ARGUMENT,
- * CREMA_E_RANGE, CREMA_E_SHAPE. */
-crema_status cr_layer_conv_read(cr_layer *layer, crema_blob *const *bottom,
-                                cr_layer_conv *conv) CREMA_MUST_USE;
+/* Reads convolution_param for bottoms shaped as bottom[0], makes weights and bias. Errors:
+ * CREMA_E_ARGUMENT, CREMA_E_RANGE, CREMA_E_SHAPE. */
+crema_status cr_layer_conv_setup(cr_layer *layer, crema_blob *const *bottom, bool transposed,
+                                 cr_conv_extent *extent) CREMA_MUST_USE;
 
-/* Creates parameter 0, weights (first, second / group, window), and 1, the bias. */
-crema_status cr_layer_conv_params(cr_layer *layer, const cr_layer_conv *conv, int64_t first,
-                                  int64_t second) CREMA_MUST_USE;
+/* Class functions. */
+crema_status cr_layer_conv_reshape(cr_layer *layer, crema_blob *const *bottom,
+                                   crema_blob *const *top) CREMA_MUST_USE;
+crema_status cr_layer_conv_forward(cr_layer *layer, crema_context *context,
+                                   crema_blob *const *bottom,
+                                   crema_blob *const *top) CREMA_MUST_USE;
+crema_status cr_layer_conv_backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
+                                    const bool *propagate_down,
+                                    crema_blob *const *bottom) CREMA_MUST_USE;
 
-/* All bottoms have one shape that fits the parameters. */
-crema_status cr_layer_conv_check(const cr_layer *layer, const cr_layer_conv *conv,
-                                 crema_blob *const *bottom) CREMA_MUST_USE;
-
-/* A shape as ops want it: batch axes joined; without spatial axes, one of extent 1. */
-crema_shape cr_layer_conv_fold(const cr_layer_conv *conv, const crema_shape *shape);
-
-/* The weights' shape and the parameters of a CONV op, with the same spatial axis added. */
-crema_shape cr_layer_conv_weights(const cr_layer *layer, const cr_layer_conv *conv,
-                                  cr_conv_params *params);
+/* What the classes have in common; setup is still to be named. */
+#define CR_LAYER_CONV(type_name)                                                                   \
+  .type = type_name, .state_size = sizeof(cr_layer_conv), .min_bottoms = 1, .max_bottoms = CR_ANY, \
+  .min_tops = 1, .max_tops = CR_ANY, .equal_bottoms_tops = true, .reshape = cr_layer_conv_reshape, \
+  .forward = cr_layer_conv_forward, .backward = cr_layer_conv_backward,                            \
+  .uses_bottom = cr_layer_weights_uses_bottom
 
 #endif

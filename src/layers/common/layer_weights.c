@@ -8,9 +8,11 @@ crema_status cr_layer_weights_make(cr_layer *layer, cr_layer_weights *ops, const
   CR_TRY(cr_layer_op_make(layer, &ops->weights, desc, 4,
                           (const crema_shape *[]){src, dst, weights, NULL}, NULL));
   if (bias == NULL) return CREMA_OK;
-  CR_TRY(cr_layer_op_make(layer, &ops->both, desc, 4,
-                          (const crema_shape *[]){src, dst, weights, bias}, NULL));
-  const crema_shape folded = cr_layer_fold(dst, 1, 2);
+  if (!ops->transposed) {
+    CR_TRY(cr_layer_op_make(layer, &ops->both, desc, 4,
+                            (const crema_shape *[]){src, dst, weights, bias}, NULL));
+  }
+  const crema_shape folded = cr_layer_fold(ops->transposed ? src : dst, 1, 2);
   cr_op_desc sum = cr_layer_op_desc(CR_OP_AFFINE_BWD_BIAS);
   return cr_layer_op_make(layer, &ops->bias, &sum, 2, (const crema_shape *[]){&folded, bias}, NULL);
 }
@@ -19,13 +21,21 @@ crema_status cr_layer_weights_run(cr_layer_weights *ops, cr_layer *layer, crema_
                                   cr_tensor *src, cr_tensor *diff_dst) {
   bool weights = layer->param_propagate_down[0];
   bool bias = layer->params > 1 && layer->param_propagate_down[1];
-  if (weights) {
+  if (weights && bias && !ops->transposed) {
     return cr_layer_op_run(
-        bias ? &ops->both : &ops->weights, context,
-        (cr_tensor *[]){src, diff_dst, layer->blob[0]->diff, bias ? layer->blob[1]->diff : NULL},
-        NULL);
+        &ops->both, context,
+        (cr_tensor *[]){src, diff_dst, layer->blob[0]->diff, layer->blob[1]->diff}, NULL);
+  }
+  if (weights) {
+    CR_TRY(cr_layer_op_run(&ops->weights, context,
+                           (cr_tensor *[]){src, diff_dst, layer->blob[0]->diff, NULL}, NULL));
   }
   if (!bias) return CREMA_OK;
-  return cr_layer_op_run(&ops->bias, context, (cr_tensor *[]){diff_dst, layer->blob[1]->diff},
-                         NULL);
+  cr_tensor *top = ops->transposed ? src : diff_dst;
+  return cr_layer_op_run(&ops->bias, context, (cr_tensor *[]){top, layer->blob[1]->diff}, NULL);
+}
+
+bool cr_layer_weights_uses_bottom(const cr_layer *layer, int bottom) {
+  (void)bottom;
+  return layer->param_propagate_down[0];
 }

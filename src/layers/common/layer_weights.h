@@ -5,15 +5,18 @@
 #include "layers/common/layer_op.h"
 
 /* Ops for layers whose parameter 0 is the weights and parameter 1, if there is one, a bias with
- * one value a channel of the top. Zero-initialised: none yet. */
+ * one value per channel of the top. Zero-initialised: none yet. */
 typedef struct cr_layer_weights {
-  cr_layer_op both;    /* of weights and bias */
+  /* The op's source is the top and its result the bottom (Deconvolution): set before the ops are
+   * made. */
+  bool transposed;
+  cr_layer_op both;    /* of weights and bias; not if transposed */
   cr_layer_op weights; /* of the weights alone */
   cr_layer_op bias;    /* of the bias alone */
 } cr_layer_weights;
 
 /* Makes the ops. `desc` is that of the layer's weight gradient (arguments src, diff_dst,
- * diff_weights, diff_bias or absent); dst is (N, O, S...); bias NULL: there is none. */
+ * diff_weights, diff_bias or absent); the top is (N, O, S...); bias NULL: there is none. */
 crema_status cr_layer_weights_make(cr_layer *layer, cr_layer_weights *ops, const cr_op_desc *desc,
                                    const crema_shape *src, const crema_shape *dst,
                                    const crema_shape *weights,
@@ -22,5 +25,8 @@ crema_status cr_layer_weights_make(cr_layer *layer, cr_layer_weights *ops, const
 /* Adds to the diffs of those parameters that layer->param_propagate_down asks for. */
 crema_status cr_layer_weights_run(cr_layer_weights *ops, cr_layer *layer, crema_context *context,
                                   cr_tensor *src, cr_tensor *diff_dst) CREMA_MUST_USE;
+
+/* Class function: backward reads the bottoms for the weights' gradient. */
+bool cr_layer_weights_uses_bottom(const cr_layer *layer, int bottom);
 
 #endif
