@@ -1,7 +1,6 @@
 /* op_run.h for a device with memory of its own: arguments are copied to the device, the row runs
  * there, and the results come back. Rows of the CPU run on the CPU. Plain formats only: no private
  * layouts are offered. */
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,22 +11,6 @@
 #include "op_reference.h"
 #include "op_run.h"
 #include "ops/op.h"
-
-void op_access(const cr_op_desc *desc, char *access) {
-  const char *letters = cr_op_kind_args(desc->kind);
-  const int fixed = (int)strlen(letters) - (strchr(letters, '*') != NULL);
-  int n = 0;
-  for (const char *p = letters; *p; ++p) {
-    if (*p == '*') continue;
-    int times = p[1] == '*' ? 1 + desc->args - fixed : 1;
-    while (times-- > 0 && n < OP_MAX_ARGS) access[n++] = (char)toupper((unsigned char)*p);
-  }
-}
-
-void op_buffer_free(op_buffer *buffer) {
-  free(buffer->memory);
-  buffer->memory = NULL;
-}
 
 const cr_kernel *const *op_table(void) {
   const crema_context *context = test_device_context();

@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <cmocka.h>
 
@@ -16,7 +15,7 @@
 #include "op_run.h"
 #include "ops/op.h"
 
-enum { TEXT = 256, SKIPPED = 77, DRAWS = 6 };
+enum { TEXT = 256, DRAWS = 6 };
 
 /* Of one argument; more would only take longer. */
 static const int64_t most_elements = 30000;
@@ -62,15 +61,7 @@ static float coeffs[] = {0.5f, -1.25f, 2};
 #define UPDATE(name, second, rules)                                                            \
   {                                                                                            \
     .desc = {.kind = CR_OP_##name, .u.update = {.rule = rules}}, .shapes = "a; a; a; " second, \
-    .scalars = {                                                                               \
-      .rate = 0.01f,                                                                           \
-      .momentum = 0.9f,                                                                        \
-      .momentum2 = 0.999f,                                                                     \
-      .rms_decay = 0.98f,                                                                      \
-      .decay = 0.05f,                                                                          \
-      .delta = 1e-4f,                                                                          \
-      .grad_scale = 0.5f                                                                       \
-    }                                                                                          \
+    .scalars = OP_UPDATE_SCALARS                                                               \
   }
 
 static const shape_template templates[] = {
@@ -204,13 +195,7 @@ static void rows_agree_with_the_cpu(void **state) {
 }
 
 int main(void) {
-  if (op_table() == NULL) {
-    printf("skipped: %s\n", crema_error_text());
-    return SKIPPED;
-  }
-  const char *given = getenv("CREMA_TEST_SEED");
-  seed = given ? (uint32_t)strtoul(given, NULL, 10) : (uint32_t)time(NULL);
-  printf("seed %u (set CREMA_TEST_SEED to repeat)\n", seed);
+  if (!op_tests_start(&seed)) return OP_TESTS_SKIPPED;
   static struct CMUnitTest tests[CR_OP_KINDS];
   size_t count = 0;
   for (int kind = 0; kind < CR_OP_KINDS; ++kind) {

@@ -49,4 +49,14 @@ extern const int op_in_place_count;
 /* Fills desc->arg (room for OP_MAX_ARGS in `args`) from the case's text. False: malformed. */
 bool op_case_args(const op_case *test, cr_op_arg *args, cr_op_desc *desc);
 
+/* Letters R, W, U, A, one per argument (upper case), into access[OP_MAX_ARGS]. */
+void op_access(const cr_op_desc *desc, char *access);
+
+/* Numbers of a solver's step, for the cases of UPDATE ops. */
+#define OP_UPDATE_SCALARS                                                                     \
+  {                                                                                           \
+    .rate = 0.01f, .momentum = 0.9f, .momentum2 = 0.999f, .rms_decay = 0.98f, .decay = 0.05f, \
+    .delta = 1e-4f, .grad_scale = 0.5f                                                        \
+  }
+
 #endif

@@ -1,7 +1,9 @@
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "op_case.h"
+#include "ops/op.h"
 
 #define WINDOW(k, s, p)          \
   {                              \
@@ -70,18 +72,10 @@
   {                                                                       \
     .label = text, .shapes = of, .desc = {.kind = name, .u.axis = along } \
   }
-#define UPDATE(text, name, of, which, is_l1, is_large)                             \
-  {                                                                                \
-    .label = text, .shapes = of, .large = is_large,                                \
-    .desc = {.kind = name, .u.update = {.rule = which, .l1 = is_l1}}, .scalars = { \
-      .rate = 0.01f,                                                               \
-      .momentum = 0.9f,                                                            \
-      .momentum2 = 0.999f,                                                         \
-      .rms_decay = 0.98f,                                                          \
-      .decay = 0.05f,                                                              \
-      .delta = 1e-4f,                                                              \
-      .grad_scale = 0.5f                                                           \
-    }                                                                              \
+#define UPDATE(text, name, of, which, is_l1, is_large)                                             \
+  {                                                                                                \
+    .label = text, .shapes = of, .large = is_large,                                                \
+    .desc = {.kind = name, .u.update = {.rule = which, .l1 = is_l1}}, .scalars = OP_UPDATE_SCALARS \
   }
 #define UPDATE_BOTH(text, of, which)                         \
   UPDATE(text " L2", CR_OP_UPDATE, of, which, false, false), \
@@ -524,4 +518,15 @@ bool op_case_args(const op_case *test, cr_op_arg *args, cr_op_desc *desc) {
   /* A copy is of its argument's type; all other arithmetic is in f32. */
   desc->type = desc->kind == CR_OP_COPY ? args[0].type : CREMA_F32;
   return true;
+}
+
+void op_access(const cr_op_desc *desc, char *access) {
+  const char *letters = cr_op_kind_args(desc->kind);
+  const int fixed = (int)strlen(letters) - (strchr(letters, '*') != NULL);
+  int n = 0;
+  for (const char *p = letters; *p; ++p) {
+    if (*p == '*') continue;
+    int times = p[1] == '*' ? 1 + desc->args - fixed : 1;
+    while (times-- > 0 && n < OP_MAX_ARGS) access[n++] = (char)toupper((unsigned char)*p);
+  }
 }

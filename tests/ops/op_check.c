@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 #ifdef _OPENMP
@@ -248,4 +249,15 @@ void op_check_case(const op_case *test, cr_op_kind kind, cr_mt19937 *rng, op_rec
     }
   }
   op_problem_free(&forward);
+}
+
+bool op_tests_start(uint32_t *seed) {
+  if (op_table() == NULL) {
+    printf("skipped: %s\n", crema_error_text());
+    return false;
+  }
+  const char *given = getenv("CREMA_TEST_SEED");
+  *seed = given ? (uint32_t)strtoul(given, NULL, 10) : (uint32_t)time(NULL);
+  printf("seed %u (set CREMA_TEST_SEED to repeat)\n", *seed);
+  return true;
 }

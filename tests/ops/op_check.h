@@ -22,7 +22,13 @@ enum { OP_ROWS_MAX = 512 };
  * drawn from `rng`. records[n] is of row n of op_table(). */
 void op_check_case(const op_case *test, cr_op_kind kind, cr_mt19937 *rng, op_record *records);
 
-/* The row of last resort, whose name ends with _plain. */
+/* The reference kernel, whose name ends with _ref. */
 bool op_is_ref(const cr_kernel *kernel);
+
+/* For main(): false, having said so, where there is no device to test; then the program's result is
+ * OP_TESTS_SKIPPED. Otherwise draws and prints *seed, or takes it from CREMA_TEST_SEED. */
+bool op_tests_start(uint32_t *seed);
+
+enum { OP_TESTS_SKIPPED = 77 };
 
 #endif

@@ -1,7 +1,6 @@
 #include "op_run.h"
 #include "device/device.h"
 
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,24 +8,8 @@
 #include "op_reference.h"
 #include "ops/op.h"
 
-void op_access(const cr_op_desc *desc, char *access) {
-  const char *letters = cr_op_kind_args(desc->kind);
-  const int fixed = (int)strlen(letters) - (strchr(letters, '*') != NULL);
-  int n = 0;
-  for (const char *p = letters; *p; ++p) {
-    if (*p == '*') continue;
-    int times = p[1] == '*' ? 1 + desc->args - fixed : 1;
-    while (times-- > 0 && n < OP_MAX_ARGS) access[n++] = (char)toupper((unsigned char)*p);
-  }
-}
-
 const cr_kernel *const *op_table(void) {
   return cr_host_context()->device->backend->kernels;
-}
-
-void op_buffer_free(op_buffer *buffer) {
-  free(buffer->memory);
-  buffer->memory = NULL;
 }
 
 static void *aligned(size_t bytes) {

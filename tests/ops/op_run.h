@@ -3,6 +3,8 @@
 #ifndef CR_TESTS_OP_RUN_H
 #define CR_TESTS_OP_RUN_H
 
+#include <stdlib.h>
+
 #include "device/backend/kernel.h"
 #include "op_case.h"
 
@@ -38,15 +40,15 @@ typedef enum op_outcome { OP_RAN, OP_DECLINED, OP_SAME_FORMS_NOT_HELD, OP_FAILED
  * they need is not there. */
 const cr_kernel *const *op_table(void);
 
-/* Letters R, W, U, A, one per argument (upper case), into access[OP_MAX_ARGS]. */
-void op_access(const cr_op_desc *desc, char *access);
-
 /* Converts in[i] to what the row wants, runs it and converts the results to out[i] (arrays of the
  * argument's count). Memory that is written is filled with nan first. OP_DECLINED: the row does not
  * take this op. OP_SAME_FORMS_NOT_HELD: it cannot run in place as asked, as the two formats differ.
  * OP_FAILED: an error, in crema_error_text(). */
 op_outcome op_run_row(const op_run *run, double *const *in, double *const *out);
 
-void op_buffer_free(op_buffer *buffer);
+static inline void op_buffer_free(op_buffer *buffer) {
+  free(buffer->memory);
+  buffer->memory = NULL;
+}
 
 #endif

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <cmocka.h>
 
@@ -65,16 +64,8 @@ static void test_kind(void **state) {
   assert_true(rows > 0);
 }
 
-enum { SKIPPED = 77 };
-
 int main(void) {
-  if (op_table() == NULL) {
-    printf("skipped: %s\n", crema_error_text());
-    return SKIPPED;
-  }
-  const char *given = getenv("CREMA_TEST_SEED");
-  seed = given ? (uint32_t)strtoul(given, NULL, 10) : (uint32_t)time(NULL);
-  printf("seed %u (set CREMA_TEST_SEED to repeat)\n", seed);
+  if (!op_tests_start(&seed)) return OP_TESTS_SKIPPED;
   static struct CMUnitTest tests[CR_OP_KINDS];
   for (int i = 0; i < CR_OP_KINDS; ++i) {
     tests[i] = (struct CMUnitTest){.name = cr_op_kind_name((cr_op_kind)i),

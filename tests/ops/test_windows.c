@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <cmocka.h>
 
@@ -132,16 +131,8 @@ static void test_pooling(void **state) {
   check(60, draw_pooling, kinds, 2);
 }
 
-enum { SKIPPED = 77 };
-
 int main(void) {
-  if (op_table() == NULL) {
-    printf("skipped: %s\n", crema_error_text());
-    return SKIPPED;
-  }
-  const char *given = getenv("CREMA_TEST_SEED");
-  seed = given ? (uint32_t)strtoul(given, NULL, 10) : (uint32_t)time(NULL);
-  print_message("seed %u (set CREMA_TEST_SEED to repeat)\n", seed);
+  if (!op_tests_start(&seed)) return OP_TESTS_SKIPPED;
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_convolution),
       cmocka_unit_test(test_pooling),
