@@ -29,15 +29,15 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
 static crema_status check_shapes(const cr_layer *layer, const crema_shape *scores,
                                  const crema_shape *labels, const crema_shape *folded, int top_k) {
   char a[128], b[128];
-  int64_t places = folded->dim[0] * folded->dim[2];
+  int64_t positions = folded->dim[0] * folded->dim[2];
   if (top_k > folded->dim[1]) {
     return cr_layer_fail(layer, CREMA_E_RANGE, "top_k is %d, but there are %lld classes", top_k,
                          (long long)folded->dim[1]);
   }
-  if (places == crema_shape_count(labels, 0, labels->axes)) return CREMA_OK;
+  if (positions == crema_shape_count(labels, 0, labels->axes)) return CREMA_OK;
   return cr_layer_fail(layer, CREMA_E_SHAPE,
                        "scores of shape %s need %lld labels, found labels of shape %s",
-                       crema_shape_text(scores, a, sizeof a), (long long)places,
+                       crema_shape_text(scores, a, sizeof a), (long long)positions,
                        crema_shape_text(labels, b, sizeof b));
 }
 

@@ -12,8 +12,8 @@
 #include "layers/common/layer_op.h"
 
 typedef struct arg_max_state {
-  cr_layer_op find, join;
-  cr_tensor *places, *values; /* where the top is not what the op writes */
+  cr_layer_op find, concat;
+  cr_tensor *indices, *values; /* where the top is not what the op writes */
 } arg_max_state;
 
 static const Caffe__ArgMaxParameter *parameters(const cr_layer *layer) {
@@ -63,7 +63,7 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   const crema_shape ranks = cr_shape_3(x.dim[0], param->top_k, x.dim[2]);
   const crema_shape *values = param->out_max_val ? &ranks : NULL;
   int64_t count = crema_shape_count(&ranks, 0, 3);
-  CR_TRY(cr_layer_tensor(layer, &s->places, CREMA_F32, count));
+  CR_TRY(cr_layer_tensor(layer, &s->indices, CREMA_F32, count));
   CR_TRY(cr_layer_tensor(layer, &s->values, CREMA_F32, count));
   cr_op_desc desc = cr_layer_op_desc(CR_OP_ARG_MAX);
   CR_TRY(cr_layer_op_make(layer, &s->find, &desc, 3, (const crema_shape *[]){&x, &ranks, values},
@@ -73,7 +73,7 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   const crema_shape both = cr_shape_2(x.dim[0], 2 * (int64_t)param->top_k);
   desc = cr_layer_op_desc(CR_OP_CONCAT);
   desc.u.axis = 1;
-  return cr_layer_op_make(layer, &s->join, &desc, 3, (const crema_shape *[]){&row, &row, &both},
+  return cr_layer_op_make(layer, &s->concat, &desc, 3, (const crema_shape *[]){&row, &row, &both},
                           NULL);
 }
 
@@ -86,10 +86,10 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
     return cr_layer_op_run(&s->find, context, (cr_tensor *[]){from, to, NULL}, NULL);
   }
   if (param->has_axis) {
-    return cr_layer_op_run(&s->find, context, (cr_tensor *[]){from, s->places, to}, NULL);
+    return cr_layer_op_run(&s->find, context, (cr_tensor *[]){from, s->indices, to}, NULL);
   }
-  CR_TRY(cr_layer_op_run(&s->find, context, (cr_tensor *[]){from, s->places, s->values}, NULL));
-  return cr_layer_op_run(&s->join, context, (cr_tensor *[]){s->places, s->values, to}, NULL);
+  CR_TRY(cr_layer_op_run(&s->find, context, (cr_tensor *[]){from, s->indices, s->values}, NULL));
+  return cr_layer_op_run(&s->concat, context, (cr_tensor *[]){s->indices, s->values, to}, NULL);
 }
 
 const cr_layer_class cr_layer_arg_max = {

@@ -24,7 +24,7 @@ static crema_status extent(const cr_layer *layer, const crema_shape *from, int i
   int64_t room = from->dim[s->axis + 1 + i] + 2 * w->pad[i] - span;
   if (room < 0) {
     return cr_layer_fail(layer, CREMA_E_SHAPE,
-                         "the kernel spans %lld places of spatial axis %d, more than the padded "
+                         "the kernel spans %lld positions of spatial axis %d, more than the padded "
                          "input has, shape %s, pad %lld",
                          (long long)span, i, crema_shape_text(from, text, sizeof text),
                          (long long)w->pad[i]);

@@ -25,7 +25,7 @@ static crema_status extent(const cr_layer *layer, const crema_shape *from, int i
   *out = huge ? 0 : w->stride[i] * (size - 1) + span - 2 * w->pad[i];
   if (*out >= 1) return CREMA_OK;
   return cr_layer_fail(layer, CREMA_E_SHAPE,
-                       "the top would have no place along spatial axis %d: bottom shape %s, "
+                       "the top would have no position along spatial axis %d: bottom shape %s, "
                        "kernel span %lld, pad %lld",
                        i, crema_shape_text(from, text, sizeof text), (long long)span,
                        (long long)w->pad[i]);

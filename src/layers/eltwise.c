@@ -44,7 +44,7 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
   s->operation = (int)param->operation;
   if (param->n_coeff != 0 && param->n_coeff != n) {
     return cr_layer_fail(layer, CREMA_E_ARGUMENT,
-                         "coeff must be given once a bottom (%zu) or not at all; found %zu", n,
+                         "coeff must be given once per bottom (%zu) or not at all; found %zu", n,
                          param->n_coeff);
   }
   if (param->n_coeff != 0 && s->operation != OP_SUM) {

@@ -131,7 +131,8 @@ static crema_status top_shape(const cr_layer *layer, const crema_shape *from, cr
   const pooling_state *s = layer->state;
   char text[128];
   if (s->window.kernel[1] > 0 && s->window.kernel[0] > INT32_MAX / s->window.kernel[1]) {
-    return cr_layer_fail(layer, CREMA_E_UNSUPPORTED, "a kernel of %lld x %lld has too many places",
+    return cr_layer_fail(layer, CREMA_E_UNSUPPORTED,
+                         "a kernel of %lld x %lld has too many elements",
                          (long long)s->window.kernel[0], (long long)s->window.kernel[1]);
   }
   const bool padded = s->window.pad[0] > 0 || s->window.pad[1] > 0;
@@ -139,15 +140,15 @@ static crema_status top_shape(const cr_layer *layer, const crema_shape *from, cr
   for (int i = 0; i < 2; ++i) {
     int64_t size = from->dim[2 + i], kernel = s->window.kernel[i];
     int64_t stride = s->window.stride[i], pad = s->window.pad[i];
-    int64_t places = cr_layer_pool_extent(size, kernel, stride, pad, padded, s->floor);
-    if (places < 1 || size < 1) {
+    int64_t positions = cr_layer_pool_extent(size, kernel, stride, pad, padded, s->floor);
+    if (positions < 1 || size < 1) {
       return cr_layer_fail(layer, CREMA_E_SHAPE,
                            "a kernel of %lld with pad %lld does not fit into spatial axis %d of "
                            "shape %s",
                            (long long)kernel, (long long)pad, i,
                            crema_shape_text(from, text, sizeof text));
     }
-    to->dim[2 + i] = places;
+    to->dim[2 + i] = positions;
   }
   return crema_shape_check(to);
 }

@@ -15,14 +15,14 @@
 typedef struct spp_level {
   cr_layer_op forward, backward;
   cr_tensor *data, *diff, *aux;
-  crema_shape shape, flat; /* (N, C, bins, bins), and joined from axis 1 on */
+  crema_shape shape, flat; /* (N, C, bins, bins), and folded from axis 1 on */
 } spp_level;
 
 typedef struct spp_state {
   int levels;
   bool max;
   spp_level *level;
-  cr_layer_op join, cut, add;
+  cr_layer_op concat, slice, add;
   cr_tensor *part; /* one level's gradient of the bottom */
   cr_layer_args args;
 } spp_state;
@@ -98,23 +98,23 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
                          "the bottom must have 4 axes (num, channels, height, width), found %s",
                          crema_shape_text(from, text, sizeof text));
   }
-  crema_shape joined = cr_shape_2(from->dim[0], 0);
+  crema_shape whole = cr_shape_2(from->dim[0], 0);
   for (int i = 0; i < s->levels; ++i) {
     CR_TRY(make_level(layer, &s->level[i], from, (int64_t)1 << i));
-    joined.dim[1] += s->level[i].flat.dim[1];
+    whole.dim[1] += s->level[i].flat.dim[1];
   }
-  CR_TRY(crema_blob_reshape(top[0], s->levels == 1 ? &s->level[0].shape : &joined));
+  CR_TRY(crema_blob_reshape(top[0], s->levels == 1 ? &s->level[0].shape : &whole));
   CR_TRY(cr_layer_tensor(layer, &s->part, CREMA_F32, crema_blob_count(bottom[0])));
   cr_op_desc add = cr_layer_op_desc(CR_OP_AXPBY), desc = cr_layer_op_desc(CR_OP_CONCAT);
   CR_TRY(cr_layer_op_make(layer, &s->add, &add, 2, (const crema_shape *[]){from, from}, NULL));
   desc.u.axis = 1;
   for (int i = 0; i < s->levels; ++i) s->args.shape[i] = &s->level[i].flat;
-  s->args.shape[s->levels] = &joined;
-  CR_TRY(cr_layer_op_make(layer, &s->join, &desc, s->levels + 1, s->args.shape, NULL));
-  s->args.shape[0] = &joined;
+  s->args.shape[s->levels] = &whole;
+  CR_TRY(cr_layer_op_make(layer, &s->concat, &desc, s->levels + 1, s->args.shape, NULL));
+  s->args.shape[0] = &whole;
   for (int i = 0; i < s->levels; ++i) s->args.shape[i + 1] = &s->level[i].flat;
   desc.kind = CR_OP_SLICE;
-  return cr_layer_op_make(layer, &s->cut, &desc, s->levels + 1, s->args.shape, NULL);
+  return cr_layer_op_make(layer, &s->slice, &desc, s->levels + 1, s->args.shape, NULL);
 }
 
 static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
@@ -127,7 +127,7 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
     s->args.tensor[i] = level->data;
   }
   s->args.tensor[s->levels] = top[0]->data;
-  return cr_layer_op_run(&s->join, context, s->args.tensor, NULL);
+  return cr_layer_op_run(&s->concat, context, s->args.tensor, NULL);
 }
 
 /* The levels' gradients of the bottom add up. */
@@ -137,7 +137,7 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
   if (!propagate_down[0]) return CREMA_OK;
   s->args.tensor[0] = top[0]->diff;
   for (int i = 0; i < s->levels; ++i) s->args.tensor[i + 1] = s->level[i].diff;
-  CR_TRY(cr_layer_op_run(&s->cut, context, s->args.tensor, NULL));
+  CR_TRY(cr_layer_op_run(&s->slice, context, s->args.tensor, NULL));
   for (int i = 0; i < s->levels; ++i) {
     spp_level *level = &s->level[i];
     cr_op_scalars add = {.alpha = 1, .beta = i == 0 ? 0 : 1};

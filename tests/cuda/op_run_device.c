@@ -139,7 +139,7 @@ static void release(const op_run *run, device_run *d) {
 op_outcome op_run_row(const op_run *run, double *const *in, double *const *out) {
   char access[OP_MAX_ARGS] = {0};
   device_run d = {.context = context_of(run->kernel)};
-  if (run->hint != OP_HINT_PLAIN) return OP_SAME_FORMS_NOT_HELD;
+  if (run->hint != OP_HINT_PLAIN) return OP_SAME_FORMATS_NOT_HELD;
   op_access(run->desc, access);
   for (int i = 0; i < run->desc->args; ++i) {
     d.hint[i] = d.format[i] = (cr_format){run->desc->arg[i].type, NULL};

@@ -2,7 +2,7 @@
  * backward pass uses, and how much of its bottom's values a layer in place preserves. */
 #include "layers/layer_table.h"
 
-/* Some places have no gradient, in no regular order. */
+/* Some elements have no gradient, in no regular order. */
 static bool learns_at(int64_t i) {
   return (i + i / 3 + i / 4) % 3 != 0;
 }

@@ -15,7 +15,8 @@ static void run(rig *r, const char *type, const char *body, const char *shape, f
   RIG_OK(rig_backward(r));
 }
 
-/* Of the three places of each axis the outer ones see padding, the middle one the first value. */
+/* Of the three positions along each axis the outer ones see padding, the middle one the first
+ * value. */
 static void test_far_stride(void **state) {
   rig r;
   (void)state;

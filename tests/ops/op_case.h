@@ -9,7 +9,7 @@ enum { OP_MAX_ARGS = 8 };
 /* A case is an op that is no gradient; the gradients of the op are tested along with it. */
 typedef struct op_case {
   const char *label;
-  /* One a argument, separated by ";": extents, then the element type unless it is f32; "-" for an
+  /* One per argument, separated by ";": extents, then the element type unless it is f32; "-" for an
    * absent argument. */
   const char *shapes;
   cr_op_desc desc; /* kind and parameters; the arguments come from `shapes` */
@@ -24,7 +24,7 @@ typedef struct op_case {
 extern const op_case op_cases[];
 extern const int op_case_count;
 
-/* How the arguments of a backward op come from its forward op's, one word an argument:
+/* How the arguments of a backward op come from its forward op's, one word per argument:
  *   v<i>  value of argument i     g<i>  given gradient of result i    d<i>  wanted gradient
  * of argument i. In place of a number, for ops with any number n of sources: `*` all sources
  * in turn, `n` and `m` the arguments after the sources, `k` each source in its turn as u.index. */

@@ -33,12 +33,12 @@ static double draw(cr_mt19937 *rng) {
   return (double)(cr_mt19937_below(rng, 2) ? size : -size);
 }
 
-/* Values that a place of a maximum can have: inside the window and on the input. */
-static void fill_places(const cr_op_desc *d, cr_mt19937 *rng, double *to) {
+/* Values that the position of a maximum can have: inside the window and on the input. */
+static void fill_positions(const cr_op_desc *d, cr_mt19937 *rng, double *to) {
   const cr_window *w = &d->u.pool.window;
   const crema_shape *out = &d->arg[0].shape;
   for (int64_t i = 0; i < op_count(out); ++i) {
-    int64_t rest = i, at[CR_MAX_SPATIAL], place = 0;
+    int64_t rest = i, at[CR_MAX_SPATIAL], position = 0;
     for (int a = w->axes - 1; a >= 0; --a) {
       at[a] = rest % out->dim[a + 2];
       rest /= out->dim[a + 2];
@@ -49,9 +49,9 @@ static void fill_places(const cr_op_desc *d, cr_mt19937 *rng, double *to) {
         k = cr_mt19937_below(rng, (uint32_t)w->kernel[a]);
         rest = at[a] * w->stride[a] - w->pad[a] + k;
       } while (rest < 0 || rest >= d->u.pool.src[a]);
-      place = place * w->kernel[a] + k;
+      position = position * w->kernel[a] + k;
     }
-    to[i] = (double)place;
+    to[i] = (double)position;
   }
 }
 
@@ -107,7 +107,7 @@ static void fill(const op_problem *p, int i, cr_mt19937 *rng) {
   const bool stochastic =
       d->kind == CR_OP_STOCHASTIC_POOL_FWD || d->kind == CR_OP_STOCHASTIC_POOL_TEST;
   if (d->kind == CR_OP_POOL_MASK) {
-    fill_places(d, rng, to);
+    fill_positions(d, rng, to);
     return;
   }
   for (int64_t k = 0; k < count; ++k) {

@@ -22,7 +22,7 @@ typedef struct op_problem {
  * False: the case is malformed or has no reference. */
 bool op_problem_make(const op_case *test, cr_mt19937 *rng, op_problem *problem);
 
-/* The number of gradients that `gradient` asks for of `forward`: one, or one a source. 0 when an
+/* The number of gradients that `gradient` asks for of `forward`: one, or one per source. 0 when an
  * argument that it needs is absent. */
 int op_problem_gradients(const op_problem *forward, const op_gradient *gradient);
 

@@ -35,7 +35,7 @@ static extents extents_of(const cr_op_desc *d, int i, int axis) {
   return e;
 }
 
-/* Counts `at` up like an odometer over the extents; false after the last place. */
+/* Counts `at` up like an odometer over the extents; false after the last position. */
 static bool step(int axes, const int64_t *extent, int64_t *at) {
   for (int a = axes - 1; a >= 0; --a) {
     if (++at[a] < extent[a]) return true;
@@ -304,9 +304,10 @@ static void eltwise(const cr_op_desc *d, double *const *in, double *const *out, 
   }
 }
 
-/* Concat when `join`, else slice: walks over the whole, part by part. */
-static void join_or_cut(const cr_op_desc *d, double *const *in, double *const *out, bool join) {
-  const int whole = join ? d->args - 1 : 0, first = join ? 0 : 1;
+/* Concat when `concat`, else slice: walks over the whole, part by part. */
+static void concat_or_slice(const cr_op_desc *d, double *const *in, double *const *out,
+                            bool concat) {
+  const int whole = concat ? d->args - 1 : 0, first = concat ? 0 : 1;
   const extents all = extents_of(d, whole, d->u.axis);
   int64_t begin = 0;
   for (int k = first; k < first + d->args - 1; ++k) {
@@ -314,7 +315,7 @@ static void join_or_cut(const cr_op_desc *d, double *const *in, double *const *o
     for (int64_t i = 0; i < count_of(d, k); ++i) {
       const int64_t c = i / part.inner % part.mid, n = i / part.inner / part.mid;
       const int64_t at = (n * all.mid + begin + c) * all.inner + i % part.inner;
-      if (join) out[whole][at] = in[k][i];
+      if (concat) out[whole][at] = in[k][i];
       else out[k][i] = in[0][at];
     }
     begin += part.mid;
@@ -459,8 +460,8 @@ bool op_reference(const cr_op_desc *d, const cr_op_scalars *s, double *const *in
       for (int64_t i = 0; i < count_of(d, 0); ++i) out[0][i] = (double)d->u.value;
       return true;
     case CR_OP_COPY: memcpy(out[1], in[0], (size_t)count_of(d, 0) * sizeof(double)); return true;
-    case CR_OP_CONCAT: join_or_cut(d, in, out, true); return true;
-    case CR_OP_SLICE: join_or_cut(d, in, out, false); return true;
+    case CR_OP_CONCAT: concat_or_slice(d, in, out, true); return true;
+    case CR_OP_SLICE: concat_or_slice(d, in, out, false); return true;
     case CR_OP_AFFINE_FWD: affine(d, in, out[3]); return true;
     case CR_OP_DROPOUT_FWD: dropout(d, s, in[0], out, frozen); return true;
     case CR_OP_NLL_FWD: nll(d, in, out); return true;

@@ -93,7 +93,7 @@ static void row_reduce(const cr_op_desc *d, const double *x, double *y) {
 }
 
 /* The rank of a value is the number of those that come before it. */
-static void arg_max(const cr_op_desc *d, const double *x, double *places, double *values) {
+static void arg_max(const cr_op_desc *d, const double *x, double *indices, double *values) {
   const int64_t classes = dim_of(d, 0, 1), inner = dim_of(d, 0, 2), ranks = dim_of(d, 1, 1);
   for (int64_t i = 0; i < count_of(d, 0); ++i) {
     const int64_t n = i / inner / classes, c = i / inner % classes, p = i % inner;
@@ -103,7 +103,7 @@ static void arg_max(const cr_op_desc *d, const double *x, double *places, double
       rank += other > x[i] || (other == x[i] && k > c);
     }
     if (rank >= ranks) continue;
-    places[(n * ranks + rank) * inner + p] = (double)c;
+    indices[(n * ranks + rank) * inner + p] = (double)c;
     if (values) values[(n * ranks + rank) * inner + p] = x[i];
   }
 }
@@ -138,7 +138,7 @@ static void gather_or_tile(const cr_op_desc *d, double *const *in, double *const
   }
 }
 
-/* Every column value, by dividing its index into channel, window element and place. */
+/* Every column value, by dividing its index into channel, window element and position. */
 static void columns(const cr_op_desc *d, const double *x, double *y) {
   const cr_window *w = &d->u.window;
   const crema_shape *image = &d->arg[0].shape, *to = &d->arg[1].shape;
@@ -154,8 +154,8 @@ static void columns(const cr_op_desc *d, const double *x, double *y) {
       inside /= w->kernel[a];
     }
     for (int a = 0; a < w->axes; ++a) {
-      const int64_t place = i / stride_of(to, a + 2) % to->dim[a + 2];
-      const int64_t at = place * w->stride[a] - w->pad[a] + tap[a] * w->dilation[a];
+      const int64_t position = i / stride_of(to, a + 2) % to->dim[a + 2];
+      const int64_t at = position * w->stride[a] - w->pad[a] + tap[a] * w->dilation[a];
       padding = padding || at < 0 || at >= image->dim[a + 2];
       source = source * image->dim[a + 2] + at;
     }

@@ -165,7 +165,7 @@ op_outcome op_run_row(const op_run *run, double *const *in, double *const *out) 
     const crema_status status = run->kernel->plan(&plan);
     if (status != CREMA_OK) return status == CREMA_E_UNSUPPORTED ? OP_DECLINED : OP_FAILED;
   }
-  op_outcome outcome = OP_SAME_FORMS_NOT_HELD;
+  op_outcome outcome = OP_SAME_FORMATS_NOT_HELD;
   const int from = run->in_place_from, to = run->in_place_to;
   if (to < 0 || cr_format_equal(format[from], format[to]))
     outcome = execute(run, access, &plan, in, out);

@@ -34,7 +34,7 @@ typedef struct op_run {
   op_buffer *opaque_out;
 } op_run;
 
-typedef enum op_outcome { OP_RAN, OP_DECLINED, OP_SAME_FORMS_NOT_HELD, OP_FAILED } op_outcome;
+typedef enum op_outcome { OP_RAN, OP_DECLINED, OP_SAME_FORMATS_NOT_HELD, OP_FAILED } op_outcome;
 
 /* The rows under test; ends with NULL. NULL, with a reason in crema_error_text(): the device that
  * they need is not there. */
@@ -42,8 +42,8 @@ const cr_kernel *const *op_table(void);
 
 /* Converts in[i] to what the row wants, runs it and converts the results to out[i] (arrays of the
  * argument's count). Memory that is written is filled with nan first. OP_DECLINED: the row does not
- * take this op. OP_SAME_FORMS_NOT_HELD: it cannot run in place as asked, as the two formats differ.
- * OP_FAILED: an error, in crema_error_text(). */
+ * take this op. OP_SAME_FORMATS_NOT_HELD: it cannot run in place as asked, as the two formats
+ * differ. OP_FAILED: an error, in crema_error_text(). */
 op_outcome op_run_row(const op_run *run, double *const *in, double *const *out);
 
 static inline void op_buffer_free(op_buffer *buffer) {

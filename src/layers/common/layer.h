@@ -109,9 +109,9 @@ struct cr_layer {
   Caffe__Phase phase;
   crema_context *context;      /* of the net: fillers, allocation at setup */
   const char *source_dir_file; /* path of the net's file, to resolve relative paths; may be NULL */
-  uint64_t key;                /* mixes the seed and the layer's name; for counter-based draws */
-  uint64_t pass;               /* forward passes so far in TRAIN; part of the counter */
-  cr_solver_rank solver;       /* for layers that produce samples; holds a reference to the group */
+  uint64_t key;          /* mixes the seed and the layer's name; for counter-based random streams */
+  uint64_t pass;         /* forward passes so far in TRAIN; part of the counter */
+  cr_solver_rank solver; /* for layers that produce samples; holds a reference to the group */
   int bottoms, tops;
   int params;
   crema_blob **blob; /* the layer's parameters, owned by the layer, `params` of them */
@@ -149,7 +149,8 @@ void cr_layer_destroy(cr_layer *layer);
 
 /* Says which solver the layer belongs to; to be called once, before setup. Without, and with
  * `solver` NULL, it is number 0 of 1, without a group. The key of a layer that draws masks becomes
- * the solver's own; that of a data source stays, as its draws go by the sample's number. */
+ * the solver's own; that of a data source stays, as its random stream goes by the sample's number.
+ */
 void cr_layer_set_solver(cr_layer *layer, const cr_solver_rank *solver);
 
 /* Sets the layer up, as its class says. With `root`, a layer of the same name in the net of rank 0

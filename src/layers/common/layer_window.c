@@ -29,7 +29,7 @@ static crema_status read_field(const cr_layer *layer, const window_field *field,
   bool optional = field->fallback >= 0;
   if (!pair && field->listed != 1 && field->listed != expected && !(optional && !field->listed)) {
     return cr_layer_fail(layer, CREMA_E_ARGUMENT,
-                         "%s must be given once or once a spatial axis (%d); found %zu",
+                         "%s must be given once or once per spatial axis (%d); found %zu",
                          field->name, axes, field->listed);
   }
   for (int i = 0; i < axes; ++i) {
@@ -102,7 +102,7 @@ int64_t cr_layer_pool_extent(int64_t size, int64_t kernel, int64_t stride, int64
   int64_t steps = room / stride;
   if (floor && room < 0 && room % stride != 0) --steps;
   if (!floor && room > 0 && room % stride != 0) ++steps;
-  int64_t places = steps + 1;
-  if (padded && (places - 1) * stride >= size + pad) --places;
-  return places;
+  int64_t positions = steps + 1;
+  if (padded && (positions - 1) * stride >= size + pad) --positions;
+  return positions;
 }

@@ -11,9 +11,10 @@
 crema_status cr_layer_read_window(const cr_layer *layer, const Caffe__ConvolutionParameter *param,
                                   int axes, cr_window *out) CREMA_MUST_USE;
 
-/* Places of a pooling window along an axis of `size`, as Caffe counts them: (size + 2 pad - kernel)
- * / stride, rounded up or, with `floor`, down, plus 1; less 1 if the last window would begin behind
- * the input and some axis has padding (`padded`). Less than 1: the window does not fit. */
+/* Positions of a pooling window along an axis of `size`, as Caffe counts them: (size + 2 pad -
+ * kernel) / stride, rounded up or, with `floor`, down, plus 1; less 1 if the last window would
+ * begin behind the input and some axis has padding (`padded`). Less than 1: the window does not
+ * fit. */
 int64_t cr_layer_pool_extent(int64_t size, int64_t kernel, int64_t stride, int64_t pad, bool padded,
                              bool floor);
 

@@ -49,9 +49,9 @@ static crema_status find_axis(const cr_layer *layer, const crema_shape *shape, i
   return cr_layer_axis(layer, shape, param ? param->axis : 1, "axis", out);
 }
 
-/* The joined shape of all bottoms, which must agree on all other axes. */
-static crema_status joined_shape(const cr_layer *layer, crema_blob *const *bottom, int axis,
-                                 crema_shape *out) {
+/* The shape of all bottoms in one, which must agree on all other axes. */
+static crema_status whole_shape(const cr_layer *layer, crema_blob *const *bottom, int axis,
+                                crema_shape *out) {
   char a[128], b[128];
   *out = bottom[0]->shape;
   for (int i = 1; i < layer->bottoms; ++i) {
@@ -79,7 +79,7 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   int n = layer->bottoms;
   cr_op_desc desc = cr_layer_op_desc(CR_OP_CONCAT);
   CR_TRY(find_axis(layer, &bottom[0]->shape, &desc.u.axis));
-  CR_TRY(joined_shape(layer, bottom, desc.u.axis, &to));
+  CR_TRY(whole_shape(layer, bottom, desc.u.axis, &to));
   if (n == 1) return cr_layer_view(bottom[0], &to, top[0]);
   CR_TRY(crema_blob_reshape(top[0], &to));
   for (int i = 0; i < n; ++i) {

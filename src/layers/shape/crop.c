@@ -26,7 +26,7 @@ static crema_status check_lists(const cr_layer *layer, const Caffe__CropParamete
   }
   if (param->n_offset > 1 && param->n_offset != cropped) {
     return cr_layer_fail(layer, CREMA_E_ARGUMENT,
-                         "offset must be given once or once a cropped axis (%zu); found %zu",
+                         "offset must be given once or once per cropped axis (%zu); found %zu",
                          cropped, param->n_offset);
   }
   return CREMA_OK;
@@ -64,9 +64,6 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
 }
 
 const cr_layer_class cr_layer_crop = {
-    CR_LAYER_PAIR("Crop", cr_layer_pair, 2),
-    .setup = cr_layer_noop,
-    .reshape = reshape,
-    .forward = cr_layer_pair_forward,
-    .backward = backward,
+    CR_LAYER_PAIR("Crop", cr_layer_pair, 2), .setup = cr_layer_noop, .reshape = reshape,
+    .forward = cr_layer_pair_forward,        .backward = backward,
 };

@@ -63,15 +63,16 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   const crema_shape *selector = &bottom[layer->tops]->shape;
   char a[128], b[128];
   if (selector->axes < 1 || crema_shape_count(selector, 1, selector->axes) != 1) {
-    return cr_layer_fail(layer, CREMA_E_SHAPE, "the selector must have one value an item, found %s",
+    return cr_layer_fail(layer, CREMA_E_SHAPE,
+                         "the selector must have one value per item, found %s",
                          crema_shape_text(selector, a, sizeof a));
   }
   for (int i = 0; i < layer->tops; ++i) {
     if (bottom[i]->shape.axes > 0 && bottom[i]->shape.dim[0] == selector->dim[0]) continue;
-    return cr_layer_fail(layer, CREMA_E_SHAPE,
-                         "bottom %d of shape %s has not as many items as the selector of shape %s",
-                         i, crema_shape_text(&bottom[i]->shape, a, sizeof a),
-                         crema_shape_text(selector, b, sizeof b));
+    return cr_layer_fail(
+        layer, CREMA_E_SHAPE,
+        "bottom %d of shape %s does not have as many items as the selector of shape %s", i,
+        crema_shape_text(&bottom[i]->shape, a, sizeof a), crema_shape_text(selector, b, sizeof b));
   }
   return shape_tops(layer, bottom, top, selector->dim[0]);
 }

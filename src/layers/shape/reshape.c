@@ -44,7 +44,8 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
 
 static crema_status find_replaced(const cr_layer *layer, const crema_shape *from, replaced *out) {
   const Caffe__ReshapeParameter *param = layer->param->reshape_param;
-  /* One place more than axes: the end counts as -1. In 64 bits: the fields are the user's. */
+  /* One more than there are axes: -1 stands for the end. In 64 bits, as the fields can hold
+   * anything. */
   int64_t start = param->axis >= 0 ? param->axis : (int64_t)from->axes + param->axis + 1;
   if (start < 0 || start > from->axes) {
     return cr_layer_fail(layer, CREMA_E_RANGE, "axis %d is out of range for a blob of %d axes",
