@@ -382,8 +382,8 @@ class Copy:
         for name in near + (far if kind == "quick" else []):
             if self.compile(kind, self.programs[name]).returncode != 0:
                 return "refused"
-            # A test that takes ten times as long as usual hangs; a minute more for a machine that is busy.
-            limit = int(60 + 10 * self.seconds[name])
+            # A test that takes five times as long as usual hangs; twenty seconds more for a machine that is busy.
+            limit = int(20 + 5 * self.seconds[name])
             if self.test(kind, "-R", exactly(name), limit=limit).returncode != 0:
                 return f"caught by {name}" if kind == "quick" else self.confirm(kind, change, name)
         return None
