@@ -1,5 +1,6 @@
 /* What is in HDF5 files, as a child process finds it and as this one does. */
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -311,6 +312,45 @@ static void what_is_no_file_is_named(void **state) {
   cr_hdf5_reader_close(NULL);
 }
 
+/* The only child of this process; 0: there is none, or the system does not tell. */
+static pid_t find_child(void) {
+  char name[64];
+  long child = 0;
+  snprintf(name, sizeof name, "/proc/self/task/%ld/children", (long)getpid());
+  FILE *file = fopen(name, "r");
+  if (file == NULL) return 0;
+  if (fscanf(file, "%ld", &child) != 1) child = 0;
+  fclose(file);
+  return (pid_t)child;
+}
+
+/* Who kills it hears of no damage; after that the reader does nothing more, and writes to nobody.
+ */
+static void killed_children_are_told_of(void **state) {
+  cr_hdf5_reader *file = NULL;
+  cr_hdf5_info info;
+  struct stat after;
+  (void)state;
+  assert_int_equal(cr_hdf5_reader_open(path, &file), CREMA_OK);
+  pid_t child = find_child();
+  if (child == 0) {
+    cr_hdf5_reader_close(file);
+    skip();
+  }
+  assert_int_equal(kill(child, SIGKILL), 0);
+  assert_int_equal(cr_hdf5_look(file, "number", &info), CREMA_E_IO);
+  assert_string_equal(crema_error_text(), "the process that read it was killed, or waited in vain");
+  FILE *other = fopen(in_folder("other"), "w");
+  assert_non_null(other);
+  assert_int_equal(cr_hdf5_look(file, "number", &info), CREMA_E_CORRUPT);
+  assert_string_equal(crema_error_text(), "damaged: the HDF5 library fails on it");
+  assert_int_equal(fstat(fileno(other), &after), 0);
+  assert_int_equal(after.st_size, 0);
+  fclose(other);
+  unlink(in_folder("other"));
+  cr_hdf5_reader_close(file);
+}
+
 static void shapes_are_checked(void **state) {
   cr_hdf5_info set = {.kind = CR_HDF5_SET, .shape = {.axes = 2, .dim = {3, 4}}};
   crema_shape shape;
@@ -327,9 +367,13 @@ static void shapes_are_checked(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(things_are_looked_at),     cmocka_unit_test(groups_are_listed),
-      cmocka_unit_test(values_are_read),          cmocka_unit_test(what_cannot_be_read_is_refused),
-      cmocka_unit_test(what_is_no_file_is_named), cmocka_unit_test(shapes_are_checked),
+      cmocka_unit_test(things_are_looked_at),
+      cmocka_unit_test(groups_are_listed),
+      cmocka_unit_test(values_are_read),
+      cmocka_unit_test(what_cannot_be_read_is_refused),
+      cmocka_unit_test(what_is_no_file_is_named),
+      cmocka_unit_test(shapes_are_checked),
+      cmocka_unit_test(killed_children_are_told_of),
   };
   return cmocka_run_group_tests(tests, make_file, remove_file);
 }
