@@ -82,15 +82,15 @@ def expand_once(text, macros):
 
 
 def definition(line):
-    """(name, (parameters, body)) of a macro that puts names together, or hands something on to another
-    that may."""
+    """(name, (parameters, body)) of a macro that names functions or puts names together, or hands something
+    on to another that may."""
     match = re.match(r"\s*#\s*define\s+(\w+)\(([^)]*)\)\s*(.*)", line, re.S)
     if not match:
         return None
     names, body = [p.strip() for p in match.group(2).split(",")], match.group(3)
     hands_on = any(re.search(rf"\b{re.escape(n)}\s*\(", body) for n in names if n.isidentifier())
-    calls_macro = re.search(r"\b[A-Z][A-Z0-9_]+\(", body)
-    return (match.group(1), (names, body)) if "##" in body or hands_on or calls_macro else None
+    leads_on = re.search(r"\bcr_\w+|\b[A-Z][A-Z0-9_]+\(", body)
+    return (match.group(1), (names, body)) if "##" in body or hands_on or leads_on else None
 
 
 def preprocessed(path, shared):
