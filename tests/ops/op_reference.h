@@ -6,7 +6,7 @@
 
 #include "device/backend/op_desc.h"
 
-/* in[i]: argument i where it is read, out[i]: where it is written; reference kernel-major, NULL
+/* in[i]: argument i where it is read, out[i]: where it is written; plain row-major, NULL
  * when absent. `frozen`: choices that depend on values (the position of a maximum, a random draw)
  * are not made anew but read from their out[i]. False when the op has no reference. */
 bool op_reference(const cr_op_desc *desc, const cr_op_scalars *scalars, double *const *in,
