@@ -8,7 +8,7 @@
 
 struct cr_arena_chunk;
 
-/* Zero-initialise ({0}) to start. One thread at a time. */
+/* Zero-initialise ({0}) to start. May be used by one thread at a time. */
 typedef struct cr_arena {
   struct cr_arena_chunk *chunk; /* newest first */
   size_t used;                  /* bytes handed out of the newest chunk */

@@ -19,18 +19,18 @@ crema_status cr_buffer_append(cr_buffer *buffer, const void *bytes, size_t size)
 crema_status cr_buffer_print(cr_buffer *buffer, const char *fmt, ...) CREMA_MUST_USE
     CREMA_PRINTF(2, 3);
 
-/* Fails when there is a zero byte in what was read from `path` as text, which would end there for
- * every string function: CREMA_E_PARSE, with the line. */
+/* Fails with CREMA_E_PARSE, naming the line, when text that was read from `path` has a zero byte:
+ * every string function would take it for the end. */
 crema_status cr_buffer_check_text(const cr_buffer *buffer, const char *path) CREMA_MUST_USE;
 
-/* Keeps the memory, forgets the content. */
+/* Empties the buffer but keeps its memory. */
 void cr_buffer_clear(cr_buffer *buffer);
 
 /* Frees the memory and zeroes the struct. */
 void cr_buffer_free(cr_buffer *buffer);
 
-/* Hands the bytes (NUL-terminated, to be freed by the caller) over and zeroes
- * the struct; NULL when nothing was appended. */
+/* Hands over the bytes (NUL-terminated, to be freed by the caller) and zeroes the struct; NULL when
+ * nothing was appended. */
 char *cr_buffer_take(cr_buffer *buffer);
 
 #endif

@@ -17,7 +17,7 @@
 
 /* ---- in the child -------------------------------------------------------- */
 
-/* What a fault or a limit causes ends the child, in the way of the system; all other signals stay
+/* Signals that a fault or a limit causes end the child, as is the system's default; all others stay
  * blocked. */
 static void reset_signals(void) {
   static const int mortal[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS, SIGXCPU};
@@ -59,7 +59,7 @@ static const char ready = 'r';
 
 _Noreturn static void run(int fd, pid_t parent, cr_child_work *work, void *user, unsigned seconds) {
   prctl(PR_SET_PDEATHSIG, (unsigned long)SIGKILL, 0L, 0L, 0L);
-  /* Not one of the three that are about to be replaced. */
+  /* A descriptor other than the three standard ones, which are about to be replaced. */
   if (fd <= STDERR_FILENO) fd = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
   if (getppid() == parent && fd >= 0) {
     reset_signals();
@@ -67,7 +67,7 @@ _Noreturn static void run(int fd, pid_t parent, cr_child_work *work, void *user,
     let_go_of_files(fd);
     if (cr_child_send_to(fd, &ready, 1)) work(fd, user);
   }
-  /* Nothing of the host's is flushed, closed or torn down. */
+  /* _exit, because nothing that belongs to the host may be flushed, closed or torn down. */
   _exit(0);
 }
 
@@ -97,10 +97,11 @@ bool cr_child_send(cr_child *child, const void *bytes, size_t size) {
   return cr_child_send_to(child->fd, bytes, size);
 }
 
-/* Whether the child has computed since this was last asked, `seconds` ago. The runtimes of some
- * tools have a thread in it that wakes up from time to time. */
+/* Whether the child has computed since this was last asked, `seconds` ago. A little processor time
+ * does not count: the runtimes of some tools have a thread in it that wakes up from time to
+ * time. */
 static bool has_worked(cr_child *child, unsigned seconds) {
-  enum { LEAST = 2000000 /* nanoseconds in a second */ };
+  enum { LEAST = 2000000 /* nanoseconds per second */ };
   struct timespec before = child->used;
   clockid_t clock;
   if (clock_getcpuclockid(child->pid, &clock) != 0) return false;
@@ -110,7 +111,8 @@ static bool has_worked(cr_child *child, unsigned seconds) {
   return used >= (int64_t)seconds * LEAST;
 }
 
-/* Whether it waits for a processor or for a disk: the state behind its name in /proc. */
+/* Whether it waits for a processor or for a disk: /proc shows the state after the process's
+ * name. */
 static bool is_underway(const cr_child *child) {
   char path[32], text[256];
   snprintf(path, sizeof path, "/proc/%ld/stat", (long)child->pid);
@@ -129,7 +131,7 @@ bool cr_child_receive(cr_child *child, void *bytes, size_t size) {
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
       if (has_worked(child, child->patience) || is_underway(child)) continue;
-      /* It is still there, since its end of the socket is open. */
+      /* It still exists, since its end of the socket is open. */
       kill(child->pid, SIGKILL);
       return false;
     }
@@ -164,7 +166,8 @@ bool cr_child_start(cr_child *out, cr_child_work *work, void *user, cr_child_lim
   }
   out->pid = pid;
   out->fd = pair[0];
-  /* Until it has closed the files of its parent. A child that ended before will be noticed. */
+  /* Waits until it has closed its parent's files. A child that ended before that is noticed at the
+   * first request. */
   (void)cr_child_receive(out, &(char){0}, 1);
   return true;
 }

@@ -1,11 +1,11 @@
 /* A child process for work that may crash: it is a copy of this one, made by fork(), in which only
  * the calling thread goes on. It talks with its parent over a socket.
  *
- * The child keeps to itself what may happen to it. Signals from outside (of a terminal, say) do not
- * reach it; the handlers of the host do not run in it; it closes the host's files, leaves no core
- * file, prints nothing, is ended with its parent, and by the system when it computes for too long.
- * The parent learns of its end from the socket, so that it does not matter whether the host ignores
- * SIGCHLD or reaps all children itself. */
+ * Nothing that happens to the child harms the host. Signals from outside (of a terminal, say) do
+ * not reach it; the handlers of the host do not run in it; it closes the host's files, leaves no
+ * core file, prints nothing, ends with its parent, and is ended by the system when it computes for
+ * too long. The parent learns of its end from the socket, so it does not matter whether the host
+ * ignores SIGCHLD or reaps all children itself. */
 #ifndef CR_CORE_CHILD_H
 #define CR_CORE_CHILD_H
 
@@ -17,7 +17,7 @@
 typedef struct cr_child {
   pid_t pid;
   int fd;               /* the parent's end of the socket */
-  struct timespec used; /* processor time, when the child was last looked at */
+  struct timespec used; /* the child's processor time when it was last looked at */
   unsigned patience;
 } cr_child;
 
@@ -35,16 +35,16 @@ typedef struct cr_child_limits {
 bool cr_child_start(cr_child *out, cr_child_work *work, void *user, cr_child_limits limits);
 
 /* False when the child has ended or got stuck. It may wait for ever for a lock that another thread
- * of its parent held when it was made, or for a disk that is gone. */
+ * of its parent held at the fork, or for a disk that is gone. */
 bool cr_child_send(cr_child *child, const void *bytes, size_t size);
 bool cr_child_receive(cr_child *child, void *bytes, size_t size);
 
-/* In the child. False: the parent wants no more. */
+/* Called in the child. False: the parent has closed its end. */
 bool cr_child_send_to(int fd, const void *bytes, size_t size);
 bool cr_child_receive_from(int fd, void *bytes, size_t size);
 
-/* Ends the child and waits for that. Returns the signal that had ended it before, 0 where none did
- * or where that is not known. */
+/* Ends the child and waits for its end. Returns the signal that had ended it before; 0 when there
+ * was none or it is not known. */
 int cr_child_end(cr_child *child);
 
 #endif

@@ -6,27 +6,27 @@
 
 enum { TEXT_MAX = 2048, NAME_MAX_BYTES = 201, TYPE_MAX = 101 };
 
-/* A failure. Its text is put together when somebody asks for it:
- * "<context>: <file>:<line>:<column>: layer '<layer>' (<type>): <text>". */
+/* A failure. Its text is composed when somebody asks for it: "<context>: <file>:<line>:<column>:
+ * layer '<layer>' (<type>): <text>". */
 struct cr_error {
   char text[TEXT_MAX];
-  char context[TEXT_MAX]; /* what was said after file or layer were known */
+  char context[TEXT_MAX]; /* what was added after the file or the layer was known */
   char layer[NAME_MAX_BYTES], type[TYPE_MAX];
   char blob[NAME_MAX_BYTES];
   char file[TEXT_MAX];
   size_t line, column;
   bool has_layer, has_file;
-  bool layer_told, file_told; /* `text` says it already */
+  bool layer_told, file_told; /* `text` names it already */
 };
 
 static _Thread_local cr_error current;
 
-/* What crema_error_text last gave to the thread. */
+/* The text that crema_error_text last returned in this thread. */
 static _Thread_local char composed[TEXT_MAX];
 
 /* ---- texts --------------------------------------------------------------- */
 
-/* Appends at `end` what fits of `more`, with a NUL; returns the new end. */
+/* Appends as much of `more` as fits at `end`, with a NUL; returns the new end. */
 static size_t append_text(char text[TEXT_MAX], size_t end, const char *more) {
   if (end > TEXT_MAX - 1) end = TEXT_MAX - 1;
   size_t size = strlen(more);
@@ -74,13 +74,14 @@ static void compose(const cr_error *error, char out[TEXT_MAX]) {
   append_text(out, end, error->text);
 }
 
-/* Makes all that is known so far the text, for something else to come in front of it. */
+/* Turns all that is known so far into the text, so that something else can be put in front of
+ * it. */
 static void fold(cr_error *error) {
   char whole[TEXT_MAX];
   compose(error, whole);
   memcpy(error->text, whole, sizeof whole);
   error->context[0] = '\0';
-  error->layer_told = error->file_told = true; /* where there are any */
+  error->layer_told = error->file_told = true; /* if they are known at all */
 }
 
 static void prepend(char text[TEXT_MAX], const char *more) {

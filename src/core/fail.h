@@ -1,5 +1,5 @@
 /* Setting and passing on the failure that each thread remembers: what went wrong, in which layer
- * and blob, on which line of which file. */
+ * and blob, and on which line of which file. */
 #ifndef CR_CORE_FAIL_H
 #define CR_CORE_FAIL_H
 
@@ -13,9 +13,9 @@
 typedef struct cr_where {
   const char *layer, *type; /* the layer's name and its type */
   const char *blob;         /* never part of the text by itself */
-  const char *file;         /* the text that says so, or what it is called in messages */
+  const char *file;         /* the file to blame, or the name that messages give to a text */
   size_t line, column;      /* in `file`, from 1 on */
-  bool told;                /* the text itself says it: only the crema_error_... calls change */
+  bool told;                /* the text says it all; only the crema_error_... answers change */
 } cr_where;
 
 /* Sets the calling thread's error text and returns `code`. */
@@ -32,9 +32,9 @@ crema_status cr_fail_at_list(crema_status code, const cr_where *where, const cha
  * returns `code`. Does nothing when `code` is CREMA_OK. */
 crema_status cr_fail_in(crema_status code, const char *fmt, ...) CREMA_PRINTF(2, 3);
 
-/* Adds to the failure being passed on where it happened, and returns `code`. The layer and the blob
- * that are known already stay, as they are the nearer ones; a file comes in front of what there is.
- * Does nothing when `code` is CREMA_OK. */
+/* Adds to the failure being passed on where it happened, and returns `code`. A layer and a blob
+ * that are known already are kept, as they are nearer to the cause; a file is put in front of the
+ * text. Does nothing when `code` is CREMA_OK. */
 crema_status cr_fail_where(crema_status code, const cr_where *where);
 
 /* As cr_fail(CREMA_E_IO, ...), with strerror(err) appended after ": ". */
@@ -46,20 +46,21 @@ crema_status cr_fail_text(crema_status code, const char *text);
 /* Out of memory for `bytes` bytes of `what`. */
 crema_status cr_fail_memory(size_t bytes, const char *what);
 
-/* A failure that is kept for later, or on its way to another thread. */
+/* A failure that is kept for later or handed to another thread. */
 typedef struct cr_error cr_error;
 
 /* A copy of the calling thread's failure, to be freed with free(); NULL without memory for it. */
 cr_error *cr_error_keep(void);
 
-/* The same of a failure with this text, which does not become the thread's. */
+/* A failure with this text, which does not become the thread's own. */
 cr_error *cr_error_of_text(const char *text);
 
-/* Makes `error` the calling thread's failure; when it is NULL, only what `code` means is said. */
+/* Makes `error` the calling thread's failure; when it is NULL, the text is only the meaning of
+ * `code`. */
 crema_status cr_error_again(crema_status code, const cr_error *error);
 
-/* For public functions: fails when the argument `pointer` is NULL, with the function's and the
- * argument's name. */
+/* For public functions: fails when the argument `pointer` is NULL, naming the function and the
+ * argument. */
 #define CR_REQUIRE(pointer)                                                                        \
   do {                                                                                             \
     if ((pointer) == NULL) return cr_fail(CREMA_E_ARGUMENT, "%s: %s is NULL", __func__, #pointer); \

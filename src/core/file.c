@@ -46,7 +46,7 @@ crema_status cr_file_fail_size(const char *path, uint64_t bytes, bool more, uint
                  path, bytes, more ? " and more" : "", limit);
 }
 
-/* Little need not be asked about. */
+/* Small files are read without asking how much memory is free. */
 static crema_status check_memory(const char *path, uint64_t bytes) {
   enum { LITTLE = 1 << 28 };
   if (bytes <= LITTLE) return CREMA_OK;
@@ -69,11 +69,11 @@ typedef struct open_file {
   int fd;
   uint64_t limit;
   struct stat info;
-  bool warned; /* of waiting */
+  bool warned; /* that it takes long */
 } open_file;
 
-/* Waits until there is something to read, or the writer is gone. Only what is not a regular file
- * makes one wait. */
+/* Waits until there is something to read or the writer is gone. Only pipes, terminals and the like
+ * make one wait. */
 static crema_status wait_for(open_file *file) {
   enum { PATIENCE_MS = 1000 };
   struct pollfd one = {.fd = file->fd, .events = POLLIN};
@@ -118,7 +118,8 @@ static crema_status read_all(open_file *file, cr_buffer *out) {
   return CREMA_OK;
 }
 
-/* Room for a file of known size, and a byte more, so that its end is seen at once. */
+/* Makes room for a file of known size and one byte more, so that the first read also finds its
+ * end. */
 static crema_status reserve(const open_file *file, cr_buffer *out) {
   uint64_t size = S_ISREG(file->info.st_mode) ? (uint64_t)file->info.st_size : 0;
   if (size == 0) return CREMA_OK;
@@ -131,7 +132,7 @@ crema_status cr_file_read_up_to(const char *path, uint64_t usual, cr_buffer *out
   open_file file = {.path = path};
   uint64_t chosen = 0;
   CR_TRY(cr_file_limit(0, &chosen));
-  /* Without waiting for a pipe's writer, which wait_for does with a word. */
+  /* Opening does not wait for a pipe's writer; wait_for does, with a warning. */
   file.fd = cr_io_open(path, O_RDONLY | O_NOCTTY | O_NONBLOCK, 0);
   if (file.fd < 0) return fail_open(path, errno);
   crema_status status = CREMA_OK;
@@ -183,8 +184,8 @@ crema_status cr_file_resolve(const char *base_file, const char *path, char **out
   return CREMA_OK;
 }
 
-/* Says where `path` would have been found: Caffe's own files name each other from the folder that
- * Caffe lies in, some folders above them. */
+/* Warns where `path` would have been found: Caffe's own files name each other relative to Caffe's
+ * top folder, some levels above them. */
 static void look_above(const char *base_file, const char *path) {
   char folder[PATH_MAX];
   cr_buffer text = {0};

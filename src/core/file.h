@@ -11,25 +11,25 @@
 
 /* ---- reading ---- */
 
-/* How large a file that is read whole may be unless the environment's CREMA_MAX_FILE says
- * otherwise (cr_file_limit): text, lists, pictures; models and states; what a device gives, of
- * which few have an end. */
+/* How large a file that is read whole may be unless the environment's CREMA_MAX_FILE says otherwise
+ * (cr_file_limit): text, lists and images; models and states; devices, few of which ever end. */
 #define CR_FILE_USUAL (UINT64_C(1) << 30)
 #define CR_FILE_MODEL (UINT64_C(1) << 36)
 #define CR_FILE_DEVICE (UINT64_C(1) << 26)
 
-/* The limit that CREMA_MAX_FILE sets (bytes, or with K, M, G or T behind the number), else `usual`.
+/* The limit that CREMA_MAX_FILE sets (bytes, or a number followed by K, M, G or T), else `usual`.
  * Errors: CREMA_E_ARGUMENT when that is no size. */
 crema_status cr_file_limit(uint64_t usual, uint64_t *out) CREMA_MUST_USE;
 
-/* The failure of a file that is above its limit: CREMA_E_RANGE. `more`: it does not end there. */
+/* Fails with CREMA_E_RANGE because a file is above its limit. `more`: it has more than `bytes`
+ * bytes. */
 crema_status cr_file_fail_size(const char *path, uint64_t bytes, bool more, uint64_t limit);
 
-/* Appends the whole file, of at most CR_FILE_USUAL bytes, to `out`. A pipe or a terminal is waited
- * for, with a warning when that takes long. Errors name the path: CREMA_E_NOT_FOUND when it is not
- * there, CREMA_E_RANGE when it is too large, CREMA_E_NO_MEMORY, CREMA_E_IO. */
+/* Appends the whole file, of at most CR_FILE_USUAL bytes, to `out`. Waits for the data of a pipe or
+ * a terminal, with a warning when that takes long. Errors name the path: CREMA_E_NOT_FOUND when it
+ * is not there, CREMA_E_RANGE when it is too large, CREMA_E_NO_MEMORY, CREMA_E_IO. */
 crema_status cr_file_read(const char *path, cr_buffer *out) CREMA_MUST_USE;
-/* The same with a limit of its own. */
+/* The same with the limit `usual` in place of CR_FILE_USUAL. */
 crema_status cr_file_read_up_to(const char *path, uint64_t usual, cr_buffer *out) CREMA_MUST_USE;
 
 /* ---- writing ---- */
@@ -39,12 +39,12 @@ crema_status cr_file_write(const char *path, const void *bytes, size_t size) CRE
 
 /* A file that is being written: the new content goes to a file beside it, which takes the name of
  * `path` when it is complete and on the disk; until then, and when anything fails, the old file
- * stays as it was. Its permissions go on. A link at `path` is followed. A device or pipe is written
- * to in place.
+ * stays as it was. The new file has its permissions. A link at `path` is followed. A device or pipe
+ * is written to in place.
  *
  * The other file is "<path>.tmp.<pid>.<six letters drawn at random>", the path shortened where the
- * name would be too long. It is made anew: what somebody may have put there is neither followed nor
- * overwritten. */
+ * name would be too long. It must not exist yet: whatever somebody may have put there is neither
+ * followed nor overwritten. */
 typedef struct cr_file_draft {
   const char *path;
   char *target, *temporary; /* NULL: in place */
@@ -53,28 +53,28 @@ typedef struct cr_file_draft {
   size_t used;
 } cr_file_draft;
 
-/* `path` must live until the end. Removes what killed processes left of earlier drafts of it.
- * Errors name the path: CREMA_E_IO, CREMA_E_NOT_FOUND, CREMA_E_NO_MEMORY. */
+/* `path` must live until cr_file_draft_end. Removes earlier drafts of it that killed processes left
+ * behind. Errors name the path: CREMA_E_IO, CREMA_E_NOT_FOUND, CREMA_E_NO_MEMORY. */
 crema_status cr_file_draft_begin(const char *path, cr_file_draft *out) CREMA_MUST_USE;
 
 /* Errors: CREMA_E_IO. */
 crema_status cr_file_draft_write(cr_file_draft *draft, const void *bytes,
                                  size_t size) CREMA_MUST_USE;
 
-/* Brings what was written to the disk, so that the file at `temporary` has it. Errors: CREMA_E_IO.
- */
+/* Flushes what was written to the disk, so that the file at `temporary` is complete. Errors:
+ * CREMA_E_IO. */
 crema_status cr_file_draft_flush(cr_file_draft *draft) CREMA_MUST_USE;
 
 /* Ends a draft that was begun: replaces the file when `content` is CREMA_OK, otherwise removes the
  * temporary file and passes `content` on. Errors: CREMA_E_IO; nothing is then left behind. */
 crema_status cr_file_draft_end(cr_file_draft *draft, crema_status content) CREMA_MUST_USE;
 
-/* Whether a draft of `path` can be made now, which is tried; what is at `path` stays as it is. For
- * work that takes long before it writes. Errors as of cr_file_draft_begin. */
+/* Tries whether a draft of `path` can be made now, without touching what is at `path`. For work
+ * that takes long before it writes. Errors: those of cr_file_draft_begin. */
 crema_status cr_file_draft_check(const char *path) CREMA_MUST_USE;
 
-/* A new file or folder that another library writes by name: it stands beside `target`, under a name
- * like that of a draft, until it is whole. */
+/* A new file or folder that another library writes by name: it lies beside `target`, under a name
+ * like that of a draft, until it is complete. */
 typedef struct cr_file_location {
   char *path; /* where to write */
   char *target;
@@ -82,21 +82,22 @@ typedef struct cr_file_location {
   int lock; /* on the folder; -1 */
 } cr_file_location;
 
-/* Makes an empty file or folder at out->path. Removes what killed processes left of earlier ones.
- * Errors name the target: CREMA_E_EXISTS when there is something, CREMA_E_IO, CREMA_E_NO_MEMORY. */
+/* Makes an empty file or folder at out->path. Removes earlier ones that killed processes left
+ * behind. Errors name the target: CREMA_E_EXISTS when something is there, CREMA_E_IO,
+ * CREMA_E_NO_MEMORY. */
 crema_status cr_file_location_begin(const char *target, bool folder,
                                     cr_file_location *out) CREMA_MUST_USE;
 
 /* When `content` is CREMA_OK, flushes what is there and gives it the name of the target; otherwise
  * removes it and passes `content` on. Errors: CREMA_E_EXISTS, CREMA_E_IO; nothing is then left
  * behind. */
-crema_status cr_file_location_end(cr_file_location *place, crema_status content) CREMA_MUST_USE;
+crema_status cr_file_location_end(cr_file_location *location, crema_status content) CREMA_MUST_USE;
 
-/* Removes drafts that processes which no longer run have left: files and folders whose path begins
- * with `prefix` and that are named as above. Never one that somebody still writes. */
+/* Removes drafts that processes left which no longer run: files and folders whose path begins with
+ * `prefix` and that are named as above. Never removes one that is still being written. */
 void cr_file_sweep(const char *prefix);
 
-/* Removes the files in an open folder, not folders in it. False when it cannot be read. */
+/* Removes the files in an open folder, but not the folders in it. False when it cannot be read. */
 bool cr_file_empty_folder(int folder);
 
 /* ---- looking ---- */
@@ -108,11 +109,11 @@ bool cr_file_exists(const char *path);
  * that the answer does not depend on whether there is any. */
 bool cr_file_is_in(const char *folder, const char *name, struct stat *info);
 
-/* Resolves `path` against the directory of `base_file` when it is relative and
- * does not exist from the working directory. Result is to be freed. */
+/* Resolves `path` against the directory of `base_file` when it is relative and does not exist as
+ * seen from the working directory. The result is to be freed. */
 crema_status cr_file_resolve(const char *base_file, const char *path, char **out) CREMA_MUST_USE;
-/* The same for a file that is to be read: a warning tells from which folder above that of
- * `base_file` it would be found, where it is not found otherwise. */
+/* The same for a file that is to be read: when it is not found, a warning names the folder above
+ * that of `base_file` from which it would be. */
 crema_status cr_file_resolve_input(const char *base_file, const char *path,
                                    char **out) CREMA_MUST_USE;
 

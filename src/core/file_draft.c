@@ -1,4 +1,5 @@
-/* Files and folders that are written beside their place and renamed when they are whole. */
+/* Files and folders that are written under another name beside their target and renamed when they
+ * are complete. */
 #define _GNU_SOURCE /* renameat2 */
 
 #include <dirent.h>
@@ -46,13 +47,14 @@ static const char *or_here(const char *folder) {
   return folder[0] == '\0' ? "." : folder;
 }
 
-/* How much of a name stands in front of the mark: not all of one that would become too long. */
+/* How many bytes of a name are kept in front of ".tmp.": not all of them when the whole would be
+ * too long. */
 static size_t kept_of(const char *folder, const char *name) {
   long longest = pathconf(or_here(folder), _PC_NAME_MAX);
   size_t size = strlen(name), most = longest <= 0 ? NAME_MAX : (size_t)longest;
   most = most > SUFFIX_MAX ? most - SUFFIX_MAX : 0;
   if (size <= most) return size;
-  /* Some file systems want whole characters. */
+  /* Some file systems refuse a name that ends within a UTF-8 character. */
   while (most > 0 && ((unsigned char)name[most] & 0xC0) == 0x80) --most;
   return most;
 }
@@ -99,8 +101,8 @@ bool cr_file_empty_folder(int folder) {
   return true;
 }
 
-/* Removes what neither a process of that number here nor, through a shared folder, one elsewhere
- * writes, if it is ours. */
+/* Removes a draft of ours that is written neither by a process `pid` on this machine nor, in a
+ * shared folder, by one on another. */
 static bool remove_abandoned(int folder, const char *name, long pid) {
   if (kill((pid_t)pid, 0) == 0 || errno != ESRCH) return false;
   int fd = cr_io_open_at(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0);
@@ -117,7 +119,7 @@ static bool remove_abandoned(int folder, const char *name, long pid) {
   return removed;
 }
 
-/* `whole`: of the file `prefix` alone, not of all that begin so. */
+/* `whole`: only the drafts of the file `prefix`, not of all files whose path begins with it. */
 static void sweep(const char *prefix, bool whole) {
   char *path = folder_of(prefix);
   DIR *folder = path == NULL ? NULL : opendir(or_here(path));
@@ -147,7 +149,7 @@ void cr_file_sweep(const char *prefix) {
 
 /* ---- making -------------------------------------------------------------- */
 
-/* Makes what did not exist; sets errno. */
+/* Makes a file or folder that must not exist yet; sets errno. */
 static bool make_new(const char *path, bool folder, mode_t mode, int *fd) {
   if (!folder) {
     *fd = cr_io_open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode);
@@ -163,7 +165,7 @@ static bool make_new(const char *path, bool folder, mode_t mode, int *fd) {
 }
 
 /* Makes a file (open for writing) or folder beside `target`, with a lock on it that tells
- * cr_file_sweep, in whatever process, that somebody is at work. */
+ * cr_file_sweep, in whatever process, that it is in use. */
 static crema_status make_beside(const char *path, const char *target, bool folder, mode_t mode,
                                 char **out, int *fd) {
   enum { TRIES = 100 };
@@ -199,7 +201,7 @@ static crema_status flush_directory_of(const char *path) {
   if (folder == NULL) return cr_fail_memory(strlen(path) + 1, "a path");
   crema_status status = CREMA_OK;
   int fd = cr_io_open(or_here(folder), O_RDONLY | O_DIRECTORY, 0);
-  /* A folder that may be written but not read can be flushed by nobody. */
+  /* A folder that we may write to but not read cannot be opened, and so not flushed. */
   if (fd < 0 ? errno != EACCES : !cr_io_sync(fd)) {
     status = cr_fail_errno(errno, "%s: cannot flush its folder", path);
   }
@@ -218,7 +220,7 @@ static void free_draft(cr_file_draft *draft) {
   *draft = (cr_file_draft){.fd = -1};
 }
 
-/* A pipe that nobody reads makes one wait, which shall not go without a word. */
+/* Opening a pipe that nobody reads waits; a warning says so. */
 static int open_in_place(const char *path, bool pipe) {
   enum { LOOK_MS = 50, PATIENCE_MS = 1000 };
   int fd = cr_io_open(path, O_WRONLY | O_NOCTTY | O_NONBLOCK, 0);
@@ -249,7 +251,7 @@ crema_status cr_file_draft_begin(const char *path, cr_file_draft *out) {
     if (out->fd < 0) status = cr_fail_errno(errno, "%s: cannot write", path);
     goto out;
   }
-  /* A link stays a link, as it does for a program that writes in place. */
+  /* A link stays a link: its target is what is replaced. */
   out->target = realpath(path, NULL);
   if (out->target == NULL) out->target = strdup(path);
   if (out->target == NULL) {
@@ -259,7 +261,7 @@ crema_status cr_file_draft_begin(const char *path, cr_file_draft *out) {
   sweep(out->target, true);
   mode_t mode = exists ? info.st_mode & 0777 : 0666;
   CR_TRY_GOTO(make_beside(path, out->target, false, mode, &out->temporary, &out->fd), out);
-  /* Where the file system knows no permissions there are none to keep. */
+  /* A failure does not matter: a file system without permissions has none to keep. */
   if (exists) (void)fchmod(out->fd, mode);
 out:
   if (status != CREMA_OK) free_draft(out);
@@ -290,8 +292,8 @@ crema_status cr_file_draft_flush(cr_file_draft *draft) {
   return cr_fail_errno(errno, "%s: cannot write", draft->path);
 }
 
-/* The lock outlives the descriptor that is closed, because some file systems tell only then what
- * was lost. */
+/* Closes the descriptor, since some file systems report only then that data was lost; the lock
+ * outlives it. */
 static crema_status finish_content(cr_file_draft *draft, int *lock) {
   CR_TRY(cr_file_draft_flush(draft));
   if (draft->temporary != NULL) *lock = fcntl(draft->fd, F_DUPFD_CLOEXEC, 0);
@@ -333,24 +335,24 @@ crema_status cr_file_write(const char *path, const void *bytes, size_t size) {
   return cr_file_draft_end(&draft, cr_file_draft_write(&draft, bytes, size));
 }
 
-/* ---- places -------------------------------------------------------------- */
+/* ---- locations ----------------------------------------------------------- */
 
 static crema_status fail_exists(const char *target) {
   return cr_fail(CREMA_E_EXISTS, "%s: exists already", target);
 }
 
-static void free_place(cr_file_location *place) {
-  if (place->lock >= 0) cr_io_close(place->lock);
-  free(place->path);
-  free(place->target);
-  *place = (cr_file_location){.lock = -1};
+static void free_location(cr_file_location *location) {
+  if (location->lock >= 0) cr_io_close(location->lock);
+  free(location->path);
+  free(location->target);
+  *location = (cr_file_location){.lock = -1};
 }
 
-static void remove_place(const cr_file_location *place) {
-  if (!place->folder) {
-    unlink(place->path);
-  } else if (!cr_file_empty_folder(place->lock) || rmdir(place->path) != 0) {
-    cr_log_warning("%s: half written, could not be removed", place->path);
+static void remove_location(const cr_file_location *location) {
+  if (!location->folder) {
+    unlink(location->path);
+  } else if (!cr_file_empty_folder(location->lock) || rmdir(location->path) != 0) {
+    cr_log_warning("%s: half written, could not be removed", location->path);
   }
 }
 
@@ -377,7 +379,7 @@ crema_status cr_file_location_begin(const char *target, bool folder, cr_file_loc
   /* HDF5 takes the lock on a file itself. */
   if (folder) out->lock = fd;
   else if (fd >= 0) cr_io_close(fd);
-  if (status != CREMA_OK) free_place(out);
+  if (status != CREMA_OK) free_location(out);
   return status;
 }
 
@@ -413,31 +415,32 @@ static bool sync_folder(int folder) {
   return good && cr_io_sync(folder);
 }
 
-/* Never over something that has come up meanwhile. File systems that cannot promise that are
- * asked to rename as they can. */
-static crema_status rename_new(const cr_file_location *place) {
+/* Never replaces something that has appeared meanwhile. File systems that cannot promise that are
+ * asked for a plain rename. */
+static crema_status rename_new(const cr_file_location *location) {
   struct stat info;
   int failed;
-  do failed = renameat2(AT_FDCWD, place->path, AT_FDCWD, place->target, RENAME_NOREPLACE);
+  do failed = renameat2(AT_FDCWD, location->path, AT_FDCWD, location->target, RENAME_NOREPLACE);
   while (failed != 0 && errno == EINTR);
   if (failed == 0) return CREMA_OK;
   if (errno == EINVAL || errno == ENOSYS) {
-    if (lstat(place->target, &info) == 0) return fail_exists(place->target);
-    if (cr_io_rename(place->path, place->target)) return CREMA_OK;
+    if (lstat(location->target, &info) == 0) return fail_exists(location->target);
+    if (cr_io_rename(location->path, location->target)) return CREMA_OK;
   }
-  if (errno == EEXIST) return fail_exists(place->target);
-  return cr_fail_errno(errno, "%s: cannot rename to %s", place->path, place->target);
+  if (errno == EEXIST) return fail_exists(location->target);
+  return cr_fail_errno(errno, "%s: cannot rename to %s", location->path, location->target);
 }
 
-crema_status cr_file_location_end(cr_file_location *place, crema_status content) {
+crema_status cr_file_location_end(cr_file_location *location, crema_status content) {
   crema_status status = content;
   if (status == CREMA_OK) {
-    bool good = place->folder ? sync_folder(place->lock) : sync_entry(AT_FDCWD, place->path);
-    status = good ? rename_new(place)
-                  : cr_fail_errno(errno, "%s: cannot be flushed to the disk", place->target);
+    bool good =
+        location->folder ? sync_folder(location->lock) : sync_entry(AT_FDCWD, location->path);
+    status = good ? rename_new(location)
+                  : cr_fail_errno(errno, "%s: cannot be flushed to the disk", location->target);
   }
-  if (status != CREMA_OK) remove_place(place);
-  else status = flush_directory_of(place->target);
-  free_place(place);
+  if (status != CREMA_OK) remove_location(location);
+  else status = flush_directory_of(location->target);
+  free_location(location);
   return status;
 }

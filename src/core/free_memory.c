@@ -32,15 +32,15 @@ uint64_t cr_free_memory_parse(const char *meminfo) {
   return kilobytes > UINT64_MAX / 1024 ? UINT64_MAX : kilobytes * 1024;
 }
 
-/* Of the group at the root of what the process sees, as inside a container. A group without a
- * limit says "max", which is no number. */
+/* What is left in the group at the root that the process sees, as inside a container. A group
+ * without a limit says "max", which is not a number. */
 static uint64_t group_allows(void) {
   uint64_t limit = 0, used = 0;
   if (!read_number("/sys/fs/cgroup/memory.max", &limit) ||
       !read_number("/sys/fs/cgroup/memory.current", &used)) {
     return UINT64_MAX;
   }
-  /* Cached pages of files count as used, but can be had back. */
+  /* Cached pages of files count as used, but the system gives them up when memory is needed. */
   char text[4096];
   uint64_t cached = 0;
   if (read_text("/sys/fs/cgroup/memory.stat", text, sizeof text)) {

@@ -6,7 +6,7 @@
 #include "core/fail.h"
 #include "core/spare_memory.h"
 
-/* Loading it with what it needs takes 20 MB of address space. */
+/* Loading HDF5 and the libraries that it needs takes 20 MB of address space. */
 static const size_t RESERVE = (size_t)32 << 20;
 
 typedef struct hdf5_answer {

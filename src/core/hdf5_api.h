@@ -1,9 +1,9 @@
 /* The HDF5 library as a table of functions. It brings forty shared libraries with it and few runs
- * need it, so it is loaded when a file of its kind is first asked for: libcrema-hdf5.so, which is
- * linked against it, holds the table. The static library holds the table itself.
+ * need it, so it is loaded when an HDF5 file is first asked for: libcrema-hdf5.so, which is linked
+ * against it, holds the table. The static library holds the table itself.
  *
- * Of hdf5.h, files outside hdf5/ use types, enumerations and plain constants; what is a function or
- * a variable there comes from the table. */
+ * Files outside hdf5/ use only the types, enumerations and plain constants of hdf5.h; its functions
+ * and variables come from the table. */
 #ifndef CR_CORE_HDF5_API_H
 #define CR_CORE_HDF5_API_H
 
@@ -58,9 +58,9 @@ typedef struct cr_hdf5_api {
  * is not the module's own CR_HDF5_ABI or HDF5 does not start. */
 typedef bool cr_hdf5_entry(const char *abi, cr_hdf5_api *api);
 
-/* Loads HDF5, once a process; the same answer every time. Called before each file: HDF5 does not
- * survive an allocation that fails. Errors: CREMA_E_UNSUPPORTED, the text says what is missing;
- * CREMA_E_NO_MEMORY where memory is limited and short. */
+/* Loads HDF5, once per process; later calls return the same status. Called before each file: HDF5
+ * does not survive an allocation that fails. Errors: CREMA_E_UNSUPPORTED, with a text that says
+ * what is missing; CREMA_E_NO_MEMORY where memory is limited and short. */
 crema_status cr_hdf5_load(void) CREMA_MUST_USE;
 
 /* The table; only after cr_hdf5_load has succeeded. */

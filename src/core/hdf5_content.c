@@ -11,8 +11,8 @@ crema_status cr_hdf5_content_open(const char *path, bool in_child, hid_t *out) {
   hid_t access = H5P_DEFAULT;
   *out = -1;
   if (in_child) {
-    /* A file that the host has open by the usual driver would be taken for the same, and read
-     * through a descriptor that the child has closed. */
+    /* With the usual driver, HDF5 would take a file that the host has open for the same one and
+     * read through the host's descriptor, which the child has closed. */
     access = cr_h5()->Pcreate(cr_h5()->P_FILE_ACCESS);
     if (access < 0 || cr_h5()->Pset_fapl_stdio(access) < 0) {
       return cr_fail(CREMA_E_NO_MEMORY, "%s: cannot open", path);
@@ -27,7 +27,7 @@ crema_status cr_hdf5_content_open(const char *path, bool in_child, hid_t *out) {
 
 /* ---- looking ------------------------------------------------------------- */
 
-/* Whether every step of the path is there. */
+/* Whether every part of the path exists. */
 static crema_status path_exists(hid_t file, const char *path, bool *found) {
   *found = false;
   if (path[0] == '\0') return CREMA_OK;
@@ -63,7 +63,7 @@ static uint64_t file_size(hid_t object) {
   return size;
 }
 
-/* Extents of a chunk. Returns how many; 0 without chunks. */
+/* The extents of a chunk. Returns how many there are; 0 for a data set without chunks. */
 static int chunk_of(hid_t set, hsize_t dim[H5S_MAX_RANK]) {
   int axes = 0;
   hid_t how = cr_h5()->Dget_create_plist(set);
@@ -107,7 +107,7 @@ static void look_at_set(hid_t set, cr_hdf5_info *out) {
 
 static bool look_at_group(hid_t group, cr_hdf5_info *out) {
   H5G_info_t info;
-  /* No link takes less than a byte. */
+  /* A link takes at least one byte. */
   if (cr_h5()->Gget_info(group, &info) < 0 || info.nlinks > file_size(group)) return false;
   out->kind = CR_HDF5_GROUP;
   out->links = info.nlinks;
@@ -166,7 +166,7 @@ typedef struct reading {
   hid_t set, space, type;
   hsize_t dim[H5S_MAX_RANK];
   int axes;
-  uint64_t row, rows; /* bytes of one in memory; how many are read at a time */
+  uint64_t row, rows; /* bytes of a row in memory; rows that are read at a time */
 } reading;
 
 static const char unreadable[] =
@@ -210,7 +210,7 @@ static void end(reading *r) {
   if (r->set >= 0) cr_h5()->Dclose(r->set);
 }
 
-/* Reads `rows` rows from the one number `first` on. */
+/* Reads `rows` rows, starting with row `first`. */
 static bool read_rows(reading *r, uint64_t first, uint64_t rows, void *out) {
   hsize_t start[H5S_MAX_RANK] = {first}, dim[H5S_MAX_RANK];
   if (r->axes == 0 || rows == r->dim[0]) {

@@ -18,8 +18,8 @@ crema_status cr_hdf5_content_look(hid_t file, const char *path, cr_hdf5_info *ou
 /* Appends "g<name>\0" for each group in a group and "d<name>\0" for each other object. */
 crema_status cr_hdf5_content_list(hid_t file, const char *path, cr_buffer *out) CREMA_MUST_USE;
 
-/* The values of a data set, piece by piece, of which each is in memory for itself; all of them are
- * `bytes` bytes. */
+/* Hands on the values of a data set, `bytes` bytes in all, piece by piece; only one piece is in
+ * memory at a time. */
 crema_status cr_hdf5_content_read(hid_t file, const char *path, cr_hdf5_type type, uint64_t bytes,
                                   cr_hdf5_take *take, void *user) CREMA_MUST_USE;
 

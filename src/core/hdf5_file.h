@@ -1,6 +1,6 @@
-/* HDF5 files that are written; all of this after cr_hdf5_load has succeeded. A file is
- * built in memory and written in one go: the HDF5 library cannot recover from a disk that is full,
- * and crashes when it is closed then. */
+/* Writing HDF5 files; everything here requires that cr_hdf5_load has succeeded. A file is built in
+ * memory and written in one go: the HDF5 library cannot recover from a full disk and crashes when
+ * it is closed afterwards. */
 #ifndef CR_CORE_HDF5_FILE_H
 #define CR_CORE_HDF5_FILE_H
 
@@ -8,8 +8,8 @@
 #include "core/hdf5_api.h"
 
 /* All calls of the HDF5 library are made between a begin and its end, by one thread at a time; some
- * builds of it do not see to that themselves. The library prints its errors unless told otherwise;
- * this holds what it was told before. */
+ * builds of it have no lock of their own. The library prints its errors unless told otherwise; this
+ * struct holds the setting from before. */
 typedef struct cr_hdf5_hush {
   H5E_auto2_t function;
   void *data;

@@ -20,7 +20,7 @@ struct cr_hdf5_reader {
   cr_child_limits limits;
   bool has_child, started, dead;
   cr_child child;
-  hid_t file; /* where this process reads itself; -1 */
+  hid_t file; /* open when this process reads by itself; else -1 */
 };
 
 /* What parent and child send each other: a request with a path, and one or more answers, each with
@@ -80,7 +80,8 @@ static bool serve(int fd, hid_t file, const request *asked, const char *path) {
   }
 }
 
-/* Answers, and takes what still comes: an end with something unread would void the answer. */
+/* Answers, then reads what still arrives: closing a socket with unread data would discard the
+ * answer. */
 static void refuse(int fd, crema_status status) {
   char byte;
   if (!send_answer(fd, status, NULL, 0)) return;
@@ -127,7 +128,7 @@ static crema_status ask(cr_hdf5_reader *reader, operation what, const char *path
                         uint64_t bytes) {
   request asked;
   if (reader->dead) return fail_dead(reader);
-  /* Its padding is sent as well. */
+  /* The struct's padding is sent, too. */
   memset(&asked, 0, sizeof asked);
   asked.operation = what;
   asked.type = type;
@@ -140,7 +141,7 @@ static crema_status ask(cr_hdf5_reader *reader, operation what, const char *path
   return fail_dead(reader);
 }
 
-/* The head of an answer; bytes, `most` at most, are still to be received. */
+/* Receives the head of an answer; *bytes, at most `most`, are still to be received. */
 static crema_status receive_head(cr_hdf5_reader *reader, uint64_t most, uint64_t *bytes) {
   char text[MOST_TEXT];
   answer head;
@@ -220,8 +221,8 @@ crema_status cr_hdf5_read(cr_hdf5_reader *reader, const char *path, cr_hdf5_type
 
 /* ---- opening ------------------------------------------------------------- */
 
-/* Called by HDF5, and thus while it holds its own lock: no other thread is inside the library, and
- * in the child it works on. */
+/* Called by HDF5 while it holds its own lock: no other thread is inside the library, so it still
+ * works in the child. */
 static herr_t start_child(hid_t object, const char *name, void *user) {
   cr_hdf5_reader *reader = user;
   (void)object, (void)name;
@@ -268,7 +269,7 @@ static crema_status check_file(const char *path, struct stat *info) {
                  S_ISDIR(info->st_mode) ? "folder" : "pipe or device");
 }
 
-/* Enough for any sound file on any processor, with sanitizers too. */
+/* Enough for any undamaged file on any processor, also with sanitizers. */
 static unsigned seconds_for(off_t bytes) {
   enum { LEAST = 10, FOR_EACH_MIB = 8, MOST = 1 << 24 };
   uint64_t mib = (uint64_t)bytes >> 20;

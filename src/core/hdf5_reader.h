@@ -2,9 +2,9 @@
  *
  * The HDF5 library crashes on some files whose metadata are damaged, loops on others, and may write
  * over memory that is not its own. So it reads them in a child process (core/child.h), which hands
- * over what it finds; a file that the child does not get through is a damaged file. Where no child
- * can be made (limits, a sandbox), or the environment's CREMA_HDF5_FORK is 0, the library reads in
- * this process. */
+ * over what it finds; a file that the child cannot finish counts as damaged. Where no child can be
+ * made (limits, a sandbox), or the environment's CREMA_HDF5_FORK is 0, the library reads in this
+ * process. */
 #ifndef CR_CORE_HDF5_READER_H
 #define CR_CORE_HDF5_READER_H
 
@@ -16,7 +16,7 @@
 typedef struct cr_hdf5_reader cr_hdf5_reader;
 
 typedef enum cr_hdf5_kind {
-  CR_HDF5_NOTHING, /* there is none of that name */
+  CR_HDF5_NOTHING, /* nothing has that name */
   CR_HDF5_GROUP,
   CR_HDF5_SET,
   CR_HDF5_OTHER /* or it cannot be opened */
@@ -29,25 +29,25 @@ typedef enum cr_hdf5_class {
   CR_HDF5_STRING /* of fixed length */
 } cr_hdf5_class;
 
-/* How values are wanted; as in the file: strings. */
+/* The type in memory that values are wanted in; strings stay as they are in the file. */
 typedef enum cr_hdf5_type { CR_HDF5_F32, CR_HDF5_I32, CR_HDF5_U8, CR_HDF5_TEXT } cr_hdf5_type;
 
 enum {
-  /* Of the objects in a group and the bytes of their names, so many are looked at. */
+  /* Limit on the objects of a group and on the bytes of their names that are looked at. */
   CR_HDF5_MOST_LINKS = 1 << 16,
   CR_HDF5_MOST_NAMES = 1 << 24
 };
 
 typedef struct cr_hdf5_info {
   cr_hdf5_kind kind;
-  uint64_t links; /* of a group */
-  /* Of a data set. */
+  uint64_t links; /* of a group: its objects */
+  /* The rest is about a data set. */
   cr_hdf5_class class;
-  crema_shape shape; /* axes -1: cannot be read */
+  crema_shape shape; /* shape.axes is -1 when it cannot be read */
   uint64_t count;    /* values */
   uint64_t size;     /* bytes of each in the file */
   uint64_t unit;     /* values that are unpacked together */
-  uint64_t stored;   /* bytes that the file has of it */
+  uint64_t stored;   /* bytes that it takes in the file */
 } cr_hdf5_info;
 
 /* Opens a file. Close with cr_hdf5_reader_close, in the same thread. Errors name the path:
@@ -58,10 +58,10 @@ crema_status cr_hdf5_reader_open(const char *path, cr_hdf5_reader **out) CREMA_M
 /* Accepts NULL. */
 void cr_hdf5_reader_close(cr_hdf5_reader *reader);
 
-/* The errors of these do not name the file. Each may find it damaged: CREMA_E_CORRUPT; after that
- * the reader does nothing more. */
+/* The errors of the following functions do not name the file. Each may find it damaged
+ * (CREMA_E_CORRUPT), after which the reader does nothing more. */
 
-/* What there is at `path`, a path of groups with a slash between them. */
+/* Describes what is at `path`, names with slashes between them. */
 crema_status cr_hdf5_look(cr_hdf5_reader *reader, const char *path,
                           cr_hdf5_info *out) CREMA_MUST_USE;
 
@@ -76,9 +76,9 @@ crema_status cr_hdf5_read(cr_hdf5_reader *reader, const char *path, cr_hdf5_type
 /* The shape of a data set. Errors: CREMA_E_CORRUPT, CREMA_E_SHAPE. */
 crema_status cr_hdf5_shape(const cr_hdf5_info *set, crema_shape *out) CREMA_MUST_USE;
 
-/* Whether what the data set claims to hold can be: a few bytes of file may announce any amount of
- * memory. To be asked before memory is taken for its values. Allowed are 64 MiB, or what the bytes
- * that the file stores of it can be unpacked to, or what CREMA_MAX_FILE says (cr_file_limit).
+/* Checks that the data set can be as large as it claims: a few bytes of a file may announce any
+ * amount of memory. To be called before memory is allocated for its values. Allowed are 64 MiB, or
+ * what its bytes in the file can be unpacked to, or what CREMA_MAX_FILE says (cr_file_limit).
  * Errors: CREMA_E_RANGE. */
 crema_status cr_hdf5_check_claim(const cr_hdf5_info *set) CREMA_MUST_USE;
 

@@ -44,7 +44,7 @@ bool cr_io_write(int fd, const void *bytes, size_t size) {
     ssize_t put = write(fd, (const char *)bytes + done, size - done);
     if (put < 0 && errno == EINTR) continue;
     if (put < 0) return false;
-    /* No room and no error: nothing would come of trying for ever. */
+    /* Nothing was written and there is no error: trying again could go on for ever. */
     if (put == 0) {
       errno = ENOSPC;
       return false;
@@ -58,12 +58,12 @@ bool cr_io_sync(int fd) {
   int failed;
   do failed = fsync(fd);
   while (failed != 0 && errno == EINTR);
-  /* Pipes, and folders on some file systems. */
+  /* Pipes, and folders on some file systems, cannot be flushed. */
   return failed == 0 || errno == EINVAL || errno == EOPNOTSUPP || errno == ENOSYS;
 }
 
 bool cr_io_close(int fd) {
-  /* Linux gives the descriptor back before it can be interrupted. */
+  /* Linux frees the descriptor before the call can be interrupted. */
   return close(fd) == 0 || errno == EINTR;
 }
 

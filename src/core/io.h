@@ -1,5 +1,5 @@
-/* System calls on files, begun again after a signal (EINTR) and repeated until all bytes are
- * through. Failures are told as by the calls themselves: errno, and -1 or false. */
+/* System calls on files, restarted after a signal (EINTR) and repeated until all bytes are
+ * transferred. Failures are reported as by the calls themselves: errno, and -1 or false. */
 #ifndef CR_CORE_IO_H
 #define CR_CORE_IO_H
 
@@ -7,23 +7,23 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-/* `flags` get O_CLOEXEC. `mode` is of a file that is made. */
+/* `flags` get O_CLOEXEC. `mode` is for a file that is created. */
 int cr_io_open(const char *path, int flags, mode_t mode);
 int cr_io_open_at(int folder, const char *name, int flags, mode_t mode);
 
-/* Some bytes; 0 at the end. */
+/* Reads some bytes; 0 at the end of the file. */
 ssize_t cr_io_read(int fd, void *bytes, size_t size);
 
-/* As many bytes as there are from `at` on, `size` at most. */
+/* Reads as many bytes as there are from offset `at` on, `size` at most. */
 ssize_t cr_io_read_at(int fd, void *bytes, size_t size, off_t at);
 
-/* All of them. */
+/* Writes all of them. */
 bool cr_io_write(int fd, const void *bytes, size_t size);
 
-/* Waits for the disk. True as well where the file system has nothing to wait for. */
+/* Flushes to the disk. True also where the file system has nothing to flush. */
 bool cr_io_sync(int fd);
 
-/* False when what was written may be lost. The descriptor is free in either case. */
+/* False when what was written may be lost. The descriptor is closed in either case. */
 bool cr_io_close(int fd);
 
 bool cr_io_rename(const char *from, const char *to);

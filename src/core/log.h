@@ -9,7 +9,7 @@
 void cr_log_at(crema_log_level level, const char *file, int line, const char *fmt, ...)
     CREMA_PRINTF(4, 5);
 
-/* True when somebody listens at `level`: guards costly message preparation. */
+/* True when messages at `level` are wanted: to be asked before a costly message is prepared. */
 bool cr_log_enabled(crema_log_level level);
 
 #define cr_log_debug(...) cr_log_at(CREMA_LOG_DEBUG, __FILE__, __LINE__, __VA_ARGS__)

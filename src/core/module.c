@@ -26,7 +26,8 @@ static bool own_folder(char *path) {
     int length = snprintf(path, PATH_BYTES, "%s", map->l_name);
     if (length < 0 || length >= PATH_BYTES) return false;
   } else {
-    /* The program itself: the loader knows only what it was called by, which may be a bare name. */
+    /* The program itself: the loader knows only the name that it was called by, which may lack a
+     * folder. */
     ssize_t length = readlink("/proc/self/exe", path, PATH_BYTES - 1);
     if (length < 0) return false;
     path[length] = '\0';
@@ -37,8 +38,8 @@ static bool own_folder(char *path) {
   return true;
 }
 
-/* NULL when there is no such file; `reason` is then as before. A file that exists but
- * cannot be opened leaves its reason. */
+/* NULL when there is no such file, with `reason` unchanged, or when it cannot be opened, which
+ * `reason` then explains. */
 static void *open_file(const char *folder, const char *below, const char *name, char *reason,
                        size_t size) {
   char path[PATH_BYTES];
@@ -49,8 +50,8 @@ static void *open_file(const char *folder, const char *below, const char *name, 
   return library;
 }
 
-/* The same where the loader looks. It says either that there is no file of that name, which is
- * nothing to report, or what is wrong with the one that it found. */
+/* The same in the folders of the dynamic loader. It reports either that no file has that name,
+ * which needs no mention, or what is wrong with the one that it found. */
 static void *open_by_loader(const char *name, char *reason, size_t size) {
   void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
   if (library != NULL) return library;

@@ -6,10 +6,11 @@
 
 /* Opens the shared object `name` ("libcrema-x.so") with its symbols kept to itself; *out is a
  * handle for dlsym. Looks at the path that the environment variable `variable` holds and, when that
- * is unset or empty, beside the library; for a program that holds the library itself in its own
- * folder and in the library folder next to it; then where the loader looks. Never in the working
- * directory, and the variable is not heeded in a program that runs with more rights than its caller
- * has. Errors: CREMA_E_NOT_FOUND; the text names the file and says why it cannot be opened. */
+ * is unset or empty, beside the library; for a program that contains the library, that is its own
+ * folder and the library folder next to it; then in the dynamic loader's folders. Never looks in
+ * the working directory, and ignores the variable in a program that runs with more rights than its
+ * caller has. Errors: CREMA_E_NOT_FOUND; the text names the file and says why it cannot be
+ * opened. */
 crema_status cr_module_open(const char *name, const char *variable, void **out) CREMA_MUST_USE;
 
 #endif

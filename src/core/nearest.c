@@ -34,8 +34,9 @@ static size_t distance(const char *a, const char *b) {
   return row[n];
 }
 
-/* The length of `word` without the words behind underscores that `name` ends in as well: what
- * "bn_param" and "lrn_param" share says nothing about whether one is meant by the other. */
+/* The length of `word` without the endings after underscores that `name` has as well: that
+ * "bn_param" and "lrn_param" end alike says nothing about whether one is a misspelling of the
+ * other. */
 static size_t own_length(const char *word, const char *name) {
   size_t own = strlen(word), i = own, j = strlen(name);
   while (i > 0 && j > 0 && word[i - 1] == name[j - 1]) {

@@ -4,8 +4,8 @@
 
 #include <stddef.h>
 
-/* The entry of `names` with the smallest edit distance to `word` (case counts
- * half), or NULL when none is near enough to be meant. */
+/* The entry of `names` with the smallest edit distance to `word` (case counts half), or NULL when
+ * none is so near that it was probably meant. */
 const char *cr_nearest(const char *word, const char *const *names, size_t count);
 
 #endif

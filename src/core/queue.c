@@ -14,8 +14,8 @@
 enum { FIRST_CAPACITY = 16, LOG_EVERY = 1000, SPINS = 500, LOCK_TRIES = 100 };
 
 /* Items are in a ring. Two conditions, so that a push never wakes a pusher. A push wakes all who
- * wait for items, so that a peek cannot swallow the wake-up of a pop; a pop makes room for one, and
- * whoever it wakes takes that room. */
+ * wait for items, so that a peek cannot swallow the wake-up of a pop; a pop makes room for one
+ * item, so it wakes one pusher. */
 struct cr_queue {
   pthread_mutex_t lock;
   pthread_cond_t not_empty;
@@ -146,8 +146,9 @@ static crema_status stop_status(void) {
   return cr_fail(CREMA_E_INTERRUPTED, "the thread was asked to stop");
 }
 
-/* Before and after a wait, with the lock held, which is not to be held meanwhile: the order of
- * locks is thread, then queue. Whoever waits can be interrupted, even in the middle of a pass. */
+/* Called before and after a wait with the queue's lock held, which is released meanwhile: locks are
+ * taken in the order thread, then queue. Whoever waits can be interrupted, even in the middle of a
+ * pass. */
 static void begin_wait(cr_queue *queue) {
   unlock_queue(queue);
   cr_thread_waits_on(queue);
@@ -162,7 +163,7 @@ static void end_wait(cr_queue *queue) {
   lock_queue(queue);
 }
 
-/* The slow path of push: called and left with the lock held. */
+/* The slow path of push: the lock is held on entry and on return. */
 static crema_status wait_for_room(cr_queue *queue) {
   while (is_full(queue) && !queue->closed) {
     begin_wait(queue);
@@ -177,7 +178,7 @@ static crema_status wait_for_room(cr_queue *queue) {
   return CREMA_OK;
 }
 
-/* The slow path of pop: called and left with the lock held. */
+/* The slow path of pop: the lock is held on entry and on return. */
 static crema_status wait_for_item(cr_queue *queue) {
   double start = cr_clock_seconds();
   crema_status status = CREMA_OK;
@@ -275,7 +276,7 @@ size_t cr_queue_size(cr_queue *queue) {
   return atomic_load_explicit(&queue->seen_size, memory_order_acquire);
 }
 
-/* Takes `error` over. */
+/* Takes ownership of `error`. */
 static void close_with(cr_queue *queue, crema_status code, cr_error *error) {
   lock_queue(queue);
   if (!queue->closed) {

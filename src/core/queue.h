@@ -1,9 +1,9 @@
-/* Blocking queues: the only way by which threads hand things to each other.
+/* Blocking queues: the only way in which threads hand things to each other.
  *
- * A queue holds untyped items in order of arrival and never looks into them. Any number of
- * threads may push and pop. A queue can be closed, which wakes everyone who waits on it. In a
- * thread that was asked to stop (core/thread.h) push, pop and peek fail with
- * CREMA_E_INTERRUPTED at once, also when it waits already; the calls that begin with try work. */
+ * A queue holds untyped items in order of arrival and never looks into them. Any number of threads
+ * may push and pop. A queue can be closed, which wakes everyone who waits on it. In a thread that
+ * was asked to stop (core/thread.h) push, pop and peek fail with CREMA_E_INTERRUPTED at once, even
+ * if it is waiting already; the cr_queue_try_... calls still work. */
 #ifndef CR_CORE_QUEUE_H
 #define CR_CORE_QUEUE_H
 
@@ -49,15 +49,15 @@ bool cr_queue_try_peek(cr_queue *queue, void **out);
 /* The number of items at this moment. */
 size_t cr_queue_size(cr_queue *queue);
 
-/* From now on nothing is taken in; items that are in it can still be popped, after
- * that poppers get CREMA_E_CLOSED. Closing twice is a no-op. */
+/* From now on no items are accepted; those in the queue can still be popped, after which poppers
+ * get CREMA_E_CLOSED. Closing twice is a no-op. */
 void cr_queue_close(cr_queue *queue);
 
 /* Closes with a reason: pushers at once, and poppers once the queue is empty, fail with `code` and
  * `text` (NULL: the calling thread's failure). The first reason stays. */
 void cr_queue_fail(cr_queue *queue, crema_status code, const char *text);
 
-/* How often and for how long (seconds) poppers found the queue empty and had to wait. */
+/* How often poppers found the queue empty, and for how long (seconds) they had to wait. */
 typedef struct cr_queue_stalls {
   uint64_t count;
   double seconds;
@@ -83,9 +83,9 @@ void cr_queue_pair_close(cr_queue_pair *pair);
 /* Closes both queues with a reason; see cr_queue_fail. */
 void cr_queue_pair_fail(cr_queue_pair *pair, crema_status code, const char *text);
 
-/* Calls `free_element` (may be NULL) for every element that is in either queue, frees the
- * queues and zeroes *pair. Elements that a party holds at this time are the party's to free.
- * Nobody may be using the pair any more. Accepts a zeroed pair. */
+/* Calls `free_element` (may be NULL) for every element that is in either queue, frees the queues
+ * and zeroes *pair. Elements that the producer or the consumer holds at this time are theirs to
+ * free. Nobody may be using the pair any more. Accepts a zeroed pair. */
 void cr_queue_pair_free(cr_queue_pair *pair, void (*free_element)(void *element));
 
 #endif

@@ -52,7 +52,7 @@ float cr_mt19937_normal(cr_mt19937 *rng) {
 }
 
 uint32_t cr_mt19937_below(cr_mt19937 *rng, uint32_t bound) {
-  /* Draws below `reject` (2^32 mod bound of them) would make small results likelier. */
+  /* Numbers below `reject` (2^32 mod bound) would make small results likelier. */
   uint32_t reject = (0u - bound) % bound;
   uint32_t draw;
   do {
@@ -106,8 +106,9 @@ uint32_t cr_random_seed_from(uint32_t counter, uint32_t pid, uint32_t seconds,
   return 51551u * counter + 61631u * pid + 64997u * seconds + 111857u * microseconds;
 }
 
-/* The time of the process's first seed, never 0. With the time of each call two seeds could meet;
- * with one time they differ by an odd multiple of the counter's difference, which is never 0. */
+/* The time of the process's first seed, never 0. With the time of each call two seeds could
+ * coincide; with a single time they differ by an odd multiple of the counter's difference, which is
+ * never 0. */
 static uint64_t first_time(void) {
   static _Atomic uint64_t first;
   uint64_t time = atomic_load(&first), none = 0;

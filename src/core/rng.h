@@ -1,8 +1,8 @@
 /* Random numbers.
  *
- * Two generators. mt19937 belongs to a context or a thread and gives sequences (weight
- * fillers, shuffling). The counter-based generator gives draws that belong to a sample or an
- * element: the same key and counter give the same number whatever thread asks first. */
+ * There are two generators. mt19937 belongs to a context or a thread and gives sequences (weight
+ * fillers, shuffling). The counter-based generator gives numbers that belong to a sample or an
+ * element: the same key and counter give the same number whichever thread asks first. */
 #ifndef CR_CORE_RNG_H
 #define CR_CORE_RNG_H
 

@@ -1,19 +1,19 @@
 /* Keeps signals away from threads that compute.
  *
- * oneDNN's generated kernels use the stack pointer as a pointer to data. A signal that is delivered
- * meanwhile has its frame written there, into somebody's memory, unless its handler runs on a stack
- * of its own (SA_ONSTACK). So a thread holds its signals back while it runs kernels, and the
- * threads that crema starts are born with signals blocked.
+ * oneDNN's generated kernels use the stack pointer as a pointer to data. If a signal is delivered
+ * at that time, its frame is written there, over data, unless its handler runs on a stack of its
+ * own (SA_ONSTACK). So a thread holds its signals back while it runs kernels, and the threads that
+ * crema starts begin with signals blocked.
  *
- * "Signals" are here those that come from outside. The ones that an instruction causes (SIGSEGV and
- * its like) are left alone: blocked, they would end the process before a handler could report them.
- */
+ * "Signals" here are those that come from outside. The ones that an instruction causes (SIGSEGV and
+ * its like) are left alone: blocked, they would end the process before a handler could report
+ * them. */
 #ifndef CR_CORE_SIGNALS_H
 #define CR_CORE_SIGNALS_H
 
 /* From the first hold to the last release the calling thread gets no signals. The pair nests; only
- * the outermost one costs system calls. A hold inside another lets what has come meanwhile in from
- * time to time, so that a long pass does not keep anybody waiting. */
+ * the outermost one costs system calls. A hold inside another lets pending signals in from time to
+ * time, so that a long pass does not delay them. */
 void cr_signals_hold(void);
 void cr_signals_release(void);
 
@@ -22,8 +22,8 @@ void cr_signals_release(void);
 void cr_signals_let_in(void);
 void cr_signals_let_no_more_in(void);
 
-/* The number of the thread's current outermost hold; 0: the thread never gets
- * signals. For what has to be done once in each. */
+/* The number of the thread's current outermost hold; 0: the thread never gets signals. For work
+ * that has to be done once in each hold. */
 unsigned cr_signals_hold_number(void);
 
 /* Says that signals are blocked in the calling thread for good and were before it needed OpenMP's

@@ -9,7 +9,8 @@
 #include "core/fail.h"
 
 bool cr_spare_memory(size_t bytes) {
-  /* Writable and private, as allocators map it: other memory counts against fewer limits. */
+  /* Writable and private, as allocators map it: other kinds of mapping count against fewer
+   * limits. */
   void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return false;
   munmap(memory, bytes);
@@ -21,7 +22,7 @@ static bool has_limit(int resource) {
   return getrlimit(resource, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
 }
 
-/* The system's third mode of overcommitting: not at all. */
+/* Whether the system is in its mode 2 of overcommitting: not at all. */
 static bool is_never_overcommitted(void) {
   char mode = '0';
   int file = open("/proc/sys/vm/overcommit_memory", O_RDONLY | O_CLOEXEC);

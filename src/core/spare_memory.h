@@ -1,5 +1,5 @@
-/* Whether memory can still be had, asked before a library is called that does not survive the lack
- * of it. */
+/* Whether memory is still available: to be asked before calling a library that does not survive a
+ * lack of it. */
 #ifndef CR_CORE_SPARE_MEMORY_H
 #define CR_CORE_SPARE_MEMORY_H
 
@@ -9,8 +9,8 @@
 #include "crema/status.h"
 
 /* Whether the process could map `bytes` more at this moment. Nothing is kept: another thread may
- * take the memory the moment after, so callers ask for much more than they expect to be used. Costs
- * two system calls, which touch no page. */
+ * take the memory the moment after, so callers ask for much more than they expect to use. Costs two
+ * system calls, which touch no page. */
 bool cr_spare_memory(size_t bytes);
 
 /* Whether the process had a limit of its own (`ulimit -v`, `ulimit -d`), or the system promised no
@@ -18,12 +18,12 @@ bool cr_spare_memory(size_t bytes);
  * a run. */
 bool cr_memory_is_limited(void);
 
-/* Whether it has a limit on its address space, against which memory counts that is only reserved.
- */
+/* Whether the process has a limit on its address space, which also counts memory that is only
+ * reserved. */
 bool cr_address_space_is_limited(void);
 
-/* Before `who`, a library that does not survive a lack of memory, is called: CREMA_E_NO_MEMORY when
- * the process has such a limit and `bytes` more could not be mapped. */
+/* To be called before `who`, a library that does not survive a lack of memory: fails with
+ * CREMA_E_NO_MEMORY when the process has such a limit and could not map `bytes` more. */
 crema_status cr_need_memory(size_t bytes, const char *who) CREMA_MUST_USE;
 
 #endif

@@ -19,7 +19,8 @@ struct cr_thread {
   cr_thread_fn fn;
   void *arg;
   atomic_bool stop;
-  /* Guards waits_on: whoever asks the thread to stop must find the queue it sleeps on alive. */
+  /* Guards waits_on: the queue that the thread sleeps on must still exist when somebody asks it to
+   * stop. */
   pthread_mutex_t lock;
   cr_queue *waits_on;
   crema_status status;
@@ -58,7 +59,7 @@ static void *run_thread(void *arg) {
   set_system_name(thread->name);
   thread->status = thread->fn(thread->arg);
   if (thread->status != CREMA_OK) thread->error = cr_error_keep();
-  /* What the thread's destructors do is no longer stopped. */
+  /* The destructors of thread-local values still run, and must not be stopped. */
   current = NULL;
   return NULL;
 }
@@ -73,7 +74,7 @@ crema_status cr_thread_start(cr_thread **thread, const char *name, cr_thread_fn 
   fresh->fn = fn;
   fresh->arg = arg;
   pthread_mutex_init(&fresh->lock, NULL);
-  /* The thread may look at *thread, so it is set before it runs. */
+  /* Set before the thread runs, because it may look at *thread. */
   *thread = fresh;
   cr_signals_hold();
   int failed = pthread_create(&fresh->handle, NULL, run_thread, fresh);
@@ -97,7 +98,7 @@ void cr_thread_request_stop(cr_thread *thread) {
   pthread_mutex_unlock(&thread->lock);
 }
 
-/* The usual ends of a thread that was asked to stop. */
+/* Whether this is how a thread that was asked to stop usually ends. */
 static bool is_stopped(crema_status status) {
   return status == CREMA_E_INTERRUPTED || status == CREMA_E_CLOSED;
 }

@@ -19,8 +19,8 @@ typedef crema_status (*cr_thread_fn)(void *arg);
 crema_status cr_thread_start(cr_thread **thread, const char *name, cr_thread_fn fn,
                              void *arg) CREMA_MUST_USE;
 
-/* Asks the thread to stop and returns at once: cr_thread_must_stop() becomes true in it, and
- * it is woken from a queue that it waits on with CREMA_E_INTERRUPTED. Accepts NULL. */
+/* Asks the thread to stop and returns at once: cr_thread_must_stop() becomes true in it, and if it
+ * waits on a queue, it wakes up with CREMA_E_INTERRUPTED. Accepts NULL. */
 void cr_thread_request_stop(cr_thread *thread);
 
 /* Waits for the end of the thread, frees it and sets *thread to NULL. Returns what `fn`

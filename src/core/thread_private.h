@@ -1,4 +1,4 @@
-/* What queues and threads know of each other. */
+/* What queues and threads share with each other. */
 #ifndef CR_CORE_THREAD_PRIVATE_H
 #define CR_CORE_THREAD_PRIVATE_H
 

@@ -79,7 +79,7 @@ crema_status crema_shape_axis(const crema_shape *shape, int axis, int *out) {
   return CREMA_OK;
 }
 
-/* False: the product of a shape that was never checked does not fit. */
+/* False when the product does not fit, which a shape that was never checked can cause. */
 static bool count_fits(const crema_shape *shape, int64_t *count) {
   *count = 1;
   for (int i = 0; i < shape->axes && i < CREMA_MAX_AXES; ++i) {

@@ -14,8 +14,8 @@ static int is_hdf5(struct dl_phdr_info *info, size_t size, void *user) {
 }
 
 /* At the end of the process HDF5 closes what is open, and crashes on a file that it could not write
- * or close before. Crema closes its files itself, so that nothing is lost without that; a host that
- * has HDF5 for its own files keeps it. */
+ * or close before. Crema closes its files itself, so nothing is lost when HDF5's exit handler is
+ * left out; for a host that uses HDF5 for its own files it stays. */
 static void do_nothing_at_exit(void *library) {
   void *symbol = dlsym(library, "H5dont_atexit");
   herr_t (*dont_atexit)(void) = NULL;

@@ -1,5 +1,5 @@
-/* The one file that calls for HDF5's symbols. Alone it is libcrema-hdf5.so; the static library has
- * it among its objects. */
+/* The only file that refers to HDF5's symbols. By itself it is libcrema-hdf5.so; the static library
+ * contains it. */
 #include "core/hdf5/table.h"
 
 #include <string.h>
