@@ -1,4 +1,4 @@
-/* Messages seen through their descriptors: what the text and wire formats share. */
+/* Access to messages through their descriptors: what the text and wire formats share. */
 #ifndef CR_PROTO_FIELD_H
 #define CR_PROTO_FIELD_H
 
@@ -7,7 +7,7 @@
 
 #include "proto/proto.h"
 
-/* No message of the schema has more fields than this; parsers keep one mark a field on the
+/* No message of the schema has more fields than this; parsers keep one mark per field on the
  * stack. */
 enum { CR_FIELDS_MAX = 128 };
 
@@ -49,7 +49,7 @@ crema_status cr_field_move(ProtobufCMessage *from, const ProtobufCFieldDescripto
                            ProtobufCMessage *to,
                            const ProtobufCFieldDescriptor *to_field) CREMA_MUST_USE;
 
-/* The message in an optional message field, made when it is not there. */
+/* The message in an optional message field, made when it does not exist yet. */
 crema_status cr_field_message(ProtobufCMessage *message, const ProtobufCFieldDescriptor *field,
                               ProtobufCMessage **out) CREMA_MUST_USE;
 

@@ -11,8 +11,8 @@
 
 /* ---- binary ------------------------------------------------------------------ */
 
-/* Almost any bytes can be read as fields that nobody knows: a file of such fields alone is not
- * what it was taken for. */
+/* Almost any bytes can be parsed as unknown fields: a file that has only such fields is of another
+ * kind. */
 static bool holds_only_unknown(const ProtobufCMessage *message) {
   const ProtobufCMessageDescriptor *type = message->descriptor;
   if (message->n_unknown_fields == 0) return false;

@@ -70,43 +70,43 @@ crema_status cr_message_read_text(const ProtobufCMessageDescriptor *type, const 
                                   cr_unknown_fields unknown, ProtobufCMessage **out) CREMA_MUST_USE;
 crema_status cr_message_write_binary(const ProtobufCMessage *message,
                                      const char *path) CREMA_MUST_USE;
-/* The same into a draft that the caller begins and ends. A message of more than 2 GiB is warned of:
+/* The same into a draft that the caller begins and ends. Warns of a message of more than 2 GiB:
  * crema reads it, but protobuf's own library, and so Caffe, does not. */
 crema_status cr_message_write(const ProtobufCMessage *message, cr_file_draft *draft) CREMA_MUST_USE;
 crema_status cr_message_write_text(const ProtobufCMessage *message,
                                    const char *path) CREMA_MUST_USE;
 
-/* Which layer of a text is meant. */
+/* Identifies a layer in a text. */
 typedef struct cr_layer_search {
   const char
-      *field;    /* the message of the text that is the net, such as "net_param"; NULL: the text */
+      *field;    /* the message in the text that is the net, such as "net_param"; NULL: all of it */
   size_t number; /* of several such messages, which */
   const char *name; /* the layer's */
   size_t before;    /* layers of that name, and of the phase, that come before it */
   Caffe__Phase phase;
 } cr_layer_search;
 
-/* The line on which the layer's message begins. When there are fewer layers of the name and the
- * phase it is that of the first of the name, and 0 when there is none. For error messages. The
+/* The line on which the layer's message begins. When there are too few layers of that name and
+ * phase, the line of the first layer of that name; 0 when there is none. For error messages. The
  * thread's error text may change. */
 size_t cr_text_layer_line(const char *text, size_t size, const cr_layer_search *search);
 
-/* Whether the layer is one of the phase as far as its rules about phases say; what those about
- * levels and stages say is not looked at. This is how `before` is counted. */
+/* Whether the layer belongs to the phase according to its rules about phases; rules about levels
+ * and stages are ignored. This is how `before` is counted. */
 bool cr_layer_names_phase(const Caffe__LayerParameter *layer, Caffe__Phase phase);
 
 /* ---- upgrades ------------------------------------------------------------ */
 
-/* What the name of a Scale layer ends in that an upgrade has made of a BatchNorm layer's fields. */
+/* The end of the name of a Scale layer that an upgrade has made of a BatchNorm layer's fields. */
 #define CR_UPGRADED_SCALE "/scale_bias"
 
-/* Brings a net of any dialect (V0, V1, input/input_dim, legacy transform and
- * BatchNorm fields) to today's form in place. *compatible (may be NULL) is false when stray fields
- * had to be dropped. Each kind of upgrade is logged once; `source` (may be NULL) names the file, or
- * what else it came from, in log and errors. Errors: CREMA_E_UNKNOWN_NAME for an
- * unknown layer type, CREMA_E_PARSE for layers of two formats in one net, CREMA_E_SHAPE for inputs
- * without a shape each, CREMA_E_UNSUPPORTED for padding that no layer can take over; the net can
- * only be freed then. */
+/* Brings a net of any dialect (V0, V1, input/input_dim, legacy transform and BatchNorm fields) to
+ * today's form in place. *compatible (may be NULL) is false when stray fields had to be dropped.
+ * Each kind of upgrade is logged once; `source` (may be NULL) names the file, or wherever else the
+ * net came from, in log and errors. Errors: CREMA_E_UNKNOWN_NAME for an unknown layer type,
+ * CREMA_E_PARSE for layers of two formats in one net, CREMA_E_SHAPE for inputs without a shape
+ * each, CREMA_E_UNSUPPORTED for padding that no layer can take over; the net can only be freed
+ * then. */
 crema_status cr_net_param_upgrade(Caffe__NetParameter *net, const char *source,
                                   bool *compatible) CREMA_MUST_USE;
 bool cr_net_param_needs_upgrade(const Caffe__NetParameter *net);

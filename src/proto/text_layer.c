@@ -5,13 +5,13 @@
 #include "proto/proto.h"
 #include "proto/text_token.h"
 
-/* What is noted of one layer's message while it is scanned. */
-typedef struct layer_place {
+/* What the scan of a layer's message has found. */
+typedef struct layer_note {
   size_t line;
   cr_buffer name;
   bool elsewhere, here; /* its include rules name a phase; they name the one looked for */
   bool left_out;        /* an exclude rule names the phase looked for */
-} layer_place;
+} layer_note;
 
 static bool token_equals(const cr_token *token, const char *word) {
   return token->size == strlen(word) && memcmp(token->text, word, token->size) == 0;
@@ -29,7 +29,7 @@ static const char *phase_name(Caffe__Phase phase) {
   return phase == CAFFE__PHASE__TRAIN ? "TRAIN" : "TEST";
 }
 
-/* Whether a layer is one of the phase as far as its rules about phases say. */
+/* Whether a layer belongs to the phase according to its rules about phases. */
 static bool is_of_phase(bool elsewhere, bool here, bool left_out) {
   return (here || !elsewhere) && !left_out;
 }
@@ -46,31 +46,31 @@ bool cr_layer_names_phase(const Caffe__LayerParameter *layer, Caffe__Phase phase
   return is_of_phase(elsewhere, here, left_out);
 }
 
-/* What the scan of a layer's message stands at. */
+/* The state of the scan of a layer's message. */
 typedef struct layer_scan {
-  layer_place *place;
+  layer_note *note;
   Caffe__Phase phase;
-  int depth;            /* messages around, the layer's own counted */
-  cr_token field, rule; /* the last field's name, and the last one's that a message inside has */
+  int depth;            /* of nested messages; 1 in the layer's own */
+  cr_token field, rule; /* the name of the last field, and of the last one in a nested message */
   enum { NO_VALUE, VALUE, STRINGS } expected; /* strings that follow each other are one */
 } layer_scan;
 
-/* In the first format a layer's own fields are those of a message "layer" in it. */
+/* In the first format a layer's own fields are in a message "layer" inside it. */
 static bool is_own_name(const layer_scan *scan, const cr_token *value) {
   return token_equals(&scan->field, "name") && value->kind == CR_TOKEN_STRING &&
          (scan->depth == 1 || (scan->depth == 2 && token_equals(&scan->rule, "layer")));
 }
 
 static crema_status note_value(layer_scan *scan, const cr_token *value) {
-  layer_place *place = scan->place;
-  if (is_own_name(scan, value)) return cr_token_string(value, &place->name);
+  layer_note *note = scan->note;
+  if (is_own_name(scan, value)) return cr_token_string(value, &note->name);
   if (scan->depth != 2 || !token_equals(&scan->field, "phase")) return CREMA_OK;
   bool same = token_equals(value, phase_name(scan->phase));
   if (token_equals(&scan->rule, "include")) {
-    place->elsewhere = true;
-    place->here = place->here || same;
+    note->elsewhere = true;
+    note->here = note->here || same;
   } else if (token_equals(&scan->rule, "exclude")) {
-    place->left_out = place->left_out || same;
+    note->left_out = note->left_out || same;
   }
   return CREMA_OK;
 }
@@ -93,10 +93,10 @@ static crema_status scan_token(layer_scan *scan, const cr_token *token) {
   return CREMA_OK;
 }
 
-/* Reads on to the end of the layer's message, whose opening bracket was read. False at its end
- * or at a token that is none. */
-static bool scan_layer(cr_scanner *scanner, layer_place *place, Caffe__Phase phase) {
-  layer_scan scan = {.place = place, .phase = phase, .depth = 1};
+/* Reads to the end of the layer's message, whose opening bracket has been read. False when the text
+ * ends before it or has a malformed token. */
+static bool scan_layer(cr_scanner *scanner, layer_note *note, Caffe__Phase phase) {
+  layer_scan scan = {.note = note, .phase = phase, .depth = 1};
   cr_token token;
   while (scan.depth > 0) {
     if (cr_scanner_next(scanner, &token) != CREMA_OK || token.kind == CR_TOKEN_END) return false;
@@ -108,28 +108,28 @@ static bool scan_layer(cr_scanner *scanner, layer_place *place, Caffe__Phase pha
 /* The search while it goes through the text. */
 typedef struct search_state {
   const cr_layer_search *search;
-  size_t fields;    /* messages search->field that were begun */
-  size_t found;     /* layers of the name and the phase */
-  size_t any, line; /* the first of the name; the one looked for; 0: none yet */
+  size_t fields;    /* messages called search->field so far */
+  size_t found;     /* layers of that name and phase so far */
+  size_t any, line; /* of the first layer of that name, of the one looked for; 0: not found yet */
 } search_state;
 
-/* Takes note of a layer that was scanned; true when it is the one. */
-static bool is_it(search_state *state, const layer_place *place) {
+/* Notes a layer that was scanned; true when it is the one looked for. */
+static bool is_it(search_state *state, const layer_note *note) {
   const cr_layer_search *search = state->search;
-  const char *name = place->name.data == NULL ? "" : place->name.data;
+  const char *name = note->name.data == NULL ? "" : note->name.data;
   if (strcmp(name, search->name) != 0) return false;
-  if (state->any == 0) state->any = place->line;
-  if (!is_of_phase(place->elsewhere, place->here, place->left_out)) return false;
+  if (state->any == 0) state->any = note->line;
+  if (!is_of_phase(note->elsewhere, note->here, note->left_out)) return false;
   if (state->found++ != search->before) return false;
-  state->line = place->line;
+  state->line = note->line;
   return true;
 }
 
 static bool search_layer(search_state *state, cr_scanner *scanner, size_t line) {
-  layer_place place = {.line = line};
-  bool whole = scan_layer(scanner, &place, state->search->phase);
-  bool done = !whole || is_it(state, &place);
-  cr_buffer_free(&place.name);
+  layer_note note = {.line = line};
+  bool whole = scan_layer(scanner, &note, state->search->phase);
+  bool done = !whole || is_it(state, &note);
+  cr_buffer_free(&note.name);
   return done;
 }
 

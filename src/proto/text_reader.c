@@ -62,7 +62,7 @@ static const ProtobufCFieldDescriptor *find_field(const ProtobufCMessageDescript
   return protobuf_c_message_descriptor_get_field_by_name(type, name);
 }
 
-/* The name that may have been meant, or NULL. */
+/* The known name that was probably meant, or NULL. */
 static const char *nearest_name(const cr_token *token, const char *const *names, size_t count) {
   char name[NAME_SIZE_MAX];
   if (token->size >= sizeof name) return NULL;
@@ -71,8 +71,8 @@ static const char *nearest_name(const cr_token *token, const char *const *names,
   return cr_nearest(name, names, count);
 }
 
-/* A failure at a token, in the layer that is being read, as far as its name and type are read: a
- * field of another Caffe most often belongs to a layer of that Caffe, whose type then says more
+/* Fails at a token, and names the layer that is being read if its name and type are known by then:
+ * a field of another Caffe is usually in a layer of that Caffe, and the layer's type tells more
  * than the field. */
 static crema_status fail_in_layer(const text_reader *r, const cr_token *token, const char *text) {
   cr_where where = {.file = r->scanner.source, .line = token->line, .column = token->column};
@@ -135,8 +135,8 @@ static crema_status fail_unknown_value(text_reader *r, const ProtobufCEnumDescri
   return fail_in_layer(r, &r->token, text);
 }
 
-/* Which engine computes does not change what is computed, so that one of another Caffe (MKL2017)
- * can be passed over like an unknown field; the first value, DEFAULT, stands for it. */
+/* The engine does not change the result, so an engine of another Caffe (MKL2017) can be skipped
+ * like an unknown field; the first value, DEFAULT, is used instead. */
 static crema_status pass_unknown_value(text_reader *r, const ProtobufCEnumDescriptor *type) {
   crema_status status = fail_unknown_value(r, type);
   if (r->unknown == CR_UNKNOWN_ERROR || strcmp(type->short_name, "Engine") != 0) return status;
@@ -365,8 +365,8 @@ static crema_status read_value(text_reader *r, const ProtobufCFieldDescriptor *f
   }
 }
 
-/* Reads one value of a repeated field. Capacity doubles: the array is full whenever its length
- * is a power of two, for it was made here. */
+/* Reads one value of a repeated field. Capacity doubles: as the array was made here, it is full
+ * whenever its length is a power of two. */
 static crema_status read_element(text_reader *r, ProtobufCMessage *message,
                                  const ProtobufCFieldDescriptor *field) {
   size_t *count = cr_field_length(message, field);

@@ -31,7 +31,7 @@ static unsigned hex_value(char c) {
 
 void cr_scanner_start(cr_scanner *scanner, const char *text, size_t size, const char *source) {
   *scanner = (cr_scanner){text, text + size, source, 1, text};
-  /* Editors of another system put a byte order mark in front. */
+  /* Some editors, mostly on Windows, begin a file with a byte order mark. */
   if (size >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0) {
     scanner->at += 3;
     scanner->line_start += 3;

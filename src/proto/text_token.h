@@ -1,4 +1,4 @@
-/* The words of protobuf text format. */
+/* The tokens of protobuf text format. */
 #ifndef CR_PROTO_TEXT_TOKEN_H
 #define CR_PROTO_TEXT_TOKEN_H
 

@@ -1,5 +1,5 @@
-/* Messages to protobuf text format: one field a line, two spaces a level, numbers with as few
- * digits as read back to the same value. */
+/* Messages to protobuf text format: one field per line, two spaces per level, numbers with the
+ * fewest digits that read back as the same value. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -36,13 +36,13 @@ static crema_status copy_shape(const Caffe__NetParameter *net, size_t index,
 /* Fills an Input layer with the names and shapes of the net's inputs. */
 static crema_status fill_input_layer(Caffe__NetParameter *net, Caffe__LayerParameter *layer) {
   const ProtobufCMessageDescriptor *type = layer->base.descriptor;
-  const ProtobufCFieldDescriptor *place =
+  const ProtobufCFieldDescriptor *target =
       protobuf_c_message_descriptor_get_field_by_name(type, "input_param");
   ProtobufCMessage *param;
   layer->name = cr_proto_strdup("input");
   layer->type = cr_proto_strdup("Input");
   if (layer->name == NULL || layer->type == NULL) return cr_fail_memory(6, "an Input layer");
-  CR_TRY(cr_field_message(&layer->base, place, &param));
+  CR_TRY(cr_field_message(&layer->base, target, &param));
   CR_TRY(cr_field_reserve(param, &param->descriptor->fields[0], net->n_input));
   Caffe__InputParameter *input = (Caffe__InputParameter *)param;
   for (size_t i = 0; i < net->n_input; ++i) {
@@ -78,8 +78,8 @@ static crema_status upgrade_inputs(Caffe__NetParameter *net) {
 
 /* ---- batch normalization --------------------------------------------------------- */
 
-/* The three blobs of BatchNorm are statistics, not to be trained. Old nets say so in the layer;
- * when their multipliers are not 0 they were forgotten. */
+/* The three blobs of BatchNorm are statistics, not to be trained. In old nets the layer has to say
+ * so; multipliers other than 0 mean that this was forgotten. */
 static bool trains_statistics(const Caffe__LayerParameter *layer) {
   if (layer->type == NULL || strcmp(layer->type, "BatchNorm") != 0 || layer->n_param != 3) {
     return false;

@@ -42,7 +42,7 @@ static crema_status set_text(char **slot, const char *text, const char *suffix) 
   return CREMA_OK;
 }
 
-/* Drops the messages of a repeated field from number `from` up to number `to`. */
+/* Drops messages `from` to `to` - 1 of a repeated field. */
 static void drop(ProtobufCMessage ***array, size_t *count, size_t from, size_t to) {
   if (to > *count) to = *count;
   if (from >= to) return;
@@ -51,7 +51,7 @@ static void drop(ProtobufCMessage ***array, size_t *count, size_t from, size_t t
   *count -= to - from;
 }
 
-/* Keeps those of the layer's parameters, shared or stored, whose numbers are in [from, to). */
+/* Keeps only the layer's parameters, shared or stored, with indices in [from, to). */
 static void keep_parameters(Caffe__LayerParameter *layer, size_t from, size_t to) {
   static const char *const fields[] = {"param", "blobs"};
   for (size_t i = 0; i < sizeof fields / sizeof fields[0]; ++i) {
@@ -117,7 +117,7 @@ static crema_status divide(Caffe__LayerParameter *norm, Caffe__LayerParameter *s
 crema_status cr_upgrade_norm(Caffe__NetParameter *net) {
   size_t extra = count_scaling(net);
   CR_TRY(cr_field_reserve(&net->base, field_of(&net->base, "layer"), extra));
-  /* Back to front, so that no new layer is met again. */
+  /* Back to front, so that the layers that are added are not visited. */
   for (size_t i = net->n_layer; i-- > 0;) {
     ProtobufCMessage *scale;
     if (!scales(net->layer[i])) continue;

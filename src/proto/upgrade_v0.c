@@ -159,7 +159,7 @@ static crema_status absorb_padding(Caffe__V1LayerParameter *layer,
 }
 
 static crema_status remove_padding(Caffe__NetParameter *net) {
-  /* Last layer first, so that a bottom still names the blob it was written for. */
+  /* Last layer first, so that each bottom still names the blob that the text named. */
   for (size_t i = net->n_layers; i-- > 0;) {
     Caffe__V1LayerParameter *layer = net->layers[i];
     for (size_t j = 0; j < layer->n_bottom; ++j) {
@@ -193,7 +193,7 @@ static crema_status find_type(const char *name, Caffe__V1LayerParameter__LayerTy
                  nearest);
 }
 
-/* Moves one given field of the old layer to its place in the new one. */
+/* Moves one given field of the old layer to the corresponding field of the new one. */
 static crema_status move_field(Caffe__V0LayerParameter *old, const ProtobufCFieldDescriptor *field,
                                Caffe__V1LayerParameter *layer, bool *moved) {
   const char *type = old->type != NULL ? old->type : "";

@@ -210,12 +210,12 @@ bool cr_upgrade_transform_needed(const Caffe__NetParameter *net) {
 
 static crema_status move_transform(Caffe__V1LayerParameter *layer,
                                    const ProtobufCFieldDescriptor *field) {
-  const ProtobufCFieldDescriptor *place =
+  const ProtobufCFieldDescriptor *target =
       protobuf_c_message_descriptor_get_field_by_name(layer->base.descriptor, "transform_param");
   ProtobufCMessage *param;
   ProtobufCMessage *transform;
   CR_TRY(cr_field_message(&layer->base, field, &param));
-  CR_TRY(cr_field_message(&layer->base, place, &transform));
+  CR_TRY(cr_field_message(&layer->base, target, &transform));
   for (size_t i = 0; i < TRANSFORM_FIELD_COUNT; ++i) {
     const ProtobufCFieldDescriptor *old =
         protobuf_c_message_descriptor_get_field_by_name(param->descriptor, transform_fields[i]);

@@ -10,8 +10,8 @@ typedef struct dialect_row {
   uint32_t wire_number;
   cr_wire_type wire;
   uint32_t schema_number;
-  /* ALWAYS: the wire type settles it. IN_NV: only in a message that shows the nv dialect; on
-   * writing, only into such a message. READ: read so, never written so. */
+  /* ALWAYS: the wire type decides. IN_NV: only in a message that shows the nv dialect; on writing,
+   * only into such a message. READ: used on reading, never on writing. */
   enum { ALWAYS, IN_NV, READ } when;
 } dialect_row;
 

@@ -29,7 +29,7 @@ bool cr_wire_packable(ProtobufCType type);
 bool cr_dialect_shows_nv(const ProtobufCMessageDescriptor *type, uint32_t number,
                          cr_wire_type wire);
 
-/* The number in our schema of what stands in a file as `number`. `nv`: some field of the message
+/* The number in our schema of a field that has `number` in a file. `nv`: some field of the message
  * showed the nv dialect. */
 uint32_t cr_dialect_to_schema(const ProtobufCMessageDescriptor *type, uint32_t number,
                               cr_wire_type wire, bool nv);

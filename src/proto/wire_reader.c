@@ -109,7 +109,7 @@ static bool skip_group(wire_cursor *c, uint32_t number) {
   return true;
 }
 
-/* The payload of a record that starts at `start` does not fit into what ends at `end`. */
+/* Fails because the payload of the record that starts at `start` goes beyond `end`. */
 static crema_status fail_cut(const wire_reader *r, const ProtobufCMessageDescriptor *type,
                              const uint8_t *start, const uint8_t *end, const wire_record *record) {
   const ProtobufCFieldDescriptor *field =
@@ -160,8 +160,8 @@ static bool is_enum_value(const ProtobufCEnumDescriptor *type, uint64_t number) 
   return protobuf_c_enum_descriptor_get_value(type, (int)(uint32_t)number) != NULL;
 }
 
-/* Number of values in a packed record; false when it is damaged. A run with a number that its
- * enum does not have counts as unknown: SIZE_MAX. */
+/* Number of values in a packed record; false when it is damaged. A run with a value that its enum
+ * does not have counts as unknown: SIZE_MAX. */
 static bool count_packed(const ProtobufCFieldDescriptor *field, const wire_record *record,
                          size_t *count) {
   size_t size = (size_t)(record->end - record->payload);
@@ -186,9 +186,9 @@ static bool count_packed(const ProtobufCFieldDescriptor *field, const wire_recor
   return true;
 }
 
-/* The field that a record belongs to and the number of values it brings; NULL for a record to
- * keep as it is: of a number that the schema lacks, of a wire type that the field does not have,
- * or of an enum value that the schema lacks. */
+/* The field that a record belongs to and how many values it has; NULL for a record that is kept as
+ * unknown, because the schema lacks its number or its enum value, or gives the field another wire
+ * type. */
 static crema_status find_field(const wire_reader *r, const ProtobufCMessageDescriptor *type,
                                const wire_record *record, bool nv,
                                const ProtobufCFieldDescriptor **out, size_t *count) {
@@ -358,7 +358,7 @@ static crema_status read_repeated(const wire_reader *r, ProtobufCMessage *messag
   }
   memset(slot, 0, width);
   crema_status status = store_value(r, field, record, slot);
-  /* A message that failed half way is in the array already, to be freed with it. */
+  /* A message that failed half way is already in the array and is freed with it. */
   if (status == CREMA_OK || field->type == PROTOBUF_C_TYPE_MESSAGE) {
     if (status == CREMA_OK || *(void **)slot != NULL) ++*length;
   }
