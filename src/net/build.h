@@ -4,8 +4,8 @@
 
 #include "net/net.h"
 
-/* What layers' rules are checked against: `own` are the stages of the net's own state (may be
- * NULL), `stages` those that the caller adds. */
+/* The state that layers' rules are checked against: `own` are the stages of the net's own state
+ * (may be NULL), `stages` those that the caller adds. */
 typedef struct cr_net_state {
   crema_phase phase;
   int level;
@@ -14,10 +14,10 @@ typedef struct cr_net_state {
   const Caffe__NetState *own;
 } cr_net_state;
 
-/* What is needed while the graph is built, beside the net itself. */
+/* What is needed only while the graph is built. */
 typedef struct cr_net_build {
   crema_net *net;
-  cr_arena arena;                     /* for the arrays below and what else is of use meanwhile */
+  cr_arena arena;                     /* for the arrays below and other temporary memory */
   const cr_solver_rank *solver;       /* may be NULL */
   const cr_layer_class **class;       /* one per layer */
   int *fused_into;                    /* one per layer: the layer that does its work, -1: itself */
@@ -25,7 +25,7 @@ typedef struct cr_net_build {
   bool *available;                    /* one per blob: no layer has consumed it yet */
   bool *blob_need_backward;           /* one per blob */
   int param_capacity;                 /* room in net->net_param and the learnables' arrays */
-  bool *has_lr_mult, *has_decay_mult; /* one a learnable: the prototxt gave the factor */
+  bool *has_lr_mult, *has_decay_mult; /* one per learnable: the prototxt gave the factor */
   cr_name_map param_index;            /* ParamSpec names to entries of net->net_param */
 } cr_net_build;
 
@@ -35,10 +35,10 @@ crema_status cr_net_fail_layer(const Caffe__LayerParameter *param, crema_status 
 crema_status cr_net_fail_blob(const Caffe__LayerParameter *param, const char *blob,
                               crema_status code, const char *fmt, ...) CREMA_PRINTF(4, 5);
 
-/* Says of a failure that is passed on that it happened in the layer, unless one is known. */
+/* Adds the layer to a failure that is passed on, unless it names one already. */
 crema_status cr_net_fail_in_layer(const Caffe__LayerParameter *param, crema_status code);
 
-/* The line on which layer `index` of net->param stands; 0 when that is not known. Changes nothing
+/* The line on which layer `index` of net->param begins; 0 when that is not known. Changes nothing
  * but the thread's error text. */
 size_t cr_net_layer_line(const crema_net *net, size_t index);
 
@@ -74,9 +74,9 @@ crema_status cr_net_insert_splits(crema_net *net, const cr_net_left_out *left_ou
  * *(void **)out is set. */
 crema_status cr_net_allocate(cr_arena *arena, void *out, size_t count, size_t width) CREMA_MUST_USE;
 
-/* Fills fused_into: an in-place ReLU that comes next to read what a convolution made is done by
- * the convolution. The value that is kept is the ReLU's, as without fusion, and the ReLU's own
- * gradient needs only that one; so backward is not concerned. */
+/* Fills fused_into: an in-place ReLU that directly follows a convolution is computed by the
+ * convolution. As without fusion, the blob holds the ReLU's result, which is all that the ReLU's
+ * gradient needs, so the backward pass stays as it is. */
 crema_status cr_net_plan_fusion(cr_net_build *build) CREMA_MUST_USE;
 
 /* Lets every layer do its own work again; values stay the same. */
@@ -89,13 +89,12 @@ crema_status cr_net_append_params(cr_net_build *build, int index) CREMA_MUST_USE
 /* Lets sharing parameters share data and diff with their owners. */
 crema_status cr_net_tie_params(crema_net *net) CREMA_MUST_USE;
 
-/* Takes back need_backward where no loss depends on a layer or nothing below it learns, then
- * applies force_backward. Warns of losses that nothing learns from because others read their blob.
- */
+/* Clears need_backward where no loss depends on a layer or nothing below it learns, then applies
+ * force_backward. Warns of losses that nothing learns from because other layers read their blob. */
 crema_status cr_net_prune_backward(cr_net_build *build, bool force_backward) CREMA_MUST_USE;
 
 /* Warns where a layer in place overwrites values that a later layer reads under another name, or
- * that a gradient is made of. Called when it is known which layers run backward. */
+ * that a gradient is computed from. Called when it is known which layers run backward. */
 crema_status cr_net_warn_of_overwriting(const crema_net *net) CREMA_MUST_USE;
 
 /* debug_info lines of one layer, in Caffe's wording. */
@@ -103,8 +102,8 @@ crema_status cr_net_debug_forward(crema_net *net, int index) CREMA_MUST_USE;
 crema_status cr_net_debug_backward(crema_net *net, int index) CREMA_MUST_USE;
 crema_status cr_net_debug_all_params(crema_net *net) CREMA_MUST_USE;
 
-/* Notes that the file being loaded has values for an entry of net->net_param; and that it has them
- * for a layer that the net does not have. */
+/* The first notes that the file being loaded has values for an entry of net->net_param, the second
+ * that it has them for a layer that the net lacks. */
 void cr_net_note_given(cr_net_loading *loading, int entry);
 crema_status cr_net_note_spare(cr_net_loading *loading, const char *name) CREMA_MUST_USE;
 

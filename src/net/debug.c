@@ -1,4 +1,4 @@
-/* Looking into a net: debug_info lines and the search for values that are no numbers. */
+/* Diagnosing a net: debug_info lines and the search for values that are not finite numbers. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -26,7 +26,7 @@ static crema_status mean_diff(crema_blob *blob, double *out) {
   return CREMA_OK;
 }
 
-/* A parameter's name where it has one, its number in the layer where not. */
+/* A parameter's name if it has one, else its index in the layer. */
 static const char *param_label(const crema_net *net, int entry, char *text, size_t size) {
   const cr_net_param *param = &net->net_param[entry];
   if (param->name[0] != '\0') return param->name;

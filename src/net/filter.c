@@ -17,8 +17,8 @@ static bool has_stage(const cr_net_state *state, const char *stage) {
   return false;
 }
 
-/* Whether the rule holds. When it does not, `why` says the first part that is to blame, as it
- * stands in the text. */
+/* Whether the rule holds. When it does not, `why` gets the first part that fails, as the text has
+ * it. */
 static bool holds(const Caffe__NetStateRule *rule, const cr_net_state *state, char *why,
                   size_t size) {
   if (rule->has_phase && (int)rule->phase != (int)state->phase) {

@@ -1,4 +1,4 @@
-/* Fusion: element-wise layers that the op before them can do on its way out. */
+/* Fusion: element-wise layers that the op before them can apply while it writes its result. */
 #include <string.h>
 
 #include "core/fail.h"
@@ -25,8 +25,8 @@ crema_status cr_net_undo_fusion(crema_net *net) {
 crema_status cr_net_plan_fusion(cr_net_build *build) {
   const crema_net *net = build->net;
   if (net->debug_info) return CREMA_OK; /* it reports each layer's own values */
-  /* Blobs to the layers that made them last. Each blob has one reader, as splits have been
-   * inserted, so that nobody else has read what a ReLU in place reads. */
+  /* Blobs to the layers that made them last. Splits have been inserted, so each blob has one
+   * reader, and no other layer has read what a ReLU in place reads. */
   cr_name_map maker = {0};
   crema_status status = CREMA_OK;
   for (int i = 0; i < net->layers && status == CREMA_OK; ++i) {

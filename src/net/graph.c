@@ -77,7 +77,7 @@ static crema_status start_build(cr_net_build *build) {
     blobs += final_tops(layer, build->class[i]);
     build->fused_into[i] = -1;
   }
-  /* From the last to the first, so that the index ends with the first of each name. */
+  /* From last to first, so that the index ends up with the first layer of each name. */
   for (int i = net->layers - 1; i >= 0; --i) {
     const char *name = cr_net_text(param->layer[i]->name);
     net->layer[i].next_same = cr_name_map_get(&net->layer_index, name);
@@ -160,8 +160,8 @@ static crema_status make_layer(cr_net_build *build, int index) {
   return cr_net_allocate(&net->arena, &layer->seen, bottoms + tops, sizeof *layer->seen);
 }
 
-/* Splits have made sure that the blob exists; that it is still unread fails only when the
- * prototxt itself uses the name of a split's copy. */
+/* Inserting splits has made sure that the blob exists. It is unread, too, unless the prototxt
+ * itself uses the name of a split's copy. */
 static crema_status append_bottom(cr_net_build *build, int index, int bottom) {
   crema_net *net = build->net;
   const Caffe__LayerParameter *param = net->param->layer[index];
@@ -229,7 +229,7 @@ static crema_status append_top(cr_net_build *build, int index, int top) {
   return CREMA_OK;
 }
 
-/* Statistics are no learnable values: their lr_mult is 0, given or not. */
+/* Statistics are not learned: their lr_mult is 0, given or not. */
 static crema_status pin_statistics(cr_net_build *build, int index) {
   Caffe__LayerParameter *param = build->net->param->layer[index];
   size_t params = (size_t)build->net->layer[index].layer->params;
@@ -279,7 +279,7 @@ static crema_status take_inline_blobs(const crema_net *net, int index) {
   return CREMA_OK;
 }
 
-/* Hands the work of a ReLU to the layer before it; see cr_net_plan_fusion. */
+/* Gives the work of a ReLU to the layer before it; see cr_net_plan_fusion. */
 static void apply_fusion(cr_net_build *build, int index) {
   crema_net *net = build->net;
   int relu = build->fused_into[index];
@@ -382,7 +382,8 @@ static int by_name(const void *a, const void *b) {
   return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Loss weights of the outputs; in-place layers make a blob again, the last one's weight counts. */
+/* Loss weights of the outputs. In-place layers are further makers of a blob; the last one's weight
+ * counts. */
 static crema_status weigh_outputs(cr_net_build *build) {
   crema_net *net = build->net;
   float *weight = NULL;

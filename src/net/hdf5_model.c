@@ -17,8 +17,8 @@ bool cr_net_is_named_hdf5(const char *path) {
   return length >= 3 && strcmp(path + length - 3, ".h5") == 0;
 }
 
-/* The signature stands at byte 0, 512, 1024, 2048 ...: a file may begin with foreign bytes. Read
- * here, because HDF5 itself is loaded for such files only. */
+/* The signature is at byte 0, 512, 1024, 2048 ..., as other data may come first. It is checked here
+ * because the HDF5 library is loaded only for files that have it. */
 bool cr_net_is_hdf5(const char *path) {
   static const char signature[8] = "\211HDF\r\n\032\n";
   char found[sizeof signature];
@@ -95,7 +95,7 @@ crema_status cr_net_check_hdf5(const crema_net *net, bool with_diffs) {
   for (int i = 0; i < net->layers; ++i) {
     const char *name = net->layer[i].layer->name;
     if (name[0] == '\0' && net->layer[i].layer->params > 0) return fail_no_name(net, i);
-    /* Each name once, with all layers that have it. */
+    /* Each name is handled once, with all layers that have it. */
     if (cr_net_find_layer(net, name) != i) continue;
     uint64_t all = 0;
     int first = i;
@@ -216,14 +216,14 @@ static crema_status load_param(const crema_net *net, int entry, bool copy, cr_hd
                    layer->name, layer->class->type, path->data);
   }
   if (set.kind != CR_HDF5_SET) return cr_fail(CREMA_E_CORRUPT, "%s is not a data set", path->data);
-  /* The copy may find other things than the check only where the file is being changed. */
+  /* Checked again in the second round, as the file may have been changed meanwhile. */
   crema_status status = check_set(&set, layer->blob[param->index]);
   if (status == CREMA_OK && copy) status = read_set(file, path->data, layer->blob[param->index]);
   if (status == CREMA_OK) cr_net_note_given(loading, entry);
   return cr_fail_in(status, "%s (layer '%s', parameter %d)", path->data, layer->name, param->index);
 }
 
-/* Whether there is a group, or anything else. */
+/* Whether anything is at `path`. */
 static crema_status is_there(cr_hdf5_reader *file, const char *path, bool *out) {
   cr_hdf5_info info;
   *out = false;
@@ -252,7 +252,7 @@ static crema_status load_layers(const crema_net *net, bool copy, cr_hdf5_reader 
   for (int i = 0; i < net->layers; ++i) {
     const cr_net_layer *layer = &net->layer[i];
     bool saved;
-    /* Of several layers of one name the first takes the values. */
+    /* Of several layers with one name the first takes the values. */
     if (layer->layer->name[0] == '\0' || cr_net_find_layer(net, layer->layer->name) != i) continue;
     CR_TRY_GOTO(object_path("/data", layer->layer->name, -1, &path), out);
     CR_TRY_GOTO(is_there(file, path.data, &saved), out);
@@ -271,7 +271,7 @@ out:
 
 /* ---- layers that only the file has ---- */
 
-/* Links may make cycles: neither depth nor number may depend on the file alone. */
+/* Links may form cycles, so depth and number need limits that do not come from the file. */
 enum { MOST_DEPTH = 16 };
 
 /* What is known while /data is walked. */

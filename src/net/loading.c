@@ -1,4 +1,4 @@
-/* Loading files of weights, and which layers they leave without. */
+/* Loading files of weights, and reporting which layers get none. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +15,7 @@ enum {
   MOST_SPARES = 4096 /* names kept for suggestions */
 };
 
-/* Parameters that the net's own text gives values for need none from a file. */
+/* Parameters whose values are in the net's own text need none from a file. */
 static crema_status start(cr_net_loading *loading) {
   const crema_net *net = loading->net;
   loading->given = calloc((size_t)net->learnables + 1, sizeof *loading->given);
@@ -53,8 +53,7 @@ crema_status cr_net_note_spare(cr_net_loading *loading, const char *name) {
   return CREMA_OK;
 }
 
-/* Whether the layer has a parameter that no file has given: its own, or an owner's that it
- * shares. */
+/* Whether the layer has a parameter, its own or one that it shares, that no file has given. */
 static bool is_missing(const cr_net_loading *loading, int index) {
   const cr_net_layer *layer = &loading->net->layer[index];
   for (int p = 0; p < layer->layer->params; ++p) {
@@ -146,7 +145,7 @@ static crema_status load_binary(crema_net *net, const char *path, cr_net_loading
 crema_status cr_net_load_files(crema_net *net, const char *const *path, size_t count,
                                cr_net_missing missing, const crema_net *other) {
   cr_net_loading loading = {.net = net, .missing = missing};
-  /* So that what is read for the device is page-locked. */
+  /* So that values that are read for the device get page-locked memory. */
   cr_device_guard guard;
   CR_TRY(cr_device_enter(net->context->device, &guard));
   crema_status status = CREMA_OK;

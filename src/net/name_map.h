@@ -23,7 +23,7 @@ crema_status cr_name_map_set(cr_name_map *map, const char *name, int value) CREM
 /* The number of `name`; -1 when it has none. */
 int cr_name_map_get(const cr_name_map *map, const char *name);
 
-/* Of all names, the one that `word` was probably meant to be; NULL when none is near. */
+/* The name that `word` is probably a misspelling of; NULL when none is near. */
 const char *cr_name_map_nearest(const cr_name_map *map, const char *word);
 
 /* Frees the memory and zeroes the struct. */

@@ -1,4 +1,4 @@
-/* Making and freeing nets, and what they say of themselves. */
+/* Making and freeing nets, and what callers can ask of them. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,9 +52,9 @@ static crema_status start_net(crema_net *net, const crema_net_options *options,
   return CREMA_OK;
 }
 
-/* ---- where a layer stands ---- */
+/* ---- the line of a layer in the text ---- */
 
-/* Layers of the same name that come before layer `index` and count as the search counts. */
+/* The number of layers before layer `index` that have its name and that the search counts. */
 static size_t count_before(const crema_net *net, size_t index, Caffe__Phase phase) {
   const char *name = cr_net_text(net->param->layer[index]->name);
   size_t before = 0;
@@ -65,7 +65,7 @@ static size_t count_before(const crema_net *net, size_t index, Caffe__Phase phas
   return before;
 }
 
-/* A layer that an upgrade made of another, "<name>/scale_bias", stands where that one does. */
+/* A layer that an upgrade made of another, "<name>/scale_bias", has the other one's line. */
 static size_t find_line(const char *text, size_t size, cr_layer_search search) {
   size_t line = cr_text_layer_line(text, size, &search);
   const char *slash = strrchr(search.name, '/');
@@ -90,7 +90,7 @@ size_t cr_net_layer_line(const crema_net *net, size_t index) {
                                   .before = count_before(net, index, phase),
                                   .phase = phase};
   if (origin->text != NULL) return find_line(origin->text, origin->size, search);
-  /* What came through a pipe is gone, and opening it again could wait for ever. */
+  /* The content of a pipe cannot be read twice, and opening it again could wait for ever. */
   if (stat(origin->path, &info) != 0 || !S_ISREG(info.st_mode)) return 0;
   size_t line = 0;
   if (cr_file_read(origin->path, &file) == CREMA_OK) {
@@ -107,7 +107,7 @@ const char *cr_net_line_text(const crema_net *net, size_t index, char text[CR_NE
   return text;
 }
 
-/* Says of a failure in which file it is and, when it is a layer's, on which line that begins. */
+/* Adds to a failure the file and, when it is in a layer, the line on which that begins. */
 static crema_status fail_in_file(const crema_net *net, crema_status code) {
   cr_where where = {.file = net->origin.path};
   if (crema_error_layer()[0] != '\0') {
@@ -119,7 +119,7 @@ static crema_status fail_in_file(const crema_net *net, crema_status code) {
   return cr_fail_where(code, &where);
 }
 
-/* Lets the layers that read records pass over damaged ones. */
+/* Makes the layers that read records skip damaged ones. */
 static void skip_corrupt_records(Caffe__NetParameter *param) {
   for (size_t i = 0; i < param->n_layer; ++i) {
     Caffe__DataParameter *data = param->layer[i]->data_param;
@@ -131,8 +131,8 @@ static bool is_other(bool given, Caffe__Type type) {
   return given && type != CAFFE__TYPE__FLOAT;
 }
 
-/* The NVIDIA dialect can compute and store in other types. What such a net gives here is that much
- * more exact, and as slow and large, which its owner should know. */
+/* The NVIDIA dialect can compute and store in smaller types. Such a net is more exact here, but
+ * also slower and larger than its owner may expect. */
 static void warn_of_types(const Caffe__NetParameter *param, const char *path) {
   bool other = is_other(param->has_default_forward_type, param->default_forward_type) ||
                is_other(param->has_default_backward_type, param->default_backward_type) ||
@@ -155,8 +155,8 @@ static crema_status check_solver(const cr_solver_rank *solver) {
   return cr_fail(CREMA_E_RANGE, "a net for solver %d of %d", solver->rank, solver->solvers);
 }
 
-/* With the net's device as that of the thread, so that the host sides of the weights, which fillers
- * write, are page-locked. */
+/* Makes the net's device the thread's own meanwhile, so that the host memory of the weights, which
+ * fillers write, is page-locked. */
 static crema_status build_on_device(crema_net *net, const cr_solver_rank *solver,
                                     bool force_backward) {
   cr_device_guard guard;
@@ -242,7 +242,7 @@ crema_status crema_net_parse(const char *text, size_t size, const char *source,
   return cr_net_create(param, options, NULL, &origin, out);
 }
 
-/* ---- what a net says of itself ---- */
+/* ---- what callers can ask ---- */
 
 int crema_net_input_count(const crema_net *net) {
   if (net == NULL) return 0;

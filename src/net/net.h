@@ -8,12 +8,12 @@
 #include "layers/common/layer.h"
 #include "net/name_map.h"
 
-/* One entry a parameter blob of a layer (owners and sharers). */
+/* One entry per parameter blob of a layer (owners and sharers). */
 typedef struct cr_net_param {
-  int layer, index; /* whose, and which of its parameters */
+  int layer, index; /* the layer, and which of its parameters */
   const char *name; /* ParamSpec name; "" when it has none; owned by net->param */
   int owner;        /* entry that owns the values; -1: this one does */
-  int learnable;    /* number among the learnable parameters */
+  int learnable;    /* index among the learnable parameters */
 } cr_net_param;
 
 typedef struct cr_net_layer {
@@ -68,7 +68,7 @@ struct crema_net {
   float *lr_mult, *decay_mult;
   int fusions;     /* layers whose work others do */
   bool debug_info; /* log in every pass; may be changed between passes */
-  size_t at;       /* while it is built: the layer of `param` that is at hand */
+  size_t at;       /* while it is built: the layer of `param` that is being built */
 };
 
 /* Builds from a parsed and upgraded message, which is taken over (also on failure).
@@ -79,11 +79,11 @@ crema_status cr_net_create(Caffe__NetParameter *param, const crema_net_options *
                            crema_context *context, const cr_net_origin *origin,
                            crema_net **out) CREMA_MUST_USE;
 
-/* The same, as the net of one of several solvers that train it together. In phase TRAIN its data
- * layers produce that solver's share of the samples, and layers that draw at random do so
- * differently from the other solvers'; options->seed is the same for all of them. A net of phase
- * TEST is alone, whatever `solver` says. NULL: one solver. The group gets references of its own.
- * Errors, beside those of building: CREMA_E_RANGE for a rank that there is not. */
+/* The same for one of several solvers that train a net together. In phase TRAIN its data layers
+ * produce that solver's share of the samples, and its random layers draw other numbers than those
+ * of the other solvers; options->seed is the same for all of them. A net of phase TEST is alone,
+ * whatever `solver` says. NULL: one solver. The net takes references of its own to the group.
+ * Errors, besides those of building: CREMA_E_RANGE for a rank that does not exist. */
 crema_status cr_net_create_for(Caffe__NetParameter *param, const crema_net_options *options,
                                const cr_solver_rank *solver, crema_context *context,
                                const cr_net_origin *origin, crema_net **out) CREMA_MUST_USE;
@@ -91,16 +91,16 @@ crema_status cr_net_create_for(Caffe__NetParameter *param, const crema_net_optio
 /* The first layer of that name; -1 when there is none. */
 int cr_net_find_layer(const crema_net *net, const char *name);
 
-/* Pairs the layers of another net with this one's by name, in the order of calls: gives the first
- * layer of that name that was not given yet, or -1. `cursor` has net->layers entries, all set
- * by cr_net_match_start. */
+/* Pairs the layers of another net with this one's by name, in the order of calls: returns the first
+ * layer of that name that was not returned yet, or -1. `cursor` has net->layers entries, all set by
+ * cr_net_match_start. */
 void cr_net_match_start(const crema_net *net, int *cursor);
 int cr_net_match(const crema_net *net, const char *name, int *cursor);
 
 /* Makes `net`'s parameters share the values (not the diffs) of `donor`'s layers of the same name
- * (test nets). Layers that only `net` has follow where a parameter's name ties them to one of both;
- * those that only the donor has are logged. Errors: CREMA_E_SHAPE with both
- * shapes, CREMA_E_ARGUMENT when the numbers of parameters differ. */
+ * (test nets). Layers that only `net` has take part where a parameter's name ties them to a layer
+ * that both have; those that only the donor has are logged. Errors: CREMA_E_SHAPE with both shapes,
+ * CREMA_E_ARGUMENT when the numbers of parameters differ. */
 crema_status cr_net_share_params(crema_net *net, crema_net *donor) CREMA_MUST_USE;
 
 /* Layers `first` to `last`, both included; backward runs them from last to first.
@@ -121,11 +121,11 @@ crema_status cr_net_find_nonfinite(crema_net *net, bool *found, const char **lay
 crema_status cr_net_check_weights(const crema_net *net) CREMA_MUST_USE;
 
 /* With debug_info: logs the mean absolute value and step of each parameter. To be called by a
- * solver after the steps are known (diffs hold them). Does nothing without debug_info. */
+ * solver when the diffs hold the steps. A no-op without debug_info. */
 crema_status cr_net_debug_update(crema_net *net) CREMA_MUST_USE;
 
-/* What becomes of layers with parameters for which the files of weights have none: an error, a
- * warning for each, or nothing; in the last case no file needs to have anything for the net. */
+/* What to do about layers whose parameters are in no file of weights: fail, warn of each, or
+ * nothing; in the last case a file need not have anything for the net. */
 typedef enum cr_net_missing {
   CR_MISSING_REFUSED,
   CR_MISSING_WARNED,
@@ -137,15 +137,15 @@ typedef struct cr_net_loading {
   const crema_net *net;
   cr_net_missing missing;
   size_t files; /* begun so far */
-  bool last;    /* no other file comes behind the one being loaded */
-  bool *given;  /* one a learnable parameter: a file has values for it */
+  bool last;    /* no other file follows the one being loaded */
+  bool *given;  /* one per learnable parameter: a file has values for it */
   char **spare; /* layers that the files have parameters for and the net does not have */
   size_t spares;
 } cr_net_loading;
 
 /* Loads files of weights, each over the ones before. Layers whose parameters are shared count as
- * given when the owner's are, and the other way round. A failure leaves the net with what the files
- * before gave. Layers that `other` (may be NULL) has as well are not warned of. */
+ * given when the owner's are, and the other way round. After a failure the net has the values of
+ * the files before. Does not warn of layers that `other` (may be NULL) has as well. */
 crema_status cr_net_load_files(crema_net *net, const char *const *path, size_t count,
                                cr_net_missing missing, const crema_net *other) CREMA_MUST_USE;
 
@@ -161,8 +161,8 @@ crema_status cr_net_from_proto(crema_net *net, const Caffe__NetParameter *weight
                                cr_net_loading *loading) CREMA_MUST_USE;
 
 /* Fails with CREMA_E_NOT_FOUND when the net has parameters and `matched`, the number of its layers
- * that a file of weights has values for, is 0: a net that was meant to be loaded would run
- * untrained. Otherwise as cr_net_check_complete. */
+ * that a file of weights has values for, is 0: the net would run untrained. Otherwise as
+ * cr_net_check_complete. */
 crema_status cr_net_check_matched(const crema_net *net, int matched,
                                   const cr_net_loading *loading) CREMA_MUST_USE;
 
@@ -182,8 +182,9 @@ crema_status cr_net_write_hdf5(const crema_net *net, cr_file_draft *draft,
 crema_status cr_net_load_hdf5(crema_net *net, const char *path,
                               cr_net_loading *loading) CREMA_MUST_USE;
 
-/* Whether the names of the layers allow an HDF5 model: those with parameters need one each.
- * Errors: CREMA_E_ARGUMENT for none, CREMA_E_EXISTS for the same one. */
+/* Whether the names of the layers allow an HDF5 model: each layer with parameters needs a name of
+ * its own. Errors: CREMA_E_ARGUMENT for a missing name, CREMA_E_EXISTS for a name that two layers
+ * have. */
 crema_status cr_net_check_hdf5(const crema_net *net, bool with_diffs) CREMA_MUST_USE;
 
 /* One blob as BlobProto, whose values stay the blob's: valid until they change, and to be freed

@@ -1,7 +1,8 @@
-/* Warnings of values that a layer in place overwrites while others still use them: as in Caffe,
- * the net runs, with wrong gradients or on wrong values.
+/* Warns of values that a layer in place overwrites while others still use them: as in Caffe, such a
+ * net runs, but with wrong gradients or on wrong values.
  *
- * A top that shares its bottom's values (of Split, Flatten, ...) is in the same storage as that. */
+ * A top that shares its bottom's values (of Split, Flatten, ...) is in the same storage as the
+ * bottom. */
 #include <stdlib.h>
 
 #include "core/fail.h"
@@ -10,8 +11,8 @@
 
 enum { NO_LAYER = -1, LEVELS = CR_VALUES_ALL + 1 };
 
-/* One per blob. A storage is known by the index of the blob that made it, whose entry has what
- * concerns the storage. */
+/* One per blob. A storage has the index of the blob that made it; that blob's entry holds the
+ * fields about the storage. */
 typedef struct blob_notes {
   int storage;
   int version; /* of the storage's values, when the blob was made or last overwritten */

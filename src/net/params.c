@@ -44,7 +44,7 @@ static void add_owner(cr_net_build *build, cr_net_param *entry, crema_blob *blob
   build->has_decay_mult[id] = spec->has_decay_mult;
 }
 
-/* A factor may be given by any of the sharers; all that give it must agree. */
+/* Any of the sharers may give a factor; all that give it must agree. */
 static crema_status merge_factor(const Caffe__LayerParameter *layer, const cr_net_param *entry,
                                  const char *what, bool given, float value, bool *has,
                                  float *factor) {
@@ -133,8 +133,8 @@ static bool shows_params(const cr_net_layer *layer) {
   return false;
 }
 
-/* Tops that show parameters, and tops that show those, take their values anew: the parameters have
- * become others. */
+/* Tops that alias parameters, directly or through other tops, take the values again, because the
+ * parameters now have other memory. */
 static crema_status show_params_again(crema_net *net) {
   for (int i = 0; i < net->layers; ++i) {
     const cr_net_layer *layer = &net->layer[i];
@@ -202,11 +202,11 @@ static crema_blob *blob_of_param(const crema_net *net, int entry) {
   return net->layer[param->layer].layer->blob[param->index];
 }
 
-/* Layers that the donor does not have follow those that it has, where a parameter's name ties them.
- * taken: one per layer, whether the donor has it. */
+/* Layers that the donor lacks share with it, too, where a parameter's name ties them to a layer
+ * that it has. taken: one per layer, whether the donor has it. */
 static crema_status tie_rest(crema_net *net, const bool *taken, bool *shown) {
   const size_t learnables = (size_t)net->learnables + 1;
-  int *from = malloc(learnables * sizeof *from); /* an entry of a taken layer, or -1 */
+  int *from = malloc(learnables * sizeof *from); /* entry of a taken layer, or -1 */
   if (from == NULL) return cr_fail_memory(learnables * sizeof *from, "matching layers");
   crema_status status = CREMA_OK;
   for (int id = 0; id < net->learnables; ++id) from[id] = -1;
@@ -223,7 +223,7 @@ static crema_status tie_rest(crema_net *net, const bool *taken, bool *shown) {
   return status;
 }
 
-/* Shares with all layers that both nets have, which `taken` gets. */
+/* Shares the parameters of all layers that both nets have and marks them in `taken`. */
 static crema_status share_layers(crema_net *net, crema_net *donor, bool *taken, bool *shown) {
   int *cursor = calloc((size_t)net->layers + 1, sizeof *cursor);
   if (cursor == NULL)

@@ -5,8 +5,8 @@
 #include "core/log.h"
 #include "net/build.h"
 
-/* What is known of a blob, going backwards through the layers. Each blob has one reader (splits
- * see to that), but in-place layers read and make the same one. */
+/* What is known of a blob, going backwards through the layers. Thanks to splits each blob has one
+ * reader, but in-place layers read and make the same one. */
 typedef struct blob_marks {
   bool under_loss;    /* a loss depends on it */
   bool skip_backward; /* its reader gives it no gradient */
@@ -44,9 +44,9 @@ static void force_layer(cr_net_layer *layer) {
   for (int p = 0; p < self->params; ++p) self->param_propagate_down[p] = true;
 }
 
-/* A loss weight that the prototxt gives goes to a copy of the blob when others read it, too (see
- * cr_net_insert_splits). One that a loss layer has by default stays, as in Caffe, and the reader's
- * gradient takes its place. reader: one per blob, the last layer that reads it. */
+/* A loss weight that the prototxt gives goes to a copy of the blob when other layers read it, too
+ * (see cr_net_insert_splits). A loss layer's default weight stays, as in Caffe, and the reader's
+ * gradient replaces it. reader: one per blob, the last layer that reads it. */
 static void warn_of_lost_losses(const crema_net *net, const int *reader) {
   for (int i = 0; i < net->layers; ++i) {
     const cr_net_layer *layer = &net->layer[i];

@@ -108,7 +108,7 @@ crema_status cr_net_forward_range(crema_net *net, int first, int last, double *l
   return status;
 }
 
-/* Whether backward has anything to compute; sources under force_backward have not. */
+/* Whether backward has anything to compute; under force_backward, sources have nothing. */
 static bool has_gradient(const cr_net_layer *layer) {
   const cr_layer *self = layer->layer;
   for (int j = 0; j < self->bottoms; ++j) {

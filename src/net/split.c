@@ -58,8 +58,8 @@ static crema_status start_plan(split_plan *plan) {
   return CREMA_OK;
 }
 
-/* The number of a layer that makes the blob but was left out, -1 for none. Where each phase has a
- * maker of its own, the one for this phase is named: its rule says what is missing. */
+/* The number of a layer that makes the blob but was left out, -1 for none. When each phase has a
+ * maker of its own, the one for this phase is preferred: its rule says what is missing. */
 static int find_left_out(const cr_net_left_out *left_out, const char *blob) {
   int found = -1;
   for (size_t i = 0; i < left_out->count; ++i) {
@@ -142,7 +142,7 @@ static crema_status check_in_place(const split_plan *plan, size_t layer) {
   return CREMA_OK;
 }
 
-/* "<blob>_<layer>_<top>_split", with "_<copy>" behind it when copy >= 0. */
+/* "<blob>_<layer>_<top>_split", followed by "_<copy>" when copy >= 0. */
 static crema_status split_name(const split_plan *plan, size_t top, long copy, char **out) {
   const Caffe__LayerParameter *maker = plan->param->layer[plan->maker[top]];
   size_t index = top - plan->first_top[plan->maker[top]];
@@ -158,7 +158,7 @@ static crema_status split_name(const split_plan *plan, size_t top, long copy, ch
   return status;
 }
 
-/* The split layer behind `top`, kept in the plan until it is put in its place. */
+/* The split layer behind `top`, kept in the plan until it is inserted. */
 static crema_status make_split(split_plan *plan, size_t top) {
   const Caffe__LayerParameter *maker = plan->param->layer[plan->maker[top]];
   size_t copies = plan->uses[top];
@@ -191,7 +191,7 @@ static crema_status make_split(split_plan *plan, size_t top) {
   return CREMA_OK;
 }
 
-/* Lets the layer's bottoms read copies, and its loss weights move to them. A weight that moved
+/* Makes the layer's bottoms read copies, and moves its loss weights to copies. A weight that moved
  * stays behind as an explicit 0, so that a loss layer does not fall back to its default. */
 static crema_status rewire(split_plan *plan, size_t layer) {
   Caffe__LayerParameter *param = plan->param->layer[layer];
