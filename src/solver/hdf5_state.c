@@ -2,7 +2,7 @@
  *   /iter, /current_step   int, one value each
  *   /iter_last_event, /minimum_loss   int and float, of the plateau policy alone
  *   /learned_net           string: name of the model file
- *   /history/<i>           float, one data set a history blob
+ *   /history/<i>           float, one data set per history blob
  * and one that Caffe does not look for:
  *   /crema_state           bytes: a CremaState message in wire format */
 #include <stdio.h>
@@ -103,7 +103,7 @@ static crema_status fail_dataset(const char *name) {
   return cr_fail(CREMA_E_CORRUPT, "data set /%s is missing or damaged", name);
 }
 
-/* A data set of values of this class, which may be read. */
+/* A data set of values of this class, checked so that it may be read. */
 static crema_status find_set(cr_hdf5_reader *file, const char *name, cr_hdf5_class class,
                              cr_hdf5_info *out) {
   CR_TRY(cr_hdf5_look(file, name, out));

@@ -44,15 +44,15 @@ crema_status cr_model_sum_read(const char *path, cr_model_sum *out) {
 
 /* ---- finding ------------------------------------------------------------- */
 
-enum { PLACES = 3 };
+enum { CANDIDATES = 3 };
 
-/* Where the model of a state may be, in the order of looking. Paths may be the same. */
-typedef struct model_places {
-  char *path[PLACES];
-} model_places;
+/* Where the model of a state may be, in the order of the search. Paths may be the same. */
+typedef struct model_paths {
+  char *path[CANDIDATES];
+} model_paths;
 
-static void free_places(model_places *places) {
-  for (int i = 0; i < PLACES; ++i) free(places->path[i]);
+static void free_paths(model_paths *paths) {
+  for (int i = 0; i < CANDIDATES; ++i) free(paths->path[i]);
 }
 
 static crema_status join(const char *folder_of, const char *name, char **out) {
@@ -64,26 +64,27 @@ static crema_status join(const char *folder_of, const char *name, char **out) {
   return status;
 }
 
-/* Beside the state, at the recorded path, and at the recorded path as seen from the state: a copied
- * pair stays a pair, whatever lies where it was copied from. */
-static crema_status list_places(const char *state_path, const char *name, model_places *out) {
+/* Beside the state first, then at the recorded path, and at the recorded path as seen from the
+ * state: so a copied pair stays together, whatever is now where it was copied from. */
+static crema_status list_paths(const char *state_path, const char *name, model_paths *out) {
   const char *slash = strrchr(name, '/');
-  *out = (model_places){{NULL}};
+  *out = (model_paths){{NULL}};
   crema_status status = join(state_path, slash == NULL ? name : slash + 1, &out->path[0]);
   if (status == CREMA_OK) status = join("", name, &out->path[1]);
   if (status == CREMA_OK) status = join(state_path, name, &out->path[2]);
-  if (status != CREMA_OK) free_places(out);
+  if (status != CREMA_OK) free_paths(out);
   return status;
 }
 
-static bool was_tried(const model_places *places, int index) {
+static bool was_tried(const model_paths *paths, int index) {
   for (int i = 0; i < index; ++i) {
-    if (strcmp(places->path[i], places->path[index]) == 0) return true;
+    if (strcmp(paths->path[i], paths->path[index]) == 0) return true;
   }
   return false;
 }
 
-/* Whether the file is the one that `wanted` was computed from; if not, says in `why` what it is. */
+/* Whether the file is the one that `wanted` was computed from; if not, `why` gets what it is
+ * instead. */
 static crema_status compare(const char *path, const cr_model_sum *wanted, bool *same,
                             cr_buffer *why) {
   struct stat info;
@@ -105,22 +106,22 @@ static crema_status compare(const char *path, const cr_model_sum *wanted, bool *
                          (unsigned long long)found.size, (unsigned)found.crc32);
 }
 
-/* The index of the first file that is there and, unless `wanted` is NULL, is the right one. */
-static crema_status choose(const model_places *places, const cr_model_sum *wanted, int *out) {
+/* The index of the first file that exists and, unless `wanted` is NULL, is the right one. */
+static crema_status choose(const model_paths *paths, const cr_model_sum *wanted, int *out) {
   cr_buffer why = {0};
   crema_status status = CREMA_OK;
-  for (int i = 0; i < PLACES; ++i) {
+  for (int i = 0; i < CANDIDATES; ++i) {
     bool same = true;
-    if (was_tried(places, i) || !cr_file_exists(places->path[i])) continue;
-    if (wanted != NULL) CR_TRY_GOTO(compare(places->path[i], wanted, &same, &why), out);
+    if (was_tried(paths, i) || !cr_file_exists(paths->path[i])) continue;
+    if (wanted != NULL) CR_TRY_GOTO(compare(paths->path[i], wanted, &same, &why), out);
     if (!same) continue;
     *out = i;
     goto out;
   }
   if (why.size == 0) {
-    status = cr_fail(CREMA_E_NOT_FOUND, "its model is not there: no such file as %s%s%s",
-                     places->path[0], was_tried(places, 1) ? "" : " or ",
-                     was_tried(places, 1) ? "" : places->path[1]);
+    status =
+        cr_fail(CREMA_E_NOT_FOUND, "its model is not there: no such file as %s%s%s", paths->path[0],
+                was_tried(paths, 1) ? "" : " or ", was_tried(paths, 1) ? "" : paths->path[1]);
   } else {
     status =
         cr_fail(CREMA_E_CORRUPT,
@@ -136,7 +137,7 @@ out:
 crema_status cr_model_find(const char *state_path, const Caffe__SolverState *state, char **out) {
   const Caffe__CremaState *extra = state->crema_state;
   cr_model_sum wanted = {0};
-  model_places places;
+  model_paths paths;
   int chosen = 0;
   *out = NULL;
   if (state->learned_net == NULL || state->learned_net[0] == '\0') {
@@ -145,11 +146,11 @@ crema_status cr_model_find(const char *state_path, const Caffe__SolverState *sta
   }
   bool known = extra != NULL && extra->has_model_size && extra->has_model_crc32;
   if (known) wanted = (cr_model_sum){extra->model_size, extra->model_crc32};
-  CR_TRY(list_places(state_path, state->learned_net, &places));
-  crema_status status = choose(&places, known ? &wanted : NULL, &chosen);
+  CR_TRY(list_paths(state_path, state->learned_net, &paths));
+  crema_status status = choose(&paths, known ? &wanted : NULL, &chosen);
   if (status == CREMA_OK) {
-    *out = places.path[chosen];
-    places.path[chosen] = NULL;
+    *out = paths.path[chosen];
+    paths.path[chosen] = NULL;
     cr_log_info("Restoring the model from %s", *out);
     if (!known) {
       cr_log_warning(
@@ -157,6 +158,6 @@ crema_status cr_model_find(const char *state_path, const Caffe__SolverState *sta
           state_path, *out);
     }
   }
-  free_places(&places);
+  free_paths(&paths);
   return status;
 }

@@ -37,7 +37,7 @@ static crema_status merge_state(net_state *state, const Caffe__NetState *from) {
   return add_stages(state, (const char *const *)from->stage, from->n_stage);
 }
 
-/* A message of its own for one net, read or copied, in today's form. *path is the file that
+/* A message of its own for one net, read or copied, in today's format. *path is the file that
  * relative paths inside are tried from; to be freed. */
 static crema_status read_source(const crema_solver *solver, const net_source *source,
                                 Caffe__NetParameter **out, char **path) {

@@ -13,7 +13,7 @@ typedef enum cr_rate_policy {
   CR_RATE_POLY,
   CR_RATE_SIGMOID,
   CR_RATE_PLATEAU,
-  CR_RATE_POLICIES /* how many there are */
+  CR_RATE_POLICIES /* the number of policies */
 } cr_rate_policy;
 
 typedef enum cr_factor_policy {

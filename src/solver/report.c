@@ -1,4 +1,4 @@
-/* The lines that log parsers match on. Numbers are written with six significant digits. */
+/* The lines that log parsers look for. Numbers have six significant digits. */
 #include <stdio.h>
 
 #include "core/clock.h"

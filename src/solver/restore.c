@@ -7,8 +7,8 @@
 #include "core/log.h"
 #include "solver/solver.h"
 
-/* Test nets share the train net's parameters, but may have layers of their own. That a model has
- * nothing for them, or is not there, is no failure of theirs. */
+/* Test nets share the train net's parameters, but may have layers of their own. It is no failure
+ * when a model has nothing for these. */
 static crema_status load_models(crema_solver *solver, const char *const *path, size_t count,
                                 cr_net_missing missing) {
   for (int i = 0; i < solver->test_nets; ++i) {

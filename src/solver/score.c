@@ -13,8 +13,8 @@ static crema_status obey(crema_solver *solver) {
       case CREMA_SOLVER_CONTINUE: return CREMA_OK;
       case CREMA_SOLVER_STOP: solver->stop_requested = true; return CREMA_OK;
       case CREMA_SOLVER_SNAPSHOT:
-        /* The one on the disk is the same, or better: the last forward pass of a training run has
-         * changed the statistics of normalizing layers. */
+        /* The snapshot on the disk is the same or better: since it was written, the last forward
+         * pass of the training run has changed the statistics of normalizing layers. */
         if (solver->snapshot_iteration == solver->iteration) {
           cr_log_info("The snapshot of iteration %lld is written", (long long)solver->iteration);
         } else {
@@ -91,8 +91,8 @@ out:
   return cr_fail_in(status, "iteration %lld, test net #%d", (long long)solver->iteration, index);
 }
 
-/* Snapshots of the iteration are written as of the start of its test phase, whose whole is run
- * again after a stop in its midst. */
+/* Snapshots during the test phase of an iteration are written as of its start, so a run that was
+ * stopped in the middle of it repeats the whole phase. */
 crema_status cr_solver_test_all(crema_solver *solver) {
   const bool held = solver->held != NULL;
   CR_TRY(cr_state_hold(solver));

@@ -1,4 +1,4 @@
-/* Snapshots: a model, and a state that names it and tells it from others of its name. */
+/* Snapshots: a model, and a state that names it and can tell it from other files of that name. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@ static bool wants_hdf5(const crema_solver *solver) {
   return solver->param->snapshot_format == CAFFE__SOLVER_PARAMETER__SNAPSHOT_FORMAT__HDF5;
 }
 
-/* Drafts of snapshots that a kill interrupted. */
+/* Removes drafts of snapshots that a kill interrupted. */
 static crema_status sweep(const crema_solver *solver) {
   cr_buffer prefix = {0};
   crema_status status = cr_buffer_print(&prefix, "%s_iter_", solver->snapshot_prefix);
@@ -33,7 +33,7 @@ static crema_status print_name(const crema_solver *solver, int64_t iteration, co
                          kind, wants_hdf5(solver) ? ".h5" : "");
 }
 
-/* Tries the longest name that snapshots will have. */
+/* Tries to write under the longest name that snapshots will have. */
 static crema_status probe(const crema_solver *solver) {
   int64_t last = solver->param->max_iter;
   cr_buffer name = {0};
@@ -58,7 +58,8 @@ crema_status cr_snapshot_check(const crema_solver *solver) {
 
 /* ---- writing ------------------------------------------------------------- */
 
-/* What is summed up is what was just written, whoever else writes a model of that name. */
+/* The checksum is of the draft just written, even if another process writes a model of that
+ * name. */
 static crema_status write_model(crema_solver *solver, cr_file_draft *draft, cr_model_sum *sum) {
   CR_TRY(cr_net_write(solver->net, draft, solver->param->snapshot_diff));
   CR_TRY(cr_file_draft_flush(draft));
@@ -75,9 +76,9 @@ static crema_status write_state(crema_solver *solver, const char *model, const c
   return status == CREMA_OK ? cr_file_draft_flush(draft) : status;
 }
 
-/* Neither file takes its name before both are whole and on the disk: a disk that is full leaves an
- * older pair of the same names as it was. A kill between the two renamings leaves files of two
- * snapshots, which the checksum tells apart. */
+/* Neither file takes its name before both are complete and on the disk: a full disk leaves an older
+ * pair of the same names as it was. A kill between the two renames leaves files of two snapshots,
+ * which the checksum reveals. */
 static crema_status write_pair(crema_solver *solver, const char *model, const char *path) {
   const char *format = wants_hdf5(solver) ? "HDF5" : "binary proto";
   cr_file_draft model_draft, state_draft;
@@ -109,7 +110,8 @@ out:
 
 crema_status crema_solver_snapshot(crema_solver *solver) {
   CR_REQUIRE(solver);
-  /* Nobody can train on from such weights, and they would look like the latest good ones. */
+  /* Training cannot go on from weights that are not finite, and the file would look like the latest
+   * good one. */
   crema_status status = cr_net_check_weights(solver->net);
   if (status == CREMA_OK) status = write_snapshot(solver);
   if (status == CREMA_OK) {

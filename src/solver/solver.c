@@ -97,7 +97,7 @@ out:
   return status;
 }
 
-/* Fields of other dialects that change training and that this solver does not carry out. */
+/* Warns of fields of other dialects that change training and that this solver does not support. */
 static void warn_foreign_fields(const Caffe__SolverParameter *param, const char *path) {
   const struct {
     bool given;
@@ -227,7 +227,7 @@ crema_status crema_solver_load(const char *path, const crema_solver_options *opt
     goto fail;
   }
   CR_TRY_GOTO(build(solver), fail);
-  /* They were needed for building only and are not kept. */
+  /* The stages were needed for building only. */
   solver->options.stages = NULL;
   solver->options.stage_count = 0;
   *out = solver;

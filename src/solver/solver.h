@@ -44,7 +44,7 @@ struct crema_solver {
   int64_t samples;
   double seconds;
   bool stop_requested;
-  Caffe__CremaState *held;    /* of cr_state_hold; NULL: nothing is held */
+  Caffe__CremaState *held;    /* by cr_state_hold; NULL: nothing is held */
   int64_t snapshot_iteration; /* of the last snapshot that this solver wrote; -1: none */
   /* The failure of the last snapshot; CREMA_OK when it was written. `unsaved_told`: the caller of
    * the library has it. */
@@ -85,29 +85,28 @@ double cr_loss_window_add(cr_loss_window *window, double loss);
 /* Fails unless files can be made where the snapshots go and, in HDF5, the net can be saved.
  * Errors: CREMA_E_IO, CREMA_E_UNSUPPORTED without HDF5, those of cr_net_check_hdf5. */
 crema_status cr_snapshot_check(const crema_solver *solver) CREMA_MUST_USE;
-/* A snapshot that training can do without: that it cannot be written is warned of and noted.
- * Errors: CREMA_E_NUMERIC for weights that are not finite, unless training is to go on with such.
- */
+/* Writes a snapshot that training can do without: a failure to write it is a warning, and noted.
+ * Errors: CREMA_E_NUMERIC for weights that are not finite, unless training is to go on with
+ * such. */
 crema_status cr_snapshot_try(crema_solver *solver) CREMA_MUST_USE;
-/* Notes that a snapshot failed, for whose text the thread's error text is taken. */
+/* Notes that a snapshot failed, with the thread's error text. */
 void cr_snapshot_note_failure(crema_solver *solver, crema_status status);
 /* The noted failure, once; CREMA_OK when there is none or it was told. */
 crema_status cr_snapshot_failure(crema_solver *solver) CREMA_MUST_USE;
 
 /* ---- model_file.c ---- */
 
-/* By what a model file is told from others of its name. */
+/* What tells a model file from others of its name. */
 typedef struct cr_model_sum {
   uint64_t size; /* bytes */
   uint32_t crc32;
 } cr_model_sum;
 
-/* Of the whole file. Errors: CREMA_E_IO, CREMA_E_NO_MEMORY. */
+/* Computes it from the whole file. Errors: CREMA_E_IO, CREMA_E_NO_MEMORY. */
 crema_status cr_model_sum_read(const char *path, cr_model_sum *out) CREMA_MUST_USE;
-/* The path of the state's model, to be freed; NULL when it names none. A model that is not the one
- * which the state was written with is never taken, where the state records that; where it does not,
- * there is a warning. Errors: CREMA_E_NOT_FOUND, CREMA_E_CORRUPT (with what was expected and what
- * was found). */
+/* The path of the state's model, to be freed; NULL when it names none. When the state records which
+ * model it was written with, no other model is ever taken; when it does not, there is a warning.
+ * Errors: CREMA_E_NOT_FOUND, CREMA_E_CORRUPT (with what was expected and what was found). */
 crema_status cr_model_find(const char *state_path, const Caffe__SolverState *state,
                            char **out) CREMA_MUST_USE;
 
@@ -119,9 +118,9 @@ crema_status cr_model_find(const char *state_path, const Caffe__SolverState *sta
 crema_status cr_state_to_proto(crema_solver *solver, const char *learned_net,
                                const cr_model_sum *sum, Caffe__SolverState **out) CREMA_MUST_USE;
 void cr_state_proto_free(Caffe__SolverState *message);
-/* Keeps where data and random numbers stand. While that is kept, states are written as of then:
- * a snapshot in the midst of a test phase resumes at the start of it. Does nothing when it is kept
- * already. */
+/* Keeps the positions in the data and in the random streams. Until they are released, states are
+ * written with these: a snapshot in the middle of a test phase resumes at its start. A no-op when
+ * they are kept already. */
 crema_status cr_state_hold(crema_solver *solver) CREMA_MUST_USE;
 /* Forgets what cr_state_hold kept. */
 void cr_state_release(crema_solver *solver);

@@ -6,7 +6,7 @@
 #include "core/log.h"
 #include "solver/solver.h"
 
-enum { GENERATOR_WORDS = 625 }; /* 624 words of state, then the place of the next */
+enum { GENERATOR_WORDS = 625 }; /* 624 words of state, then the index of the next */
 
 static crema_status fail_message(void) {
   return cr_fail_memory(0, "a solver state");
@@ -168,7 +168,8 @@ static bool has_name(const Caffe__CremaState__Layer *layer, const char *name) {
   return layer->name != NULL && strcmp(layer->name, name) == 0;
 }
 
-/* The index of the saved layer of a name, first looked for at index `at`; -1: there is none. */
+/* The index of the saved layer of that name, which is first looked for at index `at`; -1: there is
+ * none. */
 static int64_t find_layer(const Caffe__CremaState__Net *net, int at, const char *name) {
   if ((size_t)at < net->n_layer && has_name(net->layer[at], name)) return at;
   for (size_t i = 0; i < net->n_layer; ++i) {
@@ -257,7 +258,7 @@ static crema_status extra_from_proto(crema_solver *solver, const Caffe__CremaSta
   memcpy(rng->state, message->generator, sizeof rng->state);
   rng->next = (int)message->generator[GENERATOR_WORDS - 1];
   solver->seed = message->seed;
-  /* Another average_loss than before starts a new mean. */
+  /* When average_loss has changed, a new mean is started. */
   if (message->n_loss <= (size_t)window->size && message->next_loss >= 0 &&
       (message->n_loss == (size_t)window->size ? message->next_loss < window->size
                                                : (size_t)message->next_loss == message->n_loss)) {

@@ -43,8 +43,8 @@ static crema_status fail_loss(crema_solver *solver, double loss) {
   return cr_fail(CREMA_E_NUMERIC, "iteration %lld: the loss is %g", iteration, loss);
 }
 
-/* Sums on the device, in double precision, which no sum of floats exceeds, tell cheaply whether
- * there is anything to look for on the host. */
+/* Sums on the device tell cheaply whether there is anything to look for on the host. They are in
+ * double precision, which no sum of finite floats exceeds. */
 static crema_status fail_weights(crema_solver *solver) {
   const char *layer = NULL, *blob = NULL;
   double sum = 0;
@@ -64,7 +64,8 @@ static crema_status fail_weights(crema_solver *solver) {
       (long long)solver->iteration, layer, blob);
 }
 
-/* Passes on that values are not finite, or warns of it: the first time and at each display. */
+/* Passes on the failure that values are not finite, or only warns of it: the first time and at each
+ * display. */
 static crema_status end_or_warn(crema_solver *solver, crema_status status, bool display) {
   if (status != CREMA_E_NUMERIC || solver->options.on_nan == CREMA_SOLVER_NAN_STOP) return status;
   if (display || !solver->told_not_finite) cr_log_warning("%s", crema_error_text());
@@ -213,7 +214,7 @@ static bool takes_snapshots(const crema_solver *solver) {
   return solver->param->snapshot > 0 || solver->param->snapshot_after_train;
 }
 
-/* The snapshot after training, which also makes up for one that could not be written. */
+/* The snapshot after training, which also replaces one that could not be written. */
 static crema_status snapshot_at_end(crema_solver *solver) {
   const Caffe__SolverParameter *param = solver->param;
   bool wanted = param->snapshot_after_train && !is_due(solver->iteration, param->snapshot) &&
@@ -225,8 +226,8 @@ static crema_status snapshot_at_end(crema_solver *solver) {
   return CREMA_OK;
 }
 
-/* Training failed, for want of data perhaps. What was learned since `start` is kept, unless the
- * failure is that it is worth nothing. Passes the failure on. */
+/* Training failed, perhaps for lack of data. Keeps what was learned since `start`, unless the
+ * failure is that it is worthless. Passes the failure on. */
 static crema_status keep_what_is_learned(crema_solver *solver, int64_t start,
                                          crema_status failure) {
   bool whole = failure != CREMA_E_NUMERIC && !solver->updating;

@@ -30,7 +30,7 @@
 typedef struct rule_row {
   const char *type;
   cr_update_rule rule;
-  int histories;    /* blobs a parameter */
+  int histories;    /* blobs per parameter */
   bool no_momentum; /* the rule has no use for it */
 } rule_row;
 
@@ -52,7 +52,7 @@ struct cr_updater {
   float larc_eta, momentum2, rms_decay, delta, clip;
   int iter_size;
   int params;
-  cr_op **op;           /* one a parameter */
+  cr_op **op;           /* one per parameter */
   crema_blob **history; /* row->histories * params */
 };
 
@@ -191,8 +191,8 @@ static crema_status clip_factor(const cr_updater *updater, float *out) {
   return CREMA_OK;
 }
 
-/* Parameters that are held still (lr_mult 0) need no pass over memory while their
- * momentum is zero, too: the step is zero and the history stays so. */
+/* Parameters that are fixed (lr_mult 0) need no pass over memory while their momentum is zero, too:
+ * step and history stay zero. */
 static bool stands_still(const cr_updater *updater, int i) {
   cr_update_rule rule = updater->row->rule;
   if (rule != CR_UPDATE_SGD && rule != CR_UPDATE_NESTEROV) return false;

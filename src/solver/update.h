@@ -8,10 +8,10 @@
 /* A rule with its history for the learnable parameters of one net. */
 typedef struct cr_updater cr_updater;
 
-/* Type, delta and so on are those of `param` from then on; momentum and weight decay follow
- * `schedule`, which must outlive the updater, and so must `net`. Errors: CREMA_E_UNKNOWN_NAME for a
- * type, regularization_type or larc_policy, CREMA_E_RANGE for values that the rule cannot work
- * with, CREMA_E_ARGUMENT for a momentum_policy that it has no use for. */
+/* Type, delta and so on are read from `param` once; momentum and weight decay follow `schedule`,
+ * which must outlive the updater, and so must `net`. Errors: CREMA_E_UNKNOWN_NAME for a type,
+ * regularization_type or larc_policy, CREMA_E_RANGE for values that the rule cannot work with,
+ * CREMA_E_ARGUMENT for a momentum_policy that it has no use for. */
 crema_status cr_updater_create(const Caffe__SolverParameter *param, const cr_schedule *schedule,
                                crema_net *net, cr_updater **out) CREMA_MUST_USE;
 void cr_updater_destroy(cr_updater *updater);
@@ -21,8 +21,8 @@ void cr_updater_destroy(cr_updater *updater);
  * `iteration` counts the updates done before. */
 crema_status cr_updater_run(cr_updater *updater, float rate, int64_t iteration) CREMA_MUST_USE;
 
-/* History blobs in the order of Caffe's files: one a learnable parameter, then for AdaDelta and
- * Adam a second for each. Owned by the updater. */
+/* History blobs in the order of Caffe's files: one per learnable parameter, then for AdaDelta and
+ * Adam a second one for each. Owned by the updater. */
 int cr_updater_history_count(const cr_updater *updater);
 crema_blob *cr_updater_history(cr_updater *updater, int index);
 const char *cr_updater_type(const cr_updater *updater);
