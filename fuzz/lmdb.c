@@ -15,7 +15,7 @@ static void touch(const cr_lmdb_walk *walk, cr_buffer *store) {
   cr_db_bytes read = walk->value;
   if (read.size == 0) return;
   if (read.data == NULL &&
-      cr_lmdb_read_value(walk->file, walk->place, read.size, store, &read) != CREMA_OK) {
+      cr_lmdb_read_value(walk->file, walk->offset, read.size, store, &read) != CREMA_OK) {
     return;
   }
   const volatile uint8_t *value = read.data;

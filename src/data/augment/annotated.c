@@ -45,7 +45,7 @@ static crema_status load_objects(cr_annotated *annotated, const Caffe__Annotated
   return CREMA_OK;
 }
 
-/* Field 1 is a message there, and a number in a Datum. */
+/* Field 1 is a message in an AnnotatedDatum and a number in a Datum. */
 bool cr_annotated_is(const uint8_t *bytes, size_t size) {
   enum { FIRST_IS_MESSAGE = 1 << 3 | 2 };
   return size > 0 && bytes[0] == FIRST_IS_MESSAGE;

@@ -5,14 +5,13 @@
 #include "data/augment/augment_box.h"
 
 typedef struct cr_object {
-  int label;    /* class: the group's */
-  int instance; /* number among the objects of the class */
+  int label;    /* the class, which the group has */
+  int instance; /* index among the objects of the class */
   bool difficult;
   cr_box box;
 } cr_object;
 
-/* A record in the making. Zero-initialise ({0}); the memory inside is used again by the next
- * record. */
+/* A record that is being parsed. Zero-initialise ({0}); the next record uses its memory again. */
 typedef struct cr_annotated {
   cr_image image;
   int label;         /* the Datum's */
@@ -32,7 +31,7 @@ crema_status cr_annotated_load(cr_annotated *annotated, const uint8_t *bytes, si
 size_t cr_annotated_count(const cr_annotated *annotated);
 cr_object *cr_annotated_object(const cr_annotated *annotated, size_t i);
 
-/* Drops the objects that do not count in the window (cr_box_emits) or lie outside, and takes the
+/* Drops the objects that do not count in the window (cr_box_emits) or lie outside, and converts the
  * others to its coordinates. */
 void cr_annotated_project(cr_annotated *annotated, const Caffe__EmitConstraint *constraint,
                           cr_box window);

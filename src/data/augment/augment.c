@@ -17,7 +17,7 @@ static crema_status refuse(const char *field) {
   return cr_fail(CREMA_E_UNSUPPORTED, "transform_param: %s is not supported", field);
 }
 
-/* Fields of the NVIDIA dialect whose exact meaning is not known here. */
+/* Refuses fields of the NVIDIA dialect whose exact meaning is not known. */
 static crema_status check_unknown(const Caffe__TransformationParameter *param) {
   if (param->rand_resize_ratio_lower != 0 || param->rand_resize_ratio_upper != 0) {
     return refuse("rand_resize_ratio_lower and _upper");
@@ -121,7 +121,7 @@ static canvas draw_canvas(const cr_augment *augment, uint64_t key, uint64_t samp
 }
 
 /* The extents of the NVIDIA dialect's random resize. Returns false when nothing changes. The
- * shorter side gets a length from lower to upper, each as likely; without allow_upscale images
+ * shorter side gets a length from lower to upper, all equally likely; without allow_upscale images
  * only shrink. */
 static bool draw_rand_resize(const cr_augment *augment, uint64_t key, uint64_t sample,
                              const int in[2], int out[2]) {
@@ -174,7 +174,8 @@ crema_status cr_augment_extent(const cr_augment *augment, uint64_t key, uint64_t
 
 /* ---- running ------------------------------------------------------------- */
 
-/* The canvas has the mean values' colour, which the transformer turns to 0; else it is black. */
+/* The canvas has the colour of the mean values, which the transformer turns to 0; without mean
+ * values it is black. */
 static crema_status expand_image(const cr_augment *augment, const canvas *c, cr_image *image,
                                  cr_image *scratchpad) {
   size_t means = augment->param->n_mean_value, channels = (size_t)image->channels;
@@ -191,8 +192,8 @@ static crema_status expand_image(const cr_augment *augment, const canvas *c, cr_
   }
   size_t row = (size_t)image->width * channels;
   for (int y = 0; y < image->height; ++y) {
-    size_t place = (size_t)(c->top + y) * (size_t)c->width + (size_t)c->left;
-    memcpy(scratchpad->pixels + place * channels, image->pixels + (size_t)y * row, row);
+    size_t first = (size_t)(c->top + y) * (size_t)c->width + (size_t)c->left;
+    memcpy(scratchpad->pixels + first * channels, image->pixels + (size_t)y * row, row);
   }
   cr_image_swap(scratchpad, image);
   return CREMA_OK;

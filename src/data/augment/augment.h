@@ -1,10 +1,10 @@
 /* Augmentation of the SSD and NVIDIA dialects: what transform_param asks for between decoding and
  * cropping.
  *
- * In this order, each where its field is given: distort_param (colours), expand_param (a larger
+ * In this order, each if its field is given: distort_param (colours), expand_param (a larger
  * canvas), img_rand_resize_lower/_upper (shorter side to a random length), resize_param,
- * noise_param. The formulae are those of the OpenCV functions that Caffe-SSD calls, on 8-bit
- * values in the order blue, green, red. Draws come from a counter-based generator: they depend on
+ * noise_param. The formulae are those of the OpenCV functions that Caffe-SSD calls, on 8-bit values
+ * in the order blue, green, red. Random numbers come from a counter-based generator: they depend on
  * the key, the sample's index and the stage, never on what was augmented before.
  *
  * resize_param is applied with probability `prob`. noise_param is applied always, as Caffe-SSD
@@ -15,14 +15,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "data/image/image.h"
 #include "data/augment/transformer.h"
+#include "data/image/image.h"
 #include "proto/proto.h"
 
 typedef struct cr_augment cr_augment;
 
-/* Reads and checks the fields. *out is NULL, which every function here takes as "change nothing",
- * when `param` is NULL or asks for nothing. `param` is copied. Free with cr_augment_destroy.
+/* Reads and checks the fields. *out is NULL when `param` is NULL or asks for nothing; every
+ * function here takes NULL as "change nothing". `param` is copied. Free with cr_augment_destroy.
  * Errors: CREMA_E_ARGUMENT and CREMA_E_RANGE (values that make no sense), CREMA_E_UNSUPPORTED
  * (noise_param convert_to_lab, resize_param height_scale and width_scale, rand_resize_ratio_*,
  * *_stretch_*, expand_param together with mean_file); all name the field. */
@@ -43,16 +43,16 @@ crema_status cr_augment_extent(const cr_augment *augment, uint64_t key, uint64_t
 crema_status cr_augment_image(const cr_augment *augment, uint64_t key, uint64_t sample,
                               cr_image *inout) CREMA_MUST_USE;
 
-/* The two halves of cr_augment_image, between which patches are sampled when there are boxes:
- * colours and canvas; then sizes and noise. `expanded`, where not NULL, gets the canvas in
+/* The two halves of cr_augment_image: colours and canvas; then sizes and noise. When there are
+ * boxes, patches are sampled between them. `expanded`, where not NULL, gets the canvas in
  * coordinates of the old image (0, 0, 1, 1 when nothing was expanded): xmin, ymin, xmax, ymax. */
 crema_status cr_augment_canvas(const cr_augment *augment, uint64_t key, uint64_t sample,
                                cr_image *inout, float expanded[4]) CREMA_MUST_USE;
 crema_status cr_augment_finish(const cr_augment *augment, uint64_t key, uint64_t sample,
                                cr_image *inout) CREMA_MUST_USE;
 
-/* Whether cr_augment_finish applies resize_param to sample `sample`, and the extents (height,
- * width) of what it applies it to when it is given in[0] x in[1] pixels: boxes have to follow. */
+/* Whether cr_augment_finish, given in[0] x in[1] pixels, applies resize_param to sample `sample`,
+ * and the extents (height, width) that the image has by then: boxes have to follow. */
 bool cr_augment_resizes(const cr_augment *augment, uint64_t key, uint64_t sample, const int in[2],
                         int before[2]);
 

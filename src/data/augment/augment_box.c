@@ -14,7 +14,7 @@ float cr_box_size(cr_box box) {
   return (box.xmax - box.xmin) * (box.ymax - box.ymin);
 }
 
-/* The area that both have. */
+/* The area of the intersection. */
 static float common(cr_box a, cr_box b) {
   const cr_box both = {fmaxf(a.xmin, b.xmin), fmaxf(a.ymin, b.ymin), fminf(a.xmax, b.xmax),
                        fminf(a.ymax, b.ymax)};
@@ -64,7 +64,7 @@ crema_status cr_batch_sampler_check(const Caffe__BatchSampler *sampler) {
   return CREMA_OK;
 }
 
-/* Four words a patch: scale, aspect ratio, left, top. */
+/* Four random words per patch: scale, aspect ratio, left, top. */
 static cr_box draw_patch(const Caffe__Sampler *sampler, cr_random *random) {
   static const Caffe__Sampler whole = CAFFE__SAMPLER__INIT;
   const Caffe__Sampler *s = sampler != NULL ? sampler : &whole;
@@ -77,7 +77,7 @@ static cr_box draw_patch(const Caffe__Sampler *sampler, cr_random *random) {
   return (cr_box){left, top, left + width, top + height};
 }
 
-/* Whether bounds that are given hold. */
+/* Whether `value` is within the bounds that are given. */
 static bool holds(float value, bool has_min, float min, bool has_max, float max) {
   return !(has_min && value < min) && !(has_max && value > max);
 }
@@ -106,9 +106,9 @@ static bool accepted(const Caffe__SampleConstraint *constraint, cr_box patch, co
   return false;
 }
 
-/* The choice among the kept is made on the way: the n-th one replaces the one held with
- * probability 1 / n. Its draws have a stream of their own, so that a trial's patch does not depend
- * on how many were kept before. */
+/* The choice among the patches that are kept is made on the way: the n-th one replaces the choice
+ * so far with probability 1 / n. Its random numbers have a stream of their own, so that a trial's
+ * patch does not depend on how many were kept before. */
 bool cr_sample_patch(const Caffe__BatchSampler *const *sampler, size_t count, const cr_box *box,
                      size_t boxes, uint64_t key, uint64_t sample, cr_box *out) {
   cr_random random = cr_random_begin(key, sample, CR_STAGE_PATCH);
@@ -140,7 +140,7 @@ void cr_image_crop(cr_image *image, cr_box patch) {
   if (top > image->height - 1) top = image->height - 1;
   width = width < 1 ? 1 : width > image->width - left ? image->width - left : width;
   height = height < 1 ? 1 : height > image->height - top ? image->height - top : height;
-  /* Rows move towards the start, so the memory itself serves. */
+  /* Rows move towards the start, so this works in place. */
   size_t pixel = (size_t)image->channels, stride = (size_t)image->width * pixel;
   const uint8_t *from = image->pixels + (size_t)top * stride + (size_t)left * pixel;
   size_t row = (size_t)width * pixel;
@@ -174,8 +174,8 @@ bool cr_box_emits(const Caffe__EmitConstraint *constraint, cr_box window, cr_box
   return x >= window.xmin && x <= window.xmax && y >= window.ymin && y <= window.ymax;
 }
 
-/* Stretching moves no fractions; only the padding does: a side of which the image fills the share
- * s has it from (1 - s) / 2 on. */
+/* Stretching does not change fractions; only padding does: when the image fills the share s of a
+ * side, it begins at (1 - s) / 2. */
 cr_box cr_box_resize(const Caffe__ResizeParameter *resize, int height, int width, cr_box box) {
   box = cr_box_clip(box);
   if (resize == NULL ||

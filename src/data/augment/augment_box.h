@@ -34,15 +34,16 @@ cr_box cr_box_clip(cr_box box);
  * CREMA_E_ARGUMENT, CREMA_E_RANGE. */
 crema_status cr_batch_sampler_check(const Caffe__BatchSampler *sampler) CREMA_MUST_USE;
 
-/* Draws one patch for a sample: each of the `count` samplers tries max_trials patches, keeps those
- * of which one of the `boxes` objects meets all constraints, until it has max_sample of them; of
- * all that were kept, one is chosen, each as likely. Returns false, with *out the whole image,
- * when none was kept. The draws depend on key and sample alone. With width w and height h of the
- * patch: w h = scale^2, w / h = aspect ratio, cut to what fits the image. */
+/* Draws one patch for a sample: each of the `count` samplers tries up to max_trials patches and
+ * keeps those for which one of the `boxes` objects meets all constraints, until it has max_sample
+ * of them; one of all that were kept is chosen, all equally likely. Returns false, with *out the
+ * whole image, when none was kept. The choice depends on key and sample alone. With width w and
+ * height h of the patch: w h = scale^2, w / h = aspect ratio, clipped to what fits into the
+ * image. */
 bool cr_sample_patch(const Caffe__BatchSampler *const *sampler, size_t count, const cr_box *box,
                      size_t boxes, uint64_t key, uint64_t sample, cr_box *out);
 
-/* Cuts the patch out of the image, in place; its corners are cut down to whole pixels, one at
+/* Cuts the patch out of the image, in place; its corners are rounded down to whole pixels, one at
  * least. */
 void cr_image_crop(cr_image *image, cr_box patch);
 

@@ -6,7 +6,7 @@
 #include "core/rng.h"
 #include "data/augment/augment_private.h"
 
-/* ---- draws and values ---------------------------------------------------- */
+/* ---- random numbers and values ------------------------------------------- */
 
 cr_random cr_random_begin(uint64_t key, uint64_t sample, cr_stage stage) {
   return (cr_random){.key = key, .sample = sample, .counter = (uint64_t)stage << 32, .used = 4};
@@ -71,14 +71,14 @@ void cr_bgr_to_hsv(uint8_t *pixels, size_t count) {
 
 void cr_hsv_to_bgr(uint8_t *pixels, size_t count) {
   /* Which of v, v (1 - s), v (1 - s f), v (1 - s (1 - f)) blue, green and red are in each sixth of
-   * the circle; f is the place within the sixth. */
+   * the circle; f is the position within the sixth. */
   static const uint8_t choice[6][3] = {{1, 3, 0}, {1, 0, 2}, {3, 0, 1},
                                        {0, 2, 1}, {0, 1, 3}, {2, 1, 0}};
   for (uint8_t *p = pixels; p < pixels + 3 * count; p += 3) {
-    float place = (float)p[0] * (6.0F / HUES);
+    float position = (float)p[0] * (6.0F / HUES);
     float s = (float)p[1] * (1 / 255.0F), v = (float)p[2] * (1 / 255.0F);
-    int sixth = (int)place;
-    float f = place - (float)sixth;
+    int sixth = (int)position;
+    float f = position - (float)sixth;
     const float value[4] = {v, v * (1 - s), v * (1 - s * f), v * (1 - s * (1 - f))};
     for (int c = 0; c < 3; ++c) p[c] = cr_saturate(value[choice[sixth % 6][c]] * 255);
   }
@@ -174,7 +174,7 @@ static void change_saturation(const Caffe__DistortionParameter *param, cr_random
   cr_hsv_to_bgr(image->pixels, pixels_of(image));
 }
 
-/* The shifted hue is cut to 0..255, not taken around the circle, as in Caffe-SSD. */
+/* As in Caffe-SSD, the shifted hue is clipped to 0..255, not taken around the circle. */
 static void change_hue(const Caffe__DistortionParameter *param, cr_random *random,
                        cr_image *image) {
   if (!(cr_random_uniform(random, 0, 1) < param->hue_prob)) return;
@@ -185,7 +185,7 @@ static void change_hue(const Caffe__DistortionParameter *param, cr_random *rando
   cr_hsv_to_bgr(image->pixels, pixels_of(image));
 }
 
-/* The channels in one of the six orders, each as likely. */
+/* Puts the channels into one of the six orders, all equally likely. */
 static void change_order(const Caffe__DistortionParameter *param, cr_random *random,
                          cr_image *image) {
   if (!(cr_random_uniform(random, 0, 1) < param->random_order_prob)) return;

@@ -1,4 +1,4 @@
-/* noise_param: what makes a picture worse, in Caffe-SSD's order. */
+/* noise_param: the effects that degrade an image, in Caffe-SSD's order. */
 #include <math.h>
 #include <string.h>
 
@@ -35,11 +35,11 @@ static size_t bytes_of(const cr_image *image) {
   return pixels_of(image) * (size_t)image->channels;
 }
 
-/* Place of the source for a place outside, mirrored at the border pixel's centre. */
-static int mirrored(int place, int limit) {
+/* The index in the source for an index outside, mirrored at the border pixel's centre. */
+static int mirrored(int position, int limit) {
   if (limit == 1) return 0;
   int period = 2 * (limit - 1);
-  int within = ((place % period) + period) % period;
+  int within = ((position % period) + period) % period;
   return within < limit ? within : period - within;
 }
 
@@ -67,7 +67,7 @@ static void blur_weights(float weight[BLUR_SIDE]) {
   for (int i = 0; i < BLUR_SIDE; ++i) weight[i] = (float)(value[i] / sum);
 }
 
-/* The row of floats continued by three pixels at both ends, mirrored. */
+/* Extends the row of floats by three mirrored pixels at both ends. */
 static void extend_row(float *row, int width, int channels) {
   size_t bytes = (size_t)channels * sizeof *row;
   for (int k = 1; k <= BLUR_HALF; ++k) {
@@ -77,7 +77,7 @@ static void extend_row(float *row, int width, int channels) {
   }
 }
 
-/* A Gaussian of 7 x 7: down the columns into a row of floats, then along the row. */
+/* A Gaussian blur of 7 x 7: down the columns into a row of floats, then along the row. */
 static crema_status blur(cr_image *image, cr_image *scratchpad) {
   int height = image->height, width = image->width, channels = image->channels;
   size_t stride = (size_t)width * (size_t)channels, margin = (size_t)(BLUR_HALF * channels);
@@ -96,9 +96,9 @@ static crema_status blur(cr_image *image, cr_image *scratchpad) {
     extend_row(row, width, channels);
     uint8_t *to = scratchpad->pixels + (size_t)y * stride;
     for (size_t i = 0; i < stride; ++i) {
-      const float *place = row + i - margin;
+      const float *position = row + i - margin;
       float sum = 0;
-      for (int k = 0; k < BLUR_SIDE; ++k) sum += weight[k] * place[k * channels];
+      for (int k = 0; k < BLUR_SIDE; ++k) sum += weight[k] * position[k * channels];
       to[i] = cr_saturate(sum);
     }
   }
@@ -107,7 +107,7 @@ static crema_status blur(cr_image *image, cr_image *scratchpad) {
   return CREMA_OK;
 }
 
-/* Through a JPEG file of the given quality and back. */
+/* Encodes the image as a JPEG of the given quality and decodes it again. */
 static crema_status compress(float quality, cr_image *image, cr_image *scratchpad) {
   cr_buffer file = {0};
   int level = quality < 1 ? 1 : (int)quality;
@@ -195,8 +195,8 @@ void cr_equalize(uint8_t *values, int stride, size_t count) {
 
 enum { TILES = 8 };
 
-/* The table of one tile: its histogram cut at `limit`, what was cut spread evenly over all bins,
- * the rest over bins at even distances. */
+/* The table of one tile: its histogram is clipped at `limit`, the excess spread evenly over all
+ * bins, and its remainder over bins at even distances. */
 static void tile_table(int histogram[256], int area, int limit, uint8_t table[256]) {
   int cut = 0, sum = 0;
   for (int v = 0; v < 256; ++v) {
@@ -214,9 +214,9 @@ static void tile_table(int histogram[256], int area, int limit, uint8_t table[25
   }
 }
 
-/* Two tiles next to a place and the share of the second. */
-static void near_tiles(int place, int side, int tile[2], float *share) {
-  float at = (float)place * (1.0F / (float)side) - 0.5F;
+/* The two tiles next to a pixel and the share of the second. */
+static void near_tiles(int position, int side, int tile[2], float *share) {
+  float at = (float)position * (1.0F / (float)side) - 0.5F;
   int first = (int)floorf(at);
   *share = at - (float)first;
   tile[0] = first < 0 ? 0 : first;
@@ -242,8 +242,8 @@ static void map_tiles(uint8_t *values, int stride, const int extent[2], const in
   }
 }
 
-/* Where the tiles do not fit, both sides grow to the next multiple of 8 (one of them by 8 when it
- * was a multiple already), mirrored. */
+/* When the tiles do not fit, both sides are extended by mirrored pixels to the next multiple of 8
+ * (by 8, if a side is a multiple already). */
 crema_status cr_equalize_tiles(uint8_t *values, int stride, int height, int width, float limit) {
   bool fits = height % TILES == 0 && width % TILES == 0;
   const int extent[2] = {height, width};
@@ -268,7 +268,7 @@ crema_status cr_equalize_tiles(uint8_t *values, int stride, int height, int widt
   return CREMA_OK;
 }
 
-/* Of the luma where there are colours. */
+/* In images with colours only the luma is spread. */
 static crema_status spread(cr_image *image, bool tiles) {
   size_t count = pixels_of(image);
   crema_status status = CREMA_OK;

@@ -8,9 +8,9 @@
 #include "data/image/image.h"
 #include "proto/proto.h"
 
-/* ---- draws --------------------------------------------------------------- */
+/* ---- random numbers ------------------------------------------------------ */
 
-/* Stages have streams of their own, so that adding one leaves the others' draws as they were.
+/* Stages have streams of their own, so that adding one does not change the others' random numbers.
  * 0 is the transformer's. */
 typedef enum cr_stage {
   CR_STAGE_DISTORT = 1,
@@ -38,10 +38,10 @@ int cr_random_below(cr_random *random, int count);
 
 /* ---- values -------------------------------------------------------------- */
 
-/* To the nearest integer, halves to even, cut to 0..255. */
+/* Rounds to the nearest integer, halves to even, and clips to 0..255. */
 uint8_t cr_saturate(float value);
 
-/* Hands the pixels of *from to *to, which keeps its own in *from. */
+/* Exchanges the pixels of the two images. */
 void cr_image_swap(cr_image *from, cr_image *to);
 
 /* ---- colours (8 bits, as OpenCV converts them) --------------------------- */
@@ -65,8 +65,8 @@ crema_status cr_noise_check(const Caffe__NoiseParameter *param) CREMA_MUST_USE;
 crema_status cr_noise(const Caffe__NoiseParameter *param, cr_random *random, cr_image *image,
                       cr_image *scratchpad) CREMA_MUST_USE;
 
-/* Spreads the values of a histogram (one byte a pixel, `stride` apart): over the image, and in
- * 8 x 8 tiles with at most `limit` times the mean in a bin (Zuiderveld, "Contrast limited adaptive
+/* Spreads the values of a histogram (one byte per pixel, `stride` apart): over the image, and in 8
+ * x 8 tiles with at most `limit` times the mean in a bin (Zuiderveld, "Contrast limited adaptive
  * histogram equalization", 1994). */
 void cr_equalize(uint8_t *values, int stride, size_t count);
 crema_status cr_equalize_tiles(uint8_t *values, int stride, int height, int width,
@@ -74,16 +74,16 @@ crema_status cr_equalize_tiles(uint8_t *values, int stride, int height, int widt
 
 /* ---- sizes --------------------------------------------------------------- */
 
-/* Scales `in` to height x width into `out`, another image. LINEAR is cr_image_resize. AREA
- * averages what a pixel covers when both sides shrink, and else is linear between pixels that
- * start at whole places; CUBIC (a = -0.75, 4 x 4 pixels) and LANCZOS4 (8 x 8) average nothing
- * when shrinking. Weights are floats. Errors: as cr_image_resize. */
+/* Scales `in` to height x width into `out`, another image. LINEAR is cr_image_resize. AREA averages
+ * what a pixel covers when both sides shrink, and else is linear between pixels that start at
+ * integer positions; CUBIC (a = -0.75, 4 x 4 pixels) and LANCZOS4 (8 x 8) average nothing when
+ * shrinking. Weights are floats. Errors: as cr_image_resize. */
 crema_status cr_image_resize_with(const cr_image *in, int height, int width,
                                   Caffe__ResizeParameter__InterpMode mode,
                                   cr_image *out) CREMA_MUST_USE;
 
 crema_status cr_resize_check(const Caffe__ResizeParameter *param) CREMA_MUST_USE;
-/* Height and width (with the padding) that pixels of height in[0] and width in[1] get. */
+/* Height and width (padding included) that an image of height in[0] and width in[1] gets. */
 crema_status cr_resize_extent(const Caffe__ResizeParameter *param, const int in[2],
                               int out[2]) CREMA_MUST_USE;
 /* Resizes and pads `in` into `out`, another image. */

@@ -12,10 +12,10 @@
 
 /* ---- weights ------------------------------------------------------------- */
 
-/* Along one side: target place i is the sum over k of weight[i * taps + k] times the source at
- * place first[i] + k, where places outside are the border's. */
+/* Along one side: target pixel i is the sum over k of weight[i * taps + k] times source pixel
+ * first[i] + k, where indices outside mean the border pixel. */
 typedef struct taps {
-  int count, per; /* target places, taps for each */
+  int count, per; /* target pixels, taps for each */
   int *first;
   float *weight;
 } taps;
@@ -46,8 +46,8 @@ static void lanczos_weights(float x, float w[8]) {
   for (int k = 0; k < 8; ++k) w[k] = (float)(value[k] / sum);
 }
 
-/* Target place i covers the source from i * scale to (i + 1) * scale; slivers of less than 1e-3
- * of a pixel at the ends are left out. */
+/* Target pixel i covers the source from i * scale to (i + 1) * scale; slivers of less than 1e-3 of
+ * a pixel at the ends are left out. */
 static void cover_weights(int i, double scale, int in, int per, int *first, float *w) {
   double start = i * scale, end = start + scale < in ? start + scale : in;
   int whole = (int)ceil(start), last = (int)floor(end);
@@ -62,14 +62,14 @@ static void cover_weights(int i, double scale, int in, int per, int *first, floa
   }
 }
 
-/* Weights for place i. `cover`: AREA with both sides shrinking. */
+/* Weights for target pixel i. `cover`: AREA with both sides shrinking. */
 static void make_tap(Caffe__ResizeParameter__InterpMode mode, bool cover, int i, int in, int out,
                      taps *t) {
   double scale = (double)in / out;
   float *w = t->weight + (size_t)i * (size_t)t->per;
-  float place = (float)((i + 0.5) * scale - 0.5);
-  int first = (int)floorf(place);
-  float part = place - (float)first;
+  float position = (float)((i + 0.5) * scale - 0.5);
+  int first = (int)floorf(position);
+  float part = position - (float)first;
   if (mode == MODE(NEAREST)) {
     t->first[i] = clamp((int)floor(i * scale), in);
     w[0] = 1;
@@ -217,7 +217,7 @@ static void inner_extent(const Caffe__ResizeParameter *param, const int in[2], i
       param->resize_mode == POLICY(FIT_SMALL_SIZE) ? aspect < wanted : aspect > wanted;
   if (width_rules) out[0] = (int)fminf(floorf((float)out[1] / aspect), 0x1p30F);
   else out[1] = (int)fminf(floorf(aspect * (float)out[0]), 0x1p30F);
-  /* A very long strip keeps one pixel. */
+  /* The short side of a very long strip keeps one pixel. */
   if (out[0] < 1) out[0] = 1;
   if (out[1] < 1) out[1] = 1;
 }
@@ -231,12 +231,12 @@ crema_status cr_resize_extent(const Caffe__ResizeParameter *param, const int in[
   return CREMA_OK;
 }
 
-/* Place of the source for a place left of 0 or right of limit - 1: the border's, or mirrored at
- * the border pixel's centre (... 2 1 | 0 1 2 ...). */
-static int outside(int place, int limit, bool mirror) {
-  if (!mirror || limit == 1) return clamp(place, limit);
+/* The source index for an index below 0 or above limit - 1: the border's, or mirrored at the border
+ * pixel's centre (... 2 1 | 0 1 2 ...). */
+static int outside(int position, int limit, bool mirror) {
+  if (!mirror || limit == 1) return clamp(position, limit);
   int period = 2 * (limit - 1);
-  int within = ((place % period) + period) % period;
+  int within = ((position % period) + period) % period;
   return within < limit ? within : period - within;
 }
 
@@ -262,8 +262,8 @@ static void pad_image(const Caffe__ResizeParameter *param, const cr_image *in, c
         continue;
       }
       int from_x = outside(x - left, in->width, mirror);
-      size_t place = (size_t)from_y * (size_t)in->width + (size_t)from_x;
-      memcpy(to, in->pixels + place * channels, channels);
+      size_t position = (size_t)from_y * (size_t)in->width + (size_t)from_x;
+      memcpy(to, in->pixels + position * channels, channels);
     }
   }
 }

@@ -6,7 +6,7 @@
 
 #include "crema/status.h"
 
-/* One value for each place, channel-major. */
+/* One value per channel and pixel, channel-major. */
 typedef struct cr_mean {
   int channels, height, width;
   float *values; /* channels * height * width */

@@ -16,7 +16,7 @@ static crema_status load_floats(cr_sample *sample, const cr_datum *datum) {
   return cr_datum_floats(datum, sample->floats, datum->float_count);
 }
 
-/* The pixels of a record that is not encoded are left where they are. */
+/* The pixels of a record that is not encoded are not copied. */
 static crema_status load_raw(cr_sample *sample, const cr_datum *datum) {
   CR_TRY(cr_datum_check_raw(datum));
   bool bytes_given = datum->size > 0;

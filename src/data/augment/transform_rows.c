@@ -14,8 +14,8 @@ void cr_row_begin(cr_row_target *target, float *at, bool stream) {
   target->at = at - target->foreign;
 }
 
-/* Values that do not fill a line are written as others are. What was sent off is no longer in
- * `line`, so the target then goes on as one that is not streamed. */
+/* Values that do not fill a line are written like ordinary ones. Values already streamed are no
+ * longer in `line`, so from here on the target is written without streaming. */
 static void stop_stream(cr_row_target *target) {
   if (!target->stream) return;
   size_t own = (size_t)(target->held - target->foreign);
@@ -32,7 +32,7 @@ void cr_row_end(cr_row_target *target) {
 
 /* ---- rows ---------------------------------------------------------------- */
 
-/* Into every caller, so that strides and steps are constants there. */
+/* Inlined into every caller, so that strides and steps are constants there. */
 #define INLINE __attribute__((always_inline)) static inline
 
 /* The first value goes to out[0], the next one to out[step]. */

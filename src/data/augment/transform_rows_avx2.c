@@ -1,13 +1,13 @@
-/* Rows of bytes by AVX2, sixteen values at a time. Also whole cache lines past the caches: a row of
- * any width rarely ends with a line, and a line that is written half by a row and half by the next
- * would be read from memory before, which costs more than all the others together. So the last
- * values of a row wait for the next one. */
+/* Rows of bytes with AVX2, sixteen values at a time, optionally streamed past the caches in whole
+ * cache lines. A row rarely ends at the end of a line, and a line that is written half by one row
+ * and half by the next would first be read from memory, which costs more than all other lines
+ * together. So the last values of a row wait for the next row. */
 #include "data/augment/transform_rows_private.h"
 #if defined(__x86_64__)
 #include <immintrin.h>
 
 #define AVX2 __attribute__((target("avx2")))
-/* Into each of the callers, which tell what does not change in the loop. */
+/* Inlined into each caller, whose arguments are constants in the loop. */
 #define INLINE __attribute__((target("avx2"), always_inline)) static inline
 
 enum { STEP = CR_ROW_LINE };
@@ -15,7 +15,7 @@ enum { STEP = CR_ROW_LINE };
 /* What is the same for all values of some rows; a constant wherever it is passed. */
 typedef struct row_kind {
   bool three; /* interleaved channels */
-  bool means; /* of each place */
+  bool means; /* one per value, from a mean image */
   bool mirror;
 } row_kind;
 
@@ -23,13 +23,13 @@ typedef struct row_reader {
   const uint8_t *in;
   const float *mean_row;
   int width;
-  __m128i pick[3]; /* which bytes of three times 16 make the values; 0x80 and above: none */
+  __m128i pick[3]; /* which bytes of three loads of 16 make the values; 0x80 and above: none */
   __m256 mean, scale;
 } row_reader;
 
 /* Value i of sixteen is byte i (of three channels, 3 * i + channel) of what was loaded, or with
- * `mirror` that of value 15 - i. Bytes out of the reach of a load of 16 have numbers below 0 or get
- * them by the mask. */
+ * `mirror` that of value 15 - i. Bytes outside a load of 16 have negative numbers, by themselves or
+ * through the mask. */
 INLINE void make_picks(row_reader *reader, row_kind kind, int channel) {
   __m128i number = _mm_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
   if (kind.mirror) number = _mm_sub_epi8(_mm_set1_epi8(STEP - 1), number);
@@ -43,12 +43,12 @@ INLINE void make_picks(row_reader *reader, row_kind kind, int channel) {
 
 /* Bytes x to x + 15 of the result. */
 INLINE __m128i read_bytes(const row_reader *r, int x, row_kind kind) {
-  int place = kind.mirror ? r->width - STEP - x : x;
+  int first = kind.mirror ? r->width - STEP - x : x;
   if (!kind.three && !kind.mirror) return _mm_loadu_si128((const __m128i *)(r->in + x));
   if (!kind.three) {
-    return _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)(r->in + place)), r->pick[0]);
+    return _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)(r->in + first)), r->pick[0]);
   }
-  const __m128i *in = (const __m128i *)(r->in + 3 * place);
+  const __m128i *in = (const __m128i *)(r->in + 3 * first);
   __m128i a = _mm_shuffle_epi8(_mm_loadu_si128(in), r->pick[0]);
   __m128i b = _mm_shuffle_epi8(_mm_loadu_si128(in + 1), r->pick[1]);
   __m128i c = _mm_shuffle_epi8(_mm_loadu_si128(in + 2), r->pick[2]);
@@ -77,7 +77,7 @@ INLINE void store(float *to, const __m256 value[2]) {
   _mm256_storeu_ps(to + 8, value[1]);
 }
 
-/* The last sixteen values may overlap the ones before. */
+/* The last sixteen values may overlap those before them. */
 INLINE void store_row(const row_reader *r, float *out, row_kind kind) {
   __m256 value[2];
   for (int x = 0; x + STEP <= r->width; x += STEP) {
@@ -89,7 +89,7 @@ INLINE void store_row(const row_reader *r, float *out, row_kind kind) {
   store(out + r->width - STEP, value);
 }
 
-/* Sends the full line off, save what is not this channel's. */
+/* Streams the full line, except for values that are not this channel's. */
 INLINE void send_line(cr_row_target *target) {
   const float *line = target->line + CR_ROW_LINE;
   if (target->foreign == 0) {
@@ -121,13 +121,13 @@ INLINE void stream_row(const row_reader *r, cr_row_target *target, row_kind kind
   target->at = at;
   target->held = r->width - x;
   if (target->held == 0) return;
-  /* Those that were sent already land before the line. */
+  /* Values that were streamed already come before `line` and are discarded. */
   read_values(r, r->width - STEP, kind, value);
   store(line + target->held - STEP, value);
 }
 
-/* Asks for a row that will be read soon. Processors foresee rows that are read forwards, as far as
- * the end of a page of memory; rows that are read backwards they do not. */
+/* Prefetches a row that will be read soon. Processors do so by themselves for rows that are read
+ * forwards, up to the end of a page of memory, but not for rows that are read backwards. */
 INLINE void prefetch_row(const uint8_t *row, int bytes) {
   for (int i = 0; i < bytes; i += 64) __builtin_prefetch(row + i, 0, 3);
   __builtin_prefetch(row + bytes - 1, 0, 3);
@@ -156,7 +156,7 @@ INLINE void write_rows(const cr_rows *rows, cr_row_target *target, row_kind kind
   }
 }
 
-/* Code for each kind of rows, so that its loops hold nothing but what they need. */
+/* Separate code for each kind of rows, so that its loops contain only what they need. */
 AVX2 static void write_any(const cr_rows *rows, cr_row_target *target) {
   enum { THREE = 4, MEANS = 2, MIRROR = 1 };
   bool three = rows->stride == 3, means = rows->mean_row != NULL;

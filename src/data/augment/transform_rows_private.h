@@ -7,13 +7,13 @@
 /* As cr_rows_u8. */
 void cr_rows_u8_ref(const cr_rows *rows, cr_row_target *target);
 
-/* As cr_rows_u8; false: the processor or the rows are not fit for it, nothing was done. */
+/* As cr_rows_u8; false: the processor or the rows are unsuitable, and nothing was done. */
 bool cr_rows_u8_vector(const cr_rows *rows, cr_row_target *target);
 
-/* Whether targets may be written past the caches by the function above. */
+/* Whether the function above can write targets past the caches. */
 bool cr_row_can_stream(void);
 
-/* Makes what was sent past the caches visible before all that is written later. */
+/* Makes values that were streamed past the caches visible before all later writes. */
 void cr_row_drain(void);
 
 #endif

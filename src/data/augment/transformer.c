@@ -156,8 +156,8 @@ static int draw_below(uint32_t word, int count) {
   return (int)(((uint64_t)word * (uint64_t)count) >> 32);
 }
 
-/* Where the crop of `shape` lies in pixels of height x width, and whether it is mirrored.
- * Words of the draw: row of the crop, column of the crop, mirror. */
+/* Where the crop of `shape` lies in pixels of height x width, and whether it is mirrored. The
+ * random words are: row of the crop, column of the crop, mirror. */
 static void draw_crop(const cr_transformer *t, uint64_t sample, int height, int width,
                       const int shape[3], int *top, int *left, bool *mirror) {
   uint32_t draw[4];
@@ -194,12 +194,12 @@ crema_status cr_transformer_crop(const cr_transformer *t, uint64_t sample, int h
   return CREMA_OK;
 }
 
-/* One crop on its way: its rows in the values at hand and in the mean image. */
+/* A crop that is being transformed: its rows in the decoded values and in the mean image. */
 typedef struct crop_job {
   const cr_transformer *t;
   const cr_pixels *pixels;
   cr_rows rows; /* of the first channel */
-  size_t plane; /* values a channel, where they are not interleaved */
+  size_t plane; /* values per channel, if they are not interleaved */
   size_t mean_plane;
 } crop_job;
 
@@ -209,10 +209,10 @@ static cr_rows rows_of(const crop_job *job, int c, int y, int count) {
   const cr_pixels *pixels = job->pixels;
   cr_rows rows = job->rows;
   size_t size = pixels->type == CREMA_F32 ? sizeof(float) : 1;
-  size_t place = (size_t)y * rows.pitch;
+  size_t offset = (size_t)y * rows.pitch;
   if (pixels->interleaved) rows.channel = c;
-  else place += (size_t)c * job->plane;
-  rows.in = (const uint8_t *)rows.in + place * size;
+  else offset += (size_t)c * job->plane;
+  rows.in = (const uint8_t *)rows.in + offset * size;
   rows.height = count;
   if (t->mean_values > 0) rows.mean = t->mean_value[t->mean_values > 1 ? c : 0];
   if (rows.mean_row != NULL) {
@@ -221,8 +221,8 @@ static cr_rows rows_of(const crop_job *job, int c, int y, int count) {
   return rows;
 }
 
-/* Channels that are written side by side, a few rows of one after as many of the other, so that
- * interleaved pixels come from the nearest cache all but once. */
+/* Channels are written in turn, a few rows of each, so that interleaved pixels are read from memory
+ * once and then from the nearest cache. */
 enum { TOGETHER = 3, STRIP = 16 };
 
 static void run_channels(const crop_job *job, int first, int count, bool stream, float *out) {
@@ -240,16 +240,17 @@ static void run_channels(const crop_job *job, int first, int count, bool stream,
   for (int c = 0; c < count; ++c) cr_row_end(&target[c]);
 }
 
-/* Whole rows that are not mirrored follow each other everywhere: they are as good as one. */
+/* Whole rows that are not mirrored are contiguous in source and target: they can be treated as
+ * one. */
 static void concat_rows(cr_rows *rows, int given_width, int whole_width) {
-  size_t places = (size_t)rows->width * (size_t)rows->height;
+  size_t values = (size_t)rows->width * (size_t)rows->height;
   if (rows->mirror || rows->width != given_width || rows->width != whole_width) return;
-  if (places > INT_MAX / 4) return;
-  rows->width = (int)places;
+  if (values > INT_MAX / 4) return;
+  rows->width = (int)values;
   rows->height = 1;
 }
 
-/* The part of the picture that is at hand. */
+/* The part of the picture that was decoded. */
 static cr_image_part part_of(const cr_pixels *pixels) {
   if (pixels->part.height > 0) return pixels->part;
   return (cr_image_part){.height = pixels->height, .width = pixels->width};
@@ -298,7 +299,7 @@ crema_status cr_transformer_run(const cr_transformer *t, const cr_pixels *pixels
                    shape[1], shape[2], top, left, part.height, part.width, part.top, part.left);
   }
   crop_job job = make_job(t, pixels, &part, (cr_image_part){top, left, shape[1], shape[2]}, mirror);
-  /* A batch of samples of this size does not stay in the caches until it is used. */
+  /* A batch of samples of this size is too large to stay in the caches until it is used. */
   enum { LARGE = 1 << 16 };
   size_t plane = (size_t)shape[1] * (size_t)shape[2];
   bool stream = (size_t)shape[0] * plane >= LARGE;

@@ -1,9 +1,9 @@
 /* The transformer: from the pixels of a record to the values of a net's input.
  *
  * In this order: augmentation (a call of its own), crop (at random in TRAIN, central in TEST),
- * subtract the mean image or the mean values, scale, mirror at random. Draws belong to a sample:
- * they come from a counter-based generator keyed by the transformer's key and the sample's index,
- * so they do not depend on the order or the thread in which samples are transformed. */
+ * subtract the mean image or the mean values, scale, mirror at random. Random numbers belong to a
+ * sample: they come from a counter-based generator with the transformer's key and the sample's
+ * index, so they do not depend on the order or the thread in which samples are transformed. */
 #ifndef CR_DATA_TRANSFORMER_H
 #define CR_DATA_TRANSFORMER_H
 
@@ -35,7 +35,7 @@ crema_status cr_transformer_create(const Caffe__TransformationParameter *param, 
 /* Accepts NULL. */
 void cr_transformer_destroy(cr_transformer *transformer);
 
-/* The key of its draws, to be saved and set again for an exact resume. */
+/* The key of its random numbers, to be saved and set again for an exact resume. */
 uint64_t cr_transformer_key(const cr_transformer *transformer);
 void cr_transformer_set_key(cr_transformer *transformer, uint64_t key);
 
@@ -56,20 +56,20 @@ crema_status cr_transformer_extent(const cr_transformer *transformer, uint64_t s
 crema_status cr_transformer_shape(const cr_transformer *transformer, int channels, int height,
                                   int width, int out[3]) CREMA_MUST_USE;
 
-/* The part that is left of pixels of these extents after cropping; nothing else of the picture
- * is looked at. False when the whole picture is needed, and when the crop does not fit. */
+/* The part of a picture of these extents that the crop needs; the rest need not be decoded. False
+ * when the whole picture is needed, and when the crop does not fit. */
 bool cr_transformer_part(const cr_transformer *transformer, uint64_t sample, int height, int width,
                          cr_image_part *out);
 
 /* Where the crop of sample `sample` lies in pixels of height x width (all of them without a crop),
- * and whether it is mirrored, for what belongs to the pixels. Errors: CREMA_E_SHAPE. */
+ * and whether it is mirrored, so that boxes can follow the pixels. Errors: CREMA_E_SHAPE. */
 crema_status cr_transformer_crop(const cr_transformer *transformer, uint64_t sample, int height,
                                  int width, cr_image_part *out, bool *mirror) CREMA_MUST_USE;
 
-/* Transforms the pixels of sample number `sample` into `out`, channel-major floats of the
- * extents that cr_transformer_shape tells. Any number of threads may call it at once.
- * Errors: as cr_transformer_shape; CREMA_E_TYPE; CREMA_E_ARGUMENT (the crop is not in the part
- * that is at hand). */
+/* Transforms the pixels of sample number `sample` into `out`, channel-major floats of the extents
+ * that cr_transformer_shape tells. Any number of threads may call it at once. Errors: as
+ * cr_transformer_shape; CREMA_E_TYPE; CREMA_E_ARGUMENT (the crop is not in the part that was
+ * decoded). */
 crema_status cr_transformer_run(const cr_transformer *transformer, const cr_pixels *pixels,
                                 uint64_t sample, float *out) CREMA_MUST_USE;
 

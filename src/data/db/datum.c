@@ -79,7 +79,7 @@ static crema_status read_field(wire_reader *reader, wire_field *field) {
   }
 }
 
-/* Skips what stands between the marks of an (unknown) group, whose opening mark was read. */
+/* Skips the content and the closing mark of an (unknown) group, whose opening mark was read. */
 static crema_status skip_group(wire_reader *reader) {
   for (size_t depth = 1; depth > 0;) {
     wire_field field;
@@ -96,7 +96,7 @@ static bool is_floats(const wire_field *field) {
 
 static crema_status take_field(wire_reader *reader, const wire_field *field, cr_datum *out) {
   if (field->type == WIRE_VARINT) {
-    /* A negative int32 stands as a 64-bit varint; the low half is its value. */
+    /* A negative int32 is written as a 64-bit varint; the low half is its value. */
     int value = (int)(uint32_t)field->varint;
     switch (field->number) {
       case FIELD_CHANNELS: out->channels = value; break;
@@ -142,7 +142,8 @@ crema_status cr_datum_check_raw(const cr_datum *datum) {
     return cr_fail(CREMA_E_CORRUPT, "Datum of %d x %d x %d values (channels, height, width)",
                    datum->channels, datum->height, datum->width);
   }
-  /* Extents are below 2^31, so two fit in 64 bits; the third is tried by division. */
+  /* Extents are below 2^31, so the product of two fits in 64 bits; the third is checked by
+   * division. */
   uint64_t have = datum->size > 0 ? datum->size : datum->float_count;
   uint64_t plane = (uint64_t)datum->height * (uint64_t)datum->width;
   uint64_t channels = (uint64_t)datum->channels;

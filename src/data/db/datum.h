@@ -12,13 +12,13 @@
 /* A parsed Datum. `data` and the floats point into the bytes that were parsed and live as
  * long as those. Zero-initialise to build one for cr_datum_append. */
 typedef struct cr_datum {
-  int channels, height, width; /* 0 where the record does not say */
+  int channels, height, width; /* 0 if the record does not say */
   int label;
   bool encoded;        /* data is a whole JPEG or PNG file */
   bool has_encoded;    /* the record says so explicitly, true or false */
   const uint8_t *data; /* channels * height * width values, channel-major, unless encoded */
   size_t size;
-  const float *floats; /* the same as floats: for building only, NULL after parsing */
+  const float *floats; /* the values as floats: for building only, NULL after parsing */
   size_t float_count;  /* after parsing: read them with cr_datum_floats */
   const uint8_t *wire; /* the parsed record */
   size_t wire_size;
@@ -37,8 +37,8 @@ crema_status cr_datum_check_raw(const cr_datum *datum) CREMA_MUST_USE;
  * must be datum->float_count. */
 crema_status cr_datum_floats(const cr_datum *datum, float *out, size_t count) CREMA_MUST_USE;
 
-/* Appends the wire form: extents where above 0, data or floats, label, and encoded where
- * has_encoded is set. Fields stand in the order of their numbers. */
+/* Appends the wire form: extents above 0, data or floats, label, and encoded if has_encoded is set.
+ * Fields are in the order of their numbers. */
 crema_status cr_datum_append(const cr_datum *datum, cr_buffer *out) CREMA_MUST_USE;
 
 #endif

@@ -34,19 +34,19 @@ crema_status cr_db_open(const char *backend, const char *path, cr_db_mode mode, 
   char *copy = strdup(path);
   if (copy == NULL) return cr_fail_memory(strlen(path) + 1, "a path");
   cr_db *db = NULL;
-  cr_file_location place = {.lock = -1};
+  cr_file_location location = {.lock = -1};
   crema_status status = CREMA_OK;
-  if (mode == CR_DB_NEW) CR_TRY_GOTO(cr_file_location_begin(path, true, &place), fail);
-  CR_TRY_GOTO(table->open(mode == CR_DB_NEW ? place.path : path, mode != CR_DB_READ, &db), end);
+  if (mode == CR_DB_NEW) CR_TRY_GOTO(cr_file_location_begin(path, true, &location), fail);
+  CR_TRY_GOTO(table->open(mode == CR_DB_NEW ? location.path : path, mode != CR_DB_READ, &db), end);
   db->backend = table;
   db->path = copy;
   db->write = mode != CR_DB_READ;
   db->is_new = mode == CR_DB_NEW;
-  db->place = place;
+  db->location = location;
   *out = db;
   return CREMA_OK;
 end:
-  if (mode == CR_DB_NEW) status = cr_file_location_end(&place, status);
+  if (mode == CR_DB_NEW) status = cr_file_location_end(&location, status);
 fail:
   free(copy);
   return status;
@@ -62,10 +62,10 @@ const char *cr_db_detect(const char *path) {
 crema_status cr_db_finish(cr_db *db, crema_status content) {
   char *path = db->path;
   bool is_new = db->is_new;
-  cr_file_location place = db->place;
+  cr_file_location location = db->location;
   db->backend->close(db);
   free(path);
-  return is_new ? cr_file_location_end(&place, content) : content;
+  return is_new ? cr_file_location_end(&location, content) : content;
 }
 
 void cr_db_close(cr_db *db) {
@@ -122,17 +122,17 @@ crema_status cr_db_cursor_seek(cr_db_cursor *cursor, cr_db_bytes key) {
                  cr_db_key_text(key, text, sizeof text));
 }
 
-bool cr_db_has_places(const cr_db *db) {
+bool cr_db_has_offsets(const cr_db *db) {
   return db->backend->read != NULL;
 }
 
-crema_status cr_db_cursor_read(cr_db_cursor *cursor, uint64_t place, size_t size, cr_buffer *store,
+crema_status cr_db_cursor_read(cr_db_cursor *cursor, uint64_t offset, size_t size, cr_buffer *store,
                                cr_db_bytes *out) {
-  return cursor->db->backend->read(cursor, place, size, store, out);
+  return cursor->db->backend->read(cursor, offset, size, store, out);
 }
 
-void cr_db_cursor_expect(cr_db_cursor *cursor, uint64_t place, size_t size) {
-  cursor->db->backend->expect(cursor, place, size);
+void cr_db_cursor_expect(cr_db_cursor *cursor, uint64_t offset, size_t size) {
+  cursor->db->backend->expect(cursor, offset, size);
 }
 
 crema_status cr_db_txn_begin(cr_db *db, cr_db_txn **out) {

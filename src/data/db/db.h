@@ -21,7 +21,7 @@ typedef struct cr_db_txn cr_db_txn;
 typedef enum cr_db_mode {
   CR_DB_READ,  /* must exist */
   CR_DB_WRITE, /* made when it does not exist */
-  CR_DB_NEW    /* must not exist; appears, whole, with cr_db_finish */
+  CR_DB_NEW    /* must not exist; appears, complete, with cr_db_finish */
 } cr_db_mode;
 
 /* Bytes that belong to somebody else. */
@@ -36,7 +36,7 @@ typedef struct cr_db_backend {
   const char *name; /* "lmdb", "leveldb"; compared without regard to case */
   /* Counting walks through all records. */
   bool slow_count;
-  /* For reading, or for writing: then the folder is made unless it exists. */
+  /* Opens for reading, or for writing, which makes the folder unless it exists. */
   crema_status (*open)(const char *path, bool write, cr_db **out);
   void (*close)(cr_db *db);
   crema_status (*count)(cr_db *db, uint64_t *out);
@@ -46,11 +46,11 @@ typedef struct cr_db_backend {
   crema_status (*first)(cr_db_cursor *cursor);
   crema_status (*next)(cr_db_cursor *cursor);
   crema_status (*seek)(cr_db_cursor *cursor, cr_db_bytes key);
-  /* Where values have places (both are NULL elsewhere): as cr_db_cursor_read, cr_db_cursor_expect.
+  /* As cr_db_cursor_read and cr_db_cursor_expect; both NULL when values have no offsets.
    */
-  crema_status (*read)(cr_db_cursor *cursor, uint64_t place, size_t size, cr_buffer *store,
+  crema_status (*read)(cr_db_cursor *cursor, uint64_t offset, size_t size, cr_buffer *store,
                        cr_db_bytes *out);
-  void (*expect)(cr_db_cursor *cursor, uint64_t place, size_t size);
+  void (*expect)(cr_db_cursor *cursor, uint64_t offset, size_t size);
   crema_status (*txn_begin)(cr_db *db, cr_db_txn **out);
   crema_status (*put)(cr_db_txn *txn, cr_db_bytes key, cr_db_bytes value);
   crema_status (*commit)(cr_db_txn *txn);
@@ -62,7 +62,7 @@ struct cr_db {
   char *path; /* for messages */
   bool write;
   bool is_new;
-  cr_file_location place; /* of a new database */
+  cr_file_location location; /* of a new database */
 };
 
 struct cr_db_cursor {
@@ -70,7 +70,7 @@ struct cr_db_cursor {
   bool valid; /* stands on a record */
   bool defer; /* the owner's choice: large values are not read while moving, their data is NULL */
   cr_db_bytes key, value;
-  uint64_t place; /* of the value, where values have places */
+  uint64_t offset; /* of the value in the file, if values have offsets */
 };
 
 struct cr_db_txn {
@@ -88,8 +88,8 @@ crema_status cr_db_open(const char *backend, const char *path, cr_db_mode mode,
 void cr_db_close(cr_db *db);
 
 /* Closes a new database. When `content` is CREMA_OK it takes its name, complete and on the disk;
- * otherwise it is removed and `content` passed on. Until then it stands beside its place under
- * another name (cr_file_location), so that a kill leaves nothing that looks like a database. */
+ * otherwise it is removed and `content` passed on. Until then it has another name in the same
+ * folder (cr_file_location), so that a kill leaves nothing that looks like a database. */
 crema_status cr_db_finish(cr_db *db, crema_status content) CREMA_MUST_USE;
 
 /* The back end whose files lie at `path`: "lmdb", "leveldb", or NULL when it cannot be told. */
@@ -111,16 +111,16 @@ crema_status cr_db_cursor_first(cr_db_cursor *cursor) CREMA_MUST_USE;
 crema_status cr_db_cursor_next(cr_db_cursor *cursor) CREMA_MUST_USE;
 crema_status cr_db_cursor_seek(cr_db_cursor *cursor, cr_db_bytes key) CREMA_MUST_USE;
 
-/* Whether values have places, from which they can be read again. */
-bool cr_db_has_places(const cr_db *db);
-/* Reads a value of `size` bytes from its place, which a cursor of this snapshot stood on. *out
- * points into `store`, whose content it takes the place of. May be called by several threads at
- * once while the cursor is open, whatever it does. Errors, which do not name the path: CREMA_E_IO,
- * also when the file was truncated or replaced since; CREMA_E_CORRUPT, CREMA_E_NO_MEMORY. */
-crema_status cr_db_cursor_read(cr_db_cursor *cursor, uint64_t place, size_t size, cr_buffer *store,
+/* Whether values have offsets, at which they can be read again. */
+bool cr_db_has_offsets(const cr_db *db);
+/* Reads a value of `size` bytes at the offset that a cursor of this snapshot gave. *out points into
+ * `store`, whose content it replaces. May be called by several threads at once while the cursor is
+ * open, even while it moves. Errors, which do not name the path: CREMA_E_IO, also when the file was
+ * truncated or replaced since; CREMA_E_CORRUPT, CREMA_E_NO_MEMORY. */
+crema_status cr_db_cursor_read(cr_db_cursor *cursor, uint64_t offset, size_t size, cr_buffer *store,
                                cr_db_bytes *out) CREMA_MUST_USE;
 /* Lets the system fetch a value that will be read soon. */
-void cr_db_cursor_expect(cr_db_cursor *cursor, uint64_t place, size_t size);
+void cr_db_cursor_expect(cr_db_cursor *cursor, uint64_t offset, size_t size);
 
 /* A batch of writes. Nothing is visible to readers before the commit. Commit and abort both
  * free the transaction; abort accepts NULL. A record whose key exists replaces the old one. */

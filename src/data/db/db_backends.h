@@ -1,4 +1,4 @@
-/* The database back ends that db.c lists; a file each. */
+/* The database back ends that db.c lists, one file each. */
 #ifndef CR_DATA_DB_BACKENDS_H
 #define CR_DATA_DB_BACKENDS_H
 

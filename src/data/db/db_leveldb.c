@@ -1,10 +1,10 @@
 /* LevelDB behind the table of db.h.
  *
  * Reading goes through a view (leveldb_view.h), so that the database is not changed and several
- * readers can have it open. Values live in the cursor until it moves.
- * Writing: a transaction is a write batch, which LevelDB writes whole or not at all.
- * LevelDB starts a thread when it first has tables to merge, which opening, reading and writing all
- * find out; signals are held meanwhile, so that it is born with them blocked. */
+ * readers can have it open. Values live in the cursor until it moves. Writing: a transaction is a
+ * write batch, which LevelDB writes whole or not at all. LevelDB starts a thread when it first has
+ * tables to merge, which it may find out while opening, reading or writing; signals are held during
+ * these calls, so that the thread starts with them blocked. */
 #include <errno.h>
 #include <leveldb/c.h>
 #include <stdlib.h>
@@ -20,16 +20,16 @@
 #include "data/db/leveldb_reader.h"
 #include "data/db/leveldb_view.h"
 
-/* What has to be left before the library is called: C++ that ends the process when it gets no
- * memory. */
+/* The memory that must be available before the library is called: it is C++ code that ends the
+ * process when it gets none. */
 static const size_t RESERVE = (size_t)32 << 20;
 
 typedef struct level_db {
   cr_db base;
-  /* Of a database that is read. */
+  /* For a database that is read. */
   cr_leveldb_view view;
   cr_leveldb_reader *reader;
-  /* Of one that is written. */
+  /* For one that is written. */
   leveldb_options_t *options;
   leveldb_writeoptions_t *write;
   leveldb_t *db;
@@ -156,8 +156,8 @@ static crema_status level_cursor_open(cr_db *base, cr_db_cursor **out) {
   return CREMA_OK;
 }
 
-/* Takes over where the cursor stands. */
-static crema_status take_place(level_cursor *cursor) {
+/* Sets key and value from the record that the cursor has reached. */
+static crema_status take_record(level_cursor *cursor) {
   cr_db_cursor *base = &cursor->base;
   char *error = NULL;
   base->valid = cr_leveldb_cursor_valid(cursor->cursor, &error);
@@ -175,7 +175,7 @@ static crema_status level_first(cr_db_cursor *base) {
   cr_signals_hold();
   cr_leveldb_cursor_first(cursor->cursor);
   cr_signals_release();
-  return take_place(cursor);
+  return take_record(cursor);
 }
 
 static crema_status level_next(cr_db_cursor *base) {
@@ -183,16 +183,16 @@ static crema_status level_next(cr_db_cursor *base) {
   cr_signals_hold();
   cr_leveldb_cursor_next(cursor->cursor);
   cr_signals_release();
-  return take_place(cursor);
+  return take_record(cursor);
 }
 
-/* LevelDB stops at the first key that is not less. */
+/* LevelDB stops at the first key that is not below `key`. */
 static crema_status level_seek(cr_db_cursor *base, cr_db_bytes key) {
   level_cursor *cursor = (level_cursor *)base;
   cr_signals_hold();
   cr_leveldb_cursor_seek(cursor->cursor, key.data, key.size);
   cr_signals_release();
-  CR_TRY(take_place(cursor));
+  CR_TRY(take_record(cursor));
   base->valid = base->valid && base->key.size == key.size &&
                 (key.size == 0 || memcmp(base->key.data, key.data, key.size) == 0);
   return CREMA_OK;

@@ -1,12 +1,12 @@
 /* LMDB behind the table of db.h.
  *
- * Reading: a read-only environment without thread-local reader slots and one transaction a
+ * Reading: a read-only environment without thread-local reader slots and one transaction per
  * cursor, so a cursor can be handed to the reader thread. LMDB keeps writers off the snapshot; the
  * records are found by lmdb_walk.c, which survives damaged files, and read by lmdb_file.c, which
- * survives that files are truncated and replaced. LMDB's own map is not looked at, but for the meta
- * pages in the moments when an environment and a cursor are opened.
- * Writing: the records of a transaction are gathered in memory and written at the commit, so that
- * a full map can be doubled and the whole batch written again. */
+ * survives that files are truncated and replaced. LMDB's own map is not read, except for the meta
+ * pages when an environment and a cursor are opened. Writing: the records of a transaction are
+ * gathered in memory and written at the commit, so that a full map can be doubled and the whole
+ * batch written again. */
 #include <errno.h>
 #include <fcntl.h>
 #include <lmdb.h>
@@ -53,7 +53,7 @@ typedef struct lmdb_txn {
   cr_buffer records; /* of lmdb_record */
 } lmdb_txn;
 
-/* What became of a write. LMDB calls a short one an input/output error. */
+/* The cause of a failed write: LMDB reports a short one as an input/output error. */
 static int cause_of(int rc, MDB_env *env) {
   enum { LITTLE = 64 << 10 };
   struct statvfs info;
@@ -94,7 +94,7 @@ static crema_status check_pages(int fd, const char *path, uint64_t size) {
                  (unsigned long long)meta.used_pages * meta.page_size);
 }
 
-/* LMDB trusts its files, so what can be seen from outside is looked at before it opens one. */
+/* LMDB trusts its files, so all that can be checked from outside is checked before it opens one. */
 static crema_status check_existing(const char *path, bool *is_file, uint64_t *size) {
   struct stat info, other;
   cr_buffer data = {0};
@@ -136,7 +136,7 @@ static int try_open_env(const char *path, unsigned flags, size_t map_size, MDB_e
   return 0;
 }
 
-/* LMDB takes a signal for a failure. */
+/* LMDB treats an interruption by a signal as a failure, so signals are held. */
 static int open_env(const char *path, unsigned flags, size_t map_size, MDB_env **out) {
   int rc;
   do rc = try_open_env(path, flags, map_size, out);
@@ -144,8 +144,8 @@ static int open_env(const char *path, unsigned flags, size_t map_size, MDB_env *
   return rc;
 }
 
-/* Begins to read. Readers that were killed still have their places, of which there are few, until
- * somebody looks. */
+/* Begins to read. Readers that were killed keep their slots, of which there are few, until somebody
+ * checks for dead readers. */
 static int begin_read(MDB_env *env, MDB_txn **out) {
   int dead = 0, rc = mdb_txn_begin(env, NULL, MDB_RDONLY, out);
   if (rc == MDB_READERS_FULL && mdb_reader_check(env, &dead) == 0 && dead > 0) {
@@ -175,8 +175,8 @@ static crema_status open_read(const char *path, lmdb_db *db) {
   CR_TRY(cr_buffer_print(&data, "%s%s", path, is_file ? "" : "/data.mdb"));
   int rc = cr_lmdb_env_open(path, data.data, flags, &db->env);
   if (rc == EACCES || rc == EROFS || rc == EPERM || rc == ENOLCK) {
-    /* No lock file can be made here (read-only place, network file system). A reader without
-     * a lock is right as long as nobody writes. */
+    /* No lock file can be made here (read-only place, network file system). A reader without a lock
+     * works as long as nobody writes. */
     cr_log_info("%s: opened without a lock (%s)", path, mdb_strerror(rc));
     rc = cr_lmdb_env_open(path, data.data, flags | MDB_NOLOCK, &db->env);
   }
@@ -291,14 +291,14 @@ static crema_status lmdb_cursor_open(cr_db *base, cr_db_cursor **out) {
   return CREMA_OK;
 }
 
-/* Takes over where the walk stands. */
-static crema_status take_place(cr_db_cursor *base, crema_status status, bool valid) {
+/* Sets key and value from the record that the walk has reached. */
+static crema_status take_record(cr_db_cursor *base, crema_status status, bool valid) {
   lmdb_cursor *cursor = (lmdb_cursor *)base;
   base->key = cursor->walk.key;
   base->value = cursor->walk.value;
-  base->place = cursor->walk.place;
+  base->offset = cursor->walk.offset;
   if (status == CREMA_OK && valid && base->value.data == NULL && !base->defer) {
-    status = cr_lmdb_read_value(&cursor->file, base->place, base->value.size, &cursor->value,
+    status = cr_lmdb_read_value(&cursor->file, base->offset, base->value.size, &cursor->value,
                                 &base->value);
   }
   base->valid = valid && status == CREMA_OK;
@@ -308,28 +308,28 @@ static crema_status take_place(cr_db_cursor *base, crema_status status, bool val
 static crema_status lmdb_first(cr_db_cursor *base) {
   bool valid = false;
   crema_status status = cr_lmdb_walk_first(&((lmdb_cursor *)base)->walk, &valid);
-  return take_place(base, status, valid);
+  return take_record(base, status, valid);
 }
 
 static crema_status lmdb_next(cr_db_cursor *base) {
   bool valid = false;
   crema_status status = cr_lmdb_walk_next(&((lmdb_cursor *)base)->walk, &valid);
-  return take_place(base, status, valid);
+  return take_record(base, status, valid);
 }
 
 static crema_status lmdb_seek(cr_db_cursor *base, cr_db_bytes key) {
   bool valid = false;
   crema_status status = cr_lmdb_walk_seek(&((lmdb_cursor *)base)->walk, key, &valid);
-  return take_place(base, status, valid);
+  return take_record(base, status, valid);
 }
 
-static crema_status lmdb_read(cr_db_cursor *base, uint64_t place, size_t size, cr_buffer *store,
+static crema_status lmdb_read(cr_db_cursor *base, uint64_t offset, size_t size, cr_buffer *store,
                               cr_db_bytes *out) {
-  return cr_lmdb_read_value(&((lmdb_cursor *)base)->file, place, size, store, out);
+  return cr_lmdb_read_value(&((lmdb_cursor *)base)->file, offset, size, store, out);
 }
 
-static void lmdb_expect(cr_db_cursor *base, uint64_t place, size_t size) {
-  (void)posix_fadvise(((lmdb_cursor *)base)->file.fd, (off_t)place, (off_t)size,
+static void lmdb_expect(cr_db_cursor *base, uint64_t offset, size_t size) {
+  (void)posix_fadvise(((lmdb_cursor *)base)->file.fd, (off_t)offset, (off_t)size,
                       POSIX_FADV_WILLNEED);
 }
 
@@ -400,7 +400,7 @@ static crema_status lmdb_commit(cr_db_txn *base) {
   int rc = 0;
   if (txn->records.size > 0) rc = write_all(db, txn);
   while (rc == MDB_MAP_FULL || rc == MDB_MAP_RESIZED || rc == EINTR) {
-    /* Resized: another process grew the database; size 0 takes its size over. */
+    /* Resized: another process grew the database; size 0 adopts its size. */
     if (rc == MDB_MAP_FULL) rc = double_map(db);
     else rc = rc == MDB_MAP_RESIZED ? mdb_env_set_mapsize(db->env, 0) : 0;
     if (rc == 0) rc = write_all(db, txn);

@@ -39,7 +39,7 @@ class File final : public leveldb::RandomAccessFile {
   const uint64_t size_;
 };
 
-// The library's own way to use the system, but for tables.
+// The library's own environment, except for how tables are read.
 class Env final : public leveldb::EnvWrapper {
  public:
   Env() : leveldb::EnvWrapper(leveldb::Env::Default()) {}
@@ -91,7 +91,7 @@ cr_leveldb_reader *cr_leveldb_reader_open(const char *path, char **error) {
   options.env = &reader->env;
   options.paranoid_checks = true;
   options.max_open_files = 100;
-  /* Memory that the log takes again at every opening; Caffe writes with 256 MB. */
+  /* Memory that replaying the log takes again at every opening; Caffe writes with 256 MB. */
   options.write_buffer_size = size_t{64} << 20;
   leveldb::Status status = leveldb::DB::Open(options, path, &reader->db);
   *error = text_of(status);

@@ -1,8 +1,8 @@
 /* LevelDB databases for reading.
  *
  * LevelDB maps its tables: one that is truncated while it is read ends the process with SIGBUS.
- * Only its C++ interface lets files be read in another way, so this part of it is called from
- * leveldb_reader.cc, the one file of C++ in the library. Exceptions and run-time types are not
+ * Only its C++ interface lets files be read in another way, so that interface is called from
+ * leveldb_reader.cc, the only C++ file in the library. Exceptions and run-time types are not
  * used. */
 #ifndef CR_DATA_LEVELDB_READER_H
 #define CR_DATA_LEVELDB_READER_H
@@ -28,7 +28,7 @@ void cr_leveldb_reader_close(cr_leveldb_reader *reader);
 cr_leveldb_cursor *cr_leveldb_cursor_open(cr_leveldb_reader *reader);
 void cr_leveldb_cursor_close(cr_leveldb_cursor *cursor);
 
-/* To the first record, the next one, the first whose key is not less. */
+/* Moves to the first record, to the next one, or to the first one whose key is not below `key`. */
 void cr_leveldb_cursor_first(cr_leveldb_cursor *cursor);
 void cr_leveldb_cursor_next(cr_leveldb_cursor *cursor);
 void cr_leveldb_cursor_seek(cr_leveldb_cursor *cursor, const void *key, size_t size);

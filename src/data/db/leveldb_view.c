@@ -120,7 +120,7 @@ out:
   return status;
 }
 
-/* What is done with one file of a folder: `path` is <folder>/<name>. */
+/* Called for each file of a folder: `path` is <folder>/<name>. */
 typedef crema_status (*visit_fn)(const char *path, const char *name, void *user);
 
 static crema_status each_file(const char *folder, visit_fn visit, void *user) {
@@ -166,8 +166,9 @@ static crema_status fail_locked(int fd, const char *path) {
                  path);
 }
 
-/* Shared, and held by the descriptor: any number of views live side by side, but a database that
- * LevelDB itself has open is refused. A database without LOCK was copied and has no writer. */
+/* The lock is shared and belongs to the descriptor: any number of views can be open at once, but a
+ * database that LevelDB itself has open is refused. A database without LOCK was copied and has no
+ * writer. */
 static crema_status take_lock(const char *path, int *out) {
   struct flock wanted = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
   cr_buffer name = {0};
@@ -202,9 +203,9 @@ static bool has_number_zero(const char *name) {
   return zeros > 0 && name[zeros] == '.';
 }
 
-/* Nothing is linked that LevelDB writes to: of the manifests only the current one, no LOCK. Tables
- * without a sound end are left out: a writer that ended while tables were being merged leaves a
- * piece of one that belongs to nothing. One that does belong LevelDB finds missing. */
+/* Files that LevelDB writes to are not linked: no LOCK, and of the manifests only the current one.
+ * Tables without a sound footer are left out: a writer that ended while tables were being merged
+ * leaves part of a table that is not in use. If one is in use, LevelDB reports it missing. */
 static crema_status link_file(const char *path, const char *name, void *user) {
   const link_job *job = user;
   if (has_number_zero(name)) return CREMA_OK;

@@ -3,7 +3,7 @@
  * LevelDB has no read-only mode: opening a database replays its log into a new table, writes a new
  * manifest and takes an exclusive lock. A view is a temporary folder with links to the database's
  * files; LevelDB opens that folder and leaves its own files there. So a database in a read-only
- * place can be read, by several readers at once. A shared lock on the database keeps writers of
+ * folder can be read, by several readers at once. A shared lock on the database keeps writers of
  * other processes away as long as the view lives. */
 #ifndef CR_DATA_LEVELDB_VIEW_H
 #define CR_DATA_LEVELDB_VIEW_H
@@ -15,12 +15,12 @@ typedef struct cr_leveldb_view {
   int lock; /* descriptor that holds the shared lock; -1: none */
 } cr_leveldb_view;
 
-/* Checks what can be seen from outside (CURRENT and the manifest that it names are there) and makes
- * the view, of the tables that end in a sound footer. Close with cr_leveldb_view_close. Errors name
+/* Checks what can be checked from outside (CURRENT and the manifest that it names exist) and makes
+ * the view of the tables that end in a sound footer. Close with cr_leveldb_view_close. Errors name
  * the path: CREMA_E_NOT_FOUND, CREMA_E_CORRUPT, CREMA_E_STATE (locked by a writer), CREMA_E_IO. */
 crema_status cr_leveldb_view_open(const char *path, cr_leveldb_view *out) CREMA_MUST_USE;
 
-/* Removes the temporary folder and lets the lock go. The database in it must be closed. Accepts a
+/* Removes the temporary folder and releases the lock. The database in it must be closed. Accepts a
  * view that failed to open. */
 void cr_leveldb_view_close(cr_leveldb_view *view);
 

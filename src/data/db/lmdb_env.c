@@ -25,17 +25,17 @@ typedef struct open_env {
   int users;
 } open_env;
 
-/* Something of LMDB's that cannot be closed any more. */
+/* An object of LMDB's that can no longer be closed. */
 typedef struct relic {
   struct relic *next;
   void *thing;
 } relic;
 
-/* The lock also keeps openings and closings apart. */
+/* The lock also makes opening and closing mutually exclusive. */
 static struct {
   pthread_mutex_t lock;
   open_env *first;
-  relic *relics; /* known to those who look for leaks */
+  relic *relics; /* listed so that leak checkers find them */
 } lmdb_envs = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* A file that has outgrown an environment needs a new one. */
@@ -76,7 +76,7 @@ static int note_lock_file(const char *path, unsigned flags, open_env *out) {
 
 static bool lock_is_whole(const open_env *open) {
   struct stat info;
-  /* Another file in its place leaves the one that is mapped as it was. */
+  /* If another file has this name now, the mapped one is unchanged. */
   return open->lock_path == NULL || stat(open->lock_path, &info) != 0 ||
          info.st_dev != open->lock_device || info.st_ino != open->lock_file ||
          info.st_size >= open->lock_size;

@@ -88,7 +88,8 @@ crema_status cr_lmdb_meta_newest(int fd, cr_lmdb_meta *out) {
 
 /* ---- is it still the same? ----------------------------------------------- */
 
-/* The time of the last change, which nobody can set as they like, in nanoseconds. */
+/* The time of the last change in nanoseconds; unlike the time of modification, programs cannot set
+ * it. */
 static crema_status look_at(int fd, uint64_t *size, int64_t *change) {
   struct stat info;
   if (fstat(fd, &info) != 0) return cr_fail_errno(errno, "cannot read the database");
@@ -158,7 +159,7 @@ crema_status cr_lmdb_file_read(cr_lmdb_file *file, uint64_t offset, void *bytes,
 
 /* ---- opening ------------------------------------------------------------- */
 
-/* The root page, where the file has it; the walk says what is wrong when it has not. */
+/* Keeps the root page if it is in the file; if not, the walk reports what is wrong. */
 static crema_status keep_root(cr_lmdb_file *file) {
   size_t size = file->meta.page_size;
   if (file->meta.root < 2 || file->meta.root >= file->size / size) return CREMA_OK;

@@ -20,18 +20,18 @@ enum { CR_LMDB_META_SIZE = 152 };
 typedef struct cr_lmdb_meta {
   size_t page_size;
   uint64_t txn;        /* whose snapshot it describes */
-  uint64_t last_page;  /* number of the last page that was ever used */
+  uint64_t last_page;  /* index of the last page that was ever used */
   uint64_t used_pages; /* meta pages, records and the list of free pages */
   uint64_t entries;    /* records */
   uint64_t root;       /* page; UINT64_MAX: there are no records */
-  bool duplicates;     /* several values a key */
+  bool duplicates;     /* several values per key */
 } cr_lmdb_meta;
 
 /* Reads the first bytes of a meta page. Errors: CREMA_E_CORRUPT. */
 crema_status cr_lmdb_meta_parse(const uint8_t bytes[CR_LMDB_META_SIZE],
                                 cr_lmdb_meta *out) CREMA_MUST_USE;
 
-/* Reads both meta pages of the open file and tells the newer one. Errors: CREMA_E_CORRUPT (also
+/* Reads both meta pages of the open file and returns the newer one. Errors: CREMA_E_CORRUPT (also
  * when they disagree about the size of pages, which makes LMDB crash), CREMA_E_IO. */
 crema_status cr_lmdb_meta_newest(int fd, cr_lmdb_meta *out) CREMA_MUST_USE;
 

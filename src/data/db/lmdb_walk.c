@@ -134,14 +134,14 @@ static uint64_t overflow_pages(size_t page_size, uint64_t size) {
   return (PAGE_HEADER - 1 + size) / page_size + 1;
 }
 
-/* Where a large node's overflow pages hold its value. */
-static crema_status place_overflow(cr_lmdb_walk *walk, uint64_t number, uint64_t size) {
+/* Finds where a large node's overflow pages hold its value. */
+static crema_status find_overflow(cr_lmdb_walk *walk, uint64_t number, uint64_t size) {
   CR_TRY(check_number(walk, number));
   if (overflow_pages(walk->page_size, size) > walk->pages - number) {
     return fail_page(number, "does not hold the value that belongs there");
   }
   walk->value = (cr_db_bytes){NULL, (size_t)size};
-  walk->place = number * walk->page_size + PAGE_HEADER;
+  walk->offset = number * walk->page_size + PAGE_HEADER;
   return CREMA_OK;
 }
 
@@ -149,22 +149,22 @@ static crema_status place_overflow(cr_lmdb_walk *walk, uint64_t number, uint64_t
 enum { COPY_ALIGNMENT = 64 };
 
 /* Only values on overflow pages begin right after a page's header. */
-crema_status cr_lmdb_read_value(cr_lmdb_file *file, uint64_t place, size_t size, cr_buffer *store,
+crema_status cr_lmdb_read_value(cr_lmdb_file *file, uint64_t offset, size_t size, cr_buffer *store,
                                 cr_db_bytes *out) {
   size_t page_size = file->meta.page_size;
-  size_t header = place % page_size == PAGE_HEADER ? PAGE_HEADER : 0;
+  size_t header = offset % page_size == PAGE_HEADER ? PAGE_HEADER : 0;
   cr_buffer_clear(store);
   CR_TRY(cr_buffer_reserve(store, header + size + COPY_ALIGNMENT));
   uint8_t *page = (uint8_t *)store->data;
   page += -(uintptr_t)page % COPY_ALIGNMENT;
-  CR_TRY(cr_lmdb_file_read(file, place - header, page, header + size));
+  CR_TRY(cr_lmdb_file_read(file, offset - header, page, header + size));
   *out = (cr_db_bytes){page + header, size};
   if (header == 0) return CREMA_OK;
-  if (read_64(page) == place / page_size && (read_16(page + 10) & PAGE_KINDS) == PAGE_OVERFLOW &&
+  if (read_64(page) == offset / page_size && (read_16(page + 10) & PAGE_KINDS) == PAGE_OVERFLOW &&
       read_32(page + 12) >= overflow_pages(page_size, size)) {
     return CREMA_OK;
   }
-  return fail_page(place / page_size, "does not hold the value that belongs there");
+  return fail_page(offset / page_size, "does not hold the value that belongs there");
 }
 
 /* Sets key and value from the lowest level, a leaf, at its index. */
@@ -180,9 +180,9 @@ static crema_status load(cr_lmdb_walk *walk) {
   if ((kind != 0 && kind != NODE_BIG) || inside > room) {
     return fail_page(read_64(level->page), "has a value outside itself");
   }
-  if (kind == NODE_BIG) return place_overflow(walk, read_64(data), size);
+  if (kind == NODE_BIG) return find_overflow(walk, read_64(data), size);
   walk->value = (cr_db_bytes){data, (size_t)size};
-  walk->place = read_64(level->page) * walk->page_size + (size_t)(data - level->page);
+  walk->offset = read_64(level->page) * walk->page_size + (size_t)(data - level->page);
   return CREMA_OK;
 }
 
@@ -222,7 +222,7 @@ static crema_status step(cr_lmdb_walk *walk) {
     --walk->depth;
   }
   if (walk->depth == 0) return CREMA_OK;
-  /* Pages that are reached twice could go on for ever. */
+  /* A page that is reached twice could make the walk endless. */
   if (++walk->visited > walk->entries) return fail_page(walk->root, "leads to too many records");
   return descend(walk);
 }

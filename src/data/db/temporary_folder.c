@@ -28,8 +28,8 @@ static const char *base_folder(void) {
   return base != NULL && base[0] != '\0' ? base : "/tmp";
 }
 
-/* Names are "<prefix><process>-<letters>". True when that process is gone, as far as can be seen
- * from here: it may run elsewhere. */
+/* Names are "<prefix><process>-<letters>". True when no such process runs on this machine; it may
+ * still run on another. */
 static bool is_left_behind(const char *name) {
   if (strncmp(name, PREFIX, strlen(PREFIX)) != 0) return false;
   char *end = NULL;
@@ -47,7 +47,8 @@ static int open_folder(int base, const char *name) {
 
 /* ---- removing ------------------------------------------------------------ */
 
-/* Whoever uses a folder holds a lock on it, which ends with the process however that ends. */
+/* Whoever uses a folder holds a lock on it, which is released when the process ends, in whatever
+ * way. */
 static void sweep_folder(int base, const char *name) {
   struct stat info;
   int folder = open_folder(base, name);
@@ -85,8 +86,8 @@ void cr_temporary_folder_remove(cr_temporary_folder *folder) {
 
 /* ---- making -------------------------------------------------------------- */
 
-/* False: another run's sweep was faster than the lock, and the folder is its. Where folders cannot
- * be locked (some network file systems) there are no sweeps either. */
+/* False: another run's sweep came before the lock and removes the folder. Where folders cannot be
+ * locked (some network file systems) there are no sweeps either. */
 static bool take_lock(const char *path, int *out) {
   struct stat info;
   int folder = open_folder(AT_FDCWD, path);

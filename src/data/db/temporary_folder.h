@@ -1,4 +1,4 @@
-/* Folders for files that live no longer than what uses them, in $TMPDIR or /tmp. */
+/* Folders in $TMPDIR or /tmp for files that are removed with the object that uses them. */
 #ifndef CR_DATA_SCRATCH_FOLDER_H
 #define CR_DATA_SCRATCH_FOLDER_H
 
@@ -9,7 +9,7 @@ typedef struct cr_temporary_folder {
   int lock;   /* descriptor that tells other runs that it is in use; -1: none */
 } cr_temporary_folder;
 
-/* Makes an empty folder. Those that killed runs of the same user have left are removed before.
+/* Makes an empty folder, after removing those that killed runs of the same user left behind.
  * Errors: CREMA_E_IO, CREMA_E_NO_MEMORY. */
 crema_status cr_temporary_folder_make(cr_temporary_folder *out) CREMA_MUST_USE;
 

@@ -40,7 +40,8 @@ void cr_image_free(cr_image *image) {
 typedef crema_status (*decode_fn)(const uint8_t *bytes, size_t size, cr_image_color color,
                                   bool probe, cr_image *out);
 
-/* How files begin. Formats without a decoder are listed to be refused by name. */
+/* The first bytes of files. Formats without a decoder are listed so that they can be refused by
+ * name. */
 static const struct {
   const char *name;
   const char *start;
@@ -140,7 +141,7 @@ crema_status cr_image_encode(const cr_image *image, const char *kind, cr_buffer 
 
 /* ---- resizing ------------------------------------------------------------ */
 
-/* The two source places of a target place and the weight of the second, in 1/2048. */
+/* The two source indices of a target index and the weight of the second, in 1/2048. */
 typedef struct resize_tap {
   int first, second;
   int weight;
@@ -152,14 +153,14 @@ static int clamp(int value, int limit) {
   return value < 0 ? 0 : value < limit ? value : limit - 1;
 }
 
-/* Outside the borders both places are the border's. Weights are kept there: mixing equal rows
- * rounds twice, and OpenCV does so for rows, but not for columns (`whole`). */
+/* Outside the borders both indices are the border's. Weights stay as they are there: mixing equal
+ * rows rounds twice, and OpenCV does so for rows, but not for columns (`whole`). */
 static void make_taps(int in, int out, bool whole, resize_tap *tap) {
   double scale = (double)in / out;
   for (int i = 0; i < out; ++i) {
-    float place = (float)((i + 0.5) * scale - 0.5);
-    int first = (int)floorf(place);
-    float part = place - (float)first;
+    float position = (float)((i + 0.5) * scale - 0.5);
+    int first = (int)floorf(position);
+    float part = position - (float)first;
     if (whole && (first < 0 || first >= in - 1)) part = 0;
     tap[i].first = clamp(first, in);
     tap[i].second = clamp(first + 1, in);

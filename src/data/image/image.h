@@ -26,7 +26,7 @@ typedef struct cr_image_part {
 typedef enum cr_image_color {
   CR_IMAGE_NATIVE, /* 1 channel for gray files, else 3 */
   CR_IMAGE_COLOR,
-  /* Luma 0.299 R + 0.587 G + 0.114 B; of a PNG that tells its gamma, in linear light, as libpng
+  /* Luma 0.299 R + 0.587 G + 0.114 B; of a PNG that states its gamma, in linear light, as libpng
    * (and OpenCV with it) computes it. */
   CR_IMAGE_GRAY
 } cr_image_color;
@@ -42,26 +42,26 @@ enum { CR_IMAGE_MAX_SIDE = 65500, CR_IMAGE_MAX_PIXELS = 1 << 27 };
 crema_status cr_image_decode(const uint8_t *bytes, size_t size, cr_image_color color,
                              cr_image *out) CREMA_MUST_USE;
 
-/* A file that was opened: its header is known, its pixels are not. Zero-initialise ({0}); the
- * decoder inside serves one file after the other. */
+/* A file that was opened: its header has been read, its pixels have not. Zero-initialise ({0}); the
+ * decoder inside is used for one file after the other. */
 typedef struct cr_picture {
   int height, width, channels; /* of the whole picture, as it will be decoded */
   cr_image_color color;
   const uint8_t *bytes; /* of the file */
   size_t size;
   struct cr_jpeg *jpeg; /* NULL before the first JPEG */
-  bool in_part;         /* which has the header and can leave pixels out */
+  bool in_part;         /* whether `jpeg` has read the header and can leave pixels out */
 } cr_picture;
 
-/* Reads the header of a JPEG or PNG file of `size` bytes, which stay until it is decoded. Errors:
- * as cr_image_decode. */
+/* Reads the header of a JPEG or PNG file of `size` bytes, which must live until it is decoded.
+ * Errors: as cr_image_decode. */
 crema_status cr_picture_open(cr_picture *picture, const uint8_t *bytes, size_t size,
                              cr_image_color color) CREMA_MUST_USE;
 
-/* Decodes, once, what was opened: all of it (`wanted` NULL), or at least the part that is wanted.
- * *part (may be NULL) tells where `out` lies in the picture, whose pixels it has, exactly. A file
- * that ends early fails wherever the part is; other damage is found where it is decoded. Errors: as
- * cr_image_decode. */
+/* Decodes the opened file, once: all of it (`wanted` NULL), or at least the wanted part. *part (may
+ * be NULL) tells which part of the picture `out` holds; its pixels equal those of the whole
+ * picture. A file that ends early fails wherever the part is; other damage is found only in what is
+ * decoded. Errors: as cr_image_decode. */
 crema_status cr_picture_decode(cr_picture *picture, const cr_image_part *wanted, cr_image *out,
                                cr_image_part *part) CREMA_MUST_USE;
 

@@ -1,4 +1,4 @@
-/* The image formats that image.c chooses from; a file each. */
+/* The image formats that image.c chooses from, one file each. */
 #ifndef CR_DATA_IMAGE_CODEC_H
 #define CR_DATA_IMAGE_CODEC_H
 
@@ -13,9 +13,9 @@ crema_status cr_jpeg_decode(const uint8_t *bytes, size_t size, cr_image_color co
 /* Whether a JPEG of `size` bytes can hold so many pixels. Errors: CREMA_E_CORRUPT. */
 crema_status cr_jpeg_check_density(int height, int width, size_t size) CREMA_MUST_USE;
 
-/* A decoder for files of a kind where it gives the pixels of cr_jpeg_decode and can leave some of
- * them out. Opening makes it where *jpeg is NULL and sets the picture's extents. False: the file is
- * not of that kind, or something is wrong with it; then cr_jpeg_decode tells what. */
+/* A decoder for those JPEGs of which it can decode a part with the same pixels as cr_jpeg_decode.
+ * Opening makes it if *jpeg is NULL, and sets the picture's extents. False: the file is of another
+ * kind, or something is wrong with it, which cr_jpeg_decode then reports. */
 typedef struct cr_jpeg cr_jpeg;
 bool cr_jpeg_open(cr_jpeg **jpeg, cr_picture *picture);
 bool cr_jpeg_decode_part(cr_jpeg *jpeg, const cr_image_part *wanted, cr_image *out,

@@ -6,7 +6,7 @@
 #include "core/fail.h"
 #include "data/image/image_codec.h"
 
-/* Warnings are about streams that can still be decoded. Bytes between two markers lose nothing;
+/* Warnings are about streams that can still be decoded. Extra bytes between two markers do no harm;
  * all others mean that a part of the picture was made up. */
 static bool is_harmless(tjhandle jpeg) {
   return tjGetErrorCode(jpeg) == TJERR_WARNING &&

@@ -1,9 +1,9 @@
-/* JPEGs through libjpeg-turbo's older interface, which can pass over rows and columns.
+/* JPEGs through libjpeg-turbo's older interface, which can skip rows and columns.
  *
  * Rows above the part are only entropy-decoded, blocks beside it are not transformed, rows below it
- * are not looked at, save that the file must end as a whole one does. Pixels at the edge of what
- * is decoded can differ from those of the whole picture, because chroma is interpolated between
- * neighbours; so a chroma sample more is decoded on each side. */
+ * are not decoded, but the file must end as a complete one does. Pixels at the edge of what is
+ * decoded can differ from those of the whole picture, because chroma is interpolated between
+ * neighbours; so one more chroma sample is decoded on each side. */
 #include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@ struct cr_jpeg {
   jmp_buf escape;
 };
 
-/* Errors and warnings alike end it: cr_jpeg_decode tells them apart. */
+/* Errors and warnings alike end decoding: cr_jpeg_decode then tells them apart. */
 static void leave(j_common_ptr base) {
   cr_jpeg *jpeg = (cr_jpeg *)(void *)base;
   longjmp(jpeg->escape, 1);
@@ -35,7 +35,7 @@ static bool is_suitable(const struct jpeg_decompress_struct *jpeg) {
   return jpeg->jpeg_color_space == JCS_YCbCr || jpeg->jpeg_color_space == JCS_GRAYSCALE;
 }
 
-/* The marker at its end, or before a few bytes that somebody has appended. */
+/* Looks for the end marker at the end, or before a few bytes that somebody has appended. */
 static bool is_complete(const uint8_t *bytes, size_t size) {
   enum { TRAILER = 64 };
   for (size_t i = size; i >= 2 && size - i < TRAILER; --i) {
@@ -102,7 +102,7 @@ static bool open_file(cr_jpeg *jpeg, cr_picture *picture) {
   int height = (int)base->image_height, width = (int)base->image_width;
   int channels = base->jpeg_color_space == JCS_GRAYSCALE ? 1 : 3;
   if (picture->color != CR_IMAGE_NATIVE) channels = picture->color == CR_IMAGE_GRAY ? 1 : 3;
-  /* More than is to be believed. */
+  /* More pixels than are credible. */
   if ((int64_t)height * width > CR_IMAGE_MAX_PIXELS) return false;
   if (cr_jpeg_check_density(height, width, picture->size) != CREMA_OK) return false;
   base->out_color_space = channels == 1 ? JCS_GRAYSCALE : JCS_EXT_BGR;
@@ -132,7 +132,7 @@ bool cr_jpeg_open(cr_jpeg **jpeg, cr_picture *picture) {
       return false;
     }
   }
-  /* An earlier file may have been left half done. */
+  /* An earlier file may have been left half decoded. */
   jpeg_abort_decompress(&(*jpeg)->base);
   if (setjmp((*jpeg)->escape) != 0) return false;
   return open_file(*jpeg, picture);

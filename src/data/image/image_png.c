@@ -12,7 +12,7 @@
 typedef struct png_job {
   png_structp png;
   png_infop info;
-  png_bytep *rows; /* one address a row */
+  png_bytep *rows; /* one address per row */
   jmp_buf escape;
   char message[160];
   /* decoding */

@@ -17,8 +17,8 @@ cr_image_sizer cr_image_sizer_of(const cr_image_size *size) {
   return (cr_image_sizer){choose_size, size};
 }
 
-/* The smallest of 1/8, 1/4, 1/2 that leaves enough; the numbers in between are no faster than
- * decoding everything. False: none does. */
+/* Chooses the smallest of 1/8, 1/4 and 1/2 whose result is large enough; the scales in between are
+ * no faster than decoding everything. False: none is. */
 static bool choose_scale(const int in[2], const int wanted[2], int out[2]) {
   for (int denominator = 8; denominator > 1; denominator /= 2) {
     const tjscalingfactor factor = {1, denominator};
@@ -38,7 +38,7 @@ static bool decode_with(tjhandle jpeg, const uint8_t *bytes, size_t size, cr_ima
     return false;
   }
   if (space != TJCS_YCbCr && space != TJCS_GRAY) return false;
-  /* More than is to be believed: see cr_jpeg_decode. */
+  /* More pixels than are credible: see cr_jpeg_decode. */
   if ((int64_t)in[0] * in[1] > CR_IMAGE_MAX_PIXELS ||
       (uint64_t)in[0] * (uint64_t)in[1] / 512 > size + 128) {
     return false;

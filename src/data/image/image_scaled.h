@@ -16,15 +16,14 @@ typedef struct cr_image_size {
 } cr_image_size;
 cr_image_sizer cr_image_sizer_of(const cr_image_size *size);
 
-/* Decodes a JPEG or PNG file to the size that `sizer` wants. *out is either `raw`, where nothing
- * was to be resized, or `resized`; both are memory to work in and keep it.
+/* Decodes a JPEG or PNG file to the size that `sizer` wants. *out is either `raw`, if nothing had
+ * to be resized, or `resized`; both are scratchpads whose memory is kept for later calls.
  *
  * A JPEG of at least twice the wanted size in both directions is decoded to 1/2, 1/4 or 1/8 of its
  * size, the smallest that is not below the wanted one, which the decoder does in less time; that is
- * then resized as cr_image_resize does. All its pixels count then, where resizing
- * the whole picture looks at no more than four for each of the result's. Any other file is
- * decoded whole and resized: exactly what cr_image_decode and cr_image_resize give.
- * Errors: theirs. */
+ * then resized as cr_image_resize does. All its pixels then contribute, while resizing the whole
+ * picture uses at most four for each pixel of the result. Any other file is decoded whole and
+ * resized: exactly what cr_image_decode and cr_image_resize give. Errors: theirs. */
 crema_status cr_image_decode_to(const uint8_t *bytes, size_t size, cr_image_color color,
                                 const cr_image_sizer *sizer, cr_image *raw, cr_image *resized,
                                 cr_image **out) CREMA_MUST_USE;

@@ -59,14 +59,14 @@ crema_status cr_hdf5_set_read(cr_hdf5_reader *file, const char *name, const crem
 struct cr_hdf5_writer {
   char *path;
   bool is_new;
-  cr_file_location place; /* of a new file */
+  cr_file_location location; /* of a new file */
   hid_t file;
   uint64_t pending; /* bytes that may not have reached the file yet */
 };
 
 /* Where the bytes are until the file is whole. */
 static const char *written_at(const cr_hdf5_writer *writer) {
-  return writer->is_new ? writer->place.path : writer->path;
+  return writer->is_new ? writer->location.path : writer->path;
 }
 
 static crema_status open_writer(const char *path, bool is_new, cr_hdf5_writer **out) {
@@ -81,7 +81,7 @@ static crema_status open_writer(const char *path, bool is_new, cr_hdf5_writer **
     status = cr_fail_memory(strlen(path) + 1, "a path");
     goto fail;
   }
-  if (is_new) CR_TRY_GOTO(cr_file_location_begin(path, false, &writer->place), fail);
+  if (is_new) CR_TRY_GOTO(cr_file_location_begin(path, false, &writer->location), fail);
   writer->is_new = is_new;
   cr_hdf5_hush before = cr_hdf5_hush_begin();
   errno = 0;
@@ -250,7 +250,7 @@ crema_status cr_hdf5_writer_finish(cr_hdf5_writer *writer, crema_status content)
   if (!closed && status == CREMA_OK) {
     status = cr_fail(CREMA_E_IO, "%s: cannot close the HDF5 file", writer->path);
   }
-  if (writer->is_new) status = cr_file_location_end(&writer->place, status);
+  if (writer->is_new) status = cr_file_location_end(&writer->location, status);
   free(writer->path);
   free(writer);
   return status;

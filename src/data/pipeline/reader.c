@@ -371,7 +371,7 @@ crema_status cr_reader_give_back(cr_reader *reader, int consumer, void *const *r
 crema_status cr_record_value(const cr_record *record, cr_buffer *store, cr_db_bytes *out) {
   *out = record->value;
   if (record->value.data != NULL || record->value.size == 0) return CREMA_OK;
-  return cr_db_cursor_read(record->cursor, record->place, record->value.size, store, out);
+  return cr_db_cursor_read(record->cursor, record->offset, record->value.size, store, out);
 }
 
 size_t cr_reader_ready(const cr_reader *reader, int consumer) {

@@ -23,8 +23,8 @@ typedef struct cr_record {
   /* Its number: records before it, for all consumers and in all runs of the reader. */
   uint64_t index;
   cr_db_bytes key;
-  cr_db_bytes value; /* its data is NULL when it is still to be read, from `place` by `cursor` */
-  uint64_t place;
+  cr_db_bytes value; /* its data is NULL when it is still to be read, from `offset` by `cursor` */
+  uint64_t offset;
   cr_db_cursor *cursor;
   cr_buffer storage; /* of the bytes */
 } cr_record;

@@ -69,10 +69,10 @@ static crema_status fill(const cr_record_walk *walk, uint64_t index, cr_record *
   record->index = index;
   record->key = walk->key;
   record->value = walk->value;
-  record->place = walk->value_place;
+  record->offset = walk->value_offset;
   record->cursor = walk->cursor;
   if (walk->value.data == NULL && walk->value.size > 0) {
-    cr_db_cursor_expect(walk->cursor, walk->value_place, walk->value.size);
+    cr_db_cursor_expect(walk->cursor, walk->value_offset, walk->value.size);
   }
   if (walk->stable) return CREMA_OK;
   cr_buffer_clear(&record->storage);

@@ -16,7 +16,7 @@ typedef struct block {
 enum { BLOCK = 8 << 20, BLOCK_OF_KEYS = 64 << 10, FIRST_ENTRIES = 1024 };
 
 struct cr_record_cache {
-  bool places;
+  bool has_offsets;
   uint64_t limit;
   uint64_t bytes; /* of the blocks and the entries */
   cr_cached_record *entry;
@@ -24,11 +24,11 @@ struct cr_record_cache {
   block *blocks;
 };
 
-crema_status cr_record_cache_create(bool places, uint64_t limit, cr_record_cache **out) {
+crema_status cr_record_cache_create(bool has_offsets, uint64_t limit, cr_record_cache **out) {
   cr_record_cache *cache = calloc(1, sizeof *cache);
   *out = cache;
   if (cache == NULL) return cr_fail_memory(sizeof *cache, "a cache of records");
-  cache->places = places;
+  cache->has_offsets = has_offsets;
   cache->limit = limit;
   return CREMA_OK;
 }
@@ -70,7 +70,7 @@ static bool grow_entries(cr_record_cache *cache) {
 static uint8_t *take_room(cr_record_cache *cache, size_t size) {
   block *newest = cache->blocks;
   if (newest == NULL || newest->size - newest->used < size) {
-    size_t usual = cache->places ? BLOCK_OF_KEYS : BLOCK, wanted = size > usual ? size : usual;
+    size_t usual = cache->has_offsets ? BLOCK_OF_KEYS : BLOCK, wanted = size > usual ? size : usual;
     if (wanted > SIZE_MAX - sizeof *newest || !may_take(cache, wanted)) return NULL;
     newest = malloc(sizeof *newest + wanted);
     if (newest == NULL) return NULL;
@@ -86,16 +86,16 @@ static uint8_t *take_room(cr_record_cache *cache, size_t size) {
 }
 
 bool cr_record_cache_add(cr_record_cache *cache, cr_db_bytes key, cr_db_bytes value,
-                         uint64_t place) {
+                         uint64_t offset) {
   if (!grow_entries(cache)) return false;
-  size_t copied = cache->places ? 0 : value.size;
+  size_t copied = cache->has_offsets ? 0 : value.size;
   uint8_t *at = take_room(cache, key.size + copied);
   if (at == NULL) return false;
   if (key.size > 0) memcpy(at, key.data, key.size);
   if (copied > 0) memcpy(at + key.size, value.data, copied);
   key.data = at;
-  value.data = cache->places ? NULL : at + key.size;
-  cache->entry[cache->count++] = (cr_cached_record){key, value, place};
+  value.data = cache->has_offsets ? NULL : at + key.size;
+  cache->entry[cache->count++] = (cr_cached_record){key, value, offset};
   return true;
 }
 

@@ -37,11 +37,11 @@ static void give_up(cr_record_walk *walk) {
 static void arrive(cr_record_walk *walk) {
   walk->key = walk->cursor->key;
   walk->value = walk->cursor->value;
-  walk->value_place = walk->cursor->place;
+  walk->value_offset = walk->cursor->offset;
   walk->stable = false;
   atomic_fetch_add_explicit(&walk->reads, 1, memory_order_relaxed);
   if (walk->cache == NULL) return;
-  if (!cr_record_cache_add(walk->cache, walk->key, walk->value, walk->value_place)) give_up(walk);
+  if (!cr_record_cache_add(walk->cache, walk->key, walk->value, walk->value_offset)) give_up(walk);
 }
 
 static crema_status recall(cr_record_walk *walk) {
@@ -53,7 +53,7 @@ static crema_status recall(cr_record_walk *walk) {
   const cr_cached_record record = cr_record_cache_get(walk->cache, index);
   walk->key = record.key;
   walk->value = record.value;
-  walk->value_place = record.place;
+  walk->value_offset = record.offset;
   walk->stable = true;
   return CREMA_OK;
 }
@@ -107,7 +107,7 @@ crema_status cr_record_walk_go(cr_record_walk *walk, uint64_t position) {
     if (!walk->in_key_order) {
       cr_record_cache_destroy(walk->cache);
       walk->cache = NULL;
-      CR_TRY(cr_record_cache_create(cr_db_has_places(walk->db), walk->cache_limit, &walk->cache));
+      CR_TRY(cr_record_cache_create(cr_db_has_offsets(walk->db), walk->cache_limit, &walk->cache));
     }
     CR_TRY(go_first(walk));
     for (;;) {

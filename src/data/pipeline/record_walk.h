@@ -35,9 +35,9 @@ typedef struct cr_record_walk {
   cr_record_cache *cache; /* NULL: nothing is kept */
   cr_order order;
   uint64_t position; /* of the record below; not counted while nothing is kept */
-  /* Where the value's data is NULL, it is to be read from `value_place` with `cursor`. */
+  /* Where the value's data is NULL, it is to be read from `value_offset` with `cursor`. */
   cr_db_bytes key, value;
-  uint64_t value_place;
+  uint64_t value_offset;
   bool stable; /* key and value stay where they are as long as the walk keeps its records */
 } cr_record_walk;
 
