@@ -13,7 +13,7 @@
 
 typedef struct arg_max_state {
   cr_layer_op find, concat;
-  cr_tensor *indices, *values; /* where the top is not what the op writes */
+  cr_tensor *indices, *values; /* when the op does not write the top itself */
 } arg_max_state;
 
 static const Caffe__ArgMaxParameter *parameters(const cr_layer *layer) {

@@ -24,7 +24,7 @@ typedef struct bn_state {
   cr_layer_op train, fixed, backward;
   cr_layer_keep keep;
   cr_layer_op add;   /* moving sums and their scaling, C values */
-  cr_layer_op add_1; /* the same of their weight */
+  cr_layer_op add_1; /* the same for their weight */
   cr_tensor *mean, *variance, *one;
 } bn_state;
 

@@ -66,7 +66,7 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
   bool bias = layer->bottoms > 1 ? propagate_down[1] : layer->param_propagate_down[0];
   if (bias) {
     cr_tensor *diff = bias_of(layer, bottom)->diff;
-    /* A parameter's gradient is added to, a bottom's is new. */
+    /* A parameter's gradient accumulates; a bottom's is overwritten. */
     if (layer->bottoms > 1) cr_tensor_set_zero(diff);
     CR_TRY(cr_layer_op_run(&s->backward, context, (cr_tensor *[]){top[0]->diff, diff}, NULL));
   }

@@ -75,7 +75,7 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
   return cr_layer_pair_backward(layer, context, top, propagate_down, bottom);
 }
 
-/* What is dropped has no gradient, the rest is scaled. */
+/* Dropped values have no gradient; the others are scaled. */
 static cr_values preserves(const cr_layer *layer) {
   const dropout_state *s = layer->state;
   return layer->phase == CAFFE__PHASE__TEST || s->ratio == 0 ? CR_VALUES_ALL : CR_VALUES_SIGNS;

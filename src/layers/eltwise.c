@@ -23,7 +23,7 @@ typedef struct eltwise_state {
   cr_layer_op forward;
   cr_layer_op *backward; /* one per bottom */
   cr_layer_args args;
-  cr_tensor *winner; /* maximum: which source it came from */
+  cr_tensor *winner; /* maximum: the source of each value */
 } eltwise_state;
 
 enum {
@@ -149,7 +149,7 @@ static crema_status backward_one(cr_layer *layer, crema_context *context, crema_
   return cr_layer_op_run(&s->backward[i], context, s->args.tensor, NULL);
 }
 
-/* A bottom that is the top comes last: its diff is what all others read. */
+/* A bottom that is the top comes last, because all others read its diff. */
 static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
                              const bool *propagate_down, crema_blob *const *bottom) {
   int n = layer->bottoms;

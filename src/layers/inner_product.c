@@ -73,8 +73,8 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   }
   crema_shape to = cr_shape(axis, from->dim);
   to.dim[to.axes++] = s->outputs;
-  /* The op's src keeps the trailing extents, so that a private layout of an image can be
-   * multiplied as it lies. */
+  /* The op's src keeps the trailing extents, so that an image in a library's own layout can be
+   * multiplied without a reorder. */
   crema_shape src = cr_shape_1(crema_shape_count(from, 0, axis));
   for (int i = axis; i < from->axes; ++i) src.dim[src.axes++] = from->dim[i];
   crema_shape dst = cr_shape_2(src.dim[0], s->outputs);

@@ -21,7 +21,7 @@ typedef struct pooling_state {
   bool global, floor;
   cr_window window;
   cr_layer_op forward, forward_only, backward, mask;
-  cr_tensor *aux; /* where in its window each value came from */
+  cr_tensor *aux; /* the index in its window of each value */
 } pooling_state;
 
 enum {

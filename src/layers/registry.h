@@ -1,4 +1,4 @@
-/* The layers there are (layers.inc), found by their type. */
+/* All layers (layers.inc), found by their type. */
 #ifndef CR_LAYERS_REGISTRY_H
 #define CR_LAYERS_REGISTRY_H
 

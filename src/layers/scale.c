@@ -96,7 +96,7 @@ static crema_status backward_scale(cr_layer *layer, crema_context *context, crem
   scale_state *s = layer->state;
   cr_tensor *diff = scale_of(layer, bottom)->diff;
   cr_tensor *input = cr_layer_keep_input(&s->keep, bottom[0], top[0]);
-  /* A parameter's gradient is added to, a bottom's is new. */
+  /* A parameter's gradient accumulates; a bottom's is overwritten. */
   if (layer->bottoms > 1) cr_tensor_set_zero(diff);
   return cr_layer_op_run(&s->backward_scale, context, (cr_tensor *[]){input, top[0]->diff, diff},
                          NULL);

@@ -5,10 +5,10 @@
 #include "core/clock.h"
 #include "core/fail.h"
 
-/* What one thread works with. */
+/* The memory of one thread. */
 typedef struct datum_worker {
   cr_sample sample;
-  cr_buffer value; /* memory for that of a record */
+  cr_buffer value; /* for the value of a record */
 } datum_worker;
 
 struct cr_datum_source {
@@ -65,8 +65,8 @@ static const cr_source datum_source = {.start = cr_record_source_start,
 
 /* ---- making -------------------------------------------------------------- */
 
-/* Shape and threads from the first record, which is opened only. Small raw ones are done as fast as
- * they can be handed over. */
+/* Finds shape and threads from the first record, which is opened but not decoded. Small raw records
+ * take no longer to load than to hand to another thread. */
 static crema_status look_at(cr_datum_source *source, cr_sample *sample, cr_db_bytes value) {
   enum { LARGE = 1 << 15 };
   const cr_datum_source_options *options = &source->options;

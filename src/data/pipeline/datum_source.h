@@ -12,24 +12,24 @@ typedef struct cr_datum_source_options {
   cr_record_source records;          /* its reader outlives the source */
   const cr_transformer *transformer; /* outlives it too */
   cr_image_color color;              /* what encoded records are decoded to */
-  /* In a batch, as many as the reader has records at least. */
+  /* Per batch; the reader must have at least as many records. */
   int items;
   int tops; /* 1, or 2 with labels */
-  /* That decode and transform, at most CR_PIPELINE_MAX_THREADS. 0: as many as pay: one for small
-   * raw records, else as cr_pipeline_threads says. */
+  /* That decode and transform, at most CR_PIPELINE_MAX_THREADS. 0: automatic: one for small raw
+   * records, else as cr_pipeline_threads says. */
   int threads;
 } cr_datum_source_options;
 
-/* Finds out from the reader's next record what there is to be done. The reader must not run. Free
- * with cr_datum_source_destroy, after the pipelines that use it. Errors name source and key. */
+/* Makes a source that suits the reader's next record. The reader must not run. Free with
+ * cr_datum_source_destroy, after the pipelines that use it. Errors name source and key. */
 crema_status cr_datum_source_create(const cr_datum_source_options *options,
                                     cr_datum_source **out) CREMA_MUST_USE;
 /* Accepts NULL. */
 void cr_datum_source_destroy(cr_datum_source *source);
 
 /* Options for a pipeline of this source; all that is not known here is 0. The shapes of the tops
- * are the source's own: those that the first record gives. With one item in a batch, later batches
- * may have others; with more, a record that gives another shape is an error. */
+ * are those that the first record gives. With one item per batch, later batches may have other
+ * shapes; with more, a record that gives another shape is an error. */
 cr_pipeline_options cr_datum_source_pipeline(cr_datum_source *source);
 
 #endif

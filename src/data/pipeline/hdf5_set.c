@@ -64,7 +64,7 @@ struct cr_hdf5_writer {
   uint64_t pending; /* bytes that may not have reached the file yet */
 };
 
-/* Where the bytes are until the file is whole. */
+/* The path that is written to until the file is complete. */
 static const char *written_at(const cr_hdf5_writer *writer) {
   return writer->is_new ? writer->location.path : writer->path;
 }
@@ -108,7 +108,8 @@ crema_status cr_hdf5_writer_open_new(const char *path, cr_hdf5_writer **out) {
   return open_writer(path, true, out);
 }
 
-/* Whether the file may grow by so many bytes; sets errno. Blocks are taken now, the size stays. */
+/* Whether the file may grow by that many bytes; sets errno. Allocates disk blocks now, without
+ * changing the size. */
 static bool may_grow(int fd, uint64_t bytes) {
   struct stat info;
   struct rlimit limit;
@@ -151,7 +152,8 @@ static hid_t make_set(hid_t file, const char *name, const crema_shape *shape, hs
   hid_t how = cr_h5()->Pcreate(cr_h5()->P_DATASET_CREATE);
   hid_t links = cr_h5()->Pcreate(cr_h5()->P_LINK_CREATE);
   hid_t set = -1;
-  /* A slash in the name makes a group; without the time of day the same run gives the same file. */
+  /* A slash in the name makes a group. No time of day is stored, so that the same run gives the
+   * same file. */
   if (space >= 0 && how >= 0 && links >= 0 &&
       cr_h5()->Pset_create_intermediate_group(links, 1) >= 0 &&
       cr_h5()->Pset_obj_track_times(how, 0) >= 0 &&
@@ -164,7 +166,7 @@ static hid_t make_set(hid_t file, const char *name, const crema_shape *shape, hs
   return set;
 }
 
-/* Writes `dim` samples behind the `start[0]` that are there. */
+/* Writes `dim` samples after the first `start[0]`. */
 static bool write_rows(hid_t set, int axes, const hsize_t *start, const hsize_t *dim,
                        const float *values) {
   hsize_t total[CREMA_MAX_AXES];
@@ -225,7 +227,7 @@ crema_status cr_hdf5_writer_append(cr_hdf5_writer *writer, const char *name,
     set = make_set(writer->file, name, shape, dim);
   }
   status = set < 0 ? cr_fail(CREMA_E_IO, "cannot write") : append_to(set, shape, values);
-  /* Values may be written no earlier than now. */
+  /* Closing may be what first writes the values, so it can fail. */
   if (set >= 0 && cr_h5()->Dclose(set) < 0 && status == CREMA_OK) {
     status = cr_fail(CREMA_E_IO, "cannot write");
   }

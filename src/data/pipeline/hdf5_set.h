@@ -14,18 +14,18 @@ crema_status cr_hdf5_set_probe(cr_hdf5_reader *file, const char *name,
 crema_status cr_hdf5_set_read(cr_hdf5_reader *file, const char *name, const crema_shape *shape,
                               float *out) CREMA_MUST_USE;
 
-/* A file to which samples are added, pass by pass. */
+/* A file to which each pass adds samples. */
 typedef struct cr_hdf5_writer cr_hdf5_writer;
 
-/* Makes the file, over an old one, and keeps it open. Close with cr_hdf5_writer_close. */
+/* Makes the file, replacing an old one, and keeps it open. Close with cr_hdf5_writer_close. */
 crema_status cr_hdf5_writer_open(const char *path, cr_hdf5_writer **out) CREMA_MUST_USE;
 
-/* The same for a file that must not exist and appears, whole, with cr_hdf5_writer_finish.
+/* The same for a file that must not exist and appears, complete, with cr_hdf5_writer_finish.
  * Errors: CREMA_E_EXISTS, CREMA_E_IO. */
 crema_status cr_hdf5_writer_open_new(const char *path, cr_hdf5_writer **out) CREMA_MUST_USE;
 
-/* Takes disk space for `bytes` bytes of values that are about to be added: a full disk must show
- * here, because the HDF5 library does not survive one. Errors: CREMA_E_IO. */
+/* Reserves disk space for `bytes` bytes of values that are about to be added: a full disk must be
+ * noticed here, because the HDF5 library does not survive one. Errors: CREMA_E_IO. */
 crema_status cr_hdf5_writer_reserve(cr_hdf5_writer *writer, size_t bytes) CREMA_MUST_USE;
 
 /* Adds the samples of `values`, for which space was reserved, to the data set `name`, which the
@@ -34,7 +34,7 @@ crema_status cr_hdf5_writer_reserve(cr_hdf5_writer *writer, size_t bytes) CREMA_
 crema_status cr_hdf5_writer_append(cr_hdf5_writer *writer, const char *name,
                                    const crema_shape *shape, const float *values) CREMA_MUST_USE;
 
-/* Brings what was written to the file. */
+/* Flushes what was written to the file. */
 crema_status cr_hdf5_writer_flush(cr_hdf5_writer *writer) CREMA_MUST_USE;
 
 /* Closes a new file. When `content` is CREMA_OK it takes its name, otherwise it is removed and

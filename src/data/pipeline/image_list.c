@@ -14,7 +14,7 @@ static crema_status parse_line(cr_image_list *list, char *line, size_t number) {
   if (length == 0) return CREMA_OK;
   char *gap = line + length;
   while (gap > line && *gap != ' ' && *gap != '\t') --gap;
-  /* Columns may be set apart by several blanks. */
+  /* Several blanks may separate the columns. */
   char *name_end = gap;
   while (name_end > line && (name_end[-1] == ' ' || name_end[-1] == '\t')) --name_end;
   char *end = gap;

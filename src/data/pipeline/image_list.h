@@ -20,8 +20,8 @@ typedef struct cr_image_list {
   size_t count;
 } cr_image_list;
 
-/* Reads a list; empty lines are passed over. Free with cr_image_list_free. Errors name file and
- * line: CREMA_E_NOT_FOUND, CREMA_E_PARSE (also a list without entries). */
+/* Reads a list; empty lines are skipped. Free with cr_image_list_free. Errors name file and line:
+ * CREMA_E_NOT_FOUND, CREMA_E_PARSE (also a list without entries). */
 crema_status cr_image_list_read(const char *path, cr_image_list *out) CREMA_MUST_USE;
 
 /* Frees the memory and zeroes the struct. */

@@ -38,7 +38,7 @@ cr_input_group *cr_input_group_retain(cr_input_group *group) {
 
 void cr_input_group_release(cr_input_group *group) {
   if (group == NULL) return;
-  /* The last holder has to see what all others did. No reader is left, as its users hold
+  /* The last holder has to see what all others did. No reader is left, as users of readers hold
    * references. */
   if (atomic_fetch_sub_explicit(&group->references, 1, memory_order_acq_rel) > 1) return;
   pthread_mutex_destroy(&group->lock);
@@ -108,7 +108,7 @@ static crema_status join(cr_input_group *group, const char *layer, const cr_read
   return CREMA_OK;
 }
 
-/* The reader when this was its last user, now out of the list; else NULL. */
+/* Returns the reader, removed from the list, when this was its last user; else NULL. */
 static shared_reader *give_up(cr_input_group *group, const cr_reader *reader, int rank) {
   shared_reader **at = &group->readers;
   while ((*at)->reader != reader) at = &(*at)->next;

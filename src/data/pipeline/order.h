@@ -1,4 +1,4 @@
-/* The order in which a fixed number of items is gone through, epoch after epoch. */
+/* The order in which a fixed number of items is visited in each epoch. */
 #ifndef CR_DATA_ORDER_H
 #define CR_DATA_ORDER_H
 
@@ -12,7 +12,7 @@
 typedef struct cr_order {
   uint64_t key; /* of the random stream */
   size_t count; /* 1 to 2^32 - 1 */
-  bool shuffle; /* each epoch has a permutation of its own; else as they stand */
+  bool shuffle; /* each epoch has a permutation of its own; else the items come in their order */
   bool drawn;   /* `permutation` is that of `epoch` */
   uint64_t epoch;
   uint32_t *permutation; /* NULL before it is first needed */

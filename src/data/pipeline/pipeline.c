@@ -113,17 +113,17 @@ static crema_status choose_depth(cr_pipeline_options *options) {
   return CREMA_OK;
 }
 
-/* Enough batches in the making for two items per thread, and two batches. */
+/* Enough batches under way for two items per thread, and at least two batches. */
 int cr_pipeline_window(const cr_pipeline_options *options) {
   if (options->threads == 1) return 1;
   int64_t window = (2 * (int64_t)options->threads + options->items - 1) / options->items;
   if (window < 2) window = 2;
-  /* There are no more batches than these. */
+  /* There are no more batches than this. */
   int64_t most = (int64_t)options->depth * options->consumers;
   return (int)(window < most ? window : most);
 }
 
-/* All memory is touched, so that no page is made beside the running net. */
+/* All memory is touched now, so that no page faults disturb the running net. */
 static crema_status make_batch(const cr_pipeline_options *options, cr_batch *batch) {
   batch->tops = options->tops;
   batch->items = options->items;
@@ -263,7 +263,7 @@ static crema_status make_pairs(cr_pipeline *pipeline) {
   return status;
 }
 
-/* Queues that are large enough for nobody to wait when pushing. */
+/* The queues are so large that no push has to wait. */
 static crema_status start_workers(cr_pipeline *pipeline) {
   size_t threads = (size_t)pipeline->options.threads, window = (size_t)pipeline->window;
   if (threads == 1) return CREMA_OK;
@@ -306,8 +306,8 @@ fail:
 }
 
 void cr_pipeline_stop(cr_pipeline *pipeline) {
-  /* All are asked first, so that they stop side by side. What went wrong in the main thread was
-   * told to the consumers; workers only end by being stopped. */
+  /* All threads are asked first, so that they stop at the same time. The consumers have been told
+   * of a failure in the main thread; workers end only when they are stopped. */
   const cr_pipeline_options *options = &pipeline->options;
   int threads = pipeline->worker == NULL ? 0 : options->threads;
   int consumers = pipeline->consumer == NULL ? 0 : options->consumers;
@@ -336,7 +336,7 @@ crema_status cr_pipeline_await(cr_pipeline *pipeline, int consumer) {
   if (!cr_queue_try_peek(c->ready, &item)) {
     double start = cr_clock_seconds();
     CR_TRY(cr_queue_peek(c->ready, &item));
-    /* Everybody waits for the first batch. */
+    /* Waiting for the first batch is unavoidable and does not count. */
     if (c->taken > 0) c->wait_seconds += cr_clock_seconds() - start;
   }
   if (c->taken > 0 && !c->awaited) cr_series_add(&c->fill, (double)ready);

@@ -1,5 +1,5 @@
 /* The stage that copies finished batches to a device. Its thread takes them from the main thread's
- * queue and hands them over with equal bytes on both sides. */
+ * queue and hands them on when host and device hold the same bytes. */
 #include "data/pipeline/pipeline_private.h"
 
 #include "core/fail.h"
@@ -22,8 +22,8 @@ static crema_status reserve(const cr_batch *batch, cr_batch_top *top) {
   return CREMA_OK;
 }
 
-/* All device memory is taken before the thread starts, so that nothing is allocated beside the
- * running net. */
+/* All device memory is allocated before the thread starts, so that nothing is allocated while the
+ * net runs. */
 static crema_status make_copies(crema_device *device, cr_batch *batch) {
   for (int i = 0; i < batch->tops; ++i) CR_TRY(reserve(batch, &batch->top[i]));
   return device->backend->event_create(device, &batch->used);
@@ -76,7 +76,7 @@ static crema_status copy_batches(cr_pipeline *pipeline, crema_context *context) 
   }
 }
 
-/* The stream lives as long as the thread. */
+/* The thread has its own stream. */
 static crema_status run_copier(void *arg) {
   cr_pipeline *pipeline = arg;
   crema_context *context = NULL;
@@ -87,7 +87,7 @@ static crema_status run_copier(void *arg) {
   return status;
 }
 
-/* A batch that was taken back from the consumer may have work queued on it still. */
+/* A batch that was taken back from the consumer may still have work queued on it. */
 static crema_status take_back(crema_device *device, cr_batch *batch) {
   if (!batch->held) return CREMA_OK;
   batch->held = false;
@@ -104,7 +104,7 @@ crema_status cr_pipeline_device_start(cr_pipeline *pipeline) {
 }
 
 void cr_pipeline_device_stop(cr_pipeline *pipeline) {
-  /* What went wrong in the thread was told to the consumer. */
+  /* The consumer has been told of a failure in the thread. */
   crema_status ended = cr_thread_stop(&pipeline->copier);
   (void)ended;
   cr_queue_destroy(pipeline->copied);

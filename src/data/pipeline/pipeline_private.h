@@ -12,7 +12,7 @@
 /* How loading an item ended. */
 typedef struct cr_outcome {
   crema_status status;
-  char *text; /* of a failure; NULL as well where there was no memory for it */
+  char *text; /* of a failure; NULL also when there was no memory for it */
 } cr_outcome;
 
 typedef enum cr_work_stage {
@@ -21,14 +21,14 @@ typedef enum cr_work_stage {
   CR_WORK_LOADED   /* nobody works on it any more */
 } cr_work_stage;
 
-/* A batch in the making. Threads claim items one by one through `next`. */
+/* A batch that is being made. Threads claim items one by one through `next`. */
 typedef struct cr_work {
   cr_batch *batch;
   cr_work_stage stage;
   cr_outcome *outcome; /* of loading, options.items of them */
   cr_outcome taken;    /* of taking items from the source */
   int count;           /* items that were taken */
-  int good;            /* items before this one are as they should be */
+  int good;            /* items before this one are loaded and good */
   int limit;           /* items before this one are loaded or being loaded */
   atomic_int next;     /* the item to be claimed */
   atomic_int busy;     /* threads that still have to look at it */
@@ -42,8 +42,8 @@ typedef struct cr_worker {
 
 typedef struct cr_consumer {
   cr_queue_pair pair;
-  cr_queue *ready; /* where it takes its batches from */
-  /* The consumer's own. */
+  cr_queue *ready; /* the queue it takes its batches from */
+  /* Used by the consumer only. */
   uint64_t taken;
   bool awaited; /* since the last take */
   double wait_seconds;
@@ -57,7 +57,7 @@ struct cr_pipeline {
   cr_consumer *consumer; /* options.consumers of them */
   cr_worker *worker;     /* options.threads of them; one: the main thread loads items itself */
   cr_thread *thread;
-  cr_queue *task; /* cr_work for the workers: once for each that is to look at it */
+  cr_queue *task; /* cr_work for the workers: one entry per worker that has to look at it */
   cr_queue *done; /* cr_work that the last worker has left */
   bool started;   /* the source */
 
@@ -65,22 +65,22 @@ struct cr_pipeline {
   cr_thread *copier;
   cr_queue *copied;
 
-  /* The main thread's. Batches in the making are a ring, the oldest at `head`. */
-  uint64_t first, begun; /* batches that all solvers had before; that were begun since */
+  /* Used by the main thread only. Batches that are being made form a ring, the oldest at `head`. */
+  uint64_t first, begun; /* batches of all solvers before this run; begun since */
   int window, head, in_flight;
   cr_work *work;    /* `window` of them */
   cr_batch **spare; /* recalled batches, the oldest last */
   int spares;
-  /* Items of recalled batches stand at the end of this memory, the oldest first. */
+  /* Items of recalled batches, at the end of this memory, the oldest first. */
   char *recalled;
   size_t recalled_first, recalled_end; /* items, not bytes */
   bool broken;                         /* taking an item failed; nothing comes after that batch */
-  uint64_t row;                        /* items that were passed over since the last good one */
+  uint64_t row;                        /* items that were skipped since the last good one */
 
   _Atomic uint64_t samples, read_ns, decode_ns, transform_ns;
 };
 
-/* How many batches may be in the making at a time. */
+/* How many batches may be under way at a time. */
 int cr_pipeline_window(const cr_pipeline_options *options);
 
 /* The main thread: makes batches for ever. */
@@ -90,14 +90,14 @@ crema_status cr_pipeline_worker_main(void *arg) CREMA_MUST_USE;
 
 /* ---- copies to a device; without one these are no-ops ---- */
 
-/* Device memory for all batches, and back. */
+/* Allocates and frees device memory for all batches. */
 crema_status cr_pipeline_device_create(cr_pipeline *pipeline) CREMA_MUST_USE;
 void cr_pipeline_device_destroy(cr_pipeline *pipeline);
 /* Starts the thread; the consumer then takes batches from its queue. The thread is to be stopped
  * before the queues of the main thread are freed. */
 crema_status cr_pipeline_device_start(cr_pipeline *pipeline) CREMA_MUST_USE;
 void cr_pipeline_device_stop(cr_pipeline *pipeline);
-/* What a consumer's call leaves with the batch. */
+/* Notes in the batch that a consumer takes it or gives it back. */
 void cr_pipeline_device_take(const cr_pipeline *pipeline, const crema_context *context,
                              cr_batch *batch);
 crema_status cr_pipeline_device_give_back(const cr_pipeline *pipeline, const crema_context *context,

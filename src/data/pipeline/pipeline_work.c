@@ -1,9 +1,9 @@
-/* How the pipeline makes batches: the main thread takes items in their order and sends them off,
- * batch by batch; workers load them, in any order, each into its slot; the main thread finishes the
- * batches in their order. The first item of a batch goes ahead of the others, as it may decide the
- * shape of all; several batches are in flight at a time, so that no worker waits for that, nor for
- * the end of a batch. An item that has to be passed over moves all later ones up: its batch is then
- * closed up and filled again, and the later batches are recalled and begin anew. */
+/* How the pipeline makes batches: the main thread takes items in their order and hands them to
+ * workers, batch by batch; workers load them, in any order, each into its slot; the main thread
+ * finishes the batches in their order. The first item of a batch goes ahead of the others, as it
+ * may decide the shape of all; several batches are in flight at a time, so that no worker waits for
+ * that, nor for the end of a batch. When an item has to be skipped, all later ones move up: its
+ * batch is closed up and filled again, and the later batches are recalled and started again. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,7 +19,7 @@ static void note(cr_outcome *outcome, crema_status status) {
   outcome->text = strdup(crema_error_text());
 }
 
-/* The failure again, as the calling thread's own. */
+/* Makes the failure the calling thread's own. */
 static crema_status fail_again(const cr_outcome *outcome) {
   if (outcome->text != NULL) return cr_fail_text(outcome->status, outcome->text);
   return cr_fail(outcome->status, "an item could not be loaded");
@@ -29,7 +29,7 @@ static void count_time(_Atomic uint64_t *nanoseconds, double seconds) {
   atomic_fetch_add_explicit(nanoseconds, (uint64_t)(seconds * 1e9), memory_order_relaxed);
 }
 
-/* Loads what nobody else has claimed yet. */
+/* Loads items that no other thread has claimed. */
 static void load_items(cr_worker *worker, cr_work *work) {
   cr_pipeline *pipeline = worker->pipeline;
   const cr_pipeline_options *options = &pipeline->options;
@@ -72,7 +72,8 @@ static char *recalled_at(const cr_pipeline *pipeline, size_t i) {
   return pipeline->recalled + i * pipeline->options.item_size;
 }
 
-/* The next item of the stream: of a batch that was recalled, or a new one of the source. */
+/* Takes the next item of the stream: from a batch that was recalled, or a new one from the
+ * source. */
 static crema_status take_item(cr_pipeline *pipeline, cr_batch *batch, int i) {
   const cr_pipeline_options *options = &pipeline->options;
   if (pipeline->recalled_first == pipeline->recalled_end) {
@@ -90,7 +91,7 @@ static cr_work *work_at(const cr_pipeline *pipeline, int index) {
   return &pipeline->work[(pipeline->head + index) % pipeline->window];
 }
 
-/* Has items from..limit-1 loaded. */
+/* Has items `from` to `limit` - 1 loaded. */
 static crema_status send_off(cr_pipeline *pipeline, cr_work *work, int from, int limit) {
   work->limit = limit;
   atomic_store_explicit(&work->next, from, memory_order_relaxed);
@@ -102,8 +103,8 @@ static crema_status send_off(cr_pipeline *pipeline, cr_work *work, int from, int
   return CREMA_OK;
 }
 
-/* Takes the items that the batch lacks and sends off those from work->good on. A failure waits for
- * its turn: batches before it are still good. */
+/* Takes the items that the batch lacks and sends off those from work->good on. A failure is kept
+ * until its batch is due, because batches before it are still good. */
 static crema_status begin(cr_pipeline *pipeline, cr_work *work) {
   int items = pipeline->options.items;
   crema_status status = CREMA_OK;
@@ -121,7 +122,7 @@ static crema_status begin(cr_pipeline *pipeline, cr_work *work) {
   return send_off(pipeline, work, work->good, work->good == 0 ? 1 : items);
 }
 
-/* All items of a work that were sent off are loaded: what comes next. */
+/* The next step for a batch whose items that were sent off are all loaded. */
 static crema_status move_on(cr_pipeline *pipeline, cr_work *work) {
   int items = pipeline->options.items;
   bool led = work->stage == CR_WORK_LEADING && work->outcome[0].status == CREMA_OK && items > 1;
@@ -129,7 +130,7 @@ static crema_status move_on(cr_pipeline *pipeline, cr_work *work) {
   return led ? send_off(pipeline, work, 1, items) : CREMA_OK;
 }
 
-/* Waits until a batch is loaded, and meanwhile moves others on; without workers, loads it. */
+/* Waits until a batch is loaded and advances others meanwhile; without workers, loads it. */
 static crema_status wait_for(cr_pipeline *pipeline, cr_work *work) {
   while (work->stage != CR_WORK_LOADED) {
     void *item = work;
@@ -140,7 +141,7 @@ static crema_status wait_for(cr_pipeline *pipeline, cr_work *work) {
   return CREMA_OK;
 }
 
-/* ---- items that are passed over ------------------------------------------ */
+/* ---- items that are skipped ---------------------------------------------- */
 
 /* Moves item `from` up to slot `to`: what the source keeps, and its values in tops that have a slot
  * for each item. */
@@ -156,9 +157,9 @@ static void move_item(cr_batch *batch, int from, int to, bool loaded) {
   }
 }
 
-/* Closes the batch up over items that are passed over. work->count then is the number of items
- * that are left, work->good that of those which are as they should be: all, or none when the first
- * one goes, as no other was loaded then. Fails as the first item that may not be passed over. */
+/* Closes the gaps that skipped items leave in a batch. work->count is then the number of items
+ * left, and work->good the number of loaded ones: all, or none when the first one is skipped, as no
+ * other was loaded then. Fails with the error of the first item that may not be skipped. */
 static crema_status close_up(cr_pipeline *pipeline, cr_work *work) {
   const cr_pipeline_options *options = &pipeline->options;
   const cr_source *source = options->source;
@@ -182,9 +183,9 @@ static crema_status close_up(cr_pipeline *pipeline, cr_work *work) {
   return CREMA_OK;
 }
 
-/* Takes the batches after the oldest one apart, the newest first: their items come again. There is
- * room for them: those that were recalled before come first, so either all of these are among them,
- * or none is left. */
+/* Recalls the batches after the oldest one, the newest first, so that their items are taken again.
+ * There is room for the items: those recalled earlier are taken first, so either all of them are in
+ * these batches or none is left. */
 static crema_status recall(cr_pipeline *pipeline) {
   size_t size = pipeline->options.item_size;
   for (; pipeline->in_flight > 1; --pipeline->in_flight, --pipeline->begun) {
@@ -217,13 +218,13 @@ static bool may_begin(const cr_pipeline *pipeline) {
   const cr_pipeline_options *options = &pipeline->options;
   if (pipeline->in_flight == 0) return true;
   if (pipeline->broken || pipeline->in_flight == pipeline->window) return false;
-  /* A slow source must not keep a batch back that is ready. */
+  /* A slow source must not delay a batch that is ready. */
   size_t ready = pipeline->recalled_end - pipeline->recalled_first;
   return options->source->ready == NULL ||
          ready + options->source->ready(options->user) >= (size_t)options->items;
 }
 
-/* Of the solvers' step t, the batch of solver r: numbers and samples. */
+/* Numbers a batch and its samples: it is that of solver r in the solvers' step t. */
 static void number_batch(const cr_pipeline *pipeline, cr_batch *batch) {
   const cr_pipeline_options *options = &pipeline->options;
   uint64_t solvers = (uint64_t)options->solvers, consumers = (uint64_t)options->consumers;

@@ -39,7 +39,7 @@ static crema_status go_to_start(cr_reader *reader) {
   CR_TRY(cr_record_walk_go(&reader->walk, reader->skip));
   uint64_t count = reader->walk.count;
   if (reader->skip >= count) {
-    /* Epochs are counted from the one with record 0. */
+    /* Epochs are counted from record 0. */
     reader->skip %= count;
     if (reader->walk.from_memory) CR_TRY(cr_record_walk_go(&reader->walk, reader->skip));
   }
@@ -122,9 +122,9 @@ static crema_status check_out(const cr_reader *reader, int consumer) {
 
 /* ---- looking at the first records ---------------------------------------- */
 
-/* Moves the consumer's own cursor, so that the other consumers are not concerned. Passing the last
- * record for the first time tells how many there are, so that callers who look for a record that
- * does not exist can stop. */
+/* Moves the consumer's own cursor, so that other consumers are not affected. The number of records
+ * is known once the last one has been passed, so that callers who look for a record that does not
+ * exist can stop. */
 static crema_status move_preview(cr_reader *reader, cr_reader_slot *slot, uint64_t position) {
   if (slot->preview == NULL) {
     CR_TRY(cr_db_cursor_open(reader->walk.db, &slot->preview));
@@ -177,8 +177,8 @@ static uint64_t first_after(const cr_reader *reader, int consumer, const cr_read
   uint64_t own = (uint64_t)consumer, now = (uint64_t)reader->consumers;
   uint64_t then = cursor->consumers > 1 ? (uint64_t)cursor->consumers : 1;
   if (cursor->index == 0) return own;
-  /* All had taken as many: the first number that nobody has taken, and from there the consumer's
-   * next turn. For a cursor of its own that is N after its last record. */
+  /* If all had taken as many: from the first record that nobody has taken, the consumer's next
+   * turn. For its own cursor that is N after its last record. */
   uint64_t base = ((cursor->index - 1) / then + 1) * then;
   return base + (own + now - base % now) % now;
 }
@@ -191,7 +191,7 @@ static crema_status check_key_exists(const cr_reader *reader, cr_db_bytes key) {
   return status;
 }
 
-/* Settings of the reader as a whole: the first consumer's cursor decides, those of the others have
+/* Settings of the whole reader: the first consumer's cursor decides, and those of the others have
  * to agree. */
 static crema_status take_settings(cr_reader *reader, const cr_reader_cursor *cursor) {
   bool first = true;
@@ -278,7 +278,7 @@ static bool all_are_in(const cr_reader *reader) {
   return true;
 }
 
-/* Either all consumers begin or all go on. */
+/* Either all consumers begin or all resume. */
 static crema_status check_cursors(const cr_reader *reader) {
   int begin = 0, go_on = 0;
   for (int i = 0; i < reader->consumers; ++i) {
@@ -320,7 +320,7 @@ crema_status cr_reader_enter(cr_reader *reader, int consumer) {
   return status;
 }
 
-/* Tells the consumers that stay that nothing more comes. */
+/* Tells the remaining consumers that no more records come. */
 static void fail_others(cr_reader *reader, int gone) {
   char text[1024];
   snprintf(text, sizeof text, "%s: solver %d of %d has stopped reading", cr_reader_source(reader),
@@ -337,7 +337,7 @@ static void leave(cr_reader *reader, int consumer) {
   cr_reader_slot *slot = &reader->slot[consumer];
   if (!slot->in) return;
   if (reader->thread != NULL) {
-    /* What went wrong in the thread was told to the consumers. */
+    /* The consumers have been told of a failure in the thread. */
     crema_status ended = cr_thread_stop(&reader->thread);
     (void)ended;
     reader->fresh = false;

@@ -33,7 +33,7 @@ static const cr_reader_slot *first_slot(const cr_reader *reader) {
   return first;
 }
 
-/* Brings the walk to the first record that may have to be dealt; its number goes to *index. */
+/* Moves the walk to the first record that may have to be dealt; its number goes to *index. */
 static crema_status go_to_cursors(cr_reader *reader, uint64_t *index) {
   cr_record_walk *walk = &reader->walk;
   const cr_reader_slot *first = first_slot(reader);
@@ -51,8 +51,7 @@ static crema_status go_to_cursors(cr_reader *reader, uint64_t *index) {
   return check_key(reader, first, found);
 }
 
-/* Checks the cursors of consumers that are further on than the first one, when the walk comes to
- * them. */
+/* Checks the cursors of consumers that are ahead of the first one, when the walk reaches them. */
 static crema_status check_cursors(const cr_reader *reader, uint64_t index) {
   for (int i = 0; i < reader->consumers; ++i) {
     const cr_reader_slot *slot = &reader->slot[i];
@@ -90,7 +89,7 @@ static void add_time(cr_reader *reader, double start) {
                             memory_order_relaxed);
 }
 
-/* Puts the record into the queue of `slot` (NULL: no consumer here gets it) and goes on to the next
+/* Puts the record into the queue of `slot` (NULL: no consumer here gets it) and moves to the next
  * one. */
 static crema_status deal(cr_reader *reader, cr_reader_slot *slot, uint64_t index) {
   void *item = NULL;
@@ -119,7 +118,7 @@ static crema_status deal_for_ever(cr_reader *reader) {
     cr_reader_slot *slot = &reader->slot[index % (uint64_t)reader->consumers];
     bool dealt = slot->here && index >= slot->next;
     if (index < last_cursor) CR_TRY(check_cursors(reader, index));
-    /* Popping from a queue would look for a request to stop; here nothing is popped. */
+    /* Popping from a queue would notice a request to stop, but here nothing is popped. */
     if (!dealt && cr_thread_must_stop()) return CREMA_E_INTERRUPTED;
     CR_TRY(deal(reader, dealt ? slot : NULL, index));
   }

@@ -6,7 +6,7 @@
 #include "core/fail.h"
 #include "core/free_memory.h"
 
-/* Copies stand in blocks that never move; the newest comes first. */
+/* Copies are in blocks that never move; the newest comes first. */
 typedef struct block {
   struct block *next;
   size_t size, used;
@@ -44,8 +44,8 @@ void cr_record_cache_destroy(cr_record_cache *cache) {
   free(cache);
 }
 
-/* Whether `more` bytes can be taken. With an automatic limit the cache and what is left for all
- * others are at least equal after that. */
+/* Whether `more` bytes may be taken. With an automatic limit, at least as much memory as the cache
+ * then has must stay free. */
 static bool may_take(const cr_record_cache *cache, uint64_t more) {
   uint64_t then = cache->bytes + more;
   if (cache->limit > 0) return then <= cache->limit;

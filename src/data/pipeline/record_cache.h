@@ -27,7 +27,7 @@ void cr_record_cache_destroy(cr_record_cache *cache);
 bool cr_record_cache_add(cr_record_cache *cache, cr_db_bytes key, cr_db_bytes value,
                          uint64_t offset);
 
-/* Record `index`, counted from 0 in the order of adding; it is there. Valid until the cache is
+/* Record `index`, counted from 0 in the order of adding; it must exist. Valid until the cache is
  * destroyed. */
 cr_cached_record cr_record_cache_get(const cr_record_cache *cache, uint64_t index);
 

@@ -37,14 +37,14 @@ crema_status cr_record_source_fail(const cr_record_source *source, cr_db_bytes k
                     cr_db_key_text(key, text, sizeof text));
 }
 
-/* The failure is the record's own. */
+/* Whether the record itself caused the failure. */
 static bool is_corrupt(crema_status status) {
   return status == CREMA_E_CORRUPT || status == CREMA_E_UNSUPPORTED;
 }
 
-/* False as well when all records of the database have failed. That is certain only after twice as
- * many failures: a good record may be the first of an epoch and the last of the next one, which has
- * another order. */
+/* False also when all records of the database have failed. That is certain only after twice as many
+ * failures in a row: a good record may be the first of an epoch and the last of the next one, which
+ * has another order. */
 bool cr_record_source_pass_over(void *user, cr_batch *batch, int item, crema_status status,
                                 uint64_t row) {
   const cr_record_source *source = user;
@@ -57,7 +57,7 @@ bool cr_record_source_pass_over(void *user, cr_batch *batch, int item, crema_sta
 
 /* ---- finished batches ---------------------------------------------------- */
 
-/* Many at a time: a reader that waits for each would be woken, and sleep again, for each. */
+/* All at once: a reader that waits for records would otherwise be woken for each single one. */
 static crema_status give_back_records(const cr_record_source *source, const cr_batch *batch) {
   enum { TOGETHER = 64 };
   void *record[TOGETHER];

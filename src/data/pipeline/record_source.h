@@ -11,7 +11,7 @@ typedef struct cr_record_source {
   bool skip_corrupt; /* warn of records that cannot be decoded and go on, instead of failing */
 } cr_record_source;
 
-/* The first member of what such a source keeps of an item. */
+/* The first member of such a source's data about an item. */
 typedef struct cr_record_item {
   cr_record *record;
 } cr_record_item;
@@ -23,16 +23,15 @@ crema_status cr_record_source_take(void *user, cr_batch *batch, int item) CREMA_
 size_t cr_record_source_ready(void *user);
 bool cr_record_source_pass_over(void *user, cr_batch *batch, int item, crema_status status,
                                 uint64_t row);
-/* Gives the records back and leaves a cursor with the batch. */
+/* Gives the records back and puts a cursor into the batch. */
 crema_status cr_record_source_finish(void *user, cr_batch *batch) CREMA_MUST_USE;
 
 /* The cursor of a batch: the number of records that were consumed by its end, and the key of the
  * last one, which stays in the batch. */
 uint64_t cr_record_source_cursor(const cr_batch *batch, cr_db_bytes *key);
 
-/* Calls `look` with the value of the record that comes first, with skip_corrupt of the first that
- * is not corrupt, before the source starts. Errors: those of `look`, with source and key; the
- * reader's. */
+/* Calls `look` with the value of the first record (with skip_corrupt, of the first that is not
+ * corrupt) before the source starts. Errors: those of `look`, with source and key; the reader's. */
 crema_status cr_record_source_look(const cr_record_source *source,
                                    crema_status (*look)(void *user, cr_db_bytes value),
                                    void *user) CREMA_MUST_USE;

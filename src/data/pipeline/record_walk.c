@@ -33,7 +33,7 @@ static void give_up(cr_record_walk *walk) {
   cr_record_walk_keep_nothing(walk);
 }
 
-/* Takes over the record under the cursor. */
+/* Makes the record under the cursor the current one. */
 static void arrive(cr_record_walk *walk) {
   walk->key = walk->cursor->key;
   walk->value = walk->cursor->value;
@@ -58,7 +58,7 @@ static crema_status recall(cr_record_walk *walk) {
   return CREMA_OK;
 }
 
-/* All records are in the cache. */
+/* All records are in the cache now: later epochs come from there. */
 static crema_status turn_to_memory(cr_record_walk *walk) {
   walk->from_memory = true;
   walk->order.count = (size_t)walk->count;

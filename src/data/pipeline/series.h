@@ -16,7 +16,7 @@ typedef struct cr_series {
   uint64_t count;
 } cr_series;
 
-/* Appends a number. When all points are in use, neighbours are joined. */
+/* Appends a number. When all points are in use, pairs of neighbours are merged. */
 void cr_series_add(cr_series *series, double value);
 
 /* Mean of stretch `point`; the mean of all numbers (0 when there are none). */

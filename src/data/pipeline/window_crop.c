@@ -11,8 +11,8 @@ typedef struct span {
   int out;           /* pixels of the square */
 } span;
 
-/* The nearest pixel. With much context a window's edge can lie further out than an int can hold; so
- * far from the image nothing of it is in the window anyway. */
+/* The nearest pixel. With much context a window's edge can lie further out than an int can hold;
+ * that far out, nothing of the image is in the window anyway. */
 static int nearest_pixel(float value) {
   const float most = 0x1p29F;
   return (int)roundf(fminf(fmaxf(value, -most), most));

@@ -1,4 +1,4 @@
-/* Where a window lies in its image and in the square that it is brought to. */
+/* Where a window lies in its image and in the square that it is scaled to. */
 #ifndef CR_DATA_WINDOW_CROP_H
 #define CR_DATA_WINDOW_CROP_H
 
@@ -13,9 +13,9 @@ typedef struct cr_window_crop_options {
   bool square;     /* the window is first grown to a square, else stretched */
 } cr_window_crop_options;
 
-/* The part x, y, width, height of the image, inside it, is scaled to out_height x out_width and
- * stands at pad_y, pad_x in the square (from the right in a mirrored square); the rest, which is
- * outside the image, is filling. */
+/* The part x, y, width, height of the image, inside it, is scaled to out_height x out_width and put
+ * at pad_y, pad_x in the square (from the right in a mirrored square); the rest is outside the
+ * image and is filled. */
 typedef struct cr_window_crop {
   int x, y, width, height;
   int out_height, out_width; /* 0: nothing of the window is in the image */

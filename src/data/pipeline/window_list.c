@@ -16,7 +16,7 @@ typedef struct scanner {
   const char *path;
   char *at;
   size_t line;
-  bool line_ended; /* the last word stood at the end of its line */
+  bool line_ended; /* the last word was at the end of its line */
 } scanner;
 
 /* NULL at the end of the text. The word's end is overwritten by a NUL. */

@@ -42,8 +42,8 @@ static crema_status fill_uniform(const fill_target *target) {
   return CREMA_OK;
 }
 
-/* With sparse = s, each value stays with probability s / dim 0 and is set to zero otherwise, so
- * that an output has s non-zero inputs on average. */
+/* With sparse = s, each value is kept with probability s / dim 0 and set to zero otherwise, so that
+ * an output has s non-zero inputs on average. */
 static crema_status fill_gaussian(const fill_target *target) {
   const Caffe__FillerParameter *filler = target->filler;
   int sparse = filler->sparse;

@@ -100,7 +100,7 @@ void cr_layer_set_solver(cr_layer *layer, const cr_solver_rank *solver) {
   (void)cr_input_group_retain(solver->group);
   cr_input_group_release(layer->solver.group);
   layer->solver = *solver;
-  layer->solver.root = NULL; /* may go before the layer */
+  layer->solver.root = NULL; /* may be freed before the layer */
   if (solver->rank > 0 && !layer->class->data_source) {
     layer->key = cr_mix_key(layer->key, (uint64_t)solver->rank);
   }

@@ -1,8 +1,8 @@
 /* What a layer is.
  *
- * A layer file defines one cr_layer_class: parameters, shapes, which ops in which order,
- * forward and backward. layers/registry.h finds a class by its type. Layers compute through ops
- * only; host access (cr_tensor_host_read and so on) is for control values and input layers. */
+ * A layer file defines one cr_layer_class: parameters, shapes, and the ops of the forward and the
+ * backward pass. layers/registry.h finds a class by its type. Layers compute through ops only; host
+ * access (cr_tensor_host_read and so on) is for control values and input layers. */
 #ifndef CR_LAYERS_LAYER_H
 #define CR_LAYERS_LAYER_H
 
@@ -18,24 +18,24 @@ typedef struct cr_layer_pair_table cr_layer_pair_table;
 typedef struct cr_layer_share cr_layer_share;
 struct cr_input_stats;
 
-/* Which one of several solvers a net belongs to that train it together: each gets its share of the
+/* Which of the solvers that train a net together this net belongs to: each gets its share of the
  * samples, sample k going to solver k mod `solvers`. */
 typedef struct cr_solver_rank {
   int rank, solvers; /* 0 <= rank < solvers; 0 of 1 for a solver alone */
-  /* Shared by the solvers of one process. NULL: the others are out of reach, or there are
+  /* Shared by the solvers of one process. NULL: the others are in other processes, or there are
    * none. */
   cr_input_group *group;
-  /* The net of rank 0, whose shareable layers do the work of those of the other solvers of this
-   * process; only looked at while a net is made. NULL: each net has its own. */
+  /* The net of rank 0, whose shareable layers also work for the other solvers of this process; only
+   * used while a net is made. NULL: each net has its own. */
   const struct crema_net *root;
 } cr_solver_rank;
 
 enum { CR_ANY = -1 };
 
-/* How much of a blob's values: each includes those before it. */
+/* How much of a blob's values is meant: each includes those before it. */
 typedef enum cr_values {
   CR_VALUES_NONE,
-  CR_VALUES_SIGNS,    /* which of them are above 0 */
+  CR_VALUES_SIGNS,    /* only whether each is above 0 */
   CR_VALUES_LEARNING, /* those that have a gradient other than 0 */
   CR_VALUES_ALL
 } cr_values;
@@ -53,10 +53,10 @@ typedef struct cr_layer_class {
   bool data_source;        /* produces samples; shared state on resume through save/restore */
   bool shareable;          /* several solvers can work on one (layers/common/layer_share.h) */
   bool net_input;          /* the caller fills its tops: they are the net's inputs */
-  bool statistics;         /* its parameters are statistics of its bottoms, which nothing learns */
+  bool statistics;         /* its parameters are statistics of its bottoms, which are not learned */
   bool ignores_values;     /* its bottoms' values do not matter to it */
   bool fuses_relu;         /* its op can apply a ReLU to what it computes (cr_layer.fused_relu) */
-  /* Of a layer of one op forward and one backward (layer_pair.h): which these are; else NULL. */
+  /* For a layer of one op forward and one backward (layer_pair.h): its table; else NULL. */
   const cr_layer_pair_table *pair;
   /* Bottoms that may receive no gradient (labels): bit i for bottom i. force_backward leaves
    * them out. */
@@ -69,8 +69,8 @@ typedef struct cr_layer_class {
   crema_status (*reshape)(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top);
   crema_status (*forward)(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
                           crema_blob *const *top);
-  /* Waits until a shared layer's forward will not have to wait for data, as it keeps the other
-   * solvers out. May end the life of what the tops hold. NULL: it never waits. */
+  /* Waits until a shared layer's forward need not wait for data, because forward locks out the
+   * other solvers. May invalidate the values of the tops. NULL: it never waits. */
   crema_status (*await)(cr_layer *layer);
   /* Called instead of setup, tops shaped, for a layer that works on another one's state. May be
    * NULL. */
@@ -80,25 +80,26 @@ typedef struct cr_layer_class {
    * gradient is asked for. */
   crema_status (*backward)(cr_layer *layer, crema_context *context, crema_blob *const *top,
                            const bool *propagate_down, crema_blob *const *bottom);
-  /* Of a ReLU alone: its slope below 0, for a layer with fuses_relu that takes over its work. */
+  /* For a ReLU only: its slope below 0, for a layer with fuses_relu that computes it. */
   float (*relu_slope)(const Caffe__LayerParameter *param);
   /* How much of the values that forward gave the tops (of a loss: all tops but the first) backward
    * uses; and how much of its bottom's values a pass in place preserves. src/net warns of a layer
    * in place that preserves less than a layer before it uses. NULL: nothing. */
   cr_values (*uses_tops)(const cr_layer *layer, bool in_place);
-  /* Whether backward reads the values of that bottom, which is no label and not overwritten by this
-   * layer. NULL: it does not. */
+  /* Whether backward reads the values of that bottom, which is not a label and not overwritten by
+   * this layer. NULL: it does not. */
   bool (*uses_bottom)(const cr_layer *layer, int bottom);
   cr_values (*preserves)(const cr_layer *layer);
   /* Whether the next pass finds the values of that top as this one left them: they are a
    * parameter's, the caller's, or filled once. NULL: it does not. */
   bool (*persistent)(const cr_layer *layer, int top);
-  /* Frees what state holds beside ops, tensors and memory of layer_op.h; may be NULL. */
+  /* Frees what state holds besides ops, tensors and memory of layer_op.h; may be NULL. */
   void (*destroy)(cr_layer *layer);
-  /* Reader position and the like, for exact resume; may be NULL. Text of their own format. */
+  /* Reader position and the like, for exact resume, as text in a format of the layer's own; may be
+   * NULL. */
   crema_status (*save)(cr_layer *layer, cr_buffer *out);
   crema_status (*restore)(cr_layer *layer, const char *bytes, size_t size);
-  /* What the layer's input pipeline did so far (data/pipeline/pipeline.h); may be NULL. */
+  /* The statistics of the layer's input pipeline (data/pipeline/pipeline.h); may be NULL. */
   void (*input_stats)(const cr_layer *layer, struct cr_input_stats *out);
 } cr_layer_class;
 
@@ -118,14 +119,14 @@ struct cr_layer {
   bool *param_propagate_down;
   float *loss_weight; /* one per top */
   void *state;
-  cr_layer_op *ops;      /* those that the layer file made, linked; they go with the layer */
+  cr_layer_op *ops;      /* those that the layer file made, as a list; freed with the layer */
   cr_layer_owned *owned; /* its tensors and memory likewise */
-  cr_layer_share *share; /* with other solvers; NULL: with nobody */
+  cr_layer_share *share; /* with other solvers; NULL: not shared */
   /* False: the net will never run this layer's backward pass, so forward may skip what only that
    * pass reads (masks, copies of overwritten inputs). True from cr_layer_create on; src/net may
    * clear it before the first forward pass. */
   bool needs_backward;
-  /* Of a class with fuses_relu: the net has this layer do the work of the ReLU behind it. Set
+  /* For a class with fuses_relu: the net has this layer compute the ReLU that follows it. Set
    * between setup and the first reshape. */
   bool fused_relu;
   float fused_relu_slope;
@@ -147,19 +148,19 @@ crema_status cr_layer_create_as(const cr_layer_class *class, const Caffe__LayerP
                                 const char *net_path, cr_layer **out) CREMA_MUST_USE;
 void cr_layer_destroy(cr_layer *layer);
 
-/* Says which solver the layer belongs to; to be called once, before setup. Without, and with
- * `solver` NULL, it is number 0 of 1, without a group. The key of a layer that draws masks becomes
- * the solver's own; that of a data source stays, as its random stream goes by the sample's number.
- */
+/* Says which solver the layer belongs to; to be called once, before setup. By default, and with
+ * `solver` NULL, it is number 0 of 1, without a group. A layer that draws masks gets a key of the
+ * solver's own; a data source keeps its key, as its random numbers depend on the sample's
+ * number. */
 void cr_layer_set_solver(cr_layer *layer, const cr_solver_rank *solver);
 
-/* Sets the layer up, as its class says. With `root`, a layer of the same name in the net of rank 0
- * whose class can be shared, it works on that one's state and takes over the shapes of its tops.
+/* Sets the layer up as its class says. With `root`, a layer of the same name in the net of rank 0
+ * whose class can be shared, it works on the state of `root` and its tops get the same shapes.
  * Errors: those of the class and of cr_layer_share_join. */
 crema_status cr_layer_setup(cr_layer *layer, const cr_layer *root, crema_blob *const *bottom,
                             crema_blob *const *top) CREMA_MUST_USE;
 
-/* The class's forward pass. When the layer is shared, one solver after the other. */
+/* The class's forward pass. When the layer is shared, one solver at a time. */
 crema_status cr_layer_forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
                               crema_blob *const *top) CREMA_MUST_USE;
 
@@ -178,7 +179,7 @@ crema_status cr_layer_add_param(cr_layer *layer, int index, const crema_shape *s
 /* An error text that starts with "layer 'name' (Type): ". */
 crema_status cr_layer_fail(const cr_layer *layer, crema_status code, const char *fmt, ...)
     CREMA_PRINTF(3, 4);
-/* Says of a failure that is passed on that it happened in the layer; passes CREMA_OK on. */
+/* Adds the layer to a failure that is passed on; passes CREMA_OK on. */
 crema_status cr_layer_in(const cr_layer *layer, crema_status status);
 
 /* Fills `blob`'s data as the filler says (constant, uniform, gaussian with sparse,

@@ -71,7 +71,7 @@ crema_status cr_layer_conv_setup(cr_layer *layer, crema_blob *const *bottom, boo
   s->transposed = s->gradients.transposed = transposed;
   s->extent = extent;
   CR_TRY(read_param(layer, bottom, s));
-  /* A kernel that does not fit is refused before memory is taken for it. */
+  /* A kernel that does not fit is refused before memory is allocated for it. */
   CR_TRY(top_shape(layer, &bottom[0]->shape, &to));
   return add_params(layer, s);
 }
@@ -94,7 +94,8 @@ static crema_status check_bottoms(const cr_layer *layer, const cr_layer_conv *co
   return CREMA_OK;
 }
 
-/* A shape as ops want it: batch axes folded; without spatial axes, one of extent 1. */
+/* A shape as ops expect it: batch axes folded, and one axis of extent 1 in place of missing spatial
+ * axes. */
 static crema_shape fold(const cr_layer_conv *conv, const crema_shape *shape) {
   crema_shape out = cr_shape_1(crema_shape_count(shape, 0, conv->axis));
   for (int i = conv->axis; i < shape->axes; ++i) out.dim[out.axes++] = shape->dim[i];

@@ -12,7 +12,7 @@ typedef crema_status cr_conv_extent(const cr_layer *layer, const crema_shape *fr
 
 /* The state of such a layer. */
 typedef struct cr_layer_conv {
-  int axis; /* of the channels: those before are batch, those after space */
+  int axis; /* of the channels: axes before it are batch, axes after it space */
   int64_t channels, outputs, group;
   bool bias;
   cr_window window;
@@ -38,7 +38,7 @@ crema_status cr_layer_conv_backward(cr_layer *layer, crema_context *context, cre
                                     const bool *propagate_down,
                                     crema_blob *const *bottom) CREMA_MUST_USE;
 
-/* What the classes have in common; setup is still to be named. */
+/* What the classes have in common; each adds its setup. */
 #define CR_LAYER_CONV(type_name)                                                                   \
   .type = type_name, .state_size = sizeof(cr_layer_conv), .min_bottoms = 1, .max_bottoms = CR_ANY, \
   .min_tops = 1, .max_tops = CR_ANY, .equal_bottoms_tops = true, .reshape = cr_layer_conv_reshape, \

@@ -1,5 +1,5 @@
-/* Short ways for layer files to keep ops in step with shapes, and to resolve axes. The ops, tensors
- * and memory that a layer makes here belong to it and are freed with it. */
+/* Helpers for layer files that keep ops in step with shapes and resolve axes. The ops, tensors and
+ * memory that a layer makes here belong to it and are freed with it. */
 #ifndef CR_LAYERS_LAYER_OP_H
 #define CR_LAYERS_LAYER_OP_H
 
@@ -16,10 +16,10 @@ struct cr_layer_op {
 /* Describes an op of `kind` on float32 with all parameters zero. */
 cr_op_desc cr_layer_op_desc(cr_op_kind kind);
 
-/* Makes `slot` hold the op that `desc` (kind, type, u; no arguments) describes for `args`
- * arguments of the shapes given. shape[i] NULL: an optional argument that is absent. `type` has
- * one element type per argument; NULL: all float32. Keeps the present op when kind, shapes, types
- * and parameters are the same (u.sum.coeff is copied, and taken to be constant for a slot). */
+/* Makes `slot` hold the op that `desc` (kind, type, u; no arguments) describes for `args` arguments
+ * of the shapes given. shape[i] NULL: an optional argument that is absent. `type` has one element
+ * type per argument; NULL: all float32. Keeps the existing op when kind, shapes, types and
+ * parameters are the same (u.sum.coeff is copied, and taken to be constant for a slot). */
 crema_status cr_layer_op_make(cr_layer *layer, cr_layer_op *slot, const cr_op_desc *desc, int args,
                               const crema_shape *const *shape,
                               const crema_dtype *type) CREMA_MUST_USE;
@@ -44,7 +44,7 @@ void cr_layer_free_owned(cr_layer *layer);
 crema_status cr_layer_axis(const cr_layer *layer, const crema_shape *shape, int axis,
                            const char *field, int *out) CREMA_MUST_USE;
 
-/* The top is the bottom: the layer overwrites its input. */
+/* Whether the top is the bottom, so that the layer overwrites its input. */
 bool cr_layer_in_place(const crema_blob *bottom, const crema_blob *top);
 
 /* (product before axis `from`, product of from..to-1, product from `to` on): three axes. */

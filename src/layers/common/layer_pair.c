@@ -2,7 +2,7 @@
 
 #include "core/fail.h"
 
-/* Bottoms, tops and what the layer says of them. */
+/* A layer's bottoms and tops, with its table and shapes. */
 typedef struct pair_view {
   const cr_layer *layer;
   crema_blob *const *bottom, *const *top;

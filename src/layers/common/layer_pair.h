@@ -1,19 +1,19 @@
 /* Layers of one op forward and one op backward.
  *
- * The layer file says in a table (cr_layer_class.pair) which ops these are and what their arguments
- * are to the layer. Its reshape shapes the top and calls cr_layer_pair_make with the ops'
- * parameters and the shapes under which they see the blobs. The class functions below do the rest.
- */
+ * The layer file says in a table (cr_layer_class.pair) which ops these are and which of the layer's
+ * blobs and tensors are their arguments. Its reshape shapes the top and calls cr_layer_pair_make
+ * with the ops' parameters and the shapes under which they see the blobs. The class functions below
+ * do the rest. */
 #ifndef CR_LAYERS_LAYER_PAIR_H
 #define CR_LAYERS_LAYER_PAIR_H
 
 #include "layers/common/layer_keep.h"
 #include "layers/common/layer_op.h"
 
-/* What an argument of an op is to the layer. */
+/* Which of the layer's blobs or tensors an argument of an op is. */
 typedef enum cr_operand {
   CR_END = 0,
-  CR_ABSENT, /* an optional argument that is not there */
+  CR_ABSENT, /* an optional argument that is absent */
   CR_X0,
   CR_X1,
   CR_X2,    /* the data of bottom 0, 1, 2 */
@@ -38,7 +38,7 @@ typedef struct cr_pair_pass {
 
 struct cr_layer_pair_table {
   cr_pair_pass forward, backward;
-  /* The forward op can do without CR_BYTES, if no backward pass follows. */
+  /* The forward op needs no CR_BYTES if no backward pass follows. */
   bool bytes_for_backward;
 };
 
@@ -49,8 +49,8 @@ typedef struct cr_layer_pair {
   cr_tensor *own[CR_PAIR_OWN], *bytes;
 } cr_layer_pair;
 
-/* The shapes under which the ops see the layer's blobs and its own tensors. NULL for x, y: the
- * blob's shape as it is; for the others: there is no such tensor. */
+/* The shapes under which the ops see the layer's blobs and its own tensors. NULL for x and y: the
+ * blob's own shape; for the others: there is no such tensor. */
 typedef struct cr_pair_shapes {
   const crema_shape *x[3], *y, *y1, *w, *own[CR_PAIR_OWN], *bytes;
   const cr_op_desc *backward; /* parameters of the backward op; NULL: those of the forward op */

@@ -13,7 +13,7 @@ struct cr_layer_share {
   const cr_layer_class *class;
   int solvers;
   void *state;
-  /* What the state points into; the net of rank 0 may go first. */
+  /* The state points into it, and the net of rank 0 may be freed first. */
   Caffe__LayerParameter *param;
   crema_shape *shape; /* of the tops, `tops` of them; NULL before setup */
   int tops;

@@ -2,18 +2,18 @@
  *
  * Such a layer exists once, in the net of rank 0; the layers of that name in the other solvers'
  * nets work on the same state. Forward passes of a shared layer happen one at a time, backward
- * passes are not held up. Which samples a solver gets goes by the number of its step, never by who
- * comes first: batch number of step t of solver r of N is t N + r. The state lives until the last
- * of the nets is gone; any of them may go first. */
+ * passes do not wait for each other. Which samples a solver gets depends on the number of its step,
+ * never on who comes first: batch number of step t of solver r of N is t N + r. The state lives
+ * until the last of the nets is freed, in whatever order. */
 #ifndef CR_LAYERS_LAYER_SHARE_H
 #define CR_LAYERS_LAYER_SHARE_H
 
 #include "layers/common/layer.h"
 
-/* Makes the layer of rank 0 one that others can join, if it belongs to one of several solvers of
- * a process (there is a group) and its class can be shared; else does nothing. Before setup.
- * Errors: CREMA_E_ARGUMENT for such a layer of another rank, if its class has state: it would take
- * samples that are not its own. */
+/* Lets others join the layer of rank 0 if it belongs to one of several solvers of a process (there
+ * is a group) and its class can be shared; else a no-op. Before setup. Errors: CREMA_E_ARGUMENT for
+ * such a layer of another rank, if its class has state: it would take samples that are not its
+ * own. */
 crema_status cr_layer_share_open(cr_layer *layer) CREMA_MUST_USE;
 
 /* Lets `layer`, of another rank and before its setup, work on the state of `root`, whose setup is
@@ -22,27 +22,27 @@ crema_status cr_layer_share_open(cr_layer *layer) CREMA_MUST_USE;
  * number of solvers). */
 crema_status cr_layer_share_join(cr_layer *layer, const cr_layer *root) CREMA_MUST_USE;
 
-/* Gives the layer's part up; the last one has the state destroyed. Does nothing for a layer that
- * is not shared. */
+/* Ends this layer's use; the last one destroys the state. A no-op for a layer that is not
+ * shared. */
 void cr_layer_share_close(cr_layer *layer);
 
-/* Notes the shapes of the root's tops; gives them to those of a layer that joined. */
+/* Notes the shapes of the root's tops, or gives them to the tops of a layer that joined. */
 crema_status cr_layer_share_shape(cr_layer *layer, crema_blob *const *top) CREMA_MUST_USE;
 
-/* Around a forward pass. */
+/* To be called around a forward pass. */
 void cr_layer_share_lock(cr_layer *layer);
 void cr_layer_share_unlock(cr_layer *layer);
 
-/* The position in the data belongs to the shared layer: rank 0 restores it, before all others, whose
- * saved positions must be the same. *done: the class has nothing to restore for this layer.
+/* The position in the data belongs to the shared layer: rank 0 restores it, before all others,
+ * whose saved positions must be the same. *done: the class has nothing to restore for this layer.
  * Errors: CREMA_E_STATE when the positions differ. */
 crema_status cr_layer_share_restore(cr_layer *layer, const char *bytes, size_t size,
                                     bool *done) CREMA_MUST_USE;
 
 /* ---- for layer files ---- */
 
-/* The solvers that work on one state: as many as there are for a shared layer, else 1. And which
- * of them this layer's is. */
+/* How many solvers work on the layer's state (1 unless it is shared), and the index of this layer's
+ * among them. */
 int cr_layer_sharers(const cr_layer *layer);
 int cr_layer_sharer(const cr_layer *layer);
 

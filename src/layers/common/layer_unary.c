@@ -37,7 +37,7 @@ crema_status cr_layer_unary_reshape(cr_layer *layer, crema_blob *const *bottom,
   return cr_layer_pair_make(layer, bottom, top, &desc, &(cr_pair_shapes){0});
 }
 
-/* ReLU looks at its bottom, which is its top in place. */
+/* ReLU reads its bottom, which in place is its top. */
 cr_values cr_layer_unary_uses_tops(const cr_layer *layer, bool in_place) {
   const cr_layer_unary *s = layer->state;
   switch (s->function) {

@@ -28,10 +28,10 @@
 #include "layers/common/layer_noop.h"
 #include "layers/data/record_layer.h"
 
-/* What one thread works with. */
+/* The memory of one thread. */
 typedef struct annotated_worker {
   cr_annotated record;
-  cr_buffer value; /* memory for that of a record */
+  cr_buffer value; /* for the value of a record */
   cr_buffer drawn; /* boxes that patches are drawn for */
 } annotated_worker;
 
@@ -249,7 +249,7 @@ static crema_status open_source(const cr_layer *layer, annotated_data_state *s) 
   return cr_fail_memory((size_t)s->threads * sizeof *s->worker, "decoding threads");
 }
 
-/* The first record, which is not taken yet. */
+/* Looks at the first record without taking it. */
 static crema_status look(void *user, cr_db_bytes value) {
   annotated_data_state *s = user;
   annotated_worker *w = &s->worker[0];

@@ -14,7 +14,7 @@ void cr_batch_loader_stop(cr_batch_loader *loader) {
 
 crema_status cr_batch_loader_start(cr_batch_loader *loader, const cr_layer *layer) {
   if (loader->running) return CREMA_OK;
-  /* All sharers are as far as this one. */
+  /* All sharers have done as many steps as this one. */
   CR_TRY(cr_pipeline_start(loader->pipeline, cr_layer_cursor_end(&loader->cursor, layer, 1)));
   loader->running = true;
   return CREMA_OK;
@@ -111,6 +111,6 @@ crema_status cr_batch_loader_restore(cr_batch_loader *loader, const char *bytes,
   CR_TRY(cr_layer_cursor_parse(bytes, size, "batch", &stream, &batch));
   cr_batch_loader_stop(loader);
   cr_layer_cursor_set(&loader->cursor, batch);
-  *key = stream; /* which the threads may have been reading */
+  *key = stream; /* safe only now that the threads, which read it, have stopped */
   return CREMA_OK;
 }

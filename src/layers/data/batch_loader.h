@@ -1,5 +1,4 @@
-/* The batch loader: what layers share whose tops are batches of a pipeline
- * (data/pipeline/pipeline.h). */
+/* The batch loader, for layers whose tops are batches of a pipeline (data/pipeline/pipeline.h). */
 #ifndef CR_LAYERS_BATCH_LOADER_H
 #define CR_LAYERS_BATCH_LOADER_H
 
@@ -8,7 +7,7 @@
 
 /* Zero-initialise. Where the net's device has memory of its own and the layer is not shared, the
  * pipeline copies batches there. Batches of shared layers are copied when they are first used: the
- * sharers, whose nets may be on different devices, come after the pipeline was made. The number of
+ * sharers, whose nets may be on different devices, join after the pipeline was made. The number of
  * a solver's step decides which batch it gets: batch number t N + r for step t of solver r of N,
  * whether they share the layer (then `held` has an entry for each) or not. */
 typedef struct cr_batch_loader {
@@ -26,12 +25,12 @@ crema_status cr_batch_loader_open(cr_batch_loader *loader, const cr_layer *layer
 /* Stops and frees. */
 void cr_batch_loader_close(cr_batch_loader *loader);
 
-/* Takes the last batch back and waits for the next one; for the class's `await`. */
+/* Gives the last batch back and waits for the next one; for the class's `await`. */
 crema_status cr_batch_loader_await(cr_batch_loader *loader, const cr_layer *layer) CREMA_MUST_USE;
 
-/* Takes the last batch back, on which work may still be queued on `context`, and makes the tops
+/* Gives the last batch back, on which work may still be queued on `context`, and makes the tops
  * share the next one's memory. *out (may be NULL) is that batch. Errors: those of the pipeline;
- * CREMA_E_STATE when it did not start again after it was to be restored. */
+ * CREMA_E_STATE when the threads could not be started again after a restore. */
 crema_status cr_batch_loader_next(cr_batch_loader *loader, const cr_layer *layer,
                                   crema_context *context, crema_blob *const *top,
                                   const cr_batch **out) CREMA_MUST_USE;
@@ -42,7 +41,7 @@ crema_status cr_batch_loader_save(const cr_batch_loader *loader, const cr_layer 
                                   uint64_t key, cr_buffer *out) CREMA_MUST_USE;
 crema_status cr_batch_loader_restore(cr_batch_loader *loader, const char *bytes, size_t size,
                                      uint64_t *key) CREMA_MUST_USE;
-/* For layers with a text of their own. Both do nothing where there is nothing to do. */
+/* For layers with a text format of their own. Both are no-ops when there is nothing to do. */
 crema_status cr_batch_loader_start(cr_batch_loader *loader, const cr_layer *layer) CREMA_MUST_USE;
 void cr_batch_loader_stop(cr_batch_loader *loader);
 

@@ -98,7 +98,7 @@ static crema_status restore_from(const cr_layer *layer, const cr_buffer *text) {
   cr_reader_cursor cursor;
   uint64_t stream = 0;
   int used = 0;
-  /* Of any other text nothing is used; it is then refused as a cursor. */
+  /* Other text leaves `used` at 0 and is then refused as a cursor. */
   (void)sscanf(text->data, "draws %" SCNx64 " %n", &stream, &used);
   CR_TRY(cr_record_layer_parse(&state->records, text->data + used, text->size - (size_t)used,
                                &cursor));

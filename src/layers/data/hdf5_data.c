@@ -224,7 +224,7 @@ static crema_status load_file(const cr_layer *layer, hdf5_data_state *s, size_t 
   return CREMA_OK;
 }
 
-/* Brings the file of sample number `index` of the stream into memory and finds the sample there. */
+/* Loads the file of sample number `index` of the stream into memory and finds the sample in it. */
 static crema_status find_sample(const cr_layer *layer, hdf5_data_state *s, uint64_t index,
                                 size_t *out) {
   uint64_t epoch = index / s->total, at = index % s->total;

@@ -52,7 +52,7 @@ static crema_status append(hdf5_output_state *s, const char *name, crema_blob *b
   return cr_hdf5_writer_append(s->writer, name, &shape, values);
 }
 
-/* All of a pass is written or nothing. */
+/* Writes all of a pass or nothing. */
 static crema_status write_pass(hdf5_output_state *s, crema_blob *const *bottom) {
   int64_t count = crema_blob_count(bottom[0]) + crema_blob_count(bottom[1]);
   CR_TRY(cr_hdf5_writer_reserve(s->writer, (size_t)count * sizeof(float)));

@@ -28,7 +28,7 @@
 #include "layers/common/layer_noop.h"
 #include "layers/data/batch_loader.h"
 
-/* What one thread works with. */
+/* The memory of one thread. */
 typedef struct image_worker {
   cr_buffer path, file;
   cr_image raw, resized;
@@ -63,7 +63,7 @@ static cr_image_color color_of(const image_data_state *s) {
 
 /* ---- one image ----------------------------------------------------------- */
 
-/* The name as the list gives it under the root folder; a file that is not there is looked for
+/* The name from the list under the root folder; a file that does not exist there is looked for
  * beside the list. */
 static crema_status find_file(const image_data_state *s, const char *name, cr_buffer *path) {
   cr_buffer_clear(path);
@@ -76,7 +76,7 @@ static crema_status find_file(const image_data_state *s, const char *name, cr_bu
   return status;
 }
 
-/* The size that images are brought to. */
+/* The size that images are resized to. */
 static void choose_size(const void *user, int height, int width, int *out_height, int *out_width) {
   const Caffe__ImageDataParameter *param = user;
   *out_height = height;
@@ -97,8 +97,8 @@ static crema_status decode(const image_data_state *s, image_worker *w, cr_image 
   return cr_image_decode_to(bytes, w->file.size, color_of(s), &sizer, &w->raw, &w->resized, out);
 }
 
-/* Reads image `sample` of the stream, up to what the transformer begins with; the pixels are the
- * worker's. */
+/* Reads image `sample` of the stream and prepares it for the transformer; the pixels belong to the
+ * worker. */
 static crema_status read_image(const image_data_state *s, image_worker *w, const image_item *item,
                                cr_load *load, cr_pixels *out) {
   cr_image *image = NULL;

@@ -56,15 +56,15 @@ static void free_retired(memory_data_state *s) {
   cr_buffer_clear(&s->retired);
 }
 
-/* Solvers that took a batch since samples were given last. */
+/* How many solvers have taken a batch since samples were last given. */
 static int sharers_that_moved(const memory_data_state *s) {
   int moved = 0;
   for (int i = 0; i < s->cursor.sharers; ++i) moved += s->cursor.step[i] > 0;
   return moved;
 }
 
-/* Transformed images of an earlier call: the tops may show them until the next forward pass. What
- * nobody took was never shown. */
+/* Retires the transformed images of an earlier call: tops may alias them until the next forward
+ * pass. Images that no solver took are not aliased. */
 static crema_status retire_own(memory_data_state *s) {
   if (s->shown) {
     CR_TRY(cr_buffer_append(&s->retired, &s->own_data, sizeof s->own_data));
@@ -77,7 +77,7 @@ static crema_status retire_own(memory_data_state *s) {
   return CREMA_OK;
 }
 
-/* The sample that all solvers go on at together. */
+/* The sample at which all solvers continue together. */
 static int64_t position_of(const cr_layer *layer) {
   const memory_data_state *s = layer->state;
   uint64_t end = cr_layer_cursor_end(&s->cursor, layer, (uint64_t)s->batch);

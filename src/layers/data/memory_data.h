@@ -7,11 +7,11 @@
 
 extern const cr_layer_class cr_layer_memory_data;
 
-/* Borrows the memory. */
+/* Aliases the memory, which stays the caller's. */
 crema_status cr_memory_data_set(cr_layer *layer, float *data, float *labels,
                                 int64_t samples) CREMA_MUST_USE;
 
-/* Transforms and copies. */
+/* Copies the images and transforms them. */
 crema_status cr_memory_data_set_images(cr_layer *layer, const crema_labeled_image *images,
                                        int64_t count) CREMA_MUST_USE;
 

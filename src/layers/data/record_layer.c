@@ -35,7 +35,7 @@ static uint64_t order_key(uint64_t stream) {
   return cr_mix_key(stream, cr_hash_text("shuffle"));
 }
 
-/* What the files are decides; a wrong `backend` in the net is worth a warning only. */
+/* The files decide; a wrong `backend` in the net only causes a warning. */
 static const char *choose_backend(const cr_layer *layer, const char *path) {
   const Caffe__DataParameter *param = layer->param->data_param;
   const char *given = param->backend == CAFFE__DATA_PARAMETER__DB__LMDB ? "lmdb" : "leveldb";
@@ -47,7 +47,7 @@ static const char *choose_backend(const cr_layer *layer, const char *path) {
   return found;
 }
 
-/* Records to pass over at the start: 0 to rand_skip - 1, the same for the same seed. */
+/* The number of records to skip at the start: 0 to rand_skip - 1, the same for the same seed. */
 static uint64_t draw_skip(const cr_layer *layer, uint64_t key) {
   uint32_t limit = layer->param->data_param->rand_skip;
   uint32_t draw[4];
@@ -94,8 +94,7 @@ cr_record_source cr_record_layer_source(const cr_record_layer *records, const cr
                             .skip_corrupt = layer->param->data_param->skip_corrupt};
 }
 
-/* `threads` is a number for each of `parser_threads`, which has no other meaning here: one thread
- * reads. */
+/* `parser_threads` only multiplies `threads`, because one thread reads. */
 int cr_record_layer_threads(const cr_layer *layer) {
   const Caffe__DataParameter *param = layer->param->data_param;
   uint64_t threads = param->threads;

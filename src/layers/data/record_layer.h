@@ -11,7 +11,7 @@ typedef struct cr_record_layer {
   uint64_t skip; /* records to pass over at the start */
   cr_reader *reader;
   cr_batch_loader loader;
-  /* After the batch whose memory the tops share: */
+  /* As of the end of the batch whose memory the tops share: */
   uint64_t index; /* records that were consumed, by all solvers */
   cr_buffer key;  /* of the last one */
 } cr_record_layer;
@@ -19,14 +19,14 @@ typedef struct cr_record_layer {
 /* Checks data_param. Errors: CREMA_E_ARGUMENT, CREMA_E_RANGE. */
 crema_status cr_record_layer_check(const cr_layer *layer) CREMA_MUST_USE;
 
-/* The layer's random stream: the key that its draws for transforming begin with. */
+/* The key of the random stream that the layer's transformations begin with. */
 uint64_t cr_record_layer_stream(const cr_layer *layer);
 
-/* Opens the reader, or joins that of the other solvers. `skip_key`: of the random stream that
- * rand_skip is drawn from. */
+/* Opens the reader, or joins that of the other solvers. `skip_key`: the key of the random stream
+ * that rand_skip is drawn from. */
 crema_status cr_record_layer_open(cr_record_layer *records, const cr_layer *layer,
                                   uint64_t skip_key) CREMA_MUST_USE;
-/* Accepts a zeroed one. What the source keeps is the caller's alone afterwards. */
+/* Accepts a zeroed one. Afterwards only the caller uses the source's data. */
 void cr_record_layer_close(cr_record_layer *records, const cr_layer *layer);
 
 /* The source's records, and the threads that data_param asks for (0: automatic). */
@@ -46,13 +46,13 @@ crema_status cr_record_layer_next(cr_record_layer *records, const cr_layer *laye
  * passed over at the start> sorted <1: caching was given up> key <bytes>:<key of the last record>".
  * Each solver has a cursor of its own. */
 crema_status cr_record_layer_print(const cr_record_layer *records, cr_buffer *out) CREMA_MUST_USE;
-/* Takes such a text apart, which ends in a NUL behind its `size` bytes and keeps the key. Without
- * solvers, skip and sorted it is that of one solver, with this layer's skip. Errors:
+/* Parses such a text, which has a NUL after its `size` bytes and which the key points into. A text
+ * without solvers, skip and sorted is that of a single solver with this layer's skip. Errors:
  * CREMA_E_CORRUPT. */
 crema_status cr_record_layer_parse(const cr_record_layer *records, const char *text, size_t size,
                                    cr_reader_cursor *out) CREMA_MUST_USE;
 
-/* Goes on at a cursor of the random stream `stream`; the loader was stopped. */
+/* Resumes at a cursor, with the random stream `stream`; the loader must be stopped. */
 crema_status cr_record_layer_resume(cr_record_layer *records, const cr_layer *layer,
                                     uint64_t stream, cr_reader_cursor *cursor) CREMA_MUST_USE;
 

@@ -4,8 +4,8 @@
 
 #include "layers/common/layer_share.h"
 
-/* Whether a batch_size can be worked with; `message` is the name of the field that holds it.
- * Errors: CREMA_E_ARGUMENT. */
+/* Whether a batch_size is usable; `message` is the name of the field that holds it. Errors:
+ * CREMA_E_ARGUMENT. */
 crema_status cr_layer_check_batch(const cr_layer *layer, const char *message,
                                   uint32_t batch_size) CREMA_MUST_USE;
 
@@ -14,8 +14,8 @@ crema_status cr_layer_check_batch(const cr_layer *layer, const char *message,
 crema_status cr_layer_root_folder(const cr_layer *layer, const char *root,
                                   char **out) CREMA_MUST_USE;
 
-/* Where each solver that works on a layer's state is in a stream of samples (or of batches: then
- * a step is one item). Zero-initialise, then cr_layer_cursor_open. */
+/* The position of each solver that works on a layer's state in a stream of samples (or of batches:
+ * then a step is one item). Zero-initialise, then cr_layer_cursor_open. */
 typedef struct cr_layer_cursor {
   uint64_t start; /* samples before the first step that is counted here */
   uint64_t *step; /* steps since then, one per sharer */
@@ -28,8 +28,8 @@ void cr_layer_cursor_close(cr_layer_cursor *cursor);
 /* Every solver begins at sample `start` of the stream. */
 void cr_layer_cursor_set(cr_layer_cursor *cursor, uint64_t start);
 void cr_layer_cursor_advance(cr_layer_cursor *cursor, const cr_layer *layer);
-/* Samples of the stream that all solvers have had after as many steps, of `items` samples each, as
- * this one; what cr_layer_cursor_set takes to go on here. */
+/* How many samples of the stream all solvers have had after as many steps, of `items` samples each,
+ * as this one: the position to give cr_layer_cursor_set for resuming here. */
 uint64_t cr_layer_cursor_end(const cr_layer_cursor *cursor, const cr_layer *layer, uint64_t items);
 
 /* A position as text: "draws <key of the random stream> <unit> <number>.", and back. Errors:

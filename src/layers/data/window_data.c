@@ -32,13 +32,13 @@
 #include "layers/common/layer_noop.h"
 #include "layers/data/batch_loader.h"
 
-/* What one thread works with. */
+/* The memory of one thread. */
 typedef struct window_worker {
   cr_buffer path, file;
   cr_image image, part, scaled;
 } window_worker;
 
-/* A file that is kept in memory, as its bytes are. NULL before somebody has read it. */
+/* The bytes of a file that is kept in memory. NULL until some thread has read it. */
 typedef struct kept_file {
   _Atomic(cr_buffer *) bytes;
 } kept_file;
@@ -67,7 +67,7 @@ enum { PREFETCH = 3 };
 
 /* ---- one window ---------------------------------------------------------- */
 
-/* Hands the worker's file to all threads. Another thread may have been faster. */
+/* Makes the worker's file available to all threads, unless another thread was faster. */
 static void keep_file(kept_file *kept, cr_buffer *file) {
   cr_buffer *bytes = malloc(sizeof *bytes), *none = NULL;
   if (bytes == NULL) return;
@@ -150,7 +150,7 @@ static void put(const window_data_state *s, const cr_image *scaled, const cr_win
   }
 }
 
-/* A window into its slot. */
+/* Loads a window into its slot. */
 static crema_status load_window(const window_data_state *s, const cr_listed_window *window,
                                 bool mirror, cr_load *load, float *data) {
   window_worker *w = &s->worker[load->worker];
@@ -169,7 +169,7 @@ static int foreground_items(const window_data_state *s) {
   return (int)((float)s->param->batch_size * s->param->fg_fraction);
 }
 
-/* Words of the draw: which window, mirrored or not. */
+/* The random words are: which window, mirrored or not. */
 static crema_status load_item(void *user, cr_load *load) {
   const window_data_state *s = user;
   uint32_t draw[4];
@@ -277,7 +277,7 @@ static crema_status read_transform(const cr_layer *layer, window_data_state *s) 
   return status == CREMA_OK ? check_mean(s) : cr_fail_in(status, "transform_param: mean_file");
 }
 
-/* All images have the channels of the first. */
+/* All images must have as many channels as the first. */
 static crema_status check_images(window_data_state *s) {
   s->channels = cr_window_list_image(&s->list, 0)->channels;
   for (size_t i = 0; i < cr_window_list_images(&s->list); ++i) {

@@ -64,7 +64,7 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
   return read_gain(layer, param->source);
 }
 
-/* The op counts probabilities below this as this, too. */
+/* The op raises smaller probabilities to this, too. */
 static const float least_probability = 1e-20f;
 
 static crema_status make_ops(cr_layer *layer, const crema_shape *scores, int axis,

@@ -18,12 +18,12 @@ typedef struct cr_layer_loss {
   bool has_ignore;
   int ignore;
   int normalization; /* CAFFE__LOSS_PARAMETER__NORMALIZATION_MODE__... */
-  double divisor;    /* when it does not depend on the labels, else 0 */
+  double divisor;    /* if it does not depend on the labels, else 0 */
   cr_layer_op scale;
 } cr_layer_loss;
 
-/* A loss of the probabilities that a softmax makes of the scores; these are pair.own[2], and the
- * second top if there is one. */
+/* A loss of the probabilities that a softmax computes from the scores; they are in pair.own[2], and
+ * in the second top if there is one. */
 typedef struct cr_layer_softmax_loss_state {
   cr_layer_loss loss;
   cr_layer_op softmax;
@@ -76,7 +76,7 @@ crema_status cr_layer_softmax_loss_prob(cr_layer *layer, crema_context *context,
 crema_status cr_layer_loss_forward(cr_layer *layer, crema_context *context,
                                    crema_blob *const *bottom,
                                    crema_blob *const *top) CREMA_MUST_USE;
-/* Of two bottoms with a gradient, the second one's is the negative of what the op computes. */
+/* When two bottoms have a gradient, the second one's is the negative of what the op computes. */
 crema_status cr_layer_loss_backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
                                     const bool *propagate_down,
                                     crema_blob *const *bottom) CREMA_MUST_USE;
@@ -89,13 +89,13 @@ cr_values cr_layer_softmax_loss_uses_tops(const cr_layer *layer, bool in_place);
   .type = type_name, .min_bottoms = least_bottoms, .max_bottoms = most_bottoms, .min_tops = 1, \
   .max_tops = most_tops, .auto_tops = true, .loss = true
 
-/* Of those that are one op forward and one op backward. */
+/* The same for losses of one op forward and one op backward. */
 #define CR_LAYER_LOSS_PAIR(type_name, bottoms, table)                                        \
   CR_LAYER_LOSS(type_name, bottoms, bottoms, 1),                                             \
       .state_size = sizeof(cr_layer_loss), .pair = &table, .forward = cr_layer_loss_forward, \
       .backward = cr_layer_loss_backward, .uses_bottom = cr_layer_loss_uses_bottom
 
-/* Of those of a softmax's probabilities. */
+/* The same for losses of a softmax's probabilities. */
 #define CR_LAYER_SOFTMAX_LOSS(type_name, most_bottoms) \
   CR_LAYER_LOSS(type_name, 2, most_bottoms, 2), .uses_tops = cr_layer_softmax_loss_uses_tops
 

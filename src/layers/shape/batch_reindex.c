@@ -36,7 +36,7 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
   if (propagate_down[1]) {
     return cr_layer_fail(layer, CREMA_E_UNSUPPORTED, "indices (bottom 1) have no gradient");
   }
-  /* An item that is there twice gets the sum of both gradients. */
+  /* An item that is picked twice gets the sum of both gradients. */
   if (propagate_down[0]) cr_tensor_set_zero(bottom[0]->diff);
   return cr_layer_pair_backward(layer, context, top, propagate_down, bottom);
 }

@@ -16,7 +16,7 @@
 typedef struct concat_state {
   cr_layer_op forward, backward;
   cr_layer_args args;
-  cr_tensor **unwanted; /* one per bottom: takes the gradient that the bottom is not to have */
+  cr_tensor **unwanted; /* one per bottom: takes the gradient of a bottom that must not get it */
 } concat_state;
 
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
@@ -49,7 +49,7 @@ static crema_status find_axis(const cr_layer *layer, const crema_shape *shape, i
   return cr_layer_axis(layer, shape, param ? param->axis : 1, "axis", out);
 }
 
-/* The shape of all bottoms in one, which must agree on all other axes. */
+/* The shape of all bottoms together, which must agree on all other axes. */
 static crema_status whole_shape(const cr_layer *layer, crema_blob *const *bottom, int axis,
                                 crema_shape *out) {
   char a[128], b[128];

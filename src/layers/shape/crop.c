@@ -58,7 +58,7 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
 
 static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
                              const bool *propagate_down, crema_blob *const *bottom) {
-  /* Of bottom 1 only the shape matters. */
+  /* Only the shape of bottom 1 matters. */
   if (propagate_down[1]) cr_tensor_set_zero(bottom[1]->diff);
   return cr_layer_pair_backward(layer, context, top, propagate_down, bottom);
 }

@@ -15,7 +15,7 @@
 
 typedef struct filter_state {
   cr_layer_op *forward, *backward; /* one per filtered bottom */
-  cr_tensor *index;                /* of the items kept; as many as in `kept` */
+  cr_tensor *index;                /* indices of the items kept, `kept` of them */
   int64_t kept;
 } filter_state;
 

@@ -105,8 +105,8 @@ static int64_t count_without(const crema_shape *shape, const bool *skip) {
   return count;
 }
 
-/* Fills in the extent of axis `inferred` of `to`. Extents that `to` copies from the same axis count
- * on neither side, so that an empty batch does not hide the others. */
+/* Fills in the extent of axis `inferred` of `to`. Extents that `to` copies from the same axis are
+ * left out on both sides, so that the others can be found even for an empty batch. */
 static crema_status infer(const cr_layer *layer, const crema_shape *from, replaced range,
                           int inferred, crema_shape *to) {
   const Caffe__BlobShape *shape = layer->param->reshape_param->shape;
