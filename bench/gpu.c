@@ -159,7 +159,7 @@ static void bench_memory(const request *r) {
 
 /* ---- inference ---- */
 
-/* Weights as after a good initialisation, the same for every net of the same layers. */
+/* Weights as a good initialisation gives them, the same for every net with the same layers. */
 static void fill_weights(crema_net *net) {
   unsigned random = 7;
   for (int l = 0; l < crema_net_layer_count(net); ++l) {
@@ -199,7 +199,7 @@ static crema_net *load_net(const char *path, crema_device *device, int batch) {
   return net;
 }
 
-/* The input counts as new each time, and the output is read. */
+/* The input counts as changed each time, and the output is read. */
 static void infer(void *state) {
   crema_net *net = state;
   float *in = NULL;
@@ -273,7 +273,7 @@ static crema_solver *load_solver(const char *path, crema_device *device) {
   return solver;
 }
 
-/* Of all parameters, the worst. */
+/* The largest difference of all parameters. */
 static double params_apart(crema_net *a, crema_net *b) {
   double worst = 0;
   for (int l = 0; l < crema_net_layer_count(a); ++l) {

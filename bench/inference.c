@@ -54,7 +54,7 @@ static void run_chain(void *state) {
   chain_run(state);
 }
 
-/* The input counts as new each time, and the output is read in plain form. */
+/* The input counts as changed each time, and the output is read in row-major layout. */
 static void run_crema(void *state) {
   crema_net *net = state;
   float *in = NULL;

@@ -2,7 +2,7 @@
  * of the ratio of neighbours.
  *
  *   JPEGs of 256 x 256 in an LMDB, cropped to 227, mirrored, mean subtracted, in batches of 64,
- *   against libjpeg-turbo alone that decodes the same files with as many threads, its handle and
+ *   against libjpeg-turbo alone, which decodes the same files with as many threads, its handle and
  *   its buffer used again for every picture; raw records of the same pictures against memcpy on
  *   one thread, with the number of threads that crema chooses by itself and with others; a step
  * that computes for 10 ms while a batch that takes 8 ms to make is made and copied to a simulated
@@ -49,7 +49,7 @@ typedef struct picture_set {
   cr_buffer file[IMAGES];    /* the JPEGs */
 } picture_set;
 
-/* A window of the photograph brought to SIDE x SIDE, with a little noise as of a sensor. */
+/* A window of the photograph resized to SIDE x SIDE, with a little noise like a sensor's. */
 static void make_picture(const cr_image *photo, cr_mt19937 *rng, cr_image *out) {
   cr_image window = {0};
   int side = 200 + (int)cr_mt19937_below(rng, 100);
@@ -223,7 +223,7 @@ static double run_decoder(const picture_set *set, int threads, int count) {
   return cr_clock_seconds() - start;
 }
 
-/* "automatic, 3 threads" for 0, and what a thread does with a picture. */
+/* Prints "automatic, 3 threads" for 0, and how long a thread works on a picture. */
 static void print_threads(const char *what, int asked, const pipeline *p) {
   cr_input_stats input;
   cr_pipeline_get_stats(p->pipeline, 0, &input);
@@ -339,7 +339,7 @@ static void bench_step(const picture_set *set, int rounds) {
       cr_batch *batch = NULL;
       check(cr_pipeline_take(p.pipeline, 0, NULL, &batch), "take");
       double end = cr_clock_seconds() + 0.010;
-      /* The copy runs beside the computing; the batch before was used up. */
+      /* The copy overlaps the computing; the batch before it has been used. */
       check(device->backend->copy(context, CR_COPY_HOST_TO_DEVICE, memory.address,
                                   (uintptr_t)batch->top[0].values, bytes),
             "copy");

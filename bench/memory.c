@@ -1,8 +1,8 @@
 /* The memory system against the machine's own limits, in one run: medians of interleaved rounds.
  *
  *   cpu_data() on a valid side; hand-overs through a free/full queue pair; the pool against malloc
- * with first touch, on one thread and on four; a copy to a simulated device against memcpy; copying
- *   hidden behind computing; a small net on a simulated device against the CPU. */
+ *   with first touch, on one thread and on four; a copy to a simulated device against memcpy;
+ *   copying overlapped with computing; a small net on a simulated device against the CPU. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -168,7 +168,7 @@ static double time_copy(crema_context *context, crema_devptr to, const void *fro
   return cr_clock_seconds() - start;
 }
 
-/* Pairs, in alternating order, because the second of two copies finds a part of the source in the
+/* In pairs of alternating order, because the second of two copies finds a part of the source in the
  * cache. */
 static void bench_copy(crema_device *device) {
   crema_context *context = NULL;

@@ -1,7 +1,7 @@
-/* From process start to the first output of SqueezeNet: starts itself anew a number of times; the
- * child loads network and weights, runs them on an image-sized input and says so on a pipe. In turn
- * with it starts a child that does the least that there is to do: makes the bare chain with random
- * weights, reads no file, and runs it once. It tells how fast the machine is at this moment. */
+/* From process start to the first output of SqueezeNet: starts itself a number of times; the child
+ * loads network and weights, runs them on an image-sized input and reports on a pipe. In turn with
+ * it runs a child that does the least possible work: it makes the bare chain with random weights,
+ * reads no file, and runs the chain once. That shows how fast the machine is at the moment. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

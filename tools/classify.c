@@ -37,7 +37,7 @@ typedef struct classifier {
 
 #define BUNDLED "squeezenet_v1.0"
 
-/* Where the command's own file lies, with a slash at the end; "" when that is not known. */
+/* The folder of the command's own file, with a slash at the end; "" when it is not known. */
 static void find_own_folder(char *path, size_t size) {
   ssize_t length = readlink("/proc/self/exe", path, size - 1);
   path[length < 0 ? 0 : length] = '\0';
@@ -165,7 +165,7 @@ static crema_status set_up(classifier *c) {
 
 /* ---- running ------------------------------------------------------------- */
 
-/* Picks the best class again and again; the few that are wanted make that cheap. */
+/* Picks the best remaining class again and again, which is cheap because few are wanted. */
 static crema_status print_best(const classifier *c, const float *score, size_t classes) {
   bool *taken = calloc(classes, sizeof *taken);
   if (taken == NULL) return cr_fail_memory(classes, "the classes");
@@ -206,7 +206,7 @@ static const char help_text[] =
     "with\n"
     "crema (1000 classes of ImageNet), which sets -labels, -mean_value and -resize as it needs "
     "them.\n"
-    "The picture is resized to -resize pixels a side, then its centre is cut out to the size of\n"
+    "The picture is resized to -resize pixels per side, then its centre is cut out to the size of\n"
     "the network's input; without -resize it is resized to that size at once.\n"
     "\n"
     "Examples:\n"
@@ -220,7 +220,7 @@ int crema_cmd_classify(int argc, char **argv) {
   const cli_flag flags[] = {
       {"model", CLI_STRING, &o->model, "the network (deploy form)"},
       {"weights", CLI_STRING, &o->weights, "its .caffemodel"},
-      {"labels", CLI_STRING, &o->labels, "names of the classes, one a line"},
+      {"labels", CLI_STRING, &o->labels, "names of the classes, one per line"},
       {"mean_value", CLI_STRING, &o->mean_value, "subtracted: one value, or blue,green,red"},
       {"mean_file", CLI_STRING, &o->mean_file, "mean image, of the size before the crop"},
       {"scale", CLI_DOUBLE, &o->scale, "factor after subtracting"},
@@ -239,7 +239,7 @@ int crema_cmd_classify(int argc, char **argv) {
   if (!cli_parse(&spec, &argc, argv, &exit_code)) return exit_code;
   int code = set_up(&c) == CREMA_OK ? 0 : cli_fail();
   bool ready = code == 0;
-  /* An image that cannot be read does not keep the others from being classified. */
+  /* An image that cannot be read does not stop the others. */
   for (int i = 1; ready && i < argc; ++i) {
     if (classify(&c, argv[i]) != CREMA_OK) code = cli_fail();
   }

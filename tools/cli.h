@@ -1,4 +1,4 @@
-/* What every subcommand of `crema` shares: flags, help, errors.
+/* What all subcommands of `crema` share: flags, help, errors.
  *
  * A subcommand is one file tools/<name>.c with a function crema_cmd_<name> and one row in
  * commands.inc. The function describes itself in a cli_spec, calls cli_parse and does its work:
@@ -30,7 +30,7 @@
 
 #include "crema/status.h"
 
-/* What a flag's value is, and what cli_flag.value points to. */
+/* The type of a flag's value, to which cli_flag.value points. */
 typedef enum cli_flag_type {
   CLI_STRING, /* const char *; points into argv */
   CLI_INT,    /* int64_t */
@@ -55,13 +55,12 @@ typedef struct cli_spec {
   size_t flag_count;
 } cli_spec;
 
-/* Reads the flags of argv[1..*argc-1] into spec->flags. Accepted: -flag value, -flag=value and
- * the same with two dashes; flags and positional arguments in any order; "--" ends the flags.
- * A bool flag never takes the next word as its value, save true, false, 0 and 1 spelt out after
- * "=". All commands know the log's flags too (see help). Afterwards argv[1..*argc-1] are the
- * positional arguments.
- * Returns true when the command should go on; false when it should return *exit_code: help was
- * asked for and printed (0), or the flags are wrong and the error was printed (1). */
+/* Reads the flags of argv[1..*argc-1] into spec->flags. Accepted: -flag value, -flag=value and the
+ * same with two dashes; flags and positional arguments in any order; "--" ends the flags. A bool
+ * flag never takes the next word as its value; true, false, 0 or 1 may follow after "=". All
+ * commands know the log's flags too (see help). Afterwards argv[1..*argc-1] are the positional
+ * arguments. Returns true when the command should go on; false when it should return *exit_code:
+ * help was requested and printed (0), or the flags are wrong and the error was printed (1). */
 bool cli_parse(const cli_spec *spec, int *argc, char **argv, int *exit_code);
 
 /* Prints "crema: error: <text>" once to standard error and returns 1, the exit code. */
@@ -104,8 +103,8 @@ void cli_log_stop(void);
 /* The line "crema: error: <text>"; use cli_error. */
 void cli_log_print_error(const char *text);
 
-/* The last line of a terminal, rewritten in place; nothing happens when standard error is not a
- * terminal. An empty text removes it. */
+/* The last line of a terminal, rewritten in place; a no-op when standard error is not a terminal.
+ * An empty text removes it. */
 bool cli_progress_wanted(void);
 void cli_progress(const char *text);
 

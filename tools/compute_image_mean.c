@@ -6,9 +6,9 @@
 #include "core/fail.h"
 #include "core/file.h"
 #include "core/log.h"
-#include "data/db/db.h"
 #include "data/augment/mean.h"
 #include "data/augment/sample.h"
+#include "data/db/db.h"
 
 typedef struct mean_job {
   const char *path;
@@ -153,9 +153,9 @@ int crema_cmd_compute_image_mean(int argc, char **argv) {
   if (!cli_parse(&spec, &argc, argv, &exit_code)) return exit_code;
   job.path = argv[1];
   if (backend[0] == '\0') backend = cr_db_detect(job.path);
-  if (backend == NULL) backend = "lmdb"; /* opening it tells what is wrong */
+  if (backend == NULL) backend = "lmdb"; /* opening it then reports what is wrong */
   const char *out = argc > 2 ? argv[2] : NULL;
-  /* Known before the work, not after it. */
+  /* Checked before the work rather than after it. */
   crema_status status = out == NULL ? CREMA_OK : cr_file_draft_check(out);
   if (status == CREMA_OK) status = add_all(&job, backend);
   if (status == CREMA_OK) status = finish(&job, out);

@@ -10,8 +10,8 @@
 #include "core/log.h"
 #include "core/rng.h"
 #include "data/image/image.h"
-#include "data/pipeline/image_list.h"
 #include "data/image/image_scaled.h"
+#include "data/pipeline/image_list.h"
 #include "db_writer.h"
 
 typedef struct convert_options {
@@ -56,7 +56,7 @@ static crema_status join_path(converter *c, const char *name) {
   return cr_buffer_print(&c->path, "%s%s%s", c->root, slash, name);
 }
 
-/* "jpg" or "png": what the flag says, else what the file's name ends in. */
+/* "jpg" or "png": as the flag says, else the ending of the file's name. */
 static crema_status choose_kind(const converter *c, const char *name, const char **out) {
   const char *given = c->options->encode_type;
   if (given[0] == '\0') {
@@ -117,8 +117,8 @@ static crema_status raw_datum(converter *c, const cr_image *image, cr_datum *dat
   return CREMA_OK;
 }
 
-/* Reads the file at c->path, decodes it (also when its bytes are kept: that is the check) and fills
- * `datum`, which borrows memory of the converter. */
+/* Reads the file at c->path, decodes it (also when its bytes are kept, as a check) and fills
+ * `datum`, which points into the converter's memory. */
 static crema_status make_datum(converter *c, const cr_list_entry *entry, cr_datum *datum) {
   const convert_options *options = c->options;
   cr_buffer_clear(&c->file);

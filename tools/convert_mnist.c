@@ -20,7 +20,7 @@ typedef struct idx_file {
   const char *path;
   cr_buffer bytes; /* unpacked */
   uint32_t count;
-  uint32_t rows, columns; /* of images; 1 of labels */
+  uint32_t rows, columns; /* of images; 1 for labels */
 } idx_file;
 
 /* ---- unpacking ----------------------------------------------------------- */
@@ -46,7 +46,7 @@ static crema_status inflate_some(z_stream *stream, const char *path, uint64_t li
   }
   *more = stream->avail_in > 0;
   if (!*more) return CREMA_OK;
-  /* gzip puts one packed file behind another, and nothing else. */
+  /* Only another packed file may follow, as gzip allows. */
   if (stream->next_in[0] != 0x1f || inflateReset(stream) != Z_OK) {
     return cr_fail(CREMA_E_CORRUPT, "%s: %u bytes follow the packed data", path, stream->avail_in);
   }

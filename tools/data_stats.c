@@ -7,8 +7,8 @@
 #include "cli.h"
 #include "core/fail.h"
 #include "data/augment/annotated.h"
-#include "data/db/db.h"
 #include "data/augment/sample.h"
+#include "data/db/db.h"
 
 enum { SHAPES = 16, MEAN_CHANNELS = 64, NAMED = 10 };
 
@@ -56,7 +56,7 @@ static void count_shape(data_stats *s, const cr_pixels *pixels) {
   s->shape[s->shapes++] = (shape_count){pixels->channels, pixels->height, pixels->width, 1};
 }
 
-/* The first label that is not below; by halving. */
+/* The first label that is not below `label`, by binary search. */
 static size_t find_label(const data_stats *s, int label) {
   size_t low = 0, high = s->labels;
   while (low < high) {
@@ -118,7 +118,7 @@ static crema_status add_datum(data_stats *s, cr_db_bytes value) {
   return count_label(s, s->sample.label);
 }
 
-/* Where there are boxes, their classes count as labels. */
+/* The classes of boxes count as labels. */
 static crema_status add_annotated(data_stats *s, cr_db_bytes value) {
   cr_annotated *annotated = &s->annotated;
   const cr_image *image = &annotated->image;
@@ -227,7 +227,7 @@ int crema_cmd_data_stats(int argc, char **argv) {
   if (!cli_parse(&spec, &argc, argv, &exit_code)) return exit_code;
   s.path = argv[1];
   if (backend[0] == '\0') backend = cr_db_detect(s.path);
-  if (backend == NULL) backend = "lmdb"; /* opening it tells what is wrong */
+  if (backend == NULL) backend = "lmdb"; /* opening it then reports what is wrong */
   crema_status status = add_all(&s, backend);
   if (status == CREMA_OK) print_stats(&s, backend);
   cr_annotated_free(&s.annotated);

@@ -5,7 +5,7 @@
 #include "core/fail.h"
 #include "core/log.h"
 
-/* A commit waits for the disk; large records fill memory. */
+/* Not after each record, as a commit waits for the disk; but large records fill memory. */
 enum { COMMIT_RECORDS = 1000, COMMIT_BYTES = 64 << 20 };
 
 crema_status db_writer_begin(db_writer *writer, const char *backend, const char *path) {

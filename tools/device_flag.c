@@ -52,7 +52,7 @@ bool cli_read_devices(const char *gpu, cli_devices *out) {
     out->type = CREMA_DEVICE_SIM;
     gpu = "all";
   } else if (crema_device_count(CREMA_DEVICE_SIM) > 0) {
-    /* CREMA_SIM asks for them: they stand in for GPUs. */
+    /* CREMA_SIM asks for simulated devices, which replace GPUs. */
     out->type = CREMA_DEVICE_SIM;
   }
   if (strcmp(gpu, "all") != 0) return read_numbers(gpu, out);
@@ -61,8 +61,8 @@ bool cli_read_devices(const char *gpu, cli_devices *out) {
   return true;
 }
 
-/* The first of the devices, opened. "all" of none is the error that asking for the first one gives.
- */
+/* The first of the devices, opened. "all" without any device fails as asking for the first one
+ * does. */
 static bool open_first(const char *gpu, const cli_devices *devices, crema_device **out) {
   if (crema_device_open(devices->type, devices->index, 1) == CREMA_OK &&
       crema_device_get(devices->type, devices->index[0], out) == CREMA_OK) {

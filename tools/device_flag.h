@@ -16,8 +16,8 @@ typedef struct cli_devices {
 
 /* Reads the text of -gpu: numbers separated by commas, "all", or "sim:N" for all of N simulated
  * devices, which are started. Where the environment variable CREMA_SIM has started some, numbers
- * and "all" mean those. Whether there are such devices is not looked at. False, with the error
- * printed, for anything else. */
+ * and "all" mean those. Does not check that the devices exist. False, with the error printed, for
+ * anything else. */
 bool cli_read_devices(const char *gpu, cli_devices *out);
 
 /* Turns the text of -gpu (NULL or "": not given, *out is NULL then) into one open device. For a
@@ -25,8 +25,8 @@ bool cli_read_devices(const char *gpu, cli_devices *out);
  * there is no such device. */
 bool cli_choose_device(const char *gpu, crema_device **out);
 
-/* The same, but the first one of any list, as for commands that run on one device whatever they are
- * given. */
+/* The same, but takes the first one of any list, for commands that run on one device whatever they
+ * are given. */
 bool cli_choose_first_device(const char *gpu, crema_device **out);
 
 /* "TRAIN" or "TEST"; NULL or "" leaves *phase as it is. False, with the error printed, for

@@ -18,7 +18,7 @@
 
 enum { MAX_FEATURES = 64 };
 
-/* One blob and where it goes. */
+/* One blob and its output. */
 typedef struct feature {
   char *blob_name, *path;
   crema_blob *blob;
@@ -53,7 +53,7 @@ static crema_status hdf5_end(feature *f, crema_status status) {
 
 /* ---- databases ----------------------------------------------------------- */
 
-/* One Datum an item: extents of axes 1 to 3 (1 where there are none), values as floats. */
+/* One Datum per item: extents of axes 1 to 3 (1 for missing axes), values as floats. */
 static crema_status db_put(feature *f, const float *values) {
   const crema_shape *shape = crema_blob_shape(f->blob);
   int64_t items = shape->axes > 0 ? shape->dim[0] : 1;

@@ -11,7 +11,8 @@ static double rate(uint64_t samples, double seconds) {
   return seconds > 0 ? (double)samples / seconds : 0;
 }
 
-/* Rates of the stages when each is never kept waiting: that of one thread times the threads. */
+/* The rate of each stage if it never had to wait: the rate of one thread times the number of
+ * threads. */
 typedef struct stage_rates {
   double reader, decoder, transformer;
 } stage_rates;

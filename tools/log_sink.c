@@ -27,7 +27,7 @@ static log_sink sink = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static const char *const clear_line = "\r\033[K";
 
-/* The bytes of the character of UTF-8 that `text` begins with; 0 when there is none, or one that
+/* The size in bytes of the UTF-8 character that `text` begins with; 0 when it is invalid or
  * controls terminals. */
 static size_t character_size(const unsigned char *text) {
   if (text[0] < 0x80) return (text[0] >= 0x20 && text[0] != 0x7F) || text[0] == '\t';
@@ -40,8 +40,8 @@ static size_t character_size(const unsigned char *text) {
   return control ? 0 : size;
 }
 
-/* Names come out of files that anybody may have written: they must neither drive the terminal nor
- * look like lines of their own. */
+/* Names come from files that anybody may have written: they must neither control the terminal nor
+ * look like log lines. */
 static const char *printable(const char *text, char out[TEXT_MAX]) {
   size_t n = 0;
   for (const char *at = text; *at != '\0';) {
@@ -56,8 +56,8 @@ static const char *printable(const char *text, char out[TEXT_MAX]) {
   return out;
 }
 
-/* Adds a line to the files. The path of one that takes no more, and is then left alone; NULL: all
- * is well. To be freed. */
+/* Adds a line to the files. Returns the path of a file that could not be written and is given up,
+ * to be freed; NULL: all is well. */
 static char *write_to_files(log_sink *self, const char *head, const char *message) {
   for (int i = 0; i < self->files; ++i) {
     if (fprintf(self->file[i], "%s%s\n", head, message) >= 0 && fflush(self->file[i]) == 0)

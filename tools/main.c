@@ -41,7 +41,7 @@ static int unknown_command(const char *word) {
   return cli_error("unknown command \"%s\"; `crema help` lists the commands", word);
 }
 
-/* Brings the command's name to the front: flags may stand before it. */
+/* Moves the command's name to the front, as flags may come before it. */
 static void command_first(int argc, char **argv) {
   if (argv[1][0] != '-') return;
   for (int i = 2; i < argc; ++i) {
@@ -71,16 +71,16 @@ static int run(int argc, char **argv) {
   return command->run(argc - 1, argv + 1);
 }
 
-/* A caller may have closed the standard streams. The next files to be opened would take their
- * places and get what is meant for a terminal. */
+/* A caller may have closed the standard streams. The next files to be opened would get their
+ * descriptors, and with them the output that is meant for a terminal. */
 static void open_standard_streams(void) {
   int fd = open("/dev/null", O_RDWR);
   while (fd >= 0 && fd <= STDERR_FILENO) fd = open("/dev/null", O_RDWR);
   if (fd >= 0) close(fd);
 }
 
-/* What did not reach the standard output, at whatever moment, makes the command fail. Some file
- * systems tell only when a file is closed. */
+/* Output that was lost, at whatever moment, makes the command fail. Some file systems report a loss
+ * only when the file is closed. */
 static bool finish_output(void) {
   bool lost = fflush(stdout) != 0 || ferror(stdout) != 0;
   return (fclose(stdout) == 0 || errno == EINTR) && !lost;
@@ -88,7 +88,7 @@ static bool finish_output(void) {
 
 int main(int argc, char **argv) {
   open_standard_streams();
-  /* A file that may not grow shall be an error of the write, with a message. */
+  /* A limit on the size of files then makes the write fail, with a message. */
   signal(SIGXFSZ, SIG_IGN);
   cli_log_start();
   int code = run(argc, argv);

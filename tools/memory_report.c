@@ -55,7 +55,7 @@ void cli_memory_report_begin(void) {
   cr_tracking_enable(true);
 }
 
-/* What was counted since cli_memory_report_begin, if it was called. */
+/* The totals since cli_memory_report_begin, if it was called. */
 static void report_totals(void) {
   cr_block_report host = cr_block_report_read();
   cr_tracking_totals total = {0};

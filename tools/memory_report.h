@@ -4,7 +4,7 @@
 
 #include "crema/net.h"
 
-/* From here on what is taken of memory is counted, for the report's totals. */
+/* Starts counting allocated memory, for the report's totals. */
 void cli_memory_report_begin(void);
 
 /* Writes a table of the net's blobs and parameters, with element types, and the totals of `device`

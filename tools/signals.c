@@ -10,13 +10,13 @@
 #include "core/clock.h"
 #include "core/signals.h"
 
-/* What the thread needs, sanitizers and the libraries' thread-local data included; the usual 8 MB
- * count where memory is limited. */
+/* Enough for the thread, sanitizers and the libraries' thread-local data included; the usual 8 MB
+ * would count where memory is limited. */
 enum { STACK_BYTES = 256 << 10, HANDLED = 5 };
 
 static const int handled[HANDLED] = {SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGXCPU};
 
-/* Seconds within which two signals of a kind are taken for one. */
+/* Two signals of one kind within so many seconds count as one. */
 static const double ONE_REQUEST = 0.5;
 
 static struct {
@@ -39,7 +39,8 @@ static sigset_t handled_set(void) {
   return set;
 }
 
-/* As the signal's default action does. The first process of a container has none; it just ends. */
+/* Ends as the signal's default action does. The first process of a container has no default
+ * actions; it just exits. */
 static void end_program(int number) {
   sigset_t set;
   sigemptyset(&set);
@@ -50,7 +51,7 @@ static void end_program(int number) {
   _exit(128 + number);
 }
 
-/* Whoever asks a second time does not want to wait for the end of the iteration. */
+/* A user who asks a second time does not want to wait for the end of the iteration. */
 static bool ends_when_repeated(int number) {
   return number == SIGTERM || (number == SIGINT && atomic_load(&signals.hasty));
 }
@@ -97,8 +98,8 @@ bool cli_signals_start(void) {
     cli_error("cannot start the thread that waits for signals");
     return false;
   }
-  /* The other signals go to that thread, too, and from there stop, continue or end the program. So
-   * nothing has to be held back from one pass to the next. */
+  /* The thread also receives the other signals, which stop, continue or end the program as usual.
+   * So no signal has to wait for the end of a pass. */
   cr_signals_block();
   cr_signals_always_held();
   return true;

@@ -11,7 +11,7 @@
 /* Takes SIGHUP, SIGINT, SIGTERM, SIGUSR1 and SIGXCPU from now on. To be called once, while the
  * program has one thread. SIGUSR1 is noted at once; until cli_signals_note the others end the
  * program as they would without this call, or do nothing if they were ignored when it started (as
- * nohup does). False (error printed) when there is no thread to be had. */
+ * nohup does). False (error printed) when the thread cannot be started. */
 bool cli_signals_start(void);
 
 /* From now on all are noted for cli_signal_came, also those that were ignored when the program

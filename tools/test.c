@@ -7,7 +7,7 @@
 #include "net/net.h"
 #include "net_flags.h"
 
-/* The values of all outputs, in order, and whose they are. */
+/* The values of all outputs in order, and the output that each belongs to. */
 typedef struct scores {
   int64_t count;
   double *sum;

@@ -91,7 +91,7 @@ int crema_cmd_time(int argc, char **argv) {
   cli_flag list[CLI_NET_FLAGS];
   cli_net_flags_list(&flags, "passes to time", "TRAIN or TEST", list);
   flags.phase = "TRAIN";
-  flags.allow_missing = true; /* what values the parameters have makes no difference here */
+  flags.allow_missing = true; /* the values of the parameters do not affect the time */
   const cli_spec spec = {.command = "time",
                          .arguments = "",
                          .help = help_text,

@@ -34,7 +34,7 @@ typedef struct training {
   crema_device *device; /* NULL: what the solver file says */
 } training;
 
-/* SIGXCPU: a limit on processor time is reached, another a little further on kills. */
+/* SIGXCPU: the soft limit on processor time is reached; the hard limit a little later kills. */
 static void look_for_end(training *self) {
   if (cli_signal_came(SIGTERM)) self->ended_by = SIGTERM;
   if (self->ended_by == 0 && cli_signal_came(SIGXCPU)) self->ended_by = SIGXCPU;
@@ -129,8 +129,8 @@ static bool check_flags(const train_flags *flags, training *run) {
          parse_effect("sighup_effect", flags->sighup_effect, &run->on_sighup);
 }
 
-/* The exit code of a run that did what it should. Whoever ended it with a signal finds the code of
- * a program that this signal ended, but also a snapshot. */
+/* The exit code of a run that succeeded. A run that a signal ended has the exit code of a program
+ * that this signal killed, although it wrote a snapshot. */
 static int success_code(training *run) {
   look_for_end(run);
   return run->ended_by > 0 ? 128 + run->ended_by : 0;
@@ -151,7 +151,7 @@ static int train(const train_flags *flags, const crema_solver_options *options) 
   if (status == CREMA_OK) {
     training *run = options->user;
     run->solver = solver;
-    /* Whoever reads the next line may send signals. */
+    /* After the next line is printed, signals may be sent. */
     cli_signals_note(run->on_sigint == CREMA_SOLVER_STOP);
     cr_log_info("Starting Optimization");
     start = cr_clock_seconds();
@@ -159,7 +159,7 @@ static int train(const train_flags *flags, const crema_solver_options *options) 
   }
   cli_progress("");
   if (status == CREMA_OK) cr_log_info("Optimization Done.");
-  /* The text of the failure before anything is torn down. */
+  /* Prints the failure before freeing anything can change its text. */
   int code = status == CREMA_OK ? success_code(options->user) : cli_fail();
   if (status == CREMA_OK && flags->input_report) {
     cli_input_report(crema_solver_net(solver), cr_clock_seconds() - start);
@@ -175,7 +175,7 @@ static const char help_text[] =
     "Trains the net that the solver file names, testing and taking snapshots as it says.\n"
     "-weights starts from a .caffemodel (or several, separated by commas); -snapshot goes on\n"
     "from a .solverstate exactly where it was written: weights, history, iteration, learning\n"
-    "rate, place in the data and random state.\n"
+    "rate, position in the data and random state.\n"
     "Ctrl-C stops after the current iteration and writes a snapshot (a second one, half a second\n"
     "or more after it, stops at once, without), and so do SIGTERM, with exit code 143, and a\n"
     "limit on processor time (SIGXCPU), with 152; SIGHUP writes a snapshot and goes on, under\n"

@@ -33,7 +33,7 @@ struct chain {
   int steps, tensors, memories, layers;
   step step[STEPS_MAX];
   tensor tensor[TENSORS_MAX];
-  dnnl_memory_t memory[4 * STEPS_MAX]; /* all that were made */
+  dnnl_memory_t memory[4 * STEPS_MAX]; /* all that exist */
   layer layer[LAYERS_MAX];
   unsigned random;
 };
@@ -89,7 +89,7 @@ static int new_tensor(chain *c, int axes, const dnnl_dim_t *dims, md_ref md) {
   return c->tensors++;
 }
 
-/* Takes pd over. */
+/* Takes ownership of pd. */
 static step *new_step(chain *c, dnnl_primitive_desc_t pd) {
   if (c->steps == STEPS_MAX) shim_die("the chain is too long");
   step *s = &c->step[c->steps++];
@@ -102,8 +102,8 @@ static void bind(step *s, int id, dnnl_memory_t memory) {
   s->arg[s->args++] = (dnnl_exec_arg_t){id, memory};
 }
 
-/* `from` in the layout `want`: itself, or the result of a reorder, which is part of the chain
- * (or, with `now`, done at once). */
+/* `from` in the layout `want`: itself, or the result of a reorder, which becomes part of the chain
+ * (or, with `now`, is done at once). */
 static dnnl_memory_t in_layout(chain *c, dnnl_memory_t from, md_ref want, bool now) {
   if (dnnl_memory_desc_equal(md_of(from), want)) return from;
   dnnl_memory_t to = new_memory(c, want);

@@ -37,7 +37,7 @@ void measure(contestant *c, int count, int warmups, int runs, int max_runs, doub
   int done = 0;
   while (done < max_runs && (done < runs || seconds_now() - start < budget)) {
     for (int k = 0; k < count; ++k) {
-      int i = (k + done) % count; /* nobody always goes first */
+      int i = (k + done) % count; /* so that none always goes first */
       double before = seconds_now();
       c[i].run(c[i].state);
       seconds[i][done] = seconds_now() - before;

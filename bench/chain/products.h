@@ -1,5 +1,5 @@
-/* A training step's convolutions and inner products alone, each in the layouts that oneDNN prefers,
- * with nothing between them: the least that a step can take. Shares no code with crema. */
+/* Only the convolutions and inner products of a training step, each in the layouts that oneDNN
+ * prefers: a lower bound on the time of a step. Shares no code with crema. */
 #ifndef BENCH_CHAIN_PRODUCTS_H
 #define BENCH_CHAIN_PRODUCTS_H
 

@@ -1,4 +1,4 @@
-/* oneDNN 2.x and 3.x under one face, for the bare chain. Nothing here or in this folder uses
+/* One interface to oneDNN 2.x and 3.x, for the bare chain. Nothing here or in this folder uses
  * crema: it is what crema is measured against. Any failure ends the program with a message. */
 #ifndef BENCH_CHAIN_SHIM_H
 #define BENCH_CHAIN_SHIM_H
@@ -52,7 +52,7 @@ dnnl_primitive_desc_t pd_softmax(dnnl_engine_t engine, md_ref data, int axis);
 dnnl_primitive_desc_t pd_concat(dnnl_engine_t engine, int n, int axis, const md_ref *src);
 dnnl_primitive_desc_t pd_reorder(dnnl_engine_t engine, md_ref dst, md_ref src);
 
-/* Attributes with a ReLU behind the primitive. Free with dnnl_primitive_attr_destroy. */
+/* Attributes with a ReLU after the primitive. Free with dnnl_primitive_attr_destroy. */
 dnnl_primitive_attr_t attr_relu(void);
 
 #endif

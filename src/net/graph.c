@@ -126,13 +126,13 @@ static crema_status check_layer(const cr_net_build *build, int index) {
   }
   if (param->n_propagate_down > 0 && param->n_propagate_down != param->n_bottom) {
     return cr_net_fail_layer(param, CREMA_E_ARGUMENT,
-                             "propagate_down must be given not at all or once a bottom (%d); "
+                             "propagate_down must be given not at all or once per bottom (%d); "
                              "found %zu",
                              bottoms, param->n_propagate_down);
   }
   if (param->n_loss_weight > 0 && param->n_loss_weight != (size_t)tops) {
     return cr_net_fail_layer(param, CREMA_E_ARGUMENT,
-                             "loss_weight must be given not at all or once a top (%d); found %zu",
+                             "loss_weight must be given not at all or once per top (%d); found %zu",
                              tops, param->n_loss_weight);
   }
   return CREMA_OK;

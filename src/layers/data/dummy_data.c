@@ -29,7 +29,7 @@ static crema_status check_count(const cr_layer *layer, const char *field, size_t
                                 bool optional) {
   if (count == 1 || count == (size_t)layer->tops || (optional && count == 0)) return CREMA_OK;
   return cr_layer_fail(layer, CREMA_E_ARGUMENT,
-                       "%s must be given once or once a top (%d); found %zu", field, layer->tops,
+                       "%s must be given once or once per top (%d); found %zu", field, layer->tops,
                        count);
 }
 

@@ -16,7 +16,7 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
   (void)bottom;
   if (shapes > 1 && shapes != (size_t)layer->tops) {
     return cr_layer_fail(layer, CREMA_E_ARGUMENT,
-                         "shape must be given once, once a top (%d) or not at all; found %zu",
+                         "shape must be given once, once per top (%d) or not at all; found %zu",
                          layer->tops, shapes);
   }
   for (int i = 0; i < layer->tops && shapes > 0; ++i) {
