@@ -1,5 +1,5 @@
-/* For one file of a program that asks for more memory than there can be: the sanitizers then answer
- * as the system does, instead of ending the process. */
+/* Included in one file of a program that asks for more memory than can exist: sanitizers then fail
+ * the allocation as the system does, instead of ending the process. */
 #ifndef CR_TESTS_CORE_LARGE_REQUESTS_H
 #define CR_TESTS_CORE_LARGE_REQUESTS_H
 

@@ -1,5 +1,5 @@
-/* System calls that fail or do less than was asked: what the wrappers of a program that is linked
- * with --wrap ask before they make a call. */
+/* System calls that fail or do less than was asked, for programs linked with --wrap: their wrappers
+ * consult this before they make a call. */
 #ifndef CR_TESTS_CORE_REFUSED_CALLS_H
 #define CR_TESTS_CORE_REFUSED_CALLS_H
 
@@ -15,7 +15,7 @@
 typedef struct refused_call {
   int pass, count, error;
   size_t most;
-  int calls;    /* that were made since it was set */
+  int calls;    /* made since it was set */
   size_t asked; /* of the last one */
 } refused_call;
 

@@ -45,7 +45,7 @@ static void blocks_are_zero_and_apart(void **state) {
   cr_arena_free(&arena);
 }
 
-/* What is left is used to the last byte, and not beyond. */
+/* The rest of a chunk is used to the last byte, and not beyond. */
 static void chunks_are_filled(void **state) {
   cr_arena arena = {0};
   (void)state;
@@ -60,7 +60,7 @@ static void chunks_are_filled(void **state) {
   cr_arena_free(&arena);
 }
 
-/* Two blocks of no bytes differ, as those of malloc do where it gives any. */
+/* Two blocks of 0 bytes have different addresses, as those of malloc usually do. */
 static void empty_blocks_differ(void **state) {
   cr_arena arena = {0};
   (void)state;

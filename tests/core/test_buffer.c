@@ -18,7 +18,7 @@ static void assert_error_has(const char *text) {
   }
 }
 
-/* The NUL behind the bytes is there from the first room on, even before anything is appended. */
+/* The NUL after the bytes exists as soon as there is room, even before anything is appended. */
 static void room_grows(void **state) {
   cr_buffer buffer = {0};
   (void)state;
@@ -30,7 +30,7 @@ static void room_grows(void **state) {
   assert_int_equal(cr_buffer_reserve(&buffer, 64), CREMA_OK);
   assert_int_equal(buffer.capacity, 64);
   assert_ptr_equal(buffer.data, data);
-  /* Half as much again, so that appending bytes one by one copies each a few times only. */
+  /* The buffer grows by half, so that appending bytes one by one copies each only a few times. */
   assert_int_equal(cr_buffer_reserve(&buffer, 65), CREMA_OK);
   assert_int_equal(buffer.capacity, 96);
   assert_int_equal(cr_buffer_reserve(&buffer, 97), CREMA_OK);
@@ -72,7 +72,7 @@ static void text_is_printed(void **state) {
   assert_int_equal(cr_buffer_print(&buffer, "%d and %s", 12, "more"), CREMA_OK);
   assert_string_equal(buffer.data, "12 and more");
   assert_int_equal(buffer.size, 11);
-  /* To the last byte of what there is, and beyond it. */
+  /* Up to the last byte of the room, and beyond it. */
   assert_int_equal(cr_buffer_print(&buffer, "%*s", 64 - 11, "|"), CREMA_OK);
   assert_int_equal(buffer.size, 64);
   assert_int_equal(buffer.capacity, 64);

@@ -60,7 +60,7 @@ static void die(int fd, void *user) {
   if (*signal != 0) raise(*signal);
 }
 
-/* With the host's handlers, which stay its own. */
+/* The host's handlers do not run in the child. */
 static void crashes(void **state) {
   int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGSYS, 0};
   (void)state;
@@ -99,7 +99,7 @@ static void signals_from_outside(void **state) {
   no_child_is_left();
 }
 
-/* The system then keeps no account of children. */
+/* The system then does not report how children end. */
 static void children_are_ignored(void **state) {
   int crash = SIGSEGV, quiet = 0, factor = 3, got = 0;
   cr_child child;
@@ -146,7 +146,7 @@ static void endless(void **state) {
   no_child_is_left();
 }
 
-/* One that computes for longer than the patience lasts is waited for. */
+/* A child that computes for longer than the patience is still waited for. */
 static void compute_and_answer(int fd, void *user) {
   struct timespec used = {0};
   const int answer = 11;
@@ -212,7 +212,7 @@ static void ends_with_its_parent(void **state) {
     _exit(1);
   }
   close(end[1]);
-  /* The other end of the pipe is open as long as there is one of the two. */
+  /* The other end of the pipe is open as long as one of the two processes exists. */
   assert_int_equal(read(end[0], &byte, 1), 0);
   close(end[0]);
   int how;

@@ -93,12 +93,12 @@ static void failures_know_where_they_are(void **state) {
   cr_fail_where(CREMA_E_PARSE, &layer);
   cr_fail_where(CREMA_E_PARSE, &(cr_where){.file = "net"});
   check_where("net: layer 'conv1' (Convolution): labels:2: y", "conv1", "", "net", 0);
-  /* What was said of the layer before the file was known stays inside. */
+  /* Text about the layer that was added before the file was known stays after the file. */
   cr_fail_at(CREMA_E_PARSE, &layer, "z");
   cr_fail_in(CREMA_E_PARSE, "setup");
   cr_fail_where(CREMA_E_PARSE, &(cr_where){.file = "net", .line = 1});
   check_where("net:1: setup: layer 'conv1' (Convolution): z", "conv1", "", "net", 1);
-  /* Texts that say it themselves; a layer without a name. */
+  /* Texts that name it themselves; a layer without a name. */
   cr_fail_at(CREMA_E_NUMERIC, &(cr_where){.layer = "a", .blob = "b", .told = true},
              "nan in b of a");
   cr_fail_in(CREMA_E_NUMERIC, "iteration 3");
@@ -180,7 +180,7 @@ static void hear(void *user, crema_log_level level, const char *file, int line, 
 static void listeners_hear_their_levels(void **state) {
   static heard last, other;
   (void)state;
-  /* Nobody listens yet. */
+  /* No sink is set yet. */
   assert_false(cr_log_enabled(CREMA_LOG_ERROR));
   cr_log_error("unheard");
   crema_log_set(hear, &last, CREMA_LOG_WARNING);

@@ -1,4 +1,4 @@
-/* Files that are read within limits, and files that appear whole or not at all. */
+/* Files that are read within limits, and files that appear complete or not at all. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -165,7 +165,7 @@ static void limits_hold(void **state) {
   unlink(path_of("a"));
 }
 
-/* More than there is memory for is an error of ours, before the system has to kill somebody. */
+/* A file larger than the free memory is an error, before the system has to kill a process. */
 static void memory_is_left(void **state) {
   cr_buffer bytes = {0};
   uint64_t left = cr_free_memory();
@@ -180,7 +180,7 @@ static void memory_is_left(void **state) {
   unlink(path_of("a"));
 }
 
-/* Files whose size is not known before, and what is no file. */
+/* Files whose size is not known in advance, and things that are not files. */
 static void unusual_files_are_read(void **state) {
   (void)state;
   cr_buffer bytes = {0};
@@ -254,7 +254,7 @@ static void signals_lose_nothing(void **state) {
 
 /* ---- drafts ---- */
 
-/* The name that a draft had once, and the names that one could guess, lead to another's file. */
+/* Names that could be guessed for a draft exist as links to another user's file. */
 static void planted_links_are_not_followed(void **state) {
   char name[64];
   cr_file_draft draft[2];
@@ -267,7 +267,7 @@ static void planted_links_are_not_followed(void **state) {
     assert_int_equal(strncmp(draft[i].temporary, path_of(name), strlen(path_of(name))), 0);
     assert_int_equal(strlen(draft[i].temporary), strlen(path_of(name)) + 7);
   }
-  /* Two of one process and path differ: there is something that nobody can know. */
+  /* Two drafts of one process and path have different names, as a part of them is random. */
   assert_string_not_equal(draft[0].temporary, draft[1].temporary);
   for (int i = 0; i < 2; ++i) {
     assert_int_equal(cr_file_draft_write(&draft[i], "new", 3), CREMA_OK);
@@ -318,7 +318,7 @@ static void pieces_of_all_sizes_arrive(void **state) {
   unlink(path_of("a"));
 }
 
-/* 255 bytes are a name's limit, with which the draft's own must get by, in whole characters. */
+/* A name has at most 255 bytes, so a draft's name is shortened, by whole characters. */
 static void long_names_work(void **state) {
   char name[300];
   (void)state;
@@ -344,7 +344,7 @@ static void long_names_work(void **state) {
   assert_error_has(name);
 }
 
-/* What is there stays, and so does nothing that was not. */
+/* An existing file stays as it is, and nothing is left where there was none. */
 static void checks_change_nothing(void **state) {
   (void)state;
   put("a", "old");
@@ -397,7 +397,7 @@ static void abandoned_drafts_are_swept(void **state) {
   cr_file_sweep("/nowhere/run_iter_");
 }
 
-/* A link in the place of a draft is not ours, nor what it leads to. */
+/* A link with the name of a draft is not ours, nor is its target. */
 static void sweeping_follows_no_links(void **state) {
   char link[64];
   (void)state;
@@ -458,11 +458,11 @@ static void next_draft_removes_the_last_one(void **state) {
   }
 }
 
-/* ---- places ---- */
+/* ---- locations ---- */
 
-static void fill(const cr_file_location *place) {
+static void fill(const cr_file_location *location) {
   char path[PATH_SIZE + 64];
-  snprintf(path, sizeof path, "%s%s", place->path, place->folder ? "/data" : "");
+  snprintf(path, sizeof path, "%s%s", location->path, location->folder ? "/data" : "");
   int fd = open(path, O_WRONLY | O_CREAT, 0644);
   assert_true(fd >= 0);
   assert_int_equal(write(fd, "whole", 5), 5);
@@ -472,42 +472,42 @@ static void fill(const cr_file_location *place) {
 static void places_appear_whole(void **state) {
   (void)state;
   for (int is_folder = 0; is_folder < 2; ++is_folder) {
-    cr_file_location place, second;
-    assert_int_equal(cr_file_location_begin(path_of(is_folder ? "d//" : "d"), is_folder, &place),
+    cr_file_location location, second;
+    assert_int_equal(cr_file_location_begin(path_of(is_folder ? "d//" : "d"), is_folder, &location),
                      CREMA_OK);
-    fill(&place);
+    fill(&location);
     assert_false(exists("d"));
     /* Given up. */
-    assert_int_equal(cr_file_location_end(&place, CREMA_E_CLOSED), CREMA_E_CLOSED);
+    assert_int_equal(cr_file_location_end(&location, CREMA_E_CLOSED), CREMA_E_CLOSED);
     assert_int_equal(count_names("d"), 0);
-    /* Two at a time: the first to come has it. */
-    assert_int_equal(cr_file_location_begin(path_of("d"), is_folder, &place), CREMA_OK);
+    /* Two at a time: the first to finish gets the name. */
+    assert_int_equal(cr_file_location_begin(path_of("d"), is_folder, &location), CREMA_OK);
     assert_int_equal(cr_file_location_begin(path_of("d"), is_folder, &second), CREMA_OK);
-    fill(&place);
+    fill(&location);
     fill(&second);
-    assert_int_equal(cr_file_location_end(&place, CREMA_OK), CREMA_OK);
+    assert_int_equal(cr_file_location_end(&location, CREMA_OK), CREMA_OK);
     assert_holds(is_folder ? "d/data" : "d", "whole");
     assert_int_equal(cr_file_location_end(&second, CREMA_OK), CREMA_E_EXISTS);
     assert_error_has(path_of("d"));
     assert_int_equal(count_names("d"), 1);
-    assert_int_equal(cr_file_location_begin(path_of("d"), is_folder, &place), CREMA_E_EXISTS);
+    assert_int_equal(cr_file_location_begin(path_of("d"), is_folder, &location), CREMA_E_EXISTS);
     assert_error_has(path_of("d"));
     unlink(path_of("d/data"));
     assert_int_equal(remove(path_of("d")), 0);
   }
-  cr_file_location place;
-  assert_int_equal(cr_file_location_begin(path_of("none/d"), true, &place), CREMA_E_IO);
+  cr_file_location location;
+  assert_int_equal(cr_file_location_begin(path_of("none/d"), true, &location), CREMA_E_IO);
   assert_error_has("none/d: cannot write: No such file");
 }
 
 static void places_of_killed_processes_are_removed(void **state) {
   (void)state;
   for (int is_folder = 0; is_folder < 2; ++is_folder) {
-    cr_file_location place;
+    cr_file_location location;
     pid_t child = fork();
     if (child == 0) {
-      if (cr_file_location_begin(path_of("d"), is_folder, &place) != CREMA_OK) _exit(1);
-      fill(&place);
+      if (cr_file_location_begin(path_of("d"), is_folder, &location) != CREMA_OK) _exit(1);
+      fill(&location);
       raise(SIGKILL);
     }
     int how = 0;
@@ -515,13 +515,13 @@ static void places_of_killed_processes_are_removed(void **state) {
     assert_true(WIFSIGNALED(how));
     assert_false(exists("d"));
     assert_int_equal(count_names("d.tmp."), 1);
-    /* A neighbour whose name begins so has a place of its own. */
-    assert_int_equal(cr_file_location_begin(path_of("d.tmp"), is_folder, &place), CREMA_OK);
-    assert_int_equal(cr_file_location_end(&place, CREMA_E_CLOSED), CREMA_E_CLOSED);
+    /* A target whose name begins with the other's has a location of its own. */
+    assert_int_equal(cr_file_location_begin(path_of("d.tmp"), is_folder, &location), CREMA_OK);
+    assert_int_equal(cr_file_location_end(&location, CREMA_E_CLOSED), CREMA_E_CLOSED);
     assert_int_equal(count_names("d.tmp."), 1);
-    assert_int_equal(cr_file_location_begin(path_of("d"), is_folder, &place), CREMA_OK);
+    assert_int_equal(cr_file_location_begin(path_of("d"), is_folder, &location), CREMA_OK);
     assert_int_equal(count_names("d.tmp."), 1);
-    assert_int_equal(cr_file_location_end(&place, CREMA_E_CLOSED), CREMA_E_CLOSED);
+    assert_int_equal(cr_file_location_end(&location, CREMA_E_CLOSED), CREMA_E_CLOSED);
     assert_int_equal(count_names("d"), 0);
   }
 }
@@ -638,7 +638,7 @@ static void folders_are_emptied_of_files(void **state) {
   assert_false(exists("d/a"));
   assert_false(exists("d/.b"));
   assert_true(exists("d/inner"));
-  /* Another time, from its beginning. */
+  /* A second call reads the folder from its beginning. */
   put("d/a", "");
   assert_true(cr_file_empty_folder(fd));
   assert_false(exists("d/a"));
@@ -651,7 +651,7 @@ static void folders_are_emptied_of_files(void **state) {
   assert_int_equal(rmdir(path_of("d")), 0);
 }
 
-/* The first word is of the terminal's or pipe's kind; writing waits for a reader. */
+/* The warning names the kind of file, terminal or pipe; writing waits for a reader. */
 static void pipes_are_written_to(void **state) {
   char text[8] = "";
   int how = 0;
@@ -711,8 +711,9 @@ static bool works_from_descriptor_0(void) {
   good = good && cr_file_draft_begin(path_of("zero"), &draft) == CREMA_OK;
   good = good && cr_file_draft_end(&draft, CREMA_OK) == CREMA_OK;
   for (int is_folder = 0; is_folder < 2 && good; ++is_folder) {
-    good = cr_file_location_begin(path_of("place"), is_folder, &location) == CREMA_OK &&
-           cr_file_location_end(&location, CREMA_OK) == CREMA_OK && remove(path_of("place")) == 0;
+    good = cr_file_location_begin(path_of("location"), is_folder, &location) == CREMA_OK &&
+           cr_file_location_end(&location, CREMA_OK) == CREMA_OK &&
+           remove(path_of("location")) == 0;
   }
   good = good && cr_free_memory() > 0 && fcntl(0, F_GETFD) == -1;
   cr_buffer_free(&bytes);
@@ -731,7 +732,7 @@ static void descriptor_0_is_one(void **state) {
   unlink(path_of("zero"));
 }
 
-/* What is read of unknown size takes not much more memory than it has bytes. */
+/* Reading a file of unknown size takes not much more memory than it has bytes. */
 static void memory_grows_with_what_is_read(void **state) {
   enum { SIZE = 3000000 };
   cr_buffer bytes = {0};

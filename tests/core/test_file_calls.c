@@ -1,5 +1,5 @@
 /* Files and folders that are written while system calls fail: the old content stays, nothing is
- * left behind, and the path and the cause are told. */
+ * left behind, and the error names the path and the cause. */
 #define _GNU_SOURCE /* RENAME_NOREPLACE */
 #include <dirent.h>
 #include <fcntl.h>
@@ -78,7 +78,7 @@ ssize_t __wrap_getrandom(void *bytes, size_t size, unsigned flags) {
 
 void __wrap_cr_clock_sleep(double seconds);
 
-/* Nobody sleeps here. */
+/* Sleeping takes no time in this program. */
 void __wrap_cr_clock_sleep(double seconds) {
   (void)seconds;
   (void)refuses(&sleeping);
@@ -191,7 +191,7 @@ static void content_and_name_reach_the_disk(void **state) {
   unlink(path_of("a"));
 }
 
-/* A folder that may be written but not read can be flushed by nobody, which loses nothing else. */
+/* A folder that may be written to but not read cannot be flushed, which is not an error. */
 static void folders_that_nobody_can_read(void **state) {
   (void)state;
   opening = (refused_call){.pass = 1, .count = 1, .error = EACCES};
@@ -239,8 +239,8 @@ static void names_are_drawn_without_the_system(void **state) {
   assert_int_equal(count_names(), 0);
 }
 
-/* Somebody else's file of the name that was drawn: another one is drawn, a hundred times at most.
- */
+/* When the random name belongs to somebody else's file, another one is drawn, a hundred times at
+ * most. */
 static void taken_names_are_drawn_again(void **state) {
   cr_file_draft draft;
   (void)state;
@@ -283,10 +283,10 @@ static void drafts_keep_permissions(void **state) {
 /* ---- locations ---- */
 
 /* Makes a location, with a file of five bytes in it. */
-static void begin_filled(bool is_folder, cr_file_location *place) {
+static void begin_filled(bool is_folder, cr_file_location *location) {
   char path[2 * PATH_SIZE];
-  assert_int_equal(cr_file_location_begin(path_of("d"), is_folder, place), CREMA_OK);
-  snprintf(path, sizeof path, "%s%s", place->path, is_folder ? "/data" : "");
+  assert_int_equal(cr_file_location_begin(path_of("d"), is_folder, location), CREMA_OK);
+  snprintf(path, sizeof path, "%s%s", location->path, is_folder ? "/data" : "");
   int fd = open(path, O_WRONLY | O_CREAT, 0644);
   assert_true(fd >= 0);
   assert_int_equal(write(fd, "whole", 5), 5);
@@ -302,31 +302,31 @@ static void remove_filled(bool is_folder) {
 /* On file systems that cannot promise to overwrite nothing. */
 static void locations_are_renamed_as_the_system_can(void **state) {
   static const int lacks[] = {EINVAL, ENOSYS};
-  cr_file_location place;
+  cr_file_location location;
   (void)state;
   for (int i = 0; i < 4; ++i) {
     bool is_folder = i % 2 == 0;
-    begin_filled(is_folder, &place);
+    begin_filled(is_folder, &location);
     renaming_new = (refused_call){.count = 1, .error = lacks[i / 2]};
     renaming = (refused_call){0};
-    assert_int_equal(cr_file_location_end(&place, CREMA_OK), CREMA_OK);
+    assert_int_equal(cr_file_location_end(&location, CREMA_OK), CREMA_OK);
     assert_int_equal(renaming_new.calls, 1);
     assert_int_equal(renaming.calls, 1);
     assert_holds(is_folder ? "d/data" : "d", "whole");
     remove_filled(is_folder);
-    /* What came up meanwhile stays. */
-    begin_filled(is_folder, &place);
+    /* A file that has appeared meanwhile stays. */
+    begin_filled(is_folder, &location);
     assert_int_equal(cr_file_write(path_of("d"), "other", 5), CREMA_OK);
     renaming_new = (refused_call){.count = 1, .error = lacks[i / 2]};
-    assert_int_equal(cr_file_location_end(&place, CREMA_OK), CREMA_E_EXISTS);
+    assert_int_equal(cr_file_location_end(&location, CREMA_OK), CREMA_E_EXISTS);
     assert_error_is(path_of("d"), "exists already");
     assert_holds("d", "other");
     remove_filled(false);
   }
-  begin_filled(true, &place);
+  begin_filled(true, &location);
   renaming_new = (refused_call){.count = 1, .error = EINVAL};
   renaming = (refused_call){.count = 1, .error = EPERM};
-  assert_int_equal(cr_file_location_end(&place, CREMA_OK), CREMA_E_IO);
+  assert_int_equal(cr_file_location_end(&location, CREMA_OK), CREMA_E_IO);
   assert_non_null(strstr(crema_error_text(), "/d: Operation not permitted"));
   assert_non_null(strstr(crema_error_text(), "cannot rename to "));
   assert_int_equal(count_names(), 0);
@@ -334,17 +334,17 @@ static void locations_are_renamed_as_the_system_can(void **state) {
 }
 
 static void renaming_is_begun_again(void **state) {
-  cr_file_location place;
+  cr_file_location location;
   (void)state;
-  begin_filled(true, &place);
+  begin_filled(true, &location);
   renaming_new = (refused_call){.count = 2, .error = EINTR};
-  assert_int_equal(cr_file_location_end(&place, CREMA_OK), CREMA_OK);
+  assert_int_equal(cr_file_location_end(&location, CREMA_OK), CREMA_OK);
   assert_int_equal(renaming_new.calls, 3);
   remove_filled(true);
-  begin_filled(true, &place);
+  begin_filled(true, &location);
   renaming_new = (refused_call){.count = 1, .error = EXDEV};
   renaming = (refused_call){0};
-  assert_int_equal(cr_file_location_end(&place, CREMA_OK), CREMA_E_IO);
+  assert_int_equal(cr_file_location_end(&location, CREMA_OK), CREMA_E_IO);
   assert_int_equal(renaming.calls, 0);
   assert_non_null(strstr(crema_error_text(), "cannot rename to "));
   assert_int_equal(count_names(), 0);
@@ -352,15 +352,15 @@ static void renaming_is_begun_again(void **state) {
 
 /* Each file in the folder, the folder, and the one that it lies in. */
 static void locations_reach_the_disk(void **state) {
-  cr_file_location place;
+  cr_file_location location;
   (void)state;
   int lowest = lowest_descriptor();
   for (int is_folder = 0; is_folder < 2; ++is_folder) {
     int flushed = is_folder ? 3 : 2;
     for (int pass = 0; pass <= flushed; ++pass) {
-      begin_filled(is_folder, &place);
+      begin_filled(is_folder, &location);
       syncing = (refused_call){.pass = pass, .count = 1, .error = EIO};
-      crema_status status = cr_file_location_end(&place, CREMA_OK);
+      crema_status status = cr_file_location_end(&location, CREMA_OK);
       if (pass == flushed) {
         assert_int_equal(status, CREMA_OK);
         assert_int_equal(syncing.calls, flushed);
@@ -403,7 +403,7 @@ static void failing_reads_are_told(void **state) {
   unlink(path_of("a"));
 }
 
-/* A second is waited for a pipe's reader before a word is said of it. */
+/* A warning follows after waiting a second for a pipe's reader. */
 static void readers_of_pipes_are_waited_for(void **state) {
   cr_file_draft draft;
   (void)state;

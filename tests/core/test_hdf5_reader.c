@@ -325,8 +325,8 @@ static pid_t find_child(void) {
   return (pid_t)child;
 }
 
-/* Who kills it hears of no damage; after that the reader does nothing more, and writes to nobody.
- */
+/* A child that is killed does not mean a damaged file; after that the reader does nothing more, and
+ * writes to no other process. */
 static void killed_children_are_told_of(void **state) {
   cr_hdf5_reader *file = NULL;
   cr_hdf5_info info;

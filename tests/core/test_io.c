@@ -1,4 +1,4 @@
-/* System calls on files: begun again after signals, repeated until all is through. */
+/* System calls on files: restarted after signals, repeated until all bytes are transferred. */
 #include <fcntl.h>
 #include <limits.h>
 #include <setjmp.h>
@@ -108,7 +108,7 @@ static void opening_is_begun_again(void **state) {
   assert_int_equal(opening.calls, 3);
   assert_int_equal(fstat(fd, &info), 0);
   assert_int_equal(info.st_mode & 0777 & ~0640u, 0);
-  /* No program that is started gets it. */
+  /* Programs that are started do not inherit it. */
   assert_true((fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0);
   assert_true(cr_io_close(fd));
   opening = (refused_call){.count = 1, .error = EMFILE};
@@ -205,7 +205,7 @@ static void flushing_is_begun_again(void **state) {
   unlink(path_of("f"));
 }
 
-/* Once only: somebody else may have got the descriptor meanwhile. */
+/* Closed only once, as another thread may have got the descriptor meanwhile. */
 static void closing_happens_once(void **state) {
   (void)state;
   closing = twice_interrupted;

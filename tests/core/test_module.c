@@ -1,4 +1,4 @@
-/* Where modules are looked for, and what is said of those that are not found or cannot be opened. A
+/* Where modules are looked for, and the errors for those that are not found or cannot be opened. A
  * copy of this program, in folders made for it, opens them. */
 #define _GNU_SOURCE /* dlinfo */
 #include <dlfcn.h>
@@ -144,7 +144,7 @@ static void the_variable_says_where(void **state) {
   copy(CREMA_TEST_OPENED, "elsewhere.so");
   setenv(VARIABLE, path_of("elsewhere.so"), 1);
   assert_opened("elsewhere.so");
-  /* Nowhere else when it is wrong. */
+  /* When the variable is wrong, no other folder is tried. */
   setenv(VARIABLE, path_of("nowhere.so"), 1);
   assert_fails(NAME, "E_NOT_FOUND - " VARIABLE ": ", "nowhere.so");
   setenv(VARIABLE, "", 1);
@@ -155,7 +155,7 @@ static void the_variable_says_where(void **state) {
   unlink(path_of("lib/" NAME));
 }
 
-/* What lies beside the program comes before what lies in the library folder. */
+/* The program's own folder comes before the library folder. */
 static void programs_find_their_neighbours(void **state) {
   (void)state;
   copy(CREMA_TEST_OPENED, "lib/" NAME);
@@ -175,7 +175,7 @@ static void working_directory_is_no_place(void **state) {
   unlink(path_of(NAME));
 }
 
-/* A file that is there and cannot be opened is what is told of, not the next place. */
+/* A file that exists but cannot be opened is reported; the search does not go on. */
 static void damaged_files_are_named(void **state) {
   (void)state;
   put("bin/" NAME, "no library");

@@ -112,7 +112,7 @@ static void s1_16_random_seed_formula(void **state) {
   assert_int_equal(cr_random_seed_from(3, 1234, 1700000000u, 999999u),
                    (uint32_t)(51551ull * 3 + 61631ull * 1234 + 64997ull * 1700000000ull +
                               111857ull * 999999ull));
-  /* The time is read once, so that only the counter tells two calls apart. */
+  /* The time is read once, so two calls differ only by the counter. */
   uint32_t before = cr_random_seed();
   for (int i = 0; i < 10000; ++i) {
     uint32_t seed = cr_random_seed();
@@ -238,7 +238,7 @@ static void the_last_number_of_no_excess_counts(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      /* The first: it counts the seeds. */
+      /* Must run first, as it counts the seeds. */
       cmocka_unit_test(s1_16_seeds_are_of_the_time_and_the_process),
       cmocka_unit_test(s1_15_mt19937_known_vectors),
       cmocka_unit_test(s2_04_seeds_drawn_from_a_generator),

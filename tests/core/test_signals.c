@@ -104,7 +104,7 @@ static crema_status hold_once(void *arg) {
   return CREMA_OK;
 }
 
-/* Which is for threads that may get some. */
+/* Only threads that may get signals have a number. */
 static void crema_threads_have_nothing_to_hold(void **state) {
   (void)state;
   unsigned number = 7, before = cr_signals_hold_number();
@@ -273,7 +273,7 @@ static int expect_blocked(const char *when) {
 }
 
 #ifdef _OPENMP
-/* Makes the calling thread's team, as a host that computes with OpenMP itself does. */
+/* Makes the calling thread's OpenMP threads, as a host that uses OpenMP itself does. */
 static void use_openmp(int threads) {
   atomic_int sum = 0;
 #pragma omp parallel num_threads(threads)
@@ -292,7 +292,7 @@ static void openmp_threads_get_no_signals(void **state) {
   use_openmp(2);
   pass(net);
   expect_blocked("made by crema, used by the host");
-  /* A smaller team ends threads, a larger one makes new ones. */
+  /* Fewer OpenMP threads end some, more make new ones. */
   use_openmp(4);
   omp_set_num_threads(4);
   pass(net);

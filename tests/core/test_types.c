@@ -182,7 +182,7 @@ static void shapes_are_compared(void **state) {
   assert_false(crema_shape_equal(&a, &b));
   assert_false(crema_shape_equal(&a, &c));
   assert_false(crema_shape_equal(&a, &e));
-  /* What lies behind the last axis does not count. */
+  /* Extents after the last axis do not count. */
   assert_true(crema_shape_equal(&b, &d));
   assert_false(crema_shape_equal(&a, NULL));
   assert_false(crema_shape_equal(NULL, &a));
@@ -201,7 +201,7 @@ static void axes_are_counted(void **state) {
   assert_int_equal(crema_shape_count(NULL, 0, 1), 0);
 }
 
-/* What is refused is said. */
+/* The error tells what is refused. */
 static void bad_shapes_are_named(void **state) {
   (void)state;
   crema_shape s = shape_of(-1, 0, 0, 0);

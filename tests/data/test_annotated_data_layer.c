@@ -206,8 +206,8 @@ static void test_boxes_follow_the_pixels(void **state) {
   fixture_remove(&f);
 }
 
-/* resize_param with a probability: where the draw says no, the boxes stay where they are. A crop
- * makes one size of both. */
+/* resize_param with a probability: when the image is not resized, the boxes stay where they are. A
+ * crop makes one size of both. */
 static void test_boxes_stay_when_the_size_does(void **state) {
   static const char *const rest =
       "transform_param { resize_param { prob: 0.5 resize_mode: FIT_LARGE_SIZE_AND_PAD height: 20 "
@@ -294,8 +294,8 @@ static void s2_28_threads_give_the_same_batches(void **state) {
   fixture_remove(&f);
 }
 
-/* Whole records come in their order, each picture with its own box; the place in the data counts
- * those that were passed over. */
+/* Whole records come in their order, each picture with its own box; the position in the data counts
+ * skipped records, too. */
 static void test_skip_corrupt(void **state) {
   fixture f;
   crema_net *net = NULL, *resumed = NULL;
@@ -458,7 +458,7 @@ static void check_step(crema_net *net, int rank, int solvers, int step) {
   }
 }
 
-/* One reader for all of them; or one each, when they are out of each other's reach. */
+/* One reader for all of them; or one each, when they are in different processes. */
 static void s2_11_s2_27_records_are_dealt_to_the_solvers(void **state) {
   enum { SOLVERS = 3, STEPS = 12 };
   fixture f;
@@ -528,7 +528,7 @@ static void s2_05_stops_at_any_moment(void **state) {
   fixture_remove(&f);
 }
 
-/* A place that the database does not have: an error, and so is every pass after it. */
+/* A position that the database does not have: an error, as is every pass after it. */
 static void test_places_that_are_not_there(void **state) {
   fixture f;
   crema_net *net = NULL;

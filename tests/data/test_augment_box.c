@@ -189,7 +189,7 @@ static void test_statistics(void **state) {
       parse(&caffe__batch_sampler__descriptor, "use_original_image: false max_sample: 1");
   const Caffe__BatchSampler *samplers[3] = {sampler_of(a), sampler_of(none), sampler_of(b)};
   int small = 0;
-  double scale = 0, place = 0;
+  double scale = 0, position = 0;
   for (uint64_t sample = 0; sample < 4000; ++sample) {
     cr_box patch;
     assert_true(cr_sample_patch(samplers, 3, NULL, 0, 11, sample, &patch));
@@ -198,11 +198,11 @@ static void test_statistics(void **state) {
     if (width > 0.5F) continue;
     ++small;
     scale += (double)width;
-    place += (double)(patch.xmin / (1 - width));
+    position += (double)(patch.xmin / (1 - width));
   }
   assert_in_range(small, 2000 - 158, 2000 + 158);
   /* Deviations of the means: 0.2 / sqrt(12 * 2000) and 1 / sqrt(12 * 2000). */
-  assert_true(fabs(scale / small - 0.3) < 0.0065 && fabs(place / small - 0.5) < 0.033);
+  assert_true(fabs(scale / small - 0.3) < 0.0065 && fabs(position / small - 0.5) < 0.033);
   assert_false(cr_sample_patch(&samplers[1], 1, NULL, 0, 11, 0, &(cr_box){0}));
   cr_message_free(a);
   cr_message_free(b);

@@ -286,7 +286,7 @@ static void test_clahe(void **state) {
   assert_int_equal(image.pixels[3], 128);
   assert_int_equal(image.pixels[8 * 5], 128);
   assert_int_equal(image.pixels[8 * 5 + 3], 64);
-  /* Sides that are no multiple of 8, down to one pixel. */
+  /* Sides that are not multiples of 8, down to one pixel. */
   for (int height = 1; height < 20; ++height) {
     fill(&image, height, 21 - height, 3);
     apply("noise_param { clahe: true }", 0, &image);
@@ -331,7 +331,7 @@ static void test_jpeg(void **state) {
   }
 }
 
-/* 1000 of 10000 places drawn with repetition: 951.6 different ones, deviation 6.6. */
+/* 1000 of 10000 pixels drawn with repetition: 951.6 different ones, deviation 6.6. */
 static void test_saltpepper(void **state) {
   (void)state;
   cr_image image = {0};

@@ -48,7 +48,7 @@ static void test_nearest(void **state) {
   resize(&in, 2, 6, MODE(NEAREST), &out);
   assert_memory_equal(out.pixels, ((const uint8_t[]){10, 10, 20, 20, 30, 30}), 6);
   assert_memory_equal(out.pixels + 6, out.pixels, 6);
-  /* 5 -> 3: places 0, 5/3, 10/3 cut down. */
+  /* 5 -> 3: positions 0, 5/3, 10/3 rounded down. */
   set(&in, 1, 5, (const uint8_t[]){1, 2, 3, 4, 5});
   resize(&in, 1, 3, MODE(NEAREST), &out);
   assert_memory_equal(out.pixels, ((const uint8_t[]){1, 2, 4}), 3);
@@ -56,7 +56,7 @@ static void test_nearest(void **state) {
   cr_image_free(&out);
 }
 
-/* Shrinking averages what a pixel covers; growing is linear from whole places on. */
+/* Shrinking averages what a pixel covers; growing is linear, starting at integer positions. */
 static void test_area(void **state) {
   (void)state;
   cr_image in = {0}, out = {0};
@@ -82,7 +82,7 @@ static void test_area(void **state) {
   cr_image_free(&out);
 }
 
-/* 4 -> 8, place 3 is 1.25: weights -0.10546875, 0.87890625, 0.26171875, -0.03515625. */
+/* 4 -> 8, position 3 is 1.25: weights -0.10546875, 0.87890625, 0.26171875, -0.03515625. */
 static void test_cubic(void **state) {
   (void)state;
   cr_image in = {0}, out = {0};

@@ -1,5 +1,5 @@
 /* Batch loaders of nets on a device: batches of ImageData, WindowData and AnnotatedData are copied
- * there ahead of the net, by a thread and a stream of their own, and arrive in both places. */
+ * there ahead of the net, by a thread and a stream of their own, and arrive on both sides. */
 #include "memory/sim_fixture.h"
 
 #include <stdlib.h>
@@ -371,8 +371,8 @@ static void s2_20_memory_of_loaders_is_not_reused_too_early(void **state) {
   fixture_remove(&f);
 }
 
-/* Nor when the place in the data is restored while kernels are queued on a batch. Streams run step
- * by step here, so that they are queued still when the threads start again. */
+/* Nor when the position in the data is restored while kernels are queued on a batch. Streams run
+ * step by step here, so that they are queued still when the threads start again. */
 static void s2_20_restored_loaders_wait_for_queued_work(void **state) {
   fixture f;
   (void)state;

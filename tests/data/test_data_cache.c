@@ -1,4 +1,4 @@
-/* Records that are kept in memory: epochs without the database, orders of their own, places, and
+/* Records that are kept in memory: epochs without the database, orders of their own, positions, and
  * memory that runs short. */
 #include <inttypes.h>
 #include <setjmp.h>
@@ -116,7 +116,7 @@ static void s2_29_later_epochs_read_nothing(void **state) {
   fixture_remove(&f);
 }
 
-/* Without cache the same stream costs a read a record. */
+/* Without cache the same stream costs one read per record. */
 static void s2_29_without_cache_every_epoch_reads(void **state) {
   fixture f;
   cr_reader *reader = NULL;
@@ -197,15 +197,15 @@ static void s2_29_several_solvers_divide_the_same_order(void **state) {
   assert_int_equal(cr_reader_open(&options, &reader), CREMA_OK);
   assert_int_equal(fixture_reader_start(reader), CREMA_OK);
   for (int k = 0; k < (EPOCHS - 1) * RECORDS; ++k) {
-    int place = SKIP % RECORDS + k;
+    int position = SKIP % RECORDS + k;
     assert_int_equal(take(reader, k % SOLVERS, (uint64_t)k),
-                     order[place / RECORDS][place % RECORDS]);
+                     order[position / RECORDS][position % RECORDS]);
   }
   cr_reader_close(reader);
   fixture_remove(&f);
 }
 
-/* Goes on at every place, of every epoch, as if it had never stopped. */
+/* Resumes at every position of every epoch as if it had never stopped. */
 static void s2_29_s2_31_shuffled_epochs_resume(void **state) {
   static int order[EPOCHS][RECORDS];
   fixture f;
@@ -218,9 +218,9 @@ static void s2_29_s2_31_shuffled_epochs_resume(void **state) {
   for (int from = (EPOCHS - 1) * RECORDS; from > 0; from -= 5) {
     char key[16];
     snprintf(key, sizeof key, "%08d", order[(from - 1) / RECORDS][(from - 1) % RECORDS]);
-    const cr_reader_cursor place = {
+    const cr_reader_cursor position = {
         .index = (uint64_t)from, .key = {(const uint8_t *)key, 8}, .order_key = 7};
-    assert_int_equal(cr_reader_resume(reader, 0, &place), CREMA_OK);
+    assert_int_equal(cr_reader_resume(reader, 0, &position), CREMA_OK);
     assert_int_equal(fixture_reader_start(reader), CREMA_OK);
     for (int k = from; k < from + RECORDS; ++k) {
       assert_int_equal(take(reader, 0, (uint64_t)k), order[k / RECORDS][k % RECORDS]);
@@ -228,14 +228,15 @@ static void s2_29_s2_31_shuffled_epochs_resume(void **state) {
     fixture_reader_stop(reader);
   }
   cr_reader_close(reader);
-  /* A new reader has to go through the records first; then a key that is not in its place shows. */
+  /* A new reader has to walk through the records first, and then notices a key that is at another
+   * position. */
   open_reader("leveldb", path, true, 7, &reader);
   char wrong[16];
   snprintf(wrong, sizeof wrong, "%08d", order[1][5]);
-  const cr_reader_cursor place = {
+  const cr_reader_cursor position = {
       .index = RECORDS + 5, .key = {(const uint8_t *)wrong, 8}, .order_key = 7};
   cr_record *record = NULL;
-  assert_int_equal(cr_reader_resume(reader, 0, &place), CREMA_OK);
+  assert_int_equal(cr_reader_resume(reader, 0, &position), CREMA_OK);
   assert_int_equal(fixture_reader_start(reader), CREMA_OK);
   assert_int_equal(cr_reader_take(reader, 0, &record), CREMA_E_CORRUPT);
   assert_non_null(strstr(crema_error_text(), "the database was changed"));
@@ -253,9 +254,9 @@ static void s2_05_s2_29_stops_at_any_moment(void **state) {
   open_reader("lmdb", make_db(&f, "lmdb", "db", 3000), true, 1, &reader);
   int cycles = fixture_cycles(300);
   for (int i = 0; i < cycles; ++i) {
-    const cr_reader_cursor place = {
+    const cr_reader_cursor position = {
         .index = 3000, .key = {(const uint8_t *)"00002999", 8}, .order_key = 1};
-    if (i % 2 == 1) assert_int_equal(cr_reader_resume(reader, 0, &place), CREMA_OK);
+    if (i % 2 == 1) assert_int_equal(cr_reader_resume(reader, 0, &position), CREMA_OK);
     assert_int_equal(fixture_reader_start(reader), CREMA_OK);
     if (i % 3 == 0) cr_clock_sleep(1e-5 * (i % 30));
     fixture_reader_stop(reader);
@@ -267,7 +268,7 @@ static void s2_05_s2_29_stops_at_any_moment(void **state) {
 /* ---- memory that runs short ---------------------------------------------- */
 
 /* One warning, and all goes on from the database, in the order of the keys. With a limit of its
- * own, and with what the machine has left, of which the cache takes no more than it leaves. */
+ * own, and with the machine's free memory, of which the cache takes at most half. */
 static void s2_29_short_memory_ends_caching(void **state) {
   enum { MANY = 1500 };
   static const char *const backends[] = {"lmdb", "leveldb"};
@@ -279,10 +280,10 @@ static void s2_29_short_memory_ends_caching(void **state) {
     bool shuffle = n % 4 >= 2, automatic = n >= 4;
     warnings w = {0};
     cr_reader *reader = NULL;
-    cr_reader_cursor place = {0};
+    cr_reader_cursor position = {0};
     char name[16];
     snprintf(name, sizeof name, "%s%d", backend, n);
-    /* Room for the keys and places of 1024 records; for copies of none. */
+    /* Room for the keys and offsets of 1024 records, but not for copies of their values. */
     pretended = automatic ? 180000 : 0;
     const cr_reader_options options = {.backend = backend,
                                        .source = make_db(&f, backend, name, MANY),
@@ -305,8 +306,8 @@ static void s2_29_short_memory_ends_caching(void **state) {
     assert_true((strstr(w.last, "cannot be shuffled") != NULL) == shuffle);
     assert_non_null(strstr(w.last, n % 2 == 0 ? "after 1024 records" : "after 0 records"));
     assert_true(cr_reader_get_stats(reader).reads > 2 * MANY);
-    cr_reader_note_cursor(reader, &place);
-    assert_true(place.in_key_order);
+    cr_reader_note_cursor(reader, &position);
+    assert_true(position.in_key_order);
     cr_reader_close(reader);
   }
   pretended = 0;
@@ -320,11 +321,11 @@ static void s2_29_a_given_up_order_stays_so_on_resume(void **state) {
   (void)state;
   fixture_make(&f);
   open_reader("lmdb", make_db(&f, "lmdb", "db", RECORDS), true, 7, &reader);
-  const cr_reader_cursor place = {.index = RECORDS + 5,
-                                  .key = {(const uint8_t *)"00000004", 8},
-                                  .order_key = 7,
-                                  .in_key_order = true};
-  assert_int_equal(cr_reader_resume(reader, 0, &place), CREMA_OK);
+  const cr_reader_cursor position = {.index = RECORDS + 5,
+                                     .key = {(const uint8_t *)"00000004", 8},
+                                     .order_key = 7,
+                                     .in_key_order = true};
+  assert_int_equal(cr_reader_resume(reader, 0, &position), CREMA_OK);
   assert_int_equal(fixture_reader_start(reader), CREMA_OK);
   for (int k = RECORDS + 5; k < 3 * RECORDS; ++k) {
     assert_int_equal(take(reader, 0, (uint64_t)k), k % RECORDS);
@@ -338,7 +339,7 @@ static void the_cache_keeps_to_its_limit(void **state) {
   static uint8_t value[100000];
   const cr_db_bytes key = {(const uint8_t *)"key", 3}, bytes = {value, sizeof value};
   (void)state;
-  /* Copies come in blocks of 8 MB: two of them with the places of the records. */
+  /* Copies come in blocks of 8 MB: two of them with the table of records. */
   assert_int_equal(cr_record_cache_create(false, 20 << 20, &cache), CREMA_OK);
   uint64_t count = 0;
   while (cr_record_cache_add(cache, key, bytes, 0)) {

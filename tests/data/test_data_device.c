@@ -1,5 +1,5 @@
 /* Data layers of nets on a (simulated) device: batches are copied ahead, on a stream of their own,
- * and arrive in both places. */
+ * and arrive on both sides. */
 #include "device/memory/host_memory.h"
 #include "memory/sim_fixture.h"
 
@@ -168,7 +168,7 @@ static void s2_20_copy_then_wait_then_hand_over(void **state) {
   int copies = 0, step = 0; /* 0: data is next, 1: label, 2: waiting */
   for (size_t i = 0; i < count; ++i) {
     if (log[i].stream != stream) {
-      /* Nobody else copies batches. */
+      /* No other stream copies batches. */
       assert_false(log[i].op == CR_SIM_H2D &&
                    (log[i].bytes == DATA_BYTES || log[i].bytes == LABEL_BYTES));
       continue;

@@ -1,4 +1,4 @@
-/* The Data layer inside a net: lending batches, faults, exact resume. */
+/* The Data layer inside a net: tops that share batches, faults, exact resume. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -73,8 +73,8 @@ static void s2_18_shapes_and_order(void **state) {
   fixture_remove(&f);
 }
 
-/* Without anybody taking batches the reader deals out what fills the batches and its own queue,
- * which has room for prefetch x batch_size records, and then rests. */
+/* When no batches are taken, the reader deals out what fills the batches and its own queue, which
+ * has room for prefetch x batch_size records, and then rests. */
 static void s2_08_as_many_records_as_batches_hold(void **state) {
   enum { BATCH = 3, PREFETCH = 5 };
   fixture f;
@@ -183,7 +183,7 @@ static crema_status restore(crema_net *net, const char *bytes, size_t size) {
   return layer->class->restore(layer, bytes, size);
 }
 
-/* A net of another seed goes on with the same batches after restoring, at every place. */
+/* A net of another seed goes on with the same batches after restoring, at every position. */
 static void s2_31_resume_is_exact(void **state) {
   enum { BATCHES = 9, VALUES = 4 * 3 * 4 * 4 };
   static const char rest[] =

@@ -33,7 +33,8 @@ static void assert_error_has(const char *part) {
   }
 }
 
-/* `rest` goes into the layer's data_param; crops and mirrors make each sample's draws visible. */
+/* `rest` goes into the layer's data_param; crops and mirrors make each sample's random numbers
+ * visible. */
 static crema_status make_net(const char *db, const char *rest, int64_t seed, crema_phase phase,
                              const cr_solver_rank *solver, crema_net **out) {
   char text[1024];
@@ -194,7 +195,7 @@ static void s2_10_s2_18_each_net_peeks_at_once(void **state) {
   fixture_remove(&f);
 }
 
-/* Any parser_threads and threads give the same batches, and each record comes once an epoch. */
+/* Any parser_threads and threads give the same batches, and each record comes once per epoch. */
 static void s2_28_threads_change_nothing(void **state) {
   static const int threads[] = {0, 1, 2, 3}, parsers[] = {0, 1, 2, 4};
   static sample_batch first[BATCHES][MANY], other[BATCHES][MANY];
@@ -222,7 +223,7 @@ static void s2_28_threads_change_nothing(void **state) {
   fixture_remove(&f);
 }
 
-/* Another crew, of another seed, goes on at each place with the same batches. */
+/* Other solvers, with another seed, resume at each position with the same batches. */
 static void check_resume(const char *db, const char *rest, int solvers, bool shared) {
   static sample_batch wanted[BATCHES][MANY];
   static cr_buffer place[BATCHES][MANY];
@@ -269,7 +270,7 @@ static void s2_31_resume_with_one_and_three_solvers(void **state) {
   fixture_remove(&f);
 }
 
-/* Records that are passed over put solvers ahead of each other; their own places keep that. */
+/* Skipped records put solvers ahead of each other; their own positions preserve that. */
 static void s2_31_resume_over_damaged_records(void **state) {
   fixture f;
   (void)state;
@@ -283,8 +284,8 @@ static void s2_31_resume_over_damaged_records(void **state) {
   fixture_remove(&f);
 }
 
-/* With a snapshot of solver 0 alone the others find their places, as long as none was passed over.
- */
+/* With only a snapshot of solver 0 the others find their positions, as long as no record was
+ * skipped. */
 static void s2_31_the_place_of_one_solver_is_enough(void **state) {
   static sample_batch wanted[MANY];
   fixture f;
@@ -342,7 +343,7 @@ static void s2_13_two_trainings_need_two_groups(void **state) {
   fixture_remove(&f);
 }
 
-/* Nets of a crew come and go in any order, whatever the others do. */
+/* Nets of one group come and go in any order, whatever the others do. */
 static void s2_09_crews_come_and_go(void **state) {
   fixture f;
   sample_batch batch;

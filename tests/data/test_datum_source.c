@@ -150,7 +150,7 @@ static void s2_07_one_batch(void **state) {
   pipeline_free(&p);
 }
 
-/* The same records and draws in two runs, one of them with a slow consumer. */
+/* The same records and random numbers in two runs, one of them with a slow consumer. */
 static void test_runs_repeat(void **state) {
   enum { BATCHES = 12, VALUES = 5 * 3 * 4 * 4 };
   static float first[BATCHES][VALUES];
@@ -304,7 +304,7 @@ static void put_garbage(int index, cr_buffer *value) {
   assert_int_equal(cr_buffer_append(value, "\x0f\x0f", 2), CREMA_OK);
 }
 
-/* Skipping ends when there is nothing but damage, also where nobody knows the number of records. */
+/* Skipping ends when there is nothing but damage, also when the number of records is not known. */
 static void test_nothing_but_damage(void **state) {
   static const char *const backends[] = {"lmdb", "leveldb"};
   (void)state;
@@ -470,7 +470,7 @@ static int threads_of(fixture_record record, bool skip_corrupt) {
   return stats.pipeline.threads;
 }
 
-/* Where nobody says how many, the processors that the process may use count. */
+/* By default the number depends on the processors that the process may use. */
 static void test_threads_by_themselves(void **state) {
   cpu_set_t all, some;
   int processors = 0;

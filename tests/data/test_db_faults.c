@@ -1,5 +1,6 @@
-/* Databases in places that do not let everything happen: read-only folders, lock files of others,
- * full disks, files that vanish, records that are cut off. What root may do is tried as nobody. */
+/* Databases where something is not possible: read-only folders, lock files of others, full disks,
+ * files that vanish, records that are cut off. Checks that root would pass run as the user
+ * nobody. */
 #include <dirent.h>
 #include <grp.h>
 #include <setjmp.h>
@@ -120,7 +121,7 @@ static void note_lock(void *user, crema_log_level level, const char *file, int l
   if (strstr(message, "without a lock") != NULL) ++*(int *)user;
 }
 
-/* ---- read-only places ---------------------------------------------------- */
+/* ---- read-only folders --------------------------------------------------- */
 
 static int read_without_lock(const char *path) {
   int told = 0;
@@ -342,9 +343,9 @@ static int be_killed_reading(const char *path) {
   return 1;
 }
 
-/* LMDB has 126 places for readers. Those of killed processes are taken over, also while the
- * database is open elsewhere, so that its lock file is never made anew. A process that was forked
- * reads on its own: LMDB would take what it does for its parent's. */
+/* LMDB has 126 slots for readers. Those of killed processes are reused, also while the database is
+ * open elsewhere, so that its lock file is never made anew. A process that was forked reads on its
+ * own: LMDB would take what it does for its parent's. */
 static void kill_readers(bool forked) {
   enum { KILLED = 130 };
   fixture f;

@@ -154,7 +154,7 @@ static const char *make_db(fixture *f) {
 
 /* ---- cursors and readers ------------------------------------------------- */
 
-/* A cursor that stands in the middle goes on to an error; none can be opened any more. */
+/* A cursor in the middle ends in an error; new ones cannot be opened. */
 static void a_cursor_says_that_the_file_changed(void **state) {
   (void)state;
   for (int s = 0; s < SPOILERS; ++s) {
@@ -178,7 +178,7 @@ static void a_cursor_says_that_the_file_changed(void **state) {
     assert_non_null(strstr(crema_error_text(), "while it was read"));
     assert_false(cursor->valid);
     status = cr_db_cursor_open(db, &late);
-    /* What is a database again, or the better part of one, is one for those who begin now. */
+    /* A file that is a valid database again, or most of one, can be opened by new readers. */
     if (spoilers[s] == cut_to_nothing || spoilers[s] == cut_lock_too || spoilers[s] == overwrite) {
       assert_int_equal(status, CREMA_E_IO);
       assert_non_null(strstr(crema_error_text(), path));
@@ -190,7 +190,8 @@ static void a_cursor_says_that_the_file_changed(void **state) {
   }
 }
 
-/* Without its lock file, which LMDB has mapped, a database can be read on; nobody can begin. */
+/* When its lock file, which LMDB has mapped, is cut, current readers can go on, but none can
+ * begin. */
 static void a_cut_lock_file_stops_those_who_begin(void **state) {
   fixture f;
   cr_db *db = NULL;
@@ -259,7 +260,7 @@ static void a_reader_says_that_the_file_changed(void **state) {
 
 /* ---- batches ------------------------------------------------------------- */
 
-/* Threads decode while the file is spoilt: whole batches of the old records, then the error, which
+/* Threads decode while the file is damaged: whole batches of the old records, then the error, which
  * names database and record; it is not a damaged record that may be passed over. */
 static void batches_say_that_the_file_changed(void **state) {
   enum { BATCH = 6 };

@@ -234,8 +234,8 @@ static void test_threads_that_cannot_be(void **state) {
   fixture_remove(&f);
 }
 
-/* Labels with a second top only; the transformer's draws go by the seed: the same seed gives the
- * same bytes, another one other crops. */
+/* Labels with a second top only; the transformer's random numbers depend on the seed: the same seed
+ * gives the same bytes, another one other crops. */
 static void s2_17_labels_are_optional_and_draws_are_seeded(void **state) {
   enum { BATCHES = 6, COUNT = 3 * 3 * 4 * 4 };
   static float seen[3][BATCHES][COUNT];
@@ -345,7 +345,7 @@ static void s2_22_options_in_their_order(void **state) {
     assert_true(is_crop(values(net, "data"), 1, 2, 4, false, cases[i].mean, cases[i].scale));
     crema_net_destroy(net);
   }
-  /* Every place and both directions turn up. */
+  /* Every position and both directions occur. */
   bool seen[3][5][2] = {{{false}}};
   assert_int_equal(
       make_transform(&f, "crop_size: 4 mirror: true mean_value: 9 scale: 2", CREMA_TRAIN, &net),
@@ -372,9 +372,9 @@ static void s2_22_options_in_their_order(void **state) {
   fixture_remove(&f);
 }
 
-/* Sharing (S2-24) takes the place of what S2-23 asks for, a copy to the top after which the batch
- * is given back at once: the tops' memory is the batch's own, nothing is copied; the pipeline, which
- * runs ahead meanwhile, leaves it alone until the next forward pass. */
+/* Sharing (S2-24) replaces what S2-23 asks for, a copy to the top after which the batch is given
+ * back at once: the tops' memory is the batch's own, nothing is copied; the pipeline, which runs
+ * ahead meanwhile, leaves it alone until the next forward pass. */
 static void s2_23_s2_24_tops_share_the_batch_in_place_of_a_copy(void **state) {
   enum { COUNT = 2 * 3 * 6 * 8 };
   fixture f;
@@ -416,8 +416,8 @@ static double seconds_of(crema_net *net, int steps, double computing) {
   return cr_clock_seconds() - start;
 }
 
-/* Loading happens beside computing: while the net computes for longer than a batch takes to load,
- * it does not wait. */
+/* Loading overlaps computing: while the net computes for longer than a batch takes to load, it does
+ * not wait. */
 static void s2_30_loading_overlaps_computing(void **state) {
   fixture f;
   crema_net *net = NULL;

@@ -153,13 +153,14 @@ static void test_damage(void **state) {
 enum { SIDE = 300, CROP = 270 };
 
 /* Crop, mean, scale and mirror of whole pixels, one value at a time. */
-static void check_values(const float *out, const cr_image *all, const int place[2], bool mirror) {
+static void check_values(const float *out, const cr_image *all, const int position[2],
+                         bool mirror) {
   static const float mean[3] = {104, 117, 123};
   for (int c = 0; c < 3; ++c) {
     for (int y = 0; y < CROP; ++y) {
       for (int x = 0; x < CROP; ++x) {
-        int column = place[1] + (mirror ? CROP - 1 - x : x);
-        float pixel = all->pixels[((place[0] + y) * SIDE + column) * 3 + c];
+        int column = position[1] + (mirror ? CROP - 1 - x : x);
+        float pixel = all->pixels[((position[0] + y) * SIDE + column) * 3 + c];
         assert_true(*out++ == (pixel - mean[c]) * 0.25F);
       }
     }

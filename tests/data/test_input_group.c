@@ -1,4 +1,4 @@
-/* Readers that several solvers share: who gets which, start, order, places, faults. */
+/* Readers that several solvers share: who gets which, start, order, positions, faults. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -421,7 +421,7 @@ static void s2_05_shared_readers_stop_at_any_moment(void **state) {
     for (int r = 0; r < present; ++r) {
       e[r] = (eater){.reader = reader, .rank = r, .seed = cr_mt19937_next(&rng)};
       assert_int_equal(cr_reader_enter(reader, r), CREMA_OK);
-      /* Without a thread nobody takes, and the reader has to wait. */
+      /* Consumers without a thread take nothing, and the reader has to wait. */
       if (cr_mt19937_below(&rng, 5) == 0) continue;
       assert_int_equal(cr_thread_start(&e[r].thread, "eater", eat, &e[r]), CREMA_OK);
     }
@@ -440,15 +440,15 @@ static void s2_05_shared_readers_stop_at_any_moment(void **state) {
   fixture_remove(&f);
 }
 
-/* ---- places -------------------------------------------------------------- */
+/* ---- positions ----------------------------------------------------------- */
 
-typedef struct places {
-  cr_reader_cursor place[MANY];
+typedef struct positions {
+  cr_reader_cursor position[MANY];
   char key[MANY][16];
-} places;
+} positions;
 
 /* Consumer r takes `count[r]` records; where they stand then. */
-static void walk_and_note(const char *db, int solvers, const int count[], places *out) {
+static void walk_and_note(const char *db, int solvers, const int count[], positions *out) {
   cr_input_group *group = make_group();
   cr_reader *reader = NULL;
   for (int r = 0; r < solvers; ++r) reader = join(group, "in", db, solvers, r);
@@ -459,20 +459,20 @@ static void walk_and_note(const char *db, int solvers, const int count[], places
     for (int r = 0; r < solvers; ++r) {
       int key = 0;
       if (i >= count[r]) continue;
-      out->place[r].index = take(reader, r, &key) + 1;
+      out->position[r].index = take(reader, r, &key) + 1;
       snprintf(out->key[r], sizeof out->key[r], "%08d", key);
     }
   }
   for (int r = 0; r < solvers; ++r) {
-    out->place[r].key = (cr_db_bytes){(const uint8_t *)out->key[r], 8};
-    cr_reader_note_cursor(reader, &out->place[r]);
-    assert_int_equal(out->place[r].consumers, solvers);
+    out->position[r].key = (cr_db_bytes){(const uint8_t *)out->key[r], 8};
+    cr_reader_note_cursor(reader, &out->position[r]);
+    assert_int_equal(out->position[r].consumers, solvers);
   }
   for (int r = 0; r < solvers; ++r) cr_reader_quit(group, reader, r);
   cr_input_group_release(group);
 }
 
-/* Solvers that resume at the places `from[r]` get numbers from `next[r]` on, in steps of their
+/* Solvers that resume at the positions `from[r]` get numbers from `next[r]` on, in steps of their
  * number, and the keys that belong to them. */
 static void expect_after(const char *db, int records, int solvers, const cr_reader_cursor *from[],
                          const uint64_t next[]) {
@@ -497,15 +497,15 @@ static void s2_31_places_of_several_solvers(void **state) {
   enum { RECORDS = 7 };
   static const int even[] = {5, 5, 5}, uneven[] = {5, 7, 4};
   fixture f;
-  places p;
+  positions p;
   (void)state;
   fixture_make(&f);
   const char *db = fixture_db(&f, "db", RECORDS, fixture_gray);
   walk_and_note(db, 3, even, &p);
-  const cr_reader_cursor *own[] = {&p.place[0], &p.place[1], &p.place[2]};
+  const cr_reader_cursor *own[] = {&p.position[0], &p.position[1], &p.position[2]};
   expect_after(db, RECORDS, 3, own, (const uint64_t[]){15, 16, 17});
-  /* The place of one stands for the others, as they had taken as many. */
-  const cr_reader_cursor *root[] = {&p.place[0], &p.place[0], &p.place[0]};
+  /* The position of one serves for the others, as they had taken as many. */
+  const cr_reader_cursor *root[] = {&p.position[0], &p.position[0], &p.position[0]};
   expect_after(db, RECORDS, 3, root, (const uint64_t[]){15, 16, 17});
   /* Fewer solvers, and more: no record is left out or dealt twice. */
   expect_after(db, RECORDS, 1, root, (const uint64_t[]){15});
@@ -521,7 +521,7 @@ static void s2_31_places_of_several_solvers(void **state) {
 static void s2_31_places_that_do_not_belong_together(void **state) {
   static const int count[] = {5, 5};
   fixture f;
-  places p;
+  positions p;
   cr_record *record = NULL;
   (void)state;
   fixture_make(&f);
@@ -531,14 +531,14 @@ static void s2_31_places_that_do_not_belong_together(void **state) {
   cr_reader *reader = NULL;
   for (int r = 0; r < 2; ++r) reader = join(group, "in", db, 2, r);
   /* One begins, the other goes on. */
-  assert_int_equal(cr_reader_resume(reader, 0, &p.place[0]), CREMA_OK);
+  assert_int_equal(cr_reader_resume(reader, 0, &p.position[0]), CREMA_OK);
   assert_int_equal(cr_reader_enter(reader, 0), CREMA_OK);
-  assert_int_equal(cr_reader_resume(reader, 0, &p.place[0]), CREMA_E_STATE);
+  assert_int_equal(cr_reader_resume(reader, 0, &p.position[0]), CREMA_E_STATE);
   assert_int_equal(cr_reader_enter(reader, 1), CREMA_E_CORRUPT);
   assert_error_has("do not belong together");
   assert_error_has(db);
   /* A number with the key of another record. */
-  cr_reader_cursor wrong = p.place[1];
+  cr_reader_cursor wrong = p.position[1];
   wrong.index += 2;
   assert_int_equal(cr_reader_resume(reader, 1, &wrong), CREMA_OK);
   assert_int_equal(cr_reader_enter(reader, 1), CREMA_OK);
@@ -548,12 +548,12 @@ static void s2_31_places_that_do_not_belong_together(void **state) {
   assert_error_has("do not belong together");
   assert_error_has("record 11 is '00000004', not '00000002'");
   for (int r = 0; r < 2; ++r) cr_reader_leave(reader, r);
-  /* Other draws. */
-  wrong = p.place[1];
+  /* Another order key. */
+  wrong = p.position[1];
   wrong.skip += 1;
-  assert_int_equal(cr_reader_resume(reader, 0, &p.place[0]), CREMA_OK);
+  assert_int_equal(cr_reader_resume(reader, 0, &p.position[0]), CREMA_OK);
   assert_int_equal(cr_reader_resume(reader, 1, &wrong), CREMA_E_CORRUPT);
-  assert_int_equal(cr_reader_resume(reader, 1, &p.place[1]), CREMA_OK);
+  assert_int_equal(cr_reader_resume(reader, 1, &p.position[1]), CREMA_OK);
   for (int r = 0; r < 2; ++r) assert_int_equal(cr_reader_enter(reader, r), CREMA_OK);
   expect(reader, 1, 11, 4);
   for (int r = 0; r < 2; ++r) cr_reader_quit(group, reader, r);

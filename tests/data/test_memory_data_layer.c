@@ -159,7 +159,7 @@ static void test_images_are_transformed(void **state) {
   crema_net_destroy(net);
 }
 
-/* The place and the draws are restored: the same crops, the same next batch. */
+/* Position and random stream are restored: the same crops, the same next batch. */
 static void s2_31_resume(void **state) {
   static const char *const crop = "transform_param { crop_size: 2 mirror: true }";
   uint8_t pixels[4][48];

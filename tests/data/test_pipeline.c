@@ -281,7 +281,7 @@ static void a_failure_waits_for_recalled_items(void **state) {
   }
 }
 
-/* Of several failures in a batch the first one in order is told, whichever thread was first. */
+/* Of several failures in a batch the first one in order is reported, whichever thread was first. */
 static crema_status fail_backwards(void *user, cr_load *job) {
   (void)user;
   if (job->item == 0 || job->batch->number == 0) return CREMA_OK;

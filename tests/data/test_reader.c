@@ -1,4 +1,4 @@
-/* The reader: order, round robin, places, faults, stopping at any moment. */
+/* The reader: order, round robin, positions, faults, stopping at any moment. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -191,7 +191,7 @@ static void test_bad_options(void **state) {
   fixture_remove(&f);
 }
 
-/* ---- places of several consumers ----------------------------------------- */
+/* ---- positions of several consumers -------------------------------------- */
 
 static cr_reader_cursor place_of(uint64_t index, const char *key, int consumers) {
   return (cr_reader_cursor){
@@ -226,7 +226,7 @@ static void s2_31_places_belong_together(void **state) {
   fixture_remove(&f);
 }
 
-/* A start that fails leaves nobody in: places can be given, and all can start again. */
+/* After a failed start no consumer is in: positions can be set, and all can start again. */
 static void a_failed_start_can_be_repeated(void **state) {
   fixture f;
   cr_reader *reader = NULL;
@@ -245,8 +245,8 @@ static void a_failed_start_can_be_repeated(void **state) {
   fixture_remove(&f);
 }
 
-/* A place holds for one run: whoever leaves and enters again without one begins at the first
- * record. */
+/* A position is for one run: a consumer that leaves and enters again without one begins at the
+ * first record. */
 static void leaving_forgets_the_place(void **state) {
   fixture f;
   cr_reader *reader = NULL;
@@ -265,7 +265,7 @@ static void leaving_forgets_the_place(void **state) {
   fixture_remove(&f);
 }
 
-/* A reader that was just opened goes where the place says, also when only `skip` is another one. */
+/* A reader that was just opened moves to the position, also when only `skip` differs. */
 static void s2_31_a_place_brings_its_skip(void **state) {
   fixture f;
   cr_reader *reader = NULL;
@@ -281,7 +281,7 @@ static void s2_31_a_place_brings_its_skip(void **state) {
   fixture_remove(&f);
 }
 
-/* The order of a shuffled run is the place's, whatever the reader was opened with. */
+/* The order of a shuffled run comes from the position, whatever the reader was opened with. */
 static void s2_31_a_place_brings_its_order(void **state) {
   enum { COUNT = 11, TAKEN = 2 * COUNT + 4, MORE = 2 * COUNT };
   fixture f;

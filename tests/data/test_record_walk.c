@@ -1,4 +1,4 @@
-/* The records one after another: epochs, places, orders, the number of records. */
+/* The records one after another: epochs, positions, orders, the number of records. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -83,7 +83,7 @@ static void open_shuffled(const char *path, uint64_t key, cr_record_walk *walk) 
   assert_int_equal(cr_record_walk_open(&options, walk), CREMA_OK);
 }
 
-/* An order that takes the place of another one holds at once, in the epoch that is under way. */
+/* A new order takes effect at once, in the current epoch. */
 static void s2_31_a_new_order_replaces_the_old_one(void **state) {
   fixture f;
   cr_record_walk a, b;
@@ -117,7 +117,7 @@ static crema_status go_when_stopped(void *arg) {
   return cr_record_walk_go(arg, RECORDS - 1);
 }
 
-/* The way to a place may be long: a thread that was asked to stop does not go it to its end. */
+/* The way to a position may be long: a thread that is asked to stop gives up on the way. */
 static void the_way_to_a_place_can_be_stopped(void **state) {
   fixture f;
   cr_record_walk walk;

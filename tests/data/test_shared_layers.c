@@ -416,8 +416,8 @@ static void s2_25_forward_passes_are_serialised_and_backward_passes_are_not(void
   cr_input_group_release(group);
 }
 
-/* Four threads draw on one layer of each kind: their batches are those that one solver gets, dealt
- * out by step. */
+/* Four threads use one layer of each kind: their batches are those that one solver gets, dealt out
+ * by step. */
 static void s2_25_concurrent_passes_get_distinct_batches(void **state) {
   static const char *const blobs[4] = {"a", "h"};
   fixture f;
@@ -570,7 +570,7 @@ static crema_status restore(crema_net *net, const char *name, const cr_buffer *s
   return layer->class->restore(layer, saved->data, saved->size);
 }
 
-/* In the middle of an epoch: all solvers go on where they were; their places are one. */
+/* In the middle of an epoch: all solvers go on where they were; they share one position. */
 static void s2_31_shared_layers_resume(void **state) {
   static const char *const blobs[4] = {"a", "h"};
   fixture f;

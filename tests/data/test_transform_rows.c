@@ -45,7 +45,7 @@ static float expected(const cr_rows *rows, bool bytes, int y, int x) {
 
 typedef void (*rows_fn)(const cr_rows *rows, cr_row_target *target);
 
-/* Writes the rows to a place `shift` floats after a line's begin, `first` of them by a call of
+/* Writes the rows at `shift` floats after the beginning of a line, `first` of them by a call of
  * their own, and compares. */
 static void check_rows(const cr_rows *rows, rows_fn write, int shift, bool stream, int first) {
   bool bytes = write != cr_rows_f32;

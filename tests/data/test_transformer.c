@@ -1,4 +1,4 @@
-/* The transformer beyond the golden cases: draws, errors, layouts. */
+/* The transformer beyond the golden cases: random numbers, errors, layouts. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -84,8 +84,8 @@ static void test_layouts_agree(void **state) {
   }
 }
 
-/* A draw belongs to its sample: order and repetition do not matter. All places and both sides
- * turn up about equally often. */
+/* Random numbers belong to a sample: order and repetition do not matter. All positions and both
+ * sides occur about equally often. */
 static void s2_22_draws_belong_to_samples(void **state) {
   enum { SAMPLES = 6000, CROP = 4, PLACES = (H - CROP + 1) * (W - CROP + 1) };
   cr_transformer *t = NULL;
@@ -264,9 +264,9 @@ static void check_mean(const mean_case *m, crema_dtype type, bool is_interleaved
       for (int y = part.top; y < part.top + part.height; ++y) {
         for (int x = 0; x < part.width; ++x, ++got) {
           int column = part.left + (mirror ? part.width - 1 - x : x);
-          int place = (c * m->height + y) * m->width + column;
-          int at = is_interleaved ? (y * m->width + column) * m->channels + c : place;
-          float wanted = ((float)bytes[at] - mean_values[place]) * 0.5f;
+          int position = (c * m->height + y) * m->width + column;
+          int at = is_interleaved ? (y * m->width + column) * m->channels + c : position;
+          float wanted = ((float)bytes[at] - mean_values[position]) * 0.5f;
           if (*got != wanted) {
             fail_msg("%d x %d x %d, %s, sample %d: (%d, %d, %d) is %g, not %g", m->channels,
                      m->height, m->width, m->crop, (int)sample, c, y - part.top, x, (double)*got,

@@ -52,8 +52,8 @@ static inline const char *rig_read_shape(const char *text, crema_shape *shape) {
   return *text == '|' ? text + 1 : text;
 }
 
-/* Parses `type` and the body of a layer message with `bottoms` and `tops`, makes the layer and
- * its blobs. `shapes` holds a shape a bottom, separated by '|'; NULL: no bottoms. */
+/* Parses `type` and the body of a layer message with `bottoms` and `tops`, makes the layer and its
+ * blobs. `shapes` holds one shape per bottom, separated by '|'; NULL: no bottoms. */
 static inline void rig_make(rig *r, const char *type, const char *body, Caffe__Phase phase,
                             const char *shapes, int tops) {
   char text[2048];

@@ -11,7 +11,7 @@
 #define STEP(name, type, body) \
   "layer { name: '" name "' type: '" type "' bottom: '%s' top: '%s' " body "}\n"
 
-/* What stands in place behind a convolution. As in Caffe, a layer in place must not follow one
+/* Layers that work in place after a convolution. As in Caffe, a layer in place must not follow one
  * whose gradient is taken from the values that it overwrites, but for Dropout behind a ReLU. */
 static const struct {
   const char *step[4];

@@ -50,7 +50,7 @@ static bool fail_one(rig *r, const layer_row *row, long n, const copy *wanted, c
     RIG_OK(status);
     return false;
   }
-  /* What can be done without is no failure. */
+  /* Memory that is not essential causes no failure. */
   if (status != CREMA_OK && (status != CREMA_E_NO_MEMORY || crema_error_text()[0] == '\0')) {
     fail_msg("%s %s, allocation %ld: %s: \"%s\"", row->type, row->body, n,
              crema_status_name(status), crema_error_text());

@@ -1,4 +1,4 @@
-/* What layer classes say of values and work in place: how much of its tops' values a layer's
+/* What layer classes declare about values and work in place: how much of its tops' values a layer's
  * backward pass uses, and how much of its bottom's values a layer in place preserves. */
 #include "layers/layer_table.h"
 

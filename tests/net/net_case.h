@@ -1,4 +1,4 @@
-/* Short ways to build nets from text in tests. */
+/* Helpers to build nets from text in tests. */
 #ifndef CR_TESTS_NET_CASE_H
 #define CR_TESTS_NET_CASE_H
 
@@ -6,7 +6,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-/* cmocka wants the four above before it. */
+/* cmocka needs the four headers above. */
 #include <cmocka.h>
 #include <stdio.h>
 #include <string.h>

@@ -14,7 +14,7 @@
   "layer { name: 'either' type: 'ReLU' bottom: 'data' top: 'f'"                               \
   "  include { phase: TEST stage: 'deploy' } include { phase: TRAIN min_level: 2 } }\n"
 
-/* Which of the layers above are there, one letter each, in order. */
+/* Which of the layers above the net has, one letter each, in order. */
 static void assert_kept(const crema_net_options *options, const char *own, const char *want) {
   static const char *const name[] = {"train", "not_test", "both", "no_debug", "one_two", "either"};
   char text[4096], kept[8] = "";

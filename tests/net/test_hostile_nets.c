@@ -1,7 +1,8 @@
 /* Random legal nets with one thing broken: a status and a text that names file, line and layer, or
- * a net that runs. Then sizes that no machine has, names of a megabyte, and what nests too deep.
+ * a net that runs. Then sizes that no machine has, names of a megabyte, and nesting that is too
+ * deep.
  *
- * The layers stand one on a line, so that the line which a message has to name is known. */
+ * Each layer is on a line of its own, so the line that a message has to name is known. */
 #include <math.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -69,7 +70,7 @@ static const char *shape_text(void) {
   return "dim: 2 dim: 3 dim: 5 dim: 4";
 }
 
-/* A layer with what stands before and after the body of its parameters. */
+/* A layer with the text before and after its parameters. */
 static void write_layer(sketch *s, int i, const char *fields, const char *body) {
   const uint32_t kind = s->kind[i];
   snprintf(s->line[i + 1], LINE, "layer { name: 'l%d' type: '%s' %s %s { %s } }", i,
@@ -100,8 +101,8 @@ static void draw_layers(sketch *s) {
 
 /* ---- breaking ---- */
 
-/* Memory is limited to what a test may take; what asks for more is refused by the allocator. A
- * sanitizer needs all addresses for itself. */
+/* Memory is limited to what a test may take; what asks for more is refused by the allocator. Not
+ * with a sanitizer, which needs the whole address space. */
 static bool limit_memory(void) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   return false;
@@ -163,7 +164,7 @@ static void print_extreme(const ProtobufCMessageDescriptor *type, char out[LINE]
   snprintf(out, LINE, "%s { %s }", name, inner);
 }
 
-/* The body without the field that begins `extra`, and then that. */
+/* The body without the field that `extra` begins with, followed by `extra`. */
 static void replace_field(const char *body, const char *extra, char out[LINE]) {
   char name[128], copy[LINE];
   size_t used = 0;
@@ -208,7 +209,7 @@ static const struct {
 };
 enum { WRONG = sizeof wrong / sizeof wrong[0] };
 
-/* ---- what must come of it ---- */
+/* ---- what must happen ---- */
 
 static bool is_small(const crema_net *net) {
   for (int i = 0; i < net->blobs; ++i) {
@@ -261,8 +262,8 @@ static int line_of_message(void) {
   return sscanf(crema_error_text(), "net:%d:", &line) == 1 ? line : 0;
 }
 
-/* `expected` CREMA_OK: what becomes of it is not known, but a failure names this line or one behind
- * it, where the shapes no longer fit. */
+/* `expected` CREMA_OK: the outcome is not known, but a failure names this line or a later one,
+ * where the shapes no longer fit. */
 static bool try_net(const sketch *s, int i, bool must_fail, crema_status expected) {
   static char text[TEXT];
   crema_net *net = NULL;

@@ -1,5 +1,5 @@
-/* Looking into a net: all of what debug_info says, which values are no numbers, and what there is
- * to ask for. */
+/* Inspecting a net: all that debug_info logs, the search for values that are not finite, and the
+ * queries. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -102,19 +102,21 @@ static void values_that_are_no_numbers_are_found(void **state) {
   set_value(param_of(net, "b", 0), 1, -INFINITY);
   assert_found(net, "b", "param 0");
   assert_int_equal(cr_net_check_weights(net), CREMA_E_NUMERIC);
-  assert_string_equal(crema_error_text(), "layer 'b' (InnerProduct): param 0 holds values that are not finite");
+  assert_string_equal(crema_error_text(),
+                      "layer 'b' (InnerProduct): param 0 holds values that are not finite");
   set_value(blob_of(net, "a"), 1, INFINITY);
   assert_found(net, "a", "a");
   set_value(param_of(net, "a", 1), 1, NAN);
   assert_found(net, "a", "param 1");
   assert_int_equal(cr_net_check_weights(net), CREMA_E_NUMERIC);
-  assert_string_equal(crema_error_text(), "layer 'a' (InnerProduct): param 1 holds values that are not finite");
+  assert_string_equal(crema_error_text(),
+                      "layer 'a' (InnerProduct): param 1 holds values that are not finite");
   set_value(param_of(net, "a", 0), 3, NAN);
   assert_found(net, "a", "param 0");
   crema_net_destroy(net);
 }
 
-/* Indices from 0 on, names as in the text, nothing beside. */
+/* Indices from 0 on, names as in the text, and nothing else. */
 static void nets_tell_what_they_have(void **state) {
   (void)state;
   crema_net *net = build(two_layers, CREMA_TRAIN);

@@ -55,7 +55,7 @@ static void the_first_of_a_name_takes_the_weights(void **state) {
 #define RULES(more) \
   "layer { name: 'both' type: 'ReLU' bottom: 'data' top: 'data' include { phase: TRAIN } " more " }"
 
-/* Of one kind, whichever layer it is. */
+/* A layer may have rules of one kind only. */
 static void rules_of_both_kinds_are_refused(void **state) {
   (void)state;
   refuse(RULES("exclude { phase: TEST }") INPUT("data", DIM2(1, 2)), CREMA_E_ARGUMENT,

@@ -23,7 +23,7 @@ static crema_status try_it(const attempt *a) {
 }
 
 static void every_allocation_fails(const attempt *a, crema_status expected) {
-  (void)try_it(a); /* what is kept for the process is there now */
+  (void)try_it(a); /* makes what the process keeps */
   const long before = live_blocks();
   for (long n = 0;; ++n) {
     no_memory_arm(n);
@@ -37,7 +37,7 @@ static void every_allocation_fails(const attempt *a, crema_status expected) {
       assert_true(n > 20);
       return;
     }
-    if (status == expected) continue; /* what can be done without is no failure */
+    if (status == expected) continue; /* memory that is not essential causes no failure */
     if (status != CREMA_E_NO_MEMORY || crema_error_text()[0] == '\0') {
       fail_msg("allocation %ld: %s: %s", n, crema_status_name(status), crema_error_text());
     }

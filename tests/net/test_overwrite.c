@@ -105,7 +105,7 @@ static void right_gradients_are_silent(void **state) {
                     STEP("r", "ReLU", "n", "n", "") LOSS("n"));
   assert_silent(DATA CONV("c", "data") STEP("p", "PReLU", "c", "c", "")
                     STEP("b", "BatchNorm", "c", "c", "") LOSS("c"));
-  /* Out of place the ReLU looks at its bottom. */
+  /* Out of place, the ReLU reads its bottom. */
   assert_silent(DATA CONV("c", "data") STEP("r", "ReLU", "c", "r", "")
                     STEP("s", "Scale", "r", "r", "") LOSS("r"));
   assert_silent(DATA CONV("c", "data") STEP("r", "ReLU", "c", "c", "")
@@ -116,7 +116,7 @@ static void right_gradients_are_silent(void **state) {
   assert_silent(DATA CONV("c", "data") CONV("other", "data")
                     "layer { name: 'sum' type: 'Eltwise' bottom: 'c' bottom: 'other' top: 'sum' }\n"
                     STEP("r", "ReLU", "sum", "sum", "") LOSS("sum"));
-  /* No gradient is made: nothing below learns, nobody asks. */
+  /* No gradient is computed: nothing below learns. */
   assert_silent(DATA STEP("s", "Sigmoid", "data", "s", "") STEP("d", "Dropout", "s", "s", "")
                     FC("fc", "s") LOSS("fc"));
   assert_silent(DATA FC("fc", "data") STEP("s", "Sigmoid", "fc", "s", "")
@@ -128,27 +128,28 @@ static void right_gradients_are_silent(void **state) {
   "} "                                                                                            \
   "data_filler { " filler " } } }\n"
 
-/* Reading, and making gradients, of which nothing comes to harm, and of which something does. */
+/* Readers and gradients that an overwrite harms, and others that it does not. */
 static void only_what_is_used_counts(void **state) {
   (void)state;
   static const char flat[] =
       STEP("flat", "Flatten", "data", "f", "") STEP("r", "ReLU", "f", "f", "");
   char text[4096];
-  /* Silence looks at nothing. */
+  /* Silence reads no values. */
   snprintf(text, sizeof text, "%s%s%s", DATA, flat,
            "layer { name: 'quiet' type: 'Silence' bottom: 'data' }\n");
   assert_silent(text);
-  /* The gradient of weights is made of the bottom's values, though the bottom itself gets none. */
+  /* The gradient of weights is computed from the bottom's values, though the bottom itself gets
+   * none. */
   snprintf(text, sizeof text, "%s%s%s%s", DATA, FC("early", "data"), flat, LOSS("early"));
-  assert_warns(text, WORDS("layer 'early' (InnerProduct)", "layer 'r' (ReLU)", "computes its gradient",
-                           "blob 'data_in_data_0_split_0'"));
+  assert_warns(text, WORDS("layer 'early' (InnerProduct)", "layer 'r' (ReLU)",
+                           "computes its gradient", "blob 'data_in_data_0_split_0'"));
   snprintf(
       text, sizeof text, "%s%s%s%s", DATA,
       STEP("early", "InnerProduct", "data", "early",
            "param { lr_mult: 0 } inner_product_param { num_output: 4 bias_term: false " GAUSS "}"),
       flat, LOSS("early"));
   assert_silent(text);
-  /* A layer in place that changes nothing harms nobody who reads later. */
+  /* A layer in place that changes nothing harms no later reader. */
   snprintf(text, sizeof text, "%s%s%s", DATA,
            STEP("flat", "Flatten", "data", "f", "")
                STEP("d", "Dropout", "f", "f", "dropout_param { dropout_ratio: 0 }"),
@@ -156,7 +157,7 @@ static void only_what_is_used_counts(void **state) {
   assert_silent(text);
   assert_silent(DUMMY("value: 2")
                     STEP("d", "Dropout", "data", "data", "dropout_param { dropout_ratio: 0 }"));
-  /* A loss layer's gradient is made of its second top, not of the loss. */
+  /* A loss layer's gradient is computed from its second top, not from the loss. */
 #define LOSS_AND_PROB(more) \
   DATA FC("fc", "data") INPUT("label", "dim: 2")                                                  \
   "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'fc' bottom: 'label' top: 'l' top: 'p' }" \
@@ -180,7 +181,7 @@ static void overwritten_copies_are_told(void **state) {
                WORDS("layer 'late' (Convolution)", "layer 'r' (ReLU)", "reads blob 'c_c_0_split_"));
   snprintf(text, sizeof text, "%s%s", DATA CONV("c", "data") CONV("early", "c"), flat);
   assert_silent(text);
-  /* An earlier reader is concerned only if its gradient is made of what it read. */
+  /* An earlier reader is affected only if its gradient is computed from what it read. */
   snprintf(text, sizeof text, "%s%s%s", DATA CONV("c", "data") CONV("early", "c"), flat,
            LOSS("early"));
   assert_warns(text,
@@ -188,7 +189,7 @@ static void overwritten_copies_are_told(void **state) {
   snprintf(text, sizeof text, "%s%s%s", DATA CONV("c", "data") STEP("e", "TanH", "c", "e", ""),
            flat, LOSS("e"));
   assert_silent(text);
-  /* Views of what was overwritten are what they are meant to be. */
+  /* Views that are made after the overwrite have the values that are meant. */
   snprintf(text, sizeof text, "%s%s%s", DATA CONV("c", "data"), flat,
            STEP("back", "Reshape", "f", "b", "reshape_param { shape { dim: 0 dim: 4 dim: -1 } }")
                FC("fc", "b"));

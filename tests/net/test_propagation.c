@@ -12,8 +12,8 @@ static void run(crema_net *net) {
   ok(crema_net_backward(net));
 }
 
-/* The sum reads a copy of `low` too: what the other copy gets must be nothing, not what the join
- * could have given it. */
+/* The sum reads a copy of `low` too: the other copy must get no gradient, although the concat could
+ * give it one. */
 static void a_join_keeps_back_what_it_is_not_asked_for(void **state) {
   (void)state;
   crema_net *net = build(INPUT("data", DIM2(2, 3)) FC("low", "data", 4) FC("other", "data", 4)
@@ -30,7 +30,7 @@ static void a_join_keeps_back_what_it_is_not_asked_for(void **state) {
   crema_net_destroy(net);
 }
 
-/* What a Parameter layer shows is what it shares. */
+/* A Parameter layer's top shows the shared values. */
 static void a_shown_parameter_is_the_shared_one(void **state) {
   (void)state;
   static const char text[] =

@@ -1,6 +1,6 @@
-/* Random nets of layers that hand on gradients: copies, views, joins, layers in place. Every
- * parameter's gradient is compared with differences of the loss, unless building the net warned
- * that a layer in place spoils one. */
+/* Random nets of layers that hand on gradients: copies, views, sums and concats, layers in place.
+ * Every parameter's gradient is compared with differences of the loss, unless building the net
+ * warned that a layer in place spoils one. */
 #include <math.h>
 #include <stdlib.h>
 #include <time.h>
@@ -13,7 +13,7 @@ enum { BLOBS = 64, TEXT = 1 << 15 };
 typedef struct open_blob {
   char name[16];
   crema_shape shape;
-  bool fresh; /* nobody has read it yet */
+  bool fresh; /* no layer has read it yet */
 } open_blob;
 
 typedef struct sketch {
@@ -54,7 +54,7 @@ static open_blob *add_blob(sketch *s, crema_shape shape) {
   return blob;
 }
 
-/* A blob to read; those that nobody has read are preferred. */
+/* A blob to read; those without a reader are preferred. */
 static open_blob *take(sketch *s) {
   open_blob *blob = NULL;
   for (int tries = 0; tries < 4; ++tries) {

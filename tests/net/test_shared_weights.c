@@ -1,5 +1,6 @@
-/* Two nets that share weights run forward in two threads at once, as do their tensors: what is made
- * of the weights at the first use, other formats and copies on a device, is made for both. */
+/* Two nets that share weights run forward in two threads at once, as do their tensors: other
+ * formats of the weights and copies on a device, which are made at the first use, are made for
+ * both. */
 #include "net_case.h"
 
 #include <pthread.h>
@@ -35,7 +36,7 @@ typedef struct runner {
   crema_net *net;
   float *out[PASSES]; /* what each pass of a round gave */
   int64_t count;
-  pthread_barrier_t *meet; /* NULL: alone */
+  pthread_barrier_t *meet; /* NULL: a single thread */
   int rounds;
 } runner;
 
@@ -220,7 +221,7 @@ static void tensors_in_all_types(void **state) {
   }
   size_t bytes = bytes_of_tensor(donor);
   set_all(donor, 1);
-  /* The formats that were one too many are gone. */
+  /* The surplus formats have been freed. */
   assert_true(bytes_of_tensor(donor) < bytes);
   for (int n = 0; n < READERS; ++n) {
     ok(cr_thread_join(&thread[n]));

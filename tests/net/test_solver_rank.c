@@ -36,7 +36,7 @@ static void copy_values(crema_net *net, const char *name, float out[1000]) {
   memcpy(out, values, 1000 * sizeof *out);
 }
 
-/* Every layer has the rank and keeps the group alive after its maker has let it go. */
+/* Every layer has the rank and keeps the group alive after its maker has released it. */
 static void test_layers_get_the_rank_and_the_group(void **state) {
   cr_input_group *group = NULL;
   crema_net *net[2] = {NULL, NULL};

@@ -1,7 +1,7 @@
-/* A net that runs at unchanged shapes asks for no memory. Allocations are counted by standing in
- * front of the C library's allocator, and only those that our own code makes (the test and the
- * static library are one program); what compute libraries do inside is theirs. Under a sanitizer,
- * which needs that place for itself, only the run is checked. */
+/* A net that runs at unchanged shapes asks for no memory. Allocations are counted by replacing the
+ * C library's allocator, but only those of our own code (the test and the static library are one
+ * program), not those inside compute libraries. Under a sanitizer, which replaces the allocator
+ * itself, only the run is checked. */
 #include <errno.h>
 #include <stdlib.h>
 

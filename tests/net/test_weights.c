@@ -47,7 +47,7 @@ static crema_net *build_model(const char *text) {
   return build(text, CREMA_TEST);
 }
 
-/* Every parameter gets values of its own; sharers come before their owners' last word. */
+/* Every parameter gets values of its own; the owner's are written after those of its sharers. */
 static void number_params(crema_net *net, float first) {
   for (int i = net->params - 1; i >= 0; --i) {
     const cr_net_param *param = &net->net_param[i];
@@ -218,7 +218,7 @@ static void damaged_and_foreign_files_are_refused(void **state) {
   refuse_file(NET, "other.h5", CREMA_E_CORRUPT, WORDS("other.h5", "/data"));
 }
 
-/* ---- files that have not all that the net needs ---- */
+/* ---- files that lack some of the net's weights ---- */
 
 static const char *const both_kinds[] = {"a.caffemodel", "c.caffemodel.h5"};
 
@@ -335,7 +335,7 @@ static void every_cut_between_layers_is_refused(void **state) {
   "' type: 'InnerProduct' bottom: 'a' top: 'b' param { name: 'w' }" \
   "  inner_product_param { num_output: 2 bias_term: false } }\n"
 
-/* Whoever of those that share a parameter is in the file, all of them have it. */
+/* When one of the layers that share a parameter is in the file, all of them have it. */
 static void shared_parameters_are_given_to_all(void **state) {
   (void)state;
   static const char *const file[] = {"shared.caffemodel", "shared.caffemodel.h5"};

@@ -1,4 +1,4 @@
-/* What the tests of the formats share. */
+/* Helpers that the tests of the formats share. */
 #ifndef CREMA_TESTS_PROTO_TEST_H
 #define CREMA_TESTS_PROTO_TEST_H
 

@@ -1,4 +1,4 @@
-/* Messages from and to files: round trips, and files that are not what they were taken for. */
+/* Messages from and to files: round trips, and files of another kind than expected. */
 #include "proto_test.h"
 
 #include <fcntl.h>
@@ -130,7 +130,7 @@ static void missing_files_are_named(void **state) {
   cr_message_free(message);
 }
 
-/* A file that may not grow takes no byte: the one that was there must stay. */
+/* A file that may not grow cannot be written: the old one must stay. */
 static void failed_writes_lose_nothing(void **state) {
   (void)state;
   ProtobufCMessage *message = must_parse(NET, "name: 'n'");

@@ -141,7 +141,7 @@ static crema_status read_solver(const void *what, size_t size) {
 
 static void every_allocation_fails(const char *name, operation *run, const void *what, size_t size,
                                    crema_status expected) {
-  assert_int_equal(run(what, size), expected); /* what is kept for the process is there now */
+  assert_int_equal(run(what, size), expected); /* makes what the process keeps */
   const long before = live_blocks();
   for (long n = 0;; ++n) {
     no_memory_arm(n);
@@ -156,7 +156,7 @@ static void every_allocation_fails(const char *name, operation *run, const void 
       print_message("%s: %ld allocations\n", name, n);
       return;
     }
-    if (status == expected) continue; /* what can be done without is no failure */
+    if (status == expected) continue; /* memory that is not essential causes no failure */
     if (status != CREMA_E_NO_MEMORY || crema_error_text()[0] == '\0') {
       fail_msg("%s, allocation %ld: %s: %s", name, n, crema_status_name(status),
                crema_error_text());
@@ -208,7 +208,7 @@ static void files(void **state) {
   unlink(path_of("text"));
   unlink(path_of("wire"));
   unlink(path_of("solver"));
-  /* Nothing else was left there. */
+  /* No other file was left there. */
   assert_int_equal(rmdir(folder), 0);
 }
 

@@ -1,9 +1,10 @@
-/* On which line a layer stands: however the text is laid out, and of several layers of one name. */
+/* On which line a layer begins, however the text is laid out, also with several layers of one
+ * name. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-/* cmocka wants the four above before it. */
+/* cmocka needs the four headers above. */
 #include <cmocka.h>
 #include <stdio.h>
 #include <string.h>
@@ -115,7 +116,7 @@ static void nets_inside_solver_files_are_searched(void **state) {
   assert_int_equal(line_of(text, "a", 0, TRAIN), 0);
 }
 
-/* What is no text of a net gives no line, and is read to its end at most. */
+/* Text that is not a net gives no line, and is never read beyond its end. */
 static void damaged_texts_have_no_lines(void **state) {
   (void)state;
   static const char *const text[] = {"",

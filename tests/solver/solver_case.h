@@ -115,7 +115,7 @@ static inline void case_train_and_save(solver_case *c, int64_t iterations) {
   assert_int_equal(crema_solver_snapshot(c->solver), CREMA_OK);
 }
 
-/* What is logged from listen() on. */
+/* The messages logged since listen(). */
 typedef struct log_lines {
   char text[1 << 16];
   size_t size;

@@ -1,12 +1,13 @@
-/* What ends training and what does not: snapshots that cannot be written, data that fails, values
- * that are not finite. */
+/* Which failures end training and which do not: snapshots that cannot be written, data that fails,
+ * values that are not finite. */
 #include <math.h>
 #include <sys/stat.h>
 
 #include "core/fail.h"
 #include "solver_case.h"
 
-/* Nothing here asks what survives a power cut (linked with --wrap=fsync). */
+/* These tests need no protection against power cuts, so fsync does nothing (linked with
+ * --wrap=fsync). */
 int __wrap_fsync(int fd);
 
 int __wrap_fsync(int fd) {
@@ -14,7 +15,7 @@ int __wrap_fsync(int fd) {
   return 0;
 }
 
-/* Snapshots go to a folder that is away for some iterations, as a full disk is full. */
+/* Snapshots go to a folder that is missing for some iterations, which stands for a full disk. */
 typedef struct folder_case {
   solver_case c;
   log_lines lines;
@@ -108,7 +109,7 @@ static void a_snapshot_that_fails_is_made_up_for(void **state) {
   folder_end(&f);
 }
 
-/* The end is the next chance, whatever the solver file says of it. */
+/* The end is the next chance, even if the solver file asks for no snapshot there. */
 static void the_end_makes_up_for_the_last_one(void **state) {
   static folder_case f;
   (void)state;
@@ -146,7 +147,7 @@ static void a_last_snapshot_that_fails_is_an_error(void **state) {
   folder_end(&f);
 }
 
-/* A caller who trains step by step hears of it once, after the iterations. */
+/* A caller who trains step by step is told once, after the iterations. */
 static void steps_tell_it_once(void **state) {
   static folder_case f;
   (void)state;
@@ -260,7 +261,7 @@ static crema_status feed_none(void *user, crema_net *net, int64_t pass) {
   return cr_fail(CREMA_E_CORRUPT, "no data");
 }
 
-/* A snapshot that is there already is not written again, nor one of nothing learned. */
+/* A snapshot that exists already is not written again, nor one before anything was learned. */
 static void nothing_is_kept_twice(void **state) {
   static folder_case f;
   char path[256];
@@ -281,7 +282,7 @@ static void nothing_is_kept_twice(void **state) {
   folder_end(&f);
 }
 
-/* Weights of which some are updated and some are not are nobody's. */
+/* Weights of which only some have been updated are not saved. */
 static void half_an_update_is_not_kept(void **state) {
   static folder_case f;
   float before[6], after[6];
@@ -300,7 +301,7 @@ static void half_an_update_is_not_kept(void **state) {
   folder_end(&f);
 }
 
-/* The first failure is the one that is told. */
+/* The first failure is the one that is reported. */
 static void a_failure_to_keep_is_a_warning(void **state) {
   static folder_case f;
   (void)state;
@@ -344,7 +345,7 @@ static void weights_that_are_not_finite_end_training(void **state) {
   folder_end(&f);
 }
 
-/* Found by the snapshot, where that comes first. */
+/* Found by the snapshot, if that comes first. */
 static void snapshots_find_them_too(void **state) {
   static folder_case f;
   (void)state;
@@ -381,7 +382,7 @@ static void or_it_goes_on_with_warnings(void **state) {
   folder_end(&f);
 }
 
-/* A loss that is not finite is told of at once, then at each display. */
+/* A loss that is not finite is reported at once, then at each display. */
 static void losses_are_warned_of_at_displays(void **state) {
   static folder_case f;
   (void)state;

@@ -1,5 +1,5 @@
 /* HDF5 files of a few kilobytes that claim to hold gigabytes: states, models and data sets are
- * refused before memory is taken for them. */
+ * refused before memory is allocated for them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -93,7 +93,7 @@ static void data_sets_are_refused(void **state) {
     assert_error_has("'data'");
     assert_error_has("CREMA_MAX_FILE");
   }
-  /* Who wants it can have it. */
+  /* A higher limit allows it. */
   crema_shape shape;
   hid_t file = begin();
   announce(file, "data", cr_h5()->T_IEEE_F32LE, INT32_MAX, 0);

@@ -119,7 +119,7 @@ static void damaged_files(void **state) {
   read_damaged(&c, case_path(&c, "s_iter_0.caffemodel.h5", path), read_model);
   write_data(case_path(&c, "set.h5", path));
   read_damaged(&c, path, read_data);
-  /* Nothing was spoilt by all that. */
+  /* The undamaged file can still be read after all that. */
   assert_int_equal(read_data(&c, path), CREMA_OK);
   assert_int_equal(crema_solver_restore(c.solver, case_path(&c, "s_iter_0.solverstate.h5", path)),
                    CREMA_OK);
@@ -187,7 +187,7 @@ static void note_warning(void *user, crema_log_level level, const char *file, in
   snprintf(user, 256, "%s", message);
 }
 
-/* One for each file that is opened; none where there can be none. */
+/* One child per opened file; none where none can be made. */
 static void processes(void **state) {
   solver_case c;
   char state_path[256], set_path[256], warning[256] = "";

@@ -1,4 +1,4 @@
-/* What a solver file leads to: paths, nets, scores, what is refused and what the caller is told. */
+/* Loading solver files: paths, nets, scores, refusals and messages. */
 #include <math.h>
 #include <sys/stat.h>
 

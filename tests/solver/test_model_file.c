@@ -1,4 +1,4 @@
-/* A state goes on with the model it was written with, or not at all. */
+/* A state resumes with the model that it was written with, or not at all. */
 #include <errno.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -189,7 +189,7 @@ static void check_unsummed_pair(pair_case *p) {
   expect_run(p, "a/", 0);
   assert_int_equal(count_lines(&lines, "does not record which model is its own"), 1);
   assert_int_equal(count_lines(&lines, "training does not go on exactly"), 1);
-  /* Nor is a name an obligation. */
+  /* Nor does a state have to name a model. */
   char *name = found->learned_net;
   found->learned_net = NULL;
   assert_int_equal(cr_message_write_binary(message, path), CREMA_OK);
@@ -210,7 +210,8 @@ static void states_without_a_sum_are_warned_of(void **state) {
   case_end(&p.c);
 }
 
-/* Another run's model beside the state is passed over for the right one at the recorded path. */
+/* Another run's model beside the state is ignored in favour of the right one at the recorded
+ * path. */
 static void check_state_moved_alone(pair_case *p) {
   make_pairs(p);
   move(p, "a/", "", "caffemodel");

@@ -26,7 +26,7 @@ static void allocations_fail(const char *name, solver_case *c, operation *run, b
       print_message("%s: %ld allocations\n", name, n);
       return;
     }
-    /* What can be done without is no failure. */
+    /* Memory that is not essential causes no failure. */
     if (status == CREMA_OK) continue;
     if (status != CREMA_E_NO_MEMORY || crema_error_text()[0] == '\0') {
       fail_msg("%s, allocation %ld: %s: \"%s\"", name, n, crema_status_name(status),

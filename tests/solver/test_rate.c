@@ -127,7 +127,8 @@ static void s4_46_rates_ramp_up_and_have_a_floor(void **state) {
   }
 }
 
-/* Only min_lr is a floor: a rate below zero climbs, and one that is no number is no zero. */
+/* Only min_lr is a lower bound: a negative rate is raised to it, and one that is not a number does
+ * not become zero. */
 static void rates_below_zero_stay(void **state) {
   char inv[] = "inv", poly[] = "poly", fixed[] = "fixed";
   cr_rate_state current = {0};

@@ -1,4 +1,5 @@
-/* What is in a snapshot, and what becomes of states that were altered or belong to another net. */
+/* The content of a snapshot, and what happens to states that were altered or belong to another
+ * net. */
 #include <math.h>
 #include <sys/wait.h>
 
@@ -114,7 +115,7 @@ static void iterations_must_be_possible(void **state) {
   a.state->iter = a.state->current_step = INT32_MAX;
   assert_int_equal(restore(&a.c, a.state), CREMA_OK);
   assert_int_equal(crema_solver_iteration(a.c.solver), INT32_MAX);
-  /* But no state could tell of one more. */
+  /* But no state could record one more. */
   assert_int_equal(crema_solver_step(a.c.solver, 1), CREMA_E_RANGE);
   assert_int_equal(crema_solver_step(a.c.solver, INT64_MAX), CREMA_E_RANGE);
   altered_end(&a);
@@ -170,7 +171,7 @@ static void windows_of_losses_stay_in_their_bounds(void **state) {
   altered_end(&a);
 }
 
-/* The generator goes on where it was, in the midst of its words too. */
+/* The generator continues where it was, also in the middle of its words. */
 static void the_generator_goes_on(void **state) {
   solver_case c;
   uint32_t expected[700];
@@ -193,7 +194,7 @@ static void the_generator_goes_on(void **state) {
   case_end(&c);
 }
 
-/* More nets than the solver has, and layers without names, are nobody's. */
+/* Nets that the solver does not have and layers without names are ignored. */
 static void what_nobody_has_is_passed_over(void **state) {
   altered_case a;
   (void)state;

@@ -9,7 +9,8 @@
 #include "data/db/db.h"
 #include "solver_case.h"
 
-/* Nothing here asks what survives a power cut (linked with --wrap=fsync). */
+/* These tests need no protection against power cuts, so fsync does nothing (linked with
+ * --wrap=fsync). */
 int __wrap_fsync(int fd);
 
 int __wrap_fsync(int fd) {
@@ -141,7 +142,7 @@ static void read_file(const char *path, cr_buffer *out) {
   if (cr_file_read(path, out) != CREMA_OK) fail_msg("%s", crema_error_text());
 }
 
-/* The uninterrupted run, whose files go. */
+/* The uninterrupted run, whose files are removed. */
 static void begin(stop_case *s, int kind) {
   char path[256], command[300];
   *s = (stop_case){.kind = kind};
@@ -229,7 +230,7 @@ static void resume(stop_case *s, int64_t iteration) {
 /* How a run goes on after a stop. */
 typedef enum way { NEW_SOLVER, SAME_SOLVER, RESTORED_SOLVER } way;
 
-/* A stop at each poll, gone on from in another process, so to speak, or in the same. */
+/* A stop at each poll, resumed in a new solver, as in another process, or in the same one. */
 static void stop_at_every_poll(way on) {
   static stop_case s;
   begin(&s, 0);
@@ -271,7 +272,7 @@ static void restored_solvers_forget_the_stop(void **state) {
   stop_at_every_poll(RESTORED_SOLVER);
 }
 
-/* Whoever goes on after the end does so as after any other iteration, with the data that is given
+/* Training can go on after the end as after any other iteration, with the data that is given
  * then. */
 static void nothing_is_held_after_the_end(void **state) {
   static stop_case s;
@@ -281,7 +282,7 @@ static void nothing_is_held_after_the_end(void **state) {
   end(&s);
 }
 
-/* Snapshots that are asked for, in the midst of a test too, change nothing and resume exactly. */
+/* Requested snapshots, also in the middle of a test, change nothing and resume exactly. */
 static void snapshots_at_every_poll(void **state) {
   static stop_case s;
   (void)state;
@@ -336,7 +337,7 @@ static void snapshots_in_the_last_test(void **state) {
 
 /* ---- random stops ---- */
 
-/* A run of some kind with stops and snapshots, each gone on from. */
+/* A run with random stops and snapshots, from each of which it is resumed. */
 static void resume_at_random(stop_case *s, unsigned *seed) {
   int64_t from = -1;
   for (int stops = 1 + rand_r(seed) % 3; stops > 0; --stops) {

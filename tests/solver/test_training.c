@@ -198,7 +198,7 @@ static void tests_run_when_they_are_due(void **state) {
   assert_int_equal(count_lines(&lines, "Iteration 5, lr = 0.1\n"), 1);
   assert_int_equal(count_lines(&lines, "Iteration 10, loss = "), 1);
   assert_int_equal(count_lines(&lines, "Optimization Done."), 1);
-  /* debug_info speaks in displayed iterations only, once a pass. */
+  /* debug_info logs only in displayed iterations, once per pass. */
   assert_int_equal(count_lines(&lines, "[Backward] Layer ip, param blob 0"), 2);
   case_end(&c);
 }

@@ -277,7 +277,7 @@ static void clipping_to_nothing(void **state) {
   case_end(&c);
 }
 
-/* One gradient that is not a number spoils its own weight and no other. */
+/* One gradient that is not a number affects its own weight and no other. */
 static void a_norm_that_is_no_number_clips_nothing(void **state) {
   solver_case c;
   float before[WEIGHTS], after[WEIGHTS], *diff;
