@@ -1,5 +1,5 @@
 #!/bin/bash
-# Small wrong numbers, odd outputs: each is refused, or does what was asked and nothing else.
+# Slightly wrong numbers and unusual outputs: each is refused, or does exactly what was asked.
 . "$(dirname "$0")/lib.sh"
 model=$source_dir/models/squeezenet_v1.0
 cat_image=$source_dir/examples/images/cat.jpg
@@ -22,7 +22,7 @@ refuse_classify "negative side" -resize -7 -- "-resize" "-7"
 refuse_classify "too large a side" -resize 1000000000 -- "-resize" "65500"
 refuse_classify "scale" -scale nan -- "-scale"
 
-# Numbers in a solver that cannot be meant.
+# Numbers in a solver that make no sense.
 # refuse_solver WHAT LINE TEXT...
 refuse_solver() {
   local what=$1 line=$2

@@ -61,7 +61,7 @@ expect_line time "${stamp}Total Time: $number ms\.\$"
 run time -model net.prototxt -iterations 1 -phase TEST
 expect_ok "time -phase TEST"
 expect_line "time -phase TEST" "accuracy.forward: "
-# As in Caffe, -phase is for time alone; whoever gives it elsewhere is told.
+# As in Caffe, -phase is for time alone; elsewhere a warning says so.
 run test -model net.prototxt -weights lines_iter_40.caffemodel -iterations 1 -phase TRAIN
 expect_ok "test -phase TRAIN"
 expect_line "test -phase TRAIN" '^W.*-phase has no effect on test'
@@ -99,7 +99,7 @@ make_net closed 'max_iter: 2 random_seed: 1'
 "$crema" train -solver closed.prototxt -log_file closed.log 2>&- </dev/null >/dev/null || fail "closed streams"
 [ "$(wc -l <open.log)" -eq "$(wc -l <closed.log)" ] || fail "the log file got the errors' lines too"
 
-# Names out of files do not drive the terminal, nor forge lines of the log.
+# Names from files neither control the terminal nor forge lines of the log.
 printf '%s\n' 'layer { name: "a\033[31m\nI b" type: "Inptu" top: "t" }' >colour.prototxt
 run time -model colour.prototxt
 expect_error "a name with control characters" "layer 'a?[31m?I b'" "did you mean 'Input'"

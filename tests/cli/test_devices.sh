@@ -11,7 +11,7 @@ expect_ok "train on the CPU"
 mv tiny_iter_3.caffemodel cpu.caffemodel
 weights=(-weights cpu.caffemodel)
 
-# Without devices: one clear sentence, whatever the command.
+# Without devices each command says so in one clear sentence.
 for flag in 0 0,1 7; do
   run device_query -gpu $flag
   expect_error "device_query -gpu $flag" "no CUDA devices"

@@ -31,7 +31,7 @@ for round in $(seq 20); do
     rm -f resume_iter_*
   done
 done
-# What kills leave half written goes with the next snapshot of the same prefix.
+# Files that a kill left half written are removed by the next snapshot of the same prefix.
 sleep 0 &
 dead=$!
 wait "$dead"

@@ -89,7 +89,7 @@ run train -solver same_solver.prototxt
 expect_error "two layers of one name in HDF5" \
   "two layers are named 'fc': InnerProduct (line 2), Scale (line 4)"
 
-# What came through a pipe is not read again for a line.
+# A pipe is not read again to find a line.
 mkfifo pipe.prototxt
 cat twins.prototxt >pipe.prototxt &
 timeout 60 "$crema" time -model pipe.prototxt >log 2>&1

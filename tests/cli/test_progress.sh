@@ -8,7 +8,7 @@ make_net bar 'max_iter: 2000000 random_seed: 1'
 sed -i 's/display: 10 //; s/test_iter: 3 test_interval: 20//' bar.prototxt
 
 # draw COLUMNS: trains on a terminal of that width until the line is there, however long that takes,
-# and types Ctrl-C; what was drawn, a line each, in ./drawn.
+# and types Ctrl-C; what was drawn, one per line, in ./drawn.
 mkfifo keys
 exec 9<>keys
 draw() {

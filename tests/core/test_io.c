@@ -115,14 +115,14 @@ static void opening_is_begun_again(void **state) {
   assert_int_equal(cr_io_open(path_of("f"), O_RDONLY, 0), -1);
   assert_int_equal(errno, EMFILE);
   assert_int_equal(opening.calls, 1);
-  int place = cr_io_open(folder, O_RDONLY | O_DIRECTORY, 0);
-  assert_true(place >= 0);
-  fd = cr_io_open_at(place, "f", O_RDONLY, 0);
+  int folder_fd = cr_io_open(folder, O_RDONLY | O_DIRECTORY, 0);
+  assert_true(folder_fd >= 0);
+  fd = cr_io_open_at(folder_fd, "f", O_RDONLY, 0);
   assert_true(fd >= 0);
   assert_true(cr_io_close(fd));
-  assert_int_equal(cr_io_open_at(place, "g", O_RDONLY, 0), -1);
+  assert_int_equal(cr_io_open_at(folder_fd, "g", O_RDONLY, 0), -1);
   assert_int_equal(errno, ENOENT);
-  assert_true(cr_io_close(place));
+  assert_true(cr_io_close(folder_fd));
   unlink(path_of("f"));
 }
 

@@ -384,13 +384,13 @@ static void s2_20_restored_loaders_wait_for_queued_work(void **state) {
     crema_net *net = net_of(&f, k, device), *host = net_of(&f, k, cr_cpu_device());
     cr_layer *layer = net->layer[0].layer;
     for (int i = 0; i < 3; ++i) {
-      cr_buffer place = {0};
+      cr_buffer saved = {0};
       forward(net);
       forward(host);
       assert_true(cr_sim_pending(net->context) > 0);
-      assert_int_equal(layer->class->save(layer, &place), CREMA_OK);
-      assert_int_equal(layer->class->restore(layer, place.data, place.size), CREMA_OK);
-      cr_buffer_free(&place);
+      assert_int_equal(layer->class->save(layer, &saved), CREMA_OK);
+      assert_int_equal(layer->class->restore(layer, saved.data, saved.size), CREMA_OK);
+      cr_buffer_free(&saved);
       /* Time for the batches to come; only a copy that waits for the kernels has them run. */
       cr_clock_sleep(5e-3);
       expect_same(net, host, "twice");

@@ -191,13 +191,13 @@ static void s2_31_resume_is_exact(void **state) {
   static float expected[BATCHES][VALUES], labels[BATCHES][4];
   fixture f;
   crema_net *net = NULL, *other = NULL;
-  cr_buffer place[BATCHES] = {{0}};
+  cr_buffer saved[BATCHES] = {{0}};
   (void)state;
   fixture_make(&f);
   const char *db = fixture_db(&f, "db", 7, fixture_png);
   assert_int_equal(make_net(db, rest, 3, CREMA_TRAIN, &net), CREMA_OK);
   for (int k = 0; k < BATCHES; ++k) {
-    save(net, &place[k]);
+    save(net, &saved[k]);
     forward(net);
     memcpy(expected[k], values(net, "data"), sizeof expected[k]);
     memcpy(labels[k], values(net, "label"), sizeof labels[k]);
@@ -206,7 +206,7 @@ static void s2_31_resume_is_exact(void **state) {
   assert_int_equal(make_net(db, rest, 1234, CREMA_TRAIN, &other), CREMA_OK);
   for (int from = BATCHES - 1; from >= 1; --from) {
     forward(other);
-    assert_int_equal(restore(other, place[from].data, place[from].size), CREMA_OK);
+    assert_int_equal(restore(other, saved[from].data, saved[from].size), CREMA_OK);
     for (int k = from; k < BATCHES; ++k) {
       forward(other);
       assert_memory_equal(expected[k], values(other, "data"), sizeof expected[k]);
@@ -217,11 +217,11 @@ static void s2_31_resume_is_exact(void **state) {
   /* The very beginning, with the seed that drew how many records to pass over. */
   assert_int_equal(make_net(db, rest, 3, CREMA_TRAIN, &other), CREMA_OK);
   forward(other);
-  assert_int_equal(restore(other, place[0].data, place[0].size), CREMA_OK);
+  assert_int_equal(restore(other, saved[0].data, saved[0].size), CREMA_OK);
   forward(other);
   assert_memory_equal(expected[0], values(other, "data"), sizeof expected[0]);
   crema_net_destroy(other);
-  for (int k = 0; k < BATCHES; ++k) cr_buffer_free(&place[k]);
+  for (int k = 0; k < BATCHES; ++k) cr_buffer_free(&saved[k]);
   fixture_remove(&f);
 }
 

@@ -90,9 +90,9 @@ static void save(crema_net *net, cr_buffer *out) {
   assert_int_equal(layer->class->save(layer, out), CREMA_OK);
 }
 
-static crema_status restore(crema_net *net, const cr_buffer *place) {
+static crema_status restore(crema_net *net, const cr_buffer *saved) {
   cr_layer *layer = net->layer[0].layer;
-  return layer->class->restore(layer, place->data, place->size);
+  return layer->class->restore(layer, saved->data, saved->size);
 }
 
 enum { BATCHES = 10 };
@@ -226,11 +226,11 @@ static void s2_28_threads_change_nothing(void **state) {
 /* Other solvers, with another seed, resume at each position with the same batches. */
 static void check_resume(const char *db, const char *rest, int solvers, bool shared) {
   static sample_batch wanted[BATCHES][MANY];
-  static cr_buffer place[BATCHES][MANY];
+  static cr_buffer saved[BATCHES][MANY];
   crew c = {.solvers = solvers, .shared = shared};
   crew_make(&c, db, rest, 3);
   for (int k = 0; k < BATCHES; ++k) {
-    for (int r = 0; r < solvers; ++r) save(c.net[r], &place[k][r]);
+    for (int r = 0; r < solvers; ++r) save(c.net[r], &saved[k][r]);
     for (int r = 0; r < solvers; ++r) forward(c.net[r], &wanted[k][r]);
   }
   crew_free(&c);
@@ -239,7 +239,7 @@ static void check_resume(const char *db, const char *rest, int solvers, bool sha
     sample_batch got;
     for (int r = 0; r < solvers && from % 3 != 0; ++r) forward(c.net[r], &got);
     for (int r = 0; r < solvers; ++r) {
-      if (restore(c.net[r], &place[from][r]) != CREMA_OK) fail_msg("%s", crema_error_text());
+      if (restore(c.net[r], &saved[from][r]) != CREMA_OK) fail_msg("%s", crema_error_text());
     }
     for (int k = from; k < BATCHES; ++k) {
       for (int r = 0; r < solvers; ++r) {
@@ -250,7 +250,7 @@ static void check_resume(const char *db, const char *rest, int solvers, bool sha
   }
   crew_free(&c);
   for (int k = 0; k < BATCHES; ++k) {
-    for (int r = 0; r < solvers; ++r) cr_buffer_free(&place[k][r]);
+    for (int r = 0; r < solvers; ++r) cr_buffer_free(&saved[k][r]);
   }
 }
 
@@ -290,23 +290,23 @@ static void s2_31_the_place_of_one_solver_is_enough(void **state) {
   static sample_batch wanted[MANY];
   fixture f;
   crew c = {.solvers = 3, .shared = true};
-  cr_buffer place = {0};
+  cr_buffer saved = {0};
   sample_batch got;
   (void)state;
   fixture_make(&f);
   const char *db = fixture_db(&f, "db", 7, fixture_png);
   crew_make(&c, db, "", 3);
   for (int k = 0; k < 4; ++k) {
-    if (k == 3) save(c.net[0], &place);
+    if (k == 3) save(c.net[0], &saved);
     for (int r = 0; r < 3; ++r) forward(c.net[r], &wanted[r]);
   }
-  for (int r = 0; r < 3; ++r) assert_int_equal(restore(c.net[r], &place), CREMA_OK);
+  for (int r = 0; r < 3; ++r) assert_int_equal(restore(c.net[r], &saved), CREMA_OK);
   for (int r = 0; r < 3; ++r) {
     forward(c.net[r], &got);
     assert_memory_equal(&wanted[r], &got, sizeof got);
   }
   crew_free(&c);
-  cr_buffer_free(&place);
+  cr_buffer_free(&saved);
   fixture_remove(&f);
 }
 

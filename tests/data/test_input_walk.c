@@ -54,10 +54,10 @@ static int draw(walk *w, int below) {
 
 /* Which record of the database has number `index`. */
 static int record_at(walk *w, uint64_t index) {
-  uint64_t place = w->skip % (uint64_t)w->records + index;
-  size_t at = (size_t)(place % (uint64_t)w->records);
-  if (w->shuffle && place >= (uint64_t)w->records) {
-    assert_int_equal(cr_order_at(&w->order, place, &at), CREMA_OK);
+  uint64_t position = w->skip % (uint64_t)w->records + index;
+  size_t at = (size_t)(position % (uint64_t)w->records);
+  if (w->shuffle && position >= (uint64_t)w->records) {
+    assert_int_equal(cr_order_at(&w->order, position, &at), CREMA_OK);
   }
   return (int)at;
 }

@@ -116,18 +116,19 @@ static void test_what_a_batch_holds(void **state) {
   for (int k = 0; k < 20; ++k) {
     forward(net);
     for (int i = 0; i < 5; ++i) {
-      static const int place[4][4] = {{0, 3, 2, 7}, {100, 6, 8, 8}, {0, 0, 0, 0}, {100, 4, 4, 0}};
+      static const int position[4][4] = {
+          {0, 3, 2, 7}, {100, 6, 8, 8}, {0, 0, 0, 0}, {100, 4, 4, 0}};
       const float *item = values(net, "data") + i * 48;
       int found = -1;
       for (int w = i < 3 ? 2 : 0; w < (i < 3 ? 4 : 2); ++w) {
-        const int *p = place[w];
+        const int *p = position[w];
         bool plain = shows(item, p[0], p[1], p[2], false);
         bool mirror = shows(item, p[0], p[1], p[2], true);
         if (plain || mirror) found = w;
         mirrored += mirror;
       }
       assert_in_range(found, 0, 3);
-      assert_true(values(net, "label")[i] == (float)place[found][3]);
+      assert_true(values(net, "label")[i] == (float)position[found][3]);
       ++seen[found];
     }
   }
