@@ -256,6 +256,7 @@ static int expect_blocked(const char *when) {
   const int kinds[] = {SIGUSR1, SIGUSR2, SIGINT, SIGTERM, SIGHUP, SIGALRM, SIGPROF, SIGCHLD};
   DIR *folder = opendir("/proc/self/task");
   int threads = 0;
+  /* The signal masks of other threads can be read nowhere but in /proc. */
   if (folder == NULL) skip();
   for (struct dirent *entry; (entry = readdir(folder)) != NULL;) {
     uint64_t mask = 0;
