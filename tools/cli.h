@@ -99,7 +99,10 @@ void cli_log_start(void);
 void cli_log_level(int level);
 /* Appends to `path` as well. False (error printed) when it cannot be opened. */
 bool cli_log_file(const char *path);
-void cli_log_stop(void);
+/* The command's work is done even where nobody reads of it: a log that is lost is no failure. */
+void cli_log_optional(void);
+/* False when lines were lost on standard error and no file took them either. */
+bool cli_log_stop(void);
 /* The line "crema: error: <text>"; use cli_error. */
 void cli_log_print_error(const char *text);
 

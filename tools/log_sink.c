@@ -20,6 +20,7 @@ typedef struct log_sink {
   FILE *file[MAX_FILES];
   char *path[MAX_FILES]; /* of the files */
   int files;
+  bool optional; /* the command's work outlasts the log */
   char progress[PROGRESS_MAX];
 } log_sink;
 
@@ -126,9 +127,14 @@ bool cli_log_file(const char *path) {
   return true;
 }
 
-void cli_log_stop(void) {
+void cli_log_optional(void) {
+  sink.optional = true;
+}
+
+bool cli_log_stop(void) {
   crema_log_set(NULL, NULL, CREMA_LOG_ERROR);
   cli_progress("");
+  bool whole = sink.optional || sink.files > 0 || ferror(stderr) == 0;
   while (sink.files > 0) {
     --sink.files;
     if (fclose(sink.file[sink.files]) != 0) {
@@ -136,6 +142,7 @@ void cli_log_stop(void) {
     }
     free(sink.path[sink.files]);
   }
+  return whole;
 }
 
 void cli_log_print_error(const char *text) {

@@ -88,11 +88,13 @@ static bool finish_output(void) {
 
 int main(int argc, char **argv) {
   open_standard_streams();
-  /* A limit on the size of files then makes the write fail, with a message. */
+  /* A file that may not grow, and a pipe that nobody reads any more, shall be an error of the
+   * write, with a message. */
   signal(SIGXFSZ, SIG_IGN);
+  signal(SIGPIPE, SIG_IGN);
   cli_log_start();
   int code = run(argc, argv);
-  cli_log_stop();
+  if (!cli_log_stop() && code == 0) code = cli_error("cannot write the log to the standard error");
   if (!finish_output() && code == 0) code = cli_error("cannot write the standard output");
   return code;
 }

@@ -234,7 +234,7 @@ int crema_cmd_train(int argc, char **argv) {
   training run = {0};
   crema_solver_options options;
   crema_solver_options_init(&options);
-  signal(SIGPIPE, SIG_IGN);
+  cli_log_optional(); /* the snapshots are there */
   if (!check_flags(&flags, &run) || !parse_on_nan(flags.on_nan, &options.on_nan)) return 1;
   if (!cli_signals_start()) return 1;
   if (!cli_choose_device(flags.gpu, &options.device)) return 1;

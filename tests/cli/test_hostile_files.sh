@@ -149,6 +149,34 @@ for command in help version "help train" device_query "data_stats mnist_lmdb" \
   code=$?
   expect_error "$command >/dev/full" "standard output"
 done
+# A pipe that nobody reads any more.
+mkfifo unread
+exec 8<>unread 9>unread 8<&-
+for command in help "data_stats mnist_lmdb" "train -solver good.prototxt -memory_report"; do
+  # shellcheck disable=SC2086
+  "$crema" $command >&9 2>log
+  code=$?
+  expect_error "$command into a closed pipe" "standard output"
+done
+# A log that is lost: what was made is whole, but nobody heard of what may have been left out.
+printf '\0\0\10\1\0\0\0\1\7' >small_labels
+for lost in /dev/full "&9"; do
+  for command in "convert_imageset . list.txt" "convert_mnist small_images small_labels" \
+    "extract_features writer_iter_1.caffemodel net.prototxt data"; do
+    rm -rf unheard
+    last=${command/*extract*/1 lmdb}
+    [ "$last" = "1 lmdb" ] || last=
+    eval '"$crema" $command unheard $last >/dev/null 2>'"$lost"
+    code=$?
+    [ $code -eq 1 ] || fail "$command, its log into $lost: exit code $code"
+    run data_stats unheard
+    expect_line "$command, its log into $lost" ' 0 damaged'
+  done
+  eval '"$crema" convert_imageset -log_file heard . list.txt heard_lmdb 2>'"$lost" ||
+    fail "convert_imageset with a log file, the log into $lost"
+  rm -r heard_lmdb
+done
+exec 9>&-
 run time -model deploy.prototxt -iterations 1 -log_file /dev/full
 expect_ok "a log that cannot be written"
 expect_line "a log that cannot be written" '^W.*log_sink\.c:.*/dev/full: cannot be written'
