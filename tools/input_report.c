@@ -92,7 +92,11 @@ static void print_layer(const cr_layer *layer, const cr_input_stats *stats, doub
   if (p->threads > 0) printf(", decoder %.0f, transformer %.0f", rates.decoder, rates.transformer);
   printf("\n  training waited %.3f s of %.3f s (%.2f %%), the first batch not counted\n",
          p->wait_seconds, seconds, 100 * share);
-  if (p->depth > 0) print_fill(&p->fill, p->depth);
+  if (p->depth > 0) {
+    printf("  the input waited %.3f s (%" PRIu64 " times), with all its batches full or in use\n",
+           p->idle.seconds, p->idle.count);
+    print_fill(&p->fill, p->depth);
+  }
   if (100 * share > NOTABLE) print_verdict(kind, &rates, p, share);
 }
 

@@ -31,7 +31,7 @@ struct cr_queue {
   atomic_size_t seen_size;
   atomic_bool closed;
   crema_status reason;
-  cr_error *error; /* NULL: closed without one, or no memory for it */
+  cr_error *error; /* NULL: there was no memory for it */
   uint64_t empty_pops;
   cr_queue_stalls stalls;
 };
@@ -276,8 +276,8 @@ size_t cr_queue_size(cr_queue *queue) {
   return atomic_load_explicit(&queue->seen_size, memory_order_acquire);
 }
 
-/* Takes ownership of `error`. */
-static void close_with(cr_queue *queue, crema_status code, cr_error *error) {
+void cr_queue_fail(cr_queue *queue, crema_status code, const char *text) {
+  cr_error *error = text != NULL ? cr_error_of_text(text) : cr_error_keep();
   lock_queue(queue);
   if (!queue->closed) {
     queue->reason = code;
@@ -289,14 +289,6 @@ static void close_with(cr_queue *queue, crema_status code, cr_error *error) {
   }
   unlock_queue(queue);
   free(error);
-}
-
-void cr_queue_close(cr_queue *queue) {
-  close_with(queue, CREMA_E_CLOSED, NULL);
-}
-
-void cr_queue_fail(cr_queue *queue, crema_status code, const char *text) {
-  close_with(queue, code, text != NULL ? cr_error_of_text(text) : cr_error_keep());
 }
 
 cr_queue_stalls cr_queue_pop_stalls(cr_queue *queue) {
@@ -319,16 +311,6 @@ crema_status cr_queue_pair_init(cr_queue_pair *pair, void *const *element, size_
 fail:
   cr_queue_pair_free(pair, NULL);
   return status;
-}
-
-void cr_queue_pair_close(cr_queue_pair *pair) {
-  cr_queue_close(pair->free);
-  cr_queue_close(pair->full);
-}
-
-void cr_queue_pair_fail(cr_queue_pair *pair, crema_status code, const char *text) {
-  cr_queue_fail(pair->full, code, text);
-  cr_queue_fail(pair->free, code, text);
 }
 
 static void drain(cr_queue *queue, void (*free_element)(void *element)) {

@@ -23,7 +23,7 @@ crema_status cr_queue_create(size_t capacity, cr_queue **out) CREMA_MUST_USE;
 void cr_queue_destroy(cr_queue *queue);
 
 /* Appends `item`; waits while a bounded queue is full. Errors, with the item not taken:
- * CREMA_E_CLOSED, CREMA_E_INTERRUPTED (the calling thread was asked to stop),
+ * what cr_queue_fail said, CREMA_E_INTERRUPTED (the calling thread was asked to stop),
  * CREMA_E_NO_MEMORY (unbounded queues only). */
 crema_status cr_queue_push(cr_queue *queue, void *item) CREMA_MUST_USE;
 
@@ -33,7 +33,7 @@ crema_status cr_queue_push_all(cr_queue *queue, void *const *item, size_t count)
 
 /* Removes the oldest item; waits while there is none. A closed queue is drained first.
  * `waiting_for` (may be NULL) is logged at debug level at every 1000th call that found the queue
- * empty. Errors, with *out unchanged: CREMA_E_CLOSED or what cr_queue_fail said;
+ * empty. Errors, with *out unchanged: what cr_queue_fail said;
  * CREMA_E_INTERRUPTED when the calling thread was asked to stop. */
 crema_status cr_queue_pop(cr_queue *queue, const char *waiting_for, void **out) CREMA_MUST_USE;
 
@@ -49,11 +49,7 @@ bool cr_queue_try_peek(cr_queue *queue, void **out);
 /* The number of items at this moment. */
 size_t cr_queue_size(cr_queue *queue);
 
-/* From now on no items are accepted; those in the queue can still be popped, after which poppers
- * get CREMA_E_CLOSED. Closing twice is a no-op. */
-void cr_queue_close(cr_queue *queue);
-
-/* Closes with a reason: pushers at once, and poppers once the queue is empty, fail with `code` and
+/* Closes the queue: pushers at once, and poppers once the queue is empty, fail with `code` and
  * `text` (NULL: the calling thread's failure). The first reason stays. */
 void cr_queue_fail(cr_queue *queue, crema_status code, const char *text);
 
@@ -77,15 +73,9 @@ typedef struct cr_queue_pair {
 crema_status cr_queue_pair_init(cr_queue_pair *pair, void *const *element,
                                 size_t count) CREMA_MUST_USE;
 
-/* Closes both queues. */
-void cr_queue_pair_close(cr_queue_pair *pair);
-
-/* Closes both queues with a reason; see cr_queue_fail. */
-void cr_queue_pair_fail(cr_queue_pair *pair, crema_status code, const char *text);
-
-/* Calls `free_element` (may be NULL) for every element that is in either queue, frees the queues
- * and zeroes *pair. Elements that the producer or the consumer holds at this time are theirs to
- * free. Nobody may be using the pair any more. Accepts a zeroed pair. */
+/* Calls `free_element` (may be NULL) for every element that is in either queue, frees the
+ * queues and zeroes *pair. Elements that a party holds at this time are the party's to free.
+ * Nobody may be using the pair any more. Accepts a zeroed pair. */
 void cr_queue_pair_free(cr_queue_pair *pair, void (*free_element)(void *element));
 
 #endif

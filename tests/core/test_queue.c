@@ -88,7 +88,7 @@ static void many_are_pushed_at_once(void **state) {
     assert_int_equal(cr_queue_push_all(s.queue, all, COUNT), CREMA_OK);
     assert_int_equal(cr_thread_join(&thread), CREMA_OK);
     assert_int_equal(cr_queue_size(s.queue), 0);
-    cr_queue_close(s.queue);
+    cr_queue_fail(s.queue, CREMA_E_CLOSED, "the queue is closed");
     assert_int_equal(cr_queue_push_all(s.queue, all, 2), CREMA_E_CLOSED);
     cr_queue_destroy(s.queue);
   }
@@ -100,7 +100,7 @@ static void close_drains_then_reports(void **state) {
   void *out = NULL;
   assert_int_equal(cr_queue_create(4, &queue), CREMA_OK);
   assert_int_equal(cr_queue_push(queue, item(1)), CREMA_OK);
-  cr_queue_close(queue);
+  cr_queue_fail(queue, CREMA_E_CLOSED, "the queue is closed");
   cr_queue_fail(queue, CREMA_E_IO, "too late");
   assert_int_equal(cr_queue_push(queue, item(2)), CREMA_E_CLOSED);
   assert_false(cr_queue_try_push(queue, item(2)));
@@ -167,7 +167,7 @@ static void run_stress(size_t capacity) {
     assert_int_equal(cr_thread_start(&producer[i], "producer", produce, &s), CREMA_OK);
   }
   for (int i = 0; i < PRODUCERS; ++i) assert_int_equal(cr_thread_join(&producer[i]), CREMA_OK);
-  cr_queue_close(s.queue);
+  cr_queue_fail(s.queue, CREMA_E_CLOSED, "the queue is closed");
   for (int i = 0; i < CONSUMERS; ++i) assert_int_equal(cr_thread_join(&consumer[i]), CREMA_OK);
   assert_int_equal(atomic_load(&s.popped), PRODUCERS * PER_PRODUCER);
   cr_queue_destroy(s.queue);
@@ -238,7 +238,7 @@ static void closing_wakes_those_who_push(void **state) {
     assert_int_equal(cr_thread_start(&thread[i], "pusher", push_and_say, &w[i]), CREMA_OK);
   }
   cr_clock_sleep(0.02); /* now they sleep */
-  cr_queue_close(queue);
+  cr_queue_fail(queue, CREMA_E_CLOSED, "the queue is closed");
   for (int i = 0; i < PUSHERS; ++i) assert_int_equal(end_of(&thread[i], &w[i]), CREMA_E_CLOSED);
   assert_int_equal(cr_queue_size(queue), 1);
   cr_queue_destroy(queue);
@@ -435,7 +435,6 @@ static void s2_06_torn_down_at_any_point_frees_each_element_once(void **state) {
       assert_int_equal(cr_queue_push(pair.full, out), CREMA_OK);
       assert_int_equal(cr_queue_size(pair.free) + cr_queue_size(pair.full), 3);
     }
-    cr_queue_pair_close(&pair);
     cr_queue_pair_free(&pair, count_free);
     assert_int_equal(live, 0);
   }
@@ -450,7 +449,8 @@ static void a_failed_pair_tells_both_sides(void **state) {
   void *element[1] = {&value}, *out = NULL;
   cr_queue_pair pair;
   assert_int_equal(cr_queue_pair_init(&pair, element, 1), CREMA_OK);
-  cr_queue_pair_fail(&pair, CREMA_E_NUMERIC, "loss is nan");
+  cr_queue_fail(pair.full, CREMA_E_NUMERIC, "loss is nan");
+  cr_queue_fail(pair.free, CREMA_E_NUMERIC, "loss is nan");
   assert_int_equal(cr_queue_pop(pair.full, NULL, &out), CREMA_E_NUMERIC);
   assert_string_equal(crema_error_text(), "loss is nan");
   assert_int_equal(cr_queue_push(pair.full, &value), CREMA_E_NUMERIC);
@@ -484,7 +484,8 @@ static void a_failure_wakes_both_sides(void **state) {
   }
   cr_clock_sleep(0.02);
   cr_fail(CREMA_E_CORRUPT, "record 7 is broken");
-  cr_queue_pair_fail(&pair, CREMA_E_CORRUPT, NULL);
+  cr_queue_fail(pair.full, CREMA_E_CORRUPT, NULL);
+  cr_queue_fail(pair.free, CREMA_E_CORRUPT, NULL);
   for (int i = 0; i < 2; ++i) {
     cr_fail(CREMA_E_IO, "something else");
     assert_int_equal(end_of(&thread[i], &w[i]), CREMA_E_CORRUPT);
@@ -529,7 +530,7 @@ static void queues_tell_why_they_are_closed(void **state) {
   cr_queue *queue = NULL;
   void *out = NULL;
   assert_int_equal(cr_queue_create(1, &queue), CREMA_OK);
-  cr_queue_close(queue);
+  cr_queue_fail(queue, CREMA_E_CLOSED, "the queue is closed");
   cr_fail(CREMA_E_IO, "something else");
   assert_int_equal(cr_queue_pop(queue, NULL, &out), CREMA_E_CLOSED);
   assert_string_equal(crema_error_text(), "the queue is closed");

@@ -133,7 +133,7 @@ static void s2_05_usual_ends_are_no_errors(void **state) {
     cr_queue *queue = NULL;
     cr_thread *thread = NULL;
     assert_int_equal(cr_queue_create(1, &queue), CREMA_OK);
-    cr_queue_close(queue);
+    cr_queue_fail(queue, CREMA_E_CLOSED, "the queue is closed");
     assert_int_equal(cr_thread_start(&thread, "closed", pop_forever, queue), CREMA_OK);
     cr_clock_sleep(0.01); /* so that the closed queue is met before the request to stop */
     cr_fail(CREMA_E_IO, "something else");

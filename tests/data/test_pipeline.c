@@ -220,6 +220,33 @@ static void test_statistics(void **state) {
   cr_pipeline_destroy(pipeline);
 }
 
+/* A consumer that keeps its batches makes the input wait, which is told also after the end. */
+static void test_waiting_for_the_consumer_is_counted(void **state) {
+  numbers n = fresh();
+  cr_batch *batch = NULL;
+  cr_input_stats stats = {0};
+  (void)state;
+  cr_pipeline *pipeline = make(&n, 1, 1, 1);
+  for (int run = 0; run < 2; ++run) {
+    const cr_queue_stalls before = stats.pipeline.idle;
+    start(pipeline, &n, 0);
+    const double begin = cr_clock_seconds();
+    while (stats.pipeline.idle.count == before.count && cr_clock_seconds() < begin + 10) {
+      assert_int_equal(cr_pipeline_take(pipeline, 0, NULL, &batch), CREMA_OK);
+      cr_clock_sleep(1e-3);
+      assert_int_equal(cr_pipeline_give_back(pipeline, 0, NULL, batch), CREMA_OK);
+      cr_pipeline_get_stats(pipeline, 0, &stats);
+    }
+    const cr_queue_stalls running = stats.pipeline.idle;
+    assert_true(running.count > before.count && running.seconds > before.seconds);
+    cr_pipeline_stop(pipeline);
+    cr_pipeline_get_stats(pipeline, 0, &stats);
+    assert_true(stats.pipeline.idle.count >= running.count);
+    assert_true(stats.pipeline.idle.seconds >= running.seconds);
+  }
+  cr_pipeline_destroy(pipeline);
+}
+
 /* ---- faults -------------------------------------------------------------- */
 
 /* Item 14 of batch 2 fails, or beginning 12 does; with many threads later items fail or are done
@@ -499,6 +526,7 @@ int main(void) {
       cmocka_unit_test(s2_28_batches_do_not_depend_on_the_threads),
       cmocka_unit_test(test_starts_anywhere_again_and_again),
       cmocka_unit_test(test_statistics),
+      cmocka_unit_test(test_waiting_for_the_consumer_is_counted),
       cmocka_unit_test(test_batches_in_the_making),
       cmocka_unit_test(test_a_failure_comes_in_its_place),
       cmocka_unit_test(a_failure_waits_for_recalled_items),

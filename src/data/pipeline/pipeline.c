@@ -305,6 +305,14 @@ fail:
   return status;
 }
 
+/* How long there was no batch to fill, up to now. */
+static cr_queue_stalls idle_of(const cr_consumer *consumer) {
+  cr_queue_stalls idle = consumer->idle;
+  if (consumer->pair.free == NULL) return idle;
+  const cr_queue_stalls now = cr_queue_pop_stalls(consumer->pair.free);
+  return (cr_queue_stalls){idle.count + now.count, idle.seconds + now.seconds};
+}
+
 void cr_pipeline_stop(cr_pipeline *pipeline) {
   /* All threads are asked first, so that they stop at the same time. The consumers have been told
    * of a failure in the main thread; workers end only when they are stopped. */
@@ -322,7 +330,10 @@ void cr_pipeline_stop(cr_pipeline *pipeline) {
   cr_queue_destroy(pipeline->task);
   pipeline->done = NULL;
   pipeline->task = NULL;
-  for (int i = 0; i < consumers; ++i) cr_queue_pair_free(&pipeline->consumer[i].pair, NULL);
+  for (int i = 0; i < consumers; ++i) {
+    pipeline->consumer[i].idle = idle_of(&pipeline->consumer[i]);
+    cr_queue_pair_free(&pipeline->consumer[i].pair, NULL);
+  }
   if (pipeline->started && options->source->stop != NULL) options->source->stop(options->user);
   pipeline->started = false;
 }
@@ -360,7 +371,9 @@ crema_status cr_pipeline_take(cr_pipeline *pipeline, int consumer, const crema_c
 crema_status cr_pipeline_give_back(cr_pipeline *pipeline, int consumer,
                                    const crema_context *context, cr_batch *batch) {
   CR_TRY(cr_pipeline_device_give_back(pipeline, context, batch));
-  return cr_queue_push(pipeline->consumer[consumer].pair.free, batch);
+  /* There is room for all batches, and nobody closes the queue. */
+  (void)cr_queue_try_push(pipeline->consumer[consumer].pair.free, batch);
+  return CREMA_OK;
 }
 
 static double seconds(const _Atomic uint64_t *nanoseconds) {
@@ -380,5 +393,6 @@ void cr_pipeline_get_stats(const cr_pipeline *pipeline, int consumer, cr_input_s
                                       .transform_seconds = seconds(&pipeline->transform_ns),
                                       .batches = c->taken,
                                       .wait_seconds = c->wait_seconds,
+                                      .idle = idle_of(c),
                                       .fill = c->fill};
 }

@@ -15,6 +15,7 @@
 #include <stdbool.h>
 
 #include "core/buffer.h"
+#include "core/queue.h"
 #include "crema/device.h"
 #include "crema/types.h"
 #include "data/pipeline/reader.h"
@@ -171,6 +172,7 @@ typedef struct cr_pipeline_stats {
   double decode_seconds, transform_seconds; /* of all threads together */
   uint64_t batches;                         /* taken by the consumer */
   double wait_seconds;                      /* of the consumer, for batches after the first */
+  cr_queue_stalls idle;                     /* of the pipeline, with all batches full or in use */
   cr_series fill;                           /* batches that were ready at each take */
 } cr_pipeline_stats;
 

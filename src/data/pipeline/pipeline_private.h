@@ -42,8 +42,9 @@ typedef struct cr_worker {
 
 typedef struct cr_consumer {
   cr_queue_pair pair;
-  cr_queue *ready; /* the queue it takes its batches from */
-  /* Used by the consumer only. */
+  cr_queue *ready;      /* where it takes its batches from */
+  cr_queue_stalls idle; /* of the pipeline, before it was stopped last */
+  /* The consumer's own. */
   uint64_t taken;
   bool awaited; /* since the last take */
   double wait_seconds;
