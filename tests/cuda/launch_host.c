@@ -55,10 +55,6 @@ float cr_thread_block_max(cr_thread_block thread_block, float value) {
   return top;
 }
 
-void cr_thread_block_meet(cr_thread_block thread_block) {
-  if (thread_block.lanes > 1) pthread_barrier_wait(&((meeting *)thread_block.host)->barrier);
-}
-
 typedef struct lane {
   pthread_t thread;
   thread_block_body function;

@@ -17,9 +17,6 @@ float cr_thread_block_max(cr_thread_block thread_block, float value) {
   (void)thread_block;
   return value;
 }
-void cr_thread_block_meet(cr_thread_block thread_block) {
-  (void)thread_block;
-}
 
 /* ---- device functions by name ---- */
 

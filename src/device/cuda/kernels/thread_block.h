@@ -54,21 +54,11 @@ CR_HD float cr_thread_block_max(cr_thread_block thread_block, float value) {
   return value;
 }
 
-/* A barrier: no lane goes on before all have come here, and all see what the others wrote before
- * it. */
-CR_HD void cr_thread_block_meet(cr_thread_block thread_block) {
-#ifdef __CUDA_ARCH__
-  if (thread_block.lanes > 1) __syncthreads();
-#endif
-  (void)thread_block;
-}
-
 #else
 
-/* For the tests; the sum over the lanes, the largest value, and a barrier. */
+/* For the tests; the sum over the lanes and the largest value. */
 double cr_thread_block_sum(cr_thread_block thread_block, double value);
 float cr_thread_block_max(cr_thread_block thread_block, float value);
-void cr_thread_block_meet(cr_thread_block thread_block);
 
 #endif
 
