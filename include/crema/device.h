@@ -88,6 +88,25 @@ typedef struct crema_device_memory {
 CREMA_API crema_status crema_device_memory_read(crema_device *device,
                                                 crema_device_memory *out) CREMA_MUST_USE;
 
+/* Where memory comes from and goes back to. Both functions may be called from any thread, several
+ * at once. */
+typedef struct crema_host_allocator {
+  /* At least `bytes` bytes at a multiple of `alignment`, a power of two; NULL: there are none. */
+  void *(*alloc)(void *user, size_t bytes, size_t alignment);
+  /* Takes back what alloc gave. */
+  void (*free)(void *user, void *memory);
+  void *user; /* handed to both */
+} crema_host_allocator;
+
+/* Replaces what the host memory of blobs and of batches of data comes from, in the whole process
+ * and for blocks made from now on; NULL: the system's allocator, as at the start. Each block goes
+ * back to the allocator that made it, so that this may be called at any time. The allocator is not
+ * copied and must work until its last block is back, some of them at the end of the process.
+ * Page-locked memory comes from the device's driver all the same. Errors: CREMA_E_ARGUMENT when one
+ * of its functions is NULL. */
+CREMA_API crema_status crema_host_set_allocator(const crema_host_allocator *allocator)
+    CREMA_MUST_USE;
+
 /* Page-locked bytes of host memory that crema holds for copies to and from devices. */
 CREMA_API size_t crema_pinned_bytes(void);
 

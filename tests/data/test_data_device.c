@@ -107,7 +107,7 @@ static void counting_free(void *user, void *memory) {
 
 /* The same on the host alone. */
 static void s2_19_on_the_host_as_well(void **state) {
-  static const cr_host_allocator counting = {counting_alloc, counting_free, NULL};
+  static const crema_host_allocator counting = {counting_alloc, counting_free, NULL};
   fixture f;
   crema_net *net = NULL;
   (void)state;

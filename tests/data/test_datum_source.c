@@ -586,7 +586,7 @@ static void map_free(void *user, void *memory) {
   fail_msg("%p was not allocated", memory);
 }
 
-static const cr_host_allocator mapping = {map_alloc, map_free, NULL};
+static const crema_host_allocator mapping = {map_alloc, map_free, NULL};
 
 /* All pages of all batches are there before the threads start. */
 static void s2_19_batches_are_touched_before_the_start(void **state) {

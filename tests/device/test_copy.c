@@ -7,6 +7,7 @@
 #include "core/clock.h"
 #include "core/fail.h"
 #include "core/thread.h"
+#include "crema/blob.h"
 #include "device/backend/current.h"
 #include "device/copy.h"
 #include "device/device.h"
@@ -97,7 +98,7 @@ static void s0_07_copies_between_groups_of_devices(void **state) {
   assert_int_equal(cr_sim_count(CR_SIM_PEER, 0), 1);
   /* By way of the host, whose memory for that is freed, also when the second half fails. */
   int live = 0;
-  cr_host_allocator counted = {counting_alloc, counting_free, &live};
+  crema_host_allocator counted = {counting_alloc, counting_free, &live};
   cr_host_set_allocator(&counted);
   assert_int_equal(cr_copy_any(memory[1].address, memory[9].address, SIZE), CREMA_OK);
   assert_int_equal(live, 0);
@@ -230,11 +231,36 @@ static void s1_13_items_with_a_copy_function(void **state) {
 
 /* ---- blocks ---- */
 
+/* What a program hands over is what blobs get their memory from, from then on. */
+static void s1_17_a_program_brings_its_allocator(void **state) {
+  (void)state;
+  int live = 0;
+  crema_shape shape = {.axes = 1, .dim = {SIZE}};
+  const crema_host_allocator counted = {counting_alloc, counting_free, &live};
+  const crema_host_allocator no_alloc = {NULL, counting_free, &live};
+  const crema_host_allocator no_free = {counting_alloc, NULL, &live};
+  crema_blob *blob = NULL;
+  float *values = NULL;
+  assert_int_equal(crema_host_set_allocator(&counted), CREMA_OK);
+  assert_int_equal(crema_host_set_allocator(&no_alloc), CREMA_E_ARGUMENT);
+  assert_non_null(strstr(crema_error_text(), "no function to allocate"));
+  assert_int_equal(crema_host_set_allocator(&no_free), CREMA_E_ARGUMENT);
+  assert_non_null(strstr(crema_error_text(), "no function to free"));
+  assert_int_equal(crema_blob_create(&shape, &blob), CREMA_OK);
+  assert_int_equal(crema_blob_mutable_cpu_data(blob, &values), CREMA_OK);
+  assert_int_equal(live, 1);
+  assert_int_equal(crema_host_set_allocator(NULL), CREMA_OK);
+  assert_int_equal(crema_blob_mutable_cpu_diff(blob, &values), CREMA_OK);
+  assert_int_equal(live, 1);
+  crema_blob_destroy(blob);
+  assert_int_equal(live, 0);
+}
+
 static void s1_01_s1_17_the_release_is_chosen_at_allocation(void **state) {
   (void)state;
   int live_a = 0, live_b = 0;
-  cr_host_allocator a = {counting_alloc, counting_free, &live_a};
-  cr_host_allocator b = {counting_alloc, counting_free, &live_b};
+  crema_host_allocator a = {counting_alloc, counting_free, &live_a};
+  crema_host_allocator b = {counting_alloc, counting_free, &live_b};
   cr_sim_options options = sim_test_options(1);
   sim_begin(&options);
   crema_device *device = sim_test_device(0);
@@ -285,7 +311,7 @@ static void s1_17_alignment_of_every_size(void **state) {
 static void s1_18_zero_fill(void **state) {
   (void)state;
   int live = 0;
-  cr_host_allocator poisoned = {counting_alloc, counting_free, &live};
+  crema_host_allocator poisoned = {counting_alloc, counting_free, &live};
   cr_host_set_allocator(&poisoned);
   cr_block zeroed, raw;
   assert_int_equal(cr_block_new(cr_cpu_device(), SIZE, NULL, &zeroed), CREMA_OK);
@@ -414,7 +440,7 @@ static void s1_38_pinned_memory(void **state) {
    * is launched. */
   cr_thread *thread = NULL;
   int live = 0;
-  cr_host_allocator poisoned = {counting_alloc, counting_free, &live};
+  crema_host_allocator poisoned = {counting_alloc, counting_free, &live};
   cr_host_set_allocator(&poisoned);
   cr_collective_begin();
   assert_int_equal(cr_thread_start(&thread, "pinned", make_pinned, &pinned), CREMA_OK);
@@ -526,6 +552,7 @@ int main(void) {
       cmocka_unit_test(s1_09_nothing_from_nowhere),
       cmocka_unit_test(s1_11_copies_to_a_type),
       cmocka_unit_test(s1_13_items_with_a_copy_function),
+      cmocka_unit_test(s1_17_a_program_brings_its_allocator),
       cmocka_unit_test(s1_01_s1_17_the_release_is_chosen_at_allocation),
       cmocka_unit_test(s1_17_alignment_of_every_size),
       cmocka_unit_test(s1_18_zero_fill),

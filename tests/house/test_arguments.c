@@ -39,6 +39,7 @@ static crema_weights_options weights_options;
 static crema_solver_options solver_options;
 static crema_device_info info;
 static crema_device_memory device_memory;
+static const crema_host_allocator allocator; /* has no functions: is refused */
 static double loss;
 
 static crema_device *cpu;
@@ -116,6 +117,7 @@ static int64_t is_empty_text(const char *result) {
   V(crema_device_reaches, false, (A(0, cpu), A(1, cpu)))                                          \
   S(crema_device_simulate, (A(0, "1")))                                                           \
   S(crema_device_memory_read, (A(0, cpu), A(1, &device_memory)))                                  \
+  O(crema_host_set_allocator, "allocator", (A(0, &allocator)))                                    \
   O(crema_context_create, "device", (A(0, cpu), 1, A(1, &made_context)))                          \
   N(crema_context_destroy, (A(0, context)))                                                       \
   V(crema_context_device, 0, (A(0, context)))                                                     \

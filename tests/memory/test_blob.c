@@ -90,7 +90,7 @@ static void none_to_free(void *user, void *memory) {
  * memory for that the blob stays as it was, the data too, although it could have been cut. */
 static void a_failed_reshape_changes_nothing(void **state) {
   (void)state;
-  static const cr_host_allocator broken = {no_memory, none_to_free, NULL};
+  static const crema_host_allocator broken = {no_memory, none_to_free, NULL};
   const crema_shape before = cr_shape_2(3, 5), smaller = cr_shape_2(2, 5);
   crema_blob *blob = new_blob(before, CREMA_F32);
   float *data = NULL;

@@ -67,7 +67,7 @@ static void poisoned_free(void *user, void *memory) {
  * what was made. */
 static void s0_12_s0_13_all_that_was_made_is_zero(void **state) {
   (void)state;
-  static const cr_host_allocator poisoned = {poisoned_alloc, poisoned_free, NULL};
+  static const crema_host_allocator poisoned = {poisoned_alloc, poisoned_free, NULL};
   cr_host_set_allocator(&poisoned);
   for (int on_device = 0; on_device < 2; ++on_device) {
     fixture f = begin();

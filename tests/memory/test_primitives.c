@@ -82,7 +82,7 @@ static void never_called(void *user, void *memory) {
 static void s0_02_a_failing_allocator_is_a_status(void **state) {
   (void)state;
   size_t asked = 0;
-  const cr_host_allocator failing = {no_memory, never_called, &asked};
+  const crema_host_allocator failing = {no_memory, never_called, &asked};
   static const size_t sizes[] = {0, 1, 12345, (size_t)9 << 20};
   crema_syncedmem *memory = NULL;
   const void *host = NULL;
@@ -150,7 +150,7 @@ static void s0_02_absurd_sizes_are_refused_at_once(void **state) {
   for (size_t i = 0; i < sizeof table / sizeof table[0]; ++i) {
     int asked = 0;
     void *out = NULL;
-    const cr_host_allocator refusing = {counted_refusal, never_called, &asked};
+    const crema_host_allocator refusing = {counted_refusal, never_called, &asked};
     cr_host_set_allocator(&refusing);
     crema_status status = cr_host_alloc(table[i].bytes, &out);
     cr_host_set_allocator(NULL);

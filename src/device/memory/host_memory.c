@@ -22,7 +22,7 @@ enum { ALIGNMENT = 64 };
 /* Lies in front of each block and keeps its alignment. */
 typedef union header {
   struct {
-    const cr_host_allocator *allocator;
+    const crema_host_allocator *allocator;
     size_t bytes; /* with the header */
   };
   char pad[ALIGNMENT];
@@ -44,10 +44,10 @@ static void system_free(void *user, void *memory) {
   free(memory);
 }
 
-static const cr_host_allocator system_allocator = {system_alloc, system_free, NULL};
+static const crema_host_allocator system_allocator = {system_alloc, system_free, NULL};
 
 static struct {
-  const cr_host_allocator *_Atomic current;
+  const crema_host_allocator *_Atomic current;
 } host_allocator = {.current = &system_allocator};
 
 /* ---- slabs --------------------------------------------------------------- */
@@ -108,7 +108,7 @@ static void slab_free(void *user, void *memory) {
   system_free(user, ended);
 }
 
-static const cr_host_allocator slab_allocator = {slab_alloc, slab_free, NULL};
+static const crema_host_allocator slab_allocator = {slab_alloc, slab_free, NULL};
 
 /* Sanitizers check the bounds of blocks only when each comes from the system. */
 #if defined(__SANITIZE_ADDRESS__)
@@ -120,16 +120,25 @@ static const cr_host_allocator slab_allocator = {slab_alloc, slab_free, NULL};
 #endif
 
 /* Where a block comes from. */
-static const cr_host_allocator *allocator_for(size_t bytes) {
-  const cr_host_allocator *allocator = atomic_load(&host_allocator.current);
+static const crema_host_allocator *allocator_for(size_t bytes) {
+  const crema_host_allocator *allocator = atomic_load(&host_allocator.current);
   bool middling = bytes >= SLAB_FROM && bytes < HUGE_BYTES;
   return allocator == &system_allocator && middling && !WATCHED ? &slab_allocator : allocator;
 }
 
 /* ---- blocks -------------------------------------------------------------- */
 
-void cr_host_set_allocator(const cr_host_allocator *allocator) {
+void cr_host_set_allocator(const crema_host_allocator *allocator) {
   atomic_store(&host_allocator.current, allocator != NULL ? allocator : &system_allocator);
+}
+
+crema_status crema_host_set_allocator(const crema_host_allocator *allocator) {
+  if (allocator != NULL && (allocator->alloc == NULL || allocator->free == NULL)) {
+    return cr_fail(CREMA_E_ARGUMENT, "%s: the allocator has no function to %s", __func__,
+                   allocator->alloc == NULL ? "allocate" : "free");
+  }
+  cr_host_set_allocator(allocator);
+  return CREMA_OK;
 }
 
 /* A block of several times the machine's memory is a mistake in some file, whatever the system's
@@ -146,7 +155,7 @@ crema_status cr_host_alloc(size_t bytes, void **out) {
     return cr_fail_memory(bytes, "host memory");
   }
   size_t rounded = sizeof(header) + (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-  const cr_host_allocator *allocator = allocator_for(bytes);
+  const crema_host_allocator *allocator = allocator_for(bytes);
   header *head = allocator->alloc(allocator->user, rounded, alignment);
   if (head == NULL && allocator == &slab_allocator) {
     /* There may be memory for a block where there is none for a slab. */
@@ -163,6 +172,6 @@ crema_status cr_host_alloc(size_t bytes, void **out) {
 void cr_host_free(void *memory) {
   if (memory == NULL) return;
   header *head = (header *)memory - 1;
-  const cr_host_allocator *allocator = head->allocator;
+  const crema_host_allocator *allocator = head->allocator;
   allocator->free(allocator->user, head);
 }
