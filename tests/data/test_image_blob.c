@@ -116,6 +116,34 @@ static void test_mean_file(void **state) {
   clean(&x);
 }
 
+/* Item by item into a blob that a device has used: it gets the new one, and keeps the others. */
+static void test_into_a_blob_of_a_device(void **state) {
+  image_fixture x;
+  crema_device *device = NULL;
+  crema_context *context = NULL;
+  crema_devptr memory = {0};
+  const float *values = NULL;
+  (void)state;
+  make(&x, 2, 3, 20, 30);
+  assert_int_equal(crema_device_simulate("1"), CREMA_OK);
+  assert_int_equal(crema_device_get(CREMA_DEVICE_SIM, 0, &device), CREMA_OK);
+  assert_int_equal(crema_context_create(device, 1, &context), CREMA_OK);
+  for (int item = 0; item < 2; ++item) {
+    assert_int_equal(crema_image_load(x.path, NULL, x.blob, item), CREMA_OK);
+    /* From here on the newest values are the device's alone. */
+    assert_int_equal(cr_tensor_update(x.blob->data, context, CR_PLAIN_F32, &memory), CREMA_OK);
+    assert_int_equal(crema_context_finish(context), CREMA_OK);
+  }
+  assert_int_equal(crema_blob_cpu_data(x.blob, &values), CREMA_OK);
+  for (int item = 0; item < 2; ++item) {
+    for (int i = 0; i < 1800; ++i) {
+      assert_true(values[item * 1800 + i] == (float)x.image.pixels[i % 600 * 3 + i / 600]);
+    }
+  }
+  crema_context_destroy(context);
+  clean(&x);
+}
+
 static void test_errors(void **state) {
   image_fixture x;
   (void)state;
@@ -146,6 +174,7 @@ int main(void) {
       cmocka_unit_test(test_resize_crop_mean_scale),
       cmocka_unit_test(test_straight_to_the_blob),
       cmocka_unit_test(test_mean_file),
+      cmocka_unit_test(test_into_a_blob_of_a_device),
       cmocka_unit_test(test_errors),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

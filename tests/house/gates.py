@@ -28,7 +28,7 @@ ROOMS = {
     "ops": {"core", *DEVICE, "memory"},
     "data/db": {"core"},
     "data/image": {"core"},
-    "data/augment": {"core", "proto", "data/db", "data/image"},
+    "data/augment": {"core", "proto", "memory", "data/db", "data/image"},
     "data/pipeline": {"core", *DEVICE, "data/db", "data/image", "data/augment"},
     "layers/common": {"core", "proto", *DEVICE, "memory", "ops", "data/pipeline"},
     "layers": {"core", "layers/common"},

@@ -3,8 +3,9 @@
 
 #include "core/fail.h"
 #include "core/file.h"
-#include "data/image/image_scaled.h"
 #include "data/augment/transformer.h"
+#include "data/image/image_scaled.h"
+#include "memory/blob.h"
 
 void crema_image_options_init(crema_image_options *options) {
   if (options == NULL) return;
@@ -62,6 +63,17 @@ static crema_status read_resized(const char *path, const crema_image_options *op
                     "%s", path);
 }
 
+/* Where the values of one item are to be written; those of the others stay. */
+static crema_status item_values(crema_blob *blob, int64_t item, void **out) {
+  const crema_shape *shape = crema_blob_shape(blob);
+  int64_t count = crema_shape_count(shape, 1, shape->axes);
+  cr_tensor_view view = {0};
+  float *all = NULL;
+  CR_TRY(crema_blob_mutable_cpu_data(blob, &all));
+  CR_TRY(cr_tensor_view_make(blob->data, item * count, count, &view));
+  return cr_tensor_view_data(&view, blob->data, out);
+}
+
 crema_status crema_image_load(const char *path, const crema_image_options *options,
                               crema_blob *blob, int64_t item) {
   CR_REQUIRE(path);
@@ -73,19 +85,18 @@ crema_status crema_image_load(const char *path, const crema_image_options *optio
   cr_transformer *transformer = NULL;
   image_memory memory = {0};
   cr_image *image = NULL;
-  float *values = NULL;
+  void *values = NULL;
   crema_status status = CREMA_OK;
   CR_TRY_GOTO(check_blob(shape, item), out);
   CR_TRY_GOTO(make_transformer(options, shape, &transformer), out);
   CR_TRY_GOTO(read_resized(path, options, shape, &memory, &image), out);
-  CR_TRY_GOTO(crema_blob_mutable_cpu_data(blob, &values), out);
+  CR_TRY_GOTO(item_values(blob, item, &values), out);
   const cr_pixels pixels = {.values = image->pixels,
                             .type = CREMA_U8,
                             .interleaved = true,
                             .channels = image->channels,
                             .height = image->height,
                             .width = image->width};
-  values += item * crema_shape_count(shape, 1, 4);
   status = cr_fail_in(cr_transformer_run(transformer, &pixels, 0, values), "%s", path);
 out:
   cr_image_free(&memory.resized);
