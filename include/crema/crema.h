@@ -36,7 +36,7 @@
  * attention; only SIGCHLD comes, and a host that waits for any child may be told of one that it did
  * not make. Where the system refuses to fork, the file is read without this protection, with a
  * warning. A sandbox that kills whoever forks needs CREMA_HDF5_FORK=0 in the environment. For each
- * GiB that the process has in use in small pages, a fork takes some 20 ms.
+ * GiB that the process has in use in small pages, a fork takes some 50 ms.
  *
  * GCC's OpenMP library does not outlive a fork: in a child made by fork alone, nets run only when
  * the thread that forked had run none before, or with one thread (OMP_NUM_THREADS=1). */
