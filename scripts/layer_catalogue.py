@@ -230,13 +230,13 @@ def shared_messages(layers, messages):
     known = {f.name: f.type for f in messages["LayerParameter"].fields}
     own = {known[n] for l in layers for n in l.fields} - {known["transform_param"], known["loss_param"]}
     found = {known["transform_param"], known["loss_param"]}
-    todo = [f.type for name in own | found for f in messages[name].fields]
-    todo += [f.type for f in common_fields(messages).fields]
-    while todo:
-        name = todo.pop()
+    waiting = [f.type for name in own | found for f in messages[name].fields]
+    waiting += [f.type for f in common_fields(messages).fields]
+    while waiting:
+        name = waiting.pop()
         if name in messages and name not in found | own:
             found.add(name)
-            todo += [f.type for f in messages[name].fields]
+            waiting += [f.type for f in messages[name].fields]
     return [name for name in messages if name in found]
 
 

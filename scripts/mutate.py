@@ -491,14 +491,14 @@ def check_green(copy, args):
         sys.exit(f"The tests do not pass on the unchanged tree:\n{done.stdout[-4000:]}")
 
 
-def work(copy, todo, tried, args, lock):
+def work(copy, waiting, tried, args, lock):
     while True:
         with lock:
             counted = sum(1 for _, end in tried if end not in ("refused", "same code"))
             if counted >= args.count or time.monotonic() > args.end:
                 return
         try:
-            change = todo.get_nowait()
+            change = waiting.get_nowait()
         except queue.Empty:
             return
         begin = time.monotonic()
@@ -539,10 +539,10 @@ def main():
     if copies[0].fresh:
         check_green(copies[0], args)
     args.end = time.monotonic() + 60 * args.minutes
-    todo, tried, lock = queue.Queue(), [], threading.Lock()
+    waiting, tried, lock = queue.Queue(), [], threading.Lock()
     for change in possible:
-        todo.put(change)
-    threads = [threading.Thread(target=work, args=(c, todo, tried, args, lock)) for c in copies]
+        waiting.put(change)
+    threads = [threading.Thread(target=work, args=(c, waiting, tried, args, lock)) for c in copies]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -21,30 +21,7 @@
 #include "core/free_memory.h"
 #include "core/io.h"
 #include "crema/log.h"
-
-enum { PATH_SIZE = 600 };
-
-static char folder[64];
-
-static int make_folder(void **state) {
-  (void)state;
-  snprintf(folder, sizeof folder, "/tmp/crema_test_file_XXXXXX");
-  return mkdtemp(folder) == NULL;
-}
-
-/* The group fails when a test leaves something behind. */
-static int remove_folder(void **state) {
-  (void)state;
-  return rmdir(folder);
-}
-
-static const char *path_of(const char *name) {
-  static char path[4][PATH_SIZE];
-  static int next;
-  char *text = path[next++ % 4];
-  snprintf(text, PATH_SIZE, "%s/%s", folder, name);
-  return text;
-}
+#include "folder.h"
 
 static void put(const char *name, const char *text) {
   int fd = open(path_of(name), O_WRONLY | O_CREAT | O_TRUNC, 0644);

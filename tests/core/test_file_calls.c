@@ -15,8 +15,7 @@
 #include "core/file.h"
 #include "core/io.h"
 #include "core/refused_calls.h"
-
-enum { PATH_SIZE = 128 };
+#include "folder.h"
 
 static refused_call writing, syncing, closing, renaming, renaming_new, opening, reading, drawing;
 static refused_call sleeping;
@@ -85,27 +84,6 @@ void __wrap_cr_clock_sleep(double seconds) {
 }
 
 /* ---- helpers ---- */
-
-static char folder[64];
-
-static int make_folder(void **state) {
-  (void)state;
-  snprintf(folder, sizeof folder, "/tmp/crema_test_file_calls_XXXXXX");
-  return mkdtemp(folder) == NULL;
-}
-
-static int remove_folder(void **state) {
-  (void)state;
-  return rmdir(folder);
-}
-
-static const char *path_of(const char *name) {
-  static char path[4][PATH_SIZE];
-  static int next;
-  char *text = path[next++ % 4];
-  snprintf(text, PATH_SIZE, "%s/%s", folder, name);
-  return text;
-}
 
 static void assert_error_is(const char *path, const char *rest) {
   char wanted[2 * PATH_SIZE];

@@ -14,28 +14,12 @@
 
 #include "core/hdf5_content.h"
 #include "core/hdf5_file.h"
+#include "folder.h"
 
-enum { PATH_SIZE = 128, MIB = 1 << 20 };
-
-static char folder[64];
-
-static const char *path_of(const char *name) {
-  static char path[4][PATH_SIZE];
-  static int next;
-  char *text = path[next++ % 4];
-  snprintf(text, PATH_SIZE, "%s/%s", folder, name);
-  return text;
-}
+enum { MIB = 1 << 20 };
 
 static int begin(void **state) {
-  (void)state;
-  snprintf(folder, sizeof folder, "/tmp/crema_test_hdf5_file_XXXXXX");
-  return mkdtemp(folder) == NULL || cr_hdf5_load() != CREMA_OK;
-}
-
-static int end(void **state) {
-  (void)state;
-  return rmdir(folder);
+  return make_folder(state) != 0 || cr_hdf5_load() != CREMA_OK;
 }
 
 static void assert_error_has(const char *text) {
@@ -349,5 +333,5 @@ int main(void) {
       cmocka_unit_test(failures_are_passed_on),
       cmocka_unit_test(what_is_no_file_is_named),
   };
-  return cmocka_run_group_tests(tests, begin, end);
+  return cmocka_run_group_tests(tests, begin, remove_folder);
 }

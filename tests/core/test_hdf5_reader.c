@@ -333,6 +333,7 @@ static void killed_children_are_told_of(void **state) {
   (void)state;
   assert_int_equal(cr_hdf5_reader_open(path, &file), CREMA_OK);
   pid_t child = find_child();
+  /* Only Linux built with /proc/<pid>/task/<tid>/children tells which process reads the file. */
   if (child == 0) {
     cr_hdf5_reader_close(file);
     skip();

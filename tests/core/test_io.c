@@ -12,12 +12,11 @@
 
 #include "core/io.h"
 #include "core/refused_calls.h"
-
-enum { PATH_SIZE = 128 };
+#include "folder.h"
 
 static refused_call opening, reading, reading_at, writing, syncing, closing, renaming, making;
 
-int __real_openat(int folder, const char *path, int flags, mode_t mode);
+int __real_openat(int base, const char *path, int flags, mode_t mode);
 ssize_t __real_read(int fd, void *bytes, size_t size);
 ssize_t __real_pread(int fd, void *bytes, size_t size, off_t at);
 ssize_t __real_write(int fd, const void *bytes, size_t size);
@@ -26,7 +25,7 @@ int __real_close(int fd);
 int __real_rename(const char *from, const char *to);
 int __real_mkdir(const char *path, mode_t mode);
 
-int __wrap_openat(int folder, const char *path, int flags, mode_t mode);
+int __wrap_openat(int base, const char *path, int flags, mode_t mode);
 ssize_t __wrap_read(int fd, void *bytes, size_t size);
 ssize_t __wrap_pread(int fd, void *bytes, size_t size, off_t at);
 ssize_t __wrap_write(int fd, const void *bytes, size_t size);
@@ -35,8 +34,8 @@ int __wrap_close(int fd);
 int __wrap_rename(const char *from, const char *to);
 int __wrap_mkdir(const char *path, mode_t mode);
 
-int __wrap_openat(int folder, const char *path, int flags, mode_t mode) {
-  return refuses(&opening) ? -1 : __real_openat(folder, path, flags, mode);
+int __wrap_openat(int base, const char *path, int flags, mode_t mode) {
+  return refuses(&opening) ? -1 : __real_openat(base, path, flags, mode);
 }
 
 ssize_t __wrap_read(int fd, void *bytes, size_t size) {
@@ -68,27 +67,6 @@ int __wrap_rename(const char *from, const char *to) {
 
 int __wrap_mkdir(const char *path, mode_t mode) {
   return refuses(&making) ? -1 : __real_mkdir(path, mode);
-}
-
-static char folder[64];
-
-static int make_folder(void **state) {
-  (void)state;
-  snprintf(folder, sizeof folder, "/tmp/crema_test_io_XXXXXX");
-  return mkdtemp(folder) == NULL;
-}
-
-static int remove_folder(void **state) {
-  (void)state;
-  return rmdir(folder);
-}
-
-static const char *path_of(const char *name) {
-  static char path[4][PATH_SIZE];
-  static int next;
-  char *text = path[next++ % 4];
-  snprintf(text, PATH_SIZE, "%s/%s", folder, name);
-  return text;
 }
 
 static const refused_call twice_interrupted = {.count = 2, .error = EINTR};

@@ -195,6 +195,7 @@ static void rows_agree_with_the_cpu(void **state) {
 }
 
 int main(void) {
+  /* These programs test the rows of a GPU, too, which most machines do not have. */
   if (!op_tests_start(&seed)) return OP_TESTS_SKIPPED;
   static struct CMUnitTest tests[CR_OP_KINDS];
   size_t count = 0;

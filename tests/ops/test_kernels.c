@@ -65,6 +65,7 @@ static void test_kind(void **state) {
 }
 
 int main(void) {
+  /* These programs test the rows of a GPU, too, which most machines do not have. */
   if (!op_tests_start(&seed)) return OP_TESTS_SKIPPED;
   static struct CMUnitTest tests[CR_OP_KINDS];
   for (int i = 0; i < CR_OP_KINDS; ++i) {

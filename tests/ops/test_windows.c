@@ -132,6 +132,7 @@ static void test_pooling(void **state) {
 }
 
 int main(void) {
+  /* These programs test the rows of a GPU, too, which most machines do not have. */
   if (!op_tests_start(&seed)) return OP_TESTS_SKIPPED;
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_convolution),

@@ -335,11 +335,7 @@ static crema_status restore_from(const cr_layer *layer, const cr_buffer *text) {
 }
 
 static crema_status restore(cr_layer *layer, const char *bytes, size_t size) {
-  cr_buffer text = {0};
-  CR_TRY(cr_buffer_append(&text, bytes, size));
-  crema_status status = restore_from(layer, &text);
-  cr_buffer_free(&text);
-  return cr_layer_in(layer, status);
+  return cr_record_layer_restore(layer, bytes, size, restore_from);
 }
 
 static void input_stats(const cr_layer *layer, cr_input_stats *out) {

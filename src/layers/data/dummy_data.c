@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "core/fail.h"
-#include "layers/common/layer.h"
+#include "layers/common/layer_noop.h"
 #include "layers/common/layer_shape.h"
 
 /* The filler of top i; NULL: constant 0. */
@@ -92,27 +92,10 @@ static crema_status join(cr_layer *layer, crema_blob *const *top) {
   return fill(layer, layer->context, top, true);
 }
 
-static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
-  (void)layer;
-  (void)bottom;
-  (void)top;
-  return CREMA_OK;
-}
-
 static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
                             crema_blob *const *top) {
   (void)bottom;
   return fill(layer, context, top, false);
-}
-
-static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
-                             const bool *propagate_down, crema_blob *const *bottom) {
-  (void)layer;
-  (void)context;
-  (void)top;
-  (void)propagate_down;
-  (void)bottom;
-  return CREMA_OK;
 }
 
 static bool persistent(const cr_layer *layer, int top) {
@@ -128,8 +111,8 @@ const cr_layer_class cr_layer_dummy_data = {
     .shareable = true,
     .setup = setup,
     .join = join,
-    .reshape = reshape,
+    .reshape = cr_layer_noop,
     .forward = forward,
-    .backward = backward,
+    .backward = cr_layer_noop_backward,
     .persistent = persistent,
 };

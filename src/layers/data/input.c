@@ -7,7 +7,7 @@
  * Example:
  *   layer { name: "input" type: "Input" top: "x" input_param { shape { dim: 1 dim: 3 } } } */
 #include "core/fail.h"
-#include "layers/common/layer.h"
+#include "layers/common/layer_noop.h"
 #include "layers/common/layer_shape.h"
 
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
@@ -27,33 +27,6 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
   return CREMA_OK;
 }
 
-/* The caller owns the shapes from here on. */
-static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
-  (void)layer;
-  (void)bottom;
-  (void)top;
-  return CREMA_OK;
-}
-
-static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
-                            crema_blob *const *top) {
-  (void)layer;
-  (void)context;
-  (void)bottom;
-  (void)top;
-  return CREMA_OK;
-}
-
-static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
-                             const bool *propagate_down, crema_blob *const *bottom) {
-  (void)layer;
-  (void)context;
-  (void)top;
-  (void)propagate_down;
-  (void)bottom;
-  return CREMA_OK;
-}
-
 const cr_layer_class cr_layer_input = {
     .type = "Input",
     .min_bottoms = 0,
@@ -63,7 +36,7 @@ const cr_layer_class cr_layer_input = {
     .shareable = true,
     .net_input = true,
     .setup = setup,
-    .reshape = reshape,
-    .forward = forward,
-    .backward = backward,
+    .reshape = cr_layer_noop, /* the caller owns the shapes after setup */
+    .forward = cr_layer_noop_forward,
+    .backward = cr_layer_noop_backward,
 };

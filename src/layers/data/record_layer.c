@@ -164,6 +164,16 @@ crema_status cr_record_layer_parse(const cr_record_layer *records, const char *t
   return CREMA_OK;
 }
 
+crema_status cr_record_layer_restore(const cr_layer *layer, const char *bytes, size_t size,
+                                     crema_status (*from)(const cr_layer *layer,
+                                                          const cr_buffer *text)) {
+  cr_buffer text = {0};
+  CR_TRY(cr_buffer_append(&text, bytes, size));
+  crema_status status = from(layer, &text);
+  cr_buffer_free(&text);
+  return cr_layer_in(layer, status);
+}
+
 crema_status cr_record_layer_resume(cr_record_layer *records, const cr_layer *layer,
                                     uint64_t stream, cr_reader_cursor *cursor) {
   cursor->order_key = order_key(stream);

@@ -52,6 +52,11 @@ crema_status cr_record_layer_print(const cr_record_layer *records, cr_buffer *ou
 crema_status cr_record_layer_parse(const cr_record_layer *records, const char *text, size_t size,
                                    cr_reader_cursor *out) CREMA_MUST_USE;
 
+/* For the class's restore: hands `from` a copy of the text with a NUL behind it. */
+crema_status cr_record_layer_restore(const cr_layer *layer, const char *bytes, size_t size,
+                                     crema_status (*from)(const cr_layer *layer,
+                                                          const cr_buffer *text)) CREMA_MUST_USE;
+
 /* Resumes at a cursor, with the random stream `stream`; the loader must be stopped. */
 crema_status cr_record_layer_resume(cr_record_layer *records, const cr_layer *layer,
                                     uint64_t stream, cr_reader_cursor *cursor) CREMA_MUST_USE;
