@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "data/pipeline/pipeline.h"
+#include "layers/common/input_class.h"
 #include "net/net.h"
 
 static double rate(uint64_t samples, double seconds) {
@@ -105,8 +106,9 @@ void cli_input_report(crema_net *net, double seconds) {
   for (int i = 0; i < net->layers; ++i) {
     const cr_layer *layer = net->layer[i].layer;
     cr_input_stats stats = {0};
-    if (layer->class->input_stats == NULL) continue;
-    layer->class->input_stats(layer, &stats);
+    const cr_input_class *input = layer->class->input;
+    if (input == NULL || input->stats == NULL) continue;
+    input->stats(layer, &stats);
     print_layer(layer, &stats, seconds);
     any = true;
   }

@@ -4,6 +4,7 @@
 
 #include "core/fail.h"
 #include "core/log.h"
+#include "layers/common/input_class.h"
 #include "layers/registry.h"
 #include "net/build.h"
 
@@ -225,7 +226,8 @@ static crema_status append_top(cr_net_build *build, int index, int top) {
   layer->top[top] = net->blob[blob];
   layer->top_id[top] = blob;
   build->available[blob] = named;
-  if (layer->layer->class->net_input) net->input[net->inputs++] = blob;
+  const cr_input_class *input = layer->layer->class->input;
+  if (input != NULL && input->net_input) net->input[net->inputs++] = blob;
   return CREMA_OK;
 }
 

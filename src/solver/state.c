@@ -4,6 +4,7 @@
 
 #include "core/fail.h"
 #include "core/log.h"
+#include "layers/common/input_class.h"
 #include "solver/solver.h"
 
 enum { GENERATOR_WORDS = 625 }; /* 624 words of state, then the index of the next */
@@ -26,8 +27,9 @@ static crema_status layer_to_proto(cr_layer *layer, Caffe__CremaState__Layer **o
   message->has_key = message->has_pass = true;
   message->key = layer->key;
   message->pass = layer->pass;
-  if (layer->class->save == NULL) return CREMA_OK;
-  CR_TRY_GOTO(layer->class->save(layer, &bytes), out);
+  const cr_input_class *input = layer->class->input;
+  if (input == NULL || input->save == NULL) return CREMA_OK;
+  CR_TRY_GOTO(input->save(layer, &bytes), out);
   message->state.data = cr_proto_alloc(bytes.size + 1);
   if (message->state.data == NULL) {
     status = fail_message();
@@ -244,9 +246,9 @@ static crema_status net_from_proto(crema_net *net, const Caffe__CremaState__Net 
     const Caffe__CremaState__Layer *from = message->layer[index];
     if (from->has_key) layer->key = from->key;
     if (from->has_pass) layer->pass = from->pass;
-    if (!from->has_state || layer->class->restore == NULL) continue;
-    crema_status status =
-        layer->class->restore(layer, (const char *)from->state.data, from->state.len);
+    const cr_input_class *input = layer->class->input;
+    if (!from->has_state || input == NULL || input->restore == NULL) continue;
+    crema_status status = input->restore(layer, (const char *)from->state.data, from->state.len);
     if (status != CREMA_OK) return cr_layer_in(layer, status);
   }
   return CREMA_OK;

@@ -12,6 +12,7 @@
 #include "core/rng.h"
 #include "data/pipeline/pipeline.h"
 #include "fixture.h"
+#include "layers/common/input_class.h"
 #include "net/net.h"
 #include "proto/proto.h"
 
@@ -324,8 +325,8 @@ static void test_skip_corrupt(void **state) {
     assert_true(row == last || row[0] == -1);
   }
   cr_layer *layer = net->layer[0].layer, *other = resumed->layer[0].layer;
-  assert_int_equal(layer->class->save(layer, &saved), CREMA_OK);
-  assert_int_equal(other->class->restore(other, saved.data, saved.size), CREMA_OK);
+  assert_int_equal(layer->class->input->save(layer, &saved), CREMA_OK);
+  assert_int_equal(other->class->input->restore(other, saved.data, saved.size), CREMA_OK);
   for (int k = 0; k < 12; ++k) {
     forward(net);
     forward(resumed);
@@ -405,9 +406,10 @@ static void s2_31_resume(void **state) {
     forward(resumed);
     cr_layer *layer = net->layer[0].layer, *other = resumed->layer[0].layer;
     cr_buffer_clear(&saved);
-    assert_int_equal(layer->class->save(layer, &saved), CREMA_OK);
-    assert_int_equal(other->class->restore(other, saved.data, saved.size - 1), CREMA_E_CORRUPT);
-    assert_int_equal(other->class->restore(other, saved.data, saved.size), CREMA_OK);
+    assert_int_equal(layer->class->input->save(layer, &saved), CREMA_OK);
+    assert_int_equal(other->class->input->restore(other, saved.data, saved.size - 1),
+                     CREMA_E_CORRUPT);
+    assert_int_equal(other->class->input->restore(other, saved.data, saved.size), CREMA_OK);
     for (int k = 0; k < 9; ++k) {
       forward(net);
       forward(resumed);
@@ -482,8 +484,8 @@ static void s2_11_s2_27_records_are_dealt_to_the_solvers(void **state) {
     for (int r = 0; r < SOLVERS; ++r) {
       cr_layer *layer = net[r]->layer[0].layer;
       cr_buffer_clear(&saved);
-      assert_int_equal(layer->class->save(layer, &saved), CREMA_OK);
-      if (layer->class->restore(layer, saved.data, saved.size) != CREMA_OK) {
+      assert_int_equal(layer->class->input->save(layer, &saved), CREMA_OK);
+      if (layer->class->input->restore(layer, saved.data, saved.size) != CREMA_OK) {
         fail_msg("solver %d: %s", r, crema_error_text());
       }
     }
@@ -514,11 +516,11 @@ static void s2_05_stops_at_any_moment(void **state) {
     assert_int_equal(make_net(db, param, "", 1, &net), CREMA_OK);
     forward(net);
     cr_layer *layer = net->layer[0].layer;
-    assert_int_equal(layer->class->save(layer, &saved), CREMA_OK);
+    assert_int_equal(layer->class->input->save(layer, &saved), CREMA_OK);
     for (int i = 0; i < cycles; ++i) {
       for (uint32_t k = cr_mt19937_below(&rng, 3); k > 0; --k) forward(net);
       if (cr_mt19937_below(&rng, 4) == 0) cr_clock_sleep(1e-4);
-      assert_int_equal(layer->class->restore(layer, saved.data, saved.size), CREMA_OK);
+      assert_int_equal(layer->class->input->restore(layer, saved.data, saved.size), CREMA_OK);
     }
     forward(net);
     assert_true(values(net, "label")[1] == 3);
@@ -539,16 +541,16 @@ static void test_places_that_are_not_there(void **state) {
   assert_int_equal(make_net(db, "batch_size: 2", "", 1, &net), CREMA_OK);
   forward(net);
   cr_layer *layer = net->layer[0].layer;
-  assert_int_equal(layer->class->save(layer, &saved), CREMA_OK);
+  assert_int_equal(layer->class->input->save(layer, &saved), CREMA_OK);
   assert_non_null(strstr(saved.data, " batch 1.index 2 solvers 1 skip 0 sorted 0 key 8:00000001"));
-  assert_int_equal(layer->class->restore(layer, saved.data, saved.size), CREMA_OK);
+  assert_int_equal(layer->class->input->restore(layer, saved.data, saved.size), CREMA_OK);
   forward(net);
   saved.data[saved.size - 1] = 'x';
-  assert_int_equal(layer->class->restore(layer, saved.data, saved.size), CREMA_E_NOT_FOUND);
+  assert_int_equal(layer->class->input->restore(layer, saved.data, saved.size), CREMA_E_NOT_FOUND);
   assert_error_has("'in'");
   for (int k = 0; k < 2; ++k) assert_int_equal(crema_net_forward(net, NULL), CREMA_E_STATE);
   saved.data[saved.size - 1] = '1';
-  assert_int_equal(layer->class->restore(layer, saved.data, saved.size), CREMA_OK);
+  assert_int_equal(layer->class->input->restore(layer, saved.data, saved.size), CREMA_OK);
   forward(net);
   assert_true(values(net, "label")[1] == 3);
   crema_net_destroy(net);
@@ -596,7 +598,7 @@ static void test_fields_of_data_param(void **state) {
   assert_int_equal(make_net(db, "batch_size: 2 prefetch: 0 precache: true", "", 1, &net), CREMA_OK);
   for (int k = 0; k < 5 * RECORDS; ++k) forward(net);
   const cr_layer *layer = net->layer[0].layer;
-  layer->class->input_stats(layer, &stats);
+  layer->class->input->stats(layer, &stats);
   assert_int_equal(stats.pipeline.depth, CR_PIPELINE_USUAL_DEPTH);
   assert_int_equal(stats.reader.reads, RECORDS);
   crema_net_destroy(net);

@@ -1,5 +1,6 @@
 /* Batch loaders of nets on a device: batches of ImageData, WindowData and AnnotatedData are copied
  * there ahead of the net, by a thread and a stream of their own, and arrive on both sides. */
+#include "layers/common/input_class.h"
 #include "memory/sim_fixture.h"
 
 #include <stdlib.h>
@@ -388,8 +389,8 @@ static void s2_20_restored_loaders_wait_for_queued_work(void **state) {
       forward(net);
       forward(host);
       assert_true(cr_sim_pending(net->context) > 0);
-      assert_int_equal(layer->class->save(layer, &saved), CREMA_OK);
-      assert_int_equal(layer->class->restore(layer, saved.data, saved.size), CREMA_OK);
+      assert_int_equal(layer->class->input->save(layer, &saved), CREMA_OK);
+      assert_int_equal(layer->class->input->restore(layer, saved.data, saved.size), CREMA_OK);
       cr_buffer_free(&saved);
       /* Time for the batches to come; only a copy that waits for the kernels has them run. */
       cr_clock_sleep(5e-3);

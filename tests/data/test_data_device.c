@@ -1,6 +1,7 @@
 /* Data layers of nets on a (simulated) device: batches are copied ahead, on a stream of their own,
  * and arrive on both sides. */
 #include "device/memory/host_memory.h"
+#include "layers/common/input_class.h"
 #include "memory/sim_fixture.h"
 
 #include <stdatomic.h>
@@ -374,7 +375,7 @@ static void s2_28_depth_follows_the_device(void **state) {
     forward(net);
     expect_batch(net, 0, 10);
     cr_layer *layer = net->layer[0].layer;
-    layer->class->input_stats(layer, &stats);
+    layer->class->input->stats(layer, &stats);
     assert_int_equal(stats.pipeline.depth, depth[i]);
     crema_net_destroy(net);
     cr_sim_set_foreign_bytes(0, 0);

@@ -10,6 +10,7 @@
 #include "core/clock.h"
 #include "data/pipeline/pipeline.h"
 #include "fixture.h"
+#include "layers/common/input_class.h"
 #include "net/net.h"
 
 static void assert_error_has(const char *part) {
@@ -89,10 +90,10 @@ static void s2_08_as_many_records_as_batches_hold(void **state) {
   double start = cr_clock_seconds();
   while (stats.reader.records < 2 * BATCH * PREFETCH && cr_clock_seconds() < start + 10) {
     cr_clock_sleep(1e-4);
-    layer->class->input_stats(layer, &stats);
+    layer->class->input->stats(layer, &stats);
   }
   cr_clock_sleep(0.02);
-  layer->class->input_stats(layer, &stats);
+  layer->class->input->stats(layer, &stats);
   assert_int_equal(stats.reader.records, 2 * BATCH * PREFETCH);
   assert_int_equal(stats.pipeline.depth, PREFETCH);
   crema_net_destroy(net);
@@ -175,12 +176,12 @@ static cr_layer *data_layer(crema_net *net) {
 static void save(crema_net *net, cr_buffer *out) {
   cr_buffer_clear(out);
   cr_layer *layer = data_layer(net);
-  assert_int_equal(layer->class->save(layer, out), CREMA_OK);
+  assert_int_equal(layer->class->input->save(layer, out), CREMA_OK);
 }
 
 static crema_status restore(crema_net *net, const char *bytes, size_t size) {
   cr_layer *layer = data_layer(net);
-  return layer->class->restore(layer, bytes, size);
+  return layer->class->input->restore(layer, bytes, size);
 }
 
 /* A net of another seed goes on with the same batches after restoring, at every position. */

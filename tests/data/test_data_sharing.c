@@ -10,6 +10,7 @@
 
 #include "core/clock.h"
 #include "fixture.h"
+#include "layers/common/input_class.h"
 #include "net/net.h"
 
 enum { BATCH = 4, MANY = 8, SIDE = 4, ITEM = 3 * SIDE * SIDE };
@@ -87,12 +88,12 @@ static void forward(crema_net *net, sample_batch *out) {
 static void save(crema_net *net, cr_buffer *out) {
   cr_layer *layer = net->layer[0].layer;
   cr_buffer_clear(out);
-  assert_int_equal(layer->class->save(layer, out), CREMA_OK);
+  assert_int_equal(layer->class->input->save(layer, out), CREMA_OK);
 }
 
 static crema_status restore(crema_net *net, const cr_buffer *saved) {
   cr_layer *layer = net->layer[0].layer;
-  return layer->class->restore(layer, saved->data, saved->size);
+  return layer->class->input->restore(layer, saved->data, saved->size);
 }
 
 enum { BATCHES = 10 };

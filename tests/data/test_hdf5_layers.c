@@ -14,6 +14,7 @@
 #include "core/file.h"
 #include "data/pipeline/hdf5_set.h"
 #include "fixture.h"
+#include "layers/common/input_class.h"
 #include "net/net.h"
 
 static void assert_error_has(const char *part) {
@@ -154,13 +155,13 @@ static void s2_31_resume(void **state) {
   assert_int_equal(make_net(&f, "batch_size: 4 shuffle: true", "", 5, &net), CREMA_OK);
   for (int k = 0; k < 5; ++k) forward(net);
   cr_layer *layer = net->layer[0].layer;
-  assert_int_equal(layer->class->save(layer, &saved), CREMA_OK);
+  assert_int_equal(layer->class->input->save(layer, &saved), CREMA_OK);
   assert_non_null(strstr(saved.data, " sample 20."));
   assert_int_equal(make_net(&f, "batch_size: 4 shuffle: true", "", 6, &resumed), CREMA_OK);
   forward(resumed);
   cr_layer *other = resumed->layer[0].layer;
-  assert_int_equal(other->class->restore(other, "draws 1", 7), CREMA_E_CORRUPT);
-  assert_int_equal(other->class->restore(other, saved.data, saved.size), CREMA_OK);
+  assert_int_equal(other->class->input->restore(other, "draws 1", 7), CREMA_E_CORRUPT);
+  assert_int_equal(other->class->input->restore(other, saved.data, saved.size), CREMA_OK);
   for (int k = 0; k < 12; ++k) {
     forward(net);
     forward(resumed);

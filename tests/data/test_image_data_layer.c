@@ -14,6 +14,7 @@
 #include "data/pipeline/order.h"
 #include "data/pipeline/pipeline.h"
 #include "fixture.h"
+#include "layers/common/input_class.h"
 #include "net/net.h"
 
 static void assert_error_has(const char *part) {
@@ -429,11 +430,11 @@ static void s2_30_loading_overlaps_computing(void **state) {
   double loading = seconds_of(net, 10, 0) / 10;
   cr_input_stats stats = {0};
   cr_layer *layer = net->layer[0].layer;
-  layer->class->input_stats(layer, &stats);
+  layer->class->input->stats(layer, &stats);
   double waited = stats.pipeline.wait_seconds;
   /* Ten times what loading takes, and enough for a busy machine. */
   (void)seconds_of(net, 10, 10 * loading + 0.01);
-  layer->class->input_stats(layer, &stats);
+  layer->class->input->stats(layer, &stats);
   assert_true(stats.pipeline.wait_seconds - waited < 10 * loading);
   assert_true(stats.pipeline.decode_seconds > 0 && stats.reader.busy_seconds > 0);
   assert_int_equal(stats.pipeline.batches, 21);
@@ -475,13 +476,13 @@ static void s2_31_resume(void **state) {
   assert_int_equal(make_net(&f, param, rest, 5, &net), CREMA_OK);
   for (int k = 0; k < 4; ++k) forward(net);
   cr_layer *layer = net->layer[0].layer;
-  assert_int_equal(layer->class->save(layer, &saved), CREMA_OK);
+  assert_int_equal(layer->class->input->save(layer, &saved), CREMA_OK);
   assert_non_null(strstr(saved.data, " batch 4."));
   assert_int_equal(make_net(&f, param, rest, 6, &resumed), CREMA_OK);
   forward(resumed);
   cr_layer *other = resumed->layer[0].layer;
-  assert_int_equal(other->class->restore(other, "nonsense", 8), CREMA_E_CORRUPT);
-  assert_int_equal(other->class->restore(other, saved.data, saved.size), CREMA_OK);
+  assert_int_equal(other->class->input->restore(other, "nonsense", 8), CREMA_E_CORRUPT);
+  assert_int_equal(other->class->input->restore(other, saved.data, saved.size), CREMA_OK);
   for (int k = 0; k < 9; ++k) {
     forward(net);
     forward(resumed);

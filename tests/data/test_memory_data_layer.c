@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "crema/memory_data.h"
+#include "layers/common/input_class.h"
 #include "net/net.h"
 
 enum { BATCH = 2, ITEM = 3 * 2 * 2 };
@@ -172,9 +173,9 @@ static void s2_31_resume(void **state) {
   assert_int_equal(crema_memory_data_set_images(net, "in", image, 4), CREMA_OK);
   forward(net);
   cr_layer *layer = net->layer[0].layer, *other = resumed->layer[0].layer;
-  assert_int_equal(layer->class->save(layer, &saved), CREMA_OK);
-  assert_int_equal(other->class->restore(other, "x", 1), CREMA_E_CORRUPT);
-  assert_int_equal(other->class->restore(other, saved.data, saved.size), CREMA_OK);
+  assert_int_equal(layer->class->input->save(layer, &saved), CREMA_OK);
+  assert_int_equal(other->class->input->restore(other, "x", 1), CREMA_E_CORRUPT);
+  assert_int_equal(other->class->input->restore(other, saved.data, saved.size), CREMA_OK);
   assert_int_equal(crema_memory_data_set_images(resumed, "in", image, 4), CREMA_OK);
   forward(resumed);
   assert_true(values(resumed, "label")[0] == 2);

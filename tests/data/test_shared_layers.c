@@ -18,6 +18,7 @@
 #include "crema/memory_data.h"
 #include "data/pipeline/hdf5_set.h"
 #include "fixture.h"
+#include "layers/common/input_class.h"
 #include "layers/common/layer_share.h"
 #include "layers/registry.h"
 #include "net/net.h"
@@ -562,12 +563,12 @@ static void s2_27_solvers_out_of_reach_take_their_own_share(void **state) {
 static void save(crema_net *net, const char *name, cr_buffer *out) {
   cr_layer *layer = layer_of(net, name);
   cr_buffer_clear(out);
-  assert_int_equal(layer->class->save(layer, out), CREMA_OK);
+  assert_int_equal(layer->class->input->save(layer, out), CREMA_OK);
 }
 
 static crema_status restore(crema_net *net, const char *name, const cr_buffer *saved) {
   cr_layer *layer = layer_of(net, name);
-  return layer->class->restore(layer, saved->data, saved->size);
+  return layer->class->input->restore(layer, saved->data, saved->size);
 }
 
 /* In the middle of an epoch: all solvers go on where they were; they share one position. */

@@ -15,6 +15,7 @@
 #include "data/pipeline/pipeline.h"
 #include "data/pipeline/window_crop.h"
 #include "fixture.h"
+#include "layers/common/input_class.h"
 #include "net/net.h"
 
 static void assert_error_has(const char *part) {
@@ -264,7 +265,7 @@ static void s2_28_threads_give_the_same_batches(void **state) {
         assert_memory_equal(values(net, "label"), label[k], sizeof label[k]);
       }
       cr_layer *layer = net->layer[0].layer;
-      layer->class->input_stats(layer, &stats);
+      layer->class->input->stats(layer, &stats);
       assert_int_equal(stats.pipeline.threads, processors <= 2 ? 1 : processors - 1);
       assert_int_equal(stats.pipeline.batches, BATCHES);
       assert_true(stats.pipeline.decode_seconds > 0 && stats.pipeline.transform_seconds > 0);
@@ -288,8 +289,8 @@ static void s2_31_resume(void **state) {
   assert_int_equal(make_net(&f, param, transform, 6, &resumed), CREMA_OK);
   for (int k = 0; k < 4; ++k) forward(net);
   cr_layer *layer = net->layer[0].layer, *other = resumed->layer[0].layer;
-  assert_int_equal(layer->class->save(layer, &saved), CREMA_OK);
-  assert_int_equal(other->class->restore(other, saved.data, saved.size), CREMA_OK);
+  assert_int_equal(layer->class->input->save(layer, &saved), CREMA_OK);
+  assert_int_equal(other->class->input->restore(other, saved.data, saved.size), CREMA_OK);
   for (int k = 0; k < 9; ++k) {
     forward(net);
     forward(resumed);

@@ -6,6 +6,7 @@
 
 #include "core/fail.h"
 #include "core/rng.h"
+#include "layers/common/input_class.h"
 #include "layers/common/layer_op.h"
 #include "layers/common/layer_share.h"
 
@@ -101,7 +102,7 @@ void cr_layer_set_solver(cr_layer *layer, const cr_solver_rank *solver) {
   cr_input_group_release(layer->solver.group);
   layer->solver = *solver;
   layer->solver.root = NULL; /* may be freed before the layer */
-  if (solver->rank > 0 && !layer->class->data_source) {
+  if (solver->rank > 0 && layer->class->input == NULL) {
     layer->key = cr_mix_key(layer->key, (uint64_t)solver->rank);
   }
 }
@@ -109,10 +110,11 @@ void cr_layer_set_solver(cr_layer *layer, const cr_solver_rank *solver) {
 crema_status cr_layer_setup(cr_layer *layer, const cr_layer *root, crema_blob *const *bottom,
                             crema_blob *const *top) {
   const cr_layer_class *class = layer->class;
+  const cr_input_class *input = class->input;
   if (root != NULL) {
     CR_TRY(cr_layer_share_join(layer, root));
     CR_TRY(cr_layer_share_shape(layer, top));
-    return class->join == NULL ? CREMA_OK : class->join(layer, top);
+    return input == NULL || input->join == NULL ? CREMA_OK : input->join(layer, top);
   }
   CR_TRY(cr_layer_share_open(layer));
   if (class->setup != NULL) CR_TRY(class->setup(layer, bottom, top));
@@ -121,8 +123,9 @@ crema_status cr_layer_setup(cr_layer *layer, const cr_layer *root, crema_blob *c
 
 crema_status cr_layer_forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
                               crema_blob *const *top) {
+  const cr_input_class *input = layer->class->input;
   if (layer->share == NULL) return layer->class->forward(layer, context, bottom, top);
-  if (layer->class->await != NULL) CR_TRY(layer->class->await(layer));
+  if (input != NULL && input->await != NULL) CR_TRY(input->await(layer));
   cr_layer_share_lock(layer);
   crema_status status = layer->class->forward(layer, context, bottom, top);
   cr_layer_share_unlock(layer);

@@ -11,12 +11,12 @@
 #include "ops/op.h"
 #include "proto/proto.h"
 
+typedef struct cr_input_class cr_input_class;
 typedef struct cr_layer cr_layer;
 typedef struct cr_layer_op cr_layer_op;
 typedef struct cr_layer_owned cr_layer_owned;
 typedef struct cr_layer_pair_table cr_layer_pair_table;
 typedef struct cr_layer_share cr_layer_share;
-struct cr_input_stats;
 
 /* Which of the solvers that train a net together this net belongs to: each gets its share of the
  * samples, sample k going to solver k mod `solvers`. */
@@ -50,14 +50,14 @@ typedef struct cr_layer_class {
   bool auto_tops;          /* missing tops up to max(min_tops, 1) get blobs without a name */
   bool in_place;           /* top 0 may be bottom 0 */
   bool loss;               /* the first top has loss weight 1 by default */
-  bool data_source;        /* produces samples; shared state on resume through save/restore */
   bool shareable;          /* several solvers can work on one (layers/common/layer_share.h) */
-  bool net_input;          /* the caller fills its tops: they are the net's inputs */
   bool statistics;         /* its parameters are statistics of its bottoms, which are not learned */
   bool ignores_values;     /* its bottoms' values do not matter to it */
   bool fuses_relu;         /* its op can apply a ReLU to what it computes (cr_layer.fused_relu) */
   /* For a layer of one op forward and one backward (layer_pair.h): its table; else NULL. */
   const cr_layer_pair_table *pair;
+  /* For a layer that brings samples into the net (input_class.h); NULL: it is mathematics. */
+  const cr_input_class *input;
   /* Bottoms that may receive no gradient (labels): bit i for bottom i. force_backward leaves
    * them out. */
   unsigned no_gradient_bottoms;
@@ -69,12 +69,6 @@ typedef struct cr_layer_class {
   crema_status (*reshape)(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top);
   crema_status (*forward)(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
                           crema_blob *const *top);
-  /* Waits until a shared layer's forward need not wait for data, because forward locks out the
-   * other solvers. May invalidate the values of the tops. NULL: it never waits. */
-  crema_status (*await)(cr_layer *layer);
-  /* Called instead of setup, tops shaped, for a layer that works on another one's state. May be
-   * NULL. */
-  crema_status (*join)(cr_layer *layer, crema_blob *const *top);
   /* Computes diffs of bottoms i with propagate_down[i] (overwritten) and of parameters p with
    * layer->param_propagate_down[p] (accumulated). NULL: has no backward; fails only when a
    * gradient is asked for. */
@@ -95,12 +89,6 @@ typedef struct cr_layer_class {
   bool (*persistent)(const cr_layer *layer, int top);
   /* Frees what state holds besides ops, tensors and memory of layer_op.h; may be NULL. */
   void (*destroy)(cr_layer *layer);
-  /* Reader position and the like, for exact resume, as text in a format of the layer's own; may be
-   * NULL. */
-  crema_status (*save)(cr_layer *layer, cr_buffer *out);
-  crema_status (*restore)(cr_layer *layer, const char *bytes, size_t size);
-  /* The statistics of the layer's input pipeline (data/pipeline/pipeline.h); may be NULL. */
-  void (*input_stats)(const cr_layer *layer, struct cr_input_stats *out);
 } cr_layer_class;
 
 struct cr_layer {
@@ -150,7 +138,7 @@ void cr_layer_destroy(cr_layer *layer);
 
 /* Says which solver the layer belongs to; to be called once, before setup. By default, and with
  * `solver` NULL, it is number 0 of 1, without a group. A layer that draws masks gets a key of the
- * solver's own; a data source keeps its key, as its random numbers depend on the sample's
+ * solver's own; one that brings samples keeps its key, as its random numbers depend on the sample's
  * number. */
 void cr_layer_set_solver(cr_layer *layer, const cr_solver_rank *solver);
 

@@ -25,7 +25,6 @@
 #include "core/rng.h"
 #include "data/augment/annotated.h"
 #include "data/augment/augment.h"
-#include "layers/common/layer_noop.h"
 #include "layers/data/record_layer.h"
 
 /* The memory of one thread. */
@@ -42,8 +41,7 @@ typedef struct annotated_item {
 } annotated_item;
 
 typedef struct annotated_data_state {
-  cr_record_source from; /* has to be the first member */
-  cr_record_layer records;
+  cr_record_layer records; /* has to be the first member */
   const Caffe__DataParameter *param;
   const Caffe__TransformationParameter *transform;  /* may be NULL */
   const Caffe__AnnotatedDataParameter *annotations; /* may be NULL */
@@ -175,7 +173,7 @@ static crema_status load_item(void *user, cr_load *load) {
   const annotated_data_state *s = user;
   annotated_item *item = cr_batch_item(load->batch, load->item);
   crema_status status = load_record(s, item, load);
-  return cr_record_source_fail(&s->from, item->from.record->key, status);
+  return cr_record_source_fail(&s->records.from, item->from.record->key, status);
 }
 
 /* ---- batches ------------------------------------------------------------- */
@@ -238,7 +236,6 @@ static void set_key(annotated_data_state *s, uint64_t key) {
 static crema_status open_source(const cr_layer *layer, annotated_data_state *s) {
   uint64_t stream = cr_record_layer_stream(layer);
   CR_TRY(cr_record_layer_open(&s->records, layer, stream));
-  s->from = cr_record_layer_source(&s->records, layer);
   CR_TRY(cr_transformer_create(s->transform, layer->phase, 0, layer->source_dir_file,
                                &s->transformer));
   CR_TRY(cr_augment_create(s->transform, &s->augment));
@@ -255,7 +252,7 @@ static crema_status look(void *user, cr_db_bytes value) {
   annotated_worker *w = &s->worker[0];
   const cr_image *image = &w->record.image;
   CR_TRY(cr_annotated_load(&w->record, value.data, value.size, color_of(s)));
-  CR_TRY(augment(s, w, (uint64_t)s->from.consumer));
+  CR_TRY(augment(s, w, (uint64_t)s->records.from.consumer));
   return cr_transformer_shape(s->transformer, image->channels, image->height, image->width,
                               s->extent);
 }
@@ -265,7 +262,7 @@ static crema_status open_layer(const cr_layer *layer, annotated_data_state *s,
   const int *extent = s->extent;
   int64_t items = s->param->batch_size;
   CR_TRY(open_source(layer, s));
-  CR_TRY(cr_record_source_look(&s->from, look, s));
+  CR_TRY(cr_record_source_look(&s->records.from, look, s));
   s->boxes =
       s->worker[0].record.has_boxes || (s->annotations != NULL && s->annotations->has_anno_type);
   crema_shape shape[2] = {cr_shape_4(items, extent[0], extent[1], extent[2]),
@@ -338,25 +335,13 @@ static crema_status restore(cr_layer *layer, const char *bytes, size_t size) {
   return cr_record_layer_restore(layer, bytes, size, restore_from);
 }
 
-static void input_stats(const cr_layer *layer, cr_input_stats *out) {
-  const annotated_data_state *s = layer->state;
-  cr_record_layer_stats(&s->records, layer, out);
-}
+static const cr_input_class input = {
+    .save = save, .restore = restore, .stats = cr_record_layer_stats};
 
 const cr_layer_class cr_layer_annotated_data = {
-    .type = "AnnotatedData",
-    .state_size = sizeof(annotated_data_state),
-    .min_bottoms = 0,
-    .max_bottoms = 0,
-    .min_tops = 1,
-    .max_tops = 2,
-    .data_source = true,
+    CR_LAYER_INPUT("AnnotatedData", sizeof(annotated_data_state), 1, 2),
+    .input = &input,
     .setup = setup,
-    .reshape = cr_layer_noop,
     .forward = forward,
-    .backward = cr_layer_noop_backward,
     .destroy = destroy,
-    .save = save,
-    .restore = restore,
-    .input_stats = input_stats,
 };

@@ -114,3 +114,40 @@ crema_status cr_batch_loader_restore(cr_batch_loader *loader, const char *bytes,
   *key = stream; /* safe only now that the threads, which read it, have stopped */
   return CREMA_OK;
 }
+
+/* ---- layers of batches --------------------------------------------------- */
+
+crema_status cr_batch_layer_forward(cr_layer *layer, crema_context *context,
+                                    crema_blob *const *bottom, crema_blob *const *top) {
+  cr_batch_layer *s = layer->state;
+  (void)bottom;
+  return cr_layer_in(layer, cr_batch_loader_next(&s->loader, layer, context, top, NULL));
+}
+
+static crema_status await(cr_layer *layer) {
+  cr_batch_layer *s = layer->state;
+  return cr_layer_in(layer, cr_batch_loader_await(&s->loader, layer));
+}
+
+static crema_status save(cr_layer *layer, cr_buffer *out) {
+  const cr_batch_layer *s = layer->state;
+  return cr_batch_loader_save(&s->loader, layer, s->key, out);
+}
+
+static crema_status restore(cr_layer *layer, const char *bytes, size_t size) {
+  cr_batch_layer *s = layer->state;
+  bool done = false;
+  CR_TRY(cr_layer_share_restore(layer, bytes, size, &done));
+  if (done) return CREMA_OK;
+  CR_TRY(cr_layer_in(layer, cr_batch_loader_restore(&s->loader, bytes, size, &s->key)));
+  if (s->key_restored != NULL) s->key_restored(s);
+  return cr_layer_in(layer, cr_batch_loader_start(&s->loader, layer));
+}
+
+static void stats(const cr_layer *layer, cr_input_stats *out) {
+  const cr_batch_layer *s = layer->state;
+  cr_batch_loader_stats(&s->loader, layer, out);
+}
+
+const cr_input_class cr_batch_layer_input = {
+    .await = await, .save = save, .restore = restore, .stats = stats};

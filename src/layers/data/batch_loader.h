@@ -25,7 +25,7 @@ crema_status cr_batch_loader_open(cr_batch_loader *loader, const cr_layer *layer
 /* Stops and frees. */
 void cr_batch_loader_close(cr_batch_loader *loader);
 
-/* Gives the last batch back and waits for the next one; for the class's `await`. */
+/* Gives the last batch back and waits for the next one; for the input class's `await`. */
 crema_status cr_batch_loader_await(cr_batch_loader *loader, const cr_layer *layer) CREMA_MUST_USE;
 
 /* Gives the last batch back, on which work may still be queued on `context`, and makes the tops
@@ -45,8 +45,21 @@ crema_status cr_batch_loader_restore(cr_batch_loader *loader, const char *bytes,
 crema_status cr_batch_loader_start(cr_batch_loader *loader, const cr_layer *layer) CREMA_MUST_USE;
 void cr_batch_loader_stop(cr_batch_loader *loader);
 
-/* For the class's input_stats. */
+/* For the input class's stats. */
 void cr_batch_loader_stats(const cr_batch_loader *loader, const cr_layer *layer,
                            struct cr_input_stats *out);
+
+/* The state of a layer that does nothing in a pass but take the next batch, or its first member:
+ * forward and the input class are these. */
+typedef struct cr_batch_layer {
+  cr_batch_loader loader;
+  uint64_t key;                      /* of the random stream */
+  void (*key_restored)(void *state); /* makes what depends on the key; may be NULL */
+} cr_batch_layer;
+
+crema_status cr_batch_layer_forward(cr_layer *layer, crema_context *context,
+                                    crema_blob *const *bottom,
+                                    crema_blob *const *top) CREMA_MUST_USE;
+extern const cr_input_class cr_batch_layer_input;
 
 #endif

@@ -21,11 +21,10 @@
 
 #include "core/fail.h"
 #include "data/pipeline/datum_source.h"
-#include "layers/common/layer_noop.h"
 #include "layers/data/record_layer.h"
 
 typedef struct data_state {
-  cr_record_layer records;
+  cr_record_layer records; /* has to be the first member */
   cr_transformer *transformer;
   cr_datum_source *source;
 } data_state;
@@ -40,13 +39,12 @@ static crema_status open_source(const cr_layer *layer, data_state *state) {
                                &state->transformer));
   cr_image_color color = cr_transformer_color(state->transformer);
   if (param->force_encoded_color) color = CR_IMAGE_COLOR;
-  const cr_datum_source_options options = {
-      .records = cr_record_layer_source(&state->records, layer),
-      .transformer = state->transformer,
-      .color = color,
-      .items = (int)param->batch_size,
-      .tops = layer->tops,
-      .threads = cr_record_layer_threads(layer)};
+  const cr_datum_source_options options = {.records = state->records.from,
+                                           .transformer = state->transformer,
+                                           .color = color,
+                                           .items = (int)param->batch_size,
+                                           .tops = layer->tops,
+                                           .threads = cr_record_layer_threads(layer)};
   return cr_datum_source_create(&options, &state->source);
 }
 
@@ -111,25 +109,13 @@ static crema_status restore(cr_layer *layer, const char *bytes, size_t size) {
   return cr_record_layer_restore(layer, bytes, size, restore_from);
 }
 
-static void input_stats(const cr_layer *layer, cr_input_stats *out) {
-  const data_state *state = layer->state;
-  cr_record_layer_stats(&state->records, layer, out);
-}
+static const cr_input_class input = {
+    .save = save, .restore = restore, .stats = cr_record_layer_stats};
 
 const cr_layer_class cr_layer_data = {
-    .type = "Data",
-    .state_size = sizeof(data_state),
-    .min_bottoms = 0,
-    .max_bottoms = 0,
-    .min_tops = 1,
-    .max_tops = 2,
-    .data_source = true,
+    CR_LAYER_INPUT("Data", sizeof(data_state), 1, 2),
+    .input = &input,
     .setup = setup,
-    .reshape = cr_layer_noop, /* shapes come from the records */
     .forward = forward,
-    .backward = cr_layer_noop_backward,
     .destroy = destroy,
-    .save = save,
-    .restore = restore,
-    .input_stats = input_stats,
 };

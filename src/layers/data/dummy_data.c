@@ -12,8 +12,8 @@
 #include <string.h>
 
 #include "core/fail.h"
-#include "layers/common/layer_noop.h"
 #include "layers/common/layer_shape.h"
+#include "layers/data/source_layer.h"
 
 /* The filler of top i; NULL: constant 0. */
 static const Caffe__FillerParameter *filler_of(const Caffe__DummyDataParameter *param, int i) {
@@ -102,17 +102,13 @@ static bool persistent(const cr_layer *layer, int top) {
   return is_constant(filler_of(layer->param->dummy_data_param, top));
 }
 
+static const cr_input_class input = {.join = join};
+
 const cr_layer_class cr_layer_dummy_data = {
-    .type = "DummyData",
-    .min_bottoms = 0,
-    .max_bottoms = 0,
-    .min_tops = 1,
-    .max_tops = CR_ANY,
+    CR_LAYER_INPUT("DummyData", 0, 1, CR_ANY),
+    .input = &input,
     .shareable = true,
     .setup = setup,
-    .join = join,
-    .reshape = cr_layer_noop,
     .forward = forward,
-    .backward = cr_layer_noop_backward,
     .persistent = persistent,
 };

@@ -23,7 +23,6 @@
 #include "data/pipeline/hdf5_set.h"
 #include "data/pipeline/order.h"
 #include "data/pipeline/pipeline.h"
-#include "layers/common/layer_noop.h"
 #include "layers/data/source_layer.h"
 
 typedef struct hdf5_file {
@@ -310,21 +309,13 @@ static void input_stats(const cr_layer *layer, cr_input_stats *out) {
       .samples = samples, .batches = s->batches, .wait_seconds = s->wait_seconds};
 }
 
+static const cr_input_class input = {.save = save, .restore = restore, .stats = input_stats};
+
 const cr_layer_class cr_layer_hdf5_data = {
-    .type = "HDF5Data",
-    .state_size = sizeof(hdf5_data_state),
-    .min_bottoms = 0,
-    .max_bottoms = 0,
-    .min_tops = 1,
-    .max_tops = CR_ANY,
-    .data_source = true,
+    CR_LAYER_INPUT("HDF5Data", sizeof(hdf5_data_state), 1, CR_ANY),
+    .input = &input,
     .shareable = true,
     .setup = setup,
-    .reshape = cr_layer_noop,
     .forward = forward,
-    .backward = cr_layer_noop_backward,
     .destroy = destroy,
-    .save = save,
-    .restore = restore,
-    .input_stats = input_stats,
 };

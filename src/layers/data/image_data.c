@@ -25,7 +25,6 @@
 #include "data/image/image_scaled.h"
 #include "data/pipeline/image_list.h"
 #include "data/pipeline/order.h"
-#include "layers/common/layer_noop.h"
 #include "layers/data/batch_loader.h"
 
 /* The memory of one thread. */
@@ -41,14 +40,13 @@ typedef struct image_item {
 } image_item;
 
 typedef struct image_data_state {
+  cr_batch_layer batches; /* has to be the first member */
   const Caffe__ImageDataParameter *param;
   cr_image_list list;
-  char *root;   /* resolved, with a slash at its end; or empty */
-  uint64_t key; /* of the random stream */
+  char *root; /* resolved, with a slash at its end; or empty */
   uint64_t skip;
   cr_order order;
   cr_transformer *transformer;
-  cr_batch_loader loader;
   int threads;
   image_worker *worker; /* `threads` of them */
 } image_data_state;
@@ -184,8 +182,9 @@ static crema_status check_param(const cr_layer *layer) {
   return CREMA_OK;
 }
 
-static void set_key(image_data_state *s, uint64_t key) {
-  s->key = key;
+static void use_key(void *state) {
+  image_data_state *s = state;
+  uint64_t key = s->batches.key;
   s->order.key = cr_mix_key(key, cr_hash_text("shuffle"));
   s->order.drawn = false;
   if (s->transformer != NULL) {
@@ -207,7 +206,9 @@ static crema_status read_list(cr_layer *layer, image_data_state *s) {
   CR_TRY(cr_layer_root_folder(layer, s->param->root_folder, &s->root));
   CR_TRY(cr_transformer_create(layer->param->transform_param, layer->phase, 0,
                                layer->source_dir_file, &s->transformer));
-  set_key(s, layer->key);
+  s->batches.key = layer->key;
+  s->batches.key_restored = use_key;
+  use_key(s);
   cr_log_info("A total of %zu images.", s->list.count);
   if (s->skip > 0) cr_log_info("Skipping first %" PRIu64 " data points.", s->skip);
   return CREMA_OK;
@@ -252,7 +253,7 @@ static crema_status open_loader(const cr_layer *layer, image_data_state *s,
                                        .threads = s->threads,
                                        .item_size = sizeof(image_item),
                                        .shape = shape};
-  return cr_batch_loader_open(&s->loader, layer, &options, top);
+  return cr_batch_loader_open(&s->batches.loader, layer, &options, top);
 }
 
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
@@ -264,21 +265,9 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
   return cr_layer_in(layer, open_loader(layer, s, top));
 }
 
-static crema_status await(cr_layer *layer) {
-  image_data_state *s = layer->state;
-  return cr_layer_in(layer, cr_batch_loader_await(&s->loader, layer));
-}
-
-static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
-                            crema_blob *const *top) {
-  image_data_state *s = layer->state;
-  (void)bottom;
-  return cr_layer_in(layer, cr_batch_loader_next(&s->loader, layer, context, top, NULL));
-}
-
 static void destroy(cr_layer *layer) {
   image_data_state *s = layer->state;
-  cr_batch_loader_close(&s->loader);
+  cr_batch_loader_close(&s->batches.loader);
   for (int i = 0; s->worker != NULL && i < s->threads; ++i) {
     cr_image_free(&s->worker[i].resized);
     cr_image_free(&s->worker[i].raw);
@@ -292,43 +281,11 @@ static void destroy(cr_layer *layer) {
   cr_image_list_free(&s->list);
 }
 
-static crema_status save(cr_layer *layer, cr_buffer *out) {
-  const image_data_state *s = layer->state;
-  return cr_batch_loader_save(&s->loader, layer, s->key, out);
-}
-
-static crema_status restore(cr_layer *layer, const char *bytes, size_t size) {
-  image_data_state *s = layer->state;
-  uint64_t key = 0;
-  bool done = false;
-  CR_TRY(cr_layer_share_restore(layer, bytes, size, &done));
-  if (done) return CREMA_OK;
-  CR_TRY(cr_layer_in(layer, cr_batch_loader_restore(&s->loader, bytes, size, &key)));
-  set_key(s, key);
-  return cr_layer_in(layer, cr_batch_loader_start(&s->loader, layer));
-}
-
-static void input_stats(const cr_layer *layer, cr_input_stats *out) {
-  const image_data_state *s = layer->state;
-  cr_batch_loader_stats(&s->loader, layer, out);
-}
-
 const cr_layer_class cr_layer_image_data = {
-    .type = "ImageData",
-    .state_size = sizeof(image_data_state),
-    .min_bottoms = 0,
-    .max_bottoms = 0,
-    .min_tops = 1,
-    .max_tops = 2,
-    .data_source = true,
+    CR_LAYER_INPUT("ImageData", sizeof(image_data_state), 1, 2),
+    .input = &cr_batch_layer_input,
     .shareable = true,
     .setup = setup,
-    .reshape = cr_layer_noop,
-    .forward = forward,
-    .await = await,
-    .backward = cr_layer_noop_backward,
+    .forward = cr_batch_layer_forward,
     .destroy = destroy,
-    .save = save,
-    .restore = restore,
-    .input_stats = input_stats,
 };

@@ -7,8 +7,8 @@
  * Example:
  *   layer { name: "input" type: "Input" top: "x" input_param { shape { dim: 1 dim: 3 } } } */
 #include "core/fail.h"
-#include "layers/common/layer_noop.h"
 #include "layers/common/layer_shape.h"
+#include "layers/data/source_layer.h"
 
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
   const Caffe__InputParameter *param = layer->param->input_param;
@@ -27,16 +27,9 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
   return CREMA_OK;
 }
 
+static const cr_input_class input = {.net_input = true};
+
 const cr_layer_class cr_layer_input = {
-    .type = "Input",
-    .min_bottoms = 0,
-    .max_bottoms = 0,
-    .min_tops = 1,
-    .max_tops = CR_ANY,
-    .shareable = true,
-    .net_input = true,
-    .setup = setup,
-    .reshape = cr_layer_noop, /* the caller owns the shapes after setup */
+    CR_LAYER_INPUT("Input", 0, 1, CR_ANY), .input = &input, .shareable = true, .setup = setup,
     .forward = cr_layer_noop_forward,
-    .backward = cr_layer_noop_backward,
 };

@@ -9,16 +9,14 @@
  * Example:
  *   layer { name: "data" type: "MemoryData" top: "data" top: "label"
  *     memory_data_param { batch_size: 2 channels: 1 height: 4 width: 4 } } */
-#include "layers/data/memory_data.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "core/fail.h"
 #include "core/rng.h"
+#include "crema/memory_data.h"
 #include "data/augment/transformer.h"
-#include "layers/common/layer_noop.h"
 #include "layers/data/source_layer.h"
 
 typedef struct memory_data_state {
@@ -98,7 +96,7 @@ static crema_status take(const cr_layer *layer, float *data, float *labels, int6
   return CREMA_OK;
 }
 
-crema_status cr_memory_data_set(cr_layer *layer, float *data, float *labels, int64_t samples) {
+static crema_status set_samples(cr_layer *layer, float *data, float *labels, int64_t samples) {
   CR_TRY(check_samples(layer, samples));
   return take(layer, data, labels, samples);
 }
@@ -123,8 +121,7 @@ static crema_status transform(memory_data_state *s, const crema_labeled_image *i
   return cr_transformer_run(s->transformer, &pixels, s->drawn, out);
 }
 
-crema_status cr_memory_data_set_images(cr_layer *layer, const crema_labeled_image *images,
-                                       int64_t count) {
+static crema_status set_images(cr_layer *layer, const crema_labeled_image *images, int64_t count) {
   memory_data_state *s = layer->state;
   CR_TRY(check_samples(layer, count));
   const crema_shape shape = cr_shape_4(count, s->channels, s->height, s->width);
@@ -155,7 +152,7 @@ fail:
   return status;
 }
 
-crema_status cr_memory_data_set_batch_size(cr_layer *layer, int64_t batch_size) {
+static crema_status set_batch_size(cr_layer *layer, int64_t batch_size) {
   memory_data_state *s = layer->state;
   if (batch_size < 1 || batch_size > INT32_MAX) {
     return cr_layer_fail(layer, CREMA_E_ARGUMENT, "a batch size of %" PRId64, batch_size);
@@ -278,21 +275,18 @@ static crema_status restore(cr_layer *layer, const char *bytes, size_t size) {
   return CREMA_OK;
 }
 
+static const cr_input_class input = {.save = save,
+                                     .restore = restore,
+                                     .set_samples = set_samples,
+                                     .set_images = set_images,
+                                     .set_batch_size = set_batch_size};
+
 const cr_layer_class cr_layer_memory_data = {
-    .type = "MemoryData",
-    .state_size = sizeof(memory_data_state),
-    .min_bottoms = 0,
-    .max_bottoms = 0,
-    .min_tops = 2,
-    .max_tops = 2,
-    .data_source = true,
+    CR_LAYER_INPUT("MemoryData", sizeof(memory_data_state), 2, 2),
+    .input = &input,
     .shareable = true,
     .setup = setup,
-    .reshape = cr_layer_noop,
     .forward = forward,
-    .backward = cr_layer_noop_backward,
     .persistent = persistent,
     .destroy = destroy,
-    .save = save,
-    .restore = restore,
 };

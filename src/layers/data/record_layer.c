@@ -77,7 +77,11 @@ crema_status cr_record_layer_open(cr_record_layer *records, const cr_layer *laye
   if (records->skip > 0) {
     cr_log_info("Skipping first %" PRIu64 " data points.", records->skip);
   }
-  return cr_reader_join(layer->solver.group, layer->name, &options, &records->reader);
+  CR_TRY(cr_reader_join(layer->solver.group, layer->name, &options, &records->reader));
+  records->from = (cr_record_source){.reader = records->reader,
+                                     .consumer = layer->solver.rank,
+                                     .skip_corrupt = param->skip_corrupt};
+  return CREMA_OK;
 }
 
 void cr_record_layer_close(cr_record_layer *records, const cr_layer *layer) {
@@ -86,12 +90,6 @@ void cr_record_layer_close(cr_record_layer *records, const cr_layer *layer) {
   cr_buffer_free(&records->key);
   free(records->source);
   *records = (cr_record_layer){0};
-}
-
-cr_record_source cr_record_layer_source(const cr_record_layer *records, const cr_layer *layer) {
-  return (cr_record_source){.reader = records->reader,
-                            .consumer = layer->solver.rank,
-                            .skip_corrupt = layer->param->data_param->skip_corrupt};
 }
 
 /* `parser_threads` only multiplies `threads`, because one thread reads. */
@@ -130,8 +128,8 @@ crema_status cr_record_layer_next(cr_record_layer *records, const cr_layer *laye
   return note_position(records, index, key);
 }
 
-void cr_record_layer_stats(const cr_record_layer *records, const cr_layer *layer,
-                           cr_input_stats *out) {
+void cr_record_layer_stats(const cr_layer *layer, cr_input_stats *out) {
+  const cr_record_layer *records = layer->state;
   cr_batch_loader_stats(&records->loader, layer, out);
   out->reader = cr_reader_get_stats(records->reader);
 }

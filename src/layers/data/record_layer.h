@@ -6,9 +6,11 @@
 #include "data/pipeline/record_source.h"
 #include "layers/data/batch_loader.h"
 
+/* The state of such a layer, or its first member. */
 typedef struct cr_record_layer {
-  char *source;  /* resolved path */
-  uint64_t skip; /* records to pass over at the start */
+  cr_record_source from; /* the records; has to be the first member */
+  char *source;          /* resolved path */
+  uint64_t skip;         /* records to pass over at the start */
   cr_reader *reader;
   cr_batch_loader loader;
   /* As of the end of the batch whose memory the tops share: */
@@ -29,8 +31,7 @@ crema_status cr_record_layer_open(cr_record_layer *records, const cr_layer *laye
 /* Accepts a zeroed one. Afterwards only the caller uses the source's data. */
 void cr_record_layer_close(cr_record_layer *records, const cr_layer *layer);
 
-/* The source's records, and the threads that data_param asks for (0: automatic). */
-cr_record_source cr_record_layer_source(const cr_record_layer *records, const cr_layer *layer);
+/* The threads that data_param asks for (0: automatic). */
 int cr_record_layer_threads(const cr_layer *layer);
 
 /* Shapes the tops and starts, as cr_batch_loader_open; the depth is set here. */
@@ -52,7 +53,7 @@ crema_status cr_record_layer_print(const cr_record_layer *records, cr_buffer *ou
 crema_status cr_record_layer_parse(const cr_record_layer *records, const char *text, size_t size,
                                    cr_reader_cursor *out) CREMA_MUST_USE;
 
-/* For the class's restore: hands `from` a copy of the text with a NUL behind it. */
+/* For the input class's restore: hands `from` a copy of the text with a NUL behind it. */
 crema_status cr_record_layer_restore(const cr_layer *layer, const char *bytes, size_t size,
                                      crema_status (*from)(const cr_layer *layer,
                                                           const cr_buffer *text)) CREMA_MUST_USE;
@@ -61,8 +62,7 @@ crema_status cr_record_layer_restore(const cr_layer *layer, const char *bytes, s
 crema_status cr_record_layer_resume(cr_record_layer *records, const cr_layer *layer,
                                     uint64_t stream, cr_reader_cursor *cursor) CREMA_MUST_USE;
 
-/* For the class's input_stats. */
-void cr_record_layer_stats(const cr_record_layer *records, const cr_layer *layer,
-                           struct cr_input_stats *out);
+/* Function of the input class. */
+void cr_record_layer_stats(const cr_layer *layer, struct cr_input_stats *out);
 
 #endif

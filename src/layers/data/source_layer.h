@@ -2,7 +2,15 @@
 #ifndef CR_LAYERS_SOURCE_LAYER_H
 #define CR_LAYERS_SOURCE_LAYER_H
 
+#include "layers/common/input_class.h"
+#include "layers/common/layer_noop.h"
 #include "layers/common/layer_share.h"
+
+/* What the classes of layers that bring samples into the net have in common: no bottoms, and tops
+ * that setup, forward or the caller shapes. */
+#define CR_LAYER_INPUT(type_name, state_bytes, least_tops, most_tops)                          \
+  .type = type_name, .state_size = state_bytes, .min_tops = least_tops, .max_tops = most_tops, \
+  .reshape = cr_layer_noop, .backward = cr_layer_noop_backward
 
 /* Whether a batch_size is usable; `message` is the name of the field that holds it. Errors:
  * CREMA_E_ARGUMENT. */

@@ -29,7 +29,6 @@
 #include "data/augment/mean.h"
 #include "data/image/image.h"
 #include "data/pipeline/window_crop.h"
-#include "layers/common/layer_noop.h"
 #include "layers/data/batch_loader.h"
 
 /* The memory of one thread. */
@@ -44,8 +43,8 @@ typedef struct kept_file {
 } kept_file;
 
 typedef struct window_data_state {
+  cr_batch_layer batches; /* has to be the first member */
   const Caffe__WindowDataParameter *param;
-  uint64_t key; /* of the random stream */
   cr_window_list list;
   size_t *chosen[2]; /* windows of the background, of the foreground */
   size_t count[2];
@@ -57,7 +56,6 @@ typedef struct window_data_state {
   cr_mean mean; /* values NULL: none */
   const float *mean_value;
   size_t mean_values; /* 0, 1 or one per channel */
-  cr_batch_loader loader;
   int threads;
   window_worker *worker; /* `threads` of them */
   kept_file *kept;       /* one per image, with cache_images; else NULL */
@@ -179,7 +177,7 @@ static crema_status load_item(void *user, cr_load *load) {
   size_t size = (size_t)crema_shape_count(&top[0].shape, 1, 4);
   float *data = top[0].values + (size_t)load->item * size;
   uint64_t sample = load->batch->sample + (uint64_t)load->item * (uint64_t)load->batch->solvers;
-  cr_philox(s->key, 0, sample, draw);
+  cr_philox(s->batches.key, 0, sample, draw);
   uint64_t wide = (uint64_t)draw[2] << 32 | draw[0];
   size_t index = s->chosen[foreground][wide % s->count[foreground]];
   const cr_listed_window *window = cr_window_list_window(&s->list, index);
@@ -349,7 +347,7 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
   (void)bottom;
   CR_TRY(check_param(layer));
   s->param = layer->param->window_data_param;
-  s->key = cr_mix_key(layer->key, cr_hash_text("windows"));
+  s->batches.key = cr_mix_key(layer->key, cr_hash_text("windows"));
   CR_TRY(cr_layer_in(layer, open_windows(layer, s)));
   int64_t items = s->param->batch_size, size = s->crop.crop_size;
   crema_shape shape[2] = {cr_shape_4(items, s->channels, size, size), cr_shape_1(items)};
@@ -361,24 +359,12 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
                                        .depth = PREFETCH,
                                        .threads = s->threads,
                                        .shape = shape};
-  return cr_layer_in(layer, cr_batch_loader_open(&s->loader, layer, &options, top));
-}
-
-static crema_status await(cr_layer *layer) {
-  window_data_state *s = layer->state;
-  return cr_layer_in(layer, cr_batch_loader_await(&s->loader, layer));
-}
-
-static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
-                            crema_blob *const *top) {
-  window_data_state *s = layer->state;
-  (void)bottom;
-  return cr_layer_in(layer, cr_batch_loader_next(&s->loader, layer, context, top, NULL));
+  return cr_layer_in(layer, cr_batch_loader_open(&s->batches.loader, layer, &options, top));
 }
 
 static void destroy(cr_layer *layer) {
   window_data_state *s = layer->state;
-  cr_batch_loader_close(&s->loader);
+  cr_batch_loader_close(&s->batches.loader);
   for (size_t i = 0; s->kept != NULL && i < cr_window_list_images(&s->list); ++i) {
     cr_buffer *bytes = atomic_load(&s->kept[i].bytes);
     if (bytes != NULL) cr_buffer_free(bytes);
@@ -400,41 +386,11 @@ static void destroy(cr_layer *layer) {
   cr_window_list_free(&s->list);
 }
 
-static crema_status save(cr_layer *layer, cr_buffer *out) {
-  const window_data_state *s = layer->state;
-  return cr_batch_loader_save(&s->loader, layer, s->key, out);
-}
-
-static crema_status restore(cr_layer *layer, const char *bytes, size_t size) {
-  window_data_state *s = layer->state;
-  bool done = false;
-  CR_TRY(cr_layer_share_restore(layer, bytes, size, &done));
-  if (done) return CREMA_OK;
-  CR_TRY(cr_layer_in(layer, cr_batch_loader_restore(&s->loader, bytes, size, &s->key)));
-  return cr_layer_in(layer, cr_batch_loader_start(&s->loader, layer));
-}
-
-static void input_stats(const cr_layer *layer, cr_input_stats *out) {
-  const window_data_state *s = layer->state;
-  cr_batch_loader_stats(&s->loader, layer, out);
-}
-
 const cr_layer_class cr_layer_window_data = {
-    .type = "WindowData",
-    .state_size = sizeof(window_data_state),
-    .min_bottoms = 0,
-    .max_bottoms = 0,
-    .min_tops = 2,
-    .max_tops = 2,
-    .data_source = true,
+    CR_LAYER_INPUT("WindowData", sizeof(window_data_state), 2, 2),
+    .input = &cr_batch_layer_input,
     .shareable = true,
     .setup = setup,
-    .reshape = cr_layer_noop,
-    .forward = forward,
-    .await = await,
-    .backward = cr_layer_noop_backward,
+    .forward = cr_batch_layer_forward,
     .destroy = destroy,
-    .save = save,
-    .restore = restore,
-    .input_stats = input_stats,
 };

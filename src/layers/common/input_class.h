@@ -1,0 +1,31 @@
+/* What the class of a layer says besides if the layer brings samples into the net. */
+#ifndef CR_LAYERS_INPUT_CLASS_H
+#define CR_LAYERS_INPUT_CLASS_H
+
+#include "layers/common/layer.h"
+
+struct cr_input_stats;
+struct crema_labeled_image;
+
+/* Every function may be NULL: there is nothing to do, or the layer cannot do it. */
+struct cr_input_class {
+  bool net_input; /* the caller fills the tops: they are the net's inputs */
+  /* Waits until a shared layer's forward need not wait for data, because forward locks out the
+   * other solvers. May invalidate the values of the tops. */
+  crema_status (*await)(cr_layer *layer);
+  /* Called instead of setup, tops shaped, for a layer that works on another one's state. */
+  crema_status (*join)(cr_layer *layer, crema_blob *const *top);
+  /* Reader position and the like, for exact resume, as text in a format of the layer's own. */
+  crema_status (*save)(cr_layer *layer, cr_buffer *out);
+  crema_status (*restore)(cr_layer *layer, const char *bytes, size_t size);
+  /* The statistics of the layer's input pipeline (data/pipeline/pipeline.h). */
+  void (*stats)(const cr_layer *layer, struct cr_input_stats *out);
+  /* For samples that the program holds in memory; see crema/memory_data.h. The first aliases them,
+   * the second transforms copies. All three or none. */
+  crema_status (*set_samples)(cr_layer *layer, float *data, float *labels, int64_t samples);
+  crema_status (*set_images)(cr_layer *layer, const struct crema_labeled_image *images,
+                             int64_t count);
+  crema_status (*set_batch_size)(cr_layer *layer, int64_t batch_size);
+};
+
+#endif
