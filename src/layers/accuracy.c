@@ -66,10 +66,8 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
 const cr_layer_class cr_layer_accuracy = {
     .type = "Accuracy",
     .state_size = sizeof(cr_layer_pair),
-    .min_bottoms = 2,
-    .max_bottoms = 2,
-    .min_tops = 1,
-    .max_tops = 2,
+    .bottoms = {2, 2},
+    .tops = {1, 2},
     .pair = &pair,
     .setup = setup,
     .reshape = reshape,

@@ -95,10 +95,8 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
 const cr_layer_class cr_layer_arg_max = {
     .type = "ArgMax",
     .state_size = sizeof(arg_max_state),
-    .min_bottoms = 1,
-    .max_bottoms = 1,
-    .min_tops = 1,
-    .max_tops = 1,
+    .bottoms = {1, 1},
+    .tops = {1, 1},
     .setup = setup,
     .reshape = reshape,
     .forward = forward,

@@ -162,10 +162,8 @@ static bool uses_bottom(const cr_layer *layer, int bottom) {
 const cr_layer_class cr_layer_batch_norm = {
     .type = "BatchNorm",
     .state_size = sizeof(bn_state),
-    .min_bottoms = 1,
-    .max_bottoms = 1,
-    .min_tops = 1,
-    .max_tops = 1,
+    .bottoms = {1, 1},
+    .tops = {1, 1},
     .in_place = true,
     .statistics = true,
     .setup = setup,

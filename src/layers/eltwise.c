@@ -172,10 +172,8 @@ static bool uses_bottom(const cr_layer *layer, int bottom) {
 const cr_layer_class cr_layer_eltwise = {
     .type = "Eltwise",
     .state_size = sizeof(eltwise_state),
-    .min_bottoms = 2,
-    .max_bottoms = CR_ANY,
-    .min_tops = 1,
-    .max_tops = 1,
+    .bottoms = {2, CR_ANY},
+    .tops = {1, 1},
     .in_place = true,
     .setup = setup,
     .reshape = reshape,

@@ -9,7 +9,7 @@
  *   layer { name: "embed" type: "Embed" bottom: "index" top: "y"
  *     embed_param { num_output: 5 input_dim: 10 weight_filler { type: "uniform" } } } */
 #include "core/fail.h"
-#include "layers/common/layer_op.h"
+#include "layers/common/layer_weights.h"
 
 typedef struct embed_state {
   int64_t rows, width;
@@ -30,9 +30,8 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
   s->width = param->num_output;
   s->bias = param->bias_term;
   crema_shape table = cr_shape_2(s->rows, s->width), bias = cr_shape_1(s->width);
-  CR_TRY(cr_layer_set_params(layer, s->bias ? 2 : 1));
-  CR_TRY(cr_layer_add_param(layer, 0, &table, param->weight_filler));
-  return s->bias ? cr_layer_add_param(layer, 1, &bias, param->bias_filler) : CREMA_OK;
+  return cr_layer_weights_add(layer, &table, param->weight_filler, s->bias ? &bias : NULL,
+                              param->bias_filler);
 }
 
 static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
@@ -56,9 +55,7 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   desc.kind = CR_OP_AFFINE_FWD;
   CR_TRY(cr_layer_op_make(layer, &s->add_bias, &desc, 4,
                           (const crema_shape *[]){&folded, NULL, &c, &folded}, NULL));
-  desc.kind = CR_OP_AFFINE_BWD_BIAS;
-  return cr_layer_op_make(layer, &s->backward_bias, &desc, 2, (const crema_shape *[]){&folded, &c},
-                          NULL);
+  return cr_layer_weights_make_bias(layer, &s->backward_bias, &y, &c);
 }
 
 static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
@@ -83,18 +80,14 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
                            (cr_tensor *[]){top[0]->diff, bottom[0]->data, layer->blob[0]->diff},
                            NULL));
   }
-  if (!s->bias || !layer->param_propagate_down[1]) return CREMA_OK;
-  return cr_layer_op_run(&s->backward_bias, context,
-                         (cr_tensor *[]){top[0]->diff, layer->blob[1]->diff}, NULL);
+  return cr_layer_weights_run_bias(layer, &s->backward_bias, context, top[0]->diff);
 }
 
 const cr_layer_class cr_layer_embed = {
     .type = "Embed",
     .state_size = sizeof(embed_state),
-    .min_bottoms = 1,
-    .max_bottoms = 1,
-    .min_tops = 1,
-    .max_tops = 1,
+    .bottoms = {1, 1},
+    .tops = {1, 1},
     .no_gradient_bottoms = 1u << 0,
     .setup = setup,
     .reshape = reshape,

@@ -39,9 +39,8 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
   crema_shape weights =
       s->transpose ? cr_shape_2(s->inputs, s->outputs) : cr_shape_2(s->outputs, s->inputs);
   crema_shape bias = cr_shape_1(s->outputs);
-  CR_TRY(cr_layer_set_params(layer, s->bias ? 2 : 1));
-  CR_TRY(cr_layer_add_param(layer, 0, &weights, param->weight_filler));
-  return s->bias ? cr_layer_add_param(layer, 1, &bias, param->bias_filler) : CREMA_OK;
+  return cr_layer_weights_add(layer, &weights, param->weight_filler, s->bias ? &bias : NULL,
+                              param->bias_filler);
 }
 
 static crema_status make_ops(cr_layer *layer, const crema_shape *src, const crema_shape *dst) {
@@ -104,10 +103,8 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
 const cr_layer_class cr_layer_inner_product = {
     .type = "InnerProduct",
     .state_size = sizeof(ip_state),
-    .min_bottoms = 1,
-    .max_bottoms = 1,
-    .min_tops = 1,
-    .max_tops = 1,
+    .bottoms = {1, 1},
+    .tops = {1, 1},
     .setup = setup,
     .reshape = reshape,
     .forward = forward,

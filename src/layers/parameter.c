@@ -58,10 +58,8 @@ static bool persistent(const cr_layer *layer, int top) {
 const cr_layer_class cr_layer_parameter = {
     .type = "Parameter",
     .state_size = sizeof(parameter_state),
-    .min_bottoms = 0,
-    .max_bottoms = 0,
-    .min_tops = 1,
-    .max_tops = 1,
+    .bottoms = {0, 0},
+    .tops = {1, 1},
     .setup = setup,
     .reshape = reshape,
     .forward = cr_layer_noop_forward,

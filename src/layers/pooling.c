@@ -252,10 +252,8 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
 const cr_layer_class cr_layer_pooling = {
     .type = "Pooling",
     .state_size = sizeof(pooling_state),
-    .min_bottoms = 1,
-    .max_bottoms = 1,
-    .min_tops = 1,
-    .max_tops = 2,
+    .bottoms = {1, 1},
+    .tops = {1, 2},
     .setup = setup,
     .reshape = reshape,
     .forward = forward,

@@ -29,11 +29,7 @@ static crema_status check_axes(const cr_layer *layer, const crema_shape *shape) 
 }
 
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
-  static const Caffe__FillerParameter quarter = {
-      .base = PROTOBUF_C_MESSAGE_INIT(&caffe__filler_parameter__descriptor),
-      .type = (char *)"constant",
-      .value = 0.25f,
-      .sparse = -1};
+  static const Caffe__FillerParameter quarter = CR_CONSTANT_FILLER(0.25f);
   prelu_state *s = layer->state;
   const Caffe__PReLUParameter *param = layer->param->prelu_param;
   (void)top;

@@ -21,10 +21,8 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
 
 const cr_layer_class cr_layer_silence = {
     .type = "Silence",
-    .min_bottoms = 1,
-    .max_bottoms = CR_ANY,
-    .min_tops = 0,
-    .max_tops = 0,
+    .bottoms = {1, CR_ANY},
+    .tops = {0, 0},
     .ignores_values = true,
     .setup = cr_layer_noop,
     .reshape = cr_layer_noop,

@@ -54,7 +54,7 @@ crema_status cr_net_allocate(cr_arena *arena, void *out, size_t count, size_t wi
 /* Tops a layer will have once automatic ones are added. */
 static int final_tops(const Caffe__LayerParameter *param, const cr_layer_class *class) {
   int named = (int)param->n_top;
-  int least = class->min_tops > 1 ? class->min_tops : 1;
+  int least = class->tops.min > 1 ? class->tops.min : 1;
   return class->auto_tops && named < least ? least : named;
 }
 
@@ -99,7 +99,8 @@ static crema_status start_build(cr_net_build *build) {
 }
 
 static crema_status check_count(const Caffe__LayerParameter *param, const char *what, int found,
-                                int least, int most) {
+                                const cr_layer_count *range) {
+  const int least = range->min, most = range->max;
   if (found >= least && (most == CR_ANY || found <= most)) return CREMA_OK;
   if (most == CR_ANY) {
     return cr_net_fail_layer(param, CREMA_E_ARGUMENT, "takes at least %d %s blobs; found %d", least,
@@ -118,8 +119,8 @@ static crema_status check_layer(const cr_net_build *build, int index) {
   const Caffe__LayerParameter *param = build->net->param->layer[index];
   const cr_layer_class *class = build->class[index];
   int bottoms = (int)param->n_bottom, tops = final_tops(param, class);
-  CR_TRY(check_count(param, "bottom", bottoms, class->min_bottoms, class->max_bottoms));
-  CR_TRY(check_count(param, "top", tops, class->min_tops, class->max_tops));
+  CR_TRY(check_count(param, "bottom", bottoms, &class->bottoms));
+  CR_TRY(check_count(param, "top", tops, &class->tops));
   if (class->equal_bottoms_tops && bottoms != tops) {
     return cr_net_fail_layer(param, CREMA_E_ARGUMENT,
                              "takes as many tops as bottoms; found %d bottoms and %d tops", bottoms,

@@ -220,8 +220,8 @@ static bool one_layer(const char *type) {
     append_message(&body, message, 0);
     append(&body, "}");
   }
-  int bottoms = between(class->min_bottoms, class->max_bottoms);
-  int tops = class->equal_bottoms_tops ? bottoms : between(class->min_tops, class->max_tops);
+  int bottoms = between(class->bottoms.min, class->bottoms.max);
+  int tops = class->equal_bottoms_tops ? bottoms : between(class->tops.min, class->tops.max);
   random_shapes(&shapes, bottoms);
   Caffe__Phase phase = below(2) ? CAFFE__PHASE__TRAIN : CAFFE__PHASE__TEST;
   rig_make(&r, type, body.text, phase, bottoms > 0 ? shapes.text : NULL, tops);

@@ -21,8 +21,8 @@ static void s2_16_every_name_finds_its_class(void **state) {
     assert_non_null(class->setup);
     assert_non_null(class->reshape);
     assert_non_null(class->forward);
-    assert_true(class->max_tops == CR_ANY || class->max_tops >= class->min_tops);
-    assert_true(class->max_bottoms == CR_ANY || class->max_bottoms >= class->min_bottoms);
+    assert_true(class->tops.max == CR_ANY || class->tops.max >= class->tops.min);
+    assert_true(class->bottoms.max == CR_ANY || class->bottoms.max >= class->bottoms.min);
   }
 }
 

@@ -14,10 +14,8 @@
 static crema_status make_loss_weights(cr_layer *layer) {
   const Caffe__LayerParameter *param = layer->param;
   size_t count = param->n_top;
-  if (layer->class->min_tops > 0 && count < (size_t)layer->class->min_tops) {
-    count = (size_t)layer->class->min_tops;
-  }
-  if (count < 1) count = 1;
+  const int least = layer->class->tops.min > 1 ? layer->class->tops.min : 1;
+  if (count < (size_t)least) count = (size_t)least;
   layer->loss_weight = calloc(count, sizeof *layer->loss_weight);
   if (layer->loss_weight == NULL) {
     return cr_fail_memory(count * sizeof *layer->loss_weight, "loss weights");

@@ -32,6 +32,11 @@ typedef struct cr_solver_rank {
 
 enum { CR_ANY = -1 };
 
+/* How many bottoms or tops a layer may have; max CR_ANY: no bound. */
+typedef struct cr_layer_count {
+  int min, max;
+} cr_layer_count;
+
 /* How much of a blob's values is meant: each includes those before it. */
 typedef enum cr_values {
   CR_VALUES_NONE,
@@ -43,11 +48,9 @@ typedef enum cr_values {
 typedef struct cr_layer_class {
   const char *type;  /* as in the prototxt */
   size_t state_size; /* bytes of cr_layer.state, zero-initialised */
-  /* Numbers of bottoms and tops; max CR_ANY: no bound. */
-  int min_bottoms, max_bottoms;
-  int min_tops, max_tops;
+  cr_layer_count bottoms, tops;
   bool equal_bottoms_tops; /* as many tops as bottoms */
-  bool auto_tops;          /* missing tops up to max(min_tops, 1) get blobs without a name */
+  bool auto_tops;          /* missing tops up to max(tops.min, 1) get blobs without a name */
   bool in_place;           /* top 0 may be bottom 0 */
   bool loss;               /* the first top has loss weight 1 by default */
   bool shareable;          /* several solvers can work on one (layers/common/layer_share.h) */
@@ -128,7 +131,7 @@ static inline const char *cr_layer_name(const Caffe__LayerParameter *param) {
 /* Makes and frees a layer of a class (cr_layer_create in layers/registry.h finds the class).
  * `param` must outlive it. layer->tops counts the tops that `param` names; the caller (src/net)
  * adds automatic ones, and checks the number of bottoms and tops. layer->loss_weight has room for
- * max(tops named, class->min_tops, 1) entries; it holds the weights that `param` gives, else 1 for
+ * max(tops named, class->tops.min, 1) entries; it holds the weights that `param` gives, else 1 for
  * the first top of a loss and 0 for all others. `net_path` (may be NULL) must outlive the layer.
  * cr_layer_destroy accepts NULL. */
 crema_status cr_layer_create_as(const cr_layer_class *class, const Caffe__LayerParameter *param,
@@ -164,6 +167,12 @@ crema_status cr_layer_set_params(cr_layer *layer, int count) CREMA_MUST_USE;
 /* Creates parameter `index` with `shape`, filled by `filler` (NULL: constant 0). */
 crema_status cr_layer_add_param(cr_layer *layer, int index, const crema_shape *shape,
                                 const Caffe__FillerParameter *filler) CREMA_MUST_USE;
+/* A filler that gives every element the value `constant`. */
+#define CR_CONSTANT_FILLER(constant)                                       \
+  {                                                                        \
+    .base = PROTOBUF_C_MESSAGE_INIT(&caffe__filler_parameter__descriptor), \
+    .type = (char *)"constant", .value = (constant), .sparse = -1          \
+  }
 /* An error text that starts with "layer 'name' (Type): ". */
 crema_status cr_layer_fail(const cr_layer *layer, crema_status code, const char *fmt, ...)
     CREMA_PRINTF(3, 4);

@@ -48,9 +48,8 @@ static crema_status add_params(cr_layer *layer, const cr_layer_conv *conv) {
   crema_shape weights = cr_shape_2(first, second / conv->group);
   for (int i = 0; i < conv->window.axes; ++i) weights.dim[weights.axes++] = conv->window.kernel[i];
   crema_shape bias = cr_shape_1(conv->outputs);
-  CR_TRY(cr_layer_set_params(layer, conv->bias ? 2 : 1));
-  CR_TRY(cr_layer_add_param(layer, 0, &weights, param->weight_filler));
-  return conv->bias ? cr_layer_add_param(layer, 1, &bias, param->bias_filler) : CREMA_OK;
+  return cr_layer_weights_add(layer, &weights, param->weight_filler, conv->bias ? &bias : NULL,
+                              param->bias_filler);
 }
 
 static crema_status top_shape(const cr_layer *layer, const crema_shape *from, crema_shape *to) {

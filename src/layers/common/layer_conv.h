@@ -39,10 +39,10 @@ crema_status cr_layer_conv_backward(cr_layer *layer, crema_context *context, cre
                                     crema_blob *const *bottom) CREMA_MUST_USE;
 
 /* What the classes have in common; each adds its setup. */
-#define CR_LAYER_CONV(type_name)                                                                   \
-  .type = type_name, .state_size = sizeof(cr_layer_conv), .min_bottoms = 1, .max_bottoms = CR_ANY, \
-  .min_tops = 1, .max_tops = CR_ANY, .equal_bottoms_tops = true, .reshape = cr_layer_conv_reshape, \
-  .forward = cr_layer_conv_forward, .backward = cr_layer_conv_backward,                            \
+#define CR_LAYER_CONV(type_name)                                                     \
+  .type = type_name, .state_size = sizeof(cr_layer_conv), .bottoms = {1, CR_ANY},    \
+  .tops = {1, CR_ANY}, .equal_bottoms_tops = true, .reshape = cr_layer_conv_reshape, \
+  .forward = cr_layer_conv_forward, .backward = cr_layer_conv_backward,              \
   .uses_bottom = cr_layer_weights_uses_bottom
 
 #endif

@@ -78,9 +78,9 @@ crema_status cr_layer_pair_backward(cr_layer *layer, crema_context *context, cre
                                     crema_blob *const *bottom) CREMA_MUST_USE;
 
 /* What the classes of layers with one op forward and one backward have in common, whose file calls
- * its table `pair`: they have `bottoms` bottoms and one top. */
-#define CR_LAYER_PAIR(type_name, state, bottoms)                                         \
-  .type = type_name, .state_size = sizeof(state), .pair = &pair, .min_bottoms = bottoms, \
-  .max_bottoms = bottoms, .min_tops = 1, .max_tops = 1
+ * its table `pair`: they have `count` bottoms and one top. */
+#define CR_LAYER_PAIR(type_name, state, count)                                              \
+  .type = type_name, .state_size = sizeof(state), .pair = &pair, .bottoms = {count, count}, \
+  .tops = {1, 1}
 
 #endif

@@ -28,11 +28,10 @@ extern const cr_layer_pair_table cr_layer_unary_by_value, cr_layer_unary_by_inpu
 
 /* What the classes of such layers have in common; each adds its setup and, if there is a gradient,
  * backward (cr_layer_pair_backward). */
-#define CR_LAYER_UNARY(type_name, table)                                                     \
-  .type = type_name, .state_size = sizeof(cr_layer_unary), .pair = &table, .min_bottoms = 1, \
-  .max_bottoms = 1, .min_tops = 1, .max_tops = 1, .in_place = true,                          \
-  .reshape = cr_layer_unary_reshape, .forward = cr_layer_pair_forward,                       \
-  .uses_tops = cr_layer_unary_uses_tops, .uses_bottom = cr_layer_unary_uses_bottom,          \
-  .preserves = cr_layer_unary_preserves
+#define CR_LAYER_UNARY(type_name, table)                                                      \
+  .type = type_name, .state_size = sizeof(cr_layer_unary), .pair = &table, .bottoms = {1, 1}, \
+  .tops = {1, 1}, .in_place = true, .reshape = cr_layer_unary_reshape,                        \
+  .forward = cr_layer_pair_forward, .uses_tops = cr_layer_unary_uses_tops,                    \
+  .uses_bottom = cr_layer_unary_uses_bottom, .preserves = cr_layer_unary_preserves
 
 #endif

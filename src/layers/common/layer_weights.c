@@ -2,6 +2,28 @@
 
 #include "core/fail.h"
 
+crema_status cr_layer_weights_add(cr_layer *layer, const crema_shape *weights,
+                                  const Caffe__FillerParameter *weight_filler,
+                                  const crema_shape *bias,
+                                  const Caffe__FillerParameter *bias_filler) {
+  CR_TRY(cr_layer_set_params(layer, bias == NULL ? 1 : 2));
+  CR_TRY(cr_layer_add_param(layer, 0, weights, weight_filler));
+  return bias == NULL ? CREMA_OK : cr_layer_add_param(layer, 1, bias, bias_filler);
+}
+
+crema_status cr_layer_weights_make_bias(cr_layer *layer, cr_layer_op *op, const crema_shape *top,
+                                        const crema_shape *bias) {
+  const crema_shape folded = cr_layer_fold(top, 1, 2);
+  const cr_op_desc desc = cr_layer_op_desc(CR_OP_AFFINE_BWD_BIAS);
+  return cr_layer_op_make(layer, op, &desc, 2, (const crema_shape *[]){&folded, bias}, NULL);
+}
+
+crema_status cr_layer_weights_run_bias(cr_layer *layer, cr_layer_op *op, crema_context *context,
+                                       cr_tensor *diff_top) {
+  if (layer->params < 2 || !layer->param_propagate_down[1]) return CREMA_OK;
+  return cr_layer_op_run(op, context, (cr_tensor *[]){diff_top, layer->blob[1]->diff}, NULL);
+}
+
 crema_status cr_layer_weights_make(cr_layer *layer, cr_layer_weights *ops, const cr_op_desc *desc,
                                    const crema_shape *src, const crema_shape *dst,
                                    const crema_shape *weights, const crema_shape *bias) {
@@ -12,9 +34,7 @@ crema_status cr_layer_weights_make(cr_layer *layer, cr_layer_weights *ops, const
     CR_TRY(cr_layer_op_make(layer, &ops->both, desc, 4,
                             (const crema_shape *[]){src, dst, weights, bias}, NULL));
   }
-  const crema_shape folded = cr_layer_fold(ops->transposed ? src : dst, 1, 2);
-  cr_op_desc sum = cr_layer_op_desc(CR_OP_AFFINE_BWD_BIAS);
-  return cr_layer_op_make(layer, &ops->bias, &sum, 2, (const crema_shape *[]){&folded, bias}, NULL);
+  return cr_layer_weights_make_bias(layer, &ops->bias, ops->transposed ? src : dst, bias);
 }
 
 crema_status cr_layer_weights_run(cr_layer_weights *ops, cr_layer *layer, crema_context *context,
@@ -30,9 +50,7 @@ crema_status cr_layer_weights_run(cr_layer_weights *ops, cr_layer *layer, crema_
     CR_TRY(cr_layer_op_run(&ops->weights, context,
                            (cr_tensor *[]){src, diff_dst, layer->blob[0]->diff, NULL}, NULL));
   }
-  if (!bias) return CREMA_OK;
-  cr_tensor *top = ops->transposed ? src : diff_dst;
-  return cr_layer_op_run(&ops->bias, context, (cr_tensor *[]){top, layer->blob[1]->diff}, NULL);
+  return cr_layer_weights_run_bias(layer, &ops->bias, context, ops->transposed ? src : diff_dst);
 }
 
 bool cr_layer_weights_uses_bottom(const cr_layer *layer, int bottom) {

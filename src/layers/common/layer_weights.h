@@ -15,6 +15,19 @@ typedef struct cr_layer_weights {
   cr_layer_op bias;    /* of the bias alone */
 } cr_layer_weights;
 
+/* Gives a layer parameter 0 and, unless `bias` is NULL, parameter 1, with their fillers. */
+crema_status cr_layer_weights_add(cr_layer *layer, const crema_shape *weights,
+                                  const Caffe__FillerParameter *weight_filler,
+                                  const crema_shape *bias,
+                                  const Caffe__FillerParameter *bias_filler) CREMA_MUST_USE;
+
+/* The op of the bias' gradient alone, from that of the top (N, O, S...); and adds it to the diff of
+ * parameter 1 if layer->param_propagate_down asks for it. */
+crema_status cr_layer_weights_make_bias(cr_layer *layer, cr_layer_op *op, const crema_shape *top,
+                                        const crema_shape *bias) CREMA_MUST_USE;
+crema_status cr_layer_weights_run_bias(cr_layer *layer, cr_layer_op *op, crema_context *context,
+                                       cr_tensor *diff_top) CREMA_MUST_USE;
+
 /* Makes the ops. `desc` is that of the layer's weight gradient (arguments src, diff_dst,
  * diff_weights, diff_bias or absent); the top is (N, O, S...); bias NULL: there is none. */
 crema_status cr_layer_weights_make(cr_layer *layer, cr_layer_weights *ops, const cr_op_desc *desc,

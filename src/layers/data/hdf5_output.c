@@ -78,10 +78,8 @@ static void destroy(cr_layer *layer) {
 const cr_layer_class cr_layer_hdf5_output = {
     .type = "HDF5Output",
     .state_size = sizeof(hdf5_output_state),
-    .min_bottoms = 2,
-    .max_bottoms = 2,
-    .min_tops = 0,
-    .max_tops = 0,
+    .bottoms = {2, 2},
+    .tops = {0, 0},
     .shareable = true,
     .setup = setup,
     .reshape = reshape,

@@ -8,8 +8,8 @@
 
 /* What the classes of layers that bring samples into the net have in common: no bottoms, and tops
  * that setup, forward or the caller shapes. */
-#define CR_LAYER_INPUT(type_name, state_bytes, least_tops, most_tops)                          \
-  .type = type_name, .state_size = state_bytes, .min_tops = least_tops, .max_tops = most_tops, \
+#define CR_LAYER_INPUT(type_name, state_bytes, least_tops, most_tops)            \
+  .type = type_name, .state_size = state_bytes, .tops = {least_tops, most_tops}, \
   .reshape = cr_layer_noop, .backward = cr_layer_noop_backward
 
 /* Whether a batch_size is usable; `message` is the name of the field that holds it. Errors:

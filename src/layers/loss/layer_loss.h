@@ -85,13 +85,13 @@ bool cr_layer_loss_uses_bottom(const cr_layer *layer, int bottom);
 cr_values cr_layer_softmax_loss_uses_tops(const cr_layer *layer, bool in_place);
 
 /* What the classes of losses have in common. */
-#define CR_LAYER_LOSS(type_name, least_bottoms, most_bottoms, most_tops)                       \
-  .type = type_name, .min_bottoms = least_bottoms, .max_bottoms = most_bottoms, .min_tops = 1, \
-  .max_tops = most_tops, .auto_tops = true, .loss = true
+#define CR_LAYER_LOSS(type_name, least_bottoms, most_bottoms, most_tops)               \
+  .type = type_name, .bottoms = {least_bottoms, most_bottoms}, .tops = {1, most_tops}, \
+  .auto_tops = true, .loss = true
 
 /* The same for losses of one op forward and one op backward. */
-#define CR_LAYER_LOSS_PAIR(type_name, bottoms, table)                                        \
-  CR_LAYER_LOSS(type_name, bottoms, bottoms, 1),                                             \
+#define CR_LAYER_LOSS_PAIR(type_name, count, table)                                          \
+  CR_LAYER_LOSS(type_name, count, count, 1),                                                 \
       .state_size = sizeof(cr_layer_loss), .pair = &table, .forward = cr_layer_loss_forward, \
       .backward = cr_layer_loss_backward, .uses_bottom = cr_layer_loss_uses_bottom
 

@@ -121,10 +121,8 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
 const cr_layer_class cr_layer_concat = {
     .type = "Concat",
     .state_size = sizeof(concat_state),
-    .min_bottoms = 1,
-    .max_bottoms = CR_ANY,
-    .min_tops = 1,
-    .max_tops = 1,
+    .bottoms = {1, CR_ANY},
+    .tops = {1, 1},
     .setup = setup,
     .reshape = reshape,
     .forward = forward,

@@ -118,10 +118,8 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
 const cr_layer_class cr_layer_filter = {
     .type = "Filter",
     .state_size = sizeof(filter_state),
-    .min_bottoms = 2,
-    .max_bottoms = CR_ANY,
-    .min_tops = 1,
-    .max_tops = CR_ANY,
+    .bottoms = {2, CR_ANY},
+    .tops = {1, CR_ANY},
     .setup = setup,
     .reshape = reshape,
     .forward = forward,

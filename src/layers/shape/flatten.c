@@ -28,10 +28,8 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
 
 const cr_layer_class cr_layer_flatten = {
     .type = "Flatten",
-    .min_bottoms = 1,
-    .max_bottoms = 1,
-    .min_tops = 1,
-    .max_tops = 1,
+    .bottoms = {1, 1},
+    .tops = {1, 1},
     .setup = cr_layer_noop,
     .reshape = reshape,
     .forward = cr_layer_noop_forward,

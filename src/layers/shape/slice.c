@@ -116,10 +116,8 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
 const cr_layer_class cr_layer_slice = {
     .type = "Slice",
     .state_size = sizeof(slice_state),
-    .min_bottoms = 1,
-    .max_bottoms = 1,
-    .min_tops = 1,
-    .max_tops = CR_ANY,
+    .bottoms = {1, 1},
+    .tops = {1, CR_ANY},
     .setup = setup,
     .reshape = reshape,
     .forward = forward,

@@ -1,0 +1,121 @@
+#include "layers/common/layer_affine.h"
+
+#include "core/fail.h"
+#include "layers/common/layer_shape.h"
+
+static crema_blob *operand_of(const cr_layer *layer, crema_blob *const *bottom) {
+  return layer->bottoms > 1 ? bottom[1] : layer->blob[0];
+}
+
+static crema_blob *scale_of(const cr_layer *layer, crema_blob *const *bottom) {
+  const cr_layer_affine *s = layer->state;
+  return s->scale ? operand_of(layer, bottom) : NULL;
+}
+
+static crema_blob *bias_of(const cr_layer *layer, crema_blob *const *bottom) {
+  const cr_layer_affine *s = layer->state;
+  if (!s->bias) return NULL;
+  return s->scale ? layer->blob[layer->params - 1] : operand_of(layer, bottom);
+}
+
+crema_status cr_layer_affine_shape(const cr_layer *layer, crema_blob *const *bottom, int num_axes,
+                                   crema_shape *out) {
+  const cr_layer_affine *s = layer->state;
+  if (layer->bottoms == 1) {
+    return cr_layer_read_span(layer, &bottom[0]->shape, s->axis, num_axes, out);
+  }
+  *out = bottom[1]->shape;
+  return CREMA_OK;
+}
+
+/* The gradients of scale and bias; x is the bottom and c the operand, folded. */
+static crema_status make_backward(cr_layer *layer, const crema_shape *x, const crema_shape *c) {
+  cr_layer_affine *s = layer->state;
+  cr_op_desc desc = cr_layer_op_desc(CR_OP_AFFINE_BWD_BIAS);
+  if (s->bias) {
+    CR_TRY(
+        cr_layer_op_make(layer, &s->backward_bias, &desc, 2, (const crema_shape *[]){x, c}, NULL));
+  }
+  desc.kind = CR_OP_COPY;
+  if (!s->scale) {
+    return cr_layer_op_make(layer, &s->backward_data, &desc, 2, (const crema_shape *[]){x, x},
+                            NULL);
+  }
+  desc.kind = CR_OP_AFFINE_BWD_DATA;
+  CR_TRY(
+      cr_layer_op_make(layer, &s->backward_data, &desc, 3, (const crema_shape *[]){x, c, x}, NULL));
+  desc.kind = CR_OP_AFFINE_BWD_SCALE;
+  return cr_layer_op_make(layer, &s->backward_scale, &desc, 3, (const crema_shape *[]){x, x, c},
+                          NULL);
+}
+
+crema_status cr_layer_affine_reshape(cr_layer *layer, crema_blob *const *bottom,
+                                     crema_blob *const *top) {
+  cr_layer_affine *s = layer->state;
+  const crema_shape *operand = &operand_of(layer, bottom)->shape;
+  crema_shape x;
+  CR_TRY(cr_layer_fit_span(layer, s->scale ? "scale" : "bias", &bottom[0]->shape, operand, s->axis,
+                           &x));
+  if (s->scale && s->bias) {
+    CR_TRY(cr_layer_same_shape(layer, "the scale", &bias_of(layer, bottom)->shape, operand));
+  }
+  const crema_shape c = cr_shape_1(x.dim[1]);
+  if (top[0] != bottom[0]) CR_TRY(crema_blob_reshape(top[0], &bottom[0]->shape));
+  if (s->scale) CR_TRY(cr_layer_keep_make(layer, &s->keep, bottom[0]));
+  cr_op_desc desc = cr_layer_op_desc(CR_OP_AFFINE_FWD);
+  CR_TRY(cr_layer_op_make(
+      layer, &s->forward, &desc, 4,
+      (const crema_shape *[]){&x, s->scale ? &c : NULL, s->bias ? &c : NULL, &x}, NULL));
+  return make_backward(layer, &x, &c);
+}
+
+crema_status cr_layer_affine_forward(cr_layer *layer, crema_context *context,
+                                     crema_blob *const *bottom, crema_blob *const *top) {
+  cr_layer_affine *s = layer->state;
+  const crema_blob *scale = scale_of(layer, bottom), *bias = bias_of(layer, bottom);
+  if (s->scale) CR_TRY(cr_layer_keep_forward(layer, &s->keep, context, bottom[0], top[0]));
+  return cr_layer_op_run(&s->forward, context,
+                         (cr_tensor *[]){bottom[0]->data, scale == NULL ? NULL : scale->data,
+                                         bias == NULL ? NULL : bias->data, top[0]->data},
+                         NULL);
+}
+
+/* Whether the gradient of `part` is asked for. A parameter's accumulates; a bottom's is
+ * overwritten. */
+static bool begin_gradient(const cr_layer *layer, crema_blob *part, const bool *propagate_down,
+                           crema_blob *const *bottom) {
+  if (part == NULL) return false;
+  if (layer->bottoms == 1 || part != bottom[1]) {
+    return layer->param_propagate_down[part == layer->blob[0] ? 0 : 1];
+  }
+  if (propagate_down[1]) cr_tensor_set_zero(part->diff);
+  return propagate_down[1];
+}
+
+crema_status cr_layer_affine_backward(cr_layer *layer, crema_context *context,
+                                      crema_blob *const *top, const bool *propagate_down,
+                                      crema_blob *const *bottom) {
+  cr_layer_affine *s = layer->state;
+  crema_blob *scale = scale_of(layer, bottom), *bias = bias_of(layer, bottom);
+  cr_tensor *from = top[0]->diff, *to = bottom[0]->diff;
+  if (begin_gradient(layer, bias, propagate_down, bottom)) {
+    CR_TRY(cr_layer_op_run(&s->backward_bias, context, (cr_tensor *[]){from, bias->diff}, NULL));
+  }
+  if (begin_gradient(layer, scale, propagate_down, bottom)) {
+    cr_tensor *input = cr_layer_keep_input(&s->keep, bottom[0], top[0]);
+    CR_TRY(cr_layer_op_run(&s->backward_scale, context, (cr_tensor *[]){input, from, scale->diff},
+                           NULL));
+  }
+  if (!propagate_down[0]) return CREMA_OK;
+  if (s->scale) {
+    return cr_layer_op_run(&s->backward_data, context, (cr_tensor *[]){from, scale->data, to},
+                           NULL);
+  }
+  return from == to ? CREMA_OK
+                    : cr_layer_op_run(&s->backward_data, context, (cr_tensor *[]){from, to}, NULL);
+}
+
+bool cr_layer_affine_uses_bottom(const cr_layer *layer, int bottom) {
+  const cr_layer_affine *s = layer->state;
+  return s->scale && (bottom == 1 || layer->bottoms > 1 || layer->param_propagate_down[0]);
+}
