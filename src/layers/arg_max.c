@@ -66,15 +66,13 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   CR_TRY(cr_layer_tensor(layer, &s->indices, CREMA_F32, count));
   CR_TRY(cr_layer_tensor(layer, &s->values, CREMA_F32, count));
   cr_op_desc desc = cr_layer_op_desc(CR_OP_ARG_MAX);
-  CR_TRY(cr_layer_op_make(layer, &s->find, &desc, 3, (const crema_shape *[]){&x, &ranks, values},
-                          NULL));
+  CR_TRY(cr_layer_op_make(layer, &s->find, &desc, 3, (const crema_shape *[]){&x, &ranks, values}));
   if (param->has_axis || !param->out_max_val) return CREMA_OK;
   const crema_shape row = cr_shape_2(x.dim[0], param->top_k);
   const crema_shape both = cr_shape_2(x.dim[0], 2 * (int64_t)param->top_k);
   desc = cr_layer_op_desc(CR_OP_CONCAT);
   desc.u.axis = 1;
-  return cr_layer_op_make(layer, &s->concat, &desc, 3, (const crema_shape *[]){&row, &row, &both},
-                          NULL);
+  return cr_layer_op_make(layer, &s->concat, &desc, 3, (const crema_shape *[]){&row, &row, &both});
 }
 
 static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,

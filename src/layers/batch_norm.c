@@ -72,15 +72,13 @@ static crema_status make_ops(cr_layer *layer, const crema_shape *shape) {
   desc.u.bn.eps = s->eps;
   desc.u.bn.global = s->global;
   CR_TRY(cr_layer_op_make(layer, s->global ? &s->fixed : &s->train, &desc, 4,
-                          (const crema_shape *[]){shape, shape, &channels, &channels}, NULL));
+                          (const crema_shape *[]){shape, shape, &channels, &channels}));
   desc.kind = CR_OP_BN_BWD;
   CR_TRY(cr_layer_op_make(layer, &s->backward, &desc, 5,
-                          (const crema_shape *[]){shape, shape, &channels, &channels, shape},
-                          NULL));
+                          (const crema_shape *[]){shape, shape, &channels, &channels, shape}));
   desc = cr_layer_op_desc(CR_OP_AXPBY);
-  CR_TRY(cr_layer_op_make(layer, &s->add, &desc, 2, (const crema_shape *[]){&channels, &channels},
-                          NULL));
-  return cr_layer_op_make(layer, &s->add_1, &desc, 2, (const crema_shape *[]){&one, &one}, NULL);
+  CR_TRY(cr_layer_op_make(layer, &s->add, &desc, 2, (const crema_shape *[]){&channels, &channels}));
+  return cr_layer_op_make(layer, &s->add_1, &desc, 2, (const crema_shape *[]){&one, &one});
 }
 
 static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {

@@ -46,7 +46,7 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   if (top[0] != bottom[0]) CR_TRY(crema_blob_reshape(top[0], shape));
   if (layer->phase == CAFFE__PHASE__TEST) {
     cr_op_desc copy = cr_layer_op_desc(CR_OP_COPY);
-    return cr_layer_op_make(layer, &s->copy, &copy, 2, (const crema_shape *[]){shape, shape}, NULL);
+    return cr_layer_op_make(layer, &s->copy, &copy, 2, (const crema_shape *[]){shape, shape});
   }
   cr_op_desc desc = cr_layer_op_desc(CR_OP_DROPOUT_FWD);
   desc.u.dropout.ratio = s->ratio;

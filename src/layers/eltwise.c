@@ -19,7 +19,7 @@
 
 typedef struct eltwise_state {
   int operation;
-  float *coeff; /* one per bottom, for sums */
+  float *coeff; /* for sums: one per bottom, and 1 for the top */
   cr_layer_op forward;
   cr_layer_op *backward; /* one per bottom */
   cr_layer_args args;
@@ -50,30 +50,31 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
   if (param->n_coeff != 0 && s->operation != OP_SUM) {
     return cr_layer_fail(layer, CREMA_E_ARGUMENT, "coeff goes with operation SUM only");
   }
-  CR_TRY(cr_layer_memory(layer, n * sizeof *s->coeff, &coeff));
+  CR_TRY(cr_layer_memory(layer, (n + 1) * sizeof *s->coeff, &coeff));
   CR_TRY(cr_layer_memory(layer, n * sizeof *s->backward, &backward));
   s->coeff = coeff;
   s->backward = backward;
   for (size_t i = 0; i < n; ++i) s->coeff[i] = param->n_coeff ? param->coeff[i] : 1;
+  s->coeff[n] = 1;
   /* The longest list: all sources, the top's diff or data, and the result or mask. */
   return cr_layer_args_make(layer, &s->args, layer->bottoms + 2);
 }
 
-static crema_status make_sum(cr_layer *layer, cr_layer_op *slot, float *coeff, int sources) {
+/* dst = sum of scale[i] * source i. */
+static crema_status make_sum(cr_layer *layer, cr_layer_op *slot, const float *scale, int sources) {
   eltwise_state *s = layer->state;
   cr_op_desc desc = cr_layer_op_desc(CR_OP_SUM);
-  desc.u.sum.coeff = coeff;
-  return cr_layer_op_make(layer, slot, &desc, sources + 1, s->args.shape, NULL);
+  return cr_layer_op_make_scaled(layer, slot, &desc, sources + 1, s->args.shape, scale);
 }
 
 static crema_status make_prod(cr_layer *layer, int n) {
   eltwise_state *s = layer->state;
   cr_op_desc desc = cr_layer_op_desc(CR_OP_PROD);
-  CR_TRY(cr_layer_op_make(layer, &s->forward, &desc, n + 1, s->args.shape, NULL));
+  CR_TRY(cr_layer_op_make(layer, &s->forward, &desc, n + 1, s->args.shape));
   desc.kind = CR_OP_PROD_BWD;
   for (int i = 0; i < n; ++i) {
     desc.u.index = i;
-    CR_TRY(cr_layer_op_make(layer, &s->backward[i], &desc, n + 2, s->args.shape, NULL));
+    CR_TRY(cr_layer_op_make(layer, &s->backward[i], &desc, n + 2, s->args.shape));
   }
   return CREMA_OK;
 }
@@ -81,19 +82,12 @@ static crema_status make_prod(cr_layer *layer, int n) {
 static crema_status make_max(cr_layer *layer, int n, int64_t count) {
   eltwise_state *s = layer->state;
   cr_op_desc desc = cr_layer_op_desc(CR_OP_MAX);
-  crema_dtype *type = malloc((size_t)(n + 2) * sizeof *type);
-  if (type == NULL) return cr_fail_memory((size_t)(n + 2) * sizeof *type, "element types");
-  for (int i = 0; i <= n; ++i) type[i] = CREMA_F32;
-  type[n + 1] = CREMA_I32;
-  crema_status status = cr_layer_op_make(layer, &s->forward, &desc, n + 2, s->args.shape, type);
-  free(type);
-  CR_TRY(status);
+  CR_TRY(cr_layer_op_make(layer, &s->forward, &desc, n + 2, s->args.shape));
   CR_TRY(cr_layer_tensor(layer, &s->winner, CREMA_I32, count));
   desc.kind = CR_OP_MAX_BWD;
   for (int i = 0; i < n; ++i) {
     desc.u.index = i;
-    CR_TRY(cr_layer_op_make(layer, &s->backward[i], &desc, 3, s->args.shape,
-                            (const crema_dtype[]){CREMA_F32, CREMA_I32, CREMA_F32}));
+    CR_TRY(cr_layer_op_make(layer, &s->backward[i], &desc, 3, s->args.shape));
   }
   return CREMA_OK;
 }
@@ -112,7 +106,9 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   if (s->operation == OP_PROD) return make_prod(layer, n);
   if (s->operation == OP_MAX) return make_max(layer, n, crema_blob_count(bottom[0]));
   CR_TRY(make_sum(layer, &s->forward, s->coeff, n));
-  for (int i = 0; i < n; ++i) CR_TRY(make_sum(layer, &s->backward[i], &s->coeff[i], 1));
+  for (int i = 0; i < n; ++i) {
+    CR_TRY(make_sum(layer, &s->backward[i], (const float[]){s->coeff[i], 1}, 1));
+  }
   return CREMA_OK;
 }
 

@@ -47,14 +47,14 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   to.dim[to.axes++] = s->width;
   CR_TRY(crema_blob_reshape(top[0], &to));
   cr_op_desc desc = cr_layer_op_desc(CR_OP_GATHER_FWD);
-  CR_TRY(cr_layer_op_make(layer, &s->forward, &desc, 3, (const crema_shape *[]){table, &index, &y},
-                          NULL));
+  CR_TRY(
+      cr_layer_op_make(layer, &s->forward, &desc, 3, (const crema_shape *[]){table, &index, &y}));
   desc.kind = CR_OP_GATHER_BWD;
-  CR_TRY(cr_layer_op_make(layer, &s->backward, &desc, 3, (const crema_shape *[]){&y, &index, table},
-                          NULL));
+  CR_TRY(
+      cr_layer_op_make(layer, &s->backward, &desc, 3, (const crema_shape *[]){&y, &index, table}));
   desc.kind = CR_OP_AFFINE_FWD;
   CR_TRY(cr_layer_op_make(layer, &s->add_bias, &desc, 4,
-                          (const crema_shape *[]){&folded, NULL, &c, &folded}, NULL));
+                          (const crema_shape *[]){&folded, NULL, &c, &folded}));
   return cr_layer_weights_make_bias(layer, &s->backward_bias, &y, &c);
 }
 

@@ -50,10 +50,10 @@ static crema_status make_ops(cr_layer *layer, const crema_shape *src, const crem
   cr_op_desc desc = cr_layer_op_desc(CR_OP_IP_FWD);
   desc.u.ip.transpose = s->transpose;
   CR_TRY(cr_layer_op_make(layer, &s->forward, &desc, 4,
-                          (const crema_shape *[]){src, weights, bias, dst}, NULL));
+                          (const crema_shape *[]){src, weights, bias, dst}));
   desc.kind = CR_OP_IP_BWD_DATA;
   CR_TRY(cr_layer_op_make(layer, &s->backward_data, &desc, 3,
-                          (const crema_shape *[]){dst, weights, src}, NULL));
+                          (const crema_shape *[]){dst, weights, src}));
   desc.kind = CR_OP_IP_BWD_WEIGHTS;
   return cr_layer_weights_make(layer, &s->backward_weights, &desc, src, dst, weights, bias);
 }

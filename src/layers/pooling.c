@@ -167,35 +167,28 @@ static crema_status make_stochastic(cr_layer *layer, const crema_shape *src,
   pooling_state *s = layer->state;
   if (layer->phase == CAFFE__PHASE__TEST) {
     cr_op_desc desc = pool_desc(s, CR_OP_STOCHASTIC_POOL_TEST, src);
-    return cr_layer_op_make(layer, &s->forward, &desc, 2, (const crema_shape *[]){src, dst}, NULL);
+    return cr_layer_op_make(layer, &s->forward, &desc, 2, (const crema_shape *[]){src, dst});
   }
   cr_op_desc desc = pool_desc(s, CR_OP_STOCHASTIC_POOL_FWD, src);
-  CR_TRY(cr_layer_op_make(layer, &s->forward, &desc, 3, (const crema_shape *[]){src, dst, dst},
-                          (const crema_dtype[]){CREMA_F32, CREMA_F32, CREMA_I32}));
+  CR_TRY(cr_layer_op_make(layer, &s->forward, &desc, 3, (const crema_shape *[]){src, dst, dst}));
   desc.kind = CR_OP_STOCHASTIC_POOL_BWD;
-  return cr_layer_op_make(layer, &s->backward, &desc, 3, (const crema_shape *[]){dst, dst, src},
-                          (const crema_dtype[]){CREMA_F32, CREMA_I32, CREMA_F32});
+  return cr_layer_op_make(layer, &s->backward, &desc, 3, (const crema_shape *[]){dst, dst, src});
 }
 
 static crema_status make_ops(cr_layer *layer, const crema_shape *src, const crema_shape *dst) {
   pooling_state *s = layer->state;
-  static const crema_dtype last[] = {CREMA_F32, CREMA_F32, CREMA_I32};
-  static const crema_dtype middle[] = {CREMA_F32, CREMA_I32, CREMA_F32};
   if (s->method == POOL_STOCHASTIC) return make_stochastic(layer, src, dst);
   bool max = s->method == POOL_MAX;
   const crema_shape *aux = max ? dst : NULL;
   cr_op_desc desc = pool_desc(s, CR_OP_POOL_FWD, src);
-  CR_TRY(cr_layer_op_make(layer, &s->forward_only, &desc, 3,
-                          (const crema_shape *[]){src, dst, NULL}, NULL));
   CR_TRY(
-      cr_layer_op_make(layer, &s->forward, &desc, 3, (const crema_shape *[]){src, dst, aux}, last));
+      cr_layer_op_make(layer, &s->forward_only, &desc, 3, (const crema_shape *[]){src, dst, NULL}));
+  CR_TRY(cr_layer_op_make(layer, &s->forward, &desc, 3, (const crema_shape *[]){src, dst, aux}));
   desc.kind = CR_OP_POOL_BWD;
-  CR_TRY(cr_layer_op_make(layer, &s->backward, &desc, 3, (const crema_shape *[]){dst, aux, src},
-                          middle));
+  CR_TRY(cr_layer_op_make(layer, &s->backward, &desc, 3, (const crema_shape *[]){dst, aux, src}));
   if (layer->tops < 2) return CREMA_OK;
   desc.kind = CR_OP_POOL_MASK;
-  return cr_layer_op_make(layer, &s->mask, &desc, 2, (const crema_shape *[]){dst, dst},
-                          (const crema_dtype[]){CREMA_I32, CREMA_F32});
+  return cr_layer_op_make(layer, &s->mask, &desc, 2, (const crema_shape *[]){dst, dst});
 }
 
 static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {

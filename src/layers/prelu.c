@@ -53,8 +53,8 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   }
   if (top[0] != bottom[0]) CR_TRY(crema_blob_reshape(top[0], shape));
   cr_op_desc desc = cr_layer_op_desc(CR_OP_PRELU_BWD_SLOPE);
-  CR_TRY(cr_layer_op_make(layer, &s->backward_slope, &desc, 3, (const crema_shape *[]){&x, &x, &c},
-                          NULL));
+  CR_TRY(
+      cr_layer_op_make(layer, &s->backward_slope, &desc, 3, (const crema_shape *[]){&x, &x, &c}));
   return cr_layer_pair_make(layer, bottom, top, &desc,
                             &(cr_pair_shapes){.x = {&x}, .y = &x, .w = &c});
 }

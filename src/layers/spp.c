@@ -82,11 +82,11 @@ static crema_status make_level(cr_layer *layer, spp_level *level, const crema_sh
   CR_TRY(cr_layer_tensor(layer, &level->data, CREMA_F32, count));
   CR_TRY(cr_layer_tensor(layer, &level->diff, CREMA_F32, count));
   if (s->max) CR_TRY(cr_layer_tensor(layer, &level->aux, CREMA_I32, count));
-  CR_TRY(cr_layer_op_make(layer, &level->forward, &desc, 3, (const crema_shape *[]){from, to, aux},
-                          (const crema_dtype[]){CREMA_F32, CREMA_F32, CREMA_I32}));
+  CR_TRY(
+      cr_layer_op_make(layer, &level->forward, &desc, 3, (const crema_shape *[]){from, to, aux}));
   desc.kind = CR_OP_POOL_BWD;
-  return cr_layer_op_make(layer, &level->backward, &desc, 3, (const crema_shape *[]){to, aux, from},
-                          (const crema_dtype[]){CREMA_F32, CREMA_I32, CREMA_F32});
+  return cr_layer_op_make(layer, &level->backward, &desc, 3,
+                          (const crema_shape *[]){to, aux, from});
 }
 
 static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
@@ -106,15 +106,15 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   CR_TRY(crema_blob_reshape(top[0], s->levels == 1 ? &s->level[0].shape : &whole));
   CR_TRY(cr_layer_tensor(layer, &s->part, CREMA_F32, crema_blob_count(bottom[0])));
   cr_op_desc add = cr_layer_op_desc(CR_OP_AXPBY), desc = cr_layer_op_desc(CR_OP_CONCAT);
-  CR_TRY(cr_layer_op_make(layer, &s->add, &add, 2, (const crema_shape *[]){from, from}, NULL));
+  CR_TRY(cr_layer_op_make(layer, &s->add, &add, 2, (const crema_shape *[]){from, from}));
   desc.u.axis = 1;
   for (int i = 0; i < s->levels; ++i) s->args.shape[i] = &s->level[i].flat;
   s->args.shape[s->levels] = &whole;
-  CR_TRY(cr_layer_op_make(layer, &s->concat, &desc, s->levels + 1, s->args.shape, NULL));
+  CR_TRY(cr_layer_op_make(layer, &s->concat, &desc, s->levels + 1, s->args.shape));
   s->args.shape[0] = &whole;
   for (int i = 0; i < s->levels; ++i) s->args.shape[i + 1] = &s->level[i].flat;
   desc.kind = CR_OP_SLICE;
-  return cr_layer_op_make(layer, &s->slice, &desc, s->levels + 1, s->args.shape, NULL);
+  return cr_layer_op_make(layer, &s->slice, &desc, s->levels + 1, s->args.shape);
 }
 
 static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,

@@ -63,6 +63,7 @@ static crema_status run_call(call *c, crema_context *context) {
   }
   for (const cr_kernel *const *row = context->device->backend->kernels; *row != NULL; ++row) {
     if ((*row)->op != c->desc.kind || (*row)->type != CREMA_F32) continue;
+    if (!cr_kernel_takes(*row, CREMA_F32)) continue;
     crema_status status = run_kernel(*row, c, context);
     if (status != CREMA_E_UNSUPPORTED) return status;
   }

@@ -1,9 +1,11 @@
 /* Ops: planned once per shape, run many times.
  *
  * A layer describes what is to be computed (cr_op_desc), creates an op and runs it on tensors.
- * Running resolves each tensor to the format that the planned kernel wants; the kernel is the first
- * one of the context's back end that accepts the op. Where a back end has no kernel, the op falls
- * back to the CPU through the tensors' automaton, which is counted, and logged once per kind of op.
+ * Running resolves each tensor to the format that the planned kernel wants. The element types are
+ * those of the tensors; the kernel is the first one of the context's back end that takes them as
+ * they are, or else the first one that takes them converted to the type of the arithmetic. Where a
+ * back end has no kernel, the op falls back to the CPU through the tensors' automaton, which is
+ * counted, and logged once per kind of op.
  */
 #ifndef CR_OPS_OP_H
 #define CR_OPS_OP_H
@@ -14,15 +16,20 @@
 typedef struct cr_op cr_op;
 
 /* A descriptor under construction: zero-initialise, then add arguments in the order of
- * ops.inc. cr_op_create takes the arguments over. */
+ * ops.inc, each with scale 1. `type` is what the op is planned for first: when it runs, element
+ * types are those of the tensors. cr_op_create takes the arguments over. */
 crema_status cr_op_desc_add(cr_op_desc *desc, const crema_shape *shape,
                             crema_dtype type) CREMA_MUST_USE;
 /* An optional argument that is absent. */
 crema_status cr_op_desc_add_absent(cr_op_desc *desc) CREMA_MUST_USE;
 void cr_op_desc_free(cr_op_desc *desc);
 
-/* Checks arity and takes `desc`'s arguments (and u.sum.coeff, allocated with malloc) over, also
- * on failure; *desc is zeroed. The kernel is chosen at the first run on a context. */
+/* Whether kind, type and parameters are the same, to the byte: both must have been zeroed, padding
+ * included, before they were set. */
+bool cr_op_desc_same_params(const cr_op_desc *a, const cr_op_desc *b);
+
+/* Checks arity and takes `desc`'s arguments over, also on failure; *desc is zeroed. The kernel is
+ * chosen at the first run on a context. */
 crema_status cr_op_create(cr_op_desc *desc, cr_op **out) CREMA_MUST_USE;
 void cr_op_destroy(cr_op *op);
 

@@ -39,11 +39,12 @@ static int64_t draw_extent(cr_mt19937 *rng, bool may_be_empty) {
 typedef struct shape_template {
   cr_op_desc desc;
   const char *shapes;
+  const float *scale; /* as in an op_case */
   cr_op_scalars scalars;
   bool top_k; /* u.accuracy.top_k is drawn as K */
 } shape_template;
 
-static float coeffs[] = {0.5f, -1.25f, 2};
+static const float coeffs[] = {0.5f, -1.25f, 2, 1};
 
 #define OP(name, text) \
   { .desc = {.kind = CR_OP_##name}, .shapes = text }
@@ -85,7 +86,7 @@ static const shape_template templates[] = {
     FUNCTION(BNLL),
     FUNCTION(SWISH),
     OP(PRELU_FWD, "a B c; B; a B c"),
-    OP_WITH(SUM, "a B; a B; a B; a B", .sum = {coeffs}),
+    {.desc = {.kind = CR_OP_SUM}, .shapes = "a B; a B; a B; a B", .scale = coeffs},
     OP(SUM, "a; a"),
     OP(PROD, "a B; a B; a B; a B"),
     OP(MAX, "a B; a B; a B; a B; a B i32"),
@@ -173,8 +174,12 @@ static void check_template(const shape_template *t, cr_mt19937 *rng) {
   extents e = draw_extents(rng);
   while (!spell(t->shapes, &e, text)) e = draw_extents(rng);
   snprintf(label, sizeof label, "%s of %s", cr_op_kind_name(t->desc.kind), text);
-  op_case test = {
-      .label = label, .shapes = text, .desc = t->desc, .scalars = t->scalars, .large = true};
+  op_case test = {.label = label,
+                  .shapes = text,
+                  .desc = t->desc,
+                  .scale = t->scale,
+                  .scalars = t->scalars,
+                  .large = true};
   if (t->top_k) test.desc.u.accuracy.top_k = (int)e.of['K'];
   op_record records[OP_ROWS_MAX] = {{0}};
   op_check_case(&test, t->desc.kind, rng, records);

@@ -13,6 +13,7 @@ typedef struct op_case {
    * absent argument. */
   const char *shapes;
   cr_op_desc desc; /* kind and parameters; the arguments come from `shapes` */
+  const float *scale; /* one per argument; NULL: all 1 */
   cr_op_scalars scalars;
   /* Too large for the slow reference and finite differences: the reference kernel is the reference.
    */

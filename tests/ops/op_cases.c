@@ -89,8 +89,8 @@
     }                                                               \
   }
 
-static float three_coeffs[] = {1.0f, -2.0f, 0.5f};
-static float two_coeffs[] = {0.25f, 3.0f};
+static const float three_coeffs[] = {1.0f, -2.0f, 0.5f, 1.0f};
+static const float two_coeffs[] = {0.25f, 3.0f, 1.0f};
 
 const op_case op_cases[] = {
     CONV("3x3 pad 1", "2 3 5 5; 4 3 3 3; 4; 2 4 5 5", .window = WINDOW(3, 1, 1), .group = 1),
@@ -251,11 +251,13 @@ const op_case op_cases[] = {
     SIMPLE("four in blocks", CR_OP_SUM, "2 16 3 3; 2 16 3 3; 2 16 3 3; 2 16 3 3; 2 16 3 3"),
     {.label = "coefficients",
      .shapes = "2 16 3 3; 2 16 3 3; 2 16 3 3; 2 16 3 3",
-     .desc = {.kind = CR_OP_SUM, .u.sum = {three_coeffs}}},
+     .desc = {.kind = CR_OP_SUM},
+     .scale = three_coeffs},
     {.label = "large",
      .shapes = "3 16 37 41; 3 16 37 41; 3 16 37 41",
      .large = true,
-     .desc = {.kind = CR_OP_SUM, .u.sum = {two_coeffs}}},
+     .desc = {.kind = CR_OP_SUM},
+     .scale = two_coeffs},
     SIMPLE("two", CR_OP_PROD, "2 3 4; 2 3 4; 2 3 4"),
     SIMPLE("three", CR_OP_PROD, "1030; 1030; 1030; 1030"),
     SIMPLE("two", CR_OP_MAX, "2 3 4; 2 3 4; 2 3 4; 2 3 4 i32"),
@@ -505,7 +507,7 @@ bool op_case_args(const op_case *test, cr_op_arg *args, cr_op_desc *desc) {
   for (const char *p = test->shapes; p; p = strchr(p, ';') ? strchr(p, ';') + 1 : NULL) {
     if (desc->args == OP_MAX_ARGS) return false;
     cr_op_arg *arg = &args[desc->args++];
-    *arg = (cr_op_arg){.type = CREMA_F32};
+    *arg = (cr_op_arg){.type = CREMA_F32, .scale = test->scale ? test->scale[desc->args - 1] : 1};
     while (*p == ' ') ++p;
     if (*p == '-') arg->shape.axes = -1;
     while (*p >= '0' && *p <= '9' && arg->shape.axes < CREMA_MAX_AXES) {
@@ -521,12 +523,5 @@ bool op_case_args(const op_case *test, cr_op_arg *args, cr_op_desc *desc) {
 }
 
 void op_access(const cr_op_desc *desc, char *access) {
-  const char *letters = cr_op_kind_args(desc->kind);
-  const int fixed = (int)strlen(letters) - (strchr(letters, '*') != NULL);
-  int n = 0;
-  for (const char *p = letters; *p; ++p) {
-    if (*p == '*') continue;
-    int times = p[1] == '*' ? 1 + desc->args - fixed : 1;
-    while (times-- > 0 && n < OP_MAX_ARGS) access[n++] = (char)toupper((unsigned char)*p);
-  }
+  for (int i = 0; i < desc->args; ++i) access[i] = cr_op_kind_use(desc->kind, desc->args, i).access;
 }

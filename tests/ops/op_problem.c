@@ -186,11 +186,9 @@ static int read_roles(const op_problem *f, const op_gradient *gradient, int inde
 int op_problem_gradients(const op_problem *f, const op_gradient *gradient) {
   role roles[OP_MAX_ARGS];
   const int n = read_roles(f, gradient, 0, roles);
-  const char *letter = cr_op_kind_args(gradient->backward);
-  /* Backward ops with optional arguments have no star, so letters and roles correspond. */
   for (int i = 0; i < n; ++i) {
     const bool absent = f->desc.arg[roles[i].of].shape.axes < 0;
-    const bool optional = !strchr(letter, '*') && islower((unsigned char)letter[i]);
+    const bool optional = cr_op_kind_use(gradient->backward, n, i).optional;
     if (absent && !optional) return 0;
     if (absent && gradient->backward == CR_OP_POOL_BWD && f->desc.u.pool.method == CR_POOL_MAX) {
       return 0;

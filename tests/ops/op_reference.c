@@ -291,7 +291,7 @@ static void eltwise(const cr_op_desc *d, double *const *in, double *const *out, 
     double sum = 0, product = 1;
     int best = 0;
     for (int k = 0; k < sources; ++k) {
-      sum += in[k][i] * (d->kind == CR_OP_SUM && d->u.sum.coeff ? (double)d->u.sum.coeff[k] : 1);
+      sum += in[k][i] * (double)d->arg[k].scale;
       product *= in[k][i];
       if (k > 0 && (in[k][i] > in[best][i] || (k == 1 && in[1][i] == in[0][i]))) best = k;
     }

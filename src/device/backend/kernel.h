@@ -41,6 +41,9 @@ struct cr_kernel {
   const char *name; /* "conv_fwd_f32_dnnl": cr_<name> is the run function */
   cr_op_kind op;
   crema_dtype type; /* of the arithmetic: desc->type */
+  /* The element types that it takes for an op's values, as they are: CR_TYPE bits; 0: that of the
+   * arithmetic alone. One that takes several also takes them mixed, or declines to plan. */
+  unsigned types;
   /* The result depends on the hints: plan again when they change. */
   bool follows_hints;
   /* ACCUMULATE arguments: the kernel adds to what is there when `accumulate` says so. Kernels
@@ -56,7 +59,16 @@ struct cr_kernel {
   void (*destroy)(cr_plan *plan); /* may be NULL */
 };
 
-/* Defines the kernel cr_<row> of an op in F32; further fields of cr_kernel follow. */
+/* The bit of an element type in cr_kernel.types. */
+#define CR_TYPE(type) (1u << CREMA_##type)
+
+static inline bool cr_kernel_takes(const cr_kernel *kernel, crema_dtype type) {
+  unsigned types = kernel->types != 0 ? kernel->types : 1u << kernel->type;
+  return (types >> type & 1u) != 0;
+}
+
+/* Defines the kernel cr_<row> of an op with arithmetic in F32; further fields of cr_kernel follow.
+ */
 #define CR_KERNEL(row, OP, ...) \
   const cr_kernel cr_##row = {.name = #row, .op = CR_OP_##OP, .type = CREMA_F32, __VA_ARGS__}
 

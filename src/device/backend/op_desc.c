@@ -1,5 +1,8 @@
 #include "device/backend/op_desc.h"
 
+#include <ctype.h>
+#include <string.h>
+
 #define ELEMENTS \
   { CR_COST_ELEMENTS, 0, 0 }
 #define WINDOWS(result, weights) \
@@ -26,6 +29,31 @@ const char *cr_op_kind_name(cr_op_kind kind) {
 
 const char *cr_op_kind_args(cr_op_kind kind) {
   return is_known(kind) ? op_kinds[kind].args : "";
+}
+
+int cr_op_kind_arity(cr_op_kind kind, bool *more) {
+  int fixed = 0;
+  *more = strchr(cr_op_kind_args(kind), '*') != NULL;
+  for (const char *p = cr_op_kind_args(kind); *p != '\0'; ++p)
+    fixed += isalpha((unsigned char)*p) != 0;
+  return fixed;
+}
+
+static cr_op_role role_of(char mark) {
+  return mark == '+' ? CR_ROLE_ARITHMETIC : mark == '=' ? CR_ROLE_OWN : CR_ROLE_VALUES;
+}
+
+cr_op_use cr_op_kind_use(cr_op_kind kind, int args, int arg) {
+  bool more = false;
+  int repeats = 1 + args - cr_op_kind_arity(kind, &more);
+  for (const char *p = cr_op_kind_args(kind); *p != '\0'; ++p) {
+    if (!isalpha((unsigned char)*p)) continue;
+    arg -= p[1] == '*' ? repeats : 1;
+    if (arg >= 0) continue;
+    return (cr_op_use){(char)toupper((unsigned char)*p), islower((unsigned char)*p) != 0,
+                       role_of(p[1])};
+  }
+  return (cr_op_use){0};
 }
 
 cr_op_cost cr_op_kind_cost(cr_op_kind kind) {

@@ -79,15 +79,20 @@ typedef enum cr_update_rule {
   CR_UPDATE_ADAM      /* h0: first, h1: second moment; rate holds the bias correction */
 } cr_update_rule;
 
+/* The element type of an argument is that of the tensor that is given. What is held is a number n
+ * that stands for scale * (n - zero_point): only SUM and rows that say so look at these; 1 and 0
+ * for values as they are. */
 typedef struct cr_op_arg {
-  crema_shape shape;
+  crema_shape shape; /* axes -1: an optional argument that is absent */
   crema_dtype type;
+  float scale;
+  int32_t zero_point;
 } cr_op_arg;
 
 typedef struct cr_op_desc {
   cr_op_kind kind;
-  crema_dtype type; /* of the arithmetic */
-  int args;         /* absent optional arguments are counted too; their shape has axes -1 */
+  crema_dtype type; /* of the arithmetic: F32 or F64, but for copies of other types theirs */
+  int args;         /* absent optional arguments are counted too */
   cr_op_arg *arg;
   union {
     cr_conv_params conv;
@@ -104,9 +109,6 @@ typedef struct cr_op_desc {
       cr_unary function;
       float alpha, beta, gamma;
     } unary;
-    struct {
-      float *coeff;
-    } sum; /* one per source; NULL: all 1 */
     struct {
       float ratio;
     } dropout; /* share set to zero; the rest is scaled by 1/(1-ratio) */
@@ -165,6 +167,26 @@ typedef struct cr_op_cost {
 const char *cr_op_kind_name(cr_op_kind kind);
 const char *cr_op_kind_args(cr_op_kind kind);
 cr_op_cost cr_op_kind_cost(cr_op_kind kind);
+
+/* What an op does with an argument, and which element type the argument has. */
+typedef enum cr_op_role {
+  CR_ROLE_VALUES,     /* the op's values; integers (indices, masks) are of their own type */
+  CR_ROLE_ARITHMETIC, /* of the arithmetic's type */
+  CR_ROLE_OWN         /* of the type that ops.inc gives */
+} cr_op_role;
+
+typedef struct cr_op_use {
+  char access; /* R, W, U or A */
+  bool optional;
+  cr_op_role role;
+} cr_op_use;
+
+/* Argument `arg` of an op of `kind` with `args` arguments, as the letters of ops.inc say; access 0
+ * when there is no such argument. */
+cr_op_use cr_op_kind_use(cr_op_kind kind, int args, int arg);
+
+/* How few arguments an op of `kind` may have, and whether more are allowed. */
+int cr_op_kind_arity(cr_op_kind kind, bool *more);
 
 /* The number of elements of argument `arg`; 0 when it is absent. */
 int64_t cr_op_arg_count(const cr_op_desc *desc, int arg);

@@ -44,7 +44,7 @@ static crema_status plan_sum(cr_plan *plan) {
 }
 
 static crema_status run_sum(const cr_call *call) {
-  const float *coeff = call->desc->u.sum.coeff;
+  const cr_op_arg *arg = call->desc->arg;
   int sources = call->desc->args - 1;
   int64_t count = held_values(call->plan);
   float *dst = cr_f32(call->buffer, sources);
@@ -53,11 +53,11 @@ static crema_status run_sum(const cr_call *call) {
     int64_t n = count - from < PIECE ? count - from : PIECE;
     float sum[PIECE]; /* dst may be any of the sources */
     const float *first = cr_f32(call->buffer, 0) + from;
-    float c = coeff == NULL ? 1.0f : coeff[0];
+    float c = arg[0].scale;
     for (int64_t i = 0; i < n; ++i) sum[i] = c * first[i];
     for (int s = 1; s < sources; ++s) {
       const float *src = cr_f32(call->buffer, s) + from;
-      c = coeff == NULL ? 1.0f : coeff[s];
+      c = arg[s].scale;
       for (int64_t i = 0; i < n; ++i) sum[i] += c * src[i];
     }
     memcpy(dst + from, sum, (size_t)n * sizeof *dst);

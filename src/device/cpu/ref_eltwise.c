@@ -19,7 +19,6 @@ static int64_t block_length(int64_t count, int64_t block) {
 /* src..., dst. */
 static crema_status sum_run(const cr_call *call) {
   const int sources = call->desc->args - 1;
-  const float *coeff = call->desc->u.sum.coeff;
   float *dst = cr_f32(call->buffer, sources);
   const int64_t count = cr_op_arg_count(call->desc, sources);
 #pragma omp parallel for schedule(static) if (count >= CR_REF_PARALLEL_MIN)
@@ -28,7 +27,7 @@ static crema_status sum_run(const cr_call *call) {
     float acc[BLOCK] = {0};
     for (int k = 0; k < sources; ++k) {
       const float *x = cr_f32(call->buffer, k) + b * BLOCK;
-      const float factor = coeff ? coeff[k] : 1;
+      const float factor = call->desc->arg[k].scale;
 #pragma omp simd
       for (int64_t i = 0; i < length; ++i) acc[i] += factor * x[i];
     }

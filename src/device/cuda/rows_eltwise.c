@@ -66,8 +66,7 @@ static cr_many_args many_args(const cr_call *call, int sources) {
 static crema_status sum(const cr_call *call) {
   const int sources = call->desc->args - 1;
   cr_many_args args = many_args(call, sources);
-  const float *coeff = call->desc->u.sum.coeff;
-  for (int k = 0; k < sources && coeff != NULL; ++k) args.coeff[k] = coeff[k];
+  for (int k = 0; k < sources; ++k) args.coeff[k] = call->desc->arg[k].scale;
   args.out = cr_cuda_f32(call, sources);
   return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_sum, &args,
                       cr_op_arg_count(call->desc, sources));

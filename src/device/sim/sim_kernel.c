@@ -26,18 +26,6 @@ typedef struct sim_row {
 const cr_kernel *cr_sim_kernels[MAX_KERNELS + 1];
 static sim_row sim_rows[MAX_KERNELS];
 
-/* Whether argument i of `count` is read or written. A star stands for as many repetitions of the
- * letter before it as the count asks for. */
-static char access_of(cr_op_kind op, int i, int count) {
-  const char *letters = cr_op_kind_args(op);
-  const char *star = strchr(letters, '*');
-  if (star == NULL) return i < (int)strlen(letters) ? letters[i] : 'U';
-  int before = (int)(star - letters) - 1, after = (int)strlen(star + 1);
-  if (i < before) return letters[i];
-  if (i < count - after) return star[-1];
-  return star[1 + i - (count - after)];
-}
-
 static size_t argument_bytes(const sim_plan *plan, int i) {
   cr_format format = plan->inner.format[i];
   if (format.layout != NULL) return format.layout->bytes;
@@ -120,7 +108,7 @@ static crema_status fill_call(sim_stream *stream, sim_kernel_call *queued, const
     buffers(queued)[i] = (crema_devptr){0};
     accumulates(queued)[i] = call->accumulate != NULL && call->accumulate[i];
     if (call->buffer[i].address == 0) continue;
-    char access = access_of(call->desc->kind, i, queued->args);
+    char access = cr_op_kind_use(call->desc->kind, queued->args, i).access;
     CR_TRY(
         translate(stream, call->buffer[i], argument_bytes(plan, i), access, &buffers(queued)[i]));
   }

@@ -33,20 +33,16 @@ static crema_status make_backward(cr_layer *layer, const crema_shape *x, const c
   cr_layer_affine *s = layer->state;
   cr_op_desc desc = cr_layer_op_desc(CR_OP_AFFINE_BWD_BIAS);
   if (s->bias) {
-    CR_TRY(
-        cr_layer_op_make(layer, &s->backward_bias, &desc, 2, (const crema_shape *[]){x, c}, NULL));
+    CR_TRY(cr_layer_op_make(layer, &s->backward_bias, &desc, 2, (const crema_shape *[]){x, c}));
   }
   desc.kind = CR_OP_COPY;
   if (!s->scale) {
-    return cr_layer_op_make(layer, &s->backward_data, &desc, 2, (const crema_shape *[]){x, x},
-                            NULL);
+    return cr_layer_op_make(layer, &s->backward_data, &desc, 2, (const crema_shape *[]){x, x});
   }
   desc.kind = CR_OP_AFFINE_BWD_DATA;
-  CR_TRY(
-      cr_layer_op_make(layer, &s->backward_data, &desc, 3, (const crema_shape *[]){x, c, x}, NULL));
+  CR_TRY(cr_layer_op_make(layer, &s->backward_data, &desc, 3, (const crema_shape *[]){x, c, x}));
   desc.kind = CR_OP_AFFINE_BWD_SCALE;
-  return cr_layer_op_make(layer, &s->backward_scale, &desc, 3, (const crema_shape *[]){x, x, c},
-                          NULL);
+  return cr_layer_op_make(layer, &s->backward_scale, &desc, 3, (const crema_shape *[]){x, x, c});
 }
 
 crema_status cr_layer_affine_reshape(cr_layer *layer, crema_blob *const *bottom,
@@ -63,9 +59,9 @@ crema_status cr_layer_affine_reshape(cr_layer *layer, crema_blob *const *bottom,
   if (top[0] != bottom[0]) CR_TRY(crema_blob_reshape(top[0], &bottom[0]->shape));
   if (s->scale) CR_TRY(cr_layer_keep_make(layer, &s->keep, bottom[0]));
   cr_op_desc desc = cr_layer_op_desc(CR_OP_AFFINE_FWD);
-  CR_TRY(cr_layer_op_make(
-      layer, &s->forward, &desc, 4,
-      (const crema_shape *[]){&x, s->scale ? &c : NULL, s->bias ? &c : NULL, &x}, NULL));
+  CR_TRY(
+      cr_layer_op_make(layer, &s->forward, &desc, 4,
+                       (const crema_shape *[]){&x, s->scale ? &c : NULL, s->bias ? &c : NULL, &x}));
   return make_backward(layer, &x, &c);
 }
 

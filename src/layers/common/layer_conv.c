@@ -123,15 +123,15 @@ static crema_status make_conv(cr_layer *layer, const cr_op_desc *desc, const cre
   const crema_shape *bias = s->bias ? &layer->blob[1]->shape : NULL;
   cr_op_desc made = *desc;
   made.kind = CR_OP_CONV_BWD_DATA;
-  CR_TRY(cr_layer_op_make(layer, &s->backward_data, &made, 3,
-                          (const crema_shape *[]){y, weights, x}, NULL));
+  CR_TRY(
+      cr_layer_op_make(layer, &s->backward_data, &made, 3, (const crema_shape *[]){y, weights, x}));
   made.kind = CR_OP_CONV_BWD_WEIGHTS;
   CR_TRY(cr_layer_weights_make(layer, &s->gradients, &made, x, y, weights, bias));
   made.kind = CR_OP_CONV_FWD;
   made.u.conv.relu = layer->fused_relu;
   made.u.conv.relu_slope = layer->fused_relu ? layer->fused_relu_slope : 0;
   return cr_layer_op_make(layer, &s->forward, &made, 4,
-                          (const crema_shape *[]){x, weights, bias, y}, NULL);
+                          (const crema_shape *[]){x, weights, bias, y});
 }
 
 /* The same ops with the passes exchanged: their source is the top y. */
@@ -142,18 +142,17 @@ static crema_status make_transposed(cr_layer *layer, const cr_op_desc *desc,
   const crema_shape *bias = s->bias ? &layer->blob[1]->shape : NULL;
   cr_op_desc made = *desc;
   made.kind = CR_OP_CONV_BWD_DATA;
-  CR_TRY(
-      cr_layer_op_make(layer, &s->forward, &made, 3, (const crema_shape *[]){x, weights, y}, NULL));
+  CR_TRY(cr_layer_op_make(layer, &s->forward, &made, 3, (const crema_shape *[]){x, weights, y}));
   made.kind = CR_OP_CONV_FWD;
   CR_TRY(cr_layer_op_make(layer, &s->backward_data, &made, 4,
-                          (const crema_shape *[]){y, weights, NULL, x}, NULL));
+                          (const crema_shape *[]){y, weights, NULL, x}));
   made.kind = CR_OP_CONV_BWD_WEIGHTS;
   CR_TRY(cr_layer_weights_make(layer, &s->gradients, &made, y, x, weights, bias));
   if (!s->bias) return CREMA_OK;
   const crema_shape folded = cr_layer_fold(y, 1, 2);
   made = cr_layer_op_desc(CR_OP_AFFINE_FWD);
   return cr_layer_op_make(layer, &s->add_bias, &made, 4,
-                          (const crema_shape *[]){&folded, NULL, bias, &folded}, NULL);
+                          (const crema_shape *[]){&folded, NULL, bias, &folded});
 }
 
 crema_status cr_layer_conv_reshape(cr_layer *layer, crema_blob *const *bottom,

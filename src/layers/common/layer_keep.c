@@ -6,8 +6,7 @@ crema_status cr_layer_keep_make(cr_layer *layer, cr_layer_keep *keep, const crem
   const crema_shape *shape = &bottom->shape;
   const cr_op_desc desc = cr_layer_op_desc(CR_OP_COPY);
   CR_TRY(cr_layer_tensor(layer, &keep->input, CREMA_F32, crema_shape_count(shape, 0, shape->axes)));
-  return cr_layer_op_make(layer, &keep->copy, &desc, 2, (const crema_shape *[]){shape, shape},
-                          NULL);
+  return cr_layer_op_make(layer, &keep->copy, &desc, 2, (const crema_shape *[]){shape, shape});
 }
 
 crema_status cr_layer_keep_forward(cr_layer *layer, cr_layer_keep *keep, crema_context *context,

@@ -8,38 +8,34 @@
 
 cr_op_desc cr_layer_op_desc(cr_op_kind kind) {
   cr_op_desc desc;
-  /* Padding bytes are zeroed too: same_parameters compares memory. */
+  /* Padding bytes are zeroed too: cr_op_desc_same_params compares memory. */
   memset(&desc, 0, sizeof desc);
   desc.kind = kind;
   desc.type = CREMA_F32;
   return desc;
 }
 
-static bool same_parameters(const cr_op_desc *a, const cr_op_desc *b) {
-  if (a->kind != b->kind || a->type != b->type) return false;
-  return a->kind == CR_OP_SUM || memcmp(&a->u, &b->u, sizeof a->u) == 0;
-}
-
 static bool same_arguments(const cr_op_desc *made, int args, const crema_shape *const *shape,
-                           const crema_dtype *type) {
+                           const float *scale) {
   if (made->args != args) return false;
   for (int i = 0; i < args; ++i) {
     const cr_op_arg *arg = &made->arg[i];
     if ((shape[i] == NULL) != (arg->shape.axes < 0)) return false;
     if (shape[i] == NULL) continue;
-    if (arg->type != (type ? type[i] : CREMA_F32)) return false;
+    if (arg->scale != (scale ? scale[i] : 1)) return false;
     if (!crema_shape_equal(&arg->shape, shape[i])) return false;
   }
   return true;
 }
 
 static crema_status describe(cr_op_desc *desc, int args, const crema_shape *const *shape,
-                             const crema_dtype *type) {
+                             const float *scale) {
   for (int i = 0; i < args; ++i) {
     if (shape[i] == NULL) {
       CR_TRY(cr_op_desc_add_absent(desc));
     } else {
-      CR_TRY(cr_op_desc_add(desc, shape[i], type ? type[i] : CREMA_F32));
+      CR_TRY(cr_op_desc_add(desc, shape[i], CREMA_F32));
+      if (scale) desc->arg[i].scale = scale[i];
     }
   }
   return CREMA_OK;
@@ -57,26 +53,14 @@ static void free_op(cr_layer_op *slot) {
   cr_op_desc_free(&slot->made);
 }
 
-/* The op's own copy of the coefficients of a sum. */
-static crema_status copy_coeff(const float *coeff, int count, float **out) {
-  size_t bytes = (size_t)count * sizeof *coeff;
-  *out = malloc(bytes);
-  if (*out == NULL) return cr_fail_memory(bytes, "coefficients");
-  memcpy(*out, coeff, bytes);
-  return CREMA_OK;
-}
-
-crema_status cr_layer_op_make(cr_layer *layer, cr_layer_op *slot, const cr_op_desc *desc, int args,
-                              const crema_shape *const *shape, const crema_dtype *type) {
+crema_status cr_layer_op_make_scaled(cr_layer *layer, cr_layer_op *slot, const cr_op_desc *desc,
+                                     int args, const crema_shape *const *shape,
+                                     const float *scale) {
   cr_op_desc made = *desc, given = *desc;
   crema_status status;
-  if (slot->op && same_parameters(&slot->made, desc) &&
-      same_arguments(&slot->made, args, shape, type)) {
+  if (slot->op && cr_op_desc_same_params(&slot->made, desc) &&
+      same_arguments(&slot->made, args, shape, scale)) {
     return CREMA_OK;
-  }
-  if (desc->kind == CR_OP_SUM) {
-    made.u.sum.coeff = given.u.sum.coeff = NULL;
-    if (desc->u.sum.coeff) CR_TRY(copy_coeff(desc->u.sum.coeff, args - 1, &given.u.sum.coeff));
   }
   if (!slot->listed) {
     slot->listed = true;
@@ -84,8 +68,8 @@ crema_status cr_layer_op_make(cr_layer *layer, cr_layer_op *slot, const cr_op_de
     layer->ops = slot;
   }
   free_op(slot);
-  CR_TRY_GOTO(describe(&made, args, shape, type), fail);
-  CR_TRY_GOTO(describe(&given, args, shape, type), fail);
+  CR_TRY_GOTO(describe(&made, args, shape, scale), fail);
+  CR_TRY_GOTO(describe(&given, args, shape, scale), fail);
   CR_TRY_GOTO(cr_op_create(&given, &slot->op), fail);
   slot->made = made;
   return CREMA_OK;
@@ -93,6 +77,11 @@ fail:
   cr_op_desc_free(&given);
   cr_op_desc_free(&made);
   return status;
+}
+
+crema_status cr_layer_op_make(cr_layer *layer, cr_layer_op *slot, const cr_op_desc *desc, int args,
+                              const crema_shape *const *shape) {
+  return cr_layer_op_make_scaled(layer, slot, desc, args, shape, NULL);
 }
 
 crema_status cr_layer_op_run(cr_layer_op *slot, crema_context *context, cr_tensor *const *tensor,

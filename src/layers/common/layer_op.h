@@ -8,7 +8,7 @@
 /* An op of a layer and the description it was made for. Zero-initialised: no op yet. */
 struct cr_layer_op {
   cr_op *op;
-  cr_op_desc made; /* its own copy of the arguments; u.sum.coeff is NULL */
+  cr_op_desc made; /* its own copy of the arguments */
   bool listed;     /* in the layer's list of ops */
   cr_layer_op *next;
 };
@@ -17,12 +17,16 @@ struct cr_layer_op {
 cr_op_desc cr_layer_op_desc(cr_op_kind kind);
 
 /* Makes `slot` hold the op that `desc` (kind, type, u; no arguments) describes for `args` arguments
- * of the shapes given. shape[i] NULL: an optional argument that is absent. `type` has one element
- * type per argument; NULL: all float32. Keeps the existing op when kind, shapes, types and
- * parameters are the same (u.sum.coeff is copied, and taken to be constant for a slot). */
+ * of the shapes given. shape[i] NULL: an optional argument that is absent. The element types are
+ * those of the tensors that the op runs on. Keeps the existing op when kind, shapes and parameters
+ * are the same. */
 crema_status cr_layer_op_make(cr_layer *layer, cr_layer_op *slot, const cr_op_desc *desc, int args,
-                              const crema_shape *const *shape,
-                              const crema_dtype *type) CREMA_MUST_USE;
+                              const crema_shape *const *shape) CREMA_MUST_USE;
+
+/* The same with a scale per argument (cr_op_arg). */
+crema_status cr_layer_op_make_scaled(cr_layer *layer, cr_layer_op *slot, const cr_op_desc *desc,
+                                     int args, const crema_shape *const *shape,
+                                     const float *scale) CREMA_MUST_USE;
 
 /* Runs the slot's op on tensor[i] = argument i; see cr_op_run. Errors: CREMA_E_STATE while the
  * slot is empty. */

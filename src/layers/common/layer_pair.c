@@ -37,16 +37,14 @@ static const crema_shape *shape_of(const pair_view *v, cr_operand operand) {
 static crema_status make_op(cr_layer *layer, cr_layer_op *slot, const cr_pair_pass *pass,
                             const cr_op_desc *desc, const pair_view *v, cr_operand without) {
   const crema_shape *shape[CR_PAIR_OPERANDS];
-  crema_dtype type[CR_PAIR_OPERANDS];
   cr_op_desc made = *desc;
   int args = 0;
   made.kind = pass->op;
   for (; pass->operand[args] != CR_END; ++args) {
     const cr_operand operand = pass->operand[args];
     shape[args] = operand == without ? NULL : shape_of(v, operand);
-    type[args] = operand == CR_BYTES ? CREMA_U8 : CREMA_F32;
   }
-  return cr_layer_op_make(layer, slot, &made, args, shape, type);
+  return cr_layer_op_make(layer, slot, &made, args, shape);
 }
 
 static bool keeps_input(const cr_layer *layer) {

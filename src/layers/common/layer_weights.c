@@ -15,7 +15,7 @@ crema_status cr_layer_weights_make_bias(cr_layer *layer, cr_layer_op *op, const 
                                         const crema_shape *bias) {
   const crema_shape folded = cr_layer_fold(top, 1, 2);
   const cr_op_desc desc = cr_layer_op_desc(CR_OP_AFFINE_BWD_BIAS);
-  return cr_layer_op_make(layer, op, &desc, 2, (const crema_shape *[]){&folded, bias}, NULL);
+  return cr_layer_op_make(layer, op, &desc, 2, (const crema_shape *[]){&folded, bias});
 }
 
 crema_status cr_layer_weights_run_bias(cr_layer *layer, cr_layer_op *op, crema_context *context,
@@ -28,11 +28,11 @@ crema_status cr_layer_weights_make(cr_layer *layer, cr_layer_weights *ops, const
                                    const crema_shape *src, const crema_shape *dst,
                                    const crema_shape *weights, const crema_shape *bias) {
   CR_TRY(cr_layer_op_make(layer, &ops->weights, desc, 4,
-                          (const crema_shape *[]){src, dst, weights, NULL}, NULL));
+                          (const crema_shape *[]){src, dst, weights, NULL}));
   if (bias == NULL) return CREMA_OK;
   if (!ops->transposed) {
     CR_TRY(cr_layer_op_make(layer, &ops->both, desc, 4,
-                            (const crema_shape *[]){src, dst, weights, bias}, NULL));
+                            (const crema_shape *[]){src, dst, weights, bias}));
   }
   return cr_layer_weights_make_bias(layer, &ops->bias, ops->transposed ? src : dst, bias);
 }

@@ -27,13 +27,12 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   CR_TRY(cr_layer_loss_fix(layer, &s->loss, top[0], 2 * (double)a->dim[0]));
   CR_TRY(cr_layer_tensor(layer, &s->difference, CREMA_F32, count));
   cr_op_desc desc = cr_layer_op_desc(CR_OP_AXPBY);
-  CR_TRY(cr_layer_op_make(layer, &s->scale, &desc, 2, (const crema_shape *[]){&flat, &flat}, NULL));
-  CR_TRY(
-      cr_layer_op_make(layer, &s->subtract, &desc, 2, (const crema_shape *[]){&flat, &flat}, NULL));
+  CR_TRY(cr_layer_op_make(layer, &s->scale, &desc, 2, (const crema_shape *[]){&flat, &flat}));
+  CR_TRY(cr_layer_op_make(layer, &s->subtract, &desc, 2, (const crema_shape *[]){&flat, &flat}));
   desc = cr_layer_op_desc(CR_OP_ROW_REDUCE_FWD);
   desc.u.rows.reduction = CR_REDUCE_SUMSQ;
   desc.u.rows.coeff = 1;
-  return cr_layer_op_make(layer, &s->square, &desc, 2, (const crema_shape *[]){&row, &one}, NULL);
+  return cr_layer_op_make(layer, &s->square, &desc, 2, (const crema_shape *[]){&row, &one});
 }
 
 static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,

@@ -75,21 +75,20 @@ static crema_status make_ops(cr_layer *layer, const crema_shape *scores, int axi
   cr_op_desc desc = cr_layer_op_desc(CR_OP_SOFTMAX_BWD);
   desc.u.axis = axis;
   CR_TRY(cr_layer_op_make(layer, &s->backward, &desc, 3,
-                          (const crema_shape *[]){scores, scores, scores}, NULL));
+                          (const crema_shape *[]){scores, scores, scores}));
   desc = cr_layer_op_desc(CR_OP_UNARY_FWD);
   desc.u.unary.function = CR_UNARY_CLIP;
   desc.u.unary.alpha = least_probability;
   desc.u.unary.beta = INFINITY;
-  CR_TRY(
-      cr_layer_op_make(layer, &s->floor, &desc, 2, (const crema_shape *[]){folded, folded}, NULL));
+  CR_TRY(cr_layer_op_make(layer, &s->floor, &desc, 2, (const crema_shape *[]){folded, folded}));
   desc = cr_layer_op_desc(CR_OP_INFOGAIN_FWD);
   desc.u.nll.has_ignore = s->loss.loss.has_ignore;
   desc.u.nll.ignore = s->loss.loss.ignore;
   CR_TRY(cr_layer_op_make(layer, &s->forward, &desc, 5,
-                          (const crema_shape *[]){folded, &labels, &gain, &one, &one}, NULL));
+                          (const crema_shape *[]){folded, &labels, &gain, &one, &one}));
   desc.kind = CR_OP_INFOGAIN_BWD;
   return cr_layer_op_make(layer, &s->backward_prob, &desc, 5,
-                          (const crema_shape *[]){folded, &labels, &gain, &one, folded}, NULL);
+                          (const crema_shape *[]){folded, &labels, &gain, &one, folded});
 }
 
 static crema_blob *gain_of(const cr_layer *layer, crema_blob *const *bottom) {

@@ -31,7 +31,7 @@ static crema_status make_top(cr_layer *layer, cr_layer_loss *loss, crema_blob *t
   CR_TRY(crema_blob_reshape(top, &scalar));
   CR_TRY(cr_layer_tensor(layer, &loss->pair.own[0], CREMA_F32, 1));
   CR_TRY(cr_layer_tensor(layer, &loss->pair.own[1], CREMA_F32, 1));
-  return cr_layer_op_make(layer, &loss->scale, &desc, 2, (const crema_shape *[]){&one, &one}, NULL);
+  return cr_layer_op_make(layer, &loss->scale, &desc, 2, (const crema_shape *[]){&one, &one});
 }
 
 crema_status cr_layer_loss_reshape(cr_layer *layer, cr_layer_loss *loss, crema_blob *top,
@@ -147,8 +147,7 @@ crema_status cr_layer_softmax_loss_make(cr_layer *layer, crema_blob *const *bott
     CR_TRY(cr_tensor_share(top[1]->data, *prob));
   }
   desc.u.axis = axis;
-  return cr_layer_op_make(layer, &s->softmax, &desc, 2, (const crema_shape *[]){scores, scores},
-                          NULL);
+  return cr_layer_op_make(layer, &s->softmax, &desc, 2, (const crema_shape *[]){scores, scores});
 }
 
 crema_status cr_layer_softmax_loss_prob(cr_layer *layer, crema_context *context,

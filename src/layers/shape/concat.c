@@ -87,11 +87,11 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
     CR_TRY(cr_layer_tensor(layer, &s->unwanted[i], CREMA_F32, crema_blob_count(bottom[i])));
   }
   s->args.shape[n] = &to;
-  CR_TRY(cr_layer_op_make(layer, &s->forward, &desc, n + 1, s->args.shape, NULL));
+  CR_TRY(cr_layer_op_make(layer, &s->forward, &desc, n + 1, s->args.shape));
   s->args.shape[0] = &to;
   for (int i = 0; i < n; ++i) s->args.shape[i + 1] = &bottom[i]->shape;
   desc.kind = CR_OP_SLICE;
-  return cr_layer_op_make(layer, &s->backward, &desc, n + 1, s->args.shape, NULL);
+  return cr_layer_op_make(layer, &s->backward, &desc, n + 1, s->args.shape);
 }
 
 static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,

@@ -50,11 +50,11 @@ static crema_status shape_tops(cr_layer *layer, crema_blob *const *bottom, crema
     to.dim[0] = kept;
     CR_TRY(crema_blob_reshape(top[i], &to));
     cr_op_desc desc = cr_layer_op_desc(CR_OP_GATHER_FWD);
-    CR_TRY(cr_layer_op_make(layer, &s->forward[i], &desc, 3,
-                            (const crema_shape *[]){&x, &index, &y}, NULL));
+    CR_TRY(
+        cr_layer_op_make(layer, &s->forward[i], &desc, 3, (const crema_shape *[]){&x, &index, &y}));
     desc.kind = CR_OP_GATHER_BWD;
     CR_TRY(cr_layer_op_make(layer, &s->backward[i], &desc, 3,
-                            (const crema_shape *[]){&y, &index, &x}, NULL));
+                            (const crema_shape *[]){&y, &index, &x}));
   }
   return CREMA_OK;
 }

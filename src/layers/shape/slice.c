@@ -88,11 +88,11 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   if (n == 1) return cr_layer_view(bottom[0], from, top[0]);
   s->args.shape[0] = from;
   for (int i = 0; i < n; ++i) s->args.shape[i + 1] = &top[i]->shape;
-  CR_TRY(cr_layer_op_make(layer, &s->forward, &desc, n + 1, s->args.shape, NULL));
+  CR_TRY(cr_layer_op_make(layer, &s->forward, &desc, n + 1, s->args.shape));
   for (int i = 0; i < n; ++i) s->args.shape[i] = &top[i]->shape;
   s->args.shape[n] = from;
   desc.kind = CR_OP_CONCAT;
-  return cr_layer_op_make(layer, &s->backward, &desc, n + 1, s->args.shape, NULL);
+  return cr_layer_op_make(layer, &s->backward, &desc, n + 1, s->args.shape);
 }
 
 static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,

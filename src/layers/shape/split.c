@@ -32,7 +32,7 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   }
   for (int i = 0; i <= layer->tops; ++i) s->args.shape[i] = shape;
   cr_op_desc desc = cr_layer_op_desc(CR_OP_SUM);
-  return cr_layer_op_make(layer, &s->backward, &desc, s->args.count, s->args.shape, NULL);
+  return cr_layer_op_make(layer, &s->backward, &desc, s->args.count, s->args.shape);
 }
 
 static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,

@@ -1,0 +1,224 @@
+/* The choice of a kernel for an op, and the plans that an op keeps. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/fail.h"
+#include "core/log.h"
+#include "device/device.h"
+#include "ops/op_private.h"
+
+static bool hints_equal(const cr_op *op, const cr_op_planned *p) {
+  for (int i = 0; i < op->desc.args; ++i) {
+    if (!cr_format_equal(op->hint[i], p->hint[i])) return false;
+  }
+  return true;
+}
+
+static crema_status check_ready(const cr_backend *backend, const cr_plan *plan, bool planning) {
+  return backend->ready == NULL ? CREMA_OK : backend->ready(plan, planning);
+}
+
+static crema_status plan_kernel(const cr_kernel *kernel, const cr_backend *backend, cr_plan *plan) {
+  int before = backend->enter == NULL ? 0 : backend->enter(plan);
+  crema_status status = check_ready(backend, plan, true);
+  if (status == CREMA_OK && kernel->plan != NULL) status = kernel->plan(plan);
+  if (backend->leave != NULL) backend->leave(before);
+  return status;
+}
+
+/* Whether the next kernel is tried after a failure to plan: this one does not support the op, or
+ * its library fails where crema's own kernels may not. */
+static bool is_left_to_next(const cr_kernel *kernel, crema_status status) {
+  if (status == CREMA_E_UNSUPPORTED) {
+    cr_log_debug("%s declined: %s", kernel->name, crema_error_text());
+    return true;
+  }
+  if (!kernel->library || (status != CREMA_E_NO_MEMORY && status != CREMA_E_DEVICE)) return false;
+  cr_log_warning("%s cannot be used, another kernel is tried: %s", kernel->name,
+                 crema_error_text());
+  return true;
+}
+
+static bool is_floating(crema_dtype type) {
+  return type == CREMA_F32 || type == CREMA_F64 || type == CREMA_F16 || type == CREMA_BF16;
+}
+
+/* F64 when asked for or when a value is one, else F32; the type of what is moved when nothing is
+ * computed. */
+static crema_dtype arithmetic_of(const cr_op *op) {
+  bool floating = false;
+  for (int i = 0; i < op->desc.args; ++i) {
+    const cr_op_arg *arg = &op->desc.arg[i];
+    if (cr_op_is_absent(arg) || !is_floating(arg->type)) continue;
+    floating = true;
+    if (op->use[i].role == CR_ROLE_VALUES && arg->type == CREMA_F64) return CREMA_F64;
+  }
+  return floating || op->desc.args == 0 ? op->desc.type : op->desc.arg[0].type;
+}
+
+/* The element type in which a kernel gets argument `i`: that of its tensor, or that of the
+ * arithmetic. */
+static crema_dtype wanted_type(const cr_op *op, int i, crema_dtype arithmetic, bool as_held) {
+  const cr_op_arg *arg = &op->desc.arg[i];
+  bool kept = !is_floating(arg->type) || op->use[i].role == CR_ROLE_OWN ||
+              (op->use[i].role == CR_ROLE_VALUES && as_held);
+  return kept ? arg->type : arithmetic;
+}
+
+/* Sets what kernels see of the op; whether that has other element types than the tensors. */
+static bool show(const cr_op *op, cr_op_planned *p, bool as_held) {
+  bool converts = false;
+  p->desc.type = arithmetic_of(op);
+  for (int i = 0; i < op->desc.args; ++i) {
+    p->desc.arg[i].type = wanted_type(op, i, p->desc.type, as_held);
+    converts = converts || p->desc.arg[i].type != op->desc.arg[i].type;
+    const cr_format plain = {p->desc.arg[i].type, NULL};
+    p->shown[i] = p->desc.arg[i].type == op->desc.arg[i].type ? op->hint[i] : plain;
+  }
+  memcpy(p->hint, op->hint, (size_t)op->desc.args * sizeof *p->hint);
+  return converts;
+}
+
+static bool takes_values(const cr_kernel *kernel, const cr_op *op, const cr_op_desc *desc) {
+  for (int i = 0; i < desc->args; ++i) {
+    const cr_op_arg *arg = &desc->arg[i];
+    if (cr_op_is_absent(arg) || op->use[i].role != CR_ROLE_VALUES) continue;
+    if (is_floating(arg->type) && !cr_kernel_takes(kernel, arg->type)) return false;
+  }
+  return true;
+}
+
+/* Offers the op, as it is shown, to the kernels of `context`'s back end, best first. */
+static crema_status offer(const cr_op *op, crema_context *context, cr_op_planned *p) {
+  const cr_backend *backend = context->device->backend;
+  for (const cr_kernel *const *row = backend->kernels; *row != NULL; ++row) {
+    const cr_kernel *kernel = *row;
+    if (kernel->op != p->desc.kind || kernel->type != p->desc.type) continue;
+    if (!takes_values(kernel, op, &p->desc)) continue;
+    for (int i = 0; i < p->desc.args; ++i) p->format[i] = (cr_format){p->desc.arg[i].type, NULL};
+    p->plan = (cr_plan){.desc = &p->desc,
+                        .context = context,
+                        .kernel = kernel,
+                        .hint = p->shown,
+                        .format = p->format};
+    crema_status status = plan_kernel(kernel, backend, &p->plan);
+    if (status == CREMA_OK) {
+      p->kernel = kernel;
+      return CREMA_OK;
+    }
+    if (!is_left_to_next(kernel, status)) return cr_fail_in(status, "op %s", kernel->name);
+  }
+  return cr_fail(CREMA_E_UNSUPPORTED, "op %s of type %s: no kernel on %s",
+                 cr_op_kind_name(p->desc.kind), crema_dtype_name(p->desc.type), backend->name);
+}
+
+/* Kernels that take the values in the element types in which the tensors have them come first, then
+ * those that take them in the type of the arithmetic, for which tensors convert them. */
+static crema_status choose_kernel(const cr_op *op, crema_context *context, cr_op_planned *p) {
+  show(op, p, true);
+  crema_status status = offer(op, context, p);
+  if (status != CREMA_E_UNSUPPORTED) return status;
+  return show(op, p, false) ? offer(op, context, p) : status;
+}
+
+static void planned_destroy(cr_op_planned *p) {
+  if (p == NULL) return;
+  if (p->kernel != NULL && p->kernel->destroy != NULL) p->kernel->destroy(&p->plan);
+  free(p->desc.arg);
+  free(p->hint);
+  free(p->shown);
+  free(p->format);
+  free(p);
+}
+
+static crema_status planned_create(const cr_op *op, cr_op_planned **out) {
+  size_t args = (size_t)op->desc.args + 1;
+  cr_op_planned *p = calloc(1, sizeof *p);
+  if (p == NULL) return cr_fail_memory(sizeof *p, "a plan");
+  p->desc = op->desc;
+  p->desc.arg = calloc(args, sizeof *p->desc.arg);
+  p->hint = calloc(args, sizeof *p->hint);
+  p->shown = calloc(args, sizeof *p->shown);
+  p->format = calloc(args, sizeof *p->format);
+  if (p->desc.arg == NULL || p->hint == NULL || p->shown == NULL || p->format == NULL) {
+    planned_destroy(p);
+    return cr_fail_memory(args * sizeof *p->desc.arg, "a plan");
+  }
+  memcpy(p->desc.arg, op->desc.arg, (args - 1) * sizeof *p->desc.arg);
+  *out = p;
+  return CREMA_OK;
+}
+
+static void keep_plan(cr_op *op, cr_op_planned *p) {
+  if (op->slots == CR_OP_PLANS) {
+    planned_destroy(op->slot[0]);
+    memmove(&op->slot[0], &op->slot[1], (CR_OP_PLANS - 1) * sizeof op->slot[0]);
+    --op->slots;
+  }
+  op->slot[op->slots++] = p;
+}
+
+static crema_status make_plan(cr_op *op, crema_context *context, cr_op_planned **out) {
+  cr_op_planned *p = NULL;
+  CR_TRY(planned_create(op, &p));
+  crema_status status = choose_kernel(op, context, p);
+  if (status == CREMA_E_UNSUPPORTED && !context->device->backend->host_memory) {
+    if (!op->fallback_logged) {
+      cr_log_warning("op %s has no kernel on %s and runs on the CPU",
+                     cr_op_kind_name(op->desc.kind), context->device->backend->name);
+      op->fallback_logged = true;
+    }
+    p->fallback = true;
+    status = choose_kernel(op, cr_host_context(), p);
+  }
+  if (status != CREMA_OK) {
+    planned_destroy(p);
+    return status;
+  }
+  p->device = context->device;
+  keep_plan(op, p);
+  *out = p;
+  return CREMA_OK;
+}
+
+static void drop_plan(cr_op *op, int i) {
+  if (op->last == op->slot[i]) op->last = NULL;
+  planned_destroy(op->slot[i]);
+  --op->slots;
+  memmove(&op->slot[i], &op->slot[i + 1], (size_t)(op->slots - i) * sizeof op->slot[0]);
+}
+
+void cr_op_drop_plans(cr_op *op) {
+  while (op->slots > 0) drop_plan(op, op->slots - 1);
+}
+
+/* The element types are those of the tensors; other ones than last time need other plans. */
+static void take_types(cr_op *op, cr_tensor *const *tensor) {
+  for (int i = 0; i < op->desc.args; ++i) {
+    if (tensor[i] == NULL || op->desc.arg[i].type == cr_tensor_type(tensor[i])) continue;
+    op->desc.arg[i].type = cr_tensor_type(tensor[i]);
+    cr_op_drop_plans(op);
+  }
+}
+
+/* Asked for kept plans before tensors are resolved, because another kernel wants them in other
+ * formats. */
+crema_status cr_op_find_plan(cr_op *op, crema_context *context, cr_tensor *const *tensor,
+                             cr_op_planned **out) {
+  take_types(op, tensor);
+  for (int i = 0; i < op->desc.args; ++i) {
+    bool read = tensor[i] != NULL && (op->use[i].access == 'R' || op->use[i].access == 'U');
+    op->hint[i] = read ? cr_tensor_head(tensor[i]) : (cr_format){op->desc.arg[i].type, NULL};
+  }
+  for (int i = 0; i < op->slots; ++i) {
+    cr_op_planned *p = op->slot[i];
+    if (p->device != context->device || (p->kernel->follows_hints && !hints_equal(op, p))) continue;
+    crema_status status = check_ready(p->plan.context->device->backend, &p->plan, false);
+    if (status == CREMA_OK) *out = p;
+    if (status != CREMA_E_UNSUPPORTED) return cr_fail_in(status, "op %s", p->kernel->name);
+    cr_log_debug("%s given up: %s", p->kernel->name, crema_error_text());
+    drop_plan(op, i);
+    break;
+  }
+  return make_plan(op, context, out);
+}
