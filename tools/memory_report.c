@@ -5,6 +5,7 @@
 #include "crema/types.h"
 #include "device/device.h"
 #include "device/memory/block.h"
+#include "device/memory/scratchpad.h"
 #include "device/memory/tracking.h"
 
 static void add(crema_blob_memory *sum, const crema_blob_memory *more) {
@@ -75,9 +76,9 @@ void cli_memory_report(crema_net *net, crema_device *device) {
   crema_device_memory memory = {0};
   if (device != NULL && crema_device_get_type(device) != CREMA_DEVICE_CPU &&
       crema_device_memory_read(device, &memory) == CREMA_OK) {
-    printf("Device %d: %zu bytes in use, %zu at most, %zu pooled; %zu pinned\n",
+    printf("Device %d: %zu bytes in use, %zu at most, %zu pooled; %zu pinned; %zu of scratchpad\n",
            crema_device_get_index(device), memory.current, memory.peak, memory.pooled,
-           crema_pinned_bytes());
+           crema_pinned_bytes(), cr_device_scratchpad_bytes(device));
     printf("Device %d: %llu times an op ran on the CPU, for want of a kernel\n",
            crema_device_get_index(device), (unsigned long long)cr_device_fallbacks(device));
   }

@@ -6,6 +6,7 @@
 #include "core/fail.h"
 #include "device/backend/kernel.h"
 #include "device/device.h"
+#include "device/memory/result.h"
 #include "device/memory/scratchpad.h"
 
 /* ---- running one kernel on the device that has the values ---- */
@@ -13,31 +14,26 @@
 typedef struct call {
   cr_op_desc desc;
   cr_op_arg arg[2];
-  cr_tensor *tensor[2];
-  bool update[2]; /* read and written; otherwise the first is read, the second written */
+  cr_tensor *tensor[2]; /* the first is read, the second read and written */
+  crema_devptr result;  /* where a sum goes; then there is no second tensor */
   cr_op_scalars scalars;
 } call;
 
 static crema_status run_kernel(const cr_kernel *kernel, call *c, crema_context *context) {
   cr_format hint[2], format[2];
   for (int i = 0; i < 2; ++i) {
-    hint[i] = cr_tensor_head(c->tensor[i]);
     format[i] = (cr_format){c->arg[i].type, NULL};
+    hint[i] = c->tensor[i] == NULL ? format[i] : cr_tensor_head(c->tensor[i]);
   }
   cr_plan plan = {
       .desc = &c->desc, .context = context, .kernel = kernel, .hint = hint, .format = format};
   if (kernel->plan != NULL) CR_TRY(kernel->plan(&plan));
-  crema_devptr buffer[2] = {{0}}, workspace = {0};
+  crema_devptr buffer[2] = {{0}, c->result}, workspace = {0};
   bool accumulate[2] = {false, false};
   crema_status status;
-  for (int i = 0; i < 2; ++i) {
-    if (c->update[i]) {
-      CR_TRY_GOTO(cr_tensor_update(c->tensor[i], context, format[i], &buffer[i]), done);
-    } else if (i == 0) {
-      CR_TRY_GOTO(cr_tensor_read(c->tensor[i], context, format[i], &buffer[i]), done);
-    } else {
-      CR_TRY_GOTO(cr_tensor_write(c->tensor[i], context, format[i], &buffer[i]), done);
-    }
+  CR_TRY_GOTO(cr_tensor_read(c->tensor[0], context, format[0], &buffer[0]), done);
+  if (c->tensor[1] != NULL) {
+    CR_TRY_GOTO(cr_tensor_update(c->tensor[1], context, format[1], &buffer[1]), done);
   }
   CR_TRY_GOTO(cr_context_workspace(context, plan.workspace_bytes, &workspace), done);
   status = kernel->run(&(cr_call){.plan = &plan,
@@ -57,9 +53,12 @@ static crema_status run_call(call *c, crema_context *context) {
   c->desc.args = 2;
   c->desc.arg = c->arg;
   for (int i = 0; i < 2; ++i) {
-    c->arg[i].shape = (crema_shape){.axes = 1, .dim = {cr_tensor_count(c->tensor[i])}};
-    /* Halves are computed in float; the only doubles here are results of sums. */
-    c->arg[i].type = cr_tensor_type(c->tensor[i]) == CREMA_F64 ? CREMA_F64 : CREMA_F32;
+    const cr_tensor *tensor = c->tensor[i];
+    c->arg[i].shape.axes = 1;
+    c->arg[i].shape.dim[0] = tensor == NULL ? 1 : cr_tensor_count(tensor);
+    /* Halves are computed in float; results of sums are doubles. */
+    bool wide = tensor == NULL || cr_tensor_type(tensor) == CREMA_F64;
+    c->arg[i].type = wide ? CREMA_F64 : CREMA_F32;
   }
   for (const cr_kernel *const *row = context->device->backend->kernels; *row != NULL; ++row) {
     if ((*row)->op != c->desc.kind || (*row)->type != CREMA_F32) continue;
@@ -115,16 +114,11 @@ static crema_status sum_on_host(cr_tensor *tensor, bool squared, double *out) {
 
 static crema_status sum_on_device(cr_tensor *tensor, crema_context *context, bool squared,
                                   double *out) {
-  cr_tensor *result = NULL;
-  CR_TRY(cr_tensor_create(CREMA_F64, 1, &result));
-  call c = {.desc = {.kind = CR_OP_REDUCE, .type = CREMA_F32}, .tensor = {tensor, result}};
+  call c = {.desc = {.kind = CR_OP_REDUCE, .type = CREMA_F32}, .tensor = {tensor}};
   c.desc.u.reduce = squared ? CR_REDUCE_SUMSQ : CR_REDUCE_ASUM;
-  const void *value = NULL;
-  crema_status status = run_call(&c, context);
-  if (status == CREMA_OK) status = cr_tensor_host_read(result, &value);
-  if (status == CREMA_OK) *out = *(const double *)value;
-  cr_tensor_destroy(result);
-  return status;
+  CR_TRY(cr_context_result(context, &c.result));
+  CR_TRY(run_call(&c, context));
+  return cr_context_read_result(context, out);
 }
 
 static crema_status check_floating(const cr_tensor *tensor, const char *what) {
@@ -183,7 +177,6 @@ static crema_status axpby(cr_tensor *x, cr_tensor *y, float alpha, float beta) {
   CR_TRY(context_at(y, &context));
   call c = {.desc = {.kind = CR_OP_AXPBY, .type = CREMA_F32},
             .tensor = {x, y},
-            .update = {false, true},
             .scalars = {.alpha = alpha, .beta = beta}};
   crema_status status = run_call(&c, context);
   if (status == CREMA_E_UNSUPPORTED && !context->device->backend->host_memory) {

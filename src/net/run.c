@@ -2,6 +2,7 @@
 #include "core/fail.h"
 #include "core/signals.h"
 #include "device/device.h"
+#include "device/memory/scratchpad.h"
 #include "net/build.h"
 
 static crema_status check_range(const crema_net *net, int first, int last) {
@@ -152,6 +153,7 @@ crema_status crema_net_forward(crema_net *net, double *loss) {
 crema_status crema_net_backward(crema_net *net) {
   CR_REQUIRE(net);
   CR_TRY(cr_net_backward_range(net, 0, net->layers - 1));
+  CR_TRY(cr_context_end_backward(net->context));
   return net->debug_info ? cr_net_debug_all_params(net) : CREMA_OK;
 }
 

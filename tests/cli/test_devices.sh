@@ -86,7 +86,7 @@ expect_line "report of parameters" '^  ip1, parameter 0 +float/float +[0-9]+ +[0
 # 24 x 24 x 24 floats of weights.
 expect_line "bytes of a parameter" '^  ip1, parameter 0 +float/float +[0-9]+ +55296 '
 expect_line "report of the device" \
-  '^Device 1: [1-9][0-9]* bytes in use, [1-9][0-9]* at most, [0-9]+ pooled; [1-9][0-9]* pinned$'
+  '^Device 1: [1-9][0-9]* bytes in use, [1-9][0-9]* at most, [0-9]+ pooled; [1-9][0-9]* pinned; [0-9]+ of scratchpad$'
 expect_line "report of fallbacks" '^Device 1: 0 times an op ran on the CPU'
 expect_line "report of the host" '^Host: [1-9][0-9]* bytes in use in [1-9][0-9]* blocks$'
 expect_line "report of all devices" \

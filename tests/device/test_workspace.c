@@ -33,30 +33,25 @@ static void s4_21_safe_growth_keeps_the_old_block(void **state) {
   pool_fixture f = begin(CR_POOL_BINS);
   size_t mb = (size_t)1 << 20;
   cr_workspace w = {.device = f.device};
-  bool grown = true;
-  assert_int_equal(cr_workspace_reserve_safely(&w, 20 * mb, &grown), CREMA_OK);
-  assert_true(grown);
+  assert_int_equal(cr_workspace_reserve_safely(&w, 20 * mb), CREMA_OK);
   uintptr_t address = w.memory.address;
-  assert_int_equal(cr_workspace_reserve_safely(&w, 20 * mb, &grown), CREMA_OK);
-  assert_false(grown);
-  assert_int_equal(cr_workspace_reserve_safely(&w, 65 * mb, &grown), CREMA_E_NO_MEMORY);
-  assert_false(grown);
+  assert_int_equal(cr_workspace_reserve_safely(&w, 20 * mb), CREMA_OK);
+  assert_int_equal(w.memory.address, address);
+  assert_int_equal(cr_workspace_reserve_safely(&w, 65 * mb), CREMA_E_NO_MEMORY);
   assert_int_equal(w.memory.address, address);
   assert_int_equal(w.bytes, 20 * mb);
   /* Free memory is rounded down to whole 256 bytes. */
   cr_sim_set_foreign_bytes(0, 34 * mb - 300);
   cr_sim_reset_counts();
-  assert_int_equal(cr_workspace_reserve_safely(&w, 30 * mb + 257, &grown), CREMA_E_NO_MEMORY);
+  assert_int_equal(cr_workspace_reserve_safely(&w, 30 * mb + 257), CREMA_E_NO_MEMORY);
   /* Not even tried, so that the old memory is never given up. */
   assert_int_equal(cr_sim_count(CR_SIM_ALLOC, -1) + cr_sim_count(CR_SIM_FREE, -1), 0);
   assert_int_equal(w.memory.address, address);
-  assert_int_equal(cr_workspace_reserve_safely(&w, 30 * mb + 256, &grown), CREMA_OK);
-  assert_true(grown);
+  assert_int_equal(cr_workspace_reserve_safely(&w, 30 * mb + 256), CREMA_OK);
   /* The driver has less than it said: the old size is allocated again. */
   cr_sim_set_foreign_bytes(0, 0);
   cr_sim_fail(CR_SIM_ALLOC, 1, CREMA_E_NO_MEMORY, false);
-  assert_int_equal(cr_workspace_reserve_safely(&w, 40 * mb, &grown), CREMA_E_NO_MEMORY);
-  assert_false(grown);
+  assert_int_equal(cr_workspace_reserve_safely(&w, 40 * mb), CREMA_E_NO_MEMORY);
   assert_int_equal(w.bytes, 30 * mb + 256);
   assert_true(w.memory.address != 0);
   cr_workspace_release(&w);
@@ -144,54 +139,70 @@ static void s4_23_budget_of_the_algorithm_search(void **state) {
   end(&f);
 }
 
-/* What a search found for two layers: the faster, the more memory. */
+/* What is known of two layers' algorithms: the faster, the more memory. */
 static const cr_algorithm layer_a[] = {
     {7, 3.0, 0}, {1, 1.0, 30 << 20}, {4, 2.0, 10 << 20}, {5, 2.0, 12 << 20}, {2, 0.5, 60 << 20}};
 static const cr_algorithm layer_b[] = {{3, 2.5, 2 << 20}, {6, 2.0, 6 << 20}, {9, 2.0, 5 << 20}};
 
-static void s4_23_search_then_shrink(void **state) {
+/* Work that uses the whole scratchpad, queued and not yet done. */
+static void use_all(crema_context *context, size_t bytes) {
+  crema_devptr memory = {0};
+  assert_int_equal(cr_context_workspace(context, bytes, &memory), CREMA_OK);
+  assert_int_equal(context->device->backend->zero(context, memory, bytes), CREMA_OK);
+}
+
+/* The old block goes first, as soon as nobody uses it. */
+static void s4_21_a_scratchpad_grows_where_both_blocks_do_not_fit(void **state) {
   (void)state;
-  pool_fixture f = begin(CR_POOL_BINS);
-  size_t mb = (size_t)1 << 20;
-  cr_workspace w = {.device = f.device};
-  int id = -1;
-  assert_int_equal(cr_workspace_choose(&w, &layer_a[1], 4, &id), CREMA_E_UNSUPPORTED);
-  assert_int_equal(cr_workspace_choose(&w, layer_a, 5, &id), CREMA_OK);
-  assert_int_equal(id, 7);
-  /* Half of the total less two pages: enough for 30 MiB, not for 60. */
-  assert_int_equal(cr_workspace_reserve_search(&w, 0, 1), CREMA_OK);
-  assert_int_equal(w.bytes, 32 * mb - 8192);
-  assert_int_equal(cr_workspace_choose(&w, layer_a, 5, &id), CREMA_OK);
-  assert_int_equal(id, 1);
-  cr_workspace_release(&w);
-  /* The device says more than it has: half as much is tried. */
-  w = (cr_workspace){.device = f.device};
-  cr_sim_fail(CR_SIM_ALLOC, 1, CREMA_E_NO_MEMORY, false);
-  assert_int_equal(cr_workspace_reserve_search(&w, 0, 1), CREMA_OK);
-  assert_int_equal(w.bytes, (32 * mb - 8192) / 2);
-  assert_int_equal(cr_workspace_choose(&w, layer_a, 5, &id), CREMA_OK);
-  assert_int_equal(id, 4);
-  assert_int_equal(cr_workspace_choose(&w, layer_b, 3, &id), CREMA_OK);
-  assert_int_equal(id, 9);
-  /* After two backward passes only what the two need together at most is kept. */
-  assert_int_equal(cr_workspace_end_backward(&w), CREMA_OK);
-  assert_int_equal(w.bytes, (32 * mb - 8192) / 2);
-  assert_int_equal(cr_workspace_end_backward(&w), CREMA_OK);
-  assert_int_equal(w.bytes, 10 * mb);
-  uintptr_t address = w.memory.address;
-  assert_int_equal(cr_workspace_end_backward(&w), CREMA_OK);
-  assert_int_equal(w.memory.address, address);
-  cr_workspace_release(&w);
-  /* Nothing at all. */
-  w = (cr_workspace){.device = f.device};
-  cr_sim_set_foreign_bytes(0, 64 * mb);
-  assert_int_equal(cr_workspace_reserve_search(&w, 0, 1), CREMA_E_NO_MEMORY);
-  assert_int_equal(w.bytes, 0);
-  cr_sim_set_foreign_bytes(0, 0);
+  pool_fixture f = begin_pool(cr_pool_options_for(CR_POOL_BINS), true);
+  const size_t mb = (size_t)1 << 20;
+  crema_context *other = sim_test_context(f.device);
+  crema_devptr memory = {0};
+  use_all(f.context, 40 * mb);
+  use_all(other, 50 * mb);
+  assert_int_equal(cr_sim_pending(f.context), 0);
+  assert_int_equal(cr_device_scratchpad_bytes(f.device), 50 * mb);
+  assert_int_equal(cr_context_workspace(f.context, 70 * mb, &memory), CREMA_E_NO_MEMORY);
+  assert_int_equal(cr_device_scratchpad_bytes(f.device), 50 * mb);
+  use_all(f.context, 50 * mb);
+  assert_int_equal(crema_context_finish(f.context), CREMA_OK);
+  crema_context_destroy(other);
   end(&f);
 }
 
-/* The same for users of a context's scratchpad, which becomes as large as what is chosen. */
+static void s4_23_the_scratchpad_shrinks_after_two_backward_passes(void **state) {
+  (void)state;
+  pool_fixture f = begin_pool(cr_pool_options_for(CR_POOL_BINS), true);
+  const size_t mb = (size_t)1 << 20;
+  int id = -1;
+  /* Nothing was asked for yet. */
+  assert_int_equal(cr_context_end_backward(f.context), CREMA_OK);
+  assert_int_equal(cr_context_choose(f.context, layer_a, 5, &id), CREMA_OK);
+  assert_int_equal(id, 1);
+  for (int pass = 0; pass < 3; ++pass) {
+    use_all(f.context, 30 * mb);
+    assert_int_equal(cr_context_end_backward(f.context), CREMA_OK);
+    assert_int_equal(cr_device_scratchpad_bytes(f.device), 30 * mb);
+  }
+  /* Smaller shapes: 5 MiB for the convolution and 8 MiB for another op. */
+  assert_int_equal(cr_context_choose(f.context, layer_b, 3, &id), CREMA_OK);
+  assert_int_equal(id, 9);
+  for (int pass = 0; pass < 3; ++pass) {
+    use_all(f.context, 5 * mb);
+    use_all(f.context, 8 * mb);
+    assert_int_equal(cr_context_end_backward(f.context), CREMA_OK);
+    assert_int_equal(cr_device_scratchpad_bytes(f.device), (pass < 1 ? 30 : 8) * mb);
+  }
+  /* What grows later, as in a test now and then, stays. */
+  use_all(f.context, 12 * mb);
+  for (int pass = 0; pass < 3; ++pass) {
+    assert_int_equal(cr_context_end_backward(f.context), CREMA_OK);
+  }
+  assert_int_equal(cr_device_scratchpad_bytes(f.device), 12 * mb);
+  end(&f);
+}
+
+/* The scratchpad becomes as large as what is chosen needs. */
 static void s4_23_scratchpad_memory_for_the_fastest(void **state) {
   (void)state;
   pool_fixture f = begin_pool(cr_pool_options_for(CR_POOL_BINS), true);
@@ -248,9 +259,10 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(s4_20_workspaces_grow_only),
       cmocka_unit_test(s4_21_safe_growth_keeps_the_old_block),
+      cmocka_unit_test(s4_21_a_scratchpad_grows_where_both_blocks_do_not_fit),
       cmocka_unit_test(s4_22_a_shared_workspace_is_as_large_as_its_largest_user),
       cmocka_unit_test(s4_23_budget_of_the_algorithm_search),
-      cmocka_unit_test(s4_23_search_then_shrink),
+      cmocka_unit_test(s4_23_the_scratchpad_shrinks_after_two_backward_passes),
       cmocka_unit_test(s4_23_scratchpad_memory_for_the_fastest),
       cmocka_unit_test(s4_24_pinned_buffer),
   };

@@ -63,6 +63,8 @@ static void expect_sums(fixture *f, bool on_device) {
   assert_true(asum == 250000);
   assert_true(sumsq == 83333500);
   assert_int_equal(cr_sim_count(CR_SIM_KERNEL, 0), on_device ? 2 : 0);
+  /* The kernels write the sums to host memory (S4-24). */
+  assert_int_equal(cr_sim_count(CR_SIM_D2H, 0), 0);
 }
 
 static void s0_26_sums_run_where_the_head_is(void **state) {
@@ -77,6 +79,8 @@ static void s0_26_sums_run_where_the_head_is(void **state) {
   expect_sums(&f, true);
   to_device(&f, true);
   expect_sums(&f, true);
+  /* What they need is made once. */
+  assert_int_equal(cr_sim_count(CR_SIM_ALLOC, 0) + cr_sim_count(CR_SIM_HOST_ALLOC, -1), 0);
   end(&f);
 }
 

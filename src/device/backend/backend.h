@@ -113,6 +113,9 @@ typedef struct cr_backend {
 /* Scratch memory that all contexts share that one thread uses on one device. */
 typedef struct cr_scratchpad cr_scratchpad;
 
+/* Host memory that the kernels of a context write a result to (device/memory/result.h). */
+typedef struct cr_result cr_result;
+
 struct crema_device {
   const cr_backend *backend;
   int index;
@@ -134,6 +137,7 @@ struct crema_context {
   cr_mt19937 rng;
   void *state;
   cr_scratchpad *scratchpad; /* of cr_context_workspace; NULL: none was asked for yet */
+  cr_result *result;         /* of cr_context_result; likewise */
   uint64_t id; /* unique for ever, so that it can be remembered when the context is gone */
   cr_native_event *order; /* made when first needed by cr_context_follow */
   crema_context *next, *before;

@@ -7,7 +7,7 @@
 #include "device/cuda/cudnn_library.h"
 #include "device/cuda/kernels/channel.h"
 #include "device/cuda/rows.h"
-#include "device/memory/workspace.h"
+#include "device/memory/scratchpad.h"
 
 enum { MAX_SPATIAL = 3, MAX_CANDIDATES = 16 };
 

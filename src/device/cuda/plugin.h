@@ -11,7 +11,7 @@
 
 #include "crema/log.h"
 #include "device/backend/kernel.h"
-#include "device/memory/workspace.h"
+#include "device/memory/scratchpad.h"
 
 /* Grows with every change to the structs that both sides know. */
 enum { CR_CUDA_ABI = 3 };

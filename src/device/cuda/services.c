@@ -1,5 +1,5 @@
 /* The plug-in's entry, and the library's own calls as the plug-in's files know them (core/fail.h,
- * core/log.h, device/memory/workspace.h): the library hides its internal names, so
+ * core/log.h, device/memory/scratchpad.h): the library hides its internal names, so
  * they are reached through the table that it hands over. */
 #include <stdarg.h>
 #include <stdio.h>
