@@ -45,6 +45,13 @@ void *aligned_alloc(size_t alignment, size_t size) {
   return count(__libc_memalign(alignment, size));
 }
 
+/* Of glibc and libgomp. */
+void *memalign(size_t alignment, size_t size);
+
+void *memalign(size_t alignment, size_t size) {
+  return count(__libc_memalign(alignment, size));
+}
+
 int posix_memalign(void **out, size_t alignment, size_t size) {
   *out = count(__libc_memalign(alignment, size));
   return *out == NULL ? ENOMEM : 0;

@@ -7,15 +7,14 @@
 #include <stdint.h>
 /* cmocka wants the four above before it. */
 #include <cmocka.h>
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "core/buffer.h"
 #include "core/file.h"
 #include "crema/crema.h"
+#include "house/prototypes.h"
 
 /* ---- what the calls are made with ---- */
 
@@ -246,62 +245,7 @@ static const call_row rows[] = {
 };
 enum { ROWS = sizeof rows / sizeof rows[0] };
 
-/* ---- the headers ---- */
-
-enum { MOST_POINTERS = 8, NAME_SIZE = 64 };
-
-typedef struct prototype {
-  char name[NAME_SIZE];
-  char pointer[MOST_POINTERS][NAME_SIZE]; /* names of the parameters that are pointers */
-  int pointers;
-} prototype;
-
-static void blank_comments(char *source) {
-  for (char *at = source; (at = strstr(at, "/*")) != NULL;) {
-    char *end = strstr(at, "*/");
-    assert_non_null(end);
-    memset(at, ' ', (size_t)(end + 2 - at));
-  }
-}
-
-static bool is_word(char c) {
-  return c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-}
-
-/* Copies the last word before `end`. */
-static void last_word(const char *start, const char *end, char out[NAME_SIZE]) {
-  while (end > start && !is_word(end[-1])) --end;
-  const char *from = end;
-  while (from > start && is_word(from[-1])) --from;
-  assert_true(end - from < NAME_SIZE);
-  snprintf(out, NAME_SIZE, "%.*s", (int)(end - from), from);
-}
-
-/* A parameter of a type of callbacks, named ..._fn, is a pointer too. */
-static bool is_pointer(const char *start, const char *end) {
-  if (memchr(start, '*', (size_t)(end - start)) != NULL) return true;
-  for (const char *at = start; at + 3 < end; ++at) {
-    if (strncmp(at, "_fn ", 4) == 0) return true;
-  }
-  return false;
-}
-
-/* Reads the prototype that begins at `at`. */
-static void read_prototype(const char *at, prototype *out) {
-  const char *open = strchr(at, '('), *close = strchr(at, ')');
-  assert_true(open != NULL && close != NULL && open < close);
-  memset(out, 0, sizeof *out);
-  last_word(at, open, out->name);
-  for (const char *start = open + 1; start < close;) {
-    const char *end = start;
-    while (end < close && *end != ',') ++end;
-    if (is_pointer(start, end)) {
-      assert_true(out->pointers < MOST_POINTERS);
-      last_word(start, end, out->pointer[out->pointers++]);
-    }
-    start = end + 1;
-  }
-}
+/* ---- trying ---- */
 
 static const call_row *find_row(const char *name) {
   for (int i = 0; i < ROWS; ++i) {
@@ -335,38 +279,21 @@ static void try_null(const call_row *row, const prototype *function, int pointer
   free_made();
 }
 
-/* Tries the functions of one header; returns how many of them have pointers. */
-static int try_header(const char *path) {
-  cr_buffer source = {0};
-  int functions = 0;
-  assert_int_equal(cr_file_read(path, &source), CREMA_OK);
-  blank_comments(source.data);
-  for (const char *at = source.data; (at = strstr(at, "\nCREMA_API ")) != NULL; ++at) {
-    prototype function;
-    read_prototype(at, &function);
-    if (function.pointers == 0) continue;
-    ++functions;
-    const call_row *row = find_row(function.name);
-    if (row == NULL) print_error("%s: %s has no row in this test\n", path, function.name);
-    assert_non_null(row);
-    for (int i = 0; i < function.pointers; ++i) try_null(row, &function, i);
-  }
-  cr_buffer_free(&source);
-  return functions;
+/* Tries a function that has pointers. */
+static void try_function(const prototype *function, void *user) {
+  int *functions = user;
+  if (function->pointers == 0) return;
+  ++*functions;
+  const call_row *row = find_row(function->name);
+  if (row == NULL) print_error("%s has no row in this test\n", function->name);
+  assert_non_null(row);
+  for (int i = 0; i < function->pointers; ++i) try_null(row, function, i);
 }
 
 static void null_is_answered_everywhere(void **state) {
-  (void)state;
   int functions = 0;
-  DIR *folder = opendir(CREMA_SOURCE_DIR "/include/crema");
-  assert_non_null(folder);
-  for (struct dirent *entry; (entry = readdir(folder)) != NULL;) {
-    char path[512];
-    if (strstr(entry->d_name, ".h") == NULL) continue;
-    snprintf(path, sizeof path, "%s/%s", CREMA_SOURCE_DIR "/include/crema", entry->d_name);
-    functions += try_header(path);
-  }
-  closedir(folder);
+  (void)state;
+  each_public_function(try_function, &functions);
   assert_int_equal(functions, ROWS); /* a row without a function would never be called */
 }
 

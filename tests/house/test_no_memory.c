@@ -1,0 +1,531 @@
+/* Memory that runs out in the functions of the public headers. Those that return a status: each
+ * allocation fails in turn, which gives CREMA_E_NO_MEMORY and a text or does no harm; nothing is
+ * lost, and the same call succeeds afterwards. The others have no way to tell and allocate nothing.
+ * The functions are read from the headers, so that a new one without a row fails. */
+#include "live_blocks.h"
+#include "no_memory.h"
+
+#include <limits.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <unistd.h>
+/* cmocka wants four of the above before it. */
+#include <cmocka.h>
+
+#include "crema/crema.h"
+#include "data/augment/mean.h"
+#include "house/prototypes.h"
+
+/* ---- what the calls are made with ---- */
+
+static char dir[] = "/tmp/crema-no-memory-XXXXXX";
+static crema_device *cpu, *sim;
+
+/* Made anew for each attempt. */
+static crema_blob *blob, *source;
+static crema_context *context, *stream;
+static crema_event *event;
+static crema_syncedmem *memory;
+static crema_net *net;
+static crema_solver *solver;
+/* What a call makes. */
+static crema_blob *made_blob;
+static crema_context *made_context;
+static crema_event *made_event;
+static crema_syncedmem *made_memory;
+static crema_net *made_net;
+static crema_solver *made_solver;
+
+static crema_shape shape = {.axes = 4, .dim = {1, 3, 4, 4}}, wide = {.axes = 1, .dim = {96}};
+static crema_blob *found;
+static crema_device *found_device;
+static crema_device_info info;
+static crema_device_memory device_memory;
+static const float *read_out;
+static const void *bytes_out;
+static float *values_out, values[96], mean_values[3 * 6 * 6];
+static char mean_path[64];
+static void *mutable_out;
+static crema_devptr address;
+static double loss;
+static int number;
+static const int zero;
+static char text[64];
+static const uint8_t pixels[2];
+static const crema_labeled_image image = {.pixels = pixels, .channels = 1, .height = 1, .width = 2};
+static crema_image_options image_options;
+static crema_net_options net_options;
+static crema_weights_options weights_options;
+static crema_solver_options solver_options;
+
+/* A split, a parameter that learns, and an input that can change its shape. */
+#define NET                                                                            \
+  "layer { name: 'in' type: 'Input' top: 'x' input_param { shape { dim: 1 dim: 2 } } " \
+  "}\n"                                                                                \
+  "layer { name: 'm' type: 'MemoryData' top: 'y' top: 'label'\n"                       \
+  "  memory_data_param { batch_size: 1 channels: 1 height: 1 width: 2 } }\n"           \
+  "layer { name: 'p' type: 'Parameter' top: 'p' parameter_param { shape { dim: 3 } }"  \
+  " loss_weight: 1 }\n"                                                                \
+  "layer { name: 'a' type: 'Silence' bottom: 'x' bottom: 'p' }\n"                      \
+  "layer { name: 'b' type: 'Silence' bottom: 'x' bottom: 'p' }\n"
+#define TRAINED                                                                       \
+  "layer { name: 'p' type: 'Parameter' top: 'p' parameter_param { shape { dim: 3 } }" \
+  " loss_weight: 1 }\n"                                                               \
+  "layer { name: 'a' type: 'Silence' bottom: 'p' }\n"                                 \
+  "layer { name: 'b' type: 'Silence' bottom: 'p' include { phase: TEST } }\n"
+
+static const char *path_of(const char *name) {
+  static char path[8][128];
+  static int next;
+  char *out = path[next++ % 8];
+  snprintf(out, sizeof path[0], "%s/%s", dir, name);
+  return out;
+}
+
+int __wrap_fsync(int fd);
+
+int __wrap_fsync(int fd) {
+  (void)fd;
+  return 0;
+}
+
+static void *give(void *user, size_t bytes, size_t alignment) {
+  (void)user;
+  return aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+}
+
+static void take_back(void *user, void *block) {
+  (void)user;
+  free(block);
+}
+
+static const crema_host_allocator allocator = {.alloc = give, .free = take_back};
+
+static crema_status set_allocator(void) {
+  crema_status status = crema_host_set_allocator(&allocator);
+  return status == CREMA_OK ? crema_host_set_allocator(NULL) : status;
+}
+
+static crema_status reshape_net(void) {
+  const crema_shape more = {.axes = 2, .dim = {70, 2}};
+  crema_status status = crema_blob_reshape(crema_net_input(net, 0), &more);
+  return status == CREMA_OK ? crema_net_reshape(net) : status;
+}
+
+static void drop_line(void *user, crema_log_level level, const char *file, int line,
+                      const char *message) {
+  (void)user, (void)level, (void)file, (void)line, (void)message;
+}
+
+/* ---- the tables ---- */
+
+/* Functions that may fail, with the objects that each needs: b(lobs), v(alues in the first),
+ * m(emory), c(ontexts), e(vent), n(et), s(olver). */
+#define FALLIBLE(X)                                                                \
+  X(crema_blob_create, "", (&shape, &made_blob))                                   \
+  X(crema_blob_reshape, "b", (blob, &wide))                                        \
+  X(crema_blob_cpu_data, "b", (blob, &read_out))                                   \
+  X(crema_blob_cpu_diff, "b", (blob, &read_out))                                   \
+  X(crema_blob_mutable_cpu_data, "b", (blob, &values_out))                         \
+  X(crema_blob_mutable_cpu_diff, "b", (blob, &values_out))                         \
+  X(crema_blob_set_cpu_data, "b", (blob, values))                                  \
+  X(crema_blob_set_gpu_data, "b", (blob, cpu, (crema_devptr){(uintptr_t)values}))  \
+  X(crema_blob_update, "bv", (blob))                                               \
+  X(crema_blob_scale_data, "bv", (blob, 2))                                        \
+  X(crema_blob_scale_diff, "bv", (blob, 2))                                        \
+  X(crema_blob_copy_data, "b", (blob, source))                                     \
+  X(crema_blob_copy_diff, "b", (blob, source))                                     \
+  X(crema_device_get, "", (CREMA_DEVICE_CPU, 0, &found_device))                    \
+  X(crema_device_open, "", (CREMA_DEVICE_CPU, &zero, 1))                           \
+  X(crema_device_describe, "", (sim, &info))                                       \
+  X(crema_device_memory_read, "", (sim, &device_memory))                           \
+  X(crema_context_create, "", (sim, 1, &made_context))                             \
+  X(crema_context_finish, "c", (stream))                                           \
+  X(crema_event_create, "", (sim, &made_event))                                    \
+  X(crema_event_record, "ec", (event, context, "text"))                            \
+  X(crema_event_set_finished, "e", (event, "text"))                                \
+  X(crema_image_load, "b", (path_of("a.jpg"), &image_options, blob, 0))            \
+  X(crema_memory_data_set, "n", (net, "m", values, values, 4))                     \
+  X(crema_memory_data_set_images, "n", (net, "m", &image, 1))                      \
+  X(crema_memory_data_set_batch_size, "n", (net, "m", 2))                          \
+  X(crema_net_load, "", (path_of("net"), &net_options, &made_net))                 \
+  X(crema_net_parse, "", (NET, sizeof NET - 1, "net", &net_options, &made_net))    \
+  X(crema_net_load_weights_with, "n", (net, path_of("weights"), &weights_options)) \
+  X(crema_net_load_weights, "n", (net, path_of("weights")))                        \
+  X(crema_net_save_weights, "n", (net, path_of("weights")))                        \
+  X(crema_net_forward, "n", (net, &loss))                                          \
+  X(crema_net_backward, "n", (net))                                                \
+  X(crema_net_blob, "n", (net, "x", &found))                                       \
+  X(crema_solver_load, "", (path_of("solver"), &solver_options, &made_solver))     \
+  X(crema_solver_load_weights, "s", (solver, path_of("trained")))                  \
+  X(crema_solver_restore, "s", (solver, path_of("s_iter_1.solverstate")))          \
+  X(crema_solver_solve, "s", (solver))                                             \
+  X(crema_solver_step, "s", (solver, 1))                                           \
+  X(crema_solver_snapshot, "s", (solver))                                          \
+  X(crema_syncedmem_create, "", (sim, 8, &made_memory))                            \
+  X(crema_syncedmem_cpu_data, "m", (memory, &bytes_out))                           \
+  X(crema_syncedmem_gpu_data, "mc", (memory, stream, &address))                    \
+  X(crema_syncedmem_mutable_cpu_data, "m", (memory, true, &mutable_out))           \
+  X(crema_syncedmem_mutable_gpu_data, "mc", (memory, stream, true, &address))      \
+  X(crema_syncedmem_set_cpu_data, "m", (memory, values))                           \
+  X(crema_shape_check, "", (&shape))                                               \
+  X(crema_shape_axis, "", (&shape, 0, &number))
+
+/* Functions that cannot fail. */
+#define SAFE(X)                                                                                \
+  X(crema_blob_shape, (blob))                                                                  \
+  X(crema_blob_count, (blob))                                                                  \
+  X(crema_blob_memory_read, (blob))                                                            \
+  X(crema_blob_data_type, (blob))                                                              \
+  X(crema_blob_diff_type, (blob))                                                              \
+  X(crema_device_count, (CREMA_DEVICE_SIM))                                                    \
+  X(crema_device_get_type, (sim))                                                              \
+  X(crema_device_get_index, (sim))                                                             \
+  X(crema_device_reaches, (sim, cpu))                                                          \
+  X(crema_pinned_bytes, ())                                                                    \
+  X(crema_context_device, (stream))                                                            \
+  X(crema_event_query, (event))                                                                \
+  X(crema_event_finish, (event))                                                               \
+  X(crema_event_message, (event))                                                              \
+  X(crema_event_reset, (event))                                                                \
+  X(crema_event_can_schedule, (CREMA_DEVICE_SIM, CREMA_EVENT_SUCCESS, CREMA_DEVICE_CPU, true)) \
+  X(crema_image_options_init, (&image_options))                                                \
+  X(crema_log_set, (drop_line, NULL, CREMA_LOG_ERROR))                                         \
+  X(crema_net_options_init, (&net_options))                                                    \
+  X(crema_weights_options_init, (&weights_options))                                            \
+  X(crema_net_clear_param_diffs, (net))                                                        \
+  X(crema_net_input_count, (net))                                                              \
+  X(crema_net_input, (net, 0))                                                                 \
+  X(crema_net_input_name, (net, 0))                                                            \
+  X(crema_net_output_count, (net))                                                             \
+  X(crema_net_output, (net, 0))                                                                \
+  X(crema_net_output_name, (net, 0))                                                           \
+  X(crema_net_blob_count, (net))                                                               \
+  X(crema_net_blob_name, (net, 0))                                                             \
+  X(crema_net_name, (net))                                                                     \
+  X(crema_net_layer_count, (net))                                                              \
+  X(crema_net_layer_name, (net, 0))                                                            \
+  X(crema_net_layer_type, (net, 0))                                                            \
+  X(crema_net_layer_param_count, (net, 0))                                                     \
+  X(crema_net_layer_param, (net, 0, 0))                                                        \
+  X(crema_solver_options_init, (&solver_options))                                              \
+  X(crema_solver_iteration, (solver))                                                          \
+  X(crema_solver_net, (solver))                                                                \
+  X(crema_solver_test_net_count, (solver))                                                     \
+  X(crema_solver_test_net, (solver, 0))                                                        \
+  X(crema_status_name, (CREMA_E_IO))                                                           \
+  X(crema_status_message, (CREMA_E_IO))                                                        \
+  X(crema_error_text, ())                                                                      \
+  X(crema_error_layer, ())                                                                     \
+  X(crema_error_blob, ())                                                                      \
+  X(crema_error_file, ())                                                                      \
+  X(crema_error_line, ())                                                                      \
+  X(crema_syncedmem_head, (memory))                                                            \
+  X(crema_syncedmem_size, (memory))                                                            \
+  X(crema_dtype_size, (CREMA_F32))                                                             \
+  X(crema_dtype_name, (CREMA_F32))                                                             \
+  X(crema_shape_count, (&shape, 0, 4))                                                         \
+  X(crema_shape_equal, (&shape, &wide))                                                        \
+  X(crema_shape_text, (&shape, text, sizeof text))                                             \
+  X(crema_blob_destroy, (made_blob))                                                           \
+  X(crema_context_destroy, (made_context))                                                     \
+  X(crema_event_destroy, (made_event))                                                         \
+  X(crema_net_destroy, (made_net))                                                             \
+  X(crema_solver_destroy, (made_solver))                                                       \
+  X(crema_syncedmem_destroy, (made_memory))
+
+#define CALL_FALLIBLE(name, needs, arguments) \
+  static crema_status call_##name(void) {     \
+    return name arguments;                    \
+  }
+#define CALL_SAFE(name, arguments) \
+  static void call_##name(void) {  \
+    (void)name arguments;          \
+  }
+FALLIBLE(CALL_FALLIBLE)
+SAFE(CALL_SAFE)
+
+/* Waiting for work that has failed is a failure as well, so the event succeeds here. */
+static crema_status wait_for_event(void) {
+  crema_status status = crema_event_set_finished(event, NULL);
+  return status == CREMA_OK ? crema_event_wait(event, context) : status;
+}
+
+/* The devices start with the first success. */
+static crema_status simulate(void) {
+  return crema_device_simulate("1");
+}
+
+static crema_status set_device_data(void) {
+  crema_devptr given;
+  crema_status status = crema_syncedmem_gpu_data(memory, stream, &given);
+  return status == CREMA_OK ? crema_syncedmem_set_gpu_data(memory, given) : status;
+}
+
+static crema_status push(void) {
+  crema_status status = crema_syncedmem_mutable_cpu_data(memory, false, &mutable_out);
+  return status == CREMA_OK ? crema_syncedmem_async_push(memory, stream) : status;
+}
+
+typedef struct fallible_row {
+  const char *name, *needs;
+  crema_status (*call)(void);
+} fallible_row;
+
+#define ROW_FALLIBLE(name, needs, arguments) {#name, needs, call_##name},
+static const fallible_row fallible[] = {
+    FALLIBLE(ROW_FALLIBLE){"crema_event_wait", "ec", wait_for_event},
+    {"crema_device_simulate", "", NULL}, /* a test of its own */
+    {"crema_host_set_allocator", "", set_allocator},
+    {"crema_net_reshape", "n", reshape_net},
+    {"crema_syncedmem_set_gpu_data", "mc", set_device_data},
+    {"crema_syncedmem_async_push", "mc", push},
+};
+enum { FALLIBLE_ROWS = sizeof fallible / sizeof fallible[0] };
+
+typedef struct safe_row {
+  const char *name;
+  void (*call)(void);
+} safe_row;
+
+#define ROW_SAFE(name, arguments) {#name, call_##name},
+static const safe_row safe[] = {SAFE(ROW_SAFE)};
+enum { SAFE_ROWS = sizeof safe / sizeof safe[0] };
+
+/* ---- trying ---- */
+
+#define OK(call)                                                            \
+  do {                                                                      \
+    crema_status status_ = (call);                                          \
+    if (status_ != CREMA_OK) fail_msg("%s: %s", #call, crema_error_text()); \
+  } while (0)
+
+static bool needs(const char *objects, char object) {
+  return strchr(objects, object) != NULL;
+}
+
+static void fill(crema_blob *out) {
+  OK(crema_blob_mutable_cpu_data(out, &values_out));
+  memset(values_out, 0, 48 * sizeof *values_out);
+  OK(crema_blob_mutable_cpu_diff(out, &values_out));
+  memset(values_out, 0, 48 * sizeof *values_out);
+}
+
+static void make_objects(const char *objects) {
+  if (needs(objects, 'b')) {
+    OK(crema_blob_create(&shape, &blob));
+    OK(crema_blob_create(&shape, &source));
+    fill(source);
+    if (needs(objects, 'v')) fill(blob);
+  }
+  if (needs(objects, 'm')) OK(crema_syncedmem_create(sim, sizeof values, &memory));
+  if (needs(objects, 'c')) {
+    OK(crema_context_create(cpu, 1, &context));
+    OK(crema_context_create(sim, 1, &stream));
+  }
+  if (needs(objects, 'e')) OK(crema_event_create(cpu, &event));
+  if (needs(objects, 'n')) {
+    OK(crema_net_load(path_of("net"), &net_options, &net));
+    OK(crema_memory_data_set(net, "m", values, values, 2));
+  }
+  if (needs(objects, 's')) OK(crema_solver_load(path_of("solver"), &solver_options, &solver));
+}
+
+#define FREE(destroy, object) \
+  do {                        \
+    destroy(object);          \
+    (object) = NULL;          \
+  } while (0)
+
+static void free_made(void) {
+  FREE(crema_blob_destroy, made_blob);
+  FREE(crema_context_destroy, made_context);
+  FREE(crema_event_destroy, made_event);
+  FREE(crema_syncedmem_destroy, made_memory);
+  FREE(crema_net_destroy, made_net);
+  FREE(crema_solver_destroy, made_solver);
+}
+
+static void free_objects(void) {
+  free_made();
+  FREE(crema_solver_destroy, solver);
+  FREE(crema_net_destroy, net);
+  FREE(crema_event_destroy, event);
+  FREE(crema_syncedmem_destroy, memory);
+  FREE(crema_context_destroy, stream);
+  FREE(crema_context_destroy, context);
+  FREE(crema_blob_destroy, source);
+  FREE(crema_blob_destroy, blob);
+}
+
+/* The n-th allocation fails. Returns false when there are not so many. */
+static bool fail_one(const fallible_row *row, long n) {
+  const long before = live_blocks();
+  make_objects(row->needs);
+  no_memory_arm(n);
+  crema_status status = row->call();
+  bool hit = no_memory_end();
+  if (status != CREMA_OK &&
+      !(hit && status == CREMA_E_NO_MEMORY && crema_error_text()[0] != '\0')) {
+    fail_msg("%s, allocation %ld%s: %s: \"%s\"", row->name, n, hit ? "" : ", which works",
+             crema_status_name(status), crema_error_text());
+  }
+  if (status != CREMA_OK) {
+    if (made_blob || made_context || made_event || made_memory || made_net || made_solver) {
+      fail_msg("%s, allocation %ld: fails and gives something", row->name, n);
+    }
+    status = row->call();
+    if (status != CREMA_OK) {
+      fail_msg("%s after allocation %ld failed: %s: \"%s\"", row->name, n,
+               crema_status_name(status), crema_error_text());
+    }
+  }
+  free_objects();
+  if (live_blocks() != before) {
+    fail_msg("%s, allocation %ld: %ld blocks are lost", row->name, n, live_blocks() - before);
+  }
+  return hit;
+}
+
+/* Succeeds once. */
+static void simulated_devices(void **state) {
+  (void)state;
+  if (crema_device_count(CREMA_DEVICE_SIM) > 0) skip(); /* the environment has started them */
+  long n = 0;
+  for (crema_status status = CREMA_E_NO_MEMORY; status != CREMA_OK; ++n) {
+    const long before = live_blocks();
+    no_memory_arm(n);
+    status = simulate();
+    bool hit = no_memory_end();
+    if (status == CREMA_OK) break;
+    assert_true(hit);
+    assert_int_equal(status, CREMA_E_NO_MEMORY);
+    assert_int_equal(crema_device_count(CREMA_DEVICE_SIM), 0);
+    assert_int_equal(live_blocks(), before);
+  }
+}
+
+static void each_allocation_fails(void **state) {
+  (void)state;
+  long all = 0;
+  if (sim == NULL) OK(crema_device_get(CREMA_DEVICE_SIM, 0, &sim));
+  for (int i = 0; i < FALLIBLE_ROWS; ++i) {
+    const fallible_row *row = &fallible[i];
+    if (row->call == NULL) continue;
+    make_objects(row->needs); /* what the process keeps is made by now */
+    (void)row->call();
+    free_objects();
+    long n = 0;
+    while (fail_one(row, n)) ++n;
+    all += n;
+  }
+  print_message("%d functions, %ld allocations failed\n", FALLIBLE_ROWS, all);
+  assert_true(all > 500);
+}
+
+static void others_allocate_nothing(void **state) {
+  (void)state;
+  make_objects("bmcens");
+  OK(crema_event_set_finished(event, "text"));
+  OK(crema_blob_create(&shape, &made_blob));
+  OK(crema_context_create(sim, 1, &made_context));
+  OK(crema_event_create(cpu, &made_event));
+  OK(crema_syncedmem_create(sim, 8, &made_memory));
+  OK(crema_net_load(path_of("net"), &net_options, &made_net));
+  OK(crema_solver_load(path_of("solver"), &solver_options, &made_solver));
+  for (int i = 0; i < SAFE_ROWS; ++i) {
+    no_memory_arm(LONG_MAX);
+    safe[i].call();
+    (void)no_memory_end();
+    if (atomic_load(&no_memory->bytes) > 0) {
+      fail_msg("%s allocates %zu bytes", safe[i].name, atomic_load(&no_memory->bytes));
+    }
+  }
+  made_blob = NULL;
+  made_context = NULL;
+  made_event = NULL;
+  made_memory = NULL;
+  made_net = NULL;
+  made_solver = NULL;
+  free_objects();
+}
+
+static void find_row(const prototype *function, void *user) {
+  int rows = 0;
+  (void)user;
+  for (int i = 0; i < FALLIBLE_ROWS; ++i) rows += strcmp(fallible[i].name, function->name) == 0;
+  for (int i = 0; i < SAFE_ROWS; ++i) rows += strcmp(safe[i].name, function->name) == 0;
+  if (rows != 1) fail_msg("%s has %d rows in this test", function->name, rows);
+}
+
+static void each_function_has_a_row(void **state) {
+  (void)state;
+  assert_int_equal(each_public_function(find_row, NULL), FALLIBLE_ROWS + SAFE_ROWS);
+}
+
+/* ---- files ---- */
+
+static void write_file(const char *name, const char *content) {
+  OK(cr_file_write(path_of(name), content, strlen(content)));
+}
+
+static int make_files(void **state) {
+  char solver_text[1024];
+  (void)state;
+  if (mkdtemp(dir) == NULL) return 1;
+  crema_log_set(drop_line, NULL, CREMA_LOG_ERROR);
+  write_file("net", NET);
+  snprintf(
+      solver_text, sizeof solver_text,
+      "net_param { %s } base_lr: 0.1 momentum: 0.9 lr_policy: 'fixed' max_iter: 2 display: 1\n"
+      "test_iter: 1 test_interval: 1 solver_mode: CPU snapshot_prefix: '%s/s' random_seed: 1\n",
+      TRAINED, dir);
+  write_file("solver", solver_text);
+  snprintf(mean_path, sizeof mean_path, "%s/mean", dir);
+  OK(cr_mean_write(mean_path, &(cr_mean){3, 6, 6, mean_values}));
+  OK(symlink(CREMA_SOURCE_DIR "/examples/images/cat.jpg", path_of("a.jpg")) == 0 ? CREMA_OK
+                                                                                 : CREMA_E_IO);
+  crema_image_options_init(&image_options);
+  image_options.resize_height = image_options.resize_width = 6;
+  image_options.mean_file = mean_path;
+  crema_net_options_init(&net_options);
+  crema_weights_options_init(&weights_options);
+  crema_solver_options_init(&solver_options);
+  OK(crema_device_get(CREMA_DEVICE_CPU, 0, &cpu));
+  make_objects("ns");
+  OK(crema_net_save_weights(net, path_of("weights")));
+  OK(crema_net_save_weights(crema_solver_net(solver), path_of("trained")));
+  OK(crema_solver_step(solver, 1));
+  OK(crema_solver_snapshot(solver));
+  free_objects();
+  return 0;
+}
+
+static int remove_files(void **state) {
+  static const char *const names[] = {"net",
+                                      "solver",
+                                      "mean",
+                                      "a.jpg",
+                                      "weights",
+                                      "trained",
+                                      "s_iter_0.solverstate",
+                                      "s_iter_0.caffemodel",
+                                      "s_iter_1.solverstate",
+                                      "s_iter_1.caffemodel",
+                                      "s_iter_2.solverstate",
+                                      "s_iter_2.caffemodel"};
+  (void)state;
+  for (size_t i = 0; i < sizeof names / sizeof *names; ++i) unlink(path_of(names[i]));
+  return rmdir(dir); /* no other file was left there */
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(each_function_has_a_row),
+      cmocka_unit_test(simulated_devices),
+      cmocka_unit_test(each_allocation_fails),
+      cmocka_unit_test(others_allocate_nothing),
+  };
+  return cmocka_run_group_tests(tests, make_files, remove_files);
+}
