@@ -112,9 +112,24 @@ def closing(code, start):
     return -1
 
 
+def is_clamp(code, start, end):
+    """Whether the comparison at this operator only chooses between its two sides, as in `if (a < b) a = b;` and
+    `a < b ? b : a`: when they are equal, it does not matter which (but for the sign of a zero)."""
+    left = re.search(r"(?:\(|= |return |, |[?:] )(-?[\w.>\[\]-]+(?: [-+] \d+)?) $", code[:start])
+    if left is None:
+        return False
+    a = re.escape(left[1])
+    right = r" (?P<b>-?[\w.>\[\]-]+(?: [-+] [\w.>\[\]-]+)?)"
+    after = code[end:]
+    return bool(re.match(rf"{right}\) {a} = (?P=b);", after) or
+                re.match(rf"{right} \? (?:{a} : (?P=b)|(?P=b) : {a})(?: [?:]|[,;)])", after))
+
+
 def edits(code):
     """Yields (what, start, end, new text) for each change that could be made to one line of code."""
     for match in re.finditer(r" (<=|>=|==|!=|&&|\|\||[-+]=|<<|>>|[-<>+*/%|&]) (?!\*)", code):
+        if match[1] in ("<", "<=", ">", ">=") and is_clamp(code, match.start(1), match.end(1)):
+            continue
         yield f"operator {match[1]}", match.start(1), match.end(1), SWAPS[match[1]]
     for match in re.finditer(r" [-+] 1\b(?![.x])", code):
         yield "off by one", match.start(), match.end(), match[0][:-1] + "0"
@@ -128,9 +143,9 @@ def edits(code):
             inner = code[match.start(1) + 1:end]
             yield "condition turned round", match.start(1) + 1, end, f"!({inner})"
             yield "condition never true", match.start(1) + 1, end, f"false && ({inner})"
-    # What comes to the same in either order: a product, and whether two are equal.
-    for match in re.finditer(r"\b(?!if|while|for|switch|return|sizeof|calloc)(\w+)\(([^(),@]+), ([^(),@]+)(?=[,)])",
-                             code):
+    # What comes to the same in either order: a product, the larger of two, and whether two are equal.
+    for match in re.finditer(r"\b(?!if|while|for|switch|return|sizeof|calloc|f(?:min|max)f?\()"
+                             r"(\w+)\(([^(),@]+), ([^(),@]+)(?=[,)])", code):
         equality = re.match(r"(?:, [^(),]+)?\) [!=]= 0", code[match.end():])
         if match[2] != match[3] and not (match[1] in ("strcmp", "memcmp", "strncmp") and equality):
             yield "arguments swapped", match.start(2), match.end(3), f"{match[3]}, {match[2]}"

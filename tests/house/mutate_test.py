@@ -22,6 +22,13 @@ CASES = [
                                     "  if (false && (strcmp(a, b) == 0)) {"}),
     ("  return memcmp(a, b, n) < 0;", {"  return memcmp(b, a, n) < 0;", "  return memcmp(a, b, n) <= 0;"}),
     ("  const char *p = q;", set()),
+    # The larger of two, however it is written.
+    ("  return fmaxf(a, b);", set()),
+    ("  return a > b ? a : b;", set()),
+    ("  if (a > b) a = b;", {"  if (!(a > b)) a = b;", "  if (false && (a > b)) a = b;", "  if (a > b) ;"}),
+    ("  return a > b ? a : c;", {"  return a >= b ? a : c;"}),
+    ("  if (a > b) a = c;", {"  if (a >= b) a = c;", "  if (!(a > b)) a = c;", "  if (false && (a > b)) a = c;",
+                             "  if (a > b) ;"}),
     ("    break;", {"    ;"}),
 ]
 
