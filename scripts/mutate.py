@@ -10,7 +10,7 @@ a loop's end dropped, two arguments swapped. Each is made in a copy of the tree 
 so the checkout stays as it is. --again tries the changes that a file lists, in the form that survivors are
 printed in: have new tests caught them?
 
-The tests of the room and house/arguments judge: those that run the changed line (gcov has shown that once), the
+The tests of the room and of all public functions (EVERYWHERE) judge: those that run the changed line (gcov has shown that once), the
 quickest before the others, and the first failure ends it. What passes is tried again with programs that
 end with a failure when they have lost memory, and with --asan in the build with the address sanitizer. The
 tests of all other rooms follow, unless --room-only leaves them out.
@@ -55,8 +55,8 @@ ROOMS = {
     "layers": (["src/layers"], [], "^layers/(a[^d]|[b-z])"),
     "proto": (["src/proto"], [], "^proto/"),
 }
-# Calls every public function, of whatever room, with NULL.
-EVERYWHERE = "^house/arguments$"
+# Call every public function, of whatever room: with NULL, and without memory.
+EVERYWHERE = "^house/(arguments|no_memory)$"
 # Tests (as CMake writes regular expressions) that look at the text of the tree or at installing, or that need long: they cannot notice.
 BLIND = (r"^(house/(gates|headers|fails|mutate|rows|conformance)|models/|torture/)"
          r"|/(add_a_layer|install|setup|pack)$")

@@ -100,5 +100,4 @@ void cr_net_left_out_free(cr_net_left_out *left_out) {
   for (size_t i = 0; i < left_out->count; ++i) cr_message_free(&left_out->layer[i]->base);
   free(left_out->layer);
   free(left_out->rule);
-  *left_out = (cr_net_left_out){0};
 }

@@ -150,6 +150,36 @@ static void extents_before_decoding(void **state) {
   cr_buffer_free(&file);
 }
 
+/* A picture that was decoded in part leaves the decoder ready for the next one. */
+static void one_part_after_the_other(void **state) {
+  cr_buffer file = {0};
+  cr_picture picture = {0};
+  cr_image whole = {0}, image = {0};
+  (void)state;
+  encoded("jpg", 3, &file);
+  const uint8_t *bytes = (const uint8_t *)file.data;
+  assert_int_equal(cr_image_decode(bytes, file.size, CR_IMAGE_NATIVE, &whole), CREMA_OK);
+  for (int top = 0; top < 12; ++top) {
+    const cr_image_part wanted = {top, 3, 5, 6};
+    cr_image_part part = {0};
+    assert_int_equal(cr_picture_open(&picture, bytes, file.size, CR_IMAGE_NATIVE), CREMA_OK);
+    assert_true(picture.in_part);
+    if (top % 3 == 2) continue; /* opened and not decoded at all */
+    assert_int_equal(cr_picture_decode(&picture, &wanted, &image, &part), CREMA_OK);
+    assert_false(picture.in_part);
+    assert_true(part.top <= top && part.top + part.height >= top + 5 && part.height < 20);
+    assert_true(part.left <= 3 && part.left + part.width >= 9);
+    for (int y = top; y < top + 5; ++y) {
+      assert_memory_equal(image.pixels + ((y - part.top) * part.width + 3 - part.left) * 3,
+                          whole.pixels + (y * 28 + 3) * 3, 6 * 3);
+    }
+  }
+  cr_picture_free(&picture);
+  cr_image_free(&whole);
+  cr_image_free(&image);
+  cr_buffer_free(&file);
+}
+
 /* ---- resizing ------------------------------------------------------------ */
 
 static int clamp(int value, int limit) {
@@ -215,6 +245,7 @@ int main(void) {
       cmocka_unit_test(extents),
       cmocka_unit_test(beginnings_of_files),
       cmocka_unit_test(extents_before_decoding),
+      cmocka_unit_test(one_part_after_the_other),
       cmocka_unit_test(linear_sizes),
       cmocka_unit_test(sizes_that_cannot_be),
   };

@@ -8,7 +8,9 @@
 #include "net_case.h"
 
 typedef struct attempt {
-  crema_net *net; /* to load into; NULL: a net is built */
+  crema_net *net;   /* to load into; NULL: a net is built */
+  crema_net *donor; /* to share the parameters of, instead */
+  bool saves;       /* `net`, instead */
   const char *text, *path;
   crema_phase phase;
 } attempt;
@@ -16,6 +18,8 @@ typedef struct attempt {
 static crema_status try_it(const attempt *a) {
   crema_net_options options = phase_options(a->phase);
   crema_net *net = NULL;
+  if (a->donor != NULL) return cr_net_share_params(a->net, a->donor);
+  if (a->saves) return cr_net_save(a->net, a->path, true);
   if (a->net != NULL) return crema_net_load_weights(a->net, a->path);
   crema_status status = crema_net_parse(a->text, strlen(a->text), "net", &options, &net);
   crema_net_destroy(net);
@@ -34,7 +38,7 @@ static void every_allocation_fails(const attempt *a, crema_status expected) {
     }
     if (!hit) {
       assert_int_equal(status, expected);
-      assert_true(n > 20);
+      assert_true(n > (a->donor != NULL ? 2 : 20));
       return;
     }
     if (status == expected) continue; /* memory that is not essential causes no failure */
@@ -90,10 +94,26 @@ static void loading_weights(void **state) {
   unlink(path);
 }
 
+static void sharing_and_saving(void **state) {
+  char path[] = "/tmp/crema-no-memory-XXXXXX";
+  int file = mkstemp(path);
+  (void)state;
+  assert_true(file >= 0);
+  crema_net *net = build(TWO("one", "other"), CREMA_TEST);
+  crema_net *donor = build(TWO("one", "two"), CREMA_TRAIN);
+  every_allocation_fails(&(attempt){.net = net, .donor = donor}, CREMA_OK);
+  every_allocation_fails(&(attempt){.net = net, .saves = true, .path = path}, CREMA_OK);
+  crema_net_destroy(net);
+  crema_net_destroy(donor);
+  close(file);
+  unlink(path);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(building),
       cmocka_unit_test(loading_weights),
+      cmocka_unit_test(sharing_and_saving),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

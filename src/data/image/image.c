@@ -154,14 +154,13 @@ static int clamp(int value, int limit) {
 }
 
 /* Outside the borders both indices are the border's. Weights stay as they are there: mixing equal
- * rows rounds twice, and OpenCV does so for rows, but not for columns (`whole`). */
-static void make_taps(int in, int out, bool whole, resize_tap *tap) {
+ * rows rounds twice, as in OpenCV, and mixing equal columns changes nothing. */
+static void make_taps(int in, int out, resize_tap *tap) {
   double scale = (double)in / out;
   for (int i = 0; i < out; ++i) {
     float position = (float)((i + 0.5) * scale - 0.5);
     int first = (int)floorf(position);
     float part = position - (float)first;
-    if (whole && (first < 0 || first >= in - 1)) part = 0;
     tap[i].first = clamp(first, in);
     tap[i].second = clamp(first + 1, in);
     tap[i].weight = (int)lrintf(part * WEIGHT_ONE);
@@ -230,8 +229,8 @@ crema_status cr_image_resize(const cr_image *in, int height, int width, cr_image
   int32_t *row[2];
   row[0] = (int32_t *)(down + height);
   row[1] = row[0] + stride;
-  make_taps(in->width, width, true, across);
-  make_taps(in->height, height, false, down);
+  make_taps(in->width, width, across);
+  make_taps(in->height, height, down);
   resize_rows(in, across, down, row, out);
   free(scratchpad);
   return CREMA_OK;

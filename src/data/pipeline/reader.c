@@ -43,7 +43,6 @@ static crema_status go_to_start(cr_reader *reader) {
     reader->skip %= count;
     if (reader->walk.from_memory) CR_TRY(cr_record_walk_go(&reader->walk, reader->skip));
   }
-  reader->fresh = true;
   return CREMA_OK;
 }
 
