@@ -4,6 +4,7 @@
 #define CR_TESTS_LIVE_BLOCKS_H
 
 #include <errno.h>
+#include <malloc.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -45,9 +46,7 @@ void *aligned_alloc(size_t alignment, size_t size) {
   return count(__libc_memalign(alignment, size));
 }
 
-/* Of glibc and libgomp. */
-void *memalign(size_t alignment, size_t size);
-
+/* What OpenMP's library calls. */
 void *memalign(size_t alignment, size_t size) {
   return count(__libc_memalign(alignment, size));
 }

@@ -28,6 +28,11 @@ static void starts_as_zero(void **state) {
   for (int i = 0; i < 120; ++i) assert_true(value[i] == 0);
   assert_int_equal(crema_blob_cpu_diff(blob, &value), CREMA_OK);
   for (int i = 0; i < 120; ++i) assert_true(value[i] == 0);
+  /* Reading leaves them as they are. */
+  assert_true(cr_tensor_is_zero(blob->data) && cr_tensor_is_zero(blob->diff));
+  float *change = NULL;
+  assert_int_equal(crema_blob_mutable_cpu_diff(blob, &change), CREMA_OK);
+  assert_true(cr_tensor_is_zero(blob->data) && !cr_tensor_is_zero(blob->diff));
   crema_blob_destroy(blob);
   crema_blob_destroy(NULL);
 }

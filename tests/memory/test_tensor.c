@@ -7,100 +7,7 @@
 
 #include <cmocka.h>
 
-#include "core/fail.h"
-#include "device/device.h"
-#include "device/registry.h"
-#include "memory/tensor.h"
-#include "memory/tensor_help.h"
-
-/* A back end on host memory with private layouts: values in reverse order. Its conversions are
- * counted, so that tests see what was converted and what was not. */
-typedef struct fixture {
-  cr_backend backend;
-  crema_device device;
-  crema_context *context;
-  cr_layout reversed;
-  cr_layout reversed_double;
-} fixture;
-
-static int conversions;
-static bool conversions_fail;
-
-static double get(crema_dtype type, uintptr_t memory, int64_t i) {
-  return type == CREMA_F64 ? ((const double *)memory)[i] : (double)((const float *)memory)[i];
-}
-
-static void set(crema_dtype type, uintptr_t memory, int64_t i, double value) {
-  if (type == CREMA_F64) {
-    ((double *)memory)[i] = value;
-  } else {
-    ((float *)memory)[i] = (float)value;
-  }
-}
-
-static crema_status convert(crema_context *context, int64_t count, cr_format dst_format,
-                            crema_devptr dst, cr_format src_format, crema_devptr src) {
-  (void)context;
-  if (conversions_fail) return cr_fail(CREMA_E_DEVICE, "injected");
-  if (dst_format.type != src_format.type &&
-      (dst_format.layout != NULL || src_format.layout != NULL)) {
-    return cr_fail(CREMA_E_INTERNAL, "type and layout must not change at once");
-  }
-  ++conversions;
-  for (int64_t i = 0; i < count; ++i) {
-    double value = get(src_format.type, src.address, src_format.layout != NULL ? count - 1 - i : i);
-    set(dst_format.type, dst.address, dst_format.layout != NULL ? count - 1 - i : i, value);
-  }
-  return CREMA_OK;
-}
-
-enum { COUNT = 5 };
-
-static int set_up(void **state) {
-  static fixture f;
-  conversions = 0;
-  conversions_fail = false;
-  f.backend = cr_backend_cpu;
-  f.backend.convert = convert;
-  f.device = (crema_device){.backend = &f.backend};
-  f.reversed = (cr_layout){.device = &f.device,
-                           .type = CREMA_F32,
-                           .shape = {.axes = 1, .dim = {COUNT}},
-                           .bytes = COUNT * sizeof(float)};
-  f.reversed_double = f.reversed;
-  f.reversed_double.type = CREMA_F64;
-  f.reversed_double.bytes = COUNT * sizeof(double);
-  *state = &f;
-  return crema_context_create(&f.device, 1, &f.context) == CREMA_OK ? 0 : -1;
-}
-
-static int tear_down(void **state) {
-  fixture *f = *state;
-  crema_context_destroy(f->context);
-  return 0;
-}
-
-static cr_tensor *new_tensor(int64_t count) {
-  cr_tensor *tensor = NULL;
-  assert_int_equal(cr_tensor_create(CREMA_F32, count, &tensor), CREMA_OK);
-  return tensor;
-}
-
-static const float *read_floats(fixture *f, cr_tensor *tensor, cr_format format) {
-  crema_devptr out = {0};
-  assert_int_equal(cr_tensor_read(tensor, f->context, format, &out), CREMA_OK);
-  assert_true(out.address != 0);
-  assert_int_equal(out.address % 64, 0);
-  return (const float *)out.address;
-}
-
-static void write_counting(fixture *f, cr_tensor *tensor, float start) {
-  crema_devptr out = {0};
-  assert_int_equal(cr_tensor_write(tensor, f->context, CR_PLAIN_F32, &out), CREMA_OK);
-  for (int64_t i = 0; i < cr_tensor_count(tensor); ++i) {
-    ((float *)out.address)[i] = start + (float)i;
-  }
-}
+#include "memory/reversed_fixture.h"
 
 static void starts_as_zero_without_memory(void **state) {
   fixture *f = *state;
@@ -170,28 +77,6 @@ static void type_and_layout_change_goes_by_way_of_plain(void **state) {
   /* Private to private of another type: two plain formats on the way. */
   assert_true(read_floats(f, tensor, reversed)[0] == COUNT);
   assert_int_equal(conversions, 5);
-  cr_tensor_destroy(tensor);
-}
-
-static void more_formats_than_slots(void **state) {
-  fixture *f = *state;
-  enum { LAYOUTS = 12 };
-  cr_layout layout[LAYOUTS];
-  cr_tensor *tensor = new_tensor(COUNT);
-  write_counting(f, tensor, 3);
-  for (int i = 0; i < LAYOUTS; ++i) {
-    layout[i] = f->reversed;
-    assert_true(read_floats(f, tensor, (cr_format){CREMA_F32, &layout[i]})[0] == 3 + COUNT - 1);
-  }
-  assert_true(read_floats(f, tensor, CR_PLAIN_F32)[0] == 3);
-  /* Every format as the head once, with all slots taken. */
-  for (int i = 0; i < LAYOUTS; ++i) {
-    crema_devptr out = {0};
-    assert_int_equal(cr_tensor_update(tensor, f->context, (cr_format){CREMA_F32, &layout[i]}, &out),
-                     CREMA_OK);
-    ((float *)out.address)[0] += 1;
-  }
-  assert_true(read_floats(f, tensor, CR_PLAIN_F32)[COUNT - 1] == 3 + COUNT - 1 + LAYOUTS);
   cr_tensor_destroy(tensor);
 }
 
@@ -283,53 +168,6 @@ static void s4_25_footprint_by_format(void **state) {
     }
     cr_tensor_destroy(tensor);
   }
-}
-
-/* With all slots taken a stale format makes room before one that holds the values, even if that was
- * never asked for by itself. */
-static void stale_formats_go_before_valid_ones(void **state) {
-  fixture *f = *state;
-  cr_layout layout[4];
-  cr_format head = {CREMA_F64, &f->reversed_double};
-  crema_devptr out = {0};
-  for (int i = 0; i < 4; ++i) layout[i] = f->reversed;
-  cr_tensor *tensor = new_tensor(COUNT);
-  write_counting(f, tensor, 3);
-  for (int i = 0; i < 3; ++i) read_floats(f, tensor, (cr_format){CREMA_F32, &layout[i]});
-  assert_int_equal(cr_tensor_update(tensor, f->context, head, &out), CREMA_OK);
-  /* Valid now: the head, plain doubles (on the way) and plain floats; stale: three layouts. */
-  read_floats(f, tensor, CR_PLAIN_F32);
-  int before = conversions;
-  assert_true(read_floats(f, tensor, (cr_format){CREMA_F32, &layout[3]})[0] == 3 + COUNT - 1);
-  assert_int_equal(conversions, before + 1);
-  assert_int_equal(cr_tensor_read(tensor, f->context, (cr_format){CREMA_F64, NULL}, &out),
-                   CREMA_OK);
-  assert_int_equal(conversions, before + 1);
-  cr_tensor_destroy(tensor);
-}
-
-/* The format that was written holds what others may only hold rounded: it is never given up for
- * them, however long it was not used. */
-static void the_head_is_never_evicted(void **state) {
-  fixture *f = *state;
-  enum { LAYOUTS = 12 };
-  cr_layout layout[LAYOUTS];
-  cr_format head = {CREMA_F64, &f->reversed_double};
-  cr_tensor *tensor = new_tensor(COUNT);
-  crema_devptr out = {0};
-  assert_int_equal(cr_tensor_write(tensor, f->context, head, &out), CREMA_OK);
-  for (int i = 0; i < COUNT; ++i) ((double *)out.address)[i] = 1.0 / 3 + i;
-  for (int i = 0; i < LAYOUTS; ++i) {
-    layout[i] = f->reversed;
-    read_floats(f, tensor, (cr_format){CREMA_F32, &layout[i]});
-    int before = conversions;
-    if (i % 6 != 5) continue;
-    assert_true(cr_format_equal(cr_tensor_head(tensor), head));
-    assert_int_equal(cr_tensor_read(tensor, f->context, head, &out), CREMA_OK);
-    assert_int_equal(conversions, before);
-    assert_true(((const double *)out.address)[1] == 1.0 / 3 + 1);
-  }
-  cr_tensor_destroy(tensor);
 }
 
 /* Memory that held values before it was cut and marked as zero: what comes into use again when the
@@ -516,21 +354,16 @@ static void bad_types_and_counts(void **state) {
   cr_tensor_destroy(tensor);
 }
 
-#define WITH_FIXTURE(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-
 int main(void) {
   const struct CMUnitTest tests[] = {
       WITH_FIXTURE(starts_as_zero_without_memory),
       WITH_FIXTURE(converts_once_and_only_when_asked),
       WITH_FIXTURE(s4_29_writing_makes_the_other_formats_stale),
       WITH_FIXTURE(type_and_layout_change_goes_by_way_of_plain),
-      WITH_FIXTURE(more_formats_than_slots),
       WITH_FIXTURE(lazy_zero),
       WITH_FIXTURE(sharing_outlives_the_donor),
       WITH_FIXTURE(s0_25_growing_drops_shrinking_keeps),
       WITH_FIXTURE(s4_25_footprint_by_format),
-      WITH_FIXTURE(stale_formats_go_before_valid_ones),
-      WITH_FIXTURE(the_head_is_never_evicted),
       WITH_FIXTURE(s0_25_growing_after_zero_gives_zeros),
       WITH_FIXTURE(s0_23_views_of_memory_that_is_gone),
       WITH_FIXTURE(s0_23_views_need_the_newest_values_alone),

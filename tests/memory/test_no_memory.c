@@ -1,0 +1,137 @@
+/* Every allocation of blobs, tensors and blocks fails once. */
+#include "each_allocation.h"
+
+#include "memory/sim_fixture.h"
+
+#include "core/fail.h"
+#include "memory/blob.h"
+#include "memory/syncedmem.h"
+
+enum { COUNT = 7 };
+
+typedef struct where {
+  crema_device *device;
+  crema_context *context;
+} where;
+
+static crema_status use_tensors(void *user) {
+  const where *w = user;
+  static const crema_dtype types[] = {CREMA_F64, CREMA_F16, CREMA_BF16};
+  static float own[COUNT];
+  cr_tensor *a = NULL, *b = NULL;
+  crema_devptr data = {0};
+  crema_status status;
+  CR_TRY_GOTO(cr_tensor_create(CREMA_F32, COUNT, &a), out);
+  CR_TRY_GOTO(cr_tensor_create(CREMA_F32, COUNT, &b), out);
+  CR_TRY_GOTO(cr_tensor_write(a, w->context, CR_PLAIN_F32, &data), out);
+  if (w->device == cr_cpu_device()) memset((void *)data.address, 0, sizeof own);
+  for (int i = 0; i < 3; ++i) {
+    CR_TRY_GOTO(cr_tensor_read(a, cr_host_context(), (cr_format){types[i], NULL}, &data), out);
+  }
+  CR_TRY_GOTO(cr_tensor_copy(b, a, w->context), out);
+  CR_TRY_GOTO(cr_tensor_adopt_host(b, own), out);
+  CR_TRY_GOTO(cr_tensor_share(b, a), out);
+  CR_TRY_GOTO(cr_tensor_resize(b, COUNT - 1), out);
+  CR_TRY_GOTO(cr_tensor_resize(b, COUNT + 100), out);
+  CR_TRY_GOTO(cr_tensor_update(a, w->context, CR_PLAIN_F32, &data), out);
+out:
+  cr_tensor_destroy(a);
+  cr_tensor_destroy(b);
+  return status;
+}
+
+static crema_status use_blobs(void *user) {
+  const where *w = user;
+  const crema_shape shape = cr_shape_1(COUNT), larger = cr_shape_2(COUNT, 2);
+  crema_blob *a = NULL, *b = NULL;
+  crema_devptr data = {0};
+  float *value = NULL;
+  double sum = 0;
+  crema_status status;
+  CR_TRY_GOTO(crema_blob_create(&shape, &a), out);
+  CR_TRY_GOTO(cr_blob_create_typed(&shape, CREMA_F32, CREMA_F16, &b), out);
+  CR_TRY_GOTO(crema_blob_mutable_cpu_data(a, &value), out);
+  for (int i = 0; i < COUNT; ++i) value[i] = 1;
+  CR_TRY_GOTO(crema_blob_mutable_cpu_diff(a, &value), out);
+  for (int i = 0; i < COUNT; ++i) value[i] = 1;
+  CR_TRY_GOTO(cr_tensor_update(a->data, w->context, CR_PLAIN_F32, &data), out);
+  CR_TRY_GOTO(cr_blob_asum_data(a, &sum), out);
+  assert_true(sum == COUNT);
+  CR_TRY_GOTO(crema_blob_copy_data(b, a), out);
+  CR_TRY_GOTO(crema_blob_scale_data(b, 2), out);
+  CR_TRY_GOTO(crema_blob_update(a), out);
+  CR_TRY_GOTO(cr_blob_share_diff(a, a), out);
+  CR_TRY_GOTO(crema_blob_reshape(a, &larger), out);
+out:
+  crema_blob_destroy(a);
+  crema_blob_destroy(b);
+  return status;
+}
+
+static crema_status use_blocks(void *user) {
+  const where *w = user;
+  crema_syncedmem *memory = NULL;
+  const void *host = NULL;
+  crema_devptr data = {0};
+  crema_status status;
+  CR_TRY_GOTO(crema_syncedmem_create(w->device, COUNT, &memory), out);
+  CR_TRY_GOTO(crema_syncedmem_mutable_gpu_data(memory, w->context, true, &data), out);
+  CR_TRY_GOTO(crema_syncedmem_cpu_data(memory, &host), out);
+out:
+  crema_syncedmem_destroy(memory);
+  return status;
+}
+
+static void on_the_cpu(void **state) {
+  where cpu = {cr_cpu_device(), cr_host_context()};
+  (void)state;
+  each_allocation_fails("tensors", use_tensors, &cpu, CREMA_OK, 12);
+  each_allocation_fails("blobs", use_blobs, &cpu, CREMA_OK, 12);
+  each_allocation_fails("blocks", use_blocks, &cpu, CREMA_OK, 2);
+}
+
+/* All that a simulation has grown goes with it. */
+static crema_status simulate(fallible *run) {
+  cr_sim_options options = sim_test_options(1);
+  where sim = {0};
+  int index = 0;
+  options.keep_log = false;
+  CR_TRY(cr_sim_start(&options));
+  crema_status status = crema_device_open(CREMA_DEVICE_SIM, &index, 1);
+  if (status == CREMA_OK) status = crema_device_get(CREMA_DEVICE_SIM, index, &sim.device);
+  if (status == CREMA_OK) status = crema_context_create(sim.device, 1, &sim.context);
+  if (status == CREMA_OK) status = run(&sim);
+  crema_context_destroy(sim.context);
+  cr_sim_stop(NULL);
+  return status;
+}
+
+static crema_status tensors_on_a_device(void *unused) {
+  (void)unused;
+  return simulate(use_tensors);
+}
+
+static crema_status blobs_on_a_device(void *unused) {
+  (void)unused;
+  return simulate(use_blobs);
+}
+
+static crema_status blocks_on_a_device(void *unused) {
+  (void)unused;
+  return simulate(use_blocks);
+}
+
+static void on_a_device(void **state) {
+  (void)state;
+  each_allocation_fails("tensors", tensors_on_a_device, NULL, CREMA_OK, 30);
+  each_allocation_fails("blobs", blobs_on_a_device, NULL, CREMA_OK, 30);
+  each_allocation_fails("blocks", blocks_on_a_device, NULL, CREMA_OK, 15);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(on_the_cpu),
+      cmocka_unit_test(on_a_device),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
