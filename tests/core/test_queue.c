@@ -16,6 +16,7 @@
 #include "core/queue.h"
 #include "core/thread.h"
 #include "crema/log.h"
+#include "lock_check.h"
 
 static void *item(uintptr_t value) {
   return (void *)value;
@@ -568,5 +569,5 @@ int main(void) {
       cmocka_unit_test(too_large_queues_are_refused),
       cmocka_unit_test(queues_tell_why_they_are_closed),
   };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return cmocka_run_group_tests(tests, locks_begin, locks_end);
 }

@@ -1,4 +1,5 @@
 /* Threads: rows S2-04 and S2-05. */
+#include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -16,6 +17,7 @@
 #include "core/fail.h"
 #include "core/queue.h"
 #include "core/thread.h"
+#include "lock_check.h"
 
 static crema_status until_stopped(void *arg) {
   (void)arg;
@@ -183,6 +185,43 @@ static void s2_05_stop_at_every_wait_point(void **state) {
   cr_queue_destroy(r.in);
 }
 
+/* ---- no thread to be had ---- */
+
+static bool no_thread;
+
+int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*fn)(void *),
+                          void *arg);
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*fn)(void *),
+                          void *arg);
+
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*fn)(void *),
+                          void *arg) {
+  return no_thread ? EAGAIN : __real_pthread_create(thread, attributes, fn, arg);
+}
+
+static void a_thread_that_cannot_be_started_leaves_nothing(void **state) {
+  (void)state;
+  sigset_t before, after;
+  look l = {0};
+  cr_thread *thread = NULL;
+  long locks = locks_alive();
+  pthread_sigmask(SIG_BLOCK, NULL, &before);
+  no_thread = true;
+  assert_int_equal(cr_thread_start(&thread, "crema-none", look_at_self, &l), CREMA_E_NO_MEMORY);
+  no_thread = false;
+  assert_non_null(strstr(crema_error_text(), "cannot start thread crema-none"));
+  assert_non_null(strstr(crema_error_text(), strerror(EAGAIN)));
+  assert_null(thread);
+  assert_int_equal(locks_alive(), locks);
+  pthread_sigmask(SIG_BLOCK, NULL, &after);
+  for (int number = 1; number < 32; ++number) {
+    assert_int_equal(sigismember(&before, number), sigismember(&after, number));
+  }
+  assert_int_equal(cr_thread_join(&thread), CREMA_OK);
+  assert_int_equal(cr_thread_start(&thread, "crema-one", look_at_self, &l), CREMA_OK);
+  assert_int_equal(cr_thread_join(&thread), CREMA_OK);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_thread_has_its_name_and_no_signals),
@@ -191,6 +230,7 @@ int main(void) {
       cmocka_unit_test(s2_05_the_joiner_gets_the_error),
       cmocka_unit_test(s2_05_usual_ends_are_no_errors),
       cmocka_unit_test(s2_05_stop_at_every_wait_point),
+      cmocka_unit_test(a_thread_that_cannot_be_started_leaves_nothing),
   };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return cmocka_run_group_tests(tests, locks_begin, locks_end);
 }

@@ -24,3 +24,5 @@ endforeach()
 # Asks HDF5 itself what is open.
 target_link_libraries(test_core_hdf5_file PRIVATE PkgConfig::HDF5)
 target_link_libraries(test_core_hdf5_reader PRIVATE PkgConfig::HDF5)
+# No thread can be had.
+target_link_options(test_core_thread PRIVATE -Wl,--wrap=pthread_create)
