@@ -24,7 +24,7 @@ static bool own_folder(char *path) {
   if (dladdr1(&here, &info, (void **)&map, RTLD_DL_LINKMAP) == 0 || map == NULL) return false;
   if (map->l_name != NULL && map->l_name[0] != '\0') {
     int length = snprintf(path, PATH_BYTES, "%s", map->l_name);
-    if (length < 0 || length >= PATH_BYTES) return false;
+    if ((size_t)length >= PATH_BYTES) return false; /* a negative one, too */
   } else {
     /* The program itself: the loader knows only the name that it was called by, which may lack a
      * folder. */
@@ -44,7 +44,7 @@ static void *open_file(const char *folder, const char *below, const char *name, 
                        size_t size) {
   char path[PATH_BYTES];
   int length = snprintf(path, sizeof path, "%s%s%s", folder, below, name);
-  if (length < 0 || length >= PATH_BYTES || access(path, F_OK) != 0) return NULL;
+  if ((size_t)length >= PATH_BYTES || access(path, F_OK) != 0) return NULL;
   void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (library == NULL) snprintf(reason, size, "%s", dlerror());
   return library;

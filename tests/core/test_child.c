@@ -1,4 +1,5 @@
 /* A child that answers, crashes, computes for ever, or waits for ever: its parent goes on. */
+#include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -198,6 +199,35 @@ static void limits_of_children(void **state) {
   assert_int_equal(setrlimit(RLIMIT_CPU, &before), 0);
 }
 
+enum { FILES = 300 };
+
+/* Which of the files are open. */
+static void say_files(int fd, void *user) {
+  char open[FILES];
+  (void)user;
+  for (int i = 0; i < FILES; ++i) open[i] = i != fd && fcntl(i, F_GETFD) >= 0;
+  cr_child_send_to(fd, open, sizeof open);
+}
+
+/* A child has its three standard streams and its socket, whatever the host has opened before and
+ * after. */
+static void files_of_children(void **state) {
+  static const int extra[] = {20, 21, 100, FILES - 1};
+  cr_child child;
+  char open[FILES] = {0};
+  (void)state;
+  for (size_t i = 0; i < sizeof extra / sizeof *extra; ++i) {
+    assert_int_equal(dup2(STDERR_FILENO, extra[i]), extra[i]);
+  }
+  assert_true(cr_child_start(&child, say_files, NULL, limits));
+  assert_true(cr_child_receive(&child, open, sizeof open));
+  assert_int_equal(cr_child_end(&child), 0);
+  for (int i = 0; i < FILES; ++i) {
+    if (open[i] != (i <= STDERR_FILENO)) fail_msg("file %d is %s", i, open[i] ? "open" : "closed");
+  }
+  for (size_t i = 0; i < sizeof extra / sizeof *extra; ++i) close(extra[i]);
+}
+
 /* Its parent is killed while it waits. */
 static void ends_with_its_parent(void **state) {
   int end[2];
@@ -259,6 +289,7 @@ int main(void) {
       cmocka_unit_test(slow),
       cmocka_unit_test(limits_of_children),
       cmocka_unit_test(files_of_the_host),
+      cmocka_unit_test(files_of_children),
       cmocka_unit_test(ends_with_its_parent),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

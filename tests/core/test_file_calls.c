@@ -2,12 +2,14 @@
  * left behind, and the error names the path and the cause. */
 #define _GNU_SOURCE /* RENAME_NOREPLACE */
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -15,10 +17,11 @@
 #include "core/file.h"
 #include "core/io.h"
 #include "core/refused_calls.h"
+#include "crema/log.h"
 #include "folder.h"
 
 static refused_call writing, syncing, closing, renaming, renaming_new, opening, reading, drawing;
-static refused_call sleeping;
+static refused_call sleeping, listing;
 
 bool __real_cr_io_write(int fd, const void *bytes, size_t size);
 bool __real_cr_io_sync(int fd);
@@ -75,12 +78,28 @@ ssize_t __wrap_getrandom(void *bytes, size_t size, unsigned flags) {
   return refuses(&drawing) ? -1 : __real_getrandom(bytes, size, flags);
 }
 
+DIR *__real_fdopendir(int fd);
+DIR *__wrap_fdopendir(int fd);
+
+DIR *__wrap_fdopendir(int fd) {
+  return refuses(&listing) ? NULL : __real_fdopendir(fd);
+}
+
 void __wrap_cr_clock_sleep(double seconds);
 
 /* Sleeping takes no time in this program. */
 void __wrap_cr_clock_sleep(double seconds) {
   (void)seconds;
   (void)refuses(&sleeping);
+}
+
+/* What is logged, one line after the other. */
+static char logged[1024];
+
+static void hear(void *user, crema_log_level level, const char *file, int line, const char *text) {
+  (void)user, (void)level, (void)file, (void)line;
+  size_t end = strlen(logged);
+  snprintf(logged + end, sizeof logged - end, "%s\n", text);
 }
 
 /* ---- helpers ---- */
@@ -411,6 +430,29 @@ static void readers_of_pipes_are_waited_for(void **state) {
   unlink(path_of("pipe"));
 }
 
+/* What cannot be removed is named in the log, and only that. */
+static void emptying_a_folder(void **state) {
+  (void)state;
+  int lowest = lowest_descriptor();
+  assert_int_equal(mkdir(path_of("d"), 0755), 0);
+  assert_int_equal(mkdir(path_of("d/inner"), 0755), 0);
+  assert_int_equal(cr_file_write(path_of("d/file"), "x", 1), CREMA_OK);
+  int fd = open(path_of("d"), O_RDONLY | O_DIRECTORY);
+  listing = (refused_call){.count = 1, .error = ENOMEM};
+  assert_false(cr_file_empty_folder(fd));
+  listing = (refused_call){0};
+  assert_int_equal(access(path_of("d/file"), F_OK), 0);
+  logged[0] = '\0';
+  crema_log_set(hear, NULL, CREMA_LOG_DEBUG);
+  assert_true(cr_file_empty_folder(fd));
+  crema_log_set(NULL, NULL, CREMA_LOG_ERROR);
+  assert_string_equal(logged, "inner: cannot remove: Is a directory\n");
+  close(fd);
+  assert_int_equal(lowest_descriptor(), lowest);
+  assert_int_equal(rmdir(path_of("d/inner")), 0);
+  assert_int_equal(rmdir(path_of("d")), 0);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(failures_leave_the_old_file),
@@ -424,6 +466,7 @@ int main(void) {
       cmocka_unit_test(renaming_is_begun_again),
       cmocka_unit_test(locations_reach_the_disk),
       cmocka_unit_test(failing_reads_are_told),
+      cmocka_unit_test(emptying_a_folder),
       cmocka_unit_test(readers_of_pipes_are_waited_for),
   };
   return cmocka_run_group_tests(tests, make_folder, remove_folder);

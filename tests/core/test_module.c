@@ -2,6 +2,7 @@
  * copy of this program, in folders made for it, opens them. */
 #define _GNU_SOURCE /* dlinfo */
 #include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <link.h>
 #include <setjmp.h>
@@ -28,6 +29,20 @@ enum { TEXT = 2048, PATH_SIZE = 256 };
 static char folder[64];
 
 /* ---- the copy ---- */
+
+ssize_t __real_readlink(const char *path, char *out, size_t size);
+ssize_t __wrap_readlink(const char *path, char *out, size_t size);
+
+/* Fills what it does not need, as the system may. With CREMA_TEST_NO_LINKS set it fails, and leaves
+ * the path in memory nevertheless. */
+ssize_t __wrap_readlink(const char *path, char *out, size_t size) {
+  ssize_t length = __real_readlink(path, out, size);
+  if (length > 0) memset(out + length, '/', size - (size_t)length);
+  if (getenv("CREMA_TEST_NO_LINKS") == NULL) return length;
+  out[length] = '\0';
+  errno = EACCES;
+  return -1;
+}
 
 /* Prints "<status> <the file, or the error>". */
 static int open_and_tell(const char *name) {
@@ -166,6 +181,20 @@ static void programs_find_their_neighbours(void **state) {
   unlink(path_of("lib/" NAME));
 }
 
+/* Where the program's own path cannot be told, only the loader is asked. */
+static void programs_without_a_path_ask_the_loader(void **state) {
+  (void)state;
+  copy(CREMA_TEST_OPENED, "bin/" NAME);
+  setenv("CREMA_TEST_NO_LINKS", "1", 1);
+  assert_string_equal(told(NAME), "E_NOT_FOUND - " NAME " was not found");
+  setenv("LD_LIBRARY_PATH", path_of("bin"), 1);
+  assert_opened("bin/" NAME);
+  unsetenv("LD_LIBRARY_PATH");
+  unsetenv("CREMA_TEST_NO_LINKS");
+  assert_opened("bin/" NAME);
+  unlink(path_of("bin/" NAME));
+}
+
 /* Never in the folder from which a program is started. */
 static void working_directory_is_no_place(void **state) {
   (void)state;
@@ -210,6 +239,7 @@ int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_variable_says_where),
       cmocka_unit_test(programs_find_their_neighbours),
+      cmocka_unit_test(programs_without_a_path_ask_the_loader),
       cmocka_unit_test(working_directory_is_no_place),
       cmocka_unit_test(damaged_files_are_named),
       cmocka_unit_test(the_loader_is_asked),

@@ -96,6 +96,32 @@ static void held_signals_come_afterwards(void **state) {
   for (int i = 1; i < 32; ++i) assert_int_equal(sigismember(&before, i), sigismember(&after, i));
 }
 
+/* Whoever waits lets signals in and then no more of them: that changes nothing for a thread that
+ * holds none. */
+static void nothing_is_held_by_waiting(void **state) {
+  (void)state;
+  sigset_t before, after;
+  catch (SIGUSR1, note);
+  came = 0;
+  pthread_sigmask(SIG_BLOCK, NULL, &before);
+  cr_signals_let_in();
+  cr_signals_let_no_more_in();
+  pthread_sigmask(SIG_BLOCK, NULL, &after);
+  for (int i = 1; i < 32; ++i) assert_int_equal(sigismember(&before, i), sigismember(&after, i));
+  pthread_kill(pthread_self(), SIGUSR1);
+  assert_int_equal(came, 1);
+  /* One that holds them holds them again. */
+  cr_signals_hold();
+  cr_signals_let_in();
+  pthread_kill(pthread_self(), SIGUSR1);
+  assert_int_equal(came, 2);
+  cr_signals_let_no_more_in();
+  pthread_kill(pthread_self(), SIGUSR1);
+  assert_int_equal(came, 2);
+  cr_signals_release();
+  assert_int_equal(came, 3);
+}
+
 static crema_status hold_once(void *arg) {
   unsigned *number = arg;
   cr_signals_hold();
@@ -354,6 +380,7 @@ static void leveldb_gets_no_signals(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(held_signals_come_afterwards),
+      cmocka_unit_test(nothing_is_held_by_waiting),
       cmocka_unit_test(crema_threads_have_nothing_to_hold),
       cmocka_unit_test(what_came_long_ago_is_let_in),
       cmocka_unit_test(a_thread_that_waits_gets_its_signals),

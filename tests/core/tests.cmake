@@ -15,10 +15,11 @@ target_link_options(test_core_spare_memory PRIVATE -Wl,--wrap=cr_io_open)
 add_library(test_opened MODULE ${CMAKE_CURRENT_LIST_DIR}/opened.c)
 target_link_libraries(test_opened PRIVATE crema_options)
 set_target_properties(test_opened PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+target_link_options(test_core_module PRIVATE -Wl,--wrap=readlink)
 target_compile_definitions(test_core_module PRIVATE CREMA_TEST_OPENED="$<TARGET_FILE:test_opened>")
 add_dependencies(test_core_module test_opened)
 foreach(call cr_io_open cr_io_read cr_io_write cr_io_sync cr_io_close cr_io_rename renameat2 getrandom
-        cr_clock_sleep)
+        cr_clock_sleep fdopendir)
   target_link_options(test_core_file_calls PRIVATE -Wl,--wrap=${call})
 endforeach()
 # Asks HDF5 itself what is open.

@@ -2,6 +2,8 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
 
 #include <cmocka.h>
 
@@ -43,6 +45,50 @@ static void test_absurd(void **state) {
   assert_int_equal(cr_sim_parse("bandwidth=0,latency=0", &options), CREMA_OK);
 }
 
+static void test_units(void **state) {
+  (void)state;
+  static const struct {
+    const char *text;
+    double bandwidth, memory;
+  } rows[] = {
+      {"bandwidth=5000,memory=7", 5e3, 7},
+      {"bandwidth=5K,memory=7K", 5e3, 7168},
+      {"bandwidth=5M,memory=7M", 5e6, 7340032},
+      {"bandwidth=5G,memory=7G", 5e9, 7516192768},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
+    cr_sim_options options = cr_sim_defaults();
+    assert_int_equal(cr_sim_parse(rows[i].text, &options), CREMA_OK);
+    assert_true(options.bandwidth == rows[i].bandwidth);
+    assert_true((double)options.memory == rows[i].memory);
+  }
+  static const char *const wrong[] = {"memory=7T", "memory=7k", "memory=7MM", "memory=7KB",
+                                      "memory=M",  "memory=",   "memory=-1",  "memory"};
+  for (size_t i = 0; i < sizeof wrong / sizeof *wrong; ++i) {
+    cr_sim_options options = cr_sim_defaults();
+    assert_int_equal(cr_sim_parse(wrong[i], &options), CREMA_E_PARSE);
+    assert_int_equal(options.memory, cr_sim_defaults().memory);
+  }
+}
+
+/* A bare number is that of the devices. */
+static void test_counts(void **state) {
+  (void)state;
+  static const char *const wrong[] = {"0", "-1", "-4294967295", "17", "4294967297", "devices=0"};
+  for (size_t i = 0; i < sizeof wrong / sizeof *wrong; ++i) {
+    assert_int_equal(cr_sim_begin_from(wrong[i]), CREMA_E_RANGE);
+    assert_false(cr_sim_running());
+  }
+  for (int devices = 1; devices <= CR_MAX_DEVICES; devices += CR_MAX_DEVICES - 1) {
+    char text[16];
+    snprintf(text, sizeof text, "%d", devices);
+    assert_int_equal(crema_device_simulate(text), CREMA_OK);
+    assert_int_equal(crema_device_count(CREMA_DEVICE_SIM), devices);
+    assert_int_equal(crema_device_simulate(text), CREMA_E_STATE);
+    cr_sim_stop(NULL);
+  }
+}
+
 static void test_locale(void **state) {
   (void)state;
   if (!comma_locale_begin()) skip();
@@ -52,6 +98,7 @@ static void test_locale(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_numbers), cmocka_unit_test(test_absurd),
+                                     cmocka_unit_test(test_units), cmocka_unit_test(test_counts),
                                      cmocka_unit_test(test_locale)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

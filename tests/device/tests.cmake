@@ -18,3 +18,7 @@ if(CREMA_CUDA)
       "CREMA_CUDA_PLUGIN=$<TARGET_FILE:crema_cuda_fake>;LD_LIBRARY_PATH=${PROJECT_BINARY_DIR}/cuda/fake")
   endif()
 endif()
+# The size of the machine's memory, and a lack of it.
+foreach(call sysconf posix_memalign)
+  target_link_options(test_device_host_memory PRIVATE -Wl,--wrap=${call})
+endforeach()

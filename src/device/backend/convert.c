@@ -124,7 +124,7 @@ static void store_doubles(crema_dtype type, void *dst, int64_t at, int n, const 
 
 static void convert_block(crema_dtype dst_type, void *dst, crema_dtype src_type, const void *src,
                           int64_t at, int n) {
-  if (fits_float(src_type) && dst_type != CREMA_F64 && fits_float(dst_type)) {
+  if (fits_float(src_type) && fits_float(dst_type)) {
     float block[BLOCK];
     load_floats(src_type, src, at, n, block);
     store_floats(dst_type, dst, at, n, block);

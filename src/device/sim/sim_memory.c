@@ -100,7 +100,7 @@ static bool find_gap(const sim_device *device, size_t bytes, size_t *at, size_t 
 static crema_status take_block(sim_device *device, size_t bytes, size_t *offset) {
   size_t rounded = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT, at = 0;
   size_t capacity = cr_sim_world.options.memory, taken = device->used + device->foreign;
-  if (taken > capacity || rounded > capacity - taken || !find_gap(device, rounded, &at, offset)) {
+  if (taken + rounded > capacity || !find_gap(device, rounded, &at, offset)) {
     return cr_fail(CREMA_E_NO_MEMORY, "no %zu bytes left on sim:%d (%zu of %zu are in use)", bytes,
                    device->index, taken, capacity);
   }

@@ -1,7 +1,6 @@
 /* The simulation as a whole: options, start and stop, the back-end table. */
 #include "device/sim/sim.h"
 
-#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,16 +37,13 @@ static bool parse_number(const char *text, double thousand, double *out) {
   double value = strtod(text, &end);
   if (end == text || !(value >= 0) || isinf(value)) return false;
   static const char units[] = "KMG";
-  for (int i = 0; i < 3 && *end != '\0'; ++i) {
-    value *= thousand;
-    if (*end == units[i]) {
-      ++end;
-      *out = value;
-      return *end == '\0' && !isinf(value);
-    }
+  const char *unit = *end == '\0' ? NULL : strchr(units, *end);
+  if (unit != NULL) {
+    value *= pow(thousand, (double)(unit - units + 1));
+    ++end;
   }
   *out = value;
-  return *end == '\0';
+  return *end == '\0' && !isinf(value);
 }
 
 static bool parse_entry(const char *name, const char *text, cr_sim_options *options) {
@@ -190,7 +186,7 @@ crema_status cr_sim_begin_from(const char *text) {
   char *end = NULL;
   long devices = strtol(text, &end, 10);
   if (end != text && *end == '\0') {
-    options.devices = devices < 0 || devices > INT_MAX ? -1 : (int)devices;
+    options.devices = devices < 1 || devices > CR_MAX_DEVICES ? 0 : (int)devices;
   } else {
     CR_TRY(cr_sim_parse(text, &options));
   }

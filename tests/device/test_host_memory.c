@@ -1,0 +1,229 @@
+/* Host memory: what is asked of the allocator, what no machine can have, and slabs. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "core/fail.h"
+#include "device/memory/host_memory.h"
+
+#define KIB ((size_t)1 << 10)
+#define MIB ((size_t)1 << 20)
+#define GIB ((size_t)1 << 30)
+
+/* ---- the machine ---- */
+
+enum { PAGE = 4096 };
+
+static long pages, page = PAGE;
+
+long __real_sysconf(int name);
+long __wrap_sysconf(int name);
+
+long __wrap_sysconf(int name) {
+  if (name == _SC_PHYS_PAGES) return pages;
+  if (name == _SC_PAGESIZE) return page;
+  return __real_sysconf(name);
+}
+
+static int slabs_refused, slabs_asked;
+
+int __real_posix_memalign(void **out, size_t alignment, size_t size);
+int __wrap_posix_memalign(void **out, size_t alignment, size_t size);
+
+int __wrap_posix_memalign(void **out, size_t alignment, size_t size) {
+  if (size == 8 * MIB && alignment == 8 * MIB) {
+    ++slabs_asked;
+    if (slabs_refused > 0 && slabs_refused-- > 0) return 12;
+  }
+  return __real_posix_memalign(out, alignment, size);
+}
+
+/* ---- an allocator that notes what it is asked ---- */
+
+typedef struct seen {
+  int calls;
+  size_t bytes, alignment;
+} seen;
+
+static void *refuse(void *user, size_t bytes, size_t alignment) {
+  seen *s = user;
+  *s = (seen){s->calls + 1, bytes, alignment};
+  return NULL;
+}
+
+static void give_back(void *user, void *memory) {
+  (void)user;
+  free(memory);
+}
+
+static seen ask(size_t bytes) {
+  seen s = {0};
+  const crema_host_allocator noting = {refuse, give_back, &s};
+  void *memory = NULL;
+  cr_host_set_allocator(&noting);
+  assert_int_equal(cr_host_alloc(bytes, &memory), CREMA_E_NO_MEMORY);
+  cr_host_set_allocator(NULL);
+  assert_null(memory);
+  assert_non_null(strstr(crema_error_text(), "host memory"));
+  return s;
+}
+
+/* A header of 64 bytes, and whole lines of 64; large pages from 4 MiB on. */
+static void what_is_asked_for(void **state) {
+  static const struct {
+    size_t bytes, asked, alignment;
+  } rows[] = {
+      {0, 64, 64},
+      {1, 128, 64},
+      {64, 128, 64},
+      {65, 192, 64},
+      {4 * MIB - 1, 4 * MIB + 64, 64},
+      {4 * MIB, 4 * MIB + 64, 2 * MIB},
+      {4 * MIB + 1, 4 * MIB + 128, 2 * MIB},
+  };
+  (void)state;
+  pages = 1;
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
+    seen s = ask(rows[i].bytes);
+    assert_int_equal(s.calls, 1);
+    assert_int_equal(s.bytes, rows[i].asked);
+    assert_int_equal(s.alignment, rows[i].alignment);
+  }
+}
+
+/* From 32 GiB on no more than four times what the machine has. */
+static void what_no_machine_has(void **state) {
+  static const struct {
+    size_t bytes;
+    long pages;
+    bool asked;
+  } rows[] = {
+      {32 * GIB - 1, 1, true},
+      {32 * GIB, 1, false},
+      {32 * GIB, 8 * GIB / PAGE, true},
+      {32 * GIB, 8 * GIB / PAGE - 1, false},
+      {64 * GIB, 16 * GIB / PAGE, true},
+      {64 * GIB + 4 * PAGE - 1, 16 * GIB / PAGE, true},
+      {64 * GIB + 4 * PAGE, 16 * GIB / PAGE, false},
+      {64 * GIB, 0, true}, /* unknown */
+      {64 * GIB, -1, true},
+      {PTRDIFF_MAX - 4 * MIB, -1, true},
+      {PTRDIFF_MAX - 4 * MIB + 1, -1, false},
+      {SIZE_MAX, -1, false},
+  };
+  (void)state;
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
+    pages = rows[i].pages;
+    if (ask(rows[i].bytes).calls != rows[i].asked) fail_msg("row %zu", i);
+  }
+  /* The size of a page is not known. */
+  pages = 1;
+  page = -1;
+  assert_int_equal(ask(64 * GIB).calls, 1);
+  page = PAGE;
+}
+
+/* ---- slabs ---- */
+
+#if !defined(__SANITIZE_ADDRESS__)
+static char *new_block(size_t bytes) {
+  void *memory = NULL;
+  assert_int_equal(cr_host_alloc(bytes, &memory), CREMA_OK);
+  assert_int_equal((uintptr_t)memory % 64, 0);
+  memset(memory, 1, bytes);
+  return memory;
+}
+
+static uintptr_t slab_of(const char *block) {
+  return (uintptr_t)block / (8 * MIB);
+}
+
+/* From 32 KiB up to 4 MiB blocks lie one behind the other. */
+static void medium_blocks_share_a_slab(void **state) {
+  (void)state;
+  pages = 0;
+  slabs_asked = 0;
+  char *small = new_block(32 * KIB - 1);
+  assert_int_equal(slabs_asked, 0);
+  char *a = new_block(32 * KIB), *b = new_block(32 * KIB + 1), *c = new_block(4 * MIB - 1);
+  assert_int_equal(slabs_asked, 1);
+  assert_ptr_equal(b, a + 32 * KIB + 64);
+  assert_ptr_equal(c, b + 32 * KIB + 128);
+  char *large = new_block(4 * MIB);
+  assert_int_equal(slabs_asked, 1);
+  /* What is freed last is used again at once. */
+  cr_host_free(c);
+  assert_ptr_equal(new_block(1 * MIB), c);
+  /* Not so what is freed before. */
+  cr_host_free(a);
+  char *d = new_block(32 * KIB);
+  assert_ptr_equal(d, c + 1 * MIB + 64);
+  cr_host_free(d);
+  cr_host_free(c);
+  cr_host_free(b);
+  /* All have gone: the slab is cut from its beginning. */
+  assert_ptr_equal(new_block(32 * KIB), a);
+  cr_host_free(a);
+  cr_host_free(large);
+  cr_host_free(small);
+  cr_host_free(NULL);
+}
+
+/* A slab of 8 MiB holds its own line of 64 bytes, and blocks to the last byte. */
+static void a_slab_is_filled(void **state) {
+  (void)state;
+  char *block[8];
+  slabs_asked = 0;
+  for (int i = 0; i < 7; ++i) block[i] = new_block(1 * MIB);
+  size_t rest = 8 * MIB - 64 - 7 * (1 * MIB + 64);
+  char *large = new_block(rest);
+  /* It takes its header along: too large by that. */
+  assert_int_not_equal(slab_of(large), slab_of(block[0]));
+  cr_host_free(large);
+  int asked = slabs_asked;
+  char *fresh = new_block(8 * 64 * KIB);
+  assert_int_equal(slabs_asked, asked);
+  assert_int_equal(slab_of(fresh), slab_of(large));
+  cr_host_free(fresh);
+  for (int i = 0; i < 7; ++i) cr_host_free(block[i]);
+  for (int i = 0; i < 8; ++i) {
+    block[i] = new_block(1 * MIB - 64 - (i == 7 ? 64 : 0));
+    assert_int_equal(slab_of(block[i]), slab_of(block[0]));
+  }
+  for (int i = 0; i < 8; ++i) cr_host_free(block[i]);
+}
+
+/* Where there is no memory for a slab there may be for the block. */
+static void blocks_without_a_slab(void **state) {
+  (void)state;
+  char *filling = new_block(4 * MIB - 64), *rest = new_block(4 * MIB - 256);
+  assert_int_equal(slab_of(filling), slab_of(rest));
+  slabs_refused = 1;
+  char *alone = new_block(3 * MIB);
+  assert_int_equal(slabs_refused, 0);
+  assert_int_not_equal(slab_of(alone), slab_of(filling));
+  cr_host_free(alone);
+  cr_host_free(rest);
+  cr_host_free(filling);
+}
+#endif
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+    cmocka_unit_test(what_is_asked_for),
+    cmocka_unit_test(what_no_machine_has),
+#if !defined(__SANITIZE_ADDRESS__)
+    cmocka_unit_test(medium_blocks_share_a_slab),
+    cmocka_unit_test(a_slab_is_filled),
+    cmocka_unit_test(blocks_without_a_slab),
+#endif
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
