@@ -10,6 +10,7 @@
 
 #include "device/cpu/dnnl_layout.h"
 #include "device/device.h"
+#include "device/memory/host_memory.h"
 
 static const cr_dnnl_order plain = {CR_DNNL_PLAIN, 1};
 static const cr_dnnl_order blocks = {CR_DNNL_BLOCKED, 8};
@@ -144,6 +145,45 @@ static void test_notes(void **state) {
       CREMA_E_INTERNAL);
 }
 
+static int requests;
+
+static void *count_request(void *user, size_t bytes, size_t alignment) {
+  (void)user;
+  ++requests;
+  return aligned_alloc(alignment, bytes);
+}
+
+static void give_back(void *user, void *memory) {
+  (void)user;
+  free(memory);
+}
+
+/* Plain memory in between is made only for what oneDNN cannot convert at once. */
+static void test_memory_between(void **state) {
+  (void)state;
+  enum { COUNT = 1 * 16 * 2 * 2 };
+  static const crema_host_allocator counting = {count_request, give_back, NULL};
+  crema_shape shape = {4, {1, 16, 2, 2}}, other = {4, {2, 8, 2, 2}};
+  cr_format flat = {CREMA_F32, NULL}, halves = {CREMA_BF16, NULL}, doubles = {CREMA_F64, NULL};
+  cr_format blocked = {CREMA_F32, layout_of(shape, CREMA_F32, blocks)};
+  cr_format tail = {CREMA_F32, layout_of(shape, CREMA_F32, last)};
+  cr_format elsewhere = {CREMA_F32, layout_of(other, CREMA_F32, last)};
+  const struct {
+    cr_format dst, src;
+    int wanted;
+  } rows[] = {{blocked, flat, 0},    {tail, blocked, 0},     {flat, blocked, 0},
+              {halves, blocked, 0},  {blocked, halves, 0},   {doubles, blocked, 1},
+              {blocked, doubles, 1}, {elsewhere, blocked, 1}};
+  double in[COUNT] = {0}, out[COUNT];
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
+    requests = 0;
+    cr_host_set_allocator(&counting);
+    convert(COUNT, rows[i].dst, out, rows[i].src, in);
+    cr_host_set_allocator(NULL);
+    if (requests != rows[i].wanted) fail_msg("row %zu: %d", i, requests);
+  }
+}
+
 static void test_refusals(void **state) {
   (void)state;
   cr_md md = NULL;
@@ -163,7 +203,7 @@ int main(void) {
       cmocka_unit_test(test_interning),     cmocka_unit_test(test_plain_in_disguise),
       cmocka_unit_test(test_round_trip),    cmocka_unit_test(test_other_shape),
       cmocka_unit_test(test_element_types), cmocka_unit_test(test_notes),
-      cmocka_unit_test(test_refusals),
+      cmocka_unit_test(test_refusals),      cmocka_unit_test(test_memory_between),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,7 +12,7 @@
 #include "device/cpu/ref_rows.h"
 #include "device/device.h"
 
-enum { ARGS_MAX = 4 };
+enum { ARGS_MAX = 5 };
 
 /* Plans and runs a row on f32 arrays (or whatever `memory` is meant to hold). */
 static crema_status run(const cr_kernel *kernel, cr_op_desc *desc, const crema_shape *const *shape,
@@ -218,6 +218,40 @@ static void test_bad_shapes(void **state) {
       CREMA_E_SHAPE);
 }
 
+/* Pairs at distances 5, 1.2 (twice, one of which is similar) and 0, under both versions' margins
+ * and for both versions. The divisor of today's gradients is the distance and 1e-4. */
+static void test_contrastive(void **state) {
+  (void)state;
+  enum { PAIRS = 4 };
+  const crema_shape pairs = {2, {PAIRS, 2}}, labels = {1, {PAIRS}}, one = {1, {1}};
+  float a[] = {3, 4, 1.2f, 0, 0, 1.2f, 1, 1}, b[] = {0, 0, 0, 0, 0, 0, 1, 1};
+  float similar[] = {0, 0, 1, 0}, diff = 0.25f;
+  const cr_op_scalars twice = {.alpha = 2};
+  for (int legacy = 0; legacy < 2; ++legacy) {
+    const float margin = 2;
+    float loss = -1, slope[2 * PAIRS];
+    cr_op_desc desc = {.u.contrastive = {margin, legacy != 0}};
+    assert_int_equal(run(&cr_contrastive_fwd_f32_ref, &desc,
+                         (const crema_shape *[]){&pairs, &pairs, &labels, &one}, 4,
+                         (void *[]){a, b, similar, &loss}, NULL),
+                     CREMA_OK);
+    double near_ = legacy ? 2 - 1.44 : 0.8 * 0.8, same = legacy ? 2 : 4;
+    assert_true(fabs((double)loss - (near_ + 1.44 + same)) < 1e-5);
+    desc = (cr_op_desc){.u.contrastive = {margin, legacy != 0}};
+    assert_int_equal(run(&cr_contrastive_bwd_f32_ref, &desc,
+                         (const crema_shape *[]){&pairs, &pairs, &labels, &one, &pairs}, 5,
+                         (void *[]){a, b, similar, &diff, slope}, &twice),
+                     CREMA_OK);
+    double push = legacy ? -2 * 1.2 : -2 * 0.8 / (1.2 + 1e-4) * 1.2;
+    const double wanted[] = {0, 0, 0.5 * push, 0, 0, 0.5 * 2 * 1.2, 0, 0};
+    for (int i = 0; i < 2 * PAIRS; ++i) {
+      if (!(fabs((double)slope[i] - wanted[i]) < 1e-5)) {
+        fail_msg("%d: gradient %d is %g, not %g", legacy, i, (double)slope[i], wanted[i]);
+      }
+    }
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_saturation),
@@ -227,6 +261,7 @@ int main(void) {
       cmocka_unit_test(test_accuracy_label),
       cmocka_unit_test(test_dropout_mask),
       cmocka_unit_test(test_bad_shapes),
+      cmocka_unit_test(test_contrastive),
   };
   return cmocka_run_group_tests_name("edges", tests, NULL, NULL);
 }

@@ -22,3 +22,7 @@ target_link_options(test_ops_fallback PRIVATE -Wl,--wrap=mmap -Wl,--wrap=dnnl_pr
 # Where threads cannot be started.
 target_link_options(test_ops_team PRIVATE -Wl,--wrap=pthread_create
   -Wl,--wrap=pthread_attr_setstacksize)
+# Memory that runs out (tests/no_memory.h).
+foreach(function malloc calloc realloc aligned_alloc posix_memalign strdup strndup)
+  target_link_options(test_ops_plans PRIVATE -Wl,--wrap=${function})
+endforeach()

@@ -117,7 +117,6 @@ static bool is_row_major(const cr_md_view *v) {
   if (!v->blocked || v->inner_blocks != 0 || v->offset != 0) return false;
   dnnl_dim_t step = 1;
   for (int i = v->ndims - 1; i >= 0; --i) {
-    if (v->padded_dims[i] != v->dims[i]) return false;
     if (v->dims[i] != 1 && v->strides[i] != step) return false;
     step *= v->dims[i];
   }
