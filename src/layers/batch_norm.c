@@ -37,7 +37,7 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
   bn_state *s = layer->state;
   const Caffe__BatchNormParameter *param =
       layer->param->batch_norm_param ? layer->param->batch_norm_param : &defaults;
-  void *memory = NULL;
+  float *one = NULL;
   (void)top;
   if (param->scale_bias) {
     return cr_layer_fail(layer, CREMA_E_UNSUPPORTED,
@@ -57,11 +57,11 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
   CR_TRY(cr_layer_add_param(layer, 1, &sums, NULL));
   CR_TRY(cr_layer_add_param(layer, 2, &weight, NULL));
   for (int i = 0; i < 3; ++i) layer->param_propagate_down[i] = false;
-  CR_TRY(cr_layer_tensor(layer, &s->mean, CREMA_F32, s->channels));
-  CR_TRY(cr_layer_tensor(layer, &s->variance, CREMA_F32, s->channels));
-  CR_TRY(cr_layer_tensor(layer, &s->one, CREMA_F32, 1));
-  CR_TRY(cr_tensor_host_write(s->one, &memory));
-  *(float *)memory = 1;
+  CR_TRY(cr_layer_tensor(layer, &s->mean, cr_layer_arithmetic(layer), s->channels));
+  CR_TRY(cr_layer_tensor(layer, &s->variance, cr_layer_arithmetic(layer), s->channels));
+  CR_TRY(cr_layer_tensor(layer, &s->one, cr_layer_arithmetic(layer), 1));
+  CR_TRY(cr_tensor_host_write_floats(s->one, &one));
+  *one = 1;
   return CREMA_OK;
 }
 
@@ -101,10 +101,9 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
 /* mean and variance from the running sums: the sums over their weight, 0 while that is 0. */
 static crema_status global_statistics(cr_layer *layer, crema_context *context) {
   bn_state *s = layer->state;
-  const void *memory = NULL;
-  CR_TRY(cr_tensor_host_read(layer->blob[2]->data, &memory));
-  float weight = *(const float *)memory;
-  cr_op_scalars scalars = {.alpha = weight == 0 ? 0 : 1 / weight, .beta = 0};
+  const float *weight = NULL;
+  CR_TRY(cr_tensor_host_read_floats(layer->blob[2]->data, &weight));
+  cr_op_scalars scalars = {.alpha = *weight == 0 ? 0 : 1 / *weight, .beta = 0};
   CR_TRY(
       cr_layer_op_run(&s->add, context, (cr_tensor *[]){layer->blob[0]->data, s->mean}, &scalars));
   return cr_layer_op_run(&s->add, context, (cr_tensor *[]){layer->blob[1]->data, s->variance},

@@ -30,8 +30,9 @@ typedef struct values {
   atomic_int tensors; /* how many point here */
   crema_dtype type;
   int64_t count;
-  bool zero;         /* all values are zero, whatever the slots say */
-  format_slot *head; /* slot written last, NULL when none */
+  _Atomic uint64_t conversions; /* between element types, since the values were made */
+  bool zero;                    /* all values are zero, whatever the slots say */
+  format_slot *head;            /* slot written last, NULL when none */
   cr_format head_format;
   unsigned accesses;
   uint64_t generation; /* unique among all tensors; changes when host memory is replaced */
@@ -212,7 +213,7 @@ static void only_valid(values *v, format_slot *slot) {
 }
 
 /* Converts from slot `from` to slot `to` on the context's device. */
-static crema_status convert_slot(const values *v, crema_context *context, format_slot *to,
+static crema_status convert_slot(values *v, crema_context *context, format_slot *to,
                                  format_slot *from) {
   crema_devptr dst = {0}, src = {0};
   CR_TRY(cr_syncedmem_read(&from->memory, context, &src));
@@ -227,6 +228,7 @@ static crema_status convert_slot(const values *v, crema_context *context, format
                       crema_dtype_name(from->format.type), from->format.layout ? " (private)" : "",
                       crema_dtype_name(to->format.type), to->format.layout ? " (private)" : "");
   }
+  if (from->format.type != to->format.type) atomic_fetch_add(&v->conversions, 1);
   set_valid(to, true);
   return CREMA_OK;
 }
@@ -340,6 +342,51 @@ crema_status cr_tensor_host_write(cr_tensor *tensor, void **out) {
   CR_TRY(cr_tensor_write(tensor, cr_host_context(), plain_format(tensor), &data));
   *out = (void *)data.address;
   return CREMA_OK;
+}
+
+crema_status cr_tensor_host_read_floats(cr_tensor *tensor, const float **out) {
+  crema_devptr data = {0};
+  CR_TRY(cr_tensor_read(tensor, cr_host_context(), CR_PLAIN_F32, &data));
+  *out = (const float *)data.address;
+  return CREMA_OK;
+}
+
+crema_status cr_tensor_host_write_floats(cr_tensor *tensor, float **out) {
+  crema_devptr data = {0};
+  CR_TRY(cr_tensor_write(tensor, cr_host_context(), CR_PLAIN_F32, &data));
+  *out = (float *)data.address;
+  return CREMA_OK;
+}
+
+static bool has_other_types(const values *v) {
+  for (const format_slot *s = first_slot(v); s != NULL; s = next_slot(s)) {
+    if (s->format.type != v->type) return true;
+  }
+  return false;
+}
+
+crema_status cr_tensor_settle(cr_tensor *tensor, crema_context *context) {
+  values *v = tensor->values;
+  if (!has_other_types(v)) return CREMA_OK;
+  const format_slot *source = v->zero ? NULL : find_source(v);
+  if (source != NULL && source->format.type != v->type) {
+    crema_devptr data = {0};
+    CR_TRY(cr_tensor_read(tensor, context, plain_format(tensor), &data));
+    only_valid(v, find_slot(v, plain_format(tensor)));
+  }
+  for (format_slot *s = first_slot(v), *next = NULL; s != NULL; s = next) {
+    next = next_slot(s);
+    if (s->format.type != v->type) drop_slot(v, s);
+  }
+  return CREMA_OK;
+}
+
+bool cr_tensor_is_shared(const cr_tensor *tensor) {
+  return !has_alone(tensor->values);
+}
+
+uint64_t cr_tensor_conversions(const cr_tensor *tensor) {
+  return atomic_load(&tensor->values->conversions);
 }
 
 cr_format cr_tensor_head(const cr_tensor *tensor) {
@@ -497,11 +544,11 @@ static crema_status adopt(cr_tensor *tensor, crema_device *device, crema_devptr 
     return cr_fail(CREMA_E_ARGUMENT, "a tensor was given no memory to adopt");
   }
   format_slot *slot = NULL;
-  CR_TRY(need_slot(v, device, (cr_format){v->type, NULL}, v->head, NULL, &slot));
+  CR_TRY(need_slot(v, device, CR_PLAIN_F32, v->head, NULL, &slot));
   CR_TRY(host == NULL ? cr_syncedmem_adopt(&slot->memory, device, memory)
                       : cr_syncedmem_adopt_both(&slot->memory, device, memory, host));
   /* The adopted memory holds `count` elements, without the rounding up of format_bytes. */
-  size_t bytes = value_bytes(v, slot->format);
+  size_t bytes = value_bytes(v, CR_PLAIN_F32);
   slot->memory.size = bytes;
   slot->memory.capacity = bytes;
   v->generation = next_generation();

@@ -60,6 +60,21 @@ crema_status cr_tensor_update(cr_tensor *tensor, crema_context *context, cr_form
 crema_status cr_tensor_host_read(cr_tensor *tensor, const void **out) CREMA_MUST_USE;
 crema_status cr_tensor_host_write(cr_tensor *tensor, void **out) CREMA_MUST_USE;
 
+/* The same in plain format of float32, whatever the element type. */
+crema_status cr_tensor_host_read_floats(cr_tensor *tensor, const float **out) CREMA_MUST_USE;
+crema_status cr_tensor_host_write_floats(cr_tensor *tensor, float **out) CREMA_MUST_USE;
+
+/* Forgets what is held in other element types than the tensor's own, and converts the newest values
+ * first when only such a one has them. No other thread may use the values meanwhile. A no-op for
+ * values that are all in the tensor's own type. */
+crema_status cr_tensor_settle(cr_tensor *tensor, crema_context *context) CREMA_MUST_USE;
+
+/* Whether another tensor shares the values. */
+bool cr_tensor_is_shared(const cr_tensor *tensor);
+
+/* How often the values were converted from one element type to another so far. */
+uint64_t cr_tensor_conversions(const cr_tensor *tensor);
+
 /* The format that was written last. */
 cr_format cr_tensor_head(const cr_tensor *tensor);
 
@@ -75,8 +90,8 @@ bool cr_tensor_is_zero(const cr_tensor *tensor);
 crema_status cr_tensor_share(cr_tensor *tensor, cr_tensor *donor) CREMA_MUST_USE;
 bool cr_tensor_shares_with(const cr_tensor *a, const cr_tensor *b);
 
-/* Takes host memory of at least count elements, plain format of the tensor's type, as the newest
- * values; it stays the caller's and must outlive its use. */
+/* Takes host memory of at least count float32 values in plain format as the newest values; it stays
+ * the caller's and must outlive its use. */
 crema_status cr_tensor_adopt_host(cr_tensor *tensor, void *memory) CREMA_MUST_USE;
 
 /* The same with memory of `device`. */

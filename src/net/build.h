@@ -114,6 +114,26 @@ crema_status cr_net_check_complete(const cr_net_loading *loading) CREMA_MUST_USE
 /* Whether the file is there and has the signature of an HDF5 file. */
 bool cr_net_is_hdf5(const char *path);
 
+/* The layer's types as the file gives them: its own fields, else the net's defaults; mathematics
+ * follow types where nothing is said of them. Errors: CREMA_E_UNSUPPORTED for types without
+ * fractions. */
+crema_status cr_net_layer_types(const Caffe__NetParameter *net, const Caffe__LayerParameter *layer,
+                                cr_layer_types *out) CREMA_MUST_USE;
+
+/* The types of a top's data and diff: those of the layer, but full precision for losses, indices
+ * and labels. */
+void cr_net_top_types(const cr_net_build *build, int index, int top, crema_dtype *data,
+                      crema_dtype *diff);
+
+/* Half-precision values that a layer's kernels took or gave in full precision are brought back to
+ * their own type, and the others forgotten, when the layer was the last of a pass to use them.
+ * cr_net_plan_settling finds out, once the graph stands, which those are; the others do it after a
+ * layer's pass. */
+crema_status cr_net_plan_settling(crema_net *net) CREMA_MUST_USE;
+crema_status cr_net_settle_params(crema_net *net, int index) CREMA_MUST_USE;
+crema_status cr_net_settle_forward(crema_net *net, int index) CREMA_MUST_USE;
+crema_status cr_net_settle_backward(crema_net *net, int index) CREMA_MUST_USE;
+
 /* Remembers the shapes with which a layer was last reshaped. */
 void cr_net_note_shapes(cr_net_layer *layer);
 

@@ -151,6 +151,7 @@ static crema_status make_layer(cr_net_build *build, int index) {
   cr_log_debug("Creating Layer %s", cr_net_text(param->name));
   CR_TRY(cr_layer_create(param, param->phase, net->context, net->seed, net->path, &layer->layer));
   cr_layer_set_solver(layer->layer, build->solver);
+  CR_TRY(cr_net_layer_types(net->param, param, &layer->layer->types));
   size_t bottoms = param->n_bottom, tops = (size_t)final_tops(param, build->class[index]);
   layer->layer->tops = (int)tops;
   CR_TRY(cr_net_allocate(&net->arena, &layer->bottom, bottoms, sizeof *layer->bottom));
@@ -183,12 +184,14 @@ static crema_status append_bottom(cr_net_build *build, int index, int bottom) {
   return CREMA_OK;
 }
 
-static crema_status add_blob(cr_net_build *build, const char *name, int *out) {
+static crema_status add_blob(cr_net_build *build, int index, int top, const char *name, int *out) {
   crema_net *net = build->net;
+  crema_dtype data = CREMA_F32, diff = CREMA_F32;
   static const crema_shape empty = {.axes = 1, .dim = {0}};
   if (net->blobs >= build->blob_capacity) return cr_fail(CREMA_E_INTERNAL, "too many blobs");
   CR_TRY(cr_arena_text(&net->arena, name, &net->blob_name[net->blobs]));
-  CR_TRY(crema_blob_create(&empty, &net->blob[net->blobs]));
+  cr_net_top_types(build, index, top, &data, &diff);
+  CR_TRY(cr_blob_create_typed(&empty, data, diff, &net->blob[net->blobs]));
   *out = net->blobs++;
   return CREMA_OK;
 }
@@ -221,7 +224,7 @@ static crema_status append_top(cr_net_build *build, int index, int top) {
   if (blob >= 0 && !in_place) return fail_duplicate_top(build, index, top, blob);
   cr_log_debug("%s -> %s%s", layer->layer->name, name, in_place ? " (in-place)" : "");
   if (blob < 0) {
-    CR_TRY(add_blob(build, name, &blob));
+    CR_TRY(add_blob(build, index, top, name, &blob));
     if (named) CR_TRY(cr_name_map_set(&net->blob_index, net->blob_name[blob], blob));
   }
   layer->top[top] = net->blob[blob];
@@ -444,6 +447,8 @@ crema_status cr_net_build_graph(crema_net *net, const cr_solver_rank *solver, bo
   CR_TRY_GOTO(cr_net_prune_backward(&build, force_backward), out);
   CR_TRY_GOTO(cr_net_tie_params(net), out);
   CR_TRY_GOTO(cr_net_warn_of_overwriting(net), out);
+  CR_TRY_GOTO(cr_net_plan_settling(net), out);
+  for (int i = 0; i < net->layers; ++i) CR_TRY_GOTO(cr_net_settle_params(net, i), out);
   log_memory(net);
 out:
   cr_name_map_free(&build.param_index);

@@ -157,6 +157,7 @@ crema_status cr_net_load_files(crema_net *net, const char *const *path, size_t c
     CR_TRY_GOTO(
         hdf5 ? cr_net_load_hdf5(net, path[i], &loading) : load_binary(net, path[i], &loading), out);
   }
+  for (int i = 0; i < net->layers; ++i) CR_TRY_GOTO(cr_net_settle_params(net, i), out);
   if (missing != CR_MISSING_REFUSED) warn_of_missing(&loading, other);
 out:
   finish(&loading);

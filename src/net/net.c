@@ -1,4 +1,5 @@
 /* Making and freeing nets, and what callers can ask of them. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,6 +39,10 @@ static crema_status start_net(crema_net *net, const crema_net_options *options,
   net->phase = options->phase;
   net->seed = options->seed < 0 ? cr_random_seed() : (uint64_t)options->seed;
   net->debug_info = net->param->debug_info;
+  net->grad_scale = (double)net->param->global_grad_scale;
+  if (!(net->grad_scale > 0 && isfinite(net->grad_scale))) {
+    return cr_fail(CREMA_E_RANGE, "global_grad_scale must be above 0, found %g", net->grad_scale);
+  }
   CR_TRY(cr_arena_text(&net->arena, cr_net_text(net->param->name), &net->name));
   if (origin != NULL && origin->path != NULL) {
     CR_TRY(cr_arena_text(&net->arena, origin->path, &net->path));
@@ -127,29 +132,6 @@ static void skip_corrupt_records(Caffe__NetParameter *param) {
   }
 }
 
-static bool is_other(bool given, Caffe__Type type) {
-  return given && type != CAFFE__TYPE__FLOAT;
-}
-
-/* The NVIDIA dialect can compute and store in smaller types. Such a net is more exact here, but
- * also slower and larger than its owner may expect. */
-static void warn_of_types(const Caffe__NetParameter *param, const char *path) {
-  bool other = is_other(param->has_default_forward_type, param->default_forward_type) ||
-               is_other(param->has_default_backward_type, param->default_backward_type) ||
-               is_other(param->has_default_forward_math, param->default_forward_math) ||
-               is_other(param->has_default_backward_math, param->default_backward_math);
-  for (size_t i = 0; i < param->n_layer && !other; ++i) {
-    const Caffe__LayerParameter *layer = param->layer[i];
-    other = is_other(layer->has_forward_type, layer->forward_type) ||
-            is_other(layer->has_backward_type, layer->backward_type) ||
-            is_other(layer->has_forward_math, layer->forward_math) ||
-            is_other(layer->has_backward_math, layer->backward_math);
-  }
-  if (!other) return;
-  cr_log_warning("%s: types of blobs and of mathematics other than FLOAT have no effect here",
-                 path == NULL ? "net" : path);
-}
-
 static crema_status check_solver(const cr_solver_rank *solver) {
   if (solver == NULL || (solver->rank >= 0 && solver->rank < solver->solvers)) return CREMA_OK;
   return cr_fail(CREMA_E_RANGE, "a net for solver %d of %d", solver->rank, solver->solvers);
@@ -191,7 +173,6 @@ crema_status cr_net_create_for(Caffe__NetParameter *param, const crema_net_optio
   CR_TRY_GOTO(check_solver(solver), fail);
   if (options->skip_corrupt) skip_corrupt_records(param);
   CR_TRY_GOTO(start_net(net, options, context, origin), fail);
-  warn_of_types(param, net->path);
   CR_TRY_GOTO(cr_net_filter(net, &state, &left_out), fail);
   CR_TRY_GOTO(cr_net_insert_splits(net, &left_out), fail);
   CR_TRY_GOTO(build_on_device(net, solver, options->force_backward || param->force_backward), fail);

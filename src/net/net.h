@@ -16,6 +16,11 @@ typedef struct cr_net_param {
   int learnable;    /* index among the learnable parameters */
 } cr_net_param;
 
+/* Whether nothing later in a pass touches the values. */
+typedef struct cr_net_end {
+  bool forward, backward;
+} cr_net_end;
+
 typedef struct cr_net_layer {
   cr_layer *layer;
   crema_blob **bottom, **top;
@@ -28,6 +33,7 @@ typedef struct cr_net_layer {
   bool loss_seeded;   /* the diffs of those tops hold the loss weights */
   int first_param;    /* its first entry in net->net_param; layer->params of them */
   int next_same;      /* the next layer of the same name; -1: none */
+  cr_net_end *ends;   /* of the data of bottoms, then tops; NULL without half precision */
   crema_shape *seen;  /* shapes at the last reshape: bottoms, then tops */
 } cr_net_layer;
 
@@ -66,9 +72,11 @@ struct crema_net {
   int learnables;
   crema_blob **learnable; /* owners only, in order */
   float *lr_mult, *decay_mult;
-  int fusions;     /* layers whose work others do */
-  bool debug_info; /* log in every pass; may be changed between passes */
-  size_t at;       /* while it is built: the layer of `param` that is being built */
+  bool settles;      /* some values are held in half precision */
+  double grad_scale; /* all gradients are multiplied with it, and a solver divides them by it */
+  int fusions;       /* layers whose work others do */
+  bool debug_info;   /* log in every pass; may be changed between passes */
+  size_t at;         /* while it is built: the layer of `param` that is being built */
 };
 
 /* Builds from a parsed and upgraded message, which is taken over (also on failure).

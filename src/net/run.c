@@ -46,21 +46,35 @@ crema_status crema_net_reshape(crema_net *net) {
   return CREMA_OK;
 }
 
-/* d loss / d top = loss weight. Written again only when somebody may have overwritten it: after
- * a change of shape, or by the layer's own backward pass when it works in place. */
-static crema_status seed_loss(cr_net_layer *layer) {
+/* d loss / d top = loss weight, times the factor for all gradients. Written again only when
+ * somebody may have overwritten it: after a change of shape, or by the layer's own backward pass
+ * when it works in place. */
+static crema_status seed_loss(const crema_net *net, cr_net_layer *layer) {
   const cr_layer *self = layer->layer;
   bool in_place = false;
   for (int j = 0; j < self->tops; ++j) {
     if (self->loss_weight[j] == 0.0f) continue;
-    crema_devptr memory = {0};
+    float *diff = NULL, seed = (float)((double)self->loss_weight[j] * net->grad_scale);
     int64_t count = crema_blob_count(layer->top[j]);
-    CR_TRY(cr_tensor_write(layer->top[j]->diff, cr_host_context(), CR_PLAIN_F32, &memory));
-    float *diff = (float *)memory.address;
-    for (int64_t k = 0; k < count; ++k) diff[k] = self->loss_weight[j];
+    CR_TRY(cr_tensor_host_write_floats(layer->top[j]->diff, &diff));
+    for (int64_t k = 0; k < count; ++k) diff[k] = seed;
     in_place = in_place || (j < self->bottoms && layer->top[j] == layer->bottom[j]);
   }
   layer->loss_seeded = !in_place;
+  return CREMA_OK;
+}
+
+static crema_status sum_values(crema_blob *blob, double *sum) {
+  const void *memory = NULL;
+  const float *data = NULL;
+  int64_t count = crema_blob_count(blob);
+  if (cr_tensor_type(blob->data) == CREMA_F64) {
+    CR_TRY(cr_tensor_host_read(blob->data, &memory));
+    for (int64_t k = 0; k < count; ++k) *sum += ((const double *)memory)[k];
+    return CREMA_OK;
+  }
+  CR_TRY(cr_tensor_host_read_floats(blob->data, &data));
+  for (int64_t k = 0; k < count; ++k) *sum += (double)data[k];
   return CREMA_OK;
 }
 
@@ -69,11 +83,8 @@ static crema_status add_loss(cr_net_layer *layer, double *loss) {
   const cr_layer *self = layer->layer;
   for (int j = 0; j < self->tops; ++j) {
     if (self->loss_weight[j] == 0.0f) continue;
-    const float *data = NULL;
-    int64_t count = crema_blob_count(layer->top[j]);
     double sum = 0.0;
-    CR_TRY(crema_blob_cpu_data(layer->top[j], &data));
-    for (int64_t k = 0; k < count; ++k) sum += (double)data[k];
+    CR_TRY(sum_values(layer->top[j], &sum));
     *loss += sum * (double)self->loss_weight[j];
   }
   return CREMA_OK;
@@ -88,9 +99,10 @@ static crema_status forward_layer(crema_net *net, int index, double *loss) {
   }
   if (self->phase == CAFFE__PHASE__TRAIN) self->pass += 1;
   if (layer->has_loss) {
-    if (!layer->loss_seeded) CR_TRY(seed_loss(layer));
+    if (!layer->loss_seeded) CR_TRY(seed_loss(net, layer));
     if (loss != NULL) CR_TRY(add_loss(layer, loss));
   }
+  CR_TRY(cr_net_settle_forward(net, index));
   return net->debug_info ? cr_net_debug_forward(net, index) : CREMA_OK;
 }
 
@@ -130,6 +142,7 @@ static crema_status backward_layer(crema_net *net, int index) {
   }
   CR_TRY(
       self->class->backward(self, net->context, layer->top, layer->propagate_down, layer->bottom));
+  CR_TRY(cr_net_settle_backward(net, index));
   return net->debug_info ? cr_net_debug_backward(net, index) : CREMA_OK;
 }
 

@@ -172,14 +172,12 @@ static crema_status find_kind(const char *name, const fill_kind **out) {
 crema_status cr_fill(const Caffe__FillerParameter *filler, crema_context *context,
                      crema_blob *blob) {
   const fill_kind *kind = NULL;
-  void *memory = NULL;
   CR_TRY(find_kind(filler->type ? filler->type : "constant", &kind));
   if (filler->sparse != -1 && !kind->sparse) {
     return cr_fail(CREMA_E_ARGUMENT, "filler '%s' does not take sparse", kind->name);
   }
   fill_target target = {.filler = filler, .rng = &context->rng, .shape = &blob->shape};
   target.count = crema_blob_count(blob);
-  CR_TRY(cr_tensor_host_write(blob->data, &memory));
-  target.value = memory;
+  CR_TRY(cr_tensor_host_write_floats(blob->data, &target.value));
   return kind->fill(&target);
 }

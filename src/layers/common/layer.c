@@ -45,6 +45,7 @@ crema_status cr_layer_create_as(const cr_layer_class *class, const Caffe__LayerP
   layer->tops = (int)param->n_top;
   layer->needs_backward = true;
   layer->solver.solvers = 1;
+  layer->types = CR_LAYER_FLOATS;
   CR_TRY_GOTO(make_loss_weights(layer), fail);
   if (class->state_size) {
     layer->state = calloc(1, class->state_size);
@@ -153,7 +154,11 @@ crema_status cr_layer_add_param(cr_layer *layer, int index, const crema_shape *s
   if (index < 0 || index >= layer->params) {
     return cr_layer_fail(layer, CREMA_E_INTERNAL, "has no parameter %d", index);
   }
-  CR_TRY_GOTO(crema_blob_create(shape, &blob), fail);
+  bool fixed = layer->class->statistics;
+  CR_TRY_GOTO(
+      cr_blob_create_typed(shape, fixed ? cr_layer_arithmetic(layer) : layer->types.forward,
+                           fixed ? cr_layer_arithmetic(layer) : layer->types.backward, &blob),
+      fail);
   CR_TRY_GOTO(cr_fill(filler ? filler : &zero, layer->context, blob), fail);
   crema_blob_destroy(layer->blob[index]);
   layer->blob[index] = blob;

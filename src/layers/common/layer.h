@@ -32,6 +32,14 @@ typedef struct cr_solver_rank {
 
 enum { CR_ANY = -1 };
 
+/* The element types of a layer: of its tops' values and parameters, of their gradients, and of the
+ * mathematics of both passes. */
+typedef struct cr_layer_types {
+  crema_dtype forward, backward, forward_math, backward_math;
+} cr_layer_types;
+
+#define CR_LAYER_FLOATS ((cr_layer_types){CREMA_F32, CREMA_F32, CREMA_F32, CREMA_F32})
+
 /* How many bottoms or tops a layer may have; max CR_ANY: no bound. */
 typedef struct cr_layer_count {
   int min, max;
@@ -56,6 +64,8 @@ typedef struct cr_layer_class {
   bool shareable;          /* several solvers can work on one (layers/common/layer_share.h) */
   bool statistics;         /* its parameters are statistics of its bottoms, which are not learned */
   bool ignores_values;     /* its bottoms' values do not matter to it */
+  bool copies;             /* its tops have the values of its bottom */
+  bool wide_tops;          /* its tops are sums or indices, which half precision could not hold */
   bool fuses_relu;         /* its op can apply a ReLU to what it computes (cr_layer.fused_relu) */
   /* For a layer of one op forward and one backward (layer_pair.h): its table; else NULL. */
   const cr_layer_pair_table *pair;
@@ -101,6 +111,7 @@ struct cr_layer {
   Caffe__Phase phase;
   crema_context *context;      /* of the net: fillers, allocation at setup */
   const char *source_dir_file; /* path of the net's file, to resolve relative paths; may be NULL */
+  cr_layer_types types;        /* CR_LAYER_FLOATS until src/net says otherwise, before setup */
   uint64_t key;          /* mixes the seed and the layer's name; for counter-based random streams */
   uint64_t pass;         /* forward passes so far in TRAIN; part of the counter */
   cr_solver_rank solver; /* for layers that produce samples; holds a reference to the group */
@@ -122,6 +133,15 @@ struct cr_layer {
   bool fused_relu;
   float fused_relu_slope;
 };
+
+/* The type in which a layer computes, and which its statistics, sums and losses have: F64 when one
+ * of its types is, else F32. */
+static inline crema_dtype cr_layer_arithmetic(const cr_layer *layer) {
+  const cr_layer_types *t = &layer->types;
+  bool wide = t->forward == CREMA_F64 || t->backward == CREMA_F64 || t->forward_math == CREMA_F64 ||
+              t->backward_math == CREMA_F64;
+  return wide ? CREMA_F64 : CREMA_F32;
+}
 
 /* The layer's name; "" when it has none. */
 static inline const char *cr_layer_name(const Caffe__LayerParameter *param) {
@@ -164,7 +184,8 @@ crema_status cr_layer_check_in_place(const cr_layer *layer, crema_blob *const *b
 
 /* Sets the number of parameter blobs (all NULL at first). */
 crema_status cr_layer_set_params(cr_layer *layer, int count) CREMA_MUST_USE;
-/* Creates parameter `index` with `shape`, filled by `filler` (NULL: constant 0). */
+/* Creates parameter `index` with `shape`, filled by `filler` (NULL: constant 0), of the layer's
+ * types; statistics are of its arithmetic. */
 crema_status cr_layer_add_param(cr_layer *layer, int index, const crema_shape *shape,
                                 const Caffe__FillerParameter *filler) CREMA_MUST_USE;
 /* A filler that gives every element the value `constant`. */

@@ -56,9 +56,11 @@ static void free_op(cr_layer_op *slot) {
 crema_status cr_layer_op_make_scaled(cr_layer *layer, cr_layer_op *slot, const cr_op_desc *desc,
                                      int args, const crema_shape *const *shape,
                                      const float *scale) {
-  cr_op_desc made = *desc, given = *desc;
+  cr_op_desc made = *desc;
   crema_status status;
-  if (slot->op && cr_op_desc_same_params(&slot->made, desc) &&
+  made.type = cr_layer_arithmetic(layer);
+  cr_op_desc given = made;
+  if (slot->op && cr_op_desc_same_params(&slot->made, &made) &&
       same_arguments(&slot->made, args, shape, scale)) {
     return CREMA_OK;
   }

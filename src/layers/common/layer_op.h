@@ -13,13 +13,13 @@ struct cr_layer_op {
   cr_layer_op *next;
 };
 
-/* Describes an op of `kind` on float32 with all parameters zero. */
+/* Describes an op of `kind` with all parameters zero. */
 cr_op_desc cr_layer_op_desc(cr_op_kind kind);
 
-/* Makes `slot` hold the op that `desc` (kind, type, u; no arguments) describes for `args` arguments
+/* Makes `slot` hold the op that `desc` (kind, u; no arguments) describes for `args` arguments
  * of the shapes given. shape[i] NULL: an optional argument that is absent. The element types are
- * those of the tensors that the op runs on. Keeps the existing op when kind, shapes and parameters
- * are the same. */
+ * those of the tensors that the op runs on, the arithmetic is the layer's. Keeps the existing op
+ * when kind, shapes and parameters are the same. */
 crema_status cr_layer_op_make(cr_layer *layer, cr_layer_op *slot, const cr_op_desc *desc, int args,
                               const crema_shape *const *shape) CREMA_MUST_USE;
 

@@ -65,7 +65,7 @@ crema_status cr_layer_pair_make(cr_layer *layer, crema_blob *const *bottom, crem
   const cr_layer_pair_table *table = layer->class->pair;
   const pair_view view = {layer, bottom, top, shapes};
   for (int i = 0; i < CR_PAIR_OWN; ++i)
-    CR_TRY(own_tensor(layer, &s->own[i], CREMA_F32, shapes->own[i]));
+    CR_TRY(own_tensor(layer, &s->own[i], cr_layer_arithmetic(layer), shapes->own[i]));
   CR_TRY(own_tensor(layer, &s->bytes, CREMA_U8, shapes->bytes));
   if (keeps_input(layer)) CR_TRY(cr_layer_keep_make(layer, &s->keep, bottom[0]));
   CR_TRY(make_op(layer, &s->forward, &table->forward, desc, &view, CR_END));

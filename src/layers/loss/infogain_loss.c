@@ -28,10 +28,9 @@ static crema_status take_gain(cr_layer *layer, const Caffe__BlobProto *proto) {
   infogain_state *s = layer->state;
   size_t count = proto->n_data ? proto->n_data : proto->n_double_data;
   crema_shape shape = cr_shape_1((int64_t)count);
-  void *memory = NULL;
+  float *value = NULL;
   CR_TRY(crema_blob_create(&shape, &s->gain));
-  CR_TRY(cr_tensor_host_write(s->gain->data, &memory));
-  float *value = memory;
+  CR_TRY(cr_tensor_host_write_floats(s->gain->data, &value));
   for (size_t i = 0; i < count; ++i) {
     value[i] = proto->n_data ? proto->data[i] : (float)proto->double_data[i];
   }
@@ -110,8 +109,10 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
         layer, CREMA_E_SHAPE, "%lld classes need an infogain matrix of %lld values, found %lld",
         (long long)folded.dim[1], (long long)(folded.dim[1] * folded.dim[1]), (long long)gains);
   }
-  CR_TRY(cr_layer_tensor(layer, &s->floored, CREMA_F32, crema_blob_count(bottom[0])));
-  CR_TRY(cr_layer_tensor(layer, &s->diff_prob, CREMA_F32, crema_blob_count(bottom[0])));
+  CR_TRY(
+      cr_layer_tensor(layer, &s->floored, cr_layer_arithmetic(layer), crema_blob_count(bottom[0])));
+  CR_TRY(cr_layer_tensor(layer, &s->diff_prob, cr_layer_arithmetic(layer),
+                         crema_blob_count(bottom[0])));
   return make_ops(layer, scores, axis, &folded);
 }
 

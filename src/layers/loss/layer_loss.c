@@ -29,8 +29,8 @@ static crema_status make_top(cr_layer *layer, cr_layer_loss *loss, crema_blob *t
   const crema_shape scalar = cr_shape(0, NULL), one = cr_shape_1(1);
   cr_op_desc desc = cr_layer_op_desc(CR_OP_AXPBY);
   CR_TRY(crema_blob_reshape(top, &scalar));
-  CR_TRY(cr_layer_tensor(layer, &loss->pair.own[0], CREMA_F32, 1));
-  CR_TRY(cr_layer_tensor(layer, &loss->pair.own[1], CREMA_F32, 1));
+  CR_TRY(cr_layer_tensor(layer, &loss->pair.own[0], cr_layer_arithmetic(layer), 1));
+  CR_TRY(cr_layer_tensor(layer, &loss->pair.own[1], cr_layer_arithmetic(layer), 1));
   return cr_layer_op_make(layer, &loss->scale, &desc, 2, (const crema_shape *[]){&one, &one});
 }
 
@@ -52,11 +52,11 @@ crema_status cr_layer_loss_fix(cr_layer *layer, cr_layer_loss *loss, crema_blob 
 }
 
 crema_status cr_layer_loss_divisor(const cr_layer_loss *loss, double *out) {
-  const void *memory = NULL;
+  const float *count = NULL;
   *out = loss->divisor;
   if (loss->divisor > 0) return CREMA_OK;
-  CR_TRY(cr_tensor_host_read(loss->pair.own[1], &memory));
-  double valid = (double)*(const float *)memory;
+  CR_TRY(cr_tensor_host_read_floats(loss->pair.own[1], &count));
+  double valid = (double)*count;
   *out = valid < 1 ? 1 : valid;
   return CREMA_OK;
 }
@@ -70,11 +70,11 @@ crema_status cr_layer_loss_finish(cr_layer_loss *loss, crema_context *context, c
 }
 
 crema_status cr_layer_loss_factor(const cr_layer_loss *loss, crema_blob *top, float *out) {
-  const void *weight = NULL;
+  const float *weight = NULL;
   double divisor = 1;
-  CR_TRY(cr_tensor_host_read(top->diff, &weight));
+  CR_TRY(cr_tensor_host_read_floats(top->diff, &weight));
   CR_TRY(cr_layer_loss_divisor(loss, &divisor));
-  *out = (float)((double)*(const float *)weight / divisor);
+  *out = (float)((double)*weight / divisor);
   return CREMA_OK;
 }
 
@@ -141,7 +141,7 @@ crema_status cr_layer_softmax_loss_make(cr_layer *layer, crema_blob *const *bott
   CR_TRY(cr_layer_loss_labels(layer, scores, &bottom[1]->shape, folded));
   CR_TRY(cr_layer_loss_reshape(layer, &s->loss, top[0], folded->dim[0],
                                folded->dim[0] * folded->dim[2]));
-  CR_TRY(cr_layer_tensor(layer, prob, CREMA_F32, crema_blob_count(bottom[0])));
+  CR_TRY(cr_layer_tensor(layer, prob, cr_layer_arithmetic(layer), crema_blob_count(bottom[0])));
   if (layer->tops > 1) {
     CR_TRY(crema_blob_reshape(top[1], scores));
     CR_TRY(cr_tensor_share(top[1]->data, *prob));

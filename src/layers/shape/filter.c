@@ -42,7 +42,7 @@ static crema_status shape_tops(cr_layer *layer, crema_blob *const *bottom, crema
   filter_state *s = layer->state;
   const crema_shape index = cr_shape_1(kept);
   s->kept = kept;
-  CR_TRY(cr_layer_tensor(layer, &s->index, CREMA_F32, kept));
+  CR_TRY(cr_layer_tensor(layer, &s->index, cr_layer_arithmetic(layer), kept));
   for (int i = 0; i < layer->tops; ++i) {
     crema_shape to = bottom[i]->shape;
     const int64_t inner = crema_shape_count(&to, 1, to.axes);
@@ -81,15 +81,13 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
                             crema_blob *const *top) {
   filter_state *s = layer->state;
   crema_blob *selector = bottom[layer->tops];
-  const void *read = NULL;
-  void *write = NULL;
+  const float *select = NULL;
+  float *index = NULL;
   int64_t items = crema_blob_count(selector), kept = 0;
-  CR_TRY(cr_tensor_host_read(selector->data, &read));
-  const float *select = read;
+  CR_TRY(cr_tensor_host_read_floats(selector->data, &select));
   for (int64_t i = 0; i < items; ++i) kept += select[i] != 0;
   CR_TRY(shape_tops(layer, bottom, top, kept));
-  CR_TRY(cr_tensor_host_write(s->index, &write));
-  float *index = write;
+  CR_TRY(cr_tensor_host_write_floats(s->index, &index));
   for (int64_t i = 0; i < items; ++i) {
     if (select[i] != 0) *index++ = (float)i;
   }

@@ -30,6 +30,7 @@ const cr_layer_class cr_layer_flatten = {
     .type = "Flatten",
     .bottoms = {1, 1},
     .tops = {1, 1},
+    .copies = true,
     .setup = cr_layer_noop,
     .reshape = reshape,
     .forward = cr_layer_noop_forward,

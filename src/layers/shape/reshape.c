@@ -156,6 +156,7 @@ const cr_layer_class cr_layer_reshape = {
     .type = "Reshape",
     .bottoms = {1, 1},
     .tops = {1, 1},
+    .copies = true,
     .setup = setup,
     .reshape = reshape,
     .forward = cr_layer_noop_forward,

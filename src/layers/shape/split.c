@@ -49,6 +49,7 @@ const cr_layer_class cr_layer_split = {
     .state_size = sizeof(split_state),
     .bottoms = {1, 1},
     .tops = {1, CR_ANY},
+    .copies = true,
     .setup = setup,
     .reshape = reshape,
     .forward = cr_layer_noop_forward,

@@ -1,0 +1,166 @@
+/* The element types of a net's layers and blobs. */
+#include <string.h>
+
+#include "core/fail.h"
+#include "layers/common/input_class.h"
+#include "net/build.h"
+
+/* A field that the file may leave to a default. */
+typedef struct type_field {
+  const char *name;
+  bool given;
+  Caffe__Type type;
+} type_field;
+
+static crema_status dtype_of(const type_field *field, crema_dtype *out) {
+  switch (field->type) {
+    case CAFFE__TYPE__DOUBLE: *out = CREMA_F64; return CREMA_OK;
+    case CAFFE__TYPE__FLOAT: *out = CREMA_F32; return CREMA_OK;
+    case CAFFE__TYPE__FLOAT16: *out = CREMA_F16; return CREMA_OK;
+    case CAFFE__TYPE__BFLOAT16: *out = CREMA_BF16; return CREMA_OK;
+    default: break;
+  }
+  return cr_fail(CREMA_E_UNSUPPORTED, "%s must be DOUBLE, FLOAT, FLOAT16 or BFLOAT16", field->name);
+}
+
+/* The first field that is given; the last one counts in any case. */
+static crema_status first_given(const type_field *field, int fields, crema_dtype *out) {
+  int i = 0;
+  while (i < fields - 1 && !field[i].given) ++i;
+  return dtype_of(&field[i], out);
+}
+
+#define GIVEN(message, field) \
+  { #field, (message)->has_##field != 0, (message)->field }
+
+crema_status cr_net_layer_types(const Caffe__NetParameter *net, const Caffe__LayerParameter *layer,
+                                cr_layer_types *out) {
+  const type_field forward_math[] = {GIVEN(layer, forward_math), GIVEN(layer, forward_type),
+                                     GIVEN(net, default_forward_math),
+                                     GIVEN(net, default_forward_type)};
+  const type_field backward_math[] = {GIVEN(layer, backward_math), GIVEN(layer, backward_type),
+                                      GIVEN(net, default_backward_math),
+                                      GIVEN(net, default_backward_type)};
+  const type_field forward[] = {GIVEN(layer, forward_type), GIVEN(net, default_forward_type)};
+  const type_field backward[] = {GIVEN(layer, backward_type), GIVEN(net, default_backward_type)};
+  CR_TRY(first_given(forward_math, 4, &out->forward_math));
+  CR_TRY(first_given(backward_math, 4, &out->backward_math));
+  CR_TRY(first_given(forward, 2, &out->forward));
+  CR_TRY(first_given(backward, 2, &out->backward));
+  /* Layers that read data have no gradients to store. */
+  if (!layer->has_backward_type && layer->transform_param != NULL) out->backward = CREMA_F32;
+  return CREMA_OK;
+}
+
+/* Whether a layer behind `index` reads the blob as labels, itself or through copies of it. */
+static bool is_label(const cr_net_build *build, int index, const char *blob) {
+  const Caffe__NetParameter *param = build->net->param;
+  for (size_t i = (size_t)index + 1; i < param->n_layer; ++i) {
+    const Caffe__LayerParameter *layer = param->layer[i];
+    for (size_t j = 0; j < layer->n_bottom; ++j) {
+      if (strcmp(layer->bottom[j], blob) != 0) continue;
+      if (j < 32 && (build->class[i] -> no_gradient_bottoms >> j & 1u) != 0) return true;
+      for (size_t k = 0; build->class[i] -> copies &&k < layer -> n_top; ++k) {
+        if (is_label(build, (int)i, layer->top[k])) return true;
+      }
+    }
+  }
+  return false;
+}
+
+void cr_net_top_types(const cr_net_build *build, int index, int top, crema_dtype *data,
+                      crema_dtype *diff) {
+  const cr_layer *layer = build->net->layer[index].layer;
+  const cr_layer_class *class = layer->class;
+  bool wide = class->loss || class->wide_tops;
+  /* The first top of a source is pictures, unless it is read as labels; the others are labels. */
+  if (class->input != NULL || layer->bottoms == 0) {
+    wide = wide || top > 0 || is_label(build, index, layer->param->top[top]);
+  }
+  *data = wide ? cr_layer_arithmetic(layer) : layer->types.forward;
+  *diff = wide ? cr_layer_arithmetic(layer) : layer->types.backward;
+}
+
+/* ---- while the net runs -------------------------------------------------- */
+
+static bool is_half(const cr_tensor *tensor) {
+  return crema_dtype_size(cr_tensor_type(tensor)) < crema_dtype_size(CREMA_F32);
+}
+
+/* Whether a bottom or a top of the layer has the values of `tensor`. */
+static bool touches(const cr_net_layer *layer, const cr_tensor *tensor) {
+  for (int j = 0; j < layer->layer->bottoms; ++j) {
+    if (cr_tensor_shares_with(layer->bottom[j]->data, tensor)) return true;
+  }
+  for (int j = 0; j < layer->layer->tops; ++j) {
+    if (cr_tensor_shares_with(layer->top[j]->data, tensor)) return true;
+  }
+  return false;
+}
+
+static bool touched_in(const crema_net *net, int first, int last, const cr_tensor *tensor) {
+  for (int i = first; i <= last; ++i) {
+    if (touches(&net->layer[i], tensor)) return true;
+  }
+  return false;
+}
+
+crema_status cr_net_plan_settling(crema_net *net) {
+  net->settles = false;
+  for (int i = 0; i < net->blobs && !net->settles; ++i) {
+    net->settles = is_half(net->blob[i]->data) || is_half(net->blob[i]->diff);
+  }
+  for (int i = 0; i < net->params && !net->settles; ++i) {
+    const cr_net_param *param = &net->net_param[i];
+    net->settles = is_half(net->layer[param->layer].layer->blob[param->index]->data);
+  }
+  if (!net->settles) return CREMA_OK;
+  for (int i = 0; i < net->layers; ++i) {
+    cr_net_layer *layer = &net->layer[i];
+    int bottoms = layer->layer->bottoms, tops = layer->layer->tops;
+    CR_TRY(
+        cr_net_allocate(&net->arena, &layer->ends, (size_t)(bottoms + tops), sizeof *layer->ends));
+    for (int j = 0; j < bottoms + tops; ++j) {
+      const cr_tensor *data = (j < bottoms ? layer->bottom[j] : layer->top[j - bottoms])->data;
+      layer->ends[j].forward = !touched_in(net, i + 1, net->layers - 1, data);
+      layer->ends[j].backward = !touched_in(net, 0, i - 1, data);
+    }
+  }
+  return CREMA_OK;
+}
+
+/* Parameters that are trained, here or by a net that shares them, stay in full precision. */
+crema_status cr_net_settle_params(crema_net *net, int index) {
+  const cr_layer *layer = net->layer[index].layer;
+  if (!net->settles || net->phase != CREMA_TEST) return CREMA_OK;
+  for (int p = 0; p < layer->params; ++p) {
+    if (cr_tensor_is_shared(layer->blob[p]->data)) continue;
+    CR_TRY(cr_tensor_settle(layer->blob[p]->data, net->context));
+  }
+  return CREMA_OK;
+}
+
+crema_status cr_net_settle_forward(crema_net *net, int index) {
+  const cr_net_layer *layer = &net->layer[index];
+  int bottoms = layer->layer->bottoms;
+  if (!net->settles || layer->layer->class->input != NULL) return CREMA_OK;
+  for (int j = 0; j < bottoms; ++j) {
+    if (layer->ends[j].forward) CR_TRY(cr_tensor_settle(layer->bottom[j]->data, net->context));
+  }
+  for (int j = 0; j < layer->layer->tops; ++j) {
+    CR_TRY(cr_tensor_settle(layer->top[j]->data, net->context));
+  }
+  return cr_net_settle_params(net, index);
+}
+
+crema_status cr_net_settle_backward(crema_net *net, int index) {
+  const cr_net_layer *layer = &net->layer[index];
+  int bottoms = layer->layer->bottoms, tops = layer->layer->tops;
+  if (!net->settles) return CREMA_OK;
+  for (int j = 0; j < bottoms + tops; ++j) {
+    crema_blob *blob = j < bottoms ? layer->bottom[j] : layer->top[j - bottoms];
+    CR_TRY(cr_tensor_settle(blob->diff, net->context));
+    if (layer->ends[j].backward) CR_TRY(cr_tensor_settle(blob->data, net->context));
+  }
+  return CREMA_OK;
+}
