@@ -314,29 +314,6 @@ static void debug_info_is_worded_as_parsers_expect(void **state) {
   free(lines);
 }
 
-/* Fields of the NVIDIA dialect that would change how a net computes are not passed over in silence.
- */
-static void other_types_are_warned_of(void **state) {
-  (void)state;
-  static const char *const texts[] = {"default_forward_type: FLOAT16 ", "",
-                                      "default_backward_math: FLOAT "};
-  for (int i = 0; i < 4; ++i) {
-    char text[512];
-    log_lines *lines = calloc(1, sizeof *lines);
-    assert_non_null(lines);
-    snprintf(text, sizeof text, "%s" INPUT("data", DIM2(1, 2)) "%s", i < 3 ? texts[i] : "",
-             i < 3 ? ""
-                   : "layer { name: 'r' type: 'ReLU' bottom: 'data' top: 'r' "
-                     "forward_type: FLOAT16 }");
-    crema_log_set(keep_line, lines, CREMA_LOG_WARNING);
-    crema_net_destroy(build(text, CREMA_TEST));
-    crema_log_set(NULL, NULL, CREMA_LOG_WARNING);
-    if (i == 0 || i == 3) assert_logged(lines, "other than FLOAT have no effect");
-    else assert_string_equal(lines->text, "");
-    free(lines);
-  }
-}
-
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(fusion_changes_nothing),
@@ -349,7 +326,6 @@ int main(void) {
       cmocka_unit_test(parameter_gradients_add_up),
       cmocka_unit_test(equal_seeds_give_equal_nets),
       cmocka_unit_test(the_first_non_finite_value_is_named),
-      cmocka_unit_test(other_types_are_warned_of),
       cmocka_unit_test(debug_info_is_worded_as_parsers_expect),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

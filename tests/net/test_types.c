@@ -1,0 +1,287 @@
+/* The element types of layers and blobs, and half precision while a net runs. */
+#include <math.h>
+
+#include "net_case.h"
+
+#define GAUSS \
+  "weight_filler { type: 'gaussian' std: 0.2 } bias_filler { type: 'constant' value: 0.1 } "
+
+/* A net with a branch, layers in place, a layer of the convolution's size behind it, and a loss. */
+#define BRANCHES                                                                              \
+  INPUT("data", DIM4(4, 3, 12, 12))                                                           \
+  INPUT("label", "dim: 4")                                                                    \
+  "layer { name: 'conv' type: 'Convolution' bottom: 'data' top: 'conv'"                       \
+  "  convolution_param { num_output: 16 kernel_size: 3 " GAUSS                                \
+  "} }\n"                                                                                     \
+  "layer { name: 'relu' type: 'ReLU' bottom: 'conv' top: 'conv' }\n"                          \
+  "layer { name: 'left' type: 'Convolution' bottom: 'conv' top: 'left'"                       \
+  "  convolution_param { num_output: 16 kernel_size: 3 " GAUSS                                \
+  "} }\n"                                                                                     \
+  "layer { name: 'right' type: 'Convolution' bottom: 'conv' top: 'right'"                     \
+  "  convolution_param { num_output: 16 kernel_size: 3 " GAUSS                                \
+  "} }\n"                                                                                     \
+  "layer { name: 'sum' type: 'Eltwise' bottom: 'left' bottom: 'right' top: 'sum' }\n"         \
+  "layer { name: 'pool' type: 'Pooling' bottom: 'sum' top: 'pool'"                            \
+  "  pooling_param { kernel_size: 2 stride: 2 } }\n"                                          \
+  "layer { name: 'fc' type: 'InnerProduct' bottom: 'pool' top: 'fc'"                          \
+  "  inner_product_param { num_output: 10 " GAUSS                                             \
+  "} }\n"                                                                                     \
+  "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'fc' bottom: 'label' top: 'loss' }\n" \
+  "layer { name: 'accuracy' type: 'Accuracy' bottom: 'fc' bottom: 'label' top: 'accuracy' }\n"
+
+typedef struct named_type {
+  const char *name;
+  crema_dtype type;
+} named_type;
+
+static const named_type types[] = {{NULL, CREMA_F32},
+                                   {"DOUBLE", CREMA_F64},
+                                   {"FLOAT", CREMA_F32},
+                                   {"FLOAT16", CREMA_F16},
+                                   {"BFLOAT16", CREMA_BF16}};
+
+enum { TYPES = sizeof types / sizeof *types };
+
+/* "field: NAME", or nothing for the first of `types`. */
+static const char *field(const char *name, int type, char *text, size_t size) {
+  text[0] = '\0';
+  if (types[type].name != NULL) snprintf(text, size, "%s: %s ", name, types[type].name);
+  return text;
+}
+
+static crema_dtype first_of(const int *choice, int choices) {
+  for (int i = 0; i < choices; ++i) {
+    if (types[choice[i]].name != NULL) return types[choice[i]].type;
+  }
+  return CREMA_F32;
+}
+
+/* Every choice of a layer's own type and mathematics and of the defaults of both (S4-40): the
+ * layer's own mathematics, else its own type, else the net's mathematics, else the net's type. */
+static void types_follow_the_fields(void **state) {
+  (void)state;
+  for (int n = 0; n < TYPES * TYPES * TYPES * TYPES; ++n) {
+    int math = n % TYPES, own = n / TYPES % TYPES, net_math = n / TYPES / TYPES % TYPES,
+        net_type = n / TYPES / TYPES / TYPES;
+    char a[2][40], b[2][40], c[2][48], d[2][48], text[1024];
+    snprintf(
+        text, sizeof text,
+        "%s%s%s%s" INPUT(
+            "data", DIM2(2, 3)) "layer { name: 'r' type: 'ReLU' bottom: 'data' top: 'r' %s%s%s%s }",
+        field("default_forward_math", net_math, c[0], sizeof c[0]),
+        field("default_backward_math", net_type, c[1], sizeof c[1]),
+        field("default_forward_type", net_type, d[0], sizeof d[0]),
+        field("default_backward_type", net_math, d[1], sizeof d[1]),
+        field("forward_math", math, a[0], sizeof a[0]),
+        field("backward_math", own, a[1], sizeof a[1]),
+        field("forward_type", own, b[0], sizeof b[0]),
+        field("backward_type", math, b[1], sizeof b[1]));
+    crema_net *net = build(text, CREMA_TRAIN);
+    const cr_layer_types *found = &net->layer[1].layer->types;
+    assert_int_equal(found->forward_math,
+                     first_of((const int[]){math, own, net_math, net_type}, 4));
+    assert_int_equal(found->backward_math,
+                     first_of((const int[]){own, math, net_type, net_math}, 4));
+    assert_int_equal(found->forward, first_of((const int[]){own, net_type}, 2));
+    assert_int_equal(found->backward, first_of((const int[]){math, net_math}, 2));
+    assert_int_equal(crema_blob_data_type(blob_of(net, "r")), found->forward);
+    assert_int_equal(crema_blob_diff_type(blob_of(net, "r")), found->backward);
+    crema_net_destroy(net);
+  }
+}
+
+/* A layer that transforms what it reads keeps gradients in FLOAT unless it says otherwise. */
+static void layers_that_read_data_have_no_half_gradients(void **state) {
+  (void)state;
+  for (int own = 0; own < 2; ++own) {
+    char text[512];
+    snprintf(text, sizeof text,
+             "default_forward_type: FLOAT16 default_backward_type: FLOAT16 "
+             "layer { name: 'm' type: 'MemoryData' top: 'data' top: 'label' transform_param { } %s"
+             "  memory_data_param { batch_size: 2 channels: 1 height: 2 width: 2 } }",
+             own ? "backward_type: FLOAT16" : "");
+    crema_net *net = build(text, CREMA_TRAIN);
+    assert_int_equal(net->layer[0].layer->types.forward, CREMA_F16);
+    assert_int_equal(net->layer[0].layer->types.backward, own ? CREMA_F16 : CREMA_F32);
+    crema_net_destroy(net);
+  }
+}
+
+static void types_without_fractions_are_refused(void **state) {
+  (void)state;
+  refuse("layer { name: 'r' type: 'Input' top: 'r' forward_type: INT }", CREMA_E_UNSUPPORTED,
+         WORDS("'r'", "forward_type", "BFLOAT16"));
+  refuse("default_backward_math: BOOL layer { name: 'r' type: 'Input' top: 'r' }",
+         CREMA_E_UNSUPPORTED, WORDS("default_backward_math"));
+  refuse("global_grad_scale: 0 layer { name: 'r' type: 'Input' top: 'r' }", CREMA_E_RANGE,
+         WORDS("global_grad_scale", "0"));
+}
+
+#define HALF(type) "default_forward_type: " #type " default_backward_type: " #type " "
+
+/* Pictures and parameters are halves; labels, losses and scores are not. */
+static void labels_and_losses_keep_full_precision(void **state) {
+  (void)state;
+  crema_net *net = build(HALF(BFLOAT16) BRANCHES, CREMA_TRAIN);
+  static const char *const half[] = {"data", "conv", "left", "sum", "pool", "fc"};
+  static const char *const full[] = {"label", "loss", "accuracy"};
+  for (size_t i = 0; i < sizeof half / sizeof *half; ++i) {
+    assert_int_equal(crema_blob_data_type(blob_of(net, half[i])), CREMA_BF16);
+    assert_int_equal(crema_blob_diff_type(blob_of(net, half[i])), CREMA_BF16);
+  }
+  for (size_t i = 0; i < sizeof full / sizeof *full; ++i) {
+    assert_int_equal(crema_blob_data_type(blob_of(net, full[i])), CREMA_F32);
+  }
+  assert_int_equal(crema_blob_data_type(param_of(net, "fc", 0)), CREMA_BF16);
+  assert_int_equal(crema_blob_diff_type(param_of(net, "fc", 0)), CREMA_BF16);
+  crema_net_destroy(net);
+}
+
+static void run_once(crema_net *net, double *loss) {
+  fill(blob_of(net, "data"), -1.0f, 0.002f);
+  fill(blob_of(net, "label"), 0.0f, 2.0f);
+  ok(crema_net_forward(net, loss));
+  crema_net_clear_param_diffs(net);
+  ok(crema_net_backward(net));
+}
+
+/* The largest difference of two gradients, relative to the largest value. */
+static double difference(crema_blob *a, crema_blob *b) {
+  const float *x = NULL, *y = NULL;
+  double largest = 0, apart = 0;
+  ok(crema_blob_cpu_diff(a, &x));
+  ok(crema_blob_cpu_diff(b, &y));
+  for (int64_t i = 0; i < crema_blob_count(a); ++i) {
+    largest = fmax(largest, fabs((double)x[i]));
+    apart = fmax(apart, fabs((double)x[i] - (double)y[i]));
+  }
+  assert_true(largest > 0);
+  return apart / largest;
+}
+
+static void gradients_agree_in_all_types(void **state) {
+  (void)state;
+  static const struct {
+    const char *fields;
+    double tolerance;
+  } cases[] = {{HALF(DOUBLE), 1e-4},
+               {HALF(FLOAT16), 1e-2},
+               {HALF(BFLOAT16), 6e-2},
+               {"default_forward_type: FLOAT16 ", 1e-2},
+               {"default_backward_type: BFLOAT16 ", 4e-2},
+               {"default_forward_math: DOUBLE ", 1e-4}};
+  double loss = 0, other = 0;
+  crema_net *floats = build(BRANCHES, CREMA_TRAIN);
+  run_once(floats, &loss);
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
+    char text[8192];
+    snprintf(text, sizeof text, "%s%s", cases[i].fields, BRANCHES);
+    crema_net *net = build(text, CREMA_TRAIN);
+    run_once(net, &other);
+    assert_near(other, loss, cases[i].tolerance);
+    assert_true(difference(param_of(floats, "conv", 0), param_of(net, "conv", 0)) <
+                cases[i].tolerance);
+    assert_true(difference(param_of(floats, "fc", 0), param_of(net, "fc", 0)) < cases[i].tolerance);
+    crema_net_destroy(net);
+  }
+  crema_net_destroy(floats);
+}
+
+/* Gradients are multiplied with the factor, whatever the loss; a power of two changes no digit. */
+static void the_gradient_scale_multiplies_all_gradients(void **state) {
+  (void)state;
+  double loss = 0, other = 0;
+  crema_net *plain = build(BRANCHES, CREMA_TRAIN),
+            *scaled = build("global_grad_scale: 8 " BRANCHES, CREMA_TRAIN);
+  run_once(plain, &loss);
+  run_once(scaled, &other);
+  assert_true(loss == other);
+  const float *x = NULL, *y = NULL;
+  ok(crema_blob_cpu_diff(param_of(plain, "conv", 0), &x));
+  ok(crema_blob_cpu_diff(param_of(scaled, "conv", 0), &y));
+  for (int64_t i = 0; i < crema_blob_count(param_of(plain, "conv", 0)); ++i) {
+    assert_true(8 * x[i] == y[i]);
+  }
+  crema_net_destroy(scaled);
+  crema_net_destroy(plain);
+}
+
+static uint64_t conversions_of(const crema_net *net) {
+  uint64_t sum = 0;
+  for (int i = 0; i < net->blobs; ++i) {
+    sum += cr_tensor_conversions(net->blob[i]->data) + cr_tensor_conversions(net->blob[i]->diff);
+  }
+  for (int i = 0; i < net->learnables; ++i) {
+    sum += cr_tensor_conversions(net->learnable[i]->data) +
+           cr_tensor_conversions(net->learnable[i]->diff);
+  }
+  return sum;
+}
+
+/* In each pass, no value is converted more than once to float and once from it. */
+static void each_value_is_converted_once_per_pass(void **state) {
+  (void)state;
+  double loss = 0;
+  crema_net *floats = build(BRANCHES, CREMA_TRAIN),
+            *halves = build(HALF(FLOAT16) BRANCHES, CREMA_TRAIN);
+  for (int pass = 0; pass < 3; ++pass) {
+    uint64_t before[64];
+    run_once(floats, &loss);
+    assert_int_equal(conversions_of(floats), 0);
+    fill(blob_of(halves, "data"), -1.0f, 0.002f);
+    fill(blob_of(halves, "label"), 0.0f, 2.0f);
+    assert_true(halves->blobs <= 64);
+    for (int half = 0; half < 2; ++half) {
+      for (int i = 0; i < halves->blobs; ++i) {
+        before[i] = cr_tensor_conversions(halves->blob[i]->data) +
+                    cr_tensor_conversions(halves->blob[i]->diff);
+      }
+      if (half == 0) ok(crema_net_forward(halves, &loss));
+      crema_net_clear_param_diffs(halves);
+      if (half == 1) ok(crema_net_backward(halves));
+      for (int i = 0; i < halves->blobs; ++i) {
+        uint64_t now = cr_tensor_conversions(halves->blob[i]->data) +
+                       cr_tensor_conversions(halves->blob[i]->diff);
+        /* Backward: the data once more to float, the diff to float and from it. */
+        assert_in_range(now - before[i], 0, half == 0 ? 2 : 3);
+      }
+    }
+  }
+  crema_net_destroy(halves);
+  crema_net_destroy(floats);
+}
+
+/* After a pass nothing is left of what kernels wanted in float. */
+static void halves_take_half_the_memory(void **state) {
+  (void)state;
+  double loss = 0;
+  size_t bytes[2] = {0};
+  for (int k = 0; k < 2; ++k) {
+    crema_net *net =
+        build(k == 0 ? "force_backward: false " BRANCHES : HALF(FLOAT16) BRANCHES, CREMA_TEST);
+    fill(blob_of(net, "data"), -1.0f, 0.002f);
+    fill(blob_of(net, "label"), 0.0f, 2.0f);
+    ok(crema_net_forward(net, &loss));
+    for (int i = 0; i < net->blobs; ++i) bytes[k] += cr_tensor_memory_of(net->blob[i]->data).host;
+    for (int i = 0; i < net->learnables; ++i) {
+      bytes[k] += cr_tensor_memory_of(net->learnable[i]->data).host;
+    }
+    crema_net_destroy(net);
+  }
+  if (bytes[1] > bytes[0] * 55 / 100) print_error("%zu of %zu bytes\n", bytes[1], bytes[0]);
+  assert_true(bytes[1] <= bytes[0] * 55 / 100);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(types_follow_the_fields),
+      cmocka_unit_test(layers_that_read_data_have_no_half_gradients),
+      cmocka_unit_test(types_without_fractions_are_refused),
+      cmocka_unit_test(labels_and_losses_keep_full_precision),
+      cmocka_unit_test(gradients_agree_in_all_types),
+      cmocka_unit_test(the_gradient_scale_multiplies_all_gradients),
+      cmocka_unit_test(each_value_is_converted_once_per_pass),
+      cmocka_unit_test(halves_take_half_the_memory),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
