@@ -1,6 +1,6 @@
-/* Runs golden cases: golden [-q] [-gpu N] [-pending FILE] DIR... Every directory below that holds a
- * case is run; a line a case and a closing count. Exit status 0 when nothing failed. Without
- * -pending the list of the source tree counts, where that is at hand. */
+/* Runs golden cases: golden [-q] [-gpu N] [-type TYPE] [-pending FILE] DIR... Every directory below
+ * that holds a case is run; a line a case and a closing count. Exit status 0 when nothing failed.
+ * Without -pending the list of the source tree counts, where that is at hand. */
 #include "golden.h"
 
 #include <dirent.h>
@@ -197,6 +197,30 @@ static bool choose_device(const char *text) {
   return false;
 }
 
+static crema_dtype chosen_type = CREMA_F32;
+
+crema_dtype golden_type(void) {
+  return chosen_type;
+}
+
+/* An element type by its name in the prototxt. */
+static bool choose_type(const char *name) {
+  static const struct {
+    const char *name;
+    crema_dtype type;
+  } types[] = {{"DOUBLE", CREMA_F64},
+               {"FLOAT", CREMA_F32},
+               {"FLOAT16", CREMA_F16},
+               {"BFLOAT16", CREMA_BF16}};
+  for (size_t i = 0; i < sizeof types / sizeof *types; ++i) {
+    if (strcmp(types[i].name, name) != 0) continue;
+    chosen_type = types[i].type;
+    return true;
+  }
+  fprintf(stderr, "golden: -type takes DOUBLE, FLOAT, FLOAT16 or BFLOAT16, not \"%s\"\n", name);
+  return false;
+}
+
 int main(int argc, char **argv) {
   tally t = {0};
   int first = 1;
@@ -208,8 +232,10 @@ int main(int argc, char **argv) {
       pending = argv[++first];
     } else if (strcmp(argv[first], "-gpu") == 0 && first + 1 < argc) {
       if (!choose_device(argv[++first])) return SKIPPED;
+    } else if (strcmp(argv[first], "-type") == 0 && first + 1 < argc) {
+      if (!choose_type(argv[++first])) return 2;
     } else {
-      fprintf(stderr, "usage: golden [-q] [-gpu N] [-pending FILE] DIR...\n");
+      fprintf(stderr, "usage: golden [-q] [-gpu N] [-type TYPE] [-pending FILE] DIR...\n");
       return 2;
     }
     ++first;

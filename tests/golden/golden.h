@@ -17,6 +17,12 @@ typedef enum golden_result {
 /* The device that layer and solver cases run on; NULL: the CPU. */
 crema_device *golden_device(void);
 
+/* The element type in which layer cases run, forward and backward; FLOAT unless asked otherwise. */
+crema_dtype golden_type(void);
+
+/* A case's tolerance in golden_type(): `tolerance` holds for FLOAT. `dir` is the case's folder. */
+double golden_type_tolerance(const char *dir, double tolerance);
+
 /* Each writes the reason of a failure (or the pending layer type) to `why`. `dir` is the path
  * of the case directory. */
 int golden_run_layer_case(const char *dir, char *why, size_t why_size);

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/file.h"
 #include "crema/net.h"
 #include "golden.h"
 #include "golden_h5.h"
@@ -135,9 +136,9 @@ static bool run_backward(layer_case *c, double tolerance) {
          each(c, "/param_grads", true, tolerance, compare_param);
 }
 
-static bool run_case(layer_case *c) {
-  double tol_out = golden_h5_number(c->file, "tol_out", 1e-5);
-  double tol_grad = golden_h5_number(c->file, "tol_grad", 1e-5);
+static bool run_case(layer_case *c, const char *dir) {
+  double tol_out = golden_type_tolerance(dir, golden_h5_number(c->file, "tol_out", 1e-5));
+  double tol_grad = golden_type_tolerance(dir, golden_h5_number(c->file, "tol_grad", 1e-5));
   if (golden_h5_number(c->file, "reshaped", 0) != 0 &&
       crema_net_forward(c->net, NULL) != CREMA_OK) {
     return fail_status(c, "forward at the first shape");
@@ -226,6 +227,26 @@ int golden_run_layer_case(const char *dir, char *why, size_t why_size) {
   return writes ? run_writing_layer(dir, why, why_size) : run_layer(dir, why, why_size);
 }
 
+/* The net with golden_type() in front of what its file says. */
+static crema_status load_typed(const char *path, const crema_net_options *options,
+                               crema_net **out) {
+  static const char *const names[] = {[CREMA_F64] = "DOUBLE",
+                                      [CREMA_F32] = "FLOAT",
+                                      [CREMA_F16] = "FLOAT16",
+                                      [CREMA_BF16] = "BFLOAT16"};
+  const char *name = names[golden_type()];
+  cr_buffer file = {0}, text = {0};
+  crema_status status = cr_file_read(path, &file);
+  if (status == CREMA_OK) {
+    status = cr_buffer_print(&text, "default_forward_type: %s default_backward_type: %s\n%.*s",
+                             name, name, (int)file.size, file.data);
+  }
+  if (status == CREMA_OK) status = crema_net_parse(text.data, text.size, path, options, out);
+  cr_buffer_free(&text);
+  cr_buffer_free(&file);
+  return status;
+}
+
 static int run_layer(const char *dir, char *why, size_t why_size) {
   layer_case c = {.why = why, .why_size = why_size};
   char path[4096], phase[16];
@@ -241,8 +262,8 @@ static int run_layer(const char *dir, char *why, size_t why_size) {
   options.seed = 1;
   options.device = golden_device();
   snprintf(path, sizeof path, "%s/net.prototxt", dir);
-  int result = golden_from_status(crema_net_load(path, &options, &c.net), "load", why, why_size);
-  if (result == GOLDEN_PASS) result = run_case(&c) ? GOLDEN_PASS : GOLDEN_FAIL;
+  int result = golden_from_status(load_typed(path, &options, &c.net), "load", why, why_size);
+  if (result == GOLDEN_PASS) result = run_case(&c, dir) ? GOLDEN_PASS : GOLDEN_FAIL;
   crema_net_destroy(c.net);
   H5Fclose(c.file);
   return result;

@@ -20,3 +20,8 @@ foreach(group layers solvers transform proto nets)
   add_test(NAME golden/${group}
     COMMAND golden -q ${golden_dir}/${group})
 endforeach()
+# The layers in other element types, too.
+foreach(type DOUBLE FLOAT16 BFLOAT16)
+  add_test(NAME golden/layers_${type}
+    COMMAND golden -q -type ${type} ${golden_dir}/layers)
+endforeach()

@@ -491,37 +491,6 @@ static void debug_info_of_many_bottoms(void **state) {
   }
 }
 
-/* Types of the NVIDIA dialect, of the net and of layers; FLOAT is what is computed anyway. */
-static void foreign_types(void **state) {
-  static const struct {
-    const char *net, *layer;
-    bool told;
-  } cases[] = {{"", "", false},
-               {"default_forward_type: FLOAT", "", false},
-               {"default_forward_type: FLOAT16", "", true},
-               {"default_backward_type: FLOAT16", "", true},
-               {"default_forward_math: FLOAT16", "", true},
-               {"default_backward_math: FLOAT16", "", true},
-               {"", "forward_type: FLOAT16", true},
-               {"", "backward_type: FLOAT16", true},
-               {"", "forward_math: FLOAT16", true},
-               {"", "backward_math: FLOAT16", true},
-               {"default_forward_type: FLOAT", "forward_type: FLOAT forward_math: FLOAT", false}};
-  (void)state;
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
-    char text[400];
-    snprintf(text, sizeof text,
-             "%s\n" P("p", "p", "") "layer { name: 's' type: 'Silence' bottom: 'p' %s }",
-             cases[i].net, cases[i].layer);
-    listen(CREMA_LOG_WARNING);
-    crema_net_destroy(build(text, CREMA_TEST));
-    stop_listening();
-    assert_int_equal(times("test.prototxt: types of blobs and of mathematics other than FLOAT have "
-                           "no effect here"),
-                     cases[i].told);
-  }
-}
-
 static int make_folder(void **state) {
   (void)state;
   return mkdtemp(folder) == NULL;
@@ -546,7 +515,6 @@ int main(void) {
       cmocka_unit_test(missing_layers_in_warnings),
       cmocka_unit_test(values_that_are_no_numbers),
       cmocka_unit_test(debug_info_of_many_bottoms),
-      cmocka_unit_test(foreign_types),
   };
   return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

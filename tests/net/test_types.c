@@ -58,7 +58,7 @@ static crema_dtype first_of(const int *choice, int choices) {
 
 /* Every choice of a layer's own type and mathematics and of the defaults of both (S4-40): the
  * layer's own mathematics, else its own type, else the net's mathematics, else the net's type. */
-static void types_follow_the_fields(void **state) {
+static void s4_39_s4_40_types_follow_the_fields(void **state) {
   (void)state;
   for (int n = 0; n < TYPES * TYPES * TYPES * TYPES; ++n) {
     int math = n % TYPES, own = n / TYPES % TYPES, net_math = n / TYPES / TYPES % TYPES,
@@ -120,7 +120,7 @@ static void types_without_fractions_are_refused(void **state) {
 #define HALF(type) "default_forward_type: " #type " default_backward_type: " #type " "
 
 /* Pictures and parameters are halves; labels, losses and scores are not. */
-static void labels_and_losses_keep_full_precision(void **state) {
+static void s4_41_labels_and_losses_keep_full_precision(void **state) {
   (void)state;
   crema_net *net = build(HALF(BFLOAT16) BRANCHES, CREMA_TRAIN);
   static const char *const half[] = {"data", "conv", "left", "sum", "pool", "fc"};
@@ -159,7 +159,7 @@ static double difference(crema_blob *a, crema_blob *b) {
   return apart / largest;
 }
 
-static void gradients_agree_in_all_types(void **state) {
+static void s4_60_gradients_agree_in_all_types(void **state) {
   (void)state;
   static const struct {
     const char *fields;
@@ -188,7 +188,7 @@ static void gradients_agree_in_all_types(void **state) {
 }
 
 /* Gradients are multiplied with the factor, whatever the loss; a power of two changes no digit. */
-static void the_gradient_scale_multiplies_all_gradients(void **state) {
+static void s4_43_the_scale_multiplies_all_gradients(void **state) {
   (void)state;
   double loss = 0, other = 0;
   crema_net *plain = build(BRANCHES, CREMA_TRAIN),
@@ -274,12 +274,12 @@ static void halves_take_half_the_memory(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(types_follow_the_fields),
+      cmocka_unit_test(s4_39_s4_40_types_follow_the_fields),
       cmocka_unit_test(layers_that_read_data_have_no_half_gradients),
       cmocka_unit_test(types_without_fractions_are_refused),
-      cmocka_unit_test(labels_and_losses_keep_full_precision),
-      cmocka_unit_test(gradients_agree_in_all_types),
-      cmocka_unit_test(the_gradient_scale_multiplies_all_gradients),
+      cmocka_unit_test(s4_41_labels_and_losses_keep_full_precision),
+      cmocka_unit_test(s4_60_gradients_agree_in_all_types),
+      cmocka_unit_test(s4_43_the_scale_multiplies_all_gradients),
       cmocka_unit_test(each_value_is_converted_once_per_pass),
       cmocka_unit_test(halves_take_half_the_memory),
   };
