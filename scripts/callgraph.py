@@ -6,8 +6,9 @@ tests/house/test_controls.txt and unused.txt. Exits 1 when there are any.
 
 Reads the sources as text, so that nothing needs to be built. A function leads to each function and
 each table whose name stands in it, a table to the functions that stand in it; names that a macro
-puts together (a##b) are put together here, too. That is more than what is ever called, never less:
-a function that is not reached is called by nobody but tests.
+puts together (a##b) are put together here, too, and once for each definition of a word that headers
+define in several ways. That is more than what is ever called, never less: a function that is not reached
+is called by nobody but tests.
 """
 import pathlib
 import re
@@ -91,6 +92,15 @@ def definition(line):
     hands_on = any(re.search(rf"\b{re.escape(n)}\s*\(", body) for n in names if n.isidentifier())
     leads_on = re.search(r"\bcr_\w+|\b[A-Z][A-Z0-9_]+\(", body)
     return (match.group(1), (names, body)) if "##" in body or hands_on or leads_on else None
+
+
+def with_all_meanings(text, words):
+    """The text once for each definition of the words in it that have several: what is compiled once per element
+    type has names that end in a type."""
+    for word, meanings in words.items():
+        if word in text:
+            text = "\n".join(text.replace(word, meaning) for meaning in sorted(meanings))
+    return text
 
 
 def preprocessed(path, shared):
@@ -185,6 +195,7 @@ class Graph:
         self.functions = {}  # node -> a file where it stands
         self.files = {}  # name -> where it is defined for all
         self.shared = {}  # macros of headers
+        self.words = {}  # names that headers define in more than one way
         files = sorted(p for folder in ("src", "tools") for p in (ROOT / folder).rglob("*")
                        if p.suffix in (".c", ".h", ".cu"))
         for path in files:
@@ -194,12 +205,16 @@ class Graph:
                     made = definition(line) if line.lstrip().startswith("#") else None
                     if made:
                         self.shared[made[0]] = made[1]
+                    word = re.fullmatch(r"\s*#\s*define\s+(\w+)\s+(\w+)\s*", line)
+                    if word:
+                        self.words.setdefault(word.group(1), set()).add(word.group(2))
+        self.words = {word: meanings for word, meanings in self.words.items() if len(meanings) > 1}
         for path in files:
             self.read(path)
         self.edges = {node: self.targets(node) for node in self.body}
 
     def read(self, path):
-        for head, body in chunks(preprocessed(path, self.shared)):
+        for head, body in chunks(with_all_meanings(preprocessed(path, self.shared), self.words)):
             name = name_of(head)
             if not name:
                 continue

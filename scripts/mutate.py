@@ -256,7 +256,7 @@ class Copy:
         if self.changed.exists():
             path = self.tree / self.changed.read_text()
             for kind in BUILDS:
-                self.object(kind, path.relative_to(self.tree)).unlink(missing_ok=True)
+                self.forget(kind, path.relative_to(self.tree))
             self.changed.unlink()
         for kind, options in BUILDS.items():
             if kind == "asan" and not self.args.asan:
@@ -295,8 +295,19 @@ class Copy:
                 self.programs[name] = sorted(t for t in targets if re.search(rf"^{t}: phony", known, re.M))
         self.targets = sorted({t for targets in self.programs.values() for t in targets})
 
+    def objects(self, kind, path):
+        """What is compiled from the file: a reference kernel for each element type, of which f32 stands for all."""
+        typed = str(path).startswith("src/device/cpu/ref_")
+        names = ["ref_f32", "ref_f64", "ref_f16", "ref_bf16"] if typed else ["objects"]
+        return [self.build(kind) / f"src/CMakeFiles/crema_{name}.dir" / (str(path)[len("src/"):] + ".o")
+                for name in names]
+
     def object(self, kind, path):
-        return self.build(kind) / "src/CMakeFiles/crema_objects.dir" / (str(path)[len("src/"):] + ".o")
+        return self.objects(kind, path)[0]
+
+    def forget(self, kind, path):
+        for built in self.objects(kind, path):
+            built.unlink(missing_ok=True)
 
     def survey(self, paths):
         """Which lines each test of the room runs, and how long it takes: kept until the tree changes."""
@@ -369,7 +380,7 @@ class Copy:
         self.path.write_text(self.original)
         os.utime(self.path, ns=(self.made.st_atime_ns, self.made.st_mtime_ns))
         for kind in BUILDS:
-            self.object(kind, change.path).unlink(missing_ok=True)
+            self.forget(kind, change.path)
 
     def compare(self, kind, change):
         """Compiles the file without and with the change: "refused", "same code", or None for neither."""

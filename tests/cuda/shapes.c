@@ -182,10 +182,10 @@ static void check_template(const shape_template *t, cr_mt19937 *rng) {
                   .large = true};
   if (t->top_k) test.desc.u.accuracy.top_k = (int)e.of['K'];
   op_record records[OP_ROWS_MAX] = {{0}};
-  op_check_case(&test, t->desc.kind, rng, records);
+  op_check_case(&test, t->desc.kind, CREMA_F32, rng, records);
   for (int i = 0; i < op_gradient_count; ++i) {
     if (op_gradients[i].forward != t->desc.kind) continue;
-    op_check_case(&test, op_gradients[i].backward, rng, records);
+    op_check_case(&test, op_gradients[i].backward, CREMA_F32, rng, records);
   }
 }
 

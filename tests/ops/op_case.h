@@ -9,10 +9,10 @@ enum { OP_MAX_ARGS = 8 };
 /* A case is an op that is no gradient; the gradients of the op are tested along with it. */
 typedef struct op_case {
   const char *label;
-  /* One per argument, separated by ";": extents, then the element type unless it is f32; "-" for an
-   * absent argument. */
+  /* One per argument, separated by ";": extents, then the element type unless it is floating; "-"
+   * for an absent argument. */
   const char *shapes;
-  cr_op_desc desc; /* kind and parameters; the arguments come from `shapes` */
+  cr_op_desc desc;    /* kind and parameters; the arguments come from `shapes` */
   const float *scale; /* one per argument; NULL: all 1 */
   cr_op_scalars scalars;
   /* Too large for the slow reference and finite differences: the reference kernel is the reference.
@@ -47,8 +47,17 @@ typedef struct op_in_place {
 extern const op_in_place op_in_places[];
 extern const int op_in_place_count;
 
-/* Fills desc->arg (room for OP_MAX_ARGS in `args`) from the case's text. False: malformed. */
-bool op_case_args(const op_case *test, cr_op_arg *args, cr_op_desc *desc);
+/* Fills desc->arg (room for OP_MAX_ARGS in `args`) from the case's text for an op whose values are
+ * of `type`. False: malformed. */
+bool op_case_args(const op_case *test, crema_dtype type, cr_op_arg *args, cr_op_desc *desc);
+
+/* Whether the case differs from that of f32 when values are of `type`: copies of integers do not.
+ */
+bool op_case_exists(const op_case *test, crema_dtype type);
+
+/* The types in which values are tested. */
+enum { OP_TYPES = 4 };
+extern const crema_dtype op_types[OP_TYPES];
 
 /* Letters R, W, U, A, one per argument (upper case), into access[OP_MAX_ARGS]. */
 void op_access(const cr_op_desc *desc, char *access);

@@ -489,7 +489,10 @@ const op_in_place op_in_places[] = {
 };
 const int op_in_place_count = (int)(sizeof op_in_places / sizeof op_in_places[0]);
 
-static crema_dtype type_named(const char *word) {
+const crema_dtype op_types[OP_TYPES] = {CREMA_F32, CREMA_F64, CREMA_F16, CREMA_BF16};
+
+/* The type that the text names; `otherwise` when it names none. */
+static crema_dtype type_named(const char *word, crema_dtype otherwise) {
   static const struct {
     const char *name;
     crema_dtype type;
@@ -497,17 +500,36 @@ static crema_dtype type_named(const char *word) {
   for (size_t i = 0; i < sizeof types / sizeof types[0]; ++i) {
     if (strncmp(word, types[i].name, strlen(types[i].name)) == 0) return types[i].type;
   }
-  return CREMA_F32;
+  return otherwise;
 }
 
-bool op_case_args(const op_case *test, cr_op_arg *args, cr_op_desc *desc) {
+/* `named`: that of the text, F32 where it names none. */
+static crema_dtype type_of(const cr_op_desc *desc, int i, crema_dtype named, crema_dtype type) {
+  if (named != CREMA_F32) return named;
+  const bool values = cr_op_kind_use(desc->kind, desc->args, i).role == CR_ROLE_VALUES;
+  return values ? type : desc->type;
+}
+
+bool op_case_exists(const op_case *test, crema_dtype type) {
+  cr_op_arg args[OP_MAX_ARGS], plain[OP_MAX_ARGS];
+  cr_op_desc desc;
+  if (!op_case_args(test, CREMA_F32, plain, &desc)) return false;
+  if (type == CREMA_F32) return true;
+  if (!op_case_args(test, type, args, &desc)) return false;
+  for (int i = 0; i < desc.args; ++i) {
+    if (args[i].type != plain[i].type) return true;
+  }
+  return false;
+}
+
+bool op_case_args(const op_case *test, crema_dtype type, cr_op_arg *args, cr_op_desc *desc) {
   *desc = test->desc;
   desc->arg = args;
   desc->args = 0;
   for (const char *p = test->shapes; p; p = strchr(p, ';') ? strchr(p, ';') + 1 : NULL) {
     if (desc->args == OP_MAX_ARGS) return false;
     cr_op_arg *arg = &args[desc->args++];
-    *arg = (cr_op_arg){.type = CREMA_F32, .scale = test->scale ? test->scale[desc->args - 1] : 1};
+    *arg = (cr_op_arg){.scale = test->scale ? test->scale[desc->args - 1] : 1};
     while (*p == ' ') ++p;
     if (*p == '-') arg->shape.axes = -1;
     while (*p >= '0' && *p <= '9' && arg->shape.axes < CREMA_MAX_AXES) {
@@ -515,10 +537,11 @@ bool op_case_args(const op_case *test, cr_op_arg *args, cr_op_desc *desc) {
       arg->shape.dim[arg->shape.axes++] = strtoll(p, &end, 10);
       for (p = end; *p == ' ';) ++p;
     }
-    if (*p != '\0' && *p != ';' && *p != '-') arg->type = type_named(p);
+    arg->type = type_named(p, CREMA_F32);
   }
-  /* A copy is of its argument's type; all other arithmetic is in f32. */
-  desc->type = desc->kind == CR_OP_COPY ? args[0].type : CREMA_F32;
+  desc->type = type == CREMA_F64 ? CREMA_F64 : CREMA_F32;
+  if (desc->kind == CR_OP_COPY && args[0].type != CREMA_F32) desc->type = args[0].type;
+  for (int i = 0; i < desc->args; ++i) args[i].type = type_of(desc, i, args[i].type, type);
   return true;
 }
 

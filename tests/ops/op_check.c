@@ -20,8 +20,34 @@
 #include "op_run.h"
 #include "ops/op.h"
 
-/* Of a result's largest magnitude. Sums of thousands of products stay below it in f32. */
-static const double tolerance = 1e-5;
+/* What an error may be, of a result's largest magnitude. F64: some roundings; a gradient as exact
+ * as the differences that it is compared with. F32: sums of thousands of products stay below it.
+ * Halves: computed in F32, so there is the rounding of the result and of what passes through
+ * memory. */
+static const struct {
+  crema_dtype type;
+  double value, gradient;
+} tolerances[OP_TYPES] = {
+    {CREMA_F64, 1e-12, 1e-9},
+    {CREMA_F32, 1e-5, 1e-5},
+    {CREMA_F16, 4 * 0x1p-11, 4 * 0x1p-11},
+    {CREMA_BF16, 4 * 0x1p-9, 4 * 0x1p-9},
+};
+
+/* 0 for integers. */
+static double tolerance_of(crema_dtype type, bool gradient) {
+  for (int i = 0; i < OP_TYPES; ++i) {
+    if (tolerances[i].type == type) return gradient ? tolerances[i].gradient : tolerances[i].value;
+  }
+  return 0;
+}
+
+/* A result is no more exact than the arithmetic, nor than its own element type. */
+static double tolerance(const op_problem *p, int i) {
+  const double own = tolerance_of(p->desc.arg[i].type, p->desc.kind != p->test->desc.kind);
+  const double arithmetic = tolerance_of(p->desc.type, p->desc.kind != p->test->desc.kind);
+  return own == 0 ? 0 : fmax(own, arithmetic);
+}
 
 static void set_threads(int threads) {
 #ifdef _OPENMP
@@ -81,7 +107,6 @@ static double largest_term(const op_problem *p) {
 static void compare(const op_problem *p, const op_run *run, double *const *results) {
   for (int i = 0; i < p->desc.args; ++i) {
     if (!p->out[i] || i == p->opaque) continue;
-    const crema_dtype type = p->desc.arg[i].type;
     double scale = largest_term(p), error = 0;
     int64_t worst = 0;
     for (int64_t k = 0; k < op_count(&p->desc.arg[i].shape); ++k) {
@@ -94,8 +119,7 @@ static void compare(const op_problem *p, const op_run *run, double *const *resul
       if (difference != difference) break;
     }
     if (scale == 0) scale = 1;
-    const bool exact = type == CREMA_I32 || type == CREMA_U8;
-    if (exact ? error == 0 : error <= tolerance * scale) continue;
+    if (error <= tolerance(p, i) * scale) continue;
     char why[200];
     snprintf(why, sizeof why, "argument %d differs by %g of %g at element %lld: %.9g, not %.9g", i,
              error, scale, (long long)worst, results[i][worst], p->out[i][worst]);
@@ -145,13 +169,25 @@ bool op_is_ref(const cr_kernel *kernel) {
   return length > 4 && strcmp(kernel->name + length - 4, "_ref") == 0;
 }
 
+/* Whether the row is one for ops of this kind and these element types. */
+static bool takes(const cr_kernel *kernel, const cr_op_desc *desc) {
+  if (kernel->op != desc->kind || kernel->type != desc->type) return false;
+  for (int i = 0; i < desc->args; ++i) {
+    const bool values = cr_op_kind_use(desc->kind, desc->args, i).role == CR_ROLE_VALUES;
+    const bool floating = tolerance_of(desc->arg[i].type, false) > 0;
+    if (desc->arg[i].shape.axes < 0 || !values || !floating) continue;
+    if (!cr_kernel_takes(kernel, desc->arg[i].type)) return false;
+  }
+  return true;
+}
+
 /* The library's own content of an LRN's aux, made by the forward row of the same family.
  * False: that row declines. */
 static bool make_opaque(const op_problem *forward, const op_run *backward, op_buffer *content) {
-  char name[64];
-  snprintf(name, sizeof name, "lrn_fwd_f32%s", strrchr(backward->kernel->name, '_'));
+  const char *family = strrchr(backward->kernel->name, '_');
   for (const cr_kernel *const *row = op_table(); *row; ++row) {
-    if (strcmp((*row)->name, name) != 0) continue;
+    if (!takes(*row, &forward->desc)) continue;
+    if (strcmp(strrchr((*row)->name, '_'), family) != 0) continue;
     double *results[OP_MAX_ARGS];
     const op_run run = {.kernel = *row,
                         .desc = &forward->desc,
@@ -171,7 +207,8 @@ static bool make_opaque(const op_problem *forward, const op_run *backward, op_bu
 /* One row on one problem, in every way a layer may ask for. */
 static void check_row(const cr_kernel *row, const op_problem *p, const op_problem *forward,
                       op_record *record) {
-  for (int hint = 0; hint < OP_HINTS; ++hint) {
+  const int hints = op_is_ref(row) ? 1 : OP_HINTS; /* reference kernels do not look at them */
+  for (int hint = 0; hint < hints; ++hint) {
     op_buffer opaque = {.memory = NULL};
     op_run run = {.kernel = row,
                   .desc = &p->desc,
@@ -200,16 +237,30 @@ static void check_row(const cr_kernel *row, const op_problem *p, const op_proble
   }
 }
 
-/* For large cases: the reference kernel's results become the reference. */
+/* The same op with all that is floating in F64. */
+static cr_op_desc in_f64(const op_problem *p, cr_op_arg *args) {
+  cr_op_desc desc = p->desc;
+  desc.type = CREMA_F64;
+  desc.arg = args;
+  for (int i = 0; i < desc.args; ++i) {
+    args[i] = p->desc.arg[i];
+    if (tolerance_of(args[i].type, false) > 0) args[i].type = CREMA_F64;
+  }
+  return desc;
+}
+
+/* For large cases: the results of the reference kernel of F64 become the reference. */
 static void ask_ref_row(op_problem *p) {
   const cr_kernel *plain = NULL;
+  cr_op_arg args[OP_MAX_ARGS];
+  const cr_op_desc desc = in_f64(p, args);
   for (const cr_kernel *const *row = cr_host_context()->device->backend->kernels; *row; ++row) {
-    if ((*row)->op == p->desc.kind && (*row)->type == p->desc.type) plain = *row;
+    if (takes(*row, &desc)) plain = *row;
   }
   assert_non_null(plain);
   assert_true(op_is_ref(plain));
   const op_run run = {.kernel = plain,
-                      .desc = &p->desc,
+                      .desc = &desc,
                       .scalars = &p->test->scalars,
                       .in_place_from = -1,
                       .in_place_to = -1,
@@ -224,14 +275,24 @@ static void check_problem(const op_problem *p, const op_problem *forward, op_rec
   int n = 0;
   for (const cr_kernel *const *row = op_table(); *row; ++row, ++n) {
     assert_true(n < OP_ROWS_MAX);
-    if ((*row)->op != p->desc.kind || (*row)->type != p->desc.type) continue;
+    if (!takes(*row, &p->desc)) continue;
     check_row(*row, p, forward, &records[n]);
   }
 }
 
-void op_check_case(const op_case *test, cr_op_kind kind, cr_mt19937 *rng, op_record *records) {
+/* Whether a row could take an op of `kind` with values of `type`. */
+static bool has_row(cr_op_kind kind, crema_dtype type) {
+  for (const cr_kernel *const *row = op_table(); *row; ++row) {
+    if ((*row)->op == kind && cr_kernel_takes(*row, type)) return true;
+  }
+  return false;
+}
+
+void op_check_case(const op_case *test, cr_op_kind kind, crema_dtype type, cr_mt19937 *rng,
+                   op_record *records) {
   op_problem forward;
-  if (!op_problem_make(test, rng, &forward)) {
+  if (type != CREMA_F32 && (!has_row(kind, type) || !op_case_exists(test, type))) return;
+  if (!op_problem_make(test, type, rng, &forward)) {
     print_error("case \"%s\" of %s cannot be made\n", test->label, cr_op_kind_name(kind));
     fail();
   }

@@ -1,5 +1,6 @@
 /* Checking kernel rows on a case: against the double-precision reference, for gradients against
- * finite differences, for large cases against the reference kernel. Failures end the running test.
+ * finite differences, for large cases against the reference kernel of F64. Failures end the running
+ * test.
  */
 #ifndef CR_TESTS_OP_CHECK_H
 #define CR_TESTS_OP_CHECK_H
@@ -18,9 +19,10 @@ typedef struct op_record {
 /* Rows of the table at most. */
 enum { OP_ROWS_MAX = 512 };
 
-/* Runs every row of `kind` that the case concerns, in every way a layer may ask for, on values
- * drawn from `rng`. records[n] is of row n of op_table(). */
-void op_check_case(const op_case *test, cr_op_kind kind, cr_mt19937 *rng, op_record *records);
+/* Runs every row of `kind` that the case concerns with values of `type`, in every way a layer may
+ * ask for, on values drawn from `rng`. records[n] is of row n of op_table(). */
+void op_check_case(const op_case *test, cr_op_kind kind, crema_dtype type, cr_mt19937 *rng,
+                   op_record *records);
 
 /* The reference kernel, whose name ends with _ref. */
 bool op_is_ref(const cr_kernel *kernel);

@@ -5,13 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "device/backend/convert.h"
 #include "op_reference.h"
 #include "op_run.h"
 #include "ops/op.h"
 
-/* Step of the central differences: the error of the difference, of the order of its square, and
- * the rounding, 1e-16 / step, are both far below the tolerance. */
-static const double fd_step = 1e-4;
+/* Step of the central differences: what they leave out, and the rounding, 1e-16 / step, are far
+ * below the tolerance. */
+static const double fd_step = 2e-4;
 
 static double *array(int64_t count) {
   return calloc((size_t)(count > 0 ? count : 1), sizeof(double));
@@ -27,10 +28,22 @@ void op_problem_free(op_problem *p) {
 
 /* ---- inputs -------------------------------------------------------------- */
 
-/* Uniform in [-1, 1], at least 0.05 away from 0, where some functions have a kink. */
-static double draw(cr_mt19937 *rng) {
-  const float size = 0.05f + 0.95f * cr_mt19937_uniform(rng);
-  return (double)(cr_mt19937_below(rng, 2) ? size : -size);
+/* Uniform in [-1, 1], at least 0.05 away from 0, where some functions have a kink. A double has
+ * digits that a float does not have. */
+static double draw(crema_dtype type, cr_mt19937 *rng) {
+  double size = (double)(0.05f + 0.95f * cr_mt19937_uniform(rng));
+  if (type == CREMA_F64) size *= 1 - 0x1p-25 * (double)cr_mt19937_uniform(rng);
+  return cr_mt19937_below(rng, 2) ? size : -size;
+}
+
+/* The nearest values that the argument can hold. */
+static bool round_to_type(const cr_op_arg *arg, double *values) {
+  const int64_t count = op_count(&arg->shape);
+  double *held = array(count);
+  const bool ok = held && cr_convert_plain(count, arg->type, held, CREMA_F64, values) == CREMA_OK &&
+                  cr_convert_plain(count, CREMA_F64, values, arg->type, held) == CREMA_OK;
+  free(held);
+  return ok;
 }
 
 /* Values that the position of a maximum can have: inside the window and on the input. */
@@ -111,7 +124,7 @@ static void fill(const op_problem *p, int i, cr_mt19937 *rng) {
     return;
   }
   for (int64_t k = 0; k < count; ++k) {
-    to[k] = draw(rng);
+    to[k] = draw(d->arg[i].type, rng);
     if (is_positive(d, i)) to[k] = fabs(to[k]);
     /* Scores on both sides of the hinge, none near it. */
     if (d->kind == CR_OP_HINGE_FWD && i == 0) to[k] *= fabs(to[k]) > 0.5 ? 2.5 : 1.5;
@@ -125,7 +138,6 @@ static void fill(const op_problem *p, int i, cr_mt19937 *rng) {
   }
   if ((d->kind == CR_OP_NLL_FWD || d->kind == CR_OP_INFOGAIN_FWD) && i == 0) {
     to_probabilities(&d->arg[0].shape, 1, to);
-    for (int64_t k = 0; k < count; ++k) to[k] = (double)(float)to[k];
   }
 }
 
@@ -143,13 +155,15 @@ static bool make_arrays(op_problem *p) {
   return true;
 }
 
-bool op_problem_make(const op_case *test, cr_mt19937 *rng, op_problem *p) {
+bool op_problem_make(const op_case *test, crema_dtype type, cr_mt19937 *rng, op_problem *p) {
   *p = (op_problem){.test = test, .opaque = -1};
-  if (!op_case_args(test, p->arg, &p->desc)) return false;
+  if (!op_case_args(test, type, p->arg, &p->desc)) return false;
   if (!make_arrays(p)) return false;
   if (p->desc.kind == CR_OP_LRN_FWD) p->opaque = 2;
   for (int i = 0; i < p->desc.args; ++i) {
-    if (p->in[i]) fill(p, i, rng);
+    if (!p->in[i]) continue;
+    fill(p, i, rng);
+    if (!round_to_type(&p->desc.arg[i], p->in[i])) return false;
   }
   return test->large || op_reference(&p->desc, &test->scalars, p->in, p->out, false);
 }
@@ -229,10 +243,15 @@ static double loss_of_scores(const op_problem *f, const double *scores, double *
   return *scratchpad[2] * (double)f->test->scalars.alpha;
 }
 
-/* Central differences for every element of forward argument `of`. */
+/* Central differences for every element of forward argument `of`, exact to the second power of the
+ * step, in F64 to the fourth. Products, and pooling with its choices frozen, are linear in each
+ * argument: their two points may be far apart. */
 static bool differences(const op_problem *f, const op_problem *b, const role *roles, int of,
                         double *gradient) {
   const bool loss = f->desc.kind == CR_OP_NLL_FWD;
+  const bool linear = f->desc.kind == CR_OP_CONV_FWD || f->desc.kind == CR_OP_IP_FWD ||
+                      f->desc.kind == CR_OP_POOL_FWD;
+  const int points = linear || f->desc.type != CREMA_F64 ? 2 : 4;
   const int64_t count = op_count(&f->desc.arg[of].shape);
   /* The fused activation is not part of the convolution's gradient. */
   cr_op_desc desc = f->desc;
@@ -251,15 +270,16 @@ static bool differences(const op_problem *f, const op_problem *b, const role *ro
   }
   for (int64_t k = 0; k < count && ok; ++k) in[of][k] = loss ? log(f->in[of][k]) : f->in[of][k];
   for (int64_t k = 0; k < count && ok; ++k) {
-    const double value = in[of][k];
-    double side[2];
-    for (int s = 0; s < 2; ++s) {
-      in[of][k] = value + (s ? fd_step : -fd_step);
-      side[s] = loss ? loss_of_scores(f, in[of], scratchpad)
-                     : objective(&desc, f, b, roles, in, scratchpad);
+    const double value = in[of][k], step = linear ? 0.5 : fd_step;
+    double change[2] = {0, 0}; /* over two steps and over four */
+    for (int s = 0; s < points; ++s) {
+      in[of][k] = value + (s % 2 ? -step : step) * (s < 2 ? 1 : 2);
+      const double at = loss ? loss_of_scores(f, in[of], scratchpad)
+                             : objective(&desc, f, b, roles, in, scratchpad);
+      change[s / 2] += s % 2 ? -at : at;
     }
     in[of][k] = value;
-    gradient[k] = (side[1] - side[0]) / (2 * fd_step);
+    gradient[k] = points == 2 ? change[0] / (2 * step) : (8 * change[0] - change[1]) / (12 * step);
   }
   free(in[of]);
   for (int i = 0; i < OP_MAX_ARGS; ++i) free(scratchpad[i]);
@@ -285,8 +305,9 @@ bool op_problem_gradient(const op_problem *f, const op_gradient *gradient, int i
       const double *from = f->out[of] ? f->out[of] : f->in[of];
       memcpy(b->in[i], from, (size_t)count * sizeof *from);
     } else if (roles[i].what == 'g' || b->in[i]) {
-      for (int64_t k = 0; k < count; ++k) b->in[i][k] = draw(rng);
+      for (int64_t k = 0; k < count; ++k) b->in[i][k] = draw(b->arg[i].type, rng);
     }
+    if (b->in[i] && !round_to_type(&b->arg[i], b->in[i])) return false;
   }
   for (int i = 0; i < b->desc.args && !f->test->large; ++i) {
     if (roles[i].what != 'd' || !b->out[i]) continue;

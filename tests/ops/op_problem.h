@@ -18,9 +18,9 @@ typedef struct op_problem {
   int opaque;
 } op_problem;
 
-/* Draws the inputs and, unless the case is large, computes the results in double precision.
- * False: the case is malformed or has no reference. */
-bool op_problem_make(const op_case *test, cr_mt19937 *rng, op_problem *problem);
+/* Draws the inputs, values of `type`, and, unless the case is large, computes the results in double
+ * precision. False: the case is malformed or has no reference. */
+bool op_problem_make(const op_case *test, crema_dtype type, cr_mt19937 *rng, op_problem *problem);
 
 /* The number of gradients that `gradient` asks for of `forward`: one, or one per source. 0 when an
  * argument that it needs is absent. */

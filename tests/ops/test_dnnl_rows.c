@@ -106,7 +106,7 @@ static const cr_kernel *dnnl_row(cr_op_kind kind, int n) {
 static const cr_kernel *ref_row(cr_op_kind kind) {
   const cr_kernel *last = NULL;
   for (const cr_kernel *const *row = cr_cpu_kernels; *row != NULL; ++row) {
-    if ((*row)->op == kind && (*row)->type == CREMA_F32) last = *row;
+    if ((*row)->op == kind && (*row)->type == CREMA_F32 && cr_kernel_takes(*row, CREMA_F32)) last = *row;
   }
   return last;
 }

@@ -1,6 +1,7 @@
 /* Every row of the kernel table, on every case of its op: against the double-precision reference,
- * for gradients against finite differences, for large cases against the reference kernel. One test
- * an op; it fails too when the op has a row that no case reaches. */
+ * for gradients against finite differences, for large cases against the reference kernel of F64,
+ * with values of each floating type. One test an op; it fails too when the op has a row that no
+ * case reaches. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,11 +25,11 @@ static bool concerns(const op_case *test, cr_op_kind kind) {
   return false;
 }
 
-static void check_kind(cr_op_kind kind, uint32_t from_seed, op_record *records) {
+static void check_kind(cr_op_kind kind, crema_dtype type, uint32_t from_seed, op_record *records) {
   cr_mt19937 rng;
   cr_mt19937_seed(&rng, from_seed + (uint32_t)kind);
   for (int i = 0; i < op_case_count; ++i) {
-    if (concerns(&op_cases[i], kind)) op_check_case(&op_cases[i], kind, &rng, records);
+    if (concerns(&op_cases[i], kind)) op_check_case(&op_cases[i], kind, type, &rng, records);
   }
 }
 
@@ -44,9 +45,9 @@ static const struct {
 static void test_kind(void **state) {
   const cr_op_kind kind = (cr_op_kind)(uintptr_t)*state;
   op_record records[OP_ROWS_MAX] = {{0}};
-  check_kind(kind, seed, records);
+  for (int i = 0; i < OP_TYPES; ++i) check_kind(kind, op_types[i], seed, records);
   for (size_t i = 0; i < sizeof known_seeds / sizeof known_seeds[0]; ++i) {
-    if (known_seeds[i].kind == kind) check_kind(kind, known_seeds[i].seed, records);
+    if (known_seeds[i].kind == kind) check_kind(kind, CREMA_F32, known_seeds[i].seed, records);
   }
   int rows = 0, n = 0;
   for (const cr_kernel *const *row = op_table(); *row; ++row, ++n) {

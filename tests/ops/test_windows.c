@@ -114,7 +114,9 @@ static void check(int wanted, bool (*draw)(cr_mt19937 *rng, drawn_case *c), cons
     drawn_case c;
     if (!draw(&rng, &c)) continue;
     op_record records[OP_ROWS_MAX] = {{0}};
-    for (int k = 0; k < count; ++k) op_check_case(&c.test, kinds[k], &rng, records);
+    for (int k = 0; k < count * OP_TYPES; ++k) {
+      op_check_case(&c.test, kinds[k / OP_TYPES], op_types[k % OP_TYPES], &rng, records);
+    }
     ++made;
   }
 }

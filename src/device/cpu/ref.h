@@ -1,8 +1,8 @@
 /* What the reference kernels, written in plain C, share.
  *
- * Every reference kernel works on f32 values in row-major order, unless its file says otherwise,
- * and gives the same bits for any number of threads: a sum is either made by one thread or split
- * into CR_REF_PARTS parts that are added in order. */
+ * Every reference kernel works on values in row-major order and gives the same bits for any number
+ * of threads: a sum is either made by one thread or split into CR_REF_PARTS parts that are added in
+ * order. */
 #ifndef CR_DEVICE_CPU_REF_H
 #define CR_DEVICE_CPU_REF_H
 

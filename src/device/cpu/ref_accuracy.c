@@ -1,11 +1,8 @@
 /* The share of positions whose label is among the k best scores. */
-#include <string.h>
-
 #include "core/fail.h"
 #include "device/backend/op_check.h"
-#include "device/cpu/ref.h"
-#include "device/cpu/ref_label.h"
-#include "device/cpu/ref_rows.h"
+#include "device/cpu/label.h"
+#include "device/cpu/ref_type.h"
 
 static crema_status accuracy_plan(cr_plan *plan) {
   const cr_split s = cr_op_split(plan->desc, 0, 1);
@@ -16,11 +13,11 @@ static crema_status accuracy_plan(cr_plan *plan) {
 }
 
 /* Whether fewer than top_k classes score at least as well as `truth`: ties count against. */
-static bool is_right(const cr_split *s, const float *score, int64_t truth, int top_k) {
-  const float own = score[truth * s->inner];
+static bool is_right(const cr_split *s, const cr_value *score, int64_t truth, int top_k) {
+  const cr_real own = cr_get(score, truth * s->inner);
   int better = 0;
   for (int64_t c = 0; c < s->channels && better < top_k; ++c) {
-    better += c != truth && score[c * s->inner] >= own;
+    better += c != truth && cr_get(score, c * s->inner) >= own;
   }
   return better < top_k;
 }
@@ -28,8 +25,9 @@ static bool is_right(const cr_split *s, const float *score, int64_t truth, int t
 /* score (outer, C, inner), label (outer, inner), accuracy (1), per class (C). */
 static crema_status accuracy(const cr_call *call) {
   const cr_split s = cr_op_split(call->desc, 0, 1);
-  const float *score = cr_f32(call->buffer, 0), *label = cr_f32(call->buffer, 1);
-  float *per_class = cr_f32(call->buffer, 3);
+  const cr_value *score = cr_as_values(call->buffer, 0);
+  const cr_real *label = cr_as_reals(call->buffer, 1);
+  cr_real *per_class = cr_as_reals(call->buffer, 3);
   int64_t *seen = (int64_t *)call->workspace.address, *right = seen + s.channels;
   const int64_t positions = s.outer * s.inner;
   const bool has_ignore = call->desc->u.accuracy.has_ignore;
@@ -40,16 +38,16 @@ static crema_status accuracy(const cr_call *call) {
     const int64_t truth = cr_label_class(label[i], s.channels, has_ignore, ignore);
     if (truth == CR_LABEL_IGNORED) continue;
     if (truth == CR_LABEL_BAD) return cr_label_fail(label[i], i, positions, s.channels);
-    const float *at = score + i / s.inner * s.channels * s.inner + i % s.inner;
+    const cr_value *at = score + i / s.inner * s.channels * s.inner + i % s.inner;
     const bool hit = is_right(&s, at, truth, top_k);
     ++seen[truth], ++all_seen;
     right[truth] += hit, all_right += hit;
   }
-  *cr_f32(call->buffer, 2) = all_seen ? (float)((double)all_right / (double)all_seen) : 0;
+  *cr_as_reals(call->buffer, 2) = all_seen ? (cr_real)((double)all_right / (double)all_seen) : 0;
   for (int64_t c = 0; per_class && c < s.channels; ++c) {
-    per_class[c] = seen[c] ? (float)((double)right[c] / (double)seen[c]) : 0;
+    per_class[c] = seen[c] ? (cr_real)((double)right[c] / (double)seen[c]) : 0;
   }
   return CREMA_OK;
 }
 
-CR_KERNEL(accuracy_f32_ref, ACCURACY, .plan = accuracy_plan, .run = accuracy);
+CR_REF_KERNEL(accuracy, ACCURACY, .plan = accuracy_plan, .run = accuracy);

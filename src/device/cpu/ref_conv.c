@@ -1,13 +1,11 @@
 /* Convolution as a matrix product: the windows of one image and group are unfolded into the
  * columns of a matrix of C/group * K rows and P = S'... columns. Any number of spatial axes. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "core/fail.h"
-#include "device/cpu/ref.h"
 #include "device/cpu/ref_gemm.h"
-#include "device/cpu/ref_rows.h"
-#include "device/cpu/ref_window.h"
+#include "device/cpu/ref_type.h"
+#include "device/cpu/ref_unfold.h"
 
 typedef struct conv_state {
   cr_slide slide;
@@ -54,7 +52,7 @@ static crema_status conv_plan(cr_plan *plan, int src, int weights, int dst) {
     if (state.slide.out_count > 0 && state.rows > INT64_MAX / 8 / state.slide.out_count) {
       return cr_fail(CREMA_E_UNSUPPORTED, "the windows of an image have too many elements");
     }
-    plan->workspace_bytes = (size_t)state.rows * (size_t)state.slide.out_count * sizeof(float);
+    plan->workspace_bytes = (size_t)state.rows * (size_t)state.slide.out_count * sizeof(cr_real);
   }
   conv_state *kept = malloc(sizeof *kept);
   if (!kept) return cr_fail_memory(sizeof *kept, "the plan of a convolution");
@@ -78,32 +76,32 @@ static crema_status conv_bwd_weights_plan(cr_plan *plan) {
 }
 
 /* The matrix of one image's group: (rows, P). */
-static const float *unfold(const conv_state *s, const float *image, float *workspace) {
+static const cr_real *unfold(const conv_state *s, const cr_real *image, cr_real *workspace) {
   if (s->unfolded) return image;
   const int64_t step = s->slide.kernel_count * s->slide.out_count;
 #pragma omp parallel for schedule(static) if (s->rows * s->slide.out_count >= CR_REF_PARALLEL_MIN)
   for (int64_t c = 0; c < s->in_channels; ++c) {
-    cr_slide_unfold(&s->slide, image + c * s->slide.in_count, workspace + c * step);
+    cr_ref_unfold(&s->slide, image + c * s->slide.in_count, workspace + c * step);
   }
   return workspace;
 }
 
-static void fold_add(const conv_state *s, const float *matrix, float *image) {
+static void fold_add(const conv_state *s, const cr_real *matrix, cr_real *image) {
   const int64_t step = s->slide.kernel_count * s->slide.out_count;
 #pragma omp parallel for schedule(static) if (s->rows * s->slide.out_count >= CR_REF_PARALLEL_MIN)
   for (int64_t c = 0; c < s->in_channels; ++c) {
-    cr_slide_fold_add(&s->slide, matrix + c * step, image + c * s->slide.in_count);
+    cr_ref_fold_add(&s->slide, matrix + c * step, image + c * s->slide.in_count);
   }
 }
 
 /* Adds the bias and applies the fused activation to count planes of one group. */
-static void finish(const cr_conv_params *params, int64_t planes, int64_t size, const float *bias,
-                   float *dst) {
+static void finish(const cr_conv_params *params, int64_t planes, int64_t size, const cr_real *bias,
+                   cr_real *dst) {
 #pragma omp parallel for schedule(static) if (planes * size >= CR_REF_PARALLEL_MIN)
   for (int64_t c = 0; c < planes; ++c) {
-    float *y = dst + c * size;
-    const float b = bias ? bias[c] : 0;
-    const float slope = params->relu ? params->relu_slope : 1;
+    cr_real *y = dst + c * size;
+    const cr_real b = bias ? bias[c] : 0;
+    const cr_real slope = params->relu ? params->relu_slope : 1;
     if (params->relu && slope == 0) {
 #pragma omp simd
       for (int64_t i = 0; i < size; ++i) y[i] = y[i] + b < 0 ? 0 : y[i] + b;
@@ -117,21 +115,21 @@ static void finish(const cr_conv_params *params, int64_t planes, int64_t size, c
 /* src (N,C,S...), weights (O,C/group,K...), bias (O), dst (N,O,S'...). */
 static crema_status conv_fwd(const cr_call *call) {
   const conv_state *s = call->plan->state;
-  const float *src = cr_f32(call->buffer, 0), *weights = cr_f32(call->buffer, 1),
-              *bias = cr_f32(call->buffer, 2);
-  float *dst = cr_f32(call->buffer, 3);
+  const cr_real *src = cr_as_reals(call->buffer, 0), *weights = cr_as_reals(call->buffer, 1),
+                *bias = cr_as_reals(call->buffer, 2);
+  cr_real *dst = cr_as_reals(call->buffer, 3);
   const int64_t places = s->slide.out_count;
   for (int64_t i = 0; i < s->batch * s->group; ++i) {
     const int64_t g = i % s->group;
-    const float *image = src + i * s->in_channels * s->slide.in_count;
-    float *out = dst + i * s->out_channels * places;
+    const cr_real *image = src + i * s->in_channels * s->slide.in_count;
+    cr_real *out = dst + i * s->out_channels * places;
     const cr_gemm gemm = {.m = s->out_channels,
                           .n = places,
                           .k = s->rows,
                           .a = weights + g * s->out_channels * s->rows,
                           .a_row = s->rows,
                           .a_column = 1,
-                          .b = unfold(s, image, cr_f32(&call->workspace, 0)),
+                          .b = unfold(s, image, cr_as_reals(&call->workspace, 0)),
                           .b_row = places,
                           .c = out,
                           .c_row = places};
@@ -147,13 +145,13 @@ static crema_status conv_fwd(const cr_call *call) {
 /* diff_dst, weights, diff_src. */
 static crema_status conv_bwd_data(const cr_call *call) {
   const conv_state *s = call->plan->state;
-  const float *diff_dst = cr_f32(call->buffer, 0), *weights = cr_f32(call->buffer, 1);
-  float *diff_src = cr_f32(call->buffer, 2);
+  const cr_real *diff_dst = cr_as_reals(call->buffer, 0), *weights = cr_as_reals(call->buffer, 1);
+  cr_real *diff_src = cr_as_reals(call->buffer, 2);
   const int64_t places = s->slide.out_count, image_size = s->in_channels * s->slide.in_count;
   for (int64_t i = 0; i < s->batch * s->group; ++i) {
     const int64_t g = i % s->group;
-    float *image = diff_src + i * image_size;
-    float *matrix = s->unfolded ? image : cr_f32(&call->workspace, 0);
+    cr_real *image = diff_src + i * image_size;
+    cr_real *matrix = s->unfolded ? image : cr_as_reals(&call->workspace, 0);
     const cr_gemm gemm = {.m = s->rows,
                           .n = places,
                           .k = s->out_channels,
@@ -173,53 +171,53 @@ static crema_status conv_bwd_data(const cr_call *call) {
 }
 
 /* diff_bias (+)= the sum of diff_dst over images and positions. */
-static void bias_gradient(const conv_state *s, const float *diff_dst, bool add, float *diff_bias) {
+static void bias_gradient(const conv_state *s, const cr_real *diff_dst, bool add,
+                          cr_real *diff_bias) {
   const int64_t channels = s->group * s->out_channels, places = s->slide.out_count;
 #pragma omp parallel for schedule(static) if (s->batch * channels * places >= CR_REF_PARALLEL_MIN)
   for (int64_t c = 0; c < channels; ++c) {
     double sum = 0;
     for (int64_t n = 0; n < s->batch; ++n) {
-      const float *y = diff_dst + (n * channels + c) * places;
+      const cr_real *y = diff_dst + (n * channels + c) * places;
 #pragma omp simd reduction(+ : sum)
       for (int64_t i = 0; i < places; ++i) sum += (double)y[i];
     }
-    diff_bias[c] = (float)(add ? (double)diff_bias[c] + sum : sum);
+    diff_bias[c] = (cr_real)(add ? (double)diff_bias[c] + sum : sum);
   }
 }
 
 /* src, diff_dst, diff_weights, diff_bias. */
 static crema_status conv_bwd_weights(const cr_call *call) {
   const conv_state *s = call->plan->state;
-  const float *src = cr_f32(call->buffer, 0), *diff_dst = cr_f32(call->buffer, 1);
-  float *diff_weights = cr_f32(call->buffer, 2), *diff_bias = cr_f32(call->buffer, 3);
+  const cr_real *src = cr_as_reals(call->buffer, 0), *diff_dst = cr_as_reals(call->buffer, 1);
+  cr_real *diff_weights = cr_as_reals(call->buffer, 2), *diff_bias = cr_as_reals(call->buffer, 3);
   const int64_t places = s->slide.out_count, filters = s->out_channels * s->rows;
   if (s->batch == 0 && !call->accumulate[2]) {
     memset(diff_weights, 0, (size_t)(filters * s->group) * sizeof *diff_weights);
   }
   for (int64_t i = 0; i < s->batch * s->group; ++i) {
     const int64_t g = i % s->group;
-    const cr_gemm gemm = {
-        .m = s->out_channels,
-        .n = s->rows,
-        .k = places,
-        .a = diff_dst + i * s->out_channels * places,
-        .a_row = places,
-        .a_column = 1,
-        .b = unfold(s, src + i * s->in_channels * s->slide.in_count, cr_f32(&call->workspace, 0)),
-        .b_row = places,
-        .b_transposed = true,
-        .c = diff_weights + g * filters,
-        .c_row = s->rows,
-        .accumulate = call->accumulate[2] || i >= s->group};
+    const cr_gemm gemm = {.m = s->out_channels,
+                          .n = s->rows,
+                          .k = places,
+                          .a = diff_dst + i * s->out_channels * places,
+                          .a_row = places,
+                          .a_column = 1,
+                          .b = unfold(s, src + i * s->in_channels * s->slide.in_count,
+                                      cr_as_reals(&call->workspace, 0)),
+                          .b_row = places,
+                          .b_transposed = true,
+                          .c = diff_weights + g * filters,
+                          .c_row = s->rows,
+                          .accumulate = call->accumulate[2] || i >= s->group};
     cr_ref_gemm(&gemm);
   }
   if (diff_bias) bias_gradient(s, diff_dst, call->accumulate[3], diff_bias);
   return CREMA_OK;
 }
 
-CR_KERNEL(conv_fwd_f32_ref, CONV_FWD, .plan = conv_fwd_plan, .run = conv_fwd,
-          .destroy = conv_destroy);
-CR_KERNEL(conv_bwd_data_f32_ref, CONV_BWD_DATA, .plan = conv_bwd_data_plan, .run = conv_bwd_data,
-          .destroy = conv_destroy);
-CR_KERNEL(conv_bwd_weights_f32_ref, CONV_BWD_WEIGHTS, .can_accumulate = true,
-          .plan = conv_bwd_weights_plan, .run = conv_bwd_weights, .destroy = conv_destroy);
+CR_REF_KERNEL(conv_fwd, CONV_FWD, .plan = conv_fwd_plan, .run = conv_fwd, .destroy = conv_destroy);
+CR_REF_KERNEL(conv_bwd_data, CONV_BWD_DATA, .plan = conv_bwd_data_plan, .run = conv_bwd_data,
+              .destroy = conv_destroy);
+CR_REF_KERNEL(conv_bwd_weights, CONV_BWD_WEIGHTS, .can_accumulate = true,
+              .plan = conv_bwd_weights_plan, .run = conv_bwd_weights, .destroy = conv_destroy);

@@ -1,10 +1,7 @@
 /* Sum, product and maximum of several arrays of one shape. Each works through blocks that stay
  * in the first-level cache; a block of every source is read before the block of dst is
  * written, so that dst may be any of the sources. */
-#include <string.h>
-
-#include "device/cpu/ref.h"
-#include "device/cpu/ref_rows.h"
+#include "device/cpu/ref_type.h"
 
 enum { BLOCK = 1024 };
 
@@ -19,46 +16,46 @@ static int64_t block_length(int64_t count, int64_t block) {
 /* src..., dst. */
 static crema_status sum_run(const cr_call *call) {
   const int sources = call->desc->args - 1;
-  float *dst = cr_f32(call->buffer, sources);
+  cr_value *dst = cr_as_values(call->buffer, sources);
   const int64_t count = cr_op_arg_count(call->desc, sources);
 #pragma omp parallel for schedule(static) if (count >= CR_REF_PARALLEL_MIN)
   for (int64_t b = 0; b < blocks_of(count); ++b) {
     const int64_t length = block_length(count, b);
-    float acc[BLOCK] = {0};
+    cr_real acc[BLOCK] = {0};
     for (int k = 0; k < sources; ++k) {
-      const float *x = cr_f32(call->buffer, k) + b * BLOCK;
-      const float factor = call->desc->arg[k].scale;
+      const cr_value *x = cr_as_values(call->buffer, k) + b * BLOCK;
+      const cr_real factor = call->desc->arg[k].scale;
 #pragma omp simd
-      for (int64_t i = 0; i < length; ++i) acc[i] += factor * x[i];
+      for (int64_t i = 0; i < length; ++i) acc[i] += factor * cr_get(x, i);
     }
-    memcpy(dst + b * BLOCK, acc, (size_t)length * sizeof *acc);
+    cr_put_all(acc, length, dst + b * BLOCK);
   }
   return CREMA_OK;
 }
 
 /* The product of all sources but `skip`, times `first` unless that is NULL. */
-static void product_block(const crema_devptr *buffer, int sources, int skip, const float *first,
-                          int64_t at, int64_t length, float *acc) {
-  for (int64_t i = 0; i < length; ++i) acc[i] = first ? first[at + i] : 1;
+static void product_block(const crema_devptr *buffer, int sources, int skip, const cr_value *first,
+                          int64_t at, int64_t length, cr_real *acc) {
+  for (int64_t i = 0; i < length; ++i) acc[i] = first ? cr_get(first, at + i) : 1;
   for (int k = 0; k < sources; ++k) {
     if (k == skip) continue;
-    const float *x = cr_f32(buffer, k) + at;
+    const cr_value *x = cr_as_values(buffer, k) + at;
 #pragma omp simd
-    for (int64_t i = 0; i < length; ++i) acc[i] *= x[i];
+    for (int64_t i = 0; i < length; ++i) acc[i] *= cr_get(x, i);
   }
 }
 
 /* src..., dst. */
 static crema_status prod_run(const cr_call *call) {
   const int sources = call->desc->args - 1;
-  float *dst = cr_f32(call->buffer, sources);
+  cr_value *dst = cr_as_values(call->buffer, sources);
   const int64_t count = cr_op_arg_count(call->desc, sources);
 #pragma omp parallel for schedule(static) if (count >= CR_REF_PARALLEL_MIN)
   for (int64_t b = 0; b < blocks_of(count); ++b) {
     const int64_t length = block_length(count, b);
-    float acc[BLOCK];
+    cr_real acc[BLOCK];
     product_block(call->buffer, sources, -1, NULL, b * BLOCK, length, acc);
-    memcpy(dst + b * BLOCK, acc, (size_t)length * sizeof *acc);
+    cr_put_all(acc, length, dst + b * BLOCK);
   }
   return CREMA_OK;
 }
@@ -66,15 +63,15 @@ static crema_status prod_run(const cr_call *call) {
 /* src..., diff_dst, diff_src: the gradient of source u.index. */
 static crema_status prod_bwd(const cr_call *call) {
   const int sources = call->desc->args - 2, index = call->desc->u.index;
-  const float *diff_dst = cr_f32(call->buffer, sources);
-  float *diff_src = cr_f32(call->buffer, sources + 1);
+  const cr_value *diff_dst = cr_as_values(call->buffer, sources);
+  cr_value *diff_src = cr_as_values(call->buffer, sources + 1);
   const int64_t count = cr_op_arg_count(call->desc, sources);
 #pragma omp parallel for schedule(static) if (count >= CR_REF_PARALLEL_MIN)
   for (int64_t b = 0; b < blocks_of(count); ++b) {
     const int64_t length = block_length(count, b);
-    float acc[BLOCK];
+    cr_real acc[BLOCK];
     product_block(call->buffer, sources, index, diff_dst, b * BLOCK, length, acc);
-    memcpy(diff_src + b * BLOCK, acc, (size_t)length * sizeof *acc);
+    cr_put_all(acc, length, diff_src + b * BLOCK);
   }
   return CREMA_OK;
 }
@@ -83,24 +80,25 @@ static crema_status prod_bwd(const cr_call *call) {
  * first: Caffe compares the first two the other way round. */
 static crema_status max_run(const cr_call *call) {
   const int sources = call->desc->args - 2;
-  float *dst = cr_f32(call->buffer, sources);
+  cr_value *dst = cr_as_values(call->buffer, sources);
   int32_t *aux = (int32_t *)call->buffer[sources + 1].address;
   const int64_t count = cr_op_arg_count(call->desc, sources);
 #pragma omp parallel for schedule(static) if (count >= CR_REF_PARALLEL_MIN)
   for (int64_t b = 0; b < blocks_of(count); ++b) {
     const int64_t length = block_length(count, b);
-    float best[BLOCK];
+    cr_real best[BLOCK];
     int32_t which[BLOCK] = {0};
-    memcpy(best, cr_f32(call->buffer, 0) + b * BLOCK, (size_t)length * sizeof *best);
+    cr_get_all(cr_as_values(call->buffer, 0) + b * BLOCK, length, best);
     for (int k = 1; k < sources; ++k) {
-      const float *x = cr_f32(call->buffer, k) + b * BLOCK;
+      const cr_value *x = cr_as_values(call->buffer, k) + b * BLOCK;
       for (int64_t i = 0; i < length; ++i) {
-        const bool wins = k == 1 ? !(best[i] > x[i]) : x[i] > best[i];
-        best[i] = wins ? x[i] : best[i];
+        const cr_real value = cr_get(x, i);
+        const bool wins = k == 1 ? !(best[i] > value) : value > best[i];
+        best[i] = wins ? value : best[i];
         which[i] = wins ? k : which[i];
       }
     }
-    memcpy(dst + b * BLOCK, best, (size_t)length * sizeof *best);
+    cr_put_all(best, length, dst + b * BLOCK);
     memcpy(aux + b * BLOCK, which, (size_t)length * sizeof *which);
   }
   return CREMA_OK;
@@ -108,18 +106,20 @@ static crema_status max_run(const cr_call *call) {
 
 /* diff_dst, aux, diff_src. */
 static crema_status max_bwd(const cr_call *call) {
-  const float *diff_dst = cr_f32(call->buffer, 0);
+  const cr_value *diff_dst = cr_as_values(call->buffer, 0);
   const int32_t *aux = (const int32_t *)call->buffer[1].address;
-  float *diff_src = cr_f32(call->buffer, 2);
+  cr_value *diff_src = cr_as_values(call->buffer, 2);
   const int64_t count = cr_op_arg_count(call->desc, 0);
   const int32_t index = call->desc->u.index;
 #pragma omp parallel for simd schedule(static) if (parallel : count >= CR_REF_PARALLEL_MIN)
-  for (int64_t i = 0; i < count; ++i) diff_src[i] = aux[i] == index ? diff_dst[i] : 0;
+  for (int64_t i = 0; i < count; ++i) {
+    cr_put(diff_src, i, aux[i] == index ? cr_get(diff_dst, i) : 0);
+  }
   return CREMA_OK;
 }
 
-CR_KERNEL(sum_f32_ref, SUM, .run = sum_run);
-CR_KERNEL(prod_f32_ref, PROD, .run = prod_run);
-CR_KERNEL(prod_bwd_f32_ref, PROD_BWD, .run = prod_bwd);
-CR_KERNEL(max_f32_ref, MAX, .run = max_run);
-CR_KERNEL(max_bwd_f32_ref, MAX_BWD, .run = max_bwd);
+CR_REF_KERNEL(sum, SUM, .run = sum_run);
+CR_REF_KERNEL(prod, PROD, .run = prod_run);
+CR_REF_KERNEL(prod_bwd, PROD_BWD, .run = prod_bwd);
+CR_REF_KERNEL(max, MAX, .run = max_run);
+CR_REF_KERNEL(max_bwd, MAX_BWD, .run = max_bwd);

@@ -1,17 +1,13 @@
 #include "device/cpu/ref_gemm.h"
 
-#include <string.h>
-
-#include "device/cpu/ref.h"
-
 enum { TILE_ROWS = 4, TILE_COLUMNS = 64 };
 
 static int64_t at_most(int64_t a, int64_t b) {
   return a < b ? a : b;
 }
 
-static void store(const cr_gemm *g, int64_t i, int64_t j, int64_t columns, const float *sum) {
-  float *c = g->c + i * g->c_row + j;
+static void store(const cr_gemm *g, int64_t i, int64_t j, int64_t columns, const cr_real *sum) {
+  cr_real *c = g->c + i * g->c_row + j;
   if (g->accumulate) {
     for (int64_t x = 0; x < columns; ++x) c[x] += sum[x];
   } else {
@@ -23,12 +19,12 @@ static void store(const cr_gemm *g, int64_t i, int64_t j, int64_t columns, const
 static void tile_plain(const cr_gemm *g, int64_t i0, int64_t j0) {
   const int64_t rows = at_most(TILE_ROWS, g->m - i0);
   const int64_t columns = at_most(TILE_COLUMNS, g->n - j0);
-  float sum[TILE_ROWS][TILE_COLUMNS] = {{0}};
+  cr_real sum[TILE_ROWS][TILE_COLUMNS] = {{0}};
   for (int64_t p = 0; p < g->k; ++p) {
-    const float *b = g->b + p * g->b_row + j0;
+    const cr_real *b = g->b + p * g->b_row + j0;
     for (int64_t i = 0; i < rows; ++i) {
-      const float a = g->a[(i0 + i) * g->a_row + p * g->a_column];
-      float *s = sum[i];
+      const cr_real a = g->a[(i0 + i) * g->a_row + p * g->a_column];
+      cr_real *s = sum[i];
       if (columns == TILE_COLUMNS) {
 #pragma omp simd
         for (int j = 0; j < TILE_COLUMNS; ++j) s[j] += a * b[j];
@@ -40,8 +36,8 @@ static void tile_plain(const cr_gemm *g, int64_t i0, int64_t j0) {
   for (int64_t i = 0; i < rows; ++i) store(g, i0 + i, j0, columns, sum[i]);
 }
 
-static float dot(int64_t k, const float *a, int64_t a_step, const float *b) {
-  float sum = 0;
+static cr_real dot(int64_t k, const cr_real *a, int64_t a_step, const cr_real *b) {
+  cr_real sum = 0;
   if (a_step == 1) {
 #pragma omp simd reduction(+ : sum)
     for (int64_t p = 0; p < k; ++p) sum += a[p] * b[p];
@@ -55,7 +51,7 @@ static float dot(int64_t k, const float *a, int64_t a_step, const float *b) {
 static void tile_transposed(const cr_gemm *g, int64_t i0, int64_t j0) {
   const int64_t rows = at_most(TILE_ROWS, g->m - i0);
   const int64_t columns = at_most(TILE_COLUMNS, g->n - j0);
-  float sum[TILE_ROWS][TILE_COLUMNS];
+  cr_real sum[TILE_ROWS][TILE_COLUMNS];
   for (int64_t j = 0; j < columns; ++j) {
     for (int64_t i = 0; i < rows; ++i) {
       sum[i][j] = dot(g->k, g->a + (i0 + i) * g->a_row, g->a_column, g->b + (j0 + j) * g->b_row);

@@ -1,19 +1,20 @@
-/* A small matrix product for the reference kernels. */
+/* A small matrix product for the reference kernels, of values in full precision. */
 #ifndef CR_DEVICE_CPU_REF_GEMM_H
 #define CR_DEVICE_CPU_REF_GEMM_H
 
-#include <stdbool.h>
-#include <stdint.h>
+#include "device/cpu/ref_type.h"
+
+#define cr_ref_gemm CR_REF_NAME(cr_ref_gemm)
 
 /* c = a b, or c += a b, all row-major: a is (m, k), b is (k, n), c is (m, n). */
 typedef struct cr_gemm {
   int64_t m, n, k;
-  const float *a; /* element (i, p) at a[i * a_row + p * a_column] */
+  const cr_real *a; /* element (i, p) at a[i * a_row + p * a_column] */
   int64_t a_row, a_column;
-  const float *b; /* element (p, j) at b[p * b_row + j], transposed: b[j * b_row + p] */
+  const cr_real *b; /* element (p, j) at b[p * b_row + j], transposed: b[j * b_row + p] */
   int64_t b_row;
   bool b_transposed;
-  float *c; /* element (i, j) at c[i * c_row + j] */
+  cr_real *c; /* element (i, j) at c[i * c_row + j] */
   int64_t c_row;
   bool accumulate; /* c's old content is added to, else not read */
 } cr_gemm;

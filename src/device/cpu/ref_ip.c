@@ -2,9 +2,8 @@
 #include <stdlib.h>
 
 #include "core/fail.h"
-#include "device/cpu/ref.h"
 #include "device/cpu/ref_gemm.h"
-#include "device/cpu/ref_rows.h"
+#include "device/cpu/ref_type.h"
 
 /* m rows of k values in, of n values out. */
 typedef struct ip_state {
@@ -47,15 +46,15 @@ static crema_status ip_bwd_weights_plan(cr_plan *plan) {
 static crema_status ip_fwd(const cr_call *call) {
   const ip_state *s = call->plan->state;
   const bool transpose = call->desc->u.ip.transpose;
-  const float *bias = cr_f32(call->buffer, 2);
-  float *dst = cr_f32(call->buffer, 3);
+  const cr_real *bias = cr_as_reals(call->buffer, 2);
+  cr_real *dst = cr_as_reals(call->buffer, 3);
   const cr_gemm gemm = {.m = s->m,
                         .n = s->n,
                         .k = s->k,
-                        .a = cr_f32(call->buffer, 0),
+                        .a = cr_as_reals(call->buffer, 0),
                         .a_row = s->k,
                         .a_column = 1,
-                        .b = cr_f32(call->buffer, 1),
+                        .b = cr_as_reals(call->buffer, 1),
                         .b_row = transpose ? s->n : s->k,
                         .b_transposed = !transpose,
                         .c = dst,
@@ -75,13 +74,13 @@ static crema_status ip_bwd_data(const cr_call *call) {
   const cr_gemm gemm = {.m = s->m,
                         .n = s->k,
                         .k = s->n,
-                        .a = cr_f32(call->buffer, 0),
+                        .a = cr_as_reals(call->buffer, 0),
                         .a_row = s->n,
                         .a_column = 1,
-                        .b = cr_f32(call->buffer, 1),
+                        .b = cr_as_reals(call->buffer, 1),
                         .b_row = transpose ? s->n : s->k,
                         .b_transposed = transpose,
-                        .c = cr_f32(call->buffer, 2),
+                        .c = cr_as_reals(call->buffer, 2),
                         .c_row = s->k};
   cr_ref_gemm(&gemm);
   return CREMA_OK;
@@ -91,8 +90,8 @@ static crema_status ip_bwd_data(const cr_call *call) {
 static crema_status ip_bwd_weights(const cr_call *call) {
   const ip_state *s = call->plan->state;
   const bool transpose = call->desc->u.ip.transpose;
-  const float *src = cr_f32(call->buffer, 0), *diff_dst = cr_f32(call->buffer, 1);
-  float *diff_bias = cr_f32(call->buffer, 3);
+  const cr_real *src = cr_as_reals(call->buffer, 0), *diff_dst = cr_as_reals(call->buffer, 1);
+  cr_real *diff_bias = cr_as_reals(call->buffer, 3);
   const cr_gemm gemm = {.m = transpose ? s->k : s->n,
                         .n = transpose ? s->n : s->k,
                         .k = s->m,
@@ -101,7 +100,7 @@ static crema_status ip_bwd_weights(const cr_call *call) {
                         .a_column = transpose ? s->k : s->n,
                         .b = transpose ? diff_dst : src,
                         .b_row = transpose ? s->n : s->k,
-                        .c = cr_f32(call->buffer, 2),
+                        .c = cr_as_reals(call->buffer, 2),
                         .c_row = transpose ? s->n : s->k,
                         .accumulate = call->accumulate[2]};
   cr_ref_gemm(&gemm);
@@ -110,13 +109,13 @@ static crema_status ip_bwd_weights(const cr_call *call) {
   for (int64_t j = 0; j < s->n; ++j) {
     double sum = call->accumulate[3] ? (double)diff_bias[j] : 0;
     for (int64_t i = 0; i < s->m; ++i) sum += (double)diff_dst[i * s->n + j];
-    diff_bias[j] = (float)sum;
+    diff_bias[j] = (cr_real)sum;
   }
   return CREMA_OK;
 }
 
-CR_KERNEL(ip_fwd_f32_ref, IP_FWD, .plan = ip_fwd_plan, .run = ip_fwd, .destroy = ip_destroy);
-CR_KERNEL(ip_bwd_data_f32_ref, IP_BWD_DATA, .plan = ip_bwd_data_plan, .run = ip_bwd_data,
-          .destroy = ip_destroy);
-CR_KERNEL(ip_bwd_weights_f32_ref, IP_BWD_WEIGHTS, .can_accumulate = true,
-          .plan = ip_bwd_weights_plan, .run = ip_bwd_weights, .destroy = ip_destroy);
+CR_REF_KERNEL(ip_fwd, IP_FWD, .plan = ip_fwd_plan, .run = ip_fwd, .destroy = ip_destroy);
+CR_REF_KERNEL(ip_bwd_data, IP_BWD_DATA, .plan = ip_bwd_data_plan, .run = ip_bwd_data,
+              .destroy = ip_destroy);
+CR_REF_KERNEL(ip_bwd_weights, IP_BWD_WEIGHTS, .can_accumulate = true, .plan = ip_bwd_weights_plan,
+              .run = ip_bwd_weights, .destroy = ip_destroy);

@@ -1,12 +1,10 @@
 /* Ops that move values: crop, permute, tile, gather rows, and windows as columns. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "core/fail.h"
 #include "device/backend/op_check.h"
-#include "device/cpu/ref.h"
-#include "device/cpu/ref_rows.h"
-#include "device/cpu/ref_window.h"
+#include "device/cpu/ref_type.h"
+#include "device/cpu/ref_unfold.h"
 
 /* Elements between neighbours along each axis. */
 static void strides_of(const crema_shape *shape, int64_t *stride) {
@@ -29,12 +27,12 @@ static bool next_index(const crema_shape *shape, int axes, int64_t *at) {
 
 /* Copies between the window at u.offset of the `whole` and the `part`, row by row. */
 static void copy_window(const crema_shape *part_shape, const crema_shape *whole_shape,
-                        const int64_t *offset, float *part, float *whole, bool into_whole) {
+                        const int64_t *offset, cr_value *part, cr_value *whole, bool into_whole) {
   int64_t stride[CREMA_MAX_AXES], at[CREMA_MAX_AXES] = {0};
   const int last = part_shape->axes - 1;
   const int64_t row = part_shape->dim[last];
   strides_of(whole_shape, stride);
-  float *next = part;
+  cr_value *next = part;
   do {
     int64_t from = offset[last];
     for (int a = 0; a < last; ++a) from += (at[a] + offset[a]) * stride[a];
@@ -48,24 +46,25 @@ static void copy_window(const crema_shape *part_shape, const crema_shape *whole_
 static crema_status crop_fwd(const cr_call *call) {
   if (cr_op_arg_count(call->desc, 1) == 0) return CREMA_OK;
   copy_window(&call->desc->arg[1].shape, &call->desc->arg[0].shape, call->desc->u.offset,
-              cr_f32(call->buffer, 1), cr_f32(call->buffer, 0), false);
+              cr_as_values(call->buffer, 1), cr_as_values(call->buffer, 0), false);
   return CREMA_OK;
 }
 
 /* diff_dst, diff_src: 0 outside the window. */
 static crema_status crop_bwd(const cr_call *call) {
-  memset(cr_f32(call->buffer, 1), 0, (size_t)cr_op_arg_count(call->desc, 1) * sizeof(float));
+  memset(cr_as_values(call->buffer, 1), 0,
+         (size_t)cr_op_arg_count(call->desc, 1) * sizeof(cr_value));
   if (cr_op_arg_count(call->desc, 0) == 0) return CREMA_OK;
   copy_window(&call->desc->arg[0].shape, &call->desc->arg[1].shape, call->desc->u.offset,
-              cr_f32(call->buffer, 0), cr_f32(call->buffer, 1), true);
+              cr_as_values(call->buffer, 0), cr_as_values(call->buffer, 1), true);
   return CREMA_OK;
 }
 
 /* src, dst: axis a of dst is axis u.order[a] of src. */
 static crema_status permute(const cr_call *call) {
   const crema_shape *to = &call->desc->arg[1].shape;
-  const float *src = cr_f32(call->buffer, 0);
-  float *dst = cr_f32(call->buffer, 1);
+  const cr_value *src = cr_as_values(call->buffer, 0);
+  cr_value *dst = cr_as_values(call->buffer, 1);
   int64_t stride[CREMA_MAX_AXES], at[CREMA_MAX_AXES] = {0};
   if (cr_op_arg_count(call->desc, 1) == 0) return CREMA_OK;
   strides_of(&call->desc->arg[0].shape, stride);
@@ -83,8 +82,9 @@ static crema_status tile_fwd(const cr_call *call) {
   const cr_split s = cr_op_split(call->desc, 1, 1);
 #pragma omp parallel for schedule(static) if (cr_op_arg_count(call->desc, 1) >= CR_REF_PARALLEL_MIN)
   for (int64_t r = 0; r < s.outer * s.channels; ++r) {
-    memcpy(cr_f32(call->buffer, 1) + r * s.inner,
-           cr_f32(call->buffer, 0) + r / s.channels * s.inner, (size_t)s.inner * sizeof(float));
+    memcpy(cr_as_values(call->buffer, 1) + r * s.inner,
+           cr_as_values(call->buffer, 0) + r / s.channels * s.inner,
+           (size_t)s.inner * sizeof(cr_value));
   }
   return CREMA_OK;
 }
@@ -94,16 +94,17 @@ static crema_status tile_bwd(const cr_call *call) {
   const cr_split s = cr_op_split(call->desc, 0, 1);
 #pragma omp parallel for schedule(static) if (cr_op_arg_count(call->desc, 0) >= CR_REF_PARALLEL_MIN)
   for (int64_t i = 0; i < s.outer * s.inner; ++i) {
-    const float *dy = cr_f32(call->buffer, 0) + i / s.inner * s.channels * s.inner + i % s.inner;
+    const cr_value *dy =
+        cr_as_values(call->buffer, 0) + i / s.inner * s.channels * s.inner + i % s.inner;
     double sum = 0;
-    for (int64_t c = 0; c < s.channels; ++c) sum += (double)dy[c * s.inner];
-    cr_f32(call->buffer, 1)[i] = (float)sum;
+    for (int64_t c = 0; c < s.channels; ++c) sum += (double)cr_get(dy, c * s.inner);
+    cr_put(cr_as_values(call->buffer, 1), i, (cr_real)sum);
   }
   return CREMA_OK;
 }
 
 /* Every index names a row. */
-static crema_status check_index(const float *index, int64_t count, int64_t rows) {
+static crema_status check_index(const cr_real *index, int64_t count, int64_t rows) {
   for (int64_t i = 0; i < count; ++i) {
     if (!(index[i] >= 0 && (double)index[i] < (double)rows)) {
       return cr_fail(CREMA_E_RANGE, "index %g at position %lld of %lld is outside 0..%lld",
@@ -116,31 +117,38 @@ static crema_status check_index(const float *index, int64_t count, int64_t rows)
 /* src (R, K), index (N), dst (N, K). */
 static crema_status gather_fwd(const cr_call *call) {
   const cr_split s = cr_op_split(call->desc, 0, 0);
-  const float *index = cr_f32(call->buffer, 1);
+  const cr_real *index = cr_as_reals(call->buffer, 1);
   const int64_t count = cr_op_arg_count(call->desc, 1);
   CR_TRY(check_index(index, count, s.channels));
 #pragma omp parallel for schedule(static) if (count * s.inner >= CR_REF_PARALLEL_MIN)
   for (int64_t i = 0; i < count; ++i) {
-    memcpy(cr_f32(call->buffer, 2) + i * s.inner,
-           cr_f32(call->buffer, 0) + (int64_t)index[i] * s.inner, (size_t)s.inner * sizeof(float));
+    memcpy(cr_as_values(call->buffer, 2) + i * s.inner,
+           cr_as_values(call->buffer, 0) + (int64_t)index[i] * s.inner,
+           (size_t)s.inner * sizeof(cr_value));
   }
+  return CREMA_OK;
+}
+
+static crema_status gather_bwd_plan(cr_plan *plan) {
+  plan->workspace_bytes = cr_sums_bytes(cr_op_arg_count(plan->desc, 2));
   return CREMA_OK;
 }
 
 /* diff_dst (N, K), index, diff_src (R, K): each row is added to the one that it came from. */
 static crema_status gather_bwd(const cr_call *call) {
   const cr_split s = cr_op_split(call->desc, 2, 0);
-  const float *index = cr_f32(call->buffer, 1);
-  float *diff_src = cr_f32(call->buffer, 2);
-  const int64_t count = cr_op_arg_count(call->desc, 1);
+  const cr_real *index = cr_as_reals(call->buffer, 1);
+  cr_value *diff_src = cr_as_values(call->buffer, 2);
+  const int64_t count = cr_op_arg_count(call->desc, 1), values = cr_op_arg_count(call->desc, 2);
   CR_TRY(check_index(index, count, s.channels));
-  if (!call->accumulate[2])
-    memset(diff_src, 0, (size_t)cr_op_arg_count(call->desc, 2) * sizeof *diff_src);
+  cr_real *sums =
+      cr_sums_begin(diff_src, values, call->accumulate[2], cr_as_reals(&call->workspace, 0));
   for (int64_t i = 0; i < count; ++i) {
-    const float *from = cr_f32(call->buffer, 0) + i * s.inner;
-    float *to = diff_src + (int64_t)index[i] * s.inner;
-    for (int64_t k = 0; k < s.inner; ++k) to[k] += from[k];
+    const cr_value *from = cr_as_values(call->buffer, 0) + i * s.inner;
+    cr_real *to = sums + (int64_t)index[i] * s.inner;
+    for (int64_t k = 0; k < s.inner; ++k) to[k] += cr_get(from, k);
   }
+  cr_sums_end(sums, values, diff_src);
   return CREMA_OK;
 }
 
@@ -163,7 +171,9 @@ static crema_status im2col_plan(cr_plan *plan) {
 }
 
 static crema_status col2im_plan(cr_plan *plan) {
-  return window_keep(plan, &plan->desc->arg[1].shape, &plan->desc->arg[0].shape);
+  CR_TRY(window_keep(plan, &plan->desc->arg[1].shape, &plan->desc->arg[0].shape));
+  plan->workspace_bytes = cr_sums_bytes(((const cr_slide *)plan->state)->in_count);
+  return CREMA_OK;
 }
 
 static void window_destroy(cr_plan *plan) {
@@ -175,8 +185,8 @@ static crema_status im2col(const cr_call *call) {
   const cr_slide *s = call->plan->state;
   const crema_shape *image = &call->desc->arg[0].shape;
   for (int64_t c = 0; c < image->dim[0] * image->dim[1]; ++c) {
-    cr_slide_unfold(s, cr_f32(call->buffer, 0) + c * s->in_count,
-                    cr_f32(call->buffer, 1) + c * s->kernel_count * s->out_count);
+    cr_ref_unfold(s, cr_as_values(call->buffer, 0) + c * s->in_count,
+                  cr_as_values(call->buffer, 1) + c * s->kernel_count * s->out_count);
   }
   return CREMA_OK;
 }
@@ -185,20 +195,22 @@ static crema_status im2col(const cr_call *call) {
 static crema_status col2im(const cr_call *call) {
   const cr_slide *s = call->plan->state;
   const crema_shape *image = &call->desc->arg[1].shape;
-  memset(cr_f32(call->buffer, 1), 0, (size_t)cr_op_arg_count(call->desc, 1) * sizeof(float));
   for (int64_t c = 0; c < image->dim[0] * image->dim[1]; ++c) {
-    cr_slide_fold_add(s, cr_f32(call->buffer, 0) + c * s->kernel_count * s->out_count,
-                      cr_f32(call->buffer, 1) + c * s->in_count);
+    cr_value *plane = cr_as_values(call->buffer, 1) + c * s->in_count;
+    cr_real *sums = cr_sums_begin(plane, s->in_count, false, cr_as_reals(&call->workspace, 0));
+    cr_ref_fold_add(s, cr_as_values(call->buffer, 0) + c * s->kernel_count * s->out_count, sums);
+    cr_sums_end(sums, s->in_count, plane);
   }
   return CREMA_OK;
 }
 
-CR_KERNEL(crop_fwd_f32_ref, CROP_FWD, .plan = cr_check_crop, .run = crop_fwd);
-CR_KERNEL(crop_bwd_f32_ref, CROP_BWD, .plan = cr_check_crop, .run = crop_bwd);
-CR_KERNEL(permute_f32_ref, PERMUTE, .plan = cr_check_permute, .run = permute);
-CR_KERNEL(tile_fwd_f32_ref, TILE_FWD, .run = tile_fwd);
-CR_KERNEL(tile_bwd_f32_ref, TILE_BWD, .run = tile_bwd);
-CR_KERNEL(gather_fwd_f32_ref, GATHER_FWD, .run = gather_fwd);
-CR_KERNEL(gather_bwd_f32_ref, GATHER_BWD, .can_accumulate = true, .run = gather_bwd);
-CR_KERNEL(im2col_f32_ref, IM2COL, .plan = im2col_plan, .run = im2col, .destroy = window_destroy);
-CR_KERNEL(col2im_f32_ref, COL2IM, .plan = col2im_plan, .run = col2im, .destroy = window_destroy);
+CR_REF_KERNEL(crop_fwd, CROP_FWD, .plan = cr_check_crop, .run = crop_fwd);
+CR_REF_KERNEL(crop_bwd, CROP_BWD, .plan = cr_check_crop, .run = crop_bwd);
+CR_REF_KERNEL(permute, PERMUTE, .plan = cr_check_permute, .run = permute);
+CR_REF_KERNEL(tile_fwd, TILE_FWD, .run = tile_fwd);
+CR_REF_KERNEL(tile_bwd, TILE_BWD, .run = tile_bwd);
+CR_REF_KERNEL(gather_fwd, GATHER_FWD, .run = gather_fwd);
+CR_REF_KERNEL(gather_bwd, GATHER_BWD, .can_accumulate = true, .plan = gather_bwd_plan,
+              .run = gather_bwd);
+CR_REF_KERNEL(im2col, IM2COL, .plan = im2col_plan, .run = im2col, .destroy = window_destroy);
+CR_REF_KERNEL(col2im, COL2IM, .plan = col2im_plan, .run = col2im, .destroy = window_destroy);

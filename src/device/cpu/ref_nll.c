@@ -1,18 +1,11 @@
 /* Multinomial logistic loss of given probabilities, and its gradient through a softmax.
  * prob is (outer, C, inner), label (outer, inner). */
 #include <float.h>
-#include <math.h>
 
 #include "core/fail.h"
 #include "device/backend/op_check.h"
-#include "device/cpu/ref.h"
-#include "device/cpu/ref_label.h"
-#include "device/cpu/ref_rows.h"
-
-crema_status cr_label_fail(float value, int64_t position, int64_t count, int64_t classes) {
-  return cr_fail(CREMA_E_RANGE, "label %g at position %lld of %lld is outside 0..%lld",
-                 (double)value, (long long)position, (long long)count, (long long)classes - 1);
-}
+#include "device/cpu/label.h"
+#include "device/cpu/ref_type.h"
 
 /* What one part of the positions adds. */
 typedef struct nll_part {
@@ -20,8 +13,8 @@ typedef struct nll_part {
   int64_t count, bad; /* bad: the first position with a label out of range; -1: none */
 } nll_part;
 
-static nll_part nll_over(const cr_plan *plan, const cr_split *s, const float *prob,
-                         const float *label, int64_t begin, int64_t end) {
+static nll_part nll_over(const cr_plan *plan, const cr_split *s, const cr_value *prob,
+                         const cr_real *label, int64_t begin, int64_t end) {
   const bool has_ignore = plan->desc->u.nll.has_ignore;
   const int ignore = plan->desc->u.nll.ignore;
   nll_part out = {0, 0, -1};
@@ -33,7 +26,7 @@ static nll_part nll_over(const cr_plan *plan, const cr_split *s, const float *pr
       break;
     }
     const int64_t n = i / s->inner;
-    const float p = prob[(n * s->channels + c) * s->inner + i % s->inner];
+    const cr_real p = cr_get(prob, (n * s->channels + c) * s->inner + i % s->inner);
     /* Written so that a nan probability gives a nan loss. */
     out.loss -= log((double)(p < FLT_MIN ? FLT_MIN : p));
     ++out.count;
@@ -44,7 +37,8 @@ static nll_part nll_over(const cr_plan *plan, const cr_split *s, const float *pr
 /* prob, label, loss, count. */
 static crema_status nll_fwd(const cr_call *call) {
   const cr_split s = cr_op_split(call->desc, 0, 1);
-  const float *prob = cr_f32(call->buffer, 0), *label = cr_f32(call->buffer, 1);
+  const cr_value *prob = cr_as_values(call->buffer, 0);
+  const cr_real *label = cr_as_reals(call->buffer, 1);
   const int64_t positions = s.outer * s.inner;
   nll_part part[CR_REF_PARTS];
 #pragma omp parallel for schedule(static) if (positions >= CR_REF_PARALLEL_MIN / 16)
@@ -60,8 +54,8 @@ static crema_status nll_fwd(const cr_call *call) {
     loss += part[k].loss;
     count += part[k].count;
   }
-  *cr_f32(call->buffer, 2) = (float)loss;
-  *cr_f32(call->buffer, 3) = (float)count;
+  *cr_as_reals(call->buffer, 2) = (cr_real)loss;
+  *cr_as_reals(call->buffer, 3) = (cr_real)count;
   return CREMA_OK;
 }
 
@@ -69,12 +63,13 @@ static crema_status nll_fwd(const cr_call *call) {
 static crema_status nll_bwd(const cr_call *call) {
   if (!call->scalars) return cr_fail(CREMA_E_ARGUMENT, "the loss gradient lacks its factor");
   const cr_split s = cr_op_split(call->desc, 0, 1);
-  const float *prob = cr_f32(call->buffer, 0), *label = cr_f32(call->buffer, 1);
-  float *diff = cr_f32(call->buffer, 2);
+  const cr_value *prob = cr_as_values(call->buffer, 0);
+  const cr_real *label = cr_as_reals(call->buffer, 1);
+  cr_value *diff = cr_as_values(call->buffer, 2);
   const int64_t positions = s.outer * s.inner;
   const bool has_ignore = call->desc->u.nll.has_ignore;
   const int ignore = call->desc->u.nll.ignore;
-  const float alpha = call->scalars->alpha;
+  const cr_real alpha = call->scalars->alpha;
   for (int64_t i = 0; i < positions; ++i) {
     if (cr_label_class(label[i], s.channels, has_ignore, ignore) == CR_LABEL_BAD) {
       return cr_label_fail(label[i], i, positions, s.channels);
@@ -85,12 +80,12 @@ static crema_status nll_bwd(const cr_call *call) {
     const int64_t n = row / s.channels, c = row % s.channels;
     for (int64_t i = 0; i < s.inner; ++i) {
       const int64_t truth = cr_label_class(label[n * s.inner + i], s.channels, has_ignore, ignore);
-      const float p = prob[row * s.inner + i];
-      diff[row * s.inner + i] = truth < 0 ? 0 : alpha * (c == truth ? p - 1 : p);
+      const cr_real p = cr_get(prob, row * s.inner + i);
+      cr_put(diff, row * s.inner + i, truth < 0 ? 0 : alpha * (c == truth ? p - 1 : p));
     }
   }
   return CREMA_OK;
 }
 
-CR_KERNEL(nll_fwd_f32_ref, NLL_FWD, .plan = cr_check_labels, .run = nll_fwd);
-CR_KERNEL(nll_bwd_f32_ref, NLL_BWD, .plan = cr_check_labels, .run = nll_bwd);
+CR_REF_KERNEL(nll_fwd, NLL_FWD, .plan = cr_check_labels, .run = nll_fwd);
+CR_REF_KERNEL(nll_bwd, NLL_BWD, .plan = cr_check_labels, .run = nll_bwd);

@@ -1,94 +1,32 @@
 /* Pooling over any number of spatial axes. A window is clipped to the input; the average's
  * divisor is the window clipped to the padded input. */
 #include <float.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "core/fail.h"
-#include "device/cpu/ref.h"
 #include "device/cpu/ref_pool.h"
-#include "device/cpu/ref_rows.h"
-
-crema_status cr_ref_pool_plan(cr_plan *plan, const crema_shape *in, const crema_shape *out) {
-  const cr_window *window = &plan->desc->u.pool.window;
-  for (int a = 0; a < window->axes && a < CR_MAX_SPATIAL; ++a) {
-    if (window->dilation[a] > 1) {
-      return cr_fail(CREMA_E_UNSUPPORTED, "pooling with a dilated window");
-    }
-  }
-  /* Pooling has no dilation of its own, so an unset one means dense as well. */
-  cr_window dense = *window;
-  for (int a = 0; a < CR_MAX_SPATIAL; ++a) dense.dilation[a] = 1;
-  cr_ref_pool pool = {.planes = 1};
-  CR_TRY(cr_slide_make(&dense, in, out, &pool.slide));
-  if (in->dim[0] != out->dim[0] || in->dim[1] != out->dim[1]) {
-    char text[2][128];
-    return cr_fail(CREMA_E_SHAPE, "pooling of %s to %s",
-                   crema_shape_text(in, text[0], sizeof text[0]),
-                   crema_shape_text(out, text[1], sizeof text[1]));
-  }
-  pool.planes = in->dim[0] * in->dim[1];
-  cr_ref_pool *kept = malloc(sizeof *kept);
-  if (!kept) return cr_fail_memory(sizeof *kept, "the plan of a pooling");
-  *kept = pool;
-  plan->state = kept;
-  return CREMA_OK;
-}
-
-crema_status cr_ref_pool_plan_bwd(cr_plan *plan) {
-  return cr_ref_pool_plan(plan, &plan->desc->arg[2].shape, &plan->desc->arg[0].shape);
-}
-
-void cr_ref_pool_destroy(cr_plan *plan) {
-  free(plan->state);
-}
-
-void cr_ref_pool_scatter(const cr_ref_pool *p, const float *diff_dst, const int32_t *aux,
-                         float *diff_src) {
-  const cr_slide *s = &p->slide;
-#pragma omp parallel for schedule(static) if (p->planes * s->in_count >= CR_REF_PARALLEL_MIN)
-  for (int64_t c = 0; c < p->planes; ++c) {
-    float *plane = diff_src + c * s->in_count;
-    memset(plane, 0, (size_t)s->in_count * sizeof *plane);
-    for (int64_t i = 0; i < s->out_count; ++i) {
-      const int64_t from = c * s->out_count + i;
-      const int64_t index = cr_slide_locate(s, i, aux[from]);
-      if (index >= 0) plane[index] += diff_dst[from];
-    }
-  }
-}
+#include "device/cpu/ref_type.h"
 
 static crema_status pool_fwd_plan(cr_plan *plan) {
-  return cr_ref_pool_plan(plan, &plan->desc->arg[0].shape, &plan->desc->arg[1].shape);
-}
-
-/* The input's extents are not among the arguments' shapes. */
-static crema_status pool_mask_plan(cr_plan *plan) {
-  const crema_shape *out = &plan->desc->arg[0].shape;
-  crema_shape in = *out;
-  for (int a = 0; a + 2 < in.axes && a < CR_MAX_SPATIAL; ++a) {
-    in.dim[a + 2] = plan->desc->u.pool.src[a];
-  }
-  return cr_ref_pool_plan(plan, &in, out);
+  return cr_pooling_plan(plan, &plan->desc->arg[0].shape, &plan->desc->arg[1].shape);
 }
 
 /* The largest value of a window and its index in the unclipped window; the first one when several
  * are equal. */
-static float window_max(const cr_slide *s, const cr_span *span, const float *plane,
-                        int32_t *index) {
+static cr_real window_max(const cr_slide *s, const cr_span *span, const cr_value *plane,
+                          int32_t *index) {
   *index = -1;
   if (span->empty) return -FLT_MAX;
   const int last = s->axes - 1;
   int64_t at[CR_MAX_SPATIAL];
   memcpy(at, span->begin, sizeof at);
-  float best = plane[cr_slide_in_index(s, at)];
+  cr_real best = cr_get(plane, cr_slide_in_index(s, at));
   int64_t best_at[CR_MAX_SPATIAL];
   memcpy(best_at, at, sizeof at);
   do {
-    const float *row = plane + cr_slide_in_index(s, at) - at[last];
+    const cr_value *row = plane + cr_slide_in_index(s, at) - at[last];
     for (int64_t x = span->begin[last]; x < span->end[last]; ++x) {
-      if (!(row[x] > best)) continue;
-      best = row[x];
+      if (!(cr_get(row, x) > best)) continue;
+      best = cr_get(row, x);
       memcpy(best_at, at, sizeof at);
       best_at[last] = x;
     }
@@ -97,36 +35,40 @@ static float window_max(const cr_slide *s, const cr_span *span, const float *pla
   return best;
 }
 
-static float window_average(const cr_slide *s, const cr_span *span, const float *plane) {
+static cr_real window_average(const cr_slide *s, const cr_span *span, const cr_value *plane) {
   if (span->empty) return 0;
   const int last = s->axes - 1;
   int64_t at[CR_MAX_SPATIAL];
   memcpy(at, span->begin, sizeof at);
   double sum = 0;
   do {
-    const float *row = plane + cr_slide_in_index(s, at) - at[last];
-    for (int64_t x = span->begin[last]; x < span->end[last]; ++x) sum += (double)row[x];
+    const cr_value *row = plane + cr_slide_in_index(s, at) - at[last];
+    for (int64_t x = span->begin[last]; x < span->end[last]; ++x) {
+      sum += (double)cr_get(row, x);
+    }
   } while (cr_span_next(s, span, at));
-  return (float)(sum / (double)span->padded_count);
+  return (cr_real)(sum / (double)span->padded_count);
 }
 
 /* src (N,C,S...), dst (N,C,S'...), aux. */
 static crema_status pool_fwd(const cr_call *call) {
-  const cr_ref_pool *p = call->plan->state;
+  const cr_pooling *p = call->plan->state;
   const cr_slide *s = &p->slide;
-  const float *src = cr_f32(call->buffer, 0);
-  float *dst = cr_f32(call->buffer, 1);
+  const cr_value *src = cr_as_values(call->buffer, 0);
+  cr_value *dst = cr_as_values(call->buffer, 1);
   int32_t *aux = (int32_t *)call->buffer[2].address;
   const bool max = call->desc->u.pool.method == CR_POOL_MAX;
 #pragma omp parallel for schedule(static) if (p->planes * s->out_count >= CR_REF_PARALLEL_MIN)
   for (int64_t c = 0; c < p->planes; ++c) {
-    const float *plane = src + c * s->in_count;
+    const cr_value *plane = src + c * s->in_count;
     for (int64_t i = 0; i < s->out_count; ++i) {
       const int64_t to = c * s->out_count + i;
       cr_span span;
       cr_slide_span(s, i, &span);
       int32_t index = 0;
-      dst[to] = max ? window_max(s, &span, plane, &index) : window_average(s, &span, plane);
+      const cr_real value =
+          max ? window_max(s, &span, plane, &index) : window_average(s, &span, plane);
+      cr_put(dst, to, value);
       if (aux) aux[to] = index;
     }
   }
@@ -134,64 +76,73 @@ static crema_status pool_fwd(const cr_call *call) {
 }
 
 /* Spreads one average's gradient over its window. */
-static void spread(const cr_slide *s, int64_t index, float gradient, float *plane) {
+static void spread(const cr_slide *s, int64_t index, cr_real gradient, cr_real *plane) {
   cr_span span;
   cr_slide_span(s, index, &span);
   if (span.empty) return;
-  const float share = gradient / (float)span.padded_count;
+  const cr_real share = gradient / (cr_real)span.padded_count;
   const int last = s->axes - 1;
   int64_t at[CR_MAX_SPATIAL];
   memcpy(at, span.begin, sizeof at);
   do {
-    float *row = plane + cr_slide_in_index(s, at) - at[last];
+    cr_real *row = plane + cr_slide_in_index(s, at) - at[last];
     for (int64_t x = span.begin[last]; x < span.end[last]; ++x) row[x] += share;
   } while (cr_span_next(s, &span, at));
 }
 
+/* So many planes are summed at once, whatever the number of threads. */
+static int64_t groups_of(int64_t planes) {
+  return planes < CR_REF_PARTS ? planes : CR_REF_PARTS;
+}
+
+crema_status cr_ref_pool_plan_bwd(cr_plan *plan) {
+  CR_TRY(cr_pooling_plan(plan, &plan->desc->arg[2].shape, &plan->desc->arg[0].shape));
+  const cr_pooling *p = plan->state;
+  plan->workspace_bytes = cr_sums_bytes(groups_of(p->planes) * p->slide.in_count);
+  return CREMA_OK;
+}
+
+/* Plane c of diff_src; `spare` for its sums. */
+static void plane_bwd(const cr_call *call, bool average, int64_t c, cr_real *spare) {
+  const cr_slide *s = &((const cr_pooling *)call->plan->state)->slide;
+  const cr_value *diff_dst = cr_as_values(call->buffer, 0) + c * s->out_count;
+  const int32_t *aux = (const int32_t *)call->buffer[1].address;
+  cr_value *plane = cr_as_values(call->buffer, 2) + c * s->in_count;
+  cr_real *sums = cr_sums_begin(plane, s->in_count, false, spare);
+  for (int64_t i = 0; i < s->out_count; ++i) {
+    if (average) {
+      spread(s, i, cr_get(diff_dst, i), sums);
+    } else {
+      const int64_t index = cr_slide_locate(s, i, aux[c * s->out_count + i]);
+      if (index >= 0) sums[index] += cr_get(diff_dst, i);
+    }
+  }
+  cr_sums_end(sums, s->in_count, plane);
+}
+
+void cr_ref_pool_bwd(const cr_call *call, bool average) {
+  const cr_pooling *p = call->plan->state;
+  const int64_t groups = groups_of(p->planes), size = p->slide.in_count;
+  cr_real *spare = cr_as_reals(&call->workspace, 0);
+#pragma omp parallel for schedule(static) if (p->planes * size >= CR_REF_PARALLEL_MIN)
+  for (int64_t g = 0; g < groups; ++g) {
+    for (int64_t c = p->planes * g / groups; c < p->planes * (g + 1) / groups; ++c) {
+      plane_bwd(call, average, c, spare ? spare + g * size : NULL);
+    }
+  }
+}
+
 /* diff_dst, aux (max only), diff_src. */
 static crema_status pool_bwd(const cr_call *call) {
-  const cr_ref_pool *p = call->plan->state;
-  const cr_slide *s = &p->slide;
-  const float *diff_dst = cr_f32(call->buffer, 0);
-  const int32_t *aux = (const int32_t *)call->buffer[1].address;
-  float *diff_src = cr_f32(call->buffer, 2);
   const bool max = call->desc->u.pool.method == CR_POOL_MAX;
-  if (max) {
-    if (!aux)
-      return cr_fail(CREMA_E_ARGUMENT, "max pooling: the indices of the maxima are missing");
-    cr_ref_pool_scatter(p, diff_dst, aux, diff_src);
-    return CREMA_OK;
+  if (max && call->buffer[1].address == 0) {
+    return cr_fail(CREMA_E_ARGUMENT, "max pooling: the indices of the maxima are missing");
   }
-#pragma omp parallel for schedule(static) if (p->planes * s->in_count >= CR_REF_PARALLEL_MIN)
-  for (int64_t c = 0; c < p->planes; ++c) {
-    float *plane = diff_src + c * s->in_count;
-    memset(plane, 0, (size_t)s->in_count * sizeof *plane);
-    for (int64_t i = 0; i < s->out_count; ++i) {
-      spread(s, i, diff_dst[c * s->out_count + i], plane);
-    }
-  }
+  cr_ref_pool_bwd(call, !max);
   return CREMA_OK;
 }
 
-/* aux (I32), mask: the index in the input plane as a float. */
-static crema_status pool_mask(const cr_call *call) {
-  const cr_ref_pool *p = call->plan->state;
-  const cr_slide *s = &p->slide;
-  const int32_t *aux = (const int32_t *)call->buffer[0].address;
-  float *mask = cr_f32(call->buffer, 1);
-#pragma omp parallel for schedule(static) if (p->planes * s->out_count >= CR_REF_PARALLEL_MIN)
-  for (int64_t c = 0; c < p->planes; ++c) {
-    for (int64_t i = 0; i < s->out_count; ++i) {
-      const int64_t at = c * s->out_count + i;
-      mask[at] = (float)cr_slide_locate(s, i, aux[at]);
-    }
-  }
-  return CREMA_OK;
-}
-
-CR_KERNEL(pool_fwd_f32_ref, POOL_FWD, .plan = pool_fwd_plan, .run = pool_fwd,
-          .destroy = cr_ref_pool_destroy);
-CR_KERNEL(pool_bwd_f32_ref, POOL_BWD, .plan = cr_ref_pool_plan_bwd, .run = pool_bwd,
-          .destroy = cr_ref_pool_destroy);
-CR_KERNEL(pool_mask_f32_ref, POOL_MASK, .plan = pool_mask_plan, .run = pool_mask,
-          .destroy = cr_ref_pool_destroy);
+CR_REF_KERNEL(pool_fwd, POOL_FWD, .plan = pool_fwd_plan, .run = pool_fwd,
+              .destroy = cr_pooling_destroy);
+CR_REF_KERNEL(pool_bwd, POOL_BWD, .plan = cr_ref_pool_plan_bwd, .run = pool_bwd,
+              .destroy = cr_pooling_destroy);

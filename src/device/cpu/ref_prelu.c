@@ -1,19 +1,19 @@
 /* ReLU with a learned slope per channel (He et al., "Delving deep into rectifiers", 2015): y = x
  * for x > 0, slope[c] * x otherwise; x and y are (outer, C, inner). */
-#include "device/cpu/ref.h"
-#include "device/cpu/ref_rows.h"
+#include "device/cpu/ref_type.h"
 
 /* src, slope, dst. */
 static crema_status forward(const cr_call *call) {
   const cr_split s = cr_op_split(call->desc, 0, 1);
-  const float *x = cr_f32(call->buffer, 0), *slope = cr_f32(call->buffer, 1);
-  float *y = cr_f32(call->buffer, 2);
+  const cr_value *x = cr_as_values(call->buffer, 0), *slope = cr_as_values(call->buffer, 1);
+  cr_value *y = cr_as_values(call->buffer, 2);
   const int64_t rows = s.outer * s.channels;
 #pragma omp parallel for schedule(static) if (rows * s.inner >= CR_REF_PARALLEL_MIN)
   for (int64_t r = 0; r < rows; ++r) {
-    const float factor = slope[r % s.channels];
+    const cr_real factor = cr_get(slope, r % s.channels);
     for (int64_t i = r * s.inner; i < (r + 1) * s.inner; ++i) {
-      y[i] = x[i] > 0 ? x[i] : factor * x[i];
+      const cr_real value = cr_get(x, i);
+      cr_put(y, i, value > 0 ? value : factor * value);
     }
   }
   return CREMA_OK;
@@ -22,15 +22,15 @@ static crema_status forward(const cr_call *call) {
 /* src, slope, diff_dst, diff_src. */
 static crema_status backward_data(const cr_call *call) {
   const cr_split s = cr_op_split(call->desc, 0, 1);
-  const float *x = cr_f32(call->buffer, 0), *slope = cr_f32(call->buffer, 1),
-              *dy = cr_f32(call->buffer, 2);
-  float *dx = cr_f32(call->buffer, 3);
+  const cr_value *x = cr_as_values(call->buffer, 0), *slope = cr_as_values(call->buffer, 1),
+                 *dy = cr_as_values(call->buffer, 2);
+  cr_value *dx = cr_as_values(call->buffer, 3);
   const int64_t rows = s.outer * s.channels;
 #pragma omp parallel for schedule(static) if (rows * s.inner >= CR_REF_PARALLEL_MIN)
   for (int64_t r = 0; r < rows; ++r) {
-    const float factor = slope[r % s.channels];
+    const cr_real factor = cr_get(slope, r % s.channels);
     for (int64_t i = r * s.inner; i < (r + 1) * s.inner; ++i) {
-      dx[i] = x[i] > 0 ? dy[i] : factor * dy[i];
+      cr_put(dx, i, cr_get(x, i) > 0 ? cr_get(dy, i) : factor * cr_get(dy, i));
     }
   }
   return CREMA_OK;
@@ -39,8 +39,8 @@ static crema_status backward_data(const cr_call *call) {
 /* src, diff_dst, diff_slope: the sum of dy x over the channel's elements with x <= 0. */
 static crema_status backward_slope(const cr_call *call) {
   const cr_split s = cr_op_split(call->desc, 0, 1);
-  const float *x = cr_f32(call->buffer, 0), *dy = cr_f32(call->buffer, 1);
-  float *d_slope = cr_f32(call->buffer, 2);
+  const cr_value *x = cr_as_values(call->buffer, 0), *dy = cr_as_values(call->buffer, 1);
+  cr_value *d_slope = cr_as_values(call->buffer, 2);
   const bool add = call->accumulate[2];
 #pragma omp parallel for schedule(static) if (cr_op_arg_count(call->desc, 0) >= CR_REF_PARALLEL_MIN)
   for (int64_t c = 0; c < s.channels; ++c) {
@@ -48,14 +48,14 @@ static crema_status backward_slope(const cr_call *call) {
     for (int64_t n = 0; n < s.outer; ++n) {
       const int64_t at = (n * s.channels + c) * s.inner;
       for (int64_t i = at; i < at + s.inner; ++i) {
-        if (!(x[i] > 0)) sum += (double)dy[i] * (double)x[i];
+        if (!(cr_get(x, i) > 0)) sum += (double)cr_get(dy, i) * (double)cr_get(x, i);
       }
     }
-    d_slope[c] = (float)(sum + (add ? (double)d_slope[c] : 0));
+    cr_put(d_slope, c, (cr_real)(sum + (add ? (double)cr_get(d_slope, c) : 0)));
   }
   return CREMA_OK;
 }
 
-CR_KERNEL(prelu_fwd_f32_ref, PRELU_FWD, .run = forward);
-CR_KERNEL(prelu_bwd_data_f32_ref, PRELU_BWD_DATA, .run = backward_data);
-CR_KERNEL(prelu_bwd_slope_f32_ref, PRELU_BWD_SLOPE, .can_accumulate = true, .run = backward_slope);
+CR_REF_KERNEL(prelu_fwd, PRELU_FWD, .run = forward);
+CR_REF_KERNEL(prelu_bwd_data, PRELU_BWD_DATA, .run = backward_data);
+CR_REF_KERNEL(prelu_bwd_slope, PRELU_BWD_SLOPE, .can_accumulate = true, .run = backward_slope);

@@ -1,81 +1,95 @@
-/* The reference kernels: at least one per op, the last that the CPU's table offers. */
+/* The reference kernels: at least one per op, the last that the CPU's table offers. Where several
+ * types of values are listed there is a row for each: unary_fwd_f16_ref and so on. */
 #ifndef CR_DEVICE_CPU_REF_ROWS_H
 #define CR_DEVICE_CPU_REF_ROWS_H
 
 #include "device/backend/kernel.h"
 
-#define CR_REF_ROWS(X)            \
-  X(conv_fwd_f32_ref)             \
-  X(conv_bwd_data_f32_ref)        \
-  X(conv_bwd_weights_f32_ref)     \
-  X(ip_fwd_f32_ref)               \
-  X(ip_bwd_data_f32_ref)          \
-  X(ip_bwd_weights_f32_ref)       \
-  X(pool_fwd_f32_ref)             \
-  X(pool_bwd_f32_ref)             \
-  X(pool_mask_f32_ref)            \
-  X(stochastic_pool_fwd_f32_ref)  \
-  X(stochastic_pool_test_f32_ref) \
-  X(stochastic_pool_bwd_f32_ref)  \
-  X(lrn_fwd_f32_ref)              \
-  X(lrn_bwd_f32_ref)              \
-  X(bn_fwd_train_f32_ref)         \
-  X(bn_fwd_global_f32_ref)        \
-  X(bn_bwd_f32_ref)               \
-  X(softmax_fwd_f32_ref)          \
-  X(softmax_bwd_f32_ref)          \
-  X(unary_fwd_f32_ref)            \
-  X(unary_bwd_f32_ref)            \
-  X(sum_f32_ref)                  \
-  X(prod_f32_ref)                 \
-  X(prod_bwd_f32_ref)             \
-  X(max_f32_ref)                  \
-  X(max_bwd_f32_ref)              \
-  X(axpby_f32_ref)                \
-  X(set_f32_ref)                  \
-  X(copy_f32_ref)                 \
-  X(copy_f64_ref)                 \
-  X(copy_i32_ref)                 \
-  X(copy_u8_ref)                  \
-  X(concat_f32_ref)               \
-  X(slice_f32_ref)                \
-  X(affine_fwd_f32_ref)           \
-  X(affine_bwd_data_f32_ref)      \
-  X(affine_bwd_scale_f32_ref)     \
-  X(affine_bwd_bias_f32_ref)      \
-  X(dropout_fwd_f32_ref)          \
-  X(dropout_bwd_f32_ref)          \
-  X(nll_fwd_f32_ref)              \
-  X(nll_bwd_f32_ref)              \
-  X(accuracy_f32_ref)             \
-  X(prelu_fwd_f32_ref)            \
-  X(prelu_bwd_data_f32_ref)       \
-  X(prelu_bwd_slope_f32_ref)      \
-  X(sigmoid_loss_fwd_f32_ref)     \
-  X(sigmoid_loss_bwd_f32_ref)     \
-  X(hinge_fwd_f32_ref)            \
-  X(hinge_bwd_f32_ref)            \
-  X(contrastive_fwd_f32_ref)      \
-  X(contrastive_bwd_f32_ref)      \
-  X(infogain_fwd_f32_ref)         \
-  X(infogain_bwd_f32_ref)         \
-  X(mvn_fwd_f32_ref)              \
-  X(mvn_bwd_f32_ref)              \
-  X(row_reduce_fwd_f32_ref)       \
-  X(row_reduce_bwd_f32_ref)       \
-  X(arg_max_f32_ref)              \
-  X(crop_fwd_f32_ref)             \
-  X(crop_bwd_f32_ref)             \
-  X(permute_f32_ref)              \
-  X(tile_fwd_f32_ref)             \
-  X(tile_bwd_f32_ref)             \
-  X(gather_fwd_f32_ref)           \
-  X(gather_bwd_f32_ref)           \
-  X(im2col_f32_ref)               \
-  X(col2im_f32_ref)               \
-  X(reduce_f32_ref)               \
-  X(update_f32_ref)               \
-  X(update_keep_f32_ref)
+/* Of values in full precision. Tensors convert halves for them: products make the sums that long
+ * that conversion is little work, and solvers keep full precision. */
+#define CR_REF_ROWS_WIDE(X, T)  \
+  X(conv_fwd_##T##_ref)         \
+  X(conv_bwd_data_##T##_ref)    \
+  X(conv_bwd_weights_##T##_ref) \
+  X(ip_fwd_##T##_ref)           \
+  X(ip_bwd_data_##T##_ref)      \
+  X(ip_bwd_weights_##T##_ref)   \
+  X(pool_mask_##T##_ref)        \
+  X(update_##T##_ref)           \
+  X(update_keep_##T##_ref)
+
+/* Of values of each floating type. */
+#define CR_REF_ROWS_ANY(X, T)       \
+  X(pool_fwd_##T##_ref)             \
+  X(pool_bwd_##T##_ref)             \
+  X(stochastic_pool_fwd_##T##_ref)  \
+  X(stochastic_pool_test_##T##_ref) \
+  X(stochastic_pool_bwd_##T##_ref)  \
+  X(lrn_fwd_##T##_ref)              \
+  X(lrn_bwd_##T##_ref)              \
+  X(bn_fwd_train_##T##_ref)         \
+  X(bn_fwd_global_##T##_ref)        \
+  X(bn_bwd_##T##_ref)               \
+  X(softmax_fwd_##T##_ref)          \
+  X(softmax_bwd_##T##_ref)          \
+  X(unary_fwd_##T##_ref)            \
+  X(unary_bwd_##T##_ref)            \
+  X(sum_##T##_ref)                  \
+  X(prod_##T##_ref)                 \
+  X(prod_bwd_##T##_ref)             \
+  X(max_##T##_ref)                  \
+  X(max_bwd_##T##_ref)              \
+  X(axpby_##T##_ref)                \
+  X(set_##T##_ref)                  \
+  X(concat_##T##_ref)               \
+  X(slice_##T##_ref)                \
+  X(affine_fwd_##T##_ref)           \
+  X(affine_bwd_data_##T##_ref)      \
+  X(affine_bwd_scale_##T##_ref)     \
+  X(affine_bwd_bias_##T##_ref)      \
+  X(dropout_fwd_##T##_ref)          \
+  X(dropout_bwd_##T##_ref)          \
+  X(nll_fwd_##T##_ref)              \
+  X(nll_bwd_##T##_ref)              \
+  X(accuracy_##T##_ref)             \
+  X(prelu_fwd_##T##_ref)            \
+  X(prelu_bwd_data_##T##_ref)       \
+  X(prelu_bwd_slope_##T##_ref)      \
+  X(sigmoid_loss_fwd_##T##_ref)     \
+  X(sigmoid_loss_bwd_##T##_ref)     \
+  X(hinge_fwd_##T##_ref)            \
+  X(hinge_bwd_##T##_ref)            \
+  X(contrastive_fwd_##T##_ref)      \
+  X(contrastive_bwd_##T##_ref)      \
+  X(infogain_fwd_##T##_ref)         \
+  X(infogain_bwd_##T##_ref)         \
+  X(mvn_fwd_##T##_ref)              \
+  X(mvn_bwd_##T##_ref)              \
+  X(row_reduce_fwd_##T##_ref)       \
+  X(row_reduce_bwd_##T##_ref)       \
+  X(arg_max_##T##_ref)              \
+  X(crop_fwd_##T##_ref)             \
+  X(crop_bwd_##T##_ref)             \
+  X(permute_##T##_ref)              \
+  X(tile_fwd_##T##_ref)             \
+  X(tile_bwd_##T##_ref)             \
+  X(gather_fwd_##T##_ref)           \
+  X(gather_bwd_##T##_ref)           \
+  X(im2col_##T##_ref)               \
+  X(col2im_##T##_ref)               \
+  X(reduce_##T##_ref)
+
+#define CR_REF_ROWS(X)     \
+  CR_REF_ROWS_WIDE(X, f32) \
+  CR_REF_ROWS_WIDE(X, f64) \
+  CR_REF_ROWS_ANY(X, f32)  \
+  CR_REF_ROWS_ANY(X, f64)  \
+  CR_REF_ROWS_ANY(X, f16)  \
+  CR_REF_ROWS_ANY(X, bf16) \
+  X(copy_f32_ref)          \
+  X(copy_f64_ref)          \
+  X(copy_i32_ref)          \
+  X(copy_u8_ref)
 
 #define CR_REF_ROW(name) extern const cr_kernel cr_##name;
 CR_REF_ROWS(CR_REF_ROW)

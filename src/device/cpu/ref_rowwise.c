@@ -1,39 +1,39 @@
 /* Ops over rows: normalising to mean 0 and deviation 1, sums of a row, the largest values. */
-#include <math.h>
-#include <stdlib.h>
-
 #include "core/fail.h"
 #include "device/backend/op_check.h"
-#include "device/cpu/ref.h"
-#include "device/cpu/ref_rows.h"
+#include "device/cpu/ref_type.h"
 
-static double mean_of(const float *x, int64_t width) {
+static double mean_of(const cr_value *x, int64_t width) {
   double sum = 0;
 #pragma omp simd reduction(+ : sum)
-  for (int64_t i = 0; i < width; ++i) sum += (double)x[i];
+  for (int64_t i = 0; i < width; ++i) sum += (double)cr_get(x, i);
   return width > 0 ? sum / (double)width : 0;
 }
 
 /* src (rows, width), dst, divisor (rows): sqrt(variance) + eps, or 1. */
 static crema_status mvn_fwd(const cr_call *call) {
   const cr_split s = cr_op_split(call->desc, 0, 1);
-  const float *src = cr_f32(call->buffer, 0);
-  float *dst = cr_f32(call->buffer, 1), *divisor = cr_f32(call->buffer, 2);
+  const cr_value *src = cr_as_values(call->buffer, 0);
+  cr_value *dst = cr_as_values(call->buffer, 1);
+  cr_real *divisor = cr_as_reals(call->buffer, 2);
 #pragma omp parallel for schedule(static) if (s.outer * s.channels >= CR_REF_PARALLEL_MIN)
   for (int64_t r = 0; r < s.outer; ++r) {
-    const float *x = src + r * s.channels;
-    float *y = dst + r * s.channels;
+    const cr_value *x = src + r * s.channels;
+    cr_value *y = dst + r * s.channels;
     const double mean = mean_of(x, s.channels);
     double square = 0, scale = 1;
     for (int64_t i = 0; i < s.channels; ++i) {
-      square += ((double)x[i] - mean) * ((double)x[i] - mean);
+      const double distance = (double)cr_get(x, i) - mean;
+      square += distance * distance;
     }
     if (call->desc->u.mvn.variance) {
       scale =
           sqrt(square / (double)(s.channels > 0 ? s.channels : 1)) + (double)call->desc->u.mvn.eps;
     }
-    for (int64_t i = 0; i < s.channels; ++i) y[i] = (float)(((double)x[i] - mean) / scale);
-    divisor[r] = (float)scale;
+    for (int64_t i = 0; i < s.channels; ++i) {
+      cr_put(y, i, (cr_real)(((double)cr_get(x, i) - mean) / scale));
+    }
+    divisor[r] = (cr_real)scale;
   }
   return CREMA_OK;
 }
@@ -42,19 +42,20 @@ static crema_status mvn_fwd(const cr_call *call) {
  * term where only the mean is removed. */
 static crema_status mvn_bwd(const cr_call *call) {
   const cr_split s = cr_op_split(call->desc, 0, 1);
-  const float *divisor = cr_f32(call->buffer, 1);
+  const cr_real *divisor = cr_as_reals(call->buffer, 1);
 #pragma omp parallel for schedule(static) if (s.outer * s.channels >= CR_REF_PARALLEL_MIN)
   for (int64_t r = 0; r < s.outer; ++r) {
-    const float *y = cr_f32(call->buffer, 0) + r * s.channels,
-                *dy = cr_f32(call->buffer, 2) + r * s.channels;
-    float *dx = cr_f32(call->buffer, 3) + r * s.channels;
+    const cr_value *y = cr_as_values(call->buffer, 0) + r * s.channels,
+                   *dy = cr_as_values(call->buffer, 2) + r * s.channels;
+    cr_value *dx = cr_as_values(call->buffer, 3) + r * s.channels;
     const double mean = mean_of(dy, s.channels);
     double along = 0;
     for (int64_t i = 0; i < s.channels && call->desc->u.mvn.variance; ++i) {
-      along += (double)dy[i] * (double)y[i] / (double)s.channels;
+      along += (double)cr_get(dy, i) * (double)cr_get(y, i) / (double)s.channels;
     }
     for (int64_t i = 0; i < s.channels; ++i) {
-      dx[i] = (float)(((double)dy[i] - mean - (double)y[i] * along) / (double)divisor[r]);
+      const double rest = (double)cr_get(dy, i) - mean - (double)cr_get(y, i) * along;
+      cr_put(dx, i, (cr_real)(rest / (double)divisor[r]));
     }
   }
   return CREMA_OK;
@@ -63,18 +64,18 @@ static crema_status mvn_bwd(const cr_call *call) {
 /* src (rows, width), dst (rows): u.rows.coeff times the sum of x, |x| or x^2. */
 static crema_status row_reduce_fwd(const cr_call *call) {
   const cr_split s = cr_op_split(call->desc, 0, 1);
-  const float *src = cr_f32(call->buffer, 0);
-  float *dst = cr_f32(call->buffer, 1);
+  const cr_value *src = cr_as_values(call->buffer, 0);
+  cr_value *dst = cr_as_values(call->buffer, 1);
   const cr_reduction reduction = call->desc->u.rows.reduction;
 #pragma omp parallel for schedule(static) if (s.outer * s.channels >= CR_REF_PARALLEL_MIN)
   for (int64_t r = 0; r < s.outer; ++r) {
-    const float *x = src + r * s.channels;
+    const cr_value *x = src + r * s.channels;
     double sum = 0;
     for (int64_t i = 0; i < s.channels; ++i) {
-      const double v = (double)x[i];
+      const double v = (double)cr_get(x, i);
       sum += reduction == CR_REDUCE_SUM ? v : reduction == CR_REDUCE_ASUM ? fabs(v) : v * v;
     }
-    dst[r] = (float)(sum * (double)call->desc->u.rows.coeff);
+    cr_put(dst, r, (cr_real)(sum * (double)call->desc->u.rows.coeff));
   }
   return CREMA_OK;
 }
@@ -82,24 +83,25 @@ static crema_status row_reduce_fwd(const cr_call *call) {
 /* src, diff_dst (rows), diff_src. */
 static crema_status row_reduce_bwd(const cr_call *call) {
   const cr_split s = cr_op_split(call->desc, 0, 1);
-  const float *src = cr_f32(call->buffer, 0), *diff_dst = cr_f32(call->buffer, 1);
-  float *diff_src = cr_f32(call->buffer, 2);
+  const cr_value *src = cr_as_values(call->buffer, 0), *diff_dst = cr_as_values(call->buffer, 1);
+  cr_value *diff_src = cr_as_values(call->buffer, 2);
   const cr_reduction reduction = call->desc->u.rows.reduction;
 #pragma omp parallel for schedule(static) if (s.outer * s.channels >= CR_REF_PARALLEL_MIN)
   for (int64_t r = 0; r < s.outer; ++r) {
-    const float factor = diff_dst[r] * call->desc->u.rows.coeff;
+    const cr_real factor = cr_get(diff_dst, r) * call->desc->u.rows.coeff;
     for (int64_t i = r * s.channels; i < (r + 1) * s.channels; ++i) {
-      float slope = 1;
-      if (reduction == CR_REDUCE_ASUM) slope = (float)((src[i] > 0) - (src[i] < 0));
-      if (reduction == CR_REDUCE_SUMSQ) slope = 2 * src[i];
-      diff_src[i] = factor * slope;
+      const cr_real x = cr_get(src, i);
+      cr_real slope = 1;
+      if (reduction == CR_REDUCE_ASUM) slope = (cr_real)((x > 0) - (x < 0));
+      if (reduction == CR_REDUCE_SUMSQ) slope = 2 * x;
+      cr_put(diff_src, i, factor * slope);
     }
   }
   return CREMA_OK;
 }
 
 /* Of equal values the later one is the larger; nan is below everything. */
-static bool is_above(float a, int64_t at_a, float b, int64_t at_b) {
+static bool is_above(cr_real a, int64_t at_a, cr_real b, int64_t at_b) {
   if (isnan(a) || isnan(b)) return isnan(b) && (!isnan(a) || at_a > at_b);
   return a > b || (a == b && at_a > at_b);
 }
@@ -109,21 +111,22 @@ static bool is_above(float a, int64_t at_a, float b, int64_t at_b) {
 static crema_status arg_max(const cr_call *call) {
   const cr_split s = cr_op_split(call->desc, 0, 1);
   const int64_t ranks = call->desc->arg[1].shape.dim[1];
-  const float *src = cr_f32(call->buffer, 0);
-  float *indices = cr_f32(call->buffer, 1), *values = cr_f32(call->buffer, 2);
+  const cr_value *src = cr_as_values(call->buffer, 0);
+  cr_real *indices = cr_as_reals(call->buffer, 1);
+  cr_value *values = cr_as_values(call->buffer, 2);
 #pragma omp parallel for schedule(static) if (cr_op_arg_count(call->desc, 0) >= CR_REF_PARALLEL_MIN)
   for (int64_t p = 0; p < s.outer * s.inner; ++p) {
-    const float *x = src + p / s.inner * s.channels * s.inner + p % s.inner;
+    const cr_value *x = src + p / s.inner * s.channels * s.inner + p % s.inner;
     int64_t before = -1;
     for (int64_t k = 0; k < ranks; ++k) {
       int64_t best = -1;
       for (int64_t c = 0; c < s.channels; ++c) {
-        const float v = x[c * s.inner];
-        if (before >= 0 && !is_above(x[before * s.inner], before, v, c)) continue;
-        if (best < 0 || is_above(v, c, x[best * s.inner], best)) best = c;
+        const cr_real v = cr_get(x, c * s.inner);
+        if (before >= 0 && !is_above(cr_get(x, before * s.inner), before, v, c)) continue;
+        if (best < 0 || is_above(v, c, cr_get(x, best * s.inner), best)) best = c;
       }
       const int64_t to = (p / s.inner * ranks + k) * s.inner + p % s.inner;
-      indices[to] = (float)best;
+      indices[to] = (cr_real)best;
       if (values) values[to] = x[best * s.inner];
       before = best;
     }
@@ -131,8 +134,8 @@ static crema_status arg_max(const cr_call *call) {
   return CREMA_OK;
 }
 
-CR_KERNEL(mvn_fwd_f32_ref, MVN_FWD, .run = mvn_fwd);
-CR_KERNEL(mvn_bwd_f32_ref, MVN_BWD, .run = mvn_bwd);
-CR_KERNEL(row_reduce_fwd_f32_ref, ROW_REDUCE_FWD, .run = row_reduce_fwd);
-CR_KERNEL(row_reduce_bwd_f32_ref, ROW_REDUCE_BWD, .run = row_reduce_bwd);
-CR_KERNEL(arg_max_f32_ref, ARG_MAX, .plan = cr_check_arg_max, .run = arg_max);
+CR_REF_KERNEL(mvn_fwd, MVN_FWD, .run = mvn_fwd);
+CR_REF_KERNEL(mvn_bwd, MVN_BWD, .run = mvn_bwd);
+CR_REF_KERNEL(row_reduce_fwd, ROW_REDUCE_FWD, .run = row_reduce_fwd);
+CR_REF_KERNEL(row_reduce_bwd, ROW_REDUCE_BWD, .run = row_reduce_bwd);
+CR_REF_KERNEL(arg_max, ARG_MAX, .plan = cr_check_arg_max, .run = arg_max);

@@ -2,16 +2,13 @@
  * convolutional neural networks", 2013) over any number of spatial axes. Output element i draws
  * with word i % 4 of the counter-based generator at (s.seed, s.counter, i / 4), so that the result
  * does not depend on threads. */
-#include <string.h>
-
 #include "core/fail.h"
 #include "core/rng.h"
-#include "device/cpu/ref.h"
 #include "device/cpu/ref_pool.h"
-#include "device/cpu/ref_rows.h"
+#include "device/cpu/ref_type.h"
 
 static crema_status plan_forward(cr_plan *plan) {
-  return cr_ref_pool_plan(plan, &plan->desc->arg[0].shape, &plan->desc->arg[1].shape);
+  return cr_pooling_plan(plan, &plan->desc->arg[0].shape, &plan->desc->arg[1].shape);
 }
 
 /* The sums of a window's values and of their squares. */
@@ -19,17 +16,18 @@ typedef struct window_sums {
   double value, square;
 } window_sums;
 
-static window_sums sum_window(const cr_slide *s, const cr_span *span, const float *plane) {
+static window_sums sum_window(const cr_slide *s, const cr_span *span, const cr_value *plane) {
   window_sums sums = {0, 0};
   if (span->empty) return sums;
   const int last = s->axes - 1;
   int64_t at[CR_MAX_SPATIAL];
   memcpy(at, span->begin, sizeof at);
   do {
-    const float *row = plane + cr_slide_in_index(s, at) - at[last];
+    const cr_value *row = plane + cr_slide_in_index(s, at) - at[last];
     for (int64_t x = span->begin[last]; x < span->end[last]; ++x) {
-      sums.value += (double)row[x];
-      sums.square += (double)row[x] * (double)row[x];
+      const double value = (double)cr_get(row, x);
+      sums.value += value;
+      sums.square += value * value;
     }
   } while (cr_span_next(s, span, at));
   return sums;
@@ -47,7 +45,7 @@ static window_element element_at(const cr_slide *s, const cr_span *span, const i
 
 /* The first element at which the running sum exceeds `target`; failing that, the last element with
  * a positive value; failing that, the first element. */
-static window_element draw(const cr_slide *s, const cr_span *span, const float *plane,
+static window_element draw(const cr_slide *s, const cr_span *span, const cr_value *plane,
                            double target) {
   const int last = s->axes - 1;
   int64_t at[CR_MAX_SPATIAL];
@@ -55,10 +53,10 @@ static window_element draw(const cr_slide *s, const cr_span *span, const float *
   memcpy(at, span->begin, sizeof at);
   window_element chosen = element_at(s, span, at);
   do {
-    const float *row = plane + cr_slide_in_index(s, at) - at[last];
+    const cr_value *row = plane + cr_slide_in_index(s, at) - at[last];
     for (int64_t x = span->begin[last]; x < span->end[last]; ++x) {
-      if (!(row[x] > 0)) continue;
-      sum += (double)row[x];
+      if (!(cr_get(row, x) > 0)) continue;
+      sum += (double)cr_get(row, x);
       int64_t here[CR_MAX_SPATIAL];
       memcpy(here, at, sizeof here);
       here[last] = x;
@@ -72,21 +70,21 @@ static window_element draw(const cr_slide *s, const cr_span *span, const float *
 /* src (N,C,S...), dst (N,C,S'...), aux. */
 static crema_status forward(const cr_call *call) {
   if (!call->scalars) return cr_fail(CREMA_E_ARGUMENT, "stochastic pooling without a seed");
-  const cr_ref_pool *p = call->plan->state;
+  const cr_pooling *p = call->plan->state;
   const cr_slide *s = &p->slide;
-  const float *src = cr_f32(call->buffer, 0);
-  float *dst = cr_f32(call->buffer, 1);
+  const cr_value *src = cr_as_values(call->buffer, 0);
+  cr_value *dst = cr_as_values(call->buffer, 1);
   int32_t *aux = (int32_t *)call->buffer[2].address;
 #pragma omp parallel for schedule(static) if (p->planes * s->out_count >= CR_REF_PARALLEL_MIN)
   for (int64_t c = 0; c < p->planes; ++c) {
-    const float *plane = src + c * s->in_count;
+    const cr_value *plane = src + c * s->in_count;
     for (int64_t i = 0; i < s->out_count; ++i) {
       const int64_t to = c * s->out_count + i;
       uint32_t word[4];
       cr_span span;
       cr_slide_span(s, i, &span);
       if (span.empty) {
-        dst[to] = 0;
+        cr_put(dst, to, 0);
         aux[to] = -1;
         continue;
       }
@@ -102,17 +100,18 @@ static crema_status forward(const cr_call *call) {
 
 /* src, dst. */
 static crema_status average(const cr_call *call) {
-  const cr_ref_pool *p = call->plan->state;
+  const cr_pooling *p = call->plan->state;
   const cr_slide *s = &p->slide;
-  const float *src = cr_f32(call->buffer, 0);
-  float *dst = cr_f32(call->buffer, 1);
+  const cr_value *src = cr_as_values(call->buffer, 0);
+  cr_value *dst = cr_as_values(call->buffer, 1);
 #pragma omp parallel for schedule(static) if (p->planes * s->out_count >= CR_REF_PARALLEL_MIN)
   for (int64_t c = 0; c < p->planes; ++c) {
     for (int64_t i = 0; i < s->out_count; ++i) {
       cr_span span;
       cr_slide_span(s, i, &span);
       const window_sums sums = sum_window(s, &span, src + c * s->in_count);
-      dst[c * s->out_count + i] = sums.value > 0 ? (float)(sums.square / sums.value) : 0;
+      const cr_real mean = sums.value > 0 ? (cr_real)(sums.square / sums.value) : 0;
+      cr_put(dst, c * s->out_count + i, mean);
     }
   }
   return CREMA_OK;
@@ -120,14 +119,13 @@ static crema_status average(const cr_call *call) {
 
 /* diff_dst, aux, diff_src. */
 static crema_status backward(const cr_call *call) {
-  cr_ref_pool_scatter(call->plan->state, cr_f32(call->buffer, 0),
-                      (const int32_t *)call->buffer[1].address, cr_f32(call->buffer, 2));
+  cr_ref_pool_bwd(call, false);
   return CREMA_OK;
 }
 
-CR_KERNEL(stochastic_pool_fwd_f32_ref, STOCHASTIC_POOL_FWD, .plan = plan_forward, .run = forward,
-          .destroy = cr_ref_pool_destroy);
-CR_KERNEL(stochastic_pool_test_f32_ref, STOCHASTIC_POOL_TEST, .plan = plan_forward, .run = average,
-          .destroy = cr_ref_pool_destroy);
-CR_KERNEL(stochastic_pool_bwd_f32_ref, STOCHASTIC_POOL_BWD, .plan = cr_ref_pool_plan_bwd,
-          .run = backward, .destroy = cr_ref_pool_destroy);
+CR_REF_KERNEL(stochastic_pool_fwd, STOCHASTIC_POOL_FWD, .plan = plan_forward, .run = forward,
+              .destroy = cr_pooling_destroy);
+CR_REF_KERNEL(stochastic_pool_test, STOCHASTIC_POOL_TEST, .plan = plan_forward, .run = average,
+              .destroy = cr_pooling_destroy);
+CR_REF_KERNEL(stochastic_pool_bwd, STOCHASTIC_POOL_BWD, .plan = cr_ref_pool_plan_bwd,
+              .run = backward, .destroy = cr_pooling_destroy);

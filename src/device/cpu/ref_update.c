@@ -11,19 +11,17 @@
  *
  * The loops are bound by memory: one read and one write of weight and history, one read of the
  * gradient, and one write of it where the step is kept. */
-#include <math.h>
 
 #include "core/fail.h"
 #include "device/backend/op_check.h"
-#include "device/cpu/ref.h"
-#include "device/cpu/ref_rows.h"
+#include "device/cpu/ref_type.h"
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
 /* One run of elements. The arrays do not overlap. */
 typedef struct update_run {
-  float *restrict w, *restrict g, *restrict h0, *restrict h1;
-  float scale, l1, l2, rate, momentum, momentum2, rms_decay, delta;
+  cr_real *restrict w, *restrict g, *restrict h0, *restrict h1;
+  cr_real scale, l1, l2, rate, momentum, momentum2, rms_decay, delta;
 } update_run;
 
 /* Where a run begins; parts of the arrays that the rule does not have stay NULL. */
@@ -34,16 +32,16 @@ static update_run at(const update_run *u, int64_t begin) {
   return out;
 }
 
-static inline float regularised(const update_run *u, float g, float w) {
-  const float sign = w > 0 ? 1.0f : w < 0 ? -1.0f : 0.0f;
+static inline cr_real regularised(const update_run *u, cr_real g, cr_real w) {
+  const cr_real sign = w > 0 ? 1.0f : w < 0 ? -1.0f : 0.0f;
   return u->scale * g + (u->l2 * w + u->l1 * sign);
 }
 
 ALWAYS_INLINE void update_sgd(update_run u, bool keep, int64_t n) {
-  float *restrict w = u.w, *restrict g = u.g, *restrict h = u.h0;
+  cr_real *restrict w = u.w, *restrict g = u.g, *restrict h = u.h0;
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) {
-    const float d = u.momentum * h[i] + u.rate * regularised(&u, g[i], w[i]);
+    const cr_real d = u.momentum * h[i] + u.rate * regularised(&u, g[i], w[i]);
     h[i] = d;
     w[i] -= d;
     if (keep) g[i] = d;
@@ -51,11 +49,11 @@ ALWAYS_INLINE void update_sgd(update_run u, bool keep, int64_t n) {
 }
 
 ALWAYS_INLINE void update_nesterov(update_run u, bool keep, int64_t n) {
-  float *restrict w = u.w, *restrict g = u.g, *restrict h = u.h0;
+  cr_real *restrict w = u.w, *restrict g = u.g, *restrict h = u.h0;
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) {
-    const float next = u.momentum * h[i] + u.rate * regularised(&u, g[i], w[i]);
-    const float d = (1 + u.momentum) * next - u.momentum * h[i];
+    const cr_real next = u.momentum * h[i] + u.rate * regularised(&u, g[i], w[i]);
+    const cr_real d = (1 + u.momentum) * next - u.momentum * h[i];
     h[i] = next;
     w[i] -= d;
     if (keep) g[i] = d;
@@ -63,13 +61,13 @@ ALWAYS_INLINE void update_nesterov(update_run u, bool keep, int64_t n) {
 }
 
 /* AdaGrad and RMSProp: h = old h + fresh g'^2. */
-ALWAYS_INLINE void update_scaled(update_run u, float old, float fresh, bool keep, int64_t n) {
-  float *restrict w = u.w, *restrict g = u.g, *restrict h = u.h0;
+ALWAYS_INLINE void update_scaled(update_run u, cr_real old, cr_real fresh, bool keep, int64_t n) {
+  cr_real *restrict w = u.w, *restrict g = u.g, *restrict h = u.h0;
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) {
-    const float slope = regularised(&u, g[i], w[i]);
-    const float next = old * h[i] + fresh * (slope * slope);
-    const float d = u.rate * (slope / (sqrtf(next) + u.delta));
+    const cr_real slope = regularised(&u, g[i], w[i]);
+    const cr_real next = old * h[i] + fresh * (slope * slope);
+    const cr_real d = u.rate * (slope / (sqrt(next) + u.delta));
     h[i] = next;
     w[i] -= d;
     if (keep) g[i] = d;
@@ -77,14 +75,14 @@ ALWAYS_INLINE void update_scaled(update_run u, float old, float fresh, bool keep
 }
 
 ALWAYS_INLINE void update_adadelta(update_run u, bool keep, int64_t n) {
-  float *restrict w = u.w, *restrict g = u.g, *restrict a = u.h0, *restrict b = u.h1;
-  const float fresh = 1 - u.momentum;
+  cr_real *restrict w = u.w, *restrict g = u.g, *restrict a = u.h0, *restrict b = u.h1;
+  const cr_real fresh = 1 - u.momentum;
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) {
-    const float slope = regularised(&u, g[i], w[i]);
-    const float next = u.momentum * a[i] + fresh * (slope * slope);
-    const float step = slope * sqrtf((b[i] + u.delta) / (next + u.delta));
-    const float d = u.rate * step;
+    const cr_real slope = regularised(&u, g[i], w[i]);
+    const cr_real next = u.momentum * a[i] + fresh * (slope * slope);
+    const cr_real step = slope * sqrt((b[i] + u.delta) / (next + u.delta));
+    const cr_real d = u.rate * step;
     a[i] = next;
     b[i] = u.momentum * b[i] + fresh * (step * step);
     w[i] -= d;
@@ -93,14 +91,14 @@ ALWAYS_INLINE void update_adadelta(update_run u, bool keep, int64_t n) {
 }
 
 ALWAYS_INLINE void update_adam(update_run u, bool keep, int64_t n) {
-  float *restrict w = u.w, *restrict g = u.g, *restrict m = u.h0, *restrict v = u.h1;
-  const float fresh = 1 - u.momentum, fresh2 = 1 - u.momentum2;
+  cr_real *restrict w = u.w, *restrict g = u.g, *restrict m = u.h0, *restrict v = u.h1;
+  const cr_real fresh = 1 - u.momentum, fresh2 = 1 - u.momentum2;
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) {
-    const float slope = regularised(&u, g[i], w[i]);
-    const float first = u.momentum * m[i] + fresh * slope;
-    const float second = u.momentum2 * v[i] + fresh2 * (slope * slope);
-    const float d = u.rate * first / (sqrtf(second) + u.delta);
+    const cr_real slope = regularised(&u, g[i], w[i]);
+    const cr_real first = u.momentum * m[i] + fresh * slope;
+    const cr_real second = u.momentum2 * v[i] + fresh2 * (slope * slope);
+    const cr_real d = u.rate * first / (sqrt(second) + u.delta);
     m[i] = first;
     v[i] = second;
     w[i] -= d;
@@ -133,10 +131,10 @@ static crema_status update(const cr_call *call) {
   if (!call->scalars) return cr_fail(CREMA_E_ARGUMENT, "update without its scalars");
   const cr_update_rule rule = call->desc->u.update.rule;
   const bool l1 = call->desc->u.update.l1;
-  const update_run all = {.w = cr_f32(call->buffer, 0),
-                          .g = cr_f32(call->buffer, 1),
-                          .h0 = cr_f32(call->buffer, 2),
-                          .h1 = cr_update_needs_two(rule) ? cr_f32(call->buffer, 3) : NULL,
+  const update_run all = {.w = cr_as_reals(call->buffer, 0),
+                          .g = cr_as_reals(call->buffer, 1),
+                          .h0 = cr_as_reals(call->buffer, 2),
+                          .h1 = cr_update_needs_two(rule) ? cr_as_reals(call->buffer, 3) : NULL,
                           .scale = call->scalars->grad_scale,
                           .l1 = l1 ? call->scalars->decay : 0,
                           .l2 = l1 ? 0 : call->scalars->decay,
@@ -156,5 +154,5 @@ static crema_status update(const cr_call *call) {
   return CREMA_OK;
 }
 
-CR_KERNEL(update_f32_ref, UPDATE, .plan = cr_check_update, .run = update);
-CR_KERNEL(update_keep_f32_ref, UPDATE_KEEP, .plan = cr_check_update, .run = update);
+CR_REF_KERNEL(update, UPDATE, .plan = cr_check_update, .run = update);
+CR_REF_KERNEL(update_keep, UPDATE_KEEP, .plan = cr_check_update, .run = update);

@@ -1,68 +1,50 @@
-/* Operations on an array as a whole: axpby, set, copy, reduce. */
-#include <math.h>
-#include <string.h>
-
+/* Operations on an array as a whole: axpby, set, reduce. */
 #include "core/fail.h"
-#include "device/backend/op_check.h"
-#include "device/cpu/ref.h"
-#include "device/cpu/ref_rows.h"
+#include "device/cpu/ref_type.h"
 
 /* x, y: y = alpha x + beta y. */
 static crema_status axpby(const cr_call *call) {
   if (!call->scalars) return cr_fail(CREMA_E_ARGUMENT, "axpby without its factors");
-  const float *x = cr_f32(call->buffer, 0);
-  float *y = cr_f32(call->buffer, 1);
+  const cr_value *x = cr_as_values(call->buffer, 0);
+  cr_value *y = cr_as_values(call->buffer, 1);
   const int64_t count = cr_op_arg_count(call->desc, 0);
-  const float alpha = call->scalars->alpha, beta = call->scalars->beta;
+  const cr_real alpha = call->scalars->alpha, beta = call->scalars->beta;
   if (beta == 0) {
 #pragma omp parallel for simd schedule(static) if (parallel : count >= CR_REF_PARALLEL_MIN)
-    for (int64_t i = 0; i < count; ++i) y[i] = alpha * x[i];
+    for (int64_t i = 0; i < count; ++i) cr_put(y, i, alpha * cr_get(x, i));
   } else {
 #pragma omp parallel for simd schedule(static) if (parallel : count >= CR_REF_PARALLEL_MIN)
-    for (int64_t i = 0; i < count; ++i) y[i] = alpha * x[i] + beta * y[i];
+    for (int64_t i = 0; i < count; ++i) {
+      cr_put(y, i, alpha * cr_get(x, i) + beta * cr_get(y, i));
+    }
   }
   return CREMA_OK;
 }
 
 /* dst = u.value. */
 static crema_status set(const cr_call *call) {
-  float *dst = cr_f32(call->buffer, 0);
+  cr_value *dst = cr_as_values(call->buffer, 0);
   const int64_t count = cr_op_arg_count(call->desc, 0);
-  const float value = call->desc->u.value;
+  const cr_real value = call->desc->u.value;
 #pragma omp parallel for simd schedule(static) if (parallel : count >= CR_REF_PARALLEL_MIN)
-  for (int64_t i = 0; i < count; ++i) dst[i] = value;
+  for (int64_t i = 0; i < count; ++i) cr_put(dst, i, value);
   return CREMA_OK;
 }
 
-/* src, dst: any element type. */
-static crema_status copy(const cr_call *call) {
-  const char *src = (const char *)call->buffer[0].address;
-  char *dst = (char *)call->buffer[1].address;
-  const int64_t bytes =
-      cr_op_arg_count(call->desc, 0) * (int64_t)crema_dtype_size(call->desc->arg[0].type);
-  if (src == dst || bytes == 0) return CREMA_OK;
-#pragma omp parallel for schedule(static) if (bytes >= 4 * CR_REF_PARALLEL_MIN)
-  for (int part = 0; part < CR_REF_PARTS; ++part) {
-    const int64_t begin = cr_ref_part(bytes, part), end = cr_ref_part(bytes, part + 1);
-    memcpy(dst + begin, src + begin, (size_t)(end - begin));
-  }
-  return CREMA_OK;
-}
-
-static double reduce_part(cr_reduction reduction, int64_t count, const float *x) {
+static double reduce_part(cr_reduction reduction, int64_t count, const cr_value *x) {
   double sum = 0;
   switch (reduction) {
     case CR_REDUCE_SUM:
 #pragma omp simd reduction(+ : sum)
-      for (int64_t i = 0; i < count; ++i) sum += (double)x[i];
+      for (int64_t i = 0; i < count; ++i) sum += (double)cr_get(x, i);
       break;
     case CR_REDUCE_ASUM:
 #pragma omp simd reduction(+ : sum)
-      for (int64_t i = 0; i < count; ++i) sum += (double)fabsf(x[i]);
+      for (int64_t i = 0; i < count; ++i) sum += fabs((double)cr_get(x, i));
       break;
     case CR_REDUCE_SUMSQ:
 #pragma omp simd reduction(+ : sum)
-      for (int64_t i = 0; i < count; ++i) sum += (double)x[i] * (double)x[i];
+      for (int64_t i = 0; i < count; ++i) sum += (double)cr_get(x, i) * (double)cr_get(x, i);
       break;
   }
   return sum;
@@ -70,7 +52,7 @@ static double reduce_part(cr_reduction reduction, int64_t count, const float *x)
 
 /* src, result (F64). */
 static crema_status reduce(const cr_call *call) {
-  const float *src = cr_f32(call->buffer, 0);
+  const cr_value *src = cr_as_values(call->buffer, 0);
   double *result = (double *)call->buffer[1].address;
   const int64_t count = cr_op_arg_count(call->desc, 0);
   double sums[CR_REF_PARTS];
@@ -85,19 +67,6 @@ static crema_status reduce(const cr_call *call) {
   return CREMA_OK;
 }
 
-CR_KERNEL(axpby_f32_ref, AXPBY, .run = axpby);
-CR_KERNEL(set_f32_ref, SET, .run = set);
-CR_KERNEL(copy_f32_ref, COPY, .plan = cr_check_copy, .run = copy);
-const cr_kernel cr_copy_f64_ref = {.name = "copy_f64_ref",
-                                   .op = CR_OP_COPY,
-                                   .type = CREMA_F64,
-                                   .plan = cr_check_copy,
-                                   .run = copy};
-const cr_kernel cr_copy_i32_ref = {.name = "copy_i32_ref",
-                                   .op = CR_OP_COPY,
-                                   .type = CREMA_I32,
-                                   .plan = cr_check_copy,
-                                   .run = copy};
-const cr_kernel cr_copy_u8_ref = {
-    .name = "copy_u8_ref", .op = CR_OP_COPY, .type = CREMA_U8, .plan = cr_check_copy, .run = copy};
-CR_KERNEL(reduce_f32_ref, REDUCE, .run = reduce);
+CR_REF_KERNEL(axpby, AXPBY, .run = axpby);
+CR_REF_KERNEL(set, SET, .run = set);
+CR_REF_KERNEL(reduce, REDUCE, .run = reduce);

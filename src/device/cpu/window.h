@@ -1,6 +1,6 @@
 /* Sliding windows over any number of spatial axes: what convolution and pooling share. */
-#ifndef CR_DEVICE_CPU_REF_WINDOW_H
-#define CR_DEVICE_CPU_REF_WINDOW_H
+#ifndef CR_DEVICE_CPU_WINDOW_H
+#define CR_DEVICE_CPU_WINDOW_H
 
 #include "device/backend/op_desc.h"
 
@@ -44,11 +44,18 @@ int64_t cr_slide_in_index(const cr_slide *slide, const int64_t *at);
  * window of output element `index`; -1 when it lies outside the input. */
 int64_t cr_slide_locate(const cr_slide *slide, int64_t index, int64_t inside);
 
-/* One plane (in_count values) to kernel_count rows of out_count values: row r holds what element r
- * of the window sees at each output position; 0 in the padding. */
-void cr_slide_unfold(const cr_slide *slide, const float *plane, float *rows);
+/* What the output sees through one element of its window. Along the last axis, output x sees input
+ * x * stride + shift, which is inside the input for begin <= x < end. */
+typedef struct cr_tap {
+  int64_t offset[CR_MAX_SPATIAL]; /* of the element in the window */
+  int64_t shift, begin, end;
+} cr_tap;
 
-/* The reverse: adds each value to the element of `plane` that it came from. */
-void cr_slide_fold_add(const cr_slide *slide, const float *rows, float *plane);
+/* The tap of element `inside` (row-major in the window). */
+void cr_slide_tap(const cr_slide *slide, int64_t inside, cr_tap *tap);
+
+/* Index in the input plane at which the row of the input begins that output row `row` (row-major
+ * over all axes but the last) sees through the tap; -1 in the padding. */
+int64_t cr_tap_row(const cr_slide *slide, const cr_tap *tap, int64_t row);
 
 #endif

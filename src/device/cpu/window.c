@@ -1,4 +1,4 @@
-#include "device/cpu/ref_window.h"
+#include "device/cpu/window.h"
 
 #include <string.h>
 
@@ -101,68 +101,25 @@ int64_t cr_slide_locate(const cr_slide *s, int64_t index, int64_t inside) {
   return cr_slide_in_index(s, at);
 }
 
-/* Input index at which the row of the input begins that output row `row` (all axes but the
- * last) sees through window element `offset`; -1 in the padding. */
-static int64_t row_base(const cr_slide *s, int64_t row, const int64_t *offset) {
+void cr_slide_tap(const cr_slide *s, int64_t inside, cr_tap *tap) {
+  decode(s->axes, s->kernel, inside, tap->offset);
+  const int a = s->axes - 1;
+  const int64_t step = s->stride[a];
+  tap->shift = tap->offset[a] * s->dilation[a] - s->pad[a];
+  tap->begin = tap->shift >= 0 ? 0 : (-tap->shift + step - 1) / step;
+  const int64_t room = s->in[a] - tap->shift;
+  tap->end = room <= 0 ? 0 : min64(s->out[a], (room + step - 1) / step);
+  if (tap->begin > tap->end) tap->begin = tap->end;
+}
+
+int64_t cr_tap_row(const cr_slide *s, const cr_tap *tap, int64_t row) {
   int64_t at[CR_MAX_SPATIAL];
   decode(s->axes - 1, s->out, row, at);
   int64_t base = 0;
   for (int a = 0; a < s->axes - 1; ++a) {
-    const int64_t position = at[a] * s->stride[a] - s->pad[a] + offset[a] * s->dilation[a];
+    const int64_t position = at[a] * s->stride[a] - s->pad[a] + tap->offset[a] * s->dilation[a];
     if (position < 0 || position >= s->in[a]) return -1;
     base = base * s->in[a] + position;
   }
   return base * s->in[s->axes - 1];
-}
-
-/* Along the last axis, output x sees input x * stride + *shift; inside the input for
- * *begin <= x < *end. */
-static void row_range(const cr_slide *s, const int64_t *offset, int64_t *shift, int64_t *begin,
-                      int64_t *end) {
-  const int a = s->axes - 1;
-  const int64_t step = s->stride[a];
-  *shift = offset[a] * s->dilation[a] - s->pad[a];
-  *begin = *shift >= 0 ? 0 : (-*shift + step - 1) / step;
-  const int64_t room = s->in[a] - *shift;
-  *end = room <= 0 ? 0 : min64(s->out[a], (room + step - 1) / step);
-  if (*begin > *end) *begin = *end;
-}
-
-void cr_slide_unfold(const cr_slide *s, const float *plane, float *rows) {
-  const int last = s->axes - 1;
-  const int64_t width = s->out[last], step = s->stride[last];
-  const int64_t height = width ? s->out_count / width : 0;
-  for (int64_t k = 0; k < s->kernel_count; ++k) {
-    int64_t offset[CR_MAX_SPATIAL], shift, begin, end;
-    decode(s->axes, s->kernel, k, offset);
-    row_range(s, offset, &shift, &begin, &end);
-    for (int64_t y = 0; y < height; ++y, rows += width) {
-      const int64_t base = row_base(s, y, offset);
-      if (base < 0) {
-        memset(rows, 0, (size_t)width * sizeof *rows);
-        continue;
-      }
-      const float *in = plane + base;
-      for (int64_t x = 0; x < begin; ++x) rows[x] = 0;
-      for (int64_t x = begin; x < end; ++x) rows[x] = in[x * step + shift];
-      for (int64_t x = end; x < width; ++x) rows[x] = 0;
-    }
-  }
-}
-
-void cr_slide_fold_add(const cr_slide *s, const float *rows, float *plane) {
-  const int last = s->axes - 1;
-  const int64_t width = s->out[last], step = s->stride[last];
-  const int64_t height = width ? s->out_count / width : 0;
-  for (int64_t k = 0; k < s->kernel_count; ++k) {
-    int64_t offset[CR_MAX_SPATIAL], shift, begin, end;
-    decode(s->axes, s->kernel, k, offset);
-    row_range(s, offset, &shift, &begin, &end);
-    for (int64_t y = 0; y < height; ++y, rows += width) {
-      const int64_t base = row_base(s, y, offset);
-      if (base < 0) continue;
-      float *out = plane + base;
-      for (int64_t x = begin; x < end; ++x) out[x * step + shift] += rows[x];
-    }
-  }
 }

@@ -1,0 +1,8 @@
+#include "device/cpu/label.h"
+
+#include "core/fail.h"
+
+crema_status cr_label_fail(double value, int64_t position, int64_t count, int64_t classes) {
+  return cr_fail(CREMA_E_RANGE, "label %g at position %lld of %lld is outside 0..%lld", value,
+                 (long long)position, (long long)count, (long long)classes - 1);
+}

@@ -1,0 +1,20 @@
+/* The plans of max, average and stochastic pooling. */
+#ifndef CR_DEVICE_CPU_POOLING_H
+#define CR_DEVICE_CPU_POOLING_H
+
+#include "device/backend/kernel.h"
+#include "device/cpu/window.h"
+
+typedef struct cr_pooling {
+  cr_slide slide;
+  int64_t planes; /* N * C */
+} cr_pooling;
+
+/* Plans u.pool's window over `in` (N,C,S...) giving `out` (N,C,S'...); plan->state becomes a
+ * cr_pooling. Errors: CREMA_E_SHAPE, CREMA_E_UNSUPPORTED for a dilated window. */
+crema_status cr_pooling_plan(cr_plan *plan, const crema_shape *in,
+                             const crema_shape *out) CREMA_MUST_USE;
+/* kernel.destroy */
+void cr_pooling_destroy(cr_plan *plan);
+
+#endif
