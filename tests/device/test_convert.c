@@ -4,12 +4,14 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
 
 #include "device/backend/convert.h"
 #include "device/backend/half.h"
+#include "device/backend/half_blocks.h"
 #include "device/device.h"
 
 static void s4_03_every_half_round_trips(void **state) {
@@ -65,6 +67,101 @@ static void bfloat16_rounds_to_even(void **state) {
     assert_int_equal(cr_f32_to_bf16(cr_f32_from_bits((bits << 16) | 0x8000u)), bits + (bits & 1));
     assert_int_equal(cr_f32_to_bf16(cr_f32_from_bits((bits << 16) | 0x8001u)), bits + 1);
   }
+}
+
+/* ---- many halves at once, by each code that this processor can run ---- */
+
+enum { HALVES = 1 << 16 };
+
+static void s4_03_every_half_has_the_same_bits(void **state) {
+  (void)state;
+  static uint16_t half[HALVES];
+  static float f16[HALVES], bf16[HALVES];
+  for (int i = 0; i < HALVES; ++i) half[i] = (uint16_t)i;
+  assert_non_null(cr_half_code_find(0));
+  for (int n = 0; cr_half_code_find(n) != NULL; ++n) {
+    const cr_half_code *code = cr_half_code_find(n);
+    print_message("%s\n", code->name);
+    for (int past_caches = 0; past_caches < 2; ++past_caches) {
+      code->from_f16(half, HALVES, f16, past_caches != 0);
+      code->from_bf16(half, HALVES, bf16, past_caches != 0);
+      for (int i = 0; i < HALVES; ++i) {
+        assert_int_equal(cr_f32_bits(f16[i]), cr_f32_bits(cr_f16_to_f32(half[i])));
+        assert_int_equal(cr_f32_bits(bf16[i]), cr_f32_bits(cr_bf16_to_f32(half[i])));
+      }
+    }
+  }
+}
+
+/* All floats around which rounding to either kind of half changes: all upper 19 bits, with the
+ * lower 13 at and next to 0 and a tie. The ties of bfloat16, at 16 bits, are among them. */
+static void s4_03_every_rounding_has_the_same_bits(void **state) {
+  (void)state;
+  enum { LOWS = 6, UPPER = 1 << 7, COUNT = LOWS << 12 };
+  static const uint32_t low[LOWS] = {0, 1, 0xfff, 0x1000, 0x1001, 0x1fff};
+  static float value[COUNT];
+  static uint16_t f16[COUNT], bf16[COUNT];
+  for (uint32_t upper = 0; upper < UPPER; ++upper) {
+    for (uint32_t i = 0; i < COUNT; ++i) {
+      value[i] = cr_f32_from_bits(upper << 25 | i / LOWS << 13 | low[i % LOWS]);
+    }
+    for (int n = 0; cr_half_code_find(n) != NULL; ++n) {
+      const cr_half_code *code = cr_half_code_find(n);
+      code->to_f16(value, COUNT, f16, n % 2 != 0);
+      code->to_bf16(value, COUNT, bf16, n % 2 != 0);
+      for (int i = 0; i < COUNT; ++i) {
+        if (f16[i] == cr_f32_to_f16(value[i]) && bf16[i] == cr_f32_to_bf16(value[i])) continue;
+        fail_msg("%s: %a becomes f16 %#x and bf16 %#x", code->name, (double)value[i], f16[i],
+                 bf16[i]);
+      }
+    }
+  }
+}
+
+/* Any count from any address, and not a byte more. */
+static void halves_of_any_count_and_address(void **state) {
+  (void)state;
+  enum { MOST = 70, SHIFTS = 33, ROOM = MOST + SHIFTS + 1, GUARD = 0x5555 };
+  static float value[ROOM], wide[ROOM];
+  static uint16_t half[ROOM], narrow[ROOM];
+  for (int i = 0; i < ROOM; ++i) value[i] = (float)(i + 1);
+  for (int i = 0; i < ROOM; ++i) half[i] = cr_f32_to_f16(value[i]);
+  for (int n = 0; cr_half_code_find(n) != NULL; ++n) {
+    const cr_half_code *code = cr_half_code_find(n);
+    for (int run = 0; run < 2 * SHIFTS * (MOST + 1); ++run) {
+      const int shift = run / 2 % SHIFTS, count = run / 2 / SHIFTS;
+      memset(wide, GUARD & 0xff, sizeof wide);
+      memset(narrow, GUARD & 0xff, sizeof narrow);
+      code->from_f16(half, count, wide + shift, run % 2 != 0);
+      code->to_f16(value, count, narrow + shift, run % 2 != 0);
+      assert_memory_equal(wide + shift, value, (size_t)count * sizeof *wide);
+      assert_memory_equal(narrow + shift, half, (size_t)count * sizeof *narrow);
+      assert_int_equal(narrow[shift + count], GUARD);
+      assert_int_equal(cr_f32_bits(wide[shift + count]), (uint32_t)GUARD << 16 | GUARD);
+      if (shift == 0) continue;
+      assert_int_equal(narrow[shift - 1], GUARD);
+      assert_int_equal(cr_f32_bits(wide[shift - 1]), (uint32_t)GUARD << 16 | GUARD);
+    }
+  }
+}
+
+/* So many that they are cut between threads and written past the caches. */
+static void many_halves(void **state) {
+  (void)state;
+  enum { COUNT = (1 << 22) + 77 };
+  static const crema_dtype types[] = {CREMA_F16, CREMA_BF16};
+  float *value = malloc(COUNT * sizeof *value), *back = malloc(COUNT * sizeof *back);
+  uint16_t *half = malloc(COUNT * sizeof *half);
+  assert_true(value != NULL && back != NULL && half != NULL);
+  for (int i = 0; i < COUNT; ++i) value[i] = (float)(i % 251);
+  for (int t = 0; t < 2; ++t) {
+    assert_int_equal(cr_convert_plain(COUNT, types[t], half, CREMA_F32, value), CREMA_OK);
+    assert_int_equal(cr_convert_plain(COUNT, CREMA_F32, back, types[t], half), CREMA_OK);
+    assert_memory_equal(value, back, COUNT * sizeof *value);
+  }
+  free(half);
+  free(back);
+  free(value);
 }
 
 static void doubles_are_rounded_once(void **state) {
@@ -129,9 +226,16 @@ static void s4_28_every_pair_of_types(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(s4_03_every_half_round_trips), cmocka_unit_test(s4_03_ties_go_to_even),
-      cmocka_unit_test(s4_03_overflow_and_nan),  cmocka_unit_test(bfloat16_rounds_to_even),
-      cmocka_unit_test(doubles_are_rounded_once),     cmocka_unit_test(integers_are_limited),
+      cmocka_unit_test(s4_03_every_half_round_trips),
+      cmocka_unit_test(s4_03_ties_go_to_even),
+      cmocka_unit_test(s4_03_overflow_and_nan),
+      cmocka_unit_test(bfloat16_rounds_to_even),
+      cmocka_unit_test(s4_03_every_half_has_the_same_bits),
+      cmocka_unit_test(s4_03_every_rounding_has_the_same_bits),
+      cmocka_unit_test(halves_of_any_count_and_address),
+      cmocka_unit_test(many_halves),
+      cmocka_unit_test(doubles_are_rounded_once),
+      cmocka_unit_test(integers_are_limited),
       cmocka_unit_test(s4_28_every_pair_of_types),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

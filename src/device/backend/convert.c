@@ -7,8 +7,15 @@
 
 #include "core/fail.h"
 #include "device/backend/half.h"
+#include "device/backend/half_blocks.h"
 
-enum { BLOCK = 512, PARALLEL_COUNT = 1 << 16 };
+enum {
+  BLOCK = 512,
+  SPAN = 1 << 14, /* values of halves that a thread converts at a time */
+  PARALLEL_COUNT = 1 << 16,
+  PAST_CACHES =
+      1 << 23 /* bytes; results from this size on do not fit the caches next to the source */
+};
 
 /* True when every value of the type is a float. */
 static bool fits_float(crema_dtype type) {
@@ -22,21 +29,19 @@ static bool fits_float(crema_dtype type) {
   }
 }
 
+static bool is_half(crema_dtype type) {
+  return type == CREMA_F16 || type == CREMA_BF16;
+}
+
 static void load_floats(crema_dtype type, const void *src, int64_t at, int n, float *out) {
   switch (type) {
-    case CREMA_F32: memcpy(out, (const float *)src + at, (size_t)n * sizeof *out); break;
-    case CREMA_F16:
-      for (int i = 0; i < n; ++i) out[i] = cr_f16_to_f32(((const uint16_t *)src)[at + i]);
-      break;
-    case CREMA_BF16:
-      for (int i = 0; i < n; ++i) out[i] = cr_bf16_to_f32(((const uint16_t *)src)[at + i]);
-      break;
     case CREMA_I8:
       for (int i = 0; i < n; ++i) out[i] = ((const int8_t *)src)[at + i];
       break;
-    default:
+    case CREMA_U8:
       for (int i = 0; i < n; ++i) out[i] = ((const uint8_t *)src)[at + i];
       break;
+    default: cr_load_floats(type, src, at, n, out); break;
   }
 }
 
@@ -48,19 +53,13 @@ static double limit(double value, double lowest, double highest) {
 
 static void store_floats(crema_dtype type, void *dst, int64_t at, int n, const float *in) {
   switch (type) {
-    case CREMA_F32: memcpy((float *)dst + at, in, (size_t)n * sizeof *in); break;
-    case CREMA_F16:
-      for (int i = 0; i < n; ++i) ((uint16_t *)dst)[at + i] = cr_f32_to_f16(in[i]);
-      break;
-    case CREMA_BF16:
-      for (int i = 0; i < n; ++i) ((uint16_t *)dst)[at + i] = cr_f32_to_bf16(in[i]);
-      break;
     case CREMA_I8:
       for (int i = 0; i < n; ++i) ((int8_t *)dst)[at + i] = (int8_t)limit(in[i], -128, 127);
       break;
-    default:
+    case CREMA_U8:
       for (int i = 0; i < n; ++i) ((uint8_t *)dst)[at + i] = (uint8_t)limit(in[i], 0, 255);
       break;
+    default: cr_store_floats(type, dst, at, n, in); break;
   }
 }
 
@@ -135,6 +134,24 @@ static void convert_block(crema_dtype dst_type, void *dst, crema_dtype src_type,
   }
 }
 
+/* Between floats and halves of one of the two kinds. */
+static void convert_halves(int64_t count, crema_dtype dst_type, void *dst, crema_dtype src_type,
+                           const void *src) {
+  const cr_half_code *code = cr_half_code_find(0);
+  const bool past_caches = (size_t)count * crema_dtype_size(dst_type) >= PAST_CACHES;
+#pragma omp parallel for schedule(static) if (count >= PARALLEL_COUNT)
+  for (int64_t at = 0; at < count; at += SPAN) {
+    const int64_t n = count - at < SPAN ? count - at : SPAN;
+    if (is_half(src_type)) {
+      cr_widen *widen = src_type == CREMA_F16 ? code->from_f16 : code->from_bf16;
+      widen((const uint16_t *)src + at, n, (float *)dst + at, past_caches);
+    } else {
+      cr_narrow *narrow = dst_type == CREMA_F16 ? code->to_f16 : code->to_bf16;
+      narrow((const float *)src + at, n, (uint16_t *)dst + at, past_caches);
+    }
+  }
+}
+
 crema_status cr_convert_plain(int64_t count, crema_dtype dst_type, void *dst, crema_dtype src_type,
                               const void *src) {
   size_t size = crema_dtype_size(dst_type);
@@ -145,6 +162,11 @@ crema_status cr_convert_plain(int64_t count, crema_dtype dst_type, void *dst, cr
   if (count <= 0 || (dst == src && dst_type == src_type)) return CREMA_OK;
   if (dst_type == src_type) {
     memcpy(dst, src, (size_t)count * size);
+    return CREMA_OK;
+  }
+  if ((is_half(src_type) && dst_type == CREMA_F32) ||
+      (is_half(dst_type) && src_type == CREMA_F32)) {
+    convert_halves(count, dst_type, dst, src_type, src);
     return CREMA_OK;
   }
 #pragma omp parallel for if (count >= PARALLEL_COUNT)

@@ -20,7 +20,9 @@ static inline float cr_f32_from_bits(uint32_t bits) {
 static inline float cr_f16_to_f32(uint16_t half) {
   uint32_t sign = (uint32_t)(half & 0x8000u) << 16;
   uint32_t rest = half & 0x7fffu;
-  if (rest >= 0x7c00u) return cr_f32_from_bits(sign | 0x7f800000u | ((rest & 0x3ffu) << 13));
+  /* A NaN comes out quiet, as processors do it. */
+  if (rest > 0x7c00u) return cr_f32_from_bits(sign | 0x7fc00000u | ((rest & 0x3ffu) << 13));
+  if (rest == 0x7c00u) return cr_f32_from_bits(sign | 0x7f800000u);
   /* Placing exponent and mantissa without changing the bias makes the value 2^-112 times too
    * small, for normal and subnormal halves alike; the product is exact. */
   float value = cr_f32_from_bits(rest << 13) * 0x1p112f;

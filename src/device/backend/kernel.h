@@ -38,7 +38,7 @@ typedef struct cr_call {
 } cr_call;
 
 struct cr_kernel {
-  const char *name; /* "conv_fwd_f32_dnnl": cr_<name> is the run function */
+  const char *name; /* "conv_fwd_dnnl" */
   cr_op_kind op;
   crema_dtype type; /* of the arithmetic: desc->type */
   /* The element types that it takes for an op's values, as they are: CR_TYPE bits; 0: that of the
