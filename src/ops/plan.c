@@ -73,7 +73,7 @@ static bool show(const cr_op *op, cr_op_planned *p, bool as_held) {
     p->desc.arg[i].type = wanted_type(op, i, p->desc.type, as_held);
     converts = converts || p->desc.arg[i].type != op->desc.arg[i].type;
     const cr_format plain = {p->desc.arg[i].type, NULL};
-    p->shown[i] = p->desc.arg[i].type == op->desc.arg[i].type ? op->hint[i] : plain;
+    p->shown[i] = p->desc.arg[i].type == op->hint[i].type ? op->hint[i] : plain;
   }
   memcpy(p->hint, op->hint, (size_t)op->desc.args * sizeof *p->hint);
   return converts;

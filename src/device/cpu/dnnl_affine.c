@@ -1,42 +1,51 @@
 /* y = x * scale + bias, one scale and one bias per channel, and its gradients, for tensors held in
- * blocks of channels: so that Scale between a convolution and a ReLU does not cost two conversions.
- * The arguments' shapes are (outer, C, inner), the layout's (N, C, S...). */
+ * blocks of channels or channels-last: so that Scale between a convolution and a ReLU does not cost
+ * two conversions. The arguments' shapes are (outer, C, inner), the layout's (N, C, S...).
+ *
+ * Values are F32, BF16 or F16, computed in float a piece at a time; scale, bias and their gradients
+ * may have another of these types. */
 #include <string.h>
 
 #include "core/fail.h"
-#include "device/backend/kernel.h"
-#include "device/cpu/dnnl_layout.h"
+#include "device/backend/half_blocks.h"
+#include "device/cpu/dnnl_prim.h"
 #include "device/cpu/dnnl_rows.h"
 
 enum {
   BLOCK_MAX = 16,
   LANES = 8,           /* channels that are summed at a time */
+  PIECE = 2048,        /* values that are in floats at a time */
+  PARTS = 64,          /* partial sums, whatever the number of threads */
   PARALLEL_MIN = 16384 /* values; below, one thread is faster */
 };
 
-/* Memory in blocks: (outer, blocks, inner, block). */
+/* Memory as (outer, blocks, inner, width): channels-last has one block of all channels. */
 typedef struct blocks {
-  int64_t outer, channels, blocks, inner;
-  int block;
+  int64_t outer, channels, blocks, inner, width;
+  crema_dtype type;
 } blocks;
 
 static blocks blocks_of(const cr_plan *plan) {
   const crema_shape *shape = &plan->desc->arg[0].shape;
-  int block = cr_dnnl_layout_order(plan->format[0].layout).block;
+  const cr_dnnl_order order = cr_dnnl_layout_order(plan->format[0].layout);
+  const int64_t channels = shape->dim[1];
+  const int64_t width = order.kind == CR_DNNL_LAST ? channels : order.block;
   return (blocks){.outer = shape->dim[0],
-                  .channels = shape->dim[1],
-                  .blocks = (shape->dim[1] + block - 1) / block,
+                  .channels = channels,
+                  .blocks = (channels + width - 1) / width,
                   .inner = shape->dim[2],
-                  .block = block};
+                  .width = width,
+                  .type = plan->format[0].type};
 }
 
 /* Asks for all arguments of argument 0's shape in its layout. */
-static crema_status plan_blocks(cr_plan *plan) {
+static crema_status plan_layout(cr_plan *plan) {
   const cr_layout *layout = plan->hint[0].layout;
   const crema_shape *shape = &plan->desc->arg[0].shape;
-  cr_dnnl_order order = cr_dnnl_layout_order(layout);
-  if (layout == NULL || layout->type != CREMA_F32 || order.kind != CR_DNNL_BLOCKED ||
-      order.block > BLOCK_MAX || order.block % LANES != 0) {
+  const cr_dnnl_order order = cr_dnnl_layout_order(layout);
+  const bool blocked = order.kind == CR_DNNL_BLOCKED && order.block <= BLOCK_MAX &&
+                       order.block % LANES == 0;
+  if (layout == NULL || !(blocked || order.kind == CR_DNNL_LAST)) {
     return cr_fail(CREMA_E_UNSUPPORTED, "not held in blocks of channels");
   }
   if (shape->axes != 3 || layout->shape.dim[0] != shape->dim[0] ||
@@ -44,51 +53,137 @@ static crema_status plan_blocks(cr_plan *plan) {
     return cr_fail(CREMA_E_UNSUPPORTED, "not along the channels");
   }
   for (int i = 0; i < plan->desc->args; ++i) {
-    if (crema_shape_equal(&plan->desc->arg[i].shape, shape)) plan->format[i].layout = layout;
+    if (!crema_shape_equal(&plan->desc->arg[i].shape, shape)) continue;
+    if (plan->desc->arg[i].type != layout->type) {
+      return cr_fail(CREMA_E_UNSUPPORTED, "values of two types");
+    }
+    plan->format[i].layout = layout;
   }
   return CREMA_OK;
 }
 
-/* The values of block `i`'s channels; `other` for an absent argument, 0 behind the last channel. */
-static void load_channels(const blocks *b, int64_t i, const float *values, float other,
-                          float *out) {
-  for (int k = 0; k < b->block; ++k) {
-    int64_t c = i * b->block + k;
-    out[k] = c >= b->channels ? 0.0f : values == NULL ? other : values[c];
+/* ---- forward, and backward to the source --------------------------------- */
+
+static crema_status plan_scale(cr_plan *plan) {
+  CR_TRY(plan_layout(plan));
+  const blocks b = blocks_of(plan);
+  plan->workspace_bytes = (size_t)(b.blocks * b.width) * 2 * sizeof(float);
+  return CREMA_OK;
+}
+
+/* Argument `arg`, one value per channel, as floats: `absent` when it is absent, and 0 behind the
+ * last channel. */
+static void load_channels(const cr_call *call, const blocks *b, int arg, float absent, float *out) {
+  const void *values = arg < 0 ? NULL : (const void *)call->buffer[arg].address;
+  memset(out, 0, (size_t)(b->blocks * b->width) * sizeof *out);
+  if (values != NULL) {
+    cr_load_floats(call->plan->format[arg].type, values, 0, b->channels, out);
+  } else {
+    for (int64_t c = 0; c < b->channels; ++c) out[c] = absent;
   }
 }
 
-static void scale_all(const blocks *b, const float *x, const float *scale, const float *bias,
-                      float *y) {
-  const int64_t plane = b->inner * b->block, planes = b->outer * b->blocks;
-#pragma omp parallel for schedule(static) if (planes * plane >= PARALLEL_MIN)
-  for (int64_t i = 0; i < planes; ++i) {
-    float s[BLOCK_MAX], t[BLOCK_MAX];
-    load_channels(b, i % b->blocks, scale, 1.0f, s);
-    load_channels(b, i % b->blocks, bias, 0.0f, t);
-    const float *from = x + i * plane;
-    float *to = y + i * plane;
-    for (int64_t p = 0; p < b->inner; ++p, from += b->block, to += b->block) {
+/* `count` values of one row after the other, each `width` wide, from channel 0 of `scale` on. */
+static void scale_rows(int64_t width, int64_t count, const float *from, const float *scale,
+                       const float *bias, float *to) {
+  for (int64_t at = 0; at < count; at += width) {
+    const int64_t n = count - at < width ? count - at : width;
 #pragma omp simd
-      for (int k = 0; k < b->block; ++k) to[k] = from[k] * s[k] + t[k];
+    for (int64_t k = 0; k < n; ++k) to[at + k] = from[at + k] * scale[k] + bias[k];
+  }
+}
+
+/* Values at..at+count of a plane, which are whole rows or lie within one. */
+static void scale_piece(const blocks *b, const void *x, int64_t at, int64_t count, int64_t channel,
+                        const float *scale, const float *bias, void *y) {
+  if (b->type == CREMA_F32) {
+    scale_rows(b->width, count, (const float *)x + at, scale + channel, bias + channel,
+               (float *)y + at);
+    return;
+  }
+  float piece[PIECE];
+  cr_load_floats(b->type, x, at, count, piece);
+  scale_rows(b->width, count, piece, scale + channel, bias + channel, piece);
+  cr_store_floats(b->type, y, at, count, piece);
+}
+
+/* y = x * scale + bias; scale and bias are numbers of arguments, -1 for none. */
+static crema_status run_scale(const cr_call *call, int scale, int bias, int y) {
+  const blocks b = blocks_of(call->plan);
+  float *factor = (float *)call->workspace.address, *addend = factor + b.blocks * b.width;
+  load_channels(call, &b, scale, 1.0f, factor);
+  load_channels(call, &b, bias, 0.0f, addend);
+  const void *from = (const void *)call->buffer[0].address;
+  void *to = (void *)call->buffer[y].address;
+  /* A piece is some rows, or a part of a long one. */
+  const int64_t rows = b.width < PIECE ? PIECE / b.width : 1;
+  const int64_t columns = b.width < PIECE ? b.width : PIECE;
+  const int64_t pieces = (b.inner + rows - 1) / rows, planes = b.outer * b.blocks;
+#pragma omp parallel for schedule(static) if (planes * b.inner * b.width >= PARALLEL_MIN)
+  for (int64_t i = 0; i < planes * pieces; ++i) {
+    const int64_t plane = i / pieces, first = i % pieces * rows;
+    const int64_t count = (b.inner - first < rows ? b.inner - first : rows) * b.width;
+    const int64_t start = (plane * b.inner + first) * b.width;
+    const int64_t block = plane % b.blocks * b.width;
+    if (columns == b.width) {
+      scale_piece(&b, from, start, count, block, factor, addend, to);
+      continue;
+    }
+    for (int64_t c = 0; c < count; c += columns) {
+      const int64_t n = count - c < columns ? count - c : columns;
+      scale_piece(&b, from, start + c, n, block + c, factor, addend, to);
     }
   }
+  return CREMA_OK;
 }
 
-/* Adds a plane's values, times those of `weight` unless that is NULL, to `sum`. In double: where
+static crema_status run_fwd(const cr_call *call) {
+  return run_scale(call, 1, 2, 3);
+}
+
+static crema_status run_bwd_data(const cr_call *call) {
+  return run_scale(call, 1, -1, 2);
+}
+
+/* ---- backward to scale and bias ------------------------------------------ */
+
+/* Channels-last memory is summed in so many parts. */
+static int64_t parts_of(const blocks *b) {
+  const int64_t rows = b->outer * b->inner;
+  return rows < PARTS ? rows : PARTS;
+}
+
+static crema_status plan_sum(cr_plan *plan) {
+  CR_TRY(plan_layout(plan));
+  const blocks b = blocks_of(plan);
+  const bool last = cr_dnnl_layout_order(plan->format[0].layout).kind == CR_DNNL_LAST;
+  if (last) plan->workspace_bytes = (size_t)(parts_of(&b) * b.channels) * sizeof(double);
+  return CREMA_OK;
+}
+
+/* `count` values at element `at` as floats: where they are, or else in `block`. */
+static const float *floats_at(const blocks *b, const void *values, int64_t at, int64_t count,
+                              float *block) {
+  if (b->type == CREMA_F32) return (const float *)values + at;
+  cr_load_floats(b->type, values, at, count, block);
+  return block;
+}
+
+/* Adds `positions` rows, times those of `weight` unless that is NULL, to `sum`. In double: where
  * the terms of a channel nearly cancel, a sum in single precision would keep few true digits. */
-static void sum_plane(const blocks *b, const float *x, const float *weight, double *sum) {
-  for (int lane = 0; lane < b->block; lane += LANES) {
+static void sum_rows(int64_t width, int64_t positions, const float *x, const float *weight,
+                     double *sum) {
+  for (int64_t lane = 0; lane < width; lane += LANES) {
     double part[LANES] = {0};
     const float *at = x + lane;
     if (weight == NULL) {
-      for (int64_t p = 0; p < b->inner; ++p, at += b->block) {
+      for (int64_t p = 0; p < positions; ++p, at += width) {
 #pragma omp simd
         for (int k = 0; k < LANES; ++k) part[k] += (double)at[k];
       }
     } else {
       const float *by = weight + lane;
-      for (int64_t p = 0; p < b->inner; ++p, at += b->block, by += b->block) {
+      for (int64_t p = 0; p < positions; ++p, at += width, by += width) {
 #pragma omp simd
         for (int k = 0; k < LANES; ++k) part[k] += (double)at[k] * (double)by[k];
       }
@@ -97,59 +192,109 @@ static void sum_plane(const blocks *b, const float *x, const float *weight, doub
   }
 }
 
-/* out (C) = or += the sum of x over all positions, times weight unless that is NULL. One thread
- * sums a block of channels, so that the result does not depend on the number of threads. */
-static void sum_channels(const blocks *b, const float *x, const float *weight, bool accumulate,
-                         float *out) {
-  const int64_t plane = b->inner * b->block;
+/* The plane that begins at element `at`. */
+static void sum_plane(const blocks *b, const void *x, const void *weight, int64_t at, double *sum) {
+  float values[PIECE], factors[PIECE];
+  const int64_t most = b->type == CREMA_F32 ? b->inner : PIECE / b->width;
+  for (int64_t p = 0; p < b->inner; p += most) {
+    const int64_t rows = b->inner - p < most ? b->inner - p : most, count = rows * b->width;
+    const int64_t from = at + p * b->width;
+    const float *by = weight == NULL ? NULL : floats_at(b, weight, from, count, factors);
+    sum_rows(b->width, rows, floats_at(b, x, from, count, values), by, sum);
+  }
+}
+
+/* Sets `count` values of argument `arg` from channel `first` on to the sums, or adds those. */
+static void put_sums(const cr_call *call, int arg, int64_t first, int64_t count,
+                     const double *sum) {
+  const crema_dtype type = call->plan->format[arg].type;
+  void *out = (void *)call->buffer[arg].address;
+  for (int64_t c = 0; c < count; ++c) {
+    float value = 0.0f;
+    if (call->accumulate[arg]) cr_load_floats(type, out, first + c, 1, &value);
+    value = (float)(call->accumulate[arg] ? (double)value + sum[c] : sum[c]);
+    cr_store_floats(type, out, first + c, 1, &value);
+  }
+}
+
+/* One thread sums a block of channels, so that the result does not depend on the number of threads.
+ */
+static void sum_blocked(const cr_call *call, const blocks *b, const void *x, const void *weight,
+                        int arg) {
+  const int64_t plane = b->inner * b->width;
 #pragma omp parallel for schedule(static) if (b->outer * b->blocks * plane >= PARALLEL_MIN)
   for (int64_t i = 0; i < b->blocks; ++i) {
     double sum[BLOCK_MAX] = {0};
     for (int64_t n = 0; n < b->outer; ++n) {
-      int64_t at = (n * b->blocks + i) * plane;
-      sum_plane(b, x + at, weight == NULL ? NULL : weight + at, sum);
+      sum_plane(b, x, weight, (n * b->blocks + i) * plane, sum);
     }
-    for (int k = 0; k < b->block && i * b->block + k < b->channels; ++k) {
-      float *to = &out[i * b->block + k];
-      *to = (float)(accumulate ? (double)*to + sum[k] : sum[k]);
-    }
+    const int64_t first = i * b->width, left = b->channels - first;
+    put_sums(call, arg, first, left < b->width ? left : b->width, sum);
   }
 }
 
-static crema_status run_fwd(const cr_call *call) {
-  blocks b = blocks_of(call->plan);
-  scale_all(&b, cr_f32(call->buffer, 0), cr_f32(call->buffer, 1), cr_f32(call->buffer, 2),
-            cr_f32(call->buffer, 3));
-  return CREMA_OK;
+/* Adds `count` values of one row, times those of `weight` unless that is NULL, to `sum`. */
+static void add_row(int64_t count, const float *x, const float *weight, double *sum) {
+  if (weight == NULL) {
+#pragma omp simd
+    for (int64_t k = 0; k < count; ++k) sum[k] += (double)x[k];
+  } else {
+#pragma omp simd
+    for (int64_t k = 0; k < count; ++k) sum[k] += (double)x[k] * (double)weight[k];
+  }
 }
 
-static crema_status run_bwd_data(const cr_call *call) {
-  blocks b = blocks_of(call->plan);
-  scale_all(&b, cr_f32(call->buffer, 0), cr_f32(call->buffer, 1), NULL, cr_f32(call->buffer, 2));
+/* The rows are cut into parts, whose sums are added in order. */
+static void sum_last(const cr_call *call, const blocks *b, const void *x, const void *weight,
+                     int arg) {
+  const int64_t rows = b->outer * b->inner, parts = parts_of(b), channels = b->channels;
+  double *sums = (double *)call->workspace.address;
+  memset(sums, 0, (size_t)(parts * channels) * sizeof *sums);
+#pragma omp parallel for schedule(static) if (rows * channels >= PARALLEL_MIN)
+  for (int64_t part = 0; part < parts; ++part) {
+    float values[PIECE], factors[PIECE];
+    for (int64_t row = rows * part / parts; row < rows * (part + 1) / parts; ++row) {
+      for (int64_t c = 0; c < channels; c += PIECE) {
+        const int64_t n = channels - c < PIECE ? channels - c : PIECE, at = row * channels + c;
+        const float *by = weight == NULL ? NULL : floats_at(b, weight, at, n, factors);
+        add_row(n, floats_at(b, x, at, n, values), by, &sums[part * channels + c]);
+      }
+    }
+  }
+  for (int64_t part = 1; part < parts; ++part) {
+    for (int64_t c = 0; c < channels; ++c) sums[c] += sums[part * channels + c];
+  }
+  put_sums(call, arg, 0, channels, sums);
+}
+
+/* Argument `arg` (C) = or += the sum of argument 0 over all positions, times argument `weight`
+ * unless that is negative. */
+static crema_status run_sum(const cr_call *call, int weight, int arg) {
+  const blocks b = blocks_of(call->plan);
+  const void *x = (const void *)call->buffer[0].address;
+  const void *by = weight < 0 ? NULL : (const void *)call->buffer[weight].address;
+  const bool last = cr_dnnl_layout_order(call->plan->format[0].layout).kind == CR_DNNL_LAST;
+  if (last) sum_last(call, &b, x, by, arg);
+  else sum_blocked(call, &b, x, by, arg);
   return CREMA_OK;
 }
 
 static crema_status run_bwd_scale(const cr_call *call) {
-  blocks b = blocks_of(call->plan);
-  sum_channels(&b, cr_f32(call->buffer, 0), cr_f32(call->buffer, 1), call->accumulate[2],
-               cr_f32(call->buffer, 2));
-  return CREMA_OK;
+  return run_sum(call, 1, 2);
 }
 
 static crema_status run_bwd_bias(const cr_call *call) {
-  blocks b = blocks_of(call->plan);
-  sum_channels(&b, cr_f32(call->buffer, 0), NULL, call->accumulate[1], cr_f32(call->buffer, 1));
-  return CREMA_OK;
+  return run_sum(call, -1, 1);
 }
 
-CR_KERNEL(affine_fwd_f32_blocked, AFFINE_FWD, .library = true, .follows_hints = true,
-          .plan = plan_blocks, .run = run_fwd);
+CR_KERNEL(affine_fwd_dnnl, AFFINE_FWD, .types = CR_DNNL_TYPES, .library = true,
+          .follows_hints = true, .plan = plan_scale, .run = run_fwd);
 
-CR_KERNEL(affine_bwd_data_f32_blocked, AFFINE_BWD_DATA, .library = true, .follows_hints = true,
-          .plan = plan_blocks, .run = run_bwd_data);
+CR_KERNEL(affine_bwd_data_dnnl, AFFINE_BWD_DATA, .types = CR_DNNL_TYPES, .library = true,
+          .follows_hints = true, .plan = plan_scale, .run = run_bwd_data);
 
-CR_KERNEL(affine_bwd_scale_f32_blocked, AFFINE_BWD_SCALE, .library = true, .follows_hints = true,
-          .can_accumulate = true, .plan = plan_blocks, .run = run_bwd_scale);
+CR_KERNEL(affine_bwd_scale_dnnl, AFFINE_BWD_SCALE, .types = CR_DNNL_TYPES, .library = true,
+          .follows_hints = true, .can_accumulate = true, .plan = plan_sum, .run = run_bwd_scale);
 
-CR_KERNEL(affine_bwd_bias_f32_blocked, AFFINE_BWD_BIAS, .library = true, .follows_hints = true,
-          .can_accumulate = true, .plan = plan_blocks, .run = run_bwd_bias);
+CR_KERNEL(affine_bwd_bias_dnnl, AFFINE_BWD_BIAS, .types = CR_DNNL_TYPES, .library = true,
+          .follows_hints = true, .can_accumulate = true, .plan = plan_sum, .run = run_bwd_bias);

@@ -5,8 +5,7 @@
 #include <string.h>
 
 #include "core/fail.h"
-#include "device/backend/kernel.h"
-#include "device/cpu/dnnl_layout.h"
+#include "device/cpu/dnnl_prim.h"
 #include "device/cpu/dnnl_rows.h"
 
 enum {
@@ -21,6 +20,7 @@ typedef struct piece {
 } piece;
 
 typedef struct concat {
+  size_t size;           /* of a value, in bytes */
   int first_part, whole; /* op arguments; the parts are consecutive */
   int64_t rows;
   int64_t whole_row; /* values per row */
@@ -42,19 +42,19 @@ static void destroy_concat(cr_plan *plan) {
 static cr_dnnl_order held_order(const cr_plan *plan, int arg) {
   const cr_layout *layout = plan->hint[arg].layout;
   const cr_dnnl_order none = {CR_DNNL_OTHER, 1};
-  if (layout == NULL || layout->type != CREMA_F32) return none;
+  if (layout == NULL || layout->type != plan->desc->arg[arg].type) return none;
   if (!crema_shape_equal(&layout->shape, &plan->desc->arg[arg].shape)) return none;
   return cr_dnnl_layout_order(layout);
 }
 
-static crema_status set_format(cr_plan *plan, int arg, cr_dnnl_order order) {
+static crema_status set_format(cr_plan *plan, int arg, crema_dtype type, cr_dnnl_order order) {
   const crema_shape *shape = &plan->desc->arg[arg].shape;
   if (shape->axes < 3 || shape->axes > 5 || shape->dim[1] % order.block != 0) {
     return cr_fail(CREMA_E_UNSUPPORTED, "channels do not fill whole blocks");
   }
   cr_md md = NULL;
-  CR_TRY(cr_dnnl_md_ordered(shape, CREMA_F32, order, &md));
-  plan->format[arg].type = CREMA_F32;
+  CR_TRY(cr_dnnl_md_ordered(shape, type, order, &md));
+  plan->format[arg].type = type;
   crema_status status = cr_dnnl_layout(plan->context->device, md, &plan->format[arg].layout);
   cr_md_destroy(md);
   return status;
@@ -87,14 +87,17 @@ static crema_status cut_pieces(const cr_plan *plan, concat *j, int parts, cr_dnn
 
 static crema_status plan_parts(cr_plan *plan, int first_part, int whole, cr_dnnl_order order) {
   int parts = plan->desc->args - 1;
+  crema_dtype type = CREMA_F32;
+  CR_TRY(cr_dnnl_one_type(plan, &type));
   if (plan->desc->u.axis != 1) return cr_fail(CREMA_E_UNSUPPORTED, "not along the channels");
   if (order.kind != CR_DNNL_LAST && order.kind != CR_DNNL_BLOCKED) {
     return cr_fail(CREMA_E_UNSUPPORTED, "held in plain memory");
   }
-  for (int i = 0; i < plan->desc->args; ++i) CR_TRY(set_format(plan, i, order));
+  for (int i = 0; i < plan->desc->args; ++i) CR_TRY(set_format(plan, i, type, order));
   concat *j = calloc(1, sizeof *j);
   if (j == NULL) return cr_fail_memory(sizeof *j, "a plan");
   plan->state = j;
+  j->size = crema_dtype_size(type);
   j->first_part = first_part;
   j->whole = whole;
   j->part_row = calloc((size_t)parts, sizeof *j->part_row);
@@ -118,17 +121,17 @@ static crema_status plan_slice(cr_plan *plan) {
 
 /* Copies parts to the whole, or with `apart` the whole to its parts. */
 static void copy_pieces(const concat *j, const crema_devptr *buffer, bool apart) {
-  float *whole = cr_f32(buffer, j->whole);
+  char *whole = (char *)buffer[j->whole].address;
   int64_t jobs = j->rows * j->pieces;
 #pragma omp parallel for schedule(static) if (j->rows * j->whole_row >= PARALLEL_MIN)
   for (int64_t job = 0; job < jobs; ++job) {
     int64_t row = job / j->pieces;
     const piece *p = &j->piece[job % j->pieces];
-    float *a = whole + row * j->whole_row + p->whole_offset;
-    float *b =
-        cr_f32(buffer, j->first_part + p->part) + row * j->part_row[p->part] + p->part_offset;
-    if (apart) memcpy(b, a, (size_t)p->values * sizeof *a);
-    else memcpy(a, b, (size_t)p->values * sizeof *a);
+    char *part = (char *)buffer[j->first_part + p->part].address;
+    char *a = whole + (size_t)(row * j->whole_row + p->whole_offset) * j->size;
+    char *b = part + (size_t)(row * j->part_row[p->part] + p->part_offset) * j->size;
+    if (apart) memcpy(b, a, (size_t)p->values * j->size);
+    else memcpy(a, b, (size_t)p->values * j->size);
   }
 }
 
@@ -142,8 +145,8 @@ static crema_status run_slice(const cr_call *call) {
   return CREMA_OK;
 }
 
-CR_KERNEL(concat_f32_dnnl, CONCAT, .library = true, .follows_hints = true, .plan = plan_concat,
-          .run = run_concat, .destroy = destroy_concat);
+CR_KERNEL(concat_dnnl, CONCAT, .types = CR_DNNL_TYPES, .library = true, .follows_hints = true,
+          .plan = plan_concat, .run = run_concat, .destroy = destroy_concat);
 
-CR_KERNEL(slice_f32_dnnl, SLICE, .library = true, .follows_hints = true, .plan = plan_slice,
-          .run = run_slice, .destroy = destroy_concat);
+CR_KERNEL(slice_dnnl, SLICE, .types = CR_DNNL_TYPES, .library = true, .follows_hints = true,
+          .plan = plan_slice, .run = run_slice, .destroy = destroy_concat);

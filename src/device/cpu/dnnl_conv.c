@@ -6,13 +6,15 @@
 #include "device/cpu/dnnl_rows.h"
 
 /* weights (O,C/g,K...) seen with groups: (g,O/g,C/g,K...). */
-static crema_status weights_md(const cr_plan *plan, int arg, cr_md *out) {
+static crema_status weights_md(const cr_plan *plan, int arg, crema_dtype type, cr_md *out) {
   const crema_shape *shape = &plan->desc->arg[arg].shape;
   int64_t group = plan->desc->u.conv.group;
-  if (group == 1) return cr_dnnl_md_any(plan, arg, out);
+  if (group == 1) return cr_dnnl_md_any(plan, arg, type, out);
   if (group < 1 || shape->dim[0] % group != 0) {
     return cr_fail(CREMA_E_UNSUPPORTED, "groups do not divide the channels");
   }
+  dnnl_data_type_t element = dnnl_f32;
+  CR_TRY(cr_dnnl_type(type, &element));
   dnnl_dims_t dims;
   dims[0] = group;
   dims[1] = shape->dim[0] / group;
@@ -20,7 +22,7 @@ static crema_status weights_md(const cr_plan *plan, int arg, cr_md *out) {
     dims[i + 1] = shape->dim[i];
     if (dims[i + 1] < 1) return cr_fail(CREMA_E_UNSUPPORTED, "an empty shape");
   }
-  return cr_dnnl_check(cr_md_create_tag(out, shape->axes + 1, dims, dnnl_f32, dnnl_format_tag_any),
+  return cr_dnnl_check(cr_md_create_tag(out, shape->axes + 1, dims, element, dnnl_format_tag_any),
                        "memory");
 }
 
@@ -39,13 +41,17 @@ crema_status cr_dnnl_conv_open(const cr_plan *plan, int src, int weights, int bi
   const cr_conv_params *p = &plan->desc->u.conv;
   bool relu = p->relu && plan->desc->kind == CR_OP_CONV_FWD;
   CR_TRY(cr_dnnl_window(plan, &p->window, src, dst, &c->window));
+  crema_dtype product = CREMA_F32;
+  CR_TRY(cr_dnnl_product_type(plan, src, dst, &product));
   CR_TRY(cr_dnnl_env_open(&c->env, relu, p->relu_slope));
-  CR_TRY_GOTO(cr_dnnl_md_any(plan, src, &c->src), fail);
-  CR_TRY_GOTO(weights_md(plan, weights, &c->weights), fail);
+  CR_TRY_GOTO(cr_dnnl_md_any(plan, src, cr_dnnl_operand_type(plan, src, product), &c->src), fail);
+  CR_TRY_GOTO(weights_md(plan, weights, cr_dnnl_operand_type(plan, weights, product), &c->weights),
+              fail);
   if (bias >= 0 && !cr_dnnl_absent(plan, bias)) {
-    CR_TRY_GOTO(cr_dnnl_md_plain(plan, bias, &c->bias), fail);
+    CR_TRY_GOTO(cr_dnnl_md_plain(plan, bias, cr_dnnl_sum_type(plan, bias, product), &c->bias),
+                fail);
   }
-  CR_TRY_GOTO(cr_dnnl_md_any(plan, dst, &c->dst), fail);
+  CR_TRY_GOTO(cr_dnnl_md_any(plan, dst, cr_dnnl_operand_type(plan, dst, product), &c->dst), fail);
   return CREMA_OK;
 fail:
   cr_dnnl_conv_close(c);
@@ -137,7 +143,9 @@ static crema_status choose_bwd_weights(const cr_plan *plan, const cr_dnnl_conv *
                                        dnnl_primitive_desc_t *out) {
   CR_TRY(create_bwd_weights(out, c, c->src));
   cr_md plain = NULL;
-  if (!wastes_channels(plan, *out) || cr_dnnl_md_plain(plan, 0, &plain) != CREMA_OK) {
+  crema_dtype type = CREMA_F32;
+  CR_TRY(cr_dnnl_product_type(plan, 0, 1, &type));
+  if (!wastes_channels(plan, *out) || cr_dnnl_md_plain(plan, 0, type, &plain) != CREMA_OK) {
     return CREMA_OK;
   }
   dnnl_primitive_desc_t product = NULL;
@@ -163,11 +171,11 @@ static crema_status plan_bwd_weights(cr_plan *plan) {
   return status == CREMA_OK ? cr_dnnl_prim_create(plan, pd, bind, 4) : status;
 }
 
-CR_KERNEL(conv_fwd_f32_dnnl, CONV_FWD, .library = true, .plan = plan_fwd, .run = cr_dnnl_prim_run,
-          .destroy = cr_dnnl_prim_destroy);
-
-CR_KERNEL(conv_bwd_data_f32_dnnl, CONV_BWD_DATA, .library = true, .plan = plan_bwd_data,
+CR_KERNEL(conv_fwd_dnnl, CONV_FWD, .types = CR_DNNL_TYPES, .library = true, .plan = plan_fwd,
           .run = cr_dnnl_prim_run, .destroy = cr_dnnl_prim_destroy);
 
-CR_KERNEL(conv_bwd_weights_f32_dnnl, CONV_BWD_WEIGHTS, .library = true, .plan = plan_bwd_weights,
-          .run = cr_dnnl_prim_run, .destroy = cr_dnnl_prim_destroy);
+CR_KERNEL(conv_bwd_data_dnnl, CONV_BWD_DATA, .types = CR_DNNL_TYPES, .library = true,
+          .plan = plan_bwd_data, .run = cr_dnnl_prim_run, .destroy = cr_dnnl_prim_destroy);
+
+CR_KERNEL(conv_bwd_weights_dnnl, CONV_BWD_WEIGHTS, .types = CR_DNNL_TYPES, .library = true,
+          .plan = plan_bwd_weights, .run = cr_dnnl_prim_run, .destroy = cr_dnnl_prim_destroy);

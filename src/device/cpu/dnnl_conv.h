@@ -12,7 +12,8 @@ typedef struct cr_dnnl_conv {
 } cr_dnnl_conv;
 
 /* Describes the op of `plan`; src, weights, bias and dst are the numbers of the arguments with
- * these shapes (or their gradients). bias < 0: the op has no such argument. Free with
+ * these shapes (or their gradients). bias < 0: the op has no such argument. The factors of the
+ * products are of the shorter element type of src and dst, sums are F32. Free with
  * cr_dnnl_conv_close. Errors: CREMA_E_UNSUPPORTED. */
 crema_status cr_dnnl_conv_open(const cr_plan *plan, int src, int weights, int bias, int dst,
                                cr_dnnl_conv *c) CREMA_MUST_USE;

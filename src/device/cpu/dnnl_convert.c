@@ -149,7 +149,8 @@ static crema_status run_reorder(cr_format dst_format, crema_devptr dst, cr_forma
 
 static bool is_computable(cr_format format) {
   return format.layout != NULL || format.type == CREMA_F32 || format.type == CREMA_I32 ||
-         format.type == CREMA_I8 || format.type == CREMA_U8 || format.type == CREMA_BF16;
+         format.type == CREMA_I8 || format.type == CREMA_U8 || format.type == CREMA_BF16 ||
+         format.type == CREMA_F16;
 }
 
 /* Goes through plain memory of the private side's element type: for element types that oneDNN

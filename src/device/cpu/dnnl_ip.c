@@ -22,16 +22,19 @@ static void ip_close(ip *p) {
 }
 
 /* A matrix (rows, columns); transposed: held as (columns, rows). */
-static crema_status matrix_md(int64_t rows, int64_t columns, bool transposed, cr_md *out) {
+static crema_status matrix_md(crema_dtype type, int64_t rows, int64_t columns, bool transposed,
+                              cr_md *out) {
+  dnnl_data_type_t element = dnnl_f32;
+  CR_TRY(cr_dnnl_type(type, &element));
   if (rows < 1 || columns < 1) return cr_fail(CREMA_E_UNSUPPORTED, "an empty shape");
   dnnl_dims_t dims = {rows, columns};
   dnnl_dims_t strides = {transposed ? 1 : columns, transposed ? rows : 1};
-  return cr_dnnl_check(cr_md_create(out, 2, dims, dnnl_f32, strides), "matrix");
+  return cr_dnnl_check(cr_md_create(out, 2, dims, element, strides), "matrix");
 }
 
-/* src, bias, dst: the numbers of the arguments shaped (M,K...), (N) and (M,N); bias < 0: the op
- * has none. The weights are (N,K), or (K,N) when transposed. */
-static crema_status ip_open(const cr_plan *plan, int src, int bias, int dst, ip *p) {
+/* src, weights, bias, dst: the numbers of the arguments shaped (M,K...), (N,K) or, when transposed,
+ * (K,N), (N) and (M,N); bias < 0: the op has none. */
+static crema_status ip_open(const cr_plan *plan, int src, int weights, int bias, int dst, ip *p) {
   *p = (ip){0};
   const crema_shape *shape = &plan->desc->arg[src].shape;
   if (shape->axes < 1) return cr_fail(CREMA_E_UNSUPPORTED, "a source without a batch axis");
@@ -39,14 +42,19 @@ static crema_status ip_open(const cr_plan *plan, int src, int bias, int dst, ip 
   int64_t k = crema_shape_count(shape, 1, shape->axes);
   const crema_shape *out = &plan->desc->arg[dst].shape;
   int64_t n = crema_shape_count(out, 1, out->axes);
+  crema_dtype product = CREMA_F32;
+  CR_TRY(cr_dnnl_product_type(plan, src, dst, &product));
   CR_TRY(cr_dnnl_env_open(&p->env, false, 0.0f));
   crema_status status = CREMA_OK;
-  CR_TRY_GOTO(matrix_md(m, k, false, &p->src), fail);
-  CR_TRY_GOTO(matrix_md(n, k, plan->desc->u.ip.transpose, &p->weights), fail);
+  CR_TRY_GOTO(matrix_md(cr_dnnl_operand_type(plan, src, product), m, k, false, &p->src), fail);
+  CR_TRY_GOTO(matrix_md(cr_dnnl_operand_type(plan, weights, product), n, k,
+                        plan->desc->u.ip.transpose, &p->weights),
+              fail);
   if (bias >= 0 && !cr_dnnl_absent(plan, bias)) {
-    CR_TRY_GOTO(cr_dnnl_md_plain(plan, bias, &p->bias), fail);
+    CR_TRY_GOTO(cr_dnnl_md_plain(plan, bias, cr_dnnl_sum_type(plan, bias, product), &p->bias),
+                fail);
   }
-  CR_TRY_GOTO(matrix_md(m, n, false, &p->dst), fail);
+  CR_TRY_GOTO(matrix_md(cr_dnnl_operand_type(plan, dst, product), m, n, false, &p->dst), fail);
   return CREMA_OK;
 fail:
   ip_close(p);
@@ -55,7 +63,7 @@ fail:
 
 static crema_status plan_fwd(cr_plan *plan) {
   ip p;
-  CR_TRY(ip_open(plan, 0, 2, 3, &p));
+  CR_TRY(ip_open(plan, 0, 1, 2, 3, &p));
   dnnl_primitive_desc_t pd = NULL;
   crema_status status = cr_dnnl_check(
       cr_pd_ip_fwd(&pd, &p.env, dnnl_forward_training, p.src, p.weights, p.bias, p.dst),
@@ -70,7 +78,7 @@ static crema_status plan_fwd(cr_plan *plan) {
 
 static crema_status plan_bwd_data(cr_plan *plan) {
   ip p;
-  CR_TRY(ip_open(plan, 2, -1, 0, &p));
+  CR_TRY(ip_open(plan, 2, 1, -1, 0, &p));
   dnnl_primitive_desc_t pd = NULL;
   crema_status status = cr_dnnl_check(cr_pd_ip_bwd_data(&pd, &p.env, p.src, p.weights, p.dst),
                                       "inner product backward");
@@ -83,7 +91,7 @@ static crema_status plan_bwd_data(cr_plan *plan) {
 
 static crema_status plan_bwd_weights(cr_plan *plan) {
   ip p;
-  CR_TRY(ip_open(plan, 0, 3, 1, &p));
+  CR_TRY(ip_open(plan, 0, 2, 3, 1, &p));
   dnnl_primitive_desc_t pd = NULL;
   crema_status status = cr_dnnl_check(
       cr_pd_ip_bwd_weights(&pd, &p.env, p.src, p.weights, p.bias, p.dst), "inner product backward");
@@ -95,11 +103,11 @@ static crema_status plan_bwd_weights(cr_plan *plan) {
   return status == CREMA_OK ? cr_dnnl_prim_create(plan, pd, bind, 4) : status;
 }
 
-CR_KERNEL(ip_fwd_f32_dnnl, IP_FWD, .library = true, .plan = plan_fwd, .run = cr_dnnl_prim_run,
-          .destroy = cr_dnnl_prim_destroy);
-
-CR_KERNEL(ip_bwd_data_f32_dnnl, IP_BWD_DATA, .library = true, .plan = plan_bwd_data,
+CR_KERNEL(ip_fwd_dnnl, IP_FWD, .types = CR_DNNL_TYPES, .library = true, .plan = plan_fwd,
           .run = cr_dnnl_prim_run, .destroy = cr_dnnl_prim_destroy);
 
-CR_KERNEL(ip_bwd_weights_f32_dnnl, IP_BWD_WEIGHTS, .library = true, .plan = plan_bwd_weights,
-          .run = cr_dnnl_prim_run, .destroy = cr_dnnl_prim_destroy);
+CR_KERNEL(ip_bwd_data_dnnl, IP_BWD_DATA, .types = CR_DNNL_TYPES, .library = true,
+          .plan = plan_bwd_data, .run = cr_dnnl_prim_run, .destroy = cr_dnnl_prim_destroy);
+
+CR_KERNEL(ip_bwd_weights_dnnl, IP_BWD_WEIGHTS, .types = CR_DNNL_TYPES, .library = true,
+          .plan = plan_bwd_weights, .run = cr_dnnl_prim_run, .destroy = cr_dnnl_prim_destroy);

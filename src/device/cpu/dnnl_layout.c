@@ -58,15 +58,18 @@ crema_status cr_dnnl_type(crema_dtype type, dnnl_data_type_t *out) {
   }
 }
 
-static crema_status our_type(dnnl_data_type_t type, crema_dtype *out) {
-  switch (type) {
+crema_status cr_dnnl_md_type(cr_const_md md, crema_dtype *out) {
+  cr_md_view view;
+  cr_md_look(md, &view);
+  switch (view.type) {
     case dnnl_f32: *out = CREMA_F32; return CREMA_OK;
     case dnnl_f16: *out = CREMA_F16; return CREMA_OK;
     case dnnl_bf16: *out = CREMA_BF16; return CREMA_OK;
     case dnnl_s32: *out = CREMA_I32; return CREMA_OK;
     case dnnl_s8: *out = CREMA_I8; return CREMA_OK;
     case dnnl_u8: *out = CREMA_U8; return CREMA_OK;
-    default: return cr_fail(CREMA_E_UNSUPPORTED, "unknown element type %d of oneDNN", (int)type);
+    default:
+      return cr_fail(CREMA_E_UNSUPPORTED, "unknown element type %d of oneDNN", (int)view.type);
   }
 }
 
@@ -203,7 +206,7 @@ crema_status cr_dnnl_layout(crema_device *device, cr_const_md md, const cr_layou
   *out = NULL;
   if (is_row_major(&view) || is_row_major_in_blocks(md, &view)) return CREMA_OK;
   crema_dtype type = CREMA_F32;
-  CR_TRY(our_type(view.type, &type));
+  CR_TRY(cr_dnnl_md_type(md, &type));
   crema_shape shape = {.axes = view.ndims};
   for (int i = 0; i < view.ndims; ++i) shape.dim[i] = view.dims[i];
   return intern(device, md, false, &shape, type, out);

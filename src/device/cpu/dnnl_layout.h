@@ -18,6 +18,9 @@ crema_status cr_dnnl_engine(dnnl_engine_t *out) CREMA_MUST_USE;
 /* Errors: CREMA_E_UNSUPPORTED for types that oneDNN does not compute with. */
 crema_status cr_dnnl_type(crema_dtype type, dnnl_data_type_t *out) CREMA_MUST_USE;
 
+/* The element type of `md`. Errors: CREMA_E_UNSUPPORTED for types that crema lacks. */
+crema_status cr_dnnl_md_type(cr_const_md md, crema_dtype *out) CREMA_MUST_USE;
+
 /* The layout for `md`; *out is NULL when it is row-major. `md` is copied. */
 crema_status cr_dnnl_layout(crema_device *device, cr_const_md md,
                             const cr_layout **out) CREMA_MUST_USE;

@@ -19,11 +19,13 @@ static crema_status lrn_descriptors(const cr_plan *plan, dnnl_prop_kind_t prop,
       .k = p->k};
   cr_pd_env env;
   cr_md data = NULL;
+  crema_dtype type = CREMA_F32;
   *forward = NULL;
   /* oneDNN 2.6 crashes while it makes the gradient of this for AVX-512 in blocked layouts. */
   if (p->size == 1 && !p->within_channel) {
     return cr_fail(CREMA_E_UNSUPPORTED, "LRN over one channel");
   }
+  CR_TRY(cr_dnnl_one_type(plan, &type));
   CR_TRY(cr_dnnl_check_sample(plan, 0));
   CR_TRY(cr_dnnl_env_open(&env, false, 0.0f));
   crema_status status = cr_dnnl_md_follow(plan, 0, 0, &data);
@@ -69,9 +71,11 @@ static crema_status plan_lrn_bwd(cr_plan *plan) {
 
 static crema_status plan_bn_fwd(cr_plan *plan) {
   bool global = plan->desc->kind == CR_OP_BN_FWD_GLOBAL;
+  crema_dtype type = CREMA_F32;
   cr_pd_env env;
   cr_md data = NULL;
   dnnl_primitive_desc_t pd = NULL;
+  CR_TRY(cr_dnnl_one_type(plan, &type));
   CR_TRY(cr_dnnl_check_sample(plan, 0));
   CR_TRY(cr_dnnl_env_open(&env, false, 0.0f));
   crema_status status = cr_dnnl_md_follow(plan, 0, 0, &data);
@@ -94,9 +98,11 @@ static crema_status plan_bn_fwd(cr_plan *plan) {
 static crema_status plan_bn_bwd(cr_plan *plan) {
   unsigned flags = plan->desc->u.bn.global ? dnnl_use_global_stats : dnnl_normalization_flags_none;
   float eps = plan->desc->u.bn.eps;
+  crema_dtype type = CREMA_F32;
   cr_pd_env env;
   cr_md data = NULL;
   dnnl_primitive_desc_t forward = NULL, pd = NULL;
+  CR_TRY(cr_dnnl_one_type(plan, &type));
   CR_TRY(cr_dnnl_check_sample(plan, 0));
   CR_TRY(cr_dnnl_env_open(&env, false, 0.0f));
   crema_status status = CREMA_OK;
@@ -126,12 +132,14 @@ done:
  * axis. */
 static crema_status softmax_md(const cr_plan *plan, int arg, cr_md *out) {
   const crema_shape *shape = &plan->desc->arg[arg].shape;
+  crema_dtype type = CREMA_F32;
+  CR_TRY(cr_dnnl_one_type(plan, &type));
   int axis = plan->desc->u.axis;
   if (axis < 0 || axis >= shape->axes || crema_shape_count(shape, axis + 1, shape->axes) != 1) {
     return cr_fail(CREMA_E_UNSUPPORTED, "softmax over an inner axis");
   }
   crema_shape matrix = {.axes = 2, .dim = {crema_shape_count(shape, 0, axis), shape->dim[axis]}};
-  return cr_dnnl_md_ordered(&matrix, CREMA_F32, (cr_dnnl_order){CR_DNNL_PLAIN, 1}, out);
+  return cr_dnnl_md_ordered(&matrix, type, (cr_dnnl_order){CR_DNNL_PLAIN, 1}, out);
 }
 
 static crema_status plan_softmax_fwd(cr_plan *plan) {
@@ -170,23 +178,25 @@ done:
   return status == CREMA_OK ? cr_dnnl_prim_create(plan, pd, bind, 3) : status;
 }
 
-CR_KERNEL(lrn_fwd_f32_dnnl, LRN_FWD, .library = true, .follows_hints = true, .plan = plan_lrn_fwd,
-          .run = cr_dnnl_prim_run, .destroy = cr_dnnl_prim_destroy);
+CR_KERNEL(lrn_fwd_dnnl, LRN_FWD, .types = CR_DNNL_TYPES, .library = true, .follows_hints = true,
+          .plan = plan_lrn_fwd, .run = cr_dnnl_prim_run, .destroy = cr_dnnl_prim_destroy);
 
-CR_KERNEL(lrn_bwd_f32_dnnl, LRN_BWD, .library = true, .follows_hints = true, .plan = plan_lrn_bwd,
-          .run = cr_dnnl_prim_run, .destroy = cr_dnnl_prim_destroy);
+CR_KERNEL(lrn_bwd_dnnl, LRN_BWD, .types = CR_DNNL_TYPES, .library = true, .follows_hints = true,
+          .plan = plan_lrn_bwd, .run = cr_dnnl_prim_run, .destroy = cr_dnnl_prim_destroy);
 
-CR_KERNEL(bn_fwd_train_f32_dnnl, BN_FWD_TRAIN, .library = true, .follows_hints = true,
-          .plan = plan_bn_fwd, .run = cr_dnnl_prim_run, .destroy = cr_dnnl_prim_destroy);
+CR_KERNEL(bn_fwd_train_dnnl, BN_FWD_TRAIN, .types = CR_DNNL_TYPES, .library = true,
+          .follows_hints = true, .plan = plan_bn_fwd, .run = cr_dnnl_prim_run,
+          .destroy = cr_dnnl_prim_destroy);
 
-CR_KERNEL(bn_fwd_global_f32_dnnl, BN_FWD_GLOBAL, .library = true, .follows_hints = true,
-          .plan = plan_bn_fwd, .run = cr_dnnl_prim_run, .destroy = cr_dnnl_prim_destroy);
+CR_KERNEL(bn_fwd_global_dnnl, BN_FWD_GLOBAL, .types = CR_DNNL_TYPES, .library = true,
+          .follows_hints = true, .plan = plan_bn_fwd, .run = cr_dnnl_prim_run,
+          .destroy = cr_dnnl_prim_destroy);
 
-CR_KERNEL(bn_bwd_f32_dnnl, BN_BWD, .library = true, .follows_hints = true, .plan = plan_bn_bwd,
-          .run = cr_dnnl_prim_run, .destroy = cr_dnnl_prim_destroy);
+CR_KERNEL(bn_bwd_dnnl, BN_BWD, .types = CR_DNNL_TYPES, .library = true, .follows_hints = true,
+          .plan = plan_bn_bwd, .run = cr_dnnl_prim_run, .destroy = cr_dnnl_prim_destroy);
 
-CR_KERNEL(softmax_fwd_f32_dnnl, SOFTMAX_FWD, .library = true, .plan = plan_softmax_fwd,
-          .run = cr_dnnl_prim_run, .destroy = cr_dnnl_prim_destroy);
+CR_KERNEL(softmax_fwd_dnnl, SOFTMAX_FWD, .types = CR_DNNL_TYPES, .library = true,
+          .plan = plan_softmax_fwd, .run = cr_dnnl_prim_run, .destroy = cr_dnnl_prim_destroy);
 
-CR_KERNEL(softmax_bwd_f32_dnnl, SOFTMAX_BWD, .library = true, .plan = plan_softmax_bwd,
-          .run = cr_dnnl_prim_run, .destroy = cr_dnnl_prim_destroy);
+CR_KERNEL(softmax_bwd_dnnl, SOFTMAX_BWD, .types = CR_DNNL_TYPES, .library = true,
+          .plan = plan_softmax_bwd, .run = cr_dnnl_prim_run, .destroy = cr_dnnl_prim_destroy);

@@ -58,6 +58,8 @@ static void pool_close(pool *p) {
 static crema_status pool_open(const cr_plan *plan, int src, int dst, int hinted, pool *p) {
   *p = (pool){0};
   const cr_window *w = &plan->desc->u.pool.window;
+  crema_dtype type = CREMA_F32;
+  CR_TRY(cr_dnnl_one_type(plan, &type));
   CR_TRY(cr_dnnl_window(plan, w, src, dst, &p->window));
   CR_TRY(check_window(plan, src, dst));
   CR_TRY(choose_algorithm(plan, &p->window, &p->alg));
@@ -109,8 +111,8 @@ static crema_status plan_bwd(cr_plan *plan) {
   return status == CREMA_OK ? cr_dnnl_prim_create(plan, pd, bind, max ? 3 : 2) : status;
 }
 
-CR_KERNEL(pool_fwd_f32_dnnl, POOL_FWD, .library = true, .follows_hints = true, .plan = plan_fwd,
-          .run = cr_dnnl_prim_run, .destroy = cr_dnnl_prim_destroy);
+CR_KERNEL(pool_fwd_dnnl, POOL_FWD, .types = CR_DNNL_TYPES, .library = true, .follows_hints = true,
+          .plan = plan_fwd, .run = cr_dnnl_prim_run, .destroy = cr_dnnl_prim_destroy);
 
-CR_KERNEL(pool_bwd_f32_dnnl, POOL_BWD, .library = true, .follows_hints = true, .plan = plan_bwd,
-          .run = cr_dnnl_prim_run, .destroy = cr_dnnl_prim_destroy);
+CR_KERNEL(pool_bwd_dnnl, POOL_BWD, .types = CR_DNNL_TYPES, .library = true, .follows_hints = true,
+          .plan = plan_bwd, .run = cr_dnnl_prim_run, .destroy = cr_dnnl_prim_destroy);

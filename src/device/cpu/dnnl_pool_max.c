@@ -201,8 +201,8 @@ static void destroy(cr_plan *plan) {
   plan->state = NULL;
 }
 
-CR_KERNEL(pool_fwd_f32_blocked, POOL_FWD, .library = true, .follows_hints = true, .plan = plan_fwd,
+CR_KERNEL(pool_fwd_blocked, POOL_FWD, .library = true, .follows_hints = true, .plan = plan_fwd,
           .run = run_fwd, .destroy = destroy);
 
-CR_KERNEL(pool_bwd_f32_blocked, POOL_BWD, .library = true, .follows_hints = true, .plan = plan_bwd,
+CR_KERNEL(pool_bwd_blocked, POOL_BWD, .library = true, .follows_hints = true, .plan = plan_bwd,
           .run = run_bwd, .destroy = destroy);

@@ -56,14 +56,12 @@ static crema_status choose_format(cr_plan *plan, cr_const_md md, const cr_dnnl_b
   cr_format *format = &plan->format[bind->arg];
   const cr_op_arg *arg = &plan->desc->arg[bind->arg];
   *format = (cr_format){arg->type, NULL};
-  if (bind->how == CR_DNNL_AS_IS) return CREMA_OK;
   if (bind->how == CR_DNNL_NOTES) {
     return cr_dnnl_layout_opaque(plan->context->device, md, &arg->shape, arg->type,
                                  &format->layout);
   }
-  cr_md_view view;
-  cr_md_look(md, &view);
-  if (view.type == dnnl_u8) format->type = CREMA_U8;
+  CR_TRY(cr_dnnl_md_type(md, &format->type));
+  if (bind->how == CR_DNNL_AS_IS) return CREMA_OK;
   return cr_dnnl_layout(plan->context->device, md, &format->layout);
 }
 
@@ -158,6 +156,56 @@ void cr_dnnl_prim_destroy(cr_plan *plan) {
   plan->state = NULL;
 }
 
+/* ---- element types ------------------------------------------------------- */
+
+static bool is_floating(crema_dtype type) {
+  return type == CREMA_F32 || type == CREMA_BF16 || type == CREMA_F16;
+}
+
+crema_status cr_dnnl_one_type(const cr_plan *plan, crema_dtype *out) {
+  const cr_op_desc *desc = plan->desc;
+  bool found = false;
+  for (int i = 0; i < desc->args; ++i) {
+    const crema_dtype type = desc->arg[i].type;
+    if (cr_dnnl_absent(plan, i) || !is_floating(type)) continue;
+    if (cr_op_kind_use(desc->kind, desc->args, i).role != CR_ROLE_VALUES) continue;
+    if (found && type != *out) return cr_fail(CREMA_E_UNSUPPORTED, "values of two types");
+    *out = type;
+    found = true;
+  }
+  return found ? CREMA_OK : cr_fail(CREMA_E_UNSUPPORTED, "no values");
+}
+
+/* Whether bfloat16 numbers would be multiplied as floats, after conversion: by the library's code
+ * for processors that have AVX-512 without its bfloat16 instructions. */
+static bool emulates_bf16(void) {
+  const unsigned isa = (unsigned)dnnl_get_effective_cpu_isa();
+  const unsigned avx512 = dnnl_cpu_isa_avx512_core, bf16 = dnnl_cpu_isa_avx512_core_bf16;
+  return (isa & avx512) == avx512 && (isa & bf16) != bf16;
+}
+
+crema_status cr_dnnl_product_type(const cr_plan *plan, int a, int b, crema_dtype *out) {
+  const crema_dtype first = plan->desc->arg[a].type, second = plan->desc->arg[b].type;
+  *out = first != CREMA_F32 ? first : second;
+  if (second != *out && second != CREMA_F32) {
+    return cr_fail(CREMA_E_UNSUPPORTED, "products of %s and %s", crema_dtype_name(first),
+                   crema_dtype_name(second));
+  }
+  if (*out == CREMA_BF16 && emulates_bf16()) {
+    return cr_fail(CREMA_E_UNSUPPORTED, "no instructions for products of bf16");
+  }
+  return CREMA_OK;
+}
+
+crema_dtype cr_dnnl_sum_type(const cr_plan *plan, int arg, crema_dtype product) {
+  return product == CREMA_F32 ? CREMA_F32 : plan->desc->arg[arg].type;
+}
+
+crema_dtype cr_dnnl_operand_type(const cr_plan *plan, int arg, crema_dtype product) {
+  const bool factor = cr_op_kind_use(plan->desc->kind, plan->desc->args, arg).access == 'R';
+  return factor ? product : cr_dnnl_sum_type(plan, arg, product);
+}
+
 /* ---- descriptions of arguments ------------------------------------------- */
 
 crema_status cr_dnnl_check_sample(const cr_plan *plan, int arg) {
@@ -168,10 +216,10 @@ crema_status cr_dnnl_check_sample(const cr_plan *plan, int arg) {
   return CREMA_OK;
 }
 
-crema_status cr_dnnl_md_any(const cr_plan *plan, int arg, cr_md *out) {
+crema_status cr_dnnl_md_any(const cr_plan *plan, int arg, crema_dtype type, cr_md *out) {
   const crema_shape *shape = &plan->desc->arg[arg].shape;
-  dnnl_data_type_t type = dnnl_f32;
-  CR_TRY(cr_dnnl_type(plan->desc->arg[arg].type, &type));
+  dnnl_data_type_t element = dnnl_f32;
+  CR_TRY(cr_dnnl_type(type, &element));
   if (shape->axes < 1 || shape->axes > DNNL_MAX_NDIMS) {
     return cr_fail(CREMA_E_UNSUPPORTED, "%d axes", shape->axes);
   }
@@ -181,13 +229,13 @@ crema_status cr_dnnl_md_any(const cr_plan *plan, int arg, cr_md *out) {
     dims[i] = shape->dim[i];
     if (dims[i] < 1) return cr_fail(CREMA_E_UNSUPPORTED, "an empty shape");
   }
-  return cr_dnnl_check(cr_md_create_tag(out, shape->axes, dims, type, dnnl_format_tag_any),
+  return cr_dnnl_check(cr_md_create_tag(out, shape->axes, dims, element, dnnl_format_tag_any),
                        "memory");
 }
 
-crema_status cr_dnnl_md_plain(const cr_plan *plan, int arg, cr_md *out) {
-  return cr_dnnl_md_ordered(&plan->desc->arg[arg].shape, plan->desc->arg[arg].type,
-                            (cr_dnnl_order){CR_DNNL_PLAIN, 1}, out);
+crema_status cr_dnnl_md_plain(const cr_plan *plan, int arg, crema_dtype type, cr_md *out) {
+  return cr_dnnl_md_ordered(&plan->desc->arg[arg].shape, type, (cr_dnnl_order){CR_DNNL_PLAIN, 1},
+                            out);
 }
 
 /* Whether `layout` holds a tensor of (N,C,S...) with this shape's N, C and number of axes. */

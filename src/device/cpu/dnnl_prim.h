@@ -30,8 +30,9 @@ void cr_dnnl_env_close(cr_pd_env *env);
 
 /* Sets plan->format, plan->workspace_bytes and plan->state. Takes `pd` over, also on failure. Binds
  * of absent arguments, and of a workspace that the primitive does without, are skipped. What is
- * bound to nothing is left in the format in which it is held. Errors: CREMA_E_UNSUPPORTED when
- * oneDNN has only its slow reference implementation. */
+ * bound to nothing is left in the format in which it is held. Element types are the primitive's:
+ * what is held in another one is converted. Errors: CREMA_E_UNSUPPORTED when oneDNN has only its
+ * slow reference implementation. */
 crema_status cr_dnnl_prim_create(cr_plan *plan, dnnl_primitive_desc_t pd, const cr_dnnl_bind *bind,
                                  int binds) CREMA_MUST_USE;
 
@@ -50,17 +51,41 @@ static inline bool cr_dnnl_absent(const cr_plan *plan, int arg) {
  * Errors: CREMA_E_UNSUPPORTED when a sample of argument `arg` (N,...) has more values. */
 crema_status cr_dnnl_check_sample(const cr_plan *plan, int arg) CREMA_MUST_USE;
 
-/* The descriptor of argument `arg` that leaves the layout to the primitive.
+/* The element types that the rows take for values: F16 where the library has code for the
+ * processor, which it has in none of its releases 2. */
+#define CR_DNNL_TYPES (CR_TYPE(F32) | CR_TYPE(BF16) | CR_TYPE(F16))
+
+/* The type that all values of the op have.
+ * Errors: CREMA_E_UNSUPPORTED when they differ. */
+crema_status cr_dnnl_one_type(const cr_plan *plan, crema_dtype *out) CREMA_MUST_USE;
+
+/* The type of the products that lead from argument `a` to argument `b` or take both: F32, or the
+ * shorter type of one of them. Errors: CREMA_E_UNSUPPORTED when they have two shorter types, and
+ * where the processor has no instructions for such products: in F32 they are faster. */
+crema_status cr_dnnl_product_type(const cr_plan *plan, int a, int b,
+                                  crema_dtype *out) CREMA_MUST_USE;
+
+/* The type in which a convolution or a matrix product with factors of `product` adds argument `arg`
+ * or gives it as a sum: its own, but F32 if `product` is. */
+crema_dtype cr_dnnl_sum_type(const cr_plan *plan, int arg, crema_dtype product);
+
+/* The same for one of its three large arguments, two of which are factors and the third, which is
+ * written, the sum. */
+crema_dtype cr_dnnl_operand_type(const cr_plan *plan, int arg, crema_dtype product);
+
+/* The descriptor of argument `arg`, as elements of `type`, that leaves the layout to the primitive.
  * Errors: CREMA_E_UNSUPPORTED for large samples, empty shapes, too many axes and element types
  * without support. */
-crema_status cr_dnnl_md_any(const cr_plan *plan, int arg, cr_md *out) CREMA_MUST_USE;
+crema_status cr_dnnl_md_any(const cr_plan *plan, int arg, crema_dtype type,
+                            cr_md *out) CREMA_MUST_USE;
 
 /* The descriptor of argument `arg` in the order in which argument `hinted` is held now, when that
  * is an order of (N,C,S...) that both shapes allow; else in plain order. */
 crema_status cr_dnnl_md_follow(const cr_plan *plan, int arg, int hinted, cr_md *out) CREMA_MUST_USE;
 
-/* The descriptor of argument `arg` in plain order. */
-crema_status cr_dnnl_md_plain(const cr_plan *plan, int arg, cr_md *out) CREMA_MUST_USE;
+/* The descriptor of argument `arg`, as elements of `type`, in plain order. */
+crema_status cr_dnnl_md_plain(const cr_plan *plan, int arg, crema_dtype type,
+                              cr_md *out) CREMA_MUST_USE;
 
 /* `window` as it slides over argument `src` (N,C,S...) and gives argument `dst` (N,O,S'...), from
  * whose extents the padding behind the last element follows.

@@ -6,36 +6,36 @@
 #include "device/backend/kernel.h"
 
 /* Every row, one macro call each, in the order of the table. */
-#define CR_DNNL_ROWS(X)           \
-  X(conv_fwd_f32_border)          \
-  X(conv_fwd_f32_dnnl)            \
-  X(conv_bwd_data_f32_dnnl)       \
-  X(conv_bwd_weights_f32_dnnl)    \
-  X(ip_fwd_f32_dnnl)              \
-  X(ip_bwd_data_f32_dnnl)         \
-  X(ip_bwd_weights_f32_dnnl)      \
-  X(pool_fwd_f32_blocked)         \
-  X(pool_fwd_f32_dnnl)            \
-  X(pool_bwd_f32_blocked)         \
-  X(pool_bwd_f32_dnnl)            \
-  X(lrn_fwd_f32_dnnl)             \
-  X(lrn_bwd_f32_dnnl)             \
-  X(bn_fwd_train_f32_dnnl)        \
-  X(bn_fwd_global_f32_dnnl)       \
-  X(bn_bwd_f32_dnnl)              \
-  X(softmax_fwd_f32_dnnl)         \
-  X(softmax_bwd_f32_dnnl)         \
-  X(unary_fwd_f32_dnnl)           \
-  X(unary_bwd_f32_dnnl)           \
-  X(sum_f32_dnnl)                 \
-  X(axpby_f32_dnnl)               \
-  X(copy_f32_dnnl)                \
-  X(concat_f32_dnnl)              \
-  X(slice_f32_dnnl)               \
-  X(affine_fwd_f32_blocked)       \
-  X(affine_bwd_data_f32_blocked)  \
-  X(affine_bwd_scale_f32_blocked) \
-  X(affine_bwd_bias_f32_blocked)
+#define CR_DNNL_ROWS(X)    \
+  X(conv_fwd_f32_border)   \
+  X(conv_fwd_dnnl)         \
+  X(conv_bwd_data_dnnl)    \
+  X(conv_bwd_weights_dnnl) \
+  X(ip_fwd_dnnl)           \
+  X(ip_bwd_data_dnnl)      \
+  X(ip_bwd_weights_dnnl)   \
+  X(pool_fwd_blocked)      \
+  X(pool_fwd_dnnl)         \
+  X(pool_bwd_blocked)      \
+  X(pool_bwd_dnnl)         \
+  X(lrn_fwd_dnnl)          \
+  X(lrn_bwd_dnnl)          \
+  X(bn_fwd_train_dnnl)     \
+  X(bn_fwd_global_dnnl)    \
+  X(bn_bwd_dnnl)           \
+  X(softmax_fwd_dnnl)      \
+  X(softmax_bwd_dnnl)      \
+  X(unary_fwd_dnnl)        \
+  X(unary_bwd_dnnl)        \
+  X(sum_dnnl)              \
+  X(axpby_dnnl)            \
+  X(copy_dnnl)             \
+  X(concat_dnnl)           \
+  X(slice_dnnl)            \
+  X(affine_fwd_dnnl)       \
+  X(affine_bwd_data_dnnl)  \
+  X(affine_bwd_scale_dnnl) \
+  X(affine_bwd_bias_dnnl)
 
 #define CR_DNNL_DECLARE(name) extern const cr_kernel cr_##name;
 CR_DNNL_ROWS(CR_DNNL_DECLARE)

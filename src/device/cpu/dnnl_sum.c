@@ -1,66 +1,78 @@
 /* Sum, copy and axpby of tensors that are all held in one private layout: the order of the values
  * does not matter, so the memory is one long vector, pads (which are zero and stay zero)
  * included. Plain memory is left to the reference kernels. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/fail.h"
-#include "device/backend/kernel.h"
-#include "device/cpu/dnnl_layout.h"
+#include "device/backend/half_blocks.h"
+#include "device/cpu/dnnl_prim.h"
 #include "device/cpu/dnnl_rows.h"
 
 enum {
   PARALLEL_MIN = 16384, /* values; below, one thread is faster */
-  PIECE = 4096          /* values that one source contributes at a time; stays in the L1 cache */
+  PIECE = 4096          /* values at a time; two pieces stay in the L1 cache */
 };
-
-static bool is_usable(const cr_layout *layout) {
-  return layout != NULL && layout->type == CREMA_F32 && !cr_dnnl_layout_is_opaque(layout);
-}
 
 /* Asks for all arguments in `layout`. */
 static crema_status plan_all(cr_plan *plan, const cr_layout *layout) {
-  if (!is_usable(layout)) return cr_fail(CREMA_E_UNSUPPORTED, "held in plain memory");
-  for (int i = 0; i < plan->desc->args; ++i) {
-    if (plan->desc->arg[i].type != CREMA_F32) {
-      return cr_fail(CREMA_E_UNSUPPORTED, "element type %s",
-                     crema_dtype_name(plan->desc->arg[i].type));
-    }
-    plan->format[i] = (cr_format){CREMA_F32, layout};
+  crema_dtype type = CREMA_F32;
+  CR_TRY(cr_dnnl_one_type(plan, &type));
+  if (layout == NULL || cr_dnnl_layout_is_opaque(layout)) {
+    return cr_fail(CREMA_E_UNSUPPORTED, "held in plain memory");
   }
+  if (layout->type != type) {
+    return cr_fail(CREMA_E_UNSUPPORTED, "element type %s", crema_dtype_name(layout->type));
+  }
+  for (int i = 0; i < plan->desc->args; ++i) plan->format[i] = (cr_format){type, layout};
   return CREMA_OK;
 }
 
 static int64_t held_values(const cr_plan *plan) {
-  return (int64_t)(plan->format[0].layout->bytes / sizeof(float));
+  return (int64_t)(plan->format[0].layout->bytes / crema_dtype_size(plan->format[0].type));
+}
+
+static void *memory_of(const cr_call *call, int arg) {
+  return (void *)call->buffer[arg].address;
 }
 
 static crema_status plan_sum(cr_plan *plan) {
   const cr_layout *layout = NULL;
-  for (int i = 0; i < plan->desc->args - 1 && !is_usable(layout); ++i) {
-    layout = plan->hint[i].layout;
+  for (int i = 0; i < plan->desc->args - 1 && layout == NULL; ++i) {
+    const cr_layout *held = plan->hint[i].layout;
+    if (held == NULL || held->type != plan->desc->arg[i].type) continue;
+    if (!cr_dnnl_layout_is_opaque(held)) layout = held;
   }
   return plan_all(plan, layout);
 }
 
+/* sum = or += coeff * the `count` values of type `type` at element `at`. */
+static void add_piece(crema_dtype type, const void *values, int64_t at, int64_t count, float coeff,
+                      bool first, float *sum) {
+  float block[PIECE];
+  const float *src = (const float *)values + at;
+  if (type != CREMA_F32) {
+    cr_load_floats(type, values, at, count, block);
+    src = block;
+  }
+  if (first) {
+    for (int64_t i = 0; i < count; ++i) sum[i] = coeff * src[i];
+  } else {
+    for (int64_t i = 0; i < count; ++i) sum[i] += coeff * src[i];
+  }
+}
+
 static crema_status run_sum(const cr_call *call) {
-  const cr_op_arg *arg = call->desc->arg;
-  int sources = call->desc->args - 1;
-  int64_t count = held_values(call->plan);
-  float *dst = cr_f32(call->buffer, sources);
+  const int sources = call->desc->args - 1;
+  const int64_t count = held_values(call->plan);
+  const crema_dtype type = call->plan->format[0].type;
 #pragma omp parallel for schedule(static) if (count >= PARALLEL_MIN)
   for (int64_t from = 0; from < count; from += PIECE) {
-    int64_t n = count - from < PIECE ? count - from : PIECE;
-    float sum[PIECE]; /* dst may be any of the sources */
-    const float *first = cr_f32(call->buffer, 0) + from;
-    float c = arg[0].scale;
-    for (int64_t i = 0; i < n; ++i) sum[i] = c * first[i];
-    for (int s = 1; s < sources; ++s) {
-      const float *src = cr_f32(call->buffer, s) + from;
-      c = arg[s].scale;
-      for (int64_t i = 0; i < n; ++i) sum[i] += c * src[i];
+    const int64_t n = count - from < PIECE ? count - from : PIECE;
+    float sum[PIECE]; /* the result may be any of the sources */
+    for (int s = 0; s < sources; ++s) {
+      add_piece(type, memory_of(call, s), from, n, call->desc->arg[s].scale, s == 0, sum);
     }
-    memcpy(dst + from, sum, (size_t)n * sizeof *dst);
+    cr_store_floats(type, memory_of(call, sources), from, n, sum);
   }
   return CREMA_OK;
 }
@@ -70,14 +82,14 @@ static crema_status plan_copy(cr_plan *plan) {
 }
 
 static crema_status run_copy(const cr_call *call) {
-  const float *src = cr_f32(call->buffer, 0);
-  float *dst = cr_f32(call->buffer, 1);
-  int64_t count = held_values(call->plan);
+  const char *src = memory_of(call, 0);
+  char *dst = memory_of(call, 1);
+  const int64_t bytes = (int64_t)call->plan->format[0].layout->bytes;
+  enum { PART = PIECE * 4 };
   if (src == dst) return CREMA_OK;
-#pragma omp parallel for schedule(static) if (count >= PARALLEL_MIN)
-  for (int64_t from = 0; from < count; from += PIECE) {
-    int64_t n = count - from < PIECE ? count - from : PIECE;
-    memcpy(dst + from, src + from, (size_t)n * sizeof *dst);
+#pragma omp parallel for schedule(static) if (held_values(call->plan) >= PARALLEL_MIN)
+  for (int64_t from = 0; from < bytes; from += PART) {
+    memcpy(dst + from, src + from, (size_t)(bytes - from < PART ? bytes - from : PART));
   }
   return CREMA_OK;
 }
@@ -88,25 +100,26 @@ static crema_status plan_axpby(cr_plan *plan) {
 }
 
 static crema_status run_axpby(const cr_call *call) {
-  const float *x = cr_f32(call->buffer, 0);
-  float *y = cr_f32(call->buffer, 1);
-  float alpha = call->scalars->alpha, beta = call->scalars->beta;
-  int64_t count = held_values(call->plan);
-  if (beta == 0.0f) {
-#pragma omp parallel for simd schedule(static) if (count >= PARALLEL_MIN)
-    for (int64_t i = 0; i < count; ++i) y[i] = alpha * x[i];
-  } else {
-#pragma omp parallel for simd schedule(static) if (count >= PARALLEL_MIN)
-    for (int64_t i = 0; i < count; ++i) y[i] = alpha * x[i] + beta * y[i];
+  const float alpha = call->scalars->alpha, beta = call->scalars->beta;
+  const int64_t count = held_values(call->plan);
+  const crema_dtype type = call->plan->format[0].type;
+  void *y = memory_of(call, 1);
+#pragma omp parallel for schedule(static) if (count >= PARALLEL_MIN)
+  for (int64_t from = 0; from < count; from += PIECE) {
+    const int64_t n = count - from < PIECE ? count - from : PIECE;
+    float sum[PIECE];
+    add_piece(type, memory_of(call, 0), from, n, alpha, true, sum);
+    if (beta != 0.0f) add_piece(type, y, from, n, beta, false, sum);
+    cr_store_floats(type, y, from, n, sum);
   }
   return CREMA_OK;
 }
 
-CR_KERNEL(sum_f32_dnnl, SUM, .library = true, .follows_hints = true, .plan = plan_sum,
-          .run = run_sum);
+CR_KERNEL(sum_dnnl, SUM, .types = CR_DNNL_TYPES, .library = true, .follows_hints = true,
+          .plan = plan_sum, .run = run_sum);
 
-CR_KERNEL(copy_f32_dnnl, COPY, .library = true, .follows_hints = true, .plan = plan_copy,
-          .run = run_copy);
+CR_KERNEL(copy_dnnl, COPY, .types = CR_DNNL_TYPES, .library = true, .follows_hints = true,
+          .plan = plan_copy, .run = run_copy);
 
-CR_KERNEL(axpby_f32_dnnl, AXPBY, .library = true, .follows_hints = true, .plan = plan_axpby,
-          .run = run_axpby);
+CR_KERNEL(axpby_dnnl, AXPBY, .types = CR_DNNL_TYPES, .library = true, .follows_hints = true,
+          .plan = plan_axpby, .run = run_axpby);

@@ -6,12 +6,14 @@
 /* One axis of all the values for plain memory; else the layout of argument `arg` as it is. */
 static crema_status values_md(const cr_plan *plan, int arg, cr_md *out) {
   const cr_layout *layout = plan->hint[arg].layout;
-  if (layout != NULL && layout->type == CREMA_F32 && !cr_dnnl_layout_is_opaque(layout)) {
+  crema_dtype type = CREMA_F32;
+  CR_TRY(cr_dnnl_one_type(plan, &type));
+  if (layout != NULL && layout->type == type && !cr_dnnl_layout_is_opaque(layout)) {
     return cr_dnnl_check(cr_md_clone(out, cr_dnnl_layout_md(layout)), "memory");
   }
   const crema_shape *shape = &plan->desc->arg[arg].shape;
   crema_shape flat = {.axes = 1, .dim = {crema_shape_count(shape, 0, shape->axes)}};
-  return cr_dnnl_md_ordered(&flat, CREMA_F32, (cr_dnnl_order){CR_DNNL_PLAIN, 1}, out);
+  return cr_dnnl_md_ordered(&flat, type, (cr_dnnl_order){CR_DNNL_PLAIN, 1}, out);
 }
 
 static crema_status plan_fwd(cr_plan *plan) {
@@ -78,8 +80,8 @@ done:
   return cr_dnnl_prim_create(plan, pd, bind, 3);
 }
 
-CR_KERNEL(unary_fwd_f32_dnnl, UNARY_FWD, .library = true, .follows_hints = true, .plan = plan_fwd,
-          .run = cr_dnnl_prim_run, .destroy = cr_dnnl_prim_destroy);
+CR_KERNEL(unary_fwd_dnnl, UNARY_FWD, .types = CR_DNNL_TYPES, .library = true, .follows_hints = true,
+          .plan = plan_fwd, .run = cr_dnnl_prim_run, .destroy = cr_dnnl_prim_destroy);
 
-CR_KERNEL(unary_bwd_f32_dnnl, UNARY_BWD, .library = true, .follows_hints = true, .plan = plan_bwd,
-          .run = cr_dnnl_prim_run, .destroy = cr_dnnl_prim_destroy);
+CR_KERNEL(unary_bwd_dnnl, UNARY_BWD, .types = CR_DNNL_TYPES, .library = true, .follows_hints = true,
+          .plan = plan_bwd, .run = cr_dnnl_prim_run, .destroy = cr_dnnl_prim_destroy);
