@@ -39,7 +39,8 @@ static crema_status time_iteration(crema_net *net, int64_t iteration, times *t) 
   return CREMA_OK;
 }
 
-static void report(const crema_net *net, const times *t, int64_t iterations) {
+static void report(const crema_net *net, const times *t, uint64_t conversions,
+                   int64_t iterations) {
   double scale = 1e3 / (double)iterations;
   cr_log_info("Average time per layer: ");
   for (int i = 0; i < crema_net_layer_count(net); ++i) {
@@ -51,6 +52,9 @@ static void report(const crema_net *net, const times *t, int64_t iterations) {
   cr_log_info("Average Backward pass: %g ms.", t->all_backward * scale);
   cr_log_info("Average Forward-Backward: %g ms.", t->total * scale);
   cr_log_info("Total Time: %g ms.", t->total * 1e3);
+  if (conversions > 0) {
+    cr_log_info("Type conversions per iteration: %g", (double)conversions / (double)iterations);
+  }
 }
 
 static crema_status run(crema_net *net, int64_t iterations) {
@@ -70,8 +74,9 @@ static crema_status run(crema_net *net, int64_t iterations) {
   CR_TRY_GOTO(crema_context_finish(net->context), out);
   cr_log_info("*** Benchmark begins ***");
   cr_log_info("Testing for %lld iterations.", (long long)iterations);
+  uint64_t before = crema_net_conversions(net);
   for (int64_t i = 0; i < iterations; ++i) CR_TRY_GOTO(time_iteration(net, i, &t), out);
-  report(net, &t, iterations);
+  report(net, &t, crema_net_conversions(net) - before, iterations);
   cr_log_info("*** Benchmark ends ***");
 out:
   free(t.forward);

@@ -1,10 +1,12 @@
 /* Blobs: arrays of values, each with a gradient of the same shape.
  *
- * A blob owns two tensors, data and diff. The host accessors return pointers to
- * plain, densely packed float32 values in row-major order (NCHW for images) and
- * copy or convert only when the newest values are elsewhere or in another memory format. A
- * pointer stays valid until the blob is reshaped, freed, or its values are next
- * computed or accessed in another format. One thread uses a blob at a time. */
+ * A blob owns two tensors, data and diff, each with an element type of its own. The host accessors
+ * return pointers to plain, densely packed values in row-major order (NCHW for images), of float32
+ * or of the type that is asked for, and copy or convert only when the newest values are elsewhere
+ * or in another memory format: what a read converts is kept beside what it came from, so that
+ * reading in turns in two types converts once; a write makes all but what it wrote stale. A
+ * pointer stays valid until the blob is reshaped, freed, or its values are next computed or
+ * accessed in another format. One thread uses a blob at a time. */
 #ifndef CREMA_BLOB_H
 #define CREMA_BLOB_H
 
@@ -20,7 +22,17 @@ typedef struct crema_blob crema_blob;
 /* Makes a blob of float32 values, all zero on first access. Free with crema_blob_destroy. Errors:
  * CREMA_E_SHAPE, CREMA_E_NO_MEMORY. */
 CREMA_API crema_status crema_blob_create(const crema_shape *shape, crema_blob **out) CREMA_MUST_USE;
+
+/* The same with the element types of data and diff. Errors: also CREMA_E_TYPE for CREMA_BOOL. */
+CREMA_API crema_status crema_blob_create_typed(const crema_shape *shape, crema_dtype data_type,
+                                               crema_dtype diff_type,
+                                               crema_blob **out) CREMA_MUST_USE;
 CREMA_API void crema_blob_destroy(crema_blob *blob);
+
+/* With `typed`, host access to the blob in another element type than its own fails with
+ * CREMA_E_TYPE from now on, instead of converting; float32 access to a blob of other values fails,
+ * too. For finding out who converts. */
+CREMA_API void crema_blob_set_typed(crema_blob *blob, bool typed);
 
 /* The current shape. Owned by the blob. */
 CREMA_API const crema_shape *crema_blob_shape(const crema_blob *blob);
@@ -32,12 +44,43 @@ CREMA_API int64_t crema_blob_count(const crema_blob *blob);
 CREMA_API crema_status crema_blob_reshape(crema_blob *blob,
                                           const crema_shape *shape) CREMA_MUST_USE;
 
-/* Host access to data and diff: to read, or (mutable) to read and change.
- * *out stays owned by the blob. Errors: CREMA_E_NO_MEMORY, CREMA_E_DEVICE. */
+/* Host access to data and diff as float32: to read, or (mutable) to read and change. *out stays
+ * owned by the blob. Errors: CREMA_E_NO_MEMORY, CREMA_E_DEVICE, CREMA_E_TYPE (see
+ * crema_blob_set_typed). */
 CREMA_API crema_status crema_blob_cpu_data(crema_blob *blob, const float **out) CREMA_MUST_USE;
 CREMA_API crema_status crema_blob_cpu_diff(crema_blob *blob, const float **out) CREMA_MUST_USE;
 CREMA_API crema_status crema_blob_mutable_cpu_data(crema_blob *blob, float **out) CREMA_MUST_USE;
 CREMA_API crema_status crema_blob_mutable_cpu_diff(crema_blob *blob, float **out) CREMA_MUST_USE;
+
+/* The same as values of `type`: double, float, int32_t and so on, float16 and bfloat16 as the bits
+ * of uint16_t. Floats are rounded to nearest even; integers too, and limited to their range, with 0
+ * for NaN. Changing what is accessed in another type than the blob's own leaves the blob's values
+ * in that type, with its precision, until something needs them in another. Errors: also
+ * CREMA_E_TYPE for CREMA_BOOL. */
+CREMA_API crema_status crema_blob_data_as(crema_blob *blob, crema_dtype type,
+                                          const void **out) CREMA_MUST_USE;
+CREMA_API crema_status crema_blob_diff_as(crema_blob *blob, crema_dtype type,
+                                          const void **out) CREMA_MUST_USE;
+CREMA_API crema_status crema_blob_mutable_data_as(crema_blob *blob, crema_dtype type,
+                                                  void **out) CREMA_MUST_USE;
+CREMA_API crema_status crema_blob_mutable_diff_as(crema_blob *blob, crema_dtype type,
+                                                  void **out) CREMA_MUST_USE;
+
+/* How often data and diff were converted from one element type to another so far. */
+CREMA_API uint64_t crema_blob_conversions(const crema_blob *blob);
+
+/* The largest absolute value, where the values are floats; 0 without values, NaN when one is NaN.
+ * Errors: CREMA_E_TYPE for integers, CREMA_E_NO_MEMORY, CREMA_E_DEVICE. */
+CREMA_API crema_status crema_blob_amax_data(crema_blob *blob, double *out) CREMA_MUST_USE;
+CREMA_API crema_status crema_blob_amax_diff(crema_blob *blob, double *out) CREMA_MUST_USE;
+
+/* For looking at a blob: shape, and for data and diff the number of values, their type, what is
+ * held (each type and layout, where, whether it is valid, which was written last), the first 20
+ * values and the positions of the first 20 that are infinite or not a number. Reads the values on
+ * the host. At most `size` bytes go to `text`, the closing zero included; CREMA_BLOB_TEXT are
+ * enough. Errors: CREMA_E_NO_MEMORY, CREMA_E_DEVICE. */
+enum { CREMA_BLOB_TEXT = 8192 };
+CREMA_API crema_status crema_blob_text(crema_blob *blob, char *text, size_t size) CREMA_MUST_USE;
 
 /* Makes the caller's memory of crema_blob_count float32 values the blob's data; it stays the
  * caller's and must live until the blob is destroyed, reshaped or given other memory. When the blob

@@ -70,8 +70,26 @@ CREMA_API crema_status crema_net_load_weights_with(
  * phase TEST. Errors are the same. */
 CREMA_API crema_status crema_net_load_weights(crema_net *net, const char *path) CREMA_MUST_USE;
 
+/* How weights are written. Start from crema_save_options_init. */
+typedef struct crema_save_options {
+  bool diffs; /* the gradients, too */
+  /* In wire format, weights of type FLOAT are written as Caffe's own repeated float, and those of
+   * other types as bytes with their type, as NVIDIA's Caffe does. Set, all of them are written in
+   * Caffe's own fields, which every program reads: doubles as repeated double, weights of 16 bits
+   * as repeated float with the full precision that training keeps of them. HDF5 files hold the
+   * same numbers either way, doubles or floats. */
+  bool old_format;
+} crema_save_options;
+
+/* Both false. */
+CREMA_API void crema_save_options_init(crema_save_options *options);
+
 /* Writes the weights to `path`: HDF5 when the name ends in .h5, wire format otherwise. The old file
- * stays whole when anything fails. Errors: CREMA_E_IO, CREMA_E_NO_MEMORY. */
+ * stays whole when anything fails. `options` may be NULL. Errors: CREMA_E_IO, CREMA_E_NO_MEMORY. */
+CREMA_API crema_status crema_net_save_weights_with(
+    crema_net *net, const char *path, const crema_save_options *options) CREMA_MUST_USE;
+
+/* The same without options. */
 CREMA_API crema_status crema_net_save_weights(crema_net *net, const char *path) CREMA_MUST_USE;
 
 /* Runs all layers forward. *loss (may be NULL) gets the weighted sum of the losses. Errors name the
@@ -80,6 +98,9 @@ CREMA_API crema_status crema_net_save_weights(crema_net *net, const char *path) 
 CREMA_API crema_status crema_net_forward(crema_net *net, double *loss) CREMA_MUST_USE;
 /* Runs all layers that need it backward; parameter diffs are added to. Errors as above. */
 CREMA_API crema_status crema_net_backward(crema_net *net) CREMA_MUST_USE;
+/* How often values were converted from one element type to another so far: those of all blobs and
+ * parameters, each once however many share them. A net of one type converts nothing. */
+CREMA_API uint64_t crema_net_conversions(const crema_net *net);
 /* Sets the diffs of all parameters to zero. */
 CREMA_API void crema_net_clear_param_diffs(crema_net *net);
 

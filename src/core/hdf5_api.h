@@ -28,8 +28,9 @@
 
 /* Identifiers that HDF5 gives out when it starts. */
 #define CR_HDF5_IDS(X)                                                                      \
-  X(T_NATIVE_FLOAT) X(T_NATIVE_INT) X(T_NATIVE_UINT8) X(T_IEEE_F32LE) X(T_STD_I32LE)        \
-  X(T_STD_U8LE) X(T_C_S1) X(P_FILE_ACCESS) X(P_DATASET_CREATE) X(P_LINK_CREATE)
+  X(T_NATIVE_FLOAT) X(T_NATIVE_DOUBLE) X(T_NATIVE_INT) X(T_NATIVE_UINT8) X(T_IEEE_F32LE)    \
+  X(T_IEEE_F64LE) X(T_STD_I32LE) X(T_STD_U8LE) X(T_C_S1) X(P_FILE_ACCESS)                   \
+  X(P_DATASET_CREATE) X(P_LINK_CREATE)
 
 /* Constants that hdf5.h wraps in calls. */
 #define CR_HDF5_FLAGS(X) X(F_ACC_RDONLY) X(F_ACC_TRUNC) X(F_ACC_EXCL)

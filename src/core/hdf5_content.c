@@ -182,6 +182,7 @@ static crema_status begin(reading *r, hid_t file, const char *path, cr_hdf5_type
   r->space = cr_h5()->Dget_space(r->set);
   switch (type) {
     case CR_HDF5_F32: r->type = cr_h5()->Tcopy(cr_h5()->T_NATIVE_FLOAT); break;
+    case CR_HDF5_F64: r->type = cr_h5()->Tcopy(cr_h5()->T_NATIVE_DOUBLE); break;
     case CR_HDF5_I32: r->type = cr_h5()->Tcopy(cr_h5()->T_NATIVE_INT); break;
     case CR_HDF5_U8: r->type = cr_h5()->Tcopy(cr_h5()->T_NATIVE_UINT8); break;
     default: r->type = cr_h5()->Dget_type(r->set);

@@ -30,7 +30,13 @@ typedef enum cr_hdf5_class {
 } cr_hdf5_class;
 
 /* The type in memory that values are wanted in; strings stay as they are in the file. */
-typedef enum cr_hdf5_type { CR_HDF5_F32, CR_HDF5_I32, CR_HDF5_U8, CR_HDF5_TEXT } cr_hdf5_type;
+typedef enum cr_hdf5_type {
+  CR_HDF5_F32,
+  CR_HDF5_F64,
+  CR_HDF5_I32,
+  CR_HDF5_U8,
+  CR_HDF5_TEXT
+} cr_hdf5_type;
 
 enum {
   /* Limit on the objects of a group and on the bytes of their names that are looked at. */

@@ -1,10 +1,13 @@
 #include "memory/blob.h"
 
 #include <stdlib.h>
+#include <string.h>
 
+#include "core/buffer.h"
 #include "core/fail.h"
 #include "device/device.h"
 #include "memory/math.h"
+#include "memory/tensor_text.h"
 
 crema_status cr_blob_create_typed(const crema_shape *shape, crema_dtype data_type,
                                   crema_dtype diff_type, crema_blob **out) {
@@ -27,6 +30,17 @@ crema_status crema_blob_create(const crema_shape *shape, crema_blob **out) {
   CR_REQUIRE(shape);
   CR_REQUIRE(out);
   return cr_blob_create_typed(shape, CREMA_F32, CREMA_F32, out);
+}
+
+crema_status crema_blob_create_typed(const crema_shape *shape, crema_dtype data_type,
+                                     crema_dtype diff_type, crema_blob **out) {
+  CR_REQUIRE(shape);
+  CR_REQUIRE(out);
+  return cr_blob_create_typed(shape, data_type, diff_type, out);
+}
+
+void crema_blob_set_typed(crema_blob *blob, bool typed) {
+  if (blob != NULL) blob->typed = typed;
 }
 
 void crema_blob_destroy(crema_blob *blob) {
@@ -59,45 +73,91 @@ crema_status crema_blob_reshape(crema_blob *blob, const crema_shape *shape) {
   return CREMA_OK;
 }
 
-static crema_status host_floats(cr_tensor *tensor, bool change, crema_devptr *out) {
-  crema_context *context = cr_host_context();
-  return change ? cr_tensor_update(tensor, context, CR_PLAIN_F32, out)
-                : cr_tensor_read(tensor, context, CR_PLAIN_F32, out);
+static crema_status host_values(const crema_blob *blob, bool diff, bool change, crema_dtype type,
+                                void **out) {
+  cr_tensor *tensor = diff ? blob->diff : blob->data;
+  crema_dtype own = cr_tensor_type(tensor);
+  crema_devptr values = {0};
+  if (crema_dtype_size(type) == 0 || (blob->typed && type != own)) {
+    return cr_fail(CREMA_E_TYPE, "the %s has type %s and cannot be accessed as %s",
+                   diff ? "diff" : "data", crema_dtype_name(own), crema_dtype_name(type));
+  }
+  cr_format format = {type, NULL};
+  CR_TRY(change ? cr_tensor_update(tensor, cr_host_context(), format, &values)
+                : cr_tensor_read(tensor, cr_host_context(), format, &values));
+  *out = (void *)values.address;
+  return CREMA_OK;
 }
 
 crema_status crema_blob_cpu_data(crema_blob *blob, const float **out) {
   CR_REQUIRE(blob);
   CR_REQUIRE(out);
-  crema_devptr data = {0};
-  CR_TRY(host_floats(blob->data, false, &data));
-  *out = (const float *)data.address;
+  void *values = NULL;
+  CR_TRY(host_values(blob, false, false, CREMA_F32, &values));
+  *out = values;
   return CREMA_OK;
 }
 
 crema_status crema_blob_cpu_diff(crema_blob *blob, const float **out) {
   CR_REQUIRE(blob);
   CR_REQUIRE(out);
-  crema_devptr data = {0};
-  CR_TRY(host_floats(blob->diff, false, &data));
-  *out = (const float *)data.address;
+  void *values = NULL;
+  CR_TRY(host_values(blob, true, false, CREMA_F32, &values));
+  *out = values;
   return CREMA_OK;
 }
 
 crema_status crema_blob_mutable_cpu_data(crema_blob *blob, float **out) {
   CR_REQUIRE(blob);
   CR_REQUIRE(out);
-  crema_devptr data = {0};
-  CR_TRY(host_floats(blob->data, true, &data));
-  *out = (float *)data.address;
+  void *values = NULL;
+  CR_TRY(host_values(blob, false, true, CREMA_F32, &values));
+  *out = values;
   return CREMA_OK;
 }
 
 crema_status crema_blob_mutable_cpu_diff(crema_blob *blob, float **out) {
   CR_REQUIRE(blob);
   CR_REQUIRE(out);
-  crema_devptr data = {0};
-  CR_TRY(host_floats(blob->diff, true, &data));
-  *out = (float *)data.address;
+  void *values = NULL;
+  CR_TRY(host_values(blob, true, true, CREMA_F32, &values));
+  *out = values;
+  return CREMA_OK;
+}
+
+crema_status crema_blob_data_as(crema_blob *blob, crema_dtype type, const void **out) {
+  CR_REQUIRE(blob);
+  CR_REQUIRE(out);
+  void *values = NULL;
+  CR_TRY(host_values(blob, false, false, type, &values));
+  *out = values;
+  return CREMA_OK;
+}
+
+crema_status crema_blob_diff_as(crema_blob *blob, crema_dtype type, const void **out) {
+  CR_REQUIRE(blob);
+  CR_REQUIRE(out);
+  void *values = NULL;
+  CR_TRY(host_values(blob, true, false, type, &values));
+  *out = values;
+  return CREMA_OK;
+}
+
+crema_status crema_blob_mutable_data_as(crema_blob *blob, crema_dtype type, void **out) {
+  CR_REQUIRE(blob);
+  CR_REQUIRE(out);
+  void *values = NULL;
+  CR_TRY(host_values(blob, false, true, type, &values));
+  *out = values;
+  return CREMA_OK;
+}
+
+crema_status crema_blob_mutable_diff_as(crema_blob *blob, crema_dtype type, void **out) {
+  CR_REQUIRE(blob);
+  CR_REQUIRE(out);
+  void *values = NULL;
+  CR_TRY(host_values(blob, true, true, type, &values));
+  *out = values;
   return CREMA_OK;
 }
 
@@ -154,7 +214,50 @@ crema_dtype crema_blob_diff_type(const crema_blob *blob) {
   return cr_tensor_type(blob->diff);
 }
 
+uint64_t crema_blob_conversions(const crema_blob *blob) {
+  if (blob == NULL) return 0;
+  uint64_t data = cr_tensor_conversions(blob->data);
+  bool same = cr_tensor_shares_with(blob->data, blob->diff);
+  return same ? data : data + cr_tensor_conversions(blob->diff);
+}
+
+static crema_status print_state(crema_blob *blob, cr_buffer *out) {
+  char shape[256];
+  CR_TRY(cr_buffer_print(out, "blob %s%s\n", crema_shape_text(&blob->shape, shape, sizeof shape),
+                         blob->typed ? ", typed" : ""));
+  CR_TRY(cr_buffer_print(out, "data: "));
+  CR_TRY(cr_tensor_print(blob->data, out));
+  CR_TRY(cr_buffer_print(out, "diff: "));
+  return cr_tensor_print(blob->diff, out);
+}
+
+crema_status crema_blob_text(crema_blob *blob, char *text, size_t size) {
+  CR_REQUIRE(blob);
+  CR_REQUIRE(text);
+  cr_buffer out = {0};
+  crema_status status = print_state(blob, &out);
+  if (status == CREMA_OK && size > 0) {
+    size_t bytes = out.size < size - 1 ? out.size : size - 1;
+    memcpy(text, out.data, bytes);
+    text[bytes] = '\0';
+  }
+  cr_buffer_free(&out);
+  return status;
+}
+
 /* ---- sums ---- */
+
+crema_status crema_blob_amax_data(crema_blob *blob, double *out) {
+  CR_REQUIRE(blob);
+  CR_REQUIRE(out);
+  return cr_tensor_amax(blob->data, out);
+}
+
+crema_status crema_blob_amax_diff(crema_blob *blob, double *out) {
+  CR_REQUIRE(blob);
+  CR_REQUIRE(out);
+  return cr_tensor_amax(blob->diff, out);
+}
 
 crema_status cr_blob_asum_data(crema_blob *blob, double *out) {
   return cr_tensor_asum(blob->data, out);

@@ -9,9 +9,10 @@ struct crema_blob {
   crema_shape shape;
   cr_tensor *data;
   cr_tensor *diff; /* its memory is made on first use */
+  bool typed;      /* see crema_blob_set_typed */
 };
 
-/* Values of another element type than float32 (host accessors of crema/blob.h convert). */
+/* crema_blob_create_typed without its check of the pointers. */
 crema_status cr_blob_create_typed(const crema_shape *shape, crema_dtype data_type,
                                   crema_dtype diff_type, crema_blob **out) CREMA_MUST_USE;
 

@@ -156,6 +156,30 @@ crema_status cr_tensor_sumsq(cr_tensor *tensor, double *out) {
   return sum_tensor(tensor, true, out);
 }
 
+/* ---- the largest value ---- */
+
+static double larger(double most, double value) {
+  return isnan(most) || fabs(value) <= most ? most : fabs(value);
+}
+
+crema_status cr_tensor_amax(cr_tensor *tensor, double *out) {
+  CR_TRY(check_floating(tensor, "largest value"));
+  bool doubles = cr_tensor_type(tensor) == CREMA_F64;
+  int64_t count = cr_tensor_count(tensor);
+  crema_devptr data = {0};
+  double most = 0;
+  *out = 0;
+  if (cr_tensor_is_zero(tensor)) return CREMA_OK;
+  CR_TRY(cr_tensor_read(tensor, cr_host_context(),
+                        (cr_format){doubles ? CREMA_F64 : CREMA_F32, NULL}, &data));
+  for (int64_t i = 0; i < count; ++i) {
+    most = larger(most, doubles ? ((const double *)data.address)[i]
+                                : (double)((const float *)data.address)[i]);
+  }
+  *out = most;
+  return CREMA_OK;
+}
+
 /* ---- scaling and updating ---- */
 
 /* The same for doubles, which no back end's kernels take. */

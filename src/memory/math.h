@@ -11,6 +11,10 @@
 crema_status cr_tensor_asum(cr_tensor *tensor, double *out) CREMA_MUST_USE;
 crema_status cr_tensor_sumsq(cr_tensor *tensor, double *out) CREMA_MUST_USE;
 
+/* The largest absolute value; 0 for a tensor that is zero or empty, NaN when one is NaN. Errors as
+ * above. */
+crema_status cr_tensor_amax(cr_tensor *tensor, double *out) CREMA_MUST_USE;
+
 /* tensor = factor * tensor. Errors: CREMA_E_TYPE for integers. */
 crema_status cr_tensor_scale(cr_tensor *tensor, float factor) CREMA_MUST_USE;
 

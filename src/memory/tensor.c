@@ -652,6 +652,23 @@ crema_status cr_tensor_view_data(const cr_tensor_view *view, const cr_tensor *te
   return CREMA_OK;
 }
 
+bool cr_tensor_held_at(const cr_tensor *tensor, int index, cr_tensor_held *out) {
+  const values *v = tensor->values;
+  const format_slot *slot = first_slot(v);
+  while (slot != NULL && index-- > 0) slot = next_slot(slot);
+  if (slot == NULL) return false;
+  const crema_syncedmem *memory = &slot->memory;
+  bool host = memory->host.data != NULL && !memory->host.own;
+  bool device = memory->gpu.data.address != 0 && !memory->gpu.own;
+  *out = (cr_tensor_held){.format = slot->format,
+                          .valid = is_valid(slot),
+                          .last = slot == v->head,
+                          .side = crema_syncedmem_head(memory),
+                          .adopted = host || device,
+                          .device = memory->device};
+  return true;
+}
+
 cr_tensor_memory cr_tensor_memory_of(const cr_tensor *tensor) {
   cr_tensor_memory bytes = {0};
   values *v = tensor->values;

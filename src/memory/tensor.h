@@ -22,6 +22,7 @@
 #ifndef CR_MEMORY_TENSOR_H
 #define CR_MEMORY_TENSOR_H
 
+#include "crema/syncedmem.h"
 #include "crema/types.h"
 #include "device/backend/layout.h"
 #include "device/device.h"
@@ -132,6 +133,18 @@ crema_status cr_tensor_view_data(const cr_tensor_view *view, const cr_tensor *te
 
 /* Copies all values of `src` (same count, same element type), keeping its head format. */
 crema_status cr_tensor_copy(cr_tensor *dst, cr_tensor *src, crema_context *context) CREMA_MUST_USE;
+
+/* One format that a tensor holds. */
+typedef struct cr_tensor_held {
+  cr_format format;
+  bool valid, last;     /* has the newest values; was written last */
+  crema_head side;      /* where they are */
+  bool adopted;         /* some of the memory is the caller's */
+  crema_device *device; /* for which the format was made */
+} cr_tensor_held;
+
+/* Describes format number `index`; false when there are not so many. */
+bool cr_tensor_held_at(const cr_tensor *tensor, int index, cr_tensor_held *out);
 
 /* Bytes that all formats of the tensor take now, per side. */
 typedef struct cr_tensor_memory {

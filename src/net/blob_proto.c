@@ -3,8 +3,9 @@
 #include <string.h>
 
 #include "core/fail.h"
-#include "device/backend/half.h"
+#include "device/backend/convert.h"
 #include "device/device.h"
+#include "net/blob_values.h"
 #include "net/net.h"
 
 static bool is_legacy(const Caffe__BlobProto *proto) {
@@ -56,83 +57,98 @@ bool cr_blob_proto_fits(const Caffe__BlobProto *proto, const crema_shape *shape)
   return true;
 }
 
-/* Where the values of data or diff are found in a message; at most one of the three is set. */
-typedef struct blob_values {
-  const float *f32;
-  const double *f64;
-  const ProtobufCBinaryData *raw;
-  Caffe__Type raw_type;
-  size_t count;
-} blob_values;
+/* Bytes of types that files hold, and of what is in them, are in this order. */
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "raw values are little-endian");
 
-static size_t raw_width(Caffe__Type type) {
+static bool is_in_files(crema_dtype type) {
   switch (type) {
-    case CAFFE__TYPE__DOUBLE: return 8;
-    case CAFFE__TYPE__FLOAT:
-    case CAFFE__TYPE__INT:
-    case CAFFE__TYPE__UINT: return 4;
-    case CAFFE__TYPE__FLOAT16: return 2;
-    default: return 0;
+    case CREMA_F64:
+    case CREMA_F32:
+    case CREMA_F16:
+    case CREMA_BF16:
+    case CREMA_I32:
+    case CREMA_U32: return true;
+    default: return false;
   }
 }
 
-static crema_status find_values(const Caffe__BlobProto *proto, bool diff, blob_values *out) {
+/* The numbers of Caffe__Type are those of crema_dtype. */
+static crema_status find_raw(const ProtobufCBinaryData *raw, bool has_type, Caffe__Type raw_type,
+                             cr_blob_values *out) {
+  if (!has_type) {
+    return cr_fail(CREMA_E_CORRUPT, "%zu bytes of raw values have no type that is known", raw->len);
+  }
+  crema_dtype type = (crema_dtype)raw_type;
+  if (!is_in_files(type)) {
+    return cr_fail(CREMA_E_CORRUPT, "raw values of type %s are no parameters",
+                   crema_dtype_name(type));
+  }
+  if (raw->len % crema_dtype_size(type) != 0) {
+    return cr_fail(CREMA_E_CORRUPT,
+                   "%zu bytes of raw values are not a number of elements of type %s", raw->len,
+                   crema_dtype_name(type));
+  }
+  *out = (cr_blob_values){raw->data, type, raw->len / crema_dtype_size(type)};
+  return CREMA_OK;
+}
+
+static crema_status find_values(const Caffe__BlobProto *proto, bool diff, cr_blob_values *out) {
   size_t n_f64 = diff ? proto->n_double_diff : proto->n_double_data;
   size_t n_f32 = diff ? proto->n_diff : proto->n_data;
   const ProtobufCBinaryData *raw = diff ? &proto->raw_diff : &proto->raw_data;
-  memset(out, 0, sizeof *out);
+  *out = (cr_blob_values){0};
   if (n_f64 > 0) {
-    out->f64 = diff ? proto->double_diff : proto->double_data;
-    out->count = n_f64;
+    *out = (cr_blob_values){diff ? proto->double_diff : proto->double_data, CREMA_F64, n_f64};
   } else if (n_f32 > 0) {
-    out->f32 = diff ? proto->diff : proto->data;
-    out->count = n_f32;
+    *out = (cr_blob_values){diff ? proto->diff : proto->data, CREMA_F32, n_f32};
   } else if ((diff ? proto->has_raw_diff : proto->has_raw_data) && raw->len > 0) {
-    out->raw = raw;
-    out->raw_type = diff ? proto->raw_diff_type : proto->raw_data_type;
-    size_t width = raw_width(out->raw_type);
-    if (width == 0 || raw->len % width != 0) {
-      return cr_fail(CREMA_E_CORRUPT, "%zu bytes of raw values are not a number of elements",
-                     raw->len);
-    }
-    out->count = raw->len / width;
+    return find_raw(raw, diff ? proto->has_raw_diff_type : proto->has_raw_data_type,
+                    diff ? proto->raw_diff_type : proto->raw_data_type, out);
   }
   return CREMA_OK;
 }
 
-static float raw_value(const blob_values *values, size_t i) {
-  const uint8_t *at = values->raw->data + i * raw_width(values->raw_type);
-  uint64_t bits = 0;
-  for (size_t b = raw_width(values->raw_type); b-- > 0;) bits = bits << 8 | at[b];
-  switch (values->raw_type) {
-    case CAFFE__TYPE__FLOAT: return cr_f32_from_bits((uint32_t)bits);
-    case CAFFE__TYPE__FLOAT16: return cr_f16_to_f32((uint16_t)bits);
-    case CAFFE__TYPE__INT: return (float)(int32_t)(uint32_t)bits;
-    case CAFFE__TYPE__UINT: return (float)(uint32_t)bits;
-    default: break;
+crema_status cr_blob_values_copy(const cr_blob_values *values, crema_dtype type, void *out) {
+  enum { BLOCK = 1 << 15 };
+  double block[BLOCK / sizeof(double)]; /* aligned for any type */
+  size_t width = crema_dtype_size(values->type), step = BLOCK / width;
+  if (values->count == 0) return CREMA_OK;
+  if (values->type == type) {
+    memcpy(out, values->at, values->count * width);
+    return CREMA_OK;
   }
-  double value;
-  memcpy(&value, &bits, sizeof value);
-  return (float)value;
-}
-
-static crema_status store_values(const blob_values *values, cr_tensor *tensor) {
-  crema_devptr memory = {0};
-  CR_TRY(cr_tensor_write(tensor, cr_host_context(), CR_PLAIN_F32, &memory));
-  float *out = (float *)memory.address;
-  if (values->f32 != NULL) {
-    memcpy(out, values->f32, values->count * sizeof *out);
-  } else if (values->f64 != NULL) {
-    for (size_t i = 0; i < values->count; ++i) out[i] = (float)values->f64[i];
-  } else {
-    for (size_t i = 0; i < values->count; ++i) out[i] = raw_value(values, i);
+  for (size_t at = 0; at < values->count; at += step) {
+    size_t count = values->count - at < step ? values->count - at : step;
+    memcpy(block, (const char *)values->at + at * width, count * width);
+    CR_TRY(cr_convert_plain((int64_t)count, type, (char *)out + at * crema_dtype_size(type),
+                            values->type, block));
   }
   return CREMA_OK;
 }
 
-/* Finds data and diff (diff->count 0: none) and checks their counts against the shape. */
-static crema_status find_both(const Caffe__BlobProto *proto, crema_shape *shape, blob_values *data,
-                              blob_values *diff) {
+static bool is_integer(crema_dtype type) {
+  return type == CREMA_I32 || type == CREMA_U32 || type == CREMA_I8 || type == CREMA_U8;
+}
+
+/* A blob of 16 bits gets what is more precise as floats: training goes on from these. */
+static crema_status store_values(const cr_blob_values *values, cr_tensor *tensor) {
+  crema_dtype own = cr_tensor_type(tensor);
+  if (is_integer(own) && values->type != own) {
+    return cr_fail(CREMA_E_TYPE, "values of type %s cannot become those of a blob of type %s",
+                   crema_dtype_name(values->type), crema_dtype_name(own));
+  }
+  if (own == CREMA_F64 || values->type == own) {
+    void *out = NULL;
+    CR_TRY(cr_tensor_host_write(tensor, &out));
+    return cr_blob_values_copy(values, own, out);
+  }
+  float *out = NULL;
+  CR_TRY(cr_tensor_host_write_floats(tensor, &out));
+  return cr_blob_values_copy(values, CREMA_F32, out);
+}
+
+crema_status cr_blob_values_find(const Caffe__BlobProto *proto, crema_shape *shape,
+                                 cr_blob_values *data, cr_blob_values *diff) {
   CR_TRY(cr_blob_proto_shape(proto, shape));
   size_t count = (size_t)crema_shape_count(shape, 0, shape->axes);
   CR_TRY(find_values(proto, false, data));
@@ -143,14 +159,14 @@ static crema_status find_both(const Caffe__BlobProto *proto, crema_shape *shape,
 }
 
 crema_status cr_blob_proto_check(const Caffe__BlobProto *proto, crema_shape *shape) {
-  blob_values data, diff;
-  return find_both(proto, shape, &data, &diff);
+  cr_blob_values data, diff;
+  return cr_blob_values_find(proto, shape, &data, &diff);
 }
 
 crema_status cr_blob_from_proto(crema_blob *blob, const Caffe__BlobProto *proto, bool reshape) {
   crema_shape shape;
-  blob_values data, diff;
-  CR_TRY(find_both(proto, &shape, &data, &diff));
+  cr_blob_values data, diff;
+  CR_TRY(cr_blob_values_find(proto, &shape, &data, &diff));
   if (!reshape && !cr_blob_proto_fits(proto, &blob->shape)) {
     char text[2][256];
     return cr_fail(CREMA_E_SHAPE, "shapes differ: stored is %s, wanted is %s",
@@ -177,26 +193,68 @@ static crema_status store_shape(const crema_shape *shape, Caffe__BlobProto *prot
 void cr_blob_proto_free(Caffe__BlobProto *proto) {
   if (proto == NULL) return;
   proto->data = proto->diff = NULL;
-  proto->n_data = proto->n_diff = 0;
+  proto->double_data = proto->double_diff = NULL;
+  proto->n_data = proto->n_diff = proto->n_double_data = proto->n_double_diff = 0;
+  proto->has_raw_data = proto->has_raw_diff = false;
+  proto->raw_data = proto->raw_diff = (ProtobufCBinaryData){0};
   cr_message_free(&proto->base);
 }
 
-crema_status cr_blob_to_proto(crema_blob *blob, bool with_diff, Caffe__BlobProto **out) {
+crema_status cr_blob_field_for(crema_dtype type, bool old_format, cr_blob_field *out) {
+  bool half = type == CREMA_F16 || type == CREMA_BF16;
+  *out = (cr_blob_field){type, type != CREMA_F32};
+  if (old_format && half) *out = (cr_blob_field){CREMA_F32, false};
+  if (old_format && type == CREMA_F64) *out = (cr_blob_field){CREMA_F64, false};
+  if (is_in_files(type)) return CREMA_OK;
+  return cr_fail(CREMA_E_TYPE, "values of type %s cannot be stored", crema_dtype_name(type));
+}
+
+static void set_raw(Caffe__BlobProto *proto, bool diff, Caffe__Type type, void *values,
+                    size_t bytes) {
+  ProtobufCBinaryData raw = {bytes, values};
+  if (diff) {
+    proto->has_raw_diff = proto->has_raw_diff_type = true;
+    proto->raw_diff_type = type;
+    proto->raw_diff = raw;
+  } else {
+    proto->has_raw_data = proto->has_raw_data_type = true;
+    proto->raw_data_type = type;
+    proto->raw_data = raw;
+  }
+}
+
+void cr_blob_field_set(Caffe__BlobProto *proto, bool diff, cr_blob_field field, void *values,
+                       size_t count) {
+  if (field.raw) {
+    set_raw(proto, diff, (Caffe__Type)field.type, values, count * crema_dtype_size(field.type));
+  } else if (field.type == CREMA_F64) {
+    *(diff ? &proto->double_diff : &proto->double_data) = values;
+    *(diff ? &proto->n_double_diff : &proto->n_double_data) = count;
+  } else {
+    *(diff ? &proto->diff : &proto->data) = values;
+    *(diff ? &proto->n_diff : &proto->n_data) = count;
+  }
+}
+
+/* The tensor's values stay its own and are only read. */
+static crema_status put_values(cr_tensor *tensor, bool diff, unsigned save,
+                               Caffe__BlobProto *proto) {
+  cr_blob_field field;
+  crema_devptr values = {0};
+  CR_TRY(cr_blob_field_for(cr_tensor_type(tensor), (save & CR_SAVE_OLD_FORMAT) != 0, &field));
+  CR_TRY(cr_tensor_read(tensor, cr_host_context(), (cr_format){field.type, NULL}, &values));
+  cr_blob_field_set(proto, diff, field, (void *)values.address, (size_t)cr_tensor_count(tensor));
+  return CREMA_OK;
+}
+
+crema_status cr_blob_to_proto(crema_blob *blob, unsigned save, Caffe__BlobProto **out) {
   Caffe__BlobProto *proto = cr_proto_alloc(sizeof *proto);
   if (proto == NULL) return cr_fail_memory(sizeof *proto, "a blob's message");
   caffe__blob_proto__init(proto);
   crema_status status;
-  const float *values = NULL;
-  size_t count = (size_t)crema_blob_count(blob);
   CR_TRY_GOTO(store_shape(&blob->shape, proto), fail);
-  CR_TRY_GOTO(crema_blob_cpu_data(blob, &values), fail);
-  proto->data = (float *)values; /* only read */
-  proto->n_data = count;
-  if (with_diff) {
-    CR_TRY_GOTO(crema_blob_cpu_diff(blob, &values), fail);
-    proto->diff = (float *)values;
-    proto->n_diff = count;
-  }
+  CR_TRY_GOTO(put_values(blob->data, false, save, proto), fail);
+  if ((save & CR_SAVE_DIFFS) != 0) CR_TRY_GOTO(put_values(blob->diff, true, save, proto), fail);
   *out = proto;
   return CREMA_OK;
 fail:

@@ -1,5 +1,5 @@
-/* Weights in HDF5 files: /data/<layer>/<i> and /diff/<layer>/<i>, 32-bit floats of the blob's
- * shape. A layer's name may hold slashes; it is then a path of groups. */
+/* Weights in HDF5 files: /data/<layer>/<i> and /diff/<layer>/<i>, doubles or 32-bit floats of the
+ * blob's shape. A layer's name may hold slashes; it is then a path of groups. */
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -45,20 +45,30 @@ static crema_status object_path(const char *group, const char *layer, int index,
 /* ---- writing ---- */
 
 static bool write_values(hid_t file, hid_t links, const char *path, const crema_shape *shape,
-                         const float *values) {
+                         hid_t type, const void *values) {
   hsize_t dim[CREMA_MAX_AXES];
   for (int i = 0; i < shape->axes; ++i) dim[i] = (hsize_t)shape->dim[i];
   hid_t space = shape->axes == 0 ? cr_h5()->Screate(H5S_SCALAR)
                                  : cr_h5()->Screate_simple(shape->axes, dim, NULL);
-  hid_t set = cr_hdf5_dataset(file, path, cr_h5()->T_NATIVE_FLOAT, space, links);
+  hid_t set = cr_hdf5_dataset(file, path, type, space, links);
   bool good = set >= 0;
   if (good && crema_shape_count(shape, 0, shape->axes) > 0) {
-    good =
-        cr_h5()->Dwrite(set, cr_h5()->T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, values) >= 0;
+    good = cr_h5()->Dwrite(set, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values) >= 0;
   }
   if (set >= 0) good = cr_h5()->Dclose(set) >= 0 && good;
   if (space >= 0) cr_h5()->Sclose(space);
   return good;
+}
+
+/* The values of a tensor as a file holds them, and their type: halves are widened. */
+static crema_status read_tensor(cr_tensor *tensor, hid_t *type, const void **values) {
+  bool doubles = cr_tensor_type(tensor) == CREMA_F64;
+  crema_devptr data = {0};
+  CR_TRY(cr_tensor_read(tensor, cr_host_context(),
+                        (cr_format){doubles ? CREMA_F64 : CREMA_F32, NULL}, &data));
+  *type = doubles ? cr_h5()->T_NATIVE_DOUBLE : cr_h5()->T_NATIVE_FLOAT;
+  *values = (const void *)data.address;
+  return CREMA_OK;
 }
 
 /* One bit for each parameter of the layer that a file holds under the layer's name. */
@@ -132,13 +142,14 @@ static crema_status save_layer(const crema_net *net, int index, bool diffs, hid_
   for (int p = 0; p < self->params; ++p) {
     if (!diffs && net->net_param[layer->first_param + p].owner >= 0) continue;
     crema_blob *blob = self->blob[p];
-    const float *values = NULL;
-    CR_TRY(diffs ? crema_blob_cpu_diff(blob, &values) : crema_blob_cpu_data(blob, &values));
+    const void *values = NULL;
+    hid_t type;
+    CR_TRY(read_tensor(diffs ? blob->diff : blob->data, &type, &values));
     CR_TRY(object_path(group, self->name, p, path));
     if (cr_h5()->Lexists(file, path->data, H5P_DEFAULT) > 0) {
       return fail_same_name(net, cr_net_find_layer(net, self->name), index);
     }
-    if (!write_values(file, links, path->data, &blob->shape, values)) {
+    if (!write_values(file, links, path->data, &blob->shape, type, values)) {
       return cr_fail(CREMA_E_IO, "cannot write data set %s", path->data);
     }
   }
@@ -194,11 +205,14 @@ static crema_status check_set(const cr_hdf5_info *set, const crema_blob *blob) {
 }
 
 static crema_status read_set(cr_hdf5_reader *file, const char *path, crema_blob *blob) {
+  bool doubles = cr_tensor_type(blob->data) == CREMA_F64;
+  crema_dtype type = doubles ? CREMA_F64 : CREMA_F32;
   crema_devptr memory = {0};
-  uint64_t bytes = (uint64_t)crema_blob_count(blob) * sizeof(float);
+  uint64_t bytes = (uint64_t)crema_blob_count(blob) * crema_dtype_size(type);
   if (bytes == 0) return CREMA_OK;
-  CR_TRY(cr_tensor_write(blob->data, cr_host_context(), CR_PLAIN_F32, &memory));
-  return cr_hdf5_read(file, path, CR_HDF5_F32, (void *)memory.address, bytes);
+  CR_TRY(cr_tensor_write(blob->data, cr_host_context(), (cr_format){type, NULL}, &memory));
+  return cr_hdf5_read(file, path, doubles ? CR_HDF5_F64 : CR_HDF5_F32, (void *)memory.address,
+                      bytes);
 }
 
 /* Checks (or, in the second round, copies) one parameter. A sharer may be missing. */

@@ -157,9 +157,13 @@ typedef struct cr_net_loading {
 crema_status cr_net_load_files(crema_net *net, const char *const *path, size_t count,
                                cr_net_missing missing, const crema_net *other) CREMA_MUST_USE;
 
-/* Weights as a message (with diffs when asked). The values are not copied: the message is valid
+/* How values are written, as a sum: with the diffs; in Caffe's own fields (see crema_save_options).
+ * 0: neither. */
+enum { CR_SAVE_DIFFS = 1, CR_SAVE_OLD_FORMAT = 2 };
+
+/* Weights as a message; `save` is a sum as above. The values are not copied: the message is valid
  * until a parameter changes, and is freed with cr_net_proto_free, which accepts NULL. */
-crema_status cr_net_to_proto(crema_net *net, bool with_diffs,
+crema_status cr_net_to_proto(crema_net *net, unsigned save,
                              Caffe__NetParameter **out) CREMA_MUST_USE;
 void cr_net_proto_free(Caffe__NetParameter *message);
 
@@ -174,17 +178,17 @@ crema_status cr_net_from_proto(crema_net *net, const Caffe__NetParameter *weight
 crema_status cr_net_check_matched(const crema_net *net, int matched,
                                   const cr_net_loading *loading) CREMA_MUST_USE;
 
-/* crema_net_save_weights, with the diffs when asked. */
-crema_status cr_net_save(crema_net *net, const char *path, bool with_diffs) CREMA_MUST_USE;
+/* crema_net_save_weights_with; `save` is a sum of CR_SAVE_DIFFS and so on. */
+crema_status cr_net_save(crema_net *net, const char *path, unsigned save) CREMA_MUST_USE;
 /* The same into a draft that the caller begins and ends. */
-crema_status cr_net_write(crema_net *net, cr_file_draft *draft, bool with_diffs) CREMA_MUST_USE;
+crema_status cr_net_write(crema_net *net, cr_file_draft *draft, unsigned save) CREMA_MUST_USE;
 
 /* Whether the name asks for HDF5: it ends in ".h5". */
 bool cr_net_is_named_hdf5(const char *path);
 
-/* Weights in HDF5: /data/<layer>/<i> and, with diffs, /diff/<layer>/<i>. Parameters that share
- * another's values have no data set under /data. Loading checks all shapes before it changes
- * anything. */
+/* Weights in HDF5: /data/<layer>/<i> and, with diffs, /diff/<layer>/<i>, doubles or (halves too)
+ * floats. Parameters that share another's values have no data set under /data. Loading checks all
+ * shapes before it changes anything. */
 crema_status cr_net_write_hdf5(const crema_net *net, cr_file_draft *draft,
                                bool with_diffs) CREMA_MUST_USE;
 crema_status cr_net_load_hdf5(crema_net *net, const char *path,
@@ -196,14 +200,17 @@ crema_status cr_net_load_hdf5(crema_net *net, const char *path,
 crema_status cr_net_check_hdf5(const crema_net *net, bool with_diffs) CREMA_MUST_USE;
 
 /* One blob as BlobProto, whose values stay the blob's: valid until they change, and to be freed
- * with cr_blob_proto_free, which accepts NULL. */
-crema_status cr_blob_to_proto(crema_blob *blob, bool with_diff,
+ * with cr_blob_proto_free, which accepts NULL. `save` is a sum of CR_SAVE_DIFFS and so on. Errors:
+ * CREMA_E_TYPE for values of 8 bits. */
+crema_status cr_blob_to_proto(crema_blob *blob, unsigned save,
                               Caffe__BlobProto **out) CREMA_MUST_USE;
 void cr_blob_proto_free(Caffe__BlobProto *proto);
 
-/* A blob from a BlobProto; any dialect's fields. `reshape` false: the shapes must agree
- * (cr_blob_proto_fits). Errors: CREMA_E_SHAPE, CREMA_E_CORRUPT when the number of values is not
- * that of the shape. */
+/* A blob from a BlobProto; any dialect's fields. The blob keeps its own type: values of that type
+ * and doubles are stored as they are, those of a blob of 16 bits with the precision of floats
+ * (cr_tensor_settle rounds them). `reshape` false: the shapes must agree (cr_blob_proto_fits).
+ * Errors: CREMA_E_SHAPE, CREMA_E_CORRUPT when the number of values is not that of the shape,
+ * CREMA_E_TYPE for a blob of integers and values of another type. */
 crema_status cr_blob_from_proto(crema_blob *blob, const Caffe__BlobProto *proto,
                                 bool reshape) CREMA_MUST_USE;
 

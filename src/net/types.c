@@ -164,3 +164,36 @@ crema_status cr_net_settle_backward(crema_net *net, int index) {
   }
   return CREMA_OK;
 }
+
+/* ---- counting ------------------------------------------------------------ */
+
+/* Adds the conversions of `tensor` to *sum, unless one of `count` blobs' data or diffs, which are
+ * counted already, has the same values. */
+static void count_tensor(const cr_tensor *tensor, crema_blob *const *seen, int count,
+                         uint64_t *sum) {
+  for (int i = 0; i < count; ++i) {
+    if (cr_tensor_shares_with(seen[i]->data, tensor)) return;
+    if (cr_tensor_shares_with(seen[i]->diff, tensor)) return;
+  }
+  *sum += cr_tensor_conversions(tensor);
+}
+
+uint64_t crema_net_conversions(const crema_net *net) {
+  uint64_t sum = 0;
+  if (net == NULL) return 0;
+  for (int i = 0; i < net->blobs; ++i) {
+    count_tensor(net->blob[i]->data, net->blob, i, &sum);
+    count_tensor(net->blob[i]->diff, net->blob, i, &sum);
+  }
+  for (int i = 0; i < net->params; ++i) {
+    const cr_net_param *param = &net->net_param[i];
+    const crema_blob *blob = net->layer[param->layer].layer->blob[param->index];
+    /* Shared values are the owner's; a sharer's gradients may be its own. */
+    if (param->owner < 0) {
+      sum += cr_tensor_conversions(blob->data) + cr_tensor_conversions(blob->diff);
+    } else if (!cr_tensor_shares_with(blob->diff, net->learnable[param->learnable]->diff)) {
+      sum += cr_tensor_conversions(blob->diff);
+    }
+  }
+  return sum;
+}

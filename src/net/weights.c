@@ -20,7 +20,7 @@ void cr_net_proto_free(Caffe__NetParameter *message) {
   cr_message_free(&message->base);
 }
 
-static crema_status layer_to_proto(const cr_layer *layer, bool with_diffs,
+static crema_status layer_to_proto(const cr_layer *layer, unsigned save,
                                    Caffe__LayerParameter **out) {
   ProtobufCMessage *message = NULL;
   CR_TRY(cr_message_copy(&layer->param->base, &message));
@@ -32,7 +32,7 @@ static crema_status layer_to_proto(const cr_layer *layer, bool with_diffs,
     goto fail;
   }
   for (int p = 0; p < layer->params; ++p) {
-    CR_TRY_GOTO(cr_blob_to_proto(layer->blob[p], with_diffs, &copy->blobs[p]), fail);
+    CR_TRY_GOTO(cr_blob_to_proto(layer->blob[p], save, &copy->blobs[p]), fail);
     copy->n_blobs += 1;
   }
   *out = copy;
@@ -42,7 +42,7 @@ fail:
   return status;
 }
 
-crema_status cr_net_to_proto(crema_net *net, bool with_diffs, Caffe__NetParameter **out) {
+crema_status cr_net_to_proto(crema_net *net, unsigned save, Caffe__NetParameter **out) {
   Caffe__NetParameter *message = cr_proto_alloc(sizeof *message);
   if (message == NULL) return cr_fail_memory(sizeof *message, "a net's message");
   caffe__net_parameter__init(message);
@@ -55,7 +55,7 @@ crema_status cr_net_to_proto(crema_net *net, bool with_diffs, Caffe__NetParamete
     goto fail;
   }
   for (int i = 0; i < net->layers; ++i) {
-    CR_TRY_GOTO(layer_to_proto(net->layer[i].layer, with_diffs, &message->layer[i]), fail);
+    CR_TRY_GOTO(layer_to_proto(net->layer[i].layer, save, &message->layer[i]), fail);
     message->n_layer += 1;
   }
   *out = message;
@@ -167,23 +167,40 @@ out:
   return status;
 }
 
-crema_status cr_net_write(crema_net *net, cr_file_draft *draft, bool with_diffs) {
-  if (cr_net_is_named_hdf5(draft->path)) return cr_net_write_hdf5(net, draft, with_diffs);
+crema_status cr_net_write(crema_net *net, cr_file_draft *draft, unsigned save) {
+  if (cr_net_is_named_hdf5(draft->path)) {
+    return cr_net_write_hdf5(net, draft, (save & CR_SAVE_DIFFS) != 0);
+  }
   Caffe__NetParameter *message = NULL;
-  CR_TRY(cr_net_to_proto(net, with_diffs, &message));
+  CR_TRY(cr_net_to_proto(net, save, &message));
   crema_status status = cr_message_write(&message->base, draft);
   cr_net_proto_free(message);
   return status;
 }
 
-crema_status cr_net_save(crema_net *net, const char *path, bool with_diffs) {
+crema_status cr_net_save(crema_net *net, const char *path, unsigned save) {
   cr_file_draft draft;
   CR_TRY(cr_file_draft_begin(path, &draft));
-  return cr_file_draft_end(&draft, cr_net_write(net, &draft, with_diffs));
+  return cr_file_draft_end(&draft, cr_net_write(net, &draft, save));
+}
+
+void crema_save_options_init(crema_save_options *options) {
+  if (options == NULL) return;
+  *options = (crema_save_options){0};
 }
 
 crema_status crema_net_save_weights(crema_net *net, const char *path) {
   CR_REQUIRE(net);
   CR_REQUIRE(path);
-  return cr_net_save(net, path, false);
+  return cr_net_save(net, path, 0);
+}
+
+crema_status crema_net_save_weights_with(crema_net *net, const char *path,
+                                         const crema_save_options *options) {
+  CR_REQUIRE(net);
+  CR_REQUIRE(path);
+  unsigned save = 0;
+  if (options != NULL && options->diffs) save |= CR_SAVE_DIFFS;
+  if (options != NULL && options->old_format) save |= CR_SAVE_OLD_FORMAT;
+  return cr_net_save(net, path, save);
 }

@@ -7,6 +7,7 @@
 #include "core/file.h"
 #include "core/log.h"
 #include "proto/field.h"
+#include "proto/wire_format.h"
 #include "proto/wire_writer.h"
 
 /* ---- binary ------------------------------------------------------------------ */
@@ -35,23 +36,29 @@ static const char *guess_format(const cr_buffer *bytes) {
   return "text";
 }
 
+static crema_status fail_empty(const ProtobufCMessageDescriptor *type, const char *path) {
+  return cr_fail(CREMA_E_CORRUPT, "%s: the file is empty; expected a %s", path, type->short_name);
+}
+
+/* Adds to a failure to parse what the file might be instead. */
+static crema_status fail_parse(crema_status status, const ProtobufCMessageDescriptor *type,
+                               const cr_buffer *bytes) {
+  const char *guess = status == CREMA_E_CORRUPT ? guess_format(bytes) : NULL;
+  if (guess == NULL) return status;
+  return cr_fail(status, "%s (it looks like %s, not like a binary %s)", crema_error_text(), guess,
+                 type->short_name);
+}
+
 static crema_status parse_binary(const ProtobufCMessageDescriptor *type, const char *path,
                                  const cr_buffer *bytes, ProtobufCMessage **out) {
-  if (bytes->size == 0) {
-    return cr_fail(CREMA_E_CORRUPT, "%s: the file is empty; expected a %s", path, type->short_name);
-  }
+  if (bytes->size == 0) return fail_empty(type, path);
   crema_status status = cr_wire_parse(type, (const uint8_t *)bytes->data, bytes->size, path, out);
   if (status == CREMA_OK && holds_only_unknown(*out)) {
     status = cr_fail(CREMA_E_CORRUPT, "%s: holds no field of a %s", path, type->short_name);
     cr_message_free(*out);
     *out = NULL;
   }
-  const char *guess = status == CREMA_E_CORRUPT ? guess_format(bytes) : NULL;
-  if (guess != NULL) {
-    status = cr_fail(status, "%s (it looks like %s, not like a binary %s)", crema_error_text(),
-                     guess, type->short_name);
-  }
-  return status;
+  return fail_parse(status, type, bytes);
 }
 
 /* The file is read, not mapped: one that is truncated while it is parsed would end the process. */
@@ -61,6 +68,19 @@ crema_status cr_message_read_binary(const ProtobufCMessageDescriptor *type, cons
   *out = NULL;
   crema_status status = cr_file_read_up_to(path, CR_FILE_MODEL, &bytes);
   if (status == CREMA_OK) status = parse_binary(type, path, &bytes, out);
+  cr_buffer_free(&bytes);
+  return status;
+}
+
+crema_status cr_message_walk_binary(const ProtobufCMessageDescriptor *type, const char *path,
+                                    cr_wire_visit *visit, void *user) {
+  cr_buffer bytes = {0};
+  crema_status status = cr_file_read_up_to(path, CR_FILE_MODEL, &bytes);
+  if (status == CREMA_OK && bytes.size == 0) status = fail_empty(type, path);
+  if (status == CREMA_OK) {
+    status = cr_wire_walk(type, (const uint8_t *)bytes.data, bytes.size, path, visit, user);
+    status = fail_parse(status, type, &bytes);
+  }
   cr_buffer_free(&bytes);
   return status;
 }

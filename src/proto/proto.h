@@ -66,6 +66,18 @@ crema_status cr_net_param_read_binary(const char *path, Caffe__NetParameter **ou
  * flush and rename. */
 crema_status cr_message_read_binary(const ProtobufCMessageDescriptor *type, const char *path,
                                     ProtobufCMessage **out) CREMA_MUST_USE;
+/* One field of a message in wire form, as it is in the file. */
+typedef struct cr_wire_part {
+  uint32_t number;
+  bool has_payload; /* a length, and then `payload` */
+  const uint8_t *start, *payload, *end;
+} cr_wire_part;
+typedef crema_status cr_wire_visit(void *user, const cr_wire_part *part);
+
+/* Hands the fields of a message in wire form, in their order, to `visit`, without parsing them.
+ * Fails as cr_message_read_binary does, and with what `visit` returns. */
+crema_status cr_message_walk_binary(const ProtobufCMessageDescriptor *type, const char *path,
+                                    cr_wire_visit *visit, void *user) CREMA_MUST_USE;
 crema_status cr_message_read_text(const ProtobufCMessageDescriptor *type, const char *path,
                                   cr_unknown_fields unknown, ProtobufCMessage **out) CREMA_MUST_USE;
 crema_status cr_message_write_binary(const ProtobufCMessage *message,

@@ -1,17 +1,22 @@
 /* BatchNorm of the NVIDIA dialect, which can scale and shift by itself, to a BatchNorm and a Scale
- * layer behind it. Its parameters 0 to 2 are the statistics, 3 the scale and 4 the shift. */
+ * layer behind it. Its parameters 0 to 2 are the statistics (mean, variance, one value without a
+ * meaning), 3 the scale and 4 the shift. Models of its early versions, as of DIGITS, have them in
+ * another order: scale, shift, mean, variance, one value. Models of BVLC have three: sums of means
+ * and of variances and what to divide them by, which the BatchNorm layer does. */
 #include <string.h>
 
 #include "core/fail.h"
 #include "proto/upgrade.h"
 
-enum { STATISTICS = 3 };
+enum { STATISTICS = 3, PARAMETERS = 5 };
 
-/* As in that dialect, a filler means scale_bias. */
+/* As in that dialect, a filler means scale_bias; so do as many parameters as it needs. */
 static bool scales(const Caffe__LayerParameter *layer) {
   const Caffe__BatchNormParameter *norm = layer->batch_norm_param;
-  if (norm == NULL || layer->type == NULL || strcmp(layer->type, "BatchNorm") != 0) return false;
-  return layer->n_top == 1 && (norm->scale_bias || norm->scale_filler || norm->bias_filler);
+  if (layer->type == NULL || strcmp(layer->type, "BatchNorm") != 0) return false;
+  if (layer->n_top != 1) return false;
+  return layer->n_blobs == PARAMETERS ||
+         (norm != NULL && (norm->scale_bias || norm->scale_filler || norm->bias_filler));
 }
 
 static size_t count_scaling(const Caffe__NetParameter *net) {
@@ -83,6 +88,7 @@ static crema_status move_fillers(Caffe__BatchNormParameter *norm, Caffe__LayerPa
   Caffe__ScaleParameter *scale = (Caffe__ScaleParameter *)param;
   scale->has_bias_term = 1;
   scale->bias_term = 1;
+  if (norm == NULL) return CREMA_OK;
   if (norm->scale_filler != NULL) {
     CR_TRY(cr_field_move(&norm->base, field_of(&norm->base, "scale_filler"), param,
                          field_of(param, "filler")));
@@ -114,6 +120,84 @@ static crema_status divide(Caffe__LayerParameter *norm, Caffe__LayerParameter *s
   return move_fillers(norm->batch_norm_param, scale);
 }
 
+/* The product of the four extents of old files; 0 when there are none. */
+static int64_t count_of_legacy(const Caffe__BlobProto *blob) {
+  const int32_t extent[] = {blob->num, blob->channels, blob->height, blob->width};
+  int64_t count = blob->has_num || blob->has_channels || blob->has_height || blob->has_width;
+  for (int i = 0; i < 4; ++i) count *= extent[i] > 0 && count < INT32_MAX ? extent[i] : 0;
+  return count;
+}
+
+/* The number of elements; 0 when the extents make no sense. */
+static int64_t count_of(const Caffe__BlobProto *blob) {
+  int64_t count = 1;
+  bool legacy = blob->has_num || blob->has_channels || blob->has_height || blob->has_width;
+  if (blob->shape == NULL) return legacy ? count_of_legacy(blob) : 1;
+  for (size_t i = 0; i < blob->shape->n_dim; ++i) {
+    int64_t extent = blob->shape->dim[i];
+    count *= extent > 0 && extent < INT32_MAX && count < INT32_MAX ? extent : 0;
+  }
+  return count;
+}
+
+/* A blob of one value, 1. */
+static crema_status one_blob(Caffe__BlobProto **out) {
+  ProtobufCMessage *shape = NULL, *blob = NULL;
+  CR_TRY(cr_message_new(&caffe__blob_proto__descriptor, &blob));
+  Caffe__BlobProto *made = (Caffe__BlobProto *)blob;
+  crema_status status = cr_field_message(blob, field_of(blob, "shape"), &shape);
+  if (status == CREMA_OK) status = cr_field_reserve(blob, field_of(blob, "data"), 1);
+  if (status == CREMA_OK) status = cr_field_reserve(shape, field_of(shape, "dim"), 1);
+  if (status != CREMA_OK) {
+    cr_message_free(blob);
+    return status;
+  }
+  made->shape->dim[0] = 1;
+  made->shape->n_dim = 1;
+  made->data[0] = 1.0F;
+  made->n_data = 1;
+  *out = made;
+  return CREMA_OK;
+}
+
+/* Early models have extents of 1 around the channels, in either field. */
+static crema_status flatten(Caffe__BlobProto *blob) {
+  ProtobufCMessage *shape = NULL;
+  int64_t count = count_of(blob);
+  bool legacy = blob->shape == NULL && count_of_legacy(blob) > 0;
+  if (count == 0 || (!legacy && (blob->shape == NULL || blob->shape->n_dim < 2))) return CREMA_OK;
+  CR_TRY(cr_field_message(&blob->base, field_of(&blob->base, "shape"), &shape));
+  if (legacy) CR_TRY(cr_field_reserve(shape, field_of(shape, "dim"), 1));
+  blob->shape->dim[0] = count;
+  blob->shape->n_dim = 1;
+  clear(&blob->base, "num");
+  clear(&blob->base, "channels");
+  clear(&blob->base, "height");
+  clear(&blob->base, "width");
+  return CREMA_OK;
+}
+
+/* Brings five parameters into today's order. That dialect's mean and variance are no sums, so that
+ * they are divided by 1. With a single channel all have one value, and the order is today's. */
+static crema_status order_parameters(Caffe__LayerParameter *norm) {
+  Caffe__BlobProto **blob = norm->blobs, *one = NULL;
+  if (norm->n_blobs != PARAMETERS) return CREMA_OK;
+  for (int i = 0; i < PARAMETERS; ++i) CR_TRY(flatten(blob[i]));
+  CR_TRY(one_blob(&one));
+  if (count_of(blob[4]) == 1 && count_of(blob[2]) != 1) {
+    Caffe__BlobProto *old[PARAMETERS];
+    memcpy(old, blob, sizeof old);
+    blob[0] = old[2];
+    blob[1] = old[3];
+    blob[2] = old[4];
+    blob[3] = old[0];
+    blob[4] = old[1];
+  }
+  cr_message_free(&blob[2]->base);
+  blob[2] = one;
+  return CREMA_OK;
+}
+
 crema_status cr_upgrade_norm(Caffe__NetParameter *net) {
   size_t extra = count_scaling(net);
   CR_TRY(cr_field_reserve(&net->base, field_of(&net->base, "layer"), extra));
@@ -121,6 +205,7 @@ crema_status cr_upgrade_norm(Caffe__NetParameter *net) {
   for (size_t i = net->n_layer; i-- > 0;) {
     ProtobufCMessage *scale;
     if (!scales(net->layer[i])) continue;
+    CR_TRY(order_parameters(net->layer[i]));
     CR_TRY(cr_message_copy(&net->layer[i]->base, &scale));
     memmove(net->layer + i + 2, net->layer + i + 1, (net->n_layer - i - 1) * sizeof *net->layer);
     net->layer[i + 1] = (Caffe__LayerParameter *)scale;

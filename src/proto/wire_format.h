@@ -18,6 +18,10 @@ typedef enum cr_wire_type {
 
 enum { CR_WIRE_NUMBER_MAX = 536870911, CR_WIRE_VARINT_MAX = 10, CR_WIRE_DEPTH_MAX = 100 };
 
+/* Hands the fields of `size` bytes to `visit`; see cr_message_walk_binary. */
+crema_status cr_wire_walk(const ProtobufCMessageDescriptor *type, const uint8_t *bytes, size_t size,
+                          const char *source, cr_wire_visit *visit, void *user) CREMA_MUST_USE;
+
 /* How a single value of the field is written. */
 cr_wire_type cr_wire_type_of(ProtobufCType type);
 

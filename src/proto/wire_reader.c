@@ -448,3 +448,18 @@ crema_status cr_wire_parse(const ProtobufCMessageDescriptor *type, const uint8_t
   *out = message;
   return CREMA_OK;
 }
+
+crema_status cr_wire_walk(const ProtobufCMessageDescriptor *type, const uint8_t *bytes, size_t size,
+                          const char *source, cr_wire_visit *visit, void *user) {
+  wire_reader r = {bytes, bytes + size, source};
+  wire_cursor c = {bytes, bytes + size};
+  while (c.at < c.end) {
+    wire_record record;
+    const uint8_t *start = c.at;
+    CR_TRY(next_record(&r, type, &c, &record));
+    cr_wire_part part = {record.number, record.wire == CR_WIRE_BYTES, start, record.payload,
+                         record.end};
+    CR_TRY(visit(user, &part));
+  }
+  return CREMA_OK;
+}

@@ -2,7 +2,7 @@
  *   /iter, /current_step   int, one value each
  *   /iter_last_event, /minimum_loss   int and float, of the plateau policy alone
  *   /learned_net           string: name of the model file
- *   /history/<i>           float, one data set per history blob
+ *   /history/<i>           float or double, one data set per history blob
  * and one that Caffe does not look for:
  *   /crema_state           bytes: a CremaState message in wire format */
 #include <stdio.h>
@@ -62,8 +62,11 @@ static bool write_history(hid_t file, const Caffe__SolverState *state) {
     snprintf(name, sizeof name, "%zu", i);
     good = cr_blob_proto_shape(blob, &shape) == CREMA_OK;
     for (int a = 0; good && a < shape.axes; ++a) dim[a] = (hsize_t)shape.dim[a];
-    good = good && write_dataset(group, name, cr_h5()->T_IEEE_F32LE, cr_h5()->T_NATIVE_FLOAT,
-                                 shape.axes, dim, blob->data);
+    bool doubles = blob->n_double_data > 0;
+    good =
+        good && write_dataset(group, name, doubles ? cr_h5()->T_IEEE_F64LE : cr_h5()->T_IEEE_F32LE,
+                              doubles ? cr_h5()->T_NATIVE_DOUBLE : cr_h5()->T_NATIVE_FLOAT,
+                              shape.axes, dim, doubles ? (void *)blob->double_data : blob->data);
   }
   if (group >= 0) cr_h5()->Gclose(group);
   return good;
@@ -159,6 +162,24 @@ static crema_status read_text(cr_hdf5_reader *file, const char *name, char **out
   return read_values(file, name, CR_HDF5_TEXT, *out, set.size);
 }
 
+/* What is stored with more than 4 bytes are doubles. */
+static crema_status read_history_values(cr_hdf5_reader *file, const char *name,
+                                        const cr_hdf5_info *set, Caffe__BlobProto *blob) {
+  size_t count = (size_t)set->count;
+  bool doubles = set->size > sizeof(float);
+  size_t bytes = count * (doubles ? sizeof(double) : sizeof(float));
+  void *values = cr_proto_alloc(bytes + 1);
+  if (values == NULL) return cr_fail_memory(bytes, "history");
+  if (doubles) {
+    blob->double_data = values;
+    blob->n_double_data = count;
+  } else {
+    blob->data = values;
+    blob->n_data = count;
+  }
+  return read_values(file, name, doubles ? CR_HDF5_F64 : CR_HDF5_F32, values, bytes);
+}
+
 /* BlobProto with shape and data from /history/<i>. */
 static crema_status read_blob(cr_hdf5_reader *file, size_t index, Caffe__BlobProto **out) {
   char name[32];
@@ -169,19 +190,15 @@ static crema_status read_blob(cr_hdf5_reader *file, size_t index, Caffe__BlobPro
   caffe__blob_proto__init(blob);
   *out = blob;
   CR_TRY(find_set(file, name, CR_HDF5_FLOAT, &set));
-  size_t axes = (size_t)set.shape.axes, count = (size_t)set.count;
+  size_t axes = (size_t)set.shape.axes;
   blob->shape = cr_proto_alloc(sizeof *blob->shape);
   if (blob->shape == NULL) return cr_fail_memory(sizeof *blob->shape, "history");
   caffe__blob_shape__init(blob->shape);
   blob->shape->dim = cr_proto_alloc((axes + 1) * sizeof *blob->shape->dim);
-  blob->data = cr_proto_alloc((count + 1) * sizeof *blob->data);
-  if (blob->shape->dim == NULL || blob->data == NULL) {
-    return cr_fail_memory(count * sizeof(float), "history");
-  }
+  if (blob->shape->dim == NULL) return cr_fail_memory(axes * sizeof *blob->shape->dim, "history");
   memcpy(blob->shape->dim, set.shape.dim, axes * sizeof *blob->shape->dim);
   blob->shape->n_dim = axes;
-  blob->n_data = count;
-  return read_values(file, name, CR_HDF5_F32, blob->data, count * sizeof *blob->data);
+  return read_history_values(file, name, &set, blob);
 }
 
 static crema_status read_history(cr_hdf5_reader *file, Caffe__SolverState *state) {

@@ -61,7 +61,9 @@ crema_status cr_snapshot_check(const crema_solver *solver) {
 /* The checksum is of the draft just written, even if another process writes a model of that
  * name. */
 static crema_status write_model(crema_solver *solver, cr_file_draft *draft, cr_model_sum *sum) {
-  CR_TRY(cr_net_write(solver->net, draft, solver->param->snapshot_diff));
+  unsigned save = (solver->param->snapshot_diff ? CR_SAVE_DIFFS : 0U) |
+                  (solver->param->store_blobs_in_old_format ? CR_SAVE_OLD_FORMAT : 0U);
+  CR_TRY(cr_net_write(solver->net, draft, save));
   CR_TRY(cr_file_draft_flush(draft));
   return cr_model_sum_read(draft->temporary != NULL ? draft->temporary : draft->path, sum);
 }

@@ -114,8 +114,53 @@ static crema_status copy_extra(crema_solver *solver, Caffe__CremaState **out) {
   return CREMA_OK;
 }
 
+static bool writes_hdf5(const crema_solver *solver) {
+  return solver->param->snapshot_format == CAFFE__SOLVER_PARAMETER__SNAPSHOT_FORMAT__HDF5;
+}
+
+static bool is_half(const crema_blob *blob) {
+  return crema_dtype_size(crema_blob_data_type(blob)) < crema_dtype_size(CREMA_F32);
+}
+
+/* Weights of 16 bits are trained in full precision, which a model with floats holds and one with
+ * the weights' own type does not. */
+static bool model_rounds_weights(const crema_solver *solver) {
+  bool rounds = false;
+  if (writes_hdf5(solver) || solver->param->store_blobs_in_old_format) return false;
+  for (int i = 0; i < solver->net->learnables; ++i) {
+    rounds = rounds || is_half(solver->net->learnable[i]);
+  }
+  return rounds;
+}
+
+static crema_status empty_blob(Caffe__BlobProto **out) {
+  *out = cr_proto_alloc(sizeof **out);
+  if (*out == NULL) return fail_message();
+  caffe__blob_proto__init(*out);
+  return CREMA_OK;
+}
+
+static crema_status weights_to_proto(const crema_solver *solver, Caffe__CremaState *message) {
+  const crema_net *net = solver->net;
+  if (!model_rounds_weights(solver)) return CREMA_OK;
+  message->weights = cr_proto_alloc((size_t)net->learnables * sizeof *message->weights);
+  if (message->weights == NULL) return fail_message();
+  for (int i = 0; i < net->learnables; ++i) {
+    Caffe__BlobProto **to = &message->weights[i];
+    CR_TRY(is_half(net->learnable[i]) ? cr_blob_to_proto(net->learnable[i], CR_SAVE_OLD_FORMAT, to)
+                                      : empty_blob(to));
+    ++message->n_weights;
+  }
+  return CREMA_OK;
+}
+
 void cr_state_proto_free(Caffe__SolverState *message) {
   if (message == NULL) return;
+  Caffe__CremaState *extra = message->crema_state;
+  for (size_t i = 0; extra != NULL && i < extra->n_weights; ++i) {
+    cr_blob_proto_free(extra->weights[i]);
+  }
+  if (extra != NULL) extra->n_weights = 0;
   for (size_t i = 0; i < message->n_history; ++i) cr_blob_proto_free(message->history[i]);
   message->n_history = 0;
   cr_message_free(&message->base);
@@ -142,13 +187,15 @@ crema_status cr_state_to_proto(crema_solver *solver, const char *learned_net,
     status = fail_message();
     goto fail;
   }
+  bool old_format = solver->param->store_blobs_in_old_format || writes_hdf5(solver);
   for (int i = 0; i < histories; ++i) {
-    CR_TRY_GOTO(
-        cr_blob_to_proto(cr_updater_history(solver->updater, i), false, &message->history[i]),
-        fail);
+    CR_TRY_GOTO(cr_blob_to_proto(cr_updater_history(solver->updater, i),
+                                 old_format ? CR_SAVE_OLD_FORMAT : 0, &message->history[i]),
+                fail);
     ++message->n_history;
   }
   CR_TRY_GOTO(copy_extra(solver, &message->crema_state), fail);
+  CR_TRY_GOTO(weights_to_proto(solver, message->crema_state), fail);
   message->crema_state->has_model_size = message->crema_state->has_model_crc32 = true;
   message->crema_state->model_size = sum->size;
   message->crema_state->model_crc32 = sum->crc32;
@@ -220,6 +267,43 @@ static crema_status check_history(crema_solver *solver, const Caffe__SolverState
   return CREMA_OK;
 }
 
+/* An entry without a shape: the model holds the values exactly. */
+static bool is_empty(const Caffe__BlobProto *blob) {
+  return blob->shape == NULL && blob->n_data == 0;
+}
+
+static crema_status check_weights(const crema_net *net, const Caffe__CremaState *extra) {
+  if (extra == NULL || extra->n_weights == 0) return CREMA_OK;
+  if (extra->n_weights != (size_t)net->learnables) {
+    return cr_fail(CREMA_E_SHAPE,
+                   "the state has the full precision of %zu parameters, but net '%s' has %d",
+                   extra->n_weights, crema_net_name(net), net->learnables);
+  }
+  for (int i = 0; i < net->learnables; ++i) {
+    crema_shape found;
+    char text[2][128];
+    if (is_empty(extra->weights[i])) continue;
+    crema_status status = cr_blob_proto_check(extra->weights[i], &found);
+    if (status != CREMA_OK) return cr_fail_in(status, "full precision of parameter %d", i);
+    const crema_shape *shape = crema_blob_shape(net->learnable[i]);
+    if (cr_blob_proto_fits(extra->weights[i], shape)) continue;
+    return cr_fail(CREMA_E_SHAPE,
+                   "full precision of parameter %d: the net needs shape %s, the state has %s", i,
+                   crema_shape_text(shape, text[0], sizeof text[0]),
+                   crema_shape_text(&found, text[1], sizeof text[1]));
+  }
+  return CREMA_OK;
+}
+
+static crema_status weights_from_proto(const crema_net *net, const Caffe__CremaState *extra) {
+  for (size_t i = 0; extra != NULL && i < extra->n_weights; ++i) {
+    if (is_empty(extra->weights[i])) continue;
+    crema_status status = cr_blob_from_proto(net->learnable[i], extra->weights[i], false);
+    if (status != CREMA_OK) return cr_fail_in(status, "full precision of parameter %zu", i);
+  }
+  return CREMA_OK;
+}
+
 crema_status cr_state_check(crema_solver *solver, const Caffe__SolverState *state) {
   const Caffe__CremaState *extra = state->crema_state;
   if (!state->has_iter) {
@@ -235,6 +319,7 @@ crema_status cr_state_check(crema_solver *solver, const Caffe__SolverState *stat
                    extra->n_generator);
   }
   CR_TRY(check_history(solver, state));
+  CR_TRY(check_weights(solver->net, extra));
   return extra != NULL && extra->n_net > 0 ? check_order(solver->net, extra->net[0]) : CREMA_OK;
 }
 
@@ -283,6 +368,7 @@ crema_status cr_state_from_proto(crema_solver *solver, const Caffe__SolverState 
     crema_status status = cr_blob_from_proto(blob, state->history[i], false);
     if (status != CREMA_OK) return cr_fail_in(status, "history blob %zu", i);
   }
+  CR_TRY(weights_from_proto(solver->net, state->crema_state));
   solver->iteration = state->iter;
   solver->rate = (cr_rate_state){.step = state->current_step,
                                  .minimum_loss = state->minimum_loss,

@@ -97,6 +97,7 @@ refuse "net empty" time -model @ -iterations 1
 refuse "net empty" upgrade_net_proto_text @ out
 # Messages in wire format have no mark: some of one kind can be read as another.
 refuse "model mean" upgrade_net_proto_binary @ out
+refuse "model" convert_model -to FLOAT16 @ out
 refuse "empty" upgrade_solver_proto_text @ out
 refuse "model model_h5" test -model net.prototxt -weights @ -iterations 1
 refuse "" train -solver good.prototxt -snapshot @

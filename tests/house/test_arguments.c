@@ -34,6 +34,7 @@ static crema_devptr address;
 static crema_labeled_image image;
 static crema_image_options image_options;
 static crema_net_options net_options;
+static crema_save_options save_options;
 static crema_weights_options weights_options;
 static crema_solver_options solver_options;
 static crema_device_info info;
@@ -91,6 +92,8 @@ static int64_t is_empty_text(const char *result) {
  * that are named. */
 #define CALLS(S, V, N, O)                                                                         \
   S(crema_blob_create, (A(0, &shape), A(1, &made_blob)))                                          \
+  S(crema_blob_create_typed, (A(0, &shape), CREMA_F32, CREMA_F32, A(1, &made_blob)))              \
+  N(crema_blob_set_typed, (A(0, blob), false))                                                    \
   N(crema_blob_destroy, (A(0, blob)))                                                             \
   V(crema_blob_shape, 0, (A(0, blob)))                                                            \
   V(crema_blob_count, 0, (A(0, blob)))                                                            \
@@ -99,6 +102,14 @@ static int64_t is_empty_text(const char *result) {
   S(crema_blob_cpu_diff, (A(0, blob), A(1, &read_out)))                                           \
   S(crema_blob_mutable_cpu_data, (A(0, blob), A(1, &values_out)))                                 \
   S(crema_blob_mutable_cpu_diff, (A(0, blob), A(1, &values_out)))                                 \
+  S(crema_blob_data_as, (A(0, blob), CREMA_F32, A(1, &bytes_out)))                                \
+  S(crema_blob_diff_as, (A(0, blob), CREMA_F32, A(1, &bytes_out)))                                \
+  S(crema_blob_mutable_data_as, (A(0, blob), CREMA_F32, A(1, &mutable_out)))                      \
+  S(crema_blob_mutable_diff_as, (A(0, blob), CREMA_F32, A(1, &mutable_out)))                      \
+  V(crema_blob_conversions, 0, (A(0, blob)))                                                      \
+  S(crema_blob_amax_data, (A(0, blob), A(1, &loss)))                                              \
+  S(crema_blob_amax_diff, (A(0, blob), A(1, &loss)))                                              \
+  S(crema_blob_text, (A(0, blob), A(1, text), sizeof text))                                       \
   S(crema_blob_set_cpu_data, (A(0, blob), A(1, values)))                                          \
   O(crema_blob_set_gpu_data, "device", (A(0, blob), A(1, cpu), address))                          \
   S(crema_blob_update, (A(0, blob)))                                                              \
@@ -143,9 +154,12 @@ static int64_t is_empty_text(const char *result) {
   N(crema_weights_options_init, (A(0, &weights_options)))                                         \
   O(crema_net_load_weights_with, "options", (A(0, net), A(1, missing), A(2, &weights_options)))   \
   S(crema_net_load_weights, (A(0, net), A(1, missing)))                                           \
+  N(crema_save_options_init, (A(0, &save_options)))                                               \
+  O(crema_net_save_weights_with, "options", (A(0, net), A(1, missing), A(2, &save_options)))      \
   S(crema_net_save_weights, (A(0, net), A(1, missing)))                                           \
   O(crema_net_forward, "loss", (A(0, net), A(1, &loss)))                                          \
   S(crema_net_backward, (A(0, net)))                                                              \
+  V(crema_net_conversions, 0, (A(0, net)))                                                        \
   N(crema_net_clear_param_diffs, (A(0, net)))                                                     \
   S(crema_net_reshape, (A(0, net)))                                                               \
   V(crema_net_input_count, 0, (A(0, net)))                                                        \

@@ -132,7 +132,8 @@ static void batch_norm_that_scales(void **state) {
       "layer { name: 'c' bottom: 'y' }",
       "layer {\n  name: \"a\"\n}\n"
       "layer {\n  name: \"b\"\n  type: \"BatchNorm\"\n  bottom: \"x\"\n  top: \"y\"\n"
-      "  blobs {\n    data: 1\n  }\n  blobs {\n    data: 2\n  }\n  blobs {\n    data: 3\n  }\n"
+      "  blobs {\n    data: 1\n  }\n  blobs {\n    data: 2\n  }\n"
+      "  blobs {\n    data: 1\n    shape {\n      dim: 1\n    }\n  }\n"
       "  include {\n    phase: TEST\n  }\n  batch_norm_param {\n    eps: 0.5\n  }\n}\n"
       "layer {\n  name: \"b/scale_bias\"\n  type: \"Scale\"\n  bottom: \"y\"\n  top: \"y\"\n"
       "  blobs {\n    data: 4\n  }\n  blobs {\n    data: 5\n  }\n  include {\n    phase: TEST\n  "

@@ -116,6 +116,8 @@ SCENARIOS = [
          write_old),
     tool("upgrade_net_proto_binary", ["upgrade_net_proto_binary", "w.caffemodel", "new.caffemodel"],
          write_old),
+    tool("convert_model", ["convert_model", "-to", "FLOAT16", "w.caffemodel", "new.caffemodel"],
+         write_old),
     tool("upgrade_solver_proto_text", ["upgrade_solver_proto_text", "old_solver.prototxt",
                                        "new.prototxt"], write_old),
 ]

@@ -1,0 +1,189 @@
+/* Blobs of several element types through the public calls. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+/* cmocka needs the four headers above. */
+#include <cmocka.h>
+#include <math.h>
+#include <string.h>
+
+#include "crema/crema.h"
+
+#define ok(call) assert_int_equal(call, CREMA_OK)
+
+static crema_blob *new_blob(int64_t count, crema_dtype data, crema_dtype diff) {
+  crema_shape shape = {.axes = 1, .dim = {count}};
+  crema_blob *blob = NULL;
+  ok(crema_blob_create_typed(&shape, data, diff, &blob));
+  return blob;
+}
+
+static void data_and_diff_have_types_of_their_own(void **state) {
+  (void)state;
+  crema_shape shape = {.axes = 1, .dim = {3}};
+  crema_blob *blob = new_blob(3, CREMA_F16, CREMA_F64);
+  const void *value = NULL;
+  assert_int_equal(crema_blob_data_type(blob), CREMA_F16);
+  assert_int_equal(crema_blob_diff_type(blob), CREMA_F64);
+  ok(crema_blob_diff_as(blob, CREMA_F64, &value));
+  for (int i = 0; i < 3; ++i) assert_true(((const double *)value)[i] == 0);
+  crema_blob_destroy(blob);
+  blob = NULL;
+  assert_int_equal(crema_blob_create_typed(&shape, CREMA_BOOL, CREMA_F32, &blob), CREMA_E_TYPE);
+  assert_null(blob);
+}
+
+/* Reading in turns in three types converts once to each; the type of the blob stays its own. */
+static void s4_27_s4_33_a_read_converts_once_and_keeps_both(void **state) {
+  (void)state;
+  crema_blob *blob = new_blob(3, CREMA_F16, CREMA_F32);
+  void *out = NULL;
+  const void *value = NULL;
+  ok(crema_blob_mutable_data_as(blob, CREMA_F16, &out));
+  memcpy(out, (const uint16_t[]){0x3c00, 0xc100, 0x7bff}, 6); /* 1, -2.5, 65504 */
+  assert_int_equal(crema_blob_conversions(blob), 0);
+  for (int i = 0; i < 4; ++i) {
+    ok(crema_blob_data_as(blob, CREMA_F32, &value));
+    assert_true(((const float *)value)[1] == -2.5F && ((const float *)value)[2] == 65504);
+    ok(crema_blob_data_as(blob, CREMA_F64, &value));
+    assert_true(((const double *)value)[1] == -2.5);
+    ok(crema_blob_data_as(blob, CREMA_F16, &value));
+    assert_int_equal(((const uint16_t *)value)[1], 0xc100);
+    ok(crema_blob_data_as(blob, CREMA_I32, &value));
+    assert_int_equal(((const int32_t *)value)[1], -2);
+  }
+  assert_int_equal(crema_blob_conversions(blob), 3);
+  assert_int_equal(crema_blob_data_type(blob), CREMA_F16);
+  crema_blob_destroy(blob);
+}
+
+/* Written as float, read as half, and the other way round; a write with the precision of floats
+ * keeps it. */
+static void s4_29_a_write_makes_other_types_stale(void **state) {
+  (void)state;
+  crema_blob *blob = new_blob(2, CREMA_BF16, CREMA_F32);
+  void *out = NULL;
+  const void *value = NULL;
+  ok(crema_blob_data_as(blob, CREMA_BF16, &value));
+  ok(crema_blob_mutable_data_as(blob, CREMA_F32, &out));
+  ((float *)out)[0] = 1.00390625F; /* half a unit above 1: a tie, to even */
+  ((float *)out)[1] = 3;
+  ok(crema_blob_data_as(blob, CREMA_BF16, &value));
+  assert_int_equal(((const uint16_t *)value)[0], 0x3f80);
+  assert_int_equal(((const uint16_t *)value)[1], 0x4040);
+  ok(crema_blob_data_as(blob, CREMA_F32, &value));
+  assert_true(((const float *)value)[0] == 1.00390625F);
+  ok(crema_blob_mutable_data_as(blob, CREMA_BF16, &out));
+  ((uint16_t *)out)[1] = 0xc000;
+  ok(crema_blob_data_as(blob, CREMA_F32, &value));
+  assert_true(((const float *)value)[0] == 1 && ((const float *)value)[1] == -2);
+  ok(crema_blob_mutable_diff_as(blob, CREMA_F64, &out));
+  ((double *)out)[0] = 0.1;
+  ok(crema_blob_diff_as(blob, CREMA_F64, &value));
+  assert_true(((const double *)value)[0] == 0.1);
+  const float *floats = NULL;
+  ok(crema_blob_cpu_diff(blob, &floats));
+  assert_true(floats[0] == 0.1F);
+  crema_blob_destroy(blob);
+}
+
+static void s4_34_a_typed_blob_refuses_other_types(void **state) {
+  (void)state;
+  crema_blob *blob = new_blob(2, CREMA_F16, CREMA_F32);
+  void *out = NULL;
+  const void *value = NULL;
+  float *floats = NULL;
+  const float *read = NULL;
+  crema_blob_set_typed(blob, true);
+  assert_int_equal(crema_blob_data_as(blob, CREMA_F32, &value), CREMA_E_TYPE);
+  assert_non_null(strstr(crema_error_text(), "the data has type float16"));
+  assert_non_null(strstr(crema_error_text(), "accessed as float"));
+  assert_int_equal(crema_blob_mutable_data_as(blob, CREMA_BF16, &out), CREMA_E_TYPE);
+  assert_non_null(strstr(crema_error_text(), "bfloat16"));
+  assert_int_equal(crema_blob_mutable_diff_as(blob, CREMA_F16, &out), CREMA_E_TYPE);
+  assert_non_null(strstr(crema_error_text(), "the diff has type float and"));
+  assert_int_equal(crema_blob_cpu_data(blob, &read), CREMA_E_TYPE);
+  assert_int_equal(crema_blob_mutable_cpu_data(blob, &floats), CREMA_E_TYPE);
+  assert_int_equal(crema_blob_conversions(blob), 0);
+  ok(crema_blob_mutable_cpu_diff(blob, &floats));
+  ok(crema_blob_mutable_data_as(blob, CREMA_F16, &out));
+  crema_blob_set_typed(blob, false);
+  ok(crema_blob_data_as(blob, CREMA_F32, &value));
+  assert_int_equal(crema_blob_data_as(blob, CREMA_BOOL, &value), CREMA_E_TYPE);
+  crema_blob_destroy(blob);
+}
+
+static void s4_05_the_largest_value(void **state) {
+  (void)state;
+  static const crema_dtype types[] = {CREMA_F64, CREMA_F32, CREMA_F16, CREMA_BF16};
+  double most = -1;
+  for (int t = 0; t < 4; ++t) {
+    crema_blob *blob = new_blob(3, types[t], CREMA_I32);
+    float *data = NULL;
+    ok(crema_blob_amax_data(blob, &most));
+    assert_true(most == 0);
+    ok(crema_blob_mutable_cpu_data(blob, &data));
+    data[0] = 1.5F;
+    data[1] = -7;
+    data[2] = 6;
+    ok(crema_blob_amax_data(blob, &most));
+    assert_true(most == 7);
+    ok(crema_blob_mutable_cpu_data(blob, &data));
+    data[0] = -INFINITY;
+    ok(crema_blob_amax_data(blob, &most));
+    assert_true(isinf(most) && most > 0);
+    ok(crema_blob_mutable_cpu_data(blob, &data));
+    data[1] = NAN;
+    ok(crema_blob_amax_data(blob, &most));
+    assert_true(isnan(most));
+    assert_int_equal(crema_blob_amax_diff(blob, &most), CREMA_E_TYPE);
+    crema_blob_destroy(blob);
+  }
+}
+
+static void s4_04_the_state_as_text(void **state) {
+  (void)state;
+  crema_blob *blob = new_blob(30, CREMA_F16, CREMA_F32);
+  float *data = NULL;
+  const void *value = NULL;
+  char text[CREMA_BLOB_TEXT], small[8];
+  ok(crema_blob_mutable_cpu_data(blob, &data));
+  for (int i = 0; i < 30; ++i) data[i] = (float)i / 2;
+  data[3] = NAN;
+  data[25] = -INFINITY;
+  ok(crema_blob_data_as(blob, CREMA_F16, &value));
+  ok(crema_blob_mutable_cpu_data(blob, &data));
+  crema_blob_set_typed(blob, true);
+  ok(crema_blob_text(blob, text, sizeof text));
+  assert_string_equal(text,
+                      "blob 30 (30), typed\n"
+                      "data: 30 values of type float16\n"
+                      "  float for CPU 0: valid, written last, on the host\n"
+                      "  float16 for CPU 0: stale, on the host\n"
+                      "  memory: 180 bytes on the host, 0 on devices\n"
+                      "  values: 0 0.5 1 nan 2 2.5 3 3.5 4 4.5 5 5.5 6 6.5 7 7.5 8 8.5 9 9.5 ...\n"
+                      "  not finite: 3 (nan), 25 (-inf)\n"
+                      "diff: 30 values of type float, all zero\n"
+                      "  memory: 0 bytes on the host, 0 on devices\n");
+  assert_int_equal(crema_blob_conversions(blob), 1);
+  for (int i = 0; i < 30; ++i) data[i] = INFINITY;
+  ok(crema_blob_text(blob, text, sizeof text));
+  assert_non_null(strstr(text, " 19 (inf)\n"));
+  assert_null(strstr(text, "20 (inf)"));
+  ok(crema_blob_text(blob, small, sizeof small));
+  assert_string_equal(small, "blob 30");
+  crema_blob_destroy(blob);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(data_and_diff_have_types_of_their_own),
+      cmocka_unit_test(s4_27_s4_33_a_read_converts_once_and_keeps_both),
+      cmocka_unit_test(s4_29_a_write_makes_other_types_stale),
+      cmocka_unit_test(s4_34_a_typed_blob_refuses_other_types),
+      cmocka_unit_test(s4_05_the_largest_value),
+      cmocka_unit_test(s4_04_the_state_as_text),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
