@@ -1,6 +1,8 @@
-/* Weights: any bytes are refused with a message or change a net's values and nothing else. */
+/* Weights: any bytes are refused with a message or change a net's values and nothing else; as a
+ * file, they are converted to another type or refused. */
 #include <string.h>
 
+#include "net/convert.h"
 #include "support/support.h"
 
 static const char model[] =
@@ -14,10 +16,21 @@ static const char model[] =
     "layer { name: 'fc2' type: 'InnerProduct' bottom: 'bn' top: 'out2' param { name: 'w' }"
     " inner_product_param { num_output: 3 } }";
 
+static void convert(const uint8_t *data, size_t size) {
+  static const crema_dtype types[] = {CREMA_F64, CREMA_F32, CREMA_F16, CREMA_BF16};
+  cr_convert_report report;
+  crema_dtype type = types[size % 4];
+  crema_status status =
+      cr_model_convert(fuzz_file("model", data, size), "/dev/null", type, size % 8 < 4, &report);
+  if (status != CREMA_OK) fuzz_require(crema_error_text()[0] != '\0');
+  else fuzz_require(report.blobs + report.kept > 0);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   static crema_net *net; /* built once; a fuzz target may keep state */
   if (net == NULL)
     fuzz_require(crema_net_parse(model, strlen(model), "model", NULL, &net) == CREMA_OK);
+  convert(data, size);
   ProtobufCMessage *message = NULL;
   if (cr_wire_parse(&caffe__net_parameter__descriptor, data, size, "fuzz", &message) != CREMA_OK) {
     return 0;
