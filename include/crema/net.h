@@ -89,7 +89,7 @@ CREMA_API void crema_save_options_init(crema_save_options *options);
 CREMA_API crema_status crema_net_save_weights_with(
     crema_net *net, const char *path, const crema_save_options *options) CREMA_MUST_USE;
 
-/* The same without options. */
+/* The same to `path` without options. Errors are the same. */
 CREMA_API crema_status crema_net_save_weights(crema_net *net, const char *path) CREMA_MUST_USE;
 
 /* Runs all layers forward. *loss (may be NULL) gets the weighted sum of the losses. Errors name the

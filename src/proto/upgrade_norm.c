@@ -10,12 +10,48 @@
 
 enum { STATISTICS = 3, PARAMETERS = 5 };
 
-/* As in that dialect, a filler means scale_bias; so do as many parameters as it needs. */
+/* The product of the four extents of old files; 0 when there are none. */
+static int64_t count_of_legacy(const Caffe__BlobProto *blob) {
+  const int32_t extent[] = {blob->num, blob->channels, blob->height, blob->width};
+  int64_t count = blob->has_num || blob->has_channels || blob->has_height || blob->has_width;
+  for (int i = 0; i < 4; ++i) count *= extent[i] > 0 && count < INT32_MAX ? extent[i] : 0;
+  return count;
+}
+
+/* The number of elements; 0 when the extents make no sense. */
+static int64_t count_of(const Caffe__BlobProto *blob) {
+  int64_t count = 1;
+  bool legacy = blob->has_num || blob->has_channels || blob->has_height || blob->has_width;
+  if (blob->shape == NULL) return legacy ? count_of_legacy(blob) : 1;
+  for (size_t i = 0; i < blob->shape->n_dim; ++i) {
+    int64_t extent = blob->shape->dim[i];
+    count *= extent > 0 && extent < INT32_MAX && count < INT32_MAX ? extent : 0;
+  }
+  return count;
+}
+
+static bool has_extents(const Caffe__BlobProto *blob) {
+  return blob->shape != NULL || count_of_legacy(blob) > 0;
+}
+
+/* Whether the values of a layer that scales are given, in one of the two orders. */
+static bool has_scaling_blobs(const Caffe__LayerParameter *layer) {
+  int64_t count[PARAMETERS];
+  if (layer->n_blobs != PARAMETERS) return false;
+  for (int i = 0; i < PARAMETERS; ++i) {
+    if (!has_extents(layer->blobs[i])) return false;
+    count[i] = count_of(layer->blobs[i]);
+  }
+  bool one = count[2] == 1 ? count[4] == count[0] : count[2] == count[0] && count[4] == 1;
+  return one && count[0] == count[1] && count[0] == count[3];
+}
+
+/* As in that dialect, a filler means scale_bias; so do the parameters that it needs. */
 static bool scales(const Caffe__LayerParameter *layer) {
   const Caffe__BatchNormParameter *norm = layer->batch_norm_param;
   if (layer->type == NULL || strcmp(layer->type, "BatchNorm") != 0) return false;
   if (layer->n_top != 1) return false;
-  return layer->n_blobs == PARAMETERS ||
+  return has_scaling_blobs(layer) ||
          (norm != NULL && (norm->scale_bias || norm->scale_filler || norm->bias_filler));
 }
 
@@ -118,26 +154,6 @@ static crema_status divide(Caffe__LayerParameter *norm, Caffe__LayerParameter *s
   keep_parameters(scale, STATISTICS, SIZE_MAX);
   set_multipliers(norm, scale);
   return move_fillers(norm->batch_norm_param, scale);
-}
-
-/* The product of the four extents of old files; 0 when there are none. */
-static int64_t count_of_legacy(const Caffe__BlobProto *blob) {
-  const int32_t extent[] = {blob->num, blob->channels, blob->height, blob->width};
-  int64_t count = blob->has_num || blob->has_channels || blob->has_height || blob->has_width;
-  for (int i = 0; i < 4; ++i) count *= extent[i] > 0 && count < INT32_MAX ? extent[i] : 0;
-  return count;
-}
-
-/* The number of elements; 0 when the extents make no sense. */
-static int64_t count_of(const Caffe__BlobProto *blob) {
-  int64_t count = 1;
-  bool legacy = blob->has_num || blob->has_channels || blob->has_height || blob->has_width;
-  if (blob->shape == NULL) return legacy ? count_of_legacy(blob) : 1;
-  for (size_t i = 0; i < blob->shape->n_dim; ++i) {
-    int64_t extent = blob->shape->dim[i];
-    count *= extent > 0 && extent < INT32_MAX && count < INT32_MAX ? extent : 0;
-  }
-  return count;
 }
 
 /* A blob of one value, 1. */
