@@ -46,6 +46,12 @@ crema_status cr_fail_text(crema_status code, const char *text);
 /* Out of memory for `bytes` bytes of `what`. */
 crema_status cr_fail_memory(size_t bytes, const char *what);
 
+/* Points at `count` zeroed elements that free() frees; a status. The arguments are used twice. */
+#define CR_NEW(pointer, count, what)                                \
+  (((pointer) = calloc((size_t)(count), sizeof *(pointer))) != NULL \
+       ? CREMA_OK                                                   \
+       : cr_fail_memory((size_t)(count) * sizeof *(pointer), what))
+
 /* A failure that is kept for later or handed to another thread. */
 typedef struct cr_error cr_error;
 

@@ -18,8 +18,7 @@ static const cr_layer_pair_table pair = {
 
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
   const Caffe__AccuracyParameter *param = layer->param->accuracy_param;
-  (void)bottom;
-  (void)top;
+  (void)bottom, (void)top;
   if (param && (param->top_k == 0 || param->top_k > INT32_MAX)) {
     return cr_layer_fail(layer, CREMA_E_RANGE, "top_k is %u, must be 1 or more", param->top_k);
   }

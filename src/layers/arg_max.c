@@ -22,8 +22,7 @@ static const Caffe__ArgMaxParameter *parameters(const cr_layer *layer) {
 }
 
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
-  (void)bottom;
-  (void)top;
+  (void)bottom, (void)top;
   if (parameters(layer)->top_k == 0) {
     return cr_layer_fail(layer, CREMA_E_RANGE, "top_k is 0, must be 1 or more");
   }

@@ -27,8 +27,7 @@ static const cr_layer_pair_table pair = {
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
   dropout_state *s = layer->state;
   const Caffe__DropoutParameter *param = layer->param->dropout_param;
-  (void)bottom;
-  (void)top;
+  (void)bottom, (void)top;
   s->ratio = param ? param->dropout_ratio : 0.5f;
   if (!(s->ratio >= 0 && s->ratio < 1)) {
     return cr_layer_fail(layer, CREMA_E_RANGE, "dropout_ratio is %g, must be in [0, 1)",

@@ -39,8 +39,7 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
       layer->param->eltwise_param ? layer->param->eltwise_param : &defaults;
   size_t n = (size_t)layer->bottoms;
   void *coeff = NULL, *backward = NULL;
-  (void)bottom;
-  (void)top;
+  (void)bottom, (void)top;
   s->operation = (int)param->operation;
   if (param->n_coeff != 0 && param->n_coeff != n) {
     return cr_layer_fail(layer, CREMA_E_ARGUMENT,

@@ -20,8 +20,7 @@ typedef struct embed_state {
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
   embed_state *s = layer->state;
   const Caffe__EmbedParameter *param = layer->param->embed_param;
-  (void)bottom;
-  (void)top;
+  (void)bottom, (void)top;
   if (param == NULL || param->num_output == 0 || param->input_dim == 0) {
     return cr_layer_fail(layer, CREMA_E_ARGUMENT,
                          "embed_param needs a num_output and an input_dim of 1 or more");

@@ -10,6 +10,7 @@
  *   layer { name: "norm" type: "LRN" bottom: "x" top: "y"
  *     lrn_param { local_size: 5 alpha: 0.0001 beta: 0.75 } } */
 #include "core/fail.h"
+#include "layers/common/layer_noop.h"
 #include "layers/common/layer_pair.h"
 
 typedef struct lrn_state {
@@ -27,8 +28,7 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
   static const Caffe__LRNParameter defaults = CAFFE__LRNPARAMETER__INIT;
   lrn_state *s = layer->state;
   const Caffe__LRNParameter *param = layer->param->lrn_param ? layer->param->lrn_param : &defaults;
-  (void)top;
-  (void)bottom;
+  (void)top, (void)bottom;
   if (param->local_size % 2 == 0) {
     return cr_layer_fail(layer, CREMA_E_RANGE, "local_size is %u, must be odd", param->local_size);
   }
@@ -55,16 +55,11 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   return cr_layer_pair_make(layer, bottom, top, &desc, &(cr_pair_shapes){.bytes = shape});
 }
 
-static bool uses_bottom(const cr_layer *layer, int bottom) {
-  (void)layer, (void)bottom;
-  return true;
-}
-
 const cr_layer_class cr_layer_lrn = {
     CR_LAYER_PAIR("LRN", lrn_state, 1),
     .setup = setup,
     .reshape = reshape,
     .forward = cr_layer_pair_forward,
     .backward = cr_layer_pair_backward,
-    .uses_bottom = uses_bottom,
+    .uses_bottom = cr_layer_always,
 };

@@ -19,8 +19,7 @@ typedef struct parameter_state {
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
   const Caffe__ParameterParameter *param = layer->param->parameter_param;
   crema_shape shape;
-  (void)bottom;
-  (void)top;
+  (void)bottom, (void)top;
   if (param == NULL || param->shape == NULL) {
     return cr_layer_fail(layer, CREMA_E_ARGUMENT, "parameter_param with a shape is required");
   }
@@ -43,16 +42,10 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
                              const bool *propagate_down, crema_blob *const *bottom) {
   parameter_state *s = layer->state;
   cr_op_scalars add = {.alpha = 1, .beta = 1};
-  (void)propagate_down;
-  (void)bottom;
+  (void)propagate_down, (void)bottom;
   if (!layer->param_propagate_down[0]) return CREMA_OK;
   return cr_layer_op_run(&s->add, context, (cr_tensor *[]){top[0]->diff, layer->blob[0]->diff},
                          &add);
-}
-
-static bool persistent(const cr_layer *layer, int top) {
-  (void)layer, (void)top;
-  return true;
 }
 
 const cr_layer_class cr_layer_parameter = {
@@ -64,5 +57,5 @@ const cr_layer_class cr_layer_parameter = {
     .reshape = reshape,
     .forward = cr_layer_noop_forward,
     .backward = backward,
-    .persistent = persistent,
+    .persistent = cr_layer_always,
 };

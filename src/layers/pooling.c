@@ -107,8 +107,7 @@ static crema_status check_window(const cr_layer *layer, const pooling_state *s) 
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
   pooling_state *s = layer->state;
   const Caffe__PoolingParameter *param = layer->param->pooling_param;
-  (void)bottom;
-  (void)top;
+  (void)bottom, (void)top;
   if (param == NULL) {
     return cr_layer_fail(layer, CREMA_E_ARGUMENT, "pooling_param with a kernel is required");
   }

@@ -8,6 +8,7 @@
  * Example, x 2 3 4 4:
  *   layer { name: "prelu" type: "PReLU" bottom: "x" top: "y" } */
 #include "core/fail.h"
+#include "layers/common/layer_noop.h"
 #include "layers/common/layer_pair.h"
 
 typedef struct prelu_state {
@@ -76,11 +77,6 @@ static cr_values preserves(const cr_layer *layer) {
   return CR_VALUES_SIGNS;
 }
 
-static bool uses_bottom(const cr_layer *layer, int bottom) {
-  (void)layer, (void)bottom;
-  return true;
-}
-
 const cr_layer_class cr_layer_prelu = {
     CR_LAYER_PAIR("PReLU", prelu_state, 1),
     .in_place = true,
@@ -88,6 +84,6 @@ const cr_layer_class cr_layer_prelu = {
     .reshape = reshape,
     .forward = cr_layer_pair_forward,
     .backward = backward,
-    .uses_bottom = uses_bottom,
+    .uses_bottom = cr_layer_always,
     .preserves = preserves,
 };

@@ -11,8 +11,7 @@
 
 static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
                              const bool *propagate_down, crema_blob *const *bottom) {
-  (void)context;
-  (void)top;
+  (void)context, (void)top;
   for (int i = 0; i < layer->bottoms; ++i) {
     if (propagate_down[i]) cr_tensor_set_zero(bottom[i]->diff);
   }

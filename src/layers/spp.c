@@ -31,8 +31,7 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
   spp_state *s = layer->state;
   const Caffe__SPPParameter *param = layer->param->spp_param;
   void *memory = NULL;
-  (void)bottom;
-  (void)top;
+  (void)bottom, (void)top;
   if (param == NULL || param->pyramid_height < 1 || param->pyramid_height > 30) {
     return cr_layer_fail(layer, CREMA_E_RANGE, "spp_param needs a pyramid_height of 1 to 30");
   }

@@ -180,8 +180,7 @@ static crema_status need_slot(values *v, crema_device *device, cr_format format,
   format_slot *slot = take_slot(v, keep1, keep2);
   bool fresh = slot == NULL;
   if (fresh) {
-    slot = calloc(1, sizeof *slot);
-    if (slot == NULL) return cr_fail_memory(sizeof *slot, "a format of a tensor");
+    CR_TRY(CR_NEW(slot, 1, "a format of a tensor"));
   } else {
     set_valid(slot, false);
     if (v->head == slot) v->head = NULL;

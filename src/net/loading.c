@@ -18,8 +18,7 @@ enum {
 /* Parameters whose values are in the net's own text need none from a file. */
 static crema_status start(cr_net_loading *loading) {
   const crema_net *net = loading->net;
-  loading->given = calloc((size_t)net->learnables + 1, sizeof *loading->given);
-  if (loading->given == NULL) return cr_fail_memory((size_t)net->learnables, "matching layers");
+  CR_TRY(CR_NEW(loading->given, net->learnables + 1, "matching layers"));
   for (int i = 0; i < net->params; ++i) {
     if (net->layer[net->net_param[i].layer].inline_params) cr_net_note_given(loading, i);
   }

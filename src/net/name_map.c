@@ -17,10 +17,7 @@ static struct cr_name_slot *find(const cr_name_map *map, const char *name) {
 
 static crema_status grow(cr_name_map *map) {
   cr_name_map larger = {.capacity = map->capacity == 0 ? 32 : map->capacity * 2, .size = map->size};
-  larger.slot = calloc(larger.capacity, sizeof *larger.slot);
-  if (larger.slot == NULL) {
-    return cr_fail_memory(larger.capacity * sizeof *larger.slot, "a table of names");
-  }
+  CR_TRY(CR_NEW(larger.slot, larger.capacity, "a table of names"));
   for (size_t i = 0; i < map->capacity; ++i) {
     if (map->slot[i].name != NULL) *find(&larger, map->slot[i].name) = map->slot[i];
   }

@@ -53,8 +53,7 @@ static crema_status copy_repeated(const ProtobufCMessage *from,
 static crema_status copy_unknown(const ProtobufCMessage *from, ProtobufCMessage *to) {
   size_t count = from->n_unknown_fields;
   if (count == 0) return CREMA_OK;
-  to->unknown_fields = calloc(count, sizeof *to->unknown_fields);
-  if (to->unknown_fields == NULL) return cr_fail_memory(count, "unknown fields");
+  CR_TRY(CR_NEW(to->unknown_fields, count, "unknown fields"));
   for (; to->n_unknown_fields < count; ++to->n_unknown_fields) {
     const ProtobufCMessageUnknownField *source = &from->unknown_fields[to->n_unknown_fields];
     ProtobufCMessageUnknownField *target = &to->unknown_fields[to->n_unknown_fields];

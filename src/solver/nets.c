@@ -161,8 +161,7 @@ crema_status cr_solver_build_test_nets(crema_solver *solver) {
   const Caffe__SolverParameter *param = solver->param;
   size_t nets = param->n_test_iter;
   CR_TRY(check_test_counts(solver, nets));
-  solver->test_net = calloc(nets + 1, sizeof *solver->test_net);
-  if (solver->test_net == NULL) return cr_fail_memory(nets * sizeof *solver->test_net, "test nets");
+  CR_TRY(CR_NEW(solver->test_net, nets + 1, "test nets"));
   for (size_t i = 0; i < nets; ++i) {
     net_source source = test_source(param, i);
     const Caffe__NetState *state = param->n_test_state > 0 ? param->test_state[i] : NULL;

@@ -11,10 +11,7 @@
 
 crema_status cr_loss_window_init(cr_loss_window *window, int size) {
   if (size < 1) return cr_fail(CREMA_E_RANGE, "average_loss must be at least 1, found %d", size);
-  window->loss = calloc((size_t)size, sizeof *window->loss);
-  if (window->loss == NULL) {
-    return cr_fail_memory((size_t)size * sizeof *window->loss, "the losses to average");
-  }
+  CR_TRY(CR_NEW(window->loss, size, "the losses to average"));
   window->size = size;
   return CREMA_OK;
 }

@@ -30,8 +30,7 @@ static void on_error(png_structp png, png_const_charp message) {
 
 /* Warnings are about parts that do not touch the pixels. */
 static void on_warning(png_structp png, png_const_charp message) {
-  (void)png;
-  (void)message;
+  (void)png, (void)message;
 }
 
 static void read_bytes(png_structp png, png_bytep out, size_t size) {

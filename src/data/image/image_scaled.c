@@ -7,8 +7,7 @@
 
 static void choose_size(const void *user, int height, int width, int *out_height, int *out_width) {
   const cr_image_size *size = user;
-  (void)height;
-  (void)width;
+  (void)height, (void)width;
   *out_height = size->height;
   *out_width = size->width;
 }

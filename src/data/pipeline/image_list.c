@@ -34,8 +34,7 @@ static crema_status read_lines(cr_image_list *list) {
   CR_TRY(cr_buffer_check_text(&list->text, list->path));
   size_t lines = 1;
   for (size_t i = 0; i < list->text.size; ++i) lines += list->text.data[i] == '\n';
-  list->entry = calloc(lines, sizeof *list->entry);
-  if (list->entry == NULL) return cr_fail_memory(lines * sizeof *list->entry, "the list");
+  CR_TRY(CR_NEW(list->entry, lines, "the list"));
   char *line = list->text.data;
   for (size_t number = 1; line != NULL; ++number) {
     char *next = strchr(line, '\n');

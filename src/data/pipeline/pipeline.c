@@ -143,8 +143,7 @@ static crema_status make_batch(const cr_pipeline_options *options, cr_batch *bat
 static crema_status make_batches(cr_pipeline *pipeline) {
   const cr_pipeline_options *options = &pipeline->options;
   size_t batches = (size_t)options->depth * (size_t)options->consumers;
-  pipeline->batch = calloc(batches, sizeof *pipeline->batch);
-  if (pipeline->batch == NULL) return cr_fail_memory(batches * sizeof *pipeline->batch, "batches");
+  CR_TRY(CR_NEW(pipeline->batch, batches, "batches"));
   pipeline->batches = (int)batches;
   for (size_t i = 0; i < batches; ++i) CR_TRY(make_batch(options, &pipeline->batch[i]));
   return cr_pipeline_device_create(pipeline);

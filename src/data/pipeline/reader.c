@@ -22,10 +22,7 @@ static crema_status check_options(const cr_reader_options *options) {
 }
 
 static crema_status make_slots(const cr_reader_options *options, cr_reader *reader) {
-  reader->slot = calloc((size_t)options->consumers, sizeof *reader->slot);
-  if (reader->slot == NULL) {
-    return cr_fail_memory((size_t)options->consumers * sizeof *reader->slot, "a reader");
-  }
+  CR_TRY(CR_NEW(reader->slot, options->consumers, "a reader"));
   reader->consumers = options->consumers;
   for (int i = 0; i < options->consumers; ++i) {
     reader->slot[i].here = !options->alone || i == options->rank;

@@ -349,7 +349,6 @@ static crema_status conv_bwd_weights_plan(cr_plan *plan) {
 /* src, weights, bias, dst. */
 static crema_status conv_fwd(const cr_call *call) {
   const conv_state *s = call->plan->state;
-  const cr_conv_params *params = &call->desc->u.conv;
   const float one = 1, zero = 0;
   cudnnHandle_t handle = NULL;
   CR_TRY(cr_cuda_dnn_handle(call->context, &handle));
@@ -359,16 +358,7 @@ static crema_status conv_fwd(const cr_call *call) {
                    s->conv, (cudnnConvolutionFwdAlgo_t)s->algorithm, cr_cuda_scratchpad(call, 0),
                    s->dnn_bytes, &zero, s->dst, cr_cuda_f32(call, 3)),
                "convolution"));
-  const cr_affine_args args = {.x = cr_cuda_f32(call, 3),
-                               .bias = cr_cuda_f32(call, 2),
-                               .y = cr_cuda_f32(call, 3),
-                               .channels = s->bias.channels,
-                               .inner = s->bias.inner,
-                               .relu = params->relu,
-                               .slope = params->relu_slope};
-  if (args.bias == NULL && !args.relu) return CREMA_OK;
-  return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_affine, &args,
-                      cr_op_arg_count(call->desc, 3));
+  return cr_cuda_conv_finish(call, s->bias.channels, s->bias.inner);
 }
 
 /* diff_dst, weights, diff_src. */

@@ -37,6 +37,16 @@ static inline int32_t *cr_cuda_i32(const cr_call *call, int i) {
 static inline void *cr_cuda_scratchpad(const cr_call *call, size_t offset) {
   return (void *)(call->workspace.address + offset); /* NOLINT */
 }
+/* cr_cuda_each for each element of argument i. */
+static inline crema_status cr_cuda_each_of(const cr_call *call, int i, cr_device_function function,
+                                           const void *args) {
+  return cr_cuda_each(call->context, function, args, cr_op_arg_count(call->desc, i));
+}
+
+/* The end of a convolution: adds the bias (argument 2) to the result (argument 3) of `channels`
+ * times `inner` values a sample and applies the ReLU, where the op has them. */
+crema_status cr_cuda_conv_finish(const cr_call *call, int64_t channels,
+                                 int64_t inner) CREMA_MUST_USE;
 
 /* Into how many parts, at most `most`, a long sum of `count` terms is cut so that the device is
  * busy. */

@@ -15,8 +15,7 @@ static crema_status affine_fwd(const cr_call *call) {
   args.scale = cr_cuda_f32(call, 1);
   args.bias = cr_cuda_f32(call, 2);
   args.y = cr_cuda_f32(call, 3);
-  return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_affine, &args,
-                      cr_op_arg_count(call->desc, 0));
+  return cr_cuda_each_of(call, 0, CR_DEVICE_FUNCTION_affine, &args);
 }
 
 /* diff_dst, scale, diff_src. */
@@ -24,8 +23,20 @@ static crema_status affine_bwd_data(const cr_call *call) {
   cr_affine_args args = affine_args(call);
   args.scale = cr_cuda_f32(call, 1);
   args.y = cr_cuda_f32(call, 2);
-  return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_affine, &args,
-                      cr_op_arg_count(call->desc, 0));
+  return cr_cuda_each_of(call, 0, CR_DEVICE_FUNCTION_affine, &args);
+}
+
+crema_status cr_cuda_conv_finish(const cr_call *call, int64_t channels, int64_t inner) {
+  const cr_conv_params *params = &call->desc->u.conv;
+  const cr_affine_args args = {.x = cr_cuda_f32(call, 3),
+                               .bias = cr_cuda_f32(call, 2),
+                               .y = cr_cuda_f32(call, 3),
+                               .channels = channels,
+                               .inner = inner,
+                               .relu = params->relu,
+                               .slope = params->relu_slope};
+  if (args.bias == NULL && !args.relu) return CREMA_OK;
+  return cr_cuda_each_of(call, 3, CR_DEVICE_FUNCTION_affine, &args);
 }
 
 /* Sums over the channels of argument 0. */
@@ -67,8 +78,7 @@ static cr_prelu_args prelu_args(const cr_call *call) {
 static crema_status prelu_fwd(const cr_call *call) {
   cr_prelu_args args = prelu_args(call);
   args.out = cr_cuda_f32(call, 2);
-  return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_prelu_fwd, &args,
-                      cr_op_arg_count(call->desc, 0));
+  return cr_cuda_each_of(call, 0, CR_DEVICE_FUNCTION_prelu_fwd, &args);
 }
 
 /* src, slope, diff_dst, diff_src. */
@@ -76,8 +86,7 @@ static crema_status prelu_bwd_data(const cr_call *call) {
   cr_prelu_args args = prelu_args(call);
   args.dy = cr_cuda_f32(call, 2);
   args.out = cr_cuda_f32(call, 3);
-  return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_prelu_bwd, &args,
-                      cr_op_arg_count(call->desc, 0));
+  return cr_cuda_each_of(call, 0, CR_DEVICE_FUNCTION_prelu_bwd, &args);
 }
 
 /* ---- batch normalisation ---- */
@@ -98,8 +107,7 @@ static cr_bn_args bn_args(const cr_call *call) {
 static crema_status bn_fwd_global(const cr_call *call) {
   cr_bn_args args = bn_args(call);
   args.out = cr_cuda_f32(call, 1);
-  return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_bn_normalise, &args,
-                      cr_op_arg_count(call->desc, 0));
+  return cr_cuda_each_of(call, 0, CR_DEVICE_FUNCTION_bn_normalise, &args);
 }
 
 /* The same; the statistics are computed here. */
@@ -129,8 +137,7 @@ static crema_status bn_bwd(const cr_call *call) {
     CR_TRY(cr_cuda_thread_blocks(call->context, CR_DEVICE_FUNCTION_bn_gradient_sums, &args,
                                  args.channels, args.outer * args.inner));
   }
-  return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_bn_bwd, &args,
-                      cr_op_arg_count(call->desc, 0));
+  return cr_cuda_each_of(call, 0, CR_DEVICE_FUNCTION_bn_bwd, &args);
 }
 
 /* ---- softmax ---- */

@@ -23,8 +23,7 @@ static cr_unary_args unary_args(const cr_call *call) {
 static crema_status unary_fwd(const cr_call *call) {
   cr_unary_args args = unary_args(call);
   args.out = cr_cuda_f32(call, 1);
-  return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_unary_fwd, &args,
-                      cr_op_arg_count(call->desc, 0));
+  return cr_cuda_each_of(call, 0, CR_DEVICE_FUNCTION_unary_fwd, &args);
 }
 
 /* src, dst, diff_dst, diff_src. */
@@ -33,8 +32,7 @@ static crema_status unary_bwd(const cr_call *call) {
   args.y = cr_cuda_f32(call, 1);
   args.dy = cr_cuda_f32(call, 2);
   args.out = cr_cuda_f32(call, 3);
-  return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_unary_bwd, &args,
-                      cr_op_arg_count(call->desc, 0));
+  return cr_cuda_each_of(call, 0, CR_DEVICE_FUNCTION_unary_bwd, &args);
 }
 
 /* ---- several arguments ---- */
@@ -68,16 +66,14 @@ static crema_status sum(const cr_call *call) {
   cr_many_args args = many_args(call, sources);
   for (int k = 0; k < sources; ++k) args.coeff[k] = call->desc->arg[k].scale;
   args.out = cr_cuda_f32(call, sources);
-  return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_sum, &args,
-                      cr_op_arg_count(call->desc, sources));
+  return cr_cuda_each_of(call, sources, CR_DEVICE_FUNCTION_sum, &args);
 }
 
 static crema_status prod(const cr_call *call) {
   const int sources = call->desc->args - 1;
   cr_many_args args = many_args(call, sources);
   args.out = cr_cuda_f32(call, sources);
-  return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_prod, &args,
-                      cr_op_arg_count(call->desc, sources));
+  return cr_cuda_each_of(call, sources, CR_DEVICE_FUNCTION_prod, &args);
 }
 
 /* src..., diff_dst, diff_src. */
@@ -87,8 +83,7 @@ static crema_status prod_bwd(const cr_call *call) {
   args.skip = call->desc->u.index;
   args.first = cr_cuda_f32(call, sources);
   args.out = cr_cuda_f32(call, sources + 1);
-  return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_prod, &args,
-                      cr_op_arg_count(call->desc, sources));
+  return cr_cuda_each_of(call, sources, CR_DEVICE_FUNCTION_prod, &args);
 }
 
 /* src..., dst, aux. */
@@ -97,8 +92,7 @@ static crema_status max(const cr_call *call) {
   cr_many_args args = many_args(call, sources);
   args.out = cr_cuda_f32(call, sources);
   args.which = cr_cuda_i32(call, sources + 1);
-  return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_max, &args,
-                      cr_op_arg_count(call->desc, sources));
+  return cr_cuda_each_of(call, sources, CR_DEVICE_FUNCTION_max, &args);
 }
 
 /* diff_dst, aux, diff_src. */
@@ -107,8 +101,7 @@ static crema_status max_bwd(const cr_call *call) {
                                 .which = cr_cuda_i32(call, 1),
                                 .dx = cr_cuda_f32(call, 2),
                                 .index = call->desc->u.index};
-  return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_max_bwd, &args,
-                      cr_op_arg_count(call->desc, 0));
+  return cr_cuda_each_of(call, 0, CR_DEVICE_FUNCTION_max_bwd, &args);
 }
 
 static crema_status axpby(const cr_call *call) {
@@ -116,13 +109,12 @@ static crema_status axpby(const cr_call *call) {
                               .y = cr_cuda_f32(call, 1),
                               .alpha = call->scalars->alpha,
                               .beta = call->scalars->beta};
-  return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_axpby, &args,
-                      cr_op_arg_count(call->desc, 0));
+  return cr_cuda_each_of(call, 0, CR_DEVICE_FUNCTION_axpby, &args);
 }
 
 static crema_status set(const cr_call *call) {
   const cr_set_args args = {.y = cr_cuda_f32(call, 0), .value = call->desc->u.value};
-  return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_set, &args, cr_op_arg_count(call->desc, 0));
+  return cr_cuda_each_of(call, 0, CR_DEVICE_FUNCTION_set, &args);
 }
 
 static crema_status copy(const cr_call *call) {
@@ -154,8 +146,7 @@ static crema_status update(const cr_call *call) {
       .momentum2 = s->momentum2,
       .rms_decay = s->rms_decay,
       .delta = s->delta};
-  return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_update, &args,
-                      cr_op_arg_count(call->desc, 0));
+  return cr_cuda_each_of(call, 0, CR_DEVICE_FUNCTION_update, &args);
 }
 
 CR_CUDA_ROW(unary_fwd_f32_cuda, UNARY_FWD, unary_fwd, .plan = unary_plan);

@@ -246,21 +246,6 @@ static crema_devptr gemm_scratchpad(const cr_call *call, const conv_state *s) {
   return (crema_devptr){call->workspace.address + s->matrix_bytes};
 }
 
-/* Bias and fused activation. */
-static crema_status conv_finish(const cr_call *call, const conv_state *s) {
-  const cr_conv_params *params = &call->desc->u.conv;
-  const cr_affine_args args = {.x = cr_cuda_f32(call, 3),
-                               .bias = cr_cuda_f32(call, 2),
-                               .y = cr_cuda_f32(call, 3),
-                               .channels = s->group * s->out_channels,
-                               .inner = s->slide.out_count,
-                               .relu = params->relu,
-                               .slope = params->relu_slope};
-  if (args.bias == NULL && !args.relu) return CREMA_OK;
-  return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_affine, &args,
-                      cr_op_arg_count(call->desc, 3));
-}
-
 /* src (N,C,S...), weights (O,C/group,K...), bias (O), dst (N,O,S'...). */
 static crema_status conv_fwd(const cr_call *call) {
   const conv_state *s = call->plan->state;
@@ -273,7 +258,7 @@ static crema_status conv_fwd(const cr_call *call) {
                             matrix, NULL, false, cr_cuda_f32(call, 3) + i * result,
                             gemm_scratchpad(call, s)));
   }
-  return conv_finish(call, s);
+  return cr_cuda_conv_finish(call, s->group * s->out_channels, s->slide.out_count);
 }
 
 /* diff_dst, weights, diff_src. */

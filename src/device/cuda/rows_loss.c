@@ -81,8 +81,7 @@ static crema_status nll_fwd(const cr_call *call) {
 static crema_status nll_bwd(const cr_call *call) {
   cr_loss_args args = label_args(call);
   args.out = cr_cuda_f32(call, 2);
-  return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_nll_bwd, &args,
-                      cr_op_arg_count(call->desc, 0));
+  return cr_cuda_each_of(call, 0, CR_DEVICE_FUNCTION_nll_bwd, &args);
 }
 
 /* prob, label, gain, loss, count. */
@@ -99,8 +98,7 @@ static crema_status infogain_bwd(const cr_call *call) {
   args.gain = cr_cuda_f32(call, 2);
   args.factor = cr_cuda_f32(call, 3);
   args.out = cr_cuda_f32(call, 4);
-  return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_infogain_bwd, &args,
-                      cr_op_arg_count(call->desc, 0));
+  return cr_cuda_each_of(call, 0, CR_DEVICE_FUNCTION_infogain_bwd, &args);
 }
 
 /* One hit per position, then the parts of their sum. */

@@ -32,8 +32,7 @@ static crema_status dropout_bwd(const cr_call *call) {
                                 .y = cr_cuda_f32(call, 2),
                                 .mask = (uint8_t *)call->buffer[1].address, /* NOLINT */
                                 .scale = keep_scale(call->desc->u.dropout.ratio)};
-  return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_dropout_bwd, &args,
-                      cr_op_arg_count(call->desc, 0));
+  return cr_cuda_each_of(call, 0, CR_DEVICE_FUNCTION_dropout_bwd, &args);
 }
 
 /* ---- concat and slice ---- */
@@ -87,8 +86,7 @@ static crema_status crop_fwd(const cr_call *call) {
     args.dim[a] = part->dim[a];
     args.base += call->desc->u.offset[a] * args.stride[a];
   }
-  return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_walk_read, &args,
-                      cr_op_arg_count(call->desc, 1));
+  return cr_cuda_each_of(call, 1, CR_DEVICE_FUNCTION_walk_read, &args);
 }
 
 /* diff_dst, diff_src: walks over diff_src. */
@@ -102,8 +100,7 @@ static crema_status crop_bwd(const cr_call *call) {
     args.low[a] = call->desc->u.offset[a];
     args.high[a] = args.low[a] + part->dim[a];
   }
-  return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_walk_window, &args,
-                      cr_op_arg_count(call->desc, 1));
+  return cr_cuda_each_of(call, 1, CR_DEVICE_FUNCTION_walk_window, &args);
 }
 
 static crema_status permute(const cr_call *call) {
@@ -115,29 +112,28 @@ static crema_status permute(const cr_call *call) {
     args.dim[a] = to->dim[a];
     args.stride[a] = stride[call->desc->u.order[a]];
   }
-  return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_walk_read, &args,
-                      cr_op_arg_count(call->desc, 1));
+  return cr_cuda_each_of(call, 1, CR_DEVICE_FUNCTION_walk_read, &args);
 }
 
 /* ---- tile and gather ---- */
 
+static cr_tile_args tile_args(const cr_call *call, const cr_split *s) {
+  return (cr_tile_args){.from = cr_cuda_f32(call, 0),
+                        .to = cr_cuda_f32(call, 1),
+                        .tiles = s->channels,
+                        .inner = s->inner};
+}
+
 /* src (outer, inner), dst (outer, tiles, inner). */
 static crema_status tile_fwd(const cr_call *call) {
   const cr_split s = cr_op_split(call->desc, 1, 1);
-  const cr_tile_args args = {.from = cr_cuda_f32(call, 0),
-                             .to = cr_cuda_f32(call, 1),
-                             .tiles = s.channels,
-                             .inner = s.inner};
-  return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_tile_fwd, &args,
-                      cr_op_arg_count(call->desc, 1));
+  const cr_tile_args args = tile_args(call, &s);
+  return cr_cuda_each_of(call, 1, CR_DEVICE_FUNCTION_tile_fwd, &args);
 }
 
 static crema_status tile_bwd(const cr_call *call) {
   const cr_split s = cr_op_split(call->desc, 0, 1);
-  const cr_tile_args args = {.from = cr_cuda_f32(call, 0),
-                             .to = cr_cuda_f32(call, 1),
-                             .tiles = s.channels,
-                             .inner = s.inner};
+  const cr_tile_args args = tile_args(call, &s);
   return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_tile_bwd, &args, s.outer * s.inner);
 }
 
@@ -218,8 +214,7 @@ static crema_status row_reduce_bwd(const cr_call *call) {
   args.out = cr_cuda_f32(call, 2);
   args.reduction = (int)call->desc->u.rows.reduction;
   args.coeff = call->desc->u.rows.coeff;
-  return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_row_reduce_bwd, &args,
-                      cr_op_arg_count(call->desc, 0));
+  return cr_cuda_each_of(call, 0, CR_DEVICE_FUNCTION_row_reduce_bwd, &args);
 }
 
 /* src (outer, C, inner), indices, values (outer, K, inner). */

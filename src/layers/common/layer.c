@@ -16,10 +16,7 @@ static crema_status make_loss_weights(cr_layer *layer) {
   size_t count = param->n_top;
   const int least = layer->class->tops.min > 1 ? layer->class->tops.min : 1;
   if (count < (size_t)least) count = (size_t)least;
-  layer->loss_weight = calloc(count, sizeof *layer->loss_weight);
-  if (layer->loss_weight == NULL) {
-    return cr_fail_memory(count * sizeof *layer->loss_weight, "loss weights");
-  }
+  CR_TRY(CR_NEW(layer->loss_weight, count, "loss weights"));
   if (layer->class->loss) layer->loss_weight[0] = 1;
   for (size_t i = 0; i < param->n_loss_weight && i < count; ++i) {
     layer->loss_weight[i] = param->loss_weight[i];

@@ -53,6 +53,16 @@ typedef enum cr_values {
   CR_VALUES_ALL
 } cr_values;
 
+/* Functions of a class: for setup and reshape, for forward, for backward. */
+typedef crema_status cr_layer_shape_fn(cr_layer *layer, crema_blob *const *bottom,
+                                       crema_blob *const *top) CREMA_MUST_USE;
+typedef crema_status cr_layer_forward_fn(cr_layer *layer, crema_context *context,
+                                         crema_blob *const *bottom,
+                                         crema_blob *const *top) CREMA_MUST_USE;
+typedef crema_status cr_layer_backward_fn(cr_layer *layer, crema_context *context,
+                                          crema_blob *const *top, const bool *propagate_down,
+                                          crema_blob *const *bottom) CREMA_MUST_USE;
+
 typedef struct cr_layer_class {
   const char *type;  /* as in the prototxt */
   size_t state_size; /* bytes of cr_layer.state, zero-initialised */
@@ -76,17 +86,15 @@ typedef struct cr_layer_class {
   unsigned no_gradient_bottoms;
 
   /* Reads parameters, creates layer->param blobs (filled). Called once, bottoms shaped. */
-  crema_status (*setup)(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top);
+  cr_layer_shape_fn *setup;
   /* Shapes the tops (and internal tensors) from the bottoms' shapes; makes the ops when shapes
    * changed. Called after setup and before a forward pass whose bottoms changed shape. */
-  crema_status (*reshape)(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top);
-  crema_status (*forward)(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
-                          crema_blob *const *top);
+  cr_layer_shape_fn *reshape;
+  cr_layer_forward_fn *forward;
   /* Computes diffs of bottoms i with propagate_down[i] (overwritten) and of parameters p with
    * layer->param_propagate_down[p] (accumulated). NULL: has no backward; fails only when a
    * gradient is asked for. */
-  crema_status (*backward)(cr_layer *layer, crema_context *context, crema_blob *const *top,
-                           const bool *propagate_down, crema_blob *const *bottom);
+  cr_layer_backward_fn *backward;
   /* For a ReLU only: its slope below 0, for a layer with fuses_relu that computes it. */
   float (*relu_slope)(const Caffe__LayerParameter *param);
   /* How much of the values that forward gave the tops (of a loss: all tops but the first) backward

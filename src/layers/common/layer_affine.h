@@ -22,14 +22,9 @@ crema_status cr_layer_affine_shape(const cr_layer *layer, crema_blob *const *bot
                                    crema_shape *out) CREMA_MUST_USE;
 
 /* Class functions. */
-crema_status cr_layer_affine_reshape(cr_layer *layer, crema_blob *const *bottom,
-                                     crema_blob *const *top) CREMA_MUST_USE;
-crema_status cr_layer_affine_forward(cr_layer *layer, crema_context *context,
-                                     crema_blob *const *bottom,
-                                     crema_blob *const *top) CREMA_MUST_USE;
-crema_status cr_layer_affine_backward(cr_layer *layer, crema_context *context,
-                                      crema_blob *const *top, const bool *propagate_down,
-                                      crema_blob *const *bottom) CREMA_MUST_USE;
+cr_layer_shape_fn cr_layer_affine_reshape;
+cr_layer_forward_fn cr_layer_affine_forward;
+cr_layer_backward_fn cr_layer_affine_backward;
 bool cr_layer_affine_uses_bottom(const cr_layer *layer, int bottom);
 
 /* What the classes have in common; each adds its setup. */

@@ -29,14 +29,9 @@ crema_status cr_layer_conv_setup(cr_layer *layer, crema_blob *const *bottom, boo
                                  cr_conv_extent *extent) CREMA_MUST_USE;
 
 /* Class functions. */
-crema_status cr_layer_conv_reshape(cr_layer *layer, crema_blob *const *bottom,
-                                   crema_blob *const *top) CREMA_MUST_USE;
-crema_status cr_layer_conv_forward(cr_layer *layer, crema_context *context,
-                                   crema_blob *const *bottom,
-                                   crema_blob *const *top) CREMA_MUST_USE;
-crema_status cr_layer_conv_backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
-                                    const bool *propagate_down,
-                                    crema_blob *const *bottom) CREMA_MUST_USE;
+cr_layer_shape_fn cr_layer_conv_reshape;
+cr_layer_forward_fn cr_layer_conv_forward;
+cr_layer_backward_fn cr_layer_conv_backward;
 
 /* What the classes have in common; each adds its setup. */
 #define CR_LAYER_CONV(type_name)                                                     \

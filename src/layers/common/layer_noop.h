@@ -6,13 +6,10 @@
 #include "layers/common/layer.h"
 
 /* For setup and reshape. */
-crema_status cr_layer_noop(cr_layer *layer, crema_blob *const *bottom,
-                           crema_blob *const *top) CREMA_MUST_USE;
-crema_status cr_layer_noop_forward(cr_layer *layer, crema_context *context,
-                                   crema_blob *const *bottom,
-                                   crema_blob *const *top) CREMA_MUST_USE;
-crema_status cr_layer_noop_backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
-                                    const bool *propagate_down,
-                                    crema_blob *const *bottom) CREMA_MUST_USE;
+cr_layer_shape_fn cr_layer_noop;
+cr_layer_forward_fn cr_layer_noop_forward;
+cr_layer_backward_fn cr_layer_noop_backward;
+/* For uses_bottom and persistent: whichever it is. */
+bool cr_layer_always(const cr_layer *layer, int blob);
 
 #endif

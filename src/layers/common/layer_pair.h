@@ -70,12 +70,8 @@ crema_status cr_layer_pair_run_back(cr_layer *layer, crema_context *context, cre
                                     const cr_op_scalars *scalars) CREMA_MUST_USE;
 
 /* Class functions: the ops without scalars, backward for bottom 0. */
-crema_status cr_layer_pair_forward(cr_layer *layer, crema_context *context,
-                                   crema_blob *const *bottom,
-                                   crema_blob *const *top) CREMA_MUST_USE;
-crema_status cr_layer_pair_backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
-                                    const bool *propagate_down,
-                                    crema_blob *const *bottom) CREMA_MUST_USE;
+cr_layer_forward_fn cr_layer_pair_forward;
+cr_layer_backward_fn cr_layer_pair_backward;
 
 /* What the classes of layers with one op forward and one backward have in common, whose file calls
  * its table `pair`: they have `count` bottoms and one top. */

@@ -112,8 +112,7 @@ crema_status cr_layer_share_shape(cr_layer *layer, crema_blob *const *top) {
   }
   if (share->shape != NULL) return CREMA_OK;
   size_t tops = layer->tops < 1 ? 1 : (size_t)layer->tops;
-  share->shape = calloc(tops, sizeof *share->shape);
-  if (share->shape == NULL) return cr_fail_memory(tops * sizeof *share->shape, "shapes");
+  CR_TRY(CR_NEW(share->shape, tops, "shapes"));
   share->tops = layer->tops;
   for (int i = 0; i < layer->tops; ++i) share->shape[i] = *crema_blob_shape(top[i]);
   return CREMA_OK;

@@ -16,8 +16,7 @@ crema_status cr_layer_unary_set(cr_layer *layer, cr_unary function, float alpha,
                                 float gamma) CREMA_MUST_USE;
 
 /* Class functions. */
-crema_status cr_layer_unary_reshape(cr_layer *layer, crema_blob *const *bottom,
-                                    crema_blob *const *top) CREMA_MUST_USE;
+cr_layer_shape_fn cr_layer_unary_reshape;
 cr_values cr_layer_unary_uses_tops(const cr_layer *layer, bool in_place);
 bool cr_layer_unary_uses_bottom(const cr_layer *layer, int bottom);
 cr_values cr_layer_unary_preserves(const cr_layer *layer);

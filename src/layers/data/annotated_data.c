@@ -241,9 +241,7 @@ static crema_status open_source(const cr_layer *layer, annotated_data_state *s) 
   CR_TRY(cr_augment_create(s->transform, &s->augment));
   set_key(s, stream);
   CR_TRY(cr_pipeline_threads((uint32_t)cr_record_layer_threads(layer), &s->threads));
-  s->worker = calloc((size_t)s->threads, sizeof *s->worker);
-  if (s->worker != NULL) return CREMA_OK;
-  return cr_fail_memory((size_t)s->threads * sizeof *s->worker, "decoding threads");
+  return CR_NEW(s->worker, s->threads, "decoding threads");
 }
 
 /* Looks at the first record without taking it. */

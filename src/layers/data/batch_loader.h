@@ -57,9 +57,7 @@ typedef struct cr_batch_layer {
   void (*key_restored)(void *state); /* makes what depends on the key; may be NULL */
 } cr_batch_layer;
 
-crema_status cr_batch_layer_forward(cr_layer *layer, crema_context *context,
-                                    crema_blob *const *bottom,
-                                    crema_blob *const *top) CREMA_MUST_USE;
+cr_layer_forward_fn cr_batch_layer_forward;
 extern const cr_input_class cr_batch_layer_input;
 
 #endif

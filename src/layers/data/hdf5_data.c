@@ -264,8 +264,7 @@ static crema_status fill(const cr_layer *layer, hdf5_data_state *s, crema_blob *
 
 static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
                             crema_blob *const *top) {
-  (void)context;
-  (void)bottom;
+  (void)context, (void)bottom;
   return cr_layer_in(layer, fill(layer, layer->state, top));
 }
 

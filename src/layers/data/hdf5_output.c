@@ -25,8 +25,7 @@ typedef struct hdf5_output_state {
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
   hdf5_output_state *s = layer->state;
   const Caffe__HDF5OutputParameter *param = layer->param->hdf5_output_param;
-  (void)bottom;
-  (void)top;
+  (void)bottom, (void)top;
   if (param == NULL || param->file_name == NULL || param->file_name[0] == '\0') {
     return cr_layer_fail(layer, CREMA_E_ARGUMENT, "hdf5_output_param with a file_name is required");
   }
@@ -65,8 +64,7 @@ static crema_status write_pass(hdf5_output_state *s, crema_blob *const *bottom) 
 
 static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
                             crema_blob *const *top) {
-  (void)context;
-  (void)top;
+  (void)context, (void)top;
   return cr_layer_in(layer, write_pass(layer->state, bottom));
 }
 

@@ -216,9 +216,7 @@ static crema_status read_list(cr_layer *layer, image_data_state *s) {
 
 static crema_status make_workers(image_data_state *s) {
   CR_TRY(cr_pipeline_threads(s->param->has_threads ? s->param->threads : 0, &s->threads));
-  s->worker = calloc((size_t)s->threads, sizeof *s->worker);
-  if (s->worker != NULL) return CREMA_OK;
-  return cr_fail_memory((size_t)s->threads * sizeof *s->worker, "decoding threads");
+  return CR_NEW(s->worker, s->threads, "decoding threads");
 }
 
 /* The shape of a batch's items, from the first image. */

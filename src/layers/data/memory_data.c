@@ -220,19 +220,13 @@ static crema_status share_memory(const cr_layer *layer, crema_blob *const *top) 
 static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
                             crema_blob *const *top) {
   memory_data_state *s = layer->state;
-  (void)context;
-  (void)bottom;
+  (void)context, (void)bottom;
   if (s->data == NULL) {
     return cr_layer_fail(layer, CREMA_E_STATE,
                          "no samples; give some with crema_memory_data_set before the first "
                          "forward pass");
   }
   return cr_layer_in(layer, share_memory(layer, top));
-}
-
-static bool persistent(const cr_layer *layer, int top) {
-  (void)layer, (void)top;
-  return true;
 }
 
 static void destroy(cr_layer *layer) {
@@ -287,6 +281,6 @@ const cr_layer_class cr_layer_memory_data = {
     .shareable = true,
     .setup = setup,
     .forward = forward,
-    .persistent = persistent,
+    .persistent = cr_layer_always,
     .destroy = destroy,
 };

@@ -34,9 +34,7 @@ crema_status cr_layer_root_folder(const cr_layer *layer, const char *root, char 
 
 crema_status cr_layer_cursor_open(cr_layer_cursor *cursor, const cr_layer *layer) {
   *cursor = (cr_layer_cursor){.sharers = cr_layer_sharers(layer)};
-  cursor->step = calloc((size_t)cursor->sharers, sizeof *cursor->step);
-  if (cursor->step != NULL) return CREMA_OK;
-  return cr_fail_memory((size_t)cursor->sharers * sizeof *cursor->step, "positions in the data");
+  return CR_NEW(cursor->step, cursor->sharers, "positions in the data");
 }
 
 void cr_layer_cursor_close(cr_layer_cursor *cursor) {

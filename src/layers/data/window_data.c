@@ -320,13 +320,9 @@ static crema_status choose_windows(window_data_state *s) {
 static crema_status make_workers(window_data_state *s) {
   size_t images = cr_window_list_images(&s->list);
   CR_TRY(cr_pipeline_threads(0, &s->threads));
-  s->worker = calloc((size_t)s->threads, sizeof *s->worker);
-  if (s->worker == NULL) {
-    return cr_fail_memory((size_t)s->threads * sizeof *s->worker, "decoding threads");
-  }
+  CR_TRY(CR_NEW(s->worker, s->threads, "decoding threads"));
   if (!s->param->cache_images) return CREMA_OK;
-  s->kept = calloc(images, sizeof *s->kept);
-  return s->kept == NULL ? cr_fail_memory(images * sizeof *s->kept, "images") : CREMA_OK;
+  return CR_NEW(s->kept, images, "images");
 }
 
 static crema_status open_windows(const cr_layer *layer, window_data_state *s) {

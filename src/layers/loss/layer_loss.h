@@ -73,13 +73,9 @@ crema_status cr_layer_softmax_loss_prob(cr_layer *layer, crema_context *context,
                                         crema_blob *const *bottom) CREMA_MUST_USE;
 
 /* Class functions. */
-crema_status cr_layer_loss_forward(cr_layer *layer, crema_context *context,
-                                   crema_blob *const *bottom,
-                                   crema_blob *const *top) CREMA_MUST_USE;
+cr_layer_forward_fn cr_layer_loss_forward;
 /* When two bottoms have a gradient, the second one's is the negative of what the op computes. */
-crema_status cr_layer_loss_backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
-                                    const bool *propagate_down,
-                                    crema_blob *const *bottom) CREMA_MUST_USE;
+cr_layer_backward_fn cr_layer_loss_backward;
 bool cr_layer_loss_uses_bottom(const cr_layer *layer, int bottom);
 /* The second top of a softmax loss is what its backward pass reads. */
 cr_values cr_layer_softmax_loss_uses_tops(const cr_layer *layer, bool in_place);

@@ -23,8 +23,7 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
   concat_state *s = layer->state;
   const Caffe__ConcatParameter *param = layer->param->concat_param;
   void *memory = NULL;
-  (void)bottom;
-  (void)top;
+  (void)bottom, (void)top;
   if (param && param->has_axis && param->has_concat_dim) {
     return cr_layer_fail(layer, CREMA_E_ARGUMENT,
                          "either axis or concat_dim can be given, not both");

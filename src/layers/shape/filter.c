@@ -23,8 +23,7 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
   filter_state *s = layer->state;
   size_t n = (size_t)layer->tops;
   void *memory = NULL;
-  (void)bottom;
-  (void)top;
+  (void)bottom, (void)top;
   if (layer->tops != layer->bottoms - 1) {
     return cr_layer_fail(layer, CREMA_E_ARGUMENT,
                          "%d bottoms (the last one selects) need %d tops, found %d", layer->bottoms,

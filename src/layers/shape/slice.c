@@ -26,8 +26,7 @@ static const Caffe__SliceParameter *parameters(const cr_layer *layer) {
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
   slice_state *s = layer->state;
   const Caffe__SliceParameter *param = parameters(layer);
-  (void)bottom;
-  (void)top;
+  (void)bottom, (void)top;
   if (param->has_axis && param->has_slice_dim) {
     return cr_layer_fail(layer, CREMA_E_ARGUMENT,
                          "either axis or slice_dim can be given, not both");

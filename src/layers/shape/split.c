@@ -18,8 +18,7 @@ typedef struct split_state {
 
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
   split_state *s = layer->state;
-  (void)bottom;
-  (void)top;
+  (void)bottom, (void)top;
   return cr_layer_args_make(layer, &s->args, layer->tops + 1);
 }
 
