@@ -58,6 +58,9 @@ static crema_image_options image_options;
 static crema_net_options net_options;
 static crema_weights_options weights_options;
 static crema_solver_options solver_options;
+static const void *as_out;
+static crema_save_options save_options;
+static char blob_text[CREMA_BLOB_TEXT];
 
 /* A split, a parameter that learns, and an input that can change its shape. */
 #define NET                                                                            \
@@ -124,6 +127,14 @@ static void drop_line(void *user, crema_log_level level, const char *file, int l
  * m(emory), c(ontexts), e(vent), n(et), s(olver). */
 #define FALLIBLE(X)                                                                \
   X(crema_blob_create, "", (&shape, &made_blob))                                   \
+  X(crema_blob_create_typed, "", (&shape, CREMA_F16, CREMA_F64, &made_blob))       \
+  X(crema_blob_data_as, "b", (blob, CREMA_F16, &as_out))                           \
+  X(crema_blob_diff_as, "b", (blob, CREMA_F16, &as_out))                           \
+  X(crema_blob_mutable_data_as, "b", (blob, CREMA_F64, &mutable_out))              \
+  X(crema_blob_mutable_diff_as, "b", (blob, CREMA_F64, &mutable_out))              \
+  X(crema_blob_amax_data, "bv", (blob, &loss))                                     \
+  X(crema_blob_amax_diff, "bv", (blob, &loss))                                     \
+  X(crema_blob_text, "b", (blob, blob_text, sizeof blob_text))                     \
   X(crema_blob_reshape, "b", (blob, &wide))                                        \
   X(crema_blob_cpu_data, "b", (blob, &read_out))                                   \
   X(crema_blob_cpu_diff, "b", (blob, &read_out))                                   \
@@ -153,6 +164,7 @@ static void drop_line(void *user, crema_log_level level, const char *file, int l
   X(crema_net_parse, "", (NET, sizeof NET - 1, "net", &net_options, &made_net))    \
   X(crema_net_load_weights_with, "n", (net, path_of("weights"), &weights_options)) \
   X(crema_net_load_weights, "n", (net, path_of("weights")))                        \
+  X(crema_net_save_weights_with, "n", (net, path_of("weights"), &save_options))    \
   X(crema_net_save_weights, "n", (net, path_of("weights")))                        \
   X(crema_net_forward, "n", (net, &loss))                                          \
   X(crema_net_backward, "n", (net))                                                \
@@ -177,6 +189,10 @@ static void drop_line(void *user, crema_log_level level, const char *file, int l
   X(crema_blob_shape, (blob))                                                                  \
   X(crema_blob_count, (blob))                                                                  \
   X(crema_blob_memory_read, (blob))                                                            \
+  X(crema_blob_conversions, (blob))                                                            \
+  X(crema_save_options_init, (&save_options))                                                  \
+  X(crema_blob_set_typed, (blob, false))                                                       \
+  X(crema_net_conversions, (net))                                                              \
   X(crema_blob_data_type, (blob))                                                              \
   X(crema_blob_diff_type, (blob))                                                              \
   X(crema_device_count, (CREMA_DEVICE_SIM))                                                    \
