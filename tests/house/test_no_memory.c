@@ -492,11 +492,11 @@ static int make_files(void **state) {
   if (mkdtemp(dir) == NULL) return 1;
   crema_log_set(drop_line, NULL, CREMA_LOG_ERROR);
   write_file("net", NET);
-  snprintf(
-      solver_text, sizeof solver_text,
-      "net_param { %s } base_lr: 0.1 momentum: 0.9 lr_policy: 'fixed' max_iter: 2 display: 1\n"
-      "test_iter: 1 test_interval: 1 solver_mode: CPU snapshot_prefix: '%s/s' random_seed: 1\n",
-      TRAINED, dir);
+  snprintf(solver_text, sizeof solver_text,
+           "net_param { %s } base_lr: 0.1 momentum: 0.9 lr_policy: 'fixed' max_iter: 2 display: 1\n"
+           "test_iter: 1 test_interval: 1 solver_mode: CPU snapshot_prefix: '%s/s' random_seed: 1\n"
+           "train_state { stage: 'a' stage: 'b' } test_state { stage: 'c' }\n",
+           TRAINED, dir);
   write_file("solver", solver_text);
   snprintf(mean_path, sizeof mean_path, "%s/mean", dir);
   OK(cr_mean_write(mean_path, &(cr_mean){3, 6, 6, mean_values}));
