@@ -55,7 +55,7 @@ static void cover_weights(int i, double scale, int in, int per, int *first, floa
   memset(w, 0, (size_t)per * sizeof *w);
   *first = from;
   double size = end - start;
-  for (int k = 0; k < per && from + k < in; ++k) {
+  for (int k = 0; k < per; ++k) {
     double a = from + k > start ? from + k : start;
     double b = from + k + 1 < end ? from + k + 1 : end;
     if (b - a > 0 && (from + k < last || b - a > 1e-3)) w[k] = (float)((b - a) / size);
