@@ -224,6 +224,13 @@ static void nets_named_twice(void **state) {
       assert_null(c.solver);
     }
   }
+  static log_lines lines;
+  listen(&lines);
+  assert_int_equal(load_text(&c, FIXED "train_net: 'net.prototxt'\n"), CREMA_OK);
+  hush();
+  assert_int_equal(count_lines(&lines, "Creating training net from train_net file: net.prototxt\n"),
+                   1);
+  assert_int_equal(count_lines(&lines, "Creating training net specified in"), 0);
   assert_says(load_text(&c, FIXED), CREMA_E_PARSE,
               "no net to train; give net, net_param, train_net or train_net_param");
   case_end(&c);
