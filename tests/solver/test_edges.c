@@ -389,6 +389,44 @@ static void windows_of_losses(void **state) {
   free(window.loss);
 }
 
+/* ---- updates ---- */
+
+/* A parameter that is fixed stays; rules that measure the gradient measure its decay all the same.
+ */
+static void histories_of_fixed_parameters(void **state) {
+  static const struct {
+    const char *text;
+    bool measured;
+  } cases[] = {{"type: 'SGD' momentum: 0.9", false},
+               {"type: 'Nesterov' momentum: 0.9", false},
+               {"type: 'AdaGrad'", true},
+               {"type: 'RMSProp' rms_decay: 0.5", true},
+               {"type: 'AdaDelta' momentum: 0.9", true},
+               {"type: 'Adam' momentum: 0.9", true}};
+  static const char *const net =
+      "layer { name: 'in' type: 'Input' top: 'data' top: 'label'\n"
+      "  input_param { shape { dim: 4 dim: 3 } shape { dim: 4 } } }\n"
+      "layer { name: 'ip' type: 'InnerProduct' bottom: 'data' top: 'ip' param { lr_mult: 0 }\n"
+      "  inner_product_param { num_output: 2 weight_filler { type: 'xavier' } } }\n"
+      "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'ip' bottom: 'label' }\n";
+  (void)state;
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
+    solver_case c;
+    float before[6], after[6];
+    char text[128];
+    double sum = 0;
+    snprintf(text, sizeof text, "lr_policy: 'fixed' weight_decay: 0.1 %s", cases[i].text);
+    case_begin_fed(&c, net, text);
+    case_weights(&c, before);
+    assert_int_equal(crema_solver_step(c.solver, 2), CREMA_OK);
+    case_weights(&c, after);
+    assert_memory_equal(before, after, sizeof before);
+    assert_int_equal(cr_blob_asum_data(cr_updater_history(c.solver->updater, 0), &sum), CREMA_OK);
+    assert_int_equal(sum > 0, cases[i].measured);
+    case_end(&c);
+  }
+}
+
 /* ---- states ---- */
 
 static void assert_layer(const Caffe__CremaState__Net *net, size_t i, const cr_layer *layer) {
@@ -521,6 +559,7 @@ int main(void) {
       cmocka_unit_test(counts_of_test_entries),
       cmocka_unit_test(levels_and_stages),
       cmocka_unit_test(windows_of_losses),
+      cmocka_unit_test(histories_of_fixed_parameters),
       cmocka_unit_test(content_of_states),
       cmocka_unit_test(layers_that_a_state_lacks),
       cmocka_unit_test(held_states),
