@@ -73,10 +73,6 @@ static int chunk_of(hid_t set, hsize_t dim[H5S_MAX_RANK]) {
   return axes < 0 ? 0 : axes < H5S_MAX_RANK ? axes : H5S_MAX_RANK;
 }
 
-static uint64_t multiply(uint64_t a, uint64_t b) {
-  return b != 0 && a > UINT64_MAX / b ? UINT64_MAX : a * b;
-}
-
 static void read_shape(hid_t space, crema_shape *out) {
   hsize_t dim[H5S_MAX_RANK];
   out->axes = cr_h5()->Sget_simple_extent_dims(space, dim, NULL);
@@ -97,7 +93,7 @@ static void look_at_set(hid_t set, cr_hdf5_info *out) {
   if (count >= 0 && out->size > 0) read_shape(space, &out->shape);
   int axes = chunk_of(set, chunk);
   out->unit = axes > 0;
-  for (int i = 0; i < axes; ++i) out->unit = multiply(out->unit, chunk[i]);
+  for (int i = 0; i < axes; ++i) out->unit = cr_hdf5_product(out->unit, chunk[i]);
   uint64_t whole = file_size(set);
   out->stored = cr_h5()->Dget_storage_size(set);
   if (out->stored > whole) out->stored = whole;
@@ -190,7 +186,7 @@ static crema_status begin(reading *r, hid_t file, const char *path, cr_hdf5_type
   hssize_t count = r->space < 0 ? -1 : cr_h5()->Sget_simple_extent_npoints(r->space);
   r->axes = count < 0 ? -1 : cr_h5()->Sget_simple_extent_dims(r->space, r->dim, NULL);
   size_t size = r->type < 0 ? 0 : cr_h5()->Tget_size(r->type);
-  if (r->axes < 0 || size == 0 || multiply((uint64_t)count, size) != bytes) {
+  if (r->axes < 0 || size == 0 || cr_hdf5_product((uint64_t)count, size) != bytes) {
     return cr_fail(CREMA_E_CORRUPT, "its extents cannot be read");
   }
   r->rows = r->axes == 0 ? 1 : r->dim[0];

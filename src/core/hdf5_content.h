@@ -7,6 +7,12 @@
 #include "core/hdf5_api.h"
 #include "core/hdf5_reader.h"
 
+/* Of numbers that a file gives; the largest one where the product is larger. */
+static inline uint64_t cr_hdf5_product(uint64_t a, uint64_t b) {
+  uint64_t product = 0;
+  return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
+}
+
 /* Takes the next `size` bytes of a data set. */
 typedef crema_status cr_hdf5_take(void *user, const void *bytes, size_t size);
 

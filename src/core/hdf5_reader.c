@@ -314,10 +314,6 @@ void cr_hdf5_reader_close(cr_hdf5_reader *reader) {
 
 /* ---- shapes -------------------------------------------------------------- */
 
-static uint64_t multiply(uint64_t a, uint64_t b) {
-  return b != 0 && a > UINT64_MAX / b ? UINT64_MAX : a * b;
-}
-
 crema_status cr_hdf5_shape(const cr_hdf5_info *set, crema_shape *out) {
   *out = set->shape;
   if (out->axes < 0) return cr_fail(CREMA_E_CORRUPT, "its extents cannot be read");
@@ -330,8 +326,8 @@ crema_status cr_hdf5_check_claim(const cr_hdf5_info *set) {
   if (set->shape.axes < 0) return cr_fail(CREMA_E_CORRUPT, "its extents cannot be read");
   uint64_t count = set->unit > set->count ? set->unit : set->count;
   /* In memory they may be wider than in the file. */
-  uint64_t claimed = multiply(count, set->size > sizeof(float) ? set->size : sizeof(float));
-  uint64_t possible = multiply(set->stored, MOST_PACKED);
+  uint64_t claimed = cr_hdf5_product(count, set->size > sizeof(float) ? set->size : sizeof(float));
+  uint64_t possible = cr_hdf5_product(set->stored, MOST_PACKED);
   if (possible < LITTLE) possible = LITTLE;
   CR_TRY(cr_file_limit(possible < CR_FILE_MODEL ? possible : CR_FILE_MODEL, &limit));
   if (claimed <= limit) return CREMA_OK;

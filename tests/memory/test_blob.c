@@ -191,6 +191,82 @@ static void s0_22_sharing(void **state) {
   crema_blob_destroy(c);
 }
 
+/* data = start + i, diff = 10 (start + i) */
+static void fill(crema_blob *blob, float start) {
+  float *data = NULL, *diff = NULL;
+  assert_int_equal(crema_blob_mutable_cpu_data(blob, &data), CREMA_OK);
+  assert_int_equal(crema_blob_mutable_cpu_diff(blob, &diff), CREMA_OK);
+  for (int64_t i = 0; i < crema_blob_count(blob); ++i) {
+    data[i] = start + (float)i;
+    diff[i] = 10 * (start + (float)i);
+  }
+}
+
+static void expect(crema_blob *blob, float data0, float data1, float diff0, float diff1) {
+  const float *data = NULL, *diff = NULL;
+  assert_int_equal(crema_blob_cpu_data(blob, &data), CREMA_OK);
+  assert_int_equal(crema_blob_cpu_diff(blob, &diff), CREMA_OK);
+  assert_true(data[0] == data0 && data[1] == data1);
+  assert_true(diff[0] == diff0 && diff[1] == diff1);
+}
+
+/* Each call changes its own half of the blob, and only the first blob. */
+static void arithmetic_and_copies(void **state) {
+  (void)state;
+  crema_blob *a = new_blob(cr_shape_1(2), CREMA_F32), *b = new_blob(cr_shape_1(2), CREMA_F32);
+  fill(a, 1);
+  fill(b, 5);
+  assert_int_equal(crema_blob_copy_data(a, b), CREMA_OK);
+  expect(a, 5, 6, 10, 20);
+  expect(b, 5, 6, 50, 60);
+  fill(a, 1);
+  assert_int_equal(crema_blob_copy_diff(a, b), CREMA_OK);
+  expect(a, 1, 2, 50, 60);
+  expect(b, 5, 6, 50, 60);
+  assert_int_equal(crema_blob_scale_data(a, 3), CREMA_OK);
+  expect(a, 3, 6, 50, 60);
+  assert_int_equal(crema_blob_scale_diff(a, 0.5f), CREMA_OK);
+  expect(a, 3, 6, 25, 30);
+  assert_int_equal(crema_blob_update(a), CREMA_OK);
+  expect(a, -22, -24, 25, 30);
+  crema_blob *other = new_blob(cr_shape_1(3), CREMA_F32), *wide = NULL;
+  const crema_shape shape = cr_shape_1(2);
+  assert_int_equal(cr_blob_create_typed(&shape, CREMA_F64, CREMA_F16, &wide), CREMA_OK);
+  assert_int_equal(crema_blob_data_type(wide), CREMA_F64);
+  assert_int_equal(crema_blob_diff_type(wide), CREMA_F16);
+  assert_int_equal(crema_blob_copy_data(a, other), CREMA_E_SHAPE);
+  assert_int_equal(crema_blob_copy_diff(a, other), CREMA_E_SHAPE);
+  assert_int_equal(crema_blob_copy_data(a, wide), CREMA_E_TYPE);
+  assert_int_equal(crema_blob_copy_diff(a, wide), CREMA_E_TYPE);
+  expect(a, -22, -24, 25, 30);
+  crema_blob_destroy(a);
+  crema_blob_destroy(b);
+  crema_blob_destroy(other);
+  crema_blob_destroy(wide);
+}
+
+/* What is held counts, on the side of the blob that holds it; adopted memory does not. */
+static void memory_of_both_sides(void **state) {
+  (void)state;
+  crema_blob *blob = new_blob(cr_shape_1(5), CREMA_F32);
+  float own[5] = {0}, *value = NULL;
+  crema_blob_memory found = crema_blob_memory_read(blob);
+  assert_int_equal(found.data_host + found.diff_host + found.data_device + found.diff_device, 0);
+  assert_int_equal(crema_blob_mutable_cpu_diff(blob, &value), CREMA_OK);
+  found = crema_blob_memory_read(blob);
+  assert_int_equal(found.data_host, 0);
+  assert_int_equal(found.diff_host, 6 * sizeof(float));
+  assert_int_equal(crema_blob_mutable_cpu_data(blob, &value), CREMA_OK);
+  assert_int_equal(crema_blob_memory_read(blob).data_host, 6 * sizeof(float));
+  assert_int_equal(crema_blob_set_cpu_data(blob, own), CREMA_OK);
+  found = crema_blob_memory_read(blob);
+  assert_int_equal(found.data_host, 0);
+  assert_int_equal(found.diff_host, 6 * sizeof(float));
+  found = crema_blob_memory_read(NULL);
+  assert_int_equal(found.data_host + found.diff_host + found.data_device + found.diff_device, 0);
+  crema_blob_destroy(blob);
+}
+
 static void host_access_converts_other_types(void **state) {
   (void)state;
   crema_blob *blob = new_blob(cr_shape_1(3), CREMA_F64);
@@ -219,6 +295,8 @@ int main(void) {
       cmocka_unit_test(s4_05_no_sums_of_integers),
       cmocka_unit_test(s0_25_reshape),
       cmocka_unit_test(s0_22_sharing),
+      cmocka_unit_test(arithmetic_and_copies),
+      cmocka_unit_test(memory_of_both_sides),
       cmocka_unit_test(host_access_converts_other_types),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

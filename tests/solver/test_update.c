@@ -277,6 +277,47 @@ static void clipping_to_nothing(void **state) {
   case_end(&c);
 }
 
+static int clippings;
+
+static void count_clippings(void *user, crema_log_level level, const char *file, int line,
+                            const char *text) {
+  (void)user, (void)level, (void)file, (void)line;
+  clippings += strstr(text, "Gradient clipping") != NULL;
+}
+
+/* Gradients are scaled when their norm is above the limit: not at the limit, nor where both are
+ * 0. */
+static void clipping_at_the_limit(void **state) {
+  static const struct {
+    float limit, gradient;
+    int clippings;
+  } rows[] = {{0.5f, 0.5f, 0}, {0.5f, 0.5000001f, 1}, {0, 0, 0}, {0, 0.25f, 1}};
+  (void)state;
+  for (size_t k = 0; k < sizeof rows / sizeof *rows; ++k) {
+    solver_case c;
+    char text[64];
+    float before[WEIGHTS], after[WEIGHTS], *diff;
+    case_begin(&c);
+    snprintf(text, sizeof text, "lr_policy: 'fixed' clip_gradients: %g", (double)rows[k].limit);
+    case_load(&c, small_net, text);
+    case_weights(&c, before);
+    crema_net_clear_param_diffs(crema_solver_net(c.solver));
+    crema_blob *blob = crema_solver_net(c.solver)->learnable[0];
+    assert_int_equal(crema_blob_mutable_cpu_diff(blob, &diff), CREMA_OK);
+    for (int i = 0; i < WEIGHTS; ++i) diff[i] = i == 1 ? rows[k].gradient : 0;
+    clippings = 0;
+    crema_log_set(count_clippings, NULL, CREMA_LOG_INFO);
+    assert_int_equal(cr_updater_run(c.solver->updater, 1, 0), CREMA_OK);
+    crema_log_set(NULL, NULL, CREMA_LOG_ERROR);
+    assert_int_equal(clippings, rows[k].clippings);
+    case_weights(&c, after);
+    for (int i = 0; i < WEIGHTS; ++i) {
+      assert_true(after[i] == before[i] - (i == 1 ? rows[k].limit : 0));
+    }
+    case_end(&c);
+  }
+}
+
 /* One gradient that is not a number affects its own weight and no other. */
 static void a_norm_that_is_no_number_clips_nothing(void **state) {
   solver_case c;
@@ -350,6 +391,7 @@ int main(void) {
       cmocka_unit_test(frozen_parameters_stay),
       cmocka_unit_test(frozen_parameters_have_no_step),
       cmocka_unit_test(clipping_to_nothing),
+      cmocka_unit_test(clipping_at_the_limit),
       cmocka_unit_test(a_norm_that_is_no_number_clips_nothing),
       cmocka_unit_test(frozen_parameters_come_to_rest),
       cmocka_unit_test(refuses),
