@@ -22,3 +22,7 @@ endif()
 foreach(call sysconf posix_memalign)
   target_link_options(test_device_host_memory PRIVATE -Wl,--wrap=${call})
 endforeach()
+# Memory that runs out (tests/no_memory.h), and mappings.
+foreach(function malloc calloc realloc aligned_alloc posix_memalign strdup strndup mmap munmap)
+  target_link_options(test_device_no_memory PRIVATE -Wl,--wrap=${function})
+endforeach()

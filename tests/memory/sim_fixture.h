@@ -7,12 +7,14 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
 
 #include "device/device.h"
 #include "device/sim/sim.h"
+#include "lock_check.h"
 
 enum { SIM_TEST_MEMORY = 1 << 22 };
 
@@ -26,7 +28,12 @@ static inline cr_sim_options sim_test_options(int devices) {
   return options;
 }
 
+static long sim_locks_before;
+
 static inline void sim_begin(const cr_sim_options *options) {
+  /* So that crema starts no thread that keeps OpenMP's threads from spinning. */
+  setenv("OMP_WAIT_POLICY", "passive", 0);
+  sim_locks_before = locks_alive();
   assert_int_equal(cr_sim_start(options), CREMA_OK);
 }
 
@@ -42,6 +49,7 @@ static inline void sim_end_with_races(size_t races) {
   assert_int_equal(leaks.host_blocks, 0);
   assert_int_equal(leaks.streams, 0);
   assert_int_equal(leaks.events, 0);
+  assert_int_equal(locks_alive(), sim_locks_before);
 }
 
 static inline void sim_end(void) {

@@ -245,6 +245,25 @@ static void arithmetic_and_copies(void **state) {
   crema_blob_destroy(wide);
 }
 
+/* Whoever shares takes the donor's values, and only of the half that is shared. */
+static void sharing_takes_the_donors_values(void **state) {
+  (void)state;
+  for (int half = 0; half < 2; ++half) {
+    crema_blob *a = new_blob(cr_shape_1(2), CREMA_F32), *b = new_blob(cr_shape_1(2), CREMA_F32);
+    fill(a, 1);
+    fill(b, 5);
+    assert_int_equal(half == 0 ? cr_blob_share_data(a, b) : cr_blob_share_diff(a, b), CREMA_OK);
+    expect(b, 5, 6, 50, 60);
+    if (half == 0) expect(a, 5, 6, 10, 20);
+    else expect(a, 1, 2, 50, 60);
+    fill(b, 7);
+    if (half == 0) expect(a, 7, 8, 10, 20);
+    else expect(a, 1, 2, 70, 80);
+    crema_blob_destroy(a);
+    crema_blob_destroy(b);
+  }
+}
+
 /* What is held counts, on the side of the blob that holds it; adopted memory does not. */
 static void memory_of_both_sides(void **state) {
   (void)state;
@@ -296,6 +315,7 @@ int main(void) {
       cmocka_unit_test(s0_25_reshape),
       cmocka_unit_test(s0_22_sharing),
       cmocka_unit_test(arithmetic_and_copies),
+      cmocka_unit_test(sharing_takes_the_donors_values),
       cmocka_unit_test(memory_of_both_sides),
       cmocka_unit_test(host_access_converts_other_types),
   };
