@@ -1,5 +1,8 @@
 /* The simulated devices themselves: what tests of everything else rely on. Memory, copies that must
  * not be, faults, counters, the log, races that are there and races that are not. */
+#include <dirent.h>
+#include <unistd.h>
+
 #include "core/clock.h"
 #include "crema/crema.h"
 #include "device/backend/current.h"
@@ -648,6 +651,84 @@ static void pools_count_what_the_driver_gave(void **state) {
   sim_end();
 }
 
+/* The memory that such work uses is given back at the end, of each simulation anew. */
+static void pinned_memory_is_kept_for_queued_work(void **state) {
+  char bytes[64];
+  (void)state;
+  for (int round = 0; round < 3; ++round) {
+    crema_device *device = start(1, true);
+    crema_context *context = sim_test_context(device);
+    crema_devptr memory = driver_alloc(device, 64);
+    for (int i = 0; i < 2; ++i) {
+      void *host = NULL;
+      assert_int_equal(device->backend->host_alloc(device, 64, &host), CREMA_OK);
+      memset(host, 7 + i, 64);
+      assert_int_equal(copy(context, CR_COPY_HOST_TO_DEVICE, memory.address, (uintptr_t)host, 64),
+                       CREMA_OK);
+      device->backend->host_free(device, host);
+      assert_race((size_t)i + 1, "memory is released while queued work uses it");
+      assert_int_equal(cr_sim_pinned_blocks(), 0);
+    }
+    assert_int_equal(crema_context_finish(context), CREMA_OK);
+    assert_true(cr_sim_peek(memory, bytes, 64));
+    assert_true(bytes[0] == 8 && bytes[63] == 8);
+    driver_free(device, memory);
+    crema_context_destroy(context);
+    sim_end_with_races(2);
+  }
+}
+
+/* Threads of this process that are streams, how many of them sleep, and how often they were
+ * switched: read from the system. */
+static long count_streams(long *sleeping, long *switches) {
+  long streams = 0;
+  DIR *tasks = opendir("/proc/self/task");
+  assert_non_null(tasks);
+  *sleeping = *switches = 0;
+  for (const struct dirent *entry; (entry = readdir(tasks)) != NULL;) {
+    char path[64], line[128];
+    bool is_stream = false;
+    snprintf(path, sizeof path, "/proc/self/task/%.20s/status", entry->d_name);
+    FILE *file = entry->d_name[0] == '.' ? NULL : fopen(path, "r");
+    while (file != NULL && fgets(line, sizeof line, file) != NULL) {
+      long number = 0;
+      if (strncmp(line, "Name:\tcrema-sim", 15) == 0) is_stream = true;
+      if (!is_stream) break;
+      if (strncmp(line, "Name:", 5) == 0) ++streams;
+      if (strncmp(line, "State:\tS", 8) == 0) ++*sleeping;
+      if (sscanf(line, "%*[a-z]_ctxt_switches: %ld", &number) == 1) *switches += number;
+    }
+    if (file != NULL) fclose(file);
+  }
+  closedir(tasks);
+  return streams;
+}
+
+/* Streams without work are asleep, after a while, and stay so. */
+static void idle_streams_sleep(void **state) {
+  enum { TRIES = 1000 };
+  (void)state;
+  if (access("/proc/self/task", R_OK) != 0) skip();
+  crema_device *device = start(1, false);
+  crema_context *context = sim_test_context(device);
+  crema_devptr memory = driver_alloc(device, 64);
+  assert_int_equal(device->backend->zero(context, memory, 64), CREMA_OK);
+  assert_int_equal(crema_context_finish(context), CREMA_OK);
+  long sleeping = 0, switches = 0, before = -1, streams = 0;
+  int quiet = 0;
+  for (int i = 0; i < TRIES && quiet < 3; ++i) {
+    cr_clock_sleep(5e-3);
+    streams = count_streams(&sleeping, &switches);
+    /* Its thread may have to wait for a processor before it has its name. */
+    quiet = streams == 1 && sleeping == 1 && switches == before ? quiet + 1 : 0;
+    before = switches;
+  }
+  assert_int_equal(quiet, 3);
+  driver_free(device, memory);
+  crema_context_destroy(context);
+  sim_end();
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(blocks_take_the_first_gap),
@@ -664,6 +745,8 @@ int main(void) {
       cmocka_unit_test(operations_are_logged),
       cmocka_unit_test(unordered_uses_are_found),
       cmocka_unit_test(ordered_uses_are_no_races),
+      cmocka_unit_test(pinned_memory_is_kept_for_queued_work),
+      cmocka_unit_test(idle_streams_sleep),
       cmocka_unit_test(one_runs_at_a_time),
       cmocka_unit_test(leaks_are_counted),
       cmocka_unit_test(devices_describe_themselves),

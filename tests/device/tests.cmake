@@ -26,3 +26,5 @@ endforeach()
 foreach(function malloc calloc realloc aligned_alloc posix_memalign strdup strndup mmap munmap)
   target_link_options(test_device_no_memory PRIVATE -Wl,--wrap=${function})
 endforeach()
+# A machine of several memory nodes.
+target_link_options(test_device_numa PRIVATE -Wl,--wrap=syscall -Wl,--wrap=fopen)

@@ -16,10 +16,7 @@
 static double reserve_link(sim_stream *stream, const sim_task *task) {
   const cr_sim_options *options = &cr_sim_world.options;
   bool from_device = task->op == CR_SIM_D2H;
-  if ((task->op != CR_SIM_H2D && !from_device) ||
-      (options->bandwidth <= 0 && options->latency <= 0)) {
-    return 0;
-  }
+  if (task->op != CR_SIM_H2D && !from_device) return 0;
   double seconds = options->latency;
   if (options->bandwidth > 0) seconds += (double)task->u.copy.bytes / options->bandwidth;
   double now = cr_clock_seconds();
