@@ -196,17 +196,20 @@ out:
   return status;
 }
 
-static crema_status flush_directory_of(const char *path) {
-  char *folder = folder_of(path);
-  if (folder == NULL) return cr_fail_memory(strlen(path) + 1, "a path");
+/* Allocates nothing, because the file has its name already. `path` is as before afterwards. */
+static crema_status flush_directory_of(char *path) {
   crema_status status = CREMA_OK;
-  int fd = cr_io_open(or_here(folder), O_RDONLY | O_DIRECTORY, 0);
+  char *name = strrchr(path, '/') == NULL ? NULL : strrchr(path, '/') + 1;
+  const char first = name == NULL ? '\0' : name[0];
+  if (name != NULL) name[0] = '\0';
+  int fd = cr_io_open(name == NULL ? "." : path, O_RDONLY | O_DIRECTORY, 0);
+  int error = errno;
+  if (name != NULL) name[0] = first;
   /* A folder that we may write to but not read cannot be opened, and so not flushed. */
-  if (fd < 0 ? errno != EACCES : !cr_io_sync(fd)) {
-    status = cr_fail_errno(errno, "%s: cannot flush its folder", path);
+  if (fd < 0 ? error != EACCES : !cr_io_sync(fd)) {
+    status = cr_fail_errno(fd < 0 ? error : errno, "%s: cannot flush its folder", path);
   }
   if (fd >= 0) cr_io_close(fd);
-  free(folder);
   return status;
 }
 
