@@ -1,4 +1,5 @@
 /* A child that answers, crashes, computes for ever, or waits for ever: its parent goes on. */
+#include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -162,6 +163,7 @@ static void slow(void **state) {
   cr_child child;
   int got = 0;
   (void)state;
+  memset(&child, 0xff, sizeof child); /* nothing of what was there counts */
   assert_true(cr_child_start(&child, compute_and_answer, NULL,
                              (cr_child_limits){.seconds = 60, .patience = 1}));
   assert_true(cr_child_receive(&child, &got, sizeof got));
@@ -228,6 +230,39 @@ static void files_of_children(void **state) {
   for (size_t i = 0; i < sizeof extra / sizeof *extra; ++i) close(extra[i]);
 }
 
+/* Where no child can be had, there is nothing to end, and the signals are as before. */
+static void no_child_to_be_had(void **state) {
+  struct rlimit before, none;
+  sigset_t mask, after;
+  cr_child child;
+  int factor = 2;
+  (void)state;
+  memset(&child, 0xff, sizeof child);
+  int lowest = dup(STDERR_FILENO);
+  assert_true(lowest >= 0);
+  close(lowest);
+  assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+  pthread_sigmask(SIG_BLOCK, NULL, &mask);
+  for (int files = 0; files < 2; ++files) {
+    none = before;
+    none.rlim_cur = (rlim_t)(lowest + files); /* none, and one of the two that it takes */
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    bool started = cr_child_start(&child, answer_twice, &factor, limits);
+    int error = errno;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_false(started);
+    assert_int_equal(error, EMFILE);
+    assert_int_equal(child.pid, -1);
+    assert_int_equal(child.fd, -1);
+  }
+  pthread_sigmask(SIG_BLOCK, NULL, &after);
+  for (int i = 1; i < 32; ++i) assert_int_equal(sigismember(&mask, i), sigismember(&after, i));
+  int next = dup(STDERR_FILENO);
+  assert_int_equal(next, lowest);
+  close(next);
+  no_child_is_left();
+}
+
 /* Its parent is killed while it waits. */
 static void ends_with_its_parent(void **state) {
   int end[2];
@@ -290,6 +325,7 @@ int main(void) {
       cmocka_unit_test(limits_of_children),
       cmocka_unit_test(files_of_the_host),
       cmocka_unit_test(files_of_children),
+      cmocka_unit_test(no_child_to_be_had),
       cmocka_unit_test(ends_with_its_parent),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

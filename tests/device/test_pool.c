@@ -365,6 +365,45 @@ static void s4_17_reuse_after_failed_work(void **state) {
   end(&f);
 }
 
+static int given_up;
+
+static void count_given_up(void *user, crema_log_level level, const char *file, int line,
+                           const char *text) {
+  (void)user, (void)file, (void)line;
+  given_up += level == CREMA_LOG_ERROR && strstr(text, "is given up: ") != NULL;
+}
+
+/* Memory for whose last use no mark can be set is never used again, in its first life and in its
+ * second, when it has a mark of the first; nothing else is lost. */
+static void s4_17_memory_without_a_mark_is_given_up(void **state) {
+  (void)state;
+  for (int lives = 1; lives <= 2; ++lives) {
+    pool_fixture f = begin_pool(cr_pool_options_for(CR_POOL_BINS), true);
+    crema_devptr memory = {0}, again = {0};
+    given_up = 0;
+    crema_log_set(count_given_up, NULL, CREMA_LOG_DEBUG);
+    for (int life = 1; life <= lives; ++life) {
+      assert_int_equal(cr_pool_alloc(f.pool, 1000, f.context->id, &memory), CREMA_OK);
+      assert_int_equal(f.device->backend->zero(f.context, memory, 1000), CREMA_OK);
+      if (life == lives) cr_sim_fail(CR_SIM_EVENT_RECORD, 1, CREMA_E_DEVICE, false);
+      assert_int_equal(cr_pool_free(f.pool, memory, f.context->id), CREMA_OK);
+      assert_int_equal(given_up, life == lives);
+    }
+    crema_log_set(NULL, NULL, CREMA_LOG_ERROR);
+    cr_pool_info info = cr_pool_describe(f.pool);
+    assert_int_equal(info.live_blocks, 0);
+    assert_int_equal(info.live_bytes, 0);
+    assert_int_equal(info.idle_blocks, 0);
+    assert_int_equal(info.driver_allocs, 1);
+    assert_int_equal(cr_pool_free(f.pool, memory, f.context->id), CREMA_E_ARGUMENT);
+    assert_int_equal(crema_context_finish(f.context), CREMA_OK);
+    assert_int_equal(cr_pool_alloc(f.pool, 1000, f.context->id, &again), CREMA_OK);
+    assert_true(again.address != memory.address);
+    assert_int_equal(cr_pool_free(f.pool, again, f.context->id), CREMA_OK);
+    end_with_races(&f, 0);
+  }
+}
+
 /* Work of a block's earlier owner may still be queued when its next owner, the same context, frees
  * it without having used it. */
 static void s4_17_an_earlier_life_is_not_forgotten(void **state) {
@@ -499,6 +538,7 @@ int main(void) {
       cmocka_unit_test(s4_17_a_ready_block_behind_a_busy_one),
       cmocka_unit_test(s4_17_reuse_after_failed_work),
       cmocka_unit_test(s4_17_an_earlier_life_is_not_forgotten),
+      cmocka_unit_test(s4_17_memory_without_a_mark_is_given_up),
       cmocka_unit_test(s4_17_a_context_that_closes_still_uses_memory),
       cmocka_unit_test(s4_18_idle_blocks_go_before_a_request_fails),
       cmocka_unit_test(s4_19_any_thread_may_free),
