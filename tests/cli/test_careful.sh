@@ -42,7 +42,7 @@ make_net any 'max_iter: 3'
 run train -solver any.prototxt
 expect_error "an empty net" "any.prototxt" "no layers"
 
-# Weights of which not one layer is in the net are refused, in both formats.
+# Weights that share no layer with the net are refused, in both formats.
 for format in BINARYPROTO HDF5; do
   make_net own "max_iter: 2 random_seed: 1 snapshot_format: $format"
   run train -solver own.prototxt

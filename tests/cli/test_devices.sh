@@ -92,7 +92,7 @@ expect_line "report of the host" '^Host: [1-9][0-9]* bytes in use in [1-9][0-9]*
 expect_line "report of all devices" \
   '^All devices: [1-9][0-9]* bytes in use, [1-9][0-9]* at most, grown by 128 MiB 0 times$'
 
-# How the devices' memory is kept, and where the host's lies, changes no value.
+# How device memory is pooled, and where host memory lies, changes no value.
 less=0
 for pool in none bins cub; do
   CREMA_GPU_POOL=$pool CREMA_NUMA=1 run train -solver tiny.prototxt -gpu sim:2 -memory_report

@@ -51,7 +51,7 @@ expect_error "not a GPU number" "-gpu" '"twelve"'
 run train -solver x -log_file no/such/folder/log
 expect_error "log file" "no/such/folder/log"
 
-# Every form of a flag reaches the same place: the error names the file.
+# Every form of a flag means the same: the error names the file.
 for form in "-solver no.prototxt" "--solver no.prototxt" "-solver=no.prototxt" \
   "--solver=no.prototxt" "-nowarn-unknown-fields --solver=no.prototxt" \
   "-logtostderr=1 -solver no.prototxt" "-warn_unknown_fields=false -solver no.prototxt"; do

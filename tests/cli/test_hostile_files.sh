@@ -50,14 +50,14 @@ truncate -s 1M strange/lmdb_of_zeroes/data.mdb
 mkfifo strange/pipe
 printf '\211HDF\r\n\032\n' >strange/hdf5_head
 
-# A writer that opens the pipe, says little and goes away.
+# A writer that opens the pipe, writes a few bytes and closes it.
 feed() {
   (printf 'na' >strange/pipe) 2>/dev/null &
   feeder=$!
 }
 
 # refused WHAT FILE FLAGS...: runs the command, which has to end with one error line that names FILE.
-# Without other programs: there are hundreds of runs.
+# Only commands of the shell itself: there are hundreds of runs.
 refused() {
   local what=$1 file=$2 line errors=0 named=0
   shift 2
@@ -78,8 +78,8 @@ refused() {
   fi
 }
 
-# refuse KINDS COMMAND...: @ in the command stands for the strange file. KINDS: what to leave out,
-# because it is right there.
+# refuse KINDS COMMAND...: @ in the command stands for the strange file. KINDS: the kinds of files that
+# are left out, because the command takes them.
 refuse() {
   local right=$1 file
   shift
@@ -150,7 +150,7 @@ for command in help version "help train" device_query "data_stats mnist_lmdb" \
   code=$?
   expect_error "$command >/dev/full" "standard output"
 done
-# A pipe that nobody reads any more.
+# A pipe whose reader has gone.
 mkfifo unread
 exec 8<>unread 9>unread 8<&-
 for command in help "data_stats mnist_lmdb" "train -solver good.prototxt -memory_report"; do
@@ -159,7 +159,7 @@ for command in help "data_stats mnist_lmdb" "train -solver good.prototxt -memory
   code=$?
   expect_error "$command into a closed pipe" "standard output"
 done
-# A log that is lost: what was made is whole, but nobody heard of what may have been left out.
+# The log cannot be written: the result is whole, but warnings of what was left out are lost.
 printf '\0\0\10\1\0\0\0\1\7' >small_labels
 for lost in /dev/full "&9"; do
   for command in "convert_imageset . list.txt" "convert_mnist small_images small_labels" \
@@ -183,7 +183,7 @@ expect_ok "a log that cannot be written"
 expect_line "a log that cannot be written" '^W.*log_sink\.c:.*/dev/full: cannot be written'
 [ "$(grep -c '/dev/full' log)" -eq 1 ] || { fail "more than one warning of the log"; cat log; }
 
-# ---- a program with more rights than its caller does not take files and code from the caller ----
+# ---- a program with more rights than its caller takes neither files nor code from the caller ----
 # (The address sanitizer's leak checker cannot look into such a process, nor be told not to.)
 if [ "$(id -u)" -eq 0 ] && ! nm "$crema" | grep -q __asan_init && grep -q '^NoNewPrivs:.0' /proc/self/status &&
   ! findmnt -no OPTIONS -T . 2>/dev/null | grep -q nosuid; then

@@ -6,7 +6,7 @@ model=$source_dir/models/squeezenet_v1.0
 arguments=("$model/deploy.prototxt" "$model/squeezenet_v1.0.caffemodel"
   "$source_dir/examples/images/cat.jpg")
 
-# The list of what was installed is for `make uninstall`, and may be the user's.
+# `make uninstall` reads the list of what was installed, which may be the user's: it is put back.
 [ ! -e "$build/install_manifest.txt" ] || cp "$build/install_manifest.txt" manifest
 give_back() {
   if [ -e "$work/manifest" ]; then cp "$work/manifest" "$build/install_manifest.txt"; fi

@@ -1,5 +1,5 @@
 #!/bin/bash
-# What is said of a net names the file, the line and the layer, wherever the net's text stands.
+# Messages about a net name the file, the line and the layer, wherever the net's text stands.
 . "$(dirname "$0")/lib.sh"
 
 # A net without layers runs nothing.
@@ -97,7 +97,7 @@ code=$?
 expect_error "a net from a pipe" "pipe.prototxt: layer 'twin' (Sigmoid): top 'y' is already made"
 wait
 
-# Long names leave room for what is wrong.
+# Long names do not push the reason out of the message.
 long=$(printf 'n%.0s' $(seq 100000))
 echo "layer { name: \"$long\" type: \"ReLU\" bottom: \"$long\" top: \"y\" }" >long.prototxt
 run time -model long.prototxt

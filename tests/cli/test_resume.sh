@@ -3,7 +3,7 @@
 . "$(dirname "$0")/lib.sh"
 make_mnist
 
-# What training said, without times.
+# The log of training, without times.
 said() {
   sed -e 's/^[^]]*\] //' -e 's/ ([0-9.e+-]* iter.*iters)//' "$1" |
     grep -E '^(Iteration|    T)' | grep -vE "^Iteration $2[,]? loss|Testing net"

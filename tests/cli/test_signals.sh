@@ -30,7 +30,7 @@ await_blocked() {
   fail "the program does not begin"
 }
 
-# Waits for the program's end, which shall be near.
+# Waits for the program to end, 30 s at most.
 reap() {
   for _ in $(seq 600); do
     kill -0 "$pid" 2>/dev/null || break
@@ -41,17 +41,22 @@ reap() {
   code=$?
 }
 
+# The signal stopped training and left a snapshot from which it goes on.
+expect_to_go_on() {
+  expect_line "$1" 'Optimization stopped early'
+  state=$(ls signals_iter_*.solverstate 2>/dev/null)
+  [ -n "$state" ] || fail "$1 leaves no snapshot"
+  run train -solver signals.prototxt -snapshot "$state" -iterations 3
+  expect_ok "resume after $1"
+}
+
 make_net signals 'max_iter: 100000000 random_seed: 1'
 
 start
 kill -INT "$pid"
 reap
 expect_ok "SIGINT"
-expect_line "SIGINT" 'Optimization stopped early'
-state=$(ls signals_iter_*.solverstate 2>/dev/null)
-[ -n "$state" ] || fail "SIGINT leaves no snapshot"
-run train -solver signals.prototxt -snapshot "$state" -iterations 3
-expect_ok "resume after SIGINT"
+expect_to_go_on "SIGINT"
 
 start
 kill -HUP "$pid"
@@ -65,11 +70,7 @@ start -sigint_effect none
 kill -TERM "$pid"
 reap
 [ "$code" -eq 143 ] || fail "SIGTERM: exit code $code"
-expect_line "SIGTERM" 'Optimization stopped early'
-state=$(ls signals_iter_*.solverstate 2>/dev/null)
-[ -n "$state" ] || fail "SIGTERM leaves no snapshot"
-run train -solver signals.prototxt -snapshot "$state" -iterations 3
-expect_ok "resume after SIGTERM"
+expect_to_go_on "SIGTERM"
 
 # The limit on processor time, of which the system reminds every second.
 start
@@ -104,7 +105,7 @@ kill -USR1 "$pid" # reports when there is a net
 kill -TERM "$pid"
 reap
 [ "$code" -eq 143 ] || fail "SIGTERM before the training: exit code $code"
-# SIGHUP, which is ignored under nohup, nothing.
+# SIGHUP, which nohup ignores, does nothing.
 (trap '' HUP; exec "$crema" train -solver signals.prototxt >/dev/null 2>&9) &
 pid=$!
 await_blocked
@@ -115,7 +116,7 @@ kill -KILL "$pid"
 wait "$pid" 2>/dev/null
 dd bs=65536 count=1 status=none <&9 >/dev/null
 
-# Whoever asks a second time does not wait for an iteration that does not end.
+# A second signal does not wait for an iteration that does not end.
 sed 's/display: 10/display: 1/' signals.prototxt >loud.prototxt
 rm -f log signals_iter_*
 "$crema" train -solver loud.prototxt -log_file log >/dev/null 2>&9 &
@@ -143,7 +144,7 @@ fi
 wait "$pid" 2>/dev/null
 exec 9>&-
 
-# Ctrl-Z, and on again.
+# Ctrl-Z, then continued.
 set -m
 start
 set +m
@@ -189,7 +190,7 @@ state=$(ls signals_iter_*.solverstate 2>/dev/null)
 OMP_NUM_THREADS=1 run train -solver storm.prototxt -snapshot "$state" -iterations 1
 expect_ok "resume after 2,000 signals"
 
-# Whoever reads the log goes away after its first line.
+# The reader of the log closes the pipe after the first line.
 make_net pipe 'max_iter: 60 random_seed: 1'
 "$crema" train -solver pipe.prototxt -log_file pipe.log 2>&1 >/dev/null | head -n 1 >/dev/null
 code=${PIPESTATUS[0]}

@@ -37,7 +37,7 @@ refuse "crop too large" 's/crop_size: 24/crop_size: 29/' "29" "28"
 
 refuse_solver "no net" 's/net: "net.prototxt"//' "good.prototxt" "net"
 refuse_solver "net missing" 's/net.prototxt/nett.prototxt/' "nett.prototxt"
-# Caffe's files name each other from the folder that Caffe lies in.
+# Caffe's files name each other relative to Caffe's own folder.
 mkdir -p caffe/models/digits
 make_net good 'max_iter: 20 random_seed: 1'
 mv net.prototxt caffe/models/digits/
@@ -75,7 +75,7 @@ run train -solver spoilt.prototxt
 expect_error "weights not finite" "snapshot after 1 iterations" "layer 'ip2' (InnerProduct): param 0" "not finite"
 ls spoilt_iter_* >/dev/null 2>&1 && fail "a last snapshot of weights that are not finite"
 
-# On request training goes on, and no snapshot is written all the same.
+# Training can be told to go on; even then no snapshot is written.
 run train -solver nan.prototxt -on_nan warn
 expect_error "going on with a loss that is not finite" "snapshot after 50 iterations" "not finite"
 expect_line "going on with a loss that is not finite" 'iteration 10: the loss is .*nan'
@@ -103,7 +103,7 @@ code=${PIPESTATUS[0]}
 expect_error "full disk, HDF5" "disk_iter_10"
 cmp disk_iter_10.caffemodel.h5 before.caffemodel.h5 || fail "the older HDF5 snapshot is lost"
 
-# Batches of which no integer can count the samples.
+# Batches with more samples than an integer can count.
 for layer in Data:data ImageData:image_data HDF5Data:hdf5_data WindowData:window_data \
   AnnotatedData:data MemoryData:memory_data; do
   for size in 4000000000 0; do

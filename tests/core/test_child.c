@@ -1,20 +1,15 @@
 /* A child that answers, crashes, computes for ever, or waits for ever: its parent goes on. */
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "check.h"
 #include "core/child.h"
 
 static const cr_child_limits limits = {.seconds = 60, .patience = 60};
@@ -42,10 +37,9 @@ static void no_child_is_left(void) {
   assert_true(waitpid(-1, NULL, WNOHANG) < 0);
 }
 
-static void answers(void **state) {
+TEST(answers) {
   cr_child child;
   int factor = 7, got = 0;
-  (void)state;
   assert_true(cr_child_start(&child, answer_twice, &factor, limits));
   factor = 8; /* not the child's */
   assert_true(multiply(&child, 6, &got));
@@ -63,9 +57,8 @@ static void die(int fd, void *user) {
 }
 
 /* The host's handlers do not run in the child. */
-static void crashes(void **state) {
+TEST(crashes) {
   int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGSYS, 0};
-  (void)state;
   for (size_t i = 0; i < sizeof signals / sizeof *signals; ++i) {
     struct sigaction own = {.sa_handler = handle}, before;
     cr_child child;
@@ -80,11 +73,10 @@ static void crashes(void **state) {
   no_child_is_left();
 }
 
-static void signals_from_outside(void **state) {
+TEST(signals_from_outside) {
   int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGQUIT, SIGALRM, SIGTSTP};
   cr_child child;
   int factor = 2, got = 0;
-  (void)state;
   assert_true(signal(SIGUSR1, handle) != SIG_ERR);
   assert_true(cr_child_start(&child, answer_twice, &factor, limits));
   for (size_t i = 0; i < sizeof signals / sizeof *signals; ++i) {
@@ -102,10 +94,9 @@ static void signals_from_outside(void **state) {
 }
 
 /* The system then does not report how children end. */
-static void children_are_ignored(void **state) {
+TEST(children_are_ignored) {
   int crash = SIGSEGV, quiet = 0, factor = 3, got = 0;
   cr_child child;
-  (void)state;
   assert_true(signal(SIGCHLD, SIG_IGN) != SIG_ERR);
   assert_true(cr_child_start(&child, answer_twice, &factor, limits));
   assert_true(multiply(&child, 5, &got));
@@ -132,11 +123,10 @@ static void wait_for_ever(int fd, void *user) {
   for (;;) pause();
 }
 
-static void endless(void **state) {
+TEST(endless) {
   cr_child child;
   unsigned count = 0;
   int got;
-  (void)state;
   assert_true(
       cr_child_start(&child, compute, &count, (cr_child_limits){.seconds = 1, .patience = 60}));
   assert_false(cr_child_receive(&child, &got, sizeof got));
@@ -159,10 +149,9 @@ static void compute_and_answer(int fd, void *user) {
   cr_child_send_to(fd, &answer, sizeof answer);
 }
 
-static void slow(void **state) {
+TEST(slow) {
   cr_child child;
   int got = 0;
-  (void)state;
   memset(&child, 0xff, sizeof child); /* nothing of what was there counts */
   assert_true(cr_child_start(&child, compute_and_answer, NULL,
                              (cr_child_limits){.seconds = 60, .patience = 1}));
@@ -180,11 +169,10 @@ static void say_limits(int fd, void *user) {
   cr_child_send_to(fd, found, sizeof found);
 }
 
-static void limits_of_children(void **state) {
+TEST(limits_of_children) {
   cr_child child;
   int64_t found[2];
   struct rlimit before, less;
-  (void)state;
   assert_int_equal(getrlimit(RLIMIT_CPU, &before), 0);
   assert_true(cr_child_start(&child, say_limits, NULL, limits));
   assert_true(cr_child_receive(&child, found, sizeof found));
@@ -213,11 +201,10 @@ static void say_files(int fd, void *user) {
 
 /* A child has its three standard streams and its socket, whatever the host has opened before and
  * after. */
-static void files_of_children(void **state) {
+TEST(files_of_children) {
   static const int extra[] = {20, 21, 100, FILES - 1};
   cr_child child;
   char open[FILES] = {0};
-  (void)state;
   for (size_t i = 0; i < sizeof extra / sizeof *extra; ++i) {
     assert_int_equal(dup2(STDERR_FILENO, extra[i]), extra[i]);
   }
@@ -264,10 +251,9 @@ static void no_child_to_be_had(void **state) {
 }
 
 /* Its parent is killed while it waits. */
-static void ends_with_its_parent(void **state) {
+TEST(ends_with_its_parent) {
   int end[2];
   char byte;
-  (void)state;
   assert_int_equal(pipe(end), 0);
   pid_t parent = fork();
   if (parent == 0) {
@@ -286,11 +272,10 @@ static void ends_with_its_parent(void **state) {
 }
 
 /* The host may have closed its standard streams; what it has open is not kept open by a child. */
-static void files_of_the_host(void **state) {
+TEST(files_of_the_host) {
   cr_child child;
   int factor = 2, got = 0, end[2];
   char byte;
-  (void)state;
   assert_int_equal(pipe(end), 0);
   int input = dup(STDIN_FILENO);
   assert_true(input >= 0);

@@ -3,9 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,13 +13,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "check.h"
 #include "core/file.h"
 #include "core/free_memory.h"
 #include "core/io.h"
 #include "crema/log.h"
 #include "folder.h"
+#include "log_lines.h"
 
 static void put(const char *name, const char *text) {
   int fd = open(path_of(name), O_WRONLY | O_CREAT | O_TRUNC, 0644);
@@ -37,15 +35,9 @@ static bool exists(const char *name) {
 
 static void assert_holds(const char *name, const char *text) {
   cr_buffer bytes = {0};
-  assert_int_equal(cr_file_read(path_of(name), &bytes), CREMA_OK);
+  ok(cr_file_read(path_of(name), &bytes));
   assert_string_equal(bytes.data, text);
   cr_buffer_free(&bytes);
-}
-
-static void assert_error_has(const char *text) {
-  if (strstr(crema_error_text(), text) == NULL) {
-    fail_msg("\"%s\" does not say \"%s\"", crema_error_text(), text);
-  }
 }
 
 /* How many names in the folder begin with `begin`. */
@@ -69,17 +61,9 @@ static long dead_process(void) {
   return (long)child;
 }
 
-static void count_warnings(void *user, crema_log_level level, const char *file, int line,
-                           const char *message) {
-  (void)file;
-  (void)line;
-  if (level == CREMA_LOG_WARNING && strstr(message, "Waiting for data from") != NULL)
-    ++*(int *)user;
-}
-
 /* ---- limits ---- */
 
-static void limits_are_chosen(void **state) {
+TEST(limits_are_chosen) {
   static const struct {
     const char *text;
     uint64_t bytes;
@@ -93,20 +77,18 @@ static void limits_are_chosen(void **state) {
   static const char *const bad[] = {
       "0", "-1", "much", "4GB", "4 G", "1e9", "99999999999999999999999"};
   uint64_t limit = 0;
-  (void)state;
   unsetenv("CREMA_MAX_FILE");
-  assert_int_equal(cr_file_limit(7, &limit), CREMA_OK);
+  ok(cr_file_limit(7, &limit));
   assert_true(limit == 7);
   for (size_t i = 0; i < sizeof good / sizeof *good; ++i) {
     setenv("CREMA_MAX_FILE", good[i].text, 1);
-    assert_int_equal(cr_file_limit(7, &limit), CREMA_OK);
+    ok(cr_file_limit(7, &limit));
     assert_true(limit == good[i].bytes);
   }
   for (size_t i = 0; i < sizeof bad / sizeof *bad; ++i) {
     cr_buffer bytes = {0};
     setenv("CREMA_MAX_FILE", bad[i], 1);
-    assert_int_equal(cr_file_read("/dev/null", &bytes), CREMA_E_ARGUMENT);
-    assert_error_has("CREMA_MAX_FILE");
+    assert_fails(cr_file_read("/dev/null", &bytes), CREMA_E_ARGUMENT, "CREMA_MAX_FILE");
     assert_error_has(bad[i]);
     cr_buffer_free(&bytes);
   }
@@ -115,21 +97,19 @@ static void limits_are_chosen(void **state) {
 
 static void assert_too_large(const char *path, uint64_t usual, const char *what) {
   cr_buffer bytes = {0};
-  assert_int_equal(cr_file_read_up_to(path, usual, &bytes), CREMA_E_RANGE);
-  assert_error_has(path);
+  assert_fails(cr_file_read_up_to(path, usual, &bytes), CREMA_E_RANGE, path);
   assert_error_has(what);
   assert_error_has("CREMA_MAX_FILE");
   cr_buffer_free(&bytes);
 }
 
-static void limits_hold(void **state) {
-  (void)state;
+TEST(limits_hold) {
   cr_buffer bytes = {0};
   put("a", "12345678");
-  assert_int_equal(cr_file_read_up_to(path_of("a"), 8, &bytes), CREMA_OK);
+  ok(cr_file_read_up_to(path_of("a"), 8, &bytes));
   assert_string_equal(bytes.data, "12345678");
   /* What the buffer held before does not count. */
-  assert_int_equal(cr_file_read_up_to(path_of("a"), 8, &bytes), CREMA_OK);
+  ok(cr_file_read_up_to(path_of("a"), 8, &bytes));
   assert_string_equal(bytes.data, "1234567812345678");
   cr_buffer_free(&bytes);
   assert_too_large(path_of("a"), 7, "8 bytes; at most 7 ");
@@ -144,32 +124,29 @@ static void limits_hold(void **state) {
 }
 
 /* A file larger than the free memory is an error, before the system has to kill a process. */
-static void memory_is_left(void **state) {
+TEST(memory_is_left) {
   cr_buffer bytes = {0};
   uint64_t left = cr_free_memory();
-  (void)state;
   /* The file must be larger than memory, and file systems such as ext4 take at most 16 TB. */
   if (left > UINT64_C(1) << 42) skip();
   put("a", "");
   assert_int_equal(truncate(path_of("a"), (off_t)(2 * left)), 0);
-  assert_int_equal(cr_file_read_up_to(path_of("a"), UINT64_MAX, &bytes), CREMA_E_NO_MEMORY);
-  assert_error_has(path_of("a"));
+  assert_fails(cr_file_read_up_to(path_of("a"), UINT64_MAX, &bytes), CREMA_E_NO_MEMORY,
+               path_of("a"));
   assert_error_has("are free");
   assert_null(bytes.data);
   unlink(path_of("a"));
 }
 
 /* Files whose size is not known in advance, and things that are not files. */
-static void unusual_files_are_read(void **state) {
-  (void)state;
+TEST(unusual_files_are_read) {
   cr_buffer bytes = {0};
-  assert_int_equal(cr_file_read("/proc/self/status", &bytes), CREMA_OK);
+  ok(cr_file_read("/proc/self/status", &bytes));
   assert_non_null(strstr(bytes.data, "VmPeak"));
   cr_buffer_clear(&bytes);
-  assert_int_equal(cr_file_read("/dev/null", &bytes), CREMA_OK);
+  ok(cr_file_read("/dev/null", &bytes));
   assert_int_equal(bytes.size, 0);
-  assert_int_equal(cr_file_read(folder, &bytes), CREMA_E_IO);
-  assert_error_has(folder);
+  assert_fails(cr_file_read(folder, &bytes), CREMA_E_IO, folder);
   assert_error_has("Is a directory");
   assert_int_equal(cr_file_read(path_of("none"), &bytes), CREMA_E_NOT_FOUND);
   cr_buffer_free(&bytes);
@@ -189,24 +166,24 @@ static pid_t start_writer(const char *path, useconds_t delay, const char *text) 
   _exit(good && write(fd, text + half, strlen(text) - half) > 0 ? 0 : 1);
 }
 
-static void read_pipe(useconds_t delay, const char *text, int *warnings) {
+/* Returns how often the library warned that it waits. */
+static int read_pipe(useconds_t delay, const char *text) {
+  static log_lines lines;
   int how = 0;
   assert_int_equal(mkfifo(path_of("pipe"), 0600), 0);
-  crema_log_set(count_warnings, warnings, CREMA_LOG_INFO);
+  listen_to(&lines, CREMA_LOG_WARNING);
   pid_t child = start_writer(path_of("pipe"), delay, text);
   assert_holds("pipe", text);
-  crema_log_set(NULL, NULL, CREMA_LOG_ERROR);
+  stop_listening();
   /* The signals of one test interrupt this, too. */
   while (waitpid(child, &how, 0) != child) assert_int_equal(errno, EINTR);
   assert_true(WIFEXITED(how) && WEXITSTATUS(how) == 0);
   unlink(path_of("pipe"));
+  return count_lines(&lines, "Waiting for data from");
 }
 
-static void pipes_are_waited_for(void **state) {
-  int warnings = 0;
-  (void)state;
-  read_pipe(1100000, "what came late", &warnings);
-  assert_int_equal(warnings, 1);
+TEST(pipes_are_waited_for) {
+  assert_int_equal(read_pipe(1100000, "what came late"), 1);
 }
 
 static void do_nothing(int number) {
@@ -214,18 +191,16 @@ static void do_nothing(int number) {
 }
 
 /* Signals that interrupt system calls lose nothing. */
-static void signals_lose_nothing(void **state) {
-  int warnings = 0;
+TEST(signals_lose_nothing) {
   struct sigaction action = {0}, before;
   const struct itimerval often = {{0, 1000}, {0, 1000}}, never = {{0, 0}, {0, 0}};
   static char text[300000];
-  (void)state;
   memset(text, 'x', sizeof text - 1);
   action.sa_handler = do_nothing;
   assert_int_equal(sigaction(SIGALRM, &action, &before), 0);
   assert_int_equal(setitimer(ITIMER_REAL, &often, NULL), 0);
-  read_pipe(30000, text, &warnings);
-  assert_int_equal(cr_file_write(path_of("a"), text, sizeof text - 1), CREMA_OK);
+  read_pipe(30000, text);
+  ok(cr_file_write(path_of("a"), text, sizeof text - 1));
   assert_int_equal(setitimer(ITIMER_REAL, &never, NULL), 0);
   assert_int_equal(sigaction(SIGALRM, &before, NULL), 0);
   assert_holds("a", text);
@@ -235,23 +210,22 @@ static void signals_lose_nothing(void **state) {
 /* ---- drafts ---- */
 
 /* Names that could be guessed for a draft exist as links to another user's file. */
-static void planted_links_are_not_followed(void **state) {
+TEST(planted_links_are_not_followed) {
   char name[64];
   cr_file_draft draft[2];
-  (void)state;
   put("victim", "precious");
   snprintf(name, sizeof name, "a.tmp.%ld", (long)getpid());
   assert_int_equal(symlink(path_of("victim"), path_of(name)), 0);
   for (int i = 0; i < 2; ++i) {
-    assert_int_equal(cr_file_draft_begin(path_of("a"), &draft[i]), CREMA_OK);
+    ok(cr_file_draft_begin(path_of("a"), &draft[i]));
     assert_int_equal(strncmp(draft[i].temporary, path_of(name), strlen(path_of(name))), 0);
     assert_int_equal(strlen(draft[i].temporary), strlen(path_of(name)) + 7);
   }
   /* Two drafts of one process and path have different names, as a part of them is random. */
   assert_string_not_equal(draft[0].temporary, draft[1].temporary);
   for (int i = 0; i < 2; ++i) {
-    assert_int_equal(cr_file_draft_write(&draft[i], "new", 3), CREMA_OK);
-    assert_int_equal(cr_file_draft_end(&draft[i], CREMA_OK), CREMA_OK);
+    ok(cr_file_draft_write(&draft[i], "new", 3));
+    ok(cr_file_draft_end(&draft[i], CREMA_OK));
   }
   assert_holds("victim", "precious");
   assert_holds("a", "new");
@@ -261,10 +235,9 @@ static void planted_links_are_not_followed(void **state) {
   unlink(path_of("a"));
 }
 
-static void drafts_are_locked(void **state) {
+TEST(drafts_are_locked) {
   cr_file_draft draft;
-  (void)state;
-  assert_int_equal(cr_file_draft_begin(path_of("a"), &draft), CREMA_OK);
+  ok(cr_file_draft_begin(path_of("a"), &draft));
   int fd = open(draft.temporary, O_RDONLY);
   assert_true(fd >= 0);
   assert_int_equal(flock(fd, LOCK_EX | LOCK_NB), -1);
@@ -274,23 +247,22 @@ static void drafts_are_locked(void **state) {
 }
 
 /* Larger and smaller than the buffer of a draft, which 64 KiB fill. */
-static void pieces_of_all_sizes_arrive(void **state) {
+TEST(pieces_of_all_sizes_arrive) {
   static const size_t sizes[] = {1, 65535, 1, 65536, 65537, 200000, 0, 3};
   cr_file_draft draft;
   cr_buffer wanted = {0}, found = {0};
-  (void)state;
-  assert_int_equal(cr_file_draft_begin(path_of("a"), &draft), CREMA_OK);
+  ok(cr_file_draft_begin(path_of("a"), &draft));
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; ++i) {
     char *bytes = malloc(sizes[i] + 1);
     assert_non_null(bytes);
     for (size_t k = 0; k < sizes[i]; ++k) bytes[k] = (char)(wanted.size + k * 7);
-    assert_int_equal(cr_file_draft_write(&draft, bytes, sizes[i]), CREMA_OK);
-    assert_int_equal(cr_buffer_append(&wanted, bytes, sizes[i]), CREMA_OK);
+    ok(cr_file_draft_write(&draft, bytes, sizes[i]));
+    ok(cr_buffer_append(&wanted, bytes, sizes[i]));
     free(bytes);
   }
   assert_false(exists("a"));
-  assert_int_equal(cr_file_draft_end(&draft, CREMA_OK), CREMA_OK);
-  assert_int_equal(cr_file_read(path_of("a"), &found), CREMA_OK);
+  ok(cr_file_draft_end(&draft, CREMA_OK));
+  ok(cr_file_read(path_of("a"), &found));
   assert_int_equal(found.size, wanted.size);
   assert_memory_equal(found.data, wanted.data, wanted.size);
   cr_buffer_free(&found);
@@ -299,52 +271,47 @@ static void pieces_of_all_sizes_arrive(void **state) {
 }
 
 /* A name has at most 255 bytes, so a draft's name is shortened, by whole characters. */
-static void long_names_work(void **state) {
+TEST(long_names_work) {
   char name[300];
-  (void)state;
   for (size_t size = 230; size <= 255; ++size) {
     memset(name, 'n', size);
     for (size_t i = 0; i + 1 < size - 200; i += 2) memcpy(name + 200 + i, "\xc3\xa9", 2);
     name[size] = '\0';
     cr_file_draft draft;
-    assert_int_equal(cr_file_draft_check(path_of(name)), CREMA_OK);
-    assert_int_equal(cr_file_draft_begin(path_of(name), &draft), CREMA_OK);
+    ok(cr_file_draft_check(path_of(name)));
+    ok(cr_file_draft_begin(path_of(name), &draft));
     const char *mark = strstr(draft.temporary, ".tmp.");
     assert_non_null(mark);
     assert_false((unsigned char)mark[-1] == 0xc3);
-    assert_int_equal(cr_file_draft_write(&draft, "x", 1), CREMA_OK);
-    assert_int_equal(cr_file_draft_end(&draft, CREMA_OK), CREMA_OK);
+    ok(cr_file_draft_write(&draft, "x", 1));
+    ok(cr_file_draft_end(&draft, CREMA_OK));
     assert_holds(name, "x");
     unlink(path_of(name));
   }
   memset(name, 'n', 256);
   name[256] = '\0';
-  assert_int_equal(cr_file_draft_check(path_of(name)), CREMA_E_IO);
-  assert_error_has("File name too long");
+  assert_fails(cr_file_draft_check(path_of(name)), CREMA_E_IO, "File name too long");
   assert_error_has(name);
 }
 
 /* An existing file stays as it is, and nothing is left where there was none. */
-static void checks_change_nothing(void **state) {
-  (void)state;
+TEST(checks_change_nothing) {
   put("a", "old");
-  assert_int_equal(cr_file_draft_check(path_of("a")), CREMA_OK);
+  ok(cr_file_draft_check(path_of("a")));
   assert_holds("a", "old");
-  assert_int_equal(cr_file_draft_check(path_of("b")), CREMA_OK);
+  ok(cr_file_draft_check(path_of("b")));
   assert_false(exists("b"));
-  assert_int_equal(cr_file_draft_check(path_of("none/b")), CREMA_E_IO);
-  assert_error_has("none/b");
+  assert_fails(cr_file_draft_check(path_of("none/b")), CREMA_E_IO, "none/b");
   assert_int_equal(cr_file_draft_check(folder), CREMA_E_IO);
-  assert_int_equal(cr_file_draft_check("/dev/null"), CREMA_OK);
+  ok(cr_file_draft_check("/dev/null"));
   unlink(path_of("a"));
 }
 
 /* ---- sweeping ---- */
 
-static void abandoned_drafts_are_swept(void **state) {
+TEST(abandoned_drafts_are_swept) {
   char dead[96], locked[96], alive[96], other[96], longer[96];
   long gone = dead_process();
-  (void)state;
   snprintf(dead, sizeof dead, "run_iter_7.caffemodel.tmp.%ld.abcdef", gone);
   snprintf(locked, sizeof locked, "run_iter_8.caffemodel.tmp.%ld.abcde2", gone);
   snprintf(alive, sizeof alive, "run_iter_7.caffemodel.tmp.%ld.abcdef", (long)getpid());
@@ -378,9 +345,8 @@ static void abandoned_drafts_are_swept(void **state) {
 }
 
 /* A link with the name of a draft is not ours, nor is its target. */
-static void sweeping_follows_no_links(void **state) {
+TEST(sweeping_follows_no_links) {
   char link[64];
-  (void)state;
   put("victim", "precious");
   snprintf(link, sizeof link, "a.tmp.%ld.abcdef", dead_process());
   assert_int_equal(symlink(path_of("victim"), path_of(link)), 0);
@@ -392,10 +358,9 @@ static void sweeping_follows_no_links(void **state) {
 }
 
 /* Drafts of other users, even where one may remove them, and folders that hold folders. */
-static void sweeping_removes_only_our_own(void **state) {
+TEST(sweeping_removes_only_our_own) {
   char other[64], filled[64], inner[80];
   long gone = dead_process();
-  (void)state;
   snprintf(other, sizeof other, "a.tmp.%ld.abcdef", gone);
   snprintf(filled, sizeof filled, "a.tmp.%ld.bcdefg", gone);
   snprintf(inner, sizeof inner, "%s/folder", filled);
@@ -414,10 +379,9 @@ static void sweeping_removes_only_our_own(void **state) {
 
 /* Begins a file, kills itself; the draft of the same file goes with the next one, whatever the
  * length of its name. */
-static void next_draft_removes_the_last_one(void **state) {
+TEST(next_draft_removes_the_last_one) {
   char name[256];
   static const size_t sizes[] = {1, 255};
-  (void)state;
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; ++i) {
     memset(name, 'n', sizes[i]);
     name[sizes[i]] = '\0';
@@ -432,7 +396,7 @@ static void next_draft_removes_the_last_one(void **state) {
     assert_true(WIFSIGNALED(how));
     assert_int_equal(count_names("n"), 1);
     assert_false(exists(name));
-    assert_int_equal(cr_file_write(path_of(name), "x", 1), CREMA_OK);
+    ok(cr_file_write(path_of(name), "x", 1));
     assert_int_equal(count_names("n"), 1);
     unlink(path_of(name));
   }
@@ -449,39 +413,35 @@ static void fill(const cr_file_location *location) {
   close(fd);
 }
 
-static void places_appear_whole(void **state) {
-  (void)state;
+TEST(files_and_folders_appear_whole) {
   for (int is_folder = 0; is_folder < 2; ++is_folder) {
     cr_file_location location, second;
-    assert_int_equal(cr_file_location_begin(path_of(is_folder ? "d//" : "d"), is_folder, &location),
-                     CREMA_OK);
+    ok(cr_file_location_begin(path_of(is_folder ? "d//" : "d"), is_folder, &location));
     fill(&location);
     assert_false(exists("d"));
     /* Given up. */
     assert_int_equal(cr_file_location_end(&location, CREMA_E_CLOSED), CREMA_E_CLOSED);
     assert_int_equal(count_names("d"), 0);
     /* Two at a time: the first to finish gets the name. */
-    assert_int_equal(cr_file_location_begin(path_of("d"), is_folder, &location), CREMA_OK);
-    assert_int_equal(cr_file_location_begin(path_of("d"), is_folder, &second), CREMA_OK);
+    ok(cr_file_location_begin(path_of("d"), is_folder, &location));
+    ok(cr_file_location_begin(path_of("d"), is_folder, &second));
     fill(&location);
     fill(&second);
-    assert_int_equal(cr_file_location_end(&location, CREMA_OK), CREMA_OK);
+    ok(cr_file_location_end(&location, CREMA_OK));
     assert_holds(is_folder ? "d/data" : "d", "whole");
-    assert_int_equal(cr_file_location_end(&second, CREMA_OK), CREMA_E_EXISTS);
-    assert_error_has(path_of("d"));
+    assert_fails(cr_file_location_end(&second, CREMA_OK), CREMA_E_EXISTS, path_of("d"));
     assert_int_equal(count_names("d"), 1);
-    assert_int_equal(cr_file_location_begin(path_of("d"), is_folder, &location), CREMA_E_EXISTS);
-    assert_error_has(path_of("d"));
+    assert_fails(cr_file_location_begin(path_of("d"), is_folder, &location), CREMA_E_EXISTS,
+                 path_of("d"));
     unlink(path_of("d/data"));
     assert_int_equal(remove(path_of("d")), 0);
   }
   cr_file_location location;
-  assert_int_equal(cr_file_location_begin(path_of("none/d"), true, &location), CREMA_E_IO);
-  assert_error_has("none/d: cannot write: No such file");
+  assert_fails(cr_file_location_begin(path_of("none/d"), true, &location), CREMA_E_IO,
+               "none/d: cannot write: No such file");
 }
 
-static void places_of_killed_processes_are_removed(void **state) {
-  (void)state;
+TEST(files_of_killed_processes_are_removed) {
   for (int is_folder = 0; is_folder < 2; ++is_folder) {
     cr_file_location location;
     pid_t child = fork();
@@ -496,10 +456,10 @@ static void places_of_killed_processes_are_removed(void **state) {
     assert_false(exists("d"));
     assert_int_equal(count_names("d.tmp."), 1);
     /* A target whose name begins with the other's has a location of its own. */
-    assert_int_equal(cr_file_location_begin(path_of("d.tmp"), is_folder, &location), CREMA_OK);
+    ok(cr_file_location_begin(path_of("d.tmp"), is_folder, &location));
     assert_int_equal(cr_file_location_end(&location, CREMA_E_CLOSED), CREMA_E_CLOSED);
     assert_int_equal(count_names("d.tmp."), 1);
-    assert_int_equal(cr_file_location_begin(path_of("d"), is_folder, &location), CREMA_OK);
+    ok(cr_file_location_begin(path_of("d"), is_folder, &location));
     assert_int_equal(count_names("d.tmp."), 1);
     assert_int_equal(cr_file_location_end(&location, CREMA_E_CLOSED), CREMA_E_CLOSED);
     assert_int_equal(count_names("d"), 0);
@@ -510,16 +470,15 @@ static void places_of_killed_processes_are_removed(void **state) {
 
 static void assert_resolved(const char *base, const char *path, const char *wanted) {
   char *found = NULL;
-  assert_int_equal(cr_file_resolve(base, path, &found), CREMA_OK);
+  ok(cr_file_resolve(base, path, &found));
   assert_string_equal(found, wanted);
   free(found);
 }
 
 /* From the working directory, else from the folder of the file that names it, if it is there. */
-static void paths_are_resolved(void **state) {
+TEST(paths_are_resolved) {
   char before[PATH_SIZE];
   struct stat info;
-  (void)state;
   assert_non_null(getcwd(before, sizeof before));
   assert_int_equal(mkdir(path_of("d"), 0755), 0);
   put("d/inner", "12");
@@ -549,42 +508,26 @@ static void paths_are_resolved(void **state) {
   assert_int_equal(rmdir(path_of("d")), 0);
 }
 
-typedef struct warnings {
-  int count;
-  char text[2 * PATH_SIZE];
-} warnings;
-
-static void keep_warning(void *user, crema_log_level level, const char *file, int line,
-                         const char *message) {
-  warnings *heard = user;
-  (void)file;
-  (void)line;
-  if (level != CREMA_LOG_WARNING) return;
-  ++heard->count;
-  snprintf(heard->text, sizeof heard->text, "%s", message);
-}
-
 /* What `path` in `base` becomes, and from which folder it would have been found; "": no word. */
 static void assert_warned(const char *base, const char *path, const char *wanted,
                           const char *from) {
   char *found = NULL, text[2 * PATH_SIZE];
-  warnings heard = {0};
-  crema_log_set(keep_warning, &heard, CREMA_LOG_INFO);
-  assert_int_equal(cr_file_resolve_input(base, path, &found), CREMA_OK);
-  crema_log_set(NULL, NULL, CREMA_LOG_INFO);
+  static log_lines heard;
+  listen_to(&heard, CREMA_LOG_WARNING);
+  ok(cr_file_resolve_input(base, path, &found));
+  stop_listening();
   assert_string_equal(found, wanted);
   free(found);
   assert_int_equal(heard.count, from[0] != '\0');
   if (heard.count == 0) return;
-  snprintf(text, sizeof text, "%s is not found from the working directory, but it would be from %s",
-           path, from);
+  snprintf(text, sizeof text,
+           "%s is not found from the working directory, but it would be from %s\n", path, from);
   assert_string_equal(heard.text, text);
 }
 
 /* The nearest folder above the naming file from which there is something at the path. */
-static void inputs_are_looked_for_above(void **state) {
+TEST(inputs_are_looked_for_above) {
   char real[PATH_MAX], nearer[PATH_MAX + 8];
-  (void)state;
   assert_non_null(realpath(folder, real));
   snprintf(nearer, sizeof nearer, "%s/e", real);
   assert_int_equal(mkdir(path_of("e"), 0755), 0);
@@ -607,8 +550,7 @@ static void inputs_are_looked_for_above(void **state) {
 }
 
 /* Files go, folders stay. */
-static void folders_are_emptied_of_files(void **state) {
-  (void)state;
+TEST(folders_are_emptied_of_files) {
   assert_int_equal(mkdir(path_of("d"), 0755), 0);
   assert_int_equal(mkdir(path_of("d/inner"), 0755), 0);
   put("d/a", "");
@@ -632,11 +574,10 @@ static void folders_are_emptied_of_files(void **state) {
 }
 
 /* The warning names the kind of file, terminal or pipe; writing waits for a reader. */
-static void pipes_are_written_to(void **state) {
+TEST(pipes_are_written_to) {
   char text[8] = "";
   int how = 0;
   struct stat info;
-  (void)state;
   assert_int_equal(mkfifo(path_of("pipe"), 0600), 0);
   pid_t child = fork();
   if (child == 0) {
@@ -645,28 +586,26 @@ static void pipes_are_written_to(void **state) {
     ssize_t got = read(fd, text, sizeof text);
     _exit(got == 3 && memcmp(text, "abc", 3) == 0 ? 0 : 1);
   }
-  assert_int_equal(cr_file_write(path_of("pipe"), "abc", 3), CREMA_OK);
+  ok(cr_file_write(path_of("pipe"), "abc", 3));
   assert_int_equal(waitpid(child, &how, 0), child);
   assert_true(WIFEXITED(how) && WEXITSTATUS(how) == 0);
   assert_int_equal(lstat(path_of("pipe"), &info), 0);
   assert_true(S_ISFIFO(info.st_mode));
-  assert_int_equal(cr_file_draft_check(path_of("pipe")), CREMA_OK);
+  ok(cr_file_draft_check(path_of("pipe")));
   unlink(path_of("pipe"));
-  assert_int_equal(cr_file_write("/dev/full", "abc", 3), CREMA_E_IO);
-  assert_error_has("/dev/full: cannot write: No space left on device");
-  assert_int_equal(cr_file_write(folder, "abc", 3), CREMA_E_IO);
-  assert_error_has("cannot write: Is a directory");
-  assert_int_equal(cr_file_write("/dev/null/x", "abc", 3), CREMA_E_IO);
-  assert_error_has("/dev/null/x: cannot write: Not a directory");
+  assert_fails(cr_file_write("/dev/full", "abc", 3), CREMA_E_IO,
+               "/dev/full: cannot write: No space left on device");
+  assert_fails(cr_file_write(folder, "abc", 3), CREMA_E_IO, "cannot write: Is a directory");
+  assert_fails(cr_file_write("/dev/null/x", "abc", 3), CREMA_E_IO,
+               "/dev/null/x: cannot write: Not a directory");
 }
 
 /* The largest number of a process is one, what is larger is none. */
-static void numbers_of_processes_are_checked(void **state) {
+TEST(numbers_of_processes_are_checked) {
   static const char *const kept[] = {
       "a.tmp.0.abcdef",          "a.tmp.2147483648.abcdef", "a.tmp.99999999999.abcdef",
       "a.tmp.-5.abcdef",         "a.tmp.2147483647.abcde",  "a.tmp.2147483647.abcdefg",
       "a.tmp.2147483647.abcde1", "a.tmp.2147483647_abcdef", "a.TMP.2147483647.abcdef"};
-  (void)state;
   put("a.tmp.2147483647.abcdef", "");
   for (size_t i = 0; i < sizeof kept / sizeof *kept; ++i) put(kept[i], "");
   cr_file_sweep(path_of("a"));
@@ -700,9 +639,8 @@ static bool works_from_descriptor_0(void) {
   return good;
 }
 
-static void descriptor_0_is_one(void **state) {
+TEST(descriptor_0_is_one) {
   int how = 0;
-  (void)state;
   pid_t child = fork();
   if (child == 0) _exit(works_from_descriptor_0() ? 0 : 1);
   assert_int_equal(waitpid(child, &how, 0), child);
@@ -713,11 +651,10 @@ static void descriptor_0_is_one(void **state) {
 }
 
 /* Reading a file of unknown size takes not much more memory than it has bytes. */
-static void memory_grows_with_what_is_read(void **state) {
+TEST(memory_grows_with_what_is_read) {
   enum { SIZE = 3000000 };
   cr_buffer bytes = {0};
   int how = 0;
-  (void)state;
   assert_int_equal(mkfifo(path_of("pipe"), 0600), 0);
   pid_t child = fork();
   if (child == 0) {
@@ -732,7 +669,7 @@ static void memory_grows_with_what_is_read(void **state) {
     }
     _exit(0);
   }
-  assert_int_equal(cr_file_read(path_of("pipe"), &bytes), CREMA_OK);
+  ok(cr_file_read(path_of("pipe"), &bytes));
   assert_int_equal(waitpid(child, &how, 0), child);
   assert_int_equal(bytes.size, SIZE);
   assert_true(bytes.capacity < 2 * SIZE);
@@ -758,8 +695,8 @@ int main(void) {
       cmocka_unit_test(sweeping_follows_no_links),
       cmocka_unit_test(sweeping_removes_only_our_own),
       cmocka_unit_test(next_draft_removes_the_last_one),
-      cmocka_unit_test(places_appear_whole),
-      cmocka_unit_test(places_of_killed_processes_are_removed),
+      cmocka_unit_test(files_and_folders_appear_whole),
+      cmocka_unit_test(files_of_killed_processes_are_removed),
       cmocka_unit_test(paths_are_resolved),
       cmocka_unit_test(inputs_are_looked_for_above),
       cmocka_unit_test(folders_are_emptied_of_files),

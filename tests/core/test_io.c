@@ -1,15 +1,11 @@
 /* System calls on files: restarted after signals, repeated until all bytes are transferred. */
 #include <fcntl.h>
 #include <limits.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "check.h"
 #include "core/io.h"
 #include "core/refused_calls.h"
 #include "folder.h"
@@ -78,9 +74,8 @@ static int open_new(void) {
   return fd;
 }
 
-static void opening_is_begun_again(void **state) {
+TEST(opening_is_begun_again) {
   struct stat info;
-  (void)state;
   opening = twice_interrupted;
   int fd = open_new();
   assert_int_equal(opening.calls, 3);
@@ -104,9 +99,8 @@ static void opening_is_begun_again(void **state) {
   unlink(path_of("f"));
 }
 
-static void writing_goes_on(void **state) {
+TEST(writing_goes_on) {
   char text[8] = "";
-  (void)state;
   int fd = open_new();
   writing = (refused_call){.pass = 1, .count = 2, .error = EINTR, .most = 2};
   assert_true(cr_io_write(fd, "abcdefg", 7));
@@ -127,9 +121,8 @@ static void writing_goes_on(void **state) {
   unlink(path_of("f"));
 }
 
-static void reading_goes_on(void **state) {
+TEST(reading_goes_on) {
   char text[8] = "";
-  (void)state;
   int fd = open_new();
   assert_true(cr_io_write(fd, "abcdefg", 7));
   assert_int_equal(lseek(fd, 1, SEEK_SET), 1);
@@ -164,9 +157,8 @@ static void reading_goes_on(void **state) {
   unlink(path_of("f"));
 }
 
-static void flushing_is_begun_again(void **state) {
+TEST(flushing_is_begun_again) {
   static const int nothing_to_wait_for[] = {EINVAL, EOPNOTSUPP, ENOSYS};
-  (void)state;
   int fd = open_new();
   syncing = twice_interrupted;
   assert_true(cr_io_sync(fd));
@@ -184,8 +176,7 @@ static void flushing_is_begun_again(void **state) {
 }
 
 /* Closed only once, as another thread may have got the descriptor meanwhile. */
-static void closing_happens_once(void **state) {
-  (void)state;
+TEST(closing_happens_once) {
   closing = twice_interrupted;
   assert_true(cr_io_close(open_new()));
   assert_int_equal(closing.calls, 1);
@@ -195,9 +186,8 @@ static void closing_happens_once(void **state) {
   unlink(path_of("f"));
 }
 
-static void names_are_changed(void **state) {
+TEST(names_are_changed) {
   struct stat info;
-  (void)state;
   making = twice_interrupted;
   assert_true(cr_io_make_folder(path_of("d"), 0700));
   assert_int_equal(making.calls, 3);

@@ -5,10 +5,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <link.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,16 +13,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "check.h"
 #include "core/module.h"
+#include "folder.h"
 
 #define NAME "libcrema-test-opened.so"
 #define VARIABLE "CREMA_TEST_MODULE"
 
-enum { TEXT = 2048, PATH_SIZE = 256 };
-
-static char folder[64];
+enum { TEXT = 2048 };
 
 /* ---- the copy ---- */
 
@@ -62,14 +56,6 @@ static int open_and_tell(const char *name) {
 }
 
 /* ---- the test ---- */
-
-static const char *path_of(const char *name) {
-  static char path[4][PATH_SIZE];
-  static int next;
-  char *text = path[next++ % 4];
-  snprintf(text, PATH_SIZE, "%s/%s", folder, name);
-  return text;
-}
 
 static void copy(const char *from, const char *name) {
   struct stat info;
@@ -126,7 +112,7 @@ static void assert_opened(const char *name) {
   assert_string_equal(path, real);
 }
 
-static void assert_fails(const char *name, const char *begin, const char *says) {
+static void assert_not_opened(const char *name, const char *begin, const char *says) {
   const char *text = told(name);
   if (strncmp(text, begin, strlen(begin)) != 0 || strstr(text, says) == NULL) {
     fail_msg("\"%s\" is not \"%s ... %s\"", text, begin, says);
@@ -136,8 +122,7 @@ static void assert_fails(const char *name, const char *begin, const char *says) 
 static int make_folders(void **state) {
   char self[PATH_SIZE];
   (void)state;
-  snprintf(folder, sizeof folder, "/tmp/crema_test_module_XXXXXX");
-  if (mkdtemp(folder) == NULL) return 1;
+  if (make_folder(state) != 0) return 1;
   ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
   if (length < 0) return 1;
   self[length] = '\0';
@@ -150,18 +135,17 @@ static int make_folders(void **state) {
 static int remove_folders(void **state) {
   (void)state;
   unlink(path_of("bin/program"));
-  return rmdir(path_of("bin")) != 0 || rmdir(path_of("lib")) != 0 || rmdir(folder) != 0;
+  return rmdir(path_of("bin")) != 0 || rmdir(path_of("lib")) != 0 || remove_folder(state) != 0;
 }
 
-static void the_variable_says_where(void **state) {
-  (void)state;
+TEST(the_variable_says_where) {
   copy(CREMA_TEST_OPENED, "lib/" NAME);
   copy(CREMA_TEST_OPENED, "elsewhere.so");
   setenv(VARIABLE, path_of("elsewhere.so"), 1);
   assert_opened("elsewhere.so");
   /* When the variable is wrong, no other folder is tried. */
   setenv(VARIABLE, path_of("nowhere.so"), 1);
-  assert_fails(NAME, "E_NOT_FOUND - " VARIABLE ": ", "nowhere.so");
+  assert_not_opened(NAME, "E_NOT_FOUND - " VARIABLE ": ", "nowhere.so");
   setenv(VARIABLE, "", 1);
   assert_opened("lib/" NAME);
   unsetenv(VARIABLE);
@@ -171,8 +155,7 @@ static void the_variable_says_where(void **state) {
 }
 
 /* The program's own folder comes before the library folder. */
-static void programs_find_their_neighbours(void **state) {
-  (void)state;
+TEST(programs_find_their_neighbours) {
   copy(CREMA_TEST_OPENED, "lib/" NAME);
   copy(CREMA_TEST_OPENED, "bin/" NAME);
   assert_opened("bin/" NAME);
@@ -182,8 +165,7 @@ static void programs_find_their_neighbours(void **state) {
 }
 
 /* Where the program's own path cannot be told, only the loader is asked. */
-static void programs_without_a_path_ask_the_loader(void **state) {
-  (void)state;
+TEST(programs_without_a_path_ask_the_loader) {
   copy(CREMA_TEST_OPENED, "bin/" NAME);
   setenv("CREMA_TEST_NO_LINKS", "1", 1);
   assert_string_equal(told(NAME), "E_NOT_FOUND - " NAME " was not found");
@@ -196,39 +178,36 @@ static void programs_without_a_path_ask_the_loader(void **state) {
 }
 
 /* Never in the folder from which a program is started. */
-static void working_directory_is_no_place(void **state) {
-  (void)state;
+TEST(working_directory_is_not_searched) {
   copy(CREMA_TEST_OPENED, NAME);
-  assert_fails(NAME, "E_NOT_FOUND - ", NAME " was not found");
+  assert_not_opened(NAME, "E_NOT_FOUND - ", NAME " was not found");
   assert_string_equal(told(NAME), "E_NOT_FOUND - " NAME " was not found");
   unlink(path_of(NAME));
 }
 
 /* A file that exists but cannot be opened is reported; the search does not go on. */
-static void damaged_files_are_named(void **state) {
-  (void)state;
+TEST(damaged_files_are_named) {
   put("bin/" NAME, "no library");
   copy(CREMA_TEST_OPENED, "lib/" NAME);
-  assert_fails(NAME, "E_NOT_FOUND - ", path_of("bin/" NAME));
+  assert_not_opened(NAME, "E_NOT_FOUND - ", path_of("bin/" NAME));
   assert_null(strstr(told(NAME), "was not found"));
   unlink(path_of("bin/" NAME));
   assert_opened("lib/" NAME);
   unlink(path_of("lib/" NAME));
   put("lib/" NAME, "");
-  assert_fails(NAME, "E_NOT_FOUND - ", "bin/../lib/" NAME);
+  assert_not_opened(NAME, "E_NOT_FOUND - ", "bin/../lib/" NAME);
   unlink(path_of("lib/" NAME));
 }
 
 /* Where the loader looks. */
-static void the_loader_is_asked(void **state) {
-  (void)state;
+TEST(the_loader_is_asked) {
   const char *text = told("libm.so.6");
   assert_memory_equal(text, "OK ", 3);
   assert_non_null(strstr(text, "libm.so.6"));
   setenv("LD_LIBRARY_PATH", path_of("lib"), 1);
   put("lib/libcrema-test-damaged.so",
       "no library at all, in so many words, to be seen by the loader");
-  assert_fails("libcrema-test-damaged.so", "E_NOT_FOUND - ", "lib/libcrema-test-damaged.so");
+  assert_not_opened("libcrema-test-damaged.so", "E_NOT_FOUND - ", "lib/libcrema-test-damaged.so");
   assert_null(strstr(told("libcrema-test-damaged.so"), "was not found"));
   unlink(path_of("lib/libcrema-test-damaged.so"));
   unsetenv("LD_LIBRARY_PATH");
@@ -240,7 +219,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(the_variable_says_where),
       cmocka_unit_test(programs_find_their_neighbours),
       cmocka_unit_test(programs_without_a_path_ask_the_loader),
-      cmocka_unit_test(working_directory_is_no_place),
+      cmocka_unit_test(working_directory_is_not_searched),
       cmocka_unit_test(damaged_files_are_named),
       cmocka_unit_test(the_loader_is_asked),
   };

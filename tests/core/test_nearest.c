@@ -1,11 +1,7 @@
 /* Suggestions for mistyped names. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "check.h"
 #include "core/nearest.h"
 
 typedef struct question {
@@ -23,8 +19,7 @@ static void check(const question *table, size_t count, const char *const *names,
   }
 }
 
-static void test_one_slip_is_found(void **state) {
-  (void)state;
+TEST(test_one_slip_is_found) {
   static const char *const names[] = {"Convolution", "Pooling", "InnerProduct", "Input", "LRN"};
   static const question table[] = {
       {"Convolutoin", "Convolution"},  /* two letters exchanged */
@@ -45,8 +40,7 @@ static void test_one_slip_is_found(void **state) {
 }
 
 /* The nearest one wins, and of equals the first. */
-static void test_the_nearest_wins(void **state) {
-  (void)state;
+TEST(test_the_nearest_wins) {
   static const char *const names[] = {"abcdef", "abcdxy", "abcdxf"};
   static const question table[] = {
       {"abcdxz", "abcdxy"}, {"abcdef", "abcdef"}, {"abcdzf", "abcdef"}, {"abcdxF", "abcdxf"}};
@@ -54,16 +48,14 @@ static void test_the_nearest_wins(void **state) {
 }
 
 /* A letter too many or too few costs what another letter does. */
-static void test_a_letter_more_or_less(void **state) {
-  (void)state;
+TEST(test_a_letter_more_or_less) {
   static const char *const names[] = {"abcdef", "abcdezf", "uvwxyz", "uvwqz"};
   static const question table[] = {{"abcdeqf", "abcdef"}, {"uvwyz", "uvwxyz"}};
   check(table, sizeof table / sizeof *table, names, sizeof names / sizeof *names);
 }
 
 /* What endings behind underscores share says nothing. */
-static void test_shared_endings_do_not_count(void **state) {
-  (void)state;
+TEST(test_shared_endings_do_not_count) {
   static const char *const names[] = {"lrn_param", "batch_size"};
   static const question table[] = {{"xyz_param", NULL},
                                    {"lrm_param", "lrn_param"},

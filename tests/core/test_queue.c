@@ -1,15 +1,10 @@
 /* Queues and queue pairs: rows S2-01 to S2-07. */
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "check.h"
 #include "core/clock.h"
 #include "core/fail.h"
 #include "core/large_requests.h"
@@ -17,26 +12,26 @@
 #include "core/thread.h"
 #include "crema/log.h"
 #include "lock_check.h"
+#include "log_lines.h"
 
 static void *item(uintptr_t value) {
   return (void *)value;
 }
 
-static void fifo_and_sizes(void **state) {
-  (void)state;
+TEST(fifo_and_sizes) {
   cr_queue *queue = NULL;
-  assert_int_equal(cr_queue_create(0, &queue), CREMA_OK);
+  ok(cr_queue_create(0, &queue));
   void *out = NULL;
   assert_false(cr_queue_try_pop(queue, &out));
   assert_false(cr_queue_try_peek(queue, &out));
   /* Pops between the pushes make the ring wrap before it grows. */
   uintptr_t next = 1, expected = 1;
   for (int round = 0; round < 100; ++round) {
-    for (int i = 0; i < 7; ++i) assert_int_equal(cr_queue_push(queue, item(next++)), CREMA_OK);
+    for (int i = 0; i < 7; ++i) ok(cr_queue_push(queue, item(next++)));
     for (int i = 0; i < 5; ++i) {
-      assert_int_equal(cr_queue_peek(queue, &out), CREMA_OK);
+      ok(cr_queue_peek(queue, &out));
       assert_ptr_equal(out, item(expected));
-      assert_int_equal(cr_queue_pop(queue, NULL, &out), CREMA_OK);
+      ok(cr_queue_pop(queue, NULL, &out));
       assert_ptr_equal(out, item(expected++));
     }
   }
@@ -46,10 +41,9 @@ static void fifo_and_sizes(void **state) {
   cr_queue_destroy(queue);
 }
 
-static void bounded_queue_refuses_what_does_not_fit(void **state) {
-  (void)state;
+TEST(bounded_queue_refuses_what_does_not_fit) {
   cr_queue *queue = NULL;
-  assert_int_equal(cr_queue_create(2, &queue), CREMA_OK);
+  ok(cr_queue_create(2, &queue));
   assert_true(cr_queue_try_push(queue, item(1)));
   assert_true(cr_queue_try_push(queue, item(2)));
   assert_false(cr_queue_try_push(queue, item(3)));
@@ -74,20 +68,19 @@ static crema_status pop_in_order(void *arg) {
 }
 
 /* More than the queue holds: the pusher waits in between; the popper sleeps at the beginning. */
-static void many_are_pushed_at_once(void **state) {
-  (void)state;
+TEST(many_are_pushed_at_once) {
   enum { COUNT = 100 };
   void *all[COUNT];
   for (int i = 0; i < COUNT; ++i) all[i] = item((uintptr_t)i + 1);
   for (size_t bound = 0; bound < COUNT + 50; bound += 7) {
     sleeper s = {.count = COUNT};
     cr_thread *thread = NULL;
-    assert_int_equal(cr_queue_create(bound, &s.queue), CREMA_OK);
-    assert_int_equal(cr_thread_start(&thread, "popper", pop_in_order, &s), CREMA_OK);
+    ok(cr_queue_create(bound, &s.queue));
+    ok(cr_thread_start(&thread, "popper", pop_in_order, &s));
     if (bound % 2 == 0) cr_clock_sleep(0.002);
-    assert_int_equal(cr_queue_push_all(s.queue, all, 0), CREMA_OK);
-    assert_int_equal(cr_queue_push_all(s.queue, all, COUNT), CREMA_OK);
-    assert_int_equal(cr_thread_join(&thread), CREMA_OK);
+    ok(cr_queue_push_all(s.queue, all, 0));
+    ok(cr_queue_push_all(s.queue, all, COUNT));
+    ok(cr_thread_join(&thread));
     assert_int_equal(cr_queue_size(s.queue), 0);
     cr_queue_fail(s.queue, CREMA_E_CLOSED, "the queue is closed");
     assert_int_equal(cr_queue_push_all(s.queue, all, 2), CREMA_E_CLOSED);
@@ -95,26 +88,25 @@ static void many_are_pushed_at_once(void **state) {
   }
 }
 
-static void close_drains_then_reports(void **state) {
-  (void)state;
+TEST(close_drains_then_reports) {
   cr_queue *queue = NULL;
   void *out = NULL;
-  assert_int_equal(cr_queue_create(4, &queue), CREMA_OK);
-  assert_int_equal(cr_queue_push(queue, item(1)), CREMA_OK);
+  ok(cr_queue_create(4, &queue));
+  ok(cr_queue_push(queue, item(1)));
   cr_queue_fail(queue, CREMA_E_CLOSED, "the queue is closed");
   cr_queue_fail(queue, CREMA_E_IO, "too late");
   assert_int_equal(cr_queue_push(queue, item(2)), CREMA_E_CLOSED);
   assert_false(cr_queue_try_push(queue, item(2)));
   assert_int_equal(cr_queue_size(queue), 1);
-  assert_int_equal(cr_queue_pop(queue, NULL, &out), CREMA_OK);
+  ok(cr_queue_pop(queue, NULL, &out));
   assert_ptr_equal(out, item(1));
   assert_int_equal(cr_queue_pop(queue, NULL, &out), CREMA_E_CLOSED);
   assert_int_equal(cr_queue_peek(queue, &out), CREMA_E_CLOSED);
   cr_queue_destroy(queue);
-  assert_int_equal(cr_queue_create(4, &queue), CREMA_OK);
-  assert_int_equal(cr_queue_push(queue, item(3)), CREMA_OK);
+  ok(cr_queue_create(4, &queue));
+  ok(cr_queue_push(queue, item(3)));
   cr_queue_fail(queue, CREMA_E_CORRUPT, "record 7 is broken");
-  assert_int_equal(cr_queue_pop(queue, NULL, &out), CREMA_OK);
+  ok(cr_queue_pop(queue, NULL, &out));
   assert_int_equal(cr_queue_pop(queue, NULL, &out), CREMA_E_CORRUPT);
   assert_string_equal(crema_error_text(), "record 7 is broken");
   cr_queue_destroy(queue);
@@ -160,22 +152,21 @@ static crema_status consume(void *arg) {
 static void run_stress(size_t capacity) {
   stress s = {0};
   cr_thread *producer[PRODUCERS] = {0}, *consumer[CONSUMERS] = {0};
-  assert_int_equal(cr_queue_create(capacity, &s.queue), CREMA_OK);
+  ok(cr_queue_create(capacity, &s.queue));
   for (int i = 0; i < CONSUMERS; ++i) {
-    assert_int_equal(cr_thread_start(&consumer[i], "consumer", consume, &s), CREMA_OK);
+    ok(cr_thread_start(&consumer[i], "consumer", consume, &s));
   }
   for (int i = 0; i < PRODUCERS; ++i) {
-    assert_int_equal(cr_thread_start(&producer[i], "producer", produce, &s), CREMA_OK);
+    ok(cr_thread_start(&producer[i], "producer", produce, &s));
   }
-  for (int i = 0; i < PRODUCERS; ++i) assert_int_equal(cr_thread_join(&producer[i]), CREMA_OK);
+  for (int i = 0; i < PRODUCERS; ++i) ok(cr_thread_join(&producer[i]));
   cr_queue_fail(s.queue, CREMA_E_CLOSED, "the queue is closed");
-  for (int i = 0; i < CONSUMERS; ++i) assert_int_equal(cr_thread_join(&consumer[i]), CREMA_OK);
+  for (int i = 0; i < CONSUMERS; ++i) ok(cr_thread_join(&consumer[i]));
   assert_int_equal(atomic_load(&s.popped), PRODUCERS * PER_PRODUCER);
   cr_queue_destroy(s.queue);
 }
 
-static void s2_01_many_producers_and_consumers(void **state) {
-  (void)state;
+TEST(s2_01_many_producers_and_consumers) {
   run_stress(0);
   run_stress(1);
   run_stress(5);
@@ -226,17 +217,16 @@ static crema_status end_of(cr_thread **thread, waiter *w) {
   return slept_on ? CREMA_E_INTERNAL : status;
 }
 
-static void closing_wakes_those_who_push(void **state) {
-  (void)state;
+TEST(closing_wakes_those_who_push) {
   enum { PUSHERS = 3 };
   waiter w[PUSHERS] = {0};
   cr_thread *thread[PUSHERS] = {0};
   cr_queue *queue = NULL;
-  assert_int_equal(cr_queue_create(1, &queue), CREMA_OK);
+  ok(cr_queue_create(1, &queue));
   assert_true(cr_queue_try_push(queue, item(1)));
   for (int i = 0; i < PUSHERS; ++i) {
     w[i].queue = queue;
-    assert_int_equal(cr_thread_start(&thread[i], "pusher", push_and_say, &w[i]), CREMA_OK);
+    ok(cr_thread_start(&thread[i], "pusher", push_and_say, &w[i]));
   }
   cr_clock_sleep(0.02); /* now they sleep */
   cr_queue_fail(queue, CREMA_E_CLOSED, "the queue is closed");
@@ -250,27 +240,25 @@ static crema_status push_when_stopped(void *arg) {
   return cr_queue_push(arg, item(1));
 }
 
-static void s2_02_a_stopped_thread_does_not_push(void **state) {
-  (void)state;
+TEST(s2_02_a_stopped_thread_does_not_push) {
   cr_queue *queue = NULL;
   cr_thread *thread = NULL;
-  assert_int_equal(cr_queue_create(0, &queue), CREMA_OK);
-  assert_int_equal(cr_thread_start(&thread, "stopped", push_when_stopped, queue), CREMA_OK);
+  ok(cr_queue_create(0, &queue));
+  ok(cr_thread_start(&thread, "stopped", push_when_stopped, queue));
   cr_thread_request_stop(thread);
   assert_int_equal(cr_thread_join(&thread), CREMA_E_INTERRUPTED);
   assert_int_equal(cr_queue_size(queue), 0);
   cr_queue_destroy(queue);
 }
 
-static void s2_02_a_waiting_thread_can_be_stopped(void **state) {
-  (void)state;
+TEST(s2_02_a_waiting_thread_can_be_stopped) {
   cr_thread_fn waits[] = {pop_one, peek_one, push_one};
   for (int i = 0; i < 3; ++i) {
     cr_queue *queue = NULL;
-    assert_int_equal(cr_queue_create(1, &queue), CREMA_OK);
+    ok(cr_queue_create(1, &queue));
     if (waits[i] == push_one) assert_true(cr_queue_try_push(queue, item(1)));
     cr_thread *thread = NULL;
-    assert_int_equal(cr_thread_start(&thread, "waits", waits[i], queue), CREMA_OK);
+    ok(cr_thread_start(&thread, "waits", waits[i], queue));
     cr_clock_sleep(0.01);
     cr_thread_request_stop(thread);
     assert_int_equal(cr_thread_join(&thread), CREMA_E_INTERRUPTED);
@@ -293,51 +281,34 @@ static crema_status give_late(void *arg) {
   }
 }
 
-typedef struct log_lines {
-  int waits;
-  crema_log_level level;
-} log_lines;
-
-static void count_lines(void *user, crema_log_level level, const char *file, int line,
-                        const char *message) {
-  (void)file;
-  (void)line;
-  log_lines *lines = user;
-  if (strcmp(message, "a batch that is late") != 0) return;
-  lines->level = level;
-  ++lines->waits;
-}
-
-static void s2_02_every_1000th_wait_is_logged(void **state) {
-  (void)state;
+TEST(s2_02_every_1000th_wait_is_logged) {
   late_giver g = {0};
   cr_thread *thread = NULL;
-  log_lines lines = {0};
-  assert_int_equal(cr_queue_create(0, &g.asked), CREMA_OK);
-  assert_int_equal(cr_queue_create(0, &g.given), CREMA_OK);
-  assert_int_equal(cr_thread_start(&thread, "late", give_late, &g), CREMA_OK);
-  crema_log_set(count_lines, &lines, CREMA_LOG_DEBUG);
+  static log_lines lines;
+  ok(cr_queue_create(0, &g.asked));
+  ok(cr_queue_create(0, &g.given));
+  ok(cr_thread_start(&thread, "late", give_late, &g));
+  listen_to(&lines, CREMA_LOG_DEBUG);
   uint64_t waits = 0;
   while (waits < 2100) {
     void *out = NULL;
-    assert_int_equal(cr_queue_push(g.asked, item(1)), CREMA_OK);
-    assert_int_equal(cr_queue_pop(g.given, "a batch that is late", &out), CREMA_OK);
+    ok(cr_queue_push(g.asked, item(1)));
+    ok(cr_queue_pop(g.given, "a batch that is late", &out));
     /* A pop that found its item at once counts as no wait. */
     waits = cr_queue_pop_stalls(g.given).count;
-    assert_int_equal(lines.waits, waits / 1000);
+    assert_int_equal(count_lines(&lines, "a batch that is late\n"), waits / 1000);
   }
-  crema_log_set(NULL, NULL, CREMA_LOG_ERROR);
+  stop_listening();
   assert_int_equal(lines.level, CREMA_LOG_DEBUG);
-  assert_int_equal(cr_thread_stop(&thread), CREMA_OK);
+  ok(cr_thread_stop(&thread));
   cr_queue_destroy(g.given);
   cr_queue_destroy(g.asked);
 }
 
-static void s2_03_peeks_leave_the_item(void **state) {
-  (void)state;
+TEST(s2_03_peeks_leave_the_item) {
   cr_queue *queue = NULL;
   void *out = NULL;
-  assert_int_equal(cr_queue_create(2, &queue), CREMA_OK);
+  ok(cr_queue_create(2, &queue));
   for (uintptr_t i = 1; i <= 2; ++i) assert_true(cr_queue_try_push(queue, item(i)));
   for (uintptr_t i = 1; i <= 2; ++i) {
     for (int times = 0; times < 3; ++times) {
@@ -354,20 +325,19 @@ static void s2_03_peeks_leave_the_item(void **state) {
   cr_queue_destroy(queue);
 }
 
-static void s2_03_one_push_ends_a_peek_and_a_pop(void **state) {
-  (void)state;
+TEST(s2_03_one_push_ends_a_peek_and_a_pop) {
   for (int round = 0; round < 200; ++round) {
     cr_queue *queue = NULL;
     cr_thread *peek = NULL, *pop = NULL;
-    assert_int_equal(cr_queue_create(0, &queue), CREMA_OK);
-    assert_int_equal(cr_thread_start(&peek, "peek", peek_one, queue), CREMA_OK);
-    assert_int_equal(cr_thread_start(&pop, "pop", pop_one, queue), CREMA_OK);
+    ok(cr_queue_create(0, &queue));
+    ok(cr_thread_start(&peek, "peek", peek_one, queue));
+    ok(cr_thread_start(&pop, "pop", pop_one, queue));
     if (round % 2 == 0) cr_clock_sleep(0.0005);
-    assert_int_equal(cr_queue_push(queue, item(1)), CREMA_OK);
-    assert_int_equal(cr_thread_join(&pop), CREMA_OK);
+    ok(cr_queue_push(queue, item(1)));
+    ok(cr_thread_join(&pop));
     /* The pop may have been first, so that the peek needs an item of its own. */
-    assert_int_equal(cr_queue_push(queue, item(2)), CREMA_OK);
-    assert_int_equal(cr_thread_join(&peek), CREMA_OK);
+    ok(cr_queue_push(queue, item(2)));
+    ok(cr_thread_join(&peek));
     cr_queue_destroy(queue);
   }
 }
@@ -395,22 +365,21 @@ static void run_pipeline(size_t elements, int items) {
   void *element[4] = {&value[0], &value[1], &value[2], &value[3]};
   pipeline p = {.items = items};
   cr_thread *thread = NULL;
-  assert_int_equal(cr_queue_pair_init(&p.pair, element, elements), CREMA_OK);
-  assert_int_equal(cr_thread_start(&thread, "fill", fill, &p), CREMA_OK);
+  ok(cr_queue_pair_init(&p.pair, element, elements));
+  ok(cr_thread_start(&thread, "fill", fill, &p));
   for (int i = 0; i < items; ++i) {
     void *got = NULL;
-    assert_int_equal(cr_queue_pop(p.pair.full, NULL, &got), CREMA_OK);
+    ok(cr_queue_pop(p.pair.full, NULL, &got));
     assert_int_equal(*(int *)got, i);
-    assert_int_equal(cr_queue_push(p.pair.free, got), CREMA_OK);
+    ok(cr_queue_push(p.pair.free, got));
   }
-  assert_int_equal(cr_thread_join(&thread), CREMA_OK);
+  ok(cr_thread_join(&thread));
   assert_int_equal(cr_queue_size(p.pair.free), elements);
   assert_int_equal(cr_queue_size(p.pair.full), 0);
   cr_queue_pair_free(&p.pair, NULL);
 }
 
-static void s2_07_a_pipeline_works_with_one_element(void **state) {
-  (void)state;
+TEST(s2_07_a_pipeline_works_with_one_element) {
   run_pipeline(1, 100000);
   run_pipeline(4, 100000);
 }
@@ -422,18 +391,17 @@ static void count_free(void *element) {
   --live;
 }
 
-static void s2_06_torn_down_at_any_point_frees_each_element_once(void **state) {
-  (void)state;
+TEST(s2_06_torn_down_at_any_point_frees_each_element_once) {
   for (int full = 0; full <= 3; ++full) {
     void *element[3];
     for (int i = 0; i < 3; ++i) element[i] = malloc(8);
     live = 3;
     cr_queue_pair pair;
-    assert_int_equal(cr_queue_pair_init(&pair, element, 3), CREMA_OK);
+    ok(cr_queue_pair_init(&pair, element, 3));
     for (int i = 0; i < full; ++i) {
       void *out = NULL;
-      assert_int_equal(cr_queue_pop(pair.free, NULL, &out), CREMA_OK);
-      assert_int_equal(cr_queue_push(pair.full, out), CREMA_OK);
+      ok(cr_queue_pop(pair.free, NULL, &out));
+      ok(cr_queue_push(pair.full, out));
       assert_int_equal(cr_queue_size(pair.free) + cr_queue_size(pair.full), 3);
     }
     cr_queue_pair_free(&pair, count_free);
@@ -444,44 +412,42 @@ static void s2_06_torn_down_at_any_point_frees_each_element_once(void **state) {
   assert_int_equal(cr_queue_pair_init(&none, NULL, 0), CREMA_E_ARGUMENT);
 }
 
-static void a_failed_pair_tells_both_sides(void **state) {
-  (void)state;
+TEST(a_failed_pair_tells_both_sides) {
   int value;
   void *element[1] = {&value}, *out = NULL;
   cr_queue_pair pair;
-  assert_int_equal(cr_queue_pair_init(&pair, element, 1), CREMA_OK);
+  ok(cr_queue_pair_init(&pair, element, 1));
   cr_queue_fail(pair.full, CREMA_E_NUMERIC, "loss is nan");
   cr_queue_fail(pair.free, CREMA_E_NUMERIC, "loss is nan");
   assert_int_equal(cr_queue_pop(pair.full, NULL, &out), CREMA_E_NUMERIC);
   assert_string_equal(crema_error_text(), "loss is nan");
   assert_int_equal(cr_queue_push(pair.full, &value), CREMA_E_NUMERIC);
   /* The producer, who takes what is left first and then would wait. */
-  assert_int_equal(cr_queue_pop(pair.free, NULL, &out), CREMA_OK);
+  ok(cr_queue_pop(pair.free, NULL, &out));
   cr_fail(CREMA_E_IO, "something else");
   assert_int_equal(cr_queue_push(pair.free, out), CREMA_E_NUMERIC);
   assert_true(cr_queue_try_pop(pair.free, &out) == false);
   waiter w = {.queue = pair.free};
   cr_thread *thread = NULL;
-  assert_int_equal(cr_thread_start(&thread, "producer", pop_and_say, &w), CREMA_OK);
+  ok(cr_thread_start(&thread, "producer", pop_and_say, &w));
   assert_int_equal(end_of(&thread, &w), CREMA_E_NUMERIC);
   assert_string_equal(crema_error_text(), "loss is nan");
   cr_queue_pair_free(&pair, NULL);
 }
 
 /* Both parties sleep when the failure comes. */
-static void a_failure_wakes_both_sides(void **state) {
-  (void)state;
+TEST(a_failure_wakes_both_sides) {
   int value;
   void *element[1] = {&value}, *out = NULL;
   cr_queue_pair pair;
   waiter w[2] = {0};
   cr_thread *thread[2] = {0};
-  assert_int_equal(cr_queue_pair_init(&pair, element, 1), CREMA_OK);
-  assert_int_equal(cr_queue_pop(pair.free, NULL, &out), CREMA_OK);
+  ok(cr_queue_pair_init(&pair, element, 1));
+  ok(cr_queue_pop(pair.free, NULL, &out));
   w[0].queue = pair.free;
   w[1].queue = pair.full;
   for (int i = 0; i < 2; ++i) {
-    assert_int_equal(cr_thread_start(&thread[i], "party", pop_and_say, &w[i]), CREMA_OK);
+    ok(cr_thread_start(&thread[i], "party", pop_and_say, &w[i]));
   }
   cr_clock_sleep(0.02);
   cr_fail(CREMA_E_CORRUPT, "record 7 is broken");
@@ -500,24 +466,22 @@ static crema_status feed_slowly(void *arg) {
   return cr_queue_push(arg, item(1));
 }
 
-static void waiting_is_counted(void **state) {
-  (void)state;
+TEST(waiting_is_counted) {
   cr_queue *queue = NULL;
   cr_thread *thread = NULL;
   void *out = NULL;
-  assert_int_equal(cr_queue_create(0, &queue), CREMA_OK);
-  assert_int_equal(cr_thread_start(&thread, "slow", feed_slowly, queue), CREMA_OK);
-  assert_int_equal(cr_queue_pop(queue, NULL, &out), CREMA_OK);
+  ok(cr_queue_create(0, &queue));
+  ok(cr_thread_start(&thread, "slow", feed_slowly, queue));
+  ok(cr_queue_pop(queue, NULL, &out));
   cr_queue_stalls stalls = cr_queue_pop_stalls(queue);
   assert_int_equal(stalls.count, 1);
   assert_true(stalls.seconds > 0.001 && stalls.seconds < 10);
-  assert_int_equal(cr_thread_join(&thread), CREMA_OK);
+  ok(cr_thread_join(&thread));
   cr_queue_destroy(queue);
 }
 
 /* Neither a queue nor its error is left half made. */
-static void too_large_queues_are_refused(void **state) {
-  (void)state;
+TEST(too_large_queues_are_refused) {
   cr_queue *queue = NULL;
   assert_int_equal(cr_queue_create(SIZE_MAX / 16, &queue), CREMA_E_NO_MEMORY);
   assert_string_equal(crema_error_text(), "cannot allocate 9223372036854775800 bytes for a queue");
@@ -526,11 +490,10 @@ static void too_large_queues_are_refused(void **state) {
 }
 
 /* The first reason stays, with its text or, without one, with what its code means. */
-static void queues_tell_why_they_are_closed(void **state) {
-  (void)state;
+TEST(queues_tell_why_they_are_closed) {
   cr_queue *queue = NULL;
   void *out = NULL;
-  assert_int_equal(cr_queue_create(1, &queue), CREMA_OK);
+  ok(cr_queue_create(1, &queue));
   cr_queue_fail(queue, CREMA_E_CLOSED, "the queue is closed");
   cr_fail(CREMA_E_IO, "something else");
   assert_int_equal(cr_queue_pop(queue, NULL, &out), CREMA_E_CLOSED);
@@ -539,7 +502,7 @@ static void queues_tell_why_they_are_closed(void **state) {
   assert_int_equal(cr_queue_push(queue, item(1)), CREMA_E_CLOSED);
   assert_string_equal(crema_error_text(), "the queue is closed");
   cr_queue_destroy(queue);
-  assert_int_equal(cr_queue_create(1, &queue), CREMA_OK);
+  ok(cr_queue_create(1, &queue));
   cr_fail(CREMA_E_CORRUPT, "record 3");
   cr_queue_fail(queue, CREMA_E_CORRUPT, NULL);
   cr_fail(CREMA_E_IO, "something else");

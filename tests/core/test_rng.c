@@ -1,21 +1,15 @@
 /* Random numbers: known vectors and S1-15, S1-16. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 
 #include <sys/time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "check.h"
 #include "core/rng.h"
 #include "core/thread.h"
 
-static void s1_15_mt19937_known_vectors(void **state) {
-  (void)state;
+TEST(s1_15_mt19937_known_vectors) {
   cr_mt19937 rng;
   /* The reference implementation's default seed; the 10000th draw is given by the C++ standard. */
   cr_mt19937_seed(&rng, 5489);
@@ -26,8 +20,7 @@ static void s1_15_mt19937_known_vectors(void **state) {
 }
 
 /* Caffe seeds a thread's generator with the next draw of its parent's. */
-static void s2_04_seeds_drawn_from_a_generator(void **state) {
-  (void)state;
+TEST(s2_04_seeds_drawn_from_a_generator) {
   static const uint32_t known[][2] = {{9658361, 4244559767u}, {3435563, 1726478280u}};
   for (int i = 0; i < 2; ++i) {
     cr_mt19937 parent, child;
@@ -37,8 +30,7 @@ static void s2_04_seeds_drawn_from_a_generator(void **state) {
   }
 }
 
-static void uniform_and_normal_moments(void **state) {
-  (void)state;
+TEST(uniform_and_normal_moments) {
   enum { DRAWS = 200000 };
   cr_mt19937 rng;
   cr_mt19937_seed(&rng, 42);
@@ -60,8 +52,7 @@ static void uniform_and_normal_moments(void **state) {
   assert_true(fabs(squares / DRAWS - 1) < 0.02);
 }
 
-static void below_is_even(void **state) {
-  (void)state;
+TEST(below_is_even) {
   cr_mt19937 rng;
   cr_mt19937_seed(&rng, 7);
   int count[6] = {0};
@@ -71,8 +62,7 @@ static void below_is_even(void **state) {
 }
 
 /* Vectors from the known-answer file of Random123 (Salmon et al.). */
-static void philox_known_vectors(void **state) {
-  (void)state;
+TEST(philox_known_vectors) {
   uint32_t out[4];
   cr_philox(0, 0, 0, out);
   const uint32_t zeros[4] = {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8};
@@ -85,8 +75,7 @@ static void philox_known_vectors(void **state) {
   assert_memory_equal(out, pi, sizeof pi);
 }
 
-static void keys_differ(void **state) {
-  (void)state;
+TEST(keys_differ) {
   assert_true(cr_mix_key(1, 2) != cr_mix_key(2, 1));
   assert_true(cr_mix_key(0, 0) != cr_mix_key(0, 1));
   assert_true(cr_hash_text("conv1") != cr_hash_text("conv2"));
@@ -106,8 +95,7 @@ static int compare_seeds(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-static void s1_16_random_seed_formula(void **state) {
-  (void)state;
+TEST(s1_16_random_seed_formula) {
   assert_int_equal(cr_random_seed_from(1, 0, 0, 0), 51551u);
   assert_int_equal(cr_random_seed_from(3, 1234, 1700000000u, 999999u),
                    (uint32_t)(51551ull * 3 + 61631ull * 1234 + 64997ull * 1700000000ull +
@@ -121,16 +109,14 @@ static void s1_16_random_seed_formula(void **state) {
   }
 }
 
-static void s1_16_random_seeds_are_distinct(void **state) {
-  (void)state;
+TEST(s1_16_random_seeds_are_distinct) {
   uint32_t *seed = malloc(sizeof *seed * SEED_THREADS * SEEDS_PER_THREAD);
   assert_non_null(seed);
   cr_thread *thread[SEED_THREADS] = {0};
   for (int i = 0; i < SEED_THREADS; ++i) {
-    assert_int_equal(cr_thread_start(&thread[i], "seeds", draw_seeds, seed + i * SEEDS_PER_THREAD),
-                     CREMA_OK);
+    ok(cr_thread_start(&thread[i], "seeds", draw_seeds, seed + i * SEEDS_PER_THREAD));
   }
-  for (int i = 0; i < SEED_THREADS; ++i) assert_int_equal(cr_thread_join(&thread[i]), CREMA_OK);
+  for (int i = 0; i < SEED_THREADS; ++i) ok(cr_thread_join(&thread[i]));
   int total = SEED_THREADS * SEEDS_PER_THREAD, repeats = 0;
   qsort(seed, (size_t)total, sizeof *seed, compare_seeds);
   for (int i = 1; i < total; ++i) repeats += seed[i] == seed[i - 1];
@@ -152,15 +138,13 @@ static bool is_of_now(uint32_t seed, uint32_t counter, uint32_t pid) {
   return false;
 }
 
-static void s1_16_seeds_are_of_the_time_and_the_process(void **state) {
-  (void)state;
+TEST(s1_16_seeds_are_of_the_time_and_the_process) {
   assert_true(is_of_now(cr_random_seed(), 0, (uint32_t)getpid()));
   assert_true(is_of_now(cr_random_seed(), 1, (uint32_t)getpid()));
 }
 
 /* Every draw by its definition, from the numbers of the generator. */
-static void draws_follow_their_definitions(void **state) {
-  (void)state;
+TEST(distributions_follow_their_definitions) {
   cr_mt19937 rng, copy;
   cr_mt19937_seed(&rng, 4357);
   for (int i = 0; i < 2000; ++i) {
@@ -196,8 +180,7 @@ static uint64_t splitmix(uint64_t x) {
   return x ^ x >> 31;
 }
 
-static void keys_are_as_ever(void **state) {
-  (void)state;
+TEST(keys_are_as_ever) {
   static const struct {
     const char *text;
     uint64_t fnv;
@@ -217,8 +200,7 @@ static void keys_are_as_ever(void **state) {
 
 /* A number is drawn again when it is below the excess, and not when it is the excess itself, which
  * is made to be what comes next. */
-static void the_last_number_of_no_excess_counts(void **state) {
-  (void)state;
+TEST(the_last_number_of_no_excess_counts) {
   cr_mt19937 rng, copy;
   int tried = 0;
   cr_mt19937_seed(&rng, 99);
@@ -248,7 +230,7 @@ int main(void) {
       cmocka_unit_test(keys_differ),
       cmocka_unit_test(s1_16_random_seed_formula),
       cmocka_unit_test(s1_16_random_seeds_are_distinct),
-      cmocka_unit_test(draws_follow_their_definitions),
+      cmocka_unit_test(distributions_follow_their_definitions),
       cmocka_unit_test(keys_are_as_ever),
       cmocka_unit_test(the_last_number_of_no_excess_counts),
   };

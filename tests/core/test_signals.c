@@ -2,23 +2,19 @@
  * handlers run on the stack of whatever thread they interrupt. */
 #include <dirent.h>
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #ifdef _OPENMP
 #include <omp.h>
 #endif
 
+#include "check.h"
 #include "core/clock.h"
 #include "core/queue.h"
 #include "core/signals.h"
@@ -49,15 +45,15 @@ static crema_net *make_net(const char *end) {
   crema_net_options_init(&options);
   options.phase = CREMA_TRAIN;
   size_t size = end == NULL ? strlen(net_text) : (size_t)(strstr(net_text, end) - net_text);
-  assert_int_equal(crema_net_parse(net_text, size, "net", &options, &net), CREMA_OK);
+  ok(crema_net_parse(net_text, size, "net", &options, &net));
   return net;
 }
 
 static void pass(crema_net *net) {
   double loss;
   crema_net_clear_param_diffs(net);
-  assert_int_equal(crema_net_forward(net, &loss), CREMA_OK);
-  assert_int_equal(crema_net_backward(net), CREMA_OK);
+  ok(crema_net_forward(net, &loss));
+  ok(crema_net_backward(net));
 }
 
 /* ---- holding ---- */
@@ -75,8 +71,7 @@ static void catch (int number, void (*handler)(int)) {
   assert_int_equal(sigaction(number, &action, NULL), 0);
 }
 
-static void held_signals_come_afterwards(void **state) {
-  (void)state;
+TEST(held_signals_come_afterwards) {
   sigset_t before, after;
   catch (SIGUSR1, note);
   pthread_sigmask(SIG_BLOCK, NULL, &before);
@@ -131,12 +126,11 @@ static crema_status hold_once(void *arg) {
 }
 
 /* Only threads that may get signals have a number. */
-static void crema_threads_have_nothing_to_hold(void **state) {
-  (void)state;
+TEST(crema_threads_have_nothing_to_hold) {
   unsigned number = 7, before = cr_signals_hold_number();
   cr_thread *thread = NULL;
-  assert_int_equal(cr_thread_start(&thread, "holds", hold_once, &number), CREMA_OK);
-  assert_int_equal(cr_thread_join(&thread), CREMA_OK);
+  ok(cr_thread_start(&thread, "holds", hold_once, &number));
+  ok(cr_thread_join(&thread));
   assert_int_equal(number, 0);
   cr_signals_hold();
   assert_int_not_equal(cr_signals_hold_number(), before);
@@ -144,8 +138,7 @@ static void crema_threads_have_nothing_to_hold(void **state) {
 }
 
 /* Between the layers of a pass that takes long. */
-static void what_came_long_ago_is_let_in(void **state) {
-  (void)state;
+TEST(what_came_long_ago_is_let_in) {
   catch (SIGUSR1, note);
   came = 0;
   cr_signals_hold();
@@ -177,21 +170,20 @@ static crema_status call_then_push(void *arg) {
 }
 
 /* A pass waits for data: whoever is to end the program must not have to wait, too. */
-static void a_thread_that_waits_gets_its_signals(void **state) {
-  (void)state;
+TEST(a_thread_that_waits_gets_its_signals) {
   caller c = {.whom = pthread_self()};
   cr_thread *thread = NULL;
   void *out = NULL;
   int seen;
   catch (SIGUSR1, note);
   came = 0;
-  assert_int_equal(cr_queue_create(1, &c.queue), CREMA_OK);
+  ok(cr_queue_create(1, &c.queue));
   cr_signals_hold();
-  assert_int_equal(cr_thread_start(&thread, "calls", call_then_push, &c), CREMA_OK);
+  ok(cr_thread_start(&thread, "calls", call_then_push, &c));
   double start = cr_clock_seconds();
-  assert_int_equal(cr_queue_pop(c.queue, NULL, &out), CREMA_OK);
+  ok(cr_queue_pop(c.queue, NULL, &out));
   seen = came;
-  assert_int_equal(cr_thread_join(&thread), CREMA_OK);
+  ok(cr_thread_join(&thread));
   assert_true(seen > 0);
   assert_true(cr_clock_seconds() - start < 9);
   /* And is safe from them afterwards. */
@@ -235,8 +227,7 @@ static crema_status send_signals(void *arg) {
   return CREMA_OK;
 }
 
-static void handlers_never_run_in_the_middle_of_a_kernel(void **state) {
-  (void)state;
+TEST(handlers_never_run_in_the_middle_of_a_kernel) {
   char here = 0;
   const int kinds[] = {SIGUSR1, SIGUSR2, SIGINT, SIGTERM, SIGHUP, SIGALRM, SIGPROF, SIGRTMIN};
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; ++i) catch (kinds[i], look_where);
@@ -246,12 +237,12 @@ static void handlers_never_run_in_the_middle_of_a_kernel(void **state) {
   crema_net *net = make_net(NULL);
   storm s = {.whom = pthread_self()};
   cr_thread *thread = NULL;
-  assert_int_equal(cr_thread_start(&thread, "storm", send_signals, &s), CREMA_OK);
+  ok(cr_thread_start(&thread, "storm", send_signals, &s));
   while (!atomic_load(&s.over)) {
     pass(net);
     assert_int_equal(strayed, 0);
   }
-  assert_int_equal(cr_thread_join(&thread), CREMA_OK);
+  ok(cr_thread_join(&thread));
   assert_true(taken > 0);
   assert_int_equal(strayed, 0);
   crema_net_destroy(net);
@@ -308,8 +299,7 @@ static void use_openmp(int threads) {
   assert_int_equal(atomic_load(&sum), threads);
 }
 
-static void openmp_threads_get_no_signals(void **state) {
-  (void)state;
+TEST(openmp_threads_get_no_signals) {
   int before = omp_get_max_threads();
   omp_set_dynamic(0);
   omp_set_num_threads(2);
@@ -330,7 +320,7 @@ static void openmp_threads_get_no_signals(void **state) {
   for (int i = 0; i < 3; ++i) {
     use_openmp(2);
     use_openmp(4);
-    assert_int_equal(crema_net_forward(net, NULL), CREMA_OK);
+    ok(crema_net_forward(net, NULL));
     assert_true(expect_blocked("made again by the host") >= 3);
   }
   crema_net_destroy(net);
@@ -352,8 +342,7 @@ static void remove_files(const char *path) {
 
 /* LevelDB merges tables in a thread of its own, which each opening of a database with enough of
  * them starts. */
-static void leveldb_gets_no_signals(void **state) {
-  (void)state;
+TEST(leveldb_gets_no_signals) {
   enum { OPENINGS = 8 };
   char folder[] = "/tmp/crema-signals-XXXXXX", path[64];
   int threads = 0;
@@ -365,10 +354,10 @@ static void leveldb_gets_no_signals(void **state) {
     char key[16];
     snprintf(key, sizeof key, "%08d", i);
     cr_db_bytes bytes = {(const uint8_t *)key, strlen(key)};
-    assert_int_equal(cr_db_open("leveldb", path, CR_DB_WRITE, &db), CREMA_OK);
-    assert_int_equal(cr_db_txn_begin(db, &txn), CREMA_OK);
-    assert_int_equal(cr_db_put(txn, bytes, bytes), CREMA_OK);
-    assert_int_equal(cr_db_commit(txn), CREMA_OK);
+    ok(cr_db_open("leveldb", path, CR_DB_WRITE, &db));
+    ok(cr_db_txn_begin(db, &txn));
+    ok(cr_db_put(txn, bytes, bytes));
+    ok(cr_db_commit(txn));
     threads = expect_blocked("LevelDB's");
     cr_db_close(db);
   }

@@ -1,9 +1,5 @@
 /* What is left of the memory, of the process and of the machine. */
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,8 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "check.h"
 #include "core/free_memory.h"
 #include "core/io.h"
 #include "core/spare_memory.h"
@@ -75,8 +70,7 @@ static bool with_later_limit(void) {
   return without_limits() && set_limit(RLIMIT_DATA, (rlim_t)1 << 47) && !cr_memory_is_limited();
 }
 
-static void limits_are_seen(void **state) {
-  (void)state;
+TEST(limits_are_seen) {
   in_child(without_limits);
   in_child(with_address_limit);
   in_child(with_data_limit);
@@ -92,8 +86,7 @@ static int64_t mapped_bytes(void) {
   return pages * sysconf(_SC_PAGESIZE);
 }
 
-static void spare_memory_is_given_back(void **state) {
-  (void)state;
+TEST(spare_memory_is_given_back) {
   int64_t before = mapped_bytes();
   for (int i = 0; i < 64; ++i) assert_true(cr_spare_memory((size_t)16 << 20));
   assert_true(mapped_bytes() - before < (int64_t)64 << 20);
@@ -138,7 +131,7 @@ static int lowest_descriptor(void) {
   return fd;
 }
 
-static void the_least_of_all_is_free(void **state) {
+TEST(the_least_of_all_is_free) {
   static const struct {
     const char *meminfo, *max, *current, *stat;
     uint64_t free;
@@ -163,7 +156,6 @@ static void the_least_of_all_is_free(void **state) {
       {"MemAvailable: 5 kB\n", "unreadable", "10\n", "anon 7\n", 5120},
       {NULL, "1000\n", "300\n", NULL, 700},
   };
-  (void)state;
   int lowest = lowest_descriptor();
   for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
     meminfo = rows[i].meminfo;
@@ -176,8 +168,7 @@ static void the_least_of_all_is_free(void **state) {
   assert_int_equal(lowest_descriptor(), lowest);
 }
 
-static void memory_lines_are_read(void **state) {
-  (void)state;
+TEST(memory_lines_are_read) {
   assert_true(cr_free_memory_parse("MemFree: 1 kB\nMemAvailable:\t 12 kB") == 12288);
   assert_true(cr_free_memory_parse("MemAvailable: none") == UINT64_MAX);
   assert_true(cr_free_memory_parse("MemAvailable: 18014398509481983 kB") ==

@@ -1,18 +1,13 @@
 /* Threads: rows S2-04 and S2-05. */
 #include <errno.h>
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "check.h"
 #include "core/clock.h"
 #include "core/fail.h"
 #include "core/queue.h"
@@ -41,15 +36,14 @@ static crema_status look_at_self(void *arg) {
 }
 
 /* The signals that an instruction causes are not blocked: a handler may want to report them. */
-static void a_thread_has_its_name_and_no_signals(void **state) {
-  (void)state;
+TEST(a_thread_has_its_name_and_no_signals) {
   static const int caused[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS};
   sigset_t before, after;
   look l = {0};
   cr_thread *thread = NULL;
   pthread_sigmask(SIG_BLOCK, NULL, &before);
-  assert_int_equal(cr_thread_start(&thread, "crema-look", look_at_self, &l), CREMA_OK);
-  assert_int_equal(cr_thread_join(&thread), CREMA_OK);
+  ok(cr_thread_start(&thread, "crema-look", look_at_self, &l));
+  ok(cr_thread_join(&thread));
   pthread_sigmask(SIG_BLOCK, NULL, &after);
   for (int number = 1; number < SIGRTMAX; ++number) {
     assert_int_equal(sigismember(&before, number), sigismember(&after, number));
@@ -82,30 +76,27 @@ static crema_status end_with_destructor(void *arg) {
 }
 
 /* What a thread gives back when it ends, such as its contexts, may have to wait in queues. */
-static void the_end_of_a_stopped_thread_is_not_stopped(void **state) {
-  (void)state;
+TEST(the_end_of_a_stopped_thread_is_not_stopped) {
   ending e = {.stopped_at_end = true};
   cr_thread *thread = NULL;
   assert_int_equal(pthread_key_create(&at_end, note_at_end), 0);
-  assert_int_equal(cr_thread_start(&thread, "ends", end_with_destructor, &e), CREMA_OK);
-  assert_int_equal(cr_thread_stop(&thread), CREMA_OK);
+  ok(cr_thread_start(&thread, "ends", end_with_destructor, &e));
+  ok(cr_thread_stop(&thread));
   assert_true(e.stopped);
   assert_false(e.stopped_at_end);
   pthread_key_delete(at_end);
 }
 
-static void s2_04_start_twice_is_an_error(void **state) {
-  (void)state;
+TEST(s2_04_start_twice_is_an_error) {
   cr_thread *thread = NULL;
-  assert_int_equal(cr_thread_start(&thread, "one", until_stopped, NULL), CREMA_OK);
+  ok(cr_thread_start(&thread, "one", until_stopped, NULL));
   cr_thread *before = thread;
-  assert_int_equal(cr_thread_start(&thread, "two", until_stopped, NULL), CREMA_E_STATE);
-  assert_non_null(strstr(crema_error_text(), "one"));
+  assert_fails(cr_thread_start(&thread, "two", until_stopped, NULL), CREMA_E_STATE, "one");
   assert_ptr_equal(thread, before);
-  assert_int_equal(cr_thread_stop(&thread), CREMA_OK);
+  ok(cr_thread_stop(&thread));
   assert_null(thread);
-  assert_int_equal(cr_thread_stop(&thread), CREMA_OK);
-  assert_int_equal(cr_thread_join(&thread), CREMA_OK);
+  ok(cr_thread_stop(&thread));
+  ok(cr_thread_join(&thread));
   assert_false(cr_thread_must_stop());
 }
 
@@ -114,10 +105,9 @@ static crema_status fails(void *arg) {
   return cr_fail(CREMA_E_CORRUPT, "record 12 of test.lmdb is broken");
 }
 
-static void s2_05_the_joiner_gets_the_error(void **state) {
-  (void)state;
+TEST(s2_05_the_joiner_gets_the_error) {
   cr_thread *thread = NULL;
-  assert_int_equal(cr_thread_start(&thread, "fails", fails, NULL), CREMA_OK);
+  ok(cr_thread_start(&thread, "fails", fails, NULL));
   cr_fail(CREMA_E_IO, "something else");
   assert_int_equal(cr_thread_stop(&thread), CREMA_E_CORRUPT);
   assert_string_equal(crema_error_text(), "record 12 of test.lmdb is broken");
@@ -129,18 +119,17 @@ static crema_status pop_forever(void *arg) {
 }
 
 /* Of a thread that is asked to stop; who only joins is told. */
-static void s2_05_usual_ends_are_no_errors(void **state) {
-  (void)state;
+TEST(s2_05_usual_ends_are_no_errors) {
   for (int stopping = 0; stopping < 2; ++stopping) {
     cr_queue *queue = NULL;
     cr_thread *thread = NULL;
-    assert_int_equal(cr_queue_create(1, &queue), CREMA_OK);
+    ok(cr_queue_create(1, &queue));
     cr_queue_fail(queue, CREMA_E_CLOSED, "the queue is closed");
-    assert_int_equal(cr_thread_start(&thread, "closed", pop_forever, queue), CREMA_OK);
+    ok(cr_thread_start(&thread, "closed", pop_forever, queue));
     cr_clock_sleep(0.01); /* so that the closed queue is met before the request to stop */
     cr_fail(CREMA_E_IO, "something else");
     if (stopping) {
-      assert_int_equal(cr_thread_stop(&thread), CREMA_OK);
+      ok(cr_thread_stop(&thread));
       assert_string_equal(crema_error_text(), "something else");
     } else {
       assert_int_equal(cr_thread_join(&thread), CREMA_E_CLOSED);
@@ -164,19 +153,18 @@ static crema_status relay_items(void *arg) {
   }
 }
 
-static void s2_05_stop_at_every_wait_point(void **state) {
-  (void)state;
+TEST(s2_05_stop_at_every_wait_point) {
   enum { CYCLES = 10000 };
   relay r = {0};
-  assert_int_equal(cr_queue_create(4, &r.in), CREMA_OK);
-  assert_int_equal(cr_queue_create(2, &r.out), CREMA_OK);
+  ok(cr_queue_create(4, &r.in));
+  ok(cr_queue_create(2, &r.out));
   for (int cycle = 0; cycle < CYCLES; ++cycle) {
     cr_thread *thread = NULL;
-    assert_int_equal(cr_thread_start(&thread, "relay", relay_items, &r), CREMA_OK);
+    ok(cr_thread_start(&thread, "relay", relay_items, &r));
     /* 0: starved; 1: busy; 3 and 4: blocked on a full queue. */
     for (int i = 0; i < cycle % 5; ++i) (void)cr_queue_try_push(r.in, &r);
     if (cycle % 50 == 0) cr_clock_sleep(0.0002);
-    assert_int_equal(cr_thread_stop(&thread), CREMA_OK);
+    ok(cr_thread_stop(&thread));
     void *item;
     while (cr_queue_try_pop(r.in, &item) || cr_queue_try_pop(r.out, &item)) {
     }

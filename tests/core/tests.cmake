@@ -9,7 +9,7 @@ add_test(NAME core/unload COMMAND unload $<TARGET_FILE:crema_shared>)
 foreach(call openat read pread write fsync close rename mkdir)
   target_link_options(test_core_io PRIVATE -Wl,--wrap=${call})
 endforeach()
-# The files that tell of the machine's memory are what a test says.
+# The test provides the files that describe the machine's memory.
 target_link_options(test_core_spare_memory PRIVATE -Wl,--wrap=cr_io_open)
 # A module to be opened.
 add_library(test_opened MODULE ${CMAKE_CURRENT_LIST_DIR}/opened.c)

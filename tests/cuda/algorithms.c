@@ -1,26 +1,19 @@
 /* How the plug-in uses cuDNN, over the fake runtime: which of its algorithms it takes, by how much
  * memory the device has (row S4-23), and its handles. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <dlfcn.h>
 
+#include "check.h"
 #include "core/fail.h"
 #include "crema/log.h"
 #include "device/device.h"
 #include "device/memory/scratchpad.h"
+#include "fake_symbols.h"
+#include "log_lines.h"
 #include "memory/tensor.h"
 #include "ops/op.h"
-
-#define assert_ok(call)                                         \
-  do {                                                          \
-    if ((call) != CREMA_OK) fail_msg("%s", crema_error_text()); \
-  } while (0)
 
 /* As the fake cuDNN numbers them: the one that is always there, with little memory, and the faster
  * one that tests offer. The fake devices have `total` bytes. */
@@ -39,25 +32,19 @@ static struct {
 
 static crema_device *device;
 
-static void find(void *library, const char *name, void *function) {
-  void *symbol = library == NULL ? NULL : dlsym(library, name);
-  if (symbol == NULL) fail_msg("%s", dlerror());
-  memcpy(function, &symbol, sizeof symbol);
-}
-
 static int find_fake(void **state) {
   (void)state;
-  void *runtime = dlopen(getenv("CREMA_CUDA_PLUGIN"), RTLD_NOW | RTLD_LOCAL);
-  void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-  void *cudnn = dlopen("libcudnn.so.9", RTLD_NOW | RTLD_LOCAL);
-  find(runtime, "fake_set_memory", &fake.set_memory);
-  find(driver, "fake_unload_during_work", &fake.unload_during_work);
-  find(driver, "fake_load", &fake.load);
-  find(cudnn, "fake_offer_faster", &fake.offer_faster);
-  find(cudnn, "fake_last_algorithm", &fake.last_algorithm);
-  find(cudnn, "fake_last_handle", &fake.last_handle);
-  find(cudnn, "fake_last_stream", &fake.last_stream);
-  assert_ok(crema_device_get(CREMA_DEVICE_CUDA, 0, &device));
+  void *runtime = fake_plugin();
+  void *driver = fake_library("libcuda.so.1");
+  void *cudnn = fake_library("libcudnn.so.9");
+  fake_find(runtime, "fake_set_memory", &fake.set_memory);
+  fake_find(driver, "fake_unload_during_work", &fake.unload_during_work);
+  fake_find(driver, "fake_load", &fake.load);
+  fake_find(cudnn, "fake_offer_faster", &fake.offer_faster);
+  fake_find(cudnn, "fake_last_algorithm", &fake.last_algorithm);
+  fake_find(cudnn, "fake_last_handle", &fake.last_handle);
+  fake_find(cudnn, "fake_last_stream", &fake.last_stream);
+  ok(crema_device_get(CREMA_DEVICE_CUDA, 0, &device));
   return 0;
 }
 
@@ -85,14 +72,14 @@ static job new_job(bool backward) {
       .window = {.axes = 2, .kernel = {3, 3}, .stride = {1, 1}, .dilation = {1, 1}}, .group = 1};
   for (int i = 0; i < 4; ++i) {
     const int64_t count = crema_shape_count(shape[i], 0, shape[i]->axes);
-    assert_ok(cr_op_desc_add(&desc, shape[i], CREMA_F32));
-    assert_ok(cr_tensor_create(CREMA_F32, count, &j.tensor[i]));
+    ok(cr_op_desc_add(&desc, shape[i], CREMA_F32));
+    ok(cr_tensor_create(CREMA_F32, count, &j.tensor[i]));
     if (i >= (backward ? 2 : 3)) continue;
     void *to = NULL;
-    assert_ok(cr_tensor_host_write(j.tensor[i], &to));
+    ok(cr_tensor_host_write(j.tensor[i], &to));
     for (int64_t k = 0; k < count; ++k) ((float *)to)[k] = 1;
   }
-  assert_ok(cr_op_create(&desc, &j.op));
+  ok(cr_op_create(&desc, &j.op));
   return j;
 }
 
@@ -116,14 +103,14 @@ static crema_status run(job *j, crema_context *context) {
 /* A convolution of its own plan; the algorithm that did it. */
 static int algorithm_of_new(bool backward, crema_context *context) {
   job j = new_job(backward);
-  assert_ok(run(&j, context));
+  ok(run(&j, context));
   drop_job(&j);
   return fake.last_algorithm();
 }
 
 static crema_context *new_context(void) {
   crema_context *context = NULL;
-  assert_ok(crema_context_create(device, 1, &context));
+  ok(crema_context_create(device, 1, &context));
   return context;
 }
 
@@ -134,8 +121,7 @@ static void leave_free(size_t bytes) {
   fake.set_memory(total - bytes, SIZE_MAX);
 }
 
-static void s4_23_the_fastest_algorithm_that_the_budget_allows(void **state) {
-  (void)state;
+TEST(s4_23_the_fastest_algorithm_that_the_budget_allows) {
   for (int backward = 0; backward < 2; ++backward) {
     crema_context *context = new_context();
     fake.offer_faster(64 * mb);
@@ -163,8 +149,7 @@ static void s4_23_the_fastest_algorithm_that_the_budget_allows(void **state) {
 
 /* The device says more than it has, or has it in pieces: the next best is taken, in this plan only,
  * and the failure leaves nothing behind. */
-static void s4_23_the_search_goes_on_with_less(void **state) {
-  (void)state;
+TEST(s4_23_the_search_goes_on_with_less) {
   crema_context *context = new_context();
   fake.offer_faster(64 * mb);
   fake.set_memory(0, 32 * mb);
@@ -176,15 +161,14 @@ static void s4_23_the_search_goes_on_with_less(void **state) {
 }
 
 /* The memory is there from the plan on: a run after that needs none. */
-static void a_plan_keeps_what_it_was_promised(void **state) {
-  (void)state;
+TEST(a_plan_keeps_what_it_was_promised) {
   crema_context *context = new_context();
   job j = new_job(false);
   fake.offer_faster(64 * mb);
   fake.set_memory(0, SIZE_MAX);
-  assert_ok(run(&j, context));
+  ok(run(&j, context));
   fake.set_memory(total, 0);
-  for (int i = 0; i < 3; ++i) assert_ok(run(&j, context));
+  for (int i = 0; i < 3; ++i) ok(run(&j, context));
   assert_int_equal(fake.last_algorithm(), FASTER);
   drop_job(&j);
   fake.set_memory(0, SIZE_MAX);
@@ -193,21 +177,20 @@ static void a_plan_keeps_what_it_was_promised(void **state) {
 
 /* Each context has a handle of its own, made when it is first needed and bound to its stream,
  * though plans are shared by the contexts of a device. */
-static void s1_29_a_handle_for_each_context(void **state) {
-  (void)state;
+TEST(s1_29_a_handle_for_each_context) {
   crema_context *context[2] = {new_context(), new_context()};
   void *handle[2], *stream[2];
   job j = new_job(false);
   fake.offer_faster(0);
   for (int i = 0; i < 2; ++i) {
-    assert_ok(run(&j, context[i]));
+    ok(run(&j, context[i]));
     handle[i] = fake.last_handle();
     stream[i] = fake.last_stream();
   }
   assert_ptr_not_equal(handle[0], handle[1]);
   assert_ptr_not_equal(stream[0], stream[1]);
   for (int i = 0; i < 4; ++i) {
-    assert_ok(run(&j, context[i % 2]));
+    ok(run(&j, context[i % 2]));
     assert_ptr_equal(fake.last_handle(), handle[i % 2]);
     assert_ptr_equal(fake.last_stream(), stream[i % 2]);
   }
@@ -215,41 +198,33 @@ static void s1_29_a_handle_for_each_context(void **state) {
   for (int i = 0; i < 2; ++i) crema_context_destroy(context[i]);
 }
 
-static void cudnn_loses_the_driver(void **state) {
-  (void)state;
+TEST(cudnn_loses_the_driver) {
   crema_context *context = new_context();
   job j = new_job(false);
   fake.offer_faster(0);
-  assert_ok(run(&j, context));
+  ok(run(&j, context));
   fake.unload_during_work();
   assert_int_equal(run(&j, context), CREMA_E_CLOSED);
   fake.load();
-  assert_ok(run(&j, context));
+  ok(run(&j, context));
   drop_job(&j);
   crema_context_destroy(context);
 }
 
-static int told;
-
-static void hear(void *user, crema_log_level level, const char *file, int line, const char *text) {
-  (void)user, (void)level, (void)file, (void)line;
-  if (strstr(text, "cuDNN is version 8.9") == NULL) return;
-  if (strstr(text, "built for version 9") != NULL) ++told;
-}
-
 /* Another version than the one that was compiled against is named, once, and not used: convolutions
  * are matrix products. */
-static void s1_41_another_version_is_named_and_left_alone(void **state) {
-  (void)state;
+TEST(s1_41_another_version_is_named_and_left_alone) {
+  static log_lines lines;
   crema_context *context = new_context();
-  crema_log_set(hear, NULL, CREMA_LOG_WARNING);
+  listen_to(&lines, CREMA_LOG_WARNING);
   for (int i = 0; i < 3; ++i) {
     job j = new_job(i == 1);
-    assert_ok(run(&j, context));
+    ok(run(&j, context));
     drop_job(&j);
   }
-  crema_log_set(NULL, NULL, CREMA_LOG_WARNING);
-  assert_int_equal(told, 1);
+  stop_listening();
+  assert_int_equal(count_lines(&lines, "cuDNN is version 8.9"), 1);
+  assert_non_null(strstr(strstr(lines.text, "cuDNN is version 8.9"), "built for version 9"));
   assert_null(fake.last_handle());
   crema_context_destroy(context);
 }

@@ -1,14 +1,11 @@
 /* The CUDA plug-in as a library: what it exports, whom it refuses, what it says without a driver,
  * and that its table is complete. Runs with and without a GPU. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <dlfcn.h>
 
+#include "check.h"
 #include "core/fail.h"
 #include "device/cuda/plugin.h"
 #include "ops/op.h"
@@ -30,8 +27,7 @@ static cr_cuda_entry *entry_of_plugin(void) {
   return entry;
 }
 
-static void a_foreign_abi_is_refused(void **state) {
-  (void)state;
+TEST(a_foreign_abi_is_refused) {
   const cr_cuda_abi own = CR_CUDA_ABI_HERE;
   cr_cuda_entry *entry = entry_of_plugin();
   for (int field = 0; field < 8; ++field) {
@@ -48,13 +44,12 @@ static void a_foreign_abi_is_refused(void **state) {
     }
     cr_fail_text(CREMA_E_INTERNAL, "");
     assert_null(entry(&other, &services));
-    assert_non_null(strstr(crema_error_text(), "belongs to another version of crema"));
+    assert_error_has("belongs to another version of crema");
   }
   assert_non_null(entry(&own, &services));
 }
 
-static void the_table_is_complete(void **state) {
-  (void)state;
+TEST(the_table_is_complete) {
   const cr_cuda_abi own = CR_CUDA_ABI_HERE;
   const cr_backend *b = entry_of_plugin()(&own, &services);
   assert_int_equal(b->type, CREMA_DEVICE_CUDA);
@@ -78,21 +73,20 @@ static void the_table_is_complete(void **state) {
   }
 }
 
-static void devices_or_one_clear_sentence(void **state) {
-  (void)state;
+TEST(devices_or_one_clear_sentence) {
   crema_device *device = NULL;
   assert_int_equal(setenv("CREMA_CUDA_PLUGIN", CREMA_PLUGIN, 1), 0);
   const int count = crema_device_count(CREMA_DEVICE_CUDA);
   if (count > 0) {
     crema_device_info info;
-    assert_int_equal(crema_device_get(CREMA_DEVICE_CUDA, 0, &device), CREMA_OK);
-    assert_int_equal(crema_device_describe(device, &info), CREMA_OK);
+    ok(crema_device_get(CREMA_DEVICE_CUDA, 0, &device));
+    ok(crema_device_describe(device, &info));
     assert_true(info.memory_total > 0 && info.capability_major >= 8);
     print_message("%s: %s\n", info.name, info.library);
   } else {
     assert_int_equal(crema_device_get(CREMA_DEVICE_CUDA, 0, &device), CREMA_E_NO_DEVICE);
     print_message("%s\n", crema_error_text());
-    assert_non_null(strstr(crema_error_text(), "the NVIDIA driver"));
+    assert_error_has("the NVIDIA driver");
     assert_null(device);
   }
   assert_int_equal(crema_device_get(CREMA_DEVICE_CUDA, count, &device), CREMA_E_NO_DEVICE);

@@ -2,15 +2,11 @@
  * of warps and blocks, long. The rows of the device against the reference kernels of the CPU,
  * forward and through the gradients. (Windows have a test of their own, ops/test_windows.c, which
  * runs on the device's rows too.) */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "check.h"
 #include "op_check.h"
 #include "op_run.h"
 #include "ops/op.h"
@@ -189,7 +185,7 @@ static void check_template(const shape_template *t, cr_mt19937 *rng) {
   }
 }
 
-static void rows_agree_with_the_cpu(void **state) {
+TEST(rows_agree_with_the_cpu) {
   const cr_op_kind kind = (cr_op_kind)(uintptr_t)*state;
   cr_mt19937 rng;
   cr_mt19937_seed(&rng, seed + (uint32_t)kind);

@@ -131,22 +131,21 @@ set_tests_properties(cuda/kernels_on_fake cuda/windows_on_fake cuda/shapes_on_fa
 set_tests_properties(cuda/golden_on_fake PROPERTIES FAIL_REGULAR_EXPRESSION
   "[1-9][0-9]* ops ran on the CPU")
 
+# A program that finds the fake libraries' functions for tests.
+function(add_fake_test name)
+  add_executable(cuda_${name} ${CMAKE_CURRENT_SOURCE_DIR}/cuda/${name}.c)
+  add_cuda_test(cuda_${name})
+  target_link_libraries(cuda_${name} PRIVATE ${CMAKE_DL_LIBS})
+  add_dependencies(cuda_${name} crema_cuda_fake)
+  add_test(NAME cuda/${name}_on_fake COMMAND cuda_${name})
+  set_tests_properties(cuda/${name}_on_fake PROPERTIES ENVIRONMENT "${on_fake}")
+endfunction()
 # How the plug-in behaves towards others in the process: devices, threads, errors. Once as it is, and
 # with libraries that are there and do not start.
-add_executable(cuda_runtime ${CMAKE_CURRENT_LIST_DIR}/runtime.c)
-add_cuda_test(cuda_runtime)
-target_link_libraries(cuda_runtime PRIVATE ${CMAKE_DL_LIBS})
-add_dependencies(cuda_runtime crema_cuda_fake)
-add_test(NAME cuda/runtime_on_fake COMMAND cuda_runtime)
-set_tests_properties(cuda/runtime_on_fake PROPERTIES ENVIRONMENT "${on_fake}")
+add_fake_test(runtime)
 
 # Which of cuDNN's algorithms is taken, by how much memory there is; handles.
-add_executable(cuda_algorithms ${CMAKE_CURRENT_LIST_DIR}/algorithms.c)
-add_cuda_test(cuda_algorithms)
-target_link_libraries(cuda_algorithms PRIVATE ${CMAKE_DL_LIBS})
-add_dependencies(cuda_algorithms crema_cuda_fake)
-add_test(NAME cuda/algorithms_on_fake COMMAND cuda_algorithms)
-set_tests_properties(cuda/algorithms_on_fake PROPERTIES ENVIRONMENT "${on_fake}")
+add_fake_test(algorithms)
 add_test(NAME cuda/version_on_fake COMMAND cuda_algorithms another_version)
 set_tests_properties(cuda/version_on_fake PROPERTIES ENVIRONMENT
   "${on_fake};FAKE_CUDNN_VERSION=8900")

@@ -1,23 +1,21 @@
 /* LeNet trained for 50 iterations on the device under test and on the CPU: the same weights but for
  * rounding, and on the device the same bits each time. With the argument "small": fewer channels
  * and images, for a device that is simulated slowly. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <math.h>
 
+#include "check.h"
 #include "core/fail.h"
 #include "core/rng.h"
 #include "crema/net.h"
 #include "crema/solver.h"
 #include "device/device.h"
 #include "device_under_test.h"
+#include "folder.h"
 
 enum { SKIPPED = 77, ITERATIONS = 50, CLASSES = 10, SIDE = 28 };
 
@@ -53,7 +51,6 @@ static const char solver_text[] =
 static crema_device *device;
 static int batch = 64;
 static bool is_small;
-static char folder[] = "/tmp/crema-cuda-XXXXXX";
 
 /* ---- data ---- */
 
@@ -99,7 +96,7 @@ static void keep_weights(crema_net *net, trained *t) {
         crema_blob *blob = crema_net_layer_param(net, l, p);
         const size_t count = (size_t)crema_blob_count(blob);
         const float *value = NULL;
-        assert_int_equal(crema_blob_cpu_data(blob, &value), CREMA_OK);
+        ok(crema_blob_cpu_data(blob, &value));
         if (pass == 1) memcpy(t->value + at, value, count * sizeof *value);
         at += count;
       }
@@ -111,26 +108,22 @@ static void keep_weights(crema_net *net, trained *t) {
 }
 
 static trained train(crema_device *on) {
-  char path[128];
   trained t = {0};
   crema_solver_options options;
   crema_solver *solver = NULL;
-  snprintf(path, sizeof path, "%s/solver.prototxt", folder);
   crema_solver_options_init(&options);
   options.device = on;
   options.feed = feed;
   options.progress = keep_loss;
   options.user = &t;
-  crema_status status = crema_solver_load(path, &options, &solver);
-  if (status == CREMA_OK) status = crema_solver_step(solver, ITERATIONS);
-  if (status != CREMA_OK) fail_msg("%s", crema_error_text());
+  ok(crema_solver_load(path_of("solver.prototxt"), &options, &solver));
+  ok(crema_solver_step(solver, ITERATIONS));
   keep_weights(crema_solver_net(solver), &t);
   crema_solver_destroy(solver);
   return t;
 }
 
-static void training_agrees_with_the_cpu(void **state) {
-  (void)state;
+TEST(training_agrees_with_the_cpu) {
   const uint64_t before = cr_device_fallbacks(device);
   trained cpu = train(cr_cpu_device()), gpu = train(device), again = train(device);
   double largest = 0, apart = 0;
@@ -147,7 +140,7 @@ static void training_agrees_with_the_cpu(void **state) {
   /* It has learned something. */
   assert_true(gpu.last_loss < (is_small ? 0.95 : 0.5) * gpu.first_loss);
   assert_int_equal(cr_device_fallbacks(device), before);
-  if (test_device_finish(test_device_context()) != CREMA_OK) fail_msg("%s", crema_error_text());
+  ok(test_device_finish(test_device_context()));
   free(again.value);
   free(gpu.value);
   free(cpu.value);
@@ -155,35 +148,11 @@ static void training_agrees_with_the_cpu(void **state) {
 
 /* ---- files ---- */
 
-static void write_file(const char *name, const char *text) {
-  char path[128];
-  snprintf(path, sizeof path, "%s/%s", folder, name);
-  FILE *file = fopen(path, "w");
-  assert_non_null(file);
-  fputs(text, file);
-  fclose(file);
-}
-
-static int make_folder(void **state) {
-  (void)state;
+static int begin(void **state) {
   char text[sizeof net_text + 64];
-  if (mkdtemp(folder) == NULL) return -1;
   snprintf(text, sizeof text, net_text, batch, batch, is_small ? 6 : 20, is_small ? 10 : 50,
            is_small ? 50 : 500);
-  write_file("net.prototxt", text);
-  write_file("solver.prototxt", solver_text);
-  return 0;
-}
-
-static int remove_folder(void **state) {
-  (void)state;
-  static const char *const names[] = {"net.prototxt", "solver.prototxt"};
-  char path[128];
-  for (int i = 0; i < 2; ++i) {
-    snprintf(path, sizeof path, "%s/%s", folder, names[i]);
-    unlink(path);
-  }
-  return rmdir(folder);
+  return make_solver_folder(state, text, solver_text);
 }
 
 int main(int argc, char **argv) {
@@ -195,5 +164,5 @@ int main(int argc, char **argv) {
   }
   device = test_device_context()->device;
   const struct CMUnitTest tests[] = {cmocka_unit_test(training_agrees_with_the_cpu)};
-  return cmocka_run_group_tests_name("training", tests, make_folder, remove_folder);
+  return cmocka_run_group_tests_name("training", tests, begin, remove_solver_folder);
 }

@@ -1,18 +1,16 @@
 #define _XOPEN_SOURCE 700 /* nftw */
 
 #include "fixture.h"
+#include "check.h"
 
 #include <ftw.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "core/fail.h"
+#include "core/file.h"
 #include "data/db/db.h"
 #include "data/pipeline/reader_private.h"
 
@@ -33,12 +31,35 @@ void fixture_remove(fixture *f) {
   nftw(f->path, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
 }
 
+int fixture_setup(void **state) {
+  static fixture of_test;
+  fixture_make(&of_test);
+  *state = &of_test;
+  return 0;
+}
+
+int fixture_teardown(void **state) {
+  fixture_remove(*state);
+  return 0;
+}
+
 const char *fixture_path(const fixture *f, const char *name) {
   static char text[8][512];
   static int next = 0;
   next = (next + 1) % 8;
   snprintf(text[next], sizeof text[next], "%s/%s", f->path, name);
   return text[next];
+}
+
+void fixture_text(const fixture *f, const char *name, const char *text) {
+  ok(cr_file_write(fixture_path(f, name), text, strlen(text)));
+}
+
+void fixture_write_png(const fixture *f, const char *name, const cr_image *image) {
+  cr_buffer file = {0};
+  ok(cr_image_encode(image, "png", &file));
+  ok(cr_file_write(fixture_path(f, name), file.data, file.size));
+  cr_buffer_free(&file);
 }
 
 const char *fixture_db(const fixture *f, const char *name, int count, fixture_record record) {
@@ -51,19 +72,18 @@ const char *fixture_db_of(const fixture *f, const char *backend, const char *nam
   cr_db *db = NULL;
   cr_db_txn *txn = NULL;
   cr_buffer value = {0};
-  assert_int_equal(cr_db_open(backend, path, CR_DB_NEW, &db), CREMA_OK);
-  assert_int_equal(cr_db_txn_begin(db, &txn), CREMA_OK);
+  ok(cr_db_open(backend, path, CR_DB_NEW, &db));
+  ok(cr_db_txn_begin(db, &txn));
   for (int i = 0; i < count; ++i) {
     char key[16];
     int length = snprintf(key, sizeof key, "%08d", i);
     cr_buffer_clear(&value);
     record(i, &value);
-    assert_int_equal(cr_db_put(txn, (cr_db_bytes){(const uint8_t *)key, (size_t)length},
-                               (cr_db_bytes){(const uint8_t *)value.data, value.size}),
-                     CREMA_OK);
+    ok(cr_db_put(txn, (cr_db_bytes){(const uint8_t *)key, (size_t)length},
+                 (cr_db_bytes){(const uint8_t *)value.data, value.size}));
   }
-  assert_int_equal(cr_db_commit(txn), CREMA_OK);
-  assert_int_equal(cr_db_finish(db, CREMA_OK), CREMA_OK);
+  ok(cr_db_commit(txn));
+  ok(cr_db_finish(db, CREMA_OK));
   cr_buffer_free(&value);
   return path;
 }
@@ -76,7 +96,7 @@ static void put_raw(int channels, int height, int width, const uint8_t *pixels, 
                           .data = pixels,
                           .size = (size_t)(channels * height * width),
                           .label = label};
-  assert_int_equal(cr_datum_append(&datum, value), CREMA_OK);
+  ok(cr_datum_append(&datum, value));
 }
 
 void fixture_gray(int index, cr_buffer *value) {
@@ -105,21 +125,26 @@ void fixture_color(int index, cr_buffer *value) {
   put_raw(3, 6, 7, pixels, index, value);
 }
 
+void fixture_encoded(const cr_image *image, int label, size_t cut, size_t spoil, cr_buffer *value) {
+  cr_buffer file = {0};
+  ok(cr_image_encode(image, "png", &file));
+  if (spoil > 0) file.data[file.size - spoil] ^= 0x55;
+  const cr_datum datum = {.data = (const uint8_t *)file.data,
+                          .size = cut < file.size ? file.size - cut : 0,
+                          .label = label,
+                          .encoded = true,
+                          .has_encoded = true};
+  ok(cr_datum_append(&datum, value));
+  cr_buffer_free(&file);
+}
+
 static void put_png(int index, size_t cut, cr_buffer *value) {
   cr_image image = {0};
-  cr_buffer file = {0};
-  assert_int_equal(cr_image_reserve(&image, 6, 7, 3), CREMA_OK);
+  ok(cr_image_reserve(&image, 6, 7, 3));
   for (int i = 0; i < 6 * 7 * 3; ++i) {
     image.pixels[i] = color_pixel(index, i % 3, i / 21, i / 3 % 7);
   }
-  assert_int_equal(cr_image_encode(&image, "png", &file), CREMA_OK);
-  const cr_datum datum = {.data = (const uint8_t *)file.data,
-                          .size = cut < file.size ? file.size - cut : 0,
-                          .label = index,
-                          .encoded = true,
-                          .has_encoded = true};
-  assert_int_equal(cr_datum_append(&datum, value), CREMA_OK);
-  cr_buffer_free(&file);
+  fixture_encoded(&image, index, cut, 0, value);
   cr_image_free(&image);
 }
 
@@ -185,7 +210,7 @@ crema_status fixture_return(cr_pipeline *pipeline, cr_batch *batch) {
 }
 
 void fixture_image(cr_image *image, int height, int width, int channels) {
-  assert_int_equal(cr_image_reserve(image, height, width, channels), CREMA_OK);
+  ok(cr_image_reserve(image, height, width, channels));
   uint8_t *out = image->pixels;
   for (int y = 0; y < height; ++y) {
     for (int x = 0; x < width; ++x) {

@@ -15,6 +15,11 @@ typedef struct fixture {
 void fixture_make(fixture *f);
 void fixture_remove(fixture *f);
 
+/* A test with such a folder for its own, `const fixture *f = *state`. */
+#define fixture_test(test) cmocka_unit_test_setup_teardown(test, fixture_setup, fixture_teardown)
+int fixture_setup(void **state);
+int fixture_teardown(void **state);
+
 /* "<folder>/<name>", in one of a few static buffers. */
 const char *fixture_path(const fixture *f, const char *name);
 
@@ -27,6 +32,15 @@ const char *fixture_db(const fixture *f, const char *name, int count, fixture_re
 /* The same with another back end. */
 const char *fixture_db_of(const fixture *f, const char *backend, const char *name, int count,
                           fixture_record record);
+
+/* Writes a file into the folder. */
+void fixture_text(const fixture *f, const char *name, const char *text);
+/* The same with an image, as a PNG. */
+void fixture_write_png(const fixture *f, const char *name, const cr_image *image);
+
+/* Appends a record that holds the image as a PNG file of which the last `cut` bytes are missing and
+ * one byte is changed, `spoil` before the end (0: none). */
+void fixture_encoded(const cr_image *image, int label, size_t cut, size_t spoil, cr_buffer *value);
 
 /* Records for fixture_db. */
 /* Raw, 1 x 4 x 5 pixels that all equal the index (mod 251), label = index. */

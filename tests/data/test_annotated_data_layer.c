@@ -1,48 +1,35 @@
 /* AnnotatedData: boxes go where the pixels go; labels, faults, exact resume. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "check.h"
 #include "core/clock.h"
 #include "core/rng.h"
 #include "data/pipeline/pipeline.h"
 #include "fixture.h"
-#include "layers/common/input_class.h"
-#include "net/net.h"
+#include "net/net_values.h"
 #include "proto/proto.h"
 
 enum { SIDE = 20, RECORDS = 5 };
-
-static void assert_error_has(const char *part) {
-  if (strstr(crema_error_text(), part) == NULL) {
-    fail_msg("\"%s\" is not in \"%s\"", part, crema_error_text());
-  }
-}
 
 /* Appends the wire form of a record: SIDE x SIDE pixels of value 0 with one rectangle of value
  * 200 in columns x1..x2-1 and rows y1..y2-1, `rest` in the message. */
 static void put_record(int x1, int y1, int x2, int y2, const char *rest, cr_buffer *value) {
   cr_buffer text = {0};
   ProtobufCMessage *message = NULL;
-  assert_int_equal(
-      cr_buffer_print(&text, "datum { channels: 3 height: %d width: %d label: 4 data: \"", SIDE,
-                      SIDE),
-      CREMA_OK);
+  ok(cr_buffer_print(&text, "datum { channels: 3 height: %d width: %d label: 4 data: \"", SIDE,
+                     SIDE));
   for (int i = 0; i < 3 * SIDE * SIDE; ++i) {
     int y = i / SIDE % SIDE, x = i % SIDE;
     bool inside = x >= x1 && x < x2 && y >= y1 && y < y2;
-    assert_int_equal(cr_buffer_print(&text, inside ? "\\310" : "\\000"), CREMA_OK);
+    ok(cr_buffer_print(&text, inside ? "\\310" : "\\000"));
   }
-  assert_int_equal(cr_buffer_print(&text, "\" } %s", rest), CREMA_OK);
-  assert_int_equal(cr_text_parse(&caffe__annotated_datum__descriptor, text.data, text.size, "test",
-                                 CR_UNKNOWN_ERROR, &message),
-                   CREMA_OK);
-  assert_int_equal(cr_wire_print(message, value), CREMA_OK);
+  ok(cr_buffer_print(&text, "\" } %s", rest));
+  ok(cr_text_parse(&caffe__annotated_datum__descriptor, text.data, text.size, "test",
+                   CR_UNKNOWN_ERROR, &message));
+  ok(cr_wire_print(message, value));
   cr_message_free(message);
   cr_buffer_free(&text);
 }
@@ -70,47 +57,24 @@ static void put_damaged(int index, cr_buffer *value) {
 
 static crema_status make_net(const char *db, const char *param, const char *rest, int64_t seed,
                              crema_net **out) {
-  char text[4096];
-  snprintf(text, sizeof text,
-           "name: 'n' layer { name: 'in' type: 'AnnotatedData' top: 'data' top: 'label' %s "
-           "data_param { source: '%s' backend: LMDB %s } }",
-           rest, db, param);
-  crema_net_options options;
-  crema_net_options_init(&options);
-  options.seed = seed;
-  options.phase = CREMA_TRAIN;
-  return crema_net_parse(text, strlen(text), "test.prototxt", &options, out);
-}
-
-static crema_blob *blob(crema_net *net, const char *name) {
-  crema_blob *found = NULL;
-  assert_int_equal(crema_net_blob(net, name, &found), CREMA_OK);
-  return found;
-}
-
-static const float *values(crema_net *net, const char *name) {
-  const float *data = NULL;
-  assert_int_equal(crema_blob_cpu_data(blob(net, name), &data), CREMA_OK);
-  return data;
-}
-
-static void forward(crema_net *net) {
-  assert_int_equal(crema_net_forward(net, NULL), CREMA_OK);
+  const crema_net_options options = net_options(CREMA_TRAIN, seed, NULL);
+  return parse_net(&options, NULL, out,
+                   "name: 'n' layer { name: 'in' type: 'AnnotatedData' top: 'data' top: 'label' %s "
+                   "data_param { source: '%s' backend: LMDB %s } }",
+                   rest, db, param);
 }
 
 static int64_t rows(crema_net *net) {
-  const crema_shape *shape = crema_blob_shape(blob(net, "label"));
+  const crema_shape *shape = crema_blob_shape(blob_of(net, "label"));
   assert_true(shape->axes == 4 && shape->dim[0] == 1 && shape->dim[1] == 1 && shape->dim[3] == 8);
   return shape->dim[2];
 }
 
-static void test_rows_of_the_label(void **state) {
-  fixture f;
+TEST(test_rows_of_the_label) {
+  const fixture *f = *state;
   crema_net *net = NULL;
-  (void)state;
-  fixture_make(&f);
-  const char *db = fixture_db(&f, "db", RECORDS, put_boxed);
-  assert_int_equal(make_net(db, "batch_size: 3", "", 1, &net), CREMA_OK);
+  const char *db = fixture_db(f, "db", RECORDS, put_boxed);
+  ok(make_net(db, "batch_size: 3", "", 1, &net));
   for (int k = 0; k < 7; ++k) {
     forward(net);
     int row = 0;
@@ -126,12 +90,11 @@ static void test_rows_of_the_label(void **state) {
   }
   crema_net_destroy(net);
   /* No boxes at all: one row of -1. */
-  assert_int_equal(make_net(db, "batch_size: 1", "", 1, &net), CREMA_OK);
+  ok(make_net(db, "batch_size: 1", "", 1, &net));
   for (int k = 0; k < 4; ++k) forward(net);
   assert_int_equal(rows(net), 1);
   for (int i = 0; i < 8; ++i) assert_true(values(net, "label")[i] == -1);
   crema_net_destroy(net);
-  fixture_remove(&f);
 }
 
 /* Whatever is done to the picture, the box is around the bright rectangle afterwards. */
@@ -165,7 +128,7 @@ static void assert_box_fits(crema_net *net, int height, int width, int *checked)
   "0.9 } max_sample: 1 max_trials: 50 } } "
 #define EMIT "emit_constraint { emit_type: CENTER } "
 
-static void test_boxes_follow_the_pixels(void **state) {
+TEST(test_boxes_follow_the_pixels) {
   static const struct {
     const char *rest;
     int height, width;
@@ -187,42 +150,37 @@ static void test_boxes_follow_the_pixels(void **state) {
                "mirror: true resize_param { resize_mode: WARP height: 40 width: 40 } }",
        36, 36},
   };
-  fixture f;
-  (void)state;
-  fixture_make(&f);
-  const char *db = fixture_db(&f, "db", RECORDS, put_boxed);
+  const fixture *f = *state;
+  const char *db = fixture_db(f, "db", RECORDS, put_boxed);
   for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
     crema_net *net = NULL;
     int checked = 0;
-    assert_int_equal(make_net(db, "batch_size: 1", cases[i].rest, 7, &net), CREMA_OK);
+    ok(make_net(db, "batch_size: 1", cases[i].rest, 7, &net));
     for (int k = 0; k < 40; ++k) {
       forward(net);
-      const crema_shape *shape = crema_blob_shape(blob(net, "data"));
+      const crema_shape *shape = crema_blob_shape(blob_of(net, "data"));
       assert_true(shape->dim[2] == cases[i].height && shape->dim[3] == cases[i].width);
       assert_box_fits(net, cases[i].height, cases[i].width, &checked);
     }
     assert_in_range(checked, 25, 40);
     crema_net_destroy(net);
   }
-  fixture_remove(&f);
 }
 
 /* resize_param with a probability: when the image is not resized, the boxes stay where they are. A
  * crop makes one size of both. */
-static void test_boxes_stay_when_the_size_does(void **state) {
+TEST(test_boxes_stay_when_the_size_does) {
   static const char *const rest =
       "transform_param { resize_param { prob: 0.5 resize_mode: FIT_LARGE_SIZE_AND_PAD height: 20 "
       "width: 60 pad_mode: CONSTANT pad_value: 0 } }";
-  fixture f;
+  const fixture *f = *state;
   crema_net *net = NULL;
   int resized = 0, checked = 0;
-  (void)state;
-  fixture_make(&f);
-  const char *db = fixture_db(&f, "db", RECORDS, put_boxed);
-  assert_int_equal(make_net(db, "batch_size: 1", rest, 7, &net), CREMA_OK);
+  const char *db = fixture_db(f, "db", RECORDS, put_boxed);
+  ok(make_net(db, "batch_size: 1", rest, 7, &net));
   for (int k = 0; k < 60; ++k) {
     forward(net);
-    int width = (int)crema_blob_shape(blob(net, "data"))->dim[3];
+    int width = (int)crema_blob_shape(blob_of(net, "data"))->dim[3];
     assert_true(width == 20 || width == 60);
     resized += width == 60;
     assert_box_fits(net, 20, width, &checked);
@@ -230,7 +188,6 @@ static void test_boxes_stay_when_the_size_does(void **state) {
   assert_in_range(resized, 15, 45);
   assert_int_equal(checked, 48);
   crema_net_destroy(net);
-  fixture_remove(&f);
 }
 
 enum { MANY = 40 };
@@ -251,19 +208,19 @@ static void collect(const char *db, const char *param, int batches, cr_buffer *o
   static const char *const rest = SAMPLER
       "transform_param { mirror: true crop_size: 24 "
       "resize_param { resize_mode: WARP height: 30 width: 30 } }";
-  assert_int_equal(make_net(db, param, rest, 5, &net), CREMA_OK);
+  ok(make_net(db, param, rest, 5, &net));
   cr_buffer_clear(out);
   for (int k = 0; k < batches; ++k) {
     forward(net);
-    size_t size = (size_t)crema_blob_count(blob(net, "data")) * sizeof(float);
-    assert_int_equal(cr_buffer_append(out, values(net, "data"), size), CREMA_OK);
+    size_t size = (size_t)crema_blob_count(blob_of(net, "data")) * sizeof(float);
+    ok(cr_buffer_append(out, values(net, "data"), size));
     size = (size_t)rows(net) * 8 * sizeof(float);
-    assert_int_equal(cr_buffer_append(out, values(net, "label"), size), CREMA_OK);
+    ok(cr_buffer_append(out, values(net, "label"), size));
   }
   crema_net_destroy(net);
 }
 
-static void s2_28_threads_give_the_same_batches(void **state) {
+TEST(s2_28_threads_give_the_same_batches) {
   static const struct {
     fixture_record record;
     const char *param;
@@ -273,14 +230,12 @@ static void s2_28_threads_give_the_same_batches(void **state) {
       {put_some_damaged, "batch_size: 4 skip_corrupt: true"},
       {put_some_damaged, "batch_size: 1 skip_corrupt: true"},
   };
-  fixture f;
+  const fixture *f = *state;
   cr_buffer one = {0}, many = {0};
-  (void)state;
-  fixture_make(&f);
   for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
     char name[16], param[128];
     snprintf(name, sizeof name, "db%zu", i);
-    const char *db = fixture_db(&f, name, i < 2 ? RECORDS : MANY, cases[i].record);
+    const char *db = fixture_db(f, name, i < 2 ? RECORDS : MANY, cases[i].record);
     snprintf(param, sizeof param, "%s threads: 1", cases[i].param);
     collect(db, param, 30, &one);
     for (int threads = 2; threads <= 8; threads += 6) {
@@ -292,21 +247,18 @@ static void s2_28_threads_give_the_same_batches(void **state) {
   }
   cr_buffer_free(&many);
   cr_buffer_free(&one);
-  fixture_remove(&f);
 }
 
 /* Whole records come in their order, each picture with its own box; the position in the data counts
  * skipped records, too. */
-static void test_skip_corrupt(void **state) {
-  fixture f;
+TEST(test_skip_corrupt) {
+  const fixture *f = *state;
   crema_net *net = NULL, *resumed = NULL;
   cr_buffer saved = {0};
-  (void)state;
-  fixture_make(&f);
-  const char *db = fixture_db(&f, "db", MANY, put_some_damaged);
+  const char *db = fixture_db(f, "db", MANY, put_some_damaged);
   static const char *const param = "batch_size: 4 skip_corrupt: true threads: 3";
-  assert_int_equal(make_net(db, param, "", 5, &net), CREMA_OK);
-  assert_int_equal(make_net(db, param, "", 6, &resumed), CREMA_OK);
+  ok(make_net(db, param, "", 5, &net));
+  ok(make_net(db, param, "", 6, &resumed));
   int record = 0;
   for (int k = 0; k < 25; ++k) {
     forward(net);
@@ -324,19 +276,11 @@ static void test_skip_corrupt(void **state) {
     }
     assert_true(row == last || row[0] == -1);
   }
-  cr_layer *layer = net->layer[0].layer, *other = resumed->layer[0].layer;
-  assert_int_equal(layer->class->input->save(layer, &saved), CREMA_OK);
-  assert_int_equal(other->class->input->restore(other, saved.data, saved.size), CREMA_OK);
-  for (int k = 0; k < 12; ++k) {
-    forward(net);
-    forward(resumed);
-    assert_memory_equal(values(net, "data"), values(resumed, "data"),
-                        4 * 3 * SIDE * SIDE * sizeof(float));
-  }
+  resume_input(net, resumed);
+  expect_same_batches(net, resumed, 12);
   crema_net_destroy(resumed);
   crema_net_destroy(net);
   cr_buffer_free(&saved);
-  fixture_remove(&f);
 }
 
 static void put_only_damaged(int index, cr_buffer *value) {
@@ -350,101 +294,69 @@ static void put_all_damaged(int index, cr_buffer *value) {
 }
 
 /* One whole record among nothing but damaged ones still makes batches; none makes an error. */
-static void test_skip_corrupt_gives_up(void **state) {
-  fixture f;
+TEST(test_skip_corrupt_gives_up) {
+  const fixture *f = *state;
   crema_net *net = NULL;
-  (void)state;
-  fixture_make(&f);
-  const char *db = fixture_db(&f, "db", 4, put_only_damaged);
-  assert_int_equal(make_net(db, "batch_size: 2 skip_corrupt: true", "", 5, &net), CREMA_OK);
+  const char *db = fixture_db(f, "db", 4, put_only_damaged);
+  ok(make_net(db, "batch_size: 2 skip_corrupt: true", "", 5, &net));
   for (int k = 0; k < 5; ++k) forward(net);
   assert_int_equal(rows(net), 2);
   crema_net_destroy(net);
-  db = fixture_db(&f, "none", 3, put_all_damaged);
-  assert_int_equal(make_net(db, "batch_size: 2 skip_corrupt: true", "", 5, &net), CREMA_E_CORRUPT);
-  assert_error_has("00000002");
-  db = fixture_db_of(&f, "leveldb", "level", 3, put_all_damaged);
-  assert_int_equal(make_net(db, "batch_size: 2 skip_corrupt: true", "", 5, &net), CREMA_E_CORRUPT);
-  assert_error_has("truncated or damaged");
-  fixture_remove(&f);
+  db = fixture_db(f, "none", 3, put_all_damaged);
+  assert_fails(make_net(db, "batch_size: 2 skip_corrupt: true", "", 5, &net), CREMA_E_CORRUPT,
+               "00000002");
+  db = fixture_db_of(f, "leveldb", "level", 3, put_all_damaged);
+  assert_fails(make_net(db, "batch_size: 2 skip_corrupt: true", "", 5, &net), CREMA_E_CORRUPT,
+               "truncated or damaged");
 }
 
-static void test_records_without_annotations(void **state) {
-  fixture f;
+TEST(test_records_without_annotations) {
+  const fixture *f = *state;
   crema_net *net = NULL;
-  (void)state;
-  fixture_make(&f);
-  const char *db = fixture_db(&f, "db", 3, put_plain);
-  assert_int_equal(make_net(db, "batch_size: 2", "", 1, &net), CREMA_OK);
+  const char *db = fixture_db(f, "db", 3, put_plain);
+  ok(make_net(db, "batch_size: 2", "", 1, &net));
   forward(net);
-  assert_int_equal(crema_blob_shape(blob(net, "label"))->axes, 1);
+  assert_int_equal(crema_blob_shape(blob_of(net, "label"))->axes, 1);
   assert_true(values(net, "label")[1] == 4);
   crema_net_destroy(net);
   /* anno_type says that labels are boxes all the same. */
-  assert_int_equal(
-      make_net(db, "batch_size: 2", "annotated_data_param { anno_type: BBOX }", 1, &net), CREMA_OK);
+  ok(make_net(db, "batch_size: 2", "annotated_data_param { anno_type: BBOX }", 1, &net));
   forward(net);
   assert_int_equal(rows(net), 1);
   crema_net_destroy(net);
-  fixture_remove(&f);
 }
 
-static void s2_31_resume(void **state) {
+TEST(s2_31_resume) {
   static const char *const rest = SAMPLER
       "transform_param { mirror: true crop_size: 24 "
       "resize_param { resize_mode: WARP height: 30 width: 30 } }";
-  fixture f;
+  const fixture *f = *state;
   crema_net *net = NULL, *resumed = NULL;
   cr_buffer saved = {0};
-  (void)state;
-  fixture_make(&f);
-  const char *db = fixture_db(&f, "db", RECORDS, put_boxed);
+  const char *db = fixture_db(f, "db", RECORDS, put_boxed);
   for (int before = 0; before < 8; before += 4) {
-    assert_int_equal(make_net(db, "batch_size: 3 rand_skip: 4", rest, 5, &net), CREMA_OK);
-    assert_int_equal(make_net(db, "batch_size: 3 rand_skip: 4", rest, 6, &resumed), CREMA_OK);
+    ok(make_net(db, "batch_size: 3 rand_skip: 4", rest, 5, &net));
+    ok(make_net(db, "batch_size: 3 rand_skip: 4", rest, 6, &resumed));
     for (int k = 0; k < before; ++k) forward(net);
     forward(resumed);
-    cr_layer *layer = net->layer[0].layer, *other = resumed->layer[0].layer;
-    cr_buffer_clear(&saved);
-    assert_int_equal(layer->class->input->save(layer, &saved), CREMA_OK);
-    assert_int_equal(other->class->input->restore(other, saved.data, saved.size - 1),
-                     CREMA_E_CORRUPT);
-    assert_int_equal(other->class->input->restore(other, saved.data, saved.size), CREMA_OK);
-    for (int k = 0; k < 9; ++k) {
-      forward(net);
-      forward(resumed);
-      assert_memory_equal(values(net, "data"), values(resumed, "data"),
-                          3 * 3 * 24 * 24 * sizeof(float));
-      assert_int_equal(rows(net), rows(resumed));
-      assert_memory_equal(values(net, "label"), values(resumed, "label"),
-                          (size_t)rows(net) * 8 * sizeof(float));
-    }
+    save_input(net, &saved);
+    assert_int_equal(restore_input(resumed, saved.data, saved.size - 1), CREMA_E_CORRUPT);
+    ok(restore_input(resumed, saved.data, saved.size));
+    expect_same_batches(net, resumed, 9);
     crema_net_destroy(resumed);
     crema_net_destroy(net);
   }
   cr_buffer_free(&saved);
-  fixture_remove(&f);
 }
 
 static crema_net *solver_net(const char *db, const cr_solver_rank *solver) {
-  char text[1024];
-  ProtobufCMessage *message = NULL;
   crema_net *net = NULL;
-  crema_net_options options;
-  crema_net_options_init(&options);
-  options.phase = CREMA_TRAIN;
-  options.seed = 6;
-  snprintf(text, sizeof text,
-           "layer { name: 'in' type: 'AnnotatedData' top: 'data' top: 'label' "
-           "transform_param { mirror: true } data_param { source: '%s' backend: LMDB "
-           "batch_size: 2 threads: 2 } }",
-           db);
-  assert_int_equal(cr_text_parse(&caffe__net_parameter__descriptor, text, strlen(text), "test",
-                                 CR_UNKNOWN_ERROR, &message),
-                   CREMA_OK);
-  assert_int_equal(
-      cr_net_create_for((Caffe__NetParameter *)message, &options, solver, NULL, NULL, &net),
-      CREMA_OK);
+  const crema_net_options options = net_options(CREMA_TRAIN, 6, NULL);
+  ok(parse_net(&options, solver, &net,
+               "layer { name: 'in' type: 'AnnotatedData' top: 'data' top: 'label' "
+               "transform_param { mirror: true } data_param { source: '%s' backend: LMDB "
+               "batch_size: 2 threads: 2 } }",
+               db));
   return net;
 }
 
@@ -461,17 +373,15 @@ static void check_step(crema_net *net, int rank, int solvers, int step) {
 }
 
 /* One reader for all of them; or one each, when they are in different processes. */
-static void s2_11_s2_27_records_are_dealt_to_the_solvers(void **state) {
+TEST(s2_11_s2_27_records_are_dealt_to_the_solvers) {
   enum { SOLVERS = 3, STEPS = 12 };
-  fixture f;
+  const fixture *f = *state;
   crema_net *net[SOLVERS];
   cr_buffer saved = {0};
-  (void)state;
-  fixture_make(&f);
-  const char *db = fixture_db(&f, "db", RECORDS, put_boxed);
+  const char *db = fixture_db(f, "db", RECORDS, put_boxed);
   for (int shared = 0; shared < 2; ++shared) {
     cr_input_group *group = NULL;
-    if (shared) assert_int_equal(cr_input_group_create(&group), CREMA_OK);
+    if (shared) ok(cr_input_group_create(&group));
     for (int r = 0; r < SOLVERS; ++r) {
       const cr_solver_rank solver = {.rank = r, .solvers = SOLVERS, .group = group};
       net[r] = solver_net(db, &solver);
@@ -481,14 +391,7 @@ static void s2_11_s2_27_records_are_dealt_to_the_solvers(void **state) {
       for (int r = 0; r < SOLVERS; ++r) check_step(net[r], r, SOLVERS, t);
     }
     /* Back to where they are, in the middle of an epoch. */
-    for (int r = 0; r < SOLVERS; ++r) {
-      cr_layer *layer = net[r]->layer[0].layer;
-      cr_buffer_clear(&saved);
-      assert_int_equal(layer->class->input->save(layer, &saved), CREMA_OK);
-      if (layer->class->input->restore(layer, saved.data, saved.size) != CREMA_OK) {
-        fail_msg("solver %d: %s", r, crema_error_text());
-      }
-    }
+    for (int r = 0; r < SOLVERS; ++r) resume_input(net[r], net[r]);
     for (int t = STEPS; t < 2 * STEPS; ++t) {
       for (int r = 0; r < SOLVERS; ++r) check_step(net[r], r, SOLVERS, t);
     }
@@ -496,84 +399,71 @@ static void s2_11_s2_27_records_are_dealt_to_the_solvers(void **state) {
     cr_input_group_release(group);
   }
   cr_buffer_free(&saved);
-  fixture_remove(&f);
 }
 
 /* Reader, pipeline and decoding threads stop and start again wherever they are. */
-static void s2_05_stops_at_any_moment(void **state) {
-  fixture f;
+TEST(s2_05_stops_at_any_moment) {
+  const fixture *f = *state;
   crema_net *net = NULL;
   cr_mt19937 rng;
   int cycles = fixture_cycles(100);
-  (void)state;
-  fixture_make(&f);
   cr_mt19937_seed(&rng, 3);
-  const char *db = fixture_db(&f, "db", RECORDS, put_boxed);
+  const char *db = fixture_db(f, "db", RECORDS, put_boxed);
   for (int skips = 0; skips < 2; ++skips) {
     cr_buffer saved = {0};
     const char *param = skips ? "batch_size: 2 threads: 3 skip_corrupt: true"
                               : "batch_size: 2 threads: 2 prefetch: 1";
-    assert_int_equal(make_net(db, param, "", 1, &net), CREMA_OK);
+    ok(make_net(db, param, "", 1, &net));
     forward(net);
-    cr_layer *layer = net->layer[0].layer;
-    assert_int_equal(layer->class->input->save(layer, &saved), CREMA_OK);
+    save_input(net, &saved);
     for (int i = 0; i < cycles; ++i) {
       for (uint32_t k = cr_mt19937_below(&rng, 3); k > 0; --k) forward(net);
       if (cr_mt19937_below(&rng, 4) == 0) cr_clock_sleep(1e-4);
-      assert_int_equal(layer->class->input->restore(layer, saved.data, saved.size), CREMA_OK);
+      ok(restore_input(net, saved.data, saved.size));
     }
     forward(net);
     assert_true(values(net, "label")[1] == 3);
     crema_net_destroy(net);
     cr_buffer_free(&saved);
   }
-  fixture_remove(&f);
 }
 
 /* A position that the database does not have: an error, as is every pass after it. */
-static void test_places_that_are_not_there(void **state) {
-  fixture f;
+TEST(test_positions_that_do_not_exist) {
+  const fixture *f = *state;
   crema_net *net = NULL;
   cr_buffer saved = {0};
-  (void)state;
-  fixture_make(&f);
-  const char *db = fixture_db(&f, "db", RECORDS, put_boxed);
-  assert_int_equal(make_net(db, "batch_size: 2", "", 1, &net), CREMA_OK);
+  const char *db = fixture_db(f, "db", RECORDS, put_boxed);
+  ok(make_net(db, "batch_size: 2", "", 1, &net));
   forward(net);
-  cr_layer *layer = net->layer[0].layer;
-  assert_int_equal(layer->class->input->save(layer, &saved), CREMA_OK);
+  save_input(net, &saved);
   assert_non_null(strstr(saved.data, " batch 1.index 2 solvers 1 skip 0 sorted 0 key 8:00000001"));
-  assert_int_equal(layer->class->input->restore(layer, saved.data, saved.size), CREMA_OK);
+  ok(restore_input(net, saved.data, saved.size));
   forward(net);
   saved.data[saved.size - 1] = 'x';
-  assert_int_equal(layer->class->input->restore(layer, saved.data, saved.size), CREMA_E_NOT_FOUND);
-  assert_error_has("'in'");
+  assert_fails(restore_input(net, saved.data, saved.size), CREMA_E_NOT_FOUND, "'in'");
   for (int k = 0; k < 2; ++k) assert_int_equal(crema_net_forward(net, NULL), CREMA_E_STATE);
   saved.data[saved.size - 1] = '1';
-  assert_int_equal(layer->class->input->restore(layer, saved.data, saved.size), CREMA_OK);
+  ok(restore_input(net, saved.data, saved.size));
   forward(net);
   assert_true(values(net, "label")[1] == 3);
   crema_net_destroy(net);
   cr_buffer_free(&saved);
-  fixture_remove(&f);
 }
 
-static void test_faults(void **state) {
-  fixture f;
+TEST(test_faults) {
+  const fixture *f = *state;
   crema_net *net = NULL;
-  (void)state;
-  fixture_make(&f);
-  const char *db = fixture_db(&f, "db", RECORDS, put_damaged);
-  assert_int_equal(make_net(db, "batch_size: 2", "", 1, &net), CREMA_OK);
+  const char *db = fixture_db(f, "db", RECORDS, put_damaged);
+  ok(make_net(db, "batch_size: 2", "", 1, &net));
   forward(net);
   for (int again = 0; again < 2; ++again) {
-    assert_int_equal(crema_net_forward(net, NULL), CREMA_E_CORRUPT);
-    assert_error_has("00000002");
+    assert_fails(crema_net_forward(net, NULL), CREMA_E_CORRUPT, "00000002");
     assert_error_has("'in'");
   }
   crema_net_destroy(net);
   assert_int_equal(make_net(db, "batch_size: 0", "", 1, &net), CREMA_E_ARGUMENT);
-  assert_int_equal(make_net(fixture_path(&f, "none"), "batch_size: 1", "", 1, &net),
+  assert_int_equal(make_net(fixture_path(f, "none"), "batch_size: 1", "", 1, &net),
                    CREMA_E_NOT_FOUND);
   assert_int_equal(make_net(db, "batch_size: 1", "transform_param { crop_size: 21 }", 1, &net),
                    CREMA_E_SHAPE);
@@ -583,26 +473,20 @@ static void test_faults(void **state) {
                1, &net),
       CREMA_OK);
   assert_error_has("'in'");
-  fixture_remove(&f);
 }
 
 /* As in Data: prefetch 0 is automatic, precache means cache. */
-static void test_fields_of_data_param(void **state) {
-  fixture f;
+TEST(test_fields_of_data_param) {
+  const fixture *f = *state;
   crema_net *net = NULL;
-  cr_input_stats stats = {0};
-  (void)state;
-  fixture_make(&f);
-  const char *db = fixture_db(&f, "db", RECORDS, put_boxed);
+  const char *db = fixture_db(f, "db", RECORDS, put_boxed);
   assert_int_equal(make_net(db, "batch_size: 2 prefetch: 1025", "", 1, &net), CREMA_E_RANGE);
-  assert_int_equal(make_net(db, "batch_size: 2 prefetch: 0 precache: true", "", 1, &net), CREMA_OK);
+  ok(make_net(db, "batch_size: 2 prefetch: 0 precache: true", "", 1, &net));
   for (int k = 0; k < 5 * RECORDS; ++k) forward(net);
-  const cr_layer *layer = net->layer[0].layer;
-  layer->class->input->stats(layer, &stats);
+  const cr_input_stats stats = input_stats(net);
   assert_int_equal(stats.pipeline.depth, CR_PIPELINE_USUAL_DEPTH);
   assert_int_equal(stats.reader.reads, RECORDS);
   crema_net_destroy(net);
-  fixture_remove(&f);
 }
 
 /* The output of a command and its exit code. */
@@ -611,25 +495,23 @@ static int run_command(const char *command, cr_buffer *out) {
   FILE *pipe = popen(command, "r");
   assert_non_null(pipe);
   while (fgets(text, sizeof text, pipe) != NULL) {
-    assert_int_equal(cr_buffer_print(out, "%s", text), CREMA_OK);
+    ok(cr_buffer_print(out, "%s", text));
   }
   return pclose(pipe);
 }
 
 /* The tools know these records from those of Data. */
-static void test_tools(void **state) {
+TEST(test_tools) {
   static const char *const lines[] = {"5 records",
                                       "0 encoded, 1 damaged",
                                       "Damaged record '00000002'",
                                       "Shape 3 x 20 x 20: 4",
                                       "Boxes: 3 in 4 records",
                                       "Label 1: 1\nLabel 2: 1\nLabel 5: 1\n"};
-  fixture f;
+  const fixture *f = *state;
   cr_buffer out = {0};
   char command[1024];
-  (void)state;
-  fixture_make(&f);
-  const char *db = fixture_db(&f, "db", RECORDS, put_damaged);
+  const char *db = fixture_db(f, "db", RECORDS, put_damaged);
   snprintf(command, sizeof command, "'%s/bin/crema' data_stats '%s' 2>&1", CREMA_BINARY_DIR, db);
   assert_int_not_equal(run_command(command, &out), 0);
   for (size_t i = 0; i < sizeof lines / sizeof *lines; ++i) {
@@ -641,25 +523,24 @@ static void test_tools(void **state) {
   assert_int_not_equal(run_command(command, &out), 0);
   assert_non_null(strstr(out.data, "an AnnotatedDatum (a picture with boxes)"));
   cr_buffer_free(&out);
-  fixture_remove(&f);
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_rows_of_the_label),
-      cmocka_unit_test(test_boxes_follow_the_pixels),
-      cmocka_unit_test(test_boxes_stay_when_the_size_does),
-      cmocka_unit_test(s2_28_threads_give_the_same_batches),
-      cmocka_unit_test(test_fields_of_data_param),
-      cmocka_unit_test(test_tools),
-      cmocka_unit_test(test_skip_corrupt),
-      cmocka_unit_test(test_skip_corrupt_gives_up),
-      cmocka_unit_test(test_records_without_annotations),
-      cmocka_unit_test(s2_11_s2_27_records_are_dealt_to_the_solvers),
-      cmocka_unit_test(s2_31_resume),
-      cmocka_unit_test(s2_05_stops_at_any_moment),
-      cmocka_unit_test(test_places_that_are_not_there),
-      cmocka_unit_test(test_faults),
+      fixture_test(test_rows_of_the_label),
+      fixture_test(test_boxes_follow_the_pixels),
+      fixture_test(test_boxes_stay_when_the_size_does),
+      fixture_test(s2_28_threads_give_the_same_batches),
+      fixture_test(test_fields_of_data_param),
+      fixture_test(test_tools),
+      fixture_test(test_skip_corrupt),
+      fixture_test(test_skip_corrupt_gives_up),
+      fixture_test(test_records_without_annotations),
+      fixture_test(s2_11_s2_27_records_are_dealt_to_the_solvers),
+      fixture_test(s2_31_resume),
+      fixture_test(s2_05_stops_at_any_moment),
+      fixture_test(test_positions_that_do_not_exist),
+      fixture_test(test_faults),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,13 +1,10 @@
 /* Boxes: measures, projections, and the patches of batch_sampler. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "check.h"
 #include "data/augment/augment_box.h"
 
 static void assert_near(float a, float b) {
@@ -23,8 +20,7 @@ static void assert_box(cr_box box, float xmin, float ymin, float xmax, float yma
 
 static ProtobufCMessage *parse(const ProtobufCMessageDescriptor *type, const char *text) {
   ProtobufCMessage *message = NULL;
-  assert_int_equal(cr_text_parse(type, text, strlen(text), "test", CR_UNKNOWN_ERROR, &message),
-                   CREMA_OK);
+  ok(cr_text_parse(type, text, strlen(text), "test", CR_UNKNOWN_ERROR, &message));
   return message;
 }
 
@@ -32,8 +28,7 @@ static const Caffe__BatchSampler *sampler_of(ProtobufCMessage *message) {
   return (const Caffe__BatchSampler *)message;
 }
 
-static void test_measures(void **state) {
-  (void)state;
+TEST(test_measures) {
   const cr_box a = {0, 0, 0.5F, 0.5F}, b = {0.25F, 0.25F, 0.75F, 0.75F}, c = {0.6F, 0, 1, 0.2F};
   assert_near(cr_box_size(a), 0.25F);
   assert_near(cr_box_size((cr_box){0.5F, 0, 0.4F, 1}), 0);
@@ -47,8 +42,7 @@ static void test_measures(void **state) {
   assert_box(cr_box_clip((cr_box){-1, 0.5F, 2, 0.7F}), 0, 0.5F, 1, 0.7F);
 }
 
-static void test_project(void **state) {
-  (void)state;
+TEST(test_project) {
   const cr_box window = {0.2F, 0.4F, 0.7F, 0.9F};
   cr_box box = {0.45F, 0.3F, 0.6F, 0.65F};
   assert_true(cr_box_project(window, &box));
@@ -62,8 +56,7 @@ static void test_project(void **state) {
   assert_box(cr_box_mirror((cr_box){0.1F, 0.2F, 0.3F, 0.4F}), 0.7F, 0.2F, 0.9F, 0.4F);
 }
 
-static void test_emit(void **state) {
-  (void)state;
+TEST(test_emit) {
   const cr_box window = {0, 0, 0.5F, 0.5F};
   const cr_box in = {0.3F, 0.3F, 0.6F, 0.6F}, out = {0.4F, 0.4F, 0.8F, 0.8F};
   Caffe__EmitConstraint constraint = CAFFE__EMIT_CONSTRAINT__INIT;
@@ -78,8 +71,7 @@ static void test_emit(void **state) {
   assert_false(cr_box_emits(&constraint, window, out));
 }
 
-static void test_resize(void **state) {
-  (void)state;
+TEST(test_resize) {
   ProtobufCMessage *param = parse(&caffe__resize_parameter__descriptor,
                                   "height: 20 width: 20 resize_mode: FIT_LARGE_SIZE_AND_PAD");
   Caffe__ResizeParameter *resize = (Caffe__ResizeParameter *)param;
@@ -94,10 +86,9 @@ static void test_resize(void **state) {
   cr_message_free(param);
 }
 
-static void test_crop(void **state) {
-  (void)state;
+TEST(test_crop) {
   cr_image image = {0};
-  assert_int_equal(cr_image_reserve(&image, 4, 8, 3), CREMA_OK);
+  ok(cr_image_reserve(&image, 4, 8, 3));
   for (int i = 0; i < 4 * 8 * 3; ++i) image.pixels[i] = (uint8_t)i;
   cr_image_crop(&image, (cr_box){0.25F, 0.5F, 0.75F, 1});
   assert_int_equal(image.height, 2);
@@ -113,14 +104,13 @@ static void test_crop(void **state) {
 }
 
 /* Every patch keeps to scale and ratio, lies inside, and meets the constraint with some box. */
-static void test_patches(void **state) {
-  (void)state;
+TEST(test_patches) {
   ProtobufCMessage *message =
       parse(&caffe__batch_sampler__descriptor,
             "sampler { min_scale: 0.3 max_scale: 1 min_aspect_ratio: 0.5 max_aspect_ratio: 2 } "
             "sample_constraint { min_jaccard_overlap: 0.5 } max_sample: 1 max_trials: 50");
   const Caffe__BatchSampler *sampler = sampler_of(message);
-  assert_int_equal(cr_batch_sampler_check(sampler), CREMA_OK);
+  ok(cr_batch_sampler_check(sampler));
   const cr_box box[2] = {{0.1F, 0.1F, 0.6F, 0.5F}, {0.5F, 0.4F, 0.95F, 0.9F}};
   int found = 0;
   for (uint64_t sample = 0; sample < 1000; ++sample) {
@@ -142,8 +132,7 @@ static void test_patches(void **state) {
 }
 
 /* One number for each constraint: none is met by a patch that is the whole image. */
-static void test_constraints(void **state) {
-  (void)state;
+TEST(test_constraints) {
   static const struct {
     const char *text;
     bool met;
@@ -179,8 +168,7 @@ static void test_constraints(void **state) {
 }
 
 /* Scales are uniform, so are the positions, and the choice between two samplers is even. */
-static void test_statistics(void **state) {
-  (void)state;
+TEST(test_statistics) {
   ProtobufCMessage *a = parse(&caffe__batch_sampler__descriptor,
                               "sampler { min_scale: 0.2 max_scale: 0.4 } max_sample: 1");
   ProtobufCMessage *b = parse(&caffe__batch_sampler__descriptor,
@@ -209,8 +197,7 @@ static void test_statistics(void **state) {
   cr_message_free(none);
 }
 
-static void test_determinism(void **state) {
-  (void)state;
+TEST(test_determinism) {
   ProtobufCMessage *message =
       parse(&caffe__batch_sampler__descriptor, "sampler { min_scale: 0.1 max_scale: 0.9 }");
   const Caffe__BatchSampler *sampler = sampler_of(message);
@@ -229,8 +216,7 @@ static void test_determinism(void **state) {
   cr_message_free(message);
 }
 
-static void test_refusals(void **state) {
-  (void)state;
+TEST(test_refusals) {
   static const char *const bad[] = {
       "sampler { min_scale: 0 }",          "sampler { min_scale: 0.9 max_scale: 0.5 }",
       "sampler { max_scale: 1.5 }",        "sampler { min_scale: nan }",
@@ -240,7 +226,7 @@ static void test_refusals(void **state) {
   for (size_t i = 0; i < sizeof bad / sizeof *bad; ++i) {
     ProtobufCMessage *message = parse(&caffe__batch_sampler__descriptor, bad[i]);
     if (cr_batch_sampler_check(sampler_of(message)) == CREMA_OK) fail_msg("%s", bad[i]);
-    assert_non_null(strstr(crema_error_text(), "batch_sampler: m"));
+    assert_error_has("batch_sampler: m");
     cr_message_free(message);
   }
 }

@@ -1,34 +1,29 @@
 /* Resizing in all modes, and the policies of resize_param. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "check.h"
 #include "data/augment/augment.h"
 #include "data/augment/augment_private.h"
 
 #define MODE(name) CAFFE__RESIZE_PARAMETER__INTERP_MODE__##name
 
 static void fill(cr_image *image, int height, int width, int channels) {
-  assert_int_equal(cr_image_reserve(image, height, width, channels), CREMA_OK);
+  ok(cr_image_reserve(image, height, width, channels));
   for (int i = 0; i < height * width * channels; ++i) image->pixels[i] = (uint8_t)(i * 37 % 251);
 }
 
 static void set(cr_image *image, int height, int width, const uint8_t *values) {
-  assert_int_equal(cr_image_reserve(image, height, width, 1), CREMA_OK);
+  ok(cr_image_reserve(image, height, width, 1));
   memcpy(image->pixels, values, (size_t)(height * width));
 }
 
 static cr_augment *make(const char *text) {
   ProtobufCMessage *param = NULL;
   cr_augment *augment = NULL;
-  assert_int_equal(cr_text_parse(&caffe__transformation_parameter__descriptor, text, strlen(text),
-                                 "test", CR_UNKNOWN_ERROR, &param),
-                   CREMA_OK);
-  assert_int_equal(cr_augment_create((const Caffe__TransformationParameter *)param, &augment),
-                   CREMA_OK);
+  ok(cr_text_parse(&caffe__transformation_parameter__descriptor, text, strlen(text), "test",
+                   CR_UNKNOWN_ERROR, &param));
+  ok(cr_augment_create((const Caffe__TransformationParameter *)param, &augment));
   cr_message_free(param);
   assert_non_null(augment);
   return augment;
@@ -36,13 +31,12 @@ static cr_augment *make(const char *text) {
 
 static void resize(const cr_image *in, int height, int width,
                    Caffe__ResizeParameter__InterpMode mode, cr_image *out) {
-  assert_int_equal(cr_image_resize_with(in, height, width, mode, out), CREMA_OK);
+  ok(cr_image_resize_with(in, height, width, mode, out));
   assert_int_equal(out->height, height);
   assert_int_equal(out->width, width);
 }
 
-static void test_nearest(void **state) {
-  (void)state;
+TEST(test_nearest) {
   cr_image in = {0}, out = {0};
   set(&in, 1, 3, (const uint8_t[]){10, 20, 30});
   resize(&in, 2, 6, MODE(NEAREST), &out);
@@ -57,8 +51,7 @@ static void test_nearest(void **state) {
 }
 
 /* Shrinking averages what a pixel covers; growing is linear, starting at integer positions. */
-static void test_area(void **state) {
-  (void)state;
+TEST(test_area) {
   cr_image in = {0}, out = {0};
   set(&in, 2, 4, (const uint8_t[]){0, 10, 100, 200, 20, 30, 50, 51});
   resize(&in, 1, 2, MODE(AREA), &out);
@@ -83,8 +76,7 @@ static void test_area(void **state) {
 }
 
 /* 4 -> 8, position 3 is 1.25: weights -0.10546875, 0.87890625, 0.26171875, -0.03515625. */
-static void test_cubic(void **state) {
-  (void)state;
+TEST(test_cubic) {
   cr_image in = {0}, out = {0};
   set(&in, 1, 4, (const uint8_t[]){10, 20, 40, 80});
   resize(&in, 1, 8, MODE(CUBIC), &out);
@@ -99,8 +91,7 @@ static void test_cubic(void **state) {
 
 /* Every mode keeps a constant image, an image of the same size, and (centres meet when a side
  * grows by an odd factor) the pixels at the centres. */
-static void test_identities(void **state) {
-  (void)state;
+TEST(test_identities) {
   static const Caffe__ResizeParameter__InterpMode modes[] = {
       MODE(LINEAR), MODE(AREA), MODE(NEAREST), MODE(CUBIC), MODE(LANCZOS4)};
   cr_image in = {0}, out = {0};
@@ -129,8 +120,7 @@ static void test_identities(void **state) {
 }
 
 /* lanczos: half way between 0 and 1 of a step, by symmetry the mean; the step overshoots. */
-static void test_lanczos(void **state) {
-  (void)state;
+TEST(test_lanczos) {
   cr_image in = {0}, out = {0};
   uint8_t step[16];
   for (int i = 0; i < 16; ++i) step[i] = i < 8 ? 50 : 150;
@@ -148,13 +138,12 @@ static void test_lanczos(void **state) {
   cr_image_free(&out);
 }
 
-static void test_warp_is_image_resize(void **state) {
-  (void)state;
+TEST(test_warp_is_image_resize) {
   cr_augment *augment = make("resize_param { height: 9 width: 5 }");
   cr_image a = {0}, b = {0};
   fill(&a, 20, 30, 3);
-  assert_int_equal(cr_image_resize(&a, 9, 5, &b), CREMA_OK);
-  assert_int_equal(cr_augment_image(augment, 1, 2, &a), CREMA_OK);
+  ok(cr_image_resize(&a, 9, 5, &b));
+  ok(cr_augment_image(augment, 1, 2, &a));
   assert_int_equal(a.height, 9);
   assert_int_equal(a.width, 5);
   assert_memory_equal(a.pixels, b.pixels, 9 * 5 * 3);
@@ -165,21 +154,20 @@ static void test_warp_is_image_resize(void **state) {
 
 /* 40 x 80 pixels into 20 x 20: the width becomes 40, or the height becomes 10 with 5 rows above
  * and below. */
-static void test_fit(void **state) {
-  (void)state;
+TEST(test_fit) {
   cr_augment *small =
       make("resize_param { resize_mode: FIT_SMALL_SIZE height: 20 width: 20 interp_mode: AREA }");
   cr_image image = {0}, inner = {0};
   int extent[2];
   fill(&image, 40, 80, 3);
-  assert_int_equal(cr_augment_extent(small, 1, 1, (const int[]){40, 80}, extent), CREMA_OK);
-  assert_int_equal(cr_augment_image(small, 1, 1, &image), CREMA_OK);
+  ok(cr_augment_extent(small, 1, 1, (const int[]){40, 80}, extent));
+  ok(cr_augment_image(small, 1, 1, &image));
   assert_int_equal(image.height, 20);
   assert_int_equal(image.width, 40);
   assert_int_equal(extent[0], 20);
   assert_int_equal(extent[1], 40);
   fill(&image, 80, 40, 1);
-  assert_int_equal(cr_augment_image(small, 1, 1, &image), CREMA_OK);
+  ok(cr_augment_image(small, 1, 1, &image));
   assert_int_equal(image.height, 40);
   assert_int_equal(image.width, 20);
   cr_augment_destroy(small);
@@ -194,9 +182,9 @@ static void check_pad(const char *text, int row_above, int row_below, int consta
   cr_image image = {0}, inner = {0};
   int extent[2];
   fill(&image, 40, 80, 3);
-  assert_int_equal(cr_image_resize(&image, 10, 20, &inner), CREMA_OK);
-  assert_int_equal(cr_augment_extent(augment, 1, 1, (const int[]){40, 80}, extent), CREMA_OK);
-  assert_int_equal(cr_augment_image(augment, 1, 1, &image), CREMA_OK);
+  ok(cr_image_resize(&image, 10, 20, &inner));
+  ok(cr_augment_extent(augment, 1, 1, (const int[]){40, 80}, extent));
+  ok(cr_augment_image(augment, 1, 1, &image));
   assert_int_equal(image.height, 20);
   assert_int_equal(image.width, 20);
   assert_int_equal(extent[0], 20);
@@ -217,8 +205,7 @@ static void check_pad(const char *text, int row_above, int row_below, int consta
   cr_image_free(&inner);
 }
 
-static void test_pad(void **state) {
-  (void)state;
+TEST(test_pad) {
   check_pad(
       "resize_param { resize_mode: FIT_LARGE_SIZE_AND_PAD height: 20 width: 20 "
       "pad_value: 7 pad_value: 8 pad_value: 9 }",
@@ -234,8 +221,7 @@ static void test_pad(void **state) {
 }
 
 /* Of several modes each is drawn as often; prob decides whether to resize at all. */
-static void test_draws(void **state) {
-  (void)state;
+TEST(test_random_modes) {
   cr_augment *augment =
       make("resize_param { prob: 0.75 height: 1 width: 6 interp_mode: NEAREST interp_mode: AREA }");
   cr_image image = {0};
@@ -243,8 +229,8 @@ static void test_draws(void **state) {
   for (uint64_t sample = 0; sample < 4000; ++sample) {
     int extent[2];
     set(&image, 1, 3, (const uint8_t[]){10, 20, 30});
-    assert_int_equal(cr_augment_extent(augment, 5, sample, (const int[]){1, 3}, extent), CREMA_OK);
-    assert_int_equal(cr_augment_image(augment, 5, sample, &image), CREMA_OK);
+    ok(cr_augment_extent(augment, 5, sample, (const int[]){1, 3}, extent));
+    ok(cr_augment_image(augment, 5, sample, &image));
     assert_int_equal(image.width, extent[1]);
     if (image.width == 3) ++kept;
     else if (image.pixels[1] == image.pixels[0] && image.pixels[3] == 20) ++nearest;
@@ -260,7 +246,7 @@ static void test_draws(void **state) {
   nearest = area = 0;
   for (uint64_t sample = 0; sample < 4000; ++sample) {
     set(&image, 1, 4, (const uint8_t[]){10, 20, 30, 40});
-    assert_int_equal(cr_augment_image(augment, 5, sample, &image), CREMA_OK);
+    ok(cr_augment_image(augment, 5, sample, &image));
     nearest += image.pixels[0] == 10 && image.pixels[1] == 30;
     area += image.pixels[0] == 15 && image.pixels[1] == 35;
   }
@@ -271,8 +257,7 @@ static void test_draws(void **state) {
 }
 
 /* The shorter side takes every length from lower to upper, the longer one follows. */
-static void test_rand_resize(void **state) {
-  (void)state;
+TEST(test_rand_resize) {
   cr_augment *augment = make("img_rand_resize_lower: 20 img_rand_resize_upper: 23");
   cr_augment *grow =
       make("img_rand_resize_lower: 20 img_rand_resize_upper: 23 allow_upscale: true");
@@ -281,18 +266,17 @@ static void test_rand_resize(void **state) {
   for (uint64_t sample = 0; sample < 400; ++sample) {
     int extent[2];
     fill(&image, 60, 40, 3);
-    assert_int_equal(cr_augment_extent(augment, 5, sample, (const int[]){60, 40}, extent),
-                     CREMA_OK);
-    assert_int_equal(cr_augment_image(augment, 5, sample, &image), CREMA_OK);
+    ok(cr_augment_extent(augment, 5, sample, (const int[]){60, 40}, extent));
+    ok(cr_augment_image(augment, 5, sample, &image));
     assert_in_range(image.width, 20, 23);
     assert_int_equal(image.height, image.width * 60 / 40);
     assert_int_equal(extent[0], image.height);
     assert_int_equal(extent[1], image.width);
     ++seen[image.width];
     fill(&image, 10, 12, 1);
-    assert_int_equal(cr_augment_image(augment, 5, sample, &image), CREMA_OK);
+    ok(cr_augment_image(augment, 5, sample, &image));
     assert_int_equal(image.height, 10);
-    assert_int_equal(cr_augment_image(grow, 5, sample, &image), CREMA_OK);
+    ok(cr_augment_image(grow, 5, sample, &image));
     assert_in_range(image.height, 20, 23);
     assert_int_equal(image.width, image.height * 12 / 10);
   }
@@ -304,11 +288,11 @@ static void test_rand_resize(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_nearest), cmocka_unit_test(test_area),
-      cmocka_unit_test(test_cubic),   cmocka_unit_test(test_identities),
-      cmocka_unit_test(test_lanczos), cmocka_unit_test(test_warp_is_image_resize),
-      cmocka_unit_test(test_fit),     cmocka_unit_test(test_pad),
-      cmocka_unit_test(test_draws),   cmocka_unit_test(test_rand_resize),
+      cmocka_unit_test(test_nearest),      cmocka_unit_test(test_area),
+      cmocka_unit_test(test_cubic),        cmocka_unit_test(test_identities),
+      cmocka_unit_test(test_lanczos),      cmocka_unit_test(test_warp_is_image_resize),
+      cmocka_unit_test(test_fit),          cmocka_unit_test(test_pad),
+      cmocka_unit_test(test_random_modes), cmocka_unit_test(test_rand_resize),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,11 @@
 /* Records that are kept in memory: epochs without the database, orders of their own, positions, and
  * memory that runs short. */
 #include <inttypes.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "check.h"
 #include "core/clock.h"
 #include "core/free_memory.h"
 #include "crema/log.h"
@@ -16,25 +13,10 @@
 #include "data/pipeline/input_group.h"
 #include "data/pipeline/record_cache.h"
 #include "fixture.h"
-#include "net/net.h"
+#include "log_lines.h"
+#include "net/net_values.h"
 
 enum { RECORDS = 23, EPOCHS = 4 };
-
-/* Warnings that the library gave, and the last one. */
-typedef struct warnings {
-  int count;
-  char last[512];
-} warnings;
-
-static void note_warning(void *user, crema_log_level level, const char *file, int line,
-                         const char *message) {
-  warnings *w = user;
-  (void)level;
-  (void)file;
-  (void)line;
-  ++w->count;
-  snprintf(w->last, sizeof w->last, "%s", message);
-}
 
 /* What the machine has left, where a test pretends that it has so much. */
 static uint64_t pretended;
@@ -51,18 +33,17 @@ static const char *make_db(const fixture *f, const char *backend, const char *na
   cr_db *db = NULL;
   cr_db_txn *txn = NULL;
   uint8_t value[6000];
-  assert_int_equal(cr_db_open(backend, path, CR_DB_NEW, &db), CREMA_OK);
-  assert_int_equal(cr_db_txn_begin(db, &txn), CREMA_OK);
+  ok(cr_db_open(backend, path, CR_DB_NEW, &db));
+  ok(cr_db_txn_begin(db, &txn));
   for (int i = 0; i < count; ++i) {
     char key[16];
     int length = snprintf(key, sizeof key, "%08d", i);
     memset(value, i % 251, sizeof value);
     const cr_db_bytes bytes = {(const uint8_t *)key, (size_t)length};
-    assert_int_equal(cr_db_put(txn, bytes, (cr_db_bytes){value, (size_t)(i * 251 % 6000) + 1}),
-                     CREMA_OK);
+    ok(cr_db_put(txn, bytes, (cr_db_bytes){value, (size_t)(i * 251 % 6000) + 1}));
   }
-  assert_int_equal(cr_db_commit(txn), CREMA_OK);
-  assert_int_equal(cr_db_finish(db, CREMA_OK), CREMA_OK);
+  ok(cr_db_commit(txn));
+  ok(cr_db_finish(db, CREMA_OK));
   return path;
 }
 
@@ -72,14 +53,14 @@ static int take(cr_reader *reader, int consumer, uint64_t index) {
   cr_buffer store = {0};
   cr_db_bytes value;
   char text[16];
-  if (cr_reader_take(reader, consumer, &record) != CREMA_OK) fail_msg("%s", crema_error_text());
+  ok(cr_reader_take(reader, consumer, &record));
   assert_int_equal(record->index, index);
   cr_db_key_text(record->key, text, sizeof text);
   int number = atoi(text);
-  if (cr_record_value(record, &store, &value) != CREMA_OK) fail_msg("%s", crema_error_text());
+  ok(cr_record_value(record, &store, &value));
   assert_int_equal(value.size, number * 251 % 6000 + 1);
   for (size_t i = 0; i < value.size; ++i) assert_int_equal(value.data[i], number % 251);
-  assert_int_equal(fixture_give_back(reader, consumer, record), CREMA_OK);
+  ok(fixture_give_back(reader, consumer, record));
   cr_buffer_free(&store);
   return number;
 }
@@ -93,19 +74,17 @@ static void open_reader(const char *backend, const char *path, bool shuffle, uin
                                      .cache = true,
                                      .shuffle = shuffle,
                                      .order_key = key};
-  assert_int_equal(cr_reader_open(&options, out), CREMA_OK);
+  ok(cr_reader_open(&options, out));
 }
 
 /* Every record is read once; later epochs come from memory, in the same order. */
-static void s2_29_later_epochs_read_nothing(void **state) {
+TEST(s2_29_later_epochs_read_nothing) {
   static const char *const backends[] = {"lmdb", "leveldb"};
-  fixture f;
-  (void)state;
-  fixture_make(&f);
+  const fixture *f = *state;
   for (int b = 0; b < 2; ++b) {
     cr_reader *reader = NULL;
-    open_reader(backends[b], make_db(&f, backends[b], backends[b], RECORDS), false, 1, &reader);
-    assert_int_equal(fixture_reader_start(reader), CREMA_OK);
+    open_reader(backends[b], make_db(f, backends[b], backends[b], RECORDS), false, 1, &reader);
+    ok(fixture_reader_start(reader));
     for (int k = 0; k < EPOCHS * RECORDS; ++k) {
       assert_int_equal(take(reader, 0, (uint64_t)k), k % RECORDS);
     }
@@ -113,30 +92,26 @@ static void s2_29_later_epochs_read_nothing(void **state) {
     assert_int_equal(cr_reader_count(reader), RECORDS);
     cr_reader_close(reader);
   }
-  fixture_remove(&f);
 }
 
 /* Without cache the same stream costs one read per record. */
-static void s2_29_without_cache_every_epoch_reads(void **state) {
-  fixture f;
+TEST(s2_29_without_cache_every_epoch_reads) {
+  const fixture *f = *state;
   cr_reader *reader = NULL;
-  (void)state;
-  fixture_make(&f);
   const cr_reader_options options = {
-      .backend = "lmdb", .source = make_db(&f, "lmdb", "db", RECORDS), .consumers = 1, .depth = 3};
-  assert_int_equal(cr_reader_open(&options, &reader), CREMA_OK);
-  assert_int_equal(fixture_reader_start(reader), CREMA_OK);
+      .backend = "lmdb", .source = make_db(f, "lmdb", "db", RECORDS), .consumers = 1, .depth = 3};
+  ok(cr_reader_open(&options, &reader));
+  ok(fixture_reader_start(reader));
   for (int k = 0; k < EPOCHS * RECORDS; ++k) (void)take(reader, 0, (uint64_t)k);
   assert_true(cr_reader_get_stats(reader).reads >= EPOCHS * RECORDS);
   cr_reader_close(reader);
-  fixture_remove(&f);
 }
 
 static void run_shuffled(const char *backend, const char *path, uint64_t key,
                          int out[EPOCHS][RECORDS]) {
   cr_reader *reader = NULL;
   open_reader(backend, path, true, key, &reader);
-  assert_int_equal(fixture_reader_start(reader), CREMA_OK);
+  ok(fixture_reader_start(reader));
   for (int k = 0; k < EPOCHS * RECORDS; ++k) {
     out[k / RECORDS][k % RECORDS] = take(reader, 0, (uint64_t)k);
   }
@@ -146,13 +121,11 @@ static void run_shuffled(const char *backend, const char *path, uint64_t key,
 
 /* The first epoch in the order of the keys, each later one in another order, which seed and epoch
  * decide alone. */
-static void s2_29_each_epoch_has_its_permutation(void **state) {
+TEST(s2_29_each_epoch_has_its_permutation) {
   static int order[4][EPOCHS][RECORDS];
-  fixture f;
-  (void)state;
-  fixture_make(&f);
-  const char *lmdb = make_db(&f, "lmdb", "db", RECORDS);
-  const char *leveldb = make_db(&f, "leveldb", "level", RECORDS);
+  const fixture *f = *state;
+  const char *lmdb = make_db(f, "lmdb", "db", RECORDS);
+  const char *leveldb = make_db(f, "leveldb", "level", RECORDS);
   run_shuffled("lmdb", lmdb, 1, order[0]);
   run_shuffled("lmdb", lmdb, 1, order[1]);
   run_shuffled("leveldb", leveldb, 1, order[2]);
@@ -173,19 +146,16 @@ static void s2_29_each_epoch_has_its_permutation(void **state) {
     }
   }
   assert_memory_not_equal(order[0][1], order[3][1], sizeof order[0][1]);
-  fixture_remove(&f);
 }
 
 /* Three consumers divide the order of one among themselves; passing records over at the start
  * shifts the epochs. */
-static void s2_29_several_solvers_divide_the_same_order(void **state) {
+TEST(s2_29_several_solvers_divide_the_same_order) {
   enum { SOLVERS = 3, SKIP = 2 * RECORDS + 5 };
   static int order[EPOCHS][RECORDS];
-  fixture f;
+  const fixture *f = *state;
   cr_reader *reader = NULL;
-  (void)state;
-  fixture_make(&f);
-  const char *path = make_db(&f, "leveldb", "db", RECORDS);
+  const char *path = make_db(f, "leveldb", "db", RECORDS);
   run_shuffled("leveldb", path, 7, order);
   const cr_reader_options options = {.backend = "leveldb",
                                      .source = path,
@@ -194,25 +164,22 @@ static void s2_29_several_solvers_divide_the_same_order(void **state) {
                                      .skip = SKIP,
                                      .shuffle = true,
                                      .order_key = 7};
-  assert_int_equal(cr_reader_open(&options, &reader), CREMA_OK);
-  assert_int_equal(fixture_reader_start(reader), CREMA_OK);
+  ok(cr_reader_open(&options, &reader));
+  ok(fixture_reader_start(reader));
   for (int k = 0; k < (EPOCHS - 1) * RECORDS; ++k) {
     int position = SKIP % RECORDS + k;
     assert_int_equal(take(reader, k % SOLVERS, (uint64_t)k),
                      order[position / RECORDS][position % RECORDS]);
   }
   cr_reader_close(reader);
-  fixture_remove(&f);
 }
 
 /* Resumes at every position of every epoch as if it had never stopped. */
-static void s2_29_s2_31_shuffled_epochs_resume(void **state) {
+TEST(s2_29_s2_31_shuffled_epochs_resume) {
   static int order[EPOCHS][RECORDS];
-  fixture f;
+  const fixture *f = *state;
   cr_reader *reader = NULL;
-  (void)state;
-  fixture_make(&f);
-  const char *path = make_db(&f, "leveldb", "db", RECORDS);
+  const char *path = make_db(f, "leveldb", "db", RECORDS);
   run_shuffled("leveldb", path, 7, order);
   open_reader("leveldb", path, true, 1234, &reader);
   for (int from = (EPOCHS - 1) * RECORDS; from > 0; from -= 5) {
@@ -220,8 +187,8 @@ static void s2_29_s2_31_shuffled_epochs_resume(void **state) {
     snprintf(key, sizeof key, "%08d", order[(from - 1) / RECORDS][(from - 1) % RECORDS]);
     const cr_reader_cursor position = {
         .index = (uint64_t)from, .key = {(const uint8_t *)key, 8}, .order_key = 7};
-    assert_int_equal(cr_reader_resume(reader, 0, &position), CREMA_OK);
-    assert_int_equal(fixture_reader_start(reader), CREMA_OK);
+    ok(cr_reader_resume(reader, 0, &position));
+    ok(fixture_reader_start(reader));
     for (int k = from; k < from + RECORDS; ++k) {
       assert_int_equal(take(reader, 0, (uint64_t)k), order[k / RECORDS][k % RECORDS]);
     }
@@ -236,49 +203,42 @@ static void s2_29_s2_31_shuffled_epochs_resume(void **state) {
   const cr_reader_cursor position = {
       .index = RECORDS + 5, .key = {(const uint8_t *)wrong, 8}, .order_key = 7};
   cr_record *record = NULL;
-  assert_int_equal(cr_reader_resume(reader, 0, &position), CREMA_OK);
-  assert_int_equal(fixture_reader_start(reader), CREMA_OK);
-  assert_int_equal(cr_reader_take(reader, 0, &record), CREMA_E_CORRUPT);
-  assert_non_null(strstr(crema_error_text(), "the database was changed"));
-  assert_non_null(strstr(crema_error_text(), wrong));
+  ok(cr_reader_resume(reader, 0, &position));
+  ok(fixture_reader_start(reader));
+  assert_fails(cr_reader_take(reader, 0, &record), CREMA_E_CORRUPT, "the database was changed");
+  assert_error_has(wrong);
   cr_reader_close(reader);
-  fixture_remove(&f);
 }
 
 /* Stopped in the middle of going through the records, of filling, of an epoch from memory. */
-static void s2_05_s2_29_stops_at_any_moment(void **state) {
-  fixture f;
+TEST(s2_05_s2_29_stops_at_any_moment) {
+  const fixture *f = *state;
   cr_reader *reader = NULL;
-  (void)state;
-  fixture_make(&f);
-  open_reader("lmdb", make_db(&f, "lmdb", "db", 3000), true, 1, &reader);
+  open_reader("lmdb", make_db(f, "lmdb", "db", 3000), true, 1, &reader);
   int cycles = fixture_cycles(300);
   for (int i = 0; i < cycles; ++i) {
     const cr_reader_cursor position = {
         .index = 3000, .key = {(const uint8_t *)"00002999", 8}, .order_key = 1};
-    if (i % 2 == 1) assert_int_equal(cr_reader_resume(reader, 0, &position), CREMA_OK);
-    assert_int_equal(fixture_reader_start(reader), CREMA_OK);
+    if (i % 2 == 1) ok(cr_reader_resume(reader, 0, &position));
+    ok(fixture_reader_start(reader));
     if (i % 3 == 0) cr_clock_sleep(1e-5 * (i % 30));
     fixture_reader_stop(reader);
   }
   cr_reader_close(reader);
-  fixture_remove(&f);
 }
 
 /* ---- memory that runs short ---------------------------------------------- */
 
 /* One warning, and all goes on from the database, in the order of the keys. With a limit of its
  * own, and with the machine's free memory, of which the cache takes at most half. */
-static void s2_29_short_memory_ends_caching(void **state) {
+TEST(s2_29_short_memory_ends_caching) {
   enum { MANY = 1500 };
   static const char *const backends[] = {"lmdb", "leveldb"};
-  fixture f;
-  (void)state;
-  fixture_make(&f);
+  const fixture *f = *state;
   for (int n = 0; n < 8; ++n) {
     const char *backend = backends[n % 2];
     bool shuffle = n % 4 >= 2, automatic = n >= 4;
-    warnings w = {0};
+    static log_lines lines;
     cr_reader *reader = NULL;
     cr_reader_cursor position = {0};
     char name[16];
@@ -286,61 +246,57 @@ static void s2_29_short_memory_ends_caching(void **state) {
     /* Room for the keys and offsets of 1024 records, but not for copies of their values. */
     pretended = automatic ? 180000 : 0;
     const cr_reader_options options = {.backend = backend,
-                                       .source = make_db(&f, backend, name, MANY),
+                                       .source = make_db(f, backend, name, MANY),
                                        .consumers = 1,
                                        .depth = 3,
                                        .cache = true,
                                        .shuffle = shuffle,
                                        .order_key = 1,
                                        .cache_limit = automatic ? 0 : 120000};
-    crema_log_set(note_warning, &w, CREMA_LOG_WARNING);
-    assert_int_equal(cr_reader_open(&options, &reader), CREMA_OK);
-    assert_int_equal(fixture_reader_start(reader), CREMA_OK);
+    listen_to(&lines, CREMA_LOG_WARNING);
+    ok(cr_reader_open(&options, &reader));
+    ok(fixture_reader_start(reader));
     for (int k = 0; k < 2 * MANY + 100; ++k) {
       assert_int_equal(take(reader, 0, (uint64_t)k), k % MANY);
     }
-    crema_log_set(NULL, NULL, CREMA_LOG_DEBUG);
-    assert_int_equal(w.count, 1);
-    assert_non_null(strstr(w.last, "memory runs short"));
-    assert_non_null(strstr(w.last, options.source));
-    assert_true((strstr(w.last, "cannot be shuffled") != NULL) == shuffle);
-    assert_non_null(strstr(w.last, n % 2 == 0 ? "after 1024 records" : "after 0 records"));
+    stop_listening();
+    assert_int_equal(lines.count, 1);
+    assert_non_null(strstr(last_line(&lines), "memory runs short"));
+    assert_non_null(strstr(last_line(&lines), options.source));
+    assert_true((strstr(last_line(&lines), "cannot be shuffled") != NULL) == shuffle);
+    assert_non_null(
+        strstr(last_line(&lines), n % 2 == 0 ? "after 1024 records" : "after 0 records"));
     assert_true(cr_reader_get_stats(reader).reads > 2 * MANY);
     cr_reader_note_cursor(reader, &position);
     assert_true(position.in_key_order);
     cr_reader_close(reader);
   }
   pretended = 0;
-  fixture_remove(&f);
 }
 
 /* A run whose caching was given up goes on in the order of the keys where there is memory again. */
-static void s2_29_a_given_up_order_stays_so_on_resume(void **state) {
-  fixture f;
+TEST(s2_29_a_given_up_order_stays_so_on_resume) {
+  const fixture *f = *state;
   cr_reader *reader = NULL;
-  (void)state;
-  fixture_make(&f);
-  open_reader("lmdb", make_db(&f, "lmdb", "db", RECORDS), true, 7, &reader);
+  open_reader("lmdb", make_db(f, "lmdb", "db", RECORDS), true, 7, &reader);
   const cr_reader_cursor position = {.index = RECORDS + 5,
                                      .key = {(const uint8_t *)"00000004", 8},
                                      .order_key = 7,
                                      .in_key_order = true};
-  assert_int_equal(cr_reader_resume(reader, 0, &position), CREMA_OK);
-  assert_int_equal(fixture_reader_start(reader), CREMA_OK);
+  ok(cr_reader_resume(reader, 0, &position));
+  ok(fixture_reader_start(reader));
   for (int k = RECORDS + 5; k < 3 * RECORDS; ++k) {
     assert_int_equal(take(reader, 0, (uint64_t)k), k % RECORDS);
   }
   cr_reader_close(reader);
-  fixture_remove(&f);
 }
 
-static void the_cache_keeps_to_its_limit(void **state) {
+TEST(the_cache_keeps_to_its_limit) {
   cr_record_cache *cache = NULL;
   static uint8_t value[100000];
   const cr_db_bytes key = {(const uint8_t *)"key", 3}, bytes = {value, sizeof value};
-  (void)state;
   /* Copies come in blocks of 8 MB: two of them with the table of records. */
-  assert_int_equal(cr_record_cache_create(false, 20 << 20, &cache), CREMA_OK);
+  ok(cr_record_cache_create(false, 20 << 20, &cache));
   uint64_t count = 0;
   while (cr_record_cache_add(cache, key, bytes, 0)) {
     value[0] = (uint8_t)++count;
@@ -358,14 +314,13 @@ static void the_cache_keeps_to_its_limit(void **state) {
   cr_record_cache_destroy(NULL);
   /* One record more than there is memory, without a limit of its own. */
   const cr_db_bytes huge = {value, SIZE_MAX / 4};
-  assert_int_equal(cr_record_cache_create(false, 0, &cache), CREMA_OK);
+  ok(cr_record_cache_create(false, 0, &cache));
   assert_false(cr_record_cache_add(cache, key, huge, 0));
   assert_int_equal(cr_record_cache_count(cache), 0);
   cr_record_cache_destroy(cache);
 }
 
-static void free_memory_is_read(void **state) {
-  (void)state;
+TEST(free_memory_is_read) {
   assert_int_equal(cr_free_memory_parse("MemTotal: 5 kB\nMemAvailable:    123 kB\nX: 1\n"),
                    123 * 1024);
   assert_true(cr_free_memory_parse("MemTotal: 5 kB\n") == UINT64_MAX);
@@ -379,51 +334,40 @@ enum { BATCH = 4 };
 
 static void labels_of_epochs(const char *db, const char *rest, int64_t seed, int batches,
                              int out[]) {
-  char text[1024];
   crema_net *net = NULL;
-  crema_blob *blob = NULL;
-  const float *label = NULL;
-  int size = snprintf(text, sizeof text,
-                      "layer { name: 'in' type: 'Data' top: 'data' top: 'label' data_param { "
-                      "source: '%s' backend: LMDB batch_size: %d %s } }",
-                      db, BATCH, rest);
-  crema_net_options options;
-  crema_net_options_init(&options);
-  options.phase = CREMA_TRAIN;
-  options.seed = seed;
-  assert_int_equal(crema_net_parse(text, (size_t)size, "test", &options, &net), CREMA_OK);
-  assert_int_equal(crema_net_blob(net, "label", &blob), CREMA_OK);
+  const crema_net_options options = net_options(CREMA_TRAIN, seed, NULL);
+  ok(parse_net(&options, NULL, &net,
+               "layer { name: 'in' type: 'Data' top: 'data' top: 'label' data_param { "
+               "source: '%s' backend: LMDB batch_size: %d %s } }",
+               db, BATCH, rest));
   for (int k = 0; k < batches; ++k) {
-    if (crema_net_forward(net, NULL) != CREMA_OK) fail_msg("%s", crema_error_text());
-    assert_int_equal(crema_blob_cpu_data(blob, &label), CREMA_OK);
-    for (int i = 0; i < BATCH; ++i) out[k * BATCH + i] = (int)label[i];
+    forward(net);
+    for (int i = 0; i < BATCH; ++i) out[k * BATCH + i] = (int)values(net, "label")[i];
   }
   crema_net_destroy(net);
 }
 
 /* The fields of the prototxt: cache keeps the order, shuffle implies cache and depends on the seed;
  * damaged records are passed over wherever they come. */
-static void s2_29_fields_of_the_layer(void **state) {
+TEST(s2_29_fields_of_the_layer) {
   enum { COUNT = 16, WHOLE = 10, LABELS = 15 * BATCH };
   static int plain[LABELS], cached[LABELS], shuffled[3][LABELS];
-  fixture f;
-  warnings w = {0};
-  (void)state;
-  fixture_make(&f);
-  const char *db = fixture_db(&f, "db", COUNT, fixture_png);
-  crema_log_set(note_warning, &w, CREMA_LOG_WARNING);
+  const fixture *f = *state;
+  static log_lines lines;
+  const char *db = fixture_db(f, "db", COUNT, fixture_png);
+  listen_to(&lines, CREMA_LOG_WARNING);
   labels_of_epochs(db, "", 3, LABELS / BATCH, plain);
   labels_of_epochs(db, "cache: true", 3, LABELS / BATCH, cached);
   labels_of_epochs(db, "shuffle: true", 3, LABELS / BATCH, shuffled[0]);
   labels_of_epochs(db, "shuffle: true cache: true threads: 2", 3, LABELS / BATCH, shuffled[1]);
   labels_of_epochs(db, "shuffle: true", 4, LABELS / BATCH, shuffled[2]);
-  assert_int_equal(w.count, 0);
+  assert_int_equal(lines.count, 0);
   assert_memory_equal(plain, cached, sizeof plain);
   assert_memory_equal(shuffled[0], shuffled[1], sizeof plain);
   assert_memory_equal(plain, shuffled[0], COUNT * sizeof(int));
   assert_memory_not_equal(plain, shuffled[0], sizeof plain);
   assert_memory_not_equal(shuffled[0], shuffled[2], sizeof plain);
-  const char *damaged = fixture_db(&f, "damaged", COUNT, fixture_damaged_mixed);
+  const char *damaged = fixture_db(f, "damaged", COUNT, fixture_damaged_mixed);
   labels_of_epochs(damaged, "shuffle: true skip_corrupt: true", 3, LABELS / BATCH, shuffled[0]);
   for (int e = 0; e < LABELS / WHOLE; ++e) {
     int seen[COUNT] = {0};
@@ -433,9 +377,8 @@ static void s2_29_fields_of_the_layer(void **state) {
       assert_int_equal(seen[i], bad ? 0 : 1);
     }
   }
-  crema_log_set(NULL, NULL, CREMA_LOG_DEBUG);
-  assert_true(w.count > 0 && strstr(w.last, "skipped") != NULL);
-  fixture_remove(&f);
+  stop_listening();
+  assert_true(lines.count > 0 && strstr(last_line(&lines), "skipped") != NULL);
 }
 
 /* ---- in training --------------------------------------------------------- */
@@ -467,7 +410,7 @@ static crema_solver *make_solver(const fixture *f, const char *db, const char *r
            db, rest, prefix);
   write_text(path, text);
   crema_solver_options_init(&options);
-  if (crema_solver_load(path, &options, &solver) != CREMA_OK) fail_msg("%s", crema_error_text());
+  ok(crema_solver_load(path, &options, &solver));
   return solver;
 }
 
@@ -477,10 +420,10 @@ enum { WEIGHTS = 23 * 3 * 4 * 4, STEPS = 100 };
 static void train(crema_solver *solver, int steps, float labels[][5]) {
   crema_blob *label = NULL;
   const float *data = NULL;
-  assert_int_equal(crema_net_blob(crema_solver_net(solver), "label", &label), CREMA_OK);
+  ok(crema_net_blob(crema_solver_net(solver), "label", &label));
   for (int k = 0; k < steps; ++k) {
-    if (crema_solver_step(solver, 1) != CREMA_OK) fail_msg("%s", crema_error_text());
-    assert_int_equal(crema_blob_cpu_data(label, &data), CREMA_OK);
+    ok(crema_solver_step(solver, 1));
+    ok(crema_blob_cpu_data(label, &data));
     memcpy(labels[k], data, sizeof labels[k]);
   }
 }
@@ -489,16 +432,15 @@ static void copy_weights(crema_solver *solver, float out[WEIGHTS]) {
   const float *data = NULL;
   crema_blob *blob = crema_net_layer_param(crema_solver_net(solver), 1, 0);
   assert_int_equal(crema_blob_count(blob), WEIGHTS);
-  assert_int_equal(crema_blob_cpu_data(blob, &data), CREMA_OK);
+  ok(crema_blob_cpu_data(blob, &data));
   memcpy(out, data, WEIGHTS * sizeof *out);
 }
 
 /* 100 steps against 50, a snapshot and 50 more: the same records and the same weights. */
-static void s2_29_s2_31_training_resumes_in_a_shuffled_epoch(void **state) {
+TEST(s2_29_s2_31_training_resumes_in_a_shuffled_epoch) {
   static const char *const rest[] = {"", "rand_skip: 50 cache: true",
                                      "rand_skip: 50 shuffle: true"};
   static float whole[STEPS][5], parts[STEPS][5], wanted[WEIGHTS], found[WEIGHTS];
-  (void)state;
   for (int i = 0; i < 3; ++i) {
     fixture f;
     fixture_make(&f);
@@ -510,10 +452,10 @@ static void s2_29_s2_31_training_resumes_in_a_shuffled_epoch(void **state) {
     crema_solver_destroy(solver);
     solver = make_solver(&f, db, rest[i], fixture_path(&f, "half"));
     train(solver, STEPS / 2, parts);
-    assert_int_equal(crema_solver_snapshot(solver), CREMA_OK);
+    ok(crema_solver_snapshot(solver));
     crema_solver_destroy(solver);
     solver = make_solver(&f, db, rest[i], fixture_path(&f, "other"));
-    if (crema_solver_restore(solver, snapshot) != CREMA_OK) fail_msg("%s", crema_error_text());
+    ok(crema_solver_restore(solver, snapshot));
     train(solver, STEPS / 2, parts + STEPS / 2);
     copy_weights(solver, found);
     crema_solver_destroy(solver);
@@ -525,17 +467,17 @@ static void s2_29_s2_31_training_resumes_in_a_shuffled_epoch(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(s2_29_later_epochs_read_nothing),
-      cmocka_unit_test(s2_29_without_cache_every_epoch_reads),
-      cmocka_unit_test(s2_29_each_epoch_has_its_permutation),
-      cmocka_unit_test(s2_29_several_solvers_divide_the_same_order),
-      cmocka_unit_test(s2_29_s2_31_shuffled_epochs_resume),
-      cmocka_unit_test(s2_05_s2_29_stops_at_any_moment),
-      cmocka_unit_test(s2_29_short_memory_ends_caching),
-      cmocka_unit_test(s2_29_a_given_up_order_stays_so_on_resume),
+      fixture_test(s2_29_later_epochs_read_nothing),
+      fixture_test(s2_29_without_cache_every_epoch_reads),
+      fixture_test(s2_29_each_epoch_has_its_permutation),
+      fixture_test(s2_29_several_solvers_divide_the_same_order),
+      fixture_test(s2_29_s2_31_shuffled_epochs_resume),
+      fixture_test(s2_05_s2_29_stops_at_any_moment),
+      fixture_test(s2_29_short_memory_ends_caching),
+      fixture_test(s2_29_a_given_up_order_stays_so_on_resume),
       cmocka_unit_test(the_cache_keeps_to_its_limit),
       cmocka_unit_test(free_memory_is_read),
-      cmocka_unit_test(s2_29_fields_of_the_layer),
+      fixture_test(s2_29_fields_of_the_layer),
       cmocka_unit_test(s2_29_s2_31_training_resumes_in_a_shuffled_epoch),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

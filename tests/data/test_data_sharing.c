@@ -1,17 +1,13 @@
 /* Data layers of several solvers that train one net: who gets which records, before and after
  * resuming, with any number of threads; and alone, as in processes of their own. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "check.h"
 #include "core/clock.h"
 #include "fixture.h"
-#include "layers/common/input_class.h"
-#include "net/net.h"
+#include "net/net_values.h"
 
 enum { BATCH = 4, MANY = 8, SIDE = 4, ITEM = 3 * SIDE * SIDE };
 
@@ -28,39 +24,24 @@ typedef struct crew {
   crema_net *net[MANY];
 } crew;
 
-static void assert_error_has(const char *part) {
-  if (strstr(crema_error_text(), part) == NULL) {
-    fail_msg("\"%s\" is not in \"%s\"", part, crema_error_text());
-  }
-}
-
 /* `rest` goes into the layer's data_param; crops and mirrors make each sample's random numbers
  * visible. */
 static crema_status make_net(const char *db, const char *rest, int64_t seed, crema_phase phase,
                              const cr_solver_rank *solver, crema_net **out) {
-  char text[1024];
-  ProtobufCMessage *message = NULL;
-  int size = snprintf(text, sizeof text,
-                      "layer { name: 'in' type: 'Data' top: 'data' top: 'label' data_param { "
-                      "source: '%s' backend: LMDB batch_size: %d %s } "
-                      "transform_param { crop_size: %d mirror: true } }",
-                      db, BATCH, rest, SIDE);
-  assert_int_equal(cr_text_parse(&caffe__net_parameter__descriptor, text, (size_t)size, "test",
-                                 CR_UNKNOWN_ERROR, &message),
-                   CREMA_OK);
-  crema_net_options options;
-  crema_net_options_init(&options);
-  options.phase = phase;
-  options.seed = seed;
-  return cr_net_create_for((Caffe__NetParameter *)message, &options, solver, NULL, NULL, out);
+  const crema_net_options options = net_options(phase, seed, NULL);
+  return parse_net(&options, solver, out,
+                   "layer { name: 'in' type: 'Data' top: 'data' top: 'label' data_param { "
+                   "source: '%s' backend: LMDB batch_size: %d %s } "
+                   "transform_param { crop_size: %d mirror: true } }",
+                   db, BATCH, rest, SIDE);
 }
 
 static void crew_make(crew *c, const char *db, const char *rest, int64_t seed) {
   c->group = NULL;
-  if (c->shared) assert_int_equal(cr_input_group_create(&c->group), CREMA_OK);
+  if (c->shared) ok(cr_input_group_create(&c->group));
   for (int r = 0; r < c->solvers; ++r) {
     const cr_solver_rank solver = {.rank = r, .solvers = c->solvers, .group = c->group};
-    assert_int_equal(make_net(db, rest, seed, CREMA_TRAIN, &solver, &c->net[r]), CREMA_OK);
+    ok(make_net(db, rest, seed, CREMA_TRAIN, &solver, &c->net[r]));
   }
 }
 
@@ -70,30 +51,14 @@ static void crew_free(crew *c) {
   cr_input_group_release(c->group);
 }
 
-static const float *values(crema_net *net, const char *name) {
-  crema_blob *blob = NULL;
-  const float *data = NULL;
-  assert_int_equal(crema_net_blob(net, name, &blob), CREMA_OK);
-  assert_int_equal(crema_blob_cpu_data(blob, &data), CREMA_OK);
-  return data;
-}
-
-static void forward(crema_net *net, sample_batch *out) {
-  crema_status status = crema_net_forward(net, NULL);
-  if (status != CREMA_OK) fail_msg("%s", crema_error_text());
+static void take_batch(crema_net *net, sample_batch *out) {
+  forward(net);
   memcpy(out->label, values(net, "label"), sizeof out->label);
   memcpy(out->data, values(net, "data"), sizeof out->data);
 }
 
-static void save(crema_net *net, cr_buffer *out) {
-  cr_layer *layer = net->layer[0].layer;
-  cr_buffer_clear(out);
-  assert_int_equal(layer->class->input->save(layer, out), CREMA_OK);
-}
-
 static crema_status restore(crema_net *net, const cr_buffer *saved) {
-  cr_layer *layer = net->layer[0].layer;
-  return layer->class->input->restore(layer, saved->data, saved->size);
+  return restore_input(net, saved->data, saved->size);
 }
 
 enum { BATCHES = 10 };
@@ -101,7 +66,7 @@ enum { BATCHES = 10 };
 /* All batches of all solvers, taken in turn. */
 static void run(crew *c, sample_batch out[BATCHES][MANY]) {
   for (int k = 0; k < BATCHES; ++k) {
-    for (int r = 0; r < c->solvers; ++r) forward(c->net[r], &out[k][r]);
+    for (int r = 0; r < c->solvers; ++r) take_batch(c->net[r], &out[k][r]);
   }
 }
 
@@ -120,13 +85,11 @@ static void expect_round_robin(int solvers, int records, sample_batch got[BATCHE
 /* Solvers of one process share a reader; those of processes of their own walk for themselves. Both
  * get the same records, cut and mirrored the same; each device has a share of its own and together
  * they have what one device has. */
-static void s2_11_s2_27_s3_35_records_go_round(void **state) {
+TEST(s2_11_s2_27_s3_35_records_go_round) {
   static const int numbers[] = {1, 2, 3, 8};
   static sample_batch shared[BATCHES][MANY], alone[BATCHES][MANY];
-  fixture f;
-  (void)state;
-  fixture_make(&f);
-  const char *db = fixture_db(&f, "db", 13, fixture_png);
+  const fixture *f = *state;
+  const char *db = fixture_db(f, "db", 13, fixture_png);
   for (int n = 0; n < 4; ++n) {
     crew c = {.solvers = numbers[n], .shared = true}, d = {.solvers = numbers[n]};
     crew_make(&c, db, "", 3);
@@ -141,16 +104,13 @@ static void s2_11_s2_27_s3_35_records_go_round(void **state) {
     crew_free(&c);
     crew_free(&d);
   }
-  fixture_remove(&f);
 }
 
 /* What one solver makes of record k does not depend on who else is there. */
-static void s3_35_the_union_is_what_one_solver_gets(void **state) {
+TEST(s3_35_the_union_is_what_one_solver_gets) {
   static sample_batch one[BATCHES][MANY], two[BATCHES][MANY];
-  fixture f;
-  (void)state;
-  fixture_make(&f);
-  const char *db = fixture_db(&f, "db", 13, fixture_png);
+  const fixture *f = *state;
+  const char *db = fixture_db(f, "db", 13, fixture_png);
   crew c = {.solvers = 1, .shared = true}, d = {.solvers = 2, .shared = true};
   crew_make(&c, db, "rand_skip: 9", 3);
   crew_make(&d, db, "rand_skip: 9", 3);
@@ -165,45 +125,39 @@ static void s3_35_the_union_is_what_one_solver_gets(void **state) {
   }
   crew_free(&c);
   crew_free(&d);
-  fixture_remove(&f);
 }
 
 /* Shapes are known as soon as a net is made, and looking takes nothing away. */
-static void s2_10_s2_18_each_net_peeks_at_once(void **state) {
-  fixture f;
+TEST(s2_10_s2_18_each_net_peeks_at_once) {
+  const fixture *f = *state;
   crew c = {.solvers = 3, .shared = true};
   sample_batch batch;
-  (void)state;
-  fixture_make(&f);
-  const char *db = fixture_db(&f, "db", 5, fixture_png);
-  assert_int_equal(cr_input_group_create(&c.group), CREMA_OK);
+  const char *db = fixture_db(f, "db", 5, fixture_png);
+  ok(cr_input_group_create(&c.group));
   for (int r = 0; r < 3; ++r) {
     const cr_solver_rank solver = {.rank = r, .solvers = 3, .group = c.group};
     crema_blob *blob = NULL;
-    assert_int_equal(make_net(db, "", 1, CREMA_TRAIN, &solver, &c.net[r]), CREMA_OK);
-    assert_int_equal(crema_net_blob(c.net[r], "data", &blob), CREMA_OK);
+    ok(make_net(db, "", 1, CREMA_TRAIN, &solver, &c.net[r]));
+    ok(crema_net_blob(c.net[r], "data", &blob));
     const crema_shape *shape = crema_blob_shape(blob);
     assert_true(shape->axes == 4 && shape->dim[0] == BATCH && shape->dim[1] == 3);
     assert_true(shape->dim[2] == SIDE && shape->dim[3] == SIDE);
-    assert_int_equal(crema_net_blob(c.net[r], "label", &blob), CREMA_OK);
+    ok(crema_net_blob(c.net[r], "label", &blob));
     assert_true(crema_blob_shape(blob)->axes == 1 && crema_blob_shape(blob)->dim[0] == BATCH);
   }
   for (int r = 0; r < 3; ++r) {
-    forward(c.net[r], &batch);
+    take_batch(c.net[r], &batch);
     for (int i = 0; i < BATCH; ++i) assert_true(batch.label[i] == (float)((3 * i + r) % 5));
   }
   crew_free(&c);
-  fixture_remove(&f);
 }
 
 /* Any parser_threads and threads give the same batches, and each record comes once per epoch. */
-static void s2_28_threads_change_nothing(void **state) {
+TEST(s2_28_threads_change_nothing) {
   static const int threads[] = {0, 1, 2, 3}, parsers[] = {0, 1, 2, 4};
   static sample_batch first[BATCHES][MANY], other[BATCHES][MANY];
-  fixture f;
-  (void)state;
-  fixture_make(&f);
-  const char *db = fixture_db(&f, "db", 20, fixture_png);
+  const fixture *f = *state;
+  const char *db = fixture_db(f, "db", 20, fixture_png);
   for (int solvers = 1; solvers <= 2; ++solvers) {
     for (int n = 0; n < 16; ++n) {
       crew c = {.solvers = solvers, .shared = true};
@@ -221,7 +175,6 @@ static void s2_28_threads_change_nothing(void **state) {
     }
     for (int i = 0; i < 20; ++i) assert_int_equal(seen[i], solvers * (BATCHES * BATCH / 20));
   }
-  fixture_remove(&f);
 }
 
 /* Other solvers, with another seed, resume at each position with the same batches. */
@@ -231,20 +184,20 @@ static void check_resume(const char *db, const char *rest, int solvers, bool sha
   crew c = {.solvers = solvers, .shared = shared};
   crew_make(&c, db, rest, 3);
   for (int k = 0; k < BATCHES; ++k) {
-    for (int r = 0; r < solvers; ++r) save(c.net[r], &saved[k][r]);
-    for (int r = 0; r < solvers; ++r) forward(c.net[r], &wanted[k][r]);
+    for (int r = 0; r < solvers; ++r) save_input(c.net[r], &saved[k][r]);
+    for (int r = 0; r < solvers; ++r) take_batch(c.net[r], &wanted[k][r]);
   }
   crew_free(&c);
   crew_make(&c, db, rest, 1234);
   for (int from = BATCHES - 1; from >= 1; --from) {
     sample_batch got;
-    for (int r = 0; r < solvers && from % 3 != 0; ++r) forward(c.net[r], &got);
+    for (int r = 0; r < solvers && from % 3 != 0; ++r) take_batch(c.net[r], &got);
     for (int r = 0; r < solvers; ++r) {
-      if (restore(c.net[r], &saved[from][r]) != CREMA_OK) fail_msg("%s", crema_error_text());
+      ok(restore(c.net[r], &saved[from][r]));
     }
     for (int k = from; k < BATCHES; ++k) {
       for (int r = 0; r < solvers; ++r) {
-        forward(c.net[r], &got);
+        take_batch(c.net[r], &got);
         assert_memory_equal(&wanted[k][r], &got, sizeof got);
       }
     }
@@ -255,11 +208,9 @@ static void check_resume(const char *db, const char *rest, int solvers, bool sha
   }
 }
 
-static void s2_31_resume_with_one_and_three_solvers(void **state) {
-  fixture f;
-  (void)state;
-  fixture_make(&f);
-  const char *db = fixture_db(&f, "db", 7, fixture_png);
+TEST(s2_31_resume_with_one_and_three_solvers) {
+  const fixture *f = *state;
+  const char *db = fixture_db(f, "db", 7, fixture_png);
   for (int solvers = 1; solvers <= 3; solvers += 2) {
     check_resume(db, "rand_skip: 5", solvers, true);
     check_resume(db, "rand_skip: 5", solvers, false);
@@ -268,94 +219,81 @@ static void s2_31_resume_with_one_and_three_solvers(void **state) {
     check_resume(db, "rand_skip: 5 shuffle: true", solvers, true);
     check_resume(db, "rand_skip: 5 shuffle: true", solvers, false);
   }
-  fixture_remove(&f);
 }
 
 /* Skipped records put solvers ahead of each other; their own positions preserve that. */
-static void s2_31_resume_over_damaged_records(void **state) {
-  fixture f;
-  (void)state;
-  fixture_make(&f);
-  const char *db = fixture_db(&f, "db", 17, fixture_damaged_mixed);
+TEST(s2_31_resume_over_damaged_records) {
+  const fixture *f = *state;
+  const char *db = fixture_db(f, "db", 17, fixture_damaged_mixed);
   for (int solvers = 1; solvers <= 3; solvers += 2) {
     check_resume(db, "skip_corrupt: true", solvers, true);
     check_resume(db, "skip_corrupt: true threads: 2", solvers, true);
     check_resume(db, "skip_corrupt: true shuffle: true", solvers, true);
   }
-  fixture_remove(&f);
 }
 
 /* With only a snapshot of solver 0 the others find their positions, as long as no record was
  * skipped. */
-static void s2_31_the_place_of_one_solver_is_enough(void **state) {
+TEST(s2_31_the_position_of_one_solver_is_enough) {
   static sample_batch wanted[MANY];
-  fixture f;
+  const fixture *f = *state;
   crew c = {.solvers = 3, .shared = true};
   cr_buffer saved = {0};
   sample_batch got;
-  (void)state;
-  fixture_make(&f);
-  const char *db = fixture_db(&f, "db", 7, fixture_png);
+  const char *db = fixture_db(f, "db", 7, fixture_png);
   crew_make(&c, db, "", 3);
   for (int k = 0; k < 4; ++k) {
-    if (k == 3) save(c.net[0], &saved);
-    for (int r = 0; r < 3; ++r) forward(c.net[r], &wanted[r]);
+    if (k == 3) save_input(c.net[0], &saved);
+    for (int r = 0; r < 3; ++r) take_batch(c.net[r], &wanted[r]);
   }
-  for (int r = 0; r < 3; ++r) assert_int_equal(restore(c.net[r], &saved), CREMA_OK);
+  for (int r = 0; r < 3; ++r) ok(restore(c.net[r], &saved));
   for (int r = 0; r < 3; ++r) {
-    forward(c.net[r], &got);
+    take_batch(c.net[r], &got);
     assert_memory_equal(&wanted[r], &got, sizeof got);
   }
   crew_free(&c);
   cr_buffer_free(&saved);
-  fixture_remove(&f);
 }
 
 /* The second of two nets that are trained at once in one group is refused; with a group of its own
  * it is not, and test nets read for themselves. */
-static void s2_13_two_trainings_need_two_groups(void **state) {
-  fixture f;
+TEST(s2_13_two_trainings_need_two_groups) {
+  const fixture *f = *state;
   crew c = {.solvers = 2, .shared = true}, d = {.solvers = 2, .shared = true};
   crema_net *net = NULL;
   sample_batch batch;
-  (void)state;
-  fixture_make(&f);
-  const char *db = fixture_db(&f, "db", 5, fixture_png);
+  const char *db = fixture_db(f, "db", 5, fixture_png);
   crew_make(&c, db, "", 1);
   const cr_solver_rank again = {.rank = 1, .solvers = 2, .group = c.group};
-  assert_int_equal(make_net(db, "", 1, CREMA_TRAIN, &again, &net), CREMA_E_STATE);
-  assert_error_has("layer 'in' (Data)");
+  assert_fails(make_net(db, "", 1, CREMA_TRAIN, &again, &net), CREMA_E_STATE, "layer 'in' (Data)");
   assert_error_has("a group of their own");
   assert_null(net);
-  assert_int_equal(make_net(db, "", 1, CREMA_TEST, &again, &net), CREMA_OK);
+  ok(make_net(db, "", 1, CREMA_TEST, &again, &net));
   assert_int_equal(cr_input_group_readers(c.group), 1);
-  forward(net, &batch);
+  take_batch(net, &batch);
   for (int i = 0; i < BATCH; ++i) assert_true(batch.label[i] == (float)i);
   crema_net_destroy(net);
   crew_make(&d, db, "", 1);
   for (int r = 0; r < 2; ++r) {
-    forward(c.net[r], &batch);
+    take_batch(c.net[r], &batch);
     assert_true(batch.label[0] == (float)r);
-    forward(d.net[r], &batch);
+    take_batch(d.net[r], &batch);
     assert_true(batch.label[0] == (float)r);
   }
   crew_free(&c);
   crew_free(&d);
-  fixture_remove(&f);
 }
 
 /* Nets of one group come and go in any order, whatever the others do. */
-static void s2_09_crews_come_and_go(void **state) {
-  fixture f;
+TEST(s2_09_crews_come_and_go) {
+  const fixture *f = *state;
   sample_batch batch;
-  (void)state;
-  fixture_make(&f);
-  const char *db = fixture_db(&f, "db", 6, fixture_png);
+  const char *db = fixture_db(f, "db", 6, fixture_png);
   for (int i = 0; i < 60; ++i) {
     crew c = {.solvers = 1 + i % 3, .shared = true};
     crew_make(&c, db, i % 2 == 0 ? "" : "threads: 2", i);
     for (int k = 0; k < i % 4; ++k) {
-      for (int r = 0; r < c.solvers; ++r) forward(c.net[r], &batch);
+      for (int r = 0; r < c.solvers; ++r) take_batch(c.net[r], &batch);
     }
     int first = i % c.solvers;
     crema_net_destroy(c.net[first]);
@@ -363,20 +301,19 @@ static void s2_09_crews_come_and_go(void **state) {
     if (i % 5 == 0) cr_clock_sleep(1e-4);
     crew_free(&c);
   }
-  fixture_remove(&f);
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(s2_11_s2_27_s3_35_records_go_round),
-      cmocka_unit_test(s3_35_the_union_is_what_one_solver_gets),
-      cmocka_unit_test(s2_10_s2_18_each_net_peeks_at_once),
-      cmocka_unit_test(s2_28_threads_change_nothing),
-      cmocka_unit_test(s2_31_resume_with_one_and_three_solvers),
-      cmocka_unit_test(s2_31_resume_over_damaged_records),
-      cmocka_unit_test(s2_31_the_place_of_one_solver_is_enough),
-      cmocka_unit_test(s2_13_two_trainings_need_two_groups),
-      cmocka_unit_test(s2_09_crews_come_and_go),
+      fixture_test(s2_11_s2_27_s3_35_records_go_round),
+      fixture_test(s3_35_the_union_is_what_one_solver_gets),
+      fixture_test(s2_10_s2_18_each_net_peeks_at_once),
+      fixture_test(s2_28_threads_change_nothing),
+      fixture_test(s2_31_resume_with_one_and_three_solvers),
+      fixture_test(s2_31_resume_over_damaged_records),
+      fixture_test(s2_31_the_position_of_one_solver_is_enough),
+      fixture_test(s2_13_two_trainings_need_two_groups),
+      fixture_test(s2_09_crews_come_and_go),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,16 +2,13 @@
 #define _GNU_SOURCE /* sched_setaffinity */
 
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "check.h"
 #include "core/clock.h"
 #include "core/rng.h"
 #include "data/pipeline/pipeline_private.h"
@@ -47,13 +44,11 @@ static crema_status pipeline_make(pipeline *p, const pipeline_options *o) {
       .source = fixture_db_of(&p->f, backend, "db", o->records, o->record),
       .consumers = 1,
       .depth = o->batch_size * o->depth};
-  assert_int_equal(cr_reader_open(&reader, &p->reader), CREMA_OK);
-  assert_int_equal(cr_text_parse(&caffe__transformation_parameter__descriptor, text, strlen(text),
-                                 "test", CR_UNKNOWN_ERROR, &param),
-                   CREMA_OK);
-  assert_int_equal(cr_transformer_create((const Caffe__TransformationParameter *)param,
-                                         CAFFE__PHASE__TRAIN, 9, NULL, &p->transformer),
-                   CREMA_OK);
+  ok(cr_reader_open(&reader, &p->reader));
+  ok(cr_text_parse(&caffe__transformation_parameter__descriptor, text, strlen(text), "test",
+                   CR_UNKNOWN_ERROR, &param));
+  ok(cr_transformer_create((const Caffe__TransformationParameter *)param, CAFFE__PHASE__TRAIN, 9,
+                           NULL, &p->transformer));
   cr_message_free(param);
   const cr_datum_source_options source = {
       .records = {.reader = p->reader, .skip_corrupt = o->skip_corrupt},
@@ -65,7 +60,7 @@ static crema_status pipeline_make(pipeline *p, const pipeline_options *o) {
 }
 
 static void pipeline_start(pipeline *p) {
-  assert_int_equal(cr_pipeline_start(p->pipeline, 0), CREMA_OK);
+  ok(cr_pipeline_start(p->pipeline, 0));
 }
 
 static void pipeline_stop(pipeline *p) {
@@ -80,17 +75,10 @@ static void pipeline_free(pipeline *p) {
   fixture_remove(&p->f);
 }
 
-static void assert_error_has(const char *part) {
-  if (strstr(crema_error_text(), part) == NULL) {
-    fail_msg("\"%s\" is not in \"%s\"", part, crema_error_text());
-  }
-}
-
-static void s2_21_batches_hold_the_records(void **state) {
+TEST(s2_21_batches_hold_the_records) {
   pipeline p;
-  (void)state;
   const pipeline_options o = {.record = fixture_gray, .records = 10, .batch_size = 4, .depth = 3};
-  assert_int_equal(pipeline_make(&p, &o), CREMA_OK);
+  ok(pipeline_make(&p, &o));
   const crema_shape *shape = cr_datum_source_pipeline(p.source).shape;
   assert_true(shape[0].dim[0] == 4 && shape[1].dim[0] == 4);
   assert_true(shape[0].dim[1] == 1 && shape[0].dim[2] == 4 && shape[0].dim[3] == 5);
@@ -98,7 +86,7 @@ static void s2_21_batches_hold_the_records(void **state) {
   assert_int_equal(cr_pipeline_start(p.pipeline, 0), CREMA_E_STATE);
   for (int k = 0; k < 20; ++k) {
     cr_batch *batch = NULL;
-    assert_int_equal(fixture_take(p.pipeline, &batch), CREMA_OK);
+    ok(fixture_take(p.pipeline, &batch));
     assert_int_equal(batch->items, 4);
     assert_int_equal((uintptr_t)batch->top[0].values % 64, 0);
     for (int i = 0; i < 4; ++i) {
@@ -109,25 +97,24 @@ static void s2_21_batches_hold_the_records(void **state) {
     cr_db_bytes key;
     assert_int_equal(cr_record_source_cursor(batch, &key), 4 * k + 4);
     assert_int_equal(key.data[7] - '0', (4 * k + 3) % 10);
-    assert_int_equal(fixture_return(p.pipeline, batch), CREMA_OK);
+    ok(fixture_return(p.pipeline, batch));
   }
   pipeline_free(&p);
 }
 
 /* A batch keeps its content while it is held, however far the others go. */
-static void s2_24_a_held_batch_is_left_alone(void **state) {
+TEST(s2_24_a_held_batch_is_left_alone) {
   pipeline p;
   cr_batch *held = NULL;
-  (void)state;
   const pipeline_options o = {.record = fixture_gray, .records = 50, .batch_size = 2, .depth = 2};
-  assert_int_equal(pipeline_make(&p, &o), CREMA_OK);
+  ok(pipeline_make(&p, &o));
   pipeline_start(&p);
-  assert_int_equal(fixture_take(p.pipeline, &held), CREMA_OK);
+  ok(fixture_take(p.pipeline, &held));
   for (int k = 1; k < 30; ++k) {
     cr_batch *batch = NULL;
-    assert_int_equal(fixture_take(p.pipeline, &batch), CREMA_OK);
+    ok(fixture_take(p.pipeline, &batch));
     assert_true(batch->top[0].values[0] == (float)(2 * k % 50));
-    assert_int_equal(fixture_return(p.pipeline, batch), CREMA_OK);
+    ok(fixture_return(p.pipeline, batch));
     assert_true(held->top[0].values[0] == 0 && held->top[0].values[20] == 1 &&
                 held->top[1].values[1] == 1);
   }
@@ -135,26 +122,24 @@ static void s2_24_a_held_batch_is_left_alone(void **state) {
 }
 
 /* One batch is enough to go on, without any overlap. */
-static void s2_07_one_batch(void **state) {
+TEST(s2_07_one_batch) {
   pipeline p;
-  (void)state;
   const pipeline_options o = {.record = fixture_gray, .records = 3, .batch_size = 1, .depth = 1};
-  assert_int_equal(pipeline_make(&p, &o), CREMA_OK);
+  ok(pipeline_make(&p, &o));
   pipeline_start(&p);
   for (int k = 0; k < 2000; ++k) {
     cr_batch *batch = NULL;
-    assert_int_equal(fixture_take(p.pipeline, &batch), CREMA_OK);
+    ok(fixture_take(p.pipeline, &batch));
     assert_true(batch->top[1].values[0] == (float)(k % 3));
-    assert_int_equal(fixture_return(p.pipeline, batch), CREMA_OK);
+    ok(fixture_return(p.pipeline, batch));
   }
   pipeline_free(&p);
 }
 
 /* The same records and random numbers in two runs, one of them with a slow consumer. */
-static void test_runs_repeat(void **state) {
+TEST(test_runs_repeat) {
   enum { BATCHES = 12, VALUES = 5 * 3 * 4 * 4 };
   static float first[BATCHES][VALUES];
-  (void)state;
   for (int run = 0; run < 2; ++run) {
     pipeline p;
     const pipeline_options o = {.record = fixture_png,
@@ -162,14 +147,14 @@ static void test_runs_repeat(void **state) {
                                 .batch_size = 5,
                                 .depth = run == 0 ? 4 : 1,
                                 .transform = "crop_size: 4 mirror: true"};
-    assert_int_equal(pipeline_make(&p, &o), CREMA_OK);
+    ok(pipeline_make(&p, &o));
     pipeline_start(&p);
     for (int k = 0; k < BATCHES; ++k) {
       cr_batch *batch = NULL;
-      assert_int_equal(fixture_take(p.pipeline, &batch), CREMA_OK);
+      ok(fixture_take(p.pipeline, &batch));
       if (run == 0) memcpy(first[k], batch->top[0].values, sizeof first[k]);
       else assert_memory_equal(first[k], batch->top[0].values, sizeof first[k]);
-      assert_int_equal(fixture_return(p.pipeline, batch), CREMA_OK);
+      ok(fixture_return(p.pipeline, batch));
     }
     pipeline_free(&p);
   }
@@ -182,28 +167,26 @@ typedef struct trace {
 
 static void trace_run(const pipeline_options *o, int batches, trace *out) {
   pipeline p;
-  assert_int_equal(pipeline_make(&p, o), CREMA_OK);
+  ok(pipeline_make(&p, o));
   pipeline_start(&p);
   for (int k = 0; k < batches; ++k) {
     cr_batch *batch = NULL;
-    assert_int_equal(fixture_take(p.pipeline, &batch), CREMA_OK);
+    ok(fixture_take(p.pipeline, &batch));
     for (int top = 0; top < 2; ++top) {
       size_t values = (size_t)crema_shape_count(&batch->top[top].shape, 0, 4 - 3 * top);
-      assert_int_equal(cr_buffer_append(&out->bytes, batch->top[top].values, values * 4), CREMA_OK);
+      ok(cr_buffer_append(&out->bytes, batch->top[top].values, values * 4));
     }
-    assert_int_equal(cr_buffer_append(&out->bytes, batch->cursor.data, batch->cursor.size),
-                     CREMA_OK);
-    assert_int_equal(fixture_return(p.pipeline, batch), CREMA_OK);
+    ok(cr_buffer_append(&out->bytes, batch->cursor.data, batch->cursor.size));
+    ok(fixture_return(p.pipeline, batch));
   }
   pipeline_free(&p);
 }
 
 /* Any number of threads, batches and depths gives the bytes of one thread; so it is with records
  * that are passed over, the first one of a batch or its last one among them. */
-static void s2_28_threads_do_not_change_the_batches(void **state) {
+TEST(s2_28_threads_do_not_change_the_batches) {
   static const int threads[] = {2, 3, 8}, sizes[] = {1, 2, 3, 4, 5, 16}, depths[] = {1, 2, 4};
   static const fixture_record records[] = {fixture_png, fixture_png_damaged, fixture_damaged_mixed};
-  (void)state;
   for (int r = 0; r < 3; ++r) {
     for (int b = 0; b < 6; ++b) {
       pipeline_options o = {.record = records[r],
@@ -230,22 +213,21 @@ static void s2_28_threads_do_not_change_the_batches(void **state) {
 }
 
 /* What was done is counted. */
-static void s2_30_statistics(void **state) {
+TEST(s2_30_statistics) {
   pipeline p;
   cr_input_stats input;
   const cr_pipeline_stats *stats = &input.pipeline;
-  (void)state;
   const pipeline_options o = {
       .record = fixture_png, .records = 9, .batch_size = 3, .depth = 2, .threads = 2};
-  assert_int_equal(pipeline_make(&p, &o), CREMA_OK);
+  ok(pipeline_make(&p, &o));
   pipeline_start(&p);
   for (int k = 0; k < 10; ++k) {
     cr_batch *batch = NULL;
-    assert_int_equal(fixture_take(p.pipeline, &batch), CREMA_OK);
+    ok(fixture_take(p.pipeline, &batch));
     cr_batch *other = NULL;
-    assert_int_equal(fixture_take(p.pipeline, &other), CREMA_OK);
-    assert_int_equal(fixture_return(p.pipeline, batch), CREMA_OK);
-    assert_int_equal(fixture_return(p.pipeline, other), CREMA_OK);
+    ok(fixture_take(p.pipeline, &other));
+    ok(fixture_return(p.pipeline, batch));
+    ok(fixture_return(p.pipeline, other));
   }
   cr_pipeline_get_stats(p.pipeline, 0, &input);
   assert_true(stats->threads == 2 && stats->depth == 2);
@@ -259,55 +241,51 @@ static void s2_30_statistics(void **state) {
 }
 
 /* Batches before the damaged record arrive; after it every call names source and key. */
-static void test_damaged_record_is_named(void **state) {
+TEST(test_damaged_record_is_named) {
   pipeline p;
   cr_batch *batch = NULL;
-  (void)state;
   const pipeline_options o = {
       .record = fixture_png_damaged, .records = 8, .batch_size = 2, .depth = 4};
-  assert_int_equal(pipeline_make(&p, &o), CREMA_OK);
+  ok(pipeline_make(&p, &o));
   pipeline_start(&p);
-  assert_int_equal(fixture_take(p.pipeline, &batch), CREMA_OK);
+  ok(fixture_take(p.pipeline, &batch));
   assert_true(batch->top[1].values[1] == 1);
   for (int i = 0; i < 2; ++i) {
-    assert_int_equal(fixture_take(p.pipeline, &batch), CREMA_E_CORRUPT);
-    assert_error_has(cr_reader_source(p.reader));
+    assert_fails(fixture_take(p.pipeline, &batch), CREMA_E_CORRUPT, cr_reader_source(p.reader));
     assert_error_has("record '00000003'");
     assert_error_has("PNG");
   }
   pipeline_free(&p);
 }
 
-static void test_damaged_records_are_skipped_on_wish(void **state) {
+TEST(test_damaged_records_are_skipped_on_wish) {
   static const int labels[] = {0, 1, 2, 5, 6, 7};
   pipeline p;
-  (void)state;
   const pipeline_options o = {.record = fixture_png_damaged,
                               .records = 8,
                               .batch_size = 2,
                               .depth = 2,
                               .skip_corrupt = true};
-  assert_int_equal(pipeline_make(&p, &o), CREMA_OK);
+  ok(pipeline_make(&p, &o));
   pipeline_start(&p);
   for (int k = 0; k < 12; ++k) {
     cr_batch *batch = NULL;
-    assert_int_equal(fixture_take(p.pipeline, &batch), CREMA_OK);
+    ok(fixture_take(p.pipeline, &batch));
     for (int i = 0; i < 2; ++i)
       assert_true(batch->top[1].values[i] == (float)labels[(2 * k + i) % 6]);
-    assert_int_equal(fixture_return(p.pipeline, batch), CREMA_OK);
+    ok(fixture_return(p.pipeline, batch));
   }
   pipeline_free(&p);
 }
 
 static void put_garbage(int index, cr_buffer *value) {
   (void)index;
-  assert_int_equal(cr_buffer_append(value, "\x0f\x0f", 2), CREMA_OK);
+  ok(cr_buffer_append(value, "\x0f\x0f", 2));
 }
 
 /* Skipping ends when there is nothing but damage, also when the number of records is not known. */
-static void test_nothing_but_damage(void **state) {
+TEST(test_nothing_but_damage) {
   static const char *const backends[] = {"lmdb", "leveldb"};
-  (void)state;
   for (int i = 0; i < 2; ++i) {
     pipeline p;
     const pipeline_options o = {.record = put_garbage,
@@ -316,8 +294,7 @@ static void test_nothing_but_damage(void **state) {
                                 .depth = 2,
                                 .skip_corrupt = true,
                                 .backend = backends[i]};
-    assert_int_equal(pipeline_make(&p, &o), CREMA_E_CORRUPT);
-    assert_error_has("not a Datum");
+    assert_fails(pipeline_make(&p, &o), CREMA_E_CORRUPT, "not a Datum");
     pipeline_free(&p);
   }
 }
@@ -325,17 +302,8 @@ static void test_nothing_but_damage(void **state) {
 /* Pictures whose shape can be told, and whose pixels are damaged. */
 static void put_damaged_pixels(int index, cr_buffer *value) {
   cr_image image = {0};
-  cr_buffer file = {0};
   fixture_image(&image, 20, 20, 3);
-  assert_int_equal(cr_image_encode(&image, "png", &file), CREMA_OK);
-  file.data[file.size - 20] ^= 0x55; /* near the end of the pixels */
-  const cr_datum datum = {.data = (const uint8_t *)file.data,
-                          .size = file.size,
-                          .label = index,
-                          .encoded = true,
-                          .has_encoded = true};
-  assert_int_equal(cr_datum_append(&datum, value), CREMA_OK);
-  cr_buffer_free(&file);
+  fixture_encoded(&image, index, 0, 20, value); /* near the end of the pixels */
   cr_image_free(&image);
 }
 
@@ -346,9 +314,8 @@ static void put_damaged_after_first(int index, cr_buffer *value) {
 }
 
 /* The same when the damage shows only while batches are made: skipping does not go on for ever. */
-static void test_nothing_but_damage_after_the_start(void **state) {
+TEST(test_nothing_but_damage_after_the_start) {
   static const char *const backends[] = {"lmdb", "leveldb"};
-  (void)state;
   for (int n = 0; n < 8; ++n) {
     pipeline p;
     cr_batch *batch = NULL;
@@ -359,18 +326,17 @@ static void test_nothing_but_damage_after_the_start(void **state) {
                                 .threads = 1 + n / 2 % 2 * 2,
                                 .skip_corrupt = true,
                                 .backend = backends[n % 2]};
-    assert_int_equal(pipeline_make(&p, &o), CREMA_OK);
+    ok(pipeline_make(&p, &o));
     pipeline_start(&p);
     alarm(60); /* ends the test where skipping goes on for ever */
     if (n < 4) {
-      assert_int_equal(fixture_take(p.pipeline, &batch), CREMA_E_CORRUPT);
-      assert_error_has(cr_reader_source(p.reader));
+      assert_fails(fixture_take(p.pipeline, &batch), CREMA_E_CORRUPT, cr_reader_source(p.reader));
     } else {
       /* One good record in each epoch is enough. */
       for (int k = 0; k < 5; ++k) {
-        assert_int_equal(fixture_take(p.pipeline, &batch), CREMA_OK);
+        ok(fixture_take(p.pipeline, &batch));
         assert_true(batch->top[1].values[0] == 0);
-        assert_int_equal(fixture_return(p.pipeline, batch), CREMA_OK);
+        ok(fixture_return(p.pipeline, batch));
       }
     }
     alarm(0);
@@ -385,14 +351,11 @@ static void put_one_good(int index, cr_buffer *value) {
 
 /* One good record of three is enough in any order of the epochs, also where it comes first in one
  * and last in the next. */
-static void test_one_good_record_is_enough(void **state) {
-  fixture f;
+TEST(test_one_good_record_is_enough) {
+  const fixture *f = *state;
   cr_transformer *transformer = NULL;
-  (void)state;
-  fixture_make(&f);
-  const char *path = fixture_db(&f, "db", 3, put_one_good);
-  assert_int_equal(cr_transformer_create(NULL, CAFFE__PHASE__TRAIN, 9, NULL, &transformer),
-                   CREMA_OK);
+  const char *path = fixture_db(f, "db", 3, put_one_good);
+  ok(cr_transformer_create(NULL, CAFFE__PHASE__TRAIN, 9, NULL, &transformer));
   for (uint64_t key = 0; key < 4; ++key) {
     cr_reader *reader = NULL;
     cr_datum_source *source = NULL;
@@ -403,52 +366,50 @@ static void test_one_good_record_is_enough(void **state) {
                                     .depth = 2,
                                     .shuffle = true,
                                     .order_key = key};
-    assert_int_equal(cr_reader_open(&read, &reader), CREMA_OK);
+    ok(cr_reader_open(&read, &reader));
     const cr_datum_source_options options = {.records = {.reader = reader, .skip_corrupt = true},
                                              .transformer = transformer,
                                              .items = 1,
                                              .tops = 2,
                                              .threads = 1};
-    assert_int_equal(fixture_pipeline(&options, 2, &source, &made), CREMA_OK);
-    assert_int_equal(cr_pipeline_start(made, 0), CREMA_OK);
+    ok(fixture_pipeline(&options, 2, &source, &made));
+    ok(cr_pipeline_start(made, 0));
     for (int k = 0; k < 50; ++k) {
       cr_batch *batch = NULL;
-      if (fixture_take(made, &batch) != CREMA_OK) fail_msg("%s", crema_error_text());
+      ok(fixture_take(made, &batch));
       assert_true(batch->top[1].values[0] == 2);
-      assert_int_equal(fixture_return(made, batch), CREMA_OK);
+      ok(fixture_return(made, batch));
     }
     cr_pipeline_destroy(made);
     cr_datum_source_destroy(source);
     cr_reader_close(reader);
   }
   cr_transformer_destroy(transformer);
-  fixture_remove(&f);
 }
 
 /* Batches that are taken apart for records that are passed over are used again: with as many
  * threads as make it likely, long after each of them was. */
-static void test_passing_over_loses_no_batch(void **state) {
+TEST(test_passing_over_loses_no_batch) {
   enum { BATCH = 2, DEPTH = 4, BATCHES = 300, LAST = 100 };
   static const int labels[] = {0, 2, 3, 5, 6, 7, 11};
   pipeline p;
   bool seen[DEPTH] = {false};
-  (void)state;
   const pipeline_options o = {.record = fixture_damaged_mixed,
                               .records = 13,
                               .batch_size = BATCH,
                               .depth = DEPTH,
                               .threads = 3,
                               .skip_corrupt = true};
-  assert_int_equal(pipeline_make(&p, &o), CREMA_OK);
+  ok(pipeline_make(&p, &o));
   pipeline_start(&p);
   for (int k = 0; k < BATCHES; ++k) {
     cr_batch *batch = NULL;
-    assert_int_equal(fixture_take(p.pipeline, &batch), CREMA_OK);
+    ok(fixture_take(p.pipeline, &batch));
     for (int i = 0; i < BATCH; ++i) {
       assert_true(batch->top[1].values[i] == (float)labels[(BATCH * k + i) % 7]);
     }
     if (k >= BATCHES - LAST) seen[batch - p.pipeline->batch] = true;
-    assert_int_equal(fixture_return(p.pipeline, batch), CREMA_OK);
+    ok(fixture_return(p.pipeline, batch));
   }
   for (int i = 0; i < DEPTH; ++i) assert_true(seen[i]);
   pipeline_free(&p);
@@ -464,17 +425,16 @@ static int threads_of(fixture_record record, bool skip_corrupt) {
   cr_input_stats stats;
   const pipeline_options o = {
       .record = record, .records = 5, .batch_size = 2, .depth = 2, .skip_corrupt = skip_corrupt};
-  assert_int_equal(pipeline_make(&p, &o), CREMA_OK);
+  ok(pipeline_make(&p, &o));
   cr_pipeline_get_stats(p.pipeline, 0, &stats);
   pipeline_free(&p);
   return stats.pipeline.threads;
 }
 
 /* By default the number depends on the processors that the process may use. */
-static void test_threads_by_themselves(void **state) {
+TEST(test_threads_by_themselves) {
   cpu_set_t all, some;
   int processors = 0;
-  (void)state;
   assert_int_equal(sched_getaffinity(0, sizeof all, &all), 0);
   CPU_ZERO(&some);
   for (int i = 0; i < CPU_SETSIZE && processors < 4; ++i) {
@@ -489,33 +449,31 @@ static void test_threads_by_themselves(void **state) {
   assert_int_equal(sched_setaffinity(0, sizeof all, &all), 0);
 }
 
-static void s2_21_sizes_may_differ_in_batches_of_one_only(void **state) {
+TEST(s2_21_sizes_may_differ_in_batches_of_one_only) {
   pipeline p;
   cr_batch *batch = NULL;
-  (void)state;
   pipeline_options o = {.record = fixture_mixed, .records = 6, .batch_size = 1, .depth = 2};
-  assert_int_equal(pipeline_make(&p, &o), CREMA_OK);
+  ok(pipeline_make(&p, &o));
   pipeline_start(&p);
   for (int k = 0; k < 12; ++k) {
-    assert_int_equal(fixture_take(p.pipeline, &batch), CREMA_OK);
+    ok(fixture_take(p.pipeline, &batch));
     assert_int_equal((int)batch->top[0].shape.dim[2], k % 3 == 2 ? 5 : 4);
     assert_true(batch->top[0].values[(int)batch->top[0].shape.dim[2] * 5 - 1] == (float)(k % 6));
-    assert_int_equal(fixture_return(p.pipeline, batch), CREMA_OK);
+    ok(fixture_return(p.pipeline, batch));
   }
   pipeline_free(&p);
   o.batch_size = 6;
-  assert_int_equal(pipeline_make(&p, &o), CREMA_OK);
+  ok(pipeline_make(&p, &o));
   pipeline_start(&p);
-  assert_int_equal(fixture_take(p.pipeline, &batch), CREMA_E_SHAPE);
-  assert_error_has("record '00000002'");
+  assert_fails(fixture_take(p.pipeline, &batch), CREMA_E_SHAPE, "record '00000002'");
   assert_error_has("1 x 5 x 5");
   assert_error_has("1 x 4 x 5");
   pipeline_free(&p);
   /* A crop makes them equal. */
   o.transform = "crop_size: 3";
-  assert_int_equal(pipeline_make(&p, &o), CREMA_OK);
+  ok(pipeline_make(&p, &o));
   pipeline_start(&p);
-  assert_int_equal(fixture_take(p.pipeline, &batch), CREMA_OK);
+  ok(fixture_take(p.pipeline, &batch));
   pipeline_free(&p);
 }
 
@@ -531,11 +489,10 @@ static void put_odd_one(int index, cr_buffer *value) {
                           .width = size[2],
                           .data = pixels,
                           .size = (size_t)(size[0] * size[1] * size[2])};
-  assert_int_equal(cr_datum_append(&datum, value), CREMA_OK);
+  ok(cr_datum_append(&datum, value));
 }
 
-static void s2_21_one_size_in_a_batch(void **state) {
-  (void)state;
+TEST(s2_21_one_size_in_a_batch) {
   for (odd_one = 0; odd_one < 6; ++odd_one) {
     pipeline p;
     cr_batch *batch = NULL;
@@ -544,11 +501,10 @@ static void s2_21_one_size_in_a_batch(void **state) {
                                 .batch_size = 2,
                                 .depth = 2,
                                 .threads = 1 + odd_one % 2};
-    assert_int_equal(pipeline_make(&p, &o), CREMA_OK);
+    ok(pipeline_make(&p, &o));
     pipeline_start(&p);
-    assert_int_equal(fixture_take(p.pipeline, &batch), CREMA_OK);
-    assert_int_equal(fixture_take(p.pipeline, &batch), CREMA_E_SHAPE);
-    assert_error_has("record '00000003'");
+    ok(fixture_take(p.pipeline, &batch));
+    assert_fails(fixture_take(p.pipeline, &batch), CREMA_E_SHAPE, "record '00000003'");
     assert_error_has("2 x 4 x 5");
     pipeline_free(&p);
   }
@@ -589,15 +545,14 @@ static void map_free(void *user, void *memory) {
 static const crema_host_allocator mapping = {map_alloc, map_free, NULL};
 
 /* All pages of all batches are there before the threads start. */
-static void s2_19_batches_are_touched_before_the_start(void **state) {
+TEST(s2_19_batches_are_touched_before_the_start) {
   enum { BATCH = 2048, PAGES = 64 };
   pipeline p;
-  (void)state;
   maps_made = maps_freed = 0;
   const pipeline_options o = {
       .record = fixture_gray, .records = 5, .batch_size = BATCH, .depth = 3, .threads = 1};
   cr_host_set_allocator(&mapping);
-  assert_int_equal(pipeline_make(&p, &o), CREMA_OK);
+  ok(pipeline_make(&p, &o));
   assert_int_equal(maps_made, 3 * 2); /* data and label */
   for (int i = 0; i < maps_made; ++i) {
     unsigned char resident[PAGES];
@@ -612,20 +567,19 @@ static void s2_19_batches_are_touched_before_the_start(void **state) {
 }
 
 /* Batches that grow with their records give the smaller memory back. */
-static void s2_21_a_batch_that_grows_leaks_nothing(void **state) {
+TEST(s2_21_a_batch_that_grows_leaks_nothing) {
   pipeline p;
-  (void)state;
   maps_made = maps_freed = 0;
   const pipeline_options o = {
       .record = fixture_mixed, .records = 6, .batch_size = 1, .depth = 2, .threads = 1};
   cr_host_set_allocator(&mapping);
-  assert_int_equal(pipeline_make(&p, &o), CREMA_OK);
+  ok(pipeline_make(&p, &o));
   int made = maps_made;
   pipeline_start(&p);
   for (int k = 0; k < 12; ++k) {
     cr_batch *batch = NULL;
-    assert_int_equal(fixture_take(p.pipeline, &batch), CREMA_OK);
-    assert_int_equal(fixture_return(p.pipeline, batch), CREMA_OK);
+    ok(fixture_take(p.pipeline, &batch));
+    ok(fixture_return(p.pipeline, batch));
   }
   pipeline_free(&p);
   cr_host_set_allocator(NULL);
@@ -633,37 +587,32 @@ static void s2_21_a_batch_that_grows_leaks_nothing(void **state) {
   assert_int_equal(maps_freed, maps_made);
 }
 
-static void test_batches_that_cannot_be(void **state) {
-  fixture f;
+TEST(test_batches_that_cannot_be) {
+  const fixture *f = *state;
   cr_reader *reader = NULL;
   cr_transformer *transformer = NULL;
   cr_datum_source *source = NULL;
-  (void)state;
-  fixture_make(&f);
   const cr_reader_options read = {.backend = "lmdb",
-                                  .source = fixture_db(&f, "db", 3, fixture_gray),
+                                  .source = fixture_db(f, "db", 3, fixture_gray),
                                   .consumers = 1,
                                   .depth = 3};
-  assert_int_equal(cr_reader_open(&read, &reader), CREMA_OK);
-  assert_int_equal(cr_transformer_create(NULL, CAFFE__PHASE__TRAIN, 9, NULL, &transformer),
-                   CREMA_OK);
+  ok(cr_reader_open(&read, &reader));
+  ok(cr_transformer_create(NULL, CAFFE__PHASE__TRAIN, 9, NULL, &transformer));
   cr_datum_source_options options = {.records = {.reader = reader},
                                      .transformer = transformer,
                                      .items = 4,
                                      .tops = 1,
                                      .threads = 1};
   /* The pipeline holds all records of a batch at once. */
-  assert_int_equal(cr_datum_source_create(&options, &source), CREMA_E_ARGUMENT);
-  assert_error_has(read.source);
+  assert_fails(cr_datum_source_create(&options, &source), CREMA_E_ARGUMENT, read.source);
   assert_null(source);
   options.items = 0;
   assert_int_equal(cr_datum_source_create(&options, &source), CREMA_E_ARGUMENT);
   options.items = 3;
-  assert_int_equal(cr_datum_source_create(&options, &source), CREMA_OK);
+  ok(cr_datum_source_create(&options, &source));
   cr_datum_source_destroy(source);
   cr_transformer_destroy(transformer);
   cr_reader_close(reader);
-  fixture_remove(&f);
 }
 
 static void stop_often(int threads) {
@@ -673,16 +622,16 @@ static void stop_often(int threads) {
   const pipeline_options o = {
       .record = fixture_gray, .records = 9, .batch_size = 2, .depth = 2, .threads = threads};
   int cycles = fixture_cycles(300);
-  assert_int_equal(pipeline_make(&p, &o), CREMA_OK);
+  ok(pipeline_make(&p, &o));
   for (int i = 0; i < cycles; ++i) {
     pipeline_start(&p);
     uint32_t batches = cr_mt19937_below(&rng, 4);
     for (uint32_t k = 0; k < batches; ++k) {
       cr_batch *batch = NULL;
-      assert_int_equal(fixture_take(p.pipeline, &batch), CREMA_OK);
+      ok(fixture_take(p.pipeline, &batch));
       assert_true(batch->top[1].values[0] == (float)(2 * k));
       /* The last one is still held when everything stops. */
-      if (k + 1 < batches) assert_int_equal(fixture_return(p.pipeline, batch), CREMA_OK);
+      if (k + 1 < batches) ok(fixture_return(p.pipeline, batch));
     }
     if (cr_mt19937_below(&rng, 4) == 0) cr_clock_sleep(1e-5);
     pipeline_stop(&p);
@@ -690,23 +639,21 @@ static void stop_often(int threads) {
   pipeline_free(&p);
 }
 
-static void s2_05_stops_at_any_moment(void **state) {
-  (void)state;
+TEST(s2_05_stops_at_any_moment) {
   stop_often(1);
   stop_often(3);
 }
 
 /* A failure leaves threads that stop as usual. */
-static void test_stops_after_a_failure(void **state) {
+TEST(test_stops_after_a_failure) {
   pipeline p;
   cr_batch *batch = NULL;
-  (void)state;
   const pipeline_options o = {
       .record = fixture_png_damaged, .records = 5, .batch_size = 3, .depth = 1};
-  assert_int_equal(pipeline_make(&p, &o), CREMA_OK);
+  ok(pipeline_make(&p, &o));
   pipeline_start(&p);
-  assert_int_equal(fixture_take(p.pipeline, &batch), CREMA_OK);
-  assert_int_equal(fixture_return(p.pipeline, batch), CREMA_OK);
+  ok(fixture_take(p.pipeline, &batch));
+  ok(fixture_return(p.pipeline, batch));
   assert_int_equal(fixture_take(p.pipeline, &batch), CREMA_E_CORRUPT);
   pipeline_stop(&p);
   pipeline_free(&p);
@@ -722,12 +669,12 @@ int main(void) {
       cmocka_unit_test(test_damaged_records_are_skipped_on_wish),
       cmocka_unit_test(test_nothing_but_damage),
       cmocka_unit_test(test_nothing_but_damage_after_the_start),
-      cmocka_unit_test(test_one_good_record_is_enough),
+      fixture_test(test_one_good_record_is_enough),
       cmocka_unit_test(test_passing_over_loses_no_batch),
       cmocka_unit_test(s2_21_one_size_in_a_batch),
       cmocka_unit_test(s2_19_batches_are_touched_before_the_start),
       cmocka_unit_test(s2_21_a_batch_that_grows_leaks_nothing),
-      cmocka_unit_test(test_batches_that_cannot_be),
+      fixture_test(test_batches_that_cannot_be),
       cmocka_unit_test(test_threads_by_themselves),
       cmocka_unit_test(s2_21_sizes_may_differ_in_batches_of_one_only),
       cmocka_unit_test(s2_28_threads_do_not_change_the_batches),

@@ -3,9 +3,7 @@
  * nobody. */
 #include <dirent.h>
 #include <grp.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,11 +12,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "check.h"
 #include "crema/log.h"
 #include "data/pipeline/pipeline.h"
 #include "fixture.h"
+#include "log_lines.h"
 
 enum { RECORDS = 30 };
 
@@ -70,24 +68,30 @@ static crema_status add_record(cr_db *db, int number, size_t size) {
 static const char *make_db(const fixture *f, const char *backend, const char *name) {
   const char *path = fixture_path(f, name);
   cr_db *db = NULL;
-  assert_int_equal(cr_db_open(backend, path, CR_DB_NEW, &db), CREMA_OK);
-  for (int i = 0; i < RECORDS; ++i) assert_int_equal(add_record(db, i, 5000), CREMA_OK);
-  assert_int_equal(cr_db_finish(db, CREMA_OK), CREMA_OK);
+  ok(cr_db_open(backend, path, CR_DB_NEW, &db));
+  for (int i = 0; i < RECORDS; ++i) ok(add_record(db, i, 5000));
+  ok(cr_db_finish(db, CREMA_OK));
   return path;
 }
 
-/* Changes the rights of a folder and of the files in it. */
-static void set_modes(const char *path, mode_t folder, mode_t files) {
-  assert_int_equal(chmod(path, 0755), 0);
+/* Does something to each file of a folder. */
+static void for_each_file(const char *path, mode_t mode,
+                          int (*act)(const char *path, mode_t mode)) {
   DIR *directory = opendir(path);
   assert_non_null(directory);
   for (struct dirent *entry; (entry = readdir(directory)) != NULL;) {
     char name[600];
     if (entry->d_name[0] == '.') continue;
     snprintf(name, sizeof name, "%s/%s", path, entry->d_name);
-    assert_int_equal(chmod(name, files), 0);
+    assert_int_equal(act(name, mode), 0);
   }
   closedir(directory);
+}
+
+/* Changes the rights of a folder and of the files in it. */
+static void set_modes(const char *path, mode_t folder, mode_t files) {
+  assert_int_equal(chmod(path, 0755), 0);
+  for_each_file(path, files, chmod);
   assert_int_equal(chmod(path, folder), 0);
 }
 
@@ -113,30 +117,21 @@ static int count_records(const char *backend, const char *path) {
   return status == CREMA_OK ? count : -1;
 }
 
-static void note_lock(void *user, crema_log_level level, const char *file, int line,
-                      const char *message) {
-  (void)level;
-  (void)file;
-  (void)line;
-  if (strstr(message, "without a lock") != NULL) ++*(int *)user;
-}
-
 /* ---- read-only folders --------------------------------------------------- */
 
 static int read_without_lock(const char *path) {
-  int told = 0;
-  crema_log_set(note_lock, &told, CREMA_LOG_INFO);
+  static log_lines lines;
+  listen_to(&lines, CREMA_LOG_INFO);
   CHILD_CHECK(access(path, W_OK) != 0);
   CHILD_CHECK(count_records("lmdb", path) == RECORDS);
-  CHILD_CHECK(told == 1);
+  CHILD_CHECK(count_lines(&lines, "without a lock") == 1);
   return 0;
 }
 
 /* LMDB wants to make or write a lock file; where it may not, it is opened without one (S2-15). */
-static void s2_15_read_only_lmdb_is_read_without_a_lock(void **state) {
+TEST(s2_15_read_only_lmdb_is_read_without_a_lock) {
   fixture f;
   char lock[600];
-  (void)state;
   make_open_fixture(&f);
   const char *path = make_db(&f, "lmdb", "db");
   snprintf(lock, sizeof lock, "%s/lock.mdb", path);
@@ -159,9 +154,8 @@ static int read_leveldb(const char *path) {
   return 0;
 }
 
-static void s2_15_read_only_leveldb_is_read(void **state) {
+TEST(s2_15_read_only_leveldb_is_read) {
   fixture f;
-  (void)state;
   make_open_fixture(&f);
   const char *path = make_db(&f, "leveldb", "db");
   set_modes(path, 0555, 0444);
@@ -183,9 +177,8 @@ static int write_fails(const char *path) {
   return 0;
 }
 
-static void s2_15_unwritable_places_are_named(void **state) {
+TEST(s2_15_unwritable_paths_are_named) {
   fixture f;
-  (void)state;
   make_open_fixture(&f);
   assert_int_equal(chmod(f.path, 0555), 0);
   as_nobody(write_fails, f.path);
@@ -218,8 +211,7 @@ static int fill_up(const char *path) {
   return 0;
 }
 
-static void s2_15_a_full_disk_loses_nothing(void **state) {
-  (void)state;
+TEST(s2_15_a_full_disk_loses_nothing) {
   for (int b = 0; b < 2; ++b) {
     fixture f;
     int ended = 0;
@@ -238,22 +230,18 @@ static void s2_15_a_full_disk_loses_nothing(void **state) {
 
 /* ---- files that vanish --------------------------------------------------- */
 
+static int remove_file(const char *path, mode_t unused) {
+  (void)unused;
+  return unlink(path);
+}
+
 static void remove_all(const char *path) {
-  DIR *directory = opendir(path);
-  assert_non_null(directory);
-  for (struct dirent *entry; (entry = readdir(directory)) != NULL;) {
-    char name[600];
-    if (entry->d_name[0] == '.') continue;
-    snprintf(name, sizeof name, "%s/%s", path, entry->d_name);
-    assert_int_equal(unlink(name), 0);
-  }
-  closedir(directory);
+  for_each_file(path, 0, remove_file);
   assert_int_equal(rmdir(path), 0);
 }
 
 /* A database that is deleted while it is read can be read on; opening it again tells its name. */
-static void s2_12_a_database_that_vanishes(void **state) {
-  (void)state;
+TEST(s2_12_a_database_that_vanishes) {
   for (int b = 0; b < 2; ++b) {
     fixture f;
     cr_reader *reader = NULL;
@@ -264,20 +252,19 @@ static void s2_12_a_database_that_vanishes(void **state) {
     const char *path = make_db(&f, backends[b], "db");
     const cr_reader_options options = {
         .backend = backends[b], .source = path, .consumers = 1, .depth = 2};
-    assert_int_equal(cr_reader_open(&options, &reader), CREMA_OK);
-    assert_int_equal(fixture_reader_start(reader), CREMA_OK);
+    ok(cr_reader_open(&options, &reader));
+    ok(fixture_reader_start(reader));
     for (int k = 0; k < 3 * RECORDS; ++k) {
       if (k == 5) remove_all(path);
-      if (cr_reader_take(reader, 0, &record) != CREMA_OK) fail_msg("%s", crema_error_text());
-      if (cr_record_value(record, &store, &value) != CREMA_OK) fail_msg("%s", crema_error_text());
+      ok(cr_reader_take(reader, 0, &record));
+      ok(cr_record_value(record, &store, &value));
       assert_int_equal(value.size, 5000);
       assert_int_equal(value.data[4999], k % RECORDS);
-      assert_int_equal(fixture_give_back(reader, 0, record), CREMA_OK);
+      ok(fixture_give_back(reader, 0, record));
     }
     cr_buffer_free(&store);
     cr_reader_close(reader);
-    assert_int_equal(cr_reader_open(&options, &reader), CREMA_E_NOT_FOUND);
-    assert_non_null(strstr(crema_error_text(), path));
+    assert_fails(cr_reader_open(&options, &reader), CREMA_E_NOT_FOUND, path);
     fixture_remove(&f);
   }
 }
@@ -290,9 +277,8 @@ static void cut_gray(int index, cr_buffer *value) {
   if (index == 6) value->size -= 9;
 }
 
-static void s2_21_a_record_that_is_cut_off(void **state) {
+TEST(s2_21_a_record_that_is_cut_off) {
   enum { BATCH = 4 };
-  (void)state;
   for (int skip = 0; skip < 2; ++skip) {
     fixture f;
     cr_reader *reader = NULL;
@@ -304,26 +290,25 @@ static void s2_21_a_record_that_is_cut_off(void **state) {
     const char *path = fixture_db(&f, "db", 10, cut_gray);
     const cr_reader_options from = {
         .backend = "lmdb", .source = path, .consumers = 1, .depth = 3 * BATCH};
-    assert_int_equal(cr_reader_open(&from, &reader), CREMA_OK);
-    assert_int_equal(cr_transformer_create(NULL, CAFFE__PHASE__TEST, 1, NULL, &transformer),
-                     CREMA_OK);
+    ok(cr_reader_open(&from, &reader));
+    ok(cr_transformer_create(NULL, CAFFE__PHASE__TEST, 1, NULL, &transformer));
     const cr_datum_source_options options = {
         .records = {.reader = reader, .skip_corrupt = skip == 1},
         .transformer = transformer,
         .items = BATCH,
         .tops = 2};
-    assert_int_equal(fixture_pipeline(&options, 2, &source, &pipeline), CREMA_OK);
-    assert_int_equal(cr_pipeline_start(pipeline, 0), CREMA_OK);
-    assert_int_equal(fixture_take(pipeline, &batch), CREMA_OK);
+    ok(fixture_pipeline(&options, 2, &source, &pipeline));
+    ok(cr_pipeline_start(pipeline, 0));
+    ok(fixture_take(pipeline, &batch));
     crema_status status = fixture_take(pipeline, &batch);
     if (skip == 1) {
       static const float wanted[BATCH] = {4, 5, 7, 8};
-      assert_int_equal(status, CREMA_OK);
+      ok(status);
       assert_memory_equal(batch->top[1].values, wanted, sizeof wanted);
     } else {
       assert_int_equal(status, CREMA_E_CORRUPT);
-      assert_non_null(strstr(crema_error_text(), "record '00000006'"));
-      assert_non_null(strstr(crema_error_text(), path));
+      assert_error_has("record '00000006'");
+      assert_error_has(path);
     }
     cr_pipeline_destroy(pipeline);
     cr_datum_source_destroy(source);
@@ -353,7 +338,7 @@ static void kill_readers(bool forked) {
   cr_db_cursor *cursor = NULL;
   fixture_make(&f);
   const char *path = make_db(&f, "lmdb", "db");
-  assert_int_equal(cr_db_open("lmdb", path, CR_DB_READ, &db), CREMA_OK);
+  ok(cr_db_open("lmdb", path, CR_DB_READ, &db));
   for (int i = 0; i < KILLED; ++i) {
     pid_t child = fork();
     if (child == 0) {
@@ -365,19 +350,17 @@ static void kill_readers(bool forked) {
     assert_int_equal(waitpid(child, &ended, 0), child);
     assert_true(WIFSIGNALED(ended) && WTERMSIG(ended) == SIGKILL);
   }
-  assert_int_equal(cr_db_cursor_open(db, &cursor), CREMA_OK);
+  ok(cr_db_cursor_open(db, &cursor));
   cr_db_cursor_close(cursor);
   cr_db_close(db);
   fixture_remove(&f);
 }
 
-static void test_killed_readers_leave_their_places(void **state) {
-  (void)state;
+TEST(test_killed_readers_free_their_slots) {
   kill_readers(false);
 }
 
-static void test_forked_readers_have_places_of_their_own(void **state) {
-  (void)state;
+TEST(test_forked_readers_have_slots_of_their_own) {
   kill_readers(true);
 }
 
@@ -386,12 +369,12 @@ int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(s2_15_read_only_lmdb_is_read_without_a_lock),
       cmocka_unit_test(s2_15_read_only_leveldb_is_read),
-      cmocka_unit_test(s2_15_unwritable_places_are_named),
+      cmocka_unit_test(s2_15_unwritable_paths_are_named),
       cmocka_unit_test(s2_15_a_full_disk_loses_nothing),
       cmocka_unit_test(s2_12_a_database_that_vanishes),
       cmocka_unit_test(s2_21_a_record_that_is_cut_off),
-      cmocka_unit_test(test_killed_readers_leave_their_places),
-      cmocka_unit_test(test_forked_readers_have_places_of_their_own),
+      cmocka_unit_test(test_killed_readers_free_their_slots),
+      cmocka_unit_test(test_forked_readers_have_slots_of_their_own),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

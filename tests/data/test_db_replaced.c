@@ -1,9 +1,7 @@
 /* Databases that are truncated, replaced or overwritten while they are read: a status that says so,
  * and no record of anything else. */
 #include <fcntl.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,8 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "check.h"
 #include "core/file.h"
 #include "data/pipeline/pipeline.h"
 #include "fixture.h"
@@ -32,7 +29,7 @@ static void put_sizes(int index, cr_buffer *value) {
                           .label = index,
                           .data = pixels,
                           .size = (size_t)(WIDTH * height)};
-  assert_int_equal(cr_datum_append(&datum, value), CREMA_OK);
+  ok(cr_datum_append(&datum, value));
 }
 
 /* The same keys with values of other sizes. */
@@ -47,7 +44,7 @@ static fixture stock;
 
 static void copy_over(const char *from, const char *to) {
   cr_buffer bytes = {0};
-  assert_int_equal(cr_file_read(from, &bytes), CREMA_OK);
+  ok(cr_file_read(from, &bytes));
   FILE *file = fopen(to, "wb"); /* truncates it first, as cp does */
   assert_non_null(file);
   assert_int_equal(fwrite(bytes.data, 1, bytes.size, file), bytes.size);
@@ -114,15 +111,15 @@ enum { SPOILERS = sizeof spoilers / sizeof *spoilers };
 
 static void add_records(const char *path, int first, int count) {
   cr_db *db = NULL;
-  assert_int_equal(cr_db_open("lmdb", path, CR_DB_WRITE, &db), CREMA_OK);
+  ok(cr_db_open("lmdb", path, CR_DB_WRITE, &db));
   for (int i = first; i < first + count; ++i) {
     cr_db_txn *txn = NULL;
     char key[16];
     int length = snprintf(key, sizeof key, "%08d", i);
     const cr_db_bytes bytes = {(const uint8_t *)key, (size_t)length};
-    assert_int_equal(cr_db_txn_begin(db, &txn), CREMA_OK);
-    assert_int_equal(cr_db_put(txn, bytes, bytes), CREMA_OK);
-    assert_int_equal(cr_db_commit(txn), CREMA_OK);
+    ok(cr_db_txn_begin(db, &txn));
+    ok(cr_db_put(txn, bytes, bytes));
+    ok(cr_db_commit(txn));
   }
   cr_db_close(db);
 }
@@ -155,16 +152,15 @@ static const char *make_db(fixture *f) {
 /* ---- cursors and readers ------------------------------------------------- */
 
 /* A cursor in the middle ends in an error; new ones cannot be opened. */
-static void a_cursor_says_that_the_file_changed(void **state) {
-  (void)state;
+TEST(a_cursor_says_that_the_file_changed) {
   for (int s = 0; s < SPOILERS; ++s) {
     fixture f;
     cr_db *db = NULL;
     cr_db_cursor *cursor = NULL, *late = NULL;
     const char *path = make_db(&f);
-    assert_int_equal(cr_db_open("lmdb", path, CR_DB_READ, &db), CREMA_OK);
-    assert_int_equal(cr_db_cursor_open(db, &cursor), CREMA_OK);
-    for (int i = 0; i < 10; ++i) assert_int_equal(cr_db_cursor_next(cursor), CREMA_OK);
+    ok(cr_db_open("lmdb", path, CR_DB_READ, &db));
+    ok(cr_db_cursor_open(db, &cursor));
+    for (int i = 0; i < 10; ++i) ok(cr_db_cursor_next(cursor));
     spoilers[s](&f);
     crema_status status = CREMA_OK;
     for (int i = 11; status == CREMA_OK; ++i) {
@@ -174,14 +170,14 @@ static void a_cursor_says_that_the_file_changed(void **state) {
       if (status == CREMA_OK) assert_true(cursor->value.data[cursor->value.size - 1] == (uint8_t)i);
     }
     assert_int_equal(status, CREMA_E_IO);
-    assert_non_null(strstr(crema_error_text(), path));
-    assert_non_null(strstr(crema_error_text(), "while it was read"));
+    assert_error_has(path);
+    assert_error_has("while it was read");
     assert_false(cursor->valid);
     status = cr_db_cursor_open(db, &late);
     /* A file that is a valid database again, or most of one, can be opened by new readers. */
     if (spoilers[s] == cut_to_nothing || spoilers[s] == cut_lock_too || spoilers[s] == overwrite) {
       assert_int_equal(status, CREMA_E_IO);
-      assert_non_null(strstr(crema_error_text(), path));
+      assert_error_has(path);
     }
     cr_db_cursor_close(late);
     cr_db_cursor_close(cursor);
@@ -192,20 +188,18 @@ static void a_cursor_says_that_the_file_changed(void **state) {
 
 /* When its lock file, which LMDB has mapped, is cut, current readers can go on, but none can
  * begin. */
-static void a_cut_lock_file_stops_those_who_begin(void **state) {
+TEST(a_cut_lock_file_stops_those_who_begin) {
   fixture f;
   cr_db *db = NULL;
   cr_db_cursor *cursor = NULL, *late = NULL;
-  (void)state;
   const char *path = make_db(&f);
-  assert_int_equal(cr_db_open("lmdb", path, CR_DB_READ, &db), CREMA_OK);
-  assert_int_equal(cr_db_cursor_open(db, &cursor), CREMA_OK);
+  ok(cr_db_open("lmdb", path, CR_DB_READ, &db));
+  ok(cr_db_cursor_open(db, &cursor));
   assert_int_equal(truncate(fixture_path(&f, "db/lock.mdb"), 0), 0);
-  for (int i = 1; i < RECORDS; ++i) assert_int_equal(cr_db_cursor_next(cursor), CREMA_OK);
+  for (int i = 1; i < RECORDS; ++i) ok(cr_db_cursor_next(cursor));
   assert_true(cursor->valid);
-  assert_int_equal(cr_db_cursor_open(db, &late), CREMA_E_IO);
-  assert_non_null(strstr(crema_error_text(), path));
-  assert_non_null(strstr(crema_error_text(), "lock file"));
+  assert_fails(cr_db_cursor_open(db, &late), CREMA_E_IO, path);
+  assert_error_has("lock file");
   cr_db_cursor_close(cursor);
   cr_db_close(db);
   fixture_remove(&f);
@@ -224,18 +218,17 @@ static crema_status take_all(cr_reader *reader, int first) {
     if (status != CREMA_OK) break;
     status = cr_record_value(record, &store, &value);
     if (status != CREMA_OK) break;
-    assert_int_equal(cr_datum_parse(value.data, value.size, &datum), CREMA_OK);
+    ok(cr_datum_parse(value.data, value.size, &datum));
     char key[64];
     assert_int_equal(datum.label, atoi(cr_db_key_text(record->key, key, sizeof key)));
     assert_int_equal(datum.data[datum.size - 1], (uint8_t)datum.label);
-    assert_int_equal(fixture_give_back(reader, 0, record), CREMA_OK);
+    ok(fixture_give_back(reader, 0, record));
   }
   cr_buffer_free(&store);
   return status;
 }
 
-static void a_reader_says_that_the_file_changed(void **state) {
-  (void)state;
+TEST(a_reader_says_that_the_file_changed) {
   for (int n = 0; n < 2 * SPOILERS; ++n) {
     fixture f;
     cr_reader *reader = NULL;
@@ -244,15 +237,14 @@ static void a_reader_says_that_the_file_changed(void **state) {
     const cr_reader_options options = {
         .backend = "lmdb", .source = make_db(&f), .consumers = 1, .depth = 3, .shuffle = shuffle};
     int before = shuffle ? RECORDS + 20 : 20;
-    assert_int_equal(cr_reader_open(&options, &reader), CREMA_OK);
-    assert_int_equal(fixture_reader_start(reader), CREMA_OK);
+    ok(cr_reader_open(&options, &reader));
+    ok(fixture_reader_start(reader));
     for (int i = 0; i < before; ++i) {
-      assert_int_equal(cr_reader_take(reader, 0, &record), CREMA_OK);
-      assert_int_equal(fixture_give_back(reader, 0, record), CREMA_OK);
+      ok(cr_reader_take(reader, 0, &record));
+      ok(fixture_give_back(reader, 0, record));
     }
     spoilers[n / 2](&f);
-    assert_int_equal(take_all(reader, before), CREMA_E_IO);
-    assert_non_null(strstr(crema_error_text(), "while it was read"));
+    assert_fails(take_all(reader, before), CREMA_E_IO, "while it was read");
     cr_reader_close(reader);
     fixture_remove(&f);
   }
@@ -262,9 +254,8 @@ static void a_reader_says_that_the_file_changed(void **state) {
 
 /* Threads decode while the file is damaged: whole batches of the old records, then the error, which
  * names database and record; it is not a damaged record that may be passed over. */
-static void batches_say_that_the_file_changed(void **state) {
+TEST(batches_say_that_the_file_changed) {
   enum { BATCH = 6 };
-  (void)state;
   for (int s = 0; s < SPOILERS; ++s) {
     fixture f;
     cr_reader *reader = NULL;
@@ -275,16 +266,15 @@ static void batches_say_that_the_file_changed(void **state) {
     param.crop_size = 5;
     const cr_reader_options read = {
         .backend = "lmdb", .source = make_db(&f), .consumers = 1, .depth = 4 * BATCH};
-    assert_int_equal(cr_reader_open(&read, &reader), CREMA_OK);
-    assert_int_equal(cr_transformer_create(&param, CAFFE__PHASE__TRAIN, 3, NULL, &transformer),
-                     CREMA_OK);
+    ok(cr_reader_open(&read, &reader));
+    ok(cr_transformer_create(&param, CAFFE__PHASE__TRAIN, 3, NULL, &transformer));
     const cr_datum_source_options options = {.records = {.reader = reader, .skip_corrupt = true},
                                              .transformer = transformer,
                                              .items = BATCH,
                                              .tops = 2,
                                              .threads = 1 + s % 3};
-    assert_int_equal(fixture_pipeline(&options, 4, &source, &pipeline), CREMA_OK);
-    assert_int_equal(cr_pipeline_start(pipeline, 0), CREMA_OK);
+    ok(fixture_pipeline(&options, 4, &source, &pipeline));
+    ok(cr_pipeline_start(pipeline, 0));
     crema_status status = CREMA_OK;
     int next = 0;
     for (int k = 0; status == CREMA_OK; ++k) {
@@ -297,11 +287,11 @@ static void batches_say_that_the_file_changed(void **state) {
       }
       if (k == 3) spoilers[s](&f);
       if (status == CREMA_OK) {
-        assert_int_equal(fixture_return(pipeline, batch), CREMA_OK);
+        ok(fixture_return(pipeline, batch));
       }
     }
     assert_int_equal(status, CREMA_E_IO);
-    assert_non_null(strstr(crema_error_text(), cr_reader_source(reader)));
+    assert_error_has(cr_reader_source(reader));
     cr_pipeline_destroy(pipeline);
     cr_datum_source_destroy(source);
     cr_reader_close(reader);
@@ -313,11 +303,10 @@ static void batches_say_that_the_file_changed(void **state) {
 /* ---- what is allowed ----------------------------------------------------- */
 
 /* Another process appends, deletes nothing and keeps LMDB's rules: readers keep their snapshot. */
-static void a_writer_beside_the_reader_is_welcome(void **state) {
+TEST(a_writer_beside_the_reader_is_welcome) {
   enum { COMMITS = 30 };
   fixture f;
   cr_reader *reader = NULL;
-  (void)state;
   const char *path = make_db(&f);
   const cr_reader_options options = {
       .backend = "lmdb", .source = path, .consumers = 1, .depth = 2, .shuffle = true};
@@ -343,8 +332,8 @@ static void a_writer_beside_the_reader_is_welcome(void **state) {
     cr_db_close(db);
     _exit(0);
   }
-  assert_int_equal(cr_reader_open(&options, &reader), CREMA_OK);
-  assert_int_equal(fixture_reader_start(reader), CREMA_OK);
+  ok(cr_reader_open(&options, &reader));
+  ok(fixture_reader_start(reader));
   assert_int_equal(write(go[1], "g", 1), 1);
   bool written = false;
   for (int i = 0; i < 3 * RECORDS || !written; ++i) {
@@ -352,11 +341,11 @@ static void a_writer_beside_the_reader_is_welcome(void **state) {
     cr_buffer store = {0};
     cr_db_bytes value;
     cr_datum datum;
-    if (cr_reader_take(reader, 0, &record) != CREMA_OK) fail_msg("%s", crema_error_text());
-    if (cr_record_value(record, &store, &value) != CREMA_OK) fail_msg("%s", crema_error_text());
-    assert_int_equal(cr_datum_parse(value.data, value.size, &datum), CREMA_OK);
+    ok(cr_reader_take(reader, 0, &record));
+    ok(cr_record_value(record, &store, &value));
+    ok(cr_datum_parse(value.data, value.size, &datum));
     if (i < RECORDS) assert_int_equal(datum.label, i);
-    assert_int_equal(fixture_give_back(reader, 0, record), CREMA_OK);
+    ok(fixture_give_back(reader, 0, record));
     cr_buffer_free(&store);
     if (!written) written = waitpid(child, &child_state, WNOHANG) == child;
   }
@@ -370,19 +359,18 @@ static void a_writer_beside_the_reader_is_welcome(void **state) {
 }
 
 /* A file that only gets other rights, another name or another time is the same one. */
-static void looks_do_not_matter(void **state) {
+TEST(looks_do_not_matter) {
   fixture f;
   cr_db *db = NULL;
   cr_db_cursor *cursor = NULL;
-  (void)state;
-  assert_int_equal(cr_db_open("lmdb", make_db(&f), CR_DB_READ, &db), CREMA_OK);
-  assert_int_equal(cr_db_cursor_open(db, &cursor), CREMA_OK);
+  ok(cr_db_open("lmdb", make_db(&f), CR_DB_READ, &db));
+  ok(cr_db_cursor_open(db, &cursor));
   for (int i = 0; i + 1 < RECORDS; ++i) {
     const char *data = fixture_path(&f, "db/data.mdb");
     if (i == 10) assert_int_equal(chmod(data, 0600), 0);
     if (i == 20) assert_int_equal(link(data, fixture_path(&f, "link")), 0);
     if (i == 30) assert_int_equal(utimensat(AT_FDCWD, data, NULL, 0), 0);
-    if (cr_db_cursor_next(cursor) != CREMA_OK) fail_msg("%s", crema_error_text());
+    ok(cr_db_cursor_next(cursor));
   }
   assert_true(cursor->valid);
   cr_db_cursor_close(cursor);
@@ -391,19 +379,18 @@ static void looks_do_not_matter(void **state) {
 }
 
 /* Signals are the host's: reading changes none of its handlers. */
-static void no_handler_is_installed(void **state) {
+TEST(no_handler_is_installed) {
   static const int signals[] = {SIGBUS, SIGSEGV};
   fixture f;
   cr_reader *reader = NULL;
   cr_record *record = NULL;
   struct sigaction before[2], now;
-  (void)state;
   const cr_reader_options options = {
       .backend = "lmdb", .source = make_db(&f), .consumers = 1, .depth = 2};
   for (int i = 0; i < 2; ++i) assert_int_equal(sigaction(signals[i], NULL, &before[i]), 0);
-  assert_int_equal(cr_reader_open(&options, &reader), CREMA_OK);
-  assert_int_equal(fixture_reader_start(reader), CREMA_OK);
-  assert_int_equal(cr_reader_take(reader, 0, &record), CREMA_OK);
+  ok(cr_reader_open(&options, &reader));
+  ok(fixture_reader_start(reader));
+  ok(cr_reader_take(reader, 0, &record));
   for (int i = 0; i < 2; ++i) {
     assert_int_equal(sigaction(signals[i], NULL, &now), 0);
     assert_true(now.sa_handler == before[i].sa_handler && now.sa_flags == before[i].sa_flags);

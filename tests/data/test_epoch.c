@@ -1,23 +1,18 @@
 /* An epoch from the files of a list through convert_imageset, a database and the layer Data:
  * exactly the pixels of the files, in the order of the list. With CREMA_TEST_IMAGES=<folder>,
  * <folder>/list.txt and the pictures that it names are taken instead of generated ones. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "check.h"
 #include "core/file.h"
 #include "core/rng.h"
 #include "data/pipeline/image_list.h"
 #include "fixture.h"
 #include "image_file.h"
-#include "net/net.h"
+#include "net/net_values.h"
 
 enum { PICTURES = 500, SIDE = 32, BATCH = 50 };
 
@@ -27,7 +22,7 @@ static void make_pictures(const fixture *f) {
   cr_buffer file = {0}, list = {0};
   cr_mt19937 rng;
   cr_mt19937_seed(&rng, 17);
-  assert_int_equal(cr_image_reserve(&image, SIDE, SIDE, 3), CREMA_OK);
+  ok(cr_image_reserve(&image, SIDE, SIDE, 3));
   for (int i = 0; i < PICTURES; ++i) {
     char name[32];
     const char *kind = i % 5 == 4 ? "jpg" : "png";
@@ -35,13 +30,13 @@ static void make_pictures(const fixture *f) {
       image.pixels[k] = (uint8_t)cr_mt19937_below(&rng, 256);
     }
     cr_buffer_clear(&file);
-    assert_int_equal(cr_image_encode(&image, kind, &file), CREMA_OK);
+    ok(cr_image_encode(&image, kind, &file));
     /* Names whose order is not that of the list. */
     snprintf(name, sizeof name, "%d_%d.%s", (i * 7919) % 1000, i, kind);
-    assert_int_equal(cr_file_write(fixture_path(f, name), file.data, file.size), CREMA_OK);
-    assert_int_equal(cr_buffer_print(&list, "%s %d\n", name, (i * 3) % 10), CREMA_OK);
+    ok(cr_file_write(fixture_path(f, name), file.data, file.size));
+    ok(cr_buffer_print(&list, "%s %d\n", name, (i * 3) % 10));
   }
-  assert_int_equal(cr_file_write(fixture_path(f, "list.txt"), list.data, list.size), CREMA_OK);
+  ok(cr_file_write(fixture_path(f, "list.txt"), list.data, list.size));
   cr_buffer_free(&list);
   cr_buffer_free(&file);
   cr_image_free(&image);
@@ -57,22 +52,12 @@ static void convert(const char *folder, const char *db, const char *backend) {
 }
 
 static crema_net *make_net(const char *db, const char *backend) {
-  char text[1024];
   crema_net *net = NULL;
-  snprintf(text, sizeof text,
-           "layer { name: 'in' type: 'Data' top: 'data' top: 'label' "
-           "data_param { source: '%s' backend: %s batch_size: %d } }",
-           db, backend, BATCH);
-  assert_int_equal(crema_net_parse(text, strlen(text), "test", NULL, &net), CREMA_OK);
+  ok(parse_net(NULL, NULL, &net,
+               "layer { name: 'in' type: 'Data' top: 'data' top: 'label' "
+               "data_param { source: '%s' backend: %s batch_size: %d } }",
+               db, backend, BATCH));
   return net;
-}
-
-static const float *values(crema_net *net, const char *name) {
-  crema_blob *found = NULL;
-  const float *data = NULL;
-  assert_int_equal(crema_net_blob(net, name, &found), CREMA_OK);
-  assert_int_equal(crema_blob_cpu_data(found, &data), CREMA_OK);
-  return data;
 }
 
 /* Planes of blue, green and red, as the file has them. */
@@ -92,9 +77,9 @@ static void check_epoch(crema_net *net, const char *folder, const cr_image_list 
   for (size_t k = 0; k < batches * BATCH; ++k) {
     char path[1024];
     const cr_list_entry *entry = &list->entry[k % list->count];
-    if (k % BATCH == 0) assert_int_equal(crema_net_forward(net, NULL), CREMA_OK);
+    if (k % BATCH == 0) ok(crema_net_forward(net, NULL));
     snprintf(path, sizeof path, "%s/%s", folder, entry->name);
-    assert_int_equal(read_image(path, CR_IMAGE_COLOR, &image), CREMA_OK);
+    ok(read_image(path, CR_IMAGE_COLOR, &image));
     size_t size = (size_t)image.height * (size_t)image.width * (size_t)image.channels;
     if (values(net, "label")[k % BATCH] != (float)entry->label ||
         !shows(values(net, "data") + k % BATCH * size, &image)) {
@@ -104,44 +89,39 @@ static void check_epoch(crema_net *net, const char *folder, const cr_image_list 
   cr_image_free(&image);
 }
 
-static void test_an_epoch_has_the_pixels_of_the_files(void **state) {
+TEST(test_an_epoch_has_the_pixels_of_the_files) {
   static const char *const backends[][2] = {{"lmdb", "LMDB"}, {"leveldb", "LEVELDB"}};
   const char *given = getenv("CREMA_TEST_IMAGES");
-  fixture f;
+  const fixture *f = *state;
   cr_image_list list;
-  (void)state;
-  fixture_make(&f);
-  if (given == NULL) make_pictures(&f);
-  const char *folder = given == NULL ? f.path : given;
+  if (given == NULL) make_pictures(f);
+  const char *folder = given == NULL ? f->path : given;
   char path[1024];
   snprintf(path, sizeof path, "%s/list.txt", folder);
-  assert_int_equal(cr_image_list_read(path, &list), CREMA_OK);
+  ok(cr_image_list_read(path, &list));
   for (size_t i = 0; i < sizeof backends / sizeof *backends; ++i) {
-    const char *db = fixture_path(&f, backends[i][0]);
+    const char *db = fixture_path(f, backends[i][0]);
     convert(folder, db, backends[i][0]);
     crema_net *net = make_net(db, backends[i][1]);
     check_epoch(net, folder, &list);
     crema_net_destroy(net);
   }
   cr_image_list_free(&list);
-  fixture_remove(&f);
 }
 
 /* The generated PNGs are what was drawn: the files are compared with memory, not with what reads
  * them. */
-static void test_png_files_hold_the_pixels(void **state) {
-  fixture f;
+TEST(test_png_files_hold_the_pixels) {
+  const fixture *f = *state;
   cr_image image = {0};
   cr_mt19937 rng;
-  (void)state;
-  fixture_make(&f);
-  make_pictures(&f);
+  make_pictures(f);
   cr_mt19937_seed(&rng, 17);
   for (int i = 0; i < PICTURES; ++i) {
     char name[32];
     snprintf(name, sizeof name, "%d_%d.png", (i * 7919) % 1000, i);
     if (i % 5 != 4) {
-      assert_int_equal(read_image(fixture_path(&f, name), CR_IMAGE_COLOR, &image), CREMA_OK);
+      ok(read_image(fixture_path(f, name), CR_IMAGE_COLOR, &image));
     }
     for (int k = 0; k < SIDE * SIDE * 3; ++k) {
       uint8_t drawn = (uint8_t)cr_mt19937_below(&rng, 256);
@@ -149,13 +129,12 @@ static void test_png_files_hold_the_pixels(void **state) {
     }
   }
   cr_image_free(&image);
-  fixture_remove(&f);
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_png_files_hold_the_pixels),
-      cmocka_unit_test(test_an_epoch_has_the_pixels_of_the_files),
+      fixture_test(test_png_files_hold_the_pixels),
+      fixture_test(test_an_epoch_has_the_pixels_of_the_files),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

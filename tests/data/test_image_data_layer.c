@@ -1,41 +1,24 @@
 /* ImageData: order, shuffling, sizes, faults, exact resume. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "check.h"
 #include "core/clock.h"
 #include "core/file.h"
 #include "data/pipeline/image_list.h"
 #include "data/pipeline/order.h"
 #include "data/pipeline/pipeline.h"
 #include "fixture.h"
-#include "layers/common/input_class.h"
-#include "net/net.h"
-
-static void assert_error_has(const char *part) {
-  if (strstr(crema_error_text(), part) == NULL) {
-    fail_msg("\"%s\" is not in \"%s\"", part, crema_error_text());
-  }
-}
-
-static void write_text(const fixture *f, const char *name, const char *text) {
-  assert_int_equal(cr_file_write(fixture_path(f, name), text, strlen(text)), CREMA_OK);
-}
+#include "net/net_values.h"
 
 /* A PNG of height x width pixels that all have the values b, b + 1, b + 2. */
 static void make_image(const fixture *f, const char *name, int height, int width, int b) {
   cr_image image = {0};
-  cr_buffer file = {0};
-  assert_int_equal(cr_image_reserve(&image, height, width, 3), CREMA_OK);
+  ok(cr_image_reserve(&image, height, width, 3));
   for (int i = 0; i < height * width * 3; ++i) image.pixels[i] = (uint8_t)(b + i % 3);
-  assert_int_equal(cr_image_encode(&image, "png", &file), CREMA_OK);
-  assert_int_equal(cr_file_write(fixture_path(f, name), file.data, file.size), CREMA_OK);
-  cr_buffer_free(&file);
+  fixture_write_png(f, name, &image);
   cr_image_free(&image);
 }
 
@@ -51,41 +34,20 @@ static void make_set(const fixture *f) {
     char name[32];
     snprintf(name, sizeof name, "a folder/%d.png", i);
     make_image(f, name, 6, 8, 10 * i);
-    assert_int_equal(cr_buffer_print(&list, "%s %d\n", name, i), CREMA_OK);
+    ok(cr_buffer_print(&list, "%s %d\n", name, i));
   }
-  write_text(f, "list.txt", list.data);
+  fixture_text(f, "list.txt", list.data);
   cr_buffer_free(&list);
 }
 
 /* `param` goes into image_data_param, `rest` into the layer. */
 static crema_status make_net(const fixture *f, const char *param, const char *rest, int64_t seed,
                              crema_net **out) {
-  char text[2048];
-  snprintf(text, sizeof text,
-           "name: 'n' layer { name: 'in' type: 'ImageData' top: 'data' top: 'label' %s "
-           "image_data_param { source: '%s' %s } }",
-           rest, fixture_path(f, "list.txt"), param);
-  crema_net_options options;
-  crema_net_options_init(&options);
-  options.seed = seed;
-  options.phase = CREMA_TRAIN;
-  return crema_net_parse(text, strlen(text), "test.prototxt", &options, out);
-}
-
-static crema_blob *blob(crema_net *net, const char *name) {
-  crema_blob *found = NULL;
-  assert_int_equal(crema_net_blob(net, name, &found), CREMA_OK);
-  return found;
-}
-
-static const float *values(crema_net *net, const char *name) {
-  const float *data = NULL;
-  assert_int_equal(crema_blob_cpu_data(blob(net, name), &data), CREMA_OK);
-  return data;
-}
-
-static void forward(crema_net *net) {
-  assert_int_equal(crema_net_forward(net, NULL), CREMA_OK);
+  const crema_net_options options = net_options(CREMA_TRAIN, seed, NULL);
+  return parse_net(&options, NULL, out,
+                   "name: 'n' layer { name: 'in' type: 'ImageData' top: 'data' top: 'label' %s "
+                   "image_data_param { source: '%s' %s } }",
+                   rest, fixture_path(f, "list.txt"), param);
 }
 
 /* Data and label of an image belong together. */
@@ -96,14 +58,12 @@ static void assert_together(crema_net *net, int items, size_t item_size) {
   }
 }
 
-static void test_order_and_wrap(void **state) {
-  fixture f;
+TEST(test_order_and_wrap) {
+  const fixture *f = *state;
   crema_net *net = NULL;
-  (void)state;
-  fixture_make(&f);
-  make_set(&f);
-  assert_int_equal(make_net(&f, "batch_size: 3", "", 1, &net), CREMA_OK);
-  const crema_shape *shape = crema_blob_shape(blob(net, "data"));
+  make_set(f);
+  ok(make_net(f, "batch_size: 3", "", 1, &net));
+  const crema_shape *shape = crema_blob_shape(blob_of(net, "data"));
   assert_true(shape->dim[0] == 3 && shape->dim[1] == 3 && shape->dim[2] == 6 && shape->dim[3] == 8);
   for (int k = 0; k < 8; ++k) {
     forward(net);
@@ -113,10 +73,9 @@ static void test_order_and_wrap(void **state) {
     assert_together(net, 3, 3 * 6 * 8);
   }
   crema_net_destroy(net);
-  fixture_remove(&f);
 }
 
-static void test_sizes_and_colors(void **state) {
+TEST(test_sizes_and_colors) {
   static const struct {
     const char *param, *rest;
     int channels, height, width;
@@ -129,22 +88,19 @@ static void test_sizes_and_colors(void **state) {
        "transform_param { resize_param { resize_mode: WARP height: 11 width: 7 } mirror: true }", 3,
        11, 7},
   };
-  fixture f;
-  (void)state;
-  fixture_make(&f);
-  make_set(&f);
+  const fixture *f = *state;
+  make_set(f);
   for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
     crema_net *net = NULL;
-    assert_int_equal(make_net(&f, cases[i].param, cases[i].rest, 1, &net), CREMA_OK);
+    ok(make_net(f, cases[i].param, cases[i].rest, 1, &net));
     forward(net);
-    const crema_shape *shape = crema_blob_shape(blob(net, "data"));
+    const crema_shape *shape = crema_blob_shape(blob_of(net, "data"));
     assert_int_equal(shape->dim[1], cases[i].channels);
     assert_int_equal(shape->dim[2], cases[i].height);
     assert_int_equal(shape->dim[3], cases[i].width);
     assert_true(values(net, "label")[1] == 1);
     crema_net_destroy(net);
   }
-  fixture_remove(&f);
 }
 
 static void read_labels(crema_net *net, int batches, int items, int *out) {
@@ -156,22 +112,20 @@ static void read_labels(crema_net *net, int batches, int items, int *out) {
 }
 
 /* Each epoch holds each image once, in an order of its own; the seed decides. */
-static void test_shuffle(void **state) {
+TEST(test_shuffle) {
   enum { EPOCHS = 20, ITEMS = 7, TOTAL = EPOCHS * ITEMS };
-  fixture f;
+  const fixture *f = *state;
   crema_net *net = NULL;
   int first[TOTAL], again[TOTAL], other[TOTAL];
-  (void)state;
-  fixture_make(&f);
-  make_set(&f);
-  assert_int_equal(make_net(&f, "batch_size: 5 shuffle: true", "", 3, &net), CREMA_OK);
+  make_set(f);
+  ok(make_net(f, "batch_size: 5 shuffle: true", "", 3, &net));
   read_labels(net, TOTAL / 5, 5, first);
   crema_net_destroy(net);
-  assert_int_equal(make_net(&f, "batch_size: 1 shuffle: true", "", 3, &net), CREMA_OK);
+  ok(make_net(f, "batch_size: 1 shuffle: true", "", 3, &net));
   read_labels(net, TOTAL, 1, again);
   crema_net_destroy(net);
   assert_memory_equal(first, again, sizeof first);
-  assert_int_equal(make_net(&f, "batch_size: 5 shuffle: true", "", 4, &net), CREMA_OK);
+  ok(make_net(f, "batch_size: 5 shuffle: true", "", 4, &net));
   read_labels(net, TOTAL / 5, 5, other);
   crema_net_destroy(net);
   assert_memory_not_equal(first, other, sizeof first);
@@ -183,26 +137,23 @@ static void test_shuffle(void **state) {
     if (e > 0 && memcmp(first, first + e * ITEMS, ITEMS * sizeof *first) == 0) ++same;
   }
   assert_in_range(same, 0, 1);
-  fixture_remove(&f);
 }
 
 /* Up to rand_skip images are left out at the start, as many as the seed says. */
-static void s2_28_threads_give_the_same_batches(void **state) {
+TEST(s2_28_threads_give_the_same_batches) {
   static const char *const rest =
       "transform_param { crop_size: 4 mirror: true distort_param { brightness_prob: 1 "
       "brightness_delta: 20 } }";
   enum { BATCHES = 20, ITEM = 3 * 4 * 4 };
-  fixture f;
+  const fixture *f = *state;
   static float one[BATCHES][3 * ITEM + 3];
-  (void)state;
-  fixture_make(&f);
-  make_set(&f);
+  make_set(f);
   for (int threads = 1; threads <= 8; threads = threads == 1 ? 2 : 4 * threads) {
     for (int size = 1; size <= 3; size += 2) {
       crema_net *net = NULL;
       char param[96];
       snprintf(param, sizeof param, "batch_size: %d shuffle: true threads: %d", size, threads);
-      assert_int_equal(make_net(&f, param, rest, 3, &net), CREMA_OK);
+      ok(make_net(f, param, rest, 3, &net));
       for (int k = 0; k < BATCHES; ++k) {
         forward(net);
         size_t count = (size_t)size * ITEM;
@@ -220,49 +171,38 @@ static void s2_28_threads_give_the_same_batches(void **state) {
       crema_net_destroy(net);
     }
   }
-  fixture_remove(&f);
 }
 
-static void test_threads_that_cannot_be(void **state) {
-  fixture f;
+TEST(test_threads_that_cannot_be) {
+  const fixture *f = *state;
   crema_net *net = NULL;
-  (void)state;
-  fixture_make(&f);
-  make_set(&f);
-  assert_int_equal(make_net(&f, "threads: 65", "", 1, &net), CREMA_E_RANGE);
-  assert_error_has("65 decoding threads");
+  make_set(f);
+  assert_fails(make_net(f, "threads: 65", "", 1, &net), CREMA_E_RANGE, "65 decoding threads");
   assert_error_has("'in'");
-  fixture_remove(&f);
 }
 
 /* Labels with a second top only; the transformer's random numbers depend on the seed: the same seed
  * gives the same bytes, another one other crops. */
-static void s2_17_labels_are_optional_and_draws_are_seeded(void **state) {
+TEST(s2_17_labels_are_optional_and_random_numbers_are_seeded) {
   enum { BATCHES = 6, COUNT = 3 * 3 * 4 * 4 };
   static float seen[3][BATCHES][COUNT];
   static const char *const rest = "transform_param { crop_size: 4 mirror: true }";
-  fixture f;
+  const fixture *f = *state;
   crema_net *net = NULL;
   crema_blob *label = NULL;
-  char text[1024];
-  (void)state;
-  fixture_make(&f);
-  make_set(&f);
+  make_set(f);
   /* Pixels that tell where they are from. */
   cr_image image = {0};
-  cr_buffer file = {0};
   fixture_image(&image, 20, 24, 3);
-  assert_int_equal(cr_image_encode(&image, "png", &file), CREMA_OK);
   for (int i = 0; i < IMAGES; ++i) {
     char name[32];
     snprintf(name, sizeof name, "a folder/%d.png", i);
-    assert_int_equal(cr_file_write(fixture_path(&f, name), file.data, file.size), CREMA_OK);
+    fixture_write_png(f, name, &image);
   }
-  cr_buffer_free(&file);
   cr_image_free(&image);
   static const int64_t seeds[] = {4, 4, 5};
   for (int k = 0; k < 3; ++k) {
-    assert_int_equal(make_net(&f, "batch_size: 3", rest, seeds[k], &net), CREMA_OK);
+    ok(make_net(f, "batch_size: 3", rest, seeds[k], &net));
     for (int b = 0; b < BATCHES; ++b) {
       forward(net);
       memcpy(seen[k][b], values(net, "data"), sizeof seen[k][b]);
@@ -271,31 +211,24 @@ static void s2_17_labels_are_optional_and_draws_are_seeded(void **state) {
   }
   assert_memory_equal(seen[0], seen[1], sizeof seen[0]);
   assert_memory_not_equal(seen[0], seen[2], sizeof seen[0]);
-  snprintf(text, sizeof text,
-           "layer { name: 'in' type: 'ImageData' top: 'data' image_data_param { source: '%s' "
-           "batch_size: 2 } }",
-           fixture_path(&f, "list.txt"));
-  assert_int_equal(crema_net_parse(text, strlen(text), "test", NULL, &net), CREMA_OK);
+  ok(parse_net(NULL, NULL, &net,
+               "layer { name: 'in' type: 'ImageData' top: 'data' image_data_param { source: '%s' "
+               "batch_size: 2 } }",
+               fixture_path(f, "list.txt")));
   forward(net);
   assert_int_equal(crema_net_blob(net, "label", &label), CREMA_E_UNKNOWN_NAME);
   crema_net_destroy(net);
-  fixture_remove(&f);
 }
 
 /* Decoded, cropped (in TEST from the middle, in TRAIN anywhere), less the mean, times the scale,
  * mirrored in TRAIN: picture (y, x, c) = 20 y + 3 x + 60 c, 6 x 8 pixels. */
 static crema_status make_transform(const fixture *f, const char *transform, crema_phase phase,
                                    crema_net **net) {
-  char text[1024];
-  snprintf(text, sizeof text,
-           "layer { name: 'in' type: 'ImageData' top: 'data' transform_param { %s } "
-           "image_data_param { source: '%s' } }",
-           transform, fixture_path(f, "list.txt"));
-  crema_net_options options;
-  crema_net_options_init(&options);
-  options.phase = phase;
-  options.seed = 2;
-  return crema_net_parse(text, strlen(text), "test", &options, net);
+  const crema_net_options options = net_options(phase, 2, NULL);
+  return parse_net(&options, NULL, net,
+                   "layer { name: 'in' type: 'ImageData' top: 'data' transform_param { %s } "
+                   "image_data_param { source: '%s' } }",
+                   transform, fixture_path(f, "list.txt"));
 }
 
 /* Whether the values are those of the crop at (top, left) of `side` pixels. */
@@ -311,19 +244,16 @@ static bool is_crop(const float *data, int top, int left, int side, bool mirror,
 
 static void write_pattern(const fixture *f) {
   cr_image image = {0};
-  cr_buffer file = {0};
-  assert_int_equal(cr_image_reserve(&image, 6, 8, 3), CREMA_OK);
+  ok(cr_image_reserve(&image, 6, 8, 3));
   for (int i = 0; i < 6 * 8 * 3; ++i) {
     image.pixels[i] = (uint8_t)(20 * (i / 24) + 3 * (i / 3 % 8) + 60 * (i % 3));
   }
-  assert_int_equal(cr_image_encode(&image, "png", &file), CREMA_OK);
-  assert_int_equal(cr_file_write(fixture_path(f, "p.png"), file.data, file.size), CREMA_OK);
-  write_text(f, "list.txt", "p.png 0\n");
-  cr_buffer_free(&file);
+  fixture_write_png(f, "p.png", &image);
+  fixture_text(f, "list.txt", "p.png 0\n");
   cr_image_free(&image);
 }
 
-static void s2_22_options_in_their_order(void **state) {
+TEST(s2_22_options_in_their_order) {
   static const float none[3] = {0, 0, 0}, one[3] = {9, 9, 9}, three[3] = {1, 2, 3};
   static const struct {
     const char *transform;
@@ -335,22 +265,18 @@ static void s2_22_options_in_their_order(void **state) {
       {"crop_size: 4 mean_value: 9", one, 1},
       {"crop_size: 4 mean_value: 1 mean_value: 2 mean_value: 3 scale: 0.25", three, 0.25F},
   };
-  fixture f;
+  const fixture *f = *state;
   crema_net *net = NULL;
-  (void)state;
-  fixture_make(&f);
-  write_pattern(&f);
+  write_pattern(f);
   for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
-    assert_int_equal(make_transform(&f, cases[i].transform, CREMA_TEST, &net), CREMA_OK);
+    ok(make_transform(f, cases[i].transform, CREMA_TEST, &net));
     forward(net);
     assert_true(is_crop(values(net, "data"), 1, 2, 4, false, cases[i].mean, cases[i].scale));
     crema_net_destroy(net);
   }
   /* Every position and both directions occur. */
   bool seen[3][5][2] = {{{false}}};
-  assert_int_equal(
-      make_transform(&f, "crop_size: 4 mirror: true mean_value: 9 scale: 2", CREMA_TRAIN, &net),
-      CREMA_OK);
+  ok(make_transform(f, "crop_size: 4 mirror: true mean_value: 9 scale: 2", CREMA_TRAIN, &net));
   for (int k = 0; k < 300; ++k) {
     int found = 0;
     forward(net);
@@ -367,25 +293,22 @@ static void s2_22_options_in_their_order(void **state) {
   static const char *const bad[] = {"crop_size: 7", "mean_value: 1 mean_value: 2",
                                     "mean_value: 1 mean_file: 'none'"};
   for (size_t i = 0; i < sizeof bad / sizeof *bad; ++i) {
-    assert_int_not_equal(make_transform(&f, bad[i], CREMA_TEST, &net), CREMA_OK);
+    assert_int_not_equal(make_transform(f, bad[i], CREMA_TEST, &net), CREMA_OK);
     assert_error_has("'in'");
   }
-  fixture_remove(&f);
 }
 
 /* Sharing (S2-24) replaces what S2-23 asks for, a copy to the top after which the batch is given
  * back at once: the tops' memory is the batch's own, nothing is copied; the pipeline, which runs
  * ahead meanwhile, leaves it alone until the next forward pass. */
-static void s2_23_s2_24_tops_share_the_batch_in_place_of_a_copy(void **state) {
+TEST(s2_23_s2_24_tops_share_the_batch_in_place_of_a_copy) {
   enum { COUNT = 2 * 3 * 6 * 8 };
-  fixture f;
+  const fixture *f = *state;
   crema_net *net = NULL;
   const float *seen[16];
   int distinct = 0;
-  (void)state;
-  fixture_make(&f);
-  make_set(&f);
-  assert_int_equal(make_net(&f, "batch_size: 2 threads: 3", "", 1, &net), CREMA_OK);
+  make_set(f);
+  ok(make_net(f, "batch_size: 2 threads: 3", "", 1, &net));
   for (int k = 0; k < 16; ++k) {
     static float copy[COUNT];
     forward(net);
@@ -405,7 +328,6 @@ static void s2_23_s2_24_tops_share_the_batch_in_place_of_a_copy(void **state) {
   /* As many addresses as there are batches: 3. */
   assert_int_equal(distinct, 3);
   crema_net_destroy(net);
-  fixture_remove(&f);
 }
 
 static double seconds_of(crema_net *net, int steps, double computing) {
@@ -419,39 +341,33 @@ static double seconds_of(crema_net *net, int steps, double computing) {
 
 /* Loading overlaps computing: while the net computes for longer than a batch takes to load, it does
  * not wait. */
-static void s2_30_loading_overlaps_computing(void **state) {
-  fixture f;
+TEST(s2_30_loading_overlaps_computing) {
+  const fixture *f = *state;
   crema_net *net = NULL;
-  (void)state;
-  fixture_make(&f);
-  make_set(&f);
-  assert_int_equal(make_net(&f, "batch_size: 7 threads: 2", "", 1, &net), CREMA_OK);
+  make_set(f);
+  ok(make_net(f, "batch_size: 7 threads: 2", "", 1, &net));
   forward(net);
   double loading = seconds_of(net, 10, 0) / 10;
   cr_input_stats stats = {0};
-  cr_layer *layer = net->layer[0].layer;
-  layer->class->input->stats(layer, &stats);
+  stats = input_stats(net);
   double waited = stats.pipeline.wait_seconds;
   /* Ten times what loading takes, and enough for a busy machine. */
   (void)seconds_of(net, 10, 10 * loading + 0.01);
-  layer->class->input->stats(layer, &stats);
+  stats = input_stats(net);
   assert_true(stats.pipeline.wait_seconds - waited < 10 * loading);
   assert_true(stats.pipeline.decode_seconds > 0 && stats.reader.busy_seconds > 0);
   assert_int_equal(stats.pipeline.batches, 21);
   assert_int_equal(stats.pipeline.fill.count, 20);
   crema_net_destroy(net);
-  fixture_remove(&f);
 }
 
-static void test_rand_skip(void **state) {
-  fixture f;
+TEST(test_rand_skip) {
+  const fixture *f = *state;
   unsigned seen = 0;
-  (void)state;
-  fixture_make(&f);
-  make_set(&f);
+  make_set(f);
   for (int seed = 0; seed < 24; ++seed) {
     crema_net *net = NULL;
-    assert_int_equal(make_net(&f, "batch_size: 2 rand_skip: 3", "", seed, &net), CREMA_OK);
+    ok(make_net(f, "batch_size: 2 rand_skip: 3", "", seed, &net));
     forward(net);
     int skipped = (int)values(net, "label")[0];
     assert_true(values(net, "label")[1] == (float)(skipped + 1));
@@ -459,78 +375,63 @@ static void test_rand_skip(void **state) {
     crema_net_destroy(net);
   }
   assert_int_equal(seen, 7);
-  fixture_remove(&f);
 }
 
 /* The layer's saved text continues a run to the bit, also under another seed. */
-static void s2_31_resume(void **state) {
+TEST(s2_31_resume) {
   static const char *const param = "batch_size: 3 shuffle: true rand_skip: 5";
   static const char *const rest = "transform_param { crop_size: 4 mirror: true }";
   enum { BATCH = 3 * 3 * 4 * 4 };
-  fixture f;
+  const fixture *f = *state;
   crema_net *net = NULL, *resumed = NULL;
   cr_buffer saved = {0};
-  (void)state;
-  fixture_make(&f);
-  make_set(&f);
-  assert_int_equal(make_net(&f, param, rest, 5, &net), CREMA_OK);
+  make_set(f);
+  ok(make_net(f, param, rest, 5, &net));
   for (int k = 0; k < 4; ++k) forward(net);
-  cr_layer *layer = net->layer[0].layer;
-  assert_int_equal(layer->class->input->save(layer, &saved), CREMA_OK);
+  save_input(net, &saved);
   assert_non_null(strstr(saved.data, " batch 4."));
-  assert_int_equal(make_net(&f, param, rest, 6, &resumed), CREMA_OK);
+  ok(make_net(f, param, rest, 6, &resumed));
   forward(resumed);
-  cr_layer *other = resumed->layer[0].layer;
-  assert_int_equal(other->class->input->restore(other, "nonsense", 8), CREMA_E_CORRUPT);
-  assert_int_equal(other->class->input->restore(other, saved.data, saved.size), CREMA_OK);
-  for (int k = 0; k < 9; ++k) {
-    forward(net);
-    forward(resumed);
-    assert_memory_equal(values(net, "data"), values(resumed, "data"), BATCH * sizeof(float));
-    assert_memory_equal(values(net, "label"), values(resumed, "label"), 3 * sizeof(float));
-  }
+  assert_int_equal(restore_input(resumed, "nonsense", 8), CREMA_E_CORRUPT);
+  ok(restore_input(resumed, saved.data, saved.size));
+  expect_same_batches(net, resumed, 9);
   cr_buffer_free(&saved);
   crema_net_destroy(resumed);
   crema_net_destroy(net);
-  fixture_remove(&f);
 }
 
 static void refuse(const fixture *f, const char *list, const char *param, crema_status code,
                    const char *part) {
   crema_net *net = NULL;
-  write_text(f, "list.txt", list);
+  fixture_text(f, "list.txt", list);
   assert_int_equal(make_net(f, param, "", 1, &net), code);
   assert_null(net);
   assert_error_has(part);
   assert_error_has("'in'");
 }
 
-static void test_bad_lists_and_parameters(void **state) {
-  fixture f;
-  (void)state;
-  fixture_make(&f);
-  make_set(&f);
+TEST(test_bad_lists_and_parameters) {
+  const fixture *f = *state;
+  make_set(f);
   crema_net *net = NULL;
-  write_text(&f, "list.txt", "a folder/1.png  \t 1 \r\na folder/2.png\t\t2\n");
-  assert_int_equal(make_net(&f, "batch_size: 2", "", 1, &net), CREMA_OK);
+  fixture_text(f, "list.txt", "a folder/1.png  \t 1 \r\na folder/2.png\t\t2\n");
+  ok(make_net(f, "batch_size: 2", "", 1, &net));
   forward(net);
   assert_true(values(net, "label")[0] == 1 && values(net, "label")[1] == 2);
   crema_net_destroy(net);
-  refuse(&f, "a.png one\n", "", CREMA_E_PARSE, "list.txt:1");
-  refuse(&f, "a folder/0.png 1\n\nalone\n", "", CREMA_E_PARSE, "list.txt:3");
-  refuse(&f, "a folder/0.png 99999999999\n", "", CREMA_E_PARSE, "list.txt:1");
-  refuse(&f, " \n\n", "", CREMA_E_PARSE, "empty");
-  refuse(&f, "a folder/0.png 1\n", "new_height: 4", CREMA_E_ARGUMENT, "new_width");
-  refuse(&f, "a folder/0.png 1\n", "batch_size: 0", CREMA_E_ARGUMENT, "batch_size");
-  refuse(&f, "nothing.png 1\n", "", CREMA_E_NOT_FOUND, "nothing.png");
-  assert_int_equal(unlink(fixture_path(&f, "list.txt")), 0);
-  assert_int_equal(make_net(&f, "", "", 1, &net), CREMA_E_NOT_FOUND);
-  assert_error_has("list.txt");
-  fixture_remove(&f);
+  refuse(f, "a.png one\n", "", CREMA_E_PARSE, "list.txt:1");
+  refuse(f, "a folder/0.png 1\n\nalone\n", "", CREMA_E_PARSE, "list.txt:3");
+  refuse(f, "a folder/0.png 99999999999\n", "", CREMA_E_PARSE, "list.txt:1");
+  refuse(f, " \n\n", "", CREMA_E_PARSE, "empty");
+  refuse(f, "a folder/0.png 1\n", "new_height: 4", CREMA_E_ARGUMENT, "new_width");
+  refuse(f, "a folder/0.png 1\n", "batch_size: 0", CREMA_E_ARGUMENT, "batch_size");
+  refuse(f, "nothing.png 1\n", "", CREMA_E_NOT_FOUND, "nothing.png");
+  assert_int_equal(unlink(fixture_path(f, "list.txt")), 0);
+  assert_fails(make_net(f, "", "", 1, &net), CREMA_E_NOT_FOUND, "list.txt");
 }
 
 /* A fault in the middle comes after the batches before it, and stays. */
-static void test_faults_in_the_middle(void **state) {
+TEST(test_faults_in_the_middle) {
   static const struct {
     const char *list, *part;
     crema_status code;
@@ -541,60 +442,52 @@ static void test_faults_in_the_middle(void **state) {
        CREMA_E_SHAPE},
       {"a folder/0.png 0\na folder/1.png 1\nlist.txt 2\n", "neither", CREMA_E_CORRUPT},
   };
-  fixture f;
+  const fixture *f = *state;
   cr_buffer file = {0};
-  (void)state;
-  fixture_make(&f);
-  make_set(&f);
-  make_image(&f, "large.png", 9, 9, 1);
-  assert_int_equal(cr_file_read(fixture_path(&f, "large.png"), &file), CREMA_OK);
-  assert_int_equal(cr_file_write(fixture_path(&f, "cut.png"), file.data, file.size / 2), CREMA_OK);
+  make_set(f);
+  make_image(f, "large.png", 9, 9, 1);
+  ok(cr_file_read(fixture_path(f, "large.png"), &file));
+  ok(cr_file_write(fixture_path(f, "cut.png"), file.data, file.size / 2));
   cr_buffer_free(&file);
   for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
     crema_net *net = NULL;
-    write_text(&f, "list.txt", cases[i].list);
-    assert_int_equal(make_net(&f, "batch_size: 2", "", 1, &net), CREMA_OK);
+    fixture_text(f, "list.txt", cases[i].list);
+    ok(make_net(f, "batch_size: 2", "", 1, &net));
     forward(net);
     assert_true(values(net, "label")[1] == 1);
     for (int again = 0; again < 2; ++again) {
-      assert_int_equal(crema_net_forward(net, NULL), cases[i].code);
-      assert_error_has(cases[i].part);
+      assert_fails(crema_net_forward(net, NULL), cases[i].code, cases[i].part);
       assert_error_has("'in'");
     }
     crema_net_destroy(net);
   }
-  fixture_remove(&f);
 }
 
 /* Start, take none, some or many, stop. */
-static void test_stops_at_any_moment(void **state) {
-  fixture f;
-  (void)state;
-  fixture_make(&f);
-  make_set(&f);
+TEST(test_stops_at_any_moment) {
+  const fixture *f = *state;
+  make_set(f);
   for (int i = 0; i < 60; ++i) {
     crema_net *net = NULL;
-    assert_int_equal(make_net(&f, "batch_size: 2", "", 1, &net), CREMA_OK);
+    ok(make_net(f, "batch_size: 2", "", 1, &net));
     for (int k = 0; k < i % 5; ++k) forward(net);
     crema_net_destroy(net);
   }
-  fixture_remove(&f);
 }
 
-static void test_order_is_a_permutation(void **state) {
+TEST(test_order_is_a_permutation) {
   cr_order order = {.key = 9, .count = 1000, .shuffle = true};
   char seen[1000] = "";
   size_t at = 0, again = 0;
-  (void)state;
   for (uint64_t i = 0; i < 1000; ++i) {
-    assert_int_equal(cr_order_at(&order, 5000 + i, &at), CREMA_OK);
+    ok(cr_order_at(&order, 5000 + i, &at));
     assert_true(at < 1000 && !seen[at]);
     seen[at] = 1;
   }
   /* Any index at any time. */
-  assert_int_equal(cr_order_at(&order, 5017, &at), CREMA_OK);
-  assert_int_equal(cr_order_at(&order, 1, &again), CREMA_OK);
-  assert_int_equal(cr_order_at(&order, 5017, &again), CREMA_OK);
+  ok(cr_order_at(&order, 5017, &at));
+  ok(cr_order_at(&order, 1, &again));
+  ok(cr_order_at(&order, 5017, &again));
   assert_int_equal(at, again);
   cr_order_free(&order);
   order.count = 0;
@@ -603,20 +496,20 @@ static void test_order_is_a_permutation(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_order_and_wrap),
-      cmocka_unit_test(test_sizes_and_colors),
-      cmocka_unit_test(test_shuffle),
-      cmocka_unit_test(s2_28_threads_give_the_same_batches),
-      cmocka_unit_test(test_threads_that_cannot_be),
-      cmocka_unit_test(s2_17_labels_are_optional_and_draws_are_seeded),
-      cmocka_unit_test(s2_22_options_in_their_order),
-      cmocka_unit_test(s2_23_s2_24_tops_share_the_batch_in_place_of_a_copy),
-      cmocka_unit_test(s2_30_loading_overlaps_computing),
-      cmocka_unit_test(test_rand_skip),
-      cmocka_unit_test(s2_31_resume),
-      cmocka_unit_test(test_bad_lists_and_parameters),
-      cmocka_unit_test(test_faults_in_the_middle),
-      cmocka_unit_test(test_stops_at_any_moment),
+      fixture_test(test_order_and_wrap),
+      fixture_test(test_sizes_and_colors),
+      fixture_test(test_shuffle),
+      fixture_test(s2_28_threads_give_the_same_batches),
+      fixture_test(test_threads_that_cannot_be),
+      fixture_test(s2_17_labels_are_optional_and_random_numbers_are_seeded),
+      fixture_test(s2_22_options_in_their_order),
+      fixture_test(s2_23_s2_24_tops_share_the_batch_in_place_of_a_copy),
+      fixture_test(s2_30_loading_overlaps_computing),
+      fixture_test(test_rand_skip),
+      fixture_test(s2_31_resume),
+      fixture_test(test_bad_lists_and_parameters),
+      fixture_test(test_faults_in_the_middle),
+      fixture_test(test_stops_at_any_moment),
       cmocka_unit_test(test_order_is_a_permutation),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

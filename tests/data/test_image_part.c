@@ -1,14 +1,12 @@
 /* Decoding a part of a JPEG: the pixels of the whole picture, for every subsampling, size, part;
  * damage. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <turbojpeg.h>
 
+#include "check.h"
 #include "core/rng.h"
 #include "data/augment/sample.h"
 #include "data/image/image.h"
@@ -51,11 +49,11 @@ static cr_picture picture;
 static size_t check_part(const jpeg_file *file, cr_image_color color, cr_image_part wanted) {
   cr_image all = {0}, some = {0};
   cr_image_part part;
-  assert_int_equal(cr_image_decode(file->bytes, file->size, color, &all), CREMA_OK);
-  assert_int_equal(cr_picture_open(&picture, file->bytes, file->size, color), CREMA_OK);
+  ok(cr_image_decode(file->bytes, file->size, color, &all));
+  ok(cr_picture_open(&picture, file->bytes, file->size, color));
   assert_true(picture.height == all.height && picture.width == all.width);
   assert_int_equal(picture.channels, all.channels);
-  assert_int_equal(cr_picture_decode(&picture, &wanted, &some, &part), CREMA_OK);
+  ok(cr_picture_decode(&picture, &wanted, &some, &part));
   assert_true(some.height == part.height && some.width == part.width);
   assert_int_equal(some.channels, all.channels);
   assert_true(part.top <= wanted.top && part.left <= wanted.left);
@@ -76,11 +74,10 @@ static size_t check_part(const jpeg_file *file, cr_image_color color, cr_image_p
   return decoded;
 }
 
-static void test_parts_are_exact(void **state) {
+TEST(test_parts_are_exact) {
   static const int subsamplings[] = {TJSAMP_444, TJSAMP_422,  TJSAMP_420,
                                      TJSAMP_440, TJSAMP_GRAY, TJSAMP_411};
   cr_mt19937 rng;
-  (void)state;
   cr_mt19937_seed(&rng, 20);
   for (int s = 0; s < 6; ++s) {
     for (int round = 0; round < 12; ++round) {
@@ -100,9 +97,8 @@ static void test_parts_are_exact(void **state) {
 }
 
 /* It does leave something out. */
-static void test_less_is_decoded(void **state) {
+TEST(test_less_is_decoded) {
   cr_mt19937 rng;
-  (void)state;
   cr_mt19937_seed(&rng, 21);
   jpeg_file file = make_file(&rng, 256, 256, TJSAMP_420, 0);
   cr_image_part middle = {112, 112, 32, 32};
@@ -113,15 +109,14 @@ static void test_less_is_decoded(void **state) {
 
 /* A file that is cut anywhere fails as it does when all of it is decoded. So does one with a
  * changed byte, or the change is below the part, whose pixels are then sound. */
-static void test_damage(void **state) {
+TEST(test_damage) {
   cr_mt19937 rng;
   int failures = 0, below = 0;
   cr_image sound = {0};
-  (void)state;
   cr_mt19937_seed(&rng, 22);
   jpeg_file file = make_file(&rng, 96, 96, TJSAMP_420, 0);
   cr_image_part top = {0, 0, 16, 96};
-  assert_int_equal(cr_image_decode(file.bytes, file.size, CR_IMAGE_COLOR, &sound), CREMA_OK);
+  ok(cr_image_decode(file.bytes, file.size, CR_IMAGE_COLOR, &sound));
   for (int round = 0; round < 300; ++round) {
     cr_image all = {0}, some = {0};
     unsigned long size = file.size;
@@ -168,7 +163,7 @@ static void check_values(const float *out, const cr_image *all, const int positi
 }
 
 /* A sample of which only a part is decoded is transformed as the whole one is. */
-static void test_samples_in_part(void **state) {
+TEST(test_samples_in_part) {
   static float some[3 * CROP * CROP], whole[3 * CROP * CROP];
   Caffe__TransformationParameter param = CAFFE__TRANSFORMATION_PARAMETER__INIT;
   float mean[3] = {104, 117, 123};
@@ -178,30 +173,28 @@ static void test_samples_in_part(void **state) {
   cr_image all = {0};
   cr_sample a = {0}, b = {0};
   int mirrored = 0;
-  (void)state;
   cr_mt19937_seed(&rng, 23);
   param.crop_size = CROP;
   param.mirror = true;
   param.scale = 0.25F;
   param.mean_value = mean;
   param.n_mean_value = 3;
-  assert_int_equal(cr_transformer_create(&param, CAFFE__PHASE__TRAIN, 5, NULL, &transformer),
-                   CREMA_OK);
+  ok(cr_transformer_create(&param, CAFFE__PHASE__TRAIN, 5, NULL, &transformer));
   jpeg_file file = make_file(&rng, SIDE, SIDE, TJSAMP_420, 0);
   const cr_datum datum = {
       .data = file.bytes, .size = file.size, .label = 3, .encoded = true, .has_encoded = true};
-  assert_int_equal(cr_datum_append(&datum, &record), CREMA_OK);
-  assert_int_equal(cr_image_decode(file.bytes, file.size, CR_IMAGE_NATIVE, &all), CREMA_OK);
+  ok(cr_datum_append(&datum, &record));
+  ok(cr_image_decode(file.bytes, file.size, CR_IMAGE_NATIVE, &all));
   const uint8_t *bytes = (const uint8_t *)record.data;
   for (uint64_t i = 0; i < 12; ++i) {
     cr_image_part part;
     assert_true(cr_transformer_part(transformer, i, SIDE, SIDE, &part));
-    assert_int_equal(cr_sample_open(&a, bytes, record.size, CR_IMAGE_NATIVE), CREMA_OK);
+    ok(cr_sample_open(&a, bytes, record.size, CR_IMAGE_NATIVE));
     assert_true(a.pixels.height == SIDE && a.pixels.width == SIDE && a.pixels.values == NULL);
-    assert_int_equal(cr_sample_decode(&a, &part), CREMA_OK);
-    assert_int_equal(cr_transformer_run(transformer, &a.pixels, i, some), CREMA_OK);
-    assert_int_equal(cr_sample_load(&b, bytes, record.size, CR_IMAGE_NATIVE), CREMA_OK);
-    assert_int_equal(cr_transformer_run(transformer, &b.pixels, i, whole), CREMA_OK);
+    ok(cr_sample_decode(&a, &part));
+    ok(cr_transformer_run(transformer, &a.pixels, i, some));
+    ok(cr_sample_load(&b, bytes, record.size, CR_IMAGE_NATIVE));
+    ok(cr_transformer_run(transformer, &b.pixels, i, whole));
     assert_memory_equal(some, whole, sizeof some);
     int column = part.left + CROP - 1;
     bool mirror = some[0] == ((float)all.pixels[(part.top * SIDE + column) * 3] - 104) * 0.25F;

@@ -1,14 +1,9 @@
 /* Decoding to a size: exact where the picture is not much larger, near enough where it is. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "check.h"
 #include "core/rng.h"
 #include "data/image/image_codec.h"
 #include "data/image/image_scaled.h"
@@ -31,7 +26,7 @@ static void free_pictures(pictures *p) {
 static void draw(cr_image *image, int height, int width, int channels, int grain) {
   cr_mt19937 rng;
   cr_mt19937_seed(&rng, 5);
-  assert_int_equal(cr_image_reserve(image, height, width, channels), CREMA_OK);
+  ok(cr_image_reserve(image, height, width, channels));
   uint8_t *out = image->pixels;
   for (int y = 0; y < height; ++y) {
     for (int x = 0; x < width; ++x) {
@@ -50,11 +45,9 @@ static cr_image *decode_both(pictures *p, cr_image_color color, int height, int 
   const cr_image_size size = {height, width};
   const cr_image_sizer sizer = cr_image_sizer_of(&size);
   cr_image *found = NULL;
-  assert_int_equal(
-      cr_image_decode_to(bytes, p->file.size, color, &sizer, &p->raw, &p->resized, &found),
-      CREMA_OK);
-  assert_int_equal(cr_image_decode(bytes, p->file.size, color, &p->whole), CREMA_OK);
-  assert_int_equal(cr_image_resize(&p->whole, height, width, &p->wanted), CREMA_OK);
+  ok(cr_image_decode_to(bytes, p->file.size, color, &sizer, &p->raw, &p->resized, &found));
+  ok(cr_image_decode(bytes, p->file.size, color, &p->whole));
+  ok(cr_image_resize(&p->whole, height, width, &p->wanted));
   assert_true(found->height == height && found->width == width);
   assert_int_equal(found->channels, p->wanted.channels);
   return found;
@@ -78,25 +71,24 @@ static void compare(const cr_image *a, const cr_image *b, int *most, double *mea
 }
 
 /* Below twice the size in one direction, and PNGs of any size: the whole picture counts. */
-static void test_exact_where_pictures_are_not_much_larger(void **state) {
+TEST(test_exact_where_pictures_are_not_much_larger) {
   static const int sizes[][4] = {{64, 64, 64, 64},  {64, 64, 33, 33}, {64, 200, 40, 20},
                                  {127, 90, 64, 45}, {50, 60, 90, 70}, {65, 65, 33, 32},
                                  {40, 400, 21, 21}, {1, 1, 1, 1},     {3, 2, 2, 1}};
   pictures p = {0};
-  (void)state;
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; ++i) {
     const int *s = sizes[i];
     for (int channels = 1; channels <= 3; channels += 2) {
       draw(&p.source, s[0], s[1], channels, 20);
       cr_buffer_clear(&p.file);
-      assert_int_equal(cr_image_encode(&p.source, "jpg", &p.file), CREMA_OK);
+      ok(cr_image_encode(&p.source, "jpg", &p.file));
       assert_equal_images(decode_both(&p, CR_IMAGE_NATIVE, s[2], s[3]), &p.wanted);
       assert_true(p.raw.height == s[0] && p.raw.width == s[1]);
     }
   }
   draw(&p.source, 100, 120, 3, 20);
   cr_buffer_clear(&p.file);
-  assert_int_equal(cr_image_encode(&p.source, "png", &p.file), CREMA_OK);
+  ok(cr_image_encode(&p.source, "png", &p.file));
   assert_equal_images(decode_both(&p, CR_IMAGE_COLOR, 10, 12), &p.wanted);
   free_pictures(&p);
 }
@@ -104,7 +96,7 @@ static void test_exact_where_pictures_are_not_much_larger(void **state) {
 /* What is decoded is at least the size wanted and less than the picture; the result is within a
  * few levels of the whole picture's, on average within two. With grain, resizing the whole takes
  * single pixels of it while the scaled picture has their mean: then only averages agree. */
-static void test_near_where_pictures_are_much_larger(void **state) {
+TEST(test_near_where_pictures_are_much_larger) {
   static const struct {
     int in[2], out[2], denominator;
   } cases[] = {
@@ -114,7 +106,6 @@ static void test_near_where_pictures_are_much_larger(void **state) {
   };
   static const cr_image_color colors[] = {CR_IMAGE_NATIVE, CR_IMAGE_COLOR, CR_IMAGE_GRAY};
   pictures p = {0};
-  (void)state;
   for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
     for (size_t k = 0; k < 2 * sizeof colors / sizeof *colors; ++k) {
       const int *in = cases[i].in, *out = cases[i].out, den = cases[i].denominator;
@@ -122,7 +113,7 @@ static void test_near_where_pictures_are_much_larger(void **state) {
       double mean = 0;
       draw(&p.source, in[0], in[1], i % 3 == 0 ? 1 : 3, grain);
       cr_buffer_clear(&p.file);
-      assert_int_equal(cr_jpeg_encode_as(&p.source, 92, &p.file), CREMA_OK);
+      ok(cr_jpeg_encode_as(&p.source, 92, &p.file));
       const cr_image *found = decode_both(&p, colors[k / 2], out[0], out[1]);
       /* `raw` is what was decoded; where nothing was left to resize, it is the result. */
       assert_int_equal(p.raw.height, (in[0] + den - 1) / den);
@@ -144,30 +135,27 @@ static void short_side(const void *user, int height, int width, int *out_height,
 }
 
 /* The sizer is asked for the size of the picture, not of what was decoded of it. */
-static void test_sizes_go_by_the_picture(void **state) {
+TEST(test_sizes_go_by_the_picture) {
   pictures p = {0};
   cr_image *found = NULL;
   const int side = 31;
   const cr_image_sizer sizer = {short_side, &side};
-  (void)state;
   draw(&p.source, 205, 299, 3, 0);
-  assert_int_equal(cr_image_encode(&p.source, "jpg", &p.file), CREMA_OK);
-  assert_int_equal(cr_image_decode_to((const uint8_t *)p.file.data, p.file.size, CR_IMAGE_COLOR,
-                                      &sizer, &p.raw, &p.resized, &found),
-                   CREMA_OK);
+  ok(cr_image_encode(&p.source, "jpg", &p.file));
+  ok(cr_image_decode_to((const uint8_t *)p.file.data, p.file.size, CR_IMAGE_COLOR, &sizer, &p.raw,
+                        &p.resized, &found));
   assert_true(found->height == 31 && found->width == 45);
   assert_int_equal(p.raw.height, 52);
   free_pictures(&p);
 }
 
 /* Scaled or not, the same is said of a damaged file; and sizes that cannot be are refused. */
-static void test_damage(void **state) {
+TEST(test_damage) {
   pictures p = {0};
   cr_image *found = NULL;
   char said[512];
-  (void)state;
   draw(&p.source, 200, 200, 3, 20);
-  assert_int_equal(cr_image_encode(&p.source, "jpg", &p.file), CREMA_OK);
+  ok(cr_image_encode(&p.source, "jpg", &p.file));
   const uint8_t *bytes = (const uint8_t *)p.file.data;
   const cr_image_size size = {20, 20}, none = {0, 20}, huge = {CR_IMAGE_MAX_SIDE + 1, 1};
   const cr_image_sizer sizer = cr_image_sizer_of(&size);

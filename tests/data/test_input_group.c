@@ -1,13 +1,10 @@
 /* Readers that several solvers share: who gets which, start, order, positions, faults. */
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "check.h"
 #include "core/clock.h"
 #include "core/fail.h"
 #include "core/rng.h"
@@ -16,12 +13,6 @@
 #include "fixture.h"
 
 enum { DEPTH = 6 };
-
-static void assert_error_has(const char *part) {
-  if (strstr(crema_error_text(), part) == NULL) {
-    fail_msg("\"%s\" is not in \"%s\"", part, crema_error_text());
-  }
-}
 
 static crema_status try_join(cr_input_group *group, const char *layer, const char *source,
                              int solvers, int rank, cr_reader **out) {
@@ -33,13 +24,13 @@ static crema_status try_join(cr_input_group *group, const char *layer, const cha
 static cr_reader *join(cr_input_group *group, const char *layer, const char *source, int solvers,
                        int rank) {
   cr_reader *reader = NULL;
-  assert_int_equal(try_join(group, layer, source, solvers, rank, &reader), CREMA_OK);
+  ok(try_join(group, layer, source, solvers, rank, &reader));
   return reader;
 }
 
 static cr_input_group *make_group(void) {
   cr_input_group *group = NULL;
-  assert_int_equal(cr_input_group_create(&group), CREMA_OK);
+  ok(cr_input_group_create(&group));
   return group;
 }
 
@@ -52,10 +43,10 @@ static int key_number(cr_db_bytes key) {
 /* Takes one record and gives it back; its number and the one in its key. */
 static uint64_t take(cr_reader *reader, int rank, int *key) {
   cr_record *record = NULL;
-  assert_int_equal(cr_reader_take(reader, rank, &record), CREMA_OK);
+  ok(cr_reader_take(reader, rank, &record));
   uint64_t index = record->index;
   if (key != NULL) *key = key_number(record->key);
-  assert_int_equal(fixture_give_back(reader, rank, record), CREMA_OK);
+  ok(fixture_give_back(reader, rank, record));
   return index;
 }
 
@@ -67,13 +58,11 @@ static void expect(cr_reader *reader, int rank, uint64_t index, int key) {
 
 /* ---- who shares ---------------------------------------------------------- */
 
-static void s2_09_one_reader_for_a_layer_and_a_source(void **state) {
-  fixture f;
+TEST(s2_09_one_reader_for_a_layer_and_a_source) {
+  const fixture *f = *state;
   cr_reader *a[3], *b[3];
-  (void)state;
-  fixture_make(&f);
-  const char *db = fixture_db(&f, "db", 7, fixture_gray);
-  const char *other = fixture_db(&f, "other", 7, fixture_gray);
+  const char *db = fixture_db(f, "db", 7, fixture_gray);
+  const char *other = fixture_db(f, "other", 7, fixture_gray);
   cr_input_group *group = make_group(), *stranger = make_group();
   for (int i = 0; i < 3; ++i) {
     a[i] = join(group, "a", db, 3, i);
@@ -104,7 +93,6 @@ static void s2_09_one_reader_for_a_layer_and_a_source(void **state) {
   cr_reader_quit(group, NULL, 0);
   cr_input_group_release(stranger);
   cr_input_group_release(group);
-  fixture_remove(&f);
 }
 
 typedef struct visitor {
@@ -137,14 +125,12 @@ static void *visit(void *arg) {
   return NULL;
 }
 
-static void s2_09_readers_come_and_go_in_races(void **state) {
+TEST(s2_09_readers_come_and_go_in_races) {
   enum { SOLVERS = 4 };
-  fixture f;
+  const fixture *f = *state;
   visitor v[SOLVERS];
   pthread_t thread[SOLVERS];
-  (void)state;
-  fixture_make(&f);
-  const char *db = fixture_db(&f, "db", 7, fixture_gray);
+  const char *db = fixture_db(f, "db", 7, fixture_gray);
   cr_input_group *group = make_group();
   for (int i = 0; i < SOLVERS; ++i) {
     v[i] = (visitor){.group = group, .source = db, .rank = i, .cycles = fixture_cycles(300)};
@@ -156,31 +142,28 @@ static void s2_09_readers_come_and_go_in_races(void **state) {
   }
   assert_int_equal(cr_input_group_readers(group), 0);
   cr_input_group_release(group);
-  fixture_remove(&f);
 }
 
 /* ---- start --------------------------------------------------------------- */
 
 /* Solvers come one by one; each can look at its own first records at once, and nothing is dealt
  * before all are there. */
-static void s2_10_starts_when_all_have_come(void **state) {
+TEST(s2_10_starts_when_all_have_come) {
   enum { SOLVERS = 3 };
-  fixture f;
+  const fixture *f = *state;
   cr_reader *reader = NULL;
-  (void)state;
-  fixture_make(&f);
-  const char *db = fixture_db(&f, "db", 5, fixture_gray);
+  const char *db = fixture_db(f, "db", 5, fixture_gray);
   cr_input_group *group = make_group();
   for (int r = 0; r < SOLVERS; ++r) {
     cr_db_bytes key, value;
     reader = join(group, "in", db, SOLVERS, r);
     for (int ahead = 0; ahead < 3; ++ahead) {
-      assert_int_equal(cr_reader_preview(reader, r, (uint64_t)ahead, &key, &value), CREMA_OK);
+      ok(cr_reader_preview(reader, r, (uint64_t)ahead, &key, &value));
       assert_int_equal(key_number(key), (r + 3 * ahead) % 5);
     }
-    assert_int_equal(cr_reader_preview(reader, r, 0, &key, &value), CREMA_OK);
+    ok(cr_reader_preview(reader, r, 0, &key, &value));
     assert_int_equal(key_number(key), r);
-    assert_int_equal(cr_reader_enter(reader, r), CREMA_OK);
+    ok(cr_reader_enter(reader, r));
     assert_int_equal(cr_reader_enter(reader, r), CREMA_E_STATE);
     assert_int_equal(cr_reader_preview(reader, r, 0, &key, &value), CREMA_E_STATE);
     if (r + 1 < SOLVERS) {
@@ -192,28 +175,23 @@ static void s2_10_starts_when_all_have_come(void **state) {
   for (uint64_t k = 0; k < 30; ++k) expect(reader, (int)(k % SOLVERS), k, (int)(k % 5));
   for (int r = 0; r < SOLVERS; ++r) cr_reader_quit(group, reader, r);
   cr_input_group_release(group);
-  fixture_remove(&f);
 }
 
 /* One more is refused at once, and those who read go on as if it had not come. */
-static void s2_13_one_too_many_is_refused(void **state) {
-  fixture f;
+TEST(s2_13_one_too_many_is_refused) {
+  const fixture *f = *state;
   cr_reader *reader = NULL, *extra = NULL;
-  (void)state;
-  fixture_make(&f);
-  const char *db = fixture_db(&f, "db", 5, fixture_gray);
+  const char *db = fixture_db(f, "db", 5, fixture_gray);
   cr_input_group *group = make_group();
   for (int r = 0; r < 2; ++r) {
     reader = join(group, "in", db, 2, r);
-    assert_int_equal(cr_reader_enter(reader, r), CREMA_OK);
+    ok(cr_reader_enter(reader, r));
   }
   expect(reader, 0, 0, 0);
-  assert_int_equal(try_join(group, "in", db, 2, 1, &extra), CREMA_E_STATE);
-  assert_error_has("layer 'in'");
+  assert_fails(try_join(group, "in", db, 2, 1, &extra), CREMA_E_STATE, "layer 'in'");
   assert_error_has("solver 1 of 2");
   assert_error_has(db);
-  assert_int_equal(try_join(group, "in", db, 3, 2, &extra), CREMA_E_ARGUMENT);
-  assert_error_has("2 solvers, not 3");
+  assert_fails(try_join(group, "in", db, 3, 2, &extra), CREMA_E_ARGUMENT, "2 solvers, not 3");
   assert_int_equal(try_join(group, "in", db, 2, 2, &extra), CREMA_E_RANGE);
   assert_int_equal(cr_reader_enter(reader, 2), CREMA_E_RANGE);
   assert_null(extra);
@@ -221,22 +199,17 @@ static void s2_13_one_too_many_is_refused(void **state) {
   assert_int_equal(cr_input_group_readers(group), 1);
   for (int r = 0; r < 2; ++r) cr_reader_quit(group, reader, r);
   cr_input_group_release(group);
-  fixture_remove(&f);
 }
 
 /* A source that cannot be read leaves nothing behind in the group. */
-static void s2_09_a_reader_that_fails_to_open(void **state) {
-  fixture f;
+TEST(s2_09_a_reader_that_fails_to_open) {
+  const fixture *f = *state;
   cr_reader *reader = NULL;
-  (void)state;
-  fixture_make(&f);
   cr_input_group *group = make_group();
-  const char *none = fixture_path(&f, "none");
-  assert_int_equal(try_join(group, "in", none, 2, 0, &reader), CREMA_E_NOT_FOUND);
-  assert_error_has(none);
+  const char *none = fixture_path(f, "none");
+  assert_fails(try_join(group, "in", none, 2, 0, &reader), CREMA_E_NOT_FOUND, none);
   assert_int_equal(cr_input_group_readers(group), 0);
   cr_input_group_release(group);
-  fixture_remove(&f);
 }
 
 /* ---- order --------------------------------------------------------------- */
@@ -248,7 +221,7 @@ static void read_shared(const char *db, int solvers, int keys[MANY][TAKEN]) {
   cr_input_group *group = make_group();
   cr_reader *reader = NULL;
   for (int r = solvers - 1; r >= 0; --r) reader = join(group, "in", db, solvers, r);
-  for (int r = 0; r < solvers; ++r) assert_int_equal(cr_reader_enter(reader, r), CREMA_OK);
+  for (int r = 0; r < solvers; ++r) ok(cr_reader_enter(reader, r));
   for (int i = 0; i < TAKEN; ++i) {
     for (int r = 0; r < solvers; ++r) {
       assert_int_equal(take(reader, r, &keys[r][i]), (uint64_t)(r + i * solvers));
@@ -259,13 +232,11 @@ static void read_shared(const char *db, int solvers, int keys[MANY][TAKEN]) {
 }
 
 /* Record k goes to solver k mod N, the same in each run, and together they are the data set. */
-static void s2_11_round_robin_repeats(void **state) {
+TEST(s2_11_round_robin_repeats) {
   static const int numbers[] = {1, 2, 3, 8};
   static int keys[2][MANY][TAKEN];
-  fixture f;
-  (void)state;
-  fixture_make(&f);
-  const char *db = fixture_db(&f, "db", 11, fixture_gray);
+  const fixture *f = *state;
+  const char *db = fixture_db(f, "db", 11, fixture_gray);
   for (int n = 0; n < 4; ++n) {
     memset(keys, 0, sizeof keys);
     for (int run = 0; run < 2; ++run) read_shared(db, numbers[n], keys[run]);
@@ -274,48 +245,42 @@ static void s2_11_round_robin_repeats(void **state) {
       assert_int_equal(keys[0][k % numbers[n]][k / numbers[n]], k % 11);
     }
   }
-  fixture_remove(&f);
 }
 
 /* Solvers in processes of their own get what they would get from a shared reader. */
-static void s2_27_alone_each_gets_the_same(void **state) {
+TEST(s2_27_alone_each_gets_the_same) {
   static int keys[MANY][TAKEN];
-  fixture f;
-  (void)state;
-  fixture_make(&f);
-  const char *db = fixture_db(&f, "db", 13, fixture_gray);
+  const fixture *f = *state;
+  const char *db = fixture_db(f, "db", 13, fixture_gray);
   read_shared(db, MANY, keys);
   for (int r = 0; r < MANY; ++r) {
     cr_db_bytes key, value;
     cr_reader *reader = join(NULL, "in", db, MANY, r);
-    assert_int_equal(cr_reader_preview(reader, r, 0, &key, &value), CREMA_OK);
+    ok(cr_reader_preview(reader, r, 0, &key, &value));
     assert_int_equal(key_number(key), r);
     assert_int_equal(cr_reader_enter(reader, (r + 1) % MANY), CREMA_E_RANGE);
-    assert_int_equal(cr_reader_enter(reader, r), CREMA_OK);
+    ok(cr_reader_enter(reader, r));
     /* Ten batches of four. */
     for (int i = 0; i < TAKEN; ++i) expect(reader, r, (uint64_t)(r + i * MANY), keys[r][i]);
     /* Every rank walks through all records. */
     assert_true(cr_reader_get_stats(reader).reads > (TAKEN - 1) * MANY);
     cr_reader_quit(NULL, reader, r);
   }
-  fixture_remove(&f);
 }
 
 /* ---- bounds -------------------------------------------------------------- */
 
 /* One of three sleeps: the others stop after what was read ahead for them, and go on when it wakes.
  */
-static void s2_14_a_sleeping_solver_stalls_the_others(void **state) {
+TEST(s2_14_a_sleeping_solver_stalls_the_others) {
   enum { SOLVERS = 3 };
-  fixture f;
+  const fixture *f = *state;
   cr_reader *reader = NULL;
-  (void)state;
-  fixture_make(&f);
-  const char *db = fixture_db(&f, "db", 10, fixture_gray);
+  const char *db = fixture_db(f, "db", 10, fixture_gray);
   cr_input_group *group = make_group();
   for (int r = 0; r < SOLVERS; ++r) {
     reader = join(group, "in", db, SOLVERS, r);
-    assert_int_equal(cr_reader_enter(reader, r), CREMA_OK);
+    ok(cr_reader_enter(reader, r));
   }
   uint64_t next[2] = {0, 0};
   /* As much as there is. */
@@ -344,22 +309,19 @@ static void s2_14_a_sleeping_solver_stalls_the_others(void **state) {
   }
   for (int r = 0; r < SOLVERS; ++r) cr_reader_quit(group, reader, r);
   cr_input_group_release(group);
-  fixture_remove(&f);
 }
 
 /* ---- leaving ------------------------------------------------------------- */
 
-static void test_a_solver_that_leaves_is_named_to_the_others(void **state) {
-  fixture f;
+TEST(test_a_solver_that_leaves_is_named_to_the_others) {
+  const fixture *f = *state;
   cr_reader *reader = NULL;
   cr_record *record = NULL;
-  (void)state;
-  fixture_make(&f);
-  const char *db = fixture_db(&f, "db", 5, fixture_gray);
+  const char *db = fixture_db(f, "db", 5, fixture_gray);
   cr_input_group *group = make_group();
   for (int r = 0; r < 2; ++r) {
     reader = join(group, "in", db, 2, r);
-    assert_int_equal(cr_reader_enter(reader, r), CREMA_OK);
+    ok(cr_reader_enter(reader, r));
   }
   expect(reader, 1, 1, 1);
   cr_reader_leave(reader, 0);
@@ -369,16 +331,15 @@ static void test_a_solver_that_leaves_is_named_to_the_others(void **state) {
   assert_int_equal(status, CREMA_E_STATE);
   assert_error_has("solver 0 of 2 has stopped reading");
   /* It does not start again before both have come anew. */
-  assert_int_equal(cr_reader_enter(reader, 0), CREMA_OK);
+  ok(cr_reader_enter(reader, 0));
   assert_int_equal(cr_reader_enter(reader, 1), CREMA_E_STATE);
   cr_clock_sleep(0.002);
   assert_int_equal(cr_reader_ready(reader, 0), 0);
   cr_reader_leave(reader, 1);
-  assert_int_equal(cr_reader_enter(reader, 1), CREMA_OK);
+  ok(cr_reader_enter(reader, 1));
   for (uint64_t k = 0; k < 12; ++k) expect(reader, (int)(k % 2), k, (int)(k % 5));
   for (int r = 0; r < 2; ++r) cr_reader_quit(group, reader, r);
   cr_input_group_release(group);
-  fixture_remove(&f);
 }
 
 /* A consumer's thread: takes records, sleeping at times, until it is stopped. */
@@ -403,15 +364,13 @@ static crema_status eat(void *arg) {
 
 /* Stopped while solvers are still to come, while one sleeps, while the reader waits for it, while
  * all wait for the reader. */
-static void s2_05_shared_readers_stop_at_any_moment(void **state) {
+TEST(s2_05_shared_readers_stop_at_any_moment) {
   enum { SOLVERS = 3 };
-  fixture f;
+  const fixture *f = *state;
   eater e[SOLVERS];
   cr_mt19937 rng;
-  (void)state;
-  fixture_make(&f);
   cr_mt19937_seed(&rng, 6);
-  const char *db = fixture_db(&f, "db", 20, fixture_gray);
+  const char *db = fixture_db(f, "db", 20, fixture_gray);
   cr_input_group *group = make_group();
   cr_reader *reader = NULL;
   int cycles = fixture_cycles(500);
@@ -420,10 +379,10 @@ static void s2_05_shared_readers_stop_at_any_moment(void **state) {
     int present = cr_mt19937_below(&rng, 4) == 0 ? 2 : SOLVERS;
     for (int r = 0; r < present; ++r) {
       e[r] = (eater){.reader = reader, .rank = r, .seed = cr_mt19937_next(&rng)};
-      assert_int_equal(cr_reader_enter(reader, r), CREMA_OK);
+      ok(cr_reader_enter(reader, r));
       /* Consumers without a thread take nothing, and the reader has to wait. */
       if (cr_mt19937_below(&rng, 5) == 0) continue;
-      assert_int_equal(cr_thread_start(&e[r].thread, "eater", eat, &e[r]), CREMA_OK);
+      ok(cr_thread_start(&e[r].thread, "eater", eat, &e[r]));
     }
     if (cr_mt19937_below(&rng, 3) == 0) cr_clock_sleep(5e-5);
     int first = (int)cr_mt19937_below(&rng, (uint32_t)present);
@@ -437,7 +396,6 @@ static void s2_05_shared_readers_stop_at_any_moment(void **state) {
   }
   for (int r = 0; r < SOLVERS; ++r) cr_reader_quit(group, reader, r);
   cr_input_group_release(group);
-  fixture_remove(&f);
 }
 
 /* ---- positions ----------------------------------------------------------- */
@@ -452,7 +410,7 @@ static void walk_and_note(const char *db, int solvers, const int count[], positi
   cr_input_group *group = make_group();
   cr_reader *reader = NULL;
   for (int r = 0; r < solvers; ++r) reader = join(group, "in", db, solvers, r);
-  for (int r = 0; r < solvers; ++r) assert_int_equal(cr_reader_enter(reader, r), CREMA_OK);
+  for (int r = 0; r < solvers; ++r) ok(cr_reader_enter(reader, r));
   int most = 0;
   for (int r = 0; r < solvers; ++r) most = count[r] > most ? count[r] : most;
   for (int i = 0; i < most; ++i) {
@@ -480,8 +438,8 @@ static void expect_after(const char *db, int records, int solvers, const cr_read
   cr_reader *reader = NULL;
   for (int r = 0; r < solvers; ++r) reader = join(group, "in", db, solvers, r);
   for (int r = 0; r < solvers; ++r) {
-    assert_int_equal(cr_reader_resume(reader, r, from[r]), CREMA_OK);
-    assert_int_equal(cr_reader_enter(reader, r), CREMA_OK);
+    ok(cr_reader_resume(reader, r, from[r]));
+    ok(cr_reader_enter(reader, r));
   }
   for (uint64_t i = 0; i < 15; ++i) {
     for (int r = 0; r < solvers; ++r) {
@@ -493,14 +451,12 @@ static void expect_after(const char *db, int records, int solvers, const cr_read
   cr_input_group_release(group);
 }
 
-static void s2_31_places_of_several_solvers(void **state) {
+TEST(s2_31_positions_of_several_solvers) {
   enum { RECORDS = 7 };
   static const int even[] = {5, 5, 5}, uneven[] = {5, 7, 4};
-  fixture f;
+  const fixture *f = *state;
   positions p;
-  (void)state;
-  fixture_make(&f);
-  const char *db = fixture_db(&f, "db", RECORDS, fixture_gray);
+  const char *db = fixture_db(f, "db", RECORDS, fixture_gray);
   walk_and_note(db, 3, even, &p);
   const cr_reader_cursor *own[] = {&p.position[0], &p.position[1], &p.position[2]};
   expect_after(db, RECORDS, 3, own, (const uint64_t[]){15, 16, 17});
@@ -515,33 +471,29 @@ static void s2_31_places_of_several_solvers(void **state) {
   /* Some had got ahead, over records that they passed over. */
   walk_and_note(db, 3, uneven, &p);
   expect_after(db, RECORDS, 3, own, (const uint64_t[]){15, 22, 14});
-  fixture_remove(&f);
 }
 
-static void s2_31_places_that_do_not_belong_together(void **state) {
+TEST(s2_31_positions_that_do_not_belong_together) {
   static const int count[] = {5, 5};
-  fixture f;
+  const fixture *f = *state;
   positions p;
   cr_record *record = NULL;
-  (void)state;
-  fixture_make(&f);
-  const char *db = fixture_db(&f, "db", 7, fixture_gray);
+  const char *db = fixture_db(f, "db", 7, fixture_gray);
   walk_and_note(db, 2, count, &p);
   cr_input_group *group = make_group();
   cr_reader *reader = NULL;
   for (int r = 0; r < 2; ++r) reader = join(group, "in", db, 2, r);
   /* One begins, the other goes on. */
-  assert_int_equal(cr_reader_resume(reader, 0, &p.position[0]), CREMA_OK);
-  assert_int_equal(cr_reader_enter(reader, 0), CREMA_OK);
+  ok(cr_reader_resume(reader, 0, &p.position[0]));
+  ok(cr_reader_enter(reader, 0));
   assert_int_equal(cr_reader_resume(reader, 0, &p.position[0]), CREMA_E_STATE);
-  assert_int_equal(cr_reader_enter(reader, 1), CREMA_E_CORRUPT);
-  assert_error_has("do not belong together");
+  assert_fails(cr_reader_enter(reader, 1), CREMA_E_CORRUPT, "do not belong together");
   assert_error_has(db);
   /* A number with the key of another record. */
   cr_reader_cursor wrong = p.position[1];
   wrong.index += 2;
-  assert_int_equal(cr_reader_resume(reader, 1, &wrong), CREMA_OK);
-  assert_int_equal(cr_reader_enter(reader, 1), CREMA_OK);
+  ok(cr_reader_resume(reader, 1, &wrong));
+  ok(cr_reader_enter(reader, 1));
   crema_status status = CREMA_OK;
   for (int i = 0; i < 20 && status == CREMA_OK; ++i) status = cr_reader_take(reader, 1, &record);
   assert_int_equal(status, CREMA_E_CORRUPT);
@@ -551,30 +503,29 @@ static void s2_31_places_that_do_not_belong_together(void **state) {
   /* Another order key. */
   wrong = p.position[1];
   wrong.skip += 1;
-  assert_int_equal(cr_reader_resume(reader, 0, &p.position[0]), CREMA_OK);
+  ok(cr_reader_resume(reader, 0, &p.position[0]));
   assert_int_equal(cr_reader_resume(reader, 1, &wrong), CREMA_E_CORRUPT);
-  assert_int_equal(cr_reader_resume(reader, 1, &p.position[1]), CREMA_OK);
-  for (int r = 0; r < 2; ++r) assert_int_equal(cr_reader_enter(reader, r), CREMA_OK);
+  ok(cr_reader_resume(reader, 1, &p.position[1]));
+  for (int r = 0; r < 2; ++r) ok(cr_reader_enter(reader, r));
   expect(reader, 1, 11, 4);
   for (int r = 0; r < 2; ++r) cr_reader_quit(group, reader, r);
   cr_input_group_release(group);
-  fixture_remove(&f);
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(s2_09_one_reader_for_a_layer_and_a_source),
-      cmocka_unit_test(s2_09_readers_come_and_go_in_races),
-      cmocka_unit_test(s2_10_starts_when_all_have_come),
-      cmocka_unit_test(s2_13_one_too_many_is_refused),
-      cmocka_unit_test(s2_09_a_reader_that_fails_to_open),
-      cmocka_unit_test(s2_11_round_robin_repeats),
-      cmocka_unit_test(s2_27_alone_each_gets_the_same),
-      cmocka_unit_test(s2_14_a_sleeping_solver_stalls_the_others),
-      cmocka_unit_test(test_a_solver_that_leaves_is_named_to_the_others),
-      cmocka_unit_test(s2_05_shared_readers_stop_at_any_moment),
-      cmocka_unit_test(s2_31_places_of_several_solvers),
-      cmocka_unit_test(s2_31_places_that_do_not_belong_together),
+      fixture_test(s2_09_one_reader_for_a_layer_and_a_source),
+      fixture_test(s2_09_readers_come_and_go_in_races),
+      fixture_test(s2_10_starts_when_all_have_come),
+      fixture_test(s2_13_one_too_many_is_refused),
+      fixture_test(s2_09_a_reader_that_fails_to_open),
+      fixture_test(s2_11_round_robin_repeats),
+      fixture_test(s2_27_alone_each_gets_the_same),
+      fixture_test(s2_14_a_sleeping_solver_stalls_the_others),
+      fixture_test(test_a_solver_that_leaves_is_named_to_the_others),
+      fixture_test(s2_05_shared_readers_stop_at_any_moment),
+      fixture_test(s2_31_positions_of_several_solvers),
+      fixture_test(s2_31_positions_that_do_not_belong_together),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,16 +2,13 @@
  * ends, batch sizes, epochs in any order, damaged records, threads, several consumers; stopped at
  * any batch, resumed in the same reader or in a new one. The seed is printed; CREMA_TEST_SEED sets
  * it. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "check.h"
 #include "core/rng.h"
 #include "data/pipeline/order.h"
 #include "data/pipeline/pipeline.h"
@@ -42,7 +39,7 @@ typedef struct walk {
 static bool damaged[MAX_RECORDS];
 
 static void put_record(int index, cr_buffer *value) {
-  if (damaged[index]) assert_int_equal(cr_buffer_append(value, "\x0f\x0f", 2), CREMA_OK);
+  if (damaged[index]) ok(cr_buffer_append(value, "\x0f\x0f", 2));
   else fixture_gray(index, value);
 }
 
@@ -57,7 +54,7 @@ static int record_at(walk *w, uint64_t index) {
   uint64_t position = w->skip % (uint64_t)w->records + index;
   size_t at = (size_t)(position % (uint64_t)w->records);
   if (w->shuffle && position >= (uint64_t)w->records) {
-    assert_int_equal(cr_order_at(&w->order, position, &at), CREMA_OK);
+    ok(cr_order_at(&w->order, position, &at));
   }
   return (int)at;
 }
@@ -82,7 +79,7 @@ static void open_pipeline(walk *w, uint64_t skip, uint64_t order_key) {
                                      .cache = w->cache,
                                      .shuffle = w->shuffle,
                                      .order_key = order_key};
-  assert_int_equal(cr_reader_open(&options, &w->reader), CREMA_OK);
+  ok(cr_reader_open(&options, &w->reader));
   for (int c = 0; c < w->consumers; ++c) {
     const cr_datum_source_options source = {
         .records = {.reader = w->reader, .consumer = c, .skip_corrupt = w->skip_corrupt},
@@ -121,14 +118,14 @@ static void start(walk *w) {
     }
   }
   for (int c = 0; c < w->consumers; ++c) {
-    if (cr_pipeline_start(w->pipeline[c], 0) != CREMA_OK) fail_msg("%s", crema_error_text());
+    ok(cr_pipeline_start(w->pipeline[c], 0));
   }
 }
 
 static void take_batch(walk *w, int c) {
   cr_batch *batch = NULL;
   cr_db_bytes key;
-  if (fixture_take(w->pipeline[c], &batch) != CREMA_OK) fail_msg("%s", crema_error_text());
+  ok(fixture_take(w->pipeline[c], &batch));
   assert_int_equal(batch->items, w->batch_size);
   int record = -1;
   for (int i = 0; i < w->batch_size; ++i) {
@@ -144,7 +141,7 @@ static void take_batch(walk *w, int c) {
   cr_reader_note_cursor(w->reader, &w->cursor[c]);
   w->cursor[c].index = index;
   w->cursor[c].key = (cr_db_bytes){(const uint8_t *)w->key[c], 8};
-  assert_int_equal(fixture_return(w->pipeline[c], batch), CREMA_OK);
+  ok(fixture_return(w->pipeline[c], batch));
 }
 
 /* ---- walking ------------------------------------------------------------- */
@@ -175,8 +172,7 @@ static void walk_once(cr_mt19937 *rng) {
   fixture_make(&w.f);
   choose(&w);
   w.path = fixture_db_of(&w.f, w.backend, "db", w.records, put_record);
-  assert_int_equal(cr_transformer_create(NULL, CAFFE__PHASE__TRAIN, 9, NULL, &w.transformer),
-                   CREMA_OK);
+  ok(cr_transformer_create(NULL, CAFFE__PHASE__TRAIN, 9, NULL, &w.transformer));
   open_pipeline(&w, w.skip, w.order_key);
   start(&w);
   for (int step = 0; step < STEPS; ++step) {
@@ -201,11 +197,10 @@ static void walk_once(cr_mt19937 *rng) {
   fixture_remove(&w.f);
 }
 
-static void batches_are_those_of_the_model(void **state) {
+TEST(batches_are_those_of_the_model) {
   const char *given = getenv("CREMA_TEST_SEED");
   uint32_t seed = given != NULL ? (uint32_t)atoi(given) : (uint32_t)time(NULL);
   int walks = fixture_cycles(10);
-  (void)state;
   for (int i = 0; i < walks; ++i) {
     cr_mt19937 rng;
     print_message("seed %u, walk %d\n", seed, i);

@@ -1,12 +1,9 @@
 /* The records one after another: epochs, positions, orders, the number of records. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "check.h"
 #include "core/clock.h"
 #include "core/thread.h"
 #include "data/pipeline/record_walk.h"
@@ -27,8 +24,7 @@ static cr_db_bytes key_of(int number, char text[16]) {
 }
 
 /* A walk that began in the middle does not take the records up to the end for all of them. */
-static void the_count_is_that_of_whole_epochs(void **state) {
-  (void)state;
+TEST(the_count_is_that_of_whole_epochs) {
   for (int b = 0; b < 2; ++b) {
     fixture f;
     cr_record_walk walk;
@@ -38,13 +34,13 @@ static void the_count_is_that_of_whole_epochs(void **state) {
         .backend = backends[b],
         .source = fixture_db_of(&f, backends[b], "db", RECORDS, fixture_gray)};
     const uint64_t before = b == 0 ? RECORDS : UINT64_MAX;
-    assert_int_equal(cr_record_walk_open(&options, &walk), CREMA_OK);
-    assert_int_equal(cr_record_walk_go_after(&walk, key_of(6, text)), CREMA_OK);
+    ok(cr_record_walk_open(&options, &walk));
+    ok(cr_record_walk_go_after(&walk, key_of(6, text)));
     assert_int_equal(number(&walk), 7);
-    for (int i = 0; i < 3; ++i) assert_int_equal(cr_record_walk_next(&walk), CREMA_OK);
+    for (int i = 0; i < 3; ++i) ok(cr_record_walk_next(&walk));
     assert_int_equal(number(&walk), 0);
     assert_true(walk.count == before);
-    for (int i = 0; i < RECORDS; ++i) assert_int_equal(cr_record_walk_next(&walk), CREMA_OK);
+    for (int i = 0; i < RECORDS; ++i) ok(cr_record_walk_next(&walk));
     assert_int_equal(number(&walk), 0);
     assert_int_equal(walk.count, RECORDS);
     assert_int_equal(cr_record_walk_go_after(&walk, key_of(RECORDS, text)), CREMA_E_NOT_FOUND);
@@ -53,17 +49,15 @@ static void the_count_is_that_of_whole_epochs(void **state) {
   }
 }
 
-static void an_empty_database_is_told(void **state) {
-  (void)state;
+TEST(an_empty_database_is_told) {
   for (int b = 0; b < 2; ++b) {
     fixture f;
     cr_record_walk walk;
     fixture_make(&f);
     const cr_record_walk_options options = {
         .backend = backends[b], .source = fixture_db_of(&f, backends[b], "db", 0, fixture_gray)};
-    assert_int_equal(cr_record_walk_open(&options, &walk), CREMA_E_CORRUPT);
-    assert_non_null(strstr(crema_error_text(), options.source));
-    assert_non_null(strstr(crema_error_text(), "no records"));
+    assert_fails(cr_record_walk_open(&options, &walk), CREMA_E_CORRUPT, options.source);
+    assert_error_has("no records");
     fixture_remove(&f);
   }
 }
@@ -72,7 +66,7 @@ static void an_empty_database_is_told(void **state) {
 
 static void note_epochs(cr_record_walk *walk, int first, int epochs, int *out) {
   for (int i = first * RECORDS; i < (first + epochs) * RECORDS; ++i) {
-    assert_int_equal(cr_record_walk_go(walk, (uint64_t)i), CREMA_OK);
+    ok(cr_record_walk_go(walk, (uint64_t)i));
     *out++ = number(walk);
   }
 }
@@ -80,24 +74,22 @@ static void note_epochs(cr_record_walk *walk, int first, int epochs, int *out) {
 static void open_shuffled(const char *path, uint64_t key, cr_record_walk *walk) {
   const cr_record_walk_options options = {
       .backend = "lmdb", .source = path, .cache = true, .shuffle = true, .order_key = key};
-  assert_int_equal(cr_record_walk_open(&options, walk), CREMA_OK);
+  ok(cr_record_walk_open(&options, walk));
 }
 
 /* A new order takes effect at once, in the current epoch. */
-static void s2_31_a_new_order_replaces_the_old_one(void **state) {
-  fixture f;
+TEST(s2_31_a_new_order_replaces_the_old_one) {
+  const fixture *f = *state;
   cr_record_walk a, b;
   int by_a[2 * RECORDS], by_b[2 * RECORDS], changed[2 * RECORDS];
-  (void)state;
-  fixture_make(&f);
-  const char *path = fixture_db(&f, "db", RECORDS, fixture_gray);
+  const char *path = fixture_db(f, "db", RECORDS, fixture_gray);
   open_shuffled(path, 1, &a);
   open_shuffled(path, 2, &b);
   note_epochs(&a, 1, 2, by_a);
   note_epochs(&b, 1, 2, by_b);
   assert_memory_not_equal(by_a, by_b, sizeof by_a);
   /* The walk stands in epoch 1, whose permutation is drawn. */
-  assert_int_equal(cr_record_walk_go(&a, RECORDS + 3), CREMA_OK);
+  ok(cr_record_walk_go(&a, RECORDS + 3));
   assert_int_equal(number(&a), by_a[3]);
   cr_record_walk_set_order(&a, 2);
   note_epochs(&a, 1, 2, changed);
@@ -107,7 +99,6 @@ static void s2_31_a_new_order_replaces_the_old_one(void **state) {
   assert_memory_equal(changed, by_a, sizeof changed);
   cr_record_walk_close(&a);
   cr_record_walk_close(&b);
-  fixture_remove(&f);
 }
 
 /* ---- stopping ------------------------------------------------------------ */
@@ -118,30 +109,27 @@ static crema_status go_when_stopped(void *arg) {
 }
 
 /* The way to a position may be long: a thread that is asked to stop gives up on the way. */
-static void the_way_to_a_place_can_be_stopped(void **state) {
-  fixture f;
+TEST(the_way_to_a_position_can_be_stopped) {
+  const fixture *f = *state;
   cr_record_walk walk;
   cr_thread *thread = NULL;
-  (void)state;
-  fixture_make(&f);
   const cr_record_walk_options options = {.backend = "lmdb",
-                                          .source = fixture_db(&f, "db", RECORDS, fixture_gray)};
-  assert_int_equal(cr_record_walk_open(&options, &walk), CREMA_OK);
+                                          .source = fixture_db(f, "db", RECORDS, fixture_gray)};
+  ok(cr_record_walk_open(&options, &walk));
   uint64_t before = walk.reads;
-  assert_int_equal(cr_thread_start(&thread, "walk", go_when_stopped, &walk), CREMA_OK);
+  ok(cr_thread_start(&thread, "walk", go_when_stopped, &walk));
   cr_thread_request_stop(thread);
   assert_int_equal(cr_thread_join(&thread), CREMA_E_INTERRUPTED);
   assert_int_equal(walk.reads - before, 1);
   cr_record_walk_close(&walk);
-  fixture_remove(&f);
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_count_is_that_of_whole_epochs),
       cmocka_unit_test(an_empty_database_is_told),
-      cmocka_unit_test(s2_31_a_new_order_replaces_the_old_one),
-      cmocka_unit_test(the_way_to_a_place_can_be_stopped),
+      fixture_test(s2_31_a_new_order_replaces_the_old_one),
+      fixture_test(the_way_to_a_position_can_be_stopped),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,15 +1,11 @@
 /* Data layers that several solvers share: one state, one forward pass at a time, batches by step.
  */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "check.h"
 #include "core/clock.h"
 #include "core/fail.h"
 #include "core/file.h"
@@ -21,15 +17,9 @@
 #include "layers/common/input_class.h"
 #include "layers/common/layer_share.h"
 #include "layers/registry.h"
-#include "net/net.h"
+#include "net/net_values.h"
 
 enum { SAMPLES = 23, SOLVERS = 4 };
-
-static void assert_error_has(const char *part) {
-  if (strstr(crema_error_text(), part) == NULL) {
-    fail_msg("\"%s\" is not in \"%s\"", part, crema_error_text());
-  }
-}
 
 /* ---- what is read -------------------------------------------------------- */
 
@@ -37,21 +27,18 @@ static void assert_error_has(const char *part) {
  * and in an HDF5 file (h5.txt). Sizes are such that reading takes different times. */
 static void write_images(const fixture *f) {
   cr_image image = {0};
-  cr_buffer file = {0}, list = {0};
+  cr_buffer list = {0};
   for (int i = 0; i < SAMPLES; ++i) {
     char name[32];
     int side = i % 5 == 0 ? 96 : 8;
-    assert_int_equal(cr_image_reserve(&image, side, side, 3), CREMA_OK);
+    ok(cr_image_reserve(&image, side, side, 3));
     memset(image.pixels, 2 * i, (size_t)side * (size_t)side * 3);
-    cr_buffer_clear(&file);
-    assert_int_equal(cr_image_encode(&image, "png", &file), CREMA_OK);
     snprintf(name, sizeof name, "%d.png", i);
-    assert_int_equal(cr_file_write(fixture_path(f, name), file.data, file.size), CREMA_OK);
-    assert_int_equal(cr_buffer_print(&list, "%s %d\n", name, i), CREMA_OK);
+    fixture_write_png(f, name, &image);
+    ok(cr_buffer_print(&list, "%s %d\n", name, i));
   }
-  assert_int_equal(cr_file_write(fixture_path(f, "list.txt"), list.data, list.size), CREMA_OK);
+  ok(cr_file_write(fixture_path(f, "list.txt"), list.data, list.size));
   cr_buffer_free(&list);
-  cr_buffer_free(&file);
   cr_image_free(&image);
 }
 
@@ -63,82 +50,71 @@ static void write_hdf5(const fixture *f) {
     data[i] = (float)(2 * i);
     label[i] = (float)i;
   }
-  assert_int_equal(cr_hdf5_writer_open(fixture_path(f, "h.h5"), &writer), CREMA_OK);
-  assert_int_equal(cr_hdf5_writer_reserve(writer, sizeof data + sizeof label), CREMA_OK);
-  assert_int_equal(cr_hdf5_writer_append(writer, "h", &shape, data), CREMA_OK);
-  assert_int_equal(cr_hdf5_writer_append(writer, "h_label", &shape, label), CREMA_OK);
+  ok(cr_hdf5_writer_open(fixture_path(f, "h.h5"), &writer));
+  ok(cr_hdf5_writer_reserve(writer, sizeof data + sizeof label));
+  ok(cr_hdf5_writer_append(writer, "h", &shape, data));
+  ok(cr_hdf5_writer_append(writer, "h_label", &shape, label));
   cr_hdf5_writer_close(writer);
-  assert_int_equal(cr_file_write(fixture_path(f, "h5.txt"), "h.h5\n", 5), CREMA_OK);
+  ok(cr_file_write(fixture_path(f, "h5.txt"), "h.h5\n", 5));
 }
 
-static void make_set(fixture *f) {
-  fixture_make(f);
+static void make_set(const fixture *f) {
   write_images(f);
   write_hdf5(f);
   fixture_db(f, "db", SAMPLES, fixture_gray);
+}
+
+/* A test whose folder holds the set. */
+#define set_test(test) cmocka_unit_test_setup_teardown(test, set_up, fixture_teardown)
+static int set_up(void **state) {
+  fixture_setup(state);
+  make_set(*state);
+  return 0;
 }
 
 /* ---- nets ---------------------------------------------------------------- */
 
 /* One layer of each kind; tops x and x_label. */
 static void add_image_data(const fixture *f, const char *name, const char *rest, cr_buffer *out) {
-  assert_int_equal(
-      cr_buffer_print(out,
-                      "layer { name: '%s' type: 'ImageData' top: '%s' top: '%s_label' "
-                      "image_data_param { source: '%s' new_height: 4 new_width: 4 %s } } ",
-                      name, name, name, fixture_path(f, "list.txt"), rest),
-      CREMA_OK);
+  ok(cr_buffer_print(out,
+                     "layer { name: '%s' type: 'ImageData' top: '%s' top: '%s_label' "
+                     "image_data_param { source: '%s' new_height: 4 new_width: 4 %s } } ",
+                     name, name, name, fixture_path(f, "list.txt"), rest));
 }
 
 static void add_hdf5_data(const fixture *f, const char *rest, cr_buffer *out) {
-  assert_int_equal(cr_buffer_print(out,
-                                   "layer { name: 'h' type: 'HDF5Data' top: 'h' top: 'h_label' "
-                                   "hdf5_data_param { source: '%s' %s } } ",
-                                   fixture_path(f, "h5.txt"), rest),
-                   CREMA_OK);
+  ok(cr_buffer_print(out,
+                     "layer { name: 'h' type: 'HDF5Data' top: 'h' top: 'h_label' "
+                     "hdf5_data_param { source: '%s' %s } } ",
+                     fixture_path(f, "h5.txt"), rest));
 }
 
 static void add_data(const fixture *f, const char *rest, cr_buffer *out) {
-  assert_int_equal(cr_buffer_print(out,
-                                   "layer { name: 'd' type: 'Data' top: 'd' top: 'd_label' "
-                                   "data_param { source: '%s' backend: LMDB %s } } ",
-                                   fixture_path(f, "db"), rest),
-                   CREMA_OK);
+  ok(cr_buffer_print(out,
+                     "layer { name: 'd' type: 'Data' top: 'd' top: 'd_label' "
+                     "data_param { source: '%s' backend: LMDB %s } } ",
+                     fixture_path(f, "db"), rest));
 }
 
 static crema_status make_net(const char *text, const cr_solver_rank *solver, crema_net **out) {
-  ProtobufCMessage *message = NULL;
-  assert_int_equal(cr_text_parse(&caffe__net_parameter__descriptor, text, strlen(text), "test",
-                                 CR_UNKNOWN_ERROR, &message),
-                   CREMA_OK);
-  crema_net_options options;
-  crema_net_options_init(&options);
-  options.phase = CREMA_TRAIN;
-  options.seed = 3;
-  return cr_net_create_for((Caffe__NetParameter *)message, &options, solver, NULL, NULL, out);
+  const crema_net_options options = net_options(CREMA_TRAIN, 3, NULL);
+  return parse_net(&options, solver, out, "%s", text);
 }
 
 /* The nets of all solvers; the group is theirs alone. */
 static void make_nets(const char *text, int solvers, crema_net **net) {
   cr_input_group *group = NULL;
-  assert_int_equal(cr_input_group_create(&group), CREMA_OK);
+  ok(cr_input_group_create(&group));
   for (int i = 0; i < solvers; ++i) {
     const cr_solver_rank solver = {
         .rank = i, .solvers = solvers, .group = group, .root = i == 0 ? NULL : net[0]};
-    assert_int_equal(make_net(text, &solver, &net[i]), CREMA_OK);
+    ok(make_net(text, &solver, &net[i]));
   }
   cr_input_group_release(group);
 }
 
 static void destroy_nets(crema_net **net, int solvers) {
   for (int i = 0; i < solvers; ++i) crema_net_destroy(net[i]);
-}
-
-static const float *values(crema_net *net, const char *name) {
-  crema_blob *found = NULL;
-  const float *data = NULL;
-  if (crema_net_blob(net, name, &found) != CREMA_OK) return NULL;
-  return crema_blob_cpu_data(found, &data) == CREMA_OK ? data : NULL;
 }
 
 /* ---- solvers ------------------------------------------------------------- */
@@ -202,7 +178,7 @@ static void train_all(crema_net **net, int solvers, int items, const char *const
                      .first = first,
                      .steps = steps};
     memcpy(s[i].blobs, blobs, sizeof s[i].blobs);
-    assert_int_equal(cr_thread_start(&thread[i], "solver", train, &s[i]), CREMA_OK);
+    ok(cr_thread_start(&thread[i], "solver", train, &s[i]));
   }
   for (int i = 0; i < solvers; ++i) {
     crema_status status = cr_thread_join(&thread[i]);
@@ -213,16 +189,15 @@ static void train_all(crema_net **net, int solvers, int items, const char *const
 
 /* ---- which layers -------------------------------------------------------- */
 
-static void s2_25_layers_that_can_be_shared(void **state) {
+TEST(s2_25_layers_that_can_be_shared) {
   static const char *const wanted[] = {"DummyData", "HDF5Data",   "HDF5Output", "ImageData",
                                        "Input",     "MemoryData", "WindowData"};
   size_t count = 0, shareable = 0;
-  (void)state;
   const char *const *name = cr_layer_class_names(&count);
   for (size_t i = 0; i < count; ++i) {
     const cr_layer_class *class = NULL;
     bool found = false;
-    assert_int_equal(cr_layer_class_find(name[i], &class), CREMA_OK);
+    ok(cr_layer_class_find(name[i], &class));
     for (size_t k = 0; k < sizeof wanted / sizeof *wanted; ++k) {
       found = found || strcmp(name[i], wanted[k]) == 0;
     }
@@ -232,47 +207,37 @@ static void s2_25_layers_that_can_be_shared(void **state) {
   assert_int_equal(shareable, sizeof wanted / sizeof *wanted);
 }
 
-static cr_layer *layer_of(crema_net *net, const char *name) {
-  int index = cr_net_find_layer(net, name);
-  assert_true(index >= 0);
-  return net->layer[index].layer;
-}
-
 /* Workers have the root's state and the root's shapes; layers that cannot be shared have their own
  * state. */
-static void s2_25_workers_use_the_roots_state(void **state) {
-  fixture f;
+TEST(s2_25_workers_use_the_roots_state) {
+  const fixture *f = *state;
   cr_buffer text = {0};
   crema_net *net[2] = {NULL, NULL};
   crema_blob *blob[2];
-  (void)state;
-  make_set(&f);
-  add_image_data(&f, "a", "batch_size: 3", &text);
-  add_hdf5_data(&f, "batch_size: 3", &text);
-  add_data(&f, "batch_size: 3", &text);
-  assert_int_equal(
-      cr_buffer_print(&text,
-                      "layer { name: 'in' type: 'Input' top: 'in' } "
-                      "layer { name: 'dummy' type: 'DummyData' top: 'dummy' dummy_data_param { "
-                      "shape { dim: 2 dim: 5 } data_filler { value: 7 } } } "),
-      CREMA_OK);
+  add_image_data(f, "a", "batch_size: 3", &text);
+  add_hdf5_data(f, "batch_size: 3", &text);
+  add_data(f, "batch_size: 3", &text);
+  ok(cr_buffer_print(&text,
+                     "layer { name: 'in' type: 'Input' top: 'in' } "
+                     "layer { name: 'dummy' type: 'DummyData' top: 'dummy' dummy_data_param { "
+                     "shape { dim: 2 dim: 5 } data_filler { value: 7 } } } "));
   cr_input_group *group = NULL;
-  assert_int_equal(cr_input_group_create(&group), CREMA_OK);
+  ok(cr_input_group_create(&group));
   const cr_solver_rank root = {.rank = 0, .solvers = 2, .group = group};
-  assert_int_equal(make_net(text.data, &root, &net[0]), CREMA_OK);
+  ok(make_net(text.data, &root, &net[0]));
   /* A shape that the program gave the root's input. */
   const crema_shape shape = cr_shape_2(6, 9);
-  assert_int_equal(crema_net_blob(net[0], "in", &blob[0]), CREMA_OK);
-  assert_int_equal(crema_blob_reshape(blob[0], &shape), CREMA_OK);
+  ok(crema_net_blob(net[0], "in", &blob[0]));
+  ok(crema_blob_reshape(blob[0], &shape));
   const cr_solver_rank worker = {.rank = 1, .solvers = 2, .group = group, .root = net[0]};
-  assert_int_equal(make_net(text.data, &worker, &net[1]), CREMA_OK);
+  ok(make_net(text.data, &worker, &net[1]));
   assert_ptr_equal(layer_of(net[0], "a")->state, layer_of(net[1], "a")->state);
   assert_ptr_equal(layer_of(net[0], "h")->state, layer_of(net[1], "h")->state);
   assert_ptr_not_equal(layer_of(net[0], "d")->state, layer_of(net[1], "d")->state);
   static const char *const names[] = {"a", "a_label", "h", "h_label", "dummy"};
   for (size_t i = 0; i < sizeof names / sizeof *names; ++i) {
     for (int k = 0; k < 2; ++k) {
-      assert_int_equal(crema_net_blob(net[k], names[i], &blob[k]), CREMA_OK);
+      ok(crema_net_blob(net[k], names[i], &blob[k]));
     }
     assert_true(crema_shape_equal(crema_blob_shape(blob[0]), crema_blob_shape(blob[1])));
   }
@@ -280,51 +245,43 @@ static void s2_25_workers_use_the_roots_state(void **state) {
   destroy_nets(net, 2);
   cr_input_group_release(group);
   cr_buffer_free(&text);
-  fixture_remove(&f);
 }
 
-static void s2_25_refusals(void **state) {
-  fixture f;
+TEST(s2_25_refusals) {
+  const fixture *f = *state;
   cr_buffer text = {0}, other = {0};
   crema_net *net[2] = {NULL, NULL}, *none = NULL;
   cr_input_group *group = NULL;
-  (void)state;
-  make_set(&f);
-  add_image_data(&f, "a", "batch_size: 3", &text);
-  add_data(&f, "batch_size: 3", &text);
-  assert_int_equal(cr_input_group_create(&group), CREMA_OK);
+  add_image_data(f, "a", "batch_size: 3", &text);
+  add_data(f, "batch_size: 3", &text);
+  ok(cr_input_group_create(&group));
   cr_solver_rank solver = {.rank = 0, .solvers = 2, .group = group};
-  assert_int_equal(make_net(text.data, &solver, &net[0]), CREMA_OK);
+  ok(make_net(text.data, &solver, &net[0]));
   /* A worker without a root would take samples twice. */
   solver.rank = 1;
-  assert_int_equal(make_net(text.data, &solver, &none), CREMA_E_ARGUMENT);
-  assert_error_has("'a'");
+  assert_fails(make_net(text.data, &solver, &none), CREMA_E_ARGUMENT, "'a'");
   assert_error_has("without the net of solver 0");
   /* The root has no layer of that name, or another number of solvers. */
   solver.root = net[0];
-  add_image_data(&f, "b", "batch_size: 3", &other);
-  assert_int_equal(make_net(other.data, &solver, &none), CREMA_E_ARGUMENT);
-  assert_error_has("'b'");
+  add_image_data(f, "b", "batch_size: 3", &other);
+  assert_fails(make_net(other.data, &solver, &none), CREMA_E_ARGUMENT, "'b'");
   solver.solvers = 3;
   cr_buffer_clear(&other);
-  add_image_data(&f, "a", "batch_size: 3", &other);
-  assert_int_equal(make_net(other.data, &solver, &none), CREMA_E_ARGUMENT);
-  assert_error_has("cannot join");
+  add_image_data(f, "a", "batch_size: 3", &other);
+  assert_fails(make_net(other.data, &solver, &none), CREMA_E_ARGUMENT, "cannot join");
   solver.solvers = 2;
-  assert_int_equal(make_net(text.data, &solver, &net[1]), CREMA_OK);
+  ok(make_net(text.data, &solver, &net[1]));
   /* By hand: a class that refuses, a layer that is not shared. */
-  assert_int_equal(cr_layer_share_join(layer_of(net[1], "d"), layer_of(net[0], "d")),
-                   CREMA_E_UNSUPPORTED);
-  assert_error_has("'d' (Data)");
+  assert_fails(cr_layer_share_join(layer_of(net[1], "d"), layer_of(net[0], "d")),
+               CREMA_E_UNSUPPORTED, "'d' (Data)");
   crema_net *alone = NULL;
-  assert_int_equal(make_net(other.data, NULL, &alone), CREMA_OK);
+  ok(make_net(other.data, NULL, &alone));
   assert_int_equal(cr_layer_share_join(layer_of(net[1], "a"), layer_of(alone, "a")), CREMA_E_STATE);
   crema_net_destroy(alone);
   destroy_nets(net, 2);
   cr_input_group_release(group);
   cr_buffer_free(&other);
   cr_buffer_free(&text);
-  fixture_remove(&f);
 }
 
 /* ---- one at a time ------------------------------------------------------- */
@@ -379,13 +336,12 @@ static crema_status run_watcher(void *arg) {
   return layer->class->backward(layer, NULL, NULL, NULL, NULL);
 }
 
-static void s2_25_forward_passes_are_serialised_and_backward_passes_are_not(void **state) {
+TEST(s2_25_forward_passes_are_serialised_and_backward_passes_are_not) {
   Caffe__LayerParameter param = CAFFE__LAYER_PARAMETER__INIT;
   cr_input_group *group = NULL;
   cr_layer *layer[SOLVERS];
   cr_thread *thread[SOLVERS] = {NULL};
-  (void)state;
-  assert_int_equal(cr_input_group_create(&group), CREMA_OK);
+  ok(cr_input_group_create(&group));
   for (int shared = 0; shared < 2; ++shared) {
     for (int i = 0; i < SOLVERS; ++i) {
       layer[i] = calloc(1, sizeof *layer[i]);
@@ -395,14 +351,13 @@ static void s2_25_forward_passes_are_serialised_and_backward_passes_are_not(void
       layer[i]->state = i == 0 || shared ? calloc(1, sizeof(watcher)) : layer[0]->state;
       const cr_solver_rank solver = {.rank = i, .solvers = SOLVERS, .group = shared ? group : NULL};
       cr_layer_set_solver(layer[i], &solver);
-      assert_int_equal(cr_layer_setup(layer[i], i > 0 && shared ? layer[0] : NULL, NULL, NULL),
-                       CREMA_OK);
+      ok(cr_layer_setup(layer[i], i > 0 && shared ? layer[0] : NULL, NULL, NULL));
       assert_ptr_equal(layer[i]->state, layer[0]->state);
     }
     for (int i = 0; i < SOLVERS; ++i) {
-      assert_int_equal(cr_thread_start(&thread[i], "solver", run_watcher, layer[i]), CREMA_OK);
+      ok(cr_thread_start(&thread[i], "solver", run_watcher, layer[i]));
     }
-    for (int i = 0; i < SOLVERS; ++i) assert_int_equal(cr_thread_join(&thread[i]), CREMA_OK);
+    for (int i = 0; i < SOLVERS; ++i) ok(cr_thread_join(&thread[i]));
     const watcher *w = layer[0]->state;
     assert_int_equal(w->passes, 25 * SOLVERS);
     assert_int_equal(w->back_most, SOLVERS);
@@ -419,28 +374,24 @@ static void s2_25_forward_passes_are_serialised_and_backward_passes_are_not(void
 
 /* Four threads use one layer of each kind: their batches are those that one solver gets, dealt out
  * by step. */
-static void s2_25_concurrent_passes_get_distinct_batches(void **state) {
+TEST(s2_25_concurrent_passes_get_distinct_batches) {
   static const char *const blobs[4] = {"a", "h"};
-  fixture f;
+  const fixture *f = *state;
   cr_buffer text = {0};
   crema_net *net[SOLVERS];
-  (void)state;
-  make_set(&f);
-  add_image_data(&f, "a", "batch_size: 3 threads: 3", &text);
-  add_hdf5_data(&f, "batch_size: 3", &text);
+  add_image_data(f, "a", "batch_size: 3 threads: 3", &text);
+  add_hdf5_data(f, "batch_size: 3", &text);
   make_nets(text.data, SOLVERS, net);
   train_all(net, SOLVERS, 3, blobs, 0, 30);
   destroy_nets(net, SOLVERS);
   cr_buffer_free(&text);
-  fixture_remove(&f);
 }
 
-static void s2_25_samples_in_memory_are_shared(void **state) {
+TEST(s2_25_samples_in_memory_are_shared) {
   static const char *const blobs[4] = {"m"};
   enum { ITEMS = 1 };
   static float data[SAMPLES], label[SAMPLES];
   crema_net *net[SOLVERS];
-  (void)state;
   for (int i = 0; i < SAMPLES; ++i) {
     data[i] = (float)(2 * i);
     label[i] = (float)i;
@@ -450,52 +401,47 @@ static void s2_25_samples_in_memory_are_shared(void **state) {
       "batch_size: 1 channels: 1 height: 1 width: 1 } }",
       SOLVERS, net);
   /* Whichever net is given them. */
-  assert_int_equal(crema_memory_data_set(net[2], "m", data, label, SAMPLES), CREMA_OK);
+  ok(crema_memory_data_set(net[2], "m", data, label, SAMPLES));
   train_all(net, SOLVERS, ITEMS, blobs, 0, 50);
   destroy_nets(net, SOLVERS);
 }
 
 /* One solver is far ahead of the others: it waits for nobody but the source, and the others find
  * their batches. */
-static void s2_25_a_solver_that_waits_keeps_nobody_out(void **state) {
+TEST(s2_25_a_solver_that_waits_keeps_nobody_out) {
   static const char *const blobs[4] = {"a"};
-  fixture f;
+  const fixture *f = *state;
   cr_buffer text = {0};
   crema_net *net[2];
-  (void)state;
-  make_set(&f);
-  add_image_data(&f, "a", "batch_size: 3", &text);
+  add_image_data(f, "a", "batch_size: 3", &text);
   for (int round = 0; round < 5; ++round) {
     trainee fast = {.rank = 1, .solvers = 2, .items = 3, .steps = 12, .blobs = {"a"}};
     cr_thread *thread = NULL;
     make_nets(text.data, 2, net);
     fast.net = net[1];
-    assert_int_equal(cr_thread_start(&thread, "solver", train, &fast), CREMA_OK);
+    ok(cr_thread_start(&thread, "solver", train, &fast));
     /* Until it has taken all there is. */
     cr_clock_sleep(0.02);
     for (int k = 0; k < 12; ++k) {
       trainee slow = {.net = net[0], .solvers = 2, .items = 3, .first = k, .steps = 1};
       memcpy(slow.blobs, blobs, sizeof slow.blobs);
-      assert_int_equal(train(&slow), CREMA_OK);
+      ok(train(&slow));
       assert_int_equal(slow.wrong, 0);
     }
-    assert_int_equal(cr_thread_join(&thread), CREMA_OK);
+    ok(cr_thread_join(&thread));
     assert_int_equal(fast.wrong, 0);
     destroy_nets(net, 2);
   }
   cr_buffer_free(&text);
-  fixture_remove(&f);
 }
 
 /* The state outlives the net of rank 0. */
-static void s2_25_the_root_may_go_first(void **state) {
-  fixture f;
+TEST(s2_25_the_root_may_go_first) {
+  const fixture *f = *state;
   cr_buffer text = {0};
   crema_net *net[3];
-  (void)state;
-  make_set(&f);
-  add_image_data(&f, "a", "batch_size: 3", &text);
-  add_hdf5_data(&f, "batch_size: 3", &text);
+  add_image_data(f, "a", "batch_size: 3", &text);
+  add_hdf5_data(f, "batch_size: 3", &text);
   for (int round = 0; round < 3; ++round) {
     make_nets(text.data, 3, net);
     crema_net_destroy(net[round]);
@@ -504,58 +450,51 @@ static void s2_25_the_root_may_go_first(void **state) {
       trainee s = {
           .net = net[i], .rank = i, .solvers = 3, .items = 3, .steps = 2, .blobs = {"a", "h"}};
       if (net[i] == NULL) continue;
-      assert_int_equal(train(&s), CREMA_OK);
+      ok(train(&s));
       assert_int_equal(s.wrong, 0);
     }
     destroy_nets(net, 3);
   }
   cr_buffer_free(&text);
-  fixture_remove(&f);
 }
 
 /* ---- several layers in a net --------------------------------------------- */
 
 /* Four layers of three kinds, two of them over the same pictures with other numbers of threads: in
  * every step of every solver all show the samples of that step. */
-static void s2_26_layers_of_several_solvers_keep_step(void **state) {
+TEST(s2_26_layers_of_several_solvers_keep_step) {
   static const char *const blobs[4] = {"a", "b", "h", "d"};
   static const int solvers[] = {1, 3, 4};
-  fixture f;
+  const fixture *f = *state;
   cr_buffer text = {0};
   crema_net *net[4];
-  (void)state;
-  make_set(&f);
-  add_image_data(&f, "a", "batch_size: 2 threads: 1", &text);
-  add_image_data(&f, "b", "batch_size: 2 threads: 4", &text);
-  add_hdf5_data(&f, "batch_size: 2", &text);
-  add_data(&f, "batch_size: 2 threads: 2", &text);
+  add_image_data(f, "a", "batch_size: 2 threads: 1", &text);
+  add_image_data(f, "b", "batch_size: 2 threads: 4", &text);
+  add_hdf5_data(f, "batch_size: 2", &text);
+  add_data(f, "batch_size: 2 threads: 2", &text);
   for (size_t i = 0; i < sizeof solvers / sizeof *solvers; ++i) {
     make_nets(text.data, solvers[i], net);
     train_all(net, solvers[i], 2, blobs, 0, 60);
     destroy_nets(net, solvers[i]);
   }
   cr_buffer_free(&text);
-  fixture_remove(&f);
 }
 
 /* Solvers that cannot share, in other processes: the same batches. */
-static void s2_27_solvers_out_of_reach_take_their_own_share(void **state) {
-  fixture f;
+TEST(s2_27_solvers_out_of_reach_take_their_own_share) {
+  const fixture *f = *state;
   cr_buffer text = {0};
-  (void)state;
-  make_set(&f);
-  add_image_data(&f, "a", "batch_size: 2", &text);
-  add_hdf5_data(&f, "batch_size: 2", &text);
+  add_image_data(f, "a", "batch_size: 2", &text);
+  add_hdf5_data(f, "batch_size: 2", &text);
   for (int i = 0; i < 8; ++i) {
     const cr_solver_rank rank = {.rank = i, .solvers = 8};
     trainee s = {.rank = i, .solvers = 8, .items = 2, .steps = 10, .blobs = {"a", "h"}};
-    assert_int_equal(make_net(text.data, &rank, &s.net), CREMA_OK);
-    assert_int_equal(train(&s), CREMA_OK);
+    ok(make_net(text.data, &rank, &s.net));
+    ok(train(&s));
     assert_int_equal(s.wrong, 0);
     crema_net_destroy(s.net);
   }
   cr_buffer_free(&text);
-  fixture_remove(&f);
 }
 
 /* ---- resuming ------------------------------------------------------------ */
@@ -563,7 +502,7 @@ static void s2_27_solvers_out_of_reach_take_their_own_share(void **state) {
 static void save(crema_net *net, const char *name, cr_buffer *out) {
   cr_layer *layer = layer_of(net, name);
   cr_buffer_clear(out);
-  assert_int_equal(layer->class->input->save(layer, out), CREMA_OK);
+  ok(layer->class->input->save(layer, out));
 }
 
 static crema_status restore(crema_net *net, const char *name, const cr_buffer *saved) {
@@ -572,15 +511,13 @@ static crema_status restore(crema_net *net, const char *name, const cr_buffer *s
 }
 
 /* In the middle of an epoch: all solvers go on where they were; they share one position. */
-static void s2_31_shared_layers_resume(void **state) {
+TEST(s2_31_shared_layers_resume) {
   static const char *const blobs[4] = {"a", "h"};
-  fixture f;
+  const fixture *f = *state;
   cr_buffer text = {0}, saved[2] = {{0}, {0}}, other = {0};
   crema_net *net[3];
-  (void)state;
-  make_set(&f);
-  add_image_data(&f, "a", "batch_size: 2 threads: 2", &text);
-  add_hdf5_data(&f, "batch_size: 2", &text);
+  add_image_data(f, "a", "batch_size: 2 threads: 2", &text);
+  add_hdf5_data(f, "batch_size: 2", &text);
   for (int solvers = 1; solvers <= 3; solvers += 2) {
     for (int before = 0; before <= 5; before += 5) {
       make_nets(text.data, solvers, net);
@@ -597,13 +534,12 @@ static void s2_31_shared_layers_resume(void **state) {
       train_all(net, solvers, 2, blobs, 0, 3);
       for (int i = 0; i < solvers; ++i) {
         for (int b = 0; b < 2; ++b) {
-          assert_int_equal(restore(net[i], blobs[b], &saved[b]), CREMA_OK);
+          ok(restore(net[i], blobs[b], &saved[b]));
         }
       }
       train_all(net, solvers, 2, blobs, before, 20);
       if (solvers > 1) {
-        assert_int_equal(restore(net[1], "a", &saved[1]), CREMA_E_STATE);
-        assert_error_has("solver 1");
+        assert_fails(restore(net[1], "a", &saved[1]), CREMA_E_STATE, "solver 1");
       }
       destroy_nets(net, solvers);
     }
@@ -612,22 +548,21 @@ static void s2_31_shared_layers_resume(void **state) {
   cr_buffer_free(&saved[1]);
   cr_buffer_free(&saved[0]);
   cr_buffer_free(&text);
-  fixture_remove(&f);
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(s2_25_layers_that_can_be_shared),
-      cmocka_unit_test(s2_25_workers_use_the_roots_state),
-      cmocka_unit_test(s2_25_refusals),
+      set_test(s2_25_workers_use_the_roots_state),
+      set_test(s2_25_refusals),
       cmocka_unit_test(s2_25_forward_passes_are_serialised_and_backward_passes_are_not),
-      cmocka_unit_test(s2_25_concurrent_passes_get_distinct_batches),
+      set_test(s2_25_concurrent_passes_get_distinct_batches),
       cmocka_unit_test(s2_25_samples_in_memory_are_shared),
-      cmocka_unit_test(s2_25_a_solver_that_waits_keeps_nobody_out),
-      cmocka_unit_test(s2_25_the_root_may_go_first),
-      cmocka_unit_test(s2_26_layers_of_several_solvers_keep_step),
-      cmocka_unit_test(s2_27_solvers_out_of_reach_take_their_own_share),
-      cmocka_unit_test(s2_31_shared_layers_resume),
+      set_test(s2_25_a_solver_that_waits_keeps_nobody_out),
+      set_test(s2_25_the_root_may_go_first),
+      set_test(s2_26_layers_of_several_solvers_keep_step),
+      set_test(s2_27_solvers_out_of_reach_take_their_own_share),
+      set_test(s2_31_shared_layers_resume),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,11 @@
 /* Rows of values against the formula, one value at a time: every alignment, narrow and wide rows,
  * past the caches and not, with a word on either side that must stay as it is. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include <cmocka.h>
-
+#include "check.h"
 #include "core/rng.h"
 #include "data/augment/transform_rows.h"
 #include "data/augment/transform_rows_private.h"
@@ -80,7 +77,7 @@ static void check_rows(const cr_rows *rows, rows_fn write, int shift, bool strea
   }
   for (size_t i = 0; i < room; ++i) {
     if (memory + i >= out && memory + i < out + count) continue;
-    if (memory[i] != -12345) fail_msg("a value %td places from the first", memory + i - out);
+    if (memory[i] != -12345) fail_msg("a value %td positions from the first", memory + i - out);
   }
   free(memory);
 }
@@ -103,8 +100,7 @@ static cr_rows random_rows(const scene *s, cr_mt19937 *rng, bool bytes) {
   return rows;
 }
 
-static void test_rows_are_as_the_formula_says(void **state) {
-  (void)state;
+TEST(test_rows_are_as_the_formula_says) {
   cr_mt19937 rng;
   const char *given = getenv("CREMA_TEST_SEED");
   uint32_t seed = given != NULL ? (uint32_t)strtoul(given, NULL, 10) : (uint32_t)time(NULL);
@@ -122,8 +118,7 @@ static void test_rows_are_as_the_formula_says(void **state) {
 }
 
 /* The last bytes of the pixels are read, not those after them. */
-static void test_nothing_is_read_behind_the_pixels(void **state) {
-  (void)state;
+TEST(test_nothing_is_read_behind_the_pixels) {
   for (int width = 1; width < 70; ++width) {
     for (int kind = 0; kind < 4; ++kind) {
       cr_rows rows = {.width = width,
@@ -147,9 +142,8 @@ static void test_nothing_is_read_behind_the_pixels(void **state) {
 }
 
 /* Rows of another kind can follow; what waited for a full line is not lost. */
-static void test_kinds_of_rows_mix(void **state) {
+TEST(test_kinds_of_rows_mix) {
   enum { W = 21 };
-  (void)state;
   uint8_t bytes[W];
   float reals[W], out[3 * W];
   for (int i = 0; i < W; ++i) {

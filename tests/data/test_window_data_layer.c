@@ -2,43 +2,26 @@
 #define _GNU_SOURCE /* sched_setaffinity */
 
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "check.h"
 #include "comma_locale.h"
 #include "core/file.h"
 #include "data/pipeline/pipeline.h"
 #include "data/pipeline/window_crop.h"
 #include "fixture.h"
-#include "layers/common/input_class.h"
-#include "net/net.h"
-
-static void assert_error_has(const char *part) {
-  if (strstr(crema_error_text(), part) == NULL) {
-    fail_msg("\"%s\" is not in \"%s\"", part, crema_error_text());
-  }
-}
-
-static void write_text(const fixture *f, const char *name, const char *text) {
-  assert_int_equal(cr_file_write(fixture_path(f, name), text, strlen(text)), CREMA_OK);
-}
+#include "net/net_values.h"
 
 /* An image of 10 x 12 pixels, (y, x, c) = base + 10 * y + x in all channels. */
 static void make_image(const fixture *f, const char *name, int base) {
   cr_image image = {0};
-  cr_buffer file = {0};
-  assert_int_equal(cr_image_reserve(&image, 10, 12, 3), CREMA_OK);
+  ok(cr_image_reserve(&image, 10, 12, 3));
   for (int i = 0; i < 10 * 12 * 3; ++i) {
     image.pixels[i] = (uint8_t)(base + 10 * (i / 36) + i / 3 % 12);
   }
-  assert_int_equal(cr_image_encode(&image, "png", &file), CREMA_OK);
-  assert_int_equal(cr_file_write(fixture_path(f, name), file.data, file.size), CREMA_OK);
-  cr_buffer_free(&file);
+  fixture_write_png(f, name, &image);
   cr_image_free(&image);
 }
 
@@ -46,35 +29,19 @@ static void make_image(const fixture *f, const char *name, int base) {
 static void make_set(const fixture *f) {
   make_image(f, "a.png", 0);
   make_image(f, "b.png", 100);
-  write_text(f, "windows.txt",
-             "# 0\na.png\n3\n10\n12\n3\n7 0.9 2 3 5 6\n1 0.1 0 0 3 3\n5 0.4 1 1 4 4\n"
-             "# 1\nb.png\n3 10 12\n2\n8 0.6 8 6 11 9\n2 0.0 4 4 7 7\n");
+  fixture_text(f, "windows.txt",
+               "# 0\na.png\n3\n10\n12\n3\n7 0.9 2 3 5 6\n1 0.1 0 0 3 3\n5 0.4 1 1 4 4\n"
+               "# 1\nb.png\n3 10 12\n2\n8 0.6 8 6 11 9\n2 0.0 4 4 7 7\n");
 }
 
 static crema_status make_net(const fixture *f, const char *param, const char *transform,
                              int64_t seed, crema_net **out) {
-  char text[2048];
-  snprintf(text, sizeof text,
-           "name: 'n' layer { name: 'in' type: 'WindowData' top: 'data' top: 'label' "
-           "transform_param { %s } window_data_param { source: '%s' bg_threshold: 0.3 %s } }",
-           transform, fixture_path(f, "windows.txt"), param);
-  crema_net_options options;
-  crema_net_options_init(&options);
-  options.seed = seed;
-  options.phase = CREMA_TRAIN;
-  return crema_net_parse(text, strlen(text), "test.prototxt", &options, out);
-}
-
-static const float *values(crema_net *net, const char *name) {
-  crema_blob *found = NULL;
-  const float *data = NULL;
-  assert_int_equal(crema_net_blob(net, name, &found), CREMA_OK);
-  assert_int_equal(crema_blob_cpu_data(found, &data), CREMA_OK);
-  return data;
-}
-
-static void forward(crema_net *net) {
-  assert_int_equal(crema_net_forward(net, NULL), CREMA_OK);
+  const crema_net_options options = net_options(CREMA_TRAIN, seed, NULL);
+  return parse_net(
+      &options, NULL, out,
+      "name: 'n' layer { name: 'in' type: 'WindowData' top: 'data' top: 'label' "
+      "transform_param { %s } window_data_param { source: '%s' bg_threshold: 0.3 %s } }",
+      transform, fixture_path(f, "windows.txt"), param);
 }
 
 /* The window at (y, x) of an image, 4 x 4 pixels, as it is or mirrored. */
@@ -104,16 +71,12 @@ static int use_processors(const cpu_set_t *all, int count) {
 }
 
 /* Background first, then the share of the foreground; each with its label, each sometimes. */
-static void test_what_a_batch_holds(void **state) {
-  fixture f;
+TEST(test_what_a_batch_holds) {
+  const fixture *f = *state;
   crema_net *net = NULL;
   int seen[4] = {0}, mirrored = 0;
-  (void)state;
-  fixture_make(&f);
-  make_set(&f);
-  assert_int_equal(
-      make_net(&f, "batch_size: 5 fg_fraction: 0.5", "crop_size: 4 mirror: true", 1, &net),
-      CREMA_OK);
+  make_set(f);
+  ok(make_net(f, "batch_size: 5 fg_fraction: 0.5", "crop_size: 4 mirror: true", 1, &net));
   for (int k = 0; k < 20; ++k) {
     forward(net);
     for (int i = 0; i < 5; ++i) {
@@ -136,19 +99,14 @@ static void test_what_a_batch_holds(void **state) {
   for (int w = 0; w < 4; ++w) assert_in_range(seen[w], 5, 60);
   assert_in_range(mirrored, 25, 75);
   crema_net_destroy(net);
-  fixture_remove(&f);
 }
 
-static void test_mean_and_scale(void **state) {
-  fixture f;
+TEST(test_mean_and_scale) {
+  const fixture *f = *state;
   crema_net *net = NULL;
-  (void)state;
-  fixture_make(&f);
-  make_set(&f);
+  make_set(f);
   const char *transform = "crop_size: 4 scale: 0.5 mean_value: 1 mean_value: 2 mean_value: 3";
-  assert_int_equal(
-      make_net(&f, "batch_size: 1 fg_fraction: 1 cache_images: true", transform, 1, &net),
-      CREMA_OK);
+  ok(make_net(f, "batch_size: 1 fg_fraction: 1 cache_images: true", transform, 1, &net));
   for (int k = 0; k < 6; ++k) {
     forward(net);
     float corner = values(net, "label")[0] == 7 ? 32 : 168;
@@ -157,64 +115,57 @@ static void test_mean_and_scale(void **state) {
     }
   }
   crema_net_destroy(net);
-  fixture_remove(&f);
 }
 
 /* Overlaps have a point, whatever the program's locale. */
-static void test_locale(void **state) {
-  fixture f;
+TEST(test_locale) {
+  const fixture *f = *state;
   cr_window_list list;
-  (void)state;
   if (!comma_locale_begin()) skip();
-  fixture_make(&f);
-  write_text(&f, "windows.txt", "# 0\na.png\n3 10 12\n1\n1 0.75 0 0 3 3\n");
-  crema_status status = cr_window_list_read(fixture_path(&f, "windows.txt"), &list);
+  fixture_text(f, "windows.txt", "# 0\na.png\n3 10 12\n1\n1 0.75 0 0 3 3\n");
+  crema_status status = cr_window_list_read(fixture_path(f, "windows.txt"), &list);
   setlocale(LC_ALL, "C");
-  assert_int_equal(status, CREMA_OK);
+  ok(status);
   assert_true(cr_window_list_window(&list, 0)->overlap == 0.75f);
   cr_window_list_free(&list);
-  fixture_remove(&f);
 }
 
 /* Worked by hand: a window at the left upper corner, 1 pixel of context in a square of 6. The
  * window of 4 pixels is grown by 6 / 4 to -1..5, 7 pixels of which the first is outside. */
-static void test_context(void **state) {
+TEST(test_context) {
   const cr_listed_window corner = {.x1 = 0, .y1 = 0, .x2 = 3, .y2 = 3};
   const cr_window_crop_options options = {.crop_size = 6, .context_pad = 1};
   cr_window_crop crop;
-  (void)state;
-  assert_int_equal(cr_window_crop_plan(&corner, 10, 12, &options, false, &crop), CREMA_OK);
+  ok(cr_window_crop_plan(&corner, 10, 12, &options, false, &crop));
   assert_true(crop.x == 0 && crop.y == 0 && crop.width == 6 && crop.height == 6);
   assert_true(crop.pad_x == 1 && crop.pad_y == 1);
   assert_true(crop.out_width == 5 && crop.out_height == 5);
-  assert_int_equal(cr_window_crop_plan(&corner, 10, 12, &options, true, &crop), CREMA_OK);
+  ok(cr_window_crop_plan(&corner, 10, 12, &options, true, &crop));
   assert_true(crop.pad_x == 0 && crop.pad_y == 1 && crop.out_width == 5);
   /* A window of 2 x 6 as a square: 6 x 6 about the same centre (3, 4). */
   const cr_listed_window tall = {.x1 = 2, .y1 = 1, .x2 = 3, .y2 = 6};
   const cr_window_crop_options square = {.crop_size = 6, .square = true};
-  assert_int_equal(cr_window_crop_plan(&tall, 10, 12, &square, false, &crop), CREMA_OK);
+  ok(cr_window_crop_plan(&tall, 10, 12, &square, false, &crop));
   assert_true(crop.x == 0 && crop.y == 1 && crop.width == 7 && crop.height == 7);
   assert_true(crop.out_width == 6 && crop.out_height == 6 && crop.pad_x == 0 && crop.pad_y == 0);
 }
 
 /* Far outside, with the most context there can be: nothing of the image is left. */
-static void test_far_windows(void **state) {
+TEST(test_far_windows) {
   enum { FAR = (1 << 24) - 1 };
   static const cr_listed_window windows[] = {{.x1 = -FAR, .y1 = -FAR, .x2 = FAR, .y2 = FAR},
                                              {.x1 = 0, .y1 = 0, .x2 = FAR, .y2 = FAR},
                                              {.x1 = -FAR, .y1 = 3, .x2 = 3, .y2 = 4}};
   const cr_window_crop_options options = {.crop_size = 65499, .context_pad = 32749};
-  (void)state;
   for (size_t i = 0; i < sizeof windows / sizeof *windows; ++i) {
     cr_window_crop c;
-    assert_int_equal(cr_window_crop_plan(&windows[i], 10, 12, &options, false, &c), CREMA_OK);
+    ok(cr_window_crop_plan(&windows[i], 10, 12, &options, false, &c));
     assert_true(c.out_height == 0 || c.out_width == 0);
   }
 }
 
 /* Whatever the window, the parts fit into the square and into the image. */
-static void test_every_plan_fits(void **state) {
-  (void)state;
+TEST(test_every_plan_fits) {
   for (int i = 0; i < 20000; ++i) {
     unsigned r = (unsigned)i * 2654435761u;
     const cr_listed_window window = {.x1 = (int)(r % 23) - 6,
@@ -233,27 +184,22 @@ static void test_every_plan_fits(void **state) {
   }
 }
 
-static void s2_28_threads_give_the_same_batches(void **state) {
+TEST(s2_28_threads_give_the_same_batches) {
   enum { BATCHES = 30, COUNT = 5 * 3 * 6 * 6 };
   static float data[BATCHES][COUNT], label[BATCHES][5];
   static const char *const params[] = {"batch_size: 5 fg_fraction: 0.4",
                                        "batch_size: 5 fg_fraction: 0.4 cache_images: true",
                                        "batch_size: 5 fg_fraction: 0.4 crop_mode: 'square'"};
-  fixture f;
+  const fixture *f = *state;
   cpu_set_t all;
-  (void)state;
-  fixture_make(&f);
-  make_set(&f);
+  make_set(f);
   assert_int_equal(sched_getaffinity(0, sizeof all, &all), 0);
   for (size_t i = 0; i < sizeof params / sizeof *params; ++i) {
     /* One thread, two, three, where there are processors enough. */
     for (int wanted = 1; wanted <= 4; wanted = wanted == 1 ? 3 : wanted + 1) {
       int processors = use_processors(&all, wanted);
       crema_net *net = NULL;
-      cr_input_stats stats = {0};
-      assert_int_equal(
-          make_net(&f, params[i], "crop_size: 6 mirror: true mean_value: 3 scale: 0.5", 8, &net),
-          CREMA_OK);
+      ok(make_net(f, params[i], "crop_size: 6 mirror: true mean_value: 3 scale: 0.5", 8, &net));
       for (int k = 0; k < BATCHES; ++k) {
         forward(net);
         /* The first two ways give the same, so only the first one and the last are noted. */
@@ -264,8 +210,7 @@ static void s2_28_threads_give_the_same_batches(void **state) {
         assert_memory_equal(values(net, "data"), data[k], sizeof data[k]);
         assert_memory_equal(values(net, "label"), label[k], sizeof label[k]);
       }
-      cr_layer *layer = net->layer[0].layer;
-      layer->class->input->stats(layer, &stats);
+      const cr_input_stats stats = input_stats(net);
       assert_int_equal(stats.pipeline.threads, processors <= 2 ? 1 : processors - 1);
       assert_int_equal(stats.pipeline.batches, BATCHES);
       assert_true(stats.pipeline.decode_seconds > 0 && stats.pipeline.transform_seconds > 0);
@@ -273,37 +218,24 @@ static void s2_28_threads_give_the_same_batches(void **state) {
     }
   }
   assert_int_equal(sched_setaffinity(0, sizeof all, &all), 0);
-  fixture_remove(&f);
 }
 
-static void s2_31_resume(void **state) {
+TEST(s2_31_resume) {
   static const char *const transform = "crop_size: 6 mirror: true";
   static const char *const param = "batch_size: 3 context_pad: 1 crop_mode: 'square'";
-  fixture f;
+  const fixture *f = *state;
   crema_net *net = NULL, *resumed = NULL;
-  cr_buffer saved = {0};
-  (void)state;
-  fixture_make(&f);
-  make_set(&f);
-  assert_int_equal(make_net(&f, param, transform, 5, &net), CREMA_OK);
-  assert_int_equal(make_net(&f, param, transform, 6, &resumed), CREMA_OK);
+  make_set(f);
+  ok(make_net(f, param, transform, 5, &net));
+  ok(make_net(f, param, transform, 6, &resumed));
   for (int k = 0; k < 4; ++k) forward(net);
-  cr_layer *layer = net->layer[0].layer, *other = resumed->layer[0].layer;
-  assert_int_equal(layer->class->input->save(layer, &saved), CREMA_OK);
-  assert_int_equal(other->class->input->restore(other, saved.data, saved.size), CREMA_OK);
-  for (int k = 0; k < 9; ++k) {
-    forward(net);
-    forward(resumed);
-    assert_memory_equal(values(net, "data"), values(resumed, "data"), 3 * 108 * sizeof(float));
-    assert_memory_equal(values(net, "label"), values(resumed, "label"), 3 * sizeof(float));
-  }
-  cr_buffer_free(&saved);
+  resume_input(net, resumed);
+  expect_same_batches(net, resumed, 9);
   crema_net_destroy(resumed);
   crema_net_destroy(net);
-  fixture_remove(&f);
 }
 
-static void test_faults(void **state) {
+TEST(test_faults) {
   static const struct {
     const char *file, *param, *transform, *part;
     crema_status code;
@@ -331,42 +263,38 @@ static void test_faults(void **state) {
        CREMA_E_UNSUPPORTED},
       {NULL, "batch_size: 1", "crop_size: 4 mean_value: 1 mean_value: 2", "mean", CREMA_E_SHAPE},
   };
-  fixture f;
+  const fixture *f = *state;
   crema_net *net = NULL;
-  (void)state;
-  fixture_make(&f);
   for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
-    make_set(&f);
-    if (cases[i].file != NULL) write_text(&f, "windows.txt", cases[i].file);
-    assert_int_equal(make_net(&f, cases[i].param, cases[i].transform, 1, &net), cases[i].code);
-    assert_error_has(cases[i].part);
+    make_set(f);
+    if (cases[i].file != NULL) fixture_text(f, "windows.txt", cases[i].file);
+    assert_fails(make_net(f, cases[i].param, cases[i].transform, 1, &net), cases[i].code,
+                 cases[i].part);
     assert_error_has("'in'");
   }
   /* Seen only when the window is cut. */
-  write_text(&f, "windows.txt", "# 0\na.png\n3 10 12\n1\n1 1 9 9 12 12\n");
-  assert_int_equal(make_net(&f, "batch_size: 1 fg_fraction: 1", "crop_size: 4", 1, &net), CREMA_OK);
-  assert_int_equal(crema_net_forward(net, NULL), CREMA_E_RANGE);
-  assert_error_has("windows.txt:5: a.png: window 9 9 12 12");
+  fixture_text(f, "windows.txt", "# 0\na.png\n3 10 12\n1\n1 1 9 9 12 12\n");
+  ok(make_net(f, "batch_size: 1 fg_fraction: 1", "crop_size: 4", 1, &net));
+  assert_fails(crema_net_forward(net, NULL), CREMA_E_RANGE,
+               "windows.txt:5: a.png: window 9 9 12 12");
   crema_net_destroy(net);
-  write_text(&f, "windows.txt", "# 0\ngone.png\n3 10 12\n1\n1 1 0 0 1 1\n");
-  assert_int_equal(make_net(&f, "batch_size: 1 fg_fraction: 1", "crop_size: 4", 1, &net), CREMA_OK);
-  assert_int_equal(crema_net_forward(net, NULL), CREMA_E_NOT_FOUND);
-  assert_error_has("gone.png");
+  fixture_text(f, "windows.txt", "# 0\ngone.png\n3 10 12\n1\n1 1 0 0 1 1\n");
+  ok(make_net(f, "batch_size: 1 fg_fraction: 1", "crop_size: 4", 1, &net));
+  assert_fails(crema_net_forward(net, NULL), CREMA_E_NOT_FOUND, "gone.png");
   crema_net_destroy(net);
-  fixture_remove(&f);
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_what_a_batch_holds),
-      cmocka_unit_test(test_mean_and_scale),
+      fixture_test(test_what_a_batch_holds),
+      fixture_test(test_mean_and_scale),
       cmocka_unit_test(test_context),
-      cmocka_unit_test(test_locale),
+      fixture_test(test_locale),
       cmocka_unit_test(test_far_windows),
       cmocka_unit_test(test_every_plan_fits),
-      cmocka_unit_test(s2_28_threads_give_the_same_batches),
-      cmocka_unit_test(s2_31_resume),
-      cmocka_unit_test(test_faults),
+      fixture_test(s2_28_threads_give_the_same_batches),
+      fixture_test(s2_31_resume),
+      fixture_test(test_faults),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

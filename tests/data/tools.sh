@@ -36,7 +36,7 @@ gunzip -c "$images" >plain
 run convert_mnist plain "$labels" plain_lmdb
 expect_ok "plain file"
 cmp -s mnist_lmdb/data.mdb plain_lmdb/data.mdb || fail "plain and packed files differ"
-# What the header says must be what is there, neither less nor more.
+# The file must have exactly the size that its header says.
 gunzip -c "$labels" >plain_labels
 # refuse_idx WHAT IMAGES LABELS TEXT...
 refuse_idx() {
@@ -67,7 +67,7 @@ head -c 2000000 /dev/zero | gzip >bomb.gz
 export CREMA_MAX_FILE=1M
 refuse_idx "a file that unpacks to much more" bomb.gz plain_labels "bomb.gz" "CREMA_MAX_FILE" 1048576
 unset CREMA_MAX_FILE
-# gzip's own way of joining files.
+# Concatenated gzip files.
 { head -c 5000000 plain | gzip -1; tail -c +5000001 plain | gzip -1; } >joined.gz
 run convert_mnist joined.gz <(cat plain_labels) joined_lmdb
 expect_ok "two packed pieces, and a pipe"

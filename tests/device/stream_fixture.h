@@ -18,12 +18,12 @@ static inline stream_fixture stream_begin(bool stepped) {
   sim_begin(&options);
   f.device = sim_test_device(0);
   f.context = sim_test_context(f.device);
-  assert_int_equal(cr_device_alloc(f.device, 16, &f.memory), CREMA_OK);
+  ok(cr_device_alloc(f.device, 16, &f.memory));
   return f;
 }
 
 static inline void stream_queue(const stream_fixture *f) {
-  assert_int_equal(f->device->backend->zero(f->context, f->memory, 16), CREMA_OK);
+  ok(f->device->backend->zero(f->context, f->memory, 16));
 }
 
 /* Queues work that fails when it runs. */

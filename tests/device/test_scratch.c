@@ -37,29 +37,28 @@ static crema_status use_scratchpad(crema_context *context, size_t bytes, crema_d
 /* New memory of the same size for another user, who writes it at once. */
 static uintptr_t take_and_fill(fixture *f, size_t bytes) {
   crema_devptr memory = {0};
-  assert_int_equal(cr_device_alloc_for(f->other, bytes, &memory), CREMA_OK);
-  assert_int_equal(f->device->backend->zero(f->other, memory, bytes), CREMA_OK);
+  ok(cr_device_alloc_for(f->other, bytes, &memory));
+  ok(f->device->backend->zero(f->other, memory, bytes));
   cr_device_free_after(f->device, memory, f->other->id);
   return memory.address;
 }
 
 /* When scratch memory grows, others get its old block only when the work queued on it is done. */
-static void s4_22_growing_waits_for_queued_work(void **state) {
-  (void)state;
+TEST(s4_22_growing_waits_for_queued_work) {
   fixture f = begin();
   crema_devptr before = {0}, after = {0};
-  assert_int_equal(use_scratchpad(f.context, SMALL, &before), CREMA_OK);
-  assert_int_equal(use_scratchpad(f.context, LARGE, &after), CREMA_OK);
+  ok(use_scratchpad(f.context, SMALL, &before));
+  ok(use_scratchpad(f.context, LARGE, &after));
   assert_int_not_equal(before.address, after.address);
   assert_int_not_equal(take_and_fill(&f, SMALL), before.address);
   assert_int_equal(cr_sim_races(NULL, 0), 0);
   /* When it is done, it is there for others. */
-  assert_int_equal(crema_context_finish(f.context), CREMA_OK);
-  assert_int_equal(crema_context_finish(f.other), CREMA_OK);
+  ok(crema_context_finish(f.context));
+  ok(crema_context_finish(f.other));
   crema_devptr memory[2] = {{0}};
   bool found = false;
   for (int i = 0; i < 2; ++i) {
-    assert_int_equal(cr_device_alloc_for(f.other, SMALL, &memory[i]), CREMA_OK);
+    ok(cr_device_alloc_for(f.other, SMALL, &memory[i]));
     found = found || memory[i].address == before.address;
   }
   assert_true(found);
@@ -68,20 +67,19 @@ static void s4_22_growing_waits_for_queued_work(void **state) {
 }
 
 /* Grown by a second context of the thread while the first one's work is queued. */
-static void s4_22_growing_by_another_context(void **state) {
-  (void)state;
+TEST(s4_22_growing_by_another_context) {
   fixture f = begin();
   crema_context *third = sim_test_context(f.device);
   crema_devptr before = {0}, after = {0};
-  assert_int_equal(use_scratchpad(f.context, SMALL, &before), CREMA_OK);
-  assert_int_equal(use_scratchpad(third, LARGE, &after), CREMA_OK);
+  ok(use_scratchpad(f.context, SMALL, &before));
+  ok(use_scratchpad(third, LARGE, &after));
   assert_int_not_equal(take_and_fill(&f, SMALL), before.address);
   /* Back on the first context: its work comes after what the third one has queued. */
-  assert_int_equal(use_scratchpad(f.context, LARGE, &after), CREMA_OK);
+  ok(use_scratchpad(f.context, LARGE, &after));
   while (cr_sim_step(f.context)) {
   }
   assert_true(cr_sim_pending(f.context) > 0);
-  assert_int_equal(crema_context_finish(f.context), CREMA_OK);
+  ok(crema_context_finish(f.context));
   assert_int_equal(cr_sim_pending(third), 0);
   crema_context_destroy(third);
   end(&f);
@@ -103,36 +101,35 @@ static crema_status take_turn(void *arg) {
 static turn run_on_thread(crema_context *context) {
   turn t = {.context = context};
   cr_thread *thread = NULL;
-  assert_int_equal(cr_thread_start(&thread, "turn", take_turn, &t), CREMA_OK);
-  assert_int_equal(cr_thread_join(&thread), CREMA_OK);
+  ok(cr_thread_start(&thread, "turn", take_turn, &t));
+  ok(cr_thread_join(&thread));
   return t;
 }
 
 /* Two threads take turns with one context: it leaves the scratchpad of one for that of the other,
  * and others get the memory only when its work is done. */
-static void s4_22_one_context_on_two_threads(void **state) {
-  (void)state;
+TEST(s4_22_one_context_on_two_threads) {
   fixture f = begin();
   crema_devptr mine = {0}, again = {0};
-  assert_int_equal(use_scratchpad(f.context, SMALL, &mine), CREMA_OK);
+  ok(use_scratchpad(f.context, SMALL, &mine));
   turn t = run_on_thread(f.context);
   assert_int_not_equal(t.memory.address, mine.address);
   /* Nobody of this thread holds its scratchpad any more. */
   assert_int_equal(t.bytes_together, LARGE);
   assert_int_not_equal(take_and_fill(&f, SMALL), mine.address);
-  assert_int_equal(crema_context_finish(f.context), CREMA_OK);
-  assert_int_equal(crema_context_finish(f.other), CREMA_OK);
+  ok(crema_context_finish(f.context));
+  ok(crema_context_finish(f.other));
   /* With a second context of this thread its scratchpad stays. */
-  assert_int_equal(use_scratchpad(f.other, SMALL, &mine), CREMA_OK);
-  assert_int_equal(use_scratchpad(f.context, SMALL, &again), CREMA_OK);
+  ok(use_scratchpad(f.other, SMALL, &mine));
+  ok(use_scratchpad(f.context, SMALL, &again));
   assert_int_equal(again.address, mine.address);
   assert_int_equal(cr_device_scratchpad_bytes(f.device), SMALL);
   t = run_on_thread(f.context);
   assert_int_equal(t.bytes_together, SMALL + LARGE);
-  assert_int_equal(cr_context_workspace(f.other, 0, &again), CREMA_OK);
+  ok(cr_context_workspace(f.other, 0, &again));
   assert_int_equal(again.address, mine.address);
-  assert_int_equal(crema_context_finish(f.context), CREMA_OK);
-  assert_int_equal(crema_context_finish(f.other), CREMA_OK);
+  ok(crema_context_finish(f.context));
+  ok(crema_context_finish(f.other));
   crema_context_destroy(f.context);
   assert_int_equal(cr_device_scratchpad_bytes(f.device), SMALL);
   crema_context_destroy(f.other);
@@ -158,10 +155,8 @@ static void expect_list(const crema_device *device, crema_context *const *here, 
   assert_int_equal(found, count);
 }
 
-static void s1_42_contexts_end_in_any_order(void **state) {
-  (void)state;
-  cr_sim_options options = sim_test_options(1);
-  sim_begin(&options);
+TEST(s1_42_contexts_end_in_any_order) {
+  sim_begin_devices(1);
   crema_device *device = sim_test_device(0);
   static const int order[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
   for (int o = 0; o < 6; ++o) {
@@ -180,16 +175,15 @@ static void s1_42_contexts_end_in_any_order(void **state) {
 }
 
 /* Memory that an idle context frees is free at once: no event is recorded. */
-static void s4_17_an_idle_context_leaves_no_mark(void **state) {
-  (void)state;
+TEST(s4_17_an_idle_context_leaves_no_mark) {
   fixture f = begin();
   crema_devptr memory = {0}, again = {0};
-  assert_int_equal(cr_device_alloc_for(f.context, SMALL, &memory), CREMA_OK);
-  assert_int_equal(f.device->backend->zero(f.context, memory, SMALL), CREMA_OK);
-  assert_int_equal(crema_context_finish(f.context), CREMA_OK);
+  ok(cr_device_alloc_for(f.context, SMALL, &memory));
+  ok(f.device->backend->zero(f.context, memory, SMALL));
+  ok(crema_context_finish(f.context));
   cr_device_free_after(f.device, memory, f.context->id);
   assert_int_equal(cr_sim_count(CR_SIM_EVENT_RECORD, -1), 0);
-  assert_int_equal(cr_device_alloc_for(f.other, SMALL, &again), CREMA_OK);
+  ok(cr_device_alloc_for(f.other, SMALL, &again));
   assert_int_equal(again.address, memory.address);
   cr_device_free(f.device, again);
   end(&f);

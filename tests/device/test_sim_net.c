@@ -1,5 +1,6 @@
 /* Whole nets on a simulated device: the same kernels on the same values in the same order give the
  * same weights, bit for bit, as on the CPU. */
+#include "folder.h"
 #include "memory/sim_fixture.h"
 
 #include <stdlib.h>
@@ -47,15 +48,6 @@ static const char solver_text[] =
     "weight_decay: 0.0005 max_iter: 1000 random_seed: 7 test_iter: 1 test_interval: 4 display: 3 "
     "snapshot_after_train: false\n";
 
-static void write_file(const char *folder, const char *name, const char *text) {
-  char path[512];
-  snprintf(path, sizeof path, "%s/%s", folder, name);
-  FILE *file = fopen(path, "w");
-  assert_non_null(file);
-  fputs(text, file);
-  fclose(file);
-}
-
 /* Samples that depend on the pass and the index alone, whoever asks. */
 static crema_status feed(void *user, crema_net *net, int64_t pass) {
   (void)user;
@@ -89,7 +81,7 @@ static weights copy_weights(crema_net *net) {
         crema_blob *blob = crema_net_layer_param(net, l, p);
         size_t count = (size_t)crema_blob_count(blob);
         const float *value = NULL;
-        assert_int_equal(crema_blob_cpu_data(blob, &value), CREMA_OK);
+        ok(crema_blob_cpu_data(blob, &value));
         if (pass == 1) memcpy(w.value + at, value, count * sizeof *value);
         at += count;
       }
@@ -101,52 +93,38 @@ static weights copy_weights(crema_net *net) {
   return w;
 }
 
-static weights train(crema_device *device, const char *folder, int iterations) {
-  char path[512];
-  snprintf(path, sizeof path, "%s/solver.prototxt", folder);
+/* Loads the solver for a device. */
+static crema_status load(crema_device *device, crema_solver **out) {
   crema_solver_options options;
   crema_solver_options_init(&options);
   options.device = device;
   options.feed = feed;
+  return crema_solver_load(path_of("solver.prototxt"), &options, out);
+}
+
+static weights train(crema_device *device, int iterations) {
   crema_solver *solver = NULL;
-  crema_status status = crema_solver_load(path, &options, &solver);
-  if (status == CREMA_OK) status = crema_solver_step(solver, iterations);
-  if (status != CREMA_OK) print_error("%s\n", crema_error_text());
-  assert_int_equal(status, CREMA_OK);
+  ok(load(device, &solver));
+  ok(crema_solver_step(solver, iterations));
   weights w = copy_weights(crema_solver_net(solver));
   crema_solver_destroy(solver);
   return w;
 }
 
-static int make_folder(void **state) {
-  static char folder[] = "/tmp/crema-sim-XXXXXX";
-  if (mkdtemp(folder) == NULL) return -1;
-  write_file(folder, "net.prototxt", net_text);
-  write_file(folder, "solver.prototxt", solver_text);
-  *state = folder;
-  return 0;
+static int begin(void **state) {
+  return make_solver_folder(state, net_text, solver_text);
 }
 
-static int remove_folder(void **state) {
-  char path[512];
-  const char *folder = *state;
-  snprintf(path, sizeof path, "%s/net.prototxt", folder);
-  unlink(path);
-  snprintf(path, sizeof path, "%s/solver.prototxt", folder);
-  unlink(path);
-  return rmdir(folder);
-}
-
-static void training_gives_the_same_bits_as_on_the_cpu(void **state) {
+TEST(training_gives_the_same_bits_as_on_the_cpu) {
   enum { ITERATIONS = 10 };
-  weights cpu = train(cr_cpu_device(), *state, ITERATIONS);
+  weights cpu = train(cr_cpu_device(), ITERATIONS);
   for (int stepped = 0; stepped < 2; ++stepped) {
     cr_sim_options options = sim_test_options(1);
     options.memory = (size_t)1 << 30;
     options.stepped = stepped == 1;
     options.keep_log = false;
     sim_begin(&options);
-    weights sim = train(sim_test_device(0), *state, ITERATIONS);
+    weights sim = train(sim_test_device(0), ITERATIONS);
     assert_int_equal(sim.count, cpu.count);
     assert_memory_equal(sim.value, cpu.value, cpu.count * sizeof(float));
     assert_true(cr_sim_count(CR_SIM_KERNEL, 0) > 100);
@@ -156,44 +134,32 @@ static void training_gives_the_same_bits_as_on_the_cpu(void **state) {
   free(cpu.value);
 }
 
-static void memory_that_runs_out_is_a_status(void **state) {
-  char path[512];
-  snprintf(path, sizeof path, "%s/solver.prototxt", (const char *)*state);
+TEST(memory_that_runs_out_is_a_status) {
   /* Every amount from too little for the first layer to almost enough. */
   for (size_t kilobytes = 64; kilobytes < 4096; kilobytes *= 2) {
     cr_sim_options options = sim_test_options(1);
     options.memory = kilobytes << 10;
     options.keep_log = false;
     sim_begin(&options);
-    crema_solver_options solver_options;
-    crema_solver_options_init(&solver_options);
-    solver_options.device = sim_test_device(0);
-    solver_options.feed = feed;
     crema_solver *solver = NULL;
-    crema_status status = crema_solver_load(path, &solver_options, &solver);
+    crema_status status = load(sim_test_device(0), &solver);
     if (status == CREMA_OK) status = crema_solver_step(solver, 1);
     assert_int_equal(status, CREMA_E_NO_MEMORY);
-    assert_non_null(strstr(crema_error_text(), "sim:0"));
+    assert_error_has("sim:0");
     crema_solver_destroy(solver);
     sim_end();
   }
 }
 
-static void a_lost_device_is_a_status(void **state) {
-  char path[512];
-  snprintf(path, sizeof path, "%s/solver.prototxt", (const char *)*state);
+TEST(a_lost_device_is_a_status) {
   cr_sim_options options = sim_test_options(1);
   options.memory = (size_t)1 << 30;
   options.keep_log = false;
   for (int nth = 1; nth < 60; nth += 23) {
     for (int late = 0; late < 2; ++late) {
       sim_begin(&options);
-      crema_solver_options solver_options;
-      crema_solver_options_init(&solver_options);
-      solver_options.device = sim_test_device(0);
-      solver_options.feed = feed;
       crema_solver *solver = NULL;
-      assert_int_equal(crema_solver_load(path, &solver_options, &solver), CREMA_OK);
+      ok(load(sim_test_device(0), &solver));
       cr_sim_fail(CR_SIM_KERNEL, nth, CREMA_E_DEVICE, late == 1);
       assert_int_equal(crema_solver_step(solver, 2), CREMA_E_DEVICE);
       crema_solver_destroy(solver);
@@ -217,16 +183,15 @@ static size_t scratchpad_of(crema_phase first, int nets) {
     net_options.device = device;
     net_options.seed = 1;
     net_options.phase = i == 0 ? first : CREMA_TEST;
-    assert_int_equal(crema_net_parse(net_text, strlen(net_text), "net", &net_options, &net[i]),
-                     CREMA_OK);
+    ok(crema_net_parse(net_text, strlen(net_text), "net", &net_options, &net[i]));
   }
   /* In turns, as when training is interrupted by tests. */
   for (int pass = 0; pass < 3; ++pass) {
     for (int i = 0; i < nets; ++i) {
       double loss = 0;
-      assert_int_equal(feed(NULL, net[i], pass), CREMA_OK);
-      assert_int_equal(crema_net_forward(net[i], &loss), CREMA_OK);
-      if (net[i]->phase == CREMA_TRAIN) assert_int_equal(crema_net_backward(net[i]), CREMA_OK);
+      ok(feed(NULL, net[i], pass));
+      ok(crema_net_forward(net[i], &loss));
+      if (net[i]->phase == CREMA_TRAIN) ok(crema_net_backward(net[i]));
     }
   }
   size_t bytes = cr_device_scratchpad_bytes(device);
@@ -236,8 +201,7 @@ static size_t scratchpad_of(crema_phase first, int nets) {
   return bytes;
 }
 
-static void s4_22_nets_for_training_and_testing_share_scratchpad_memory(void **state) {
-  (void)state;
+TEST(s4_22_nets_for_training_and_testing_share_scratchpad_memory) {
   size_t train = scratchpad_of(CREMA_TRAIN, 1), test = scratchpad_of(CREMA_TEST, 1);
   size_t both = scratchpad_of(CREMA_TRAIN, 2);
   assert_true(train > 0);
@@ -251,5 +215,5 @@ int main(void) {
       cmocka_unit_test(a_lost_device_is_a_status),
       cmocka_unit_test(s4_22_nets_for_training_and_testing_share_scratchpad_memory),
   };
-  return cmocka_run_group_tests(tests, make_folder, remove_folder);
+  return cmocka_run_group_tests(tests, begin, remove_solver_folder);
 }

@@ -25,26 +25,24 @@ static crema_status ask_for_context(void *arg) {
   return CREMA_OK;
 }
 
-static void s1_28_contexts_by_thread_device_and_stream(void **state) {
-  (void)state;
-  cr_sim_options options = sim_test_options(2);
-  sim_begin(&options);
+TEST(s1_28_contexts_by_thread_device_and_stream) {
+  sim_begin_devices(2);
   crema_context *first = NULL, *again = NULL, *other = NULL, *foreign = NULL;
-  assert_int_equal(cr_thread_context(sim_test_device(0), 0, &first), CREMA_OK);
-  assert_int_equal(cr_thread_context(sim_test_device(0), 0, &again), CREMA_OK);
-  assert_int_equal(cr_thread_context(sim_test_device(0), 5, &other), CREMA_OK);
-  assert_int_equal(cr_thread_context(sim_test_device(1), 0, &foreign), CREMA_OK);
+  ok(cr_thread_context(sim_test_device(0), 0, &first));
+  ok(cr_thread_context(sim_test_device(0), 0, &again));
+  ok(cr_thread_context(sim_test_device(0), 5, &other));
+  ok(cr_thread_context(sim_test_device(1), 0, &foreign));
   assert_ptr_equal(first, again);
   assert_true(first != other && first != foreign);
   assert_int_equal(cr_thread_context(sim_test_device(0), -1, &again), CREMA_E_RANGE);
-  assert_int_equal(cr_thread_context(cr_cpu_device(), 3, &again), CREMA_OK);
+  ok(cr_thread_context(cr_cpu_device(), 3, &again));
   assert_ptr_equal(again, cr_host_context());
   assert_int_equal(cr_sim_live_streams(), 3);
   for (int i = 0; i < 1000; ++i) {
     seen s = {.device = sim_test_device(0)};
     cr_thread *thread = NULL;
-    assert_int_equal(cr_thread_start(&thread, "short", ask_for_context, &s), CREMA_OK);
-    assert_int_equal(cr_thread_join(&thread), CREMA_OK);
+    ok(cr_thread_start(&thread, "short", ask_for_context, &s));
+    ok(cr_thread_join(&thread));
     assert_true(s.id != first->id);
   }
   assert_int_equal(cr_sim_live_streams(), 3);
@@ -81,20 +79,18 @@ static crema_status see_handle(void *arg) {
   return there && h->handle.stream == context->id ? CREMA_OK : CREMA_E_INTERNAL;
 }
 
-static void s1_28_s1_29_library_handles(void **state) {
-  (void)state;
-  cr_sim_options options = sim_test_options(2);
-  sim_begin(&options);
+TEST(s1_28_s1_29_library_handles) {
+  sim_begin_devices(2);
   handle_seen of[3] = {{.device = sim_test_device(0)},
                        {.device = sim_test_device(1)},
                        {.device = sim_test_device(0)}};
-  assert_int_equal(see_handle(&of[0]), CREMA_OK);
-  assert_int_equal(see_handle(&of[1]), CREMA_OK);
+  ok(see_handle(&of[0]));
+  ok(see_handle(&of[1]));
   assert_int_equal(cr_sim_count(CR_SIM_HANDLE_OPEN, -1), 2);
   cr_sim_reset_counts();
   cr_thread *thread = NULL;
-  assert_int_equal(cr_thread_start(&thread, "handle", see_handle, &of[2]), CREMA_OK);
-  assert_int_equal(cr_thread_join(&thread), CREMA_OK);
+  ok(cr_thread_start(&thread, "handle", see_handle, &of[2]));
+  ok(cr_thread_join(&thread));
   /* Made late, bound to the stream, scalars on the host, one for each thread and device. */
   for (int i = 0; i < 3; ++i) {
     assert_false(of[i].early);
@@ -122,34 +118,33 @@ static void s1_28_s1_29_library_handles(void **state) {
   sim_end();
 }
 
-static void s1_31_streams_in_turn_and_busy_ones_skipped(void **state) {
-  (void)state;
+TEST(s1_31_streams_in_turn_and_busy_ones_skipped) {
   cr_sim_options options = sim_test_options(1);
   options.stepped = true;
   sim_begin(&options);
   crema_device *device = sim_test_device(0);
   crema_devptr memory = {0};
-  assert_int_equal(cr_device_alloc(device, 16, &memory), CREMA_OK);
+  ok(cr_device_alloc(device, 16, &memory));
   crema_context *context[33];
   for (int i = 0; i < 33; ++i) {
-    assert_int_equal(cr_thread_context_next(device, &context[i]), CREMA_OK);
+    ok(cr_thread_context_next(device, &context[i]));
   }
   assert_ptr_equal(context[32], context[0]);
   for (int i = 1; i < 32; ++i) assert_true(context[i] != context[i - 1]);
-  assert_int_equal(device->backend->zero(context[1], memory, 16), CREMA_OK);
+  ok(device->backend->zero(context[1], memory, 16));
   crema_context *next = NULL;
-  assert_int_equal(cr_thread_context_next(device, &next), CREMA_OK);
+  ok(cr_thread_context_next(device, &next));
   assert_ptr_equal(next, context[2]);
   /* With all of them busy there still is one. */
   for (int i = 0; i < 32; ++i) {
     cr_native_event *event = NULL;
-    assert_int_equal(device->backend->event_create(device, &event), CREMA_OK);
-    assert_int_equal(device->backend->event_record(context[i], event), CREMA_OK);
+    ok(device->backend->event_create(device, &event));
+    ok(device->backend->event_record(context[i], event));
     device->backend->event_destroy(event);
   }
   crema_context *turn[64];
   for (int i = 0; i < 64; ++i) {
-    assert_int_equal(cr_thread_context_next(device, &turn[i]), CREMA_OK);
+    ok(cr_thread_context_next(device, &turn[i]));
     /* In turn, so that none gets all the work. */
     for (int k = 0; k < i && k < 32; ++k) {
       if (i < 32) assert_ptr_not_equal(turn[i], turn[k]);
@@ -161,17 +156,17 @@ static void s1_31_streams_in_turn_and_busy_ones_skipped(void **state) {
   while (cr_sim_step(context[7])) {
   }
   for (int i = 0; i < 3; ++i) {
-    assert_int_equal(cr_thread_context_next(device, &next), CREMA_OK);
+    ok(cr_thread_context_next(device, &next));
     assert_ptr_equal(next, context[7]);
   }
   /* Every number from 0 up to the largest names a stream; a negative one does not. */
   static const int number[] = {32, 1000, INT_MAX - 1, INT_MAX};
   crema_context *named[4], *again = NULL;
   for (int i = 0; i < 4; ++i) {
-    assert_int_equal(cr_thread_context(device, number[i], &named[i]), CREMA_OK);
+    ok(cr_thread_context(device, number[i], &named[i]));
     for (int k = 0; k < 32; ++k) assert_ptr_not_equal(named[i], context[k]);
     for (int k = 0; k < i; ++k) assert_ptr_not_equal(named[i], named[k]);
-    assert_int_equal(cr_thread_context(device, number[i], &again), CREMA_OK);
+    ok(cr_thread_context(device, number[i], &again));
     assert_ptr_equal(again, named[i]);
   }
   assert_int_equal(cr_thread_context(device, -1, &next), CREMA_E_RANGE);
@@ -181,8 +176,7 @@ static void s1_31_streams_in_turn_and_busy_ones_skipped(void **state) {
 }
 
 /* Asking neither hides a failure nor causes one: the next wait reports it, once. */
-static void s1_32_asking_leaves_failures_alone(void **state) {
-  (void)state;
+TEST(s1_32_asking_leaves_failures_alone) {
   stream_fixture f = stream_begin(true);
   bool busy = false;
   cr_sim_fail(CR_SIM_ZERO, 1, CREMA_E_DEVICE, true);
@@ -190,33 +184,32 @@ static void s1_32_asking_leaves_failures_alone(void **state) {
     stream_queue(&f);
   }
   for (int left = 2; left > 0; --left) {
-    assert_int_equal(cr_context_busy(f.context, &busy), CREMA_OK);
+    ok(cr_context_busy(f.context, &busy));
     assert_true(busy);
     assert_true(cr_sim_step(f.context));
   }
   for (int i = 0; i < 3; ++i) {
-    assert_int_equal(cr_context_busy(f.context, &busy), CREMA_OK);
+    ok(cr_context_busy(f.context, &busy));
     assert_false(busy);
   }
   assert_int_equal(crema_context_finish(f.context), CREMA_E_DEVICE);
-  assert_int_equal(cr_context_busy(f.context, &busy), CREMA_OK);
-  assert_int_equal(crema_context_finish(f.context), CREMA_OK);
+  ok(cr_context_busy(f.context, &busy));
+  ok(crema_context_finish(f.context));
   stream_end(&f);
 }
 
-static void s1_32_busy_or_not(void **state) {
-  (void)state;
+TEST(s1_32_busy_or_not) {
   stream_fixture f = stream_begin(true);
   bool busy = true;
-  assert_int_equal(cr_context_busy(f.context, &busy), CREMA_OK);
+  ok(cr_context_busy(f.context, &busy));
   assert_false(busy);
   stream_queue(&f);
-  assert_int_equal(cr_context_busy(f.context, &busy), CREMA_OK);
+  ok(cr_context_busy(f.context, &busy));
   assert_true(busy);
   assert_true(cr_sim_step(f.context));
-  assert_int_equal(cr_context_busy(f.context, &busy), CREMA_OK);
+  ok(cr_context_busy(f.context, &busy));
   assert_false(busy);
-  assert_int_equal(crema_context_finish(f.context), CREMA_OK);
+  ok(crema_context_finish(f.context));
   stream_end(&f);
 }
 

@@ -1,12 +1,7 @@
 /* How many threads an op is worth, by the cost that its line in ops.inc names. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "check.h"
 #include "device/cpu/threads.h"
 
 enum { ARGS = 4, MANY = 1000000 };
@@ -49,8 +44,7 @@ static int worth(const op_size *size, int most) {
   return cr_cpu_threads_for(&desc, most);
 }
 
-static void threads_follow_from_the_cost(void **state) {
-  (void)state;
+TEST(threads_follow_from_the_cost) {
   for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; ++i) {
     const op_size *size = &sizes[i];
     const int found = worth(size, MANY);
@@ -65,8 +59,7 @@ static void threads_follow_from_the_cost(void **state) {
 }
 
 /* Each line of ops.inc has a cost whose arguments exist. */
-static void costs_name_arguments(void **state) {
-  (void)state;
+TEST(costs_name_arguments) {
   for (int kind = 0; kind < CR_OP_KINDS; ++kind) {
     const cr_op_cost cost = cr_op_kind_cost((cr_op_kind)kind);
     bool more = false;

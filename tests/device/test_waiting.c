@@ -1,19 +1,15 @@
 /* How idle OpenMP threads wait. */
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #ifdef _OPENMP
 #include <omp.h>
 #endif
 
+#include "check.h"
 #include "core/clock.h"
 #include "device/cpu/waiting.h"
 
@@ -74,8 +70,7 @@ static bool becomes_lively(void) {
   return false;
 }
 
-static void planning_calms_for_a_moment(void **state) {
-  (void)state;
+TEST(planning_calms_for_a_moment) {
   need_threads();
   cr_cpu_waiting_planned();
   assert_true(cr_cpu_waiting_is_calm());
@@ -91,8 +86,7 @@ static void *burn(void *arg) {
 }
 
 /* More busy threads than processors: some have to wait for one. */
-static void contention_calms(void **state) {
-  (void)state;
+TEST(contention_calms) {
   need_threads();
   need_counted_waiting();
   assert_true(becomes_lively());
@@ -125,8 +119,7 @@ static int count_threads(void) {
 #endif
 
 /* On a machine of four or more processors where two threads are asked for, no more are started. */
-static void few_threads_stay_few(void **state) {
-  (void)state;
+TEST(few_threads_stay_few) {
   need_threads();
 #ifdef _OPENMP
   if (omp_get_num_procs() < 4) skip();

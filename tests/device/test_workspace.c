@@ -7,20 +7,19 @@
 #include "device/memory/block.h"
 #include "device/memory/workspace.h"
 
-static void s4_20_workspaces_grow_only(void **state) {
-  (void)state;
+TEST(s4_20_workspaces_grow_only) {
   pool_fixture f = begin(CR_POOL_BINS);
   size_t mb = (size_t)1 << 20;
   cr_workspace w = {.device = f.device};
-  assert_int_equal(cr_workspace_reserve(&w, 0), CREMA_OK);
+  ok(cr_workspace_reserve(&w, 0));
   assert_int_equal(w.memory.address, 0);
-  assert_int_equal(cr_workspace_reserve(&w, 40 * mb), CREMA_OK);
+  ok(cr_workspace_reserve(&w, 40 * mb));
   uintptr_t address = w.memory.address;
-  assert_int_equal(cr_workspace_reserve(&w, 30 * mb), CREMA_OK);
+  ok(cr_workspace_reserve(&w, 30 * mb));
   assert_int_equal(w.memory.address, address);
   assert_int_equal(w.bytes, 40 * mb);
   /* Both would not fit: the old memory goes first. */
-  assert_int_equal(cr_workspace_reserve(&w, 50 * mb), CREMA_OK);
+  ok(cr_workspace_reserve(&w, 50 * mb));
   assert_int_equal(cr_workspace_reserve(&w, 70 * mb), CREMA_E_NO_MEMORY);
   assert_int_equal(w.memory.address, 0);
   assert_int_equal(w.bytes, 0);
@@ -28,14 +27,13 @@ static void s4_20_workspaces_grow_only(void **state) {
   end(&f);
 }
 
-static void s4_21_safe_growth_keeps_the_old_block(void **state) {
-  (void)state;
+TEST(s4_21_safe_growth_keeps_the_old_block) {
   pool_fixture f = begin(CR_POOL_BINS);
   size_t mb = (size_t)1 << 20;
   cr_workspace w = {.device = f.device};
-  assert_int_equal(cr_workspace_reserve_safely(&w, 20 * mb), CREMA_OK);
+  ok(cr_workspace_reserve_safely(&w, 20 * mb));
   uintptr_t address = w.memory.address;
-  assert_int_equal(cr_workspace_reserve_safely(&w, 20 * mb), CREMA_OK);
+  ok(cr_workspace_reserve_safely(&w, 20 * mb));
   assert_int_equal(w.memory.address, address);
   assert_int_equal(cr_workspace_reserve_safely(&w, 65 * mb), CREMA_E_NO_MEMORY);
   assert_int_equal(w.memory.address, address);
@@ -47,7 +45,7 @@ static void s4_21_safe_growth_keeps_the_old_block(void **state) {
   /* Not even tried, so that the old memory is never given up. */
   assert_int_equal(cr_sim_count(CR_SIM_ALLOC, -1) + cr_sim_count(CR_SIM_FREE, -1), 0);
   assert_int_equal(w.memory.address, address);
-  assert_int_equal(cr_workspace_reserve_safely(&w, 30 * mb + 256), CREMA_OK);
+  ok(cr_workspace_reserve_safely(&w, 30 * mb + 256));
   /* The driver has less than it said: the old size is allocated again. */
   cr_sim_set_foreign_bytes(0, 0);
   cr_sim_fail(CR_SIM_ALLOC, 1, CREMA_E_NO_MEMORY, false);
@@ -74,8 +72,7 @@ static crema_status use_scratchpad(void *arg) {
   return status;
 }
 
-static void s4_22_a_shared_workspace_is_as_large_as_its_largest_user(void **state) {
-  (void)state;
+TEST(s4_22_a_shared_workspace_is_as_large_as_its_largest_user) {
   pool_fixture f = begin_pool(cr_pool_options_for(CR_POOL_BINS), true);
   static const size_t need[] = {3 << 20, 9 << 20, 1 << 20, 7 << 20};
   /* Two nets of one thread, for training and for testing, have a context each. */
@@ -84,8 +81,8 @@ static void s4_22_a_shared_workspace_is_as_large_as_its_largest_user(void **stat
   for (int pass = 0; pass < 4; ++pass) {
     for (int layer = 0; layer < 4; ++layer) {
       crema_context *user = context[pass % 2];
-      assert_int_equal(cr_context_workspace(user, need[layer], &memory), CREMA_OK);
-      assert_int_equal(f.device->backend->zero(user, memory, need[layer]), CREMA_OK);
+      ok(cr_context_workspace(user, need[layer], &memory));
+      ok(f.device->backend->zero(user, memory, need[layer]));
       if (layer > 1) assert_int_equal(memory.address, last.address);
       last = memory;
     }
@@ -95,18 +92,18 @@ static void s4_22_a_shared_workspace_is_as_large_as_its_largest_user(void **stat
   while (cr_sim_step(context[1])) {
   }
   assert_true(cr_sim_pending(context[1]) > 0);
-  assert_int_equal(crema_context_finish(context[1]), CREMA_OK);
+  ok(crema_context_finish(context[1]));
   /* A failure leaves what there is. */
   cr_sim_set_foreign_bytes(0, (size_t)60 << 20);
   assert_int_equal(cr_context_workspace(f.context, 20 << 20, &memory), CREMA_E_NO_MEMORY);
   cr_sim_set_foreign_bytes(0, 0);
-  assert_int_equal(cr_context_workspace(f.context, 0, &memory), CREMA_OK);
+  ok(cr_context_workspace(f.context, 0, &memory));
   assert_int_equal(memory.address, last.address);
   /* Another thread may run at the same time, so it has its own, as long as it has a context. */
   scratchpad_user other = {.device = f.device};
   cr_thread *thread = NULL;
-  assert_int_equal(cr_thread_start(&thread, "scratch", use_scratchpad, &other), CREMA_OK);
-  assert_int_equal(cr_thread_join(&thread), CREMA_OK);
+  ok(cr_thread_start(&thread, "scratch", use_scratchpad, &other));
+  ok(cr_thread_join(&thread));
   assert_int_not_equal(other.memory.address, last.address);
   assert_int_equal(other.bytes_together, 13 << 20);
   assert_int_equal(cr_device_scratchpad_bytes(f.device), 9 << 20);
@@ -119,20 +116,19 @@ static void s4_22_a_shared_workspace_is_as_large_as_its_largest_user(void **stat
   end(&f);
 }
 
-static void s4_23_budget_of_the_algorithm_search(void **state) {
-  (void)state;
+TEST(s4_23_budget_of_the_algorithm_search) {
   pool_fixture f = begin(CR_POOL_BINS);
   size_t mb = (size_t)1 << 20, budget = 0;
   cr_workspace w = {.device = f.device};
   /* Half of the total is the limit while much is free. */
-  assert_int_equal(cr_workspace_budget(&w, 0, 1, &budget), CREMA_OK);
+  ok(cr_workspace_budget(&w, 0, 1, &budget));
   assert_int_equal(budget, 32 * mb - 8192);
-  assert_int_equal(cr_workspace_budget(&w, mb + 1, 2, &budget), CREMA_OK);
+  ok(cr_workspace_budget(&w, mb + 1, 2, &budget));
   assert_int_equal(budget, (32 * mb - 8192 - mb - 1) / 2 / 256 * 256);
   cr_sim_set_foreign_bytes(0, 60 * mb);
-  assert_int_equal(cr_workspace_budget(&w, 0, 1, &budget), CREMA_OK);
+  ok(cr_workspace_budget(&w, 0, 1, &budget));
   assert_int_equal(budget, 4 * mb - 8192);
-  assert_int_equal(cr_workspace_budget(&w, 5 * mb, 1, &budget), CREMA_OK);
+  ok(cr_workspace_budget(&w, 5 * mb, 1, &budget));
   assert_int_equal(budget, 0);
   assert_int_equal(cr_workspace_budget(&w, 0, 0, &budget), CREMA_E_RANGE);
   cr_sim_set_foreign_bytes(0, 0);
@@ -147,13 +143,12 @@ static const cr_algorithm layer_b[] = {{3, 2.5, 2 << 20}, {6, 2.0, 6 << 20}, {9,
 /* Work that uses the whole scratchpad, queued and not yet done. */
 static void use_all(crema_context *context, size_t bytes) {
   crema_devptr memory = {0};
-  assert_int_equal(cr_context_workspace(context, bytes, &memory), CREMA_OK);
-  assert_int_equal(context->device->backend->zero(context, memory, bytes), CREMA_OK);
+  ok(cr_context_workspace(context, bytes, &memory));
+  ok(context->device->backend->zero(context, memory, bytes));
 }
 
 /* The old block goes first, as soon as nobody uses it. */
-static void s4_21_a_scratchpad_grows_where_both_blocks_do_not_fit(void **state) {
-  (void)state;
+TEST(s4_21_a_scratchpad_grows_where_both_blocks_do_not_fit) {
   pool_fixture f = begin_pool(cr_pool_options_for(CR_POOL_BINS), true);
   const size_t mb = (size_t)1 << 20;
   crema_context *other = sim_test_context(f.device);
@@ -165,63 +160,61 @@ static void s4_21_a_scratchpad_grows_where_both_blocks_do_not_fit(void **state) 
   assert_int_equal(cr_context_workspace(f.context, 70 * mb, &memory), CREMA_E_NO_MEMORY);
   assert_int_equal(cr_device_scratchpad_bytes(f.device), 50 * mb);
   use_all(f.context, 50 * mb);
-  assert_int_equal(crema_context_finish(f.context), CREMA_OK);
+  ok(crema_context_finish(f.context));
   crema_context_destroy(other);
   end(&f);
 }
 
-static void s4_23_the_scratchpad_shrinks_after_two_backward_passes(void **state) {
-  (void)state;
+TEST(s4_23_the_scratchpad_shrinks_after_two_backward_passes) {
   pool_fixture f = begin_pool(cr_pool_options_for(CR_POOL_BINS), true);
   const size_t mb = (size_t)1 << 20;
   int id = -1;
   /* Nothing was asked for yet. */
-  assert_int_equal(cr_context_end_backward(f.context), CREMA_OK);
-  assert_int_equal(cr_context_choose(f.context, layer_a, 5, &id), CREMA_OK);
+  ok(cr_context_end_backward(f.context));
+  ok(cr_context_choose(f.context, layer_a, 5, &id));
   assert_int_equal(id, 1);
   for (int pass = 0; pass < 3; ++pass) {
     use_all(f.context, 30 * mb);
-    assert_int_equal(cr_context_end_backward(f.context), CREMA_OK);
+    ok(cr_context_end_backward(f.context));
     assert_int_equal(cr_device_scratchpad_bytes(f.device), 30 * mb);
   }
   /* Smaller shapes: 5 MiB for the convolution and 8 MiB for another op. */
-  assert_int_equal(cr_context_choose(f.context, layer_b, 3, &id), CREMA_OK);
+  ok(cr_context_choose(f.context, layer_b, 3, &id));
   assert_int_equal(id, 9);
   for (int pass = 0; pass < 3; ++pass) {
     use_all(f.context, 5 * mb);
     use_all(f.context, 8 * mb);
-    assert_int_equal(cr_context_end_backward(f.context), CREMA_OK);
+    ok(cr_context_end_backward(f.context));
     assert_int_equal(cr_device_scratchpad_bytes(f.device), (pass < 1 ? 30 : 8) * mb);
   }
   /* What grows later, as in a test now and then, stays. */
   use_all(f.context, 12 * mb);
   for (int pass = 0; pass < 3; ++pass) {
-    assert_int_equal(cr_context_end_backward(f.context), CREMA_OK);
+    ok(cr_context_end_backward(f.context));
   }
   assert_int_equal(cr_device_scratchpad_bytes(f.device), 12 * mb);
   end(&f);
 }
 
 /* The scratchpad becomes as large as what is chosen needs. */
-static void s4_23_scratchpad_memory_for_the_fastest(void **state) {
-  (void)state;
+TEST(s4_23_scratchpad_memory_for_the_fastest) {
   pool_fixture f = begin_pool(cr_pool_options_for(CR_POOL_BINS), true);
   size_t mb = (size_t)1 << 20;
   int id = -1;
   /* The device has less than it says: what needs less is next, and the one after that. */
   cr_sim_fail(CR_SIM_ALLOC, 1, CREMA_E_NO_MEMORY, false);
-  assert_int_equal(cr_context_choose(f.context, layer_a, 5, &id), CREMA_OK);
+  ok(cr_context_choose(f.context, layer_a, 5, &id));
   assert_int_equal(id, 4);
   assert_int_equal(cr_device_scratchpad_bytes(f.device), 10 * mb);
   cr_sim_set_foreign_bytes(0, 50 * mb);
   /* Of the 4 MiB that are free and the 10 that are its own it may use all but two pages. */
-  assert_int_equal(cr_context_choose(f.context, layer_b, 3, &id), CREMA_OK);
+  ok(cr_context_choose(f.context, layer_b, 3, &id));
   assert_int_equal(id, 9);
   assert_int_equal(cr_context_choose(f.context, &layer_a[1], 1, &id), CREMA_E_UNSUPPORTED);
   assert_int_equal(id, 9);
   assert_int_equal(cr_device_scratchpad_bytes(f.device), 10 * mb);
   cr_sim_set_foreign_bytes(0, 0);
-  assert_int_equal(cr_context_choose(f.context, layer_a, 5, &id), CREMA_OK);
+  ok(cr_context_choose(f.context, layer_a, 5, &id));
   assert_int_equal(id, 1);
   assert_int_equal(cr_device_scratchpad_bytes(f.device), 30 * mb);
   /* After any other failure it does not go on. */
@@ -231,26 +224,23 @@ static void s4_23_scratchpad_memory_for_the_fastest(void **state) {
   end(&f);
 }
 
-static void s4_24_pinned_buffer(void **state) {
-  (void)state;
+TEST(s4_24_pinned_buffer) {
   pool_fixture f = begin(CR_POOL_BINS);
   cr_block buffer;
   crema_devptr alias = {0};
   assert_int_equal(cr_block_new_pinned(f.device, 0, &buffer, &alias), CREMA_E_ARGUMENT);
-  assert_int_equal(cr_block_new_pinned(f.device, 256, &buffer, &alias), CREMA_OK);
+  ok(cr_block_new_pinned(f.device, 256, &buffer, &alias));
   assert_true(cr_sim_is_pinned((const void *)buffer.address));
   memset((void *)buffer.address, 7, 256);
   /* The device reads the host's bytes through the alias. */
   crema_devptr memory = take(&f, 256, f.context->id);
-  assert_int_equal(
-      f.device->backend->copy(f.context, CR_COPY_SAME_DEVICE, memory.address, alias.address, 256),
-      CREMA_OK);
-  assert_int_equal(crema_context_finish(f.context), CREMA_OK);
+  ok(f.device->backend->copy(f.context, CR_COPY_SAME_DEVICE, memory.address, alias.address, 256));
+  ok(crema_context_finish(f.context));
   unsigned char bytes[256];
   assert_true(cr_sim_peek(memory, bytes, 256));
   for (int i = 0; i < 256; ++i) assert_int_equal(bytes[i], 7);
   give(&f, memory, 0);
-  assert_int_equal(cr_block_free(&buffer), CREMA_OK);
+  ok(cr_block_free(&buffer));
   assert_int_equal(cr_sim_pinned_blocks(), 0);
   end(&f);
 }

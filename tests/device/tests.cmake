@@ -1,6 +1,7 @@
 # The rows that ask for a device, on each kind of device. The last one runs where the CUDA plug-in is
 # built, and is skipped where there is no GPU.
 add_executable(device_rows ${CMAKE_CURRENT_LIST_DIR}/device_rows.c)
+target_include_directories(device_rows PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
 target_link_libraries(device_rows PRIVATE crema_internal PkgConfig::CMOCKA)
 set_target_properties(device_rows PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
 foreach(device cpu sim)

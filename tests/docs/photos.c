@@ -1,5 +1,5 @@
 /* photos FOLDER PHOTO: makes FOLDER/photos/cats and FOLDER/photos/others with twelve pictures each,
- * cut out of PHOTO at different places: upright ones, and ones upside down in other colours, for
+ * cut out of PHOTO at different positions: upright ones, and ones upside down in other colours, for
  * want of other photos. */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-# The documents: what they say is tried.
+# The documents: what they say is tested.
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
 foreach(name boxes photos)
   add_executable(docs_${name} ${CMAKE_CURRENT_SOURCE_DIR}/docs/${name}.c)
@@ -11,12 +11,12 @@ add_test(NAME docs/layers COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR
   $<TARGET_FILE:crema_cli> $<TARGET_FILE:docs_boxes>)
 add_test(NAME docs/manual COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/manual.py)
 set_tests_properties(docs/manual PROPERTIES SKIP_RETURN_CODE 77)
-# Documents whose commands are run, for want of other photos with parts of the one that there is.
+# Documents whose commands are run; their photos are cut out of the only one in the tree.
 foreach(name tutorial debugging)
   add_test(NAME docs/${name} COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/run_document.py
     ${PROJECT_SOURCE_DIR}/docs/${name}.md $<TARGET_FILE:crema_cli> $<TARGET_FILE:docs_photos>
     ${PROJECT_SOURCE_DIR}/examples/images/cat.jpg)
-  # Memory that is not there is a status under the sanitizers as well.
+  # Lack of memory is a status under the sanitizers as well.
   set_tests_properties(docs/${name} PROPERTIES TIMEOUT 300 ENVIRONMENT
     "ASAN_OPTIONS=allocator_may_return_null=1;TSAN_OPTIONS=allocator_may_return_null=1")
 endforeach()

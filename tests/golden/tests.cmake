@@ -6,15 +6,8 @@ target_include_directories(golden PRIVATE ${CMAKE_CURRENT_LIST_DIR})
 target_compile_definitions(golden PRIVATE GOLDEN_PENDING_LIST="${CMAKE_CURRENT_LIST_DIR}/pending.txt")
 set_target_properties(golden PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
 
-set(golden_archive ${CMAKE_CURRENT_LIST_DIR}/golden.tar.zst)
 set(golden_dir ${PROJECT_BINARY_DIR}/golden)
-add_custom_command(OUTPUT ${golden_dir}/stamp
-  COMMAND ${CMAKE_COMMAND} -E rm -rf ${golden_dir}
-  COMMAND ${CMAKE_COMMAND} -E make_directory ${golden_dir}
-  COMMAND ${CMAKE_COMMAND} -E chdir ${golden_dir} tar --zstd -xf ${golden_archive}
-  COMMAND ${CMAKE_COMMAND} -E touch ${golden_dir}/stamp
-  DEPENDS ${golden_archive})
-add_custom_target(golden_data ALL DEPENDS ${golden_dir}/stamp)
+crema_unpack(golden_data ${CMAKE_CURRENT_LIST_DIR}/golden.tar.zst ${golden_dir})
 
 foreach(group layers solvers transform proto nets)
   add_test(NAME golden/${group}

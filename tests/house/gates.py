@@ -219,7 +219,7 @@ def writable_globals(text):
     text = strip_comments_and_strings(text)
     for line, item in file_scope(text):
         head = item.split("=")[0].strip()
-        # One of a thread, or none at all: a type, or declared for another file.
+        # Thread-local, a type, or declared for another file.
         if re.match(r"(typedef|extern|_Static_assert)\b", head) or "_Thread_local" in head:
             continue
         # What a pointer points to may be const while the pointer is not.
@@ -240,7 +240,7 @@ def writable_globals(text):
             yield text.count("\n", 0, match.start()) + 1, match.group(2)
 
 
-# What is to be found in a source, for the gate itself.
+# A source with objects that the gate must find: tests the gate itself.
 GLOBALS = """
 static struct {
   int a;

@@ -1,17 +1,12 @@
 /* Every function of the public headers with each of its pointers NULL in turn: an error that names
  * the function and the argument, or what its row says, and never a fault. The functions and their
  * parameters are read from the headers, so that a new one without a row fails. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-/* cmocka wants the four above before it. */
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "check.h"
 #include "core/file.h"
 #include "crema/crema.h"
 #include "house/prototypes.h"
@@ -304,16 +299,13 @@ static void try_function(const prototype *function, void *user) {
   for (int i = 0; i < function->pointers; ++i) try_null(row, function, i);
 }
 
-static void null_is_answered_everywhere(void **state) {
+TEST(null_is_answered_everywhere) {
   int functions = 0;
-  (void)state;
   each_public_function(try_function, &functions);
   assert_int_equal(functions, ROWS); /* a row without a function would never be called */
 }
 
 /* ---- the objects ---- */
-
-#define OK(call) assert_int_equal(call, CREMA_OK)
 
 static int make_objects(void **state) {
   static const char solver_text[] = "net_param { " NET
@@ -324,19 +316,19 @@ static int make_objects(void **state) {
   snprintf(net_path, sizeof net_path, "%s/net.prototxt", dir);
   snprintf(solver_path, sizeof solver_path, "%s/solver.prototxt", dir);
   snprintf(missing, sizeof missing, "%s/no/such/file", dir);
-  OK(cr_file_write(net_path, NET, sizeof NET - 1));
-  OK(cr_file_write(solver_path, solver_text, sizeof solver_text - 1));
+  ok(cr_file_write(net_path, NET, sizeof NET - 1));
+  ok(cr_file_write(solver_path, solver_text, sizeof solver_text - 1));
   crema_image_options_init(&image_options);
   crema_net_options_init(&net_options);
   crema_weights_options_init(&weights_options);
   crema_solver_options_init(&solver_options);
-  OK(crema_device_get(CREMA_DEVICE_CPU, 0, &cpu));
-  OK(crema_context_create(cpu, 1, &context));
-  OK(crema_event_create(cpu, &event));
-  OK(crema_blob_create(&shape, &blob));
-  OK(crema_net_load(net_path, NULL, &net));
-  OK(crema_solver_load(solver_path, NULL, &solver));
-  OK(crema_syncedmem_create(cpu, sizeof values, &memory));
+  ok(crema_device_get(CREMA_DEVICE_CPU, 0, &cpu));
+  ok(crema_context_create(cpu, 1, &context));
+  ok(crema_event_create(cpu, &event));
+  ok(crema_blob_create(&shape, &blob));
+  ok(crema_net_load(net_path, NULL, &net));
+  ok(crema_solver_load(solver_path, NULL, &solver));
+  ok(crema_syncedmem_create(cpu, sizeof values, &memory));
   return 0;
 }
 

@@ -3,16 +3,11 @@
 #define CR_TESTS_LAYERS_LAYER_RIG_H
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "check.h"
 #include "core/fail.h"
 #include "layers/registry.h"
 
@@ -27,15 +22,6 @@ typedef struct rig {
   bool in_place; /* top 0 is bottom 0 */
   bool propagate_down[RIG_MAX];
 } rig;
-
-/* Fails the running test with the library's error text. */
-#define RIG_OK(call) rig_ok((call), #call, __FILE__, __LINE__)
-
-static inline void rig_ok(crema_status status, const char *call, const char *file, int line) {
-  if (status == CREMA_OK) return;
-  print_error("%s: %s\n", call, crema_error_text());
-  _fail(file, line);
-}
 
 /* "2 3 4" to a shape; stops at '|' or the end; returns what follows. "-" is a scalar. */
 static inline const char *rig_read_shape(const char *text, crema_shape *shape) {
@@ -63,7 +49,7 @@ static inline void rig_make(rig *r, const char *type, const char *body, Caffe__P
   while (shapes != NULL && *shapes != '\0') {
     crema_shape shape;
     shapes = rig_read_shape(shapes, &shape);
-    RIG_OK(crema_blob_create(&shape, &r->bottom[r->bottoms++]));
+    ok(crema_blob_create(&shape, &r->bottom[r->bottoms++]));
   }
   int used = snprintf(text, sizeof text, "name: \"op\" type: \"%s\" %s", type, body);
   for (int i = 0; i < r->bottoms; ++i) {
@@ -72,14 +58,14 @@ static inline void rig_make(rig *r, const char *type, const char *body, Caffe__P
   for (int i = 0; i < tops; ++i) {
     used += snprintf(text + used, sizeof text - (size_t)used, " top: \"t%d\"", i);
     const crema_shape none = {0};
-    RIG_OK(crema_blob_create(&none, &r->top[i]));
+    ok(crema_blob_create(&none, &r->top[i]));
   }
   r->tops = tops;
-  RIG_OK(cr_text_parse(&caffe__layer_parameter__descriptor, text, strlen(text), type,
-                       CR_UNKNOWN_ERROR, &message));
+  ok(cr_text_parse(&caffe__layer_parameter__descriptor, text, strlen(text), type, CR_UNKNOWN_ERROR,
+                   &message));
   r->param = (Caffe__LayerParameter *)message;
-  RIG_OK(crema_context_create(device, 1701, &r->context));
-  RIG_OK(cr_layer_create(r->param, phase, r->context, 7, NULL, &r->layer));
+  ok(crema_context_create(device, 1701, &r->context));
+  ok(cr_layer_create(r->param, phase, r->context, 7, NULL, &r->layer));
   for (int i = 0; i < RIG_MAX; ++i) {
     r->propagate_down[i] = i < 32 && !(r->layer->class->no_gradient_bottoms >> i & 1u);
   }
@@ -116,13 +102,13 @@ static inline void rig_free(rig *r) {
 
 static inline float *rig_data(crema_blob *blob) {
   float *out = NULL;
-  RIG_OK(crema_blob_mutable_cpu_data(blob, &out));
+  ok(crema_blob_mutable_cpu_data(blob, &out));
   return out;
 }
 
 static inline float *rig_diff(crema_blob *blob) {
   float *out = NULL;
-  RIG_OK(crema_blob_mutable_cpu_diff(blob, &out));
+  ok(crema_blob_mutable_cpu_diff(blob, &out));
   return out;
 }
 

@@ -56,7 +56,7 @@ static inline void fill_params(rig *r, uint32_t *random) {
 static inline void make(rig *r, const layer_row *row, bool in_place, uint32_t *random) {
   rig_make(r, row->type, row->body, row->phase, row->shapes, row->tops);
   if (in_place) rig_set_in_place(r);
-  RIG_OK(rig_setup(r));
+  ok(rig_setup(r));
   fill_bottoms(r, row, random);
   fill_params(r, random);
 }

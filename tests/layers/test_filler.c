@@ -17,8 +17,8 @@ static crema_status fill(const Caffe__FillerParameter *filler, const char *shape
   crema_shape shape;
   crema_context *context = NULL;
   rig_read_shape(shape_text, &shape);
-  RIG_OK(crema_blob_create(&shape, out));
-  RIG_OK(crema_context_create(cr_cpu_device(), 4711, &context));
+  ok(crema_blob_create(&shape, out));
+  ok(crema_context_create(cr_cpu_device(), 4711, &context));
   crema_status status = cr_fill(filler, context, *out);
   crema_context_destroy(context);
   return status;
@@ -26,7 +26,7 @@ static crema_status fill(const Caffe__FillerParameter *filler, const char *shape
 
 static moments moments_of(const Caffe__FillerParameter *filler, const char *shape) {
   crema_blob *blob = NULL;
-  RIG_OK(fill(filler, shape, &blob));
+  ok(fill(filler, shape, &blob));
   const float *value = rig_data(blob);
   int64_t count = crema_blob_count(blob);
   moments m = {0, 0, (double)value[0], (double)value[0], 0};
@@ -50,17 +50,15 @@ static void assert_close(double found, double expected, double tolerance) {
   fail();
 }
 
-static void test_constant(void **state) {
+TEST(test_constant) {
   Caffe__FillerParameter filler = filler_of("constant");
-  (void)state;
   filler.value = 2.5f;
   moments m = moments_of(&filler, "3 4");
   assert_true(m.low == 2.5 && m.high == 2.5);
 }
 
-static void test_uniform(void **state) {
+TEST(test_uniform) {
   Caffe__FillerParameter filler = filler_of("uniform");
-  (void)state;
   filler.min = -1;
   filler.max = 3;
   moments m = moments_of(&filler, "100 1000");
@@ -69,9 +67,8 @@ static void test_uniform(void **state) {
   assert_true(m.low >= -1 && m.low < -0.99 && m.high <= 3 && m.high > 2.99);
 }
 
-static void test_gaussian(void **state) {
+TEST(test_gaussian) {
   Caffe__FillerParameter filler = filler_of("gaussian");
-  (void)state;
   filler.mean = 2;
   filler.std = 0.5f;
   moments m = moments_of(&filler, "100 1000");
@@ -80,19 +77,17 @@ static void test_gaussian(void **state) {
   assert_true(m.low < 0.5 && m.high > 3.5);
 }
 
-static void test_sparse_gaussian(void **state) {
+TEST(test_sparse_gaussian) {
   Caffe__FillerParameter filler = filler_of("gaussian");
-  (void)state;
   filler.sparse = 10; /* of 100 outputs: a tenth of the values stays */
   moments m = moments_of(&filler, "100 1000");
   assert_close((double)m.zeros, 90000, 500);
 }
 
-static void test_positive_unitball(void **state) {
+TEST(test_positive_unitball) {
   Caffe__FillerParameter filler = filler_of("positive_unitball");
   crema_blob *blob = NULL;
-  (void)state;
-  RIG_OK(fill(&filler, "5 7 3", &blob));
+  ok(fill(&filler, "5 7 3", &blob));
   const float *value = rig_data(blob);
   for (int row = 0; row < 5; ++row) {
     double sum = 0;
@@ -106,13 +101,12 @@ static void test_positive_unitball(void **state) {
 }
 
 /* Shape (40, 10, 5, 5): fan in 250, fan out 1000. */
-static void test_fans(void **state) {
+TEST(test_fans) {
   static const double fan[] = {250, 1000, 625};
   static const Caffe__FillerParameter__VarianceNorm norm[] = {
       CAFFE__FILLER_PARAMETER__VARIANCE_NORM__FAN_IN,
       CAFFE__FILLER_PARAMETER__VARIANCE_NORM__FAN_OUT,
       CAFFE__FILLER_PARAMETER__VARIANCE_NORM__AVERAGE};
-  (void)state;
   for (int i = 0; i < 3; ++i) {
     Caffe__FillerParameter xavier = filler_of("xavier"), msra = filler_of("msra");
     xavier.variance_norm = msra.variance_norm = norm[i];
@@ -128,12 +122,11 @@ static void test_fans(void **state) {
 }
 
 /* The kernel that upsamples by 2: (1/4 3/4 3/4 1/4) along each axis. */
-static void test_bilinear(void **state) {
+TEST(test_bilinear) {
   static const float side[] = {0.25f, 0.75f, 0.75f, 0.25f};
   Caffe__FillerParameter filler = filler_of("bilinear");
   crema_blob *blob = NULL;
-  (void)state;
-  RIG_OK(fill(&filler, "2 1 4 4", &blob));
+  ok(fill(&filler, "2 1 4 4", &blob));
   const float *value = rig_data(blob);
   for (int i = 0; i < 32; ++i) {
     assert_close((double)value[i], (double)(side[i % 4] * side[i / 4 % 4]), 1e-6);
@@ -141,12 +134,11 @@ static void test_bilinear(void **state) {
   crema_blob_destroy(blob);
 }
 
-static void test_same_seed_same_values(void **state) {
+TEST(test_same_seed_same_values) {
   Caffe__FillerParameter filler = filler_of("gaussian");
   crema_blob *a = NULL, *b = NULL;
-  (void)state;
-  RIG_OK(fill(&filler, "50", &a));
-  RIG_OK(fill(&filler, "50", &b));
+  ok(fill(&filler, "50", &a));
+  ok(fill(&filler, "50", &b));
   assert_memory_equal(rig_data(a), rig_data(b), 50 * sizeof(float));
   crema_blob_destroy(b);
   crema_blob_destroy(a);
@@ -163,8 +155,7 @@ static void refuse(const Caffe__FillerParameter *filler, const char *shape, crem
   crema_blob_destroy(blob);
 }
 
-static void test_refusals(void **state) {
-  (void)state;
+TEST(test_refusals) {
   Caffe__FillerParameter f = filler_of("gausian");
   refuse(&f, "2 3", CREMA_E_UNKNOWN_NAME, "did you mean 'gaussian'");
   f = filler_of("bilinear");

@@ -8,7 +8,7 @@ static const float STEP = 2e-3f;
 
 static double objective(rig *r, const layer_row *row) {
   double sum = 0;
-  RIG_OK(rig_forward(r));
+  ok(rig_forward(r));
   for (int t = 0; t < row->differentiable; ++t) {
     const float *value = rig_data(r->top[t]);
     for (int64_t i = 0; i < crema_blob_count(r->top[t]); ++i) {
@@ -56,7 +56,7 @@ static void check_gradients(const layer_row *row) {
     return;
   }
   set_top_diffs(&r, row);
-  RIG_OK(rig_backward(&r));
+  ok(rig_backward(&r));
   for (int i = 0; i < r.bottoms; ++i) {
     grad[i] = copy_of(rig_diff(r.bottom[i]), crema_blob_count(r.bottom[i]));
   }
@@ -83,7 +83,7 @@ static void check_accumulation(const layer_row *row) {
   uint32_t random = 88172645u;
   rig r;
   make(&r, row, false, &random);
-  RIG_OK(rig_forward(&r));
+  ok(rig_forward(&r));
   for (int p = 0; p < r.layer->params && !has_flag(row, 'N'); ++p) {
     crema_blob *blob = r.layer->blob[p];
     int64_t count = crema_blob_count(blob);
@@ -91,10 +91,10 @@ static void check_accumulation(const layer_row *row) {
     for (int k = 0; k < r.layer->params; ++k) r.layer->param_propagate_down[k] = k == p && wanted;
     for (int k = 0; k < r.layer->params; ++k) cr_tensor_set_zero(r.layer->blob[k]->diff);
     set_top_diffs(&r, row);
-    RIG_OK(rig_backward(&r));
+    ok(rig_backward(&r));
     float *once = copy_of(rig_diff(blob), count);
     set_top_diffs(&r, row);
-    RIG_OK(rig_backward(&r));
+    ok(rig_backward(&r));
     const float *twice = rig_diff(blob);
     for (int64_t i = 0; i < count; ++i) {
       assert_true(fabsf(twice[i] - 2 * once[i]) <= 1e-5f * (1 + fabsf(twice[i])));
@@ -129,13 +129,13 @@ static void check_in_place(const layer_row *row) {
   random = 123459876u;
   make(&joined, row, true, &random);
   int64_t count = crema_blob_count(apart.top[0]);
-  RIG_OK(rig_forward(&apart));
-  RIG_OK(rig_forward(&joined));
+  ok(rig_forward(&apart));
+  ok(rig_forward(&joined));
   assert_near(row, "top in place", rig_data(apart.top[0]), rig_data(joined.top[0]), count);
   set_top_diffs(&apart, row);
   set_top_diffs(&joined, row);
-  RIG_OK(rig_backward(&apart));
-  RIG_OK(rig_backward(&joined));
+  ok(rig_backward(&apart));
+  ok(rig_backward(&joined));
   for (int i = 0; i < apart.bottoms; ++i) {
     assert_near(row, "bottom gradient in place", rig_diff(apart.bottom[i]),
                 rig_diff(joined.bottom[i]), crema_blob_count(apart.bottom[i]));
@@ -160,10 +160,10 @@ static void check_propagation(const layer_row *row) {
   for (int i = 0; i < r.bottoms && !has_flag(row, 'N'); ++i) {
     int64_t count = crema_blob_count(r.bottom[i]);
     if (!wanted[i]) continue;
-    RIG_OK(rig_forward(&r));
+    ok(rig_forward(&r));
     memcpy(r.propagate_down, wanted, sizeof wanted);
     set_top_diffs(&r, row);
-    RIG_OK(rig_backward(&r));
+    ok(rig_backward(&r));
     float *all = copy_of(rig_diff(r.bottom[i]), count);
     for (int k = 0; k < r.bottoms; ++k) {
       r.propagate_down[k] = k == i;
@@ -171,7 +171,7 @@ static void check_propagation(const layer_row *row) {
       for (int64_t j = 0; j < crema_blob_count(r.bottom[k]); ++j) diff[j] = untouched;
     }
     set_top_diffs(&r, row);
-    RIG_OK(rig_backward(&r));
+    ok(rig_backward(&r));
     assert_near(row, "gradient of one bottom", all, rig_diff(r.bottom[i]), count);
     for (int k = 0; k < r.bottoms; ++k) {
       const float *diff = rig_diff(r.bottom[k]);
@@ -191,9 +191,9 @@ static void grow(rig *r, int64_t more) {
     crema_shape shape = r->bottom[i]->shape;
     if (shape.axes < 1 || shape.dim[0] != extent) continue;
     shape.dim[0] += more;
-    RIG_OK(crema_blob_reshape(r->bottom[i], &shape));
+    ok(crema_blob_reshape(r->bottom[i], &shape));
   }
-  RIG_OK(r->layer->class->reshape(r->layer, r->bottom, r->top));
+  ok(r->layer->class->reshape(r->layer, r->bottom, r->top));
 }
 
 /* A pass over a larger batch in between changes nothing. */
@@ -207,20 +207,20 @@ static void check_reshape(const layer_row *row) {
   }
   random = 521288629u;
   fill_bottoms(&r, row, &random);
-  RIG_OK(rig_forward(&r));
+  ok(rig_forward(&r));
   float *before[RIG_MAX] = {0};
   for (int t = 0; t < r.tops; ++t) {
     before[t] = copy_of(rig_data(r.top[t]), crema_blob_count(r.top[t]));
   }
   grow(&r, 2);
   fill_bottoms(&r, row, &random);
-  RIG_OK(rig_forward(&r));
+  ok(rig_forward(&r));
   set_top_diffs(&r, row);
-  if (!has_flag(row, 'N')) RIG_OK(rig_backward(&r));
+  if (!has_flag(row, 'N')) ok(rig_backward(&r));
   grow(&r, -2);
   random = 521288629u;
   fill_bottoms(&r, row, &random);
-  RIG_OK(rig_forward(&r));
+  ok(rig_forward(&r));
   for (int t = 0; t < r.tops; ++t) {
     assert_near(row, "top after reshapes", before[t], rig_data(r.top[t]),
                 crema_blob_count(r.top[t]));
@@ -239,7 +239,7 @@ static void check_empty_batch(const layer_row *row) {
     return;
   }
   grow(&r, -r.bottom[0]->shape.dim[0]);
-  RIG_OK(rig_forward(&r));
+  ok(rig_forward(&r));
   for (int t = 0; t < r.tops; ++t) {
     for (int64_t i = 0; i < crema_blob_count(r.top[t]); ++i) {
       assert_true(isfinite(rig_data(r.top[t])[i]));
@@ -247,7 +247,7 @@ static void check_empty_batch(const layer_row *row) {
   }
   for (int p = 0; p < r.layer->params; ++p) cr_tensor_set_zero(r.layer->blob[p]->diff);
   set_top_diffs(&r, row);
-  if (!has_flag(row, 'N')) RIG_OK(rig_backward(&r));
+  if (!has_flag(row, 'N')) ok(rig_backward(&r));
   for (int p = 0; p < r.layer->params; ++p) {
     const float *diff = rig_diff(r.layer->blob[p]);
     for (int64_t i = 0; i < crema_blob_count(r.layer->blob[p]); ++i) {
@@ -260,8 +260,7 @@ static void check_empty_batch(const layer_row *row) {
   rig_free(&r);
 }
 
-static void test_rows(void **state) {
-  (void)state;
+TEST(test_rows) {
   for (size_t i = 0; i < ROWS; ++i) {
     if (has_flag(&rows[i], 'S')) continue;
     check_gradients(&rows[i]);
@@ -273,10 +272,9 @@ static void test_rows(void **state) {
   }
 }
 
-static void test_every_layer_has_a_row(void **state) {
+TEST(test_every_layer_has_a_row) {
   size_t count = 0;
   const char *const *names = cr_layer_class_names(&count);
-  (void)state;
   for (size_t n = 0; n < count; ++n) {
     bool found = false;
     for (size_t i = 0; i < ROWS && !found; ++i) found = strcmp(rows[i].type, names[n]) == 0;
@@ -286,14 +284,13 @@ static void test_every_layer_has_a_row(void **state) {
   }
 }
 
-static void test_every_layer_in_place_has_a_row(void **state) {
+TEST(test_every_layer_in_place_has_a_row) {
   size_t count = 0;
   const char *const *names = cr_layer_class_names(&count);
-  (void)state;
   for (size_t n = 0; n < count; ++n) {
     const cr_layer_class *class = NULL;
     bool found = false;
-    RIG_OK(cr_layer_class_find(names[n], &class));
+    ok(cr_layer_class_find(names[n], &class));
     for (size_t i = 0; i < ROWS && !found; ++i) {
       found = strcmp(rows[i].type, names[n]) == 0 &&
               (has_flag(&rows[i], 'I') || has_flag(&rows[i], 'N'));

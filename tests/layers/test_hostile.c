@@ -214,7 +214,7 @@ static bool one_layer(const char *type) {
   const ProtobufCMessageDescriptor *message = message_of(type, &name);
   text_buffer body = {.used = 0}, shapes = {.used = 0};
   rig r;
-  RIG_OK(cr_layer_class_find(type, &class));
+  ok(cr_layer_class_find(type, &class));
   if (message != NULL) {
     append(&body, "%s { ", name);
     append_message(&body, message, 0);
@@ -233,18 +233,17 @@ static bool one_layer(const char *type) {
   return worked;
 }
 
-static void test_random_layers(void **state) {
+TEST(test_random_layers) {
   size_t count = 0;
   const char *const *names = cr_layer_class_names(&count);
   const char *given = getenv("CREMA_TEST_SEED");
   uint32_t seed = given ? (uint32_t)strtoul(given, NULL, 10) : (uint32_t)time(NULL);
   int worked = 0;
-  (void)state;
   print_message("seed %u (set CREMA_TEST_SEED to repeat)\n", seed);
   random_state = seed * 2654435761u | 1u;
   for (size_t i = 0; i < count; ++i) {
     const cr_layer_class *class = NULL;
-    RIG_OK(cr_layer_class_find(names[i], &class));
+    ok(cr_layer_class_find(names[i], &class));
     if (class->input != NULL && class->input->save != NULL)
       continue; /* they read files; src/data has its own tests */
     for (int k = 0; k < 150; ++k) worked += one_layer(names[i]);

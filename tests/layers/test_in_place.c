@@ -84,9 +84,8 @@ static void assert_same_gradients(crema_net *a, crema_net *b, const char *layer)
   }
 }
 
-static void test_chains(void **state) {
+TEST(test_chains) {
   static const char *const learners[] = {"left", "right", "fc", "scale", "bias", "prelu"};
-  (void)state;
   for (int chain = 0; chain < CHAINS; ++chain) {
     for (int channels = 5; channels <= 16; channels += 11) {
       crema_net *joined = make(chain, channels, true), *apart = make(chain, channels, false);

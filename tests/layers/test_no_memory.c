@@ -47,7 +47,7 @@ static bool fail_one(rig *r, const layer_row *row, long n, const copy *wanted, c
   crema_status status = begin_anew(r, row, &whole);
   bool hit = no_memory_end();
   if (!hit) {
-    RIG_OK(status);
+    ok(status);
     return false;
   }
   /* Memory that is not essential causes no failure. */
@@ -58,7 +58,7 @@ static bool fail_one(rig *r, const layer_row *row, long n, const copy *wanted, c
   if (!whole) return true;
   static copy found;
   set_top_diffs(r, row);
-  RIG_OK(run_passes(r, row));
+  ok(run_passes(r, row));
   keep(r, &found);
   /* Layers that draw at random, or count, give others in the second pass. */
   if (is_equal(wanted, again) && !is_equal(&found, wanted)) {
@@ -73,10 +73,10 @@ static long fail_each(const layer_row *row) {
   bool whole = false;
   rig r;
   make(&r, row, false, &random);
-  RIG_OK(begin_anew(&r, row, &whole));
+  ok(begin_anew(&r, row, &whole));
   keep(&r, &wanted);
   set_top_diffs(&r, row);
-  RIG_OK(run_passes(&r, row));
+  ok(run_passes(&r, row));
   keep(&r, &again);
   long made = 0;
   while (fail_one(&r, row, made, &wanted, &again)) ++made;
@@ -84,8 +84,7 @@ static long fail_each(const layer_row *row) {
   return made;
 }
 
-static void test_layers(void **state) {
-  (void)state;
+TEST(test_layers) {
   long all = 0;
   for (int i = 0; i < ROWS; ++i) {
     if (has_flag(&rows[i], 'S')) continue;

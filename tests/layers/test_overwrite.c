@@ -34,7 +34,7 @@ static void overwrite(float *value, int64_t count, cr_values left) {
  * to be freed. */
 static float *gradients(rig *r, const layer_row *row, int bottom, cr_values left, int64_t *count) {
   int first = r->layer->class->loss ? 1 : 0;
-  RIG_OK(rig_forward(r));
+  ok(rig_forward(r));
   for (int t = first; t < r->tops && bottom < 0; ++t) {
     overwrite(rig_data(r->top[t]), crema_blob_count(r->top[t]), left);
   }
@@ -44,7 +44,7 @@ static float *gradients(rig *r, const layer_row *row, int bottom, cr_values left
   for (int p = 0; p < r->layer->params; ++p) cr_tensor_set_zero(r->layer->blob[p]->diff);
   for (int i = 0; i < r->bottoms; ++i) cr_tensor_set_zero(r->bottom[i]->diff);
   set_diffs(r, row);
-  RIG_OK(rig_backward(r));
+  ok(rig_backward(r));
   *count = 0;
   for (int i = 0; i < r->bottoms; ++i) *count += crema_blob_count(r->bottom[i]);
   for (int p = 0; p < r->layer->params; ++p) *count += crema_blob_count(r->layer->blob[p]);
@@ -100,8 +100,7 @@ static void check_uses(const layer_row *row, bool in_place) {
   }
 }
 
-static void layers_need_what_they_say(void **state) {
-  (void)state;
+TEST(layers_need_what_they_say) {
   for (size_t i = 0; i < ROWS; ++i) {
     if (has_flag(&rows[i], 'S') || has_flag(&rows[i], 'N')) continue;
     check_uses(&rows[i], false);
@@ -119,8 +118,7 @@ static bool says_it_reads(const layer_row *row, int bottom) {
   return reads;
 }
 
-static void layers_read_what_they_say(void **state) {
-  (void)state;
+TEST(layers_read_what_they_say) {
   for (size_t k = 0; k < ROWS; ++k) {
     if (has_flag(&rows[k], 'S') || has_flag(&rows[k], 'N')) continue;
     for (int i = 0; rows[k].values[i] != '\0'; ++i) {
@@ -134,8 +132,7 @@ static void layers_read_what_they_say(void **state) {
   }
 }
 
-static void layers_leave_what_they_say(void **state) {
-  (void)state;
+TEST(layers_leave_what_they_say) {
   for (size_t k = 0; k < ROWS; ++k) {
     uint32_t random = 123459876u;
     rig r;
@@ -147,9 +144,9 @@ static void layers_leave_what_they_say(void **state) {
     float *before = malloc((size_t)count * sizeof *before);
     assert_non_null(before);
     memcpy(before, rig_data(r.bottom[0]), (size_t)count * sizeof *before);
-    RIG_OK(rig_forward(&r));
+    ok(rig_forward(&r));
     for (int64_t i = 0; i < count; ++i) rig_diff(r.top[0])[i] = 1;
-    RIG_OK(rig_backward(&r));
+    ok(rig_backward(&r));
     const float *after = rig_data(r.top[0]), *diff = rig_diff(r.bottom[0]);
     for (int64_t i = 0; i < count; ++i) {
       bool learns = diff[i] != 0;

@@ -1,15 +1,14 @@
 /* Layers that draw: Dropout, stochastic Pooling, DummyData. */
 #include "layers/layer_rig.h"
 
-static void test_dropout_masks(void **state) {
+TEST(test_dropout_masks) {
   rig r;
-  (void)state;
   rig_make(&r, "Dropout", "dropout_param { dropout_ratio: 0.25 }", CAFFE__PHASE__TRAIN, "100 100",
            1);
-  RIG_OK(rig_setup(&r));
+  ok(rig_setup(&r));
   float *x = rig_data(r.bottom[0]);
   for (int i = 0; i < 10000; ++i) x[i] = 3;
-  RIG_OK(rig_forward(&r));
+  ok(rig_forward(&r));
   float *first = malloc(10000 * sizeof *first);
   assert_non_null(first);
   memcpy(first, rig_data(r.top[0]), 10000 * sizeof *first);
@@ -20,26 +19,25 @@ static void test_dropout_masks(void **state) {
   }
   assert_in_range(zeros, 2300, 2700);
   /* The same pass again draws the same mask, the next pass another one. */
-  RIG_OK(rig_forward(&r));
+  ok(rig_forward(&r));
   assert_memory_equal(first, rig_data(r.top[0]), 10000 * sizeof *first);
   ++r.layer->pass;
-  RIG_OK(rig_forward(&r));
+  ok(rig_forward(&r));
   for (int i = 0; i < 10000; ++i) changed += rig_data(r.top[0])[i] != first[i];
   assert_in_range(changed, 3000, 4500);
   free(first);
   rig_free(&r);
 }
 
-static void test_dropout_seed(void **state) {
+TEST(test_dropout_seed) {
   float out[2][64];
-  (void)state;
   for (int k = 0; k < 2; ++k) {
     rig r;
     rig_make(&r, "Dropout", "dropout_param { random_seed: 5 }", CAFFE__PHASE__TRAIN, "64", 1);
     r.layer->key = (uint64_t)k; /* does not matter with a seed of its own */
-    RIG_OK(rig_setup(&r));
+    ok(rig_setup(&r));
     for (int i = 0; i < 64; ++i) rig_data(r.bottom[0])[i] = 1;
-    RIG_OK(rig_forward(&r));
+    ok(rig_forward(&r));
     memcpy(out[k], rig_data(r.top[0]), sizeof out[k]);
     rig_free(&r);
   }
@@ -48,20 +46,19 @@ static void test_dropout_seed(void **state) {
 
 /* Windows (1, 2, 0, 5): value v is drawn with probability v / 8, and the expected value is
  * (1 + 4 + 25) / 8, which TEST computes. */
-static void test_stochastic_pooling(void **state) {
+TEST(test_stochastic_pooling) {
   static const float window[] = {1, 2, 0, 5};
   rig train, test;
   int drawn[6] = {0};
-  (void)state;
   const char *body = "pooling_param { pool: STOCHASTIC kernel_size: 2 stride: 2 }";
   rig_make(&train, "Pooling", body, CAFFE__PHASE__TRAIN, "50 20 2 8", 1);
   rig_make(&test, "Pooling", body, CAFFE__PHASE__TEST, "1 1 2 2", 1);
-  RIG_OK(rig_setup(&train));
-  RIG_OK(rig_setup(&test));
+  ok(rig_setup(&train));
+  ok(rig_setup(&test));
   float *x = rig_data(train.bottom[0]);
   for (int i = 0; i < 16000; ++i) x[i] = window[i / 8 % 2 * 2 + i % 2];
   memcpy(rig_data(test.bottom[0]), window, sizeof window);
-  RIG_OK(rig_forward(&train));
+  ok(rig_forward(&train));
   const float *y = rig_data(train.top[0]);
   for (int i = 0; i < 4000; ++i) {
     assert_true(y[i] == 1 || y[i] == 2 || y[i] == 5);
@@ -70,11 +67,11 @@ static void test_stochastic_pooling(void **state) {
   assert_in_range(drawn[1], 420, 580);
   assert_in_range(drawn[2], 900, 1100);
   assert_in_range(drawn[5], 2380, 2620);
-  RIG_OK(rig_forward(&test));
+  ok(rig_forward(&test));
   assert_true(fabsf(rig_data(test.top[0])[0] - 30.0f / 8) < 1e-6f);
   /* A gradient goes to the value that was drawn, and to that alone. */
   for (int i = 0; i < 4000; ++i) rig_diff(train.top[0])[i] = 1;
-  RIG_OK(rig_backward(&train));
+  ok(rig_backward(&train));
   double sum = 0;
   for (int i = 0; i < 16000; ++i) {
     float d = rig_diff(train.bottom[0])[i];
@@ -87,20 +84,19 @@ static void test_stochastic_pooling(void **state) {
   rig_free(&train);
 }
 
-static void test_dummy_data(void **state) {
+TEST(test_dummy_data) {
   rig r;
   float before[6];
-  (void)state;
   rig_make(&r, "DummyData",
            "dummy_data_param { shape { dim: 2 dim: 3 } data_filler { value: 4 } "
            "data_filler { type: 'gaussian' } }",
            CAFFE__PHASE__TRAIN, NULL, 2);
-  RIG_OK(rig_setup(&r));
+  ok(rig_setup(&r));
   assert_true(rig_data(r.top[0])[5] == 4);
   rig_data(r.top[0])[0] = 9; /* a constant is filled once, so this stays */
-  RIG_OK(rig_forward(&r));
+  ok(rig_forward(&r));
   memcpy(before, rig_data(r.top[1]), sizeof before);
-  RIG_OK(rig_forward(&r));
+  ok(rig_forward(&r));
   assert_true(rig_data(r.top[0])[0] == 9);
   assert_true(memcmp(before, rig_data(r.top[1]), sizeof before) != 0);
   rig_free(&r);

@@ -6,20 +6,19 @@
 
 static void run(rig *r, const char *type, const char *body, const char *shape, float first) {
   rig_make(r, type, body, CAFFE__PHASE__TRAIN, shape, 1);
-  RIG_OK(rig_setup(r));
+  ok(rig_setup(r));
   float *value = rig_data(r->bottom[0]);
   for (int64_t i = 0; i < crema_blob_count(r->bottom[0]); ++i) value[i] = first + (float)i;
-  RIG_OK(rig_forward(r));
+  ok(rig_forward(r));
   float *diff = rig_diff(r->top[0]);
   for (int64_t i = 0; i < crema_blob_count(r->top[0]); ++i) diff[i] = 1;
-  RIG_OK(rig_backward(r));
+  ok(rig_backward(r));
 }
 
 /* Of the three positions along each axis the outer ones see padding, the middle one the first
  * value. */
-static void test_far_stride(void **state) {
+TEST(test_far_stride) {
   rig r;
-  (void)state;
   run(&r, "Convolution",
       "convolution_param { num_output: 1 kernel_size: 1 stride: 2147483647 pad: 2147483647 "
       "weight_filler { value: 2 } bias_filler { value: 0.5 } }",
@@ -37,10 +36,9 @@ static void test_far_stride(void **state) {
 
 /* A last window that lies behind the input has the least value as its maximum, an average of 0 and
  * takes no gradient. */
-static void test_windows_behind_the_input(void **state) {
+TEST(test_windows_behind_the_input) {
   static const char *const methods[] = {"MAX", "AVE"};
   static const char *const strides[] = {"3", "2147483647"};
-  (void)state;
   for (int i = 0; i < 4; ++i) {
     bool max = i % 2 == 0;
     char body[200];
@@ -59,9 +57,8 @@ static void test_windows_behind_the_input(void **state) {
 }
 
 /* Padding of one axis takes such windows away from the other, too. */
-static void test_padding_cuts_both_axes(void **state) {
+TEST(test_padding_cuts_both_axes) {
   static const int64_t extent[][2] = {{3, 2}, {3, 3}};
-  (void)state;
   for (int padded = 1; padded >= 0; --padded) {
     char body[200];
     rig r;
@@ -77,8 +74,7 @@ static void test_padding_cuts_both_axes(void **state) {
 }
 
 /* Few windows over all of a small input and much padding. */
-static void test_far_kernel(void **state) {
-  (void)state;
+TEST(test_far_kernel) {
   const double size = 30000;
   rig r;
   run(&r, "Pooling", "pooling_param { kernel_size: 30000 pad: 29999 stride: 100000 }", "1 2 2 2",

@@ -18,13 +18,18 @@ static inline fixture begin_with(const cr_sim_options *options) {
   sim_begin(options);
   f.device = sim_test_device(0);
   f.context = sim_test_context(f.device);
-  assert_int_equal(crema_syncedmem_create(f.device, SIZE, &f.memory), CREMA_OK);
+  ok(crema_syncedmem_create(f.device, SIZE, &f.memory));
   cr_sim_reset_counts();
   return f;
 }
 
 static inline fixture begin(void) {
   cr_sim_options options = sim_test_options(2);
+  return begin_with(&options);
+}
+
+static inline fixture begin_stepped(void) {
+  cr_sim_options options = sim_stepped_options();
   return begin_with(&options);
 }
 
@@ -36,39 +41,38 @@ static inline void end(fixture *f) {
 
 static inline const unsigned char *cpu(crema_syncedmem *memory) {
   const void *data = NULL;
-  assert_int_equal(crema_syncedmem_cpu_data(memory, &data), CREMA_OK);
+  ok(crema_syncedmem_cpu_data(memory, &data));
   return data;
 }
 
 static inline unsigned char *mutable_cpu(crema_syncedmem *memory) {
   void *data = NULL;
-  assert_int_equal(crema_syncedmem_mutable_cpu_data(memory, true, &data), CREMA_OK);
+  ok(crema_syncedmem_mutable_cpu_data(memory, true, &data));
   return data;
 }
 
 static inline crema_devptr gpu(fixture *f) {
   crema_devptr data = {0};
-  assert_int_equal(crema_syncedmem_gpu_data(f->memory, f->context, &data), CREMA_OK);
+  ok(crema_syncedmem_gpu_data(f->memory, f->context, &data));
   return data;
 }
 
 static inline crema_devptr mutable_gpu(fixture *f) {
   crema_devptr data = {0};
-  assert_int_equal(crema_syncedmem_mutable_gpu_data(f->memory, f->context, true, &data), CREMA_OK);
+  ok(crema_syncedmem_mutable_gpu_data(f->memory, f->context, true, &data));
   return data;
 }
 
 static inline void finish(fixture *f) {
-  assert_int_equal(crema_context_finish(f->context), CREMA_OK);
+  ok(crema_context_finish(f->context));
 }
 
 /* Fills the device side by way of a second block. */
 static inline void fill_gpu(fixture *f, crema_devptr data, unsigned char value) {
   unsigned char bytes[SIZE];
   memset(bytes, value, sizeof bytes);
-  assert_int_equal(f->context->device->backend->copy(f->context, CR_COPY_HOST_TO_DEVICE,
-                                                     data.address, (uintptr_t)bytes, SIZE),
-                   CREMA_OK);
+  ok(f->context->device->backend->copy(f->context, CR_COPY_HOST_TO_DEVICE, data.address,
+                                       (uintptr_t)bytes, SIZE));
   finish(f);
 }
 

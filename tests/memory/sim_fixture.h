@@ -2,16 +2,11 @@
 #ifndef CR_TESTS_MEMORY_SIM_FIXTURE_H
 #define CR_TESTS_MEMORY_SIM_FIXTURE_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "check.h"
 #include "device/device.h"
 #include "device/sim/sim.h"
 #include "lock_check.h"
@@ -34,7 +29,20 @@ static inline void sim_begin(const cr_sim_options *options) {
   /* So that crema starts no thread that keeps OpenMP's threads from spinning. */
   setenv("OMP_WAIT_POLICY", "passive", 0);
   sim_locks_before = locks_alive();
-  assert_int_equal(cr_sim_start(options), CREMA_OK);
+  ok(cr_sim_start(options));
+}
+
+/* Begins with devices that have the usual options. */
+static inline void sim_begin_devices(int devices) {
+  cr_sim_options options = sim_test_options(devices);
+  sim_begin(&options);
+}
+
+/* One device whose streams run step by step. */
+static inline cr_sim_options sim_stepped_options(void) {
+  cr_sim_options options = sim_test_options(1);
+  options.stepped = true;
+  return options;
 }
 
 /* Ends the simulation; no race and no leak may have happened. */
@@ -58,14 +66,14 @@ static inline void sim_end(void) {
 
 static inline crema_device *sim_test_device(int index) {
   crema_device *device = NULL;
-  assert_int_equal(crema_device_open(CREMA_DEVICE_SIM, &index, 1), CREMA_OK);
-  assert_int_equal(crema_device_get(CREMA_DEVICE_SIM, index, &device), CREMA_OK);
+  ok(crema_device_open(CREMA_DEVICE_SIM, &index, 1));
+  ok(crema_device_get(CREMA_DEVICE_SIM, index, &device));
   return device;
 }
 
 static inline crema_context *sim_test_context(crema_device *device) {
   crema_context *context = NULL;
-  assert_int_equal(crema_context_create(device, 1, &context), CREMA_OK);
+  ok(crema_context_create(device, 1, &context));
   return context;
 }
 

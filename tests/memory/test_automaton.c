@@ -56,7 +56,7 @@ typedef struct walk {
 } walk;
 
 static void make_block(walk *w) {
-  assert_int_equal(crema_syncedmem_create(w->device, SIZE, &w->memory), CREMA_OK);
+  ok(crema_syncedmem_create(w->device, SIZE, &w->memory));
   w->head = CREMA_UNINITIALIZED;
 }
 
@@ -69,7 +69,7 @@ static void begin(walk *w, bool stepped) {
   w->device = sim_test_device(0);
   w->context = sim_test_context(w->device);
   w->copier = sim_test_context(w->device);
-  assert_int_equal(cr_device_alloc(w->device, SIZE, &w->theirs), CREMA_OK);
+  ok(cr_device_alloc(w->device, SIZE, &w->theirs));
   make_block(w);
 }
 
@@ -93,10 +93,9 @@ static bool all_are(const unsigned char *bytes, unsigned char value) {
 static void fill(walk *w, crema_devptr data, unsigned char value) {
   unsigned char bytes[SIZE];
   memset(bytes, value, SIZE);
-  assert_int_equal(w->device->backend->copy(w->context, CR_COPY_HOST_TO_DEVICE, data.address,
-                                            (uintptr_t)bytes, SIZE),
-                   CREMA_OK);
-  assert_int_equal(crema_context_finish(w->context), CREMA_OK);
+  ok(w->device->backend->copy(w->context, CR_COPY_HOST_TO_DEVICE, data.address, (uintptr_t)bytes,
+                              SIZE));
+  ok(crema_context_finish(w->context));
 }
 
 static bool gpu_bytes_are(walk *w, crema_devptr data, unsigned char value) {
@@ -191,8 +190,7 @@ static void bring_to(walk *w, crema_head head) {
   assert_int_equal(crema_syncedmem_head(w->memory), head);
 }
 
-static void s0_11_every_state_and_operation(void **state) {
-  (void)state;
+TEST(s0_11_every_state_and_operation) {
   walk w;
   begin(&w, false);
   for (int head = 0; head < 4; ++head) {
@@ -206,8 +204,7 @@ static void s0_11_every_state_and_operation(void **state) {
 
 /* The row "destroy" of the table: whatever the state, memory that the block allocated is freed and
  * memory that it was given is left as it is. */
-static void s0_11_destroying_in_every_state(void **state) {
-  (void)state;
+TEST(s0_11_destroying_in_every_state) {
   walk w;
   begin(&w, false);
   size_t live = cr_pool_describe(w.device->pool).live_blocks;
@@ -238,8 +235,7 @@ static void s0_11_destroying_in_every_state(void **state) {
   end(&w);
 }
 
-static void s0_17_const_access_never_claims_the_head(void **state) {
-  (void)state;
+TEST(s0_17_const_access_never_claims_the_head) {
   walk w;
   begin(&w, false);
   for (int head = 1; head < 4; ++head) {
@@ -297,7 +293,7 @@ static bool fail_nth(walk *w, crema_head head, op o, int nth, cr_sim_op kind, bo
   result r = perform(w, o);
   cr_sim_clear_faults();
   if (r.status == CREMA_OK || r.status == CREMA_E_STATE) {
-    assert_int_equal(crema_context_finish(w->context), CREMA_OK);
+    ok(crema_context_finish(w->context));
     return false;
   }
   picture after = take_picture(w);
@@ -311,8 +307,7 @@ static bool fail_nth(walk *w, crema_head head, op o, int nth, cr_sim_op kind, bo
   return true;
 }
 
-static void s0_28_a_failure_anywhere_changes_nothing(void **state) {
-  (void)state;
+TEST(s0_28_a_failure_anywhere_changes_nothing) {
   walk w;
   begin(&w, false);
   int failures = 0;
@@ -425,8 +420,7 @@ static int run_walk(size_t count, bool faults) {
   return r.failed;
 }
 
-static void shrinking_finds_the_short_sequence(void **state) {
-  (void)state;
+TEST(shrinking_finds_the_short_sequence) {
   enum { LONG = 400 };
   unsigned char *steps = draw_steps(11, LONG, false);
   rule sound = {0}, wrong = {.wrong = true};
@@ -439,13 +433,11 @@ static void shrinking_finds_the_short_sequence(void **state) {
   free(steps);
 }
 
-static void s0_11_random_walk_of_a_million_steps(void **state) {
-  (void)state;
+TEST(s0_11_random_walk_of_a_million_steps) {
   run_walk(WALK_STEPS, false);
 }
 
-static void s0_28_random_walk_with_faults(void **state) {
-  (void)state;
+TEST(s0_28_random_walk_with_faults) {
   enum { COUNT = WALK_STEPS / 5 };
   assert_true(run_walk(COUNT, true) > COUNT / 100);
 }

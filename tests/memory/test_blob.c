@@ -1,32 +1,26 @@
 /* Blobs. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
-
+#include "check.h"
 #include "device/device.h"
 #include "device/memory/host_memory.h"
 #include "memory/blob.h"
 
 static crema_blob *new_blob(crema_shape shape, crema_dtype type) {
   crema_blob *blob = NULL;
-  assert_int_equal(cr_blob_create_typed(&shape, type, type, &blob), CREMA_OK);
+  ok(cr_blob_create_typed(&shape, type, type, &blob));
   return blob;
 }
 
-static void starts_as_zero(void **state) {
-  (void)state;
+TEST(starts_as_zero) {
   crema_blob *blob = NULL;
   crema_shape shape = cr_shape_4(2, 3, 4, 5);
-  assert_int_equal(crema_blob_create(&shape, &blob), CREMA_OK);
+  ok(crema_blob_create(&shape, &blob));
   assert_int_equal(crema_blob_count(blob), 120);
   assert_true(crema_shape_equal(crema_blob_shape(blob), &shape));
   const float *value = NULL;
-  assert_int_equal(crema_blob_cpu_data(blob, &value), CREMA_OK);
+  ok(crema_blob_cpu_data(blob, &value));
   for (int i = 0; i < 120; ++i) assert_true(value[i] == 0);
-  assert_int_equal(crema_blob_cpu_diff(blob, &value), CREMA_OK);
+  ok(crema_blob_cpu_diff(blob, &value));
   for (int i = 0; i < 120; ++i) assert_true(value[i] == 0);
   /* Reading leaves them as they are. */
   assert_true(cr_tensor_is_zero(blob->data) && cr_tensor_is_zero(blob->diff));
@@ -37,40 +31,38 @@ static void starts_as_zero(void **state) {
   crema_blob_destroy(NULL);
 }
 
-static void data_and_diff_are_separate(void **state) {
-  (void)state;
+TEST(data_and_diff_are_separate) {
   crema_blob *blob = new_blob(cr_shape_1(3), CREMA_F32);
   float *data = NULL, *diff = NULL;
-  assert_int_equal(crema_blob_mutable_cpu_data(blob, &data), CREMA_OK);
-  assert_int_equal(crema_blob_mutable_cpu_diff(blob, &diff), CREMA_OK);
+  ok(crema_blob_mutable_cpu_data(blob, &data));
+  ok(crema_blob_mutable_cpu_diff(blob, &diff));
   for (int i = 0; i < 3; ++i) {
     data[i] = (float)(i - 1);
     diff[i] = 10;
   }
   double sum = 0;
-  assert_int_equal(cr_blob_asum_data(blob, &sum), CREMA_OK);
+  ok(cr_blob_asum_data(blob, &sum));
   assert_true(sum == 2);
-  assert_int_equal(cr_blob_sumsq_data(blob, &sum), CREMA_OK);
+  ok(cr_blob_sumsq_data(blob, &sum));
   assert_true(sum == 2);
-  assert_int_equal(cr_blob_asum_diff(blob, &sum), CREMA_OK);
+  ok(cr_blob_asum_diff(blob, &sum));
   assert_true(sum == 30);
-  assert_int_equal(cr_blob_sumsq_diff(blob, &sum), CREMA_OK);
+  ok(cr_blob_sumsq_diff(blob, &sum));
   assert_true(sum == 300);
   crema_blob_destroy(blob);
 }
 
-static void sums_of_any_length(void **state) {
-  (void)state;
+TEST(sums_of_any_length) {
   for (int64_t count = 0; count < 40; ++count) {
     crema_dtype types[] = {CREMA_F32, CREMA_F64, CREMA_F16};
     for (int t = 0; t < 3; ++t) {
       crema_blob *blob = new_blob(cr_shape_1(count), types[t]);
       float *data = NULL;
       double sum = -1, squares = -1;
-      assert_int_equal(crema_blob_mutable_cpu_data(blob, &data), CREMA_OK);
+      ok(crema_blob_mutable_cpu_data(blob, &data));
       for (int64_t i = 0; i < count; ++i) data[i] = (float)(i % 2 == 0 ? i : -i);
-      assert_int_equal(cr_blob_asum_data(blob, &sum), CREMA_OK);
-      assert_int_equal(cr_blob_sumsq_data(blob, &squares), CREMA_OK);
+      ok(cr_blob_asum_data(blob, &sum));
+      ok(cr_blob_sumsq_data(blob, &squares));
       assert_true(sum == (double)(count * (count - 1) / 2));
       assert_true(squares == (double)((count - 1) * count * (2 * count - 1) / 6));
       crema_blob_destroy(blob);
@@ -93,18 +85,15 @@ static void none_to_free(void *user, void *memory) {
 
 /* The diff is held as float16 alone, so that it has to be converted before it is cut: without
  * memory for that the blob stays as it was, the data too, although it could have been cut. */
-static void a_failed_reshape_changes_nothing(void **state) {
-  (void)state;
+TEST(a_failed_reshape_changes_nothing) {
   static const crema_host_allocator broken = {no_memory, none_to_free, NULL};
   const crema_shape before = cr_shape_2(3, 5), smaller = cr_shape_2(2, 5);
   crema_blob *blob = new_blob(before, CREMA_F32);
   float *data = NULL;
   crema_devptr half = {0};
-  assert_int_equal(crema_blob_mutable_cpu_data(blob, &data), CREMA_OK);
+  ok(crema_blob_mutable_cpu_data(blob, &data));
   for (int i = 0; i < 15; ++i) data[i] = (float)i;
-  assert_int_equal(
-      cr_tensor_write(blob->diff, cr_host_context(), (cr_format){CREMA_F16, NULL}, &half),
-      CREMA_OK);
+  ok(cr_tensor_write(blob->diff, cr_host_context(), (cr_format){CREMA_F16, NULL}, &half));
   for (int i = 0; i < 15; ++i) ((uint16_t *)half.address)[i] = 0x3c00;
   cr_host_set_allocator(&broken);
   crema_status status = crema_blob_reshape(blob, &smaller);
@@ -114,78 +103,74 @@ static void a_failed_reshape_changes_nothing(void **state) {
   assert_int_equal(cr_tensor_count(blob->data), 15);
   assert_int_equal(cr_tensor_count(blob->diff), 15);
   const float *value = NULL;
-  assert_int_equal(crema_blob_cpu_data(blob, &value), CREMA_OK);
+  ok(crema_blob_cpu_data(blob, &value));
   for (int i = 0; i < 15; ++i) assert_true(value[i] == (float)i);
-  assert_int_equal(crema_blob_reshape(blob, &smaller), CREMA_OK);
-  assert_int_equal(crema_blob_cpu_diff(blob, &value), CREMA_OK);
+  ok(crema_blob_reshape(blob, &smaller));
+  ok(crema_blob_cpu_diff(blob, &value));
   for (int i = 0; i < 10; ++i) assert_true(value[i] == 1);
   crema_blob_destroy(blob);
 }
 
 /* A shape that there was no memory for does no harm once the blob has another one. */
-static void recovers_from_a_shape_too_large(void **state) {
-  (void)state;
+TEST(recovers_from_a_shape_too_large) {
   const crema_shape huge = cr_shape_2(1 << 30, 1 << 25), small = cr_shape_1(3);
   crema_blob *blob = new_blob(small, CREMA_F32);
   const float *value = NULL;
-  assert_int_equal(crema_blob_cpu_data(blob, &value), CREMA_OK);
-  assert_int_equal(crema_blob_reshape(blob, &huge), CREMA_OK);
+  ok(crema_blob_cpu_data(blob, &value));
+  ok(crema_blob_reshape(blob, &huge));
   assert_int_equal(crema_blob_cpu_data(blob, &value), CREMA_E_NO_MEMORY);
   assert_int_equal(crema_blob_cpu_diff(blob, &value), CREMA_E_NO_MEMORY);
-  assert_int_equal(crema_blob_reshape(blob, &small), CREMA_OK);
-  assert_int_equal(crema_blob_cpu_data(blob, &value), CREMA_OK);
+  ok(crema_blob_reshape(blob, &small));
+  ok(crema_blob_cpu_data(blob, &value));
   assert_true(value[0] == 0 && value[2] == 0);
-  assert_int_equal(crema_blob_cpu_diff(blob, &value), CREMA_OK);
+  ok(crema_blob_cpu_diff(blob, &value));
   crema_blob_destroy(blob);
 }
 
-static void s4_05_no_sums_of_integers(void **state) {
-  (void)state;
+TEST(s4_05_no_sums_of_integers) {
   crema_blob *blob = new_blob(cr_shape_1(3), CREMA_I32);
   double sum = -1;
   assert_int_equal(cr_blob_asum_data(blob, &sum), CREMA_E_TYPE);
   crema_blob_destroy(blob);
 }
 
-static void s0_25_reshape(void **state) {
-  (void)state;
+TEST(s0_25_reshape) {
   crema_blob *blob = new_blob(cr_shape_2(3, 4), CREMA_F32);
   float *data = NULL;
-  assert_int_equal(crema_blob_mutable_cpu_data(blob, &data), CREMA_OK);
+  ok(crema_blob_mutable_cpu_data(blob, &data));
   for (int i = 0; i < 12; ++i) data[i] = (float)i;
   crema_shape smaller = cr_shape_3(2, 2, 2), huge = cr_shape_2(INT64_MAX / 4, 3);
   crema_shape many = {.axes = 33};
-  assert_int_equal(crema_blob_reshape(blob, &smaller), CREMA_OK);
+  ok(crema_blob_reshape(blob, &smaller));
   const float *value = NULL;
-  assert_int_equal(crema_blob_cpu_data(blob, &value), CREMA_OK);
+  ok(crema_blob_cpu_data(blob, &value));
   for (int i = 0; i < 8; ++i) assert_true(value[i] == (float)i);
   assert_int_equal(crema_blob_reshape(blob, &huge), CREMA_E_SHAPE);
   assert_int_equal(crema_blob_reshape(blob, &many), CREMA_E_SHAPE);
   assert_true(crema_shape_equal(crema_blob_shape(blob), &smaller));
   crema_shape larger = cr_shape_1(100);
-  assert_int_equal(crema_blob_reshape(blob, &larger), CREMA_OK);
-  assert_int_equal(crema_blob_cpu_data(blob, &value), CREMA_OK);
+  ok(crema_blob_reshape(blob, &larger));
+  ok(crema_blob_cpu_data(blob, &value));
   for (int i = 0; i < 100; ++i) assert_true(value[i] == 0);
   crema_blob_destroy(blob);
 }
 
-static void s0_22_sharing(void **state) {
-  (void)state;
+TEST(s0_22_sharing) {
   crema_blob *a = new_blob(cr_shape_2(2, 3), CREMA_F32), *b = new_blob(cr_shape_1(6), CREMA_F32);
   crema_blob *c = new_blob(cr_shape_1(7), CREMA_F32);
-  assert_int_equal(cr_blob_share_data(b, a), CREMA_OK);
-  assert_int_equal(cr_blob_share_diff(b, a), CREMA_OK);
+  ok(cr_blob_share_data(b, a));
+  ok(cr_blob_share_diff(b, a));
   assert_int_equal(cr_blob_share_data(c, a), CREMA_E_SHAPE);
   float *data = NULL, *diff = NULL;
-  assert_int_equal(crema_blob_mutable_cpu_data(a, &data), CREMA_OK);
-  assert_int_equal(crema_blob_mutable_cpu_diff(b, &diff), CREMA_OK);
+  ok(crema_blob_mutable_cpu_data(a, &data));
+  ok(crema_blob_mutable_cpu_diff(b, &diff));
   data[5] = 42;
   diff[1] = 7;
   const float *value = NULL;
-  assert_int_equal(crema_blob_cpu_diff(a, &value), CREMA_OK);
+  ok(crema_blob_cpu_diff(a, &value));
   assert_true(value[1] == 7);
   crema_blob_destroy(a);
-  assert_int_equal(crema_blob_cpu_data(b, &value), CREMA_OK);
+  ok(crema_blob_cpu_data(b, &value));
   assert_true(value[5] == 42);
   crema_blob_destroy(b);
   crema_blob_destroy(c);
@@ -286,20 +271,19 @@ static void memory_of_both_sides(void **state) {
   crema_blob_destroy(blob);
 }
 
-static void host_access_converts_other_types(void **state) {
-  (void)state;
+TEST(host_access_converts_other_types) {
   crema_blob *blob = new_blob(cr_shape_1(3), CREMA_F64);
   void *doubles = NULL;
-  assert_int_equal(cr_tensor_host_write(blob->data, &doubles), CREMA_OK);
+  ok(cr_tensor_host_write(blob->data, &doubles));
   for (int i = 0; i < 3; ++i) ((double *)doubles)[i] = i + 0.5;
   const float *value = NULL;
-  assert_int_equal(crema_blob_cpu_data(blob, &value), CREMA_OK);
+  ok(crema_blob_cpu_data(blob, &value));
   assert_true(value[2] == 2.5f);
   float *change = NULL;
-  assert_int_equal(crema_blob_mutable_cpu_data(blob, &change), CREMA_OK);
+  ok(crema_blob_mutable_cpu_data(blob, &change));
   change[0] = 9;
   const void *back = NULL;
-  assert_int_equal(cr_tensor_host_read(blob->data, &back), CREMA_OK);
+  ok(cr_tensor_host_read(blob->data, &back));
   assert_true(((const double *)back)[0] == 9 && ((const double *)back)[2] == 2.5);
   crema_blob_destroy(blob);
 }

@@ -11,8 +11,7 @@
 
 enum { SMALL = 100 };
 
-static void s0_25_a_block_without_memory_has_no_capacity(void **state) {
-  (void)state;
+TEST(s0_25_a_block_without_memory_has_no_capacity) {
   fixture f = begin();
   cr_syncedmem_resize(f.memory, 10 * SIZE);
   cr_syncedmem_resize(f.memory, SMALL);
@@ -20,7 +19,7 @@ static void s0_25_a_block_without_memory_has_no_capacity(void **state) {
   gpu(&f);
   assert_int_equal(cr_sim_bytes(CR_SIM_ALLOC, 0), 128);
   crema_syncedmem *host = NULL;
-  assert_int_equal(crema_syncedmem_create(f.device, SIZE, &host), CREMA_OK);
+  ok(crema_syncedmem_create(f.device, SIZE, &host));
   cr_syncedmem_resize(host, SMALL);
   cpu(host);
   assert_int_equal(cr_sim_bytes(CR_SIM_HOST_ALLOC, 0), SMALL);
@@ -28,8 +27,7 @@ static void s0_25_a_block_without_memory_has_no_capacity(void **state) {
   end(&f);
 }
 
-static void s0_14_s0_15_only_the_bytes_in_use_are_copied(void **state) {
-  (void)state;
+TEST(s0_14_s0_15_only_the_bytes_in_use_are_copied) {
   fixture f = begin();
   memset(mutable_cpu(f.memory), 1, SIZE);
   gpu(&f);
@@ -65,8 +63,7 @@ static void poisoned_free(void *user, void *memory) {
 
 /* Bytes that nobody wrote are zero, also those that come into use when the block grows again within
  * what was made. */
-static void s0_12_s0_13_all_that_was_made_is_zero(void **state) {
-  (void)state;
+TEST(s0_12_s0_13_all_that_was_made_is_zero) {
   static const crema_host_allocator poisoned = {poisoned_alloc, poisoned_free, NULL};
   cr_host_set_allocator(&poisoned);
   for (int on_device = 0; on_device < 2; ++on_device) {
@@ -90,8 +87,7 @@ static void s0_12_s0_13_all_that_was_made_is_zero(void **state) {
   cr_host_set_allocator(NULL);
 }
 
-static void s0_04_page_locked_bytes_are_counted_as_made(void **state) {
-  (void)state;
+TEST(s0_04_page_locked_bytes_are_counted_as_made) {
   fixture f = begin();
   size_t before = crema_pinned_bytes();
   gpu(&f);
@@ -105,13 +101,12 @@ static void s0_04_page_locked_bytes_are_counted_as_made(void **state) {
   end(&f);
 }
 
-static void s0_19_adopting_both_sides_lets_the_own_ones_go(void **state) {
-  (void)state;
+TEST(s0_19_adopting_both_sides_lets_the_own_ones_go) {
   fixture f = begin();
   crema_devptr theirs = {0};
   unsigned char mine[SIZE];
   memset(mine, 3, SIZE);
-  assert_int_equal(cr_device_alloc(f.device, SIZE, &theirs), CREMA_OK);
+  ok(cr_device_alloc(f.device, SIZE, &theirs));
   size_t live = cr_pool_describe(f.device->pool).live_blocks;
   cpu(f.memory);
   gpu(&f);
@@ -119,7 +114,7 @@ static void s0_19_adopting_both_sides_lets_the_own_ones_go(void **state) {
   assert_int_equal(cr_sim_pinned_blocks(), 1);
   assert_int_equal(cr_syncedmem_adopt_both(f.memory, f.device, theirs, NULL), CREMA_E_ARGUMENT);
   assert_int_equal(cr_sim_pinned_blocks(), 1);
-  assert_int_equal(cr_syncedmem_adopt_both(f.memory, f.device, theirs, mine), CREMA_OK);
+  ok(cr_syncedmem_adopt_both(f.memory, f.device, theirs, mine));
   assert_int_equal(crema_syncedmem_head(f.memory), CREMA_SYNCED);
   assert_int_equal(cr_sim_pinned_blocks(), 0);
   assert_int_equal(cr_pool_describe(f.device->pool).live_blocks, live);
@@ -137,24 +132,18 @@ static void expect_races(fixture *f, size_t races) {
 }
 
 /* The race checker hears of every way in which the host gets at bytes that a push still reads. */
-static void s0_21_the_checker_hears_of_every_host_access(void **state) {
-  (void)state;
+TEST(s0_21_the_checker_hears_of_every_host_access) {
   for (int way = 0; way < 4; ++way) {
-    cr_sim_options options = sim_test_options(1);
-    options.stepped = true;
-    fixture f = begin_with(&options);
+    fixture f = begin_stepped();
     void *host = NULL;
     crema_devptr data = {0};
     memset(mutable_cpu(f.memory), 1, SIZE);
-    assert_int_equal(crema_syncedmem_async_push(f.memory, f.context), CREMA_OK);
+    ok(crema_syncedmem_async_push(f.memory, f.context));
     switch (way) {
       case 0: cpu(f.memory); break; /* a push reads, too */
       case 1: mutable_cpu(f.memory); break;
-      case 2:
-        assert_int_equal(crema_syncedmem_mutable_cpu_data(f.memory, false, &host), CREMA_OK);
-        break;
-      default:
-        assert_int_equal(cr_syncedmem_overwrite(f.memory, cr_host_context(), &data), CREMA_OK);
+      case 2: ok(crema_syncedmem_mutable_cpu_data(f.memory, false, &host)); break;
+      default: ok(cr_syncedmem_overwrite(f.memory, cr_host_context(), &data));
     }
     assert_int_equal(cr_sim_races(NULL, 0), way == 0 ? 0 : 1);
     finish(&f);
@@ -163,20 +152,17 @@ static void s0_21_the_checker_hears_of_every_host_access(void **state) {
 }
 
 /* A block that the host made and a device took over is watched from then on. */
-static void s0_21_s0_30_a_block_that_came_from_the_host_is_watched(void **state) {
-  (void)state;
-  cr_sim_options options = sim_test_options(1);
-  options.stepped = true;
-  fixture f = begin_with(&options);
+TEST(s0_21_s0_30_a_block_that_came_from_the_host_is_watched) {
+  fixture f = begin_stepped();
   crema_syncedmem memory;
   crema_devptr data = {0};
   void *host = NULL;
   cr_syncedmem_init(&memory, cr_cpu_device(), SIZE);
-  assert_int_equal(crema_syncedmem_mutable_cpu_data(&memory, true, &host), CREMA_OK);
-  assert_int_equal(cr_syncedmem_read(&memory, f.context, &data), CREMA_OK);
-  assert_int_equal(crema_syncedmem_mutable_cpu_data(&memory, true, &host), CREMA_OK);
-  assert_int_equal(crema_syncedmem_async_push(&memory, f.context), CREMA_OK);
-  assert_int_equal(crema_syncedmem_mutable_cpu_data(&memory, true, &host), CREMA_OK);
+  ok(crema_syncedmem_mutable_cpu_data(&memory, true, &host));
+  ok(cr_syncedmem_read(&memory, f.context, &data));
+  ok(crema_syncedmem_mutable_cpu_data(&memory, true, &host));
+  ok(crema_syncedmem_async_push(&memory, f.context));
+  ok(crema_syncedmem_mutable_cpu_data(&memory, true, &host));
   assert_int_equal(cr_sim_races(NULL, 0), 1);
   finish(&f);
   cr_syncedmem_clear(&memory);
@@ -184,8 +170,7 @@ static void s0_21_s0_30_a_block_that_came_from_the_host_is_watched(void **state)
 }
 
 /* Devices of different groups of eight are not connected when they are opened (S1-37). */
-static void s0_30_devices_are_connected_by_the_first_move(void **state) {
-  (void)state;
+TEST(s0_30_devices_are_connected_by_the_first_move) {
   cr_sim_options options = sim_test_options(10);
   fixture f = begin_with(&options);
   crema_context *far = sim_test_context(sim_test_device(9));
@@ -193,7 +178,7 @@ static void s0_30_devices_are_connected_by_the_first_move(void **state) {
   f.memory->movable = true;
   fill_gpu(&f, mutable_gpu(&f), 4);
   cr_sim_reset_counts();
-  assert_int_equal(crema_syncedmem_gpu_data(f.memory, far, &data), CREMA_OK);
+  ok(crema_syncedmem_gpu_data(f.memory, far, &data));
   assert_int_equal(cr_sim_count(CR_SIM_PEER, 9), 1);
   assert_int_equal(h2d() + d2h(), 0);
   expect_gpu_bytes(data, 4);

@@ -26,7 +26,7 @@ static fixture begin(void) {
   f.device = sim_test_device(0);
   f.context = sim_test_context(f.device);
   crema_shape shape = cr_shape_1(COUNT);
-  assert_int_equal(crema_blob_create(&shape, &f.blob), CREMA_OK);
+  ok(crema_blob_create(&shape, &f.blob));
   return f;
 }
 
@@ -39,8 +39,8 @@ static void end(fixture *f) {
 /* data = i - 500, diff = 2 i */
 static void fill(fixture *f) {
   float *data = NULL, *diff = NULL;
-  assert_int_equal(crema_blob_mutable_cpu_data(f->blob, &data), CREMA_OK);
-  assert_int_equal(crema_blob_mutable_cpu_diff(f->blob, &diff), CREMA_OK);
+  ok(crema_blob_mutable_cpu_data(f->blob, &data));
+  ok(crema_blob_mutable_cpu_diff(f->blob, &diff));
   for (int i = 0; i < COUNT; ++i) {
     data[i] = (float)(i - 500);
     diff[i] = (float)(2 * i);
@@ -51,14 +51,14 @@ static void to_device(fixture *f, bool head) {
   crema_devptr data = {0};
   crema_status status = head ? cr_tensor_update(f->blob->data, f->context, CR_PLAIN_F32, &data)
                              : cr_tensor_read(f->blob->data, f->context, CR_PLAIN_F32, &data);
-  assert_int_equal(status, CREMA_OK);
+  ok(status);
 }
 
 static void expect_sums(fixture *f, bool on_device) {
   double asum = 0, sumsq = 0;
   cr_sim_reset_counts();
-  assert_int_equal(cr_blob_asum_data(f->blob, &asum), CREMA_OK);
-  assert_int_equal(cr_blob_sumsq_data(f->blob, &sumsq), CREMA_OK);
+  ok(cr_blob_asum_data(f->blob, &asum));
+  ok(cr_blob_sumsq_data(f->blob, &sumsq));
   /* |i - 500| for i = 0..999, and its squares. */
   assert_true(asum == 250000);
   assert_true(sumsq == 83333500);
@@ -67,11 +67,10 @@ static void expect_sums(fixture *f, bool on_device) {
   assert_int_equal(cr_sim_count(CR_SIM_D2H, 0), 0);
 }
 
-static void s0_26_sums_run_where_the_head_is(void **state) {
-  (void)state;
+TEST(s0_26_sums_run_where_the_head_is) {
   fixture f = begin();
   double sum = -1;
-  assert_int_equal(cr_blob_asum_data(f.blob, &sum), CREMA_OK);
+  ok(cr_blob_asum_data(f.blob, &sum));
   assert_true(sum == 0);
   fill(&f);
   expect_sums(&f, false);
@@ -84,25 +83,24 @@ static void s0_26_sums_run_where_the_head_is(void **state) {
   end(&f);
 }
 
-static void s0_26_scale_and_update_run_where_the_head_is(void **state) {
-  (void)state;
+TEST(s0_26_scale_and_update_run_where_the_head_is) {
   /* Newest on the host, on the device, on both. */
   for (int place = 0; place < 3; ++place) {
     int on_device = place > 0;
     fixture f = begin();
     /* Never set: scaling does nothing, an update is an error. */
-    assert_int_equal(cr_tensor_scale(f.blob->data, 3), CREMA_OK);
+    ok(cr_tensor_scale(f.blob->data, 3));
     assert_true(cr_tensor_is_zero(f.blob->data));
     assert_int_equal(crema_blob_update(f.blob), CREMA_E_STATE);
     fill(&f);
     if (on_device == 1) to_device(&f, place == 1);
     cr_sim_reset_counts();
-    assert_int_equal(cr_tensor_scale(f.blob->data, 4), CREMA_OK);
-    assert_int_equal(crema_blob_update(f.blob), CREMA_OK);
+    ok(cr_tensor_scale(f.blob->data, 4));
+    ok(crema_blob_update(f.blob));
     assert_int_equal(cr_sim_count(CR_SIM_KERNEL, 0), on_device == 1 ? 2 : 0);
     const float *data = NULL, *diff = NULL;
-    assert_int_equal(crema_blob_cpu_data(f.blob, &data), CREMA_OK);
-    assert_int_equal(crema_blob_cpu_diff(f.blob, &diff), CREMA_OK);
+    ok(crema_blob_cpu_data(f.blob, &data));
+    ok(crema_blob_cpu_diff(f.blob, &diff));
     for (int i = 0; i < COUNT; ++i) {
       assert_true(data[i] == (float)(4 * (i - 500) - 2 * i));
       assert_true(diff[i] == (float)(2 * i));
@@ -111,8 +109,7 @@ static void s0_26_scale_and_update_run_where_the_head_is(void **state) {
   }
 }
 
-static void s4_36_update_with_other_types(void **state) {
-  (void)state;
+TEST(s4_36_update_with_other_types) {
   crema_shape shape = cr_shape_1(4);
   const crema_dtype type[][2] = {
       {CREMA_F32, CREMA_F16}, {CREMA_F64, CREMA_F32}, {CREMA_F16, CREMA_F16}};
@@ -120,21 +117,21 @@ static void s4_36_update_with_other_types(void **state) {
     crema_blob *blob = NULL;
     float *data = NULL, *diff = NULL;
     const float *result = NULL;
-    assert_int_equal(cr_blob_create_typed(&shape, type[t][0], type[t][1], &blob), CREMA_OK);
-    assert_int_equal(crema_blob_mutable_cpu_data(blob, &data), CREMA_OK);
-    assert_int_equal(crema_blob_mutable_cpu_diff(blob, &diff), CREMA_OK);
+    ok(cr_blob_create_typed(&shape, type[t][0], type[t][1], &blob));
+    ok(crema_blob_mutable_cpu_data(blob, &data));
+    ok(crema_blob_mutable_cpu_diff(blob, &diff));
     for (int i = 0; i < 4; ++i) {
       data[i] = (float)i;
       diff[i] = 0.25f * (float)i;
     }
-    assert_int_equal(crema_blob_update(blob), CREMA_OK);
-    assert_int_equal(cr_tensor_scale(blob->data, 2), CREMA_OK);
-    assert_int_equal(crema_blob_cpu_data(blob, &result), CREMA_OK);
+    ok(crema_blob_update(blob));
+    ok(cr_tensor_scale(blob->data, 2));
+    ok(crema_blob_cpu_data(blob, &result));
     for (int i = 0; i < 4; ++i) assert_true(result[i] == 1.5f * (float)i);
     crema_blob_destroy(blob);
   }
   crema_blob *whole = NULL;
-  assert_int_equal(cr_blob_create_typed(&shape, CREMA_I32, CREMA_I32, &whole), CREMA_OK);
+  ok(cr_blob_create_typed(&shape, CREMA_I32, CREMA_I32, &whole));
   assert_int_equal(crema_blob_update(whole), CREMA_E_TYPE);
   assert_int_equal(cr_tensor_scale(whole->data, 2), CREMA_E_TYPE);
   crema_blob_destroy(whole);
@@ -142,13 +139,12 @@ static void s4_36_update_with_other_types(void **state) {
 
 /* Differences of another count are refused, longer ones too; differences that are all zero cost
  * nothing. */
-static void s0_26_s4_36_updates_with_odd_differences(void **state) {
-  (void)state;
+TEST(s0_26_s4_36_updates_with_odd_differences) {
   fixture f = begin();
   cr_tensor *difference = NULL;
   fill(&f);
   for (int64_t count = COUNT - 1; count <= COUNT + 1; ++count) {
-    assert_int_equal(cr_tensor_create(CREMA_F32, count, &difference), CREMA_OK);
+    ok(cr_tensor_create(CREMA_F32, count, &difference));
     cr_sim_reset_counts();
     to_device(&f, false);
     assert_int_equal(cr_tensor_subtract(f.blob->data, difference),
@@ -161,109 +157,105 @@ static void s0_26_s4_36_updates_with_odd_differences(void **state) {
   end(&f);
 }
 
-static void s0_23_a_batch_filled_through_views(void **state) {
-  (void)state;
+TEST(s0_23_a_batch_filled_through_views) {
   fixture f = begin();
   cr_tensor *batch = f.blob->data;
   cr_tensor_view view = {0};
   void *data = NULL, *item = NULL;
   /* Nothing is on the host yet. */
   assert_int_equal(cr_tensor_view_make(batch, 0, 10, &view), CREMA_E_STATE);
-  assert_int_equal(cr_tensor_host_write(batch, &data), CREMA_OK);
+  ok(cr_tensor_host_write(batch, &data));
   assert_int_equal(cr_tensor_view_make(batch, 995, 10, &view), CREMA_E_RANGE);
   assert_int_equal(cr_tensor_view_make(batch, -1, 10, &view), CREMA_E_RANGE);
   for (int i = 0; i < 100; ++i) {
-    assert_int_equal(cr_tensor_view_make(batch, 10 * i, 10, &view), CREMA_OK);
-    assert_int_equal(cr_tensor_view_data(&view, batch, &item), CREMA_OK);
+    ok(cr_tensor_view_make(batch, 10 * i, 10, &view));
+    ok(cr_tensor_view_data(&view, batch, &item));
     assert_ptr_equal(item, (float *)data + 10 * i);
     for (int k = 0; k < 10; ++k) ((float *)item)[k] = (float)(10 * i + k);
   }
   crema_devptr device = {0};
   float seen[COUNT];
-  assert_int_equal(cr_tensor_read(batch, f.context, CR_PLAIN_F32, &device), CREMA_OK);
+  ok(cr_tensor_read(batch, f.context, CR_PLAIN_F32, &device));
   assert_true(cr_sim_peek(device, seen, sizeof seen));
   for (int i = 0; i < COUNT; ++i) assert_true(seen[i] == (float)i);
   /* With a copy on the device, what is written through a view would be missed. */
   assert_int_equal(cr_tensor_view_data(&view, batch, &item), CREMA_E_STATE);
-  assert_int_equal(update_on_host(batch, &data), CREMA_OK);
-  assert_int_equal(cr_tensor_view_data(&view, batch, &item), CREMA_OK);
+  ok(update_on_host(batch, &data));
+  ok(cr_tensor_view_data(&view, batch, &item));
   /* Other memory under the same tensor. */
-  assert_int_equal(cr_tensor_resize(batch, 2 * COUNT), CREMA_OK);
+  ok(cr_tensor_resize(batch, 2 * COUNT));
   assert_int_equal(cr_tensor_view_data(&view, batch, &item), CREMA_E_STATE);
   /* Another tensor in the place of one that is gone, wherever its memory lies. */
   for (int i = 0; i < 10; ++i) {
     cr_tensor *first = NULL, *second = NULL;
-    assert_int_equal(cr_tensor_create(CREMA_F32, 10, &first), CREMA_OK);
-    assert_int_equal(cr_tensor_host_write(first, &data), CREMA_OK);
-    assert_int_equal(cr_tensor_view_make(first, 0, 10, &view), CREMA_OK);
+    ok(cr_tensor_create(CREMA_F32, 10, &first));
+    ok(cr_tensor_host_write(first, &data));
+    ok(cr_tensor_view_make(first, 0, 10, &view));
     cr_tensor_destroy(first);
-    assert_int_equal(cr_tensor_create(CREMA_F32, 10, &second), CREMA_OK);
-    assert_int_equal(cr_tensor_host_write(second, &data), CREMA_OK);
+    ok(cr_tensor_create(CREMA_F32, 10, &second));
+    ok(cr_tensor_host_write(second, &data));
     assert_int_equal(cr_tensor_view_data(&view, second, &item), CREMA_E_STATE);
     cr_tensor_destroy(second);
   }
   end(&f);
 }
 
-static void s0_24_adopted_data_after_shrinking(void **state) {
-  (void)state;
+TEST(s0_24_adopted_data_after_shrinking) {
   float mine[6] = {1, 2, 3, 4, 5, 6};
   crema_blob *blob = NULL;
   float *diff = NULL;
   const float *value = NULL;
   crema_shape large = cr_shape_1(100), small = cr_shape_1(6);
-  assert_int_equal(crema_blob_create(&large, &blob), CREMA_OK);
-  assert_int_equal(crema_blob_mutable_cpu_diff(blob, &diff), CREMA_OK);
+  ok(crema_blob_create(&large, &blob));
+  ok(crema_blob_mutable_cpu_diff(blob, &diff));
   for (int i = 0; i < 100; ++i) diff[i] = 9;
-  assert_int_equal(crema_blob_reshape(blob, &small), CREMA_OK);
+  ok(crema_blob_reshape(blob, &small));
   assert_int_equal(crema_blob_set_cpu_data(blob, NULL), CREMA_E_ARGUMENT);
-  assert_int_equal(crema_blob_set_cpu_data(blob, mine), CREMA_OK);
-  assert_int_equal(crema_blob_cpu_data(blob, &value), CREMA_OK);
+  ok(crema_blob_set_cpu_data(blob, mine));
+  ok(crema_blob_cpu_data(blob, &value));
   assert_ptr_equal(value, mine);
-  assert_int_equal(crema_blob_cpu_diff(blob, &value), CREMA_OK);
+  ok(crema_blob_cpu_diff(blob, &value));
   for (int i = 0; i < 6; ++i) assert_true(value[i] == 0);
   /* At an unchanged size the diff stays. */
-  assert_int_equal(crema_blob_mutable_cpu_diff(blob, &diff), CREMA_OK);
+  ok(crema_blob_mutable_cpu_diff(blob, &diff));
   for (int i = 0; i < 6; ++i) diff[i] = 8;
-  assert_int_equal(crema_blob_set_cpu_data(blob, mine), CREMA_OK);
-  assert_int_equal(crema_blob_cpu_diff(blob, &value), CREMA_OK);
+  ok(crema_blob_set_cpu_data(blob, mine));
+  ok(crema_blob_cpu_diff(blob, &value));
   assert_true(value[5] == 8);
   crema_blob_destroy(blob);
   assert_true(mine[5] == 6);
 }
 
-static void s0_24_adopted_device_data(void **state) {
-  (void)state;
+TEST(s0_24_adopted_device_data) {
   fixture f = begin();
   crema_devptr theirs = {0}, data = {0};
   const float *value = NULL;
   float sent[6] = {6, 5, 4, 3, 2, 1}, *diff = NULL;
   crema_shape small = cr_shape_1(6);
-  assert_int_equal(cr_device_alloc(f.device, sizeof sent, &theirs), CREMA_OK);
-  assert_int_equal(f.device->backend->copy(f.context, CR_COPY_HOST_TO_DEVICE, theirs.address,
-                                           (uintptr_t)sent, sizeof sent),
-                   CREMA_OK);
-  assert_int_equal(crema_context_finish(f.context), CREMA_OK);
+  ok(cr_device_alloc(f.device, sizeof sent, &theirs));
+  ok(f.device->backend->copy(f.context, CR_COPY_HOST_TO_DEVICE, theirs.address, (uintptr_t)sent,
+                             sizeof sent));
+  ok(crema_context_finish(f.context));
   fill(&f);
   to_device(&f, false);
-  assert_int_equal(crema_blob_reshape(f.blob, &small), CREMA_OK);
+  ok(crema_blob_reshape(f.blob, &small));
   assert_int_equal(crema_blob_set_gpu_data(f.blob, f.device, (crema_devptr){0}), CREMA_E_ARGUMENT);
   assert_int_equal(crema_blob_set_gpu_data(f.blob, NULL, theirs), CREMA_E_NO_DEVICE);
   size_t before = cr_pool_describe(f.device->pool).live_blocks;
-  assert_int_equal(crema_blob_set_gpu_data(f.blob, f.device, theirs), CREMA_OK);
+  ok(crema_blob_set_gpu_data(f.blob, f.device, theirs));
   /* What the larger shape left is gone, of the diff too, which reads as zeros. */
   assert_int_equal(cr_pool_describe(f.device->pool).live_blocks, before - 1);
-  assert_int_equal(cr_tensor_read(f.blob->data, f.context, CR_PLAIN_F32, &data), CREMA_OK);
+  ok(cr_tensor_read(f.blob->data, f.context, CR_PLAIN_F32, &data));
   assert_int_equal(data.address, theirs.address);
-  assert_int_equal(crema_blob_cpu_data(f.blob, &value), CREMA_OK);
+  ok(crema_blob_cpu_data(f.blob, &value));
   assert_memory_equal(value, sent, sizeof sent);
-  assert_int_equal(crema_blob_cpu_diff(f.blob, &value), CREMA_OK);
+  ok(crema_blob_cpu_diff(f.blob, &value));
   for (int i = 0; i < 6; ++i) assert_true(value[i] == 0);
   /* At an unchanged size the diff stays, and so does the adopted memory. */
-  assert_int_equal(crema_blob_mutable_cpu_diff(f.blob, &diff), CREMA_OK);
+  ok(crema_blob_mutable_cpu_diff(f.blob, &diff));
   diff[5] = 8;
-  assert_int_equal(crema_blob_set_gpu_data(f.blob, f.device, theirs), CREMA_OK);
-  assert_int_equal(crema_blob_cpu_diff(f.blob, &value), CREMA_OK);
+  ok(crema_blob_set_gpu_data(f.blob, f.device, theirs));
+  ok(crema_blob_cpu_diff(f.blob, &value));
   assert_true(value[5] == 8);
   crema_blob_destroy(f.blob);
   f.blob = NULL;
@@ -275,63 +267,60 @@ static void s0_24_adopted_device_data(void **state) {
 }
 
 /* Where the newest values are, and no further than that: nothing goes over the link. */
-static void s4_37_blobs_are_copied_where_they_are(void **state) {
-  (void)state;
+TEST(s4_37_blobs_are_copied_where_they_are) {
   fixture f = begin();
   crema_blob *to = NULL, *small = NULL;
   const float *value = NULL;
   float *data = NULL;
   crema_devptr device = {0};
   crema_shape shape = *crema_blob_shape(f.blob), less = cr_shape_1(3);
-  assert_int_equal(crema_blob_create(&shape, &to), CREMA_OK);
-  assert_int_equal(crema_blob_create(&less, &small), CREMA_OK);
-  assert_int_equal(crema_blob_mutable_cpu_data(f.blob, &data), CREMA_OK);
+  ok(crema_blob_create(&shape, &to));
+  ok(crema_blob_create(&less, &small));
+  ok(crema_blob_mutable_cpu_data(f.blob, &data));
   for (int i = 0; i < COUNT; ++i) data[i] = (float)i;
-  assert_int_equal(crema_blob_copy_data(to, f.blob), CREMA_OK);
+  ok(crema_blob_copy_data(to, f.blob));
   assert_int_equal(cr_sim_count(CR_SIM_H2D, -1), 0);
-  assert_int_equal(crema_blob_scale_data(f.blob, 2), CREMA_OK);
-  assert_int_equal(cr_tensor_update(f.blob->data, f.context, CR_PLAIN_F32, &device), CREMA_OK);
+  ok(crema_blob_scale_data(f.blob, 2));
+  ok(cr_tensor_update(f.blob->data, f.context, CR_PLAIN_F32, &device));
   cr_sim_reset_counts();
-  assert_int_equal(crema_blob_copy_diff(to, f.blob), CREMA_OK);
+  ok(crema_blob_copy_diff(to, f.blob));
   assert_true(cr_tensor_is_zero(to->diff));
-  assert_int_equal(crema_blob_cpu_data(to, &value), CREMA_OK);
+  ok(crema_blob_cpu_data(to, &value));
   for (int i = 0; i < COUNT; ++i) assert_true(value[i] == (float)i);
-  assert_int_equal(crema_blob_copy_data(to, f.blob), CREMA_OK);
+  ok(crema_blob_copy_data(to, f.blob));
   assert_int_equal(cr_sim_count(CR_SIM_H2D, -1) + cr_sim_count(CR_SIM_D2H, -1), 0);
   assert_int_equal(cr_sim_count(CR_SIM_D2D, -1), 1);
-  assert_int_equal(crema_blob_cpu_data(to, &value), CREMA_OK);
+  ok(crema_blob_cpu_data(to, &value));
   for (int i = 0; i < COUNT; ++i) assert_true(value[i] == 2 * (float)i);
   assert_int_equal(crema_blob_copy_data(small, to), CREMA_E_SHAPE);
   /* A step by hand: data = data - 0.5 diff. */
-  assert_int_equal(crema_blob_mutable_cpu_diff(to, &data), CREMA_OK);
+  ok(crema_blob_mutable_cpu_diff(to, &data));
   for (int i = 0; i < COUNT; ++i) data[i] = 4;
-  assert_int_equal(crema_blob_scale_diff(to, 0.5f), CREMA_OK);
-  assert_int_equal(crema_blob_update(to), CREMA_OK);
-  assert_int_equal(crema_blob_cpu_data(to, &value), CREMA_OK);
+  ok(crema_blob_scale_diff(to, 0.5f));
+  ok(crema_blob_update(to));
+  ok(crema_blob_cpu_data(to, &value));
   for (int i = 0; i < COUNT; ++i) assert_true(value[i] == 2 * (float)i - 2);
   crema_blob_destroy(small);
   crema_blob_destroy(to);
   end(&f);
 }
 
-static void s0_22_a_circle_of_sharing_is_reported(void **state) {
-  (void)state;
+TEST(s0_22_a_circle_of_sharing_is_reported) {
   crema_shape shape = cr_shape_1(3);
   crema_blob *a = NULL, *b = NULL, *c = NULL;
   crema_blob **all[3] = {&a, &b, &c};
-  for (int i = 0; i < 3; ++i) assert_int_equal(crema_blob_create(&shape, all[i]), CREMA_OK);
+  for (int i = 0; i < 3; ++i) ok(crema_blob_create(&shape, all[i]));
   /* a from b, then b from a. */
-  assert_int_equal(cr_blob_share_data(a, b), CREMA_OK);
-  assert_int_equal(cr_blob_share_data(b, a), CREMA_E_STATE);
-  assert_non_null(strstr(crema_error_text(), "circle"));
+  ok(cr_blob_share_data(a, b));
+  assert_fails(cr_blob_share_data(b, a), CREMA_E_STATE, "circle");
   /* The diffs go their own way. */
-  assert_int_equal(cr_blob_share_diff(b, a), CREMA_OK);
+  ok(cr_blob_share_diff(b, a));
   assert_int_equal(cr_blob_share_diff(a, b), CREMA_E_STATE);
   /* Once more from the same donor, from oneself, and from another one with the same values. */
-  assert_int_equal(cr_blob_share_data(a, b), CREMA_OK);
-  assert_int_equal(cr_blob_share_data(a, a), CREMA_OK);
-  assert_int_equal(cr_blob_share_data(c, a), CREMA_OK);
-  assert_int_equal(cr_blob_share_data(c, b), CREMA_OK);
+  ok(cr_blob_share_data(a, b));
+  ok(cr_blob_share_data(a, a));
+  ok(cr_blob_share_data(c, a));
+  ok(cr_blob_share_data(c, b));
   /* By way of another, which may be gone: c from a from b. */
   assert_int_equal(cr_blob_share_data(b, c), CREMA_E_STATE);
   crema_blob_destroy(a);
@@ -339,22 +328,21 @@ static void s0_22_a_circle_of_sharing_is_reported(void **state) {
   /* What was refused changed nothing. */
   float *data = NULL;
   const float *value = NULL;
-  assert_int_equal(crema_blob_mutable_cpu_data(b, &data), CREMA_OK);
+  ok(crema_blob_mutable_cpu_data(b, &data));
   data[2] = 5;
-  assert_int_equal(crema_blob_cpu_data(c, &value), CREMA_OK);
+  ok(crema_blob_cpu_data(c, &value));
   assert_true(value[2] == 5);
   /* Another blob has no share in it: then the other direction is no circle. */
   crema_blob_destroy(c);
-  assert_int_equal(crema_blob_create(&shape, &c), CREMA_OK);
-  assert_int_equal(cr_blob_share_data(b, c), CREMA_OK);
+  ok(crema_blob_create(&shape, &c));
+  ok(cr_blob_share_data(b, c));
   assert_int_equal(cr_blob_share_data(c, b), CREMA_E_STATE);
   crema_blob_destroy(b);
   crema_blob_destroy(c);
 }
 
 /* Every value counts, the first and what is left of the last few, too. */
-static void s4_36_sums_of_doubles_and_of_odd_counts(void **state) {
-  (void)state;
+TEST(s4_36_sums_of_doubles_and_of_odd_counts) {
   const crema_dtype type[] = {CREMA_F64, CREMA_F32};
   for (size_t t = 0; t < sizeof type / sizeof *type; ++t) {
     for (int count = 1; count <= 19; ++count) {
@@ -362,10 +350,10 @@ static void s4_36_sums_of_doubles_and_of_odd_counts(void **state) {
       crema_devptr data = {0};
       crema_blob *blob = NULL;
       crema_shape shape = {.axes = 1, .dim = {count}};
-      assert_int_equal(cr_blob_create_typed(&shape, type[t], type[t], &blob), CREMA_OK);
+      ok(cr_blob_create_typed(&shape, type[t], type[t], &blob));
       tensor = blob->data;
       cr_format format = {type[t], NULL};
-      assert_int_equal(cr_tensor_write(tensor, cr_host_context(), format, &data), CREMA_OK);
+      ok(cr_tensor_write(tensor, cr_host_context(), format, &data));
       double asum = 0, sumsq = 0, expected = 0, squares = 0;
       for (int i = 0; i < count; ++i) {
         double value = i % 2 == 0 ? i + 3 : -(i + 3);
@@ -374,8 +362,8 @@ static void s4_36_sums_of_doubles_and_of_odd_counts(void **state) {
         expected += i + 3;
         squares += value * value;
       }
-      assert_int_equal(cr_blob_asum_data(blob, &asum), CREMA_OK);
-      assert_int_equal(cr_blob_sumsq_data(blob, &sumsq), CREMA_OK);
+      ok(cr_blob_asum_data(blob, &asum));
+      ok(cr_blob_sumsq_data(blob, &sumsq));
       assert_true(asum == expected);
       assert_true(sumsq == squares);
       crema_blob_destroy(blob);
@@ -384,8 +372,7 @@ static void s4_36_sums_of_doubles_and_of_odd_counts(void **state) {
 }
 
 /* Values that are in half precision alone are converted before they are updated. */
-static void s4_36_halves_are_updated_from_halves(void **state) {
-  (void)state;
+TEST(s4_36_halves_are_updated_from_halves) {
   static const uint16_t numbers[] = {0x3c00, 0x4000, 0x4200, 0x4400}; /* 1 to 4 */
   static const uint16_t quarters[] = {0x3400, 0x3800, 0x3a00, 0x3c00};
   const cr_format halves = {CREMA_F16, NULL};
@@ -393,41 +380,40 @@ static void s4_36_halves_are_updated_from_halves(void **state) {
   crema_devptr data = {0};
   double sum = 0;
   for (int i = 0; i < 2; ++i) {
-    assert_int_equal(cr_tensor_create(CREMA_F16, 4, &tensor[i]), CREMA_OK);
-    assert_int_equal(cr_tensor_write(tensor[i], cr_host_context(), halves, &data), CREMA_OK);
+    ok(cr_tensor_create(CREMA_F16, 4, &tensor[i]));
+    ok(cr_tensor_write(tensor[i], cr_host_context(), halves, &data));
     memcpy((void *)data.address, i == 0 ? numbers : quarters, sizeof numbers);
   }
-  assert_int_equal(cr_tensor_subtract(tensor[0], tensor[1]), CREMA_OK);
-  assert_int_equal(cr_tensor_read(tensor[0], cr_host_context(), CR_PLAIN_F32, &data), CREMA_OK);
+  ok(cr_tensor_subtract(tensor[0], tensor[1]));
+  ok(cr_tensor_read(tensor[0], cr_host_context(), CR_PLAIN_F32, &data));
   for (int i = 0; i < 4; ++i) assert_true(((float *)data.address)[i] == 0.75f * (float)(i + 1));
   /* The differences stay as they were, in their own precision. */
   assert_int_equal(cr_tensor_head(tensor[1]).type, CREMA_F16);
-  assert_int_equal(cr_tensor_scale(tensor[1], 2), CREMA_OK);
-  assert_int_equal(cr_tensor_asum(tensor[1], &sum), CREMA_OK);
+  ok(cr_tensor_scale(tensor[1], 2));
+  ok(cr_tensor_asum(tensor[1], &sum));
   assert_true(sum == 5);
   for (int i = 0; i < 2; ++i) cr_tensor_destroy(tensor[i]);
 }
 
 /* An update on a device leaves the differences on both sides, which a reader on the host finds. */
-static void s0_26_operands_are_only_read(void **state) {
-  (void)state;
+TEST(s0_26_operands_are_only_read) {
   fixture f = begin();
   const float *diff = NULL;
   crema_devptr data = {0};
   fill(&f);
   to_device(&f, true);
-  assert_int_equal(crema_blob_update(f.blob), CREMA_OK);
+  ok(crema_blob_update(f.blob));
   cr_sim_reset_counts();
-  assert_int_equal(crema_blob_cpu_diff(f.blob, &diff), CREMA_OK);
+  ok(crema_blob_cpu_diff(f.blob, &diff));
   assert_int_equal(cr_sim_count(CR_SIM_D2H, 0), 0);
   assert_true(diff[7] == 14);
   /* Nor do sums change who has the newest values. */
   double sum = 0;
-  assert_int_equal(cr_tensor_read(f.blob->diff, f.context, CR_PLAIN_F32, &data), CREMA_OK);
-  assert_int_equal(cr_blob_asum_diff(f.blob, &sum), CREMA_OK);
+  ok(cr_tensor_read(f.blob->diff, f.context, CR_PLAIN_F32, &data));
+  ok(cr_blob_asum_diff(f.blob, &sum));
   assert_true(sum == 999000);
   cr_sim_reset_counts();
-  assert_int_equal(crema_blob_cpu_diff(f.blob, &diff), CREMA_OK);
+  ok(crema_blob_cpu_diff(f.blob, &diff));
   assert_int_equal(cr_sim_count(CR_SIM_D2H, 0), 0);
   end(&f);
 }

@@ -9,8 +9,7 @@
 #include "device/memory/device_memory.h"
 #include "device/memory/pool.h"
 
-static void s0_09_a_new_block_depends_on_no_old_bytes(void **state) {
-  (void)state;
+TEST(s0_09_a_new_block_depends_on_no_old_bytes) {
   /* Whatever lay where the block is made: nothing of it is taken for the block's own. */
   for (int old = 0; old < 256; old += 51) {
     crema_syncedmem memory, *made = NULL;
@@ -20,7 +19,7 @@ static void s0_09_a_new_block_depends_on_no_old_bytes(void **state) {
     assert_non_null(block);
     memset(block, old, sizeof memory);
     free(block);
-    assert_int_equal(crema_syncedmem_create(cr_cpu_device(), 0, &made), CREMA_OK);
+    ok(crema_syncedmem_create(cr_cpu_device(), 0, &made));
     const crema_syncedmem *both[2] = {&memory, made};
     for (int i = 0; i < 2; ++i) {
       assert_int_equal(crema_syncedmem_head(both[i]), CREMA_UNINITIALIZED);
@@ -34,8 +33,7 @@ static void s0_09_a_new_block_depends_on_no_old_bytes(void **state) {
   }
 }
 
-static void s0_09_s0_10_making_a_block_allocates_nothing(void **state) {
-  (void)state;
+TEST(s0_09_s0_10_making_a_block_allocates_nothing) {
   fixture f = begin();
   assert_int_equal(crema_syncedmem_head(f.memory), CREMA_UNINITIALIZED);
   assert_int_equal(crema_syncedmem_size(f.memory), SIZE);
@@ -44,19 +42,18 @@ static void s0_09_s0_10_making_a_block_allocates_nothing(void **state) {
   assert_false(f.memory->host.own || f.memory->gpu.own);
   assert_int_equal(cr_sim_count(CR_SIM_ALLOC, -1) + cr_sim_count(CR_SIM_HOST_ALLOC, -1), 0);
   crema_syncedmem *empty = NULL;
-  assert_int_equal(crema_syncedmem_create(f.device, 0, &empty), CREMA_OK);
+  ok(crema_syncedmem_create(f.device, 0, &empty));
   assert_int_equal(crema_syncedmem_size(empty), 0);
   cpu(empty);
   crema_devptr data = {0};
-  assert_int_equal(crema_syncedmem_gpu_data(empty, f.context, &data), CREMA_OK);
+  ok(crema_syncedmem_gpu_data(empty, f.context, &data));
   assert_int_equal(crema_syncedmem_head(empty), CREMA_SYNCED);
   crema_syncedmem_destroy(empty);
   crema_syncedmem_destroy(NULL);
   end(&f);
 }
 
-static void s0_12_first_read_on_the_host_gives_zeros(void **state) {
-  (void)state;
+TEST(s0_12_first_read_on_the_host_gives_zeros) {
   fixture f = begin();
   expect_bytes(cpu(f.memory), 0);
   assert_int_equal(crema_syncedmem_head(f.memory), CREMA_HEAD_AT_CPU);
@@ -65,8 +62,7 @@ static void s0_12_first_read_on_the_host_gives_zeros(void **state) {
   end(&f);
 }
 
-static void s0_13_first_read_on_the_device_gives_zeros(void **state) {
-  (void)state;
+TEST(s0_13_first_read_on_the_device_gives_zeros) {
   fixture f = begin();
   crema_devptr data = gpu(&f);
   finish(&f);
@@ -77,8 +73,7 @@ static void s0_13_first_read_on_the_device_gives_zeros(void **state) {
   end(&f);
 }
 
-static void s0_14_host_bytes_reach_the_device_in_one_copy(void **state) {
-  (void)state;
+TEST(s0_14_host_bytes_reach_the_device_in_one_copy) {
   fixture f = begin();
   memset(mutable_cpu(f.memory), 7, SIZE);
   crema_devptr data = gpu(&f);
@@ -90,8 +85,7 @@ static void s0_14_host_bytes_reach_the_device_in_one_copy(void **state) {
   end(&f);
 }
 
-static void s0_15_device_bytes_reach_the_host_in_one_copy(void **state) {
-  (void)state;
+TEST(s0_15_device_bytes_reach_the_host_in_one_copy) {
   fixture f = begin();
   fill_gpu(&f, mutable_gpu(&f), 9);
   cr_sim_reset_counts();
@@ -102,8 +96,7 @@ static void s0_15_device_bytes_reach_the_host_in_one_copy(void **state) {
   end(&f);
 }
 
-static void s0_16_a_valid_side_costs_nothing(void **state) {
-  (void)state;
+TEST(s0_16_a_valid_side_costs_nothing) {
   fixture f = begin();
   mutable_cpu(f.memory);
   cr_sim_reset_counts();
@@ -123,8 +116,7 @@ static void s0_16_a_valid_side_costs_nothing(void **state) {
   end(&f);
 }
 
-static void s0_18_mutable_access_keeps_the_stale_buffer(void **state) {
-  (void)state;
+TEST(s0_18_mutable_access_keeps_the_stale_buffer) {
   fixture f = begin();
   fill_gpu(&f, mutable_gpu(&f), 3);
   cr_sim_reset_counts();
@@ -156,29 +148,28 @@ static void s0_18_mutable_access_keeps_the_stale_buffer(void **state) {
   end(&f);
 }
 
-static void s0_19_adopted_memory(void **state) {
-  (void)state;
+TEST(s0_19_adopted_memory) {
   fixture f = begin();
   unsigned char mine[SIZE + 16];
   memset(mine, 0xCC, sizeof mine);
   crema_devptr theirs = {0};
-  assert_int_equal(cr_device_alloc(f.device, SIZE, &theirs), CREMA_OK);
+  ok(cr_device_alloc(f.device, SIZE, &theirs));
   assert_int_equal(crema_syncedmem_set_cpu_data(f.memory, NULL), CREMA_E_ARGUMENT);
   assert_int_equal(crema_syncedmem_set_gpu_data(f.memory, (crema_devptr){0}), CREMA_E_ARGUMENT);
   assert_int_equal(crema_syncedmem_head(f.memory), CREMA_UNINITIALIZED);
   cpu(f.memory);
   assert_int_equal(cr_sim_pinned_blocks(), 1);
-  assert_int_equal(crema_syncedmem_set_cpu_data(f.memory, mine), CREMA_OK);
+  ok(crema_syncedmem_set_cpu_data(f.memory, mine));
   assert_int_equal(cr_sim_pinned_blocks(), 0);
   assert_int_equal(crema_syncedmem_head(f.memory), CREMA_HEAD_AT_CPU);
   assert_int_equal(crema_syncedmem_size(f.memory), SIZE);
   gpu(&f);
   size_t live = cr_pool_describe(f.device->pool).live_blocks;
-  assert_int_equal(crema_syncedmem_set_gpu_data(f.memory, theirs), CREMA_OK);
+  ok(crema_syncedmem_set_gpu_data(f.memory, theirs));
   assert_int_equal(crema_syncedmem_head(f.memory), CREMA_HEAD_AT_GPU);
   /* The owned device side went, once; adopting again frees nothing. The host side stays adopted. */
   assert_int_equal(cr_pool_describe(f.device->pool).live_blocks, live - 1);
-  assert_int_equal(crema_syncedmem_set_gpu_data(f.memory, theirs), CREMA_OK);
+  ok(crema_syncedmem_set_gpu_data(f.memory, theirs));
   assert_int_equal(cr_pool_describe(f.device->pool).live_blocks, live - 1);
   assert_ptr_equal(f.memory->host.data, mine);
   assert_false(f.memory->host.own || f.memory->gpu.own);
@@ -198,8 +189,7 @@ static void s0_19_adopted_memory(void **state) {
   end(&f);
 }
 
-static void s0_20_only_owned_memory_is_freed(void **state) {
-  (void)state;
+TEST(s0_20_only_owned_memory_is_freed) {
   fixture f = begin();
   cpu(f.memory);
   gpu(&f);
@@ -207,7 +197,7 @@ static void s0_20_only_owned_memory_is_freed(void **state) {
   assert_int_equal(info.live_blocks, 1);
   /* Freed on its own device, whatever the thread's device is. */
   crema_device *other = sim_test_device(1);
-  assert_int_equal(cr_device_set_current(other), CREMA_OK);
+  ok(cr_device_set_current(other));
   cr_sim_reset_counts();
   crema_syncedmem_destroy(f.memory);
   f.memory = NULL;
@@ -229,41 +219,40 @@ static void s0_20_only_owned_memory_is_freed(void **state) {
   end(&f);
 }
 
-static void s4_08_write_only_access_copies_nothing(void **state) {
-  (void)state;
+TEST(s4_08_write_only_access_copies_nothing) {
   fixture f = begin();
   void *host = NULL;
   crema_devptr data = {0};
   fill_gpu(&f, mutable_gpu(&f), 5);
   cr_sim_reset_counts();
-  assert_int_equal(crema_syncedmem_mutable_cpu_data(f.memory, false, &host), CREMA_OK);
+  ok(crema_syncedmem_mutable_cpu_data(f.memory, false, &host));
   assert_int_equal(crema_syncedmem_head(f.memory), CREMA_HEAD_AT_CPU);
-  assert_int_equal(crema_syncedmem_mutable_gpu_data(f.memory, f.context, false, &data), CREMA_OK);
+  ok(crema_syncedmem_mutable_gpu_data(f.memory, f.context, false, &data));
   assert_int_equal(crema_syncedmem_head(f.memory), CREMA_HEAD_AT_GPU);
   assert_int_equal(h2d() + d2h(), 0);
   /* The content is what happens to be there: fresh memory shows its poison, not the other side. */
   crema_syncedmem *apart = NULL;
-  assert_int_equal(crema_syncedmem_create(f.device, SIZE, &apart), CREMA_OK);
+  ok(crema_syncedmem_create(f.device, SIZE, &apart));
   memset(mutable_cpu(apart), 7, SIZE);
   cr_pool_trim(f.device->pool);
   cr_sim_reset_counts();
-  assert_int_equal(crema_syncedmem_mutable_gpu_data(apart, f.context, false, &data), CREMA_OK);
+  ok(crema_syncedmem_mutable_gpu_data(apart, f.context, false, &data));
   finish(&f);
   expect_gpu_bytes(data, 0xA5);
   assert_int_equal(cr_sim_count(CR_SIM_ZERO, -1) + h2d(), 0);
   fill_gpu(&f, data, 3);
-  assert_int_equal(crema_syncedmem_mutable_cpu_data(apart, false, &host), CREMA_OK);
+  ok(crema_syncedmem_mutable_cpu_data(apart, false, &host));
   expect_bytes(host, 7);
   assert_int_equal(d2h(), 0);
   crema_syncedmem_destroy(apart);
   crema_syncedmem *fresh = NULL;
-  assert_int_equal(crema_syncedmem_create(f.device, SIZE, &fresh), CREMA_OK);
-  assert_int_equal(crema_syncedmem_mutable_gpu_data(fresh, f.context, false, &data), CREMA_OK);
+  ok(crema_syncedmem_create(f.device, SIZE, &fresh));
+  ok(crema_syncedmem_mutable_gpu_data(fresh, f.context, false, &data));
   finish(&f);
   expect_gpu_bytes(data, 0);
   crema_syncedmem_destroy(fresh);
-  assert_int_equal(crema_syncedmem_create(f.device, SIZE, &fresh), CREMA_OK);
-  assert_int_equal(crema_syncedmem_mutable_cpu_data(fresh, false, &host), CREMA_OK);
+  ok(crema_syncedmem_create(f.device, SIZE, &fresh));
+  ok(crema_syncedmem_mutable_cpu_data(fresh, false, &host));
   expect_bytes(host, 0);
   crema_syncedmem_destroy(fresh);
   end(&f);
@@ -271,8 +260,7 @@ static void s4_08_write_only_access_copies_nothing(void **state) {
 
 /* A size that the device has no memory for does not spoil the block for a smaller one, although the
  * host side was made for the larger. */
-static void s0_28_a_size_too_large_is_forgotten(void **state) {
-  (void)state;
+TEST(s0_28_a_size_too_large_is_forgotten) {
   fixture f = begin();
   crema_devptr data = {0};
   cr_syncedmem_resize(f.memory, 2 * SIM_TEST_MEMORY);
@@ -293,12 +281,11 @@ static void s0_28_a_size_too_large_is_forgotten(void **state) {
   end(&f);
 }
 
-static void s4_09_memory_outlives_its_stream(void **state) {
-  (void)state;
+TEST(s4_09_memory_outlives_its_stream) {
   fixture f = begin();
   crema_context *shortlived = sim_test_context(f.device);
   crema_devptr data = {0};
-  assert_int_equal(crema_syncedmem_mutable_gpu_data(f.memory, shortlived, true, &data), CREMA_OK);
+  ok(crema_syncedmem_mutable_gpu_data(f.memory, shortlived, true, &data));
   crema_context_destroy(shortlived);
   expect_bytes(cpu(f.memory), 0);
   mutable_gpu(&f);
@@ -308,15 +295,12 @@ static void s4_09_memory_outlives_its_stream(void **state) {
 
 /* A stream goes only when its work on the block is done; the block remembers it by a name that is
  * never used again, so that freeing the block later asks nothing of a stream that is gone. */
-static void s4_09_a_stream_ends_after_its_work_on_the_block(void **state) {
-  (void)state;
-  cr_sim_options options = sim_test_options(1);
-  options.stepped = true;
-  fixture f = begin_with(&options);
+TEST(s4_09_a_stream_ends_after_its_work_on_the_block) {
+  fixture f = begin_stepped();
   crema_context *shortlived = sim_test_context(f.device);
   uint64_t name = shortlived->id;
   crema_devptr data = {0};
-  assert_int_equal(crema_syncedmem_mutable_gpu_data(f.memory, shortlived, true, &data), CREMA_OK);
+  ok(crema_syncedmem_mutable_gpu_data(f.memory, shortlived, true, &data));
   assert_int_equal(f.memory->gpu.user, name);
   assert_ptr_equal(f.memory->gpu.device, f.device);
   assert_true(cr_sim_pending(shortlived) > 0);

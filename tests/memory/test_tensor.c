@@ -1,15 +1,10 @@
 /* Tensors: formats, validity, sharing, on host memory. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "check.h"
 #include "memory/reversed_fixture.h"
 
-static void starts_as_zero_without_memory(void **state) {
+TEST(starts_as_zero_without_memory) {
   fixture *f = *state;
   cr_tensor *tensor = new_tensor(COUNT);
   assert_true(cr_tensor_is_zero(tensor));
@@ -25,7 +20,7 @@ static void starts_as_zero_without_memory(void **state) {
   cr_tensor_destroy(NULL);
 }
 
-static void converts_once_and_only_when_asked(void **state) {
+TEST(converts_once_and_only_when_asked) {
   fixture *f = *state;
   cr_format reversed = {CREMA_F32, &f->reversed};
   cr_tensor *tensor = new_tensor(COUNT);
@@ -43,13 +38,13 @@ static void converts_once_and_only_when_asked(void **state) {
   cr_tensor_destroy(tensor);
 }
 
-static void s4_29_writing_makes_the_other_formats_stale(void **state) {
+TEST(s4_29_writing_makes_the_other_formats_stale) {
   fixture *f = *state;
   cr_format reversed = {CREMA_F32, &f->reversed};
   cr_tensor *tensor = new_tensor(COUNT);
   write_counting(f, tensor, 1);
   crema_devptr out = {0};
-  assert_int_equal(cr_tensor_update(tensor, f->context, reversed, &out), CREMA_OK);
+  ok(cr_tensor_update(tensor, f->context, reversed, &out));
   assert_int_equal(conversions, 1);
   assert_true(((float *)out.address)[0] == COUNT);
   ((float *)out.address)[0] = 50;
@@ -64,14 +59,14 @@ static void s4_29_writing_makes_the_other_formats_stale(void **state) {
   cr_tensor_destroy(tensor);
 }
 
-static void type_and_layout_change_goes_by_way_of_plain(void **state) {
+TEST(type_and_layout_change_goes_by_way_of_plain) {
   fixture *f = *state;
   cr_format reversed_double = {CREMA_F64, &f->reversed_double};
   cr_format reversed = {CREMA_F32, &f->reversed};
   cr_tensor *tensor = new_tensor(COUNT);
   write_counting(f, tensor, 1);
   crema_devptr out = {0};
-  assert_int_equal(cr_tensor_update(tensor, f->context, reversed_double, &out), CREMA_OK);
+  ok(cr_tensor_update(tensor, f->context, reversed_double, &out));
   for (int i = 0; i < COUNT; ++i) assert_true(((double *)out.address)[i] == COUNT - i);
   assert_int_equal(conversions, 2);
   /* Private to private of another type: two plain formats on the way. */
@@ -80,7 +75,7 @@ static void type_and_layout_change_goes_by_way_of_plain(void **state) {
   cr_tensor_destroy(tensor);
 }
 
-static void lazy_zero(void **state) {
+TEST(lazy_zero) {
   fixture *f = *state;
   cr_tensor *tensor = new_tensor(COUNT);
   write_counting(f, tensor, 3);
@@ -88,34 +83,34 @@ static void lazy_zero(void **state) {
   cr_tensor_set_zero(tensor);
   assert_true(cr_tensor_is_zero(tensor));
   crema_devptr out = {0};
-  assert_int_equal(cr_tensor_update(tensor, f->context, CR_PLAIN_F32, &out), CREMA_OK);
+  ok(cr_tensor_update(tensor, f->context, CR_PLAIN_F32, &out));
   for (int i = 0; i < COUNT; ++i) assert_true(((float *)out.address)[i] == 0);
   assert_false(cr_tensor_is_zero(tensor));
   assert_int_equal(bytes_of_tensor(tensor), bytes);
   cr_tensor_destroy(tensor);
 }
 
-static void sharing_outlives_the_donor(void **state) {
+TEST(sharing_outlives_the_donor) {
   fixture *f = *state;
   cr_tensor *a = new_tensor(COUNT), *b = new_tensor(COUNT), *other = new_tensor(COUNT + 1);
   assert_int_equal(cr_tensor_share(b, other), CREMA_E_SHAPE);
-  assert_int_equal(cr_tensor_share(b, a), CREMA_OK);
-  assert_int_equal(cr_tensor_share(b, a), CREMA_OK);
-  assert_int_equal(cr_tensor_share(a, a), CREMA_OK);
+  ok(cr_tensor_share(b, a));
+  ok(cr_tensor_share(b, a));
+  ok(cr_tensor_share(a, a));
   assert_true(cr_tensor_shares_with(a, b));
   write_counting(f, a, 10);
   assert_true(read_floats(f, b, CR_PLAIN_F32)[1] == 11);
   cr_tensor_destroy(a);
   assert_true(read_floats(f, b, CR_PLAIN_F32)[1] == 11);
   cr_tensor *c = new_tensor(COUNT);
-  assert_int_equal(cr_tensor_share(c, b), CREMA_OK);
+  ok(cr_tensor_share(c, b));
   cr_tensor_destroy(c);
   c = new_tensor(COUNT);
   assert_false(cr_tensor_shares_with(b, c));
   assert_true(cr_tensor_is_zero(c));
   assert_true(read_floats(f, b, CR_PLAIN_F32)[1] == 11);
-  assert_int_equal(cr_tensor_share(c, b), CREMA_OK);
-  assert_int_equal(cr_tensor_resize(c, 2), CREMA_OK);
+  ok(cr_tensor_share(c, b));
+  ok(cr_tensor_resize(c, 2));
   assert_int_equal(cr_tensor_count(b), 2);
   assert_true(read_floats(f, b, CR_PLAIN_F32)[1] == 11);
   cr_tensor_destroy(b);
@@ -123,21 +118,21 @@ static void sharing_outlives_the_donor(void **state) {
   cr_tensor_destroy(other);
 }
 
-static void s0_25_growing_drops_shrinking_keeps(void **state) {
+TEST(s0_25_growing_drops_shrinking_keeps) {
   fixture *f = *state;
   cr_tensor *tensor = new_tensor(6);
   write_counting(f, tensor, 1);
-  assert_int_equal(cr_tensor_resize(tensor, 3), CREMA_OK);
+  ok(cr_tensor_resize(tensor, 3));
   assert_true(read_floats(f, tensor, CR_PLAIN_F32)[2] == 3);
   size_t bytes = bytes_of_tensor(tensor);
-  assert_int_equal(cr_tensor_resize(tensor, 6), CREMA_OK);
+  ok(cr_tensor_resize(tensor, 6));
   assert_true(read_floats(f, tensor, CR_PLAIN_F32)[2] == 3);
   assert_int_equal(bytes_of_tensor(tensor), bytes);
-  assert_int_equal(cr_tensor_resize(tensor, 100), CREMA_OK);
+  ok(cr_tensor_resize(tensor, 100));
   assert_true(cr_tensor_is_zero(tensor));
   const float *value = read_floats(f, tensor, CR_PLAIN_F32);
   for (int i = 0; i < 100; ++i) assert_true(value[i] == 0);
-  assert_int_equal(cr_tensor_resize(tensor, 0), CREMA_OK);
+  ok(cr_tensor_resize(tensor, 0));
   read_floats(f, tensor, CR_PLAIN_F32);
   assert_int_equal(cr_tensor_resize(tensor, -1), CREMA_E_SHAPE);
   assert_int_equal(cr_tensor_resize(tensor, INT64_MAX), CREMA_E_SHAPE);
@@ -147,20 +142,19 @@ static void s0_25_growing_drops_shrinking_keeps(void **state) {
 
 /* A tensor holds one memory for each format that was asked for, of an even number of elements, so
  * that halves can be loaded in pairs. */
-static void s4_25_footprint_by_format(void **state) {
-  (void)state;
+TEST(s4_25_footprint_by_format) {
   static const crema_dtype type[] = {CREMA_F64, CREMA_F32, CREMA_F16, CREMA_BF16,
                                      CREMA_I32, CREMA_U32, CREMA_I8,  CREMA_U8};
   for (int64_t count = 0; count < 6; ++count) {
     cr_tensor *tensor = NULL;
     size_t bytes = 0;
-    assert_int_equal(cr_tensor_create(CREMA_F32, count, &tensor), CREMA_OK);
+    ok(cr_tensor_create(CREMA_F32, count, &tensor));
     assert_int_equal(bytes_of_tensor(tensor), 0);
     for (int round = 0; round < 2; ++round) {
       for (int i = 0; i < 6; ++i) {
         crema_devptr out = {0};
         cr_format format = {type[i], NULL};
-        assert_int_equal(cr_tensor_read(tensor, cr_host_context(), format, &out), CREMA_OK);
+        ok(cr_tensor_read(tensor, cr_host_context(), format, &out));
         if (round == 0) bytes += (size_t)(count + count % 2) * crema_dtype_size(type[i]);
         assert_int_equal(bytes_of_tensor(tensor), bytes);
         assert_int_equal(cr_tensor_memory_of(tensor).host, bytes);
@@ -172,14 +166,14 @@ static void s4_25_footprint_by_format(void **state) {
 
 /* Memory that held values before it was cut and marked as zero: what comes into use again when the
  * tensor grows within it is zero, too. */
-static void s0_25_growing_after_zero_gives_zeros(void **state) {
+TEST(s0_25_growing_after_zero_gives_zeros) {
   fixture *f = *state;
   cr_tensor *tensor = new_tensor(8);
   write_counting(f, tensor, 1);
-  assert_int_equal(cr_tensor_resize(tensor, 3), CREMA_OK);
+  ok(cr_tensor_resize(tensor, 3));
   cr_tensor_set_zero(tensor);
   assert_true(read_floats(f, tensor, CR_PLAIN_F32)[2] == 0);
-  assert_int_equal(cr_tensor_resize(tensor, 8), CREMA_OK);
+  ok(cr_tensor_resize(tensor, 8));
   assert_true(cr_tensor_is_zero(tensor));
   const float *value = read_floats(f, tensor, CR_PLAIN_F32);
   for (int i = 0; i < 8; ++i) assert_true(value[i] == 0);
@@ -188,13 +182,13 @@ static void s0_25_growing_after_zero_gives_zeros(void **state) {
 
 static void *written(cr_tensor *tensor) {
   void *data = NULL;
-  assert_int_equal(cr_tensor_host_write(tensor, &data), CREMA_OK);
+  ok(cr_tensor_host_write(tensor, &data));
   return data;
 }
 
 /* A view is refused when its tensor has been resized or has made its memory anew, though the newest
  * values are on the host alone again. */
-static void s0_23_views_of_memory_that_is_gone(void **state) {
+TEST(s0_23_views_of_memory_that_is_gone) {
   fixture *f = *state;
   cr_tensor_view view = {0};
   void *item = NULL;
@@ -202,10 +196,10 @@ static void s0_23_views_of_memory_that_is_gone(void **state) {
   for (size_t i = 0; i < sizeof size / sizeof size[0]; ++i) {
     cr_tensor *tensor = new_tensor(COUNT);
     void *data = written(tensor);
-    assert_int_equal(cr_tensor_view_make(tensor, 1, 2, &view), CREMA_OK);
-    assert_int_equal(cr_tensor_view_data(&view, tensor, &item), CREMA_OK);
+    ok(cr_tensor_view_make(tensor, 1, 2, &view));
+    ok(cr_tensor_view_data(&view, tensor, &item));
     assert_ptr_equal(item, (float *)data + 1);
-    assert_int_equal(cr_tensor_resize(tensor, size[i]), CREMA_OK);
+    ok(cr_tensor_resize(tensor, size[i]));
     (void)written(tensor);
     assert_int_equal(cr_tensor_view_data(&view, tensor, &item), CREMA_E_STATE);
     cr_tensor_destroy(tensor);
@@ -214,12 +208,12 @@ static void s0_23_views_of_memory_that_is_gone(void **state) {
   cr_layout layout[12];
   cr_tensor *tensor = new_tensor(COUNT);
   (void)written(tensor);
-  assert_int_equal(cr_tensor_view_make(tensor, 0, 2, &view), CREMA_OK);
+  ok(cr_tensor_view_make(tensor, 0, 2, &view));
   for (int i = 0; i < 12; ++i) {
     crema_devptr out = {0};
     layout[i] = f->reversed;
     cr_format format = {CREMA_F32, &layout[i]};
-    assert_int_equal(cr_tensor_write(tensor, f->context, format, &out), CREMA_OK);
+    ok(cr_tensor_write(tensor, f->context, format, &out));
   }
   (void)written(tensor);
   assert_int_equal(cr_tensor_view_data(&view, tensor, &item), CREMA_E_STATE);
@@ -228,78 +222,77 @@ static void s0_23_views_of_memory_that_is_gone(void **state) {
 
 /* What is written through a view would be missed where the values are known in another format, too,
  * or known to be zero. */
-static void s0_23_views_need_the_newest_values_alone(void **state) {
+TEST(s0_23_views_need_the_newest_values_alone) {
   fixture *f = *state;
   cr_tensor_view view = {0};
   crema_devptr out = {0};
   void *item = NULL;
   cr_tensor *tensor = new_tensor(COUNT);
   (void)written(tensor);
-  assert_int_equal(cr_tensor_view_make(tensor, 0, 2, &view), CREMA_OK);
-  assert_int_equal(cr_tensor_read(tensor, f->context, (cr_format){CREMA_F64, NULL}, &out),
-                   CREMA_OK);
+  ok(cr_tensor_view_make(tensor, 0, 2, &view));
+  ok(cr_tensor_read(tensor, f->context, (cr_format){CREMA_F64, NULL}, &out));
   assert_int_equal(cr_tensor_view_data(&view, tensor, &item), CREMA_E_STATE);
   (void)written(tensor);
-  assert_int_equal(cr_tensor_view_data(&view, tensor, &item), CREMA_OK);
+  ok(cr_tensor_view_data(&view, tensor, &item));
   cr_tensor_set_zero(tensor);
   read_floats(f, tensor, CR_PLAIN_F32);
   assert_int_equal(cr_tensor_view_data(&view, tensor, &item), CREMA_E_STATE);
   cr_tensor_destroy(tensor);
 }
 
-static void s4_26_resizing_forgets_other_types(void **state) {
+TEST(s4_26_resizing_forgets_other_types) {
   fixture *f = *state;
   cr_format doubles = {CREMA_F64, NULL};
   cr_tensor *tensor = new_tensor(4);
   write_counting(f, tensor, 1);
   crema_devptr out = {0};
-  assert_int_equal(cr_tensor_read(tensor, f->context, doubles, &out), CREMA_OK);
+  ok(cr_tensor_read(tensor, f->context, doubles, &out));
   assert_true(((const double *)out.address)[3] == 4);
-  assert_int_equal(cr_tensor_resize(tensor, 1000), CREMA_OK);
-  assert_int_equal(cr_tensor_read(tensor, f->context, doubles, &out), CREMA_OK);
+  ok(cr_tensor_resize(tensor, 1000));
+  ok(cr_tensor_read(tensor, f->context, doubles, &out));
   for (int i = 0; i < 1000; ++i) assert_true(((const double *)out.address)[i] == 0);
   cr_tensor_destroy(tensor);
 }
 
-static void adopted_memory_stays_the_callers(void **state) {
+TEST(adopted_memory_stays_the_callers) {
   fixture *f = *state;
   float mine[COUNT] = {5, 6, 7, 8, 9};
   cr_tensor *tensor = new_tensor(COUNT);
   assert_int_equal(cr_tensor_adopt_host(tensor, NULL), CREMA_E_ARGUMENT);
   write_counting(f, tensor, 1);
-  assert_int_equal(cr_tensor_adopt_host(tensor, mine), CREMA_OK);
+  ok(cr_tensor_adopt_host(tensor, mine));
   assert_int_equal(bytes_of_tensor(tensor), 0);
   assert_false(cr_tensor_is_zero(tensor));
   const void *value = NULL;
-  assert_int_equal(cr_tensor_host_read(tensor, &value), CREMA_OK);
+  ok(cr_tensor_host_read(tensor, &value));
   assert_ptr_equal(value, mine);
   assert_true(read_floats(f, tensor, (cr_format){CREMA_F32, &f->reversed})[0] == 9);
   /* Growing leaves the adopted memory alone. */
-  assert_int_equal(cr_tensor_resize(tensor, COUNT + 1), CREMA_OK);
+  ok(cr_tensor_resize(tensor, COUNT + 1));
   write_counting(f, tensor, 30);
   assert_true(mine[0] == 5 && mine[4] == 9);
   cr_tensor_destroy(tensor);
   assert_true(mine[0] == 5);
 }
 
-static void copying_keeps_the_format(void **state) {
+TEST(copying_keeps_the_format) {
   fixture *f = *state;
   cr_format reversed = {CREMA_F32, &f->reversed};
   cr_tensor *a = new_tensor(COUNT), *b = new_tensor(COUNT), *c = new_tensor(COUNT + 1);
   cr_tensor *d = NULL;
-  assert_int_equal(cr_tensor_create(CREMA_F64, COUNT, &d), CREMA_OK);
+  ok(cr_tensor_create(CREMA_F64, COUNT, &d));
   write_counting(f, b, 1);
-  assert_int_equal(cr_tensor_copy(b, a, f->context), CREMA_OK);
+  ok(cr_tensor_copy(b, a, f->context));
   assert_true(cr_tensor_is_zero(b));
   crema_devptr out = {0};
-  assert_int_equal(cr_tensor_write(a, f->context, reversed, &out), CREMA_OK);
+  ok(cr_tensor_write(a, f->context, reversed, &out));
   for (int i = 0; i < COUNT; ++i) ((float *)out.address)[i] = (float)i;
-  assert_int_equal(cr_tensor_copy(b, a, f->context), CREMA_OK);
+  ok(cr_tensor_copy(b, a, f->context));
   assert_int_equal(conversions, 0);
   assert_true(read_floats(f, b, CR_PLAIN_F32)[0] == COUNT - 1);
   assert_int_equal(cr_tensor_copy(c, a, f->context), CREMA_E_SHAPE);
   assert_int_equal(cr_tensor_copy(d, a, f->context), CREMA_E_TYPE);
-  assert_int_equal(cr_tensor_copy(a, a, f->context), CREMA_OK);
+  ok(cr_tensor_copy(a, a, f->context));
   cr_tensor_destroy(a);
   cr_tensor_destroy(b);
   cr_tensor_destroy(c);
@@ -307,22 +300,22 @@ static void copying_keeps_the_format(void **state) {
 }
 
 /* Memory of a caller holds the values and nothing behind them, an odd number of them too. */
-static void copying_stays_within_adopted_memory(void **state) {
+TEST(copying_stays_within_adopted_memory) {
   fixture *f = *state;
   float from[COUNT + 1] = {0}, to[COUNT + 1] = {0};
   _Static_assert(COUNT % 2 == 1, "rounding up to an even number shows");
   for (int i = 0; i <= COUNT; ++i) from[i] = (float)(i + 1);
   cr_tensor *a = new_tensor(COUNT), *b = new_tensor(COUNT);
-  assert_int_equal(cr_tensor_adopt_host(a, from), CREMA_OK);
-  assert_int_equal(cr_tensor_adopt_host(b, to), CREMA_OK);
-  assert_int_equal(cr_tensor_copy(b, a, f->context), CREMA_OK);
+  ok(cr_tensor_adopt_host(a, from));
+  ok(cr_tensor_adopt_host(b, to));
+  ok(cr_tensor_copy(b, a, f->context));
   assert_true(to[0] == 1 && to[COUNT - 1] == COUNT);
   assert_true(to[COUNT] == 0);
   cr_tensor_destroy(a);
   cr_tensor_destroy(b);
 }
 
-static void s0_28_a_failed_conversion_changes_nothing(void **state) {
+TEST(s0_28_a_failed_conversion_changes_nothing) {
   fixture *f = *state;
   cr_format reversed = {CREMA_F32, &f->reversed};
   cr_tensor *tensor = new_tensor(COUNT);
@@ -330,8 +323,7 @@ static void s0_28_a_failed_conversion_changes_nothing(void **state) {
   crema_devptr out = {0};
   conversions_fail = true;
   assert_int_equal(cr_tensor_read(tensor, f->context, reversed, &out), CREMA_E_DEVICE);
-  assert_int_equal(cr_tensor_update(tensor, f->context, reversed, &out), CREMA_E_DEVICE);
-  assert_non_null(strstr(crema_error_text(), "injected"));
+  assert_fails(cr_tensor_update(tensor, f->context, reversed, &out), CREMA_E_DEVICE, "injected");
   assert_int_equal(out.address, 0);
   conversions_fail = false;
   assert_null(cr_tensor_head(tensor).layout);
@@ -340,14 +332,13 @@ static void s0_28_a_failed_conversion_changes_nothing(void **state) {
   cr_tensor_destroy(tensor);
 }
 
-static void bad_types_and_counts(void **state) {
-  (void)state;
+TEST(bad_types_and_counts) {
   cr_tensor *tensor = NULL;
   assert_int_equal(cr_tensor_create(CREMA_BOOL, 3, &tensor), CREMA_E_TYPE);
   assert_int_equal(cr_tensor_create(CREMA_F32, -3, &tensor), CREMA_E_SHAPE);
   assert_null(tensor);
   /* Legal to name, impossible to hold. */
-  assert_int_equal(cr_tensor_create(CREMA_F32, INT64_MAX / 16, &tensor), CREMA_OK);
+  ok(cr_tensor_create(CREMA_F32, INT64_MAX / 16, &tensor));
   const void *value = NULL;
   assert_int_equal(cr_tensor_host_read(tensor, &value), CREMA_E_NO_MEMORY);
   assert_null(value);

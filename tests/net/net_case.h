@@ -2,16 +2,11 @@
 #ifndef CR_TESTS_NET_CASE_H
 #define CR_TESTS_NET_CASE_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-/* cmocka needs the four headers above. */
-#include <cmocka.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "net/net.h"
+#include "check.h"
+#include "net_values.h"
 
 #define INPUT(name, shape)                                                                 \
   "layer { name: 'in_" name "' type: 'Input' top: '" name "' input_param { shape { " shape \
@@ -23,7 +18,7 @@ static inline crema_net *build_with(const char *text, const crema_net_options *o
   crema_net *net = NULL;
   crema_status status = crema_net_parse(text, strlen(text), "test.prototxt", options, &net);
   if (status != CREMA_OK) print_error("%s\n", crema_error_text());
-  assert_int_equal(status, CREMA_OK);
+  ok(status);
   return net;
 }
 
@@ -61,29 +56,10 @@ static inline void refuse(const char *text, crema_status code, const char *const
 }
 #define WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
-#define ok(call)                                                             \
-  do {                                                                       \
-    crema_status ok_ = (call);                                               \
-    if (ok_ != CREMA_OK) print_error("%s: %s\n", #call, crema_error_text()); \
-    assert_int_equal(ok_, CREMA_OK);                                         \
-  } while (0)
-
-static inline crema_blob *blob_of(crema_net *net, const char *name) {
-  crema_blob *blob = NULL;
-  ok(crema_net_blob(net, name, &blob));
-  return blob;
-}
-
 static inline crema_blob *param_of(crema_net *net, const char *layer, int index) {
   crema_blob *blob = crema_net_layer_param(net, cr_net_find_layer(net, layer), index);
   assert_non_null(blob);
   return blob;
-}
-
-static inline const float *data_of(crema_blob *blob) {
-  const float *data = NULL;
-  ok(crema_blob_cpu_data(blob, &data));
-  return data;
 }
 
 static inline const float *diff_of(crema_blob *blob) {

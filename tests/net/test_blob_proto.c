@@ -117,7 +117,7 @@ static void fitting(void **state) {
 }
 
 /* Four values of 1, 2, 3, 4 or what the type makes of them. */
-static void values(void **state) {
+static void values_of_messages(void **state) {
   static const struct {
     const char *text;
     float wanted[2], diff[2];
@@ -268,7 +268,7 @@ int main(void) {
       cmocka_unit_test(shapes),
       cmocka_unit_test(axes_that_are_too_many),
       cmocka_unit_test(fitting),
-      cmocka_unit_test(values),
+      cmocka_unit_test(values_of_messages),
       cmocka_unit_test(values_that_do_not_fit),
       cmocka_unit_test(empty_blobs),
       cmocka_unit_test(messages_of_blobs),

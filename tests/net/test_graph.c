@@ -27,8 +27,7 @@ static void assert_kept(const crema_net_options *options, const char *own, const
   crema_net_destroy(net);
 }
 
-static void rules_choose_layers(void **state) {
-  (void)state;
+TEST(rules_choose_layers) {
   const char *stages[] = {"deploy", "fast"};
   crema_net_options train = phase_options(CREMA_TRAIN), test = phase_options(CREMA_TEST);
   assert_kept(&train, "", "abd");
@@ -56,8 +55,7 @@ static void rules_choose_layers(void **state) {
   "layer { name: 's' type: 'Sigmoid' bottom: 'x' top: 'y' }\n"      \
   "layer { name: 't' type: 'TanH' bottom: 'x' top: 'z' }\n"
 
-static void a_blob_with_two_readers_is_split(void **state) {
-  (void)state;
+TEST(a_blob_with_two_readers_is_split) {
   crema_net *net = build(FORK, CREMA_TRAIN);
   static const char *const layers[] = {"in_data", "fc", "r", "x_r_0_split", "s", "t"};
   assert_int_equal(crema_net_layer_count(net), 6);
@@ -72,8 +70,7 @@ static void a_blob_with_two_readers_is_split(void **state) {
   crema_net_destroy(net);
 }
 
-static void inputs_and_outputs_are_found(void **state) {
-  (void)state;
+TEST(inputs_and_outputs_are_found) {
   crema_net *net = build("name: 'n'\n" FORK INPUT("other", DIM2(1, 1)), CREMA_TEST);
   assert_string_equal(crema_net_name(net), "n");
   assert_int_equal(crema_net_input_count(net), 2);
@@ -96,8 +93,7 @@ static void inputs_and_outputs_are_found(void **state) {
   crema_net_destroy(net);
 }
 
-static void a_loss_weight_moves_to_the_split(void **state) {
-  (void)state;
+TEST(a_loss_weight_moves_to_the_split) {
   crema_net *net = build(INPUT("data", DIM2(4, 5))
                          "layer { name: 'fc' type: 'InnerProduct' bottom: 'data' top: 'fc'"
                          "  inner_product_param { num_output: 1 } loss_weight: 0.5 }\n"
@@ -112,8 +108,7 @@ static void a_loss_weight_moves_to_the_split(void **state) {
 }
 
 /* A loss whose weight went to a split does not count it again as its default. */
-static void a_split_loss_counts_once(void **state) {
-  (void)state;
+TEST(a_split_loss_counts_once) {
   crema_net *net = build(
       INPUT("data", DIM2(2, 3)) INPUT("label", "dim: 2")
       "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'data' bottom: 'label' top: 'loss'"
@@ -128,8 +123,7 @@ static void a_split_loss_counts_once(void **state) {
   crema_net_destroy(net);
 }
 
-static void a_missing_loss_top_is_made(void **state) {
-  (void)state;
+TEST(a_missing_loss_top_is_made) {
   crema_net *net = build(
       INPUT("data", DIM2(2, 3)) INPUT("label", "dim: 2")
       "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'data' bottom: 'label' }\n",
@@ -145,8 +139,7 @@ static void a_missing_loss_top_is_made(void **state) {
   crema_net_destroy(net);
 }
 
-static void legacy_inputs_are_a_layer(void **state) {
-  (void)state;
+TEST(legacy_inputs_are_a_layer) {
   crema_net *net = build(
       "input: 'data' input_dim: 2 input_dim: 3 input_dim: 4 input_dim: 5\n"
       "layer { name: 'r' type: 'ReLU' bottom: 'data' top: 'r' }\n",
@@ -157,8 +150,7 @@ static void legacy_inputs_are_a_layer(void **state) {
   crema_net_destroy(net);
 }
 
-static void an_empty_net_runs(void **state) {
-  (void)state;
+TEST(an_empty_net_runs) {
   crema_net *net = build("name: 'nothing'", CREMA_TRAIN);
   double loss = 1.0;
   ok(crema_net_forward(net, &loss));
@@ -172,8 +164,7 @@ static void an_empty_net_runs(void **state) {
   crema_net_destroy(NULL);
 }
 
-static void values_in_the_prototxt_are_taken(void **state) {
-  (void)state;
+TEST(values_in_the_prototxt_are_taken) {
 #define INLINE_FC(shape)                                             \
   INPUT("data", DIM2(1, 2))                                          \
   "layer { name: 'fc' type: 'InnerProduct' bottom: 'data' top: 'y' " \

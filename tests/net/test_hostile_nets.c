@@ -289,10 +289,9 @@ static bool try_net(const sketch *s, int i, bool must_fail, crema_status expecte
   return false;
 }
 
-static void one_thing_is_broken(void **state) {
+TEST(one_thing_is_broken) {
   const char *given = getenv("CREMA_TEST_SEED");
   int built = 0, refused = 0;
-  (void)state;
   random_state = given != NULL ? strtoull(given, NULL, 10) : (uint64_t)time(NULL);
   print_message("seed %llu (set CREMA_TEST_SEED to repeat)\n", (unsigned long long)random_state);
   for (int round = 0; round < ROUNDS; ++round) {
@@ -317,7 +316,7 @@ static void one_thing_is_broken(void **state) {
 
 /* ---- sizes ---- */
 
-static void shapes_that_overflow(void **state) {
+TEST(shapes_that_overflow) {
   static const char *const dims[] = {
       "dim: -1",
       "dim: 0 dim: -9223372036854775808",
@@ -332,7 +331,6 @@ static void shapes_that_overflow(void **state) {
       "type: 'Parameter' parameter_param",
       "type: 'DummyData' dummy_data_param",
   };
-  (void)state;
   for (size_t l = 0; l < sizeof layers / sizeof layers[0]; ++l) {
     for (size_t d = 0; d < sizeof dims / sizeof dims[0]; ++d) {
       char text[512];
@@ -354,7 +352,7 @@ static char *repeat(char c, size_t count) {
 }
 
 /* Wherever a name of a megabyte stands: the message says what is wrong. */
-static void long_names(void **state) {
+TEST(long_names) {
   static const struct {
     const char *text; /* %s: the name */
     crema_status status;
@@ -378,7 +376,6 @@ static void long_names(void **state) {
        CREMA_E_SHAPE, "with layer 'k': shapes differ"},
   };
   char *name = repeat('n', mega);
-  (void)state;
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
     cr_buffer text = {0};
     crema_net *net = NULL;
@@ -398,11 +395,10 @@ static void long_names(void **state) {
 }
 
 /* Many bottoms, tops and readers take time in proportion. */
-static void many_blobs(void **state) {
+TEST(many_blobs) {
   enum { MANY = 100000 };
   cr_buffer text = {0};
   crema_net *net = NULL;
-  (void)state;
   ok(cr_buffer_print(&text, "layer { name: 'many' type: 'Input' input_param { shape { dim: 1 } }"));
   for (int i = 0; i < MANY; ++i) ok(cr_buffer_print(&text, " top: 't%d'", i));
   ok(cr_buffer_print(&text, " }\nlayer { name: 'end' type: 'Silence'"));
@@ -421,12 +417,11 @@ static void many_blobs(void **state) {
 
 /* ---- nesting ---- */
 
-static void deep_text(void **state) {
+TEST(deep_text) {
   static const char *const opening[] = {
       "layer {", "layer <",         "layer: [",           "x {", "x: <", "x [",
       "x: [",    "layer { param {", "net_param { layer {"};
   enum { DEPTH = 10000 };
-  (void)state;
   for (size_t i = 0; i < sizeof opening / sizeof opening[0]; ++i) {
     for (int policy = 0; policy < 2; ++policy) {
       cr_buffer text = {0};
@@ -451,10 +446,9 @@ static void put_varint(cr_buffer *out, size_t value) {
 
 /* Messages of a field in messages of it: those that the schema has at that place, and unknown ones.
  */
-static void deep_wire(void **state) {
+TEST(deep_wire) {
   static const uint32_t numbers[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 100, 101, 106, 9999};
   enum { DEPTH = 10000 };
-  (void)state;
   for (size_t n = 0; n < sizeof numbers / sizeof numbers[0]; ++n) {
     /* From the innermost to the outermost, each header in front of what is there. */
     static uint8_t bytes[DEPTH * 6];

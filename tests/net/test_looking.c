@@ -5,6 +5,7 @@
 
 #include "core/fail.h"
 #include "crema/log.h"
+#include "log_lines.h"
 #include "net_case.h"
 
 static const char *const two_layers =
@@ -16,56 +17,44 @@ static const char *const two_layers =
     "  param { lr_mult: 0 }\n"
     "  inner_product_param { num_output: 1 weight_filler { value: 2 } bias_term: false } }\n";
 
-static char heard[4096];
-
-static void hear(void *user, crema_log_level level, const char *file, int line, const char *text) {
-  (void)user;
-  (void)level;
-  (void)file;
-  (void)line;
-  size_t size = strlen(heard);
-  snprintf(heard + size, sizeof heard - size, "%s\n", text);
-}
-
 /* Means of absolute values of each top and parameter, in their order; what gets no gradient is left
  * out. a = 0.5 (-1 + 3) + 1 = (2 2), b = 2 * (2 + 2) = 8. */
-static void debug_info_tells_all_and_no_more(void **state) {
-  (void)state;
+TEST(debug_info_tells_all_and_no_more) {
+  static log_lines heard;
   crema_net *net = build(two_layers, CREMA_TRAIN);
   fill(blob_of(net, "data"), -1.0f, 4.0f);
-  heard[0] = '\0';
-  crema_log_set(hear, NULL, CREMA_LOG_INFO);
+  listen_to(&heard, CREMA_LOG_INFO);
   ok(crema_net_forward(net, NULL));
-  assert_string_equal(heard,
+  assert_string_equal(heard.text,
                       "    [Forward] Layer in_data, top blob data data: 2\n"
                       "    [Forward] Layer a, top blob a data: 2\n"
                       "    [Forward] Layer a, param blob 0 data: 0.5\n"
                       "    [Forward] Layer a, param blob 1 data: 1\n"
                       "    [Forward] Layer b, top blob b data: 8\n"
                       "    [Forward] Layer b, param blob 0 data: 2\n");
-  heard[0] = '\0';
+  listen_to(&heard, CREMA_LOG_INFO);
   crema_net_clear_param_diffs(net);
   ok(crema_net_backward(net));
   /* da = (2 2); dw of a = (-2 6; -2 6). */
-  assert_string_equal(heard,
+  assert_string_equal(heard.text,
                       "    [Backward] Layer b, bottom blob a diff: 2\n"
                       "    [Backward] Layer a, param blob 0 diff: 4\n"
                       "    [Backward] Layer a, param blob 1 diff: 2\n"
                       "    [Backward] All net params (data, diff): L1 norm = (8, 20); "
                       "L2 norm = (3.31662, 9.38083)\n");
-  heard[0] = '\0';
+  listen_to(&heard, CREMA_LOG_INFO);
   ok(cr_net_debug_update(net));
-  assert_string_equal(heard,
+  assert_string_equal(heard.text,
                       "    [Update] Layer a, param 0 data: 0.5; diff: 4\n"
                       "    [Update] Layer a, param 1 data: 1; diff: 2\n"
                       "    [Update] Layer b, param 0 data: 2; diff: 0\n");
-  heard[0] = '\0';
+  listen_to(&heard, CREMA_LOG_INFO);
   net->debug_info = false;
   ok(crema_net_forward(net, NULL));
   ok(crema_net_backward(net));
   ok(cr_net_debug_update(net));
-  assert_string_equal(heard, "");
-  crema_log_set(NULL, NULL, CREMA_LOG_INFO);
+  assert_string_equal(heard.text, "");
+  stop_listening();
   crema_net_destroy(net);
 }
 
@@ -88,8 +77,7 @@ static void assert_found(crema_net *net, const char *layer, const char *blob) {
 }
 
 /* The first one: layers in their order, parameters before tops, to the last value. */
-static void values_that_are_no_numbers_are_found(void **state) {
-  (void)state;
+TEST(values_that_are_no_numbers_are_found) {
   crema_net *net = build(two_layers, CREMA_TRAIN);
   net->debug_info = false;
   fill(blob_of(net, "data"), -1.0f, 4.0f);
@@ -117,8 +105,7 @@ static void values_that_are_no_numbers_are_found(void **state) {
 }
 
 /* Indices from 0 on, names as in the text, and nothing else. */
-static void nets_tell_what_they_have(void **state) {
-  (void)state;
+TEST(nets_tell_what_they_have) {
   crema_net *net = build(two_layers, CREMA_TRAIN);
   static const char *const layers[] = {"in_data", "a", "b"};
   static const char *const types[] = {"Input", "InnerProduct", "InnerProduct"};
@@ -166,7 +153,7 @@ static void nets_tell_what_they_have(void **state) {
 
 /* Every type that values are stored in, of data and of diffs, to the last bit that a float keeps.
  */
-static void stored_values_become_floats(void **state) {
+TEST(stored_values_become_floats) {
   static const struct {
     Caffe__Type type;
     size_t size;
@@ -181,7 +168,6 @@ static void stored_values_become_floats(void **state) {
        16,
        {0, 0, 0, 0, 0, 0, 0xf0, 0x3f, 0, 0, 0, 0, 0, 0, 0x25, 0xc0},
        {1, -10.5f}}};
-  (void)state;
   for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
     for (int as_diff = 0; as_diff < 2; ++as_diff) {
       Caffe__BlobProto proto = CAFFE__BLOB_PROTO__INIT;
@@ -219,8 +205,7 @@ static void stored_values_become_floats(void **state) {
 }
 
 /* A blob and its message and back, with its diff where that is wanted. */
-static void blobs_become_messages(void **state) {
-  (void)state;
+TEST(blobs_become_messages) {
   for (int with_diff = 0; with_diff < 2; ++with_diff) {
     crema_shape shape = {.axes = 2, .dim = {2, 3}}, other = {.axes = 1, .dim = {1}};
     crema_blob *blob = NULL, *back = NULL;

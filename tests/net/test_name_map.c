@@ -3,8 +3,7 @@
 
 #include "net_case.h"
 
-static void names_are_found_again(void **state) {
-  (void)state;
+TEST(names_are_found_again) {
   enum { NAMES = 5000 };
   static char name[NAMES][16];
   cr_name_map map = {0};
@@ -24,8 +23,7 @@ static void names_are_found_again(void **state) {
   assert_null(cr_name_map_nearest(&map, "n17"));
 }
 
-static void the_nearest_name_is_offered(void **state) {
-  (void)state;
+TEST(the_nearest_name_is_offered) {
   cr_name_map map = {0};
   ok(cr_name_map_set(&map, "label", 0));
   ok(cr_name_map_set(&map, "data", 1));

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "crema/memory_data.h"
+#include "folder.h"
 #include "net_case.h"
 
 /* ---- one name, two layers ---- */
@@ -11,43 +12,24 @@
   "layer { name: '" name "' type: 'InnerProduct' bottom: '" bottom "' top: '" top \
   "' inner_product_param { num_output: 2 bias_term: false } }\n"
 
-static char folder[] = "/tmp/crema_net_names_XXXXXX";
-
-static int make_folder(void **state) {
-  (void)state;
-  return mkdtemp(folder) == NULL;
-}
-
-static int remove_folder(void **state) {
-  (void)state;
-  return rmdir(folder);
-}
-
-static const char *in_folder(const char *name) {
-  static char path[256];
-  snprintf(path, sizeof path, "%s/%s", folder, name);
-  return path;
-}
-
 /* The first takes what a file has under the name, and a layer without a name takes nothing. */
-static void the_first_of_a_name_takes_the_weights(void **state) {
-  (void)state;
+TEST(the_first_of_a_name_takes_the_weights) {
   crema_net *from = build(INPUT("data", DIM2(1, 2)) IP("same", "data", "a"), CREMA_TRAIN);
   fill(param_of(from, "same", 0), 5, 1);
-  ok(crema_net_save_weights(from, in_folder("w.caffemodel.h5")));
+  ok(crema_net_save_weights(from, path_of("w.caffemodel.h5")));
   crema_net_destroy(from);
   crema_net *net =
       build(INPUT("data", DIM2(1, 2)) IP("same", "data", "a") IP("same", "a", "b") IP("", "b", "c"),
             CREMA_TRAIN);
   for (int i = 1; i <= 3; ++i) fill(crema_net_layer_param(net, i, 0), (float)(10 * i), 0);
-  ok(crema_net_load_weights(net, in_folder("w.caffemodel.h5")));
+  ok(crema_net_load_weights(net, path_of("w.caffemodel.h5")));
   for (int k = 0; k < 4; ++k) {
     assert_true(data_of(crema_net_layer_param(net, 1, 0))[k] == (float)(5 + k));
     assert_true(data_of(crema_net_layer_param(net, 2, 0))[k] == 20);
     assert_true(data_of(crema_net_layer_param(net, 3, 0))[k] == 30);
   }
   crema_net_destroy(net);
-  unlink(in_folder("w.caffemodel.h5"));
+  unlink(path_of("w.caffemodel.h5"));
 }
 
 /* ---- rules ---- */
@@ -56,8 +38,7 @@ static void the_first_of_a_name_takes_the_weights(void **state) {
   "layer { name: 'both' type: 'ReLU' bottom: 'data' top: 'data' include { phase: TRAIN } " more " }"
 
 /* A layer may have rules of one kind only. */
-static void rules_of_both_kinds_are_refused(void **state) {
-  (void)state;
+TEST(rules_of_both_kinds_are_refused) {
   refuse(RULES("exclude { phase: TEST }") INPUT("data", DIM2(1, 2)), CREMA_E_ARGUMENT,
          WORDS("both", "has include and exclude rules; give one kind only"));
   refuse(INPUT("data", DIM2(1, 2)) RULES("exclude { phase: TEST }"), CREMA_E_ARGUMENT,
@@ -72,8 +53,7 @@ static const char *const sampled =
     "  batch_size: 2 channels: 1 height: 1 width: 2 } }\n"
     "layer { name: 'relu' type: 'ReLU' bottom: 'x' top: 'z' }\n";
 
-static void samples_reach_the_layer_of_the_name(void **state) {
-  (void)state;
+TEST(samples_reach_the_layer_of_the_name) {
   float data[8] = {1, 2, 3, 4, 5, 6, 7, 8}, labels[4] = {10, 20, 30, 40};
   crema_net *net = build(sampled, CREMA_TEST);
   ok(crema_memory_data_set(net, "mem", data, labels, 4));
@@ -92,13 +72,12 @@ static void samples_reach_the_layer_of_the_name(void **state) {
   crema_net_destroy(net);
 }
 
-static void other_layers_take_no_samples(void **state) {
+TEST(other_layers_take_no_samples) {
   static const struct {
     const char *layer, *says;
     crema_status status;
   } rows[] = {{"none", "the net has no layer 'none'", CREMA_E_UNKNOWN_NAME},
               {"relu", "takes no samples; only MemoryData layers do", CREMA_E_TYPE}};
-  (void)state;
   float values[4] = {0};
   uint8_t pixel[2] = {0};
   crema_labeled_image image = {.pixels = pixel, .width = 2, .height = 1, .channels = 1};

@@ -57,8 +57,7 @@ static void every_allocation_fails(const attempt *a, crema_status expected) {
   "layer { name: 'b' type: 'Silence' bottom: 'x' bottom: 'p' }\n"                                  \
   "layer { name: 'c' type: 'Silence' bottom: 'x' bottom: 'p' }\n"
 
-static void building(void **state) {
-  (void)state;
+TEST(building) {
   every_allocation_fails(&(attempt){.text = SPLITS, .phase = CREMA_TRAIN}, CREMA_OK);
   every_allocation_fails(
       &(attempt){.text = SPLITS "layer { name: 'd' type: 'Silence' bottom: 'y' }",
@@ -75,10 +74,9 @@ static void building(void **state) {
   "' type: 'Parameter' top: 'p' parameter_param { shape { dim: 3 } } }\n" \
   "layer { name: '" second "' type: 'Parameter' top: 'q' parameter_param { shape { dim: 2 } } }\n"
 
-static void loading_weights(void **state) {
+TEST(loading_weights) {
   char path[] = "/tmp/crema-no-memory-XXXXXX";
   int file = mkstemp(path);
-  (void)state;
   assert_true(file >= 0);
   crema_net *net = build(TWO("one", "two"), CREMA_TEST);
   ok(crema_net_save_weights(net, path));

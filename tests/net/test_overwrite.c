@@ -1,20 +1,6 @@
 /* Warnings of layers in place that overwrite what others need. */
-#include "crema/log.h"
+#include "log_lines.h"
 #include "net_case.h"
-
-typedef struct warnings {
-  int count;
-  char last[512];
-} warnings;
-
-static void keep(void *user, crema_log_level level, const char *file, int line,
-                 const char *message) {
-  warnings *kept = user;
-  (void)file, (void)line;
-  if (level != CREMA_LOG_WARNING) return;
-  kept->count += 1;
-  snprintf(kept->last, sizeof kept->last, "%s", message);
-}
 
 #define STEP(name, type, from, to, body) \
   "layer { name: '" name "' type: '" type "' bottom: '" from "' top: '" to "' " body " }\n"
@@ -31,38 +17,36 @@ static void keep(void *user, crema_log_level level, const char *file, int line,
   "reduction_param { operation: SUMSQ } }\n"
 
 /* The number of warnings that building gives; the last goes to *last. */
-static int warnings_of(const char *text, crema_phase phase, warnings *kept) {
-  *kept = (warnings){0};
-  crema_log_set(keep, kept, CREMA_LOG_WARNING);
+static int warnings_of(const char *text, crema_phase phase, log_lines *kept) {
+  listen_to(kept, CREMA_LOG_WARNING);
   crema_net *net = build(text, phase);
-  crema_log_set(NULL, NULL, CREMA_LOG_WARNING);
+  stop_listening();
   crema_net_destroy(net);
   return kept->count;
 }
 
 static void assert_warns(const char *text, const char *const *words) {
-  warnings kept;
+  log_lines kept;
   int count = warnings_of(text, CREMA_TRAIN, &kept);
-  if (count != 1) print_error("%d warnings, the last: %s\n%s\n", count, kept.last, text);
+  if (count != 1) print_error("%d warnings, the last: %s\n%s\n", count, last_line(&kept), text);
   assert_int_equal(count, 1);
   for (; *words != NULL; ++words) {
-    if (strstr(kept.last, *words) != NULL) continue;
-    print_error("'%s' is missing in: %s\n", *words, kept.last);
+    if (strstr(last_line(&kept), *words) != NULL) continue;
+    print_error("'%s' is missing in: %s\n", *words, last_line(&kept));
     fail();
   }
 }
 
 static void assert_silent(const char *text) {
   for (int phase = 0; phase < 2; ++phase) {
-    warnings kept;
+    log_lines kept;
     int count = warnings_of(text, phase == 0 ? CREMA_TRAIN : CREMA_TEST, &kept);
-    if (count > 0) print_error("%s\n%s\n", kept.last, text);
+    if (count > 0) print_error("%s\n%s\n", last_line(&kept), text);
     assert_int_equal(count, 0);
   }
 }
 
-static void wrong_gradients_are_told(void **state) {
-  (void)state;
+TEST(wrong_gradients_are_told) {
   assert_warns(
       DATA FC("fc", "data") STEP("s", "Sigmoid", "fc", "s", "") STEP("d", "Dropout", "s", "s", "")
           LOSS("s"),
@@ -87,8 +71,7 @@ static void wrong_gradients_are_told(void **state) {
 }
 
 /* What networks do, and what comes out right. */
-static void right_gradients_are_silent(void **state) {
-  (void)state;
+TEST(right_gradients_are_silent) {
   assert_silent(DATA CONV("c", "data") STEP("r", "ReLU", "c", "c", "") LOSS("c"));
   assert_silent(DATA FC("fc", "data") STEP("r", "ReLU", "fc", "fc", "")
                     STEP("d", "Dropout", "fc", "fc", "") LOSS("fc"));
@@ -129,8 +112,7 @@ static void right_gradients_are_silent(void **state) {
   "data_filler { " filler " } } }\n"
 
 /* Readers and gradients that an overwrite harms, and others that it does not. */
-static void only_what_is_used_counts(void **state) {
-  (void)state;
+TEST(only_what_is_used_counts) {
   static const char flat[] =
       STEP("flat", "Flatten", "data", "f", "") STEP("r", "ReLU", "f", "f", "");
   char text[4096];
@@ -170,8 +152,7 @@ static void only_what_is_used_counts(void **state) {
 
 /* A ReLU on a view of one copy of a blob changes what the readers of the other copies see, if they
  * come later. */
-static void overwritten_copies_are_told(void **state) {
-  (void)state;
+TEST(overwritten_copies_are_told) {
   static const char flat[] = STEP("flat", "Flatten", "c", "f", "") STEP("r", "ReLU", "f", "f", "");
   char text[4096];
   snprintf(text, sizeof text, "%s%s%s", DATA CONV("c", "data"), flat,
@@ -197,8 +178,7 @@ static void overwritten_copies_are_told(void **state) {
 }
 
 /* Values that the next pass hands out again must not be overwritten by this one. */
-static void overwritten_sources_are_told(void **state) {
-  (void)state;
+TEST(overwritten_sources_are_told) {
   assert_warns(
       "layer { name: 'p' type: 'Parameter' top: 'p' parameter_param { shape { dim: 2 dim: 3 } } "
       "}\n" STEP("s", "Sigmoid", "p", "p", "") LOSS("p"),
@@ -224,10 +204,9 @@ static void overwritten_sources_are_told(void **state) {
 
 /* As in Caffe, only a loss weight that is written down goes on to a copy of a blob that others
  * read. */
-static void losses_that_do_not_count_are_told(void **state) {
+TEST(losses_that_do_not_count_are_told) {
   static const char read[] = "layer { name: 'quiet' type: 'Silence' bottom: 'loss' }\n";
   char text[4096];
-  (void)state;
   snprintf(text, sizeof text, "%s%s", DATA FC("fc", "data") SOFTMAX_LOSS(""), read);
   assert_warns(
       text, WORDS("layer 'loss' (SoftmaxWithLoss)", "layer 'quiet' (Silence)", "loss_weight: 1"));
@@ -240,7 +219,7 @@ static void losses_that_do_not_count_are_told(void **state) {
   assert_silent(text);
   assert_silent(DATA FC("fc", "data") SOFTMAX_LOSS(""));
   /* Nothing is trained with it anyway. */
-  warnings kept;
+  log_lines kept;
   snprintf(text, sizeof text, "%s%s", DATA FC("fc", "data") SOFTMAX_LOSS(""), read);
   assert_int_equal(warnings_of(text, CREMA_TEST, &kept), 0);
 }

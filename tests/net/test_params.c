@@ -5,8 +5,7 @@
   "layer { name: '" name "' type: 'InnerProduct' bottom: '" bottom "' top: '" name "' " spec \
   " inner_product_param { num_output: " #out " weight_filler { type: 'gaussian' std: 1 } } }\n"
 
-static void owners_and_sharers(void **state) {
-  (void)state;
+TEST(owners_and_sharers) {
   crema_net *net =
       build(INPUT("a", DIM2(2, 4)) INPUT("b", DIM2(3, 4))
                 FC("fa", "a", 3, "param { name: 'w' lr_mult: 2 } param { decay_mult: 0 }")
@@ -37,8 +36,7 @@ static void owners_and_sharers(void **state) {
   crema_net_destroy(net);
 }
 
-static void permissive_sharing_asks_for_counts_only(void **state) {
-  (void)state;
+TEST(permissive_sharing_asks_for_counts_only) {
   crema_net *net = build(
       INPUT("a", DIM2(2, 4)) INPUT("b", DIM2(2, 6))
       "layer { name: 'fa' type: 'InnerProduct' bottom: 'a' top: 'fa' param { name: 'w' }"
@@ -54,8 +52,7 @@ static void permissive_sharing_asks_for_counts_only(void **state) {
   crema_net_destroy(net);
 }
 
-static void statistics_do_not_learn(void **state) {
-  (void)state;
+TEST(statistics_do_not_learn) {
   crema_net *net = build(INPUT("a", DIM4(2, 3, 2, 2))
                          "layer { name: 'bn' type: 'BatchNorm' bottom: 'a' top: 'b'"
                          "  param { lr_mult: 0 decay_mult: 0.5 } }\n",
@@ -67,8 +64,7 @@ static void statistics_do_not_learn(void **state) {
   crema_net_destroy(net);
 }
 
-static void test_nets_share_the_values_of_train_nets(void **state) {
-  (void)state;
+TEST(test_nets_share_the_values_of_train_nets) {
 #define MODEL(out) FC("fa", "a", 3, "") FC("fb", "fa", out, "")
   crema_net *train = build(INPUT("a", DIM2(2, 4)) MODEL(2) FC("extra", "fb", 2, ""), CREMA_TRAIN);
   crema_net *test = build(INPUT("a", DIM2(5, 4)) MODEL(2), CREMA_TEST);
@@ -90,8 +86,7 @@ static void test_nets_share_the_values_of_train_nets(void **state) {
 }
 
 /* One parameter more or less on either side, which the shapes of the others do not show. */
-static void numbers_of_parameters_must_agree(void **state) {
-  (void)state;
+TEST(numbers_of_parameters_must_agree) {
 #define BIAS_OR_NOT(bias)                                         \
   INPUT("a", DIM2(1, 2))                                          \
   "layer { name: 'fc' type: 'InnerProduct' bottom: 'a' top: 'fc'" \
@@ -120,8 +115,7 @@ static bool runs_backward(const crema_net *net, const char *layer) {
   return net->layer[layer_index(net, layer)].need_backward;
 }
 
-static void backward_runs_where_a_loss_needs_it(void **state) {
-  (void)state;
+TEST(backward_runs_where_a_loss_needs_it) {
   crema_net *net = build(PRUNED, CREMA_TRAIN);
   assert_false(runs_backward(net, "frozen"));
   assert_false(runs_backward(net, "s0"));
@@ -142,8 +136,7 @@ static void backward_runs_where_a_loss_needs_it(void **state) {
   crema_net_destroy(net);
 }
 
-static void force_backward_reaches_everything_but_labels(void **state) {
-  (void)state;
+TEST(force_backward_reaches_everything_but_labels) {
   for (int by_option = 0; by_option < 2; ++by_option) {
     crema_net_options options = phase_options(CREMA_TRAIN);
     options.force_backward = by_option == 1;
@@ -160,8 +153,7 @@ static void force_backward_reaches_everything_but_labels(void **state) {
   }
 }
 
-static void propagate_down_is_obeyed(void **state) {
-  (void)state;
+TEST(propagate_down_is_obeyed) {
   crema_net *net = build(INPUT("data", DIM2(3, 4)) INPUT("label", "dim: 3") FC("a", "data", 4, "")
                          FC("b", "a", 3, "propagate_down: false")
                          "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'b' bottom: 'label'"

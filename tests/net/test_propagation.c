@@ -14,8 +14,7 @@ static void run(crema_net *net) {
 
 /* The sum reads a copy of `low` too: the other copy must get no gradient, although the concat could
  * give it one. */
-static void a_join_keeps_back_what_it_is_not_asked_for(void **state) {
-  (void)state;
+TEST(a_join_keeps_back_what_it_is_not_asked_for) {
   crema_net *net = build(INPUT("data", DIM2(2, 3)) FC("low", "data", 4) FC("other", "data", 4)
                          "layer { name: 'join' type: 'Concat' bottom: 'low' bottom: 'other' top: 'join'"
                          "  propagate_down: false propagate_down: true loss_weight: 5 }\n"
@@ -31,8 +30,7 @@ static void a_join_keeps_back_what_it_is_not_asked_for(void **state) {
 }
 
 /* A Parameter layer's top shows the shared values. */
-static void a_shown_parameter_is_the_shared_one(void **state) {
-  (void)state;
+TEST(a_shown_parameter_is_the_shared_one) {
   static const char text[] =
       "layer { name: 'p' type: 'Parameter' top: 'p' parameter_param { shape { dim: 2 dim: 3 } } }\n"
       "layer { name: 'a' type: 'Power' bottom: 'p' top: 'a' power_param { scale: 2 } }\n"
@@ -50,8 +48,7 @@ static void a_shown_parameter_is_the_shared_one(void **state) {
 }
 
 /* In one net too, and through the copies that a split makes. */
-static void a_shown_parameter_is_its_owners(void **state) {
-  (void)state;
+TEST(a_shown_parameter_is_its_owners) {
   crema_net *net = build(
       "layer { name: 'p' type: 'Parameter' top: 'p' param { name: 'w' }"
       "  parameter_param { shape { dim: 2 dim: 3 } } }\n"
@@ -75,11 +72,10 @@ static void a_shown_parameter_is_its_owners(void **state) {
   "  inner_product_param { num_output: 1 bias_term: false } }\n"
 
 /* Layers that only the test net has follow training too, if a parameter's name says so. */
-static void names_reach_layers_of_the_test_net(void **state) {
+TEST(names_reach_layers_of_the_test_net) {
   static const char *const tests[] = {
       INPUT("data", DIM2(1, 2)) NAMED("both", "y") NAMED("own", "z"),
       INPUT("data", DIM2(1, 2)) NAMED("own", "z") NAMED("both", "y")};
-  (void)state;
   for (int k = 0; k < 2; ++k) {
     crema_net *train = build(INPUT("data", DIM2(1, 2)) NAMED("both", "y"), CREMA_TRAIN);
     crema_net *test = build(tests[k], CREMA_TEST);
@@ -95,8 +91,7 @@ static void names_reach_layers_of_the_test_net(void **state) {
 }
 
 /* A sample that is wrong beyond what a float can say of its probability still learns. */
-static void a_hopeless_sample_has_a_gradient(void **state) {
-  (void)state;
+TEST(a_hopeless_sample_has_a_gradient) {
   crema_net *net = build("force_backward: true\n" INPUT("data", DIM2(1, 2)) INPUT("label", "dim: 1") INPUT("gain", DIM2(2, 2))
             "layer { name: 'loss' type: 'InfogainLoss' bottom: 'data' bottom: 'label' bottom: 'gain'"
             "  top: 'loss' }\n",

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "crema/log.h"
+#include "log_lines.h"
 #include "net_case.h"
 
 enum { BLOBS = 64, TEXT = 1 << 15 };
@@ -350,12 +351,6 @@ static void draw_net(sketch *s, uint64_t seed) {
   }
 }
 
-static void count_warning(void *user, crema_log_level level, const char *file, int line,
-                          const char *message) {
-  (void)level, (void)file, (void)line;
-  if (strstr(message, "in place") != NULL) *(int *)user += 1;
-}
-
 /* The loss with the same masks every time. */
 static double loss_of(crema_net *net) {
   double loss = 0;
@@ -492,20 +487,20 @@ static bool forgets_other_batches(crema_net *net) {
   return same;
 }
 
-static void gradients_are_right(void **state) {
+TEST(gradients_are_right) {
   const char *given = getenv("CREMA_TEST_SEED"), *nets = getenv("CREMA_TEST_NETS");
   const uint64_t seed = given != NULL ? strtoull(given, NULL, 10) : (uint64_t)time(NULL);
   const uint64_t count = nets != NULL ? strtoull(nets, NULL, 10) : 150;
   static sketch s;
+  static log_lines lines;
   int warned = 0, spoiled = 0;
-  (void)state;
   print_message("seed %llu\n", (unsigned long long)seed);
   for (uint64_t i = 0; i < count; ++i) {
-    int warnings = 0;
     draw_net(&s, seed * 1000003 + i);
-    crema_log_set(count_warning, &warnings, CREMA_LOG_WARNING);
+    listen_to(&lines, CREMA_LOG_WARNING);
     crema_net *net = build(s.text, CREMA_TRAIN);
-    crema_log_set(NULL, NULL, CREMA_LOG_WARNING);
+    stop_listening();
+    int warnings = count_lines(&lines, "in place");
     spread_parameters(net);
     int wrong = wrong_blobs(net, &s, warnings == 0);
     warned += warnings > 0;

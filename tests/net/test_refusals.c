@@ -6,8 +6,7 @@
   "layer { name: '" name "' type: 'InnerProduct' bottom: '" bottom "' top: '" name "' " spec \
   " inner_product_param { num_output: 3 bias_term: false } }\n"
 
-static void unknown_bottom(void **state) {
-  (void)state;
+TEST(unknown_bottom) {
   refuse(DATA "layer { name: 'r' type: 'ReLU' bottom: 'dat' top: 'r' }", CREMA_E_UNKNOWN_NAME,
          WORDS("test.prototxt", "layer 'r' (ReLU)", "'dat'", "did you mean 'data'?"));
   refuse(DATA
@@ -17,8 +16,7 @@ static void unknown_bottom(void **state) {
 }
 
 /* Programs need not look for the layer in the text. */
-static void failures_name_layer_blob_file_and_line(void **state) {
-  (void)state;
+TEST(failures_name_layer_blob_file_and_line) {
   refuse(DATA "\nlayer { name: 'r' type: 'ReLU' bottom: 'dat' top: 'r' }", CREMA_E_UNKNOWN_NAME,
          WORDS("test.prototxt:3: layer 'r' (ReLU): "));
   assert_string_equal(crema_error_layer(), "r");
@@ -36,8 +34,7 @@ static void failures_name_layer_blob_file_and_line(void **state) {
 }
 
 /* A net is often built for a phase, or without a stage, that it was not written for. */
-static void bottom_of_a_layer_left_out(void **state) {
-  (void)state;
+TEST(bottom_of_a_layer_left_out) {
 #define READER "layer { name: 'r' type: 'ReLU' bottom: 'x' top: 'r' }"
 #define MAKER(name, rule) \
   "layer { name: '" name "' type: 'DummyData' top: 'x' " rule " dummy_data_param { num: 1 } }\n"
@@ -54,16 +51,14 @@ static void bottom_of_a_layer_left_out(void **state) {
          WORDS("layer 'm' would make it, but its exclude rule leaves it out"));
 }
 
-static void unknown_type(void **state) {
-  (void)state;
+TEST(unknown_type) {
   refuse(DATA "layer { name: 'r' type: 'Relu' bottom: 'data' top: 'r' }", CREMA_E_UNKNOWN_NAME,
          WORDS("layer 'r'", "unknown layer type 'Relu'", "'ReLU'"));
   refuse(DATA "layer { name: 'r' bottom: 'data' top: 'r' }", CREMA_E_UNKNOWN_NAME,
          WORDS("layer 'r'"));
 }
 
-static void duplicate_top(void **state) {
-  (void)state;
+TEST(duplicate_top) {
   refuse(DATA
          "layer { name: 'r' type: 'ReLU' bottom: 'data' top: 'y' }\n"
          "layer { name: 't' type: 'TanH' bottom: 'data' top: 'y' }",
@@ -72,24 +67,21 @@ static void duplicate_top(void **state) {
          CREMA_E_EXISTS, WORDS("layer 'in' (Input)", "top 'a'"));
 }
 
-static void in_place_on_a_shared_blob(void **state) {
-  (void)state;
+TEST(in_place_on_a_shared_blob) {
   refuse(DATA
          "layer { name: 's' type: 'Sigmoid' bottom: 'data' top: 's' }\n"
          "layer { name: 'r' type: 'ReLU' bottom: 'data' top: 'data' }",
          CREMA_E_ARGUMENT, WORDS("layer 'r' (ReLU)", "in place", "'data'", "layer 's'"));
 }
 
-static void a_name_that_a_split_needs(void **state) {
-  (void)state;
+TEST(a_name_that_a_split_needs) {
   refuse(INPUT("data_in_data_0_split_0", DIM2(1, 1)) DATA
          "layer { name: 's' type: 'Sigmoid' bottom: 'data' top: 's' }\n"
          "layer { name: 'r' type: 'ReLU' bottom: 'data' top: 'r' }",
          CREMA_E_EXISTS, WORDS("data_in_data_0_split"));
 }
 
-static void blob_counts(void **state) {
-  (void)state;
+TEST(blob_counts) {
   refuse(DATA "layer { name: 'l' type: 'SoftmaxWithLoss' bottom: 'data' top: 'l' }",
          CREMA_E_ARGUMENT, WORDS("layer 'l' (SoftmaxWithLoss)", "bottom", "found 1"));
   refuse(DATA "layer { name: 'r' type: 'ReLU' bottom: 'data' top: 'a' top: 'b' }", CREMA_E_ARGUMENT,
@@ -104,8 +96,7 @@ static void blob_counts(void **state) {
          CREMA_E_ARGUMENT, WORDS("layer 'c' (Convolution)", "1 bottoms and 2 tops"));
 }
 
-static void list_lengths(void **state) {
-  (void)state;
+TEST(list_lengths) {
   refuse(DATA
          "layer { name: 'r' type: 'ReLU' bottom: 'data' top: 'a' loss_weight: 1"
          "  loss_weight: 1 }",
@@ -121,23 +112,20 @@ static void list_lengths(void **state) {
       CREMA_E_ARGUMENT, WORDS("layer 'f' (InnerProduct)", "2 blobs", "1 parameters"));
 }
 
-static void rules_of_both_kinds(void **state) {
-  (void)state;
+TEST(rules_of_both_kinds) {
   refuse(DATA
          "layer { name: 'r' type: 'ReLU' bottom: 'data' top: 'a' include { phase: TRAIN }"
          "  exclude { phase: TEST } }",
          CREMA_E_ARGUMENT, WORDS("layer 'r' (ReLU)", "include", "exclude"));
 }
 
-static void learning_batch_norm(void **state) {
-  (void)state;
+TEST(learning_batch_norm) {
   refuse(INPUT("data", DIM4(2, 3, 2, 2))
          "layer { name: 'b' type: 'BatchNorm' bottom: 'data' top: 'b' param { lr_mult: 1 } }",
          CREMA_E_ARGUMENT, WORDS("layer 'b' (BatchNorm)", "param 0", "lr_mult 1"));
 }
 
-static void shared_params(void **state) {
-  (void)state;
+TEST(shared_params) {
   refuse(DATA FC("a", "data", "param { name: 'w' lr_mult: 1 }")
              FC("b", "a", "param { name: 'w' lr_mult: 2 }"),
          CREMA_E_ARGUMENT, WORDS("layer 'b' (InnerProduct)", "'w'", "lr_mult 2", "1 in another"));
@@ -153,8 +141,7 @@ static void shared_params(void **state) {
 }
 
 /* Layers say by themselves who they are; failures from below them get it from the net. */
-static void shapes_that_do_not_fit(void **state) {
-  (void)state;
+TEST(shapes_that_do_not_fit) {
   refuse(
       DATA INPUT(
           "other",
@@ -162,8 +149,7 @@ static void shapes_that_do_not_fit(void **state) {
       CREMA_E_SHAPE, WORDS("layer 'e' (Eltwise)", "2 3", "3 2"));
 }
 
-static void huge_shapes(void **state) {
-  (void)state;
+TEST(huge_shapes) {
   static const char *const shape[] = {"dim: 4611686018427387904 dim: 4",
                                       "dim: 9223372036854775807 dim: 9223372036854775807",
                                       "dim: -1 dim: 3", "dim: 3037000500 dim: 3037000500"};
@@ -184,8 +170,7 @@ static void huge_shapes(void **state) {
   assert_names(WORDS("layer 'fc' (InnerProduct)"));
 }
 
-static void many_axes(void **state) {
-  (void)state;
+TEST(many_axes) {
   char text[2048] = "layer { name: 'in' type: 'Input' top: 'x' input_param { shape { ";
   for (int i = 0; i < 40; ++i) strcat(text, "dim: 1 ");
   strcat(text, "} } }");
@@ -193,8 +178,7 @@ static void many_axes(void **state) {
 }
 
 /* Neither depth nor width may exhaust the stack or take quadratic time. */
-static void deep_and_wide_nets_build(void **state) {
-  (void)state;
+TEST(deep_and_wide_nets_build) {
   enum { DEPTH = 20000, WIDTH = 2000 };
   cr_buffer text = {0};
   ok(cr_buffer_print(&text, INPUT("x0", DIM2(1, 2))));
@@ -215,8 +199,7 @@ static void deep_and_wide_nets_build(void **state) {
   cr_buffer_free(&text);
 }
 
-static void missing_file(void **state) {
-  (void)state;
+TEST(missing_file) {
   crema_net *net = NULL;
   assert_int_equal(crema_net_load("/nowhere/net.prototxt", NULL, &net), CREMA_E_NOT_FOUND);
   assert_names(WORDS("/nowhere/net.prototxt"));
@@ -224,8 +207,7 @@ static void missing_file(void **state) {
          WORDS("test.prototxt:1:", "did you mean \"type\"?"));
 }
 
-static void unknown_fields_can_be_warned_of(void **state) {
-  (void)state;
+TEST(unknown_fields_can_be_warned_of) {
   crema_net_options options = phase_options(CREMA_TEST);
   options.warn_unknown_fields = true;
   crema_net *net = build_with(DATA "some_field: 3\n", &options);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "crema/log.h"
+#include "log_lines.h"
 #include "net_case.h"
 
 #define GAUSS "weight_filler { type: 'gaussian' std: 0.5 } bias_filler { type: 'uniform' min: -1 } "
@@ -30,8 +31,7 @@ static void assert_same_values(const float *a, const float *b, int64_t count) {
 }
 
 /* Fused or not, in place or not: the same loss, values and gradients. */
-static void fusion_changes_nothing(void **state) {
-  (void)state;
+TEST(fusion_changes_nothing) {
   crema_net *fused = build(CONV_RELU("conv"), CREMA_TRAIN);
   crema_net *plain = build("debug_info: true " CONV_RELU("conv"), CREMA_TRAIN);
   crema_net *apart = build(CONV_RELU("relu"), CREMA_TRAIN);
@@ -67,8 +67,7 @@ static void fusion_changes_nothing(void **state) {
 }
 
 /* LRN over one channel, in whatever layout the convolution before it leaves. */
-static void lrn_of_one_channel_runs(void **state) {
-  (void)state;
+TEST(lrn_of_one_channel_runs) {
   crema_net *net = build(
       INPUT("data", DIM4(2, 3, 5, 4))
       "layer { name: 'c' type: 'Convolution' bottom: 'data' top: 'c'"
@@ -88,8 +87,7 @@ static void lrn_of_one_channel_runs(void **state) {
 }
 
 /* A ReLU is done by a convolution only if it is for all that the convolution makes. */
-static void fusion_leaves_other_tops_alone(void **state) {
-  (void)state;
+TEST(fusion_leaves_other_tops_alone) {
   crema_net *net = build(
       INPUT("a", DIM4(1, 1, 1, 1)) INPUT("b", DIM4(1, 1, 1, 1))
       "layer { name: 'c' type: 'Convolution' bottom: 'a' bottom: 'b' top: 'x' top: 'y'"
@@ -107,8 +105,7 @@ static void fusion_leaves_other_tops_alone(void **state) {
 }
 
 /* A value between convolution and ReLU that somebody needs is kept. */
-static void fusion_leaves_values_that_are_needed(void **state) {
-  (void)state;
+TEST(fusion_leaves_values_that_are_needed) {
   crema_net *net =
       build(CONV_RELU("relu") "layer { name: 'late' type: 'ReLU' bottom: 'fc' top: 'fc2' }\n",
             CREMA_TEST);
@@ -124,8 +121,7 @@ static void fusion_leaves_values_that_are_needed(void **state) {
   crema_net_destroy(net);
 }
 
-static void a_new_input_shape_is_followed(void **state) {
-  (void)state;
+TEST(a_new_input_shape_is_followed) {
   crema_net *net = build(CONV_RELU("conv"), CREMA_TRAIN);
   crema_shape wide = cr_shape_4(5, 3, 6, 6), want = cr_shape_4(5, 4, 4, 4);
   double loss = 0.0;
@@ -158,8 +154,7 @@ static void a_new_input_shape_is_followed(void **state) {
   "layer { name: 'off' type: 'SoftmaxWithLoss' bottom: 'data' bottom: 'label'" \
   "  top: 'off' loss_weight: 0 }\n"
 
-static void losses_are_weighted_and_summed(void **state) {
-  (void)state;
+TEST(losses_are_weighted_and_summed) {
   crema_net *net = build("force_backward: true " TWO_LOSSES, CREMA_TRAIN);
   double loss = 0.0;
   fill(blob_of(net, "data"), 0.0f, 0.0f);
@@ -182,8 +177,7 @@ static void losses_are_weighted_and_summed(void **state) {
 }
 
 /* An in-place layer's backward overwrites the diff that holds the loss weight. */
-static void an_in_place_loss_is_seeded_each_time(void **state) {
-  (void)state;
+TEST(an_in_place_loss_is_seeded_each_time) {
   crema_net *net = build(
       INPUT("data", DIM2(1, 2))
       "layer { name: 'fc' type: 'InnerProduct' bottom: 'data' top: 'fc'"
@@ -203,8 +197,7 @@ static void an_in_place_loss_is_seeded_each_time(void **state) {
   crema_net_destroy(net);
 }
 
-static void parameter_gradients_add_up(void **state) {
-  (void)state;
+TEST(parameter_gradients_add_up) {
   crema_net *net = build(CONV_RELU("conv"), CREMA_TRAIN);
   double loss = 0.0;
   run_both(net, &loss);
@@ -217,8 +210,7 @@ static void parameter_gradients_add_up(void **state) {
   crema_net_destroy(net);
 }
 
-static void equal_seeds_give_equal_nets(void **state) {
-  (void)state;
+TEST(equal_seeds_give_equal_nets) {
   crema_net_options options = phase_options(CREMA_TRAIN);
   crema_net *a = build_with(CONV_RELU("conv"), &options);
   crema_net *b = build_with(CONV_RELU("conv"), &options);
@@ -237,8 +229,7 @@ static void equal_seeds_give_equal_nets(void **state) {
   crema_net_destroy(d);
 }
 
-static void the_first_non_finite_value_is_named(void **state) {
-  (void)state;
+TEST(the_first_non_finite_value_is_named) {
   crema_net *net = build(CONV_RELU("relu"), CREMA_TRAIN);
   bool found = true;
   const char *layer = NULL, *blob = NULL;
@@ -262,27 +253,12 @@ static void the_first_non_finite_value_is_named(void **state) {
   crema_net_destroy(net);
 }
 
-typedef struct log_lines {
-  char text[16384];
-} log_lines;
-
-static void keep_line(void *user, crema_log_level level, const char *file, int line,
-                      const char *message) {
-  log_lines *lines = user;
-  (void)level;
-  (void)file;
-  (void)line;
-  strncat(lines->text, message, sizeof lines->text - strlen(lines->text) - 2);
-  strcat(lines->text, "\n");
-}
-
 static void assert_logged(const log_lines *lines, const char *line) {
   if (strstr(lines->text, line) == NULL) print_error("'%s' is missing in\n%s", line, lines->text);
   assert_non_null(strstr(lines->text, line));
 }
 
-static void debug_info_is_worded_as_parsers_expect(void **state) {
-  (void)state;
+TEST(debug_info_is_worded_as_parsers_expect) {
   log_lines *lines = calloc(1, sizeof *lines);
   assert_non_null(lines);
   crema_net *net = build(
@@ -293,7 +269,7 @@ static void debug_info_is_worded_as_parsers_expect(void **state) {
       "  inner_product_param { num_output: 2 bias_term: false } loss_weight: 1 }\n",
       CREMA_TRAIN);
   fill(blob_of(net, "data"), -1.0f, 4.0f); /* -1 3 */
-  crema_log_set(keep_line, lines, CREMA_LOG_INFO);
+  listen_to(lines, CREMA_LOG_INFO);
   ok(crema_net_forward(net, NULL));
   assert_logged(lines, "    [Forward] Layer in_data, top blob data data: 2\n");
   assert_logged(lines, "    [Forward] Layer a, top blob a data: 1\n");
@@ -309,7 +285,7 @@ static void debug_info_is_worded_as_parsers_expect(void **state) {
   ok(cr_net_debug_update(net));
   assert_logged(lines, "    [Update] Layer a, param w data: 0.5; diff: 2\n");
   assert_logged(lines, "    [Update] Layer b, param blob w (owned by layer a, param w) diff: 2\n");
-  crema_log_set(NULL, NULL, CREMA_LOG_INFO);
+  stop_listening();
   crema_net_destroy(net);
   free(lines);
 }

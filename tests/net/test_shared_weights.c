@@ -128,13 +128,11 @@ static void run_two_at_once(crema_device *device) {
   pthread_barrier_destroy(&meet);
 }
 
-static void nets_on_the_cpu(void **state) {
-  (void)state;
+TEST(nets_on_the_cpu) {
   run_two_at_once(NULL);
 }
 
-static void nets_on_one_device(void **state) {
-  (void)state;
+TEST(nets_on_one_device) {
   cr_sim_options options = sim_test_options(1);
   options.memory = 1 << 26;
   sim_begin(&options);
@@ -197,8 +195,7 @@ static void set_all(cr_tensor *tensor, int value) {
   for (int i = 0; i < COUNT; ++i) ((float *)data)[i] = (float)value;
 }
 
-static void tensors_in_all_types(void **state) {
-  (void)state;
+TEST(tensors_in_all_types) {
   cr_tensor *donor = NULL;
   reader r[READERS];
   cr_thread *thread[READERS] = {NULL};

@@ -1,12 +1,7 @@
 /* What a net knows of the solver that it belongs to. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "check.h"
 #include "net/net.h"
 
 static const char text[] =
@@ -18,9 +13,8 @@ static const char text[] =
 
 static crema_status make(crema_phase phase, const cr_solver_rank *solver, crema_net **out) {
   ProtobufCMessage *message = NULL;
-  assert_int_equal(cr_text_parse(&caffe__net_parameter__descriptor, text, strlen(text), "test",
-                                 CR_UNKNOWN_ERROR, &message),
-                   CREMA_OK);
+  ok(cr_text_parse(&caffe__net_parameter__descriptor, text, strlen(text), "test", CR_UNKNOWN_ERROR,
+                   &message));
   crema_net_options options;
   crema_net_options_init(&options);
   options.phase = phase;
@@ -31,20 +25,19 @@ static crema_status make(crema_phase phase, const cr_solver_rank *solver, crema_
 static void copy_values(crema_net *net, const char *name, float out[1000]) {
   crema_blob *blob = NULL;
   const float *values = NULL;
-  assert_int_equal(crema_net_blob(net, name, &blob), CREMA_OK);
-  assert_int_equal(crema_blob_cpu_data(blob, &values), CREMA_OK);
+  ok(crema_net_blob(net, name, &blob));
+  ok(crema_blob_cpu_data(blob, &values));
   memcpy(out, values, 1000 * sizeof *out);
 }
 
 /* Every layer has the rank and keeps the group alive after its maker has released it. */
-static void test_layers_get_the_rank_and_the_group(void **state) {
+TEST(test_layers_get_the_rank_and_the_group) {
   cr_input_group *group = NULL;
   crema_net *net[2] = {NULL, NULL};
-  (void)state;
-  assert_int_equal(cr_input_group_create(&group), CREMA_OK);
+  ok(cr_input_group_create(&group));
   for (int i = 0; i < 2; ++i) {
     const cr_solver_rank solver = {.rank = i, .solvers = 2, .group = group};
-    assert_int_equal(make(CREMA_TRAIN, &solver, &net[i]), CREMA_OK);
+    ok(make(CREMA_TRAIN, &solver, &net[i]));
   }
   cr_input_group_release(group);
   for (int i = 0; i < 2; ++i) {
@@ -56,31 +49,29 @@ static void test_layers_get_the_rank_and_the_group(void **state) {
   }
 }
 
-static void test_a_test_net_is_alone(void **state) {
+TEST(test_a_test_net_is_alone) {
   const cr_solver_rank solver = {.rank = 1, .solvers = 2};
   const cr_solver_rank *found = NULL;
   crema_net *net = NULL;
-  (void)state;
-  assert_int_equal(make(CREMA_TEST, &solver, &net), CREMA_OK);
+  ok(make(CREMA_TEST, &solver, &net));
   found = &net->layer[0].layer->solver;
   assert_true(found->rank == 0 && found->solvers == 1 && found->group == NULL);
   crema_net_destroy(net);
-  assert_int_equal(make(CREMA_TRAIN, NULL, &net), CREMA_OK);
+  ok(make(CREMA_TRAIN, NULL, &net));
   found = &net->layer[0].layer->solver;
   assert_true(found->rank == 0 && found->solvers == 1 && found->group == NULL);
   crema_net_destroy(net);
 }
 
 /* Solvers with the same seed drop different values; the first one drops what one alone does. */
-static void test_masks_differ_between_solvers(void **state) {
+TEST(test_masks_differ_between_solvers) {
   static const char *const name[] = {"y", "z"};
   static float values[3][2][1000];
-  (void)state;
   for (int i = 0; i < 3; ++i) {
     const cr_solver_rank solver = {.rank = i, .solvers = 2};
     crema_net *net = NULL;
-    assert_int_equal(make(CREMA_TRAIN, i < 2 ? &solver : NULL, &net), CREMA_OK);
-    assert_int_equal(crema_net_forward(net, NULL), CREMA_OK);
+    ok(make(CREMA_TRAIN, i < 2 ? &solver : NULL, &net));
+    ok(crema_net_forward(net, NULL));
     for (int k = 0; k < 2; ++k) copy_values(net, name[k], values[i][k]);
     crema_net_destroy(net);
   }
@@ -90,13 +81,11 @@ static void test_masks_differ_between_solvers(void **state) {
   }
 }
 
-static void test_ranks_that_there_are_not(void **state) {
+TEST(test_ranks_that_there_are_not) {
   static const cr_solver_rank bad[] = {{.rank = 2, .solvers = 2}, {.rank = -1, .solvers = 2}, {0}};
   crema_net *net = NULL;
-  (void)state;
   for (size_t i = 0; i < sizeof bad / sizeof *bad; ++i) {
-    assert_int_equal(make(CREMA_TRAIN, &bad[i], &net), CREMA_E_RANGE);
-    assert_non_null(strstr(crema_error_text(), "solver"));
+    assert_fails(make(CREMA_TRAIN, &bad[i], &net), CREMA_E_RANGE, "solver");
     assert_null(net);
   }
 }

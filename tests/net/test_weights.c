@@ -8,6 +8,7 @@
 
 #include "core/file.h"
 #include "crema/log.h"
+#include "folder.h"
 #include "net_case.h"
 
 #define MODEL(conv, outputs)                                                                      \
@@ -32,16 +33,6 @@
 #define SCALING_NORM                                           \
   "layer { name: 'bn' type: 'BatchNorm' bottom: 'x' top: 'y' " \
   "batch_norm_param { eps: 1 scale_bias: true } "
-
-static char dir[] = "/tmp/crema-weights-XXXXXX";
-
-static const char *in_dir(const char *name) {
-  static char path[2][256];
-  static int turn;
-  turn = 1 - turn;
-  snprintf(path[turn], sizeof path[turn], "%s/%s", dir, name);
-  return path[turn];
-}
 
 static crema_net *build_model(const char *text) {
   return build(text, CREMA_TEST);
@@ -75,28 +66,26 @@ static void round_trip(const char *file, bool diffs) {
   crema_net *a = build_model(NET), *b = build_model(NET);
   number_params(a, 1.0f);
   number_diffs(a);
-  ok(cr_net_save(a, in_dir(file), diffs));
-  ok(crema_net_load_weights(b, in_dir(file)));
+  ok(cr_net_save(a, path_of(file), diffs));
+  ok(crema_net_load_weights(b, path_of(file)));
   assert_same_params(a, b);
   crema_net_destroy(a);
   crema_net_destroy(b);
 }
 
-static void files_give_back_what_they_took(void **state) {
-  (void)state;
+TEST(files_give_back_what_they_took) {
   round_trip("a.caffemodel", false);
   round_trip("b.caffemodel", true);
   round_trip("c.caffemodel.h5", false);
   round_trip("d.caffemodel.h5", true);
   struct stat with, without;
-  assert_int_equal(stat(in_dir("a.caffemodel"), &without), 0);
-  assert_int_equal(stat(in_dir("b.caffemodel"), &with), 0);
+  assert_int_equal(stat(path_of("a.caffemodel"), &without), 0);
+  assert_int_equal(stat(path_of("b.caffemodel"), &with), 0);
   assert_true(with.st_size > without.st_size);
 }
 
 /* What the message holds: name, all layers with splits, phases, blobs, diffs. */
-static void messages_hold_net_and_values(void **state) {
-  (void)state;
+TEST(messages_hold_net_and_values) {
   crema_net *net = build_model(NET);
   number_params(net, 1.0f);
   number_diffs(net);
@@ -118,9 +107,8 @@ static void messages_hold_net_and_values(void **state) {
 }
 
 /* Data sets and groups of an HDF5 model: as other readers of the format want them. */
-static void hdf5_files_are_laid_out_as_usual(void **state) {
-  (void)state;
-  hid_t file = H5Fopen(in_dir("d.caffemodel.h5"), H5F_ACC_RDONLY, H5P_DEFAULT);
+TEST(hdf5_files_are_laid_out_as_usual) {
+  hid_t file = H5Fopen(path_of("d.caffemodel.h5"), H5F_ACC_RDONLY, H5P_DEFAULT);
   assert_true(file >= 0);
   assert_true(H5Lexists(file, "/data/conv/0", H5P_DEFAULT) > 0);
   assert_true(H5Lexists(file, "/data/in_data", H5P_DEFAULT) > 0);
@@ -138,7 +126,7 @@ static void hdf5_files_are_laid_out_as_usual(void **state) {
   H5Sclose(space);
   H5Dclose(set);
   H5Fclose(file);
-  file = H5Fopen(in_dir("c.caffemodel.h5"), H5F_ACC_RDONLY, H5P_DEFAULT);
+  file = H5Fopen(path_of("c.caffemodel.h5"), H5F_ACC_RDONLY, H5P_DEFAULT);
   assert_true(H5Lexists(file, "/diff", H5P_DEFAULT) == 0);
   H5Fclose(file);
 }
@@ -148,7 +136,7 @@ static void refuse_file(const char *text, const char *file, crema_status code,
                         const char *const *words) {
   crema_net *net = build_model(text);
   number_params(net, -5.0f);
-  crema_status status = crema_net_load_weights(net, in_dir(file));
+  crema_status status = crema_net_load_weights(net, path_of(file));
   if (status != code) print_error("%s: %s\n", crema_status_name(status), crema_error_text());
   assert_int_equal(status, code);
   assert_names(words);
@@ -159,8 +147,7 @@ static void refuse_file(const char *text, const char *file, crema_status code,
   crema_net_destroy(net);
 }
 
-static void other_shapes_are_refused(void **state) {
-  (void)state;
+TEST(other_shapes_are_refused) {
   const char *const words[] = {"'fc' (InnerProduct)", "2 27 (54)", "4 27 (108)", "parameter 0",
                                NULL};
   refuse_file(MODEL("conv", 4), "a.caffemodel", CREMA_E_SHAPE, words);
@@ -168,8 +155,7 @@ static void other_shapes_are_refused(void **state) {
               WORDS("layer 'fc'", "2 27 (54)", "4 27 (108)", "parameter 0"));
 }
 
-static void other_numbers_of_blobs_are_refused(void **state) {
-  (void)state;
+TEST(other_numbers_of_blobs_are_refused) {
 #define BIASED(bias)                                                 \
   INPUT("data", DIM2(1, 2))                                          \
   "layer { name: 'fc' type: 'InnerProduct' bottom: 'data' top: 'fc'" \
@@ -177,11 +163,11 @@ static void other_numbers_of_blobs_are_refused(void **state) {
   static const char *const file[] = {"n.caffemodel", "n.caffemodel.h5"};
   crema_net *one = build(BIASED("false"), CREMA_TEST), *two = build(BIASED("true"), CREMA_TEST);
   for (int i = 0; i < 2; ++i) {
-    ok(crema_net_save_weights(one, in_dir(file[i])));
-    assert_int_equal(crema_net_load_weights(two, in_dir(file[i])), CREMA_E_ARGUMENT);
+    ok(crema_net_save_weights(one, path_of(file[i])));
+    assert_int_equal(crema_net_load_weights(two, path_of(file[i])), CREMA_E_ARGUMENT);
     assert_names(WORDS("number of blobs", "'fc' (InnerProduct)", file[i]));
-    ok(crema_net_save_weights(two, in_dir(file[i])));
-    assert_int_equal(crema_net_load_weights(one, in_dir(file[i])), CREMA_E_ARGUMENT);
+    ok(crema_net_save_weights(two, path_of(file[i])));
+    assert_int_equal(crema_net_load_weights(one, path_of(file[i])), CREMA_E_ARGUMENT);
     assert_names(WORDS("number of blobs", "'fc' (InnerProduct)"));
   }
   crema_net_destroy(one);
@@ -189,15 +175,14 @@ static void other_numbers_of_blobs_are_refused(void **state) {
 }
 
 static void write_file(const char *name, const void *bytes, size_t size) {
-  ok(cr_file_write(in_dir(name), bytes, size));
+  ok(cr_file_write(path_of(name), bytes, size));
 }
 
-static void damaged_and_foreign_files_are_refused(void **state) {
-  (void)state;
+TEST(damaged_and_foreign_files_are_refused) {
   static const char *const file[] = {"a.caffemodel", "c.caffemodel.h5"};
   for (int i = 0; i < 2; ++i) {
     cr_buffer bytes = {0};
-    ok(cr_file_read(in_dir(file[i]), &bytes));
+    ok(cr_file_read(path_of(file[i]), &bytes));
     const char *name = i == 0 ? "cut.caffemodel" : "cut.h5";
     for (size_t part = 1; part < 8; ++part) {
       write_file(name, bytes.data, bytes.size * part / 8);
@@ -213,7 +198,7 @@ static void damaged_and_foreign_files_are_refused(void **state) {
   refuse_file(NET, "empty.caffemodel", CREMA_E_CORRUPT, WORDS("empty.caffemodel"));
   refuse_file(NET, "absent.caffemodel", CREMA_E_NOT_FOUND, WORDS("absent.caffemodel"));
   refuse_file(NET, "absent.h5", CREMA_E_NOT_FOUND, WORDS("absent.h5"));
-  hid_t h5 = H5Fcreate(in_dir("other.h5"), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+  hid_t h5 = H5Fcreate(path_of("other.h5"), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
   H5Fclose(h5);
   refuse_file(NET, "other.h5", CREMA_E_CORRUPT, WORDS("other.h5", "/data"));
 }
@@ -223,8 +208,7 @@ static void damaged_and_foreign_files_are_refused(void **state) {
 static const char *const both_kinds[] = {"a.caffemodel", "c.caffemodel.h5"};
 
 /* The same net with another name of the convolution has weights for all but it. */
-static void missing_layers_are_refused_in_tests(void **state) {
-  (void)state;
+TEST(missing_layers_are_refused_in_tests) {
   for (int i = 0; i < 2; ++i) {
     refuse_file(MODEL("conv_b", 2), both_kinds[i], CREMA_E_NOT_FOUND,
                 WORDS(both_kinds[i], "1 of the net's 4 layers", "'conv_b' (Convolution)",
@@ -267,8 +251,8 @@ static void skip_missing(crema_phase phase, const crema_weights_options *how) {
     crema_net *net = build(MODEL("conv_b", 2), phase);
     number_params(net, -5.0f);
     start_log();
-    ok(how == NULL ? crema_net_load_weights(net, in_dir(both_kinds[i]))
-                   : crema_net_load_weights_with(net, in_dir(both_kinds[i]), how));
+    ok(how == NULL ? crema_net_load_weights(net, path_of(both_kinds[i]))
+                   : crema_net_load_weights_with(net, path_of(both_kinds[i]), how));
     crema_log_set(NULL, NULL, CREMA_LOG_INFO);
     assert_logged(WARNED);
     assert_logged("1 Ignoring source layer conv\n");
@@ -280,16 +264,15 @@ static void skip_missing(crema_phase phase, const crema_weights_options *how) {
   crema_net_destroy(full);
 }
 
-static void missing_layers_are_warned_of_where_allowed(void **state) {
-  (void)state;
+TEST(missing_layers_are_warned_of_where_allowed) {
   crema_weights_options options;
   memset(&options, 1, sizeof options);
   crema_weights_options_init(&options);
   assert_false(options.allow_missing);
   crema_net *net = build(MODEL("conv_b", 2), CREMA_TRAIN);
-  assert_int_equal(crema_net_load_weights_with(net, in_dir("a.caffemodel"), &options),
+  assert_int_equal(crema_net_load_weights_with(net, path_of("a.caffemodel"), &options),
                    CREMA_E_NOT_FOUND);
-  assert_int_equal(crema_net_load_weights_with(net, in_dir("a.caffemodel"), NULL),
+  assert_int_equal(crema_net_load_weights_with(net, path_of("a.caffemodel"), NULL),
                    CREMA_E_NOT_FOUND);
   crema_net_destroy(net);
   options.allow_missing = true;
@@ -298,10 +281,9 @@ static void missing_layers_are_warned_of_where_allowed(void **state) {
 }
 
 /* Nothing in a file shows that it was cut between two layers. */
-static void every_cut_between_layers_is_refused(void **state) {
-  (void)state;
+TEST(every_cut_between_layers_is_refused) {
   Caffe__NetParameter *weights = NULL;
-  ok(cr_net_param_read_binary(in_dir("a.caffemodel"), &weights));
+  ok(cr_net_param_read_binary(path_of("a.caffemodel"), &weights));
   const size_t layers = weights->n_layer;
   int refused = 0;
   for (size_t kept = 0; kept < layers; ++kept) {
@@ -310,7 +292,7 @@ static void every_cut_between_layers_is_refused(void **state) {
     weights->n_layer = kept;
     ok(cr_wire_print(&weights->base, &bytes));
     write_file("cut.caffemodel", bytes.data, bytes.size);
-    crema_status status = crema_net_load_weights(net, in_dir("cut.caffemodel"));
+    crema_status status = crema_net_load_weights(net, path_of("cut.caffemodel"));
     assert_true(status == CREMA_E_NOT_FOUND || (kept == 0 && status == CREMA_E_CORRUPT));
     assert_names(WORDS("cut.caffemodel"));
     /* The last layer, fc2, is the last that the message names. */
@@ -336,51 +318,48 @@ static void every_cut_between_layers_is_refused(void **state) {
   "  inner_product_param { num_output: 2 bias_term: false } }\n"
 
 /* When one of the layers that share a parameter is in the file, all of them have it. */
-static void shared_parameters_are_given_to_all(void **state) {
-  (void)state;
+TEST(shared_parameters_are_given_to_all) {
   static const char *const file[] = {"shared.caffemodel", "shared.caffemodel.h5"};
   for (int i = 0; i < 2; ++i) {
     crema_net *net = build_model(SHARED("one", "two"));
     number_params(net, 1.0f);
-    ok(crema_net_save_weights(net, in_dir(file[i])));
+    ok(crema_net_save_weights(net, path_of(file[i])));
     crema_net_destroy(net);
     net = build_model(SHARED("one", "other"));
     number_params(net, -5.0f);
-    ok(crema_net_load_weights(net, in_dir(file[i])));
+    ok(crema_net_load_weights(net, path_of(file[i])));
     assert_near(data_of(param_of(net, "other", 0))[0], 1.0, 0.0);
     crema_net_destroy(net);
   }
   /* The binary format has the values of every sharer; HDF5 those of the owner alone. */
   crema_net *net = build_model(SHARED("other", "two"));
   number_params(net, -5.0f);
-  ok(crema_net_load_weights(net, in_dir(file[0])));
+  ok(crema_net_load_weights(net, path_of(file[0])));
   assert_near(data_of(param_of(net, "other", 0))[0], 1.0, 0.0);
   crema_net_destroy(net);
   refuse_file(SHARED("other", "two"), file[1], CREMA_E_NOT_FOUND, WORDS("2 of the net's 2 layers"));
 }
 
 /* Constant fillers are no weights; values in the net's own text are. */
-static void fillers_are_no_weights_and_values_in_the_text_are(void **state) {
-  (void)state;
+TEST(fillers_are_no_weights_and_values_in_the_text_are) {
 #define CONSTANTS(name, more)                                                       \
   INPUT("x", DIM2(1, 1))                                                            \
   "layer { name: 'scale' type: 'Scale' bottom: 'x' top: 'a' scale_param { filler {" \
   "  type: 'constant' value: 2 } } }\n"                                             \
   "layer { name: '" name "' type: 'Bias' bottom: 'a' top: 'b' " more " }\n"
   crema_net *net = build_model(CONSTANTS("bias", ""));
-  ok(crema_net_save_weights(net, in_dir("constants.caffemodel")));
+  ok(crema_net_save_weights(net, path_of("constants.caffemodel")));
   crema_net_destroy(net);
   refuse_file(CONSTANTS("added", ""), "constants.caffemodel", CREMA_E_NOT_FOUND,
               WORDS("'added' (Bias)"));
   net = build_model(CONSTANTS("added", "blobs { shape { dim: 1 } data: 7 }"));
-  ok(crema_net_load_weights(net, in_dir("constants.caffemodel")));
+  ok(crema_net_load_weights(net, path_of("constants.caffemodel")));
   assert_near(data_of(param_of(net, "added", 0))[0], 7.0, 0.0);
   crema_net_destroy(net);
 }
 
 /* The message stays readable however many layers there are, and counts them all. */
-static void many_missing_layers_are_counted(void **state) {
-  (void)state;
+TEST(many_missing_layers_are_counted) {
   cr_buffer text[2] = {{0}, {0}};
   for (int k = 0; k < 2; ++k) {
     ok(cr_buffer_print(&text[k], INPUT("x0", DIM2(1, 1))));
@@ -391,7 +370,7 @@ static void many_missing_layers_are_counted(void **state) {
     }
   }
   crema_net *net = build_model(text[0].data);
-  ok(crema_net_save_weights(net, in_dir("many.caffemodel")));
+  ok(crema_net_save_weights(net, path_of("many.caffemodel")));
   crema_net_destroy(net);
   refuse_file(text[1].data, "many.caffemodel", CREMA_E_NOT_FOUND,
               WORDS("39 of the net's 40 layers",
@@ -400,7 +379,7 @@ static void many_missing_layers_are_counted(void **state) {
   assert_null(strstr(crema_error_text(), "unheard_of_5"));
   net = build(text[1].data, CREMA_TRAIN);
   start_log();
-  ok(crema_net_load_weights(net, in_dir("many.caffemodel")));
+  ok(crema_net_load_weights(net, path_of("many.caffemodel")));
   crema_log_set(NULL, NULL, CREMA_LOG_INFO);
   assert_logged("2 layer 'unheard_of_32' (Scale) gets no weights and keeps its initial values\n");
   assert_null(strstr(log_text, "'unheard_of_33'"));
@@ -411,8 +390,7 @@ static void many_missing_layers_are_counted(void **state) {
 }
 
 /* Several files fill a net together; the last one's failure says what none of them has. */
-static void files_fill_a_net_together(void **state) {
-  (void)state;
+TEST(files_fill_a_net_together) {
 #define PAIR(first, second)                  \
   INPUT("x", DIM2(1, 1))                     \
   "layer { name: '" first                    \
@@ -422,7 +400,7 @@ static void files_fill_a_net_together(void **state) {
   for (int i = 0; i < 2; ++i) {
     crema_net *part = build_model(i == 0 ? PAIR("one", "x") : PAIR("two", "y"));
     number_params(part, 3.0f + (float)i);
-    snprintf(path[i], sizeof path[i], "%s/part%d.caffemodel", dir, i);
+    snprintf(path[i], sizeof path[i], "%s/part%d.caffemodel", folder, i);
     ok(crema_net_save_weights(part, path[i]));
     crema_net_destroy(part);
   }
@@ -445,19 +423,17 @@ static void files_fill_a_net_together(void **state) {
 }
 
 /* An HDF5 file is known by its content, too. */
-static void hdf5_is_recognised_without_its_name(void **state) {
-  (void)state;
+TEST(hdf5_is_recognised_without_its_name) {
   cr_buffer bytes = {0};
-  ok(cr_file_read(in_dir("c.caffemodel.h5"), &bytes));
+  ok(cr_file_read(path_of("c.caffemodel.h5"), &bytes));
   write_file("nameless", bytes.data, bytes.size);
   cr_buffer_free(&bytes);
   crema_net *net = build_model(NET);
-  ok(crema_net_load_weights(net, in_dir("nameless")));
+  ok(crema_net_load_weights(net, path_of("nameless")));
   crema_net_destroy(net);
 }
 
-static void saving_fails_cleanly(void **state) {
-  (void)state;
+TEST(saving_fails_cleanly) {
   crema_net *net = build_model(NET);
   static const char *const path[] = {"/nowhere/at/all.caffemodel", "/nowhere/at/all.h5"};
   for (int i = 0; i < 2; ++i) {
@@ -472,14 +448,14 @@ static void saving_fails_cleanly(void **state) {
       "layer { name: 'fc' type: 'InnerProduct' bottom: 'a' top: 'b'"
       "  inner_product_param { num_output: 1 } }\n",
       CREMA_TEST);
-  assert_int_equal(crema_net_save_weights(twins, in_dir("c.caffemodel.h5")), CREMA_E_EXISTS);
+  assert_int_equal(crema_net_save_weights(twins, path_of("c.caffemodel.h5")), CREMA_E_EXISTS);
   assert_names(WORDS("'fc'", "c.caffemodel.h5"));
-  ok(crema_net_load_weights(net, in_dir("c.caffemodel.h5")));
+  ok(crema_net_load_weights(net, path_of("c.caffemodel.h5")));
   /* In the wire format they find their own values again. */
   number_params(twins, 1.0f);
-  ok(crema_net_save_weights(twins, in_dir("twins.caffemodel")));
+  ok(crema_net_save_weights(twins, path_of("twins.caffemodel")));
   number_params(twins, -5.0f);
-  ok(crema_net_load_weights(twins, in_dir("twins.caffemodel")));
+  ok(crema_net_load_weights(twins, path_of("twins.caffemodel")));
   assert_near(data_of(twins->learnable[2])[0], 201.0, 0.0);
   assert_near(data_of(twins->learnable[0])[0], 1.0, 0.0);
   crema_net_destroy(twins);
@@ -487,8 +463,7 @@ static void saving_fails_cleanly(void **state) {
 }
 
 /* A disk that is full after 4 KiB, as far as this process can tell. */
-static void a_full_disk_leaves_the_old_file(void **state) {
-  (void)state;
+TEST(a_full_disk_leaves_the_old_file) {
   static const char *const file[] = {"full.caffemodel", "full.h5"};
   const char *text = INPUT("data", DIM2(1, 4000))
       "layer { name: 'fc' type: 'InnerProduct' bottom: 'data' top: 'a'"
@@ -496,7 +471,7 @@ static void a_full_disk_leaves_the_old_file(void **state) {
   crema_net *net = build(text, CREMA_TEST);
   for (int i = 0; i < 2; ++i) {
     number_params(net, 1.0f);
-    ok(crema_net_save_weights(net, in_dir(file[i])));
+    ok(crema_net_save_weights(net, path_of(file[i])));
     number_params(net, 2.0f);
     struct rlimit before, tight;
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
@@ -504,19 +479,18 @@ static void a_full_disk_leaves_the_old_file(void **state) {
     tight.rlim_cur = 4096;
     signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &tight), 0);
-    crema_status status = crema_net_save_weights(net, in_dir(file[i]));
+    crema_status status = crema_net_save_weights(net, path_of(file[i]));
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
     assert_int_equal(status, CREMA_E_IO);
     assert_names(WORDS(file[i]));
-    ok(crema_net_load_weights(net, in_dir(file[i])));
+    ok(crema_net_load_weights(net, path_of(file[i])));
     assert_near(data_of(param_of(net, "fc", 0))[0], 1.0, 0.0);
   }
   crema_net_destroy(net);
 }
 
 /* GoogLeNet's layers have slashes in their names. */
-static void names_with_slashes_work_in_hdf5(void **state) {
-  (void)state;
+TEST(names_with_slashes_work_in_hdf5) {
   const char *text = INPUT("data", DIM2(1, 2))
       "layer { name: 'inception/1x1' type: 'InnerProduct' bottom: 'data' top: 'a'"
       "  inner_product_param { num_output: 1 } }\n"
@@ -524,8 +498,8 @@ static void names_with_slashes_work_in_hdf5(void **state) {
       "  inner_product_param { num_output: 1 } }\n";
   crema_net *a = build(text, CREMA_TEST), *b = build(text, CREMA_TEST);
   number_params(a, 1.0f);
-  ok(crema_net_save_weights(a, in_dir("slash.h5")));
-  ok(crema_net_load_weights(b, in_dir("slash.h5")));
+  ok(crema_net_save_weights(a, path_of("slash.h5")));
+  ok(crema_net_load_weights(b, path_of("slash.h5")));
   assert_same_params(a, b);
   refuse_file(INPUT("data", DIM2(1, 2))
               "layer { name: 'inception/1x1' type: 'InnerProduct' bottom: 'data' top: 'a'"
@@ -540,8 +514,7 @@ static void names_with_slashes_work_in_hdf5(void **state) {
 
 /* ---- single blobs ---- */
 
-static void legacy_shapes_fit_from_the_right(void **state) {
-  (void)state;
+TEST(legacy_shapes_fit_from_the_right) {
   Caffe__BlobProto proto = CAFFE__BLOB_PROTO__INIT;
   crema_shape two = cr_shape_2(3, 5), four = cr_shape_4(1, 1, 3, 5), shape;
   crema_shape swapped = cr_shape_2(5, 3), five = {.axes = 5, .dim = {1, 1, 1, 3, 5}};
@@ -559,8 +532,7 @@ static void legacy_shapes_fit_from_the_right(void **state) {
   assert_int_equal(cr_blob_proto_shape(&proto, &shape), CREMA_E_SHAPE);
 }
 
-static void values_come_in_many_types(void **state) {
-  (void)state;
+TEST(values_come_in_many_types) {
   crema_shape shape = cr_shape_1(2);
   crema_blob *blob = NULL;
   int64_t dim[] = {2};
@@ -596,8 +568,7 @@ static void values_come_in_many_types(void **state) {
   crema_blob_destroy(blob);
 }
 
-static void counts_and_shapes_are_checked(void **state) {
-  (void)state;
+TEST(counts_and_shapes_are_checked) {
   crema_shape shape = cr_shape_1(3), scalar = {0};
   crema_blob *blob = NULL;
   int64_t dim[] = {2};
@@ -630,21 +601,15 @@ static void counts_and_shapes_are_checked(void **state) {
   crema_blob_destroy(blob);
 }
 
-static int make_dir(void **state) {
-  (void)state;
-  return mkdtemp(dir) == NULL ? -1 : 0;
-}
-
 static int remove_dir(void **state) {
   (void)state;
   char command[128];
-  snprintf(command, sizeof command, "rm -r %s", dir);
+  snprintf(command, sizeof command, "rm -r %s", folder);
   return system(command);
 }
 
 /* BatchNorm of the NVIDIA dialect stores scale and shift behind its statistics. */
-static void a_batch_norm_that_scales_takes_five_blobs(void **state) {
-  (void)state;
+TEST(a_batch_norm_that_scales_takes_five_blobs) {
   static const char text[] = INPUT("x", DIM2(1, 2)) SCALING_NORM "}";
   static const char stored[] = SCALING_NORM
       "blobs { shape { dim: 2 } data: [1, 2] } blobs { shape { dim: 2 } data: [3, 8] }"
@@ -653,10 +618,10 @@ static void a_batch_norm_that_scales_takes_five_blobs(void **state) {
   ProtobufCMessage *model = NULL;
   ok(cr_text_parse(&caffe__net_parameter__descriptor, stored, strlen(stored), "stored",
                    CR_UNKNOWN_ERROR, &model));
-  ok(cr_message_write_binary(model, in_dir("five.caffemodel")));
+  ok(cr_message_write_binary(model, path_of("five.caffemodel")));
   cr_message_free(model);
   crema_net *net = build_model(text);
-  ok(crema_net_load_weights(net, in_dir("five.caffemodel")));
+  ok(crema_net_load_weights(net, path_of("five.caffemodel")));
   fill(blob_of(net, "x"), 5.0f, 9.0f);
   ok(crema_net_forward(net, NULL));
   const float *y = data_of(blob_of(net, "y"));
@@ -689,5 +654,5 @@ int main(void) {
       cmocka_unit_test(values_come_in_many_types),
       cmocka_unit_test(counts_and_shapes_are_checked),
   };
-  return cmocka_run_group_tests(tests, make_dir, remove_dir);
+  return cmocka_run_group_tests(tests, make_folder, remove_dir);
 }

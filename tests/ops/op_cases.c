@@ -329,7 +329,7 @@ const op_case op_cases[] = {
      .shapes = "6 5 1; 6 1; 1; 1",
      .scalars = {.alpha = 1},
      .desc = {.kind = CR_OP_NLL_FWD}},
-    {.label = "places",
+    {.label = "positions",
      .shapes = "2 4 6; 2 6; 1; 1",
      .scalars = {.alpha = 0.5f},
      .desc = {.kind = CR_OP_NLL_FWD}},

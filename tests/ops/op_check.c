@@ -1,16 +1,13 @@
 #include "op_check.h"
+#include "check.h"
 #include "device/device.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include <cmocka.h>
 #ifdef _OPENMP
 #include <omp.h>
 #endif

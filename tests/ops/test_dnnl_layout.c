@@ -1,13 +1,8 @@
 /* Interning of oneDNN's layouts, and conversion to and from them. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "check.h"
 #include "device/cpu/dnnl_layout.h"
 #include "device/device.h"
 #include "device/memory/host_memory.h"
@@ -19,22 +14,19 @@ static const cr_dnnl_order last = {CR_DNNL_LAST, 1};
 static const cr_layout *layout_of(crema_shape shape, crema_dtype type, cr_dnnl_order order) {
   cr_md md = NULL;
   const cr_layout *layout = NULL;
-  assert_int_equal(cr_dnnl_md_ordered(&shape, type, order, &md), CREMA_OK);
-  assert_int_equal(cr_dnnl_layout(cr_cpu_device(), md, &layout), CREMA_OK);
+  ok(cr_dnnl_md_ordered(&shape, type, order, &md));
+  ok(cr_dnnl_layout(cr_cpu_device(), md, &layout));
   cr_md_destroy(md);
   return layout;
 }
 
 static void convert(int64_t count, cr_format dst_format, void *dst, cr_format src_format,
                     void *src) {
-  assert_int_equal(
-      cr_dnnl_convert(cr_host_context(), count, dst_format, (crema_devptr){(uintptr_t)dst},
-                      src_format, (crema_devptr){(uintptr_t)src}),
-      CREMA_OK);
+  ok(cr_dnnl_convert(cr_host_context(), count, dst_format, (crema_devptr){(uintptr_t)dst},
+                     src_format, (crema_devptr){(uintptr_t)src}));
 }
 
-static void test_interning(void **state) {
-  (void)state;
+TEST(test_interning) {
   crema_shape shape = {4, {2, 20, 5, 7}};
   const cr_layout *a = layout_of(shape, CREMA_F32, blocks);
   assert_non_null(a);
@@ -50,8 +42,7 @@ static void test_interning(void **state) {
 }
 
 /* Layouts that are row-major memory under another name are plain. */
-static void test_plain_in_disguise(void **state) {
-  (void)state;
+TEST(test_plain_in_disguise) {
   assert_null(layout_of((crema_shape){4, {2, 16, 1, 1}}, CREMA_F32, blocks));
   assert_null(layout_of((crema_shape){4, {2, 16, 1, 1}}, CREMA_F32, last));
   assert_null(layout_of((crema_shape){4, {2, 1, 5, 5}}, CREMA_F32, last));
@@ -59,8 +50,7 @@ static void test_plain_in_disguise(void **state) {
 }
 
 /* To a private layout, to another and back: the values are the same and the pads are zero. */
-static void test_round_trip(void **state) {
-  (void)state;
+TEST(test_round_trip) {
   enum { COUNT = 2 * 20 * 5 * 7, HELD = 2 * 24 * 5 * 7 };
   crema_shape shape = {4, {2, 20, 5, 7}};
   cr_format flat = {CREMA_F32, NULL}, blocked = {CREMA_F32, layout_of(shape, CREMA_F32, blocks)},
@@ -84,8 +74,7 @@ static void test_round_trip(void **state) {
 }
 
 /* Between layouts of the same values under different shapes. */
-static void test_other_shape(void **state) {
-  (void)state;
+TEST(test_other_shape) {
   enum { COUNT = 2 * 16 * 4 * 4 };
   cr_format flat = {CREMA_F32, NULL};
   cr_format a_format = {CREMA_F32, layout_of((crema_shape){4, {2, 16, 4, 4}}, CREMA_F32, blocks)};
@@ -98,8 +87,7 @@ static void test_other_shape(void **state) {
   assert_memory_equal(in, out, sizeof in);
 }
 
-static void test_element_types(void **state) {
-  (void)state;
+TEST(test_element_types) {
   enum { COUNT = 1 * 16 * 2 * 2 };
   crema_shape shape = {4, {1, 16, 2, 2}};
   cr_format bytes = {CREMA_U8, layout_of(shape, CREMA_U8, blocks)};
@@ -119,14 +107,13 @@ static void test_element_types(void **state) {
   assert_memory_equal(wide, wide_out, sizeof wide);
 }
 
-static void test_notes(void **state) {
-  (void)state;
+TEST(test_notes) {
   crema_shape shape = {4, {1, 16, 2, 2}};
   cr_md md = NULL;
   const cr_layout *notes = NULL, *again = NULL;
-  assert_int_equal(cr_dnnl_md_ordered(&shape, CREMA_F32, blocks, &md), CREMA_OK);
-  assert_int_equal(cr_dnnl_layout_opaque(cr_cpu_device(), md, &shape, CREMA_U8, &notes), CREMA_OK);
-  assert_int_equal(cr_dnnl_layout_opaque(cr_cpu_device(), md, &shape, CREMA_U8, &again), CREMA_OK);
+  ok(cr_dnnl_md_ordered(&shape, CREMA_F32, blocks, &md));
+  ok(cr_dnnl_layout_opaque(cr_cpu_device(), md, &shape, CREMA_U8, &notes));
+  ok(cr_dnnl_layout_opaque(cr_cpu_device(), md, &shape, CREMA_U8, &again));
   cr_md_destroy(md);
   assert_ptr_equal(notes, again);
   assert_true(cr_dnnl_layout_is_opaque(notes));
@@ -159,8 +146,7 @@ static void give_back(void *user, void *memory) {
 }
 
 /* Plain memory in between is made only for what oneDNN cannot convert at once. */
-static void test_memory_between(void **state) {
-  (void)state;
+TEST(test_memory_between) {
   enum { COUNT = 1 * 16 * 2 * 2 };
   static const crema_host_allocator counting = {count_request, give_back, NULL};
   crema_shape shape = {4, {1, 16, 2, 2}}, other = {4, {2, 8, 2, 2}};
@@ -184,8 +170,7 @@ static void test_memory_between(void **state) {
   }
 }
 
-static void test_refusals(void **state) {
-  (void)state;
+TEST(test_refusals) {
   cr_md md = NULL;
   crema_shape matrix = {2, {3, 4}}, empty = {4, {0, 8, 2, 2}}, shape = {4, {1, 16, 2, 2}};
   assert_int_equal(cr_dnnl_md_ordered(&matrix, CREMA_F32, blocks, &md), CREMA_E_UNSUPPORTED);

@@ -1,13 +1,8 @@
 /* Where oneDNN cannot be called, or fails, an op runs on crema's own kernels with the same results,
  * also when that happens between two runs, whatever layouts the first one left. Linked with --wrap
  * for mmap and dnnl_primitive_create; a limit that limits nothing makes the library look. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
 #include <dnnl.h>
 #include <errno.h>
 #include <stdio.h>
@@ -16,9 +11,11 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 
+#include "check.h"
 #include "crema/log.h"
 #include "device/cpu/dnnl_layout.h"
 #include "device/device.h"
+#include "log_lines.h"
 #include "ops/op.h"
 
 static bool no_memory, no_primitives;
@@ -40,16 +37,7 @@ dnnl_status_t __wrap_dnnl_primitive_create(dnnl_primitive_t *out, const_dnnl_pri
   return no_primitives ? dnnl_out_of_memory : __real_dnnl_primitive_create(out, pd);
 }
 
-static int warnings;
-static char last_warning[512];
-
-static void listen(void *user, crema_log_level level, const char *file, int line,
-                   const char *text) {
-  (void)user, (void)file, (void)line;
-  if (level != CREMA_LOG_WARNING) return;
-  ++warnings;
-  snprintf(last_warning, sizeof last_warning, "%s", text);
-}
+static log_lines lines;
 
 /* ---- a few layers -------------------------------------------------------- */
 
@@ -110,7 +98,7 @@ typedef struct chain {
 
 static void fill(cr_tensor *tensor) {
   void *values = NULL;
-  assert_int_equal(cr_tensor_host_write(tensor, &values), CREMA_OK);
+  ok(cr_tensor_host_write(tensor, &values));
   uint32_t random = 12345;
   for (int64_t i = 0; i < cr_tensor_count(tensor); ++i) {
     random = random * 1664525u + 1013904223u;
@@ -122,7 +110,7 @@ static void chain_open(chain *c) {
   describe(c->step);
   for (int i = 0; i < TENSORS; ++i) {
     int64_t count = crema_shape_count(&shapes[i], 0, shapes[i].axes);
-    assert_int_equal(cr_tensor_create(type_of(i), count, &c->tensor[i]), CREMA_OK);
+    ok(cr_tensor_create(type_of(i), count, &c->tensor[i]));
   }
   const int given[] = {SRC, WEIGHTS, BIAS, D_POOL};
   for (size_t i = 0; i < sizeof given / sizeof *given; ++i) fill(c->tensor[given[i]]);
@@ -130,9 +118,9 @@ static void chain_open(chain *c) {
     step *s = &c->step[i];
     s->desc.type = CREMA_F32;
     for (int a = 0; a < s->args; ++a) {
-      assert_int_equal(cr_op_desc_add(&s->desc, &shapes[s->arg[a]], type_of(s->arg[a])), CREMA_OK);
+      ok(cr_op_desc_add(&s->desc, &shapes[s->arg[a]], type_of(s->arg[a])));
     }
-    assert_int_equal(cr_op_create(&s->desc, &c->op[i]), CREMA_OK);
+    ok(cr_op_create(&s->desc, &c->op[i]));
   }
 }
 
@@ -157,8 +145,8 @@ static void chain_close(chain *c) {
 
 static void expect_equal(const chain *a, const chain *b, int tensor) {
   const void *x = NULL, *y = NULL;
-  assert_int_equal(cr_tensor_host_read(a->tensor[tensor], &x), CREMA_OK);
-  assert_int_equal(cr_tensor_host_read(b->tensor[tensor], &y), CREMA_OK);
+  ok(cr_tensor_host_read(a->tensor[tensor], &x));
+  ok(cr_tensor_host_read(b->tensor[tensor], &y));
   for (int64_t i = 0; i < cr_tensor_count(a->tensor[tensor]); ++i) {
     assert_float_equal(((const float *)x)[i], ((const float *)y)[i], 1e-4);
   }
@@ -182,7 +170,7 @@ static int begin(void **state) {
   chain_open(&usual);
   chain_run(&usual, 0, STEPS);
   chain_open(&other);
-  warnings = 0;
+  listen_to(&lines, CREMA_LOG_WARNING);
   return 0;
 }
 
@@ -194,33 +182,30 @@ static int end(void **state) {
   return 0;
 }
 
-static void test_library_fails(void **state) {
-  (void)state;
+TEST(test_library_fails) {
   no_primitives = true;
   chain_run(&other, 0, STEPS);
   for (int i = 0; i < STEPS; ++i) assert_string_not_equal(cr_op_kernel_name(other.op[i]), "");
   assert_string_equal(cr_op_kernel_name(other.op[0]), "conv_fwd_f32_ref");
-  assert_true(warnings > 0);
-  assert_non_null(strstr(last_warning, "out of memory"));
+  assert_true(lines.count > 0);
+  assert_non_null(strstr(last_line(&lines), "out of memory"));
   expect_equal_chains(&usual, &other);
 }
 
-static void test_from_the_start(void **state) {
-  (void)state;
+TEST(test_from_the_start) {
   no_memory = true;
   chain_run(&other, 0, STEPS);
   for (int i = 0; i < STEPS; ++i) assert_true(is_ref(&other, i));
   expect_equal_chains(&usual, &other);
   /* Once a process: the next op finds out in silence. */
-  int said = warnings;
+  int said = lines.count;
   assert_true(said <= 1);
   chain_run(&other, 0, STEPS);
-  assert_int_equal(warnings, said);
+  assert_int_equal(lines.count, said);
 }
 
 /* After any step of a pass: what it left in oneDNN's layouts is read all the same. */
-static void test_half_way(void **state) {
-  (void)state;
+TEST(test_half_way) {
   for (int first = 0; first <= STEPS; ++first) {
     no_memory = false;
     chain_close(&other);
@@ -236,8 +221,7 @@ static void test_half_way(void **state) {
 }
 
 /* Plans that were made are given up, and not taken again by themselves. */
-static void test_later(void **state) {
-  (void)state;
+TEST(test_later) {
   chain_run(&other, 0, STEPS);
   for (int i = 0; i < STEPS; ++i) assert_false(is_ref(&other, i));
   no_memory = true;
@@ -251,8 +235,7 @@ static void test_later(void **state) {
 
 /* Conversion gives the same bytes with oneDNN and without, pads and other element types included.
  */
-static void test_layouts(void **state) {
-  (void)state;
+TEST(test_layouts) {
   enum { VALUES = 2 * 20 * 5 * 7, HELD = 2 * 32 * 5 * 7 };
   const crema_shape shape = {4, {2, 20, 5, 7}};
   const cr_dnnl_order orders[] = {
@@ -265,9 +248,8 @@ static void test_layouts(void **state) {
     const cr_layout *layout[2] = {NULL, NULL};
     for (int t = 0; t < 2; ++t) {
       cr_md md = NULL;
-      assert_int_equal(cr_dnnl_md_ordered(&shape, t == 0 ? CREMA_F32 : CREMA_U8, orders[i], &md),
-                       CREMA_OK);
-      assert_int_equal(cr_dnnl_layout(cr_cpu_device(), md, &layout[t]), CREMA_OK);
+      ok(cr_dnnl_md_ordered(&shape, t == 0 ? CREMA_F32 : CREMA_U8, orders[i], &md));
+      ok(cr_dnnl_layout(cr_cpu_device(), md, &layout[t]));
       cr_md_destroy(md);
     }
     const cr_format flat = {CREMA_F32, NULL}, ints = {CREMA_I32, NULL};
@@ -277,19 +259,15 @@ static void test_layouts(void **state) {
     for (int slow = 0; slow < 2; ++slow) {
       no_memory = slow == 1;
       const crema_devptr to = {(uintptr_t)held[slow]}, to_bytes = {(uintptr_t)bytes[slow]};
-      assert_int_equal(cr_dnnl_convert(cr_host_context(), VALUES, blocked, to, flat,
-                                       (crema_devptr){(uintptr_t)in}),
-                       CREMA_OK);
-      assert_int_equal(cr_dnnl_convert(cr_host_context(), VALUES, small, to_bytes, ints,
-                                       (crema_devptr){(uintptr_t)whole}),
-                       CREMA_OK);
+      ok(cr_dnnl_convert(cr_host_context(), VALUES, blocked, to, flat,
+                         (crema_devptr){(uintptr_t)in}));
+      ok(cr_dnnl_convert(cr_host_context(), VALUES, small, to_bytes, ints,
+                         (crema_devptr){(uintptr_t)whole}));
     }
     assert_memory_equal(held[0], held[1], layout[0]->bytes);
     assert_memory_equal(bytes[0], bytes[1], layout[1]->bytes);
-    assert_int_equal(
-        cr_dnnl_convert(cr_host_context(), VALUES, flat, (crema_devptr){(uintptr_t)out}, blocked,
-                        (crema_devptr){(uintptr_t)held[0]}),
-        CREMA_OK);
+    ok(cr_dnnl_convert(cr_host_context(), VALUES, flat, (crema_devptr){(uintptr_t)out}, blocked,
+                       (crema_devptr){(uintptr_t)held[0]}));
     assert_memory_equal(in, out, sizeof in);
   }
 }
@@ -297,7 +275,6 @@ static void test_layouts(void **state) {
 int main(void) {
   const struct rlimit limit = {(rlim_t)1 << 50, (rlim_t)1 << 50};
   if (setrlimit(RLIMIT_DATA, &limit) != 0) return 1;
-  crema_log_set(listen, NULL, CREMA_LOG_WARNING);
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(test_library_fails, begin, end),
       cmocka_unit_test_setup_teardown(test_from_the_start, begin, end),

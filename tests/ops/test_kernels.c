@@ -2,15 +2,11 @@
  * for gradients against finite differences, for large cases against the reference kernel of F64,
  * with values of each floating type. One test an op; it fails too when the op has a row that no
  * case reaches. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "check.h"
 #include "op_check.h"
 #include "op_run.h"
 #include "ops/op.h"
@@ -42,7 +38,7 @@ static const struct {
     {CR_OP_AFFINE_BWD_SCALE, 605},
 };
 
-static void test_kind(void **state) {
+TEST(test_kind) {
   const cr_op_kind kind = (cr_op_kind)(uintptr_t)*state;
   op_record records[OP_ROWS_MAX] = {{0}};
   for (int i = 0; i < OP_TYPES; ++i) check_kind(kind, op_types[i], seed, records);

@@ -1,12 +1,7 @@
 /* What the system refuses a process (generated code, memory, threads) slows it down or ends in an
  * error; the libraries below do not end it. The command runs in a child process. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -20,6 +15,9 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "check.h"
+#include "folder.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define SANITIZED 1
@@ -35,8 +33,6 @@ typedef struct refusal {
   size_t data;       /* bytes of private writable memory; 0: unlimited */
   const char *alive; /* threads beside the first that can be alive; NULL: unlimited */
 } refusal;
-
-static char folder[] = "/tmp/crema-refusals-XXXXXX";
 
 /* ---- generated code ------------------------------------------------------ */
 
@@ -215,8 +211,7 @@ static void expect_classification(const refusal *r, const char *warning) {
 
 /* ---- tests --------------------------------------------------------------- */
 
-static void test_generated_code(void **state) {
-  (void)state;
+TEST(test_generated_code) {
 #ifdef __SANITIZE_THREAD__
   skip(); /* oneDNN's own threads are not instrumented, and four of them run here */
 #endif
@@ -225,8 +220,7 @@ static void test_generated_code(void **state) {
   expect_classification(&r, "refuses memory for generated code");
 }
 
-static void test_threads(void **state) {
-  (void)state;
+TEST(test_threads) {
   if (SANITIZED) skip(); /* these want to be loaded before anything else */
   /* One thread of a training waits for signals. */
   expect_training(&(refusal){.alive = "5"}, "3 of 4 threads can be started");
@@ -252,8 +246,7 @@ static void train_in(const refusal *r, int *trained, int *reference) {
   if (count(refused, "reference kernels run") == 1) ++*reference;
 }
 
-static void test_memory(void **state) {
-  (void)state;
+TEST(test_memory) {
   if (SANITIZED) skip(); /* these reserve terabytes */
   expect_success(run(&(refusal){0}, train, normal), normal);
   int trained = 0, reference = 0;
@@ -267,31 +260,8 @@ static void test_memory(void **state) {
   assert_true(reference > 0 && trained > reference);
 }
 
-static void write_file(const char *name, const char *text) {
-  char path[256];
-  snprintf(path, sizeof path, "%s/%s", folder, name);
-  FILE *file = fopen(path, "w");
-  assert_non_null(file);
-  fputs(text, file);
-  assert_int_equal(fclose(file), 0);
-}
-
 static int begin(void **state) {
-  (void)state;
-  if (mkdtemp(folder) == NULL) return 1;
-  write_file("net.prototxt", net);
-  write_file("solver.prototxt", solver);
-  return 0;
-}
-
-static int end(void **state) {
-  (void)state;
-  char path[256];
-  snprintf(path, sizeof path, "%s/net.prototxt", folder);
-  unlink(path);
-  snprintf(path, sizeof path, "%s/solver.prototxt", folder);
-  unlink(path);
-  return rmdir(folder);
+  return make_solver_folder(state, net, solver);
 }
 
 int main(void) {
@@ -300,5 +270,5 @@ int main(void) {
       cmocka_unit_test(test_threads),
       cmocka_unit_test(test_memory),
   };
-  return cmocka_run_group_tests(tests, begin, end);
+  return cmocka_run_group_tests(tests, begin, remove_solver_folder);
 }

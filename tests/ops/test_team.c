@@ -2,20 +2,16 @@
  * stacks are tried out. */
 #include <errno.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "check.h"
 #include "crema/log.h"
 #include "device/cpu/team.h"
+#include "log_lines.h"
 
 /* ---- what the system gives ---- */
 
@@ -61,19 +57,10 @@ static const struct {
              {3, 3, 2}, {3, 1, 2}, {3, 0, 1}, {4, 6, 4}, {4, 5, 3},  {4, 4, 3},
              {4, 3, 2}, {4, 2, 2}, {4, 1, 2}, {4, 0, 1}, {8, 13, 7}, {8, 14, 8}};
 
-static int warnings;
-
-static void count_warnings(void *user, crema_log_level level, const char *file, int line,
-                           const char *text) {
-  (void)user;
-  (void)file;
-  (void)line;
-  warnings += level == CREMA_LOG_WARNING && strstr(text, "threads can be started") != NULL;
-}
-
 static bool team_is_as_expected(size_t row) {
   int wanted = teams[row].wanted, team = teams[row].team;
-  crema_log_set(count_warnings, NULL, CREMA_LOG_WARNING);
+  static log_lines lines;
+  listen_to(&lines, CREMA_LOG_WARNING);
   can_start = teams[row].can;
   if (cr_cpu_team(wanted) != team) return false;
   int tried = started;
@@ -84,11 +71,10 @@ static bool team_is_as_expected(size_t row) {
   }
   if (cr_cpu_team(wanted) != team || started != tried) return false;
   if (team < wanted && cr_cpu_team(wanted + 1) != team) return false;
-  return warnings == (team < wanted);
+  return count_lines(&lines, "threads can be started") == (team < wanted);
 }
 
-static void teams_have_what_there_is(void **state) {
-  (void)state;
+TEST(teams_have_what_there_is) {
 #ifndef _OPENMP
   skip();
 #endif
@@ -102,8 +88,7 @@ static bool teams_grow(size_t row) {
   return cr_cpu_team(3) == 3 && started == 1 + 6;
 }
 
-static void larger_teams_are_tried_out(void **state) {
-  (void)state;
+TEST(larger_teams_are_tried_out) {
 #ifndef _OPENMP
   skip();
 #endif
@@ -128,8 +113,7 @@ static bool stack_is_as_expected(size_t row) {
   return cr_cpu_team(2) == 2 && stack_bytes == stacks[row].bytes;
 }
 
-static void stacks_are_as_large_as_openmp_makes_them(void **state) {
-  (void)state;
+TEST(stacks_are_as_large_as_openmp_makes_them) {
 #ifndef _OPENMP
   skip();
 #endif

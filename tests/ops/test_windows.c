@@ -1,15 +1,11 @@
 /* Convolution and pooling with windows drawn at random: odd extents, strides beyond the kernel,
  * kernels beyond the input, dilation, groups of one channel, one to three axes. Every row against
  * the double-precision reference, gradients against finite differences. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "check.h"
 #include "op_check.h"
 #include "op_run.h"
 
@@ -121,14 +117,12 @@ static void check(int wanted, bool (*draw)(cr_mt19937 *rng, drawn_case *c), cons
   }
 }
 
-static void test_convolution(void **state) {
-  (void)state;
+TEST(test_convolution) {
   static const cr_op_kind kinds[] = {CR_OP_CONV_FWD, CR_OP_CONV_BWD_DATA, CR_OP_CONV_BWD_WEIGHTS};
   check(20, draw_convolution, kinds, 3);
 }
 
-static void test_pooling(void **state) {
-  (void)state;
+TEST(test_pooling) {
   static const cr_op_kind kinds[] = {CR_OP_POOL_FWD, CR_OP_POOL_BWD};
   check(60, draw_pooling, kinds, 2);
 }

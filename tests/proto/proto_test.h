@@ -2,15 +2,10 @@
 #ifndef CREMA_TESTS_PROTO_TEST_H
 #define CREMA_TESTS_PROTO_TEST_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "check.h"
 #include "proto/proto.h"
 
 #define NET (&caffe__net_parameter__descriptor)
@@ -28,7 +23,7 @@ static inline ProtobufCMessage *must_parse(const ProtobufCMessageDescriptor *typ
 /* The message must print as `expected`. */
 static inline void must_print(const ProtobufCMessage *message, const char *expected) {
   cr_buffer out = {0};
-  assert_int_equal(cr_text_print(message, &out), CREMA_OK);
+  ok(cr_text_print(message, &out));
   assert_string_equal(out.data, expected);
   cr_buffer_free(&out);
 }

@@ -1,14 +1,9 @@
 /* On which line a layer begins, however the text is laid out, also with several layers of one
  * name. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-/* cmocka needs the four headers above. */
-#include <cmocka.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "check.h"
 #include "proto_test.h"
 
 static size_t line_of(const char *text, const char *name, size_t before, Caffe__Phase phase) {
@@ -24,8 +19,7 @@ static size_t line_in(const char *text, const char *field, size_t number, const 
 
 static const Caffe__Phase TRAIN = CAFFE__PHASE__TRAIN, TEST = CAFFE__PHASE__TEST;
 
-static void names_are_found_wherever_they_stand(void **state) {
-  (void)state;
+TEST(names_are_found_wherever_they_stand) {
   const char *text =
       "name: 'a' # layer { name: 'a' }\n"
       "layer { name: 'a' type: 'x' }\n"
@@ -52,8 +46,7 @@ static void names_are_found_wherever_they_stand(void **state) {
 }
 
 /* Layers of one name are told apart by the phases in their rules, and counted. */
-static void layers_of_one_name_are_counted(void **state) {
-  (void)state;
+TEST(layers_of_one_name_are_counted) {
   const char *text =
       "layer { name: 'd' include { phase: TRAIN } }\n"
       "layer { name: 'd' include { phase: TEST stage: 's' } include { min_level: 1 } }\n"
@@ -69,8 +62,7 @@ static void layers_of_one_name_are_counted(void **state) {
 }
 
 /* The text and the parsed message agree on which layers count. */
-static void the_message_counts_as_the_text_does(void **state) {
-  (void)state;
+TEST(the_message_counts_as_the_text_does) {
   static const struct {
     const char *rules;
     bool train, test;
@@ -98,8 +90,7 @@ static void the_message_counts_as_the_text_does(void **state) {
   }
 }
 
-static void nets_inside_solver_files_are_searched(void **state) {
-  (void)state;
+TEST(nets_inside_solver_files_are_searched) {
   const char *text =
       "net_param {\n layer { name: 'a' }\n layer { name: 'b' }\n}\n"
       "test_net_param: {\n layer { name: 'a' } }\n"
@@ -117,8 +108,7 @@ static void nets_inside_solver_files_are_searched(void **state) {
 }
 
 /* Text that is not a net gives no line, and is never read beyond its end. */
-static void damaged_texts_have_no_lines(void **state) {
-  (void)state;
+TEST(damaged_texts_have_no_lines) {
   static const char *const text[] = {"",
                                      "layer { name: 'x'",
                                      "layer { name: 'x",

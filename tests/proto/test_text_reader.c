@@ -1,4 +1,5 @@
 /* Text format: what is accepted and what it means; what is refused, where and why. */
+#include "log_lines.h"
 #include "proto_test.h"
 
 #include "comma_locale.h"
@@ -28,8 +29,7 @@ static void refuse_all(const ProtobufCMessageDescriptor *type, const text_case *
   }
 }
 
-static void punctuation(void **state) {
-  (void)state;
+TEST(punctuation) {
   static const text_case cases[] = {
       {"", ""},
       {" \t\r\n # only a comment", ""},
@@ -45,8 +45,7 @@ static void punctuation(void **state) {
   accept_all(NET, cases, COUNT(cases));
 }
 
-static void strings(void **state) {
-  (void)state;
+TEST(strings) {
   static const text_case cases[] = {
       {"name: 'a' \"b\"\n'c'", "name: \"abc\"\n"},
       {"name: '\\a\\b\\f\\n\\r\\t\\v\\\\\\?\\'\\\"'",
@@ -60,8 +59,7 @@ static void strings(void **state) {
   accept_all(NET, cases, COUNT(cases));
 }
 
-static void numbers(void **state) {
-  (void)state;
+TEST(numbers) {
   static const text_case cases[] = {
       {"max_iter: 0x1F", "max_iter: 31\n"},
       {"max_iter: 017", "max_iter: 15\n"},
@@ -85,8 +83,7 @@ static void numbers(void **state) {
   accept_all(SOLVER, cases, COUNT(cases));
 }
 
-static void bools_and_enums(void **state) {
-  (void)state;
+TEST(bools_and_enums) {
   static const text_case cases[] = {
       {"debug_info: true", "debug_info: true\n"},   {"debug_info: True", "debug_info: true\n"},
       {"debug_info: t", "debug_info: true\n"},      {"debug_info: 0x1", "debug_info: true\n"},
@@ -97,8 +94,7 @@ static void bools_and_enums(void **state) {
   accept_all(SOLVER, cases, COUNT(cases));
 }
 
-static void refused_values(void **state) {
-  (void)state;
+TEST(refused_values) {
   static const text_case cases[] = {
       {"max_iter: 1.5", "t:1:11: expected an integer, found \"1.5\""},
       {"max_iter: 2147483648",
@@ -143,8 +139,7 @@ static void refused_values(void **state) {
   refuse_all(SOLVER, cases, COUNT(cases));
 }
 
-static void refused_structure(void **state) {
-  (void)state;
+TEST(refused_structure) {
   static const text_case cases[] = {
       {"name \"x\"", "t:1:6: expected \":\" after \"name\", found the string \"x\""},
       {"name: 'a' name: 'b'", "t:1:11: \"name\" is given twice in one NetParameter"},
@@ -185,27 +180,18 @@ static void refused_structure(void **state) {
   refuse_all(NET, cases, COUNT(cases));
 }
 
-static void count_lines(void *user, crema_log_level level, const char *file, int line,
-                        const char *message) {
-  (void)level;
-  (void)file;
-  (void)line;
-  assert_non_null(strstr(message, "unknown field"));
-  ++*(int *)user;
-}
-
-static void unknown_fields_can_be_skipped(void **state) {
-  (void)state;
+TEST(unknown_fields_can_be_skipped) {
   static const char text[] =
       "name: 'a' foo: 1 foo: -1.5 foo: bar foo: 'x' 'y' foo: [1, 'a', {b: 2}] foo [] foo <a {b: 1}>"
       " foo { x: inf; y [ {}, <> ] } force_backward: true";
-  int warned = 0;
+  static log_lines lines;
   ProtobufCMessage *message = NULL;
-  crema_log_set(count_lines, &warned, CREMA_LOG_WARNING);
+  listen_to(&lines, CREMA_LOG_WARNING);
   crema_status status = cr_text_parse(NET, text, strlen(text), "t", CR_UNKNOWN_WARN, &message);
-  crema_log_set(NULL, NULL, CREMA_LOG_WARNING);
-  assert_int_equal(status, CREMA_OK);
-  assert_int_equal(warned, 8);
+  stop_listening();
+  ok(status);
+  assert_int_equal(lines.count, 8);
+  assert_int_equal(count_lines(&lines, "unknown field"), 8);
   must_print(message, "name: \"a\"\nforce_backward: true\n");
   cr_message_free(message);
   static const char *const broken[] = {"foo 1", "foo: {", "foo: [1 2]", "foo: -'a'", "foo: }"};
@@ -216,8 +202,7 @@ static void unknown_fields_can_be_skipped(void **state) {
   }
 }
 
-static void unknown_engines_can_be_skipped(void **state) {
-  (void)state;
+TEST(unknown_engines_can_be_skipped) {
   static const char text[] = "layer { relu_param { engine: MKL2017 negative_slope: 1 } }";
   static const char other[] = "layer { pooling_param { pool: MIN } }";
   ProtobufCMessage *message = NULL;
@@ -225,28 +210,24 @@ static void unknown_engines_can_be_skipped(void **state) {
                    CREMA_E_PARSE);
   assert_int_equal(cr_text_parse(NET, other, strlen(other), "t", CR_UNKNOWN_WARN, &message),
                    CREMA_E_PARSE);
-  assert_int_equal(cr_text_parse(NET, text, strlen(text), "t", CR_UNKNOWN_WARN, &message),
-                   CREMA_OK);
+  ok(cr_text_parse(NET, text, strlen(text), "t", CR_UNKNOWN_WARN, &message));
   must_print(message,
              "layer {\n  relu_param {\n    negative_slope: 1\n    engine: DEFAULT\n  }\n}\n");
   cr_message_free(message);
 }
 
-static void deep_nesting_is_refused(void **state) {
-  (void)state;
+TEST(deep_nesting_is_refused) {
   enum { DEPTH = 100000 };
   char *text = malloc(2 * DEPTH + 1);
   assert_non_null(text);
   for (int i = 0; i < DEPTH; ++i) memcpy(text + 2 * i, "a{", 2);
   ProtobufCMessage *message = NULL;
-  assert_int_equal(cr_text_parse(NET, text, 2 * DEPTH, "t", CR_UNKNOWN_WARN, &message),
-                   CREMA_E_PARSE);
-  assert_non_null(strstr(crema_error_text(), "nested deeper than 100 levels"));
+  assert_fails(cr_text_parse(NET, text, 2 * DEPTH, "t", CR_UNKNOWN_WARN, &message), CREMA_E_PARSE,
+               "nested deeper than 100 levels");
   free(text);
 }
 
-static void every_prefix_is_read_or_refused(void **state) {
-  (void)state;
+TEST(every_prefix_is_read_or_refused) {
   static const char text[] =
       "layer { name: 'a\\x41' param [{lr_mult: 1.5e-3f}, <>] blobs { data: [1, -inf] } }";
   for (size_t size = 0; size < sizeof text; ++size) {
@@ -265,19 +246,17 @@ static void every_prefix_is_read_or_refused(void **state) {
   }
 }
 
-static void locale_does_not_matter(void **state) {
-  (void)state;
+TEST(locale_does_not_matter) {
   if (!comma_locale_begin()) skip();
   must_become(SOLVER, "base_lr: 0.25", "base_lr: 0.25\n");
   setlocale(LC_ALL, "C");
 }
 
-static void long_lists(void **state) {
-  (void)state;
+TEST(long_lists) {
   enum { COUNT_OF_VALUES = 1000 };
   cr_buffer text = {0};
   for (int i = 0; i < COUNT_OF_VALUES; ++i) {
-    assert_int_equal(cr_buffer_print(&text, "test_iter: %d test_net: 'n%d'\n", i, i), CREMA_OK);
+    ok(cr_buffer_print(&text, "test_iter: %d test_net: 'n%d'\n", i, i));
   }
   Caffe__SolverParameter *solver = (Caffe__SolverParameter *)must_parse(SOLVER, text.data);
   assert_int_equal(solver->n_test_iter, COUNT_OF_VALUES);

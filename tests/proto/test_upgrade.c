@@ -8,12 +8,12 @@ static void net_becomes(const char *text, const char *expected, bool compatible)
   Caffe__NetParameter *net = (Caffe__NetParameter *)message;
   bool fine = !compatible;
   assert_true(cr_net_param_needs_upgrade(net));
-  assert_int_equal(cr_net_param_upgrade(net, NULL, &fine), CREMA_OK);
+  ok(cr_net_param_upgrade(net, NULL, &fine));
   assert_int_equal(fine, compatible);
   assert_false(cr_net_param_needs_upgrade(net));
   must_print(message, expected);
   /* A second time changes nothing. */
-  assert_int_equal(cr_net_param_upgrade(net, NULL, NULL), CREMA_OK);
+  ok(cr_net_param_upgrade(net, NULL, NULL));
   must_print(message, expected);
   cr_message_free(message);
 }
@@ -25,20 +25,18 @@ static void net_fails(const char *text, crema_status expected, const char *why) 
   cr_message_free(message);
 }
 
-static void current_net_stays(void **state) {
-  (void)state;
+TEST(current_net_stays) {
   static const char text[] = "name: \"n\"\nlayer {\n  name: \"a\"\n  type: \"ReLU\"\n}\n";
   ProtobufCMessage *message = must_parse(NET, text);
   bool fine = false;
   assert_false(cr_net_param_needs_upgrade((Caffe__NetParameter *)message));
-  assert_int_equal(cr_net_param_upgrade((Caffe__NetParameter *)message, NULL, &fine), CREMA_OK);
+  ok(cr_net_param_upgrade((Caffe__NetParameter *)message, NULL, &fine));
   assert_true(fine);
   must_print(message, text);
   cr_message_free(message);
 }
 
-static void inputs(void **state) {
-  (void)state;
+TEST(inputs) {
   net_becomes("input: 'x' input_dim: [1, 2, 3, 4] layer { name: 'l' }",
               "layer {\n  name: \"input\"\n  type: \"Input\"\n  top: \"x\"\n  input_param {\n"
               "    shape {\n      dim: 1\n      dim: 2\n      dim: 3\n      dim: 4\n    }\n  }\n}\n"
@@ -55,8 +53,7 @@ static void inputs(void **state) {
             "the net has 1 \"input\" but 3 \"input_dim\"; 4 each are needed");
 }
 
-static void second_format(void **state) {
-  (void)state;
+TEST(second_format) {
   net_becomes(
       "layers { name: 'c' type: CONVOLUTION param: 'w' blobs_lr: [1, 2] weight_decay: [0, "
       "3] blob_share_mode: PERMISSIVE convolution_param { pad: 1 } loss_weight: 2 }",
@@ -76,8 +73,7 @@ static void second_format(void **state) {
             "the net has both \"layer\" and \"layers\"; use \"layer\" for all of them");
 }
 
-static void first_format(void **state) {
-  (void)state;
+TEST(first_format) {
   net_becomes(
       "layers { layer { name: 'c' type: 'conv' kernelsize: 3 stride: 2 pad: 1 biasterm: "
       "false weight_filler { type: 'xavier' } blobs_lr: 1 } bottom: 'a' top: 'b' }",
@@ -92,8 +88,7 @@ static void first_format(void **state) {
             "layer \"x\": unknown layer type \"convv\"; did you mean \"conv\"?");
 }
 
-static void padding_layers(void **state) {
-  (void)state;
+TEST(padding_layers) {
   net_becomes(
       "layers { layer { name: 'p' type: 'padding' pad: 2 } bottom: 'a' top: 'b' } layers { "
       "layer { name: 'q' type: 'pool' } bottom: 'b' top: 'c' }",
@@ -112,8 +107,7 @@ static void padding_layers(void **state) {
       "layer behind it");
 }
 
-static void batch_norm_statistics(void **state) {
-  (void)state;
+TEST(batch_norm_statistics) {
   net_becomes(
       "layer { name: 'b' type: 'BatchNorm' param { lr_mult: 0 } param { name: 'n' } param "
       "{ } }",
@@ -123,8 +117,7 @@ static void batch_norm_statistics(void **state) {
       true);
 }
 
-static void batch_norm_that_scales(void **state) {
-  (void)state;
+TEST(batch_norm_that_scales) {
   net_becomes(
       "layer { name: 'a' } layer { name: 'b' type: 'BatchNorm' bottom: 'x' top: 'y' include { "
       "phase: TEST } batch_norm_param { eps: 0.5 scale_bias: true scale_filler { value: 3 } } "
@@ -161,8 +154,7 @@ static void batch_norm_that_scales(void **state) {
       true);
 }
 
-static void ceil_mode_of_pooling(void **state) {
-  (void)state;
+TEST(ceil_mode_of_pooling) {
   net_becomes(
       "layer { name: 'p' pooling_param { ceil_mode: false } } layer { pooling_param { ceil_mode: "
       "true } }",
@@ -176,8 +168,7 @@ static void ceil_mode_of_pooling(void **state) {
             "layer \"p\": both \"ceil_mode\" and \"round_mode\" are given; use \"round_mode\"");
 }
 
-static void solvers(void **state) {
-  (void)state;
+TEST(solvers) {
   static const char *const names[] = {"SGD",      "Nesterov", "AdaGrad", "RMSProp",
                                       "AdaDelta", "Adam",     "SAG"};
   for (size_t i = 0; i < sizeof names / sizeof names[0]; ++i) {
@@ -186,7 +177,7 @@ static void solvers(void **state) {
     snprintf(text, sizeof text, "solver_type: %zu", i);
     snprintf(expected, sizeof expected, "type: \"%s\"\n", names[i]);
     ProtobufCMessage *message = must_parse(SOLVER, text);
-    assert_int_equal(cr_solver_param_upgrade((Caffe__SolverParameter *)message, NULL), CREMA_OK);
+    ok(cr_solver_param_upgrade((Caffe__SolverParameter *)message, NULL));
     must_print(message, expected);
     cr_message_free(message);
   }
@@ -194,7 +185,7 @@ static void solvers(void **state) {
   assert_int_equal(cr_solver_param_upgrade((Caffe__SolverParameter *)both, NULL), CREMA_E_PARSE);
   cr_message_free(both);
   ProtobufCMessage *inside = must_parse(SOLVER, "net_param { layers { type: RELU } }");
-  assert_int_equal(cr_solver_param_upgrade((Caffe__SolverParameter *)inside, NULL), CREMA_OK);
+  ok(cr_solver_param_upgrade((Caffe__SolverParameter *)inside, NULL));
   must_print(inside, "net_param {\n  layer {\n    type: \"ReLU\"\n  }\n}\n");
   cr_message_free(inside);
 }

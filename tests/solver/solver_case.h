@@ -2,18 +2,15 @@
 #ifndef CR_TESTS_SOLVER_CASE_H
 #define CR_TESTS_SOLVER_CASE_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
-#include "crema/log.h"
+#include "check.h"
+#include "data/db/datum.h"
+#include "data/db/db.h"
+#include "log_lines.h"
 #include "solver/solver.h"
 
 typedef struct solver_case {
@@ -83,11 +80,57 @@ static inline void case_refuse(solver_case *c, const char *text, crema_status co
   assert_int_equal(status, code);
 }
 
+/* Makes the database "db" of grey images of side x side pixels: pixel k of record i is
+ * (37 i + 11 k k) mod 256, its label i mod `classes`. */
+static inline void case_make_database(const solver_case *c, const char *backend, int records,
+                                      int side, int classes) {
+  char path[256];
+  cr_db *db = NULL;
+  cr_db_txn *txn = NULL;
+  cr_buffer value = {0};
+  uint8_t pixels[64];
+  assert_in_range(side, 1, 8);
+  ok(cr_db_open(backend, case_path(c, "db", path), CR_DB_NEW, &db));
+  ok(cr_db_txn_begin(db, &txn));
+  for (int i = 0; i < records; ++i) {
+    char key[2] = {(char)('a' + i), 0};
+    for (int k = 0; k < side * side; ++k) pixels[k] = (uint8_t)((i * 37 + k * k * 11) % 256);
+    cr_datum datum = {.channels = 1,
+                      .height = side,
+                      .width = side,
+                      .label = i % classes,
+                      .data = pixels,
+                      .size = (size_t)(side * side)};
+    cr_buffer_clear(&value);
+    ok(cr_datum_append(&datum, &value));
+    ok(cr_db_put(txn, (cr_db_bytes){(const uint8_t *)key, 1},
+                 (cr_db_bytes){(const uint8_t *)value.data, value.size}));
+  }
+  ok(cr_db_commit(txn));
+  ok(cr_db_finish(db, CREMA_OK));
+  cr_buffer_free(&value);
+}
+
 static inline void case_end(solver_case *c) {
   char command[128];
   crema_solver_destroy(c->solver);
   snprintf(command, sizeof command, "rm -rf %s", c->folder);
   assert_int_equal(system(command), 0);
+}
+
+/* A test with a case of its own, `solver_case *c = *state`. */
+#define case_test(test) cmocka_unit_test_setup_teardown(test, case_setup, case_teardown)
+
+static inline int case_setup(void **state) {
+  static solver_case of_test;
+  case_begin(&of_test);
+  *state = &of_test;
+  return 0;
+}
+
+static inline int case_teardown(void **state) {
+  case_end(*state);
+  return 0;
 }
 
 /* options.feed: samples that depend on the number of the pass only. */
@@ -103,51 +146,31 @@ static inline crema_status case_feed(void *user, crema_net *net, int64_t pass) {
   return CREMA_OK;
 }
 
-/* A solver that trains on these samples; ends with case_end. */
-static inline void case_begin_fed(solver_case *c, const char *net, const char *text) {
-  case_begin(c);
+/* A solver that trains on these samples. */
+static inline void case_load_fed(solver_case *c, const char *net, const char *text) {
   c->options.feed = case_feed;
   case_load(c, net, text);
 }
 
-static inline void case_train_and_save(solver_case *c, int64_t iterations) {
-  crema_status status = crema_solver_step(c->solver, iterations);
-  if (status == CREMA_OK) status = crema_solver_snapshot(c->solver);
-  if (status != CREMA_OK) fail_msg("%s", crema_error_text());
+static inline void case_begin_fed(solver_case *c, const char *net, const char *text) {
+  case_begin(c);
+  case_load_fed(c, net, text);
 }
 
-/* The messages logged since listen(). */
-typedef struct log_lines {
-  char text[1 << 16];
-  size_t size;
-} log_lines;
-
-static inline void keep_line(void *user, crema_log_level level, const char *file, int line,
-                             const char *message) {
-  log_lines *lines = user;
-  (void)level, (void)file, (void)line;
-  int put = snprintf(lines->text + lines->size, sizeof lines->text - lines->size, "%s\n", message);
-  if (put > 0) lines->size += (size_t)put;
-  if (lines->size >= sizeof lines->text) lines->size = sizeof lines->text - 1;
+static inline void case_train_and_save(solver_case *c, int64_t iterations) {
+  ok(crema_solver_step(c->solver, iterations));
+  ok(crema_solver_snapshot(c->solver));
 }
 
 static inline void listen(log_lines *lines) {
-  crema_log_set(NULL, NULL, CREMA_LOG_INFO); /* threads of earlier solvers may be logging still */
-  *lines = (log_lines){.size = 0};
-  crema_log_set(keep_line, lines, CREMA_LOG_INFO);
-}
-
-static inline int count_lines(const log_lines *lines, const char *words) {
-  int count = 0;
-  for (const char *at = strstr(lines->text, words); at != NULL; at = strstr(at + 1, words)) ++count;
-  return count;
+  listen_to(lines, CREMA_LOG_INFO);
 }
 
 /* The six weights of the small net. */
 static inline void case_weights(const solver_case *c, float out[6]) {
   const float *value;
   crema_net *net = crema_solver_net(c->solver);
-  assert_int_equal(crema_blob_cpu_data(net->learnable[0], &value), CREMA_OK);
+  ok(crema_blob_cpu_data(net->learnable[0], &value));
   memcpy(out, value, 6 * sizeof *out);
 }
 

@@ -1,7 +1,5 @@
 /* HDF5 files of a few kilobytes that claim to hold gigabytes: states, models and data sets are
  * refused before memory is allocated for them. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,10 +7,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "check.h"
 #include "core/hdf5_file.h"
-#include "data/pipeline/hdf5_set.h"
+#include "data/hdf5_probe.h"
 #include "solver/solver.h"
 
 enum { PATH_SIZE = 96 };
@@ -31,12 +28,6 @@ static int remove_path(void **state) {
   (void)state;
   unsetenv("CREMA_MAX_FILE");
   return unlink(path);
-}
-
-static void assert_error_has(const char *text) {
-  if (strstr(crema_error_text(), text) == NULL) {
-    fail_msg("\"%s\" does not say \"%s\"", crema_error_text(), text);
-  }
 }
 
 static hid_t begin(void) {
@@ -65,15 +56,7 @@ static void end(hid_t file) {
   assert_true(info.st_size < 10000);
 }
 
-static crema_status probe(const char *of, const char *name, crema_shape *out) {
-  cr_hdf5_reader *reader = NULL;
-  crema_status status = cr_hdf5_reader_open(of, &reader);
-  if (status == CREMA_OK) status = cr_hdf5_set_probe(reader, name, out);
-  cr_hdf5_reader_close(reader);
-  return status;
-}
-
-static void data_sets_are_refused(void **state) {
+TEST(data_sets_are_refused) {
   static const struct {
     hsize_t count, chunk;
     crema_status status;
@@ -82,7 +65,6 @@ static void data_sets_are_refused(void **state) {
       {(hsize_t)16 << 20, 0, CREMA_OK}, {1, (hsize_t)1 << 29, CREMA_E_RANGE},
       {1, (hsize_t)16 << 20, CREMA_OK},
   };
-  (void)state;
   for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
     crema_shape shape;
     hid_t file = begin();
@@ -99,39 +81,36 @@ static void data_sets_are_refused(void **state) {
   announce(file, "data", cr_h5()->T_IEEE_F32LE, INT32_MAX, 0);
   end(file);
   setenv("CREMA_MAX_FILE", "8G", 1);
-  assert_int_equal(probe(path, "data", &shape), CREMA_OK);
+  ok(probe(path, "data", &shape));
   unsetenv("CREMA_MAX_FILE");
 }
 
 /* A narrow type in the file is a wide one in memory. */
-static void memory_counts(void **state) {
+TEST(memory_counts) {
   crema_shape shape;
-  (void)state;
   hid_t file = begin();
   announce(file, "data", cr_h5()->T_STD_U8LE, (hsize_t)20 << 20, 0);
   end(file);
-  assert_int_equal(probe(path, "data", &shape), CREMA_E_RANGE);
-  assert_error_has("83886080 bytes");
+  assert_fails(probe(path, "data", &shape), CREMA_E_RANGE, "83886080 bytes");
 }
 
 /* What is really in the file, packed or not, is read whatever its size. */
-static void whole_files_are_read(void **state) {
+TEST(whole_files_are_read) {
   enum { VALUES = 20 << 20 };
   crema_shape found;
   const crema_shape shape = {.axes = 1, .dim = {VALUES}};
   cr_hdf5_writer *writer = NULL;
-  (void)state;
   float *values = calloc(VALUES, sizeof *values);
   assert_non_null(values);
   values[VALUES - 1] = 7;
-  assert_int_equal(cr_hdf5_writer_open(path, &writer), CREMA_OK);
-  assert_int_equal(cr_hdf5_writer_append(writer, "data", &shape, values), CREMA_OK);
+  ok(cr_hdf5_writer_open(path, &writer));
+  ok(cr_hdf5_writer_append(writer, "data", &shape, values));
   cr_hdf5_writer_close(writer);
   values[VALUES - 1] = 0;
   cr_hdf5_reader *reader = NULL;
-  assert_int_equal(cr_hdf5_reader_open(path, &reader), CREMA_OK);
-  assert_int_equal(cr_hdf5_set_probe(reader, "data", &found), CREMA_OK);
-  assert_int_equal(cr_hdf5_set_read(reader, "data", &found, values), CREMA_OK);
+  ok(cr_hdf5_reader_open(path, &reader));
+  ok(cr_hdf5_set_probe(reader, "data", &found));
+  ok(cr_hdf5_set_read(reader, "data", &found, values));
   cr_hdf5_reader_close(reader);
   assert_true(values[VALUES - 1] == 7);
   free(values);
@@ -147,10 +126,9 @@ static void write_one(hid_t file, const char *name, hid_t type, hid_t memory, co
 }
 
 /* The parts of a state whose size is up to the file. */
-static void states_are_refused(void **state) {
+TEST(states_are_refused) {
   Caffe__SolverState *found = NULL;
   const int iteration = 3;
-  (void)state;
   for (int bad = 0; bad < 3; ++bad) {
     hid_t file = begin();
     hid_t group = cr_h5()->Gcreate2(file, "history", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
@@ -169,10 +147,9 @@ static void states_are_refused(void **state) {
 }
 
 /* 2^33 x 2^33 values are none at all in 64 bits. */
-static void extents_that_overflow(void **state) {
+TEST(extents_that_overflow) {
   const hsize_t dim[] = {(hsize_t)1 << 33, (hsize_t)1 << 33}, chunk[] = {1, 1};
   crema_shape shape;
-  (void)state;
   hid_t file = begin(), how = cr_h5()->Pcreate(cr_h5()->P_DATASET_CREATE);
   assert_true(cr_h5()->Pset_chunk(how, 2, chunk) >= 0);
   hid_t space = cr_h5()->Screate_simple(2, dim, NULL);
@@ -188,18 +165,14 @@ static void extents_that_overflow(void **state) {
   assert_int_equal(status, CREMA_E_SHAPE);
 }
 
-static void only_regular_files(void **state) {
+TEST(only_regular_files) {
   crema_shape shape;
-  (void)state;
-  assert_int_equal(probe("/tmp", "data", &shape), CREMA_E_IO);
-  assert_error_has("/tmp: a folder");
-  assert_int_equal(probe("/dev/zero", "data", &shape), CREMA_E_IO);
-  assert_error_has("/dev/zero: a pipe or device");
+  assert_fails(probe("/tmp", "data", &shape), CREMA_E_IO, "/tmp: a folder");
+  assert_fails(probe("/dev/zero", "data", &shape), CREMA_E_IO, "/dev/zero: a pipe or device");
   assert_int_equal(probe("/dev/null/x", "data", &shape), CREMA_E_IO);
   assert_int_equal(unlink(path), 0);
   assert_int_equal(mkfifo(path, 0600), 0);
-  assert_int_equal(probe(path, "data", &shape), CREMA_E_IO);
-  assert_error_has(path);
+  assert_fails(probe(path, "data", &shape), CREMA_E_IO, path);
 }
 
 int main(void) {

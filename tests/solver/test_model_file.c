@@ -42,14 +42,14 @@ static void load_run(pair_case *p, int run) {
 
 static void train_run(pair_case *p, int run) {
   load_run(p, run);
-  assert_int_equal(crema_solver_step(p->c.solver, 3), CREMA_OK);
+  ok(crema_solver_step(p->c.solver, 3));
   case_weights(&p->c, p->weights[run]);
 }
 
 /* Trains and leaves "s_iter_3". */
 static void run_whole(pair_case *p, int run) {
   train_run(p, run);
-  if (crema_solver_snapshot(p->c.solver) != CREMA_OK) fail_msg("%s", crema_error_text());
+  ok(crema_solver_snapshot(p->c.solver));
 }
 
 static const char *file_in(const pair_case *p, const char *folder, const char *kind,
@@ -87,8 +87,7 @@ static void expect_run(pair_case *p, const char *folder, int run) {
   char path[256];
   float found[6];
   load_run(p, 0);
-  crema_status status = crema_solver_restore(p->c.solver, file_in(p, folder, "solverstate", path));
-  if (status != CREMA_OK) fail_msg("%s", crema_error_text());
+  ok(crema_solver_restore(p->c.solver, file_in(p, folder, "solverstate", path)));
   case_weights(&p->c, found);
   assert_memory_equal(found, p->weights[run], sizeof found);
   assert_int_equal(crema_solver_iteration(p->c.solver), 3);
@@ -114,7 +113,7 @@ static void expect_refusal(pair_case *p, const char *folder, crema_status code, 
 static void expected_text(const pair_case *p, const char *folder, char text[128]) {
   char path[256];
   cr_model_sum sum;
-  assert_int_equal(cr_model_sum_read(file_in(p, folder, "caffemodel", path), &sum), CREMA_OK);
+  ok(cr_model_sum_read(file_in(p, folder, "caffemodel", path), &sum));
   snprintf(text, 128, "%llu bytes with CRC-32 %08x", (unsigned long long)sum.size,
            (unsigned)sum.crc32);
 }
@@ -130,19 +129,16 @@ static void each_format(void (*check)(pair_case *p)) {
 
 /* ---- sums ---- */
 
-static void sums_are_zlibs(void **state) {
-  solver_case c;
+TEST(sums_are_zlibs) {
+  solver_case *c = *state;
   char path[256];
   cr_model_sum sum;
-  (void)state;
-  case_begin(&c);
-  case_write(&c, "nine", "123456789"); /* the check value of every list of CRCs */
-  assert_int_equal(cr_model_sum_read(case_path(&c, "nine", path), &sum), CREMA_OK);
+  case_write(c, "nine", "123456789"); /* the check value of every list of CRCs */
+  ok(cr_model_sum_read(case_path(c, "nine", path), &sum));
   assert_int_equal(sum.size, 9);
   assert_int_equal(sum.crc32, 0xcbf43926);
-  assert_int_equal(cr_model_sum_read(c.folder, &sum), CREMA_E_IO);
-  assert_int_equal(cr_model_sum_read(case_path(&c, "none", path), &sum), CREMA_E_IO);
-  case_end(&c);
+  assert_int_equal(cr_model_sum_read(c->folder, &sum), CREMA_E_IO);
+  assert_int_equal(cr_model_sum_read(case_path(c, "none", path), &sum), CREMA_E_IO);
 }
 
 /* ---- where the model is ---- */
@@ -154,8 +150,7 @@ static void check_copied_pair(pair_case *p) {
   expect_run(p, "a/", 0);
 }
 
-static void a_copied_pair_stays_a_pair(void **state) {
-  (void)state;
+TEST(a_copied_pair_stays_a_pair) {
   each_format(check_copied_pair);
 }
 
@@ -167,15 +162,14 @@ static void check_unsummed_pair(pair_case *p) {
   char path[256];
   ProtobufCMessage *message;
   file_in(p, "a/", "solverstate", path);
-  assert_int_equal(cr_message_read_binary(&caffe__solver_state__descriptor, path, &message),
-                   CREMA_OK);
+  ok(cr_message_read_binary(&caffe__solver_state__descriptor, path, &message));
   Caffe__SolverState *found = (Caffe__SolverState *)message;
   assert_true(found->crema_state->has_model_size && found->crema_state->has_model_crc32);
   /* Half of it is worth nothing. */
   for (int size = 1; size >= 0; --size) {
     found->crema_state->has_model_size = size;
     found->crema_state->has_model_crc32 = 0;
-    assert_int_equal(cr_message_write_binary(message, path), CREMA_OK);
+    ok(cr_message_write_binary(message, path));
     listen(&lines);
     expect_run(p, "a/", 0);
     assert_int_equal(count_lines(&lines, "does not record which model is its own"), 1);
@@ -184,7 +178,7 @@ static void check_unsummed_pair(pair_case *p) {
   /* As Caffe's states are. */
   cr_message_free(&found->crema_state->base);
   found->crema_state = NULL;
-  assert_int_equal(cr_message_write_binary(message, path), CREMA_OK);
+  ok(cr_message_write_binary(message, path));
   listen(&lines);
   expect_run(p, "a/", 0);
   assert_int_equal(count_lines(&lines, "does not record which model is its own"), 1);
@@ -192,19 +186,18 @@ static void check_unsummed_pair(pair_case *p) {
   /* Nor does a state have to name a model. */
   char *name = found->learned_net;
   found->learned_net = NULL;
-  assert_int_equal(cr_message_write_binary(message, path), CREMA_OK);
+  ok(cr_message_write_binary(message, path));
   found->learned_net = name;
   listen(&lines);
   load_run(p, 0);
-  assert_int_equal(crema_solver_restore(p->c.solver, path), CREMA_OK);
+  ok(crema_solver_restore(p->c.solver, path));
   assert_int_equal(count_lines(&lines, "names no model; the weights stay as they are"), 1);
   crema_log_set(NULL, NULL, CREMA_LOG_INFO);
   cr_message_free(message);
 }
 
-static void states_without_a_sum_are_warned_of(void **state) {
+TEST(states_without_a_sum_are_warned_of) {
   pair_case p;
-  (void)state;
   pair_begin(&p, false);
   check_unsummed_pair(&p);
   case_end(&p.c);
@@ -220,27 +213,24 @@ static void check_state_moved_alone(pair_case *p) {
   expect_run(p, "a/", 0);
 }
 
-static void a_state_moved_alone_finds_its_model(void **state) {
-  (void)state;
+TEST(a_state_moved_alone_finds_its_model) {
   each_format(check_state_moved_alone);
 }
 
 /* A path that was relative to where training ran is tried from where the state is. */
-static void recorded_paths_are_seen_from_the_state(void **state) {
+TEST(recorded_paths_are_seen_from_the_state) {
   pair_case p;
   char path[256];
   ProtobufCMessage *message;
-  (void)state;
   pair_begin(&p, false);
   make_pairs(&p);
   move(&p, "a/", "", "solverstate");
   file_in(&p, "", "solverstate", path);
-  assert_int_equal(cr_message_read_binary(&caffe__solver_state__descriptor, path, &message),
-                   CREMA_OK);
+  ok(cr_message_read_binary(&caffe__solver_state__descriptor, path, &message));
   Caffe__SolverState *found = (Caffe__SolverState *)message;
   char *name = found->learned_net, relative[] = "a/s_iter_3.caffemodel";
   found->learned_net = relative;
-  assert_int_equal(cr_message_write_binary(message, path), CREMA_OK);
+  ok(cr_message_write_binary(message, path));
   found->learned_net = name;
   cr_message_free(message);
   expect_run(&p, "", 0);
@@ -260,8 +250,7 @@ static void check_missing(pair_case *p) {
   assert_int_equal(rmdir(beside), 0);
 }
 
-static void a_model_that_is_gone(void **state) {
-  (void)state;
+TEST(a_model_that_is_gone) {
   each_format(check_missing);
 }
 
@@ -282,8 +271,7 @@ static void check_other_size(pair_case *p) {
   assert_string_equal(strstr(crema_error_text(), ", found "), strstr(words, ", found "));
 }
 
-static void a_model_of_another_size(void **state) {
-  (void)state;
+TEST(a_model_of_another_size) {
   each_format(check_other_size);
 }
 
@@ -307,12 +295,11 @@ static void check_full_disk(pair_case *p) {
   crema_status status = crema_solver_snapshot(p->c.solver);
   assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
   assert_int_equal(status, CREMA_E_IO);
-  assert_non_null(strstr(crema_error_text(), file_in(p, "", "solverstate", path)));
+  assert_error_has(file_in(p, "", "solverstate", path));
   expect_run(p, "", 0);
 }
 
-static void a_full_disk_leaves_the_older_pair(void **state) {
-  (void)state;
+TEST(a_full_disk_leaves_the_older_pair) {
   each_format(check_full_disk);
 }
 
@@ -328,8 +315,7 @@ static void check_mixed_pairs(pair_case *p) {
   expect_refusal(p, "a/", CREMA_E_CORRUPT, words);
 }
 
-static void models_and_states_do_not_mix(void **state) {
-  (void)state;
+TEST(models_and_states_do_not_mix) {
   each_format(check_mixed_pairs);
 }
 
@@ -366,14 +352,13 @@ static void check_kills(pair_case *p) {
   expect_run(p, "", 1);
 }
 
-static void kills_between_the_renamings(void **state) {
-  (void)state;
+TEST(kills_between_the_renamings) {
   each_format(check_kills);
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(sums_are_zlibs),
+      case_test(sums_are_zlibs),
       cmocka_unit_test(a_copied_pair_stays_a_pair),
       cmocka_unit_test(states_without_a_sum_are_warned_of),
       cmocka_unit_test(a_state_moved_alone_finds_its_model),

@@ -35,10 +35,6 @@ static void allocations_fail(const char *name, solver_case *c, operation *run, b
   }
 }
 
-static void every_allocation_fails(const char *name, solver_case *c, operation *run) {
-  allocations_fail(name, c, run, false);
-}
-
 static const char *const solver_text =
     "lr_policy: 'fixed' momentum: 0.9 type: 'Adam' test_iter: 1 test_interval: 2 max_iter: 2 "
     "average_loss: 2";
@@ -113,39 +109,12 @@ static void make_hdf5(const solver_case *c) {
   const float values[6] = {1, 0, 1, 1, 0, 1};
   cr_hdf5_writer *writer = NULL;
   char path[256], list[300];
-  assert_int_equal(cr_hdf5_writer_open(case_path(c, "set.h5", path), &writer), CREMA_OK);
-  assert_int_equal(cr_hdf5_writer_append(writer, "data", &data, values), CREMA_OK);
-  assert_int_equal(cr_hdf5_writer_append(writer, "label", &label, values), CREMA_OK);
+  ok(cr_hdf5_writer_open(case_path(c, "set.h5", path), &writer));
+  ok(cr_hdf5_writer_append(writer, "data", &data, values));
+  ok(cr_hdf5_writer_append(writer, "label", &label, values));
   cr_hdf5_writer_close(writer);
   snprintf(list, sizeof list, "%s\n", path);
   case_write(c, "list.txt", list);
-}
-
-static void make_database(const solver_case *c, const char *backend) {
-  char path[256];
-  cr_db *db = NULL;
-  cr_db_txn *txn = NULL;
-  cr_buffer value = {0};
-  static const uint8_t pixels[9] = {1, 2, 3, 4, 5, 6, 7, 8, 9};
-  assert_int_equal(cr_db_open(backend, case_path(c, "db", path), CR_DB_NEW, &db), CREMA_OK);
-  assert_int_equal(cr_db_txn_begin(db, &txn), CREMA_OK);
-  for (int i = 0; i < 5; ++i) {
-    char key[2] = {(char)('a' + i), 0};
-    cr_datum datum = {.channels = 1,
-                      .height = 3,
-                      .width = 3,
-                      .label = i % 2,
-                      .data = pixels,
-                      .size = sizeof pixels};
-    cr_buffer_clear(&value);
-    assert_int_equal(cr_datum_append(&datum, &value), CREMA_OK);
-    assert_int_equal(cr_db_put(txn, (cr_db_bytes){(const uint8_t *)key, 1},
-                               (cr_db_bytes){(const uint8_t *)value.data, value.size}),
-                     CREMA_OK);
-  }
-  assert_int_equal(cr_db_commit(txn), CREMA_OK);
-  assert_int_equal(cr_db_finish(db, CREMA_OK), CREMA_OK);
-  cr_buffer_free(&value);
 }
 
 static crema_status feed(void *user, crema_net *net, int64_t pass) {
@@ -186,8 +155,8 @@ static crema_status resume_hdf5(solver_case *c) {
 static void begin(solver_case *c, const char *net, const char *more) {
   char text[512];
   case_begin(c);
-  if (net == data_net) make_database(c, "lmdb");
-  else if (net == leveldb_net) make_database(c, "leveldb");
+  if (net == data_net) case_make_database(c, "lmdb", 5, 3, 2);
+  else if (net == leveldb_net) case_make_database(c, "leveldb", 5, 3, 2);
   else if (net == image_net) {
     case_write(c, "list.txt", CREMA_SOURCE_DIR "/examples/images/cat.jpg 1\n");
   } else if (net == hdf5_net) make_hdf5(c);
@@ -199,87 +168,73 @@ static void begin(solver_case *c, const char *net, const char *more) {
   } else c->options.feed = net == wide_net ? feed : case_feed;
   snprintf(text, sizeof text, "%s %s", solver_text, more);
   case_load(c, net, text);
-  if (crema_solver_step(c->solver, 2) != CREMA_OK) fail_msg("%s", crema_error_text());
+  ok(crema_solver_step(c->solver, 2));
 }
 
-static void loading(void **state) {
-  solver_case c;
-  (void)state;
-  begin(&c, small_net, "");
-  every_allocation_fails("small net", &c, load);
-  case_end(&c);
-  begin(&c, wide_net, "");
-  every_allocation_fails("wide net", &c, load);
-  case_end(&c);
+/* What is tried with each net. Slow ones fail at fewer allocations. */
+static const struct {
+  const char *name, *const *net;
+  operation *run;
+  bool slow;
+} attempts[] = {
+    {"small net", &small_net, load, false},
+    {"wide net", &wide_net, load, false},
+    {"training", &wide_net, load_and_train, false},
+    {"training from a database", &data_net, load_and_train, false},
+    {"training from LevelDB", &leveldb_net, load_and_train, true},
+    {"training from images", &image_net, load_and_train, true},
+    {"training from windows", &window_net, load_and_train, true},
+    {"training from HDF5", &hdf5_net, load_and_train, true},
+};
+
+TEST(loading_and_training) {
+  for (size_t i = 0; i < sizeof attempts / sizeof *attempts; ++i) {
+    solver_case c;
+    begin(&c, *attempts[i].net, "");
+    allocations_fail(attempts[i].name, &c, attempts[i].run, attempts[i].slow);
+    case_end(&c);
+  }
 }
 
-static void training(void **state) {
+TEST(snapshots) {
   solver_case c;
-  (void)state;
   begin(&c, wide_net, "");
-  every_allocation_fails("training", &c, load_and_train);
-  case_end(&c);
-  begin(&c, data_net, "");
-  every_allocation_fails("training from a database", &c, load_and_train);
-  case_end(&c);
-  begin(&c, leveldb_net, "");
-  allocations_fail("training from LevelDB", &c, load_and_train, true);
-  case_end(&c);
-  begin(&c, image_net, "");
-  allocations_fail("training from images", &c, load_and_train, true);
-  case_end(&c);
-  begin(&c, window_net, "");
-  allocations_fail("training from windows", &c, load_and_train, true);
-  case_end(&c);
-  begin(&c, hdf5_net, "");
-  allocations_fail("training from HDF5", &c, load_and_train, true);
-  case_end(&c);
-}
-
-static void snapshots(void **state) {
-  solver_case c;
-  (void)state;
-  begin(&c, wide_net, "");
-  every_allocation_fails("snapshot", &c, snapshot);
-  every_allocation_fails("resuming", &c, resume);
+  allocations_fail("snapshot", &c, snapshot, false);
+  allocations_fail("resuming", &c, resume, false);
   case_end(&c);
   begin(&c, wide_net, "snapshot_format: HDF5");
-  every_allocation_fails("HDF5 snapshot", &c, snapshot);
+  allocations_fail("HDF5 snapshot", &c, snapshot, false);
   allocations_fail("resuming from HDF5", &c, resume_hdf5, true);
   case_end(&c);
 }
 
 /* Neither the weights nor their history is copied on the way to the disk: 4 MB each. */
-static void a_snapshot_takes_little_memory(void **state) {
-  solver_case c;
+TEST(a_snapshot_takes_little_memory) {
+  solver_case *c = *state;
   char text[256];
   enum { INPUTS = 1 << 17, COPY = INPUTS * 8 * (int)sizeof(float) };
-  (void)state;
   snprintf(text, sizeof text,
            "layer { name: 'in' type: 'Input' top: 'data' input_param { shape { dim: 1 dim: %d } } }"
            "layer { name: 'ip' type: 'InnerProduct' bottom: 'data' top: 'ip'"
            "  inner_product_param { num_output: 8 bias_term: false } }",
            INPUTS);
-  case_begin(&c);
-  case_load(&c, text, "lr_policy: 'fixed' momentum: 0.9");
-  assert_int_equal(crema_blob_count(c.solver->net->learnable[0]) * (int)sizeof(float), COPY);
+  case_load(c, text, "lr_policy: 'fixed' momentum: 0.9");
+  assert_int_equal(crema_blob_count(c->solver->net->learnable[0]) * (int)sizeof(float), COPY);
   /* The first one allocates the history, which is known to be zero until then. */
-  assert_int_equal(crema_solver_snapshot(c.solver), CREMA_OK);
+  ok(crema_solver_snapshot(c->solver));
   no_memory_arm(LONG_MAX);
-  assert_int_equal(crema_solver_snapshot(c.solver), CREMA_OK);
+  ok(crema_solver_snapshot(c->solver));
   assert_false(no_memory_end());
   const size_t bytes = atomic_load(&no_memory->bytes);
   print_message("a snapshot of %d bytes: %zu allocated\n", 2 * COPY, bytes);
   assert_in_range(bytes, 1, COPY / 2);
-  case_end(&c);
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(loading),
-      cmocka_unit_test(training),
+      cmocka_unit_test(loading_and_training),
       cmocka_unit_test(snapshots),
-      cmocka_unit_test(a_snapshot_takes_little_memory),
+      case_test(a_snapshot_takes_little_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

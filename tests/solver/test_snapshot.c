@@ -28,19 +28,18 @@ static void check_resume(const char *text) {
   case_train_and_save(&c, 5);
   double window_sum = 0;
   for (int i = 0; i < c.solver->window.count; ++i) window_sum += c.solver->window.loss[i];
-  assert_int_equal(crema_solver_step(c.solver, 5), CREMA_OK);
+  ok(crema_solver_step(c.solver, 5));
   case_weights(&c, whole);
   cr_rate_state rate = c.solver->rate;
 
   case_load(&c, small_net, text);
   case_path(&c, hdf5 ? "s_iter_5.solverstate.h5" : "s_iter_5.solverstate", path);
-  crema_status status = crema_solver_restore(c.solver, path);
-  if (status != CREMA_OK) fail_msg("%s", crema_error_text());
+  ok(crema_solver_restore(c.solver, path));
   assert_int_equal(crema_solver_iteration(c.solver), 5);
   double restored_sum = 0;
   for (int i = 0; i < c.solver->window.count; ++i) restored_sum += c.solver->window.loss[i];
   assert_true(window_sum == restored_sum);
-  assert_int_equal(crema_solver_step(c.solver, 5), CREMA_OK);
+  ok(crema_solver_step(c.solver, 5));
   case_weights(&c, resumed);
   assert_memory_equal(whole, resumed, sizeof whole);
   assert_int_equal(c.solver->rate.step, rate.step);
@@ -49,45 +48,46 @@ static void check_resume(const char *text) {
   case_end(&c);
 }
 
-static void resumed_runs_are_equal(void **state) {
-  (void)state;
+TEST(resumed_runs_are_equal) {
   for (size_t i = 0; i < sizeof solver_texts / sizeof *solver_texts; ++i) {
     check_resume(solver_texts[i]);
   }
 }
 
-/* Reads back a state that was just written, as any reader of the format would. */
-static void state_has_caffes_fields(void **state) {
-  solver_case c;
+/* Reads back the state of an iteration, as any reader of the format would; its path. */
+static ProtobufCMessage *read_state(const solver_case *c, int iteration, char path[256]) {
+  char name[64];
+  ProtobufCMessage *message = NULL;
+  snprintf(name, sizeof name, "s_iter_%d.solverstate", iteration);
+  ok(cr_message_read_binary(&caffe__solver_state__descriptor, case_path(c, name, path), &message));
+  return message;
+}
+
+TEST(state_has_caffes_fields) {
+  solver_case *c = *state;
   char path[256];
-  ProtobufCMessage *message;
-  (void)state;
-  case_begin_fed(&c, small_net, "lr_policy: 'step' stepsize: 2 momentum: 0.9");
-  case_train_and_save(&c, 5);
-  case_path(&c, "s_iter_5.solverstate", path);
-  assert_int_equal(cr_message_read_binary(&caffe__solver_state__descriptor, path, &message),
-                   CREMA_OK);
+  case_load_fed(c, small_net, "lr_policy: 'step' stepsize: 2 momentum: 0.9");
+  case_train_and_save(c, 5);
+  ProtobufCMessage *message = read_state(c, 5, path);
   const Caffe__SolverState *found = (const Caffe__SolverState *)message;
   assert_int_equal(found->iter, 5);
   assert_int_equal(found->current_step, 2);
-  assert_string_equal(found->learned_net, case_path(&c, "s_iter_5.caffemodel", path));
+  assert_string_equal(found->learned_net, case_path(c, "s_iter_5.caffemodel", path));
   assert_int_equal(found->n_history, 2);
   assert_int_equal(found->history[0]->n_data, 6);
   assert_int_equal(found->history[0]->shape->n_dim, 2);
   assert_int_equal(found->history[0]->n_diff, 0);
   cr_message_free(message);
-  case_end(&c);
 }
 
-static void hdf5_has_caffes_layout(void **state) {
-  solver_case c;
+TEST(hdf5_has_caffes_layout) {
+  solver_case *c = *state;
   char path[256];
   int iteration = 0;
   hsize_t dim[2] = {0};
-  (void)state;
-  case_begin_fed(&c, small_net, "lr_policy: 'fixed' snapshot_format: HDF5");
-  case_train_and_save(&c, 3);
-  hid_t file = H5Fopen(case_path(&c, "s_iter_3.solverstate.h5", path), H5F_ACC_RDONLY, H5P_DEFAULT);
+  case_load_fed(c, small_net, "lr_policy: 'fixed' snapshot_format: HDF5");
+  case_train_and_save(c, 3);
+  hid_t file = H5Fopen(case_path(c, "s_iter_3.solverstate.h5", path), H5F_ACC_RDONLY, H5P_DEFAULT);
   assert_true(file >= 0);
   hid_t set = H5Dopen2(file, "/iter", H5P_DEFAULT);
   assert_true(H5Dread(set, H5T_NATIVE_INT, H5S_ALL, H5S_ALL, H5P_DEFAULT, &iteration) >= 0);
@@ -103,51 +103,40 @@ static void hdf5_has_caffes_layout(void **state) {
   assert_true(H5Lexists(file, "/learned_net", H5P_DEFAULT) > 0);
   assert_true(H5Lexists(file, "/current_step", H5P_DEFAULT) > 0);
   H5Fclose(file);
-  case_end(&c);
 }
 
 /* A state without the part that only crema writes, as Caffe's are. */
-static void resumes_without_the_private_part(void **state) {
-  solver_case c;
+TEST(resumes_without_the_private_part) {
+  solver_case *c = *state;
   char path[256];
-  ProtobufCMessage *message;
-  (void)state;
-  case_begin_fed(&c, small_net, "lr_policy: 'fixed' momentum: 0.9");
-  case_train_and_save(&c, 2);
-  case_path(&c, "s_iter_2.solverstate", path);
-  assert_int_equal(cr_message_read_binary(&caffe__solver_state__descriptor, path, &message),
-                   CREMA_OK);
+  case_load_fed(c, small_net, "lr_policy: 'fixed' momentum: 0.9");
+  case_train_and_save(c, 2);
+  ProtobufCMessage *message = read_state(c, 2, path);
   Caffe__SolverState *found = (Caffe__SolverState *)message;
   cr_message_free(&found->crema_state->base);
   found->crema_state = NULL;
-  assert_int_equal(cr_message_write_binary(message, path), CREMA_OK);
-  case_load(&c, small_net, "lr_policy: 'fixed' momentum: 0.9");
-  assert_int_equal(crema_solver_restore(c.solver, path), CREMA_OK);
-  assert_int_equal(crema_solver_iteration(c.solver), 2);
+  ok(cr_message_write_binary(message, path));
+  case_load(c, small_net, "lr_policy: 'fixed' momentum: 0.9");
+  ok(crema_solver_restore(c->solver, path));
+  assert_int_equal(crema_solver_iteration(c->solver), 2);
   cr_message_free(message);
-  case_end(&c);
 }
 
 /* A private part that does not make sense is refused. */
-static void refuses_a_damaged_private_part(void **state) {
-  solver_case c;
+TEST(refuses_a_damaged_private_part) {
+  solver_case *c = *state;
   char path[256];
-  ProtobufCMessage *message;
-  (void)state;
-  case_begin_fed(&c, small_net, "lr_policy: 'fixed'");
-  assert_int_equal(crema_solver_snapshot(c.solver), CREMA_OK);
-  case_path(&c, "s_iter_0.solverstate", path);
-  assert_int_equal(cr_message_read_binary(&caffe__solver_state__descriptor, path, &message),
-                   CREMA_OK);
+  case_load_fed(c, small_net, "lr_policy: 'fixed'");
+  ok(crema_solver_snapshot(c->solver));
+  ProtobufCMessage *message = read_state(c, 0, path);
   Caffe__CremaState *extra = ((Caffe__SolverState *)message)->crema_state;
   extra->generator[624] = 700; /* past the last word */
-  assert_int_equal(cr_message_write_binary(message, path), CREMA_OK);
-  assert_int_equal(crema_solver_restore(c.solver, path), CREMA_E_CORRUPT);
+  ok(cr_message_write_binary(message, path));
+  assert_int_equal(crema_solver_restore(c->solver, path), CREMA_E_CORRUPT);
   extra->n_generator = 3;
-  assert_int_equal(cr_message_write_binary(message, path), CREMA_OK);
-  assert_int_equal(crema_solver_restore(c.solver, path), CREMA_E_CORRUPT);
+  ok(cr_message_write_binary(message, path));
+  assert_int_equal(crema_solver_restore(c->solver, path), CREMA_E_CORRUPT);
   cr_message_free(message);
-  case_end(&c);
 }
 
 /* Writes `message` over the state of iteration 3, which must be refused and change nothing. */
@@ -156,7 +145,7 @@ static void refuse_altered(solver_case *c, const ProtobufCMessage *message, crem
   float before[6], after[6];
   case_weights(c, before);
   case_path(c, "s_iter_3.solverstate", path);
-  assert_int_equal(cr_message_write_binary(message, path), CREMA_OK);
+  ok(cr_message_write_binary(message, path));
   assert_int_equal(crema_solver_restore(c->solver, path), code);
   case_weights(c, after);
   assert_memory_equal(before, after, sizeof before);
@@ -164,34 +153,29 @@ static void refuse_altered(solver_case *c, const ProtobufCMessage *message, crem
 }
 
 /* A state is refused as a whole: not even its model is loaded. */
-static void a_refused_state_changes_nothing(void **state) {
-  solver_case c;
+TEST(a_refused_state_changes_nothing) {
+  solver_case *c = *state;
   char path[256];
-  ProtobufCMessage *message;
-  (void)state;
-  case_begin_fed(&c, small_net, "lr_policy: 'fixed' momentum: 0.5");
-  case_train_and_save(&c, 3);
-  case_load(&c, small_net, "lr_policy: 'fixed' momentum: 0.5");
-  case_path(&c, "s_iter_3.solverstate", path);
-  assert_int_equal(cr_message_read_binary(&caffe__solver_state__descriptor, path, &message),
-                   CREMA_OK);
+  case_load_fed(c, small_net, "lr_policy: 'fixed' momentum: 0.5");
+  case_train_and_save(c, 3);
+  case_load(c, small_net, "lr_policy: 'fixed' momentum: 0.5");
+  ProtobufCMessage *message = read_state(c, 3, path);
   Caffe__SolverState *saved = (Caffe__SolverState *)message;
   saved->crema_state->generator[624] = 700;
-  refuse_altered(&c, message, CREMA_E_CORRUPT);
+  refuse_altered(c, message, CREMA_E_CORRUPT);
   saved->crema_state->generator[624] = 624;
   saved->history[0]->shape->dim[0] = 3;
   saved->history[0]->shape->dim[1] = 2;
-  refuse_altered(&c, message, CREMA_E_SHAPE);
+  refuse_altered(c, message, CREMA_E_SHAPE);
   saved->history[0]->shape->dim[0] = 2;
   saved->history[0]->shape->dim[1] = 3;
   saved->history[0]->n_data = 5;
-  refuse_altered(&c, message, CREMA_E_CORRUPT);
+  refuse_altered(c, message, CREMA_E_CORRUPT);
   saved->history[0]->n_data = 6;
-  assert_int_equal(cr_message_write_binary(message, path), CREMA_OK);
-  assert_int_equal(crema_solver_restore(c.solver, path), CREMA_OK);
-  assert_int_equal(crema_solver_iteration(c.solver), 3);
+  ok(cr_message_write_binary(message, path));
+  ok(crema_solver_restore(c->solver, path));
+  assert_int_equal(crema_solver_iteration(c->solver), 3);
   cr_message_free(message);
-  case_end(&c);
 }
 
 static void refuse_restore(solver_case *c, const char *name, crema_status code, const char *words) {
@@ -203,92 +187,83 @@ static void refuse_restore(solver_case *c, const char *name, crema_status code, 
   assert_int_equal(status, code);
 }
 
-static void refuses(void **state) {
-  solver_case c;
-  (void)state;
-  case_begin_fed(&c, small_net, "lr_policy: 'fixed'");
-  refuse_restore(&c, "absent.solverstate", CREMA_E_NOT_FOUND, "no such file");
-  refuse_restore(&c, "absent.solverstate.h5", CREMA_E_NOT_FOUND, "no such file");
-  case_write(&c, "text.solverstate", "not a state at all");
-  refuse_restore(&c, "text.solverstate", CREMA_E_CORRUPT, "text.solverstate");
-  case_write(&c, "text.solverstate.h5", "not a state at all");
-  refuse_restore(&c, "text.solverstate.h5", CREMA_E_CORRUPT, "HDF5");
-  case_write(&c, "empty.solverstate", "");
-  refuse_restore(&c, "empty.solverstate", CREMA_E_CORRUPT, "empty");
-  case_train_and_save(&c, 1);
-  case_load(&c, small_net, "lr_policy: 'fixed' type: 'Adam'");
+TEST(refuses) {
+  solver_case *c = *state;
+  case_load_fed(c, small_net, "lr_policy: 'fixed'");
+  refuse_restore(c, "absent.solverstate", CREMA_E_NOT_FOUND, "no such file");
+  refuse_restore(c, "absent.solverstate.h5", CREMA_E_NOT_FOUND, "no such file");
+  case_write(c, "text.solverstate", "not a state at all");
+  refuse_restore(c, "text.solverstate", CREMA_E_CORRUPT, "text.solverstate");
+  case_write(c, "text.solverstate.h5", "not a state at all");
+  refuse_restore(c, "text.solverstate.h5", CREMA_E_CORRUPT, "HDF5");
+  case_write(c, "empty.solverstate", "");
+  refuse_restore(c, "empty.solverstate", CREMA_E_CORRUPT, "empty");
+  case_train_and_save(c, 1);
+  case_load(c, small_net, "lr_policy: 'fixed' type: 'Adam'");
   float before[6], after[6];
-  case_weights(&c, before);
-  refuse_restore(&c, "s_iter_1.solverstate", CREMA_E_SHAPE, "2 history blobs");
-  case_weights(&c, after);
+  case_weights(c, before);
+  refuse_restore(c, "s_iter_1.solverstate", CREMA_E_SHAPE, "2 history blobs");
+  case_weights(c, after);
   assert_memory_equal(before, after, sizeof before);
-  assert_int_equal(crema_solver_iteration(c.solver), 0);
-  case_end(&c);
+  assert_int_equal(crema_solver_iteration(c->solver), 0);
 }
 
 /* Every prefix of an HDF5 state is refused and none crashes. */
-static void truncated_hdf5(void **state) {
-  solver_case c;
+TEST(truncated_hdf5) {
+  solver_case *c = *state;
   char path[256];
   cr_buffer bytes = {0};
-  (void)state;
-  case_begin_fed(&c, small_net, "lr_policy: 'fixed' snapshot_format: HDF5");
-  assert_int_equal(crema_solver_snapshot(c.solver), CREMA_OK);
-  case_path(&c, "s_iter_0.solverstate.h5", path);
-  assert_int_equal(cr_file_read(path, &bytes), CREMA_OK);
+  case_load_fed(c, small_net, "lr_policy: 'fixed' snapshot_format: HDF5");
+  ok(crema_solver_snapshot(c->solver));
+  case_path(c, "s_iter_0.solverstate.h5", path);
+  ok(cr_file_read(path, &bytes));
   for (size_t size = 0; size < bytes.size; size += 509) {
-    assert_int_equal(cr_file_write(path, bytes.data, size), CREMA_OK);
-    assert_int_equal(crema_solver_restore(c.solver, path), CREMA_E_CORRUPT);
+    ok(cr_file_write(path, bytes.data, size));
+    assert_int_equal(crema_solver_restore(c->solver, path), CREMA_E_CORRUPT);
   }
   cr_buffer_free(&bytes);
-  case_end(&c);
 }
 
-static void a_snapshot_that_fails_keeps_the_old_one(void **state) {
-  solver_case c;
+TEST(a_snapshot_that_fails_keeps_the_old_one) {
+  solver_case *c = *state;
   char path[256];
   cr_buffer before = {0}, after = {0};
-  (void)state;
-  case_begin_fed(&c, small_net, "lr_policy: 'fixed'");
-  case_train_and_save(&c, 1);
-  case_path(&c, "s_iter_1.caffemodel", path);
-  assert_int_equal(cr_file_read(path, &before), CREMA_OK);
-  free(c.solver->snapshot_prefix);
-  c.solver->snapshot_prefix = strdup("/dev/null/s");
-  assert_int_equal(crema_solver_snapshot(c.solver), CREMA_E_IO);
-  assert_non_null(strstr(crema_error_text(), "after 1 iterations"));
-  assert_int_equal(cr_file_read(path, &after), CREMA_OK);
+  case_load_fed(c, small_net, "lr_policy: 'fixed'");
+  case_train_and_save(c, 1);
+  case_path(c, "s_iter_1.caffemodel", path);
+  ok(cr_file_read(path, &before));
+  free(c->solver->snapshot_prefix);
+  c->solver->snapshot_prefix = strdup("/dev/null/s");
+  assert_fails(crema_solver_snapshot(c->solver), CREMA_E_IO, "after 1 iterations");
+  ok(cr_file_read(path, &after));
   assert_int_equal(before.size, after.size);
   assert_memory_equal(before.data, after.data, before.size);
   cr_buffer_free(&before);
   cr_buffer_free(&after);
-  case_end(&c);
 }
 
-static void weights_come_from_a_list(void **state) {
-  solver_case c;
+TEST(weights_come_from_a_list) {
+  solver_case *c = *state;
   char list[600], first[256], second[256];
   float trained[6], loaded[6];
-  (void)state;
-  case_begin_fed(&c, small_net, "lr_policy: 'fixed'");
-  assert_int_equal(crema_solver_snapshot(c.solver), CREMA_OK);
-  case_train_and_save(&c, 4);
-  case_weights(&c, trained);
-  snprintf(list, sizeof list, "%s,,%s", case_path(&c, "s_iter_0.caffemodel", first),
-           case_path(&c, "s_iter_4.caffemodel", second));
-  case_load(&c, small_net, "lr_policy: 'fixed' test_iter: 1 test_interval: 5");
-  assert_int_equal(crema_solver_load_weights(c.solver, list), CREMA_OK);
-  assert_int_equal(crema_solver_iteration(c.solver), 0);
-  case_weights(&c, loaded);
+  case_load_fed(c, small_net, "lr_policy: 'fixed'");
+  ok(crema_solver_snapshot(c->solver));
+  case_train_and_save(c, 4);
+  case_weights(c, trained);
+  snprintf(list, sizeof list, "%s,,%s", case_path(c, "s_iter_0.caffemodel", first),
+           case_path(c, "s_iter_4.caffemodel", second));
+  case_load(c, small_net, "lr_policy: 'fixed' test_iter: 1 test_interval: 5");
+  ok(crema_solver_load_weights(c->solver, list));
+  assert_int_equal(crema_solver_iteration(c->solver), 0);
+  case_weights(c, loaded);
   assert_memory_equal(trained, loaded, sizeof trained);
-  case_load(&c, small_net, "lr_policy: 'fixed' weights: 's_iter_4.caffemodel'");
-  case_weights(&c, loaded);
+  case_load(c, small_net, "lr_policy: 'fixed' weights: 's_iter_4.caffemodel'");
+  case_weights(c, loaded);
   assert_memory_equal(trained, loaded, sizeof trained);
-  case_end(&c);
 }
 
 /* A model need not have anything for a test net, which gets the trained weights anyway. */
-static void weights_may_be_none_of_a_test_nets(void **state) {
+TEST(weights_may_be_none_of_a_test_nets) {
   static const char net[] =
       "layer { name: 'in' type: 'Input' top: 'data' top: 'label'\n"
       "  input_param { shape { dim: 4 dim: 3 } shape { dim: 4 } } }\n"
@@ -298,28 +273,25 @@ static void weights_may_be_none_of_a_test_nets(void **state) {
       "  inner_product_param { num_output: 2 } }\n"
       "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'ip' bottom: 'label' top: 'loss' }\n";
   static const char options[] = "lr_policy: 'fixed' test_iter: 1 test_interval: 5";
-  solver_case c;
+  solver_case *c = *state;
   char path[256];
   float trained[6], loaded[6];
-  (void)state;
-  case_begin_fed(&c, net, options);
-  case_train_and_save(&c, 0);
-  case_weights(&c, trained);
-  case_load(&c, net, options);
-  if (crema_solver_load_weights(c.solver, case_path(&c, "s_iter_0.caffemodel", path)) != CREMA_OK) {
+  case_load_fed(c, net, options);
+  case_train_and_save(c, 0);
+  case_weights(c, trained);
+  case_load(c, net, options);
+  if (crema_solver_load_weights(c->solver, case_path(c, "s_iter_0.caffemodel", path)) != CREMA_OK) {
     fail_msg("%s", crema_error_text());
   }
-  case_weights(&c, loaded);
+  case_weights(c, loaded);
   assert_memory_equal(trained, loaded, sizeof trained);
-  case_load(&c, net, options);
-  assert_int_equal(crema_solver_restore(c.solver, case_path(&c, "s_iter_0.solverstate", path)),
-                   CREMA_OK);
-  assert_int_equal(crema_solver_load_weights(c.solver, "nowhere.caffemodel"), CREMA_E_NOT_FOUND);
-  case_end(&c);
+  case_load(c, net, options);
+  ok(crema_solver_restore(c->solver, case_path(c, "s_iter_0.solverstate", path)));
+  assert_int_equal(crema_solver_load_weights(c->solver, "nowhere.caffemodel"), CREMA_E_NOT_FOUND);
 }
 
 /* What an HDF5 model cannot hold is told before training, not at the first snapshot. */
-static void hdf5_needs_names(void **state) {
+TEST(hdf5_needs_names) {
   static const struct {
     const char *names[2], *shared, *options;
     crema_status expected;
@@ -334,7 +306,6 @@ static void hdf5_needs_names(void **state) {
        "snapshot_diff: true",
        CREMA_E_EXISTS},
   };
-  (void)state;
   for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
     solver_case c;
     char net[2048], text[256];
@@ -356,7 +327,7 @@ static void hdf5_needs_names(void **state) {
     if (status != rows[i].expected) fail_msg("row %zu: %s", i, crema_error_text());
     if (status != CREMA_OK) {
       assert_int_equal(crema_solver_iteration(c.solver), 0);
-      assert_non_null(strstr(crema_error_text(), "solver.prototxt: snapshot_format: HDF5: "));
+      assert_error_has("solver.prototxt: snapshot_format: HDF5: ");
     }
     case_end(&c);
   }
@@ -395,7 +366,7 @@ static void alter(const char *path, const altered_field *field) {
 }
 
 /* Each of the wrong class, of another number of values, or absent. */
-static void fields_of_hdf5_states_are_checked(void **state) {
+TEST(fields_of_hdf5_states_are_checked) {
   enum { LONGEST = 1 << 20 };
   static const altered_field fields[] = {
       {"iter", -1, INTS, 0, CREMA_E_CORRUPT, "data set /iter is missing or damaged"},
@@ -424,49 +395,46 @@ static void fields_of_hdf5_states_are_checked(void **state) {
   };
   static const char *const text =
       "lr_policy: 'plateau' plateau_winsize: 1 gamma: 0.5 momentum: 0.9 snapshot_format: HDF5";
-  solver_case c;
+  solver_case *c = *state;
   char path[256];
   cr_buffer whole = {0};
-  (void)state;
-  case_begin(&c);
-  c.options.feed = case_feed;
-  case_load(&c, small_net, text);
-  assert_int_equal(crema_solver_step(c.solver, 1), CREMA_OK);
-  assert_int_equal(crema_solver_snapshot(c.solver), CREMA_OK);
-  assert_int_equal(cr_file_read(case_path(&c, "s_iter_1.solverstate.h5", path), &whole), CREMA_OK);
-  case_path(&c, "altered.h5", path);
+  c->options.feed = case_feed;
+  case_load(c, small_net, text);
+  ok(crema_solver_step(c->solver, 1));
+  ok(crema_solver_snapshot(c->solver));
+  ok(cr_file_read(case_path(c, "s_iter_1.solverstate.h5", path), &whole));
+  case_path(c, "altered.h5", path);
   for (size_t i = 0; i < sizeof fields / sizeof *fields; ++i) {
     FILE *file = fopen(path, "wb");
     assert_non_null(file);
     assert_int_equal(fwrite(whole.data, 1, whole.size, file), whole.size);
     assert_int_equal(fclose(file), 0);
     alter(path, &fields[i]);
-    crema_status status = crema_solver_restore(c.solver, path);
+    crema_status status = crema_solver_restore(c->solver, path);
     if (status != fields[i].status ||
         (status != CREMA_OK && strstr(crema_error_text(), fields[i].says) == NULL)) {
       fail_msg("row %zu: %s: %s", i, crema_status_name(status), crema_error_text());
     }
-    if (status != CREMA_OK) assert_non_null(strstr(crema_error_text(), path));
+    if (status != CREMA_OK) assert_error_has(path);
   }
   cr_buffer_free(&whole);
-  case_end(&c);
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(resumed_runs_are_equal),
-      cmocka_unit_test(state_has_caffes_fields),
-      cmocka_unit_test(hdf5_has_caffes_layout),
-      cmocka_unit_test(resumes_without_the_private_part),
-      cmocka_unit_test(refuses_a_damaged_private_part),
-      cmocka_unit_test(a_refused_state_changes_nothing),
-      cmocka_unit_test(refuses),
-      cmocka_unit_test(truncated_hdf5),
-      cmocka_unit_test(a_snapshot_that_fails_keeps_the_old_one),
-      cmocka_unit_test(weights_come_from_a_list),
-      cmocka_unit_test(weights_may_be_none_of_a_test_nets),
+      case_test(state_has_caffes_fields),
+      case_test(hdf5_has_caffes_layout),
+      case_test(resumes_without_the_private_part),
+      case_test(refuses_a_damaged_private_part),
+      case_test(a_refused_state_changes_nothing),
+      case_test(refuses),
+      case_test(truncated_hdf5),
+      case_test(a_snapshot_that_fails_keeps_the_old_one),
+      case_test(weights_come_from_a_list),
+      case_test(weights_may_be_none_of_a_test_nets),
       cmocka_unit_test(hdf5_needs_names),
-      cmocka_unit_test(fields_of_hdf5_states_are_checked),
+      case_test(fields_of_hdf5_states_are_checked),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

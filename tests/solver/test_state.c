@@ -5,6 +5,7 @@
 
 #include "core/file.h"
 #include "layers/common/layer.h"
+#include "net/net_values.h"
 #include "solver_case.h"
 
 static const char *const averaged = "lr_policy: 'fixed' momentum: 0.5 average_loss: 3";
@@ -13,20 +14,17 @@ static const char *const averaged = "lr_policy: 'fixed' momentum: 0.5 average_lo
 static Caffe__SolverState *make_state(solver_case *c, int iterations) {
   char name[64], path[256];
   ProtobufCMessage *message = NULL;
-  assert_int_equal(crema_solver_step(c->solver, iterations), CREMA_OK);
-  assert_int_equal(crema_solver_snapshot(c->solver), CREMA_OK);
+  ok(crema_solver_step(c->solver, iterations));
+  ok(crema_solver_snapshot(c->solver));
   snprintf(name, sizeof name, "s_iter_%lld.solverstate",
            (long long)crema_solver_iteration(c->solver));
-  assert_int_equal(
-      cr_message_read_binary(&caffe__solver_state__descriptor, case_path(c, name, path), &message),
-      CREMA_OK);
+  ok(cr_message_read_binary(&caffe__solver_state__descriptor, case_path(c, name, path), &message));
   return (Caffe__SolverState *)message;
 }
 
 static crema_status restore(solver_case *c, const Caffe__SolverState *state) {
   char path[256];
-  assert_int_equal(cr_message_write_binary(&state->base, case_path(c, "new.solverstate", path)),
-                   CREMA_OK);
+  ok(cr_message_write_binary(&state->base, case_path(c, "new.solverstate", path)));
   return crema_solver_restore(c->solver, path);
 }
 
@@ -35,24 +33,23 @@ static crema_status restore(solver_case *c, const Caffe__SolverState *state) {
 static Caffe__NetParameter *read_model(const solver_case *c, const char *name) {
   char path[256];
   Caffe__NetParameter *model = NULL;
-  assert_int_equal(cr_net_param_read_binary(case_path(c, name, path), &model), CREMA_OK);
+  ok(cr_net_param_read_binary(case_path(c, name, path), &model));
   return model;
 }
 
 /* With snapshot_diff the model has the last step of each weight; without it has no diffs. */
-static void models_have_diffs_when_asked(void **state) {
+TEST(models_have_diffs_when_asked) {
   static const char *const texts[] = {"lr_policy: 'fixed' momentum: 0.9",
                                       "lr_policy: 'fixed' momentum: 0.9 snapshot_diff: true"};
-  (void)state;
   for (int diffs = 0; diffs < 2; ++diffs) {
     solver_case c;
     float before[6], after[6];
     case_begin_fed(&c, small_net, texts[diffs]);
-    assert_int_equal(crema_solver_step(c.solver, 2), CREMA_OK);
+    ok(crema_solver_step(c.solver, 2));
     case_weights(&c, before);
-    assert_int_equal(crema_solver_step(c.solver, 1), CREMA_OK);
+    ok(crema_solver_step(c.solver, 1));
     case_weights(&c, after);
-    assert_int_equal(crema_solver_snapshot(c.solver), CREMA_OK);
+    ok(crema_solver_snapshot(c.solver));
     Caffe__NetParameter *model = read_model(&c, "s_iter_3.caffemodel");
     assert_string_equal(model->layer[1]->name, "ip");
     const Caffe__BlobProto *blob = model->layer[1]->blobs[0];
@@ -95,10 +92,9 @@ static void expect_refused(altered_case *a, crema_status code, const char *words
   assert_int_equal(crema_solver_iteration(a->c.solver), 0);
 }
 
-static void iterations_must_be_possible(void **state) {
+TEST(iterations_must_be_possible) {
   static const int32_t hostile[] = {-1, INT32_MIN};
   altered_case a;
-  (void)state;
   altered_begin(&a);
   a.state->has_iter = 0;
   expect_refused(&a, CREMA_E_CORRUPT, "it has no iteration");
@@ -113,7 +109,7 @@ static void iterations_must_be_possible(void **state) {
   }
   /* Large is not impossible. */
   a.state->iter = a.state->current_step = INT32_MAX;
-  assert_int_equal(restore(&a.c, a.state), CREMA_OK);
+  ok(restore(&a.c, a.state));
   assert_int_equal(crema_solver_iteration(a.c.solver), INT32_MAX);
   /* But no state could record one more. */
   assert_int_equal(crema_solver_step(a.c.solver, 1), CREMA_E_RANGE);
@@ -121,9 +117,8 @@ static void iterations_must_be_possible(void **state) {
   altered_end(&a);
 }
 
-static void histories_must_be_as_many(void **state) {
+TEST(histories_must_be_as_many) {
   altered_case a;
-  (void)state;
   altered_begin(&a);
   Caffe__BlobProto *whole[] = {a.state->history[0], a.state->history[1], a.state->history[0]};
   Caffe__BlobProto **own = a.state->history;
@@ -134,12 +129,12 @@ static void histories_must_be_as_many(void **state) {
   }
   a.state->history = own;
   a.state->n_history = 2;
-  assert_int_equal(restore(&a.c, a.state), CREMA_OK);
+  ok(restore(&a.c, a.state));
   altered_end(&a);
 }
 
 /* A window of losses that does not make sense is forgotten, not believed. */
-static void windows_of_losses_stay_in_their_bounds(void **state) {
+TEST(windows_of_losses_stay_in_their_bounds) {
   static const struct {
     size_t losses;
     int32_t next;
@@ -149,7 +144,6 @@ static void windows_of_losses_stay_in_their_bounds(void **state) {
               {2, 3, false}, {3, -1, false},        {0, 1, false},        {4, 4, false},
               {0, 3, false}, {3, INT32_MAX, false}, {1, INT32_MIN, false}};
   altered_case a;
-  (void)state;
   altered_begin(&a);
   double losses[] = {4, 5, 6, 7}, *own = a.state->crema_state->loss;
   a.state->crema_state->loss = losses;
@@ -158,12 +152,12 @@ static void windows_of_losses_stay_in_their_bounds(void **state) {
     case_load(&a.c, small_net, averaged);
     a.state->crema_state->n_loss = rows[i].losses;
     a.state->crema_state->next_loss = rows[i].next;
-    assert_int_equal(restore(&a.c, a.state), CREMA_OK);
+    ok(restore(&a.c, a.state));
     window = &a.c.solver->window;
     assert_int_equal(window->count, rows[i].fits ? rows[i].losses : 0);
     assert_int_equal(window->next, rows[i].fits ? rows[i].next : 0);
     for (int k = 0; k < window->count; ++k) assert_true(window->loss[k] == losses[k]);
-    assert_int_equal(crema_solver_step(a.c.solver, 4), CREMA_OK);
+    ok(crema_solver_step(a.c.solver, 4));
     assert_in_range(window->next, 0, 2);
   }
   a.state->crema_state->loss = own;
@@ -172,32 +166,29 @@ static void windows_of_losses_stay_in_their_bounds(void **state) {
 }
 
 /* The generator continues where it was, also in the middle of its words. */
-static void the_generator_goes_on(void **state) {
-  solver_case c;
+TEST(the_generator_goes_on) {
+  solver_case *c = *state;
   uint32_t expected[700];
-  (void)state;
-  case_begin_fed(&c, small_net, averaged);
-  for (int i = 0; i < 1000; ++i) (void)cr_mt19937_next(&c.solver->context->rng);
-  Caffe__SolverState *saved = make_state(&c, 1);
+  case_load_fed(c, small_net, averaged);
+  for (int i = 0; i < 1000; ++i) (void)cr_mt19937_next(&c->solver->context->rng);
+  Caffe__SolverState *saved = make_state(c, 1);
   saved->crema_state->seed = 99;
-  for (int i = 0; i < 700; ++i) expected[i] = cr_mt19937_next(&c.solver->context->rng);
-  case_load(&c, small_net, averaged);
-  assert_int_equal(restore(&c, saved), CREMA_OK);
+  for (int i = 0; i < 700; ++i) expected[i] = cr_mt19937_next(&c->solver->context->rng);
+  case_load(c, small_net, averaged);
+  ok(restore(c, saved));
   for (int i = 0; i < 700; ++i) {
-    assert_int_equal(cr_mt19937_next(&c.solver->context->rng), expected[i]);
+    assert_int_equal(cr_mt19937_next(&c->solver->context->rng), expected[i]);
   }
   /* The next state has the seed that the run began with. */
   cr_message_free(&saved->base);
-  saved = make_state(&c, 1);
+  saved = make_state(c, 1);
   assert_int_equal(saved->crema_state->seed, 99);
   cr_message_free(&saved->base);
-  case_end(&c);
 }
 
 /* Nets that the solver does not have and layers without names are ignored. */
-static void what_nobody_has_is_passed_over(void **state) {
+TEST(what_nobody_has_is_passed_over) {
   altered_case a;
-  (void)state;
   altered_begin(&a);
   Caffe__CremaState *extra = a.state->crema_state;
   Caffe__CremaState__Net *nets[] = {extra->net[0], extra->net[0], extra->net[0]};
@@ -206,11 +197,11 @@ static void what_nobody_has_is_passed_over(void **state) {
   extra->net = nets;
   extra->n_net = 3;
   extra->net[0]->layer[0]->name = NULL;
-  assert_int_equal(restore(&a.c, a.state), CREMA_OK);
+  ok(restore(&a.c, a.state));
   extra->net[0]->layer[0]->name = name;
   extra->net = own;
   extra->n_net = 0;
-  assert_int_equal(restore(&a.c, a.state), CREMA_OK);
+  ok(restore(&a.c, a.state));
   extra->n_net = 1;
   altered_end(&a);
 }
@@ -238,45 +229,35 @@ static void branched_net(char text[2048], const char *first, const char *second,
            "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'sum' bottom: 'label' }\n");
 }
 
-static cr_layer *layer_of(crema_net *net, const char *name) {
-  int index = cr_net_find_layer(net, name);
-  assert_true(index >= 0);
-  return net->layer[index].layer;
-}
-
-static void layers_are_found_by_name(void **state) {
-  solver_case c;
+TEST(layers_are_found_by_name) {
+  solver_case *c = *state;
   char text[2048];
-  (void)state;
-  case_begin(&c);
-  c.options.feed = case_feed;
+  c->options.feed = case_feed;
   branched_net(text, "a", "b", "xy");
-  case_load(&c, text, averaged);
-  crema_net *net = crema_solver_net(c.solver);
+  case_load(c, text, averaged);
+  crema_net *net = crema_solver_net(c->solver);
   layer_of(net, "x")->key = 111;
   layer_of(net, "y")->key = 222;
   layer_of(net, "x")->pass = 10;
   layer_of(net, "y")->pass = 20;
-  Caffe__SolverState *saved = make_state(&c, 1);
+  Caffe__SolverState *saved = make_state(c, 1);
   for (int i = 0; i < 2; ++i) {
     branched_net(text, "a", "b", i == 0 ? "xy" : "yx");
-    case_load(&c, text, averaged);
-    if (restore(&c, saved) != CREMA_OK) fail_msg("%s", crema_error_text());
-    net = crema_solver_net(c.solver);
+    case_load(c, text, averaged);
+    ok(restore(c, saved));
+    net = crema_solver_net(c->solver);
     assert_int_equal(layer_of(net, "x")->key, 111);
     assert_int_equal(layer_of(net, "y")->key, 222);
     assert_int_equal(layer_of(net, "x")->pass, 11);
     assert_int_equal(layer_of(net, "y")->pass, 21);
   }
   cr_message_free(&saved->base);
-  case_end(&c);
 }
 
 /* The history has no names: parameters in another order would get each other's. */
-static void histories_do_not_change_places(void **state) {
+TEST(histories_are_not_swapped) {
   altered_case a;
   char text[2048];
-  (void)state;
   case_begin(&a.c);
   a.c.options.feed = case_feed;
   branched_net(text, "a", "b", "xy");
@@ -299,24 +280,22 @@ static const char *const own_layer_net =
     "layer { name: 'unused' type: 'Silence' bottom: 'scores' include { phase: TEST } }\n";
 
 /* Layers that only a test net has get their weights from the file, too. */
-static void layers_of_a_test_net_get_weights(void **state) {
+TEST(layers_of_a_test_net_get_weights) {
   static const char text[] = "lr_policy: 'fixed' test_iter: 1 test_interval: 9";
-  solver_case c;
+  solver_case *c = *state;
   char path[256];
   float *values, given[4] = {1, 2, 3, 4};
   const float *found;
-  (void)state;
-  case_begin_fed(&c, own_layer_net, text);
-  crema_net *net = crema_solver_test_net(c.solver, 0);
-  assert_int_equal(crema_blob_mutable_cpu_data(layer_of(net, "own")->blob[0], &values), CREMA_OK);
+  case_load_fed(c, own_layer_net, text);
+  crema_net *net = crema_solver_test_net(c->solver, 0);
+  ok(crema_blob_mutable_cpu_data(layer_of(net, "own")->blob[0], &values));
   memcpy(values, given, sizeof given);
-  assert_int_equal(crema_net_save_weights(net, case_path(&c, "test.caffemodel", path)), CREMA_OK);
-  case_load(&c, own_layer_net, text);
-  assert_int_equal(crema_solver_load_weights(c.solver, path), CREMA_OK);
-  net = crema_solver_test_net(c.solver, 0);
-  assert_int_equal(crema_blob_cpu_data(layer_of(net, "own")->blob[0], &found), CREMA_OK);
+  ok(crema_net_save_weights(net, case_path(c, "test.caffemodel", path)));
+  case_load(c, own_layer_net, text);
+  ok(crema_solver_load_weights(c->solver, path));
+  net = crema_solver_test_net(c->solver, 0);
+  ok(crema_blob_cpu_data(layer_of(net, "own")->blob[0], &found));
   assert_memory_equal(found, given, sizeof given);
-  case_end(&c);
 }
 
 /* ---- what a restored solver has done ---- */
@@ -327,36 +306,32 @@ static bool has_file(const solver_case *c, const char *name) {
 }
 
 /* Snapshots and failures from before are another run's. */
-static void restored_solvers_begin_anew(void **state) {
+TEST(restored_solvers_begin_anew) {
   static const char text[] = "lr_policy: 'fixed' max_iter: 3";
-  solver_case c;
+  solver_case *c = *state;
   char path[256];
-  (void)state;
-  case_begin_fed(&c, small_net, text);
-  Caffe__SolverState *saved = make_state(&c, 3);
+  case_load_fed(c, small_net, text);
+  Caffe__SolverState *saved = make_state(c, 3);
   for (int weights = 0; weights < 2; ++weights) {
     /* Neither a state nor weights are what the snapshot of iteration 3 holds. */
-    assert_int_equal(weights == 0 ? restore(&c, saved)
-                                  : crema_solver_load_weights(
-                                        c.solver, case_path(&c, "s_iter_3.caffemodel", path)),
-                     CREMA_OK);
-    assert_int_equal(remove(case_path(&c, "s_iter_3.solverstate", path)), 0);
-    assert_int_equal(crema_solver_solve(c.solver), CREMA_OK);
-    assert_true(has_file(&c, "s_iter_3.solverstate"));
+    ok(weights == 0
+           ? restore(c, saved)
+           : crema_solver_load_weights(c->solver, case_path(c, "s_iter_3.caffemodel", path)));
+    assert_int_equal(remove(case_path(c, "s_iter_3.solverstate", path)), 0);
+    ok(crema_solver_solve(c->solver));
+    assert_true(has_file(c, "s_iter_3.solverstate"));
   }
-  case_load(&c, small_net,
-            "lr_policy: 'fixed' max_iter: 3 snapshot: 5 snapshot_after_train: false");
-  char *prefix = c.solver->snapshot_prefix;
-  c.solver->snapshot_prefix = strdup("/dev/null/s");
-  assert_int_equal(crema_solver_step(c.solver, 5), CREMA_E_IO);
-  free(c.solver->snapshot_prefix);
-  c.solver->snapshot_prefix = prefix;
-  assert_int_equal(restore(&c, saved), CREMA_OK);
-  assert_int_equal(remove(case_path(&c, "s_iter_3.solverstate", path)), 0);
-  assert_int_equal(crema_solver_solve(c.solver), CREMA_OK);
-  assert_false(has_file(&c, "s_iter_3.solverstate"));
+  case_load(c, small_net, "lr_policy: 'fixed' max_iter: 3 snapshot: 5 snapshot_after_train: false");
+  char *prefix = c->solver->snapshot_prefix;
+  c->solver->snapshot_prefix = strdup("/dev/null/s");
+  assert_int_equal(crema_solver_step(c->solver, 5), CREMA_E_IO);
+  free(c->solver->snapshot_prefix);
+  c->solver->snapshot_prefix = prefix;
+  ok(restore(c, saved));
+  assert_int_equal(remove(case_path(c, "s_iter_3.solverstate", path)), 0);
+  ok(crema_solver_solve(c->solver));
+  assert_false(has_file(c, "s_iter_3.solverstate"));
   cr_message_free(&saved->base);
-  case_end(&c);
 }
 
 /* ---- what kills leave ---- */
@@ -383,21 +358,19 @@ static void expect_lines(const solver_case *c, const char *filter, int lines) {
   assert_int_equal(system(command), 0);
 }
 
-static void abandoned_drafts_go(void **state) {
-  solver_case c;
-  (void)state;
-  case_begin_fed(&c, small_net,
-                 "lr_policy: 'fixed' max_iter: 0 snapshot_after_train: false snapshot: 5");
-  abandon_draft(&c, "s_iter_7.caffemodel");
-  abandon_draft(&c, "other_iter_7.caffemodel");
-  expect_lines(&c, "_iter_7", 2);
-  assert_int_equal(crema_solver_solve(c.solver), CREMA_OK);
-  expect_lines(&c, "s_iter_7", 0);
-  expect_lines(&c, "_iter_7", 1);
-  abandon_draft(&c, "s_iter_7.caffemodel");
-  assert_int_equal(crema_solver_snapshot(c.solver), CREMA_OK);
-  expect_lines(&c, "_iter_7", 1);
-  case_end(&c);
+TEST(abandoned_drafts_go) {
+  solver_case *c = *state;
+  case_load_fed(c, small_net,
+                "lr_policy: 'fixed' max_iter: 0 snapshot_after_train: false snapshot: 5");
+  abandon_draft(c, "s_iter_7.caffemodel");
+  abandon_draft(c, "other_iter_7.caffemodel");
+  expect_lines(c, "_iter_7", 2);
+  ok(crema_solver_solve(c->solver));
+  expect_lines(c, "s_iter_7", 0);
+  expect_lines(c, "_iter_7", 1);
+  abandon_draft(c, "s_iter_7.caffemodel");
+  ok(crema_solver_snapshot(c->solver));
+  expect_lines(c, "_iter_7", 1);
 }
 
 int main(void) {
@@ -406,13 +379,13 @@ int main(void) {
       cmocka_unit_test(iterations_must_be_possible),
       cmocka_unit_test(histories_must_be_as_many),
       cmocka_unit_test(windows_of_losses_stay_in_their_bounds),
-      cmocka_unit_test(the_generator_goes_on),
+      case_test(the_generator_goes_on),
       cmocka_unit_test(what_nobody_has_is_passed_over),
-      cmocka_unit_test(layers_are_found_by_name),
-      cmocka_unit_test(histories_do_not_change_places),
-      cmocka_unit_test(layers_of_a_test_net_get_weights),
-      cmocka_unit_test(restored_solvers_begin_anew),
-      cmocka_unit_test(abandoned_drafts_go),
+      case_test(layers_are_found_by_name),
+      cmocka_unit_test(histories_are_not_swapped),
+      case_test(layers_of_a_test_net_get_weights),
+      case_test(restored_solvers_begin_anew),
+      case_test(abandoned_drafts_go),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

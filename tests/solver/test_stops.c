@@ -82,34 +82,6 @@ static crema_solver_action poll(void *user) {
   return s->user.answer;
 }
 
-static void make_database(const solver_case *c) {
-  char path[256];
-  cr_db *db = NULL;
-  cr_db_txn *txn = NULL;
-  cr_buffer value = {0};
-  assert_int_equal(cr_db_open("lmdb", case_path(c, "db", path), CR_DB_NEW, &db), CREMA_OK);
-  assert_int_equal(cr_db_txn_begin(db, &txn), CREMA_OK);
-  for (int i = 0; i < RECORDS; ++i) {
-    uint8_t pixels[16];
-    char key[2] = {(char)('a' + i), 0};
-    for (int k = 0; k < 16; ++k) pixels[k] = (uint8_t)((i * 37 + k * k * 11) % 256);
-    cr_datum datum = {.channels = 1,
-                      .height = 4,
-                      .width = 4,
-                      .label = i % 3,
-                      .data = pixels,
-                      .size = sizeof pixels};
-    cr_buffer_clear(&value);
-    assert_int_equal(cr_datum_append(&datum, &value), CREMA_OK);
-    assert_int_equal(cr_db_put(txn, (cr_db_bytes){(const uint8_t *)key, 1},
-                               (cr_db_bytes){(const uint8_t *)value.data, value.size}),
-                     CREMA_OK);
-  }
-  assert_int_equal(cr_db_commit(txn), CREMA_OK);
-  assert_int_equal(cr_db_finish(db, CREMA_OK), CREMA_OK);
-  cr_buffer_free(&value);
-}
-
 static const char *ending(const stop_case *s) {
   return strstr(kinds[s->kind][0], "HDF5") != NULL ? ".h5" : "";
 }
@@ -128,7 +100,7 @@ static void load(stop_case *s) {
 }
 
 static void solve(stop_case *s) {
-  if (crema_solver_solve(s->c.solver) != CREMA_OK) fail_msg("%s", crema_error_text());
+  ok(crema_solver_solve(s->c.solver));
 }
 
 static const char *file_of(const stop_case *s, int64_t iteration, const char *kind,
@@ -139,7 +111,7 @@ static const char *file_of(const stop_case *s, int64_t iteration, const char *ki
 
 static void read_file(const char *path, cr_buffer *out) {
   cr_buffer_clear(out);
-  if (cr_file_read(path, out) != CREMA_OK) fail_msg("%s", crema_error_text());
+  ok(cr_file_read(path, out));
 }
 
 /* The uninterrupted run, whose files are removed. */
@@ -147,7 +119,7 @@ static void begin(stop_case *s, int kind) {
   char path[256], command[300];
   *s = (stop_case){.kind = kind};
   case_begin(&s->c);
-  make_database(&s->c);
+  case_make_database(&s->c, "lmdb", RECORDS, 4, 3);
   listen(&s->whole);
   load(s);
   solve(s);
@@ -214,9 +186,7 @@ static void expect_same_files(const stop_case *s) {
 
 static void restore(stop_case *s, int64_t iteration) {
   char path[256];
-  crema_status status =
-      crema_solver_restore(s->c.solver, file_of(s, iteration, "solverstate", path));
-  if (status != CREMA_OK) fail_msg("%s", crema_error_text());
+  ok(crema_solver_restore(s->c.solver, file_of(s, iteration, "solverstate", path)));
 }
 
 static void resume(stop_case *s, int64_t iteration) {
@@ -257,35 +227,30 @@ static void stop_at_every_poll(way on) {
   end(&s);
 }
 
-static void stops_resume_exactly(void **state) {
-  (void)state;
+TEST(stops_resume_exactly) {
   stop_at_every_poll(NEW_SOLVER);
 }
 
-static void stopped_solvers_go_on_exactly(void **state) {
-  (void)state;
+TEST(stopped_solvers_go_on_exactly) {
   stop_at_every_poll(SAME_SOLVER);
 }
 
-static void restored_solvers_forget_the_stop(void **state) {
-  (void)state;
+TEST(restored_solvers_forget_the_stop) {
   stop_at_every_poll(RESTORED_SOLVER);
 }
 
 /* Training can go on after the end as after any other iteration, with the data that is given
  * then. */
-static void nothing_is_held_after_the_end(void **state) {
+TEST(nothing_is_held_after_the_end) {
   static stop_case s;
-  (void)state;
   begin(&s, 0);
   assert_null(s.c.solver->held);
   end(&s);
 }
 
 /* Requested snapshots, also in the middle of a test, change nothing and resume exactly. */
-static void snapshots_at_every_poll(void **state) {
+TEST(snapshots_at_every_poll) {
   static stop_case s;
-  (void)state;
   begin(&s, 0);
   for (int64_t at = 1; at <= s.polls; ++at) {
     load(&s);
@@ -305,12 +270,11 @@ static void snapshots_at_every_poll(void **state) {
 }
 
 /* The last display's forward pass counts for no snapshot, although it is written after that. */
-static void snapshots_in_the_last_test(void **state) {
+TEST(snapshots_in_the_last_test) {
   static const char *const when[] = {"snapshot_after_train: true", "snapshot_after_train: false"};
   static stop_case s;
   cr_buffer bytes[2] = {{0}};
   char path[256], text[512];
-  (void)state;
   case_begin(&s.c);
   for (int i = 0; i < 2; ++i) {
     s.c.options.feed = case_feed;
@@ -358,12 +322,11 @@ static void resume_at_random(stop_case *s, unsigned *seed) {
   if (from < LAST) expect_same_files(s);
 }
 
-static void random_resumes(void **state) {
+TEST(random_resumes) {
   static stop_case s;
   const char *count_text = getenv("CREMA_TORTURE_RESUMES"), *seed_text = getenv("CREMA_TEST_SEED");
   long count = count_text == NULL ? 5 : atol(count_text);
   unsigned seed = seed_text == NULL ? (unsigned)time(NULL) : (unsigned)atol(seed_text);
-  (void)state;
   print_message("seed %u (CREMA_TEST_SEED), %ld resumes (CREMA_TORTURE_RESUMES)\n", seed, count);
   for (int kind = 0; kind < KINDS; ++kind) {
     long share = (count + KINDS - 1 - kind) / KINDS;

@@ -39,16 +39,14 @@ static void watch(solver_case *c, witness *w) {
   c->options.user = w;
 }
 
-static void callbacks_see_every_iteration(void **state) {
-  solver_case c;
+TEST(callbacks_see_every_iteration) {
+  solver_case *c = *state;
   witness w;
-  (void)state;
-  case_begin(&c);
-  watch(&c, &w);
-  case_load(&c, small_net,
+  watch(c, &w);
+  case_load(c, small_net,
             "lr_policy: 'step' stepsize: 4 gamma: 0.5 max_iter: 10 iter_size: 3 "
             "snapshot_after_train: false");
-  assert_int_equal(crema_solver_solve(c.solver), CREMA_OK);
+  ok(crema_solver_solve(c->solver));
   assert_int_equal(w.passes, 30);
   assert_int_equal(w.progresses, 10);
   assert_int_equal(w.polls, 10);
@@ -57,11 +55,10 @@ static void callbacks_see_every_iteration(void **state) {
   assert_int_equal(w.last.samples, 120);
   assert_true(fabs(w.last.rate - 0.025) < 1e-8);
   assert_true(w.last.seconds > 0);
-  assert_int_equal(crema_solver_iteration(c.solver), 10);
-  assert_int_equal(crema_solver_step(c.solver, 2), CREMA_OK);
-  assert_int_equal(crema_solver_iteration(c.solver), 12);
-  assert_int_equal(crema_solver_step(c.solver, -1), CREMA_E_RANGE);
-  case_end(&c);
+  assert_int_equal(crema_solver_iteration(c->solver), 10);
+  ok(crema_solver_step(c->solver, 2));
+  assert_int_equal(crema_solver_iteration(c->solver), 12);
+  assert_int_equal(crema_solver_step(c->solver, -1), CREMA_E_RANGE);
 }
 
 static crema_status failing_feed(void *user, crema_net *net, int64_t pass) {
@@ -69,79 +66,67 @@ static crema_status failing_feed(void *user, crema_net *net, int64_t pass) {
   return pass < 3 ? CREMA_OK : CREMA_E_INTERRUPTED;
 }
 
-static void a_failing_feed_ends_the_training(void **state) {
-  solver_case c;
-  (void)state;
-  case_begin(&c);
-  c.options.feed = failing_feed;
-  case_load(&c, small_net, "lr_policy: 'fixed' max_iter: 10 snapshot_after_train: false");
-  assert_int_equal(crema_solver_solve(c.solver), CREMA_E_INTERRUPTED);
-  assert_int_equal(crema_solver_iteration(c.solver), 3);
-  case_end(&c);
+TEST(a_failing_feed_ends_the_training) {
+  solver_case *c = *state;
+  c->options.feed = failing_feed;
+  case_load(c, small_net, "lr_policy: 'fixed' max_iter: 10 snapshot_after_train: false");
+  assert_int_equal(crema_solver_solve(c->solver), CREMA_E_INTERRUPTED);
+  assert_int_equal(crema_solver_iteration(c->solver), 3);
 }
 
-static void poll_stops_and_snapshots(void **state) {
-  solver_case c;
+TEST(poll_stops_and_snapshots) {
+  solver_case *c = *state;
   witness w;
   char path[256];
-  (void)state;
-  case_begin(&c);
-  watch(&c, &w);
-  case_load(&c, small_net, "lr_policy: 'fixed' max_iter: 100");
+  watch(c, &w);
+  case_load(c, small_net, "lr_policy: 'fixed' max_iter: 100");
   w.answer = CREMA_SOLVER_SNAPSHOT;
   w.answer_at = 4;
-  assert_int_equal(crema_solver_step(c.solver, 6), CREMA_OK);
-  assert_int_equal(crema_solver_iteration(c.solver), 6);
-  assert_int_equal(access(case_path(&c, "s_iter_4.solverstate", path), R_OK), 0);
+  ok(crema_solver_step(c->solver, 6));
+  assert_int_equal(crema_solver_iteration(c->solver), 6);
+  assert_int_equal(access(case_path(c, "s_iter_4.solverstate", path), R_OK), 0);
   w.answer = CREMA_SOLVER_STOP;
   w.answer_at = 9;
-  assert_int_equal(crema_solver_solve(c.solver), CREMA_OK);
-  assert_int_equal(crema_solver_iteration(c.solver), 9);
-  assert_int_equal(access(case_path(&c, "s_iter_9.solverstate", path), R_OK), 0);
-  case_end(&c);
+  ok(crema_solver_solve(c->solver));
+  assert_int_equal(crema_solver_iteration(c->solver), 9);
+  assert_int_equal(access(case_path(c, "s_iter_9.solverstate", path), R_OK), 0);
 }
 
 /* ---- losses ---- */
 
-static void mean_of_the_last_losses(void **state) {
-  solver_case c;
+TEST(mean_of_the_last_losses) {
+  solver_case *c = *state;
   witness w;
   double single[10];
-  (void)state;
-  case_begin(&c);
-  watch(&c, &w);
-  case_load(&c, small_net, "lr_policy: 'fixed' max_iter: 10 snapshot_after_train: false");
-  assert_int_equal(crema_solver_solve(c.solver), CREMA_OK);
+  watch(c, &w);
+  case_load(c, small_net, "lr_policy: 'fixed' max_iter: 10 snapshot_after_train: false");
+  ok(crema_solver_solve(c->solver));
   memcpy(single, w.losses, sizeof single);
-  watch(&c, &w);
-  case_load(&c, small_net,
+  watch(c, &w);
+  case_load(c, small_net,
             "lr_policy: 'fixed' max_iter: 10 average_loss: 4 snapshot_after_train: false");
-  assert_int_equal(crema_solver_solve(c.solver), CREMA_OK);
+  ok(crema_solver_solve(c->solver));
   for (int i = 0; i < 10; ++i) {
     int from = i < 3 ? 0 : i - 3;
     double sum = 0;
     for (int k = from; k <= i; ++k) sum += single[k];
     assert_true(fabs(w.losses[i] - sum / (i - from + 1)) < 1e-9);
   }
-  case_end(&c);
 }
 
-static void iter_size_is_a_larger_batch(void **state) {
+TEST(iter_size_is_a_larger_batch) {
   /* The same four samples three times over: three passes of a third of the gradient each. */
-  solver_case c;
+  solver_case *c = *state;
   float one[6], three[6];
-  (void)state;
-  case_begin(&c);
-  case_load(&c, small_net, "lr_policy: 'fixed' momentum: 0.9 weight_decay: 0.01");
-  assert_int_equal(case_feed(NULL, crema_solver_net(c.solver), 0), CREMA_OK);
-  assert_int_equal(crema_solver_step(c.solver, 5), CREMA_OK);
-  case_weights(&c, one);
-  case_load(&c, small_net, "lr_policy: 'fixed' momentum: 0.9 weight_decay: 0.01 iter_size: 3");
-  assert_int_equal(case_feed(NULL, crema_solver_net(c.solver), 0), CREMA_OK);
-  assert_int_equal(crema_solver_step(c.solver, 5), CREMA_OK);
-  case_weights(&c, three);
+  case_load(c, small_net, "lr_policy: 'fixed' momentum: 0.9 weight_decay: 0.01");
+  ok(case_feed(NULL, crema_solver_net(c->solver), 0));
+  ok(crema_solver_step(c->solver, 5));
+  case_weights(c, one);
+  case_load(c, small_net, "lr_policy: 'fixed' momentum: 0.9 weight_decay: 0.01 iter_size: 3");
+  ok(case_feed(NULL, crema_solver_net(c->solver), 0));
+  ok(crema_solver_step(c->solver, 5));
+  case_weights(c, three);
   for (int i = 0; i < 6; ++i) assert_true(fabs((double)(one[i] - three[i])) < 1e-6);
-  case_end(&c);
 }
 
 static crema_status feed_nan(void *user, crema_net *net, int64_t pass) {
@@ -152,41 +137,35 @@ static crema_status feed_nan(void *user, crema_net *net, int64_t pass) {
   return status;
 }
 
-static void a_loss_that_is_not_finite(void **state) {
-  solver_case c;
+TEST(a_loss_that_is_not_finite) {
+  solver_case *c = *state;
   float weights[6];
   char path[256];
-  (void)state;
-  case_begin(&c);
-  c.options.feed = feed_nan;
-  case_load(&c, small_net, "lr_policy: 'fixed' max_iter: 10");
-  assert_int_equal(crema_solver_solve(c.solver), CREMA_E_NUMERIC);
-  assert_non_null(strstr(crema_error_text(), "iteration 4"));
-  assert_non_null(strstr(crema_error_text(), "layer 'in'"));
-  assert_non_null(strstr(crema_error_text(), "blob 'data'"));
-  assert_int_equal(crema_solver_iteration(c.solver), 4);
-  case_weights(&c, weights);
+  c->options.feed = feed_nan;
+  case_load(c, small_net, "lr_policy: 'fixed' max_iter: 10");
+  assert_fails(crema_solver_solve(c->solver), CREMA_E_NUMERIC, "iteration 4");
+  assert_error_has("layer 'in'");
+  assert_error_has("blob 'data'");
+  assert_int_equal(crema_solver_iteration(c->solver), 4);
+  case_weights(c, weights);
   for (int i = 0; i < 6; ++i) assert_true(isfinite(weights[i]));
-  assert_int_not_equal(access(case_path(&c, "s_iter_4.solverstate", path), R_OK), 0);
-  case_end(&c);
+  assert_int_not_equal(access(case_path(c, "s_iter_4.solverstate", path), R_OK), 0);
 }
 
 /* ---- tests and reports ---- */
 
-static void tests_run_when_they_are_due(void **state) {
-  solver_case c;
+TEST(tests_run_when_they_are_due) {
+  solver_case *c = *state;
   static log_lines lines;
-  (void)state;
-  case_begin(&c);
-  c.options.feed = case_feed;
+  c->options.feed = case_feed;
   listen(&lines);
-  case_load(&c, small_net,
+  case_load(c, small_net,
             "lr_policy: 'fixed' max_iter: 10 test_interval: 4 test_iter: 2 test_iter: 1 "
             "test_initialization: false display: 5 test_compute_loss: true "
             "snapshot_after_train: false debug_info: true");
-  assert_int_equal(crema_solver_test_net_count(c.solver), 2);
-  assert_ptr_not_equal(crema_solver_test_net(c.solver, 1), crema_solver_net(c.solver));
-  assert_int_equal(crema_solver_solve(c.solver), CREMA_OK);
+  assert_int_equal(crema_solver_test_net_count(c->solver), 2);
+  assert_ptr_not_equal(crema_solver_test_net(c->solver, 1), crema_solver_net(c->solver));
+  ok(crema_solver_solve(c->solver));
   crema_log_set(NULL, NULL, CREMA_LOG_INFO);
   assert_int_equal(count_lines(&lines, "Testing net (#0)"), 2);
   assert_int_equal(count_lines(&lines, "Iteration 8, Testing net (#1)"), 1);
@@ -200,125 +179,107 @@ static void tests_run_when_they_are_due(void **state) {
   assert_int_equal(count_lines(&lines, "Optimization Done."), 1);
   /* debug_info logs only in displayed iterations, once per pass. */
   assert_int_equal(count_lines(&lines, "[Backward] Layer ip, param blob 0"), 2);
-  case_end(&c);
 }
 
-static void test_nets_follow_the_trained_weights(void **state) {
-  solver_case c;
+TEST(test_nets_follow_the_trained_weights) {
+  solver_case *c = *state;
   const float *trained, *tested;
-  (void)state;
-  case_begin_fed(&c, small_net, "lr_policy: 'fixed' test_interval: 100 test_iter: 1");
-  assert_int_equal(crema_solver_step(c.solver, 3), CREMA_OK);
-  crema_net *train = crema_solver_net(c.solver), *test = crema_solver_test_net(c.solver, 0);
-  assert_int_equal(crema_blob_cpu_data(train->learnable[0], &trained), CREMA_OK);
-  assert_int_equal(crema_blob_cpu_data(test->learnable[0], &tested), CREMA_OK);
+  case_load_fed(c, small_net, "lr_policy: 'fixed' test_interval: 100 test_iter: 1");
+  ok(crema_solver_step(c->solver, 3));
+  crema_net *train = crema_solver_net(c->solver), *test = crema_solver_test_net(c->solver, 0);
+  ok(crema_blob_cpu_data(train->learnable[0], &trained));
+  ok(crema_blob_cpu_data(test->learnable[0], &tested));
   assert_memory_equal(trained, tested, 6 * sizeof *trained);
-  case_end(&c);
 }
 
-static void states_reach_the_rules(void **state) {
-  solver_case c;
+TEST(states_reach_the_rules) {
+  solver_case *c = *state;
   const char *stages[] = {"noisy"};
   char net[4096];
-  (void)state;
   snprintf(net, sizeof net,
            "%s layer { name: 'extra' type: 'Silence' bottom: 'data' include { stage: 'noisy' "
            "min_level: 3 } }\n"
            "layer { name: 'other' type: 'Silence' bottom: 'data' include { stage: 'quiet' } }\n",
            small_net);
-  case_begin(&c);
-  c.options.stages = stages;
-  c.options.stage_count = 1;
-  c.options.level = 3;
-  case_load(&c, net,
+  c->options.stages = stages;
+  c->options.stage_count = 1;
+  c->options.level = 3;
+  case_load(c, net,
             "lr_policy: 'fixed' test_interval: 9 test_iter: 1 "
             "test_state { stage: 'quiet' }");
-  assert_true(cr_net_find_layer(crema_solver_net(c.solver), "extra") >= 0);
-  assert_int_equal(cr_net_find_layer(crema_solver_net(c.solver), "other"), -1);
-  assert_int_equal(cr_net_find_layer(crema_solver_test_net(c.solver, 0), "extra"), -1);
-  assert_true(cr_net_find_layer(crema_solver_test_net(c.solver, 0), "other") >= 0);
-  c.options.stages = NULL;
-  c.options.stage_count = 0;
-  c.options.level = 0;
-  case_load(&c, net, "lr_policy: 'fixed' train_state { stage: 'noisy' level: 4 }");
-  assert_true(cr_net_find_layer(crema_solver_net(c.solver), "extra") >= 0);
-  case_end(&c);
+  assert_true(cr_net_find_layer(crema_solver_net(c->solver), "extra") >= 0);
+  assert_int_equal(cr_net_find_layer(crema_solver_net(c->solver), "other"), -1);
+  assert_int_equal(cr_net_find_layer(crema_solver_test_net(c->solver, 0), "extra"), -1);
+  assert_true(cr_net_find_layer(crema_solver_test_net(c->solver, 0), "other") >= 0);
+  c->options.stages = NULL;
+  c->options.stage_count = 0;
+  c->options.level = 0;
+  case_load(c, net, "lr_policy: 'fixed' train_state { stage: 'noisy' level: 4 }");
+  assert_true(cr_net_find_layer(crema_solver_net(c->solver), "extra") >= 0);
 }
 
-static void inline_nets(void **state) {
-  solver_case c;
+TEST(inline_nets) {
+  solver_case *c = *state;
   char solver[8192], path[256];
-  (void)state;
-  case_begin(&c);
-  c.options.feed = case_feed;
+  c->options.feed = case_feed;
   snprintf(solver, sizeof solver,
            "base_lr: 0.1 lr_policy: 'fixed' solver_type: ADAM momentum: 0.9 solver_mode: CPU\n"
            "train_net_param { %s } test_net_param { %s } test_iter: 1 test_interval: 2 max_iter: 4 "
            "snapshot_after_train: false",
            small_net, small_net);
-  case_write(&c, "solver.prototxt", solver);
-  crema_status status =
-      crema_solver_load(case_path(&c, "solver.prototxt", path), &c.options, &c.solver);
-  if (status != CREMA_OK) fail_msg("%s", crema_error_text());
-  assert_string_equal(cr_updater_type(c.solver->updater), "Adam");
-  assert_int_equal(crema_solver_solve(c.solver), CREMA_OK);
-  case_end(&c);
+  case_write(c, "solver.prototxt", solver);
+  ok(crema_solver_load(case_path(c, "solver.prototxt", path), &c->options, &c->solver));
+  assert_string_equal(cr_updater_type(c->solver->updater), "Adam");
+  ok(crema_solver_solve(c->solver));
 }
 
-static void refuses(void **state) {
-  solver_case c;
+TEST(refuses) {
+  solver_case *c = *state;
   char path[256];
-  (void)state;
-  case_begin(&c);
-  case_refuse(&c, "lr_policy: 'fixed' average_loss: 0", CREMA_E_RANGE, "average_loss");
-  case_refuse(&c, "lr_policy: 'fixed' train_net: 'x'", CREMA_E_PARSE, "train_net");
-  case_refuse(&c, "lr_policy: 'fixed' test_iter: 1", CREMA_E_PARSE, "test_interval");
-  case_refuse(&c, "lr_policy: 'fixed' test_iter: 0 test_interval: 1", CREMA_E_RANGE, "test_iter");
-  case_refuse(&c, "lr_policy: 'fixed' test_net: 'x'", CREMA_E_PARSE, "test_iter");
-  case_refuse(&c, "lr_policy: 'fixed' test_iter: 1 test_interval: 1 test_net: 'absent'",
+  case_refuse(c, "lr_policy: 'fixed' average_loss: 0", CREMA_E_RANGE, "average_loss");
+  case_refuse(c, "lr_policy: 'fixed' train_net: 'x'", CREMA_E_PARSE, "train_net");
+  case_refuse(c, "lr_policy: 'fixed' test_iter: 1", CREMA_E_PARSE, "test_interval");
+  case_refuse(c, "lr_policy: 'fixed' test_iter: 0 test_interval: 1", CREMA_E_RANGE, "test_iter");
+  case_refuse(c, "lr_policy: 'fixed' test_net: 'x'", CREMA_E_PARSE, "test_iter");
+  case_refuse(c, "lr_policy: 'fixed' test_iter: 1 test_interval: 1 test_net: 'absent'",
               CREMA_E_NOT_FOUND, "absent");
-  case_refuse(&c, "lr_policy: 'fixed' test_state { }", CREMA_E_PARSE, "test_state");
-  case_refuse(&c, "lr_policy: 'fixed' base_rl: 1", CREMA_E_PARSE, "base_rl");
-  case_refuse(&c, "lr_policy: 'fixed' weights: 'absent.caffemodel'", CREMA_E_NOT_FOUND, "absent");
-  c.options.warn_unknown_fields = true;
-  case_load(&c, small_net, "lr_policy: 'fixed' base_rl: 1");
-  crema_solver_destroy(c.solver);
-  assert_int_equal(crema_solver_load(case_path(&c, "absent", path), NULL, &c.solver),
+  case_refuse(c, "lr_policy: 'fixed' test_state { }", CREMA_E_PARSE, "test_state");
+  case_refuse(c, "lr_policy: 'fixed' base_rl: 1", CREMA_E_PARSE, "base_rl");
+  case_refuse(c, "lr_policy: 'fixed' weights: 'absent.caffemodel'", CREMA_E_NOT_FOUND, "absent");
+  c->options.warn_unknown_fields = true;
+  case_load(c, small_net, "lr_policy: 'fixed' base_rl: 1");
+  crema_solver_destroy(c->solver);
+  assert_int_equal(crema_solver_load(case_path(c, "absent", path), NULL, &c->solver),
                    CREMA_E_NOT_FOUND);
-  assert_null(c.solver);
+  assert_null(c->solver);
   crema_solver_destroy(NULL);
-  case_end(&c);
 }
 
-static void the_prefix_is_checked_before_training(void **state) {
-  solver_case c;
+TEST(the_prefix_is_checked_before_training) {
+  solver_case *c = *state;
   witness w;
-  (void)state;
-  case_begin(&c);
-  watch(&c, &w);
-  case_load(&c, small_net, "lr_policy: 'fixed' max_iter: 3");
-  free(c.solver->snapshot_prefix);
-  c.solver->snapshot_prefix = strdup("/tmp/crema/no/such/folder/s");
-  assert_int_equal(crema_solver_solve(c.solver), CREMA_E_IO);
-  assert_non_null(strstr(crema_error_text(), "/tmp/crema/no/such/folder/s"));
+  watch(c, &w);
+  case_load(c, small_net, "lr_policy: 'fixed' max_iter: 3");
+  free(c->solver->snapshot_prefix);
+  c->solver->snapshot_prefix = strdup("/tmp/crema/no/such/folder/s");
+  assert_fails(crema_solver_solve(c->solver), CREMA_E_IO, "/tmp/crema/no/such/folder/s");
   assert_int_equal(w.passes, 0);
-  case_end(&c);
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(callbacks_see_every_iteration),
-      cmocka_unit_test(a_failing_feed_ends_the_training),
-      cmocka_unit_test(poll_stops_and_snapshots),
-      cmocka_unit_test(mean_of_the_last_losses),
-      cmocka_unit_test(iter_size_is_a_larger_batch),
-      cmocka_unit_test(a_loss_that_is_not_finite),
-      cmocka_unit_test(tests_run_when_they_are_due),
-      cmocka_unit_test(test_nets_follow_the_trained_weights),
-      cmocka_unit_test(states_reach_the_rules),
-      cmocka_unit_test(inline_nets),
-      cmocka_unit_test(refuses),
-      cmocka_unit_test(the_prefix_is_checked_before_training),
+      case_test(callbacks_see_every_iteration),
+      case_test(a_failing_feed_ends_the_training),
+      case_test(poll_stops_and_snapshots),
+      case_test(mean_of_the_last_losses),
+      case_test(iter_size_is_a_larger_batch),
+      case_test(a_loss_that_is_not_finite),
+      case_test(tests_run_when_they_are_due),
+      case_test(test_nets_follow_the_trained_weights),
+      case_test(states_reach_the_rules),
+      case_test(inline_nets),
+      case_test(refuses),
+      case_test(the_prefix_is_checked_before_training),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -69,7 +69,7 @@ static double set_gradients(crema_net *net, int step) {
   double squares = 0;
   for (int p = 0; p < net->learnables; ++p) {
     float *diff;
-    assert_int_equal(crema_blob_mutable_cpu_diff(net->learnable[p], &diff), CREMA_OK);
+    ok(crema_blob_mutable_cpu_diff(net->learnable[p], &diff));
     for (int i = 0; i < crema_blob_count(net->learnable[p]); ++i) {
       diff[i] = (float)gradient(step, i + WEIGHTS * p);
       squares += (double)diff[i] * (double)diff[i];
@@ -99,7 +99,7 @@ static void run_case(const rule_case *k) {
   for (int step = 0; step < STEPS; ++step) {
     double norm = set_gradients(net, step);
     double factor = k->clip >= 0 && norm > k->clip ? k->clip / norm : 1;
-    assert_int_equal(cr_updater_run(c.solver->updater, 0.1f, step), CREMA_OK);
+    ok(cr_updater_run(c.solver->updater, 0.1f, step));
     for (int i = 0; i < WEIGHTS; ++i) {
       double g = gradient(step, i) * factor / k->iter_size;
       double sign = (double)((w[i] > 0) - (w[i] < 0));
@@ -147,7 +147,7 @@ static void run_larc(const char *policy, bool clips, const char *more, int iter_
     }
     double local = (1 - momentum) * 0.3 * sqrt(weight) / sqrt(slope);
     double rate = 2 * (clips ? fmin(0.1, local) : 0.1 * local);
-    assert_int_equal(cr_updater_run(c.solver->updater, 0.1f, step), CREMA_OK);
+    ok(cr_updater_run(c.solver->updater, 0.1f, step));
     for (int i = 0; i < WEIGHTS; ++i) {
       h[i] = momentum * h[i] + rate * (gradient(step, i) / iter_size + decay * w[i]);
       w[i] -= h[i];
@@ -159,90 +159,78 @@ static void run_larc(const char *policy, bool clips, const char *more, int iter_
     fail_msg("%s: weight %d is %.8g, not %.8g", policy, i, (double)found[i], w[i]);
   }
   const float *bias;
-  assert_int_equal(crema_blob_cpu_data(crema_solver_net(c.solver)->learnable[1], &bias), CREMA_OK);
+  ok(crema_blob_cpu_data(crema_solver_net(c.solver)->learnable[1], &bias));
   assert_true(bias[0] == 0 && bias[1] == 0);
   case_end(&c);
 }
 
-static void s4_44_larc_follows_its_formula(void **state) {
-  (void)state;
+TEST(s4_44_larc_follows_its_formula) {
   run_larc("", false, "", 1);
   run_larc("larc_policy: 'scale'", false, "iter_size: 3", 3);
   run_larc("larc_policy: 'clip'", true, "", 1);
 }
 
 /* Norms of zero say nothing about the rate. */
-static void s4_44_larc_without_norms_is_plain(void **state) {
-  solver_case c;
+TEST(s4_44_larc_without_norms_is_plain) {
+  solver_case *c = *state;
   float *weight, found[WEIGHTS];
-  (void)state;
-  case_begin(&c);
-  case_load(&c, small_net, "lr_policy: 'fixed' larc: true");
-  crema_blob *blob = crema_solver_net(c.solver)->learnable[0];
-  assert_int_equal(crema_blob_mutable_cpu_data(blob, &weight), CREMA_OK);
+  case_load(c, small_net, "lr_policy: 'fixed' larc: true");
+  crema_blob *blob = crema_solver_net(c->solver)->learnable[0];
+  ok(crema_blob_mutable_cpu_data(blob, &weight));
   memset(weight, 0, WEIGHTS * sizeof *weight);
-  (void)set_gradients(crema_solver_net(c.solver), 0);
-  assert_int_equal(cr_updater_run(c.solver->updater, 0.1f, 0), CREMA_OK);
-  case_weights(&c, found);
+  (void)set_gradients(crema_solver_net(c->solver), 0);
+  ok(cr_updater_run(c->solver->updater, 0.1f, 0));
+  case_weights(c, found);
   for (int i = 0; i < WEIGHTS; ++i) {
     assert_true(fabs((double)found[i] + 0.1 * gradient(0, i)) < 1e-6);
   }
-  case_end(&c);
 }
 
-static void rules_follow_their_formulas(void **state) {
-  (void)state;
+TEST(rules_follow_their_formulas) {
   for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) run_case(&cases[i]);
 }
 
-static void keeps_the_step_for_snapshots_with_diffs(void **state) {
-  solver_case c;
+TEST(keeps_the_step_for_snapshots_with_diffs) {
+  solver_case *c = *state;
   float before[WEIGHTS], after[WEIGHTS];
   const float *diff;
-  (void)state;
-  case_begin(&c);
-  case_load(&c, small_net, "lr_policy: 'fixed' momentum: 0.5 snapshot_diff: true");
-  case_weights(&c, before);
-  set_gradients(crema_solver_net(c.solver), 1);
-  assert_int_equal(cr_updater_run(c.solver->updater, 0.1f, 0), CREMA_OK);
-  case_weights(&c, after);
-  assert_int_equal(crema_blob_cpu_diff(crema_solver_net(c.solver)->learnable[0], &diff), CREMA_OK);
+  case_load(c, small_net, "lr_policy: 'fixed' momentum: 0.5 snapshot_diff: true");
+  case_weights(c, before);
+  set_gradients(crema_solver_net(c->solver), 1);
+  ok(cr_updater_run(c->solver->updater, 0.1f, 0));
+  case_weights(c, after);
+  ok(crema_blob_cpu_diff(crema_solver_net(c->solver)->learnable[0], &diff));
   for (int i = 0; i < WEIGHTS; ++i) {
     assert_true(fabs((double)diff[i] - 0.1 * gradient(1, i)) < 1e-6);
     assert_true(fabs((double)(before[i] - after[i] - diff[i])) < 1e-6);
   }
-  case_end(&c);
 }
 
-static void frozen_parameters_stay(void **state) {
-  solver_case c;
+TEST(frozen_parameters_stay) {
+  solver_case *c = *state;
   float before[WEIGHTS], after[WEIGHTS];
   char net[2048];
-  (void)state;
   snprintf(net, sizeof net, "%s", small_net);
   char *at = strstr(net, "inner_product_param"), tail[1024];
   snprintf(tail, sizeof tail, "param { lr_mult: 0 } param { lr_mult: 1 } %s", at);
   strcpy(at, tail);
-  case_begin(&c);
-  case_load(&c, net, "lr_policy: 'fixed' momentum: 0.9 weight_decay: 0.1");
-  case_weights(&c, before);
+  case_load(c, net, "lr_policy: 'fixed' momentum: 0.9 weight_decay: 0.1");
+  case_weights(c, before);
   for (int step = 0; step < 3; ++step) {
-    set_gradients(crema_solver_net(c.solver), step);
-    assert_int_equal(cr_updater_run(c.solver->updater, 0.1f, step), CREMA_OK);
+    set_gradients(crema_solver_net(c->solver), step);
+    ok(cr_updater_run(c->solver->updater, 0.1f, step));
   }
-  case_weights(&c, after);
+  case_weights(c, after);
   assert_memory_equal(before, after, sizeof before);
   const float *bias;
-  assert_int_equal(crema_blob_cpu_data(crema_solver_net(c.solver)->learnable[1], &bias), CREMA_OK);
+  ok(crema_blob_cpu_data(crema_solver_net(c->solver)->learnable[1], &bias));
   assert_true(bias[0] != 0);
-  case_end(&c);
 }
 
 /* The step of a frozen parameter is zero, whatever its gradient was. */
-static void frozen_parameters_have_no_step(void **state) {
+TEST(frozen_parameters_have_no_step) {
   static const char *const types[] = {"SGD", "Nesterov", "RMSProp", "Adam"};
   char net[2048], text[256], tail[1024];
-  (void)state;
   snprintf(net, sizeof net, "%s", small_net);
   char *at = strstr(net, "inner_product_param");
   snprintf(tail, sizeof tail, "param { lr_mult: 0 } %s", at);
@@ -254,27 +242,23 @@ static void frozen_parameters_have_no_step(void **state) {
     snprintf(text, sizeof text, "lr_policy: 'fixed' snapshot_diff: true type: '%s'", types[k]);
     case_load(&c, net, text);
     set_gradients(crema_solver_net(c.solver), 1);
-    assert_int_equal(cr_updater_run(c.solver->updater, 0.1f, 0), CREMA_OK);
-    assert_int_equal(crema_blob_cpu_diff(crema_solver_net(c.solver)->learnable[0], &diff),
-                     CREMA_OK);
+    ok(cr_updater_run(c.solver->updater, 0.1f, 0));
+    ok(crema_blob_cpu_diff(crema_solver_net(c.solver)->learnable[0], &diff));
     for (int i = 0; i < WEIGHTS; ++i) assert_true(diff[i] == 0);
     case_end(&c);
   }
 }
 
 /* clip_gradients 0 leaves no gradient; only below 0 there is no limit. */
-static void clipping_to_nothing(void **state) {
-  solver_case c;
+TEST(clipping_to_nothing) {
+  solver_case *c = *state;
   float before[WEIGHTS], after[WEIGHTS];
-  (void)state;
-  case_begin(&c);
-  case_load(&c, small_net, "lr_policy: 'fixed' clip_gradients: 0");
-  case_weights(&c, before);
-  set_gradients(crema_solver_net(c.solver), 1);
-  assert_int_equal(cr_updater_run(c.solver->updater, 0.1f, 0), CREMA_OK);
-  case_weights(&c, after);
+  case_load(c, small_net, "lr_policy: 'fixed' clip_gradients: 0");
+  case_weights(c, before);
+  set_gradients(crema_solver_net(c->solver), 1);
+  ok(cr_updater_run(c->solver->updater, 0.1f, 0));
+  case_weights(c, after);
   assert_memory_equal(before, after, sizeof before);
-  case_end(&c);
 }
 
 static int clippings;
@@ -319,82 +303,73 @@ static void clipping_at_the_limit(void **state) {
 }
 
 /* One gradient that is not a number affects its own weight and no other. */
-static void a_norm_that_is_no_number_clips_nothing(void **state) {
-  solver_case c;
+TEST(a_norm_that_is_no_number_clips_nothing) {
+  solver_case *c = *state;
   float before[WEIGHTS], after[WEIGHTS], *diff;
-  (void)state;
-  case_begin(&c);
-  case_load(&c, small_net, "lr_policy: 'fixed' clip_gradients: 0.01");
-  case_weights(&c, before);
-  set_gradients(crema_solver_net(c.solver), 1);
-  crema_blob *blob = crema_solver_net(c.solver)->learnable[0];
-  assert_int_equal(crema_blob_mutable_cpu_diff(blob, &diff), CREMA_OK);
+  case_load(c, small_net, "lr_policy: 'fixed' clip_gradients: 0.01");
+  case_weights(c, before);
+  set_gradients(crema_solver_net(c->solver), 1);
+  crema_blob *blob = crema_solver_net(c->solver)->learnable[0];
+  ok(crema_blob_mutable_cpu_diff(blob, &diff));
   diff[2] = NAN;
-  assert_int_equal(cr_updater_run(c.solver->updater, 0.1f, 0), CREMA_OK);
-  case_weights(&c, after);
+  ok(cr_updater_run(c->solver->updater, 0.1f, 0));
+  case_weights(c, after);
   for (int i = 0; i < WEIGHTS; ++i) {
     double expected = (double)before[i] - 0.1 * gradient(1, i);
     if (i == 2) assert_true(isnan(after[i]));
     else assert_true(fabs((double)after[i] - expected) < 1e-6);
   }
-  case_end(&c);
 }
 
 /* A parameter that is frozen while it moves, as by a resume with lr_mult 0, comes to rest. */
-static void frozen_parameters_come_to_rest(void **state) {
-  solver_case c;
+TEST(frozen_parameters_come_to_rest) {
+  solver_case *c = *state;
   float start[WEIGHTS], found[WEIGHTS];
-  (void)state;
-  case_begin(&c);
-  case_load(&c, small_net, "lr_policy: 'fixed' momentum: 0.5");
-  crema_net *net = crema_solver_net(c.solver);
-  case_weights(&c, start);
+  case_load(c, small_net, "lr_policy: 'fixed' momentum: 0.5");
+  crema_net *net = crema_solver_net(c->solver);
+  case_weights(c, start);
   set_gradients(net, 1);
-  assert_int_equal(cr_updater_run(c.solver->updater, 0.1f, 0), CREMA_OK);
+  ok(cr_updater_run(c->solver->updater, 0.1f, 0));
   net->lr_mult[0] = 0;
   for (int step = 1; step < 3; ++step) {
     set_gradients(net, 7);
-    assert_int_equal(cr_updater_run(c.solver->updater, 0.1f, step), CREMA_OK);
+    ok(cr_updater_run(c->solver->updater, 0.1f, step));
   }
-  case_weights(&c, found);
+  case_weights(c, found);
   for (int i = 0; i < WEIGHTS; ++i) {
     double expected = (double)start[i] - 0.1 * gradient(1, i) * (1 + 0.5 + 0.25);
     assert_true(fabs((double)found[i] - expected) < 1e-6);
   }
-  case_end(&c);
 }
 
-static void refuses(void **state) {
-  solver_case c;
-  (void)state;
-  case_begin(&c);
-  case_refuse(&c, "lr_policy: 'fixed' larc: true larc_policy: 'clamp'", CREMA_E_UNKNOWN_NAME,
+TEST(refuses) {
+  solver_case *c = *state;
+  case_refuse(c, "lr_policy: 'fixed' larc: true larc_policy: 'clamp'", CREMA_E_UNKNOWN_NAME,
               "unknown larc_policy 'clamp'");
-  case_refuse(&c, "lr_policy: 'fixed' type: 'Adam' momentum_policy: 'opt'", CREMA_E_ARGUMENT,
+  case_refuse(c, "lr_policy: 'fixed' type: 'Adam' momentum_policy: 'opt'", CREMA_E_ARGUMENT,
               "momentum_policy 'opt' is for SGD and Nesterov, not for Adam");
-  case_refuse(&c, "lr_policy: 'fixed' type: 'Nestorov'", CREMA_E_UNKNOWN_NAME, "'Nesterov'");
-  case_refuse(&c, "lr_policy: 'fixed' type: 'x'", CREMA_E_UNKNOWN_NAME, "AdaDelta");
-  case_refuse(&c, "lr_policy: 'fixed' regularization_type: 'L3'", CREMA_E_UNKNOWN_NAME, "'L3'");
-  case_refuse(&c, "lr_policy: 'fixed' iter_size: 0", CREMA_E_RANGE, "iter_size");
-  case_refuse(&c, "lr_policy: 'fixed' type: 'RMSProp' rms_decay: 1", CREMA_E_RANGE, "rms_decay");
-  case_refuse(&c, "lr_policy: 'fixed' type: 'AdaGrad' momentum: 0.9", CREMA_E_RANGE, "momentum");
+  case_refuse(c, "lr_policy: 'fixed' type: 'Nestorov'", CREMA_E_UNKNOWN_NAME, "'Nesterov'");
+  case_refuse(c, "lr_policy: 'fixed' type: 'x'", CREMA_E_UNKNOWN_NAME, "AdaDelta");
+  case_refuse(c, "lr_policy: 'fixed' regularization_type: 'L3'", CREMA_E_UNKNOWN_NAME, "'L3'");
+  case_refuse(c, "lr_policy: 'fixed' iter_size: 0", CREMA_E_RANGE, "iter_size");
+  case_refuse(c, "lr_policy: 'fixed' type: 'RMSProp' rms_decay: 1", CREMA_E_RANGE, "rms_decay");
+  case_refuse(c, "lr_policy: 'fixed' type: 'AdaGrad' momentum: 0.9", CREMA_E_RANGE, "momentum");
   cr_updater_destroy(NULL);
-  case_end(&c);
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(rules_follow_their_formulas),
       cmocka_unit_test(s4_44_larc_follows_its_formula),
-      cmocka_unit_test(s4_44_larc_without_norms_is_plain),
-      cmocka_unit_test(keeps_the_step_for_snapshots_with_diffs),
-      cmocka_unit_test(frozen_parameters_stay),
+      case_test(s4_44_larc_without_norms_is_plain),
+      case_test(keeps_the_step_for_snapshots_with_diffs),
+      case_test(frozen_parameters_stay),
       cmocka_unit_test(frozen_parameters_have_no_step),
-      cmocka_unit_test(clipping_to_nothing),
+      case_test(clipping_to_nothing),
       cmocka_unit_test(clipping_at_the_limit),
-      cmocka_unit_test(a_norm_that_is_no_number_clips_nothing),
-      cmocka_unit_test(frozen_parameters_come_to_rest),
-      cmocka_unit_test(refuses),
+      case_test(a_norm_that_is_no_number_clips_nothing),
+      case_test(frozen_parameters_come_to_rest),
+      case_test(refuses),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

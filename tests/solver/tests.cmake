@@ -4,10 +4,10 @@ target_link_libraries(test_solver_snapshot PRIVATE PkgConfig::HDF5)
 foreach(function malloc calloc realloc aligned_alloc posix_memalign strdup strndup)
   target_link_options(test_solver_no_memory PRIVATE -Wl,--wrap=${function})
 endforeach()
-# Kills at a renaming.
+# The process is killed at a renaming.
 target_link_options(test_solver_model_file PRIVATE -Wl,--wrap=rename)
 # Many snapshots, none of which need outlive a power cut.
 target_link_options(test_solver_stops PRIVATE -Wl,--wrap=fsync)
 target_link_options(test_solver_carry_on PRIVATE -Wl,--wrap=fsync)
-# Processes that cannot be made.
+# Processes cannot be created.
 target_link_options(test_solver_hdf5_damage PRIVATE -Wl,--wrap=fork)

@@ -62,11 +62,9 @@ def run_case(rig, case):
 
 
 def run(rig, cases):
-    configs = rig.random.sample(r.CONFIGS, 3) if rig.short else r.CONFIGS
-    references = rig.references(configs)
+    configs = 3 if rig.short else len(r.CONFIGS)
     work = []
-    for number in range(cases):
-        config = configs[number % len(configs)]
-        by_call = rig.injector is not None and number // len(configs) % 2 == 1
-        work.append((number, config, references[config.name], rig.random.random(), by_call))
+    for number, config, reference in rig.numbered(cases):
+        by_call = rig.injector is not None and number // configs % 2 == 1
+        work.append((number, config, reference, rig.random.random(), by_call))
     rig.each(lambda case: run_case(rig, case), work)

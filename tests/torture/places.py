@@ -1,4 +1,4 @@
-"""Places and circumstances that nobody thinks of: closed descriptors, odd names, limits, a folder that is
+"""Unusual circumstances: closed descriptors, odd names, limits, a folder that is
 gone, a disk that is full, strange libraries beside the data.
 """
 import os

@@ -26,11 +26,8 @@ def run_case(rig, case):
 
 
 def run(rig, cases):
-    configs = rig.random.sample(r.CONFIGS, 3) if rig.short else r.CONFIGS
-    references = rig.references(configs)
     work = []
-    for number in range(cases):
-        config = configs[number % len(configs)]
+    for number, config, reference in rig.numbered(cases):
         stops = rig.random.sample(range(1, rig.iterations), rig.random.randint(1, 3))
-        work.append((number, config, references[config.name], sorted(stops)))
+        work.append((number, config, reference, sorted(stops)))
     rig.each(lambda case: run_case(rig, case), work)

@@ -149,6 +149,15 @@ class Rig:
     def references(self, configs):
         return {config.name: self.reference(config) for config in configs}
 
+    def numbered(self, cases):
+        """Number, configuration and reference of each of so many cases, three configurations in
+        short runs."""
+        configs = self.random.sample(CONFIGS, 3) if self.short else CONFIGS
+        references = self.references(configs)
+        for number in range(cases):
+            config = configs[number % len(configs)]
+            yield number, config, references[config.name]
+
     def new_folder(self, name):
         folder = self.folder / name
         folder.mkdir(parents=True)

@@ -303,9 +303,9 @@ typedef struct fake_run {
 
 /* One (image, output channel, position): its products go to whatever is computed. */
 static void visit(const fake_run *r, int n, int o, int p) {
-  const int places = size_of(r->y, 2), plane = size_of(r->x, 2), window = size_of(r->w, 2);
+  const int positions = size_of(r->y, 2), plane = size_of(r->x, 2), window = size_of(r->w, 2);
   const int inputs = r->w->dim[1], outputs = r->y->dim[1] / r->c->group;
-  const int y_at = (n * r->y->dim[1] + o) * places + p;
+  const int y_at = (n * r->y->dim[1] + o) * positions + p;
   for (int i = 0; i < inputs; ++i) {
     const int channel = o / outputs * inputs + i;
     for (int k = 0; k < window; ++k) {

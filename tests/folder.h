@@ -1,10 +1,14 @@
 /* A folder of a test program's own, made before its group of tests and removed after it. */
-#ifndef TESTS_CORE_FOLDER_H
-#define TESTS_CORE_FOLDER_H
+#ifndef CR_TESTS_FOLDER_H
+#define CR_TESTS_FOLDER_H
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
+
+#include "check.h"
+#include "core/file.h"
 
 enum { PATH_SIZE = 600 };
 
@@ -12,7 +16,7 @@ static char folder[64];
 
 static inline int make_folder(void **state) {
   (void)state;
-  snprintf(folder, sizeof folder, "/tmp/crema_test_core_XXXXXX");
+  snprintf(folder, sizeof folder, "/tmp/crema_test_XXXXXX");
   return mkdtemp(folder) == NULL;
 }
 
@@ -29,6 +33,24 @@ static inline const char *path_of(const char *name) {
   char *text = path[next++ % 4];
   snprintf(text, PATH_SIZE, "%s/%s", folder, name);
   return text;
+}
+
+static inline void write_text(const char *name, const char *text) {
+  ok(cr_file_write(path_of(name), text, strlen(text)));
+}
+
+/* For tests of a solver file and its net. */
+static inline int make_solver_folder(void **state, const char *net, const char *solver) {
+  if (make_folder(state) != 0) return 1;
+  write_text("net.prototxt", net);
+  write_text("solver.prototxt", solver);
+  return 0;
+}
+
+static inline int remove_solver_folder(void **state) {
+  unlink(path_of("net.prototxt"));
+  unlink(path_of("solver.prototxt"));
+  return remove_folder(state);
 }
 
 #endif
