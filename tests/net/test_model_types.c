@@ -221,6 +221,22 @@ static void conversions_are_counted(void **state) {
   ok(crema_blob_data_as(blob_of(net, "y"), CREMA_F64, &values));
   assert_int_equal(crema_net_conversions(net), 2);
   crema_net_destroy(net);
+  /* Two readers: the copies of x have its values. Two layers of one parameter: the same. */
+  net = build(INPUT("x", DIM2(1, 2))
+              "layer { name: 'a' type: 'InnerProduct' bottom: 'x' top: 'a' param { name: 'w' }"
+              " inner_product_param { num_output: 2 } }"
+              "layer { name: 'b' type: 'InnerProduct' bottom: 'x' top: 'b' param { name: 'w' }"
+              " inner_product_param { num_output: 2 } }",
+              CREMA_TRAIN);
+  fill(blob_of(net, "x"), 1, 1);
+  ok(crema_net_forward(net, NULL));
+  assert_int_equal(crema_net_conversions(net), 0);
+  ok(crema_blob_data_as(blob_of(net, "x"), CREMA_F16, &values));
+  assert_int_equal(crema_net_conversions(net), 1);
+  fill(param_of(net, "b", 0), 1, 1);
+  ok(crema_blob_data_as(param_of(net, "a", 0), CREMA_F16, &values));
+  assert_int_equal(crema_net_conversions(net), 2);
+  crema_net_destroy(net);
 }
 
 /* ---- BatchNorm ---- */
