@@ -57,7 +57,7 @@ bool cr_blob_proto_fits(const Caffe__BlobProto *proto, const crema_shape *shape)
   return true;
 }
 
-/* Bytes of types that files hold, and of what is in them, are in this order. */
+/* Files hold the bytes of values in this order, and they are copied as they are. */
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "raw values are little-endian");
 
 static bool is_in_files(crema_dtype type) {

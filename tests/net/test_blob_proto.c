@@ -204,6 +204,8 @@ static void values_that_do_not_fit(void **state) {
        "raw values of type bool are no parameters"},
       {"shape { dim: 2 } data: [1, 2] raw_diff_type: FLOAT raw_diff: '123'", CREMA_E_CORRUPT,
        "3 bytes of raw values are not a number of elements of type float"},
+      {"shape { dim: 2 } raw_data: '12345678'", CREMA_E_CORRUPT,
+       "8 bytes of raw values have no type that is known"},
       {"shape { dim: 1 dim: 2 } data: [1, 2]", CREMA_E_SHAPE,
        "shapes differ: stored is 1 2 (2), wanted is 2 (2)"},
       {"num: 1 channels: 1 height: 2 width: 1 data: [1, 2]", CREMA_E_SHAPE,
