@@ -26,6 +26,13 @@ static crema_status mean_diff(crema_blob *blob, double *out) {
   return CREMA_OK;
 }
 
+/* The diff holds a gradient, which is shown without the net's factor for all gradients. */
+static crema_status mean_gradient(const crema_net *net, crema_blob *blob, double *out) {
+  CR_TRY(mean_diff(blob, out));
+  *out /= net->grad_scale;
+  return CREMA_OK;
+}
+
 /* A parameter's name if it has one, else its index in the layer. */
 static const char *param_label(const crema_net *net, int entry, char *text, size_t size) {
   const cr_net_param *param = &net->net_param[entry];
@@ -39,7 +46,7 @@ static crema_status log_param(const crema_net *net, const cr_net_layer *layer, i
   crema_blob *blob = layer->layer->blob[p];
   char text[16];
   double mean = 0.0;
-  CR_TRY(diff ? mean_diff(blob, &mean) : mean_data(blob, &mean));
+  CR_TRY(diff ? mean_gradient(net, blob, &mean) : mean_data(blob, &mean));
   cr_log_info("    [%s] Layer %s, param blob %s %s: %g", diff ? "Backward" : "Forward",
               layer->layer->name, param_label(net, layer->first_param + p, text, sizeof text),
               diff ? "diff" : "data", mean);
@@ -65,7 +72,7 @@ crema_status cr_net_debug_backward(crema_net *net, int index) {
   double mean = 0.0;
   for (int j = 0; j < self->bottoms; ++j) {
     if (!layer->propagate_down[j]) continue;
-    CR_TRY(mean_diff(layer->bottom[j], &mean));
+    CR_TRY(mean_gradient(net, layer->bottom[j], &mean));
     cr_log_info("    [Backward] Layer %s, bottom blob %s diff: %g", self->name,
                 net->blob_name[layer->bottom_id[j]], mean);
   }
@@ -91,7 +98,7 @@ crema_status cr_net_debug_all_params(crema_net *net) {
   cr_log_info(
       "    [Backward] All net params (data, diff): L1 norm = (%g, %g); "
       "L2 norm = (%g, %g)",
-      asum_data, asum_diff, sqrt(sumsq_data), sqrt(sumsq_diff));
+      asum_data, asum_diff / net->grad_scale, sqrt(sumsq_data), sqrt(sumsq_diff) / net->grad_scale);
   return CREMA_OK;
 }
 

@@ -96,6 +96,10 @@ crema_status cr_net_create_for(Caffe__NetParameter *param, const crema_net_optio
                                const cr_solver_rank *solver, crema_context *context,
                                const cr_net_origin *origin, crema_net **out) CREMA_MUST_USE;
 
+/* The element type that a field of a file names. Errors: CREMA_E_UNSUPPORTED for a type that is no
+ * floating one, with the field's name. */
+crema_status cr_net_dtype(const char *field, Caffe__Type type, crema_dtype *out) CREMA_MUST_USE;
+
 /* The first layer of that name; -1 when there is none. */
 int cr_net_find_layer(const crema_net *net, const char *name);
 
@@ -116,6 +120,9 @@ crema_status cr_net_share_params(crema_net *net, crema_net *donor) CREMA_MUST_US
  * Errors: CREMA_E_RANGE, and those of the layers, with the layer named. */
 crema_status cr_net_forward_range(crema_net *net, int first, int last, double *loss) CREMA_MUST_USE;
 crema_status cr_net_backward_range(crema_net *net, int first, int last) CREMA_MUST_USE;
+
+/* Changes net->grad_scale; from the next forward pass on. */
+void cr_net_set_grad_scale(crema_net *net, double scale);
 
 /* Finds the first layer, in the order of running, that holds a value which is not a finite
  * number, in its parameters or its tops. *found says whether there is one; then *layer_name and

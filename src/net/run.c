@@ -64,6 +64,12 @@ static crema_status seed_loss(const crema_net *net, cr_net_layer *layer) {
   return CREMA_OK;
 }
 
+void cr_net_set_grad_scale(crema_net *net, double scale) {
+  if (scale == net->grad_scale) return;
+  net->grad_scale = scale;
+  for (int i = 0; i < net->layers; ++i) net->layer[i].loss_seeded = false;
+}
+
 static crema_status sum_values(crema_blob *blob, double *sum) {
   const void *memory = NULL;
   const float *data = NULL;

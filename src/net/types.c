@@ -12,22 +12,22 @@ typedef struct type_field {
   Caffe__Type type;
 } type_field;
 
-static crema_status dtype_of(const type_field *field, crema_dtype *out) {
-  switch (field->type) {
+crema_status cr_net_dtype(const char *field, Caffe__Type type, crema_dtype *out) {
+  switch (type) {
     case CAFFE__TYPE__DOUBLE: *out = CREMA_F64; return CREMA_OK;
     case CAFFE__TYPE__FLOAT: *out = CREMA_F32; return CREMA_OK;
     case CAFFE__TYPE__FLOAT16: *out = CREMA_F16; return CREMA_OK;
     case CAFFE__TYPE__BFLOAT16: *out = CREMA_BF16; return CREMA_OK;
     default: break;
   }
-  return cr_fail(CREMA_E_UNSUPPORTED, "%s must be DOUBLE, FLOAT, FLOAT16 or BFLOAT16", field->name);
+  return cr_fail(CREMA_E_UNSUPPORTED, "%s must be DOUBLE, FLOAT, FLOAT16 or BFLOAT16", field);
 }
 
 /* The first field that is given; the last one counts in any case. */
 static crema_status first_given(const type_field *field, int fields, crema_dtype *out) {
   int i = 0;
   while (i < fields - 1 && !field[i].given) ++i;
-  return dtype_of(&field[i], out);
+  return cr_net_dtype(field[i].name, field[i].type, out);
 }
 
 #define GIVEN(message, field) \

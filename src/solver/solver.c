@@ -104,11 +104,8 @@ static void warn_foreign_fields(const Caffe__SolverParameter *param, const char 
     const char *name;
   } fields[] = {
       {param->has_max_weight_decay && param->max_weight_decay != 0, "max_weight_decay"},
-      {param->larc && param->larc_turbo, "larc_turbo"},
       {param->has_test_and_snapshot_last_epochs && param->test_and_snapshot_last_epochs > 0,
        "test_and_snapshot_last_epochs"},
-      {param->has_solver_data_type && param->solver_data_type != CAFFE__TYPE__FLOAT,
-       "solver_data_type"},
   };
   for (size_t i = 0; i < sizeof fields / sizeof *fields; ++i) {
     if (fields[i].given) cr_log_warning("%s: %s has no effect here", path, fields[i].name);
@@ -195,6 +192,7 @@ static crema_status build(crema_solver *solver) {
   }
   crema_status status = cr_updater_create(param, &solver->schedule, solver->net, &solver->updater);
   if (status != CREMA_OK) return cr_fail_in(status, "%s", solver->path);
+  cr_grad_scale_start(solver);
   CR_TRY(cr_solver_build_test_nets(solver));
   CR_TRY(load_initial_weights(solver));
   solver->batch_samples = count_batch(solver->net);

@@ -3,6 +3,8 @@
  *   nets.c       building the train net and the test nets
  *   rate.c       learning-rate policies
  *   update.c     update rules
+ *   larc.c       rates of single parameters
+ *   grad_scale.c the factor for all gradients, when it follows their size
  *   train.c      the training loop
  *   score.c      running the test nets
  *   report.c     the lines of the log
@@ -23,6 +25,14 @@ typedef struct cr_loss_window {
   int count, next;
   double *loss;
 } cr_loss_window;
+
+/* How the factor for all gradients has followed their size (global_grad_scale_adaptive). */
+typedef struct cr_scaling {
+  double limit;       /* of the factor */
+  int64_t updates;    /* since the last one that was skipped */
+  int64_t skipped;    /* of all */
+  int skipped_in_row; /* the last so many */
+} cr_scaling;
 
 struct crema_solver {
   Caffe__SolverParameter *param;
@@ -51,6 +61,7 @@ struct crema_solver {
   crema_status unsaved;
   cr_error *unsaved_error;
   bool unsaved_told;
+  cr_scaling scaling;
   bool updating; /* the weights are being changed */
   bool told_not_finite;
   /* For the speed in the display line. */
@@ -75,6 +86,17 @@ crema_status cr_report_train_outputs(crema_solver *solver) CREMA_MUST_USE;
 /* One such line; `kind` is "Train" or "Test". */
 void cr_report_output(const char *kind, int number, const char *name, double value,
                       double loss_weight);
+
+/* ---- grad_scale.c ---- */
+
+/* Sets net->grad_scale and solver->scaling as they are when training begins. */
+void cr_grad_scale_start(crema_solver *solver);
+/* To be called between backward and update. *next is the factor for the gradients of the next
+ * iteration; *skip: gradients are not finite, which a smaller factor may cure, and the update is
+ * not to be made. Without global_grad_scale_adaptive or gradients in half precision the factor
+ * stays as it is. Errors: CREMA_E_NUMERIC when too many updates in a row would be skipped, unless
+ * training is to go on with values that are not finite. */
+crema_status cr_grad_scale_next(crema_solver *solver, double *next, bool *skip) CREMA_MUST_USE;
 
 /* ---- train.c ---- */
 crema_status cr_loss_window_init(cr_loss_window *window, int size) CREMA_MUST_USE;

@@ -1,4 +1,5 @@
 /* Solver state as a message. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -78,6 +79,26 @@ static crema_status window_to_proto(const cr_loss_window *window, Caffe__CremaSt
   return CREMA_OK;
 }
 
+/* What the updates left besides the history. */
+static crema_status update_to_proto(crema_solver *solver, Caffe__CremaState *message) {
+  const double *correlation = cr_updater_correlation(solver->updater);
+  const size_t params = (size_t)solver->net->learnables;
+  if (solver->net->param->global_grad_scale_adaptive) {
+    message->has_grad_scale = message->has_grad_scale_limit = true;
+    message->has_updates = message->has_skipped = true;
+    message->grad_scale = solver->net->grad_scale;
+    message->grad_scale_limit = solver->scaling.limit;
+    message->updates = solver->scaling.updates;
+    message->skipped = solver->scaling.skipped;
+  }
+  if (correlation == NULL) return CREMA_OK;
+  message->correlation = cr_proto_alloc((params + 1) * sizeof *correlation);
+  if (message->correlation == NULL) return fail_message();
+  memcpy(message->correlation, correlation, params * sizeof *correlation);
+  message->n_correlation = params;
+  return CREMA_OK;
+}
+
 static crema_status extra_to_proto(crema_solver *solver, Caffe__CremaState **out) {
   crema_status status = CREMA_OK;
   Caffe__CremaState *message = cr_proto_alloc(sizeof *message);
@@ -87,6 +108,7 @@ static crema_status extra_to_proto(crema_solver *solver, Caffe__CremaState **out
   message->seed = solver->seed;
   CR_TRY_GOTO(generator_to_proto(&solver->context->rng, message), fail);
   CR_TRY_GOTO(window_to_proto(&solver->window, message), fail);
+  CR_TRY_GOTO(update_to_proto(solver, message), fail);
   message->net = cr_proto_alloc(((size_t)solver->test_nets + 1) * sizeof *message->net);
   if (message->net == NULL) {
     status = fail_message();
@@ -304,6 +326,33 @@ static crema_status weights_from_proto(const crema_net *net, const Caffe__CremaS
   return CREMA_OK;
 }
 
+static bool is_factor(double value) {
+  return value > 0 && isfinite(value);
+}
+
+static crema_status check_update(const crema_solver *solver, const Caffe__CremaState *extra) {
+  if ((extra->has_grad_scale && !is_factor(extra->grad_scale)) ||
+      (extra->has_grad_scale_limit && !is_factor(extra->grad_scale_limit))) {
+    return cr_fail(CREMA_E_CORRUPT, "a factor of %g, at most %g, for all gradients is not possible",
+                   extra->grad_scale, extra->grad_scale_limit);
+  }
+  if (extra->updates < 0 || extra->skipped < 0) {
+    return cr_fail(CREMA_E_CORRUPT, "%lld updates and %lld that were skipped are not possible",
+                   (long long)extra->updates, (long long)extra->skipped);
+  }
+  if (extra->n_correlation > 0 && extra->n_correlation != (size_t)solver->net->learnables) {
+    return cr_fail(CREMA_E_SHAPE,
+                   "the state has correlations of %zu parameters, but net '%s' has %d",
+                   extra->n_correlation, crema_net_name(solver->net), solver->net->learnables);
+  }
+  for (size_t i = 0; i < extra->n_correlation; ++i) {
+    /* A little more than 1 comes from rounding. */
+    if (fabs(extra->correlation[i]) < 1.01) continue;
+    return cr_fail(CREMA_E_CORRUPT, "a correlation of %g is not possible", extra->correlation[i]);
+  }
+  return CREMA_OK;
+}
+
 crema_status cr_state_check(crema_solver *solver, const Caffe__SolverState *state) {
   const Caffe__CremaState *extra = state->crema_state;
   if (!state->has_iter) {
@@ -318,6 +367,7 @@ crema_status cr_state_check(crema_solver *solver, const Caffe__SolverState *stat
                    "the state of the random generator, %zu words, does not make sense",
                    extra->n_generator);
   }
+  if (extra != NULL) CR_TRY(check_update(solver, extra));
   CR_TRY(check_history(solver, state));
   CR_TRY(check_weights(solver->net, extra));
   return extra != NULL && extra->n_net > 0 ? check_order(solver->net, extra->net[0]) : CREMA_OK;
@@ -339,6 +389,24 @@ static crema_status net_from_proto(crema_net *net, const Caffe__CremaState__Net 
   return CREMA_OK;
 }
 
+/* What the state does not have begins anew. `message` may be NULL. */
+static void update_from_proto(crema_solver *solver, const Caffe__CremaState *message) {
+  double *correlation = cr_updater_correlation(solver->updater);
+  const size_t params = (size_t)solver->net->learnables;
+  cr_grad_scale_start(solver);
+  if (message != NULL && message->has_grad_scale && message->has_grad_scale_limit &&
+      solver->net->param->global_grad_scale_adaptive) {
+    cr_net_set_grad_scale(solver->net, message->grad_scale);
+    solver->scaling = (cr_scaling){.limit = message->grad_scale_limit,
+                                   .updates = message->updates,
+                                   .skipped = message->skipped};
+  }
+  for (size_t i = 0; correlation != NULL && i < params; ++i) {
+    correlation[i] =
+        message != NULL && message->n_correlation == params ? message->correlation[i] : 0;
+  }
+}
+
 static crema_status extra_from_proto(crema_solver *solver, const Caffe__CremaState *message) {
   cr_loss_window *window = &solver->window;
   cr_mt19937 *rng = &solver->context->rng;
@@ -355,6 +423,7 @@ static crema_status extra_from_proto(crema_solver *solver, const Caffe__CremaSta
     window->count = (int)message->n_loss;
     window->next = message->next_loss;
   }
+  update_from_proto(solver, message);
   for (size_t i = 0; i < message->n_net && i <= (size_t)solver->test_nets; ++i) {
     crema_net *net = i == 0 ? solver->net : solver->test_net[i - 1];
     CR_TRY(net_from_proto(net, message->net[i]));
@@ -366,6 +435,7 @@ crema_status cr_state_from_proto(crema_solver *solver, const Caffe__SolverState 
   for (size_t i = 0; i < state->n_history; ++i) {
     crema_blob *blob = cr_updater_history(solver->updater, (int)i);
     crema_status status = cr_blob_from_proto(blob, state->history[i], false);
+    if (status == CREMA_OK) status = cr_tensor_settle(blob->data, solver->net->context);
     if (status != CREMA_OK) return cr_fail_in(status, "history blob %zu", i);
   }
   CR_TRY(weights_from_proto(solver->net, state->crema_state));
@@ -377,6 +447,7 @@ crema_status cr_state_from_proto(crema_solver *solver, const Caffe__SolverState 
   solver->unsaved = CREMA_OK;
   cr_state_release(solver);
   if (state->crema_state == NULL) {
+    update_from_proto(solver, NULL);
     cr_log_warning(
         "The state holds no reader positions and no random state: data is read from the start, and "
         "training does not go on exactly as it would have without the stop");

@@ -110,6 +110,27 @@ static void tell_progress(crema_solver *solver, double loss, double rate) {
   solver->options.progress(solver->options.user, &progress);
 }
 
+/* Changes the weights, unless the gradients are worthless. */
+static crema_status update(crema_solver *solver, float rate) {
+  double scale;
+  bool skip;
+  CR_TRY(cr_grad_scale_next(solver, &scale, &skip));
+  if (skip) {
+    crema_net_clear_param_diffs(solver->net); /* the steps are zero */
+  } else {
+    solver->updating = true;
+    cr_signals_hold(); /* once for all parameters */
+    crema_status status = cr_updater_run(solver->updater, rate, solver->iteration);
+    cr_signals_release();
+    if (status != CREMA_OK) {
+      return cr_fail_in(status, "iteration %lld", (long long)solver->iteration);
+    }
+    solver->updating = false;
+  }
+  cr_net_set_grad_scale(solver->net, scale);
+  return CREMA_OK;
+}
+
 /* One update of the weights. */
 static crema_status iterate(crema_solver *solver) {
   const Caffe__SolverParameter *param = solver->param;
@@ -129,14 +150,7 @@ static crema_status iterate(crema_solver *solver) {
                    (long long)solver->iteration, (double)rate, param->lr_policy);
   }
   if (display) cr_log_info("Iteration %lld, lr = %g", (long long)solver->iteration, (double)rate);
-  solver->updating = true;
-  cr_signals_hold(); /* once for all parameters */
-  crema_status status = cr_updater_run(solver->updater, rate, solver->iteration);
-  cr_signals_release();
-  if (status != CREMA_OK) {
-    return cr_fail_in(status, "iteration %lld", (long long)solver->iteration);
-  }
-  solver->updating = false;
+  CR_TRY(update(solver, rate));
   CR_TRY(cr_net_debug_update(solver->net));
   ++solver->iteration;
   solver->seconds += cr_clock_seconds() - start;

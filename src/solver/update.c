@@ -1,10 +1,9 @@
 /* The rules, per learnable parameter with gradient g, weight w, history h (all element-wise):
  *
+ *   g  = what the diff holds, divided by the net's grad_scale
  *   g' = c g / iter_size + decay term    L2: d w, L1: d sign(w); d = weight_decay decay_mult
  *   c  = min(1, clip_gradients / |g|)    |g| over the gradients of all parameters together
- *   r  = rate lr_mult; with larc (You et al., "Large batch training of convolutional networks"):
- *        r  = rate l lr_mult, or min(rate, l) lr_mult for larc_policy clip, where
- *        l = (1 - m) larc_eta |w| / |c g / iter_size|, norms of this parameter alone; 1 if one is 0
+ *   r  = rate lr_mult; with larc the rate is the parameter's own (larc.h)
  *
  *   SGD       h = m h + r g';                      w -= h
  *   Nesterov  h' = m h + r g';                     w -= (1 + m) h' - m h
@@ -14,7 +13,12 @@
  *             h1 = m h1 + (1 - m) u^2;             w -= r u
  *   Adam      h0 = m h0 + (1 - m) g';  h1 = m2 h1 + (1 - m2) g'^2;
  *             w -= r sqrt(1 - m2^t) / (1 - m^t) h0 / (sqrt(h1) + delta),  t = iteration + 1
- */
+ *
+ * The arithmetic is in single precision, or in double where weight, gradient or history is. The
+ * history is kept in the type of solver_data_type, to which it is rounded once per update; what is
+ * too large for half precision becomes the largest half. Weights that the net has in 16 bits are
+ * kept in single precision, from which the net makes its own: steps that are far smaller than the
+ * weight's last bit of 16 add up. */
 #include "solver/update.h"
 
 #include <math.h>
@@ -25,6 +29,7 @@
 #include "core/log.h"
 #include "core/nearest.h"
 #include "ops/op.h"
+#include "solver/larc.h"
 #include "solver/solver.h"
 
 typedef struct rule_row {
@@ -32,15 +37,21 @@ typedef struct rule_row {
   cr_update_rule rule;
   int histories;    /* blobs per parameter */
   bool no_momentum; /* the rule has no use for it */
+  bool averages;    /* the first history is a mean of gradients */
 } rule_row;
 
 static const rule_row rules[] = {
-    {"SGD", CR_UPDATE_SGD, 1, false},           {"Nesterov", CR_UPDATE_NESTEROV, 1, false},
-    {"AdaGrad", CR_UPDATE_ADAGRAD, 1, true},    {"RMSProp", CR_UPDATE_RMSPROP, 1, true},
-    {"AdaDelta", CR_UPDATE_ADADELTA, 2, false}, {"Adam", CR_UPDATE_ADAM, 2, false},
+    {"SGD", CR_UPDATE_SGD, 1, false, true},
+    {"Nesterov", CR_UPDATE_NESTEROV, 1, false, true},
+    {"AdaGrad", CR_UPDATE_ADAGRAD, 1, true, false},
+    {"RMSProp", CR_UPDATE_RMSPROP, 1, true, false},
+    {"AdaDelta", CR_UPDATE_ADADELTA, 2, false, false},
+    {"Adam", CR_UPDATE_ADAM, 2, false, true},
 };
 
 enum { RULES = sizeof rules / sizeof *rules };
+
+#define LARGEST_HALF 65504.0f
 
 struct cr_updater {
   const rule_row *row;
@@ -48,12 +59,14 @@ struct cr_updater {
   bool l1;
   bool keep_step; /* leave the step in the diff, for snapshots with diffs and debug_info */
   const cr_schedule *schedule; /* of momentum and weight decay */
-  bool larc, larc_clips;
-  float larc_eta, momentum2, rms_decay, delta, clip;
+  float momentum2, rms_decay, delta, clip;
   int iter_size;
   int params;
-  cr_op **op;           /* one per parameter */
-  crema_blob **history; /* row->histories * params */
+  cr_larc *larc;            /* NULL without larc */
+  crema_dtype history_type; /* of solver_data_type */
+  cr_op **op;               /* one per parameter */
+  cr_op **cut;              /* likewise; NULL unless the history is in half precision */
+  crema_blob **history;     /* row->histories * params */
 };
 
 static crema_status find_rule(const char *type, const rule_row **out) {
@@ -80,13 +93,7 @@ static crema_status read_settings(cr_updater *updater, const Caffe__SolverParame
   if (!updater->l1 && strcmp(decay, "L2") != 0) {
     return cr_fail(CREMA_E_UNKNOWN_NAME, "unknown regularization_type '%s' (known: L1, L2)", decay);
   }
-  updater->larc = param->larc;
-  updater->larc_clips = strcmp(param->larc_policy, "clip") == 0;
-  if (updater->larc && !updater->larc_clips && strcmp(param->larc_policy, "scale") != 0) {
-    return cr_fail(CREMA_E_UNKNOWN_NAME, "unknown larc_policy '%s' (known: scale, clip)",
-                   param->larc_policy);
-  }
-  updater->larc_eta = param->larc_eta;
+  CR_TRY(cr_net_dtype("solver_data_type", param->solver_data_type, &updater->history_type));
   updater->momentum2 = param->momentum2;
   updater->rms_decay = param->rms_decay;
   updater->delta = param->delta;
@@ -102,6 +109,12 @@ static crema_status read_settings(cr_updater *updater, const Caffe__SolverParame
     return cr_fail(CREMA_E_ARGUMENT, "momentum_policy '%s' is for SGD and Nesterov, not for %s",
                    param->momentum_policy, updater->row->type);
   }
+  if (param->larc && param->larc_turbo && !updater->row->averages) {
+    return cr_fail(CREMA_E_ARGUMENT,
+                   "larc_turbo needs an average of gradients as SGD, Nesterov and Adam have it, "
+                   "which %s has not",
+                   updater->row->type);
+  }
   if (updater->row->rule == CR_UPDATE_RMSPROP &&
       !(updater->rms_decay >= 0 && updater->rms_decay < 1)) {
     return cr_fail(CREMA_E_RANGE, "rms_decay must lie between 0 and 1 (1 excluded), found %g",
@@ -113,7 +126,22 @@ static crema_status read_settings(cr_updater *updater, const Caffe__SolverParame
   return CREMA_OK;
 }
 
-/* The op and the history of parameter `i`. */
+/* The op that cuts a history of this shape to what half precision can hold. */
+static crema_status make_cut(const crema_shape *shape, cr_op **out) {
+  cr_op_desc desc = {.kind = CR_OP_UNARY_FWD, .type = CREMA_F32};
+  crema_status status = CREMA_OK;
+  desc.u.unary.function = CR_UNARY_CLIP;
+  desc.u.unary.alpha = -LARGEST_HALF;
+  desc.u.unary.beta = LARGEST_HALF;
+  CR_TRY_GOTO(cr_op_desc_add(&desc, shape, CREMA_F32), fail);
+  CR_TRY_GOTO(cr_op_desc_add(&desc, shape, CREMA_F32), fail);
+  return cr_op_create(&desc, out);
+fail:
+  cr_op_desc_free(&desc);
+  return status;
+}
+
+/* The ops and the history of parameter `i`. */
 static crema_status add_param(cr_updater *updater, int i) {
   const crema_shape *shape = crema_blob_shape(updater->net->learnable[i]);
   cr_op_desc desc = {.kind = updater->keep_step ? CR_OP_UPDATE_KEEP : CR_OP_UPDATE,
@@ -121,8 +149,10 @@ static crema_status add_param(cr_updater *updater, int i) {
   desc.u.update.rule = updater->row->rule;
   desc.u.update.l1 = updater->l1;
   crema_status status = CREMA_OK;
+  if (updater->cut != NULL) CR_TRY(make_cut(shape, &updater->cut[i]));
   for (int h = 0; h < updater->row->histories; ++h) {
-    CR_TRY(crema_blob_create(shape, &updater->history[h * updater->params + i]));
+    CR_TRY(cr_blob_create_typed(shape, updater->history_type, CREMA_F32,
+                                &updater->history[h * updater->params + i]));
   }
   for (int arg = 0; arg < 2 + updater->row->histories; ++arg) {
     CR_TRY_GOTO(cr_op_desc_add(&desc, shape, CREMA_F32), fail);
@@ -146,11 +176,16 @@ crema_status cr_updater_create(const Caffe__SolverParameter *param, const cr_sch
   size_t params = (size_t)net->learnables;
   updater->op = calloc(params + 1, sizeof *updater->op);
   updater->history = calloc(2 * params + 1, sizeof *updater->history);
-  if (updater->op == NULL || updater->history == NULL) {
+  bool cuts = updater->history_type == CREMA_F16;
+  if (cuts) updater->cut = calloc(params + 1, sizeof *updater->cut);
+  if (updater->op == NULL || updater->history == NULL || (cuts && updater->cut == NULL)) {
     status = cr_fail_memory(params * sizeof *updater->op, "a solver");
     goto fail;
   }
   for (int i = 0; i < updater->params; ++i) CR_TRY_GOTO(add_param(updater, i), fail);
+  if (param->larc) {
+    CR_TRY_GOTO(cr_larc_create(param, net, updater->history, &updater->larc), fail);
+  }
   *out = updater;
   return CREMA_OK;
 fail:
@@ -160,6 +195,7 @@ fail:
 
 void cr_updater_destroy(cr_updater *updater) {
   if (updater == NULL) return;
+  cr_larc_destroy(updater->larc);
   if (updater->history != NULL) {
     for (int i = 0; i < cr_updater_history_count(updater); ++i) {
       crema_blob_destroy(updater->history[i]);
@@ -168,7 +204,11 @@ void cr_updater_destroy(cr_updater *updater) {
   if (updater->op != NULL) {
     for (int i = 0; i < updater->params; ++i) cr_op_destroy(updater->op[i]);
   }
+  if (updater->cut != NULL) {
+    for (int i = 0; i < updater->params; ++i) cr_op_destroy(updater->cut[i]);
+  }
   free(updater->history);
+  free(updater->cut);
   free(updater->op);
   free(updater);
 }
@@ -183,7 +223,7 @@ static crema_status clip_factor(const cr_updater *updater, float *out) {
     CR_TRY(cr_blob_sumsq_diff(updater->net->learnable[i], &squares));
     sum += squares;
   }
-  double norm = sqrt(sum);
+  double norm = sqrt(sum) / updater->net->grad_scale;
   if (!(norm > (double)updater->clip)) return CREMA_OK;
   *out = (float)((double)updater->clip / norm);
   cr_log_info("Gradient clipping: scaling down gradients (L2 norm %g > %g) by scale factor %g",
@@ -199,22 +239,30 @@ static bool stands_still(const cr_updater *updater, int i) {
   return updater->net->lr_mult[i] == 0 && cr_tensor_is_zero(updater->history[i]->data);
 }
 
-/* The rate of parameter `i`, whose gradient is to be multiplied by `scale`. */
-static crema_status local_rate(const cr_updater *updater, int i, float rate, float momentum,
-                               float scale, float *out) {
-  crema_blob *blob = updater->net->learnable[i];
-  float multiple = updater->net->lr_mult[i];
-  double weight, gradient, local = 1;
-  *out = rate * multiple;
-  if (!updater->larc || multiple == 0) return CREMA_OK;
-  CR_TRY(cr_blob_sumsq_data(blob, &weight));
-  CR_TRY(cr_blob_sumsq_diff(blob, &gradient));
-  if (weight > 0 && gradient > 0) {
-    local = (1 - (double)momentum) * (double)updater->larc_eta * sqrt(weight) /
-            (sqrt(gradient) * (double)scale);
+/* Rounds what was computed to the types in which it is kept. */
+static crema_status settle(cr_updater *updater, int i) {
+  crema_context *context = updater->net->context;
+  cr_tensor *weight = updater->net->learnable[i]->data;
+  for (int h = 0; h < updater->row->histories; ++h) {
+    cr_tensor *history = updater->history[h * updater->params + i]->data;
+    if (updater->cut != NULL) {
+      CR_TRY(cr_op_run(updater->cut[i], context, (cr_tensor *[]){history, history}, NULL));
+    }
+    CR_TRY(cr_tensor_settle(history, context));
   }
-  double scaled = updater->larc_clips ? fmin((double)rate, local) : (double)rate * local;
-  *out = (float)scaled * multiple;
+  /* Files and the net have no more of a weight than single precision, unless it is a double. */
+  if (cr_tensor_type(weight) == CREMA_F64 || cr_tensor_head(weight).type != CREMA_F64) {
+    return CREMA_OK;
+  }
+  return cr_tensor_update(weight, context, CR_PLAIN_F32, &(crema_devptr){0});
+}
+
+static crema_status local_rate(const cr_updater *updater, int i, const cr_larc_step *step,
+                               float *out) {
+  float multiple = updater->net->lr_mult[i];
+  *out = step->rate;
+  if (updater->larc != NULL && multiple != 0) CR_TRY(cr_larc_rate(updater->larc, i, step, out));
+  *out *= multiple;
   return CREMA_OK;
 }
 
@@ -230,11 +278,13 @@ crema_status cr_updater_run(cr_updater *updater, float rate, int64_t iteration) 
     correction =
         (float)(sqrt(1 - pow((double)updater->momentum2, t)) / (1 - pow((double)momentum, t)));
   }
-  cr_op_scalars scalars = {.momentum = momentum,
-                           .momentum2 = updater->momentum2,
-                           .rms_decay = updater->rms_decay,
-                           .delta = updater->delta,
-                           .grad_scale = clip / (float)updater->iter_size};
+  cr_op_scalars scalars = {
+      .momentum = momentum,
+      .momentum2 = updater->momentum2,
+      .rms_decay = updater->rms_decay,
+      .delta = updater->delta,
+      .grad_scale = (float)((double)clip / updater->iter_size / net->grad_scale)};
+  const cr_larc_step step = {iteration, rate, momentum, scalars.grad_scale};
   for (int i = 0; i < updater->params; ++i) {
     crema_blob *blob = net->learnable[i];
     if (stands_still(updater, i)) {
@@ -244,10 +294,11 @@ crema_status cr_updater_run(cr_updater *updater, float rate, int64_t iteration) 
     bool two = updater->row->histories == 2;
     cr_tensor *tensors[] = {blob->data, blob->diff, updater->history[i]->data,
                             two ? updater->history[updater->params + i]->data : NULL};
-    CR_TRY(local_rate(updater, i, rate, momentum, scalars.grad_scale, &scalars.rate));
+    CR_TRY(local_rate(updater, i, &step, &scalars.rate));
     scalars.rate *= correction;
     scalars.decay = decay * net->decay_mult[i];
     CR_TRY(cr_op_run(updater->op[i], net->context, tensors, &scalars));
+    CR_TRY(settle(updater, i));
   }
   return CREMA_OK;
 }
@@ -262,4 +313,8 @@ crema_blob *cr_updater_history(cr_updater *updater, int index) {
 
 const char *cr_updater_type(const cr_updater *updater) {
   return updater->row->type;
+}
+
+double *cr_updater_correlation(cr_updater *updater) {
+  return cr_larc_correlation(updater->larc);
 }

@@ -11,13 +11,15 @@ typedef struct cr_updater cr_updater;
 /* Type, delta and so on are read from `param` once; momentum and weight decay follow `schedule`,
  * which must outlive the updater, and so must `net`. Errors: CREMA_E_UNKNOWN_NAME for a type,
  * regularization_type or larc_policy, CREMA_E_RANGE for values that the rule cannot work with,
- * CREMA_E_ARGUMENT for a momentum_policy that it has no use for. */
+ * CREMA_E_ARGUMENT for a momentum_policy or larc_turbo that it has no use for,
+ * CREMA_E_UNSUPPORTED for a solver_data_type that is no floating type. */
 crema_status cr_updater_create(const Caffe__SolverParameter *param, const cr_schedule *schedule,
                                crema_net *net, cr_updater **out) CREMA_MUST_USE;
 void cr_updater_destroy(cr_updater *updater);
 
 /* One update of all learnable parameters from their diffs, which hold the sum of `iter_size`
- * gradients: clipping (clip_gradients), then division by iter_size, weight decay, the rule.
+ * gradients times the net's grad_scale: division by that, clipping (clip_gradients), division by
+ * iter_size, weight decay, the rule.
  * `iteration` counts the updates done before. */
 crema_status cr_updater_run(cr_updater *updater, float rate, int64_t iteration) CREMA_MUST_USE;
 
@@ -26,5 +28,7 @@ crema_status cr_updater_run(cr_updater *updater, float rate, int64_t iteration) 
 int cr_updater_history_count(const cr_updater *updater);
 crema_blob *cr_updater_history(cr_updater *updater, int index);
 const char *cr_updater_type(const cr_updater *updater);
+/* See cr_larc_correlation. */
+double *cr_updater_correlation(cr_updater *updater);
 
 #endif

@@ -1,0 +1,112 @@
+/* The factor for all gradients of a net with global_grad_scale_adaptive:
+ *
+ *   s = 4 global_grad_scale / M,   M = max |g| over the gradients in half precision
+ *
+ * of the last iteration, which s is not part of; values that are not finite do not count. Without
+ * such gradients s = 1. So the largest gradient in half precision is 4 global_grad_scale, as long
+ * as gradients do not change from one iteration to the next.
+ *
+ * When some do not fit in half precision, be they of blobs between the layers, the update is
+ * skipped and the factor may no longer be more than half of what it was; the limit doubles whenever
+ * a thousand updates have been made since it was set. */
+#include <math.h>
+
+#include "core/fail.h"
+#include "core/log.h"
+#include "solver/solver.h"
+
+/* Beyond these, factors only turn values into zeros or infinities. */
+static const double least = 0x1p-60, largest = 0x1p60;
+
+enum {
+  PATIENCE = 64, /* so many halvings reach from any useful factor to one that is not the cause */
+  PROBATION = 1000
+};
+
+typedef struct gradient_range {
+  float max;     /* of the absolute values that are finite */
+  bool found;    /* some gradients are in half precision */
+  bool infinite; /* some values are not finite */
+} gradient_range;
+
+static crema_status look(crema_blob *blob, gradient_range *range) {
+  const float *diff = NULL;
+  const int64_t count = crema_blob_count(blob);
+  float max = range->max;
+  int strange = 0;
+  CR_TRY(cr_tensor_host_read_floats(blob->diff, &diff));
+  for (int64_t i = 0; i < count; ++i) {
+    const float size = fabsf(diff[i]);
+    strange += !(size < INFINITY);
+    max = size < INFINITY && size > max ? size : max;
+  }
+  range->max = max;
+  range->infinite = range->infinite || strange > 0;
+  return CREMA_OK;
+}
+
+static crema_status look_at_all(const crema_net *net, gradient_range *range) {
+  for (int i = 0; i < net->learnables; ++i) {
+    cr_tensor *diff = net->learnable[i]->diff;
+    if (cr_tensor_type(diff) != CREMA_F16) continue;
+    range->found = true;
+    if (!cr_tensor_is_zero(diff)) CR_TRY(look(net->learnable[i], range));
+  }
+  return CREMA_OK;
+}
+
+static bool is_adaptive(const crema_net *net) {
+  return net->param->global_grad_scale_adaptive;
+}
+
+void cr_grad_scale_start(crema_solver *solver) {
+  solver->scaling = (cr_scaling){.limit = largest};
+  if (is_adaptive(solver->net)) cr_net_set_grad_scale(solver->net, 1);
+}
+
+static crema_status fail_in_row(const crema_solver *solver) {
+  return cr_fail(CREMA_E_NUMERIC,
+                 "iteration %lld: gradients are not finite, nor were they in the %d iterations "
+                 "before, down to a factor of %g for all gradients",
+                 (long long)solver->iteration, PATIENCE, solver->net->grad_scale);
+}
+
+static crema_status skip_update(crema_solver *solver) {
+  cr_scaling *scaling = &solver->scaling;
+  ++scaling->skipped;
+  ++scaling->skipped_in_row;
+  scaling->updates = 0;
+  scaling->limit = fmax(solver->net->grad_scale / 2, least);
+  if (scaling->skipped_in_row > PATIENCE && solver->options.on_nan == CREMA_SOLVER_NAN_STOP) {
+    return fail_in_row(solver);
+  }
+  cr_log_warning(
+      "Iteration %lld: gradients are not finite with a factor of %g for all of them; the "
+      "update is skipped (%lld so far)",
+      (long long)solver->iteration, solver->net->grad_scale, (long long)scaling->skipped);
+  return CREMA_OK;
+}
+
+static void count_update(cr_scaling *scaling) {
+  scaling->skipped_in_row = 0;
+  if (++scaling->updates % PROBATION == 0) scaling->limit = fmin(scaling->limit * 2, largest);
+}
+
+crema_status cr_grad_scale_next(crema_solver *solver, double *next, bool *skip) {
+  const crema_net *net = solver->net;
+  gradient_range range = {0};
+  *next = net->grad_scale;
+  *skip = false;
+  if (!is_adaptive(net)) return CREMA_OK;
+  CR_TRY(look_at_all(net, &range));
+  if (!range.found) return CREMA_OK;
+  double scale = 1;
+  if (range.max > 0) {
+    scale = (double)net->param->global_grad_scale * 4 * net->grad_scale / (double)range.max;
+  }
+  *skip = range.infinite;
+  if (*skip) CR_TRY(skip_update(solver));
+  else count_update(&solver->scaling);
+  *next = fmin(fmax(scale, least), solver->scaling.limit);
+  return CREMA_OK;
+}
