@@ -12,6 +12,13 @@
  *
  * and, as in NVCaffe: r + (b - r) (i / rampup_interval)^2 with r = rampup_lr during the first
  * rampup_interval iterations; never less than min_lr, where that is above 0.
+ *
+ * Momentum and weight decay, with q = (i / max_iter)^power of their own, at most 1:
+ *
+ *   fixed      as given
+ *   poly       momentum: n + (max_momentum - n) q, n the one that is given
+ *              weight decay: d q, or d + (max_weight_decay - d) q where that is given
+ *   opt        momentum alone: (1 - sqrt(rate) / 2)^2, at most max_momentum where that is given
  */
 #include "solver/rate.h"
 
@@ -78,6 +85,8 @@ static void read_numbers(const Caffe__SolverParameter *param, cr_schedule *out) 
   out->max_momentum = (double)param->max_momentum;
   out->momentum_power = (double)param->momentum_power;
   out->weight_decay = (double)param->weight_decay;
+  out->has_max_weight_decay = param->has_max_weight_decay;
+  out->max_weight_decay = (double)param->max_weight_decay;
   out->weight_decay_power = (double)param->weight_decay_power;
 }
 
@@ -185,6 +194,7 @@ float cr_momentum_at(const cr_schedule *s, int64_t iteration, float rate) {
 
 float cr_weight_decay_at(const cr_schedule *s, int64_t iteration) {
   if (s->weight_decay_policy != CR_FACTOR_POLY) return (float)s->weight_decay;
-  double share = fmin(1, (double)iteration / s->max_iter);
-  return (float)(s->weight_decay * pow(share, s->weight_decay_power));
+  double part = pow(fmin(1, (double)iteration / s->max_iter), s->weight_decay_power);
+  if (!s->has_max_weight_decay) return (float)(s->weight_decay * part);
+  return (float)(s->weight_decay + (s->max_weight_decay - s->weight_decay) * part);
 }

@@ -35,7 +35,8 @@ typedef struct cr_schedule {
   cr_factor_policy momentum_policy, weight_decay_policy;
   double momentum, max_momentum, momentum_power;
   bool has_max_momentum;
-  double weight_decay, weight_decay_power;
+  double weight_decay, max_weight_decay, weight_decay_power;
+  bool has_max_weight_decay;
 } cr_schedule;
 
 /* The part of the learning rate's schedule that changes while training. */

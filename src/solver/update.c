@@ -2,6 +2,7 @@
  *
  *   g  = what the diff holds, divided by the net's grad_scale
  *   g' = c g / iter_size + decay term    L2: d w, L1: d sign(w); d = weight_decay decay_mult
+ *                                        WD: none, but w -= r d w besides
  *   c  = min(1, clip_gradients / |g|)    |g| over the gradients of all parameters together
  *   r  = rate lr_mult; with larc the rate is the parameter's own (larc.h)
  *
@@ -56,8 +57,8 @@ enum { RULES = sizeof rules / sizeof *rules };
 struct cr_updater {
   const rule_row *row;
   crema_net *net;
-  bool l1;
-  bool keep_step; /* leave the step in the diff, for snapshots with diffs and debug_info */
+  bool l1, decoupled; /* regularization_type; neither: L2 */
+  bool keep_step;     /* leave the step in the diff, for snapshots with diffs and debug_info */
   const cr_schedule *schedule; /* of momentum and weight decay */
   float momentum2, rms_decay, delta, clip;
   int iter_size;
@@ -90,8 +91,10 @@ static crema_status read_settings(cr_updater *updater, const Caffe__SolverParame
   CR_TRY(find_rule(param->type, &updater->row));
   const char *decay = param->regularization_type;
   updater->l1 = strcmp(decay, "L1") == 0;
-  if (!updater->l1 && strcmp(decay, "L2") != 0) {
-    return cr_fail(CREMA_E_UNKNOWN_NAME, "unknown regularization_type '%s' (known: L1, L2)", decay);
+  updater->decoupled = strcmp(decay, "WD") == 0;
+  if (!updater->l1 && !updater->decoupled && strcmp(decay, "L2") != 0) {
+    return cr_fail(CREMA_E_UNKNOWN_NAME, "unknown regularization_type '%s' (known: L2, L1, WD)",
+                   decay);
   }
   CR_TRY(cr_net_dtype("solver_data_type", param->solver_data_type, &updater->history_type));
   updater->momentum2 = param->momentum2;
@@ -148,6 +151,7 @@ static crema_status add_param(cr_updater *updater, int i) {
                      .type = CREMA_F32};
   desc.u.update.rule = updater->row->rule;
   desc.u.update.l1 = updater->l1;
+  desc.u.update.decoupled = updater->decoupled;
   crema_status status = CREMA_OK;
   if (updater->cut != NULL) CR_TRY(make_cut(shape, &updater->cut[i]));
   for (int h = 0; h < updater->row->histories; ++h) {
@@ -295,8 +299,9 @@ crema_status cr_updater_run(cr_updater *updater, float rate, int64_t iteration) 
     cr_tensor *tensors[] = {blob->data, blob->diff, updater->history[i]->data,
                             two ? updater->history[updater->params + i]->data : NULL};
     CR_TRY(local_rate(updater, i, &step, &scalars.rate));
-    scalars.rate *= correction;
     scalars.decay = decay * net->decay_mult[i];
+    if (updater->decoupled) scalars.decay *= scalars.rate;
+    scalars.rate *= correction;
     CR_TRY(cr_op_run(updater->op[i], net->context, tensors, &scalars));
     CR_TRY(settle(updater, i));
   }

@@ -72,14 +72,15 @@
   {                                                                       \
     .label = text, .shapes = of, .desc = {.kind = name, .u.axis = along } \
   }
-#define UPDATE(text, name, of, which, is_l1, is_large)                                             \
-  {                                                                                                \
-    .label = text, .shapes = of, .large = is_large,                                                \
-    .desc = {.kind = name, .u.update = {.rule = which, .l1 = is_l1}}, .scalars = OP_UPDATE_SCALARS \
+#define UPDATE(text, name, of, which, is_large, decay_kind)                                       \
+  {                                                                                               \
+    .label = text, .shapes = of, .large = is_large,                                               \
+    .desc = {.kind = name, .u.update = {.rule = which, decay_kind}}, .scalars = OP_UPDATE_SCALARS \
   }
-#define UPDATE_BOTH(text, of, which)                         \
-  UPDATE(text " L2", CR_OP_UPDATE, of, which, false, false), \
-      UPDATE(text " L1 keep", CR_OP_UPDATE_KEEP, of, which, true, false)
+#define UPDATE_BOTH(text, of, which)                                            \
+  UPDATE(text " L2", CR_OP_UPDATE, of, which, false, .l1 = false),              \
+      UPDATE(text " L1 keep", CR_OP_UPDATE_KEEP, of, which, false, .l1 = true), \
+      UPDATE(text " decoupled keep", CR_OP_UPDATE_KEEP, of, which, false, .decoupled = true)
 
 #define LOSS(text, name, of, ...)                                   \
   {                                                                 \
@@ -433,9 +434,9 @@ const op_case op_cases[] = {
     UPDATE_BOTH("RMSProp", "53; 53; 53; -", CR_UPDATE_RMSPROP),
     UPDATE_BOTH("AdaDelta", "53; 53; 53; 53", CR_UPDATE_ADADELTA),
     UPDATE_BOTH("Adam", "53; 53; 53; 53", CR_UPDATE_ADAM),
-    UPDATE("large SGD", CR_OP_UPDATE, "50001; 50001; 50001; -", CR_UPDATE_SGD, false, true),
-    UPDATE("large Adam", CR_OP_UPDATE_KEEP, "50001; 50001; 50001; 50001", CR_UPDATE_ADAM, false,
-           true),
+    UPDATE("large SGD", CR_OP_UPDATE, "50001; 50001; 50001; -", CR_UPDATE_SGD, true, .l1 = false),
+    UPDATE("large Adam", CR_OP_UPDATE_KEEP, "50001; 50001; 50001; 50001", CR_UPDATE_ADAM, true,
+           .l1 = false),
 };
 const int op_case_count = (int)(sizeof op_cases / sizeof op_cases[0]);
 

@@ -393,7 +393,9 @@ static double solver_step(const cr_op_desc *d, const cr_op_scalars *s, double w,
   const double rate = (double)s->rate, momentum = (double)s->momentum, delta = (double)s->delta;
   const double momentum2 = (double)s->momentum2, rms = (double)s->rms_decay, old = *h0;
   g *= (double)s->grad_scale;
-  g += (double)s->decay * (d->u.update.l1 ? (double)((w > 0) - (w < 0)) : w);
+  if (!d->u.update.decoupled) {
+    g += (double)s->decay * (d->u.update.l1 ? (double)((w > 0) - (w < 0)) : w);
+  }
   switch (d->u.update.rule) {
     case CR_UPDATE_SGD: *h0 = momentum * old + rate * g; return *h0;
     case CR_UPDATE_NESTEROV:
@@ -421,7 +423,8 @@ static void update(const cr_op_desc *d, const cr_op_scalars *s, double *const *i
                    double *const *out) {
   for (int64_t i = 0; i < count_of(d, 0); ++i) {
     double h0 = in[2][i], h1 = in[3] ? in[3][i] : 0;
-    const double change = solver_step(d, s, in[0][i], in[1][i], &h0, &h1);
+    double change = solver_step(d, s, in[0][i], in[1][i], &h0, &h1);
+    if (d->u.update.decoupled) change += (double)s->decay * in[0][i];
     out[0][i] = in[0][i] - change;
     out[2][i] = h0;
     if (out[3]) out[3][i] = h1;

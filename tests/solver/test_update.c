@@ -11,25 +11,30 @@ typedef struct rule_case {
   cr_update_rule rule;
   double momentum, momentum2, rms_decay, delta, decay, clip;
   int iter_size;
-  bool l1;
+  bool l1, decoupled;
 } rule_case;
 
 static const rule_case cases[] = {
-    {"momentum: 0.9", CR_UPDATE_SGD, 0.9, 0.999, 0.99, 1e-8, 0, -1, 1, false},
+    {"momentum: 0.9", CR_UPDATE_SGD, 0.9, 0.999, 0.99, 1e-8, 0, -1, 1, false, false},
     {"momentum: 0.9 weight_decay: 0.1 iter_size: 3", CR_UPDATE_SGD, 0.9, 0.999, 0.99, 1e-8, 0.1, -1,
-     3, false},
+     3, false, false},
     {"weight_decay: 0.1 regularization_type: 'L1' clip_gradients: 0.5", CR_UPDATE_SGD, 0, 0.999,
-     0.99, 1e-8, 0.1, 0.5, 1, true},
+     0.99, 1e-8, 0.1, 0.5, 1, true, false},
     {"type: 'Nesterov' momentum: 0.8 weight_decay: 0.01", CR_UPDATE_NESTEROV, 0.8, 0.999, 0.99,
-     1e-8, 0.01, -1, 1, false},
+     1e-8, 0.01, -1, 1, false, false},
     {"type: 'AdaGrad' delta: 1e-4 iter_size: 2", CR_UPDATE_ADAGRAD, 0, 0.999, 0.99, 1e-4, 0, -1, 2,
-     false},
+     false, false},
     {"type: 'RMSProp' rms_decay: 0.9 delta: 1e-3 clip_gradients: 0.7", CR_UPDATE_RMSPROP, 0, 0.999,
-     0.9, 1e-3, 0, 0.7, 1, false},
+     0.9, 1e-3, 0, 0.7, 1, false, false},
     {"type: 'AdaDelta' momentum: 0.95 delta: 1e-3 weight_decay: 0.02", CR_UPDATE_ADADELTA, 0.95,
-     0.999, 0.99, 1e-3, 0.02, -1, 1, false},
+     0.999, 0.99, 1e-3, 0.02, -1, 1, false, false},
     {"type: 'Adam' momentum: 0.9 momentum2: 0.99 delta: 1e-6 weight_decay: 0.02", CR_UPDATE_ADAM,
-     0.9, 0.99, 0.99, 1e-6, 0.02, -1, 1, false},
+     0.9, 0.99, 0.99, 1e-6, 0.02, -1, 1, false, false},
+    {"momentum: 0.9 weight_decay: 0.1 regularization_type: 'WD'", CR_UPDATE_SGD, 0.9, 0.999, 0.99,
+     1e-8, 0.1, -1, 1, false, true},
+    {"type: 'Adam' momentum: 0.9 momentum2: 0.99 delta: 1e-6 weight_decay: 0.2 "
+     "regularization_type: 'WD'",
+     CR_UPDATE_ADAM, 0.9, 0.99, 0.99, 1e-6, 0.2, -1, 1, false, true},
 };
 
 /* One weight; h holds its history. Returns the step. */
@@ -103,8 +108,9 @@ static void run_case(const rule_case *k) {
     for (int i = 0; i < WEIGHTS; ++i) {
       double g = gradient(step, i) * factor / k->iter_size;
       double sign = (double)((w[i] > 0) - (w[i] < 0));
-      g += k->decay * 0.5 * (k->l1 ? sign : w[i]);
-      w[i] -= reference_step(k, g, h[i], 0.2, step + 1);
+      double apart = k->decoupled ? 0.2 * k->decay * 0.5 * w[i] : 0;
+      if (!k->decoupled) g += k->decay * 0.5 * (k->l1 ? sign : w[i]);
+      w[i] -= reference_step(k, g, h[i], 0.2, step + 1) + apart;
     }
   }
   case_weights(&c, found);
@@ -350,7 +356,8 @@ TEST(refuses) {
               "momentum_policy 'opt' is for SGD and Nesterov, not for Adam");
   case_refuse(c, "lr_policy: 'fixed' type: 'Nestorov'", CREMA_E_UNKNOWN_NAME, "'Nesterov'");
   case_refuse(c, "lr_policy: 'fixed' type: 'x'", CREMA_E_UNKNOWN_NAME, "AdaDelta");
-  case_refuse(c, "lr_policy: 'fixed' regularization_type: 'L3'", CREMA_E_UNKNOWN_NAME, "'L3'");
+  case_refuse(c, "lr_policy: 'fixed' regularization_type: 'L3'", CREMA_E_UNKNOWN_NAME,
+              "'L3' (known: L2, L1, WD)");
   case_refuse(c, "lr_policy: 'fixed' iter_size: 0", CREMA_E_RANGE, "iter_size");
   case_refuse(c, "lr_policy: 'fixed' type: 'RMSProp' rms_decay: 1", CREMA_E_RANGE, "rms_decay");
   case_refuse(c, "lr_policy: 'fixed' type: 'AdaGrad' momentum: 0.9", CREMA_E_RANGE, "momentum");

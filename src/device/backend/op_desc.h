@@ -69,7 +69,8 @@ static inline bool cr_unary_by_value(cr_unary function) {
 
 typedef enum cr_reduction { CR_REDUCE_SUM, CR_REDUCE_ASUM, CR_REDUCE_SUMSQ } cr_reduction;
 
-/* g' = grad_scale * g + decay term (L2: decay * w, L1: decay * sign(w)). */
+/* g' = grad_scale * g + decay term (L2: decay * w, L1: decay * sign(w)). A decoupled decay is no part
+ * of g': decay * w is subtracted from w beside the rule's step. */
 typedef enum cr_update_rule {
   CR_UPDATE_SGD,      /* h = momentum h + rate g'; w -= h */
   CR_UPDATE_NESTEROV, /* h' = momentum h + rate g'; w -= (1 + momentum) h' - momentum h */
@@ -123,7 +124,7 @@ typedef struct cr_op_desc {
     } accuracy;
     struct {
       cr_update_rule rule;
-      bool l1;
+      bool l1, decoupled; /* one at most */
     } update;
     struct {
       float margin;

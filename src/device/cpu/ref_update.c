@@ -9,6 +9,8 @@
  * m + (1 - momentum) g',  v = momentum2 v + (1 - momentum2) g'^2, d = rate m / (sqrt(v) + delta)
  * (Kingma and Ba, 2015)
  *
+ * A decoupled decay (Loshchilov and Hutter, 2019) adds decay w to d and not to g'.
+ *
  * The loops are bound by memory: one read and one write of weight and history, one read of the
  * gradient, and one write of it where the step is kept. */
 
@@ -22,6 +24,7 @@
 typedef struct update_run {
   cr_real *restrict w, *restrict g, *restrict h0, *restrict h1;
   cr_real scale, l1, l2, rate, momentum, momentum2, rms_decay, delta;
+  cr_real apart; /* factor of the decay that is no part of g' */
 } update_run;
 
 /* Where a run begins; parts of the arrays that the rule does not have stay NULL. */
@@ -37,14 +40,19 @@ static inline cr_real regularised(const update_run *u, cr_real g, cr_real w) {
   return u->scale * g + (u->l2 * w + u->l1 * sign);
 }
 
+ALWAYS_INLINE void take_step(const update_run *u, cr_real *w, cr_real *g, cr_real d, bool keep) {
+  const cr_real step = d + u->apart * *w;
+  *w -= step;
+  if (keep) *g = step;
+}
+
 ALWAYS_INLINE void update_sgd(update_run u, bool keep, int64_t n) {
   cr_real *restrict w = u.w, *restrict g = u.g, *restrict h = u.h0;
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) {
     const cr_real d = u.momentum * h[i] + u.rate * regularised(&u, g[i], w[i]);
     h[i] = d;
-    w[i] -= d;
-    if (keep) g[i] = d;
+    take_step(&u, &w[i], &g[i], d, keep);
   }
 }
 
@@ -55,8 +63,7 @@ ALWAYS_INLINE void update_nesterov(update_run u, bool keep, int64_t n) {
     const cr_real next = u.momentum * h[i] + u.rate * regularised(&u, g[i], w[i]);
     const cr_real d = (1 + u.momentum) * next - u.momentum * h[i];
     h[i] = next;
-    w[i] -= d;
-    if (keep) g[i] = d;
+    take_step(&u, &w[i], &g[i], d, keep);
   }
 }
 
@@ -69,8 +76,7 @@ ALWAYS_INLINE void update_scaled(update_run u, cr_real old, cr_real fresh, bool 
     const cr_real next = old * h[i] + fresh * (slope * slope);
     const cr_real d = u.rate * (slope / (sqrt(next) + u.delta));
     h[i] = next;
-    w[i] -= d;
-    if (keep) g[i] = d;
+    take_step(&u, &w[i], &g[i], d, keep);
   }
 }
 
@@ -85,8 +91,7 @@ ALWAYS_INLINE void update_adadelta(update_run u, bool keep, int64_t n) {
     const cr_real d = u.rate * step;
     a[i] = next;
     b[i] = u.momentum * b[i] + fresh * (step * step);
-    w[i] -= d;
-    if (keep) g[i] = d;
+    take_step(&u, &w[i], &g[i], d, keep);
   }
 }
 
@@ -101,8 +106,7 @@ ALWAYS_INLINE void update_adam(update_run u, bool keep, int64_t n) {
     const cr_real d = u.rate * first / (sqrt(second) + u.delta);
     m[i] = first;
     v[i] = second;
-    w[i] -= d;
-    if (keep) g[i] = d;
+    take_step(&u, &w[i], &g[i], d, keep);
   }
 }
 
@@ -130,14 +134,15 @@ static void update_and_keep(cr_update_rule rule, update_run u, int64_t n) {
 static crema_status update(const cr_call *call) {
   if (!call->scalars) return cr_fail(CREMA_E_ARGUMENT, "update without its scalars");
   const cr_update_rule rule = call->desc->u.update.rule;
-  const bool l1 = call->desc->u.update.l1;
+  const bool l1 = call->desc->u.update.l1, apart = call->desc->u.update.decoupled;
   const update_run all = {.w = cr_as_reals(call->buffer, 0),
                           .g = cr_as_reals(call->buffer, 1),
                           .h0 = cr_as_reals(call->buffer, 2),
                           .h1 = cr_update_needs_two(rule) ? cr_as_reals(call->buffer, 3) : NULL,
                           .scale = call->scalars->grad_scale,
                           .l1 = l1 ? call->scalars->decay : 0,
-                          .l2 = l1 ? 0 : call->scalars->decay,
+                          .l2 = l1 || apart ? 0 : call->scalars->decay,
+                          .apart = apart ? call->scalars->decay : 0,
                           .rate = call->scalars->rate,
                           .momentum = call->scalars->momentum,
                           .momentum2 = call->scalars->momentum2,

@@ -130,7 +130,7 @@ static crema_status copy(const cr_call *call) {
 /* weight, gradient, history 0, history 1. */
 static crema_status update(const cr_call *call) {
   const cr_op_scalars *s = call->scalars;
-  const bool l1 = call->desc->u.update.l1;
+  const bool l1 = call->desc->u.update.l1, apart = call->desc->u.update.decoupled;
   const cr_update_args args = {
       .w = cr_cuda_f32(call, 0),
       .g = cr_cuda_f32(call, 1),
@@ -140,7 +140,8 @@ static crema_status update(const cr_call *call) {
       .keep = call->desc->kind == CR_OP_UPDATE_KEEP,
       .scale = s->grad_scale,
       .l1 = l1 ? s->decay : 0,
-      .l2 = l1 ? 0 : s->decay,
+      .l2 = l1 || apart ? 0 : s->decay,
+      .apart = apart ? s->decay : 0,
       .rate = s->rate,
       .momentum = s->momentum,
       .momentum2 = s->momentum2,

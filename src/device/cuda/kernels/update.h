@@ -10,6 +10,7 @@ typedef struct cr_update_args {
   int rule;
   bool keep; /* the step replaces the gradient */
   float scale, l1, l2, rate, momentum, momentum2, rms_decay, delta;
+  float apart; /* factor of the decay that is no part of the regularised gradient */
 } cr_update_args;
 
 /* AdaGrad and RMSProp: h = old h + fresh g'^2. */
@@ -61,7 +62,8 @@ CR_HD void cr_update_device(const void *args, int64_t i) {
   const cr_update_args *a = (const cr_update_args *)args;
   const float w = a->w[i];
   const float sign = w > 0 ? 1.0f : w < 0 ? -1.0f : 0.0f;
-  const float step = cr_step_of(a, i, a->scale * a->g[i] + (a->l2 * w + a->l1 * sign));
+  const float slope = a->scale * a->g[i] + (a->l2 * w + a->l1 * sign);
+  const float step = cr_step_of(a, i, slope) + a->apart * w;
   a->w[i] = w - step;
   if (a->keep) a->g[i] = step;
 }
