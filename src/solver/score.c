@@ -57,6 +57,20 @@ static void report(crema_net *net, const double *sum, int64_t count, int batches
   }
 }
 
+static void keep_score(crema_solver *solver, const double *sum, int64_t count, int batches) {
+  crema_net *net = solver->test_net[0];
+  int64_t at = 0, chosen = 0;
+  for (int i = 0; i < crema_net_output_count(net) && at < count; ++i) {
+    if (net->output_weight[i] == 0 && crema_blob_count(crema_net_output(net, i)) > 0) {
+      chosen = at;
+      break;
+    }
+    at += crema_blob_count(crema_net_output(net, i));
+  }
+  solver->has_score = chosen < count;
+  if (solver->has_score) solver->score = sum[chosen] / batches;
+}
+
 static crema_status test_one(crema_solver *solver, int index) {
   crema_net *net = solver->test_net[index];
   const int batches = solver->param->test_iter[index];
@@ -85,6 +99,7 @@ static crema_status test_one(crema_solver *solver, int index) {
   }
   if (solver->param->test_compute_loss) cr_log_info("Test loss: %g", loss / batches);
   report(net, sum, count, batches);
+  if (index == 0) keep_score(solver, sum, count, batches);
 out:
   free(sum);
   if (status == CREMA_OK) return CREMA_OK;
@@ -95,6 +110,7 @@ out:
  * stopped in the middle of it repeats the whole phase. */
 crema_status cr_solver_test_all(crema_solver *solver) {
   const bool held = solver->held != NULL;
+  solver->has_score = false;
   CR_TRY(cr_state_hold(solver));
   for (int i = 0; i < solver->test_nets && !solver->stop_requested; ++i) {
     CR_TRY(test_one(solver, i));

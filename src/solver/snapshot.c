@@ -26,11 +26,12 @@ static crema_status check_hdf5(const crema_solver *solver) {
   return cr_net_check_hdf5(solver->net, solver->param->snapshot_diff);
 }
 
-/* "<prefix>_iter_<iteration>.<kind>[.h5]" */
-static crema_status print_name(const crema_solver *solver, int64_t iteration, const char *kind,
-                               cr_buffer *out) {
-  return cr_buffer_print(out, "%s_iter_%lld.%s%s", solver->snapshot_prefix, (long long)iteration,
-                         kind, wants_hdf5(solver) ? ".h5" : "");
+/* "<prefix>_iter_<iteration>[_<score>].<kind>[.h5]" */
+static crema_status print_name(const crema_solver *solver, int64_t iteration, const double *score,
+                               const char *kind, cr_buffer *out) {
+  CR_TRY(cr_buffer_print(out, "%s_iter_%lld", solver->snapshot_prefix, (long long)iteration));
+  if (score != NULL) CR_TRY(cr_buffer_print(out, "_%g", *score));
+  return cr_buffer_print(out, ".%s%s", kind, wants_hdf5(solver) ? ".h5" : "");
 }
 
 /* Tries to write under the longest name that snapshots will have. */
@@ -38,7 +39,9 @@ static crema_status probe(const crema_solver *solver) {
   int64_t last = solver->param->max_iter;
   cr_buffer name = {0};
   if (last < solver->iteration) last = solver->iteration;
-  crema_status status = print_name(solver, last, "solverstate", &name);
+  const bool scored = solver->param->test_and_snapshot_last_epochs > 0;
+  crema_status status =
+      print_name(solver, last, scored ? &(double){-1.23456e-300} : NULL, "solverstate", &name);
   if (status == CREMA_OK) status = cr_file_draft_check(name.data);
   cr_buffer_free(&name);
   return status;
@@ -97,11 +100,11 @@ end:
   return cr_file_draft_end(&state_draft, status);
 }
 
-static crema_status write_snapshot(crema_solver *solver) {
+static crema_status write_files(crema_solver *solver, const double *score) {
   cr_buffer model = {0}, path = {0};
   crema_status status = CREMA_OK;
-  CR_TRY_GOTO(print_name(solver, solver->iteration, "caffemodel", &model), out);
-  CR_TRY_GOTO(print_name(solver, solver->iteration, "solverstate", &path), out);
+  CR_TRY_GOTO(print_name(solver, solver->iteration, score, "caffemodel", &model), out);
+  CR_TRY_GOTO(print_name(solver, solver->iteration, score, "solverstate", &path), out);
   CR_TRY_GOTO(sweep(solver), out);
   status = write_pair(solver, model.data, path.data);
 out:
@@ -110,18 +113,23 @@ out:
   return status;
 }
 
-crema_status crema_solver_snapshot(crema_solver *solver) {
-  CR_REQUIRE(solver);
+/* `score` may be NULL. */
+static crema_status write_snapshot(crema_solver *solver, const double *score) {
   /* Training cannot go on from weights that are not finite, and the file would look like the latest
    * good one. */
   crema_status status = cr_net_check_weights(solver->net);
-  if (status == CREMA_OK) status = write_snapshot(solver);
+  if (status == CREMA_OK) status = write_files(solver, score);
   if (status == CREMA_OK) {
     solver->snapshot_iteration = solver->iteration;
     solver->unsaved = CREMA_OK;
   }
   return cr_fail_in(status, "snapshot after %lld iterations (earlier snapshots are kept)",
                     (long long)solver->iteration);
+}
+
+crema_status crema_solver_snapshot(crema_solver *solver) {
+  CR_REQUIRE(solver);
+  return write_snapshot(solver, NULL);
 }
 
 /* ---- doing without ------------------------------------------------------- */
@@ -133,14 +141,22 @@ void cr_snapshot_note_failure(crema_solver *solver, crema_status status) {
   solver->unsaved_told = false;
 }
 
-crema_status cr_snapshot_try(crema_solver *solver) {
-  crema_status status = crema_solver_snapshot(solver);
+static crema_status try_snapshot(crema_solver *solver, const double *score) {
+  crema_status status = write_snapshot(solver, score);
   if (status == CREMA_OK) return CREMA_OK;
   if (status == CREMA_E_NUMERIC && solver->options.on_nan == CREMA_SOLVER_NAN_STOP) return status;
   cr_snapshot_note_failure(solver, status);
   cr_log_warning("%s; training goes on, and the next snapshot is written when it is due",
                  crema_error_text());
   return CREMA_OK;
+}
+
+crema_status cr_snapshot_try(crema_solver *solver) {
+  return try_snapshot(solver, NULL);
+}
+
+crema_status cr_snapshot_try_scored(crema_solver *solver) {
+  return try_snapshot(solver, solver->has_score ? &solver->score : NULL);
 }
 
 crema_status cr_snapshot_failure(crema_solver *solver) {

@@ -97,21 +97,6 @@ out:
   return status;
 }
 
-/* Warns of fields of other dialects that change training and that this solver does not support. */
-static void warn_foreign_fields(const Caffe__SolverParameter *param, const char *path) {
-  const struct {
-    bool given;
-    const char *name;
-  } fields[] = {
-      {param->has_max_weight_decay && param->max_weight_decay != 0, "max_weight_decay"},
-      {param->has_test_and_snapshot_last_epochs && param->test_and_snapshot_last_epochs > 0,
-       "test_and_snapshot_last_epochs"},
-  };
-  for (size_t i = 0; i < sizeof fields / sizeof *fields; ++i) {
-    if (fields[i].given) cr_log_warning("%s: %s has no effect here", path, fields[i].name);
-  }
-}
-
 static crema_status choose_device(crema_solver *solver) {
   const Caffe__SolverParameter *param = solver->param;
   solver->device = solver->options.device;
@@ -155,6 +140,7 @@ static crema_status check_numbers(const Caffe__SolverParameter *param) {
       {"momentum2", param->momentum2}, {"weight_decay", param->weight_decay},
       {"delta", param->delta},         {"clip_gradients", param->clip_gradients},
       {"gamma", param->gamma},         {"power", param->power},
+      {"larc_eta", param->larc_eta},   {"max_weight_decay", param->max_weight_decay},
   };
   for (size_t i = 0; i < sizeof fields / sizeof *fields; ++i) {
     if (isfinite(fields[i].value)) continue;
@@ -180,7 +166,6 @@ static crema_status build(crema_solver *solver) {
   CR_TRY(read_param(solver));
   CR_TRY(check_param(solver));
   const Caffe__SolverParameter *param = solver->param;
-  warn_foreign_fields(param, solver->path);
   if (!param->has_base_lr) cr_log_warning("%s: base_lr is missing; it is 0", solver->path);
   CR_TRY(set_prefix(solver));
   CR_TRY(choose_device(solver));
@@ -196,7 +181,7 @@ static crema_status build(crema_solver *solver) {
   CR_TRY(cr_solver_build_test_nets(solver));
   CR_TRY(load_initial_weights(solver));
   solver->batch_samples = count_batch(solver->net);
-  return CREMA_OK;
+  return cr_fail_in(cr_epochs_check(solver), "%s", solver->path);
 }
 
 /* Freeing nets stops threads, whose failures must not hide the one being passed on. */

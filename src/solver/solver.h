@@ -7,6 +7,7 @@
  *   grad_scale.c the factor for all gradients, when it follows their size
  *   train.c      the training loop
  *   score.c      running the test nets
+ *   epochs.c     tests and snapshots at the end of the last epochs
  *   report.c     the lines of the log
  *   snapshot.c   writing snapshots; restore.c reading them; model_file.c which model is a state's
  *   state.c      solver state as a message; hdf5_state.c as an HDF5 file */
@@ -50,6 +51,9 @@ struct crema_solver {
   int64_t iteration; /* updates done */
   cr_rate_state rate;
   cr_loss_window window;
+  bool has_score;
+  double score; /* of the last test: the first output of the first test net that is no loss, or its
+                   first output */
   int64_t batch_samples; /* samples a forward pass takes */
   int64_t samples;
   double seconds;
@@ -78,6 +82,16 @@ crema_status cr_solver_build_test_nets(crema_solver *solver) CREMA_MUST_USE;
 /* Runs all test nets and logs their mean outputs. solver->stop_requested is set when
  * the caller's poll asked for it. */
 crema_status cr_solver_test_all(crema_solver *solver) CREMA_MUST_USE;
+
+/* ---- epochs.c ---- */
+
+/* Whether test_and_snapshot_last_epochs is possible with the net's input. Errors: CREMA_E_RANGE,
+ * CREMA_E_ARGUMENT. */
+crema_status cr_epochs_check(const crema_solver *solver) CREMA_MUST_USE;
+/* Whether the last update was the last one of an epoch that test_and_snapshot_last_epochs means. */
+bool cr_epoch_has_ended(const crema_solver *solver);
+/* Tests, and writes a snapshot with the score in the names of its files. */
+crema_status cr_epoch_end(crema_solver *solver) CREMA_MUST_USE;
 
 /* ---- report.c ---- */
 void cr_report_iteration(crema_solver *solver, double loss);
@@ -111,6 +125,8 @@ crema_status cr_snapshot_check(const crema_solver *solver) CREMA_MUST_USE;
  * Errors: CREMA_E_NUMERIC for weights that are not finite, unless training is to go on with
  * such. */
 crema_status cr_snapshot_try(crema_solver *solver) CREMA_MUST_USE;
+/* The same, with the score of the last test, if there is one, in the names of the files. */
+crema_status cr_snapshot_try_scored(crema_solver *solver) CREMA_MUST_USE;
 /* Notes that a snapshot failed, with the thread's error text. */
 void cr_snapshot_note_failure(crema_solver *solver, crema_status status);
 /* The noted failure, once; CREMA_OK when there is none or it was told. */

@@ -168,10 +168,9 @@ static crema_status step_until(crema_solver *solver, int64_t end) {
   solver->display_iteration = solver->iteration;
   CR_TRY(cr_state_rewind(solver));
   while (solver->iteration < end) {
-    if (test_is_due(solver)) {
-      CR_TRY(cr_solver_test_all(solver));
-      if (solver->stop_requested) break;
-    }
+    if (cr_epoch_has_ended(solver)) CR_TRY(cr_epoch_end(solver));
+    else if (test_is_due(solver)) CR_TRY(cr_solver_test_all(solver));
+    if (solver->stop_requested) break;
     CR_TRY(iterate(solver));
     crema_solver_action action = CREMA_SOLVER_CONTINUE;
     if (solver->options.poll != NULL) action = solver->options.poll(solver->options.user);
@@ -201,8 +200,9 @@ crema_status crema_solver_step(crema_solver *solver, int64_t iterations) {
   return cr_snapshot_failure(solver);
 }
 
-/* The loss after the last update, and the last test. Snapshots are as of the last update. */
-static crema_status report_end(crema_solver *solver) {
+/* The loss after the last update, and the last test unless it is done. Snapshots are as of the last
+ * update. */
+static crema_status report_end(crema_solver *solver, bool tested) {
   const Caffe__SolverParameter *param = solver->param;
   CR_TRY(cr_state_hold(solver));
   if (is_due(solver->iteration, param->display)) {
@@ -216,13 +216,16 @@ static crema_status report_end(crema_solver *solver) {
     cr_log_info("Iteration %lld, loss = %g", (long long)solver->iteration,
                 cr_loss_window_add(&solver->window, loss));
   }
-  if (is_due(solver->iteration, param->test_interval)) CR_TRY(cr_solver_test_all(solver));
+  if (!tested && is_due(solver->iteration, param->test_interval))
+    CR_TRY(cr_solver_test_all(solver));
   if (!solver->stop_requested) cr_state_release(solver);
   return CREMA_OK;
 }
 
 static bool takes_snapshots(const crema_solver *solver) {
-  return solver->param->snapshot > 0 || solver->param->snapshot_after_train;
+  const Caffe__SolverParameter *param = solver->param;
+  return param->snapshot > 0 || param->snapshot_after_train ||
+         param->test_and_snapshot_last_epochs > 0;
 }
 
 /* The snapshot after training, which also replaces one that could not be written. */
@@ -266,12 +269,14 @@ crema_status crema_solver_solve(crema_solver *solver) {
   cr_log_info("Learning Rate Policy: %s", solver->param->lr_policy);
   solver->stop_requested = false;
   crema_status status = step_until(solver, solver->param->max_iter);
+  const bool ended = status == CREMA_OK && !solver->stop_requested && cr_epoch_has_ended(solver);
+  if (ended) status = cr_epoch_end(solver);
   if (status != CREMA_OK) return keep_what_is_learned(solver, start, status);
   CR_TRY(snapshot_at_end(solver));
   if (solver->stop_requested) {
     cr_log_info("Optimization stopped early.");
   } else {
-    CR_TRY(report_end(solver));
+    CR_TRY(report_end(solver, ended));
     cr_log_info("Optimization Done.");
   }
   return cr_snapshot_failure(solver);

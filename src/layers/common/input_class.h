@@ -20,6 +20,8 @@ struct cr_input_class {
   crema_status (*restore)(cr_layer *layer, const char *bytes, size_t size);
   /* The statistics of the layer's input pipeline (data/pipeline/pipeline.h). */
   void (*stats)(const cr_layer *layer, struct cr_input_stats *out);
+  /* The samples of an epoch; 0 while the number is not known. NULL: the input has no epochs. */
+  uint64_t (*epoch)(const cr_layer *layer);
   /* For samples that the program holds in memory; see crema/memory_data.h. The first aliases them,
    * the second transforms copies. All three or none. */
   crema_status (*set_samples)(cr_layer *layer, float *data, float *labels, int64_t samples);

@@ -333,8 +333,10 @@ static crema_status restore(cr_layer *layer, const char *bytes, size_t size) {
   return cr_record_layer_restore(layer, bytes, size, restore_from);
 }
 
-static const cr_input_class input = {
-    .save = save, .restore = restore, .stats = cr_record_layer_stats};
+static const cr_input_class input = {.save = save,
+                                     .restore = restore,
+                                     .epoch = cr_record_layer_epoch,
+                                     .stats = cr_record_layer_stats};
 
 const cr_layer_class cr_layer_annotated_data = {
     CR_LAYER_INPUT("AnnotatedData", sizeof(annotated_data_state), 1, 2),

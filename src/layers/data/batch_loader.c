@@ -151,3 +151,11 @@ static void stats(const cr_layer *layer, cr_input_stats *out) {
 
 const cr_input_class cr_batch_layer_input = {
     .await = await, .save = save, .restore = restore, .stats = stats};
+
+static uint64_t epoch(const cr_layer *layer) {
+  const cr_batch_layer *s = layer->state;
+  return s->epoch;
+}
+
+const cr_input_class cr_batch_layer_input_with_epochs = {
+    .await = await, .save = save, .restore = restore, .epoch = epoch, .stats = stats};

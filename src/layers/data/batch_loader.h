@@ -54,10 +54,13 @@ void cr_batch_loader_stats(const cr_batch_loader *loader, const cr_layer *layer,
 typedef struct cr_batch_layer {
   cr_batch_loader loader;
   uint64_t key;                      /* of the random stream */
+  uint64_t epoch;                    /* samples of an epoch, for layers that have such */
   void (*key_restored)(void *state); /* makes what depends on the key; may be NULL */
 } cr_batch_layer;
 
 cr_layer_forward_fn cr_batch_layer_forward;
 extern const cr_input_class cr_batch_layer_input;
+/* The same for layers that set `epoch`. */
+extern const cr_input_class cr_batch_layer_input_with_epochs;
 
 #endif

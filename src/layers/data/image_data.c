@@ -202,6 +202,7 @@ static crema_status read_list(cr_layer *layer, image_data_state *s) {
   free(path);
   CR_TRY(status);
   s->order.count = s->list.count;
+  s->batches.epoch = s->list.count;
   s->order.shuffle = s->param->shuffle;
   CR_TRY(cr_layer_root_folder(layer, s->param->root_folder, &s->root));
   CR_TRY(cr_transformer_create(layer->param->transform_param, layer->phase, 0,
@@ -281,7 +282,7 @@ static void destroy(cr_layer *layer) {
 
 const cr_layer_class cr_layer_image_data = {
     CR_LAYER_INPUT("ImageData", sizeof(image_data_state), 1, 2),
-    .input = &cr_batch_layer_input,
+    .input = &cr_batch_layer_input_with_epochs,
     .shareable = true,
     .setup = setup,
     .forward = cr_batch_layer_forward,

@@ -269,8 +269,14 @@ static crema_status restore(cr_layer *layer, const char *bytes, size_t size) {
   return CREMA_OK;
 }
 
+static uint64_t epoch(const cr_layer *layer) {
+  const memory_data_state *s = layer->state;
+  return (uint64_t)s->samples;
+}
+
 static const cr_input_class input = {.save = save,
                                      .restore = restore,
+                                     .epoch = epoch,
                                      .set_samples = set_samples,
                                      .set_images = set_images,
                                      .set_batch_size = set_batch_size};

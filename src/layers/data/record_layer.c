@@ -128,6 +128,12 @@ crema_status cr_record_layer_next(cr_record_layer *records, const cr_layer *laye
   return note_position(records, index, key);
 }
 
+uint64_t cr_record_layer_epoch(const cr_layer *layer) {
+  const cr_record_layer *records = layer->state;
+  const uint64_t count = cr_reader_count(records->reader);
+  return count == UINT64_MAX ? 0 : count;
+}
+
 void cr_record_layer_stats(const cr_layer *layer, cr_input_stats *out) {
   const cr_record_layer *records = layer->state;
   cr_batch_loader_stats(&records->loader, layer, out);

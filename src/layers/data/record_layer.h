@@ -62,7 +62,8 @@ crema_status cr_record_layer_restore(const cr_layer *layer, const char *bytes, s
 crema_status cr_record_layer_resume(cr_record_layer *records, const cr_layer *layer,
                                     uint64_t stream, cr_reader_cursor *cursor) CREMA_MUST_USE;
 
-/* Function of the input class. */
+/* Functions of the input class. */
+uint64_t cr_record_layer_epoch(const cr_layer *layer);
 void cr_record_layer_stats(const cr_layer *layer, struct cr_input_stats *out);
 
 #endif
