@@ -250,6 +250,7 @@ static void updates_are_skipped_until_gradients_fit(void **state) {
   assert_true(lines.size == 0 || count_lines(&lines, "is skipped") == 0);
   /* The state has the factor, its limit and the count. */
   const double scale = net->grad_scale;
+  const cr_scaling scaling = c.solver->scaling;
   load_scaled(&c, losses[0], head, "momentum: 0.9");
   assert_int_equal(crema_solver_restore(c.solver, case_path(&c, "s_iter_4.solverstate", path)),
                    CREMA_OK);
@@ -260,6 +261,8 @@ static void updates_are_skipped_until_gradients_fit(void **state) {
   assert_memory_equal(before, after, sizeof before);
   assert_int_equal(c.solver->scaling.skipped, skipped);
   assert_true(crema_solver_net(c.solver)->grad_scale == scale);
+  assert_true(c.solver->scaling.limit == scaling.limit);
+  assert_int_equal(c.solver->scaling.updates, scaling.updates);
   char last[64];
   snprintf(last, sizeof last, "the update is skipped (%d so far)", (int)skipped);
   assert_int_equal(count_lines(&lines, last), 1);
