@@ -218,12 +218,11 @@ TEST(files_of_children) {
 }
 
 /* Where no child can be had, there is nothing to end, and the signals are as before. */
-static void no_child_to_be_had(void **state) {
+TEST(no_child_to_be_had) {
   struct rlimit before, none;
   sigset_t mask, after;
   cr_child child;
   int factor = 2;
-  (void)state;
   memset(&child, 0xff, sizeof child);
   int lowest = dup(STDERR_FILENO);
   assert_true(lowest >= 0);

@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 PARTS = ["CMakeLists.txt", "cmake", "include", "src", "tests/CMakeLists.txt",
-         "tests/report_devices.c", "tests/layers", "scripts"]
+         "tests/*.[ch]", "tests/layers", "scripts"]
 TESTS = ["test_layers_gradient", "test_layers_refusal", "test_layers_layer"]
 STEP = re.compile(
     r"^(?:Add to `(?P<add>[^`]+)` (?P<where>before|after) `(?P<anchor>[^\n]+)`:"
@@ -36,13 +36,13 @@ def apply(step, root):
 
 
 def copy_parts(source, root):
-    for part in PARTS:
-        target = root / part
+    for part in (found for pattern in PARTS for found in source.glob(pattern)):
+        target = root / part.relative_to(source)
         target.parent.mkdir(parents=True, exist_ok=True)
-        if (source / part).is_dir():
-            shutil.copytree(source / part, target)
+        if part.is_dir():
+            shutil.copytree(part, target)
         else:
-            shutil.copy(source / part, target)
+            shutil.copy(part, target)
     (root / "tests/layers/tests.cmake").unlink()  # this very test
     for folder in ["tools", "examples", "fuzz", "bench"]:
         (root / folder).mkdir()

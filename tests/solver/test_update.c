@@ -277,12 +277,11 @@ static void count_clippings(void *user, crema_log_level level, const char *file,
 
 /* Gradients are scaled when their norm is above the limit: not at the limit, nor where both are
  * 0. */
-static void clipping_at_the_limit(void **state) {
+TEST(clipping_at_the_limit) {
   static const struct {
     float limit, gradient;
     int clippings;
   } rows[] = {{0.5f, 0.5f, 0}, {0.5f, 0.5000001f, 1}, {0, 0, 0}, {0, 0.25f, 1}};
-  (void)state;
   for (size_t k = 0; k < sizeof rows / sizeof *rows; ++k) {
     solver_case c;
     char text[64];
@@ -293,11 +292,11 @@ static void clipping_at_the_limit(void **state) {
     case_weights(&c, before);
     crema_net_clear_param_diffs(crema_solver_net(c.solver));
     crema_blob *blob = crema_solver_net(c.solver)->learnable[0];
-    assert_int_equal(crema_blob_mutable_cpu_diff(blob, &diff), CREMA_OK);
+    ok(crema_blob_mutable_cpu_diff(blob, &diff));
     for (int i = 0; i < WEIGHTS; ++i) diff[i] = i == 1 ? rows[k].gradient : 0;
     clippings = 0;
     crema_log_set(count_clippings, NULL, CREMA_LOG_INFO);
-    assert_int_equal(cr_updater_run(c.solver->updater, 1, 0), CREMA_OK);
+    ok(cr_updater_run(c.solver->updater, 1, 0));
     crema_log_set(NULL, NULL, CREMA_LOG_ERROR);
     assert_int_equal(clippings, rows[k].clippings);
     case_weights(&c, after);
