@@ -20,7 +20,7 @@ typedef struct bn_state {
   bool global;
   float eps, fraction;
   int64_t channels;
-  float bessel; /* m / (m - 1) */
+  double bessel; /* m / (m - 1) */
   cr_layer_op train, fixed, backward;
   cr_layer_keep keep;
   cr_layer_op add;   /* moving sums and their scaling, C values */
@@ -92,7 +92,7 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   if (top[0] != bottom[0]) CR_TRY(crema_blob_reshape(top[0], &shape));
   int64_t count = crema_blob_count(bottom[0]);
   int64_t values = s->channels > 0 ? count / s->channels : 0;
-  s->bessel = values > 1 ? (float)((double)values / (double)(values - 1)) : 1;
+  s->bessel = values > 1 ? (double)values / (double)(values - 1) : 1;
   if (shape.axes == 1) shape = cr_shape_2(shape.dim[0], 1);
   CR_TRY(cr_layer_keep_make(layer, &s->keep, bottom[0]));
   return make_ops(layer, &shape);
@@ -101,9 +101,9 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
 /* mean and variance from the running sums: the sums over their weight, 0 while that is 0. */
 static crema_status global_statistics(cr_layer *layer, crema_context *context) {
   bn_state *s = layer->state;
-  const float *weight = NULL;
-  CR_TRY(cr_tensor_host_read_floats(layer->blob[2]->data, &weight));
-  cr_op_scalars scalars = {.alpha = *weight == 0 ? 0 : 1 / *weight, .beta = 0};
+  double weight = 0;
+  CR_TRY(cr_tensor_host_value(layer->blob[2]->data, &weight));
+  cr_op_scalars scalars = {.alpha = weight == 0 ? 0 : 1 / weight, .beta = 0};
   CR_TRY(
       cr_layer_op_run(&s->add, context, (cr_tensor *[]){layer->blob[0]->data, s->mean}, &scalars));
   return cr_layer_op_run(&s->add, context, (cr_tensor *[]){layer->blob[1]->data, s->variance},
@@ -112,7 +112,7 @@ static crema_status global_statistics(cr_layer *layer, crema_context *context) {
 
 static crema_status add_statistics(cr_layer *layer, crema_context *context) {
   bn_state *s = layer->state;
-  cr_op_scalars scalars = {.alpha = 1, .beta = s->fraction};
+  cr_op_scalars scalars = {.alpha = 1, .beta = (double)s->fraction};
   CR_TRY(
       cr_layer_op_run(&s->add_1, context, (cr_tensor *[]){s->one, layer->blob[2]->data}, &scalars));
   CR_TRY(

@@ -18,7 +18,7 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
     return cr_layer_fail(layer, CREMA_E_RANGE, "min %g is above max %g", (double)param->min,
                          (double)param->max);
   }
-  return cr_layer_unary_set(layer, CR_UNARY_CLIP, param->min, param->max, 0);
+  return cr_layer_unary_set(layer, CR_UNARY_CLIP, (double)param->min, (double)param->max, 0);
 }
 
 const cr_layer_class cr_layer_clip = {

@@ -11,8 +11,8 @@
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
   const Caffe__ELUParameter *param = layer->param->elu_param;
   (void)bottom, (void)top;
-  return cr_layer_unary_set(layer, CR_UNARY_ELU, param ? param->alpha : 1,
-                            param ? param->lambda : 1, 0);
+  return cr_layer_unary_set(layer, CR_UNARY_ELU, param ? (double)param->alpha : 1,
+                            param ? (double)param->lambda : 1, 0);
 }
 
 const cr_layer_class cr_layer_elu = {

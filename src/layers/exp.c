@@ -18,8 +18,8 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
     return cr_layer_fail(layer, CREMA_E_RANGE, "base is %g, must be positive, or -1 for e",
                          (double)base);
   }
-  return cr_layer_unary_set(layer, CR_UNARY_EXP, base == -1 ? 1 : logf(base),
-                            param ? param->scale : 1, param ? param->shift : 0);
+  return cr_layer_unary_set(layer, CR_UNARY_EXP, base == -1 ? 1 : cr_layer_unary_log(layer, base),
+                            param ? (double)param->scale : 1, param ? (double)param->shift : 0);
 }
 
 const cr_layer_class cr_layer_exp = {

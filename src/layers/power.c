@@ -12,8 +12,8 @@
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
   const Caffe__PowerParameter *param = layer->param->power_param;
   (void)bottom, (void)top;
-  return cr_layer_unary_set(layer, CR_UNARY_POWER, param ? param->power : 1,
-                            param ? param->scale : 1, param ? param->shift : 0);
+  return cr_layer_unary_set(layer, CR_UNARY_POWER, param ? (double)param->power : 1,
+                            param ? (double)param->scale : 1, param ? (double)param->shift : 0);
 }
 
 const cr_layer_class cr_layer_power = {

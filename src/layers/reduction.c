@@ -36,9 +36,9 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   const crema_shape y = cr_shape_1(x.dim[0]);
   cr_op_desc desc = cr_layer_op_desc(CR_OP_ROW_REDUCE_FWD);
   desc.u.rows.reduction = reduction_of(param->operation);
-  desc.u.rows.coeff = param->coeff;
+  desc.u.rows.coeff = (double)param->coeff;
   if (param->operation == CAFFE__REDUCTION_PARAMETER__REDUCTION_OP__MEAN && width > 0) {
-    desc.u.rows.coeff /= (float)width;
+    desc.u.rows.coeff /= (double)width;
   }
   CR_TRY(crema_blob_reshape(top[0], &to));
   return cr_layer_pair_make(layer, bottom, top, &desc, &(cr_pair_shapes){.x = {&x}, .y = &y});

@@ -14,7 +14,7 @@ static float slope(const Caffe__LayerParameter *param) {
 
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
   (void)bottom, (void)top;
-  return cr_layer_unary_set(layer, CR_UNARY_RELU, slope(layer->param), 0, 0);
+  return cr_layer_unary_set(layer, CR_UNARY_RELU, (double)slope(layer->param), 0, 0);
 }
 
 const cr_layer_class cr_layer_relu = {

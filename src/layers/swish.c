@@ -11,7 +11,7 @@
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
   const Caffe__SwishParameter *param = layer->param->swish_param;
   (void)bottom, (void)top;
-  return cr_layer_unary_set(layer, CR_UNARY_SWISH, param ? param->beta : 1, 0, 0);
+  return cr_layer_unary_set(layer, CR_UNARY_SWISH, param ? (double)param->beta : 1, 0, 0);
 }
 
 const cr_layer_class cr_layer_swish = {

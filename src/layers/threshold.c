@@ -12,7 +12,7 @@
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
   const Caffe__ThresholdParameter *param = layer->param->threshold_param;
   (void)bottom, (void)top;
-  return cr_layer_unary_set(layer, CR_UNARY_THRESHOLD, param ? param->threshold : 0, 0, 0);
+  return cr_layer_unary_set(layer, CR_UNARY_THRESHOLD, param ? (double)param->threshold : 0, 0, 0);
 }
 
 const cr_layer_class cr_layer_threshold = {

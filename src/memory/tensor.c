@@ -357,6 +357,19 @@ crema_status cr_tensor_host_write_floats(cr_tensor *tensor, float **out) {
   return CREMA_OK;
 }
 
+crema_status cr_tensor_host_value(cr_tensor *tensor, double *out) {
+  const void *wide = NULL;
+  const float *value = NULL;
+  if (cr_tensor_type(tensor) == CREMA_F64) {
+    CR_TRY(cr_tensor_host_read(tensor, &wide));
+    *out = *(const double *)wide;
+    return CREMA_OK;
+  }
+  CR_TRY(cr_tensor_host_read_floats(tensor, &value));
+  *out = (double)*value;
+  return CREMA_OK;
+}
+
 static bool has_other_types(const values *v) {
   for (const format_slot *s = first_slot(v); s != NULL; s = next_slot(s)) {
     if (s->format.type != v->type) return true;

@@ -65,6 +65,10 @@ crema_status cr_tensor_host_write(cr_tensor *tensor, void **out) CREMA_MUST_USE;
 crema_status cr_tensor_host_read_floats(cr_tensor *tensor, const float **out) CREMA_MUST_USE;
 crema_status cr_tensor_host_write_floats(cr_tensor *tensor, float **out) CREMA_MUST_USE;
 
+/* The first value, as exactly as a double has it, of a tensor that need not be read in another
+ * type for that: F64 as F64, others as float32. */
+crema_status cr_tensor_host_value(cr_tensor *tensor, double *out) CREMA_MUST_USE;
+
 /* Forgets what is held in other element types than the tensor's own, and converts the newest values
  * first when only such a one has them. No other thread may use the values meanwhile. A no-op for
  * values that are all in the tensor's own type. */

@@ -135,7 +135,7 @@ static crema_status add_fresh(cr_op *op, int i, crema_context *context, cr_tenso
     CR_TRY(cr_op_create(&desc, &op->add[i]));
   }
   cr_tensor *args[2] = {op->fresh[i], sum};
-  cr_op_scalars one = {.alpha = 1.0f, .beta = 1.0f};
+  cr_op_scalars one = {.alpha = 1, .beta = 1};
   return cr_op_run(op->add[i], context, args, &one);
 }
 

@@ -282,13 +282,13 @@ crema_status cr_updater_run(cr_updater *updater, float rate, int64_t iteration) 
     correction =
         (float)(sqrt(1 - pow((double)updater->momentum2, t)) / (1 - pow((double)momentum, t)));
   }
-  cr_op_scalars scalars = {
-      .momentum = momentum,
-      .momentum2 = updater->momentum2,
-      .rms_decay = updater->rms_decay,
-      .delta = updater->delta,
-      .grad_scale = (float)((double)clip / updater->iter_size / net->grad_scale)};
-  const cr_larc_step step = {iteration, rate, momentum, scalars.grad_scale};
+  const float scale = (float)((double)clip / updater->iter_size / net->grad_scale);
+  cr_op_scalars scalars = {.momentum = (double)momentum,
+                           .momentum2 = (double)updater->momentum2,
+                           .rms_decay = (double)updater->rms_decay,
+                           .delta = (double)updater->delta,
+                           .grad_scale = (double)scale};
+  const cr_larc_step step = {iteration, rate, momentum, scale};
   for (int i = 0; i < updater->params; ++i) {
     crema_blob *blob = net->learnable[i];
     if (stands_still(updater, i)) {
@@ -298,10 +298,11 @@ crema_status cr_updater_run(cr_updater *updater, float rate, int64_t iteration) 
     bool two = updater->row->histories == 2;
     cr_tensor *tensors[] = {blob->data, blob->diff, updater->history[i]->data,
                             two ? updater->history[updater->params + i]->data : NULL};
-    CR_TRY(local_rate(updater, i, &step, &scalars.rate));
-    scalars.decay = decay * net->decay_mult[i];
-    if (updater->decoupled) scalars.decay *= scalars.rate;
-    scalars.rate *= correction;
+    float local = 0, taken = decay * net->decay_mult[i];
+    CR_TRY(local_rate(updater, i, &step, &local));
+    if (updater->decoupled) taken *= local;
+    scalars.decay = (double)taken;
+    scalars.rate = (double)(local * correction);
     CR_TRY(cr_op_run(updater->op[i], net->context, tensors, &scalars));
     CR_TRY(settle(updater, i));
   }

@@ -108,7 +108,7 @@ typedef struct cr_op_desc {
     } bn;
     struct {
       cr_unary function;
-      float alpha, beta, gamma;
+      double alpha, beta, gamma;
     } unary;
     struct {
       float ratio;
@@ -136,7 +136,7 @@ typedef struct cr_op_desc {
     } mvn;
     struct {
       cr_reduction reduction;
-      float coeff;
+      double coeff;
     } rows;
     cr_window window;
     int64_t offset[CREMA_MAX_AXES];
@@ -145,14 +145,15 @@ typedef struct cr_op_desc {
     cr_reduction reduce;
     int axis;
     int index;
-    float value;
+    double value;
   } u;
 } cr_op_desc;
 
-/* Scalars that change from run to run. Each op's comment in ops.inc names those it reads. */
+/* Scalars that change from run to run. Each op's comment in ops.inc names those it reads. A kernel
+ * rounds each once, to the type of its arithmetic. */
 typedef struct cr_op_scalars {
-  float alpha, beta;
-  float rate, momentum, momentum2, rms_decay, decay, delta, grad_scale;
+  double alpha, beta;
+  double rate, momentum, momentum2, rms_decay, decay, delta, grad_scale;
   uint64_t seed, counter;
 } cr_op_scalars;
 

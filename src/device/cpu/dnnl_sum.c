@@ -100,7 +100,7 @@ static crema_status plan_axpby(cr_plan *plan) {
 }
 
 static crema_status run_axpby(const cr_call *call) {
-  const float alpha = call->scalars->alpha, beta = call->scalars->beta;
+  const float alpha = (float)call->scalars->alpha, beta = (float)call->scalars->beta;
   const int64_t count = held_values(call->plan);
   const crema_dtype type = call->plan->format[0].type;
   void *y = memory_of(call, 1);

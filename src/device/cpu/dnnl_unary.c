@@ -21,7 +21,7 @@ static crema_status plan_fwd(cr_plan *plan) {
   dnnl_alg_kind_t alg = dnnl_eltwise_relu;
   float alpha = 0.0f;
   switch (desc->u.unary.function) {
-    case CR_UNARY_RELU: alpha = desc->u.unary.alpha; break;
+    case CR_UNARY_RELU: alpha = (float)desc->u.unary.alpha; break;
     case CR_UNARY_SIGMOID: alg = dnnl_eltwise_logistic; break;
     case CR_UNARY_TANH: alg = dnnl_eltwise_tanh; break;
     default: return cr_fail(CREMA_E_UNSUPPORTED, "function %d", (int)desc->u.unary.function);
@@ -50,7 +50,7 @@ static crema_status plan_bwd(cr_plan *plan) {
   int data_arg = 1;
   switch (desc->u.unary.function) {
     case CR_UNARY_RELU:
-      alpha = desc->u.unary.alpha;
+      alpha = (float)desc->u.unary.alpha;
       data_arg = 0;
       break;
     case CR_UNARY_SIGMOID: alg = dnnl_eltwise_logistic_use_dst_for_bwd; break;

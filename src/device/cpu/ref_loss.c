@@ -8,7 +8,7 @@
 static crema_status gradient_factor(const cr_op_scalars *scalars, const cr_real *diff_loss,
                                     cr_real *out) {
   if (!scalars) return cr_fail(CREMA_E_ARGUMENT, "the loss gradient lacks its factor");
-  *out = scalars->alpha * diff_loss[0];
+  *out = (cr_real)scalars->alpha * diff_loss[0];
   return CREMA_OK;
 }
 

@@ -69,7 +69,7 @@ static crema_status nll_bwd(const cr_call *call) {
   const int64_t positions = s.outer * s.inner;
   const bool has_ignore = call->desc->u.nll.has_ignore;
   const int ignore = call->desc->u.nll.ignore;
-  const cr_real alpha = call->scalars->alpha;
+  const cr_real alpha = (cr_real)call->scalars->alpha;
   for (int64_t i = 0; i < positions; ++i) {
     if (cr_label_class(label[i], s.channels, has_ignore, ignore) == CR_LABEL_BAD) {
       return cr_label_fail(label[i], i, positions, s.channels);

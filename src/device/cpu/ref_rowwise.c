@@ -67,6 +67,7 @@ static crema_status row_reduce_fwd(const cr_call *call) {
   const cr_value *src = cr_as_values(call->buffer, 0);
   cr_value *dst = cr_as_values(call->buffer, 1);
   const cr_reduction reduction = call->desc->u.rows.reduction;
+  const cr_real coeff = (cr_real)call->desc->u.rows.coeff;
 #pragma omp parallel for schedule(static) if (s.outer * s.channels >= CR_REF_PARALLEL_MIN)
   for (int64_t r = 0; r < s.outer; ++r) {
     const cr_value *x = src + r * s.channels;
@@ -75,7 +76,7 @@ static crema_status row_reduce_fwd(const cr_call *call) {
       const double v = (double)cr_get(x, i);
       sum += reduction == CR_REDUCE_SUM ? v : reduction == CR_REDUCE_ASUM ? fabs(v) : v * v;
     }
-    cr_put(dst, r, (cr_real)(sum * (double)call->desc->u.rows.coeff));
+    cr_put(dst, r, (cr_real)(sum * (double)coeff));
   }
   return CREMA_OK;
 }
@@ -86,9 +87,10 @@ static crema_status row_reduce_bwd(const cr_call *call) {
   const cr_value *src = cr_as_values(call->buffer, 0), *diff_dst = cr_as_values(call->buffer, 1);
   cr_value *diff_src = cr_as_values(call->buffer, 2);
   const cr_reduction reduction = call->desc->u.rows.reduction;
+  const cr_real coeff = (cr_real)call->desc->u.rows.coeff;
 #pragma omp parallel for schedule(static) if (s.outer * s.channels >= CR_REF_PARALLEL_MIN)
   for (int64_t r = 0; r < s.outer; ++r) {
-    const cr_real factor = cr_get(diff_dst, r) * call->desc->u.rows.coeff;
+    const cr_real factor = cr_get(diff_dst, r) * coeff;
     for (int64_t i = r * s.channels; i < (r + 1) * s.channels; ++i) {
       const cr_real x = cr_get(src, i);
       cr_real slope = 1;

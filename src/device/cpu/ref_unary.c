@@ -191,7 +191,8 @@ static crema_status unary_plan(cr_plan *plan) {
 }
 
 static parameters parameters_of(const cr_op_desc *desc) {
-  return (parameters){desc->u.unary.alpha, desc->u.unary.beta, desc->u.unary.gamma};
+  return (parameters){(cr_real)desc->u.unary.alpha, (cr_real)desc->u.unary.beta,
+                      (cr_real)desc->u.unary.gamma};
 }
 
 /* src, dst. */

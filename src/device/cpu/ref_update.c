@@ -133,21 +133,22 @@ static void update_and_keep(cr_update_rule rule, update_run u, int64_t n) {
 /* weight, gradient, history 0, history 1. */
 static crema_status update(const cr_call *call) {
   if (!call->scalars) return cr_fail(CREMA_E_ARGUMENT, "update without its scalars");
+  const cr_op_scalars *s = call->scalars;
   const cr_update_rule rule = call->desc->u.update.rule;
   const bool l1 = call->desc->u.update.l1, apart = call->desc->u.update.decoupled;
   const update_run all = {.w = cr_as_reals(call->buffer, 0),
                           .g = cr_as_reals(call->buffer, 1),
                           .h0 = cr_as_reals(call->buffer, 2),
                           .h1 = cr_update_needs_two(rule) ? cr_as_reals(call->buffer, 3) : NULL,
-                          .scale = call->scalars->grad_scale,
-                          .l1 = l1 ? call->scalars->decay : 0,
-                          .l2 = l1 || apart ? 0 : call->scalars->decay,
-                          .apart = apart ? call->scalars->decay : 0,
-                          .rate = call->scalars->rate,
-                          .momentum = call->scalars->momentum,
-                          .momentum2 = call->scalars->momentum2,
-                          .rms_decay = call->scalars->rms_decay,
-                          .delta = call->scalars->delta};
+                          .scale = (cr_real)s->grad_scale,
+                          .l1 = l1 ? (cr_real)s->decay : 0,
+                          .l2 = l1 || apart ? 0 : (cr_real)s->decay,
+                          .apart = apart ? (cr_real)s->decay : 0,
+                          .rate = (cr_real)s->rate,
+                          .momentum = (cr_real)s->momentum,
+                          .momentum2 = (cr_real)s->momentum2,
+                          .rms_decay = (cr_real)s->rms_decay,
+                          .delta = (cr_real)s->delta};
   const bool keep = call->desc->kind == CR_OP_UPDATE_KEEP;
   const int64_t count = cr_op_arg_count(call->desc, 0);
 #pragma omp parallel for schedule(static) if (count >= CR_REF_PARALLEL_MIN)

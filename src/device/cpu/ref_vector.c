@@ -8,7 +8,7 @@ static crema_status axpby(const cr_call *call) {
   const cr_value *x = cr_as_values(call->buffer, 0);
   cr_value *y = cr_as_values(call->buffer, 1);
   const int64_t count = cr_op_arg_count(call->desc, 0);
-  const cr_real alpha = call->scalars->alpha, beta = call->scalars->beta;
+  const cr_real alpha = (cr_real)call->scalars->alpha, beta = (cr_real)call->scalars->beta;
   if (beta == 0) {
 #pragma omp parallel for simd schedule(static) if (parallel : count >= CR_REF_PARALLEL_MIN)
     for (int64_t i = 0; i < count; ++i) cr_put(y, i, alpha * cr_get(x, i));
@@ -25,7 +25,7 @@ static crema_status axpby(const cr_call *call) {
 static crema_status set(const cr_call *call) {
   cr_value *dst = cr_as_values(call->buffer, 0);
   const int64_t count = cr_op_arg_count(call->desc, 0);
-  const cr_real value = call->desc->u.value;
+  const cr_real value = (cr_real)call->desc->u.value;
 #pragma omp parallel for simd schedule(static) if (parallel : count >= CR_REF_PARALLEL_MIN)
   for (int64_t i = 0; i < count; ++i) cr_put(dst, i, value);
   return CREMA_OK;

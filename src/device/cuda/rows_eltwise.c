@@ -15,9 +15,9 @@ static crema_status unary_plan(cr_plan *plan) {
 static cr_unary_args unary_args(const cr_call *call) {
   return (cr_unary_args){.x = cr_cuda_f32(call, 0),
                          .function = (int)call->desc->u.unary.function,
-                         .alpha = call->desc->u.unary.alpha,
-                         .beta = call->desc->u.unary.beta,
-                         .gamma = call->desc->u.unary.gamma};
+                         .alpha = (float)call->desc->u.unary.alpha,
+                         .beta = (float)call->desc->u.unary.beta,
+                         .gamma = (float)call->desc->u.unary.gamma};
 }
 
 static crema_status unary_fwd(const cr_call *call) {
@@ -107,13 +107,13 @@ static crema_status max_bwd(const cr_call *call) {
 static crema_status axpby(const cr_call *call) {
   const cr_axpby_args args = {.x = cr_cuda_f32(call, 0),
                               .y = cr_cuda_f32(call, 1),
-                              .alpha = call->scalars->alpha,
-                              .beta = call->scalars->beta};
+                              .alpha = (float)call->scalars->alpha,
+                              .beta = (float)call->scalars->beta};
   return cr_cuda_each_of(call, 0, CR_DEVICE_FUNCTION_axpby, &args);
 }
 
 static crema_status set(const cr_call *call) {
-  const cr_set_args args = {.y = cr_cuda_f32(call, 0), .value = call->desc->u.value};
+  const cr_set_args args = {.y = cr_cuda_f32(call, 0), .value = (float)call->desc->u.value};
   return cr_cuda_each_of(call, 0, CR_DEVICE_FUNCTION_set, &args);
 }
 

@@ -59,7 +59,7 @@ static cr_loss_args ref_args(const cr_call *call) {
                         .classes = s.channels,
                         .inner = s.inner,
                         .fault = cr_cuda_fault_of(call->context),
-                        .alpha = call->scalars != NULL ? call->scalars->alpha : 1};
+                        .alpha = call->scalars != NULL ? (float)call->scalars->alpha : 1};
 }
 
 /* For ops whose parameters are u.nll. */

@@ -201,7 +201,7 @@ static crema_status row_reduce_fwd(const cr_call *call) {
   args.x = cr_cuda_f32(call, 0);
   args.out = cr_cuda_f32(call, 1);
   args.reduction = (int)call->desc->u.rows.reduction;
-  args.coeff = call->desc->u.rows.coeff;
+  args.coeff = (float)call->desc->u.rows.coeff;
   return cr_cuda_thread_blocks(call->context, CR_DEVICE_FUNCTION_row_reduce_fwd, &args,
                                cr_op_split(call->desc, 0, 1).outer, args.width);
 }
@@ -213,7 +213,7 @@ static crema_status row_reduce_bwd(const cr_call *call) {
   args.dy = cr_cuda_f32(call, 1);
   args.out = cr_cuda_f32(call, 2);
   args.reduction = (int)call->desc->u.rows.reduction;
-  args.coeff = call->desc->u.rows.coeff;
+  args.coeff = (float)call->desc->u.rows.coeff;
   return cr_cuda_each_of(call, 0, CR_DEVICE_FUNCTION_row_reduce_bwd, &args);
 }
 

@@ -1,6 +1,7 @@
 #include "layers/common/layer_unary.h"
 
 #include <assert.h>
+#include <math.h>
 
 #include "core/fail.h"
 
@@ -14,8 +15,8 @@ const cr_layer_pair_table cr_layer_unary_by_input = {
     .backward = {CR_OP_UNARY_BWD, {CR_INPUT, CR_Y, CR_DY, CR_DX}},
 };
 
-crema_status cr_layer_unary_set(cr_layer *layer, cr_unary function, float alpha, float beta,
-                                float gamma) {
+crema_status cr_layer_unary_set(cr_layer *layer, cr_unary function, double alpha, double beta,
+                                double gamma) {
   cr_layer_unary *s = layer->state;
   assert(cr_unary_by_value(function) == (layer->class->pair == &cr_layer_unary_by_value));
   s->function = function;
@@ -23,6 +24,12 @@ crema_status cr_layer_unary_set(cr_layer *layer, cr_unary function, float alpha,
   s->beta = beta;
   s->gamma = gamma;
   return CREMA_OK;
+}
+
+/* In F32, 1 / log is taken of the rounded logarithm, so rounding at the end alone would give other
+ * bits. */
+double cr_layer_unary_log(const cr_layer *layer, float base) {
+  return cr_layer_arithmetic(layer) == CREMA_F64 ? log((double)base) : (double)logf(base);
 }
 
 crema_status cr_layer_unary_reshape(cr_layer *layer, crema_blob *const *bottom,

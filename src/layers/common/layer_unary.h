@@ -8,12 +8,15 @@
 typedef struct cr_layer_unary {
   cr_layer_pair pair;
   cr_unary function;
-  float alpha, beta, gamma; /* of the function, see cr_unary */
+  double alpha, beta, gamma; /* of the function, see cr_unary */
 } cr_layer_unary;
 
 /* For setup: the function and its numbers. */
-crema_status cr_layer_unary_set(cr_layer *layer, cr_unary function, float alpha, float beta,
-                                float gamma) CREMA_MUST_USE;
+crema_status cr_layer_unary_set(cr_layer *layer, cr_unary function, double alpha, double beta,
+                                double gamma) CREMA_MUST_USE;
+
+/* The natural logarithm of a base, for the layer's arithmetic. */
+double cr_layer_unary_log(const cr_layer *layer, float base);
 
 /* Class functions. */
 cr_layer_shape_fn cr_layer_unary_reshape;

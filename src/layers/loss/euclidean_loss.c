@@ -51,7 +51,7 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
 static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
                              const bool *propagate_down, crema_blob *const *bottom) {
   euclidean_state *s = layer->state;
-  float factor = 0;
+  double factor = 0;
   CR_TRY(cr_layer_loss_factor(&s->loss, top[0], &factor));
   for (int i = 0; i < 2; ++i) {
     cr_op_scalars scalars = {.alpha = i == 0 ? 2 * factor : -2 * factor, .beta = 0};

@@ -28,11 +28,14 @@ static crema_status take_gain(cr_layer *layer, const Caffe__BlobProto *proto) {
   infogain_state *s = layer->state;
   size_t count = proto->n_data ? proto->n_data : proto->n_double_data;
   crema_shape shape = cr_shape_1((int64_t)count);
-  float *value = NULL;
-  CR_TRY(crema_blob_create(&shape, &s->gain));
-  CR_TRY(cr_tensor_host_write_floats(s->gain->data, &value));
+  const crema_dtype type = cr_layer_arithmetic(layer);
+  void *value = NULL;
+  CR_TRY(cr_blob_create_typed(&shape, type, type, &s->gain));
+  CR_TRY(cr_tensor_host_write(s->gain->data, &value));
   for (size_t i = 0; i < count; ++i) {
-    value[i] = proto->n_data ? proto->data[i] : (float)proto->double_data[i];
+    const double gain = proto->n_data ? (double)proto->data[i] : proto->double_data[i];
+    if (type == CREMA_F64) ((double *)value)[i] = gain;
+    else ((float *)value)[i] = (float)gain;
   }
   return CREMA_OK;
 }
@@ -64,7 +67,7 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
 }
 
 /* The op raises smaller probabilities to this, too. */
-static const float least_probability = 1e-20f;
+static const double least_probability = 1e-20;
 
 static crema_status make_ops(cr_layer *layer, const crema_shape *scores, int axis,
                              const crema_shape *folded) {
@@ -138,7 +141,7 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
   CR_TRY(cr_layer_loss_refuse(layer, propagate_down));
   if (!propagate_down[0]) return CREMA_OK;
   CR_TRY(cr_layer_loss_divisor(&s->loss.loss, &divisor));
-  cr_op_scalars scalars = {.alpha = (float)(1 / divisor)};
+  cr_op_scalars scalars = {.alpha = 1 / divisor};
   CR_TRY(cr_layer_op_run(&s->floor, context, (cr_tensor *[]){s->loss.loss.pair.own[2], s->floored},
                          NULL));
   CR_TRY(cr_layer_op_run(&s->backward_prob, context,

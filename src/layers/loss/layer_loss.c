@@ -52,11 +52,10 @@ crema_status cr_layer_loss_fix(cr_layer *layer, cr_layer_loss *loss, crema_blob 
 }
 
 crema_status cr_layer_loss_divisor(const cr_layer_loss *loss, double *out) {
-  const float *count = NULL;
+  double valid = 0;
   *out = loss->divisor;
   if (loss->divisor > 0) return CREMA_OK;
-  CR_TRY(cr_tensor_host_read_floats(loss->pair.own[1], &count));
-  double valid = (double)*count;
+  CR_TRY(cr_tensor_host_value(loss->pair.own[1], &valid));
   *out = valid < 1 ? 1 : valid;
   return CREMA_OK;
 }
@@ -64,17 +63,16 @@ crema_status cr_layer_loss_divisor(const cr_layer_loss *loss, double *out) {
 crema_status cr_layer_loss_finish(cr_layer_loss *loss, crema_context *context, crema_blob *top) {
   double divisor = 1;
   CR_TRY(cr_layer_loss_divisor(loss, &divisor));
-  cr_op_scalars scalars = {.alpha = (float)(1 / divisor), .beta = 0};
+  cr_op_scalars scalars = {.alpha = 1 / divisor, .beta = 0};
   return cr_layer_op_run(&loss->scale, context, (cr_tensor *[]){loss->pair.own[0], top->data},
                          &scalars);
 }
 
-crema_status cr_layer_loss_factor(const cr_layer_loss *loss, crema_blob *top, float *out) {
-  const float *weight = NULL;
-  double divisor = 1;
-  CR_TRY(cr_tensor_host_read_floats(top->diff, &weight));
+crema_status cr_layer_loss_factor(const cr_layer_loss *loss, crema_blob *top, double *out) {
+  double weight = 0, divisor = 1;
+  CR_TRY(cr_tensor_host_value(top->diff, &weight));
   CR_TRY(cr_layer_loss_divisor(loss, &divisor));
-  *out = (float)((double)*weight / divisor);
+  *out = weight / divisor;
   return CREMA_OK;
 }
 
@@ -120,8 +118,7 @@ crema_status cr_layer_loss_backward(cr_layer *layer, crema_context *context, cre
   for (int i = 0; i < layer->bottoms; ++i) {
     if (!propagate_down[i]) continue;
     CR_TRY(cr_layer_loss_divisor(layer->state, &divisor));
-    float scale = (float)(1 / divisor);
-    cr_op_scalars scalars = {.alpha = i == 0 ? scale : -scale};
+    cr_op_scalars scalars = {.alpha = i == 0 ? 1 / divisor : -1 / divisor};
     CR_TRY(cr_layer_pair_run_back(layer, context, top, bottom, i, &scalars));
   }
   return CREMA_OK;

@@ -51,7 +51,7 @@ crema_status cr_layer_loss_finish(cr_layer_loss *loss, crema_context *context,
 
 /* The loss weight that the net has put into the diff of the scalar `top`, over the divisor. */
 crema_status cr_layer_loss_factor(const cr_layer_loss *loss, crema_blob *top,
-                                  float *out) CREMA_MUST_USE;
+                                  double *out) CREMA_MUST_USE;
 
 /* Fails when the gradient of a bottom that has none (class->no_gradient_bottoms) is asked for. */
 crema_status cr_layer_loss_refuse(const cr_layer *layer, const bool *propagate_down) CREMA_MUST_USE;
