@@ -39,9 +39,10 @@ static inline const char *rig_read_shape(const char *text, crema_shape *shape) {
 }
 
 /* Parses `type` and the body of a layer message with `bottoms` and `tops`, makes the layer and its
- * blobs. `shapes` holds one shape per bottom, separated by '|'; NULL: no bottoms. */
-static inline void rig_make(rig *r, const char *type, const char *body, Caffe__Phase phase,
-                            const char *shapes, int tops) {
+ * blobs, all of `dtype`. `shapes` holds one shape per bottom, separated by '|'; NULL: no bottoms.
+ */
+static inline void rig_make_of(rig *r, crema_dtype dtype, const char *type, const char *body,
+                               Caffe__Phase phase, const char *shapes, int tops) {
   char text[2048];
   ProtobufCMessage *message = NULL;
   crema_device *device = cr_cpu_device();
@@ -49,7 +50,7 @@ static inline void rig_make(rig *r, const char *type, const char *body, Caffe__P
   while (shapes != NULL && *shapes != '\0') {
     crema_shape shape;
     shapes = rig_read_shape(shapes, &shape);
-    ok(crema_blob_create(&shape, &r->bottom[r->bottoms++]));
+    ok(crema_blob_create_typed(&shape, dtype, dtype, &r->bottom[r->bottoms++]));
   }
   int used = snprintf(text, sizeof text, "name: \"op\" type: \"%s\" %s", type, body);
   for (int i = 0; i < r->bottoms; ++i) {
@@ -58,7 +59,7 @@ static inline void rig_make(rig *r, const char *type, const char *body, Caffe__P
   for (int i = 0; i < tops; ++i) {
     used += snprintf(text + used, sizeof text - (size_t)used, " top: \"t%d\"", i);
     const crema_shape none = {0};
-    ok(crema_blob_create(&none, &r->top[i]));
+    ok(crema_blob_create_typed(&none, dtype, dtype, &r->top[i]));
   }
   r->tops = tops;
   ok(cr_text_parse(&caffe__layer_parameter__descriptor, text, strlen(text), type, CR_UNKNOWN_ERROR,
@@ -66,9 +67,15 @@ static inline void rig_make(rig *r, const char *type, const char *body, Caffe__P
   r->param = (Caffe__LayerParameter *)message;
   ok(crema_context_create(device, 1701, &r->context));
   ok(cr_layer_create(r->param, phase, r->context, 7, NULL, &r->layer));
+  r->layer->types = (cr_layer_types){dtype, dtype, dtype, dtype};
   for (int i = 0; i < RIG_MAX; ++i) {
     r->propagate_down[i] = i < 32 && !(r->layer->class->no_gradient_bottoms >> i & 1u);
   }
+}
+
+static inline void rig_make(rig *r, const char *type, const char *body, Caffe__Phase phase,
+                            const char *shapes, int tops) {
+  rig_make_of(r, CREMA_F32, type, body, phase, shapes, tops);
 }
 
 /* Makes bottom 0 the first top as well. */
@@ -110,6 +117,34 @@ static inline float *rig_diff(crema_blob *blob) {
   float *out = NULL;
   ok(crema_blob_mutable_cpu_diff(blob, &out));
   return out;
+}
+
+/* Values of float32 or double on the host. */
+typedef struct rig_values {
+  crema_dtype type;
+  void *at;
+  int64_t count;
+} rig_values;
+
+static inline rig_values rig_data_of(crema_blob *blob) {
+  rig_values v = {crema_blob_data_type(blob), NULL, crema_blob_count(blob)};
+  ok(crema_blob_mutable_data_as(blob, v.type, &v.at));
+  return v;
+}
+
+static inline rig_values rig_diff_of(crema_blob *blob) {
+  rig_values v = {crema_blob_diff_type(blob), NULL, crema_blob_count(blob)};
+  ok(crema_blob_mutable_diff_as(blob, v.type, &v.at));
+  return v;
+}
+
+static inline double rig_get(rig_values v, int64_t i) {
+  return v.type == CREMA_F64 ? ((const double *)v.at)[i] : (double)((const float *)v.at)[i];
+}
+
+static inline void rig_set(rig_values v, int64_t i, double value) {
+  if (v.type == CREMA_F64) ((double *)v.at)[i] = value;
+  else ((float *)v.at)[i] = (float)value;
 }
 
 /* A small generator of its own, so that test data do not depend on what is tested. */

@@ -52,13 +52,18 @@ static inline void fill_params(rig *r, uint32_t *random) {
   }
 }
 
-/* Makes, sets up and fills the layer of a row. */
-static inline void make(rig *r, const layer_row *row, bool in_place, uint32_t *random) {
-  rig_make(r, row->type, row->body, row->phase, row->shapes, row->tops);
+/* Makes, sets up and fills the layer of a row, all of it of `dtype`. */
+static inline void make_of(rig *r, const layer_row *row, crema_dtype dtype, bool in_place,
+                           uint32_t *random) {
+  rig_make_of(r, dtype, row->type, row->body, row->phase, row->shapes, row->tops);
   if (in_place) rig_set_in_place(r);
   ok(rig_setup(r));
   fill_bottoms(r, row, random);
   fill_params(r, random);
+}
+
+static inline void make(rig *r, const layer_row *row, bool in_place, uint32_t *random) {
+  make_of(r, row, CREMA_F32, in_place, random);
 }
 
 /* d objective / d top: the objective is the sum of the tops' values times these numbers. */

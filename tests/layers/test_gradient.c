@@ -1,41 +1,57 @@
 /* Every layer of the registry on the shapes of layer_rows.inc: the backward pass against finite
  * differences of the forward pass, accumulation into parameters, running in place, and changes of
  * shape between passes. */
+#include "layers/common/layer_noop.h"
 #include "layers/layer_table.h"
 
-/* Half the distance between the two points of a difference; test values are further apart. */
-static const float STEP = 2e-3f;
+/* How gradients of a type are checked: half the distance between the two points of a difference
+ * (test values are further apart), and how far the gradient may be off, relative to the larger of
+ * the gradient and 1. In DOUBLE a number that is rounded to float on the way, 6e-8, shows. */
+typedef struct precision {
+  crema_dtype type;
+  double step, tolerance;
+} precision;
+
+static const precision in_float = {CREMA_F32, 2e-3, 5e-3}, in_double = {CREMA_F64, 1e-5, 1e-8};
 
 static double objective(rig *r, const layer_row *row) {
   double sum = 0;
   ok(rig_forward(r));
   for (int t = 0; t < row->differentiable; ++t) {
-    const float *value = rig_data(r->top[t]);
-    for (int64_t i = 0; i < crema_blob_count(r->top[t]); ++i) {
-      sum += (double)value[i] * (double)top_weight(t, i);
-    }
+    rig_values top = rig_data_of(r->top[t]);
+    for (int64_t i = 0; i < top.count; ++i) sum += rig_get(top, i) * (double)top_weight(t, i);
   }
   return sum;
 }
 
 /* Compares `expected` gradients of `blob` with differences of the objective. */
-static void check_blob(rig *r, const layer_row *row, crema_blob *blob, const float *expected,
-                       const char *what, int index) {
+static void check_blob(rig *r, const layer_row *row, const precision *in, crema_blob *blob,
+                       const double *expected, const char *what, int index) {
+  const double tolerance = has_flag(row, 'A') ? fmax(in->tolerance, 1e-3) : in->tolerance;
   int64_t count = crema_blob_count(blob);
   for (int64_t i = 0; i < count; ++i) {
-    float kept = rig_data(blob)[i];
-    rig_data(blob)[i] = kept + STEP;
-    double high = objective(r, row);
-    rig_data(blob)[i] = kept - STEP;
-    double low = objective(r, row);
-    rig_data(blob)[i] = kept;
-    double found = (high - low) / (2.0 * (double)STEP);
+    double kept = rig_get(rig_data_of(blob), i);
+    rig_set(rig_data_of(blob), i, kept + in->step);
+    double above = rig_get(rig_data_of(blob), i), high = objective(r, row);
+    rig_set(rig_data_of(blob), i, kept - in->step);
+    double below = rig_get(rig_data_of(blob), i), low = objective(r, row);
+    rig_set(rig_data_of(blob), i, kept);
+    double found = (high - low) / (above - below);
     double scale = fabs(found) > 1 ? fabs(found) : 1;
-    if (fabs(found - (double)expected[i]) <= 5e-3 * scale) continue;
-    print_error("%s %s, %s %d, element %lld: gradient %g, by differences %g\n", row->type,
-                row->body, what, index, (long long)i, (double)expected[i], found);
+    if (fabs(found - expected[i]) <= tolerance * scale) continue;
+    print_error("%s %s, %s %s %d, element %lld: gradient %.12g, by differences %.12g\n", row->type,
+                row->body, crema_dtype_name(in->type), what, index, (long long)i, expected[i],
+                found);
     fail();
   }
+}
+
+static double *gradient_of(crema_blob *blob) {
+  rig_values diff = rig_diff_of(blob);
+  double *out = malloc(((size_t)diff.count + 1) * sizeof *out);
+  assert_non_null(out);
+  for (int64_t i = 0; i < diff.count; ++i) out[i] = rig_get(diff, i);
+  return out;
 }
 
 static float *copy_of(const float *from, int64_t count) {
@@ -45,11 +61,11 @@ static float *copy_of(const float *from, int64_t count) {
   return out;
 }
 
-static void check_gradients(const layer_row *row) {
+static void check_gradients(const layer_row *row, const precision *in) {
   uint32_t random = 2463534242u;
-  float *grad[2 * RIG_MAX] = {0};
+  double *grad[2 * RIG_MAX] = {0};
   rig r;
-  make(&r, row, false, &random);
+  make_of(&r, row, in->type, false, &random);
   (void)objective(&r, row);
   if (has_flag(row, 'N')) {
     rig_free(&r);
@@ -57,21 +73,16 @@ static void check_gradients(const layer_row *row) {
   }
   set_top_diffs(&r, row);
   ok(rig_backward(&r));
-  for (int i = 0; i < r.bottoms; ++i) {
-    grad[i] = copy_of(rig_diff(r.bottom[i]), crema_blob_count(r.bottom[i]));
-  }
-  for (int p = 0; p < r.layer->params; ++p) {
-    crema_blob *blob = r.layer->blob[p];
-    grad[RIG_MAX + p] = copy_of(rig_diff(blob), crema_blob_count(blob));
-  }
+  for (int i = 0; i < r.bottoms; ++i) grad[i] = gradient_of(r.bottom[i]);
+  for (int p = 0; p < r.layer->params; ++p) grad[RIG_MAX + p] = gradient_of(r.layer->blob[p]);
   for (int i = 0; i < r.bottoms; ++i) {
     if (r.propagate_down[i] && (row->values[i] == 'n' || row->values[i] == 'p')) {
-      check_blob(&r, row, r.bottom[i], grad[i], "bottom", i);
+      check_blob(&r, row, in, r.bottom[i], grad[i], "bottom", i);
     }
   }
   for (int p = 0; p < r.layer->params; ++p) {
     if (!r.layer->param_propagate_down[p]) continue;
-    check_blob(&r, row, r.layer->blob[p], grad[RIG_MAX + p], "parameter", p);
+    check_blob(&r, row, in, r.layer->blob[p], grad[RIG_MAX + p], "parameter", p);
   }
   for (int i = 0; i < 2 * RIG_MAX; ++i) free(grad[i]);
   rig_free(&r);
@@ -263,7 +274,8 @@ static void check_empty_batch(const layer_row *row) {
 TEST(test_rows) {
   for (size_t i = 0; i < ROWS; ++i) {
     if (has_flag(&rows[i], 'S')) continue;
-    check_gradients(&rows[i]);
+    check_gradients(&rows[i], &in_float);
+    check_gradients(&rows[i], &in_double);
     check_accumulation(&rows[i]);
     check_reshape(&rows[i]);
     check_propagation(&rows[i]);
@@ -301,10 +313,30 @@ TEST(test_every_layer_in_place_has_a_row) {
   }
 }
 
+/* A layer with a gradient has a row that checks it; source layers have none. */
+TEST(test_every_gradient_has_a_row) {
+  size_t count = 0;
+  const char *const *names = cr_layer_class_names(&count);
+  for (size_t n = 0; n < count; ++n) {
+    const cr_layer_class *class = NULL;
+    bool found = false;
+    ok(cr_layer_class_find(names[n], &class));
+    if (class->backward == NULL || class->backward == cr_layer_noop_backward) continue;
+    for (size_t i = 0; i < ROWS && !found; ++i) {
+      found = strcmp(rows[i].type, names[n]) == 0 && !has_flag(&rows[i], 'N') &&
+              !has_flag(&rows[i], 'S');
+    }
+    if (found) continue;
+    print_error("layer type %s has no row that checks its gradient\n", names[n]);
+    fail();
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_every_layer_has_a_row),
       cmocka_unit_test(test_every_layer_in_place_has_a_row),
+      cmocka_unit_test(test_every_gradient_has_a_row),
       cmocka_unit_test(test_rows),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
