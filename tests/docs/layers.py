@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The catalogue of layers: each registered type has a page with all its parts, and each example runs.
+"""The catalogue of layers: each registered type has a page with all its parts, and each example runs;
+that of a layer that reads or writes files in each pair of element types (S4-39).
 
 Usage: layers.py CREMA BOXES
 """
@@ -15,6 +16,9 @@ sys.path.insert(0, str(ROOT / "scripts"))
 import layer_catalogue  # noqa: E402
 
 PARTS = ["**Formula.** ", "**Shapes.** ", "**Dialects.** ", "**Compared with Caffe.** ", "## Example"]
+TYPES = ["DOUBLE", "FLOAT", "FLOAT16"]
+PAIRS = [(forward, backward) for forward in TYPES for backward in TYPES] + [("BFLOAT16", "BFLOAT16")]
+FILES = ["AnnotatedData", "Data", "HDF5Data", "HDF5Output", "ImageData", "WindowData"]
 CAT = ROOT / "examples/images/cat.jpg"
 
 
@@ -46,6 +50,29 @@ def run(folder, layer, text, wrong):
         code = 0 if "crema_memory_data_set" in output else 1
     if code != 0:
         wrong.append(f"{layer.path}: the example fails:\n{text}{output}")
+
+
+def blobs_of(output):
+    """The mean absolute values of the blobs of the first pass, which debug_info prints."""
+    first = output.split("Benchmark begins")[0]
+    return {name: float(value) for name, value in
+            re.findall(r"\[Forward\] Layer .*, top blob (\w+) data: (\S+)", first)}
+
+
+def check_types(folder, layer, wrong):
+    """A layer that reads or writes files brings the same values in every pair of types."""
+    expected = None
+    for forward, backward in sorted(PAIRS, key=lambda pair: pair != ("FLOAT", "FLOAT")):
+        path = folder / "types.prototxt"
+        path.write_text(f"default_forward_type: {forward} default_backward_type: {backward} debug_info: true\n"
+                        + layer_catalogue.example_net(layer))
+        code, output = crema(folder, "time", "-model", path.name, "-iterations", "1", "-phase", "TEST")
+        found = blobs_of(output)
+        expected = expected or found
+        near = {name for name, value in found.items()
+                if abs(value - expected.get(name, value + 1)) <= 4e-3 * abs(value) + 1e-6}
+        if code != 0 or not found or near != set(expected):
+            wrong.append(f"{layer.path}: {forward} forward, {backward} backward: {found}, not {expected}:\n{output}")
 
 
 def check_in_place(folder, layer, wrong):
@@ -107,6 +134,8 @@ def main():
         for layer in sorted(layers, key=lambda l: l.type != "HDF5Output"):
             run(folder, layer, layer_catalogue.example_net(layer), wrong)
             check_in_place(folder, layer, wrong)
+            if layer.type in FILES:
+                check_types(folder, layer, wrong)
     for text in wrong:
         print(text)
     print(f"{len(layers)} types of layers, {len(wrong)} faults")
