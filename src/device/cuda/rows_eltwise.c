@@ -138,15 +138,15 @@ static crema_status update(const cr_call *call) {
       .h1 = cr_update_needs_two(call->desc->u.update.rule) ? cr_cuda_f32(call, 3) : NULL,
       .rule = (int)call->desc->u.update.rule,
       .keep = call->desc->kind == CR_OP_UPDATE_KEEP,
-      .scale = s->grad_scale,
-      .l1 = l1 ? s->decay : 0,
-      .l2 = l1 || apart ? 0 : s->decay,
-      .apart = apart ? s->decay : 0,
-      .rate = s->rate,
-      .momentum = s->momentum,
-      .momentum2 = s->momentum2,
-      .rms_decay = s->rms_decay,
-      .delta = s->delta};
+      .scale = (float)s->grad_scale,
+      .l1 = l1 ? (float)s->decay : 0,
+      .l2 = l1 || apart ? 0 : (float)s->decay,
+      .apart = apart ? (float)s->decay : 0,
+      .rate = (float)s->rate,
+      .momentum = (float)s->momentum,
+      .momentum2 = (float)s->momentum2,
+      .rms_decay = (float)s->rms_decay,
+      .delta = (float)s->delta};
   return cr_cuda_each_of(call, 0, CR_DEVICE_FUNCTION_update, &args);
 }
 
