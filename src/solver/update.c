@@ -282,13 +282,12 @@ crema_status cr_updater_run(cr_updater *updater, float rate, int64_t iteration) 
     correction =
         (float)(sqrt(1 - pow((double)updater->momentum2, t)) / (1 - pow((double)momentum, t)));
   }
-  const float scale = (float)((double)clip / updater->iter_size / net->grad_scale);
   cr_op_scalars scalars = {.momentum = (double)momentum,
                            .momentum2 = (double)updater->momentum2,
                            .rms_decay = (double)updater->rms_decay,
                            .delta = (double)updater->delta,
-                           .grad_scale = (double)scale};
-  const cr_larc_step step = {iteration, rate, momentum, scale};
+                           .grad_scale = (double)clip / updater->iter_size / net->grad_scale};
+  const cr_larc_step step = {iteration, rate, momentum, (float)scalars.grad_scale};
   for (int i = 0; i < updater->params; ++i) {
     crema_blob *blob = net->learnable[i];
     if (stands_still(updater, i)) {
