@@ -115,15 +115,21 @@ static inline bool has_alone(const values *v) {
   return atomic_load_explicit(&v->tensors, memory_order_relaxed) == 1;
 }
 
-static void drop_slot(values *v, format_slot *slot) {
+/* `context`: one that may keep the memory for others; NULL for none. */
+static void drop_slot_for(values *v, format_slot *slot, crema_context *context) {
   format_slot *_Atomic *link = &v->first;
   while (atomic_load(link) != slot) link = &atomic_load(link)->next;
   atomic_store(link, next_slot(slot));
-  cr_syncedmem_clear(&slot->memory);
+  if (context != NULL) cr_syncedmem_retire(&slot->memory, context);
+  else cr_syncedmem_clear(&slot->memory);
   if (v->head == slot) v->head = NULL;
   v->generation = next_generation();
   --v->slots;
   free(slot);
+}
+
+static void drop_slot(values *v, format_slot *slot) {
+  drop_slot_for(v, slot, NULL);
 }
 
 /* `keep` may be NULL. */
@@ -195,6 +201,16 @@ static crema_status need_slot(values *v, crema_device *device, cr_format format,
   return CREMA_OK;
 }
 
+/* The same for an access: a format of another element type than the tensor's, which may soon be
+ * dropped again, gets memory that the context has kept. */
+static crema_status need_slot_for(values *v, crema_context *context, cr_format format,
+                                  const format_slot *keep1, const format_slot *keep2,
+                                  format_slot **out) {
+  CR_TRY(need_slot(v, context->device, format, keep1, keep2, out));
+  if (format.type != v->type) cr_syncedmem_reuse(&(*out)->memory, context);
+  return CREMA_OK;
+}
+
 /* The slot that has the values: the head, unless they are all zero or nobody gave any. */
 static format_slot *find_source(const values *v) {
   return v->head != NULL && is_valid(v->head) ? v->head : NULL;
@@ -249,7 +265,7 @@ static crema_status make_valid(values *v, crema_context *context, format_slot *s
     if (from.type == to.type || (from.layout == NULL && to.layout == NULL)) break;
     cr_format middle = {from.layout != NULL ? from.type : to.type, NULL};
     format_slot *via = NULL;
-    CR_TRY(need_slot(v, context->device, middle, slot, source, &via));
+    CR_TRY(need_slot_for(v, context, middle, slot, source, &via));
     if (!is_valid(via)) CR_TRY(convert_slot(v, context, via, source));
     source = via;
   }
@@ -263,7 +279,7 @@ static crema_status access_slot(values *v, crema_context *context, cr_format for
                                 format_slot **out) {
   format_slot *slot = v->head;
   if (slot == NULL || !cr_format_equal(slot->format, format)) {
-    CR_TRY(need_slot(v, context->device, format, v->head, NULL, &slot));
+    CR_TRY(need_slot_for(v, context, format, v->head, NULL, &slot));
   }
   slot->access = ++v->accesses;
   *out = slot;
@@ -388,7 +404,7 @@ crema_status cr_tensor_settle(cr_tensor *tensor, crema_context *context) {
   }
   for (format_slot *s = first_slot(v), *next = NULL; s != NULL; s = next) {
     next = next_slot(s);
-    if (s->format.type != v->type) drop_slot(v, s);
+    if (s->format.type != v->type) drop_slot_for(v, s, context);
   }
   return CREMA_OK;
 }

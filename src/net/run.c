@@ -3,6 +3,7 @@
 #include "core/signals.h"
 #include "device/device.h"
 #include "device/memory/scratchpad.h"
+#include "device/memory/spares.h"
 #include "net/build.h"
 
 static crema_status check_range(const crema_net *net, int first, int last) {
@@ -112,17 +113,28 @@ static crema_status forward_layer(crema_net *net, int index, double *loss) {
   return net->debug_info ? cr_net_debug_forward(net, index) : CREMA_OK;
 }
 
+/* A net that settles gives up and asks for memory at each layer. */
+static void begin_pass(const crema_net *net) {
+  cr_signals_hold(); /* once for all ops */
+  if (net->settles) cr_spares_begin(net->context);
+}
+
+static void end_pass(const crema_net *net) {
+  if (net->settles) cr_spares_end(net->context);
+  cr_signals_release();
+}
+
 crema_status cr_net_forward_range(crema_net *net, int first, int last, double *loss) {
   CR_TRY(check_range(net, first, last));
   if (net->debug_info && net->fusions > 0) CR_TRY(cr_net_undo_fusion(net));
   double total = 0.0;
   crema_status status = CREMA_OK;
-  cr_signals_hold(); /* once for all ops */
+  begin_pass(net);
   for (int i = first; i <= last && status == CREMA_OK; ++i) {
     status = forward_layer(net, i, loss == NULL ? NULL : &total);
     if (status != CREMA_OK) status = cr_net_fail_in_layer(net->layer[i].layer->param, status);
   }
-  cr_signals_release();
+  end_pass(net);
   if (status == CREMA_OK && loss != NULL) *loss = total;
   return status;
 }
@@ -155,12 +167,12 @@ static crema_status backward_layer(crema_net *net, int index) {
 crema_status cr_net_backward_range(crema_net *net, int first, int last) {
   CR_TRY(check_range(net, first, last));
   crema_status status = CREMA_OK;
-  cr_signals_hold();
+  begin_pass(net);
   for (int i = last; i >= first && status == CREMA_OK; --i) {
     status = backward_layer(net, i);
     if (status != CREMA_OK) status = cr_net_fail_in_layer(net->layer[i].layer->param, status);
   }
-  cr_signals_release();
+  end_pass(net);
   return status;
 }
 

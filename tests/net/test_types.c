@@ -1,6 +1,8 @@
 /* The element types of layers and blobs, and half precision while a net runs. */
 #include <math.h>
+#include <stdlib.h>
 
+#include "device/memory/spares.h"
 #include "net_case.h"
 
 #define GAUSS \
@@ -272,6 +274,48 @@ static void halves_take_half_the_memory(void **state) {
   assert_true(bytes[1] <= bytes[0] * 55 / 100);
 }
 
+static struct { int large; /* blocks of this net's floats, and larger ones */ } made;
+
+enum { LARGE = 100000 };
+
+static void *count_large(void *user, size_t bytes, size_t alignment) {
+  (void)user;
+  if (bytes >= LARGE) ++made.large;
+  return aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+}
+
+static void free_block(void *user, void *memory) {
+  (void)user;
+  free(memory);
+}
+
+#define LARGE_CONV(name, bottom)                                                  \
+  "layer { name: '" name "' type: 'Convolution' bottom: '" bottom "' top: '" name \
+  "'"                                                                             \
+  "  convolution_param { num_output: 16 kernel_size: 3 pad: 1 " GAUSS "} }\n"
+
+/* The floats of one layer lie where those of the layers before it lay; it is released after
+ * the pass. */
+static void floats_of_all_layers_share_memory(void **state) {
+  (void)state;
+  static const crema_host_allocator counting = {count_large, free_block, NULL};
+  double loss = 0;
+  crema_net *net = build(HALF(FLOAT16) INPUT("data", DIM4(2, 16, 40, 40)) LARGE_CONV("a", "data")
+                             LARGE_CONV("b", "a") LARGE_CONV("c", "b") LARGE_CONV("d", "c")
+                                 LARGE_CONV("e", "d") LARGE_CONV("f", "e"),
+                         CREMA_TEST);
+  fill(blob_of(net, "data"), -1.0f, 0.0001f);
+  ok(crema_net_forward(net, &loss));
+  ok(crema_host_set_allocator(&counting));
+  made.large = 0;
+  ok(crema_net_forward(net, &loss));
+  ok(crema_host_set_allocator(NULL));
+  if (made.large > 12) print_error("%d large blocks in a pass of 6 layers\n", made.large);
+  assert_in_range(made.large, 1, 12);
+  assert_int_equal(cr_spares_bytes(net->context), 0);
+  crema_net_destroy(net);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(s4_39_s4_40_types_follow_the_fields),
@@ -282,6 +326,7 @@ int main(void) {
       cmocka_unit_test(s4_43_the_scale_multiplies_all_gradients),
       cmocka_unit_test(each_value_is_converted_once_per_pass),
       cmocka_unit_test(halves_take_half_the_memory),
+      cmocka_unit_test(floats_of_all_layers_share_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
