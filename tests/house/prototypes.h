@@ -85,15 +85,15 @@ static inline int read_header(const char *path, void (*visit)(const prototype *,
 /* Calls visit(function, user) for every function of include/crema; returns how many there are. */
 static inline int each_public_function(void (*visit)(const prototype *, void *), void *user) {
   int functions = 0;
-  DIR *folder = opendir(CREMA_SOURCE_DIR "/include/crema");
-  assert_non_null(folder);
-  for (struct dirent *entry; (entry = readdir(folder)) != NULL;) {
+  DIR *headers = opendir(CREMA_SOURCE_DIR "/include/crema");
+  assert_non_null(headers);
+  for (struct dirent *entry; (entry = readdir(headers)) != NULL;) {
     char path[512];
     if (strstr(entry->d_name, ".h") == NULL) continue;
     snprintf(path, sizeof path, "%s/%s", CREMA_SOURCE_DIR "/include/crema", entry->d_name);
     functions += read_header(path, visit, user);
   }
-  closedir(folder);
+  closedir(headers);
   return functions;
 }
 
