@@ -7,12 +7,7 @@
 #include "live_blocks.h"
 #include "no_memory.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
+#include "check.h"
 #include "crema/status.h"
 
 /* Frees what it makes. */

@@ -416,8 +416,7 @@ TEST(readers_of_pipes_are_waited_for) {
 }
 
 /* What cannot be removed is named in the log, and only that. */
-static void emptying_a_folder(void **state) {
-  (void)state;
+TEST(emptying_a_folder) {
   int lowest = lowest_descriptor();
   assert_int_equal(mkdir(path_of("d"), 0755), 0);
   assert_int_equal(mkdir(path_of("d/inner"), 0755), 0);

@@ -79,8 +79,7 @@ static crema_status fail_in_a_thread(void *unused) {
   return status;
 }
 
-static void queues_and_threads(void **state) {
-  (void)state;
+TEST(queues_and_threads) {
   each_allocation_fails("queues", use_queues, NULL, CREMA_OK, 8);
   each_allocation_fails("a closed queue", close_a_queue, NULL, CREMA_E_RANGE, 3);
   each_allocation_fails("threads", fail_in_a_thread, NULL, CREMA_E_CORRUPT, 2);
@@ -124,8 +123,7 @@ out:
   return status;
 }
 
-static void buffers_and_arenas(void **state) {
-  (void)state;
+TEST(buffers_and_arenas) {
   each_allocation_fails("buffers", use_buffers, NULL, CREMA_OK, 5);
   each_allocation_fails("arenas", use_arenas, NULL, CREMA_OK, 4);
 }
@@ -190,9 +188,8 @@ static crema_status sweep(void *name) {
   return cr_file_draft_check(path_of("a"));
 }
 
-static void files(void **state) {
+TEST(files) {
   char a[] = "a", b[] = "b", d[] = "d";
-  (void)state;
   assert_int_equal(cr_file_write(path_of("a"), "old", 3), CREMA_OK);
   each_allocation_fails("reading", read_it, a, CREMA_OK, 1);
   each_allocation_fails("a file that is not there", read_it, b, CREMA_E_NOT_FOUND, 0);

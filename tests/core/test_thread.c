@@ -187,8 +187,7 @@ int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, v
   return no_thread ? EAGAIN : __real_pthread_create(thread, attributes, fn, arg);
 }
 
-static void a_thread_that_cannot_be_started_leaves_nothing(void **state) {
-  (void)state;
+TEST(a_thread_that_cannot_be_started_leaves_nothing) {
   sigset_t before, after;
   look l = {0};
   cr_thread *thread = NULL;

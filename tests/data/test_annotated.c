@@ -1,24 +1,21 @@
 /* Records with boxes: what is taken from them, what is refused, and which boxes stay. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "check.h"
 #include "core/buffer.h"
 #include "data/augment/annotated.h"
 #include "proto/proto.h"
+#include "refused_text.h"
 
 /* The record that `text` describes, in wire format. */
 static void print(const char *text, cr_buffer *out) {
   ProtobufCMessage *message = NULL;
   cr_buffer_clear(out);
-  assert_int_equal(cr_text_parse(&caffe__annotated_datum__descriptor, text, strlen(text), "test",
-                                 CR_UNKNOWN_ERROR, &message),
-                   CREMA_OK);
-  assert_int_equal(cr_wire_print(message, out), CREMA_OK);
+  ok(cr_text_parse(&caffe__annotated_datum__descriptor, text, strlen(text), "test",
+                   CR_UNKNOWN_ERROR, &message));
+  ok(cr_wire_print(message, out));
   cr_message_free(message);
 }
 
@@ -33,10 +30,9 @@ static crema_status load(const char *text, cr_annotated *annotated) {
 
 #define PLANES "datum { channels: 3 height: 1 width: 2 label: 9 data: 'abcdef' } "
 
-static void pixels(void **state) {
+TEST(pixels) {
   cr_annotated annotated = {0};
-  (void)state;
-  assert_int_equal(load(PLANES, &annotated), CREMA_OK);
+  ok(load(PLANES, &annotated));
   assert_int_equal(annotated.label, 9);
   assert_false(annotated.encoded);
   assert_false(annotated.has_boxes);
@@ -45,13 +41,11 @@ static void pixels(void **state) {
               annotated.image.width == 2);
   assert_memory_equal(annotated.image.pixels, "acebdf", 6);
   /* The fewest channels and the most. */
-  assert_int_equal(
-      load("datum { channels: 1 height: 2 width: 1 data: 'xy' } type: BBOX", &annotated), CREMA_OK);
+  ok(load("datum { channels: 1 height: 2 width: 1 data: 'xy' } type: BBOX", &annotated));
   assert_true(annotated.has_boxes);
   assert_int_equal(annotated.label, 0);
   assert_memory_equal(annotated.image.pixels, "xy", 2);
-  assert_int_equal(load("datum { channels: 4 height: 1 width: 1 data: 'wxyz' }", &annotated),
-                   CREMA_OK);
+  ok(load("datum { channels: 4 height: 1 width: 1 data: 'wxyz' }", &annotated));
   assert_false(annotated.has_boxes);
   assert_memory_equal(annotated.image.pixels, "wxyz", 4);
   cr_annotated_free(&annotated);
@@ -59,12 +53,8 @@ static void pixels(void **state) {
   assert_null(annotated.objects.data);
 }
 
-static void refusals(void **state) {
-  static const struct {
-    const char *text;
-    crema_status status;
-    const char *words;
-  } cases[] = {
+TEST(refusals) {
+  static const refused_text cases[] = {
       {"type: BBOX", CREMA_E_CORRUPT, "it has no datum"},
       {"datum { channels: 0 height: 1 width: 1 }", CREMA_E_CORRUPT, "0 channels"},
       {"datum { channels: 5 height: 1 width: 1 data: 'abcde' }", CREMA_E_CORRUPT, "5 channels"},
@@ -78,13 +68,8 @@ static void refusals(void **state) {
       {"datum { encoded: true data: 'no picture' }", CREMA_E_CORRUPT, "neither a JPEG nor a PNG"},
   };
   cr_annotated annotated = {0};
-  (void)state;
   for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
-    crema_status status = load(cases[i].text, &annotated);
-    if (status != cases[i].status || strstr(crema_error_text(), cases[i].words) == NULL) {
-      print_error("%s: %s: %s\n", cases[i].text, crema_status_name(status), crema_error_text());
-      fail();
-    }
+    assert_refused(&cases[i], load(cases[i].text, &annotated));
   }
   assert_int_not_equal(
       cr_annotated_load(&annotated, (const uint8_t *)"\x0a\x05", 2, CR_IMAGE_NATIVE), CREMA_OK);
@@ -110,10 +95,9 @@ static void assert_object(const cr_annotated *annotated, size_t i, cr_object wan
   assert_memory_equal(&found->box, &wanted.box, sizeof wanted.box);
 }
 
-static void boxes(void **state) {
+TEST(boxes) {
   cr_annotated annotated = {0};
-  (void)state;
-  assert_int_equal(load(OBJECTS, &annotated), CREMA_OK);
+  ok(load(OBJECTS, &annotated));
   assert_int_equal(cr_annotated_count(&annotated), 3);
   assert_object(&annotated, 0, (cr_object){4, 1, false, {0, 0, 0.5f, 0.5f}});
   assert_object(&annotated, 1, (cr_object){4, 3, true, {0.25f, 0.5f, 1, 0.75f}});
@@ -124,17 +108,16 @@ static void boxes(void **state) {
   assert_object(&annotated, 0, (cr_object){4, 3, true, {0, 0.5f, 1, 0.75f}});
   assert_object(&annotated, 1, (cr_object){8, 0, false, {0.5f, 0, 1, 0.25f}});
   /* A record without boxes forgets those of the one before. */
-  assert_int_equal(load(PLANES, &annotated), CREMA_OK);
+  ok(load(PLANES, &annotated));
   assert_int_equal(cr_annotated_count(&annotated), 0);
   cr_annotated_free(&annotated);
 }
 
 /* Of the boxes in the window only those count that the constraint emits. */
-static void constrained_boxes(void **state) {
+TEST(constrained_boxes) {
   Caffe__EmitConstraint constraint = CAFFE__EMIT_CONSTRAINT__INIT;
   cr_annotated annotated = {0};
-  (void)state;
-  assert_int_equal(load(OBJECTS, &annotated), CREMA_OK);
+  ok(load(OBJECTS, &annotated));
   /* The second one's centre is at (0.625, 0.625), those of the others lie higher. */
   cr_annotated_project(&annotated, &constraint, (cr_box){0, 0.5f, 1, 1});
   assert_int_equal(cr_annotated_count(&annotated), 1);
@@ -145,9 +128,8 @@ static void constrained_boxes(void **state) {
 }
 
 /* Told apart by the kind of the first field. */
-static void records_that_look_annotated(void **state) {
+TEST(records_that_look_annotated) {
   cr_buffer record = {0};
-  (void)state;
   print(PLANES, &record);
   assert_true(cr_annotated_is((const uint8_t *)record.data, record.size));
   assert_true(cr_annotated_is((const uint8_t *)record.data, 1));

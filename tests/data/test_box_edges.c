@@ -1,12 +1,9 @@
 /* Boxes at the edge of what is measured, kept or refused. All numbers are exact in float. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "check.h"
 #include "data/augment/augment_box.h"
 
 static void assert_box(cr_box box, cr_box wanted) {
@@ -17,8 +14,7 @@ static void assert_box(cr_box box, cr_box wanted) {
   }
 }
 
-static void sizes(void **state) {
-  (void)state;
+TEST(sizes) {
   assert_true(cr_box_size((cr_box){0.25f, 0.5f, 0.75f, 1}) == 0.25f);
   assert_true(cr_box_size((cr_box){0.5f, 0, 0.25f, 1}) == 0);
   assert_true(cr_box_size((cr_box){0, 0.5f, 1, 0.25f}) == 0);
@@ -28,10 +24,9 @@ static void sizes(void **state) {
 }
 
 /* Parts of 8 x 8: what is common lies in the middle, in neither box's corner. */
-static void measures(void **state) {
+TEST(measures) {
   const cr_box a = {0.125f, 0.25f, 0.625f, 0.75f}, b = {0.375f, 0.125f, 0.875f, 0.5f};
   const cr_box beside = {0.625f, 0.25f, 1, 0.75f};
-  (void)state;
   /* Common: 1/4 x 1/4; a: 1/4; b: 3/16. */
   assert_true(cr_box_overlap(a, b) == 0.0625f / (0.25f + 0.1875f - 0.0625f));
   assert_true(cr_box_overlap(b, a) == cr_box_overlap(a, b));
@@ -46,13 +41,12 @@ static void measures(void **state) {
 }
 
 /* A box that only touches the window from outside is not in it, and stays as it is. */
-static void projections(void **state) {
+TEST(projections) {
   const cr_box window = {0.25f, 0.5f, 0.75f, 1};
   const cr_box outside[] = {{0, 0.5f, 0.25f, 1},         {0.75f, 0.5f, 1, 1},
                             {0.25f, 0.25f, 0.75f, 0.5f}, {0.25f, 1, 0.75f, 1.25f},
                             {0, 0, 0.125f, 0.125f},      {0.875f, 0.5f, 1, 1},
                             {0.5f, 0.75f, 0.5f, 1},      {0.5f, 0.75f, 0.75f, 0.75f}};
-  (void)state;
   for (size_t i = 0; i < sizeof outside / sizeof *outside; ++i) {
     cr_box box = outside[i];
     assert_false(cr_box_project(window, &box));
@@ -67,7 +61,7 @@ static void projections(void **state) {
 }
 
 /* The centre of a box may lie on the window's edge; its coverage must be above the bound. */
-static void emission(void **state) {
+TEST(emission) {
   const cr_box window = {0.25f, 0.5f, 0.75f, 1};
   const struct {
     float x, y; /* the centre */
@@ -76,7 +70,6 @@ static void emission(void **state) {
                {0.5f, 1, true},         {0.21875f, 0.75f, false}, {0.78125f, 0.75f, false},
                {0.5f, 0.46875f, false}, {0.5f, 1.03125f, false}};
   Caffe__EmitConstraint constraint = CAFFE__EMIT_CONSTRAINT__INIT;
-  (void)state;
   for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
     const float x = cases[i].x, y = cases[i].y;
     const cr_box box = {x - 0.125f, y - 0.25f, x + 0.125f, y + 0.25f};
@@ -92,7 +85,7 @@ static void emission(void **state) {
 }
 
 /* Of 8 x 4 pixels: a corner, and boxes without width or height, which keep a pixel. */
-static void crops(void **state) {
+TEST(crops) {
   const struct {
     cr_box patch;
     int left, top, width, height;
@@ -104,10 +97,9 @@ static void crops(void **state) {
                {{-1, -1, 0.25f, 0.25f}, 0, 0, 2, 1},
                {{0.75f, 0.5f, 2, 2}, 6, 2, 2, 2},
                {{0, 0, 0, 1}, 0, 0, 1, 4}};
-  (void)state;
   for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
     cr_image image = {0};
-    assert_int_equal(cr_image_reserve(&image, 4, 8, 3), CREMA_OK);
+    ok(cr_image_reserve(&image, 4, 8, 3));
     for (int k = 0; k < 4 * 8 * 3; ++k) image.pixels[k] = (uint8_t)k;
     cr_image_crop(&image, cases[i].patch);
     assert_int_equal(image.width, cases[i].width);
@@ -122,10 +114,9 @@ static void crops(void **state) {
   }
 }
 
-static void mirrored_and_resized(void **state) {
+TEST(mirrored_and_resized) {
   Caffe__ResizeParameter resize = CAFFE__RESIZE_PARAMETER__INIT;
   const cr_box box = {0.25f, 0.5f, 0.75f, 1};
-  (void)state;
   assert_box(cr_box_mirror((cr_box){0.125f, 0.25f, 0.5f, 0.75f}),
              (cr_box){0.5f, 0.25f, 0.875f, 0.75f});
   resize.resize_mode = CAFFE__RESIZE_PARAMETER__RESIZE_MODE__FIT_LARGE_SIZE_AND_PAD;
@@ -142,13 +133,12 @@ static void mirrored_and_resized(void **state) {
 
 static Caffe__BatchSampler *parse(const char *text) {
   ProtobufCMessage *message = NULL;
-  assert_int_equal(cr_text_parse(&caffe__batch_sampler__descriptor, text, strlen(text), "test",
-                                 CR_UNKNOWN_ERROR, &message),
-                   CREMA_OK);
+  ok(cr_text_parse(&caffe__batch_sampler__descriptor, text, strlen(text), "test", CR_UNKNOWN_ERROR,
+                   &message));
   return (Caffe__BatchSampler *)message;
 }
 
-static void settings(void **state) {
+TEST(settings) {
   static const struct {
     const char *text, *words; /* NULL: it is accepted */
   } cases[] = {
@@ -165,7 +155,6 @@ static void settings(void **state) {
        "min_aspect_ratio: 2 and max_aspect_ratio: 1.5"},
       {"sampler { min_aspect_ratio: 0 }", "min_aspect_ratio: 0"},
   };
-  (void)state;
   for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
     Caffe__BatchSampler *sampler = parse(cases[i].text);
     crema_status status = cr_batch_sampler_check(sampler);
@@ -182,7 +171,7 @@ static void settings(void **state) {
 }
 
 /* A patch that is the whole image, against a quarter of it: bounds may be reached. */
-static void bounds(void **state) {
+TEST(bounds) {
   static const struct {
     const char *text;
     bool met;
@@ -195,7 +184,6 @@ static void bounds(void **state) {
       {"min_object_coverage: 1.00001", false}, {"max_object_coverage: 0.99999", false},
   };
   const cr_box boxes[2] = {{0, 0, 0, 0}, {0.5f, 0.5f, 1, 1}};
-  (void)state;
   for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
     char text[128];
     cr_box patch;
@@ -212,7 +200,7 @@ static void bounds(void **state) {
 }
 
 /* max_sample ends the trials of a sampler; the choice is even among all patches of all samplers. */
-static void numbers_of_patches(void **state) {
+TEST(numbers_of_patches) {
   enum { SAMPLES = 3000 };
   static const char *const one = "sampler { min_scale: 0.25 max_scale: 0.25 } max_sample: 1",
                            *const three = "sampler { min_scale: 0.5 max_scale: 0.5 } max_sample: 3",
@@ -223,7 +211,6 @@ static void numbers_of_patches(void **state) {
                                "max_trials: 2";
   Caffe__BatchSampler *sampler[4] = {parse(one), parse(three), parse(none), parse(some)};
   int count[4] = {0};
-  (void)state;
   for (uint64_t i = 0; i < SAMPLES; ++i) {
     cr_box patch;
     assert_true(
@@ -242,7 +229,7 @@ static void numbers_of_patches(void **state) {
 }
 
 /* Sides of ratio r at scale s are s sqrt(r) and s / sqrt(r); a ratio that does not fit is cut. */
-static void shapes_of_patches(void **state) {
+TEST(shapes_of_patches) {
   static const struct {
     const char *text;
     float width, height;
@@ -253,7 +240,6 @@ static void shapes_of_patches(void **state) {
       {"min_scale: 0.5 max_scale: 0.5 min_aspect_ratio: 0.0625 max_aspect_ratio: 0.0625", 0.25f, 1},
       {"min_scale: 0.25 max_scale: 0.25 min_aspect_ratio: 4 max_aspect_ratio: 4", 0.5f, 0.125f},
   };
-  (void)state;
   for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
     char text[160];
     double left = 0, top = 0;

@@ -4,18 +4,13 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "check.h"
 #include "core/file.h"
 #include "data/db/leveldb_view.h"
 #include "data/fixture.h"
@@ -27,17 +22,11 @@ static const char *path_of(const char *name) {
 }
 
 static void write_file(const char *name, const void *bytes, size_t size) {
-  assert_int_equal(cr_file_write(path_of(name), bytes, size), CREMA_OK);
+  ok(cr_file_write(path_of(name), bytes, size));
 }
 
 static void write_text(const char *name, const char *text) {
   write_file(name, text, strlen(text));
-}
-
-static void assert_says(crema_status status, crema_status wanted, const char *words) {
-  if (status != wanted || strstr(crema_error_text(), words) == NULL) {
-    fail_msg("%s: \"%s\", not \"%s\"", crema_status_name(status), crema_error_text(), words);
-  }
 }
 
 /* ---- tables -------------------------------------------------------------- */
@@ -67,7 +56,7 @@ static crema_status check(void) {
 static const char damaged[] = "000005.ldb: a truncated or corrupt table of a LevelDB database";
 
 /* Blocks end five bytes, their trailer, before the end of the file. */
-static void footers(void **state) {
+TEST(footers) {
   static const struct {
     size_t size;
     uint64_t block[4]; /* offset and size, twice */
@@ -92,49 +81,46 @@ static void footers(void **state) {
       {600, {1, UINT64_MAX, 0, 0}, false},
       {600, {UINT64_MAX, 1, 0, 0}, false},
   };
-  (void)state;
   for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
     write_table("000005.ldb", cases[i].size, cases[i].block);
-    if (cases[i].sound) assert_int_equal(check(), CREMA_OK);
-    else assert_says(check(), CREMA_E_CORRUPT, damaged);
+    if (cases[i].sound) ok(check());
+    else assert_fails(check(), CREMA_E_CORRUPT, damaged);
   }
   unlink(path_of("000005.ldb"));
 }
 
-static void damaged_footers(void **state) {
+TEST(damaged_footers) {
   static const uint64_t none[4] = {0};
   cr_buffer table = {0};
   uint8_t endless[48];
-  (void)state;
   write_table("000005.ldb", 48, none);
-  assert_int_equal(cr_file_read(path_of("000005.ldb"), &table), CREMA_OK);
+  ok(cr_file_read(path_of("000005.ldb"), &table));
   write_file("000005.ldb", table.data, 47);
-  assert_says(check(), CREMA_E_CORRUPT, damaged);
+  assert_fails(check(), CREMA_E_CORRUPT, damaged);
   write_file("000005.ldb", "", 0);
-  assert_says(check(), CREMA_E_CORRUPT, damaged);
+  assert_fails(check(), CREMA_E_CORRUPT, damaged);
   for (size_t i = 40; i < 48; ++i) {
     table.data[i] ^= 1;
     write_file("000005.ldb", table.data, 48);
-    assert_says(check(), CREMA_E_CORRUPT, damaged);
+    assert_fails(check(), CREMA_E_CORRUPT, damaged);
     table.data[i] ^= 1;
   }
   /* Numbers that do not end within the 40 bytes. */
   memcpy(endless, table.data, 48);
   memset(endless, 0x80, 40);
   write_file("000005.ldb", endless, 48);
-  assert_says(check(), CREMA_E_CORRUPT, damaged);
+  assert_fails(check(), CREMA_E_CORRUPT, damaged);
   cr_buffer_free(&table);
   unlink(path_of("000005.ldb"));
 }
 
 /* By the ends of their names; only whole names of something are tables. */
-static void names_of_tables(void **state) {
+TEST(names_of_tables) {
   static const struct {
     const char *name;
     bool table;
   } cases[] = {{"1.ldb", true},   {"1.sst", true},  {".ldb", false}, {".sst", false},
                {"1.ldbx", false}, {"1.log", false}, {"ldb", false},  {"x1.ldb", true}};
-  (void)state;
   for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
     write_text(cases[i].name, "no table");
     assert_int_equal(check(), cases[i].table ? CREMA_E_CORRUPT : CREMA_OK);
@@ -144,7 +130,7 @@ static void names_of_tables(void **state) {
 
 /* ---- the manifest -------------------------------------------------------- */
 
-static void manifests(void **state) {
+TEST(manifests) {
   static const struct {
     const char *current;
     bool named;
@@ -160,27 +146,26 @@ static void manifests(void **state) {
                {"MANIFEST-1234567890123456789012\n", true},
                {"MANIFEST-12345678901234567890123\n", false},
                {"MANIFEST-1\n\n", true}};
-  (void)state;
   for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
     write_text("CURRENT", cases[i].current);
     crema_status status = check();
     if (strncmp(cases[i].current, "MANIFEST-000001", 15) == 0) {
-      assert_int_equal(status, CREMA_OK);
+      ok(status);
     } else if (cases[i].named) {
-      assert_says(status, CREMA_E_CORRUPT, "corrupt LevelDB database (MANIFEST-1");
-      assert_says(status, CREMA_E_CORRUPT, " is missing)");
+      assert_fails(status, CREMA_E_CORRUPT, "corrupt LevelDB database (MANIFEST-1");
+      assert_fails(status, CREMA_E_CORRUPT, " is missing)");
     } else {
-      assert_says(status, CREMA_E_CORRUPT, "corrupt LevelDB database (CURRENT names no manifest)");
+      assert_fails(status, CREMA_E_CORRUPT, "corrupt LevelDB database (CURRENT names no manifest)");
     }
   }
   unlink(path_of("CURRENT"));
-  assert_says(check(), CREMA_E_NOT_FOUND,
-              "no database: neither CURRENT (LevelDB) nor data.mdb (LMDB) is in it");
+  assert_fails(check(), CREMA_E_NOT_FOUND,
+               "no database: neither CURRENT (LevelDB) nor data.mdb (LMDB) is in it");
   write_text("data.mdb", "");
-  assert_says(check(), CREMA_E_CORRUPT, "an LMDB database, not a LevelDB one (backend: LMDB)");
+  assert_fails(check(), CREMA_E_CORRUPT, "an LMDB database, not a LevelDB one (backend: LMDB)");
   unlink(path_of("data.mdb"));
   write_text("CURRENT", "MANIFEST-000001\n");
-  assert_says(cr_leveldb_check(path_of("gone")), CREMA_E_NOT_FOUND, "gone: no such database");
+  assert_fails(cr_leveldb_check(path_of("gone")), CREMA_E_NOT_FOUND, "gone: no such database");
 }
 
 /* ---- views --------------------------------------------------------------- */
@@ -201,7 +186,7 @@ static int count_files(const char *folder) {
   return files;
 }
 
-static void views(void **state) {
+TEST(views) {
   static const char *const linked[] = {"CURRENT",    "MANIFEST-000001", "000004.log", "000005.ldb",
                                        "000006.sst", "00a.log",         "10.log"};
   static const char *const left[] = {"MANIFEST-000002", "LOCK",       "LOG",  "000000.log",
@@ -209,7 +194,6 @@ static void views(void **state) {
   static const uint64_t none[4] = {0};
   cr_leveldb_view view;
   char folder[512];
-  (void)state;
   for (size_t i = 2; i < sizeof linked / sizeof *linked; ++i) {
     if (strchr(linked[i], 'd') != NULL || strstr(linked[i], "sst") != NULL) {
       write_table(linked[i], 48, none);
@@ -218,7 +202,7 @@ static void views(void **state) {
     }
   }
   for (size_t i = 0; i < sizeof left / sizeof *left; ++i) write_text(left[i], "no table");
-  assert_int_equal(cr_leveldb_view_open(base.path, &view), CREMA_OK);
+  ok(cr_leveldb_view_open(base.path, &view));
   snprintf(folder, sizeof folder, "%s", view.folder.path);
   for (size_t i = 0; i < sizeof linked / sizeof *linked; ++i) {
     if (!is_in(folder, linked[i])) fail_msg("%s is not in the view", linked[i]);
@@ -234,24 +218,23 @@ static void views(void **state) {
 }
 
 /* Readers share the lock; a writer keeps them out, and a folder without LOCK has none. */
-static void locks(void **state) {
+TEST(locks) {
   cr_leveldb_view one, two;
-  (void)state;
   write_text("LOCK", "");
-  assert_int_equal(cr_leveldb_view_open(base.path, &one), CREMA_OK);
-  assert_int_equal(cr_leveldb_view_open(base.path, &two), CREMA_OK);
+  ok(cr_leveldb_view_open(base.path, &one));
+  ok(cr_leveldb_view_open(base.path, &two));
   cr_leveldb_view_close(&two);
   struct flock wanted = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
   const int fd = open(path_of("LOCK"), O_RDWR | O_CLOEXEC);
   assert_int_equal(fcntl(fd, F_OFD_SETLK, &wanted), -1);
   cr_leveldb_view_close(&one);
   assert_int_equal(fcntl(fd, F_OFD_SETLK, &wanted), 0);
-  assert_says(cr_leveldb_view_open(base.path, &one), CREMA_E_STATE,
-              "locked by another process, which has it open for writing");
+  assert_fails(cr_leveldb_view_open(base.path, &one), CREMA_E_STATE,
+               "locked by another process, which has it open for writing");
   assert_true(one.lock == -1 && one.folder.path == NULL);
   close(fd);
   unlink(path_of("LOCK"));
-  assert_int_equal(cr_leveldb_view_open(base.path, &one), CREMA_OK);
+  ok(cr_leveldb_view_open(base.path, &one));
   assert_int_equal(one.lock, -1);
   cr_leveldb_view_close(&one);
 }

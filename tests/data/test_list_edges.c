@@ -1,27 +1,16 @@
 /* Lists of images and window files: the largest values that are taken, what each record holds, and
  * for whatever is missing or wrong the line and what was expected there. */
 #include <limits.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
-#include <cmocka.h>
-
-#include "core/file.h"
+#include "check.h"
 #include "data/pipeline/image_list.h"
 #include "data/pipeline/window_list.h"
+#include "folder.h"
 
-static char path[] = "/tmp/crema-list-XXXXXX";
-
-static void write_text(const char *text) {
-  assert_int_equal(cr_file_write(path, text, strlen(text)), CREMA_OK);
-}
+static const char file[] = "list";
 
 static void assert_says(const char *text, crema_status status, const char *words) {
+  const char *path = path_of(file);
   if (status != CREMA_E_PARSE || strstr(crema_error_text(), words) == NULL ||
       strncmp(crema_error_text(), path, strlen(path)) != 0) {
     fail_msg("%s: %s: \"%s\", not \"%s\"", text, crema_status_name(status), crema_error_text(),
@@ -29,7 +18,7 @@ static void assert_says(const char *text, crema_status status, const char *words
   }
 }
 
-static void image_lists(void **state) {
+TEST(image_lists) {
   static const struct {
     const char *text, *name;
     int label;
@@ -39,13 +28,12 @@ static void image_lists(void **state) {
                {"\n\n a b\t7 \t\r\n\n", " a b", 7, 3},
                {"a\t \t+1", "a", 1, 1},
                {"1 2 3", "1 2", 3, 1}};
-  (void)state;
   for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
     cr_image_list list;
-    write_text(cases[i].text);
-    assert_int_equal(cr_image_list_read(path, &list), CREMA_OK);
+    write_text(file, cases[i].text);
+    ok(cr_image_list_read(path_of(file), &list));
     assert_int_equal(list.count, 1);
-    assert_string_equal(list.path, path);
+    assert_string_equal(list.path, path_of(file));
     assert_string_equal(list.entry[0].name, cases[i].name);
     assert_int_equal(list.entry[0].label, cases[i].label);
     assert_int_equal(list.entry[0].line, cases[i].line);
@@ -54,7 +42,7 @@ static void image_lists(void **state) {
   }
 }
 
-static void refused_image_lists(void **state) {
+TEST(refused_image_lists) {
   static const struct {
     const char *text, *words;
   } cases[] = {{"a 2147483648", ":1: expected a file name and an integer label, found \"a "},
@@ -66,26 +54,24 @@ static void refused_image_lists(void **state) {
                {"5", ":1: expected a file name and an integer label, found \"5\""},
                {"", ": the list is empty"},
                {" \t\r\n", ": the list is empty"}};
-  (void)state;
   for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
     cr_image_list list;
-    write_text(cases[i].text);
-    assert_says(cases[i].text, cr_image_list_read(path, &list), cases[i].words);
+    write_text(file, cases[i].text);
+    assert_says(cases[i].text, cr_image_list_read(path_of(file), &list), cases[i].words);
     assert_true(list.entry == NULL && list.path == NULL);
   }
 }
 
 #define HEAD "# 0\na.jpg\n3 20 30\n"
 
-static void window_files(void **state) {
+TEST(window_files) {
   static const char text[] = HEAD
       "2\n-5 0.25 1 2 3 4\n6 -1e3 -2147483648 -1 2147483647 0\n"
       "# 2147483647 \t b.jpg 1 1 1 0\r\n"
       "#\n7\nc.jpg 2147483647 2147483647 2147483647\n1 1 1 5 6 7 8";
   cr_window_list list;
-  (void)state;
-  write_text(text);
-  if (cr_window_list_read(path, &list) != CREMA_OK) fail_msg("%s", crema_error_text());
+  write_text(file, text);
+  ok(cr_window_list_read(path_of(file), &list));
   assert_int_equal(cr_window_list_images(&list), 3);
   assert_int_equal(cr_window_list_windows(&list), 3);
   const cr_window_image *image = cr_window_list_image(&list, 0);
@@ -110,7 +96,7 @@ static void window_files(void **state) {
               list.images.data == NULL);
 }
 
-static void refused_window_files(void **state) {
+TEST(refused_window_files) {
   static const struct {
     const char *text, *words;
   } cases[] = {
@@ -145,24 +131,17 @@ static void refused_window_files(void **state) {
       {HEAD "2\n1 0.5 1 1 1 1\n", ":6: expected the class of a window"},
       {HEAD "1\n1 0.5 1 1 1 1\n\n\n9", ":8: expected \"#\" before an image, found \"9\""},
   };
-  (void)state;
   for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
     cr_window_list list;
-    write_text(cases[i].text);
-    assert_says(cases[i].text, cr_window_list_read(path, &list), cases[i].words);
+    write_text(file, cases[i].text);
+    assert_says(cases[i].text, cr_window_list_read(path_of(file), &list), cases[i].words);
     assert_true(list.path == NULL && list.text.data == NULL);
   }
 }
 
-static int make_file(void **state) {
-  (void)state;
-  int file = mkstemp(path);
-  return file < 0 ? 1 : close(file);
-}
-
 static int remove_file(void **state) {
-  (void)state;
-  return unlink(path);
+  unlink(path_of(file));
+  return remove_folder(state);
 }
 
 int main(void) {
@@ -172,5 +151,5 @@ int main(void) {
       cmocka_unit_test(window_files),
       cmocka_unit_test(refused_window_files),
   };
-  return cmocka_run_group_tests(tests, make_file, remove_file);
+  return cmocka_run_group_tests(tests, make_folder, remove_file);
 }

@@ -1,36 +1,33 @@
 /* Mean images as files hold them: which extents are read, from which fields, and what is refused.
  */
 #include <limits.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "check.h"
 #include "core/buffer.h"
-#include "core/file.h"
 #include "data/augment/mean.h"
+#include "folder.h"
 #include "proto/proto.h"
+#include "refused_text.h"
 
-static char path[] = "/tmp/crema-mean-XXXXXX";
+static const char file[] = "mean";
 
 /* Writes the BlobProto in text format `text` to the file and reads the mean image. */
 static crema_status read_text(const char *text, cr_mean *out) {
   ProtobufCMessage *message = NULL;
-  assert_int_equal(cr_text_parse(&caffe__blob_proto__descriptor, text, strlen(text), "test",
-                                 CR_UNKNOWN_ERROR, &message),
-                   CREMA_OK);
-  assert_int_equal(cr_message_write_binary(message, path), CREMA_OK);
+  ok(cr_text_parse(&caffe__blob_proto__descriptor, text, strlen(text), "test", CR_UNKNOWN_ERROR,
+                   &message));
+  ok(cr_message_write_binary(message, path_of(file)));
   cr_message_free(message);
-  return cr_mean_read(path, out);
+  return cr_mean_read(path_of(file), out);
 }
 
 #define SIX "data: 1 data: 2 data: 3 data: 4 data: 5 data: 6"
 
-static void extents(void **state) {
+TEST(extents) {
   static const struct {
     const char *text;
     int channels, height, width;
@@ -46,7 +43,6 @@ static void extents(void **state) {
       {"channels: 1 height: 3 width: 2 double_data: [1, 2, 3, 4, 5, 6]", 1, 3, 2},
       {"shape { dim: 6 } double_data: [9, 9] " SIX, 1, 1, 6},
   };
-  (void)state;
   for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
     cr_mean mean = {0};
     if (read_text(cases[i].text, &mean) != CREMA_OK) {
@@ -62,12 +58,8 @@ static void extents(void **state) {
   }
 }
 
-static void refusals(void **state) {
-  static const struct {
-    const char *text;
-    crema_status status;
-    const char *words;
-  } cases[] = {
+TEST(refusals) {
+  static const refused_text cases[] = {
       {"shape { dim: 1 dim: 1 dim: 1 dim: 2 dim: 3 } " SIX, CREMA_E_SHAPE, "5 axes"},
       {"shape { dim: 2 dim: 1 dim: 1 dim: 3 } " SIX, CREMA_E_SHAPE, "shape 2 1 1 3"},
       {"num: 2 channels: 1 height: 1 width: 3 " SIX, CREMA_E_SHAPE, "shape 2 1 1 3"},
@@ -88,31 +80,25 @@ static void refusals(void **state) {
       {"channels: 2 height: 2 width: 2 " SIX, CREMA_E_CORRUPT, "2 x 2 x 2 holds 6 values"},
       {"channels: 1 height: 2 width: 3", CREMA_E_CORRUPT, "1 x 2 x 3 holds 0 values"},
   };
-  (void)state;
   for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
     cr_mean mean = {.channels = 7};
-    crema_status status = read_text(cases[i].text, &mean);
-    if (status != cases[i].status || strstr(crema_error_text(), cases[i].words) == NULL ||
-        strstr(crema_error_text(), path) == NULL) {
-      fail_msg("%s: %s: %s", cases[i].text, crema_status_name(status), crema_error_text());
-    }
+    assert_refused(&cases[i], read_text(cases[i].text, &mean));
+    assert_error_has(path_of(file));
     assert_null(mean.values);
     assert_int_equal(mean.channels, 0);
   }
 }
 
 /* What is written says its extents in the fields that old programs read. */
-static void written_file(void **state) {
+TEST(written_file) {
   float values[6] = {1, 2, 3, 4, 5, 6.5f};
   const cr_mean mean = {3, 2, 1, values};
   ProtobufCMessage *message = NULL;
   cr_buffer text = {0};
-  (void)state;
-  assert_int_equal(cr_mean_write(path, &mean), CREMA_OK);
-  assert_int_equal(cr_message_read_binary(&caffe__blob_proto__descriptor, path, &message),
-                   CREMA_OK);
-  assert_int_equal(cr_text_print(message, &text), CREMA_OK);
-  assert_int_equal(cr_buffer_append(&text, "", 1), CREMA_OK);
+  ok(cr_mean_write(path_of(file), &mean));
+  ok(cr_message_read_binary(&caffe__blob_proto__descriptor, path_of(file), &message));
+  ok(cr_text_print(message, &text));
+  ok(cr_buffer_append(&text, "", 1));
   assert_non_null(strstr(text.data, "num: 1\nchannels: 3\nheight: 2\nwidth: 1\n"));
   assert_non_null(strstr(text.data, "data: 6.5"));
   assert_null(strstr(text.data, "shape"));
@@ -120,15 +106,9 @@ static void written_file(void **state) {
   cr_message_free(message);
 }
 
-static int make_file(void **state) {
-  (void)state;
-  int file = mkstemp(path);
-  return file < 0 ? 1 : close(file);
-}
-
 static int remove_file(void **state) {
-  (void)state;
-  return unlink(path);
+  unlink(path_of(file));
+  return remove_folder(state);
 }
 
 int main(void) {
@@ -137,5 +117,5 @@ int main(void) {
       cmocka_unit_test(refusals),
       cmocka_unit_test(written_file),
   };
-  return cmocka_run_group_tests(tests, make_file, remove_file);
+  return cmocka_run_group_tests(tests, make_folder, remove_file);
 }

@@ -3,14 +3,10 @@
 #include "live_blocks.h"
 #include "no_memory.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "check.h"
 #include "core/file.h"
 #include "data/augment/annotated.h"
 #include "data/augment/augment.h"
@@ -33,9 +29,8 @@ static char mean_path[300], list_path[300], windows_path[300], lmdb_path[300];
 
 static Caffe__TransformationParameter *parse(const char *text) {
   ProtobufCMessage *param = NULL;
-  assert_int_equal(cr_text_parse(&caffe__transformation_parameter__descriptor, text, strlen(text),
-                                 "test", CR_UNKNOWN_ERROR, &param),
-                   CREMA_OK);
+  ok(cr_text_parse(&caffe__transformation_parameter__descriptor, text, strlen(text), "test",
+                   CR_UNKNOWN_ERROR, &param));
   return (Caffe__TransformationParameter *)param;
 }
 
@@ -230,7 +225,7 @@ static crema_status shuffled_readers(void) {
 /* ---- trying ---- */
 
 static void fail_each(const char *name, operation *run) {
-  assert_int_equal(run(), CREMA_OK); /* makes what the process keeps */
+  ok(run()); /* makes what the process keeps */
   const long before = live_blocks();
   long n = 0;
   for (bool hit = true; hit; ++n) {
@@ -251,7 +246,7 @@ static void fail_each(const char *name, operation *run) {
   print_message("%s: %ld allocations\n", name, n - 1);
 }
 
-static void each_allocation_fails(void **state) {
+TEST(each_allocation_fails) {
   static const struct {
     const char *name;
     operation *run;
@@ -272,7 +267,6 @@ static void each_allocation_fails(void **state) {
               {"LMDB", walk_lmdb},
               {"reader", readers},
               {"shuffling reader", shuffled_readers}};
-  (void)state;
   for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) fail_each(rows[i].name, rows[i].run);
 }
 
@@ -281,13 +275,13 @@ static void each_allocation_fails(void **state) {
 static void encode_file(const char *kind, cr_buffer *out) {
   cr_image image = {0};
   fixture_image(&image, 20, 24, 3);
-  assert_int_equal(cr_image_encode(&image, kind, out), CREMA_OK);
+  ok(cr_image_encode(&image, kind, out));
   cr_image_free(&image);
 }
 
 static void write_text(char path[300], const char *name, const char *text) {
   snprintf(path, 300, "%s", fixture_path(&folder, name));
-  assert_int_equal(cr_file_write(path, text, strlen(text)), CREMA_OK);
+  ok(cr_file_write(path, text, strlen(text)));
 }
 
 static int make_files(void **state) {
@@ -304,14 +298,13 @@ static int make_files(void **state) {
   fixture_gray(3, &raw);
   const cr_datum datum = {
       .channels = 1, .height = 1, .width = 3, .floats = values, .float_count = 3};
-  assert_int_equal(cr_datum_append(&datum, &floats), CREMA_OK);
-  assert_int_equal(cr_text_parse(&caffe__annotated_datum__descriptor, boxes, sizeof boxes - 1,
-                                 "test", CR_UNKNOWN_ERROR, &message),
-                   CREMA_OK);
-  assert_int_equal(cr_wire_print(message, &annotated), CREMA_OK);
+  ok(cr_datum_append(&datum, &floats));
+  ok(cr_text_parse(&caffe__annotated_datum__descriptor, boxes, sizeof boxes - 1, "test",
+                   CR_UNKNOWN_ERROR, &message));
+  ok(cr_wire_print(message, &annotated));
   cr_message_free(message);
   snprintf(mean_path, sizeof mean_path, "%s", fixture_path(&folder, "mean"));
-  assert_int_equal(cr_mean_write(mean_path, &(cr_mean){3, 6, 7, values}), CREMA_OK);
+  ok(cr_mean_write(mean_path, &(cr_mean){3, 6, 7, values}));
   augmenting = parse(
       "expand_param { max_expand_ratio: 2 } resize_param { height: 9 width: 9 "
       "resize_mode: FIT_LARGE_SIZE_AND_PAD interp_mode: AREA } "

@@ -1,14 +1,9 @@
 /* The cache of records: what it keeps, how much memory it says it takes, and that it stops exactly
  * at its limit. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "check.h"
 #include "data/pipeline/record_cache.h"
 
 enum {
@@ -19,7 +14,7 @@ enum {
 
 static cr_record_cache *make(bool has_offsets, uint64_t limit) {
   cr_record_cache *cache = NULL;
-  assert_int_equal(cr_record_cache_create(has_offsets, limit, &cache), CREMA_OK);
+  ok(cr_record_cache_create(has_offsets, limit, &cache));
   assert_int_equal(cr_record_cache_count(cache), 0);
   assert_int_equal(cr_record_cache_bytes(cache), 0);
   return cache;
@@ -35,8 +30,7 @@ static bool add(cr_record_cache *cache, size_t key_size, size_t value_size, uint
 }
 
 /* Copies of keys and values, or of keys alone. */
-static void copies(void **state) {
-  (void)state;
+TEST(copies) {
   for (int has_offsets = 0; has_offsets < 2; ++has_offsets) {
     cr_record_cache *cache = make(has_offsets == 1, 0);
     char key[8] = "key", value[8] = "value";
@@ -65,8 +59,7 @@ static void copies(void **state) {
 }
 
 /* A block is used to its last byte; larger records get one of their own. */
-static void blocks(void **state) {
-  (void)state;
+TEST(blocks) {
   cr_record_cache *cache = make(false, 0);
   assert_true(add(cache, 1, BLOCK / 2 - 1, 0));
   assert_int_equal(cr_record_cache_bytes(cache), FIRST_ENTRIES + BLOCK);
@@ -88,8 +81,7 @@ static void blocks(void **state) {
 }
 
 /* The limit may be reached and not passed, be it with entries or with a block. */
-static void limits(void **state) {
-  (void)state;
+TEST(limits) {
   cr_record_cache *cache = make(true, FIRST_ENTRIES + BLOCK_OF_KEYS);
   assert_true(add(cache, BLOCK_OF_KEYS, 0, 0));
   assert_false(add(cache, 1, 0, 0));

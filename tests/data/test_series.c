@@ -1,12 +1,7 @@
 /* A series of numbers of any length: means of equal stretches, which are merged when all points are
  * in use. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
-
+#include "check.h"
 #include "data/pipeline/series.h"
 
 /* After `count` numbers 0, 1, 2 and so on: that many points of `stretch` numbers each. */
@@ -24,8 +19,7 @@ static void check(uint64_t count, int points, uint64_t stretch) {
   assert_true(cr_series_mean(&series) == (double)(count - 1) / 2);
 }
 
-static void stretches(void **state) {
-  (void)state;
+TEST(stretches) {
   check(1, 1, 1);
   check(31, 31, 1);
   check(32, 16, 2);
@@ -38,9 +32,8 @@ static void stretches(void **state) {
   check(1024, 16, 64);
 }
 
-static void nothing(void **state) {
+TEST(nothing) {
   const cr_series series = {0};
-  (void)state;
   assert_true(cr_series_mean(&series) == 0);
 }
 

@@ -78,11 +78,10 @@ static void check_log(int device) {
   }
 }
 
-static void each_call_is_made_on_its_device(void **state) {
+TEST(each_call_is_made_on_its_device) {
   static const cr_sim_op wanted[] = {CR_SIM_ALLOC, CR_SIM_HOST_ALLOC, CR_SIM_MEMORY_INFO,
                                      CR_SIM_H2D,   CR_SIM_D2H,        CR_SIM_D2D,
                                      CR_SIM_ZERO,  CR_SIM_EVENT_WAIT, CR_SIM_STREAM_OPEN};
-  (void)state;
   cr_sim_options options = sim_test_options(2);
   sim_begin(&options);
   crema_device *device[2] = {sim_test_device(0), sim_test_device(1)};

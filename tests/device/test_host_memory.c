@@ -1,15 +1,10 @@
 /* Host memory: what is asked of the allocator, what no machine can have, and slabs. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "check.h"
 #include "core/fail.h"
 #include "device/memory/host_memory.h"
 
@@ -71,12 +66,12 @@ static seen ask(size_t bytes) {
   assert_int_equal(cr_host_alloc(bytes, &memory), CREMA_E_NO_MEMORY);
   cr_host_set_allocator(NULL);
   assert_null(memory);
-  assert_non_null(strstr(crema_error_text(), "host memory"));
+  assert_error_has("host memory");
   return s;
 }
 
 /* A header of 64 bytes, and whole lines of 64; large pages from 4 MiB on. */
-static void what_is_asked_for(void **state) {
+TEST(what_is_asked_for) {
   static const struct {
     size_t bytes, asked, alignment;
   } rows[] = {
@@ -88,7 +83,6 @@ static void what_is_asked_for(void **state) {
       {4 * MIB, 4 * MIB + 64, 2 * MIB},
       {4 * MIB + 1, 4 * MIB + 128, 2 * MIB},
   };
-  (void)state;
   pages = 1;
   for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
     seen s = ask(rows[i].bytes);
@@ -99,7 +93,7 @@ static void what_is_asked_for(void **state) {
 }
 
 /* From 32 GiB on no more than four times what the machine has. */
-static void what_no_machine_has(void **state) {
+TEST(what_no_machine_has) {
   static const struct {
     size_t bytes;
     long pages;
@@ -118,7 +112,6 @@ static void what_no_machine_has(void **state) {
       {PTRDIFF_MAX - 4 * MIB + 1, -1, false},
       {SIZE_MAX, -1, false},
   };
-  (void)state;
   for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
     pages = rows[i].pages;
     if (ask(rows[i].bytes).calls != rows[i].asked) fail_msg("row %zu", i);
@@ -135,7 +128,7 @@ static void what_no_machine_has(void **state) {
 #if !defined(__SANITIZE_ADDRESS__)
 static char *new_block(size_t bytes) {
   void *memory = NULL;
-  assert_int_equal(cr_host_alloc(bytes, &memory), CREMA_OK);
+  ok(cr_host_alloc(bytes, &memory));
   assert_int_equal((uintptr_t)memory % 64, 0);
   memset(memory, 1, bytes);
   return memory;
@@ -146,8 +139,7 @@ static uintptr_t slab_of(const char *block) {
 }
 
 /* From 32 KiB up to 4 MiB blocks lie one behind the other. */
-static void medium_blocks_share_a_slab(void **state) {
-  (void)state;
+TEST(medium_blocks_share_a_slab) {
   pages = 0;
   slabs_asked = 0;
   char *small = new_block(32 * KIB - 1);
@@ -177,8 +169,7 @@ static void medium_blocks_share_a_slab(void **state) {
 }
 
 /* A slab of 8 MiB holds its own line of 64 bytes, and blocks to the last byte. */
-static void a_slab_is_filled(void **state) {
-  (void)state;
+TEST(a_slab_is_filled) {
   char *block[8];
   slabs_asked = 0;
   for (int i = 0; i < 7; ++i) block[i] = new_block(1 * MIB);
@@ -201,8 +192,7 @@ static void a_slab_is_filled(void **state) {
 }
 
 /* Where there is no memory for a slab there may be for the block. */
-static void blocks_without_a_slab(void **state) {
-  (void)state;
+TEST(blocks_without_a_slab) {
   char *filling = new_block(4 * MIB - 64), *rest = new_block(4 * MIB - 256);
   assert_int_equal(slab_of(filling), slab_of(rest));
   slabs_refused = 1;

@@ -116,13 +116,11 @@ out:
   return status;
 }
 
-static void every_allocation_fails(void **state) {
-  (void)state;
+TEST(every_allocation_fails) {
   each_allocation_fails("devices", simulate, NULL, CREMA_OK, 100);
 }
 
-static void reported_blocks_fail(void **state) {
-  (void)state;
+TEST(reported_blocks_fail) {
   cr_block_report_enable(true);
   each_allocation_fails("reported blocks", simulate, NULL, CREMA_OK, 100);
   assert_int_equal(cr_block_report_read().blocks, 0);
@@ -130,8 +128,7 @@ static void reported_blocks_fail(void **state) {
   cr_block_report_enable(false);
 }
 
-static void every_mapping_fails(void **state) {
-  (void)state;
+TEST(every_mapping_fails) {
   assert_int_equal(simulate(NULL), CREMA_OK);
   const long before = mapped;
   for (long n = 0;; ++n) {

@@ -1,16 +1,11 @@
 /* What the system is asked about memory nodes, and what its answers mean. */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "check.h"
 #include "core/fail.h"
 #include "device/memory/numa.h"
 
@@ -87,14 +82,12 @@ static int tear_down(void **state) {
 /* ---- tests ---- */
 
 /* The highest number that is listed, not how many are. */
-static void nodes_are_counted_to_the_highest(void **state) {
-  (void)state;
+TEST(nodes_are_counted_to_the_highest) {
   assert_int_equal(cr_numa_nodes(), 8);
   assert_int_equal(cr_numa_nodes(), 8);
 }
 
-static void the_node_of_the_thread(void **state) {
-  (void)state;
+TEST(the_node_of_the_thread) {
   machine.here = 6;
   assert_int_equal(cr_numa_current_node(), 6);
   machine.failure = ENOSYS;
@@ -103,8 +96,7 @@ static void the_node_of_the_thread(void **state) {
 
 /* One page is asked about; an error in the place of a node, and of the call, mean that it is not
  * known. Node 0 is one. */
-static void the_node_of_memory(void **state) {
-  (void)state;
+TEST(the_node_of_memory) {
   static char memory[16];
   static const int answers[] = {0, 5, -ENOENT, -1};
   for (size_t i = 0; i < sizeof answers / sizeof *answers; ++i) {
@@ -120,8 +112,7 @@ static void the_node_of_memory(void **state) {
 
 /* Whole pages are bound to exactly one node and moved; the kernel counts one bit more than it
  * reads. */
-static void memory_is_bound(void **state) {
-  (void)state;
+TEST(memory_is_bound) {
   enum { BIND = 2, MOVE = 2 };
   const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
   static const struct {
@@ -130,8 +121,7 @@ static void memory_is_bound(void **state) {
   } rows[] = {{0, 1, 1}, {5, 10, 1}, {0, 4096, 1}, {1, 4096, 2}, {4095, 2, 2}, {0, 4097, 2}};
   for (size_t i = 0; i < sizeof rows / sizeof *rows && page == 4096; ++i) {
     int node = (int)i + 2;
-    assert_int_equal(cr_numa_bind((void *)(64 * page + rows[i].offset), rows[i].bytes, node),
-                     CREMA_OK);
+    ok(cr_numa_bind((void *)(64 * page + rows[i].offset), rows[i].bytes, node));
     assert_int_equal(machine.binds, (int)i + 1);
     assert_ptr_equal(machine.low, (void *)(64 * page));
     assert_int_equal(machine.bytes, rows[i].pages * page);
@@ -142,31 +132,30 @@ static void memory_is_bound(void **state) {
   }
   assert_int_equal(cr_numa_bind((void *)(64 * page), 1, 8), CREMA_E_RANGE);
   machine.failure = EIO;
-  assert_int_equal(cr_numa_bind((void *)(64 * page), 7, 1), CREMA_E_IO);
-  assert_non_null(strstr(crema_error_text(), "cannot move 7 bytes to memory node 1"));
-  assert_non_null(strstr(crema_error_text(), strerror(EIO)));
+  assert_fails(cr_numa_bind((void *)(64 * page), 7, 1), CREMA_E_IO,
+               "cannot move 7 bytes to memory node 1");
+  assert_error_has(strerror(EIO));
 }
 
 /* What lies here stays; what lies elsewhere, or nobody knows where, comes. */
-static void memory_is_moved_here(void **state) {
-  (void)state;
+TEST(memory_is_moved_here) {
   static char memory[16];
   machine.here = 4;
   machine.node = 4;
-  assert_int_equal(cr_numa_move_here(memory, 16), CREMA_OK);
+  ok(cr_numa_move_here(memory, 16));
   assert_int_equal(machine.binds, 0);
   assert_ptr_equal(machine.page, &memory[15]);
   machine.node = 3;
-  assert_int_equal(cr_numa_move_here(memory, 16), CREMA_OK);
+  ok(cr_numa_move_here(memory, 16));
   assert_int_equal(machine.binds, 1);
   assert_int_equal(machine.mask, 1ul << 4);
-  assert_int_equal(cr_numa_move_here(memory, 0), CREMA_OK);
+  ok(cr_numa_move_here(memory, 0));
   assert_int_equal(machine.binds, 1);
   machine.node = -ENOENT;
-  assert_int_equal(cr_numa_move_here(memory, 1), CREMA_OK);
+  ok(cr_numa_move_here(memory, 1));
   assert_int_equal(machine.binds, 2);
   cr_numa_enable(false);
-  assert_int_equal(cr_numa_move_here(memory, 1), CREMA_OK);
+  ok(cr_numa_move_here(memory, 1));
   assert_int_equal(machine.binds, 2);
 }
 

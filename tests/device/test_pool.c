@@ -349,8 +349,7 @@ static void count_given_up(void *user, crema_log_level level, const char *file, 
 
 /* Memory for whose last use no mark can be set is never used again, in its first life and in its
  * second, when it has a mark of the first; nothing else is lost. */
-static void s4_17_memory_without_a_mark_is_given_up(void **state) {
-  (void)state;
+TEST(s4_17_memory_without_a_mark_is_given_up) {
   for (int lives = 1; lives <= 2; ++lives) {
     pool_fixture f = begin_pool(cr_pool_options_for(CR_POOL_BINS), true);
     crema_devptr memory = {0}, again = {0};

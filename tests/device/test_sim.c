@@ -615,9 +615,8 @@ TEST(pools_count_what_the_driver_gave) {
 }
 
 /* The memory that such work uses is given back at the end, of each simulation anew. */
-static void pinned_memory_is_kept_for_queued_work(void **state) {
+TEST(pinned_memory_is_kept_for_queued_work) {
   char bytes[64];
-  (void)state;
   for (int round = 0; round < 3; ++round) {
     crema_device *device = start(1, true);
     crema_context *context = sim_test_context(device);
@@ -668,9 +667,8 @@ static long count_streams(long *sleeping, long *switches) {
 }
 
 /* Streams without work are asleep, after a while, and stay so. */
-static void idle_streams_sleep(void **state) {
+TEST(idle_streams_sleep) {
   enum { TRIES = 1000 };
-  (void)state;
   if (access("/proc/self/task", R_OK) != 0) skip();
   crema_device *device = start(1, false);
   crema_context *context = sim_test_context(device);

@@ -117,7 +117,7 @@ static bool use_is_a_race(cr_op_kind op, int args, int i, bool write) {
 }
 
 /* A read beside a read is none; every other use beside a kernel is. */
-static void arguments_are_used_as_the_table_says(void **state) {
+TEST(arguments_are_used_as_the_table_says) {
   static const struct {
     cr_op_kind op;
     const char *access; /* R: only read */
@@ -130,7 +130,6 @@ static void arguments_are_used_as_the_table_says(void **state) {
       {CR_OP_PROD_BWD, "RRRRW"}, {CR_OP_SLICE, "RWWW"},
       {CR_OP_BN_BWD, "RRRRW"},   {CR_OP_PRELU_BWD_SLOPE, "RRW"},
   };
-  (void)state;
   for (size_t r = 0; r < sizeof rows / sizeof *rows; ++r) {
     int args = (int)strlen(rows[r].access);
     for (int i = 0; i < args; ++i) {
@@ -145,9 +144,8 @@ static void arguments_are_used_as_the_table_says(void **state) {
 /* ---- what reaches the kernel ---- */
 
 /* Few arguments, as many as lie in the queue's own record, and more. */
-static void arguments_reach_the_kernel(void **state) {
+TEST(arguments_reach_the_kernel) {
   static const int counts[] = {2, 11, 12, 13, MOST_ARGS};
-  (void)state;
   for (size_t r = 0; r < sizeof counts / sizeof *counts; ++r) {
     kernel_case c;
     int args = counts[r];
@@ -177,10 +175,9 @@ static void arguments_reach_the_kernel(void **state) {
 }
 
 /* Addresses are of the device, and the bytes behind them in use. */
-static void foreign_memory_is_refused(void **state) {
+TEST(foreign_memory_is_refused) {
   kernel_case c;
   float host[COUNT] = {0};
-  (void)state;
   begin(&c, CR_OP_COPY, 2, false);
   crema_devptr own = c.buffer[1];
   c.buffer[1] = (crema_devptr){(uintptr_t)host};
@@ -197,9 +194,8 @@ static void foreign_memory_is_refused(void **state) {
 
 /* A plan keeps the state of one run: the second stream waits for the first, even when they use
  * memory of their own. */
-static void runs_of_one_plan_take_turns(void **state) {
+TEST(runs_of_one_plan_take_turns) {
   kernel_case c;
-  (void)state;
   begin(&c, CR_OP_COPY, 2, false);
   crema_devptr own[2][2] = {{c.buffer[0], c.buffer[1]}};
   for (int i = 0; i < 2; ++i) {

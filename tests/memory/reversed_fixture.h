@@ -2,13 +2,7 @@
 #ifndef CR_TESTS_MEMORY_REVERSED_FIXTURE_H
 #define CR_TESTS_MEMORY_REVERSED_FIXTURE_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
+#include "check.h"
 #include "core/fail.h"
 #include "device/device.h"
 #include "device/registry.h"
@@ -87,13 +81,13 @@ static inline int tear_down(void **state) {
 
 static inline cr_tensor *new_tensor(int64_t count) {
   cr_tensor *tensor = NULL;
-  assert_int_equal(cr_tensor_create(CREMA_F32, count, &tensor), CREMA_OK);
+  ok(cr_tensor_create(CREMA_F32, count, &tensor));
   return tensor;
 }
 
 static inline const float *read_floats(fixture *f, cr_tensor *tensor, cr_format format) {
   crema_devptr out = {0};
-  assert_int_equal(cr_tensor_read(tensor, f->context, format, &out), CREMA_OK);
+  ok(cr_tensor_read(tensor, f->context, format, &out));
   assert_true(out.address != 0);
   assert_int_equal(out.address % 64, 0);
   return (const float *)out.address;
@@ -101,7 +95,7 @@ static inline const float *read_floats(fixture *f, cr_tensor *tensor, cr_format 
 
 static inline void write_counting(fixture *f, cr_tensor *tensor, float start) {
   crema_devptr out = {0};
-  assert_int_equal(cr_tensor_write(tensor, f->context, CR_PLAIN_F32, &out), CREMA_OK);
+  ok(cr_tensor_write(tensor, f->context, CR_PLAIN_F32, &out));
   for (int64_t i = 0; i < cr_tensor_count(tensor); ++i) {
     ((float *)out.address)[i] = start + (float)i;
   }

@@ -82,9 +82,8 @@ out:
   return status;
 }
 
-static void on_the_cpu(void **state) {
+TEST(on_the_cpu) {
   where cpu = {cr_cpu_device(), cr_host_context()};
-  (void)state;
   each_allocation_fails("tensors", use_tensors, &cpu, CREMA_OK, 12);
   each_allocation_fails("blobs", use_blobs, &cpu, CREMA_OK, 12);
   each_allocation_fails("blocks", use_blocks, &cpu, CREMA_OK, 2);
@@ -121,8 +120,7 @@ static crema_status blocks_on_a_device(void *unused) {
   return simulate(use_blocks);
 }
 
-static void on_a_device(void **state) {
-  (void)state;
+TEST(on_a_device) {
   each_allocation_fails("tensors", tensors_on_a_device, NULL, CREMA_OK, 30);
   each_allocation_fails("blobs", blobs_on_a_device, NULL, CREMA_OK, 30);
   each_allocation_fails("blocks", blocks_on_a_device, NULL, CREMA_OK, 15);

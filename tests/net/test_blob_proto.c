@@ -3,6 +3,7 @@
 #include <limits.h>
 
 #include "net_case.h"
+#include "refused_text.h"
 
 static Caffe__BlobProto *parse(const char *text) {
   ProtobufCMessage *message = NULL;
@@ -21,7 +22,7 @@ static void assert_says(crema_status status, crema_status wanted, const char *wo
   }
 }
 
-static void shapes(void **state) {
+TEST(shapes) {
   static const struct {
     const char *text;
     crema_shape shape;
@@ -36,7 +37,6 @@ static void shapes(void **state) {
       {"shape { dim: 7 }", {.axes = 1, .dim = {7}}},
       {"num: 1 shape { dim: 7 dim: 8 }", {.axes = 2, .dim = {7, 8}}},
   };
-  (void)state;
   for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
     Caffe__BlobProto *proto = parse(cases[i].text);
     crema_shape shape;
@@ -47,8 +47,7 @@ static void shapes(void **state) {
   }
 }
 
-static void axes_that_are_too_many(void **state) {
-  (void)state;
+TEST(axes_that_are_too_many) {
   for (int axes = CREMA_MAX_AXES; axes <= CREMA_MAX_AXES + 1; ++axes) {
     char text[512] = "shape {";
     crema_shape shape;
@@ -74,7 +73,7 @@ static void axes_that_are_too_many(void **state) {
 }
 
 /* Old shapes have four axes; ones go in front of shorter ones. */
-static void fitting(void **state) {
+TEST(fitting) {
   static const struct {
     const char *text;
     int axes;
@@ -104,7 +103,6 @@ static void fitting(void **state) {
       {"num: 1 channels: 1 height: 1 width: 12 shape { dim: 3 dim: 4 }", 1, {12}, true},
       {"num: 1 channels: 1 height: 1 width: 12 shape { dim: 3 dim: 4 }", 1, {13}, false},
   };
-  (void)state;
   for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
     Caffe__BlobProto *proto = parse(cases[i].text);
     crema_shape shape = {.axes = cases[i].axes};
@@ -117,7 +115,7 @@ static void fitting(void **state) {
 }
 
 /* Four values of 1, 2, 3, 4 or what the type makes of them. */
-static void values_of_messages(void **state) {
+TEST(values_of_messages) {
   static const struct {
     const char *text;
     float wanted[2], diff[2];
@@ -155,7 +153,6 @@ static void values_of_messages(void **state) {
       {"data: [1, 2] raw_diff: ''", {1, 2}, {0}, false},
   };
   const crema_shape shape = shape_of(1, 2, 0, 0, 0), other = shape_of(2, 3, 4, 0, 0);
-  (void)state;
   for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
     char text[400];
     crema_blob *blob = NULL, *grown = NULL;
@@ -180,12 +177,8 @@ static void values_of_messages(void **state) {
   }
 }
 
-static void values_that_do_not_fit(void **state) {
-  static const struct {
-    const char *text;
-    crema_status status;
-    const char *words;
-  } cases[] = {
+TEST(values_that_do_not_fit) {
+  static const refused_text cases[] = {
       {"shape { dim: 2 } data: 1", CREMA_E_CORRUPT, "a blob of 2 elements is stored with 1 values"},
       {"shape { dim: 2 } data: [1, 2, 3]", CREMA_E_CORRUPT,
        "a blob of 2 elements is stored with 3 values"},
@@ -212,13 +205,12 @@ static void values_that_do_not_fit(void **state) {
        "shapes differ: stored is 1 1 2 1 (2), wanted is 2 (2)"},
   };
   const crema_shape two = shape_of(1, 2, 0, 0, 0);
-  (void)state;
   for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
     crema_blob *blob = NULL;
     Caffe__BlobProto *proto = parse(cases[i].text);
     ok(crema_blob_create(&two, &blob));
     fill(blob, 5, 1);
-    assert_says(cr_blob_from_proto(blob, proto, false), cases[i].status, cases[i].words);
+    assert_refused(&cases[i], cr_blob_from_proto(blob, proto, false));
     assert_true(data_of(blob)[0] == 5 && data_of(blob)[1] == 6);
     crema_blob_destroy(blob);
     cr_message_free(&proto->base);
@@ -226,11 +218,10 @@ static void values_that_do_not_fit(void **state) {
 }
 
 /* No elements and no values: nothing to take. */
-static void empty_blobs(void **state) {
+TEST(empty_blobs) {
   const crema_shape two = shape_of(1, 2, 0, 0, 0), none = shape_of(2, 0, 3, 0, 0);
   crema_blob *blob = NULL;
   Caffe__BlobProto *proto = parse("shape { dim: 0 dim: 3 }");
-  (void)state;
   ok(crema_blob_create(&two, &blob));
   ok(cr_blob_from_proto(blob, proto, true));
   assert_true(crema_shape_equal(crema_blob_shape(blob), &none));
@@ -239,9 +230,8 @@ static void empty_blobs(void **state) {
 }
 
 /* The message borrows the blob's memory. */
-static void messages_of_blobs(void **state) {
+TEST(messages_of_blobs) {
   const crema_shape shape = shape_of(3, 2, 1, 2, 0);
-  (void)state;
   for (int with_diff = 0; with_diff < 2; ++with_diff) {
     Caffe__BlobProto *proto = NULL;
     crema_blob *blob = NULL;

@@ -56,8 +56,7 @@ static int times(const char *words) {
   "layer { name: '" name "' type: 'Parameter' top: '" top \
   "' parameter_param { shape { dim: 2 } } " more " }\n"
 
-static void indices(void **state) {
-  (void)state;
+TEST(indices) {
   crema_net *net = build(
       "name: 'n'\n" INPUT("x", DIM2(1, 2)) INPUT("y", DIM2(1, 3)) P("p", "z", ""), CREMA_TEST);
   assert_string_equal(crema_net_name(net), "n");
@@ -102,11 +101,10 @@ static void indices(void **state) {
 
 /* ---- ranges of layers ---- */
 
-static void ranges(void **state) {
+TEST(ranges) {
   crema_net *net =
       build(INPUT("x", DIM2(1, 2)) P("p", "p", "loss_weight: 2") P("q", "q", ""), CREMA_TRAIN);
   double loss = 5;
-  (void)state;
   fill(param_of(net, "p", 0), 3, 1);
   ok(cr_net_forward_range(net, 0, 0, &loss));
   assert_near(loss, 0, 0);
@@ -157,7 +155,7 @@ static bool is_kept(const char *rules, crema_phase phase, int level, const char 
   return kept;
 }
 
-static void rules(void **state) {
+TEST(rules) {
   static const struct {
     const char *text;
     crema_phase phase;
@@ -191,7 +189,6 @@ static void rules(void **state) {
       {"exclude { stage: 'c' } exclude { stage: 'd' }", CREMA_TEST, 0, true},
   };
   static const char *const stages[] = {"a", "b"};
-  (void)state;
   for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
     if (is_kept(cases[i].text, cases[i].phase, cases[i].level, stages, 2) != cases[i].kept) {
       fail_msg("%s, level %d", cases[i].text, cases[i].level);
@@ -200,7 +197,7 @@ static void rules(void **state) {
 }
 
 /* Which rule leaves out the layer whose blob is missing: the first part of it that fails. */
-static void rules_in_messages(void **state) {
+TEST(rules_in_messages) {
   static const struct {
     const char *rules, *words;
   } cases[] = {{"include { phase: TEST }", "include rule (phase: TEST)"},
@@ -210,7 +207,6 @@ static void rules_in_messages(void **state) {
                {"include { phase: TRAIN stage: 'gone' }", "include rule (stage: \"gone\")"},
                {"include { stage: 'x' } include { stage: 'y' }", "include rule (stage: \"y\")"},
                {"exclude { phase: TRAIN }", "exclude rule"}};
-  (void)state;
   for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
     char text[512], words[256];
     snprintf(text, sizeof text,
@@ -228,7 +224,7 @@ static void rules_in_messages(void **state) {
 /* ---- models in HDF5 ---- */
 
 /* The signature may stand at byte 0, 512, 1024, 2048 and so on, up to the last 8 bytes. */
-static void signatures(void **state) {
+TEST(signatures) {
   static const struct {
     off_t at, size;
     bool found;
@@ -236,7 +232,6 @@ static void signatures(void **state) {
                {512, 519, false},  {513, 600, false},  {1024, 1032, true}, {1536, 1600, false},
                {2048, 2056, true}, {4096, 9000, true}, {4096, 4103, false}};
   const char *path = in_folder("signed");
-  (void)state;
   for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
     assert_int_equal(pwrite(fd, "\211HDF\r\n\032\n", 8, cases[i].at), 8);
@@ -256,9 +251,8 @@ static void signatures(void **state) {
 }
 
 /* HDF5 tells layers apart by their names. */
-static void names_of_saved_layers(void **state) {
+TEST(names_of_saved_layers) {
   const char *path = in_folder("named.h5");
-  (void)state;
   crema_net *net = build(INPUT("x", DIM2(1, 2)) P("", "p", ""), CREMA_TRAIN);
   assert_says(cr_net_check_hdf5(net, false), CREMA_E_ARGUMENT,
               "layer 1 (Parameter) has no name; HDF5 models tell layers apart by their names");
@@ -290,9 +284,8 @@ static void names_of_saved_layers(void **state) {
 
 /* The layers of a file that a net lacks are found in groups inside groups, whatever they are listed
  * behind. */
-static void layers_in_groups(void **state) {
+TEST(layers_in_groups) {
   const char *path = in_folder("groups.h5");
-  (void)state;
   crema_net *net =
       build(P("a", "p", "") P("a/!b", "q", "") P("c/d", "r", "") P("here", "s", ""), CREMA_TRAIN);
   ok(crema_net_save_weights(net, path));
@@ -309,9 +302,8 @@ static void layers_in_groups(void **state) {
   unlink(path);
 }
 
-static void hdf5_models_that_do_not_fit(void **state) {
+TEST(hdf5_models_that_do_not_fit) {
   const char *path = in_folder("fit.h5");
-  (void)state;
   crema_net *net = build(INPUT("x", DIM2(1, 3))
                          "layer { name: 'i' type: 'InnerProduct' bottom: 'x' top: 'i'"
                          " inner_product_param { num_output: 2 } }",
@@ -365,9 +357,8 @@ static crema_net *build_many(const char *first, int count, crema_phase phase) {
 }
 
 /* An error names four of them, and counts the others. */
-static void missing_layers_in_errors(void **state) {
+TEST(missing_layers_in_errors) {
   const char *path = in_folder("few");
-  (void)state;
   crema_net *net = build_many("x", 0, CREMA_TRAIN);
   ok(crema_net_save_weights(net, path));
   crema_net_destroy(net);
@@ -390,9 +381,8 @@ static void missing_layers_in_errors(void **state) {
 }
 
 /* Warnings name 32 of them, and what may have been meant. */
-static void missing_layers_in_warnings(void **state) {
+TEST(missing_layers_in_warnings) {
   const char *path = in_folder("few");
-  (void)state;
   crema_net *net = build_many("layer_", 1, CREMA_TRAIN);
   ok(crema_net_save_weights(net, path));
   crema_net_destroy(net);
@@ -417,8 +407,7 @@ static void missing_layers_in_warnings(void **state) {
 /* ---- looking into nets ---- */
 
 /* Each parameter and each top of each layer is looked at, to its last value. */
-static void values_that_are_no_numbers(void **state) {
-  (void)state;
+TEST(values_that_are_no_numbers) {
   crema_net *net = build(INPUT("x", DIM2(1, 3))
                          "layer { name: 'i' type: 'InnerProduct' bottom: 'x' top: 'i'"
                          " inner_product_param { num_output: 2 } }\n" P("p", "top of p", ""),
@@ -464,9 +453,8 @@ static void values_that_are_no_numbers(void **state) {
 }
 
 /* debug_info of layers with as many bottoms as there can be without a gap behind their flags. */
-static void debug_info_of_many_bottoms(void **state) {
+TEST(debug_info_of_many_bottoms) {
   static char text[1 << 14];
-  (void)state;
   for (int bottoms = 8; bottoms <= 64; bottoms *= 2) {
     snprintf(text, sizeof text, "debug_info: true\n");
     for (int i = 0; i < bottoms; ++i) {

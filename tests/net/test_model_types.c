@@ -55,8 +55,7 @@ static const crema_dtype floating[] = {CREMA_F64, CREMA_F32, CREMA_F16, CREMA_BF
 enum { FLOATING = sizeof floating / sizeof *floating };
 
 /* From each type to each, in both formats, with values that all can hold; data and diff. */
-static void s4_38_every_type_is_read_into_every_other(void **state) {
-  (void)state;
+TEST(s4_38_every_type_is_read_into_every_other) {
   for (int from = 0; from < FLOATING; ++from) {
     for (int to = 0; to < FLOATING; ++to) {
       for (unsigned save = 0; save < 4; ++save) {
@@ -83,8 +82,7 @@ static void s4_38_every_type_is_read_into_every_other(void **state) {
 }
 
 /* Which field has the values. */
-static void s4_38_each_type_has_its_field(void **state) {
-  (void)state;
+TEST(s4_38_each_type_has_its_field) {
   for (int t = 0; t < FLOATING; ++t) {
     for (int old = 0; old < 2; ++old) {
       crema_blob *blob = typed_blob(2, floating[t]);
@@ -105,8 +103,7 @@ static void s4_38_each_type_has_its_field(void **state) {
   }
 }
 
-static void doubles_and_full_precision_lose_nothing(void **state) {
-  (void)state;
+TEST(doubles_and_full_precision_lose_nothing) {
   double value[] = {0.1, 1e300};
   float wide[] = {0.1F, 1.00390625F};
   int64_t dim = 2;
@@ -129,8 +126,7 @@ static void doubles_and_full_precision_lose_nothing(void **state) {
   crema_blob_destroy(blob);
 }
 
-static void integers_stay_integers(void **state) {
-  (void)state;
+TEST(integers_stay_integers) {
   int32_t value[] = {-7, 16777217};
   int64_t dim = 2;
   const void *read = NULL;
@@ -176,8 +172,7 @@ static void integers_stay_integers(void **state) {
 #define TYPED(type) "default_forward_type: " type " default_backward_type: " type "\n" PRODUCT
 
 /* Every type of net reads what every other wrote, in three formats; doubles keep their bits. */
-static void s4_38_nets_of_every_type_read_each_other(void **state) {
-  (void)state;
+TEST(s4_38_nets_of_every_type_read_each_other) {
   static const char *const texts[] = {TYPED("DOUBLE"), TYPED("FLOAT"), TYPED("FLOAT16"),
                                       TYPED("BFLOAT16")};
   static const char *const files[] = {"n.caffemodel", "old.caffemodel", "n.h5"};
@@ -208,8 +203,7 @@ static void s4_38_nets_of_every_type_read_each_other(void **state) {
 }
 
 /* Only mixed types convert, and each conversion of shared values counts once. */
-static void conversions_are_counted(void **state) {
-  (void)state;
+TEST(conversions_are_counted) {
   crema_net *net = build(PRODUCT, CREMA_TRAIN);
   const void *values = NULL;
   ok(crema_net_forward(net, NULL));
@@ -258,8 +252,7 @@ static void expect_norm(const char *net_text, const char *name, double y0, doubl
 }
 
 /* Mean 1, 2, variance 3, 8, scale 4, 6, shift 0.5, 0.25 and eps 1 in every order that there is. */
-static void s4_58_batch_norms_of_old_models(void **state) {
-  (void)state;
+TEST(s4_58_batch_norms_of_old_models) {
   static const char net[] =
       INPUT("x", DIM2(1, 2)) NORM "batch_norm_param { eps: 1 scale_bias: true } }";
   static const char plain[] = INPUT("x", DIM2(1, 2)) NORM "batch_norm_param { eps: 1 } }";
@@ -324,8 +317,7 @@ static double first_value(const Caffe__BlobProto *proto, int index) {
 }
 
 /* Every format of file to every type in both formats, and from there to every type again. */
-static void models_are_converted_in_all_directions(void **state) {
-  (void)state;
+TEST(models_are_converted_in_all_directions) {
   for (int m = 0; m < 4; ++m) {
     write_model(models[m], "in.caffemodel");
     for (int t = 0; t < FLOATING; ++t) {
@@ -360,8 +352,7 @@ static void models_are_converted_in_all_directions(void **state) {
 
 /* What is not a blob's value stays, byte for byte, and a file converted to its own type is the
  * same file. The output may be the input. */
-static void all_else_stays_as_it_is(void **state) {
-  (void)state;
+TEST(all_else_stays_as_it_is) {
   cr_convert_report report;
   cr_buffer before = {0}, after = {0};
   static const uint8_t unknown[] = {0xfa, 0x7f, 3, 'x', 'y', 'z', 0xf8, 0x7f, 1}; /* field 2047 */
@@ -389,8 +380,7 @@ static void all_else_stays_as_it_is(void **state) {
 }
 
 /* Values are rounded once, to even; gradients too; integers stay. */
-static void values_are_rounded_once(void **state) {
-  (void)state;
+TEST(values_are_rounded_once) {
   cr_convert_report report;
   /* Just above the middle of two halves; a float between would be the middle, a tie to even. */
   write_model(
@@ -426,8 +416,7 @@ static void refuse_convert(const char *in, crema_status code, const char *const 
 
 /* A file that is cut anywhere is refused, or is one that ends between two layers; a length that
  * promises more than there is allocates nothing. */
-static void damaged_models_are_refused(void **state) {
-  (void)state;
+TEST(damaged_models_are_refused) {
   cr_buffer bytes = {0};
   Caffe__NetParameter *model = parse_model(bvlc_model);
   ok(cr_wire_print(&model->base, &bytes));

@@ -92,10 +92,9 @@ TEST(loading_weights) {
   unlink(path);
 }
 
-static void sharing_and_saving(void **state) {
+TEST(sharing_and_saving) {
   char path[] = "/tmp/crema-no-memory-XXXXXX";
   int file = mkstemp(path);
-  (void)state;
   assert_true(file >= 0);
   crema_net *net = build(TWO("one", "other"), CREMA_TEST);
   crema_net *donor = build(TWO("one", "two"), CREMA_TRAIN);

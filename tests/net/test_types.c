@@ -60,8 +60,7 @@ static crema_dtype first_of(const int *choice, int choices) {
 
 /* Every choice of a layer's own type and mathematics and of the defaults of both (S4-40): the
  * layer's own mathematics, else its own type, else the net's mathematics, else the net's type. */
-static void s4_39_s4_40_types_follow_the_fields(void **state) {
-  (void)state;
+TEST(s4_39_s4_40_types_follow_the_fields) {
   for (int n = 0; n < TYPES * TYPES * TYPES * TYPES; ++n) {
     int math = n % TYPES, own = n / TYPES % TYPES, net_math = n / TYPES / TYPES % TYPES,
         net_type = n / TYPES / TYPES / TYPES;
@@ -93,8 +92,7 @@ static void s4_39_s4_40_types_follow_the_fields(void **state) {
 }
 
 /* A layer that transforms what it reads keeps gradients in FLOAT unless it says otherwise. */
-static void layers_that_read_data_have_no_half_gradients(void **state) {
-  (void)state;
+TEST(layers_that_read_data_have_no_half_gradients) {
   for (int own = 0; own < 2; ++own) {
     char text[512];
     snprintf(text, sizeof text,
@@ -109,8 +107,7 @@ static void layers_that_read_data_have_no_half_gradients(void **state) {
   }
 }
 
-static void types_without_fractions_are_refused(void **state) {
-  (void)state;
+TEST(types_without_fractions_are_refused) {
   refuse("layer { name: 'r' type: 'Input' top: 'r' forward_type: INT }", CREMA_E_UNSUPPORTED,
          WORDS("'r'", "forward_type", "BFLOAT16"));
   refuse("default_backward_math: BOOL layer { name: 'r' type: 'Input' top: 'r' }",
@@ -122,8 +119,7 @@ static void types_without_fractions_are_refused(void **state) {
 #define HALF(type) "default_forward_type: " #type " default_backward_type: " #type " "
 
 /* Pictures and parameters are halves; labels, losses and scores are not. */
-static void s4_41_labels_and_losses_keep_full_precision(void **state) {
-  (void)state;
+TEST(s4_41_labels_and_losses_keep_full_precision) {
   crema_net *net = build(HALF(BFLOAT16) BRANCHES, CREMA_TRAIN);
   static const char *const half[] = {"data", "conv", "left", "sum", "pool", "fc"};
   static const char *const full[] = {"label", "loss", "accuracy"};
@@ -161,8 +157,7 @@ static double difference(crema_blob *a, crema_blob *b) {
   return apart / largest;
 }
 
-static void s4_60_gradients_agree_in_all_types(void **state) {
-  (void)state;
+TEST(s4_60_gradients_agree_in_all_types) {
   static const struct {
     const char *fields;
     double tolerance;
@@ -190,8 +185,7 @@ static void s4_60_gradients_agree_in_all_types(void **state) {
 }
 
 /* Gradients are multiplied with the factor, whatever the loss; a power of two changes no digit. */
-static void s4_43_the_scale_multiplies_all_gradients(void **state) {
-  (void)state;
+TEST(s4_43_the_scale_multiplies_all_gradients) {
   double loss = 0, other = 0;
   crema_net *plain = build(BRANCHES, CREMA_TRAIN),
             *scaled = build("global_grad_scale: 8 " BRANCHES, CREMA_TRAIN);
@@ -221,8 +215,7 @@ static uint64_t conversions_of(const crema_net *net) {
 }
 
 /* In each pass, no value is converted more than once to float and once from it. */
-static void each_value_is_converted_once_per_pass(void **state) {
-  (void)state;
+TEST(each_value_is_converted_once_per_pass) {
   double loss = 0;
   crema_net *floats = build(BRANCHES, CREMA_TRAIN),
             *halves = build(HALF(FLOAT16) BRANCHES, CREMA_TRAIN);
@@ -254,8 +247,7 @@ static void each_value_is_converted_once_per_pass(void **state) {
 }
 
 /* After a pass nothing is left of what kernels wanted in float. */
-static void halves_take_half_the_memory(void **state) {
-  (void)state;
+TEST(halves_take_half_the_memory) {
   double loss = 0;
   size_t bytes[2] = {0};
   for (int k = 0; k < 2; ++k) {

@@ -1,15 +1,10 @@
 #include "dnnl_trial.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "check.h"
 #include "device/cpu/cpu.h"
 #include "device/cpu/dnnl_rows.h"
 #include "device/device.h"
@@ -41,7 +36,7 @@ void add(fixture *f, char access, crema_dtype type, int axes, const int64_t *dim
   crema_shape shape = {.axes = axes};
   for (int i = 0; i < axes; ++i) shape.dim[i] = dim[i];
   int i = f->desc.args;
-  assert_int_equal(cr_op_desc_add(&f->desc, &shape, type), CREMA_OK);
+  ok(cr_op_desc_add(&f->desc, &shape, type));
   f->access[i] = access;
   f->hint[i] = (cr_format){type, NULL};
   f->value[i] = calloc(1, value_bytes(f, i));
@@ -53,7 +48,7 @@ void add(fixture *f, char access, crema_dtype type, int axes, const int64_t *dim
 
 void add_absent(fixture *f) {
   f->access[f->desc.args] = 'W';
-  assert_int_equal(cr_op_desc_add_absent(&f->desc), CREMA_OK);
+  ok(cr_op_desc_add_absent(&f->desc));
 }
 
 bool is_absent(const fixture *f, int i) {
@@ -96,10 +91,9 @@ static void convert(const fixture *f, int i, cr_format dst_format, void *dst, cr
     return;
   }
   int64_t count = crema_shape_count(&arg->shape, 0, arg->shape.axes);
-  assert_int_equal(cr_cpu_device()->backend->convert(cr_host_context(), count, dst_format,
-                                                     (crema_devptr){(uintptr_t)dst}, src_format,
-                                                     (crema_devptr){(uintptr_t)src}),
-                   CREMA_OK);
+  ok(cr_cpu_device()->backend->convert(cr_host_context(), count, dst_format,
+                                       (crema_devptr){(uintptr_t)dst}, src_format,
+                                       (crema_devptr){(uintptr_t)src}));
 }
 
 /* Plans and, unless the kernel declines, makes the arguments' memory. */
@@ -115,7 +109,7 @@ crema_status prepare(trial *t, fixture *f, const cr_kernel *kernel) {
     if (is_absent(f, i)) continue;
     cr_format plain = {f->desc.arg[i].type, NULL};
     size_t bytes = t->format[i].layout != NULL ? t->format[i].layout->bytes : value_bytes(f, i);
-    assert_int_equal(cr_host_alloc(bytes, &t->memory[i]), CREMA_OK);
+    ok(cr_host_alloc(bytes, &t->memory[i]));
     /* Old content of large numbers: reading it would show. */
     for (size_t k = 0; k < bytes; ++k) ((unsigned char *)t->memory[i])[k] = 0x7e;
     bool read = f->access[i] == 'R' || f->access[i] == 'U';
@@ -135,7 +129,7 @@ void execute_on(trial *t, fixture *f, bool add_to) {
     accumulate[i] = add_to && f->access[i] == 'A';
   }
   void *scratchpad = NULL;
-  assert_int_equal(cr_host_alloc(t->plan.workspace_bytes, &scratchpad), CREMA_OK);
+  ok(cr_host_alloc(t->plan.workspace_bytes, &scratchpad));
   const cr_call call = {.plan = &t->plan,
                         .desc = t->plan.desc,
                         .context = t->plan.context,
@@ -143,7 +137,7 @@ void execute_on(trial *t, fixture *f, bool add_to) {
                         .accumulate = accumulate,
                         .scalars = &f->scalars,
                         .workspace = {(uintptr_t)scratchpad}};
-  assert_int_equal(t->kernel->run(&call), CREMA_OK);
+  ok(t->kernel->run(&call));
   cr_host_free(scratchpad);
 }
 
@@ -186,8 +180,8 @@ void hold(fixture *f, cr_dnnl_order order) {
     if (is_absent(f, i) || arg->type != CREMA_F32 || f->access[i] == 'W') continue;
     if (arg->shape.axes < 3 || arg->shape.axes > 5) continue;
     cr_md md = NULL;
-    assert_int_equal(cr_dnnl_md_ordered(&arg->shape, arg->type, order, &md), CREMA_OK);
-    assert_int_equal(cr_dnnl_layout(cr_cpu_device(), md, &f->hint[i].layout), CREMA_OK);
+    ok(cr_dnnl_md_ordered(&arg->shape, arg->type, order, &md));
+    ok(cr_dnnl_layout(cr_cpu_device(), md, &f->hint[i].layout));
     cr_md_destroy(md);
   }
 }
@@ -198,9 +192,9 @@ static bool row_agrees(fixture *f, const cr_kernel *row, double tolerance) {
   trial got, want;
   crema_status status = prepare(&got, f, row);
   if (status == CREMA_E_UNSUPPORTED) return false;
-  assert_int_equal(status, CREMA_OK);
+  ok(status);
   execute(&got, f);
-  assert_int_equal(prepare(&want, f, ref_row(f->desc.kind)), CREMA_OK);
+  ok(prepare(&want, f, ref_row(f->desc.kind)));
   execute(&want, f);
   for (int i = 0; i < f->desc.args; ++i) {
     if (is_absent(f, i) || f->access[i] == 'R') continue;
@@ -259,9 +253,8 @@ void shorten(const fixture *f, crema_dtype type, unsigned which, fixture *out, f
       const cr_layout *layout = f->hint[i].layout;
       if (!is_short || copy != 0 || layout == NULL) continue;
       cr_md md = NULL;
-      assert_int_equal(cr_dnnl_md_ordered(&layout->shape, type, cr_dnnl_layout_order(layout), &md),
-                       CREMA_OK);
-      assert_int_equal(cr_dnnl_layout(cr_cpu_device(), md, &to->hint[i].layout), CREMA_OK);
+      ok(cr_dnnl_md_ordered(&layout->shape, type, cr_dnnl_layout_order(layout), &md));
+      ok(cr_dnnl_layout(cr_cpu_device(), md, &to->hint[i].layout));
       cr_md_destroy(md);
     }
   }
@@ -282,7 +275,7 @@ bool row_agrees_in(const fixture *f, const cr_kernel *row, crema_dtype type, uns
   bool accepted = prepare(&got, &values, row) == CREMA_OK;
   if (accepted) {
     execute(&got, &values);
-    assert_int_equal(prepare(&want, &rounded, ref_row(f->desc.kind)), CREMA_OK);
+    ok(prepare(&want, &rounded, ref_row(f->desc.kind)));
     execute(&want, &rounded);
     for (int i = 0; i < f->desc.args; ++i) {
       if (is_absent(f, i) || f->access[i] == 'R') continue;
@@ -360,8 +353,8 @@ void hold_images(fixture *f, int64_t height, int64_t width, cr_dnnl_order order)
   const int64_t *dim = f->desc.arg[0].shape.dim;
   crema_shape images = {4, {dim[0], dim[1], height, width}};
   cr_md md = NULL;
-  assert_int_equal(cr_dnnl_md_ordered(&images, CREMA_F32, order, &md), CREMA_OK);
-  assert_int_equal(cr_dnnl_layout(cr_cpu_device(), md, &f->hint[0].layout), CREMA_OK);
+  ok(cr_dnnl_md_ordered(&images, CREMA_F32, order, &md));
+  ok(cr_dnnl_layout(cr_cpu_device(), md, &f->hint[0].layout));
   cr_md_destroy(md);
 }
 

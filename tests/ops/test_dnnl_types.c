@@ -1,13 +1,8 @@
 /* The oneDNN rows on values that are shorter than F32: mixed ones, in place, added to. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "check.h"
 #include "device/device.h"
 #include "dnnl_trial.h"
 
@@ -15,8 +10,7 @@ static const unsigned seed = 20240517;
 
 /* Convolutions and inner products of a bf16 and an F32 argument, which gets rounded as the other
  * factor is; weights, biases and their gradients in F32, with bf16 around them. */
-static void test_mixed_products(void **state) {
-  (void)state;
+TEST(test_mixed_products) {
   static const cr_op_kind kinds[] = {CR_OP_CONV_FWD, CR_OP_CONV_BWD_DATA, CR_OP_CONV_BWD_WEIGHTS,
                                      CR_OP_IP_FWD,   CR_OP_IP_BWD_DATA,   CR_OP_IP_BWD_WEIGHTS};
   for (int k = 0; k < 6; ++k) {
@@ -50,8 +44,7 @@ static void test_mixed_products(void **state) {
 }
 
 /* The gradient of LRN in bf16, from the data that forward in bf16 left. */
-static void test_lrn_bf16(void **state) {
-  (void)state;
+TEST(test_lrn_bf16) {
   int accepted = 0;
   for (int order = 0; order < ORDERS; ++order) {
     const cr_op_kind kinds[] = {CR_OP_LRN_FWD, CR_OP_LRN_BWD};
@@ -75,12 +68,12 @@ static void test_lrn_bf16(void **state) {
       values[1].value[1] = fetch(&t[0], &values[0], 1);
       cr_load_floats(CREMA_BF16, values[1].value[1], 0, 2 * 16 * 81, rounded[1].value[1]);
       values[1].hint[3] = t[0].format[2];
-      assert_int_equal(prepare(&t[1], &values[1], dnnl_row(CR_OP_LRN_BWD, 0)), CREMA_OK);
+      ok(prepare(&t[1], &values[1], dnnl_row(CR_OP_LRN_BWD, 0)));
       if (t[0].format[2].layout != NULL) {
         memcpy(t[1].memory[3], t[0].memory[2], t[0].format[2].layout->bytes);
       }
       execute(&t[1], &values[1]);
-      assert_int_equal(prepare(&want, &rounded[1], ref_row(CR_OP_LRN_BWD)), CREMA_OK);
+      ok(prepare(&want, &rounded[1], ref_row(CR_OP_LRN_BWD)));
       execute(&want, &rounded[1]);
       void *got = fetch(&t[1], &values[1], 4);
       float wide[2 * 16 * 81];
@@ -102,8 +95,7 @@ static void test_lrn_bf16(void **state) {
 }
 
 /* Nothing between the two short types, nor results of another type than the values. */
-static void test_declined_types(void **state) {
-  (void)state;
+TEST(test_declined_types) {
   for (int k = 0; k < 4; ++k) {
     fixture f;
     start(&f, k == 0 ? CR_OP_IP_FWD : k == 1 ? CR_OP_UNARY_FWD : k == 2 ? CR_OP_SUM : CR_OP_CONCAT);
@@ -124,8 +116,7 @@ static void test_declined_types(void **state) {
 }
 
 /* A result that may take the place of the source does so in bf16 too. */
-static void test_in_place_bf16(void **state) {
-  (void)state;
+TEST(test_in_place_bf16) {
   for (int k = 0; k < 2; ++k) {
     fixture f, values, rounded;
     if (k == 0) {
@@ -142,8 +133,8 @@ static void test_in_place_bf16(void **state) {
     shorten(&f, CREMA_BF16, ~0u, &values, &rounded);
     trial apart, together;
     const cr_kernel *row = dnnl_row(f.desc.kind, 0);
-    assert_int_equal(prepare(&apart, &values, row), CREMA_OK);
-    assert_int_equal(prepare(&together, &values, row), CREMA_OK);
+    ok(prepare(&apart, &values, row));
+    ok(prepare(&together, &values, row));
     execute(&apart, &values);
     void *own = together.memory[written];
     together.memory[written] = together.memory[0];
@@ -160,8 +151,7 @@ static void test_in_place_bf16(void **state) {
 }
 
 /* A gradient in bf16 that is added to: the old value counts once. */
-static void test_accumulate_bf16(void **state) {
-  (void)state;
+TEST(test_accumulate_bf16) {
   for (int order = 1; order < 4; order += 2) {
     fixture f, values, rounded;
     trial t;
@@ -169,7 +159,7 @@ static void test_accumulate_bf16(void **state) {
     for (int i = 0; i < 3 * 3 * 4; ++i) ((float *)f.value[0])[i] = (float)(i / 4 % 3 + 1);
     hold_images(&f, 2, 2, all_orders[order]);
     shorten(&f, CREMA_BF16, ~0u, &values, &rounded);
-    assert_int_equal(prepare(&t, &values, dnnl_row(CR_OP_AFFINE_BWD_BIAS, 0)), CREMA_OK);
+    ok(prepare(&t, &values, dnnl_row(CR_OP_AFFINE_BWD_BIAS, 0)));
     const float old[3] = {0.5f, -2.0f, 100.0f};
     cr_store_floats(CREMA_BF16, t.memory[1], 0, 3, old);
     execute_on(&t, &values, true);

@@ -202,8 +202,7 @@ TEST(test_bad_shapes) {
 
 /* Pairs at distances 5, 1.2 (twice, one of which is similar) and 0, under both versions' margins
  * and for both versions. The divisor of today's gradients is the distance and 1e-4. */
-static void test_contrastive(void **state) {
-  (void)state;
+TEST(test_contrastive) {
   enum { PAIRS = 4 };
   const crema_shape pairs = {2, {PAIRS, 2}}, labels = {1, {PAIRS}}, one = {1, {1}};
   float a[] = {3, 4, 1.2f, 0, 0, 1.2f, 1, 1}, b[] = {0, 0, 0, 0, 0, 0, 1, 1};

@@ -191,8 +191,7 @@ static void expect_counts(const int *found, int a, int b, int c) {
 
 /* ---- the choice ---- */
 
-static void the_first_that_accepts_runs(void **state) {
-  (void)state;
+TEST(the_first_that_accepts_runs) {
   example e = open_unary();
   assert_string_equal(cr_op_kernel_name(e.op), "");
   now.plans[0] = CREMA_E_UNSUPPORTED;
@@ -209,8 +208,7 @@ static void the_first_that_accepts_runs(void **state) {
   expect_counts(now.destroyed, 0, 1, 0);
 }
 
-static void kernels_of_other_ops_and_types_are_not_asked(void **state) {
-  (void)state;
+TEST(kernels_of_other_ops_and_types_are_not_asked) {
   kernel[0].type = CREMA_F64;
   kernel[1].op = CR_OP_COPY;
   example e = open_unary();
@@ -219,8 +217,7 @@ static void kernels_of_other_ops_and_types_are_not_asked(void **state) {
   example_close(&e);
 }
 
-static void no_kernel_is_left(void **state) {
-  (void)state;
+TEST(no_kernel_is_left) {
   for (int i = 0; i < KERNELS; ++i) now.plans[i] = CREMA_E_UNSUPPORTED;
   example e = open_unary();
   assert_int_equal(run_unary(&e), CREMA_E_UNSUPPORTED);
@@ -234,8 +231,7 @@ static void no_kernel_is_left(void **state) {
 
 /* A library that cannot be used leaves the op to the next kernel, with a warning; other failures of
  * its own, and any of crema's kernels, are the op's. */
-static void failures_to_plan(void **state) {
-  (void)state;
+TEST(failures_to_plan) {
   static const struct {
     bool library;
     crema_status status;
@@ -261,8 +257,7 @@ static void failures_to_plan(void **state) {
   }
 }
 
-static void a_failed_run_names_the_op(void **state) {
-  (void)state;
+TEST(a_failed_run_names_the_op) {
   example e = open_unary();
   now.runs[0] = CREMA_E_RANGE;
   assert_int_equal(run_unary(&e), CREMA_E_RANGE);
@@ -284,9 +279,8 @@ static void hold_in(cr_tensor *x, crema_dtype type) {
 }
 
 /* Four, for formats in which arguments are held by turns; the oldest makes room. */
-static void plans_are_kept_for_formats(void **state) {
+TEST(plans_are_kept_for_formats) {
   static const crema_dtype type[] = {CREMA_F32, CREMA_F64, CREMA_F16, CREMA_BF16, CREMA_U8};
-  (void)state;
   kernel[0].follows_hints = true;
   example e = open_unary();
   for (int round = 0; round < 3; ++round) {
@@ -313,8 +307,7 @@ static void plans_are_kept_for_formats(void **state) {
   expect_counts(now.destroyed, 6, 0, 0);
 }
 
-static void one_plan_serves_kernels_that_ignore_formats(void **state) {
-  (void)state;
+TEST(one_plan_serves_kernels_that_ignore_formats) {
   example e = open_unary();
   hold_in(e.x, CREMA_F32);
   assert_int_equal(run_unary(&e), CREMA_OK);
@@ -325,8 +318,7 @@ static void one_plan_serves_kernels_that_ignore_formats(void **state) {
 }
 
 /* Another device of the same back end has a plan of its own. */
-static void devices_have_plans_of_their_own(void **state) {
-  (void)state;
+TEST(devices_have_plans_of_their_own) {
   crema_device second = {.backend = &backend, .index = 1};
   crema_context *first = context, *other = NULL;
   assert_int_equal(crema_context_create(&second, 1, &other), CREMA_OK);
@@ -344,8 +336,7 @@ static void devices_have_plans_of_their_own(void **state) {
 }
 
 /* A plan that may no longer run is given up for the next kernel that may; a failure is the op's. */
-static void plans_that_are_not_ready(void **state) {
-  (void)state;
+TEST(plans_that_are_not_ready) {
   example e = open_unary();
   assert_int_equal(run_unary(&e), CREMA_OK);
   now.ready = CREMA_E_NO_MEMORY;
@@ -371,8 +362,7 @@ static crema_status run_slope(example *e) {
 
 /* The gradient of a slope is added to what is there: by the kernel, or else by the dispatcher.
  * Zeros are overwritten. */
-static void gradients_are_added(void **state) {
-  (void)state;
+TEST(gradients_are_added) {
   for (int adds = 0; adds < 2; ++adds) {
     begin_anew();
     kernel[0].op = CR_OP_PRELU_BWD_SLOPE;
@@ -393,8 +383,7 @@ static void gradients_are_added(void **state) {
 }
 
 /* Only kernels that want a workspace get one. */
-static void workspaces(void **state) {
-  (void)state;
+TEST(workspaces) {
   example e = open_unary();
   assert_int_equal(run_unary(&e), CREMA_OK);
   assert_int_equal(now.workspace.address, 0);
@@ -421,9 +410,8 @@ static crema_status make_and_run(void *user) {
   return status;
 }
 
-static void every_allocation_fails(void **state) {
+TEST(every_allocation_fails) {
   cr_op_kind unary = CR_OP_UNARY_FWD, slope = CR_OP_PRELU_BWD_SLOPE;
-  (void)state;
   each_allocation_fails("an op", make_and_run, &unary, CREMA_OK, 15);
   kernel[0].op = slope;
   each_allocation_fails("an op that adds", make_and_run, &slope, CREMA_OK, 25);

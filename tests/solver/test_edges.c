@@ -27,7 +27,7 @@ static crema_status load_text(solver_case *c, const char *text) {
 /* ---- the device ---- */
 
 /* Without a GPU training is on the CPU, with a warning where a GPU was asked for. */
-static void devices(void **state) {
+TEST(devices) {
   static const struct {
     const char *text;
     const char *words; /* NULL: nothing is said */
@@ -41,7 +41,6 @@ static void devices(void **state) {
   static log_lines lines;
   crema_device *cpu = NULL;
   solver_case c;
-  (void)state;
   if (crema_device_count(CREMA_DEVICE_CUDA) > 0) skip();
   assert_int_equal(crema_device_get(CREMA_DEVICE_CPU, 0, &cpu), CREMA_OK);
   case_begin(&c);
@@ -79,10 +78,9 @@ static void load_with_seed(solver_case *c, const char *seed, float weights[6]) {
   case_weights(c, weights);
 }
 
-static void seeds(void **state) {
+TEST(seeds) {
   float a[6], b[6];
   solver_case c;
-  (void)state;
   case_begin(&c);
   case_write(&c, "net.prototxt", small_net);
   load_with_seed(&c, "random_seed: 5", a);
@@ -108,10 +106,9 @@ static void seeds(void **state) {
 /* ---- the log ---- */
 
 /* A display, and only a display, shows the loss, the outputs and the rate. */
-static void displays(void **state) {
+TEST(displays) {
   static log_lines lines;
   solver_case c;
-  (void)state;
   case_begin(&c);
   c.options.feed = case_feed;
   case_load(&c, small_net, "lr_policy: 'step' stepsize: 3 gamma: 0.5 display: 3 max_iter: 7");
@@ -134,10 +131,9 @@ static void displays(void **state) {
 }
 
 /* The speed is that of the iterations since the last display. */
-static void speeds(void **state) {
+TEST(speeds) {
   static log_lines lines;
   solver_case c;
-  (void)state;
   case_begin(&c);
   case_load(&c, small_net, "lr_policy: 'fixed' display: 10");
   const double begin = 1000;
@@ -157,9 +153,8 @@ static void speeds(void **state) {
   case_end(&c);
 }
 
-static void outputs_in_the_log(void **state) {
+TEST(outputs_in_the_log) {
   static log_lines lines;
-  (void)state;
   listen(&lines);
   cr_report_output("Train", 3, "name", 0.5, 0);
   cr_report_output("Test", 0, "loss", 0.5, 3);
@@ -172,10 +167,9 @@ static void outputs_in_the_log(void **state) {
 }
 
 /* All values of all outputs are numbered. */
-static void outputs_of_the_train_net(void **state) {
+TEST(outputs_of_the_train_net) {
   static log_lines lines;
   solver_case c;
-  (void)state;
   case_begin(&c);
   case_load(&c,
             "layer { name: 'a' type: 'DummyData' top: 'a' dummy_data_param { shape { dim: 2 } "
@@ -204,12 +198,11 @@ static void outputs_of_the_train_net(void **state) {
 #define FIXED "base_lr: 1 lr_policy: 'fixed' solver_mode: CPU\n"
 
 /* Two fields that name the net to train are one too many. */
-static void nets_named_twice(void **state) {
+TEST(nets_named_twice) {
   static const char *const text[] = {INLINE("train_net_param", "x"), "train_net: 'net.prototxt'\n",
                                      INLINE("net_param", "x"), "net: 'net.prototxt'\n"};
   static const char *const field[] = {"train_net_param", "train_net", "net_param", "net"};
   solver_case c;
-  (void)state;
   case_begin(&c);
   case_write(&c, "net.prototxt", small_net);
   for (int i = 0; i < 4; ++i) {
@@ -241,10 +234,9 @@ static void assert_first_layer(const crema_net *net, const char *name) {
 }
 
 /* test_net_param, then test_net, then the net itself for each test_iter that is left. */
-static void order_of_test_nets(void **state) {
+TEST(order_of_test_nets) {
   static log_lines lines;
   solver_case c;
-  (void)state;
   case_begin(&c);
   case_write(&c, "a.prototxt",
              "layer { name: 'a' type: 'Parameter' top: 'p' parameter_param { "
@@ -276,7 +268,7 @@ static void order_of_test_nets(void **state) {
   case_end(&c);
 }
 
-static void counts_of_test_entries(void **state) {
+TEST(counts_of_test_entries) {
   static const struct {
     const char *text;
     crema_status status;
@@ -307,7 +299,6 @@ static void counts_of_test_entries(void **state) {
       {INLINE("net_param", "n"), CREMA_OK, ""},
   };
   solver_case c;
-  (void)state;
   case_begin(&c);
   case_write(&c, "a.prototxt",
              "layer { name: 'n' type: 'Parameter' top: 'p' parameter_param { "
@@ -324,7 +315,7 @@ static void counts_of_test_entries(void **state) {
 
 /* Levels and stages come from the net's own text, from the solver file and from the caller, the
  * later ones of the level winning; test nets do not ask the caller. */
-static void levels_and_stages(void **state) {
+TEST(levels_and_stages) {
   static const char *const net =
       "state { level: 1 stage: 'own' }\n"
       "layer { name: 'p' type: 'Parameter' top: 'p' parameter_param { shape { dim: 1 } }\n"
@@ -339,7 +330,6 @@ static void levels_and_stages(void **state) {
       "  include { stage: 'own' stage: 'file' stage: 'file2' stage: 'caller' } }\n";
   static const char *const stages[] = {"caller"};
   solver_case c;
-  (void)state;
   case_begin(&c);
   case_load(&c, net, "lr_policy: 'fixed' test_iter: 1 test_interval: 1");
   assert_true(cr_net_find_layer(crema_solver_net(c.solver), "l1") >= 0);
@@ -367,9 +357,8 @@ static void levels_and_stages(void **state) {
 
 /* ---- losses ---- */
 
-static void windows_of_losses(void **state) {
+TEST(windows_of_losses) {
   cr_loss_window window = {0};
-  (void)state;
   assert_says(cr_loss_window_init(&window, 0), CREMA_E_RANGE,
               "average_loss must be at least 1, found 0");
   assert_int_equal(cr_loss_window_init(&window, -1), CREMA_E_RANGE);
@@ -393,7 +382,7 @@ static void windows_of_losses(void **state) {
 
 /* A parameter that is fixed stays; rules that measure the gradient measure its decay all the same.
  */
-static void histories_of_fixed_parameters(void **state) {
+TEST(histories_of_fixed_parameters) {
   static const struct {
     const char *text;
     bool measured;
@@ -409,7 +398,6 @@ static void histories_of_fixed_parameters(void **state) {
       "layer { name: 'ip' type: 'InnerProduct' bottom: 'data' top: 'ip' param { lr_mult: 0 }\n"
       "  inner_product_param { num_output: 2 weight_filler { type: 'xavier' } } }\n"
       "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'ip' bottom: 'label' }\n";
-  (void)state;
   for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
     solver_case c;
     float before[6], after[6];
@@ -438,11 +426,10 @@ static void assert_layer(const Caffe__CremaState__Net *net, size_t i, const cr_l
 }
 
 /* All that a state records, with and without a plateau policy. */
-static void content_of_states(void **state) {
+TEST(content_of_states) {
   const cr_model_sum sum = {12345, 0xdeadbeef};
   Caffe__SolverState *message = NULL;
   solver_case c;
-  (void)state;
   case_begin(&c);
   c.options.feed = case_feed;
   case_load(&c, small_net,
@@ -488,11 +475,10 @@ static void content_of_states(void **state) {
 }
 
 /* Only layers that the state counts are taken, whatever lies behind them. */
-static void layers_that_a_state_lacks(void **state) {
+TEST(layers_that_a_state_lacks) {
   const cr_model_sum sum = {1, 2};
   Caffe__SolverState *message = NULL;
   solver_case c;
-  (void)state;
   case_begin(&c);
   case_load(&c, small_net, "lr_policy: 'fixed'");
   assert_int_equal(cr_state_to_proto(c.solver, "", &sum, &message), CREMA_OK);
@@ -513,11 +499,10 @@ static void layers_that_a_state_lacks(void **state) {
 }
 
 /* What is held is written until it is released, and gone back to. */
-static void held_states(void **state) {
+TEST(held_states) {
   const cr_model_sum sum = {1, 2};
   Caffe__SolverState *message = NULL;
   solver_case c;
-  (void)state;
   case_begin(&c);
   c.options.feed = case_feed;
   case_load(&c, small_net, "lr_policy: 'fixed'");

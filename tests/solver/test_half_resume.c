@@ -27,8 +27,7 @@ static void check(const char *type, const char *settings, const char *state_name
   case_end(&c);
 }
 
-static void s4_38_resuming_is_exact_in_every_type(void **state) {
-  (void)state;
+TEST(s4_38_resuming_is_exact_in_every_type) {
   static const char *const types[] = {"FLOAT", "BFLOAT16", "FLOAT16"};
   for (int t = 0; t < 3; ++t) {
     check(types[t], SOLVER, "s_iter_10.solverstate");
@@ -47,8 +46,7 @@ static void *read_message(const solver_case *c, const char *name,
 }
 
 /* The model has the net's own type, the state the full precision, unless the model has it. */
-static void s4_38_what_a_snapshot_of_halves_holds(void **state) {
-  (void)state;
+TEST(s4_38_what_a_snapshot_of_halves_holds) {
   for (int old = 0; old < 2; ++old) {
     solver_case c;
     char net[2048];
@@ -80,8 +78,7 @@ static void s4_38_what_a_snapshot_of_halves_holds(void **state) {
 }
 
 /* A state whose full precision is not that of this net is refused before anything changes. */
-static void full_precision_of_another_net_is_refused(void **state) {
-  (void)state;
+TEST(full_precision_of_another_net_is_refused) {
   solver_case c;
   char net[2048], path[256];
   float before[6], after[6];

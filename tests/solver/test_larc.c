@@ -65,8 +65,7 @@ static void run(const char *policy, bool clips, bool nesterov) {
   case_end(&c);
 }
 
-static void s4_44_turbo_follows_its_formula(void **state) {
-  (void)state;
+TEST(s4_44_turbo_follows_its_formula) {
   run("", false, false);
   run("larc_policy: 'clip'", true, false);
   run("", false, true);
@@ -74,10 +73,9 @@ static void s4_44_turbo_follows_its_formula(void **state) {
 
 /* Parameters without a gradient or a history, and gradients that are no numbers, correlate with
  * nothing. */
-static void s4_44_turbo_without_norms(void **state) {
+TEST(s4_44_turbo_without_norms) {
   solver_case c;
   float *diff;
-  (void)state;
   case_begin(&c);
   case_load(&c, small_net, "lr_policy: 'fixed' momentum: 0.5 larc: true larc_turbo: true");
   crema_net *net = crema_solver_net(c.solver);
@@ -97,9 +95,8 @@ static void s4_44_turbo_without_norms(void **state) {
 }
 
 /* Without larc, larc_turbo changes nothing. */
-static void turbo_alone_is_nothing(void **state) {
+TEST(turbo_alone_is_nothing) {
   solver_case c;
-  (void)state;
   case_begin(&c);
   case_load(&c, small_net, "lr_policy: 'fixed' larc_turbo: true type: 'RMSProp'");
   assert_null(cr_updater_correlation(c.solver->updater));
@@ -111,11 +108,10 @@ static void turbo_alone_is_nothing(void **state) {
 static const char *const turbo =
     "lr_policy: 'fixed' momentum: 0.9 larc: true larc_eta: 0.5 larc_turbo: true";
 
-static void states_resume_with_their_correlation(void **state) {
+TEST(states_resume_with_their_correlation) {
   solver_case c;
   float expected[WEIGHTS], found[WEIGHTS];
   char path[256];
-  (void)state;
   case_begin_fed(&c, small_net, turbo);
   case_train_and_save(&c, 6);
   double kept = cr_updater_correlation(c.solver->updater)[0];
@@ -144,12 +140,11 @@ static void expect_restore(solver_case *c, const Caffe__SolverState *saved, crem
   if (words != NULL) assert_non_null(strstr(crema_error_text(), words));
 }
 
-static void altered_correlations(void **state) {
+TEST(altered_correlations) {
   static const double wrong[] = {NAN, 1.5, -2, INFINITY};
   solver_case c;
   char path[256];
   ProtobufCMessage *message = NULL;
-  (void)state;
   case_begin_fed(&c, small_net, turbo);
   case_train_and_save(&c, 4);
   assert_int_equal(cr_message_read_binary(&caffe__solver_state__descriptor,
@@ -182,11 +177,10 @@ static void altered_correlations(void **state) {
   case_end(&c);
 }
 
-static void refuses(void **state) {
+TEST(refuses) {
   static const char *const types[] = {"AdaGrad", "RMSProp", "AdaDelta"};
   solver_case c;
   char text[256], words[128];
-  (void)state;
   case_begin(&c);
   for (size_t i = 0; i < sizeof types / sizeof *types; ++i) {
     snprintf(text, sizeof text, "lr_policy: 'fixed' larc: true larc_turbo: true type: '%s'",

@@ -92,11 +92,10 @@ static void check_steps(solver_case *c, const char *what, double weight_error,
   }
 }
 
-static void s4_42_types_of_weight_gradient_and_history(void **state) {
+TEST(s4_42_types_of_weight_gradient_and_history) {
   static const char *const rules[] = {
       "momentum: 0.5 weight_decay: 0.0625",
       "type: 'Adam' momentum: 0.5 momentum2: 0.75 delta: 1e-3 weight_decay: 0.0625"};
-  (void)state;
   solver_case c;
   case_begin(&c);
   for (int n = 0; n < 2 * TYPES * TYPES * TYPES; ++n) {
@@ -115,10 +114,9 @@ static void s4_42_types_of_weight_gradient_and_history(void **state) {
 }
 
 /* What a half cannot hold becomes the largest half, in the history alone. */
-static void s4_42_a_history_of_halves_is_clipped(void **state) {
+TEST(s4_42_a_history_of_halves_is_clipped) {
   solver_case c;
   double g[WEIGHTS], w[WEIGHTS], start[WEIGHTS], h[WEIGHTS];
-  (void)state;
   case_begin(&c);
   load_typed(&c, "FLOAT", "FLOAT", "FLOAT16", "momentum: 0.5");
   crema_net *net = crema_solver_net(c.solver);
@@ -143,8 +141,7 @@ static void s4_42_a_history_of_halves_is_clipped(void **state) {
 
 /* A step of 1e-4 is far less than half a unit in the last place of a 16-bit weight near 1, but a
  * thousand of them are not lost. */
-static void small_steps_add_up(void **state) {
-  (void)state;
+TEST(small_steps_add_up) {
   solver_case c;
   case_begin(&c);
   for (int t = 0; t < TYPES; ++t) {
@@ -181,10 +178,9 @@ static void train_on(solver_case *c, int64_t iterations, double w[WEIGHTS], doub
   read_doubles(cr_updater_history(c->solver->updater, 0)->data, h);
 }
 
-static void states_resume_bit_for_bit(void **state) {
+TEST(states_resume_bit_for_bit) {
   static const char *const rules[] = {"momentum: 0.9", "type: 'Adam' momentum: 0.9",
                                       "momentum: 0.9 snapshot_format: HDF5"};
-  (void)state;
   solver_case c;
   case_begin(&c);
   c.options.feed = case_feed;
@@ -205,9 +201,8 @@ static void states_resume_bit_for_bit(void **state) {
   case_end(&c);
 }
 
-static void refuses(void **state) {
+TEST(refuses) {
   solver_case c;
-  (void)state;
   case_begin(&c);
   case_refuse(&c, "lr_policy: 'fixed' solver_data_type: INT", CREMA_E_UNSUPPORTED,
               "solver_data_type must be DOUBLE, FLOAT, FLOAT16 or BFLOAT16");
