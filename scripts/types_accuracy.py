@@ -136,8 +136,9 @@ def train(options, folder, run):
         done = subprocess.run(command, stdout=log, stderr=log, env=threads, check=False)
     seconds = time.monotonic() - begin
     text = (folder / "log").read_text(errors="replace")
-    # A user may interrupt it: there is a snapshot then, and no result.
-    if done.returncode < 0 or f"Iteration {run['iterations']}, Testing net" not in text and done.returncode == 0:
+    # Whoever interrupts it (Ctrl-C: 0, other signals: 128 and more) has a snapshot then, and no result.
+    ended = f"Iteration {run['iterations']}, Testing net" in text
+    if done.returncode < 0 or done.returncode >= 128 or (done.returncode == 0 and not ended):
         return None
     score = re.findall(r"Test net output #\d+: accuracy = (\S+)", text)
     loss = re.findall(r"Test net output #\d+: loss = (\S+)", text)
@@ -175,7 +176,8 @@ def carry_out(options, run):
     if result is None:
         print(f"{folder.name}: interrupted", file=sys.stderr)
     elif result["code"] != 0:
-        print(f"{folder.name}: crema ended with {result['code']}; see {folder}/log", file=sys.stderr)
+        print(f"{folder.name}: crema ended with {result['code']}; see {folder}/log, and remove the folder to try again",
+              file=sys.stderr)
     else:
         print(f"{folder.name}: {result['accuracy']:.2f} % in {result['seconds']:.0f} s", file=sys.stderr)
 

@@ -5,7 +5,7 @@
 #include "core/rng.h"
 #include "solver_case.h"
 
-enum { BATCH = 16, SIDE = 8, PIXELS = SIDE * SIDE, CLASSES = 4, ITERATIONS = 100, LAST = 20 };
+enum { BATCH = 16, SIDE = 8, PIXELS = SIDE * SIDE, CLASSES = 4, ITERATIONS = 100 };
 
 /* With so small a weight of the loss, gradients are nearer to zero than to the smallest half,
  * 2^-24. The rate makes up for it: 0.1 * 2^18 for this weight is 0.0125 for a weight of 1. */
