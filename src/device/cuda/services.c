@@ -62,7 +62,10 @@ static bool agrees(const cr_cuda_abi *a, const cr_cuda_abi *b) {
   return a->version == b->version && a->backend_bytes == b->backend_bytes &&
          a->context_bytes == b->context_bytes && a->device_bytes == b->device_bytes &&
          a->kernel_bytes == b->kernel_bytes && a->plan_bytes == b->plan_bytes &&
-         a->desc_bytes == b->desc_bytes && a->ops == b->ops;
+         a->desc_bytes == b->desc_bytes && a->arg_bytes == b->arg_bytes &&
+         a->scalars_bytes == b->scalars_bytes && a->call_bytes == b->call_bytes &&
+         a->algorithm_bytes == b->algorithm_bytes && a->info_bytes == b->info_bytes &&
+         a->services_bytes == b->services_bytes && a->ops == b->ops;
 }
 
 __attribute__((visibility("default"))) cr_cuda_entry crema_cuda_backend;
