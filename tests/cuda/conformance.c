@@ -96,7 +96,7 @@ TEST(page_locked_memory_takes_part_in_copies) {
 }
 
 TEST(addresses_know_their_device) {
-  if (backend()->owner == NULL) skip();
+  if (backend()->owner == NULL) skip(); /* only CUDA can be asked for an address's device */
   int here = 0;
   crema_device *found = NULL;
   crema_devptr a = device_memory(10);

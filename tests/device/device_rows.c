@@ -69,7 +69,7 @@ static crema_devptr take(cr_pool *pool, size_t bytes, uint64_t user) {
 /* ---- S0 ---- */
 
 TEST(s0_01_addresses_belong_to_the_device) {
-  if (host_memory()) skip();
+  if (host_memory()) skip(); /* for memory of a device alone */
   crema_devptr memory = {0};
   int here = 0;
   ok(cr_device_alloc(device, 100, &memory));
@@ -79,7 +79,7 @@ TEST(s0_01_addresses_belong_to_the_device) {
 }
 
 TEST(s0_04_pinned_memory_goes_back_to_its_maker) {
-  if (host_memory()) skip();
+  if (host_memory()) skip(); /* for memory of a device alone */
   size_t before = crema_pinned_bytes();
   cr_tensor *tensor = NULL;
   const void *data = NULL;
@@ -116,7 +116,7 @@ TEST(s0_06_s4_12_more_memory_than_there_is) {
 }
 
 TEST(s0_13_fresh_device_memory_is_zero) {
-  if (host_memory()) skip();
+  if (host_memory()) skip(); /* for memory of a device alone */
   /* Memory that was used before. */
   for (int i = 0; i < 3; ++i) {
     crema_syncedmem *memory = new_block();
@@ -130,7 +130,7 @@ TEST(s0_13_fresh_device_memory_is_zero) {
 }
 
 TEST(s0_14_s0_15_s0_18_there_and_back) {
-  if (host_memory()) skip();
+  if (host_memory()) skip(); /* for memory of a device alone */
   crema_syncedmem *memory = new_block();
   crema_devptr data = {0}, again = {0};
   memset(mutable_cpu(memory), 7, SIZE);
@@ -148,7 +148,7 @@ TEST(s0_14_s0_15_s0_18_there_and_back) {
 }
 
 TEST(s0_21_push_and_use_on_another_stream) {
-  if (host_memory()) skip();
+  if (host_memory()) skip(); /* for memory of a device alone */
   crema_syncedmem *memory = new_block();
   crema_devptr data = {0};
   for (int i = 1; i < 20; ++i) {
@@ -168,7 +168,7 @@ TEST(s0_21_push_and_use_on_another_stream) {
 }
 
 TEST(s0_26_sums_where_the_values_are) {
-  if (host_memory()) skip();
+  if (host_memory()) skip(); /* for memory of a device alone */
   crema_blob *blob = NULL;
   crema_shape shape = cr_shape_1(1000);
   float *data = NULL;
@@ -211,7 +211,7 @@ TEST(s0_30_a_block_moves_between_devices) {
 /* ---- S1 ---- */
 
 TEST(s1_12_copies_by_address_are_complete_on_return) {
-  if (host_memory()) skip();
+  if (host_memory()) skip(); /* for memory of a device alone */
   unsigned char sent[SIZE];
   crema_devptr a = {0}, b = {0};
   ok(cr_device_alloc(device, SIZE, &a));
@@ -227,7 +227,7 @@ TEST(s1_12_copies_by_address_are_complete_on_return) {
 }
 
 TEST(s1_22_s1_23_s4_10_pools_of_every_mode) {
-  if (host_memory()) skip();
+  if (host_memory()) skip(); /* for memory of a device alone */
   for (int mode = CR_POOL_NONE; mode <= CR_POOL_THC; ++mode) {
     cr_pool_options options = cr_pool_options_for((cr_pool_mode)mode);
     cr_pool *pool = NULL;
@@ -331,7 +331,7 @@ static crema_status storm(void *arg) {
 /* While a collective is launched no thread allocates, frees or asks for memory of the device or
  * page-locked memory; in between they all do. */
 TEST(s1_27_s4_07_no_allocation_beside_a_collective) {
-  if (host_memory()) skip(); /* which no driver manages */
+  if (host_memory()) skip(); /* for memory of a device alone */ /* which no driver manages */
   cr_thread *thread[STORMS] = {0};
   watch.real = device->backend;
   cr_backend backend = *watch.real;
@@ -376,7 +376,7 @@ static crema_status use_own_context(void *arg) {
 }
 
 TEST(s1_28_contexts_of_threads) {
-  if (host_memory()) skip();
+  if (host_memory()) skip(); /* for memory of a device alone */
   seen mine = {0}, again = {0};
   ok(use_own_context(&mine));
   ok(use_own_context(&again));
@@ -391,7 +391,7 @@ TEST(s1_28_contexts_of_threads) {
 }
 
 TEST(s1_32_idle_when_the_work_is_done) {
-  if (host_memory()) skip();
+  if (host_memory()) skip(); /* for memory of a device alone */
   crema_devptr memory = {0};
   bool busy = true;
   ok(cr_device_alloc(device, (size_t)16 << 20, &memory));
@@ -428,7 +428,7 @@ static crema_status finish_soon(void *arg) {
 }
 
 TEST(s1_48_s1_49_s1_50_an_event_in_a_stream) {
-  if (host_memory()) skip();
+  if (host_memory()) skip(); /* for memory of a device alone */
   crema_event *event = new_event(device);
   crema_devptr memory = {0};
   ok(cr_device_alloc(device, SIZE, &memory));
@@ -487,7 +487,7 @@ TEST(s1_51_who_waits) {
 /* Memory that is freed while a stream still writes it goes to another stream only when that is
  * done: what the other one writes stays. */
 TEST(s4_17_reuse_by_another_stream) {
-  if (host_memory()) skip();
+  if (host_memory()) skip(); /* for memory of a device alone */
   enum { LARGE = 4 << 20 };
   for (int i = 0; i < 50; ++i) {
     crema_devptr a = {0}, b = {0};
@@ -503,7 +503,7 @@ TEST(s4_17_reuse_by_another_stream) {
 }
 
 TEST(s4_24_page_locked_memory_by_its_alias) {
-  if (host_memory()) skip();
+  if (host_memory()) skip(); /* for memory of a device alone */
   enum { COUNT = 1000 };
   cr_block buffer;
   crema_devptr alias = {0}, memory = {0};

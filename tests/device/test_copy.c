@@ -382,7 +382,7 @@ TEST(s1_19_the_real_machine) {
   int nodes = cr_numa_nodes();
   if (nodes < 2) {
     cr_numa_enable(false);
-    skip();
+    skip(); /* one node: there is nothing to choose */
   }
   /* Placed on each node in turn, and found there. */
   size_t bytes = (size_t)1 << 20;

@@ -669,7 +669,7 @@ static long count_streams(long *sleeping, long *switches) {
 /* Streams without work are asleep, after a while, and stay so. */
 TEST(idle_streams_sleep) {
   enum { TRIES = 1000 };
-  if (access("/proc/self/task", R_OK) != 0) skip();
+  if (access("/proc/self/task", R_OK) != 0) skip(); /* nothing tells whether threads sleep */
   crema_device *device = start(1, false);
   crema_context *context = sim_test_context(device);
   crema_devptr memory = driver_alloc(device, 64);

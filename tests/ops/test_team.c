@@ -76,7 +76,7 @@ static bool team_is_as_expected(size_t row) {
 
 TEST(teams_have_what_there_is) {
 #ifndef _OPENMP
-  skip();
+  skip(); /* built without OpenMP, for tsan: teams have one thread */
 #endif
   for (size_t i = 0; i < sizeof teams / sizeof *teams; ++i) in_child(team_is_as_expected, i);
 }
@@ -90,7 +90,7 @@ static bool teams_grow(size_t row) {
 
 TEST(larger_teams_are_tried_out) {
 #ifndef _OPENMP
-  skip();
+  skip(); /* built without OpenMP, for tsan: teams have one thread */
 #endif
   in_child(teams_grow, 0);
 }
@@ -115,7 +115,7 @@ static bool stack_is_as_expected(size_t row) {
 
 TEST(stacks_are_as_large_as_openmp_makes_them) {
 #ifndef _OPENMP
-  skip();
+  skip(); /* built without OpenMP, for tsan: teams have one thread */
 #endif
   for (size_t i = 0; i < sizeof stacks / sizeof *stacks; ++i) in_child(stack_is_as_expected, i);
 }

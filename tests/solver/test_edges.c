@@ -41,7 +41,7 @@ TEST(devices) {
   static log_lines lines;
   crema_device *cpu = NULL;
   solver_case c;
-  if (crema_device_count(CREMA_DEVICE_CUDA) > 0) skip();
+  if (crema_device_count(CREMA_DEVICE_CUDA) > 0) skip(); /* it is about machines without a GPU */
   assert_int_equal(crema_device_get(CREMA_DEVICE_CPU, 0, &cpu), CREMA_OK);
   case_begin(&c);
   case_write(&c, "net.prototxt", small_net);
