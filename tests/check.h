@@ -8,12 +8,20 @@
 #include <stdint.h>
 /* cmocka needs the four headers above. */
 #include <cmocka.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "crema/status.h"
 
 /* A test's head. `state` is what its set-up left there. */
-#define TEST(name) static void name(__attribute__((unused)) void **state)
+#define TEST(name) TEST_BETWEEN(name, NULL, NULL)
+/* The same with a set-up before the test and a tear-down after it; NULL: none. */
+#define TEST_BETWEEN(name, set_up, tear_down)                                 \
+  static void name(void **state);                                             \
+  __attribute__((constructor)) static void register_##name(void) {            \
+    register_test((struct CMUnitTest){#name, name, set_up, tear_down, NULL}); \
+  }                                                                           \
+  static void name(__attribute__((unused)) void **state)
 
 /* The call must succeed; else the library's error text is shown. */
 #define ok(call) check_ok((call), #call, __FILE__, __LINE__)
@@ -22,6 +30,23 @@
 /* The call must fail with this code and a text that contains `part`. */
 #define assert_fails(call, code, part) \
   check_fails((call), (code), (part), #call, __FILE__, __LINE__)
+
+/* The tests of this file, in the order in which they stand in it. */
+enum { MAX_TESTS = 64 };
+static struct CMUnitTest registered_tests[MAX_TESTS];
+static size_t registered_count;
+
+static inline void register_test(struct CMUnitTest test) {
+  if (registered_count == MAX_TESTS) abort();
+  registered_tests[registered_count++] = test;
+}
+
+/* What `main` returns: how many tests failed. `set_up` runs before the first, `tear_down` after the
+ * last; NULL: none. */
+static inline int run_all_tests(CMFixtureFunction set_up, CMFixtureFunction tear_down) {
+  if (registered_count == 0) return 1;
+  return _cmocka_run_group_tests("tests", registered_tests, registered_count, set_up, tear_down);
+}
 
 static inline void check_ok(crema_status status, const char *call, const char *file, int line) {
   if (status == CREMA_OK) return;

@@ -85,10 +85,5 @@ TEST(too_much_is_refused) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(blocks_are_zero_and_apart), cmocka_unit_test(chunks_are_filled),
-      cmocka_unit_test(empty_blocks_differ),       cmocka_unit_test(texts_are_copied),
-      cmocka_unit_test(too_much_is_refused),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

@@ -115,13 +115,5 @@ TEST(too_much_is_refused) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(room_grows),
-      cmocka_unit_test(bytes_are_appended),
-      cmocka_unit_test(text_is_printed),
-      cmocka_unit_test(bytes_are_handed_over),
-      cmocka_unit_test(zero_bytes_are_no_text),
-      cmocka_unit_test(too_much_is_refused),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

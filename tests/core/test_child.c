@@ -299,18 +299,5 @@ TEST(files_of_the_host) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(answers),
-      cmocka_unit_test(crashes),
-      cmocka_unit_test(signals_from_outside),
-      cmocka_unit_test(children_are_ignored),
-      cmocka_unit_test(endless),
-      cmocka_unit_test(slow),
-      cmocka_unit_test(limits_of_children),
-      cmocka_unit_test(files_of_the_host),
-      cmocka_unit_test(files_of_children),
-      cmocka_unit_test(no_child_to_be_had),
-      cmocka_unit_test(ends_with_its_parent),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

@@ -208,16 +208,5 @@ TEST(long_lines_are_cut) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(statuses_have_names),
-      cmocka_unit_test(texts_are_set),
-      cmocka_unit_test(locations_are_prepended),
-      cmocka_unit_test(failures_know_where_they_are),
-      cmocka_unit_test(failures_are_kept),
-      cmocka_unit_test(long_texts_are_cut),
-      cmocka_unit_test(threads_have_texts_of_their_own),
-      cmocka_unit_test(listeners_hear_their_levels),
-      cmocka_unit_test(long_lines_are_cut),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

@@ -679,31 +679,5 @@ TEST(memory_grows_with_what_is_read) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(limits_are_chosen),
-      cmocka_unit_test(limits_hold),
-      cmocka_unit_test(memory_is_left),
-      cmocka_unit_test(unusual_files_are_read),
-      cmocka_unit_test(pipes_are_waited_for),
-      cmocka_unit_test(signals_lose_nothing),
-      cmocka_unit_test(planted_links_are_not_followed),
-      cmocka_unit_test(drafts_are_locked),
-      cmocka_unit_test(pieces_of_all_sizes_arrive),
-      cmocka_unit_test(long_names_work),
-      cmocka_unit_test(checks_change_nothing),
-      cmocka_unit_test(abandoned_drafts_are_swept),
-      cmocka_unit_test(sweeping_follows_no_links),
-      cmocka_unit_test(sweeping_removes_only_our_own),
-      cmocka_unit_test(next_draft_removes_the_last_one),
-      cmocka_unit_test(files_and_folders_appear_whole),
-      cmocka_unit_test(files_of_killed_processes_are_removed),
-      cmocka_unit_test(paths_are_resolved),
-      cmocka_unit_test(inputs_are_looked_for_above),
-      cmocka_unit_test(folders_are_emptied_of_files),
-      cmocka_unit_test(pipes_are_written_to),
-      cmocka_unit_test(numbers_of_processes_are_checked),
-      cmocka_unit_test(descriptor_0_is_one),
-      cmocka_unit_test(memory_grows_with_what_is_read),
-  };
-  return cmocka_run_group_tests(tests, make_folder, remove_folder);
+  return run_all_tests(make_folder, remove_folder);
 }

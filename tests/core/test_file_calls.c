@@ -438,20 +438,5 @@ TEST(emptying_a_folder) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(failures_leave_the_old_file),
-      cmocka_unit_test(content_and_name_reach_the_disk),
-      cmocka_unit_test(folders_that_nobody_can_read),
-      cmocka_unit_test(failing_writes_are_told_at_once),
-      cmocka_unit_test(names_are_drawn_without_the_system),
-      cmocka_unit_test(taken_names_are_drawn_again),
-      cmocka_unit_test(drafts_keep_permissions),
-      cmocka_unit_test(locations_are_renamed_as_the_system_can),
-      cmocka_unit_test(renaming_is_begun_again),
-      cmocka_unit_test(locations_reach_the_disk),
-      cmocka_unit_test(failing_reads_are_told),
-      cmocka_unit_test(emptying_a_folder),
-      cmocka_unit_test(readers_of_pipes_are_waited_for),
-  };
-  return cmocka_run_group_tests(tests, make_folder, remove_folder);
+  return run_all_tests(make_folder, remove_folder);
 }

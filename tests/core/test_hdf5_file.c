@@ -273,17 +273,5 @@ TEST(failures_are_passed_on) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(little_may_be_claimed),
-      cmocka_unit_test(chunks_are_claimed_whole),
-      cmocka_unit_test(much_may_be_claimed_by_what_is_stored),
-      cmocka_unit_test(the_environment_sets_the_limit),
-      cmocka_unit_test(claims_do_not_wrap_around),
-      cmocka_unit_test(what_is_no_set_is_corrupt),
-      cmocka_unit_test(messages_are_silenced_and_restored),
-      cmocka_unit_test(files_are_built_in_memory),
-      cmocka_unit_test(large_files_are_built),
-      cmocka_unit_test(failures_are_passed_on),
-  };
-  return cmocka_run_group_tests(tests, begin, remove_folder);
+  return run_all_tests(begin, remove_folder);
 }

@@ -337,14 +337,5 @@ TEST(shapes_are_checked) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(things_are_looked_at),
-      cmocka_unit_test(groups_are_listed),
-      cmocka_unit_test(values_are_read),
-      cmocka_unit_test(what_cannot_be_read_is_refused),
-      cmocka_unit_test(what_is_no_file_is_named),
-      cmocka_unit_test(shapes_are_checked),
-      cmocka_unit_test(killed_children_are_told_of),
-  };
-  return cmocka_run_group_tests(tests, make_file, remove_file);
+  return run_all_tests(make_file, remove_file);
 }

@@ -204,10 +204,5 @@ TEST(names_are_changed) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(opening_is_begun_again), cmocka_unit_test(writing_goes_on),
-      cmocka_unit_test(reading_goes_on),        cmocka_unit_test(flushing_is_begun_again),
-      cmocka_unit_test(closing_happens_once),   cmocka_unit_test(names_are_changed),
-  };
-  return cmocka_run_group_tests(tests, make_folder, remove_folder);
+  return run_all_tests(make_folder, remove_folder);
 }

@@ -215,13 +215,5 @@ TEST(the_loader_is_asked) {
 
 int main(int argc, char **argv) {
   if (argc == 2) return open_and_tell(argv[1]);
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(the_variable_says_where),
-      cmocka_unit_test(programs_find_their_neighbours),
-      cmocka_unit_test(programs_without_a_path_ask_the_loader),
-      cmocka_unit_test(working_directory_is_not_searched),
-      cmocka_unit_test(damaged_files_are_named),
-      cmocka_unit_test(the_loader_is_asked),
-  };
-  return cmocka_run_group_tests(tests, make_folders, remove_folders);
+  return run_all_tests(make_folders, remove_folders);
 }

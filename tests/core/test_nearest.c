@@ -65,11 +65,5 @@ TEST(test_shared_endings_do_not_count) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_one_slip_is_found),
-      cmocka_unit_test(test_the_nearest_wins),
-      cmocka_unit_test(test_a_letter_more_or_less),
-      cmocka_unit_test(test_shared_endings_do_not_count),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

@@ -188,7 +188,7 @@ static crema_status sweep(void *name) {
   return cr_file_draft_check(path_of("a"));
 }
 
-TEST(files) {
+TEST_BETWEEN(files, make_folder, remove_folder) {
   char a[] = "a", b[] = "b", d[] = "d";
   assert_int_equal(cr_file_write(path_of("a"), "old", 3), CREMA_OK);
   each_allocation_fails("reading", read_it, a, CREMA_OK, 1);
@@ -204,10 +204,5 @@ TEST(files) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(queues_and_threads),
-      cmocka_unit_test(buffers_and_arenas),
-      cmocka_unit_test_setup_teardown(files, make_folder, remove_folder),
-  };
-  return cmocka_run_group_tests(tests, locks_begin, locks_end);
+  return run_all_tests(locks_begin, locks_end);
 }

@@ -512,25 +512,5 @@ TEST(queues_tell_why_they_are_closed) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(fifo_and_sizes),
-      cmocka_unit_test(bounded_queue_refuses_what_does_not_fit),
-      cmocka_unit_test(many_are_pushed_at_once),
-      cmocka_unit_test(close_drains_then_reports),
-      cmocka_unit_test(s2_01_many_producers_and_consumers),
-      cmocka_unit_test(closing_wakes_those_who_push),
-      cmocka_unit_test(s2_02_a_waiting_thread_can_be_stopped),
-      cmocka_unit_test(s2_02_a_stopped_thread_does_not_push),
-      cmocka_unit_test(s2_02_every_1000th_wait_is_logged),
-      cmocka_unit_test(s2_03_peeks_leave_the_item),
-      cmocka_unit_test(s2_03_one_push_ends_a_peek_and_a_pop),
-      cmocka_unit_test(s2_06_torn_down_at_any_point_frees_each_element_once),
-      cmocka_unit_test(s2_07_a_pipeline_works_with_one_element),
-      cmocka_unit_test(a_failed_pair_tells_both_sides),
-      cmocka_unit_test(a_failure_wakes_both_sides),
-      cmocka_unit_test(waiting_is_counted),
-      cmocka_unit_test(too_large_queues_are_refused),
-      cmocka_unit_test(queues_tell_why_they_are_closed),
-  };
-  return cmocka_run_group_tests(tests, locks_begin, locks_end);
+  return run_all_tests(locks_begin, locks_end);
 }

@@ -9,6 +9,26 @@
 #include "core/rng.h"
 #include "core/thread.h"
 
+/* The first seed of a process is drawn when it starts; which second it was is found out again. */
+static bool is_of_now(uint32_t seed, uint32_t counter, uint32_t pid) {
+  struct timeval now;
+  gettimeofday(&now, NULL);
+  for (uint32_t ago = 0; ago < 600; ++ago) {
+    uint32_t second = (uint32_t)now.tv_sec - ago;
+    uint32_t rest = seed - cr_random_seed_from(counter, pid, second, 0);
+    for (uint32_t micro = 0; micro < 1000000; ++micro) {
+      if (rest == 111857u * micro) return true;
+    }
+  }
+  return false;
+}
+
+/* The first test, as it counts the seeds. */
+TEST(s1_16_seeds_are_of_the_time_and_the_process) {
+  assert_true(is_of_now(cr_random_seed(), 0, (uint32_t)getpid()));
+  assert_true(is_of_now(cr_random_seed(), 1, (uint32_t)getpid()));
+}
+
 TEST(s1_15_mt19937_known_vectors) {
   cr_mt19937 rng;
   /* The reference implementation's default seed; the 10000th draw is given by the C++ standard. */
@@ -124,25 +144,6 @@ TEST(s1_16_random_seeds_are_distinct) {
   assert_int_equal(repeats, 0);
 }
 
-/* The first seed of a process is drawn when it starts; which second it was is found out again. */
-static bool is_of_now(uint32_t seed, uint32_t counter, uint32_t pid) {
-  struct timeval now;
-  gettimeofday(&now, NULL);
-  for (uint32_t ago = 0; ago < 600; ++ago) {
-    uint32_t second = (uint32_t)now.tv_sec - ago;
-    uint32_t rest = seed - cr_random_seed_from(counter, pid, second, 0);
-    for (uint32_t micro = 0; micro < 1000000; ++micro) {
-      if (rest == 111857u * micro) return true;
-    }
-  }
-  return false;
-}
-
-TEST(s1_16_seeds_are_of_the_time_and_the_process) {
-  assert_true(is_of_now(cr_random_seed(), 0, (uint32_t)getpid()));
-  assert_true(is_of_now(cr_random_seed(), 1, (uint32_t)getpid()));
-}
-
 /* Every draw by its definition, from the numbers of the generator. */
 TEST(distributions_follow_their_definitions) {
   cr_mt19937 rng, copy;
@@ -219,20 +220,5 @@ TEST(the_last_number_of_no_excess_counts) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      /* Must run first, as it counts the seeds. */
-      cmocka_unit_test(s1_16_seeds_are_of_the_time_and_the_process),
-      cmocka_unit_test(s1_15_mt19937_known_vectors),
-      cmocka_unit_test(s2_04_seeds_drawn_from_a_generator),
-      cmocka_unit_test(uniform_and_normal_moments),
-      cmocka_unit_test(below_is_even),
-      cmocka_unit_test(philox_known_vectors),
-      cmocka_unit_test(keys_differ),
-      cmocka_unit_test(s1_16_random_seed_formula),
-      cmocka_unit_test(s1_16_random_seeds_are_distinct),
-      cmocka_unit_test(distributions_follow_their_definitions),
-      cmocka_unit_test(keys_are_as_ever),
-      cmocka_unit_test(the_last_number_of_no_excess_counts),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

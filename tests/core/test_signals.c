@@ -340,7 +340,7 @@ static void remove_files(const char *path) {
 }
 
 /* LevelDB merges tables in a thread of its own, which each opening of a database with enough of
- * them starts. */
+ * them starts. The last test, as the thread stays. */
 TEST(leveldb_gets_no_signals) {
   enum { OPENINGS = 8 };
   char folder[] = "/tmp/crema-signals-XXXXXX", path[64];
@@ -366,17 +366,5 @@ TEST(leveldb_gets_no_signals) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(held_signals_come_afterwards),
-      cmocka_unit_test(nothing_is_held_by_waiting),
-      cmocka_unit_test(crema_threads_have_nothing_to_hold),
-      cmocka_unit_test(what_came_long_ago_is_let_in),
-      cmocka_unit_test(a_thread_that_waits_gets_its_signals),
-      cmocka_unit_test(handlers_never_run_in_the_middle_of_a_kernel),
-#ifdef _OPENMP
-      cmocka_unit_test(openmp_threads_get_no_signals),
-#endif
-      cmocka_unit_test(leveldb_gets_no_signals), /* the last: its thread stays */
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

@@ -178,11 +178,5 @@ TEST(memory_lines_are_read) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(limits_are_seen),
-      cmocka_unit_test(spare_memory_is_given_back),
-      cmocka_unit_test(the_least_of_all_is_free),
-      cmocka_unit_test(memory_lines_are_read),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

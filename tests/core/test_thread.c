@@ -210,14 +210,5 @@ TEST(a_thread_that_cannot_be_started_leaves_nothing) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_thread_has_its_name_and_no_signals),
-      cmocka_unit_test(the_end_of_a_stopped_thread_is_not_stopped),
-      cmocka_unit_test(s2_04_start_twice_is_an_error),
-      cmocka_unit_test(s2_05_the_joiner_gets_the_error),
-      cmocka_unit_test(s2_05_usual_ends_are_no_errors),
-      cmocka_unit_test(s2_05_stop_at_every_wait_point),
-      cmocka_unit_test(a_thread_that_cannot_be_started_leaves_nothing),
-  };
-  return cmocka_run_group_tests(tests, locks_begin, locks_end);
+  return run_all_tests(locks_begin, locks_end);
 }

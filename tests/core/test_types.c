@@ -280,21 +280,5 @@ TEST(numbers_have_points) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(s4_01_sizes_and_names),
-      cmocka_unit_test(s0_25_shape_limits),
-      cmocka_unit_test(s0_25_random_shapes),
-      cmocka_unit_test(shapes_as_text),
-      cmocka_unit_test(axes_from_the_end),
-      cmocka_unit_test(arena_blocks),
-      cmocka_unit_test(clock_goes_on),
-      cmocka_unit_test(error_text_grows_outwards_and_is_cut),
-      cmocka_unit_test(shapes_are_compared),
-      cmocka_unit_test(axes_are_counted),
-      cmocka_unit_test(bad_shapes_are_named),
-      cmocka_unit_test(long_shapes_as_text),
-      cmocka_unit_test(signals_end_no_sleep),
-      cmocka_unit_test(numbers_have_points),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }
