@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "check.h"
 #include "device/cpu/cpu.h"
 #include "device/cpu/dnnl_rows.h"
 #include "device/device.h"
@@ -12,8 +11,10 @@
 
 static unsigned random_state;
 
-void seed_values(unsigned seed) {
-  random_state = seed;
+int seed_values(void **state) {
+  (void)state;
+  random_state = 20240517;
+  return 0;
 }
 
 static float random_value(void) {

@@ -5,6 +5,7 @@
 
 #include <dnnl.h>
 
+#include "check.h"
 #include "device/backend/half_blocks.h"
 #include "device/backend/kernel.h"
 #include "device/cpu/dnnl_layout.h"
@@ -29,8 +30,9 @@ typedef struct trial {
   void *memory[ARGS_MAX];
 } trial;
 
-/* Values that are added from now on follow from `seed`. */
-void seed_values(unsigned seed);
+/* A test whose values are the same each time. */
+#define TRIAL_TEST(name) TEST_BETWEEN(name, seed_values, NULL)
+int seed_values(void **state);
 
 /* Makes an op without arguments. Free with finish(). */
 void start(fixture *f, cr_op_kind kind);

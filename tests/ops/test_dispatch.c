@@ -249,12 +249,5 @@ TEST(test_bad_label) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_in_place),    cmocka_unit_test(test_shared_values),
-      cmocka_unit_test(test_accumulate),  cmocka_unit_test(test_optional),
-      cmocka_unit_test(test_zero_tensor), cmocka_unit_test(test_scalars),
-      cmocka_unit_test(test_chain),       cmocka_unit_test(test_wrong_arguments),
-      cmocka_unit_test(test_no_row),      cmocka_unit_test(test_bad_label),
-  };
-  return cmocka_run_group_tests_name("dispatch", tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

@@ -220,18 +220,5 @@ TEST(columns_of_halves_are_summed_in_full_precision) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(values_of_one_type_are_taken_as_they_are),
-      cmocka_unit_test(mixed_values_are_converted_to_f32),
-      cmocka_unit_test(one_f64_among_the_values_makes_the_op_f64),
-      cmocka_unit_test(types_may_change_between_runs),
-      cmocka_unit_test(updates_in_halves_are_converted),
-      cmocka_unit_test(convolutions_in_halves_have_no_row_of_their_own),
-      cmocka_unit_test(labels_are_of_the_arithmetics_type),
-      cmocka_unit_test(copies_take_halves_as_they_are),
-      cmocka_unit_test(rows_of_halves_are_summed_in_full_precision),
-      cmocka_unit_test(averages_of_halves_are_spread_in_full_precision),
-      cmocka_unit_test(columns_of_halves_are_summed_in_full_precision),
-  };
-  return cmocka_run_group_tests_name("dispatch_types", tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

@@ -184,11 +184,5 @@ TEST(test_refusals) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_interning),     cmocka_unit_test(test_plain_in_disguise),
-      cmocka_unit_test(test_round_trip),    cmocka_unit_test(test_other_shape),
-      cmocka_unit_test(test_element_types), cmocka_unit_test(test_notes),
-      cmocka_unit_test(test_refusals),      cmocka_unit_test(test_memory_between),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

@@ -7,8 +7,6 @@
 #include "device/device.h"
 #include "dnnl_trial.h"
 
-static const unsigned seed = 20240517;
-
 /* ---- convolution --------------------------------------------------------- */
 
 typedef struct conv_case {
@@ -40,7 +38,7 @@ static void add_spatial(fixture *f, char access, int64_t a, int64_t b, int axes,
   add(f, access, CREMA_F32, axes + 2, dim);
 }
 
-TEST(test_conv_fwd) {
+TRIAL_TEST(test_conv_fwd) {
   for (size_t i = 0; i < sizeof conv_cases / sizeof conv_cases[0]; ++i) {
     const conv_case *c = &conv_cases[i];
     fixture f;
@@ -59,7 +57,7 @@ TEST(test_conv_fwd) {
   }
 }
 
-TEST(test_conv_bwd) {
+TRIAL_TEST(test_conv_bwd) {
   int accepted = 0;
   for (size_t i = 0; i < sizeof conv_cases / sizeof conv_cases[0]; ++i) {
     const conv_case *c = &conv_cases[i];
@@ -83,7 +81,7 @@ TEST(test_conv_bwd) {
 
 /* ---- inner product ------------------------------------------------------- */
 
-TEST(test_ip) {
+TRIAL_TEST(test_ip) {
   for (int i = 0; i < 8; ++i) {
     bool transpose = i & 1, blocked = i & 2, bias = i & 4;
     int64_t m = 3, n = 10, c = 16, s = blocked ? 2 : 1, k = c * s * s;
@@ -166,7 +164,7 @@ static void add_pool(fixture *f, cr_op_kind kind, const pool_case *c, cr_pool_me
   f->desc.u.pool.src[0] = f->desc.u.pool.src[1] = c->size;
 }
 
-TEST(test_pool_fwd) {
+TRIAL_TEST(test_pool_fwd) {
   for (size_t i = 0; i < sizeof pool_cases / sizeof pool_cases[0]; ++i) {
     const pool_case *c = &pool_cases[i];
     for (int variant = 0; variant < 3; ++variant) { /* max for training, max, average */
@@ -187,7 +185,7 @@ TEST(test_pool_fwd) {
 }
 
 /* Strides beyond the kernel leave last windows that see nothing of the input. */
-TEST(test_pool_empty_windows) {
+TRIAL_TEST(test_pool_empty_windows) {
   static const pool_case c = {1, 16, 5, 1, 3, 0, 3, true};
   for (int variant = 0; variant < 3; ++variant) { /* max for training, max, average */
     for (size_t i = 0; i < sizeof all_orders / sizeof all_orders[0]; ++i) {
@@ -204,7 +202,7 @@ TEST(test_pool_empty_windows) {
   }
 }
 
-TEST(test_pool_bwd) {
+TRIAL_TEST(test_pool_bwd) {
   for (size_t i = 0; i < sizeof pool_cases / sizeof pool_cases[0]; ++i) {
     const pool_case *c = &pool_cases[i];
     fixture forward, f;
@@ -249,7 +247,7 @@ static void set_lrn(fixture *f, cr_op_kind kind, bool within) {
 }
 
 /* Forward, then backward from the notes that forward left. */
-TEST(test_lrn) {
+TRIAL_TEST(test_lrn) {
   enum { N = 2, C = 16, S = 9 };
   int forwards = 0;
   for (int within = 0; within < 2; ++within) {
@@ -303,7 +301,7 @@ TEST(test_lrn) {
   assert_true(forwards >= 1);
 }
 
-TEST(test_bn) {
+TRIAL_TEST(test_bn) {
   enum { N = 4, C = 20, S = 5 };
   for (int kind = 0; kind < 4; ++kind) {
     fixture f;
@@ -334,7 +332,7 @@ TEST(test_bn) {
   }
 }
 
-TEST(test_softmax) {
+TRIAL_TEST(test_softmax) {
   for (int spatial = 0; spatial < 2; ++spatial) {
     fixture f;
     start(&f, CR_OP_SOFTMAX_FWD);
@@ -355,7 +353,7 @@ TEST(test_softmax) {
 
 /* ---- element-wise -------------------------------------------------------- */
 
-TEST(test_unary) {
+TRIAL_TEST(test_unary) {
   const cr_unary function[] = {CR_UNARY_RELU, CR_UNARY_RELU, CR_UNARY_SIGMOID, CR_UNARY_TANH};
   for (int i = 0; i < 4; ++i) {
     fixture f;
@@ -374,7 +372,7 @@ TEST(test_unary) {
   }
 }
 
-TEST(test_same_layout) {
+TRIAL_TEST(test_same_layout) {
   static const float coeff[] = {1.0f, -0.5f, 2.0f};
   const int64_t channels[] = {32, 20}; /* the second leaves pads */
   for (int i = 0; i < 2; ++i) {
@@ -404,7 +402,7 @@ TEST(test_same_layout) {
   }
 }
 
-TEST(test_concat_slice) {
+TRIAL_TEST(test_concat_slice) {
   for (int slice = 0; slice < 2; ++slice) {
     fixture f;
     start(&f, slice ? CR_OP_SLICE : CR_OP_CONCAT);
@@ -430,7 +428,7 @@ static const cr_op_kind affine_kinds[] = {CR_OP_AFFINE_FWD, CR_OP_AFFINE_BWD_DAT
                                           CR_OP_AFFINE_BWD_SCALE, CR_OP_AFFINE_BWD_BIAS};
 
 /* Scale and bias of a channel; the layout is that of (N,C,H,W), the op sees (outer,C,inner). */
-TEST(test_affine) {
+TRIAL_TEST(test_affine) {
   for (int kind = 0; kind < 4; ++kind) {
     for (int64_t channels = 16; channels <= 19; channels += 3) {
       for (int variant = 0; variant < (kind == 0 ? 3 : 1); ++variant) {
@@ -447,7 +445,7 @@ TEST(test_affine) {
 }
 
 /* More channels than are computed at a time. */
-TEST(test_affine_of_many_channels) {
+TRIAL_TEST(test_affine_of_many_channels) {
   for (int kind = 0; kind < 4; ++kind) {
     fixture f;
     make_affine(&f, affine_kinds[kind], 5003, 4, 0);
@@ -517,32 +515,6 @@ TEST(test_short_types) {
   if (DNNL_VERSION_MAJOR < 3) assert_int_equal(taken[1][CR_OP_CONV_FWD], 0);
 }
 
-static int set_seed(void **state) {
-  (void)state;
-  seed_values(seed);
-  return 0;
-}
-
 int main(void) {
-  print_message("seed %u\n", seed);
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup(test_conv_fwd, set_seed),
-      cmocka_unit_test_setup(test_conv_bwd, set_seed),
-      cmocka_unit_test(test_large_samples),
-      cmocka_unit_test_setup(test_ip, set_seed),
-      cmocka_unit_test_setup(test_pool_fwd, set_seed),
-      cmocka_unit_test_setup(test_pool_empty_windows, set_seed),
-      cmocka_unit_test_setup(test_pool_bwd, set_seed),
-      cmocka_unit_test_setup(test_lrn, set_seed),
-      cmocka_unit_test_setup(test_bn, set_seed),
-      cmocka_unit_test_setup(test_softmax, set_seed),
-      cmocka_unit_test_setup(test_unary, set_seed),
-      cmocka_unit_test_setup(test_same_layout, set_seed),
-      cmocka_unit_test_setup(test_concat_slice, set_seed),
-      cmocka_unit_test_setup(test_affine, set_seed),
-      cmocka_unit_test_setup(test_affine_of_many_channels, set_seed),
-      cmocka_unit_test(test_affine_cancelling),
-      cmocka_unit_test(test_short_types),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

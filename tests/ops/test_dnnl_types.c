@@ -6,11 +6,9 @@
 #include "device/device.h"
 #include "dnnl_trial.h"
 
-static const unsigned seed = 20240517;
-
 /* Convolutions and inner products of a bf16 and an F32 argument, which gets rounded as the other
  * factor is; weights, biases and their gradients in F32, with bf16 around them. */
-TEST(test_mixed_products) {
+TRIAL_TEST(test_mixed_products) {
   static const cr_op_kind kinds[] = {CR_OP_CONV_FWD, CR_OP_CONV_BWD_DATA, CR_OP_CONV_BWD_WEIGHTS,
                                      CR_OP_IP_FWD,   CR_OP_IP_BWD_DATA,   CR_OP_IP_BWD_WEIGHTS};
   for (int k = 0; k < 6; ++k) {
@@ -44,7 +42,7 @@ TEST(test_mixed_products) {
 }
 
 /* The gradient of LRN in bf16, from the data that forward in bf16 left. */
-TEST(test_lrn_bf16) {
+TRIAL_TEST(test_lrn_bf16) {
   int accepted = 0;
   for (int order = 0; order < ORDERS; ++order) {
     const cr_op_kind kinds[] = {CR_OP_LRN_FWD, CR_OP_LRN_BWD};
@@ -116,7 +114,7 @@ TEST(test_declined_types) {
 }
 
 /* A result that may take the place of the source does so in bf16 too. */
-TEST(test_in_place_bf16) {
+TRIAL_TEST(test_in_place_bf16) {
   for (int k = 0; k < 2; ++k) {
     fixture f, values, rounded;
     if (k == 0) {
@@ -175,20 +173,6 @@ TEST(test_accumulate_bf16) {
   }
 }
 
-static int set_seed(void **state) {
-  (void)state;
-  seed_values(seed);
-  return 0;
-}
-
 int main(void) {
-  print_message("seed %u\n", seed);
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup(test_mixed_products, set_seed),
-      cmocka_unit_test_setup(test_lrn_bf16, set_seed),
-      cmocka_unit_test(test_declined_types),
-      cmocka_unit_test_setup(test_in_place_bf16, set_seed),
-      cmocka_unit_test(test_accumulate_bf16),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

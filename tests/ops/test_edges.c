@@ -234,15 +234,5 @@ TEST(test_contrastive) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_saturation),
-      cmocka_unit_test(test_nan_passes_through),
-      cmocka_unit_test(test_softmax_of_large_scores),
-      cmocka_unit_test(test_labels),
-      cmocka_unit_test(test_accuracy_label),
-      cmocka_unit_test(test_dropout_mask),
-      cmocka_unit_test(test_bad_shapes),
-      cmocka_unit_test(test_contrastive),
-  };
-  return cmocka_run_group_tests_name("edges", tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

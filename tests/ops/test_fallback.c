@@ -182,7 +182,7 @@ static int end(void **state) {
   return 0;
 }
 
-TEST(test_library_fails) {
+TEST_BETWEEN(test_library_fails, begin, end) {
   no_primitives = true;
   chain_run(&other, 0, STEPS);
   for (int i = 0; i < STEPS; ++i) assert_string_not_equal(cr_op_kernel_name(other.op[i]), "");
@@ -192,7 +192,7 @@ TEST(test_library_fails) {
   expect_equal_chains(&usual, &other);
 }
 
-TEST(test_from_the_start) {
+TEST_BETWEEN(test_from_the_start, begin, end) {
   no_memory = true;
   chain_run(&other, 0, STEPS);
   for (int i = 0; i < STEPS; ++i) assert_true(is_ref(&other, i));
@@ -205,7 +205,7 @@ TEST(test_from_the_start) {
 }
 
 /* After any step of a pass: what it left in oneDNN's layouts is read all the same. */
-TEST(test_half_way) {
+TEST_BETWEEN(test_half_way, begin, end) {
   for (int first = 0; first <= STEPS; ++first) {
     no_memory = false;
     chain_close(&other);
@@ -221,7 +221,7 @@ TEST(test_half_way) {
 }
 
 /* Plans that were made are given up, and not taken again by themselves. */
-TEST(test_later) {
+TEST_BETWEEN(test_later, begin, end) {
   chain_run(&other, 0, STEPS);
   for (int i = 0; i < STEPS; ++i) assert_false(is_ref(&other, i));
   no_memory = true;
@@ -235,7 +235,7 @@ TEST(test_later) {
 
 /* Conversion gives the same bytes with oneDNN and without, pads and other element types included.
  */
-TEST(test_layouts) {
+TEST_BETWEEN(test_layouts, begin, end) {
   enum { VALUES = 2 * 20 * 5 * 7, HELD = 2 * 32 * 5 * 7 };
   const crema_shape shape = {4, {2, 20, 5, 7}};
   const cr_dnnl_order orders[] = {
@@ -275,12 +275,5 @@ TEST(test_layouts) {
 int main(void) {
   const struct rlimit limit = {(rlim_t)1 << 50, (rlim_t)1 << 50};
   if (setrlimit(RLIMIT_DATA, &limit) != 0) return 1;
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(test_library_fails, begin, end),
-      cmocka_unit_test_setup_teardown(test_from_the_start, begin, end),
-      cmocka_unit_test_setup_teardown(test_half_way, begin, end),
-      cmocka_unit_test_setup_teardown(test_later, begin, end),
-      cmocka_unit_test_setup_teardown(test_layouts, begin, end),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

@@ -130,6 +130,8 @@ static int end(void **state) {
   return 0;
 }
 
+#define PLAN_TEST(name) TEST_BETWEEN(name, begin, end)
+
 /* For the next row of a table. */
 static void begin_anew(void) {
   end(NULL);
@@ -191,7 +193,7 @@ static void expect_counts(const int *found, int a, int b, int c) {
 
 /* ---- the choice ---- */
 
-TEST(the_first_that_accepts_runs) {
+PLAN_TEST(the_first_that_accepts_runs) {
   example e = open_unary();
   assert_string_equal(cr_op_kernel_name(e.op), "");
   now.plans[0] = CREMA_E_UNSUPPORTED;
@@ -208,7 +210,7 @@ TEST(the_first_that_accepts_runs) {
   expect_counts(now.destroyed, 0, 1, 0);
 }
 
-TEST(kernels_of_other_ops_and_types_are_not_asked) {
+PLAN_TEST(kernels_of_other_ops_and_types_are_not_asked) {
   kernel[0].type = CREMA_F64;
   kernel[1].op = CR_OP_COPY;
   example e = open_unary();
@@ -217,7 +219,7 @@ TEST(kernels_of_other_ops_and_types_are_not_asked) {
   example_close(&e);
 }
 
-TEST(no_kernel_is_left) {
+PLAN_TEST(no_kernel_is_left) {
   for (int i = 0; i < KERNELS; ++i) now.plans[i] = CREMA_E_UNSUPPORTED;
   example e = open_unary();
   assert_int_equal(run_unary(&e), CREMA_E_UNSUPPORTED);
@@ -231,7 +233,7 @@ TEST(no_kernel_is_left) {
 
 /* A library that cannot be used leaves the op to the next kernel, with a warning; other failures of
  * its own, and any of crema's kernels, are the op's. */
-TEST(failures_to_plan) {
+PLAN_TEST(failures_to_plan) {
   static const struct {
     bool library;
     crema_status status;
@@ -257,7 +259,7 @@ TEST(failures_to_plan) {
   }
 }
 
-TEST(a_failed_run_names_the_op) {
+PLAN_TEST(a_failed_run_names_the_op) {
   example e = open_unary();
   now.runs[0] = CREMA_E_RANGE;
   assert_int_equal(run_unary(&e), CREMA_E_RANGE);
@@ -279,7 +281,7 @@ static void hold_in(cr_tensor *x, crema_dtype type) {
 }
 
 /* Four, for formats in which arguments are held by turns; the oldest makes room. */
-TEST(plans_are_kept_for_formats) {
+PLAN_TEST(plans_are_kept_for_formats) {
   static const crema_dtype type[] = {CREMA_F32, CREMA_F64, CREMA_F16, CREMA_BF16, CREMA_U8};
   kernel[0].follows_hints = true;
   example e = open_unary();
@@ -307,7 +309,7 @@ TEST(plans_are_kept_for_formats) {
   expect_counts(now.destroyed, 6, 0, 0);
 }
 
-TEST(one_plan_serves_kernels_that_ignore_formats) {
+PLAN_TEST(one_plan_serves_kernels_that_ignore_formats) {
   example e = open_unary();
   hold_in(e.x, CREMA_F32);
   assert_int_equal(run_unary(&e), CREMA_OK);
@@ -318,7 +320,7 @@ TEST(one_plan_serves_kernels_that_ignore_formats) {
 }
 
 /* Another device of the same back end has a plan of its own. */
-TEST(devices_have_plans_of_their_own) {
+PLAN_TEST(devices_have_plans_of_their_own) {
   crema_device second = {.backend = &backend, .index = 1};
   crema_context *first = context, *other = NULL;
   assert_int_equal(crema_context_create(&second, 1, &other), CREMA_OK);
@@ -336,7 +338,7 @@ TEST(devices_have_plans_of_their_own) {
 }
 
 /* A plan that may no longer run is given up for the next kernel that may; a failure is the op's. */
-TEST(plans_that_are_not_ready) {
+PLAN_TEST(plans_that_are_not_ready) {
   example e = open_unary();
   assert_int_equal(run_unary(&e), CREMA_OK);
   now.ready = CREMA_E_NO_MEMORY;
@@ -362,7 +364,7 @@ static crema_status run_slope(example *e) {
 
 /* The gradient of a slope is added to what is there: by the kernel, or else by the dispatcher.
  * Zeros are overwritten. */
-TEST(gradients_are_added) {
+PLAN_TEST(gradients_are_added) {
   for (int adds = 0; adds < 2; ++adds) {
     begin_anew();
     kernel[0].op = CR_OP_PRELU_BWD_SLOPE;
@@ -383,7 +385,7 @@ TEST(gradients_are_added) {
 }
 
 /* Only kernels that want a workspace get one. */
-TEST(workspaces) {
+PLAN_TEST(workspaces) {
   example e = open_unary();
   assert_int_equal(run_unary(&e), CREMA_OK);
   assert_int_equal(now.workspace.address, 0);
@@ -410,29 +412,13 @@ static crema_status make_and_run(void *user) {
   return status;
 }
 
-TEST(every_allocation_fails) {
+PLAN_TEST(every_allocation_fails) {
   cr_op_kind unary = CR_OP_UNARY_FWD, slope = CR_OP_PRELU_BWD_SLOPE;
   each_allocation_fails("an op", make_and_run, &unary, CREMA_OK, 15);
   kernel[0].op = slope;
   each_allocation_fails("an op that adds", make_and_run, &slope, CREMA_OK, 25);
 }
 
-#define CASE(test) cmocka_unit_test_setup_teardown(test, begin, end)
-
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      CASE(the_first_that_accepts_runs),
-      CASE(kernels_of_other_ops_and_types_are_not_asked),
-      CASE(no_kernel_is_left),
-      CASE(failures_to_plan),
-      CASE(a_failed_run_names_the_op),
-      CASE(plans_are_kept_for_formats),
-      CASE(one_plan_serves_kernels_that_ignore_formats),
-      CASE(devices_have_plans_of_their_own),
-      CASE(plans_that_are_not_ready),
-      CASE(gradients_are_added),
-      CASE(workspaces),
-      CASE(every_allocation_fails),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

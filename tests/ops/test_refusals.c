@@ -265,10 +265,5 @@ static int begin(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_generated_code),
-      cmocka_unit_test(test_threads),
-      cmocka_unit_test(test_memory),
-  };
-  return cmocka_run_group_tests(tests, begin, remove_solver_folder);
+  return run_all_tests(begin, remove_solver_folder);
 }

@@ -121,10 +121,5 @@ TEST(stacks_are_as_large_as_openmp_makes_them) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(teams_have_what_there_is),
-      cmocka_unit_test(larger_teams_are_tried_out),
-      cmocka_unit_test(stacks_are_as_large_as_openmp_makes_them),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

@@ -130,9 +130,5 @@ TEST(test_pooling) {
 int main(void) {
   /* These programs test the rows of a GPU, too, which most machines do not have. */
   if (!op_tests_start(&seed)) return OP_TESTS_SKIPPED;
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_convolution),
-      cmocka_unit_test(test_pooling),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

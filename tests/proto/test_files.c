@@ -230,18 +230,5 @@ TEST(more_than_2_gib_are_warned_of) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(round_trips),
-      cmocka_unit_test(nets_are_upgraded),
-      cmocka_unit_test(unknown_fields_by_choice),
-      cmocka_unit_test(foreign_files_are_refused),
-      cmocka_unit_test(missing_files_are_named),
-      cmocka_unit_test(failed_writes_lose_nothing),
-      cmocka_unit_test(special_files_are_written_in_place),
-      cmocka_unit_test(links_stay_links),
-      cmocka_unit_test(permissions_stay),
-      cmocka_unit_test(pipes_are_read_once),
-      cmocka_unit_test(more_than_2_gib_are_warned_of),
-  };
-  return cmocka_run_group_tests(tests, make_folder, remove_files);
+  return run_all_tests(make_folder, remove_files);
 }

@@ -205,10 +205,5 @@ TEST(files) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(reading_text),
-      cmocka_unit_test(messages),
-      cmocka_unit_test(files),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

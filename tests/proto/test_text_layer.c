@@ -124,12 +124,5 @@ TEST(damaged_texts_have_no_lines) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(names_are_found_wherever_they_stand),
-      cmocka_unit_test(layers_of_one_name_are_counted),
-      cmocka_unit_test(the_message_counts_as_the_text_does),
-      cmocka_unit_test(nets_inside_solver_files_are_searched),
-      cmocka_unit_test(damaged_texts_have_no_lines),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

@@ -268,19 +268,5 @@ TEST(long_lists) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(punctuation),
-      cmocka_unit_test(strings),
-      cmocka_unit_test(numbers),
-      cmocka_unit_test(bools_and_enums),
-      cmocka_unit_test(refused_values),
-      cmocka_unit_test(refused_structure),
-      cmocka_unit_test(unknown_fields_can_be_skipped),
-      cmocka_unit_test(unknown_engines_can_be_skipped),
-      cmocka_unit_test(deep_nesting_is_refused),
-      cmocka_unit_test(every_prefix_is_read_or_refused),
-      cmocka_unit_test(locale_does_not_matter),
-      cmocka_unit_test(long_lists),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

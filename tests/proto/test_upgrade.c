@@ -191,16 +191,5 @@ TEST(solvers) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(current_net_stays),
-      cmocka_unit_test(inputs),
-      cmocka_unit_test(second_format),
-      cmocka_unit_test(first_format),
-      cmocka_unit_test(padding_layers),
-      cmocka_unit_test(batch_norm_statistics),
-      cmocka_unit_test(batch_norm_that_scales),
-      cmocka_unit_test(ceil_mode_of_pooling),
-      cmocka_unit_test(solvers),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

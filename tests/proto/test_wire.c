@@ -207,19 +207,5 @@ TEST(copies_are_deep) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(scalars),
-      cmocka_unit_test(packed_and_unpacked_are_read),
-      cmocka_unit_test(later_parts_are_merged),
-      cmocka_unit_test(unknown_fields_are_kept),
-      cmocka_unit_test(foreign_enum_values_are_kept_aside),
-      cmocka_unit_test(dialects_of_a_layer),
-      cmocka_unit_test(dialects_of_a_transformation),
-      cmocka_unit_test(dialects_of_a_solver),
-      cmocka_unit_test(damaged_input_is_refused),
-      cmocka_unit_test(deep_groups_are_refused),
-      cmocka_unit_test(every_prefix_is_read_or_refused),
-      cmocka_unit_test(copies_are_deep),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }
