@@ -16,7 +16,7 @@ void fixture_make(fixture *f);
 void fixture_remove(fixture *f);
 
 /* A test with such a folder for its own, `const fixture *f = *state`. */
-#define fixture_test(test) cmocka_unit_test_setup_teardown(test, fixture_setup, fixture_teardown)
+#define FIXTURE_TEST(name) TEST_BETWEEN(name, fixture_setup, fixture_teardown)
 int fixture_setup(void **state);
 int fixture_teardown(void **state);
 

@@ -141,12 +141,5 @@ TEST(records_that_look_annotated) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(pixels),
-      cmocka_unit_test(refusals),
-      cmocka_unit_test(boxes),
-      cmocka_unit_test(constrained_boxes),
-      cmocka_unit_test(records_that_look_annotated),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

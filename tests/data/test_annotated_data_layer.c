@@ -57,11 +57,8 @@ static void put_damaged(int index, cr_buffer *value) {
 
 static crema_status make_net(const char *db, const char *param, const char *rest, int64_t seed,
                              crema_net **out) {
-  const crema_net_options options = net_options(CREMA_TRAIN, seed, NULL);
-  return parse_net(&options, NULL, out,
-                   "name: 'n' layer { name: 'in' type: 'AnnotatedData' top: 'data' top: 'label' %s "
-                   "data_param { source: '%s' backend: LMDB %s } }",
-                   rest, db, param);
+  static const input_type type = {"AnnotatedData", "data_param { backend: LMDB", CREMA_TRAIN};
+  return parse_input(&type, db, param, rest, seed, out);
 }
 
 static int64_t rows(crema_net *net) {
@@ -70,7 +67,7 @@ static int64_t rows(crema_net *net) {
   return shape->dim[2];
 }
 
-TEST(test_rows_of_the_label) {
+FIXTURE_TEST(test_rows_of_the_label) {
   const fixture *f = *state;
   crema_net *net = NULL;
   const char *db = fixture_db(f, "db", RECORDS, put_boxed);
@@ -128,7 +125,7 @@ static void assert_box_fits(crema_net *net, int height, int width, int *checked)
   "0.9 } max_sample: 1 max_trials: 50 } } "
 #define EMIT "emit_constraint { emit_type: CENTER } "
 
-TEST(test_boxes_follow_the_pixels) {
+FIXTURE_TEST(test_boxes_follow_the_pixels) {
   static const struct {
     const char *rest;
     int height, width;
@@ -169,7 +166,7 @@ TEST(test_boxes_follow_the_pixels) {
 
 /* resize_param with a probability: when the image is not resized, the boxes stay where they are. A
  * crop makes one size of both. */
-TEST(test_boxes_stay_when_the_size_does) {
+FIXTURE_TEST(test_boxes_stay_when_the_size_does) {
   static const char *const rest =
       "transform_param { resize_param { prob: 0.5 resize_mode: FIT_LARGE_SIZE_AND_PAD height: 20 "
       "width: 60 pad_mode: CONSTANT pad_value: 0 } }";
@@ -220,7 +217,7 @@ static void collect(const char *db, const char *param, int batches, cr_buffer *o
   crema_net_destroy(net);
 }
 
-TEST(s2_28_threads_give_the_same_batches) {
+FIXTURE_TEST(s2_28_threads_give_the_same_batches) {
   static const struct {
     fixture_record record;
     const char *param;
@@ -251,7 +248,7 @@ TEST(s2_28_threads_give_the_same_batches) {
 
 /* Whole records come in their order, each picture with its own box; the position in the data counts
  * skipped records, too. */
-TEST(test_skip_corrupt) {
+FIXTURE_TEST(test_skip_corrupt) {
   const fixture *f = *state;
   crema_net *net = NULL, *resumed = NULL;
   cr_buffer saved = {0};
@@ -294,7 +291,7 @@ static void put_all_damaged(int index, cr_buffer *value) {
 }
 
 /* One whole record among nothing but damaged ones still makes batches; none makes an error. */
-TEST(test_skip_corrupt_gives_up) {
+FIXTURE_TEST(test_skip_corrupt_gives_up) {
   const fixture *f = *state;
   crema_net *net = NULL;
   const char *db = fixture_db(f, "db", 4, put_only_damaged);
@@ -310,7 +307,7 @@ TEST(test_skip_corrupt_gives_up) {
                "truncated or damaged");
 }
 
-TEST(test_records_without_annotations) {
+FIXTURE_TEST(test_records_without_annotations) {
   const fixture *f = *state;
   crema_net *net = NULL;
   const char *db = fixture_db(f, "db", 3, put_plain);
@@ -326,7 +323,7 @@ TEST(test_records_without_annotations) {
   crema_net_destroy(net);
 }
 
-TEST(s2_31_resume) {
+FIXTURE_TEST(s2_31_resume) {
   static const char *const rest = SAMPLER
       "transform_param { mirror: true crop_size: 24 "
       "resize_param { resize_mode: WARP height: 30 width: 30 } }";
@@ -373,7 +370,7 @@ static void check_step(crema_net *net, int rank, int solvers, int step) {
 }
 
 /* One reader for all of them; or one each, when they are in different processes. */
-TEST(s2_11_s2_27_records_are_dealt_to_the_solvers) {
+FIXTURE_TEST(s2_11_s2_27_records_are_dealt_to_the_solvers) {
   enum { SOLVERS = 3, STEPS = 12 };
   const fixture *f = *state;
   crema_net *net[SOLVERS];
@@ -402,7 +399,7 @@ TEST(s2_11_s2_27_records_are_dealt_to_the_solvers) {
 }
 
 /* Reader, pipeline and decoding threads stop and start again wherever they are. */
-TEST(s2_05_stops_at_any_moment) {
+FIXTURE_TEST(s2_05_stops_at_any_moment) {
   const fixture *f = *state;
   crema_net *net = NULL;
   cr_mt19937 rng;
@@ -429,7 +426,7 @@ TEST(s2_05_stops_at_any_moment) {
 }
 
 /* A position that the database does not have: an error, as is every pass after it. */
-TEST(test_positions_that_do_not_exist) {
+FIXTURE_TEST(test_positions_that_do_not_exist) {
   const fixture *f = *state;
   crema_net *net = NULL;
   cr_buffer saved = {0};
@@ -451,7 +448,7 @@ TEST(test_positions_that_do_not_exist) {
   cr_buffer_free(&saved);
 }
 
-TEST(test_faults) {
+FIXTURE_TEST(test_faults) {
   const fixture *f = *state;
   crema_net *net = NULL;
   const char *db = fixture_db(f, "db", RECORDS, put_damaged);
@@ -476,7 +473,7 @@ TEST(test_faults) {
 }
 
 /* As in Data: prefetch 0 is automatic, precache means cache. */
-TEST(test_fields_of_data_param) {
+FIXTURE_TEST(test_fields_of_data_param) {
   const fixture *f = *state;
   crema_net *net = NULL;
   const char *db = fixture_db(f, "db", RECORDS, put_boxed);
@@ -501,7 +498,7 @@ static int run_command(const char *command, cr_buffer *out) {
 }
 
 /* The tools know these records from those of Data. */
-TEST(test_tools) {
+FIXTURE_TEST(test_tools) {
   static const char *const lines[] = {"5 records",
                                       "0 encoded, 1 damaged",
                                       "Damaged record '00000002'",
@@ -526,21 +523,5 @@ TEST(test_tools) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      fixture_test(test_rows_of_the_label),
-      fixture_test(test_boxes_follow_the_pixels),
-      fixture_test(test_boxes_stay_when_the_size_does),
-      fixture_test(s2_28_threads_give_the_same_batches),
-      fixture_test(test_fields_of_data_param),
-      fixture_test(test_tools),
-      fixture_test(test_skip_corrupt),
-      fixture_test(test_skip_corrupt_gives_up),
-      fixture_test(test_records_without_annotations),
-      fixture_test(s2_11_s2_27_records_are_dealt_to_the_solvers),
-      fixture_test(s2_31_resume),
-      fixture_test(s2_05_stops_at_any_moment),
-      fixture_test(test_positions_that_do_not_exist),
-      fixture_test(test_faults),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

@@ -4,28 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "check.h"
-#include "data/augment/augment.h"
-
-static crema_status try_make(const char *text, cr_augment **out) {
-  ProtobufCMessage *param = NULL;
-  ok(cr_text_parse(&caffe__transformation_parameter__descriptor, text, strlen(text), "test",
-                   CR_UNKNOWN_ERROR, &param));
-  crema_status status = cr_augment_create((const Caffe__TransformationParameter *)param, out);
-  cr_message_free(param);
-  return status;
-}
-
-static cr_augment *make(const char *text) {
-  cr_augment *augment = NULL;
-  ok(try_make(text, &augment));
-  return augment;
-}
-
-static void fill(cr_image *image, int height, int width, int channels) {
-  ok(cr_image_reserve(image, height, width, channels));
-  for (int i = 0; i < height * width * channels; ++i) image->pixels[i] = (uint8_t)(i * 37 % 251);
-}
+#include "transform_text.h"
 
 /* The image lies in the canvas where `expanded` says, and the rest has the mean's colour. */
 static void check_canvas(const cr_image *image, const cr_image *old, const float expanded[4]) {
@@ -46,7 +25,7 @@ static void check_canvas(const cr_image *image, const cr_image *old, const float
 }
 
 TEST(test_expand) {
-  cr_augment *augment = make(
+  cr_augment *augment = augment_of(
       "expand_param { prob: 0.5 max_expand_ratio: 4 } "
       "mean_value: 104 mean_value: 117 mean_value: 123");
   cr_image image = {0}, old = {0};
@@ -76,7 +55,7 @@ TEST(test_expand) {
 
 /* Without mean values the canvas is black. */
 TEST(test_black_canvas) {
-  cr_augment *augment = make("expand_param { max_expand_ratio: 3 }");
+  cr_augment *augment = augment_of("expand_param { max_expand_ratio: 3 }");
   cr_image image = {0};
   ok(cr_image_reserve(&image, 8, 8, 1));
   memset(image.pixels, 255, 64);
@@ -116,7 +95,7 @@ static uint64_t hash_of(const cr_augment *augment, uint64_t key, uint64_t sample
 
 /* A sample's result depends on key and index, not on what was made before nor on the object. */
 TEST(test_determinism) {
-  cr_augment *a = make(everything), *b = make(everything);
+  cr_augment *a = augment_of(everything), *b = augment_of(everything);
   uint64_t up[200];
   int other_key = 0, other_sample = 0;
   for (uint64_t i = 0; i < 200; ++i) up[i] = hash_of(a, 1, i);
@@ -132,7 +111,7 @@ TEST(test_determinism) {
 
 /* The extents that are told are those that come out, whatever was drawn. */
 TEST(test_extents) {
-  cr_augment *augment = make(everything);
+  cr_augment *augment = augment_of(everything);
   cr_image image = {0};
   int sizes[2] = {0};
   for (uint64_t sample = 0; sample < 300; ++sample) {
@@ -151,7 +130,7 @@ TEST(test_extents) {
 
 /* Channel-major bytes, interleaved bytes elsewhere and pixels in the store itself. */
 TEST(test_layouts) {
-  cr_augment *augment = make(everything);
+  cr_augment *augment = augment_of(everything);
   cr_image image = {0}, store[3] = {{0}};
   uint8_t planar[16 * 20 * 3];
   fill(&image, 16, 20, 3);
@@ -192,7 +171,8 @@ TEST(test_nothing_asked) {
   int extent[2];
   ok(cr_augment_create(NULL, &augment));
   assert_null(augment);
-  assert_null(make("mirror: true crop_size: 3 mean_value: 1"));
+  ok(make_augment("mirror: true crop_size: 3 mean_value: 1", &augment));
+  assert_null(augment);
   fill(&image, 3, 4, 3);
   fill(&same, 3, 4, 3);
   ok(cr_augment_image(NULL, 1, 1, &image));
@@ -233,7 +213,7 @@ TEST(test_refusals) {
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
     cr_augment *augment = NULL;
-    if (try_make(cases[i].text, &augment) != cases[i].status ||
+    if (make_augment(cases[i].text, &augment) != cases[i].status ||
         strstr(crema_error_text(), cases[i].part) == NULL) {
       fail_msg("%s: %s", cases[i].text, crema_error_text());
     }
@@ -258,7 +238,7 @@ TEST(test_misfits) {
       {"resize_param { resize_mode: FIT_SMALL_SIZE height: 65000 width: 65000 }", 1, CREMA_E_RANGE},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
-    cr_augment *augment = make(cases[i].text);
+    cr_augment *augment = augment_of(cases[i].text);
     cr_image image = {0};
     fill(&image, 30, 20, cases[i].channels);
     crema_status status = cr_augment_image(augment, 1, 1, &image);
@@ -269,11 +249,5 @@ TEST(test_misfits) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_expand),      cmocka_unit_test(test_black_canvas),
-      cmocka_unit_test(test_determinism), cmocka_unit_test(test_extents),
-      cmocka_unit_test(test_layouts),     cmocka_unit_test(test_nothing_asked),
-      cmocka_unit_test(test_refusals),    cmocka_unit_test(test_misfits),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

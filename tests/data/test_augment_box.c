@@ -232,12 +232,5 @@ TEST(test_refusals) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_measures),    cmocka_unit_test(test_project),
-      cmocka_unit_test(test_emit),        cmocka_unit_test(test_resize),
-      cmocka_unit_test(test_crop),        cmocka_unit_test(test_patches),
-      cmocka_unit_test(test_constraints), cmocka_unit_test(test_statistics),
-      cmocka_unit_test(test_determinism), cmocka_unit_test(test_refusals),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

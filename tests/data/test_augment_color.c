@@ -3,34 +3,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "check.h"
-#include "data/augment/augment.h"
 #include "data/augment/augment_private.h"
 #include "data/image/image_codec.h"
-
-static cr_augment *make(const char *text) {
-  ProtobufCMessage *param = NULL;
-  cr_augment *augment = NULL;
-  ok(cr_text_parse(&caffe__transformation_parameter__descriptor, text, strlen(text), "test",
-                   CR_UNKNOWN_ERROR, &param));
-  ok(cr_augment_create((const Caffe__TransformationParameter *)param, &augment));
-  cr_message_free(param);
-  return augment;
-}
+#include "transform_text.h"
 
 static void set(cr_image *image, int height, int width, int channels, const uint8_t *values) {
   ok(cr_image_reserve(image, height, width, channels));
   memcpy(image->pixels, values, (size_t)(height * width * channels));
 }
 
-static void fill(cr_image *image, int height, int width, int channels) {
-  ok(cr_image_reserve(image, height, width, channels));
-  for (int i = 0; i < height * width * channels; ++i) image->pixels[i] = (uint8_t)(i * 37 % 251);
-}
-
 /* One image through one setting. */
 static void apply(const char *text, uint64_t sample, cr_image *image) {
-  cr_augment *augment = make(text);
+  cr_augment *augment = augment_of(text);
   ok(cr_augment_image(augment, 21, sample, image));
   cr_augment_destroy(augment);
 }
@@ -76,7 +60,7 @@ TEST(test_ycrcb) {
 
 /* The shift of brightness is uniform in -32..32. */
 TEST(test_brightness) {
-  cr_augment *augment = make("distort_param { brightness_prob: 0.5 brightness_delta: 32 }");
+  cr_augment *augment = augment_of("distort_param { brightness_prob: 0.5 brightness_delta: 32 }");
   cr_image image = {0};
   int untouched = 0, low = 255, high = 0;
   double sum = 0;
@@ -120,7 +104,7 @@ TEST(test_contrast_and_saturation) {
 
 /* Pure red, hue 0: shifts down are cut to 0, shifts up by h give green 255 h / 30. */
 TEST(test_hue) {
-  cr_augment *augment = make("distort_param { hue_prob: 1 hue_delta: 18 }");
+  cr_augment *augment = augment_of("distort_param { hue_prob: 1 hue_delta: 18 }");
   cr_image image = {0};
   int red = 0, high = 0;
   for (uint64_t sample = 0; sample < 2000; ++sample) {
@@ -139,7 +123,7 @@ TEST(test_hue) {
 }
 
 TEST(test_channel_order) {
-  cr_augment *augment = make("distort_param { random_order_prob: 1 }");
+  cr_augment *augment = augment_of("distort_param { random_order_prob: 1 }");
   cr_image image = {0};
   int seen[6] = {0};
   static const uint8_t orders[6][3] = {{1, 2, 3}, {1, 3, 2}, {2, 1, 3},
@@ -159,7 +143,7 @@ TEST(test_channel_order) {
  * the rounded 5222 / 4096). First doubled: (200, 200, 255), saturation 55, times 2 is 110:
  * 255 (1 - 110 / 255) = 145. Else saturation 254 first: 200 / 255 = 1, and doubled 2. */
 TEST(test_both_orders) {
-  cr_augment *augment = make(
+  cr_augment *augment = augment_of(
       "distort_param { contrast_prob: 1 contrast_lower: 2 contrast_upper: 2 "
       "saturation_prob: 1 saturation_lower: 2 saturation_upper: 2 }");
   cr_image image = {0};
@@ -340,7 +324,7 @@ TEST(test_saltpepper) {
 
 /* Always without `prob`, else as often as it says. */
 TEST(test_noise_prob) {
-  cr_augment *augment = make("noise_param { prob: 0.3 inverse: true }");
+  cr_augment *augment = augment_of("noise_param { prob: 0.3 inverse: true }");
   cr_image image = {0};
   int inverted = 0;
   for (uint64_t sample = 0; sample < 2000; ++sample) {
@@ -384,15 +368,5 @@ TEST(noise_stays_in_the_image) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_hsv),         cmocka_unit_test(test_ycrcb),
-      cmocka_unit_test(test_brightness),  cmocka_unit_test(test_contrast_and_saturation),
-      cmocka_unit_test(test_hue),         cmocka_unit_test(test_channel_order),
-      cmocka_unit_test(test_both_orders), cmocka_unit_test(test_point_noise),
-      cmocka_unit_test(test_blur),        cmocka_unit_test(test_erode),
-      cmocka_unit_test(test_hist_eq),     cmocka_unit_test(test_clahe),
-      cmocka_unit_test(test_jpeg),        cmocka_unit_test(test_saltpepper),
-      cmocka_unit_test(test_noise_prob),  cmocka_unit_test(noise_stays_in_the_image),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

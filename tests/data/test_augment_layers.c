@@ -22,7 +22,7 @@ static const float *next(crema_net *net, int64_t *count) {
 }
 
 /* Records of 4 x 5 and 5 x 5 pixels become 6 x 6; inverting twice would give the old values. */
-TEST(test_data) {
+FIXTURE_TEST(test_data) {
   const fixture *f = *state;
   crema_net *net = NULL;
   char layer[1024];
@@ -42,7 +42,7 @@ TEST(test_data) {
   crema_net_destroy(net);
 }
 
-TEST(test_image_data) {
+FIXTURE_TEST(test_image_data) {
   const fixture *f = *state;
   crema_net *plain = NULL, *inverse = NULL;
   cr_image image = {0};
@@ -71,7 +71,7 @@ TEST(test_image_data) {
 }
 
 /* All that is random, on one thread and on four. */
-TEST(test_threads) {
+FIXTURE_TEST(test_threads) {
   static const char transform[] =
       "transform_param { crop_size: 5 mirror: true distort_param { brightness_prob: 0.5 "
       "brightness_delta: 32 hue_prob: 0.5 hue_delta: 18 random_order_prob: 0.5 } "
@@ -95,10 +95,5 @@ TEST(test_threads) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      fixture_test(test_data),
-      fixture_test(test_image_data),
-      fixture_test(test_threads),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

@@ -496,20 +496,5 @@ TEST(back_from_hues) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(every_mode_and_size),
-      cmocka_unit_test(half_the_size),
-      cmocka_unit_test(sizes_that_cannot_be),
-      cmocka_unit_test(policies),
-      cmocka_unit_test(padding),
-      cmocka_unit_test(blur),
-      cmocka_unit_test(erosion),
-      cmocka_unit_test(equalized_histograms),
-      cmocka_unit_test(equalized_tiles),
-      cmocka_unit_test(order_of_effects),
-      cmocka_unit_test(colours),
-      cmocka_unit_test(hues),
-      cmocka_unit_test(back_from_hues),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

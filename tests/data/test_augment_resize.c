@@ -2,31 +2,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "check.h"
-#include "data/augment/augment.h"
 #include "data/augment/augment_private.h"
+#include "transform_text.h"
 
 #define MODE(name) CAFFE__RESIZE_PARAMETER__INTERP_MODE__##name
-
-static void fill(cr_image *image, int height, int width, int channels) {
-  ok(cr_image_reserve(image, height, width, channels));
-  for (int i = 0; i < height * width * channels; ++i) image->pixels[i] = (uint8_t)(i * 37 % 251);
-}
 
 static void set(cr_image *image, int height, int width, const uint8_t *values) {
   ok(cr_image_reserve(image, height, width, 1));
   memcpy(image->pixels, values, (size_t)(height * width));
-}
-
-static cr_augment *make(const char *text) {
-  ProtobufCMessage *param = NULL;
-  cr_augment *augment = NULL;
-  ok(cr_text_parse(&caffe__transformation_parameter__descriptor, text, strlen(text), "test",
-                   CR_UNKNOWN_ERROR, &param));
-  ok(cr_augment_create((const Caffe__TransformationParameter *)param, &augment));
-  cr_message_free(param);
-  assert_non_null(augment);
-  return augment;
 }
 
 static void resize(const cr_image *in, int height, int width,
@@ -139,7 +122,7 @@ TEST(test_lanczos) {
 }
 
 TEST(test_warp_is_image_resize) {
-  cr_augment *augment = make("resize_param { height: 9 width: 5 }");
+  cr_augment *augment = augment_of("resize_param { height: 9 width: 5 }");
   cr_image a = {0}, b = {0};
   fill(&a, 20, 30, 3);
   ok(cr_image_resize(&a, 9, 5, &b));
@@ -155,8 +138,8 @@ TEST(test_warp_is_image_resize) {
 /* 40 x 80 pixels into 20 x 20: the width becomes 40, or the height becomes 10 with 5 rows above
  * and below. */
 TEST(test_fit) {
-  cr_augment *small =
-      make("resize_param { resize_mode: FIT_SMALL_SIZE height: 20 width: 20 interp_mode: AREA }");
+  cr_augment *small = augment_of(
+      "resize_param { resize_mode: FIT_SMALL_SIZE height: 20 width: 20 interp_mode: AREA }");
   cr_image image = {0}, inner = {0};
   int extent[2];
   fill(&image, 40, 80, 3);
@@ -178,7 +161,7 @@ TEST(test_fit) {
 enum { ROW = 20 * 3 };
 
 static void check_pad(const char *text, int row_above, int row_below, int constant) {
-  cr_augment *augment = make(text);
+  cr_augment *augment = augment_of(text);
   cr_image image = {0}, inner = {0};
   int extent[2];
   fill(&image, 40, 80, 3);
@@ -222,8 +205,8 @@ TEST(test_pad) {
 
 /* Of several modes each is drawn as often; prob decides whether to resize at all. */
 TEST(test_random_modes) {
-  cr_augment *augment =
-      make("resize_param { prob: 0.75 height: 1 width: 6 interp_mode: NEAREST interp_mode: AREA }");
+  cr_augment *augment = augment_of(
+      "resize_param { prob: 0.75 height: 1 width: 6 interp_mode: NEAREST interp_mode: AREA }");
   cr_image image = {0};
   int kept = 0, nearest = 0, area = 0;
   for (uint64_t sample = 0; sample < 4000; ++sample) {
@@ -242,7 +225,8 @@ TEST(test_random_modes) {
   cr_image_free(&image);
   cr_augment_destroy(augment);
 
-  augment = make("resize_param { height: 1 width: 2 interp_mode: NEAREST interp_mode: AREA }");
+  augment =
+      augment_of("resize_param { height: 1 width: 2 interp_mode: NEAREST interp_mode: AREA }");
   nearest = area = 0;
   for (uint64_t sample = 0; sample < 4000; ++sample) {
     set(&image, 1, 4, (const uint8_t[]){10, 20, 30, 40});
@@ -258,9 +242,9 @@ TEST(test_random_modes) {
 
 /* The shorter side takes every length from lower to upper, the longer one follows. */
 TEST(test_rand_resize) {
-  cr_augment *augment = make("img_rand_resize_lower: 20 img_rand_resize_upper: 23");
+  cr_augment *augment = augment_of("img_rand_resize_lower: 20 img_rand_resize_upper: 23");
   cr_augment *grow =
-      make("img_rand_resize_lower: 20 img_rand_resize_upper: 23 allow_upscale: true");
+      augment_of("img_rand_resize_lower: 20 img_rand_resize_upper: 23 allow_upscale: true");
   cr_image image = {0};
   int seen[24] = {0};
   for (uint64_t sample = 0; sample < 400; ++sample) {
@@ -287,12 +271,5 @@ TEST(test_rand_resize) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_nearest),      cmocka_unit_test(test_area),
-      cmocka_unit_test(test_cubic),        cmocka_unit_test(test_identities),
-      cmocka_unit_test(test_lanczos),      cmocka_unit_test(test_warp_is_image_resize),
-      cmocka_unit_test(test_fit),          cmocka_unit_test(test_pad),
-      cmocka_unit_test(test_random_modes), cmocka_unit_test(test_rand_resize),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

@@ -5,35 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "check.h"
 #include "core/rng.h"
-#include "data/augment/augment.h"
 #include "data/augment/augment_private.h"
-
-static Caffe__TransformationParameter *parse(const char *text) {
-  ProtobufCMessage *param = NULL;
-  ok(cr_text_parse(&caffe__transformation_parameter__descriptor, text, strlen(text), "test",
-                   CR_UNKNOWN_ERROR, &param));
-  return (Caffe__TransformationParameter *)param;
-}
-
-static crema_status try_make(const char *text, cr_augment **out) {
-  Caffe__TransformationParameter *param = parse(text);
-  crema_status status = cr_augment_create(param, out);
-  cr_message_free(&param->base);
-  return status;
-}
-
-static cr_augment *make(const char *text) {
-  cr_augment *augment = NULL;
-  if (try_make(text, &augment) != CREMA_OK) fail_msg("%s: %s", text, crema_error_text());
-  return augment;
-}
-
-static void fill(cr_image *image, int height, int width, int channels) {
-  ok(cr_image_reserve(image, height, width, channels));
-  for (int i = 0; i < height * width * channels; ++i) image->pixels[i] = (uint8_t)(i * 37 % 251);
-}
+#include "transform_text.h"
 
 static void assert_same(const cr_image *a, const cr_image *b) {
   assert_int_equal(a->height, b->height);
@@ -100,7 +74,7 @@ TEST(swapping) {
 
 /* One pixel of the value 100 after the random numbers of the stage were used as documented. */
 TEST(brightness_and_contrast) {
-  cr_augment *augment = make(
+  cr_augment *augment = augment_of(
       "distort_param { brightness_prob: 0.5 brightness_delta: 20 contrast_prob: 0.5 "
       "contrast_lower: 0.5 contrast_upper: 1.5 }");
   int both = 0;
@@ -142,7 +116,7 @@ TEST(distortions_reach_all_pixels) {
       "distort_param { saturation_prob: 1 saturation_lower: 0.3 saturation_upper: 0.4 }",
       "distort_param { hue_prob: 1 hue_delta: 90 }", "distort_param { random_order_prob: 1 }"};
   for (size_t i = 0; i < sizeof texts / sizeof *texts; ++i) {
-    cr_augment *augment = make(texts[i]);
+    cr_augment *augment = augment_of(texts[i]);
     cr_image image = {0};
     fill(&image, 3, 5, 3);
     for (int k = 0; k < 15; ++k) memcpy(image.pixels + 3 * k, "\x28\x5a\xb4", 3);
@@ -157,7 +131,7 @@ TEST(distortions_reach_all_pixels) {
 /* ---- expand_param -------------------------------------------------------- */
 
 TEST(canvases) {
-  cr_augment *augment = make("expand_param { prob: 0.75 max_expand_ratio: 3 }");
+  cr_augment *augment = augment_of("expand_param { prob: 0.75 max_expand_ratio: 3 }");
   double top = 0, left = 0;
   int used = 0;
   for (uint64_t sample = 0; sample < 1000; ++sample) {
@@ -197,7 +171,7 @@ TEST(canvases) {
 
 /* A ratio of nearly 1 changes nothing; `expanded` may be left out. */
 TEST(small_canvases) {
-  cr_augment *augment = make("expand_param { max_expand_ratio: 1.0078125 }");
+  cr_augment *augment = augment_of("expand_param { max_expand_ratio: 1.0078125 }");
   cr_image image = {0}, old = {0};
   int extent[2];
   fill(&image, 200, 200, 1);
@@ -209,7 +183,7 @@ TEST(small_canvases) {
     assert_same(&image, &old);
   }
   cr_augment_destroy(augment);
-  augment = make("expand_param { max_expand_ratio: 1.015625 }");
+  augment = augment_of("expand_param { max_expand_ratio: 1.015625 }");
   int grown = 0;
   for (uint64_t sample = 0; sample < 20; ++sample) {
     ok(cr_augment_extent(augment, KEY, sample, (const int[]){200, 200}, extent));
@@ -231,9 +205,10 @@ TEST(random_sizes) {
                {{12, 15}, false}, {{14, 14}, true},  {{14, 14}, false}, {{200, 13}, true}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
     const int *in = cases[i].in, shorter = in[0] < in[1] ? in[0] : in[1];
-    cr_augment *augment = make(cases[i].up ? "img_rand_resize_lower: 12 img_rand_resize_upper: 16 "
-                                             "allow_upscale: true"
-                                           : "img_rand_resize_lower: 12 img_rand_resize_upper: 16");
+    cr_augment *augment =
+        augment_of(cases[i].up ? "img_rand_resize_lower: 12 img_rand_resize_upper: 16 "
+                                 "allow_upscale: true"
+                               : "img_rand_resize_lower: 12 img_rand_resize_upper: 16");
     for (uint64_t sample = 0; sample < 60; ++sample) {
       cr_random random = stream(sample, CR_STAGE_RAND_RESIZE);
       const int length = 12 + cr_random_below(&random, 5);
@@ -273,7 +248,7 @@ TEST(interpolations_of_random_sizes) {
     snprintf(text, sizeof text,
              "img_rand_resize_lower: 17 img_rand_resize_upper: 17 allow_upscale: true %s",
              cases[i].text);
-    cr_augment *augment = make(text);
+    cr_augment *augment = augment_of(text);
     cr_image image = {0}, old = {0}, wanted = {0};
     fill(&image, side, side + 1, 3);
     fill(&old, side, side + 1, 3);
@@ -305,9 +280,10 @@ TEST(interpolations_of_random_sizes) {
 
 /* Stages have streams of their own: together they do what each does alone, in this order. */
 TEST(stages) {
-  cr_augment *all = make(DISTORT EXPAND RAND RESIZE NOISE);
-  cr_augment *single[5] = {make(DISTORT), make(EXPAND), make(RAND), make(RESIZE), make(NOISE)};
-  Caffe__TransformationParameter *param = parse(DISTORT RESIZE NOISE);
+  cr_augment *all = augment_of(DISTORT EXPAND RAND RESIZE NOISE);
+  cr_augment *single[5] = {augment_of(DISTORT), augment_of(EXPAND), augment_of(RAND),
+                           augment_of(RESIZE), augment_of(NOISE)};
+  Caffe__TransformationParameter *param = parse_transform(DISTORT RESIZE NOISE);
   int resized = 0;
   for (uint64_t sample = 0; sample < 100; ++sample) {
     cr_image together = {0}, apart = {0}, direct = {0}, scratchpad = {0};
@@ -358,7 +334,7 @@ TEST(stages) {
 /* Salt: after the number that `prob` asks for, column and row of each pixel. */
 TEST(salted_pixels) {
   cr_augment *augment =
-      make("noise_param { saltpepper: true saltpepper_param { fraction: 0.2 value: 7 } }");
+      augment_of("noise_param { saltpepper: true saltpepper_param { fraction: 0.2 value: 7 } }");
   for (uint64_t sample = 0; sample < 20; ++sample) {
     cr_random random = stream(sample, CR_STAGE_NOISE);
     cr_image image = {0};
@@ -398,7 +374,7 @@ TEST(accepted_settings) {
       "expand_param { } mean_file: ''",
   };
   for (size_t i = 0; i < sizeof texts / sizeof *texts; ++i) {
-    cr_augment *augment = make(texts[i]);
+    cr_augment *augment = augment_of(texts[i]);
     if (augment == NULL) fail_msg("%s asks for nothing", texts[i]);
     cr_augment_destroy(augment);
   }
@@ -434,7 +410,7 @@ TEST(refused_settings) {
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
     cr_augment *augment = NULL;
-    crema_status status = try_make(cases[i].text, &augment);
+    crema_status status = make_augment(cases[i].text, &augment);
     if (status != cases[i].status || strstr(crema_error_text(), cases[i].words) == NULL) {
       fail_msg("%s: %s: %s", cases[i].text, crema_status_name(status), crema_error_text());
     }
@@ -467,7 +443,7 @@ TEST(channels) {
                {"expand_param { max_expand_ratio: 2 } mean_value: 1", "1234"},
                {"expand_param { max_expand_ratio: 2 } mean_value: [1, 2, 3, 4]", "4"}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
-    cr_augment *augment = make(cases[i].text);
+    cr_augment *augment = augment_of(cases[i].text);
     for (int c = 1; c <= 4; ++c) {
       const bool allowed = strchr(cases[i].allowed, '0' + c) != NULL;
       cr_image image = {0};
@@ -488,7 +464,7 @@ TEST(channels) {
 
 /* Pixels of a record: bytes of any layout are copied into `store`, which may hold them already. */
 TEST(pixels_of_records) {
-  cr_augment *augment = make("noise_param { inverse: true }");
+  cr_augment *augment = augment_of("noise_param { inverse: true }");
   const uint8_t planes[6] = {1, 2, 3, 4, 5, 6};
   cr_image store = {0};
   cr_pixels p = {.values = planes, .type = CREMA_U8, .channels = 3, .height = 1, .width = 2};
@@ -518,23 +494,5 @@ TEST(pixels_of_records) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(words),
-      cmocka_unit_test(numbers),
-      cmocka_unit_test(saturation_of_values),
-      cmocka_unit_test(swapping),
-      cmocka_unit_test(brightness_and_contrast),
-      cmocka_unit_test(distortions_reach_all_pixels),
-      cmocka_unit_test(canvases),
-      cmocka_unit_test(small_canvases),
-      cmocka_unit_test(random_sizes),
-      cmocka_unit_test(interpolations_of_random_sizes),
-      cmocka_unit_test(stages),
-      cmocka_unit_test(salted_pixels),
-      cmocka_unit_test(accepted_settings),
-      cmocka_unit_test(refused_settings),
-      cmocka_unit_test(channels),
-      cmocka_unit_test(pixels_of_records),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

@@ -92,7 +92,7 @@ static void make_set(const fixture *f) {
 }
 
 /* A test whose folder holds the set. */
-#define set_test(test) cmocka_unit_test_setup_teardown(test, set_up, fixture_teardown)
+#define SET_TEST(name) TEST_BETWEEN(name, set_up, fixture_teardown)
 static int set_up(void **state) {
   fixture_setup(state);
   make_set(*state);
@@ -149,7 +149,7 @@ static void expect_images(crema_net *net, int k) {
 /* ---- S2-19 --------------------------------------------------------------- */
 
 /* Memory on both sides is there before the first pass; after it nothing is made any more. */
-TEST(s2_19_loaders_allocate_nothing_after_the_start) {
+SET_TEST(s2_19_loaders_allocate_nothing_after_the_start) {
   const fixture *f = *state;
   for (kind k = IMAGE; k <= WINDOW; ++k) {
     crema_device *device = begin(sim_test_options(1));
@@ -175,7 +175,7 @@ TEST(s2_19_loaders_allocate_nothing_after_the_start) {
 /* ---- S2-20 --------------------------------------------------------------- */
 
 /* A stream for the batches beside the net's on a device; nothing of the kind on the host. */
-TEST(s2_20_loaders_copy_to_devices_only) {
+SET_TEST(s2_20_loaders_copy_to_devices_only) {
   const fixture *f = *state;
   for (kind k = IMAGE; k < KINDS; ++k) {
     crema_device *device = begin(sim_test_options(1));
@@ -195,7 +195,7 @@ TEST(s2_20_loaders_copy_to_devices_only) {
 }
 
 /* Data, label, wait, again and again on one stream, on which no kernel runs. */
-TEST(s2_20_loaders_copy_then_wait_then_hand_over) {
+SET_TEST(s2_20_loaders_copy_then_wait_then_hand_over) {
   enum { PASSES = 12 };
   const fixture *f = *state;
   crema_net *net = net_of(f, IMAGE, begin(sim_test_options(1)));
@@ -209,7 +209,7 @@ TEST(s2_20_loaders_copy_then_wait_then_hand_over) {
 }
 
 /* Both sides hold a batch when it arrives: reading either costs no copy. */
-TEST(s2_20_batches_of_loaders_arrive_synced) {
+SET_TEST(s2_20_batches_of_loaders_arrive_synced) {
   static const char *const tops[] = {"data", "label"};
   const cr_format plain = {CREMA_F32, NULL};
   const fixture *f = *state;
@@ -241,7 +241,7 @@ TEST(s2_20_batches_of_loaders_arrive_synced) {
 }
 
 /* What the kernels saw is what they see on the host, also where batches differ in size. */
-TEST(s2_20_copied_batches_equal_the_hosts) {
+SET_TEST(s2_20_copied_batches_equal_the_hosts) {
   static const char *const names[] = {"data", "label", "twice", "label2"};
   const fixture *f = *state;
   for (kind k = IMAGE; k < KINDS; ++k) {
@@ -265,7 +265,7 @@ TEST(s2_20_copied_batches_equal_the_hosts) {
 
 /* A batch's device memory is not overwritten before the kernels that were queued on it are done:
  * the checker of the simulation sees every other order. */
-TEST(s2_20_memory_of_loaders_is_not_reused_too_early) {
+SET_TEST(s2_20_memory_of_loaders_is_not_reused_too_early) {
   const fixture *f = *state;
   for (kind k = IMAGE; k < KINDS; ++k) {
     crema_net *net = net_of(f, k, begin(without_log()));
@@ -280,7 +280,7 @@ TEST(s2_20_memory_of_loaders_is_not_reused_too_early) {
 
 /* Nor when the position in the data is restored while kernels are queued on a batch. Streams run
  * step by step here, so that they are queued still when the threads start again. */
-TEST(s2_20_restored_loaders_wait_for_queued_work) {
+SET_TEST(s2_20_restored_loaders_wait_for_queued_work) {
   const fixture *f = *state;
   for (kind k = IMAGE; k < KINDS; ++k) {
     crema_device *device = begin(sim_stepped_options());
@@ -302,7 +302,7 @@ TEST(s2_20_restored_loaders_wait_for_queued_work) {
 }
 
 /* Nets that end while batches are read, copied, waited for: nothing is left behind. */
-TEST(s2_20_loaders_stop_in_the_middle) {
+SET_TEST(s2_20_loaders_stop_in_the_middle) {
   const fixture *f = *state;
   cr_mt19937 rng;
   cr_mt19937_seed(&rng, 3);
@@ -317,7 +317,7 @@ TEST(s2_20_loaders_stop_in_the_middle) {
 }
 
 /* A device that fails is told with the layer's name; no hang. */
-TEST(s2_20_a_failing_copy_of_a_loader_is_told) {
+SET_TEST(s2_20_a_failing_copy_of_a_loader_is_told) {
   const fixture *f = *state;
   crema_net *net = NULL;
   crema_device *device = begin(sim_test_options(1));
@@ -330,7 +330,7 @@ TEST(s2_20_a_failing_copy_of_a_loader_is_told) {
 }
 
 /* While the work on a batch is queued and has not even begun, the next one is copied. */
-TEST(s2_30_the_next_batch_of_a_loader_is_copied_during_work) {
+SET_TEST(s2_30_the_next_batch_of_a_loader_is_copied_during_work) {
   const fixture *f = *state;
   crema_net *net = net_of(f, IMAGE, begin(sim_stepped_options()));
   for (int k = 0; k < 10; ++k) {
@@ -342,7 +342,7 @@ TEST(s2_30_the_next_batch_of_a_loader_is_copied_during_work) {
 }
 
 /* Solvers on two devices that share a layer: each has its batches, copied at their first use. */
-TEST(s2_20_batches_of_shared_layers_are_not_copied_ahead) {
+SET_TEST(s2_20_batches_of_shared_layers_are_not_copied_ahead) {
   enum { SOLVERS = 2 };
   const fixture *f = *state;
   crema_net *net[SOLVERS];
@@ -371,18 +371,5 @@ TEST(s2_20_batches_of_shared_layers_are_not_copied_ahead) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      set_test(s2_19_loaders_allocate_nothing_after_the_start),
-      set_test(s2_20_loaders_copy_to_devices_only),
-      set_test(s2_20_loaders_copy_then_wait_then_hand_over),
-      set_test(s2_20_batches_of_loaders_arrive_synced),
-      set_test(s2_20_copied_batches_equal_the_hosts),
-      set_test(s2_20_memory_of_loaders_is_not_reused_too_early),
-      set_test(s2_20_restored_loaders_wait_for_queued_work),
-      set_test(s2_20_loaders_stop_in_the_middle),
-      set_test(s2_20_a_failing_copy_of_a_loader_is_told),
-      set_test(s2_30_the_next_batch_of_a_loader_is_copied_during_work),
-      set_test(s2_20_batches_of_shared_layers_are_not_copied_ahead),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

@@ -264,17 +264,5 @@ TEST(shapes_of_patches) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(sizes),
-      cmocka_unit_test(measures),
-      cmocka_unit_test(projections),
-      cmocka_unit_test(emission),
-      cmocka_unit_test(crops),
-      cmocka_unit_test(mirrored_and_resized),
-      cmocka_unit_test(settings),
-      cmocka_unit_test(bounds),
-      cmocka_unit_test(numbers_of_patches),
-      cmocka_unit_test(shapes_of_patches),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

@@ -78,7 +78,7 @@ static void open_reader(const char *backend, const char *path, bool shuffle, uin
 }
 
 /* Every record is read once; later epochs come from memory, in the same order. */
-TEST(s2_29_later_epochs_read_nothing) {
+FIXTURE_TEST(s2_29_later_epochs_read_nothing) {
   static const char *const backends[] = {"lmdb", "leveldb"};
   const fixture *f = *state;
   for (int b = 0; b < 2; ++b) {
@@ -95,7 +95,7 @@ TEST(s2_29_later_epochs_read_nothing) {
 }
 
 /* Without cache the same stream costs one read per record. */
-TEST(s2_29_without_cache_every_epoch_reads) {
+FIXTURE_TEST(s2_29_without_cache_every_epoch_reads) {
   const fixture *f = *state;
   cr_reader *reader = NULL;
   const cr_reader_options options = {
@@ -121,7 +121,7 @@ static void run_shuffled(const char *backend, const char *path, uint64_t key,
 
 /* The first epoch in the order of the keys, each later one in another order, which seed and epoch
  * decide alone. */
-TEST(s2_29_each_epoch_has_its_permutation) {
+FIXTURE_TEST(s2_29_each_epoch_has_its_permutation) {
   static int order[4][EPOCHS][RECORDS];
   const fixture *f = *state;
   const char *lmdb = make_db(f, "lmdb", "db", RECORDS);
@@ -150,7 +150,7 @@ TEST(s2_29_each_epoch_has_its_permutation) {
 
 /* Three consumers divide the order of one among themselves; passing records over at the start
  * shifts the epochs. */
-TEST(s2_29_several_solvers_divide_the_same_order) {
+FIXTURE_TEST(s2_29_several_solvers_divide_the_same_order) {
   enum { SOLVERS = 3, SKIP = 2 * RECORDS + 5 };
   static int order[EPOCHS][RECORDS];
   const fixture *f = *state;
@@ -175,7 +175,7 @@ TEST(s2_29_several_solvers_divide_the_same_order) {
 }
 
 /* Resumes at every position of every epoch as if it had never stopped. */
-TEST(s2_29_s2_31_shuffled_epochs_resume) {
+FIXTURE_TEST(s2_29_s2_31_shuffled_epochs_resume) {
   static int order[EPOCHS][RECORDS];
   const fixture *f = *state;
   cr_reader *reader = NULL;
@@ -211,7 +211,7 @@ TEST(s2_29_s2_31_shuffled_epochs_resume) {
 }
 
 /* Stopped in the middle of going through the records, of filling, of an epoch from memory. */
-TEST(s2_05_s2_29_stops_at_any_moment) {
+FIXTURE_TEST(s2_05_s2_29_stops_at_any_moment) {
   const fixture *f = *state;
   cr_reader *reader = NULL;
   open_reader("lmdb", make_db(f, "lmdb", "db", 3000), true, 1, &reader);
@@ -231,7 +231,7 @@ TEST(s2_05_s2_29_stops_at_any_moment) {
 
 /* One warning, and all goes on from the database, in the order of the keys. With a limit of its
  * own, and with the machine's free memory, of which the cache takes at most half. */
-TEST(s2_29_short_memory_ends_caching) {
+FIXTURE_TEST(s2_29_short_memory_ends_caching) {
   enum { MANY = 1500 };
   static const char *const backends[] = {"lmdb", "leveldb"};
   const fixture *f = *state;
@@ -275,7 +275,7 @@ TEST(s2_29_short_memory_ends_caching) {
 }
 
 /* A run whose caching was given up goes on in the order of the keys where there is memory again. */
-TEST(s2_29_a_given_up_order_stays_so_on_resume) {
+FIXTURE_TEST(s2_29_a_given_up_order_stays_so_on_resume) {
   const fixture *f = *state;
   cr_reader *reader = NULL;
   open_reader("lmdb", make_db(f, "lmdb", "db", RECORDS), true, 7, &reader);
@@ -349,7 +349,7 @@ static void labels_of_epochs(const char *db, const char *rest, int64_t seed, int
 
 /* The fields of the prototxt: cache keeps the order, shuffle implies cache and depends on the seed;
  * damaged records are passed over wherever they come. */
-TEST(s2_29_fields_of_the_layer) {
+FIXTURE_TEST(s2_29_fields_of_the_layer) {
   enum { COUNT = 16, WHOLE = 10, LABELS = 15 * BATCH };
   static int plain[LABELS], cached[LABELS], shuffled[3][LABELS];
   const fixture *f = *state;
@@ -466,19 +466,5 @@ TEST(s2_29_s2_31_training_resumes_in_a_shuffled_epoch) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      fixture_test(s2_29_later_epochs_read_nothing),
-      fixture_test(s2_29_without_cache_every_epoch_reads),
-      fixture_test(s2_29_each_epoch_has_its_permutation),
-      fixture_test(s2_29_several_solvers_divide_the_same_order),
-      fixture_test(s2_29_s2_31_shuffled_epochs_resume),
-      fixture_test(s2_05_s2_29_stops_at_any_moment),
-      fixture_test(s2_29_short_memory_ends_caching),
-      fixture_test(s2_29_a_given_up_order_stays_so_on_resume),
-      cmocka_unit_test(the_cache_keeps_to_its_limit),
-      cmocka_unit_test(free_memory_is_read),
-      fixture_test(s2_29_fields_of_the_layer),
-      cmocka_unit_test(s2_29_s2_31_training_resumes_in_a_shuffled_epoch),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

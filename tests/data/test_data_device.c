@@ -31,7 +31,7 @@ static void expect_batch(crema_net *net, int k, int records) {
 /* ---- S2-19 --------------------------------------------------------------- */
 
 /* Memory on both sides is there before the first pass; after it nothing is made any more. */
-TEST(s2_19_nothing_is_allocated_after_the_start) {
+FIXTURE_TEST(s2_19_nothing_is_allocated_after_the_start) {
   const fixture *f = *state;
   crema_net *net = NULL;
   const char *db = fixture_db(f, "db", 10, fixture_gray);
@@ -66,7 +66,7 @@ static void counting_free(void *user, void *memory) {
 }
 
 /* The same on the host alone. */
-TEST(s2_19_on_the_host_as_well) {
+FIXTURE_TEST(s2_19_on_the_host_as_well) {
   static const crema_host_allocator counting = {counting_alloc, counting_free, NULL};
   const fixture *f = *state;
   crema_net *net = NULL;
@@ -91,7 +91,7 @@ TEST(s2_19_on_the_host_as_well) {
 
 /* Data, label, wait, again and again on one stream, on which no kernel runs; kernels read a batch's
  * memory after its copy was waited for. */
-TEST(s2_20_copy_then_wait_then_hand_over) {
+FIXTURE_TEST(s2_20_copy_then_wait_then_hand_over) {
   enum { PASSES = 12 };
   const fixture *f = *state;
   crema_net *net = NULL;
@@ -108,7 +108,7 @@ TEST(s2_20_copy_then_wait_then_hand_over) {
 }
 
 /* Both sides hold a batch when it arrives: reading either costs no copy. */
-TEST(s2_20_batches_arrive_synced) {
+FIXTURE_TEST(s2_20_batches_arrive_synced) {
   const fixture *f = *state;
   crema_net *net = NULL;
   const char *db = fixture_db(f, "db", 10, fixture_gray);
@@ -137,7 +137,7 @@ TEST(s2_20_batches_arrive_synced) {
 
 /* A batch's device memory is not overwritten before the kernels that were queued on it are done:
  * the checker of the simulation sees every other order. */
-TEST(s2_20_memory_is_not_reused_too_early) {
+FIXTURE_TEST(s2_20_memory_is_not_reused_too_early) {
   const fixture *f = *state;
   crema_net *net = NULL;
   const char *db = fixture_db(f, "db", 10, fixture_gray);
@@ -157,7 +157,7 @@ TEST(s2_20_memory_is_not_reused_too_early) {
 }
 
 /* Nets that end while batches are read, copied, waited for: nothing is left behind. */
-TEST(s2_20_stops_in_the_middle) {
+FIXTURE_TEST(s2_20_stops_in_the_middle) {
   const fixture *f = *state;
   cr_mt19937 rng;
   cr_mt19937_seed(&rng, 3);
@@ -175,7 +175,7 @@ TEST(s2_20_stops_in_the_middle) {
 }
 
 /* A device that fails while copying is told with the layer's name; no hang. */
-TEST(s2_20_a_failing_copy_is_told) {
+FIXTURE_TEST(s2_20_a_failing_copy_is_told) {
   const fixture *f = *state;
   crema_net *net = NULL;
   const char *db = fixture_db(f, "db", 10, fixture_gray);
@@ -193,7 +193,7 @@ TEST(s2_20_a_failing_copy_is_told) {
 /* ---- S2-30 --------------------------------------------------------------- */
 
 /* While the work on a batch is queued and has not even begun, the next one is copied. */
-TEST(s2_30_the_next_batch_is_copied_during_work) {
+FIXTURE_TEST(s2_30_the_next_batch_is_copied_during_work) {
   const fixture *f = *state;
   crema_net *net = NULL;
   const char *db = fixture_db(f, "db", 10, fixture_gray);
@@ -221,7 +221,7 @@ TEST(s2_28_depth_follows_free_memory) {
 }
 
 /* Fewer batches are made where the device has little memory, unless the net says how many. */
-TEST(s2_28_depth_follows_the_device) {
+FIXTURE_TEST(s2_28_depth_follows_the_device) {
   static const char *const rest[] = {"", "prefetch: 0", "prefetch: 6", ""};
   static const int depth[] = {4, 4, 6, 2};
   const fixture *f = *state;
@@ -242,17 +242,5 @@ TEST(s2_28_depth_follows_the_device) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      fixture_test(s2_19_nothing_is_allocated_after_the_start),
-      fixture_test(s2_19_on_the_host_as_well),
-      fixture_test(s2_20_copy_then_wait_then_hand_over),
-      fixture_test(s2_20_batches_arrive_synced),
-      fixture_test(s2_20_memory_is_not_reused_too_early),
-      fixture_test(s2_20_stops_in_the_middle),
-      fixture_test(s2_20_a_failing_copy_is_told),
-      fixture_test(s2_30_the_next_batch_is_copied_during_work),
-      cmocka_unit_test(s2_28_depth_follows_free_memory),
-      fixture_test(s2_28_depth_follows_the_device),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

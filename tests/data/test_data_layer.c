@@ -19,7 +19,7 @@ static crema_status make_net(const char *source, const char *rest, int64_t seed,
                    source, rest);
 }
 
-TEST(s2_18_shapes_and_order) {
+FIXTURE_TEST(s2_18_shapes_and_order) {
   const fixture *f = *state;
   crema_net *net = NULL;
   const char *db = fixture_db(f, "db", 5, fixture_color);
@@ -42,7 +42,7 @@ TEST(s2_18_shapes_and_order) {
 
 /* When no batches are taken, the reader deals out what fills the batches and its own queue, which
  * has room for prefetch x batch_size records, and then rests. */
-TEST(s2_08_as_many_records_as_batches_hold) {
+FIXTURE_TEST(s2_08_as_many_records_as_batches_hold) {
   enum { BATCH = 3, PREFETCH = 5 };
   const fixture *f = *state;
   crema_net *net = NULL;
@@ -62,7 +62,7 @@ TEST(s2_08_as_many_records_as_batches_hold) {
 }
 
 /* The top's memory is the batch's: it takes as many addresses as there are batches. */
-TEST(s2_24_tops_adopt_the_batch) {
+FIXTURE_TEST(s2_24_tops_adopt_the_batch) {
   const fixture *f = *state;
   crema_net *net = NULL;
   const float *seen[3] = {0};
@@ -79,7 +79,7 @@ TEST(s2_24_tops_adopt_the_batch) {
 }
 
 /* Without a second top there are no labels. */
-TEST(s2_17_labels_are_optional) {
+FIXTURE_TEST(s2_17_labels_are_optional) {
   const fixture *f = *state;
   crema_net *net = NULL;
   crema_blob *label = NULL;
@@ -94,7 +94,7 @@ TEST(s2_17_labels_are_optional) {
 }
 
 /* Record i of one layer always meets record i of the other. */
-TEST(s2_26_two_layers_keep_step) {
+FIXTURE_TEST(s2_26_two_layers_keep_step) {
   const fixture *f = *state;
   crema_net *net = NULL;
   const char *gray = fixture_db(f, "gray", 11, fixture_gray);
@@ -118,7 +118,7 @@ TEST(s2_26_two_layers_keep_step) {
 }
 
 /* A net of another seed goes on with the same batches after restoring, at every position. */
-TEST(s2_31_resume_is_exact) {
+FIXTURE_TEST(s2_31_resume_is_exact) {
   enum { BATCHES = 9, VALUES = 4 * 3 * 4 * 4 };
   static const char rest[] =
       "batch_size: 4 rand_skip: 5 } transform_param { crop_size: 4 mirror: true } }";
@@ -157,7 +157,7 @@ TEST(s2_31_resume_is_exact) {
 }
 
 /* The texts of snapshots: today's and the older one of a single solver. */
-TEST(s2_31_texts_of_snapshots) {
+FIXTURE_TEST(s2_31_texts_of_snapshots) {
   static const char *const text[] = {"draws 9a index 4 solvers 1 skip 0 sorted 0 key 8:00000003",
                                      "draws 9a index 4 key 8:00000003"};
   const fixture *f = *state;
@@ -178,7 +178,7 @@ TEST(s2_31_texts_of_snapshots) {
   crema_net_destroy(net);
 }
 
-TEST(test_bad_positions_are_refused) {
+FIXTURE_TEST(test_bad_positions_are_refused) {
   static const char *const bad[] = {"", "draws", "draws 1 index 2 key 9:00000001",
                                     "draws 1 index 2 key 8:0000000100",
                                     "draws x index 2 key 8:00000001"};
@@ -195,7 +195,7 @@ TEST(test_bad_positions_are_refused) {
   crema_net_destroy(net);
 }
 
-TEST(test_mistakes_are_named) {
+FIXTURE_TEST(test_mistakes_are_named) {
   const fixture *f = *state;
   crema_net *net = NULL;
   const char *db = fixture_db(f, "db", 5, fixture_gray);
@@ -213,7 +213,7 @@ TEST(test_mistakes_are_named) {
   assert_null(net);
 }
 
-TEST(test_damage_reaches_forward) {
+FIXTURE_TEST(test_damage_reaches_forward) {
   const fixture *f = *state;
   crema_net *net = NULL;
   const char *db = fixture_db(f, "db", 6, fixture_png_damaged);
@@ -232,7 +232,7 @@ TEST(test_damage_reaches_forward) {
 }
 
 /* Sizes that change from batch to batch, of one item each. */
-TEST(test_tops_change_shape) {
+FIXTURE_TEST(test_tops_change_shape) {
   const fixture *f = *state;
   crema_net *net = NULL;
   const char *db = fixture_db(f, "db", 6, fixture_mixed);
@@ -246,7 +246,7 @@ TEST(test_tops_change_shape) {
   crema_net_destroy(net);
 }
 
-TEST(test_nets_come_and_go) {
+FIXTURE_TEST(test_nets_come_and_go) {
   const fixture *f = *state;
   const char *db = fixture_db(f, "db", 6, fixture_gray);
   for (int i = 0; i < 200; ++i) {
@@ -258,19 +258,5 @@ TEST(test_nets_come_and_go) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      fixture_test(s2_18_shapes_and_order),
-      fixture_test(s2_24_tops_adopt_the_batch),
-      fixture_test(s2_08_as_many_records_as_batches_hold),
-      fixture_test(s2_17_labels_are_optional),
-      fixture_test(s2_26_two_layers_keep_step),
-      fixture_test(s2_31_resume_is_exact),
-      fixture_test(s2_31_texts_of_snapshots),
-      fixture_test(test_bad_positions_are_refused),
-      fixture_test(test_mistakes_are_named),
-      fixture_test(test_damage_reaches_forward),
-      fixture_test(test_tops_change_shape),
-      fixture_test(test_nets_come_and_go),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

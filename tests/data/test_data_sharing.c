@@ -85,7 +85,7 @@ static void expect_round_robin(int solvers, int records, sample_batch got[BATCHE
 /* Solvers of one process share a reader; those of processes of their own walk for themselves. Both
  * get the same records, cut and mirrored the same; each device has a share of its own and together
  * they have what one device has. */
-TEST(s2_11_s2_27_s3_35_records_go_round) {
+FIXTURE_TEST(s2_11_s2_27_s3_35_records_go_round) {
   static const int numbers[] = {1, 2, 3, 8};
   static sample_batch shared[BATCHES][MANY], alone[BATCHES][MANY];
   const fixture *f = *state;
@@ -107,7 +107,7 @@ TEST(s2_11_s2_27_s3_35_records_go_round) {
 }
 
 /* What one solver makes of record k does not depend on who else is there. */
-TEST(s3_35_the_union_is_what_one_solver_gets) {
+FIXTURE_TEST(s3_35_the_union_is_what_one_solver_gets) {
   static sample_batch one[BATCHES][MANY], two[BATCHES][MANY];
   const fixture *f = *state;
   const char *db = fixture_db(f, "db", 13, fixture_png);
@@ -128,7 +128,7 @@ TEST(s3_35_the_union_is_what_one_solver_gets) {
 }
 
 /* Shapes are known as soon as a net is made, and looking takes nothing away. */
-TEST(s2_10_s2_18_each_net_peeks_at_once) {
+FIXTURE_TEST(s2_10_s2_18_each_net_peeks_at_once) {
   const fixture *f = *state;
   crew c = {.solvers = 3, .shared = true};
   sample_batch batch;
@@ -153,7 +153,7 @@ TEST(s2_10_s2_18_each_net_peeks_at_once) {
 }
 
 /* Any parser_threads and threads give the same batches, and each record comes once per epoch. */
-TEST(s2_28_threads_change_nothing) {
+FIXTURE_TEST(s2_28_threads_change_nothing) {
   static const int threads[] = {0, 1, 2, 3}, parsers[] = {0, 1, 2, 4};
   static sample_batch first[BATCHES][MANY], other[BATCHES][MANY];
   const fixture *f = *state;
@@ -208,7 +208,7 @@ static void check_resume(const char *db, const char *rest, int solvers, bool sha
   }
 }
 
-TEST(s2_31_resume_with_one_and_three_solvers) {
+FIXTURE_TEST(s2_31_resume_with_one_and_three_solvers) {
   const fixture *f = *state;
   const char *db = fixture_db(f, "db", 7, fixture_png);
   for (int solvers = 1; solvers <= 3; solvers += 2) {
@@ -222,7 +222,7 @@ TEST(s2_31_resume_with_one_and_three_solvers) {
 }
 
 /* Skipped records put solvers ahead of each other; their own positions preserve that. */
-TEST(s2_31_resume_over_damaged_records) {
+FIXTURE_TEST(s2_31_resume_over_damaged_records) {
   const fixture *f = *state;
   const char *db = fixture_db(f, "db", 17, fixture_damaged_mixed);
   for (int solvers = 1; solvers <= 3; solvers += 2) {
@@ -234,7 +234,7 @@ TEST(s2_31_resume_over_damaged_records) {
 
 /* With only a snapshot of solver 0 the others find their positions, as long as no record was
  * skipped. */
-TEST(s2_31_the_position_of_one_solver_is_enough) {
+FIXTURE_TEST(s2_31_the_position_of_one_solver_is_enough) {
   static sample_batch wanted[MANY];
   const fixture *f = *state;
   crew c = {.solvers = 3, .shared = true};
@@ -257,7 +257,7 @@ TEST(s2_31_the_position_of_one_solver_is_enough) {
 
 /* The second of two nets that are trained at once in one group is refused; with a group of its own
  * it is not, and test nets read for themselves. */
-TEST(s2_13_two_trainings_need_two_groups) {
+FIXTURE_TEST(s2_13_two_trainings_need_two_groups) {
   const fixture *f = *state;
   crew c = {.solvers = 2, .shared = true}, d = {.solvers = 2, .shared = true};
   crema_net *net = NULL;
@@ -285,7 +285,7 @@ TEST(s2_13_two_trainings_need_two_groups) {
 }
 
 /* Nets of one group come and go in any order, whatever the others do. */
-TEST(s2_09_crews_come_and_go) {
+FIXTURE_TEST(s2_09_crews_come_and_go) {
   const fixture *f = *state;
   sample_batch batch;
   const char *db = fixture_db(f, "db", 6, fixture_png);
@@ -304,16 +304,5 @@ TEST(s2_09_crews_come_and_go) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      fixture_test(s2_11_s2_27_s3_35_records_go_round),
-      fixture_test(s3_35_the_union_is_what_one_solver_gets),
-      fixture_test(s2_10_s2_18_each_net_peeks_at_once),
-      fixture_test(s2_28_threads_change_nothing),
-      fixture_test(s2_31_resume_with_one_and_three_solvers),
-      fixture_test(s2_31_resume_over_damaged_records),
-      fixture_test(s2_31_the_position_of_one_solver_is_enough),
-      fixture_test(s2_13_two_trainings_need_two_groups),
-      fixture_test(s2_09_crews_come_and_go),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

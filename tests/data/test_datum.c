@@ -198,15 +198,5 @@ TEST(test_random_damage) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_written_datum_is_read_by_protobuf),
-      cmocka_unit_test(test_read_without_copying),
-      cmocka_unit_test(test_floats_in_any_format),
-      cmocka_unit_test(test_unknown_fields_are_skipped),
-      cmocka_unit_test(test_later_fields_win),
-      cmocka_unit_test(test_corrupt_records_are_refused),
-      cmocka_unit_test(test_raw_extents_are_checked),
-      cmocka_unit_test(test_random_damage),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

@@ -8,13 +8,13 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "check.h"
 #include "core/clock.h"
 #include "core/rng.h"
 #include "data/pipeline/pipeline_private.h"
 #include "device/device.h"
 #include "device/memory/host_memory.h"
 #include "fixture.h"
+#include "transform_text.h"
 
 /* All of an input. */
 typedef struct pipeline {
@@ -34,7 +34,6 @@ typedef struct pipeline_options {
 } pipeline_options;
 
 static crema_status pipeline_make(pipeline *p, const pipeline_options *o) {
-  ProtobufCMessage *param = NULL;
   const char *text = o->transform == NULL ? "" : o->transform;
   const char *backend = o->backend == NULL ? "lmdb" : o->backend;
   *p = (pipeline){0};
@@ -45,11 +44,7 @@ static crema_status pipeline_make(pipeline *p, const pipeline_options *o) {
       .consumers = 1,
       .depth = o->batch_size * o->depth};
   ok(cr_reader_open(&reader, &p->reader));
-  ok(cr_text_parse(&caffe__transformation_parameter__descriptor, text, strlen(text), "test",
-                   CR_UNKNOWN_ERROR, &param));
-  ok(cr_transformer_create((const Caffe__TransformationParameter *)param, CAFFE__PHASE__TRAIN, 9,
-                           NULL, &p->transformer));
-  cr_message_free(param);
+  ok(make_transformer(text, CAFFE__PHASE__TRAIN, &p->transformer));
   const cr_datum_source_options source = {
       .records = {.reader = p->reader, .skip_corrupt = o->skip_corrupt},
       .transformer = p->transformer,
@@ -351,7 +346,7 @@ static void put_one_good(int index, cr_buffer *value) {
 
 /* One good record of three is enough in any order of the epochs, also where it comes first in one
  * and last in the next. */
-TEST(test_one_good_record_is_enough) {
+FIXTURE_TEST(test_one_good_record_is_enough) {
   const fixture *f = *state;
   cr_transformer *transformer = NULL;
   const char *path = fixture_db(f, "db", 3, put_one_good);
@@ -587,7 +582,7 @@ TEST(s2_21_a_batch_that_grows_leaks_nothing) {
   assert_int_equal(maps_freed, maps_made);
 }
 
-TEST(test_batches_that_cannot_be) {
+FIXTURE_TEST(test_batches_that_cannot_be) {
   const fixture *f = *state;
   cr_reader *reader = NULL;
   cr_transformer *transformer = NULL;
@@ -660,27 +655,5 @@ TEST(test_stops_after_a_failure) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(s2_21_batches_hold_the_records),
-      cmocka_unit_test(s2_24_a_held_batch_is_left_alone),
-      cmocka_unit_test(s2_07_one_batch),
-      cmocka_unit_test(test_runs_repeat),
-      cmocka_unit_test(test_damaged_record_is_named),
-      cmocka_unit_test(test_damaged_records_are_skipped_on_wish),
-      cmocka_unit_test(test_nothing_but_damage),
-      cmocka_unit_test(test_nothing_but_damage_after_the_start),
-      fixture_test(test_one_good_record_is_enough),
-      cmocka_unit_test(test_passing_over_loses_no_batch),
-      cmocka_unit_test(s2_21_one_size_in_a_batch),
-      cmocka_unit_test(s2_19_batches_are_touched_before_the_start),
-      cmocka_unit_test(s2_21_a_batch_that_grows_leaks_nothing),
-      fixture_test(test_batches_that_cannot_be),
-      cmocka_unit_test(test_threads_by_themselves),
-      cmocka_unit_test(s2_21_sizes_may_differ_in_batches_of_one_only),
-      cmocka_unit_test(s2_28_threads_do_not_change_the_batches),
-      cmocka_unit_test(s2_30_statistics),
-      cmocka_unit_test(s2_05_stops_at_any_moment),
-      cmocka_unit_test(test_stops_after_a_failure),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

@@ -13,11 +13,11 @@
 #include "db_text.h"
 #include "fixture.h"
 
-TEST(test_round_trip_in_key_order) {
+FIXTURE_TEST(test_round_trip_in_key_order) {
   check_round_trip(fixture_path(*state, "db"), "LMDB", "lmdb");
 }
 
-TEST(test_nothing_is_seen_before_the_commit) {
+FIXTURE_TEST(test_nothing_is_seen_before_the_commit) {
   const fixture *f = *state;
   cr_db *db = NULL;
   cr_db_txn *txn = NULL;
@@ -33,7 +33,7 @@ TEST(test_nothing_is_seen_before_the_commit) {
 }
 
 /* The first map is 64 MB: 90 MB in one transaction doubles it. */
-TEST(s2_15_full_map_is_doubled) {
+FIXTURE_TEST(s2_15_full_map_is_doubled) {
   enum { RECORDS = 90, SIZE = 1 << 20 };
   const fixture *f = *state;
   cr_db *db = NULL;
@@ -67,7 +67,7 @@ TEST(s2_15_full_map_is_doubled) {
   free(value);
 }
 
-TEST(test_modes) {
+FIXTURE_TEST(test_modes) {
   const fixture *f = *state;
   cr_db *db = NULL;
   cr_db_txn *txn = NULL;
@@ -98,7 +98,7 @@ TEST(test_back_ends_are_named) {
   assert_error_has("lmdb, leveldb");
 }
 
-TEST(test_key_length) {
+FIXTURE_TEST(test_key_length) {
   const fixture *f = *state;
   cr_db *db = NULL;
   cr_db_txn *txn = NULL;
@@ -116,7 +116,7 @@ TEST(test_key_length) {
 }
 
 /* Every length to which the file can be cut at a page: refused, or readable to its end. */
-TEST(test_truncated_files_are_refused) {
+FIXTURE_TEST(test_truncated_files_are_refused) {
   const fixture *f = *state;
   const char *path = fixture_db(f, "db", 3000, fixture_gray);
   const char *data = fixture_path(f, "db/data.mdb");
@@ -170,7 +170,7 @@ static void leave_pages_unwritten(const char *path, const char *data) {
   assert_true(unwritten);
 }
 
-TEST(test_pages_that_were_never_written) {
+FIXTURE_TEST(test_pages_that_were_never_written) {
   const fixture *f = *state;
   cr_db *db = NULL;
   cr_db_cursor *cursor = NULL;
@@ -209,7 +209,7 @@ static void assert_sizes(const cr_db_cursor *cursor, int index) {
   cr_buffer_free(&wanted);
 }
 
-TEST(test_every_record_is_found) {
+FIXTURE_TEST(test_every_record_is_found) {
   enum { RECORDS = 5000 };
   const fixture *f = *state;
   cr_db *db = NULL;
@@ -238,7 +238,7 @@ TEST(test_every_record_is_found) {
 }
 
 /* A cursor keeps its snapshot while another process would write. */
-TEST(test_a_cursor_keeps_its_snapshot) {
+FIXTURE_TEST(test_a_cursor_keeps_its_snapshot) {
   const fixture *f = *state;
   cr_db *db = NULL, *writer = NULL;
   cr_db_cursor *old = NULL, *new = NULL;
@@ -265,7 +265,7 @@ TEST(test_a_cursor_keeps_its_snapshot) {
 }
 
 /* Damaged bytes are an error or other records, never a crash or an endless walk. */
-TEST(test_damaged_files) {
+FIXTURE_TEST(test_damaged_files) {
   enum { SEED = 7, ROUNDS = 400, LIMIT = 100000 };
   const fixture *f = *state;
   cr_mt19937 rng;
@@ -315,7 +315,7 @@ TEST(test_damaged_files) {
 }
 
 /* The head of the pages that a large value lies on: number, kind, how many they are. */
-TEST(test_damaged_pages_of_values) {
+FIXTURE_TEST(test_damaged_pages_of_values) {
   enum { PAGE = 4096, OVERFLOW = 4 };
   static const size_t at[] = {0, 10, 12};
   const fixture *f = *state;
@@ -344,7 +344,7 @@ TEST(test_damaged_pages_of_values) {
   cr_buffer_free(&whole);
 }
 
-TEST(test_foreign_files_are_refused) {
+FIXTURE_TEST(test_foreign_files_are_refused) {
   const fixture *f = *state;
   cr_db *db = NULL;
   const char *path = fixture_path(f, "db");
@@ -361,7 +361,7 @@ TEST(test_foreign_files_are_refused) {
   assert_null(cr_db_detect(fixture_path(f, "nothing")));
 }
 
-TEST(test_two_readers_of_one_database) {
+FIXTURE_TEST(test_two_readers_of_one_database) {
   const fixture *f = *state;
   cr_db *a = NULL, *b = NULL;
   cr_db_cursor *on_a = NULL, *on_b = NULL;
@@ -389,22 +389,5 @@ TEST(test_key_text) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      fixture_test(test_round_trip_in_key_order),
-      fixture_test(test_nothing_is_seen_before_the_commit),
-      fixture_test(s2_15_full_map_is_doubled),
-      fixture_test(test_modes),
-      cmocka_unit_test(test_back_ends_are_named),
-      fixture_test(test_key_length),
-      fixture_test(test_truncated_files_are_refused),
-      fixture_test(test_pages_that_were_never_written),
-      fixture_test(test_every_record_is_found),
-      fixture_test(test_a_cursor_keeps_its_snapshot),
-      fixture_test(test_damaged_files),
-      fixture_test(test_damaged_pages_of_values),
-      fixture_test(test_foreign_files_are_refused),
-      fixture_test(test_two_readers_of_one_database),
-      cmocka_unit_test(test_key_text),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

@@ -366,15 +366,5 @@ TEST(test_forked_readers_have_slots_of_their_own) {
 
 int main(int argc, char **argv) {
   if (argc == 2) return be_killed_reading(argv[1]);
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(s2_15_read_only_lmdb_is_read_without_a_lock),
-      cmocka_unit_test(s2_15_read_only_leveldb_is_read),
-      cmocka_unit_test(s2_15_unwritable_paths_are_named),
-      cmocka_unit_test(s2_15_a_full_disk_loses_nothing),
-      cmocka_unit_test(s2_12_a_database_that_vanishes),
-      cmocka_unit_test(s2_21_a_record_that_is_cut_off),
-      cmocka_unit_test(test_killed_readers_free_their_slots),
-      cmocka_unit_test(test_forked_readers_have_slots_of_their_own),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

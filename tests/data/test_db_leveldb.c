@@ -66,11 +66,11 @@ static uint64_t fingerprint(const char *path) {
   return sum;
 }
 
-TEST(test_round_trip_in_key_order) {
+FIXTURE_TEST(test_round_trip_in_key_order) {
   check_round_trip(fixture_path(*state, "db"), "LevelDB", "leveldb");
 }
 
-TEST(test_every_record_and_nothing_changed) {
+FIXTURE_TEST(test_every_record_and_nothing_changed) {
   enum { RECORDS = 20000 };
   const fixture *f = *state;
   cr_db *db = NULL, *other = NULL;
@@ -103,7 +103,7 @@ TEST(test_every_record_and_nothing_changed) {
   cr_db_close(db);
 }
 
-TEST(test_modes_and_foreign_files) {
+FIXTURE_TEST(test_modes_and_foreign_files) {
   const fixture *f = *state;
   cr_db *db = NULL;
   const char *path = fixture_path(f, "db");
@@ -261,7 +261,7 @@ static crema_status walk(const char *path, int limit) {
   return status;
 }
 
-TEST(test_truncated_table) {
+FIXTURE_TEST(test_truncated_table) {
   const fixture *f = *state;
   char table[600];
   struct stat info;
@@ -334,7 +334,7 @@ TEST(test_spoilt_while_read) {
 
 /* A writer that ends while tables are being merged leaves a piece of a table that belongs to
  * nothing; LevelDB takes no notice of it. */
-TEST(test_unfinished_table) {
+FIXTURE_TEST(test_unfinished_table) {
   const fixture *f = *state;
   char table[600];
   cr_buffer bytes = {0};
@@ -350,7 +350,7 @@ TEST(test_unfinished_table) {
 }
 
 /* LevelDB itself ends the process when it finds a file of that number. */
-TEST(test_files_of_number_zero_are_passed_over) {
+FIXTURE_TEST(test_files_of_number_zero_are_passed_over) {
   static const char *const names[] = {"000000.log", "0.log", "000000.ldb", "00.sst"};
   const fixture *f = *state;
   const char *path = fixture_db_of(f, "leveldb", "db", 5, fixture_gray);
@@ -368,7 +368,7 @@ TEST(test_files_of_number_zero_are_passed_over) {
 }
 
 /* A changed byte is an error or does not matter; never a crash or an endless walk. */
-TEST(test_damaged_files) {
+FIXTURE_TEST(test_damaged_files) {
   enum { SEED = 11, ROUNDS = 120 };
   static const char *const kinds[] = {".ldb", ".log"};
   const fixture *f = *state;
@@ -418,7 +418,7 @@ static void take(cr_reader *reader, int records, uint64_t first_place, int count
 }
 
 /* The reader learns the number of records when it comes round. */
-TEST(test_reader) {
+FIXTURE_TEST(test_reader) {
   enum { RECORDS = 7 };
   const fixture *f = *state;
   cr_reader *reader = NULL;
@@ -447,18 +447,5 @@ TEST(test_reader) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      fixture_test(test_round_trip_in_key_order),
-      fixture_test(test_every_record_and_nothing_changed),
-      fixture_test(test_modes_and_foreign_files),
-      cmocka_unit_test(test_locked_by_another_process),
-      cmocka_unit_test(test_temporary_folders_of_killed_runs),
-      fixture_test(test_truncated_table),
-      cmocka_unit_test(test_spoilt_while_read),
-      fixture_test(test_unfinished_table),
-      fixture_test(test_files_of_number_zero_are_passed_over),
-      fixture_test(test_damaged_files),
-      fixture_test(test_reader),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

@@ -400,14 +400,5 @@ TEST(no_handler_is_installed) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_cursor_says_that_the_file_changed),
-      cmocka_unit_test(a_cut_lock_file_stops_those_who_begin),
-      cmocka_unit_test(a_reader_says_that_the_file_changed),
-      cmocka_unit_test(batches_say_that_the_file_changed),
-      cmocka_unit_test(a_writer_beside_the_reader_is_welcome),
-      cmocka_unit_test(looks_do_not_matter),
-      cmocka_unit_test(no_handler_is_installed),
-  };
-  return cmocka_run_group_tests(tests, make_stock, remove_stock);
+  return run_all_tests(make_stock, remove_stock);
 }

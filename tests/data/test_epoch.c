@@ -89,7 +89,7 @@ static void check_epoch(crema_net *net, const char *folder, const cr_image_list 
   cr_image_free(&image);
 }
 
-TEST(test_an_epoch_has_the_pixels_of_the_files) {
+FIXTURE_TEST(test_an_epoch_has_the_pixels_of_the_files) {
   static const char *const backends[][2] = {{"lmdb", "LMDB"}, {"leveldb", "LEVELDB"}};
   const char *given = getenv("CREMA_TEST_IMAGES");
   const fixture *f = *state;
@@ -111,7 +111,7 @@ TEST(test_an_epoch_has_the_pixels_of_the_files) {
 
 /* The generated PNGs are what was drawn: the files are compared with memory, not with what reads
  * them. */
-TEST(test_png_files_hold_the_pixels) {
+FIXTURE_TEST(test_png_files_hold_the_pixels) {
   const fixture *f = *state;
   cr_image image = {0};
   cr_mt19937 rng;
@@ -132,9 +132,5 @@ TEST(test_png_files_hold_the_pixels) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      fixture_test(test_png_files_hold_the_pixels),
-      fixture_test(test_an_epoch_has_the_pixels_of_the_files),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

@@ -42,11 +42,8 @@ enum { TOTAL = 11 };
 
 static crema_status make_net(const fixture *f, const char *param, const char *rest, int64_t seed,
                              crema_net **out) {
-  const crema_net_options options = net_options(CREMA_TEST, seed, NULL);
-  return parse_net(&options, NULL, out,
-                   "name: 'n' layer { name: 'in' type: 'HDF5Data' top: 'data' top: 'label' %s "
-                   "hdf5_data_param { source: '%s' %s } }",
-                   rest, fixture_path(f, "list.txt"), param);
+  static const input_type type = {"HDF5Data", "hdf5_data_param {", CREMA_TEST};
+  return parse_input(&type, fixture_path(f, "list.txt"), param, rest, seed, out);
 }
 
 static void read_labels(crema_net *net, int batches, int items, int *out) {
@@ -60,7 +57,7 @@ static void read_labels(crema_net *net, int batches, int items, int *out) {
   }
 }
 
-TEST(test_order_and_wrap) {
+FIXTURE_TEST(test_order_and_wrap) {
   const fixture *f = *state;
   crema_net *net = NULL;
   int label[12 * 5];
@@ -77,7 +74,7 @@ TEST(test_order_and_wrap) {
 }
 
 /* Files and the samples in them come in another order in each epoch; files stay together. */
-TEST(test_shuffle) {
+FIXTURE_TEST(test_shuffle) {
   enum { EPOCHS = 30 };
   static const int file_of[TOTAL] = {0, 0, 0, 0, 1, 1, 1, 1, 1, 2, 2};
   const fixture *f = *state;
@@ -109,7 +106,7 @@ TEST(test_shuffle) {
   assert_int_equal(orders_of_b, 31u << 4);
 }
 
-TEST(s2_31_resume) {
+FIXTURE_TEST(s2_31_resume) {
   const fixture *f = *state;
   crema_net *net = NULL, *resumed = NULL;
   cr_buffer saved = {0};
@@ -138,7 +135,7 @@ static void refuse(const fixture *f, const char *list, const char *param, const 
   assert_error_has("'in'");
 }
 
-TEST(test_bad_files) {
+FIXTURE_TEST(test_bad_files) {
   const fixture *f = *state;
   cr_hdf5_writer *writer = NULL;
   cr_buffer file = {0};
@@ -177,7 +174,7 @@ TEST(test_bad_files) {
 }
 
 /* Each pass adds its samples; what was written is read again, value for value. */
-TEST(test_output_is_read_again) {
+FIXTURE_TEST(test_output_is_read_again) {
   const fixture *f = *state;
   crema_net *net = NULL, *reader = NULL;
   make_set(f);
@@ -214,7 +211,7 @@ static crema_status make_output(const char *bottoms, const char *path, crema_net
   return crema_net_parse(text, strlen(text), "test", NULL, out);
 }
 
-TEST(test_output_faults) {
+FIXTURE_TEST(test_output_faults) {
   const fixture *f = *state;
   crema_net *net = NULL;
   const char *path = fixture_path(f, "out.h5");
@@ -246,13 +243,5 @@ TEST(test_output_faults) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      fixture_test(test_order_and_wrap),
-      fixture_test(test_shuffle),
-      fixture_test(s2_31_resume),
-      fixture_test(test_bad_files),
-      fixture_test(test_output_is_read_again),
-      fixture_test(test_output_faults),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

@@ -170,11 +170,5 @@ static int remove_folder(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(samples_are_added),
-      cmocka_unit_test(sets_that_do_not_fit),
-      cmocka_unit_test(new_files),
-      cmocka_unit_test(reservations),
-  };
-  return cmocka_run_group_tests(tests, make_folder, remove_folder);
+  return run_all_tests(make_folder, remove_folder);
 }

@@ -352,19 +352,5 @@ TEST(test_resize_by_two_averages_four) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_png_round_trip_is_exact),
-      cmocka_unit_test(test_jpeg_round_trip_is_close),
-      cmocka_unit_test(test_channels_are_converted),
-      cmocka_unit_test(test_kinds_of_png),
-      cmocka_unit_test(test_kinds_of_jpeg),
-      cmocka_unit_test(test_truncated_files_are_refused),
-      cmocka_unit_test(test_extra_bytes_in_a_jpeg_are_tolerated),
-      cmocka_unit_test(test_other_formats_are_named),
-      cmocka_unit_test(test_bombs_are_refused),
-      cmocka_unit_test(test_random_damage),
-      cmocka_unit_test(test_resize_is_bilinear),
-      cmocka_unit_test(test_resize_by_two_averages_four),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

@@ -153,12 +153,5 @@ TEST(test_errors) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_resize_crop_mean_scale),
-      cmocka_unit_test(test_straight_to_the_blob),
-      cmocka_unit_test(test_mean_file),
-      cmocka_unit_test(test_into_a_blob_of_a_device),
-      cmocka_unit_test(test_errors),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

@@ -43,11 +43,8 @@ static void make_set(const fixture *f) {
 /* `param` goes into image_data_param, `rest` into the layer. */
 static crema_status make_net(const fixture *f, const char *param, const char *rest, int64_t seed,
                              crema_net **out) {
-  const crema_net_options options = net_options(CREMA_TRAIN, seed, NULL);
-  return parse_net(&options, NULL, out,
-                   "name: 'n' layer { name: 'in' type: 'ImageData' top: 'data' top: 'label' %s "
-                   "image_data_param { source: '%s' %s } }",
-                   rest, fixture_path(f, "list.txt"), param);
+  static const input_type type = {"ImageData", "image_data_param {", CREMA_TRAIN};
+  return parse_input(&type, fixture_path(f, "list.txt"), param, rest, seed, out);
 }
 
 /* Data and label of an image belong together. */
@@ -58,7 +55,7 @@ static void assert_together(crema_net *net, int items, size_t item_size) {
   }
 }
 
-TEST(test_order_and_wrap) {
+FIXTURE_TEST(test_order_and_wrap) {
   const fixture *f = *state;
   crema_net *net = NULL;
   make_set(f);
@@ -75,7 +72,7 @@ TEST(test_order_and_wrap) {
   crema_net_destroy(net);
 }
 
-TEST(test_sizes_and_colors) {
+FIXTURE_TEST(test_sizes_and_colors) {
   static const struct {
     const char *param, *rest;
     int channels, height, width;
@@ -112,7 +109,7 @@ static void read_labels(crema_net *net, int batches, int items, int *out) {
 }
 
 /* Each epoch holds each image once, in an order of its own; the seed decides. */
-TEST(test_shuffle) {
+FIXTURE_TEST(test_shuffle) {
   enum { EPOCHS = 20, ITEMS = 7, TOTAL = EPOCHS * ITEMS };
   const fixture *f = *state;
   crema_net *net = NULL;
@@ -140,7 +137,7 @@ TEST(test_shuffle) {
 }
 
 /* Up to rand_skip images are left out at the start, as many as the seed says. */
-TEST(s2_28_threads_give_the_same_batches) {
+FIXTURE_TEST(s2_28_threads_give_the_same_batches) {
   static const char *const rest =
       "transform_param { crop_size: 4 mirror: true distort_param { brightness_prob: 1 "
       "brightness_delta: 20 } }";
@@ -173,7 +170,7 @@ TEST(s2_28_threads_give_the_same_batches) {
   }
 }
 
-TEST(test_threads_that_cannot_be) {
+FIXTURE_TEST(test_threads_that_cannot_be) {
   const fixture *f = *state;
   crema_net *net = NULL;
   make_set(f);
@@ -183,7 +180,7 @@ TEST(test_threads_that_cannot_be) {
 
 /* Labels with a second top only; the transformer's random numbers depend on the seed: the same seed
  * gives the same bytes, another one other crops. */
-TEST(s2_17_labels_are_optional_and_random_numbers_are_seeded) {
+FIXTURE_TEST(s2_17_labels_are_optional_and_random_numbers_are_seeded) {
   enum { BATCHES = 6, COUNT = 3 * 3 * 4 * 4 };
   static float seen[3][BATCHES][COUNT];
   static const char *const rest = "transform_param { crop_size: 4 mirror: true }";
@@ -253,7 +250,7 @@ static void write_pattern(const fixture *f) {
   cr_image_free(&image);
 }
 
-TEST(s2_22_options_in_their_order) {
+FIXTURE_TEST(s2_22_options_in_their_order) {
   static const float none[3] = {0, 0, 0}, one[3] = {9, 9, 9}, three[3] = {1, 2, 3};
   static const struct {
     const char *transform;
@@ -301,7 +298,7 @@ TEST(s2_22_options_in_their_order) {
 /* Sharing (S2-24) replaces what S2-23 asks for, a copy to the top after which the batch is given
  * back at once: the tops' memory is the batch's own, nothing is copied; the pipeline, which runs
  * ahead meanwhile, leaves it alone until the next forward pass. */
-TEST(s2_23_s2_24_tops_share_the_batch_in_place_of_a_copy) {
+FIXTURE_TEST(s2_23_s2_24_tops_share_the_batch_in_place_of_a_copy) {
   enum { COUNT = 2 * 3 * 6 * 8 };
   const fixture *f = *state;
   crema_net *net = NULL;
@@ -341,7 +338,7 @@ static double seconds_of(crema_net *net, int steps, double computing) {
 
 /* Loading overlaps computing: while the net computes for longer than a batch takes to load, it does
  * not wait. */
-TEST(s2_30_loading_overlaps_computing) {
+FIXTURE_TEST(s2_30_loading_overlaps_computing) {
   const fixture *f = *state;
   crema_net *net = NULL;
   make_set(f);
@@ -361,7 +358,7 @@ TEST(s2_30_loading_overlaps_computing) {
   crema_net_destroy(net);
 }
 
-TEST(test_rand_skip) {
+FIXTURE_TEST(test_rand_skip) {
   const fixture *f = *state;
   unsigned seen = 0;
   make_set(f);
@@ -378,7 +375,7 @@ TEST(test_rand_skip) {
 }
 
 /* The layer's saved text continues a run to the bit, also under another seed. */
-TEST(s2_31_resume) {
+FIXTURE_TEST(s2_31_resume) {
   static const char *const param = "batch_size: 3 shuffle: true rand_skip: 5";
   static const char *const rest = "transform_param { crop_size: 4 mirror: true }";
   enum { BATCH = 3 * 3 * 4 * 4 };
@@ -410,7 +407,7 @@ static void refuse(const fixture *f, const char *list, const char *param, crema_
   assert_error_has("'in'");
 }
 
-TEST(test_bad_lists_and_parameters) {
+FIXTURE_TEST(test_bad_lists_and_parameters) {
   const fixture *f = *state;
   make_set(f);
   crema_net *net = NULL;
@@ -431,7 +428,7 @@ TEST(test_bad_lists_and_parameters) {
 }
 
 /* A fault in the middle comes after the batches before it, and stays. */
-TEST(test_faults_in_the_middle) {
+FIXTURE_TEST(test_faults_in_the_middle) {
   static const struct {
     const char *list, *part;
     crema_status code;
@@ -464,7 +461,7 @@ TEST(test_faults_in_the_middle) {
 }
 
 /* Start, take none, some or many, stop. */
-TEST(test_stops_at_any_moment) {
+FIXTURE_TEST(test_stops_at_any_moment) {
   const fixture *f = *state;
   make_set(f);
   for (int i = 0; i < 60; ++i) {
@@ -495,22 +492,5 @@ TEST(test_order_is_a_permutation) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      fixture_test(test_order_and_wrap),
-      fixture_test(test_sizes_and_colors),
-      fixture_test(test_shuffle),
-      fixture_test(s2_28_threads_give_the_same_batches),
-      fixture_test(test_threads_that_cannot_be),
-      fixture_test(s2_17_labels_are_optional_and_random_numbers_are_seeded),
-      fixture_test(s2_22_options_in_their_order),
-      fixture_test(s2_23_s2_24_tops_share_the_batch_in_place_of_a_copy),
-      fixture_test(s2_30_loading_overlaps_computing),
-      fixture_test(test_rand_skip),
-      fixture_test(s2_31_resume),
-      fixture_test(test_bad_lists_and_parameters),
-      fixture_test(test_faults_in_the_middle),
-      fixture_test(test_stops_at_any_moment),
-      cmocka_unit_test(test_order_is_a_permutation),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

@@ -224,13 +224,5 @@ TEST(sizes_that_cannot_be) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(extents),
-      cmocka_unit_test(beginnings_of_files),
-      cmocka_unit_test(extents_before_decoding),
-      cmocka_unit_test(one_part_after_the_other),
-      cmocka_unit_test(linear_sizes),
-      cmocka_unit_test(sizes_that_cannot_be),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

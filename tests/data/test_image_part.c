@@ -214,11 +214,5 @@ TEST(test_samples_in_part) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_parts_are_exact),
-      cmocka_unit_test(test_less_is_decoded),
-      cmocka_unit_test(test_damage),
-      cmocka_unit_test(test_samples_in_part),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

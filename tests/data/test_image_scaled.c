@@ -179,11 +179,5 @@ TEST(test_damage) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_exact_where_pictures_are_not_much_larger),
-      cmocka_unit_test(test_near_where_pictures_are_much_larger),
-      cmocka_unit_test(test_sizes_go_by_the_picture),
-      cmocka_unit_test(test_damage),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

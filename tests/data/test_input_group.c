@@ -58,7 +58,7 @@ static void expect(cr_reader *reader, int rank, uint64_t index, int key) {
 
 /* ---- who shares ---------------------------------------------------------- */
 
-TEST(s2_09_one_reader_for_a_layer_and_a_source) {
+FIXTURE_TEST(s2_09_one_reader_for_a_layer_and_a_source) {
   const fixture *f = *state;
   cr_reader *a[3], *b[3];
   const char *db = fixture_db(f, "db", 7, fixture_gray);
@@ -125,7 +125,7 @@ static void *visit(void *arg) {
   return NULL;
 }
 
-TEST(s2_09_readers_come_and_go_in_races) {
+FIXTURE_TEST(s2_09_readers_come_and_go_in_races) {
   enum { SOLVERS = 4 };
   const fixture *f = *state;
   visitor v[SOLVERS];
@@ -148,7 +148,7 @@ TEST(s2_09_readers_come_and_go_in_races) {
 
 /* Solvers come one by one; each can look at its own first records at once, and nothing is dealt
  * before all are there. */
-TEST(s2_10_starts_when_all_have_come) {
+FIXTURE_TEST(s2_10_starts_when_all_have_come) {
   enum { SOLVERS = 3 };
   const fixture *f = *state;
   cr_reader *reader = NULL;
@@ -178,7 +178,7 @@ TEST(s2_10_starts_when_all_have_come) {
 }
 
 /* One more is refused at once, and those who read go on as if it had not come. */
-TEST(s2_13_one_too_many_is_refused) {
+FIXTURE_TEST(s2_13_one_too_many_is_refused) {
   const fixture *f = *state;
   cr_reader *reader = NULL, *extra = NULL;
   const char *db = fixture_db(f, "db", 5, fixture_gray);
@@ -202,7 +202,7 @@ TEST(s2_13_one_too_many_is_refused) {
 }
 
 /* A source that cannot be read leaves nothing behind in the group. */
-TEST(s2_09_a_reader_that_fails_to_open) {
+FIXTURE_TEST(s2_09_a_reader_that_fails_to_open) {
   const fixture *f = *state;
   cr_reader *reader = NULL;
   cr_input_group *group = make_group();
@@ -232,7 +232,7 @@ static void read_shared(const char *db, int solvers, int keys[MANY][TAKEN]) {
 }
 
 /* Record k goes to solver k mod N, the same in each run, and together they are the data set. */
-TEST(s2_11_round_robin_repeats) {
+FIXTURE_TEST(s2_11_round_robin_repeats) {
   static const int numbers[] = {1, 2, 3, 8};
   static int keys[2][MANY][TAKEN];
   const fixture *f = *state;
@@ -248,7 +248,7 @@ TEST(s2_11_round_robin_repeats) {
 }
 
 /* Solvers in processes of their own get what they would get from a shared reader. */
-TEST(s2_27_alone_each_gets_the_same) {
+FIXTURE_TEST(s2_27_alone_each_gets_the_same) {
   static int keys[MANY][TAKEN];
   const fixture *f = *state;
   const char *db = fixture_db(f, "db", 13, fixture_gray);
@@ -272,7 +272,7 @@ TEST(s2_27_alone_each_gets_the_same) {
 
 /* One of three sleeps: the others stop after what was read ahead for them, and go on when it wakes.
  */
-TEST(s2_14_a_sleeping_solver_stalls_the_others) {
+FIXTURE_TEST(s2_14_a_sleeping_solver_stalls_the_others) {
   enum { SOLVERS = 3 };
   const fixture *f = *state;
   cr_reader *reader = NULL;
@@ -313,7 +313,7 @@ TEST(s2_14_a_sleeping_solver_stalls_the_others) {
 
 /* ---- leaving ------------------------------------------------------------- */
 
-TEST(test_a_solver_that_leaves_is_named_to_the_others) {
+FIXTURE_TEST(test_a_solver_that_leaves_is_named_to_the_others) {
   const fixture *f = *state;
   cr_reader *reader = NULL;
   cr_record *record = NULL;
@@ -364,7 +364,7 @@ static crema_status eat(void *arg) {
 
 /* Stopped while solvers are still to come, while one sleeps, while the reader waits for it, while
  * all wait for the reader. */
-TEST(s2_05_shared_readers_stop_at_any_moment) {
+FIXTURE_TEST(s2_05_shared_readers_stop_at_any_moment) {
   enum { SOLVERS = 3 };
   const fixture *f = *state;
   eater e[SOLVERS];
@@ -451,7 +451,7 @@ static void expect_after(const char *db, int records, int solvers, const cr_read
   cr_input_group_release(group);
 }
 
-TEST(s2_31_positions_of_several_solvers) {
+FIXTURE_TEST(s2_31_positions_of_several_solvers) {
   enum { RECORDS = 7 };
   static const int even[] = {5, 5, 5}, uneven[] = {5, 7, 4};
   const fixture *f = *state;
@@ -473,7 +473,7 @@ TEST(s2_31_positions_of_several_solvers) {
   expect_after(db, RECORDS, 3, own, (const uint64_t[]){15, 22, 14});
 }
 
-TEST(s2_31_positions_that_do_not_belong_together) {
+FIXTURE_TEST(s2_31_positions_that_do_not_belong_together) {
   static const int count[] = {5, 5};
   const fixture *f = *state;
   positions p;
@@ -513,19 +513,5 @@ TEST(s2_31_positions_that_do_not_belong_together) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      fixture_test(s2_09_one_reader_for_a_layer_and_a_source),
-      fixture_test(s2_09_readers_come_and_go_in_races),
-      fixture_test(s2_10_starts_when_all_have_come),
-      fixture_test(s2_13_one_too_many_is_refused),
-      fixture_test(s2_09_a_reader_that_fails_to_open),
-      fixture_test(s2_11_round_robin_repeats),
-      fixture_test(s2_27_alone_each_gets_the_same),
-      fixture_test(s2_14_a_sleeping_solver_stalls_the_others),
-      fixture_test(test_a_solver_that_leaves_is_named_to_the_others),
-      fixture_test(s2_05_shared_readers_stop_at_any_moment),
-      fixture_test(s2_31_positions_of_several_solvers),
-      fixture_test(s2_31_positions_that_do_not_belong_together),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

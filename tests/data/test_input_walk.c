@@ -212,8 +212,5 @@ TEST(batches_are_those_of_the_model) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(batches_are_those_of_the_model),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

@@ -254,10 +254,5 @@ static int remove_folder(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(footers),         cmocka_unit_test(damaged_footers),
-      cmocka_unit_test(names_of_tables), cmocka_unit_test(manifests),
-      cmocka_unit_test(views),           cmocka_unit_test(locks),
-  };
-  return cmocka_run_group_tests(tests, make_folder, remove_folder);
+  return run_all_tests(make_folder, remove_folder);
 }

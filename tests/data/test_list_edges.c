@@ -145,11 +145,5 @@ static int remove_file(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(image_lists),
-      cmocka_unit_test(refused_image_lists),
-      cmocka_unit_test(window_files),
-      cmocka_unit_test(refused_window_files),
-  };
-  return cmocka_run_group_tests(tests, make_folder, remove_file);
+  return run_all_tests(make_folder, remove_file);
 }

@@ -36,7 +36,7 @@ static void expect_refusals(const fixture *f, crema_status (*read)(const char *p
   }
 }
 
-TEST(test_image_lists_that_are_refused) {
+FIXTURE_TEST(test_image_lists_that_are_refused) {
   static const refusal table[] = {
       REFUSAL("a.jpg 1\n\0b.jpg 2\n", ":2:", "zero byte"),
       REFUSAL("a.jpg 1\nb.jpg\0 2\nc.jpg 3\n", ":2:", "zero byte"),
@@ -50,7 +50,7 @@ TEST(test_image_lists_that_are_refused) {
   expect_refusals(*state, read_images, table, sizeof table / sizeof table[0]);
 }
 
-TEST(test_columns_of_image_lists) {
+FIXTURE_TEST(test_columns_of_image_lists) {
   static const char text[] = "a.jpg 1\r\n\nb c.jpg \t -2\nd.jpg 3";
   static const struct {
     const char *name;
@@ -71,7 +71,7 @@ TEST(test_columns_of_image_lists) {
   cr_image_list_free(&list);
 }
 
-TEST(test_window_files_that_are_refused) {
+FIXTURE_TEST(test_window_files_that_are_refused) {
   static const refusal table[] = {
       REFUSAL("# 0\na.jpg\n3 10 10\n1\n1 0.5 0 0 9 9\n\0# 1\n", ":6:", "zero byte"),
       REFUSAL("# 0\na\0b.jpg\n3 10 10\n1\n1 0.5 0 0 9 9\n", ":2:", "zero byte"),
@@ -80,10 +80,5 @@ TEST(test_window_files_that_are_refused) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      fixture_test(test_image_lists_that_are_refused),
-      fixture_test(test_columns_of_image_lists),
-      fixture_test(test_window_files_that_are_refused),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

@@ -479,12 +479,5 @@ static int remove_file(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(all_records),  cmocka_unit_test(found_keys),
-      cmocka_unit_test(no_records),   cmocka_unit_test(damaged_pages),
-      cmocka_unit_test(loops),        cmocka_unit_test(damaged_values),
-      cmocka_unit_test(descriptions), cmocka_unit_test(newest_description),
-      cmocka_unit_test(snapshots),    cmocka_unit_test(roots),
-  };
-  return cmocka_run_group_tests(tests, make_file, remove_file);
+  return run_all_tests(make_file, remove_file);
 }

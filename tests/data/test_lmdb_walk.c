@@ -55,9 +55,5 @@ TEST(pages_are_those_of_the_file) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(files_without_pages_are_refused),
-      cmocka_unit_test(pages_are_those_of_the_file),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

@@ -112,10 +112,5 @@ static int remove_file(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(extents),
-      cmocka_unit_test(refusals),
-      cmocka_unit_test(written_file),
-  };
-  return cmocka_run_group_tests(tests, make_folder, remove_file);
+  return run_all_tests(make_folder, remove_file);
 }

@@ -146,12 +146,5 @@ TEST(s2_31_resume) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_batches_are_the_samples_memory),
-      cmocka_unit_test(test_errors),
-      cmocka_unit_test(test_batch_size),
-      cmocka_unit_test(test_images_are_transformed),
-      cmocka_unit_test(s2_31_resume),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

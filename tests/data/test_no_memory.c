@@ -6,19 +6,17 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "check.h"
 #include "core/file.h"
 #include "data/augment/annotated.h"
-#include "data/augment/augment.h"
 #include "data/augment/mean.h"
 #include "data/augment/sample.h"
-#include "data/augment/transformer.h"
 #include "data/fixture.h"
 #include "data/image/image.h"
 #include "data/pipeline/image_list.h"
 #include "data/pipeline/record_cache.h"
 #include "data/pipeline/window_list.h"
 #include "proto/proto.h"
+#include "transform_text.h"
 
 static fixture folder;
 
@@ -26,13 +24,6 @@ static fixture folder;
 static cr_buffer jpeg, png, raw, floats, annotated;
 static Caffe__TransformationParameter *augmenting, *transforming, *with_mean;
 static char mean_path[300], list_path[300], windows_path[300], lmdb_path[300];
-
-static Caffe__TransformationParameter *parse(const char *text) {
-  ProtobufCMessage *param = NULL;
-  ok(cr_text_parse(&caffe__transformation_parameter__descriptor, text, strlen(text), "test",
-                   CR_UNKNOWN_ERROR, &param));
-  return (Caffe__TransformationParameter *)param;
-}
 
 static const uint8_t *bytes_of(const cr_buffer *buffer) {
   return (const uint8_t *)buffer->data;
@@ -305,13 +296,14 @@ static int make_files(void **state) {
   cr_message_free(message);
   snprintf(mean_path, sizeof mean_path, "%s", fixture_path(&folder, "mean"));
   ok(cr_mean_write(mean_path, &(cr_mean){3, 6, 7, values}));
-  augmenting = parse(
+  augmenting = parse_transform(
       "expand_param { max_expand_ratio: 2 } resize_param { height: 9 width: 9 "
       "resize_mode: FIT_LARGE_SIZE_AND_PAD interp_mode: AREA } "
       "noise_param { gauss_blur: true clahe: true jpeg: 50 erode: true }");
-  transforming = parse("mean_value: [1, 2, 3] crop_size: 4 noise_param { inverse: true }");
+  transforming =
+      parse_transform("mean_value: [1, 2, 3] crop_size: 4 noise_param { inverse: true }");
   snprintf(text, sizeof text, "mean_file: '%s'", mean_path);
-  with_mean = parse(text);
+  with_mean = parse_transform(text);
   write_text(list_path, "list.txt", "a 1\nb 2\n");
   write_text(windows_path, "windows.txt", "# 0\na.jpg\n3 9 9\n1\n1 0.5 0 0 5 5\n");
   snprintf(lmdb_path, sizeof lmdb_path, "%s", fixture_db(&folder, "lmdb", 5, fixture_gray));
@@ -333,6 +325,5 @@ static int remove_files(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(each_allocation_fails)};
-  return cmocka_run_group_tests(tests, make_files, remove_files);
+  return run_all_tests(make_files, remove_files);
 }

@@ -503,20 +503,5 @@ TEST(test_batches_in_the_making) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(s2_28_batches_do_not_depend_on_the_threads),
-      cmocka_unit_test(test_starts_anywhere_again_and_again),
-      cmocka_unit_test(test_statistics),
-      cmocka_unit_test(test_waiting_for_the_consumer_is_counted),
-      cmocka_unit_test(test_batches_in_the_making),
-      cmocka_unit_test(test_a_failure_comes_in_order),
-      cmocka_unit_test(a_failure_waits_for_recalled_items),
-      cmocka_unit_test(test_the_first_failure_in_order_is_told),
-      cmocka_unit_test(test_gives_up_when_everything_is_bad),
-      cmocka_unit_test(test_options_that_make_no_sense),
-      cmocka_unit_test(s2_26_batches_go_by_step_and_not_by_arrival),
-      cmocka_unit_test(s2_05_stops_at_any_moment),
-      cmocka_unit_test(s2_05_waiting_consumers_can_be_stopped),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

@@ -142,10 +142,5 @@ TEST(starting_twice_is_an_error) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(s2_20_grown_batches_leave_their_memory_in_order),
-      cmocka_unit_test(s2_20_memory_of_held_batches_is_freed_in_order),
-      cmocka_unit_test(starting_twice_is_an_error),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

@@ -317,16 +317,5 @@ TEST(refused_readers) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(orders),
-      cmocka_unit_test(batches),
-      cmocka_unit_test(images_of_a_batch),
-      cmocka_unit_test(windows),
-      cmocka_unit_test(depths),
-      cmocka_unit_test(refused_pipelines),
-      cmocka_unit_test(keys_in_messages),
-      cmocka_unit_test(kinds_of_databases),
-      cmocka_unit_test(refused_readers),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

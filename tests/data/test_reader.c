@@ -33,7 +33,7 @@ static int take(cr_reader *reader, int consumer, uint64_t index) {
   return number;
 }
 
-TEST(s2_12_records_come_in_order_and_wrap) {
+FIXTURE_TEST(s2_12_records_come_in_order_and_wrap) {
   const fixture *f = *state;
   cr_reader *reader = NULL;
   cr_db_bytes key, value;
@@ -49,7 +49,7 @@ TEST(s2_12_records_come_in_order_and_wrap) {
 }
 
 /* Record k goes to consumer k mod N, whatever the order in which they ask. */
-TEST(s2_11_round_robin) {
+FIXTURE_TEST(s2_11_round_robin) {
   static const int numbers[] = {1, 2, 3, 8};
   const fixture *f = *state;
   const char *path = fixture_db(f, "db", 11, fixture_gray);
@@ -69,7 +69,7 @@ TEST(s2_11_round_robin) {
 }
 
 /* A consumer that does not give records back stalls the reader after `depth` records. */
-TEST(s2_14_reading_ahead_is_bounded) {
+FIXTURE_TEST(s2_14_reading_ahead_is_bounded) {
   const fixture *f = *state;
   cr_reader *reader = NULL;
   cr_record *held[5];
@@ -88,7 +88,7 @@ TEST(s2_14_reading_ahead_is_bounded) {
 
 /* One of three consumers sleeps: the others get what was read before the reader had to wait for it,
  * no record more and none in another order. When it wakes up, all go on. */
-TEST(s2_14_a_sleeping_consumer_stalls_all) {
+FIXTURE_TEST(s2_14_a_sleeping_consumer_stalls_all) {
   enum { CONSUMERS = 3, DEPTH = 4 };
   const fixture *f = *state;
   cr_reader *reader = NULL;
@@ -116,7 +116,7 @@ TEST(s2_14_a_sleeping_consumer_stalls_all) {
   cr_reader_close(reader);
 }
 
-TEST(test_positions) {
+FIXTURE_TEST(test_positions) {
   const fixture *f = *state;
   cr_reader *reader = NULL;
   const cr_reader_options options = {.backend = "lmdb",
@@ -146,7 +146,7 @@ TEST(test_positions) {
   cr_reader_close(reader);
 }
 
-TEST(test_bad_options) {
+FIXTURE_TEST(test_bad_options) {
   const fixture *f = *state;
   cr_reader *reader = NULL;
   const char *empty = fixture_db(f, "db", 0, fixture_gray);
@@ -180,7 +180,7 @@ static crema_status resume(cr_reader *reader, int consumer, cr_reader_cursor pla
 }
 
 /* What the consumers say of the reader as a whole has to be the same. */
-TEST(s2_31_positions_belong_together) {
+FIXTURE_TEST(s2_31_positions_belong_together) {
   const fixture *f = *state;
   cr_reader *reader = NULL;
   open_reader(fixture_db(f, "db", 7, fixture_gray), 2, 2, &reader);
@@ -200,7 +200,7 @@ TEST(s2_31_positions_belong_together) {
 }
 
 /* After a failed start no consumer is in: positions can be set, and all can start again. */
-TEST(a_failed_start_can_be_repeated) {
+FIXTURE_TEST(a_failed_start_can_be_repeated) {
   const fixture *f = *state;
   cr_reader *reader = NULL;
   open_reader(fixture_db(f, "db", 7, fixture_gray), 3, 2, &reader);
@@ -216,7 +216,7 @@ TEST(a_failed_start_can_be_repeated) {
 
 /* A position is for one run: a consumer that leaves and enters again without one begins at the
  * first record. */
-TEST(leaving_forgets_the_position) {
+FIXTURE_TEST(leaving_forgets_the_position) {
   const fixture *f = *state;
   cr_reader *reader = NULL;
   open_reader(fixture_db(f, "db", 7, fixture_gray), 2, 2, &reader);
@@ -232,7 +232,7 @@ TEST(leaving_forgets_the_position) {
 }
 
 /* A reader that was just opened moves to the position, also when only `skip` differs. */
-TEST(s2_31_a_position_brings_its_skip) {
+FIXTURE_TEST(s2_31_a_position_brings_its_skip) {
   const fixture *f = *state;
   cr_reader *reader = NULL;
   open_reader(fixture_db(f, "db", 7, fixture_gray), 1, 2, &reader);
@@ -245,7 +245,7 @@ TEST(s2_31_a_position_brings_its_skip) {
 }
 
 /* The order of a shuffled run comes from the position, whatever the reader was opened with. */
-TEST(s2_31_a_position_brings_its_order) {
+FIXTURE_TEST(s2_31_a_position_brings_its_order) {
   enum { COUNT = 11, TAKEN = 2 * COUNT + 4, MORE = 2 * COUNT };
   const fixture *f = *state;
   int wanted[MORE];
@@ -283,7 +283,7 @@ TEST(s2_31_a_position_brings_its_order) {
 
 /* A consumer whose first record is far away can still be stopped: the thread passes over records
  * for minutes if nobody stops it. */
-TEST(s2_05_stops_while_passing_over) {
+FIXTURE_TEST(s2_05_stops_while_passing_over) {
   const fixture *f = *state;
   cr_reader *reader = NULL;
   open_reader(fixture_db(f, "db", 7, fixture_gray), 1, 2, &reader);
@@ -299,7 +299,7 @@ TEST(s2_05_stops_while_passing_over) {
 
 /* A look at the first records is over when reading begins: it does not pin a snapshot any longer.
  */
-TEST(s2_18_previews_end_when_reading_begins) {
+FIXTURE_TEST(s2_18_previews_end_when_reading_begins) {
   const fixture *f = *state;
   cr_reader *reader = NULL;
   cr_db_bytes key, value;
@@ -321,7 +321,7 @@ TEST(s2_18_previews_end_when_reading_begins) {
 }
 
 /* Stopped while it reads, while it waits for a free record, at once. */
-TEST(s2_05_stops_at_any_moment) {
+FIXTURE_TEST(s2_05_stops_at_any_moment) {
   const fixture *f = *state;
   int cycles = fixture_cycles(1000);
   cr_mt19937 rng;
@@ -339,21 +339,5 @@ TEST(s2_05_stops_at_any_moment) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      fixture_test(s2_12_records_come_in_order_and_wrap),
-      fixture_test(s2_11_round_robin),
-      fixture_test(s2_14_reading_ahead_is_bounded),
-      fixture_test(s2_14_a_sleeping_consumer_stalls_all),
-      fixture_test(test_positions),
-      fixture_test(test_bad_options),
-      fixture_test(s2_31_positions_belong_together),
-      fixture_test(a_failed_start_can_be_repeated),
-      fixture_test(leaving_forgets_the_position),
-      fixture_test(s2_31_a_position_brings_its_skip),
-      fixture_test(s2_31_a_position_brings_its_order),
-      fixture_test(s2_05_stops_while_passing_over),
-      fixture_test(s2_18_previews_end_when_reading_begins),
-      fixture_test(s2_05_stops_at_any_moment),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

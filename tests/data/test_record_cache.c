@@ -111,10 +111,5 @@ TEST(limits) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(copies),
-      cmocka_unit_test(blocks),
-      cmocka_unit_test(limits),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

@@ -78,7 +78,7 @@ static void open_shuffled(const char *path, uint64_t key, cr_record_walk *walk) 
 }
 
 /* A new order takes effect at once, in the current epoch. */
-TEST(s2_31_a_new_order_replaces_the_old_one) {
+FIXTURE_TEST(s2_31_a_new_order_replaces_the_old_one) {
   const fixture *f = *state;
   cr_record_walk a, b;
   int by_a[2 * RECORDS], by_b[2 * RECORDS], changed[2 * RECORDS];
@@ -109,7 +109,7 @@ static crema_status go_when_stopped(void *arg) {
 }
 
 /* The way to a position may be long: a thread that is asked to stop gives up on the way. */
-TEST(the_way_to_a_position_can_be_stopped) {
+FIXTURE_TEST(the_way_to_a_position_can_be_stopped) {
   const fixture *f = *state;
   cr_record_walk walk;
   cr_thread *thread = NULL;
@@ -125,11 +125,5 @@ TEST(the_way_to_a_position_can_be_stopped) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(the_count_is_that_of_whole_epochs),
-      cmocka_unit_test(an_empty_database_is_told),
-      fixture_test(s2_31_a_new_order_replaces_the_old_one),
-      fixture_test(the_way_to_a_position_can_be_stopped),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

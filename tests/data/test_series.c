@@ -38,9 +38,5 @@ TEST(nothing) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(stretches),
-      cmocka_unit_test(nothing),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

@@ -65,7 +65,7 @@ static void make_set(const fixture *f) {
 }
 
 /* A test whose folder holds the set. */
-#define set_test(test) cmocka_unit_test_setup_teardown(test, set_up, fixture_teardown)
+#define SET_TEST(name) TEST_BETWEEN(name, set_up, fixture_teardown)
 static int set_up(void **state) {
   fixture_setup(state);
   make_set(*state);
@@ -209,7 +209,7 @@ TEST(s2_25_layers_that_can_be_shared) {
 
 /* Workers have the root's state and the root's shapes; layers that cannot be shared have their own
  * state. */
-TEST(s2_25_workers_use_the_roots_state) {
+SET_TEST(s2_25_workers_use_the_roots_state) {
   const fixture *f = *state;
   cr_buffer text = {0};
   crema_net *net[2] = {NULL, NULL};
@@ -247,7 +247,7 @@ TEST(s2_25_workers_use_the_roots_state) {
   cr_buffer_free(&text);
 }
 
-TEST(s2_25_refusals) {
+SET_TEST(s2_25_refusals) {
   const fixture *f = *state;
   cr_buffer text = {0}, other = {0};
   crema_net *net[2] = {NULL, NULL}, *none = NULL;
@@ -374,7 +374,7 @@ TEST(s2_25_forward_passes_are_serialised_and_backward_passes_are_not) {
 
 /* Four threads use one layer of each kind: their batches are those that one solver gets, dealt out
  * by step. */
-TEST(s2_25_concurrent_passes_get_distinct_batches) {
+SET_TEST(s2_25_concurrent_passes_get_distinct_batches) {
   static const char *const blobs[4] = {"a", "h"};
   const fixture *f = *state;
   cr_buffer text = {0};
@@ -408,7 +408,7 @@ TEST(s2_25_samples_in_memory_are_shared) {
 
 /* One solver is far ahead of the others: it waits for nobody but the source, and the others find
  * their batches. */
-TEST(s2_25_a_solver_that_waits_keeps_nobody_out) {
+SET_TEST(s2_25_a_solver_that_waits_keeps_nobody_out) {
   static const char *const blobs[4] = {"a"};
   const fixture *f = *state;
   cr_buffer text = {0};
@@ -436,7 +436,7 @@ TEST(s2_25_a_solver_that_waits_keeps_nobody_out) {
 }
 
 /* The state outlives the net of rank 0. */
-TEST(s2_25_the_root_may_go_first) {
+SET_TEST(s2_25_the_root_may_go_first) {
   const fixture *f = *state;
   cr_buffer text = {0};
   crema_net *net[3];
@@ -462,7 +462,7 @@ TEST(s2_25_the_root_may_go_first) {
 
 /* Four layers of three kinds, two of them over the same pictures with other numbers of threads: in
  * every step of every solver all show the samples of that step. */
-TEST(s2_26_layers_of_several_solvers_keep_step) {
+SET_TEST(s2_26_layers_of_several_solvers_keep_step) {
   static const char *const blobs[4] = {"a", "b", "h", "d"};
   static const int solvers[] = {1, 3, 4};
   const fixture *f = *state;
@@ -481,7 +481,7 @@ TEST(s2_26_layers_of_several_solvers_keep_step) {
 }
 
 /* Solvers that cannot share, in other processes: the same batches. */
-TEST(s2_27_solvers_out_of_reach_take_their_own_share) {
+SET_TEST(s2_27_solvers_out_of_reach_take_their_own_share) {
   const fixture *f = *state;
   cr_buffer text = {0};
   add_image_data(f, "a", "batch_size: 2", &text);
@@ -511,7 +511,7 @@ static crema_status restore(crema_net *net, const char *name, const cr_buffer *s
 }
 
 /* In the middle of an epoch: all solvers go on where they were; they share one position. */
-TEST(s2_31_shared_layers_resume) {
+SET_TEST(s2_31_shared_layers_resume) {
   static const char *const blobs[4] = {"a", "h"};
   const fixture *f = *state;
   cr_buffer text = {0}, saved[2] = {{0}, {0}}, other = {0};
@@ -551,18 +551,5 @@ TEST(s2_31_shared_layers_resume) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(s2_25_layers_that_can_be_shared),
-      set_test(s2_25_workers_use_the_roots_state),
-      set_test(s2_25_refusals),
-      cmocka_unit_test(s2_25_forward_passes_are_serialised_and_backward_passes_are_not),
-      set_test(s2_25_concurrent_passes_get_distinct_batches),
-      cmocka_unit_test(s2_25_samples_in_memory_are_shared),
-      set_test(s2_25_a_solver_that_waits_keeps_nobody_out),
-      set_test(s2_25_the_root_may_go_first),
-      set_test(s2_26_layers_of_several_solvers_keep_step),
-      set_test(s2_27_solvers_out_of_reach_take_their_own_share),
-      set_test(s2_31_shared_layers_resume),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

@@ -166,10 +166,5 @@ TEST(test_kinds_of_rows_mix) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_rows_are_as_the_formula_says),
-      cmocka_unit_test(test_nothing_is_read_behind_the_pixels),
-      cmocka_unit_test(test_kinds_of_rows_mix),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

@@ -4,9 +4,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "check.h"
 #include "data/augment/mean.h"
-#include "data/augment/transformer.h"
+#include "transform_text.h"
 
 enum { C = 3, H = 6, W = 7 };
 
@@ -35,16 +34,6 @@ static cr_pixels pixels_of(const void *values, crema_dtype type, bool is_interle
                      .width = W};
 }
 
-static crema_status make(const char *text, Caffe__Phase phase, cr_transformer **out) {
-  ProtobufCMessage *param = NULL;
-  ok(cr_text_parse(&caffe__transformation_parameter__descriptor, text, strlen(text), "test",
-                   CR_UNKNOWN_ERROR, &param));
-  crema_status status =
-      cr_transformer_create((const Caffe__TransformationParameter *)param, phase, 77, NULL, out);
-  cr_message_free(param);
-  return status;
-}
-
 /* Planes, interleaved pixels and floats give the same result. */
 TEST(test_layouts_agree) {
   static const char *const params[] = {
@@ -56,7 +45,7 @@ TEST(test_layouts_agree) {
     cr_transformer *t = NULL;
     float a[C * H * W], b[C * H * W], c[C * H * W];
     int shape[3];
-    ok(make(params[i], CAFFE__PHASE__TRAIN, &t));
+    ok(make_transformer(params[i], CAFFE__PHASE__TRAIN, &t));
     ok(cr_transformer_shape(t, C, H, W, shape));
     size_t count = (size_t)(shape[0] * shape[1] * shape[2]);
     for (uint64_t sample = 0; sample < 50; ++sample) {
@@ -83,7 +72,7 @@ TEST(s2_22_random_numbers_belong_to_samples) {
   float out[C * CROP * CROP];
   fill_pixels();
   const cr_pixels p = pixels_of(planar, CREMA_U8, false);
-  ok(make("crop_size: 4 mirror: true", CAFFE__PHASE__TRAIN, &t));
+  ok(make_transformer("crop_size: 4 mirror: true", CAFFE__PHASE__TRAIN, &t));
   for (int i = 0; i < SAMPLES; ++i) {
     ok(cr_transformer_run(t, &p, (uint64_t)i, out));
     first[i] = out[0];
@@ -115,7 +104,7 @@ TEST(test_test_phase_takes_the_centre) {
   float out[C * 4 * 4];
   fill_pixels();
   const cr_pixels p = pixels_of(planar, CREMA_U8, false);
-  ok(make("crop_size: 4", CAFFE__PHASE__TEST, &t));
+  ok(make_transformer("crop_size: 4", CAFFE__PHASE__TEST, &t));
   for (uint64_t sample = 0; sample < 20; ++sample) {
     ok(cr_transformer_run(t, &p, sample, out));
     assert_true(out[0] == 11); /* row (6-4)/2, column (7-4)/2 */
@@ -125,15 +114,16 @@ TEST(test_test_phase_takes_the_centre) {
 
 TEST(test_parameters_that_cannot_be) {
   cr_transformer *t = NULL;
-  assert_fails(make("mean_file: 'x' mean_value: 1", CAFFE__PHASE__TEST, &t), CREMA_E_ARGUMENT,
-               "mean_file and mean_value");
-  assert_int_equal(make("force_color: true force_gray: true", CAFFE__PHASE__TEST, &t),
+  assert_fails(make_transformer("mean_file: 'x' mean_value: 1", CAFFE__PHASE__TEST, &t),
+               CREMA_E_ARGUMENT, "mean_file and mean_value");
+  assert_int_equal(make_transformer("force_color: true force_gray: true", CAFFE__PHASE__TEST, &t),
                    CREMA_E_ARGUMENT);
-  assert_fails(make("mean_file: '/no/such/mean'", CAFFE__PHASE__TEST, &t), CREMA_E_NOT_FOUND,
-               "/no/such/mean");
-  assert_fails(make("resize_param { height: 3 }", CAFFE__PHASE__TEST, &t), CREMA_E_ARGUMENT,
-               "resize_param");
-  assert_int_equal(make("crop_size: 4000000000", CAFFE__PHASE__TEST, &t), CREMA_E_RANGE);
+  assert_fails(make_transformer("mean_file: '/no/such/mean'", CAFFE__PHASE__TEST, &t),
+               CREMA_E_NOT_FOUND, "/no/such/mean");
+  assert_fails(make_transformer("resize_param { height: 3 }", CAFFE__PHASE__TEST, &t),
+               CREMA_E_ARGUMENT, "resize_param");
+  assert_int_equal(make_transformer("crop_size: 4000000000", CAFFE__PHASE__TEST, &t),
+                   CREMA_E_RANGE);
   assert_null(t);
   cr_transformer_destroy(NULL);
 }
@@ -144,17 +134,17 @@ TEST(test_shapes_that_do_not_fit) {
   float out[C * H * W];
   fill_pixels();
   const cr_pixels p = pixels_of(planar, CREMA_U8, false);
-  ok(make("crop_size: 8", CAFFE__PHASE__TEST, &t));
+  ok(make_transformer("crop_size: 8", CAFFE__PHASE__TEST, &t));
   assert_fails(cr_transformer_shape(t, C, H, W, shape), CREMA_E_SHAPE, "8 x 8");
   assert_error_has("6 x 7");
   assert_int_equal(cr_transformer_run(t, &p, 0, out), CREMA_E_SHAPE);
   cr_transformer_destroy(t);
-  ok(make("mean_value: 1 mean_value: 2", CAFFE__PHASE__TEST, &t));
+  ok(make_transformer("mean_value: 1 mean_value: 2", CAFFE__PHASE__TEST, &t));
   assert_fails(cr_transformer_shape(t, C, H, W, shape), CREMA_E_SHAPE,
                "2 mean values for 3 channels");
   cr_transformer_destroy(t);
   const cr_pixels odd = pixels_of(planar, CREMA_I32, false);
-  ok(make("", CAFFE__PHASE__TEST, &t));
+  ok(make_transformer("", CAFFE__PHASE__TEST, &t));
   assert_int_equal(cr_transformer_run(t, &odd, 0, out), CREMA_E_TYPE);
   cr_transformer_destroy(t);
 }
@@ -168,7 +158,7 @@ TEST(test_a_side_of_its_own_wins) {
   for (size_t i = 0; i < sizeof params / sizeof *params; ++i) {
     cr_transformer *t = NULL;
     int shape[3];
-    ok(make(params[i], CAFFE__PHASE__TRAIN, &t));
+    ok(make_transformer(params[i], CAFFE__PHASE__TRAIN, &t));
     ok(cr_transformer_shape(t, C, H, W, shape));
     assert_int_equal(shape[1], wanted[i][0]);
     assert_int_equal(shape[2], wanted[i][1]);
@@ -229,7 +219,7 @@ static void check_mean(const mean_case *m, crema_dtype type, bool is_interleaved
   ok(cr_mean_write(path, &mean));
   snprintf(text, sizeof text, "mean_file: '%s' scale: 0.5 mirror: true %s", path, m->crop);
   cr_transformer *t = NULL;
-  ok(make(text, CAFFE__PHASE__TRAIN, &t));
+  ok(make_transformer(text, CAFFE__PHASE__TRAIN, &t));
   const cr_pixels pixels = {.values = type == CREMA_U8 ? (const void *)bytes : floats,
                             .type = type,
                             .interleaved = is_interleaved,
@@ -282,15 +272,5 @@ TEST(s2_22_a_mean_image_lies_under_its_pixels) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_layouts_agree),
-      cmocka_unit_test(s2_22_random_numbers_belong_to_samples),
-      cmocka_unit_test(test_test_phase_takes_the_centre),
-      cmocka_unit_test(test_parameters_that_cannot_be),
-      cmocka_unit_test(test_shapes_that_do_not_fit),
-      cmocka_unit_test(test_a_side_of_its_own_wins),
-      cmocka_unit_test(test_mean_file_round_trip),
-      cmocka_unit_test(s2_22_a_mean_image_lies_under_its_pixels),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

@@ -4,20 +4,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "check.h"
 #include "core/rng.h"
 #include "data/augment/mean.h"
-#include "data/augment/transformer.h"
+#include "transform_text.h"
 
 static cr_transformer *make(const char *text, Caffe__Phase phase) {
-  ProtobufCMessage *param = NULL;
   cr_transformer *t = NULL;
-  ok(cr_text_parse(&caffe__transformation_parameter__descriptor, text, strlen(text), "test",
-                   CR_UNKNOWN_ERROR, &param));
-  crema_status status =
-      cr_transformer_create((const Caffe__TransformationParameter *)param, phase, 77, NULL, &t);
-  if (status != CREMA_OK) fail_msg("%s: %s", text, crema_error_text());
-  cr_message_free(param);
+  if (make_transformer(text, phase, &t) != CREMA_OK) fail_msg("%s: %s", text, crema_error_text());
   return t;
 }
 
@@ -193,14 +186,8 @@ TEST(settings) {
     cr_transformer_destroy(t);
   }
   for (size_t i = 0; i < sizeof refused / sizeof *refused; ++i) {
-    ProtobufCMessage *param = NULL;
-    ok(cr_text_parse(&caffe__transformation_parameter__descriptor, refused[i], strlen(refused[i]),
-                     "test", CR_UNKNOWN_ERROR, &param));
-    assert_fails(cr_transformer_create((const Caffe__TransformationParameter *)param,
-                                       CAFFE__PHASE__TRAIN, 1, NULL, &t),
-                 CREMA_E_RANGE, "65501");
+    assert_fails(make_transformer(refused[i], CAFFE__PHASE__TRAIN, &t), CREMA_E_RANGE, "65501");
     assert_null(t);
-    cr_message_free(param);
   }
   /* Without parameters nothing is changed. */
   const uint8_t pixels[2] = {3, 250};
@@ -248,14 +235,5 @@ TEST(many_values) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(parts),
-      cmocka_unit_test(wanted_parts),
-      cmocka_unit_test(crops_follow_the_generator),
-      cmocka_unit_test(extents_that_do_not_fit),
-      cmocka_unit_test(mean_images_that_do_not_fit),
-      cmocka_unit_test(settings),
-      cmocka_unit_test(many_values),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

@@ -128,10 +128,5 @@ TEST(every_window) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(windows_in_the_image),
-      cmocka_unit_test(far_windows),
-      cmocka_unit_test(every_window),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

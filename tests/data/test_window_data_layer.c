@@ -71,7 +71,7 @@ static int use_processors(const cpu_set_t *all, int count) {
 }
 
 /* Background first, then the share of the foreground; each with its label, each sometimes. */
-TEST(test_what_a_batch_holds) {
+FIXTURE_TEST(test_what_a_batch_holds) {
   const fixture *f = *state;
   crema_net *net = NULL;
   int seen[4] = {0}, mirrored = 0;
@@ -101,7 +101,7 @@ TEST(test_what_a_batch_holds) {
   crema_net_destroy(net);
 }
 
-TEST(test_mean_and_scale) {
+FIXTURE_TEST(test_mean_and_scale) {
   const fixture *f = *state;
   crema_net *net = NULL;
   make_set(f);
@@ -118,7 +118,7 @@ TEST(test_mean_and_scale) {
 }
 
 /* Overlaps have a point, whatever the program's locale. */
-TEST(test_locale) {
+FIXTURE_TEST(test_locale) {
   const fixture *f = *state;
   cr_window_list list;
   if (!comma_locale_begin()) skip();
@@ -184,7 +184,7 @@ TEST(test_every_plan_fits) {
   }
 }
 
-TEST(s2_28_threads_give_the_same_batches) {
+FIXTURE_TEST(s2_28_threads_give_the_same_batches) {
   enum { BATCHES = 30, COUNT = 5 * 3 * 6 * 6 };
   static float data[BATCHES][COUNT], label[BATCHES][5];
   static const char *const params[] = {"batch_size: 5 fg_fraction: 0.4",
@@ -220,7 +220,7 @@ TEST(s2_28_threads_give_the_same_batches) {
   assert_int_equal(sched_setaffinity(0, sizeof all, &all), 0);
 }
 
-TEST(s2_31_resume) {
+FIXTURE_TEST(s2_31_resume) {
   static const char *const transform = "crop_size: 6 mirror: true";
   static const char *const param = "batch_size: 3 context_pad: 1 crop_mode: 'square'";
   const fixture *f = *state;
@@ -235,7 +235,7 @@ TEST(s2_31_resume) {
   crema_net_destroy(net);
 }
 
-TEST(test_faults) {
+FIXTURE_TEST(test_faults) {
   static const struct {
     const char *file, *param, *transform, *part;
     crema_status code;
@@ -285,16 +285,5 @@ TEST(test_faults) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      fixture_test(test_what_a_batch_holds),
-      fixture_test(test_mean_and_scale),
-      cmocka_unit_test(test_context),
-      fixture_test(test_locale),
-      cmocka_unit_test(test_far_windows),
-      cmocka_unit_test(test_every_plan_fits),
-      fixture_test(s2_28_threads_give_the_same_batches),
-      fixture_test(s2_31_resume),
-      fixture_test(test_faults),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

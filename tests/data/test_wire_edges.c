@@ -204,9 +204,5 @@ TEST(writing) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(numbers), cmocka_unit_test(fields),  cmocka_unit_test(floats),
-      cmocka_unit_test(damage),  cmocka_unit_test(extents), cmocka_unit_test(writing),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

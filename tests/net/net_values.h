@@ -73,6 +73,24 @@ static inline void expect_same(crema_net *a, crema_net *b, const char *name) {
 
 /* ---- nets whose first layer reads data ---- */
 
+/* A type of layer that reads a source into "data" and "label"; the text of its parameters begins
+ * with `begin`. */
+typedef struct input_type {
+  const char *name, *begin;
+  crema_phase phase;
+} input_type;
+
+/* Makes a net of one such layer. `param` goes into the parameters, `rest` into the layer. */
+static inline crema_status parse_input(const input_type *type, const char *source,
+                                       const char *param, const char *rest, int64_t seed,
+                                       crema_net **out) {
+  const crema_net_options options = net_options(type->phase, seed, NULL);
+  return parse_net(&options, NULL, out,
+                   "name: 'n' layer { name: 'in' type: '%s' top: 'data' top: 'label' %s "
+                   "%s source: '%s' %s } }",
+                   type->name, rest, type->begin, source, param);
+}
+
 /* The same data and labels come from both nets, `batches` times. */
 static inline void expect_same_batches(crema_net *a, crema_net *b, int batches) {
   for (int k = 0; k < batches; ++k) {
