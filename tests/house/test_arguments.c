@@ -346,8 +346,5 @@ static int free_objects(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(null_is_answered_everywhere),
-  };
-  return cmocka_run_group_tests(tests, make_objects, free_objects);
+  return run_all_tests(make_objects, free_objects);
 }

@@ -513,11 +513,5 @@ static int remove_files(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(each_function_has_a_row),
-      cmocka_unit_test(simulated_devices),
-      cmocka_unit_test(each_allocation_fails),
-      cmocka_unit_test(others_allocate_nothing),
-  };
-  return cmocka_run_group_tests(tests, make_files, remove_files);
+  return run_all_tests(make_files, remove_files);
 }
