@@ -213,7 +213,8 @@ TEST(cudnn_loses_the_driver) {
 
 /* Another version than the one that was compiled against is named, once, and not used: convolutions
  * are matrix products. */
-TEST(s1_41_another_version_is_named_and_left_alone) {
+static void s1_41_another_version_is_named_and_left_alone(void **state) {
+  (void)state;
   static log_lines lines;
   crema_context *context = new_context();
   listen_to(&lines, CREMA_LOG_WARNING);
@@ -236,12 +237,5 @@ int main(int argc, char **argv) {
       cmocka_unit_test(s1_41_another_version_is_named_and_left_alone),
   };
   if (argc > 1) return cmocka_run_group_tests_name("another version", other, find_fake, NULL);
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(s4_23_the_fastest_algorithm_that_the_budget_allows),
-      cmocka_unit_test(s4_23_the_search_goes_on_with_less),
-      cmocka_unit_test(a_plan_keeps_what_it_was_promised),
-      cmocka_unit_test(s1_29_a_handle_for_each_context),
-      cmocka_unit_test(cudnn_loses_the_driver),
-  };
-  return cmocka_run_group_tests_name("choice of algorithms", tests, find_fake, NULL);
+  return run_all_tests(find_fake, NULL);
 }

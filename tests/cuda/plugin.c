@@ -93,10 +93,5 @@ TEST(devices_or_one_clear_sentence) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_foreign_abi_is_refused),
-      cmocka_unit_test(the_table_is_complete),
-      cmocka_unit_test(devices_or_one_clear_sentence),
-  };
-  return cmocka_run_group_tests_name("cuda plug-in", tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

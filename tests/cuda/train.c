@@ -163,6 +163,5 @@ int main(int argc, char **argv) {
     return SKIPPED;
   }
   device = test_device_context()->device;
-  const struct CMUnitTest tests[] = {cmocka_unit_test(training_agrees_with_the_cpu)};
-  return cmocka_run_group_tests_name("training", tests, begin, remove_solver_folder);
+  return run_all_tests(begin, remove_solver_folder);
 }

@@ -538,31 +538,11 @@ static bool open_device(const char *name) {
 }
 
 int main(int argc, char **argv) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(s0_01_addresses_belong_to_the_device),
-      cmocka_unit_test(s0_04_pinned_memory_goes_back_to_its_maker),
-      cmocka_unit_test(s0_06_s4_12_more_memory_than_there_is),
-      cmocka_unit_test(s0_13_fresh_device_memory_is_zero),
-      cmocka_unit_test(s0_14_s0_15_s0_18_there_and_back),
-      cmocka_unit_test(s0_21_push_and_use_on_another_stream),
-      cmocka_unit_test(s0_26_sums_where_the_values_are),
-      cmocka_unit_test(s0_30_a_block_moves_between_devices),
-      cmocka_unit_test(s1_12_copies_by_address_are_complete_on_return),
-      cmocka_unit_test(s1_22_s1_23_s4_10_pools_of_every_mode),
-      cmocka_unit_test(s1_27_s4_07_no_allocation_beside_a_collective),
-      cmocka_unit_test(s1_28_contexts_of_threads),
-      cmocka_unit_test(s1_32_idle_when_the_work_is_done),
-      cmocka_unit_test(s1_39_what_devices_say),
-      cmocka_unit_test(s1_48_s1_49_s1_50_an_event_in_a_stream),
-      cmocka_unit_test(s1_51_who_waits),
-      cmocka_unit_test(s4_17_reuse_by_another_stream),
-      cmocka_unit_test(s4_24_page_locked_memory_by_its_alias),
-  };
   if (!open_device(argc > 1 ? argv[1] : "sim")) {
     printf("skipped: %s\n", crema_error_text());
     return NO_DEVICE;
   }
-  int failed = cmocka_run_group_tests(tests, NULL, NULL);
+  int failed = run_all_tests(NULL, NULL);
   crema_context_destroy(other);
   crema_context_destroy(context);
   return failed;

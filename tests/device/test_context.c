@@ -498,25 +498,5 @@ TEST(s1_42_destroying_a_context_with_failed_work) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(s1_02_s1_03_types_are_constant),
-      cmocka_unit_test(s1_04_device_of_an_address),
-      cmocka_unit_test(s1_05_registry),
-      cmocka_unit_test(s1_06_one_suite_for_all_back_ends),
-      cmocka_unit_test(s1_07_s1_40_the_current_device),
-      cmocka_unit_test(s1_08_finish_reports_a_late_failure_once),
-      cmocka_unit_test(s1_10_results_are_visible_after_finish_only),
-      cmocka_unit_test(s1_14_s1_15_s1_30_generators_belong_to_contexts),
-      cmocka_unit_test(s1_14_s1_30_s1_33_seeds_of_contexts),
-      cmocka_unit_test(s1_33_a_context_on_the_current_device),
-      cmocka_unit_test(s1_34_a_device_is_opened_once_and_late),
-      cmocka_unit_test(s1_35_nothing_is_set_up_without_devices),
-      cmocka_unit_test(s1_39_a_failing_driver_has_no_devices),
-      cmocka_unit_test(s1_39_answers_are_kept),
-      cmocka_unit_test(s1_36_more_devices_than_slots),
-      cmocka_unit_test(s1_37_peers_in_groups_of_eight),
-      cmocka_unit_test(s1_41_a_foreign_library_version),
-      cmocka_unit_test(s1_42_destroying_a_context_with_failed_work),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

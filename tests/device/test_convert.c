@@ -208,18 +208,5 @@ TEST(s4_28_every_pair_of_types) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(s4_03_every_half_round_trips),
-      cmocka_unit_test(s4_03_ties_go_to_even),
-      cmocka_unit_test(s4_03_overflow_and_nan),
-      cmocka_unit_test(bfloat16_rounds_to_even),
-      cmocka_unit_test(s4_03_every_half_has_the_same_bits),
-      cmocka_unit_test(s4_03_every_rounding_has_the_same_bits),
-      cmocka_unit_test(halves_of_any_count_and_address),
-      cmocka_unit_test(many_halves),
-      cmocka_unit_test(doubles_are_rounded_once),
-      cmocka_unit_test(integers_are_limited),
-      cmocka_unit_test(s4_28_every_pair_of_types),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

@@ -514,22 +514,5 @@ TEST(s1_21_the_host_memory_report) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(s0_07_s1_12_directions_are_found_by_address),
-      cmocka_unit_test(s0_07_copies_between_groups_of_devices),
-      cmocka_unit_test(s4_24_a_buffer_without_an_alias),
-      cmocka_unit_test(s1_09_nothing_from_nowhere),
-      cmocka_unit_test(s1_11_copies_to_a_type),
-      cmocka_unit_test(s1_13_items_with_a_copy_function),
-      cmocka_unit_test(s1_17_a_program_brings_its_allocator),
-      cmocka_unit_test(s1_01_s1_17_the_release_is_chosen_at_allocation),
-      cmocka_unit_test(s1_17_alignment_of_every_size),
-      cmocka_unit_test(s1_18_zero_fill),
-      cmocka_unit_test(s1_19_s1_20_memory_nodes),
-      cmocka_unit_test(s1_19_the_real_machine),
-      cmocka_unit_test(s1_38_pinned_memory),
-      cmocka_unit_test(s1_38_placed_pinned_memory),
-      cmocka_unit_test(s1_21_the_host_memory_report),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

@@ -102,6 +102,5 @@ TEST(each_call_is_made_on_its_device) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(each_call_is_made_on_its_device)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

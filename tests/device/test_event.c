@@ -443,21 +443,5 @@ TEST(s1_53_truth_table) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(s1_43_an_event_needs_a_device),
-      cmocka_unit_test(s1_44_s1_45_s1_46_cpu_events),
-      cmocka_unit_test(s1_44_every_state_and_operation),
-      cmocka_unit_test(s1_45_recorder_and_event_are_of_one_type),
-      cmocka_unit_test(s1_46_s1_47_finishing_wakes_all_who_wait),
-      cmocka_unit_test(s1_48_s1_49_device_events_follow_the_stream),
-      cmocka_unit_test(s1_49_a_query_finds_failed_work),
-      cmocka_unit_test(s1_50_the_second_waiter_changes_nothing),
-      cmocka_unit_test(s1_50_finished_by_hand_and_reset),
-      cmocka_unit_test(s1_50_finish_waits_for_the_record_first),
-      cmocka_unit_test(s1_51_who_waits),
-      cmocka_unit_test(s1_51_the_host_waits_for_the_record_only),
-      cmocka_unit_test(s1_52_the_message_without_a_failure),
-      cmocka_unit_test(s1_53_truth_table),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

@@ -206,14 +206,5 @@ TEST(blocks_without_a_slab) {
 #endif
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-    cmocka_unit_test(what_is_asked_for),
-    cmocka_unit_test(what_no_machine_has),
-#if !defined(__SANITIZE_ADDRESS__)
-    cmocka_unit_test(medium_blocks_share_a_slab),
-    cmocka_unit_test(a_slab_is_filled),
-    cmocka_unit_test(blocks_without_a_slab),
-#endif
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

@@ -148,10 +148,5 @@ TEST(every_mapping_fails) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(every_allocation_fails),
-      cmocka_unit_test(reported_blocks_fail),
-      cmocka_unit_test(every_mapping_fails),
-  };
-  return cmocka_run_group_tests(tests, locks_begin, locks_end);
+  return run_all_tests(locks_begin, locks_end);
 }

@@ -30,9 +30,5 @@ TEST(host_memory_has_no_cuda_owner) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(the_reason_is_told_every_time),
-      cmocka_unit_test(host_memory_has_no_cuda_owner),
-  };
-  return cmocka_run_group_tests_name("no CUDA plug-in", tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

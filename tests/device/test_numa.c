@@ -79,15 +79,17 @@ static int tear_down(void **state) {
   return 0;
 }
 
+#define NUMA_TEST(name) TEST_BETWEEN(name, set_up, tear_down)
+
 /* ---- tests ---- */
 
 /* The highest number that is listed, not how many are. */
-TEST(nodes_are_counted_to_the_highest) {
+NUMA_TEST(nodes_are_counted_to_the_highest) {
   assert_int_equal(cr_numa_nodes(), 8);
   assert_int_equal(cr_numa_nodes(), 8);
 }
 
-TEST(the_node_of_the_thread) {
+NUMA_TEST(the_node_of_the_thread) {
   machine.here = 6;
   assert_int_equal(cr_numa_current_node(), 6);
   machine.failure = ENOSYS;
@@ -96,7 +98,7 @@ TEST(the_node_of_the_thread) {
 
 /* One page is asked about; an error in the place of a node, and of the call, mean that it is not
  * known. Node 0 is one. */
-TEST(the_node_of_memory) {
+NUMA_TEST(the_node_of_memory) {
   static char memory[16];
   static const int answers[] = {0, 5, -ENOENT, -1};
   for (size_t i = 0; i < sizeof answers / sizeof *answers; ++i) {
@@ -112,7 +114,7 @@ TEST(the_node_of_memory) {
 
 /* Whole pages are bound to exactly one node and moved; the kernel counts one bit more than it
  * reads. */
-TEST(memory_is_bound) {
+NUMA_TEST(memory_is_bound) {
   enum { BIND = 2, MOVE = 2 };
   const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
   static const struct {
@@ -138,7 +140,7 @@ TEST(memory_is_bound) {
 }
 
 /* What lies here stays; what lies elsewhere, or nobody knows where, comes. */
-TEST(memory_is_moved_here) {
+NUMA_TEST(memory_is_moved_here) {
   static char memory[16];
   machine.here = 4;
   machine.node = 4;
@@ -159,15 +161,6 @@ TEST(memory_is_moved_here) {
   assert_int_equal(machine.binds, 2);
 }
 
-#define CASE(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      CASE(nodes_are_counted_to_the_highest),
-      CASE(the_node_of_the_thread),
-      CASE(the_node_of_memory),
-      CASE(memory_is_bound),
-      CASE(memory_is_moved_here),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

@@ -490,26 +490,5 @@ TEST(s1_23_one_block_may_be_all_that_is_idle) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(s1_22_without_a_pool),
-      cmocka_unit_test(s0_06_s1_22_s4_13_freeing_after_the_driver_has_gone),
-      cmocka_unit_test(s1_23_cub_bins),
-      cmocka_unit_test(s1_23_no_more_idle_than_allowed),
-      cmocka_unit_test(s1_23_any_sequence_of_requests),
-      cmocka_unit_test(s1_24_one_stream_mode_shows_its_hazard),
-      cmocka_unit_test(s1_25_choosing_a_pool),
-      cmocka_unit_test(s4_10_every_mode_serves),
-      cmocka_unit_test(s4_12_s4_13_a_failure_is_a_status),
-      cmocka_unit_test(s4_16_size_table),
-      cmocka_unit_test(s4_17_reuse_by_another_stream_waits),
-      cmocka_unit_test(s4_17_a_ready_block_behind_a_busy_one),
-      cmocka_unit_test(s4_17_reuse_after_failed_work),
-      cmocka_unit_test(s4_17_an_earlier_life_is_not_forgotten),
-      cmocka_unit_test(s4_17_memory_without_a_mark_is_given_up),
-      cmocka_unit_test(s4_17_a_context_that_closes_still_uses_memory),
-      cmocka_unit_test(s4_18_idle_blocks_go_before_a_request_fails),
-      cmocka_unit_test(s4_19_any_thread_may_free),
-      cmocka_unit_test(s1_23_one_block_may_be_all_that_is_idle),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

@@ -405,18 +405,5 @@ TEST(s1_26_counts_hold_at_any_moment) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(s1_26_tracking),
-      cmocka_unit_test(s1_26_counts_hold_at_any_moment),
-      cmocka_unit_test(s1_27_s4_07_no_allocation_inside_a_collective),
-      cmocka_unit_test(s4_11_devices_named_at_the_start),
-      cmocka_unit_test(s4_11_events_are_printed_on_demand),
-      cmocka_unit_test(s4_14_estimate_of_free_memory),
-      cmocka_unit_test(s4_14_when_the_driver_is_asked),
-      cmocka_unit_test(s4_14_never_more_free_than_there_is),
-      cmocka_unit_test(s4_15_the_smaller_total_counts),
-      cmocka_unit_test(s4_15_s4_16_idle_blocks_count_as_free),
-      cmocka_unit_test(s4_18_a_retried_request_is_counted),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

@@ -190,12 +190,5 @@ TEST(s4_17_an_idle_context_leaves_no_mark) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(s4_22_growing_waits_for_queued_work),
-      cmocka_unit_test(s4_22_growing_by_another_context),
-      cmocka_unit_test(s4_22_one_context_on_two_threads),
-      cmocka_unit_test(s1_42_contexts_end_in_any_order),
-      cmocka_unit_test(s4_17_an_idle_context_leaves_no_mark),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

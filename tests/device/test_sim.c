@@ -691,28 +691,5 @@ TEST(idle_streams_sleep) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(blocks_take_the_first_gap),
-      cmocka_unit_test(many_blocks_are_kept_apart),
-      cmocka_unit_test(bounds_are_those_of_one_block),
-      cmocka_unit_test(memory_runs_out_to_the_byte),
-      cmocka_unit_test(wrong_releases_are_found),
-      cmocka_unit_test(page_locked_blocks_are_known),
-      cmocka_unit_test(copies_that_cannot_be_are_refused),
-      cmocka_unit_test(copies_move_their_bytes),
-      cmocka_unit_test(links_take_their_time),
-      cmocka_unit_test(faults_hit_when_they_are_due),
-      cmocka_unit_test(late_faults_come_out_of_the_wait),
-      cmocka_unit_test(operations_are_logged),
-      cmocka_unit_test(unordered_uses_are_found),
-      cmocka_unit_test(ordered_uses_are_no_races),
-      cmocka_unit_test(pinned_memory_is_kept_for_queued_work),
-      cmocka_unit_test(idle_streams_sleep),
-      cmocka_unit_test(one_runs_at_a_time),
-      cmocka_unit_test(leaks_are_counted),
-      cmocka_unit_test(devices_describe_themselves),
-      cmocka_unit_test(the_threads_device_stays),
-      cmocka_unit_test(pools_count_what_the_driver_gave),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

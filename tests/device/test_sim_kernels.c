@@ -214,11 +214,5 @@ TEST(runs_of_one_plan_take_turns) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(arguments_are_used_as_the_table_says),
-      cmocka_unit_test(arguments_reach_the_kernel),
-      cmocka_unit_test(foreign_memory_is_refused),
-      cmocka_unit_test(runs_of_one_plan_take_turns),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

@@ -214,12 +214,5 @@ TEST(s1_32_busy_or_not) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(s1_28_contexts_by_thread_device_and_stream),
-      cmocka_unit_test(s1_28_s1_29_library_handles),
-      cmocka_unit_test(s1_31_streams_in_turn_and_busy_ones_skipped),
-      cmocka_unit_test(s1_32_busy_or_not),
-      cmocka_unit_test(s1_32_asking_leaves_failures_alone),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

@@ -70,7 +70,5 @@ TEST(costs_name_arguments) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(threads_follow_from_the_cost),
-                                     cmocka_unit_test(costs_name_arguments)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

@@ -70,6 +70,38 @@ static bool becomes_lively(void) {
   return false;
 }
 
+#ifdef _OPENMP
+static int count_threads(void) {
+  int threads = 0;
+  char line[256];
+  FILE *file = fopen("/proc/self/status", "r");
+  assert_non_null(file);
+  while (threads == 0 && fgets(line, sizeof line, file) != NULL) {
+    if (sscanf(line, "Threads: %d", &threads) != 1) threads = 0;
+  }
+  fclose(file);
+  return threads;
+}
+#endif
+
+/* On a machine of four or more processors where two threads are asked for, no more are started.
+ * The first test: nothing has been planned yet. */
+TEST(few_threads_stay_few) {
+  need_threads();
+#ifdef _OPENMP
+  if (omp_get_num_procs() < 4) skip();
+  omp_set_num_threads(2);
+  int before = count_threads(), most = 0;
+  double end = cr_clock_seconds() + 0.1;
+  cr_cpu_waiting_planned();
+  while (cr_clock_seconds() < end) {
+    int now = count_threads();
+    if (now > most) most = now;
+  }
+  assert_in_range(most, 0, before + 2);
+#endif
+}
+
 TEST(planning_calms_for_a_moment) {
   need_threads();
   cr_cpu_waiting_planned();
@@ -104,45 +136,9 @@ TEST(contention_calms) {
   assert_true(becomes_lively());
 }
 
-#ifdef _OPENMP
-static int count_threads(void) {
-  int threads = 0;
-  char line[256];
-  FILE *file = fopen("/proc/self/status", "r");
-  assert_non_null(file);
-  while (threads == 0 && fgets(line, sizeof line, file) != NULL) {
-    if (sscanf(line, "Threads: %d", &threads) != 1) threads = 0;
-  }
-  fclose(file);
-  return threads;
-}
-#endif
-
-/* On a machine of four or more processors where two threads are asked for, no more are started. */
-TEST(few_threads_stay_few) {
-  need_threads();
-#ifdef _OPENMP
-  if (omp_get_num_procs() < 4) skip();
-  omp_set_num_threads(2);
-  int before = count_threads(), most = 0;
-  double end = cr_clock_seconds() + 0.1;
-  cr_cpu_waiting_planned();
-  while (cr_clock_seconds() < end) {
-    int now = count_threads();
-    if (now > most) most = now;
-  }
-  assert_in_range(most, 0, before + 2);
-#endif
-}
-
 int main(void) {
   /* The choice of whoever runs the tests is not what is tested. */
   unsetenv("OMP_WAIT_POLICY");
   unsetenv("GOMP_SPINCOUNT");
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(few_threads_stay_few), /* while nothing has been planned yet */
-      cmocka_unit_test(planning_calms_for_a_moment),
-      cmocka_unit_test(contention_calms),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

@@ -246,15 +246,5 @@ TEST(s4_24_pinned_buffer) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(s4_20_workspaces_grow_only),
-      cmocka_unit_test(s4_21_safe_growth_keeps_the_old_block),
-      cmocka_unit_test(s4_21_a_scratchpad_grows_where_both_blocks_do_not_fit),
-      cmocka_unit_test(s4_22_a_shared_workspace_is_as_large_as_its_largest_user),
-      cmocka_unit_test(s4_23_budget_of_the_algorithm_search),
-      cmocka_unit_test(s4_23_the_scratchpad_shrinks_after_two_backward_passes),
-      cmocka_unit_test(s4_23_scratchpad_memory_for_the_fastest),
-      cmocka_unit_test(s4_24_pinned_buffer),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

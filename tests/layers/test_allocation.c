@@ -49,9 +49,5 @@ TEST(test_counter) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_counter),
-      cmocka_unit_test(test_steady_state),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

@@ -150,13 +150,5 @@ TEST(selectors_are_read_as_doubles) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(functions_use_doubles),
-      cmocka_unit_test(means_are_exact),
-      cmocka_unit_test(statistics_are_exact),
-      cmocka_unit_test(losses_are_divided_exactly),
-      cmocka_unit_test(other_losses_are_divided_exactly),
-      cmocka_unit_test(selectors_are_read_as_doubles),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

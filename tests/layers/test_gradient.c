@@ -284,60 +284,62 @@ TEST(test_rows) {
   }
 }
 
-TEST(test_every_layer_has_a_row) {
-  size_t count = 0;
-  const char *const *names = cr_layer_class_names(&count);
-  for (size_t n = 0; n < count; ++n) {
-    bool found = false;
-    for (size_t i = 0; i < ROWS && !found; ++i) found = strcmp(rows[i].type, names[n]) == 0;
-    if (found) continue;
-    print_error("layer type %s has no row in layer_rows.inc\n", names[n]);
-    fail();
-  }
-}
+typedef bool class_filter(const cr_layer_class *class);
+typedef bool row_filter(const layer_row *row);
 
-TEST(test_every_layer_in_place_has_a_row) {
+/* Each type of layer that is `meant` has a row that `fits`. */
+static void check_rows(class_filter *meant, row_filter *fits, const char *what) {
   size_t count = 0;
   const char *const *names = cr_layer_class_names(&count);
   for (size_t n = 0; n < count; ++n) {
     const cr_layer_class *class = NULL;
     bool found = false;
     ok(cr_layer_class_find(names[n], &class));
+    if (!meant(class)) continue;
     for (size_t i = 0; i < ROWS && !found; ++i) {
-      found = strcmp(rows[i].type, names[n]) == 0 &&
-              (has_flag(&rows[i], 'I') || has_flag(&rows[i], 'N'));
+      found = strcmp(rows[i].type, names[n]) == 0 && fits(&rows[i]);
     }
-    if (found || !class->in_place) continue;
-    print_error("layer type %s has no row that runs in place\n", names[n]);
-    fail();
+    if (!found) fail_msg("layer type %s has no row %s", names[n], what);
   }
+}
+
+static bool is_layer(const cr_layer_class *class) {
+  return class != NULL;
+}
+
+static bool is_row(const layer_row *row) {
+  return row != NULL;
+}
+
+TEST(test_every_layer_has_a_row) {
+  check_rows(is_layer, is_row, "in layer_rows.inc");
+}
+
+static bool is_in_place(const cr_layer_class *class) {
+  return class->in_place;
+}
+
+static bool runs_in_place(const layer_row *row) {
+  return has_flag(row, 'I') || has_flag(row, 'N');
+}
+
+TEST(test_every_layer_in_place_has_a_row) {
+  check_rows(is_in_place, runs_in_place, "that runs in place");
+}
+
+static bool has_gradient(const cr_layer_class *class) {
+  return class->backward != NULL && class->backward != cr_layer_noop_backward;
+}
+
+static bool has_checked_gradient(const layer_row *row) {
+  return !has_flag(row, 'N') && !has_flag(row, 'S');
 }
 
 /* A layer with a gradient has a row that checks it; source layers have none. */
 TEST(test_every_gradient_has_a_row) {
-  size_t count = 0;
-  const char *const *names = cr_layer_class_names(&count);
-  for (size_t n = 0; n < count; ++n) {
-    const cr_layer_class *class = NULL;
-    bool found = false;
-    ok(cr_layer_class_find(names[n], &class));
-    if (class->backward == NULL || class->backward == cr_layer_noop_backward) continue;
-    for (size_t i = 0; i < ROWS && !found; ++i) {
-      found = strcmp(rows[i].type, names[n]) == 0 && !has_flag(&rows[i], 'N') &&
-              !has_flag(&rows[i], 'S');
-    }
-    if (found) continue;
-    print_error("layer type %s has no row that checks its gradient\n", names[n]);
-    fail();
-  }
+  check_rows(has_gradient, has_checked_gradient, "that checks its gradient");
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_every_layer_has_a_row),
-      cmocka_unit_test(test_every_layer_in_place_has_a_row),
-      cmocka_unit_test(test_every_gradient_has_a_row),
-      cmocka_unit_test(test_rows),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

@@ -95,14 +95,5 @@ TEST(test_keys_differ_by_name_and_seed) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(s2_16_names_are_sorted),
-      cmocka_unit_test(s2_16_every_name_finds_its_class),
-      cmocka_unit_test(s2_16_unknown_types_are_told_the_known_ones),
-      cmocka_unit_test(test_unknown_type_names_the_layer),
-      cmocka_unit_test(test_destroy_accepts_null_and_unused_layers),
-      cmocka_unit_test(test_loss_weights),
-      cmocka_unit_test(test_keys_differ_by_name_and_seed),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

@@ -160,10 +160,5 @@ TEST(layers_leave_what_they_say) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(layers_need_what_they_say),
-      cmocka_unit_test(layers_read_what_they_say),
-      cmocka_unit_test(layers_leave_what_they_say),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

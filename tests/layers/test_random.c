@@ -103,11 +103,5 @@ TEST(test_dummy_data) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_dropout_masks),
-      cmocka_unit_test(test_dropout_seed),
-      cmocka_unit_test(test_stochastic_pooling),
-      cmocka_unit_test(test_dummy_data),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

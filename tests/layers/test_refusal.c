@@ -100,12 +100,5 @@ TEST(test_labels_have_no_gradient) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_refusals),
-      cmocka_unit_test(test_reshape_after_setup),
-      cmocka_unit_test(test_in_place),
-      cmocka_unit_test(test_labels_out_of_range),
-      cmocka_unit_test(test_labels_have_no_gradient),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

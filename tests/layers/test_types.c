@@ -239,10 +239,5 @@ TEST(s4_39_only_layers_that_read_files_are_left_out) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(s4_39_every_layer_in_every_pair_of_types),
-      cmocka_unit_test(s4_39_samples_in_every_pair_of_types),
-      cmocka_unit_test(s4_39_only_layers_that_read_files_are_left_out),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

@@ -95,11 +95,5 @@ TEST(test_far_kernel) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_far_stride),
-      cmocka_unit_test(test_windows_behind_the_input),
-      cmocka_unit_test(test_padding_cuts_both_axes),
-      cmocka_unit_test(test_far_kernel),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

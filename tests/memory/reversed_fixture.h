@@ -101,6 +101,6 @@ static inline void write_counting(fixture *f, cr_tensor *tensor, float start) {
   }
 }
 
-#define WITH_FIXTURE(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+#define FIXTURE_TEST(name) TEST_BETWEEN(name, set_up, tear_down)
 
 #endif

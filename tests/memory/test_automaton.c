@@ -443,14 +443,5 @@ TEST(s0_28_random_walk_with_faults) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(s0_11_every_state_and_operation),
-      cmocka_unit_test(s0_11_destroying_in_every_state),
-      cmocka_unit_test(s0_17_const_access_never_claims_the_head),
-      cmocka_unit_test(s0_28_a_failure_anywhere_changes_nothing),
-      cmocka_unit_test(shrinking_finds_the_short_sequence),
-      cmocka_unit_test(s0_11_random_walk_of_a_million_steps),
-      cmocka_unit_test(s0_28_random_walk_with_faults),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

@@ -286,19 +286,5 @@ TEST(host_access_converts_other_types) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(starts_as_zero),
-      cmocka_unit_test(data_and_diff_are_separate),
-      cmocka_unit_test(sums_of_any_length),
-      cmocka_unit_test(a_failed_reshape_changes_nothing),
-      cmocka_unit_test(recovers_from_a_shape_too_large),
-      cmocka_unit_test(s4_05_no_sums_of_integers),
-      cmocka_unit_test(s0_25_reshape),
-      cmocka_unit_test(s0_22_sharing),
-      cmocka_unit_test(arithmetic_and_copies),
-      cmocka_unit_test(sharing_takes_the_donors_values),
-      cmocka_unit_test(memory_of_both_sides),
-      cmocka_unit_test(host_access_converts_other_types),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

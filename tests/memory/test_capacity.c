@@ -187,15 +187,5 @@ TEST(s0_30_devices_are_connected_by_the_first_move) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(s0_25_a_block_without_memory_has_no_capacity),
-      cmocka_unit_test(s0_14_s0_15_only_the_bytes_in_use_are_copied),
-      cmocka_unit_test(s0_12_s0_13_all_that_was_made_is_zero),
-      cmocka_unit_test(s0_04_page_locked_bytes_are_counted_as_made),
-      cmocka_unit_test(s0_19_adopting_both_sides_lets_the_own_ones_go),
-      cmocka_unit_test(s0_21_the_checker_hears_of_every_host_access),
-      cmocka_unit_test(s0_21_s0_30_a_block_that_came_from_the_host_is_watched),
-      cmocka_unit_test(s0_30_devices_are_connected_by_the_first_move),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

@@ -342,19 +342,5 @@ TEST(s0_21_all_ways_to_the_host_side_are_watched) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(s0_21_async_push),
-      cmocka_unit_test(s0_21_writing_before_the_push_is_done_is_a_race),
-      cmocka_unit_test(s0_21_freeing_before_the_push_is_done_is_a_race),
-      cmocka_unit_test(s0_19_s0_21_adopting_memory_while_a_push_is_under_way),
-      cmocka_unit_test(s0_21_reading_on_another_stream_before_it_is_a_race),
-      cmocka_unit_test(s0_27_use_on_a_foreign_device_is_detected),
-      cmocka_unit_test(s0_29_concurrent_use_trips),
-      cmocka_unit_test(s0_29_two_threads_at_once_trip),
-      cmocka_unit_test(s0_29_hand_over_by_queue),
-      cmocka_unit_test(s0_30_switching_devices_with_peer_access),
-      cmocka_unit_test(s0_30_switching_devices_by_way_of_the_host),
-      cmocka_unit_test(s0_21_all_ways_to_the_host_side_are_watched),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

@@ -419,19 +419,5 @@ TEST(s0_26_operands_are_only_read) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(s0_26_sums_run_where_the_head_is),
-      cmocka_unit_test(s0_26_scale_and_update_run_where_the_head_is),
-      cmocka_unit_test(s4_37_blobs_are_copied_where_they_are),
-      cmocka_unit_test(s4_36_update_with_other_types),
-      cmocka_unit_test(s4_36_sums_of_doubles_and_of_odd_counts),
-      cmocka_unit_test(s0_26_s4_36_updates_with_odd_differences),
-      cmocka_unit_test(s0_23_a_batch_filled_through_views),
-      cmocka_unit_test(s0_24_adopted_data_after_shrinking),
-      cmocka_unit_test(s0_24_adopted_device_data),
-      cmocka_unit_test(s0_22_a_circle_of_sharing_is_reported),
-      cmocka_unit_test(s4_36_halves_are_updated_from_halves),
-      cmocka_unit_test(s0_26_operands_are_only_read),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

@@ -127,9 +127,5 @@ TEST(on_a_device) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(on_the_cpu),
-      cmocka_unit_test(on_a_device),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

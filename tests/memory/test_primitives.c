@@ -505,26 +505,5 @@ TEST(s0_08_all_accessors_on_the_cpu) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-    cmocka_unit_test(s0_01_host_code_cannot_follow_a_device_address),
-    cmocka_unit_test(s0_01_a_device_address_is_no_pointer),
-    cmocka_unit_test(s0_02_a_failing_allocator_is_a_status),
-    cmocka_unit_test(s0_02_host_memory_of_any_size),
-    cmocka_unit_test(s0_02_absurd_sizes_are_refused_at_once),
-    cmocka_unit_test(s0_02_blocks_keep_out_of_each_other),
-    cmocka_unit_test(s0_02_freed_blocks_go_back_to_the_system),
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-    cmocka_unit_test(s0_02_freed_room_is_used_again),
-    cmocka_unit_test(s0_02_the_last_memory_is_given_out),
-#endif
-    cmocka_unit_test(s0_03_primitives_with_nothing_to_do),
-    cmocka_unit_test(s0_04_pinned_blocks_remember_who_made_them),
-    cmocka_unit_test(s0_05_work_runs_on_the_blocks_device),
-    cmocka_unit_test(s0_06_a_failed_allocation_changes_nothing),
-    cmocka_unit_test(s0_06_zeros_come_before_the_first_use),
-    cmocka_unit_test(s0_08_no_device_support_is_a_status),
-    cmocka_unit_test(s0_08_all_accessors_without_a_device),
-    cmocka_unit_test(s0_08_all_accessors_on_the_cpu),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

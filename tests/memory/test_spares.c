@@ -29,7 +29,7 @@ static bool takes(const fixture *f, size_t bytes) {
 }
 
 /* Blocks that are kept are counted by the report of host memory, as nobody has freed them. */
-TEST(blocks_are_kept_from_the_first_begin_to_the_last_end) {
+FIXTURE_TEST(blocks_are_kept_from_the_first_begin_to_the_last_end) {
   const fixture *f = *state;
   cr_block_report_enable(true);
   give(f, 3);
@@ -49,7 +49,7 @@ TEST(blocks_are_kept_from_the_first_begin_to_the_last_end) {
   cr_block_report_enable(false);
 }
 
-TEST(the_smallest_block_that_fits_is_taken_unless_it_is_far_too_large) {
+FIXTURE_TEST(the_smallest_block_that_fits_is_taken_unless_it_is_far_too_large) {
   const fixture *f = *state;
   cr_block block = {0};
   cr_spares_begin(f->context);
@@ -68,7 +68,7 @@ TEST(the_smallest_block_that_fits_is_taken_unless_it_is_far_too_large) {
   cr_spares_end(f->context);
 }
 
-TEST(at_most_twice_the_largest_block_is_kept_and_the_oldest_goes) {
+FIXTURE_TEST(at_most_twice_the_largest_block_is_kept_and_the_oldest_goes) {
   const fixture *f = *state;
   cr_spares_begin(f->context);
   give(f, 10);
@@ -99,7 +99,7 @@ static float *write_floats(fixture *f, cr_tensor *tensor, float value) {
 }
 
 /* What one tensor settles, the next has its floats in; the values stay right. */
-TEST(memory_of_settled_formats_goes_to_the_next_tensor) {
+FIXTURE_TEST(memory_of_settled_formats_goes_to_the_next_tensor) {
   fixture *f = *state;
   cr_tensor *a = new_doubles(), *b = new_doubles(), *zero = new_doubles();
   crema_devptr out = {0};
@@ -126,7 +126,7 @@ TEST(memory_of_settled_formats_goes_to_the_next_tensor) {
 }
 
 /* Outside a pass it goes back to the system. */
-TEST(settling_without_a_pass_keeps_nothing) {
+FIXTURE_TEST(settling_without_a_pass_keeps_nothing) {
   fixture *f = *state;
   cr_tensor *a = new_doubles();
   cr_block_report_enable(true);
@@ -139,12 +139,5 @@ TEST(settling_without_a_pass_keeps_nothing) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      WITH_FIXTURE(blocks_are_kept_from_the_first_begin_to_the_last_end),
-      WITH_FIXTURE(the_smallest_block_that_fits_is_taken_unless_it_is_far_too_large),
-      WITH_FIXTURE(at_most_twice_the_largest_block_is_kept_and_the_oldest_goes),
-      WITH_FIXTURE(memory_of_settled_formats_goes_to_the_next_tensor),
-      WITH_FIXTURE(settling_without_a_pass_keeps_nothing),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

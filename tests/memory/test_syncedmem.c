@@ -318,21 +318,5 @@ TEST(s4_09_a_stream_ends_after_its_work_on_the_block) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(s0_09_a_new_block_depends_on_no_old_bytes),
-      cmocka_unit_test(s0_09_s0_10_making_a_block_allocates_nothing),
-      cmocka_unit_test(s0_12_first_read_on_the_host_gives_zeros),
-      cmocka_unit_test(s0_13_first_read_on_the_device_gives_zeros),
-      cmocka_unit_test(s0_14_host_bytes_reach_the_device_in_one_copy),
-      cmocka_unit_test(s0_15_device_bytes_reach_the_host_in_one_copy),
-      cmocka_unit_test(s0_16_a_valid_side_costs_nothing),
-      cmocka_unit_test(s0_18_mutable_access_keeps_the_stale_buffer),
-      cmocka_unit_test(s0_19_adopted_memory),
-      cmocka_unit_test(s0_20_only_owned_memory_is_freed),
-      cmocka_unit_test(s4_08_write_only_access_copies_nothing),
-      cmocka_unit_test(s0_28_a_size_too_large_is_forgotten),
-      cmocka_unit_test(s4_09_memory_outlives_its_stream),
-      cmocka_unit_test(s4_09_a_stream_ends_after_its_work_on_the_block),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

@@ -4,7 +4,7 @@
 #include "check.h"
 #include "memory/reversed_fixture.h"
 
-TEST(starts_as_zero_without_memory) {
+FIXTURE_TEST(starts_as_zero_without_memory) {
   fixture *f = *state;
   cr_tensor *tensor = new_tensor(COUNT);
   assert_true(cr_tensor_is_zero(tensor));
@@ -20,7 +20,7 @@ TEST(starts_as_zero_without_memory) {
   cr_tensor_destroy(NULL);
 }
 
-TEST(converts_once_and_only_when_asked) {
+FIXTURE_TEST(converts_once_and_only_when_asked) {
   fixture *f = *state;
   cr_format reversed = {CREMA_F32, &f->reversed};
   cr_tensor *tensor = new_tensor(COUNT);
@@ -38,7 +38,7 @@ TEST(converts_once_and_only_when_asked) {
   cr_tensor_destroy(tensor);
 }
 
-TEST(s4_29_writing_makes_the_other_formats_stale) {
+FIXTURE_TEST(s4_29_writing_makes_the_other_formats_stale) {
   fixture *f = *state;
   cr_format reversed = {CREMA_F32, &f->reversed};
   cr_tensor *tensor = new_tensor(COUNT);
@@ -59,7 +59,7 @@ TEST(s4_29_writing_makes_the_other_formats_stale) {
   cr_tensor_destroy(tensor);
 }
 
-TEST(type_and_layout_change_goes_by_way_of_plain) {
+FIXTURE_TEST(type_and_layout_change_goes_by_way_of_plain) {
   fixture *f = *state;
   cr_format reversed_double = {CREMA_F64, &f->reversed_double};
   cr_format reversed = {CREMA_F32, &f->reversed};
@@ -75,7 +75,7 @@ TEST(type_and_layout_change_goes_by_way_of_plain) {
   cr_tensor_destroy(tensor);
 }
 
-TEST(lazy_zero) {
+FIXTURE_TEST(lazy_zero) {
   fixture *f = *state;
   cr_tensor *tensor = new_tensor(COUNT);
   write_counting(f, tensor, 3);
@@ -90,7 +90,7 @@ TEST(lazy_zero) {
   cr_tensor_destroy(tensor);
 }
 
-TEST(sharing_outlives_the_donor) {
+FIXTURE_TEST(sharing_outlives_the_donor) {
   fixture *f = *state;
   cr_tensor *a = new_tensor(COUNT), *b = new_tensor(COUNT), *other = new_tensor(COUNT + 1);
   assert_int_equal(cr_tensor_share(b, other), CREMA_E_SHAPE);
@@ -118,7 +118,7 @@ TEST(sharing_outlives_the_donor) {
   cr_tensor_destroy(other);
 }
 
-TEST(s0_25_growing_drops_shrinking_keeps) {
+FIXTURE_TEST(s0_25_growing_drops_shrinking_keeps) {
   fixture *f = *state;
   cr_tensor *tensor = new_tensor(6);
   write_counting(f, tensor, 1);
@@ -142,7 +142,7 @@ TEST(s0_25_growing_drops_shrinking_keeps) {
 
 /* A tensor holds one memory for each format that was asked for, of an even number of elements, so
  * that halves can be loaded in pairs. */
-TEST(s4_25_footprint_by_format) {
+FIXTURE_TEST(s4_25_footprint_by_format) {
   static const crema_dtype type[] = {CREMA_F64, CREMA_F32, CREMA_F16, CREMA_BF16,
                                      CREMA_I32, CREMA_U32, CREMA_I8,  CREMA_U8};
   for (int64_t count = 0; count < 6; ++count) {
@@ -166,7 +166,7 @@ TEST(s4_25_footprint_by_format) {
 
 /* Memory that held values before it was cut and marked as zero: what comes into use again when the
  * tensor grows within it is zero, too. */
-TEST(s0_25_growing_after_zero_gives_zeros) {
+FIXTURE_TEST(s0_25_growing_after_zero_gives_zeros) {
   fixture *f = *state;
   cr_tensor *tensor = new_tensor(8);
   write_counting(f, tensor, 1);
@@ -188,7 +188,7 @@ static void *written(cr_tensor *tensor) {
 
 /* A view is refused when its tensor has been resized or has made its memory anew, though the newest
  * values are on the host alone again. */
-TEST(s0_23_views_of_memory_that_is_gone) {
+FIXTURE_TEST(s0_23_views_of_memory_that_is_gone) {
   fixture *f = *state;
   cr_tensor_view view = {0};
   void *item = NULL;
@@ -222,7 +222,7 @@ TEST(s0_23_views_of_memory_that_is_gone) {
 
 /* What is written through a view would be missed where the values are known in another format, too,
  * or known to be zero. */
-TEST(s0_23_views_need_the_newest_values_alone) {
+FIXTURE_TEST(s0_23_views_need_the_newest_values_alone) {
   fixture *f = *state;
   cr_tensor_view view = {0};
   crema_devptr out = {0};
@@ -240,7 +240,7 @@ TEST(s0_23_views_need_the_newest_values_alone) {
   cr_tensor_destroy(tensor);
 }
 
-TEST(s4_26_resizing_forgets_other_types) {
+FIXTURE_TEST(s4_26_resizing_forgets_other_types) {
   fixture *f = *state;
   cr_format doubles = {CREMA_F64, NULL};
   cr_tensor *tensor = new_tensor(4);
@@ -254,7 +254,7 @@ TEST(s4_26_resizing_forgets_other_types) {
   cr_tensor_destroy(tensor);
 }
 
-TEST(adopted_memory_stays_the_callers) {
+FIXTURE_TEST(adopted_memory_stays_the_callers) {
   fixture *f = *state;
   float mine[COUNT] = {5, 6, 7, 8, 9};
   cr_tensor *tensor = new_tensor(COUNT);
@@ -275,7 +275,7 @@ TEST(adopted_memory_stays_the_callers) {
   assert_true(mine[0] == 5);
 }
 
-TEST(copying_keeps_the_format) {
+FIXTURE_TEST(copying_keeps_the_format) {
   fixture *f = *state;
   cr_format reversed = {CREMA_F32, &f->reversed};
   cr_tensor *a = new_tensor(COUNT), *b = new_tensor(COUNT), *c = new_tensor(COUNT + 1);
@@ -300,7 +300,7 @@ TEST(copying_keeps_the_format) {
 }
 
 /* Memory of a caller holds the values and nothing behind them, an odd number of them too. */
-TEST(copying_stays_within_adopted_memory) {
+FIXTURE_TEST(copying_stays_within_adopted_memory) {
   fixture *f = *state;
   float from[COUNT + 1] = {0}, to[COUNT + 1] = {0};
   _Static_assert(COUNT % 2 == 1, "rounding up to an even number shows");
@@ -315,7 +315,7 @@ TEST(copying_stays_within_adopted_memory) {
   cr_tensor_destroy(b);
 }
 
-TEST(s0_28_a_failed_conversion_changes_nothing) {
+FIXTURE_TEST(s0_28_a_failed_conversion_changes_nothing) {
   fixture *f = *state;
   cr_format reversed = {CREMA_F32, &f->reversed};
   cr_tensor *tensor = new_tensor(COUNT);
@@ -346,24 +346,5 @@ TEST(bad_types_and_counts) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      WITH_FIXTURE(starts_as_zero_without_memory),
-      WITH_FIXTURE(converts_once_and_only_when_asked),
-      WITH_FIXTURE(s4_29_writing_makes_the_other_formats_stale),
-      WITH_FIXTURE(type_and_layout_change_goes_by_way_of_plain),
-      WITH_FIXTURE(lazy_zero),
-      WITH_FIXTURE(sharing_outlives_the_donor),
-      WITH_FIXTURE(s0_25_growing_drops_shrinking_keeps),
-      WITH_FIXTURE(s4_25_footprint_by_format),
-      WITH_FIXTURE(s0_25_growing_after_zero_gives_zeros),
-      WITH_FIXTURE(s0_23_views_of_memory_that_is_gone),
-      WITH_FIXTURE(s0_23_views_need_the_newest_values_alone),
-      WITH_FIXTURE(s4_26_resizing_forgets_other_types),
-      WITH_FIXTURE(adopted_memory_stays_the_callers),
-      WITH_FIXTURE(copying_keeps_the_format),
-      WITH_FIXTURE(copying_stays_within_adopted_memory),
-      WITH_FIXTURE(s0_28_a_failed_conversion_changes_nothing),
-      cmocka_unit_test(bad_types_and_counts),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

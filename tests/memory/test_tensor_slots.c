@@ -18,7 +18,7 @@ static cr_format format_of(fixture *f, cr_layout *layout) {
   return (cr_format){CREMA_F32, layout};
 }
 
-static void more_formats_than_slots(void **state) {
+FIXTURE_TEST(more_formats_than_slots) {
   fixture *f = *state;
   enum { LAYOUTS = 12 };
   cr_layout layout[LAYOUTS];
@@ -42,7 +42,7 @@ static void more_formats_than_slots(void **state) {
 
 /* With all slots taken a stale format makes room before one that holds the values, even if that was
  * never asked for by itself. */
-static void stale_formats_go_before_valid_ones(void **state) {
+FIXTURE_TEST(stale_formats_go_before_valid_ones) {
   fixture *f = *state;
   cr_layout layout[4];
   cr_format head = {CREMA_F64, &f->reversed_double};
@@ -65,7 +65,7 @@ static void stale_formats_go_before_valid_ones(void **state) {
 
 /* The format that was written holds what others may only hold rounded: it is never given up for
  * them, however long it was not used. */
-static void the_head_is_never_evicted(void **state) {
+FIXTURE_TEST(the_head_is_never_evicted) {
   fixture *f = *state;
   enum { LAYOUTS = 12 };
   cr_layout layout[LAYOUTS];
@@ -87,7 +87,7 @@ static void the_head_is_never_evicted(void **state) {
   cr_tensor_destroy(tensor);
 }
 
-static void no_more_than_six_are_kept(void **state) {
+FIXTURE_TEST(no_more_than_six_are_kept) {
   fixture *f = *state;
   cr_layout layout[MANY];
   cr_tensor *tensor = new_tensor(COUNT);
@@ -108,7 +108,7 @@ static void no_more_than_six_are_kept(void **state) {
 }
 
 /* While values are shared, another thread may be reading each format that is valid. */
-static void valid_formats_of_shared_values_stay(void **state) {
+FIXTURE_TEST(valid_formats_of_shared_values_stay) {
   fixture *f = *state;
   cr_layout layout[MANY];
   const float *value[MANY];
@@ -132,7 +132,7 @@ static void valid_formats_of_shared_values_stay(void **state) {
 
 /* Nobody reads a format that is stale, so it makes room for another even while values are shared.
  */
-static void stale_formats_of_shared_values_go(void **state) {
+FIXTURE_TEST(stale_formats_of_shared_values_go) {
   fixture *f = *state;
   cr_layout layout[MANY];
   cr_tensor *a = new_tensor(COUNT), *b = new_tensor(COUNT);
@@ -185,7 +185,7 @@ static void read_elsewhere(void) {
 
 /* Whoever wants a format that is valid does not wait while another thread makes one, be it the head
  * or a format that was made before or after the head. */
-static void valid_formats_are_read_without_waiting(void **state) {
+FIXTURE_TEST(valid_formats_are_read_without_waiting) {
   fixture *f = *state;
   for (int head = 0; head < 3; ++head) {
     cr_layout layout[3];
@@ -214,14 +214,5 @@ static void valid_formats_are_read_without_waiting(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      WITH_FIXTURE(more_formats_than_slots),
-      WITH_FIXTURE(stale_formats_go_before_valid_ones),
-      WITH_FIXTURE(the_head_is_never_evicted),
-      WITH_FIXTURE(no_more_than_six_are_kept),
-      WITH_FIXTURE(valid_formats_of_shared_values_stay),
-      WITH_FIXTURE(stale_formats_of_shared_values_go),
-      WITH_FIXTURE(valid_formats_are_read_without_waiting),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

@@ -465,9 +465,5 @@ TEST(s0_23_s0_25_s4_26_a_walk_over_devices) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(s0_23_s0_25_s4_26_a_walk_over_layouts),
-      cmocka_unit_test(s0_23_s0_25_s4_26_a_walk_over_devices),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

@@ -379,10 +379,5 @@ TEST(mistakes_are_found_and_shrunk) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(mistakes_are_found_and_shrunk),
-      cmocka_unit_test(s0_11_a_million_steps_over_pool_streams_and_devices),
-      cmocka_unit_test(s0_28_a_million_steps_with_faults),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

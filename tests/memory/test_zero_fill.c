@@ -105,10 +105,5 @@ TEST(s0_28_no_host_memory_to_overwrite) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(s0_28_failures_of_overwrite_and_zero),
-      cmocka_unit_test(s0_28_a_zero_fill_that_fails_later),
-      cmocka_unit_test(s0_28_no_host_memory_to_overwrite),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }
