@@ -31,6 +31,9 @@
 #define assert_fails(call, code, part) \
   check_fails((call), (code), (part), #call, __FILE__, __LINE__)
 
+/* The same where `text` is all of the library's error text. */
+#define assert_says(call, code, text) check_says((call), (code), (text), #call, __FILE__, __LINE__)
+
 /* The tests of this file, in the order in which they stand in it. */
 enum { MAX_TESTS = 64 };
 static struct CMUnitTest registered_tests[MAX_TESTS];
@@ -60,13 +63,25 @@ static inline void check_error_has(const char *part, const char *file, int line)
   _fail(file, line);
 }
 
+static inline void check_status(crema_status status, crema_status code, const char *call,
+                                const char *file, int line) {
+  if (status == code) return;
+  print_error("%s: %s instead of %s\n", call, crema_status_name(status), crema_status_name(code));
+  _fail(file, line);
+}
+
 static inline void check_fails(crema_status status, crema_status code, const char *part,
                                const char *call, const char *file, int line) {
-  if (status != code) {
-    print_error("%s: %s instead of %s\n", call, crema_status_name(status), crema_status_name(code));
-    _fail(file, line);
-  }
+  check_status(status, code, call, file, line);
   check_error_has(part, file, line);
+}
+
+static inline void check_says(crema_status status, crema_status code, const char *text,
+                              const char *call, const char *file, int line) {
+  check_status(status, code, call, file, line);
+  if (strcmp(crema_error_text(), text) == 0) return;
+  print_error("\"%s\" is not \"%s\"\n", crema_error_text(), text);
+  _fail(file, line);
 }
 
 #endif

@@ -2,6 +2,7 @@
 #ifndef CR_TESTS_FOLDER_H
 #define CR_TESTS_FOLDER_H
 
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,6 +38,23 @@ static inline const char *path_of(const char *name) {
 
 static inline void write_text(const char *name, const char *text) {
   ok(cr_file_write(path_of(name), text, strlen(text)));
+}
+
+/* How many names in the folder at `path` begin with `begin`, "." and ".." aside. */
+static inline int count_names_at(const char *path, const char *begin) {
+  int count = 0;
+  DIR *dir = opendir(path);
+  assert_non_null(dir);
+  for (const struct dirent *entry; (entry = readdir(dir)) != NULL;) {
+    if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) continue;
+    count += strncmp(entry->d_name, begin, strlen(begin)) == 0;
+  }
+  closedir(dir);
+  return count;
+}
+
+static inline int count_names(const char *begin) {
+  return count_names_at(folder, begin);
 }
 
 /* For tests of a solver file and its net. */

@@ -40,19 +40,6 @@ static void assert_holds(const char *name, const char *text) {
   cr_buffer_free(&bytes);
 }
 
-/* How many names in the folder begin with `begin`. */
-static int count_names(const char *begin) {
-  int count = 0;
-  DIR *dir = opendir(folder);
-  assert_non_null(dir);
-  const struct dirent *entry;
-  while ((entry = readdir(dir)) != NULL) {
-    count += entry->d_name[0] != '.' && strncmp(entry->d_name, begin, strlen(begin)) == 0;
-  }
-  closedir(dir);
-  return count;
-}
-
 /* The number of a process that has ended. */
 static long dead_process(void) {
   pid_t child = fork();

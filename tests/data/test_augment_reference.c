@@ -256,55 +256,57 @@ static const int noise_sizes[][3] = {{9, 11, 3},  {8, 8, 1}, {1, 7, 3}, {6, 1, 1
                                      {16, 24, 3}, {2, 3, 3}, {1, 1, 3}, {24, 9, 1}};
 enum { NOISE_SIZES = sizeof noise_sizes / sizeof noise_sizes[0] };
 
-TEST(blur) {
-  Caffe__NoiseParameter param = CAFFE__NOISE_PARAMETER__INIT;
-  double w[7], sum = 0;
-  param.gauss_blur = 1;
-  for (int i = 0; i < 7; ++i) sum += w[i] = exp(-(i - 3) * (i - 3) / 4.5);
+/* The value that a channel of a pixel gets. */
+typedef double exact_noise(const cr_image *old, int y, int x, int c);
+
+/* Images of all sizes have these values after the noise. */
+static void check_noise(const Caffe__NoiseParameter *param, const char *what, exact_noise *exact) {
   for (int s = 0; s < NOISE_SIZES; ++s) {
     const int height = noise_sizes[s][0], width = noise_sizes[s][1], channels = noise_sizes[s][2];
     cr_image old = {0}, image = {0};
     make(&old, height, width, channels);
     make(&image, height, width, channels);
-    apply(&param, &image);
+    apply(param, &image);
     for (int i = 0; i < height * width * channels; ++i) {
       const int y = i / channels / width, x = i / channels % width;
-      double exact = 0;
-      for (int k = 0; k < 49; ++k) {
-        exact +=
-            w[k / 7] * w[k % 7] / (sum * sum) *
-            at(&old, mirror(y + k / 7 - 3, height), mirror(x + k % 7 - 3, width), i % channels);
-      }
-      assert_rounded(image.pixels[i], exact, "blur", y, x);
+      assert_rounded(image.pixels[i], exact(&old, y, x, i % channels), what, y, x);
     }
     cr_image_free(&old);
     cr_image_free(&image);
   }
 }
 
+static double exact_blur(const cr_image *old, int y, int x, int c) {
+  double w[7], sum = 0, exact = 0;
+  for (int i = 0; i < 7; ++i) sum += w[i] = exp(-(i - 3) * (i - 3) / 4.5);
+  for (int k = 0; k < 49; ++k) {
+    exact += w[k / 7] * w[k % 7] / (sum * sum) *
+             at(old, mirror(y + k / 7 - 3, old->height), mirror(x + k % 7 - 3, old->width), c);
+  }
+  return exact;
+}
+
+TEST(blur) {
+  Caffe__NoiseParameter param = CAFFE__NOISE_PARAMETER__INIT;
+  param.gauss_blur = 1;
+  check_noise(&param, "blur", exact_blur);
+}
+
+static double exact_erosion(const cr_image *old, int y, int x, int c) {
+  int low = 255;
+  for (int k = 0; k < 9; ++k) {
+    const int v = y + k / 3 - 1, u = x + k % 3 - 1;
+    if (k % 2 == 0 && k != 4) continue; /* the corners */
+    if (v < 0 || v >= old->height || u < 0 || u >= old->width) continue;
+    if (at(old, v, u, c) < low) low = at(old, v, u, c);
+  }
+  return low;
+}
+
 TEST(erosion) {
   Caffe__NoiseParameter param = CAFFE__NOISE_PARAMETER__INIT;
   param.erode = 1;
-  for (int s = 0; s < NOISE_SIZES; ++s) {
-    const int height = noise_sizes[s][0], width = noise_sizes[s][1], channels = noise_sizes[s][2];
-    cr_image old = {0}, image = {0};
-    make(&old, height, width, channels);
-    make(&image, height, width, channels);
-    apply(&param, &image);
-    for (int i = 0; i < height * width * channels; ++i) {
-      const int y = i / channels / width, x = i / channels % width, c = i % channels;
-      int low = 255;
-      for (int k = 0; k < 9; ++k) {
-        const int v = y + k / 3 - 1, u = x + k % 3 - 1;
-        if (k % 2 == 0 && k != 4) continue; /* the corners */
-        if (v < 0 || v >= height || u < 0 || u >= width) continue;
-        if (at(&old, v, u, c) < low) low = at(&old, v, u, c);
-      }
-      assert_int_equal(image.pixels[i], low);
-    }
-    cr_image_free(&old);
-    cr_image_free(&image);
-  }
+  check_noise(&param, "erosion", exact_erosion);
 }
 
 /* Values that occur get 255 times the share of the pixels above the lowest value that are not

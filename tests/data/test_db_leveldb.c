@@ -15,6 +15,7 @@
 #include "data/pipeline/reader.h"
 #include "db_text.h"
 #include "fixture.h"
+#include "folder.h"
 
 /* Records of 1 to 1000 bytes: record i has i % 1000 + 1 bytes of value i % 256. */
 static void make_records(const char *path, int count) {
@@ -171,16 +172,6 @@ TEST(test_locked_by_another_process) {
   fixture_remove(&f);
 }
 
-static int count_folders(const char *path) {
-  int count = 0;
-  DIR *dir = opendir(path);
-  assert_non_null(dir);
-  const struct dirent *entry;
-  while ((entry = readdir(dir)) != NULL) count += entry->d_name[0] != '.';
-  closedir(dir);
-  return count;
-}
-
 /* What a killed run has left goes when the next one opens a database; what is in use stays. */
 TEST(test_temporary_folders_of_killed_runs) {
   fixture f;
@@ -201,18 +192,18 @@ TEST(test_temporary_folders_of_killed_runs) {
     int ended = 0;
     assert_int_equal(waitpid(child, &ended, 0), child);
     assert_true(WIFSIGNALED(ended));
-    assert_int_equal(count_folders(scratchpad), 2);
+    assert_int_equal(count_names_at(scratchpad, ""), 2);
   }
   ok(cr_db_open("leveldb", path, CR_DB_READ, &db));
-  assert_int_equal(count_folders(scratchpad), 2);
+  assert_int_equal(count_names_at(scratchpad, ""), 2);
   ok(cr_db_open("leveldb", path, CR_DB_READ, &other));
-  assert_int_equal(count_folders(scratchpad), 3);
+  assert_int_equal(count_names_at(scratchpad, ""), 3);
   ok(cr_db_cursor_open(db, &cursor));
   assert_record(cursor, 0);
   cr_db_cursor_close(cursor);
   cr_db_close(other);
   cr_db_close(db);
-  assert_int_equal(count_folders(scratchpad), 1);
+  assert_int_equal(count_names_at(scratchpad, ""), 1);
   assert_int_equal(unsetenv("TMPDIR"), 0);
   fixture_remove(&f);
 }

@@ -10,18 +10,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "check.h"
 #include "core/file.h"
 #include "core/hdf5_file.h"
 #include "core/hdf5_reader.h"
-#include "data/fixture.h"
 #include "data/pipeline/hdf5_set.h"
-
-static fixture folder;
-
-static const char *path_of(const char *name) {
-  return fixture_path(&folder, name);
-}
+#include "folder.h"
 
 /* Beyond the axes that are used, extents mean nothing. */
 static crema_shape shape_of(int axes, int64_t first, int64_t second, int64_t beyond) {
@@ -155,18 +148,6 @@ TEST(reservations) {
   unlink(path);
   assert_fails(cr_hdf5_writer_reserve(writer, 1), CREMA_E_IO, "reserved.h5: cannot write: No such");
   cr_hdf5_writer_close(writer);
-}
-
-static int make_folder(void **state) {
-  (void)state;
-  fixture_make(&folder);
-  return 0;
-}
-
-static int remove_folder(void **state) {
-  (void)state;
-  fixture_remove(&folder);
-  return 0;
 }
 
 int main(void) {

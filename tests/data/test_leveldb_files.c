@@ -2,7 +2,6 @@
  * view of the folder holds. */
 #define _GNU_SOURCE /* locks of open file descriptions */
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,23 +9,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "check.h"
 #include "core/file.h"
 #include "data/db/leveldb_view.h"
-#include "data/fixture.h"
-
-static fixture base;
-
-static const char *path_of(const char *name) {
-  return fixture_path(&base, name);
-}
+#include "folder.h"
 
 static void write_file(const char *name, const void *bytes, size_t size) {
   ok(cr_file_write(path_of(name), bytes, size));
-}
-
-static void write_text(const char *name, const char *text) {
-  write_file(name, text, strlen(text));
 }
 
 /* ---- tables -------------------------------------------------------------- */
@@ -50,7 +38,7 @@ static void write_table(const char *name, size_t size, const uint64_t block[4]) 
 }
 
 static crema_status check(void) {
-  return cr_leveldb_check(base.path);
+  return cr_leveldb_check(folder);
 }
 
 static const char damaged[] = "000005.ldb: a truncated or corrupt table of a LevelDB database";
@@ -170,20 +158,11 @@ TEST(manifests) {
 
 /* ---- views --------------------------------------------------------------- */
 
-static bool is_in(const char *folder, const char *name) {
+static bool is_in(const char *place, const char *name) {
   char path[600];
   struct stat info;
-  snprintf(path, sizeof path, "%s/%s", folder, name);
+  snprintf(path, sizeof path, "%s/%s", place, name);
   return lstat(path, &info) == 0 && S_ISLNK(info.st_mode);
-}
-
-static int count_files(const char *folder) {
-  DIR *dir = opendir(folder);
-  int files = 0;
-  assert_non_null(dir);
-  for (struct dirent *entry; (entry = readdir(dir)) != NULL;) files += entry->d_name[0] != '.';
-  closedir(dir);
-  return files;
 }
 
 TEST(views) {
@@ -193,7 +172,7 @@ TEST(views) {
                                      "0.ldb",           "000007.ldb", "notes"};
   static const uint64_t none[4] = {0};
   cr_leveldb_view view;
-  char folder[512];
+  char place[512];
   for (size_t i = 2; i < sizeof linked / sizeof *linked; ++i) {
     if (strchr(linked[i], 'd') != NULL || strstr(linked[i], "sst") != NULL) {
       write_table(linked[i], 48, none);
@@ -202,15 +181,15 @@ TEST(views) {
     }
   }
   for (size_t i = 0; i < sizeof left / sizeof *left; ++i) write_text(left[i], "no table");
-  ok(cr_leveldb_view_open(base.path, &view));
-  snprintf(folder, sizeof folder, "%s", view.folder.path);
+  ok(cr_leveldb_view_open(folder, &view));
+  snprintf(place, sizeof place, "%s", view.folder.path);
   for (size_t i = 0; i < sizeof linked / sizeof *linked; ++i) {
-    if (!is_in(folder, linked[i])) fail_msg("%s is not in the view", linked[i]);
+    if (!is_in(place, linked[i])) fail_msg("%s is not in the view", linked[i]);
   }
-  assert_int_equal(count_files(folder), (int)(sizeof linked / sizeof *linked));
+  assert_int_equal(count_names_at(place, ""), (int)(sizeof linked / sizeof *linked));
   assert_true(view.lock >= 0);
   cr_leveldb_view_close(&view);
-  assert_int_not_equal(access(folder, F_OK), 0);
+  assert_int_not_equal(access(place, F_OK), 0);
   assert_int_equal(view.lock, -1);
   cr_leveldb_view_close(&view);
   for (size_t i = 2; i < sizeof linked / sizeof *linked; ++i) unlink(path_of(linked[i]));
@@ -221,38 +200,37 @@ TEST(views) {
 TEST(locks) {
   cr_leveldb_view one, two;
   write_text("LOCK", "");
-  ok(cr_leveldb_view_open(base.path, &one));
-  ok(cr_leveldb_view_open(base.path, &two));
+  ok(cr_leveldb_view_open(folder, &one));
+  ok(cr_leveldb_view_open(folder, &two));
   cr_leveldb_view_close(&two);
   struct flock wanted = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
   const int fd = open(path_of("LOCK"), O_RDWR | O_CLOEXEC);
   assert_int_equal(fcntl(fd, F_OFD_SETLK, &wanted), -1);
   cr_leveldb_view_close(&one);
   assert_int_equal(fcntl(fd, F_OFD_SETLK, &wanted), 0);
-  assert_fails(cr_leveldb_view_open(base.path, &one), CREMA_E_STATE,
+  assert_fails(cr_leveldb_view_open(folder, &one), CREMA_E_STATE,
                "locked by another process, which has it open for writing");
   assert_true(one.lock == -1 && one.folder.path == NULL);
   close(fd);
   unlink(path_of("LOCK"));
-  ok(cr_leveldb_view_open(base.path, &one));
+  ok(cr_leveldb_view_open(folder, &one));
   assert_int_equal(one.lock, -1);
   cr_leveldb_view_close(&one);
 }
 
-static int make_folder(void **state) {
-  (void)state;
-  fixture_make(&base);
+static int make_database(void **state) {
+  if (make_folder(state) != 0) return 1;
   write_text("CURRENT", "MANIFEST-000001\n");
   write_text("MANIFEST-000001", "");
   return 0;
 }
 
-static int remove_folder(void **state) {
-  (void)state;
-  fixture_remove(&base);
-  return 0;
+static int remove_database(void **state) {
+  unlink(path_of("CURRENT"));
+  unlink(path_of("MANIFEST-000001"));
+  return remove_folder(state);
 }
 
 int main(void) {
-  return run_all_tests(make_folder, remove_folder);
+  return run_all_tests(make_database, remove_database);
 }

@@ -9,7 +9,7 @@
 
 static const char file[] = "list";
 
-static void assert_says(const char *text, crema_status status, const char *words) {
+static void assert_list_fails(const char *text, crema_status status, const char *words) {
   const char *path = path_of(file);
   if (status != CREMA_E_PARSE || strstr(crema_error_text(), words) == NULL ||
       strncmp(crema_error_text(), path, strlen(path)) != 0) {
@@ -57,7 +57,7 @@ TEST(refused_image_lists) {
   for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
     cr_image_list list;
     write_text(file, cases[i].text);
-    assert_says(cases[i].text, cr_image_list_read(path_of(file), &list), cases[i].words);
+    assert_list_fails(cases[i].text, cr_image_list_read(path_of(file), &list), cases[i].words);
     assert_true(list.entry == NULL && list.path == NULL);
   }
 }
@@ -134,7 +134,7 @@ TEST(refused_window_files) {
   for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
     cr_window_list list;
     write_text(file, cases[i].text);
-    assert_says(cases[i].text, cr_window_list_read(path_of(file), &list), cases[i].words);
+    assert_list_fails(cases[i].text, cr_window_list_read(path_of(file), &list), cases[i].words);
     assert_true(list.path == NULL && list.text.data == NULL);
   }
 }

@@ -9,12 +9,6 @@
 
 #define PARSE(bytes, out) cr_datum_parse((const uint8_t *)(bytes), sizeof(bytes) - 1, out)
 
-static void assert_says(crema_status status, crema_status wanted, const char *words) {
-  if (status != wanted || strcmp(crema_error_text(), words) != 0) {
-    fail_msg("%s: \"%s\", not \"%s\"", crema_status_name(status), crema_error_text(), words);
-  }
-}
-
 /* Labels that need from one byte to ten; the low half counts. */
 TEST(numbers) {
   static const struct {

@@ -16,12 +16,6 @@ static crema_shape shape_of(int axes, int64_t a, int64_t b, int64_t c, int64_t d
   return (crema_shape){.axes = axes, .dim = {a, b, c, d}};
 }
 
-static void assert_says(crema_status status, crema_status wanted, const char *words) {
-  if (status != wanted || strcmp(crema_error_text(), words) != 0) {
-    fail_msg("%s: \"%s\", not \"%s\"", crema_status_name(status), crema_error_text(), words);
-  }
-}
-
 TEST(shapes) {
   static const struct {
     const char *text;
@@ -256,14 +250,5 @@ TEST(messages_of_blobs) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(shapes),
-      cmocka_unit_test(axes_that_are_too_many),
-      cmocka_unit_test(fitting),
-      cmocka_unit_test(values_of_messages),
-      cmocka_unit_test(values_that_do_not_fit),
-      cmocka_unit_test(empty_blobs),
-      cmocka_unit_test(messages_of_blobs),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

@@ -7,48 +7,12 @@
 
 #include "core/fail.h"
 #include "core/file.h"
-#include "crema/log.h"
+#include "folder.h"
+#include "log_lines.h"
 #include "net/build.h"
 #include "net_case.h"
 
-static char folder[] = "/tmp/crema_net_edges_XXXXXX";
-
-static const char *in_folder(const char *name) {
-  static char path[4][256];
-  static int next;
-  char *out = path[next++ % 4];
-  snprintf(out, sizeof path[0], "%s/%s", folder, name);
-  return out;
-}
-
-static void assert_says(crema_status status, crema_status wanted, const char *words) {
-  if (status != wanted || strstr(crema_error_text(), words) == NULL) {
-    fail_msg("%s: \"%s\", not \"%s\"", crema_status_name(status), crema_error_text(), words);
-  }
-}
-
-static char heard[1 << 16];
-
-static void hear(void *user, crema_log_level level, const char *file, int line, const char *text) {
-  (void)user, (void)level, (void)file, (void)line;
-  size_t size = strlen(heard);
-  snprintf(heard + size, sizeof heard - size, "%s\n", text);
-}
-
-static void listen(crema_log_level level) {
-  heard[0] = '\0';
-  crema_log_set(hear, NULL, level);
-}
-
-static void stop_listening(void) {
-  crema_log_set(NULL, NULL, CREMA_LOG_INFO);
-}
-
-static int times(const char *words) {
-  int count = 0;
-  for (const char *at = strstr(heard, words); at != NULL; at = strstr(at + 1, words)) ++count;
-  return count;
-}
+static log_lines lines;
 
 /* ---- indices and names ---- */
 
@@ -90,12 +54,12 @@ TEST(indices) {
     assert_null(crema_net_layer_param(net, 2, i == 0 ? -1 : 1));
   }
   crema_blob *blob = NULL;
-  assert_says(crema_net_blob(net, "zz", &blob), CREMA_E_UNKNOWN_NAME,
-              "net 'n' has no blob 'zz'; did you mean 'z'?");
+  assert_fails(crema_net_blob(net, "zz", &blob), CREMA_E_UNKNOWN_NAME,
+               "net 'n' has no blob 'zz'; did you mean 'z'?");
   crema_net_destroy(net);
   net = build("", CREMA_TEST);
   assert_int_equal(crema_net_layer_count(net), 0);
-  assert_says(crema_net_blob(net, "zz", &blob), CREMA_E_UNKNOWN_NAME, "net '' has no blob 'zz'");
+  assert_fails(crema_net_blob(net, "zz", &blob), CREMA_E_UNKNOWN_NAME, "net '' has no blob 'zz'");
   crema_net_destroy(net);
 }
 
@@ -119,8 +83,8 @@ TEST(ranges) {
     loss = 5;
     snprintf(words, sizeof words, "layers %d to %d of a net with 3 layers", wrong[i][0],
              wrong[i][1]);
-    assert_says(cr_net_forward_range(net, wrong[i][0], wrong[i][1], &loss), CREMA_E_RANGE, words);
-    assert_says(cr_net_backward_range(net, wrong[i][0], wrong[i][1]), CREMA_E_RANGE, words);
+    assert_fails(cr_net_forward_range(net, wrong[i][0], wrong[i][1], &loss), CREMA_E_RANGE, words);
+    assert_fails(cr_net_backward_range(net, wrong[i][0], wrong[i][1]), CREMA_E_RANGE, words);
     assert_near(loss, 5, 0);
   }
   crema_net_destroy(net);
@@ -231,7 +195,7 @@ TEST(signatures) {
   } cases[] = {{0, 8, true},       {0, 7, false},      {1, 600, false},    {512, 520, true},
                {512, 519, false},  {513, 600, false},  {1024, 1032, true}, {1536, 1600, false},
                {2048, 2056, true}, {4096, 9000, true}, {4096, 4103, false}};
-  const char *path = in_folder("signed");
+  const char *path = path_of("signed");
   for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
     assert_int_equal(pwrite(fd, "\211HDF\r\n\032\n", 8, cases[i].at), 8);
@@ -252,17 +216,17 @@ TEST(signatures) {
 
 /* HDF5 tells layers apart by their names. */
 TEST(names_of_saved_layers) {
-  const char *path = in_folder("named.h5");
+  const char *path = path_of("named.h5");
   crema_net *net = build(INPUT("x", DIM2(1, 2)) P("", "p", ""), CREMA_TRAIN);
-  assert_says(cr_net_check_hdf5(net, false), CREMA_E_ARGUMENT,
-              "layer 1 (Parameter) has no name; HDF5 models tell layers apart by their names");
-  assert_says(crema_net_save_weights(net, path), CREMA_E_ARGUMENT,
-              "layer 1 (Parameter) has no name");
+  assert_fails(cr_net_check_hdf5(net, false), CREMA_E_ARGUMENT,
+               "layer 1 (Parameter) has no name; HDF5 models tell layers apart by their names");
+  assert_fails(crema_net_save_weights(net, path), CREMA_E_ARGUMENT,
+               "layer 1 (Parameter) has no name");
   crema_net_destroy(net);
   net = build(P("two", "p", "") P("one", "q", "") P("two", "r", ""), CREMA_TRAIN);
-  assert_says(cr_net_check_hdf5(net, false), CREMA_E_EXISTS,
-              "two layers are named 'two': Parameter, Parameter");
-  assert_says(crema_net_save_weights(net, path), CREMA_E_EXISTS, "two layers are named 'two'");
+  assert_fails(cr_net_check_hdf5(net, false), CREMA_E_EXISTS,
+               "two layers are named 'two': Parameter, Parameter");
+  assert_fails(crema_net_save_weights(net, path), CREMA_E_EXISTS, "two layers are named 'two'");
   assert_int_not_equal(access(path, F_OK), 0);
   crema_net_destroy(net);
   /* Layers without parameters may lack a name or share one. */
@@ -278,32 +242,32 @@ TEST(names_of_saved_layers) {
   net =
       build(P("two", "p", "param { name: 'w' }") P("two", "r", "param { name: 'w' }"), CREMA_TRAIN);
   ok(cr_net_check_hdf5(net, false));
-  assert_says(cr_net_check_hdf5(net, true), CREMA_E_EXISTS, "two layers are named 'two'");
+  assert_fails(cr_net_check_hdf5(net, true), CREMA_E_EXISTS, "two layers are named 'two'");
   crema_net_destroy(net);
 }
 
 /* The layers of a file that a net lacks are found in groups inside groups, whatever they are listed
  * behind. */
 TEST(layers_in_groups) {
-  const char *path = in_folder("groups.h5");
+  const char *path = path_of("groups.h5");
   crema_net *net =
       build(P("a", "p", "") P("a/!b", "q", "") P("c/d", "r", "") P("here", "s", ""), CREMA_TRAIN);
   ok(crema_net_save_weights(net, path));
   crema_net_destroy(net);
   net = build(P("here", "s", ""), CREMA_TRAIN);
-  listen(CREMA_LOG_INFO);
+  listen_to(&lines, CREMA_LOG_INFO);
   ok(crema_net_load_weights(net, path));
   stop_listening();
-  assert_int_equal(times("Ignoring source layer a\n"), 1);
-  assert_int_equal(times("Ignoring source layer a/!b\n"), 1);
-  assert_int_equal(times("Ignoring source layer c/d\n"), 1);
-  assert_int_equal(times("Ignoring source layer"), 3);
+  assert_int_equal(count_lines(&lines, "Ignoring source layer a\n"), 1);
+  assert_int_equal(count_lines(&lines, "Ignoring source layer a/!b\n"), 1);
+  assert_int_equal(count_lines(&lines, "Ignoring source layer c/d\n"), 1);
+  assert_int_equal(count_lines(&lines, "Ignoring source layer"), 3);
   crema_net_destroy(net);
   unlink(path);
 }
 
 TEST(hdf5_models_that_do_not_fit) {
-  const char *path = in_folder("fit.h5");
+  const char *path = path_of("fit.h5");
   crema_net *net = build(INPUT("x", DIM2(1, 3))
                          "layer { name: 'i' type: 'InnerProduct' bottom: 'x' top: 'i'"
                          " inner_product_param { num_output: 2 } }",
@@ -314,26 +278,26 @@ TEST(hdf5_models_that_do_not_fit) {
               "layer { name: 'i' type: 'InnerProduct' bottom: 'x' top: 'i'"
               " inner_product_param { num_output: 2 bias_term: false } }",
               CREMA_TRAIN);
-  assert_says(crema_net_load_weights(net, path), CREMA_E_ARGUMENT,
-              "incompatible number of blobs for layer 'i' (InnerProduct): the file has /data/i/1, "
-              "the net has 1 parameters");
+  assert_fails(crema_net_load_weights(net, path), CREMA_E_ARGUMENT,
+               "incompatible number of blobs for layer 'i' (InnerProduct): the file has /data/i/1, "
+               "the net has 1 parameters");
   ok(crema_net_save_weights(net, path));
   crema_net_destroy(net);
   net = build(INPUT("x", DIM2(1, 3))
               "layer { name: 'i' type: 'InnerProduct' bottom: 'x' top: 'i'"
               " inner_product_param { num_output: 2 } }",
               CREMA_TRAIN);
-  assert_says(crema_net_load_weights(net, path), CREMA_E_ARGUMENT,
-              "incompatible number of blobs for layer 'i' (InnerProduct): the file has no "
-              "/data/i/1");
+  assert_fails(crema_net_load_weights(net, path), CREMA_E_ARGUMENT,
+               "incompatible number of blobs for layer 'i' (InnerProduct): the file has no "
+               "/data/i/1");
   crema_net_destroy(net);
   net = build(INPUT("x", DIM2(1, 4))
               "layer { name: 'i' type: 'InnerProduct' bottom: 'x' top: 'i'"
               " inner_product_param { num_output: 2 bias_term: false } }",
               CREMA_TRAIN);
-  assert_says(crema_net_load_weights(net, path), CREMA_E_SHAPE,
-              "/data/i/0 (layer 'i', parameter 0): the file's shape is 2 3 (6), the net's is 2 4 "
-              "(8)");
+  assert_fails(crema_net_load_weights(net, path), CREMA_E_SHAPE,
+               "/data/i/0 (layer 'i', parameter 0): the file's shape is 2 3 (6), the net's is 2 4 "
+               "(8)");
   crema_net_destroy(net);
   unlink(path);
 }
@@ -358,7 +322,7 @@ static crema_net *build_many(const char *first, int count, crema_phase phase) {
 
 /* An error names four of them, and counts the others. */
 TEST(missing_layers_in_errors) {
-  const char *path = in_folder("few");
+  const char *path = path_of("few");
   crema_net *net = build_many("x", 0, CREMA_TRAIN);
   ok(crema_net_save_weights(net, path));
   crema_net_destroy(net);
@@ -368,7 +332,7 @@ TEST(missing_layers_in_errors) {
     snprintf(words, sizeof words,
              "holds no parameters for %d of the net's %d layers that have some: 'q0' (Parameter)",
              count, count + 1);
-    assert_says(crema_net_load_weights(net, path), CREMA_E_NOT_FOUND, words);
+    assert_fails(crema_net_load_weights(net, path), CREMA_E_NOT_FOUND, words);
     const char *text = crema_error_text();
     assert_int_equal(strstr(text, "'q3' (Parameter)") != NULL, count > 3);
     assert_null(strstr(text, "'q4' (Parameter)"));
@@ -382,23 +346,25 @@ TEST(missing_layers_in_errors) {
 
 /* Warnings name 32 of them, and what may have been meant. */
 TEST(missing_layers_in_warnings) {
-  const char *path = in_folder("few");
+  const char *path = path_of("few");
   crema_net *net = build_many("layer_", 1, CREMA_TRAIN);
   ok(crema_net_save_weights(net, path));
   crema_net_destroy(net);
   for (int count = 31; count <= 34; ++count) {
     net = build_many("kayer_", count, CREMA_TRAIN);
-    listen(CREMA_LOG_WARNING);
+    listen_to(&lines, CREMA_LOG_WARNING);
     ok(crema_net_load_weights(net, path));
     stop_listening();
-    assert_int_equal(times(" gets no weights and keeps its initial values"),
+    assert_int_equal(count_lines(&lines, " gets no weights and keeps its initial values"),
                      count > 32 ? 32 : count);
-    assert_int_equal(times("layer 'kayer_0' (Parameter) gets no weights and keeps its initial "
-                           "values; the file has a layer 'layer_0', which the net has not"),
-                     1);
-    assert_int_equal(times("1 more layers get no weights"), count == 33);
-    assert_int_equal(times("2 more layers get no weights"), count == 34);
-    assert_int_equal(times("more layers get no weights"), count > 32);
+    assert_int_equal(
+        count_lines(&lines,
+                    "layer 'kayer_0' (Parameter) gets no weights and keeps its initial "
+                    "values; the file has a layer 'layer_0', which the net has not"),
+        1);
+    assert_int_equal(count_lines(&lines, "1 more layers get no weights"), count == 33);
+    assert_int_equal(count_lines(&lines, "2 more layers get no weights"), count == 34);
+    assert_int_equal(count_lines(&lines, "more layers get no weights"), count > 32);
     crema_net_destroy(net);
   }
   unlink(path);
@@ -441,7 +407,7 @@ TEST(values_that_are_no_numbers) {
     if (cases[i].weight) {
       char words[64];
       snprintf(words, sizeof words, "%s holds values that are not finite", cases[i].name);
-      assert_says(cr_net_check_weights(net), CREMA_E_NUMERIC, words);
+      assert_fails(cr_net_check_weights(net), CREMA_E_NUMERIC, words);
       assert_string_equal(crema_error_layer(), cases[i].layer);
     } else {
       ok(cr_net_check_weights(net));
@@ -469,40 +435,16 @@ TEST(debug_info_of_many_bottoms) {
     }
     strcat(text, " }");
     crema_net *net = build(text, CREMA_TRAIN);
-    listen(CREMA_LOG_INFO);
+    listen_to(&lines, CREMA_LOG_INFO);
     ok(crema_net_forward(net, NULL));
     ok(crema_net_backward(net));
     stop_listening();
-    assert_int_equal(times("[Backward] Layer c, bottom blob p"), bottoms);
-    assert_int_equal(times("[Forward] Layer c, top blob c data"), 1);
+    assert_int_equal(count_lines(&lines, "[Backward] Layer c, bottom blob p"), bottoms);
+    assert_int_equal(count_lines(&lines, "[Forward] Layer c, top blob c data"), 1);
     crema_net_destroy(net);
   }
 }
 
-static int make_folder(void **state) {
-  (void)state;
-  return mkdtemp(folder) == NULL;
-}
-
-static int remove_folder(void **state) {
-  (void)state;
-  return rmdir(folder);
-}
-
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(indices),
-      cmocka_unit_test(ranges),
-      cmocka_unit_test(rules),
-      cmocka_unit_test(rules_in_messages),
-      cmocka_unit_test(signatures),
-      cmocka_unit_test(names_of_saved_layers),
-      cmocka_unit_test(layers_in_groups),
-      cmocka_unit_test(hdf5_models_that_do_not_fit),
-      cmocka_unit_test(missing_layers_in_errors),
-      cmocka_unit_test(missing_layers_in_warnings),
-      cmocka_unit_test(values_that_are_no_numbers),
-      cmocka_unit_test(debug_info_of_many_bottoms),
-  };
-  return cmocka_run_group_tests(tests, make_folder, remove_folder);
+  return run_all_tests(make_folder, remove_folder);
 }

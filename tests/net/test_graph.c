@@ -179,16 +179,5 @@ TEST(values_in_the_prototxt_are_taken) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(rules_choose_layers),
-      cmocka_unit_test(a_blob_with_two_readers_is_split),
-      cmocka_unit_test(inputs_and_outputs_are_found),
-      cmocka_unit_test(a_loss_weight_moves_to_the_split),
-      cmocka_unit_test(a_split_loss_counts_once),
-      cmocka_unit_test(a_missing_loss_top_is_made),
-      cmocka_unit_test(legacy_inputs_are_a_layer),
-      cmocka_unit_test(an_empty_net_runs),
-      cmocka_unit_test(values_in_the_prototxt_are_taken),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

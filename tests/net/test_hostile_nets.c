@@ -472,14 +472,6 @@ TEST(deep_wire) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(shapes_that_overflow),
-      cmocka_unit_test(long_names),
-      cmocka_unit_test(many_blobs),
-      cmocka_unit_test(deep_text),
-      cmocka_unit_test(deep_wire),
-      cmocka_unit_test(one_thing_is_broken),
-  };
   limited = limit_memory();
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

@@ -248,12 +248,5 @@ TEST(blobs_become_messages) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(debug_info_tells_all_and_no_more),
-      cmocka_unit_test(values_that_are_no_numbers_are_found),
-      cmocka_unit_test(nets_tell_what_they_have),
-      cmocka_unit_test(stored_values_become_floats),
-      cmocka_unit_test(blobs_become_messages),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

@@ -33,9 +33,5 @@ TEST(the_nearest_name_is_offered) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(names_are_found_again),
-      cmocka_unit_test(the_nearest_name_is_offered),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

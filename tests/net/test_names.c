@@ -94,11 +94,5 @@ TEST(other_layers_take_no_samples) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(the_first_of_a_name_takes_the_weights),
-      cmocka_unit_test(rules_of_both_kinds_are_refused),
-      cmocka_unit_test(samples_reach_the_layer_of_the_name),
-      cmocka_unit_test(other_layers_take_no_samples),
-  };
-  return cmocka_run_group_tests(tests, make_folder, remove_folder);
+  return run_all_tests(make_folder, remove_folder);
 }

@@ -225,13 +225,5 @@ TEST(losses_that_do_not_count_are_told) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(wrong_gradients_are_told),
-      cmocka_unit_test(right_gradients_are_silent),
-      cmocka_unit_test(only_what_is_used_counts),
-      cmocka_unit_test(overwritten_copies_are_told),
-      cmocka_unit_test(overwritten_sources_are_told),
-      cmocka_unit_test(losses_that_do_not_count_are_told),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

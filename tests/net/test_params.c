@@ -176,15 +176,5 @@ TEST(propagate_down_is_obeyed) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(numbers_of_parameters_must_agree),
-      cmocka_unit_test(owners_and_sharers),
-      cmocka_unit_test(permissive_sharing_asks_for_counts_only),
-      cmocka_unit_test(statistics_do_not_learn),
-      cmocka_unit_test(test_nets_share_the_values_of_train_nets),
-      cmocka_unit_test(backward_runs_where_a_loss_needs_it),
-      cmocka_unit_test(force_backward_reaches_everything_but_labels),
-      cmocka_unit_test(propagate_down_is_obeyed),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

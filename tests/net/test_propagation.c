@@ -110,12 +110,5 @@ TEST(a_hopeless_sample_has_a_gradient) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_join_keeps_back_what_it_is_not_asked_for),
-      cmocka_unit_test(a_shown_parameter_is_the_shared_one),
-      cmocka_unit_test(a_shown_parameter_is_its_owners),
-      cmocka_unit_test(names_reach_layers_of_the_test_net),
-      cmocka_unit_test(a_hopeless_sample_has_a_gradient),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

@@ -216,25 +216,5 @@ TEST(unknown_fields_can_be_warned_of) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(unknown_bottom),
-      cmocka_unit_test(failures_name_layer_blob_file_and_line),
-      cmocka_unit_test(bottom_of_a_layer_left_out),
-      cmocka_unit_test(unknown_type),
-      cmocka_unit_test(duplicate_top),
-      cmocka_unit_test(in_place_on_a_shared_blob),
-      cmocka_unit_test(a_name_that_a_split_needs),
-      cmocka_unit_test(blob_counts),
-      cmocka_unit_test(list_lengths),
-      cmocka_unit_test(rules_of_both_kinds),
-      cmocka_unit_test(learning_batch_norm),
-      cmocka_unit_test(shared_params),
-      cmocka_unit_test(shapes_that_do_not_fit),
-      cmocka_unit_test(huge_shapes),
-      cmocka_unit_test(many_axes),
-      cmocka_unit_test(deep_and_wide_nets_build),
-      cmocka_unit_test(missing_file),
-      cmocka_unit_test(unknown_fields_can_be_warned_of),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

@@ -291,18 +291,5 @@ TEST(debug_info_is_worded_as_parsers_expect) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(fusion_changes_nothing),
-      cmocka_unit_test(lrn_of_one_channel_runs),
-      cmocka_unit_test(fusion_leaves_other_tops_alone),
-      cmocka_unit_test(fusion_leaves_values_that_are_needed),
-      cmocka_unit_test(a_new_input_shape_is_followed),
-      cmocka_unit_test(losses_are_weighted_and_summed),
-      cmocka_unit_test(an_in_place_loss_is_seeded_each_time),
-      cmocka_unit_test(parameter_gradients_add_up),
-      cmocka_unit_test(equal_seeds_give_equal_nets),
-      cmocka_unit_test(the_first_non_finite_value_is_named),
-      cmocka_unit_test(debug_info_is_worded_as_parsers_expect),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

@@ -229,10 +229,5 @@ TEST(tensors_in_all_types) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(tensors_in_all_types),
-      cmocka_unit_test(nets_on_the_cpu),
-      cmocka_unit_test(nets_on_one_device),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

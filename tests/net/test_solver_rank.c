@@ -91,11 +91,5 @@ TEST(test_ranks_that_there_are_not) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_layers_get_the_rank_and_the_group),
-      cmocka_unit_test(test_a_test_net_is_alone),
-      cmocka_unit_test(test_masks_differ_between_solvers),
-      cmocka_unit_test(test_ranks_that_there_are_not),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

@@ -631,28 +631,5 @@ TEST(a_batch_norm_that_scales_takes_five_blobs) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(files_give_back_what_they_took),
-      cmocka_unit_test(messages_hold_net_and_values),
-      cmocka_unit_test(hdf5_files_are_laid_out_as_usual),
-      cmocka_unit_test(other_shapes_are_refused),
-      cmocka_unit_test(other_numbers_of_blobs_are_refused),
-      cmocka_unit_test(damaged_and_foreign_files_are_refused),
-      cmocka_unit_test(missing_layers_are_refused_in_tests),
-      cmocka_unit_test(missing_layers_are_warned_of_where_allowed),
-      cmocka_unit_test(every_cut_between_layers_is_refused),
-      cmocka_unit_test(shared_parameters_are_given_to_all),
-      cmocka_unit_test(fillers_are_no_weights_and_values_in_the_text_are),
-      cmocka_unit_test(many_missing_layers_are_counted),
-      cmocka_unit_test(files_fill_a_net_together),
-      cmocka_unit_test(hdf5_is_recognised_without_its_name),
-      cmocka_unit_test(saving_fails_cleanly),
-      cmocka_unit_test(a_full_disk_leaves_the_old_file),
-      cmocka_unit_test(names_with_slashes_work_in_hdf5),
-      cmocka_unit_test(legacy_shapes_fit_from_the_right),
-      cmocka_unit_test(a_batch_norm_that_scales_takes_five_blobs),
-      cmocka_unit_test(values_come_in_many_types),
-      cmocka_unit_test(counts_and_shapes_are_checked),
-  };
-  return cmocka_run_group_tests(tests, make_folder, remove_dir);
+  return run_all_tests(make_folder, remove_dir);
 }

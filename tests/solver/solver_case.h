@@ -119,7 +119,7 @@ static inline void case_end(solver_case *c) {
 }
 
 /* A test with a case of its own, `solver_case *c = *state`. */
-#define case_test(test) cmocka_unit_test_setup_teardown(test, case_setup, case_teardown)
+#define CASE_TEST(name) TEST_BETWEEN(name, case_setup, case_teardown)
 
 static inline int case_setup(void **state) {
   static solver_case of_test;

@@ -404,22 +404,5 @@ TEST(large_weights_are_finite) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_snapshot_that_fails_is_made_up_for),
-      cmocka_unit_test(the_end_makes_up_for_the_last_one),
-      cmocka_unit_test(a_last_snapshot_that_fails_is_an_error),
-      cmocka_unit_test(steps_tell_it_once),
-      cmocka_unit_test(a_snapshot_asked_for_in_a_test_may_fail),
-      cmocka_unit_test(long_names_fail_at_the_start),
-      cmocka_unit_test(what_is_learned_is_kept),
-      cmocka_unit_test(nothing_is_kept_twice),
-      cmocka_unit_test(half_an_update_is_not_kept),
-      cmocka_unit_test(a_failure_to_keep_is_a_warning),
-      cmocka_unit_test(weights_that_are_not_finite_end_training),
-      cmocka_unit_test(snapshots_find_them_too),
-      cmocka_unit_test(or_it_goes_on_with_warnings),
-      cmocka_unit_test(losses_are_warned_of_at_displays),
-      cmocka_unit_test(large_weights_are_finite),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

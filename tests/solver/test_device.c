@@ -42,7 +42,6 @@ TEST(simulated_devices_give_the_same_numbers) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(simulated_devices_give_the_same_numbers)};
   if (setenv("CREMA_SIM", "devices=2,memory=256M", 1) != 0) return 1;
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

@@ -9,12 +9,6 @@ static void hush(void) {
   crema_log_set(NULL, NULL, CREMA_LOG_INFO);
 }
 
-static void assert_says(crema_status status, crema_status wanted, const char *words) {
-  if (status != wanted || strstr(crema_error_text(), words) == NULL) {
-    fail_msg("%s: \"%s\", not \"%s\"", crema_status_name(status), crema_error_text(), words);
-  }
-}
-
 /* Loads a file that holds just `text`. */
 static crema_status load_text(solver_case *c, const char *text) {
   char path[256];
@@ -213,7 +207,7 @@ TEST(nets_named_twice) {
       snprintf(both, sizeof both, FIXED "%s%s", text[k], text[i]);
       snprintf(words, sizeof words, "both %s and %s name a net to train; give one", field[i],
                field[k]);
-      assert_says(load_text(&c, both), CREMA_E_PARSE, words);
+      assert_fails(load_text(&c, both), CREMA_E_PARSE, words);
       assert_null(c.solver);
     }
   }
@@ -224,8 +218,8 @@ TEST(nets_named_twice) {
   assert_int_equal(count_lines(&lines, "Creating training net from train_net file: net.prototxt\n"),
                    1);
   assert_int_equal(count_lines(&lines, "Creating training net specified in"), 0);
-  assert_says(load_text(&c, FIXED), CREMA_E_PARSE,
-              "no net to train; give net, net_param, train_net or train_net_param");
+  assert_fails(load_text(&c, FIXED), CREMA_E_PARSE,
+               "no net to train; give net, net_param, train_net or train_net_param");
   case_end(&c);
 }
 
@@ -308,7 +302,7 @@ TEST(counts_of_test_entries) {
     snprintf(text, sizeof text, FIXED "%s", cases[i].text);
     crema_status status = load_text(&c, text);
     if (cases[i].status == CREMA_OK) assert_int_equal(status, CREMA_OK);
-    else assert_says(status, cases[i].status, cases[i].words);
+    else assert_fails(status, cases[i].status, cases[i].words);
   }
   case_end(&c);
 }
@@ -359,8 +353,8 @@ TEST(levels_and_stages) {
 
 TEST(windows_of_losses) {
   cr_loss_window window = {0};
-  assert_says(cr_loss_window_init(&window, 0), CREMA_E_RANGE,
-              "average_loss must be at least 1, found 0");
+  assert_fails(cr_loss_window_init(&window, 0), CREMA_E_RANGE,
+               "average_loss must be at least 1, found 0");
   assert_int_equal(cr_loss_window_init(&window, -1), CREMA_E_RANGE);
   assert_int_equal(cr_loss_window_init(&window, 3), CREMA_OK);
   assert_true(cr_loss_window_add(&window, 1) == 1);
@@ -532,22 +526,5 @@ TEST(held_states) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(devices),
-      cmocka_unit_test(seeds),
-      cmocka_unit_test(displays),
-      cmocka_unit_test(speeds),
-      cmocka_unit_test(outputs_in_the_log),
-      cmocka_unit_test(outputs_of_the_train_net),
-      cmocka_unit_test(nets_named_twice),
-      cmocka_unit_test(order_of_test_nets),
-      cmocka_unit_test(counts_of_test_entries),
-      cmocka_unit_test(levels_and_stages),
-      cmocka_unit_test(windows_of_losses),
-      cmocka_unit_test(histories_of_fixed_parameters),
-      cmocka_unit_test(content_of_states),
-      cmocka_unit_test(layers_that_a_state_lacks),
-      cmocka_unit_test(held_states),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

@@ -56,7 +56,7 @@ static int count_files(const solver_case *c, const char *pattern) {
 
 static const char *const tests = "test_iter: 3 test_interval: 1000 test_initialization: false ";
 
-static void s4_56_the_last_epochs_are_tested_and_kept(void **state) {
+TEST(s4_56_the_last_epochs_are_tested_and_kept) {
   static const struct {
     const char *text;
     int at[4]; /* iterations, 0: no more */
@@ -95,7 +95,7 @@ static void s4_56_the_last_epochs_are_tested_and_kept(void **state) {
 
 /* The name has the accuracy, not the loss, which is the first output; a test that is due at the
  * same iteration is not run twice; and without test nets there is no score. */
-static void names_have_the_score(void **state) {
+TEST(names_have_the_score) {
   static log_lines lines;
   char name[64];
   (void)state;
@@ -121,7 +121,7 @@ static void names_have_the_score(void **state) {
 }
 
 /* A run that resumes from such a snapshot repeats its test and goes on bit for bit. */
-static void runs_resume_from_the_end_of_an_epoch(void **state) {
+TEST(runs_resume_from_the_end_of_an_epoch) {
   char text[256], path[256], command[512];
   float expected[6], found[6];
   (void)state;
@@ -147,7 +147,7 @@ static void runs_resume_from_the_end_of_an_epoch(void **state) {
   case_end(&c);
 }
 
-static void refuses(void **state) {
+TEST(refuses) {
   solver_case c;
   (void)state;
   case_begin(&c);
@@ -159,11 +159,5 @@ static void refuses(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest all[] = {
-      cmocka_unit_test(s4_56_the_last_epochs_are_tested_and_kept),
-      cmocka_unit_test(names_have_the_score),
-      cmocka_unit_test(runs_resume_from_the_end_of_an_epoch),
-      cmocka_unit_test(refuses),
-  };
-  return cmocka_run_group_tests(all, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

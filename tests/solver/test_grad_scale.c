@@ -74,7 +74,7 @@ static const char *const rules[] = {
 
 enum { RULES = sizeof rules / sizeof *rules };
 
-static void s4_43_powers_of_two_change_no_bit(void **state) {
+TEST(s4_43_powers_of_two_change_no_bit) {
   static const char *const heads[] = {"", "global_grad_scale: 1024",
                                       "global_grad_scale: 0.0078125"};
   (void)state;
@@ -99,7 +99,7 @@ static void s4_43_powers_of_two_change_no_bit(void **state) {
 }
 
 /* Any other factor only rounds otherwise. */
-static void s4_43_any_factor(void **state) {
+TEST(s4_43_any_factor) {
   float expected[WEIGHTS], found[WEIGHTS];
   (void)state;
   solver_case c;
@@ -117,7 +117,7 @@ static void s4_43_any_factor(void **state) {
 }
 
 /* What debug_info shows and what clipping tells are gradients without the factor. */
-static void reports_are_without_the_factor(void **state) {
+TEST(reports_are_without_the_factor) {
   static log_lines lines[2];
   (void)state;
   solver_case c;
@@ -165,8 +165,7 @@ static double largest(crema_net *net) {
   return max;
 }
 
-static void s4_43_the_factor_follows_the_gradients(void **state) {
-  (void)state;
+TEST(s4_43_the_factor_follows_the_gradients) {
   solver_case c;
   case_begin(&c);
   load_scaled(&c, losses[0], HALVES ADAPTIVE "global_grad_scale: 100", "momentum: 0.9");
@@ -185,7 +184,7 @@ static void s4_43_the_factor_follows_the_gradients(void **state) {
 }
 
 /* Without gradients in half precision, and where all are zero or none is finite. */
-static void s4_43_nothing_to_follow(void **state) {
+TEST(s4_43_nothing_to_follow) {
   static const char *const heads[] = {ADAPTIVE "global_grad_scale: 100", ADAPTIVE
                                       "global_grad_scale: 100 default_forward_type: BFLOAT16 "
                                       "default_backward_type: BFLOAT16"};
@@ -215,7 +214,7 @@ static void s4_43_nothing_to_follow(void **state) {
 
 /* With 4 million for the largest gradient, those of the scores do not fit. The factor comes down to
  * one with which they do, and stays there. */
-static void updates_are_skipped_until_gradients_fit(void **state) {
+TEST(updates_are_skipped_until_gradients_fit) {
   static const char head[] = HALVES ADAPTIVE "global_grad_scale: 1e6";
   static log_lines lines;
   float before[WEIGHTS], after[WEIGHTS];
@@ -271,7 +270,7 @@ static void updates_are_skipped_until_gradients_fit(void **state) {
 }
 
 /* After a thousand good updates the limit is tried again. */
-static void limits_are_raised_again(void **state) {
+TEST(limits_are_raised_again) {
   double next;
   bool skip;
   (void)state;
@@ -298,8 +297,7 @@ static void spoil_gradient(crema_net *net, float value) {
 }
 
 /* Gradients that no factor makes finite end training, unless the caller wants to go on. */
-static void skipping_has_an_end(void **state) {
-  (void)state;
+TEST(skipping_has_an_end) {
   solver_case c;
   case_begin(&c);
   for (int on_nan = 0; on_nan < 2; ++on_nan) {
@@ -334,7 +332,7 @@ static void skipping_has_an_end(void **state) {
   case_end(&c);
 }
 
-static void altered_states_are_refused(void **state) {
+TEST(altered_states_are_refused) {
   static const struct {
     double scale, limit;
     int64_t updates, skipped;
@@ -366,16 +364,5 @@ static void altered_states_are_refused(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(s4_43_powers_of_two_change_no_bit),
-      cmocka_unit_test(s4_43_any_factor),
-      cmocka_unit_test(reports_are_without_the_factor),
-      cmocka_unit_test(s4_43_the_factor_follows_the_gradients),
-      cmocka_unit_test(s4_43_nothing_to_follow),
-      cmocka_unit_test(updates_are_skipped_until_gradients_fit),
-      cmocka_unit_test(limits_are_raised_again),
-      cmocka_unit_test(skipping_has_an_end),
-      cmocka_unit_test(altered_states_are_refused),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

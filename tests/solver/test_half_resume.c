@@ -109,10 +109,5 @@ TEST(full_precision_of_another_net_is_refused) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(s4_38_resuming_is_exact_in_every_type),
-      cmocka_unit_test(s4_38_what_a_snapshot_of_halves_holds),
-      cmocka_unit_test(full_precision_of_another_net_is_refused),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

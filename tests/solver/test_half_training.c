@@ -78,7 +78,7 @@ static double trained(solver_case *c, const char *type, double scale) {
   return l.loss;
 }
 
-TEST(every_type_learns_alike) {
+CASE_TEST(every_type_learns_alike) {
   static const struct {
     const char *type;
     crema_dtype blobs;
@@ -102,7 +102,7 @@ TEST(every_type_learns_alike) {
 }
 
 /* Gradients of these sizes are lost in halves without a factor; with one they are not. */
-TEST(small_gradients_are_lost_without_a_factor) {
+CASE_TEST(small_gradients_are_lost_without_a_factor) {
   solver_case *c = *state;
   double scaled = trained(c, "FLOAT16", 65536), bare = trained(c, "FLOAT16", 1);
   print_message("FLOAT16 without a factor: loss %.6f, with one %.6f\n", bare, scaled);
@@ -111,9 +111,5 @@ TEST(small_gradients_are_lost_without_a_factor) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      case_test(every_type_learns_alike),
-      case_test(small_gradients_are_lost_without_a_factor),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

@@ -176,10 +176,5 @@ TEST(only_regular_files) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(data_sets_are_refused), cmocka_unit_test(memory_counts),
-      cmocka_unit_test(whole_files_are_read),  cmocka_unit_test(states_are_refused),
-      cmocka_unit_test(extents_that_overflow), cmocka_unit_test(only_regular_files),
-  };
-  return cmocka_run_group_tests(tests, make_path, remove_path);
+  return run_all_tests(make_path, remove_path);
 }

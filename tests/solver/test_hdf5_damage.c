@@ -272,11 +272,6 @@ TEST(threads) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(damaged_files), cmocka_unit_test(a_file_that_crashes_it),
-      cmocka_unit_test(processes),     cmocka_unit_test(files_of_the_host),
-      cmocka_unit_test(threads),
-  };
   crema_log_set(NULL, NULL, CREMA_LOG_ERROR);
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

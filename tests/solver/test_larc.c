@@ -194,13 +194,5 @@ TEST(refuses) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(s4_44_turbo_follows_its_formula),
-      cmocka_unit_test(s4_44_turbo_without_norms),
-      cmocka_unit_test(turbo_alone_is_nothing),
-      cmocka_unit_test(states_resume_with_their_correlation),
-      cmocka_unit_test(altered_correlations),
-      cmocka_unit_test(refuses),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

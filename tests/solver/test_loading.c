@@ -31,7 +31,7 @@ static void load_below(solver_case *c, const char *prefix) {
 /* ---- prefixes ---- */
 
 /* A prefix's folder is tried from the working directory, then from the solver file's. */
-TEST(prefixes_are_resolved) {
+CASE_TEST(prefixes_are_resolved) {
   static const struct {
     const char *line, *prefix;
   } rows[] = {{"", "d/solver"},
@@ -65,7 +65,7 @@ TEST(prefixes_are_resolved) {
 
 /* ---- fields ---- */
 
-TEST(numbers_must_be_finite) {
+CASE_TEST(numbers_must_be_finite) {
   static const char *const names[] = {"base_lr", "momentum",       "momentum2", "weight_decay",
                                       "delta",   "clip_gradients", "gamma",     "power"};
   char line[128], says[128];
@@ -86,7 +86,7 @@ TEST(numbers_must_be_finite) {
 }
 
 /* No field of NVCaffe's dialect is passed over with a warning. */
-TEST(no_field_is_without_effect) {
+CASE_TEST(no_field_is_without_effect) {
   static log_lines lines;
   solver_case *c = *state;
   listen(&lines);
@@ -104,7 +104,7 @@ TEST(no_field_is_without_effect) {
 
 /* Scores are means over the batches, numbered through all values of all outputs; what counts
  * towards the loss says so. */
-TEST(scores_are_means_of_all_outputs) {
+CASE_TEST(scores_are_means_of_all_outputs) {
   static const char *const net =
       "layer { name: 'in' type: 'Input' top: 'x' input_param { shape { dim: 1 } }\n"
       "  include { phase: TRAIN } }\n"
@@ -136,7 +136,7 @@ TEST(scores_are_means_of_all_outputs) {
                       "    Test net output #0: b = 5 (* 2 = 10 loss)\n");
 }
 
-TEST(nets_can_be_asked_for) {
+CASE_TEST(nets_can_be_asked_for) {
   solver_case *c = *state;
   assert_null(crema_solver_net(NULL));
   assert_null(crema_solver_test_net(NULL, 0));
@@ -155,7 +155,7 @@ TEST(nets_can_be_asked_for) {
   assert_null(crema_solver_test_net(c->solver, 2));
 }
 
-TEST(nets_to_train_are_needed) {
+CASE_TEST(nets_to_train_are_needed) {
   char path[256];
   solver_case *c = *state;
   case_write(c, "solver.prototxt", "base_lr: 0.1 lr_policy: 'fixed'");
@@ -170,7 +170,7 @@ TEST(nets_to_train_are_needed) {
 }
 
 /* One fewer entry than nets, one more, as many: only the last goes. */
-TEST(test_entries_are_counted) {
+CASE_TEST(test_entries_are_counted) {
   solver_case *c = *state;
   case_refuse(c, "lr_policy: 'fixed' test_interval: 1 test_iter: 1 test_state { } test_state { }",
               CREMA_E_PARSE, "1 test nets but 2 test_state entries");
@@ -220,7 +220,7 @@ static void watch(solver_case *c, teller *t) {
   c->options.progress = tell;
 }
 
-TEST(samples_are_counted) {
+CASE_TEST(samples_are_counted) {
   teller t = {.stop_at = -1};
   solver_case *c = *state;
   watch(c, &t);
@@ -236,7 +236,7 @@ TEST(samples_are_counted) {
 }
 
 /* A stop ends one call, not those that follow, wherever it came: between iterations, in a test. */
-TEST(training_goes_on_after_a_stop) {
+CASE_TEST(training_goes_on_after_a_stop) {
   teller t = {.stop_at = 2};
   solver_case *c = *state;
   watch(c, &t);
@@ -287,7 +287,7 @@ TEST(the_last_loss_is_looked_at) {
   }
 }
 
-TEST(steps_are_checked) {
+CASE_TEST(steps_are_checked) {
   solver_case *c = *state;
   case_load(c, small_net, "lr_policy: 'fixed'");
   assert_int_equal(crema_solver_step(c->solver, -1), CREMA_E_RANGE);
@@ -303,7 +303,7 @@ TEST(steps_are_checked) {
 /* ---- weights ---- */
 
 /* Empty entries in a list count for nothing; the last file that names a layer is the one. */
-TEST(lists_of_weights_are_loaded) {
+CASE_TEST(lists_of_weights_are_loaded) {
   static log_lines lines;
   char list[600], path[256];
   float first[6], second[6], found[6];
@@ -336,19 +336,5 @@ TEST(lists_of_weights_are_loaded) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      case_test(prefixes_are_resolved),
-      case_test(numbers_must_be_finite),
-      case_test(no_field_is_without_effect),
-      case_test(scores_are_means_of_all_outputs),
-      case_test(nets_can_be_asked_for),
-      case_test(nets_to_train_are_needed),
-      case_test(test_entries_are_counted),
-      case_test(samples_are_counted),
-      case_test(training_goes_on_after_a_stop),
-      cmocka_unit_test(the_last_loss_is_looked_at),
-      case_test(steps_are_checked),
-      case_test(lists_of_weights_are_loaded),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

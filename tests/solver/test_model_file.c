@@ -129,7 +129,7 @@ static void each_format(void (*check)(pair_case *p)) {
 
 /* ---- sums ---- */
 
-TEST(sums_are_zlibs) {
+CASE_TEST(sums_are_zlibs) {
   solver_case *c = *state;
   char path[256];
   cr_model_sum sum;
@@ -357,17 +357,5 @@ TEST(kills_between_the_renamings) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      case_test(sums_are_zlibs),
-      cmocka_unit_test(a_copied_pair_stays_a_pair),
-      cmocka_unit_test(states_without_a_sum_are_warned_of),
-      cmocka_unit_test(a_state_moved_alone_finds_its_model),
-      cmocka_unit_test(recorded_paths_are_seen_from_the_state),
-      cmocka_unit_test(a_model_that_is_gone),
-      cmocka_unit_test(a_model_of_another_size),
-      cmocka_unit_test(a_full_disk_leaves_the_older_pair),
-      cmocka_unit_test(models_and_states_do_not_mix),
-      cmocka_unit_test(kills_between_the_renamings),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

@@ -209,7 +209,7 @@ TEST(snapshots) {
 }
 
 /* Neither the weights nor their history is copied on the way to the disk: 4 MB each. */
-TEST(a_snapshot_takes_little_memory) {
+CASE_TEST(a_snapshot_takes_little_memory) {
   solver_case *c = *state;
   char text[256];
   enum { INPUTS = 1 << 17, COPY = INPUTS * 8 * (int)sizeof(float) };
@@ -231,10 +231,5 @@ TEST(a_snapshot_takes_little_memory) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(loading_and_training),
-      cmocka_unit_test(snapshots),
-      case_test(a_snapshot_takes_little_memory),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

@@ -139,7 +139,7 @@ TEST(rates_below_zero_stay) {
   assert_true(isnan(rate_of(&param, 3, 0, &current)));
 }
 
-TEST(a_rate_that_is_no_number_ends_training) {
+CASE_TEST(a_rate_that_is_no_number_ends_training) {
   solver_case *c = *state;
   case_load_fed(c, small_net, "lr_policy: 'inv' gamma: -0.5 power: 0.75 max_iter: 9");
   ok(crema_solver_step(c->solver, 2));
@@ -233,16 +233,5 @@ TEST(refuses) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(closed_formats),
-      cmocka_unit_test(multistep_moves_on),
-      cmocka_unit_test(poly_ends_at_zero),
-      cmocka_unit_test(plateau_follows_the_loss),
-      cmocka_unit_test(s4_46_rates_ramp_up_and_have_a_floor),
-      cmocka_unit_test(rates_below_zero_stay),
-      case_test(a_rate_that_is_no_number_ends_training),
-      cmocka_unit_test(s4_46_momentum_and_decay_have_schedules),
-      cmocka_unit_test(refuses),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

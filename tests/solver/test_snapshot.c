@@ -63,7 +63,7 @@ static ProtobufCMessage *read_state(const solver_case *c, int iteration, char pa
   return message;
 }
 
-TEST(state_has_caffes_fields) {
+CASE_TEST(state_has_caffes_fields) {
   solver_case *c = *state;
   char path[256];
   case_load_fed(c, small_net, "lr_policy: 'step' stepsize: 2 momentum: 0.9");
@@ -80,7 +80,7 @@ TEST(state_has_caffes_fields) {
   cr_message_free(message);
 }
 
-TEST(hdf5_has_caffes_layout) {
+CASE_TEST(hdf5_has_caffes_layout) {
   solver_case *c = *state;
   char path[256];
   int iteration = 0;
@@ -106,7 +106,7 @@ TEST(hdf5_has_caffes_layout) {
 }
 
 /* A state without the part that only crema writes, as Caffe's are. */
-TEST(resumes_without_the_private_part) {
+CASE_TEST(resumes_without_the_private_part) {
   solver_case *c = *state;
   char path[256];
   case_load_fed(c, small_net, "lr_policy: 'fixed' momentum: 0.9");
@@ -123,7 +123,7 @@ TEST(resumes_without_the_private_part) {
 }
 
 /* A private part that does not make sense is refused. */
-TEST(refuses_a_damaged_private_part) {
+CASE_TEST(refuses_a_damaged_private_part) {
   solver_case *c = *state;
   char path[256];
   case_load_fed(c, small_net, "lr_policy: 'fixed'");
@@ -153,7 +153,7 @@ static void refuse_altered(solver_case *c, const ProtobufCMessage *message, crem
 }
 
 /* A state is refused as a whole: not even its model is loaded. */
-TEST(a_refused_state_changes_nothing) {
+CASE_TEST(a_refused_state_changes_nothing) {
   solver_case *c = *state;
   char path[256];
   case_load_fed(c, small_net, "lr_policy: 'fixed' momentum: 0.5");
@@ -187,7 +187,7 @@ static void refuse_restore(solver_case *c, const char *name, crema_status code, 
   assert_int_equal(status, code);
 }
 
-TEST(refuses) {
+CASE_TEST(refuses) {
   solver_case *c = *state;
   case_load_fed(c, small_net, "lr_policy: 'fixed'");
   refuse_restore(c, "absent.solverstate", CREMA_E_NOT_FOUND, "no such file");
@@ -209,7 +209,7 @@ TEST(refuses) {
 }
 
 /* Every prefix of an HDF5 state is refused and none crashes. */
-TEST(truncated_hdf5) {
+CASE_TEST(truncated_hdf5) {
   solver_case *c = *state;
   char path[256];
   cr_buffer bytes = {0};
@@ -224,7 +224,7 @@ TEST(truncated_hdf5) {
   cr_buffer_free(&bytes);
 }
 
-TEST(a_snapshot_that_fails_keeps_the_old_one) {
+CASE_TEST(a_snapshot_that_fails_keeps_the_old_one) {
   solver_case *c = *state;
   char path[256];
   cr_buffer before = {0}, after = {0};
@@ -242,7 +242,7 @@ TEST(a_snapshot_that_fails_keeps_the_old_one) {
   cr_buffer_free(&after);
 }
 
-TEST(weights_come_from_a_list) {
+CASE_TEST(weights_come_from_a_list) {
   solver_case *c = *state;
   char list[600], first[256], second[256];
   float trained[6], loaded[6];
@@ -263,7 +263,7 @@ TEST(weights_come_from_a_list) {
 }
 
 /* A model need not have anything for a test net, which gets the trained weights anyway. */
-TEST(weights_may_be_none_of_a_test_nets) {
+CASE_TEST(weights_may_be_none_of_a_test_nets) {
   static const char net[] =
       "layer { name: 'in' type: 'Input' top: 'data' top: 'label'\n"
       "  input_param { shape { dim: 4 dim: 3 } shape { dim: 4 } } }\n"
@@ -366,7 +366,7 @@ static void alter(const char *path, const altered_field *field) {
 }
 
 /* Each of the wrong class, of another number of values, or absent. */
-TEST(fields_of_hdf5_states_are_checked) {
+CASE_TEST(fields_of_hdf5_states_are_checked) {
   enum { LONGEST = 1 << 20 };
   static const altered_field fields[] = {
       {"iter", -1, INTS, 0, CREMA_E_CORRUPT, "data set /iter is missing or damaged"},
@@ -421,20 +421,5 @@ TEST(fields_of_hdf5_states_are_checked) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(resumed_runs_are_equal),
-      case_test(state_has_caffes_fields),
-      case_test(hdf5_has_caffes_layout),
-      case_test(resumes_without_the_private_part),
-      case_test(refuses_a_damaged_private_part),
-      case_test(a_refused_state_changes_nothing),
-      case_test(refuses),
-      case_test(truncated_hdf5),
-      case_test(a_snapshot_that_fails_keeps_the_old_one),
-      case_test(weights_come_from_a_list),
-      case_test(weights_may_be_none_of_a_test_nets),
-      cmocka_unit_test(hdf5_needs_names),
-      case_test(fields_of_hdf5_states_are_checked),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

@@ -166,7 +166,7 @@ TEST(windows_of_losses_stay_in_their_bounds) {
 }
 
 /* The generator continues where it was, also in the middle of its words. */
-TEST(the_generator_goes_on) {
+CASE_TEST(the_generator_goes_on) {
   solver_case *c = *state;
   uint32_t expected[700];
   case_load_fed(c, small_net, averaged);
@@ -229,7 +229,7 @@ static void branched_net(char text[2048], const char *first, const char *second,
            "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'sum' bottom: 'label' }\n");
 }
 
-TEST(layers_are_found_by_name) {
+CASE_TEST(layers_are_found_by_name) {
   solver_case *c = *state;
   char text[2048];
   c->options.feed = case_feed;
@@ -280,7 +280,7 @@ static const char *const own_layer_net =
     "layer { name: 'unused' type: 'Silence' bottom: 'scores' include { phase: TEST } }\n";
 
 /* Layers that only a test net has get their weights from the file, too. */
-TEST(layers_of_a_test_net_get_weights) {
+CASE_TEST(layers_of_a_test_net_get_weights) {
   static const char text[] = "lr_policy: 'fixed' test_iter: 1 test_interval: 9";
   solver_case *c = *state;
   char path[256];
@@ -306,7 +306,7 @@ static bool has_file(const solver_case *c, const char *name) {
 }
 
 /* Snapshots and failures from before are another run's. */
-TEST(restored_solvers_begin_anew) {
+CASE_TEST(restored_solvers_begin_anew) {
   static const char text[] = "lr_policy: 'fixed' max_iter: 3";
   solver_case *c = *state;
   char path[256];
@@ -358,7 +358,7 @@ static void expect_lines(const solver_case *c, const char *filter, int lines) {
   assert_int_equal(system(command), 0);
 }
 
-TEST(abandoned_drafts_go) {
+CASE_TEST(abandoned_drafts_go) {
   solver_case *c = *state;
   case_load_fed(c, small_net,
                 "lr_policy: 'fixed' max_iter: 0 snapshot_after_train: false snapshot: 5");
@@ -374,18 +374,5 @@ TEST(abandoned_drafts_go) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(models_have_diffs_when_asked),
-      cmocka_unit_test(iterations_must_be_possible),
-      cmocka_unit_test(histories_must_be_as_many),
-      cmocka_unit_test(windows_of_losses_stay_in_their_bounds),
-      case_test(the_generator_goes_on),
-      cmocka_unit_test(what_nobody_has_is_passed_over),
-      case_test(layers_are_found_by_name),
-      cmocka_unit_test(histories_are_not_swapped),
-      case_test(layers_of_a_test_net_get_weights),
-      case_test(restored_solvers_begin_anew),
-      case_test(abandoned_drafts_go),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

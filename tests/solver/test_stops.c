@@ -338,14 +338,5 @@ TEST(random_resumes) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(stops_resume_exactly),
-      cmocka_unit_test(stopped_solvers_go_on_exactly),
-      cmocka_unit_test(restored_solvers_forget_the_stop),
-      cmocka_unit_test(nothing_is_held_after_the_end),
-      cmocka_unit_test(snapshots_at_every_poll),
-      cmocka_unit_test(snapshots_in_the_last_test),
-      cmocka_unit_test(random_resumes),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

@@ -39,7 +39,7 @@ static void watch(solver_case *c, witness *w) {
   c->options.user = w;
 }
 
-TEST(callbacks_see_every_iteration) {
+CASE_TEST(callbacks_see_every_iteration) {
   solver_case *c = *state;
   witness w;
   watch(c, &w);
@@ -66,7 +66,7 @@ static crema_status failing_feed(void *user, crema_net *net, int64_t pass) {
   return pass < 3 ? CREMA_OK : CREMA_E_INTERRUPTED;
 }
 
-TEST(a_failing_feed_ends_the_training) {
+CASE_TEST(a_failing_feed_ends_the_training) {
   solver_case *c = *state;
   c->options.feed = failing_feed;
   case_load(c, small_net, "lr_policy: 'fixed' max_iter: 10 snapshot_after_train: false");
@@ -74,7 +74,7 @@ TEST(a_failing_feed_ends_the_training) {
   assert_int_equal(crema_solver_iteration(c->solver), 3);
 }
 
-TEST(poll_stops_and_snapshots) {
+CASE_TEST(poll_stops_and_snapshots) {
   solver_case *c = *state;
   witness w;
   char path[256];
@@ -94,7 +94,7 @@ TEST(poll_stops_and_snapshots) {
 
 /* ---- losses ---- */
 
-TEST(mean_of_the_last_losses) {
+CASE_TEST(mean_of_the_last_losses) {
   solver_case *c = *state;
   witness w;
   double single[10];
@@ -114,7 +114,7 @@ TEST(mean_of_the_last_losses) {
   }
 }
 
-TEST(iter_size_is_a_larger_batch) {
+CASE_TEST(iter_size_is_a_larger_batch) {
   /* The same four samples three times over: three passes of a third of the gradient each. */
   solver_case *c = *state;
   float one[6], three[6];
@@ -137,7 +137,7 @@ static crema_status feed_nan(void *user, crema_net *net, int64_t pass) {
   return status;
 }
 
-TEST(a_loss_that_is_not_finite) {
+CASE_TEST(a_loss_that_is_not_finite) {
   solver_case *c = *state;
   float weights[6];
   char path[256];
@@ -154,7 +154,7 @@ TEST(a_loss_that_is_not_finite) {
 
 /* ---- tests and reports ---- */
 
-TEST(tests_run_when_they_are_due) {
+CASE_TEST(tests_run_when_they_are_due) {
   solver_case *c = *state;
   static log_lines lines;
   c->options.feed = case_feed;
@@ -181,7 +181,7 @@ TEST(tests_run_when_they_are_due) {
   assert_int_equal(count_lines(&lines, "[Backward] Layer ip, param blob 0"), 2);
 }
 
-TEST(test_nets_follow_the_trained_weights) {
+CASE_TEST(test_nets_follow_the_trained_weights) {
   solver_case *c = *state;
   const float *trained, *tested;
   case_load_fed(c, small_net, "lr_policy: 'fixed' test_interval: 100 test_iter: 1");
@@ -192,7 +192,7 @@ TEST(test_nets_follow_the_trained_weights) {
   assert_memory_equal(trained, tested, 6 * sizeof *trained);
 }
 
-TEST(states_reach_the_rules) {
+CASE_TEST(states_reach_the_rules) {
   solver_case *c = *state;
   const char *stages[] = {"noisy"};
   char net[4096];
@@ -218,7 +218,7 @@ TEST(states_reach_the_rules) {
   assert_true(cr_net_find_layer(crema_solver_net(c->solver), "extra") >= 0);
 }
 
-TEST(inline_nets) {
+CASE_TEST(inline_nets) {
   solver_case *c = *state;
   char solver[8192], path[256];
   c->options.feed = case_feed;
@@ -233,7 +233,7 @@ TEST(inline_nets) {
   ok(crema_solver_solve(c->solver));
 }
 
-TEST(refuses) {
+CASE_TEST(refuses) {
   solver_case *c = *state;
   char path[256];
   case_refuse(c, "lr_policy: 'fixed' average_loss: 0", CREMA_E_RANGE, "average_loss");
@@ -255,7 +255,7 @@ TEST(refuses) {
   crema_solver_destroy(NULL);
 }
 
-TEST(the_prefix_is_checked_before_training) {
+CASE_TEST(the_prefix_is_checked_before_training) {
   solver_case *c = *state;
   witness w;
   watch(c, &w);
@@ -267,19 +267,5 @@ TEST(the_prefix_is_checked_before_training) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      case_test(callbacks_see_every_iteration),
-      case_test(a_failing_feed_ends_the_training),
-      case_test(poll_stops_and_snapshots),
-      case_test(mean_of_the_last_losses),
-      case_test(iter_size_is_a_larger_batch),
-      case_test(a_loss_that_is_not_finite),
-      case_test(tests_run_when_they_are_due),
-      case_test(test_nets_follow_the_trained_weights),
-      case_test(states_reach_the_rules),
-      case_test(inline_nets),
-      case_test(refuses),
-      case_test(the_prefix_is_checked_before_training),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

@@ -212,12 +212,5 @@ TEST(refuses) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(s4_42_types_of_weight_gradient_and_history),
-      cmocka_unit_test(s4_42_a_history_of_halves_is_clipped),
-      cmocka_unit_test(small_steps_add_up),
-      cmocka_unit_test(states_resume_bit_for_bit),
-      cmocka_unit_test(refuses),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }

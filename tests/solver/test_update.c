@@ -177,7 +177,7 @@ TEST(s4_44_larc_follows_its_formula) {
 }
 
 /* Norms of zero say nothing about the rate. */
-TEST(s4_44_larc_without_norms_is_plain) {
+CASE_TEST(s4_44_larc_without_norms_is_plain) {
   solver_case *c = *state;
   float *weight, found[WEIGHTS];
   case_load(c, small_net, "lr_policy: 'fixed' larc: true");
@@ -196,7 +196,7 @@ TEST(rules_follow_their_formulas) {
   for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) run_case(&cases[i]);
 }
 
-TEST(keeps_the_step_for_snapshots_with_diffs) {
+CASE_TEST(keeps_the_step_for_snapshots_with_diffs) {
   solver_case *c = *state;
   float before[WEIGHTS], after[WEIGHTS];
   const float *diff;
@@ -212,7 +212,7 @@ TEST(keeps_the_step_for_snapshots_with_diffs) {
   }
 }
 
-TEST(frozen_parameters_stay) {
+CASE_TEST(frozen_parameters_stay) {
   solver_case *c = *state;
   float before[WEIGHTS], after[WEIGHTS];
   char net[2048];
@@ -256,7 +256,7 @@ TEST(frozen_parameters_have_no_step) {
 }
 
 /* clip_gradients 0 leaves no gradient; only below 0 there is no limit. */
-TEST(clipping_to_nothing) {
+CASE_TEST(clipping_to_nothing) {
   solver_case *c = *state;
   float before[WEIGHTS], after[WEIGHTS];
   case_load(c, small_net, "lr_policy: 'fixed' clip_gradients: 0");
@@ -308,7 +308,7 @@ TEST(clipping_at_the_limit) {
 }
 
 /* One gradient that is not a number affects its own weight and no other. */
-TEST(a_norm_that_is_no_number_clips_nothing) {
+CASE_TEST(a_norm_that_is_no_number_clips_nothing) {
   solver_case *c = *state;
   float before[WEIGHTS], after[WEIGHTS], *diff;
   case_load(c, small_net, "lr_policy: 'fixed' clip_gradients: 0.01");
@@ -327,7 +327,7 @@ TEST(a_norm_that_is_no_number_clips_nothing) {
 }
 
 /* A parameter that is frozen while it moves, as by a resume with lr_mult 0, comes to rest. */
-TEST(frozen_parameters_come_to_rest) {
+CASE_TEST(frozen_parameters_come_to_rest) {
   solver_case *c = *state;
   float start[WEIGHTS], found[WEIGHTS];
   case_load(c, small_net, "lr_policy: 'fixed' momentum: 0.5");
@@ -347,7 +347,7 @@ TEST(frozen_parameters_come_to_rest) {
   }
 }
 
-TEST(refuses) {
+CASE_TEST(refuses) {
   solver_case *c = *state;
   case_refuse(c, "lr_policy: 'fixed' larc: true larc_policy: 'clamp'", CREMA_E_UNKNOWN_NAME,
               "unknown larc_policy 'clamp'");
@@ -364,18 +364,5 @@ TEST(refuses) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(rules_follow_their_formulas),
-      cmocka_unit_test(s4_44_larc_follows_its_formula),
-      case_test(s4_44_larc_without_norms_is_plain),
-      case_test(keeps_the_step_for_snapshots_with_diffs),
-      case_test(frozen_parameters_stay),
-      cmocka_unit_test(frozen_parameters_have_no_step),
-      case_test(clipping_to_nothing),
-      cmocka_unit_test(clipping_at_the_limit),
-      case_test(a_norm_that_is_no_number_clips_nothing),
-      case_test(frozen_parameters_come_to_rest),
-      case_test(refuses),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests(NULL, NULL);
 }
