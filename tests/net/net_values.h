@@ -121,6 +121,21 @@ static inline void resume_input(crema_net *from, crema_net *to) {
   cr_buffer_free(&saved);
 }
 
+/* `to` refuses a damaged position, then goes on where `from` is: its text has `part`, and `batches`
+ * of the same follow. Destroys both. */
+static inline void check_resumed(crema_net *from, crema_net *to, const char *part, int batches) {
+  cr_buffer saved = {0};
+  save_input(from, &saved);
+  assert_non_null(strstr(saved.data, part));
+  assert_int_equal(restore_input(to, "nonsense", 8), CREMA_E_CORRUPT);
+  assert_int_equal(restore_input(to, "draws 1", 7), CREMA_E_CORRUPT);
+  ok(restore_input(to, saved.data, saved.size));
+  expect_same_batches(from, to, batches);
+  cr_buffer_free(&saved);
+  crema_net_destroy(to);
+  crema_net_destroy(from);
+}
+
 static inline cr_input_stats input_stats(const crema_net *net) {
   cr_input_stats stats = {0};
   const cr_layer *layer = net->layer[0].layer;
