@@ -16,7 +16,7 @@ struct crema_blob {
 crema_status cr_blob_create_typed(const crema_shape *shape, crema_dtype data_type,
                                   crema_dtype diff_type, crema_blob **out) CREMA_MUST_USE;
 
-/* Shares data (or diff) of equal count with `donor`; see cr_tensor_share. */
+/* Shares data (or diff) of equal count and type with `donor`; see cr_tensor_share. */
 crema_status cr_blob_share_data(crema_blob *blob, crema_blob *donor) CREMA_MUST_USE;
 crema_status cr_blob_share_diff(crema_blob *blob, crema_blob *donor) CREMA_MUST_USE;
 

@@ -536,7 +536,7 @@ crema_status cr_tensor_resize(cr_tensor *tensor, int64_t count) {
 }
 
 crema_status cr_tensor_share(cr_tensor *tensor, cr_tensor *donor) {
-  if (tensor == donor) return CREMA_OK;
+  if (tensor == donor) return cr_fail(CREMA_E_ARGUMENT, "a tensor cannot share with itself");
   if (tensor->values == donor->values) {
     if (!comes_from(donor->origin, tensor->origin)) return CREMA_OK;
     return cr_fail(
@@ -547,6 +547,10 @@ crema_status cr_tensor_share(cr_tensor *tensor, cr_tensor *donor) {
     return cr_fail(CREMA_E_SHAPE,
                    "a tensor of %" PRId64 " values cannot share the %" PRId64 " of another",
                    tensor->values->count, donor->values->count);
+  }
+  if (tensor->values->type != donor->values->type) {
+    return cr_fail(CREMA_E_TYPE, "a tensor of type %s cannot share values of type %s",
+                   crema_dtype_name(tensor->values->type), crema_dtype_name(donor->values->type));
   }
   if (donor->origin == NULL) CR_TRY(origin_create(NULL, &donor->origin));
   origin *own = NULL;

@@ -88,10 +88,12 @@ cr_format cr_tensor_head(const cr_tensor *tensor);
 void cr_tensor_set_zero(cr_tensor *tensor);
 bool cr_tensor_is_zero(const cr_tensor *tensor);
 
-/* Makes `tensor` hold the same values as `donor` from now on (its own are released); counts must be
- * equal. Shared values live until the last sharer is destroyed. Sharing with itself or with what it
- * already shares is a no-op; only a donor that has its values from `tensor`, directly or by way of
- * others, makes a circle. Errors: CREMA_E_SHAPE; CREMA_E_STATE for a circle: nothing is changed. */
+/* Makes `tensor` hold the same values as `donor` from now on (its own are released); counts and
+ * element types must be equal. Shared values live until the last sharer is destroyed. Sharing again
+ * follows the new donor, and is a no-op for the values that it already has; only a donor that has
+ * its values from `tensor`, directly or by way of others, makes a circle. Errors: CREMA_E_ARGUMENT
+ * for a tensor and itself, CREMA_E_SHAPE, CREMA_E_TYPE with both types, CREMA_E_STATE for a circle:
+ * nothing is changed. */
 crema_status cr_tensor_share(cr_tensor *tensor, cr_tensor *donor) CREMA_MUST_USE;
 bool cr_tensor_shares_with(const cr_tensor *a, const cr_tensor *b);
 

@@ -83,7 +83,8 @@ crema_status cr_net_plan_fusion(cr_net_build *build) CREMA_MUST_USE;
 crema_status cr_net_undo_fusion(crema_net *net) CREMA_MUST_USE;
 
 /* Adds layer `index`'s parameters to the net's: ownership, sharing by name, factors.
- * Errors: CREMA_E_SHAPE (both shapes), CREMA_E_ARGUMENT for different factors. */
+ * Errors: CREMA_E_SHAPE (both shapes), CREMA_E_TYPE (both types), CREMA_E_ARGUMENT for different
+ * factors. */
 crema_status cr_net_append_params(cr_net_build *build, int index) CREMA_MUST_USE;
 
 /* Lets sharing parameters share data and diff with their owners. */

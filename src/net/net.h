@@ -112,7 +112,7 @@ int cr_net_match(const crema_net *net, const char *name, int *cursor);
 /* Makes `net`'s parameters share the values (not the diffs) of `donor`'s layers of the same name
  * (test nets). Layers that only `net` has take part where a parameter's name ties them to a layer
  * that both have; those that only the donor has are logged. Errors: CREMA_E_SHAPE with both shapes,
- * CREMA_E_ARGUMENT when the numbers of parameters differ. */
+ * CREMA_E_TYPE with both types, CREMA_E_ARGUMENT when the numbers of parameters differ. */
 crema_status cr_net_share_params(crema_net *net, crema_net *donor) CREMA_MUST_USE;
 
 /* Layers `first` to `last`, both included; backward runs them from last to first.

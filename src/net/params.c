@@ -59,12 +59,30 @@ static crema_status merge_factor(const Caffe__LayerParameter *layer, const cr_ne
   return CREMA_OK;
 }
 
+/* Sharers have one type: neither could read its own from what the other holds. */
+static crema_status check_types(const Caffe__LayerParameter *layer, const cr_net_param *entry,
+                                const char *owner, const crema_blob *mine,
+                                const crema_blob *theirs) {
+  crema_dtype data[] = {cr_tensor_type(mine->data), cr_tensor_type(theirs->data)};
+  crema_dtype diff[] = {cr_tensor_type(mine->diff), cr_tensor_type(theirs->diff)};
+  if (data[0] == data[1] && diff[0] == diff[1]) return CREMA_OK;
+  return cr_net_fail_layer(
+      layer, CREMA_E_TYPE,
+      "cannot share param '%.200s' with layer '%.200s': types differ; this layer's values and "
+      "gradients are %s and %s, the owner's %s and %s",
+      entry->name, owner, crema_dtype_name(data[0]), crema_dtype_name(diff[0]),
+      crema_dtype_name(data[1]), crema_dtype_name(diff[1]));
+}
+
 static crema_status check_sharer(const crema_net *net, const cr_net_param *entry,
                                  const Caffe__ParamSpec *spec) {
   const cr_net_param *owner = &net->net_param[entry->owner];
   const cr_layer *owner_layer = net->layer[owner->layer].layer;
   const crema_shape *mine = &net->layer[entry->layer].layer->blob[entry->index]->shape;
   const crema_shape *theirs = &owner_layer->blob[owner->index]->shape;
+  CR_TRY(check_types(net->param->layer[entry->layer], entry, owner_layer->name,
+                     net->layer[entry->layer].layer->blob[entry->index],
+                     owner_layer->blob[owner->index]));
   bool permissive = spec->share_mode == CAFFE__PARAM_SPEC__DIM_CHECK_MODE__PERMISSIVE;
   if (permissive
           ? crema_shape_count(mine, 0, mine->axes) == crema_shape_count(theirs, 0, theirs->axes)
@@ -191,6 +209,14 @@ static crema_status share_layer(cr_layer *target, const cr_layer *source) {
           "is %s",
           p, target->name, crema_shape_text(&target->blob[p]->shape, text[0], sizeof text[0]),
           crema_shape_text(&source->blob[p]->shape, text[1], sizeof text[1]));
+    }
+    crema_dtype mine = cr_tensor_type(target->blob[p]->data);
+    crema_dtype theirs = cr_tensor_type(source->blob[p]->data);
+    if (mine != theirs) {
+      return cr_fail(CREMA_E_TYPE,
+                     "cannot share parameter %d of layer '%.200s': its type is %s here and %s in "
+                     "the other net",
+                     p, target->name, crema_dtype_name(mine), crema_dtype_name(theirs));
     }
     CR_TRY(cr_blob_share_data(target->blob[p], source->blob[p]));
   }

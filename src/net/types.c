@@ -52,7 +52,15 @@ crema_status cr_net_layer_types(const Caffe__NetParameter *net, const Caffe__Lay
   return CREMA_OK;
 }
 
-/* Whether a layer behind `index` reads the blob as labels, itself or through copies of it. */
+static cr_layer_sharing sharing_of(const cr_net_build *build, size_t index) {
+  const Caffe__LayerParameter *layer = build->net->param->layer[index];
+  cr_layer_sharing shares = build->class[index]->shares;
+  if (shares != CR_SHARES_IF_ONE) return shares;
+  return layer->n_bottom == 1 && layer->n_top == 1 ? CR_SHARES_BLOB : CR_SHARES_NOTHING;
+}
+
+/* Whether a layer behind `index` reads the blob as labels, itself or through blobs that share it.
+ */
 static bool is_label(const cr_net_build *build, int index, const char *blob) {
   const Caffe__NetParameter *param = build->net->param;
   for (size_t i = (size_t)index + 1; i < param->n_layer; ++i) {
@@ -60,7 +68,8 @@ static bool is_label(const cr_net_build *build, int index, const char *blob) {
     for (size_t j = 0; j < layer->n_bottom; ++j) {
       if (strcmp(layer->bottom[j], blob) != 0) continue;
       if (j < 32 && (build->class[i] -> no_gradient_bottoms >> j & 1u) != 0) return true;
-      for (size_t k = 0; build->class[i] -> copies &&k < layer -> n_top; ++k) {
+      if (sharing_of(build, i) == CR_SHARES_NOTHING) continue;
+      for (size_t k = 0; k < layer->n_top; ++k) {
         if (is_label(build, (int)i, layer->top[k])) return true;
       }
     }
@@ -79,6 +88,12 @@ void cr_net_top_types(const cr_net_build *build, int index, int top, crema_dtype
   }
   *data = wide ? cr_layer_arithmetic(layer) : layer->types.forward;
   *diff = wide ? cr_layer_arithmetic(layer) : layer->types.backward;
+  /* What is shared has one type. */
+  cr_layer_sharing shares = sharing_of(build, (size_t)index);
+  const crema_blob *bottom = layer->bottoms > 0 ? build->net->layer[index].bottom[0] : NULL;
+  if (shares == CR_SHARES_NOTHING) return;
+  *data = bottom != NULL ? cr_tensor_type(bottom->data) : layer->types.forward;
+  *diff = shares == CR_SHARES_BLOB ? cr_tensor_type(bottom->diff) : layer->types.backward;
 }
 
 /* ---- while the net runs -------------------------------------------------- */

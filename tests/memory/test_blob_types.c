@@ -4,6 +4,7 @@
 
 #include "check.h"
 #include "crema/crema.h"
+#include "memory/blob.h"
 
 static crema_blob *new_blob(int64_t count, crema_dtype data, crema_dtype diff) {
   crema_shape shape = {.axes = 1, .dim = {count}};
@@ -102,6 +103,35 @@ TEST(s4_34_a_typed_blob_refuses_other_types) {
   crema_blob_destroy(blob);
 }
 
+/* Data and diff alike; what is refused changes nothing. */
+TEST(s4_35_sharers_have_one_type) {
+  crema_blob *halves = new_blob(2, CREMA_F16, CREMA_F32),
+             *floats = new_blob(2, CREMA_F32, CREMA_F64);
+  crema_blob *other = new_blob(2, CREMA_F16, CREMA_F64), *three = new_blob(3, CREMA_F16, CREMA_F64);
+  void *out = NULL;
+  const void *value = NULL;
+  ok(crema_blob_mutable_data_as(halves, CREMA_F16, &out));
+  memcpy(out, (const uint16_t[]){0x3c00, 0x4000}, 4);
+  assert_fails(cr_blob_share_data(halves, floats), CREMA_E_TYPE,
+               "a tensor of type float16 cannot share values of type float");
+  assert_fails(cr_blob_share_diff(halves, floats), CREMA_E_TYPE, "type float cannot");
+  assert_fails(cr_blob_share_data(halves, halves), CREMA_E_ARGUMENT, "with itself");
+  assert_fails(cr_blob_share_data(three, halves), CREMA_E_SHAPE, "3 values cannot share the 2");
+  assert_int_equal(crema_blob_data_type(halves), CREMA_F16);
+  ok(crema_blob_data_as(halves, CREMA_F16, &value));
+  assert_memory_equal(value, ((const uint16_t[]){0x3c00, 0x4000}), 4);
+  ok(cr_blob_share_data(other, halves));
+  ok(cr_blob_share_diff(other, floats));
+  ok(crema_blob_mutable_data_as(other, CREMA_F16, &out));
+  ((uint16_t *)out)[1] = 0x4200;
+  ok(crema_blob_data_as(halves, CREMA_F32, &value));
+  assert_true(((const float *)value)[1] == 3);
+  crema_blob_destroy(three);
+  crema_blob_destroy(other);
+  crema_blob_destroy(floats);
+  crema_blob_destroy(halves);
+}
+
 TEST(s4_05_the_largest_value) {
   static const crema_dtype types[] = {CREMA_F64, CREMA_F32, CREMA_F16, CREMA_BF16};
   double most = -1;
@@ -168,6 +198,7 @@ int main(void) {
       cmocka_unit_test(s4_27_s4_33_a_read_converts_once_and_keeps_both),
       cmocka_unit_test(s4_29_a_write_makes_other_types_stale),
       cmocka_unit_test(s4_34_a_typed_blob_refuses_other_types),
+      cmocka_unit_test(s4_35_sharers_have_one_type),
       cmocka_unit_test(s4_05_the_largest_value),
       cmocka_unit_test(s4_04_the_state_as_text),
   };

@@ -60,7 +60,7 @@ static crema_status use_blobs(void *user) {
   CR_TRY_GOTO(crema_blob_copy_data(b, a), out);
   CR_TRY_GOTO(crema_blob_scale_data(b, 2), out);
   CR_TRY_GOTO(crema_blob_update(a), out);
-  CR_TRY_GOTO(cr_blob_share_diff(a, a), out);
+  CR_TRY_GOTO(cr_blob_share_data(b, a), out);
   CR_TRY_GOTO(crema_blob_reshape(a, &larger), out);
 out:
   crema_blob_destroy(a);

@@ -135,6 +135,63 @@ TEST(s4_41_labels_and_losses_keep_full_precision) {
   crema_net_destroy(net);
 }
 
+/* A layer whose tops share the bottom's values has tops of the bottom's types, whatever its own. */
+TEST(s4_35_views_have_the_type_of_what_they_show) {
+  static const char *const views[] = {
+      "type: 'Flatten' bottom: 'x' top: 'view'",
+      "type: 'Reshape' bottom: 'x' top: 'view' reshape_param { shape { dim: 0 dim: -1 } }",
+      "type: 'Split' bottom: 'x' top: 'view' top: 'more'",
+      "type: 'Concat' bottom: 'x' top: 'view'",
+      "type: 'Slice' bottom: 'x' top: 'view'",
+  };
+  for (size_t i = 0; i < sizeof views / sizeof *views; ++i) {
+    char text[2048];
+    double loss = 0;
+    bool split = strstr(views[i], "Split") != NULL;
+    snprintf(text, sizeof text,
+             HALF(FLOAT16) "force_backward: true " INPUT(
+                 "data", DIM2(2, 3)) "layer { name: 'x' type: 'TanH' bottom: 'data' top: 'x' }"
+                                     "layer { name: 'view' forward_type: FLOAT backward_type: "
+                                     "DOUBLE %s }"
+                                     "layer { name: 'r' type: 'Power' bottom: 'view' top: 'r' "
+                                     "loss_weight: 1 power_param { scale: 2 } }",
+             views[i]);
+    crema_net *net = build(text, CREMA_TRAIN);
+    crema_blob *x = blob_of(net, "x"), *view = blob_of(net, "view");
+    assert_int_equal(crema_blob_data_type(view), CREMA_F16);
+    assert_int_equal(crema_blob_diff_type(view), split ? CREMA_F64 : CREMA_F16);
+    assert_true(cr_tensor_shares_with(x->data, view->data));
+    assert_true(split || cr_tensor_shares_with(x->diff, view->diff));
+    fill(blob_of(net, "data"), 0, 0);
+    ok(crema_net_forward(net, &loss));
+    ok(crema_net_backward(net));
+    assert_true(diff_of(blob_of(net, "data"))[5] == 2);
+    crema_net_destroy(net);
+  }
+}
+
+#define SHARED_FC(name, types)                                               \
+  "layer { name: '" name "' type: 'InnerProduct' bottom: 'data' top: '" name \
+  "' param { name: 'w' "                                                     \
+  "} " types " inner_product_param { num_output: 2 bias_term: false } }\n"
+
+/* Both layers and both types are named. */
+TEST(s4_35_layers_of_one_parameter_have_one_type) {
+  refuse(INPUT("data", DIM2(2, 3)) SHARED_FC("a", "") SHARED_FC("b", "forward_type: FLOAT16"),
+         CREMA_E_TYPE,
+         WORDS("'b'", "'w'", "'a'", "values", "float16 and float,", "float and float"));
+  refuse(INPUT("data", DIM2(2, 3)) SHARED_FC("a", "") SHARED_FC("b", "backward_type: DOUBLE"),
+         CREMA_E_TYPE, WORDS("'b'", "'a'", "float and double,", "float and float"));
+  crema_net *train =
+      build(HALF(BFLOAT16) INPUT("data", DIM2(2, 3)) SHARED_FC("a", ""), CREMA_TRAIN);
+  crema_net *test = build(INPUT("data", DIM2(2, 3)) SHARED_FC("a", ""), CREMA_TEST);
+  assert_fails(cr_net_share_params(test, train), CREMA_E_TYPE,
+               "parameter 0 of layer 'a': its type is float here and bfloat16 in the other net");
+  assert_false(cr_tensor_shares_with(param_of(test, "a", 0)->data, param_of(train, "a", 0)->data));
+  crema_net_destroy(test);
+  crema_net_destroy(train);
+}
+
 static void run_once(crema_net *net, double *loss) {
   fill(blob_of(net, "data"), -1.0f, 0.002f);
   fill(blob_of(net, "label"), 0.0f, 2.0f);
@@ -314,6 +371,8 @@ int main(void) {
       cmocka_unit_test(layers_that_read_data_have_no_half_gradients),
       cmocka_unit_test(types_without_fractions_are_refused),
       cmocka_unit_test(s4_41_labels_and_losses_keep_full_precision),
+      cmocka_unit_test(s4_35_views_have_the_type_of_what_they_show),
+      cmocka_unit_test(s4_35_layers_of_one_parameter_have_one_type),
       cmocka_unit_test(s4_60_gradients_agree_in_all_types),
       cmocka_unit_test(s4_43_the_scale_multiplies_all_gradients),
       cmocka_unit_test(each_value_is_converted_once_per_pass),

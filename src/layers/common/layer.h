@@ -53,6 +53,14 @@ typedef enum cr_values {
   CR_VALUES_ALL
 } cr_values;
 
+/* What tops share with the bottom (without one: with the parameter) of their layer. */
+typedef enum cr_layer_sharing {
+  CR_SHARES_NOTHING,
+  CR_SHARES_DATA,
+  CR_SHARES_BLOB,  /* data and diff */
+  CR_SHARES_IF_ONE /* as before if it has one bottom and one top, else nothing */
+} cr_layer_sharing;
+
 /* Functions of a class: for setup and reshape, for forward, for backward. */
 typedef crema_status cr_layer_shape_fn(cr_layer *layer, crema_blob *const *bottom,
                                        crema_blob *const *top) CREMA_MUST_USE;
@@ -74,8 +82,8 @@ typedef struct cr_layer_class {
   bool shareable;          /* several solvers can work on one (layers/common/layer_share.h) */
   bool statistics;         /* its parameters are statistics of its bottoms, which are not learned */
   bool ignores_values;     /* its bottoms' values do not matter to it */
-  bool copies;             /* its tops have the values of its bottom */
   bool wide_tops;          /* its tops are sums or indices, which half precision could not hold */
+  cr_layer_sharing shares; /* what its tops share with its bottom, or with its parameter */
   bool fuses_relu;         /* its op can apply a ReLU to what it computes (cr_layer.fused_relu) */
   /* For a layer of one op forward and one backward (layer_pair.h): its table; else NULL. */
   const cr_layer_pair_table *pair;

@@ -123,6 +123,7 @@ const cr_layer_class cr_layer_concat = {
     .state_size = sizeof(concat_state),
     .bottoms = {1, CR_ANY},
     .tops = {1, 1},
+    .shares = CR_SHARES_IF_ONE,
     .setup = setup,
     .reshape = reshape,
     .forward = forward,

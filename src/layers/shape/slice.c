@@ -117,6 +117,7 @@ const cr_layer_class cr_layer_slice = {
     .state_size = sizeof(slice_state),
     .bottoms = {1, 1},
     .tops = {1, CR_ANY},
+    .shares = CR_SHARES_IF_ONE,
     .setup = setup,
     .reshape = reshape,
     .forward = forward,
