@@ -48,7 +48,7 @@ static crema_solver_action poll_signals(void *user) {
   if (cli_signal_came(SIGHUP) && self->on_sighup != CREMA_SOLVER_CONTINUE) return self->on_sighup;
   if (self->solver != NULL && cli_signal_came(SIGUSR1)) {
     cli_progress("");
-    cli_memory_report(crema_solver_net(self->solver), self->device);
+    cli_memory_report(self->solver, self->device);
   }
   if (self->stop_at > 0 && self->done >= self->stop_at) return CREMA_SOLVER_STOP;
   return CREMA_SOLVER_CONTINUE;
@@ -165,7 +165,7 @@ static int train(const train_flags *flags, const crema_solver_options *options) 
     cli_input_report(crema_solver_net(solver), cr_clock_seconds() - start);
   }
   if (status == CREMA_OK && flags->memory_report) {
-    cli_memory_report(crema_solver_net(solver), options->device);
+    cli_memory_report(solver, options->device);
   }
   crema_solver_destroy(solver);
   return code;

@@ -425,7 +425,8 @@ static void log_memory(const crema_net *net) {
   if (!cr_log_enabled(CREMA_LOG_DEBUG)) return;
   int64_t bytes = 0;
   for (int i = 0; i < net->blobs; ++i) {
-    bytes += crema_blob_count(net->blob[i]) * (int64_t)sizeof(float);
+    size_t size = crema_dtype_size(crema_blob_data_type(net->blob[i]));
+    bytes += crema_blob_count(net->blob[i]) * (int64_t)size;
   }
   cr_log_debug("Memory required for data: %lld", (long long)bytes);
 }

@@ -96,6 +96,17 @@ crema_status cr_net_create_for(Caffe__NetParameter *param, const crema_net_optio
                                const cr_solver_rank *solver, crema_context *context,
                                const cr_net_origin *origin, crema_net **out) CREMA_MUST_USE;
 
+/* Bytes of a net's memory, in all element types and memory formats that are held; memory that the
+ * caller or a data layer gave is not counted. */
+typedef struct cr_net_memory {
+  crema_blob_memory tops;          /* what layers make, each value once */
+  crema_blob_memory shared_tops;   /* tops in place, views and copies, once more for each of them */
+  crema_blob_memory bottoms;       /* what layers read, each value once: a part of the tops */
+  crema_blob_memory params;        /* each value once */
+  crema_blob_memory shared_params; /* once more for each further layer that has them */
+} cr_net_memory;
+crema_status cr_net_memory_read(const crema_net *net, cr_net_memory *out) CREMA_MUST_USE;
+
 /* The element type that a field of a file names. Errors: CREMA_E_UNSUPPORTED for a type that is no
  * floating one, with the field's name. */
 crema_status cr_net_dtype(const char *field, Caffe__Type type, crema_dtype *out) CREMA_MUST_USE;

@@ -75,5 +75,5 @@ sed -i 's/net.prototxt/half.prototxt/; s/max_iter: 60/max_iter: 1/' own.prototxt
 run train -solver own.prototxt -memory_report
 expect_ok "memory report"
 expect_line "memory report" '^  ip1 +float16/float16 '
-expect_line "memory report" '^  blobs, shared ones again '
+expect_line "memory report" '^  tops, shared ones again '
 finish

@@ -83,6 +83,11 @@ cmp -s tiny_iter_3.caffemodel cpu.caffemodel || fail "the simulated device gives
 # The report: each blob with its types, the parameters, the devices.
 expect_line "report of blobs" '^  data +float/float +[0-9]+ +[0-9]+'
 expect_line "report of parameters" '^  ip1, parameter 0 +float/float +[0-9]+ +[0-9]+'
+expect_line "report of the net for training" '^Memory of net .* \(TRAIN\) in bytes'
+expect_line "report of the net for testing" '^Memory of net .* \(TEST\) in bytes'
+for sum in 'tops, all' 'tops, shared ones again' 'bottoms, all' 'parameters, all' 'parameters, shared ones again'; do
+  [ "$(grep -c "^  $sum  " log)" -eq 2 ] || fail "the report has no '$sum' for each phase"
+done
 # 24 x 24 x 24 floats of weights.
 expect_line "bytes of a parameter" '^  ip1, parameter 0 +float/float +[0-9]+ +55296 '
 expect_line "report of the device" \

@@ -208,11 +208,68 @@ TEST(s4_22_nets_for_training_and_testing_share_scratchpad_memory) {
   assert_int_equal(both, train > test ? train : test);
 }
 
+/* A net whose layers have no memory of their own, with a view, a layer in place, a split, and a
+ * parameter of two layers. */
+static const char bare_net[] =
+    "name: 'bare' force_backward: true\n"
+    "layer { name: 'data' type: 'Input' top: 'data' input_param { shape { dim: 4 dim: 8 dim: 1 } } "
+    "}\n"
+    "layer { name: 'flat' type: 'Flatten' bottom: 'data' top: 'flat' }\n"
+    "layer { name: 'a' type: 'InnerProduct' bottom: 'flat' top: 'a' param { name: 'w' }"
+    " inner_product_param { num_output: 8 bias_term: false weight_filler { type: 'xavier' } } }\n"
+    "layer { name: 'relu' type: 'ReLU' bottom: 'a' top: 'a' }\n"
+    "layer { name: 'b' type: 'InnerProduct' bottom: 'a' top: 'b' param { name: 'w' }"
+    " inner_product_param { num_output: 8 bias_term: false weight_filler { type: 'xavier' } } }\n"
+    "layer { name: 'sum' type: 'Eltwise' bottom: 'a' bottom: 'b' top: 'sum' loss_weight: 1 }\n";
+
+/* Bytes of 32 floats (the blobs) or 64 (the weights): sizes that the pool hands out as they are. */
+TEST(s4_31_memory_of_tops_bottoms_and_parameters) {
+  enum { BLOB = 32 * sizeof(float), WEIGHTS = 64 * sizeof(float) };
+  double loss = 0;
+  float *data = NULL;
+  sim_begin_devices(1);
+  crema_device *device = sim_test_device(0);
+  crema_net *net = NULL;
+  crema_net_options options;
+  crema_net_options_init(&options);
+  options.device = device;
+  options.phase = CREMA_TRAIN;
+  ok(crema_net_parse(bare_net, strlen(bare_net), "net", &options, &net));
+  ok(crema_blob_mutable_cpu_data(crema_net_input(net, 0), &data));
+  for (int i = 0; i < 32; ++i) data[i] = 1;
+  ok(crema_net_forward(net, &loss));
+  cr_net_memory found = {0};
+  crema_device_memory used = {0};
+  ok(cr_net_memory_read(net, &found));
+  ok(crema_device_memory_read(device, &used));
+  assert_int_equal(found.tops.diff_device + found.params.diff_device, 0);
+  assert_int_equal(found.tops.data_device + found.params.data_device,
+                   used.current - cr_device_scratchpad_bytes(device));
+  ok(crema_net_backward(net));
+  ok(cr_net_memory_read(net, &found));
+  /* data, a, b, sum; once more flat, a in place, a's two copies. Diffs of the copies are own. */
+  assert_int_equal(found.tops.data_device, 4 * BLOB);
+  assert_int_equal(found.shared_tops.data_device, 4 * BLOB);
+  assert_int_equal(found.bottoms.data_device, 3 * BLOB);
+  assert_int_equal(found.tops.diff_device, 6 * BLOB);
+  assert_int_equal(found.shared_tops.diff_device, 2 * BLOB);
+  assert_int_equal(found.bottoms.diff_device, 5 * BLOB);
+  /* What was fed, and what the loss is read from. */
+  assert_int_equal(found.tops.data_host, 2 * BLOB);
+  assert_int_equal(found.params.data_device, WEIGHTS);
+  assert_int_equal(found.params.diff_device, WEIGHTS);
+  assert_int_equal(found.shared_params.data_device, WEIGHTS);
+  assert_int_equal(found.shared_params.diff_device, WEIGHTS);
+  crema_net_destroy(net);
+  sim_end();
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(training_gives_the_same_bits_as_on_the_cpu),
       cmocka_unit_test(memory_that_runs_out_is_a_status),
       cmocka_unit_test(a_lost_device_is_a_status),
+      cmocka_unit_test(s4_31_memory_of_tops_bottoms_and_parameters),
       cmocka_unit_test(s4_22_nets_for_training_and_testing_share_scratchpad_memory),
   };
   return cmocka_run_group_tests(tests, begin, remove_solver_folder);
