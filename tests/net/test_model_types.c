@@ -449,6 +449,70 @@ TEST(damaged_models_are_refused) {
   refuse_convert("text", CREMA_E_CORRUPT, WORDS("looks like text"));
 }
 
+/* ---- fields that choose algorithms and layouts of NVIDIA's libraries ---- */
+
+static const char overrides[] =
+    "default_conv_algos_override: \"1,0,2\"\n"
+    "default_cudnn_math_override: 1\n"
+    "layer {\n"
+    "  name: \"data\"\n"
+    "  type: \"MemoryData\"\n"
+    "  top: \"data\"\n"
+    "  top: \"label\"\n"
+    "  transform_param {\n"
+    "    forward_packing: NHWC\n"
+    "  }\n"
+    "  memory_data_param {\n"
+    "    batch_size: 2\n"
+    "    channels: 1\n"
+    "    height: 4\n"
+    "    width: 4\n"
+    "  }\n"
+    "}\n"
+    "layer {\n"
+    "  name: \"conv\"\n"
+    "  type: \"Convolution\"\n"
+    "  bottom: \"data\"\n"
+    "  top: \"conv\"\n"
+    "  convolution_param {\n"
+    "    num_output: 2\n"
+    "    kernel_size: 3\n"
+    "    conv_algos_override: \"0,1,1\"\n"
+    "  }\n"
+    "  cudnn_math_override: 0\n"
+    "}\n";
+
+/* In the net that is built, in both formats of files, and in the layers of a model; a file without
+ * them gets the defaults, and is written without them. */
+TEST(s4_59_overrides_are_carried) {
+  cr_buffer text = {0};
+  crema_net *net = build(overrides, CREMA_TRAIN), *plain = build(INPUT("x", "dim: 1"), CREMA_TRAIN);
+  Caffe__NetParameter *model = NULL;
+  assert_string_equal(net->param->default_conv_algos_override, "1,0,2");
+  assert_int_equal(net->param->default_cudnn_math_override, 1);
+  assert_string_equal(plain->param->default_conv_algos_override, "-1,-1,-1");
+  assert_int_equal(plain->param->default_cudnn_math_override, -1);
+  assert_int_equal(plain->param->layer[0]->cudnn_math_override, -1);
+  assert_false(plain->param->layer[0]->has_cudnn_math_override);
+  assert_false(plain->param->has_default_cudnn_math_override);
+  write_model(overrides, "overrides");
+  model = read_model("overrides");
+  ok(cr_text_print(&model->base, &text));
+  assert_string_equal(text.data, overrides);
+  cr_message_free(&model->base);
+  ok(crema_net_save_weights(net, in_dir("weights")));
+  model = read_model("weights");
+  assert_int_equal(model->layer[0]->transform_param->forward_packing, CAFFE__PACKING__NHWC);
+  assert_true(model->layer[1]->has_cudnn_math_override);
+  assert_int_equal(model->layer[1]->cudnn_math_override, 0);
+  assert_string_equal(model->layer[1]->convolution_param->conv_algos_override, "0,1,1");
+  assert_int_equal(model->layer[1]->n_blobs, 2);
+  cr_message_free(&model->base);
+  cr_buffer_free(&text);
+  crema_net_destroy(plain);
+  crema_net_destroy(net);
+}
+
 static int make_dir(void **state) {
   (void)state;
   return mkdtemp(dir) == NULL;
@@ -470,6 +534,7 @@ int main(void) {
       cmocka_unit_test(s4_38_nets_of_every_type_read_each_other),
       cmocka_unit_test(conversions_are_counted),
       cmocka_unit_test(s4_58_batch_norms_of_old_models),
+      cmocka_unit_test(s4_59_overrides_are_carried),
       cmocka_unit_test(models_are_converted_in_all_directions),
       cmocka_unit_test(all_else_stays_as_it_is),
       cmocka_unit_test(values_are_rounded_once),
