@@ -96,8 +96,8 @@ CREMA_API crema_status crema_blob_set_gpu_data(crema_blob *blob, crema_device *d
 
 /* What a step of training without a solver needs, done where the newest values are. update takes
  * the diff from the data (data = data - diff); scale multiplies with `factor`; copy takes over the
- * values of `source`, which has the same count and element type. Errors: CREMA_E_SHAPE,
- * CREMA_E_TYPE (also for integers), CREMA_E_STATE for the update of data that was never set,
+ * values of `source`, which has the same count, converted to the blob's element type. Errors:
+ * CREMA_E_SHAPE, CREMA_E_TYPE for an update or scaling of integers, CREMA_E_STATE for the update of data that was never set,
  * CREMA_E_NO_MEMORY, CREMA_E_DEVICE. */
 CREMA_API crema_status crema_blob_update(crema_blob *blob) CREMA_MUST_USE;
 CREMA_API crema_status crema_blob_scale_data(crema_blob *blob, float factor) CREMA_MUST_USE;

@@ -44,11 +44,19 @@ float cr_mt19937_uniform(cr_mt19937 *rng) {
   return (float)(cr_mt19937_next(rng) >> 8) * 0x1p-24f;
 }
 
-float cr_mt19937_normal(cr_mt19937 *rng) {
+double cr_mt19937_uniform_wide(cr_mt19937 *rng) {
+  return (double)cr_mt19937_next(rng) * 0x1p-32;
+}
+
+double cr_mt19937_normal_wide(cr_mt19937 *rng) {
   /* r = sqrt(-2 ln u), angle = 2 pi v; u is taken from (0, 1] so that the logarithm exists. */
   double u = ((double)cr_mt19937_next(rng) + 1.0) * 0x1p-32;
   double v = (double)cr_mt19937_next(rng) * 0x1p-32;
-  return (float)(sqrt(-2.0 * log(u)) * cos(6.283185307179586 * v));
+  return sqrt(-2.0 * log(u)) * cos(6.283185307179586 * v);
+}
+
+float cr_mt19937_normal(cr_mt19937 *rng) {
+  return (float)cr_mt19937_normal_wide(rng);
 }
 
 uint32_t cr_mt19937_below(cr_mt19937 *rng, uint32_t bound) {

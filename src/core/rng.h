@@ -21,6 +21,9 @@ uint32_t cr_mt19937_next(cr_mt19937 *rng);
 float cr_mt19937_uniform(cr_mt19937 *rng);
 /* Normal with mean 0 and deviation 1 (Box and Muller). */
 float cr_mt19937_normal(cr_mt19937 *rng);
+/* The same from the same draws, with 32 bits and in double precision. */
+double cr_mt19937_uniform_wide(cr_mt19937 *rng);
+double cr_mt19937_normal_wide(cr_mt19937 *rng);
 /* Uniform in 0..bound-1, without bias; bound > 0. */
 uint32_t cr_mt19937_below(cr_mt19937 *rng, uint32_t bound);
 

@@ -608,15 +608,11 @@ crema_status cr_tensor_copy(cr_tensor *dst, cr_tensor *src, crema_context *conte
     return cr_fail(CREMA_E_SHAPE, "%" PRId64 " values cannot be copied to a tensor of %" PRId64,
                    from->count, to->count);
   }
-  if (from->type != to->type) {
-    return cr_fail(CREMA_E_TYPE, "values of type %s cannot be copied to a tensor of type %s",
-                   crema_dtype_name(from->type), crema_dtype_name(to->type));
-  }
   if (from->zero) {
     cr_tensor_set_zero(dst);
     return CREMA_OK;
   }
-  cr_format format = from->head_format;
+  cr_format format = from->type == to->type ? from->head_format : (cr_format){to->type, NULL};
   crema_devptr source = {0}, target = {0};
   CR_TRY(cr_tensor_read(src, context, format, &source));
   CR_TRY(cr_tensor_write(dst, context, format, &target));

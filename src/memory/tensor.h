@@ -137,7 +137,8 @@ crema_status cr_tensor_view_make(cr_tensor *tensor, int64_t offset, int64_t coun
 crema_status cr_tensor_view_data(const cr_tensor_view *view, const cr_tensor *tensor,
                                  void **out) CREMA_MUST_USE;
 
-/* Copies all values of `src` (same count, same element type), keeping its head format. */
+/* Copies all values of `src` (same count), keeping its head format, or converted where the element
+ * types differ. */
 crema_status cr_tensor_copy(cr_tensor *dst, cr_tensor *src, crema_context *context) CREMA_MUST_USE;
 
 /* One format that a tensor holds. */

@@ -169,7 +169,7 @@ static double by_policy(const cr_schedule *s, int64_t iteration, double loss,
   return s->base_lr;
 }
 
-float cr_rate_at(const cr_schedule *s, int64_t iteration, double loss, cr_rate_state *state) {
+double cr_rate_at(const cr_schedule *s, int64_t iteration, double loss, cr_rate_state *state) {
   double rate;
   if (iteration < s->rampup_interval) {
     double share = (double)iteration / s->rampup_interval;
@@ -177,24 +177,24 @@ float cr_rate_at(const cr_schedule *s, int64_t iteration, double loss, cr_rate_s
   } else {
     rate = by_policy(s, iteration, loss, state);
   }
-  return (float)(s->min_lr > 0 ? fmax(rate, s->min_lr) : rate);
+  return s->min_lr > 0 ? fmax(rate, s->min_lr) : rate;
 }
 
-float cr_momentum_at(const cr_schedule *s, int64_t iteration, float rate) {
+double cr_momentum_at(const cr_schedule *s, int64_t iteration, double rate) {
   if (s->momentum_policy == CR_FACTOR_POLY) {
     double share = fmin(1, (double)iteration / s->max_iter);
-    return (float)(s->momentum + (s->max_momentum - s->momentum) * pow(share, s->momentum_power));
+    return s->momentum + (s->max_momentum - s->momentum) * pow(share, s->momentum_power);
   }
   if (s->momentum_policy == CR_FACTOR_OPT) {
-    double root = 1 - 0.5 * sqrt((double)rate), best = root * root;
-    return (float)(s->has_max_momentum ? fmin(best, s->max_momentum) : best);
+    double root = 1 - 0.5 * sqrt(rate), best = root * root;
+    return s->has_max_momentum ? fmin(best, s->max_momentum) : best;
   }
-  return (float)s->momentum;
+  return s->momentum;
 }
 
-float cr_weight_decay_at(const cr_schedule *s, int64_t iteration) {
-  if (s->weight_decay_policy != CR_FACTOR_POLY) return (float)s->weight_decay;
+double cr_weight_decay_at(const cr_schedule *s, int64_t iteration) {
+  if (s->weight_decay_policy != CR_FACTOR_POLY) return s->weight_decay;
   double part = pow(fmin(1, (double)iteration / s->max_iter), s->weight_decay_power);
-  if (!s->has_max_weight_decay) return (float)(s->weight_decay * part);
-  return (float)(s->weight_decay + (s->max_weight_decay - s->weight_decay) * part);
+  if (!s->has_max_weight_decay) return s->weight_decay * part;
+  return s->weight_decay + (s->max_weight_decay - s->weight_decay) * part;
 }

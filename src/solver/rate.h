@@ -53,11 +53,11 @@ crema_status cr_schedule_read(const Caffe__SolverParameter *param, cr_schedule *
 
 /* The learning rate at `iteration`, where the mean of the last losses is `loss`. To be called once
  * per iteration, because the policies with steps advance *state. */
-float cr_rate_at(const cr_schedule *schedule, int64_t iteration, double loss, cr_rate_state *state);
+double cr_rate_at(const cr_schedule *schedule, int64_t iteration, double loss, cr_rate_state *state);
 
 /* Momentum and weight decay at `iteration`, before the factors of single parameters. `rate` is the
  * learning rate of that iteration. */
-float cr_momentum_at(const cr_schedule *schedule, int64_t iteration, float rate);
-float cr_weight_decay_at(const cr_schedule *schedule, int64_t iteration);
+double cr_momentum_at(const cr_schedule *schedule, int64_t iteration, double rate);
+double cr_weight_decay_at(const cr_schedule *schedule, int64_t iteration);
 
 #endif

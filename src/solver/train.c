@@ -111,7 +111,7 @@ static void tell_progress(crema_solver *solver, double loss, double rate) {
 }
 
 /* Changes the weights, unless the gradients are worthless. */
-static crema_status update(crema_solver *solver, float rate) {
+static crema_status update(crema_solver *solver, double rate) {
   double scale;
   bool skip;
   CR_TRY(cr_grad_scale_next(solver, &scale, &skip));
@@ -144,17 +144,17 @@ static crema_status iterate(crema_solver *solver) {
     cr_report_iteration(solver, shown);
     CR_TRY(cr_report_train_outputs(solver));
   }
-  float rate = cr_rate_at(&solver->schedule, solver->iteration, shown, &solver->rate);
-  if (!isfinite(rate)) {
+  double rate = cr_rate_at(&solver->schedule, solver->iteration, shown, &solver->rate);
+  if (!isfinite((float)rate)) {
     return cr_fail(CREMA_E_NUMERIC, "iteration %lld: the learning rate is %g (lr_policy '%s')",
-                   (long long)solver->iteration, (double)rate, param->lr_policy);
+                   (long long)solver->iteration, rate, param->lr_policy);
   }
-  if (display) cr_log_info("Iteration %lld, lr = %g", (long long)solver->iteration, (double)rate);
+  if (display) cr_log_info("Iteration %lld, lr = %g", (long long)solver->iteration, rate);
   CR_TRY(update(solver, rate));
   CR_TRY(cr_net_debug_update(solver->net));
   ++solver->iteration;
   solver->seconds += cr_clock_seconds() - start;
-  tell_progress(solver, shown, (double)rate);
+  tell_progress(solver, shown, rate);
   return CREMA_OK;
 }
 

@@ -15,7 +15,8 @@
  *   Adam      h0 = m h0 + (1 - m) g';  h1 = m2 h1 + (1 - m2) g'^2;
  *             w -= r sqrt(1 - m2^t) / (1 - m^t) h0 / (sqrt(h1) + delta),  t = iteration + 1
  *
- * The arithmetic is in single precision, or in double where weight, gradient or history is. The
+ * The arithmetic is in single precision, or in double where weight, gradient or history is; so are
+ * rate, momentum and all that is computed from the fields of the solver file, which are floats. The
  * history is kept in the type of solver_data_type, to which it is rounded once per update; what is
  * too large for half precision becomes the largest half. Weights that the net has in 16 bits are
  * kept in single precision, from which the net makes its own: steps that are far smaller than the
@@ -218,7 +219,7 @@ void cr_updater_destroy(cr_updater *updater) {
 }
 
 /* The factor that brings the norm of all gradients down to clip_gradients; 1 when it is below. */
-static crema_status clip_factor(const cr_updater *updater, float *out) {
+static crema_status clip_factor(const cr_updater *updater, double *out) {
   *out = 1;
   if (updater->clip < 0) return CREMA_OK;
   double sum = 0;
@@ -229,9 +230,9 @@ static crema_status clip_factor(const cr_updater *updater, float *out) {
   }
   double norm = sqrt(sum) / updater->net->grad_scale;
   if (!(norm > (double)updater->clip)) return CREMA_OK;
-  *out = (float)((double)updater->clip / norm);
+  *out = (double)updater->clip / norm;
   cr_log_info("Gradient clipping: scaling down gradients (L2 norm %g > %g) by scale factor %g",
-              norm, (double)updater->clip, (double)*out);
+              norm, (double)updater->clip, *out);
   return CREMA_OK;
 }
 
@@ -261,49 +262,84 @@ static crema_status settle(cr_updater *updater, int i) {
   return cr_tensor_update(weight, context, CR_PLAIN_F32, &(crema_devptr){0});
 }
 
-static crema_status local_rate(const cr_updater *updater, int i, const cr_larc_step *step,
-                               float *out) {
-  float multiple = updater->net->lr_mult[i];
-  *out = step->rate;
-  if (updater->larc != NULL && multiple != 0) CR_TRY(cr_larc_rate(updater->larc, i, step, out));
-  *out *= multiple;
+/* What holds for all parameters that are updated in one precision. */
+typedef struct step {
+  bool wide; /* double precision; else all numbers are rounded to single */
+  double rate, decay, correction;
+  cr_op_scalars scalars;
+} step;
+
+static double rounded(double value, bool wide) {
+  return wide ? value : (double)(float)value;
+}
+
+static void find_step(const cr_updater *updater, double rate, int64_t iteration, double clip,
+                      bool wide, step *out) {
+  *out = (step){.wide = wide, .rate = rounded(rate, wide), .correction = 1};
+  double momentum = rounded(cr_momentum_at(updater->schedule, iteration, out->rate), wide);
+  out->decay = rounded(cr_weight_decay_at(updater->schedule, iteration), wide);
+  if (updater->row->rule == CR_UPDATE_ADAM) {
+    double t = (double)iteration + 1;
+    double second = sqrt(1 - pow((double)updater->momentum2, t));
+    out->correction = rounded(second / (1 - pow(momentum, t)), wide);
+  }
+  out->scalars = (cr_op_scalars){
+      .momentum = momentum,
+      .momentum2 = (double)updater->momentum2,
+      .rms_decay = (double)updater->rms_decay,
+      .delta = (double)updater->delta,
+      .grad_scale = rounded(clip, wide) / updater->iter_size / updater->net->grad_scale};
+}
+
+/* Whether the update of parameter i computes in double precision. */
+static bool is_wide(const cr_updater *updater, int i) {
+  const crema_blob *blob = updater->net->learnable[i];
+  return cr_tensor_type(blob->data) == CREMA_F64 || cr_tensor_type(blob->diff) == CREMA_F64 ||
+         updater->history_type == CREMA_F64;
+}
+
+static crema_status local_rate(const cr_updater *updater, int i, int64_t iteration, const step *now,
+                               double *out) {
+  float multiple = updater->net->lr_mult[i], rate = 0;
+  *out = now->rate;
+  if (updater->larc != NULL && multiple != 0) {
+    const cr_larc_step larc = {iteration, (float)now->rate, (float)now->scalars.momentum,
+                               (float)now->scalars.grad_scale};
+    CR_TRY(cr_larc_rate(updater->larc, i, &larc, &rate));
+    *out = (double)rate;
+  }
+  *out = rounded(*out * (double)multiple, now->wide);
   return CREMA_OK;
 }
 
-crema_status cr_updater_run(cr_updater *updater, float rate, int64_t iteration) {
+static crema_status update_param(cr_updater *updater, int i, int64_t iteration, step *now) {
   crema_net *net = updater->net;
-  const float momentum = cr_momentum_at(updater->schedule, iteration, rate);
-  const float decay = cr_weight_decay_at(updater->schedule, iteration);
-  float clip;
+  crema_blob *blob = net->learnable[i];
+  bool two = updater->row->histories == 2;
+  cr_tensor *tensors[] = {blob->data, blob->diff, updater->history[i]->data,
+                          two ? updater->history[updater->params + i]->data : NULL};
+  double local = 0, taken = rounded(now->decay * (double)net->decay_mult[i], now->wide);
+  CR_TRY(local_rate(updater, i, iteration, now, &local));
+  if (updater->decoupled) taken = rounded(taken * local, now->wide);
+  now->scalars.decay = taken;
+  now->scalars.rate = rounded(local * now->correction, now->wide);
+  CR_TRY(cr_op_run(updater->op[i], net->context, tensors, &now->scalars));
+  return settle(updater, i);
+}
+
+crema_status cr_updater_run(cr_updater *updater, double rate, int64_t iteration) {
+  double clip = 1;
+  step now[2];
   CR_TRY(clip_factor(updater, &clip));
-  float correction = 1;
-  if (updater->row->rule == CR_UPDATE_ADAM) {
-    double t = (double)iteration + 1;
-    correction =
-        (float)(sqrt(1 - pow((double)updater->momentum2, t)) / (1 - pow((double)momentum, t)));
+  for (int wide = 0; wide < 2; ++wide) {
+    find_step(updater, rate, iteration, clip, wide == 1, &now[wide]);
   }
-  cr_op_scalars scalars = {.momentum = (double)momentum,
-                           .momentum2 = (double)updater->momentum2,
-                           .rms_decay = (double)updater->rms_decay,
-                           .delta = (double)updater->delta,
-                           .grad_scale = (double)clip / updater->iter_size / net->grad_scale};
-  const cr_larc_step step = {iteration, rate, momentum, (float)scalars.grad_scale};
   for (int i = 0; i < updater->params; ++i) {
-    crema_blob *blob = net->learnable[i];
     if (stands_still(updater, i)) {
-      if (updater->keep_step) cr_tensor_set_zero(blob->diff);
+      if (updater->keep_step) cr_tensor_set_zero(updater->net->learnable[i]->diff);
       continue;
     }
-    bool two = updater->row->histories == 2;
-    cr_tensor *tensors[] = {blob->data, blob->diff, updater->history[i]->data,
-                            two ? updater->history[updater->params + i]->data : NULL};
-    float local = 0, taken = decay * net->decay_mult[i];
-    CR_TRY(local_rate(updater, i, &step, &local));
-    if (updater->decoupled) taken *= local;
-    scalars.decay = (double)taken;
-    scalars.rate = (double)(local * correction);
-    CR_TRY(cr_op_run(updater->op[i], net->context, tensors, &scalars));
-    CR_TRY(settle(updater, i));
+    CR_TRY(update_param(updater, i, iteration, &now[is_wide(updater, i) ? 1 : 0]));
   }
   return CREMA_OK;
 }

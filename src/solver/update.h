@@ -21,7 +21,7 @@ void cr_updater_destroy(cr_updater *updater);
  * gradients times the net's grad_scale: division by that, clipping (clip_gradients), division by
  * iter_size, weight decay, the rule.
  * `iteration` counts the updates done before. */
-crema_status cr_updater_run(cr_updater *updater, float rate, int64_t iteration) CREMA_MUST_USE;
+crema_status cr_updater_run(cr_updater *updater, double rate, int64_t iteration) CREMA_MUST_USE;
 
 /* History blobs in the order of Caffe's files: one per learnable parameter, then for AdaDelta and
  * Adam a second one for each. Owned by the updater. */

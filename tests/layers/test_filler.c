@@ -177,13 +177,47 @@ TEST(test_refusals) {
   refuse(&f, "2 2", CREMA_E_RANGE, "sparse 3");
 }
 
+/* A blob of doubles gets doubles, from the draws that give one of floats its values. */
+TEST(test_doubles) {
+  static const char *const types[] = {"constant", "uniform",           "gaussian", "xavier",
+                                      "msra",     "positive_unitball", "bilinear"};
+  crema_shape shape = cr_shape_4(2, 3, 5, 5);
+  crema_context *context = NULL;
+  for (size_t t = 0; t < sizeof types / sizeof *types; ++t) {
+    Caffe__FillerParameter filler = filler_of(types[t]);
+    crema_blob *floats = NULL, *doubles = NULL;
+    const void *wide = NULL;
+    int64_t more = 0;
+    filler.value = 0.1f;
+    filler.std = 0.3f;
+    ok(fill(&filler, "2 3 5 5", &floats));
+    ok(crema_blob_create_typed(&shape, CREMA_F64, CREMA_F64, &doubles));
+    ok(crema_context_create(cr_cpu_device(), 4711, &context));
+    ok(cr_fill(&filler, context, doubles));
+    crema_context_destroy(context);
+    assert_int_equal(cr_tensor_head(doubles->data).type, CREMA_F64);
+    ok(crema_blob_data_as(doubles, CREMA_F64, &wide));
+    for (int64_t i = 0; i < crema_blob_count(doubles); ++i) {
+      double value = ((const double *)wide)[i];
+      assert_close(value, (double)rig_data(floats)[i], 0x1p-22);
+      more += (double)(float)value != value;
+    }
+    assert_int_equal(crema_blob_conversions(doubles), 0);
+    if (t == 0) assert_int_equal(more, 0);
+    else if (strcmp(types[t], "bilinear") != 0) assert_in_range(more, 140, 150);
+    else assert_in_range(more, 20, 150);
+    crema_blob_destroy(doubles);
+    crema_blob_destroy(floats);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_constant),          cmocka_unit_test(test_uniform),
       cmocka_unit_test(test_gaussian),          cmocka_unit_test(test_sparse_gaussian),
       cmocka_unit_test(test_positive_unitball), cmocka_unit_test(test_fans),
       cmocka_unit_test(test_bilinear),          cmocka_unit_test(test_same_seed_same_values),
-      cmocka_unit_test(test_refusals),
+      cmocka_unit_test(test_refusals),          cmocka_unit_test(test_doubles),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -132,6 +132,33 @@ TEST(s4_35_sharers_have_one_type) {
   crema_blob_destroy(halves);
 }
 
+/* From each type to each: the target keeps its type, the source its values. */
+TEST(s4_37_copies_are_converted) {
+  static const crema_dtype types[] = {CREMA_F64, CREMA_F32, CREMA_F16, CREMA_BF16,
+                                      CREMA_I32, CREMA_U32, CREMA_I8,  CREMA_U8};
+  enum { TYPES = sizeof types / sizeof *types };
+  for (int n = 0; n < TYPES * TYPES; ++n) {
+    crema_blob *from = new_blob(3, types[n % TYPES], types[n / TYPES]);
+    crema_blob *to = new_blob(3, types[n / TYPES], types[n % TYPES]);
+    void *out = NULL;
+    const void *value = NULL;
+    ok(crema_blob_mutable_data_as(from, CREMA_I32, &out));
+    memcpy(out, (const int32_t[]){3, 0, 96}, 12);
+    ok(crema_blob_copy_data(to, from));
+    ok(crema_blob_copy_diff(to, from));
+    assert_int_equal(crema_blob_data_type(to), types[n / TYPES]);
+    ok(crema_blob_data_as(from, CREMA_I32, &value));
+    assert_memory_equal(value, ((const int32_t[]){3, 0, 96}), 12);
+    ok(crema_blob_data_as(to, types[n / TYPES], &value));
+    ok(crema_blob_data_as(to, CREMA_F64, &value));
+    assert_memory_equal(value, ((const double[]){3, 0, 96}), 24);
+    ok(crema_blob_diff_as(to, CREMA_F64, &value));
+    assert_true(((const double *)value)[2] == 0);
+    crema_blob_destroy(to);
+    crema_blob_destroy(from);
+  }
+}
+
 TEST(s4_05_the_largest_value) {
   static const crema_dtype types[] = {CREMA_F64, CREMA_F32, CREMA_F16, CREMA_BF16};
   double most = -1;
@@ -199,6 +226,7 @@ int main(void) {
       cmocka_unit_test(s4_29_a_write_makes_other_types_stale),
       cmocka_unit_test(s4_34_a_typed_blob_refuses_other_types),
       cmocka_unit_test(s4_35_sharers_have_one_type),
+      cmocka_unit_test(s4_37_copies_are_converted),
       cmocka_unit_test(s4_05_the_largest_value),
       cmocka_unit_test(s4_04_the_state_as_text),
   };

@@ -15,6 +15,7 @@ typedef struct type_row {
 } type_row;
 
 static const type_row types[] = {
+    {"DOUBLE", CREMA_F64, 0x1p-53},
     {"FLOAT", CREMA_F32, 0x1p-24},
     {"FLOAT16", CREMA_F16, 0x1p-11},
     {"BFLOAT16", CREMA_BF16, 0x1p-8},
@@ -64,7 +65,7 @@ static void expect_near(const char *what, double found, double expected, double 
 
 /* Each step is checked from the values before it, so that errors do not add up: the weight is right
  * to some units of its last place, the history is the exact one rounded once. */
-static void check_steps(solver_case *c, const char *what, double weight_error,
+static void check_steps(solver_case *c, const char *what, double weight_error, double least,
                         const type_row *history, bool adam) {
   crema_net *net = crema_solver_net(c->solver);
   cr_updater *updater = c->solver->updater;
@@ -82,10 +83,10 @@ static void check_steps(solver_case *c, const char *what, double weight_error,
       double first = 0.5 * m[0][i] + (adam ? 0.5 : 0.125) * slope, move = first;
       if (adam) {
         double second = 0.75 * v[0][i] + 0.25 * slope * slope;
-        move = 0.125 * sqrt(1 - pow(0.75, t)) / (1 - pow(0.5, t)) * first / (sqrt(second) + 1e-3);
-        expect_near(what, v[1][i], second, history->error * second + 0x1p-22);
+        move = 0.125 * sqrt(1 - pow(0.75, t)) / (1 - pow(0.5, t)) * first / (sqrt(second) + (double)1e-3f);
+        expect_near(what, v[1][i], second, history->error * second + least);
       }
-      expect_near(what, m[1][i], first, history->error * fabs(first) + 0x1p-22);
+      expect_near(what, m[1][i], first, history->error * fabs(first) + least);
       expect_near(what, w[1][i], w[0][i] - move, weight_error);
     }
     assert_int_equal(cr_tensor_type(cr_updater_history(updater, 0)->data), history->type);
@@ -108,7 +109,9 @@ TEST(s4_42_types_of_weight_gradient_and_history) {
     crema_blob *blob = crema_solver_net(c.solver)->learnable[0];
     assert_int_equal(crema_blob_data_type(blob), weight->type);
     assert_int_equal(crema_blob_diff_type(blob), diff->type);
-    check_steps(&c, what, 0x1p-21, history, n % 2 == 1);
+    bool wide = weight->type == CREMA_F64 || diff->type == CREMA_F64 || history->type == CREMA_F64;
+    check_steps(&c, what, weight->type == CREMA_F64 ? 0x1p-49 : 0x1p-21, wide ? 0x1p-50 : 0x1p-22,
+                history, n % 2 == 1);
   }
   case_end(&c);
 }
@@ -166,6 +169,48 @@ TEST(small_steps_add_up) {
     for (int i = 0; i < WEIGHTS; ++i) expect_near(types[t].name, w[i], 1 - 100 * 0x1p-10, 1e-4);
     if (types[t].type == CREMA_BF16) assert_int_equal(own[0], cr_f32_to_bf16((float)w[0]));
     if (types[t].type == CREMA_F16) assert_int_equal(own[0], cr_f32_to_f16((float)w[0]));
+  }
+  case_end(&c);
+}
+
+/* The fields of a solver file are floats; what is computed from them is not rounded to floats again
+ * for a net of doubles. */
+TEST(doubles_are_updated_in_doubles) {
+  static const char *const rules[] = {
+      "lr_policy: 'exp' gamma: 0.9 momentum: 0.9 weight_decay: 0.01",
+      "lr_policy: 'exp' gamma: 0.9 momentum_policy: 'opt' clip_gradients: 0.7 weight_decay: 0.01",
+      "lr_policy: 'exp' gamma: 0.9 type: 'Adam' momentum: 0.9 momentum2: 0.99 weight_decay: 0.01"};
+  const double gamma = (double)0.9f, base = (double)0.1f;
+  solver_case c;
+  case_begin(&c);
+  for (int n = 0; n < 3; ++n) {
+    enum { ITERATION = 3 };
+    char net[2048];
+    double g[WEIGHTS], before[WEIGHTS], after[WEIGHTS], norm = 0;
+    cr_rate_state position = {0};
+    snprintf(net, sizeof net, "default_forward_type: DOUBLE default_backward_type: DOUBLE\n%s",
+             small_net);
+    case_load(&c, net, rules[n]);
+    double rate = cr_rate_at(&c.solver->schedule, ITERATION, 0, &position);
+    expect_near("rate", rate, base * gamma * gamma * gamma, 0x1p-54);
+    crema_net *made = crema_solver_net(c.solver);
+    set_gradients(made, 0, 1, g);
+    ok(cr_blob_sumsq_diff(made->learnable[0], &norm));
+    double other = 0;
+    ok(cr_blob_sumsq_diff(made->learnable[1], &other));
+    read_doubles(made->learnable[0]->data, before);
+    ok(cr_updater_run(c.solver->updater, rate, ITERATION));
+    read_doubles(made->learnable[0]->data, after);
+    double clip = n == 1 ? (double)0.7f / sqrt(norm + other) : 1;
+    double m = (double)0.9f, m2 = (double)0.99f, t = ITERATION + 1;
+    for (int i = 0; i < WEIGHTS; ++i) {
+      double slope = clip * g[i] + (double)0.01f * before[i], move = rate * slope;
+      if (n == 2) {
+        move = rate * sqrt(1 - pow(m2, t)) / (1 - pow(m, t)) * (1 - m) * slope /
+               (sqrt((1 - m2) * slope * slope) + (double)1e-8f);
+      }
+      expect_near(rules[n], after[i], before[i] - move, 0x1p-50);
+    }
   }
   case_end(&c);
 }

@@ -6,29 +6,45 @@
 #include "core/nearest.h"
 #include "layers/common/layer.h"
 
-/* Values, their shape and the generator to draw from. */
+/* Values, their shape and the generator to draw from. Values of other types than these two are
+ * filled as floats. The draws are the same for both, so that a net of doubles starts near the net
+ * of floats of the same seed. */
 typedef struct fill_target {
   const Caffe__FillerParameter *filler;
   cr_mt19937 *rng;
   const crema_shape *shape;
   int64_t count;
   float *value;
+  double *wide; /* NULL: floats */
 } fill_target;
 
-static void draw_uniform(const fill_target *target, float low, float high) {
+static void set(const fill_target *target, int64_t i, double value) {
+  if (target->wide != NULL) target->wide[i] = value;
+  else target->value[i] = (float)value;
+}
+
+static double get(const fill_target *target, int64_t i) {
+  return target->wide != NULL ? target->wide[i] : (double)target->value[i];
+}
+
+static void draw_uniform(const fill_target *target, double low, double high) {
+  const float from = (float)low, span = (float)high - from;
   for (int64_t i = 0; i < target->count; ++i) {
-    target->value[i] = low + (high - low) * cr_mt19937_uniform(target->rng);
+    if (target->wide == NULL) target->value[i] = from + span * cr_mt19937_uniform(target->rng);
+    else target->wide[i] = low + (high - low) * cr_mt19937_uniform_wide(target->rng);
   }
 }
 
-static void draw_gaussian(const fill_target *target, float mean, float deviation) {
+static void draw_gaussian(const fill_target *target, double mean, double deviation) {
+  const float m = (float)mean, d = (float)deviation;
   for (int64_t i = 0; i < target->count; ++i) {
-    target->value[i] = mean + deviation * cr_mt19937_normal(target->rng);
+    if (target->wide == NULL) target->value[i] = m + d * cr_mt19937_normal(target->rng);
+    else target->wide[i] = mean + deviation * cr_mt19937_normal_wide(target->rng);
   }
 }
 
 static crema_status fill_constant(const fill_target *target) {
-  for (int64_t i = 0; i < target->count; ++i) target->value[i] = target->filler->value;
+  for (int64_t i = 0; i < target->count; ++i) set(target, i, (double)target->filler->value);
   return CREMA_OK;
 }
 
@@ -38,7 +54,7 @@ static crema_status fill_uniform(const fill_target *target) {
     return cr_fail(CREMA_E_RANGE, "filler 'uniform': min %g is above max %g", (double)filler->min,
                    (double)filler->max);
   }
-  draw_uniform(target, filler->min, filler->max);
+  draw_uniform(target, (double)filler->min, (double)filler->max);
   return CREMA_OK;
 }
 
@@ -58,7 +74,7 @@ static crema_status fill_gaussian(const fill_target *target) {
   if (sparse >= 0 && target->shape->axes < 1) {
     return cr_fail(CREMA_E_SHAPE, "filler 'gaussian': sparse needs a blob with axes");
   }
-  draw_gaussian(target, filler->mean, filler->std);
+  draw_gaussian(target, (double)filler->mean, (double)filler->std);
   if (sparse < 0 || target->shape->dim[0] == 0) return CREMA_OK;
   float keep = (float)sparse / (float)target->shape->dim[0];
   if (keep > 1) {
@@ -66,7 +82,7 @@ static crema_status fill_gaussian(const fill_target *target) {
                    (long long)target->shape->dim[0]);
   }
   for (int64_t i = 0; i < target->count; ++i) {
-    if (cr_mt19937_uniform(target->rng) >= keep) target->value[i] = 0;
+    if (cr_mt19937_uniform(target->rng) >= keep) set(target, i, 0);
   }
   return CREMA_OK;
 }
@@ -78,10 +94,11 @@ static crema_status fill_positive_unitball(const fill_target *target) {
   if (rows == 0) return CREMA_OK;
   int64_t width = target->count / rows;
   for (int64_t r = 0; r < rows; ++r) {
-    float *row = target->value + r * width;
     double sum = 0;
-    for (int64_t i = 0; i < width; ++i) sum += (double)row[i];
-    for (int64_t i = 0; i < width && sum > 0; ++i) row[i] = (float)((double)row[i] / sum);
+    for (int64_t i = r * width; i < (r + 1) * width; ++i) sum += get(target, i);
+    for (int64_t i = r * width; i < (r + 1) * width && sum > 0; ++i) {
+      set(target, i, get(target, i) / sum);
+    }
   }
   return CREMA_OK;
 }
@@ -104,15 +121,26 @@ static double fan(const fill_target *target) {
 /* Glorot and Bengio, "Understanding the difficulty of training deep feedforward neural
  * networks", 2010: uniform with variance 1/fan. */
 static crema_status fill_xavier(const fill_target *target) {
-  float bound = (float)sqrt(3.0 / fan(target));
+  double bound = sqrt(3.0 / fan(target));
   draw_uniform(target, -bound, bound);
   return CREMA_OK;
 }
 
 /* He, Zhang, Ren and Sun, "Delving deep into rectifiers", 2015: normal with variance 2/fan. */
 static crema_status fill_msra(const fill_target *target) {
-  draw_gaussian(target, 0, (float)sqrt(2.0 / fan(target)));
+  draw_gaussian(target, 0, sqrt(2.0 / fan(target)));
   return CREMA_OK;
+}
+
+/* One axis of a kernel of bilinear interpolation. */
+static float tent(int64_t side, int64_t at) {
+  float factor = (float)((side + 1) / 2);
+  return 1 - fabsf((float)at / factor - (float)(side - 1) / (2 * factor));
+}
+
+static double tent_wide(int64_t side, int64_t at) {
+  double factor = (double)((side + 1) / 2);
+  return 1 - fabs((double)at / factor - (double)(side - 1) / (2 * factor));
 }
 
 /* The kernel of bilinear interpolation in every plane, for upsampling by Deconvolution. */
@@ -125,11 +153,10 @@ static crema_status fill_bilinear(const fill_target *target) {
                    crema_shape_text(shape, text, sizeof text));
   }
   int64_t side = shape->dim[3];
-  float factor = (float)((side + 1) / 2);
-  float centre = (float)(side - 1) / (2 * factor);
   for (int64_t i = 0; i < target->count; ++i) {
-    float x = (float)(i % side), y = (float)(i / side % side);
-    target->value[i] = (1 - fabsf(x / factor - centre)) * (1 - fabsf(y / factor - centre));
+    int64_t row = i / side % side, column = i % side;
+    if (target->wide == NULL) target->value[i] = tent(side, column) * tent(side, row);
+    else target->wide[i] = tent_wide(side, column) * tent_wide(side, row);
   }
   return CREMA_OK;
 }
@@ -178,6 +205,12 @@ crema_status cr_fill(const Caffe__FillerParameter *filler, crema_context *contex
   }
   fill_target target = {.filler = filler, .rng = &context->rng, .shape = &blob->shape};
   target.count = crema_blob_count(blob);
-  CR_TRY(cr_tensor_host_write_floats(blob->data, &target.value));
+  if (cr_tensor_type(blob->data) == CREMA_F64) {
+    void *values = NULL;
+    CR_TRY(cr_tensor_host_write(blob->data, &values));
+    target.wide = values;
+  } else {
+    CR_TRY(cr_tensor_host_write_floats(blob->data, &target.value));
+  }
   return kind->fill(&target);
 }
