@@ -11,6 +11,7 @@
 #include "core/rng.h"
 #include "device/backend/current.h"
 #include "net/build.h"
+#include "net/loss.h"
 
 void crema_net_options_init(crema_net_options *options) {
   if (options == NULL) return;
@@ -19,6 +20,7 @@ void crema_net_options_init(crema_net_options *options) {
 
 void crema_net_destroy(crema_net *net) {
   if (net == NULL) return;
+  cr_net_loss_free(net);
   free(net->decay_mult);
   free(net->lr_mult);
   free(net->learnable);
@@ -176,6 +178,7 @@ crema_status cr_net_create_for(Caffe__NetParameter *param, const crema_net_optio
   CR_TRY_GOTO(cr_net_filter(net, &state, &left_out), fail);
   CR_TRY_GOTO(cr_net_insert_splits(net, &left_out), fail);
   CR_TRY_GOTO(build_on_device(net, solver, options->force_backward || param->force_backward), fail);
+  CR_TRY_GOTO(cr_net_loss_make(net), fail);
   cr_log_debug("Network initialization done.");
   cr_net_left_out_free(&left_out);
   net->origin.text = NULL; /* the caller's */

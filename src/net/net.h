@@ -47,6 +47,9 @@ typedef struct cr_net_origin {
   size_t number; /* of several such fields, which */
 } cr_net_origin;
 
+/* The loss of a pass on its way to the host (net/loss.h). */
+typedef struct cr_net_loss cr_net_loss;
+
 struct crema_net {
   cr_arena arena; /* what is made once and lives as long as the net: names, most of the arrays */
   char *name;
@@ -76,6 +79,7 @@ struct crema_net {
   double grad_scale; /* all gradients are multiplied with it, and a solver divides them by it */
   int fusions;       /* layers whose work others do */
   bool debug_info;   /* log in every pass; may be changed between passes */
+  cr_net_loss *loss;
   size_t at;         /* while it is built: the layer of `param` that is being built */
 };
 
@@ -131,6 +135,14 @@ crema_status cr_net_share_params(crema_net *net, crema_net *donor) CREMA_MUST_US
  * Errors: CREMA_E_RANGE, and those of the layers, with the layer named. */
 crema_status cr_net_forward_range(crema_net *net, int first, int last, double *loss) CREMA_MUST_USE;
 crema_status cr_net_backward_range(crema_net *net, int first, int last) CREMA_MUST_USE;
+
+/* Runs all layers forward, as crema_net_forward does, and leaves the loss to cr_net_loss_read: a
+ * device computes it while the host submits the backward pass. */
+crema_status cr_net_forward_submit(crema_net *net) CREMA_MUST_USE;
+
+/* The loss of the last cr_net_forward_submit: waits for that pass, but not for what was submitted
+ * after it. Errors: those of the pass that show when the device has done its work. */
+crema_status cr_net_loss_read(crema_net *net, double *loss) CREMA_MUST_USE;
 
 /* Changes net->grad_scale; from the next forward pass on. */
 void cr_net_set_grad_scale(crema_net *net, double scale);

@@ -5,6 +5,7 @@
 #include "device/memory/scratchpad.h"
 #include "device/memory/spares.h"
 #include "net/build.h"
+#include "net/loss.h"
 
 static crema_status check_range(const crema_net *net, int first, int last) {
   if (net->layers == 0 && first == 0 && last == -1) return CREMA_OK;
@@ -71,33 +72,7 @@ void cr_net_set_grad_scale(crema_net *net, double scale) {
   for (int i = 0; i < net->layers; ++i) net->layer[i].loss_seeded = false;
 }
 
-static crema_status sum_values(crema_blob *blob, double *sum) {
-  const void *memory = NULL;
-  const float *data = NULL;
-  int64_t count = crema_blob_count(blob);
-  if (cr_tensor_type(blob->data) == CREMA_F64) {
-    CR_TRY(cr_tensor_host_read(blob->data, &memory));
-    for (int64_t k = 0; k < count; ++k) *sum += ((const double *)memory)[k];
-    return CREMA_OK;
-  }
-  CR_TRY(cr_tensor_host_read_floats(blob->data, &data));
-  for (int64_t k = 0; k < count; ++k) *sum += (double)data[k];
-  return CREMA_OK;
-}
-
-/* sum over tops of loss_weight * sum(top) */
-static crema_status add_loss(cr_net_layer *layer, double *loss) {
-  const cr_layer *self = layer->layer;
-  for (int j = 0; j < self->tops; ++j) {
-    if (self->loss_weight[j] == 0.0f) continue;
-    double sum = 0.0;
-    CR_TRY(sum_values(layer->top[j], &sum));
-    *loss += sum * (double)self->loss_weight[j];
-  }
-  return CREMA_OK;
-}
-
-static crema_status forward_layer(crema_net *net, int index, double *loss) {
+static crema_status forward_layer(crema_net *net, int index, bool with_loss) {
   cr_net_layer *layer = &net->layer[index];
   cr_layer *self = layer->layer;
   CR_TRY(follow_shapes(layer));
@@ -107,7 +82,7 @@ static crema_status forward_layer(crema_net *net, int index, double *loss) {
   if (self->phase == CAFFE__PHASE__TRAIN) self->pass += 1;
   if (layer->has_loss) {
     if (!layer->loss_seeded) CR_TRY(seed_loss(net, layer));
-    if (loss != NULL) CR_TRY(add_loss(layer, loss));
+    if (with_loss) CR_TRY(cr_net_loss_add(net, layer));
   }
   CR_TRY(cr_net_settle_forward(net, index));
   return net->debug_info ? cr_net_debug_forward(net, index) : CREMA_OK;
@@ -124,19 +99,29 @@ static void end_pass(const crema_net *net) {
   cr_signals_release();
 }
 
-crema_status cr_net_forward_range(crema_net *net, int first, int last, double *loss) {
+/* With a loss, it is left to cr_net_loss_read. */
+static crema_status submit_forward(crema_net *net, int first, int last, bool with_loss) {
   CR_TRY(check_range(net, first, last));
   if (net->debug_info && net->fusions > 0) CR_TRY(cr_net_undo_fusion(net));
-  double total = 0.0;
+  if (with_loss) cr_net_loss_begin(net);
   crema_status status = CREMA_OK;
   begin_pass(net);
   for (int i = first; i <= last && status == CREMA_OK; ++i) {
-    status = forward_layer(net, i, loss == NULL ? NULL : &total);
+    status = forward_layer(net, i, with_loss);
     if (status != CREMA_OK) status = cr_net_fail_in_layer(net->layer[i].layer->param, status);
   }
   end_pass(net);
-  if (status == CREMA_OK && loss != NULL) *loss = total;
+  if (status == CREMA_OK && with_loss) status = cr_net_loss_end(net);
   return status;
+}
+
+crema_status cr_net_forward_range(crema_net *net, int first, int last, double *loss) {
+  CR_TRY(submit_forward(net, first, last, loss != NULL));
+  return loss == NULL ? CREMA_OK : cr_net_loss_read(net, loss);
+}
+
+crema_status cr_net_forward_submit(crema_net *net) {
+  return submit_forward(net, 0, net->layers - 1, true);
 }
 
 /* Whether backward has anything to compute; under force_backward, sources have nothing. */

@@ -81,12 +81,13 @@ static crema_status accumulate_gradients(crema_solver *solver, bool display, dou
       int64_t pass = solver->iteration * passes + i;
       CR_TRY(solver->options.feed(solver->options.user, solver->net, pass));
     }
-    crema_status status = crema_net_forward(solver->net, &one);
+    crema_status status = cr_net_forward_submit(solver->net);
+    if (status == CREMA_OK) status = crema_net_backward(solver->net);
+    if (status == CREMA_OK) status = cr_net_loss_read(solver->net, &one);
     if (status != CREMA_OK) {
       return cr_fail_in(status, "iteration %lld", (long long)solver->iteration);
     }
     if (!isfinite(one)) CR_TRY(end_or_warn(solver, fail_loss(solver, one), display));
-    CR_TRY(crema_net_backward(solver->net));
     *loss += one;
     solver->samples += solver->batch_samples;
   }

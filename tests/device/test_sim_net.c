@@ -264,6 +264,55 @@ TEST(s4_31_memory_of_tops_bottoms_and_parameters) {
   sim_end();
 }
 
+/* The net for training on a device; NULL: the CPU. */
+static crema_net *train_net(crema_device *device) {
+  crema_net *net = NULL;
+  crema_net_options options;
+  crema_net_options_init(&options);
+  options.device = device;
+  options.seed = 1;
+  options.phase = CREMA_TRAIN;
+  ok(crema_net_parse(net_text, strlen(net_text), "net", &options, &net));
+  return net;
+}
+
+/* A pass of the net whose loss is read late, on a device whose streams run only when the host waits
+ * for them: neither submitting waits, nor does reading wait for backward. */
+TEST(the_loss_is_read_while_backward_is_under_way) {
+  enum { PASSES = 4 };
+  cr_sim_options options = sim_test_options(1);
+  options.memory = (size_t)1 << 30;
+  options.stepped = true;
+  options.keep_log = false;
+  sim_begin(&options);
+  crema_net *sim = train_net(sim_test_device(0)), *cpu = train_net(NULL);
+  for (int pass = 0; pass < PASSES; ++pass) {
+    double loss = 0, wanted = 0;
+    ok(feed(NULL, sim, pass));
+    ok(feed(NULL, cpu, pass));
+    ok(crema_net_forward(cpu, &wanted));
+    ok(crema_net_backward(cpu));
+    uint64_t waits = cr_sim_count(CR_SIM_FINISH, 0);
+    ok(cr_net_forward_submit(sim));
+    /* What the host gives a net is waited for: the label, when the loss asks for it. */
+    const uint64_t inputs = cr_sim_count(CR_SIM_FINISH, 0) - waits;
+    if (pass > 0) assert_true(inputs <= 2);
+    const size_t forward = cr_sim_pending(sim->context);
+    ok(crema_net_backward(sim));
+    const size_t all = cr_sim_pending(sim->context);
+    if (pass > 0) assert_int_equal(cr_sim_count(CR_SIM_FINISH, 0) - waits, inputs);
+    if (pass > 0) assert_true(forward > 2 && all > forward + 5);
+    waits = cr_sim_count(CR_SIM_FINISH, 0);
+    ok(cr_net_loss_read(sim, &loss));
+    assert_true(loss == wanted);
+    assert_int_equal(cr_sim_count(CR_SIM_FINISH, 0), waits);
+    if (pass > 0) assert_int_equal(cr_sim_pending(sim->context), all - forward);
+  }
+  crema_net_destroy(cpu);
+  crema_net_destroy(sim);
+  sim_end();
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(training_gives_the_same_bits_as_on_the_cpu),
