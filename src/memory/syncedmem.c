@@ -94,13 +94,15 @@ static crema_status use_gpu(crema_syncedmem *memory, crema_context *context) {
 
 /* ---- moving bytes; a failure leaves everything as it was ---- */
 
-/* Waits for all work on the device side and copies it to the host side. */
+/* Waits for all work on the device side and copies it to the host side. A failure of that work is
+ * this one's, too: values that it spoiled must not pass for good. */
 static crema_status fetch(crema_syncedmem *memory) {
   crema_context *context = NULL;
   CR_TRY(cr_thread_context(memory->gpu.device, 0, &context));
   CR_TRY(cr_context_follow(context, memory->gpu.user));
   CR_TRY(cr_copy_to_cpu(context, memory->host.data, memory->gpu.data, memory->size));
-  return crema_context_finish(context);
+  CR_TRY(crema_context_finish(context));
+  return cr_context_failure(memory->gpu.device, memory->gpu.user);
 }
 
 static crema_status to_host(crema_syncedmem *memory) {

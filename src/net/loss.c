@@ -136,10 +136,18 @@ crema_status cr_net_loss_end(crema_net *net) {
   return status;
 }
 
+/* Waits for the copies. Work on a device cannot return what it finds wrong, a label out of range,
+ * say; it is known now. */
+static crema_status await_copies(const crema_net *net) {
+  crema_status status = backend_of(net)->event_finish(net->loss->event);
+  crema_status left = backend_of(net)->failure(net->context);
+  return status != CREMA_OK ? status : left;
+}
+
 crema_status cr_net_loss_read(crema_net *net, double *loss) {
   const cr_backend *backend = backend_of(net);
   double sum = net->loss->sum;
-  if (net->loss->copies > 0) CR_TRY(backend->event_finish(net->loss->event));
+  if (net->loss->copies > 0) CR_TRY(await_copies(net));
   for (int i = 0; i < net->loss->copies; ++i) {
     const loss_copy *copy = &net->loss->copy[i];
     const void *memory = (const void *)copy->block.address;

@@ -7,6 +7,7 @@
 
 #include "check.h"
 #include "core/fail.h"
+#include "crema/net.h"
 #include "crema/syncedmem.h"
 #include "device/backend/convert.h"
 #include "device/copy.h"
@@ -343,6 +344,41 @@ TEST(s1_08_a_bad_label_is_reported_once) {
   ok(loss_of(1, &loss));
 }
 
+/* The loss of a net for one position with three equal scores. */
+static const char net_text[] =
+    "layer { name: 'data' type: 'Input' top: 'data' top: 'label' input_param {"
+    " shape { dim: 1 dim: 3 } shape { dim: 1 } } }\n"
+    "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'data' bottom: 'label' top: 'loss' }\n";
+
+/* A pass of a net, which has a queue of work of its own, tells of its own labels: when its loss is
+ * asked for, or when the blob with the loss is read. */
+static crema_status pass_of(crema_net *net, float label, bool asked) {
+  float *to = NULL;
+  const float *top = NULL;
+  double loss = 0;
+  ok(crema_blob_mutable_cpu_data(crema_net_input(net, 0), &to));
+  to[0] = to[1] = to[2] = 0;
+  ok(crema_blob_mutable_cpu_data(crema_net_input(net, 1), &to));
+  *to = label;
+  CR_TRY(crema_net_forward(net, asked ? &loss : NULL));
+  if (asked) return CREMA_OK;
+  return crema_blob_cpu_data(crema_net_output(net, 0), &top);
+}
+
+TEST(s1_08_a_bad_label_is_an_error_of_its_own_pass) {
+  crema_net *net = NULL;
+  crema_net_options options;
+  crema_net_options_init(&options);
+  options.device = device;
+  ok(crema_net_parse(net_text, strlen(net_text), "net", &options, &net));
+  for (int asked = 0; asked < 2; ++asked) {
+    ok(pass_of(net, 1, asked == 1));
+    assert_fails(pass_of(net, 7, asked == 1), CREMA_E_RANGE, "label 7");
+    ok(pass_of(net, 2, asked == 1));
+  }
+  crema_net_destroy(net);
+}
+
 static bool open_device(const char *name) {
   crema_device_type type = CREMA_DEVICE_CPU;
   if (strcmp(name, "sim") == 0) type = CREMA_DEVICE_SIM;
@@ -369,6 +405,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(a_push_reaches_the_device),
       cmocka_unit_test(peers_exchange_memory),
       cmocka_unit_test(s1_08_a_bad_label_is_reported_once),
+      cmocka_unit_test(s1_08_a_bad_label_is_an_error_of_its_own_pass),
   };
   const int failed = cmocka_run_group_tests_name("device conformance", tests, NULL, NULL);
   crema_context_destroy(other);

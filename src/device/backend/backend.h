@@ -58,6 +58,9 @@ typedef struct cr_backend {
   crema_status (*context_open)(crema_context *context);
   void (*context_close)(crema_context *context);
   crema_status (*finish)(crema_context *context);
+  /* The failure that work of the context has left behind, of what is done by now: it is returned
+   * once, here or by finish. Never waits. NULL for host memory, whose work returns its failures. */
+  crema_status (*failure)(crema_context *context);
 
   /* Exactly one of the addresses may be a host address, as `kind` says. Ranges that overlap are
    * refused (CREMA_E_ARGUMENT), equal ones and no bytes are a no-op. */

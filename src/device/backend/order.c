@@ -65,6 +65,15 @@ crema_status cr_context_follow(crema_context *context, uint64_t id) {
   return status;
 }
 
+crema_status cr_context_failure(crema_device *device, uint64_t id) {
+  if (id == 0 || device->backend->failure == NULL) return CREMA_OK;
+  pthread_mutex_lock(&device->lock);
+  crema_context *context = find_context(device, id);
+  crema_status status = context == NULL ? CREMA_OK : device->backend->failure(context);
+  pthread_mutex_unlock(&device->lock);
+  return status;
+}
+
 crema_status cr_context_busy(crema_context *context, bool *out) {
   *out = false;
   const cr_backend *backend = context->device->backend;

@@ -17,6 +17,10 @@ void cr_context_unlist(crema_context *context);
  * same device, if it still exists; the host does not wait. No-op for `id` 0 and for its own. */
 crema_status cr_context_follow(crema_context *context, uint64_t id) CREMA_MUST_USE;
 
+/* The failure that the work of the context called `id` on `device` has left behind so far; it is
+ * returned once. */
+crema_status cr_context_failure(crema_device *device, uint64_t id) CREMA_MUST_USE;
+
 /* Whether the context has work that is not done (S1-32); never so on the CPU. */
 crema_status cr_context_busy(crema_context *context, bool *out) CREMA_MUST_USE;
 

@@ -264,6 +264,7 @@ const cr_backend cr_backend_cuda = {
     .context_open = cr_cuda_context_open,
     .context_close = cr_cuda_context_close,
     .finish = cr_cuda_finish,
+    .failure = cr_cuda_failure,
     .copy = cr_cuda_copy,
     .zero = cr_cuda_zero,
     .convert = cr_cuda_convert,

@@ -80,6 +80,10 @@ crema_status cr_cuda_finish(crema_context *context) {
   return cr_cuda_fault_take(state->fault);
 }
 
+crema_status cr_cuda_failure(crema_context *context) {
+  return cr_cuda_fault_take(cr_cuda_context(context)->fault);
+}
+
 crema_status cr_cuda_busy(crema_context *context, bool *out) {
   int before = -1;
   CR_TRY(cr_cuda_enter(context->device, &before));

@@ -8,6 +8,7 @@
 crema_status cr_cuda_context_open(crema_context *context);
 void cr_cuda_context_close(crema_context *context);
 crema_status cr_cuda_finish(crema_context *context);
+crema_status cr_cuda_failure(crema_context *context);
 crema_status cr_cuda_busy(crema_context *context, bool *out);
 crema_status cr_cuda_copy(crema_context *context, cr_copy_kind kind, uintptr_t dst, uintptr_t src,
                           size_t bytes);

@@ -361,6 +361,13 @@ crema_status cr_sim_finish(crema_context *context) {
   return status;
 }
 
+crema_status cr_sim_failure(crema_context *context) {
+  sim_lock();
+  crema_status status = take_failure(cr_sim_stream(context));
+  sim_unlock();
+  return status;
+}
+
 crema_status cr_sim_busy(crema_context *context, bool *out) {
   sim_stream *stream = cr_sim_stream(context);
   sim_lock();

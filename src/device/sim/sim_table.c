@@ -306,6 +306,7 @@ const cr_backend cr_backend_sim = {
     .context_open = cr_sim_context_open,
     .context_close = cr_sim_context_close,
     .finish = cr_sim_finish,
+    .failure = cr_sim_failure,
     .copy = cr_sim_copy,
     .zero = cr_sim_zero,
     .convert = cr_sim_convert,

@@ -221,6 +221,7 @@ void cr_sim_end_streams(void);
 crema_status cr_sim_context_open(crema_context *context);
 void cr_sim_context_close(crema_context *context);
 crema_status cr_sim_finish(crema_context *context);
+crema_status cr_sim_failure(crema_context *context);
 crema_status cr_sim_busy(crema_context *context, bool *out);
 /* Makes the stream's library handle when it is not there yet. With the lock held. */
 crema_status cr_sim_need_handle(sim_stream *stream);
