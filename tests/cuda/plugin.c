@@ -60,7 +60,8 @@ TEST(the_table_is_complete) {
   assert_true(b->context_close && b->finish && b->copy && b->zero && b->convert);
   assert_true(b->event_create && b->event_destroy && b->event_record && b->event_wait);
   assert_true(b->event_query && b->event_finish && b->memory_info && b->busy && b->owner);
-  assert_true(b->set_current && b->can_access_peer && b->enable_peer && b->disable_peer);
+  assert_true(b->set_current && b->enter_device && b->leave_device && b->failure);
+  assert_true(b->can_access_peer && b->enable_peer && b->disable_peer);
   /* Every op has a row, and every row that keeps a state gives it back. */
   for (int kind = 0; kind < CR_OP_KINDS; ++kind) {
     int rows = 0;

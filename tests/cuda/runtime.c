@@ -10,11 +10,13 @@
 #include "core/fail.h"
 #include "crema/event.h"
 #include "crema/log.h"
+#include "device/backend/current.h"
 #include "device/backend/order.h"
 #include "device/copy.h"
 #include "device/device.h"
 #include "device/memory/block.h"
 #include "device/memory/device_memory.h"
+#include "device/memory/driver.h"
 #include "fake_symbols.h"
 #include "log_lines.h"
 #include "memory/tensor.h"
@@ -252,6 +254,23 @@ TEST(the_current_device_stays) {
   crema_devptr memory = {0};
   ok(backend->alloc(device[1], 64, &memory));
   assert_int_equal(fake.current_device(), 0);
+  /* The same of calls of the library, whose own idea of the thread's device does not count. */
+  for (int own = 0; own < 2; ++own) {
+    cr_device_guard guard;
+    ok(cr_device_set_current(own == 0 ? cr_cpu_device() : device[1]));
+    ok(backend->set_current(device[0]));
+    ok(cr_device_enter(device[1], &guard));
+    assert_int_equal(fake.current_device(), 1);
+    cr_device_leave(guard);
+    assert_int_equal(fake.current_device(), 0);
+    size_t free_bytes = 0, total_bytes = 0;
+    ok(cr_device_memory_info(device[1], &free_bytes, &total_bytes));
+    crema_context *another = NULL;
+    ok(crema_context_create(device[1], 1, &another));
+    crema_context_destroy(another);
+    assert_int_equal(fake.current_device(), 0);
+  }
+  ok(cr_device_set_current(cr_cpu_device()));
   ok(backend->zero(context, memory, 64));
   ok(backend->finish(context));
   assert_int_equal(backend->owner(memory.address), 1);

@@ -91,6 +91,10 @@ typedef struct cr_backend {
   int (*owner)(uintptr_t address);
   /* Makes `device` the one that the driver uses for the calling thread. */
   crema_status (*set_current)(crema_device *device);
+  /* The same for a while: what was current, the caller's own choice perhaps, is current again after
+   * leave_device(*before). */
+  crema_status (*enter_device)(const crema_device *device, int *before);
+  void (*leave_device)(int before);
   bool (*can_access_peer)(crema_device *device, crema_device *peer);
   /* Enabling twice is a success. */
   crema_status (*enable_peer)(crema_device *device, crema_device *peer);

@@ -1,7 +1,6 @@
 #include "device/backend/current.h"
 
 #include "core/fail.h"
-#include "core/log.h"
 
 static _Thread_local crema_device *current;
 
@@ -17,23 +16,18 @@ crema_status cr_device_set_current(crema_device *device) {
 }
 
 crema_status cr_device_enter(crema_device *device, cr_device_guard *guard) {
-  crema_device *before = current;
+  int driver_before = -1;
   *guard = (cr_device_guard){0};
-  if (device == before || device->backend->set_current == NULL) return CREMA_OK;
-  CR_TRY(cr_device_set_current(device));
-  *guard = (cr_device_guard){.changed = true, .before = before};
+  if (device->backend->enter_device == NULL) return CREMA_OK;
+  /* Also where the thread's device is the same: others may have chosen another one since. */
+  CR_TRY(device->backend->enter_device(device, &driver_before));
+  *guard = (cr_device_guard){.entered = device, .before = current, .driver_before = driver_before};
+  current = device;
   return CREMA_OK;
 }
 
 void cr_device_leave(cr_device_guard guard) {
-  if (!guard.changed) return;
-  if (guard.before == NULL) {
-    current = NULL;
-    return;
-  }
-  crema_status status = cr_device_set_current(guard.before);
-  if (status != CREMA_OK && status != CREMA_E_CLOSED) {
-    cr_log_warning("cannot return to device %s:%d: %s", guard.before->backend->name,
-                   guard.before->index, crema_error_text());
-  }
+  if (guard.entered == NULL) return;
+  guard.entered->backend->leave_device(guard.driver_before);
+  current = guard.before;
 }

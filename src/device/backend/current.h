@@ -11,11 +11,12 @@ crema_status cr_device_set_current(crema_device *device) CREMA_MUST_USE;
 
 /* Makes `device` current for the calling thread for as long as a call needs it (S1-40). */
 typedef struct cr_device_guard {
-  bool changed;
-  crema_device *before; /* NULL: none was set */
+  crema_device *entered; /* NULL: nothing was changed */
+  crema_device *before;  /* NULL: none was set */
+  int driver_before;     /* what the driver used */
 } cr_device_guard;
 crema_status cr_device_enter(crema_device *device, cr_device_guard *guard) CREMA_MUST_USE;
-/* Restores the device; after a failed cr_device_enter there is nothing to restore. */
+/* Restores the device, and the one that the driver used for the thread; after a failed cr_device_enter there is nothing to restore. */
 void cr_device_leave(cr_device_guard guard);
 
 #endif

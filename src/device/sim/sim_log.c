@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/fail.h"
+#include "core/log.h"
 #include "device/sim/sim_world.h"
 
 sim_world cr_sim_world = {.lock = PTHREAD_MUTEX_INITIALIZER, .progress = PTHREAD_COND_INITIALIZER};
@@ -57,13 +58,36 @@ crema_status cr_sim_note(const cr_sim_record *record, crema_status *late) {
   return w->faults > 0 ? hit_fault(w, record, late) : CREMA_OK;
 }
 
-crema_status cr_sim_set_current(crema_device *device) {
-  current_index = device->index;
+static crema_status choose_device(int index) {
+  const int before = current_index;
+  current_index = index;
   sim_lock();
   crema_status status =
-      cr_sim_note(&(cr_sim_record){.op = CR_SIM_SET_DEVICE, .device = device->index}, NULL);
+      cr_sim_note(&(cr_sim_record){.op = CR_SIM_SET_DEVICE, .device = index}, NULL);
   sim_unlock();
+  if (status != CREMA_OK) current_index = before;
   return status;
+}
+
+crema_status cr_sim_set_current(crema_device *device) {
+  return choose_device(device->index);
+}
+
+crema_status cr_sim_enter_device(const crema_device *device, int *before) {
+  *before = -1;
+  if (current_index == device->index) return CREMA_OK;
+  const int own = current_index;
+  CR_TRY(choose_device(device->index));
+  *before = own;
+  return CREMA_OK;
+}
+
+/* Where none was ever set, as under CUDA, there is nothing to return to. */
+void cr_sim_leave_device(int before) {
+  crema_status status = before < 0 ? CREMA_OK : choose_device(before);
+  if (status != CREMA_OK && status != CREMA_E_CLOSED) {
+    cr_log_warning("cannot return to device sim:%d: %s", before, crema_error_text());
+  }
 }
 
 void cr_sim_fail(cr_sim_op op, int nth, crema_status code, bool late) {

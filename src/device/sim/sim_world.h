@@ -180,8 +180,10 @@ static inline void sim_unlock(void) {
 
 /* ---- sim_log.c ---- */
 
-/* The back end's set_current. */
+/* The back end's set_current, enter_device and leave_device. */
 crema_status cr_sim_set_current(crema_device *device);
+crema_status cr_sim_enter_device(const crema_device *device, int *before);
+void cr_sim_leave_device(int before);
 /* Counts and logs an operation and says whether a fault hits it: the failure to return now, or, in
  * *late (may be NULL: nothing can fail late), the one to report when it runs. With the lock held.
  */
