@@ -30,6 +30,7 @@ typedef struct values {
   atomic_int tensors; /* how many point here */
   crema_dtype type;
   int64_t count;
+  crema_device *home;           /* that the thread worked on when the values were made */
   _Atomic uint64_t conversions; /* between element types, since the values were made */
   bool zero;                    /* all values are zero, whatever the slots say */
   format_slot *head;            /* slot written last, NULL when none */
@@ -85,6 +86,7 @@ static crema_status values_create(crema_dtype type, int64_t count, values **out)
   pthread_mutex_init(&v->lock, NULL);
   v->type = type;
   v->count = count;
+  v->home = cr_device_current();
   v->zero = true;
   v->head_format = (cr_format){type, NULL};
   v->generation = next_generation();
@@ -177,6 +179,13 @@ static void append_slot(values *v, format_slot *slot) {
   ++v->slots;
 }
 
+/* The device for which a format that is first used on `device` is made: that of the tensor where
+ * the host comes first, so that its memory is page-locked. Values in other types soon go again. */
+static crema_device *maker_of(const values *v, crema_device *device, cr_format format) {
+  bool lasts = format.type == v->type && format.layout == NULL;
+  return device->backend->host_memory && lasts ? v->home : device;
+}
+
 /* The slot of `format`, made (without memory, not valid) when it is not there. */
 static crema_status need_slot(values *v, crema_device *device, cr_format format,
                               const format_slot *keep1, const format_slot *keep2,
@@ -195,7 +204,7 @@ static crema_status need_slot(values *v, crema_device *device, cr_format format,
   }
   slot->format = format;
   slot->access = 0;
-  cr_syncedmem_init(&slot->memory, device, format_bytes(v, format));
+  cr_syncedmem_init(&slot->memory, maker_of(v, device, format), format_bytes(v, format));
   if (fresh) append_slot(v, slot);
   *out = slot;
   return CREMA_OK;

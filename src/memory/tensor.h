@@ -29,7 +29,9 @@
 
 typedef struct cr_tensor cr_tensor;
 
-/* Makes a tensor of `count` elements whose plain format has element type `type`; all zero. */
+/* Makes a tensor of `count` elements whose plain format has element type `type`; all zero. Where
+ * the thread works on a device (cr_device_current), its memory on the host is such that the device
+ * copies it asynchronously. */
 crema_status cr_tensor_create(crema_dtype type, int64_t count, cr_tensor **out) CREMA_MUST_USE;
 void cr_tensor_destroy(cr_tensor *tensor);
 

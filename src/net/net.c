@@ -139,8 +139,8 @@ static crema_status check_solver(const cr_solver_rank *solver) {
   return cr_fail(CREMA_E_RANGE, "a net for solver %d of %d", solver->rank, solver->solvers);
 }
 
-/* Makes the net's device the thread's own meanwhile, so that the host memory of the weights, which
- * fillers write, is page-locked. */
+/* Makes the net's device the thread's own meanwhile, so that the tensors belong to it, and their
+ * host memory is page-locked. */
 static crema_status build_on_device(crema_net *net, const cr_solver_rank *solver,
                                     bool force_backward) {
   cr_device_guard guard;

@@ -313,12 +313,35 @@ TEST(the_loss_is_read_while_backward_is_under_way) {
   sim_end();
 }
 
+/* Whatever the host asks for first: copies from pageable memory would keep it waiting. */
+TEST(the_host_memory_of_a_net_is_page_locked) {
+  cr_sim_options options = sim_test_options(1);
+  options.memory = (size_t)1 << 30;
+  sim_begin(&options);
+  crema_net *net = train_net(sim_test_device(0));
+  for (int i = 0; i < net->blobs; ++i) {
+    float *data = NULL, *diff = NULL;
+    ok(crema_blob_mutable_cpu_data(net->blob[i], &data));
+    ok(crema_blob_mutable_cpu_diff(net->blob[i], &diff));
+    if (!cr_sim_is_pinned(data) || !cr_sim_is_pinned(diff)) fail_msg("%s", net->blob_name[i]);
+  }
+  for (int i = 0; i < net->learnables; ++i) {
+    const float *data = NULL;
+    ok(crema_blob_cpu_data(net->learnable[i], &data));
+    assert_true(cr_sim_is_pinned(data));
+  }
+  crema_net_destroy(net);
+  sim_end();
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(training_gives_the_same_bits_as_on_the_cpu),
       cmocka_unit_test(memory_that_runs_out_is_a_status),
       cmocka_unit_test(a_lost_device_is_a_status),
       cmocka_unit_test(s4_31_memory_of_tops_bottoms_and_parameters),
+      cmocka_unit_test(the_host_memory_of_a_net_is_page_locked),
+      cmocka_unit_test(the_loss_is_read_while_backward_is_under_way),
       cmocka_unit_test(s4_22_nets_for_training_and_testing_share_scratchpad_memory),
   };
   return cmocka_run_group_tests(tests, begin, remove_solver_folder);
