@@ -26,6 +26,7 @@ static struct {
   int (*last_algorithm)(void);
   void *(*last_handle)(void);
   void *(*last_stream)(void);
+  void (*refuse)(int create, int list);
   void (*unload_during_work)(void);
   void (*load)(void);
 } fake;
@@ -41,6 +42,7 @@ static int find_fake(void **state) {
   fake_find(driver, "fake_unload_during_work", &fake.unload_during_work);
   fake_find(driver, "fake_load", &fake.load);
   fake_find(cudnn, "fake_offer_faster", &fake.offer_faster);
+  fake_find(cudnn, "fake_refuse", &fake.refuse);
   fake_find(cudnn, "fake_last_algorithm", &fake.last_algorithm);
   fake_find(cudnn, "fake_last_handle", &fake.last_handle);
   fake_find(cudnn, "fake_last_stream", &fake.last_stream);
@@ -209,6 +211,35 @@ TEST(cudnn_loses_the_driver) {
   ok(run(&j, context));
   drop_job(&j);
   crema_context_destroy(context);
+}
+
+/* One convolution while cuDNN answers like that: it is done as matrix products. Whether a warning
+ * with `text` says why, and none where nothing is wrong. */
+static void run_refused(int create, int list, const char *text) {
+  static log_lines lines;
+  crema_context *context = new_context();
+  fake.refuse(create, list);
+  listen_to(&lines, CREMA_LOG_WARNING);
+  assert_int_equal(algorithm_of_new(false, context), 0);
+  stop_listening();
+  if (text == NULL) assert_string_equal(lines.text, "");
+  else assert_int_equal(count_lines(&lines, text), 1);
+  /* It is asked again for the next one. */
+  fake.refuse(0, 0);
+  assert_int_equal(algorithm_of_new(false, context), SMALL);
+  crema_context_destroy(context);
+}
+
+/* The statuses are those of cudnn_graph.h. Only what is not supported is left to other kernels
+ * without a word, and a lack of memory is not for ever. */
+TEST(cudnn_failures_are_told_of) {
+  fake.offer_faster(0);
+  run_refused(4004, 0, "cuDNN does not start: no memory"); /* on the device */
+  run_refused(4003, 0, "cuDNN does not start: no memory"); /* on the host */
+  run_refused(0, 3002, NULL);                              /* this shape is not supported */
+  run_refused(0, 2000, "choice of an algorithm");          /* a bad parameter */
+  run_refused(0, 4004, "choice of an algorithm");
+  run_refused(0, 5000, "choice of an algorithm"); /* the work failed */
 }
 
 /* Another version than the one that was compiled against is named, once, and not used: convolutions

@@ -49,7 +49,9 @@ struct cr_kernel {
   /* ACCUMULATE arguments: the kernel adds to what is there when `accumulate` says so. Kernels
    * without this only overwrite; the dispatcher adds through a temporary. */
   bool can_accumulate;
-  /* Calls a library that does not survive a lack of memory (see `ready` in the back-end table). */
+  /* Calls a library, which may fail where kernels of our own do not, by a lack of memory above all
+   * (see `ready` in the back-end table): when it cannot plan, that is warned of, and the next
+   * kernel is tried. */
   bool library;
   /* CREMA_E_UNSUPPORTED: the next kernel of the table is tried (not an error). Allocates
    * plan->state. May be NULL. */

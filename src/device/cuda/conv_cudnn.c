@@ -29,14 +29,19 @@ typedef struct conv_state {
   cr_split bias;     /* dst as (N, O, positions) */
 } conv_state;
 
+static bool is_unsupported(cudnnStatus_t status) {
+  return CUDNN_STATUS_CATEGORY(status) == CUDNN_STATUS_NOT_SUPPORTED;
+}
+
+/* What cuDNN does not support is left to the next row without a word. All else is a failure, which
+ * is told of; where it comes while an op is planned, the next row is tried then. */
 static crema_status check(const cr_cudnn *dnn, cudnnStatus_t status, const char *what) {
   if (status == CUDNN_STATUS_SUCCESS) return CREMA_OK;
-  /* What one version of cuDNN does not support is a bad parameter to another. */
-  const int category = CUDNN_STATUS_CATEGORY(status);
-  const bool declined =
-      category == CUDNN_STATUS_NOT_SUPPORTED || category == CUDNN_STATUS_BAD_PARAM;
-  return cr_fail(declined ? CREMA_E_UNSUPPORTED : cr_cuda_library_failure(), "cuDNN, %s: %s", what,
-                 dnn->cudnnGetErrorString(status));
+  const cudaError_t left = cudaGetLastError();
+  crema_status code = CREMA_E_UNSUPPORTED;
+  if (cr_cudnn_lacks_memory(status, left)) code = CREMA_E_NO_MEMORY;
+  else if (!is_unsupported(status)) code = cr_cuda_library_failure();
+  return cr_fail(code, "cuDNN, %s: %s", what, dnn->cudnnGetErrorString(status));
 }
 
 /* ---- descriptors ---- */
@@ -206,37 +211,35 @@ static bool loses_digits(conv_pass pass, int algorithm) {
 
 /* The candidates that are deterministic, keep their digits, and are within the limit, each with all
  * the scratchpad of a run. cuDNN lists the fastest first and need not say how fast it is: the index
- * in its list stands for the time. */
-static int usable(const conv_state *s, cudnnHandle_t handle, const candidates *found,
-                  cr_algorithm *table) {
+ * in its list stands for the time. What the descriptors rule out is unsupported to one version and
+ * a bad parameter to another. */
+static crema_status find_usable(const conv_state *s, cudnnHandle_t handle, const candidates *found,
+                                cr_algorithm *table, int *out) {
   int count = 0;
   for (int i = 0; i < found->count; ++i) {
     const candidate *c = &found->list[i];
     size_t bytes = 0;
     if (c->status != CUDNN_STATUS_SUCCESS || c->determinism != CUDNN_DETERMINISTIC) continue;
     if (loses_digits(s->pass, c->algorithm)) continue;
-    if (workspace_of(s, handle, c->algorithm, &bytes) != CUDNN_STATUS_SUCCESS) continue;
+    const cudnnStatus_t status = workspace_of(s, handle, c->algorithm, &bytes);
+    if (is_unsupported(status) || CUDNN_STATUS_CATEGORY(status) == CUDNN_STATUS_BAD_PARAM) continue;
+    CR_TRY(check(s->dnn, status, "scratchpad of an algorithm"));
     if (bytes > workspace_limit) continue;
     table[count++] =
         (cr_algorithm){.id = i, .seconds = i, .bytes = (bytes + 255) / 256 * 256 + s->bias_bytes};
   }
   (void)cudaGetLastError();
-  return count;
+  *out = count;
+  return CREMA_OK;
 }
 
-/* The fastest that the device has the memory for. Whatever else cuDNN rejects, the next row can do.
- */
+/* The fastest that the device has the memory for. */
 static crema_status choose(conv_state *s, crema_context *context, cudnnHandle_t handle) {
   candidates found = {.count = 0};
   cr_algorithm table[MAX_CANDIDATES];
-  int best = 0;
-  const cudnnStatus_t status = list_all(s, handle, &found);
-  if (status != CUDNN_STATUS_SUCCESS) {
-    (void)cudaGetLastError();
-    return cr_fail(cr_cuda_is_gone() ? CREMA_E_CLOSED : CREMA_E_UNSUPPORTED,
-                   "cuDNN, choice of an algorithm: %s", s->dnn->cudnnGetErrorString(status));
-  }
-  const int count = usable(s, handle, &found, table);
+  int best = 0, count = 0;
+  CR_TRY(check(s->dnn, list_all(s, handle, &found), "choice of an algorithm"));
+  CR_TRY(find_usable(s, handle, &found, table, &count));
   if (count == 0) {
     return cr_fail(CREMA_E_UNSUPPORTED,
                    "cuDNN: no exact and deterministic algorithm for this convolution");
@@ -398,8 +401,10 @@ static crema_status conv_bwd_weights(const cr_call *call) {
   return cr_cuda_channel_sums(call->context, &sum);
 }
 
-CR_CUDA_ROW(conv_fwd_f32_cudnn, CONV_FWD, conv_fwd, .plan = conv_fwd_plan, .destroy = conv_destroy);
+CR_CUDA_ROW(conv_fwd_f32_cudnn, CONV_FWD, conv_fwd, .plan = conv_fwd_plan, .destroy = conv_destroy,
+            .library = true);
 CR_CUDA_ROW(conv_bwd_data_f32_cudnn, CONV_BWD_DATA, conv_bwd_data, .plan = conv_bwd_data_plan,
-            .destroy = conv_destroy);
+            .destroy = conv_destroy, .library = true);
 CR_CUDA_ROW(conv_bwd_weights_f32_cudnn, CONV_BWD_WEIGHTS, conv_bwd_weights,
-            .plan = conv_bwd_weights_plan, .destroy = conv_destroy, .can_accumulate = true);
+            .plan = conv_bwd_weights_plan, .destroy = conv_destroy, .can_accumulate = true,
+            .library = true);

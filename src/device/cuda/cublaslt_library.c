@@ -48,12 +48,12 @@ crema_status cr_cuda_blas_handle(crema_context *context, cublasLtHandle_t *out) 
   *out = state->blas;
   if (state->blas != NULL) return CREMA_OK;
   CR_TRY(cr_cuda_cublaslt(&blas));
+  (void)cudaGetLastError(); /* somebody else's */
   const cublasStatus_t status = blas->cublasLtCreate(&state->blas);
   *out = state->blas;
   if (status == CUBLAS_STATUS_SUCCESS) return CREMA_OK;
   *out = state->blas = NULL;
-  (void)cudaGetLastError();
-  if (status == CUBLAS_STATUS_ALLOC_FAILED) {
+  if (status == CUBLAS_STATUS_ALLOC_FAILED || cudaGetLastError() == cudaErrorMemoryAllocation) {
     return cr_fail(CREMA_E_NO_MEMORY, "cuBLASLt does not start: no memory");
   }
   if (cr_cuda_is_gone()) return cr_fail(CREMA_E_CLOSED, "cuBLASLt does not start any more");

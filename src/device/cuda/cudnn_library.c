@@ -67,6 +67,12 @@ static cudnnStatus_t create(cudnnHandle_t *handle, cudaStream_t stream) {
   return status;
 }
 
+bool cr_cudnn_lacks_memory(cudnnStatus_t status, cudaError_t left) {
+  return status == CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED ||
+         status == CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED ||
+         left == cudaErrorMemoryAllocation;
+}
+
 crema_status cr_cuda_dnn_handle(crema_context *context, cudnnHandle_t *out) {
   cuda_context *state = cr_cuda_context(context);
   const cr_cudnn *dnn = NULL;
@@ -74,10 +80,14 @@ crema_status cr_cuda_dnn_handle(crema_context *context, cudnnHandle_t *out) {
   *out = state->dnn;
   if (state->dnn != NULL) return CREMA_OK;
   CR_TRY(cr_cuda_cudnn(&dnn));
+  (void)cudaGetLastError(); /* somebody else's */
   const cudnnStatus_t status = create(&handle, state->stream);
   if (status != CUDNN_STATUS_SUCCESS) {
-    (void)cudaGetLastError();
+    const cudaError_t left = cudaGetLastError();
     if (cr_cuda_is_gone()) return cr_fail(CREMA_E_CLOSED, "cuDNN does not start any more");
+    if (cr_cudnn_lacks_memory(status, left)) {
+      return cr_fail(CREMA_E_NO_MEMORY, "cuDNN does not start: no memory");
+    }
     return cr_library_refuse(&answer, "cuDNN does not start: %s", dnn->cudnnGetErrorString(status));
   }
   state->dnn = *out = handle;

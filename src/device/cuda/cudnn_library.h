@@ -44,8 +44,12 @@ typedef struct cr_cudnn {
  * missing; logged once, so that the log explains a slow run. */
 crema_status cr_cuda_cudnn(const cr_cudnn **out) CREMA_MUST_USE;
 
+/* Whether cuDNN, or with `left` what CUDA's last error was, says that there is too little memory. */
+bool cr_cudnn_lacks_memory(cudnnStatus_t status, cudaError_t left);
+
 /* The context's handle, made when first needed, with the context's device current. Errors: as
- * above, also when cuDNN is there and does not start. */
+ * above, also when cuDNN is there and does not start; CREMA_E_NO_MEMORY, after which it may well
+ * start the next time. */
 crema_status cr_cuda_dnn_handle(crema_context *context, cudnnHandle_t *out) CREMA_MUST_USE;
 
 #endif

@@ -13,6 +13,9 @@ enum { AXES = 5, SPATIAL = 3, WORKSPACE = 1000, ALGORITHM = 1 };
  * what handle, on what stream. */
 void fake_offer_faster(size_t bytes);
 int fake_last_algorithm(void);
+/* From now on: what cudnnCreate returns, and what the question for algorithms of a forward pass
+ * does. No algorithm has run then. */
+void fake_refuse(int create, int list);
 
 void *fake_last_handle(void);
 void *fake_last_stream(void);
@@ -25,8 +28,14 @@ static struct {
   size_t faster_bytes;
   int last;
   cudnnHandle_t handle;
+  cudnnStatus_t create, list;
 } asked;
 
+void fake_refuse(int create, int list) {
+  asked.last = 0;
+  asked.create = (cudnnStatus_t)create;
+  asked.list = (cudnnStatus_t)list;
+}
 void fake_offer_faster(size_t bytes) {
   asked.faster_bytes = bytes;
 }
@@ -60,6 +69,7 @@ const char *cudnnGetErrorString(cudnnStatus_t status) {
 cudnnStatus_t cudnnCreate(cudnnHandle_t *handle) {
   const char *given = getenv("FAKE_CUDNN_STATUS");
   if (given != NULL && given[0] != '\0') return (cudnnStatus_t)atoi(given);
+  if (asked.create != CUDNN_STATUS_SUCCESS) return asked.create;
   if (fake_works_on() || fake_bound() < 0) return CUDNN_STATUS_NOT_INITIALIZED;
   *handle = calloc(1, sizeof **handle);
   fake_keep(*handle);
@@ -235,6 +245,7 @@ cudnnStatus_t cudnnGetConvolutionForwardAlgorithm_v7(
       !fits((fake_tensor *)x, (fake_tensor *)w, (fake_conv *)c, (fake_tensor *)y)) {
     return CUDNN_STATUS_BAD_PARAM;
   }
+  if (asked.list != CUDNN_STATUS_SUCCESS) return asked.list;
   FILL(perf, count, CUDNN_CONVOLUTION_FWD_ALGO_FFT, CUDNN_CONVOLUTION_FWD_ALGO_FFT_TILING,
        CUDNN_CONVOLUTION_FWD_ALGO_WINOGRAD_NONFUSED);
   return CUDNN_STATUS_SUCCESS;
