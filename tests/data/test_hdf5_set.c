@@ -63,6 +63,7 @@ TEST(samples_are_added) {
   const crema_shape all = shape_of(2, 4, 3, 0);
   assert_set(path, "g/data", &all, values);
   assert_set(path, "other", &flat, values + 1);
+  unlink(path);
 }
 
 TEST(sets_that_do_not_fit) {
@@ -85,6 +86,7 @@ TEST(sets_that_do_not_fit) {
                "data set 'g': not a data set");
   assert_fails(cr_hdf5_set_read(reader, "gone", &shape, read), CREMA_E_NOT_FOUND, "'gone'");
   cr_hdf5_reader_close(reader);
+  unlink(path);
 }
 
 /* A new file has its name only when it is finished, and never replaces another. */
@@ -112,6 +114,7 @@ TEST(new_files) {
                "cannot make the HDF5 file: No such file or directory");
   assert_null(writer);
   cr_hdf5_writer_close(NULL);
+  unlink(path);
 }
 
 /* Reservations add up until the values have reached the file; a margin of 1 MiB is on top. */
