@@ -36,7 +36,8 @@ ROOMS = {
     "layers/loss": {"core", "layers/common"},
     "layers/shape": {"core", "layers/common"},
     "net": {"core", "proto", *DEVICE, "memory", "ops", "layers", "layers/common", "layers/data"},
-    "solver": {"core", "proto", *DEVICE, "memory", "ops", "layers/common", "net"},
+    "parallel": {"core", *DEVICE, "memory", "ops"},
+    "solver": {"core", "proto", *DEVICE, "memory", "ops", "layers/common", "net", "parallel"},
 }
 
 # Headers that only one folder may include.

@@ -1,0 +1,85 @@
+/* The exchange: how the replicas that train one net together share weights and sum gradients.
+ *
+ * A replica is one copy of the net on one device. Each has one end of the exchange, its rank; rank
+ * 0 is the root. What is exchanged are spans, runs of values at fixed addresses of the replica's
+ * device, which all ranks name in the same order. Ranks are threads of this process (one per
+ * device) or processes; there are four ways to exchange between them, each a class:
+ *
+ *   tree    threads; weights are copied down a tree of devices, gradients summed up it: the root
+ *           alone has the sum, updates, and broadcasts its weights before the next iteration
+ *   reduce  threads; every rank gets the sum and updates
+ *   nccl    likewise, by NVIDIA's library
+ *   mpi     likewise, between processes and hosts
+ *
+ * Every rank makes the same calls in the same order; one thread at a time uses an end, except for
+ * cr_exchange_fail. When a rank fails, calls of all ranks that wait for it fail with its message.
+ */
+#ifndef CR_PARALLEL_EXCHANGE_H
+#define CR_PARALLEL_EXCHANGE_H
+
+#include "crema/types.h"
+#include "device/device.h"
+
+typedef struct cr_exchange cr_exchange;
+typedef struct cr_exchange_class cr_exchange_class;
+
+typedef struct cr_span {
+  crema_devptr memory; /* of the rank's device; host memory on the CPU */
+  int64_t count;       /* values; may be 0 */
+  crema_dtype type;    /* F64, F32, F16 or BF16 */
+} cr_span;
+
+struct cr_exchange_class {
+  const char *name;
+  bool root_only; /* sums reach rank 0 only */
+  crema_status (*prepare)(cr_exchange *end, const cr_span *span, int spans);
+  crema_status (*broadcast)(cr_exchange *end, crema_context *context, int span);
+  crema_status (*sum)(cr_exchange *end, crema_context *context, int span);
+  void (*fail)(cr_exchange *end, crema_status status);
+  void (*destroy)(cr_exchange *end);
+};
+
+/* What an end of any class begins with. */
+struct cr_exchange {
+  const cr_exchange_class *class;
+  int rank, ranks;
+  crema_device *device; /* of this rank */
+};
+
+typedef enum cr_exchange_order {
+  CR_EXCHANGE_FIXED,  /* terms are added in a fixed order: the same bits in every run */
+  CR_EXCHANGE_ARRIVAL /* in the order in which they arrive */
+} cr_exchange_order;
+
+/* The ends of `ranks` threads, one per device, device[0] the root's; end[0 .. ranks - 1] get them,
+ * to be freed one by one with cr_exchange_destroy. Errors: CREMA_E_ARGUMENT for devices of several
+ * back ends or one that is named twice, CREMA_E_NO_MEMORY, CREMA_E_DEVICE. */
+crema_status cr_exchange_create_tree(crema_device *const *device, int ranks,
+                                     cr_exchange_order order, cr_exchange **end) CREMA_MUST_USE;
+crema_status cr_exchange_create_reduce(crema_device *const *device, int ranks,
+                                       cr_exchange **end) CREMA_MUST_USE;
+
+/* Names the spans of this rank, once. To be called for all ends of this process before any other
+ * call, from any thread. What the exchange needs of memory is made here, on the devices where it
+ * is used. Errors: CREMA_E_NO_MEMORY, CREMA_E_SHAPE when another rank has other counts. */
+crema_status cr_exchange_prepare(cr_exchange *end, const cr_span *span, int spans) CREMA_MUST_USE;
+
+/* The values of rank 0's span become those of all ranks. Queued on `context`, a context of the
+ * rank's device: the host may go on before it is done. Errors: what another rank failed with. */
+crema_status cr_exchange_broadcast(cr_exchange *end, crema_context *context,
+                                   int span) CREMA_MUST_USE;
+
+/* The sum of all ranks' spans replaces each (root_only: that of rank 0; the others' values are
+ * undefined then). Queued likewise. Sums of 16-bit values are computed in single precision and
+ * rounded once per addition. All ranks get the same bits. */
+crema_status cr_exchange_sum(cr_exchange *end, crema_context *context, int span) CREMA_MUST_USE;
+
+/* Says that this rank has failed with `status` and the thread's error text: all ranks that wait
+ * for it, now or later, fail with the text, after the words "rank N: ". Any thread may call it; the
+ * first failure stays. */
+void cr_exchange_fail(cr_exchange *end, crema_status status);
+
+/* Accepts NULL. Nobody may be using this end any more. */
+void cr_exchange_destroy(cr_exchange *end);
+
+#endif

@@ -1,0 +1,38 @@
+/* The tree of devices along which `tree` exchanges: who copies weights to whom, and who sums whose
+ * gradients. */
+#ifndef CR_PARALLEL_TREE_H
+#define CR_PARALLEL_TREE_H
+
+#include "crema/status.h"
+#include "crema/types.h"
+
+/* What is known of two devices, by their numbers in the list of devices. */
+typedef struct cr_tree_links {
+  bool (*same_board)(const void *user, int a, int b);
+  bool (*reaches)(const void *user, int a, int b); /* a reads b's memory directly */
+  const void *user;
+} cr_tree_links;
+
+/* One edge: indices into the list of devices. */
+typedef struct cr_tree_pair {
+  int parent, child; /* parent -1: the root, device 0 of the list */
+} cr_tree_pair;
+
+/* Pairs `count` devices (count >= 1) into pair[0 .. count - 1], the root's first: first those on
+ * one board, then those that reach each other, then neighbours (S3-03 to S3-06). Errors:
+ * CREMA_E_NO_MEMORY. */
+crema_status cr_tree_pair_up(int count, const cr_tree_links *links,
+                             cr_tree_pair *pair) CREMA_MUST_USE;
+
+/* A node's place in the tree; children in the order in which they were attached. */
+typedef struct cr_tree_node {
+  int parent; /* -1: the root */
+  int children;
+  int child[16];
+} cr_tree_node;
+
+/* Builds node[0 .. count - 1] from pairs in any order (S3-09). Errors: CREMA_E_ARGUMENT for pairs
+ * that do not make one tree: the text names the first device that cannot be reached. */
+crema_status cr_tree_build(const cr_tree_pair *pair, int count, cr_tree_node *node) CREMA_MUST_USE;
+
+#endif
