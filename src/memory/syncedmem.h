@@ -69,6 +69,13 @@ static inline bool cr_syncedmem_at_host(const crema_syncedmem *memory) {
 bool cr_syncedmem_get(const crema_syncedmem *memory, const crema_context *context,
                       crema_devptr *out);
 
+/* The memory that the context's device has for the block, whatever is in it; 0: none. */
+static inline crema_devptr cr_syncedmem_address(const crema_syncedmem *memory,
+                                                const crema_context *context) {
+  if (context->device->backend->host_memory) return (crema_devptr){(uintptr_t)memory->host.data};
+  return memory->gpu.device == context->device ? memory->gpu.data : (crema_devptr){0};
+}
+
 /* Where a device's kernels find the bytes: crema_syncedmem_gpu_data and
  * crema_syncedmem_mutable_gpu_data for any device, the CPU included. */
 crema_status cr_syncedmem_read(crema_syncedmem *memory, crema_context *context,

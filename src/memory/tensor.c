@@ -14,12 +14,16 @@
 /* So many formats are kept while one tensor has the values; see take_slot. */
 enum { MAX_FORMATS = 6 };
 
+struct values;
+
 /* One format that is held. */
 typedef struct format_slot {
   struct format_slot *_Atomic next;
   cr_format format;  /* of a valid slot it never changes, so that readers need no lock */
   atomic_bool valid; /* holds the newest values */
   unsigned access;   /* number of the last access, for eviction */
+  /* Whose memory the slot's is a part of, see cr_tensor_place; NULL: its own, or adopted. */
+  struct values *whole;
   crema_syncedmem memory;
 } format_slot;
 
@@ -117,13 +121,22 @@ static inline bool has_alone(const values *v) {
   return atomic_load_explicit(&v->tensors, memory_order_relaxed) == 1;
 }
 
+static void values_release(values *v);
+
 /* `context`: one that may keep the memory for others; NULL for none. */
+static void clear_slot(format_slot *slot, crema_context *context) {
+  if (context != NULL) cr_syncedmem_retire(&slot->memory, context);
+  else cr_syncedmem_clear(&slot->memory);
+  values_release(slot->whole);
+  slot->whole = NULL;
+}
+
+/* `context` as above. */
 static void drop_slot_for(values *v, format_slot *slot, crema_context *context) {
   format_slot *_Atomic *link = &v->first;
   while (atomic_load(link) != slot) link = &atomic_load(link)->next;
   atomic_store(link, next_slot(slot));
-  if (context != NULL) cr_syncedmem_retire(&slot->memory, context);
-  else cr_syncedmem_clear(&slot->memory);
+  clear_slot(slot, context);
   if (v->head == slot) v->head = NULL;
   v->generation = next_generation();
   --v->slots;
@@ -158,14 +171,14 @@ static format_slot *find_slot(const values *v, cr_format format) {
 
 /* The slot that makes room for a new format: the stale one that was not used for longest, or else
  * (all valid) a valid one that is not the head; NULL when there is room. `keep1` and `keep2` are
- * never taken. A valid slot that another thread may be reading stays: there are more slots then,
- * until the next write. */
+ * never taken, nor is one whose memory is a part of another tensor's. A valid slot that another
+ * thread may be reading stays: there are more slots then, until the next write. */
 static format_slot *take_slot(const values *v, const format_slot *keep1, const format_slot *keep2) {
   format_slot *best = NULL;
   if (v->slots < MAX_FORMATS) return NULL;
   for (format_slot *s = first_slot(v); s != NULL; s = next_slot(s)) {
     bool valid = is_valid(s), head = s == v->head;
-    if (s == keep1 || s == keep2 || (valid && head)) continue;
+    if (s == keep1 || s == keep2 || s->whole != NULL || (valid && head)) continue;
     if (!has_alone(v) && (valid || head)) continue;
     if (best == NULL || (valid != is_valid(best) ? !valid : s->access < best->access)) best = s;
   }
@@ -199,7 +212,7 @@ static crema_status need_slot(values *v, crema_device *device, cr_format format,
   } else {
     set_valid(slot, false);
     if (v->head == slot) v->head = NULL;
-    cr_syncedmem_clear(&slot->memory);
+    clear_slot(slot, NULL);
     v->generation = next_generation();
   }
   slot->format = format;
@@ -588,6 +601,8 @@ static crema_status adopt(cr_tensor *tensor, crema_device *device, crema_devptr 
   CR_TRY(need_slot(v, device, CR_PLAIN_F32, v->head, NULL, &slot));
   CR_TRY(host == NULL ? cr_syncedmem_adopt(&slot->memory, device, memory)
                       : cr_syncedmem_adopt_both(&slot->memory, device, memory, host));
+  values_release(slot->whole);
+  slot->whole = NULL;
   /* The adopted memory holds `count` elements, without the rounding up of format_bytes. */
   size_t bytes = value_bytes(v, CR_PLAIN_F32);
   slot->memory.size = bytes;
@@ -608,6 +623,57 @@ crema_status cr_tensor_adopt_both(cr_tensor *tensor, crema_device *device, crema
 
 crema_status cr_tensor_adopt_host(cr_tensor *tensor, void *memory) {
   return cr_tensor_adopt(tensor, cr_cpu_device(), (crema_devptr){(uintptr_t)memory});
+}
+
+/* Where `whole` has its values from `offset` on, in plain format; other threads may be using it. */
+static crema_status part_of(const cr_tensor *whole, int64_t offset, int64_t count,
+                            const crema_context *context, crema_devptr *out) {
+  const values *w = whole->values;
+  const format_slot *slot = find_slot(w, plain_format(whole));
+  if (offset < 0 || count < 0 || offset > w->count || count > w->count - offset) {
+    return cr_fail(CREMA_E_RANGE, "%" PRId64 " values from %" PRId64 " on of a tensor of %" PRId64,
+                   count, offset, w->count);
+  }
+  if (slot != NULL) *out = cr_syncedmem_address(&slot->memory, context);
+  if (slot == NULL || out->address == 0) {
+    return cr_fail(CREMA_E_STATE, "a tensor has no memory that others could lie in");
+  }
+  out->address += (size_t)offset * crema_dtype_size(w->type);
+  return CREMA_OK;
+}
+
+/* The newest values are copied to where the slot's memory will be; *has: there are such. */
+static crema_status bring_values(values *v, crema_context *context, format_slot *slot,
+                                 crema_devptr to, bool *has) {
+  crema_devptr from = {0};
+  *has = !v->zero && find_source(v) != NULL;
+  if (!*has) return CREMA_OK;
+  CR_TRY(make_valid(v, context, slot));
+  CR_TRY(cr_syncedmem_read(&slot->memory, context, &from));
+  return cr_copy_same_device(context, to, from, value_bytes(v, slot->format));
+}
+
+crema_status cr_tensor_place(cr_tensor *tensor, crema_context *context, cr_tensor *whole,
+                             int64_t offset) {
+  values *v = tensor->values;
+  crema_devptr place = {0}, now = {0};
+  format_slot *slot = NULL;
+  bool has;
+  CR_TRY(part_of(whole, offset, v->count, context, &place));
+  CR_TRY(need_slot(v, context->device, plain_format(whole), v->head, NULL, &slot));
+  now = cr_syncedmem_address(&slot->memory, context);
+  if (slot->whole == whole->values && now.address == place.address) return CREMA_OK;
+  CR_TRY(bring_values(v, context, slot, place, &has));
+  clear_slot(slot, NULL);
+  set_valid(slot, false);
+  v->generation = next_generation();
+  CR_TRY(cr_syncedmem_adopt(&slot->memory, context->device, place));
+  slot->memory.size = slot->memory.capacity = value_bytes(v, slot->format);
+  slot->whole = whole->values;
+  atomic_fetch_add(&whole->values->tensors, 1);
+  set_valid(slot, has);
+  /* Notes that the context used the memory last. */
+  return cr_syncedmem_read(&slot->memory, context, &now);
 }
 
 crema_status cr_tensor_copy(cr_tensor *dst, cr_tensor *src, crema_context *context) {

@@ -111,6 +111,15 @@ crema_status cr_tensor_adopt(cr_tensor *tensor, crema_device *device,
 crema_status cr_tensor_adopt_both(cr_tensor *tensor, crema_device *device, crema_devptr memory,
                                   void *host) CREMA_MUST_USE;
 
+/* Makes the tensor's plain format of the element type of `whole` a part of the memory that `whole`
+ * has on the context's device in its own plain format: the values from `offset` on. The newest
+ * values are kept; zeros stay a mark. A no-op when the format is there already. What writes to the
+ * memory of `whole` says so with cr_tensor_write or cr_tensor_update of the part. The memory lives
+ * until the last part is gone; `whole`, which has been written before, must not be used on another
+ * device or be resized. Errors: CREMA_E_RANGE, CREMA_E_STATE, those of a read. */
+crema_status cr_tensor_place(cr_tensor *tensor, crema_context *context, cr_tensor *whole,
+                             int64_t offset) CREMA_MUST_USE;
+
 /* Lets memory go that was made for more elements than there are now; the values are zero then.
  * Otherwise a no-op. */
 void cr_tensor_shrink_to_fit(cr_tensor *tensor);

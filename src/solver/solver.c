@@ -175,7 +175,9 @@ static crema_status build(crema_solver *solver) {
   if (solver->net->layers == 0) {
     return cr_fail(CREMA_E_ARGUMENT, "%s: the net to train has no layers", solver->path);
   }
-  crema_status status = cr_updater_create(param, &solver->schedule, solver->net, &solver->updater);
+  CR_TRY(cr_blocks_create(solver->net, false, &solver->blocks));
+  crema_status status =
+      cr_updater_create(param, &solver->schedule, solver->blocks, 1, &solver->updater);
   if (status != CREMA_OK) return cr_fail_in(status, "%s", solver->path);
   cr_grad_scale_start(solver);
   CR_TRY(cr_solver_build_test_nets(solver));
@@ -224,6 +226,7 @@ void crema_solver_destroy(crema_solver *solver) {
   for (int i = 0; i < solver->test_nets; ++i) crema_net_destroy(solver->test_net[i]);
   free(solver->test_net);
   cr_updater_destroy(solver->updater);
+  cr_blocks_destroy(solver->blocks);
   crema_net_destroy(solver->net);
   crema_context_destroy(solver->context);
   cr_state_release(solver);

@@ -47,6 +47,7 @@ struct crema_solver {
   crema_net *net;
   int test_nets;
   crema_net **test_net;
+  cr_blocks *blocks;
   cr_updater *updater;
   int64_t iteration; /* updates done */
   cr_rate_state rate;

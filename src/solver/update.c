@@ -55,20 +55,42 @@ enum { RULES = sizeof rules / sizeof *rules };
 
 #define LARGEST_HALF 65504.0f
 
+/* What holds for all parameters that are updated in one precision. */
+typedef struct update_step {
+  bool wide; /* double precision; else all numbers are rounded to single */
+  double rate, decay, correction;
+  cr_op_scalars scalars;
+} update_step;
+
+/* How the parameters of one block are updated. */
+typedef struct block_update {
+  /* The block as a whole: weights, gradients and history are of one element type. NULL: parameter
+   * by parameter. */
+  cr_op *op;
+  cr_tensor *history[2];
+  cr_update_segment *segment; /* room for one per part */
+} block_update;
+
 struct cr_updater {
   const rule_row *row;
   crema_net *net;
-  bool l1, decoupled; /* regularization_type; neither: L2 */
-  bool keep_step;     /* leave the step in the diff, for snapshots with diffs and debug_info */
+  const cr_blocks *blocks;
+  block_update *block; /* one per block */
+  int replicas;        /* whose gradients the diffs hold the sum of */
+  bool l1, decoupled;  /* regularization_type; neither: L2 */
+  bool keep_step;      /* leave the step in the diff, for snapshots with diffs and debug_info */
   const cr_schedule *schedule; /* of momentum and weight decay */
   float momentum2, rms_decay, delta, clip;
   int iter_size;
   int params;
   cr_larc *larc;            /* NULL without larc */
   crema_dtype history_type; /* of solver_data_type */
-  cr_op **op;               /* one per parameter */
+  cr_op **op;               /* one per parameter; NULL where its block is updated as a whole */
   cr_op **cut;              /* likewise; NULL unless the history is in half precision */
   crema_blob **history;     /* row->histories * params */
+  /* Of the update that is under way: in single precision, in double. */
+  update_step step[2];
+  int64_t iteration;
 };
 
 static crema_status find_rule(const char *type, const rule_row **out) {
@@ -145,36 +167,82 @@ fail:
   return status;
 }
 
-/* The ops and the history of parameter `i`. */
-static crema_status add_param(cr_updater *updater, int i) {
-  const crema_shape *shape = crema_blob_shape(updater->net->learnable[i]);
-  cr_op_desc desc = {.kind = updater->keep_step ? CR_OP_UPDATE_KEEP : CR_OP_UPDATE,
-                     .type = CREMA_F32};
+/* The op of an update of `count` elements; `type` is what it is planned for first. */
+static crema_status make_update(const cr_updater *updater, const crema_shape *shape,
+                                crema_dtype type, cr_op **out) {
+  cr_op_desc desc = {.kind = updater->keep_step ? CR_OP_UPDATE_KEEP : CR_OP_UPDATE, .type = type};
   desc.u.update.rule = updater->row->rule;
   desc.u.update.l1 = updater->l1;
   desc.u.update.decoupled = updater->decoupled;
   crema_status status = CREMA_OK;
-  if (updater->cut != NULL) CR_TRY(make_cut(shape, &updater->cut[i]));
-  for (int h = 0; h < updater->row->histories; ++h) {
-    CR_TRY(cr_blob_create_typed(shape, updater->history_type, CREMA_F32,
-                                &updater->history[h * updater->params + i]));
-  }
   for (int arg = 0; arg < 2 + updater->row->histories; ++arg) {
-    CR_TRY_GOTO(cr_op_desc_add(&desc, shape, CREMA_F32), fail);
+    CR_TRY_GOTO(cr_op_desc_add(&desc, shape, type), fail);
   }
   if (updater->row->histories == 1) CR_TRY_GOTO(cr_op_desc_add_absent(&desc), fail);
-  return cr_op_create(&desc, &updater->op[i]);
+  return cr_op_create(&desc, out);
 fail:
   cr_op_desc_free(&desc);
   return status;
 }
 
+static crema_status add_history(cr_updater *updater, int i) {
+  const crema_shape *shape = crema_blob_shape(updater->net->learnable[i]);
+  for (int h = 0; h < updater->row->histories; ++h) {
+    CR_TRY(cr_blob_create_typed(shape, updater->history_type, CREMA_F32,
+                                &updater->history[h * updater->params + i]));
+  }
+  return CREMA_OK;
+}
+
+static cr_tensor *history_of(const cr_updater *updater, int h, int learnable) {
+  return updater->history[h * updater->params + learnable]->data;
+}
+
+/* Moves the history of a block's parameters to one array. */
+static crema_status gather_history(const cr_updater *updater, const cr_block *block, int h,
+                                   cr_tensor **out) {
+  const cr_block_tensors tensors = {updater->history + h * updater->params, false};
+  CR_TRY(cr_tensor_create(updater->history_type, block->count, out));
+  return cr_block_place(block, *out, tensors, updater->net->context);
+}
+
+/* An update computes in F64 where one of its values is F64, else in F32; what is held in another
+ * type is converted parameter by parameter. */
+static bool is_uniform(const cr_updater *updater, const cr_block *block) {
+  const bool wide = block->diff_type == CREMA_F64 && block->type != CREMA_F64;
+  return block->learns && !wide && updater->history_type == block->type;
+}
+
+static crema_status add_block(cr_updater *updater, int index) {
+  const cr_block *block = &updater->blocks->block[index];
+  block_update *update = &updater->block[index];
+  for (int i = 0; i < block->parts; ++i) CR_TRY(add_history(updater, block->part[i].learnable));
+  if (is_uniform(updater, block)) {
+    const crema_shape shape = cr_shape_1(block->count);
+    CR_TRY(CR_NEW(update->segment, block->parts, "a solver"));
+    for (int h = 0; h < updater->row->histories; ++h) {
+      CR_TRY(gather_history(updater, block, h, &update->history[h]));
+    }
+    return make_update(updater, &shape, block->type, &update->op);
+  }
+  for (int i = 0; i < block->parts; ++i) {
+    const int learnable = block->part[i].learnable;
+    const crema_shape *shape = crema_blob_shape(updater->net->learnable[learnable]);
+    if (updater->cut != NULL) CR_TRY(make_cut(shape, &updater->cut[learnable]));
+    CR_TRY(make_update(updater, shape, CREMA_F32, &updater->op[learnable]));
+  }
+  return CREMA_OK;
+}
+
 crema_status cr_updater_create(const Caffe__SolverParameter *param, const cr_schedule *schedule,
-                               crema_net *net, cr_updater **out) {
+                               const cr_blocks *blocks, int replicas, cr_updater **out) {
+  crema_net *net = blocks->net;
   crema_status status = CREMA_OK;
   cr_updater *updater = calloc(1, sizeof *updater);
   if (updater == NULL) return cr_fail_memory(sizeof *updater, "a solver");
   updater->net = net;
+  updater->blocks = blocks;
+  updater->replicas = replicas;
   updater->schedule = schedule;
   CR_TRY_GOTO(read_settings(updater, param), fail);
   updater->params = net->learnables;
@@ -187,7 +255,8 @@ crema_status cr_updater_create(const Caffe__SolverParameter *param, const cr_sch
     status = cr_fail_memory(params * sizeof *updater->op, "a solver");
     goto fail;
   }
-  for (int i = 0; i < updater->params; ++i) CR_TRY_GOTO(add_param(updater, i), fail);
+  CR_TRY_GOTO(CR_NEW(updater->block, blocks->count, "a solver"), fail);
+  for (int i = 0; i < blocks->count; ++i) CR_TRY_GOTO(add_block(updater, i), fail);
   if (param->larc) {
     CR_TRY_GOTO(cr_larc_create(param, net, updater->history, &updater->larc), fail);
   }
@@ -206,16 +275,28 @@ void cr_updater_destroy(cr_updater *updater) {
       crema_blob_destroy(updater->history[i]);
     }
   }
+  for (int i = 0; updater->block != NULL && i < updater->blocks->count; ++i) {
+    cr_tensor_destroy(updater->block[i].history[0]);
+    cr_tensor_destroy(updater->block[i].history[1]);
+    cr_op_destroy(updater->block[i].op);
+    free(updater->block[i].segment);
+  }
   if (updater->op != NULL) {
     for (int i = 0; i < updater->params; ++i) cr_op_destroy(updater->op[i]);
   }
   if (updater->cut != NULL) {
     for (int i = 0; i < updater->params; ++i) cr_op_destroy(updater->cut[i]);
   }
+  free(updater->block);
   free(updater->history);
   free(updater->cut);
   free(updater->op);
   free(updater);
+}
+
+/* What the diffs are to be divided by to give the gradient of one pass of one replica. */
+static double diff_scale(const cr_updater *updater) {
+  return updater->net->grad_scale * updater->replicas;
 }
 
 /* The factor that brings the norm of all gradients down to clip_gradients; 1 when it is below. */
@@ -228,7 +309,7 @@ static crema_status clip_factor(const cr_updater *updater, double *out) {
     CR_TRY(cr_blob_sumsq_diff(updater->net->learnable[i], &squares));
     sum += squares;
   }
-  double norm = sqrt(sum) / updater->net->grad_scale;
+  double norm = sqrt(sum) / diff_scale(updater);
   if (!(norm > (double)updater->clip)) return CREMA_OK;
   *out = (double)updater->clip / norm;
   cr_log_info("Gradient clipping: scaling down gradients (L2 norm %g > %g) by scale factor %g",
@@ -245,11 +326,10 @@ static bool stands_still(const cr_updater *updater, int i) {
 }
 
 /* Rounds what was computed to the types in which it is kept. */
-static crema_status settle(cr_updater *updater, int i) {
-  crema_context *context = updater->net->context;
+static crema_status settle(cr_updater *updater, int i, crema_context *context) {
   cr_tensor *weight = updater->net->learnable[i]->data;
   for (int h = 0; h < updater->row->histories; ++h) {
-    cr_tensor *history = updater->history[h * updater->params + i]->data;
+    cr_tensor *history = history_of(updater, h, i);
     if (updater->cut != NULL) {
       CR_TRY(cr_op_run(updater->cut[i], context, (cr_tensor *[]){history, history}, NULL));
     }
@@ -262,20 +342,13 @@ static crema_status settle(cr_updater *updater, int i) {
   return cr_tensor_update(weight, context, CR_PLAIN_F32, &(crema_devptr){0});
 }
 
-/* What holds for all parameters that are updated in one precision. */
-typedef struct step {
-  bool wide; /* double precision; else all numbers are rounded to single */
-  double rate, decay, correction;
-  cr_op_scalars scalars;
-} step;
-
 static double rounded(double value, bool wide) {
   return wide ? value : (double)(float)value;
 }
 
 static void find_step(const cr_updater *updater, double rate, int64_t iteration, double clip,
-                      bool wide, step *out) {
-  *out = (step){.wide = wide, .rate = rounded(rate, wide), .correction = 1};
+                      bool wide, update_step *out) {
+  *out = (update_step){.wide = wide, .rate = rounded(rate, wide), .correction = 1};
   double momentum = rounded(cr_momentum_at(updater->schedule, iteration, out->rate), wide);
   out->decay = rounded(cr_weight_decay_at(updater->schedule, iteration), wide);
   if (updater->row->rule == CR_UPDATE_ADAM) {
@@ -283,64 +356,168 @@ static void find_step(const cr_updater *updater, double rate, int64_t iteration,
     double second = sqrt(1 - pow((double)updater->momentum2, t));
     out->correction = rounded(second / (1 - pow(momentum, t)), wide);
   }
-  out->scalars = (cr_op_scalars){
-      .momentum = momentum,
-      .momentum2 = (double)updater->momentum2,
-      .rms_decay = (double)updater->rms_decay,
-      .delta = (double)updater->delta,
-      .grad_scale = rounded(clip, wide) / updater->iter_size / updater->net->grad_scale};
+  out->scalars =
+      (cr_op_scalars){.momentum = momentum,
+                      .momentum2 = (double)updater->momentum2,
+                      .rms_decay = (double)updater->rms_decay,
+                      .delta = (double)updater->delta,
+                      .grad_scale = rounded(clip, wide) / updater->iter_size / diff_scale(updater)};
 }
 
-/* Whether the update of parameter i computes in double precision. */
-static bool is_wide(const cr_updater *updater, int i) {
-  const crema_blob *blob = updater->net->learnable[i];
-  return cr_tensor_type(blob->data) == CREMA_F64 || cr_tensor_type(blob->diff) == CREMA_F64 ||
-         updater->history_type == CREMA_F64;
+/* What holds for the parameters of a block. */
+static const update_step *step_of(const cr_updater *updater, int block) {
+  const cr_block *b = &updater->blocks->block[block];
+  const bool wide =
+      b->type == CREMA_F64 || b->diff_type == CREMA_F64 || updater->history_type == CREMA_F64;
+  return &updater->step[wide ? 1 : 0];
 }
 
-static crema_status local_rate(const cr_updater *updater, int i, int64_t iteration, const step *now,
-                               double *out) {
-  float multiple = updater->net->lr_mult[i], rate = 0;
-  *out = now->rate;
+/* The rate and the decay of one parameter. */
+static crema_status factors_of(const cr_updater *updater, int i, const update_step *now,
+                               double *rate, double *decay) {
+  const float multiple = updater->net->lr_mult[i];
+  double local = now->rate;
   if (updater->larc != NULL && multiple != 0) {
-    const cr_larc_step larc = {iteration, (float)now->rate, (float)now->scalars.momentum,
+    const cr_larc_step larc = {updater->iteration, (float)now->rate, (float)now->scalars.momentum,
                                (float)now->scalars.grad_scale};
-    CR_TRY(cr_larc_rate(updater->larc, i, &larc, &rate));
-    *out = (double)rate;
+    float own = 0;
+    CR_TRY(cr_larc_rate(updater->larc, i, &larc, &own));
+    local = (double)own;
   }
-  *out = rounded(*out * (double)multiple, now->wide);
+  local = rounded(local * (double)multiple, now->wide);
+  *decay = rounded(now->decay * (double)updater->net->decay_mult[i], now->wide);
+  if (updater->decoupled) *decay = rounded(*decay * local, now->wide);
+  *rate = rounded(local * now->correction, now->wide);
   return CREMA_OK;
 }
 
-static crema_status update_param(cr_updater *updater, int i, int64_t iteration, step *now) {
-  crema_net *net = updater->net;
-  crema_blob *blob = net->learnable[i];
-  bool two = updater->row->histories == 2;
-  cr_tensor *tensors[] = {blob->data, blob->diff, updater->history[i]->data,
-                          two ? updater->history[updater->params + i]->data : NULL};
-  double local = 0, taken = rounded(now->decay * (double)net->decay_mult[i], now->wide);
-  CR_TRY(local_rate(updater, i, iteration, now, &local));
-  if (updater->decoupled) taken = rounded(taken * local, now->wide);
-  now->scalars.decay = taken;
-  now->scalars.rate = rounded(local * now->correction, now->wide);
-  CR_TRY(cr_op_run(updater->op[i], net->context, tensors, &now->scalars));
-  return settle(updater, i);
+static crema_status update_parameter(cr_updater *updater, int i, const update_step *now,
+                                     crema_context *context) {
+  crema_blob *blob = updater->net->learnable[i];
+  if (stands_still(updater, i)) {
+    if (updater->keep_step) cr_tensor_set_zero(blob->diff);
+    return CREMA_OK;
+  }
+  const bool two = updater->row->histories == 2;
+  cr_tensor *tensors[] = {blob->data, blob->diff, history_of(updater, 0, i),
+                          two ? history_of(updater, 1, i) : NULL};
+  cr_op_scalars scalars = now->scalars;
+  CR_TRY(factors_of(updater, i, now, &scalars.rate, &scalars.decay));
+  CR_TRY(cr_op_run(updater->op[i], context, tensors, &scalars));
+  return settle(updater, i, context);
+}
+
+/* An array of a block and the tensors that lie in it. */
+typedef struct block_array {
+  cr_tensor *whole;
+  cr_block_tensors tensors;
+} block_array;
+
+/* Weights, gradients, history 0, history 1; the last one is NULL where there is none. */
+static void arrays_of(const cr_updater *updater, int index, block_array array[4]) {
+  const cr_block *block = &updater->blocks->block[index];
+  const block_update *update = &updater->block[index];
+  crema_blob *const *learnable = updater->net->learnable;
+  array[0] = (block_array){block->weight, {learnable, false}};
+  array[1] = (block_array){block->diff, {learnable, true}};
+  for (int h = 0; h < 2; ++h) {
+    array[2 + h] =
+        (block_array){update->history[h], {updater->history + h * updater->params, false}};
+  }
+}
+
+bool cr_updater_needs_all(const cr_updater *updater) {
+  if (updater->clip >= 0 || updater->larc != NULL) return true;
+  for (int i = 0; i < updater->blocks->count; ++i) {
+    const cr_block *block = &updater->blocks->block[i];
+    if (!block->learns) continue;
+    if (updater->block[i].op == NULL || block->diff_type != block->type) return true;
+  }
+  return false;
+}
+
+crema_status cr_updater_begin(cr_updater *updater, double rate, int64_t iteration) {
+  double clip = 1;
+  CR_TRY(clip_factor(updater, &clip));
+  updater->iteration = iteration;
+  for (int wide = 0; wide < 2; ++wide) {
+    find_step(updater, rate, iteration, clip, wide == 1, &updater->step[wide]);
+  }
+  return CREMA_OK;
+}
+
+crema_status cr_updater_prepare(cr_updater *updater, const cr_bucket *bucket,
+                                crema_context *context) {
+  const cr_block *block = &updater->blocks->block[bucket->block];
+  const block_update *update = &updater->block[bucket->block];
+  const update_step *now = step_of(updater, bucket->block);
+  block_array array[4];
+  if (update->op == NULL) return CREMA_OK;
+  for (int i = bucket->first; i < bucket->last; ++i) {
+    const cr_block_part *part = &block->part[i];
+    cr_update_segment *segment = &update->segment[i];
+    *segment = (cr_update_segment){.begin = part->begin, .count = part->count};
+    CR_TRY(factors_of(updater, part->learnable, now, &segment->rate, &segment->decay));
+  }
+  arrays_of(updater, bucket->block, array);
+  for (int k = 0; k < 4; ++k) {
+    if (array[k].whole == NULL) continue;
+    CR_TRY(cr_block_collect(block, array[k].whole, array[k].tensors, bucket->first, bucket->last,
+                            context));
+  }
+  return CREMA_OK;
+}
+
+crema_status cr_updater_run_bucket(cr_updater *updater, const cr_bucket *bucket,
+                                   crema_context *context) {
+  const cr_block *block = &updater->blocks->block[bucket->block];
+  const block_update *update = &updater->block[bucket->block];
+  const update_step *now = step_of(updater, bucket->block);
+  if (update->op == NULL) {
+    for (int i = bucket->first; i < bucket->last; ++i) {
+      CR_TRY(update_parameter(updater, block->part[i].learnable, now, context));
+    }
+    return CREMA_OK;
+  }
+  cr_tensor *tensors[] = {block->weight, block->diff, update->history[0], update->history[1]};
+  cr_op_scalars scalars = now->scalars;
+  scalars.segment = update->segment + bucket->first;
+  scalars.segments = bucket->last - bucket->first;
+  return cr_op_run(update->op, context, tensors, &scalars);
+}
+
+crema_status cr_updater_finish(cr_updater *updater, const cr_bucket *bucket,
+                               crema_context *context) {
+  const cr_block *block = &updater->blocks->block[bucket->block];
+  block_array array[4];
+  if (updater->block[bucket->block].op == NULL) return CREMA_OK;
+  arrays_of(updater, bucket->block, array);
+  for (int k = 0; k < 4; ++k) {
+    if (array[k].whole == NULL || (k == 1 && !updater->keep_step)) continue;
+    CR_TRY(cr_block_changed(block, array[k].whole, array[k].tensors, bucket->first, bucket->last,
+                            context));
+  }
+  return CREMA_OK;
+}
+
+static crema_status update_block(cr_updater *updater, int index) {
+  crema_context *context = updater->net->context;
+  const cr_bucket all = {.block = index, .first = 0, .last = updater->blocks->block[index].parts};
+  CR_TRY(cr_updater_prepare(updater, &all, context));
+  CR_TRY(cr_updater_run_bucket(updater, &all, context));
+  return cr_updater_finish(updater, &all, context);
+}
+
+crema_status cr_updater_run_still(cr_updater *updater) {
+  for (int i = 0; i < updater->blocks->count; ++i) {
+    if (!updater->blocks->block[i].learns) CR_TRY(update_block(updater, i));
+  }
+  return CREMA_OK;
 }
 
 crema_status cr_updater_run(cr_updater *updater, double rate, int64_t iteration) {
-  double clip = 1;
-  step now[2];
-  CR_TRY(clip_factor(updater, &clip));
-  for (int wide = 0; wide < 2; ++wide) {
-    find_step(updater, rate, iteration, clip, wide == 1, &now[wide]);
-  }
-  for (int i = 0; i < updater->params; ++i) {
-    if (stands_still(updater, i)) {
-      if (updater->keep_step) cr_tensor_set_zero(updater->net->learnable[i]->diff);
-      continue;
-    }
-    CR_TRY(update_param(updater, i, iteration, &now[is_wide(updater, i) ? 1 : 0]));
-  }
+  CR_TRY(cr_updater_begin(updater, rate, iteration));
+  for (int i = 0; i < updater->blocks->count; ++i) CR_TRY(update_block(updater, i));
   return CREMA_OK;
 }
 

@@ -271,19 +271,13 @@ TEST(nothing_is_kept_twice) {
   folder_end(&f);
 }
 
-/* Weights of which only some have been updated are not saved. */
+/* Weights of which only some may have been updated are not saved. */
 TEST(half_an_update_is_not_kept) {
   static folder_case f;
-  float before[6], after[6];
-  folder_begin(&f, "lr_policy: 'fixed' max_iter: 2 momentum: 0.9 snapshot_after_train: false");
-  ok(crema_solver_solve(f.c.solver));
-  case_weights(&f.c, before);
-  folder_end(&f);
   folder_begin(&f, "lr_policy: 'fixed' max_iter: 9 momentum: 0.9");
   f.spoil_at = 2;
-  assert_int_not_equal(crema_solver_solve(f.c.solver), CREMA_OK);
-  case_weights(&f.c, after);
-  assert_memory_not_equal(before, after, sizeof before);
+  assert_int_equal(crema_solver_solve(f.c.solver), CREMA_E_SHAPE);
+  assert_error_has("had 2 when training began");
   assert_int_equal(crema_solver_iteration(f.c.solver), 2);
   assert_false(has_pair(&f, 2));
   folder_end(&f);

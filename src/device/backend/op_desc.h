@@ -149,12 +149,22 @@ typedef struct cr_op_desc {
   } u;
 } cr_op_desc;
 
+/* A run of the elements of an update: those of one parameter among others in a block. */
+typedef struct cr_update_segment {
+  int64_t begin, count;
+  double rate, decay; /* instead of those in the scalars */
+} cr_update_segment;
+
 /* Scalars that change from run to run. Each op's comment in ops.inc names those it reads. A kernel
  * rounds each once, to the type of its arithmetic. */
 typedef struct cr_op_scalars {
   double alpha, beta;
   double rate, momentum, momentum2, rms_decay, decay, delta, grad_scale;
   uint64_t seed, counter;
+  /* What an update changes: these segments, in ascending order; NULL: all elements. A kernel is done
+   * with the array when run() returns. */
+  const cr_update_segment *segment;
+  int segments;
 } cr_op_scalars;
 
 /* What a run costs, see ops.inc. */

@@ -78,6 +78,25 @@ static crema_status make_room(sim_kernel_call *call, int args) {
   return CREMA_OK;
 }
 
+/* The segments are the caller's until it returns. */
+static crema_status copy_scalars(sim_kernel_call *call, const cr_op_scalars *scalars) {
+  call->has_scalars = scalars != NULL;
+  if (scalars == NULL) return CREMA_OK;
+  call->scalars = *scalars;
+  if (scalars->segment == NULL) return CREMA_OK;
+  const size_t bytes = (size_t)scalars->segments * sizeof *scalars->segment;
+  call->segment = malloc(bytes + 1);
+  if (call->segment == NULL) return cr_fail_memory(bytes, "a kernel call");
+  if (bytes > 0) memcpy(call->segment, scalars->segment, bytes);
+  call->scalars.segment = call->segment;
+  return CREMA_OK;
+}
+
+void cr_sim_free_call(sim_kernel_call *call) {
+  free(call->buffer);
+  free(call->segment);
+}
+
 static crema_devptr *buffers(sim_kernel_call *call) {
   return call->buffer != NULL ? call->buffer : call->inline_buffer;
 }
@@ -141,10 +160,13 @@ static crema_status run_row(const cr_call *call) {
   sim_kernel_call *queued = &task.u.kernel;
   CR_TRY(make_room(queued, call->desc->args));
   queued->plan = state;
-  queued->has_scalars = call->scalars != NULL;
-  if (call->scalars != NULL) queued->scalars = *call->scalars;
+  crema_status status = copy_scalars(queued, call->scalars);
+  if (status != CREMA_OK) {
+    cr_sim_free_call(queued);
+    return status;
+  }
   sim_lock();
-  crema_status status = cr_sim_need_handle(stream);
+  status = cr_sim_need_handle(stream);
   if (status == CREMA_OK) {
     status = cr_sim_note(
         &(cr_sim_record){
@@ -162,7 +184,7 @@ static crema_status run_row(const cr_call *call) {
     state->number = task.number;
   }
   sim_unlock();
-  if (status != CREMA_OK) free(queued->buffer);
+  if (status != CREMA_OK) cr_sim_free_call(queued);
   return status;
 }
 

@@ -40,7 +40,7 @@ static sim_task *runnable(sim_stream *stream) {
 }
 
 static void free_task(sim_task *task) {
-  if (task->kind == SIM_TASK_KERNEL) free(task->u.kernel.buffer);
+  if (task->kind == SIM_TASK_KERNEL) cr_sim_free_call(&task->u.kernel);
 }
 
 /* Runs `task`, which is the oldest of the stream. With the lock held, which is let go meanwhile. */

@@ -65,6 +65,7 @@ typedef struct sim_kernel_call {
   crema_devptr *buffer; /* of `args`, to be freed; NULL: the inline ones are enough */
   bool *accumulate;     /* in the same block as `buffer` */
   bool has_scalars;
+  cr_update_segment *segment; /* those of `scalars`, owned; may be NULL */
   cr_op_scalars scalars;
   crema_devptr workspace;
 } sim_kernel_call;
@@ -251,5 +252,7 @@ crema_status cr_sim_convert(crema_context *context, int64_t count, cr_format dst
 
 extern const cr_kernel *cr_sim_kernels[];
 void cr_sim_make_kernels(void);
+/* Frees what a queued call owns. */
+void cr_sim_free_call(sim_kernel_call *call);
 
 #endif
