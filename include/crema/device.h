@@ -70,9 +70,19 @@ CREMA_API crema_status crema_device_describe(crema_device *device,
 CREMA_API bool crema_device_reaches(crema_device *device, crema_device *peer);
 
 /* Starts simulated devices (type CREMA_DEVICE_SIM), which behave like accelerators but compute on
- * the CPU. `text` is their number ("4") or a list such as "devices=4,memory=2G,bandwidth=12G,
- * latency=1e-5" (bytes, bytes a second and seconds of the link to the host). The environment
- * variable CREMA_SIM holds the same text and starts them without this call. Errors:
+ * the CPU. `text` is their number ("4", at most 16) or a list such as "devices=8,memory=2G,
+ * bandwidth=12G,latency=1e-5,peer_bandwidth=50G,peer_latency=2e-6,boards=2,peers=islands:4":
+ *
+ *   devices, memory                their number, and bytes of each
+ *   bandwidth, latency             bytes a second and seconds of the link to the host; without them
+ *                                  copies take no longer than on the host
+ *   peer_bandwidth, peer_latency   the same of each device's link to the other devices; a copy
+ *                                  occupies the links of both ends, each in one direction
+ *   boards                         how many devices are on one board; 1 unless given
+ *   peers                          which devices reach each other's memory: "all" as without it,
+ *                                  "none", or "islands:N" for each N in a row
+ *
+ * The environment variable CREMA_SIM holds the same text and starts them without this call. Errors:
  * CREMA_E_PARSE naming the entry, CREMA_E_STATE when there are some already. */
 CREMA_API crema_status crema_device_simulate(const char *text) CREMA_MUST_USE;
 

@@ -24,17 +24,42 @@ TEST(test_numbers) {
 
 /* Half a device, and times that would never pass. */
 TEST(test_absurd) {
-  static const char *const absurd[] = {"devices=2.5",      "devices=nan",     "memory=1e300G",
-                                       "latency=1e300",    "latency=1e308G",  "latency=4000",
-                                       "bandwidth=1e-300", "bandwidth=1e308G"};
+  static const char *const absurd[] = {
+      "devices=2.5",       "devices=nan",       "memory=1e300G",
+      "latency=1e300",     "latency=1e308G",    "latency=4000",
+      "bandwidth=1e-300",  "bandwidth=1e308G",  "peer_bandwidth=999",
+      "peer_latency=3601", "boards=0",          "boards=1.5",
+      "boards=33",         "peers=some",        "peers=islands:",
+      "peers=islands:0",   "peers=islands:1.5", "peers="};
   for (size_t i = 0; i < sizeof absurd / sizeof absurd[0]; ++i) {
     cr_sim_options options = cr_sim_defaults();
     assert_int_equal(cr_sim_parse(absurd[i], &options), CREMA_E_PARSE);
     assert_int_equal(options.devices, 1);
     assert_true(options.latency == 0 && options.bandwidth == 0);
+    assert_true(options.peer_latency == 0 && options.peer_bandwidth == 0);
+    assert_true(options.board[1] == 1 && options.peer[0][CR_SIM_MAX_DEVICES - 1]);
   }
   cr_sim_options options = cr_sim_defaults();
   ok(cr_sim_parse("bandwidth=0,latency=0", &options));
+}
+
+/* Links between devices, boards, and who reaches whom. */
+TEST(test_peers) {
+  cr_sim_options options = cr_sim_defaults();
+  ok(cr_sim_parse("devices=8,peer_bandwidth=50G,peer_latency=2e-6,boards=2,peers=islands:4",
+                  &options));
+  assert_true(options.peer_bandwidth == 50e9 && options.peer_latency == 2e-6);
+  assert_true(options.bandwidth == 0 && options.latency == 0);
+  for (int a = 0; a < 8; ++a) {
+    assert_int_equal(options.board[a], a / 2);
+    for (int b = 0; b < 8; ++b) {
+      assert_int_equal(options.peer[a][b], a != b && a / 4 == b / 4);
+    }
+  }
+  ok(cr_sim_parse("peers=none", &options));
+  assert_false(options.peer[0][1]);
+  ok(cr_sim_parse("peers=all", &options));
+  assert_true(options.peer[0][CR_SIM_MAX_DEVICES - 1] && !options.peer[3][3]);
 }
 
 TEST(test_units) {
@@ -87,7 +112,7 @@ TEST(test_locale) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_numbers), cmocka_unit_test(test_absurd),
-                                     cmocka_unit_test(test_units), cmocka_unit_test(test_counts),
-                                     cmocka_unit_test(test_locale)};
+                                     cmocka_unit_test(test_peers),   cmocka_unit_test(test_units),
+                                     cmocka_unit_test(test_counts),  cmocka_unit_test(test_locale)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -25,7 +25,7 @@ typedef enum cr_copy_kind {
   CR_COPY_HOST_TO_DEVICE,
   CR_COPY_DEVICE_TO_HOST,
   CR_COPY_SAME_DEVICE,
-  CR_COPY_PEER /* from another device of the same back end */
+  CR_COPY_PEER /* from or to another device of the same back end */
 } cr_copy_kind;
 
 /* One table per back end. When the driver has been unloaded at the end of the process, calls fail
@@ -96,6 +96,8 @@ typedef struct cr_backend {
   crema_status (*enter_device)(const crema_device *device, int *before);
   void (*leave_device)(int before);
   bool (*can_access_peer)(crema_device *device, crema_device *peer);
+  /* Whether two devices are on one board, which makes copies between them faster than to others. */
+  bool (*same_board)(crema_device *device, crema_device *peer);
   /* Enabling twice is a success. */
   crema_status (*enable_peer)(crema_device *device, crema_device *peer);
   crema_status (*disable_peer)(crema_device *device, crema_device *peer);

@@ -155,6 +155,19 @@ static bool cuda_can_access_peer(crema_device *device, crema_device *peer) {
   return can != 0;
 }
 
+static bool cuda_same_board(crema_device *device, crema_device *peer) {
+  crema_device *const pair[2] = {device, peer};
+  int group[2] = {0, 0};
+  for (int i = 0; i < 2; ++i) {
+    int several = 0;
+    if (attribute(pair[i], cudaDevAttrIsMultiGpuBoard, &several) != CREMA_OK || several == 0 ||
+        attribute(pair[i], cudaDevAttrMultiGpuBoardGroupID, &group[i]) != CREMA_OK) {
+      return false;
+    }
+  }
+  return group[0] == group[1];
+}
+
 /* Enabling it twice is no error. */
 static crema_status switch_peer(crema_device *device, crema_device *peer, bool on) {
   int before = -1;
@@ -282,6 +295,7 @@ const cr_backend cr_backend_cuda = {
     .enter_device = cr_cuda_enter,
     .leave_device = cr_cuda_leave,
     .can_access_peer = cuda_can_access_peer,
+    .same_board = cuda_same_board,
     .enable_peer = cuda_enable_peer,
     .disable_peer = cuda_disable_peer,
     .kernels = kernels,

@@ -50,6 +50,8 @@ typedef struct cr_sim_options {
   bool stepped;
   double bandwidth; /* bytes per second of the host link in each direction; 0: as fast as memcpy */
   double latency;   /* seconds before a copy begins */
+  /* The same of each device's link to its peers, which it has beside that to the host. */
+  double peer_bandwidth, peer_latency;
   bool check_races;
   bool keep_log;
   bool poison; /* new memory is filled with 0xA5, freed memory with 0x5A */
@@ -65,7 +67,8 @@ typedef struct cr_sim_options {
 /* One device of 4 GiB, threads, no delays, everybody a peer, all on boards of their own. */
 cr_sim_options cr_sim_defaults(void);
 
-/* "devices=4,memory=512M,bandwidth=12G,latency=1e-5,stepped=1": changes `options`.
+/* "devices=4,memory=512M,bandwidth=12G,latency=1e-5,stepped=1": changes `options`. All entries:
+ * crema_device_simulate, and "stepped" and "races" of this struct.
  * Errors: CREMA_E_PARSE naming the entry. */
 crema_status cr_sim_parse(const char *text, cr_sim_options *options) CREMA_MUST_USE;
 

@@ -11,19 +11,32 @@
 
 /* ---- on the stream: the work itself ---- */
 
-/* Takes the time that the copy needs on the host link, which carries one copy per direction at a
- * time. */
-static double reserve_link(sim_stream *stream, const sim_task *task) {
+enum { TO_DEVICE, FROM_DEVICE };
+
+static double later(double a, double b) {
+  return a > b ? a : b;
+}
+
+/* Takes the time that the copy needs on its links, which carry one copy per direction at a time:
+ * that to the host, or those of two peers. Says when it is over; 0: it uses none. */
+static double reserve_links(sim_stream *stream, const sim_task *task) {
   const cr_sim_options *options = &cr_sim_world.options;
-  bool from_device = task->op == CR_SIM_D2H;
-  if (task->op != CR_SIM_H2D && !from_device) return 0;
-  double seconds = options->latency;
-  if (options->bandwidth > 0) seconds += (double)task->u.copy.bytes / options->bandwidth;
+  const int from = task->u.copy.from, to = task->u.copy.to;
+  const bool peers = task->op == CR_SIM_PEER && from >= 0 && to >= 0 && from != to;
+  if (!peers && task->op != CR_SIM_H2D && task->op != CR_SIM_D2H) return 0;
+  const double bandwidth = peers ? options->peer_bandwidth : options->bandwidth;
+  double seconds = peers ? options->peer_latency : options->latency;
+  if (bandwidth > 0) seconds += (double)task->u.copy.bytes / bandwidth;
+  double *out = &stream->device->link_free[task->op == CR_SIM_D2H ? FROM_DEVICE : TO_DEVICE];
+  double *in = out;
+  if (peers) {
+    out = &cr_sim_world.device[from].peer_link_free[FROM_DEVICE];
+    in = &cr_sim_world.device[to].peer_link_free[TO_DEVICE];
+  }
   double now = cr_clock_seconds();
   sim_lock();
-  double *free_at = &stream->device->link_free[from_device];
-  *free_at = (*free_at > now ? *free_at : now) + seconds;
-  double end = *free_at;
+  const double end = later(now, later(*out, *in)) + seconds;
+  *out = *in = end;
   sim_unlock();
   return end;
 }
@@ -36,7 +49,7 @@ static void wait_until(double end) {
 }
 
 static crema_status run_copy(sim_stream *stream, sim_task *task) {
-  double end = reserve_link(stream, task);
+  double end = reserve_links(stream, task);
   if (task->u.copy.checked &&
       cr_sim_checksum(task->u.copy.src, task->u.copy.bytes) != task->u.copy.checksum) {
     sim_lock();
@@ -97,10 +110,18 @@ static crema_status resolve(sim_stream *stream, bool on_device, uintptr_t addres
   return CREMA_OK;
 }
 
-static crema_status check_peer(const sim_stream *stream, uintptr_t src) {
-  int peer = cr_sim_owner(src);
+/* Whether the stream's device reaches the other end of a copy between peers. */
+static crema_status check_peer(const sim_stream *stream, int peer) {
   if (peer < 0 || peer == stream->device->index || stream->device->peer_on[peer]) return CREMA_OK;
   return cr_fail(CREMA_E_DEVICE, "sim:%d has no access to sim:%d", stream->device->index, peer);
+}
+
+static crema_status find_peers(const sim_stream *stream, uintptr_t dst, uintptr_t src,
+                               sim_task *task) {
+  task->u.copy.from = cr_sim_owner(src);
+  task->u.copy.to = cr_sim_owner(dst);
+  CR_TRY(check_peer(stream, task->u.copy.from));
+  return check_peer(stream, task->u.copy.to);
 }
 
 crema_status cr_sim_copy(crema_context *context, cr_copy_kind kind, uintptr_t dst, uintptr_t src,
@@ -118,7 +139,7 @@ crema_status cr_sim_copy(crema_context *context, cr_copy_kind kind, uintptr_t ds
                                                      .dst = dst,
                                                      .src = src},
                                     &task.fault);
-  if (status == CREMA_OK && kind == CR_COPY_PEER) status = check_peer(stream, src);
+  if (status == CREMA_OK && kind == CR_COPY_PEER) status = find_peers(stream, dst, src, &task);
   if (status == CREMA_OK) {
     status = resolve(stream, kind != CR_COPY_HOST_TO_DEVICE, src, bytes, false, &from);
   }

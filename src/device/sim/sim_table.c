@@ -46,18 +46,55 @@ static bool parse_number(const char *text, double thousand, double *out) {
   return *end == '\0' && !isinf(value);
 }
 
+/* Devices that reach each other: all, none, or groups of devices in a row. */
+static bool parse_peers(const char *text, cr_sim_options *options) {
+  static const char islands[] = "islands:";
+  double group = 0;
+  if (strcmp(text, "all") == 0) {
+    group = CR_SIM_MAX_DEVICES;
+  } else if (strcmp(text, "none") == 0) {
+    group = 1;
+  } else if (strncmp(text, islands, strlen(islands)) != 0 ||
+             !parse_number(text + strlen(islands), 1000, &group)) {
+    return false;
+  }
+  if (group < 1 || group > CR_SIM_MAX_DEVICES || group != floor(group)) return false;
+  for (int a = 0; a < CR_SIM_MAX_DEVICES; ++a) {
+    for (int b = 0; b < CR_SIM_MAX_DEVICES; ++b) {
+      options->peer[a][b] = a != b && a / (int)group == b / (int)group;
+    }
+  }
+  return true;
+}
+
+static void set_boards(int devices, cr_sim_options *options) {
+  for (int a = 0; a < CR_SIM_MAX_DEVICES; ++a) options->board[a] = a / devices;
+}
+
+static bool is_speed(double value) {
+  return value <= 0 || value >= LEAST_BANDWIDTH;
+}
+
 static bool parse_entry(const char *name, const char *text, cr_sim_options *options) {
   double value = 0;
   bool size = strcmp(name, "memory") == 0;
+  if (strcmp(name, "peers") == 0) return parse_peers(text, options);
   if (!parse_number(text, size ? 1024 : 1000, &value)) return false;
   if (size && value < 1e15) {
     options->memory = (size_t)value;
   } else if (strcmp(name, "devices") == 0 && value <= CR_SIM_MAX_DEVICES && value == floor(value)) {
     options->devices = (int)value;
-  } else if (strcmp(name, "bandwidth") == 0 && (value <= 0 || value >= LEAST_BANDWIDTH)) {
+  } else if (strcmp(name, "bandwidth") == 0 && is_speed(value)) {
     options->bandwidth = value;
   } else if (strcmp(name, "latency") == 0 && value <= MOST_LATENCY) {
     options->latency = value;
+  } else if (strcmp(name, "peer_bandwidth") == 0 && is_speed(value)) {
+    options->peer_bandwidth = value;
+  } else if (strcmp(name, "peer_latency") == 0 && value <= MOST_LATENCY) {
+    options->peer_latency = value;
+  } else if (strcmp(name, "boards") == 0 && value >= 1 && value <= CR_SIM_MAX_DEVICES &&
+             value == floor(value)) {
+    set_boards((int)value, options);
   } else if (strcmp(name, "stepped") == 0) {
     options->stepped = value != 0;
   } else if (strcmp(name, "races") == 0) {
@@ -83,7 +120,7 @@ static crema_status parse(const char *text, cr_sim_options *options) {
       return cr_fail(
           CREMA_E_PARSE,
           "simulation: cannot understand \"%s\"; entries are devices, memory, bandwidth, "
-          "latency, stepped, races",
+          "latency, peer_bandwidth, peer_latency, boards, peers, stepped, races",
           entry);
     }
     text += length + (text[length] == ',');
@@ -268,6 +305,11 @@ static bool sim_can_access_peer(crema_device *device, crema_device *peer) {
   return cr_sim_world.options.peer[device->index][peer->index];
 }
 
+static bool sim_same_board(crema_device *device, crema_device *peer) {
+  const int *board = cr_sim_world.options.board;
+  return board[device->index] == board[peer->index];
+}
+
 static crema_status switch_peer(crema_device *device, crema_device *peer, bool on) {
   sim_lock();
   crema_status status =
@@ -324,6 +366,7 @@ const cr_backend cr_backend_sim = {
     .enter_device = cr_sim_enter_device,
     .leave_device = cr_sim_leave_device,
     .can_access_peer = sim_can_access_peer,
+    .same_board = sim_same_board,
     .enable_peer = sim_enable_peer,
     .disable_peer = sim_disable_peer,
     .host_access = cr_sim_host_access,

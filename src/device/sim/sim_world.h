@@ -38,7 +38,8 @@ typedef struct sim_device {
   size_t blocks, block_capacity;
   size_t used, foreign;
   bool peer_on[CR_SIM_MAX_DEVICES];
-  double link_free[2]; /* when the host link is free: to the device, from the device */
+  /* When its links are free, to the host and to its peers: to the device, from the device. */
+  double link_free[2], peer_link_free[2];
 } sim_device;
 
 typedef struct sim_pinned {
@@ -83,6 +84,7 @@ struct sim_task {
       char *dst;
       const char *src;
       size_t bytes;
+      int from, to;      /* the devices of a copy between peers */
       uint64_t checksum; /* of host memory that is read, for the race checker */
       bool checked;
     } copy;
