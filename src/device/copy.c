@@ -38,6 +38,11 @@ crema_status cr_copy_to_cpu(crema_context *context, void *dst, crema_devptr src,
   return copy(context, CR_COPY_DEVICE_TO_HOST, (uintptr_t)dst, src.address, bytes);
 }
 
+crema_status cr_copy_peer(crema_context *context, crema_devptr dst, crema_devptr src,
+                          size_t bytes) {
+  return copy(context, CR_COPY_PEER, dst.address, src.address, bytes);
+}
+
 crema_status cr_copy_to_type(crema_context *context, crema_device_type type, uintptr_t dst,
                              crema_devptr src, size_t bytes) {
   const cr_backend *own = context->device->backend, *other = NULL;

@@ -13,6 +13,10 @@ crema_status cr_copy_from_cpu(crema_context *context, crema_devptr dst, const vo
 crema_status cr_copy_to_cpu(crema_context *context, void *dst, crema_devptr src,
                             size_t bytes) CREMA_MUST_USE;
 
+/* To or from memory of another device of the same back end, which the context's device reaches. */
+crema_status cr_copy_peer(crema_context *context, crema_devptr dst, crema_devptr src,
+                          size_t bytes) CREMA_MUST_USE;
+
 /* To a device type: the CPU or the context's own. Errors: CREMA_E_UNSUPPORTED naming both types. */
 crema_status cr_copy_to_type(crema_context *context, crema_device_type type, uintptr_t dst,
                              crema_devptr src, size_t bytes) CREMA_MUST_USE;

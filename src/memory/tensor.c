@@ -591,20 +591,20 @@ bool cr_tensor_shares_with(const cr_tensor *a, const cr_tensor *b) {
 }
 
 /* `host` NULL: none. */
-static crema_status adopt(cr_tensor *tensor, crema_device *device, crema_devptr memory,
-                          void *host) {
+static crema_status adopt(cr_tensor *tensor, crema_device *device, cr_format format,
+                          crema_devptr memory, void *host) {
   values *v = tensor->values;
   if (memory.address == 0) {
     return cr_fail(CREMA_E_ARGUMENT, "a tensor was given no memory to adopt");
   }
   format_slot *slot = NULL;
-  CR_TRY(need_slot(v, device, CR_PLAIN_F32, v->head, NULL, &slot));
+  CR_TRY(need_slot(v, device, format, v->head, NULL, &slot));
   CR_TRY(host == NULL ? cr_syncedmem_adopt(&slot->memory, device, memory)
                       : cr_syncedmem_adopt_both(&slot->memory, device, memory, host));
   values_release(slot->whole);
   slot->whole = NULL;
   /* The adopted memory holds `count` elements, without the rounding up of format_bytes. */
-  size_t bytes = value_bytes(v, CR_PLAIN_F32);
+  size_t bytes = value_bytes(v, format);
   slot->memory.size = bytes;
   slot->memory.capacity = bytes;
   v->generation = next_generation();
@@ -613,12 +613,16 @@ static crema_status adopt(cr_tensor *tensor, crema_device *device, crema_devptr 
 }
 
 crema_status cr_tensor_adopt(cr_tensor *tensor, crema_device *device, crema_devptr memory) {
-  return adopt(tensor, device, memory, NULL);
+  return adopt(tensor, device, CR_PLAIN_F32, memory, NULL);
+}
+
+crema_status cr_tensor_adopt_own(cr_tensor *tensor, crema_device *device, crema_devptr memory) {
+  return adopt(tensor, device, (cr_format){tensor->values->type, NULL}, memory, NULL);
 }
 
 crema_status cr_tensor_adopt_both(cr_tensor *tensor, crema_device *device, crema_devptr memory,
                                   void *host) {
-  return adopt(tensor, device, memory, host);
+  return adopt(tensor, device, CR_PLAIN_F32, memory, host);
 }
 
 crema_status cr_tensor_adopt_host(cr_tensor *tensor, void *memory) {

@@ -107,6 +107,10 @@ crema_status cr_tensor_adopt_host(cr_tensor *tensor, void *memory) CREMA_MUST_US
 crema_status cr_tensor_adopt(cr_tensor *tensor, crema_device *device,
                              crema_devptr memory) CREMA_MUST_USE;
 
+/* The same with memory that holds values of the tensor's own element type. */
+crema_status cr_tensor_adopt_own(cr_tensor *tensor, crema_device *device,
+                                 crema_devptr memory) CREMA_MUST_USE;
+
 /* Memory of `device`, which has its own, and host memory that hold the same values. */
 crema_status cr_tensor_adopt_both(cr_tensor *tensor, crema_device *device, crema_devptr memory,
                                   void *host) CREMA_MUST_USE;

@@ -44,6 +44,9 @@ struct cr_exchange {
   const cr_exchange_class *class;
   int rank, ranks;
   crema_device *device; /* of this rank */
+  /* Set by cr_exchange_prepare. */
+  bool prepared;
+  int spans;
 };
 
 typedef enum cr_exchange_order {
@@ -59,9 +62,13 @@ crema_status cr_exchange_create_tree(crema_device *const *device, int ranks,
 crema_status cr_exchange_create_reduce(crema_device *const *device, int ranks,
                                        cr_exchange **end) CREMA_MUST_USE;
 
-/* Names the spans of this rank, once. To be called for all ends of this process before any other
+/* A rank whose call of one of the following three fails, for whatever reason, has failed: the
+ * others learn of it as from cr_exchange_fail.
+ *
+ * Names the spans of this rank, once. To be called for all ends of this process before any other
  * call, from any thread. What the exchange needs of memory is made here, on the devices where it
- * is used. Errors: CREMA_E_NO_MEMORY, CREMA_E_SHAPE when another rank has other counts. */
+ * is used. Errors: CREMA_E_NO_MEMORY, CREMA_E_SHAPE when another rank has other counts or types,
+ * CREMA_E_TYPE, CREMA_E_STATE. */
 crema_status cr_exchange_prepare(cr_exchange *end, const cr_span *span, int spans) CREMA_MUST_USE;
 
 /* The values of rank 0's span become those of all ranks. Queued on `context`, a context of the

@@ -20,7 +20,7 @@ typedef struct cr_tree_pair {
 
 /* Pairs `count` devices (count >= 1) into pair[0 .. count - 1], the root's first: first those on
  * one board, then those that reach each other, then neighbours (S3-03 to S3-06). Errors:
- * CREMA_E_NO_MEMORY. */
+ * CREMA_E_NO_MEMORY, CREMA_E_ARGUMENT for no devices. */
 crema_status cr_tree_pair_up(int count, const cr_tree_links *links,
                              cr_tree_pair *pair) CREMA_MUST_USE;
 

@@ -140,6 +140,9 @@ crema_status cr_sim_copy(crema_context *context, cr_copy_kind kind, uintptr_t ds
                                                      .src = src},
                                     &task.fault);
   if (status == CREMA_OK && kind == CR_COPY_PEER) status = find_peers(stream, dst, src, &task);
+  /* Memory that a stream has yet to write is not for the host to change. */
+  const bool checked = cr_sim_world.options.check_races && kind == CR_COPY_HOST_TO_DEVICE &&
+                       !cr_sim_is_written(src, bytes);
   if (status == CREMA_OK) {
     status = resolve(stream, kind != CR_COPY_HOST_TO_DEVICE, src, bytes, false, &from);
   }
@@ -150,7 +153,7 @@ crema_status cr_sim_copy(crema_context *context, cr_copy_kind kind, uintptr_t ds
     task.u.copy.dst = to;
     task.u.copy.src = from;
     task.u.copy.bytes = bytes;
-    task.u.copy.checked = cr_sim_world.options.check_races && kind == CR_COPY_HOST_TO_DEVICE;
+    task.u.copy.checked = checked;
     if (task.u.copy.checked) task.u.copy.checksum = cr_sim_checksum(from, bytes);
     status = cr_sim_submit(stream, &task);
   }

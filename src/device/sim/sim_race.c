@@ -69,6 +69,16 @@ uint64_t cr_sim_checksum(const void *memory, size_t bytes) {
   return sum;
 }
 
+bool cr_sim_is_written(uintptr_t low, size_t bytes) {
+  sim_world *w = &cr_sim_world;
+  forget_done(w);
+  for (size_t i = 0; i < w->accesses; ++i) {
+    const sim_access *a = &w->access[i];
+    if (a->host && a->write && overlap(a, low, low + bytes)) return true;
+  }
+  return false;
+}
+
 /* A use by the host, or a release when `what` says so. With the lock held. */
 static void check_host(uintptr_t low, size_t bytes, bool change, bool host, const char *what) {
   sim_world *w = &cr_sim_world;

@@ -197,6 +197,8 @@ crema_status cr_sim_note(const cr_sim_record *record, crema_status *late);
 /* Records that the task to be submitted next to `stream` uses a range, and reports a race when that
  * conflicts with an access that is not ordered before it. */
 void cr_sim_note_access(sim_stream *stream, uintptr_t low, size_t bytes, bool write, bool host);
+/* Whether a copy that the host does not know to be done writes this host memory. */
+bool cr_sim_is_written(uintptr_t low, size_t bytes);
 uint64_t cr_sim_checksum(const void *memory, size_t bytes);
 void cr_sim_report_race(const char *what, uintptr_t address);
 /* Reports a race when queued work still uses memory that is released. */

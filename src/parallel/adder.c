@@ -1,0 +1,58 @@
+#include "parallel/adder.h"
+
+#include <stdlib.h>
+
+#include "core/fail.h"
+
+const cr_addition *cr_adder_find(const cr_adder *adder, crema_dtype type, int64_t count) {
+  for (int i = 0; i < adder->additions; ++i) {
+    const cr_addition *a = &adder->addition[i];
+    if (a->type == type && a->count == count) return a;
+  }
+  return NULL;
+}
+
+static crema_status make(cr_addition *a) {
+  const crema_shape shape = {.axes = 1, .dim = {a->count}};
+  cr_op_desc desc = {.kind = CR_OP_AXPBY, .type = a->type == CREMA_F64 ? CREMA_F64 : CREMA_F32};
+  crema_status status = CREMA_OK;
+  CR_TRY(cr_tensor_create(a->type, a->count, &a->term));
+  CR_TRY(cr_tensor_create(a->type, a->count, &a->sum));
+  for (int arg = 0; arg < 2; ++arg) CR_TRY_GOTO(cr_op_desc_add(&desc, &shape, a->type), fail);
+  return cr_op_create(&desc, &a->op);
+fail:
+  cr_op_desc_free(&desc);
+  return status;
+}
+
+crema_status cr_adder_need(cr_adder *adder, crema_dtype type, int64_t count) {
+  if (cr_adder_find(adder, type, count) != NULL) return CREMA_OK;
+  const size_t bytes = ((size_t)adder->additions + 1) * sizeof *adder->addition;
+  cr_addition *more = realloc(adder->addition, bytes);
+  if (more == NULL) return cr_fail_memory(bytes, "an exchange");
+  adder->addition = more;
+  cr_addition *a = &more[adder->additions++];
+  *a = (cr_addition){.type = type, .count = count};
+  return make(a);
+}
+
+crema_status cr_adder_run(cr_adder *adder, crema_context *context, const cr_addition *addition,
+                          crema_devptr term, crema_devptr sum) {
+  static const cr_op_scalars add = {.alpha = 1, .beta = 1};
+  cr_tensor *const tensor[2] = {addition->term, addition->sum};
+  crema_devptr at = {0};
+  CR_TRY(cr_tensor_adopt_own(addition->term, adder->device, term));
+  CR_TRY(cr_tensor_adopt_own(addition->sum, adder->device, sum));
+  CR_TRY(cr_op_run(addition->op, context, tensor, &add));
+  /* A kernel may have computed in another element type, or on the host. */
+  return cr_tensor_read(addition->sum, context, (cr_format){addition->type, NULL}, &at);
+}
+
+void cr_adder_free(cr_adder *adder) {
+  for (int i = 0; i < adder->additions; ++i) {
+    cr_op_destroy(adder->addition[i].op);
+    cr_tensor_destroy(adder->addition[i].sum);
+    cr_tensor_destroy(adder->addition[i].term);
+  }
+  free(adder->addition);
+}

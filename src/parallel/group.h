@@ -1,0 +1,106 @@
+/* What the exchanges between threads of one process share: the ends, the links between them, and
+ * how a failure reaches everybody. */
+#ifndef CR_PARALLEL_GROUP_H
+#define CR_PARALLEL_GROUP_H
+
+#include "core/fail.h"
+#include "parallel/adder.h"
+#include "parallel/exchange.h"
+#include "parallel/link.h"
+
+typedef struct cr_group cr_group;
+
+/* How runs of at most some number of bytes are cut, so that one piece can be added while the next
+ * is on its way. */
+typedef struct cr_pieces {
+  int most; /* pieces per run */
+  size_t bytes;
+} cr_pieces;
+
+/* One rank's end. */
+typedef struct cr_group_end {
+  cr_exchange base;
+  cr_group *group;
+  cr_span *span;
+  cr_pieces pieces; /* set by the class in prepare */
+  uint64_t calls;
+  cr_adder adder;
+  /* Copies to other ranks are queued here, so that they go on beside the additions that the
+   * caller's context does. */
+  crema_context *carrier;
+  cr_native_event *turn; /* for the order between the two */
+} cr_group_end;
+
+struct cr_group {
+  pthread_mutex_t lock; /* guards what is said so */
+  int ranks;
+  int ends;      /* that are not destroyed; guarded */
+  int prepared;  /* guarded */
+  int spans;     /* -1: no rank has said what it exchanges; guarded */
+  cr_span *span; /* counts and types that all ranks must have; guarded */
+  int links;
+  cr_link *link;
+  int failed_rank;                     /* the rank that failed first; -1: none; guarded */
+  crema_status status;                 /* its failure; guarded */
+  cr_error *error;                     /* likewise */
+  void (*free_class)(cr_group *group); /* frees what the class has added; may be NULL */
+  void *class_data;
+};
+
+/* A group of one end per device, each of class `class`, and `links` links, to be set up by the
+ * class. Errors: as cr_exchange_create_tree. */
+crema_status cr_group_create(crema_device *const *device, int ranks, const cr_exchange_class *class,
+                             int links, cr_exchange **end, cr_group **out) CREMA_MUST_USE;
+
+/* Records the spans, which must be those of the other ranks, and makes the end's own context. */
+crema_status cr_group_begin_prepare(cr_group_end *end, const cr_span *span,
+                                    int spans) CREMA_MUST_USE;
+
+/* Opens the links that lead to this rank, with slots for a piece each, and lets the rank be used.
+ */
+crema_status cr_group_end_prepare(cr_group_end *end, int slots) CREMA_MUST_USE;
+
+/* Begins a call: fails when a rank has failed or is not prepared. *tag is that of its first piece.
+ */
+crema_status cr_group_begin_call(cr_group_end *end, int span, bool sum, cr_tag *tag) CREMA_MUST_USE;
+
+void cr_group_fail(cr_exchange *end, crema_status status);
+void cr_group_destroy_end(cr_exchange *end);
+
+static inline cr_group_end *cr_group_end_of(cr_exchange *end) {
+  return (cr_group_end *)end;
+}
+
+/* ---- pieces ---- */
+
+cr_pieces cr_pieces_for(size_t most_bytes);
+
+/* A part of a span: values begin to begin + count - 1. */
+typedef struct cr_run {
+  int64_t begin, count;
+} cr_run;
+
+/* Piece number `index` of a run of a span; count 0 behind the last. */
+cr_run cr_run_piece(cr_run run, const cr_pieces *pieces, crema_dtype type, int64_t index);
+
+static inline crema_devptr cr_span_at(const cr_span *span, int64_t value) {
+  return (crema_devptr){span->memory.address + (size_t)value * crema_dtype_size(span->type)};
+}
+
+static inline size_t cr_span_bytes(const cr_span *span) {
+  return (size_t)span->count * crema_dtype_size(span->type);
+}
+
+/* Adds what has arrived in `slot` to the piece of the span, and releases the slot. */
+crema_status cr_group_add(cr_group_end *end, crema_context *context, cr_link *link,
+                          cr_link_slot *slot, const cr_span *span, cr_run piece) CREMA_MUST_USE;
+
+/* Prepares for additions of all pieces of a run. */
+crema_status cr_group_need_additions(cr_group_end *end, crema_dtype type,
+                                     cr_run run) CREMA_MUST_USE;
+
+/* Makes what the end's own context does next follow what `context` has queued, or the reverse. */
+crema_status cr_group_to_carrier(cr_group_end *end, crema_context *context) CREMA_MUST_USE;
+crema_status cr_group_from_carrier(cr_group_end *end, crema_context *context) CREMA_MUST_USE;
+
+#endif

@@ -1,0 +1,212 @@
+/* The exchange round a ring: every rank gets the sum.
+ *
+ * A span is cut into as many shares as there are ranks. First each share travels once round the
+ * ring and gathers the terms of all ranks, beginning at the rank of its number; then each complete
+ * share travels round again and replaces what the ranks have. Each link carries 2 (N - 1) / N of
+ * the span's bytes (Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of
+ * workstations", 2009). The order of the terms depends on the share alone, so that the bits are the
+ * same on all ranks and in all runs. */
+#include "parallel/group.h"
+
+/* Of values; whole vectors in all types. */
+enum { SHARE_ALIGNMENT = 64 };
+
+typedef struct call {
+  cr_group_end *end;
+  crema_context *context;
+  const cr_span *span;
+  cr_tag tag;
+  cr_link *next, *before; /* to the next rank, and from the one before */
+  crema_devptr place;     /* where the next rank has its span */
+} call;
+
+/* ---- shares ---- */
+
+static int64_t share_size(int64_t count, int ranks) {
+  const int64_t even = (count + ranks - 1) / ranks;
+  return (even + SHARE_ALIGNMENT - 1) / SHARE_ALIGNMENT * SHARE_ALIGNMENT;
+}
+
+/* Share number `number`, which may be any integer and counts round the ring. */
+static cr_run share_of(int64_t count, int ranks, int number) {
+  const int64_t size = share_size(count, ranks), left = ((number % ranks) + ranks) % ranks * size;
+  const int64_t begin = left < count ? left : count;
+  return (cr_run){begin, count - begin < size ? count - begin : size};
+}
+
+static cr_run share_piece(const call *c, int number, int64_t index) {
+  const cr_run share = share_of(c->span->count, c->end->base.ranks, number);
+  return cr_run_piece(share, &c->end->pieces, c->span->type, index);
+}
+
+static size_t bytes_of(const call *c, cr_run piece) {
+  return (size_t)piece.count * crema_dtype_size(c->span->type);
+}
+
+static crema_devptr at_place(const call *c, cr_run piece) {
+  return (crema_devptr){c->place.address + (size_t)piece.begin * crema_dtype_size(c->span->type)};
+}
+
+/* Both ends of a link count what goes through it in a call. */
+static cr_tag tag_of(const call *c, int step, int64_t index) {
+  cr_tag tag = c->tag;
+  tag.piece = (int64_t)step << 32 | index;
+  return tag;
+}
+
+/* ---- preparing ---- */
+
+static size_t most_share_bytes(const cr_span *span, int spans, int ranks) {
+  size_t most = 0;
+  for (int i = 0; i < spans; ++i) {
+    const size_t bytes =
+        (size_t)share_of(span[i].count, ranks, 0).count * crema_dtype_size(span[i].type);
+    if (bytes > most) most = bytes;
+  }
+  return most;
+}
+
+static crema_status reduce_prepare(cr_exchange *base, const cr_span *span, int spans) {
+  cr_group_end *end = cr_group_end_of(base);
+  end->pieces = cr_pieces_for(most_share_bytes(span, spans, base->ranks));
+  CR_TRY(cr_group_begin_prepare(end, span, spans));
+  for (int i = 0; i < spans && base->ranks > 1; ++i) {
+    for (int k = 0; k < base->ranks; ++k) {
+      const cr_run share = share_of(span[i].count, base->ranks, k);
+      CR_TRY(cr_group_need_additions(end, span[i].type, share));
+    }
+  }
+  /* With slots for less than a share all ranks could wait for each other, each with a piece to
+   * send; twice as many let a rank run ahead. */
+  return cr_group_end_prepare(end, 2 * end->pieces.most);
+}
+
+/* ---- once round with the sums ---- */
+
+static crema_status send_piece(const call *c, int step, int share, int64_t index) {
+  const cr_run piece = share_piece(c, share, index);
+  return cr_link_send(c->next, c->end->carrier, tag_of(c, step, index),
+                      cr_span_at(c->span, piece.begin), bytes_of(c, piece));
+}
+
+static crema_status add_piece(const call *c, int step, int share, int64_t index) {
+  const cr_run piece = share_piece(c, share, index);
+  cr_link_slot *slot = NULL;
+  CR_TRY(cr_link_receive(c->before, c->context, tag_of(c, step, index), bytes_of(c, piece), &slot));
+  return cr_group_add(c->end, c->context, c->before, slot, c->span, piece);
+}
+
+/* In step s a rank receives the share that its predecessor sent then: that of rank - s - 1. */
+static crema_status gather_terms(const call *c) {
+  const int rank = c->end->base.rank, steps = c->end->base.ranks - 1;
+  CR_TRY(cr_group_to_carrier(c->end, c->context));
+  for (int64_t i = 0; share_piece(c, rank, i).count > 0; ++i) CR_TRY(send_piece(c, 0, rank, i));
+  for (int s = 0; s < steps; ++s) {
+    const int share = rank - s - 1;
+    for (int64_t i = 0; share_piece(c, share, i).count > 0; ++i) {
+      CR_TRY(add_piece(c, s, share, i));
+      CR_TRY(cr_group_to_carrier(c->end, c->context));
+      if (s + 1 < steps) CR_TRY(send_piece(c, s + 1, share, i));
+    }
+  }
+  return CREMA_OK;
+}
+
+/* ---- once round with what is complete ---- */
+
+static crema_status put_piece(const call *c, int step, int share, int64_t index) {
+  const cr_run piece = share_piece(c, share, index);
+  return cr_link_put(c->next, c->end->carrier, tag_of(c, step, index), at_place(c, piece),
+                     cr_span_at(c->span, piece.begin), bytes_of(c, piece));
+}
+
+static crema_status accept_piece(const call *c, int step, int share, int64_t index) {
+  const cr_run piece = share_piece(c, share, index);
+  return cr_link_accept(c->before, c->end->carrier, tag_of(c, step, index),
+                        cr_span_at(c->span, piece.begin), bytes_of(c, piece));
+}
+
+static crema_status spread_sums(const call *c) {
+  const int rank = c->end->base.rank, steps = c->end->base.ranks - 1;
+  for (int64_t i = 0; share_piece(c, rank + 1, i).count > 0; ++i) {
+    CR_TRY(put_piece(c, steps, rank + 1, i));
+  }
+  for (int s = 0; s < steps; ++s) {
+    const int share = rank - s;
+    for (int64_t i = 0; share_piece(c, share, i).count > 0; ++i) {
+      CR_TRY(accept_piece(c, steps + s, share, i));
+      if (s + 1 < steps) CR_TRY(put_piece(c, steps + s + 1, share, i));
+    }
+  }
+  return CREMA_OK;
+}
+
+/* ---- the class ---- */
+
+static crema_status begin_call(cr_exchange *base, crema_context *context, int span, bool sum,
+                               call *out) {
+  cr_group_end *end = cr_group_end_of(base);
+  cr_link *link = end->group->link;
+  *out = (call){.end = end, .context = context, .span = &end->span[span]};
+  out->next = &link[base->rank];
+  out->before = &link[(base->rank + base->ranks - 1) % base->ranks];
+  return cr_group_begin_call(end, span, sum, &out->tag);
+}
+
+static crema_status reduce_sum(cr_exchange *base, crema_context *context, int span) {
+  call c;
+  CR_TRY(begin_call(base, context, span, true, &c));
+  if (base->ranks == 1 || c.span->count == 0) return CREMA_OK;
+  CR_TRY(gather_terms(&c));
+  /* What this rank has sent on may be overwritten when the carrier has done so. */
+  CR_TRY(cr_link_offer(c.before, c.end->carrier, c.tag, c.span->memory));
+  CR_TRY(cr_link_take_offer(c.next, c.end->carrier, c.tag, &c.place));
+  CR_TRY(spread_sums(&c));
+  return cr_group_from_carrier(c.end, context);
+}
+
+/* Piece by piece from each rank to the next, the last one excepted. */
+static crema_status reduce_broadcast(cr_exchange *base, crema_context *context, int span) {
+  call c;
+  CR_TRY(begin_call(base, context, span, false, &c));
+  if (base->ranks == 1 || c.span->count == 0) return CREMA_OK;
+  const bool receives = base->rank > 0, passes_on = base->rank + 1 < base->ranks;
+  const cr_run all = {0, c.span->count};
+  if (receives) CR_TRY(cr_link_offer(c.before, context, c.tag, c.span->memory));
+  CR_TRY(cr_group_to_carrier(c.end, context));
+  if (passes_on) CR_TRY(cr_link_take_offer(c.next, c.end->carrier, c.tag, &c.place));
+  for (int64_t i = 0;; ++i) {
+    const cr_run piece = cr_run_piece(all, &c.end->pieces, c.span->type, i);
+    const crema_devptr at = cr_span_at(c.span, piece.begin);
+    const cr_tag tag = tag_of(&c, 0, i);
+    if (piece.count == 0) break;
+    if (receives) {
+      CR_TRY(cr_link_accept(c.before, c.end->carrier, tag, at, bytes_of(&c, piece)));
+    }
+    if (passes_on) {
+      CR_TRY(
+          cr_link_put(c.next, c.end->carrier, tag, at_place(&c, piece), at, bytes_of(&c, piece)));
+    }
+  }
+  return cr_group_from_carrier(c.end, context);
+}
+
+static const cr_exchange_class reduce_class = {.name = "reduce",
+                                               .root_only = false,
+                                               .prepare = reduce_prepare,
+                                               .broadcast = reduce_broadcast,
+                                               .sum = reduce_sum,
+                                               .fail = cr_group_fail,
+                                               .destroy = cr_group_destroy_end};
+
+crema_status cr_exchange_create_reduce(crema_device *const *device, int ranks, cr_exchange **end) {
+  cr_group *group = NULL;
+  CR_TRY(cr_group_create(device, ranks, &reduce_class, ranks, end, &group));
+  for (int i = 0; i < ranks && ranks > 1; ++i) {
+    const int next = (i + 1) % ranks;
+    group->link[i] = (cr_link){
+        .from = i, .to = next, .source = device[i], .target = device[next], .inbox = true};
+  }
+  if (ranks == 1) group->links = 0;
+  return CREMA_OK;
+}
