@@ -62,6 +62,11 @@ crema_status cr_exchange_sum(cr_exchange *end, crema_context *context, int span)
   return tell_others(end, status);
 }
 
+crema_status cr_exchange_finish(cr_exchange *end) {
+  if (!end->prepared || end->class->finish == NULL) return CREMA_OK;
+  return tell_others(end, end->class->finish(end));
+}
+
 void cr_exchange_fail(cr_exchange *end, crema_status status) {
   end->class->fail(end, status);
 }

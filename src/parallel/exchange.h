@@ -35,6 +35,7 @@ struct cr_exchange_class {
   crema_status (*prepare)(cr_exchange *end, const cr_span *span, int spans);
   crema_status (*broadcast)(cr_exchange *end, crema_context *context, int span);
   crema_status (*sum)(cr_exchange *end, crema_context *context, int span);
+  crema_status (*finish)(cr_exchange *end); /* NULL: nothing is left to be done */
   void (*fail)(cr_exchange *end, crema_status status);
   void (*destroy)(cr_exchange *end);
 };
@@ -62,7 +63,7 @@ crema_status cr_exchange_create_tree(crema_device *const *device, int ranks,
 crema_status cr_exchange_create_reduce(crema_device *const *device, int ranks,
                                        cr_exchange **end) CREMA_MUST_USE;
 
-/* A rank whose call of one of the following three fails, for whatever reason, has failed: the
+/* A rank whose call of one of the following four fails, for whatever reason, has failed: the
  * others learn of it as from cr_exchange_fail.
  *
  * Names the spans of this rank, once. To be called for all ends of this process before any other
@@ -80,6 +81,11 @@ crema_status cr_exchange_broadcast(cr_exchange *end, crema_context *context,
  * undefined then). Queued likewise. Sums of 16-bit values are computed in single precision and
  * rounded once per addition. All ranks get the same bits. */
 crema_status cr_exchange_sum(cr_exchange *end, crema_context *context, int span) CREMA_MUST_USE;
+
+/* Waits until what this rank's calls have queued is done, also what is not queued on a context of
+ * the caller's. Errors: those of that work that no call has returned yet; without this call they
+ * are returned by a later one. */
+crema_status cr_exchange_finish(cr_exchange *end) CREMA_MUST_USE;
 
 /* Says that this rank has failed with `status` and the thread's error text: all ranks that wait
  * for it, now or later, fail with the text, after the words "rank N: ". Any thread may call it; the

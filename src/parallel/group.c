@@ -90,6 +90,7 @@ void cr_group_destroy_end(cr_exchange *base) {
   cr_group_end *end = cr_group_end_of(base);
   cr_group *group = end->group;
   crema_context_destroy(end->carrier);
+  if (end->sent != NULL) base->device->backend->event_destroy(end->sent);
   if (end->turn != NULL) base->device->backend->event_destroy(end->turn);
   cr_adder_free(&end->adder);
   free(end->span);
@@ -171,7 +172,8 @@ crema_status cr_group_begin_prepare(cr_group_end *end, const cr_span *span, int 
   if (end->span == NULL) return cr_fail_memory((size_t)spans * sizeof *span, "an exchange");
   if (spans > 0) memcpy(end->span, span, (size_t)spans * sizeof *span);
   CR_TRY(crema_context_create(device, CREMA_SEED_ANY, &end->carrier));
-  return device->backend->event_create(device, &end->turn);
+  CR_TRY(device->backend->event_create(device, &end->turn));
+  return device->backend->event_create(device, &end->sent);
 }
 
 static crema_status open_links(cr_group_end *end, int slots) {
@@ -200,6 +202,17 @@ crema_status cr_group_end_prepare(cr_group_end *end, int slots) {
   return CREMA_OK;
 }
 
+crema_status cr_group_finish(cr_exchange *end) {
+  return crema_context_finish(cr_group_end_of(end)->carrier);
+}
+
+/* Failures of copies that earlier calls have queued, of those that are done. */
+static crema_status late_failure(cr_group_end *end) {
+  bool done = false;
+  if (end->base.device->backend->event_query(end->sent, &done) == CREMA_OK) return CREMA_OK;
+  return crema_context_finish(end->carrier);
+}
+
 crema_status cr_group_begin_call(cr_group_end *end, int span, bool sum, cr_tag *tag) {
   cr_group *group = end->group;
   pthread_mutex_lock(&group->lock);
@@ -211,6 +224,7 @@ crema_status cr_group_begin_call(cr_group_end *end, int span, bool sum, cr_tag *
     return cr_fail(CREMA_E_STATE, "an exchange is used when %d of its %d ranks are prepared",
                    prepared, group->ranks);
   }
+  CR_TRY(late_failure(end));
   *tag = (cr_tag){.call = ++end->calls, .sum = sum, .span = span};
   return CREMA_OK;
 }
@@ -260,5 +274,5 @@ crema_status cr_group_to_carrier(cr_group_end *end, crema_context *context) {
 }
 
 crema_status cr_group_from_carrier(cr_group_end *end, crema_context *context) {
-  return cr_stream_follow(context, end->carrier, end->turn);
+  return cr_stream_follow(context, end->carrier, end->sent);
 }

@@ -29,6 +29,7 @@ typedef struct cr_group_end {
    * caller's context does. */
   crema_context *carrier;
   cr_native_event *turn; /* for the order between the two */
+  cr_native_event *sent; /* the end of what the last call has queued there */
 } cr_group_end;
 
 struct cr_group {
@@ -64,6 +65,7 @@ crema_status cr_group_end_prepare(cr_group_end *end, int slots) CREMA_MUST_USE;
  */
 crema_status cr_group_begin_call(cr_group_end *end, int span, bool sum, cr_tag *tag) CREMA_MUST_USE;
 
+crema_status cr_group_finish(cr_exchange *end) CREMA_MUST_USE;
 void cr_group_fail(cr_exchange *end, crema_status status);
 void cr_group_destroy_end(cr_exchange *end);
 
@@ -99,8 +101,9 @@ crema_status cr_group_add(cr_group_end *end, crema_context *context, cr_link *li
 crema_status cr_group_need_additions(cr_group_end *end, crema_dtype type,
                                      cr_run run) CREMA_MUST_USE;
 
-/* Makes what the end's own context does next follow what `context` has queued, or the reverse. */
+/* Makes what the end's own context does next follow what `context` has queued. */
 crema_status cr_group_to_carrier(cr_group_end *end, crema_context *context) CREMA_MUST_USE;
+/* The reverse, at the end of a call. */
 crema_status cr_group_from_carrier(cr_group_end *end, crema_context *context) CREMA_MUST_USE;
 
 #endif

@@ -78,7 +78,8 @@ crema_status cr_link_receive(cr_link *link, crema_context *context, cr_tag tag, 
 crema_status cr_link_release(cr_link *link, crema_context *context,
                              cr_link_slot *slot) CREMA_MUST_USE;
 
-/* The receiver: from what `context` has done so far on, `dst` may be written. */
+/* The receiver: from what `context` has done so far on, `dst` may be written. It must accept
+ * something before it offers again. */
 crema_status cr_link_offer(cr_link *link, crema_context *context, cr_tag tag,
                            crema_devptr dst) CREMA_MUST_USE;
 /* The sender: waits for the receiver's offer. */

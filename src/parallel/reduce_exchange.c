@@ -126,6 +126,13 @@ static crema_status accept_piece(const call *c, int step, int share, int64_t ind
                         cr_span_at(c->span, piece.begin), bytes_of(c, piece));
 }
 
+/* Whether `rank` has anything to receive now: all shares but the one that it has completed, which
+ * may be the only one that is not empty. */
+static bool receives_sums(const call *c, int rank) {
+  const int ranks = c->end->base.ranks;
+  return (rank + 1) % ranks != 0 || share_of(c->span->count, ranks, 1).count > 0;
+}
+
 static crema_status spread_sums(const call *c) {
   const int rank = c->end->base.rank, steps = c->end->base.ranks - 1;
   for (int64_t i = 0; share_piece(c, rank + 1, i).count > 0; ++i) {
@@ -159,8 +166,12 @@ static crema_status reduce_sum(cr_exchange *base, crema_context *context, int sp
   if (base->ranks == 1 || c.span->count == 0) return CREMA_OK;
   CR_TRY(gather_terms(&c));
   /* What this rank has sent on may be overwritten when the carrier has done so. */
-  CR_TRY(cr_link_offer(c.before, c.end->carrier, c.tag, c.span->memory));
-  CR_TRY(cr_link_take_offer(c.next, c.end->carrier, c.tag, &c.place));
+  if (receives_sums(&c, base->rank)) {
+    CR_TRY(cr_link_offer(c.before, c.end->carrier, c.tag, c.span->memory));
+  }
+  if (receives_sums(&c, base->rank + 1)) {
+    CR_TRY(cr_link_take_offer(c.next, c.end->carrier, c.tag, &c.place));
+  }
   CR_TRY(spread_sums(&c));
   return cr_group_from_carrier(c.end, context);
 }
@@ -196,6 +207,7 @@ static const cr_exchange_class reduce_class = {.name = "reduce",
                                                .prepare = reduce_prepare,
                                                .broadcast = reduce_broadcast,
                                                .sum = reduce_sum,
+                                               .finish = cr_group_finish,
                                                .fail = cr_group_fail,
                                                .destroy = cr_group_destroy_end};
 

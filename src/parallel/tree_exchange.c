@@ -290,6 +290,7 @@ static const cr_exchange_class tree_class = {.name = "tree",
                                              .prepare = tree_prepare,
                                              .broadcast = tree_broadcast,
                                              .sum = tree_sum,
+                                             .finish = cr_group_finish,
                                              .fail = cr_group_fail,
                                              .destroy = cr_group_destroy_end};
 
