@@ -1,7 +1,11 @@
 /* The processes that train one net together: started by `mpirun`, or one alone.
  *
- * A process that mpirun (of Open MPI) started is told by its environment; libmpi is opened at run
- * time, so that one build serves machines with and without it. */
+ * A process that mpirun (of Open MPI) or Slurm's srun started is told by its environment; libmpi is
+ * opened at run time, so that one build serves machines with and without it.
+ *
+ * Any thread may use a world, but one at a time calls cr_world_agree, cr_world_broadcast and
+ * cr_exchange_create_mpi. While they wait, ranks hear of a rank that fails, and notice when a
+ * process of their own host is killed. Of one on another host mpirun makes an end. */
 #ifndef CR_PARALLEL_WORLD_H
 #define CR_PARALLEL_WORLD_H
 
@@ -9,14 +13,20 @@
 
 typedef struct cr_world cr_world;
 
-/* Whether the environment says that this process is one of several that mpirun started. */
+/* Whether the environment says that this process is one of several that were started together. */
 bool cr_world_is_there(void);
 
-/* Joins the other processes. One world at a time. Errors: CREMA_E_NOT_FOUND without libmpi,
- * CREMA_E_UNSUPPORTED for a library that is not Open MPI or allows no threads, CREMA_E_STATE. */
+/* Joins the other processes; all must call it. A process joins once. libmpi.so.40 is looked for in
+ * the folder that CREMA_MPI_PATH names, else where the system looks for libraries. Errors:
+ * CREMA_E_NOT_FOUND without libmpi; CREMA_E_UNSUPPORTED for a library that is not Open MPI's,
+ * allows no threads or sees another number of processes than were started; CREMA_E_STATE when MPI
+ * was initialized before; CREMA_E_IO. */
 crema_status cr_world_join(cr_world **out) CREMA_MUST_USE;
 
-/* Leaves. After a failure of any rank it ends what the library has under way without waiting.
+/* Waits for the others and leaves. When a rank fails meanwhile, its message is logged as an error.
+ * After a failure nobody is waited for, except for a second at most for the others to have heard of
+ * it; MPI is not finalized then, and the process should end soon, with an exit status other than 0:
+ * that makes mpirun end the others. A process that gives up must have called cr_world_fail first.
  * Accepts NULL. */
 void cr_world_leave(cr_world *world);
 
@@ -34,12 +44,16 @@ crema_status cr_world_agree(cr_world *world, double *sum, int sums, int64_t *max
 /* bytes[0 .. size - 1] of rank 0 become those of all. */
 crema_status cr_world_broadcast(cr_world *world, void *bytes, size_t size) CREMA_MUST_USE;
 
-/* Tells all other processes that this one failed with `status` and the thread's error text; those
- * that wait in any call of the world or of its exchange return that failure within a second. */
+/* Tells all other processes that this one failed with `status` and the thread's error text. They,
+ * and other threads of this one, get that failure from every call of the world and of its exchange
+ * that waits or comes later, with the text "rank N (host): text". Any thread may call it at any
+ * time; the first failure stays. Accepts NULL. No-op for CREMA_OK. */
 void cr_world_fail(cr_world *world, crema_status status);
 
 /* This process's end of an exchange between the processes; `device` is the one that it trains on.
- * The world must outlive it. Sums of different spans may be under way at once. */
+ * All processes must call it. The world must outlive it. Its calls wait for the other processes:
+ * so sums belong into a thread of their own. Sums have the same bits in each run with the same
+ * library and number of processes. */
 crema_status cr_exchange_create_mpi(cr_world *world, crema_device *device,
                                     cr_exchange **out) CREMA_MUST_USE;
 

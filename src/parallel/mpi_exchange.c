@@ -1,0 +1,311 @@
+/* The exchange between processes, by MPI's collectives.
+ *
+ * A span goes in pieces: while one is summed, the next come from the device and earlier ones go
+ * back. MPI only ever writes to memory of the exchange itself, so that after a failure, when
+ * nothing says that it has stopped doing so, the memory of the net may be freed. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/fail.h"
+#include "device/backend/half.h"
+#include "device/copy.h"
+#include "device/memory/block.h"
+#include "parallel/exchange.h"
+#include "parallel/world_private.h"
+
+enum { SLOTS = 4, PIECE_BYTES = 4 << 20 };
+
+/* What one piece at a time is in. */
+typedef struct slot {
+  cr_block in, out; /* page-locked; host memory needs no `in`: MPI reads the span itself */
+  /* Of the last copies from and to the device; NULL on host memory. */
+  cr_native_event *fetched, *delivered;
+  cr_mpi_handle request;
+} slot;
+
+typedef struct mpi_exchange {
+  cr_exchange base;
+  cr_world *world;
+  cr_mpi_handle comm;
+  cr_mpi_handle sum_f16, sum_bf16; /* operations; NULL: not made */
+  cr_span *span;
+  slot slot[SLOTS];
+} mpi_exchange;
+
+static mpi_exchange *of(cr_exchange *end) {
+  return (mpi_exchange *)end;
+}
+
+static bool on_host(const mpi_exchange *x) {
+  return x->base.device->backend->host_memory;
+}
+
+/* ---- sums of halves ---- */
+
+static void add_f16(void *in, void *sum, int *count, cr_mpi_handle *type) {
+  (void)type;
+  const uint16_t *a = in;
+  uint16_t *b = sum;
+  for (int i = 0; i < *count; ++i) b[i] = cr_f32_to_f16(cr_f16_to_f32(a[i]) + cr_f16_to_f32(b[i]));
+}
+
+static void add_bf16(void *in, void *sum, int *count, cr_mpi_handle *type) {
+  (void)type;
+  const uint16_t *a = in;
+  uint16_t *b = sum;
+  for (int i = 0; i < *count; ++i) {
+    b[i] = cr_f32_to_bf16(cr_bf16_to_f32(a[i]) + cr_bf16_to_f32(b[i]));
+  }
+}
+
+static cr_mpi_handle type_of(const mpi_exchange *x, crema_dtype type) {
+  const cr_mpi *mpi = &x->world->mpi;
+  if (type == CREMA_F64) return mpi->f64;
+  return type == CREMA_F32 ? mpi->f32 : mpi->uint16;
+}
+
+static cr_mpi_handle operation_of(const mpi_exchange *x, crema_dtype type) {
+  if (type == CREMA_F16) return x->sum_f16;
+  return type == CREMA_BF16 ? x->sum_bf16 : x->world->mpi.sum;
+}
+
+static crema_status make_operations(mpi_exchange *x) {
+  cr_world *world = x->world;
+  CR_TRY(cr_world_lock(world));
+  int code = world->mpi.Op_create(add_f16, 1, &x->sum_f16);
+  if (code == CR_MPI_SUCCESS) code = world->mpi.Op_create(add_bf16, 1, &x->sum_bf16);
+  return cr_world_unlock(world, code, "MPI_Op_create");
+}
+
+/* ---- a piece's way ---- */
+
+/* One collective operation on a span. */
+typedef struct job {
+  mpi_exchange *x;
+  crema_context *context;
+  const cr_span *span;
+  bool sums;      /* else rank 0's values go to all */
+  int64_t values; /* of a full piece */
+  size_t value_bytes;
+} job;
+
+static int64_t pieces_of(const job *j) {
+  return (j->span->count + j->values - 1) / j->values;
+}
+
+static int64_t count_of(const job *j, int64_t piece) {
+  const int64_t rest = j->span->count - piece * j->values;
+  return rest < j->values ? rest : j->values;
+}
+
+static size_t bytes_of(const job *j, int64_t piece) {
+  return (size_t)count_of(j, piece) * j->value_bytes;
+}
+
+static uintptr_t address_of(const job *j, int64_t piece) {
+  return j->span->memory.address + (size_t)(piece * j->values) * j->value_bytes;
+}
+
+static slot *slot_of(const job *j, int64_t piece) {
+  return &j->x->slot[piece % SLOTS];
+}
+
+static bool sends(const job *j) {
+  return j->sums || j->x->base.rank == 0;
+}
+
+static bool receives(const job *j) {
+  return j->sums || j->x->base.rank != 0;
+}
+
+static crema_status mark(const job *j, cr_native_event *event) {
+  if (event == NULL) return CREMA_OK;
+  return j->context->device->backend->event_record(j->context, event);
+}
+
+static crema_status wait_for(const job *j, cr_native_event *event) {
+  return event == NULL ? CREMA_OK : j->context->device->backend->event_finish(event);
+}
+
+/* Queues the copy from the device. */
+static crema_status fetch(const job *j, int64_t piece) {
+  slot *s = slot_of(j, piece);
+  if (on_host(j->x) || !sends(j)) return CREMA_OK;
+  const crema_devptr from = {address_of(j, piece)};
+  CR_TRY(cr_copy_to_cpu(j->context, (void *)s->in.address, from, bytes_of(j, piece)));
+  return mark(j, s->fetched);
+}
+
+/* Starts the collective once the values are on the host and the slot's previous ones have left. */
+static crema_status start(const job *j, int64_t piece) {
+  slot *s = slot_of(j, piece);
+  cr_world *world = j->x->world;
+  const cr_mpi *mpi = &world->mpi;
+  const int count = (int)count_of(j, piece);
+  const cr_mpi_handle type = type_of(j->x, j->span->type);
+  CR_TRY(wait_for(j, s->fetched));
+  CR_TRY(wait_for(j, s->delivered));
+  void *in = (void *)(on_host(j->x) ? address_of(j, piece) : s->in.address);
+  void *out = (void *)s->out.address;
+  CR_TRY(cr_world_lock(world));
+  if (j->sums) {
+    return cr_world_unlock(world,
+                           mpi->Iallreduce(in, out, count, type, operation_of(j->x, j->span->type),
+                                           j->x->comm, &s->request),
+                           "MPI_Iallreduce");
+  }
+  return cr_world_unlock(world,
+                         mpi->Ibcast(sends(j) ? in : out, count, type, 0, j->x->comm, &s->request),
+                         "MPI_Ibcast");
+}
+
+/* Waits for the collective and queues the copy to the device. */
+static crema_status deliver(const job *j, int64_t piece) {
+  slot *s = slot_of(j, piece);
+  CR_TRY(cr_world_wait(j->x->world, &s->request));
+  if (!receives(j)) return CREMA_OK;
+  const crema_devptr to = {address_of(j, piece)};
+  CR_TRY(cr_copy_from_cpu(j->context, to, (const void *)s->out.address, bytes_of(j, piece)));
+  return mark(j, s->delivered);
+}
+
+/* SLOTS pieces are under way at once. MPI gets them in their order, as it must in every process. */
+static crema_status run(const job *j) {
+  const int64_t pieces = pieces_of(j);
+  for (int64_t p = 0; p < pieces && p < SLOTS; ++p) CR_TRY(fetch(j, p));
+  for (int64_t p = 0; p < pieces + SLOTS; ++p) {
+    if (p >= SLOTS) {
+      CR_TRY(deliver(j, p - SLOTS));
+      if (p < pieces) CR_TRY(fetch(j, p));
+    }
+    if (p < pieces) CR_TRY(start(j, p));
+  }
+  return CREMA_OK;
+}
+
+static crema_status run_span(cr_exchange *end, crema_context *context, int span, bool sums) {
+  mpi_exchange *x = of(end);
+  job j = {.x = x, .context = context, .span = &x->span[span], .sums = sums};
+  j.value_bytes = crema_dtype_size(j.span->type);
+  j.values = (int64_t)(PIECE_BYTES / j.value_bytes);
+  return run(&j);
+}
+
+static crema_status mpi_sum(cr_exchange *end, crema_context *context, int span) {
+  return run_span(end, context, span, true);
+}
+
+static crema_status mpi_broadcast(cr_exchange *end, crema_context *context, int span) {
+  return run_span(end, context, span, false);
+}
+
+/* ---- making and ending ---- */
+
+static crema_status make_slot(mpi_exchange *x, slot *s, size_t bytes) {
+  crema_device *device = x->base.device;
+  const cr_block_options pinned = {.keep_content = true, .pinned = true};
+  CR_TRY(cr_block_new(device, bytes, &pinned, &s->out));
+  if (on_host(x)) return CREMA_OK;
+  CR_TRY(cr_block_new(device, bytes, &pinned, &s->in));
+  CR_TRY(device->backend->event_create(device, &s->fetched));
+  return device->backend->event_create(device, &s->delivered);
+}
+
+/* All processes must name the same spans. */
+static crema_status compare_spans(const mpi_exchange *x, int spans) {
+  uint64_t digest = 14695981039346656037u; /* FNV-1a */
+  int64_t total = 0;
+  for (int i = 0; i < spans; ++i) {
+    total += x->span[i].count;
+    digest = (digest ^ (uint64_t)x->span[i].count) * 1099511628211u;
+    digest = (digest ^ (uint64_t)x->span[i].type) * 1099511628211u;
+  }
+  const int64_t mine[] = {spans, total, (int64_t)(digest >> 1)};
+  int64_t most[6];
+  for (int i = 0; i < 3; ++i) {
+    most[2 * i] = mine[i];
+    most[2 * i + 1] = -mine[i];
+  }
+  CR_TRY(cr_world_agree(x->world, NULL, 0, most, 6));
+  for (int i = 0; i < 3; ++i) {
+    if (most[2 * i] == -most[2 * i + 1]) continue;
+    return cr_fail(CREMA_E_SHAPE,
+                   "the processes do not train the same net: %d gradients of %lld values in this "
+                   "one, others in another",
+                   spans, (long long)total);
+  }
+  return CREMA_OK;
+}
+
+static crema_status mpi_prepare(cr_exchange *end, const cr_span *span, int spans) {
+  mpi_exchange *x = of(end);
+  size_t largest = 0;
+  CR_TRY(CR_NEW(x->span, spans > 0 ? spans : 1, "the spans of an exchange"));
+  for (int i = 0; i < spans; ++i) {
+    const size_t bytes = (size_t)span[i].count * crema_dtype_size(span[i].type);
+    x->span[i] = span[i];
+    if (bytes > largest) largest = bytes;
+  }
+  CR_TRY(compare_spans(x, spans));
+  if (largest > PIECE_BYTES) largest = PIECE_BYTES;
+  for (int i = 0; i < SLOTS && largest > 0; ++i) CR_TRY(make_slot(x, &x->slot[i], largest));
+  return CREMA_OK;
+}
+
+static void mpi_fail(cr_exchange *end, crema_status status) {
+  cr_world_fail(of(end)->world, status);
+}
+
+static void free_event(const mpi_exchange *x, cr_native_event *event) {
+  if (event == NULL) return;
+  /* The copy before it uses the slot's memory. */
+  (void)x->base.device->backend->event_finish(event);
+  x->base.device->backend->event_destroy(event);
+}
+
+/* Memory that MPI may be using is left to it (cr_world_wait). */
+static void free_slot(const mpi_exchange *x, slot *s) {
+  free_event(x, s->delivered);
+  free_event(x, s->fetched);
+  if (s->request != x->world->mpi.request_null) return;
+  (void)cr_block_free(&s->in);
+  (void)cr_block_free(&s->out);
+}
+
+static void mpi_destroy(cr_exchange *end) {
+  mpi_exchange *x = of(end);
+  for (int i = 0; i < SLOTS; ++i) free_slot(x, &x->slot[i]);
+  if (x->sum_bf16 != NULL) cr_world_free_operation(x->world, &x->sum_bf16);
+  if (x->sum_f16 != NULL) cr_world_free_operation(x->world, &x->sum_f16);
+  if (x->comm != NULL) cr_world_free_communicator(x->world, &x->comm);
+  free(x->span);
+  free(x);
+}
+
+static const cr_exchange_class mpi_class = {
+    .name = "mpi",
+    .prepare = mpi_prepare,
+    .broadcast = mpi_broadcast,
+    .sum = mpi_sum,
+    .fail = mpi_fail,
+    .destroy = mpi_destroy,
+};
+
+crema_status cr_exchange_create_mpi(cr_world *world, crema_device *device, cr_exchange **out) {
+  crema_status status = CREMA_OK;
+  mpi_exchange *x = NULL;
+  CR_TRY(CR_NEW(x, 1, "an exchange"));
+  x->base.class = &mpi_class;
+  x->base.rank = cr_world_rank(world);
+  x->base.ranks = cr_world_size(world);
+  x->base.device = device;
+  x->world = world;
+  for (int i = 0; i < SLOTS; ++i) x->slot[i].request = world->mpi.request_null;
+  CR_TRY_GOTO(cr_world_duplicate(world, &x->comm), fail);
+  CR_TRY_GOTO(make_operations(x), fail);
+  *out = &x->base;
+  return CREMA_OK;
+fail:
+  mpi_destroy(&x->base);
+  return status;
+}

@@ -1,0 +1,67 @@
+#!/usr/bin/env bash
+# mpi.sh PROGRAM COUNT WHAT: runs COUNT processes of PROGRAM (mpi_ranks) under mpirun and checks how
+# they end.
+set -u
+program=$1 count=$2 what=$3
+
+if ! command -v mpirun >/dev/null; then
+  echo "skipped: no mpirun on this machine"
+  exit 77
+fi
+if ! mpirun --version 2>/dev/null | grep -qE "Open MPI|OpenRTE"; then
+  echo "skipped: this machine's mpirun is not that of Open MPI"
+  exit 77
+fi
+folder=$(mktemp -d) || exit 1
+trap 'rm -rf "$folder"' EXIT
+touch "$folder/notes"
+
+options=(--oversubscribe --bind-to none)
+[ "$(id -u)" != 0 ] || options+=(--allow-run-as-root)
+
+die() {
+  echo "$1"
+  cat "$folder/log" "$folder/notes"
+  exit 1
+}
+
+# How many lines begin with a word.
+noted() {
+  grep -c "^$1 " "$folder/notes"
+}
+
+mpirun "${options[@]}" -n "$count" "$program" "$what" "$folder/notes" >"$folder/log" 2>&1 &
+mpirun=$!
+if [[ $what = signals* ]]; then
+  until [ "$(noted ready)" = "$count" ]; do
+    kill -0 $mpirun 2>/dev/null || die "mpirun has ended early"
+    sleep 0.05
+  done
+  kill -"${what#signals-}" $mpirun
+fi
+wait $mpirun
+status=$?
+
+case $what in
+  all)
+    [ $status = 0 ] || die "mpirun returned $status"
+    [ "$(noted passed)" = "$count" ] || die "not all ranks have passed" ;;
+  kill)
+    [ $status != 0 ] || die "mpirun returned 0 though a process was killed"
+    [ "$(noted started)" = "$count" ] || die "not all ranks have started"
+    [ "$(noted passed)" = $((count - 1)) ] || die "not all ranks have noticed it" ;;
+  signals*)
+    number=$(kill -l "${what#signals-}")
+    [ "$(grep -c "^signal $number " "$folder/notes")" = "$count" ] || die "not all know of the signal" ;;
+  *)
+    [ $status = 7 ] || die "mpirun returned $status"
+    [ "$(noted passed)" = "$count" ] || die "not all ranks have heard of the failure" ;;
+esac
+# The last word of each note is a process.
+for process in $(sed 's/.* //' "$folder/notes" | sort -u); do
+  # One that has ended but that nobody has asked for yet, a zombie, is no process any more.
+  state=$(sed 's/.*) //' "/proc/$process/stat" 2>/dev/null)
+  case $state in '' | Z*) ;; *) die "process $process is still there" ;; esac
+done
+grep -a "heard after" "$folder/log"
+exit 0

@@ -1,0 +1,24 @@
+# Processes that mpirun starts: mpi.sh runs mpi_ranks, as many as the first number says.
+add_executable(mpi_ranks ${CMAKE_CURRENT_LIST_DIR}/mpi_ranks.c)
+target_include_directories(mpi_ranks PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+target_link_libraries(mpi_ranks PRIVATE crema_internal PkgConfig::CMOCKA)
+set_target_properties(mpi_ranks PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+function(crema_mpi_test count what)
+  add_test(NAME parallel/mpi_${what}_${count} COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/parallel/mpi.sh
+    $<TARGET_FILE:mpi_ranks> ${count} ${what})
+  # 77: there is no mpirun here.
+  set_tests_properties(parallel/mpi_${what}_${count} PROPERTIES TIMEOUT 120 SKIP_RETURN_CODE 77)
+endfunction()
+foreach(count 1 2 3 4)
+  crema_mpi_test(${count} all)
+endforeach()
+foreach(what prepare sum copy weights broadcast compute thread leave kill)
+  crema_mpi_test(3 ${what})
+endforeach()
+crema_mpi_test(2 spans)
+crema_mpi_test(2 signals-USR1)
+# A libmpi.so.40 that is not Open MPI's.
+add_library(other_mpi MODULE ${CMAKE_CURRENT_LIST_DIR}/other_mpi.c)
+set_target_properties(other_mpi PROPERTIES PREFIX "" OUTPUT_NAME libmpi SUFFIX .so.40
+  LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/other_mpi)
+add_dependencies(test_parallel_world other_mpi)
