@@ -61,13 +61,15 @@ bool cli_read_devices(const char *gpu, cli_devices *out) {
   return true;
 }
 
-/* The first of the devices, opened. "all" without any device fails as asking for the first one
- * does. */
-static bool open_first(const char *gpu, const cli_devices *devices, crema_device **out) {
-  if (crema_device_open(devices->type, devices->index, 1) == CREMA_OK &&
-      crema_device_get(devices->type, devices->index[0], out) == CREMA_OK) {
-    return true;
+/* The first `count` of the devices, opened. "all" without any device fails as asking for the first
+ * one does. */
+static bool open_devices(const char *gpu, const cli_devices *devices, int count,
+                         crema_device **out) {
+  crema_status status = crema_device_open(devices->type, devices->index, count);
+  for (int i = 0; i < count && status == CREMA_OK; ++i) {
+    status = crema_device_get(devices->type, devices->index[i], &out[i]);
   }
+  if (status == CREMA_OK) return true;
   cli_error("-gpu %s: %s (leave the flag out to run on the CPU)", gpu, crema_error_text());
   return false;
 }
@@ -76,23 +78,28 @@ bool cli_choose_first_device(const char *gpu, crema_device **out) {
   cli_devices devices;
   *out = NULL;
   if (gpu == NULL || gpu[0] == '\0') return true;
-  if (!cli_read_devices(gpu, &devices) || !open_first(gpu, &devices, out)) return false;
+  if (!cli_read_devices(gpu, &devices) || !open_devices(gpu, &devices, 1, out)) return false;
   cr_log_info("Use GPU with device ID %d", devices.index[0]);
   return true;
 }
 
-bool cli_choose_device(const char *gpu, crema_device **out) {
+static void log_devices(const cli_devices *devices) {
+  char text[8 * CLI_MOST_DEVICES] = "";
+  for (int i = 0, at = 0; i < devices->count; ++i) {
+    at +=
+        snprintf(text + at, sizeof text - (size_t)at, "%s%d", i > 0 ? ", " : "", devices->index[i]);
+  }
+  cr_log_info("Using GPUs %s", text);
+}
+
+bool cli_choose_devices(const char *gpu, crema_device *out[CLI_MOST_DEVICES], size_t *count) {
   cli_devices devices;
-  *out = NULL;
+  *count = 0;
   if (gpu == NULL || gpu[0] == '\0') return true;
   if (!cli_read_devices(gpu, &devices)) return false;
-  if (devices.count > 1 && !is_simulated(gpu)) {
-    cli_error("-gpu %s: training on %d devices at once is not supported; name one of them", gpu,
-              devices.count);
-    return false;
-  }
-  if (!open_first(gpu, &devices, out)) return false;
-  cr_log_info("Using GPUs %d", devices.index[0]);
+  if (!open_devices(gpu, &devices, devices.count > 0 ? devices.count : 1, out)) return false;
+  log_devices(&devices);
+  *count = (size_t)devices.count;
   return true;
 }
 

@@ -20,13 +20,12 @@ typedef struct cli_devices {
  * anything else. */
 bool cli_read_devices(const char *gpu, cli_devices *out);
 
-/* Turns the text of -gpu (NULL or "": not given, *out is NULL then) into one open device. For a
- * list of several it is an error, for "sim:N" the first one. False, with the error printed, when
- * there is no such device. */
-bool cli_choose_device(const char *gpu, crema_device **out);
+/* Turns the text of -gpu (NULL or "": not given, *count is 0 then) into open devices, in the order
+ * given. False, with the error printed, when one is not there. */
+bool cli_choose_devices(const char *gpu, crema_device *out[CLI_MOST_DEVICES], size_t *count);
 
-/* The same, but takes the first one of any list, for commands that run on one device whatever they
- * are given. */
+/* The same, but takes the first one of any list, or NULL, for commands that run on one device
+ * whatever they are given. */
 bool cli_choose_first_device(const char *gpu, crema_device **out);
 
 /* "TRAIN" or "TEST"; NULL or "" leaves *phase as it is. False, with the error printed, for

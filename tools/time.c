@@ -39,8 +39,7 @@ static crema_status time_iteration(crema_net *net, int64_t iteration, times *t) 
   return CREMA_OK;
 }
 
-static void report(const crema_net *net, const times *t, uint64_t conversions,
-                   int64_t iterations) {
+static void report(const crema_net *net, const times *t, uint64_t conversions, int64_t iterations) {
   double scale = 1e3 / (double)iterations;
   cr_log_info("Average time per layer: ");
   for (int i = 0; i < crema_net_layer_count(net); ++i) {

@@ -8,6 +8,7 @@
 #include "core/log.h"
 #include "crema/solver.h"
 #include "device_flag.h"
+#include "exchange_flags.h"
 #include "input_report.h"
 #include "memory_report.h"
 #include "signals.h"
@@ -17,6 +18,7 @@ enum { MAX_STAGES = 64 };
 typedef struct train_flags {
   const char *solver, *weights, *snapshot, *gpu, *phase, *stage;
   const char *sigint_effect, *sighup_effect, *on_nan;
+  cli_exchange_flags exchange;
   int64_t iterations, level;
   bool skip_corrupt;
   bool memory_report;
@@ -139,6 +141,7 @@ static int success_code(training *run) {
 /* Returns the exit code. */
 static int train(const train_flags *flags, const crema_solver_options *options) {
   crema_solver *solver = NULL;
+  training *run = options->user;
   double start = 0;
   if (flags->memory_report) cli_memory_report_begin();
   crema_status status = crema_solver_load(flags->solver, options, &solver);
@@ -149,7 +152,6 @@ static int train(const train_flags *flags, const crema_solver_options *options) 
     status = crema_solver_load_weights(solver, flags->weights);
   }
   if (status == CREMA_OK) {
-    training *run = options->user;
     run->solver = solver;
     /* After the next line is printed, signals may be sent. */
     cli_signals_note(run->on_sigint == CREMA_SOLVER_STOP);
@@ -160,12 +162,12 @@ static int train(const train_flags *flags, const crema_solver_options *options) 
   cli_progress("");
   if (status == CREMA_OK) cr_log_info("Optimization Done.");
   /* Prints the failure before freeing anything can change its text. */
-  int code = status == CREMA_OK ? success_code(options->user) : cli_fail();
+  int code = status == CREMA_OK ? success_code(run) : cli_fail();
   if (status == CREMA_OK && flags->input_report) {
     cli_input_report(crema_solver_net(solver), cr_clock_seconds() - start);
   }
   if (status == CREMA_OK && flags->memory_report) {
-    cli_memory_report(solver, options->device);
+    cli_memory_report(solver, run->device);
   }
   crema_solver_destroy(solver);
   return code;
@@ -185,11 +187,17 @@ static const char help_text[] =
     "latest at the end, and the exit code is 1 when the last one is missing. -on_nan says what a\n"
     "loss or a weight that is not a finite number does: stop, or a warning at each display; no\n"
     "snapshot has such weights.\n"
-    "-gpu sim:4 trains on the first of four simulated devices, which compute on the CPU.\n"
+    "-gpu 0,1,2,3 or all trains on several devices, each of which computes gradients from samples\n"
+    "of its own; mpirun -n 4 crema train ... does so with processes, on one host or several.\n"
+    "-gpu sim:4 trains on four simulated devices, which compute on the CPU. The batch_size of the\n"
+    "net is that of each device unless -batch_mode total divides it. -exchange says how gradients\n"
+    "are shared: along a tree to the first device, which updates (tree), or summed for all while\n"
+    "others are still being computed (reduce, nccl, mpi).\n"
     "\n"
     "Examples:\n"
     "  crema train -solver models/lenet/lenet_solver.prototxt\n"
-    "  crema train -solver lenet_solver.prototxt -snapshot lenet_iter_5000.solverstate\n";
+    "  crema train -solver lenet_solver.prototxt -snapshot lenet_iter_5000.solverstate\n"
+    "  crema train -solver lenet_solver.prototxt -gpu 0,1\n";
 
 int crema_cmd_train(int argc, char **argv) {
   train_flags flags = {.solver = "",
@@ -200,14 +208,19 @@ int crema_cmd_train(int argc, char **argv) {
                        .stage = "",
                        .sigint_effect = "stop",
                        .sighup_effect = "snapshot",
-                       .on_nan = "stop"};
+                       .on_nan = "stop",
+                       .exchange = CLI_EXCHANGE_DEFAULTS};
   const cli_flag list[] = {
       {"solver", CLI_STRING, &flags.solver, "the solver file (text)"},
       {"weights", CLI_STRING, &flags.weights, "models to start from, separated by commas"},
       {"snapshot", CLI_STRING, &flags.snapshot, "the .solverstate to go on from"},
       {"iterations", CLI_INT, &flags.iterations,
        "stop after so many iterations of this run; 0: at max_iter"},
-      {"gpu", CLI_STRING, &flags.gpu, "the GPU to train on; without it what the solver file says"},
+      {"gpu", CLI_STRING, &flags.gpu,
+       "the GPUs to train on: numbers or all; without it what the solver file says"},
+      {"exchange", CLI_STRING, &flags.exchange.exchange, CLI_EXCHANGE_HELP},
+      {"batch_mode", CLI_STRING, &flags.exchange.batch_mode, CLI_BATCH_MODE_HELP},
+      {"order", CLI_STRING, &flags.exchange.order, CLI_ORDER_HELP},
       {"phase", CLI_STRING, &flags.phase, "accepted; a net is always trained in phase TRAIN"},
       {"level", CLI_INT, &flags.level, "level of the train net's state"},
       {"stage", CLI_STRING, &flags.stage, "stages of the train net's state, separated by commas"},
@@ -237,8 +250,12 @@ int crema_cmd_train(int argc, char **argv) {
   cli_log_optional(); /* the snapshots are there */
   if (!check_flags(&flags, &run) || !parse_on_nan(flags.on_nan, &options.on_nan)) return 1;
   if (!cli_signals_start()) return 1;
-  if (!cli_choose_device(flags.gpu, &options.device)) return 1;
-  run.device = options.device;
+  crema_device *device[CLI_MOST_DEVICES] = {NULL};
+  if (!cli_read_exchange(&flags.exchange, &options)) return 1;
+  if (!cli_choose_devices(flags.gpu, device, &options.device_count)) return 1;
+  options.devices = device;
+  options.with_processes = true;
+  run.device = device[0];
   const char *stage[MAX_STAGES];
   char *stages = strdup(flags.stage);
   if (stages == NULL) return cli_error("out of memory");

@@ -24,6 +24,15 @@ typedef enum crema_solver_on_nan {
   CREMA_SOLVER_NAN_WARN = 1  /* training goes on with a warning that names the layer */
 } crema_solver_on_nan;
 
+/* How several devices or processes that train one net share weights and gradients. */
+typedef enum crema_exchange {
+  CREMA_EXCHANGE_AUTO = 0,   /* the best of those that are possible; the log says which and why */
+  CREMA_EXCHANGE_TREE = 1,   /* devices: the first one updates and hands its weights down a tree */
+  CREMA_EXCHANGE_REDUCE = 2, /* devices: all get the sum while gradients are computed, and update */
+  CREMA_EXCHANGE_NCCL = 3,   /* likewise, by NVIDIA's library */
+  CREMA_EXCHANGE_MPI = 4     /* processes that mpirun started, one device each */
+} crema_exchange;
+
 /* Progress, after each iteration. */
 typedef struct crema_solver_progress {
   int64_t iteration;      /* updates done */
@@ -37,6 +46,22 @@ typedef struct crema_solver_progress {
 /* How a solver is built and what it asks its caller. Start from crema_solver_options_init. */
 typedef struct crema_solver_options {
   crema_device *device; /* NULL: what solver_mode and device_id say, or the CPU without a GPU */
+  /* Several devices of one type train together when there are more than one; the first of them is
+   * the root, which tests and writes snapshots. Not kept. */
+  crema_device *const *devices;
+  size_t device_count;
+  /* Trains together with the other processes that mpirun started, if it did. Each process then
+   * trains on one device: of `devices`, if given, the one whose index is the process's number on
+   * its host, modulo their count. The first process reports and writes snapshots; the others
+   * log warnings only. */
+  bool with_processes;
+  crema_exchange exchange;
+  /* Gradients are added in the order in which they arrive (tree only): faster, and another rounding
+   * in every run. Otherwise a run gives the same bits each time. */
+  bool any_order;
+  /* batch_size is for all devices together and is divided among them, rounded up with a warning;
+   * otherwise each device takes such a batch. */
+  bool total_batch;
   int level;            /* added to the train net's state */
   const char *const *stages; /* likewise; names, not kept */
   size_t stage_count;        /* how many */
@@ -48,7 +73,8 @@ typedef struct crema_solver_options {
   crema_solver_on_nan on_nan;
   /* Asked before each forward pass of the train net to fill its inputs (Input layers). `pass` is
    * iteration * iter_size plus the number of the pass within the iteration, so that a resumed run
-   * goes on in the same place. May be NULL. A failure ends the training. */
+   * goes on in the same place; with R devices or processes, device r is asked for pass R * that + r,
+   * by several threads at once. May be NULL. A failure ends the training. */
   crema_status (*feed)(void *user, crema_net *net, int64_t pass);
   /* Asked after each iteration and before each test batch; may be NULL. */
   crema_solver_action (*poll)(void *user);

@@ -23,6 +23,12 @@ void crema_log_set(crema_log_fn fn, void *user, crema_log_level level) {
   pthread_mutex_unlock(&sink.lock);
 }
 
+void cr_log_limit(crema_log_level level) {
+  pthread_mutex_lock(&sink.lock);
+  if ((int)level > atomic_load(&sink.level)) atomic_store(&sink.level, (int)level);
+  pthread_mutex_unlock(&sink.lock);
+}
+
 bool cr_log_enabled(crema_log_level level) {
   return (int)level >= atomic_load_explicit(&sink.level, memory_order_relaxed);
 }

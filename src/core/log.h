@@ -9,6 +9,9 @@
 void cr_log_at(crema_log_level level, const char *file, int line, const char *fmt, ...)
     CREMA_PRINTF(4, 5);
 
+/* From now on, until crema_log_set is called again, messages below `level` are not wanted. */
+void cr_log_limit(crema_log_level level);
+
 /* True when messages at `level` are wanted: to be asked before a costly message is prepared. */
 bool cr_log_enabled(crema_log_level level);
 

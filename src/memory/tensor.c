@@ -781,8 +781,11 @@ cr_tensor_memory cr_tensor_memory_of(const cr_tensor *tensor) {
   values *v = tensor->values;
   pthread_mutex_lock(&v->lock);
   for (const format_slot *slot = first_slot(v); slot != NULL; slot = next_slot(slot)) {
-    bytes.host += slot->memory.host.bytes; /* none for adopted memory */
-    if (slot->memory.gpu.own) bytes.device += slot->memory.capacity;
+    const crema_syncedmem *memory = &slot->memory;
+    const bool part = slot->whole != NULL;
+    bytes.host += memory->host.bytes; /* none for adopted memory */
+    if (part && memory->host.data != NULL && !memory->host.own) bytes.host += memory->size;
+    if (memory->gpu.own || (part && memory->gpu.data.address != 0)) bytes.device += memory->capacity;
   }
   pthread_mutex_unlock(&v->lock);
   return bytes;

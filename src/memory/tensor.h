@@ -168,7 +168,8 @@ typedef struct cr_tensor_held {
 /* Describes format number `index`; false when there are not so many. */
 bool cr_tensor_held_at(const cr_tensor *tensor, int index, cr_tensor_held *out);
 
-/* Bytes that all formats of the tensor take now, per side. */
+/* Bytes that all formats of the tensor take now, per side; a part of another tensor's memory counts,
+ * the caller's does not. */
 typedef struct cr_tensor_memory {
   size_t host, device;
 } cr_tensor_memory;

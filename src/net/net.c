@@ -171,7 +171,7 @@ crema_status cr_net_create_for(Caffe__NetParameter *param, const crema_net_optio
                         .own = param->state};
   cr_net_left_out left_out = {0};
   crema_status status = CREMA_OK;
-  if (options->phase == CREMA_TEST) solver = NULL;
+  if (options->phase == CREMA_TEST && solver != NULL && !solver->tests) solver = NULL;
   CR_TRY_GOTO(check_solver(solver), fail);
   if (options->skip_corrupt) skip_corrupt_records(param);
   CR_TRY_GOTO(start_net(net, options, context, origin), fail);

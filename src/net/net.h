@@ -80,7 +80,7 @@ struct crema_net {
   int fusions;       /* layers whose work others do */
   bool debug_info;   /* log in every pass; may be changed between passes */
   cr_net_loss *loss;
-  size_t at;         /* while it is built: the layer of `param` that is being built */
+  size_t at; /* while it is built: the layer of `param` that is being built */
 };
 
 /* Builds from a parsed and upgraded message, which is taken over (also on failure).
@@ -94,8 +94,8 @@ crema_status cr_net_create(Caffe__NetParameter *param, const crema_net_options *
 /* The same for one of several solvers that train a net together. In phase TRAIN its data layers
  * produce that solver's share of the samples, and its random layers draw other numbers than those
  * of the other solvers; options->seed is the same for all of them. A net of phase TEST is alone,
- * whatever `solver` says. NULL: one solver. The net takes references of its own to the group.
- * Errors, besides those of building: CREMA_E_RANGE for a rank that does not exist. */
+ * unless solver->tests says otherwise. NULL: one solver. The net takes references of its own to the
+ * group. Errors, besides those of building: CREMA_E_RANGE for a rank that does not exist. */
 crema_status cr_net_create_for(Caffe__NetParameter *param, const crema_net_options *options,
                                const cr_solver_rank *solver, crema_context *context,
                                const cr_net_origin *origin, crema_net **out) CREMA_MUST_USE;
@@ -110,6 +110,10 @@ typedef struct cr_net_memory {
   crema_blob_memory shared_params; /* once more for each further layer that has them */
 } cr_net_memory;
 crema_status cr_net_memory_read(const crema_net *net, cr_net_memory *out) CREMA_MUST_USE;
+
+/* Divides the batch_size of all layers that read data among `replicas`, rounded up; `told`: with a
+ * warning where that is not even. */
+void cr_net_divide_batch(Caffe__NetParameter *param, int replicas, bool told);
 
 /* The element type that a field of a file names. Errors: CREMA_E_UNSUPPORTED for a type that is no
  * floating one, with the field's name. */
@@ -143,6 +147,17 @@ crema_status cr_net_forward_submit(crema_net *net) CREMA_MUST_USE;
 /* The loss of the last cr_net_forward_submit: waits for that pass, but not for what was submitted
  * after it. Errors: those of the pass that show when the device has done its work. */
 crema_status cr_net_loss_read(crema_net *net, double *loss) CREMA_MUST_USE;
+
+/* Told during a backward pass. */
+typedef struct cr_net_watcher {
+  /* The backward passes of the layers from `layer` on are submitted: the gradients of parameters
+   * that no earlier layer uses are complete. A failure ends the pass. */
+  crema_status (*layer_done)(void *user, int layer);
+  void *user;
+} cr_net_watcher;
+
+/* crema_net_backward, with somebody who is told of each layer, from the last to the first. */
+crema_status cr_net_backward_watched(crema_net *net, const cr_net_watcher *watcher) CREMA_MUST_USE;
 
 /* Changes net->grad_scale; from the next forward pass on. */
 void cr_net_set_grad_scale(crema_net *net, double scale);

@@ -149,16 +149,23 @@ static crema_status backward_layer(crema_net *net, int index) {
   return net->debug_info ? cr_net_debug_backward(net, index) : CREMA_OK;
 }
 
-crema_status cr_net_backward_range(crema_net *net, int first, int last) {
+/* `watcher` may be NULL. */
+static crema_status backward_range(crema_net *net, int first, int last,
+                                   const cr_net_watcher *watcher) {
   CR_TRY(check_range(net, first, last));
   crema_status status = CREMA_OK;
   begin_pass(net);
   for (int i = last; i >= first && status == CREMA_OK; --i) {
     status = backward_layer(net, i);
     if (status != CREMA_OK) status = cr_net_fail_in_layer(net->layer[i].layer->param, status);
+    else if (watcher != NULL) status = watcher->layer_done(watcher->user, i);
   }
   end_pass(net);
   return status;
+}
+
+crema_status cr_net_backward_range(crema_net *net, int first, int last) {
+  return backward_range(net, first, last, NULL);
 }
 
 crema_status crema_net_forward(crema_net *net, double *loss) {
@@ -166,11 +173,15 @@ crema_status crema_net_forward(crema_net *net, double *loss) {
   return cr_net_forward_range(net, 0, net->layers - 1, loss);
 }
 
-crema_status crema_net_backward(crema_net *net) {
-  CR_REQUIRE(net);
-  CR_TRY(cr_net_backward_range(net, 0, net->layers - 1));
+crema_status cr_net_backward_watched(crema_net *net, const cr_net_watcher *watcher) {
+  CR_TRY(backward_range(net, 0, net->layers - 1, watcher));
   CR_TRY(cr_context_end_backward(net->context));
   return net->debug_info ? cr_net_debug_all_params(net) : CREMA_OK;
+}
+
+crema_status crema_net_backward(crema_net *net) {
+  CR_REQUIRE(net);
+  return cr_net_backward_watched(net, NULL);
 }
 
 void crema_net_clear_param_diffs(crema_net *net) {

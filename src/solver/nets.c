@@ -56,8 +56,27 @@ static crema_status read_source(const crema_solver *solver, const net_source *so
   return cr_net_param_upgrade(*out, solver->path, NULL);
 }
 
-static crema_status build(crema_solver *solver, const net_source *source, crema_phase phase,
+/* Which net is built, and for which replica. */
+typedef struct net_place {
+  crema_phase phase;
+  int replica; /* of this process */
+  int group;   /* of solver->group */
+} net_place;
+
+static cr_solver_rank rank_of(const crema_solver *solver, const net_place *place) {
+  return (cr_solver_rank){
+      .rank = cr_world_rank(solver->world) + place->replica,
+      .solvers = solver->ranks,
+      .group = solver->group != NULL ? solver->group[place->group] : NULL,
+      .root = place->replica > 0 && place->phase == CREMA_TRAIN ? solver->net : NULL,
+      .tests = solver->tests_shared};
+}
+
+static crema_status build(crema_solver *solver, const net_source *source, net_place place,
                           const Caffe__NetState *solver_state, crema_net **out) {
+  const cr_replica *replica = &solver->replica[place.replica];
+  const cr_solver_rank rank = rank_of(solver, &place);
+  const crema_phase phase = place.phase;
   Caffe__NetParameter *param = NULL;
   char *path = NULL;
   net_state state = {0};
@@ -75,15 +94,18 @@ static crema_status build(crema_solver *solver, const net_source *source, crema_
   options.level = state.level;
   options.stages = state.stage;
   options.stage_count = state.stages;
-  options.device = solver->device;
+  options.device = replica->context->device;
   options.seed = (int64_t)solver->seed;
   options.warn_unknown_fields = solver->options.warn_unknown_fields;
   options.skip_corrupt = solver->options.skip_corrupt;
+  if (solver->options.total_batch && (phase == CREMA_TRAIN || solver->tests_shared)) {
+    cr_net_divide_batch(param, solver->ranks, place.replica == 0 && phase == CREMA_TRAIN);
+  }
   Caffe__NetParameter *given = param;
   param = NULL; /* taken over, also on failure */
   const cr_net_origin origin = {
       .path = path, .field = source->file == NULL ? source->field : NULL, .number = source->number};
-  status = cr_net_create(given, &options, solver->context, &origin, out);
+  status = cr_net_create_for(given, &options, &rank, replica->context, &origin, out);
 out:
   cr_message_free((ProtobufCMessage *)param);
   free((void *)state.stage);
@@ -91,7 +113,7 @@ out:
   return status;
 }
 
-crema_status cr_solver_build_train_net(crema_solver *solver) {
+crema_status cr_solver_build_train_net(crema_solver *solver, int index) {
   const Caffe__SolverParameter *param = solver->param;
   const net_source sources[] = {
       {NULL, param->train_net_param, "train_net_param", 0},
@@ -113,12 +135,15 @@ crema_status cr_solver_build_train_net(crema_solver *solver) {
                    "%s: no net to train; give net, net_param, train_net or train_net_param",
                    solver->path);
   }
-  if (chosen->file != NULL) {
+  const net_place place = {.phase = CREMA_TRAIN, .replica = index};
+  if (index > 0) {
+    cr_log_debug("Creating the training net of replica %d", index);
+  } else if (chosen->file != NULL) {
     cr_log_info("Creating training net from %s file: %s", chosen->field, chosen->file);
   } else {
     cr_log_info("Creating training net specified in %s.", chosen->field);
   }
-  return build(solver, chosen, CREMA_TRAIN, param->train_state, &solver->net);
+  return build(solver, chosen, place, param->train_state, &solver->replica[index].net);
 }
 
 /* The source of test net `i`: test_net_param entries, then test_net, then net or net_param again
@@ -157,21 +182,31 @@ static crema_status check_test_counts(const crema_solver *solver, size_t nets) {
   return CREMA_OK;
 }
 
-crema_status cr_solver_build_test_nets(crema_solver *solver) {
+static crema_status build_test_net(crema_solver *solver, size_t index, int replica) {
   const Caffe__SolverParameter *param = solver->param;
-  size_t nets = param->n_test_iter;
-  CR_TRY(check_test_counts(solver, nets));
-  CR_TRY(CR_NEW(solver->test_net, nets + 1, "test nets"));
-  for (size_t i = 0; i < nets; ++i) {
-    net_source source = test_source(param, i);
-    const Caffe__NetState *state = param->n_test_state > 0 ? param->test_state[i] : NULL;
-    cr_log_info("Creating test net (#%zu) specified by %s%s%s", i, source.field,
+  const net_source source = test_source(param, index);
+  const Caffe__NetState *state = param->n_test_state > 0 ? param->test_state[index] : NULL;
+  const net_place place = {.phase = CREMA_TEST, .replica = replica, .group = (int)index + 1};
+  crema_net **out = &solver->test_net[(size_t)replica * param->n_test_iter + index];
+  if (replica == 0) {
+    cr_log_info("Creating test net (#%zu) specified by %s%s%s", index, source.field,
                 source.file != NULL ? " file: " : "", source.file != NULL ? source.file : "");
-    crema_status status = build(solver, &source, CREMA_TEST, state, &solver->test_net[i]);
-    if (status != CREMA_OK) return cr_fail_in(status, "test net #%zu", i);
-    solver->test_nets = (int)i + 1;
-    status = cr_net_share_params(solver->test_net[i], solver->net);
-    if (status != CREMA_OK) return cr_fail_in(status, "test net #%zu", i);
+  }
+  CR_TRY(build(solver, &source, place, state, out));
+  return cr_net_share_params(*out, solver->replica[replica].net);
+}
+
+crema_status cr_solver_build_test_nets(crema_solver *solver) {
+  const size_t nets = solver->param->n_test_iter;
+  const int replicas = solver->tests_shared ? solver->replicas : 1;
+  CR_TRY(check_test_counts(solver, nets));
+  CR_TRY(CR_NEW(solver->test_net, nets * (size_t)replicas + 1, "test nets"));
+  for (int replica = 0; replica < replicas; ++replica) {
+    for (size_t i = 0; i < nets; ++i) {
+      crema_status status = build_test_net(solver, i, replica);
+      if (status != CREMA_OK) return cr_fail_in(status, "test net #%zu", i);
+      if (replica == 0) solver->test_nets = (int)i + 1;
+    }
   }
   return CREMA_OK;
 }

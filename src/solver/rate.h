@@ -53,7 +53,13 @@ crema_status cr_schedule_read(const Caffe__SolverParameter *param, cr_schedule *
 
 /* The learning rate at `iteration`, where the mean of the last losses is `loss`. To be called once
  * per iteration, because the policies with steps advance *state. */
-double cr_rate_at(const cr_schedule *schedule, int64_t iteration, double loss, cr_rate_state *state);
+double cr_rate_at(const cr_schedule *schedule, int64_t iteration, double loss,
+                  cr_rate_state *state);
+
+/* Whether the rate depends on the losses. */
+static inline bool cr_rate_follows_loss(const cr_schedule *schedule) {
+  return schedule->policy == CR_RATE_PLATEAU;
+}
 
 /* Momentum and weight decay at `iteration`, before the factors of single parameters. `rate` is the
  * learning rate of that iteration. */

@@ -57,7 +57,7 @@ crema_status crema_solver_load_weights(crema_solver *solver, const char *paths) 
   }
   for (size_t i = 0; i < count; ++i) free(path[i]);
   free((void *)path);
-  return status;
+  return cr_solver_tell(solver, status);
 }
 
 static crema_status read_state(const char *path, Caffe__SolverState **out) {
@@ -85,5 +85,5 @@ crema_status crema_solver_restore(crema_solver *solver, const char *path) {
 out:
   free(model);
   cr_message_free((ProtobufCMessage *)state);
-  return cr_fail_in(status, "cannot resume from %s", path);
+  return cr_solver_tell(solver, cr_fail_in(status, "cannot resume from %s", path));
 }

@@ -71,37 +71,104 @@ static void keep_score(crema_solver *solver, const double *sum, int64_t count, i
   if (solver->has_score) solver->score = sum[chosen] / batches;
 }
 
-static crema_status test_one(crema_solver *solver, int index) {
-  crema_net *net = solver->test_net[index];
+/* ---- one test net -------------------------------------------------------- */
+
+/* How many all replicas run together. */
+static int count_all_batches(const crema_solver *solver, int index) {
+  const bool divided = solver->tests_shared && solver->options.total_batch;
+  return solver->param->test_iter[index] * (divided ? solver->ranks : 1);
+}
+
+/* What one replica finds. */
+typedef struct test_share {
+  double *sum; /* of the outputs' values, then of the loss; NULL: no batch was run */
+  int64_t count;
+} test_share;
+
+typedef struct joint_test {
+  crema_solver *solver;
+  int index;
+  test_share share[CR_MAX_DEVICES];
+} joint_test;
+
+/* How many of a test's batches a replica of this process runs. Batches that were divided are run
+ * by all, others are dealt out. */
+static int count_batches(const crema_solver *solver, int index, int replica) {
   const int batches = solver->param->test_iter[index];
-  double *sum = NULL, loss = 0;
-  int64_t count = 0;
-  crema_status status = CREMA_OK;
-  cr_log_info("Iteration %lld, Testing net (#%d)", (long long)solver->iteration, index);
+  if (!solver->tests_shared || solver->options.total_batch) return batches;
+  const int rank = cr_world_rank(solver->world) + replica;
+  return (batches - rank + solver->ranks - 1) / solver->ranks;
+}
+
+static crema_status need_sums(crema_net *net, test_share *share) {
+  if (share->sum != NULL) return CREMA_OK;
+  share->count = count_outputs(net);
+  return CR_NEW(share->sum, share->count + 1, "test scores");
+}
+
+static crema_status run_share(void *user, cr_replica *replica) {
+  joint_test *test = user;
+  crema_solver *solver = test->solver;
+  const int number = (int)(replica - solver->replica);
+  const int batches = count_batches(solver, test->index, number);
+  crema_net *net = solver->test_net[number * solver->test_nets + test->index];
+  test_share *share = &test->share[number];
   for (int i = 0; i < batches; ++i) {
-    CR_TRY_GOTO(obey(solver), out);
-    if (solver->stop_requested) {
-      cr_log_info("Test interrupted.");
-      goto out;
-    }
-    double batch_loss;
-    CR_TRY_GOTO(crema_net_forward(net, &batch_loss), out);
-    loss += batch_loss;
-    if (sum == NULL) {
-      count = count_outputs(net);
-      sum = calloc((size_t)count + 1, sizeof *sum);
-      if (sum == NULL) {
-        status = cr_fail_memory((size_t)count * sizeof *sum, "test scores");
-        goto out;
-      }
-    }
-    CR_TRY_GOTO(add_outputs(net, sum, count), out);
+    double loss;
+    if (number == 0) CR_TRY(obey(solver));
+    if (atomic_load(&solver->stop_requested)) return CREMA_OK;
+    CR_TRY(crema_net_forward(net, &loss));
+    CR_TRY(need_sums(net, share));
+    share->sum[share->count] += loss;
+    CR_TRY(add_outputs(net, share->sum, share->count));
   }
-  if (solver->param->test_compute_loss) cr_log_info("Test loss: %g", loss / batches);
-  report(net, sum, count, batches);
-  if (index == 0) keep_score(solver, sum, count, batches);
-out:
-  free(sum);
+  return share->sum == NULL ? need_sums(net, share) : CREMA_OK;
+}
+
+/* Adds the shares of all replicas of all processes to the first. When one was asked to stop, all
+ * stop. */
+static crema_status join_shares(crema_solver *solver, joint_test *test) {
+  test_share *all = &test->share[0];
+  int64_t stop = atomic_load(&solver->stop_requested);
+  CR_TRY(cr_world_agree(solver->world, NULL, 0, &stop, 1));
+  atomic_store(&solver->stop_requested, stop != 0);
+  if (stop != 0) return CREMA_OK;
+  for (int i = 1; i < solver->replicas; ++i) {
+    const test_share *share = &test->share[i];
+    for (int64_t k = 0; share->sum != NULL && k <= all->count; ++k) all->sum[k] += share->sum[k];
+  }
+  return cr_world_agree(solver->world, all->sum, (int)all->count + 1, NULL, 0);
+}
+
+static crema_status run_test(crema_solver *solver, joint_test *test) {
+  if (!solver->tests_shared) return run_share(test, &solver->replica[0]);
+  CR_TRY(cr_team_run(solver->team, run_share, test));
+  return join_shares(solver, test);
+}
+
+static void report_test(crema_solver *solver, const joint_test *test) {
+  const test_share *all = &test->share[0];
+  const int batches = count_all_batches(solver, test->index);
+  if (cr_solver_leads(solver)) {
+    if (solver->param->test_compute_loss) {
+      cr_log_info("Test loss: %g", all->sum[all->count] / batches);
+    }
+    report(solver->test_net[test->index], all->sum, all->count, batches);
+  }
+  if (test->index == 0) keep_score(solver, all->sum, all->count, batches);
+}
+
+static crema_status test_one(crema_solver *solver, int index) {
+  joint_test test = {.solver = solver, .index = index};
+  if (cr_solver_leads(solver)) {
+    cr_log_info("Iteration %lld, Testing net (#%d)", (long long)solver->iteration, index);
+  }
+  crema_status status = run_test(solver, &test);
+  if (status == CREMA_OK) {
+    if (atomic_load(&solver->stop_requested)) cr_log_info("Test interrupted.");
+    else report_test(solver, &test);
+  }
+  for (int i = 0; i < solver->replicas; ++i) free(test.share[i].sum);
   if (status == CREMA_OK) return CREMA_OK;
   return cr_fail_in(status, "iteration %lld, test net #%d", (long long)solver->iteration, index);
 }
@@ -112,6 +179,7 @@ crema_status cr_solver_test_all(crema_solver *solver) {
   const bool held = solver->held != NULL;
   solver->has_score = false;
   CR_TRY(cr_state_hold(solver));
+  if (solver->tests_shared) CR_TRY(cr_solver_level_statistics(solver));
   for (int i = 0; i < solver->test_nets && !solver->stop_requested; ++i) {
     CR_TRY(test_one(solver, i));
   }

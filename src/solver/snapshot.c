@@ -48,6 +48,7 @@ static crema_status probe(const crema_solver *solver) {
 }
 
 crema_status cr_snapshot_check(const crema_solver *solver) {
+  if (!cr_solver_leads(solver)) return CREMA_OK;
   if (wants_hdf5(solver)) {
     CR_TRY(cr_fail_in(check_hdf5(solver), "%s: snapshot_format: HDF5", solver->path));
   }
@@ -115,6 +116,10 @@ out:
 
 /* `score` may be NULL. */
 static crema_status write_snapshot(crema_solver *solver, const double *score) {
+  if (!cr_solver_leads(solver)) {
+    solver->snapshot_iteration = solver->iteration;
+    return CREMA_OK;
+  }
   /* Training cannot go on from weights that are not finite, and the file would look like the latest
    * good one. */
   crema_status status = cr_net_check_weights(solver->net);

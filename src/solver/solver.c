@@ -97,23 +97,6 @@ out:
   return status;
 }
 
-static crema_status choose_device(crema_solver *solver) {
-  const Caffe__SolverParameter *param = solver->param;
-  solver->device = solver->options.device;
-  if (solver->device != NULL) return CREMA_OK;
-  if (param->solver_mode == CAFFE__SOLVER_PARAMETER__SOLVER_MODE__GPU) {
-    if (crema_device_count(CREMA_DEVICE_CUDA) > param->device_id) {
-      CR_TRY(crema_device_open(CREMA_DEVICE_CUDA, &(int){param->device_id}, 1));
-      return crema_device_get(CREMA_DEVICE_CUDA, param->device_id, &solver->device);
-    }
-    if (param->has_solver_mode) {
-      cr_log_warning("solver_mode is GPU, but there is no GPU %d here; training on the CPU",
-                     param->device_id);
-    }
-  }
-  return crema_device_get(CREMA_DEVICE_CPU, 0, &solver->device);
-}
-
 /* Samples that one forward pass takes: the first extent of the first top of a source layer. */
 static int64_t count_batch(const crema_net *net) {
   for (int i = 0; i < net->layers; ++i) {
@@ -168,27 +151,18 @@ static crema_status build(crema_solver *solver) {
   const Caffe__SolverParameter *param = solver->param;
   if (!param->has_base_lr) cr_log_warning("%s: base_lr is missing; it is 0", solver->path);
   CR_TRY(set_prefix(solver));
-  CR_TRY(choose_device(solver));
-  solver->seed = param->random_seed >= 0 ? (uint64_t)param->random_seed : cr_random_seed();
-  CR_TRY(crema_context_create(solver->device, solver->seed, &solver->context));
-  CR_TRY(cr_solver_build_train_net(solver));
-  if (solver->net->layers == 0) {
-    return cr_fail(CREMA_E_ARGUMENT, "%s: the net to train has no layers", solver->path);
-  }
-  CR_TRY(cr_blocks_create(solver->net, false, &solver->blocks));
-  crema_status status =
-      cr_updater_create(param, &solver->schedule, solver->blocks, 1, &solver->updater);
-  if (status != CREMA_OK) return cr_fail_in(status, "%s", solver->path);
+  CR_TRY(cr_solver_make_replicas(solver));
   cr_grad_scale_start(solver);
   CR_TRY(cr_solver_build_test_nets(solver));
   CR_TRY(load_initial_weights(solver));
-  solver->batch_samples = count_batch(solver->net);
+  solver->batch_samples = count_batch(solver->net) * solver->ranks;
   return cr_fail_in(cr_epochs_check(solver), "%s", solver->path);
 }
 
 /* Freeing nets stops threads, whose failures must not hide the one being passed on. */
 static crema_status give_up(crema_solver *solver, crema_status status) {
   cr_error *error = cr_error_keep();
+  (void)cr_solver_tell(solver, status);
   crema_solver_destroy(solver);
   cr_error_again(status, error);
   free(error);
@@ -212,9 +186,11 @@ crema_status crema_solver_load(const char *path, const crema_solver_options *opt
     goto fail;
   }
   CR_TRY_GOTO(build(solver), fail);
-  /* The stages were needed for building only. */
+  /* These were needed for building only. */
   solver->options.stages = NULL;
   solver->options.stage_count = 0;
+  solver->options.devices = NULL;
+  solver->options.device_count = 0;
   *out = solver;
   return CREMA_OK;
 fail:
@@ -223,12 +199,7 @@ fail:
 
 void crema_solver_destroy(crema_solver *solver) {
   if (solver == NULL) return;
-  for (int i = 0; i < solver->test_nets; ++i) crema_net_destroy(solver->test_net[i]);
-  free(solver->test_net);
-  cr_updater_destroy(solver->updater);
-  cr_blocks_destroy(solver->blocks);
-  crema_net_destroy(solver->net);
-  crema_context_destroy(solver->context);
+  cr_solver_free_replicas(solver);
   cr_state_release(solver);
   free(solver->unsaved_error);
   free(solver->window.loss);

@@ -1,6 +1,9 @@
 /* Inside a solver. Files of this room:
  *   solver.c     making and freeing, public getters
  *   nets.c       building the train net and the test nets
+ *   replicas.c   on which devices, and how they exchange
+ *   replica.c    one net on one device: its gradients, its update; team.c all of them at work
+ *   blocks.c     parameters side by side in memory
  *   rate.c       learning-rate policies
  *   update.c     update rules
  *   larc.c       rates of single parameters
@@ -14,11 +17,14 @@
 #ifndef CR_SOLVER_SOLVER_H
 #define CR_SOLVER_SOLVER_H
 
+#include <stdatomic.h>
+
 #include "core/fail.h"
 #include "crema/solver.h"
 #include "net/net.h"
+#include "parallel/world.h"
 #include "solver/rate.h"
-#include "solver/update.h"
+#include "solver/team.h"
 
 /* The mean of the last losses. */
 typedef struct cr_loss_window {
@@ -41,14 +47,25 @@ struct crema_solver {
   char *path;                   /* the solver file */
   char *snapshot_prefix;        /* NULL: none could be derived */
   crema_solver_options options; /* stages are not kept */
+  cr_world *world;              /* NULL: this process trains alone */
+  int ranks;                    /* replicas of all processes together */
+  int replicas;                 /* of this process */
+  cr_replica *replica;
+  cr_team *team;
+  /* What replicas of this process share of their input: of the train net, then of each test net;
+   * NULL for one replica. */
+  cr_input_group **group;
+  /* Of the first replica, the root in its process. */
   crema_device *device;
   crema_context *context;
-  uint64_t seed;
   crema_net *net;
-  int test_nets;
-  crema_net **test_net;
-  cr_blocks *blocks;
   cr_updater *updater;
+  uint64_t seed;
+  int test_nets;
+  bool tests_shared; /* each replica tests its share of the samples; else the root tests alone */
+  /* test_net[i] for i < test_nets is the root's; with tests_shared those of the other replicas of
+   * this process follow. */
+  crema_net **test_net;
   int64_t iteration; /* updates done */
   cr_rate_state rate;
   cr_loss_window window;
@@ -58,7 +75,7 @@ struct crema_solver {
   int64_t batch_samples; /* samples a forward pass takes */
   int64_t samples;
   double seconds;
-  bool stop_requested;
+  atomic_bool stop_requested; /* set by the first replica's thread, read by all */
   Caffe__CremaState *held;    /* by cr_state_hold; NULL: nothing is held */
   int64_t snapshot_iteration; /* of the last snapshot that this solver wrote; -1: none */
   /* The failure of the last snapshot; CREMA_OK when it was written. `unsaved_told`: the caller of
@@ -75,8 +92,31 @@ struct crema_solver {
 };
 
 /* ---- nets.c ---- */
-crema_status cr_solver_build_train_net(crema_solver *solver) CREMA_MUST_USE;
+
+/* Builds the net of replica `index` of this process, whose context is set; *out is the replica's.
+ */
+crema_status cr_solver_build_train_net(crema_solver *solver, int index) CREMA_MUST_USE;
 crema_status cr_solver_build_test_nets(crema_solver *solver) CREMA_MUST_USE;
+
+/* ---- replicas.c ---- */
+
+/* Chooses devices, joins the other processes, and makes the replicas of this process, ready to
+ * train but for their weights. Errors: CREMA_E_NO_DEVICE, CREMA_E_ARGUMENT for devices that cannot
+ * train together, those of cr_world_join, of building nets and of cr_replica_begin. */
+crema_status cr_solver_make_replicas(crema_solver *solver) CREMA_MUST_USE;
+void cr_solver_free_replicas(crema_solver *solver);
+/* Tells the other processes of a failure, so that they do not wait for this one, and passes it on;
+ * also CREMA_OK. */
+crema_status cr_solver_tell(crema_solver *solver, crema_status status);
+/* Whether this process reports and writes snapshots. */
+bool cr_solver_leads(const crema_solver *solver);
+/* Gives all replicas the root's parameters and its factor for gradients, before training goes on.
+ */
+crema_status cr_solver_level(crema_solver *solver) CREMA_MUST_USE;
+/* Waits for what the replicas exchange, and returns its failures. */
+crema_status cr_solver_finish(crema_solver *solver) CREMA_MUST_USE;
+/* Gives all replicas the root's statistics, before all of them test. */
+crema_status cr_solver_level_statistics(crema_solver *solver) CREMA_MUST_USE;
 
 /* ---- score.c ---- */
 

@@ -373,13 +373,19 @@ crema_status cr_state_check(crema_solver *solver, const Caffe__SolverState *stat
   return extra != NULL && extra->n_net > 0 ? check_order(solver->net, extra->net[0]) : CREMA_OK;
 }
 
+/* The state has the key of rank 0; layers that draw masks have one of each rank's own. */
+static uint64_t key_of_rank(const cr_layer *layer, uint64_t key) {
+  const int rank = layer->solver.rank;
+  return rank > 0 && layer->class->input == NULL ? cr_mix_key(key, (uint64_t)rank) : key;
+}
+
 static crema_status net_from_proto(crema_net *net, const Caffe__CremaState__Net *message) {
   for (int i = 0; i < net->layers; ++i) {
     cr_layer *layer = net->layer[i].layer;
     int64_t index = find_layer(message, i, layer->name);
     if (index < 0) continue;
     const Caffe__CremaState__Layer *from = message->layer[index];
-    if (from->has_key) layer->key = from->key;
+    if (from->has_key) layer->key = key_of_rank(layer, from->key);
     if (from->has_pass) layer->pass = from->pass;
     const cr_input_class *input = layer->class->input;
     if (!from->has_state || input == NULL || input->restore == NULL) continue;
@@ -389,10 +395,17 @@ static crema_status net_from_proto(crema_net *net, const Caffe__CremaState__Net 
   return CREMA_OK;
 }
 
+static void correlation_from_proto(const cr_replica *replica, const Caffe__CremaState *message) {
+  const size_t params = (size_t)replica->net->learnables;
+  double *correlation = replica->updater != NULL ? cr_updater_correlation(replica->updater) : NULL;
+  for (size_t i = 0; correlation != NULL && i < params; ++i) {
+    correlation[i] =
+        message != NULL && message->n_correlation == params ? message->correlation[i] : 0;
+  }
+}
+
 /* What the state does not have begins anew. `message` may be NULL. */
 static void update_from_proto(crema_solver *solver, const Caffe__CremaState *message) {
-  double *correlation = cr_updater_correlation(solver->updater);
-  const size_t params = (size_t)solver->net->learnables;
   cr_grad_scale_start(solver);
   if (message != NULL && message->has_grad_scale && message->has_grad_scale_limit &&
       solver->net->param->global_grad_scale_adaptive) {
@@ -401,10 +414,19 @@ static void update_from_proto(crema_solver *solver, const Caffe__CremaState *mes
                                    .updates = message->updates,
                                    .skipped = message->skipped};
   }
-  for (size_t i = 0; correlation != NULL && i < params; ++i) {
-    correlation[i] =
-        message != NULL && message->n_correlation == params ? message->correlation[i] : 0;
+  for (int i = 0; i < solver->replicas; ++i) correlation_from_proto(&solver->replica[i], message);
+}
+
+/* The nets of one replica: that which it trains, and those with which it tests. */
+static crema_status nets_from_proto(crema_solver *solver, int replica,
+                                    const Caffe__CremaState *message) {
+  const int tests = replica == 0 || solver->tests_shared ? solver->test_nets : 0;
+  crema_net **test_net = solver->test_net + (ptrdiff_t)replica * solver->test_nets;
+  for (int i = 0; (size_t)i < message->n_net && i <= tests; ++i) {
+    crema_net *net = i == 0 ? solver->replica[replica].net : test_net[i - 1];
+    CR_TRY(net_from_proto(net, message->net[i]));
   }
+  return CREMA_OK;
 }
 
 static crema_status extra_from_proto(crema_solver *solver, const Caffe__CremaState *message) {
@@ -424,19 +446,25 @@ static crema_status extra_from_proto(crema_solver *solver, const Caffe__CremaSta
     window->next = message->next_loss;
   }
   update_from_proto(solver, message);
-  for (size_t i = 0; i < message->n_net && i <= (size_t)solver->test_nets; ++i) {
-    crema_net *net = i == 0 ? solver->net : solver->test_net[i - 1];
-    CR_TRY(net_from_proto(net, message->net[i]));
+  for (int replica = 0; replica < solver->replicas; ++replica) {
+    CR_TRY(nets_from_proto(solver, replica, message));
+  }
+  return CREMA_OK;
+}
+
+static crema_status history_from_proto(const cr_replica *replica, const Caffe__SolverState *state) {
+  for (size_t i = 0; replica->updater != NULL && i < state->n_history; ++i) {
+    crema_blob *blob = cr_updater_history(replica->updater, (int)i);
+    crema_status status = cr_blob_from_proto(blob, state->history[i], false);
+    if (status == CREMA_OK) status = cr_tensor_settle(blob->data, replica->context);
+    if (status != CREMA_OK) return cr_fail_in(status, "history blob %zu", i);
   }
   return CREMA_OK;
 }
 
 crema_status cr_state_from_proto(crema_solver *solver, const Caffe__SolverState *state) {
-  for (size_t i = 0; i < state->n_history; ++i) {
-    crema_blob *blob = cr_updater_history(solver->updater, (int)i);
-    crema_status status = cr_blob_from_proto(blob, state->history[i], false);
-    if (status == CREMA_OK) status = cr_tensor_settle(blob->data, solver->net->context);
-    if (status != CREMA_OK) return cr_fail_in(status, "history blob %zu", i);
+  for (int i = 0; i < solver->replicas; ++i) {
+    CR_TRY(history_from_proto(&solver->replica[i], state));
   }
   CR_TRY(weights_from_proto(solver->net, state->crema_state));
   solver->iteration = state->iter;

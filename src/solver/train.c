@@ -25,11 +25,11 @@ double cr_loss_window_add(cr_loss_window *window, double loss) {
   return sum / window->count;
 }
 
-static crema_status fail_loss(crema_solver *solver, double loss) {
+static crema_status fail_loss(crema_solver *solver, crema_net *net, double loss) {
   const char *layer = NULL, *blob = NULL;
   long long iteration = (long long)solver->iteration;
   bool found = false;
-  CR_TRY(cr_net_find_nonfinite(solver->net, &found, &layer, &blob));
+  CR_TRY(cr_net_find_nonfinite(net, &found, &layer, &blob));
   if (found) {
     const cr_where where = {.layer = layer, .blob = blob, .told = true};
     return cr_fail_at(CREMA_E_NUMERIC, &where,
@@ -70,28 +70,45 @@ static crema_status end_or_warn(crema_solver *solver, crema_status status, bool 
   return CREMA_OK;
 }
 
-/* iter_size forward and backward passes; *loss is their mean loss. */
-static crema_status accumulate_gradients(crema_solver *solver, bool display, double *loss) {
-  const int passes = solver->param->iter_size;
-  crema_net_clear_param_diffs(solver->net);
-  *loss = 0;
-  for (int i = 0; i < passes; ++i) {
-    double one;
-    if (solver->options.feed != NULL) {
-      int64_t pass = solver->iteration * passes + i;
-      CR_TRY(solver->options.feed(solver->options.user, solver->net, pass));
-    }
-    crema_status status = cr_net_forward_submit(solver->net);
-    if (status == CREMA_OK) status = crema_net_backward(solver->net);
-    if (status == CREMA_OK) status = cr_net_loss_read(solver->net, &one);
-    if (status != CREMA_OK) {
-      return cr_fail_in(status, "iteration %lld", (long long)solver->iteration);
-    }
-    if (!isfinite(one)) CR_TRY(end_or_warn(solver, fail_loss(solver, one), display));
-    *loss += one;
-    solver->samples += solver->batch_samples;
-  }
-  *loss /= passes;
+/* What the replicas make of an iteration. */
+typedef struct joint_iteration {
+  crema_solver *solver;
+  cr_iteration iteration;
+  bool display;
+  double loss[CR_MAX_DEVICES]; /* of each replica of this process */
+  double rate;                 /* for the update */
+} joint_iteration;
+
+/* Only the first replica warns of a loss that is not finite. */
+static crema_status check_loss(void *user, cr_replica *replica, double loss) {
+  const joint_iteration *joint = user;
+  crema_solver *solver = joint->solver;
+  const bool first = replica == &solver->replica[0];
+  if (isfinite(loss)) return CREMA_OK;
+  if (!first && solver->options.on_nan == CREMA_SOLVER_NAN_WARN) return CREMA_OK;
+  crema_status status = fail_loss(solver, replica->net, loss);
+  return first ? end_or_warn(solver, status, joint->display) : status;
+}
+
+static crema_status compute(void *user, cr_replica *replica) {
+  joint_iteration *joint = user;
+  const ptrdiff_t index = replica - joint->solver->replica;
+  return cr_replica_compute(replica, &joint->iteration, &joint->loss[index]);
+}
+
+static crema_status update_replica(void *user, cr_replica *replica) {
+  const joint_iteration *joint = user;
+  return cr_replica_update(replica, joint->rate, joint->iteration.number);
+}
+
+/* Does `work`, which sets joint->loss, for all replicas; *loss is the mean loss of all. */
+static crema_status run_jointly(crema_solver *solver, cr_team_work *work, joint_iteration *joint,
+                                double *loss) {
+  double sum = 0;
+  CR_TRY(cr_team_run(solver->team, work, joint));
+  for (int i = 0; i < solver->replicas; ++i) sum += joint->loss[i];
+  CR_TRY(cr_world_agree(solver->world, &sum, 1, NULL, 0));
+  *loss = sum / solver->ranks;
   return CREMA_OK;
 }
 
@@ -111,51 +128,89 @@ static void tell_progress(crema_solver *solver, double loss, double rate) {
   solver->options.progress(solver->options.user, &progress);
 }
 
+static crema_status set_grad_scale(void *user, cr_replica *replica) {
+  cr_net_set_grad_scale(replica->net, *(const double *)user);
+  return CREMA_OK;
+}
+
+static crema_status clear_diffs(void *user, cr_replica *replica) {
+  (void)user;
+  crema_net_clear_param_diffs(replica->net);
+  return CREMA_OK;
+}
+
 /* Changes the weights, unless the gradients are worthless. */
-static crema_status update(crema_solver *solver, double rate) {
+static crema_status update(crema_solver *solver, joint_iteration *joint) {
   double scale;
   bool skip;
   CR_TRY(cr_grad_scale_next(solver, &scale, &skip));
   if (skip) {
-    crema_net_clear_param_diffs(solver->net); /* the steps are zero */
+    CR_TRY(cr_team_run(solver->team, clear_diffs, NULL)); /* the steps are zero */
   } else {
     solver->updating = true;
-    cr_signals_hold(); /* once for all parameters */
-    crema_status status = cr_updater_run(solver->updater, rate, solver->iteration);
-    cr_signals_release();
-    if (status != CREMA_OK) {
-      return cr_fail_in(status, "iteration %lld", (long long)solver->iteration);
-    }
+    CR_TRY(cr_team_run(solver->team, update_replica, joint));
     solver->updating = false;
   }
-  cr_net_set_grad_scale(solver->net, scale);
-  return CREMA_OK;
+  return cr_team_run(solver->team, set_grad_scale, &scale);
+}
+
+static crema_status find_rate(crema_solver *solver, double loss, double *rate) {
+  *rate = cr_rate_at(&solver->schedule, solver->iteration, loss, &solver->rate);
+  if (isfinite((float)*rate)) return CREMA_OK;
+  return cr_fail(CREMA_E_NUMERIC, "iteration %lld: the learning rate is %g (lr_policy '%s')",
+                 (long long)solver->iteration, *rate, solver->param->lr_policy);
+}
+
+static crema_status report_iteration(crema_solver *solver, double loss, double shown) {
+  if (isfinite(loss)) CR_TRY(end_or_warn(solver, fail_weights(solver), true));
+  if (!cr_solver_leads(solver)) return CREMA_OK;
+  cr_report_iteration(solver, shown);
+  return cr_report_train_outputs(solver);
 }
 
 /* One update of the weights. */
 static crema_status iterate(crema_solver *solver) {
   const Caffe__SolverParameter *param = solver->param;
   const bool display = is_due(solver->iteration, param->display);
+  const bool exchanges_early = solver->replica[0].reducer != NULL;
   double start = cr_clock_seconds(), loss;
+  joint_iteration joint = {.solver = solver, .display = display};
+  joint.iteration =
+      (cr_iteration){.number = solver->iteration,
+                     .passes = param->iter_size,
+                     .feed = solver->options.feed,
+                     .user = solver->options.user,
+                     .check_loss = check_loss,
+                     .checker = &joint,
+                     .has_rate = exchanges_early && !cr_rate_follows_loss(&solver->schedule)};
+  if (joint.iteration.has_rate) CR_TRY(find_rate(solver, 0, &joint.iteration.rate));
   solver->net->debug_info = display && param->debug_info;
-  CR_TRY(accumulate_gradients(solver, display, &loss));
+  solver->updating = joint.iteration.has_rate;
+  CR_TRY(run_jointly(solver, compute, &joint, &loss));
+  solver->samples += solver->batch_samples * param->iter_size;
   double shown = cr_loss_window_add(&solver->window, loss);
-  if (display) {
-    if (isfinite(loss)) CR_TRY(end_or_warn(solver, fail_weights(solver), display));
-    cr_report_iteration(solver, shown);
-    CR_TRY(cr_report_train_outputs(solver));
+  if (display) CR_TRY(report_iteration(solver, loss, shown));
+  joint.rate = joint.iteration.rate;
+  if (!joint.iteration.has_rate) CR_TRY(find_rate(solver, shown, &joint.rate));
+  if (display && cr_solver_leads(solver)) {
+    cr_log_info("Iteration %lld, lr = %g", (long long)solver->iteration, joint.rate);
   }
-  double rate = cr_rate_at(&solver->schedule, solver->iteration, shown, &solver->rate);
-  if (!isfinite((float)rate)) {
-    return cr_fail(CREMA_E_NUMERIC, "iteration %lld: the learning rate is %g (lr_policy '%s')",
-                   (long long)solver->iteration, rate, param->lr_policy);
-  }
-  if (display) cr_log_info("Iteration %lld, lr = %g", (long long)solver->iteration, rate);
-  CR_TRY(update(solver, rate));
+  CR_TRY(update(solver, &joint));
   CR_TRY(cr_net_debug_update(solver->net));
   ++solver->iteration;
   solver->seconds += cr_clock_seconds() - start;
-  tell_progress(solver, shown, rate);
+  tell_progress(solver, shown, joint.rate);
+  return CREMA_OK;
+}
+
+/* What the caller of each process wants done; all get the same answer. */
+static crema_status ask(crema_solver *solver, crema_solver_action *action) {
+  *action = CREMA_SOLVER_CONTINUE;
+  if (solver->options.poll != NULL) *action = solver->options.poll(solver->options.user);
+  int64_t wanted[] = {*action == CREMA_SOLVER_STOP, *action == CREMA_SOLVER_SNAPSHOT};
+  CR_TRY(cr_world_agree(solver->world, NULL, 0, wanted, 2));
+  if (wanted[0] != 0) *action = CREMA_SOLVER_STOP;
+  else if (wanted[1] != 0) *action = CREMA_SOLVER_SNAPSHOT;
   return CREMA_OK;
 }
 
@@ -168,13 +223,14 @@ static crema_status step_until(crema_solver *solver, int64_t end) {
   solver->display_time = cr_clock_seconds();
   solver->display_iteration = solver->iteration;
   CR_TRY(cr_state_rewind(solver));
+  CR_TRY(cr_solver_level(solver));
   while (solver->iteration < end) {
     if (cr_epoch_has_ended(solver)) CR_TRY(cr_epoch_end(solver));
     else if (test_is_due(solver)) CR_TRY(cr_solver_test_all(solver));
     if (solver->stop_requested) break;
     CR_TRY(iterate(solver));
-    crema_solver_action action = CREMA_SOLVER_CONTINUE;
-    if (solver->options.poll != NULL) action = solver->options.poll(solver->options.user);
+    crema_solver_action action;
+    CR_TRY(ask(solver, &action));
     if (is_due(solver->iteration, solver->param->snapshot) || action == CREMA_SOLVER_SNAPSHOT) {
       CR_TRY(cr_snapshot_try(solver));
     }
@@ -183,7 +239,7 @@ static crema_status step_until(crema_solver *solver, int64_t end) {
       break;
     }
   }
-  return CREMA_OK;
+  return cr_solver_finish(solver);
 }
 
 crema_status crema_solver_step(crema_solver *solver, int64_t iterations) {
@@ -197,8 +253,25 @@ crema_status crema_solver_step(crema_solver *solver, int64_t iterations) {
                    (long long)iterations, (long long)solver->iteration, INT32_MAX);
   }
   solver->stop_requested = false;
-  CR_TRY(step_until(solver, solver->iteration + iterations));
+  crema_status status = step_until(solver, solver->iteration + iterations);
+  if (status != CREMA_OK) return cr_solver_tell(solver, status);
   return cr_snapshot_failure(solver);
+}
+
+static crema_status forward(void *user, cr_replica *replica) {
+  joint_iteration *joint = user;
+  double *loss = &joint->loss[replica - joint->solver->replica];
+  return cr_replica_forward(replica, &joint->iteration, 0, loss);
+}
+
+/* The mean loss of all replicas with the present weights. */
+static crema_status find_loss(crema_solver *solver, double *loss) {
+  joint_iteration joint = {.solver = solver};
+  joint.iteration = (cr_iteration){.number = solver->iteration,
+                                   .passes = solver->param->iter_size,
+                                   .feed = solver->options.feed,
+                                   .user = solver->options.user};
+  return run_jointly(solver, forward, &joint, loss);
 }
 
 /* The loss after the last update, and the last test unless it is done. Snapshots are as of the last
@@ -208,14 +281,12 @@ static crema_status report_end(crema_solver *solver, bool tested) {
   CR_TRY(cr_state_hold(solver));
   if (is_due(solver->iteration, param->display)) {
     double loss;
-    if (solver->options.feed != NULL) {
-      int64_t pass = solver->iteration * param->iter_size;
-      CR_TRY(solver->options.feed(solver->options.user, solver->net, pass));
+    CR_TRY(find_loss(solver, &loss));
+    if (!isfinite(loss)) CR_TRY(end_or_warn(solver, fail_loss(solver, solver->net, loss), true));
+    double shown = cr_loss_window_add(&solver->window, loss);
+    if (cr_solver_leads(solver)) {
+      cr_log_info("Iteration %lld, loss = %g", (long long)solver->iteration, shown);
     }
-    CR_TRY(crema_net_forward(solver->net, &loss));
-    if (!isfinite(loss)) CR_TRY(end_or_warn(solver, fail_loss(solver, loss), true));
-    cr_log_info("Iteration %lld, loss = %g", (long long)solver->iteration,
-                cr_loss_window_add(&solver->window, loss));
   }
   if (!tested && is_due(solver->iteration, param->test_interval))
     CR_TRY(cr_solver_test_all(solver));
@@ -245,6 +316,7 @@ static crema_status snapshot_at_end(crema_solver *solver) {
  * failure is that it is worthless. Passes the failure on. */
 static crema_status keep_what_is_learned(crema_solver *solver, int64_t start,
                                          crema_status failure) {
+  (void)cr_solver_tell(solver, failure);
   bool whole = failure != CREMA_E_NUMERIC && !solver->updating;
   if (!whole || !takes_snapshots(solver) || solver->iteration == start ||
       solver->iteration == solver->snapshot_iteration) {

@@ -255,7 +255,7 @@ crema_status cr_updater_create(const Caffe__SolverParameter *param, const cr_sch
     status = cr_fail_memory(params * sizeof *updater->op, "a solver");
     goto fail;
   }
-  CR_TRY_GOTO(CR_NEW(updater->block, blocks->count, "a solver"), fail);
+  CR_TRY_GOTO(CR_NEW(updater->block, blocks->count + 1, "a solver"), fail);
   for (int i = 0; i < blocks->count; ++i) CR_TRY_GOTO(add_block(updater, i), fail);
   if (param->larc) {
     CR_TRY_GOTO(cr_larc_create(param, net, updater->history, &updater->larc), fail);

@@ -60,7 +60,7 @@ def main():
                ("| S0-14 | host to device | pass | cpu |" in text, True),
                ("2 rows proved, 0 failing" in text, True)]
     uses = callgraph.Uses()
-    checks += [(uses.of("crema_event_wait"), (None, "crema_event_wait")),
+    checks += [(uses.of("crema_event_message"), (None, "crema_event_message")),
                (uses.of("cr_tensor_read")[0], "train"), # by way of tables of layers and of ops
                (uses.of("cr_sim_copy")[0], "train"),
                (uses.of("cr_cuda_copy")[0], "train"), # by a name that is looked up in the plug-in

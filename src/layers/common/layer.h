@@ -28,6 +28,7 @@ typedef struct cr_solver_rank {
   /* The net of rank 0, whose shareable layers also work for the other solvers of this process; only
    * used while a net is made. NULL: each net has its own. */
   const struct crema_net *root;
+  bool tests; /* a net of phase TEST has its share of the samples, too; else it is alone */
 } cr_solver_rank;
 
 enum { CR_ANY = -1 };

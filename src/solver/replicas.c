@@ -1,0 +1,233 @@
+/* The replicas of a training: on which devices, and how they exchange. */
+#include <stdlib.h>
+
+#include "core/fail.h"
+#include "core/log.h"
+#include "core/processors.h"
+#include "core/rng.h"
+#include "solver/solver.h"
+
+/* ---- devices ------------------------------------------------------------- */
+
+/* What solver_mode and device_id say. */
+static crema_status default_device(const crema_solver *solver, crema_device **out) {
+  const Caffe__SolverParameter *param = solver->param;
+  if (param->solver_mode == CAFFE__SOLVER_PARAMETER__SOLVER_MODE__GPU) {
+    if (crema_device_count(CREMA_DEVICE_CUDA) > param->device_id) {
+      CR_TRY(crema_device_open(CREMA_DEVICE_CUDA, &(int){param->device_id}, 1));
+      return crema_device_get(CREMA_DEVICE_CUDA, param->device_id, out);
+    }
+    if (param->has_solver_mode) {
+      cr_log_warning("solver_mode is GPU, but there is no GPU %d here; training on the CPU",
+                     param->device_id);
+    }
+  }
+  return crema_device_get(CREMA_DEVICE_CPU, 0, out);
+}
+
+/* The device of replica `index` of this process. */
+static crema_status choose_device(const crema_solver *solver, int index, crema_device **out) {
+  const crema_solver_options *options = &solver->options;
+  size_t number =
+      solver->world == NULL ? (size_t)index : (size_t)cr_world_local_rank(solver->world);
+  if (options->device_count > 0) *out = options->devices[number % options->device_count];
+  else *out = options->device;
+  return *out != NULL ? CREMA_OK : default_device(solver, out);
+}
+
+static crema_status check_devices(const crema_solver *solver) {
+  crema_device *const *device = solver->options.devices;
+  const size_t count = solver->options.device_count;
+  if (count > 0 && device == NULL) {
+    return cr_fail(CREMA_E_ARGUMENT, "%zu devices without their list", count);
+  }
+  for (size_t i = 0; i < count; ++i) {
+    if (device[i] == NULL) return cr_fail(CREMA_E_ARGUMENT, "device %zu of %zu is NULL", i, count);
+  }
+  if (count > CR_MAX_DEVICES) {
+    return cr_fail(CREMA_E_RANGE, "%zu devices, but at most %d can train together", count,
+                   CR_MAX_DEVICES);
+  }
+  return CREMA_OK;
+}
+
+/* ---- processes ----------------------------------------------------------- */
+
+bool cr_solver_leads(const crema_solver *solver) {
+  return cr_world_rank(solver->world) == 0;
+}
+
+static crema_status join_world(crema_solver *solver) {
+  if (!solver->options.with_processes || !cr_world_is_there()) return CREMA_OK;
+  CR_TRY(cr_world_join(&solver->world));
+  if (!cr_solver_leads(solver)) cr_log_limit(CREMA_LOG_WARNING);
+  cr_log_info("%d processes train together", cr_world_size(solver->world));
+  cr_processors_share(cr_world_local_size(solver->world));
+  return CREMA_OK;
+}
+
+crema_status cr_solver_tell(crema_solver *solver, crema_status status) {
+  if (status != CREMA_OK && solver->world != NULL) cr_world_fail(solver->world, status);
+  return status;
+}
+
+/* ---- the exchange -------------------------------------------------------- */
+
+static crema_status between_processes(const crema_solver *solver, cr_exchange **end) {
+  const crema_exchange wanted = solver->options.exchange;
+  if (wanted != CREMA_EXCHANGE_AUTO && wanted != CREMA_EXCHANGE_MPI) {
+    return cr_fail(CREMA_E_ARGUMENT,
+                   "processes exchange gradients by mpi; the other ways are for "
+                   "several devices of one process");
+  }
+  cr_log_info("Exchange: mpi, between %d processes", solver->ranks);
+  return cr_exchange_create_mpi(solver->world, solver->replica[0].context->device, end);
+}
+
+static crema_status between_devices(const crema_solver *solver, cr_exchange **end) {
+  crema_device *device[CR_MAX_DEVICES];
+  const crema_exchange wanted = solver->options.exchange;
+  const int count = solver->replicas;
+  for (int i = 0; i < count; ++i) device[i] = solver->replica[i].context->device;
+  if (wanted == CREMA_EXCHANGE_MPI) {
+    return cr_fail(CREMA_E_ARGUMENT,
+                   "mpi exchanges between processes, and this one was not started by mpirun");
+  }
+  if (wanted == CREMA_EXCHANGE_TREE) {
+    cr_log_info("Exchange: tree of %d devices, the first of which updates", count);
+    return cr_exchange_create_tree(
+        device, count, solver->options.any_order ? CR_EXCHANGE_ARRIVAL : CR_EXCHANGE_FIXED, end);
+  }
+  cr_log_info("Exchange: reduce, between %d devices%s", count,
+              wanted == CREMA_EXCHANGE_AUTO
+                  ? ", as they are in one process: sums overlap with the backward pass"
+                  : "");
+  return cr_exchange_create_reduce(device, count, end);
+}
+
+/* end[i] stays NULL for a replica that is alone. */
+static crema_status make_exchange(const crema_solver *solver, cr_exchange **end) {
+  if (solver->world != NULL) return between_processes(solver, end);
+  if (solver->replicas > 1) return between_devices(solver, end);
+  return CREMA_OK;
+}
+
+/* Gradients are exchanged in so many pieces. */
+static int count_buckets(const crema_solver *solver) {
+  if (!solver->param->layer_wise_reduce) return 1;
+  return solver->net->param->reduce_buckets;
+}
+
+/* ---- replicas ------------------------------------------------------------ */
+
+static crema_status make_groups(crema_solver *solver) {
+  if (solver->replicas < 2) return CREMA_OK;
+  const size_t count = solver->param->n_test_iter + 1;
+  CR_TRY(CR_NEW(solver->group, count + 1, "the input of several replicas"));
+  for (size_t i = 0; i < count; ++i) CR_TRY(cr_input_group_create(&solver->group[i]));
+  return CREMA_OK;
+}
+
+/* The context of the first replica draws the weights; the others get theirs from it. */
+static crema_status make_net(crema_solver *solver, int index) {
+  cr_replica *replica = &solver->replica[index];
+  crema_device *device = NULL;
+  CR_TRY(choose_device(solver, index, &device));
+  CR_TRY(crema_context_create(device, solver->seed, &replica->context));
+  CR_TRY(cr_solver_build_train_net(solver, index));
+  if (replica->net->layers == 0) {
+    return cr_fail(CREMA_E_ARGUMENT, "%s: the net to train has no layers", solver->path);
+  }
+  if (index > 0) return CREMA_OK;
+  solver->device = device;
+  solver->context = replica->context;
+  solver->net = replica->net;
+  return CREMA_OK;
+}
+
+static crema_status begin_replicas(crema_solver *solver, cr_exchange **end) {
+  crema_status status = make_exchange(solver, end);
+  for (int i = 0; i < solver->replicas && status == CREMA_OK; ++i) {
+    cr_exchange *mine = end[i];
+    end[i] = NULL;
+    status = cr_replica_begin(&solver->replica[i], solver->param, &solver->schedule, mine,
+                              count_buckets(solver));
+  }
+  for (int i = 0; i < solver->replicas; ++i) cr_exchange_destroy(end[i]);
+  return status;
+}
+
+static crema_status agree_on_seed(crema_solver *solver) {
+  const Caffe__SolverParameter *param = solver->param;
+  solver->seed = param->random_seed >= 0 ? (uint64_t)param->random_seed : cr_random_seed();
+  return cr_world_broadcast(solver->world, &solver->seed, sizeof solver->seed);
+}
+
+crema_status cr_solver_make_replicas(crema_solver *solver) {
+  cr_exchange *end[CR_MAX_DEVICES] = {0};
+  CR_TRY(check_devices(solver));
+  CR_TRY(join_world(solver));
+  CR_TRY(agree_on_seed(solver));
+  solver->replicas = 1;
+  if (solver->world == NULL && solver->options.device_count > 0) {
+    solver->replicas = (int)solver->options.device_count;
+  }
+  solver->ranks = solver->world != NULL ? cr_world_size(solver->world) : solver->replicas;
+  solver->tests_shared = solver->ranks > 1 && solver->options.exchange != CREMA_EXCHANGE_TREE;
+  CR_TRY(CR_NEW(solver->replica, solver->replicas, "replicas"));
+  CR_TRY(make_groups(solver));
+  for (int i = 0; i < solver->replicas; ++i) CR_TRY(make_net(solver, i));
+  crema_status status = begin_replicas(solver, end);
+  if (status != CREMA_OK) return cr_fail_in(status, "%s", solver->path);
+  solver->updater = solver->replica[0].updater;
+  return cr_team_start(solver->replica, solver->replicas, &solver->team);
+}
+
+void cr_solver_free_replicas(crema_solver *solver) {
+  cr_team_stop(solver->team);
+  const int tested = solver->tests_shared ? solver->replicas : 1;
+  const size_t tests = solver->param != NULL ? solver->param->n_test_iter : 0;
+  for (size_t i = 0; solver->test_net != NULL && i < tests * (size_t)tested; ++i) {
+    crema_net_destroy(solver->test_net[i]);
+  }
+  free(solver->test_net);
+  for (int i = solver->replica != NULL ? solver->replicas - 1 : -1; i >= 0; --i) {
+    cr_replica_end(&solver->replica[i]);
+  }
+  free(solver->replica);
+  for (size_t i = 0; solver->group != NULL && i <= tests; ++i) {
+    cr_input_group_release(solver->group[i]);
+  }
+  free(solver->group);
+  cr_world_leave(solver->world);
+}
+
+/* ---- one and the same weights -------------------------------------------- */
+
+static crema_status level(void *user, cr_replica *replica) {
+  const crema_solver *solver = user;
+  cr_net_set_grad_scale(replica->net, solver->net->grad_scale);
+  return cr_replica_broadcast(replica, true);
+}
+
+crema_status cr_solver_level(crema_solver *solver) {
+  return cr_team_run(solver->team, level, solver);
+}
+
+static crema_status broadcast_statistics(void *user, cr_replica *replica) {
+  (void)user;
+  return cr_replica_broadcast(replica, false);
+}
+
+crema_status cr_solver_level_statistics(crema_solver *solver) {
+  return cr_team_run(solver->team, broadcast_statistics, NULL);
+}
+
+static crema_status finish(void *user, cr_replica *replica) {
+  (void)user;
+  return replica->exchange != NULL ? cr_exchange_finish(replica->exchange) : CREMA_OK;
+}
+
+crema_status cr_solver_finish(crema_solver *solver) {
+  return cr_team_run(solver->team, finish, NULL);
+}

@@ -1,0 +1,122 @@
+#include "solver/team.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "core/fail.h"
+#include "core/queue.h"
+#include "core/thread.h"
+#include "device/backend/current.h"
+
+/* What a replica is asked to do, and what came of it. */
+typedef struct team_order {
+  cr_team_work *work;
+  void *user;
+  crema_status status;
+  cr_error *error; /* the thread's, when it failed */
+  int place;       /* among those that have failed, from 1 on */
+} team_order;
+
+typedef struct member {
+  cr_team *team;
+  cr_replica *replica;
+  cr_thread *thread;
+  cr_queue_pair orders; /* `free`: done, `full`: to be done */
+  team_order order;
+} member;
+
+struct cr_team {
+  int replicas;
+  atomic_int failures; /* of the orders that are under way */
+  member member[];     /* the first has no thread */
+};
+
+static void carry_out(member *self) {
+  team_order *order = &self->order;
+  order->status = order->work(order->user, self->replica);
+  if (order->status == CREMA_OK) return;
+  order->place = atomic_fetch_add(&self->team->failures, 1) + 1;
+  order->error = cr_error_keep();
+  if (self->replica->exchange != NULL) cr_exchange_fail(self->replica->exchange, order->status);
+}
+
+static crema_status serve(void *arg) {
+  member *self = arg;
+  CR_TRY(cr_device_set_current(self->replica->context->device));
+  for (;;) {
+    void *item = NULL;
+    CR_TRY(cr_queue_pop(self->orders.full, NULL, &item));
+    carry_out(self);
+    CR_TRY(cr_queue_push(self->orders.free, item));
+  }
+}
+
+static crema_status start_member(member *self) {
+  void *elements[] = {&self->order};
+  CR_TRY(cr_queue_pair_init(&self->orders, elements, 1));
+  return cr_thread_start(&self->thread, "crema replica", serve, self);
+}
+
+crema_status cr_team_start(cr_replica *replica, int replicas, cr_team **out) {
+  const size_t bytes = sizeof(cr_team) + (size_t)replicas * sizeof(member);
+  cr_team *team = calloc(1, bytes);
+  if (team == NULL) return cr_fail_memory(bytes, "the threads of replicas");
+  team->replicas = replicas;
+  for (int i = 0; i < replicas; ++i) {
+    team->member[i].team = team;
+    team->member[i].replica = &replica[i];
+    crema_status status = i > 0 ? start_member(&team->member[i]) : CREMA_OK;
+    if (status == CREMA_OK) continue;
+    cr_team_stop(team);
+    return status;
+  }
+  *out = team;
+  return CREMA_OK;
+}
+
+void cr_team_stop(cr_team *team) {
+  if (team == NULL) return;
+  for (int i = 1; i < team->replicas; ++i) {
+    (void)cr_thread_stop(&team->member[i].thread);
+    cr_queue_pair_free(&team->member[i].orders, NULL);
+  }
+  free(team);
+}
+
+static crema_status give_order(member *self, cr_team_work *work, void *user) {
+  void *item = NULL;
+  CR_TRY(cr_queue_pop(self->orders.free, NULL, &item));
+  self->order = (team_order){.work = work, .user = user};
+  return cr_queue_push(self->orders.full, item);
+}
+
+/* Waits until the order is carried out. */
+static crema_status await_order(member *self) {
+  void *item = NULL;
+  CR_TRY(cr_queue_pop(self->orders.free, NULL, &item));
+  return cr_queue_push(self->orders.free, item);
+}
+
+/* The failure that came first, again in the calling thread. */
+static crema_status collect_failure(cr_team *team) {
+  crema_status status = CREMA_OK;
+  for (int i = 0; i < team->replicas; ++i) {
+    team_order *order = &team->member[i].order;
+    if (order->place == 1) {
+      status = order->status;
+      cr_error_again(status, order->error);
+    }
+    free(order->error);
+    order->error = NULL;
+  }
+  return status;
+}
+
+crema_status cr_team_run(cr_team *team, cr_team_work *work, void *user) {
+  atomic_store(&team->failures, 0);
+  for (int i = 1; i < team->replicas; ++i) CR_TRY(give_order(&team->member[i], work, user));
+  team->member[0].order = (team_order){.work = work, .user = user};
+  carry_out(&team->member[0]);
+  for (int i = 1; i < team->replicas; ++i) CR_TRY(await_order(&team->member[i]));
+  return collect_failure(team);
+}

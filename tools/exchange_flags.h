@@ -1,0 +1,26 @@
+/* The flags of training on several devices. */
+#ifndef CREMA_TOOLS_EXCHANGE_FLAGS_H
+#define CREMA_TOOLS_EXCHANGE_FLAGS_H
+
+#include "crema/solver.h"
+
+/* What the user gave, as text. */
+typedef struct cli_exchange_flags {
+  const char *exchange, *batch_mode, *order;
+} cli_exchange_flags;
+
+#define CLI_EXCHANGE_DEFAULTS \
+  { .exchange = "auto", .batch_mode = "per_device", .order = "fixed" }
+
+#define CLI_EXCHANGE_HELP \
+  "how several devices or processes share gradients: auto, tree, reduce, nccl or mpi"
+#define CLI_BATCH_MODE_HELP \
+  "batch_size of the net is per_device, or the total, which is divided among them"
+#define CLI_ORDER_HELP                                                                       \
+  "gradients are added in a fixed order, for the same bits each time, or (tree) in that of " \
+  "arrival"
+
+/* Sets the options. False, with the error printed, for a text that is not known. */
+bool cli_read_exchange(const cli_exchange_flags *flags, crema_solver_options *out);
+
+#endif
