@@ -75,15 +75,26 @@ crema_status cr_group_create(crema_device *const *device, int ranks, const cr_ex
   cr_group *group = NULL;
   CR_TRY(check_devices(device, ranks));
   CR_TRY(make_group(ranks, links, &group));
-  for (int i = 0; i < ranks; ++i) {
-    crema_status status = make_end(group, device[i], class, &end[i]);
-    if (status == CREMA_OK) continue;
-    if (i == 0) free_group(group);
-    while (--i >= 0) cr_group_destroy_end(end[i]);
-    return status;
+  crema_status status = CREMA_OK;
+  for (int i = 0; i < ranks; ++i) end[i] = NULL;
+  for (int i = 0; i < ranks && status == CREMA_OK; ++i) {
+    status = make_end(group, device[i], class, &end[i]);
   }
-  *out = group;
-  return CREMA_OK;
+  if (status == CREMA_OK) {
+    *out = group;
+  } else if (end[0] == NULL) {
+    free_group(group);
+  } else {
+    cr_group_give_up(end, ranks);
+  }
+  return status;
+}
+
+void cr_group_give_up(cr_exchange **end, int ranks) {
+  for (int i = 0; i < ranks; ++i) {
+    cr_exchange_destroy(end[i]);
+    end[i] = NULL;
+  }
 }
 
 void cr_group_destroy_end(cr_exchange *base) {

@@ -49,7 +49,7 @@ struct cr_group {
 };
 
 /* A group of one end per device, each of class `class`, and `links` links, to be set up by the
- * class. Errors: as cr_exchange_create_tree. */
+ * class. Errors: as cr_exchange_create_tree; end[] is all NULL then. */
 crema_status cr_group_create(crema_device *const *device, int ranks, const cr_exchange_class *class,
                              int links, cr_exchange **end, cr_group **out) CREMA_MUST_USE;
 
@@ -66,6 +66,9 @@ crema_status cr_group_end_prepare(cr_group_end *end, int slots) CREMA_MUST_USE;
 crema_status cr_group_begin_call(cr_group_end *end, int span, bool sum, cr_tag *tag) CREMA_MUST_USE;
 
 crema_status cr_group_finish(cr_exchange *end) CREMA_MUST_USE;
+/* Destroys all ends of a group that could not be set up. */
+void cr_group_give_up(cr_exchange **end, int ranks);
+
 void cr_group_fail(cr_exchange *end, crema_status status);
 void cr_group_destroy_end(cr_exchange *end);
 

@@ -299,7 +299,6 @@ crema_status cr_exchange_create_tree(crema_device *const *device, int ranks,
   cr_group *group = NULL;
   CR_TRY(cr_group_create(device, ranks, &tree_class, 2 * (ranks - 1), end, &group));
   crema_status status = set_up(group, device, order);
-  if (status == CREMA_OK) return CREMA_OK;
-  for (int i = 0; i < ranks; ++i) cr_exchange_destroy(end[i]);
+  if (status != CREMA_OK) cr_group_give_up(end, ranks);
   return status;
 }
