@@ -9,8 +9,8 @@
  * links are therefore slowed down until a transfer takes TRANSFER seconds per device, and what was
  * measured is divided by as much. So the rows say how well transfers and additions overlap, not
  * what the code costs, which does not scale: that is the processor time of the busiest rank's
- * thread per exchange of one value, without limits on the links. On a machine that does other
- * things at the same time the rows say little. */
+ * thread per exchange of one value, without limits on the links. What else the machine
+ * does meanwhile adds to all of it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
