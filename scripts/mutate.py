@@ -51,6 +51,7 @@ ROOMS = {
     "data": (["src/data"], [], "^data/"),
     "net": (["src/net"], [], "^net/"),
     "solver": (["src/solver"], [], "^solver/"),
+    "parallel": (["src/parallel"], [], "^parallel/"),
     "ops": (["src/ops", "src/device/cpu"], [], "^ops/|^device/waiting$"),
     "layers": (["src/layers"], [], "^layers/(a[^d]|[b-z])"),
     "proto": (["src/proto"], [], "^proto/"),
