@@ -17,7 +17,7 @@
 enum { FAILURE_TAG = 1, BROADCAST_PIECE = 1 << 20 };
 
 /* How long a process that failed waits for the others to have heard of it. */
-static const double TELLING_SECONDS = 0.1, LEAVING_SECONDS = 1;
+static const double TELLING_SECONDS = 0.1, LEAVING_SECONDS = 1, LINGERING_SECONDS = 0.3;
 
 /* ---- starting ---- */
 
@@ -326,6 +326,8 @@ void cr_world_leave(cr_world *world) {
     return;
   }
   if (!failed_before) cr_log_error("%s", crema_error_text());
+  /* Between hosts Open MPI ends a process whose peer disconnects: it may not have heard yet. */
+  if (world->failure.rank != world->rank) cr_clock_sleep(LINGERING_SECONDS);
   /* Ranks that do not come to it would keep MPI_Finalize for ever: a process that ends without it
    * makes mpirun end the others. */
   if (have_heard(world, LEAVING_SECONDS) && world->request == world->mpi.request_null) {

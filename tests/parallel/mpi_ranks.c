@@ -422,14 +422,15 @@ TEST(a_failure_reaches_all) {
   replica r = new_replica(device);
   failing = &r;
   if (!phase_is("prepare")) ok(cr_exchange_prepare(r.end, r.span, SPANS));
-  expect_same(0);
+  /* A failure may overtake the last message of this agreement. */
+  const crema_status early = cr_world_agree(world, NULL, 0, NULL, 0);
   if (phase_is("leave") && rank() != who) return; /* the set-down leaves */
   if (phase_is("copy")) {
     if (rank() == who) cr_sim_fail(CR_SIM_D2H, 1, CREMA_E_NUMERIC, true);
-    assert_int_equal(do_phase(&r), CREMA_E_NUMERIC);
+    assert_int_equal(early != CREMA_OK ? early : do_phase(&r), CREMA_E_NUMERIC);
     if (rank() != who) assert_error_has("rank 2 (");
   } else if (rank() != who) {
-    expect_injected(do_phase(&r), who);
+    expect_injected(early != CREMA_OK ? early : do_phase(&r), who);
   } else if (phase_is("thread")) {
     /* One thread waits for the others, which wait for this one. */
     cr_thread *thread = NULL;
@@ -465,9 +466,9 @@ TEST(one_is_killed) {
   replica r = new_replica(cr_cpu_device());
   ok(cr_exchange_prepare(r.end, r.span, SPANS));
   assert_true(note("started"));
-  expect_same(0);
+  const crema_status early = cr_world_agree(world, NULL, 0, NULL, 0);
   if (rank() == 1) (void)raise(SIGKILL);
-  assert_int_equal(cr_exchange_sum(r.end, r.context, 7), CREMA_E_IO);
+  assert_int_equal(early != CREMA_OK ? early : cr_exchange_sum(r.end, r.context, 7), CREMA_E_IO);
   assert_error_has("rank 1 (");
   assert_error_has("the process has ended");
   free_replica(&r);

@@ -17,6 +17,11 @@ foreach(what prepare sum copy weights broadcast compute thread leave kill)
 endforeach()
 crema_mpi_test(2 spans)
 crema_mpi_test(2 signals-USR1)
+# As between hosts, where a process that ends closes the connections of the others.
+add_test(NAME parallel/mpi_sum_tcp_3 COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/parallel/mpi.sh
+  $<TARGET_FILE:mpi_ranks> 3 sum)
+set_tests_properties(parallel/mpi_sum_tcp_3 PROPERTIES TIMEOUT 120 SKIP_RETURN_CODE 77
+  ENVIRONMENT "OMPI_MCA_btl=tcp,self")
 # A libmpi.so.40 that is not Open MPI's.
 add_library(other_mpi MODULE ${CMAKE_CURRENT_LIST_DIR}/other_mpi.c)
 set_target_properties(other_mpi PROPERTIES PREFIX "" OUTPUT_NAME libmpi SUFFIX .so.40
