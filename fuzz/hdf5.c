@@ -20,7 +20,7 @@ static void read_set(cr_hdf5_reader *file, const char *name) {
   if (count > 1 << 16) return;
   float *values = malloc((size_t)(count > 0 ? count : 1) * sizeof *values);
   if (values == NULL) return;
-  fuzz_require_text(cr_hdf5_set_read(file, name, &shape, values));
+  fuzz_require_text(cr_hdf5_set_read(file, name, &shape, CREMA_F32, values));
   free(values);
 }
 

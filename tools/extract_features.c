@@ -43,7 +43,7 @@ static crema_status hdf5_put(feature *f, const float *values) {
   if (shape.axes == 0) shape = (crema_shape){.axes = 1, .dim = {1}};
   size_t count = (size_t)crema_shape_count(&shape, 0, shape.axes);
   CR_TRY(cr_hdf5_writer_reserve(f->file, count * sizeof *values));
-  CR_TRY(cr_hdf5_writer_append(f->file, f->blob_name, &shape, values));
+  CR_TRY(cr_hdf5_writer_append(f->file, f->blob_name, &shape, CREMA_F32, values));
   return cr_hdf5_writer_flush(f->file);
 }
 

@@ -24,8 +24,8 @@ static void make_file(const fixture *f, const char *name, int first, int samples
   const crema_shape shape = {.axes = 3, .dim = {samples, 2, 3}};
   const crema_shape flat = {.axes = 1, .dim = {samples}};
   ok(cr_hdf5_writer_open(fixture_path(f, name), &writer));
-  ok(cr_hdf5_writer_append(writer, "data", &shape, data));
-  ok(cr_hdf5_writer_append(writer, "label", &flat, label));
+  ok(cr_hdf5_writer_append(writer, "data", &shape, CREMA_F32, data));
+  ok(cr_hdf5_writer_append(writer, "label", &flat, CREMA_F32, label));
   ok(cr_hdf5_writer_flush(writer));
   cr_hdf5_writer_close(writer);
 }
@@ -141,14 +141,15 @@ FIXTURE_TEST(test_bad_files) {
   refuse(f, "a.h5\n", "batch_size: 1", "transform_param { scale: 2 }", CREMA_E_ARGUMENT,
          "transform_param");
   ok(cr_hdf5_writer_open(fixture_path(f, "odd.h5"), &writer));
-  ok(cr_hdf5_writer_append(writer, "data", &two, some));
+  ok(cr_hdf5_writer_append(writer, "data", &two, CREMA_F32, some));
   cr_hdf5_writer_close(writer);
   refuse(f, "odd.h5\n", "batch_size: 1", "", CREMA_E_NOT_FOUND, "'label'");
   refuse(f, "a.h5\nodd.h5\n", "batch_size: 1", "", CREMA_E_SHAPE, "2 6 (12)");
   ok(cr_hdf5_writer_open(fixture_path(f, "odd.h5"), &writer));
-  ok(cr_hdf5_writer_append(writer, "data", &two, some));
-  ok(cr_hdf5_writer_append(writer, "label", &three, some));
-  assert_fails(cr_hdf5_writer_append(writer, "label", &two, some), CREMA_E_SHAPE, "odd.h5");
+  ok(cr_hdf5_writer_append(writer, "data", &two, CREMA_F32, some));
+  ok(cr_hdf5_writer_append(writer, "label", &three, CREMA_F32, some));
+  assert_fails(cr_hdf5_writer_append(writer, "label", &two, CREMA_F32, some), CREMA_E_SHAPE,
+               "odd.h5");
   cr_hdf5_writer_close(writer);
   refuse(f, "odd.h5\n", "batch_size: 1", "", CREMA_E_SHAPE, "3 samples");
   crema_net *net = NULL;
@@ -232,6 +233,55 @@ FIXTURE_TEST(test_output_faults) {
   crema_shape shape;
   ok(probe(path, "data", &shape));
   assert_int_equal(shape.dim[0], 3 * passes);
+}
+
+static crema_net *net_of_doubles(const char *text) {
+  const crema_net_options options = net_options(CREMA_TEST, 3, NULL);
+  crema_net *net = NULL;
+  ok(parse_net(&options, NULL, &net,
+               "default_forward_type: DOUBLE default_backward_type: DOUBLE %s", text));
+  return net;
+}
+
+/* A net of doubles writes and reads them without a way through floats. */
+FIXTURE_TEST(test_doubles) {
+  enum { VALUES = 4 * 3 };
+  const fixture *f = *state;
+  char text[2048];
+  double written[2][VALUES];
+  static const char *const tops[] = {"data", "label"};
+  snprintf(text, sizeof text,
+           "layer { name: 'd' type: 'DummyData' top: 'data' top: 'label' dummy_data_param {"
+           "  shape { dim: 4 dim: 3 dim: 1 dim: 1 } shape { dim: 4 dim: 1 dim: 1 dim: 1 }"
+           "  data_filler { type: 'gaussian' std: 1 } data_filler { type: 'uniform' max: 1 } } }"
+           "layer { name: 'out' type: 'HDF5Output' bottom: 'data' bottom: 'label'"
+           "  hdf5_output_param { file_name: '%s' } }",
+           fixture_path(f, "doubles.h5"));
+  crema_net *net = net_of_doubles(text);
+  forward(net);
+  for (int t = 0; t < 2; ++t) {
+    const void *values = NULL;
+    ok(crema_blob_data_as(blob_of(net, tops[t]), CREMA_F64, &values));
+    memcpy(written[t], values, (t == 0 ? VALUES : 4) * sizeof(double));
+    assert_true((double)(float)written[t][1] != written[t][1]);
+  }
+  crema_net_destroy(net);
+  fixture_text(f, "doubles.txt", "doubles.h5\n");
+  snprintf(text, sizeof text,
+           "layer { name: 'in' type: 'HDF5Data' top: 'data' top: 'label'"
+           "  hdf5_data_param { source: '%s' batch_size: 4 } }",
+           fixture_path(f, "doubles.txt"));
+  net = net_of_doubles(text);
+  forward(net);
+  for (int t = 0; t < 2; ++t) {
+    const void *values = NULL;
+    crema_blob *top = blob_of(net, tops[t]);
+    assert_int_equal(crema_blob_data_type(top), CREMA_F64);
+    ok(crema_blob_data_as(top, CREMA_F64, &values));
+    assert_memory_equal(values, written[t], (t == 0 ? VALUES : 4) * sizeof(double));
+    assert_int_equal(crema_blob_conversions(top), 0);
+  }
+  crema_net_destroy(net);
 }
 
 int main(void) {

@@ -31,7 +31,7 @@ static void assert_set(const char *path, const char *name, const crema_shape *sh
   ok(cr_hdf5_reader_open(path, &reader));
   ok(cr_hdf5_set_probe(reader, name, &found));
   assert_true(crema_shape_equal(&found, shape));
-  ok(cr_hdf5_set_read(reader, name, shape, read));
+  ok(cr_hdf5_set_read(reader, name, shape, CREMA_F32, read));
   assert_memory_equal(read, values,
                       (size_t)crema_shape_count(shape, 0, shape->axes) * sizeof *read);
   cr_hdf5_reader_close(reader);
@@ -46,18 +46,18 @@ TEST(samples_are_added) {
   const crema_shape none = shape_of(2, 0, 3, 0), no_axes = shape_of(0, 1, 1, 1);
   for (int i = 0; i < 12; ++i) values[i] = (float)i + 0.5f;
   ok(cr_hdf5_writer_open(path, &writer));
-  assert_fails(cr_hdf5_writer_append(writer, "g/data", &none, values), CREMA_E_SHAPE,
+  assert_fails(cr_hdf5_writer_append(writer, "g/data", &none, CREMA_F32, values), CREMA_E_SHAPE,
                "data set 'g/data': nothing to write");
-  assert_fails(cr_hdf5_writer_append(writer, "g/data", &no_axes, values), CREMA_E_SHAPE,
+  assert_fails(cr_hdf5_writer_append(writer, "g/data", &no_axes, CREMA_F32, values), CREMA_E_SHAPE,
                "nothing to write");
-  ok(cr_hdf5_writer_append(writer, "g/data", &first, values));
-  ok(cr_hdf5_writer_append(writer, "g/data", &then, values + 6));
-  assert_fails(cr_hdf5_writer_append(writer, "g/data", &narrow, values), CREMA_E_SHAPE,
+  ok(cr_hdf5_writer_append(writer, "g/data", &first, CREMA_F32, values));
+  ok(cr_hdf5_writer_append(writer, "g/data", &then, CREMA_F32, values + 6));
+  assert_fails(cr_hdf5_writer_append(writer, "g/data", &narrow, CREMA_F32, values), CREMA_E_SHAPE,
                "samples of shape 2 2 (4) cannot be added to those of shape 3 3 (9)");
-  assert_fails(cr_hdf5_writer_append(writer, "g/data", &flat, values), CREMA_E_SHAPE,
+  assert_fails(cr_hdf5_writer_append(writer, "g/data", &flat, CREMA_F32, values), CREMA_E_SHAPE,
                "samples of shape 3 (3) cannot be added");
-  ok(cr_hdf5_writer_append(writer, "g/data", &then, values + 9));
-  ok(cr_hdf5_writer_append(writer, "other", &flat, values + 1));
+  ok(cr_hdf5_writer_append(writer, "g/data", &then, CREMA_F32, values + 9));
+  ok(cr_hdf5_writer_append(writer, "other", &flat, CREMA_F32, values + 1));
   ok(cr_hdf5_writer_flush(writer));
   cr_hdf5_writer_close(writer);
   const crema_shape all = shape_of(2, 4, 3, 0);
@@ -75,16 +75,17 @@ TEST(sets_that_do_not_fit) {
   const crema_shape shape = shape_of(2, 2, 3, 0), other = shape_of(2, 3, 2, 0);
   crema_shape found;
   ok(cr_hdf5_writer_open(path, &writer));
-  ok(cr_hdf5_writer_append(writer, "g/data", &shape, values));
+  ok(cr_hdf5_writer_append(writer, "g/data", &shape, CREMA_F32, values));
   cr_hdf5_writer_close(writer);
   ok(cr_hdf5_reader_open(path, &reader));
-  assert_fails(cr_hdf5_set_read(reader, "g/data", &other, read), CREMA_E_SHAPE,
+  assert_fails(cr_hdf5_set_read(reader, "g/data", &other, CREMA_F32, read), CREMA_E_SHAPE,
                "data set 'g/data': shape is 2 3 (6), was 3 2 (6) before");
   assert_fails(cr_hdf5_set_probe(reader, "gone", &found), CREMA_E_NOT_FOUND,
                "data set 'gone': the file has no such data set");
   assert_fails(cr_hdf5_set_probe(reader, "g", &found), CREMA_E_CORRUPT,
                "data set 'g': not a data set");
-  assert_fails(cr_hdf5_set_read(reader, "gone", &shape, read), CREMA_E_NOT_FOUND, "'gone'");
+  assert_fails(cr_hdf5_set_read(reader, "gone", &shape, CREMA_F32, read), CREMA_E_NOT_FOUND,
+               "'gone'");
   cr_hdf5_reader_close(reader);
   unlink(path);
 }
@@ -97,7 +98,7 @@ TEST(new_files) {
   const crema_shape one = shape_of(1, 1, 0, 0);
   ok(cr_hdf5_writer_open_new(path, &writer));
   ok(cr_hdf5_writer_reserve(writer, sizeof value));
-  ok(cr_hdf5_writer_append(writer, "x", &one, &value));
+  ok(cr_hdf5_writer_append(writer, "x", &one, CREMA_F32, &value));
   assert_int_not_equal(access(path, F_OK), 0);
   assert_int_equal(cr_hdf5_writer_finish(writer, CREMA_E_CORRUPT), CREMA_E_CORRUPT);
   assert_int_not_equal(access(path, F_OK), 0);
@@ -105,7 +106,7 @@ TEST(new_files) {
   cr_hdf5_writer_close(writer);
   assert_int_not_equal(access(path, F_OK), 0);
   ok(cr_hdf5_writer_open_new(path, &writer));
-  ok(cr_hdf5_writer_append(writer, "x", &one, &value));
+  ok(cr_hdf5_writer_append(writer, "x", &one, CREMA_F32, &value));
   ok(cr_hdf5_writer_finish(writer, CREMA_OK));
   assert_set(path, "x", &one, &value);
   assert_fails(cr_hdf5_writer_open_new(path, &writer), CREMA_E_EXISTS, path);

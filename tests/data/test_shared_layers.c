@@ -52,8 +52,8 @@ static void write_hdf5(const fixture *f) {
   }
   ok(cr_hdf5_writer_open(fixture_path(f, "h.h5"), &writer));
   ok(cr_hdf5_writer_reserve(writer, sizeof data + sizeof label));
-  ok(cr_hdf5_writer_append(writer, "h", &shape, data));
-  ok(cr_hdf5_writer_append(writer, "h_label", &shape, label));
+  ok(cr_hdf5_writer_append(writer, "h", &shape, CREMA_F32, data));
+  ok(cr_hdf5_writer_append(writer, "h_label", &shape, CREMA_F32, label));
   cr_hdf5_writer_close(writer);
   ok(cr_file_write(fixture_path(f, "h5.txt"), "h.h5\n", 5));
 }

@@ -104,13 +104,13 @@ TEST(whole_files_are_read) {
   assert_non_null(values);
   values[VALUES - 1] = 7;
   ok(cr_hdf5_writer_open(path, &writer));
-  ok(cr_hdf5_writer_append(writer, "data", &shape, values));
+  ok(cr_hdf5_writer_append(writer, "data", &shape, CREMA_F32, values));
   cr_hdf5_writer_close(writer);
   values[VALUES - 1] = 0;
   cr_hdf5_reader *reader = NULL;
   ok(cr_hdf5_reader_open(path, &reader));
   ok(cr_hdf5_set_probe(reader, "data", &found));
-  ok(cr_hdf5_set_read(reader, "data", &found, values));
+  ok(cr_hdf5_set_read(reader, "data", &found, CREMA_F32, values));
   cr_hdf5_reader_close(reader);
   assert_true(values[VALUES - 1] == 7);
   free(values);

@@ -42,8 +42,8 @@ static void write_data(const char *path) {
   const float values[6] = {1, 2, 3, 4, 5, 6};
   cr_hdf5_writer *writer = NULL;
   ok(cr_hdf5_writer_open(path, &writer));
-  ok(cr_hdf5_writer_append(writer, "data", &data, values));
-  ok(cr_hdf5_writer_append(writer, "label", &label, values));
+  ok(cr_hdf5_writer_append(writer, "data", &data, CREMA_F32, values));
+  ok(cr_hdf5_writer_append(writer, "label", &label, CREMA_F32, values));
   cr_hdf5_writer_close(writer);
 }
 
@@ -245,7 +245,8 @@ static void *work(void *user) {
     cr_hdf5_reader *reader = NULL;
     write_data(own);
     bool good = cr_hdf5_reader_open(i % 2 == 0 ? path : own, &reader) == CREMA_OK &&
-                cr_hdf5_set_read(reader, "data", &shape, values) == CREMA_OK && values[5] == 6;
+                cr_hdf5_set_read(reader, "data", &shape, CREMA_F32, values) == CREMA_OK &&
+                values[5] == 6;
     cr_hdf5_reader_close(reader);
     if (!good) return user;
   }

@@ -110,8 +110,8 @@ static void make_hdf5(const solver_case *c) {
   cr_hdf5_writer *writer = NULL;
   char path[256], list[300];
   ok(cr_hdf5_writer_open(case_path(c, "set.h5", path), &writer));
-  ok(cr_hdf5_writer_append(writer, "data", &data, values));
-  ok(cr_hdf5_writer_append(writer, "label", &label, values));
+  ok(cr_hdf5_writer_append(writer, "data", &data, CREMA_F32, values));
+  ok(cr_hdf5_writer_append(writer, "label", &label, CREMA_F32, values));
   cr_hdf5_writer_close(writer);
   snprintf(list, sizeof list, "%s\n", path);
   case_write(c, "list.txt", list);

@@ -41,7 +41,7 @@ crema_status cr_hdf5_set_probe(cr_hdf5_reader *file, const char *name, crema_sha
 }
 
 crema_status cr_hdf5_set_read(cr_hdf5_reader *file, const char *name, const crema_shape *shape,
-                              float *out) {
+                              crema_dtype type, void *out) {
   crema_shape found;
   char text[2][256];
   CR_TRY(cr_hdf5_set_probe(file, name, &found));
@@ -50,8 +50,9 @@ crema_status cr_hdf5_set_read(cr_hdf5_reader *file, const char *name, const crem
                    crema_shape_text(&found, text[0], sizeof text[0]),
                    crema_shape_text(shape, text[1], sizeof text[1]));
   }
-  uint64_t bytes = (uint64_t)crema_shape_count(shape, 0, shape->axes) * sizeof *out;
-  return cr_fail_in(cr_hdf5_read(file, name, CR_HDF5_F32, out, bytes), "data set '%s'", name);
+  uint64_t bytes = (uint64_t)crema_shape_count(shape, 0, shape->axes) * crema_dtype_size(type);
+  cr_hdf5_type as = type == CREMA_F64 ? CR_HDF5_F64 : CR_HDF5_F32;
+  return cr_fail_in(cr_hdf5_read(file, name, as, out, bytes), "data set '%s'", name);
 }
 
 /* ---- writing ------------------------------------------------------------- */
@@ -139,10 +140,15 @@ crema_status cr_hdf5_writer_reserve(cr_hdf5_writer *writer, size_t bytes) {
   return status;
 }
 
-static hid_t make_set(hid_t file, const char *name, const crema_shape *shape, hsize_t *dim) {
+static hid_t native(crema_dtype type) {
+  return type == CREMA_F64 ? cr_h5()->T_NATIVE_DOUBLE : cr_h5()->T_NATIVE_FLOAT;
+}
+
+static hid_t make_set(hid_t file, const char *name, const crema_shape *shape, crema_dtype type,
+                      hsize_t *dim) {
   enum { CHUNK_BYTES = 1 << 20 };
   hsize_t most[CREMA_MAX_AXES], chunk[CREMA_MAX_AXES];
-  size_t sample = (size_t)crema_shape_count(shape, 1, shape->axes) * sizeof(float);
+  size_t sample = (size_t)crema_shape_count(shape, 1, shape->axes) * crema_dtype_size(type);
   for (int i = 0; i < shape->axes; ++i) most[i] = chunk[i] = dim[i];
   most[0] = H5S_UNLIMITED;
   if (sample > 0 && chunk[0] > CHUNK_BYTES / sample) chunk[0] = CHUNK_BYTES / sample;
@@ -158,7 +164,7 @@ static hid_t make_set(hid_t file, const char *name, const crema_shape *shape, hs
       cr_h5()->Pset_create_intermediate_group(links, 1) >= 0 &&
       cr_h5()->Pset_obj_track_times(how, 0) >= 0 &&
       cr_h5()->Pset_chunk(how, shape->axes, chunk) >= 0) {
-    set = cr_h5()->Dcreate2(file, name, cr_h5()->T_NATIVE_FLOAT, space, links, how, H5P_DEFAULT);
+    set = cr_h5()->Dcreate2(file, name, native(type), space, links, how, H5P_DEFAULT);
   }
   if (links >= 0) cr_h5()->Pclose(links);
   if (how >= 0) cr_h5()->Pclose(how);
@@ -168,16 +174,15 @@ static hid_t make_set(hid_t file, const char *name, const crema_shape *shape, hs
 
 /* Writes `dim` samples after the first `start[0]`. */
 static bool write_rows(hid_t set, int axes, const hsize_t *start, const hsize_t *dim,
-                       const float *values) {
+                       crema_dtype type, const void *values) {
   hsize_t total[CREMA_MAX_AXES];
   memcpy(total, dim, (size_t)axes * sizeof *dim);
   total[0] += start[0];
   if (cr_h5()->Dset_extent(set, total) < 0) return false;
   hid_t memory = cr_h5()->Screate_simple(axes, dim, NULL), space = cr_h5()->Dget_space(set);
-  bool good =
-      memory >= 0 && space >= 0 &&
-      cr_h5()->Sselect_hyperslab(space, H5S_SELECT_SET, start, NULL, dim, NULL) >= 0 &&
-      cr_h5()->Dwrite(set, cr_h5()->T_NATIVE_FLOAT, memory, space, H5P_DEFAULT, values) >= 0;
+  bool good = memory >= 0 && space >= 0 &&
+              cr_h5()->Sselect_hyperslab(space, H5S_SELECT_SET, start, NULL, dim, NULL) >= 0 &&
+              cr_h5()->Dwrite(set, native(type), memory, space, H5P_DEFAULT, values) >= 0;
   if (space >= 0) cr_h5()->Sclose(space);
   if (memory >= 0) cr_h5()->Sclose(memory);
   return good;
@@ -193,7 +198,8 @@ static bool written_shape(hid_t set, crema_shape *out) {
   return out->axes > 0;
 }
 
-static crema_status append_to(hid_t set, const crema_shape *shape, const float *values) {
+static crema_status append_to(hid_t set, const crema_shape *shape, crema_dtype type,
+                              const void *values) {
   crema_shape before = {0};
   char text[2][256];
   hsize_t start[CREMA_MAX_AXES] = {0}, dim[CREMA_MAX_AXES];
@@ -207,12 +213,12 @@ static crema_status append_to(hid_t set, const crema_shape *shape, const float *
   }
   for (int i = 0; i < shape->axes; ++i) dim[i] = (hsize_t)shape->dim[i];
   start[0] = (hsize_t)before.dim[0];
-  if (write_rows(set, shape->axes, start, dim, values)) return CREMA_OK;
+  if (write_rows(set, shape->axes, start, dim, type, values)) return CREMA_OK;
   return cr_fail(CREMA_E_IO, "cannot write");
 }
 
 crema_status cr_hdf5_writer_append(cr_hdf5_writer *writer, const char *name,
-                                   const crema_shape *shape, const float *values) {
+                                   const crema_shape *shape, crema_dtype type, const void *values) {
   hsize_t dim[CREMA_MAX_AXES];
   if (shape->axes < 1 || crema_shape_count(shape, 0, shape->axes) == 0) {
     return cr_fail(CREMA_E_SHAPE, "%s: data set '%s': nothing to write", writer->path, name);
@@ -224,9 +230,9 @@ crema_status cr_hdf5_writer_append(cr_hdf5_writer *writer, const char *name,
     set = cr_h5()->Dopen2(writer->file, name, H5P_DEFAULT);
   } else {
     for (int i = 0; i < shape->axes; ++i) dim[i] = (hsize_t)shape->dim[i];
-    set = make_set(writer->file, name, shape, dim);
+    set = make_set(writer->file, name, shape, type, dim);
   }
-  status = set < 0 ? cr_fail(CREMA_E_IO, "cannot write") : append_to(set, shape, values);
+  status = set < 0 ? cr_fail(CREMA_E_IO, "cannot write") : append_to(set, shape, type, values);
   /* Closing may be what first writes the values, so it can fail. */
   if (set >= 0 && cr_h5()->Dclose(set) < 0 && status == CREMA_OK) {
     status = cr_fail(CREMA_E_IO, "cannot write");

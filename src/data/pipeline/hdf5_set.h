@@ -10,9 +10,10 @@
 crema_status cr_hdf5_set_probe(cr_hdf5_reader *file, const char *name,
                                crema_shape *out) CREMA_MUST_USE;
 
-/* Reads the whole data set, which must have `shape`, as floats. Errors: as above. */
+/* Reads the whole data set, which must have `shape`, as values of `type`, CREMA_F32 or CREMA_F64.
+ * Errors: as above. */
 crema_status cr_hdf5_set_read(cr_hdf5_reader *file, const char *name, const crema_shape *shape,
-                              float *out) CREMA_MUST_USE;
+                              crema_dtype type, void *out) CREMA_MUST_USE;
 
 /* A file to which each pass adds samples. */
 typedef struct cr_hdf5_writer cr_hdf5_writer;
@@ -29,10 +30,11 @@ crema_status cr_hdf5_writer_open_new(const char *path, cr_hdf5_writer **out) CRE
 crema_status cr_hdf5_writer_reserve(cr_hdf5_writer *writer, size_t bytes) CREMA_MUST_USE;
 
 /* Adds the samples of `values`, for which space was reserved, to the data set `name`, which the
- * first call for that name makes; later calls must agree in all axes but the first.
- * Errors: CREMA_E_SHAPE, CREMA_E_IO. */
+ * first call for that name makes, of `type`, CREMA_F32 or CREMA_F64; later calls must agree in all
+ * axes but the first. Errors: CREMA_E_SHAPE, CREMA_E_IO. */
 crema_status cr_hdf5_writer_append(cr_hdf5_writer *writer, const char *name,
-                                   const crema_shape *shape, const float *values) CREMA_MUST_USE;
+                                   const crema_shape *shape, crema_dtype type,
+                                   const void *values) CREMA_MUST_USE;
 
 /* Flushes what was written to the file. */
 crema_status cr_hdf5_writer_flush(cr_hdf5_writer *writer) CREMA_MUST_USE;

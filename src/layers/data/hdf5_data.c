@@ -40,7 +40,8 @@ typedef struct hdf5_data_state {
   cr_order file_order, sample_order;
   uint64_t epoch, slot, slot_start; /* which file of the epoch, and the samples before it */
   size_t loaded;                    /* file in memory; `files` for none */
-  float **values;                   /* its data sets, one per top */
+  void **values;                    /* its data sets, one per top */
+  crema_dtype *type;                /* of these: doubles for tops that hold more than floats do */
   /* For the statistics; of all solvers together. */
   uint64_t batches;
   double read_seconds, wait_seconds;
@@ -160,7 +161,8 @@ static crema_status make_memory(const cr_layer *layer, hdf5_data_state *s) {
     crema_shape whole = s->shape[t];
     whole.dim[0] = most;
     CR_TRY(crema_shape_check(&whole));
-    size_t bytes = ((size_t)crema_shape_count(&whole, 0, whole.axes) + 1) * sizeof(float);
+    size_t bytes =
+        ((size_t)crema_shape_count(&whole, 0, whole.axes) + 1) * crema_dtype_size(s->type[t]);
     s->values[t] = malloc(bytes);
     if (s->values[t] == NULL) return cr_fail_memory(bytes, "samples");
   }
@@ -175,12 +177,20 @@ static void set_key(hdf5_data_state *s, uint64_t key) {
   s->loaded = s->files;
 }
 
-static crema_status open_files(const cr_layer *layer, hdf5_data_state *s) {
+static bool fits_float(crema_dtype type) {
+  return type != CREMA_F64 && type != CREMA_I32 && type != CREMA_U32;
+}
+
+static crema_status open_files(const cr_layer *layer, hdf5_data_state *s, crema_blob *const *top) {
   size_t tops = (size_t)layer->tops;
   CR_TRY(read_list(layer, s));
   s->shape = calloc(tops, sizeof *s->shape);
   s->values = calloc(tops, sizeof *s->values);
-  if (s->shape == NULL || s->values == NULL) return cr_fail_memory(tops, "tops");
+  s->type = calloc(tops, sizeof *s->type);
+  if (s->shape == NULL || s->values == NULL || s->type == NULL) return cr_fail_memory(tops, "tops");
+  for (size_t t = 0; t < tops; ++t) {
+    s->type[t] = fits_float(crema_blob_data_type(top[t])) ? CREMA_F32 : CREMA_F64;
+  }
   CR_TRY(look_at_files(layer, s));
   s->file_order.count = s->files;
   s->file_order.shuffle = s->sample_order.shuffle = layer->param->hdf5_data_param->shuffle;
@@ -193,7 +203,7 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
   (void)bottom;
   CR_TRY(check_param(layer));
   CR_TRY(cr_layer_in(layer, cr_layer_cursor_open(&s->cursor, layer)));
-  CR_TRY(cr_layer_in(layer, open_files(layer, s)));
+  CR_TRY(cr_layer_in(layer, open_files(layer, s, top)));
   for (int t = 0; t < layer->tops; ++t) CR_TRY(crema_blob_reshape(top[t], &s->shape[t]));
   return CREMA_OK;
 }
@@ -211,7 +221,7 @@ static crema_status load_file(const cr_layer *layer, hdf5_data_state *s, size_t 
   for (int t = 0; status == CREMA_OK && t < layer->tops; ++t) {
     crema_shape whole = s->shape[t];
     whole.dim[0] = file->samples;
-    status = cr_hdf5_set_read(reader, layer->param->top[t], &whole, s->values[t]);
+    status = cr_hdf5_set_read(reader, layer->param->top[t], &whole, s->type[t], s->values[t]);
   }
   cr_hdf5_reader_close(reader);
   CR_TRY(cr_fail_in(status, "%s", file->path));
@@ -252,9 +262,10 @@ static crema_status fill(const cr_layer *layer, hdf5_data_state *s, crema_blob *
     CR_TRY(find_sample(layer, s, first + (uint64_t)i * solvers, &row));
     for (int t = 0; t < layer->tops; ++t) {
       size_t size = (size_t)crema_shape_count(&s->shape[t], 1, s->shape[t].axes);
-      float *to = NULL;
-      CR_TRY(crema_blob_mutable_cpu_data(top[t], &to));
-      memcpy(to + (size_t)i * size, s->values[t] + row * size, size * sizeof(float));
+      size *= crema_dtype_size(s->type[t]);
+      void *to = NULL;
+      CR_TRY(crema_blob_mutable_data_as(top[t], s->type[t], &to));
+      memcpy((char *)to + (size_t)i * size, (const char *)s->values[t] + row * size, size);
     }
   }
   cr_layer_cursor_advance(&s->cursor, layer);
@@ -273,6 +284,7 @@ static void destroy(cr_layer *layer) {
   for (int t = 0; s->values != NULL && t < layer->tops; ++t) free(s->values[t]);
   for (size_t f = 0; f < s->files; ++f) free(s->file[f].path);
   free(s->values);
+  free(s->type);
   free(s->shape);
   free(s->file);
   cr_order_free(&s->sample_order);

@@ -3,7 +3,7 @@
  * Formula: none: the first bottom goes to the data set "data", the second to "label"; each forward
  * pass adds its samples.
  * Shapes: data (N, ...), label (N, ...) -> no top. Bottoms of fewer than 4 axes are written with
- * axes of extent 1 at the end, as Caffe does.
+ * axes of extent 1 at the end, as Caffe does; doubles and integers as doubles, all else as floats.
  * Fields: hdf5_output_param.
  * Caffe: every forward pass adds its samples; Caffe stops at the second.
  * Example, x 2 3 4 4, label 2:
@@ -43,18 +43,30 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
                        crema_shape_text(label, text[1], sizeof text[1]));
 }
 
+/* Doubles for what floats cannot hold. */
+static crema_dtype written_type(const crema_blob *blob) {
+  crema_dtype type = crema_blob_data_type(blob);
+  bool wide = type == CREMA_F64 || type == CREMA_I32 || type == CREMA_U32;
+  return wide ? CREMA_F64 : CREMA_F32;
+}
+
+static size_t written_bytes(const crema_blob *blob) {
+  return (size_t)crema_blob_count(blob) * crema_dtype_size(written_type(blob));
+}
+
 static crema_status append(hdf5_output_state *s, const char *name, crema_blob *blob) {
   crema_shape shape = *crema_blob_shape(blob);
-  const float *values = NULL;
+  crema_dtype type = written_type(blob);
+  const void *values = NULL;
   while (shape.axes < 4) shape.dim[shape.axes++] = 1;
-  CR_TRY(crema_blob_cpu_data(blob, &values));
-  return cr_hdf5_writer_append(s->writer, name, &shape, values);
+  CR_TRY(crema_blob_data_as(blob, type, &values));
+  return cr_hdf5_writer_append(s->writer, name, &shape, type, values);
 }
 
 /* Writes all of a pass or nothing. */
 static crema_status write_pass(hdf5_output_state *s, crema_blob *const *bottom) {
-  int64_t count = crema_blob_count(bottom[0]) + crema_blob_count(bottom[1]);
-  CR_TRY(cr_hdf5_writer_reserve(s->writer, (size_t)count * sizeof(float)));
+  size_t bytes = written_bytes(bottom[0]) + written_bytes(bottom[1]);
+  CR_TRY(cr_hdf5_writer_reserve(s->writer, bytes));
   CR_TRY(append(s, "data", bottom[0]));
   CR_TRY(append(s, "label", bottom[1]));
   CR_TRY(cr_hdf5_writer_flush(s->writer));
