@@ -24,7 +24,7 @@ typedef struct crema_blob crema_blob;
 CREMA_API crema_status crema_blob_create(const crema_shape *shape, crema_blob **out) CREMA_MUST_USE;
 
 /* The same with the element types `data_type` and `diff_type`. Free with crema_blob_destroy.
- * Errors: also CREMA_E_TYPE for CREMA_BOOL. */
+ * Errors: also CREMA_E_TYPE for what is no element type. */
 CREMA_API crema_status crema_blob_create_typed(const crema_shape *shape, crema_dtype data_type,
                                                crema_dtype diff_type,
                                                crema_blob **out) CREMA_MUST_USE;
@@ -55,9 +55,9 @@ CREMA_API crema_status crema_blob_mutable_cpu_diff(crema_blob *blob, float **out
 
 /* The same as values of `type`: double, float, int32_t and so on, float16 and bfloat16 as the bits
  * of uint16_t. Floats are rounded to nearest even; integers too, and limited to their range, with 0
- * for NaN. Changing what is accessed in another type than the blob's own leaves the blob's values
+ * for NaN; a bool is 1 for all but 0. Changing what is accessed in another type than the blob's own leaves the blob's values
  * in that type, with its precision, until something needs them in another. *out stays owned by the
- * blob. Errors: also CREMA_E_TYPE for CREMA_BOOL. */
+ * blob. Errors: also CREMA_E_TYPE for what is no element type. */
 CREMA_API crema_status crema_blob_data_as(crema_blob *blob, crema_dtype type,
                                           const void **out) CREMA_MUST_USE;
 CREMA_API crema_status crema_blob_diff_as(crema_blob *blob, crema_dtype type,

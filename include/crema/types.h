@@ -12,15 +12,15 @@
 extern "C" {
 #endif
 
-/* name, value, bytes an element (0: has none), text. The first six values are those of
- * the NVIDIA dialect's `Type` enum. */
+/* name, value, bytes an element, text. The first six values are those of the NVIDIA dialect's
+ * `Type` enum. A bool is a byte: 0 is false, all else true. */
 #define CREMA_DTYPE_MAP(X)  \
   X(F64, 0, 8, "double")    \
   X(F32, 1, 4, "float")     \
   X(F16, 2, 2, "float16")   \
   X(I32, 3, 4, "int")       \
   X(U32, 4, 4, "uint")      \
-  X(BOOL, 5, 0, "bool")     \
+  X(BOOL, 5, 1, "bool")     \
   X(BF16, 6, 2, "bfloat16") \
   X(I8, 7, 1, "int8")       \
   X(U8, 8, 1, "uint8")
@@ -31,7 +31,7 @@ typedef enum crema_dtype {
 #undef CREMA_DTYPE_ENUM
 } crema_dtype;
 
-/* Bytes an element of `type` takes; 0 for CREMA_BOOL and foreign values. */
+/* Bytes an element of `type` takes; 0 for foreign values. */
 CREMA_API size_t crema_dtype_size(crema_dtype type);
 
 /* The type's name, such as "float"; "?" for foreign values. Static storage. */

@@ -60,18 +60,6 @@ bool cr_blob_proto_fits(const Caffe__BlobProto *proto, const crema_shape *shape)
 /* Files hold the bytes of values in this order, and they are copied as they are. */
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "raw values are little-endian");
 
-static bool is_in_files(crema_dtype type) {
-  switch (type) {
-    case CREMA_F64:
-    case CREMA_F32:
-    case CREMA_F16:
-    case CREMA_BF16:
-    case CREMA_I32:
-    case CREMA_U32: return true;
-    default: return false;
-  }
-}
-
 /* The numbers of Caffe__Type are those of crema_dtype. */
 static crema_status find_raw(const ProtobufCBinaryData *raw, bool has_type, Caffe__Type raw_type,
                              cr_blob_values *out) {
@@ -79,7 +67,7 @@ static crema_status find_raw(const ProtobufCBinaryData *raw, bool has_type, Caff
     return cr_fail(CREMA_E_CORRUPT, "%zu bytes of raw values have no type that is known", raw->len);
   }
   crema_dtype type = (crema_dtype)raw_type;
-  if (!is_in_files(type)) {
+  if (crema_dtype_size(type) == 0) {
     return cr_fail(CREMA_E_CORRUPT, "raw values of type %s are no parameters",
                    crema_dtype_name(type));
   }
@@ -127,7 +115,8 @@ crema_status cr_blob_values_copy(const cr_blob_values *values, crema_dtype type,
 }
 
 static bool is_integer(crema_dtype type) {
-  return type == CREMA_I32 || type == CREMA_U32 || type == CREMA_I8 || type == CREMA_U8;
+  return type == CREMA_I32 || type == CREMA_U32 || type == CREMA_BOOL || type == CREMA_I8 ||
+         type == CREMA_U8;
 }
 
 /* A blob of 16 bits gets what is more precise as floats: training goes on from these. */
@@ -205,7 +194,7 @@ crema_status cr_blob_field_for(crema_dtype type, bool old_format, cr_blob_field 
   *out = (cr_blob_field){type, type != CREMA_F32};
   if (old_format && half) *out = (cr_blob_field){CREMA_F32, false};
   if (old_format && type == CREMA_F64) *out = (cr_blob_field){CREMA_F64, false};
-  if (is_in_files(type)) return CREMA_OK;
+  if (crema_dtype_size(type) > 0) return CREMA_OK;
   return cr_fail(CREMA_E_TYPE, "values of type %s cannot be stored", crema_dtype_name(type));
 }
 

@@ -245,8 +245,7 @@ crema_status cr_net_load_hdf5(crema_net *net, const char *path,
 crema_status cr_net_check_hdf5(const crema_net *net, bool with_diffs) CREMA_MUST_USE;
 
 /* One blob as BlobProto, whose values stay the blob's: valid until they change, and to be freed
- * with cr_blob_proto_free, which accepts NULL. `save` is a sum of CR_SAVE_DIFFS and so on. Errors:
- * CREMA_E_TYPE for values of 8 bits. */
+ * with cr_blob_proto_free, which accepts NULL. `save` is a sum of CR_SAVE_DIFFS and so on. */
 crema_status cr_blob_to_proto(crema_blob *blob, unsigned save,
                               Caffe__BlobProto **out) CREMA_MUST_USE;
 void cr_blob_proto_free(Caffe__BlobProto *proto);

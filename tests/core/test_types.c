@@ -20,7 +20,7 @@ TEST(s4_01_sizes_and_names) {
     size_t size;
     const char *name;
   } row[] = {{CREMA_F64, 0, 8, "double"}, {CREMA_F32, 1, 4, "float"}, {CREMA_F16, 2, 2, "float16"},
-             {CREMA_I32, 3, 4, "int"},    {CREMA_U32, 4, 4, "uint"},  {CREMA_BOOL, 5, 0, "bool"}};
+             {CREMA_I32, 3, 4, "int"},    {CREMA_U32, 4, 4, "uint"},  {CREMA_BOOL, 5, 1, "bool"}};
   for (size_t i = 0; i < sizeof row / sizeof row[0]; ++i) {
     assert_int_equal(row[i].type, row[i].value);
     assert_int_equal(crema_dtype_size(row[i].type), row[i].size);

@@ -203,8 +203,31 @@ TEST(s4_28_every_pair_of_types) {
       }
     }
   }
-  assert_fails(cr_convert_plain(1, CREMA_BOOL, a, CREMA_F32, b), CREMA_E_TYPE, "bool");
-  assert_int_equal(cr_convert_plain(1, CREMA_F32, a, CREMA_BOOL, b), CREMA_E_TYPE);
+  assert_fails(cr_convert_plain(1, (crema_dtype)99, a, CREMA_F32, b), CREMA_E_TYPE, "float to ?");
+  assert_int_equal(cr_convert_plain(1, CREMA_F32, a, (crema_dtype)99, b), CREMA_E_TYPE);
+}
+
+/* All but 0 is true, NaN too; true is 1 in every type, whatever the byte. */
+TEST(booleans_are_0_and_1) {
+  static const crema_dtype type[] = {CREMA_F64, CREMA_F32,  CREMA_F16, CREMA_I32,
+                                     CREMA_U32, CREMA_BF16, CREMA_I8,  CREMA_U8};
+  static const double value[] = {0, 1, 3, -0.25, NAN, -0.0};
+  static const uint8_t bytes[] = {0, 1, 255};
+  double wide[6], back[3];
+  float narrow[6];
+  uint8_t found[6];
+  for (int i = 0; i < 6; ++i) narrow[i] = (float)value[i];
+  ok(cr_convert_plain(6, CREMA_BOOL, found, CREMA_F64, value));
+  assert_memory_equal(found, ((const uint8_t[]){0, 1, 1, 1, 1, 0}), 6);
+  ok(cr_convert_plain(6, CREMA_BOOL, found, CREMA_F32, narrow));
+  assert_memory_equal(found, ((const uint8_t[]){0, 1, 1, 1, 1, 0}), 6);
+  for (int t = 0; t < 8; ++t) {
+    ok(cr_convert_plain(3, type[t], wide, CREMA_BOOL, bytes));
+    ok(cr_convert_plain(3, CREMA_F64, back, type[t], wide));
+    assert_memory_equal(back, ((const double[]){0, 1, 1}), sizeof back);
+    ok(cr_convert_plain(3, CREMA_BOOL, found, type[t], wide));
+    assert_memory_equal(found, ((const uint8_t[]){0, 1, 1}), 3);
+  }
 }
 
 int main(void) {

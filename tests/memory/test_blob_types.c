@@ -23,7 +23,7 @@ TEST(data_and_diff_have_types_of_their_own) {
   for (int i = 0; i < 3; ++i) assert_true(((const double *)value)[i] == 0);
   crema_blob_destroy(blob);
   blob = NULL;
-  assert_int_equal(crema_blob_create_typed(&shape, CREMA_BOOL, CREMA_F32, &blob), CREMA_E_TYPE);
+  assert_int_equal(crema_blob_create_typed(&shape, (crema_dtype)9, CREMA_F32, &blob), CREMA_E_TYPE);
   assert_null(blob);
 }
 
@@ -99,8 +99,43 @@ TEST(s4_34_a_typed_blob_refuses_other_types) {
   ok(crema_blob_mutable_data_as(blob, CREMA_F16, &out));
   crema_blob_set_typed(blob, false);
   ok(crema_blob_data_as(blob, CREMA_F32, &value));
-  assert_int_equal(crema_blob_data_as(blob, CREMA_BOOL, &value), CREMA_E_TYPE);
+  assert_int_equal(crema_blob_data_as(blob, (crema_dtype)9, &value), CREMA_E_TYPE);
   crema_blob_destroy(blob);
+}
+
+/* Every type of integers: written as it is, read as doubles and as another type of integers, which
+ * limits it to its range; written as floats, rounded. */
+TEST(s4_33_integers_are_replicas_too) {
+  static const struct {
+    crema_dtype type;
+    double least, most; /* what floats beyond the range become */
+  } types[] = {{CREMA_I32, INT32_MIN, INT32_MAX},
+               {CREMA_U32, 0, UINT32_MAX},
+               {CREMA_BOOL, 1, 1},
+               {CREMA_I8, -128, 127},
+               {CREMA_U8, 0, 255}};
+  for (size_t t = 0; t < sizeof types / sizeof *types; ++t) {
+    crema_blob *blob = new_blob(5, types[t].type, CREMA_F32);
+    bool is_bool = types[t].type == CREMA_BOOL;
+    void *out = NULL;
+    const void *value = NULL;
+    ok(crema_blob_mutable_data_as(blob, CREMA_F64, &out));
+    memcpy(out, ((const double[]){-1e300, 1e300, 2.5, 3.5, 0}), 40);
+    ok(crema_blob_data_as(blob, types[t].type, &value));
+    crema_blob_set_typed(blob, true);
+    ok(crema_blob_mutable_data_as(blob, types[t].type, &out));
+    assert_int_equal(crema_blob_data_as(blob, CREMA_F64, &value), CREMA_E_TYPE);
+    crema_blob_set_typed(blob, false);
+    ok(crema_blob_data_as(blob, CREMA_F64, &value));
+    const double *found = value;
+    assert_true(found[0] == types[t].least && found[1] == types[t].most);
+    assert_true(found[2] == (is_bool ? 1 : 2) && found[3] == (is_bool ? 1 : 4) && found[4] == 0);
+    ok(crema_blob_data_as(blob, CREMA_I8, &value));
+    assert_int_equal(((const int8_t *)value)[1], is_bool ? 1 : 127);
+    assert_int_equal(crema_blob_conversions(blob), types[t].type == CREMA_I8 ? 2 : 3);
+    assert_int_equal(crema_blob_data_type(blob), types[t].type);
+    crema_blob_destroy(blob);
+  }
 }
 
 /* Data and diff alike; what is refused changes nothing. */
@@ -225,6 +260,7 @@ int main(void) {
       cmocka_unit_test(s4_27_s4_33_a_read_converts_once_and_keeps_both),
       cmocka_unit_test(s4_29_a_write_makes_other_types_stale),
       cmocka_unit_test(s4_34_a_typed_blob_refuses_other_types),
+      cmocka_unit_test(s4_33_integers_are_replicas_too),
       cmocka_unit_test(s4_35_sharers_have_one_type),
       cmocka_unit_test(s4_37_copies_are_converted),
       cmocka_unit_test(s4_05_the_largest_value),

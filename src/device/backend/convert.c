@@ -24,6 +24,7 @@ static bool fits_float(crema_dtype type) {
     case CREMA_F16:
     case CREMA_BF16:
     case CREMA_I8:
+    case CREMA_BOOL:
     case CREMA_U8: return true;
     default: return false;
   }
@@ -40,6 +41,9 @@ static void load_floats(crema_dtype type, const void *src, int64_t at, int n, fl
       break;
     case CREMA_U8:
       for (int i = 0; i < n; ++i) out[i] = ((const uint8_t *)src)[at + i];
+      break;
+    case CREMA_BOOL:
+      for (int i = 0; i < n; ++i) out[i] = ((const uint8_t *)src)[at + i] != 0;
       break;
     default: cr_load_floats(type, src, at, n, out); break;
   }
@@ -58,6 +62,9 @@ static void store_floats(crema_dtype type, void *dst, int64_t at, int n, const f
       break;
     case CREMA_U8:
       for (int i = 0; i < n; ++i) ((uint8_t *)dst)[at + i] = (uint8_t)limit(in[i], 0, 255);
+      break;
+    case CREMA_BOOL:
+      for (int i = 0; i < n; ++i) ((uint8_t *)dst)[at + i] = in[i] != 0;
       break;
     default: cr_store_floats(type, dst, at, n, in); break;
   }
@@ -112,6 +119,9 @@ static void store_doubles(crema_dtype type, void *dst, int64_t at, int n, const 
       break;
     case CREMA_U8:
       for (int i = 0; i < n; ++i) ((uint8_t *)dst)[at + i] = (uint8_t)limit(in[i], 0, 255);
+      break;
+    case CREMA_BOOL:
+      for (int i = 0; i < n; ++i) ((uint8_t *)dst)[at + i] = in[i] != 0;
       break;
     default: {
       float block[BLOCK];

@@ -66,6 +66,7 @@ CR_HD double cr_hd_load(int type, const void *from, int64_t i) {
     case CREMA_I32: return (double)((const int32_t *)from)[i];
     case CREMA_U32: return (double)((const uint32_t *)from)[i];
     case CREMA_I8: return (double)((const int8_t *)from)[i];
+    case CREMA_BOOL: return ((const uint8_t *)from)[i] != 0;
     default: return (double)((const uint8_t *)from)[i];
   }
 }
@@ -97,6 +98,7 @@ CR_HD void cr_hd_store(int type, void *to, int64_t i, double v) {
       break;
     case CREMA_U32: ((uint32_t *)to)[i] = (uint32_t)cr_hd_limit(v, 0, 4294967295.0); break;
     case CREMA_I8: ((int8_t *)to)[i] = (int8_t)cr_hd_limit(v, -128, 127); break;
+    case CREMA_BOOL: ((uint8_t *)to)[i] = v != 0; break;
     default: ((uint8_t *)to)[i] = (uint8_t)cr_hd_limit(v, 0, 255); break;
   }
 }
