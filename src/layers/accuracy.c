@@ -67,6 +67,7 @@ const cr_layer_class cr_layer_accuracy = {
     .state_size = sizeof(cr_layer_pair),
     .bottoms = {2, 2},
     .tops = {1, 2},
+    .integer_bottoms = 1u << 1,
     .wide_tops = true,
     .pair = &pair,
     .setup = setup,

@@ -95,6 +95,7 @@ const cr_layer_class cr_layer_arg_max = {
     .bottoms = {1, 1},
     .tops = {1, 1},
     .wide_tops = true,
+    .integer_tops = true,
     .setup = setup,
     .reshape = reshape,
     .forward = forward,

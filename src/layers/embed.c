@@ -87,6 +87,7 @@ const cr_layer_class cr_layer_embed = {
     .state_size = sizeof(embed_state),
     .bottoms = {1, 1},
     .tops = {1, 1},
+    .integer_bottoms = 1u << 0,
     .no_gradient_bottoms = 1u << 0,
     .setup = setup,
     .reshape = reshape,

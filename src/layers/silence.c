@@ -22,6 +22,7 @@ const cr_layer_class cr_layer_silence = {
     .type = "Silence",
     .bottoms = {1, CR_ANY},
     .tops = {0, 0},
+    .integer_bottoms = CR_ALL_BOTTOMS,
     .ignores_values = true,
     .setup = cr_layer_noop,
     .reshape = cr_layer_noop,

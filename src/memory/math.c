@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "core/dtype.h"
 #include "core/fail.h"
 #include "device/backend/kernel.h"
 #include "device/device.h"
@@ -122,15 +123,9 @@ static crema_status sum_on_device(cr_tensor *tensor, crema_context *context, boo
 }
 
 static crema_status check_floating(const cr_tensor *tensor, const char *what) {
-  switch (cr_tensor_type(tensor)) {
-    case CREMA_F64:
-    case CREMA_F32:
-    case CREMA_F16:
-    case CREMA_BF16: return CREMA_OK;
-    default:
-      return cr_fail(CREMA_E_TYPE, "no %s of values of type %s", what,
-                     crema_dtype_name(cr_tensor_type(tensor)));
-  }
+  crema_dtype type = cr_tensor_type(tensor);
+  if (cr_dtype_is_floating(type)) return CREMA_OK;
+  return cr_fail(CREMA_E_TYPE, "no %s of values of type %s", what, crema_dtype_name(type));
 }
 
 static crema_status sum_tensor(cr_tensor *tensor, bool squared, double *out) {

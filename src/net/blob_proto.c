@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/dtype.h"
 #include "core/fail.h"
 #include "device/backend/convert.h"
 #include "device/device.h"
@@ -114,15 +115,10 @@ crema_status cr_blob_values_copy(const cr_blob_values *values, crema_dtype type,
   return CREMA_OK;
 }
 
-static bool is_integer(crema_dtype type) {
-  return type == CREMA_I32 || type == CREMA_U32 || type == CREMA_BOOL || type == CREMA_I8 ||
-         type == CREMA_U8;
-}
-
 /* A blob of 16 bits gets what is more precise as floats: training goes on from these. */
 static crema_status store_values(const cr_blob_values *values, cr_tensor *tensor) {
   crema_dtype own = cr_tensor_type(tensor);
-  if (is_integer(own) && values->type != own) {
+  if (!cr_dtype_is_floating(own) && values->type != own) {
     return cr_fail(CREMA_E_TYPE, "values of type %s cannot become those of a blob of type %s",
                    crema_dtype_name(values->type), crema_dtype_name(own));
   }

@@ -116,10 +116,13 @@ crema_status cr_net_check_complete(const cr_net_loading *loading) CREMA_MUST_USE
 bool cr_net_is_hdf5(const char *path);
 
 /* The layer's types as the file gives them: its own fields, else the net's defaults; mathematics
- * follow types where nothing is said of them. Errors: CREMA_E_UNSUPPORTED for types without
- * fractions. */
+ * follow types where nothing is said of them. Its own forward_type may be an integer where the
+ * class has integer_tops. Errors: CREMA_E_UNSUPPORTED for other types without fractions. */
 crema_status cr_net_layer_types(const Caffe__NetParameter *net, const Caffe__LayerParameter *layer,
-                                cr_layer_types *out) CREMA_MUST_USE;
+                                const cr_layer_class *class, cr_layer_types *out) CREMA_MUST_USE;
+
+/* Errors: CREMA_E_UNSUPPORTED for a bottom of integers that the layer cannot read. */
+crema_status cr_net_check_bottom_types(const cr_net_build *build, int index) CREMA_MUST_USE;
 
 /* The types of a top's data and diff: those of the layer, but full precision for losses, indices
  * and labels. */

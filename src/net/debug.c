@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/dtype.h"
 #include "core/fail.h"
 #include "core/log.h"
 #include "net/build.h"
@@ -12,8 +13,18 @@ static double mean_of(double sum, const crema_blob *blob) {
   return count == 0 ? 0.0 : sum / (double)count;
 }
 
+static crema_status mean_integer(crema_blob *blob, double *out) {
+  const void *values = NULL;
+  double sum = 0.0;
+  CR_TRY(crema_blob_data_as(blob, CREMA_F64, &values));
+  for (int64_t i = 0; i < crema_blob_count(blob); ++i) sum += fabs(((const double *)values)[i]);
+  *out = mean_of(sum, blob);
+  return CREMA_OK;
+}
+
 static crema_status mean_data(crema_blob *blob, double *out) {
   double sum = 0.0;
+  if (!cr_dtype_is_floating(cr_tensor_type(blob->data))) return mean_integer(blob, out);
   CR_TRY(cr_blob_asum_data(blob, &sum));
   *out = mean_of(sum, blob);
   return CREMA_OK;

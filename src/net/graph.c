@@ -151,7 +151,7 @@ static crema_status make_layer(cr_net_build *build, int index) {
   cr_log_debug("Creating Layer %s", cr_net_text(param->name));
   CR_TRY(cr_layer_create(param, param->phase, net->context, net->seed, net->path, &layer->layer));
   cr_layer_set_solver(layer->layer, build->solver);
-  CR_TRY(cr_net_layer_types(net->param, param, &layer->layer->types));
+  CR_TRY(cr_net_layer_types(net->param, param, build->class[index], &layer->layer->types));
   size_t bottoms = param->n_bottom, tops = (size_t)final_tops(param, build->class[index]);
   layer->layer->tops = (int)tops;
   CR_TRY(cr_net_allocate(&net->arena, &layer->bottom, bottoms, sizeof *layer->bottom));
@@ -378,6 +378,7 @@ static crema_status add_layer(cr_net_build *build, int index) {
   CR_TRY(make_layer(build, index));
   cr_layer *self = net->layer[index].layer;
   for (int j = 0; j < self->bottoms; ++j) CR_TRY(append_bottom(build, index, j));
+  CR_TRY(cr_net_check_bottom_types(build, index));
   for (int j = 0; j < self->tops; ++j) CR_TRY(append_top(build, index, j));
   CR_TRY(shape_layer(build, index));
   mark_backward(build, index);

@@ -1,6 +1,7 @@
 /* The element types of a net's layers and blobs. */
 #include <string.h>
 
+#include "core/dtype.h"
 #include "core/fail.h"
 #include "layers/common/input_class.h"
 #include "net/build.h"
@@ -33,8 +34,35 @@ static crema_status first_given(const type_field *field, int fields, crema_dtype
 #define GIVEN(message, field) \
   { #field, (message)->has_##field != 0, (message)->field }
 
+/* The numbers of Caffe__Type are those of crema_dtype. */
+static crema_status check_integer_type(const Caffe__LayerParameter *layer,
+                                       const cr_layer_class *class) {
+  if (class->integer_tops) return CREMA_OK;
+  return cr_net_fail_layer(layer, CREMA_E_UNSUPPORTED,
+                           "forward_type is an integer (%s), which tops of Input, DummyData, "
+                           "HDF5Data and ArgMax can hold, but not those of this layer",
+                           crema_dtype_name((crema_dtype)layer->forward_type));
+}
+
+crema_status cr_net_check_bottom_types(const cr_net_build *build, int index) {
+  const cr_net_layer *layer = &build->net->layer[index];
+  const Caffe__LayerParameter *param = build->net->param->layer[index];
+  int bottoms = layer->layer->bottoms;
+  for (int j = 0; j < bottoms; ++j) {
+    crema_dtype type = cr_tensor_type(layer->bottom[j]->data);
+    unsigned mark = j < 31 ? 1u << j : 0;
+    if (j == bottoms - 1) mark |= CR_LAST_BOTTOM;
+    if (cr_dtype_is_floating(type) || (build->class[index] -> integer_bottoms &mark) != 0) continue;
+    return cr_net_fail_blob(param, param->bottom[j], CREMA_E_UNSUPPORTED,
+                            "bottom %d '%.200s' holds integers (%s), which this layer cannot "
+                            "compute with",
+                            j, param->bottom[j], crema_dtype_name(type));
+  }
+  return CREMA_OK;
+}
+
 crema_status cr_net_layer_types(const Caffe__NetParameter *net, const Caffe__LayerParameter *layer,
-                                cr_layer_types *out) {
+                                const cr_layer_class *class, cr_layer_types *out) {
   const type_field forward_math[] = {GIVEN(layer, forward_math), GIVEN(layer, forward_type),
                                      GIVEN(net, default_forward_math),
                                      GIVEN(net, default_forward_type)};
@@ -43,9 +71,19 @@ crema_status cr_net_layer_types(const Caffe__NetParameter *net, const Caffe__Lay
                                       GIVEN(net, default_backward_type)};
   const type_field forward[] = {GIVEN(layer, forward_type), GIVEN(net, default_forward_type)};
   const type_field backward[] = {GIVEN(layer, backward_type), GIVEN(net, default_backward_type)};
-  CR_TRY(first_given(forward_math, 4, &out->forward_math));
+  /* A layer of integers computes with them as a layer without a type of its own does. */
+  const crema_dtype own = (crema_dtype)layer->forward_type;
+  bool integers =
+      layer->has_forward_type && crema_dtype_size(own) > 0 && !cr_dtype_is_floating(own);
+  if (integers) CR_TRY(check_integer_type(layer, class));
+  if (integers && !layer->has_forward_math) {
+    CR_TRY(first_given(forward_math + 2, 2, &out->forward_math));
+  } else {
+    CR_TRY(first_given(forward_math, 4, &out->forward_math));
+  }
   CR_TRY(first_given(backward_math, 4, &out->backward_math));
-  CR_TRY(first_given(forward, 2, &out->forward));
+  if (integers) out->forward = own;
+  else CR_TRY(first_given(forward, 2, &out->forward));
   CR_TRY(first_given(backward, 2, &out->backward));
   /* Layers that read data have no gradients to store. */
   if (!layer->has_backward_type && layer->transform_param != NULL) out->backward = CREMA_F32;
@@ -86,7 +124,8 @@ void cr_net_top_types(const cr_net_build *build, int index, int top, crema_dtype
   if (class->input != NULL || layer->bottoms == 0) {
     wide = wide || top > 0 || is_label(build, index, layer->param->top[top]);
   }
-  *data = wide ? cr_layer_arithmetic(layer) : layer->types.forward;
+  bool integers = !cr_dtype_is_floating(layer->types.forward);
+  *data = wide && !integers ? cr_layer_arithmetic(layer) : layer->types.forward;
   *diff = wide ? cr_layer_arithmetic(layer) : layer->types.backward;
   /* What is shared has one type. */
   cr_layer_sharing shares = sharing_of(build, (size_t)index);
@@ -99,7 +138,8 @@ void cr_net_top_types(const cr_net_build *build, int index, int top, crema_dtype
 /* ---- while the net runs -------------------------------------------------- */
 
 static bool is_half(const cr_tensor *tensor) {
-  return crema_dtype_size(cr_tensor_type(tensor)) < crema_dtype_size(CREMA_F32);
+  crema_dtype type = cr_tensor_type(tensor);
+  return type == CREMA_F16 || type == CREMA_BF16;
 }
 
 /* Whether a bottom or a top of the layer has the values of `tensor`. */

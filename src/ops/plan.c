@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/dtype.h"
 #include "core/fail.h"
 #include "core/log.h"
 #include "device/device.h"
@@ -39,17 +40,13 @@ static bool is_left_to_next(const cr_kernel *kernel, crema_status status) {
   return true;
 }
 
-static bool is_floating(crema_dtype type) {
-  return type == CREMA_F32 || type == CREMA_F64 || type == CREMA_F16 || type == CREMA_BF16;
-}
-
 /* F64 when asked for or when a value is one, else F32; the type of what is moved when nothing is
  * computed. */
 static crema_dtype arithmetic_of(const cr_op *op) {
   bool floating = false;
   for (int i = 0; i < op->desc.args; ++i) {
     const cr_op_arg *arg = &op->desc.arg[i];
-    if (cr_op_is_absent(arg) || !is_floating(arg->type)) continue;
+    if (cr_op_is_absent(arg) || !cr_dtype_is_floating(arg->type)) continue;
     floating = true;
     if (op->use[i].role == CR_ROLE_VALUES && arg->type == CREMA_F64) return CREMA_F64;
   }
@@ -60,8 +57,9 @@ static crema_dtype arithmetic_of(const cr_op *op) {
  * arithmetic. */
 static crema_dtype wanted_type(const cr_op *op, int i, crema_dtype arithmetic, bool as_held) {
   const cr_op_arg *arg = &op->desc.arg[i];
-  bool kept = !is_floating(arg->type) || op->use[i].role == CR_ROLE_OWN ||
-              (op->use[i].role == CR_ROLE_VALUES && as_held);
+  cr_op_role role = op->use[i].role;
+  bool kept = role == CR_ROLE_OWN ||
+              (role == CR_ROLE_VALUES && (as_held || !cr_dtype_is_floating(arg->type)));
   return kept ? arg->type : arithmetic;
 }
 
@@ -83,7 +81,7 @@ static bool takes_values(const cr_kernel *kernel, const cr_op *op, const cr_op_d
   for (int i = 0; i < desc->args; ++i) {
     const cr_op_arg *arg = &desc->arg[i];
     if (cr_op_is_absent(arg) || op->use[i].role != CR_ROLE_VALUES) continue;
-    if (is_floating(arg->type) && !cr_kernel_takes(kernel, arg->type)) return false;
+    if (cr_dtype_is_floating(arg->type) && !cr_kernel_takes(kernel, arg->type)) return false;
   }
   return true;
 }

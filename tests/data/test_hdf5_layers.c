@@ -284,6 +284,30 @@ FIXTURE_TEST(test_doubles) {
   crema_net_destroy(net);
 }
 
+/* Labels that no float holds; what lies between two integers is rounded. */
+FIXTURE_TEST(test_integers) {
+  static const double label[] = {16777217, 2.5, -3, 3.5};
+  static const crema_shape shape = {.axes = 1, .dim = {4}};
+  const fixture *f = *state;
+  const crema_net_options options = net_options(CREMA_TEST, 3, NULL);
+  cr_hdf5_writer *writer = NULL;
+  crema_net *net = NULL;
+  const void *found = NULL;
+  ok(cr_hdf5_writer_open(fixture_path(f, "integers.h5"), &writer));
+  ok(cr_hdf5_writer_append(writer, "label", &shape, CREMA_F64, label));
+  cr_hdf5_writer_close(writer);
+  fixture_text(f, "integers.txt", "integers.h5\n");
+  ok(parse_net(&options, NULL, &net,
+               "layer { name: 'in' type: 'HDF5Data' top: 'label' forward_type: INT"
+               "  hdf5_data_param { source: '%s' batch_size: 4 } }",
+               fixture_path(f, "integers.txt")));
+  forward(net);
+  crema_blob_set_typed(blob_of(net, "label"), true);
+  ok(crema_blob_data_as(blob_of(net, "label"), CREMA_I32, &found));
+  assert_memory_equal(found, ((const int32_t[]){16777217, 2, -3, 4}), 16);
+  crema_net_destroy(net);
+}
+
 int main(void) {
   return run_all_tests(NULL, NULL);
 }

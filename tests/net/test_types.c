@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "core/dtype.h"
 #include "device/memory/spares.h"
 #include "net_case.h"
 
@@ -108,12 +109,101 @@ TEST(layers_that_read_data_have_no_half_gradients) {
 }
 
 TEST(types_without_fractions_are_refused) {
-  refuse("layer { name: 'r' type: 'Input' top: 'r' forward_type: INT }", CREMA_E_UNSUPPORTED,
-         WORDS("'r'", "forward_type", "BFLOAT16"));
+  refuse("layer { name: 'r' type: 'Input' top: 'r' forward_math: INT }", CREMA_E_UNSUPPORTED,
+         WORDS("'r'", "forward_math", "BFLOAT16"));
+  refuse("layer { name: 'r' type: 'Input' top: 'r' backward_type: INT }", CREMA_E_UNSUPPORTED,
+         WORDS("'r'", "backward_type", "BFLOAT16"));
+  refuse("default_forward_type: INT8 layer { name: 'r' type: 'Input' top: 'r' }",
+         CREMA_E_UNSUPPORTED, WORDS("'r'", "default_forward_type"));
+  refuse(INPUT("x", DIM2(2, 3)) "layer { name: 'r' type: 'ReLU' bottom: 'x' top: 'r' forward_type: "
+                                "UINT8 }",
+         CREMA_E_UNSUPPORTED, WORDS("'r' (ReLU)", "uint8", "ArgMax"));
+  refuse(
+      "layer { name: 'in' type: 'Input' top: 'x' forward_type: INT input_param { shape { dim: 2 "
+      "dim: 3 } } } layer { name: 'fc' type: 'InnerProduct' bottom: 'x' top: 'fc' "
+      "inner_product_param { num_output: 2 } }",
+      CREMA_E_UNSUPPORTED, WORDS("'fc' (InnerProduct)", "bottom 0 'x'", "int"));
+  refuse(
+      "layer { name: 'in' type: 'Input' top: 'x' forward_type: INT input_param { shape { dim: 2 "
+      "} } } layer { name: 'flat' type: 'Reshape' bottom: 'x' top: 'y' reshape_param { shape { "
+      "dim: 2 dim: 1 } } } layer { name: 'tanh' type: 'TanH' bottom: 'y' top: 'z' }",
+      CREMA_E_UNSUPPORTED, WORDS("'tanh' (TanH)", "bottom 0 'y'", "int"));
   refuse("default_backward_math: BOOL layer { name: 'r' type: 'Input' top: 'r' }",
          CREMA_E_UNSUPPORTED, WORDS("default_backward_math"));
   refuse("global_grad_scale: 0 layer { name: 'r' type: 'Input' top: 'r' }", CREMA_E_RANGE,
          WORDS("global_grad_scale", "0"));
+}
+
+/* Labels, indices and a selector, in one type, with all the layers that take them; the labels go
+ * through a split and a view. */
+#define LABELED(type)                                                                              \
+  INPUT("data", DIM2(4, 3))                                                                        \
+  "layer { name: 'in_label' type: 'Input' top: 'label' top: 'select' " type                        \
+  " input_param { shape { dim: 4 dim: 1 } shape { dim: 4 } } }\n"                                  \
+  "layer { name: 'ones' type: 'DummyData' top: 'ones' " type                                       \
+  " dummy_data_param { shape { dim: 4 } data_filler { value: 1 } } }\n"                            \
+  "layer { name: 'fc' type: 'InnerProduct' bottom: 'data' top: 'fc'"                               \
+  "  inner_product_param { num_output: 3 " GAUSS                                                   \
+  "} }\n"                                                                                          \
+  "layer { name: 'flat' type: 'Flatten' bottom: 'label' top: 'flat' flatten_param { axis: 0 } }\n" \
+  "layer { name: 'embed' type: 'Embed' bottom: 'flat' top: 'embed'"                                \
+  "  embed_param { input_dim: 3 num_output: 3 " GAUSS                                              \
+  "} }\n"                                                                                          \
+  "layer { name: 'sum' type: 'Eltwise' bottom: 'fc' bottom: 'embed' top: 'sum' }\n"                \
+  "layer { name: 'keep' type: 'Filter' bottom: 'sum' bottom: 'select' top: 'keep' }\n"             \
+  "layer { name: 'best' type: 'ArgMax' bottom: 'sum' top: 'best' " type                            \
+  " argmax_param { axis: 1 } }\n"                                                                  \
+  "layer { name: 'again' type: 'BatchReindex' bottom: 'keep' bottom: 'ones' top: 'again' }\n"      \
+  "layer { name: 'softmax' type: 'SoftmaxWithLoss' bottom: 'again' bottom: 'flat' top: 'softmax' " \
+  "}"                                                                                              \
+  "layer { name: 'hinge' type: 'HingeLoss' bottom: 'sum' bottom: 'best' top: 'hinge' "             \
+  "propagate_down: true propagate_down: false }\n"                                                 \
+  "layer { name: 'accuracy' type: 'Accuracy' bottom: 'sum' bottom: 'flat' top: 'accuracy' }\n"
+
+/* Written as floats or as themselves, integers give what floats give, to the bit. */
+TEST(layers_read_integers) {
+  static const char *const fields[] = {"", "forward_type: INT", "forward_type: UINT",
+                                       "forward_type: INT8", "forward_type: UINT8"};
+  static const char *const tops[] = {"softmax", "hinge", "accuracy", "best"};
+  static const float label[] = {0, 2, 1, 2}, select[] = {1, 0, 1, 1};
+  float first[4][4] = {{0}}, gradient[9];
+  for (int n = 0; n < 5; ++n) {
+    char text[4096];
+    float *values = NULL;
+    double loss = 0;
+    snprintf(text, sizeof text, "debug_info: true " LABELED("%s"), fields[n], fields[n], fields[n]);
+    crema_net *net = build(text, CREMA_TRAIN);
+    fill(blob_of(net, "data"), -1, 0.3f);
+    if (n == 1) {
+      void *own = NULL;
+      ok(crema_blob_mutable_data_as(blob_of(net, "label"), CREMA_I32, &own));
+      memcpy(own, (const int32_t[]){0, 2, 1, 2}, 16);
+    } else {
+      ok(crema_blob_mutable_cpu_data(blob_of(net, "label"), &values));
+      /* What is between two integers is rounded. */
+      for (int i = 0; i < 4; ++i) values[i] = label[i] + (n > 0 ? 0.25f : 0);
+    }
+    ok(crema_blob_mutable_cpu_data(blob_of(net, "select"), &values));
+    memcpy(values, select, sizeof select);
+    ok(crema_net_forward(net, &loss));
+    ok(crema_net_backward(net));
+    crema_dtype type = crema_blob_data_type(blob_of(net, "label"));
+    assert_true(n == 0 ? type == CREMA_F32 : !cr_dtype_is_floating(type));
+    assert_int_equal(crema_blob_data_type(blob_of(net, "flat")), type);
+    assert_int_equal(crema_blob_data_type(blob_of(net, "best")), type);
+    assert_int_equal(crema_blob_data_type(blob_of(net, "embed")), CREMA_F32);
+    assert_int_equal(crema_blob_diff_type(blob_of(net, "label")), CREMA_F32);
+    for (int t = 0; t < 4; ++t) {
+      const float *found = NULL;
+      size_t bytes = (size_t)crema_blob_count(blob_of(net, tops[t])) * sizeof(float);
+      ok(crema_blob_cpu_data(blob_of(net, tops[t]), &found));
+      if (n == 0) memcpy(first[t], found, bytes);
+      assert_memory_equal(found, first[t], bytes);
+    }
+    if (n == 0) memcpy(gradient, diff_of(param_of(net, "fc", 0)), sizeof gradient);
+    assert_memory_equal(diff_of(param_of(net, "fc", 0)), gradient, sizeof gradient);
+    crema_net_destroy(net);
+  }
 }
 
 #define HALF(type) "default_forward_type: " #type " default_backward_type: " #type " "
@@ -369,6 +459,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(s4_39_s4_40_types_follow_the_fields),
       cmocka_unit_test(layers_that_read_data_have_no_half_gradients),
+      cmocka_unit_test(layers_read_integers),
       cmocka_unit_test(types_without_fractions_are_refused),
       cmocka_unit_test(s4_41_labels_and_losses_keep_full_precision),
       cmocka_unit_test(s4_35_views_have_the_type_of_what_they_show),

@@ -183,7 +183,7 @@ cr_op_cost cr_op_kind_cost(cr_op_kind kind);
 /* What an op does with an argument, and which element type the argument has. */
 typedef enum cr_op_role {
   CR_ROLE_VALUES,     /* the op's values; integers (indices, masks) are of their own type */
-  CR_ROLE_ARITHMETIC, /* of the arithmetic's type */
+  CR_ROLE_ARITHMETIC, /* of the arithmetic's type, to which integers are converted, too */
   CR_ROLE_OWN         /* of the type that ops.inc gives */
 } cr_op_role;
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/dtype.h"
 #include "core/fail.h"
 #include "core/rng.h"
 #include "layers/common/input_class.h"
@@ -117,13 +118,22 @@ crema_status cr_layer_setup(cr_layer *layer, const cr_layer *root, crema_blob *c
   return cr_layer_share_shape(layer, top);
 }
 
+/* What was written to the tops as floats is rounded to the integers that they hold. */
+static crema_status forward_class(cr_layer *layer, crema_context *context,
+                                  crema_blob *const *bottom, crema_blob *const *top) {
+  CR_TRY(layer->class->forward(layer, context, bottom, top));
+  if (cr_dtype_is_floating(layer->types.forward)) return CREMA_OK;
+  for (int i = 0; i < layer->tops; ++i) CR_TRY(cr_tensor_settle(top[i]->data, context));
+  return CREMA_OK;
+}
+
 crema_status cr_layer_forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
                               crema_blob *const *top) {
   const cr_input_class *input = layer->class->input;
-  if (layer->share == NULL) return layer->class->forward(layer, context, bottom, top);
+  if (layer->share == NULL) return forward_class(layer, context, bottom, top);
   if (input != NULL && input->await != NULL) CR_TRY(input->await(layer));
   cr_layer_share_lock(layer);
-  crema_status status = layer->class->forward(layer, context, bottom, top);
+  crema_status status = forward_class(layer, context, bottom, top);
   cr_layer_share_unlock(layer);
   return status;
 }

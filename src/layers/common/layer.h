@@ -33,6 +33,10 @@ typedef struct cr_solver_rank {
 
 enum { CR_ANY = -1 };
 
+/* In cr_layer_class.integer_bottoms: the last one, and all. */
+#define CR_LAST_BOTTOM (1u << 31)
+#define CR_ALL_BOTTOMS (CR_LAST_BOTTOM | (CR_LAST_BOTTOM - 1))
+
 /* The element types of a layer: of its tops' values and parameters, of their gradients, and of the
  * mathematics of both passes. */
 typedef struct cr_layer_types {
@@ -86,6 +90,8 @@ typedef struct cr_layer_class {
   bool wide_tops;          /* its tops are sums or indices, which half precision could not hold */
   cr_layer_sharing shares; /* what its tops share with its bottom, or with its parameter */
   bool fuses_relu;         /* its op can apply a ReLU to what it computes (cr_layer.fused_relu) */
+  bool integer_tops;       /* its tops may be integers, as forward_type says */
+  unsigned integer_bottoms; /* bottoms that may be: bit i for bottom i, CR_LAST_BOTTOM */
   /* For a layer of one op forward and one backward (layer_pair.h): its table; else NULL. */
   const cr_layer_pair_table *pair;
   /* For a layer that brings samples into the net (input_class.h); NULL: it is mathematics. */

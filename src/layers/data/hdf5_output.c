@@ -90,6 +90,7 @@ const cr_layer_class cr_layer_hdf5_output = {
     .state_size = sizeof(hdf5_output_state),
     .bottoms = {2, 2},
     .tops = {0, 0},
+    .integer_bottoms = CR_ALL_BOTTOMS,
     .shareable = true,
     .setup = setup,
     .reshape = reshape,

@@ -30,6 +30,10 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
 static const cr_input_class input = {.net_input = true};
 
 const cr_layer_class cr_layer_input = {
-    CR_LAYER_INPUT("Input", 0, 1, CR_ANY), .input = &input, .shareable = true, .setup = setup,
+    CR_LAYER_INPUT("Input", 0, 1, CR_ANY),
+    .input = &input,
+    .integer_tops = true,
+    .shareable = true,
+    .setup = setup,
     .forward = cr_layer_noop_forward,
 };

@@ -161,6 +161,7 @@ const cr_layer_class cr_layer_infogain_loss = {
     CR_LAYER_SOFTMAX_LOSS("InfogainLoss", 3),
     .state_size = sizeof(infogain_state),
     .no_gradient_bottoms = 1u << 1 | 1u << 2,
+    .integer_bottoms = 1u << 1,
     .setup = setup,
     .reshape = reshape,
     .forward = forward,

@@ -59,6 +59,7 @@ const cr_layer_class cr_layer_softmax_loss = {
     .state_size = sizeof(cr_layer_softmax_loss_state),
     .pair = &pair,
     .no_gradient_bottoms = 1u << 1,
+    .integer_bottoms = 1u << 1,
     .setup = setup,
     .reshape = reshape,
     .forward = forward,

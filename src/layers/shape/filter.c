@@ -132,6 +132,7 @@ const cr_layer_class cr_layer_filter = {
     .state_size = sizeof(filter_state),
     .bottoms = {2, CR_ANY},
     .tops = {1, CR_ANY},
+    .integer_bottoms = CR_LAST_BOTTOM,
     .setup = setup,
     .reshape = reshape,
     .forward = forward,

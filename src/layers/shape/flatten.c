@@ -30,6 +30,7 @@ const cr_layer_class cr_layer_flatten = {
     .type = "Flatten",
     .bottoms = {1, 1},
     .tops = {1, 1},
+    .integer_bottoms = CR_ALL_BOTTOMS,
     .shares = CR_SHARES_BLOB,
     .setup = cr_layer_noop,
     .reshape = reshape,

@@ -155,6 +155,7 @@ const cr_layer_class cr_layer_reshape = {
     .type = "Reshape",
     .bottoms = {1, 1},
     .tops = {1, 1},
+    .integer_bottoms = CR_ALL_BOTTOMS,
     .shares = CR_SHARES_BLOB,
     .setup = setup,
     .reshape = reshape,

@@ -48,6 +48,7 @@ const cr_layer_class cr_layer_split = {
     .state_size = sizeof(split_state),
     .bottoms = {1, 1},
     .tops = {1, CR_ANY},
+    .integer_bottoms = CR_ALL_BOTTOMS,
     .shares = CR_SHARES_DATA,
     .setup = setup,
     .reshape = reshape,
