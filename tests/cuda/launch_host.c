@@ -144,23 +144,27 @@ crema_status cr_gemm_plan_create(crema_context *context, const cr_gemm_shape *sh
   return CREMA_OK;
 }
 
-crema_status cr_gemm_plan_run(const cr_gemm_plan *plan, crema_context *context, const float *a,
-                              const float *b, const float *bias, bool accumulate, float *c,
+crema_status cr_gemm_plan_run(const cr_gemm_plan *plan, crema_context *context, const void *a,
+                              const void *b, const void *bias, bool accumulate, void *c,
                               crema_devptr workspace) {
   const cr_gemm_shape *s = &plan->shape;
+  const cr_values left = {(void *)(uintptr_t)a, (int32_t)s->type};     /* NOLINT */
+  const cr_values right = {(void *)(uintptr_t)b, (int32_t)s->type};    /* NOLINT */
+  const cr_values added = {(void *)(uintptr_t)bias, (int32_t)s->type}; /* NOLINT */
+  const cr_values out = {c, (int32_t)s->type};
   (void)context;
   if (workspace.address == 0 || s->bias != (bias != NULL) || (bias != NULL && accumulate)) {
     return cr_fail(CREMA_E_INTERNAL, "a matrix product is called in another way than planned");
   }
   for (int64_t i = 0; i < s->m; ++i) {
     for (int64_t j = 0; j < s->n; ++j) {
-      double sum = accumulate ? (double)c[i * s->n + j] : 0;
+      double sum = accumulate ? (double)cr_get(out, i * s->n + j) : 0;
       for (int64_t p = 0; p < s->k; ++p) {
-        const float left = a[s->a_transposed ? p * s->m + i : i * s->k + p];
-        const float right = b[s->b_transposed ? j * s->k + p : p * s->n + j];
-        sum += (double)left * (double)right;
+        const float x = cr_get(left, s->a_transposed ? p * s->m + i : i * s->k + p);
+        const float y = cr_get(right, s->b_transposed ? j * s->k + p : p * s->n + j);
+        sum += (double)x * (double)y;
       }
-      c[i * s->n + j] = (float)(sum + (bias != NULL ? (double)bias[j] : 0));
+      cr_put(out, i * s->n + j, (float)(sum + (bias != NULL ? (double)cr_get(added, j) : 0)));
     }
   }
   return CREMA_OK;

@@ -1,5 +1,6 @@
 /* Convolution by cuDNN 9, over one to three spatial axes (one is seen as two, of extent 1).
- * Algorithms come from cuDNN's heuristics, deterministic ones only; full f32 arithmetic. */
+ * Algorithms come from cuDNN's heuristics, deterministic ones only; full f32 arithmetic. Halves are
+ * multiplied by tensor cores, which loses nothing, and added up in f32. */
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -20,6 +21,7 @@ typedef enum conv_pass { PASS_FORWARD, PASS_DATA, PASS_WEIGHTS } conv_pass;
 typedef struct conv_state {
   const cr_cudnn *dnn;
   conv_pass pass;
+  crema_dtype type; /* of image, weights and result */
   cudnnTensorDescriptor_t src, dst;
   cudnnFilterDescriptor_t filter;
   cudnnConvolutionDescriptor_t conv;
@@ -67,35 +69,43 @@ static crema_status extents(const crema_shape *shape, int *count, int *dim, int 
   return CREMA_OK;
 }
 
-static crema_status set_tensor(const cr_cudnn *dnn, const crema_shape *shape,
+static cudnnDataType_t library_type(crema_dtype type) {
+  if (type == CREMA_F16) return CUDNN_DATA_HALF;
+  return type == CREMA_BF16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT;
+}
+
+static crema_status set_tensor(const conv_state *s, const crema_shape *shape,
                                cudnnTensorDescriptor_t *out) {
+  const cr_cudnn *dnn = s->dnn;
   int count = 0, dim[MAX_SPATIAL + 2], stride[MAX_SPATIAL + 2];
   CR_TRY(extents(shape, &count, dim, stride));
   CR_TRY(check(dnn, dnn->cudnnCreateTensorDescriptor(out), "descriptor"));
-  return check(dnn, dnn->cudnnSetTensorNdDescriptor(*out, CUDNN_DATA_FLOAT, count, dim, stride),
+  return check(dnn,
+               dnn->cudnnSetTensorNdDescriptor(*out, library_type(s->type), count, dim, stride),
                "blob");
 }
 
 /* The weights may have been given another shape of the same count, so it is made from the window.
  */
-static crema_status set_filter(const cr_cudnn *dnn, const cr_conv_params *params,
-                               const crema_shape *in, const crema_shape *out,
-                               cudnnFilterDescriptor_t *filter) {
+static crema_status set_filter(conv_state *s, const cr_conv_params *params, const crema_shape *in,
+                               const crema_shape *out) {
+  const cr_cudnn *dnn = s->dnn;
   crema_shape shape = {.axes = 2 + params->window.axes};
   int count = 0, dim[MAX_SPATIAL + 2], stride[MAX_SPATIAL + 2];
   shape.dim[0] = out->dim[1];
   shape.dim[1] = in->dim[1] / params->group;
   for (int a = 0; a < params->window.axes; ++a) shape.dim[a + 2] = params->window.kernel[a];
   CR_TRY(extents(&shape, &count, dim, stride));
-  CR_TRY(check(dnn, dnn->cudnnCreateFilterDescriptor(filter), "descriptor"));
-  return check(
-      dnn,
-      dnn->cudnnSetFilterNdDescriptor(*filter, CUDNN_DATA_FLOAT, CUDNN_TENSOR_NCHW, count, dim),
-      "weights");
+  CR_TRY(check(dnn, dnn->cudnnCreateFilterDescriptor(&s->filter), "descriptor"));
+  return check(dnn,
+               dnn->cudnnSetFilterNdDescriptor(s->filter, library_type(s->type), CUDNN_TENSOR_NCHW,
+                                               count, dim),
+               "weights");
 }
 
-static crema_status set_conv(const cr_cudnn *dnn, const cr_conv_params *params,
-                             cudnnConvolutionDescriptor_t *conv) {
+static crema_status set_conv(conv_state *s, const cr_conv_params *params) {
+  const cr_cudnn *dnn = s->dnn;
+  cudnnConvolutionDescriptor_t *conv = &s->conv;
   const cr_window *w = &params->window;
   int pad[MAX_SPATIAL], stride[MAX_SPATIAL], dilation[MAX_SPATIAL], axes = 0;
   if (w->axes == 1) {
@@ -113,7 +123,8 @@ static crema_status set_conv(const cr_cudnn *dnn, const cr_conv_params *params,
                                                     CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT),
                "window"));
   CR_TRY(check(dnn, dnn->cudnnSetConvolutionGroupCount(*conv, (int)params->group), "groups"));
-  return check(dnn, dnn->cudnnSetConvolutionMathType(*conv, CUDNN_FMA_MATH), "arithmetic");
+  const cudnnMathType_t math = s->type == CREMA_F32 ? CUDNN_FMA_MATH : CUDNN_TENSOR_OP_MATH;
+  return check(dnn, dnn->cudnnSetConvolutionMathType(*conv, math), "arithmetic");
 }
 
 /* ---- choosing an algorithm ---- */
@@ -297,10 +308,10 @@ static crema_status check_sizes(const cr_plan *plan, const crema_shape *in, int 
 
 static crema_status describe(conv_state *s, const cr_conv_params *params, const crema_shape *in,
                              const crema_shape *out) {
-  CR_TRY(set_tensor(s->dnn, in, &s->src));
-  CR_TRY(set_tensor(s->dnn, out, &s->dst));
-  CR_TRY(set_filter(s->dnn, params, in, out, &s->filter));
-  return set_conv(s->dnn, params, &s->conv);
+  CR_TRY(set_tensor(s, in, &s->src));
+  CR_TRY(set_tensor(s, out, &s->dst));
+  CR_TRY(set_filter(s, params, in, out));
+  return set_conv(s, params);
 }
 
 static crema_status make_state(conv_state *s, crema_context *context, const cr_conv_params *params,
@@ -321,10 +332,15 @@ static crema_status conv_plan(cr_plan *plan, conv_pass pass, int src, int weight
   const cr_cudnn *dnn = NULL;
   CR_TRY(cr_cuda_cudnn(&dnn));
   CR_TRY(check_sizes(plan, in, weights, out));
+  const cr_op_arg *arg = plan->desc->arg;
+  if (arg[weights].type != arg[src].type || arg[dst].type != arg[src].type) {
+    return cr_fail(CREMA_E_UNSUPPORTED, "cuDNN: image, weights and result have several types");
+  }
   conv_state *state = calloc(1, sizeof *state);
   if (state == NULL) return cr_fail_memory(sizeof *state, "the plan of a convolution");
   state->dnn = dnn;
   state->pass = pass;
+  state->type = arg[src].type;
   state->bias = cr_op_split(plan->desc, dst, 1);
   if (pass == PASS_WEIGHTS) state->bias_bytes = cr_cuda_channel_scratchpad(state->bias);
   const crema_status status = make_state(state, plan->context, &plan->desc->u.conv, in, out);
@@ -393,18 +409,18 @@ static crema_status conv_bwd_weights(const cr_call *call) {
                "gradient of a convolution's weights"));
   if (call->buffer[3].address == 0) return CREMA_OK;
   const cr_cuda_channel_sum sum = {.split = s->bias,
-                                   .dy = cr_cuda_f32(call, 1),
+                                   .dy = cr_cuda_values(call, 1),
                                    .term = CR_TERM_VALUE,
                                    .add = call->accumulate[3],
-                                   .out = cr_cuda_f32(call, 3),
+                                   .out = cr_cuda_values(call, 3),
                                    .scratchpad = cr_cuda_scratchpad(call, s->dnn_bytes)};
   return cr_cuda_channel_sums(call->context, &sum);
 }
 
-CR_CUDA_ROW(conv_fwd_f32_cudnn, CONV_FWD, conv_fwd, .plan = conv_fwd_plan, .destroy = conv_destroy,
-            .library = true);
-CR_CUDA_ROW(conv_bwd_data_f32_cudnn, CONV_BWD_DATA, conv_bwd_data, .plan = conv_bwd_data_plan,
+CR_CUDA_ROW(conv_fwd_f32_cudnn, CONV_FWD, conv_fwd, .types = CR_CUDA_FLOATS, .plan = conv_fwd_plan,
             .destroy = conv_destroy, .library = true);
-CR_CUDA_ROW(conv_bwd_weights_f32_cudnn, CONV_BWD_WEIGHTS, conv_bwd_weights,
+CR_CUDA_ROW(conv_bwd_data_f32_cudnn, CONV_BWD_DATA, conv_bwd_data, .types = CR_CUDA_FLOATS,
+            .plan = conv_bwd_data_plan, .destroy = conv_destroy, .library = true);
+CR_CUDA_ROW(conv_bwd_weights_f32_cudnn, CONV_BWD_WEIGHTS, conv_bwd_weights, .types = CR_CUDA_FLOATS,
             .plan = conv_bwd_weights_plan, .destroy = conv_destroy, .can_accumulate = true,
             .library = true);

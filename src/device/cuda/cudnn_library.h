@@ -44,7 +44,8 @@ typedef struct cr_cudnn {
  * missing; logged once, so that the log explains a slow run. */
 crema_status cr_cuda_cudnn(const cr_cudnn **out) CREMA_MUST_USE;
 
-/* Whether cuDNN, or with `left` what CUDA's last error was, says that there is too little memory. */
+/* Whether cuDNN, or with `left` what CUDA's last error was, says that there is too little memory.
+ */
 bool cr_cudnn_lacks_memory(cudnnStatus_t status, cudaError_t left);
 
 /* The context's handle, made when first needed, with the context's device current. Errors: as

@@ -2,8 +2,9 @@
  *
  * cuBLASLt works in column-major order: a row-major (r, c) matrix is its column-major (c, r) one.
  * So c = op(a) op(b) is asked for as c^T = op(b)^T op(a)^T, with the operands swapped: the first is
- * b, the second a. Full f32 arithmetic (no TF32), as the CPU has it. Reductions that add in an
- * order of their own are left out, so that equal inputs give equal bits. */
+ * b, the second a. Full f32 arithmetic (no TF32), as the CPU has it; of halves the products and
+ * sums. Reductions that add in an order of their own are left out, so that equal inputs give equal
+ * bits. */
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -14,7 +15,7 @@
 static const size_t workspace_limit = (size_t)32 << 20;
 
 /* Addresses of whole blobs are aligned like this; those of images inside a batch need not be. */
-enum { WIDE_ALIGNMENT = 16, NARROW_ALIGNMENT = 4 };
+enum { WIDE_ALIGNMENT = 16 };
 
 struct cr_gemm_plan {
   const cr_cublaslt *blas;
@@ -38,11 +39,17 @@ static crema_status check(cublasStatus_t status, const char *what) {
 
 /* ---- descriptors ---- */
 
+static cudaDataType_t library_type(crema_dtype type) {
+  if (type == CREMA_F16) return CUDA_R_16F;
+  return type == CREMA_BF16 ? CUDA_R_16BF : CUDA_R_32F;
+}
+
 /* A row-major matrix of `rows` rows, as cuBLASLt sees it. */
-static crema_status make_layout(const cr_cublaslt *blas, int64_t rows, int64_t columns,
+static crema_status make_layout(const cr_gemm_plan *plan, int64_t rows, int64_t columns,
                                 cublasLtMatrixLayout_t *out) {
+  const cudaDataType_t type = library_type(plan->shape.type);
   return check(
-      blas->cublasLtMatrixLayoutCreate(out, CUDA_R_32F, (uint64_t)columns, (uint64_t)rows, columns),
+      plan->blas->cublasLtMatrixLayoutCreate(out, type, (uint64_t)columns, (uint64_t)rows, columns),
       "layout");
 }
 
@@ -66,11 +73,11 @@ static crema_status make_descriptors(cr_gemm_plan *plan) {
     const cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_BIAS;
     CR_TRY(set_attribute(plan, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue));
   }
-  CR_TRY(make_layout(blas, s->b_transposed ? s->n : s->k, s->b_transposed ? s->k : s->n,
+  CR_TRY(make_layout(plan, s->b_transposed ? s->n : s->k, s->b_transposed ? s->k : s->n,
                      &plan->first));
-  CR_TRY(make_layout(blas, s->a_transposed ? s->k : s->m, s->a_transposed ? s->m : s->k,
+  CR_TRY(make_layout(plan, s->a_transposed ? s->k : s->m, s->a_transposed ? s->m : s->k,
                      &plan->second));
-  return make_layout(blas, s->m, s->n, &plan->result);
+  return make_layout(plan, s->m, s->n, &plan->result);
 }
 
 /* ---- choosing an algorithm ---- */
@@ -143,7 +150,8 @@ static crema_status choose_both(cr_gemm_plan *plan, crema_context *context) {
     status = choose(plan, handle, WIDE_ALIGNMENT, &plan->wide, &plan->wide_bytes);
   }
   if (status == CREMA_OK) {
-    status = choose(plan, handle, NARROW_ALIGNMENT, &plan->narrow, &plan->narrow_bytes);
+    status = choose(plan, handle, (uint32_t)crema_dtype_size(plan->shape.type), &plan->narrow,
+                    &plan->narrow_bytes);
   }
   cr_cuda_leave(before);
   return status;
@@ -183,8 +191,8 @@ void cr_gemm_plan_destroy(cr_gemm_plan *plan) {
   free(plan);
 }
 
-crema_status cr_gemm_plan_run(const cr_gemm_plan *plan, crema_context *context, const float *a,
-                              const float *b, const float *bias, bool accumulate, float *c,
+crema_status cr_gemm_plan_run(const cr_gemm_plan *plan, crema_context *context, const void *a,
+                              const void *b, const void *bias, bool accumulate, void *c,
                               crema_devptr workspace) {
   const float one = 1, beta = accumulate ? 1 : 0;
   cublasLtHandle_t handle = NULL;

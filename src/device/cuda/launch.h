@@ -45,6 +45,7 @@ crema_status cr_cuda_fault_take(cr_cuda_fault *fault) CREMA_MUST_USE;
  * (m, k), op(b) (k, n); a transposed matrix is stored (k, m) or (n, k). Rows follow each other
  * without gaps. */
 typedef struct cr_gemm_shape {
+  crema_dtype type; /* of all matrices and the bias: F32, F16 or BF16; sums are in F32 */
   int64_t m, n, k;
   bool a_transposed, b_transposed;
   bool bias; /* n values, added to every row of c; never together with accumulate */
@@ -58,8 +59,8 @@ crema_status cr_gemm_plan_create(crema_context *context, const cr_gemm_shape *sh
                                  cr_gemm_plan **out, size_t *workspace) CREMA_MUST_USE;
 
 /* Queues the product. bias: address 0 unless the shape has one. Errors: CREMA_E_DEVICE. */
-crema_status cr_gemm_plan_run(const cr_gemm_plan *plan, crema_context *context, const float *a,
-                              const float *b, const float *bias, bool accumulate, float *c,
+crema_status cr_gemm_plan_run(const cr_gemm_plan *plan, crema_context *context, const void *a,
+                              const void *b, const void *bias, bool accumulate, void *c,
                               crema_devptr workspace) CREMA_MUST_USE;
 
 /* Accepts NULL. */

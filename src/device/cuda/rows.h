@@ -14,6 +14,9 @@ typedef struct cr_cuda_row {
 /* The run function of every row's kernel: makes the device current around cr_cuda_row.run. */
 crema_status cr_cuda_run(const cr_call *call);
 
+/* The element types of rows whose device functions work on cr_values. */
+#define CR_CUDA_FLOATS (CR_TYPE(F32) | CR_TYPE(F16) | CR_TYPE(BF16))
+
 /* Defines a row whose further fields of cr_kernel follow. */
 #define CR_CUDA_ROW_OF(row, OP, TYPE, function, scalars, ...)    \
   const cr_cuda_row cr_##row = {.kernel = {.name = #row,         \
@@ -30,6 +33,11 @@ crema_status cr_cuda_run(const cr_call *call);
 /* Argument i on the device; NULL when it is absent. The host never follows these pointers. */
 static inline float *cr_cuda_f32(const cr_call *call, int i) {
   return (float *)call->buffer[i].address; /* NOLINT */
+}
+/* The same in the element type that the op's tensor has, of CR_CUDA_FLOATS. */
+static inline cr_values cr_cuda_values(const cr_call *call, int i) {
+  return (cr_values){.at = (void *)call->buffer[i].address, /* NOLINT */
+                     .type = (int32_t)call->desc->arg[i].type};
 }
 static inline int32_t *cr_cuda_i32(const cr_call *call, int i) {
   return (int32_t *)call->buffer[i].address; /* NOLINT */
@@ -65,10 +73,10 @@ void cr_cuda_free_state(cr_plan *plan);
  * cr_cuda_channel_scratchpad(split) bytes. */
 typedef struct cr_cuda_channel_sum {
   cr_split split;
-  const float *dy, *x;
+  cr_values dy, x;
   int term; /* a cr_channel_term */
   bool add;
-  float *out;
+  cr_values out;
   double *scratchpad;
 } cr_cuda_channel_sum;
 size_t cr_cuda_channel_scratchpad(cr_split split);

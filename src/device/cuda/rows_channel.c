@@ -6,36 +6,36 @@
 
 static cr_affine_args affine_args(const cr_call *call) {
   const cr_split s = cr_op_split(call->desc, 0, 1);
-  return (cr_affine_args){.x = cr_cuda_f32(call, 0), .channels = s.channels, .inner = s.inner};
+  return (cr_affine_args){.x = cr_cuda_values(call, 0), .channels = s.channels, .inner = s.inner};
 }
 
 /* x, scale, bias, y. */
 static crema_status affine_fwd(const cr_call *call) {
   cr_affine_args args = affine_args(call);
-  args.scale = cr_cuda_f32(call, 1);
-  args.bias = cr_cuda_f32(call, 2);
-  args.y = cr_cuda_f32(call, 3);
+  args.scale = cr_cuda_values(call, 1);
+  args.bias = cr_cuda_values(call, 2);
+  args.y = cr_cuda_values(call, 3);
   return cr_cuda_each_of(call, 0, CR_DEVICE_FUNCTION_affine, &args);
 }
 
 /* diff_dst, scale, diff_src. */
 static crema_status affine_bwd_data(const cr_call *call) {
   cr_affine_args args = affine_args(call);
-  args.scale = cr_cuda_f32(call, 1);
-  args.y = cr_cuda_f32(call, 2);
+  args.scale = cr_cuda_values(call, 1);
+  args.y = cr_cuda_values(call, 2);
   return cr_cuda_each_of(call, 0, CR_DEVICE_FUNCTION_affine, &args);
 }
 
 crema_status cr_cuda_conv_finish(const cr_call *call, int64_t channels, int64_t inner) {
   const cr_conv_params *params = &call->desc->u.conv;
-  const cr_affine_args args = {.x = cr_cuda_f32(call, 3),
-                               .bias = cr_cuda_f32(call, 2),
-                               .y = cr_cuda_f32(call, 3),
+  const cr_affine_args args = {.x = cr_cuda_values(call, 3),
+                               .bias = cr_cuda_values(call, 2),
+                               .y = cr_cuda_values(call, 3),
                                .channels = channels,
                                .inner = inner,
                                .relu = params->relu,
                                .slope = params->relu_slope};
-  if (args.bias == NULL && !args.relu) return CREMA_OK;
+  if (args.bias.at == NULL && !args.relu) return CREMA_OK;
   return cr_cuda_each_of(call, 3, CR_DEVICE_FUNCTION_affine, &args);
 }
 
@@ -48,11 +48,11 @@ static crema_status sums_plan(cr_plan *plan) {
 /* `out`: the argument that is accumulated; x and dy: arguments, x below 0: none. */
 static crema_status sums(const cr_call *call, int term, int x, int dy, int out) {
   const cr_cuda_channel_sum sum = {.split = cr_op_split(call->desc, 0, 1),
-                                   .dy = cr_cuda_f32(call, dy),
-                                   .x = x < 0 ? NULL : cr_cuda_f32(call, x),
+                                   .dy = cr_cuda_values(call, dy),
+                                   .x = x < 0 ? (cr_values){0} : cr_cuda_values(call, x),
                                    .term = term,
                                    .add = call->accumulate[out],
-                                   .out = cr_cuda_f32(call, out),
+                                   .out = cr_cuda_values(call, out),
                                    .scratchpad = cr_cuda_scratchpad(call, 0)};
   return cr_cuda_channel_sums(call->context, &sum);
 }
@@ -69,23 +69,23 @@ static crema_status prelu_bwd_slope(const cr_call *call) {
 
 static cr_prelu_args prelu_args(const cr_call *call) {
   const cr_split s = cr_op_split(call->desc, 0, 1);
-  return (cr_prelu_args){.x = cr_cuda_f32(call, 0),
-                         .slope = cr_cuda_f32(call, 1),
+  return (cr_prelu_args){.x = cr_cuda_values(call, 0),
+                         .slope = cr_cuda_values(call, 1),
                          .channels = s.channels,
                          .inner = s.inner};
 }
 
 static crema_status prelu_fwd(const cr_call *call) {
   cr_prelu_args args = prelu_args(call);
-  args.out = cr_cuda_f32(call, 2);
+  args.out = cr_cuda_values(call, 2);
   return cr_cuda_each_of(call, 0, CR_DEVICE_FUNCTION_prelu_fwd, &args);
 }
 
 /* src, slope, diff_dst, diff_src. */
 static crema_status prelu_bwd_data(const cr_call *call) {
   cr_prelu_args args = prelu_args(call);
-  args.dy = cr_cuda_f32(call, 2);
-  args.out = cr_cuda_f32(call, 3);
+  args.dy = cr_cuda_values(call, 2);
+  args.out = cr_cuda_values(call, 3);
   return cr_cuda_each_of(call, 0, CR_DEVICE_FUNCTION_prelu_bwd, &args);
 }
 
@@ -93,7 +93,7 @@ static crema_status prelu_bwd_data(const cr_call *call) {
 
 static cr_bn_args bn_args(const cr_call *call) {
   const cr_split s = cr_op_split(call->desc, 0, 1);
-  return (cr_bn_args){.x = cr_cuda_f32(call, 0),
+  return (cr_bn_args){.x = cr_cuda_values(call, 0),
                       .mean = cr_cuda_f32(call, 2),
                       .variance = cr_cuda_f32(call, 3),
                       .outer = s.outer,
@@ -106,7 +106,7 @@ static cr_bn_args bn_args(const cr_call *call) {
 /* src, dst, mean, variance: the statistics are given. */
 static crema_status bn_fwd_global(const cr_call *call) {
   cr_bn_args args = bn_args(call);
-  args.out = cr_cuda_f32(call, 1);
+  args.out = cr_cuda_values(call, 1);
   return cr_cuda_each_of(call, 0, CR_DEVICE_FUNCTION_bn_normalise, &args);
 }
 
@@ -129,8 +129,8 @@ static crema_status bn_bwd_plan(cr_plan *plan) {
 /* src, diff_dst, mean, variance, diff_src. */
 static crema_status bn_bwd(const cr_call *call) {
   cr_bn_args args = bn_args(call);
-  args.dy = cr_cuda_f32(call, 1);
-  args.out = cr_cuda_f32(call, 4);
+  args.dy = cr_cuda_values(call, 1);
+  args.out = cr_cuda_values(call, 4);
   args.slope = cr_cuda_scratchpad(call, 0);
   args.flat = cr_cuda_scratchpad(call, (size_t)args.channels * sizeof(double));
   if (!args.global) {
@@ -150,8 +150,8 @@ static int64_t line_length(cr_split s) {
 
 static crema_status softmax_fwd(const cr_call *call) {
   const cr_split s = cr_op_split(call->desc, 0, call->desc->u.axis);
-  const cr_softmax_args args = {.x = cr_cuda_f32(call, 0),
-                                .out = cr_cuda_f32(call, 1),
+  const cr_softmax_args args = {.x = cr_cuda_values(call, 0),
+                                .out = cr_cuda_values(call, 1),
                                 .channels = s.channels,
                                 .inner = s.inner};
   return cr_cuda_thread_blocks(call->context, CR_DEVICE_FUNCTION_softmax_fwd, &args,
@@ -161,27 +161,31 @@ static crema_status softmax_fwd(const cr_call *call) {
 /* dst, diff_dst, diff_src. */
 static crema_status softmax_bwd(const cr_call *call) {
   const cr_split s = cr_op_split(call->desc, 0, call->desc->u.axis);
-  const cr_softmax_args args = {.x = cr_cuda_f32(call, 0),
-                                .dy = cr_cuda_f32(call, 1),
-                                .out = cr_cuda_f32(call, 2),
+  const cr_softmax_args args = {.x = cr_cuda_values(call, 0),
+                                .dy = cr_cuda_values(call, 1),
+                                .out = cr_cuda_values(call, 2),
                                 .channels = s.channels,
                                 .inner = s.inner};
   return cr_cuda_thread_blocks(call->context, CR_DEVICE_FUNCTION_softmax_bwd, &args,
                                s.outer * s.inner, line_length(s));
 }
 
-CR_CUDA_ROW(affine_fwd_f32_cuda, AFFINE_FWD, affine_fwd, .plan = NULL);
-CR_CUDA_ROW(affine_bwd_data_f32_cuda, AFFINE_BWD_DATA, affine_bwd_data, .plan = NULL);
-CR_CUDA_ROW(affine_bwd_scale_f32_cuda, AFFINE_BWD_SCALE, affine_bwd_scale, .plan = sums_plan,
-            .can_accumulate = true);
-CR_CUDA_ROW(affine_bwd_bias_f32_cuda, AFFINE_BWD_BIAS, affine_bwd_bias, .plan = sums_plan,
-            .can_accumulate = true);
-CR_CUDA_ROW(prelu_fwd_f32_cuda, PRELU_FWD, prelu_fwd, .plan = NULL);
-CR_CUDA_ROW(prelu_bwd_data_f32_cuda, PRELU_BWD_DATA, prelu_bwd_data, .plan = NULL);
-CR_CUDA_ROW(prelu_bwd_slope_f32_cuda, PRELU_BWD_SLOPE, prelu_bwd_slope, .plan = sums_plan,
-            .can_accumulate = true);
-CR_CUDA_ROW(bn_fwd_train_f32_cuda, BN_FWD_TRAIN, bn_fwd_train, .plan = NULL);
-CR_CUDA_ROW(bn_fwd_global_f32_cuda, BN_FWD_GLOBAL, bn_fwd_global, .plan = NULL);
-CR_CUDA_ROW(bn_bwd_f32_cuda, BN_BWD, bn_bwd, .plan = bn_bwd_plan);
-CR_CUDA_ROW(softmax_fwd_f32_cuda, SOFTMAX_FWD, softmax_fwd, .plan = NULL);
-CR_CUDA_ROW(softmax_bwd_f32_cuda, SOFTMAX_BWD, softmax_bwd, .plan = NULL);
+CR_CUDA_ROW(affine_fwd_f32_cuda, AFFINE_FWD, affine_fwd, .types = CR_CUDA_FLOATS, .plan = NULL);
+CR_CUDA_ROW(affine_bwd_data_f32_cuda, AFFINE_BWD_DATA, affine_bwd_data, .types = CR_CUDA_FLOATS,
+            .plan = NULL);
+CR_CUDA_ROW(affine_bwd_scale_f32_cuda, AFFINE_BWD_SCALE, affine_bwd_scale, .types = CR_CUDA_FLOATS,
+            .plan = sums_plan, .can_accumulate = true);
+CR_CUDA_ROW(affine_bwd_bias_f32_cuda, AFFINE_BWD_BIAS, affine_bwd_bias, .types = CR_CUDA_FLOATS,
+            .plan = sums_plan, .can_accumulate = true);
+CR_CUDA_ROW(prelu_fwd_f32_cuda, PRELU_FWD, prelu_fwd, .types = CR_CUDA_FLOATS, .plan = NULL);
+CR_CUDA_ROW(prelu_bwd_data_f32_cuda, PRELU_BWD_DATA, prelu_bwd_data, .types = CR_CUDA_FLOATS,
+            .plan = NULL);
+CR_CUDA_ROW(prelu_bwd_slope_f32_cuda, PRELU_BWD_SLOPE, prelu_bwd_slope, .types = CR_CUDA_FLOATS,
+            .plan = sums_plan, .can_accumulate = true);
+CR_CUDA_ROW(bn_fwd_train_f32_cuda, BN_FWD_TRAIN, bn_fwd_train, .types = CR_CUDA_FLOATS,
+            .plan = NULL);
+CR_CUDA_ROW(bn_fwd_global_f32_cuda, BN_FWD_GLOBAL, bn_fwd_global, .types = CR_CUDA_FLOATS,
+            .plan = NULL);
+CR_CUDA_ROW(bn_bwd_f32_cuda, BN_BWD, bn_bwd, .types = CR_CUDA_FLOATS, .plan = bn_bwd_plan);
+CR_CUDA_ROW(softmax_fwd_f32_cuda, SOFTMAX_FWD, softmax_fwd, .types = CR_CUDA_FLOATS, .plan = NULL);
+CR_CUDA_ROW(softmax_bwd_f32_cuda, SOFTMAX_BWD, softmax_bwd, .types = CR_CUDA_FLOATS, .plan = NULL);

@@ -13,7 +13,7 @@ static crema_status unary_plan(cr_plan *plan) {
 }
 
 static cr_unary_args unary_args(const cr_call *call) {
-  return (cr_unary_args){.x = cr_cuda_f32(call, 0),
+  return (cr_unary_args){.x = cr_cuda_values(call, 0),
                          .function = (int)call->desc->u.unary.function,
                          .alpha = (float)call->desc->u.unary.alpha,
                          .beta = (float)call->desc->u.unary.beta,
@@ -22,16 +22,16 @@ static cr_unary_args unary_args(const cr_call *call) {
 
 static crema_status unary_fwd(const cr_call *call) {
   cr_unary_args args = unary_args(call);
-  args.out = cr_cuda_f32(call, 1);
+  args.out = cr_cuda_values(call, 1);
   return cr_cuda_each_of(call, 0, CR_DEVICE_FUNCTION_unary_fwd, &args);
 }
 
 /* src, dst, diff_dst, diff_src. */
 static crema_status unary_bwd(const cr_call *call) {
   cr_unary_args args = unary_args(call);
-  args.y = cr_cuda_f32(call, 1);
-  args.dy = cr_cuda_f32(call, 2);
-  args.out = cr_cuda_f32(call, 3);
+  args.y = cr_cuda_values(call, 1);
+  args.dy = cr_cuda_values(call, 2);
+  args.out = cr_cuda_values(call, 3);
   return cr_cuda_each_of(call, 0, CR_DEVICE_FUNCTION_unary_bwd, &args);
 }
 
@@ -55,7 +55,7 @@ static crema_status plan_with_two(cr_plan *plan) {
 static cr_many_args many_args(const cr_call *call, int sources) {
   cr_many_args args = {.sources = sources, .skip = -1};
   for (int k = 0; k < sources; ++k) {
-    args.x[k] = cr_cuda_f32(call, k);
+    args.x[k] = cr_cuda_values(call, k);
     args.coeff[k] = 1;
   }
   return args;
@@ -65,14 +65,14 @@ static crema_status sum(const cr_call *call) {
   const int sources = call->desc->args - 1;
   cr_many_args args = many_args(call, sources);
   for (int k = 0; k < sources; ++k) args.coeff[k] = call->desc->arg[k].scale;
-  args.out = cr_cuda_f32(call, sources);
+  args.out = cr_cuda_values(call, sources);
   return cr_cuda_each_of(call, sources, CR_DEVICE_FUNCTION_sum, &args);
 }
 
 static crema_status prod(const cr_call *call) {
   const int sources = call->desc->args - 1;
   cr_many_args args = many_args(call, sources);
-  args.out = cr_cuda_f32(call, sources);
+  args.out = cr_cuda_values(call, sources);
   return cr_cuda_each_of(call, sources, CR_DEVICE_FUNCTION_prod, &args);
 }
 
@@ -81,8 +81,8 @@ static crema_status prod_bwd(const cr_call *call) {
   const int sources = call->desc->args - 2;
   cr_many_args args = many_args(call, sources);
   args.skip = call->desc->u.index;
-  args.first = cr_cuda_f32(call, sources);
-  args.out = cr_cuda_f32(call, sources + 1);
+  args.first = cr_cuda_values(call, sources);
+  args.out = cr_cuda_values(call, sources + 1);
   return cr_cuda_each_of(call, sources, CR_DEVICE_FUNCTION_prod, &args);
 }
 
@@ -90,30 +90,30 @@ static crema_status prod_bwd(const cr_call *call) {
 static crema_status max(const cr_call *call) {
   const int sources = call->desc->args - 2;
   cr_many_args args = many_args(call, sources);
-  args.out = cr_cuda_f32(call, sources);
+  args.out = cr_cuda_values(call, sources);
   args.which = cr_cuda_i32(call, sources + 1);
   return cr_cuda_each_of(call, sources, CR_DEVICE_FUNCTION_max, &args);
 }
 
 /* diff_dst, aux, diff_src. */
 static crema_status max_bwd(const cr_call *call) {
-  const cr_max_bwd_args args = {.dy = cr_cuda_f32(call, 0),
+  const cr_max_bwd_args args = {.dy = cr_cuda_values(call, 0),
                                 .which = cr_cuda_i32(call, 1),
-                                .dx = cr_cuda_f32(call, 2),
+                                .dx = cr_cuda_values(call, 2),
                                 .index = call->desc->u.index};
   return cr_cuda_each_of(call, 0, CR_DEVICE_FUNCTION_max_bwd, &args);
 }
 
 static crema_status axpby(const cr_call *call) {
-  const cr_axpby_args args = {.x = cr_cuda_f32(call, 0),
-                              .y = cr_cuda_f32(call, 1),
+  const cr_axpby_args args = {.x = cr_cuda_values(call, 0),
+                              .y = cr_cuda_values(call, 1),
                               .alpha = (float)call->scalars->alpha,
                               .beta = (float)call->scalars->beta};
   return cr_cuda_each_of(call, 0, CR_DEVICE_FUNCTION_axpby, &args);
 }
 
 static crema_status set(const cr_call *call) {
-  const cr_set_args args = {.y = cr_cuda_f32(call, 0), .value = (float)call->desc->u.value};
+  const cr_set_args args = {.y = cr_cuda_values(call, 0), .value = (float)call->desc->u.value};
   return cr_cuda_each_of(call, 0, CR_DEVICE_FUNCTION_set, &args);
 }
 
@@ -166,16 +166,17 @@ static crema_status update(const cr_call *call) {
   return CREMA_OK;
 }
 
-CR_CUDA_ROW(unary_fwd_f32_cuda, UNARY_FWD, unary_fwd, .plan = unary_plan);
-CR_CUDA_ROW(unary_bwd_f32_cuda, UNARY_BWD, unary_bwd, .plan = unary_plan);
-CR_CUDA_ROW(sum_f32_cuda, SUM, sum, .plan = plan_with_dst);
-CR_CUDA_ROW(prod_f32_cuda, PROD, prod, .plan = plan_with_dst);
-CR_CUDA_ROW(prod_bwd_f32_cuda, PROD_BWD, prod_bwd, .plan = plan_with_two);
-CR_CUDA_ROW(max_f32_cuda, MAX, max, .plan = plan_with_two);
-CR_CUDA_ROW(max_bwd_f32_cuda, MAX_BWD, max_bwd, .plan = NULL);
-CR_CUDA_ROW_OF(axpby_f32_cuda, AXPBY, F32, axpby, true, .plan = NULL);
-CR_CUDA_ROW(set_f32_cuda, SET, set, .plan = NULL);
-CR_CUDA_ROW_OF(copy_f32_cuda, COPY, F32, copy, false, .plan = cr_check_copy);
+CR_CUDA_ROW(unary_fwd_f32_cuda, UNARY_FWD, unary_fwd, .types = CR_CUDA_FLOATS, .plan = unary_plan);
+CR_CUDA_ROW(unary_bwd_f32_cuda, UNARY_BWD, unary_bwd, .types = CR_CUDA_FLOATS, .plan = unary_plan);
+CR_CUDA_ROW(sum_f32_cuda, SUM, sum, .types = CR_CUDA_FLOATS, .plan = plan_with_dst);
+CR_CUDA_ROW(prod_f32_cuda, PROD, prod, .types = CR_CUDA_FLOATS, .plan = plan_with_dst);
+CR_CUDA_ROW(prod_bwd_f32_cuda, PROD_BWD, prod_bwd, .types = CR_CUDA_FLOATS, .plan = plan_with_two);
+CR_CUDA_ROW(max_f32_cuda, MAX, max, .types = CR_CUDA_FLOATS, .plan = plan_with_two);
+CR_CUDA_ROW(max_bwd_f32_cuda, MAX_BWD, max_bwd, .types = CR_CUDA_FLOATS, .plan = NULL);
+CR_CUDA_ROW_OF(axpby_f32_cuda, AXPBY, F32, axpby, true, .types = CR_CUDA_FLOATS, .plan = NULL);
+CR_CUDA_ROW(set_f32_cuda, SET, set, .types = CR_CUDA_FLOATS, .plan = NULL);
+CR_CUDA_ROW_OF(copy_f32_cuda, COPY, F32, copy, false, .types = CR_CUDA_FLOATS,
+               .plan = cr_check_copy);
 CR_CUDA_ROW_OF(copy_f64_cuda, COPY, F64, copy, false, .plan = cr_check_copy);
 CR_CUDA_ROW_OF(copy_i32_cuda, COPY, I32, copy, false, .plan = cr_check_copy);
 CR_CUDA_ROW_OF(copy_u8_cuda, COPY, U8, copy, false, .plan = cr_check_copy);

@@ -41,11 +41,24 @@ static crema_status ip_sizes(const cr_plan *plan, int src, int weights, int dst,
                  *m, *k, out.channels, *n, cr_op_arg_count(plan->desc, weights));
 }
 
-static crema_status ip_keep(cr_plan *plan, const cr_gemm_shape *shape, cr_split bias) {
+/* The element type of all arguments. */
+static crema_status one_type(const cr_op_desc *desc, crema_dtype *out) {
+  *out = desc->arg[0].type;
+  for (int i = 1; i < desc->args; ++i) {
+    if (desc->arg[i].shape.axes < 0 || desc->arg[i].type == *out) continue;
+    return cr_fail(CREMA_E_UNSUPPORTED, "a product of %s and %s", crema_dtype_name(*out),
+                   crema_dtype_name(desc->arg[i].type));
+  }
+  return CREMA_OK;
+}
+
+static crema_status ip_keep(cr_plan *plan, const cr_gemm_shape *sizes, cr_split bias) {
+  cr_gemm_shape shape = *sizes;
+  CR_TRY(one_type(plan->desc, &shape.type));
   ip_state *state = calloc(1, sizeof *state);
   if (state == NULL) return cr_fail_memory(sizeof *state, "the plan of an inner product");
   size_t bytes = 0;
-  crema_status status = cr_gemm_plan_create(plan->context, shape, &state->gemm, &bytes);
+  crema_status status = cr_gemm_plan_create(plan->context, &shape, &state->gemm, &bytes);
   if (status != CREMA_OK) {
     free(state);
     return status;
@@ -74,10 +87,9 @@ static crema_status ip_fwd_plan(cr_plan *plan) {
 /* src (M,K), weights (N,K) or (K,N), bias (N), dst (M,N). */
 static crema_status ip_fwd(const cr_call *call) {
   const ip_state *state = call->plan->state;
-  const float *bias = cr_cuda_f32(call, 2);
-  float *dst = cr_cuda_f32(call, 3);
+  const cr_values bias = cr_cuda_values(call, 2), dst = cr_cuda_values(call, 3);
   CR_TRY(cr_gemm_plan_run(state->gemm, call->context, cr_cuda_f32(call, 0), cr_cuda_f32(call, 1),
-                          state->bias_after ? NULL : bias, false, dst, call->workspace));
+                          state->bias_after ? NULL : bias.at, false, dst.at, call->workspace));
   if (!state->bias_after) return CREMA_OK;
   const cr_split s = cr_op_split(call->desc, 3, 0);
   const cr_affine_args args = {.x = dst, .bias = bias, .y = dst, .channels = s.inner, .inner = 1};
@@ -114,16 +126,16 @@ static crema_status ip_bwd_weights_plan(cr_plan *plan) {
 static crema_status ip_bwd_weights(const cr_call *call) {
   const ip_state *state = call->plan->state;
   const bool transpose = call->desc->u.ip.transpose;
-  const float *src = cr_cuda_f32(call, 0), *diff_dst = cr_cuda_f32(call, 1);
+  const void *src = cr_cuda_f32(call, 0), *diff_dst = cr_cuda_f32(call, 1);
   CR_TRY(cr_gemm_plan_run(state->gemm, call->context, transpose ? src : diff_dst,
                           transpose ? diff_dst : src, NULL, call->accumulate[2],
                           cr_cuda_f32(call, 2), call->workspace));
   if (call->buffer[3].address == 0) return CREMA_OK;
   const cr_cuda_channel_sum sum = {.split = state->bias,
-                                   .dy = diff_dst,
+                                   .dy = cr_cuda_values(call, 1),
                                    .term = CR_TERM_VALUE,
                                    .add = call->accumulate[3],
-                                   .out = cr_cuda_f32(call, 3),
+                                   .out = cr_cuda_values(call, 3),
                                    .scratchpad = cr_cuda_scratchpad(call, state->gemm_bytes)};
   return cr_cuda_channel_sums(call->context, &sum);
 }
@@ -207,15 +219,19 @@ static crema_status conv_keep(cr_plan *plan, const conv_state *sizes, const cr_g
 static crema_status conv_fwd_plan(cr_plan *plan) {
   conv_state s = {.gemm = NULL};
   CR_TRY(conv_sizes(plan, 0, 1, 3, &s));
-  const cr_gemm_shape shape = {.m = s.out_channels, .n = s.slide.out_count, .k = s.rows};
+  const cr_gemm_shape shape = {
+      .type = CREMA_F32, .m = s.out_channels, .n = s.slide.out_count, .k = s.rows};
   return conv_keep(plan, &s, &shape, (cr_split){0, 0, 0});
 }
 
 static crema_status conv_bwd_data_plan(cr_plan *plan) {
   conv_state s = {.gemm = NULL};
   CR_TRY(conv_sizes(plan, 2, 1, 0, &s));
-  const cr_gemm_shape shape = {
-      .m = s.rows, .n = s.slide.out_count, .k = s.out_channels, .a_transposed = true};
+  const cr_gemm_shape shape = {.type = CREMA_F32,
+                               .m = s.rows,
+                               .n = s.slide.out_count,
+                               .k = s.out_channels,
+                               .a_transposed = true};
   return conv_keep(plan, &s, &shape, (cr_split){0, 0, 0});
 }
 
@@ -226,18 +242,23 @@ static cr_split conv_bias_split(const conv_state *s) {
 static crema_status conv_bwd_weights_plan(cr_plan *plan) {
   conv_state s = {.gemm = NULL};
   CR_TRY(conv_sizes(plan, 0, 2, 1, &s));
-  const cr_gemm_shape shape = {
-      .m = s.out_channels, .n = s.rows, .k = s.slide.out_count, .b_transposed = true};
+  const cr_gemm_shape shape = {.type = CREMA_F32,
+                               .m = s.out_channels,
+                               .n = s.rows,
+                               .k = s.slide.out_count,
+                               .b_transposed = true};
   return conv_keep(plan, &s, &shape, conv_bias_split(&s));
 }
 
 /* The matrix of one image's group. */
-static crema_status unfold(const cr_call *call, const conv_state *s, const float *image,
+static crema_status unfold(const cr_call *call, const conv_state *s, float *image,
                            const float **matrix) {
   *matrix = image;
   if (s->unfolded) return CREMA_OK;
-  const cr_fold_args args = {.from = image, .to = cr_cuda_scratchpad(call, 0), .slide = s->slide};
-  *matrix = args.to;
+  const cr_fold_args args = {.from = cr_float_values(image),
+                             .to = cr_float_values(cr_cuda_scratchpad(call, 0)),
+                             .slide = s->slide};
+  *matrix = args.to.at;
   return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_unfold, &args,
                       s->rows * s->slide.out_count);
 }
@@ -272,7 +293,8 @@ static crema_status conv_bwd_data(const cr_call *call) {
                             cr_cuda_f32(call, 0) + i * result, NULL, false, matrix,
                             gemm_scratchpad(call, s)));
     if (s->unfolded) continue;
-    const cr_fold_args args = {.from = matrix, .to = image, .slide = s->slide};
+    const cr_fold_args args = {
+        .from = cr_float_values(matrix), .to = cr_float_values(image), .slide = s->slide};
     CR_TRY(cr_cuda_each(call->context, CR_DEVICE_FUNCTION_fold, &args,
                         s->in_channels * s->slide.in_count));
   }
@@ -299,19 +321,20 @@ static crema_status conv_bwd_weights(const cr_call *call) {
   if (call->buffer[3].address == 0) return CREMA_OK;
   const cr_cuda_channel_sum sum = {
       .split = conv_bias_split(s),
-      .dy = diff_dst,
+      .dy = cr_cuda_values(call, 1),
       .term = CR_TERM_VALUE,
       .add = call->accumulate[3],
-      .out = cr_cuda_f32(call, 3),
+      .out = cr_cuda_values(call, 3),
       .scratchpad = cr_cuda_scratchpad(call, s->matrix_bytes + s->gemm_bytes)};
   return cr_cuda_channel_sums(call->context, &sum);
 }
 
-CR_CUDA_ROW(ip_fwd_f32_cuda, IP_FWD, ip_fwd, .plan = ip_fwd_plan, .destroy = ip_destroy);
-CR_CUDA_ROW(ip_bwd_data_f32_cuda, IP_BWD_DATA, ip_bwd_data, .plan = ip_bwd_data_plan,
+CR_CUDA_ROW(ip_fwd_f32_cuda, IP_FWD, ip_fwd, .types = CR_CUDA_FLOATS, .plan = ip_fwd_plan,
             .destroy = ip_destroy);
-CR_CUDA_ROW(ip_bwd_weights_f32_cuda, IP_BWD_WEIGHTS, ip_bwd_weights, .plan = ip_bwd_weights_plan,
-            .destroy = ip_destroy, .can_accumulate = true);
+CR_CUDA_ROW(ip_bwd_data_f32_cuda, IP_BWD_DATA, ip_bwd_data, .types = CR_CUDA_FLOATS,
+            .plan = ip_bwd_data_plan, .destroy = ip_destroy);
+CR_CUDA_ROW(ip_bwd_weights_f32_cuda, IP_BWD_WEIGHTS, ip_bwd_weights, .types = CR_CUDA_FLOATS,
+            .plan = ip_bwd_weights_plan, .destroy = ip_destroy, .can_accumulate = true);
 CR_CUDA_ROW(conv_fwd_f32_cuda, CONV_FWD, conv_fwd, .plan = conv_fwd_plan, .destroy = conv_destroy);
 CR_CUDA_ROW(conv_bwd_data_f32_cuda, CONV_BWD_DATA, conv_bwd_data, .plan = conv_bwd_data_plan,
             .destroy = conv_destroy);

@@ -33,7 +33,7 @@ static crema_status reduce_plan(cr_plan *plan) {
 }
 
 static crema_status reduce(const cr_call *call) {
-  cr_loss_args args = {.x = cr_cuda_f32(call, 0),
+  cr_loss_args args = {.x = cr_cuda_values(call, 0),
                        .count = cr_op_arg_count(call->desc, 0),
                        .reduction = (int)call->desc->u.reduce};
   cr_total_args total = {.sum = (double *)call->buffer[1].address}; /* NOLINT */
@@ -53,8 +53,8 @@ static crema_status labels_plan(cr_plan *plan) {
 /* Without the ignored label, which each op keeps in a field of its own. */
 static cr_loss_args ref_args(const cr_call *call) {
   const cr_split s = cr_op_split(call->desc, 0, 1);
-  return (cr_loss_args){.x = cr_cuda_f32(call, 0),
-                        .label = cr_cuda_f32(call, 1),
+  return (cr_loss_args){.x = cr_cuda_values(call, 0),
+                        .label = cr_cuda_values(call, 1),
                         .count = s.outer * s.inner,
                         .classes = s.channels,
                         .inner = s.inner,
@@ -80,7 +80,7 @@ static crema_status nll_fwd(const cr_call *call) {
 /* prob, label, diff. */
 static crema_status nll_bwd(const cr_call *call) {
   cr_loss_args args = label_args(call);
-  args.out = cr_cuda_f32(call, 2);
+  args.out = cr_cuda_values(call, 2);
   return cr_cuda_each_of(call, 0, CR_DEVICE_FUNCTION_nll_bwd, &args);
 }
 
@@ -97,7 +97,7 @@ static crema_status infogain_bwd(const cr_call *call) {
   cr_loss_args args = label_args(call);
   args.gain = cr_cuda_f32(call, 2);
   args.factor = cr_cuda_f32(call, 3);
-  args.out = cr_cuda_f32(call, 4);
+  args.out = cr_cuda_values(call, 4);
   return cr_cuda_each_of(call, 0, CR_DEVICE_FUNCTION_infogain_bwd, &args);
 }
 
@@ -123,12 +123,12 @@ static crema_status accuracy(const cr_call *call) {
   args.ignore = call->desc->u.accuracy.ignore;
   args.top_k = call->desc->u.accuracy.top_k;
   args.hit = cr_cuda_scratchpad(call, part_bytes(args.count));
-  args.out = cr_cuda_f32(call, 3);
+  args.out = cr_cuda_values(call, 3);
   cr_total_args total = {.first = cr_cuda_f32(call, 2), .share = true};
   CR_TRY(cr_cuda_thread_blocks(call->context, CR_DEVICE_FUNCTION_accuracy_hits, &args, args.count,
                                args.inner >= 32 ? 1 : args.classes));
   CR_TRY(add_up(call, CR_DEVICE_FUNCTION_accuracy_parts, &args, &total));
-  if (args.out == NULL) return CREMA_OK;
+  if (args.out.at == NULL) return CREMA_OK;
   return cr_cuda_thread_blocks(call->context, CR_DEVICE_FUNCTION_accuracy_class, &args,
                                args.classes, args.count);
 }
@@ -148,7 +148,7 @@ static crema_status scores_bwd(const cr_call *call, cr_device_function function,
                                cr_loss_args *args) {
   args->count = cr_op_arg_count(call->desc, 0);
   args->factor = cr_cuda_f32(call, 2);
-  args->out = cr_cuda_f32(call, 3);
+  args->out = cr_cuda_values(call, 3);
   return cr_cuda_each(call->context, function, args, args->count);
 }
 
@@ -193,19 +193,27 @@ static crema_status contrastive_fwd(const cr_call *call) {
 static crema_status contrastive_bwd(const cr_call *call) {
   cr_loss_args args = pair_args(call);
   args.factor = cr_cuda_f32(call, 3);
-  args.out = cr_cuda_f32(call, 4);
+  args.out = cr_cuda_values(call, 4);
   return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_contrastive_bwd, &args, args.count);
 }
 
-CR_CUDA_ROW(reduce_f32_cuda, REDUCE, reduce, .plan = reduce_plan);
-CR_CUDA_ROW(nll_fwd_f32_cuda, NLL_FWD, nll_fwd, .plan = labels_plan);
-CR_CUDA_ROW_OF(nll_bwd_f32_cuda, NLL_BWD, F32, nll_bwd, true, .plan = labels_plan);
-CR_CUDA_ROW(accuracy_f32_cuda, ACCURACY, accuracy, .plan = accuracy_plan);
-CR_CUDA_ROW(sigmoid_loss_fwd_f32_cuda, SIGMOID_LOSS_FWD, sigmoid_fwd, .plan = reduce_plan);
-CR_CUDA_ROW_OF(sigmoid_loss_bwd_f32_cuda, SIGMOID_LOSS_BWD, F32, sigmoid_bwd, true, .plan = NULL);
-CR_CUDA_ROW(hinge_fwd_f32_cuda, HINGE_FWD, hinge_fwd, .plan = reduce_plan);
-CR_CUDA_ROW_OF(hinge_bwd_f32_cuda, HINGE_BWD, F32, hinge_bwd, true, .plan = NULL);
-CR_CUDA_ROW(contrastive_fwd_f32_cuda, CONTRASTIVE_FWD, contrastive_fwd, .plan = reduce_plan);
-CR_CUDA_ROW_OF(contrastive_bwd_f32_cuda, CONTRASTIVE_BWD, F32, contrastive_bwd, true, .plan = NULL);
-CR_CUDA_ROW(infogain_fwd_f32_cuda, INFOGAIN_FWD, infogain_fwd, .plan = labels_plan);
-CR_CUDA_ROW_OF(infogain_bwd_f32_cuda, INFOGAIN_BWD, F32, infogain_bwd, true, .plan = labels_plan);
+CR_CUDA_ROW(reduce_f32_cuda, REDUCE, reduce, .types = CR_CUDA_FLOATS, .plan = reduce_plan);
+CR_CUDA_ROW(nll_fwd_f32_cuda, NLL_FWD, nll_fwd, .types = CR_CUDA_FLOATS, .plan = labels_plan);
+CR_CUDA_ROW_OF(nll_bwd_f32_cuda, NLL_BWD, F32, nll_bwd, true, .types = CR_CUDA_FLOATS,
+               .plan = labels_plan);
+CR_CUDA_ROW(accuracy_f32_cuda, ACCURACY, accuracy, .types = CR_CUDA_FLOATS, .plan = accuracy_plan);
+CR_CUDA_ROW(sigmoid_loss_fwd_f32_cuda, SIGMOID_LOSS_FWD, sigmoid_fwd, .types = CR_CUDA_FLOATS,
+            .plan = reduce_plan);
+CR_CUDA_ROW_OF(sigmoid_loss_bwd_f32_cuda, SIGMOID_LOSS_BWD, F32, sigmoid_bwd, true,
+               .types = CR_CUDA_FLOATS, .plan = NULL);
+CR_CUDA_ROW(hinge_fwd_f32_cuda, HINGE_FWD, hinge_fwd, .types = CR_CUDA_FLOATS, .plan = reduce_plan);
+CR_CUDA_ROW_OF(hinge_bwd_f32_cuda, HINGE_BWD, F32, hinge_bwd, true, .types = CR_CUDA_FLOATS,
+               .plan = NULL);
+CR_CUDA_ROW(contrastive_fwd_f32_cuda, CONTRASTIVE_FWD, contrastive_fwd, .types = CR_CUDA_FLOATS,
+            .plan = reduce_plan);
+CR_CUDA_ROW_OF(contrastive_bwd_f32_cuda, CONTRASTIVE_BWD, F32, contrastive_bwd, true,
+               .types = CR_CUDA_FLOATS, .plan = NULL);
+CR_CUDA_ROW(infogain_fwd_f32_cuda, INFOGAIN_FWD, infogain_fwd, .types = CR_CUDA_FLOATS,
+            .plan = labels_plan);
+CR_CUDA_ROW_OF(infogain_bwd_f32_cuda, INFOGAIN_BWD, F32, infogain_bwd, true,
+               .types = CR_CUDA_FLOATS, .plan = labels_plan);

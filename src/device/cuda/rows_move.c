@@ -15,8 +15,8 @@ static float keep_scale(float ratio) {
 static crema_status dropout_fwd(const cr_call *call) {
   const float ratio = call->desc->u.dropout.ratio;
   const cr_dropout_args args = {
-      .x = cr_cuda_f32(call, 0),
-      .y = cr_cuda_f32(call, 1),
+      .x = cr_cuda_values(call, 0),
+      .y = cr_cuda_values(call, 1),
       .mask = (uint8_t *)call->buffer[2].address, /* NOLINT */
       .count = cr_op_arg_count(call->desc, 0),
       .seed = call->scalars->seed,
@@ -28,8 +28,8 @@ static crema_status dropout_fwd(const cr_call *call) {
 
 /* diff_dst, mask, diff_src. */
 static crema_status dropout_bwd(const cr_call *call) {
-  const cr_dropout_args args = {.x = cr_cuda_f32(call, 0),
-                                .y = cr_cuda_f32(call, 2),
+  const cr_dropout_args args = {.x = cr_cuda_values(call, 0),
+                                .y = cr_cuda_values(call, 2),
                                 .mask = (uint8_t *)call->buffer[1].address, /* NOLINT */
                                 .scale = keep_scale(call->desc->u.dropout.ratio)};
   return cr_cuda_each_of(call, 0, CR_DEVICE_FUNCTION_dropout_bwd, &args);
@@ -42,19 +42,19 @@ static crema_status move_parts(const cr_call *call, int whole, int first, int la
   const int axis = call->desc->u.axis;
   const cr_split all = cr_op_split(call->desc, whole, axis);
   const int64_t step = all.channels * all.inner;
-  float *at = cr_cuda_f32(call, whole);
+  cr_values at = cr_cuda_values(call, whole);
   for (int k = first; k < last; ++k) {
     const int64_t length = cr_op_split(call->desc, k, axis).channels * all.inner;
-    float *part = cr_cuda_f32(call, k);
+    const cr_values part = cr_cuda_values(call, k);
     const cr_rows_args args = {.from = join ? part : at,
                                .to = join ? at : part,
                                .length = length,
                                .from_step = join ? length : step,
                                .to_step = join ? step : length};
-    if (length > 0 && part != NULL) {
+    if (length > 0 && part.at != NULL) {
       CR_TRY(cr_cuda_each(call->context, CR_DEVICE_FUNCTION_copy_rows, &args, all.outer * length));
     }
-    at += length;
+    at = cr_values_from(at, length);
   }
   return CREMA_OK;
 }
@@ -80,7 +80,7 @@ static void strides_of(const crema_shape *shape, int64_t *stride) {
 static crema_status crop_fwd(const cr_call *call) {
   const crema_shape *part = &call->desc->arg[1].shape;
   cr_walk_args args = {
-      .from = cr_cuda_f32(call, 0), .to = cr_cuda_f32(call, 1), .axes = part->axes};
+      .from = cr_cuda_values(call, 0), .to = cr_cuda_values(call, 1), .axes = part->axes};
   strides_of(&call->desc->arg[0].shape, args.stride);
   for (int a = 0; a < part->axes; ++a) {
     args.dim[a] = part->dim[a];
@@ -93,7 +93,7 @@ static crema_status crop_fwd(const cr_call *call) {
 static crema_status crop_bwd(const cr_call *call) {
   const crema_shape *part = &call->desc->arg[0].shape, *whole = &call->desc->arg[1].shape;
   cr_walk_args args = {
-      .from = cr_cuda_f32(call, 0), .to = cr_cuda_f32(call, 1), .axes = whole->axes};
+      .from = cr_cuda_values(call, 0), .to = cr_cuda_values(call, 1), .axes = whole->axes};
   strides_of(part, args.stride);
   for (int a = 0; a < whole->axes; ++a) {
     args.dim[a] = whole->dim[a];
@@ -106,7 +106,8 @@ static crema_status crop_bwd(const cr_call *call) {
 static crema_status permute(const cr_call *call) {
   const crema_shape *to = &call->desc->arg[1].shape;
   int64_t stride[CREMA_MAX_AXES];
-  cr_walk_args args = {.from = cr_cuda_f32(call, 0), .to = cr_cuda_f32(call, 1), .axes = to->axes};
+  cr_walk_args args = {
+      .from = cr_cuda_values(call, 0), .to = cr_cuda_values(call, 1), .axes = to->axes};
   strides_of(&call->desc->arg[0].shape, stride);
   for (int a = 0; a < to->axes; ++a) {
     args.dim[a] = to->dim[a];
@@ -118,8 +119,8 @@ static crema_status permute(const cr_call *call) {
 /* ---- tile and gather ---- */
 
 static cr_tile_args tile_args(const cr_call *call, const cr_split *s) {
-  return (cr_tile_args){.from = cr_cuda_f32(call, 0),
-                        .to = cr_cuda_f32(call, 1),
+  return (cr_tile_args){.from = cr_cuda_values(call, 0),
+                        .to = cr_cuda_values(call, 1),
                         .tiles = s->channels,
                         .inner = s->inner};
 }
@@ -140,9 +141,9 @@ static crema_status tile_bwd(const cr_call *call) {
 /* `table` is the argument of shape (R, K). */
 static cr_gather_args gather_args(const cr_call *call, int table) {
   const cr_split s = cr_op_split(call->desc, table, 0);
-  return (cr_gather_args){.from = cr_cuda_f32(call, 0),
+  return (cr_gather_args){.from = cr_cuda_values(call, 0),
                           .index = cr_cuda_f32(call, 1),
-                          .to = cr_cuda_f32(call, 2),
+                          .to = cr_cuda_values(call, 2),
                           .rows = s.channels,
                           .width = s.inner,
                           .count = cr_op_arg_count(call->desc, 1),
@@ -174,8 +175,8 @@ static cr_row_args row_args(const cr_call *call) {
 /* src (rows, width), dst, divisor (rows). */
 static crema_status mvn_fwd(const cr_call *call) {
   cr_row_args args = row_args(call);
-  args.x = cr_cuda_f32(call, 0);
-  args.out = cr_cuda_f32(call, 1);
+  args.x = cr_cuda_values(call, 0);
+  args.out = cr_cuda_values(call, 1);
   args.divisor = cr_cuda_f32(call, 2);
   args.variance = call->desc->u.mvn.variance;
   args.eps = call->desc->u.mvn.eps;
@@ -186,10 +187,10 @@ static crema_status mvn_fwd(const cr_call *call) {
 /* dst, divisor, diff_dst, diff_src. */
 static crema_status mvn_bwd(const cr_call *call) {
   cr_row_args args = row_args(call);
-  args.y = cr_cuda_f32(call, 0);
+  args.y = cr_cuda_values(call, 0);
   args.divisor = cr_cuda_f32(call, 1);
-  args.dy = cr_cuda_f32(call, 2);
-  args.out = cr_cuda_f32(call, 3);
+  args.dy = cr_cuda_values(call, 2);
+  args.out = cr_cuda_values(call, 3);
   args.variance = call->desc->u.mvn.variance;
   return cr_cuda_thread_blocks(call->context, CR_DEVICE_FUNCTION_mvn_bwd, &args,
                                cr_op_split(call->desc, 0, 1).outer, args.width);
@@ -198,8 +199,8 @@ static crema_status mvn_bwd(const cr_call *call) {
 /* src (rows, width), dst (rows). */
 static crema_status row_reduce_fwd(const cr_call *call) {
   cr_row_args args = row_args(call);
-  args.x = cr_cuda_f32(call, 0);
-  args.out = cr_cuda_f32(call, 1);
+  args.x = cr_cuda_values(call, 0);
+  args.out = cr_cuda_values(call, 1);
   args.reduction = (int)call->desc->u.rows.reduction;
   args.coeff = (float)call->desc->u.rows.coeff;
   return cr_cuda_thread_blocks(call->context, CR_DEVICE_FUNCTION_row_reduce_fwd, &args,
@@ -209,9 +210,9 @@ static crema_status row_reduce_fwd(const cr_call *call) {
 /* src, diff_dst (rows), diff_src. */
 static crema_status row_reduce_bwd(const cr_call *call) {
   cr_row_args args = row_args(call);
-  args.x = cr_cuda_f32(call, 0);
-  args.dy = cr_cuda_f32(call, 1);
-  args.out = cr_cuda_f32(call, 2);
+  args.x = cr_cuda_values(call, 0);
+  args.dy = cr_cuda_values(call, 1);
+  args.out = cr_cuda_values(call, 2);
   args.reduction = (int)call->desc->u.rows.reduction;
   args.coeff = (float)call->desc->u.rows.coeff;
   return cr_cuda_each_of(call, 0, CR_DEVICE_FUNCTION_row_reduce_bwd, &args);
@@ -221,27 +222,30 @@ static crema_status row_reduce_bwd(const cr_call *call) {
 static crema_status arg_max(const cr_call *call) {
   const cr_split s = cr_op_split(call->desc, 0, 1);
   cr_row_args args = row_args(call);
-  args.x = cr_cuda_f32(call, 0);
-  args.out = cr_cuda_f32(call, 1);
-  args.divisor = cr_cuda_f32(call, 2);
+  args.x = cr_cuda_values(call, 0);
+  args.out = cr_cuda_values(call, 1);
+  args.y = cr_cuda_values(call, 2);
   args.inner = s.inner;
   args.ranks = call->desc->arg[1].shape.dim[1];
   return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_arg_max, &args, s.outer * s.inner);
 }
 
-CR_CUDA_ROW_OF(dropout_fwd_f32_cuda, DROPOUT_FWD, F32, dropout_fwd, true, .plan = NULL);
-CR_CUDA_ROW(dropout_bwd_f32_cuda, DROPOUT_BWD, dropout_bwd, .plan = NULL);
-CR_CUDA_ROW(concat_f32_cuda, CONCAT, concat, .plan = cr_check_concat);
-CR_CUDA_ROW(slice_f32_cuda, SLICE, slice, .plan = cr_check_slice);
-CR_CUDA_ROW(crop_fwd_f32_cuda, CROP_FWD, crop_fwd, .plan = cr_check_crop);
-CR_CUDA_ROW(crop_bwd_f32_cuda, CROP_BWD, crop_bwd, .plan = cr_check_crop);
-CR_CUDA_ROW(permute_f32_cuda, PERMUTE, permute, .plan = cr_check_permute);
-CR_CUDA_ROW(tile_fwd_f32_cuda, TILE_FWD, tile_fwd, .plan = NULL);
-CR_CUDA_ROW(tile_bwd_f32_cuda, TILE_BWD, tile_bwd, .plan = NULL);
-CR_CUDA_ROW(gather_fwd_f32_cuda, GATHER_FWD, gather_fwd, .plan = NULL);
+CR_CUDA_ROW_OF(dropout_fwd_f32_cuda, DROPOUT_FWD, F32, dropout_fwd, true, .types = CR_CUDA_FLOATS,
+               .plan = NULL);
+CR_CUDA_ROW(dropout_bwd_f32_cuda, DROPOUT_BWD, dropout_bwd, .types = CR_CUDA_FLOATS, .plan = NULL);
+CR_CUDA_ROW(concat_f32_cuda, CONCAT, concat, .types = CR_CUDA_FLOATS, .plan = cr_check_concat);
+CR_CUDA_ROW(slice_f32_cuda, SLICE, slice, .types = CR_CUDA_FLOATS, .plan = cr_check_slice);
+CR_CUDA_ROW(crop_fwd_f32_cuda, CROP_FWD, crop_fwd, .types = CR_CUDA_FLOATS, .plan = cr_check_crop);
+CR_CUDA_ROW(crop_bwd_f32_cuda, CROP_BWD, crop_bwd, .types = CR_CUDA_FLOATS, .plan = cr_check_crop);
+CR_CUDA_ROW(permute_f32_cuda, PERMUTE, permute, .types = CR_CUDA_FLOATS, .plan = cr_check_permute);
+CR_CUDA_ROW(tile_fwd_f32_cuda, TILE_FWD, tile_fwd, .types = CR_CUDA_FLOATS, .plan = NULL);
+CR_CUDA_ROW(tile_bwd_f32_cuda, TILE_BWD, tile_bwd, .types = CR_CUDA_FLOATS, .plan = NULL);
+CR_CUDA_ROW(gather_fwd_f32_cuda, GATHER_FWD, gather_fwd, .types = CR_CUDA_FLOATS, .plan = NULL);
 CR_CUDA_ROW(gather_bwd_f32_cuda, GATHER_BWD, gather_bwd, .can_accumulate = true);
-CR_CUDA_ROW(mvn_fwd_f32_cuda, MVN_FWD, mvn_fwd, .plan = NULL);
-CR_CUDA_ROW(mvn_bwd_f32_cuda, MVN_BWD, mvn_bwd, .plan = NULL);
-CR_CUDA_ROW(row_reduce_fwd_f32_cuda, ROW_REDUCE_FWD, row_reduce_fwd, .plan = NULL);
-CR_CUDA_ROW(row_reduce_bwd_f32_cuda, ROW_REDUCE_BWD, row_reduce_bwd, .plan = NULL);
-CR_CUDA_ROW(arg_max_f32_cuda, ARG_MAX, arg_max, .plan = cr_check_arg_max);
+CR_CUDA_ROW(mvn_fwd_f32_cuda, MVN_FWD, mvn_fwd, .types = CR_CUDA_FLOATS, .plan = NULL);
+CR_CUDA_ROW(mvn_bwd_f32_cuda, MVN_BWD, mvn_bwd, .types = CR_CUDA_FLOATS, .plan = NULL);
+CR_CUDA_ROW(row_reduce_fwd_f32_cuda, ROW_REDUCE_FWD, row_reduce_fwd, .types = CR_CUDA_FLOATS,
+            .plan = NULL);
+CR_CUDA_ROW(row_reduce_bwd_f32_cuda, ROW_REDUCE_BWD, row_reduce_bwd, .types = CR_CUDA_FLOATS,
+            .plan = NULL);
+CR_CUDA_ROW(arg_max_f32_cuda, ARG_MAX, arg_max, .types = CR_CUDA_FLOATS, .plan = cr_check_arg_max);

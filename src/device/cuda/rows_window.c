@@ -71,8 +71,8 @@ static int64_t pool_inputs(const cr_call *call) {
 /* src, dst, aux. */
 static crema_status pool_fwd(const cr_call *call) {
   cr_pool_args args = pool_args(call);
-  args.src = cr_cuda_f32(call, 0);
-  args.out = cr_cuda_f32(call, 1);
+  args.src = cr_cuda_values(call, 0);
+  args.out = cr_cuda_values(call, 1);
   args.new_index = cr_cuda_i32(call, 2);
   const bool max = call->desc->u.pool.method == CR_POOL_MAX;
   return cr_cuda_each(call->context,
@@ -82,9 +82,9 @@ static crema_status pool_fwd(const cr_call *call) {
 
 static crema_status chosen_bwd(const cr_call *call, cr_device_function function) {
   cr_pool_args args = pool_args(call);
-  args.dy = cr_cuda_f32(call, 0);
+  args.dy = cr_cuda_values(call, 0);
   args.index = cr_cuda_i32(call, 1);
-  args.out = cr_cuda_f32(call, 2);
+  args.out = cr_cuda_values(call, 2);
   return cr_cuda_each(call->context, function, &args, pool_inputs(call));
 }
 
@@ -106,15 +106,15 @@ static crema_status stochastic_bwd(const cr_call *call) {
 static crema_status pool_mask(const cr_call *call) {
   cr_pool_args args = pool_args(call);
   args.index = cr_cuda_i32(call, 0);
-  args.out = cr_cuda_f32(call, 1);
+  args.out = cr_cuda_values(call, 1);
   return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_pool_mask, &args, pool_outputs(call));
 }
 
 /* src, dst, aux. */
 static crema_status stochastic_fwd(const cr_call *call) {
   cr_pool_args args = pool_args(call);
-  args.src = cr_cuda_f32(call, 0);
-  args.out = cr_cuda_f32(call, 1);
+  args.src = cr_cuda_values(call, 0);
+  args.out = cr_cuda_values(call, 1);
   args.new_index = cr_cuda_i32(call, 2);
   args.seed = call->scalars->seed;
   args.counter = call->scalars->counter;
@@ -124,8 +124,8 @@ static crema_status stochastic_fwd(const cr_call *call) {
 /* src, dst. */
 static crema_status stochastic_test(const cr_call *call) {
   cr_pool_args args = pool_args(call);
-  args.src = cr_cuda_f32(call, 0);
-  args.out = cr_cuda_f32(call, 1);
+  args.src = cr_cuda_values(call, 0);
+  args.out = cr_cuda_values(call, 1);
   return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_pool_weighted, &args, pool_outputs(call));
 }
 
@@ -153,8 +153,8 @@ static crema_status col2im_plan(cr_plan *plan) {
 
 /* One thread per element of argument 1, both ways. */
 static crema_status fold(const cr_call *call, cr_device_function function) {
-  const cr_fold_args args = {.from = cr_cuda_f32(call, 0),
-                             .to = cr_cuda_f32(call, 1),
+  const cr_fold_args args = {.from = cr_cuda_values(call, 0),
+                             .to = cr_cuda_values(call, 1),
                              .slide = *(const cr_hd_slide *)call->plan->state};
   return cr_cuda_each(call->context, function, &args, cr_op_arg_count(call->desc, 1));
 }
@@ -191,7 +191,7 @@ static cr_lrn_args lrn_args(const cr_call *call) {
   const cr_lrn_params *p = &call->desc->u.lrn;
   const int64_t *dim = call->desc->arg[0].shape.dim;
   const float size = (float)p->size;
-  return (cr_lrn_args){.x = cr_cuda_f32(call, 0),
+  return (cr_lrn_args){.x = cr_cuda_values(call, 0),
                        .size = (int32_t)p->size,
                        .before = (int32_t)((p->size - 1) / 2),
                        .channels = (int32_t)dim[1],
@@ -207,12 +207,13 @@ static cr_lrn_args lrn_args(const cr_call *call) {
 static crema_status lrn_fwd(const cr_call *call) {
   cr_lrn_args args = lrn_args(call);
   const int64_t count = cr_op_arg_count(call->desc, 0);
-  args.out = cr_cuda_f32(call, 1);
-  if (count > 0 && args.x == args.out) {
+  args.out = cr_cuda_values(call, 1);
+  if (count > 0 && args.x.at == args.out.at) {
+    const size_t bytes = (size_t)count * crema_dtype_size(call->desc->arg[0].type);
     CR_TRY(call->context->device->backend->copy(call->context, CR_COPY_SAME_DEVICE,
                                                 call->workspace.address, call->buffer[0].address,
-                                                (size_t)count * sizeof(float)));
-    args.x = cr_cuda_scratchpad(call, 0);
+                                                bytes));
+    args.x.at = cr_cuda_scratchpad(call, 0);
   }
   return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_lrn_fwd, &args, count);
 }
@@ -221,27 +222,29 @@ static crema_status lrn_fwd(const cr_call *call) {
 static crema_status lrn_bwd(const cr_call *call) {
   cr_lrn_args args = lrn_args(call);
   const int64_t count = cr_op_arg_count(call->desc, 0);
-  args.dy = cr_cuda_f32(call, 2);
-  args.out = cr_cuda_f32(call, 4);
-  args.ratio = cr_cuda_scratchpad(call, 0);
+  args.dy = cr_cuda_values(call, 2);
+  args.out = cr_cuda_values(call, 4);
+  args.ratio = cr_float_values(cr_cuda_scratchpad(call, 0));
   args.first = cr_cuda_scratchpad(call, (size_t)count * sizeof(float));
   CR_TRY(cr_cuda_each(call->context, CR_DEVICE_FUNCTION_lrn_bwd_terms, &args, count));
   return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_lrn_bwd, &args, count);
 }
 
-CR_CUDA_ROW(pool_fwd_f32_cuda, POOL_FWD, pool_fwd, .plan = pool_fwd_plan,
+CR_CUDA_ROW(pool_fwd_f32_cuda, POOL_FWD, pool_fwd, .types = CR_CUDA_FLOATS, .plan = pool_fwd_plan,
             .destroy = cr_cuda_free_state);
-CR_CUDA_ROW(pool_bwd_f32_cuda, POOL_BWD, pool_bwd, .plan = pool_bwd_plan,
+CR_CUDA_ROW(pool_bwd_f32_cuda, POOL_BWD, pool_bwd, .types = CR_CUDA_FLOATS, .plan = pool_bwd_plan,
             .destroy = cr_cuda_free_state);
 CR_CUDA_ROW(pool_mask_f32_cuda, POOL_MASK, pool_mask, .plan = pool_mask_plan,
             .destroy = cr_cuda_free_state);
 CR_CUDA_ROW_OF(stochastic_pool_fwd_f32_cuda, STOCHASTIC_POOL_FWD, F32, stochastic_fwd, true,
-               .plan = pool_fwd_plan, .destroy = cr_cuda_free_state);
+               .types = CR_CUDA_FLOATS, .plan = pool_fwd_plan, .destroy = cr_cuda_free_state);
 CR_CUDA_ROW(stochastic_pool_test_f32_cuda, STOCHASTIC_POOL_TEST, stochastic_test,
-            .plan = pool_fwd_plan, .destroy = cr_cuda_free_state);
+            .types = CR_CUDA_FLOATS, .plan = pool_fwd_plan, .destroy = cr_cuda_free_state);
 CR_CUDA_ROW(stochastic_pool_bwd_f32_cuda, STOCHASTIC_POOL_BWD, stochastic_bwd,
-            .plan = pool_bwd_plan, .destroy = cr_cuda_free_state);
-CR_CUDA_ROW(im2col_f32_cuda, IM2COL, im2col, .plan = im2col_plan, .destroy = cr_cuda_free_state);
-CR_CUDA_ROW(col2im_f32_cuda, COL2IM, col2im, .plan = col2im_plan, .destroy = cr_cuda_free_state);
-CR_CUDA_ROW(lrn_fwd_f32_cuda, LRN_FWD, lrn_fwd, .plan = lrn_fwd_plan);
-CR_CUDA_ROW(lrn_bwd_f32_cuda, LRN_BWD, lrn_bwd, .plan = lrn_bwd_plan);
+            .types = CR_CUDA_FLOATS, .plan = pool_bwd_plan, .destroy = cr_cuda_free_state);
+CR_CUDA_ROW(im2col_f32_cuda, IM2COL, im2col, .types = CR_CUDA_FLOATS, .plan = im2col_plan,
+            .destroy = cr_cuda_free_state);
+CR_CUDA_ROW(col2im_f32_cuda, COL2IM, col2im, .types = CR_CUDA_FLOATS, .plan = col2im_plan,
+            .destroy = cr_cuda_free_state);
+CR_CUDA_ROW(lrn_fwd_f32_cuda, LRN_FWD, lrn_fwd, .types = CR_CUDA_FLOATS, .plan = lrn_fwd_plan);
+CR_CUDA_ROW(lrn_bwd_f32_cuda, LRN_BWD, lrn_bwd, .types = CR_CUDA_FLOATS, .plan = lrn_bwd_plan);

@@ -5,18 +5,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "device/cuda/kernels/values.h"
 #include "fake_driver.h"
 
 enum { NARROW = 4, WORKSPACE = 1000 };
 
 typedef struct fake_layout {
   int64_t rows, cols, ld;
+  crema_dtype type;
 } fake_layout;
 
 typedef struct fake_desc {
   cublasOperation_t op_a, op_b;
   cublasLtEpilogue_t epilogue;
-  const float *bias;
+  const void *bias;
 } fake_desc;
 
 typedef struct fake_preference {
@@ -52,12 +54,14 @@ size_t cublasLtGetVersion(void) {
 
 cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *out, cudaDataType type,
                                           uint64_t rows, uint64_t cols, int64_t ld) {
-  if (type != CUDA_R_32F || ld < (int64_t)rows || rows == 0 || cols == 0) {
+  const bool half = type == CUDA_R_16F || type == CUDA_R_16BF;
+  if ((type != CUDA_R_32F && !half) || ld < (int64_t)rows || rows == 0 || cols == 0) {
     return CUBLAS_STATUS_INVALID_VALUE;
   }
   fake_layout *layout = calloc(1, sizeof *layout);
   if (layout == NULL) return CUBLAS_STATUS_ALLOC_FAILED;
-  *layout = (fake_layout){(int64_t)rows, (int64_t)cols, ld};
+  *layout = (fake_layout){(int64_t)rows, (int64_t)cols, ld, CREMA_F32};
+  if (half) layout->type = type == CUDA_R_16F ? CREMA_F16 : CREMA_BF16;
   *out = (cublasLtMatrixLayout_t)layout;
   return CUBLAS_STATUS_SUCCESS;
 }
@@ -134,7 +138,8 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t o
 static bool shapes_fit(const fake_desc *d, const fake_layout *a, const fake_layout *b,
                        const fake_layout *c) {
   const bool ta = d->op_a == CUBLAS_OP_T, tb = d->op_b == CUBLAS_OP_T;
-  return (ta ? a->cols : a->rows) == c->rows && (tb ? b->rows : b->cols) == c->cols &&
+  return a->type == c->type && b->type == c->type && (ta ? a->cols : a->rows) == c->rows &&
+         (tb ? b->rows : b->cols) == c->cols &&
          (ta ? a->rows : a->cols) == (tb ? b->cols : b->rows);
 }
 
@@ -168,6 +173,10 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
   return CUBLAS_STATUS_SUCCESS;
 }
 
+static cr_values values_of(const fake_layout *layout, const void *memory) {
+  return (cr_values){(void *)(uintptr_t)memory, (int32_t)layout->type}; /* NOLINT */
+}
+
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, const void *alpha,
                               const void *a, cublasLtMatrixLayout_t a_layout, const void *b,
                               cublasLtMatrixLayout_t b_layout, const void *beta, const void *c,
@@ -177,9 +186,9 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
   const fake_desc *m = (const fake_desc *)desc;
   const fake_layout *la = (const fake_layout *)a_layout, *lb = (const fake_layout *)b_layout;
   const fake_layout *ld = (const fake_layout *)d_layout;
-  const float *fa = a, *fb = b, *fc = c;
+  const cr_values fa = values_of(la, a), fb = values_of(lb, b), out = values_of(ld, d);
+  const cr_values bias = values_of(ld, m->bias);
   const float scale = *(const float *)alpha, old = *(const float *)beta;
-  float *out = d;
   fake_algorithm algorithm;
   memcpy(&algorithm, algo, sizeof algorithm);
   const uintptr_t ends = (uintptr_t)a | (uintptr_t)b | (uintptr_t)c | (uintptr_t)d;
@@ -195,14 +204,14 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
     for (int64_t i = 0; i < ld->rows; ++i) {
       double sum = 0;
       for (int64_t p = 0; p < inner; ++p) {
-        const float left = fa[ta ? i * la->ld + p : p * la->ld + i];
-        const float right = fb[tb ? p * lb->ld + j : j * lb->ld + p];
+        const float left = cr_get(fa, ta ? i * la->ld + p : p * la->ld + i);
+        const float right = cr_get(fb, tb ? p * lb->ld + j : j * lb->ld + p);
         sum += (double)left * (double)right;
       }
       sum *= (double)scale;
-      if (old != 0) sum += (double)old * (double)fc[j * ld->ld + i];
-      if (m->epilogue == CUBLASLT_EPILOGUE_BIAS) sum += (double)m->bias[i];
-      out[j * ld->ld + i] = (float)sum;
+      if (old != 0) sum += (double)old * (double)cr_get(out, j * ld->ld + i);
+      if (m->epilogue == CUBLASLT_EPILOGUE_BIAS) sum += (double)cr_get(bias, i);
+      cr_put(out, j * ld->ld + i, (float)sum);
     }
   }
   memset(workspace, 0xff, WORKSPACE);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "device/cuda/kernels/values.h"
 #include "fake_driver.h"
 
 enum { AXES = 5, SPATIAL = 3, WORKSPACE = 1000, ALGORITHM = 1 };
@@ -51,11 +52,12 @@ void *fake_last_stream(void) {
 
 typedef struct fake_tensor {
   int axes, dim[AXES];
+  crema_dtype type;
 } fake_tensor;
 
 typedef struct fake_conv {
   int axes, pad[SPATIAL], stride[SPATIAL], dilation[SPATIAL], group;
-  bool exact;
+  cudnnMathType_t arithmetic;
 } fake_conv;
 
 size_t cudnnGetVersion(void) {
@@ -88,6 +90,12 @@ cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream) {
 
 /* ---- descriptors ---- */
 
+static bool take_type(fake_tensor *t, cudnnDataType_t type) {
+  if (type == CUDNN_DATA_HALF) t->type = CREMA_F16;
+  else t->type = type == CUDNN_DATA_BFLOAT16 ? CREMA_BF16 : CREMA_F32;
+  return type == CUDNN_DATA_FLOAT || t->type != CREMA_F32;
+}
+
 cudnnStatus_t cudnnCreateTensorDescriptor(cudnnTensorDescriptor_t *out) {
   *out = calloc(1, sizeof(fake_tensor));
   return *out != NULL ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_INTERNAL_ERROR;
@@ -99,7 +107,7 @@ cudnnStatus_t cudnnDestroyTensorDescriptor(cudnnTensorDescriptor_t desc) {
 cudnnStatus_t cudnnSetTensorNdDescriptor(cudnnTensorDescriptor_t desc, cudnnDataType_t type,
                                          int axes, const int dim[], const int stride[]) {
   fake_tensor *t = (fake_tensor *)desc;
-  if (type != CUDNN_DATA_FLOAT || axes < 4 || axes > AXES) return CUDNN_STATUS_BAD_PARAM;
+  if (!take_type(t, type) || axes < 4 || axes > AXES) return CUDNN_STATUS_BAD_PARAM;
   int step = 1;
   for (int a = axes - 1; a >= 0; --a) {
     if (stride[a] != step || dim[a] < 1) return CUDNN_STATUS_BAD_PARAM;
@@ -120,7 +128,7 @@ cudnnStatus_t cudnnDestroyFilterDescriptor(cudnnFilterDescriptor_t desc) {
 cudnnStatus_t cudnnSetFilterNdDescriptor(cudnnFilterDescriptor_t desc, cudnnDataType_t type,
                                          cudnnTensorFormat_t format, int axes, const int dim[]) {
   fake_tensor *t = (fake_tensor *)desc;
-  if (type != CUDNN_DATA_FLOAT || format != CUDNN_TENSOR_NCHW || axes < 4 || axes > AXES) {
+  if (!take_type(t, type) || format != CUDNN_TENSOR_NCHW || axes < 4 || axes > AXES) {
     return CUDNN_STATUS_BAD_PARAM;
   }
   t->axes = axes;
@@ -155,7 +163,7 @@ cudnnStatus_t cudnnSetConvolutionGroupCount(cudnnConvolutionDescriptor_t desc, i
   return CUDNN_STATUS_SUCCESS;
 }
 cudnnStatus_t cudnnSetConvolutionMathType(cudnnConvolutionDescriptor_t desc, cudnnMathType_t type) {
-  ((fake_conv *)desc)->exact = type == CUDNN_FMA_MATH;
+  ((fake_conv *)desc)->arithmetic = type;
   return CUDNN_STATUS_SUCCESS;
 }
 
@@ -163,7 +171,11 @@ cudnnStatus_t cudnnSetConvolutionMathType(cudnnConvolutionDescriptor_t desc, cud
 
 static bool fits(const fake_tensor *x, const fake_tensor *w, const fake_conv *c,
                  const fake_tensor *y) {
-  if (!c->exact || x->axes != c->axes + 2 || w->axes != x->axes || y->axes != x->axes) return false;
+  /* Tensor cores multiply halves exactly, floats not. */
+  const bool exact = c->arithmetic == CUDNN_FMA_MATH ||
+                     (c->arithmetic == CUDNN_TENSOR_OP_MATH && x->type != CREMA_F32);
+  if (!exact || x->type != w->type || x->type != y->type) return false;
+  if (x->axes != c->axes + 2 || w->axes != x->axes || y->axes != x->axes) return false;
   if (x->dim[0] != y->dim[0] || w->dim[0] != y->dim[1] || w->dim[1] * c->group != x->dim[1] ||
       w->dim[0] % c->group != 0) {
     return false;
@@ -308,7 +320,7 @@ static int seen(const fake_tensor *x, const fake_tensor *w, const fake_conv *c,
 typedef struct fake_run {
   const fake_tensor *x, *w, *y;
   const fake_conv *c;
-  const float *from_x, *from_w, *from_y; /* the one that is computed is NULL */
+  cr_values from_x, from_w, from_y; /* the one that is computed is absent */
   double *made;
 } fake_run;
 
@@ -324,17 +336,20 @@ static void visit(const fake_run *r, int n, int o, int p) {
       if (place < 0) continue;
       const int x_at = (n * r->x->dim[1] + channel) * plane + place;
       const int w_at = (o * inputs + i) * window + k;
-      if (r->from_y == NULL) r->made[y_at] += (double)r->from_x[x_at] * (double)r->from_w[w_at];
-      else if (r->from_x == NULL)
-        r->made[x_at] += (double)r->from_y[y_at] * (double)r->from_w[w_at];
-      else r->made[w_at] += (double)r->from_x[x_at] * (double)r->from_y[y_at];
+      const double x = r->from_x.at == NULL ? 0 : (double)cr_get(r->from_x, x_at);
+      const double w = r->from_w.at == NULL ? 0 : (double)cr_get(r->from_w, w_at);
+      const double y = r->from_y.at == NULL ? 0 : (double)cr_get(r->from_y, y_at);
+      if (r->from_y.at == NULL) r->made[y_at] += x * w;
+      else if (r->from_x.at == NULL) r->made[x_at] += y * w;
+      else r->made[w_at] += x * y;
     }
   }
 }
 
 static cudnnStatus_t convolve(fake_run *r, int algorithm, void *workspace, size_t bytes,
                               const void *alpha, const void *beta, const fake_tensor *made,
-                              float *out) {
+                              void *memory) {
+  const cr_values out = {memory, (int32_t)made->type};
   const float scale = *(const float *)alpha, old = *(const float *)beta;
   const int count = size_of(made, 0);
   if (fake_works_on()) return CUDNN_STATUS_EXECUTION_FAILED;
@@ -352,11 +367,15 @@ static cudnnStatus_t convolve(fake_run *r, int algorithm, void *workspace, size_
   }
   for (int i = 0; i < count; ++i) {
     const double sum = (double)scale * r->made[i];
-    out[i] = (float)(old != 0 ? sum + (double)old * (double)out[i] : sum);
+    cr_put(out, i, (float)(old != 0 ? sum + (double)old * (double)cr_get(out, i) : sum));
   }
   free(r->made);
   memset(workspace, 0xff, bytes);
   return CUDNN_STATUS_SUCCESS;
+}
+
+static cr_values values_of(const fake_tensor *t, const void *data) {
+  return (cr_values){(void *)(uintptr_t)data, (int32_t)t->type}; /* NOLINT */
 }
 
 cudnnStatus_t cudnnConvolutionForward(cudnnHandle_t handle, const void *alpha,
@@ -370,9 +389,9 @@ cudnnStatus_t cudnnConvolutionForward(cudnnHandle_t handle, const void *alpha,
                   (fake_tensor *)w,
                   (fake_tensor *)y,
                   (fake_conv *)c,
-                  x_data,
-                  w_data,
-                  NULL,
+                  values_of((fake_tensor *)x, x_data),
+                  values_of((fake_tensor *)w, w_data),
+                  values_of((fake_tensor *)y, NULL),
                   NULL};
   if (handle == NULL || handle->stream == NULL) return CUDNN_STATUS_BAD_PARAM;
   asked.handle = handle;
@@ -390,9 +409,9 @@ cudnnStatus_t cudnnConvolutionBackwardData(cudnnHandle_t handle, const void *alp
                   (fake_tensor *)w,
                   (fake_tensor *)dy,
                   (fake_conv *)c,
-                  NULL,
-                  w_data,
-                  dy_data,
+                  values_of((fake_tensor *)dx, NULL),
+                  values_of((fake_tensor *)w, w_data),
+                  values_of((fake_tensor *)dy, dy_data),
                   NULL};
   if (handle == NULL || handle->stream == NULL) return CUDNN_STATUS_BAD_PARAM;
   asked.handle = handle;
@@ -410,9 +429,9 @@ cudnnStatus_t cudnnConvolutionBackwardFilter(cudnnHandle_t handle, const void *a
                   (fake_tensor *)dw,
                   (fake_tensor *)dy,
                   (fake_conv *)c,
-                  x_data,
-                  NULL,
-                  dy_data,
+                  values_of((fake_tensor *)x, x_data),
+                  values_of((fake_tensor *)dw, NULL),
+                  values_of((fake_tensor *)dy, dy_data),
                   NULL};
   if (handle == NULL || handle->stream == NULL) return CUDNN_STATUS_BAD_PARAM;
   asked.handle = handle;

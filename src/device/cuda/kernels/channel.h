@@ -4,14 +4,15 @@
 #define CR_CUDA_KERNELS_CHANNEL_H
 
 #include "device/cuda/kernels/thread_block.h"
+#include "device/cuda/kernels/values.h"
 
 CR_HD int64_t cr_channel_of(int64_t i, int64_t channels, int64_t inner) {
   return cr_divide(cr_divide(i, inner).whole, channels).rest;
 }
 
 typedef struct cr_affine_args {
-  const float *x, *scale, *bias; /* NULL: 1 and 0 */
-  float *y;
+  cr_values x, scale, bias; /* absent: 1 and 0 */
+  cr_values y;
   int64_t channels, inner;
   bool relu; /* y > 0 ? y : slope * y */
   float slope;
@@ -21,29 +22,29 @@ typedef struct cr_affine_args {
 CR_HD void cr_affine_device(const void *args, int64_t i) {
   const cr_affine_args *a = (const cr_affine_args *)args;
   const int64_t c = cr_channel_of(i, a->channels, a->inner);
-  float y = a->x[i];
-  if (a->scale != NULL) y = y * a->scale[c];
-  if (a->bias != NULL) y = y + a->bias[c];
+  float y = cr_get(a->x, i);
+  if (a->scale.at != NULL) y = y * cr_get(a->scale, c);
+  if (a->bias.at != NULL) y = y + cr_get(a->bias, c);
   if (a->relu && y < 0) y = a->slope == 0 ? 0 : a->slope * y;
-  a->y[i] = y;
+  cr_put(a->y, i, y);
 }
 
 typedef struct cr_prelu_args {
-  const float *x, *slope, *dy;
-  float *out;
+  cr_values x, slope, dy, out;
   int64_t channels, inner;
 } cr_prelu_args;
 
 CR_HD void cr_prelu_fwd_device(const void *args, int64_t i) {
   const cr_prelu_args *a = (const cr_prelu_args *)args;
-  const float x = a->x[i];
-  a->out[i] = x > 0 ? x : a->slope[cr_channel_of(i, a->channels, a->inner)] * x;
+  const float x = cr_get(a->x, i);
+  cr_put(a->out, i, x > 0 ? x : cr_get(a->slope, cr_channel_of(i, a->channels, a->inner)) * x);
 }
 
 CR_HD void cr_prelu_bwd_device(const void *args, int64_t i) {
   const cr_prelu_args *a = (const cr_prelu_args *)args;
-  const float dy = a->dy[i];
-  a->out[i] = a->x[i] > 0 ? dy : a->slope[cr_channel_of(i, a->channels, a->inner)] * dy;
+  const float dy = cr_get(a->dy, i);
+  cr_put(a->out, i,
+         cr_get(a->x, i) > 0 ? dy : cr_get(a->slope, cr_channel_of(i, a->channels, a->inner)) * dy);
 }
 
 typedef enum cr_channel_term {
@@ -53,19 +54,19 @@ typedef enum cr_channel_term {
 } cr_channel_term;
 
 typedef struct cr_channel_sum_args {
-  const float *dy, *x;
+  cr_values dy, x;
   int64_t outer, channels, inner;
   int term;
   int64_t parts; /* of how many partial sums each channel's sum is made */
   double *part;  /* (parts, C) */
-  float *out;    /* (C) */
+  cr_values out; /* (C) */
   bool add;
 } cr_channel_sum_args;
 
 CR_HD double cr_channel_value(const cr_channel_sum_args *a, int64_t at) {
-  const double dy = (double)a->dy[at];
+  const double dy = (double)cr_get(a->dy, at);
   if (a->term == CR_TERM_VALUE) return dy;
-  const float x = a->x[at];
+  const float x = cr_get(a->x, at);
   if (a->term == CR_TERM_BELOW && x > 0) return 0;
   return dy * (double)x;
 }
@@ -89,15 +90,14 @@ CR_HD void cr_channel_parts_device(const void *args, int64_t segment,
 
 CR_HD void cr_channel_total_device(const void *args, int64_t c) {
   const cr_channel_sum_args *a = (const cr_channel_sum_args *)args;
-  double sum = a->add ? (double)a->out[c] : 0;
+  double sum = a->add ? (double)cr_get(a->out, c) : 0;
   for (int64_t k = 0; k < a->parts; ++k) sum += a->part[k * a->channels + c];
-  a->out[c] = (float)sum;
+  cr_put(a->out, c, (float)sum);
 }
 
 /* Batch normalisation (Ioffe and Szegedy, 2015): y = (x - m) / sqrt(v + eps). */
 typedef struct cr_bn_args {
-  const float *x, *dy;
-  float *out;
+  cr_values x, dy, out;
   const float *mean, *variance;   /* that are given */
   float *new_mean, *new_variance; /* that are computed; else NULL */
   double *slope, *flat;           /* (C) each: the sums of the gradient */
@@ -117,11 +117,11 @@ CR_HD void cr_bn_statistics_device(const void *args, int64_t c, cr_thread_block 
   const int64_t count = a->outer * a->inner;
   double sum = 0;
   for (int64_t k = thread_block.lane; k < count; k += thread_block.lanes)
-    sum += (double)a->x[cr_bn_place(a, c, k)];
+    sum += (double)cr_get(a->x, cr_bn_place(a, c, k));
   const double mean = count > 0 ? cr_thread_block_sum(thread_block, sum) / (double)count : 0;
   double square = 0;
   for (int64_t k = thread_block.lane; k < count; k += thread_block.lanes) {
-    const double d = (double)a->x[cr_bn_place(a, c, k)] - mean;
+    const double d = (double)cr_get(a->x, cr_bn_place(a, c, k)) - mean;
     square += d * d;
   }
   square = cr_thread_block_sum(thread_block, square);
@@ -135,7 +135,7 @@ CR_HD void cr_bn_normalise_device(const void *args, int64_t i) {
   const cr_bn_args *a = (const cr_bn_args *)args;
   const int64_t c = cr_channel_of(i, a->channels, a->inner);
   const double deviation = sqrt((double)a->variance[c] + (double)a->eps);
-  a->out[i] = (float)(((double)a->x[i] - (double)a->mean[c]) / deviation);
+  cr_put(a->out, i, (float)(((double)cr_get(a->x, i) - (double)a->mean[c]) / deviation));
 }
 
 /* mean(dy) and mean(dy (x - m)) / (v + eps) of channel c. */
@@ -146,9 +146,9 @@ CR_HD void cr_bn_gradient_sums_device(const void *args, int64_t c, cr_thread_blo
   double sum = 0, product = 0;
   for (int64_t k = thread_block.lane; k < count; k += thread_block.lanes) {
     const int64_t at = cr_bn_place(a, c, k);
-    const double dy = (double)a->dy[at];
+    const double dy = (double)cr_get(a->dy, at);
     sum += dy;
-    product += dy * ((double)a->x[at] - mean);
+    product += dy * ((double)cr_get(a->x, at) - mean);
   }
   sum = cr_thread_block_sum(thread_block, sum);
   product = cr_thread_block_sum(thread_block, product);
@@ -164,9 +164,9 @@ CR_HD void cr_bn_bwd_device(const void *args, int64_t i) {
   const cr_bn_args *a = (const cr_bn_args *)args;
   const int64_t c = cr_channel_of(i, a->channels, a->inner);
   const double deviation = sqrt((double)a->variance[c] + (double)a->eps);
-  double dx = (double)a->dy[i];
-  if (!a->global) dx -= a->flat[c] + a->slope[c] * ((double)a->x[i] - (double)a->mean[c]);
-  a->out[i] = (float)(dx / deviation);
+  double dx = (double)cr_get(a->dy, i);
+  if (!a->global) dx -= a->flat[c] + a->slope[c] * ((double)cr_get(a->x, i) - (double)a->mean[c]);
+  cr_put(a->out, i, (float)(dx / deviation));
 }
 
 #endif

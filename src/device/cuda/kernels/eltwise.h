@@ -3,85 +3,85 @@
 #ifndef CR_CUDA_KERNELS_ELTWISE_H
 #define CR_CUDA_KERNELS_ELTWISE_H
 
-#include "device/cuda/kernels/hd.h"
+#include "device/cuda/kernels/values.h"
 
 enum { CR_CUDA_SOURCES = 32 };
 
 typedef struct cr_many_args {
-  const float *x[CR_CUDA_SOURCES];
+  cr_values x[CR_CUDA_SOURCES];
   float coeff[CR_CUDA_SOURCES];
   int sources;
-  int skip;           /* the source that is not a factor; -1: all are */
-  const float *first; /* one more factor; NULL: none */
-  float *out;
+  int skip;        /* the source that is not a factor; -1: all are */
+  cr_values first; /* one more factor; absent: none */
+  cr_values out;
   int32_t *which; /* for maxima: the source that wins */
 } cr_many_args;
 
 CR_HD void cr_sum_device(const void *args, int64_t i) {
   const cr_many_args *a = (const cr_many_args *)args;
   float sum = 0;
-  for (int k = 0; k < a->sources; ++k) sum += a->coeff[k] * a->x[k][i];
-  a->out[i] = sum;
+  for (int k = 0; k < a->sources; ++k) sum += a->coeff[k] * cr_get(a->x[k], i);
+  cr_put(a->out, i, sum);
 }
 
 CR_HD void cr_prod_device(const void *args, int64_t i) {
   const cr_many_args *a = (const cr_many_args *)args;
-  float product = a->first != NULL ? a->first[i] : 1;
+  float product = a->first.at != NULL ? cr_get(a->first, i) : 1;
   for (int k = 0; k < a->sources; ++k) {
-    if (k != a->skip) product *= a->x[k][i];
+    if (k != a->skip) product *= cr_get(a->x[k], i);
   }
-  a->out[i] = product;
+  cr_put(a->out, i, product);
 }
 
 /* Of equal values the first source wins, except that the second wins over the first. */
 CR_HD void cr_max_device(const void *args, int64_t i) {
   const cr_many_args *a = (const cr_many_args *)args;
-  float best = a->x[0][i];
+  float best = cr_get(a->x[0], i);
   int32_t which = 0;
   for (int k = 1; k < a->sources; ++k) {
-    const float x = a->x[k][i];
+    const float x = cr_get(a->x[k], i);
     const bool wins = k == 1 ? !(best > x) : x > best;
     if (wins) {
       best = x;
       which = k;
     }
   }
-  a->out[i] = best;
+  cr_put(a->out, i, best);
   a->which[i] = which;
 }
 
 typedef struct cr_max_bwd_args {
-  const float *dy;
+  cr_values dy, dx;
   const int32_t *which;
-  float *dx;
   int32_t index;
 } cr_max_bwd_args;
 
 CR_HD void cr_max_bwd_device(const void *args, int64_t i) {
   const cr_max_bwd_args *a = (const cr_max_bwd_args *)args;
-  a->dx[i] = a->which[i] == a->index ? a->dy[i] : 0;
+  cr_put(a->dx, i, a->which[i] == a->index ? cr_get(a->dy, i) : 0);
 }
 
 typedef struct cr_axpby_args {
-  const float *x;
-  float *y;
+  cr_values x, y;
   float alpha, beta;
 } cr_axpby_args;
 
 CR_HD void cr_axpby_device(const void *args, int64_t i) {
   const cr_axpby_args *a = (const cr_axpby_args *)args;
   /* With beta 0 the old content is not read: it may be anything. */
-  a->y[i] = a->beta == 0 ? a->alpha * a->x[i] : a->alpha * a->x[i] + a->beta * a->y[i];
+  cr_put(a->y, i,
+         a->beta == 0 ? a->alpha * cr_get(a->x, i)
+                      : a->alpha * cr_get(a->x, i) + a->beta * cr_get(a->y, i));
 }
 
 typedef struct cr_set_args {
-  float *y;
+  cr_values y;
   float value;
 } cr_set_args;
 
 CR_HD void cr_set_device(const void *args, int64_t i) {
   const cr_set_args *a = (const cr_set_args *)args;
-  a->y[i] = a->value;
+  cr_put(a->y, i, a->value);
 }
 
 #endif

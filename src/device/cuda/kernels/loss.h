@@ -8,13 +8,14 @@
 
 #include "device/backend/op_desc.h"
 #include "device/cuda/kernels/thread_block.h"
+#include "device/cuda/kernels/values.h"
 
 typedef struct cr_loss_args {
-  const float *x;      /* src, prob or scores */
-  const float *label;  /* or targets, or the second of a pair */
+  cr_values x;         /* src, prob or scores */
+  cr_values label;     /* or targets, or the second of a pair */
   const float *gain;   /* infogain: the matrix, NULL: identity; contrastive: similar */
   const float *factor; /* gradients: one number on the device; NULL: 1 */
-  float *out;
+  cr_values out;
   int32_t *hit;         /* accuracy, per position: -1 not counted, else 2 * class + hit */
   double *part;         /* (parts, 2) */
   int64_t parts, count; /* positions, or elements */
@@ -31,9 +32,10 @@ typedef struct cr_pair {
 } cr_pair;
 
 CR_HD int64_t cr_loss_class(const cr_loss_args *a, int64_t position) {
-  const int64_t c = cr_class_of(a->label[position], a->classes, a->has_ignore, a->ignore);
+  const int64_t c = cr_class_of(cr_get(a->label, position), a->classes, a->has_ignore, a->ignore);
   if (c == CR_HD_BAD) {
-    cr_report(a->fault, CR_CUDA_FAULT_LABEL, a->label[position], position, a->count, a->classes);
+    cr_report(a->fault, CR_CUDA_FAULT_LABEL, cr_get(a->label, position), position, a->count,
+              a->classes);
   }
   return c;
 }
@@ -45,7 +47,7 @@ CR_HD int64_t cr_loss_at(const cr_loss_args *a, int64_t position, int64_t c) {
 }
 
 CR_HD cr_pair cr_reduce_term(const cr_loss_args *a, int64_t i) {
-  const double v = (double)a->x[i];
+  const double v = (double)cr_get(a->x, i);
   cr_pair out = {v, 0};
   if (a->reduction == CR_REDUCE_ASUM) out.first = fabs(v);
   if (a->reduction == CR_REDUCE_SUMSQ) out.first = v * v;
@@ -56,7 +58,7 @@ CR_HD cr_pair cr_nll_term(const cr_loss_args *a, int64_t i) {
   cr_pair out = {0, 0};
   const int64_t c = cr_loss_class(a, i);
   if (c < 0) return out;
-  const float p = a->x[cr_loss_at(a, i, c)];
+  const float p = cr_get(a->x, cr_loss_at(a, i, c));
   /* Written so that a nan probability gives a nan loss. */
   out.first = -log((double)(p < FLT_MIN ? FLT_MIN : p));
   out.second = 1;
@@ -71,8 +73,8 @@ CR_HD bool cr_target_ignored(const cr_loss_args *a, float target) {
 
 CR_HD cr_pair cr_sigmoid_loss_term(const cr_loss_args *a, int64_t i) {
   cr_pair out = {0, 0};
-  const double t = (double)a->label[i], v = (double)a->x[i];
-  if (cr_target_ignored(a, a->label[i])) return out;
+  const double t = (double)cr_get(a->label, i), v = (double)cr_get(a->x, i);
+  if (cr_target_ignored(a, cr_get(a->label, i))) return out;
   out.first = (v > 0 ? v : 0) - v * t + log1p(exp(-fabs(v)));
   out.second = 1;
   return out;
@@ -81,13 +83,13 @@ CR_HD cr_pair cr_sigmoid_loss_term(const cr_loss_args *a, int64_t i) {
 /* How far score i falls short of its margin; *sign is d shortfall / d score. */
 CR_HD float cr_hinge_shortfall(const cr_loss_args *a, int64_t i, float *sign) {
   const cr_quotient at = cr_divide(i, a->classes);
-  const float label = a->label[at.whole];
+  const float label = cr_get(a->label, at.whole);
   const int64_t truth = cr_class_of(label, a->classes, false, 0);
   if (truth < 0) {
     cr_report(a->fault, CR_CUDA_FAULT_LABEL, label, at.whole, a->count / a->classes, a->classes);
   }
   *sign = truth == at.rest ? -1.0f : 1.0f;
-  const float margin = 1 + *sign * a->x[i];
+  const float margin = 1 + *sign * cr_get(a->x, i);
   return margin > 0 ? margin : 0;
 }
 
@@ -101,7 +103,7 @@ CR_HD cr_pair cr_hinge_term(const cr_loss_args *a, int64_t i) {
 CR_HD double cr_square_distance(const cr_loss_args *a, int64_t n) {
   double sum = 0;
   for (int64_t i = n * a->classes; i < (n + 1) * a->classes; ++i) {
-    const double d = (double)a->x[i] - (double)a->label[i];
+    const double d = (double)cr_get(a->x, i) - (double)cr_get(a->label, i);
     sum += d * d;
   }
   return sum;
@@ -133,7 +135,7 @@ CR_HD cr_pair cr_infogain_term(const cr_loss_args *a, int64_t i) {
   out.second = 1;
   for (int64_t c = 0; c < a->classes; ++c) {
     const float g = cr_gain_of(a, truth, c);
-    const float p = a->x[cr_loss_at(a, i, c)];
+    const float p = cr_get(a->x, cr_loss_at(a, i, c));
     if (g == 0) continue;
     out.first -= (double)g * log((double)(p < CR_LEAST_PROBABILITY ? CR_LEAST_PROBABILITY : p));
   }
@@ -246,17 +248,18 @@ CR_HD void cr_total_device(const void *args, int64_t segment, cr_thread_block th
 CR_HD void cr_accuracy_hits_device(const void *args, int64_t position,
                                    cr_thread_block thread_block) {
   const cr_loss_args *a = (const cr_loss_args *)args;
-  const int64_t truth = cr_class_of(a->label[position], a->classes, a->has_ignore, a->ignore);
+  const int64_t truth =
+      cr_class_of(cr_get(a->label, position), a->classes, a->has_ignore, a->ignore);
   if (truth < 0) {
     if (thread_block.lane != 0) return;
     if (truth == CR_HD_BAD) cr_loss_class(a, position);
     a->hit[position] = -1;
     return;
   }
-  const float own = a->x[cr_loss_at(a, position, truth)];
+  const float own = cr_get(a->x, cr_loss_at(a, position, truth));
   double better = 0;
   for (int64_t c = thread_block.lane; c < a->classes; c += thread_block.lanes) {
-    better += c != truth && a->x[cr_loss_at(a, position, c)] >= own ? 1 : 0;
+    better += c != truth && cr_get(a->x, cr_loss_at(a, position, c)) >= own ? 1 : 0;
   }
   better = cr_thread_block_sum(thread_block, better);
   if (thread_block.lane == 0) a->hit[position] = (int32_t)(2 * truth + (better < a->top_k ? 1 : 0));
@@ -273,7 +276,7 @@ CR_HD void cr_accuracy_class_device(const void *args, int64_t c, cr_thread_block
   }
   seen = cr_thread_block_sum(thread_block, seen);
   right = cr_thread_block_sum(thread_block, right);
-  if (thread_block.lane == 0) a->out[c] = seen > 0 ? (float)(right / seen) : 0;
+  if (thread_block.lane == 0) cr_put(a->out, c, seen > 0 ? (float)(right / seen) : 0);
 }
 
 CR_HD float cr_loss_factor(const cr_loss_args *a) {
@@ -285,14 +288,15 @@ CR_HD void cr_nll_bwd_device(const void *args, int64_t i) {
   const cr_loss_args *a = (const cr_loss_args *)args;
   const cr_quotient row = cr_divide(i, a->inner), at = cr_divide(row.whole, a->classes);
   const int64_t truth = cr_loss_class(a, at.whole * a->inner + row.rest);
-  const float p = a->x[i];
-  a->out[i] = truth < 0 ? 0 : a->alpha * (at.rest == truth ? p - 1 : p);
+  const float p = cr_get(a->x, i);
+  cr_put(a->out, i, truth < 0 ? 0 : a->alpha * (at.rest == truth ? p - 1 : p));
 }
 
 CR_HD void cr_sigmoid_loss_bwd_device(const void *args, int64_t i) {
   const cr_loss_args *a = (const cr_loss_args *)args;
-  const float t = a->label[i];
-  a->out[i] = cr_target_ignored(a, t) ? 0 : cr_loss_factor(a) * (cr_sigmoid_of(a->x[i]) - t);
+  const float t = cr_get(a->label, i);
+  cr_put(a->out, i,
+         cr_target_ignored(a, t) ? 0 : cr_loss_factor(a) * (cr_sigmoid_of(cr_get(a->x, i)) - t));
 }
 
 CR_HD void cr_hinge_bwd_device(const void *args, int64_t i) {
@@ -300,7 +304,7 @@ CR_HD void cr_hinge_bwd_device(const void *args, int64_t i) {
   float sign;
   const float missing = cr_hinge_shortfall(a, i, &sign);
   const float slope = a->norm == 2 ? 2 * missing : (float)(missing > 0);
-  a->out[i] = cr_loss_factor(a) * sign * slope;
+  cr_put(a->out, i, cr_loss_factor(a) * sign * slope);
 }
 
 /* Segment n: one pair. The distance that divides is kept away from 0 by 1e-4, as Caffe does. */
@@ -314,7 +318,7 @@ CR_HD void cr_contrastive_bwd_device(const void *args, int64_t n) {
   }
   slope *= (double)cr_loss_factor(a);
   for (int64_t i = n * a->classes; i < (n + 1) * a->classes; ++i) {
-    a->out[i] = (float)(slope * ((double)a->x[i] - (double)a->label[i]));
+    cr_put(a->out, i, (float)(slope * ((double)cr_get(a->x, i) - (double)cr_get(a->label, i))));
   }
 }
 
@@ -323,8 +327,8 @@ CR_HD void cr_infogain_bwd_device(const void *args, int64_t i) {
   const cr_quotient row = cr_divide(i, a->inner), at = cr_divide(row.whole, a->classes);
   const int64_t truth = cr_loss_class(a, at.whole * a->inner + row.rest);
   const float g = truth < 0 ? 0 : cr_gain_of(a, truth, at.rest);
-  const float p = a->x[i] < CR_LEAST_PROBABILITY ? CR_LEAST_PROBABILITY : a->x[i];
-  a->out[i] = g == 0 ? 0 : -cr_loss_factor(a) * g / p;
+  const float p = cr_get(a->x, i) < CR_LEAST_PROBABILITY ? CR_LEAST_PROBABILITY : cr_get(a->x, i);
+  cr_put(a->out, i, g == 0 ? 0 : -cr_loss_factor(a) * g / p);
 }
 
 #endif

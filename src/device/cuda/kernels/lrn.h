@@ -4,19 +4,19 @@
 #ifndef CR_CUDA_KERNELS_LRN_H
 #define CR_CUDA_KERNELS_LRN_H
 
-#include "device/cuda/kernels/hd.h"
+#include "device/cuda/kernels/values.h"
 
 typedef struct cr_lrn_args {
-  const float *x, *dy;
-  float *ratio, *first; /* dy y / s and dy s^-beta, between the passes of the gradient */
-  float *out;
+  cr_values x, dy, out;
+  cr_values ratio;      /* dy y / s and dy s^-beta, */
+  float *first;         /* between the passes of the gradient */
   int32_t size, before; /* the window of i begins `before` elements before it */
   int32_t channels, height, width;
   float share, k, beta; /* share: alpha / n */
   bool within;          /* windows over rows and columns of one channel, else across channels */
 } cr_lrn_args;
 
-CR_HD float cr_lrn_sum_across(const cr_lrn_args *a, const float *v, int64_t i, int32_t before,
+CR_HD float cr_lrn_sum_across(const cr_lrn_args *a, cr_values v, int64_t i, int32_t before,
                               bool square) {
   const int64_t plane = (int64_t)a->height * a->width;
   const cr_quotient at = cr_divide(i, plane);
@@ -24,30 +24,29 @@ CR_HD float cr_lrn_sum_across(const cr_lrn_args *a, const float *v, int64_t i, i
   float sum = 0;
   for (int32_t j = c - before; j < c - before + a->size; ++j) {
     if (j < 0 || j >= a->channels) continue;
-    const float value = v[i + (j - c) * plane];
+    const float value = cr_get(v, i + (j - c) * plane);
     sum += square ? value * value : value;
   }
   return sum;
 }
 
-CR_HD float cr_lrn_sum_within(const cr_lrn_args *a, const float *v, int64_t i, int32_t before,
+CR_HD float cr_lrn_sum_within(const cr_lrn_args *a, cr_values v, int64_t i, int32_t before,
                               bool square) {
   const cr_quotient row = cr_divide(i, a->width), plane = cr_divide(row.whole, a->height);
   const int32_t y = (int32_t)plane.rest, x = (int32_t)row.rest;
-  const float *image = v + plane.whole * a->height * a->width;
+  const cr_values image = cr_values_from(v, plane.whole * a->height * a->width);
   float sum = 0;
   for (int32_t r = y - before; r < y - before + a->size; ++r) {
     for (int32_t c = x - before; c < x - before + a->size; ++c) {
       if (r < 0 || r >= a->height || c < 0 || c >= a->width) continue;
-      const float value = image[(int64_t)r * a->width + c];
+      const float value = cr_get(image, (int64_t)r * a->width + c);
       sum += square ? value * value : value;
     }
   }
   return sum;
 }
 
-CR_HD float cr_lrn_sum(const cr_lrn_args *a, const float *v, int64_t i, int32_t before,
-                       bool square) {
+CR_HD float cr_lrn_sum(const cr_lrn_args *a, cr_values v, int64_t i, int32_t before, bool square) {
   return a->within ? cr_lrn_sum_within(a, v, i, before, square)
                    : cr_lrn_sum_across(a, v, i, before, square);
 }
@@ -61,15 +60,15 @@ CR_HD float cr_lrn_power(float s, float beta) {
 CR_HD void cr_lrn_fwd_device(const void *args, int64_t i) {
   const cr_lrn_args *a = (const cr_lrn_args *)args;
   const float s = a->k + a->share * cr_lrn_sum(a, a->x, i, a->before, true);
-  a->out[i] = a->x[i] * cr_lrn_power(s, a->beta);
+  cr_put(a->out, i, cr_get(a->x, i) * cr_lrn_power(s, a->beta));
 }
 
 CR_HD void cr_lrn_bwd_terms_device(const void *args, int64_t i) {
   const cr_lrn_args *a = (const cr_lrn_args *)args;
   const float s = a->k + a->share * cr_lrn_sum(a, a->x, i, a->before, true);
-  const float first = a->dy[i] * cr_lrn_power(s, a->beta);
+  const float first = cr_get(a->dy, i) * cr_lrn_power(s, a->beta);
   /* dy y / s without y: a layer in place may have overwritten it. */
-  a->ratio[i] = first * a->x[i] / s;
+  cr_put(a->ratio, i, first * cr_get(a->x, i) / s);
   a->first[i] = first;
 }
 
@@ -77,7 +76,7 @@ CR_HD void cr_lrn_bwd_terms_device(const void *args, int64_t i) {
 CR_HD void cr_lrn_bwd_device(const void *args, int64_t i) {
   const cr_lrn_args *a = (const cr_lrn_args *)args;
   const float sum = cr_lrn_sum(a, a->ratio, i, a->size - 1 - a->before, false);
-  a->out[i] = a->first[i] - 2 * a->share * a->beta * a->x[i] * sum;
+  cr_put(a->out, i, a->first[i] - 2 * a->share * a->beta * cr_get(a->x, i) * sum);
 }
 
 #endif

@@ -5,10 +5,10 @@
 
 #include "crema/types.h"
 #include "device/cuda/kernels/philox.h"
+#include "device/cuda/kernels/values.h"
 
 typedef struct cr_dropout_args {
-  const float *x;
-  float *y;
+  cr_values x, y;
   uint8_t *mask; /* 1: kept */
   int64_t count;
   uint64_t seed, counter, threshold; /* the share `ratio` of all 2^32 words lies below it */
@@ -25,32 +25,31 @@ CR_HD void cr_dropout_fwd_device(const void *args, int64_t i) {
     if (at >= a->count) return;
     const bool kept = word[k] >= a->threshold;
     a->mask[at] = kept ? 1 : 0;
-    a->y[at] = kept ? a->x[at] * a->scale : 0;
+    cr_put(a->y, at, kept ? cr_get(a->x, at) * a->scale : 0);
   }
 }
 
 CR_HD void cr_dropout_bwd_device(const void *args, int64_t i) {
   const cr_dropout_args *a = (const cr_dropout_args *)args;
-  a->y[i] = a->mask[i] != 0 ? a->x[i] * a->scale : 0;
+  cr_put(a->y, i, a->mask[i] != 0 ? cr_get(a->x, i) * a->scale : 0);
 }
 
 typedef struct cr_rows_args {
-  const float *from;
-  float *to;
+  cr_values from, to;
   int64_t length, from_step, to_step; /* of one row, and between rows */
 } cr_rows_args;
 
 CR_HD void cr_copy_rows_device(const void *args, int64_t i) {
   const cr_rows_args *a = (const cr_rows_args *)args;
   const cr_quotient at = cr_divide(i, a->length);
-  a->to[at.whole * a->to_step + at.rest] = a->from[at.whole * a->from_step + at.rest];
+  cr_put(a->to, at.whole * a->to_step + at.rest,
+         cr_get(a->from, at.whole * a->from_step + at.rest));
 }
 
 /* Goes through the elements of `walked` in order; strides give the same element of the other array.
  */
 typedef struct cr_walk_args {
-  const float *from;
-  float *to;
+  cr_values from, to;
   int axes;
   int64_t dim[CREMA_MAX_AXES], stride[CREMA_MAX_AXES];
   int64_t low[CREMA_MAX_AXES], high[CREMA_MAX_AXES]; /* crop backward: the window in `dim` */
@@ -66,7 +65,7 @@ CR_HD void cr_walk_read_device(const void *args, int64_t i) {
     from += q.rest * a->stride[k];
     rest = q.whole;
   }
-  a->to[i] = a->from[from];
+  cr_put(a->to, i, cr_get(a->from, from));
 }
 
 /* Crop, backward: element i of the whole is 0 outside the window low <= at < high. */
@@ -80,33 +79,32 @@ CR_HD void cr_walk_window_device(const void *args, int64_t i) {
     from += (q.rest - a->low[k]) * a->stride[k];
     rest = q.whole;
   }
-  a->to[i] = inside ? a->from[from] : 0;
+  cr_put(a->to, i, inside ? cr_get(a->from, from) : 0);
 }
 
 typedef struct cr_tile_args {
-  const float *from;
-  float *to;
+  cr_values from, to;
   int64_t tiles, inner;
 } cr_tile_args;
 
 CR_HD void cr_tile_fwd_device(const void *args, int64_t i) {
   const cr_tile_args *a = (const cr_tile_args *)args;
   const cr_quotient at = cr_divide(i, a->inner);
-  a->to[i] = a->from[cr_divide(at.whole, a->tiles).whole * a->inner + at.rest];
+  cr_put(a->to, i, cr_get(a->from, cr_divide(at.whole, a->tiles).whole * a->inner + at.rest));
 }
 
 CR_HD void cr_tile_bwd_device(const void *args, int64_t i) {
   const cr_tile_args *a = (const cr_tile_args *)args;
   const cr_quotient at = cr_divide(i, a->inner);
-  const float *from = a->from + at.whole * a->tiles * a->inner + at.rest;
+  const cr_values from = cr_values_from(a->from, at.whole * a->tiles * a->inner + at.rest);
   double sum = 0;
-  for (int64_t k = 0; k < a->tiles; ++k) sum += (double)from[k * a->inner];
-  a->to[i] = (float)sum;
+  for (int64_t k = 0; k < a->tiles; ++k) sum += (double)cr_get(from, k * a->inner);
+  cr_put(a->to, i, (float)sum);
 }
 
 typedef struct cr_gather_args {
-  const float *from, *index;
-  float *to;
+  cr_values from, to;
+  const float *index;
   int64_t rows, width, count; /* of the table, of a row, of the indices */
   cr_cuda_fault *fault;
 } cr_gather_args;
@@ -123,16 +121,17 @@ CR_HD void cr_gather_fwd_device(const void *args, int64_t i) {
   const cr_gather_args *a = (const cr_gather_args *)args;
   const cr_quotient at = cr_divide(i, a->width);
   const int64_t row = cr_gather_row(a, at.whole);
-  a->to[i] = row < 0 ? 0 : a->from[row * a->width + at.rest];
+  cr_put(a->to, i, row < 0 ? 0 : cr_get(a->from, row * a->width + at.rest));
 }
 
-/* Column i of the table's gradient: one thread goes through the indices in order, so that the terms
- * of rows that are named more than once are added in one order. */
+/* Column i of the table's gradient, which is in F32: one thread goes through the indices in order,
+ * so that the terms of rows that are named more than once are added in one order. */
 CR_HD void cr_gather_bwd_device(const void *args, int64_t i) {
   const cr_gather_args *a = (const cr_gather_args *)args;
+  float *sum = (float *)a->to.at;
   for (int64_t n = 0; n < a->count; ++n) {
     const int64_t row = cr_gather_row(a, n);
-    if (row >= 0) a->to[row * a->width + i] += a->from[n * a->width + i];
+    if (row >= 0) sum[row * a->width + i] += cr_get(a->from, n * a->width + i);
   }
 }
 

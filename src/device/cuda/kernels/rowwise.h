@@ -4,10 +4,11 @@
 
 #include "device/backend/op_desc.h"
 #include "device/cuda/kernels/thread_block.h"
+#include "device/cuda/kernels/values.h"
 
 typedef struct cr_row_args {
-  const float *x, *y, *dy;
-  float *out, *divisor; /* divisor: written forward, read backward */
+  cr_values x, y, dy, out;
+  float *divisor; /* written forward, read backward */
   int64_t width, inner, ranks;
   float eps, coeff;
   int reduction;
@@ -17,18 +18,19 @@ typedef struct cr_row_args {
 /* y = (x - mean) / divisor, divisor = sqrt(variance) + eps, or 1. */
 CR_HD void cr_mvn_fwd_device(const void *args, int64_t row, cr_thread_block thread_block) {
   const cr_row_args *a = (const cr_row_args *)args;
-  const float *x = a->x + row * a->width;
+  const cr_values x = cr_values_from(a->x, row * a->width);
   const double width = a->width > 0 ? (double)a->width : 1;
   double sum = 0, square = 0, scale = 1;
-  for (int64_t i = thread_block.lane; i < a->width; i += thread_block.lanes) sum += (double)x[i];
+  for (int64_t i = thread_block.lane; i < a->width; i += thread_block.lanes)
+    sum += (double)cr_get(x, i);
   const double mean = cr_thread_block_sum(thread_block, sum) / width;
   for (int64_t i = thread_block.lane; i < a->width; i += thread_block.lanes) {
-    square += ((double)x[i] - mean) * ((double)x[i] - mean);
+    square += ((double)cr_get(x, i) - mean) * ((double)cr_get(x, i) - mean);
   }
   square = cr_thread_block_sum(thread_block, square);
   if (a->variance) scale = sqrt(square / width) + (double)a->eps;
   for (int64_t i = thread_block.lane; i < a->width; i += thread_block.lanes) {
-    a->out[row * a->width + i] = (float)(((double)x[i] - mean) / scale);
+    cr_put(a->out, row * a->width + i, (float)(((double)cr_get(x, i) - mean) / scale));
   }
   if (thread_block.lane == 0) a->divisor[row] = (float)scale;
 }
@@ -37,27 +39,28 @@ CR_HD void cr_mvn_fwd_device(const void *args, int64_t row, cr_thread_block thre
  */
 CR_HD void cr_mvn_bwd_device(const void *args, int64_t row, cr_thread_block thread_block) {
   const cr_row_args *a = (const cr_row_args *)args;
-  const float *y = a->y + row * a->width, *dy = a->dy + row * a->width;
+  const cr_values y = cr_values_from(a->y, row * a->width);
+  const cr_values dy = cr_values_from(a->dy, row * a->width);
   const double width = a->width > 0 ? (double)a->width : 1;
   double sum = 0, along = 0;
   for (int64_t i = thread_block.lane; i < a->width; i += thread_block.lanes) {
-    sum += (double)dy[i];
-    if (a->variance) along += (double)dy[i] * (double)y[i];
+    sum += (double)cr_get(dy, i);
+    if (a->variance) along += (double)cr_get(dy, i) * (double)cr_get(y, i);
   }
   const double mean = cr_thread_block_sum(thread_block, sum) / width;
   along = cr_thread_block_sum(thread_block, along) / width;
   for (int64_t i = thread_block.lane; i < a->width; i += thread_block.lanes) {
-    const double dx = (double)dy[i] - mean - (double)y[i] * along;
-    a->out[row * a->width + i] = (float)(dx / (double)a->divisor[row]);
+    const double dx = (double)cr_get(dy, i) - mean - (double)cr_get(y, i) * along;
+    cr_put(a->out, row * a->width + i, (float)(dx / (double)a->divisor[row]));
   }
 }
 
 CR_HD void cr_row_reduce_fwd_device(const void *args, int64_t row, cr_thread_block thread_block) {
   const cr_row_args *a = (const cr_row_args *)args;
-  const float *x = a->x + row * a->width;
+  const cr_values x = cr_values_from(a->x, row * a->width);
   double sum = 0;
   for (int64_t i = thread_block.lane; i < a->width; i += thread_block.lanes) {
-    const double v = (double)x[i];
+    const double v = (double)cr_get(x, i);
     if (a->reduction == CR_REDUCE_SUM) {
       sum += v;
     } else {
@@ -65,16 +68,17 @@ CR_HD void cr_row_reduce_fwd_device(const void *args, int64_t row, cr_thread_blo
     }
   }
   sum = cr_thread_block_sum(thread_block, sum);
-  if (thread_block.lane == 0) a->out[row] = (float)(sum * (double)a->coeff);
+  if (thread_block.lane == 0) cr_put(a->out, row, (float)(sum * (double)a->coeff));
 }
 
 CR_HD void cr_row_reduce_bwd_device(const void *args, int64_t i) {
   const cr_row_args *a = (const cr_row_args *)args;
-  const float factor = a->dy[cr_divide(i, a->width).whole] * a->coeff;
+  const float factor = cr_get(a->dy, cr_divide(i, a->width).whole) * a->coeff;
   float slope = 1;
-  if (a->reduction == CR_REDUCE_ASUM) slope = (float)((a->x[i] > 0) - (a->x[i] < 0));
-  if (a->reduction == CR_REDUCE_SUMSQ) slope = 2 * a->x[i];
-  a->out[i] = factor * slope;
+  if (a->reduction == CR_REDUCE_ASUM)
+    slope = (float)((cr_get(a->x, i) > 0) - (cr_get(a->x, i) < 0));
+  if (a->reduction == CR_REDUCE_SUMSQ) slope = 2 * cr_get(a->x, i);
+  cr_put(a->out, i, factor * slope);
 }
 
 /* Of equal values the later one is the larger; nan is below everything. */
@@ -85,22 +89,22 @@ CR_HD bool cr_is_above(float a, int64_t at_a, float b, int64_t at_b) {
 }
 
 /* The K largest of line i in falling order; each rank is the largest below the one before. `out`
- * takes the indices, `divisor` the values (NULL: not wanted). */
+ * takes the indices, `y` the values (absent: not wanted). */
 CR_HD void cr_arg_max_device(const void *args, int64_t i) {
   const cr_row_args *a = (const cr_row_args *)args;
   const cr_quotient line = cr_divide(i, a->inner);
-  const float *x = a->x + line.whole * a->width * a->inner + line.rest;
+  const cr_values x = cr_values_from(a->x, line.whole * a->width * a->inner + line.rest);
   int64_t before = -1;
   for (int64_t k = 0; k < a->ranks; ++k) {
     int64_t best = -1;
     for (int64_t c = 0; c < a->width; ++c) {
-      const float v = x[c * a->inner];
-      if (before >= 0 && !cr_is_above(x[before * a->inner], before, v, c)) continue;
-      if (best < 0 || cr_is_above(v, c, x[best * a->inner], best)) best = c;
+      const float v = cr_get(x, c * a->inner);
+      if (before >= 0 && !cr_is_above(cr_get(x, before * a->inner), before, v, c)) continue;
+      if (best < 0 || cr_is_above(v, c, cr_get(x, best * a->inner), best)) best = c;
     }
     const int64_t to = (line.whole * a->ranks + k) * a->inner + line.rest;
-    a->out[to] = (float)best;
-    if (a->divisor != NULL) a->divisor[to] = x[best * a->inner];
+    cr_put(a->out, to, (float)best);
+    if (a->y.at != NULL) cr_put(a->y, to, cr_get(x, best * a->inner));
     before = best;
   }
 }

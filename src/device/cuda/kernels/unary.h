@@ -4,10 +4,11 @@
 
 #include "device/backend/op_desc.h"
 #include "device/cuda/kernels/thread_block.h"
+#include "device/cuda/kernels/values.h"
 
 typedef struct cr_unary_args {
-  const float *x, *y, *dy;
-  float *out; /* y or dx */
+  cr_values x, y, dy;
+  cr_values out; /* y or dx */
   int function;
   float alpha, beta, gamma;
 } cr_unary_args;
@@ -68,17 +69,17 @@ CR_HD float cr_unary_slope(const cr_unary_args *a, float x, float y) {
 
 CR_HD void cr_unary_fwd_device(const void *args, int64_t i) {
   const cr_unary_args *a = (const cr_unary_args *)args;
-  a->out[i] = cr_unary_value(a, a->x[i]);
+  cr_put(a->out, i, cr_unary_value(a, cr_get(a->x, i)));
 }
 
 CR_HD void cr_unary_bwd_device(const void *args, int64_t i) {
   const cr_unary_args *a = (const cr_unary_args *)args;
-  const float x = a->x[i], y = a->y[i], dy = a->dy[i];
+  const float x = cr_get(a->x, i), y = cr_get(a->y, i), dy = cr_get(a->dy, i);
   switch (a->function) {
-    case CR_UNARY_RELU: a->out[i] = x > 0 ? dy : a->alpha * dy; break;
-    case CR_UNARY_SIGMOID: a->out[i] = dy * y * (1 - y); break;
-    case CR_UNARY_TANH: a->out[i] = dy * (1 - y * y); break;
-    default: a->out[i] = dy * cr_unary_slope(a, x, y); break;
+    case CR_UNARY_RELU: cr_put(a->out, i, x > 0 ? dy : a->alpha * dy); break;
+    case CR_UNARY_SIGMOID: cr_put(a->out, i, dy * y * (1 - y)); break;
+    case CR_UNARY_TANH: cr_put(a->out, i, dy * (1 - y * y)); break;
+    default: cr_put(a->out, i, dy * cr_unary_slope(a, x, y)); break;
   }
 }
 

@@ -9,6 +9,7 @@
 
 #include "device/backend/op_desc.h"
 #include "device/cuda/kernels/philox.h"
+#include "device/cuda/kernels/values.h"
 
 /* A window with the extents that it slides over; at least one axis. */
 typedef struct cr_hd_slide {
@@ -96,9 +97,9 @@ CR_HD bool cr_hd_seen_by(const cr_hd_slide *s, int axes, const int32_t *at, int3
 }
 
 typedef struct cr_pool_args {
-  const float *src; /* forward */
-  const float *dy;
-  float *out; /* dst, diff_src or the mask */
+  cr_values src; /* forward */
+  cr_values dy;
+  cr_values out; /* dst, diff_src or the mask */
   const int32_t *index;
   int32_t *new_index; /* NULL: not wanted */
   uint64_t seed, counter;
@@ -120,21 +121,21 @@ CR_HD void cr_copy_index(int axes, int32_t *to, const int32_t *from) {
 CR_HD void cr_pool_max_at(const cr_pool_args *a, int64_t i, int axes) {
   const cr_hd_slide *s = &a->slide;
   const cr_quotient where = cr_divide(i, s->out_count);
-  const float *plane = a->src + where.whole * s->in_count;
+  const cr_values plane = cr_values_from(a->src, where.whole * s->in_count);
   const cr_hd_span span = cr_hd_span_of(s, axes, where.rest);
   float best = -FLT_MAX;
   int32_t index = -1, at[CR_MAX_SPATIAL];
   cr_copy_index(axes, at, span.begin);
   if (!span.empty) {
     do {
-      const float x = plane[cr_hd_encode(axes, s->in, at)];
+      const float x = cr_get(plane, cr_hd_encode(axes, s->in, at));
       /* The first element always counts, a later one only when it is larger. */
       if (index >= 0 && !(x > best)) continue;
       best = x;
       index = cr_pool_inside(s, axes, &span, at);
     } while (cr_hd_next(axes, span.begin, span.end, at));
   }
-  a->out[i] = best;
+  cr_put(a->out, i, best);
   if (a->new_index != NULL) a->new_index[i] = index;
 }
 
@@ -147,17 +148,17 @@ CR_HD void cr_pool_max_device(const void *args, int64_t i) {
 CR_HD void cr_pool_average_at(const cr_pool_args *a, int64_t i, int axes) {
   const cr_hd_slide *s = &a->slide;
   const cr_quotient where = cr_divide(i, s->out_count);
-  const float *plane = a->src + where.whole * s->in_count;
+  const cr_values plane = cr_values_from(a->src, where.whole * s->in_count);
   const cr_hd_span span = cr_hd_span_of(s, axes, where.rest);
   double sum = 0;
   int32_t at[CR_MAX_SPATIAL];
   cr_copy_index(axes, at, span.begin);
   if (!span.empty) {
     do {
-      sum += (double)plane[cr_hd_encode(axes, s->in, at)];
+      sum += (double)cr_get(plane, cr_hd_encode(axes, s->in, at));
     } while (cr_hd_next(axes, span.begin, span.end, at));
   }
-  a->out[i] = span.empty ? 0 : (float)(sum / (double)span.padded_count);
+  cr_put(a->out, i, span.empty ? 0 : (float)(sum / (double)span.padded_count));
   if (a->new_index != NULL) a->new_index[i] = 0;
 }
 
@@ -182,10 +183,10 @@ CR_HD void cr_pool_chosen_bwd_at(const cr_pool_args *a, int64_t i, int axes) {
       for (int k = 0; k < axes; ++k) {
         inside = inside * s->kernel[k] + me[k] + s->pad[k] - at[k] * s->stride[k];
       }
-      if (a->index[to] == inside) sum += a->dy[to];
+      if (a->index[to] == inside) sum += cr_get(a->dy, to);
     } while (cr_hd_next(axes, begin, end, at));
   }
-  a->out[i] = sum;
+  cr_put(a->out, i, sum);
 }
 
 CR_HD void cr_pool_chosen_bwd_device(const void *args, int64_t i) {
@@ -210,10 +211,10 @@ CR_HD void cr_pool_average_bwd_at(const cr_pool_args *a, int64_t i, int axes) {
         padded *= (last < edge ? last : edge) - first;
       }
       const int64_t to = where.whole * s->out_count + cr_hd_encode(axes, s->out, at);
-      sum += a->dy[to] / (float)padded;
+      sum += cr_get(a->dy, to) / (float)padded;
     } while (cr_hd_next(axes, begin, end, at));
   }
-  a->out[i] = sum;
+  cr_put(a->out, i, sum);
 }
 
 CR_HD void cr_pool_average_bwd_device(const void *args, int64_t i) {
@@ -223,8 +224,8 @@ CR_HD void cr_pool_average_bwd_device(const void *args, int64_t i) {
 }
 
 CR_HD void cr_pool_mask_at(const cr_pool_args *a, int64_t i, int axes) {
-  a->out[i] =
-      (float)cr_hd_locate(&a->slide, axes, cr_divide(i, a->slide.out_count).rest, a->index[i]);
+  cr_put(a->out, i,
+         (float)cr_hd_locate(&a->slide, axes, cr_divide(i, a->slide.out_count).rest, a->index[i]));
 }
 
 CR_HD void cr_pool_mask_device(const void *args, int64_t i) {
@@ -235,15 +236,15 @@ CR_HD void cr_pool_mask_device(const void *args, int64_t i) {
 
 /* The first element at which the running sum exceeds `target`; failing that, the last one with a
  * positive value; failing that, the first. Its values go to *value and *inside. */
-CR_HD void cr_pool_draw(const cr_hd_slide *s, int axes, const cr_hd_span *span, const float *plane,
+CR_HD void cr_pool_draw(const cr_hd_slide *s, int axes, const cr_hd_span *span, cr_values plane,
                         double target, float *value, int32_t *inside) {
   int32_t at[CR_MAX_SPATIAL];
   double sum = 0;
   cr_copy_index(axes, at, span->begin);
-  *value = plane[cr_hd_encode(axes, s->in, at)];
+  *value = cr_get(plane, cr_hd_encode(axes, s->in, at));
   *inside = cr_pool_inside(s, axes, span, at);
   do {
-    const float x = plane[cr_hd_encode(axes, s->in, at)];
+    const float x = cr_get(plane, cr_hd_encode(axes, s->in, at));
     if (!(x > 0)) continue;
     sum += (double)x;
     *value = x;
@@ -257,13 +258,13 @@ typedef struct cr_hd_sums {
 } cr_hd_sums;
 
 CR_HD cr_hd_sums cr_pool_sums(const cr_hd_slide *s, int axes, const cr_hd_span *span,
-                              const float *plane) {
+                              cr_values plane) {
   cr_hd_sums sums = {0, 0};
   int32_t at[CR_MAX_SPATIAL];
   if (span->empty) return sums;
   cr_copy_index(axes, at, span->begin);
   do {
-    const double x = (double)plane[cr_hd_encode(axes, s->in, at)];
+    const double x = (double)cr_get(plane, cr_hd_encode(axes, s->in, at));
     sums.value += x;
     sums.square += x * x;
   } while (cr_hd_next(axes, span->begin, span->end, at));
@@ -273,7 +274,7 @@ CR_HD cr_hd_sums cr_pool_sums(const cr_hd_slide *s, int axes, const cr_hd_span *
 CR_HD void cr_pool_stochastic_at(const cr_pool_args *a, int64_t i, int axes) {
   const cr_hd_slide *s = &a->slide;
   const cr_quotient where = cr_divide(i, s->out_count);
-  const float *plane = a->src + where.whole * s->in_count;
+  const cr_values plane = cr_values_from(a->src, where.whole * s->in_count);
   const cr_hd_span span = cr_hd_span_of(s, axes, where.rest);
   float value = 0;
   int32_t inside = -1;
@@ -284,7 +285,7 @@ CR_HD void cr_pool_stochastic_at(const cr_pool_args *a, int64_t i, int axes) {
     cr_pool_draw(s, axes, &span, plane, share * cr_pool_sums(s, axes, &span, plane).value, &value,
                  &inside);
   }
-  a->out[i] = value;
+  cr_put(a->out, i, value);
   a->new_index[i] = inside;
 }
 
@@ -298,8 +299,9 @@ CR_HD void cr_pool_weighted_at(const cr_pool_args *a, int64_t i, int axes) {
   const cr_hd_slide *s = &a->slide;
   const cr_quotient where = cr_divide(i, s->out_count);
   const cr_hd_span span = cr_hd_span_of(s, axes, where.rest);
-  const cr_hd_sums sums = cr_pool_sums(s, axes, &span, a->src + where.whole * s->in_count);
-  a->out[i] = sums.value > 0 ? (float)(sums.square / sums.value) : 0;
+  const cr_hd_sums sums =
+      cr_pool_sums(s, axes, &span, cr_values_from(a->src, where.whole * s->in_count));
+  cr_put(a->out, i, sums.value > 0 ? (float)(sums.square / sums.value) : 0);
 }
 
 CR_HD void cr_pool_weighted_device(const void *args, int64_t i) {
@@ -309,8 +311,7 @@ CR_HD void cr_pool_weighted_device(const void *args, int64_t i) {
 }
 
 typedef struct cr_fold_args {
-  const float *from;
-  float *to;
+  cr_values from, to;
   cr_hd_slide slide;
 } cr_fold_args;
 
@@ -327,8 +328,8 @@ CR_HD void cr_unfold_at(const cr_fold_args *a, int64_t i, int axes) {
     at[k] = at[k] * s->stride[k] - s->pad[k] + offset[k] * s->dilation[k];
     if (at[k] < 0 || at[k] >= s->in[k]) inside = false;
   }
-  const float *image = a->from + plane.whole * s->in_count;
-  a->to[i] = inside ? image[cr_hd_encode(axes, s->in, at)] : 0;
+  const cr_values image = cr_values_from(a->from, plane.whole * s->in_count);
+  cr_put(a->to, i, inside ? cr_get(image, cr_hd_encode(axes, s->in, at)) : 0);
 }
 
 CR_HD void cr_unfold_device(const void *args, int64_t i) {
@@ -355,16 +356,16 @@ CR_HD int64_t cr_fold_source(const cr_hd_slide *s, int axes, const int32_t *me,
 CR_HD void cr_fold_at(const cr_fold_args *a, int64_t i, int axes) {
   const cr_hd_slide *s = &a->slide;
   const cr_quotient where = cr_divide(i, s->in_count);
-  const float *rows = a->from + where.whole * s->kernel_count * s->out_count;
+  const cr_values rows = cr_values_from(a->from, where.whole * s->kernel_count * s->out_count);
   int32_t me[CR_MAX_SPATIAL], offset[CR_MAX_SPATIAL];
   cr_hd_decode(axes, s->in, where.rest, me);
   float sum = 0;
   for (int64_t k = 0; k < s->kernel_count; ++k) {
     cr_hd_decode(axes, s->kernel, k, offset);
     const int64_t source = cr_fold_source(s, axes, me, offset);
-    if (source >= 0) sum += rows[k * s->out_count + source];
+    if (source >= 0) sum += cr_get(rows, k * s->out_count + source);
   }
-  a->to[i] = sum;
+  cr_put(a->to, i, sum);
 }
 
 CR_HD void cr_fold_device(const void *args, int64_t i) {
