@@ -50,5 +50,7 @@ check shapes "$here/bin/cuda_shapes"
 check train "$here/bin/cuda_train" ${CREMA_TRAIN:-}
 cd "$here/golden" || exit 1
 check golden "$here/bin/golden" -q -gpu 0 -pending pending.txt layers solvers nets
+check golden_FLOAT16 "$here/bin/golden" -q -gpu 0 -type FLOAT16 layers
+check golden_BFLOAT16 "$here/bin/golden" -q -gpu 0 -type BFLOAT16 layers
 "$here/bin/gpu" -root "$here" "$@" 2>&1 | tee "$log/bench.txt"
 exit $failed

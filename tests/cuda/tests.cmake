@@ -70,8 +70,14 @@ set(golden_run golden -q -gpu 0 -pending ${CMAKE_CURRENT_SOURCE_DIR}/golden/pend
   ${PROJECT_BINARY_DIR}/golden/layers ${PROJECT_BINARY_DIR}/golden/solvers)
 add_test(NAME cuda/conformance COMMAND device_conformance cuda)
 add_test(NAME cuda/golden COMMAND ${golden_run})
-set_tests_properties(cuda/kernels cuda/windows cuda/shapes cuda/conformance cuda/golden cuda/train
-  PROPERTIES
+# The layers in 16 bits, too.
+set(half_types FLOAT16 BFLOAT16)
+foreach(type ${half_types})
+  set(golden_${type} golden -q -gpu 0 -type ${type} ${PROJECT_BINARY_DIR}/golden/layers)
+  add_test(NAME cuda/golden_${type} COMMAND ${golden_${type}})
+endforeach()
+set_tests_properties(cuda/kernels cuda/windows cuda/shapes cuda/conformance cuda/golden
+  cuda/golden_FLOAT16 cuda/golden_BFLOAT16 cuda/train PROPERTIES
   LABELS gpu SKIP_RETURN_CODE 77
   ENVIRONMENT "CREMA_CUDA_PLUGIN=$<TARGET_FILE:crema_cuda>;OMP_WAIT_POLICY=passive")
 
@@ -129,9 +135,14 @@ add_dependencies(cuda_train crema_cuda_fake)
 set_tests_properties(cuda/kernels_on_fake cuda/windows_on_fake cuda/shapes_on_fake
   cuda/conformance_on_fake cuda/golden_on_fake cuda/train_on_fake PROPERTIES ENVIRONMENT "${on_fake}")
 
+foreach(type ${half_types})
+  add_test(NAME cuda/golden_${type}_on_fake COMMAND ${golden_${type}})
+  set_tests_properties(cuda/golden_${type}_on_fake PROPERTIES ENVIRONMENT "${on_fake}")
+endforeach()
+
 # No layer of the golden cases needs the CPU.
-set_tests_properties(cuda/golden_on_fake PROPERTIES FAIL_REGULAR_EXPRESSION
-  "[1-9][0-9]* ops ran on the CPU")
+set_tests_properties(cuda/golden_on_fake cuda/golden_FLOAT16_on_fake cuda/golden_BFLOAT16_on_fake
+  PROPERTIES FAIL_REGULAR_EXPRESSION "[1-9][0-9]* ops ran on the CPU")
 
 # A program that finds the fake libraries' functions for tests.
 function(add_fake_test name)

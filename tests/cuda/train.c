@@ -146,6 +146,54 @@ TEST(training_agrees_with_the_cpu) {
   free(cpu.value);
 }
 
+/* ---- halves ---- */
+
+static const char half_text[] =
+    "default_forward_type: %s default_backward_type: %s\n"
+    "layer { name: 'data' type: 'Input' top: 'data' top: 'label' input_param {"
+    " shape { dim: 2 dim: 4 dim: 8 dim: 8 } shape { dim: 2 } } }\n"
+    "layer { name: 'norm' type: 'BatchNorm' bottom: 'data' top: 'norm' }\n"
+    "layer { name: 'scale' type: 'Scale' bottom: 'norm' top: 'norm' scale_param {"
+    " bias_term: true } }\n"
+    "layer { name: 'relu' type: 'ReLU' bottom: 'norm' top: 'norm' }\n"
+    "layer { name: 'pool' type: 'Pooling' bottom: 'norm' top: 'pool' pooling_param {"
+    " pool: MAX kernel_size: 2 stride: 2 } }\n"
+    "layer { name: 'lrn' type: 'LRN' bottom: 'pool' top: 'lrn' }\n"
+    "layer { name: 'sum' type: 'Eltwise' bottom: 'pool' bottom: 'lrn' top: 'sum' }\n"
+    "layer { name: 'ip' type: 'InnerProduct' bottom: 'sum' top: 'ip' inner_product_param {"
+    " num_output: 5 weight_filler { type: 'xavier' } } }\n"
+    "layer { name: 'drop' type: 'Dropout' bottom: 'ip' top: 'drop' }\n"
+    "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'drop' bottom: 'label' top: 'loss' }\n";
+
+/* The device's kernels take the values as the tensors have them. */
+TEST(a_net_in_halves_converts_nothing) {
+  static const char *const types[] = {"FLOAT16", "BFLOAT16"};
+  const uint64_t before = cr_device_fallbacks(device);
+  for (int t = 0; t < 2; ++t) {
+    char text[sizeof half_text + 32];
+    crema_net *net = NULL;
+    crema_net_options options;
+    crema_net_options_init(&options);
+    options.device = device;
+    options.phase = CREMA_TRAIN;
+    const int size = snprintf(text, sizeof text, half_text, types[t], types[t]);
+    ok(crema_net_parse(text, (size_t)size, "net", &options, &net));
+    uint64_t conversions = 0;
+    for (int pass = 0; pass < 3; ++pass) {
+      double loss = 0;
+      /* The first pass has the weights that fillers gave as floats. */
+      if (pass == 1) conversions = crema_net_conversions(net);
+      ok(crema_net_forward(net, &loss));
+      ok(crema_net_backward(net));
+      assert_true(loss > 0);
+    }
+    assert_int_equal(crema_net_conversions(net), conversions);
+    crema_net_destroy(net);
+  }
+  assert_int_equal(cr_device_fallbacks(device), before);
+  ok(test_device_finish(test_device_context()));
+}
+
 /* ---- files ---- */
 
 static int begin(void **state) {
