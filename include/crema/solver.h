@@ -49,20 +49,20 @@ typedef struct crema_solver_options {
   /* Several devices of one type train together when there are more than one; the first of them is
    * the root, which tests and writes snapshots. Not kept. */
   crema_device *const *devices;
-  size_t device_count;
+  size_t device_count; /* of `devices` */
   /* Trains together with the other processes that mpirun started, if it did. Each process then
    * trains on one device: of `devices`, if given, the one whose index is the process's number on
    * its host, modulo their count. The first process reports and writes snapshots; the others
    * log warnings only. */
   bool with_processes;
-  crema_exchange exchange;
+  crema_exchange exchange; /* how they do it */
   /* Gradients are added in the order in which they arrive (tree only): faster, and another rounding
    * in every run. Otherwise a run gives the same bits each time. */
   bool any_order;
   /* batch_size is for all devices together and is divided among them, rounded up with a warning;
    * otherwise each device takes such a batch. */
   bool total_batch;
-  int level;            /* added to the train net's state */
+  int level;                 /* added to the train net's state */
   const char *const *stages; /* likewise; names, not kept */
   size_t stage_count;        /* how many */
   bool warn_unknown_fields;  /* see crema_net_options */
@@ -73,8 +73,8 @@ typedef struct crema_solver_options {
   crema_solver_on_nan on_nan;
   /* Asked before each forward pass of the train net to fill its inputs (Input layers). `pass` is
    * iteration * iter_size plus the number of the pass within the iteration, so that a resumed run
-   * goes on in the same place; with R devices or processes, device r is asked for pass R * that + r,
-   * by several threads at once. May be NULL. A failure ends the training. */
+   * goes on in the same place; with R devices or processes, device r is asked for pass R * that +
+   * r, by several threads at once. May be NULL. A failure ends the training. */
   crema_status (*feed)(void *user, crema_net *net, int64_t pass);
   /* Asked after each iteration and before each test batch; may be NULL. */
   crema_solver_action (*poll)(void *user);
