@@ -23,6 +23,7 @@ typedef struct train_flags {
   bool skip_corrupt;
   bool memory_report;
   bool input_report;
+  bool resume_auto;
   bool warn_unknown_fields;
 } train_flags;
 
@@ -113,6 +114,10 @@ static bool check_flags(const train_flags *flags, training *run) {
     cli_error("train: -solver FILE is needed");
     return false;
   }
+  if (flags->snapshot[0] != '\0' && flags->resume_auto) {
+    cli_error("train: -snapshot names the snapshot, -resume_auto finds the newest; give one");
+    return false;
+  }
   if (flags->weights[0] != '\0' && flags->snapshot[0] != '\0') {
     cli_error(
         "train: give -snapshot to go on from a snapshot or -weights to start from weights, "
@@ -138,6 +143,20 @@ static int success_code(training *run) {
   return run->ended_by > 0 ? 128 + run->ended_by : 0;
 }
 
+/* Where training begins. */
+static crema_status choose_start(crema_solver *solver, const train_flags *flags) {
+  bool found = false;
+  crema_status status = CREMA_OK;
+  if (flags->resume_auto) status = crema_solver_restore_latest(solver, &found);
+  if (status == CREMA_OK && flags->snapshot[0] != '\0') {
+    cr_log_info("Resuming from %s", flags->snapshot);
+    status = crema_solver_restore(solver, flags->snapshot);
+  } else if (status == CREMA_OK && flags->weights[0] != '\0' && !found) {
+    status = crema_solver_load_weights(solver, flags->weights);
+  }
+  return status;
+}
+
 /* Returns the exit code. */
 static int train(const train_flags *flags, const crema_solver_options *options) {
   crema_solver *solver = NULL;
@@ -145,12 +164,7 @@ static int train(const train_flags *flags, const crema_solver_options *options) 
   double start = 0;
   if (flags->memory_report) cli_memory_report_begin();
   crema_status status = crema_solver_load(flags->solver, options, &solver);
-  if (status == CREMA_OK && flags->snapshot[0] != '\0') {
-    cr_log_info("Resuming from %s", flags->snapshot);
-    status = crema_solver_restore(solver, flags->snapshot);
-  } else if (status == CREMA_OK && flags->weights[0] != '\0') {
-    status = crema_solver_load_weights(solver, flags->weights);
-  }
+  if (status == CREMA_OK) status = choose_start(solver, flags);
   if (status == CREMA_OK) {
     run->solver = solver;
     /* After the next line is printed, signals may be sent. */
@@ -177,7 +191,11 @@ static const char help_text[] =
     "Trains the net that the solver file names, testing and taking snapshots as it says.\n"
     "-weights starts from a .caffemodel (or several, separated by commas); -snapshot goes on\n"
     "from a .solverstate exactly where it was written: weights, history, iteration, learning\n"
-    "rate, position in the data and random state.\n"
+    "rate, position in the data and random state. -resume_auto goes on from the newest snapshot "
+    "that\n"
+    "is whole, or starts from -weights or anew when there is none: for jobs that are started "
+    "again\n"
+    "and again. The number of devices may change from one run to the next.\n"
     "Ctrl-C stops after the current iteration and writes a snapshot (a second one, half a second\n"
     "or more after it, stops at once, without), and so do SIGTERM, with exit code 143, and a\n"
     "limit on processor time (SIGXCPU), with 152; SIGHUP writes a snapshot and goes on, under\n"
@@ -214,6 +232,8 @@ int crema_cmd_train(int argc, char **argv) {
       {"solver", CLI_STRING, &flags.solver, "the solver file (text)"},
       {"weights", CLI_STRING, &flags.weights, "models to start from, separated by commas"},
       {"snapshot", CLI_STRING, &flags.snapshot, "the .solverstate to go on from"},
+      {"resume_auto", CLI_BOOL, &flags.resume_auto,
+       "go on from the newest whole snapshot under snapshot_prefix, if there is one"},
       {"iterations", CLI_INT, &flags.iterations,
        "stop after so many iterations of this run; 0: at max_iter"},
       {"gpu", CLI_STRING, &flags.gpu,

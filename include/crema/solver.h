@@ -103,6 +103,13 @@ CREMA_API crema_status crema_solver_load_weights(crema_solver *solver,
                                                  const char *paths) CREMA_MUST_USE;
 CREMA_API crema_status crema_solver_restore(crema_solver *solver, const char *path) CREMA_MUST_USE;
 
+/* The same from the newest snapshot under the solver's snapshot_prefix that is whole: its state
+ * fits the net and its model is there. Snapshots that are not are warned of. *found (may be NULL)
+ * says whether there is one; else nothing changes. Processes that train together all take the
+ * snapshot that the first one finds. Errors as crema_solver_restore. */
+CREMA_API crema_status crema_solver_restore_latest(crema_solver *solver,
+                                                   bool *found) CREMA_MUST_USE;
+
 /* Trains until max_iter, with tests and snapshots as the solver says, and a last snapshot. A
  * snapshot that cannot be written is warned of and does not end training; the next one that is due,
  * or one at the end, makes up for it. What is learned before training fails (for want of data, say)

@@ -60,7 +60,7 @@ crema_status crema_solver_load_weights(crema_solver *solver, const char *paths) 
   return cr_solver_tell(solver, status);
 }
 
-static crema_status read_state(const char *path, Caffe__SolverState **out) {
+crema_status cr_state_read(const char *path, Caffe__SolverState **out) {
   if (cr_net_is_named_hdf5(path)) return cr_state_read_hdf5(path, out);
   ProtobufCMessage *message = NULL;
   CR_TRY(cr_message_read_binary(&caffe__solver_state__descriptor, path, &message));
@@ -75,7 +75,7 @@ crema_status crema_solver_restore(crema_solver *solver, const char *path) {
   char *model = NULL;
   crema_status status = CREMA_OK;
   cr_log_info("Restoring previous solver status from %s", path);
-  CR_TRY_GOTO(read_state(path, &state), out);
+  CR_TRY_GOTO(cr_state_read(path, &state), out);
   CR_TRY_GOTO(cr_state_check(solver, state), out);
   CR_TRY_GOTO(cr_model_find(path, state, &model), out);
   if (model != NULL) {

@@ -12,7 +12,8 @@
  *   score.c      running the test nets
  *   epochs.c     tests and snapshots at the end of the last epochs
  *   report.c     the lines of the log
- *   snapshot.c   writing snapshots; restore.c reading them; model_file.c which model is a state's
+ *   snapshot.c   writing snapshots; restore.c reading them; latest.c finding the newest;
+ *   model_file.c which model is a state's
  *   state.c      solver state as a message; hdf5_state.c as an HDF5 file */
 #ifndef CR_SOLVER_SOLVER_H
 #define CR_SOLVER_SOLVER_H
@@ -172,6 +173,11 @@ crema_status cr_snapshot_try_scored(crema_solver *solver) CREMA_MUST_USE;
 void cr_snapshot_note_failure(crema_solver *solver, crema_status status);
 /* The noted failure, once; CREMA_OK when there is none or it was told. */
 crema_status cr_snapshot_failure(crema_solver *solver) CREMA_MUST_USE;
+
+/* ---- restore.c ---- */
+
+/* Reads a state's file, to be freed with cr_message_free. Errors: CREMA_E_IO, CREMA_E_CORRUPT. */
+crema_status cr_state_read(const char *path, Caffe__SolverState **out) CREMA_MUST_USE;
 
 /* ---- model_file.c ---- */
 

@@ -42,6 +42,7 @@ static crema_context *context;
 static crema_event *event;
 static crema_blob *blob;
 static crema_net *net;
+static bool was_found;
 static crema_solver *solver;
 static crema_syncedmem *memory;
 
@@ -177,6 +178,7 @@ static int64_t is_empty_text(const char *result) {
   N(crema_solver_destroy, (A(0, solver)))                                                         \
   S(crema_solver_load_weights, (A(0, solver), A(1, missing)))                                     \
   S(crema_solver_restore, (A(0, solver), A(1, missing)))                                          \
+  O(crema_solver_restore_latest, "found", (A(0, solver), A(1, &was_found)))                       \
   S(crema_solver_solve, (A(0, solver)))                                                           \
   S(crema_solver_step, (A(0, solver), 1))                                                         \
   S(crema_solver_snapshot, (A(0, solver)))                                                        \

@@ -160,6 +160,7 @@ static void drop_line(void *user, crema_log_level level, const char *file, int l
   X(crema_solver_load, "", (path_of("solver"), &solver_options, &made_solver))     \
   X(crema_solver_load_weights, "s", (solver, path_of("trained")))                  \
   X(crema_solver_restore, "s", (solver, path_of("s_iter_1.solverstate")))          \
+  X(crema_solver_restore_latest, "s", (solver, NULL))                              \
   X(crema_solver_solve, "s", (solver))                                             \
   X(crema_solver_step, "s", (solver, 1))                                           \
   X(crema_solver_snapshot, "s", (solver))                                          \
