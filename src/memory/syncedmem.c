@@ -94,11 +94,19 @@ static crema_status use_gpu(crema_syncedmem *memory, crema_context *context) {
 
 /* ---- moving bytes; a failure leaves everything as it was ---- */
 
+/* A context of the thread that has no work, so that its end is that of what comes next. */
+static crema_status idle_context(crema_device *device, crema_context **out) {
+  bool busy = false;
+  CR_TRY(cr_thread_context(device, 0, out));
+  CR_TRY(cr_context_busy(*out, &busy));
+  return busy ? cr_thread_context_next(device, out) : CREMA_OK;
+}
+
 /* Waits for all work on the device side and copies it to the host side. A failure of that work is
  * this one's, too: values that it spoiled must not pass for good. */
 static crema_status fetch(crema_syncedmem *memory) {
   crema_context *context = NULL;
-  CR_TRY(cr_thread_context(memory->gpu.device, 0, &context));
+  CR_TRY(idle_context(memory->gpu.device, &context));
   CR_TRY(cr_context_follow(context, memory->gpu.user));
   CR_TRY(cr_copy_to_cpu(context, memory->host.data, memory->gpu.data, memory->size));
   CR_TRY(crema_context_finish(context));

@@ -246,6 +246,8 @@ static crema_status fill_inputs(cr_replica *replica, const cr_iteration *iterati
 
 crema_status cr_replica_forward(cr_replica *replica, const cr_iteration *iteration, int pass,
                                 double *loss) {
+  const bool root_only = replica->exchange != NULL && replica->exchange->class->root_only;
+  if (root_only) CR_TRY(cr_replica_broadcast(replica, true));
   CR_TRY(fill_inputs(replica, iteration, pass));
   return crema_net_forward(replica->net, loss);
 }

@@ -177,6 +177,10 @@ crema_status cr_solver_make_replicas(crema_solver *solver) {
   CR_TRY(CR_NEW(solver->replica, solver->replicas, "replicas"));
   CR_TRY(make_groups(solver));
   for (int i = 0; i < solver->replicas; ++i) CR_TRY(make_net(solver, i));
+  if (solver->group != NULL) {
+    cr_log_info("%d replicas share %d readers", solver->replicas,
+                cr_input_group_readers(solver->group[0]));
+  }
   crema_status status = begin_replicas(solver, end);
   if (status != CREMA_OK) return cr_fail_in(status, "%s", solver->path);
   solver->updater = solver->replica[0].updater;
