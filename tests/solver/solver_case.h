@@ -49,14 +49,14 @@ static inline void case_write(const solver_case *c, const char *name, const char
   assert_int_equal(fclose(file), 0);
 }
 
-/* Puts "net: 'net.prototxt' base_lr: 0.1 random_seed: 5", a prefix in the folder and `text`
- * into solver.prototxt and loads it. */
+/* Puts "net: 'net.prototxt' base_lr: 0.1 random_seed: 5", a prefix in the folder and `text`, which
+ * may give another base_lr, into solver.prototxt and loads it. */
 static inline crema_status case_try_load(solver_case *c, const char *net, const char *text) {
   char path[256], solver[4096];
   snprintf(solver, sizeof solver,
-           "net: 'net.prototxt' base_lr: 0.1 random_seed: 5 solver_mode: CPU\n"
+           "net: 'net.prototxt' %s random_seed: 5 solver_mode: CPU\n"
            "snapshot_prefix: '%s/s'\n%s\n",
-           c->folder, text);
+           strstr(text, "base_lr:") == NULL ? "base_lr: 0.1" : "", c->folder, text);
   case_write(c, "net.prototxt", net);
   case_write(c, "solver.prototxt", solver);
   crema_solver_destroy(c->solver);

@@ -105,18 +105,32 @@ static bool *accumulates(sim_kernel_call *call) {
   return call->buffer != NULL ? call->accumulate : call->inline_accumulate;
 }
 
-/* From a device address to the bytes behind it; records the access. With the lock held. */
-static crema_status translate(sim_stream *stream, crema_devptr memory, size_t bytes, char access,
+/* From a device address to the bytes behind it. With the lock held. */
+static crema_status translate(const sim_stream *stream, crema_devptr memory, size_t bytes,
                               crema_devptr *out) {
   char *host = cr_sim_bytes_of(memory.address, bytes);
   if (host == NULL) {
     return cr_fail(CREMA_E_DEVICE, "a kernel was given %#zx, which is not memory in use on sim:%d",
                    (size_t)memory.address, stream->device->index);
   }
-  bool write = access != 'R' && access != 'r';
-  cr_sim_note_access(stream, memory.address, bytes, write, false);
   out->address = (uintptr_t)host;
   return CREMA_OK;
+}
+
+/* Records that argument `i` is used: its segments, where the kernel is to keep to these. With the
+ * lock held. */
+static void note_use(sim_stream *stream, const sim_kernel_call *queued, int i, crema_devptr memory,
+                     bool write) {
+  const size_t size = crema_dtype_size(queued->plan->inner.format[i].type);
+  if (queued->segment == NULL) {
+    cr_sim_note_access(stream, memory.address, argument_bytes(queued->plan, i), write, false);
+    return;
+  }
+  for (int k = 0; k < queued->scalars.segments; ++k) {
+    const cr_update_segment *segment = &queued->segment[k];
+    cr_sim_note_access(stream, memory.address + (size_t)segment->begin * size,
+                       (size_t)segment->count * size, write, false);
+  }
 }
 
 static crema_status fill_call(sim_stream *stream, sim_kernel_call *queued, const cr_call *call) {
@@ -126,12 +140,13 @@ static crema_status fill_call(sim_stream *stream, sim_kernel_call *queued, const
     accumulates(queued)[i] = call->accumulate != NULL && call->accumulate[i];
     if (call->buffer[i].address == 0) continue;
     char access = cr_op_kind_use(call->desc->kind, queued->args, i).access;
-    CR_TRY(
-        translate(stream, call->buffer[i], argument_bytes(plan, i), access, &buffers(queued)[i]));
+    CR_TRY(translate(stream, call->buffer[i], argument_bytes(plan, i), &buffers(queued)[i]));
+    note_use(stream, queued, i, call->buffer[i], access != 'R' && access != 'r');
   }
   if (call->workspace.address != 0) {
-    CR_TRY(
-        translate(stream, call->workspace, plan->inner.workspace_bytes, 'W', &queued->workspace));
+    const size_t bytes = plan->inner.workspace_bytes;
+    CR_TRY(translate(stream, call->workspace, bytes, &queued->workspace));
+    cr_sim_note_access(stream, call->workspace.address, bytes, true, false);
   }
   return CREMA_OK;
 }
